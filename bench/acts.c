@@ -5,9 +5,9 @@
  * to and fro between two devices on two threads has a message and an act in each
  * hop; beside it three messages, by a bus of its own between two threads. Prints
  * "what, least, median" of ROUNDS runs. */
-#include "actors/act/bus.h"
-#include "actors/plan/plan.h"
-#include "actors/session/compiled.h"
+#include "actors/act/bus/bus.h"
+#include "actors/plan/model/plan.h"
+#include "actors/session/step/compiled.h"
 #include "bench/clock.h"
 #include "rille.h"
 

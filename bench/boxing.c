@@ -6,7 +6,7 @@
  * matrix, mean and dearest, on meshes of up to 100,000 ranks. Nothing runs. */
 #include "bench/clock.h"
 #include "boxing/box.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,9 +5,9 @@
  * the bus spinning and sleeping, and inproc used plainly, polling and blocking.
  * The cores of a virtual machine may be near or far and may move: a bare cache
  * line goes to and fro before and after, so that tables can be compared. */
-#include "actors/act/bus.h"
-#include "runtime/clock.h"
-#include "runtime/error.h"
+#include "actors/act/bus/bus.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/error.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -2,7 +2,7 @@
 #ifndef RILLE_BENCH_CLOCK_H
 #define RILLE_BENCH_CLOCK_H
 
-#include "runtime/clock.h"
+#include "runtime/base/clock.h"
 
 static inline double
 now_us(void)

@@ -8,12 +8,12 @@
  * them: a word of shared memory to spin on, a futex to sleep on, memcpy; a tcp socket, with one thread a side; ZeroMQ
  * used by one thread a side, and its own. All ways
  * take turns, ROUNDS times, and of each the best of all parts of a round is told, since others use the machine. */
-#include "actors/cluster/bus_host.h"
-#include "actors/cluster/carrier.h"
-#include "actors/cluster/segment.h"
-#include "actors/plan/plan.h"
+#include "actors/cluster/memory/bus_host.h"
+#include "actors/cluster/transport/carrier.h"
+#include "actors/cluster/memory/segment.h"
+#include "actors/plan/model/plan.h"
 #include "bench/clock.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #include <arpa/inet.h>
 #include <linux/futex.h>

@@ -7,10 +7,10 @@
  * "proof" is what proving takes once more. "MB" is the most memory that the process had until then, "B/task" the plan's
  * own bytes, "arena" what the fullest device needs for registers,
  * "/live" that beside the registers in use at the worst moment (live.h). */
-#include "actors/plan/plan.h"
-#include "actors/session/compiled.h"
-#include "t/live.h"
-#include "t/net.h"
+#include "actors/plan/model/plan.h"
+#include "actors/session/step/compiled.h"
+#include "t/lib/live.h"
+#include "t/lib/net.h"
 
 #include <stdio.h>
 #include <stdlib.h>

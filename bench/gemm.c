@@ -7,11 +7,11 @@
  * work on the machine slows it down now and then.
  *
  *   bench/gemm [threads] */
-#include "kernels/kernel.h"
-#include "kernels/op/table.h"
-#include "runtime/clock.h"
-#include "runtime/device.h"
-#include "runtime/error.h"
+#include "kernels/exec/kernel.h"
+#include "kernels/op/lib/table.h"
+#include "runtime/base/clock.h"
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
 
 #include <dnnl.h>
 #include <omp.h>

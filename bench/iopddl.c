@@ -6,8 +6,8 @@
  * and the best bound that were published (contest's table; ti2-group 2026). The instances are at github google/iopddl.
  */
 #include "bench/clock.h"
-#include "runtime/error.h"
-#include "sbp/solve.h"
+#include "runtime/base/error.h"
+#include "sbp/solve/solve.h"
 
 #include <jansson.h>
 #include <stdio.h>

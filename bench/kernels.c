@@ -7,12 +7,12 @@
  * bench-kernels - reads such lines, operator and sample with a tab between them, and answers each with its
  * microseconds, those of a copy of as many bytes, and its variant: bench/kernels.py asks it, by turns with PyTorch. */
 #include "bench/clock.h"
-#include "kernels/kernel.h"
-#include "kernels/op/table.h"
-#include "kernels/sample.h"
-#include "runtime/denormal.h"
-#include "runtime/device.h"
-#include "runtime/error.h"
+#include "kernels/exec/kernel.h"
+#include "kernels/op/lib/table.h"
+#include "kernels/exec/sample.h"
+#include "runtime/base/denormal.h"
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
 #include "sbp/rule.h"
 
 #include <string.h>
@@ -112,7 +112,7 @@ static const char *const lines[][2] = {
 };
 
 /* Operands and results begin on pages, as PyTorch's large ones do, all 64 bytes behind one: where one lies a little
- * behind another a core takes longer (kernels/cpu/tile.c), which would be chance. */
+ * behind another a core takes longer (kernels/cpu/eltwise/tile.c), which would be chance. */
 enum { PAGE = 4096 };
 
 /* Reals from -1 to 2, above what the sample says; integers below what it says. */

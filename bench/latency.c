@@ -5,7 +5,7 @@
  * the same thread, in turns. Prints "what, least, median", microseconds; Gflop/s for the product. */
 #include "bench/clock.h"
 #include "rille.h"
-#include "runtime/base.h"
+#include "runtime/base/base.h"
 
 #include <dnnl.h>
 #include <omp.h>

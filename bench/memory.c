@@ -8,7 +8,7 @@
  * the last that ends: threads that do not run at once do not share memory. */
 #pragma GCC optimize("O3")
 #include "bench/clock.h"
-#include "runtime/simd.h"
+#include "runtime/base/simd.h"
 
 #include <pthread.h>
 #include <stdbool.h>

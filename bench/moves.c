@@ -5,7 +5,7 @@
  * microseconds", the least of many rounds. */
 #pragma GCC optimize("O3")
 #include "bench/clock.h"
-#include "runtime/simd.h"
+#include "runtime/base/simd.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -11,8 +11,8 @@
 #pragma GCC optimize("O3")
 #include "bench/clock.h"
 #include "rille.h"
-#include "runtime/base.h"
-#include "runtime/simd.h"
+#include "runtime/base/base.h"
+#include "runtime/base/simd.h"
 
 #include <dnnl.h>
 #include <omp.h>

@@ -5,10 +5,10 @@
  *
  *   bench/reads [MiB = 500] [turns = 9] */
 #include "bench/clock.h"
-#include "runtime/arena.h"
-#include "runtime/error.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/error.h"
 #include "runtime/file/llmc.h"
-#include "runtime/pages.h"
+#include "runtime/base/pages.h"
 
 #include <math.h>
 #include <stdio.h>

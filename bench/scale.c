@@ -6,10 +6,10 @@
  * every 100 ms; beat: the same where one of each host speaks for the others, of the coordinator and of all. The limit
  * is a memcpy of the bytes of a run. FORM: bytes of the longest one, where workers have a device and a thread each, as
  * long as there are slots. */
-#include "actors/cluster/coordinator.h"
-#include "actors/cluster/member.h"
+#include "actors/cluster/coordinator/coordinator.h"
+#include "actors/cluster/coordinator/member.h"
 #include "bench/clock.h"
-#include "runtime/arena.h"
+#include "runtime/base/arena.h"
 
 #include <stdio.h>
 #include <stdlib.h>

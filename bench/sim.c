@@ -2,13 +2,13 @@
  *
  * Of sessions: a seed is a session of its own: two training steps over a pipeline of two stages and four devices, four
  * pieces, with every kind of move between layouts, real kernels, freed registers filled with NaN. It counts when its
- * loss and weights have the bits that threads give (t/actors-sim.c says more). Of clusters: a seed is a coordinator and
+ * loss and weights have the bits that threads give (t/act/sim.c says more). Of clusters: a seed is a coordinator and
  * its workers with faults - packets lost or doubled, links cut, workers killed or silent, coordinators killed and
  * followed by others, which take over their workers -, snapshots and recovery; it
- * is right when it ends with the numbers of a run without faults (t/simulated.h). */
+ * is right when it ends with the numbers of a run without faults (t/lib/simulated.h). */
 #include "bench/clock.h"
-#include "t/simulated.h"
-#include "t/train.h"
+#include "t/lib/simulated.h"
+#include "t/lib/train.h"
 
 #include <stdlib.h>
 

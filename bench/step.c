@@ -7,8 +7,8 @@
  * costs. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "bench/clock.h"
-#include "runtime/simd.h"
-#include "runtime/base.h"
+#include "runtime/base/simd.h"
+#include "runtime/base/base.h"
 
 #include <dnnl.h>
 #include <math.h>

@@ -1,19 +1,19 @@
-/* stop.c - how long kernels compute between two questions whether their result is still wanted (runtime/stop.h): on one
- * core, over calls that take from tenths of a second to seconds: the longest time, the time of all, and that of the
- * same call by turns with it when oneDNN has its products and convolutions whole. The least of three, or of
- * one that takes seconds.
+/* stop.c - how long kernels compute between two questions whether their result is still wanted (runtime/base/stop.h):
+ * on one core, over calls that take from tenths of a second to seconds: the longest time, the time of all, and that of
+ * the same call by turns with it when oneDNN has its products and convolutions whole. The least of three, or of one
+ * that takes seconds.
  *
  *   bench/stop [WORD]: only operators whose name has WORD in it
  *   bench/stop NAME SAMPLE: this call alone */
 #include "bench/clock.h"
-#include "kernels/cpu/dnnl.h"
-#include "kernels/kernel.h"
-#include "kernels/op/table.h"
-#include "kernels/sample.h"
-#include "runtime/arena.h"
-#include "runtime/device.h"
-#include "runtime/error.h"
-#include "runtime/stop.h"
+#include "kernels/cpu/base/dnnl.h"
+#include "kernels/exec/kernel.h"
+#include "kernels/op/lib/table.h"
+#include "kernels/exec/sample.h"
+#include "runtime/base/arena.h"
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
+#include "runtime/base/stop.h"
 #include "sbp/rule.h"
 
 static const struct {

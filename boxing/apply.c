@@ -17,9 +17,9 @@
 #pragma GCC optimize("O3", "no-trapping-math") /* a reduction's time is spent in the loops below */
 #include "boxing/box.h"
 
-#include "runtime/half.h"
-#include "runtime/simd.h"
-#include "runtime/stop.h"
+#include "runtime/tensor/half.h"
+#include "runtime/base/simd.h"
+#include "runtime/base/stop.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -14,10 +14,10 @@
 #ifndef RILLE_BOXING_BOX_H
 #define RILLE_BOXING_BOX_H
 
-#include "runtime/arena.h"
-#include "runtime/hash.h"
-#include "runtime/layout.h"
-#include "runtime/view.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/hash.h"
+#include "runtime/tensor/layout.h"
+#include "runtime/tensor/view.h"
 
 enum box_verb {
     BOX_COPY,   /* dst slice = source slice */

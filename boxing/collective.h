@@ -7,8 +7,8 @@
 #ifndef RILLE_BOXING_COLLECTIVE_H
 #define RILLE_BOXING_COLLECTIVE_H
 
-#include "runtime/communicator.h"
-#include "runtime/layout.h"
+#include "runtime/device/communicator.h"
+#include "runtime/tensor/layout.h"
 
 struct collective {
     uint8_t verb, reduce; /* as in communicator.h: P -> B, P -> S, S -> B, S(i) -> S(j) */

@@ -18,7 +18,7 @@
 #define RILLE_BOXING_DEAL_H
 
 #include "boxing/grid.h"
-#include "runtime/arena.h"
+#include "runtime/base/arena.h"
 
 struct deal {
     const struct grid *from, *to;

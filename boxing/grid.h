@@ -7,7 +7,7 @@
 #ifndef RILLE_BOXING_GRID_H
 #define RILLE_BOXING_GRID_H
 
-#include "runtime/layout.h"
+#include "runtime/tensor/layout.h"
 
 struct grid {
     const struct layout *layout;

@@ -3,7 +3,7 @@
 #define RILLE_BOXING_KEPT_H
 
 #include "boxing/grid.h"
-#include "runtime/hash.h"
+#include "runtime/base/hash.h"
 
 /* Returns how many elements positions of one mesh hold under both layouts: summed over tiles, counting one position
  * per tile. Time depends on the number and shorter sizes of mesh axes, not on the number of ranks. known: cache

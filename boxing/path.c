@@ -17,8 +17,8 @@
 #include "boxing/path.h"
 
 #include "boxing/quota.h"
-#include "runtime/error.h"
-#include "runtime/sorted.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sorted.h"
 
 #include <math.h>
 #include <stdlib.h>

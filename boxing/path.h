@@ -8,7 +8,8 @@
  *
  * Prices depend on ranks, not on hosts: a sum in hops is another fold than a direct sum, so hops chosen by host
  * would change the bits with the number of hosts. Hosts decide only what keeps the fold: whether a hop's sum is a
- * hierarchical reduction, which actors/plan/legs.h prices. Pure except for the atlas; the atlas's thread. */
+ * hierarchical reduction, which actors/plan/outline/hierarchical.h prices. Pure except for the atlas; the atlas's
+ * thread. */
 #ifndef RILLE_BOXING_PATH_H
 #define RILLE_BOXING_PATH_H
 

@@ -11,8 +11,8 @@
 #include "boxing/deal.h"
 #include "boxing/relay.h"
 
-#include "runtime/error.h"
-#include "runtime/sorted.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sorted.h"
 
 #include <stdlib.h>
 #include <string.h>

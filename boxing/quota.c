@@ -8,7 +8,7 @@
 #include "boxing/quota.h"
 
 #include "boxing/grid.h"
-#include "runtime/sorted.h"
+#include "runtime/base/sorted.h"
 
 /* Bytes that may have been received when a path is at a layout. */
 struct room {

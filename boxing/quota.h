@@ -8,8 +8,8 @@
 #ifndef RILLE_BOXING_QUOTA_H
 #define RILLE_BOXING_QUOTA_H
 
-#include "runtime/hash.h"
-#include "runtime/layout.h"
+#include "runtime/base/hash.h"
+#include "runtime/tensor/layout.h"
 
 enum { QUOTA_TILES = 1 << MAX_AXIS }; /* on larger meshes ranks are checked individually only */
 

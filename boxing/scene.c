@@ -1,7 +1,7 @@
 /* scene.c - selects drawn dimensions and cuts, finds holders of tiles, and makes the texts around them. */
 #include "boxing/scene.h"
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 -- operators.lua - writes docs/operators.md: the page of every operator, made from its record.
 --
---   build/release/rille docs/operators.lua > docs/operators.md      (t/docs.sh holds the file to this)
+--   build/release/rille docs/operators.lua > docs/operators.md      (t/project/docs.sh holds the file to this)
 
 local rille = require "rille"
 

@@ -1,6 +1,6 @@
 -- pages.lua - writes docs/pages.md: the page of everything that is no operator, made from the registry of help.
 --
---   build/release/rille docs/pages.lua > docs/pages.md      (t/docs.sh holds the file to this)
+--   build/release/rille docs/pages.lua > docs/pages.md      (t/project/docs.sh holds the file to this)
 
 local rille = require "rille"
 local pages = require "rille.pages"
@@ -35,7 +35,7 @@ for _, name in ipairs(pages.names()) do
 end
 
 print("# Pages\n")
-print("Made from the registry of help by `docs/pages.lua`; `?name` in the shell shows the same. Every example is run by `t/help.lua`.")
+print("Made from the registry of help by `docs/pages.lua`; `?name` in the shell shows the same. Every example is run by `t/shell/help.lua`.")
 print("Operators are in [operators.md](operators.md).")
 for g, names in ipairs(lists) do
   print(("\n## %s\n"):format(groups[g][1]))

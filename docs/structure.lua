@@ -1,9 +1,9 @@
 -- structure.lua - draws docs/structure.svg: the folders, and what each includes and calls of the others.
 --
---   bash t/layering.sh build/release/rille arrows | build/release/rille docs/structure.lua > docs/structure.svg
+--   bash t/project/layering.sh build/release/rille arrows | build/release/rille docs/structure.lua > docs/structure.svg
 --
 -- Each line read is "folder folder how": includes, calls, or both. The list stands in the picture as well, as a comment;
--- t/layering.sh compares it with the sources, so that the picture stays true. A folder stands above all that it takes
+-- t/project/layering.sh compares it with the sources, so that the picture stays true. A folder stands above all that it takes
 -- something of. An arrow is thin where others lead there too; those to the lowest folder are then left out: all lead there.
 
 -- name, what it is, column (0 left .. 1 right)

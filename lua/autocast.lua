@@ -4,7 +4,7 @@
 -- with a bias (nn/linear.lua); norms, softmax, losses, sums and powers take what has 16 bits as f32. Casts are operators
 -- of their own, so what is moved afterwards is half as large; gradients pass through them. A compiled step keeps what
 -- was on when it was traced.
--- A coroutine that yields takes it along (shell/coroutine.c).
+-- A coroutine that yields takes it along (shell/bind/coroutine.c).
 
 local rille = require "rille"
 local check = require "rille.check"

@@ -9,7 +9,7 @@
 --   shows   ... an expression, and
 --   gives   what that is as text
 --   options it also takes the options of a creation
--- An operator has no sign: its record says what it is, and how it may be cut. t/help.lua runs every example, and finds a
+-- An operator has no sign: its record says what it is, and how it may be cut. t/shell/help.lua runs every example, and finds a
 -- row for every public name.
 
 local rille = require "rille"

@@ -1,6 +1,6 @@
 -- tutorial.lua - :tutorial, ten short steps on the devices of this session. A step is a title, what is to be known, and
 -- lines that the shell types in the user's place, so that their names are there afterwards: {line} or {line, what it
--- gives as text}, which t/tutorial.lua holds it to. look: there is nothing but to look at, so that who begins with a later
+-- gives as text}, which t/shell/tutorial.lua holds it to. look: there is nothing but to look at, so that who begins with a later
 -- step need not.
 
 return {

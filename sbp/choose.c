@@ -7,8 +7,8 @@
  * Up to EXACT combinations are all tried. Beyond, two axes at a time are improved, from the best of several starts. */
 #include "sbp/search.h"
 
-#include "runtime/arena.h"
-#include "runtime/error.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/error.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  * along a reduced factor, P is the meaning of these layouts. */
 #include "sbp/search.h"
 
-#include "runtime/arena.h"
+#include "runtime/base/arena.h"
 
 /* ---- signatures that may be tried ---- */
 

@@ -4,7 +4,7 @@
  * and found, and ends with the operands. */
 #include "sbp/rule.h"
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #include <ctype.h>
 #include <stdarg.h>

@@ -11,8 +11,8 @@
  * letters that operands do not fix, and last by division inside merged dimensions. */
 #include "sbp/rule.h"
 
-#include "runtime/arena.h"
-#include "runtime/error.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/error.h"
 
 #include <ctype.h>
 #include <stdarg.h>

@@ -1,12 +1,12 @@
 /* rule.h - dimension rules: the correspondence between dimensions of an operator's operands and results.
  *
- * rule_parse parses the string of an operator record (syntax in runtime/op.h); rule_of_call binds the rule to the
+ * rule_parse parses the string of an operator record (syntax in runtime/graph/op.h); rule_of_call binds the rule to the
  * sizes of a call. A bound rule gives the shapes of the results, the factors that a layout may split, and the work
  * of a call. Pure; any thread. */
 #ifndef RILLE_SBP_RULE_H
 #define RILLE_SBP_RULE_H
 
-#include "runtime/op.h"
+#include "runtime/graph/op.h"
 
 enum { RULE_FACTOR = 26 + 26, RULE_MERGE = 8, RULE_OPERAND = 64 };
 

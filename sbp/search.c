@@ -1,7 +1,7 @@
 /* search.c - numbers what the operands of a call may have: cutting orders, entries, codes. */
 #include "sbp/search.h"
 
-#include "runtime/arena.h"
+#include "runtime/base/arena.h"
 
 #include <string.h>
 

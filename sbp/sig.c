@@ -11,8 +11,8 @@
  * cut into contiguous pieces, which are pieces of its factors only if boundaries coincide (cuts_agree). */
 #include "sbp/sig.h"
 
-#include "runtime/arena.h"
-#include "runtime/error.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/error.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* strategy.c - constraints on signatures by number of pieces. */
 #include "sbp/strategy.h"
 
-#include "runtime/error.h"
-#include "runtime/str.h"
+#include "runtime/base/error.h"
+#include "runtime/base/str.h"
 #include "sbp/rule.h"
 
 #include <string.h>

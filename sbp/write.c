@@ -4,7 +4,7 @@
  * that generic code knows of an operator; it reads like a rule written by hand. */
 #include "sbp/rule.h"
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "sbp/divisor.h"
 
 #include <string.h>

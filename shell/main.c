@@ -2,10 +2,10 @@
  *
  * Exit codes: 0 ok, 1 an error of the script, 2 usage, 3 a worker was lost, 130 interrupted. Messages are printed to
  * stderr. */
-#include "shell/front.h"
-#include "shell/jupyter.h"
-#include "shell/repl.h"
-#include "shell/shell.h"
+#include "shell/launch/front.h"
+#include "shell/jupyter/jupyter.h"
+#include "shell/repl/repl.h"
+#include "shell/bind/shell.h"
 
 #include <errno.h>
 #include <fcntl.h>

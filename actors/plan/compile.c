@@ -5,14 +5,14 @@
  *
  * The order of the program's nodes is a valid sequential execution order. Edges point forward in this order, so the
  * only cycles of a plan are register cycles. */
-#include "actors/plan/berth.h"
-#include "actors/plan/devices.h"
-#include "actors/plan/lower.h"
-#include "actors/plan/token.h"
+#include "actors/plan/memory/act_offset.h"
+#include "actors/plan/model/device_list.h"
+#include "actors/plan/lower/lower.h"
+#include "actors/plan/model/sync.h"
 
-#include "runtime/device.h"
-#include "runtime/error.h"
-#include "runtime/sorted.h"
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sorted.h"
 
 #include <stdlib.h>
 #include <string.h>

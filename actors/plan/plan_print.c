@@ -4,12 +4,12 @@
  * results, registers (x2) and bytes on one rank, inputs, and the source line of the user's program. The logical view
  * omits what depends on the machine (threads, offsets, kernel variants), so a program prints the same text
  * everywhere. The physical view shows the rest. */
-#include "actors/plan/account.h"
-#include "actors/plan/outline.h"
-#include "actors/plan/plan.h"
+#include "actors/plan/sim/account.h"
+#include "actors/plan/outline/outline.h"
+#include "actors/plan/model/plan.h"
 
-#include "runtime/device.h"
-#include "runtime/stream.h"
+#include "runtime/device/device.h"
+#include "runtime/device/stream.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * do not change how lines are distributed over threads, so sums are bit-identical to those of the call alone. */
 #include "kernels/cuda/line.h"
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 /* ---- what follows a result, where it is written ---- */
 

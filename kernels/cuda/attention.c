@@ -5,8 +5,8 @@
  * What is longer than SIZE, of another dtype or not together goes along lines (line.c). */
 #include "kernels/cuda/making.h"
 
-#include "kernels/op/attention.h"
-#include "runtime/error.h"
+#include "kernels/op/lib/attention.h"
+#include "runtime/base/error.h"
 
 #include <string.h>
 

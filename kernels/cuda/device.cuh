@@ -1,8 +1,8 @@
 /* device.cuh - what every kernel's text begins with: elements of memory, random words, lines shared by a block.
  *
  * Compiled by NVRTC for GPUs and, with t/host/shim.h before it, by C++ compilers for the host. Numbers behave as on the
- * cpu: bf16 and f16 are computed as f32 and rounded to the nearest, of two the even one (runtime/half.h); reals become
- * integers cut towards zero and held in range, NaN 0 (runtime/type.h); Philox gives the words of runtime/rng.h. */
+ * cpu: bf16 and f16 are computed as f32 and rounded to the nearest, of two the even one (runtime/tensor/half.h); reals become
+ * integers cut towards zero and held in range, NaN 0 (runtime/tensor/type.h); Philox gives the words of runtime/base/rng.h. */
 #ifdef __CUDACC_RTC__
 typedef signed char int8_t;
 typedef unsigned char uint8_t;

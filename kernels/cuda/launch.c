@@ -1,9 +1,9 @@
 /* launch.c - compiles kernel texts and launches the kernels. */
 #include "kernels/cuda/launch.h"
 
-#include "runtime/device.h"
-#include "runtime/device_cuda.h"
-#include "runtime/error.h"
+#include "runtime/device/device.h"
+#include "runtime/device/device_cuda.h"
+#include "runtime/base/error.h"
 
 #include <string.h>
 

@@ -2,9 +2,9 @@
  * several. */
 #include "kernels/cuda/line.h"
 
-#include "kernels/cpu/reduce.h"
-#include "kernels/op/op_impl.h"
-#include "runtime/error.h"
+#include "kernels/cpu/rows/reduce.h"
+#include "kernels/op/lib/op_impl.h"
+#include "runtime/base/error.h"
 #include "sbp/rule.h"
 
 #include <inttypes.h>

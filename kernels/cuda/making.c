@@ -1,8 +1,8 @@
 /* making.c - assembles a kernel's text and argument. */
 #include "kernels/cuda/making.h"
 
-#include "runtime/error.h"
-#include "runtime/hash.h"
+#include "runtime/base/error.h"
+#include "runtime/base/hash.h"
 
 #include <ctype.h>
 #include <inttypes.h>

@@ -7,9 +7,9 @@
 #ifndef RILLE_KERNELS_CUDA_MAKING_H
 #define RILLE_KERNELS_CUDA_MAKING_H
 
-#include "kernels/cpu/chain.h"
+#include "kernels/cpu/eltwise/chain.h"
 #include "kernels/cuda/source.h"
-#include "runtime/str.h"
+#include "runtime/base/str.h"
 
 struct making {
     struct arena *arena;

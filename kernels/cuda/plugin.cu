@@ -1,4 +1,4 @@
-/* plugin.cu - GPUs for Rille: the record of runtime/device_cuda.h, by the CUDA runtime.
+/* plugin.cu - GPUs for Rille: the record of runtime/device/device_cuda.h, by the CUDA runtime.
  *
  * The runtime is linked in, the driver is opened by it: this file loads where there
  * is none, and count() says so. Memory is managed memory: one address for host and

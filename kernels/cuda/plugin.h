@@ -2,7 +2,7 @@
 #ifndef RILLE_KERNELS_CUDA_PLUGIN_H
 #define RILLE_KERNELS_CUDA_PLUGIN_H
 
-#include "runtime/device_cuda.h"
+#include "runtime/device/device_cuda.h"
 
 #include <cstdio>
 #include <cstring>

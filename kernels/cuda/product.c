@@ -6,8 +6,8 @@
 #include "kernels/cuda/product.h"
 
 #include "kernels/cuda/convolution.h"
-#include "runtime/device.h"
-#include "runtime/error.h"
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
 #include "sbp/rule.h"
 
 #include <string.h>

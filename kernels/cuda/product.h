@@ -8,9 +8,9 @@
 #ifndef RILLE_KERNELS_CUDA_PRODUCT_H
 #define RILLE_KERNELS_CUDA_PRODUCT_H
 
-#include "kernels/cpu/fuse.h"
-#include "runtime/arena.h"
-#include "runtime/device_cuda.h"
+#include "kernels/cpu/base/fuse.h"
+#include "runtime/base/arena.h"
+#include "runtime/device/device_cuda.h"
 
 /* Index of the operand of the chain, or nin + output, that has each role; -1: none. */
 struct cuda_places {

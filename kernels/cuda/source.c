@@ -1,8 +1,8 @@
 /* source.c - kernel texts: the bodies of operators' records, inserted into the loops of an engine. */
 #include "kernels/cuda/making.h"
 
-#include "kernels/op/build.h"
-#include "runtime/error.h"
+#include "kernels/op/lib/build.h"
+#include "runtime/base/error.h"
 #include "sbp/rule.h"
 
 #include <inttypes.h>

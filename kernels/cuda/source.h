@@ -26,7 +26,7 @@
  * its number; a.length; each(f), once(f), fold<sums>(start, f), fold_near, fold_products, fold_exponentials, each_of,
  * held(f), each_named(...) of lines.cuh, f a lambda; real, the type that it computes in, wide, in which it adds up, and
  * fine, a number that minus(x, fine) takes off. Of a pass that says so (lanes) x<k>(i) may be numbers of as many lines
- * (lanes of device.cuh). Both read c as bodies of element-wise operators do (kernels/op/eltwise.h).
+ * (lanes of device.cuh). Both read c as bodies of element-wise operators do (kernels/op/lib/eltwise.h).
  *
  * A body of a product calls multiply(...) of product.cuh. It has x<k>(at), which is x<k>_from(x<k>_at(at)),
  * x<k>_stored, which is what lies there as it lies, dim<k>(d) and NDIM<k> as a body of an element has, coordinate, the
@@ -39,8 +39,8 @@
 #ifndef RILLE_KERNELS_CUDA_SOURCE_H
 #define RILLE_KERNELS_CUDA_SOURCE_H
 
-#include "kernels/cpu/fuse.h"
-#include "runtime/arena.h"
+#include "kernels/cpu/base/fuse.h"
+#include "runtime/base/arena.h"
 
 enum { CUDA_BLOCK = 256 };  /* threads per block in nearly every kernel */
 enum { CUDA_SOURCES = 62 }; /* maximum sources of a combination */

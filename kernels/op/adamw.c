@@ -7,11 +7,11 @@
  * operations is PyTorch's. Computes in f64 if all tensors are f64, else in f32 for any dtypes in memory. Memory
  * bound: 85,002 values in 15 us on one core. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/update.h"
+#include "kernels/op/lib/update.h"
 
-#include "kernels/cpu/convert.h"
-#include "runtime/simd.h"
-#include "kernels/cpu/team.h"
+#include "kernels/cpu/base/convert.h"
+#include "runtime/base/simd.h"
+#include "kernels/cpu/base/team.h"
 
 #include <math.h>
 

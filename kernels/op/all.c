@@ -1,7 +1,7 @@
 /* all.c - true if every value over dimensions is nonzero. A split reduced dimension leaves P(min). */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
-#include "kernels/cpu/reduce.h"
+#include "kernels/cpu/rows/reduce.h"
 
 enum { AXIS, KEEPDIM };
 

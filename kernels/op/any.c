@@ -1,7 +1,7 @@
 /* any.c - true if any value over dimensions is nonzero. A split reduced dimension leaves P(max). */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
-#include "kernels/cpu/reduce.h"
+#include "kernels/cpu/rows/reduce.h"
 
 enum { AXIS, KEEPDIM };
 

@@ -1,7 +1,7 @@
 /* arange.c - numbers at equal distances. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
-#include "kernels/cpu/convert.h"
+#include "kernels/cpu/base/convert.h"
 
 static double
 step_f(const struct kcall *k)

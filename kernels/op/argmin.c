@@ -2,7 +2,7 @@
  *
  * On a split dimension it is a composition: the least value (P(min)), then the
  * least position at which it stands (P(min)). */
-#include "kernels/op/arg.h"
+#include "kernels/op/lib/arg.h"
 
 enum { AXIS, KEEPDIM };
 

@@ -1,11 +1,11 @@
 /* attention.c - softmax over keys of scale q k^T + mask, times v, as one operator.
  *
- * The scores are never stored as a whole (kernels/cpu/attention.c). Batch, queries and the width of values may be
- * split, but not the keys, because a softmax is over all keys. A query whose keys are all masked returns NaN, the
- * softmax of nothing. */
-#include "kernels/op/attention.h"
+ * The scores are never stored as a whole (kernels/cpu/attention/attention.c). Batch, queries and the width of values
+ * may be split, but not the keys, because a softmax is over all keys. A query whose keys are all masked returns NaN,
+ * the softmax of nothing. */
+#include "kernels/op/lib/attention.h"
 
-#include "runtime/stop.h"
+#include "runtime/base/stop.h"
 
 #include <math.h>
 

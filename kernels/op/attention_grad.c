@@ -9,9 +9,9 @@
  * over the batch, the result has the gradient of each repetition.
  *
  * Source: Dao et al. 2022, for the sum of dout out. */
-#include "kernels/op/attention.h"
+#include "kernels/op/lib/attention.h"
 
-#include "runtime/stop.h"
+#include "runtime/base/stop.h"
 
 static int
 rule(const struct call *c, struct str *rule)

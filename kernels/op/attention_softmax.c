@@ -4,12 +4,12 @@
  * sees keys 0..i, on whichever rank its rows are; later keys, NaN included, are never read. Costs one pass more than
  * softmax, instead of three operators. A query whose keys are all masked returns NaN, the softmax of nothing. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/attention.h"
+#include "kernels/op/lib/attention.h"
 
-#include "kernels/cpu/lines.h"
-#include "kernels/cpu/rows.h"
-#include "runtime/simd.h"
-#include "kernels/cpu/team.h"
+#include "kernels/cpu/rows/lines.h"
+#include "kernels/cpu/rows/rows.h"
+#include "runtime/base/simd.h"
+#include "kernels/cpu/base/team.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* avg_pool2d.c - the mean of each window of an image, NCHW. */
-#include "kernels/cpu/dnnl.h"
-#include "kernels/op/pool.h"
+#include "kernels/cpu/base/dnnl.h"
+#include "kernels/op/lib/pool.h"
 
 static int
 rule(const struct call *c, struct str *rule)

@@ -1,6 +1,6 @@
 /* avg_pool2d_grad.c - dy spread evenly over each window. */
-#include "kernels/cpu/dnnl.h"
-#include "kernels/op/pool.h"
+#include "kernels/cpu/base/dnnl.h"
+#include "kernels/op/lib/pool.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* cast.c - the same values in another dtype: floats to integers are truncated, and bool is "nonzero". */
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/convert.h"
-#include "kernels/cpu/team.h"
-#include "kernels/cpu/tile.h"
+#include "kernels/cpu/base/convert.h"
+#include "kernels/cpu/base/team.h"
+#include "kernels/cpu/eltwise/tile.h"
 
 enum { DTYPE };
 

@@ -1,9 +1,9 @@
 /* ceil.c - the least whole number that is not below. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/vmath_f64.h"
-#include "runtime/simd.h"
+#include "kernels/cpu/base/vmath_f64.h"
+#include "runtime/base/simd.h"
 
 REALS({ return ceil(x[0]); });
 

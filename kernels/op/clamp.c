@@ -1,7 +1,7 @@
 /* clamp.c - values limited to a minimum and a maximum; NaN wins, also as a bound. */
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/tile.h"
+#include "kernels/cpu/eltwise/tile.h"
 
 REALS({
     real y = x[0];

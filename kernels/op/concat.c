@@ -1,7 +1,7 @@
 /* concat.c - joins tensors along an axis, which is unsplit. The result may be rounded to another float dtype. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
-#include "kernels/cpu/copies.h"
+#include "kernels/cpu/base/copies.h"
 
 enum { AXIS, DTYPE };
 enum { MOST = JOINED }; /* operands of one call: letters of a rule are few; longer lists are joined in parts */

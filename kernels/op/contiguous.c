@@ -1,7 +1,7 @@
 /* contiguous.c - a dense copy of a tensor, wherever its elements lie. */
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/tile.h"
+#include "kernels/cpu/eltwise/tile.h"
 
 REALS({ return x[0]; });
 

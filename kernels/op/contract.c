@@ -2,11 +2,11 @@
  *
  * The gradient of y = x w with respect to w, where x has any number of leading
  * dimensions: a split of any of them leaves partial sums. */
-#include "kernels/cpu/dnnl.h"
-#include "kernels/cpu/gemm_halves.h"
-#include "kernels/cpu/gemm_long.h"
-#include "kernels/cpu/wide.h"
-#include "kernels/op/op_impl.h"
+#include "kernels/cpu/base/dnnl.h"
+#include "kernels/cpu/gemm/gemm_halves.h"
+#include "kernels/cpu/gemm/gemm_long.h"
+#include "kernels/cpu/base/wide.h"
+#include "kernels/op/lib/op_impl.h"
 
 enum { DTYPE };
 

@@ -3,10 +3,10 @@
  *
  * Splits: of the batch, of the output channels, of the groups, and of the input
  * channels, which leaves partial sums. A bias is added to the result. */
-#include "kernels/op/conv.h"
+#include "kernels/op/lib/conv.h"
 
-#include "kernels/cpu/conv_f64.h"
-#include "kernels/cpu/wide.h"
+#include "kernels/cpu/conv/conv_f64.h"
+#include "kernels/cpu/base/wide.h"
 
 enum { X, W, BIAS };
 

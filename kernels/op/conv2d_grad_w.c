@@ -1,9 +1,9 @@
 /* conv2d_grad_w.c - the gradient of conv2d with respect to the kernel: windows times dy, summed over the batch. A
  * split of the batch leaves partial sums. */
-#include "kernels/op/conv.h"
+#include "kernels/op/lib/conv.h"
 
-#include "kernels/cpu/conv_f64.h"
-#include "kernels/cpu/wide.h"
+#include "kernels/cpu/conv/conv_f64.h"
+#include "kernels/cpu/base/wide.h"
 
 enum { X, DY };
 

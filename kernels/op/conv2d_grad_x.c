@@ -1,8 +1,8 @@
 /* conv2d_grad_x.c - the gradient of conv2d with respect to the image: dy propagated back through the windows. */
-#include "kernels/op/conv.h"
+#include "kernels/op/lib/conv.h"
 
-#include "kernels/cpu/conv_f64.h"
-#include "kernels/cpu/wide.h"
+#include "kernels/cpu/conv/conv_f64.h"
+#include "kernels/cpu/base/wide.h"
 
 enum { DY, W };
 

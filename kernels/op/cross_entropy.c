@@ -5,7 +5,7 @@
  * logit at the label (both P(sum), by one operator), so a few numbers per position are moved, never the logits. A
  * mean divides by the number of labels that count. All of this is f32 for half-precision logits, without an f32 copy
  * of the logits. */
-#include "kernels/op/cross_entropy.h"
+#include "kernels/op/lib/cross_entropy.h"
 
 enum { REDUCTION, IGNORE, SMOOTHING };
 enum { MEAN, SUM, NONE };

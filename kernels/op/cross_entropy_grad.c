@@ -1,7 +1,7 @@
 /* cross_entropy_grad.c - the gradient of cross_entropy_rows.
  *
  *   dx[c] = (exp((x[c] - m) - rest) - t[c]) dloss;   t: 1 - s at the label, and s / C everywhere; 0 where ignored */
-#include "kernels/op/cross_entropy.h"
+#include "kernels/op/lib/cross_entropy.h"
 
 #include <math.h>
 #include <string.h>

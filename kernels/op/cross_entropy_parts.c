@@ -6,7 +6,7 @@
  * m >= every logit of the position prevents overflow of the exponentials. It is subtracted from each logit.
  * Subtracting it from the ranks' sum would need a P whose addends are as large as m and lose the digits of the
  * difference. */
-#include "kernels/op/cross_entropy.h"
+#include "kernels/op/lib/cross_entropy.h"
 
 #include <math.h>
 

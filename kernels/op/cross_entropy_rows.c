@@ -6,7 +6,7 @@
  * A row is read once for both; m and rest are kept for the gradient, which then
  * needs one more reading.
  * Their sum, rounded, would lose the digits of a row that lies far from 0. */
-#include "kernels/op/cross_entropy.h"
+#include "kernels/op/lib/cross_entropy.h"
 
 #include <math.h>
 

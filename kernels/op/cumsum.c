@@ -1,10 +1,10 @@
 /* cumsum.c - running sums along a dimension, forward or reverse. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
-#include "kernels/cpu/convert.h"
-#include "runtime/simd.h"
-#include "kernels/cpu/team.h"
+#include "kernels/cpu/base/convert.h"
+#include "runtime/base/simd.h"
+#include "kernels/cpu/base/team.h"
 
 enum { AXIS, REVERSE };
 

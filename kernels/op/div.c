@@ -1,8 +1,8 @@
 /* div.c - quotient of two tensors, element by element; of integers too it is a real number. Partial sums pass as in
  * real numbers: divided by 0, a part may be NaN where the sum is infinite. */
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/tile.h"
+#include "kernels/cpu/eltwise/tile.h"
 
 REALS({ return x[0] / x[1]; });
 

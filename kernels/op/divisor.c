@@ -4,12 +4,12 @@
  * division itself is element-wise and part of chains, which do not check data; so a tensor divisor is read through
  * this operator. A number is checked when the call is made. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/divisor.h"
+#include "kernels/op/lib/divisor.h"
 
-#include "kernels/cpu/convert.h"
-#include "runtime/simd.h"
-#include "kernels/cpu/team.h"
-#include "kernels/op/lookup.h"
+#include "kernels/cpu/base/convert.h"
+#include "runtime/base/simd.h"
+#include "kernels/cpu/base/team.h"
+#include "kernels/op/lib/lookup.h"
 
 #include <stdatomic.h>
 

@@ -3,13 +3,13 @@
  * The dropped elements are a function of seed, ordinal, micro-batch and position, so the gradient drops the same
  * elements without a stored mask. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
-#include "kernels/cpu/convert.h"
-#include "kernels/cpu/random.h"
-#include "runtime/simd.h"
-#include "kernels/cpu/team.h"
-#include "runtime/rng.h"
+#include "kernels/cpu/base/convert.h"
+#include "kernels/cpu/base/random.h"
+#include "runtime/base/simd.h"
+#include "kernels/cpu/base/team.h"
+#include "runtime/base/rng.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  *
  * A table split by rows leaves partial sums: each rank looks up the ids that it holds and returns zeros for the
  * others. */
-#include "kernels/op/lookup.h"
+#include "kernels/op/lib/lookup.h"
 
 static int
 rule(const struct call *c, struct str *rule)

@@ -1,5 +1,5 @@
 /* empty.c - a tensor with unspecified values. They are zeros, so that a program is deterministic. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
 static int
 ref(const struct kcall *k)

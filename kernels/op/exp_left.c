@@ -5,11 +5,11 @@
  * wraps to 0 (exact.h). `at` has one number per sum: the sum is computed if low <= at <= high, and is 0, at no cost,
  * otherwise. For f64 `at` is the approximate result. If |at| >= 1/4 the sum is that of e^(x - base) in units of
  * 2^-80, with base the nearest multiple of 2^-20. */
-#include "kernels/op/exp_sum.h"
+#include "kernels/op/lib/exp_sum.h"
 
-#include "kernels/cpu/exact.h"
-#include "kernels/cpu/exp_pairs.h"
-#include "kernels/cpu/reduce.h"
+#include "kernels/cpu/base/exact.h"
+#include "kernels/cpu/rows/exp_pairs.h"
+#include "kernels/cpu/rows/reduce.h"
 
 enum { X, AT };
 enum { LEFT, MORE };

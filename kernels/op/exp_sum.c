@@ -3,9 +3,9 @@
  *
  * It is one operator instead of three because its gradient dy e^(x - m) has x's layout. The gradient of a sum,
  * repeated along the axis, would have dy's layout and be moved as a whole. */
-#include "kernels/op/exp_sum.h"
+#include "kernels/op/lib/exp_sum.h"
 
-#include "kernels/cpu/reduce.h"
+#include "kernels/cpu/rows/reduce.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* expand.c - repeats dimensions of size 1 and adds new ones in front: a view with stride 0. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
 enum { SIZES };
 

@@ -3,7 +3,7 @@
  * Experts are in groups, and the result has one row per group: zeros if the row's expert is in another group. Ranks
  * with one group each have separate results, to which any function can be applied. A split within a group, like that
  * of a lookup table, leaves partial sums. Ids count through all groups; an id that names no expert gives zeros. */
-#include "kernels/op/experts.h"
+#include "kernels/op/lib/experts.h"
 
 static int
 rule(const struct call *c, struct str *rule)

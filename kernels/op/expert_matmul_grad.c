@@ -1,6 +1,6 @@
 /* expert_matmul_grad.c - the gradient of expert_matmul with respect to the matrices: each sums the products of the
  * rows that name it. A split of the rows leaves partial sums. */
-#include "kernels/op/experts.h"
+#include "kernels/op/lib/experts.h"
 
 enum { DY = W };
 enum { EXPERTS, DTYPE };

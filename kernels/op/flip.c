@@ -1,7 +1,7 @@
 /* flip.c - entries in the opposite order along axes, which stay whole. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
-#include "kernels/cpu/copies.h"
+#include "kernels/cpu/base/copies.h"
 
 enum { AXES };
 

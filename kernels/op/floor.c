@@ -1,9 +1,9 @@
 /* floor.c - the greatest whole number that is not above. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/vmath_f64.h"
-#include "runtime/simd.h"
+#include "kernels/cpu/base/vmath_f64.h"
+#include "runtime/base/simd.h"
 
 REALS({ return floor(x[0]); });
 

@@ -1,9 +1,9 @@
 /* floor_divide.c - the quotient rounded towards minus infinity, as in Lua. Integer division by zero is an error. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/divisor.h"
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/divisor.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "runtime/simd.h"
+#include "runtime/base/simd.h"
 
 REALS({ return floor(x[0] / x[1]); });
 

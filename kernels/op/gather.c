@@ -2,11 +2,11 @@
  *
  * A split of that axis leaves partial sums: each rank reads the elements that it holds and returns zeros for the
  * others. */
-#include "kernels/op/gather.h"
+#include "kernels/op/lib/gather.h"
 
-#include "kernels/cpu/team.h"
-#include "runtime/simd.h"
-#include "runtime/stop.h"
+#include "kernels/cpu/base/team.h"
+#include "runtime/base/simd.h"
+#include "runtime/base/stop.h"
 
 void
 gather_rule(const struct type *x, const struct type *ids, int axis, struct str *x_text, struct str *ids_text)

@@ -1,10 +1,10 @@
 /* gather_grad.c - sums of src's elements at their positions: the gradient of gather, and half of scatter_add. Of
  * operand like only the type is used. Split positions leave partial sums. */
-#include "kernels/op/gather.h"
+#include "kernels/op/lib/gather.h"
 
-#include "kernels/cpu/convert.h"
-#include "kernels/cpu/team.h"
-#include "runtime/stop.h"
+#include "kernels/cpu/base/convert.h"
+#include "kernels/cpu/base/team.h"
+#include "runtime/base/stop.h"
 
 #include <string.h>
 

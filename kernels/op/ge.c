@@ -1,7 +1,7 @@
 /* ge.c - is a greater than or equal to b, element by element? */
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/tile.h"
+#include "kernels/cpu/eltwise/tile.h"
 
 REALS({ return x[0] >= x[1]; });
 

@@ -1,8 +1,8 @@
 /* gelu.c - the Gaussian error linear unit: exact, or its approximation with tanh. */
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/vmath.h"
-#include "kernels/cpu/vmath_f64.h"
+#include "kernels/cpu/base/vmath.h"
+#include "kernels/cpu/base/vmath_f64.h"
 
 enum { APPROXIMATE };
 enum { APPROXIMATE_NONE, APPROXIMATE_TANH };

@@ -3,7 +3,7 @@
  * Only the type of operand like is used: the result has its shape, and if like is split, each rank writes the
  * positions that it holds. Split sources leave partial sums. The operator reports invalid ids, because no other
  * operator checks them if the looked-up entries are unused. */
-#include "kernels/op/lookup.h"
+#include "kernels/op/lib/lookup.h"
 
 static int
 rule(const struct call *c, struct str *rule)

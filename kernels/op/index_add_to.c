@@ -1,6 +1,6 @@
 /* index_add_to.c - x plus entries at their positions: adds the gradient of embedding or index_select to another
  * gradient of the same table. With few entries, only few rows of x are changed. */
-#include "kernels/op/lookup.h"
+#include "kernels/op/lib/lookup.h"
 
 #include <string.h>
 

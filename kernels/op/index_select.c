@@ -2,7 +2,7 @@
  *
  * A split of that axis leaves partial sums: each rank reads the positions that it holds and returns zeros for the
  * others. */
-#include "kernels/op/lookup.h"
+#include "kernels/op/lib/lookup.h"
 
 static int
 rule(const struct call *c, struct str *rule)

@@ -1,5 +1,5 @@
 /* label_count.c - how many labels count: the divisor of a mean loss, over all ranks. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
 enum { IGNORE };
 

@@ -1,5 +1,5 @@
 /* layer_norm.c - the last dimensions brought to mean 0 and variance 1, then scaled and shifted. */
-#include "kernels/op/norm.h"
+#include "kernels/op/lib/norm.h"
 
 static int
 ref(const struct kcall *k)

@@ -7,12 +7,12 @@
  * stream and converted in the innermost cache. For several rows of x each row of w is converted once. A split of k
  * leaves partial sums; a split of n splits w's rows. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/cpu/lanes.h"
-#include "kernels/cpu/team.h"
-#include "kernels/cpu/wide.h"
-#include "kernels/op/op_impl.h"
-#include "runtime/simd.h"
-#include "runtime/stop.h"
+#include "kernels/cpu/base/lanes.h"
+#include "kernels/cpu/base/team.h"
+#include "kernels/cpu/base/wide.h"
+#include "kernels/op/lib/op_impl.h"
+#include "runtime/base/simd.h"
+#include "runtime/base/stop.h"
 
 enum { IN_X, IN_W, IN_SCALE };
 enum { ZERO = 128 }; /* the byte that encodes 0 */
@@ -70,8 +70,8 @@ ref(const struct kcall *k)
 /* ---- fast: f32 ---- */
 
 enum { WAYS = WIDE / LANES, STREAMS = 4 }; /* parallel partial sums: the order of additions is fixed */
-#define LANES_FILE "kernels/op/linear_int8_level.inc"
-#include "kernels/cpu/lanes_levels.inc"
+#define LANES_FILE "kernels/op/lib/linear_int8_level.inc"
+#include "kernels/cpu/base/lanes_levels.inc"
 
 VECTOR static void
 row_floats(int64_t k, const uint8_t *w, float *out)

@@ -1,7 +1,7 @@
 /* linspace.c - evenly spaced numbers, both ends included. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
-#include "kernels/cpu/convert.h"
+#include "kernels/cpu/base/convert.h"
 
 static int64_t
 last_of(const struct view *y)

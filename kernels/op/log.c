@@ -1,8 +1,8 @@
 /* log.c - the natural logarithm. */
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/vmath.h"
-#include "kernels/cpu/vmath_f64.h"
+#include "kernels/cpu/base/vmath.h"
+#include "kernels/cpu/base/vmath_f64.h"
 
 REALS({ return log(x[0] == 0 ? 0 : x[0]); }); /* what is too small is zero: it may have bits that log would see */
 

@@ -1,5 +1,5 @@
 /* log_left.c - the logarithm y of a sum; near 0 it is computed from the sum minus 1 (exp_left.c) instead. */
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
 enum { BOUND };
 

@@ -2,7 +2,7 @@
  *
  * The greatest is taken off first and the logarithm then: their sum, rounded,
  * would lose the digits of a row that lies far from 0. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
 #include <math.h>
 

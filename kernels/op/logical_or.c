@@ -1,7 +1,7 @@
 /* logical_or.c - true where x or y is nonzero. */
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/tile.h"
+#include "kernels/cpu/eltwise/tile.h"
 
 REALS({ return x[0] != 0 || x[1] != 0; });
 

@@ -2,14 +2,14 @@
  *
  * On an unsplit axis it is one operator. On a split axis it is a composite, where that moves fewer bytes: the
  * maximum m (P(max)), then the sum of e^(x - m) (P(sum)). */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
-#include "kernels/cpu/exact.h"
-#include "kernels/cpu/fold.h"
-#include "kernels/cpu/log_sums.h"
-#include "kernels/cpu/reduce.h"
-#include "kernels/cpu/rows.h"
-#include "runtime/stop.h"
+#include "kernels/cpu/base/exact.h"
+#include "kernels/cpu/rows/fold.h"
+#include "kernels/cpu/rows/log_sums.h"
+#include "kernels/cpu/rows/reduce.h"
+#include "kernels/cpu/rows/rows.h"
+#include "runtime/base/stop.h"
 
 #include <float.h>
 #include <math.h>

@@ -4,13 +4,13 @@
  * result. A split of k leaves partial sums; every other factor is split with the
  * result. Operands of two dtypes are cast to their promotion first. Sums of halves may stay f32, as they are before
  * they are rounded. */
-#include "kernels/cpu/dnnl.h"
-#include "kernels/cpu/gemm_halves.h"
-#include "kernels/cpu/gemm_long.h"
-#include "kernels/cpu/gemm_turned.h"
-#include "kernels/cpu/wide.h"
-#include "kernels/op/op_impl.h"
-#include "runtime/stop.h"
+#include "kernels/cpu/base/dnnl.h"
+#include "kernels/cpu/gemm/gemm_halves.h"
+#include "kernels/cpu/gemm/gemm_long.h"
+#include "kernels/cpu/gemm/gemm_transposed.h"
+#include "kernels/cpu/base/wide.h"
+#include "kernels/op/lib/op_impl.h"
+#include "runtime/base/stop.h"
 
 enum { DTYPE };
 

@@ -1,5 +1,5 @@
 /* max_pool2d.c - the greatest entry of each window of an image, NCHW. NaN wins. */
-#include "kernels/op/pool.h"
+#include "kernels/op/lib/pool.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* max_pool2d_grad.c - dy added at the position of the greatest entry of each window; the first of equals. */
-#include "kernels/op/pool.h"
+#include "kernels/op/lib/pool.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* maximum.c - the greater of two tensors, element by element; NaN wins. */
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/tile.h"
+#include "kernels/cpu/eltwise/tile.h"
 
 REALS({ return x[0] > x[1] || isnan(x[0]) ? x[0] : x[1]; });
 

@@ -1,7 +1,7 @@
 /* mean.c - the mean over dimensions: their sum divided by the global number of elements, not by that of a shard. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
-#include "kernels/cpu/reduce.h"
+#include "kernels/cpu/rows/reduce.h"
 
 enum { AXIS, KEEPDIM };
 

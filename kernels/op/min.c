@@ -1,7 +1,7 @@
 /* min.c - the least value over dimensions; NaN wins. Splitting such a dimension leaves P(min). */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
-#include "kernels/cpu/reduce.h"
+#include "kernels/cpu/rows/reduce.h"
 
 enum { AXIS, KEEPDIM };
 

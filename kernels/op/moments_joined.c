@@ -4,7 +4,7 @@
  *   mean = mean of the parts' means,   variance = mean of (deviation^2 + (the part's mean - mean)^2)
  *
  * The parts are of one size. Parts and bytes are the last two dimensions, and both stay unsplit. */
-#include "kernels/op/moments.h"
+#include "kernels/op/lib/moments.h"
 
 static int
 rule(const struct call *c, struct str *rule)

@@ -6,7 +6,7 @@
  *   dx = (sum of d mean) / n - (x - mean) rstd^3 (sum of d rstd) / n
  *
  * where sums are over the parts, so ranks exchange two numbers per row. */
-#include "kernels/op/moments.h"
+#include "kernels/op/lib/moments.h"
 
 enum { X, TOLD, BACK };
 enum { MEAN, RSTD };

@@ -1,6 +1,6 @@
 /* moments_told.c - the mean and deviation of a part of a row, as a part sends them: a code of 9 bytes along one last
  * dimension. */
-#include "kernels/op/moments.h"
+#include "kernels/op/lib/moments.h"
 
 enum { MEAN, VARIANCE };
 

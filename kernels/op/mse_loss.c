@@ -1,5 +1,5 @@
 /* mse_loss.c - the mean of squared differences. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
 enum { REDUCTION };
 enum { MEAN, SUM, NONE };

@@ -5,7 +5,7 @@
  *
  * The mean and r are recomputed from x: the row is then in the cache for all three results. Split rows leave partial
  * sums in dw and db. */
-#include "kernels/op/norm.h"
+#include "kernels/op/lib/norm.h"
 
 #include <string.h>
 

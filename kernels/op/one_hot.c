@@ -1,6 +1,6 @@
 /* one_hot.c - 1 at each id, 0 elsewhere, along a new last dimension of size n; a rank may compute a range of this
  * dimension. */
-#include "kernels/op/lookup.h"
+#include "kernels/op/lib/lookup.h"
 
 #include <string.h>
 

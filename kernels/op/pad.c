@@ -2,9 +2,9 @@
  * unsplit.
  *
  * The gradient removes the added entries: it is a pad by the negative amounts. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
-#include "kernels/cpu/copies.h"
+#include "kernels/cpu/base/copies.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* permute.c - dimensions in another order: a view. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
 enum { AXES };
 

@@ -1,5 +1,5 @@
 /* position.c - the global position of each element of a tensor: along one dimension, or among all elements. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
 enum { AXIS };
 

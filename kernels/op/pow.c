@@ -1,13 +1,13 @@
 /* pow.c - powers, element by element. Integers stay integers; powers with negative exponents in a tensor are
  * truncated towards zero. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/vmath_f64.h"
-#include "runtime/simd.h"
+#include "kernels/cpu/base/vmath_f64.h"
+#include "runtime/base/simd.h"
 
 /* A subnormal number compares equal to zero, but pow would read its bits. Multiplying by 0 makes a zero of the same
- * sign (runtime/denormal.h). */
+ * sign (runtime/base/denormal.h). */
 REALS({ return pow(x[0] == 0 ? 0 * x[0] : x[0], x[1] == 0 ? 0 * x[1] : x[1]); });
 
 INTEGERS({

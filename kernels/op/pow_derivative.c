@@ -1,8 +1,8 @@
 /* pow_derivative.c - derivatives of a^b in a, for an exponent that is one number. If the leading factor is 0, the
  * derivative is 0 too, even at a = 0, where a^(b-k) alone would not be finite. */
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/vmath_f64.h"
+#include "kernels/cpu/base/vmath_f64.h"
 
 enum { ORDER };
 

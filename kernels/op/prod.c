@@ -1,7 +1,7 @@
 /* prod.c - the product over dimensions. Partial products do not exist, so reduced dimensions stay unsplit. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
-#include "kernels/cpu/reduce.h"
+#include "kernels/cpu/rows/reduce.h"
 
 enum { AXIS, KEEPDIM };
 

@@ -6,9 +6,9 @@
  * second-order gradients are right too; otherwise it is 0. The product and the count must be those of x: the effect
  * of a zero on the other products belongs to the gradient of x alone. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "runtime/simd.h"
+#include "runtime/base/simd.h"
 
 enum { X, REST, COUNT };
 

@@ -5,9 +5,9 @@
  *
  * If x is a variable that is assigned y, x is updated in place, so a step costs the bytes of src and not of x. The
  * axis is unsplit because positions count along the whole axis. */
-#include "kernels/op/lookup.h"
+#include "kernels/op/lib/lookup.h"
 
-#include "kernels/cpu/copies.h"
+#include "kernels/cpu/base/copies.h"
 
 #include <string.h>
 

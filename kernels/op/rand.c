@@ -1,8 +1,8 @@
 /* rand.c - independent values, uniform in [0, 1), of as many binary digits as the dtype has: never 1. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
-#include "kernels/cpu/random.h"
-#include "runtime/rng.h"
+#include "kernels/cpu/base/random.h"
+#include "runtime/base/rng.h"
 
 static int
 ref(const struct kcall *k)

@@ -1,10 +1,10 @@
 /* randint.c - independent whole numbers, uniform in lo <= y < hi. */
-#include "kernels/op/lookup.h"
+#include "kernels/op/lib/lookup.h"
 
-#include "kernels/cpu/convert.h"
-#include "kernels/cpu/random.h"
-#include "kernels/cpu/team.h"
-#include "runtime/rng.h"
+#include "kernels/cpu/base/convert.h"
+#include "kernels/cpu/base/random.h"
+#include "kernels/cpu/base/team.h"
+#include "runtime/base/rng.h"
 
 enum { LO, HI };
 

@@ -1,8 +1,8 @@
 /* randn.c - independent standard normal values, each a function of seed, ordinal, piece and position. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
-#include "kernels/cpu/random.h"
-#include "runtime/rng.h"
+#include "kernels/cpu/base/random.h"
+#include "runtime/base/rng.h"
 
 static int
 ref(const struct kcall *k)

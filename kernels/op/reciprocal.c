@@ -1,7 +1,7 @@
 /* reciprocal.c - one divided by a tensor. */
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/tile.h"
+#include "kernels/cpu/eltwise/tile.h"
 
 REALS({ return 1 / x[0]; });
 

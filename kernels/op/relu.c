@@ -1,7 +1,7 @@
 /* relu.c - the greater of x and 0. */
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/tile.h"
+#include "kernels/cpu/eltwise/tile.h"
 
 REALS({
     return x[0] <= 0 ? 0 : x[0]; /* NaN stays */

@@ -1,9 +1,9 @@
 /* remainder.c - the remainder of floored division: it has the sign of b, as in Lua. Integers are not divided by 0. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/divisor.h"
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/divisor.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "runtime/simd.h"
+#include "runtime/base/simd.h"
 
 REALS({
     real r = fmod(x[0], x[1]);

@@ -5,12 +5,12 @@
  * The operator is a product, linear in x and in f, but may be computed in place, and a factor of 1 leaves x
  * unchanged. So clipped gradients are read once more and written in place, and unclipped gradients are not touched. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
-#include "kernels/cpu/convert.h"
-#include "kernels/cpu/team.h"
-#include "kernels/cpu/tile.h"
-#include "runtime/simd.h"
+#include "kernels/cpu/base/convert.h"
+#include "kernels/cpu/base/team.h"
+#include "kernels/cpu/eltwise/tile.h"
+#include "runtime/base/simd.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  *
  * A view where strides allow it: within every group of dimensions that
  * correspond, the operand must be one run. Elsewhere it is copied. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* rms_norm.c - the last dimensions divided by their root mean square, then scaled. */
-#include "kernels/op/norm.h"
+#include "kernels/op/lib/norm.h"
 
 #include <float.h>
 #include <string.h>

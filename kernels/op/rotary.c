@@ -4,7 +4,7 @@
  *
  * A pair is one entry of the first half and its counterpart of the second half; if interleaved, two neighbours.
  * Su et al. 2021. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
 enum { X, COS, SIN };
 enum { INTERLEAVED };

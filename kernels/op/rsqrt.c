@@ -1,7 +1,7 @@
 /* rsqrt.c - the reciprocal of the square root. */
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/tile.h"
+#include "kernels/cpu/eltwise/tile.h"
 
 REALS({ return 1 / sqrt(x[0]); });
 

@@ -2,11 +2,11 @@
  * between.
  *
  * Both forms support splits of the batch, of the heads and of the queries. */
-#include "kernels/op/attention.h"
+#include "kernels/op/lib/attention.h"
 
-#include "kernels/cpu/gemm_few.h"
-#include "runtime/device.h"
-#include "runtime/layout.h"
+#include "kernels/cpu/gemm/gemm_few.h"
+#include "runtime/device/device.h"
+#include "runtime/tensor/layout.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* scatter_add.c - x with elements of src added at their positions along an axis. Of a src larger than ids the first
  * elements count, as in PyTorch. Sums of halves are f32 until x is in them. */
-#include "kernels/op/gather.h"
+#include "kernels/op/lib/gather.h"
 
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)

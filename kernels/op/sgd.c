@@ -5,11 +5,11 @@
  * m starts as zeros, so the first step is g. Without m, result 1 is empty. If scale is present, g is first multiplied
  * by scale. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/update.h"
+#include "kernels/op/lib/update.h"
 
-#include "kernels/cpu/convert.h"
-#include "runtime/simd.h"
-#include "kernels/cpu/team.h"
+#include "kernels/cpu/base/convert.h"
+#include "runtime/base/simd.h"
+#include "kernels/cpu/base/team.h"
 
 enum { P, M, G, LR, SCALE };
 enum { MOMENTUM, WEIGHT_DECAY, NESTEROV };

@@ -1,8 +1,8 @@
 /* sigmoid.c - the logistic function. */
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/vmath.h"
-#include "kernels/cpu/vmath_f64.h"
+#include "kernels/cpu/base/vmath.h"
+#include "kernels/cpu/base/vmath_f64.h"
 
 REALS({ return x[0] < 0 ? exp(x[0]) / (1 + exp(x[0])) : 1 / (1 + exp(-x[0])); });
 

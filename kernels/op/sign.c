@@ -1,7 +1,7 @@
 /* sign.c - -1, 0 or 1. */
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/tile.h"
+#include "kernels/cpu/eltwise/tile.h"
 
 REALS({ return x[0] > 0 ? 1 : x[0] < 0 ? -1 : 0; });
 

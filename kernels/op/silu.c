@@ -1,8 +1,8 @@
 /* silu.c - a tensor gated by its own logistic function (swish). */
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/vmath.h"
-#include "kernels/cpu/vmath_f64.h"
+#include "kernels/cpu/base/vmath.h"
+#include "kernels/cpu/base/vmath_f64.h"
 
 REALS({
     if (x[0] == -INFINITY) return -0.0; /* not -inf times 0 */

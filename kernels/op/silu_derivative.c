@@ -1,8 +1,8 @@
 /* silu_derivative.c - the derivative of silu: an operator, so one pass computes its gradient. */
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/vmath.h"
-#include "kernels/cpu/vmath_f64.h"
+#include "kernels/cpu/base/vmath.h"
+#include "kernels/cpu/base/vmath_f64.h"
 
 REALS({
     real v = x[0] > 800 ? 800 : x[0] < -800 ? -800 : x[0]; /* sigmoid is 1 or 0 beyond; inf times 0 is NaN */

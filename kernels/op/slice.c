@@ -1,7 +1,7 @@
 /* slice.c - a range of positions along one dimension: a view. Negative positions count from the end; a range is
  * clamped to the dimension, as in PyTorch. The sliced dimension stays unsplit because its shards would not be
  * balanced. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
 enum { AXIS, START, STOP, STEP };
 

@@ -1,7 +1,7 @@
 /* slice_grad.c - what slice takes out, put back among zeros: the gradient of slice. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
-#include "kernels/cpu/copies.h"
+#include "kernels/cpu/base/copies.h"
 
 enum { AXIS, START, STEP, SIZE };
 

@@ -2,7 +2,7 @@
  *
  * The axis stays unsplit, or the call is written in parts. Each row takes three passes while it is in the cache: its
  * maximum; exponentials and their sum; the division. Subtracting the maximum first prevents overflow. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
 #include <math.h>
 

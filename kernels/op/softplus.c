@@ -1,8 +1,8 @@
 /* softplus.c - the smooth ramp whose slope is the logistic function. */
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/vmath.h"
-#include "kernels/cpu/vmath_f64.h"
+#include "kernels/cpu/base/vmath.h"
+#include "kernels/cpu/base/vmath_f64.h"
 
 REALS({
     return (x[0] > 0 ? x[0] : 0) + log1p(exp(-fabs(x[0]))); /* no overflow on either side */

@@ -1,7 +1,7 @@
 /* sqrt.c - the square root. */
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/tile.h"
+#include "kernels/cpu/eltwise/tile.h"
 
 REALS({ return sqrt(x[0]); });
 

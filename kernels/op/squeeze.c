@@ -1,5 +1,5 @@
 /* squeeze.c - dimensions of size one left out: a view. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
 enum { AXIS };
 

@@ -1,5 +1,5 @@
 /* stack.c - tensors of one shape along a new axis. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
 enum { AXIS, MOST = 256 };
 

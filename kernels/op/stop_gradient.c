@@ -1,8 +1,8 @@
 /* stop_gradient.c - a tensor as a constant for differentiation: for example the value that a loss subtracts from its
  * logits, because any such value leaves the loss unchanged. */
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/tile.h"
+#include "kernels/cpu/eltwise/tile.h"
 
 REALS({ return x[0]; });
 

@@ -1,7 +1,7 @@
 /* sum.c - sum over dimensions. A split of a summed dimension leaves a partial sum. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
-#include "kernels/cpu/reduce.h"
+#include "kernels/cpu/rows/reduce.h"
 
 enum { AXIS, KEEPDIM, DTYPE };
 

@@ -1,8 +1,8 @@
 /* tanh.c - the hyperbolic tangent. */
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/vmath.h"
-#include "kernels/cpu/vmath_f64.h"
+#include "kernels/cpu/base/vmath.h"
+#include "kernels/cpu/base/vmath_f64.h"
 
 REALS({ return tanh(x[0]); });
 

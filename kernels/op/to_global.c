@@ -2,7 +2,7 @@
  *
  * The requested layout belongs to the result, not to the attributes. The gradient is in the result's layout; adding it
  * to the operand's gradient boxes it to the operand's layout. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
 #include <string.h>
 

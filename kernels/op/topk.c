@@ -1,11 +1,11 @@
 /* topk.c - the k greatest (or least) values along an axis, best first, and where they stand. NaN counts as the
  * greatest; of equals the first stands first. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
-#include "kernels/cpu/convert.h"
-#include "kernels/cpu/team.h"
-#include "runtime/simd.h"
+#include "kernels/cpu/base/convert.h"
+#include "kernels/cpu/base/team.h"
+#include "runtime/base/simd.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* transpose.c - two dimensions exchanged: a view. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
 enum { A, B };
 

@@ -1,5 +1,5 @@
 /* tril.c - the lower triangle of matrices: zero above a diagonal. */
-#include "kernels/op/triangle.h"
+#include "kernels/op/lib/triangle.h"
 
 static int
 run(const struct kcall *k, const void *state)

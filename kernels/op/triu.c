@@ -1,5 +1,5 @@
 /* triu.c - the upper triangle of matrices: zero below a diagonal. */
-#include "kernels/op/triangle.h"
+#include "kernels/op/lib/triangle.h"
 
 static int
 run(const struct kcall *k, const void *state)

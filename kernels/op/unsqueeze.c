@@ -1,5 +1,5 @@
 /* unsqueeze.c - a dimension of size one put in: a view. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
 enum { AXIS };
 

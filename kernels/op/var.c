@@ -1,7 +1,7 @@
 /* var.c - the variance over dimensions: the mean square distance from the mean, with n - correction for n. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lib/op_impl.h"
 
-#include "kernels/cpu/reduce.h"
+#include "kernels/cpu/rows/reduce.h"
 
 enum { AXIS, CORRECTION, KEEPDIM };
 

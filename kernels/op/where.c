@@ -1,7 +1,7 @@
 /* where.c - selection between two tensors, element by element. */
-#include "kernels/op/eltwise.h"
+#include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/tile.h"
+#include "kernels/cpu/eltwise/tile.h"
 
 REALS({ return x[0] != 0 ? x[1] : x[2]; });
 

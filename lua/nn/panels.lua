@@ -3,7 +3,7 @@
 -- On a mesh where x is cut by columns and w by rows of the contraction, both are gathered before they are multiplied. Panel k
 -- is the k-th part of what each rank holds of the contraction: it is gathered alone, and its product added up. The bytes are
 -- the same, and never more than two panels are in memory, whatever their number: panel k + 1 lies where panel k - 1 was. So on
--- devices with streams it is gathered while panel k is multiplied (t/actors-streams.c, t/lib/panels.lua). A device that is a
+-- devices with streams it is gathered while panel k is multiplied (t/act/streams.c, t/lib/panels.lua). A device that is a
 -- thread copies and multiplies with one core, so that nothing is won: there panel k + 1 lies where panel k was.
 
 local rille = require "rille"

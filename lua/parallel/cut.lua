@@ -8,7 +8,7 @@
 -- sum of t + (m - 1) max of t; interleaved, of equal stages, m v + p - 1 of them.
 --
 -- The schedule says of how many micro-batches a stage keeps activations: 1F1B of as many as there are stages from it on, GPipe of all,
--- those that leave weight gradients for later of p, or 2p - 1 (actors/plan/stage.c). Of those that are searched for (actors/plan/dial.c)
+-- those that leave weight gradients for later of p, or 2p - 1 (actors/plan/outline/stage.c). Of those that are searched for (actors/plan/sim/schedule_search.c)
 -- it says how many a device keeps of all its stages: here each counts as one of its largest stage.
 --
 -- A stage each: for each bound on max t, from the least up, dynamic programming from the last stage finds the least sum; it

@@ -1,9 +1,9 @@
 /* claim.c - exclusive write access to a folder. */
 #include "runtime/file/claim.h"
 
-#include "runtime/arena.h"
-#include "runtime/error.h"
-#include "runtime/str.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/error.h"
+#include "runtime/base/str.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -6,7 +6,7 @@
 #ifndef RILLE_RUNTIME_FILE_CLAIM_H
 #define RILLE_RUNTIME_FILE_CLAIM_H
 
-#include "runtime/base.h"
+#include "runtime/base/base.h"
 
 struct claims {
     struct claim *last;

@@ -1,9 +1,9 @@
 /* folder.c - a model in a folder: safetensors shards and the index that maps tensors to shards. */
 #include "runtime/file/folder.h"
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "runtime/file/json.h"
-#include "runtime/str.h"
+#include "runtime/base/str.h"
 
 #include <stdlib.h>
 #include <string.h>

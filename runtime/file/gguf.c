@@ -7,7 +7,7 @@
  *
  * Blocks of quantised types have no dtype here: such tensors can be listed, not
  * read. ggml's docs/gguf.md describes the format. */
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "runtime/file/tensors.h"
 
 #include <stdlib.h>

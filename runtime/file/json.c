@@ -1,9 +1,9 @@
 /* json.c - strict reading of JSON: duplicate names are refused, and errors name the file. */
 #include "runtime/file/json.h"
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "runtime/file/source.h"
-#include "runtime/str.h"
+#include "runtime/base/str.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #ifndef RILLE_RUNTIME_FILE_JSON_H
 #define RILLE_RUNTIME_FILE_JSON_H
 
-#include "runtime/base.h"
+#include "runtime/base/base.h"
 
 #include <jansson.h>
 

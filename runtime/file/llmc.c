@@ -2,9 +2,9 @@
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "runtime/file/llmc.h"
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "runtime/file/tensors.h"
-#include "runtime/simd.h"
+#include "runtime/base/simd.h"
 
 #include <stdio.h>
 #include <string.h>

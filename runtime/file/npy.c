@@ -6,7 +6,7 @@
  * header and refuses any other syntax. numpy.lib.format describes the format. */
 #include "runtime/file/npy.h"
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #include <stdlib.h>
 #include <string.h>

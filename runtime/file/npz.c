@@ -6,7 +6,7 @@
  * end record (ZIP64). Opening reads the directory and the head of each array. The first read of a member unpacks all
  * of it and verifies the checksum; the packed size bounds the unpacked size. PKWARE's APPNOTE.TXT describes the
  * format. */
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "runtime/file/npy.h"
 #include "runtime/file/tensors.h"
 

@@ -5,7 +5,7 @@
 #ifndef RILLE_RUNTIME_FILE_PIECES_H
 #define RILLE_RUNTIME_FILE_PIECES_H
 
-#include "runtime/layout.h"
+#include "runtime/tensor/layout.h"
 
 struct pieces {
     struct box whole, piece;

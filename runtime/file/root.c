@@ -1,8 +1,8 @@
 /* root.c - a path below a root, opened folder by folder. */
 #include "runtime/file/root.h"
 
-#include "runtime/arena.h"
-#include "runtime/error.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/error.h"
 
 #include <errno.h>
 #include <fcntl.h>

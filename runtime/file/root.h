@@ -5,7 +5,7 @@
 #ifndef RILLE_RUNTIME_FILE_ROOT_H
 #define RILLE_RUNTIME_FILE_ROOT_H
 
-#include "runtime/base.h"
+#include "runtime/base/base.h"
 
 struct roots {
     int n, capacity;

@@ -5,7 +5,7 @@
  * The JSON maps names to {"dtype", "shape", "data_offsets": [begin, end]}, the offsets relative to the values, and
  * "__metadata__" to texts. The reader is strict: values must have no gaps, must not overlap, and must end with the
  * file. The format is described at github.com/huggingface/safetensors. */
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "runtime/file/json.h"
 #include "runtime/file/safetensors.h"
 #include "runtime/file/shards.h"

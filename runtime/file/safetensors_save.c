@@ -2,12 +2,12 @@
  *
  * The digest of a file is the XXH3 of its bytes, with the digest's own characters replaced by "0". The digest has a
  * fixed position, right after the opening of "__metadata__", so readers need not search for it. */
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "runtime/file/folder.h"
 #include "runtime/file/json.h"
 #include "runtime/file/safetensors.h"
 #include "runtime/file/tensors.h"
-#include "runtime/stop.h"
+#include "runtime/base/stop.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,11 +1,11 @@
 /* save.c - atomic saves: a file is complete, or absent. */
 #include "runtime/file/save.h"
 
-#include "runtime/arena.h"
-#include "runtime/error.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/error.h"
 #include "runtime/file/pieces.h"
-#include "runtime/stop.h"
-#include "runtime/view.h"
+#include "runtime/base/stop.h"
+#include "runtime/tensor/view.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 #ifndef RILLE_RUNTIME_FILE_SAVE_H
 #define RILLE_RUNTIME_FILE_SAVE_H
 
-#include "runtime/layout.h"
+#include "runtime/tensor/layout.h"
 
 /* A value to write: `read` returns any box of the value, dense and row-major; it may run on another thread. */
 struct save_item {

@@ -1,7 +1,7 @@
 /* shards.c - sharded values: reading and writing the manifest, and the copies that assemble a box. */
 #include "runtime/file/shards.h"
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "runtime/file/json.h"
 #include "runtime/file/safetensors.h"
 

@@ -8,7 +8,7 @@
 #define RILLE_RUNTIME_FILE_SHARDS_H
 
 #include "runtime/file/tensors.h"
-#include "runtime/str.h"
+#include "runtime/base/str.h"
 
 #define SHARDS_KEY   "rille.shards"
 #define SHARD_ENDING ".shard"

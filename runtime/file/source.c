@@ -1,8 +1,8 @@
 /* source.c - a file to read from: bytes at positions, or an error. */
 #include "runtime/file/source.h"
 
-#include "runtime/arena.h"
-#include "runtime/error.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/error.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 #ifndef RILLE_RUNTIME_FILE_SOURCE_H
 #define RILLE_RUNTIME_FILE_SOURCE_H
 
-#include "runtime/base.h"
+#include "runtime/base/base.h"
 
 struct blocks;
 struct source {

@@ -1,11 +1,11 @@
 /* tensors.c - a file of named tensors: choosing a format, finding an entry, reading a box. */
 #include "runtime/file/tensors.h"
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "runtime/file/folder.h"
 #include "runtime/file/pieces.h"
 #include "runtime/file/shards.h"
-#include "runtime/view.h"
+#include "runtime/tensor/view.h"
 
 #include <stdio.h>
 #include <stdlib.h>

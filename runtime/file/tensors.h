@@ -8,9 +8,9 @@
 #ifndef RILLE_RUNTIME_FILE_TENSORS_H
 #define RILLE_RUNTIME_FILE_TENSORS_H
 
-#include "runtime/arena.h"
+#include "runtime/base/arena.h"
 #include "runtime/file/source.h"
-#include "runtime/layout.h"
+#include "runtime/tensor/layout.h"
 
 /* A shard of a value that is stored in several files: a box, dense and row-major. */
 struct shard_part {

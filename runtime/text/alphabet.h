@@ -5,7 +5,7 @@
 #ifndef RILLE_RUNTIME_TEXT_ALPHABET_H
 #define RILLE_RUNTIME_TEXT_ALPHABET_H
 
-#include "runtime/str.h"
+#include "runtime/base/str.h"
 
 /* Decodes the bytes that a text spells into out, which has room for strlen(text) bytes; returns false if a character
  * spells no byte. */

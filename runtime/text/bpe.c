@@ -1,8 +1,8 @@
 /* bpe.c - byte-level byte-pair encoding: hash tables, merging neighbours, the cache of short pieces. */
 #include "runtime/text/bpe.h"
 
-#include "runtime/error.h"
-#include "runtime/stop.h"
+#include "runtime/base/error.h"
+#include "runtime/base/stop.h"
 
 #include <stdlib.h>
 #include <string.h>

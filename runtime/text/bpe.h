@@ -6,7 +6,7 @@
 #ifndef RILLE_RUNTIME_TEXT_BPE_H
 #define RILLE_RUNTIME_TEXT_BPE_H
 
-#include "runtime/arena.h"
+#include "runtime/base/arena.h"
 
 struct bpe_token {
     const uint8_t *bytes; /* NULL: no token has this id */

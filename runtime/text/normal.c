@@ -6,7 +6,7 @@
  * text. */
 #include "runtime/text/normal.h"
 
-#include "runtime/arena.h"
+#include "runtime/base/arena.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #ifndef RILLE_RUNTIME_TEXT_NORMAL_H
 #define RILLE_RUNTIME_TEXT_NORMAL_H
 
-#include "runtime/str.h"
+#include "runtime/base/str.h"
 
 enum normal_form { NORMAL_NONE, NORMAL_NFC, NORMAL_NFD, NORMAL_NFKC, NORMAL_NFKD };
 

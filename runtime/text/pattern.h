@@ -6,7 +6,7 @@
 #ifndef RILLE_RUNTIME_TEXT_PATTERN_H
 #define RILLE_RUNTIME_TEXT_PATTERN_H
 
-#include "runtime/str.h"
+#include "runtime/base/str.h"
 
 /* DIALECT_OWN: PCRE2's syntax, but with Oniguruma's classes and scripts. */
 enum dialect { DIALECT_OWN, DIALECT_ONIGURUMA, DIALECT_RUST };

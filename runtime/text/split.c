@@ -2,10 +2,10 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "runtime/text/split.h"
 
-#include "runtime/arena.h"
-#include "runtime/error.h"
-#include "runtime/stop.h"
-#include "runtime/str.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/error.h"
+#include "runtime/base/stop.h"
+#include "runtime/base/str.h"
 
 #include <pcre2.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #ifndef RILLE_RUNTIME_TEXT_SPLIT_H
 #define RILLE_RUNTIME_TEXT_SPLIT_H
 
-#include "runtime/base.h"
+#include "runtime/base/base.h"
 #include "runtime/text/pattern.h"
 
 extern const char split_gpt2[], split_cl100k[];
@@ -34,7 +34,7 @@ int splitter_add(struct splitter *s, const char *name, const struct split_step *
 size_t valid_utf8(const uint8_t *text, size_t n);
 
 /* Calls `piece` for each piece, in order. E_STATE: a match exceeds the work or memory limits. E_CANCEL: the caller
- * stopped waiting (runtime/stop.h); checked between matches. */
+ * stopped waiting (runtime/base/stop.h); checked between matches. */
 int splitter_run(struct splitter *s, const uint8_t *text, size_t n,
                  void (*piece)(void *arg, const uint8_t *bytes, size_t n), void *arg);
 

@@ -1,5 +1,5 @@
 /* tiktoken.c - *.tiktoken files: per line a token in base64 and its rank, which is its id. */
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "runtime/file/source.h"
 #include "runtime/text/tokenizer.h"
 

@@ -1,9 +1,9 @@
 /* tokenizer.c - from text to ids and back. */
 #include "runtime/text/tokenizer.h"
 
-#include "runtime/error.h"
-#include "runtime/stop.h"
-#include "runtime/str.h"
+#include "runtime/base/error.h"
+#include "runtime/base/stop.h"
+#include "runtime/base/str.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #ifndef RILLE_RUNTIME_TEXT_TOKENIZER_H
 #define RILLE_RUNTIME_TEXT_TOKENIZER_H
 
-#include "runtime/str.h"
+#include "runtime/base/str.h"
 #include "runtime/text/bpe.h"
 #include "runtime/text/normal.h"
 #include "runtime/text/split.h"

@@ -3,7 +3,7 @@
  * Anything but byte-level BPE is refused by name: a tokenizer that returns almost the same ids is worse than none. */
 #include "runtime/text/tokenizer_json.h"
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "runtime/text/alphabet.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* tokenizer_parts.c - the parts of tokenizer.json besides the vocabulary: normal forms, steps that cut, templates.
  *
  * Each part has a type, found in a table; unknown types are refused by name. */
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "runtime/text/tokenizer_json.h"
 
 #include <ctype.h>

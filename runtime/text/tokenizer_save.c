@@ -1,5 +1,5 @@
 /* tokenizer_save.c - saves a tokenizer as tokenizer.json, with merges in the form that all readers accept. */
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "runtime/file/save.h"
 #include "runtime/text/alphabet.h"
 #include "runtime/text/tokenizer_json.h"

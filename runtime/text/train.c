@@ -3,8 +3,8 @@
  * Texts are first cut into words; each distinct word is stored once, with its count. Each pair lists the words that
  * contain it, so a join visits only those words. Ties go to the pair of lower ids, so the same texts produce the
  * same file. */
-#include "runtime/error.h"
-#include "runtime/stop.h"
+#include "runtime/base/error.h"
+#include "runtime/base/stop.h"
 #include "runtime/text/alphabet.h"
 #include "runtime/text/tokenizer.h"
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# run.sh - libFuzzer drives the subjects of t/fuzz.c, one after the other, and how many inputs it tried is told.
+# run.sh - libFuzzer drives the subjects of t/fuzz/fuzz.c, one after the other, and how many inputs it tried is told.
 #
 #   cmake --preset fuzz && cmake --build --preset fuzz --target fuzz      (clang, libclang-rt-14-dev)
 #   t/fuzz/run.sh [SECONDS a subject] [SUBJECT...]
@@ -19,7 +19,7 @@ if [ "$much" = files ]; then
   subjects=("${of_files[@]%:*}")
 else
   subjects=("$@")
-  [ $# -gt 0 ] || subjects=($(grep -oE '\{"[a-z]+", fuzz_' t/fuzz.c | cut -d'"' -f2))
+  [ $# -gt 0 ] || subjects=($(grep -oE '\{"[a-z]+", fuzz_' t/fuzz/fuzz.c | cut -d'"' -f2))
 fi
 total=0 failed=0
 for s in "${subjects[@]}"; do

@@ -4,7 +4,7 @@
     python3 -m venv venv && venv/bin/pip install torch && venv/bin/python t/golden/make.py > t/golden/values.lua
 
 A case is written once, in both languages. Operands are not stored: both sides make
-them from a formula (numbers() here and in t/op-golden.lua), in double precision, then
+them from a formula (numbers() here and in t/op/golden.lua), in double precision, then
 rounded to the operand's dtype. The gradient is that of sum(result * weights), weights
 made the same way. Tests read values.lua alone; this script says where it is from.
 """

@@ -1,10 +1,10 @@
-/* gpus.c - a plug-in as librille-cuda.so is one, for t/cuda.sh: eight GPUs of 100 MB that are memory of the host.
+/* gpus.c - a plug-in as librille-cuda.so is one, for t/cuda/cuda.sh: eight GPUs of 100 MB that are memory of the host.
  *
  * With SHIM, the folder of the sources, it computes too: a kernel's text is compiled by c++ with t/host/shim.h, what it
  * calls a binary is a shared library, and a launch plays the threads in an order that changes from one to the next.
  * With GUARD nobody but launches, copies and fills reaches the memory: host code that touches it ends the program. */
 #define _GNU_SOURCE
-#include "runtime/device_cuda.h"
+#include "runtime/device/device_cuda.h"
 
 #ifdef SHIM
 #include "t/host/played.h"

@@ -1,9 +1,9 @@
 /* meet.h - collectives of a library, carried out on memory of the host: for kinds of devices that stand in for such as
- * have a library (t/collecting.h), within one process; t/host/board.h is that of NCCL's stand-in. It has what matters
- * of NCCL's meaning: the n-th call of each seat goes with the n-th of every other, and nobody's is done before all have
- * made theirs; but who passes may go on before, if it is said that what he passes is kept (meet_keeps), or may not, as
- * NCCL's send. What would be wrong there, or wait for ever, is said: seats that ask for different things, and devices
- * whose orders cross. Any thread. */
+ * have a library (t/lib/collecting.h), within one process; t/host/board.h is that of NCCL's stand-in. It has what
+ * matters of NCCL's meaning: the n-th call of each seat goes with the n-th of every other, and nobody's is done before
+ * all have made theirs; but who passes may go on before, if it is said that what he passes is kept (meet_keeps), or may
+ * not, as NCCL's send. What would be wrong there, or wait for ever, is said: seats that ask for different things, and
+ * devices whose orders cross. Any thread. */
 #ifndef RILLE_T_HOST_MEET_H
 #define RILLE_T_HOST_MEET_H
 

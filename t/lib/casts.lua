@@ -1,8 +1,8 @@
 -- casts.lua - on GPUs that compile kernels, casts of variables are made in groups ahead of all who read them
--- (actors/plan/hoist.c): with the bits of a step that nobody planned, and none of what an update has written. For t/cuda.sh.
+-- (actors/plan/rewrite/hoist.c): with the bits of a step that nobody planned, and none of what an update has written. For t/cuda/cuda.sh.
 
 local rille = require "rille"
-local tap = dofile("t/tap.lua")
+local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 
 -- Of a plan: how many casts each of the tasks has that do nothing else; one: also the cast of a gradient.

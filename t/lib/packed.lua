@@ -33,7 +33,7 @@ local A <const>, B <const> = {0, 1}, {2, 3}
 local SIZE <const> = {vocab = 512, length = 64, layers = 4, heads = 4, width = 64, hidden = 160, experts = 4}
 packed.models = {"gpt2", "llama", "moe"}
 -- By name: where the model lies, how rille.parallel lays it out, how many pieces; at most so many times the bytes in use.
--- Plays know one speed for all stages, and do not find the worst moment where there are several: t/live.h does, and has
+-- Plays know one speed for all stages, and do not find the worst moment where there are several: t/lib/live.h does, and has
 -- at most 1.055 of it.
 packed.recipes = {
   {"data", {0, 1, 2, 3}, {data = 0}, 1, 1.05}, {"data, zero 3", {0, 1, 2, 3}, {data = 0, zero = 3}, 1, 1.05},

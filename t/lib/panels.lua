@@ -1,5 +1,5 @@
 -- panels.lua - on devices with streams no panel of a SUMMA product waits for the product of the panel before it: the plan
--- orders them so that it may be gathered meanwhile, and two panels are in memory (t/actors-streams.c has them under way).
+-- orders them so that it may be gathered meanwhile, and two panels are in memory (t/act/streams.c has them under way).
 
 local rille = require "rille"
 local panels = require "rille.nn.panels"

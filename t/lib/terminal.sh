@@ -1,5 +1,5 @@
 # terminal.sh - what tests of the shell on a terminal begin with: tap.sh, a folder to be in, session and answer. $rille is the program;
-# the terminal is t/pty.pl's. The file `seen` has what stood on it.
+# the terminal is t/lib/pty.pl's. The file `seen` has what stood on it.
 pty=$(realpath "${BASH_SOURCE%/*}/../pty.pl")
 . "${BASH_SOURCE%/*}/../tap.sh"
 cd "$dir" || exit 2
@@ -10,7 +10,7 @@ tell() { cat seen; }
 shows() { ok "$1" grep -qF -e "$2" seen; }
 hides() { ok "$1" bash -c '! grep -qF -e "$1" seen' hides "$2"; }
 
-# session STEP...: follows the steps of t/pty.pl, then leaves. On $devices.
+# session STEP...: follows the steps of t/lib/pty.pl, then leaves. On $devices.
 session() {
   printf '%s\n' 'wait rille> ' "$@" 'type :quit\n' | perl "$pty" "$rille" --no-init --color "${color:-never}" -d "${devices:-cpu:4}" >seen 2>&1
   code=$?

@@ -1,5 +1,5 @@
 # toolkit.sh - the real plug-in (kernels/cuda) on a CUDA toolkit without a GPU, t/host/toolkit.c, whose headers are those
-# of the toolkit that is installed. Sourced behind tap.sh, with $own, $build and $root as cuda-plugin.sh has them; ends
+# of the toolkit that is installed. Sourced behind tap.sh, with $own, $build and $root as plugin.sh has them; ends
 # the test where there is no toolkit. Then $rille is a copy that finds this plug-in, in $dir.
 nvcc=$(sed -n 's/^CMAKE_CUDA_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
 if [ ! -x "$nvcc" ] || ! command -v c++ >/dev/null; then

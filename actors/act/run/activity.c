@@ -1,0 +1,169 @@
+/* activity.c - describes what a device thread does and waits for, to signal handlers.
+ *
+ * Each thread publishes the task whose kernel it computes (worker.acting). While a thread only waits for streams, it
+ * publishes the first task with incomplete stream work, also of an open run (worker.awaited). Both are atomic. A
+ * thread sets `awaited` before it waits, and clears it before the run, or the wait for open runs, returns. No plan
+ * is freed before that. */
+#include "actors/act/run/actor.h"
+
+#include "runtime/device/device.h"
+
+#include <stdatomic.h>
+
+/* Returns the first act in flight whose work is not complete; f: on this stream only; NULL: on all streams. */
+static const struct under_way *
+first_under_way(const struct worker *w, const struct flow *f)
+{
+    const struct under_way *first = NULL;
+    for (int i = 0; i < w->nflow; i++) {
+        const struct flow *at = &w->flow[i];
+        int64_t k = at->first;
+        if (f && f != at) continue;
+        while (k < at->next && stream_passed(at->stream, at->act[k % FLOW_ACTS].mark)) k++;
+        if (k == at->next) continue;
+        const struct under_way *u = &at->act[k % FLOW_ACTS];
+        if (!first || u->order < first->order) first = u;
+    }
+    return first;
+}
+
+static struct line
+line_of(const struct run *r, const struct task *t)
+{
+    return t->blame_node >= 0 ? r->line[t->blame_node] : (struct line){0};
+}
+
+/* A concurrent reader sees the previous act, no act, or the new one. */
+static void
+set_awaited(struct awaited *a, const struct act *act, struct line at)
+{
+    if (atomic_load(&a->task) == act->task && atomic_load(&a->file) == at.file && atomic_load(&a->line) == at.line)
+        return;
+    atomic_store(&a->task, NULL);
+    atomic_store(&a->plan, act->plan);
+    atomic_store(&a->file, at.file);
+    atomic_store(&a->line, at.line);
+    atomic_store(&a->task, act->task);
+}
+
+void
+worker_await(struct worker *w, const struct flow *f)
+{
+    const struct under_way *u = first_under_way(w, f);
+    if (!u) {
+        worker_awaits_nothing(w);
+        return;
+    }
+    set_awaited(&w->awaited, &u->act, is_left(w, u) ? u->at : line_of(w->run, u->act.task));
+}
+
+void
+worker_awaits_nothing(struct worker *w)
+{
+    if (atomic_load(&w->awaited.task)) atomic_store(&w->awaited.task, NULL);
+}
+
+/* ---- text ---- */
+
+/* Appends text without the library's printf, which a signal handler must not call. */
+static char *
+put_text(char *at, const char *end, const char *text)
+{
+    while (*text && at < end) *at++ = *text++;
+    return at;
+}
+
+static char *
+put_number(char *at, const char *end, int n)
+{
+    char digit[12];
+    int k = 0;
+    do digit[k++] = (char)('0' + n % 10);
+    while ((n /= 10) > 0);
+    while (k > 0 && at < end) *at++ = digit[--k];
+    return at;
+}
+
+/* These functions append to the text and return its new end. */
+static char *
+put_task(char *at, const char *end, const struct task *t, struct line line)
+{
+    at = put_text(at, end, t->name ? t->name : "a move");
+    if (!line.file) return at;
+    at = put_text(put_text(at, end, " ("), end, line.file);
+    return put_text(put_number(put_text(at, end, ":"), end, line.line), end, ")");
+}
+
+static char *
+put_device(char *at, const char *end, const struct plan_device *d)
+{
+    at = put_text(put_text(at, end, " on "), end, device_kind_text(d->kind));
+    return put_number(put_text(at, end, ":"), end, d->rank);
+}
+
+/* Prints the task, and its device if that has streams. */
+static void
+print_task(const struct plan *p, const struct task *t, struct line line, char *text, size_t size)
+{
+    const struct plan_device *d = &p->device[t->device];
+    char *end = text + size - 1, *at = put_task(text, end, t, line);
+    if (device_kind(d->kind)->stream_new) at = put_device(at, end, d);
+    *at = '\0';
+}
+
+void
+doing_print(const struct plan *p, const struct run *r, int32_t i, char *text, size_t size)
+{
+    print_task(p, &p->task[i], line_of(r, &p->task[i]), text, size);
+}
+
+void
+worker_doing(const struct worker *w, char *text, size_t size)
+{
+    const struct awaited *a = &w->awaited;
+    const struct task *t = atomic_load(&a->task);
+    int acting = atomic_load(&w->acting);
+    *text = '\0';
+    if (acting)
+        doing_print(w->plan, w->run, acting - 1, text, size);
+    else if (t)
+        print_task(atomic_load(&a->plan), t, (struct line){atomic_load(&a->file), atomic_load(&a->line), NULL}, text,
+                   size);
+}
+
+/* Returns the task on another thread that blocks this task: the producer of a missing input, or (sets *reads) a
+ * reader that still holds an output register. -1: none. */
+static int32_t
+waited_for(const struct actors *a, int32_t i, bool *reads)
+{
+    const struct task *task = a->plan->task, *t = &task[i];
+    for (int32_t k = 0; k < t->nin; k++) {
+        int32_t by = t->in[k].task;
+        if (task[by].thread != t->thread && look_in(a, i, k)) return *reads = false, by;
+    }
+    for (int32_t k = 0; k < t->nresult; k++) {
+        int32_t by = look_reader(a, i, k);
+        if (by >= 0 && task[by].thread != t->thread) return *reads = true, by;
+    }
+    return -1;
+}
+
+/* State written by other threads meanwhile may be slightly old, but no value is torn. */
+void
+run_waiting(const struct run *r, int thread, char *text, size_t size)
+{
+    const struct plan *p = r->plan;
+    const char *end = text + size - 1;
+    *text = '\0';
+    for (int32_t i = 0, by; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        bool reads;
+        if (t->thread != thread || look_begun(r->actors, i) >= t->nact) continue;
+        if ((by = waited_for(r->actors, i, &reads)) < 0) continue;
+        const struct task *other = &p->task[by];
+        char *at = put_text(put_task(text, end, t, line_of(r, t)), end, " waits for ");
+        at = put_device(put_task(at, end, other, line_of(r, other)), end, &p->device[other->device]);
+        *put_text(at, end, reads ? " to read" : "") = '\0';
+        return;
+    }
+}

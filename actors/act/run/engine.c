@@ -1,0 +1,676 @@
+/* engine.c - device threads, and how a run begins and ends on them.
+ *
+ *   session thread                       device thread t
+ *   job = run; START -> all              begins the run's actors (also when a
+ *   works as device thread 0               message of the run comes before START)
+ *   FAIL <- any thread, or interrupt     acts; END -> 0 when all its acts are done
+ *   STOP -> all                          starts no more acts; END -> 0
+ *   waits for every END                  sleeps
+ *
+ * A message of an earlier run is dropped by its number. After the last END no thread touches the run: buffers and
+ * arenas belong to the session again. */
+#include "actors/act/run/actor.h"
+#include "actors/act/run/poison.h"
+#include "actors/plan/model/deadlock.h"
+
+#include "runtime/base/stop.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/denormal.h"
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
+#include "runtime/base/signals.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BATCH = 32 };
+
+/* Whether the run may overwrite variables; the first request decides. Shut: the run can be cancelled. Open: the
+ * updates will complete, so no variable is left half written. Stopped: no update will begin. */
+enum gate { GATE_SHUT, GATE_OPEN, GATE_STOPPED, GATE_BITS = 2 };
+
+struct engine {
+    struct engine_options options;
+    struct bus *bus;
+    int nstarted; /* threads that exist, besides the session's */
+    pthread_t thread[MOST_THREADS];
+    struct worker worker[MOST_THREADS];
+    struct run *job; /* written before START is sent; NULL between runs */
+    int nthread;     /* workers of this process that take part in the run */
+    uint32_t run_id;
+    int nended;
+    int status;   /* first failure reported; 0: none */
+    bool stopped; /* all threads were told to stop */
+    int64_t runs;
+    atomic_int interrupted;
+    atomic_int cut; /* a kernel was told to stop: results are invalid, whatever the status */
+    atomic_int aborted;
+    _Atomic uint64_t own_gate, *gate; /* run << GATE_BITS | enum gate; another run's: shut */
+    struct slow {
+        const struct op *op;
+        int64_t ns;
+    } slow[4];            /* operators that sleep; ns 0: unused */
+    atomic_llong fail_in; /* acts until one is made to fail; 0: none */
+};
+
+void
+worker_fail(struct worker *w, int status)
+{
+    w->status = status;
+    snprintf(w->text, sizeof w->text, "%s", err_text());
+    w->stopped = true;
+}
+
+void
+worker_send(struct worker *w, int to, struct msg m)
+{
+    const uint32_t *route = w->engine->options.route;
+    worker_send_to(w, route ? route[to] : addr_of(addr_process(w->addr), to), m);
+}
+
+void
+worker_send_to(struct worker *w, uint32_t addr, struct msg m)
+{
+    w->thread_messages++;
+    m.from = w->addr;
+    m.to = addr;
+    m.run = w->run_id;
+    int status = bus_send(w->engine->bus, &m);
+    if (status && !w->stopped) worker_fail(w, status);
+}
+
+void
+worker_told(void *of)
+{
+    struct worker *w = of;
+    const struct engine *e = w->engine;
+    waker_wake(&w->rest);
+    if (e->bus && e->bus->kind->nudge) e->bus->kind->nudge(e->bus, w->addr);
+}
+
+static void
+tell(struct worker *w, int to, enum msg_kind kind)
+{
+    worker_send(w, to, (struct msg){.kind = (uint8_t)kind, .status = (uint8_t)w->status});
+}
+
+/* ---- one worker ---- */
+
+static void
+end(struct worker *w)
+{
+    if (!w->active) return;
+    if (w->stopped) flows_cut(w);
+    if (!w->stopped && w->run->stays_open && w->nunder > 0)
+        worker_leave(w);
+    else
+        worker_drain(w);
+    worker_awaits_nothing(w);
+    worker_bill(w, -1);
+    w->active = false;
+    w->allocations += must_count() - w->asked;
+    if (w != w->engine->worker) tell(w, w->engine->worker[0].id, MSG_END);
+}
+
+/* Stops this process's threads, and one thread per host with a channel, which stops that host's threads. */
+static void
+stop_all(struct engine *e)
+{
+    struct worker *w = &e->worker[0];
+    const struct actors *a = w->actors;
+    for (int t = 1; t < e->nthread; t++) tell(w, e->worker[t].id, MSG_STOP);
+    for (int32_t i = 0; i < a->npeer; i++)
+        worker_send_to(w, w->run->far[a->peer[i]].addr, (struct msg){.kind = MSG_STOP, .out = MSG_FAR});
+    w->stopped = e->stopped = true;
+}
+
+/* Handles a STOP from another host's partition: fails the run on worker 0, even if that has no work left. */
+static void
+stop_for(struct worker *w, const struct msg *m)
+{
+    struct worker *first = &w->engine->worker[0];
+    if (m->run != w->run_id || w->stopped) return;
+    if (w != first) {
+        struct msg on = *m;
+        worker_send_to(w, first->addr, on);
+        return;
+    }
+    worker_fail(w, fail(E_CANCEL, "the run was ended by the part of another memory"));
+}
+
+static void
+take_message(struct worker *w, const struct msg *m)
+{
+    struct engine *e = w->engine;
+    if (m->kind == MSG_QUIT) {
+        w->quit = true;
+        return;
+    }
+    if (m->kind == MSG_END) {
+        if (m->run != w->run_id) return;
+        e->nended++;
+        if (m->status && !e->status) e->status = m->status;
+        if (m->status && !e->stopped) stop_all(e);
+        return;
+    }
+    if (run_after(m->run, w->run_id)) worker_begin(w, e->job, m->run);
+    if (m->kind == MSG_STOP && m->out == MSG_FAR) {
+        stop_for(w, m);
+        return;
+    }
+    if (m->run != w->run_id || !w->active) return;
+    if (m->kind == MSG_STOP)
+        w->stopped = true;
+    else if (!w->stopped)
+        worker_receive(w, m);
+}
+
+/* The last part of a wait for a row's next task, ns, is spent awake, because a wake-up takes as long. */
+enum { BRIEF_NS = 20000 };
+
+static bool
+busy(const void *of)
+{
+    const struct worker *w = of;
+    bool acts = w->nready > 0 && (w->until_ns == 0 || now_ns() >= w->until_ns - BRIEF_NS);
+    return w->active && (w->stopped || worker_is_over(w) || acts || worker_may_complete(w));
+}
+
+static int64_t
+waits(const void *of)
+{
+    const struct worker *w = of;
+    bool ends = w->active && w->until_ns && w->until_ns < INT64_MAX;
+    return ends ? MAX(1, w->until_ns - BRIEF_NS - now_ns()) : 0;
+}
+
+/* A thread that waits for streams sleeps at once, to leave the cores to the streams. */
+static bool
+take_messages(struct worker *w, bool idle)
+{
+    enum bus_wait wait = !idle ? BUS_LOOK : w->active && w->nunder > 0 ? BUS_SLEEP : BUS_WAIT;
+    struct msg m[BATCH];
+    if (wait != BUS_LOOK) signals_pass();
+    int n = bus_recv(w->engine->bus, w->addr, m, BATCH, wait);
+    for (int i = 0; i < n; i++) take_message(w, &m[i]);
+    return n > 0;
+}
+
+/* Does what the simulator's seed selects: runs any ready actor, steps a stream, or completes finished work. */
+static bool
+play(struct worker *w, struct bus *b)
+{
+    bool streams = w->nunder > 0;
+    uint64_t choice = bus_choose(b, (uint64_t)(w->nready > 0) + 2 * streams);
+    if (streams && choice == 0) return worker_step(w, b->kind->choose, b);
+    if (streams && choice == 1) return worker_complete(w);
+    int i = (int)bus_choose(b, (uint64_t)w->nready);
+    struct lane *l = lanes_at(w, &i);
+    worker_act(w, l, i);
+    return true;
+}
+
+/* Runs one ready actor, or completes finished stream work. Returns false if neither exists. With a single thread no
+ * message can arrive, so it runs up to ALONE actors per call. */
+static bool
+work(struct worker *w)
+{
+    enum { ALONE = 8 };
+    struct bus *b = w->engine->bus;
+    if (b && !b->kind->threaded) return (w->nready > 0 || w->nunder > 0) && play(w, b);
+    bool any = w->nunder > 0 && worker_complete(w);
+    if (w->nready == 0 || w->stopped) return any;
+    int n = w->plan->nthread == 1 ? ALONE : 1;
+    while (n-- > 0 && w->nready > 0 && !w->stopped) {
+        struct lane *l = w->run->rows ? lanes_next(w) : w->lane;
+        if (!l) break;
+        worker_act(w, l, 0);
+        any = true;
+    }
+    if (!any) relax();
+    return any;
+}
+
+static bool
+turn(void *of, bool wait)
+{
+    struct worker *w = of;
+    struct bus *b = w->engine->bus;
+    bool idle = !busy(w), came = false;
+    if (idle && w->active) {
+        worker_bill(w, -1);
+        worker_await(w, NULL);
+    }
+    if (b && (!w->active || w->plan->nthread > 1 || w->plan->nchannel)) came = take_messages(w, wait && idle);
+    if (!w->active) return came;
+    bool did = !w->stopped && !worker_is_over(w) && work(w);
+    if (!w->stopped && !worker_is_over(w)) return came || did;
+    end(w);
+    return true;
+}
+
+static void *
+device_thread(void *arg)
+{
+    struct worker *w = arg;
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    denormals_flush();
+    while (!w->quit) turn(w, true);
+    return NULL;
+}
+
+/* ---- the engine ---- */
+
+static void
+quit_threads(struct engine *e)
+{
+    for (int t = 1; t <= e->nstarted; t++) {
+        struct msg m = {.kind = MSG_QUIT, .from = e->worker[0].addr, .to = e->worker[t].addr};
+        bus_send(e->bus, &m);
+    }
+    for (int t = 1; e->bus->kind->threaded && t <= e->nstarted; t++) pthread_join(e->thread[t], NULL);
+    e->nstarted = 0;
+}
+
+static void
+attach(struct engine *e, int thread)
+{
+    struct worker *w = &e->worker[thread];
+    e->bus->kind->attach(e->bus, w->addr, (struct bus_user){.of = w, .turn = turn, .busy = busy, .waits = waits});
+}
+
+int
+engine_new(const struct engine_options *o, struct engine **out)
+{
+    struct engine *e = must_alloc(sizeof *e);
+    e->options = *o;
+    e->gate = o->gate ? o->gate : &e->own_gate;
+    if (e->options.threads > MOST_THREADS) e->options.threads = MOST_THREADS;
+    for (int t = 0; t < MOST_THREADS; t++) {
+        struct worker *w = &e->worker[t];
+        *w = (struct worker){.engine = e, .id = t, .addr = addr_of(o->process, t)};
+        if (o->doing && t < o->threads) w->doing = o->doing[t];
+    }
+    for (int t = 0; t < o->nroute; t++)
+        if (addr_process(o->route[t]) == o->process) e->worker[addr_thread(o->route[t])].id = t;
+    if (e->options.threads > 1 || o->with) {
+        struct bus_options b = {.process = o->process,
+                                .nthread = e->options.threads,
+                                .spin_ns = o->spin_ns,
+                                .seed = o->seed,
+                                .with = o->with};
+        int status = o->bus->open(&b, &e->bus);
+        if (status) {
+            free(e);
+            return status;
+        }
+        attach(e, 0);
+    }
+    *out = e;
+    return 0;
+}
+
+void
+engine_free(struct engine **ep)
+{
+    struct engine *e = *ep;
+    if (!e) return;
+    if (e->bus) quit_threads(e);
+    for (int t = 0; t < MOST_THREADS; t++) worker_free(&e->worker[t]);
+    if (e->bus) e->options.bus->close(&e->bus); /* last: streams nudge the bus */
+    free(e);
+    *ep = NULL;
+}
+
+void
+engine_interrupt(struct engine *e)
+{
+    atomic_store(&e->interrupted, 1);
+}
+
+bool
+engine_is_running(const struct engine *e)
+{
+    return e->job;
+}
+
+bool
+engine_doing_thread(const struct engine *e, int thread, char *text, size_t size)
+{
+    *text = '\0';
+    if (thread < 0 || thread >= e->nthread) return false;
+    worker_doing(&e->worker[thread], text, size);
+    return true;
+}
+
+bool
+engine_waiting_thread(const struct engine *e, int thread, char *text, size_t size)
+{
+    if (!engine_doing_thread(e, thread, text, size)) return false;
+    bool idle = !*text;
+    *text = '\0';
+    if (e->job && idle) run_waiting(e->job, thread, text, size);
+    return true;
+}
+
+void
+engine_abort(struct engine *e)
+{
+    atomic_store(&e->aborted, 1);
+}
+
+/* Starts the threads of a run that do not exist yet. */
+static int
+start_threads(struct engine *e, int nthread)
+{
+    if (e->nstarted + 1 < nthread) TRY(e->bus->kind->grow(e->bus, nthread));
+    for (; e->nstarted + 1 < nthread; e->nstarted++) {
+        int t = e->nstarted + 1;
+        e->worker[t].quit = false;
+        attach(e, t);
+        if (e->bus->kind->threaded && pthread_create(&e->thread[t], NULL, device_thread, &e->worker[t]))
+            return fail(E_BUS, "a device thread could not be started");
+    }
+    return 0;
+}
+
+static bool
+gate_turn(struct engine *e, int to)
+{
+    uint64_t is = atomic_load(e->gate), wanted = (uint64_t)e->run_id << GATE_BITS | (uint64_t)to;
+    while (is >> GATE_BITS != e->run_id)
+        if (atomic_compare_exchange_weak(e->gate, &is, wanted)) return true;
+    return is == wanted;
+}
+
+bool
+worker_may_update(struct worker *w)
+{
+    return gate_turn(w->engine, GATE_OPEN);
+}
+
+/* Returns true if the run was asked to stop and can still be stopped. */
+static bool
+stops(struct engine *e)
+{
+    return atomic_load(&e->aborted) || (atomic_load(&e->interrupted) && gate_turn(e, GATE_STOPPED));
+}
+
+/* Returns true if kernels must stop; polled by long kernels. */
+static bool
+wants_stop(void *engine)
+{
+    struct engine *e = engine;
+    signals_pass_in_time(); /* the signal that asks to stop may be held */
+    if (!stops(e)) return false;
+    atomic_store(&e->cut, 1);
+    return true;
+}
+
+void
+worker_ask(struct worker *w)
+{
+    stop_ask(wants_stop, w->engine);
+}
+
+static void
+cancel(struct worker *w)
+{
+    worker_fail(w, fail(E_CANCEL, "interrupted"));
+}
+
+/* ---- a run ---- */
+
+/* Fails a run that cannot end. No verified plan gets here. */
+static void
+deadlocked(struct worker *w)
+{
+    struct deadlock who = {
+        .plan = w->plan, .state = w->actors, .begun = look_begun, .in_waits = look_in, .out_waits = look_out};
+    struct str text = {0};
+    deadlock_print(&who, &text);
+    worker_fail(w, fail(E_PLAN, "deadlock: no actor can act, no message is under way and no work is unfinished: %s",
+                        str_text(&text)));
+    str_free(&text);
+}
+
+/* Returns true if messages of this thread are still unsent; other threads may wait for them. */
+static bool
+unsettled(const struct worker *w)
+{
+    const struct bus *b = w->engine->bus;
+    return b && b->kind->settled && !b->kind->settled(b, w->addr);
+}
+
+/* Takes a turn on the only thread of a plan. Returns false if nothing can happen any more. */
+static bool
+go_alone(struct worker *w)
+{
+    if (turn(w, false) || busy(w)) return true;
+    if (w->nunder == 0) return false;
+    worker_rest(w, waits(w));
+    return true;
+}
+
+/* Returns false if nothing can happen any more. */
+static bool
+go_on(struct engine *e)
+{
+    struct worker *w = &e->worker[0];
+    bool alone = w->plan->nthread == 1 && !w->plan->nchannel;
+    return alone ? go_alone(w) : e->bus->kind->drive(e->bus, w->addr);
+}
+
+/* Takes one step of a run. Returns false when every thread has sent END; the session's thread works as device thread
+ * 0. */
+bool
+engine_step(struct engine *e)
+{
+    struct worker *w = &e->worker[0];
+    if (e->nended >= e->nthread - 1 && !w->active && !unsettled(w)) return false;
+    if (!w->stopped && stops(e))
+        cancel(w);
+    else if (!go_on(e))
+        deadlocked(w);
+    if (e->stopped || !w->stopped || !w->status) return true;
+    if (!e->status) e->status = w->status;
+    stop_all(e);
+    return true;
+}
+
+/* Returns the worker whose failure is reported: the first by thread, workers cut short by another's failure last;
+ * NULL: none. */
+static const struct worker *
+failed(const struct engine *e)
+{
+    const struct worker *found = NULL;
+    for (int t = 0; t < e->nthread; t++) {
+        const struct worker *w = &e->worker[t];
+        if (w->status && (!found || (found->status == E_CANCEL && w->status != E_CANCEL))) found = w;
+    }
+    return found;
+}
+
+static int
+outcome(struct engine *e)
+{
+    const struct worker *w = failed(e);
+    if (w) return fail((enum err_code)w->status, "%s", w->text);
+    return atomic_load(&e->cut) ? fail(E_CANCEL, "interrupted") : 0;
+}
+
+/* Returns how long acts of the operator are made to sleep, ns; op NULL: the sum over all operators. */
+static int64_t
+slowness(const struct engine *e, const struct op *op)
+{
+    int64_t ns = 0;
+    for (size_t i = 0; i < countof(e->slow); i++)
+        if (!op || e->slow[i].op == op) ns += e->slow[i].ns;
+    return ns;
+}
+
+/* Returns how long acts of the task sleep, ns; a chain sleeps once per operator. */
+static int64_t
+task_slowness(const struct engine *e, const struct plan *p, const struct task *t)
+{
+    const struct plan_chain *c = t->kind->flags & KIND_NODE ? t->chain : NULL;
+    const struct op *op = c ? NULL : task_op(p, t);
+    int64_t ns = op ? slowness(e, op) : 0;
+    for (int i = 0; c && i < c->nstep; i++) ns += slowness(e, p->program->node[c->member[i]].op);
+    return ns;
+}
+
+static int
+nap(const struct stream_work *w, const struct stream *s)
+{
+    struct timespec t = {(time_t)(w->piece / 1000000000), (long)(w->piece % 1000000000)};
+    UNUSED(s);
+    while (nanosleep(&t, &t) && errno == EINTR) { /* signals do not shorten a kernel */
+    }
+    return 0;
+}
+
+/* Tests: makes an act fail, or sleep (on the act's stream, if any). */
+static int
+trouble(void *engine, const struct act *a)
+{
+    struct engine *e = engine;
+    int64_t ns = task_slowness(e, a->plan, a->task);
+    if (ns > 0) TRY(stream_enqueue(a->stream, &(struct stream_work){.run = nap, .piece = (uint64_t)ns}));
+    if (atomic_load_explicit(&e->fail_in, memory_order_relaxed) > 0 && atomic_fetch_sub(&e->fail_in, 1) == 1)
+        return fail(E_KERNEL, "made to fail by a test");
+    return 0;
+}
+
+static bool
+has_trouble(struct engine *e)
+{
+    return slowness(e, NULL) > 0 || atomic_load_explicit(&e->fail_in, memory_order_relaxed) > 0;
+}
+
+/* Prepares everything that can fail before a run begins. */
+static int
+prepare(struct engine *e, struct run *r)
+{
+    bool driven = e->bus && !e->bus->kind->threaded;
+    assert(engine_follows(e, r));
+    if (e->nthread > 1) TRY(start_threads(e, e->nthread));
+    TRY(run_meet(r, NULL));
+    if (r->poison) poison_begin(r);
+    for (int t = 0; t < e->nthread; t++) TRY(worker_capacity(&e->worker[t], r, driven));
+    return worker_put_numbers(&e->worker[0], r);
+}
+
+int
+engine_begin(struct engine *e, struct run *r)
+{
+    int nthread = e->options.route ? e->options.threads : r->plan->nthread;
+    assert(nthread <= e->options.threads && (!e->options.route || r->plan->nthread == e->options.nroute));
+    struct worker *w = &e->worker[0];
+    e->nthread = nthread;
+    e->nended = 0;
+    e->status = 0;
+    e->stopped = false;
+    r->nth = (uint64_t)++e->runs;
+    uint32_t id = e->run_id = r->id ? r->id : e->run_id + 1;
+    r->begin_ns = now_ns();
+    atomic_store(&e->interrupted, 0);
+    atomic_store(&e->aborted, 0);
+    atomic_store(&e->cut, 0);
+    r->before_act = has_trouble(e) ? trouble : NULL;
+    r->hook = e;
+    TRY(prepare(e, r));
+    e->job = r;
+    worker_begin(w, r, id);
+    if (e->bus && e->bus->kind->admit) e->bus->kind->admit(e->bus, id);
+    for (int t = 1; t < nthread; t++) tell(w, e->worker[t].id, MSG_START);
+    return 0;
+}
+
+int
+engine_end(struct engine *e)
+{
+    stop_ask(NULL, NULL);
+    signals_pass();
+    if (e->job) e->job->elapsed_ns = now_ns() - e->job->begin_ns;
+    e->job = NULL;
+    return outcome(e);
+}
+
+int
+engine_run(struct engine *e, struct run *r)
+{
+    TRY(engine_begin(e, r));
+    while (engine_step(e)) { /* until the run is over */
+    }
+    return engine_end(e);
+}
+
+/* ---- open runs ---- */
+
+uint64_t
+engine_last(const struct engine *e)
+{
+    return (uint64_t)e->runs;
+}
+
+struct worker *
+engine_first(const struct engine *e)
+{
+    return (struct worker *)(uintptr_t)&e->worker[0];
+}
+
+atomic_int *
+engine_interrupts(struct engine *e)
+{
+    return &e->interrupted;
+}
+
+int64_t
+engine_acts(const struct engine *e, int thread, const struct act_time **acts)
+{
+    *acts = e->worker[thread].act;
+    return e->worker[thread].nact;
+}
+
+int32_t
+engine_blame(const struct engine *e)
+{
+    const struct worker *w = failed(e);
+    return w ? w->blame : -1;
+}
+
+struct engine_count
+engine_count(const struct engine *e)
+{
+    struct engine_count c = {.runs = e->runs};
+    for (int t = 0; t < e->options.threads; t++) {
+        c.acts += e->worker[t].acts;
+        c.messages += e->worker[t].messages;
+        c.thread_messages += e->worker[t].thread_messages;
+        c.allocations += e->worker[t].allocations;
+    }
+    return c;
+}
+
+void
+engine_fail_act(struct engine *e, int64_t k)
+{
+    atomic_store(&e->fail_in, k);
+}
+
+void
+engine_slow(struct engine *e, const struct op *op, int64_t ns)
+{
+    size_t i = 0;
+    while (i < countof(e->slow) - 1 && e->slow[i].ns > 0 && e->slow[i].op != op) i++;
+    e->slow[i] = (struct slow){op, ns};
+}

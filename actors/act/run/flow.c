@@ -1,0 +1,173 @@
+/* flow.c - the streams of a thread, and storage for acts in flight on them. */
+#include "actors/act/run/actor.h"
+
+#include "runtime/base/arena.h"
+#include "runtime/device/communicator.h"
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
+#include "runtime/device/stream.h"
+
+#include <stdlib.h>
+
+static int
+flow_new(struct flow *f, int kind, int rank, int role, bool driven, struct worker *owner)
+{
+    *f = (struct flow){.kind = kind, .rank = rank, .role = role, .driven = driven};
+    TRY(device_kind(kind)->stream_new(rank, role, driven, &f->stream));
+    f->tells = !driven && stream_tell(f->stream, worker_told, owner);
+    f->act = must_alloc(sizeof *f->act * FLOW_ACTS);
+    return 0;
+}
+
+/* Reserves storage for `naddress` addresses per act. */
+static void
+flow_capacity(struct flow *f, int32_t naddress)
+{
+    if (naddress <= f->naddress) return;
+    assert(flow_empty(f));
+    f->naddress = naddress;
+    f->address = must_realloc(f->address, sizeof *f->address * (size_t)naddress * FLOW_ACTS);
+}
+
+static struct flow *
+find_flow(const struct worker *w, const struct plan_device *d, int role, const struct communicator *edge)
+{
+    for (int i = 0; i < w->nflow; i++) {
+        struct flow *f = &w->flow[i];
+        if (f->kind == d->kind && f->rank == d->rank && f->role == role && f->edge == edge) return f;
+    }
+    return NULL;
+}
+
+/* Opens a stream of this role, unless the worker has it. */
+static int
+add_flow(struct worker *w, const struct plan_device *d, int role, const struct communicator *edge, bool driven)
+{
+    if (find_flow(w, d, role, edge)) return 0;
+    w->flow = must_realloc(w->flow, sizeof *w->flow * (size_t)(w->nflow + 1));
+    TRY(flow_new(&w->flow[w->nflow], d->kind, d->rank, role, driven, w));
+    w->flow[w->nflow++].edge = edge;
+    return 0;
+}
+
+/* Returns the link of a direct channel whose task is on this thread; else NULL. */
+static const struct communicator *
+edge_at(const struct worker *w, const struct plan *p, const struct channel *c)
+{
+    const struct task *t = &p->task[c->task];
+    return c->direct && t->thread == w->id ? t->move.seat->in : NULL;
+}
+
+/* Opens the streams that the plan needs on the worker's devices, unless they exist. */
+static int
+make_flows(struct worker *w, const struct run *run, bool driven)
+{
+    const struct plan *p = run->plan;
+    for (int32_t i = 0; i < p->ndevice; i++) {
+        const struct plan_device *d = &p->device[i];
+        if (d->thread != w->id || !device_kind(d->kind)->stream_new) continue;
+        for (int role = 0; role < STREAM_SEND; role++)
+            if (run->actors->roles[i] >> role & 1) TRY(add_flow(w, d, role, NULL, driven));
+    }
+    for (int32_t c = 0; c < p->nchannel; c++) {
+        const struct communicator *edge = edge_at(w, p, &p->channel[c]);
+        const struct task *t = &p->task[p->channel[c].task];
+        if (edge) TRY(add_flow(w, &p->device[t->device], t->stream, edge, driven));
+    }
+    return 0;
+}
+
+/* Finds the flow of each direct channel, and reserves room for all acts that its ends may queue. */
+static void
+find_edges(struct worker *w, const struct run *run)
+{
+    const struct plan *p = run->plan;
+    if (p->nchannel > w->channel_capacity) {
+        w->channel_capacity = p->nchannel;
+        w->edge_of = must_realloc(w->edge_of, sizeof *w->edge_of * (size_t)p->nchannel);
+    }
+    for (int i = 0; i < w->nflow; i++) w->flow[i].queue_capacity = w->flow[i].nqueue = w->flow[i].turn = 0;
+    for (int32_t c = 0; c < p->nchannel; c++) {
+        const struct communicator *edge = edge_at(w, p, &p->channel[c]);
+        const struct task *t = &p->task[p->channel[c].task];
+        struct flow *f = edge ? find_flow(w, &p->device[t->device], t->stream, edge) : NULL;
+        w->edge_of[c] = f;
+        if (!f) continue;
+        f->queue_capacity += p->channel[c].sends ? 1 : t->out[0].nreg;
+        flow_capacity(f, run->actors->naddress);
+    }
+    for (int i = 0; i < w->nflow; i++) {
+        struct flow *f = &w->flow[i];
+        if (f->edge) f->queue = must_realloc(f->queue, sizeof *f->queue * (size_t)(f->queue_capacity + 1));
+        f->first_queued = 0;
+    }
+}
+
+int
+flows_make(struct worker *w, const struct run *run, bool driven)
+{
+    const struct plan *p = run->plan;
+    if (p->ndevice > w->device_capacity) {
+        w->device_capacity = p->ndevice;
+        w->flow_of = must_realloc(w->flow_of, sizeof *w->flow_of * NSTREAM * (size_t)p->ndevice);
+    }
+    TRY(make_flows(w, run, driven));
+    for (int32_t k = 0; k < p->ndevice * NSTREAM; k++) {
+        const struct plan_device *d = &p->device[k / NSTREAM];
+        struct flow *f = d->thread == w->id && w->nflow ? find_flow(w, d, k % NSTREAM, NULL) : NULL;
+        w->flow_of[k] = f;
+        if (f) flow_capacity(f, run->actors->naddress);
+    }
+    find_edges(w, run);
+    return 0;
+}
+
+void
+flows_cut(const struct worker *w)
+{
+    for (int i = 0; i < w->nflow; i++) {
+        const struct device_kind *kind = device_kind(w->flow[i].kind);
+        if (w->flow[i].role == STREAM_COLLECT || w->flow[i].edge) kind->cut();
+    }
+}
+
+/* Creates the communicators of one kind of device, in order. */
+static int
+meet_kind(const struct run *r, int kind, const struct communicator_post *post)
+{
+    const struct actors *a = r->actors;
+    struct communicator **in = must_alloc(sizeof *in * (size_t)(a->ncommunicator + 1));
+    int n = 0;
+    for (int32_t i = 0; i < a->ncommunicator; i++)
+        if (a->communicator[i]->kind == kind) in[n++] = a->communicator[i];
+    int status = device_kind(kind)->meet(n, in, post);
+    free(in);
+    return status;
+}
+
+int
+run_meet(const struct run *r, const struct communicator_post *post)
+{
+    const struct plan *p = r->plan;
+    for (int32_t i = 0; i < p->ndevice; i++) {
+        int kind = p->device[i].kind;
+        bool first = i == 0 || kind != p->device[i - 1].kind;
+        if (first && device_kind(kind)->meet) TRY(meet_kind(r, kind, post));
+    }
+    return 0;
+}
+
+void
+flows_free(struct worker *w)
+{
+    for (int i = 0; i < w->nflow; i++) {
+        struct flow *f = &w->flow[i];
+        f->stream->kind->stream_free(&f->stream);
+        free(f->act);
+        free(f->address);
+        free(f->queue);
+    }
+    free(w->edge_of);
+    free(w->flow);
+    free(w->flow_of);
+}

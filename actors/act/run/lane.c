@@ -1,0 +1,131 @@
+/* lane.c - heaps of ready tasks, and waiting for the next task of a row. */
+#include "actors/act/run/actor.h"
+
+#include "runtime/base/arena.h"
+#include "runtime/base/clock.h"
+
+#include <stdlib.h>
+
+/* ---- heaps ---- */
+
+static uint64_t
+key_of(const struct worker *w, int task)
+{
+    int32_t act = w->actors->actor[task].begun;
+    const struct lane_rows *rows = w->run->rows;
+    return rows ? row_key(rows, task, act) : task_key(w->plan, &w->plan->task[task], act);
+}
+
+static struct lane *
+lane_of(const struct worker *w, int task)
+{
+    const struct lane_rows *rows = w->run->rows;
+    return rows ? &w->lane[rows->lane_of[task] - rows->first_lane[w->id]] : w->lane;
+}
+
+void
+lanes_push(struct worker *w, int task)
+{
+    struct lane *l = lane_of(w, task);
+    assert(w->nready < w->capacity);
+    w->nready++;
+    heap_push(&l->ready, key_of(w, task), task);
+}
+
+/* ---- rows ---- */
+
+void
+lanes_ended(struct worker *w, int task, int64_t now)
+{
+    if (w->run->rows) lane_of(w, task)->free_ns = now;
+}
+
+/* Returns true if the lane should idle for the next task of its row instead of starting a ready one. While the
+ * stream has work, an early start gains nothing, and the end of that work wakes the thread. Afterwards the lane
+ * waits a little, from when the stream ran dry or the thread ended an act; a late task costs time only. A thread
+ * with nothing in flight never waits for a task that only it could make ready. */
+static bool
+bides(struct worker *w, struct lane *l)
+{
+    const struct actor *actor = w->actors->actor;
+    const struct flow *f = flow_of(w, &w->plan->task[l->ready.value[0]]);
+    int64_t patience = w->run->rows->patience[l->ready.value[0]];
+    if (f && flow_full(f)) return true;
+    for (; l->row < l->row_end && l->row->piece < actor[l->row->task].begun; l->row++) continue;
+    if (patience == 0 || l->row == l->row_end || actor[l->row->task].waits == 0) return false;
+    if (f && !flow_empty(f)) return true;
+    if ((w->plan->nthread == 1 && !w->plan->nchannel && w->nunder == 0) || now_ns() >= l->free_ns + patience)
+        return false;
+    w->until_ns = MIN(w->until_ns, l->free_ns + patience);
+    return true;
+}
+
+struct lane *
+lanes_next(struct worker *w)
+{
+    struct lane *next = NULL;
+    w->until_ns = INT64_MAX;
+    for (struct lane *l = w->lane; l < w->lane + w->nlane; l++)
+        if (l->ready.n > 0 && (!next || l->ready.key[0] < next->ready.key[0]) && !bides(w, l)) next = l;
+    if (next) w->until_ns = 0;
+    return next;
+}
+
+struct lane *
+lanes_at(struct worker *w, int *i)
+{
+    struct lane *l = w->lane;
+    for (; *i >= l->ready.n; l++) *i -= l->ready.n;
+    return l;
+}
+
+/* ---- a run ---- */
+
+/* Returns the number of the thread's lanes in these rows. */
+static int32_t
+lane_count(const struct worker *w, const struct lane_rows *r)
+{
+    return r ? r->first_lane[w->id + 1] - r->first_lane[w->id] : 1;
+}
+
+void
+lanes_make(struct worker *w, const struct run *run)
+{
+    int32_t ntask = run->plan->nlocal[w->id], nlane = lane_count(w, run->rows);
+    if (ntask > w->capacity) {
+        w->capacity = ntask;
+        w->ready = must_realloc(w->ready, sizeof *w->ready * (size_t)ntask);
+        w->ready_key = must_realloc(w->ready_key, sizeof *w->ready_key * (size_t)ntask);
+    }
+    if (nlane > w->lane_capacity) {
+        w->lane_capacity = nlane;
+        w->lane = must_realloc(w->lane, sizeof *w->lane * (size_t)nlane);
+    }
+}
+
+void
+lanes_free(struct worker *w)
+{
+    free(w->ready);
+    free(w->ready_key);
+    free(w->lane);
+}
+
+void
+lanes_reset(struct worker *w)
+{
+    const struct lane_rows *r = w->run->rows;
+    int64_t now = now_ns(), room = 0;
+    w->nready = 0;
+    w->until_ns = 0;
+    w->nlane = lane_count(w, r);
+    for (int32_t k = 0; k < w->nlane; k++) {
+        struct lane *l = &w->lane[k];
+        *l = (struct lane){.ready = {w->ready_key + room, w->ready + room, 0}, .free_ns = now};
+        if (!r) continue;
+        int32_t n = r->first_lane[w->id] + k;
+        room += r->max_ready[n];
+        l->row = r->act + r->first[n];
+        l->row_end = r->act + r->first[n + 1];
+    }
+}

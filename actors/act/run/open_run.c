@@ -1,0 +1,308 @@
+/* open_run.c - runs that end when all their work is on streams, and the next run behind them.
+ *
+ *   run n     begins . . . ends                        its last acts are in flight: it is open
+ *   host               |      reads none of their results, begins n + 1
+ *   run n + 1                 begins . . . . . . . ends
+ *   streams   n n n n n n n n n n n n n n n|n+1 n+1 n+1 n+1 ...
+ *
+ * The work left of run n is at most what the flows hold, ahead of all other work on the streams. Run n does not wait
+ * for that work, so no actor is notified of completion: run n + 1 may use the same plan, and has reset the actors.
+ * No run ends before the OPEN_RUNS-th run before is complete.
+ *
+ * The streams of run n + 1 synchronise before their first work: one stream waits for the device's other streams and
+ * copies the run's numbers over those of run n; the rest wait for that stream. */
+#include "actors/act/run/actor.h"
+
+#include "runtime/base/arena.h"
+#include "runtime/base/clock.h"
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
+#include "runtime/tensor/view.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#ifndef FAULT /* t/lib/faults.h compiles this file again, with planted mistakes */
+#define FAULT(mistake) false
+#endif
+
+bool
+run_may_stay_open(const struct run *r)
+{
+    const struct plan *p = r->plan;
+    bool alone = p->ndevice == 1 && p->nthread == 1 && p->nchannel == 0 && r->actors->ncommunicator == 0;
+    return alone && device_kind(p->device[0].kind)->stream_new && !r->timed && !r->poison;
+}
+
+/* ---- what is left ---- */
+
+/* Saves the source lines of acts in flight, because the next run of the plan may have other lines. */
+static void
+keep_lines(const struct worker *w, const struct flow *f)
+{
+    for (int64_t i = f->first; i < f->next; i++) {
+        struct under_way *u = &f->act[i % FLOW_ACTS];
+        if (u->run < w->number) continue; /* of an earlier run: saved already */
+        int32_t node = u->act.task->blame_node;
+        u->at = node >= 0 ? w->run->line[node] : (struct line){0};
+    }
+}
+
+void
+worker_leave(struct worker *w)
+{
+    for (int i = 0; i < w->nflow; i++) {
+        if (flow_empty(&w->flow[i])) continue;
+        keep_lines(w, &w->flow[i]);
+        stream_show(w->flow[i].stream);
+    }
+    w->nleft = w->nunder;
+}
+
+/* Returns an act of the first open run that has work left; NULL: none. */
+static const struct under_way *
+first_left(const struct worker *w)
+{
+    const struct under_way *first = NULL;
+    for (int i = 0; i < w->nflow; i++) {
+        const struct under_way *u = flow_empty(&w->flow[i]) ? NULL : flow_oldest(&w->flow[i]);
+        if (u && is_left(w, u) && (!first || u->run < first->run)) first = u;
+    }
+    return first;
+}
+
+uint64_t
+left_first(const struct worker *w)
+{
+    const struct under_way *u = w->nleft > 0 ? first_left(w) : NULL;
+    return u ? u->run : w->number;
+}
+
+/* Device time is charged to one run at a time, the first with work in flight. busy_ns is reduced by the begin time
+ * and raised by the end time, so it is negative while work is in flight. A run that began again counts anew. */
+static void
+time_ends(struct run *r, uint64_t number, int64_t now)
+{
+    if (r->nth != number) return;
+    if (r->actors->busy_ns[0] < 0) r->actors->busy_ns[0] += now;
+    r->elapsed_ns = now - r->begin_ns;
+}
+
+static void
+time_begins(struct run *r, uint64_t number, int64_t now, bool works)
+{
+    if (r->nth != number) return;
+    if (works) r->actors->busy_ns[0] -= now;
+    r->begin_ns = now;
+}
+
+/* Keeps the error of an open run. The current run reads invalid results, so it ends with that error. If there is no
+ * current run, or it has ended already, the next wait reports the error. */
+static void
+keep_failure(struct worker *w, const struct under_way *u, int status)
+{
+    struct left *l = &w->left;
+    bool first = l->failed == 0;
+    l->failed = first ? u->run : MIN(l->failed, u->run);
+    if (!first) return;
+    if (u->at.file && status != E_CANCEL)
+        snprintf(l->text, sizeof l->text, "%s:%d: %s", u->at.file, (int)u->at.line, err_text());
+    else
+        snprintf(l->text, sizeof l->text, "%s", err_text());
+    if (w->active && !w->stopped) {
+        w->status = status;
+        w->stopped = true;
+        memcpy(w->text, l->text, sizeof w->text);
+    } else {
+        l->status = status;
+    }
+}
+
+void
+left_finish(struct worker *w, struct flow *f)
+{
+    struct under_way u = *flow_oldest(f);
+    int status = stream_trouble(f->stream, u.mark);
+    int64_t now = now_ns();
+    if (status) keep_failure(w, &u, status);
+    f->first++;
+    f->until_ns = now;
+    w->nunder--;
+    w->nleft--;
+    const struct under_way *next = first_left(w);
+    if (next && next->run <= u.run) return; /* that run, or an earlier one, still has work */
+    time_ends(u.of, u.run, now);
+    if (next)
+        time_begins(next->of, next->run, now, true);
+    else if (w->active)
+        time_begins(w->run, w->number, now, w->nunder > 0);
+}
+
+void
+left_look(struct worker *w, const struct flow *f)
+{
+    for (int64_t i = f->first; i < f->next; i++) {
+        const struct under_way *u = &f->act[i % FLOW_ACTS];
+        if (!is_left(w, u)) continue;
+        int status = stream_trouble(f->stream, u->mark);
+        if (status) keep_failure(w, u, status);
+        time_ends(u->of, u->run, now_ns());
+    }
+}
+
+/* ---- the next run ---- */
+
+static int
+put(const struct stream_work *w, const struct stream *s)
+{
+    const struct put *p = w->of;
+    struct view_rows row = {.nrow = 1, .row = p->bytes, .to = p->bytes, .from = p->bytes};
+    bool begun = false;
+    if (s->kind->carry) TRY(s->kind->carry(s->device, p->to, p->from, &row, &begun));
+    return begun ? 0 : s->kind->copy(p->to, p->from, p->bytes);
+}
+
+/* Reserves host memory for numbers that a stream will copy; pinned where GPUs exist. */
+static int
+put_room(struct put *p, size_t bytes)
+{
+    const struct device_kind *host = device_kind(DEV_CPU);
+    if (bytes <= p->capacity) return 0;
+    host->give(0, p->from, p->capacity);
+    p->capacity = MAX(bytes, (size_t)PINNED);
+    p->from = host->take(0, p->capacity);
+    if (p->from) return 0;
+    p->capacity = 0;
+    return fail(E_MEMORY, "no memory for the %zu bytes of a run's numbers", bytes);
+}
+
+void
+puts_free(struct worker *w)
+{
+    for (size_t i = 0; i < countof(w->put); i++) device_kind(DEV_CPU)->give(0, w->put[i].from, w->put[i].capacity);
+}
+
+/* Enqueues the copy of a run's numbers, from a buffer of its own: copies of open runs may still be in flight. */
+static int
+enqueue_numbers(struct worker *w, const struct run *r, struct stream *s)
+{
+    struct put *p = &w->put[w->nput++ % countof(w->put)];
+    p->bytes = run_numbers(r, 0, &p->to);
+    if (p->bytes == 0) return 0;
+    TRY(put_room(p, p->bytes));
+    memcpy(p->from, r->number, p->bytes);
+    struct stream_work work = {.run = put, .of = p, .launches = true};
+    return FAULT(EARLY_NUMBERS) ? s->kind->copy(p->to, p->from, p->bytes) : stream_enqueue(s, &work);
+}
+
+static void
+wait_for_left(const struct worker *w, struct stream *s)
+{
+    for (int i = 0; i < w->nflow; i++) {
+        const struct flow *f = &w->flow[i];
+        int64_t all = stream_mark(f->stream);
+        if (f->stream != s && !flow_empty(f) && !stream_passed(f->stream, all)) stream_wait(s, f->stream, all);
+    }
+}
+
+static int
+order_behind(struct worker *w, const struct run *r)
+{
+    struct stream *first = NULL;
+    for (int role = 0; role < NSTREAM; role++) {
+        const struct flow *f = w->flow_of[role];
+        if (!f) continue;
+        if (first) {
+            stream_wait(f->stream, first, stream_mark(first));
+            continue;
+        }
+        first = f->stream;
+        if (!FAULT(NO_ORDER)) wait_for_left(w, first);
+        TRY(enqueue_numbers(w, r, first));
+        stream_show(first);
+    }
+    return 0;
+}
+
+int
+worker_put_numbers(struct worker *w, const struct run *r)
+{
+    if (w->nleft > 0) return order_behind(w, r);
+    for (int32_t d = 0; d < r->plan->ndevice; d++) {
+        void *at;
+        size_t n = run_numbers(r, d, &at);
+        if (n) TRY(device_kind(r->plan->device[d].kind)->copy(at, r->number, n));
+    }
+    return 0;
+}
+
+/* ---- waiting ---- */
+
+uint64_t
+engine_done(const struct engine *e)
+{
+    const struct worker *w = engine_first(e);
+    return w->nleft > 0 ? left_first(w) - 1 : engine_last(e);
+}
+
+bool
+engine_follows(const struct engine *e, const struct run *r)
+{
+    const struct worker *w = engine_first(e);
+    const struct plan_device *d = &r->plan->device[0];
+    bool same = true;
+    for (int i = 0; i < w->nflow && w->nleft > 0; i++) {
+        const struct flow *f = &w->flow[i];
+        bool its = f->kind == d->kind && f->rank == d->rank;
+        same = same && (its ? r->actors->naddress <= f->naddress : flow_empty(f));
+    }
+    return w->nleft == 0 || (r->stays_open && same);
+}
+
+/* Waits for open runs up to `number`, after a failure for all of them. */
+static int
+await_left(struct engine *e, uint64_t number, bool must)
+{
+    struct worker *w = engine_first(e);
+    while (w->nleft > 0 && (engine_done(e) < number || w->left.failed)) {
+        if (worker_complete(w) || worker_drive(w)) continue;
+        if (!must && atomic_load(engine_interrupts(e))) return fail(E_CANCEL, "interrupted");
+        worker_await(w, NULL);
+        worker_rest(w, 0);
+    }
+    for (int i = 0; i < w->nflow && w->nleft == 0; i++) {
+        int64_t all = stream_mark(w->flow[i].stream);
+        flow_await(w, &w->flow[i], all);
+        if (w->left.failed) stream_trouble(w->flow[i].stream, all);
+    }
+    return 0;
+}
+
+int
+engine_await(struct engine *e, uint64_t number, bool must)
+{
+    assert(!engine_first(e)->active);
+    atomic_store(engine_interrupts(e), 0);
+    int status = await_left(e, number, must);
+    worker_awaits_nothing(engine_first(e));
+    return status;
+}
+
+int
+engine_left(struct engine *e)
+{
+    struct left *l = &engine_first(e)->left;
+    int status = l->status;
+    l->status = 0;
+    return status ? fail((enum err_code)status, "%s", l->text) : 0;
+}
+
+uint64_t
+engine_left_failed(struct engine *e)
+{
+    struct left *l = &engine_first(e)->left;
+    uint64_t failed = l->failed;
+    l->failed = 0;
+    return failed;
+}

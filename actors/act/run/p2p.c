@@ -1,0 +1,99 @@
+/* p2p.c - life of a direct act: ready -> offered -> sent and reported -> enqueued. */
+#include "actors/act/run/p2p.h"
+
+#include "runtime/base/error.h"
+
+/* Notifies the other end of the act on a micro-batch. */
+static void
+tell_end(struct worker *w, int task, enum msg_kind kind, uint16_t turn, int piece)
+{
+    const struct channel_far *far = &w->run->far[w->plan->task[task].channel];
+    worker_send_to(
+        w, far->addr,
+        (struct msg){
+            .kind = (uint8_t)kind, .task = (uint32_t)far->task, .out = MSG_FAR, .reg = turn, .piece = (uint32_t)piece});
+}
+
+static void
+push(struct flow *f, int32_t task)
+{
+    assert(f->nqueue < f->queue_capacity);
+    f->queue[(f->first_queued + f->nqueue++) % f->queue_capacity] = task;
+}
+
+static int32_t
+pop(struct flow *f)
+{
+    int32_t task = f->queue[f->first_queued];
+    f->first_queued = (f->first_queued + 1) % f->queue_capacity;
+    f->nqueue--;
+    return task;
+}
+
+void
+edge_offer(struct worker *w, int task)
+{
+    struct actor *a = &w->actors->actor[task];
+    while (a->waits == 0 && a->begun < w->plan->task[task].nact && !w->stopped) {
+        int piece = a->begun++;
+        worker_take_ports(w, task, piece, 0);
+        tell_end(w, task, MSG_FREE, 0, piece);
+    }
+}
+
+/* Runs an act of a SEND: consumes tokens, registers and a credit. The other end enqueues the same act next. */
+static void
+send_one(struct worker *w, int task, struct flow *f)
+{
+    struct actor *a = &w->actors->actor[task];
+    const struct task *t = &w->plan->task[task];
+    int piece = a->begun++;
+    int64_t mark = worker_enqueue(w, task, piece, f);
+    if (mark < 0) return;
+    if (--w->actors->channel[t->channel] == 0) a->waits++;
+    worker_take_ports(w, task, piece, mark);
+    tell_end(w, task, MSG_FULL, f->turn++, piece);
+    if (a->waits == 0 && a->begun < t->nact) worker_ready(w, task);
+}
+
+static void
+receive_one(struct worker *w, int task, struct flow *f)
+{
+    worker_enqueue(w, task, w->actors->channel[w->plan->task[task].channel]++, f);
+}
+
+void
+edge_go_on(struct worker *w, struct flow *f)
+{
+    while (f->nqueue > 0 && !flow_full(f) && !w->stopped) {
+        int32_t task = pop(f);
+        (edge_offers(&w->plan->task[task]) ? receive_one : send_one)(w, task, f);
+    }
+}
+
+void
+edge_send(struct worker *w, int task, struct flow *f)
+{
+    push(f, task);
+    edge_go_on(w, f);
+}
+
+void
+edge_told(struct worker *w, int task, uint16_t turn)
+{
+    const struct task *t = &w->plan->task[task];
+    struct flow *f = w->edge_of[t->channel];
+    int32_t queued = 0;
+    for (int32_t i = 0; i < f->nqueue; i++) queued += f->queue[(f->first_queued + i) % f->queue_capacity] == task;
+    if (turn != f->turn || w->actors->channel[t->channel] + queued >= w->actors->actor[task].begun) {
+        struct str text = {0};
+        channel_print(&w->plan->channel[t->channel].name, &text);
+        worker_fail(w, fail(E_BUS, "channel %s: memory %d sends what is not its turn: act %d of the edge, expected %d",
+                            str_text(&text), (int)w->plan->channel[t->channel].peer, (int)turn, (int)f->turn));
+        str_free(&text);
+        return;
+    }
+    f->turn++;
+    push(f, task);
+    edge_go_on(w, f);
+}

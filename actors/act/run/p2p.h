@@ -1,0 +1,37 @@
+/* p2p.h - direct channels: the protocol between both ends, and the order of acts on a point-to-point link (NCCL
+ * send/recv).
+ *
+ *   RECV: ready -> FREE -------------------------> SEND may act
+ *         its work is enqueued <------------ FULL - SEND acts: its work is enqueued
+ *
+ * A library's send and receive wait for each other on their devices' streams, and the n-th send on a link matches
+ * the n-th receive. So the sender decides the order, and sends only when the receiver is ready for exactly that act:
+ * the receiver has consumed tokens and registers and has only to enqueue the work. FULLs of a link arrive in the
+ * order sent, and the receiver enqueues the work of each on arrival. So no act waits on a stream for a partner that
+ * waits for anything else. A link has a stream of its own at either end. If the stream is full, further acts wait in
+ * a queue, and the thread continues.
+ *
+ * Only the worker's thread uses a link. */
+#ifndef RILLE_ACT_P2P_H
+#define RILLE_ACT_P2P_H
+
+#include "actors/act/run/actor.h"
+
+/* Returns true if the task is a direct RECV; a direct RECV never enters a lane. */
+static inline bool
+edge_offers(const struct task *t)
+{
+    return (t->kind->flags & (KIND_DIRECT | KIND_SENDS)) == KIND_DIRECT;
+}
+
+/* Begins all acts that a ready RECV can begin, and sends the other end a FREE for each. */
+void edge_offer(struct worker *w, int task);
+/* Handles a FULL: the other end has sent act `turn` of the link. Queues the RECV's work as the next on its stream.
+ * An unexpected send fails the run (E_BUS). */
+void edge_told(struct worker *w, int task, uint16_t turn);
+/* Queues an act of a SEND as the next on its stream. */
+void edge_send(struct worker *w, int task, struct flow *f);
+/* Enqueues acts that are queued on a link, as many as its stream has room for. */
+void edge_go_on(struct worker *w, struct flow *f);
+
+#endif

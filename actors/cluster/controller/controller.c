@@ -1,0 +1,733 @@
+/* controller.c - drives the coordinator with sockets, a clock, and the ends of processes.
+ *
+ * A lost member is killed before the cluster continues, by a pidfd, which names that process and no other: late
+ * writes would reach memory that others use. */
+#include "actors/cluster/controller/controller_inner.h"
+
+#include "actors/act/run/engine.h"
+#include "actors/cluster/memory/bus_host.h"
+#include "actors/cluster/wire/machine.h"
+#include "actors/plan/model/plan.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { TICK_MS = 100, SILENCE_TICKS = 8, DIRECT = 16, BYE_MS = 2000 };
+
+/* ---- callbacks of the coordinator ---- */
+
+static void
+on_send(void *arg, int peer, const struct packet *p)
+{
+    struct cluster *c = arg;
+    str_clear(&c->packet);
+    packet_write(p, &c->packet);
+    /* Ignores a failed send: silence will lose the peer. The state machine must not be called from its own callback. */
+    if (link_send(c->link, LINK_CONTROL, peer, c->packet.text, c->packet.len)) err_clear();
+}
+
+static void
+on_cut(void *arg, int peer)
+{
+    UNUSED(arg);
+    UNUSED(peer); /* a ROUTER's peer goes away with its process */
+}
+
+static void
+wake(struct cluster *c, enum cluster_sleeper who)
+{
+    uint64_t one = 1;
+    if (write(c->wake_fd[who], &one, sizeof one) < 0) return; /* already awake */
+}
+
+/* Wakes the session's thread, if another thread calls. */
+static void
+wake_session(struct cluster *c)
+{
+    if (atomic_load(&c->attended) && !pthread_equal(c->attendant, pthread_self())) wake(c, SLEEPS_SESSION);
+}
+
+static void
+watch_process(struct cluster *c, int rank, int pid, bool child)
+{
+    struct process *p = &c->process[rank];
+    if (p->pidfd >= 0) return;
+    p->pid = pid;
+    p->child = child;
+    p->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (p->pidfd >= 0) fcntl(p->pidfd, F_SETFD, FD_CLOEXEC);
+}
+
+static void
+kill_process(struct process *p)
+{
+    struct pollfd end = {.fd = p->pidfd, .events = POLLIN};
+    if (p->pidfd < 0) return;
+    syscall(SYS_pidfd_send_signal, p->pidfd, SIGKILL, NULL, 0);
+    poll(&end, 1, BYE_MS);
+    if (p->child) waitpid(p->pid, NULL, 0);
+    close(p->pidfd);
+    *p = (struct process){.pidfd = -1, .beat_peer = -1};
+}
+
+/* Returns the task that the lost worker was running, by the status words of its slots; -1: none of this run. */
+static int32_t
+task_of(const struct cluster *c, int rank)
+{
+    for (int s = 0, k = 0; c->bus && s < c->nslot; s++) {
+        if (!coordinator_memory(c->c, (int)c->slot[s].memory)->own) continue;
+        int local = k++;
+        if (coordinator_slot(c->c, s) != (uint32_t)rank) continue;
+        uint64_t doing = atomic_load(bus_host_doing(segment_base(c->bus), local));
+        if (doing >> 32 == c->run) return ((int32_t)doing & ~DOING_OVER) - 1;
+    }
+    return -1;
+}
+
+bool
+cluster_is_running(const struct cluster *c)
+{
+    return c->job;
+}
+
+bool
+cluster_doing(const struct cluster *c, int thread, int32_t *task)
+{
+    *task = -1;
+    if (thread < 0 || thread >= c->memory[c->home].map.nslot || !coordinator_memory(c->c, c->home)->own) return false;
+    if (!c->job) return true; /* between runs the bus may be replaced */
+    uint64_t doing = atomic_load(bus_host_doing(segment_base(c->bus), thread));
+    if (doing >> 32 == c->run && !((int32_t)doing & DOING_OVER)) *task = (int32_t)doing - 1;
+    return true;
+}
+
+static const char *
+started_on(const struct cluster *c, int rank)
+{
+    const char *host = c->options.host ? c->options.host(c->options.arg, rank) : NULL;
+    return host ? host : "this host";
+}
+
+static void
+note_loss(struct cluster *c, const struct notice *n)
+{
+    const struct member_info *m = coordinator_member(c->c, n->rank);
+    if (c->nloss < LOSSES) {
+        struct cluster_loss *l = &c->loss[c->nloss++];
+        *l = (struct cluster_loss){
+            .rank = n->rank, .pid = (int)m->pid, .task = -1, .again = m->stayed || n->rank >= c->options.started};
+        if (!l->pid) l->pid = c->process[n->rank].pid; /* pid of the launcher (ssh) */
+        snprintf(l->host, sizeof l->host, "%s", m->host ? m->host : started_on(c, n->rank));
+        snprintf(l->how, sizeof l->how, "%s", n->text);
+        if (c->job) {
+            l->run = c->run;
+            l->task = task_of(c, n->rank);
+        }
+    }
+    c->full = false; /* cancels a NOTICE_FULL not yet acted on */
+    c->nepoch++;
+    pthread_cond_broadcast(&c->filed);
+    reach_forget(c->reach, n->rank);
+    kill_process(&c->process[n->rank]);
+}
+
+static void
+take_have(struct cluster *c, int rank, const struct packet *p)
+{
+    struct str arenas = {0}; /* an aligned copy */
+    str_addn(&arenas, p->arenas.bytes, p->arenas.n);
+    struct cluster_part part = {.arena = (const void *)str_text(&arenas),
+                                .narena = (int)(p->arenas.n / 8),
+                                .replaces = p->replaces.bytes,
+                                .nreplace = (int)p->replaces.n};
+    if (c->job && c->job->have) c->job->have(c->job->arg, coordinator_member(c->c, rank)->memory, &part);
+    str_free(&arenas);
+}
+
+static void
+take_end(struct cluster *c, int rank, const struct packet *p)
+{
+    if (!c->job) return;
+    int memory = coordinator_member(c->c, rank)->memory;
+    if (p->kind == PACKET_ACTS) {
+        if (c->job->acts) c->job->acts(c->job->arg, memory, (int64_t)p->count, p->bytes.bytes, p->bytes.n);
+        return;
+    }
+    c->job->nact += (int64_t)p->count;
+    for (uint32_t i = 0; c->job->begun && i < p->begun.n; i += 4) {
+        int32_t root;
+        memcpy(&root, p->begun.bytes + i, 4);
+        c->job->begun(c->job->arg, root);
+    }
+    for (uint32_t i = 0; c->job->acted && i + 8 <= p->acted.n; i += 8) {
+        int32_t pair[2];
+        memcpy(pair, p->acted.bytes + i, 8);
+        c->job->acted(c->job->arg, memory, pair[0], pair[1]);
+    }
+    for (uint32_t i = 0; c->job->busy && i + 16 <= p->busy.n; i += 16) {
+        uint64_t pair[2];
+        memcpy(pair, p->busy.bytes + i, 16);
+        c->job->busy(c->job->arg, memory, pair[0], pair[1]);
+    }
+}
+
+/* Reports a slow worker and its host, because the host should be inspected. */
+static void
+say_slow(struct cluster *c, const struct notice *n)
+{
+    const struct member_info *m = coordinator_member(c->c, n->rank);
+    struct str text = {0};
+    str_addf(&text, "worker %d (%s, pid %d) is slow: %s", n->rank, m->host, (int)m->pid, n->text);
+    if (c->options.say) c->options.say(c->options.arg, str_text(&text));
+    str_free(&text);
+}
+
+static void
+on_tell(void *arg, const struct notice *n)
+{
+    struct cluster *c = arg;
+    switch (n->kind) {
+    case NOTICE_FULL: c->full = true; break;
+    case NOTICE_FORMED: c->formed = true; break;
+    case NOTICE_REFUSED:
+        if (c->options.say) c->options.say(c->options.arg, n->text);
+        break;
+    case NOTICE_LOST: note_loss(c, n); break;
+    case NOTICE_ACTS: take_end(c, n->rank, n->packet); break;
+    case NOTICE_SLOW: say_slow(c, n); break;
+    case NOTICE_FILED: control_filed(c, n); break;
+    case NOTICE_HAVE: take_have(c, n->rank, n->packet); break;
+    case NOTICE_ENDED:
+        c->ended = true;
+        c->status = n->status;
+        c->blame = n->rank;
+        c->node = n->node;
+        snprintf(c->text, sizeof c->text, "%s", n->text);
+        break;
+    }
+    wake_session(c);
+}
+
+/* ---- receiving ---- */
+
+static void
+take_control(struct cluster *c)
+{
+    const void *bytes;
+    size_t n;
+    int peer;
+    struct packet p;
+    while (link_receive(c->link, LINK_CONTROL, &peer, &bytes, &n)) {
+        if (packet_read(bytes, n, &p)) {
+            int protocol = packet_protocol(bytes, n);
+            if (protocol && protocol != WIRE_VERSION) coordinator_foreign(c->c, peer, protocol);
+            coordinator_cut(c->c, peer, "sent what is no packet");
+            continue;
+        }
+        if (p.kind == PACKET_HELLO) coordinator_vouch(c->c, peer, link_rank(c->link, LINK_CONTROL, peer));
+        coordinator_receive(c->c, peer, &p);
+        if (p.kind != PACKET_HELLO) continue;
+        for (int r = 0; r < c->options.world; r++) { /* finds the rank that this HELLO got */
+            const struct member_info *m = coordinator_member(c->c, r);
+            bool here = machine_is_same((const char *)p.machine.bytes, p.machine.n, str_text(&c->machine));
+            if (m->peer == peer && here && machine_runs_us((int)m->pid)) watch_process(c, r, (int)m->pid, false);
+            if (m->peer == peer) c->process[r].heard_ns = now_ns();
+        }
+    }
+}
+
+void
+control_look(struct cluster *c)
+{
+    take_control(c);
+    wake(c, SLEEPS_CLUSTER);
+}
+
+static void
+note_heard(struct cluster *c, const struct packet *p)
+{
+    int64_t now = now_ns();
+    c->process[p->rank].heard_ns = now;
+    for (uint32_t i = 0; i + 4 * NBEAT <= p->others.n; i += 4 * NBEAT) {
+        uint32_t rank;
+        memcpy(&rank, p->others.bytes + i, sizeof rank);
+        if (rank < (uint32_t)c->options.world && !coordinator_member(c->c, (int)rank)->missed)
+            c->process[rank].heard_ns = now;
+    }
+}
+
+static void
+take_beats(struct cluster *c)
+{
+    const void *bytes;
+    size_t n;
+    int peer;
+    struct packet p;
+    while (link_receive(c->link, LINK_BEAT, &peer, &bytes, &n)) {
+        if (packet_read(bytes, n, &p) || !link_is_of(c->link, LINK_BEAT, peer, p.rank)) continue;
+        if (!coordinator_beat(c->c, &p)) continue;
+        c->process[p.rank].beat_peer = peer;
+        note_heard(c, &p);
+    }
+}
+
+static void
+how_it_ended(struct process *p, char how[64])
+{
+    siginfo_t info = {0};
+    bool known = p->child && !waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOWAIT) && info.si_pid;
+    if (!known)
+        snprintf(how, 64, "ended");
+    else if (info.si_code == CLD_EXITED)
+        snprintf(how, 64, "ended with exit code %d", info.si_status);
+    else
+        snprintf(how, 64, "was killed by signal %d", info.si_status);
+}
+
+static void
+take_ends(struct cluster *c)
+{
+    char how[64];
+    for (int r = 0; r < c->options.world; r++) {
+        struct process *p = &c->process[r];
+        struct pollfd end = {.fd = p->pidfd, .events = POLLIN};
+        if (p->pidfd < 0 || poll(&end, 1, 0) != 1) continue;
+        take_control(c); /* packets sent before the end */
+        if (p->pidfd < 0) continue;
+        how_it_ended(p, how);
+        coordinator_gone(c->c, r, how);
+        kill_process(p);
+        take_control(c); /* a send may consume the readiness event of arrivals */
+    }
+}
+
+static void
+tick(struct cluster *c)
+{
+    struct packet p;
+    coordinator_tick(c->c);
+    for (int r = 0; r < c->options.world; r++) {
+        if (c->process[r].beat_peer < 0 || !coordinator_pulse(c->c, r, &p)) continue;
+        str_clear(&c->packet);
+        packet_write(&p, &c->packet);
+        if (link_send(c->link, LINK_BEAT, c->process[r].beat_peer, c->packet.text, c->packet.len)) err_clear();
+    }
+    c->tick_ns = now_ns() + TICK_MS * 1000000ll;
+    take_beats(c); /* a send may consume the readiness event of arrivals */
+    take_control(c);
+}
+
+/* ---- waiting ---- */
+
+static void
+pump(struct cluster *c)
+{
+    take_beats(c);
+    take_control(c);
+    take_ends(c);
+    if (now_ns() >= c->tick_ns) tick(c);
+}
+
+/* Sleeps until an event may have arrived, at most until the next tick. Releases the lock while asleep; the poll set
+ * is read before. */
+static void
+sleep_on(struct cluster *c, enum cluster_sleeper who)
+{
+    struct pollfd fd[3 + 64];
+    nfds_t n = 0;
+    uint64_t count;
+    bool attends = who == SLEEPS_SESSION || !atomic_load(&c->attended);
+    fd[n++] = (struct pollfd){.fd = c->wake_fd[who], .events = POLLIN};
+    fd[n++] = (struct pollfd){.fd = link_fd(c->link, LINK_BEAT), .events = POLLIN};
+    if (attends) fd[n++] = (struct pollfd){.fd = link_fd(c->link, LINK_CONTROL), .events = POLLIN};
+    for (int r = 0; attends && r < c->options.world && n < countof(fd); r++)
+        if (c->process[r].pidfd >= 0) fd[n++] = (struct pollfd){.fd = c->process[r].pidfd, .events = POLLIN};
+    int64_t left = (c->tick_ns - now_ns()) / 1000000;
+    pthread_mutex_unlock(&c->lock);
+    poll(fd, n, (int)MAX(1, MIN(left + 1, TICK_MS)));
+    ssize_t taken = fd[0].revents ? read(fd[0].fd, &count, sizeof count) : 0;
+    UNUSED(taken);
+    pthread_mutex_lock(&c->lock);
+}
+
+static void *
+cluster_thread(void *arg)
+{
+    struct cluster *c = arg;
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    pthread_mutex_lock(&c->lock);
+    while (!c->quit) {
+        pump(c);
+        if (atomic_load(&c->interrupted)) pthread_cond_broadcast(&c->filed); /* a signal handler must not */
+        sleep_on(c, SLEEPS_CLUSTER);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+/* Drives the coordinator on the session's thread until `done`, a loss (E_LOST) or an interrupt (E_CANCEL), but at
+ * least once. */
+static int
+attend(struct cluster *c, const bool *done)
+{
+    int status = 0;
+    c->attendant = pthread_self();
+    atomic_store(&c->attended, true);
+    while (!status) {
+        pump(c);
+        if (c->full && (status = control_begin(c))) break;
+        if (*done) break;
+        if (c->nloss && coordinator_phase(c->c) == CLUSTER_BROKEN) status = E_LOST;
+        if (!status && atomic_load(&c->interrupted)) status = E_CANCEL;
+        if (status) break;
+        sleep_on(c, SLEEPS_SESSION);
+    }
+    atomic_store(&c->attended, false);
+    return status;
+}
+
+int
+control_say_lost(const struct cluster *c)
+{
+    const struct cluster_loss *l = &c->loss[0];
+    return fail(E_LOST, "worker %d (%s, pid %d) %s", l->rank, l->host, l->pid, l->how);
+}
+
+/* Waits until the epoch is formed. */
+static int
+gather(struct cluster *c)
+{
+    c->formed = false;
+    int status = attend(c, &c->formed);
+    if (status == E_LOST) return control_say_lost(c);
+    if (status == E_CANCEL) return fail(E_CANCEL, "interrupted while workers were waited for");
+    return status ? status : control_renew(c);
+}
+
+/* ---- opening and closing ---- */
+
+static size_t
+host_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : (size_t)1 << 34;
+}
+
+static int
+random_bytes(void *p, size_t n)
+{
+    return getrandom(p, n, 0) == (ssize_t)n ? 0 : fail(E_IO, "no random bytes: %s", strerror(errno));
+}
+
+static int
+start_worker(struct cluster *c, int rank)
+{
+    int pid = 0;
+    TRY(random_bytes(c->secret[rank], CLUSTER_ID));
+    if (c->options.start(c->options.arg, rank, link_endpoint(c->link, LINK_CONTROL), c->secret[rank], &pid))
+        return fail(E_BUS, "the job lacks worker %d, which could not be started", rank);
+    watch_process(c, rank, pid, true);
+    return 0;
+}
+
+/* Starts the processes of absent ranks, except processes on their way. */
+static int
+start_absent(struct cluster *c)
+{
+    for (int r = 0; r < c->options.started; r++)
+        if (coordinator_member(c->c, r)->state == MEMBER_ABSENT && c->process[r].pidfd < 0) TRY(start_worker(c, r));
+    return 0;
+}
+
+static int
+open_link(struct cluster *c)
+{
+    struct key key = {0};
+    const char *file = c->options.key_file;
+    if (file) TRY(key_read(file, KEY_COORDINATORS, &key));
+    bool few = file && key.nrank && key.nrank < c->options.world;
+    int status =
+        few ? fail(E_ARG, "%s: it has keys of %d workers, and the job has %d", file, key.nrank, c->options.world)
+            : link_serve(c->options.bind, file ? &key : NULL, &c->link);
+    key_forget(&key);
+    return status;
+}
+
+/* Returns the lowest rank that has the memory mapped; -1 after fail(E_LOST): none. */
+static int
+keeper(void *of, int memory)
+{
+    struct cluster *c = of;
+    pthread_mutex_lock(&c->lock);
+    int rank = coordinator_keeper(c->c, memory);
+    if (rank < 0 && c->nloss)
+        control_say_lost(c);
+    else if (rank < 0)
+        fail(E_LOST, "the workers of a host are lost, and the values there with them");
+    pthread_mutex_unlock(&c->lock);
+    return rank;
+}
+
+static int
+open_coordinator(struct cluster *c)
+{
+    struct coordinator_env env = {c, on_send, on_cut, on_tell};
+    segment_path(c->own, c->path);
+    machine_text(NULL, &c->machine);
+    struct coordinator_options o = {.world = c->options.world,
+                                    .silence = SILENCE_TICKS,
+                                    .direct = DIRECT,
+                                    .version = c->options.version,
+                                    .machine = str_text(&c->machine),
+                                    .beat = link_endpoint(c->link, LINK_BEAT),
+                                    .bulk = link_endpoint(c->link, LINK_BULK),
+                                    .secret = (const unsigned char(*)[CLUSTER_ID])c->secret};
+    TRY(random_bytes(c->job_id, sizeof c->job_id));
+    memcpy(o.job, c->job_id, sizeof o.job);
+    c->c = coordinator_new(&o, &env);
+    struct reach_options ro = {c->link, c->job_id, c->options.world, c, keeper, control_broken};
+    c->reach = reach_new(&ro);
+    return 0;
+}
+
+static int
+open_all(struct cluster *c)
+{
+    TRY(roots_read(c->options.root, &c->roots));
+    TRY(open_link(c));
+    TRY(segment_new(host_memory(), &c->own));
+    TRY(open_coordinator(c));
+    if (c->options.start && !c->options.takes_over) TRY(start_absent(c));
+    c->tick_ns = now_ns() + TICK_MS * 1000000ll;
+    if (pthread_create(&c->thread, NULL, cluster_thread, c))
+        return fail(E_BUS, "the cluster's thread could not be started");
+    c->started = true;
+    return 0;
+}
+
+/* Waits for workers left by an earlier coordinator, then starts the missing ranks. */
+static int
+take_over(struct cluster *c)
+{
+    int64_t until = now_ns() + TAKE_OVER_MS * 1000000ll;
+    while (now_ns() < until && !c->full && !atomic_load(&c->interrupted)) {
+        pthread_mutex_unlock(&c->lock);
+        poll(NULL, 0, TICK_MS / 10);
+        pthread_mutex_lock(&c->lock);
+    }
+    int status = control_check_kept(c);
+    c->passes_on = status != 0;
+    return status ? status : start_absent(c);
+}
+
+int
+cluster_open(const struct cluster_options *o, struct cluster **out)
+{
+    struct cluster *c = must_alloc(sizeof *c);
+    c->options = *o;
+    c->process = must_alloc(sizeof *c->process * (size_t)o->world);
+    c->secret = must_alloc(sizeof *c->secret * (size_t)o->world);
+    for (int r = 0; r < o->world; r++) c->process[r] = (struct process){.pidfd = -1, .beat_peer = -1};
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->filed, NULL);
+    bool opened = true;
+    for (int k = 0; k < NSLEEPS; k++) opened = (c->wake_fd[k] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) >= 0 && opened;
+    int status = !opened ? fail(E_IO, "eventfd: %s", strerror(errno)) : open_all(c);
+    pthread_mutex_lock(&c->lock);
+    if (!status && o->start && o->takes_over) status = take_over(c);
+    if (!status) status = gather(c);
+    pthread_mutex_unlock(&c->lock);
+    *out = c;
+    if (status) cluster_close(out, 1);
+    return status;
+}
+
+static bool
+anybody(const struct cluster *c)
+{
+    for (int r = 0; r < c->options.world; r++) {
+        struct pollfd end = {.fd = c->process[r].pidfd, .events = POLLIN};
+        if (end.fd >= 0 && poll(&end, 1, 0) != 1) return true;
+    }
+    return false;
+}
+
+/* Sends BYE, waits up to BYE_MS, then kills the remaining processes. */
+static void
+dismiss(struct cluster *c, int status)
+{
+    int64_t until = now_ns() + BYE_MS * 1000000ll;
+    coordinator_bye(c->c, status);
+    while (anybody(c) && now_ns() < until) {
+        struct timespec nap = {.tv_nsec = 1000000};
+        take_control(c);
+        nanosleep(&nap, NULL);
+    }
+    for (int r = 0; r < c->options.world; r++) kill_process(&c->process[r]);
+}
+
+void
+cluster_close(struct cluster **cp, int status)
+{
+    struct cluster *c = *cp;
+    char text[WIRE_TEXT];
+    int code = err_last();
+    *cp = NULL;
+    if (!c) return;
+    snprintf(text, sizeof text, "%s", err_text());
+    if (c->started) {
+        pthread_mutex_lock(&c->lock);
+        c->quit = true;
+        pthread_mutex_unlock(&c->lock);
+        wake(c, SLEEPS_CLUSTER);
+        pthread_join(c->thread, NULL);
+    }
+    if (c->c && !c->passes_on) dismiss(c, status);
+    coordinator_free(&c->c);
+    link_free(&c->link);
+    reach_free(&c->reach);
+    control_free(c);
+    for (int k = 0; k < NSLEEPS; k++)
+        if (c->wake_fd[k] >= 0) close(c->wake_fd[k]);
+    roots_free(&c->roots);
+    str_free(&c->machine);
+    str_free(&c->packet);
+    explicit_bzero(c->secret, sizeof *c->secret * (size_t)c->options.world);
+    free(c->secret);
+    free(c->process);
+    free(c);
+    if (code) fail((enum err_code)code, "%s", text); /* the earlier error counts */
+}
+
+/* ---- runs ---- */
+
+static int
+finish_run(struct cluster *c, struct cluster_job *job)
+{
+    job->rank = c->blame;
+    job->node = c->node;
+    return c->status ? fail((enum err_code)MIN(c->status, NERR - 1), "%s", c->text) : 0;
+}
+
+/* Stops the run everywhere after an interrupt, then waits for its end. */
+static int
+stop_and_wait(struct cluster *c)
+{
+    atomic_store(&c->interrupted, 0);
+    coordinator_stop(c->c);
+    return attend(c, &c->ended);
+}
+
+int
+cluster_run(struct cluster *c, struct cluster_job *job)
+{
+    int status;
+    job->rank = job->node = -1;
+    pthread_mutex_lock(&c->lock);
+    if (coordinator_phase(c->c) != CLUSTER_IDLE) {
+        status = c->nloss ? control_say_lost(c)
+                          : fail(E_STATE, "the cluster is %s", coordinator_phase_text(coordinator_phase(c->c)));
+        pthread_mutex_unlock(&c->lock);
+        return status;
+    }
+    c->job = job;
+    c->ended = false;
+    job->start.run = ++c->run;
+    atomic_store(&c->interrupted, 0);
+    coordinator_start(c->c, &job->start);
+    status = attend(c, &c->ended);
+    while (status == E_CANCEL) status = stop_and_wait(c);
+    c->job = NULL;
+    status = status == E_LOST ? control_say_lost(c) : status ? status : finish_run(c, job);
+    pthread_mutex_unlock(&c->lock);
+    return status;
+}
+
+void
+cluster_interrupt(struct cluster *c)
+{
+    atomic_store(&c->interrupted, 1);
+    for (int k = 0; k < NSLEEPS; k++) wake(c, k);
+}
+
+void
+cluster_forget(struct cluster *c, uint64_t program)
+{
+    pthread_mutex_lock(&c->lock);
+    coordinator_forget(c->c, program);
+    control_look(c);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* ---- loss and recovery ---- */
+
+bool
+cluster_lost(struct cluster *c, int i, struct cluster_loss *out)
+{
+    pthread_mutex_lock(&c->lock);
+    bool there = i < c->nloss;
+    if (there) *out = c->loss[i];
+    pthread_mutex_unlock(&c->lock);
+    return there;
+}
+
+static bool
+stands(const struct cluster *c)
+{
+    enum coordinator_phase phase = coordinator_phase(c->c);
+    return phase >= CLUSTER_IDLE && phase != CLUSTER_BROKEN;
+}
+
+bool
+cluster_stands(struct cluster *c)
+{
+    pthread_mutex_lock(&c->lock);
+    bool does = stands(c);
+    pthread_mutex_unlock(&c->lock);
+    return does;
+}
+
+/* Gathers the next epoch, and starts the processes of reopened ranks. */
+static int
+begin_next(struct cluster *c, int workers)
+{
+    int there = 0;
+    for (int r = 0; r < c->options.world; r++) there += coordinator_member(c->c, r)->state != MEMBER_RETIRED;
+    TRY(coordinator_recover(c->c, workers ? workers : there));
+    c->nloss = 0;
+    return c->options.start ? start_absent(c) : 0;
+}
+
+static int
+recover(struct cluster *c, int workers)
+{
+    if (stands(c)) return fail(E_STATE, "recover: no worker is lost");
+    atomic_store(&c->interrupted, 0);
+    if (coordinator_phase(c->c) == CLUSTER_BROKEN) TRY(begin_next(c, workers));
+    return gather(c);
+}
+
+int
+cluster_recover(struct cluster *c, int workers)
+{
+    pthread_mutex_lock(&c->lock);
+    int status = recover(c, workers);
+    pthread_mutex_unlock(&c->lock);
+    return status;
+}

@@ -1,0 +1,407 @@
+/* memories.c - assigns devices to memories and slots, and gives the session access to their bytes. */
+#include "actors/cluster/controller/controller_inner.h"
+
+#include "actors/cluster/memory/bus_host.h"
+#include "actors/cluster/wire/gpus.h"
+#include "actors/cluster/wire/position.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { THREADS_MOST = 64 };
+
+/* ---- an epoch ---- */
+
+static int
+member_counts(struct cluster *c, int rank, struct device_counts *out)
+{
+    const char *text = coordinator_member(c->c, rank)->devices;
+    int status = device_counts_of_worker(text, false, out);
+    if (status) err_note("worker %d", rank);
+    return status;
+}
+
+int
+control_check_kept(const struct cluster *c)
+{
+    struct device_counts wanted, d;
+    struct str want = {0};
+    int status = 0;
+    if (!c->options.devices) return 0;
+    TRY(device_counts_of_worker(c->options.devices, false, &wanted));
+    device_counts_print(&wanted, &want);
+    for (int r = 0; r < c->options.world && !status; r++) {
+        const struct member_info *m = coordinator_member(c->c, r);
+        if (m->state != MEMBER_PRESENT) continue;
+        status = device_counts_of_worker(m->devices, false, &d);
+        if (!status && !device_counts_suit(&wanted, &d))
+            status = fail(E_PLACE,
+                          "worker %d, which an earlier controller left at %s, has devices %s, not %s; it stays "
+                          "for one that wants those",
+                          r, c->options.bind, m->devices, str_text(&want));
+    }
+    str_free(&want);
+    return status;
+}
+
+/* Returns the number of device threads of a worker: its share of the cores, at most the worker's devices of a kind. */
+static uint32_t
+threads_of(const struct cluster *c, const struct device_counts *d)
+{
+    int n = 0, share = MAX(1, c->options.threads / c->options.world);
+    for (int k = 0; k < NDEVICE_KIND; k++) n = MAX(n, d->n[k]);
+    return (uint32_t)MAX(1, MIN(MIN(n, share), THREADS_MOST));
+}
+
+/* Returns the number of a memory's slots so far. */
+static uint32_t
+slots_of(const struct cluster *c, int memory)
+{
+    uint32_t n = 0;
+    for (int s = 0; s < c->nslot; s++) n += c->slot[s].memory == (uint32_t)memory;
+    return n;
+}
+
+/* Numbers a rank's devices after those of lower ranks, kind by kind, and gives the worker slots of its own. */
+static int
+settle_rank(struct cluster *c, int rank)
+{
+    struct device_counts d;
+    TRY(member_counts(c, rank, &d));
+    int memory = coordinator_member(c->c, rank)->memory;
+    uint32_t n = threads_of(c, &d), first = slots_of(c, memory);
+    if (c->nslot + (int)n > CLUSTER_SLOTS) return fail(E_ARG, "more than %d device threads", CLUSTER_SLOTS);
+    if (first + n > BUS_HOST_SLOTS) return fail(E_ARG, "more than %d device threads on one host", BUS_HOST_SLOTS);
+    if (rank == 0) c->devices.first = d.first;
+    if (d.n[DEV_CUDA]) c->abilities &= coordinator_member(c->c, rank)->abilities;
+    for (int k = 0; k < NDEVICE_KIND; k++) {
+        if (!d.n[k]) continue;
+        c->range[c->nrange++] = (struct range){.kind = (uint32_t)k,
+                                               .first = (uint32_t)c->devices.n[k],
+                                               .n = (uint32_t)d.n[k],
+                                               .slot = first,
+                                               .nslot = n,
+                                               .memory = (uint32_t)memory};
+        c->devices.n[k] += d.n[k];
+    }
+    for (uint32_t t = 0; t < n; t++) c->slot[c->nslot++] = (struct slot){(uint32_t)memory, (uint32_t)rank};
+    return 0;
+}
+
+/* Converts the ranges to those of plans, for the maps of all memories. */
+static void
+settle_plan_ranges(struct cluster *c)
+{
+    c->plan_range = must_alloc(sizeof *c->plan_range * (size_t)(c->nrange + 1));
+    for (int i = 0; i < c->nrange; i++) {
+        const struct range *r = &c->range[i];
+        c->plan_range[i] = (struct plan_range){(int32_t)r->kind, (int32_t)r->first, (int32_t)r->n,
+                                               (int32_t)r->slot, (int32_t)r->nslot, (int32_t)r->memory};
+    }
+}
+
+static int
+hold_far(void *of, size_t at, size_t bytes, bool give)
+{
+    const struct bank *w = of;
+    return reach_hold(w->of->of->reach, w->of->number, w->first + at, bytes, give);
+}
+
+/* Returns the maximum size of a memory, as its workers report; on this host, the size of the segment. */
+static uint64_t
+memory_bytes(const struct cluster *c, int memory)
+{
+    uint64_t bytes = 0;
+    for (int r = 0; r < c->options.world; r++) {
+        const struct member_info *m = coordinator_member(c->c, r);
+        if (m->memory == memory) bytes = MAX(bytes, m->bytes);
+    }
+    bytes = coordinator_memory(c->c, memory)->own ? segment_bytes(c->own) : MIN(bytes, (uint64_t)1 << 44);
+    return (bytes + 4095) / 4096 * 4096;
+}
+
+static int
+settle_memory(struct cluster *c, int number)
+{
+    struct memory *m = &c->memory[number];
+    bool own = coordinator_memory(c->c, number)->own;
+    *m = (struct memory){
+        .of = c,
+        .number = number,
+        .map = {.nrange = c->nrange, .nslot = (int32_t)slots_of(c, number), .memory = number, .range = c->plan_range},
+        .made_epoch = coordinator_memory(c->c, number)->made_epoch};
+    c->bytes[number] = memory_bytes(c, number);
+    if (own) c->home = number;
+    m->nbank = 1 + banks_of(&m->map, number);
+    m->bank = must_alloc(sizeof *m->bank * (size_t)m->nbank);
+    for (int i = 0; i < m->nbank; i++) {
+        struct bank *w = &m->bank[i];
+        struct segment_far far = {w, hold_far};
+        *w = (struct bank){.of = m, .first = (uint64_t)i << BANK_SHIFT};
+        if (own && i == 0)
+            w->segment = c->own;
+        else
+            TRY(segment_far((size_t)(i ? BANK_BYTES : c->bytes[number]), &far, &w->segment));
+    }
+    return 0;
+}
+
+static int
+renew_memory(const struct memory *m)
+{
+    for (int i = 0; i < m->nbank; i++) TRY(segment_renew(m->bank[i].segment));
+    return 0;
+}
+
+/* Fills the tables of the cluster when the world is first full. */
+static int
+settle(struct cluster *c)
+{
+    c->nmemory = coordinator_memories(c->c);
+    c->memory = must_alloc(sizeof *c->memory * (size_t)c->nmemory);
+    c->bytes = must_alloc(sizeof *c->bytes * (size_t)c->nmemory);
+    c->range = must_alloc(sizeof *c->range * (size_t)(c->options.world * NDEVICE_KIND));
+    c->slot = must_alloc(sizeof *c->slot * CLUSTER_SLOTS);
+    c->abilities = UINT32_MAX;
+    for (int r = 0; r < c->options.world; r++) TRY(settle_rank(c, r));
+    if (c->devices.n[DEV_CUDA]) TRY(cuda_join(c->abilities, 0, 0));
+    settle_plan_ranges(c);
+    for (int m = 0; m < c->nmemory; m++) TRY(settle_memory(c, m));
+    return 0;
+}
+
+/* Makes the bus of an epoch. text: "PATH BYTES" */
+static int
+new_bus(struct cluster *c, char text[SEGMENT_PATH + 32])
+{
+    char path[SEGMENT_PATH];
+    int nslot = 0;
+    for (int s = 0; s < c->nslot; s++) nslot += coordinator_memory(c->c, (int)c->slot[s].memory)->own;
+    segment_free(&c->bus);
+    TRY(segment_new(bus_host_bytes(MAX(nslot, 1)), &c->bus));
+    bus_host_format(segment_base(c->bus), MAX(nslot, 1));
+    segment_path(c->bus, path);
+    snprintf(text, SEGMENT_PATH + 32, "%s %zu", path, segment_bytes(c->bus));
+    return 0;
+}
+
+int
+control_begin(struct cluster *c)
+{
+    c->full = false;
+    if (!c->range) TRY(settle(c));
+    TRY(new_bus(c, c->bus_text));
+    struct form f = {.threads = (uint32_t)c->options.threads,
+                     .abilities = c->abilities,
+                     .segment = c->path,
+                     .bus = c->bus_text,
+                     .nrange = c->nrange,
+                     .nslot = c->nslot,
+                     .range = c->range,
+                     .slot = c->slot,
+                     .bytes = c->bytes};
+    coordinator_form(c->c, &f);
+    return 0;
+}
+
+int
+control_renew(struct cluster *c)
+{
+    for (int m = 0; m < c->nmemory; m++) {
+        uint32_t made = coordinator_memory(c->c, m)->made_epoch;
+        if (c->memory[m].made_epoch == made) continue;
+        c->memory[m].made_epoch = made;
+        pthread_mutex_unlock(&c->lock);
+        int status = renew_memory(&c->memory[m]);
+        pthread_mutex_lock(&c->lock);
+        TRY(status);
+    }
+    return 0;
+}
+
+void
+control_free(struct cluster *c)
+{
+    segment_free(&c->bus);
+    for (int m = 0; m < c->nmemory; m++) {
+        for (int i = 0; i < c->memory[m].nbank; i++)
+            if (c->memory[m].bank[i].segment != c->own) segment_free(&c->memory[m].bank[i].segment);
+        free(c->memory[m].bank);
+    }
+    segment_free(&c->own);
+    free(c->memory);
+    free(c->bytes);
+    free(c->range);
+    free(c->plan_range);
+    free(c->slot);
+}
+
+/* ---- queries ---- */
+
+const struct device_counts *
+cluster_devices(const struct cluster *c)
+{
+    return &c->devices;
+}
+
+const struct plan_map *
+cluster_map(const struct cluster *c, int memory)
+{
+    return &c->memory[memory].map;
+}
+
+int
+cluster_memories(const struct cluster *c)
+{
+    return c->nmemory;
+}
+
+int
+cluster_home(const struct cluster *c)
+{
+    return c->home;
+}
+
+static const struct range *
+range_of(const struct cluster *c, int kind, int device)
+{
+    for (int i = 0; i < c->nrange; i++) {
+        const struct range *r = &c->range[i];
+        if ((int)r->kind == kind && (uint32_t)device >= r->first && (uint32_t)device - r->first < r->n) return r;
+    }
+    return NULL;
+}
+
+int
+cluster_memory_of(const struct cluster *c, int kind, int device)
+{
+    const struct range *r = range_of(c, kind, device);
+    return r ? (int)r->memory : c->home;
+}
+
+int
+cluster_thread_of(const struct cluster *c, int kind, int device)
+{
+    const struct range *r = range_of(c, kind, device);
+    if (!r || (int)r->memory != c->home) return -1;
+    return (int)(r->slot + ((uint32_t)device - r->first) % r->nslot);
+}
+
+int
+cluster_gpu(struct cluster *c, int device, struct cuda_gpu *out, struct str *kernels)
+{
+    const struct range *r = range_of(c, DEV_CUDA, device);
+    if (!r)
+        return fail(E_PLACE, "there is no cuda:%d; the workers have %d of kind cuda", device,
+                    (int)c->devices.n[DEV_CUDA]);
+    pthread_mutex_lock(&c->lock);
+    const struct member_info *m = NULL;
+    for (int k = 0; k < c->options.world && !m; k++) {
+        const struct member_info *of = coordinator_member(c->c, k);
+        if (of->memory == (int)r->memory && of->gpus && *of->gpus) m = of;
+    }
+    bool known = m && !gpus_check(m->gpus, (int)r->n);
+    if (known) gpus_read(m->gpus, device - (int)r->first, out, kernels);
+    pthread_mutex_unlock(&c->lock);
+    return known ? 0 : fail(E_LOST, "the worker of cuda:%d is lost", device);
+}
+
+static struct bank *
+find_bank(const struct cluster *c, int kind, int device)
+{
+    const struct memory *m = &c->memory[cluster_memory_of(c, kind, device)];
+    return &m->bank[bank_of(&m->map, m->number, kind, device)];
+}
+
+static uint64_t
+position_of(const struct bank *w, const void *p)
+{
+    return w->first + (uint64_t)((const char *)p - segment_base(w->segment));
+}
+
+int
+cluster_position(const struct cluster *c, int kind, int device, const void *p, uint64_t *out)
+{
+    const struct bank *w = find_bank(c, kind, device);
+    uint64_t base = (uint64_t)(uintptr_t)segment_base(w->segment), at = (uint64_t)(uintptr_t)p;
+    *out = POSITION_NONE;
+    if (!p) return 0;
+    if (at < base || at - base >= segment_bytes(w->segment))
+        return fail(E_STATE, "a value lies where workers do not reach it; clone() it before it is used with them");
+    *out = position_of(w, p);
+    return 0;
+}
+
+static void *
+take_bytes(void *of, size_t bytes)
+{
+    return segment_take(((struct bank *)of)->segment, bytes);
+}
+
+static void
+give_bytes(void *of, void *p)
+{
+    segment_give(((struct bank *)of)->segment, p);
+}
+
+static int
+read_far(void *of, void *to, const void *from, size_t bytes)
+{
+    const struct bank *w = of;
+    return reach_fetch(w->of->of->reach, w->of->number, position_of(w, from), to, bytes);
+}
+
+static int
+write_far(void *of, void *to, const void *from, size_t bytes)
+{
+    const struct bank *w = of;
+    return reach_store(w->of->of->reach, w->of->number, position_of(w, to), from, bytes);
+}
+
+int
+control_broken(void *of)
+{
+    struct cluster *c = of;
+    pthread_mutex_lock(&c->lock);
+    bool is = c->nloss && coordinator_phase(c->c) == CLUSTER_BROKEN;
+    int status = is ? control_say_lost(c) : 0;
+    pthread_mutex_unlock(&c->lock);
+    return status;
+}
+
+static int
+bring_far(void *of, void *to, void *source_of, const void *from, size_t bytes)
+{
+    const struct bank *w = of, *source = source_of;
+    return reach_bring(w->of->of->reach, w->of->number, position_of(w, to), source->of->number,
+                       position_of(source, from), bytes);
+}
+
+void
+cluster_source(struct cluster *c, int kind, int device, struct pool_source *out)
+{
+    struct bank *w = find_bank(c, kind, device);
+    bool here = w->segment == c->own;
+    *out = (struct pool_source){.take = take_bytes,
+                                .give = give_bytes,
+                                .read = here ? NULL : read_far,
+                                .write = here ? NULL : write_far,
+                                .bring = here ? NULL : bring_far,
+                                .of = w,
+                                .generation = &w->of->made_epoch};
+}
+
+int
+cluster_digests(struct cluster *c, int memory, const uint64_t *place, int n, uint64_t *out)
+{
+    for (int i = 0, end = 0; i < n; i = end) {
+        uint64_t bytes = 0;
+        while (end < n && end - i < REACH_SUMS && bytes + place[2 * end + 1] <= REACH_SUM_BYTES)
+            bytes += place[2 * end++ + 1];
+        TRY(reach_digests(c->reach, memory, &place[2 * i], end - i, &out[i]));
+    }
+    return 0;
+}

@@ -1,0 +1,267 @@
+/* remote_access.c - numbered requests; answers arrive in the order of requests. */
+#include "actors/cluster/controller/remote_access.h"
+
+#include "runtime/base/arena.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/error.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    UNDER_WAY = 8,
+    LOOK_UP_MS = 50,
+    PATIENCE_MS = 2000, /* a BRING is repeated then: a worker not yet in the epoch does not answer */
+};
+
+struct reach {
+    struct reach_options options;
+    pthread_mutex_t lock; /* held during a whole request; guards all fields */
+    pthread_mutex_t peer_lock;
+    int *peer;        /* by rank: its link, -1: none; peer_lock */
+    uint32_t *joined; /* by rank: epoch of that link; peer_lock */
+    struct str packet;
+    uint64_t count; /* of requests sent */
+};
+
+/* A request in pieces. */
+struct wish {
+    enum packet_kind kind;
+    int memory, rank;
+    int source, source_rank; /* BRING: source memory, worker to ask there */
+    uint64_t at, from;
+    char *bytes; /* destination of FETCH, source of STORE */
+    size_t n, asked, answered;
+    uint64_t first;   /* count of the first piece */
+    int64_t heard_ns; /* time of the last answer, or of the last repetition */
+    bool give;
+    const uint64_t *place; /* SUM (a single piece): pairs of position and bytes */
+    int nplace;
+    uint64_t *digest;
+};
+
+struct reach *
+reach_new(const struct reach_options *o)
+{
+    struct reach *r = must_alloc(sizeof *r);
+    r->options = *o;
+    r->peer = must_alloc(sizeof *r->peer * (size_t)o->world);
+    r->joined = must_alloc(sizeof *r->joined * (size_t)o->world);
+    for (int i = 0; i < o->world; i++) r->peer[i] = -1;
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_mutex_init(&r->peer_lock, NULL);
+    return r;
+}
+
+void
+reach_free(struct reach **rp)
+{
+    struct reach *r = *rp;
+    *rp = NULL;
+    if (!r) return;
+    str_free(&r->packet);
+    free(r->peer);
+    free(r->joined);
+    free(r);
+}
+
+static int
+peer_of(struct reach *r, int rank)
+{
+    pthread_mutex_lock(&r->peer_lock);
+    int peer = r->peer[rank];
+    pthread_mutex_unlock(&r->peer_lock);
+    return peer;
+}
+
+void
+reach_forget(struct reach *r, int rank)
+{
+    pthread_mutex_lock(&r->peer_lock);
+    r->peer[rank] = -1;
+    pthread_mutex_unlock(&r->peer_lock);
+}
+
+/* ---- a request ---- */
+
+static size_t
+piece_bytes(const struct wish *w, size_t done)
+{
+    return w->kind == PACKET_HOLD ? w->n : MIN(w->n - done, (size_t)WIRE_PIECE);
+}
+
+static int
+ask(struct reach *r, struct wish *w)
+{
+    size_t n = piece_bytes(w, w->asked);
+    struct packet p = {.kind = (uint8_t)w->kind,
+                       .count = ++r->count,
+                       .flags = w->give ? HOLD_GIVE : 0,
+                       .offset = w->at + w->asked,
+                       .total = n,
+                       .rank = w->source_rank,
+                       .source = w->from + w->asked};
+    if (w->kind == PACKET_STORE) p.bytes = (struct span){(const unsigned char *)w->bytes + w->asked, (uint32_t)n};
+    if (w->kind == PACKET_SUM) p.places = (struct span){(const void *)w->place, (uint32_t)(16 * w->nplace)};
+    w->asked += n;
+    str_clear(&r->packet);
+    packet_write(&p, &r->packet);
+    return link_send(r->options.link, LINK_BULK, peer_of(r, w->rank), r->packet.text, r->packet.len);
+}
+
+/* Handles an answer. The count identifies the piece; answers to abandoned requests are dropped. */
+static int
+answer(struct wish *w, const struct packet *p)
+{
+    size_t n = piece_bytes(w, w->answered);
+    uint64_t want = w->first + w->answered / WIRE_PIECE;
+    if (p->kind != PACKET_VALUE || p->count != want) return 0;
+    if (p->status) {
+        struct str text = {0};
+        span_print(p->bytes, &text);
+        int status = fail((enum err_code)MIN(p->status, (uint32_t)NERR - 1), "%s", str_text(&text));
+        str_free(&text);
+        return status;
+    }
+    size_t came = w->kind == PACKET_SUM ? sizeof *w->digest * (size_t)w->nplace : w->kind == PACKET_FETCH ? n : 0;
+    if (came && p->bytes.n != came) return fail(E_BUS, "worker %d sent other bytes than asked", w->rank);
+    if (w->kind == PACKET_SUM) memcpy(w->digest, p->bytes.bytes, came);
+    if (w->kind == PACKET_FETCH) memcpy(w->bytes + w->answered, p->bytes.bytes, n);
+    w->answered += n;
+    w->heard_ns = now_ns();
+    return 0;
+}
+
+/* Learns the link of a rank. Links belong to processes, so a packet of a lost process may arrive after a packet of
+ * its successor; the later epoch wins. */
+static void
+know(struct reach *r, int peer, const struct packet *p)
+{
+    bool ours = p->kind == PACKET_BEAT && span_is(p->job, (struct span){r->options.job, CLUSTER_ID}) &&
+                link_is_of(r->options.link, LINK_BULK, peer, p->rank);
+    if (!ours || p->rank < 0 || p->rank >= r->options.world) return;
+    pthread_mutex_lock(&r->peer_lock);
+    if ((int32_t)(p->epoch - r->joined[p->rank]) >= 0) {
+        r->peer[p->rank] = peer;
+        r->joined[p->rank] = p->epoch;
+    }
+    pthread_mutex_unlock(&r->peer_lock);
+}
+
+static int
+take(struct reach *r, struct wish *w)
+{
+    const void *bytes;
+    size_t n;
+    int peer;
+    struct packet p;
+    while (link_receive(r->options.link, LINK_BULK, &peer, &bytes, &n)) {
+        if (packet_read(bytes, n, &p)) {
+            err_clear();
+            continue;
+        }
+        know(r, peer, &p);
+        if (peer == peer_of(r, w->rank)) TRY(answer(w, &p));
+    }
+    return 0;
+}
+
+/* Restarts the unanswered pieces, addressed to this rank. */
+static void
+ask_another(struct reach *r, struct wish *w, int rank)
+{
+    w->rank = rank;
+    w->asked = w->answered;
+    w->first = r->count + 1 - w->answered / WIRE_PIECE;
+    w->heard_ns = now_ns();
+}
+
+/* Finds the worker to ask, and restarts the unanswered pieces if the worker changed. E_LOST: no worker, or the two
+ * workers of a BRING cannot meet in this epoch. */
+static int
+find_keepers(struct reach *r, struct wish *w)
+{
+    int rank = r->options.keeper(r->options.of, w->memory), source = -1;
+    if (rank < 0) return err_last();
+    if (w->kind == PACKET_BRING && (source = r->options.keeper(r->options.of, w->source)) < 0) return err_last();
+    bool waits = w->kind == PACKET_BRING && now_ns() - w->heard_ns > PATIENCE_MS * 1000000ll;
+    if (waits) TRY(r->options.broken(r->options.of));
+    if (rank != w->rank || source != w->source_rank || waits) ask_another(r, w, rank);
+    w->source_rank = source;
+    return 0;
+}
+
+/* Restarts the unanswered pieces after a failed send. The link will return, or the memory will have another keeper,
+ * or none. */
+static bool
+give_up(struct reach *r, struct wish *w)
+{
+    err_clear();
+    ask_another(r, w, w->rank);
+    return false;
+}
+
+static int
+carry_out(struct reach *r, struct wish *w)
+{
+    w->rank = w->source_rank = -1;
+    while (w->answered < w->n) {
+        TRY(find_keepers(r, w));
+        bool met = peer_of(r, w->rank) >= 0, known = met;
+        while (known && w->asked < w->n && w->asked - w->answered < (size_t)UNDER_WAY * WIRE_PIECE)
+            if (ask(r, w)) known = give_up(r, w);
+        TRY(take(r, w));
+        if (w->answered == w->n || (!met && peer_of(r, w->rank) >= 0)) continue;
+        struct pollfd fd = {.fd = link_fd(r->options.link, LINK_BULK), .events = POLLIN};
+        poll(&fd, 1, known ? LOOK_UP_MS : 1);
+        TRY(take(r, w));
+    }
+    return 0;
+}
+
+static int
+fulfil(struct reach *r, struct wish w)
+{
+    if (w.n == 0) return 0;
+    pthread_mutex_lock(&r->lock);
+    int status = carry_out(r, &w);
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+int
+reach_hold(struct reach *r, int memory, uint64_t at, size_t bytes, bool give)
+{
+    return fulfil(r, (struct wish){.kind = PACKET_HOLD, .memory = memory, .at = at, .n = bytes, .give = give});
+}
+
+int
+reach_store(struct reach *r, int memory, uint64_t at, const void *from, size_t bytes)
+{
+    return fulfil(
+        r,
+        (struct wish){.kind = PACKET_STORE, .memory = memory, .at = at, .bytes = (char *)(uintptr_t)from, .n = bytes});
+}
+
+int
+reach_fetch(struct reach *r, int memory, uint64_t at, void *to, size_t bytes)
+{
+    return fulfil(r, (struct wish){.kind = PACKET_FETCH, .memory = memory, .at = at, .bytes = to, .n = bytes});
+}
+
+int
+reach_digests(struct reach *r, int memory, const uint64_t *place, int n, uint64_t *out)
+{
+    assert(n <= REACH_SUMS);
+    return fulfil(
+        r, (struct wish){.kind = PACKET_SUM, .memory = memory, .n = n > 0, .place = place, .nplace = n, .digest = out});
+}
+
+int
+reach_bring(struct reach *r, int memory, uint64_t at, int source, uint64_t from, size_t bytes)
+{
+    return fulfil(
+        r, (struct wish){.kind = PACKET_BRING, .memory = memory, .at = at, .source = source, .from = from, .n = bytes});
+}

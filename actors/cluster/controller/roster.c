@@ -1,0 +1,92 @@
+/* roster.c - queries about workers: identity, devices, condition. */
+#include "actors/cluster/controller/controller_inner.h"
+
+#include "runtime/base/clock.h"
+
+#include <stdio.h>
+
+/* Returns the index of a memory's slot in the table of all slots. */
+static int
+slot_at(const struct cluster *c, uint32_t memory, uint32_t slot)
+{
+    int s = 0;
+    for (; s < c->nslot; s++)
+        if (c->slot[s].memory == memory && slot-- == 0) break;
+    return s;
+}
+
+/* Returns the rank that runs the n-th device of a range. */
+static int
+owner_of(const struct cluster *c, const struct range *h, uint32_t n)
+{
+    return (int)coordinator_slot(c->c, slot_at(c, h->memory, h->slot + n % h->nslot));
+}
+
+int
+cluster_owner(struct cluster *c, int kind, int device)
+{
+    int rank = -1;
+    pthread_mutex_lock(&c->lock);
+    for (int i = 0; i < c->nrange; i++) {
+        const struct range *h = &c->range[i];
+        if ((int)h->kind == kind && (uint32_t)device - h->first < h->n)
+            rank = owner_of(c, h, (uint32_t)device - h->first);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return rank;
+}
+
+/* Prints the devices whose slots the rank runs now: "cpu:2 cpu:3". */
+static void
+print_devices(const struct cluster *c, int rank, char *out, size_t size)
+{
+    size_t n = 0;
+    out[0] = '\0';
+    for (int i = 0; i < c->nrange; i++) {
+        const struct range *h = &c->range[i];
+        for (uint32_t d = 0; d < h->n && n + 16 < size; d++)
+            if (owner_of(c, h, d) == rank)
+                n += (size_t)snprintf(out + n, size - n, "%s%s:%u", n ? " " : "", device_kind_text((int)h->kind),
+                                      h->first + d);
+    }
+}
+
+static void
+describe(const struct cluster *c, int rank, struct cluster_worker *out)
+{
+    const struct member_info *m = coordinator_member(c->c, rank);
+    *out = (struct cluster_worker){.rank = rank, .pid = (int)m->pid, .cores = (int)m->cores, .bytes = m->bytes};
+    snprintf(out->host, sizeof out->host, "%s", m->host ? m->host : "");
+    snprintf(out->state, sizeof out->state, "%s", member_state_text(m->state));
+    if (m->state != MEMBER_LOST) print_devices(c, rank, out->devices, sizeof out->devices);
+    out->acts = (int64_t)m->acts;
+    out->busy = (double)m->busy_ns * 1e-9;
+    out->slow = coordinator_slow(c->c, rank);
+    out->heartbeat = (double)(now_ns() - c->process[rank].heard_ns) * 1e-9;
+}
+
+bool
+cluster_worker(struct cluster *c, int i, struct cluster_worker *out)
+{
+    bool there = false;
+    pthread_mutex_lock(&c->lock);
+    for (int r = 0; r < c->options.world && !there; r++) {
+        if (coordinator_member(c->c, r)->state == MEMBER_RETIRED || i-- > 0) continue;
+        describe(c, r, out);
+        there = true;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return there;
+}
+
+void
+cluster_host(struct cluster *c, int memory, char out[64])
+{
+    out[0] = '\0';
+    pthread_mutex_lock(&c->lock);
+    for (int r = 0; r < c->options.world && !*out; r++) {
+        const struct member_info *m = coordinator_member(c->c, r);
+        if (m->memory == memory && m->host) snprintf(out, 64, "%s", m->host);
+    }
+    pthread_mutex_unlock(&c->lock);
+}

@@ -1,0 +1,387 @@
+/* coordinator.c - packets and ticks in, packets and notices out. */
+#include "actors/cluster/coordinator/coordinator_inner.h"
+
+#include "runtime/base/arena.h"
+#include "runtime/base/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char lost_packet[] = "lost a packet on its way";
+
+const char *
+coordinator_phase_text(enum coordinator_phase phase)
+{
+    static const char *const text[] = {"gathering", "making", "forming", "idle", "shipping", "running", "broken"};
+    return text[phase];
+}
+
+const char *
+member_state_text(enum member_state state)
+{
+    static const char *const text[] = {"absent", "present", "ready", "busy", "lost", "retired"};
+    return text[state];
+}
+
+/* ---- opening ---- */
+
+struct coordinator *
+coordinator_new(const struct coordinator_options *o, const struct coordinator_env *env)
+{
+    assert(o->world >= 1 && o->world <= CLUSTER_WORLD && o->silence > 0);
+    struct coordinator *c = must_alloc(sizeof *c);
+    c->options = *o;
+    c->env = *env;
+    c->epoch = c->every = 1;
+    c->member = must_alloc(sizeof *c->member * (size_t)o->world);
+    for (int r = 0; r < o->world; r++) c->member[r].info.peer = c->member[r].info.memory = -1;
+    return c;
+}
+
+void
+member_forget(struct member *m)
+{
+    free(m->info.host);
+    free(m->info.devices);
+    free(m->info.gpus);
+    free(m->machine);
+    free(m->port);
+    m->info.host = m->info.devices = m->info.gpus = m->machine = m->port = NULL;
+}
+
+void
+coordinator_free(struct coordinator **cp)
+{
+    struct coordinator *c = *cp;
+    *cp = NULL;
+    if (!c) return;
+    for (int r = 0; r < c->options.world; r++) member_forget(&c->member[r]);
+    for (int i = 0; i < c->nshipped; i++) shipped_free(c, &c->shipped[i]);
+    for (int m = 0; m < c->nmemory; m++) {
+        free(c->memory[m].info.machine);
+        free(c->memory[m].segment);
+        free(c->memory[m].bus);
+        free(c->memory[m].lost);
+        free(c->memory[m].meets);
+    }
+    free(c->memory);
+    free(c->shipped);
+    free(c->member);
+    free(c->peer);
+    str_free(&c->others);
+    free(c);
+}
+
+/* ---- sending ---- */
+
+void
+coordinate_send(struct coordinator *c, int rank, struct packet p)
+{
+    struct member *m = &c->member[rank];
+    p.epoch = c->epoch;
+    p.seq = ++m->sent;
+    c->env.send(c->env.arg, m->info.peer, &p);
+}
+
+static void
+send_all(struct coordinator *c, struct packet p)
+{
+    for (int r = 0; r < c->options.world; r++)
+        if (is_in(&c->member[r])) coordinate_send(c, r, p);
+}
+
+void
+coordinate_tell(struct coordinator *c, struct notice n)
+{
+    c->env.tell(c->env.arg, &n);
+}
+
+/* ---- losing a member ---- */
+
+void
+coordinate_stop(struct coordinator *c, uint32_t why)
+{
+    for (int r = 0; r < c->options.world; r++)
+        if (is_in(&c->member[r]) && (why == STOP_LOST || !c->member[r].ended))
+            coordinate_send(c, r, (struct packet){.kind = PACKET_STOP, .run = c->start.run, .flags = why});
+}
+
+void
+coordinate_cut(struct coordinator *c, int peer)
+{
+    c->peer[peer].out = true;
+    c->env.cut(c->env.arg, peer);
+}
+
+/* Detaches a member from its link. The link's number may later be a newcomer's. */
+static void
+detach(struct coordinator *c, struct member *m)
+{
+    if (m->info.peer < 0) return;
+    c->peer[m->info.peer].rank = -1;
+    coordinate_cut(c, m->info.peer);
+    m->info.peer = -1;
+}
+
+/* Records a lost process of another host, to be killed: late writes would reach memory that others of its host use.
+ * The owner of the coordinator kills processes of the coordinator's host. */
+static void
+fence(struct coordinator *c, const struct member *m)
+{
+    struct memory *at = m->info.memory >= 0 ? &c->memory[m->info.memory] : NULL;
+    if (!at || at->info.own || !is_in(m)) return;
+    GROW(at->lost, at->nlost + 1, at->lost_capacity);
+    at->lost[at->nlost++] = m->info.pid;
+}
+
+static void
+lose(struct coordinator *c, int rank, const char *how)
+{
+    struct member *m = &c->member[rank];
+    if (!is_in(m) && m->info.state != MEMBER_ABSENT) return;
+    fence(c, m);
+    m->info.state = MEMBER_LOST;
+    m->holds = false;
+    c->first_out = MIN(c->first_out, rank);
+    detach(c, m);
+    for (int i = 0; i < c->nshipped; i++) c->shipped[i].has[rank] = 0, c->shipped[i].rows[rank] = 0;
+    bool spoke = coordinate_speaks(c);
+    c->phase = CLUSTER_BROKEN;
+    for (int r = 0; spoke && r < c->options.world; r++) c->member[r].info.missed = 0; /* speak for themselves now */
+    coordinate_stop(c, STOP_LOST);
+    coordinate_tell(c, (struct notice){.kind = NOTICE_LOST, .rank = rank, .text = how});
+}
+
+char *
+coordinate_text(struct span s)
+{
+    struct str out = {0};
+    span_print(s, &out);
+    if (!out.text) str_add(&out, "");
+    return out.text;
+}
+
+/* Loses a member for the reason that it sent. */
+void
+coordinate_lose_for(struct coordinator *c, int rank, struct span text)
+{
+    char *why = coordinate_text(text);
+    lose(c, rank, why);
+    free(why);
+}
+
+void
+coordinator_gone(struct coordinator *c, int rank, const char *how)
+{
+    if (rank >= 0 && rank < c->options.world) lose(c, rank, how);
+}
+
+void
+coordinator_cut(struct coordinator *c, int peer, const char *how)
+{
+    if (peer < c->npeer && c->peer[peer].rank >= 0) lose(c, c->peer[peer].rank, how);
+}
+
+/* ---- heartbeats ---- */
+
+/* Returns true if nothing is known of a rank, because its speaker is silent. */
+static bool
+is_unheard(const struct coordinator *c, int rank)
+{
+    if (!coordinate_is_spoken(c, rank)) return false;
+    int speaker = c->memory[c->member[rank].info.memory].first;
+    return c->member[speaker].info.missed > (int)c->every;
+}
+
+void
+coordinator_tick(struct coordinator *c)
+{
+    c->ticks++;
+    for (int r = 0; r < c->options.world; r++) {
+        struct member *m = &c->member[r];
+        if (!is_in(m) || is_unheard(c, r)) continue;
+        m->info.lag = (int32_t)(m->said - m->seen) > 0 ? m->info.lag + 1 : 0;
+        if (++m->info.missed > c->options.silence * (int)c->every)
+            lose(c, r, "fell silent");
+        else if (m->info.lag > LAG_TICKS)
+            lose(c, r, lost_packet);
+    }
+}
+
+static void
+pulse_others(struct coordinator *c, int rank)
+{
+    str_clear(&c->others);
+    if (!coordinate_speaks(c)) return;
+    for (int r = c->member[rank].next; r >= 0; r = c->member[r].next) {
+        struct member *m = &c->member[r];
+        const uint32_t beat[NBEAT] = {(uint32_t)r, (uint32_t)++m->pulses, m->sent};
+        str_addn(&c->others, beat, sizeof beat);
+    }
+}
+
+bool
+coordinator_pulse(struct coordinator *c, int rank, struct packet *out)
+{
+    struct member *m = &c->member[rank];
+    if (!is_in(m) || coordinate_is_spoken(c, rank) || c->ticks % c->every) return false;
+    pulse_others(c, rank);
+    *out = (struct packet){.kind = PACKET_BEAT,
+                           .epoch = c->epoch,
+                           .seq = m->sent,
+                           .rank = rank,
+                           .job = {c->options.job, CLUSTER_ID},
+                           .count = ++m->pulses,
+                           .others = {(const void *)c->others.text, (uint32_t)c->others.len}};
+    return true;
+}
+
+static void
+take_beat(struct member *m, uint64_t count, uint32_t seq)
+{
+    if (count <= m->info.beats) return; /* out of date */
+    m->info.beats = count;
+    m->info.missed = 0;
+    m->said = seq;
+}
+
+static bool
+speaks_for(const struct coordinator *c, int speaker, uint32_t rank)
+{
+    if (rank >= (uint32_t)c->options.world || !is_in(&c->member[rank])) return false;
+    return coordinate_is_spoken(c, (int)rank) && c->memory[c->member[rank].info.memory].first == speaker;
+}
+
+bool
+coordinator_beat(struct coordinator *c, const struct packet *p)
+{
+    bool ours = p->kind == PACKET_BEAT && p->job.n == CLUSTER_ID && !memcmp(p->job.bytes, c->options.job, CLUSTER_ID);
+    if (!ours || p->rank < 0 || p->rank >= c->options.world || !is_in(&c->member[p->rank])) return false;
+    take_beat(&c->member[p->rank], p->count, p->seq);
+    for (uint32_t i = 0; i + 4 * NBEAT <= p->others.n; i += 4 * NBEAT) {
+        uint32_t beat[NBEAT];
+        memcpy(beat, p->others.bytes + i, sizeof beat);
+        if (speaks_for(c, p->rank, beat[BEAT_RANK]))
+            take_beat(&c->member[beat[BEAT_RANK]], beat[BEAT_COUNT], beat[BEAT_SEQ]);
+    }
+    return true;
+}
+
+/* ---- receiving ---- */
+
+static void
+leave(struct coordinator *c, int rank, const struct packet *p)
+{
+    coordinate_lose_for(c, rank, p->text);
+}
+
+static void (*const handle[NPACKET])(struct coordinator *c, int rank, const struct packet *p) = {
+    [PACKET_MADE] = coordinate_made, [PACKET_READY] = coordinate_ready, [PACKET_HAVE] = coordinate_have,
+    [PACKET_ACTS] = coordinate_acts, [PACKET_END] = coordinate_end,     [PACKET_LEAVE] = leave,
+    [PACKET_MEET] = coordinate_meet, [PACKET_FILED] = coordinate_filed, [PACKET_UNITE] = coordinate_unite,
+};
+
+void
+coordinate_know(struct coordinator *c, int peer)
+{
+    GROW(c->peer, peer + 1, c->peer_capacity);
+    for (; c->npeer <= peer; c->npeer++) c->peer[c->npeer] = (struct peer){.rank = -1, .key = -1};
+}
+
+void
+coordinator_vouch(struct coordinator *c, int peer, int rank)
+{
+    coordinate_know(c, peer);
+    c->peer[peer].key = rank;
+}
+
+void
+coordinator_receive(struct coordinator *c, int peer, const struct packet *p)
+{
+    assert(peer >= 0);
+    coordinate_know(c, peer);
+    int rank = c->peer[peer].rank;
+    if (c->peer[peer].out) return;
+    if (rank < 0) {
+        if (p->kind == PACKET_HELLO) coordinate_hello(c, peer, p);
+        return;
+    }
+    struct member *m = &c->member[rank];
+    if ((int32_t)(p->seq - m->seen) <= 0) return;
+    if (p->seq != m->seen + 1) {
+        lose(c, rank, lost_packet);
+        return;
+    }
+    m->seen = p->seq;
+    m->info.missed = m->info.lag = 0;
+    if (!handle[p->kind]) {
+        if (p->kind != PACKET_HELLO) lose(c, rank, "said what no worker says");
+        return;
+    }
+    if (p->epoch == c->epoch || p->kind == PACKET_LEAVE) handle[p->kind](c, rank, p);
+}
+
+/* ---- the end ---- */
+
+void
+coordinator_bye(struct coordinator *c, int status)
+{
+    send_all(c, (struct packet){.kind = PACKET_BYE, .status = (uint32_t)status});
+}
+
+/* ---- queries ---- */
+
+enum coordinator_phase
+coordinator_phase(const struct coordinator *c)
+{
+    return c->phase;
+}
+
+const struct member_info *
+coordinator_member(const struct coordinator *c, int rank)
+{
+    return &c->member[rank].info;
+}
+
+double
+coordinator_slow(const struct coordinator *c, int rank)
+{
+    return c->member[rank].pace.times;
+}
+
+uint32_t
+coordinator_slot(const struct coordinator *c, int slot)
+{
+    return c->slot[slot].owner;
+}
+
+int
+coordinator_memories(const struct coordinator *c)
+{
+    return c->nmemory;
+}
+
+int
+coordinator_keeper(const struct coordinator *c, int memory)
+{
+    int rank = coordinate_keeper(c, memory);
+    return rank >= 0 && c->member[rank].holds ? rank : -1;
+}
+
+const struct memory_info *
+coordinator_memory(const struct coordinator *c, int memory)
+{
+    return &c->memory[memory].info;
+}
+
+size_t
+coordinator_bytes(const struct coordinator *c)
+{
+    size_t n = sizeof *c + sizeof *c->member * (size_t)c->options.world + sizeof *c->peer * (size_t)c->peer_capacity;
+    for (int r = 0; r < c->options.world; r++)
+        if (c->member[r].info.host)
+            n +=
+                strlen(c->member[r].info.host) + strlen(c->member[r].info.devices) + strlen(c->member[r].info.gpus) + 3;
+    return n + (sizeof *c->shipped + (size_t)c->options.world) * (size_t)c->nshipped;
+}

@@ -1,0 +1,252 @@
+/* coordinator_admit.c - admits workers, and assigns their devices to memories. */
+#include "actors/cluster/coordinator/coordinator_inner.h"
+
+#include "actors/cluster/wire/devices.h"
+#include "actors/cluster/wire/gpus.h"
+#include "runtime/base/arena.h"
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool
+coordinate_zero(const unsigned char p[CLUSTER_ID])
+{
+    for (int i = 0; i < CLUSTER_ID; i++)
+        if (p[i]) return false;
+    return true;
+}
+
+bool
+coordinate_same(struct span said, const unsigned char want[CLUSTER_ID])
+{
+    unsigned char differ = 0;
+    if (said.n != CLUSTER_ID) return false;
+    for (int i = 0; i < CLUSTER_ID; i++) differ |= (unsigned char)(said.bytes[i] ^ want[i]);
+    return differ == 0;
+}
+
+/* Returns true if a worker on this machine may have the rank: devices of a memory are on the same host. A memory
+ * without members can move to another host, except for the coordinator's own. */
+static bool
+fits_memory(const struct coordinator *c, int rank, struct span machine)
+{
+    int at = c->member[rank].info.memory;
+    if (at < 0 || span_is(machine, span_text(c->memory[at].info.machine))) return true;
+    for (int r = 0; r < c->options.world; r++)
+        if (c->member[r].info.memory == at && is_in(&c->member[r])) return false;
+    return !c->memory[at].info.own;
+}
+
+static bool
+may_have(const struct coordinator *c, int rank, const struct packet *p)
+{
+    if (c->member[rank].info.state != MEMBER_ABSENT || !fits_memory(c, rank, p->machine)) return false;
+    const unsigned char *want = c->options.secret ? c->options.secret[rank] : NULL;
+    return !want || coordinate_zero(want) || coordinate_same(p->secret, want);
+}
+
+/* Returns the rank for a newcomer: the requested rank, or the key's, else the lowest free rank; -1: none. */
+static int
+rank_for(const struct coordinator *c, int key, const struct packet *p)
+{
+    int want = p->rank >= 0 ? p->rank : key;
+    if (key >= 0 && want != key) return -1;
+    if (want >= 0) return want < c->options.world && may_have(c, want, p) ? want : -1;
+    for (int r = c->first_out; r < c->options.world; r++)
+        if (may_have(c, r, p)) return r;
+    return -1;
+}
+
+/* Checks the GPUs of a replacement, because plans exist for the GPUs of the former worker. */
+static int
+check_gpus(const struct coordinator *c, int rank, const struct packet *p, int n)
+{
+    int memory = c->member[rank].info.memory;
+    if (memory < 0 || c->form.nrange == 0) return 0;
+    if (n != c->memory[memory].ngpu)
+        return fail(E_PLACE, "rank %d has %d devices of kind cuda, the worker %d", rank, c->memory[memory].ngpu, n);
+    if (n && c->form.abilities & ~p->abilities)
+        return fail(E_PLACE, "the worker's GPUs lack a compiler or a library that those of rank %d had", rank);
+    return 0;
+}
+
+/* Checks that no member uses the same GPU: a collective library has one rank per GPU. */
+static int
+check_seats(const struct coordinator *c, const struct packet *p, const char *gpus)
+{
+    for (int r = 0; r < c->options.world && p->abilities & COLLECTS; r++) {
+        const struct member *m = &c->member[r];
+        if (!is_in(m) || !(m->info.abilities & COLLECTS) || !gpus_share(gpus, m->info.gpus)) continue;
+        return fail(E_PLACE,
+                    "collectives by nccl are for GPUs that have one device each; one of the worker's is rank %d's, too",
+                    r);
+    }
+    return 0;
+}
+
+/* Objects to devices that the session cannot use, because they would end the whole job. */
+static void
+object_to_devices(const struct coordinator *c, int rank, const struct packet *p, struct str *why)
+{
+    struct device_counts d;
+    char *text = coordinate_text(p->devices), *gpus = coordinate_text(p->gpus);
+    int status = device_counts_of_worker(text, false, &d);
+    if (!status && d.gpus.all) status = fail(E_PLACE, "the worker does not say how many GPUs it has");
+    if (!status) status = gpus_check(gpus, d.n[DEV_CUDA]);
+    if (!status) status = check_gpus(c, rank, p, d.n[DEV_CUDA]);
+    if (!status) status = check_seats(c, p, gpus);
+    if (status) {
+        str_add(why, err_text());
+        err_clear();
+    }
+    free(text);
+    free(gpus);
+}
+
+/* Writes to `why` the reason for rejecting a worker; returns false if there is no reason. */
+static bool
+objection(const struct coordinator *c, int key, const struct packet *p, int rank, struct str *why)
+{
+    int want = p->rank >= 0 ? p->rank : key;
+    if (p->protocol != WIRE_VERSION || !span_is(p->version, span_text(c->options.version))) {
+        str_addf(why, "the coordinator is rille %s, the worker is rille ", c->options.version);
+        span_print(p->version, why);
+    } else if (key >= 0 && want != key) {
+        str_addf(why, "the worker has the key of rank %d, and wants to be rank %d", key, want);
+    } else if (rank < 0 && want >= c->options.world) {
+        str_addf(why, "there is no rank %d: the job has %d worker%s", want, c->options.world,
+                 c->options.world == 1 ? "" : "s");
+    } else if (rank < 0 && want >= 0 && c->member[want].info.state == MEMBER_ABSENT &&
+               !fits_memory(c, want, p->machine)) {
+        str_addf(why, "the devices of rank %d lie in the memory of another host than the worker's (", want);
+        span_print(p->host, why);
+        str_add(why, ")");
+    } else if (rank < 0 && want >= 0) {
+        str_addf(why, "rank %d is another worker's", want);
+    } else if (rank < 0) {
+        str_addf(why, "the job has its %d worker%s already", c->options.world, c->options.world == 1 ? "" : "s");
+    } else {
+        object_to_devices(c, rank, p, why);
+    }
+    return why->len > 0;
+}
+
+/* who: " (host, pid 4711)", or "". */
+static void
+refuse(struct coordinator *c, int peer, const char *who, const char *why)
+{
+    struct packet no = {.kind = PACKET_REFUSE, .epoch = c->epoch, .seq = 1, .text = span_text(why)};
+    struct str text = {0};
+    c->env.send(c->env.arg, peer, &no);
+    coordinate_cut(c, peer);
+    str_addf(&text, "a worker%s was not let in: %s", who, why);
+    coordinate_tell(c, (struct notice){.kind = NOTICE_REFUSED, .rank = -1, .text = str_text(&text)});
+    str_free(&text);
+}
+
+void
+coordinator_foreign(struct coordinator *c, int peer, int protocol)
+{
+    char why[128];
+    coordinate_know(c, peer);
+    if (c->peer[peer].out || c->peer[peer].rank >= 0) return;
+    snprintf(why, sizeof why, "it speaks protocol %d and the coordinator, rille %.32s, protocol %d", protocol,
+             c->options.version, WIRE_VERSION);
+    refuse(c, peer, "", why);
+}
+
+bool
+coordinate_all_in(struct coordinator *c)
+{
+    int r = c->first_out;
+    while (r < c->options.world && (!is_wanted(&c->member[r]) || is_in(&c->member[r]))) r++;
+    c->first_out = r;
+    return r == c->options.world;
+}
+
+/* Returns the memory of a machine; a new machine gets the next number. */
+static int
+memory_of(struct coordinator *c, const char *machine)
+{
+    for (int m = c->nmemory - 1; m >= 0; m--)
+        if (!strcmp(c->memory[m].info.machine, machine)) return m;
+    c->memory = must_realloc(c->memory, sizeof *c->memory * (size_t)(c->nmemory + 1));
+    c->memory[c->nmemory] = (struct memory){.info = {.machine = coordinate_text(span_text(machine)),
+                                                     .own = !strcmp(machine, c->options.machine),
+                                                     .keeper = -1,
+                                                     .made_epoch = c->epoch}};
+    return c->nmemory++;
+}
+
+/* Settles the memory of every rank, now that all are present. If a host was lost, its memory moves to the newcomers'
+ * host. */
+void
+coordinate_full(struct coordinator *c, int rank)
+{
+    bool first = c->nmemory == 0;
+    for (int r = 0; r < c->options.world; r++) {
+        struct member *m = &c->member[r];
+        if (!m->machine) continue;
+        if (first) m->info.memory = memory_of(c, m->machine);
+        struct memory_info *at = &c->memory[m->info.memory].info;
+        if (strcmp(at->machine, m->machine)) {
+            free(at->machine);
+            at->machine = m->machine;
+        } else {
+            free(m->machine);
+        }
+        m->machine = NULL;
+    }
+    coordinate_tell(c, (struct notice){.kind = NOTICE_FULL, .rank = rank});
+}
+
+static void
+admit(struct coordinator *c, int peer, int rank, const struct packet *p)
+{
+    struct member *m = &c->member[rank];
+    int memory = m->info.memory;
+    member_forget(m);
+    *m = (struct member){.info = {.state = MEMBER_PRESENT,
+                                  .peer = peer,
+                                  .memory = memory,
+                                  .host = coordinate_text(p->host),
+                                  .devices = coordinate_text(p->devices),
+                                  .gpus = coordinate_text(p->gpus),
+                                  .pid = p->pid,
+                                  .cores = p->cores,
+                                  .abilities = p->abilities,
+                                  .bytes = p->memory},
+                         .machine = coordinate_text(p->machine),
+                         .seen = p->seq};
+    c->peer[peer].rank = rank;
+    coordinate_send(c, rank,
+                    (struct packet){.kind = PACKET_WELCOME,
+                                    .job = {c->options.job, CLUSTER_ID},
+                                    .rank = rank,
+                                    .world = (uint32_t)c->options.world,
+                                    .beat = span_text(c->options.beat),
+                                    .bulk = span_text(c->options.bulk)});
+    if (c->phase == CLUSTER_GATHER && coordinate_all_in(c)) coordinate_full(c, rank);
+}
+
+void
+coordinate_hello(struct coordinator *c, int peer, const struct packet *p)
+{
+    struct str why = {0};
+    int key = c->peer[peer].key, rank = rank_for(c, key, p);
+    if (c->peer[peer].rank >= 0) return; /* repeated HELLO */
+    if (objection(c, key, p, rank, &why)) {
+        struct str who = {0};
+        str_add(&who, " (");
+        span_print(p->host, &who);
+        str_addf(&who, ", pid %u)", p->pid);
+        refuse(c, peer, str_text(&who), str_text(&why));
+        str_free(&who);
+    } else {
+        admit(c, peer, rank, p);
+    }
+    str_free(&why);
+}

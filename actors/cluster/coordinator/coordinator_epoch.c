@@ -1,0 +1,382 @@
+/* coordinator_epoch.c - forms an epoch: has memories made and assigns slots to workers; after a loss, gathers the
+ * next. */
+#include "actors/cluster/coordinator/coordinator_inner.h"
+
+#include "runtime/base/arena.h"
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Returns the rank that runs a slot: its owner if present, else a member of the same memory, in turn. */
+static uint32_t
+heir(const struct coordinator *c, const struct slot *s, int slot)
+{
+    int nin = 0;
+    if (is_in(&c->member[s->owner])) return s->owner;
+    for (int r = 0; r < c->options.world; r++)
+        nin += is_in(&c->member[r]) && c->member[r].info.memory == (int)s->memory;
+    assert(nin > 0);
+    for (int r = 0, k = slot % nin; r < c->options.world; r++)
+        if (is_in(&c->member[r]) && c->member[r].info.memory == (int)s->memory && k-- == 0) return (uint32_t)r;
+    return s->owner;
+}
+
+/* Returns the lowest rank that has the memory mapped. If no rank has, the memory's lowest rank, which makes it; -1:
+ * no members. */
+int
+coordinate_keeper(const struct coordinator *c, int memory)
+{
+    int first = -1;
+    for (int r = c->options.world - 1; r >= 0; r--) {
+        const struct member *m = &c->member[r];
+        if (!is_in(m) || m->info.memory != memory) continue;
+        if (first < 0 || m->holds || !c->member[first].holds) first = r;
+    }
+    return first;
+}
+
+/* Chooses the rank that makes each other host's memory ready, by the rule of coordinate_keeper(). */
+static void
+find_keepers(struct coordinator *c)
+{
+    for (int m = 0; m < c->nmemory; m++) c->memory[m].info.keeper = -1;
+    for (int r = c->options.world - 1; r >= 0; r--) {
+        const struct member *m = &c->member[r];
+        if (!is_in(m) || c->memory[m->info.memory].info.own) continue;
+        int *first = &c->memory[m->info.memory].info.keeper;
+        if (*first < 0 || m->holds || !c->member[*first].holds) *first = r;
+    }
+}
+
+/* ---- heartbeats ---- */
+
+/* Links the members of each memory, in order of rank. The first becomes the speaker. */
+static void
+line_up(struct coordinator *c)
+{
+    enum { SPEAKERS = 4096 /* maximum heartbeats per tick */ };
+    int nin = 0, nspeaker = 0;
+    for (int m = 0; m < c->nmemory; m++) c->memory[m].first = -1;
+    for (int r = c->options.world - 1; r >= 0; r--) {
+        if (!is_in(&c->member[r])) continue;
+        int *first = &c->memory[c->member[r].info.memory].first;
+        nspeaker += *first < 0;
+        c->member[r].next = *first;
+        *first = r;
+        nin++;
+    }
+    c->speaks = nin > c->options.direct;
+    c->every = c->speaks ? 1 + (uint32_t)(nspeaker / SPEAKERS) : 1;
+}
+
+bool
+coordinate_speaks(const struct coordinator *c)
+{
+    return c->speaks && c->phase >= CLUSTER_IDLE && c->phase != CLUSTER_BROKEN;
+}
+
+bool
+coordinate_is_spoken(const struct coordinator *c, int rank)
+{
+    return coordinate_speaks(c) && c->memory[c->member[rank].info.memory].first != rank;
+}
+
+/* Writes the ranks that a worker speaks for. */
+static void
+send_spoken(const struct coordinator *c, int rank, struct str *out)
+{
+    str_clear(out);
+    if (!c->speaks || c->memory[c->member[rank].info.memory].first != rank) return;
+    for (int r = c->member[rank].next; r >= 0; r = c->member[r].next) str_addn(out, &r, sizeof r);
+}
+
+/* ---- FORM ---- */
+
+/* Appends the addresses of a memory's workers. */
+static void
+add_ports(const struct coordinator *c, int memory, struct str *out)
+{
+    for (int r = c->memory[memory].first; r >= 0; r = c->member[r].next)
+        if (c->member[r].port && *c->member[r].port) str_addf(out, "%d %s\n", r, c->member[r].port);
+}
+
+/* Writes the addresses that a memory's workers need: of neighbours, because snapshots are copied to them, and of
+ * requested memories. */
+static void
+known_ports(const struct coordinator *c, int memory, struct str *out)
+{
+    const struct memory *at = &c->memory[memory];
+    int n = c->nmemory, next = (memory + 1) % n, last = (memory + n - 1) % n;
+    str_clear(out);
+    if (next != memory) add_ports(c, next, out);
+    if (last != next) add_ports(c, last, out);
+    for (int i = 0; i < at->nmeet; i++)
+        if ((int)at->meets[i] != next && (int)at->meets[i] != last) add_ports(c, (int)at->meets[i], out);
+}
+
+/* Records a met memory; returns false if it was known. */
+static bool
+remember(struct memory *at, uint32_t memory)
+{
+    for (int i = 0; i < at->nmeet; i++)
+        if (at->meets[i] == memory) return false;
+    GROW(at->meets, at->nmeet + 1, at->meet_capacity);
+    at->meets[at->nmeet++] = memory;
+    return true;
+}
+
+static void
+send_ports(struct coordinator *c, int rank, const struct str *ports)
+{
+    coordinate_send(c, rank,
+                    (struct packet){.kind = PACKET_PORTS, .ports = {(const void *)ports->text, (uint32_t)ports->len}});
+}
+
+/* Sends the addresses of one memory's workers to those of another, except the asker, whose answer contains them. */
+static void
+introduce(struct coordinator *c, int memory, int to, int asker)
+{
+    struct str ports = {0};
+    add_ports(c, memory, &ports);
+    for (int r = c->memory[to].first; r >= 0; r = c->member[r].next)
+        if (r != asker) send_ports(c, r, &ports);
+    str_free(&ports);
+}
+
+/* Answers a request for addresses. Introduces both sides, because answers need addresses, too. */
+void
+coordinate_meet(struct coordinator *c, int rank, const struct packet *p)
+{
+    struct str ports = {0};
+    int own = c->member[rank].info.memory;
+    if (c->phase < CLUSTER_FORM || c->phase == CLUSTER_BROKEN) return;
+    for (uint32_t i = 0; i < p->memories.n; i += 4) {
+        uint32_t memory;
+        memcpy(&memory, p->memories.bytes + i, sizeof memory);
+        if (memory >= (uint32_t)c->nmemory || (int)memory == own) continue;
+        if (remember(&c->memory[own], memory)) {
+            remember(&c->memory[memory], (uint32_t)own);
+            introduce(c, own, (int)memory, rank);
+            introduce(c, (int)memory, own, rank);
+        }
+        add_ports(c, (int)memory, &ports);
+    }
+    send_ports(c, rank, &ports);
+    str_free(&ports);
+}
+
+static int32_t
+lacks_mpi(const struct coordinator *c)
+{
+    for (int r = 0; r < c->options.world; r++)
+        if (is_in(&c->member[r]) && !c->member[r].mpi) return r;
+    return -1;
+}
+
+/* Sends FORM, when everything is made. */
+static void
+send_form(struct coordinator *c)
+{
+    const struct form *f = &c->form;
+    struct str ports = {0}, spoken = {0};
+    int32_t lacks = lacks_mpi(c);
+    int of = -1;
+    c->phase = CLUSTER_FORM;
+    c->awaited = 0;
+    for (int r = 0; r < c->options.world; r++) {
+        struct member *m = &c->member[r];
+        if (!is_in(m)) continue;
+        c->awaited++;
+        const struct memory *at = &c->memory[m->info.memory];
+        m->info.state = MEMBER_PRESENT;
+        send_spoken(c, r, &spoken);
+        if (m->info.memory != of) known_ports(c, m->info.memory, &ports); /* ranks of a host are mostly adjacent */
+        of = m->info.memory;
+        coordinate_send(
+            c, r,
+            (struct packet){.kind = PACKET_FORM,
+                            .threads = f->threads,
+                            .abilities = f->abilities,
+                            .ranges = {(const void *)f->range, (uint32_t)(sizeof *f->range * (size_t)f->nrange)},
+                            .slots = {(const void *)c->slot, (uint32_t)(sizeof *c->slot * (size_t)c->nslot)},
+                            .home = (uint32_t)m->info.memory,
+                            .segment = span_text(at->info.own ? f->segment : at->segment),
+                            .made = at->info.made_epoch,
+                            .memory = f->bytes[m->info.memory],
+                            .bus = span_text(at->info.own ? f->bus : at->bus),
+                            .ports = {(const void *)ports.text, (uint32_t)ports.len},
+                            .lacks = lacks,
+                            .speaker = c->speaks ? at->first : r,
+                            .spoken = {(const void *)spoken.text, (uint32_t)spoken.len},
+                            .every = c->every});
+    }
+    str_free(&ports);
+    str_free(&spoken);
+}
+
+/* Returns what a member must make (MAKE_ flags). If no member has reported the memory mapped, it is made afresh,
+ * even if some have begun to map the old one. */
+static uint32_t
+make_what(struct coordinator *c, int rank)
+{
+    struct memory_info *at = &c->memory[c->member[rank].info.memory].info;
+    uint32_t what = c->nmemory > 1 ? MAKE_PORT : 0;
+    if (at->keeper != rank) return what;
+    if (c->member[rank].holds) return what | MAKE_MEMORY;
+    at->made_epoch = c->epoch;
+    return what | MAKE_MEMORY | MAKE_FRESH;
+}
+
+/* Sends MAKE; members that must make something are BUSY until they answer. */
+void
+coordinator_form(struct coordinator *c, const struct form *f)
+{
+    assert(c->phase == CLUSTER_GATHER && coordinate_all_in(c) && f->nslot <= CLUSTER_SLOTS);
+    c->form = *f;
+    c->phase = CLUSTER_MAKE;
+    c->nslot = f->nslot;
+    for (int m = 0; m < c->nmemory; m++) c->memory[m].ngpu = 0;
+    for (int i = 0; i < f->nrange; i++)
+        if (f->range[i].kind == DEV_CUDA) c->memory[f->range[i].memory].ngpu += (int)f->range[i].n;
+    for (int s = 0; s < f->nslot; s++) c->slot[s] = (struct slot){f->slot[s].memory, heir(c, &f->slot[s], s)};
+    find_keepers(c);
+    line_up(c);
+    uint32_t *nslots = must_alloc(sizeof *nslots * (size_t)c->nmemory);
+    for (int s = 0; s < f->nslot; s++) nslots[f->slot[s].memory]++;
+    c->awaited = 0;
+    for (int r = 0; r < c->options.world; r++) {
+        struct member *m = &c->member[r];
+        if (!is_in(m)) continue;
+        uint32_t flags = make_what(c, r);
+        if (!flags) continue;
+        c->awaited++;
+        m->info.state = MEMBER_BUSY;
+        const struct memory *at = &c->memory[m->info.memory];
+        struct span lost = {(const void *)at->lost,
+                            m->info.stayed ? (uint32_t)(4 * at->nlost) : 0}; /* newcomers map no memory */
+        coordinate_send(c, r,
+                        (struct packet){.kind = PACKET_MAKE,
+                                        .flags = flags,
+                                        .memory = f->bytes[m->info.memory],
+                                        .nslot = nslots[m->info.memory],
+                                        .lost = lost});
+    }
+    free(nslots);
+    if (c->awaited == 0) send_form(c);
+}
+
+static void
+keep_text(char **at, struct span text)
+{
+    free(*at);
+    *at = coordinate_text(text);
+}
+
+void
+coordinate_made(struct coordinator *c, int rank, const struct packet *p)
+{
+    struct member *m = &c->member[rank];
+    if (c->phase != CLUSTER_MAKE || m->info.state != MEMBER_BUSY) return;
+    if (p->status) {
+        coordinate_lose_for(c, rank, p->text);
+        return;
+    }
+    m->info.state = MEMBER_PRESENT;
+    keep_text(&m->port, p->port);
+    m->mpi = p->flags & MADE_MPI;
+    struct memory *at = &c->memory[m->info.memory];
+    if (at->info.keeper == rank) {
+        keep_text(&at->segment, p->segment);
+        keep_text(&at->bus, p->bus);
+    }
+    if (coordinate_last(c)) send_form(c);
+}
+
+void
+coordinate_ready(struct coordinator *c, int rank, const struct packet *p)
+{
+    struct member *m = &c->member[rank];
+    if (c->phase != CLUSTER_FORM || m->info.state != MEMBER_PRESENT) return;
+    if (p->status) {
+        coordinate_lose_for(c, rank, p->text);
+        return;
+    }
+    m->info.state = MEMBER_READY;
+    m->holds = true;
+    if (!coordinate_last(c)) return;
+    for (int i = 0; i < c->nmemory; i++) c->memory[i].nlost = 0;
+    c->phase = CLUSTER_IDLE;
+    coordinate_tell(c, (struct notice){.kind = NOTICE_FORMED});
+}
+
+/* ---- the next epoch ---- */
+
+/* Returns true if the rank is lost, or had not joined when its epoch broke. */
+static bool
+is_out(const struct member *m)
+{
+    return m->info.state == MEMBER_LOST || m->info.state == MEMBER_ABSENT;
+}
+
+/* If the memory has no live member, returns the lowest rank that must be restarted to recreate it; else -1. */
+static int
+first_gone(const struct coordinator *c, int memory)
+{
+    int gone = -1;
+    for (int r = c->options.world - 1; r >= 0; r--) {
+        const struct member *m = &c->member[r];
+        if (m->info.memory != memory) continue;
+        if (is_in(m)) return -1;
+        if (is_out(m)) gone = r;
+    }
+    return gone;
+}
+
+static void
+want(struct member *m)
+{
+    m->info.state = MEMBER_ABSENT;
+    m->info.beats = 0;
+    m->info.missed = 0;
+}
+
+int
+coordinator_recover(struct coordinator *c, int workers)
+{
+    int alive = 0, lost = 0, least = 0;
+    assert(c->phase == CLUSTER_BROKEN);
+    for (int r = 0; r < c->options.world; r++) {
+        alive += is_in(&c->member[r]);
+        lost += is_out(&c->member[r]);
+    }
+    least = alive;
+    for (int m = 0; m < c->nmemory; m++) least += first_gone(c, m) >= 0;
+    if (!c->nmemory) least = alive + lost; /* before the first full world, no rank can take over slots */
+    if (workers < MAX(least, 1) || workers > alive + lost)
+        return fail(E_ARG, "recover: %d workers: %d are left and %d were lost, so that %d to %d can go on", workers,
+                    alive, lost, MAX(least, 1), alive + lost);
+    c->epoch++;
+    c->phase = CLUSTER_GATHER;
+    for (int r = 0; r < c->options.world; r++)
+        if (is_out(&c->member[r])) c->member[r].info.state = MEMBER_LOST;
+    for (int m = 0; m < c->nmemory; m++) {
+        int r = first_gone(c, m);
+        if (r < 0) continue;
+        want(&c->member[r]);
+        alive++;
+    }
+    for (int r = 0; r < c->options.world; r++) {
+        struct member *m = &c->member[r];
+        m->info.stayed = is_in(m);
+        if (m->info.stayed) m->info.state = MEMBER_PRESENT;
+        if (m->info.state != MEMBER_LOST) continue;
+        if (alive++ < workers)
+            want(m);
+        else
+            m->info.state = MEMBER_RETIRED;
+    }
+    if (coordinate_all_in(c)) coordinate_full(c, -1);
+    return 0;
+}

@@ -1,0 +1,367 @@
+/* coordinator_run.c - ships programs and runs them. */
+#include "actors/cluster/coordinator/coordinator_inner.h"
+
+#include "actors/plan/outline/comm_ranks.h"
+#include "runtime/base/arena.h"
+#include "runtime/device/communicator.h"
+#include "runtime/base/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- programs ---- */
+
+static struct shipped *
+known(const struct coordinator *c, uint64_t id)
+{
+    for (int i = 0; i < c->nshipped; i++)
+        if (c->shipped[i].id == id) return &c->shipped[i];
+    return NULL;
+}
+
+static struct shipped *
+find_shipped(struct coordinator *c, uint64_t id)
+{
+    struct shipped *s = known(c, id);
+    if (s) return s;
+    GROW(c->shipped, c->nshipped + 1, c->shipped_capacity);
+    s = &c->shipped[c->nshipped++];
+    *s = (struct shipped){.id = id,
+                          .has = must_alloc((size_t)c->options.world),
+                          .rows = must_alloc(sizeof *s->rows * (size_t)c->options.world),
+                          .memory = must_alloc(sizeof *s->memory * (size_t)c->nmemory)};
+    return s;
+}
+
+/* Removes an entry from the list; the order of later entries is kept. */
+static struct shipped
+take_out(struct coordinator *c, struct shipped *s)
+{
+    struct shipped out = *s;
+    memmove(s, s + 1, sizeof *s * (size_t)(&c->shipped[--c->nshipped] - s));
+    return out;
+}
+
+static void
+drop(struct coordinator *c, struct shipped *s)
+{
+    struct shipped out = take_out(c, s);
+    for (int r = 0; r < c->options.world; r++)
+        if (out.has[r] && is_in(&c->member[r]))
+            coordinate_send(c, r, (struct packet){.kind = PACKET_FORGET, .program = out.id});
+    shipped_free(c, &out);
+}
+
+/* Moves the program to the end of the list, so that the first idle entry has been idle longest. */
+void
+coordinator_forget(struct coordinator *c, uint64_t program)
+{
+    struct shipped *s = known(c, program), *oldest = NULL;
+    int nidle = 0;
+    if (!s) return;
+    struct shipped last = take_out(c, s);
+    last.idle = true;
+    c->shipped[c->nshipped++] = last;
+    for (int i = c->nshipped - 1; i >= 0; i--) {
+        if (!c->shipped[i].idle) continue;
+        oldest = &c->shipped[i];
+        nidle++;
+    }
+    if (nidle > COORDINATOR_IDLE) drop(c, oldest);
+}
+
+/* Sends a program, or its schedule rows, in pieces. */
+static void
+send_pieces(struct coordinator *c, int rank, struct packet p, const void *bytes, size_t nbyte)
+{
+    size_t at = 0;
+    do {
+        size_t n = MIN(nbyte - at, (size_t)WIRE_PIECE);
+        p.offset = at;
+        p.total = nbyte;
+        p.bytes = (struct span){(const unsigned char *)bytes + at, (uint32_t)n};
+        coordinate_send(c, rank, p);
+        at += n;
+    } while (at < nbyte);
+}
+
+static void
+ship(struct coordinator *c, int rank, const struct start *s)
+{
+    send_pieces(c, rank, (struct packet){.kind = PACKET_PROGRAM, .program = s->program}, s->bytes, s->nbyte);
+    c->member[rank].info.state = MEMBER_BUSY;
+}
+
+/* Sends the program's schedule rows, unless the member has rows of this number. */
+static void
+ship_rows(struct coordinator *c, int rank, const struct start *s)
+{
+    uint32_t *has = &find_shipped(c, s->program)->rows[rank];
+    if (!s->rows || *has == s->rows_number) return;
+    const struct str *rows = &s->rows[c->member[rank].info.memory];
+    send_pieces(c, rank, (struct packet){.kind = PACKET_ROWS, .program = s->program}, rows->text, rows->len);
+    *has = s->rows_number;
+}
+
+/* ---- runs ---- */
+
+static void
+end_run(struct coordinator *c, const struct packet *p)
+{
+    if (c->phase == CLUSTER_RUN && c->status) c->anew = c->start.run;
+    c->phase = CLUSTER_IDLE;
+    for (int r = 0; r < c->options.world; r++)
+        if (c->member[r].info.state == MEMBER_BUSY) c->member[r].info.state = MEMBER_READY;
+    coordinate_tell(c, (struct notice){.kind = NOTICE_ENDED,
+                                       .run = c->start.run,
+                                       .status = c->status,
+                                       .rank = c->blame,
+                                       .node = c->node,
+                                       .text = c->text,
+                                       .packet = p});
+}
+
+/* Records a failure of the run. The first one counts, except that E_CANCEL yields to another code, because a worker
+ * stopped by another's failure may report earlier. Returns true if no failure was recorded before. */
+static bool
+blame(struct coordinator *c, int rank, int status, int node, struct span text)
+{
+    struct str s = {0};
+    bool first = !c->status;
+    if (!status || (!first && (c->status != E_CANCEL || status == E_CANCEL))) return false;
+    c->status = status;
+    c->blame = rank;
+    c->node = node;
+    for (uint32_t i = 0; i < text.n; i++) /* keeps lines, escapes control characters */
+        str_addf(&s, text.bytes[i] == '\n' || text.bytes[i] >= ' ' ? "%c" : "\\x%02x", text.bytes[i]);
+    snprintf(c->text, sizeof c->text, "%s", str_text(&s));
+    str_free(&s);
+    return first;
+}
+
+static void
+begin_run(struct coordinator *c)
+{
+    const struct start *s = &c->start;
+    c->phase = CLUSTER_RUN;
+    c->awaited = 0;
+    for (int r = 0; r < c->options.world; r++) {
+        c->member[r].ended = false;
+        if (!is_in(&c->member[r])) continue;
+        c->member[r].info.state = MEMBER_BUSY;
+        c->awaited++;
+    }
+    for (int r = 0; r < c->options.world; r++) {
+        if (!is_in(&c->member[r])) continue;
+        const struct places *places = &s->places[c->member[r].info.memory];
+        ship_rows(c, r, s);
+        coordinate_send(c, r,
+                        (struct packet){.kind = PACKET_START,
+                                        .run = s->run,
+                                        .program = s->program,
+                                        .flags = s->flags,
+                                        .anew = c->anew,
+                                        .places = {(const void *)places->at, (uint32_t)(8 * places->n)},
+                                        .numbers = {(const void *)s->numbers, (uint32_t)(8 * s->nnumber)}});
+    }
+}
+
+/* Checks that the partitions agree on their collectives; workers verify only the partition of their memory. */
+static bool
+parts_agree(struct coordinator *c, struct shipped *s)
+{
+    struct seats_list *list = must_alloc(sizeof *list * (size_t)(c->nmemory + 1));
+    for (int m = 0; m < c->nmemory; m++)
+        list[m] = (struct seats_list){m, str_text(&s->memory[m].seats), s->memory[m].seats.len};
+    s->agreed = s->agreed || !seats_match(c->nmemory, list);
+    free(list);
+    if (s->agreed) return true;
+    blame(c, -1, E_PLAN, -1, span_text(err_text()));
+    err_clear();
+    return false;
+}
+
+/* Begins the run, or ends the shipping: every member has the program. */
+static void
+go_on(struct coordinator *c)
+{
+    if (!c->status) parts_agree(c, find_shipped(c, c->start.program));
+    if (c->status || c->start.flags & START_SHIPS)
+        end_run(c, NULL);
+    else
+        begin_run(c);
+}
+
+static bool
+all_have(const struct coordinator *c, const struct shipped *s)
+{
+    for (int r = 0; r < c->options.world; r++)
+        if (is_in(&c->member[r]) && !s->has[r]) return false;
+    return true;
+}
+
+/* Repeats NOTICE_HAVE for the partitions of a program that was shipped before. */
+static void
+retell(struct coordinator *c, const struct shipped *s)
+{
+    for (int m = 0; m < c->nmemory; m++) {
+        const struct part *part = &s->memory[m];
+        int rank = coordinate_keeper(c, m);
+        if (!part->known || rank < 0) continue;
+        struct packet p = {.kind = PACKET_HAVE,
+                           .program = s->id,
+                           .arenas = {(const void *)part->arenas.text, (uint32_t)part->arenas.len},
+                           .replaces = {(const void *)part->replaces.text, (uint32_t)part->replaces.len}};
+        coordinate_tell(c, (struct notice){.kind = NOTICE_HAVE, .rank = rank, .packet = &p});
+    }
+}
+
+void
+coordinator_start(struct coordinator *c, const struct start *s)
+{
+    assert(c->phase == CLUSTER_IDLE);
+    c->start = *s;
+    c->status = 0;
+    c->blame = c->node = -1;
+    c->text[0] = '\0';
+    struct shipped *p = find_shipped(c, s->program);
+    p->idle = false;
+    if (s->flags & START_SHIPS) retell(c, p);
+    if (all_have(c, p)) {
+        go_on(c);
+        return;
+    }
+    c->phase = CLUSTER_SHIP;
+    c->awaited = 0;
+    for (int r = 0; r < c->options.world; r++) c->awaited += is_in(&c->member[r]) && !p->has[r];
+    for (int r = 0; r < c->options.world; r++)
+        if (is_in(&c->member[r]) && !p->has[r]) ship(c, r, s);
+}
+
+/* Compares the outline with the controller's, and the partition with those of other workers in its memory. Returns
+ * the objection; NULL: none. */
+static const char *
+objection_to(struct coordinator *c, int rank, const struct packet *p)
+{
+    int memory = c->member[rank].info.memory;
+    unsigned char *part = find_shipped(c, p->program)->memory[memory].digest;
+    if (!coordinate_same(p->outline, c->start.outline) || p->digest.n != CLUSTER_ID)
+        return "the worker makes another plan of this program than the controller";
+    if (memory == c->start.memory) memcpy(part, c->start.digest, CLUSTER_ID);
+    if (coordinate_zero(part)) memcpy(part, p->digest.bytes, CLUSTER_ID);
+    return coordinate_same(p->digest, part) ? NULL
+                                            : "the worker makes another plan of this program than others of its host";
+}
+
+static void
+keep_part(struct shipped *s, int memory, const struct packet *p)
+{
+    struct part *part = &s->memory[memory];
+    s->agreed = false;
+    str_clear(&part->seats);
+    str_addn(&part->seats, p->seats.bytes, p->seats.n);
+    if (part->known) return;
+    part->known = true;
+    str_addn(&part->arenas, p->arenas.bytes, p->arenas.n);
+    str_addn(&part->replaces, p->replaces.bytes, p->replaces.n);
+}
+
+/* Handles HAVE. If some workers reject a program, the workers that compiled the program keep it. */
+void
+coordinate_have(struct coordinator *c, int rank, const struct packet *p)
+{
+    struct member *m = &c->member[rank];
+    if (c->phase != CLUSTER_SHIP || p->program != c->start.program || m->info.state != MEMBER_BUSY) return;
+    m->info.state = MEMBER_READY;
+    const char *no = p->status ? NULL : objection_to(c, rank, p);
+    if (p->status) {
+        blame(c, rank, (int)MIN(p->status, (uint32_t)UINT8_MAX), -1, p->text);
+    } else if (no) {
+        blame(c, rank, E_PLAN, -1, span_text(no));
+    } else {
+        struct shipped *s = find_shipped(c, p->program);
+        s->has[rank] = 1;
+        keep_part(s, m->info.memory, p);
+        coordinate_tell(c, (struct notice){.kind = NOTICE_HAVE, .rank = rank, .packet = p});
+    }
+    if (coordinate_last(c)) go_on(c);
+}
+
+void
+coordinate_end(struct coordinator *c, int rank, const struct packet *p)
+{
+    struct member *m = &c->member[rank];
+    if (c->phase != CLUSTER_RUN || p->run != c->start.run || m->ended) return;
+    m->ended = true;
+    m->info.state = MEMBER_READY;
+    if (blame(c, rank, (int)MIN(p->status, (uint32_t)UINT8_MAX), p->node, p->text)) coordinate_stop(c, STOP_FAILED);
+    coordinate_worked(c, rank, p);
+    coordinate_tell(c, (struct notice){.kind = NOTICE_ACTS, .rank = rank, .run = p->run, .packet = p});
+    if (!coordinate_last(c)) return;
+    if (!c->status) coordinate_pace(c);
+    end_run(c, p);
+}
+
+void
+coordinate_acts(struct coordinator *c, int rank, const struct packet *p)
+{
+    if (c->phase == CLUSTER_RUN && p->run == c->start.run && !c->member[rank].ended)
+        coordinate_tell(c, (struct notice){.kind = NOTICE_ACTS, .rank = rank, .run = p->run, .packet = p});
+}
+
+/* ---- communicators ---- */
+
+/* Forwards the id of a communicator, from the worker of its first rank to the workers of the other ranks. Memories
+ * must ascend. */
+void
+coordinate_unite(struct coordinator *c, int rank, const struct packet *p)
+{
+    int64_t last = -1;
+    if (c->phase != CLUSTER_RUN || p->run != c->start.run || p->bytes.n != COMMUNICATOR_ID) return;
+    for (uint32_t i = 0; i + 4 <= p->memories.n; i += 4) {
+        uint32_t memory;
+        memcpy(&memory, p->memories.bytes + i, sizeof memory);
+        bool next = memory > last;
+        last = memory;
+        for (int r = 0; next && r < c->options.world; r++)
+            if (r != rank && is_in(&c->member[r]) && (uint32_t)c->member[r].info.memory == memory)
+                coordinate_send(
+                    c, r, (struct packet){.kind = PACKET_UNITE, .run = p->run, .count = p->count, .bytes = p->bytes});
+    }
+}
+
+/* ---- files ---- */
+
+bool
+coordinator_file(struct coordinator *c, int rank, const struct packet *p)
+{
+    if (c->phase < CLUSTER_IDLE || c->phase > CLUSTER_RUN || !is_in(&c->member[rank])) return false;
+    coordinate_send(c, rank, *p);
+    return true;
+}
+
+void
+coordinate_filed(struct coordinator *c, int rank, const struct packet *p)
+{
+    coordinate_tell(c, (struct notice){.kind = NOTICE_FILED, .rank = rank, .packet = p});
+}
+
+void
+coordinator_stop(struct coordinator *c)
+{
+    if (c->phase == CLUSTER_RUN) coordinate_stop(c, STOP_ASKED);
+}
+
+void
+shipped_free(struct coordinator *c, struct shipped *s)
+{
+    for (int m = 0; m < c->nmemory; m++) {
+        str_free(&s->memory[m].arenas);
+        str_free(&s->memory[m].replaces);
+        str_free(&s->memory[m].seats);
+    }
+    free(s->memory);
+    free(s->has);
+    free(s->rows);
+}

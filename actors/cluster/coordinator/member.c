@@ -1,0 +1,446 @@
+/* member.c - a worker's packets and work. */
+#include "actors/cluster/coordinator/member.h"
+
+#include "actors/cluster/coordinator/coordinator.h"
+
+#include "runtime/base/arena.h"
+#include "runtime/device/communicator.h"
+#include "runtime/base/error.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ID = CLUSTER_ID };
+static const char lost_packet[] = "a packet of the coordinator was lost on its way";
+
+struct worker_member {
+    struct member_options options;
+    struct member_env env;
+    enum { JOIN, IN, LEFT } state;
+    int rank, missed, lag;
+    uint32_t epoch, sent, seen, said; /* said: number of the last packet, by the coordinator's heartbeat */
+    uint64_t beats, heard;
+    int speaker;               /* rank that speaks for this worker; -1: itself */
+    uint32_t every, ticks;     /* ticks per heartbeat; ticks so far */
+    struct str spoken, others; /* ranks to speak for; relayed heartbeats of the last one */
+    unsigned char job[ID];
+    struct str program; /* received bytes of a program, or of its rows */
+    enum work_kind as;  /* WORK_PROGRAM or WORK_ROWS */
+    uint64_t id;        /* of the program */
+};
+
+struct worker_member *
+member_new(const struct member_options *o, const struct member_env *env)
+{
+    struct worker_member *m = must_alloc(sizeof *m);
+    m->options = *o;
+    m->env = *env;
+    m->rank = m->speaker = -1;
+    m->every = 1;
+    return m;
+}
+
+void
+member_free(struct worker_member **mp)
+{
+    struct worker_member *m = *mp;
+    *mp = NULL;
+    if (!m) return;
+    str_free(&m->program);
+    str_free(&m->spoken);
+    str_free(&m->others);
+    free(m);
+}
+
+int
+member_rank(const struct worker_member *m)
+{
+    return m->rank;
+}
+
+static void
+send_packet(struct worker_member *m, uint32_t epoch, struct packet p)
+{
+    if (m->state == LEFT) return;
+    p.epoch = epoch;
+    p.seq = ++m->sent;
+    m->env.send(m->env.arg, &p);
+}
+
+static void
+work(struct worker_member *m, struct work w)
+{
+    w.epoch = m->epoch;
+    m->env.work(m->env.arg, &w);
+}
+
+/* Ends this worker; the first reason counts. */
+static void
+end(struct worker_member *m, int status, const char *text)
+{
+    if (m->state == LEFT) return;
+    m->state = LEFT;
+    work(m, (struct work){.kind = WORK_LEAVE, .status = status, .text = text});
+}
+
+void
+member_linked(struct worker_member *m)
+{
+    if (m->state != JOIN || m->sent) return;
+    send_packet(m, 0, m->options.hello);
+}
+
+/* ---- packets of the coordinator ---- */
+
+static void
+welcome(struct worker_member *m, const struct packet *p)
+{
+    if (m->state != JOIN || p->job.n != ID || p->rank < 0) return;
+    m->state = IN;
+    m->rank = p->rank;
+    memcpy(m->job, p->job.bytes, ID);
+    work(m, (struct work){.kind = WORK_WELCOME, .packet = p});
+}
+
+static void
+refused(struct worker_member *m, const struct packet *p)
+{
+    struct str text = {0};
+    span_print(p->text, &text);
+    end(m, LEAVE_FAILED, str_text(&text));
+    str_free(&text);
+}
+
+static void
+make(struct worker_member *m, const struct packet *p)
+{
+    work(m, (struct work){.kind = WORK_MAKE, .packet = p});
+}
+
+static void
+form(struct worker_member *m, const struct packet *p)
+{
+    enum { EVERY_MOST = 100 };
+    m->speaker = p->speaker == m->rank ? -1 : p->speaker;
+    m->every = MAX(1, MIN(p->every, (uint32_t)EVERY_MOST));
+    str_clear(&m->spoken);
+    str_addn(&m->spoken, p->spoken.bytes, p->spoken.n);
+    work(m, (struct work){.kind = WORK_FORM, .packet = p});
+}
+
+static void
+ports(struct worker_member *m, const struct packet *p)
+{
+    work(m, (struct work){.kind = WORK_PORTS, .packet = p});
+}
+
+/* Appends a piece, which must begin where the previous piece ended. */
+static void
+piece(struct worker_member *m, const struct packet *p, enum work_kind as)
+{
+    bool first = p->offset == 0;
+    if (p->total > MEMBER_PROGRAM_MOST || p->bytes.n > p->total || p->offset > p->total - p->bytes.n ||
+        (!first && (as != m->as || p->program != m->id || p->offset != m->program.len))) {
+        end(m, LEAVE_FAILED, "a program came in pieces that do not fit");
+        return;
+    }
+    if (first) str_clear(&m->program);
+    m->as = as;
+    m->id = p->program;
+    str_addn(&m->program, p->bytes.bytes, p->bytes.n);
+    if (m->program.len < p->total) return;
+    work(m, (struct work){.kind = as, .program = m->id, .bytes = str_text(&m->program), .n = m->program.len});
+    str_free(&m->program);
+}
+
+static void
+program(struct worker_member *m, const struct packet *p)
+{
+    piece(m, p, WORK_PROGRAM);
+}
+
+static void
+rows(struct worker_member *m, const struct packet *p)
+{
+    piece(m, p, WORK_ROWS);
+}
+
+static void
+forget(struct worker_member *m, const struct packet *p)
+{
+    work(m, (struct work){.kind = WORK_FORGET, .program = p->program});
+}
+
+static void
+start(struct worker_member *m, const struct packet *p)
+{
+    work(m, (struct work){.kind = WORK_START, .packet = p, .program = p->program});
+}
+
+static void
+stop(struct worker_member *m, const struct packet *p)
+{
+    if (p->flags == STOP_LOST) m->speaker = -1; /* every member speaks for itself until the next epoch */
+    if (p->flags == STOP_LOST) str_clear(&m->spoken);
+    work(m, (struct work){.kind = WORK_STOP, .packet = p});
+}
+
+static void
+unite(struct worker_member *m, const struct packet *p)
+{
+    if (p->bytes.n == COMMUNICATOR_ID) work(m, (struct work){.kind = WORK_UNITE, .packet = p});
+}
+
+static void
+file(struct worker_member *m, const struct packet *p)
+{
+    work(m, (struct work){.kind = WORK_FILE, .packet = p});
+}
+
+static void
+cancel(struct worker_member *m, const struct packet *p)
+{
+    work(m, (struct work){.kind = WORK_CANCEL, .packet = p});
+}
+
+static void
+bye(struct worker_member *m, const struct packet *p)
+{
+    UNUSED(p);
+    end(m, LEAVE_DONE, "");
+}
+
+/* inside: only in state IN. */
+static const struct {
+    void (*take)(struct worker_member *m, const struct packet *p);
+    bool inside;
+} handle[NPACKET] = {
+    [PACKET_REFUSE] = {refused, false}, [PACKET_WELCOME] = {welcome, false}, [PACKET_MAKE] = {make, true},
+    [PACKET_FORM] = {form, true},       [PACKET_PROGRAM] = {program, true},  [PACKET_FORGET] = {forget, true},
+    [PACKET_PORTS] = {ports, true},     [PACKET_START] = {start, true},      [PACKET_STOP] = {stop, true},
+    [PACKET_BYE] = {bye, false},        [PACKET_SAVE] = {file, true},        [PACKET_LOAD] = {file, true},
+    [PACKET_CANCEL] = {cancel, true},   [PACKET_ROWS] = {rows, true},        [PACKET_UNITE] = {unite, true},
+};
+
+void
+member_receive(struct worker_member *m, const struct packet *p)
+{
+    if (m->state == LEFT || (int32_t)(p->seq - m->seen) <= 0) return;
+    if (p->seq != m->seen + 1) {
+        end(m, LEAVE_ORPHAN, lost_packet);
+        return;
+    }
+    m->seen = p->seq;
+    m->missed = m->lag = 0;
+    if (!handle[p->kind].take || (handle[p->kind].inside && m->state != IN)) return;
+    if ((int32_t)(p->epoch - m->epoch) < 0) return;
+    m->epoch = p->epoch;
+    handle[p->kind].take(m, p);
+}
+
+/* ---- ticks and heartbeats ---- */
+
+void
+member_tick(struct worker_member *m)
+{
+    int silence = m->options.silence * (int)m->every;
+    m->ticks++;
+    if (m->state == JOIN && m->sent && ++m->missed > silence) end(m, LEAVE_ORPHAN, "the coordinator does not answer");
+    if (m->state == JOIN && m->options.wait && m->ticks > (uint32_t)m->options.wait)
+        end(m, LEAVE_FAILED, "no coordinator was there in the time that was given");
+    if (m->state != IN) return;
+    m->lag = (int32_t)(m->said - m->seen) > 0 ? m->lag + 1 : 0;
+    if (++m->missed > silence)
+        end(m, LEAVE_ORPHAN, "the coordinator fell silent");
+    else if (m->lag > LAG_TICKS)
+        end(m, LEAVE_ORPHAN, lost_packet);
+}
+
+void
+member_cut(struct worker_member *m, const char *how)
+{
+    end(m, LEAVE_ORPHAN, how);
+}
+
+static _Atomic uint64_t *
+word_of(struct worker_member *m, int rank, bool down)
+{
+    return m->env.word ? m->env.word(m->env.arg, rank, down) : NULL;
+}
+
+static void
+hear(struct worker_member *m, uint64_t count, uint32_t seq)
+{
+    if (count <= m->heard) return;
+    m->heard = count;
+    m->said = seq;
+    m->missed = 0;
+}
+
+static bool
+speaks_for(const struct worker_member *m, uint32_t rank)
+{
+    for (size_t i = 0; i < m->spoken.len; i += sizeof rank)
+        if (!memcmp(m->spoken.text + i, &rank, sizeof rank)) return true;
+    return false;
+}
+
+void
+member_heard(struct worker_member *m, const struct packet *p)
+{
+    bool ours = m->state == IN && p->kind == PACKET_BEAT && p->job.n == ID && !memcmp(p->job.bytes, m->job, ID);
+    if (!ours || p->count <= m->heard) return;
+    hear(m, p->count, p->seq);
+    for (uint32_t i = 0; i + 4 * NBEAT <= p->others.n; i += 4 * NBEAT) {
+        uint32_t beat[NBEAT];
+        memcpy(beat, p->others.bytes + i, sizeof beat);
+        _Atomic uint64_t *down = speaks_for(m, beat[BEAT_RANK]) ? word_of(m, (int)beat[BEAT_RANK], true) : NULL;
+        if (down) atomic_store(down, (uint64_t)beat[BEAT_COUNT] << 32 | beat[BEAT_SEQ]);
+    }
+}
+
+/* Collects the heartbeats left by the ranks that this worker speaks for. */
+static void
+beat_others(struct worker_member *m)
+{
+    str_clear(&m->others);
+    for (size_t i = 0; i < m->spoken.len; i += 4) {
+        uint32_t rank;
+        memcpy(&rank, m->spoken.text + i, sizeof rank);
+        _Atomic uint64_t *up = word_of(m, (int)rank, false);
+        uint64_t left = up ? atomic_load(up) : 0;
+        const uint32_t beat[NBEAT] = {rank, (uint32_t)(left >> 32), (uint32_t)left};
+        str_addn(&m->others, beat, sizeof beat);
+    }
+}
+
+/* Leaves the heartbeat to the speaker, and reads the coordinator's. Returns false if no heartbeat of the coordinator
+ * came that way in this epoch, or none for long; then this worker also speaks for itself. */
+static bool
+leave_beat(struct worker_member *m)
+{
+    enum { QUIET = 4 };
+    if (m->speaker < 0) return false;
+    _Atomic uint64_t *up = word_of(m, m->rank, false), *down = word_of(m, m->rank, true);
+    if (!up || !down) return false;
+    atomic_store(up, m->beats << 32 | m->sent);
+    uint64_t heard = atomic_load(down);
+    hear(m, heard >> 32, (uint32_t)heard);
+    return heard && m->missed < QUIET * (int)m->every;
+}
+
+bool
+member_beat(struct worker_member *m, struct packet *out)
+{
+    if (m->state != IN || m->ticks % m->every) return false;
+    m->beats++;
+    if (leave_beat(m)) return false;
+    beat_others(m);
+    *out = (struct packet){.kind = PACKET_BEAT,
+                           .epoch = m->epoch,
+                           .seq = m->sent,
+                           .rank = m->rank,
+                           .job = {m->job, ID},
+                           .count = m->beats,
+                           .others = {(const void *)m->others.text, (uint32_t)m->others.len}};
+    return true;
+}
+
+/* ---- answers of the executor ---- */
+
+void
+member_made(struct worker_member *m, uint32_t epoch, const struct made *made)
+{
+    send_packet(m, epoch,
+                (struct packet){.kind = PACKET_MADE,
+                                .status = (uint32_t)made->status,
+                                .text = span_text(made->text),
+                                .segment = span_text(made->segment),
+                                .bus = span_text(made->bus),
+                                .port = span_text(made->port),
+                                .flags = made->mpi ? MADE_MPI : 0});
+}
+
+void
+member_meet(struct worker_member *m, uint32_t epoch, uint32_t memory)
+{
+    send_packet(m, epoch, (struct packet){.kind = PACKET_MEET, .memories = {(const void *)&memory, sizeof memory}});
+}
+
+void
+member_ready(struct worker_member *m, uint32_t epoch, int status, const char *text)
+{
+    send_packet(m, epoch, (struct packet){.kind = PACKET_READY, .status = (uint32_t)status, .text = span_text(text)});
+}
+
+void
+member_have(struct worker_member *m, uint32_t epoch, const struct have *h)
+{
+    send_packet(m, epoch,
+                (struct packet){.kind = PACKET_HAVE,
+                                .program = h->program,
+                                .status = (uint32_t)h->status,
+                                .text = span_text(h->text),
+                                .digest = {h->digest, h->digest ? ID : 0},
+                                .outline = {h->outline, h->outline ? ID : 0},
+                                .arenas = {(const void *)h->arenas, (uint32_t)(8 * h->narena)},
+                                .replaces = {h->replaces, (uint32_t)h->nreplace},
+                                .seats = {h->seats, (uint32_t)h->nseat}});
+}
+
+void
+member_unite(struct worker_member *m, uint32_t epoch, const struct unite *u)
+{
+    send_packet(m, epoch,
+                (struct packet){.kind = PACKET_UNITE,
+                                .run = u->run,
+                                .count = u->name,
+                                .memories = {(const void *)u->memory, (uint32_t)(4 * u->nmemory)},
+                                .bytes = {u->id, COMMUNICATOR_ID}});
+}
+
+void
+member_ended(struct worker_member *m, const struct run_end *e)
+{
+    for (size_t at = 0; at < e->ntime; at += WIRE_PIECE) {
+        size_t n = MIN(e->ntime - at, (size_t)WIRE_PIECE);
+        send_packet(m, e->epoch,
+                    (struct packet){.kind = PACKET_ACTS,
+                                    .run = e->run,
+                                    .offset = at,
+                                    .total = e->ntime,
+                                    .count = (uint64_t)e->began,
+                                    .bytes = {(const unsigned char *)e->times + at, (uint32_t)n}});
+    }
+    send_packet(m, e->epoch,
+                (struct packet){.kind = PACKET_END,
+                                .run = e->run,
+                                .status = (uint32_t)e->status,
+                                .node = e->node,
+                                .text = span_text(e->text),
+                                .count = e->acts,
+                                .begun = {(const void *)e->begun, (uint32_t)(4 * e->nbegun)},
+                                .acted = {(const void *)e->acted, (uint32_t)(4 * e->nacted)},
+                                .busy = {(const void *)e->busy, (uint32_t)(8 * e->nbusy)}});
+}
+
+void
+member_filed(struct worker_member *m, uint32_t epoch, uint64_t count, int status, const char *text,
+             const struct str *digests)
+{
+    send_packet(m, epoch,
+                (struct packet){.kind = PACKET_FILED,
+                                .count = count,
+                                .status = (uint32_t)status,
+                                .text = span_text(text),
+                                .digests = {(const void *)digests->text, (uint32_t)MIN(digests->len, WIRE_PIECE)}});
+}
+
+void
+member_leave(struct worker_member *m, const char *why)
+{
+    send_packet(m, m->epoch, (struct packet){.kind = PACKET_LEAVE, .text = span_text(why)});
+    m->state = LEFT;
+}

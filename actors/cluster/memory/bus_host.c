@@ -1,0 +1,443 @@
+/* bus_host.c - message rings in shared memory, and futexes to sleep on.
+ *
+ * A ring has one writer and one reader. The writer fills an entry, then advances `sent` (release). The reader loads
+ * `sent` (acquire), reads the entry, then advances `taken`. If a ring is full, its messages spill to a list of the
+ * sender, in order, and are sent at its next send or wait. That is rare, because the plan's credits bound the
+ * messages in flight. No thread ever blocks.
+ *
+ * Sleeping follows waker.h: arm, check again, sleep; a sender advances `sent`, then wakes.
+ *
+ * Data that another process may have written is checked before use: counters against the ring's length here, indices
+ * in a message where the plan is known. */
+#include "actors/cluster/memory/bus_host.h"
+
+#include "runtime/base/arena.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/error.h"
+#include "runtime/base/waker.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE = 64, ENTRIES = 512, LOOK_UP_MS = 100, SPIN_BATCH = 64, MAGIC = 0x52624831 };
+
+struct ring {
+    _Alignas(LINE) _Atomic uint32_t sent;
+    _Alignas(LINE) _Atomic uint32_t taken;
+    _Alignas(LINE) struct msg entry[ENTRIES];
+};
+
+struct end_shared {
+    _Alignas(LINE) struct waker waker;
+    _Alignas(LINE) _Atomic uint64_t doing;
+    _Atomic uint64_t beat[2];
+};
+
+struct head {
+    _Alignas(LINE) uint32_t magic, nslot;
+    _Alignas(LINE) _Atomic uint64_t gate;
+};
+
+/* Messages that did not fit into a ring. */
+struct spill {
+    struct msg *msg;
+    int32_t n, capacity;
+};
+
+struct end { /* of this process; used by the end's thread */
+    int slot, first;
+    struct spill *spill;  /* by receiver */
+    struct ring *brought; /* messages from other hosts; inside block */
+    char *block;
+    int nspilled;
+    int64_t sent;
+};
+
+struct host_bus {
+    struct bus bus;
+    struct head *head;
+    struct end_shared *shared;
+    struct ring *ring; /* nslot x nslot, by receiver, then by sender */
+    int nslot, nthread, process;
+    uint32_t addr[BUS_HOST_SLOTS]; /* by slot */
+    struct end end[MOST_THREADS];
+    struct bus_user user[MOST_THREADS];
+    struct bus_far far;
+    int64_t spin_ns;
+    _Atomic uint32_t run;
+};
+
+/* ---- the segment ---- */
+
+static size_t
+lines(size_t bytes)
+{
+    return (bytes + LINE - 1) / LINE * LINE;
+}
+
+size_t
+bus_host_bytes(int nslot)
+{
+    size_t n = (size_t)nslot;
+    return lines(sizeof(struct head)) + lines(n * sizeof(struct end_shared)) + n * n * sizeof(struct ring);
+}
+
+void
+bus_host_format(void *segment, int nslot)
+{
+    struct head *head = segment;
+    head->magic = MAGIC;
+    head->nslot = (uint32_t)nslot;
+}
+
+static struct end_shared *
+ends_of(void *segment)
+{
+    return (struct end_shared *)(void *)((char *)segment + lines(sizeof(struct head)));
+}
+
+_Atomic uint64_t *
+bus_host_gate(void *segment)
+{
+    return &((struct head *)segment)->gate;
+}
+
+_Atomic uint64_t *
+bus_host_doing(void *segment, int slot)
+{
+    return &ends_of(segment)[slot].doing;
+}
+
+_Atomic uint64_t *
+bus_host_beat(void *segment, int slot, bool down)
+{
+    return &ends_of(segment)[slot].beat[down];
+}
+
+int
+bus_host_map(void *segment, size_t bytes, int nslot, const uint32_t *owner, struct bus **out)
+{
+    struct head *head = segment;
+    if (nslot < 1 || nslot > BUS_HOST_SLOTS || bytes < bus_host_bytes(nslot) || head->magic != MAGIC ||
+        head->nslot != (uint32_t)nslot)
+        return fail(E_BUS, "host bus: the segment is not one of %d slots", nslot);
+    struct host_bus *h = must_alloc(sizeof *h);
+    h->bus.kind = &bus_host;
+    h->head = head;
+    h->nslot = nslot;
+    h->shared = ends_of(segment);
+    h->ring = (struct ring *)(void *)((char *)h->shared + lines((size_t)nslot * sizeof *h->shared));
+    for (int s = 0; s < nslot; s++) {
+        int thread = 0;
+        for (int k = 0; k < s; k++) thread += owner[k] == owner[s];
+        h->addr[s] = addr_of((int)owner[s], thread);
+    }
+    *out = &h->bus;
+    return 0;
+}
+
+static int
+slot_of(const struct host_bus *h, uint32_t addr)
+{
+    for (int s = 0; s < h->nslot; s++)
+        if (h->addr[s] == addr) return s;
+    return -1;
+}
+
+static struct ring *
+ring_of(const struct host_bus *h, int to, int from)
+{
+    return &h->ring[(size_t)to * (size_t)h->nslot + (size_t)from];
+}
+
+/* ---- opening and closing ---- */
+
+static int
+open_host(const struct bus_options *o, struct bus **out)
+{
+    struct host_bus *h = (struct host_bus *)o->with;
+    assert(h && h->bus.kind == &bus_host);
+    h->process = o->process;
+    h->spin_ns = o->spin_ns;
+    for (int s = 0; s < h->nslot; s++) {
+        if (addr_process(h->addr[s]) != o->process) continue;
+        if (h->nthread == MOST_THREADS) return fail(E_BUS, "host bus: more than %d threads", MOST_THREADS);
+        struct end *e = &h->end[h->nthread++];
+        e->slot = s;
+        e->spill = must_alloc(sizeof *e->spill * (size_t)h->nslot);
+        e->block = must_alloc(sizeof *e->brought + LINE);
+        e->brought = (struct ring *)(void *)(e->block + LINE - (uintptr_t)e->block % LINE);
+    }
+    *out = &h->bus;
+    return 0;
+}
+
+static void
+close_host(struct bus **b)
+{
+    struct host_bus *h = (struct host_bus *)*b;
+    *b = NULL;
+    if (!h) return;
+    for (int t = 0; t < h->nthread; t++) {
+        for (int s = 0; s < h->nslot; s++) free(h->end[t].spill[s].msg);
+        free(h->end[t].spill);
+        free(h->end[t].block);
+    }
+    free(h);
+}
+
+static int
+grow_host(struct bus *b, int nthread)
+{
+    return nthread <= ((struct host_bus *)b)->nthread ? 0 : fail(E_BUS, "host bus: there are not %d threads", nthread);
+}
+
+static void
+attach_host(struct bus *b, uint32_t end, struct bus_user user)
+{
+    ((struct host_bus *)b)->user[addr_thread(end)] = user;
+}
+
+/* ---- sending ---- */
+
+static bool
+ring_put(struct ring *r, const struct msg *m)
+{
+    uint32_t sent = atomic_load_explicit(&r->sent, memory_order_relaxed);
+    if (sent - atomic_load_explicit(&r->taken, memory_order_acquire) >= ENTRIES) return false;
+    r->entry[sent % ENTRIES] = *m;
+    atomic_store(&r->sent, sent + 1);
+    return true;
+}
+
+static void
+spill_add(struct end *e, int to, const struct msg *m)
+{
+    struct spill *s = &e->spill[to];
+    GROW(s->msg, s->n + 1, s->capacity);
+    s->msg[s->n++] = *m;
+    e->nspilled++;
+}
+
+/* Moves spilled messages into the ring, as many as fit. */
+static void
+spill_send(struct host_bus *h, struct end *e, int to)
+{
+    struct spill *s = &e->spill[to];
+    int32_t k = 0;
+    while (k < s->n && ring_put(ring_of(h, to, e->slot), &s->msg[k])) k++;
+    if (k == 0) return;
+    memmove(s->msg, s->msg + k, sizeof *s->msg * (size_t)(s->n - k));
+    s->n -= k;
+    e->nspilled -= k;
+    waker_wake(&h->shared[to].waker);
+}
+
+static void
+spill_all(struct host_bus *h, struct end *e)
+{
+    for (int to = 0; to < h->nslot && e->nspilled; to++)
+        if (e->spill[to].n) spill_send(h, e, to);
+}
+
+static int
+send_host(struct bus *b, const struct msg *m)
+{
+    struct host_bus *h = (struct host_bus *)b;
+    struct end *e = &h->end[addr_thread(m->from)];
+    int to = slot_of(h, m->to);
+    e->sent++;
+    if (to < 0 && h->far.send) return h->far.send(h->far.of, m);
+    if (to < 0) return fail(E_BUS, "host bus: nobody has address %x", m->to);
+    if (e->spill[to].n) spill_send(h, e, to);
+    if (e->spill[to].n || !ring_put(ring_of(h, to, e->slot), m))
+        spill_add(e, to, m);
+    else
+        waker_wake(&h->shared[to].waker);
+    return 0;
+}
+
+void
+bus_host_far(struct bus *b, const struct bus_far *far)
+{
+    ((struct host_bus *)b)->far = *far;
+}
+
+/* Returns the end with this address; NULL: not in this process. */
+static struct end *
+end_of(struct host_bus *h, uint32_t addr)
+{
+    bool here = addr_process(addr) == h->process && addr_thread(addr) < h->nthread;
+    return here ? &h->end[addr_thread(addr)] : NULL;
+}
+
+bool
+bus_host_bring_room(struct bus *b, const struct msg *m)
+{
+    const struct end *e = end_of((struct host_bus *)b, m->to);
+    return !e || atomic_load(&e->brought->sent) - atomic_load(&e->brought->taken) < ENTRIES;
+}
+
+bool
+bus_host_bring(struct bus *b, const struct msg *m)
+{
+    struct host_bus *h = (struct host_bus *)b;
+    struct end *e = end_of(h, m->to);
+    if (!e) return true;
+    if (!ring_put(e->brought, m)) return false;
+    waker_wake(&h->shared[e->slot].waker);
+    return true;
+}
+
+/* ---- receiving ---- */
+
+/* Returns the oldest message of a ring; NULL: none, or its run has not begun here. */
+static const struct msg *
+ring_peek(const struct host_bus *h, struct ring *r)
+{
+    uint32_t taken = atomic_load_explicit(&r->taken, memory_order_relaxed);
+    uint32_t n = atomic_load(&r->sent) - taken;
+    if (n == 0 || n > ENTRIES) return NULL;
+    const struct msg *m = &r->entry[taken % ENTRIES];
+    bool early = (m->kind == MSG_FULL || m->kind == MSG_FREE) &&
+                 run_after(m->run, atomic_load_explicit(&h->run, memory_order_acquire));
+    return early ? NULL : m;
+}
+
+static int
+empty(const struct host_bus *h, struct ring *r, struct msg *m, int max)
+{
+    int n = 0;
+    for (const struct msg *next; n < max && (next = ring_peek(h, r)) != NULL;) {
+        m[n++] = *next;
+        atomic_fetch_add(&r->taken, 1);
+    }
+    return n;
+}
+
+static int
+collect(const struct host_bus *h, struct end *e, struct msg *m, int max)
+{
+    int n = empty(h, e->brought, m, max);
+    for (int k = 0; k < h->nslot && n < max; k++)
+        n += empty(h, ring_of(h, e->slot, (e->first + k) % h->nslot), m + n, max - n);
+    e->first = (e->first + 1) % h->nslot;
+    return n;
+}
+
+static bool
+rung(const struct host_bus *h, const struct end *e)
+{
+    if (ring_peek(h, e->brought)) return true;
+    for (int from = 0; from < h->nslot; from++)
+        if (ring_peek(h, ring_of(h, e->slot, from))) return true;
+    const struct bus_user *u = &h->user[e - h->end];
+    return u->busy && u->busy(u->of);
+}
+
+static bool
+spin(const struct host_bus *h, const struct end *e)
+{
+    int64_t until = h->spin_ns > 0 ? now_ns() + h->spin_ns : 0;
+    while (until && now_ns() < until)
+        for (int i = 0; i < SPIN_BATCH; i++) {
+            if (rung(h, e)) return true;
+            relax();
+        }
+    return false;
+}
+
+/* Sleeps until a message, a nudge or a signal arrives, or a timeout. */
+static void
+doze(struct host_bus *h, struct end *e)
+{
+    struct waker *me = &h->shared[e->slot].waker;
+    const struct bus_user *u = &h->user[e - h->end];
+    int64_t look_up = e->nspilled ? 50000 : (int64_t)LOOK_UP_MS * 1000000, most = u->waits ? u->waits(u->of) : 0;
+    waker_arm(me);
+    if (rung(h, e))
+        waker_disarm(me);
+    else
+        waker_sleep(me, most && most < look_up ? most : look_up);
+}
+
+static int
+recv_host(struct bus *b, uint32_t self, struct msg *m, int max, enum bus_wait wait)
+{
+    struct host_bus *h = (struct host_bus *)b;
+    struct end *e = &h->end[addr_thread(self)];
+    if (e->nspilled) spill_all(h, e);
+    int n = collect(h, e, m, max);
+    if (n || wait == BUS_LOOK) return n;
+    if (wait == BUS_SLEEP || !spin(h, e)) doze(h, e);
+    return collect(h, e, m, max);
+}
+
+static bool
+drive_host(struct bus *b, uint32_t self)
+{
+    struct bus_user *u = &((struct host_bus *)b)->user[addr_thread(self)];
+    u->turn(u->of, true);
+    return true;
+}
+
+static uint64_t
+choose_host(struct bus *b, uint64_t n)
+{
+    UNUSED(b);
+    UNUSED(n);
+    return 0;
+}
+
+static int64_t
+sent_host(const struct bus *b)
+{
+    const struct host_bus *h = (const struct host_bus *)b;
+    int64_t n = 0;
+    for (int t = 0; t < h->nthread; t++) n += h->end[t].sent;
+    return n;
+}
+
+static bool
+settled_host(const struct bus *b, uint32_t self)
+{
+    return ((const struct host_bus *)b)->end[addr_thread(self)].nspilled == 0;
+}
+
+static void
+admit_host(struct bus *b, uint32_t run)
+{
+    atomic_store(&((struct host_bus *)b)->run, run);
+}
+
+void
+bus_host_nudge(struct bus *b)
+{
+    struct host_bus *h = (struct host_bus *)b;
+    waker_wake(&h->shared[h->end[0].slot].waker);
+}
+
+static void
+nudge_host(struct bus *b, uint32_t end)
+{
+    struct host_bus *h = (struct host_bus *)b;
+    waker_wake(&h->shared[h->end[addr_thread(end)].slot].waker);
+}
+
+const struct bus_kind bus_host = {
+    .name = "host",
+    .open = open_host,
+    .close = close_host,
+    .grow = grow_host,
+    .attach = attach_host,
+    .send = send_host,
+    .recv = recv_host,
+    .nudge = nudge_host,
+    .drive = drive_host,
+    .choose = choose_host,
+    .admit = admit_host,
+    .settled = settled_host,
+    .threaded = true,
+    .sent = sent_host,
+};

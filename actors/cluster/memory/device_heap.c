@@ -1,0 +1,73 @@
+/* device_heap.c - allocations, sorted by position. */
+#include "actors/cluster/memory/device_heap.h"
+
+#include "runtime/base/arena.h"
+#include "runtime/base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Returns the index of the first allocation that ends behind a position. */
+static int32_t
+first_behind(const struct held *h, uint64_t at)
+{
+    int32_t lo = 0, hi = h->n;
+    while (lo < hi) {
+        int32_t mid = lo + (hi - lo) / 2;
+        if (h->list[mid].at + h->list[mid].bytes <= at)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+int
+held_take(struct held *h, int kind, int device, uint64_t at, size_t bytes)
+{
+    int32_t i = first_behind(h, at);
+    if (bytes == 0 || at > UINT64_MAX - bytes || (i < h->n && h->list[i].at < at + bytes))
+        return fail(E_BUS, "memory of %s: it was taken before", device_kind_text(kind));
+    err_clear();
+    char *data = device_kind(kind)->take(device, bytes);
+    if (!data && err_last()) return err_last();
+    if (!data) return fail(E_MEMORY, "%s: %zu bytes are not there", device_kind_text(kind), bytes);
+    GROW(h->list, h->n + 1, h->capacity);
+    memmove(h->list + i + 1, h->list + i, sizeof *h->list * (size_t)(h->n - i));
+    h->list[i] = (struct holding){at, bytes, kind, device, data};
+    h->n++;
+    return 0;
+}
+
+static void
+give(const struct holding *o)
+{
+    device_kind(o->kind)->give(o->device, o->data, o->bytes);
+}
+
+void
+held_give(struct held *h, uint64_t at)
+{
+    int32_t i = first_behind(h, at);
+    if (i == h->n || h->list[i].at != at) return;
+    give(&h->list[i]);
+    memmove(h->list + i, h->list + i + 1, sizeof *h->list * (size_t)(h->n - i - 1));
+    h->n--;
+}
+
+const struct holding *
+held_find(const struct held *h, uint64_t at, size_t bytes)
+{
+    int32_t i = first_behind(h, at);
+    const struct holding *o = i < h->n ? &h->list[i] : NULL;
+    bool whole = o && at >= o->at && bytes <= o->bytes && at - o->at <= o->bytes - bytes;
+    return whole ? o : NULL;
+}
+
+void
+held_free(struct held *h)
+{
+    for (int32_t i = 0; i < h->n; i++) give(&h->list[i]);
+    free(h->list);
+    *h = (struct held){0};
+}

@@ -1,0 +1,29 @@
+/* device_heap.h - a worker's allocations in its devices' banks, by position (position.h).
+ *
+ * The controller decides which bytes of a bank are allocated and freed; the worker allocates them from the device's
+ * kind. One owner; one thread at a time. */
+#ifndef RILLE_CLUSTER_DEVICE_HEAP_H
+#define RILLE_CLUSTER_DEVICE_HEAP_H
+
+#include "runtime/device/device.h"
+
+struct holding {
+    uint64_t at;
+    size_t bytes;
+    int kind, device;
+    char *data;
+};
+struct held {
+    struct holding *list; /* sorted by position, without overlap */
+    int32_t n, capacity;
+};
+
+/* Allocates bytes of the device at a position. E_MEMORY, E_KERNEL; E_BUS: overlaps an allocation. */
+int held_take(struct held *h, int kind, int device, uint64_t at, size_t bytes);
+/* Frees the allocation at this position, if any. */
+void held_give(struct held *h, uint64_t at);
+/* Returns the allocation that contains the bytes; NULL: none. */
+const struct holding *held_find(const struct held *h, uint64_t at, size_t bytes);
+void held_free(struct held *h);
+
+#endif

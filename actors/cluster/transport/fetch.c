@@ -1,0 +1,73 @@
+/* fetch.c - workers fetch bytes of another host's memory. Values thus move between hosts without passing through the
+ * controller, which only decides what is copied where.
+ *
+ * Requests travel with messages, answers with bytes, on the links between workers; each belongs to an epoch. Neither
+ * side waits: the requester repeats an unanswered request (remote_access.c). */
+#include "actors/cluster/transport/carrier_inner.h"
+
+#include "runtime/base/error.h"
+
+#include <string.h>
+
+void
+carrier_bring(struct carrier *c, int rank, uint64_t count, uint64_t at, size_t n)
+{
+    struct item i = {.bring = {count, at, n}};
+    i.m = (struct msg){.kind = CARRY_BRING, .to = addr_of(rank, 0)};
+    carrier_post(c, &i);
+}
+
+void
+carrier_send_bring(struct carrier *c, const struct item *i)
+{
+    int rank = addr_process(i->m.to);
+    struct msg m = carrier_speech(c, CARRY_BRING, rank);
+    struct head h = carrier_head(c, &m);
+    zmq_msg_t body;
+    if (!carrier_knows(c, rank)) {
+        c->hear.asked(c->hear.of, c->epoch, rank, 0);
+        return;
+    }
+    if (zmq_msg_init_size(&body, sizeof i->bring)) return;
+    memcpy(zmq_msg_data(&body), &i->bring, sizeof i->bring);
+    c->net->send(c, rank, MESSAGES, &h, &body);
+}
+
+/* Answers a request; with a header only if the bytes are missing. */
+enum fate
+carrier_take_bring(struct carrier *c, const struct head *h, zmq_msg_t *body)
+{
+    int rank = addr_process(h->m.from);
+    struct msg m = carrier_speech(c, CARRY_BROUGHT, rank);
+    struct head answer = carrier_head(c, &m);
+    struct bring b;
+    zmq_msg_t out;
+    if (zmq_msg_size(body) != sizeof b) return FATE_STRANGE;
+    memcpy(&b, zmq_msg_data(body), sizeof b);
+    if (b.n > PIECE) return FATE_STRANGE;
+    if (!carrier_knows(c, rank)) c->hear.asked(c->hear.of, c->epoch, rank, 0);
+    if (!carrier_knows(c, rank) || zmq_msg_init_size(&out, sizeof b + b.n)) return FATE_DONE;
+    memcpy(zmq_msg_data(&out), &b, sizeof b);
+    if (c->hear.give(c->hear.of, b.at, b.n, (char *)zmq_msg_data(&out) + sizeof b)) {
+        err_clear();
+        zmq_msg_close(&out);
+        if (zmq_msg_init_size(&out, sizeof b)) return FATE_DONE;
+        memcpy(zmq_msg_data(&out), &b, sizeof b);
+    }
+    c->net->send(c, rank, BYTES, &answer, &out);
+    return FATE_DONE;
+}
+
+enum fate
+carrier_take_brought(struct carrier *c, const struct head *h, zmq_msg_t *body)
+{
+    struct bring b;
+    size_t n = zmq_msg_size(body);
+    const char *bytes = zmq_msg_data(body);
+    if (n < sizeof b) return FATE_STRANGE;
+    memcpy(&b, bytes, sizeof b);
+    if (b.n > PIECE || (n != sizeof b && n != sizeof b + b.n)) return FATE_STRANGE;
+    bool has = n == sizeof b + b.n;
+    c->hear.brought(c->hear.of, addr_process(h->m.from), b.count, has ? bytes + sizeof b : NULL, (size_t)b.n);
+    return FATE_DONE;
+}

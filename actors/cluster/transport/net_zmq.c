@@ -1,0 +1,162 @@
+/* net_zmq.c - links over tcp by ZeroMQ: for each road a PULL socket, which every other worker sends to, and a PUSH
+ * socket to each worker.
+ *
+ * A link never reconnects, because messages could be missing; its monitor reports its end. */
+#include "actors/cluster/transport/carrier_inner.h"
+
+#include "actors/cluster/wire/curve.h"
+#include "runtime/base/error.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static int
+broken(const char *what)
+{
+    return fail(E_BUS, "%s: %s", what, zmq_strerror(errno));
+}
+
+/* rank: the worker that a PUSH socket connects to; unused for PULL. */
+static int
+new_socket(struct carrier *c, int type, const char *address, int rank, void **out)
+{
+    static const struct {
+        int option, value;
+    } set[] = {{ZMQ_LINGER, 0},        {ZMQ_SNDHWM, 0},           {ZMQ_RCVHWM, CREDITS * 4},
+               {ZMQ_TCP_KEEPALIVE, 1}, {ZMQ_HANDSHAKE_IVL, 2000}, {ZMQ_TCP_MAXRT, SILENT_MS},
+               {ZMQ_RECONNECT_IVL, -1}};
+    static const int64_t most = LIST_MOST;
+    const int six = strchr(address, '[') != NULL;
+    *out = zmq_socket(c->context, type);
+    if (!*out) return broken("socket");
+    for (size_t i = 0; i < countof(set); i++)
+        if (zmq_setsockopt(*out, set[i].option, &set[i].value, sizeof set[i].value)) return broken("option");
+    if (zmq_setsockopt(*out, ZMQ_MAXMSGSIZE, &most, sizeof most) || zmq_setsockopt(*out, ZMQ_IPV6, &six, sizeof six))
+        return broken("option");
+    if (!c->has_key) return 0;
+    return type == ZMQ_PULL ? curve_serve(*out, &c->key) : curve_join(*out, &c->key, rank);
+}
+
+int
+net_zmq_bind(struct carrier *c, enum road road, const char *host)
+{
+    char any[CARRIER_PORT];
+    size_t n = sizeof c->port[road];
+    snprintf(any, sizeof any, "tcp://%s:*", host);
+    TRY(new_socket(c, ZMQ_PULL, any, -1, &c->in[road]));
+    if (zmq_bind(c->in[road], any)) return broken(any);
+    return zmq_getsockopt(c->in[road], ZMQ_LAST_ENDPOINT, c->port[road], &n) ? broken(any) : 0;
+}
+
+/* Opens a socket on which ZeroMQ reports the end of a link. */
+static int
+watch(struct carrier *c, void *socket, void **out)
+{
+    static const int linger = 0;
+    char name[64];
+    int events = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CLOSED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                 ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+    snprintf(name, sizeof name, "inproc://watch%d", c->serial++);
+    if (zmq_socket_monitor(socket, name, events)) return broken("monitor");
+    *out = zmq_socket(c->context, ZMQ_PAIR);
+    if (!*out) return broken("monitor");
+    zmq_setsockopt(*out, ZMQ_LINGER, &linger, sizeof linger);
+    return zmq_connect(*out, name) ? broken("monitor") : 0;
+}
+
+static int
+connect_zmq(struct carrier *c, int rank)
+{
+    struct peer *p = &c->peer[rank];
+    if (p->socket[BYTES]) return 0;
+    for (int road = 0; road < NROAD; road++) {
+        if (!p->port[road][0]) return fail(E_BUS, "a worker has no port");
+        TRY(new_socket(c, ZMQ_PUSH, p->port[road], rank, &p->socket[road]));
+        TRY(watch(c, p->socket[road], &p->monitor[road]));
+        if (zmq_connect(p->socket[road], p->port[road])) return broken(p->port[road]);
+    }
+    return 0;
+}
+
+/* Closes the links to a worker; ZeroMQ drops unsent messages. Stops the monitors first: otherwise ZeroMQ's thread
+ * waits for ever to report the end to nobody. */
+static void
+close_zmq(struct carrier *c, int rank)
+{
+    struct peer *p = &c->peer[rank];
+    for (int road = 0; road < NROAD; road++) {
+        if (p->monitor[road]) zmq_socket_monitor(p->socket[road], NULL, 0);
+        if (p->socket[road]) zmq_close(p->socket[road]);
+        if (p->monitor[road]) zmq_close(p->monitor[road]);
+        p->socket[road] = p->monitor[road] = NULL;
+    }
+}
+
+static void
+send_zmq(struct carrier *c, int rank, enum road road, const struct head *h, zmq_msg_t *body)
+{
+    void *socket = c->peer[rank].socket[road];
+    int sent = zmq_send(socket, h, sizeof *h, ZMQ_DONTWAIT | (body ? ZMQ_SNDMORE : 0));
+    if (body && (sent < 0 || zmq_msg_send(body, socket, ZMQ_DONTWAIT) < 0)) zmq_msg_close(body);
+}
+
+/* Receives the next frame; false: none. Clears *good if the sender is not permitted; *key: rank of the sender's key. */
+static bool
+receive_part(struct carrier *c, enum road road, zmq_msg_t *part, bool *good, int *key)
+{
+    if (zmq_msg_recv(part, c->in[road], ZMQ_DONTWAIT) < 0) return false;
+    *good = *good && (!c->curve || curve_sender(part, key));
+    return true;
+}
+
+/* Receives the next valid message: a head and at most one body, from the rank of the sender's key. Drops invalid
+ * ones. */
+static bool
+receive_zmq(struct carrier *c, enum road road, struct head *h, zmq_msg_t *body)
+{
+    bool good = false;
+    while (!good) {
+        zmq_msg_t head;
+        int key = KEY_ANY;
+        zmq_msg_init(&head);
+        good = true;
+        if (!receive_part(c, road, &head, &good, &key)) return false;
+        bool more = zmq_msg_more(&head);
+        good = good && zmq_msg_size(&head) == sizeof *h;
+        if (good) memcpy(h, zmq_msg_data(&head), sizeof *h);
+        zmq_msg_close(&head);
+        good = good && (key == KEY_ANY || key == addr_process(h->m.from));
+        for (int parts = 0; more && receive_part(c, road, body, &good, &key); parts++) {
+            more = zmq_msg_more(body);
+            good = good && parts == 0;
+        }
+    }
+    return true;
+}
+
+static bool
+ready_zmq(struct carrier *c, int rank)
+{
+    return c->peer[rank].socket[BYTES] != NULL;
+}
+
+static bool
+is_down_zmq(struct carrier *c, int rank)
+{
+    const struct peer *p = &c->peer[rank];
+    bool down = false;
+    for (int road = 0; road < NROAD; road++) {
+        bool more = p->monitor[road] != NULL;
+        while (more) {
+            zmq_msg_t event;
+            zmq_msg_init(&event);
+            more = zmq_msg_recv(&event, p->monitor[road], ZMQ_DONTWAIT) >= 0;
+            down = down || more;
+            zmq_msg_close(&event);
+        }
+    }
+    return down;
+}
+
+const struct net net_zmq = {"tcp", connect_zmq, close_zmq, send_zmq, receive_zmq, ready_zmq, is_down_zmq};

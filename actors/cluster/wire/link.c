@@ -1,0 +1,514 @@
+/* link.c - a ROUTER and a DEALER socket for packets, a further pair for heartbeats and for values.
+ *
+ * Options, and why (libzmq 4.3.4):
+ * - LINGER 0: an unsent message must not delay closing; but `control` gets a moment for its last packets (BYE, LEAVE).
+ * - MAXMSGSIZE: a frame header of 9 bytes makes the receiver allocate the size that it states.
+ * - ROUTER_MANDATORY: a ROUTER silently drops messages to unknown peers.
+ * - IMMEDIATE: a DEALER queues messages before the peer is connected. Set for heartbeats only, because it also drops
+ *   received but unread messages when a link ends.
+ * - HANDSHAKE_IVL 2 s. No ZMTP heartbeats, because they cut healthy links under load.
+ * A ROUTER identifies its peers by routing ids that it generates and never reuses. */
+#include "actors/cluster/wire/link.h"
+
+#include "actors/cluster/wire/curve.h"
+#include "actors/cluster/wire/machine.h"
+#include "actors/cluster/wire/wire.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/error.h"
+
+#include <zmq.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A peer with another key closes the connection without a message, as a killed peer does. REFUSALS broken handshakes
+ * in a row mean a wrong key. */
+enum { ID_MOST = 16, REFUSALS = 4, PEERS = 1 << 17, FOLDER = 96, LAST_WORDS_MS = 1000 };
+
+struct peer_id {
+    uint8_t n, bytes[ID_MOST];
+    int rank; /* rank of the peer's key, or KEY_ANY */
+};
+
+struct link_end {
+    void *socket;
+    char endpoint[LINK_ENDPOINT];
+    zmq_msg_t msg; /* the last received message */
+    struct peer_id *peer;
+    int npeer, capacity;
+};
+
+struct link {
+    void *context, *monitor;
+    struct curve *curve; /* NULL at an end without a key, or of a worker */
+    bool serves;
+    struct key key; /* zero: none */
+    struct link_end end[NLINK_SOCKET];
+    enum link_state state;
+    int nbroken;         /* broken handshakes since the last successful one */
+    char folder[FOLDER]; /* folder of the ipc sockets; "": none */
+    int lock;            /* descriptor that locks the folder; -1: none */
+};
+
+static int
+broken(const char *what)
+{
+    return fail(E_BUS, "%s: %s", what, zmq_strerror(errno));
+}
+
+/* ---- addresses ---- */
+
+static bool
+starts(const char *text, const char *with)
+{
+    return !strncmp(text, with, strlen(with));
+}
+
+/* Checks an address. any: the port may be "*", any free port. */
+static int
+read_address(const char *text, bool any, bool *local)
+{
+    *local = starts(text, "ipc:///");
+    if (*local) return strlen(text) < 108 ? 0 : fail(E_ARG, "the address %s is too long", text);
+    const char *host = text + 6, *colon = strrchr(text, ':');
+    if (!starts(text, "tcp://") || colon <= host || strlen(text) >= LINK_ENDPOINT)
+        return fail(E_ARG, "\"%s\" is no address: tcp://HOST:PORT is wanted", text);
+    size_t digits = strspn(colon + 1, "0123456789");
+    long port = strtol(colon + 1, NULL, 10);
+    bool free_one = any && !strcmp(colon + 1, "*");
+    if (!free_one && (digits == 0 || digits > 5 || colon[1 + digits] || port < 1 || port > 65535))
+        return fail(E_ARG, "\"%s\" is no address: its port is a number from 1 to 65535", text);
+    size_t n = (size_t)(colon - host);
+    if (strcspn(host, " \t/;") < n) return fail(E_ARG, "\"%s\" is no address: tcp://HOST:PORT is wanted", text);
+    if (memchr(host, ':', n) && (host[0] != '[' || host[n - 1] != ']'))
+        return fail(E_ARG, "\"%s\" is no address: a host of IPv6 stands in brackets, tcp://[::1]:5555", text);
+    *local = machine_is_loopback(host, n);
+    return 0;
+}
+
+int
+link_address(const char *text, bool *local)
+{
+    return read_address(text, false, local);
+}
+
+/* Replaces a tcp host name by its number where libzmq needs that: to bind, which accepts numbers and interfaces
+ * only, and for IPv6, which must be enabled (open_socket). Other names stay, and libzmq looks them up when it
+ * connects. */
+static void
+number_host(const char *address, bool binds, char out[LINK_ENDPOINT])
+{
+    char number[MACHINE_ADDRESS];
+    const char *colon = strrchr(address, ':');
+    snprintf(out, LINK_ENDPOINT, "%s", address);
+    if (!starts(address, "tcp://") || !machine_number(address + 6, (size_t)(colon - address) - 6, number)) return;
+    if (binds || number[0] == '[') snprintf(out, LINK_ENDPOINT, "tcp://%s%s", number, colon);
+}
+
+/* ---- sockets ---- */
+
+static bool
+has_key(const struct link *l)
+{
+    return l->key.public[KEY_COORDINATOR][0] != '\0';
+}
+
+static int
+open_socket(struct link *l, enum link_socket which)
+{
+    static const struct {
+        int option, value;
+    } set[] = {{ZMQ_SNDHWM, 0},           {ZMQ_RCVHWM, 0},          {ZMQ_TCP_KEEPALIVE, 1},
+               {ZMQ_HANDSHAKE_IVL, 2000}, {ZMQ_RECONNECT_IVL, 100}, {ZMQ_RECONNECT_IVL_MAX, 1000}};
+    static const int64_t most = WIRE_MOST;
+    static const int mandatory = 1;
+    const int immediate = which == LINK_BEAT, linger = which == LINK_CONTROL ? LAST_WORDS_MS : 0;
+    struct link_end *e = &l->end[which];
+    const int six = strchr(e->endpoint, '[') != NULL;
+    e->socket = zmq_socket(l->context, l->serves ? ZMQ_ROUTER : ZMQ_DEALER);
+    if (!e->socket) return broken("socket");
+    for (size_t i = 0; i < countof(set); i++)
+        if (zmq_setsockopt(e->socket, set[i].option, &set[i].value, sizeof set[i].value)) return broken("option");
+    if (zmq_setsockopt(e->socket, ZMQ_MAXMSGSIZE, &most, sizeof most) ||
+        zmq_setsockopt(e->socket, ZMQ_LINGER, &linger, sizeof linger) ||
+        zmq_setsockopt(e->socket, ZMQ_IPV6, &six, sizeof six) ||
+        zmq_setsockopt(e->socket, ZMQ_IMMEDIATE, &immediate, sizeof immediate))
+        return broken("option");
+    if (l->serves && zmq_setsockopt(e->socket, ZMQ_ROUTER_MANDATORY, &mandatory, sizeof mandatory))
+        return broken("option");
+    if (!has_key(l)) return 0;
+    return l->serves ? curve_serve(e->socket, &l->key) : curve_join(e->socket, &l->key, KEY_COORDINATORS);
+}
+
+static int
+new_link(const struct key *key, bool serves, struct link **out)
+{
+    struct link *l = must_alloc(sizeof *l);
+    l->serves = serves;
+    l->lock = -1;
+    if (key) key_copy(key, &l->key);
+    for (int i = 0; i < NLINK_SOCKET; i++) zmq_msg_init(&l->end[i].msg);
+    *out = l;
+    l->context = zmq_ctx_new();
+    if (!l->context) return broken("context");
+    zmq_ctx_set(l->context, ZMQ_BLOCKY, 0);
+    zmq_ctx_set(l->context, ZMQ_MAX_SOCKETS, 1 << 16);
+    return 0;
+}
+
+/* ---- the coordinator's end ---- */
+
+static void
+remove_folder(const char *folder)
+{
+    static const char *const name[NLINK_SOCKET] = {"control", "beat", "bulk"};
+    char path[LINK_ENDPOINT + 16];
+    for (int i = 0; i < NLINK_SOCKET; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, name[i]);
+        unlink(path);
+    }
+    rmdir(folder);
+}
+
+/* Returns true if the maker of the folder has ended. The maker holds a lock on it, which the kernel releases however
+ * a process ends. */
+static bool
+is_left(const char *folder)
+{
+    struct stat st;
+    if (lstat(folder, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid()) return false;
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    bool left = fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB);
+    if (fd >= 0) close(fd);
+    return left;
+}
+
+/* Removes the folders of killed coordinators that none of their workers removed. */
+static void
+sweep_base(const char *base)
+{
+    char path[LINK_ENDPOINT];
+    DIR *list = opendir(base);
+    for (struct dirent *e; list && (e = readdir(list)) != NULL;) {
+        if (!starts(e->d_name, "rille-")) continue;
+        if (snprintf(path, sizeof path, "%s/%s", base, e->d_name) >= (int)sizeof path) continue;
+        if (is_left(path)) remove_folder(path);
+    }
+    if (list) closedir(list);
+}
+
+/* Locks the new folder; false: another process removed it as abandoned before it was locked. */
+static bool
+lock_folder(struct link *l)
+{
+    struct stat st;
+    l->lock = open(l->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return l->lock >= 0 && !flock(l->lock, LOCK_EX) && !stat(l->folder, &st);
+}
+
+/* Makes a folder of mode 0700 that no other user can have made. */
+static int
+make_folder(struct link *l)
+{
+    const char *base[] = {getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"};
+    for (size_t i = 0; i < countof(base); i++) {
+        if (!base[i] || base[i][0] != '/' || strlen(base[i]) > FOLDER - 24) continue;
+        sweep_base(base[i]);
+        do {
+            snprintf(l->folder, sizeof l->folder, "%s/rille-XXXXXX", base[i]);
+            if (l->lock >= 0) close(l->lock);
+            l->lock = -1;
+        } while (mkdtemp(l->folder) && !lock_folder(l) && errno == ENOENT);
+        if (l->lock >= 0) return 0;
+        l->folder[0] = '\0';
+    }
+    return fail(E_IO, "no folder for sockets can be made in $XDG_RUNTIME_DIR, $TMPDIR or /tmp: %s", strerror(errno));
+}
+
+static int
+bind_end(struct link *l, enum link_socket which, const char *address)
+{
+    struct link_end *e = &l->end[which];
+    size_t n = sizeof e->endpoint;
+    snprintf(e->endpoint, sizeof e->endpoint, "%s", address);
+    TRY(open_socket(l, which));
+    if (zmq_bind(e->socket, address)) return broken(address);
+    return zmq_getsockopt(e->socket, ZMQ_LAST_ENDPOINT, e->endpoint, &n) ? broken(address) : 0;
+}
+
+static int
+bind_folder(struct link *l)
+{
+    static const char *const name[NLINK_SOCKET] = {"control", "beat", "bulk"};
+    char address[LINK_ENDPOINT];
+    TRY(make_folder(l));
+    for (int i = 0; i < NLINK_SOCKET; i++) {
+        snprintf(address, sizeof address, "ipc://%s/%s", l->folder, name[i]);
+        TRY(bind_end(l, i, address));
+    }
+    return 0;
+}
+
+/* Binds heartbeats and values to ports of their own, which WELCOME reports. */
+static int
+bind_tcp(struct link *l, const char *bind)
+{
+    char any[LINK_ENDPOINT];
+    TRY(bind_end(l, LINK_CONTROL, bind));
+    snprintf(any, sizeof any, "%.*s:*", (int)(strrchr(bind, ':') - bind), bind);
+    TRY(bind_end(l, LINK_BEAT, any));
+    return bind_end(l, LINK_BULK, any);
+}
+
+int
+link_serve(const char *bind, const struct key *key, struct link **out)
+{
+    bool local = true, stays = true;
+    char numbered[LINK_ENDPOINT];
+    *out = NULL;
+    if (bind) {
+        TRY(read_address(bind, true, &local));
+        number_host(bind, true, numbered);
+        TRY(read_address(numbered, true, &stays));
+    }
+    if (!(local && stays) && !key)
+        return fail(E_ARG,
+                    "%s can be reached from other hosts, and there is no key: make one with rille keys > FILE, and "
+                    "give --key-file FILE to the coordinator and its workers",
+                    bind);
+    struct link *l;
+    int status = new_link(key, true, &l);
+    if (!status && key) status = curve_new(l->context, &l->key, &l->curve);
+    if (!status) status = bind && starts(bind, "tcp:") ? bind_tcp(l, numbered) : bind_folder(l);
+    if (status) link_free(&l);
+    *out = l;
+    return status;
+}
+
+/* ---- the worker's end ---- */
+
+static int
+connect_end(struct link *l, enum link_socket which, const char *address)
+{
+    number_host(address, false, l->end[which].endpoint);
+    return open_socket(l, which);
+}
+
+static int
+watch(struct link *l)
+{
+    static const int linger = 0;
+    int events = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                 ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+    if (zmq_socket_monitor(l->end[LINK_CONTROL].socket, "inproc://watch", events)) return broken("monitor");
+    l->monitor = zmq_socket(l->context, ZMQ_PAIR);
+    if (!l->monitor) return broken("monitor");
+    zmq_setsockopt(l->monitor, ZMQ_LINGER, &linger, sizeof linger);
+    return zmq_connect(l->monitor, "inproc://watch") ? broken("monitor") : 0;
+}
+
+int
+link_join(const char *address, const struct key *key, struct link **out)
+{
+    bool local;
+    *out = NULL;
+    TRY(link_address(address, &local));
+    if (!local && !key) return fail(E_ARG, "%s is another host, and there is no key (--key-file FILE)", address);
+    struct link *l;
+    int status = new_link(key, false, &l);
+    if (!status) status = connect_end(l, LINK_CONTROL, address);
+    if (!status) status = watch(l);
+    if (!status && zmq_connect(l->end[LINK_CONTROL].socket, l->end[LINK_CONTROL].endpoint)) status = broken(address);
+    if (status) link_free(&l);
+    *out = l;
+    return status;
+}
+
+int
+link_join_more(struct link *l, enum link_socket which, const char *address)
+{
+    bool local;
+    TRY(link_address(address, &local));
+    if (l->end[which].socket) return 0;
+    TRY(connect_end(l, which, address));
+    return zmq_connect(l->end[which].socket, l->end[which].endpoint) ? broken(address) : 0;
+}
+
+enum link_state
+link_state(struct link *l)
+{
+    zmq_msg_t event, address;
+    while (l->monitor) {
+        zmq_msg_init(&event);
+        zmq_msg_init(&address);
+        bool got = zmq_msg_recv(&event, l->monitor, ZMQ_DONTWAIT) >= 0;
+        uint16_t what = 0;
+        if (got && zmq_msg_size(&event) >= 2) memcpy(&what, zmq_msg_data(&event), sizeof what);
+        if (got) zmq_msg_recv(&address, l->monitor, 0);
+        zmq_msg_close(&event);
+        zmq_msg_close(&address);
+        if (!got) break;
+        if (what == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
+            l->state = LINK_UP, l->nbroken = 0;
+        else if (what == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+            l->state = ++l->nbroken < REFUSALS ? l->state : LINK_DENIED;
+        else if (what != ZMQ_EVENT_DISCONNECTED)
+            l->state = LINK_DENIED;
+        else if (l->state == LINK_UP)
+            l->state = LINK_DOWN;
+        if (l->state == LINK_DENIED || l->state == LINK_DOWN) break;
+    }
+    return l->state;
+}
+
+int
+link_state_fd(const struct link *l)
+{
+    int fd = -1;
+    size_t n = sizeof fd;
+    zmq_getsockopt(l->monitor, ZMQ_FD, &fd, &n);
+    return fd;
+}
+
+/* ---- closing ---- */
+
+void
+link_sweep(const char *address)
+{
+    const char *folder = address + 6, *slash = strrchr(address, '/');
+    char path[LINK_ENDPOINT];
+    struct stat st;
+    if (!starts(address, "ipc:///") || slash <= folder || !strstr(folder, "/rille-")) return;
+    snprintf(path, sizeof path, "%.*s", (int)(slash - folder), folder);
+    if (!lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == getuid()) remove_folder(path);
+}
+
+void
+link_free(struct link **lp)
+{
+    struct link *l = *lp;
+    *lp = NULL;
+    if (!l) return;
+    /* Stop the monitor first: otherwise ZeroMQ's thread waits for ever to report the end to nobody. */
+    if (l->monitor) zmq_socket_monitor(l->end[LINK_CONTROL].socket, NULL, 0);
+    for (int i = 0; i < NLINK_SOCKET; i++) {
+        zmq_msg_close(&l->end[i].msg);
+        if (l->end[i].socket) zmq_close(l->end[i].socket);
+        free(l->end[i].peer);
+    }
+    if (l->monitor) zmq_close(l->monitor);
+    if (l->context) zmq_ctx_shutdown(l->context);
+    curve_free(&l->curve);
+    while (l->context && zmq_ctx_term(l->context) && errno == EINTR) continue;
+    if (l->folder[0]) remove_folder(l->folder);
+    if (l->lock >= 0) close(l->lock);
+    key_forget(&l->key);
+    free(l);
+}
+
+/* ---- messages ---- */
+
+const char *
+link_endpoint(const struct link *l, enum link_socket which)
+{
+    return l->end[which].endpoint;
+}
+
+int
+link_fd(const struct link *l, enum link_socket which)
+{
+    int fd = -1;
+    size_t n = sizeof fd;
+    if (l->end[which].socket) zmq_getsockopt(l->end[which].socket, ZMQ_FD, &fd, &n);
+    return fd;
+}
+
+/* Returns the number of a routing id, a new one if unknown; -1: too many peers. The search begins with the oldest
+ * peers, which send most. */
+static int
+number_of(struct link_end *e, const void *id, size_t n)
+{
+    if (n == 0 || n > ID_MOST) return -1;
+    for (int i = 0; i < e->npeer; i++)
+        if (e->peer[i].n == n && !memcmp(e->peer[i].bytes, id, n)) return i;
+    if (e->npeer == PEERS) return -1;
+    GROW(e->peer, e->npeer + 1, e->capacity);
+    struct peer_id *p = &e->peer[e->npeer];
+    p->n = (uint8_t)n;
+    p->rank = KEY_ANY;
+    memcpy(p->bytes, id, n);
+    return e->npeer++;
+}
+
+/* Receives the next message; false: none. *good: the number of frames is right, and the sender is permitted. */
+static bool
+take(struct link *l, struct link_end *e, int *peer, bool *good)
+{
+    zmq_msg_t id;
+    *peer = 0;
+    if (l->serves) {
+        zmq_msg_init(&id);
+        bool got = zmq_msg_recv(&id, e->socket, ZMQ_DONTWAIT) >= 0;
+        if (got) *peer = zmq_msg_more(&id) ? number_of(e, zmq_msg_data(&id), zmq_msg_size(&id)) : -1;
+        bool more = got && zmq_msg_more(&id);
+        zmq_msg_close(&id);
+        if (!more) {
+            *good = false;
+            return got;
+        }
+    }
+    if (zmq_msg_recv(&e->msg, e->socket, ZMQ_DONTWAIT) < 0) return false;
+    *good = *peer >= 0 && !zmq_msg_more(&e->msg);
+    while (zmq_msg_more(&e->msg))
+        if (zmq_msg_recv(&e->msg, e->socket, ZMQ_DONTWAIT) < 0) break;
+    if (*good && l->curve) *good = curve_sender(&e->msg, &e->peer[*peer].rank);
+    return true;
+}
+
+bool
+link_receive(struct link *l, enum link_socket which, int *peer, const void **bytes, size_t *n)
+{
+    struct link_end *e = &l->end[which];
+    bool good;
+    while (e->socket && take(l, e, peer, &good)) {
+        if (!good) continue;
+        *bytes = zmq_msg_data(&e->msg);
+        *n = zmq_msg_size(&e->msg);
+        return true;
+    }
+    return false;
+}
+
+bool
+link_is_of(const struct link *l, enum link_socket which, int peer, int rank)
+{
+    int key = link_rank(l, which, peer);
+    return key == KEY_ANY || key == rank;
+}
+
+int
+link_rank(const struct link *l, enum link_socket which, int peer)
+{
+    return l->end[which].peer[peer].rank;
+}
+
+int
+link_send(struct link *l, enum link_socket which, int peer, const void *bytes, size_t n)
+{
+    struct link_end *e = &l->end[which];
+    assert(n <= WIRE_MOST);
+    if (!e->socket) return fail(E_BUS, "there is no link");
+    if (l->serves) {
+        assert(peer >= 0 && peer < e->npeer);
+        const struct peer_id *p = &e->peer[peer];
+        if (zmq_send(e->socket, p->bytes, p->n, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0) return broken("send");
+    }
+    return zmq_send(e->socket, bytes, n, ZMQ_DONTWAIT) < 0 ? broken("send") : 0;
+}

@@ -1,0 +1,155 @@
+/* machine.c - identity of a host: boot id, user, pid namespace; program of a process. */
+#include "actors/cluster/wire/machine.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { END_MS = 20000 }; /* ms; the kernel takes long to free much memory, and the caller needs the process gone */
+
+static void
+add_boot(struct str *out)
+{
+    char id[64];
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, id, sizeof id) : 0;
+    if (fd >= 0) close(fd);
+    for (ssize_t i = 0; i < n && id[i] > ' '; i++) str_addn(out, &id[i], 1);
+}
+
+void
+machine_text(const char *host, struct str *out)
+{
+    struct stat st;
+    add_boot(out);
+    str_addf(out, " %ld", (long)geteuid());
+    if (!stat("/proc/self/ns/pid", &st)) str_addf(out, " %lu", (unsigned long)st.st_ino);
+    if (host) str_addf(out, " %s", host);
+}
+
+static const char APART[] = " apart ";
+
+void
+machine_apart(struct str *out)
+{
+    str_addf(out, "%s%ld", APART, (long)getpid());
+}
+
+static size_t
+host_part(const char *text, size_t n)
+{
+    const char *apart = memmem(text, n, APART, sizeof APART - 1);
+    return apart ? (size_t)(apart - text) : n;
+}
+
+bool
+machine_is_same(const char *a, size_t n, const char *b)
+{
+    size_t of_a = host_part(a, n), of_b = host_part(b, strlen(b));
+    return of_a == of_b && !memcmp(a, b, of_a);
+}
+
+void
+machine_host(const char *host, char out[64])
+{
+    if (host)
+        snprintf(out, 64, "%s", host);
+    else if (gethostname(out, 64))
+        snprintf(out, 64, "unknown");
+    out[63] = '\0';
+}
+
+static bool
+print_number(const struct sockaddr *a, socklen_t n, char out[MACHINE_ADDRESS])
+{
+    char number[MACHINE_ADDRESS - 2];
+    if (getnameinfo(a, n, number, sizeof number, NULL, 0, NI_NUMERICHOST)) return false;
+    snprintf(out, MACHINE_ADDRESS, a->sa_family == AF_INET6 ? "[%s]" : "%s", number);
+    return true;
+}
+
+/* Looks up a host, IPv4 first; NULL: unknown. Brackets around IPv6 are removed. The caller frees the result. */
+static struct addrinfo *
+find_host(const char *host, size_t n)
+{
+    static const int family[] = {AF_INET, AF_INET6};
+    struct addrinfo *found = NULL;
+    char name[256];
+    if (n >= 2 && host[0] == '[' && host[n - 1] == ']') host++, n -= 2;
+    if (n >= sizeof name) return NULL;
+    snprintf(name, sizeof name, "%.*s", (int)n, host);
+    for (size_t i = 0; i < countof(family) && !found; i++) {
+        struct addrinfo want = {.ai_family = family[i], .ai_socktype = SOCK_DGRAM};
+        if (getaddrinfo(name, "1", &want, &found)) found = NULL;
+    }
+    return found;
+}
+
+bool
+machine_number(const char *host, size_t n, char out[MACHINE_ADDRESS])
+{
+    struct addrinfo *found = find_host(host, n);
+    bool good = found && print_number(found->ai_addr, found->ai_addrlen, out);
+    if (found) freeaddrinfo(found);
+    return good;
+}
+
+/* Writes the local address of the route to `to`. Connecting a datagram socket selects a route and sends nothing. */
+static bool
+own_end(const struct addrinfo *to, char out[MACHINE_ADDRESS])
+{
+    struct sockaddr_storage own;
+    socklen_t n = sizeof own;
+    int fd = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool good = fd >= 0 && !connect(fd, to->ai_addr, to->ai_addrlen) && !getsockname(fd, (struct sockaddr *)&own, &n) &&
+                print_number((struct sockaddr *)&own, n, out);
+    if (fd >= 0) close(fd);
+    return good;
+}
+
+bool
+machine_address(const char *to, char out[MACHINE_ADDRESS])
+{
+    const char *host = strncmp(to, "tcp://", 6) ? NULL : to + 6, *colon = host ? strrchr(host, ':') : NULL;
+    struct addrinfo *found = colon ? find_host(host, (size_t)(colon - host)) : NULL;
+    bool good = found && own_end(found, out);
+    if (found) freeaddrinfo(found);
+    if (!good) snprintf(out, MACHINE_ADDRESS, "127.0.0.1");
+    return good;
+}
+
+bool
+machine_is_loopback(const char *host, size_t n)
+{
+    return (n == 9 && !memcmp(host, "localhost", 9)) || (n > 4 && !memcmp(host, "127.", 4)) ||
+           (n == 5 && !memcmp(host, "[::1]", 5));
+}
+
+bool
+machine_runs_us(int pid)
+{
+    char path[64];
+    struct stat us, it, owner;
+    if (pid <= 1 || pid == (int)getpid()) return false;
+    snprintf(path, sizeof path, "/proc/%d", pid);
+    if (stat(path, &owner) || owner.st_uid != geteuid()) return false;
+    snprintf(path, sizeof path, "/proc/%d/exe", pid);
+    if (stat(path, &it) || stat("/proc/self/exe", &us)) return false;
+    return it.st_dev == us.st_dev && it.st_ino == us.st_ino;
+}
+
+void
+machine_end(int pid)
+{
+    struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+    if (end.fd < 0) return;
+    if (machine_runs_us(pid) && !syscall(SYS_pidfd_send_signal, end.fd, SIGKILL, NULL, 0)) poll(&end, 1, END_MS);
+    close(end.fd);
+}

@@ -1,0 +1,28 @@
+/* position.h - positions of bytes in a memory, as processes exchange them: an offset in the memory that the host's
+ * processes share, or, with a bank number above it, an offset in the bank of one device.
+ *
+ * Each device whose bytes host code does not read (device.h) has a bank. Its memory belongs to one worker, which
+ * allocates bytes of a bank from the device's kind when the controller requests them (device_heap.h). Values; any
+ * thread. */
+#ifndef RILLE_CLUSTER_POSITION_H
+#define RILLE_CLUSTER_POSITION_H
+
+#include "actors/cluster/wire/devices.h"
+#include "actors/plan/model/program.h"
+
+enum { BANK_SHIFT = 44 }; /* of the bank number in a position; offset in the bits below */
+static const uint64_t BANK_BYTES = (uint64_t)1 << 38;
+static const uint64_t POSITION_NONE = UINT64_MAX; /* no bytes */
+
+/* Returns true if devices of the kind have banks. */
+bool bank_wanted(int kind);
+/* Returns the number of banks of a memory. Banks count from 1, in the order of the memory's device ranges. */
+int32_t banks_of(const struct plan_map *map, int32_t memory);
+/* Returns the bank of a device of that memory; 0: none. */
+int32_t bank_of(const struct plan_map *map, int32_t memory, int kind, int32_t device);
+/* Finds the device of a bank; false: no such bank. */
+bool bank_device(const struct plan_map *map, int32_t memory, int32_t bank, int *kind, int32_t *device);
+/* Returns true if a device of these counts has a bank, so that the memory cannot be shared with another process. */
+bool banks_wanted(const struct device_counts *d);
+
+#endif

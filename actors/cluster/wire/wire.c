@@ -1,0 +1,241 @@
+/* wire.c - encodes and decodes packets, driven by the table of fields. */
+#include "actors/cluster/wire/wire.h"
+
+#include "runtime/base/error.h"
+
+#include <string.h>
+
+/* ---- spans ---- */
+
+struct span
+span_text(const char *text)
+{
+    size_t n = text ? strlen(text) : 0;
+    return (struct span){(const unsigned char *)text, (uint32_t)MIN(n, (size_t)WIRE_TEXT)};
+}
+
+bool
+span_is(struct span a, struct span b)
+{
+    return a.n == b.n && (a.n == 0 || !memcmp(a.bytes, b.bytes, a.n));
+}
+
+void
+span_print(struct span s, struct str *out)
+{
+    for (uint32_t i = 0, n; i < s.n; i += n) {
+        for (n = 0; i + n < s.n && s.bytes[i + n] >= ' ' && s.bytes[i + n] <= '~';) n++;
+        str_addn(out, s.bytes + i, n);
+        if (n == 0) str_addf(out, "\\x%02x", s.bytes[i + n++]);
+    }
+}
+
+/* ---- the table ---- */
+
+enum field_kind { F_U32, F_I32, F_U64, F_TEXT, F_B16, F_BYTES, F_U32S, F_I32S, F_U64S, NFIELD_KIND };
+
+/* Sizes by field kind. A number has `size` bytes. A span is preceded by its length, and holds whole units, at most
+ * `most` bytes. */
+static const struct {
+    uint8_t size, unit;
+    uint32_t most;
+} kinds[NFIELD_KIND] = {
+    [F_U32] = {4, 0, 0},           [F_I32] = {4, 0, 0},           [F_U64] = {8, 0, 0},
+    [F_TEXT] = {0, 1, WIRE_TEXT},  [F_B16] = {0, 16, 16},         [F_BYTES] = {0, 1, WIRE_PIECE},
+    [F_U32S] = {0, 4, WIRE_PIECE}, [F_I32S] = {0, 4, WIRE_PIECE}, [F_U64S] = {0, 8, WIRE_PIECE},
+};
+
+struct field {
+    uint8_t packet, kind;
+    uint16_t at; /* offset in struct packet */
+    const char *name;
+};
+static const struct field fields[] = {
+#define PACKET(NAME, name)
+#define FIELD(NAME, kind, field) {PACKET_##NAME, F_##kind, offsetof(struct packet, field), #field},
+#include "actors/cluster/wire/wire.def"
+#undef FIELD
+};
+static const char *const names[NPACKET] = {
+#undef PACKET
+#define PACKET(NAME, name) [PACKET_##NAME] = #NAME,
+#define FIELD(NAME, kind, field)
+#include "actors/cluster/wire/wire.def"
+#undef PACKET
+#undef FIELD
+};
+
+const char *
+packet_name(int kind)
+{
+    return kind > PACKET_NONE && kind < NPACKET ? names[kind] : "?";
+}
+
+/* ---- numbers ---- */
+
+static void
+put(struct str *out, uint64_t v, int size)
+{
+    unsigned char b[8];
+    for (int i = 0; i < size; i++) b[i] = (unsigned char)(v >> 8 * i);
+    str_addn(out, b, (size_t)size);
+}
+
+static uint64_t
+get(const unsigned char *p, int size)
+{
+    uint64_t v = 0;
+    for (int i = 0; i < size; i++) v |= (uint64_t)p[i] << 8 * i;
+    return v;
+}
+
+/* ---- writing ---- */
+
+static void
+write_field(const struct field *f, const struct packet *p, struct str *out)
+{
+    const char *at = (const char *)p + f->at;
+    int size = kinds[f->kind].size;
+    if (size == 4) {
+        uint32_t v;
+        memcpy(&v, at, 4);
+        put(out, v, 4);
+    } else if (size == 8) {
+        uint64_t v;
+        memcpy(&v, at, 8);
+        put(out, v, 8);
+    } else {
+        struct span s;
+        memcpy(&s, at, sizeof s);
+        assert(s.n <= kinds[f->kind].most && s.n % kinds[f->kind].unit == 0);
+        put(out, s.n, 4);
+        str_addn(out, s.bytes, s.n);
+    }
+}
+
+void
+packet_write(const struct packet *p, struct str *out)
+{
+    size_t begin = out->len;
+    assert(p->kind > PACKET_NONE && p->kind < NPACKET);
+    put(out, WIRE_MAGIC, 2);
+    put(out, WIRE_VERSION, 2);
+    put(out, p->kind, 4);
+    put(out, p->epoch, 4);
+    put(out, p->seq, 4);
+    put(out, 0, 8); /* length of the body, set below */
+    for (size_t i = 0; i < countof(fields); i++)
+        if (fields[i].packet == p->kind) write_field(&fields[i], p, out);
+    uint64_t body = out->len - begin - WIRE_HEAD;
+    assert(body + WIRE_HEAD <= WIRE_MOST);
+    for (int i = 0; i < 8; i++) out->text[begin + 16 + (size_t)i] = (char)(unsigned char)(body >> 8 * i);
+}
+
+/* ---- reading ---- */
+
+struct reader {
+    const unsigned char *at;
+    size_t left;
+};
+
+static int
+read_span(const struct field *f, struct reader *r, struct span *s)
+{
+    if (r->left < 4) return fail(E_BUS, "packet %s: it ends in %s", names[f->packet], f->name);
+    uint32_t n = (uint32_t)get(r->at, 4);
+    if (n > kinds[f->kind].most || n % kinds[f->kind].unit)
+        return fail(E_BUS, "packet %s: %s of %u bytes", names[f->packet], f->name, n);
+    if (n > r->left - 4) return fail(E_BUS, "packet %s: it ends in %s", names[f->packet], f->name);
+    *s = (struct span){r->at + 4, n};
+    r->at += 4 + n;
+    r->left -= 4 + n;
+    return 0;
+}
+
+static int
+read_field(const struct field *f, struct reader *r, struct packet *p)
+{
+    char *at = (char *)p + f->at;
+    size_t size = kinds[f->kind].size;
+    if (!size) return read_span(f, r, (struct span *)(void *)at);
+    if (r->left < size) return fail(E_BUS, "packet %s: it ends in %s", names[f->packet], f->name);
+    uint64_t v = get(r->at, (int)size);
+    uint32_t low = (uint32_t)v;
+    memcpy(at, size == 8 ? (void *)&v : (void *)&low, size);
+    r->at += size;
+    r->left -= size;
+    return 0;
+}
+
+static int
+read_head(const unsigned char *b, size_t n, struct packet *p)
+{
+    if (n < WIRE_HEAD) return fail(E_BUS, "packet of %zu bytes: its head has %d", n, WIRE_HEAD);
+    if (get(b, 2) != WIRE_MAGIC) return fail(E_BUS, "packet: it is none of Rille's");
+    if (get(b + 2, 2) != WIRE_VERSION)
+        return fail(E_BUS, "packet of protocol %d; this version of rille speaks protocol %d", (int)get(b + 2, 2),
+                    WIRE_VERSION);
+    uint32_t kind = (uint32_t)get(b + 4, 4);
+    if (kind == PACKET_NONE || kind >= NPACKET) return fail(E_BUS, "packet of kind %u, which there is not", kind);
+    if (get(b + 16, 8) != n - WIRE_HEAD)
+        return fail(E_BUS, "packet %s: it says %llu bytes and has %zu", names[kind], (unsigned long long)get(b + 16, 8),
+                    n - WIRE_HEAD);
+    p->kind = (uint8_t)kind;
+    p->epoch = (uint32_t)get(b + 8, 4);
+    p->seq = (uint32_t)get(b + 12, 4);
+    return 0;
+}
+
+int
+packet_protocol(const void *bytes, size_t n)
+{
+    const unsigned char *b = bytes;
+    return n >= WIRE_HEAD && get(b, 2) == WIRE_MAGIC ? (int)get(b + 2, 2) : 0;
+}
+
+int
+packet_read(const void *bytes, size_t n, struct packet *out)
+{
+    *out = (struct packet){0};
+    TRY(read_head(bytes, n, out));
+    struct reader r = {(const unsigned char *)bytes + WIRE_HEAD, n - WIRE_HEAD};
+    for (size_t i = 0; i < countof(fields); i++)
+        if (fields[i].packet == out->kind) TRY(read_field(&fields[i], &r, out));
+    return r.left ? fail(E_BUS, "packet %s: %zu bytes behind its end", names[out->kind], r.left) : 0;
+}
+
+/* ---- for people ---- */
+
+static void
+print_field(const struct field *f, const struct packet *p, struct str *out)
+{
+    const char *at = (const char *)p + f->at;
+    struct span s;
+    uint64_t v64;
+    uint32_t v32;
+    if (kinds[f->kind].size == 8) {
+        memcpy(&v64, at, 8);
+        str_addf(out, " %s=%llu", f->name, (unsigned long long)v64);
+        return;
+    }
+    if (kinds[f->kind].size == 4) {
+        memcpy(&v32, at, 4);
+        str_addf(out, f->kind == F_I32 ? " %s=%d" : " %s=%u", f->name, v32);
+        return;
+    }
+    memcpy(&s, at, sizeof s);
+    if (s.n == 0) return;
+    str_addf(out, " %s=", f->name);
+    if (f->kind == F_TEXT)
+        span_print(s, out);
+    else
+        str_addf(out, "(%u bytes)", s.n);
+}
+
+void
+packet_print(const struct packet *p, struct str *out)
+{
+    str_addf(out, "%s %u.%u", packet_name(p->kind), p->epoch, p->seq);
+    for (size_t i = 0; i < countof(fields); i++)
+        if (fields[i].packet == p->kind) print_field(&fields[i], p, out);
+}

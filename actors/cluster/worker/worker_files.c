@@ -1,0 +1,234 @@
+/* worker_files.c - a worker writes bytes of its host's memory to files, and reads them back.
+ *
+ * Files are handled in order on a thread of their own, while runs and heartbeats continue. Bytes pass through a
+ * private block; the lock is held only while bytes are copied between block and memory. The folders of files were
+ * allow-listed at the start of the process (runtime/file/root.h). Copying stops when the epoch ends or the order is
+ * cancelled. */
+#include "actors/cluster/worker/worker_inner.h"
+
+#include "runtime/base/error.h"
+#include "runtime/file/root.h"
+#include "runtime/file/save.h"
+#include "runtime/file/shards.h"
+#include "runtime/base/thread.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct transfer { /* copies between a file and memory, by blocks */
+    struct server *s;
+    const struct order *order;
+    uint32_t made; /* epoch in which the memory was made */
+    char *block;   /* SOURCE_BLOCK bytes */
+    size_t n;      /* bytes in the block */
+    struct saving out;
+    struct str digests;
+};
+
+/* Checks that the file is still wanted. E_LOST, E_CANCEL. With the lock. */
+static int
+check_wanted(const struct transfer *t)
+{
+    const struct server *s = t->s;
+    bool over = s->leaving || (int32_t)(s->over - t->order->work.epoch) >= 0 || s->segment_made != t->made;
+    if (over) return fail(E_LOST, "the workers of this time are no more together");
+    return t->order->cancelled ? fail(E_CANCEL, "interrupted") : 0;
+}
+
+/* Copies n bytes from memory, or (in) to memory. */
+static int
+copy_bytes(struct transfer *t, uint64_t at, char *bytes, size_t n, bool in)
+{
+    struct server *s = t->s;
+    struct spot spot;
+    pthread_mutex_lock(&s->lock);
+    int status = check_wanted(t);
+    if (!status) status = server_find(s, at, n, &spot);
+    if (!status) status = spot.kind->copy(in ? spot.data : bytes, in ? bytes : spot.data, n);
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+static uint64_t
+number(struct span s, uint32_t i)
+{
+    uint64_t v;
+    memcpy(&v, s.bytes + 8 * i, 8);
+    return v;
+}
+
+/* ---- writing ---- */
+
+static int
+write_block(struct transfer *t)
+{
+    uint64_t digest = source_digest(t->block, t->n);
+    if (!t->n) return 0;
+    str_addn(&t->digests, &digest, sizeof digest);
+    TRY(saving_write(&t->out, t->block, (int64_t)t->n));
+    t->n = 0;
+    return 0;
+}
+
+static int
+write_places(struct transfer *t, struct span places)
+{
+    if (places.n % 16) return fail(E_BUS, "SAVE: %u bytes of places", places.n);
+    for (uint32_t i = 0; i < places.n / 8; i += 2) {
+        uint64_t at = number(places, i), left = number(places, i + 1);
+        while (left) {
+            size_t n = (size_t)MIN(left, (uint64_t)SOURCE_BLOCK - t->n);
+            TRY(copy_bytes(t, at, t->block + t->n, n, false));
+            at += n;
+            left -= n;
+            t->n += n;
+            if (t->n == SOURCE_BLOCK) TRY(write_block(t));
+        }
+    }
+    return write_block(t);
+}
+
+/* Writes the complete file to disk; after a failure no file remains. */
+static int
+save_file(struct transfer *t, const char *path)
+{
+    struct rooted file;
+    TRY(rooted_create(&t->s->roots, path, &file));
+    t->out = (struct saving){.path = path, .fd = file.fd};
+    file.fd = -1;
+    int status = write_places(t, t->order->packet.places);
+    if (!status) status = saving_flush(&t->out);
+    saving_drop(&t->out);
+    if (!status && fsync(file.folder) && errno != EINVAL) status = fail(E_IO, "%s: %s", path, strerror(errno));
+    if (status) unlinkat(file.folder, file.name, 0);
+    rooted_close(&file);
+    return status;
+}
+
+/* ---- reading ---- */
+
+/* Checks a received copy; copy_bytes() checks positions in memory. */
+static bool
+is_copy(const struct shard_copy *c, const struct source *from)
+{
+    int64_t last, least = c->nrow > 1 ? c->bytes : 0; /* rows must not overlap, which bounds their number */
+    return c->from >= 0 && c->to >= 0 && c->bytes > 0 && c->nrow > 0 && c->from_stride >= least &&
+           c->to_stride >= least && !__builtin_mul_overflow(c->nrow - 1, c->from_stride, &last) &&
+           c->bytes <= from->size && last <= from->size - c->bytes && c->from <= from->size - c->bytes - last &&
+           !__builtin_mul_overflow(c->nrow - 1, c->to_stride, &last) && c->to <= INT64_MAX - last;
+}
+
+/* Copies rows block by block, so that each block is read once. */
+static int
+load_rows(struct transfer *t, const struct source *from, const struct shard_copy *c)
+{
+    for (int64_t row = 0; row < c->nrow; row++)
+        for (int64_t done = 0; done < c->bytes;) {
+            int64_t at = c->from + row * c->from_stride + done;
+            int64_t n = MIN(c->bytes - done, SOURCE_BLOCK - at % SOURCE_BLOCK);
+            TRY(source_read(from, at, t->block, n));
+            TRY(copy_bytes(t, (uint64_t)(c->to + row * c->to_stride + done), t->block, (size_t)n, true));
+            done += n;
+        }
+    return 0;
+}
+
+static int
+load_copies(struct transfer *t, struct source *from)
+{
+    const struct packet *p = &t->order->packet;
+    struct shard_copy c;
+    uint64_t blocks = (uint64_t)source_blocks(from->size);
+    if (p->places.n % sizeof c || p->offset > blocks || p->digests.n / 8 > blocks - p->offset)
+        return fail(E_BUS, "LOAD: what it asks for is not in the file");
+    source_expect(from, (int64_t)p->offset, p->digests.n / 8, (const void *)p->digests.bytes);
+    for (uint32_t i = 0; i < p->places.n; i += sizeof c) {
+        memcpy(&c, p->places.bytes + i, sizeof c);
+        if (!is_copy(&c, from)) return fail(E_IO, "%s: damaged: it ends before what is wanted of it", from->name);
+        TRY(load_rows(t, from, &c));
+    }
+    return 0;
+}
+
+static int
+load_file(struct transfer *t, const char *path)
+{
+    struct rooted file;
+    struct source *from;
+    TRY(rooted_open(&t->s->roots, path, &file));
+    int fd = file.fd;
+    file.fd = -1;
+    rooted_close(&file);
+    TRY(source_take(path, fd, &from));
+    int status = load_copies(t, from);
+    source_close(&from);
+    return status;
+}
+
+/* ---- the thread ---- */
+
+void
+server_serve_file(struct server *s, const struct order *o)
+{
+    const struct packet *p = &o->packet;
+    struct transfer t = {.s = s, .order = o, .block = must_alloc(SOURCE_BLOCK), .out = {.fd = -1}};
+    char *path = must_alloc(p->text.n + 1);
+    memcpy(path, p->text.bytes, p->text.n);
+    pthread_mutex_lock(&s->lock);
+    t.made = s->segment_made;
+    pthread_mutex_unlock(&s->lock);
+    int status = p->kind == PACKET_SAVE ? save_file(&t, path) : load_file(&t, path);
+    pthread_mutex_lock(&s->lock);
+    member_filed(s->member, o->work.epoch, p->count, status, status ? err_text() : "", &t.digests);
+    pthread_mutex_unlock(&s->lock);
+    str_free(&t.digests);
+    free(t.block);
+    free(path);
+}
+
+static void *
+files_thread(void *arg)
+{
+    struct server *s = arg;
+    pthread_mutex_lock(&s->lock);
+    while (!s->quit) {
+        s->file = server_take(&s->files);
+        if (!s->file) {
+            pthread_cond_wait(&s->filed, &s->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&s->lock);
+        server_serve_file(s, s->file);
+        pthread_mutex_lock(&s->lock);
+        order_free(s->file);
+        s->file = NULL;
+        server_take_control(s); /* a send may consume the readiness event of arrivals */
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+void
+server_file(struct server *s)
+{
+    if (!s->has_files) s->has_files = !thread_start(&s->files_thread, files_thread, s);
+    pthread_cond_signal(&s->filed);
+}
+
+void
+server_cancel_file(struct server *s, uint64_t count)
+{
+    if (s->file && s->file->packet.count == count) s->file->cancelled = true;
+    for (struct order *o = s->files.first; o; o = o->next)
+        if (o->packet.count == count) o->cancelled = true;
+}
+
+void
+server_close_files(struct server *s)
+{
+    pthread_cond_signal(&s->filed);
+    if (s->has_files) pthread_join(s->files_thread, NULL);
+    for (struct order *o; (o = server_take(&s->files)) != NULL;) order_free(o);
+}

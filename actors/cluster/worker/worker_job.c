@@ -1,0 +1,320 @@
+/* worker_job.c - compiles programs to plans, and connects the plans to those of other hosts. */
+#include "actors/cluster/worker/worker_inner.h"
+
+#include "actors/cluster/wire/plan_digest.h"
+#include "actors/plan/outline/comm_ranks.h"
+#include "runtime/base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLANS = 1 << 16 };
+
+/* ---- programs ---- */
+
+void
+job_free(struct job *j)
+{
+    carrying_free(&j->carrying);
+    actors_free(&j->actors);
+    plan_free(&j->plan);
+    arena_fini(&j->arena);
+    arena_fini(&j->of_rows);
+    free(j);
+}
+
+static struct job **
+job_find(struct server *s, uint64_t id)
+{
+    for (int i = 0; i < s->njob; i++)
+        if (s->job[i]->id == id) return &s->job[i];
+    return NULL;
+}
+
+struct job *
+server_job(struct server *s, uint64_t id)
+{
+    struct job **j = job_find(s, id);
+    return j ? *j : NULL;
+}
+
+void
+server_forget(struct server *s, const struct order *o)
+{
+    struct job **j = job_find(s, o->work.program);
+    if (!j) return;
+    job_free(*j);
+    *j = s->job[--s->njob];
+}
+
+/* Stores schedule rows. Without valid rows, acts run in order of readiness. */
+void
+server_rows(struct server *s, const struct order *o)
+{
+    struct job *j = server_job(s, o->work.program);
+    if (!j || !j->plan) return;
+    j->run.rows = NULL;
+    arena_reset(&j->of_rows);
+    if (play_rows_read(j->plan, o->work.bytes, o->work.n, &j->of_rows, &j->rows))
+        err_clear();
+    else
+        j->run.rows = &j->rows;
+}
+
+/* Checks that the plan's list of collectives fits a packet. */
+static int
+check_seats(const struct plan *p)
+{
+    struct str seats = {0};
+    seats_write(p, &seats);
+    bool fits = seats.len <= WIRE_PIECE;
+    str_free(&seats);
+    return fits ? 0 : fail(E_PLAN, "a program has more collectives by a library than its workers can compare");
+}
+
+static int
+make_plan(struct server *s, const struct order *o, struct plan **out)
+{
+    struct program *g;
+    if (program_name(o->work.bytes, o->work.n) != o->work.program)
+        return fail(E_BUS, "a program came that has not the name that was said");
+    TRY(program_read(o->work.bytes, o->work.n, s->atlas, &g));
+    g->map = &s->map;
+    TRY(plan_compile(g, s->atlas, out));
+    int status = check_seats(*out);
+    if (status) plan_free(out);
+    return status;
+}
+
+static struct job *
+new_job(struct server *s, uint64_t id, struct plan *p)
+{
+    struct job *j = must_alloc(sizeof *j);
+    *j = (struct job){.id = id, .plan = p};
+    GROW(s->job, s->njob + 1, s->job_capacity);
+    s->job[s->njob++] = j;
+    if (!p) return j;
+    j->actors = actors_new(p);
+    j->far = ARENA_ARRAY(&j->arena, struct channel_far, p->nchannel + 1);
+    j->listed = ARENA_ARRAY(&j->arena, bool, s->nmemory);
+    j->run = run_of(&j->arena, p, j->actors);
+    j->run.far = j->far;
+    return j;
+}
+
+/* Reports to the coordinator what was compiled, or why it failed. */
+static void
+tell_have(struct server *s, struct job *j, int status)
+{
+    unsigned char digest[CLUSTER_ID];
+    struct have h = {.program = j->id, .status = status, .text = status ? err_text() : ""};
+    const struct plan *p = status ? NULL : j->plan;
+    uint64_t *arena = p ? must_alloc(sizeof *arena * (size_t)(2 * p->ndevice + 1)) : NULL;
+    unsigned char *replaces = p ? must_alloc((size_t)p->program->nroot + 1) : NULL;
+    for (int32_t d = 0; p && d < p->ndevice; d++) {
+        arena[h.narena++] = device_number(p->device[d].kind, p->device[d].rank);
+        arena[h.narena++] = (uint64_t)run_room(p, d);
+    }
+    struct str seats = {0};
+    if (p) seats_write(p, &seats);
+    h.seats = str_text(&seats);
+    h.nseat = seats.len;
+    for (int32_t k = 0; p && k < p->program->nroot; k++) replaces[h.nreplace++] = (unsigned char)root_fate(p, k);
+    if (p) {
+        plan_digest(p, digest);
+        h.digest = digest;
+        h.outline = p->digest;
+    }
+    h.arenas = arena;
+    h.replaces = replaces;
+    j->had = true;
+    pthread_mutex_lock(&s->lock);
+    member_have(s->member, s->epoch, &h);
+    pthread_mutex_unlock(&s->lock);
+    free(arena);
+    free(replaces);
+    str_free(&seats);
+}
+
+/* ---- connecting partitions ---- */
+
+/* Returns the i-th worker of a memory, by rank; i < 0: the number of workers. */
+static int
+workers_of(const struct server *s, int memory, int i)
+{
+    int n = 0, last = -1;
+    for (int r = 0; r < s->world; r++)
+        for (int k = 0; k < s->nall; k++) {
+            if ((int)s->slot[k].memory != memory || (int)s->slot[k].owner != r) continue;
+            last = r;
+            if (n++ == i) return r;
+            break;
+        }
+    return i < 0 ? n : last;
+}
+
+/* Returns the worker of a memory to ask for its list; requests of this memory's workers are spread over that memory. */
+static int
+partner(const struct server *s, int memory)
+{
+    int own = 0;
+    while (workers_of(s, s->map.memory, own) != member_rank(s->member)) own++;
+    return workers_of(s, memory, own % workers_of(s, memory, -1));
+}
+
+static int
+memory_of(const struct server *s, int rank)
+{
+    for (int i = 0; i < s->nall; i++)
+        if ((int)s->slot[i].owner == rank) return (int)s->slot[i].memory;
+    return -1;
+}
+
+/* ---- meeting ---- */
+
+void
+server_met(struct server *s, const char *ports)
+{
+    while (*ports) {
+        int memory = memory_of(s, atoi(ports));
+        if (memory >= 0) s->met[memory] = MEET_DONE;
+        ports += strcspn(ports, "\n");
+        ports += *ports == '\n';
+    }
+}
+
+/* Returns true if the ports of a memory's workers are known; else requests them. */
+static bool
+meet(struct server *s, int memory)
+{
+    if (s->met[memory] == MEET_NOT) {
+        s->met[memory] = MEET_ASKED;
+        pthread_mutex_lock(&s->lock);
+        member_meet(s->member, s->epoch, (uint32_t)memory);
+        pthread_mutex_unlock(&s->lock);
+    }
+    return s->met[memory] == MEET_DONE;
+}
+
+static bool
+meet_all(struct server *s, const struct job *j)
+{
+    bool all = true;
+    for (int32_t i = 0; i < j->actors->npeer; i++)
+        if (!meet(s, j->plan->channel[j->actors->peer[i]].peer)) all = false;
+    return all;
+}
+
+/* Requests the lists of channels, once all ports are known. */
+static void
+ask_for_lists(struct server *s, struct job *j)
+{
+    const struct actors *a = j->actors;
+    j->waits = !meet_all(s, j);
+    if (j->waits) return;
+    memset(j->listed, true, sizeof *j->listed * (size_t)s->nmemory);
+    j->nwanted = a->npeer;
+    for (int32_t i = 0; i < a->npeer; i++) {
+        int memory = j->plan->channel[a->peer[i]].peer;
+        j->listed[memory] = false;
+        carrier_ask(s->carrier, partner(s, memory), j->id);
+    }
+}
+
+int
+server_find_ends(struct server *s, struct job *j)
+{
+    for (int32_t c = 0; c < j->plan->nchannel; c++) {
+        int64_t addr = server_address(s, j->plan->channel[c].peer, j->far[c].thread);
+        if (addr < 0) return fail(E_PLAN, "channels: another memory has no thread %d", (int)j->far[c].thread);
+        j->far[c].addr = (uint32_t)addr;
+    }
+    carrying_free(&j->carrying);
+    if (j->plan->nchannel) j->carrying = carrying_new(s->carrier, j->plan, j->far);
+    j->run.transport = j->carrying ? carrying_transport(j->carrying) : NULL;
+    j->epoch = s->epoch;
+    return 0;
+}
+
+/* Sends this worker's list of channels. The list of a failed program is empty, which matches no other list. */
+static void
+answer(struct server *s, const struct job *j, int rank)
+{
+    struct str list = {0};
+    if (j->plan) channels_write(j->plan, memory_of(s, rank), &list);
+    carrier_list(s->carrier, rank, j->id, str_text(&list), list.len);
+    str_free(&list);
+}
+
+void
+server_asked(struct server *s, const struct order *o)
+{
+    struct job **j = job_find(s, o->work.program);
+    int memory = memory_of(s, o->work.from);
+    if (o->work.epoch != s->epoch || memory < 0) return;
+    bool met = meet(s, memory);
+    if (!o->work.program) return;
+    if (met && j) {
+        answer(s, *j, o->work.from);
+        return;
+    }
+    GROW(s->asker, s->nasker + 1, s->asker_capacity);
+    s->asker[s->nasker++] = (struct asker){o->work.from, o->work.program};
+}
+
+static void
+answer_askers(struct server *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->nasker; i++) {
+        struct job **j = job_find(s, s->asker[i].program);
+        if (j && meet(s, memory_of(s, s->asker[i].rank)))
+            answer(s, *j, s->asker[i].rank);
+        else
+            s->asker[n++] = s->asker[i];
+    }
+    s->nasker = n;
+}
+
+void
+server_ports(struct server *s, const struct order *o)
+{
+    struct str ports = {0};
+    if (o->work.epoch != s->epoch || !s->carrier) return;
+    str_addn(&ports, o->packet.ports.bytes, o->packet.ports.n);
+    carrier_meet(s->carrier, str_text(&ports));
+    server_met(s, str_text(&ports));
+    for (int i = 0; i < s->njob; i++)
+        if (s->job[i]->waits) ask_for_lists(s, s->job[i]);
+    answer_askers(s);
+    server_bring_again(s);
+    str_free(&ports);
+}
+
+void
+server_listed(struct server *s, const struct order *o)
+{
+    struct job **found = job_find(s, o->work.program), *j = found ? *found : NULL;
+    int memory = memory_of(s, o->work.from);
+    if (!j || j->had || o->work.epoch != s->epoch || memory < 0 || j->listed[memory]) return;
+    int status = channels_match(j->plan, memory, o->work.bytes, o->work.n, j->far);
+    j->listed[memory] = true;
+    if (!status && --j->nwanted > 0) return;
+    if (!status) status = server_find_ends(s, j);
+    tell_have(s, j, status);
+}
+
+void
+server_program(struct server *s, const struct order *o)
+{
+    struct plan *p = NULL;
+    server_forget(s, o);
+    int status = s->njob < PLANS ? make_plan(s, o, &p) : fail(E_MEMORY, "a worker keeps at most %d plans", PLANS);
+    struct job *j = new_job(s, o->work.program, status ? NULL : p);
+    if (s->carrier) answer_askers(s);
+    if (!status && j->actors->npeer && !s->carrier) status = fail(E_PLAN, "a program crosses hosts, and there is one");
+    if (!status && j->actors->npeer)
+        ask_for_lists(s, j);
+    else
+        tell_have(s, j, status);
+}

@@ -1,0 +1,180 @@
+/* worker_run.c - a run: binds addresses, runs the engine, reports the outcome. */
+#include "actors/cluster/wire/position.h"
+#include "actors/cluster/worker/worker_inner.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Sets *out to the address of place i, which must hold the bytes; NULL: an empty place. */
+static int
+address(const struct server *s, struct span places, size_t i, int64_t bytes, void **out)
+{
+    struct spot spot;
+    uint64_t at;
+    memcpy(&at, places.bytes + 8 * i, 8);
+    *out = NULL;
+    if (at == POSITION_NONE && bytes == 0) return 0;
+    if (bytes < 0 || at % 64) return fail(E_BUS, "START: place %zu is none", i);
+    int status = server_find(s, at, (size_t)bytes, &spot);
+    if (status) err_note("START: place %zu", i);
+    *out = status ? NULL : spot.data;
+    return status;
+}
+
+/* With the lock. */
+static int
+bind(const struct server *s, struct job *j, const struct packet *p)
+{
+    const struct plan *plan = j->plan;
+    size_t want = (size_t)plan->nleaf_part + (size_t)plan->nroot_part + (size_t)plan->ndevice, k = 0;
+    size_t numbers = (size_t)plan->program->nnumber;
+    if (p->places.n != 8 * want || p->numbers.n != 8 * numbers)
+        return fail(E_BUS, "START: %u places and %u numbers; the program has %zu and %zu", p->places.n / 8,
+                    p->numbers.n / 8, want, numbers);
+    for (int32_t i = 0; i < plan->nleaf_part; i++)
+        TRY(address(s, p->places, k++, plan->leaf_part[i].bytes, &j->run.leaf[i]));
+    for (int32_t i = 0; i < plan->nroot_part; i++)
+        TRY(address(s, p->places, k++, plan->root_part[i].bytes, &j->run.root[i]));
+    for (int32_t i = 0; i < plan->ndevice; i++) TRY(address(s, p->places, k++, run_room(plan, i), &j->run.arena[i]));
+    if (numbers) memcpy(j->run.number, p->numbers.bytes, 8 * numbers);
+    return 0;
+}
+
+static bool
+updates(const struct program *p)
+{
+    for (int32_t k = 0; k < p->nroot; k++)
+        if (p->root[k].overwrites_leaf >= 0) return true;
+    return false;
+}
+
+/* Runs the program. Sets *ran to false if no act began: the worker is leaving, a failure was reported before the
+ * run, or communicators could not be made. */
+static int
+run(struct server *s, struct job *j, const struct packet *p, bool *ran)
+{
+    const struct plan *plan = j->plan;
+    j->run.timed = p->flags & START_TIMED;
+    j->run.id = p->run;
+    if (j->carrying) carrier_begin(s->carrier, j->carrying, p->run);
+    pthread_mutex_lock(&s->lock);
+    bool late = s->leaving || (s->stop == p->run && s->stop_why >= STOP_FAILED);
+    s->running = p->run;
+    s->meets = true;
+    atomic_store(&s->parts, false);
+    s->decides = plan->nmemory == 0 || plan->memories[0] == plan->memory;
+    s->yields = s->decides || !updates(plan->program);
+    pthread_mutex_unlock(&s->lock);
+    int status = late ? fail(E_CANCEL, "interrupted") : server_meet(s, j, p);
+    *ran = !status;
+    if (*ran) status = engine_run(s->engine, &j->run);
+    if (j->carrying) carrier_end(s->carrier);
+    return status;
+}
+
+/* Returns the roots that updates had begun to overwrite, now half written. */
+static int32_t *
+list_begun(const struct job *j, int *n)
+{
+    const struct plan *p = j->plan;
+    bool *begun = must_alloc((size_t)p->program->nroot + 1);
+    int32_t *list = must_alloc(sizeof *list * (size_t)(p->program->nroot + 1));
+    *n = 0;
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int k = 0; p->task[i].updates && actors_acted(j->actors, i) && k < p->task[i].nout; k++) {
+            const struct where *w = &p->task[i].out[k].where;
+            if (w->kind == IN_ROOT) begun[p->root_part[w->index].index] = true;
+        }
+    for (int32_t k = 0; k < p->program->nroot && *n < WIRE_PIECE / 4; k++)
+        if (begun[k]) list[(*n)++] = k;
+    free(begun);
+    return list;
+}
+
+/* Returns pairs of task and acts, for tasks that had begun. */
+static int32_t *
+list_acted(const struct job *j, int *n)
+{
+    int32_t *list = must_alloc(sizeof *list * (size_t)(2 * j->plan->ntask + 1));
+    *n = 0;
+    for (int32_t i = 0; i < j->plan->ntask && *n < WIRE_PIECE / 4; i++) {
+        if (!actors_acted(j->actors, i)) continue;
+        list[(*n)++] = i;
+        list[(*n)++] = look_begun(j->actors, i);
+    }
+    return list;
+}
+
+/* Returns pairs of device and busy nanoseconds, for the devices of this worker's threads. */
+static uint64_t *
+list_busy(const struct server *s, const struct job *j, int *n)
+{
+    const struct plan *p = j->plan;
+    uint64_t *list = must_alloc(sizeof *list * (size_t)(2 * p->ndevice + 1));
+    *n = 0;
+    for (int32_t d = 0; d < p->ndevice && *n < WIRE_PIECE / 8; d++) {
+        if (addr_process(s->route[p->device[d].thread]) != member_rank(s->member)) continue;
+        list[(*n)++] = device_number(p->device[d].kind, p->device[d].rank);
+        list[(*n)++] = (uint64_t)j->actors->busy_ns[d];
+    }
+    return list;
+}
+
+static struct act_time *
+list_times(const struct server *s, size_t *n)
+{
+    struct act_time *list = NULL;
+    *n = 0;
+    for (int t = 0; t < s->nlocal; t++) {
+        const struct act_time *acts;
+        size_t more = (size_t)engine_acts(s->engine, t, &acts);
+        if (more == 0) continue;
+        list = must_realloc(list, sizeof *list * (*n + more));
+        memcpy(list + *n, acts, sizeof *list * more);
+        *n += more;
+    }
+    *n *= sizeof *list;
+    return list;
+}
+
+void
+server_start(struct server *s, const struct order *o)
+{
+    struct job *j = server_job(s, o->work.program);
+    struct run_end e = {.epoch = o->work.epoch, .run = o->packet.run, .node = -1, .began = now_ns()};
+    int64_t before = s->engine ? engine_count(s->engine).acts : 0;
+    bool ran = false;
+    bool there = j && j->plan && j->had && s->engine;
+    e.status = there ? 0 : fail(E_BUS, "START: there is no such program here");
+    if (there && j->carrying && j->epoch != s->epoch) e.status = server_find_ends(s, j);
+    if (!e.status) {
+        pthread_mutex_lock(&s->lock);
+        e.status = bind(s, j, &o->packet);
+        pthread_mutex_unlock(&s->lock);
+    }
+    if (!e.status) e.status = run(s, j, &o->packet, &ran);
+    e.text = e.status ? err_text() : "";
+    if (ran && e.status) e.node = engine_blame(s->engine);
+    int32_t *begun = ran && e.status ? list_begun(j, &e.nbegun) : NULL;
+    int32_t *acted = ran && e.status ? list_acted(j, &e.nacted) : NULL;
+    struct act_time *times = ran && !e.status && j->run.timed ? list_times(s, &e.ntime) : NULL;
+    uint64_t *busy = ran ? list_busy(s, j, &e.nbusy) : NULL;
+    e.begun = begun;
+    e.acted = acted;
+    e.busy = busy;
+    e.times = times;
+    e.acts = s->engine ? (uint64_t)(engine_count(s->engine).acts - before) : 0;
+    pthread_mutex_lock(&s->lock);
+    s->running = 0;
+    s->meets = false;
+    member_ended(s->member, &e);
+    server_take_control(s); /* a send may consume the readiness event of arrivals */
+    pthread_mutex_unlock(&s->lock);
+    free(begun);
+    free(acted);
+    free(busy);
+    free(times);
+}

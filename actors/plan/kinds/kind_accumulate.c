@@ -1,0 +1,33 @@
+/* kind_accumulate.c - a task that adds a micro-batch to the sum of a batch, in order of micro-batches, on its own
+ * rank. */
+#include "actors/plan/verify/verify_value.h"
+#include "kernels/cuda/launch.h"
+#include "runtime/device/stream.h"
+
+static int
+carry_out(const struct stream_work *w, const struct stream *s)
+{
+    const struct task *t = w->of;
+    struct view dst, src;
+    if (w->piece == 0) return kind_copy_source(w, s);
+    kind_views(w, s, &dst, &src);
+    void *in[] = {dst.data, src.data};
+    if (t->adds) return cuda_launch_run(t->adds, s->device, in, &dst.data, NULL, 0, NULL);
+    box_combine(RED_SUM, false, &dst, &src);
+    return 0;
+}
+
+static int
+begin(struct act *a)
+{
+    return kind_enqueue(a, carry_out, a->piece == 0 ? a->task->copies : a->task->adds);
+}
+
+const struct task_kind kind_accumulate = {
+    .name = "accumulate",
+    .flags = KIND_WRITES | KIND_ONCE_A_BATCH,
+    .begin = begin,
+    .check = value_accumulate,
+    .result = kind_result_type,
+    .print = kind_print_name,
+};

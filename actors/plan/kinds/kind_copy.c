@@ -1,0 +1,18 @@
+/* kind_copy.c - a task that makes a window dense: for a view that strides cannot express, or into a buffer for after
+ * the run. */
+#include "actors/plan/verify/verify_value.h"
+
+static int
+begin(struct act *a)
+{
+    return kind_enqueue(a, kind_copy_source, a->task->copies);
+}
+
+const struct task_kind kind_copy = {
+    .name = "copy",
+    .flags = KIND_WRITES,
+    .begin = begin,
+    .check = value_copy,
+    .result = kind_result_type,
+    .print = kind_print_name,
+};

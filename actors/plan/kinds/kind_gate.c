@@ -1,0 +1,26 @@
+/* kind_gate.c - a task that only orders, once per batch: tasks behind the gate wait for all tasks before the gate. */
+#include "actors/plan/verify/verify_value.h"
+
+static int
+begin(struct act *a)
+{
+    UNUSED(a);
+    return 0;
+}
+
+static int
+check(struct values *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    TRY(proof_same(s->v, task, "narg", t->narg, 0));
+    return proof_same(s->v, task, "nact", t->nact, 1);
+}
+
+const struct task_kind kind_gate = {
+    .name = "gate",
+    .flags = KIND_ORDER | KIND_FAR,
+    .begin = begin,
+    .check = check,
+    .result = kind_result_type,
+    .print = kind_print_far,
+};

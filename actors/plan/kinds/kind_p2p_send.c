@@ -1,0 +1,37 @@
+/* kind_p2p_send.c - a task that sends a window of its argument by a library, to a device on another host. Slices
+ * are packed into one row first, as work of the same stream.
+ *
+ * The other end of the channel is notified when the work is enqueued, and then enqueues its own (actors/act/run/p2p.c).
+ */
+#include "actors/plan/kinds/kind_move.h"
+#include "actors/plan/verify/verify_value.h"
+#include "runtime/device/communicator.h"
+#include "runtime/device/device.h"
+#include "runtime/device/stream.h"
+
+static int
+hand_over(const struct stream_work *w, const struct stream *s)
+{
+    const struct task *t = w->of;
+    const struct move_seat *own = t->move.seat;
+    struct collective_call call = {COLLECT_PASS, RED_NONE, own->dtype, own->numel};
+    void *row = own->npack ? w->out[0] : w->in[0];
+    if (own->numel == 0) return 0;
+    TRY(move_rearrange(own->npack, own->pack, w->in[0], row, s));
+    return s->kind->collect(own->in, own->seat, &call, s, stream_reach(s, row), NULL);
+}
+
+static int
+begin(struct act *a)
+{
+    return kind_enqueue(a, hand_over, true);
+}
+
+const struct task_kind kind_direct_send = {
+    .name = "send by nccl",
+    .flags = KIND_MOVE | KIND_SENDS | KIND_WRITES | KIND_FAR | KIND_DIRECT,
+    .begin = begin,
+    .check = value_direct_send,
+    .result = move_far_row,
+    .print = kind_print_far,
+};

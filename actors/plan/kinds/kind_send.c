@@ -1,0 +1,21 @@
+/* kind_send.c - a task that sends a window of its argument to a task on another host.
+ *
+ * The argument's register is returned when the transport no longer uses the bytes (actors/act/run/actor.c). */
+#include "actors/plan/model/transport.h"
+#include "actors/plan/verify/verify_value.h"
+
+static int
+begin(struct act *a)
+{
+    const struct transport *t = a->transport;
+    return t->put(t->of, a->task->channel, &a->plan->channel[a->task->channel], a->in[0], &a->ticket);
+}
+
+const struct task_kind kind_send = {
+    .name = "send",
+    .flags = KIND_MOVE | KIND_SENDS | KIND_FAR,
+    .begin = begin,
+    .check = value_send,
+    .result = kind_result_type,
+    .print = kind_print_far,
+};

@@ -1,0 +1,44 @@
+/* kind_transfer.c - a task that copies a window from another memory space, dense; or, for a channel between hosts, a
+ * row from a device to host memory or back (send.c).
+ *
+ * Runs on the device whose stream can access both sides (device_carrier); its register is in the reader's memory. */
+#include "actors/plan/kinds/kind_move.h"
+#include "actors/plan/verify/verify_value.h"
+#include "runtime/device/device.h"
+
+static struct type
+result(const struct plan *p, int32_t task, int32_t out)
+{
+    const struct task *t = &p->task[task];
+    return move_row(t, (enum dtype)t->move.step[0].view->dtype, out);
+}
+
+/* Returns the device kind of the source: that of the receiving task if the data came from another host. The plan may
+ * be unproved. */
+static int
+kind_from(const struct plan *p, const struct task *t)
+{
+    int32_t from = t->nin > 0 ? t->in[0].task : -1;
+    const struct task *by = from >= 0 && from < p->ntask ? &p->task[from] : NULL;
+    bool came = by && by->kind->flags & KIND_FAR && by->device >= 0 && by->device < p->ndevice;
+    return came ? p->device[by->device].kind : t->move.of->from->place->kind;
+}
+
+static void
+print(const struct plan *p, int32_t task, struct str *s)
+{
+    const struct task *t = &p->task[task];
+    int32_t to = task_holder(t);
+    str_add(s, t->name);
+    if (!t->move.of || to < 0 || to >= p->ndevice) return;
+    str_addf(s, " %s -> %s", device_kind_text(kind_from(p, t)), device_kind_text(p->device[to].kind));
+}
+
+const struct task_kind kind_transfer = {
+    .name = "transfer",
+    .flags = KIND_MOVE | KIND_WRITES | KIND_CARRIES,
+    .begin = move_begin,
+    .check = value_transfer,
+    .result = result,
+    .print = print,
+};

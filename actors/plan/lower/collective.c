@@ -1,0 +1,152 @@
+/* collective.c - makes moves by library collectives: one task per rank; all ranks take part.
+ *
+ * Tasks of a collective wait for one another without edges. So the collectives of a device are chained by edges in
+ * list order, and all devices have the same order: that of the moves. Moves that run once per micro-batch have no
+ * fixed order, because stages take turns as data arrives; such moves read the shards of other ranks instead.
+ *
+ * Ranks may be on several hosts: a partition has only tasks of its own ranks. Whether a library makes the move
+ * follows from facts that all partitions know. */
+#include "actors/plan/lower/lower.h"
+
+#include "actors/plan/outline/comm_ranks.h"
+#include "kernels/cuda/launch.h"
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
+
+static bool
+may_collect(const struct lower *l, const struct pval *from, const struct layout *to, struct collective *c)
+{
+    const struct prog_node *n = &l->program->node[l->at];
+    bool once = !from->piece && !(n->again && n->piece);
+    return seats_library(to->place->kind) && once && collective_of(&from->type, from->layout, to, c);
+}
+
+/* ---- ranks in communicators ---- */
+
+/* A task's rank data in the making. */
+struct seating {
+    struct lower *l;
+    const struct plan_move *move;
+    int64_t numel;
+    int32_t pos;
+};
+
+/* Makes the copy between block i and its window in the shard, which begins at lo; blocks are contiguous in their
+ * buffer. Compiled kernels are launched before or after the library's kernels. */
+static int
+make_copy(struct seating *m, bool came, const struct view *part, const int64_t *lo, int32_t i, struct seat_copy *out)
+{
+    const struct plan_move *move = m->move;
+    const struct collective *c = move->by;
+    const struct device_kind *kind = device_kind(move->to->place->kind);
+    struct box block;
+    int64_t skip;
+    struct cuda_launch *made = NULL;
+    (came ? collective_came : collective_sent)(c, &move->type, move->from, move->to, m->pos, i, &block);
+    struct view window = part_window(part, lo, &block, &skip);
+    struct type t = type_of((enum dtype)c->dtype, window.ndim, window.dim);
+    struct view own = view_dense(&t, NULL);
+    const struct view *from = came ? &own : &window, *to = came ? &window : &own;
+    int64_t own_skip = m->numel * i * (int64_t)dtype_bytes(own.dtype);
+    skip *= (int64_t)dtype_bytes(window.dtype);
+    if (kind->flags & COMPILES) TRY(cuda_launch_combine(&m->l->plan->arena, RED_SUM, 1, from, to, true, &made));
+    *out = (struct seat_copy){intern_view(m->l, from), intern_view(m->l, to), came ? own_skip : skip,
+                              came ? skip : own_skip, made};
+    return made || !kind->settle ? 0 : fail(E_PLAN, "no kernel packs the blocks of a collective");
+}
+
+static int
+make_copies(struct seating *m, bool came, const struct view *part, const int64_t *lo, int32_t n, struct seat_copy **out)
+{
+    *out = ARENA_ARRAY(&m->l->plan->arena, struct seat_copy, n);
+    for (int32_t i = 0; i < n; i++) TRY(make_copy(m, came, part, lo, i, &(*out)[i]));
+    return 0;
+}
+
+/* Sets the communicator; the device kind returns the same communicator for equal device lists. */
+static void
+find_communicator(const struct seating *m, struct move_seat *s)
+{
+    const struct plan_move *move = m->move;
+    const struct place *p = move->to->place;
+    int32_t first, *device = ARENA_ARRAY(&m->l->tmp, int32_t, move->by->size);
+    s->seat = collective_seat(move->by, p, m->pos, &first);
+    for (int32_t i = 0; i < move->by->size; i++) device[i] = p->rank[collective_pos(move->by, p, first, i)];
+    s->in = device_kind(p->kind)->communicator(false, move->by->size, device);
+}
+
+static int
+take_seat(struct seating *m, const struct pval *from, struct move_seat *s)
+{
+    const struct plan_move *move = m->move;
+    const struct collective *c = move->by;
+    const struct view *has = from->part[mine_find(from->mine, m->pos)].view;
+    struct view part = part_local(move->to, &move->type, m->pos);
+    struct box box;
+    m->numel = s->numel = collective_numel(c, &move->type, move->from, move->to, m->pos);
+    s->npack = c->packs || !view_is_dense(has) ? c->nsent : 0;
+    s->nunpack = c->unpacks ? c->ncame : 0;
+    layout_box(move->from, &move->type, m->pos, &box);
+    TRY(make_copies(m, false, has, box.lo, s->npack, &s->pack));
+    TRY(make_copies(m, true, &part, part.offset, s->nunpack, &s->unpack));
+    find_communicator(m, s);
+    return 0;
+}
+
+/* ---- tasks ---- */
+
+/* Adds an edge from the device's last collective task. */
+static void
+follow_last(struct lower *l, int32_t task)
+{
+    int32_t device = l->draft[task].task.device, n = l->plan->ndevice;
+    if (!l->collected) {
+        l->collected = ARENA_ARRAY(&l->tmp, int32_t, n);
+        for (int32_t d = 0; d < n; d++) l->collected[d] = -1;
+    }
+    if (l->collected[device] >= 0) order_edge(l, l->collected[device], task);
+    l->collected[device] = task;
+}
+
+static int
+collect_task(struct lower *l, const struct plan_move *move, const struct box_plan *b, const struct pval *from,
+             struct pval *to, int32_t k, const struct move_seat *seat)
+{
+    const struct collective *c = move->by;
+    const struct place *p = move->to->place;
+    int32_t pos = to->mine->pos[k], rank = p->rank[pos], id;
+    int64_t block = seat->numel * (int64_t)dtype_bytes((enum dtype)c->dtype);
+    struct type local = layout_shard(move->to, &move->type, pos);
+    struct draft *d = draft_new(l, &kind_collect, from->node, p->kind, rank, pos, false, &id);
+    d->task.move = (struct task_move){.of = move, .received = b->received[box_rank_at(b, rank)], .seat = seat};
+    d->task.name = move->name;
+    d->task.nresult = seat_nresult(seat);
+    draft_out(l, d, type_bytes(&local), 1);
+    if (seat->npack) draft_out(l, d, block * seat->npack, 1);
+    if (seat->nunpack) draft_out(l, d, block * seat->nunpack, 1);
+    draft_args(l, id, 1);
+    TRY(draft_reads(l, id, &from->part[mine_find(from->mine, pos)], 0, false));
+    follow_last(l, id);
+    part_is_result(&to->part[k], id, 0);
+    return 0;
+}
+
+int
+collect_parts(struct lower *l, struct plan_move *move, const struct cross *x, struct pval *from, struct pval *to,
+              bool *done)
+{
+    struct collective c;
+    *done = may_collect(l, from, to->layout, &c);
+    if (!*done) return 0;
+    move->by = arena_dup(&l->plan->arena, &c, sizeof c);
+    move->late = !cross_is_all(x) && lower_is_late(l, from);
+    move->nleg = 0;
+    struct seating m = {.l = l, .move = move};
+    struct move_seat *seat = ARENA_ARRAY(&l->plan->arena, struct move_seat, to->mine->n);
+    for (int32_t k = 0; k < to->mine->n; k++) {
+        m.pos = to->mine->pos[k];
+        TRY(take_seat(&m, from, &seat[k]));
+        TRY(collect_task(l, move, x->own, from, to, k, &seat[k]));
+    }
+    return 0;
+}

@@ -1,0 +1,93 @@
+/* credit.c - sets the number of registers of each result. Registers are credits, and credits are the schedule
+ * (stage.h). */
+#include "actors/plan/lower/lower.h"
+
+static struct moment
+moment_of(const struct draft *d)
+{
+    return (struct moment){.stage = d->task.stage, .phase = d->task.phase};
+}
+
+/* Returns the number of registers that the reader of an edge needs. Data that passes between stages on different
+ * devices needs two, for writing and reading at the same time. Devices of a stage wait for each other within a
+ * micro-batch anyway. Offloads and fetches are placed ahead of their readers instead (offload.c), because values with
+ * a single register can share bytes. */
+static int32_t
+asked_by(const struct lower *l, const struct draft *from, const struct draft *to)
+{
+    int32_t n = outline_credits(l->outline, moment_of(from), moment_of(to));
+    bool crosses = to->task.device != from->task.device && to->task.stage != from->task.stage &&
+                   !task_brings(l->plan, &to->task) && !task_brings(l->plan, &from->task);
+    return crosses ? MAX(n, MIN(2, l->program->pieces)) : n;
+}
+
+/* Returns true for a result in the arena that is made once per micro-batch. */
+static bool
+has_credits(const struct draft *d, const struct out_port *o)
+{
+    return o->where.kind == IN_ARENA && !draft_once(d);
+}
+
+void
+credit_registers(struct lower *l)
+{
+    if (l->program->pieces == 1) return;
+    for (int32_t i = 0; i < l->ndraft; i++)
+        for (const struct edge *e = l->draft[i].in; e; e = e->next) {
+            struct draft *from = &l->draft[e->task];
+            struct out_port *o = &from->out[e->out];
+            if (has_credits(from, o)) o->nreg = MAX(o->nreg, asked_by(l, from, &l->draft[i]));
+        }
+}
+
+/* ---- pools ---- */
+
+/* First and last tasks of a micro-batch in the pools of one virtual stage on one device. */
+struct span {
+    int32_t entry, last[2]; /* first of forward; last of backward and of weight gradients; -1: none */
+};
+
+static void
+find_spans(const struct lower *l, struct span *span, int32_t nstage)
+{
+    for (int32_t i = 0; i < l->plan->ndevice * nstage; i++) span[i] = (struct span){-1, {-1, -1}};
+    for (int32_t i = 0; i < l->ndraft; i++) {
+        const struct task *t = &l->draft[i].task;
+        struct span *s = &span[t->device * nstage + t->stage];
+        if (t->nact == 1 || !(t->kind->flags & (KIND_NODE | KIND_ONCE_A_BATCH))) continue;
+        if (t->phase == PHASE_FORWARD && s->entry < 0 && t->kind->flags & KIND_NODE) s->entry = i;
+        if (t->phase == PHASE_BACKWARD) s->last[0] = i;
+        if (t->phase == PHASE_WEIGHT) s->last[1] = i;
+    }
+}
+
+/* Limits the micro-batches in a stage. The stage admits one if the pools from forward to backward, and from forward
+ * to weight gradients, have room. A register without bytes enforces a limit, because registers with bytes may be
+ * taken too late. */
+void
+credit_pools(struct lower *l)
+{
+    const struct outline *o = l->outline;
+    int32_t nstage = o->stages.n, n = l->plan->ndevice * nstage;
+    if (l->program->pieces == 1) return;
+    struct span *span = ARENA_ARRAY(&l->pass, struct span, n + 1);
+    find_spans(l, span, nstage);
+    for (int32_t i = 0; i < n; i++)
+        for (int k = 0; k < 2; k++) {
+            int32_t entry = span[i].entry, last = span[i].last[k];
+            if (entry < 0 || last <= entry) continue;
+            order_credit(l, entry, last, outline_credits(o, moment_of(&l->draft[entry]), moment_of(&l->draft[last])));
+        }
+}
+
+/* Returns the group of a task. Tasks of a group work on one micro-batch at a time, in sequence. A group is a
+ * complete stage if forward waits for backward anyway (one credit); else a phase of a stage. */
+int32_t
+credit_group(const struct lower *l, const struct draft *d)
+{
+    struct moment forward = {d->task.stage, PHASE_FORWARD}, backward = {d->task.stage, PHASE_BACKWARD},
+                  weight = {d->task.stage, PHASE_WEIGHT};
+    bool alone =
+        outline_credits(l->outline, forward, backward) == 1 && outline_credits(l->outline, forward, weight) == 1;
+    return d->task.stage * (PHASE_BATCH + 1) + (alone ? 0 : d->task.phase);
+}

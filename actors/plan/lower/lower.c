@@ -1,0 +1,343 @@
+/* lower.c - lowers program nodes to tasks: one per rank, with moves between layouts that differ.
+ *
+ * A value may be needed in several layouts; a move is made once, however many readers it has. Views are not tasks: a
+ * shard carries strides, and readers apply them. */
+#include "actors/plan/lower/lower.h"
+
+#include "actors/plan/model/rates.h"
+
+#include "kernels/cuda/launch.h"
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
+#include "sbp/rule.h"
+
+#include <string.h>
+
+struct pval *
+lower_value(struct lower *l, struct ref r)
+{
+    return r.kind == REF_LEAF ? l->leaf_val[r.index] : l->node_val[r.index * OP_OUT + r.out];
+}
+
+/* Returns true for a move whose result is a root: shards are written into separate buffers. */
+static bool
+outlives(const struct lower *l, int32_t node)
+{
+    return l->program->node[node].op->flags & OP_MOVE && l->outline->fusion.roots[node];
+}
+
+/* Converts a node's operands to the layouts it needs; NULL for numbers and absent operands. */
+static int
+operands(struct lower *l, int32_t node, struct pval **in)
+{
+    const struct prog_node *n = &l->program->node[node];
+    for (int i = 0; i < n->nin; i++) {
+        const struct layout *want = hops_want(n, i);
+        in[i] = NULL;
+        if (want) TRY(lower_moved(l, lower_value(l, n->in[i]), want, i, !outlives(l, node), &in[i]));
+    }
+    return 0;
+}
+
+struct view
+number_view(const struct type *t, void *data)
+{
+    return (struct view){.data = data, .dtype = t->dtype};
+}
+
+/* Returns the team size of a kernel; work that takes one core less than TEAM_NS stays on one thread. Starting and
+ * joining a team of two takes 1 us if the team spins, 3 us if it sleeps, and 24 us if a halted core must be woken
+ * (bench/bus). */
+int
+lower_team(const struct lower *l, double flops, double bytes)
+{
+    enum { TEAM_NS = 25000 };
+    return MAX(flops / FLOPS_PER_NS, bytes / BYTES_PER_NS) > TEAM_NS ? MAX(1, l->program->threads / l->outline->nshare)
+                                                                     : 1;
+}
+
+static int
+team_of(const struct lower *l, const struct call *c, int nrank)
+{
+    double flops, bytes;
+    call_work(c, &flops, &bytes);
+    return lower_team(l, flops / nrank, bytes / nrank);
+}
+
+/* A node being computed, with converted operands. */
+struct computing {
+    int32_t node, to; /* node that owns the results: the node itself, or the sum that it accumulates into */
+    struct pval **in;
+    struct call *call;
+    struct fuse_step whole;
+    struct kernels kernels;
+};
+
+/* Returns true if the value differs between micro-batches, rather than being recomputed for each. */
+static bool
+varies(const struct lower *l, const struct pval *v)
+{
+    const struct program *p = l->program;
+    if (v->ref.kind == REF_LEAF) return p->leaf[v->ref.index].piece;
+    return p->node[v->ref.index].piece && !p->node[v->ref.index].accumulate;
+}
+
+static void
+begin_kernels(struct lower *l, struct computing *c)
+{
+    const struct prog_node *n = &l->program->node[c->node];
+    struct kcall *k = &c->kernels.like;
+    kernels_begin(&c->kernels, l, n->layout[0]->place->kind, n->nin, n->nout);
+    k->call = c->call;
+    k->threads = team_of(l, c->call, n->layout[0]->place->nrank);
+    k->adds = c->to != c->node;
+    k->unread = !l->read[c->to];
+    k->pieces = (struct pieces){.n = l->program->pieces, .cut = l->program->cut};
+    for (int i = 0; i < n->nin && i < 32; i++) k->pieces.of |= (uint32_t)(c->in[i] && varies(l, c->in[i])) << i;
+    c->whole = (struct fuse_step){.call = c->call};
+    kernels_of(&c->kernels, 1, &c->whole);
+}
+
+/* Returns what this rank reads or writes of a value: its shard, or a slice of the shard if replicas share the work.
+ * Sets view i of the kernel. */
+static struct part
+part_here(struct lower *l, struct computing *c, int32_t i, const struct pval *v, int32_t own)
+{
+    struct kernels *k = &c->kernels;
+    struct part part = v->part[own];
+    struct view placed = part_placed(v, own);
+    int64_t skip;
+    if (l->shares[c->node] && shape_equal(&v->type, &l->program->node[c->node].type[0])) {
+        struct view slice = replica_slice(part.view, v->layout, &v->type, v->mine->pos[own], &skip);
+        placed = replica_slice(&placed, v->layout, &v->type, v->mine->pos[own], &skip);
+        part.view = intern_view(l, &slice);
+        part.skip += skip;
+    }
+    k->view[i] = part.view;
+    k->at[i] = k->placed ? placed : *part.view;
+    return part;
+}
+
+static int
+compute_task(struct lower *l, struct computing *c, int32_t own, int pos)
+{
+    const struct prog_node *n = &l->program->node[c->node];
+    const struct layout *out = n->layout[0];
+    struct kernels *k = &c->kernels;
+    int32_t id;
+    bool adds = c->to != c->node;
+    struct draft *d = draft_new(l, adds ? &kind_sum : &kind_compute, c->node, out->place->kind, out->place->rank[pos],
+                                pos, n->piece, &id);
+    d->task.looks = l->checks[c->node];
+    draft_args(l, id, n->nin);
+    for (int i = 0; i < n->nin; i++) {
+        if (c->in[i]) {
+            struct part part = part_here(l, c, i, c->in[i], own);
+            TRY(draft_reads(l, id, &part, i, false));
+        } else if (n->in[i].kind == REF_NUMBER) {
+            k->at[i] = number_view(&c->call->in[i], NULL);
+            l->draft[id].task.arg[i] = (struct arg){.kind = ARG_NUMBER, .index = n->in[i].index};
+        }
+    }
+    for (int o = 0; o < n->nout; o++) {
+        struct pval *v = l->node_val[c->to * OP_OUT + o];
+        if (!adds) v->part[own].view = laid_result(l, c->node, o, own, v);
+        struct part part = part_here(l, c, n->nin + o, v, own);
+        draft_out(l, &l->draft[id], view_bytes(part.view), adds ? l->program->pieces : 1);
+        part_is_result(&part, id, o);
+        v->part[own] = part;
+    }
+    struct task *t = &l->draft[id].task;
+    t->nresult = n->nout;
+    return kernels_get(k, t->device, &t->exec);
+}
+
+/* Makes the launches that copy the task's source, and add it to a sum over micro-batches, on a device that compiles. */
+static int
+single_launches(struct lower *l, int device, struct task *t)
+{
+    struct view pair[] = {view_dense(t->type, NULL), *t->source};
+    struct cuda_launch *copies = NULL, *adds = NULL;
+    if (!(device_kind(device)->flags & COMPILES)) return 0;
+    TRY(cuda_launch_combine(&l->plan->arena, RED_SUM, 1, &pair[1], &pair[0], false, &copies));
+    if (t->kind->flags & KIND_ONCE_A_BATCH)
+        TRY(cuda_launch_combine(&l->plan->arena, RED_SUM, 2, pair, &pair[0], false, &adds));
+    t->copies = copies;
+    t->adds = adds;
+    return 0;
+}
+
+/* Makes a task that reads one shard: an accumulation, or a dense copy of a window. type: of the result. */
+static int
+single_task(struct lower *l, const struct task_kind *kind, struct pval *v, const struct type *type, int32_t own,
+            bool piece, int32_t *id)
+{
+    const struct place *p = v->layout->place;
+    int pos = v->mine->pos[own];
+    struct draft *d = draft_new(l, kind, v->node, p->kind, p->rank[pos], pos, piece, id);
+    struct type local = layout_shard(v->layout, type, pos);
+    d->task.type = arena_dup(&l->plan->arena, &local, sizeof local);
+    d->task.name = kind->name;
+    d->task.source = v->part[own].view;
+    d->task.threads = lower_team(l, 0, 2 * (double)type_bytes(&local));
+    draft_out(l, d, type_bytes(&local), kind->flags & KIND_ONCE_A_BATCH ? l->program->pieces : 1);
+    d->task.nresult = 1;
+    TRY(single_launches(l, p->kind, &d->task));
+    draft_args(l, *id, 1);
+    return draft_reads(l, *id, &v->part[own], 0, false);
+}
+
+/* Returns a view of a shard in *out; if strides cannot express it (a reshape of a transposed shard), makes a dense
+ * copy in the result's layout. */
+static int
+view_part(struct lower *l, int32_t node, const struct call *c, struct pval *in, int32_t own, struct part *out)
+{
+    const struct prog_node *n = &l->program->node[node];
+    const struct part *from = &in->part[own];
+    struct view v = part_placed(l->node_val[node * OP_OUT], own), operand = part_placed(in, own);
+    int64_t skip = 0;
+    if (n->op->view(c, &operand, &v, &skip)) {
+        int32_t id;
+        TRY(single_task(l, &kind_copy, in, &in->type, own, in->piece, &id));
+        l->draft[id].task.node = node;
+        l->draft[id].task.phase = l->outline->stages.phase[node];
+        part_is_result(out, id, 0);
+        return 0;
+    }
+    const struct view *dense = out->view;
+    *out = *from;
+    out->skip = from->skip + skip;
+    out->view = view_numel(&v) == 0 ? dense : intern_view(l, &v); /* an empty shard has the shape of its own layout */
+    return 0;
+}
+
+static int
+lower_node(struct lower *l, int32_t node)
+{
+    const struct prog_node *n = &l->program->node[node];
+    struct pval **in = ARENA_ARRAY(&l->tmp, struct pval *, n->nin);
+    if (l->outline->fusion.group[node] != node) return 0; /* computed with a later node */
+    if (l->outline->fusion.group_size[node] > 1) return lower_chain(l, node);
+    if (n->accumulate && l->node_val[node * OP_OUT]) return 0; /* the product has already added to the sum */
+    TRY(operands(l, node, in));
+    if (n->op->flags & OP_MOVE && !n->accumulate) {
+        l->node_val[node * OP_OUT] = in[0];
+        return 0;
+    }
+    int32_t sum = l->outline->fusion.sum[node], to = sum < 0 ? node : sum;
+    for (int k = 0; k < n->nout; k++)
+        l->node_val[to * OP_OUT + k] = pval_new(l, &n->type[k], n->layout[k], n->piece && !n->accumulate && sum < 0,
+                                                (struct ref){REF_NODE, (uint8_t)k, to});
+    const struct mine *mine = mine_of(&l->mines, n->layout[0]->place);
+    if (mine->n == 0) return 0;
+    struct computing c = {.node = node, .to = to, .in = in, .call = program_call(l->program, n, &l->tmp)};
+    if (!n->accumulate && !(n->op->flags & OP_VIEW)) begin_kernels(l, &c);
+    for (int32_t own = 0; own < mine->n; own++) {
+        struct part *out = &l->node_val[to * OP_OUT]->part[own];
+        int32_t id;
+        if (n->accumulate) {
+            TRY(single_task(l, &kind_accumulate, in[0], &n->type[0], own, true, &id));
+            part_is_result(out, id, 0);
+        } else if (n->op->flags & OP_VIEW) {
+            TRY(view_part(l, node, c.call, in[0], own, out));
+        } else {
+            TRY(compute_task(l, &c, own, mine->pos[own]));
+        }
+    }
+    return 0;
+}
+
+/* Makes early sums (hops_early). */
+static int
+lower_results(struct lower *l, int32_t node)
+{
+    const struct outline *o = l->outline;
+    int32_t member[FUSE_STEPS];
+    int n = o->fusion.group[node] == node ? fuse_members(&o->fusion, node, member) : 0;
+    for (int m = 0; m < n; m++)
+        for (int k = 0; k < l->program->node[member[m]].nout; k++) {
+            struct ref r = {REF_NODE, (uint8_t)k, member[m]};
+            const struct layout *to = hops_early(o, r);
+            struct pval *there;
+            if (to) TRY(lower_moved(l, lower_value(l, r), to, hops_result(m, k), true, &there));
+        }
+    return 0;
+}
+
+static void
+lower_leaves(struct lower *l)
+{
+    struct plan *p = l->plan;
+    for (int32_t i = 0; i < l->program->nleaf; i++) {
+        const struct prog_leaf *f = &l->program->leaf[i];
+        struct pval *v = pval_new(l, &f->type, f->layout, f->piece, (struct ref){.kind = REF_LEAF, .index = i});
+        for (int32_t k = 0; k < v->mine->n; k++) {
+            struct part *part = &v->part[k];
+            part->kind = ARG_LEAF;
+            part->index = p->leaf_first[i] + k;
+            struct type local = layout_shard(f->layout, &f->type, v->mine->pos[k]);
+            part->piece_stride = f->piece ? type_bytes(&local) : 0;
+        }
+        l->leaf_val[i] = v;
+    }
+}
+
+int
+lower_nodes(struct lower *l)
+{
+    const struct program *p = l->program;
+    l->node_val = ARENA_ARRAY(&l->tmp, struct pval *, MAX(1, p->nnode * OP_OUT));
+    l->leaf_val = ARENA_ARRAY(&l->tmp, struct pval *, MAX(1, p->nleaf));
+    lower_leaves(l);
+    for (int32_t i = 0; i < p->nnode; i++) {
+        l->at = i;
+        int status = guard_node(l, i);
+        if (!status) status = lower_node(l, i);
+        if (!status) status = lower_results(l, i);
+        if (!status) continue;
+        const struct line *at = &p->node[i].line;
+        if (at->file) err_note("%s:%d", at->file, at->line);
+        return status;
+    }
+    return 0;
+}
+
+/* ---- roots ---- */
+
+/* Returns true if the shard can be written directly into the root's buffer: it is a complete register that no other
+ * root uses. */
+static bool
+takes_root(const struct lower *l, const struct part *part, bool piece)
+{
+    if (part->kind != ARG_REG || part->skip != 0 || !view_is_dense(part->view)) return false;
+    const struct draft *d = &l->draft[part->index];
+    const struct out_port *o = &d->out[part->out];
+    int64_t bytes = view_bytes(part->view);
+    return o->where.kind == IN_ARENA && !o->shared && o->bytes == bytes && piece == !draft_once(d);
+}
+
+int
+lower_roots(struct lower *l)
+{
+    struct plan *p = l->plan;
+    for (int32_t k = 0; k < l->program->nroot; k++) {
+        const struct prog_root *root = &l->program->root[k];
+        struct pval *v = lower_value(l, root->ref);
+        for (int32_t own = 0; own < v->mine->n; own++) {
+            struct part part = v->part[own];
+            if (!takes_root(l, &part, root->join)) {
+                int32_t id;
+                p->overwrites[k] = false;
+                l->at = v->node;
+                TRY(single_task(l, &kind_copy, v, &v->type, own, root->join, &id));
+                part_is_result(&part, id, 0);
+            }
+            struct out_port *o = &l->draft[part.index].out[part.out];
+            int64_t offset = p->shared[k] ? replica_offset(v->layout, &v->type, v->mine->pos[own]) : 0;
+            o->where =
+                (struct where){.kind = IN_ROOT, .index = p->root_first[k] + own, .offset = offset, .stride = o->bytes};
+            if (root->join) o->nreg = l->program->pieces;
+        }
+    }
+    return 0;
+}

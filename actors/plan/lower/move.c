@@ -1,0 +1,350 @@
+/* move.c - makes the box tasks that convert values between layouts, once per move. */
+#include "actors/plan/lower/lower.h"
+
+#include "kernels/cuda/launch.h"
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
+
+#include <string.h>
+
+/* Returns the dense block in a stage that holds slice. */
+static struct view
+stage_window(const struct box_plan *b, int32_t stage, const struct box *slice, int64_t *skip)
+{
+    const struct box_stage *s = &b->stage[stage];
+    int32_t i = box_stage_find(b, stage, slice);
+    const struct box *own = s->work.step[i].slice;
+    struct type t = b->type;
+    t.dtype = (uint8_t)box_stage_dtype(b, s->work.pos);
+    for (int k = 0; k < t.ndim; k++) t.dim[k] = own->hi[k] - own->lo[k];
+    struct view dense = view_dense(&t, NULL);
+    struct view v = part_window(&dense, own->lo, slice, skip);
+    *skip += s->offset[i];
+    return v;
+}
+
+/* Returns the device kind on which a work of the move is filled. */
+static int
+move_kind(const struct box_plan *b, bool to_stage)
+{
+    return (to_stage ? b->from : b->to)->place->kind;
+}
+
+/* Returns true if the move runs once per micro-batch; a batch-invariant value may still be re-fetched per
+ * micro-batch. */
+static bool
+moves_pieces(const struct lower *l, const struct pval *v)
+{
+    const struct prog_node *n = &l->program->node[l->at];
+    return v->piece || (n->again && n->piece);
+}
+
+void
+mover_init(struct mover *m, struct lower *l, const struct plan_move *move, const struct cross *x, struct pval *from)
+{
+    const struct box_plan *b = x->own;
+    int32_t n = from->mine->n + b->nstage + x->nin;
+    *m = (struct mover){.l = l, .move = move, .b = b, .from = from, .piece = moves_pieces(l, from), .cross = x};
+    m->box = ARENA_ARRAY(&l->tmp, struct box, from->mine->n);
+    m->boxed = ARENA_ARRAY(&l->tmp, bool, from->mine->n);
+    m->stage_task = ARENA_ARRAY(&l->tmp, int32_t, b->nstage);
+    m->part_task = ARENA_ARRAY(&l->tmp, int32_t, b->npart);
+    m->recv = ARENA_ARRAY(&l->tmp, int32_t, x->nin);
+    m->arg = ARENA_ARRAY(&l->tmp, int32_t, n);
+    m->arg_task = ARENA_ARRAY(&l->tmp, int32_t, n);
+    for (int32_t i = 0; i < n; i++) m->arg_task[i] = -1;
+}
+
+/* ---- what a task reads ---- */
+
+static const struct view row; /* placeholder for staged and received buffers, whose slices have their own views */
+
+struct view
+mover_window(struct mover *m, int32_t stage, int32_t pos, const struct box *slice, struct part *part, int64_t *skip)
+{
+    const struct box_plan *b = m->b;
+    if (stage != BOX_PART) {
+        *part = (struct part){.kind = ARG_REG, .index = m->stage_task[stage], .view = &row};
+        return stage_window(b, stage, slice, skip);
+    }
+    int32_t k = mine_find(m->from->mine, pos);
+    *part = m->from->part[k];
+    if (!m->boxed[k]) layout_box(b->from, &b->type, pos, &m->box[k]);
+    m->boxed[k] = true;
+    return part_window(part->view, m->box[k].lo, slice, skip);
+}
+
+struct view
+mover_received(const struct mover *m, const struct cross_channel *c, int32_t which, int64_t *skip)
+{
+    const struct box *slice = c->slice[which].slice;
+    struct type t = m->b->type;
+    t.dtype = (uint8_t)cross_dtype(m->cross, c);
+    for (int d = 0; d < t.ndim; d++) t.dim[d] = slice->hi[d] - slice->lo[d];
+    *skip = c->offset[which];
+    return view_dense(&t, NULL);
+}
+
+/* Finds a source: its location *part, the window *view, *skip elements. Returns its index among the local sources of
+ * the move. */
+static int32_t
+move_source(struct mover *m, const struct box_work *w, bool to_stage, const struct box_source *s,
+            const struct box *slice, struct part *part, struct view *view, int64_t *skip)
+{
+    int32_t own = m->from->mine->n, which;
+    if (!cross_in_place(m->cross, w, to_stage, s)) {
+        int32_t channel = cross_find(m->cross, w, to_stage, s, slice, &which);
+        *part = (struct part){.kind = ARG_REG, .index = m->recv[channel], .view = &row};
+        *view = mover_received(m, &m->cross->in[channel], which, skip);
+        return own + m->b->nstage + channel;
+    }
+    *view = mover_window(m, s->stage, s->pos, slice, part, skip);
+    return s->stage != BOX_PART ? own + s->stage : mine_find(m->from->mine, s->pos);
+}
+
+/* Finds the task's argument that reads a source, or adds an argument. */
+static int
+move_arg(struct mover *m, int32_t task, int32_t source, const struct part *part, int32_t *arg)
+{
+    if (m->arg_task[source] != task) {
+        m->arg_task[source] = task;
+        m->arg[source] = m->l->draft[task].task.narg++;
+        TRY(draft_reads(m->l, task, part, m->arg[source], true));
+    }
+    *arg = m->arg[source];
+    return 0;
+}
+
+/* Returns the bytes that the step receives from another device. Devices of equal rank may differ in kind. */
+static int64_t
+received_of(const struct mover *m, const struct box_source *s, const struct box *slice, int rank, bool to_stage)
+{
+    bool own = s->rank == rank && move_kind(m->b, to_stage) == m->b->from->place->kind;
+    return own ? 0 : box_numel(slice, m->b->type.ndim) * box_source_width(m->b, s);
+}
+
+/* Makes the kernel of a move, if the device compiles and memory of its kind holds everything that the move touches. */
+static int
+make_launch(struct mover *m, int32_t task, struct box_move *move)
+{
+    struct plan *p = m->l->plan;
+    int kind = p->device[m->l->draft[task].task.device].kind;
+    bool own = m->b->to->place->kind == kind && (move->verb == BOX_FILL || m->b->from->place->kind == kind);
+    if (!own || !(device_kind(kind)->flags & COMPILES)) return 0;
+    struct view *in = ARENA_ARRAY(&m->l->tmp, struct view, move->nfrom);
+    struct cuda_launch *made;
+    for (int i = 0; i < move->nfrom; i++) in[i] = *move->from[i].view;
+    TRY(cuda_launch_combine(&p->arena, move->reduce, move->nfrom, in, move->view, true, &made));
+    move->launch = made;
+    return 0;
+}
+
+/* Adds a move to the task: a slice of one step of this work. dst, skip: destination in the task's register. */
+int
+move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step,
+         const struct box *slice, int rank, const struct view *dst, int64_t skip)
+{
+    struct task *t = &m->l->draft[task].task;
+    struct box_move *move = &t->move.step[t->move.nstep++];
+    *move = (struct box_move){.verb = step->verb,
+                              .reduce = step->reduce,
+                              .skip = skip * (int64_t)dtype_bytes(dst->dtype),
+                              .view = intern_view(m->l, dst)};
+    move->nfrom = step->verb == BOX_FILL ? 0 : step->nsource;
+    move->from = ARENA_ARRAY(&m->l->plan->arena, struct box_from, move->nfrom);
+    for (int i = 0; i < move->nfrom; i++) {
+        struct box_from *from = &move->from[i];
+        struct part part;
+        struct view view;
+        int32_t source = move_source(m, w, to_stage, &step->source[i], slice, &part, &view, &skip);
+        TRY(move_arg(m, task, source, &part, &from->arg));
+        from->view = intern_view(m->l, &view);
+        from->skip = skip * (int64_t)dtype_bytes(view.dtype);
+        m->l->draft[task].task.move.received += received_of(m, &step->source[i], slice, rank, to_stage);
+    }
+    return make_launch(m, task, move);
+}
+
+/* ---- tasks ---- */
+
+static int
+move_step(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step)
+{
+    struct view view;
+    int64_t skip;
+    if (to_stage)
+        view = stage_window(m->b, w->same, step->slice, &skip);
+    else
+        view = part_window(&m->part, m->part.offset, step->slice, &skip);
+    return move_add(m, task, w, to_stage, step, step->slice, w->rank, &view, skip);
+}
+
+/* Copies the steps of a replica's task, which reads the same sources by the same arguments. */
+static int
+move_alike(struct mover *m, int32_t task, const struct box_work *w, int32_t like)
+{
+    struct task_move *t = &m->l->draft[task].task.move;
+    *t = m->l->draft[like].task.move;
+    t->received = 0;
+    for (int32_t i = 0; i < w->nstep; i++)
+        for (int32_t k = 0; k < w->step[i].nsource; k++) {
+            const struct box_source *s = &w->step[i].source[k];
+            struct part part;
+            struct view view;
+            int64_t skip;
+            int32_t arg, source = move_source(m, w, false, s, w->step[i].slice, &part, &view, &skip);
+            TRY(move_arg(m, task, source, &part, &arg));
+            m->l->draft[task].task.move.received += received_of(m, s, w->step[i].slice, w->rank, false);
+        }
+    return 0;
+}
+
+/* Makes a box task: the steps that write one shard or stage. like: a task with equal steps, -1: none. */
+static int
+move_task(struct mover *m, const struct box_work *w, bool to_stage, int32_t like, int64_t bytes, int32_t *id)
+{
+    const struct box_plan *b = m->b;
+    int32_t nsource = 0, index = to_stage ? w->same : w->pos;
+    for (int i = 0; i < w->nstep; i++) nsource += w->step[i].nsource;
+    bool fetches = !to_stage && cross_fetches(m->cross, m->l->program, m->move, w->pos);
+    int kind = move_kind(b, to_stage || fetches), rank = fetches ? b->from->place->rank[w->pos] : w->rank;
+    struct draft *d = draft_new(m->l, &kind_box, m->from->node, kind, rank, index, m->piece, id);
+    if (like < 0) d->task.move.step = ARENA_ARRAY(&m->l->plan->arena, struct box_move, w->nstep);
+    d->task.move.of = m->move;
+    d->task.move.stage = to_stage;
+    d->task.name = m->move->name;
+    draft_out(m->l, d, bytes, 1);
+    d->out[0].where.index = draft_device(m->l, move_kind(b, to_stage), w->rank);
+    d->task.nresult = 1;
+    draft_args(m->l, *id, nsource);
+    m->l->draft[*id].task.narg = 0;
+    if (like >= 0) return move_alike(m, *id, w, like);
+    if (!to_stage) m->part = part_local(b->to, &b->type, w->pos);
+    for (int i = 0; i < w->nstep; i++) TRY(move_step(m, *id, w, to_stage, &w->step[i]));
+    return 0;
+}
+
+int
+move_stages(struct mover *m, int32_t first, int32_t end)
+{
+    const struct box_stage *stage = m->b->stage;
+    for (int32_t i = first; i < end; i++) {
+        int64_t bytes = stage[i].numel * box_stage_width(m->b, stage[i].work.pos);
+        TRY(move_task(m, &stage[i].work, true, -1, bytes, &m->stage_task[i]));
+    }
+    return 0;
+}
+
+int
+move_parts(struct mover *m, struct pval *to)
+{
+    const struct box_plan *b = m->b;
+    for (int32_t i = 0; i < b->npart; i++) {
+        const struct box_work *w = &b->part[i];
+        struct type local = layout_shard(to->layout, &to->type, w->pos);
+        bool alike = w->same < i && m->cross->one_space; /* replicas in different memory spaces do not read in place */
+        TRY(move_task(m, w, false, alike ? m->part_task[w->same] : -1, type_bytes(&local), &m->part_task[i]));
+        part_is_result(&to->part[i], m->part_task[i], 0);
+    }
+    return 0;
+}
+
+static struct plan_move *
+remember_move(struct lower *l, const struct hop *hop, const struct box_plan *b)
+{
+    ARENA_GROW(&l->tmp, l->move, l->nmove + 1, l->move_capacity);
+    struct plan_move m = {.step = hop->step,
+                          .operand = hop->operand,
+                          .hop = hop->turn,
+                          .value = hop->value,
+                          .type = b->type,
+                          .from = b->from,
+                          .to = b->to,
+                          .name = hop->name,
+                          .bytes = b->bytes,
+                          .bound = b->bound};
+    if (b->relay) m.nleg = b->relay->nleg, m.nchunk = b->relay->nchunk, m.back = b->relay->back;
+    return l->move[l->nmove++] = arena_dup(&l->plan->arena, &m, sizeof m);
+}
+
+/* Renames the layout: every shard is in place, so no bytes move. */
+static void
+move_name(struct pval *v, struct pval *to)
+{
+    for (int32_t k = 0; k < to->mine->n; k++) {
+        const struct view *own = to->part[k].view;
+        int32_t rank = to->layout->place->rank[to->mine->pos[k]];
+        to->part[k] = v->part[mine_find(v->mine, place_find(v->layout->place, rank))];
+        /* An empty shard has the new layout's shape: {0, 4} is not {4, 0}. */
+        if (view_numel(own) == 0) to->part[k].view = own;
+    }
+}
+
+/* Returns the converted value if only one rank is analysed: shards are dense, from any source. */
+static struct pval *
+moved_alone(struct lower *l, struct pval *v, const struct layout *layout)
+{
+    struct pval *to = v;
+    while (to && to->layout != layout) to = to == v ? v->moved : to->moved;
+    if (to) return to;
+    to = pval_new(l, &v->type, layout, moves_pieces(l, v), v->ref);
+    for (int32_t k = 0; k < to->mine->n; k++) to->part[k].kind = ARG_LEAF;
+    to->moved = v->moved;
+    return v->moved = to;
+}
+
+/* Makes one hop: converts the value directly to the hop's layout. */
+static int
+move_once(struct lower *l, struct pval *v, const struct hop *hop, bool share, struct pval **out)
+{
+    const struct layout *layout = hop->to;
+    const struct cross *x;
+    struct pval *to = *out = pval_new(l, &v->type, layout, moves_pieces(l, v), v->ref);
+    if (hop->number < 0) {
+        move_name(v, to);
+        return 0;
+    }
+    if (v->mine->n == 0 && to->mine->n == 0) return 0;
+    TRY(cross_of(&l->crosses, &v->type, v->layout, layout, &x));
+    if (to->mine->n == 0 && x->own->nstage + x->nin + x->nout == 0) return 0; /* no local shard is read */
+    struct plan_move *move = remember_move(l, hop, x->own);
+    bool fetches = hop_fetches(l->program, move), done = false;
+    if (!fetches) TRY(collect_parts(l, move, x, v, to, &done));
+    if (cross_is_all(x) && !fetches && share && !done) TRY(share_parts(l, move, x, v, to, &done));
+    return done ? 0 : move_across(l, move, x, v, to);
+}
+
+/* Returns true if the next hop of the outline belongs to this operand of the current node. */
+static bool
+is_next(const struct lower *l, int operand)
+{
+    const struct hop *h = &l->outline->hop[l->hop];
+    return l->hop < l->outline->nhop && h->step == l->at && h->operand == operand;
+}
+
+/* Values between two hops belong to this move alone, so the cost of a move does not depend on other moves. */
+int
+lower_moved(struct lower *l, struct pval *v, const struct layout *layout, int operand, bool share, struct pval **out)
+{
+    struct pval *to = v;
+    if (l->mines.first) {
+        *out = moved_alone(l, v, layout);
+        return 0;
+    }
+    if (!is_next(l, operand)) { /* already in the layout, or converted earlier */
+        if (v->layout != layout)
+            for (to = v->moved; to->layout != layout;) to = to->moved;
+        *out = to;
+        return 0;
+    }
+    while (is_next(l, operand)) {
+        const struct hop *hop = &l->outline->hop[l->hop];
+        TRY(move_once(l, to, hop, share || hop->to != layout, &to));
+        l->hop++;
+    }
+    *out = to;
+    if (l->program->node[l->at].again) return 0;
+    to->moved = v->moved;
+    v->moved = to;
+    return 0;
+}

@@ -1,0 +1,279 @@
+/* send.c - makes the tasks of a hop, with its sends and receives between hosts and transfers between memory spaces.
+ *
+ * The tasks of a hop have the same order in every plan partition:
+ *
+ *   shards are sent -> what stages read is received -> stages are filled -> stages are sent -> the rest is received ->
+ *   destination shards are filled
+ *
+ * The three steps for stages are repeated once per level of stages. Reads from another memory space of this host are
+ * transferred at the place of a receive. So each SEND precedes its RECV in any merge of the lists (verify_run.c
+ * relies on it).
+ *
+ * If a library links the devices, both ends of a channel are device work (p2p.c). Otherwise host code sends and
+ * receives. Bytes that host code cannot read are transferred to a cpu device's memory right before the SEND, and
+ * from there right after the RECV. Both transfers are stream work, and edges order them. */
+#include "actors/plan/lower/lower.h"
+
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- channels ---- */
+
+void
+channel_add(struct lower *l, int32_t task, const struct channel *c)
+{
+    GROW(l->channel, l->nchannel + 1, l->channel_capacity);
+    struct channel *made = &l->channel[l->nchannel++];
+    const struct draft *d = &l->draft[task];
+    *made = *c;
+    made->task = task;
+    made->nact = d->task.nact;
+    made->nreg = MIN(2, made->nact);
+    made->name.step = l->at;
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+    return channel_compare(&((const struct channel *)a)->name, &((const struct channel *)b)->name);
+}
+
+void
+channel_list(struct lower *l)
+{
+    struct plan *p = l->plan;
+    if (l->nchannel) qsort(l->channel, (size_t)l->nchannel, sizeof *l->channel, by_name);
+    p->nchannel = l->nchannel;
+    p->channel = arena_dup(&p->arena, l->channel, sizeof *l->channel * (size_t)l->nchannel);
+    for (int32_t c = 0; c < p->nchannel; c++) p->task[p->channel[c].task].channel = c;
+}
+
+/* ---- the ends of a move's channels ---- */
+
+bool
+lower_is_late(const struct lower *l, const struct pval *v)
+{
+    return l->program->pieces > 1 && v->node >= 0 && l->outline->stages.late[v->node];
+}
+
+struct channel
+mover_channel(const struct mover *m, const struct cross_channel *c, bool sends)
+{
+    struct channel out = {.sends = sends, .peer = c->peer, .late = lower_is_late(m->l, m->from)};
+    out.turn = cross_turn(m->cross, c, sends);
+    out.name = (struct channel_name){.operand = m->move->operand,
+                                     .hop = m->move->hop,
+                                     .from_side = c->from_side,
+                                     .to_side = c->to_side,
+                                     .from = c->from,
+                                     .to = c->to};
+    out.dtype = (uint8_t)cross_dtype(m->cross, c);
+    out.bytes = c->numel * (int64_t)dtype_bytes(out.dtype);
+    out.what = cross_what(m->cross, m->from->ref, c);
+    return out;
+}
+
+struct view
+mover_sent(struct mover *m, const struct cross_channel *c, int32_t which, struct part *part, int64_t *skip)
+{
+    int32_t stage = c->from_side == SIDE_STAGE ? box_stage_at(m->b, c->from) : BOX_PART;
+    return mover_window(m, stage, cross_from(m->cross, c), c->slice[which].slice, part, skip);
+}
+
+const struct place *
+mover_reader(const struct mover *m, const struct cross_channel *c)
+{
+    return (c->to_side == SIDE_STAGE ? m->b->from : m->b->to)->place;
+}
+
+/* ---- transfers between memory spaces ---- */
+
+/* A device: its kind and rank. */
+struct end {
+    int kind;
+    int32_t rank;
+};
+
+/* Returns the view of a channel's data as one row. */
+static struct view
+row_of(const struct mover *m, const struct cross_channel *c)
+{
+    struct type t = type_of(cross_dtype(m->cross, c), 1, &c->numel);
+    return view_dense(&t, NULL);
+}
+
+/* Makes a task that carries a channel's data from one device's memory to another's. The caller sets the steps. */
+static int
+carry_task(struct mover *m, const struct cross_channel *c, struct end from, struct end to, int32_t nstep, int32_t *id)
+{
+    struct lower *l = m->l;
+    int kind = device_carrier(from.kind, to.kind);
+    if (kind < 0)
+        return fail(E_PLACE, "a value does not go from %s to %s devices at once: work of neither reaches both memories",
+                    device_kind_text(from.kind), device_kind_text(to.kind));
+    int32_t rank = kind == to.kind ? to.rank : from.rank;
+    struct draft *d = draft_new(l, &kind_transfer, m->from->node, kind, rank, c->to, m->piece, id);
+    d->task.move = (struct task_move){.of = m->move, .nstep = nstep};
+    d->task.move.step = ARENA_ARRAY(&l->plan->arena, struct box_move, nstep);
+    d->task.name = kind_transfer.name;
+    d->task.nresult = 1;
+    draft_out(l, d, c->numel * (int64_t)dtype_bytes(cross_dtype(m->cross, c)), 1);
+    d->out[0].where.index = draft_device(l, to.kind, to.rank);
+    draft_args(l, *id, 1);
+    return 0;
+}
+
+/* Returns a step that copies one window. */
+static struct box_move
+copy_step(struct mover *m, const struct view *src, int64_t skip, const struct view *dst, int64_t at)
+{
+    int64_t width = (int64_t)dtype_bytes(src->dtype);
+    struct box_from from = {.skip = skip * width, .view = intern_view(m->l, src)};
+    return (struct box_move){.verb = BOX_COPY,
+                             .nfrom = 1,
+                             .from = arena_dup(&m->l->plan->arena, &from, sizeof from),
+                             .skip = at * width,
+                             .view = intern_view(m->l, dst)};
+}
+
+/* Makes a task that copies the slices of a channel from their local sources into one row. */
+static int
+carry_slices(struct mover *m, const struct cross_channel *c, struct end from, struct end to, int32_t *id)
+{
+    struct part part;
+    TRY(carry_task(m, c, from, to, c->nslice, id));
+    struct box_move *step = m->l->draft[*id].task.move.step;
+    for (int32_t i = 0; i < c->nslice; i++) {
+        int64_t skip, at;
+        struct view src = mover_sent(m, c, i, &part, &skip), dst = mover_received(m, c, i, &at);
+        step[i] = copy_step(m, &src, skip, &dst, at);
+    }
+    return draft_reads(m->l, *id, &part, 0, false);
+}
+
+/* Makes a task that carries the row of task `of` to another memory. */
+static int
+carry_row(struct mover *m, const struct cross_channel *c, int32_t of, struct end from, struct end to, int32_t *id)
+{
+    struct view row = row_of(m, c);
+    struct part part = {.kind = ARG_REG, .index = of, .view = &row};
+    TRY(carry_task(m, c, from, to, 1, id));
+    m->l->draft[*id].task.move.step[0] = copy_step(m, &row, 0, &row, 0);
+    return draft_reads(m->l, *id, &part, 0, false);
+}
+
+static int
+transfer_task(struct mover *m, int32_t channel)
+{
+    const struct cross_channel *c = &m->cross->in[channel];
+    const struct place *from = m->b->from->place, *to = mover_reader(m, c);
+    return carry_slices(m, c, (struct end){from->kind, from->rank[cross_from(m->cross, c)]},
+                        (struct end){to->kind, to->rank[cross_to(m->cross, c)]}, &m->recv[channel]);
+}
+
+/* ---- sends and receives between hosts ---- */
+
+/* Finds the memory in which host code sends or receives a device's bytes: the device's own, or a cpu device's. */
+static int
+host_end(const struct mover *m, struct end device, struct end *out)
+{
+    *out = device;
+    if (device_kind(device.kind)->flags & HOST_READS) return 0;
+    *out = (struct end){DEV_CPU, mines_host(&m->l->mines, device.kind, device.rank)};
+    if (out->rank >= 0) return 0;
+    return fail(E_PLACE,
+                "%s:%d: what goes to other memories goes through that of a cpu device of its worker, which "
+                "has none",
+                device_kind_text(device.kind), (int)device.rank);
+}
+
+/* Makes a SEND. A row in host memory is sent as one slice; memory that host code reads is sent slice by slice. */
+static int
+send_task(struct mover *m, const struct cross_channel *c)
+{
+    struct lower *l = m->l;
+    const struct place *place = m->b->from->place;
+    struct end from = {place->kind, place->rank[cross_from(m->cross, c)]}, host;
+    struct view row = row_of(m, c);
+    struct part part = {.kind = ARG_REG, .view = &row};
+    TRY(host_end(m, from, &host));
+    bool there = host.kind == from.kind;
+    if (!there) TRY(carry_slices(m, c, from, host, &part.index));
+    struct channel made = mover_channel(m, c, true);
+    made.nslice = there ? c->nslice : 1;
+    struct channel_slice *slice = ARENA_ARRAY(&l->plan->arena, struct channel_slice, made.nslice);
+    int32_t id;
+    struct draft *d = draft_new(l, &kind_send, m->from->node, host.kind, host.rank, c->to, m->piece, &id);
+    d->task.move.of = m->move;
+    d->task.name = kind_send.name;
+    if (!there) slice[0] = (struct channel_slice){0, intern_view(l, &row)};
+    for (int32_t i = 0; there && i < c->nslice; i++) {
+        int64_t skip;
+        struct view v = mover_sent(m, c, i, &part, &skip);
+        slice[i] = (struct channel_slice){skip * (int64_t)dtype_bytes(v.dtype), intern_view(l, &v)};
+    }
+    made.slice = slice;
+    draft_args(l, id, 1);
+    channel_add(l, id, &made);
+    return draft_reads(l, id, &part, 0, false);
+}
+
+static int
+recv_task(struct mover *m, int32_t channel)
+{
+    struct lower *l = m->l;
+    const struct cross_channel *c = &m->cross->in[channel];
+    const struct place *place = mover_reader(m, c);
+    struct end to = {place->kind, place->rank[cross_to(m->cross, c)]}, host;
+    TRY(host_end(m, to, &host));
+    struct channel made = mover_channel(m, c, false);
+    int32_t id;
+    struct draft *d = draft_new(l, &kind_recv, m->from->node, host.kind, host.rank, c->to, m->piece, &id);
+    d->task.move.of = m->move;
+    d->task.name = kind_recv.name;
+    d->task.nresult = 1;
+    draft_out(l, d, made.bytes, 1);
+    channel_add(l, id, &made);
+    m->recv[channel] = id;
+    return host.kind == to.kind ? 0 : carry_row(m, c, id, host, to, &m->recv[channel]);
+}
+
+/* ---- the tasks of a hop ---- */
+
+static int
+send_all(struct mover *m, int32_t first, int32_t end)
+{
+    bool direct = cross_is_direct(m->cross);
+    for (int32_t i = first; i < end; i++) TRY((direct ? direct_send : send_task)(m, &m->cross->out[i]));
+    return 0;
+}
+
+static int
+receive_all(struct mover *m, int32_t first, int32_t end)
+{
+    bool direct = cross_is_direct(m->cross);
+    for (int32_t i = first; i < end; i++) {
+        bool here = m->cross->in[i].peer == m->l->plan->memory;
+        TRY((here ? transfer_task : direct ? direct_recv : recv_task)(m, i));
+    }
+    return 0;
+}
+
+int
+move_across(struct lower *l, const struct plan_move *move, const struct cross *x, struct pval *from, struct pval *to)
+{
+    struct mover m;
+    mover_init(&m, l, move, x, from);
+    TRY(send_all(&m, 0, x->npart));
+    struct cross_level done = {.nout = x->npart};
+    for (int32_t k = 0; k < x->nlevel; done = x->level[k++]) {
+        TRY(receive_all(&m, done.nin, x->level[k].nin));
+        TRY(move_stages(&m, done.nstage, x->level[k].nstage));
+        TRY(send_all(&m, done.nout, x->level[k].nout));
+    }
+    TRY(receive_all(&m, done.nin, x->nin));
+    return move_parts(&m, to);
+}

@@ -1,0 +1,572 @@
+/* act_offset.c - assigns an offset ("berth") to each use of a register. A use lasts from the act that writes until the
+ * last reader is done.
+ *
+ * With arena.c, a result made per micro-batch has nreg registers in a row, and two results share bytes for all
+ * micro-batches alike. Results with two and with three registers cannot share, and a queue between stages keeps its
+ * bytes while it is empty. Berths avoid both.
+ *
+ * Counting tells which use has ended before another. Back from a writing task, an edge leads to the same
+ * micro-batch, and a register with n copies leads to its readers n micro-batches earlier. The shortest path to a
+ * reader says how many micro-batches earlier the reader has certainly ended. Two uses share bytes only if the first
+ * has certainly ended before the second begins, so no control edges are added, whatever the arena becomes.
+ * act_offset_place.c chooses the offsets. With too many uses, micro-batches take turns in fewer berths. */
+#include "actors/plan/memory/act_offset.h"
+
+#include "actors/plan/memory/act_offset_place.h"
+
+#include "runtime/base/arena.h"
+
+#include <string.h>
+
+enum {
+    MOST_TENANTS = 2048,   /* tenants per device; the ordering table has their pairs */
+    FEW_USES = 1 << 12,    /* uses per device: up to this many, one berth per micro-batch; */
+    ENOUGH = 64,           /* above, at most this many micro-batches have berths, */
+    MOST_USES = 1 << 14,   /* and at most this many uses: micro-batches take turns */
+    MOST_SIGHTS = 1 << 28, /* approximate number of tenant pairs examined for the bound */
+    LEAST_GAIN = 128,      /* least gain, as a fraction of the arena: below, registers stay, */
+    LEAST_BYTES = 1 << 15, /* and least gain in bytes */
+    FAR = 1 << 28,
+};
+
+/* `task` has ended its act n - lag before act n of the current task begins. */
+struct back {
+    int32_t task, lag, next; /* next entry of the same task; -1: none */
+};
+struct waiting {
+    int32_t task, next;
+};
+/* ---- order of uses ---- */
+
+/* Returns true if the edge counts micro-batches one by one, or connects a task that runs once with all
+ * micro-batches. */
+static bool
+is_plain(const struct plan *p, const struct task *t, const struct in_port *in)
+{
+    const struct task *from = &p->task[in->task];
+    const struct out_port *o = &from->out[in->out];
+    if ((t->nact != 1 && t->nact != p->pieces) || (from->nact != 1 && from->nact != p->pieces)) return false;
+    if (from->nact == 1) return in->hold == t->nact && in->need == 1;
+    if (t->nact == 1) return (o->control ? in->need : o->every) == p->pieces;
+    return in->hold == 1 && in->need == 1 && (o->control || o->every == 1);
+}
+
+static void
+add_back(struct backs *l, int32_t task, int32_t to, int32_t lag)
+{
+    l->of[l->n] = (struct back){to, lag, l->first[task]};
+    l->first[task] = l->n++;
+}
+
+/* Returns false if the plan has other edges. */
+static bool
+is_all_plain(const struct plan *p)
+{
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nin; k++)
+            if (!is_plain(p, &p->task[i], &p->task[i].in[k])) return false;
+    return true;
+}
+
+static void
+list_back(struct berths *b)
+{
+    const struct plan *p = b->plan;
+    b->all.n = 0;
+    for (int32_t i = 0; i < p->ntask; i++) b->all.first[i] = -1;
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nin; k++) {
+            const struct in_port *in = &p->task[i].in[k];
+            const struct out_port *o = &p->task[in->task].out[in->out];
+            add_back(&b->all, i, in->task, 0);
+            if (!o->once) add_back(&b->all, in->task, i, o->nreg);
+        }
+}
+
+/* Puts the predecessors of x, which ended `lag` acts earlier, into their buckets. */
+static int32_t
+look_back(struct berths *b, const struct backs *l, int32_t x, int32_t lag, int32_t n)
+{
+    for (int32_t e = l->first[x]; e >= 0; e = l->of[e].next) {
+        int32_t y = l->of[e].task, sum = lag + l->of[e].lag;
+        if (sum >= b->plan->pieces || b->lag[y] <= sum) continue;
+        b->lag[y] = sum;
+        b->waiting[n] = (struct waiting){y, b->bucket[sum]};
+        b->bucket[sum] = n++;
+    }
+    return n;
+}
+
+/* Computes the least lag of each predecessor of `from` (Dijkstra with buckets, because lags are small). outside:
+ * along paths through tasks that are not near. Returns the number of entries used in b->waiting. */
+static int32_t
+find_lags(struct berths *b, const struct backs *l, int32_t from, bool outside)
+{
+    int32_t pieces = b->plan->pieces;
+    for (int32_t lag = 0; lag < pieces; lag++) b->bucket[lag] = -1;
+    int32_t n = look_back(b, l, from, 0, 0);
+    for (int32_t lag = 0; lag < pieces; lag++)
+        while (b->bucket[lag] >= 0) {
+            const struct waiting *w = &b->waiting[b->bucket[lag]];
+            int32_t x = w->task;
+            b->bucket[lag] = w->next;
+            if (b->lag[x] == lag && !(outside && b->is_near[x])) n = look_back(b, l, x, lag, n);
+        }
+    return n;
+}
+
+static void
+forget_lags(struct berths *b, int32_t nmet)
+{
+    for (int32_t i = 0; i < nmet; i++) b->lag[b->waiting[i].task] = FAR;
+}
+
+/* ---- tasks near a device ---- */
+
+static void
+find_near(struct berths *b, int32_t device)
+{
+    const struct plan *p = b->plan;
+    for (int32_t i = 0; i < p->ntask; i++) b->is_near[i] = p->task[i].device == device;
+    for (int32_t i = 0; i < b->ntenant; i++) {
+        const struct out_port *o = berth_port(b, &b->tenant[i]);
+        b->is_near[b->tenant[i].task] = true;
+        for (int32_t f = 0; f < o->nfan; f++)
+            for (int32_t r = 0; r < o->fan[f].nreader; r++) b->is_near[o->fan[f].reader[r].task] = true;
+    }
+}
+
+/* Replaces paths from a portal through tasks that are not near by single steps to the next near tasks. Returns false
+ * if there are too many. */
+static bool
+step_over(struct berths *b, int32_t portal)
+{
+    int32_t n = find_lags(b, &b->all, portal, true);
+    for (int32_t i = 0; i < n; i++) {
+        int32_t y = b->waiting[i].task;
+        if (b->is_near[y] && b->lag[y] < FAR) {
+            if (b->local.n == b->nback) return false;
+            add_back(&b->local, portal, y, b->lag[y]);
+        }
+        b->lag[y] = FAR;
+    }
+    return true;
+}
+
+/* Lists predecessors among near tasks and portals; a search in these lists finds the same lags. Returns false if
+ * there are too many portals to save time. */
+static bool
+list_near(struct berths *b, int32_t device)
+{
+    const struct plan *p = b->plan;
+    b->local.n = b->nportal = 0;
+    find_near(b, device);
+    for (int32_t i = 0; i < p->ntask; i++) b->local.first[i] = -1;
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t e = b->is_near[i] ? b->all.first[i] : -1; e >= 0; e = b->all.of[e].next) {
+            int32_t y = b->all.of[e].task;
+            add_back(&b->local, i, y, b->all.of[e].lag);
+            if (!b->is_near[y] && b->lag[y] == FAR) {
+                b->portal[b->nportal++] = y;
+                b->lag[y] = 0;
+            }
+        }
+    for (int32_t i = 0; i < b->nportal; i++) b->lag[b->portal[i]] = FAR;
+    if (b->nportal > b->ntenant / 4) return false;
+    for (int32_t i = 0; i < b->nportal; i++)
+        if (!step_over(b, b->portal[i])) return false;
+    return true;
+}
+
+/* Returns the lag from a reader of x to the writer of y, for which lags were computed. A task that runs once counts
+ * as the first act before its successors, and as the last act after its predecessors. */
+static int32_t
+after_reader(const struct berths *b, const struct tenant *x, int32_t reader, const struct tenant *y)
+{
+    const struct plan *p = b->plan;
+    if (b->lag[reader] == FAR) return FAR;
+    int32_t last = !x->again && p->task[reader].nact > 1 ? p->pieces - 1 : 0;
+    int32_t late = !y->again && p->task[y->task].nact == 1 ? p->pieces - 1 : 0;
+    return b->lag[reader] + last - late;
+}
+
+static int32_t
+after_readers(const struct berths *b, const struct tenant *x, const struct tenant *y)
+{
+    const struct out_port *o = &b->plan->task[x->task].out[x->out];
+    int32_t most = o->nfan ? -FAR : FAR; /* without a reader, the end of a use is unknown */
+    for (int32_t f = 0; f < o->nfan; f++)
+        for (int32_t r = 0; r < o->fan[f].nreader; r++)
+            most = MAX(most, after_reader(b, x, o->fan[f].reader[r].task, y));
+    return most;
+}
+
+static void
+find_after(struct berths *b, int32_t device)
+{
+    int32_t n = b->ntenant, nmet = 0;
+    for (int32_t i = 0; i < b->plan->ntask; i++) b->lag[i] = FAR;
+    const struct backs *l = list_near(b, device) ? &b->local : &b->all;
+    for (int32_t i = 0; i < b->plan->ntask; i++) b->lag[i] = FAR;
+    for (int32_t y = 0; y < n; y++) {
+        if (y == 0 || b->tenant[y].task != b->tenant[y - 1].task) {
+            forget_lags(b, nmet);
+            nmet = find_lags(b, l, b->tenant[y].task, false);
+        }
+        for (int32_t x = 0; x < n; x++) b->after[x * n + y] = after_readers(b, &b->tenant[x], &b->tenant[y]);
+    }
+}
+
+static struct reach
+reach_of(const struct berths *b, int32_t x, int32_t y)
+{
+    int32_t n = b->ntenant, end = b->plan->pieces - 1;
+    return (struct reach){MAX(1 - b->after[x * n + y], b->tenant[y].again ? -end : 0),
+                          MIN(b->after[y * n + x] - 1, b->tenant[x].again ? end : 0)};
+}
+
+/* ---- lower bound ---- */
+
+static int32_t
+last_use(const struct berths *b, int32_t x)
+{
+    return b->tenant[x].again ? b->plan->pieces - 1 : 0;
+}
+
+/* Returns how many uses of a tenant have certainly ended when so many uses of all tenants have begun. Unrolled for
+ * SIMD: with 64 devices of 1,200 results each, a scalar loop takes half of the compile time. */
+static int32_t
+ended_then(const int32_t *begun, const int32_t *after, int32_t n)
+{
+    enum { WIDTH = 8 };
+    int32_t most[WIDTH] = {0}, y = 0;
+    for (; y + WIDTH <= n; y += WIDTH)
+        for (int32_t k = 0; k < WIDTH; k++) most[k] = MAX(most[k], begun[y + k] - after[y + k]);
+    for (; y < n; y++) most[0] = MAX(most[0], begun[y] - after[y]);
+    for (int32_t k = 1; k < WIDTH; k++) most[0] = MAX(most[0], most[k]);
+    return most[0];
+}
+
+/* Returns the bytes in use when begun[] uses of each tenant have begun and only uses that must have ended have
+ * ended. */
+static int64_t
+bytes_at(const struct berths *b, const int32_t *begun)
+{
+    int32_t n = b->ntenant;
+    int64_t bytes = 0;
+    for (int32_t z = 0; z < n; z++) {
+        int32_t live = begun[z] > 0 ? begun[z] - ended_then(begun, &b->after[z * n], n) : 0;
+        bytes += where_stride(berth_port(b, &b->tenant[z])->bytes) * MAX(live, 0);
+    }
+    return bytes;
+}
+
+/* Computes the latest moment, not after `from`, in which use i of x has not ended: all uses that may have begun by
+ * then. */
+static void
+moment_before(const struct berths *b, int32_t x, int32_t i, const int32_t *from, int32_t *begun)
+{
+    const int32_t *after = &b->after[x * b->ntenant];
+    for (int32_t y = 0; y < b->ntenant; y++) begun[y] = MIN(from[y], MAX(i + after[y], 0));
+}
+
+/* Adds one more use that must not have ended, and looks for a heavier moment. Returns true if one was found. */
+static bool
+find_heavier(struct berths *b, int32_t step, bool first, int64_t enough, int64_t *most)
+{
+    int64_t was = *most;
+    for (int32_t x = 0; x < b->ntenant && *most < enough; x += step) {
+        int32_t last = b->from[x] - 1;
+        for (int32_t k = 0; k < 3 && k <= last; k++) {
+            int32_t i = first && k == 2 ? last / 2 : last - k;
+            moment_before(b, x, i, b->from, b->begun);
+            int64_t bytes = bytes_at(b, b->begun);
+            if (bytes <= *most) continue;
+            *most = bytes;
+            memcpy(b->heaviest, b->begun, sizeof *b->begun * (size_t)b->ntenant);
+        }
+    }
+    return *most > was;
+}
+
+/* Returns a lower bound of any arena, seldom below the optimum: a heavy moment, found by greedily choosing uses that
+ * have not ended. With many tenants, tries a sample. Stops when the bound reaches `enough`. */
+static int64_t
+find_bound(struct berths *b, int64_t enough)
+{
+    int64_t n = b->ntenant, most = 0, step = 1 + 16 * n * n * n / MOST_SIGHTS;
+    b->begun = ARENA_ARRAY(&b->of_device, int32_t, n + 1);
+    b->from = ARENA_ARRAY(&b->of_device, int32_t, n + 1);
+    b->heaviest = ARENA_ARRAY(&b->of_device, int32_t, n + 1);
+    for (int32_t y = 0; y < n; y++) b->from[y] = last_use(b, y) + 1;
+    for (bool first = true; find_heavier(b, (int32_t)MIN(step, n), first, enough, &most); first = false)
+        memcpy(b->from, b->heaviest, sizeof *b->from * (size_t)n);
+    return most;
+}
+
+/* ---- sequential micro-batches ---- */
+
+/* Marks tasks that run once, after tasks that run per micro-batch. */
+static void
+find_late(struct berths *b)
+{
+    const struct plan *p = b->plan;
+    b->late = ARENA_ARRAY(&b->arena, bool, p->ntask + 1);
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nin && p->task[i].nact == 1; k++) {
+            int32_t x = p->task[i].in[k].task;
+            b->late[i] = b->late[i] || b->late[x] || p->task[x].nact > 1;
+        }
+}
+
+/* Adds a tenant's lifetime: from its write in the first micro-batch (last: in the last one) to its last reader. */
+static void
+add_lifetime(struct berths *b, const struct tenant *t, bool last, int64_t *change)
+{
+    const struct plan *p = b->plan;
+    const struct out_port *o = berth_port(b, t);
+    int32_t from = t->task + (last ? p->ntask : 0), until = from;
+    for (int32_t f = 0; f < o->nfan; f++)
+        for (int32_t r = 0; r < o->fan[f].nreader; r++) {
+            int32_t reader = o->fan[f].reader[r].task;
+            bool late = t->again ? last : b->late[reader] || p->task[reader].nact > 1;
+            until = MAX(until, reader + (late ? p->ntask : 0));
+        }
+    change[from] += where_stride(o->bytes);
+    change[until + 1] -= where_stride(o->bytes);
+}
+
+/* Returns the peak bytes if all tasks run in list order, micro-batch by micro-batch. No arena is smaller. */
+static int64_t
+bytes_in_order(struct berths *b)
+{
+    const struct plan *p = b->plan;
+    int64_t *change = ARENA_ARRAY(&b->of_device, int64_t, 2 * p->ntask + 2), bytes = 0, most = 0;
+    for (int32_t i = 0; i < b->ntenant; i++) {
+        const struct tenant *t = &b->tenant[i];
+        if (t->again || !b->late[t->task]) add_lifetime(b, t, false, change);
+        if (t->again || b->late[t->task]) add_lifetime(b, t, true, change);
+    }
+    for (int32_t i = 0; i < 2 * p->ntask; i++) {
+        bytes += change[i];
+        most = MAX(most, bytes);
+    }
+    return most;
+}
+
+/* ---- uses ---- */
+
+static bool
+is_tenant(const struct out_port *o, int32_t device)
+{
+    return o->where.kind == IN_ARENA && o->where.index == device && o->bytes > 0;
+}
+
+/* Lists the device's tenants; returns the number that are made per micro-batch. */
+static int32_t
+list_tenants(struct berths *b, int32_t device)
+{
+    const struct plan *p = b->plan;
+    int32_t nagain = 0;
+    b->ntenant = 0;
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nresult; k++) {
+            if (!is_tenant(&p->task[i].out[k], device)) continue;
+            bool again = p->task[i].nact > 1 && p->task[i].out[k].every == 1;
+            b->tenant[b->ntenant++] = (struct tenant){.task = i,
+                                                      .out = k,
+                                                      .asked = b->asked[b->first_out[i] + k],
+                                                      .nreg = p->task[i].out[k].nreg,
+                                                      .again = again};
+            nagain += again;
+        }
+    return nagain;
+}
+
+/* Sets the number of berths to the number of micro-batches, or less. Returns false if a result's registers could not
+ * take turns in them. */
+static bool
+count_berths(struct berths *b, int32_t nagain)
+{
+    int32_t once = b->ntenant - nagain, most = 1;
+    if (nagain == 0 || b->ntenant > MOST_TENANTS) return false;
+    int32_t fits = MAX(MIN(ENOUGH, (MOST_USES - once) / nagain), (FEW_USES - once) / nagain);
+    b->nberth = MIN(b->plan->pieces, fits);
+    b->nuse = once + nagain * b->nberth;
+    for (int32_t i = 0; i < b->ntenant; i++)
+        if (b->tenant[i].again) most = MAX(most, b->tenant[i].asked);
+    return b->nberth >= MIN(b->plan->pieces, 2 * most);
+}
+
+/* ---- a device ---- */
+
+/* Returns the most bytes of registers at which a search for berths does not pay, if no arena is smaller than
+ * `least`. */
+static int64_t
+good_enough(int64_t least)
+{
+    return least + MAX(least / BERTHS_GOOD, LEAST_BYTES);
+}
+
+/* Inverse of good_enough(): returns the least bound for which so many bytes are good enough. */
+static int64_t
+good_from(int64_t bytes)
+{
+    int64_t least = MAX(MIN(bytes - LEAST_BYTES, bytes - bytes / (BERTHS_GOOD + 1)), 0);
+    while (least > 0 && bytes <= good_enough(least - 1)) least--;
+    while (bytes > good_enough(least)) least++;
+    return least;
+}
+
+/* Sets each result's registers to the number its readers requested, or back to the number from packing (one per
+ * stage slot). With berths, extra registers only let producers run further ahead. */
+static void
+set_registers(struct berths *b, bool asked)
+{
+    for (int32_t i = 0; i < b->ntenant; i++) {
+        const struct task *t = &b->plan->task[b->tenant[i].task];
+        struct out_port *o = &t->out[b->tenant[i].out];
+        o->nreg = asked ? b->tenant[i].asked : b->tenant[i].nreg;
+        o->once = t->nact / o->every <= o->nreg;
+    }
+}
+
+static void
+take_berths(struct berths *b)
+{
+    int32_t u = 0;
+    for (int32_t i = 0; i < b->ntenant; i++) {
+        const struct tenant *t = &b->tenant[i];
+        struct out_port *o = &b->plan->task[t->task].out[t->out];
+        o->where.offset = b->best[u];
+        o->where.stride = where_stride(o->bytes);
+        if (t->again) {
+            o->where.nberth = b->nberth;
+            o->where.berth = arena_dup(&b->plan->arena, b->best + u, sizeof *b->best * (size_t)b->nberth);
+        }
+        u += t->again ? b->nberth : 1;
+    }
+}
+
+/* Sets the offset of results without bytes to 0, which is inside any arena. */
+static void
+move_empty(struct plan *p, int32_t device)
+{
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nresult; k++) {
+            struct where *w = &p->task[i].out[k].where;
+            if (w->kind == IN_ARENA && w->index == device && p->task[i].out[k].bytes == 0) w->offset = 0;
+        }
+}
+
+static void
+make_room(struct berths *b)
+{
+    struct arena *a = &b->of_device;
+    int32_t n = b->nuse + 1;
+    b->small = 0;
+    b->use = ARENA_ARRAY(a, struct use, n);
+    b->near = ARENA_ARRAY(a, uint64_t, n / 64 + 1);
+    b->best = ARENA_ARRAY(a, int64_t, n);
+    b->better = ARENA_ARRAY(a, int64_t, n);
+    b->low = ARENA_ARRAY(a, int32_t, n);
+    b->high = ARENA_ARRAY(a, int32_t, n);
+    b->queue = ARENA_ARRAY(a, int32_t, n);
+    b->met = ARENA_ARRAY(a, int32_t, n);
+    b->ends = ARENA_ARRAY(a, int32_t, n);
+    b->begin = ARENA_ARRAY(a, struct point, n);
+    b->end = ARENA_ARRAY(a, struct point, n);
+    b->ordered = ARENA_ARRAY(a, struct ordered, n);
+}
+
+/* Returns true if uses of the same berth never overlap. */
+static bool
+takes_turns(const struct berths *b)
+{
+    for (int32_t i = 0; i < b->ntenant; i++)
+        if (b->tenant[i].again && b->nberth < b->plan->pieces && b->after[i * b->ntenant + i] > b->nberth) return false;
+    return true;
+}
+
+static void
+find_reach(struct berths *b)
+{
+    int32_t n = b->ntenant;
+    b->reach = ARENA_ARRAY(&b->of_device, struct reach, n * n);
+    for (int32_t x = 0; x < n; x++)
+        for (int32_t y = 0; y < n; y++) b->reach[x * n + y] = reach_of(b, x, y);
+}
+
+/* Returns false if rotating registers are as good. */
+static bool
+find_berths(struct berths *b, struct plan_device *d, int32_t device)
+{
+    list_back(b);
+    b->after = ARENA_ARRAY(&b->of_device, int32_t, b->ntenant * b->ntenant);
+    find_after(b, device);
+    if (!takes_turns(b)) return false;
+    int64_t bound = find_bound(b, good_from(d->scratch));
+    if (d->scratch <= good_enough(bound)) return false;
+    find_reach(b);
+    make_room(b);
+    berths_list(b);
+    int64_t bytes = berths_place(b, bound);
+    if (bytes > d->scratch - d->scratch / LEAST_GAIN) return false;
+    d->scratch = bytes;
+    d->nberth = b->nberth;
+    d->arena_bytes = d->scratch + d->scratch_bytes;
+    return true;
+}
+
+static void
+pack_device(struct berths *b, struct plan_device *d, int32_t device)
+{
+    if (!count_berths(b, list_tenants(b, device))) return;
+    int64_t least = bytes_in_order(b);
+    if (d->scratch <= good_enough(least)) return;
+    set_registers(b, true);
+    if (!find_berths(b, d, device)) {
+        set_registers(b, false);
+        return;
+    }
+    take_berths(b);
+    move_empty(b->plan, device);
+}
+
+static void
+make_tables(struct berths *b)
+{
+    const struct plan *p = b->plan;
+    struct arena *a = &b->arena;
+    int32_t nin = 0, nresult = 0;
+    for (int32_t i = 0; i < p->ntask; i++) {
+        nin += p->task[i].nin;
+        nresult += p->task[i].nresult;
+    }
+    b->tenant = ARENA_ARRAY(a, struct tenant, nresult + 1);
+    b->nback = 2 * nin;
+    b->all.first = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    b->all.of = ARENA_ARRAY(a, struct back, b->nback + 1);
+    b->local.first = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    b->local.of = ARENA_ARRAY(a, struct back, b->nback + 1);
+    b->is_near = ARENA_ARRAY(a, bool, p->ntask + 1);
+    b->portal = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    b->lag = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    b->bucket = ARENA_ARRAY(a, int32_t, p->pieces + 1);
+    b->waiting = ARENA_ARRAY(a, struct waiting, 2 * nin + 2);
+}
+
+void
+berth_registers(struct plan *p, const int32_t *first_out, const int32_t *asked)
+{
+    struct berths b = {.plan = p, .first_out = first_out, .asked = asked};
+    if (p->pieces == 1 || !is_all_plain(p)) return;
+    make_tables(&b);
+    find_late(&b);
+    for (int32_t d = 0; d < p->ndevice; d++) {
+        pack_device(&b, &p->device[d], d);
+        arena_reset(&b.of_device);
+    }
+    arena_fini(&b.of_device);
+    arena_fini(&b.arena);
+}

@@ -1,0 +1,435 @@
+/* stage_slot.c - chooses the results of a stage that are stored in its slots.
+ *
+ * Alternatives are compared by their peak bytes during a micro-batch. Slots of several sizes are filled greedily.
+ * Then single items are moved in or out, and in the best alternative pairs of items are exchanged, while bytes
+ * decrease and at most MOST_LOOKS alternatives have been evaluated. The best before and after exchanges are packed,
+ * and the better one is kept. Bytes by position are segment trees, so adding an item takes logarithmic time. */
+#include "actors/plan/memory/stage_slot.h"
+
+#include "actors/plan/lower/lower.h"
+#include "actors/plan/memory/pack.h"
+
+#include <string.h>
+
+enum { MOST_LOOKS = 256, ROOM_SIZES = 32, LEAST_GAIN = 128 };
+
+/* Segment tree of bytes by position. most: maximum of a node's positions, without `add` of its ancestors. */
+struct load {
+    int64_t *most, *add;
+};
+
+/* An alternative for a stage: the slots, the items in them, and the total bytes. */
+struct trial {
+    bool *joins; /* by item */
+    struct room best;
+    int64_t bytes;
+};
+
+struct rooms {
+    const struct outline *outline;
+    struct item *item;
+    int32_t nitem, period;
+    int32_t width, room_for;        /* leaves of a tree (power of two above the period); capacity */
+    struct load room;               /* one slot */
+    struct load group[PHASE_BATCH]; /* by phase: items outside that share bytes by turns */
+    int64_t alone;                  /* bytes of the other items outside */
+    int64_t looks;                  /* evaluations left */
+    struct arena *arena;
+    struct trial best, rough[2]; /* packed; estimated by peak, before and after exchanges */
+    struct pack_item *packed;    /* list for packing */
+    int32_t *at;                 /* indices of its items, or of the items that may join */
+};
+
+/* Returns true if the item may be stored in the stage's slots. */
+static bool
+may_join(const struct item *it, int32_t stage, const struct room *r)
+{
+    if (!it->again || it->stage != stage || it->abroad || (it->waits && !r->weights)) return false;
+    return it->asked == r->nreg || (it->asked < r->nreg && !it->fixed && r->phases >> it->phase & 1);
+}
+
+/* Returns the end of the item's life in a slot, in one micro-batch. Operands of delayed weight gradients live to the
+ * end of the micro-batch. */
+static int32_t
+leaves(const struct rooms *m, const struct item *it)
+{
+    return it->waits ? m->period : it->last - m->period;
+}
+
+/* Returns the maximum over positions first to last. */
+static int64_t
+most_load(const struct rooms *m, const struct load *load, int32_t first, int32_t last)
+{
+    int32_t l = m->width + first, r = m->width + last;
+    int64_t left = load->most[l], right = load->most[r];
+    while (l >> 1 != r >> 1) {
+        if (!(l & 1)) left = MAX(left, load->most[l + 1]);
+        if (r & 1) right = MAX(right, load->most[r - 1]);
+        l >>= 1;
+        r >>= 1;
+        left += load->add[l];
+        right += load->add[r];
+    }
+    int64_t most = MAX(left, right);
+    while ((l >>= 1) > 0) most += load->add[l];
+    return most;
+}
+
+static int64_t
+most_of_all(const struct load *load)
+{
+    return load->most[1];
+}
+
+static void
+add_above(const struct load *load, int32_t node)
+{
+    while ((node >>= 1) > 0) load->most[node] = MAX(load->most[2 * node], load->most[2 * node + 1]) + load->add[node];
+}
+
+static void
+add_load(const struct rooms *m, const struct load *load, int32_t first, int32_t last, int64_t bytes)
+{
+    for (int32_t l = m->width + first, r = m->width + last + 1; l < r; l >>= 1, r >>= 1) {
+        int32_t node[2] = {l & 1 ? l++ : 0, r & 1 ? --r : 0};
+        for (int k = 0; k < 2; k++)
+            if (node[k]) {
+                load->most[node[k]] += bytes;
+                load->add[node[k]] += bytes;
+            }
+    }
+    add_above(load, m->width + first);
+    add_above(load, m->width + last);
+}
+
+static void
+clear_load(const struct rooms *m, const struct load *load)
+{
+    memset(load->most, 0, sizeof *load->most * 2 * (size_t)m->width);
+    memset(load->add, 0, sizeof *load->add * 2 * (size_t)m->width);
+}
+
+/* Selects the items in the slots: all with as many registers as slots, then others in order while the slot's peak
+ * stays within `bytes`. Returns the peak. */
+static int64_t
+fill_room(struct rooms *m, int32_t stage, const struct room *r, int64_t bytes)
+{
+    clear_load(m, &m->room);
+    for (int must = 1; must >= 0; must--)
+        for (int32_t i = 0; i < m->nitem; i++) {
+            struct item *it = &m->item[r->late ? m->nitem - 1 - i : i];
+            if (must) it->joins = false;
+            if ((it->asked == r->nreg) != must || !may_join(it, stage, r)) continue;
+            it->joins = must || most_load(m, &m->room, it->first, leaves(m, it)) + it->bytes <= bytes;
+            if (it->joins) add_load(m, &m->room, it->first, leaves(m, it), it->bytes);
+        }
+    return most_of_all(&m->room);
+}
+
+/* Rebuilds the load of the items in the slots. */
+static void
+fill_again(struct rooms *m)
+{
+    clear_load(m, &m->room);
+    for (int32_t i = 0; i < m->nitem; i++) {
+        const struct item *it = &m->item[i];
+        if (it->joins) add_load(m, &m->room, it->first, leaves(m, it), it->bytes);
+    }
+}
+
+/* Adds an item to the load outside of the slots, or removes it (sign -1). */
+static void
+put_beside(struct rooms *m, const struct item *it, int sign)
+{
+    if (it->group && it->phase < PHASE_BATCH)
+        add_load(m, &m->group[it->phase], it->first, it->last - m->period, sign * it->bytes);
+    else
+        m->alone += sign * it->bytes * it->asked;
+}
+
+/* Rebuilds the load outside of the slots. */
+static void
+fill_beside(struct rooms *m, int32_t stage)
+{
+    for (int phase = 0; phase < PHASE_BATCH; phase++) clear_load(m, &m->group[phase]);
+    m->alone = 0;
+    for (int32_t i = 0; i < m->nitem; i++) {
+        const struct item *it = &m->item[i];
+        if (it->again && it->stage == stage && !it->joins) put_beside(m, it, 1);
+    }
+}
+
+/* Returns the bytes outside of the slots: peak of each group, plus the rest. */
+static int64_t
+bytes_beside(const struct rooms *m)
+{
+    int64_t bytes = m->alone;
+    for (int phase = 0; phase < PHASE_BATCH; phase++) bytes += most_of_all(&m->group[phase]);
+    return bytes;
+}
+
+/* Lists the items of one slot for packing; at: their indices, then -1. */
+static struct pack_items
+list_room(const struct rooms *m, struct pack_item *p, int32_t *at)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < m->nitem; i++) {
+        const struct item *it = &m->item[i];
+        if (!it->joins) continue;
+        at[n] = i;
+        p[n++] = (struct pack_item){.bytes = it->bytes, .first = it->first, .last = leaves(m, it)};
+    }
+    at[n] = -1;
+    return (struct pack_items){.item = p, .n = n};
+}
+
+static void
+move_in(struct rooms *m, struct room *r, const struct pack_item *p, const int32_t *at)
+{
+    r->first = INT32_MAX;
+    r->last = -1;
+    for (int32_t k = 0; at[k] >= 0; k++) {
+        struct item *it = &m->item[at[k]];
+        it->in_room = true;
+        it->nreg = r->nreg;
+        it->offset = p[k].offset;
+        it->stride = r->bytes;
+        r->first = MIN(r->first, it->first);
+        r->last = MAX(r->last, it->last);
+    }
+}
+
+/* Returns true if credits guarantee that a slot's previous micro-batch has left this phase before the next one
+ * enters. */
+static bool
+leaves_early(const struct rooms *m, int32_t stage, uint8_t phase, int32_t nreg)
+{
+    struct moment forward = {stage, PHASE_FORWARD}, then = {stage, phase};
+    return outline_credits(m->outline, forward, then) <= nreg;
+}
+
+/* ---- moving items ---- */
+
+static int64_t
+bytes_of(struct rooms *m, const struct room *r)
+{
+    m->looks--;
+    return r->nreg * most_of_all(&m->room) + bytes_beside(m);
+}
+
+/* Moves an item into the slots, or out of them. */
+static void
+turn(struct rooms *m, struct item *it)
+{
+    int sign = it->joins ? -1 : 1;
+    add_load(m, &m->room, it->first, leaves(m, it), sign * it->bytes);
+    put_beside(m, it, -sign);
+    it->joins = !it->joins;
+}
+
+/* Moves one or two items; undoes that unless the total decreases. */
+static bool
+is_better(struct rooms *m, const struct room *r, struct item *a, struct item *b, int64_t *least)
+{
+    turn(m, a);
+    if (b) turn(m, b);
+    int64_t bytes = bytes_of(m, r);
+    if (bytes < *least) {
+        *least = bytes;
+        return true;
+    }
+    turn(m, a);
+    if (b) turn(m, b);
+    return false;
+}
+
+/* Lists the items that may be in the slots or outside. */
+static int32_t
+list_free(struct rooms *m, int32_t stage, const struct room *r)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < m->nitem; i++)
+        if (m->item[i].asked != r->nreg && may_join(&m->item[i], stage, r)) m->at[n++] = i;
+    return n;
+}
+
+/* Moves the n listed items in and out until the total no longer decreases. Returns true if it decreased. */
+static bool
+go_in_and_out(struct rooms *m, const struct room *r, int32_t n)
+{
+    if (m->looks <= 0) return false;
+    int64_t was = bytes_of(m, r), least = was;
+    for (bool better = true; better && m->looks > 0;) {
+        better = false;
+        for (int32_t i = 0; i < n && m->looks > 0; i++) better |= is_better(m, r, &m->item[m->at[i]], NULL, &least);
+    }
+    return least < was;
+}
+
+/* Exchanges pairs of an item in the slots and one outside. Returns true if that decreased the total. */
+static bool
+change_places(struct rooms *m, const struct room *r, int32_t n)
+{
+    int64_t was = bytes_of(m, r), least = was;
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t k = i + 1; k < n && m->looks > 0; k++) {
+            struct item *a = &m->item[m->at[i]], *b = &m->item[m->at[k]];
+            if (a->joins != b->joins) is_better(m, r, a, b, &least);
+        }
+    return least < was;
+}
+
+/* ---- choosing ---- */
+
+static void
+keep(const struct rooms *m, const struct room *r, int64_t bytes, struct trial *t)
+{
+    if (bytes >= t->bytes) return;
+    t->bytes = bytes;
+    t->best = *r;
+    for (int32_t i = 0; i < m->nitem; i++) t->joins[i] = m->item[i].joins;
+}
+
+/* Restores the items of an alternative. */
+static void
+restore(struct rooms *m, const struct trial *t)
+{
+    for (int32_t i = 0; i < m->nitem; i++) m->item[i].joins = t->joins[i];
+}
+
+/* Packs the items of one slot; returns the bytes. */
+static int64_t
+pack_room(struct rooms *m, bool thorough)
+{
+    struct pack_items in = list_room(m, m->packed, m->at);
+    in.thorough = thorough;
+    return pack_offsets(&in, ARENA_ALIGN);
+}
+
+static void
+try_packed(struct rooms *m, int32_t stage, const struct room *r, bool thorough)
+{
+    fill_beside(m, stage);
+    keep(m, r, r->nreg * pack_room(m, thorough) + bytes_beside(m), &m->best);
+}
+
+/* Packs the alternative after exchanges. Items that share more bytes are ordered more strictly, and tasks wait for
+ * that order, so the alternative must win by 1/LEAST_GAIN. */
+static void
+try_exchanged(struct rooms *m, int32_t stage)
+{
+    const struct trial *t = &m->rough[1];
+    restore(m, t);
+    fill_beside(m, stage);
+    int64_t bytes = t->best.nreg * pack_room(m, true) + bytes_beside(m);
+    if (bytes <= m->best.bytes - m->best.bytes / LEAST_GAIN) keep(m, &t->best, bytes, &m->best);
+}
+
+/* Alternates exchanges and single moves, starting from an alternative, until neither helps. */
+static void
+exchange(struct rooms *m, int32_t stage, struct trial *t, int32_t n)
+{
+    const struct room *r = &t->best;
+    restore(m, t);
+    fill_again(m);
+    fill_beside(m, stage);
+    m->looks = MOST_LOOKS;
+    while (change_places(m, r, n) && go_in_and_out(m, r, n)) continue;
+    keep(m, r, bytes_of(m, r), t);
+}
+
+/* Tries the smallest slots, the largest, and the best of some sizes between, before and after exchanges. */
+static void
+try_rooms(struct rooms *m, int32_t stage, struct room r)
+{
+    int64_t small = fill_room(m, stage, &r, 0), large = fill_room(m, stage, &r, INT64_MAX);
+    fill_room(m, stage, &r, small);
+    try_packed(m, stage, &r, false);
+    if (large == small) return;
+    fill_room(m, stage, &r, large);
+    try_packed(m, stage, &r, false);
+    struct trial *rough = m->rough;
+    rough[0].bytes = rough[1].bytes = INT64_MAX;
+    int32_t n = list_free(m, stage, &r);
+    m->looks = MOST_LOOKS;
+    for (int k = 2; k < 2 * ROOM_SIZES; k++) {
+        r.late = k % 2;
+        fill_room(m, stage, &r, small + (large - small) * (k / 2) / ROOM_SIZES);
+        fill_beside(m, stage);
+        keep(m, &r, bytes_of(m, &r), &rough[0]);
+        if (go_in_and_out(m, &r, n)) keep(m, &r, bytes_of(m, &r), &rough[1]);
+    }
+    restore(m, &rough[0]);
+    keep(m, &rough[0].best, rough[0].bytes, &rough[1]);
+    exchange(m, stage, &rough[1], n);
+    restore(m, &rough[0]);
+    try_packed(m, stage, &rough[0].best, true);
+    try_exchanged(m, stage);
+}
+
+/* Returns true if a result of the stage has this number of registers. */
+static bool
+is_asked(const struct rooms *m, int32_t stage, int32_t nreg)
+{
+    bool asked = false;
+    for (int32_t i = 0; i < m->nitem && !asked; i++)
+        asked = m->item[i].again && m->item[i].stage == stage && m->item[i].asked == nreg;
+    return asked;
+}
+
+/* Tries the numbers of slots that results ask for. While a micro-batch returns through backward, registers become
+ * free one by one; short-lived results are stored in these gaps, or outside if the slot would grow by more bytes. If
+ * micro-batches leave forward and backward at different times, slots may last until either. */
+void
+rooms_find(struct rooms *m, int32_t stage, struct room *out)
+{
+    struct trial *t = &m->best;
+    t->bytes = INT64_MAX;
+    t->best = *out = (struct room){0};
+    for (int32_t nreg = 2; nreg <= m->outline->program->pieces; nreg++) {
+        struct room r = {.nreg = nreg, .weights = leaves_early(m, stage, PHASE_WEIGHT, nreg)};
+        if (!is_asked(m, stage, nreg)) continue;
+        r.phases = 1 << PHASE_FORWARD | (unsigned)leaves_early(m, stage, PHASE_BACKWARD, nreg) << PHASE_BACKWARD |
+                   (unsigned)r.weights << PHASE_WEIGHT;
+        try_rooms(m, stage, r);
+    }
+    if (!t->best.nreg) return;
+    restore(m, t);
+    int64_t bytes = pack_room(m, true);
+    if (m->at[0] < 0) return;
+    *out = t->best;
+    out->bytes = bytes;
+    move_in(m, out, m->packed, m->at);
+}
+
+struct rooms *
+rooms_new(const struct outline *o, int32_t most, struct arena *a)
+{
+    struct rooms *m = ARENA_ARRAY(a, struct rooms, 1);
+    *m = (struct rooms){.outline = o, .arena = a};
+    m->packed = ARENA_ARRAY(a, struct pack_item, most + 1);
+    m->at = ARENA_ARRAY(a, int32_t, most + 1);
+    m->best.joins = ARENA_ARRAY(a, bool, most + 1);
+    for (int k = 0; k < 2; k++) m->rough[k].joins = ARENA_ARRAY(a, bool, most + 1);
+    return m;
+}
+
+static struct load
+load_new(const struct rooms *m)
+{
+    return (struct load){ARENA_ARRAY(m->arena, int64_t, 2 * m->width), ARENA_ARRAY(m->arena, int64_t, 2 * m->width)};
+}
+
+void
+rooms_begin(struct rooms *m, struct item *item, int32_t nitem, int32_t period)
+{
+    m->item = item;
+    m->nitem = nitem;
+    m->period = period;
+    m->width = 1;
+    while (m->width <= period) m->width *= 2;
+    if (m->width <= m->room_for) return;
+    m->room_for = m->width;
+    m->room = load_new(m);
+    for (int phase = 0; phase < PHASE_BATCH; phase++) m->group[phase] = load_new(m);
+}

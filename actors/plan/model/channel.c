@@ -1,0 +1,241 @@
+/* channel.c - names of channels, and the contract between connected partitions.
+ *
+ * A list in transit is a header, a word per root of the program and a row per channel, all 64-bit numbers,
+ * little-endian. The list is untrusted input: every number is compared with the number expected by this partition. */
+#include "actors/plan/model/contract.h"
+#include "actors/plan/outline/outline.h"
+#include "actors/plan/model/plan.h"
+
+#include "runtime/device/communicator.h"
+#include "runtime/base/error.h"
+
+#include <string.h>
+
+/* ---- names ---- */
+
+int
+channel_compare(const struct channel_name *a, const struct channel_name *b)
+{
+    const int32_t x[] = {a->step, a->operand, a->hop, a->from_side, a->from, a->to_side, a->to};
+    const int32_t y[] = {b->step, b->operand, b->hop, b->from_side, b->from, b->to_side, b->to};
+    for (size_t i = 0; i < countof(x); i++)
+        if (x[i] != y[i]) return x[i] < y[i] ? -1 : 1;
+    return 0;
+}
+
+void
+channel_print(const struct channel_name *name, struct str *s)
+{
+    static const char *const side[] = {[SIDE_PART] = "part ", [SIDE_STAGE] = "stage ", [SIDE_GATE] = "memory "};
+    str_addf(s, "step %d, ", (int)name->step);
+    if (name->from_side != SIDE_GATE) {
+        hops_side_print(name->operand, s);
+        str_addf(s, ", hop %d: ", name->hop);
+    }
+    str_addf(s, "%s%d -> ", side[name->from_side], (int)name->from);
+    str_addf(s, "%s%d", side[name->to_side], (int)name->to);
+}
+
+/* ---- the contract ---- */
+
+enum { MAGIC = 0x4c484332, HEADER = 4 };
+
+/* Columns of a channel's row: the name, then the terms that both ends must agree on, then indices of this end. */
+enum {
+    STEP,
+    OPERAND,
+    HOP,
+    FROM_SIDE,
+    FROM,
+    TO_SIDE,
+    TO,
+    SENDS,
+    NREG,
+    NACT,
+    LATE,
+    BYTES,
+    WHAT,
+    EDGE,
+    TASK,
+    THREAD,
+    ROW
+};
+static const char *const term[] = {
+    [NREG] = "registers", [NACT] = "acts a run", [LATE] = "late",
+    [BYTES] = "bytes",    [WHAT] = "content",    [EDGE] = "the edge of a library (0: none)"};
+
+static void
+row_of(const struct plan *p, const struct channel *c, uint64_t *row)
+{
+    const struct channel_name *n = &c->name;
+    row[STEP] = (uint64_t)n->step;
+    row[OPERAND] = (uint64_t)n->operand;
+    row[HOP] = (uint64_t)n->hop;
+    row[FROM_SIDE] = n->from_side;
+    row[FROM] = (uint64_t)n->from;
+    row[TO_SIDE] = n->to_side;
+    row[TO] = (uint64_t)n->to;
+    row[SENDS] = c->sends;
+    row[NREG] = (uint64_t)c->nreg;
+    row[NACT] = (uint64_t)c->nact;
+    row[LATE] = c->late;
+    row[BYTES] = (uint64_t)c->bytes;
+    row[WHAT] = c->what;
+    row[EDGE] = c->direct ? p->task[c->task].move.seat->in->name : 0;
+    row[TASK] = (uint64_t)c->task;
+    row[THREAD] = (uint64_t)p->task[c->task].thread;
+}
+
+/* Returns the header, which identifies the inputs that both partitions must be compiled from. */
+static void
+header_of(const struct plan *p, int32_t to, uint64_t header[HEADER])
+{
+    uint64_t digest[2];
+    memcpy(digest, p->digest, sizeof digest);
+    header[0] = (uint64_t)MAGIC << 32 | (uint32_t)to;
+    header[1] = (uint32_t)p->memory;
+    header[2] = digest[0];
+    header[3] = digest[1];
+}
+
+enum root_fate
+root_fate(const struct plan *p, int32_t k)
+{
+    int32_t end = k + 1 < p->program->nroot ? p->root_first[k + 1] : p->nroot_part;
+    return p->root_first[k] == end ? ROOT_ELSEWHERE : p->overwrites[k] ? ROOT_OVERWRITES : ROOT_NEW;
+}
+
+static int
+check_roots(const struct plan *p, int32_t peer, const char *bytes)
+{
+    for (int32_t k = 0; k < p->program->nroot; k++) {
+        uint64_t here = root_fate(p, k), there = contract_get(bytes, HEADER + (size_t)k);
+        if (here != there && here != ROOT_ELSEWHERE && there != ROOT_ELSEWHERE)
+            return fail(E_PLAN, "channels: root %d is %swritten over its leaf here, not so in memory %d", (int)k,
+                        here == ROOT_OVERWRITES ? "" : "not ", (int)peer);
+    }
+    return 0;
+}
+
+void
+channels_write(const struct plan *p, int32_t peer, struct str *s)
+{
+    uint64_t header[HEADER], row[ROW];
+    header_of(p, peer, header);
+    for (int i = 0; i < HEADER; i++) contract_put(s, header[i]);
+    for (int32_t k = 0; k < p->program->nroot; k++) contract_put(s, root_fate(p, k));
+    for (int32_t c = 0; c < p->nchannel; c++) {
+        if (p->channel[c].peer != peer) continue;
+        row_of(p, &p->channel[c], row);
+        for (int i = 0; i < ROW; i++) contract_put(s, row[i]);
+    }
+}
+
+static int
+check_header(const struct plan *p, int32_t peer, const char *bytes, size_t n)
+{
+    uint64_t header[HEADER];
+    size_t before = HEADER + (size_t)p->program->nroot;
+    if (n % 8 || n < 8 * before || (n / 8 - before) % ROW)
+        return fail(E_PLAN, "channels: the list of memory %d has %zu bytes", (int)peer, n);
+    header_of(p, peer, header);
+    if (contract_get(bytes, 0) != ((uint64_t)MAGIC << 32 | (uint32_t)p->memory) ||
+        contract_get(bytes, 1) != (uint32_t)peer)
+        return fail(E_PLAN, "channels: the list is not that of memory %d to memory %d", (int)peer, (int)p->memory);
+    if (contract_get(bytes, 2) != header[2] || contract_get(bytes, 3) != header[3])
+        return fail(E_PLAN, "channels: memory %d has made its part from another outline", (int)peer);
+    return 0;
+}
+
+static struct channel_name
+name_of(const uint64_t *row)
+{
+    return (struct channel_name){.step = (int32_t)row[STEP],
+                                 .operand = (int16_t)row[OPERAND],
+                                 .hop = (int16_t)row[HOP],
+                                 .from_side = (uint8_t)MIN(row[FROM_SIDE], (uint64_t)SIDE_GATE),
+                                 .to_side = (uint8_t)MIN(row[TO_SIDE], (uint64_t)SIDE_GATE),
+                                 .from = (int32_t)row[FROM],
+                                 .to = (int32_t)row[TO]};
+}
+
+static int
+lacks(const struct channel_name *name, int32_t memory)
+{
+    struct str text = {0};
+    channel_print(name, &text);
+    int status = fail(E_PLAN, "channels: %s: memory %d has no such channel", str_text(&text), (int)memory);
+    str_free(&text);
+    return status;
+}
+
+static int
+differs(const struct channel_name *name, int k, uint64_t here, int32_t peer, uint64_t there)
+{
+    struct str text = {0};
+    channel_print(name, &text);
+    int status = fail(E_PLAN, "channels: %s: %s is %lld here, %lld in memory %d", str_text(&text), term[k],
+                      (long long)here, (long long)there, (int)peer);
+    str_free(&text);
+    return status;
+}
+
+/* Checks that both ends state equal terms, and that one sends and the other receives. */
+static int
+check_terms(const struct channel *c, const uint64_t *here, const uint64_t *there)
+{
+    struct str text = {0};
+    for (int k = 0; k < SENDS; k++)
+        if (here[k] != there[k]) return lacks(&c->name, c->peer);
+    for (int k = NREG; k <= EDGE; k++)
+        if (here[k] != there[k]) return differs(&c->name, k, here[k], c->peer, there[k]);
+    if (there[SENDS] == !here[SENDS] && there[TASK] <= INT32_MAX && there[THREAD] <= INT16_MAX) return 0;
+    channel_print(&c->name, &text);
+    int status = fail(E_PLAN, "channels: %s: both ends %s", str_text(&text), c->sends ? "send" : "receive");
+    str_free(&text);
+    return status;
+}
+
+int
+channels_match(const struct plan *p, int32_t peer, const char *bytes, size_t n, struct channel_far *far)
+{
+    uint64_t here[ROW], there[ROW];
+    TRY(check_header(p, peer, bytes, n));
+    TRY(check_roots(p, peer, bytes));
+    size_t before = HEADER + (size_t)p->program->nroot, nrow = (n / 8 - before) / ROW, r = 0;
+    for (int32_t c = 0; c < p->nchannel; c++) {
+        if (p->channel[c].peer != peer) continue;
+        if (r == nrow) return lacks(&p->channel[c].name, peer);
+        for (int i = 0; i < ROW; i++) there[i] = contract_get(bytes, before + r * ROW + (size_t)i);
+        r++;
+        row_of(p, &p->channel[c], here);
+        struct channel_name name = name_of(there);
+        int order = channel_compare(&p->channel[c].name, &name);
+        if (order) return order < 0 ? lacks(&p->channel[c].name, peer) : lacks(&name, p->memory);
+        TRY(check_terms(&p->channel[c], here, there));
+        far[c] = (struct channel_far){.task = (int32_t)there[TASK], .thread = (int32_t)there[THREAD]};
+    }
+    if (r == nrow) return 0;
+    for (int i = 0; i < ROW; i++) there[i] = contract_get(bytes, before + r * ROW + (size_t)i);
+    struct channel_name name = name_of(there);
+    return lacks(&name, p->memory);
+}
+
+/* ---- bytes ---- */
+
+void
+channel_gather(const struct channel *c, const char *from, char *dense)
+{
+    for (int32_t i = 0; i < c->nslice; i++) {
+        struct view src = *c->slice[i].view, dst = src;
+        src.data = (char *)from + c->slice[i].skip;
+        dst.data = dense;
+        int64_t stride = 1;
+        for (int d = dst.ndim - 1; d >= 0; d--) {
+            dst.stride[d] = stride;
+            stride *= dst.dim[d];
+        }
+        view_copy(&dst, &src);
+        dense += view_bytes(&dst);
+    }
+}

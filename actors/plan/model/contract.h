@@ -1,0 +1,26 @@
+/* contract.h - lists that the partitions of several hosts compare before a run: 64-bit numbers, little-endian on
+ * every host. Contents: see channel.h and comm_ranks.h. Pure; any thread. */
+#ifndef RILLE_PLAN_CONTRACT_H
+#define RILLE_PLAN_CONTRACT_H
+
+#include "runtime/base/str.h"
+
+static inline void
+contract_put(struct str *s, uint64_t v)
+{
+    char byte[8];
+    for (int i = 0; i < 8; i++) byte[i] = (char)(v >> 8 * i);
+    str_addn(s, byte, sizeof byte);
+}
+
+/* Returns number i of a list; the list must be long enough. */
+static inline uint64_t
+contract_get(const void *list, size_t i)
+{
+    const unsigned char *b = (const unsigned char *)list + 8 * i;
+    uint64_t v = 0;
+    for (int k = 7; k >= 0; k--) v = v << 8 | b[k];
+    return v;
+}
+
+#endif

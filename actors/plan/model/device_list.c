@@ -1,0 +1,75 @@
+/* device_list.c - lists the devices of a program's placements; visits each placement once. */
+#include "actors/plan/model/device_list.h"
+
+#include "runtime/base/hash.h"
+
+#include <stdlib.h>
+
+struct lister {
+    struct devices *s;
+    struct hash_table seen; /* placements */
+    const struct place *last;
+    int32_t sorted; /* number of devices at the latest sort */
+};
+
+static int
+by_device(const void *a, const void *b)
+{
+    const struct device_name *x = a, *y = b;
+    return x->kind != y->kind ? x->kind - y->kind : x->rank - y->rank;
+}
+
+/* Sorts and removes duplicates. */
+static void
+sort_devices(struct devices *s)
+{
+    int32_t n = 0;
+    if (s->n) qsort(s->device, (size_t)s->n, sizeof *s->device, by_device);
+    for (int32_t i = 0; i < s->n; i++)
+        if (n == 0 || by_device(&s->device[n - 1], &s->device[i])) s->device[n++] = s->device[i];
+    s->n = n;
+}
+
+static bool
+is_seen(struct lister *l, const struct place *p)
+{
+    uint64_t hash = hash_number(0, (uint64_t)p->id);
+    uint32_t at = 0;
+    for (const void *found; (found = hash_next(&l->seen, hash, &at));)
+        if (found == p) return true;
+    hash_add(&l->seen, hash, (void *)(uintptr_t)p);
+    return false;
+}
+
+/* Adds a placement. Sorts when the list has doubled, so that duplicates do not accumulate. */
+static void
+add_place(struct lister *l, const struct place *p)
+{
+    struct devices *s = l->s;
+    if (p == l->last || is_seen(l, p)) return;
+    l->last = p;
+    GROW(s->device, s->n + p->nrank, s->capacity);
+    for (int32_t i = 0; i < p->nrank; i++) s->device[s->n++] = (struct device_name){p->kind, p->rank[i]};
+    if (s->n < 2 * l->sorted + 4096) return;
+    sort_devices(s);
+    l->sorted = s->n;
+}
+
+void
+devices_of(const struct program *p, struct devices *out)
+{
+    struct lister l = {.s = out};
+    *out = (struct devices){0};
+    for (int32_t i = 0; i < p->nleaf; i++) add_place(&l, p->leaf[i].layout->place);
+    for (int32_t i = 0; i < p->nnode; i++)
+        for (int32_t k = 0; k < p->node[i].nout; k++) add_place(&l, p->node[i].layout[k]->place);
+    sort_devices(out);
+    hash_free(&l.seen);
+}
+
+void
+devices_free(struct devices *s)
+{
+    free(s->device);
+    *s = (struct devices){0};
+}

@@ -1,0 +1,21 @@
+/* device_list.h - the devices that a program names, sorted, without duplicates.
+ *
+ * Pure, any thread. The caller owns the result and calls devices_free(). */
+#ifndef RILLE_PLAN_DEVICE_LIST_H
+#define RILLE_PLAN_DEVICE_LIST_H
+
+#include "actors/plan/model/program.h"
+
+struct device_name {
+    int32_t kind, rank; /* kind: enum device kind (runtime/device/device.h); rank: device number */
+};
+
+struct devices {
+    struct device_name *device; /* sorted by kind, then number */
+    int32_t n, capacity;
+};
+
+void devices_of(const struct program *p, struct devices *out);
+void devices_free(struct devices *s);
+
+#endif

@@ -1,0 +1,81 @@
+/* sync.c - chooses the streams of tasks, and the synchronisation of each edge: issued, event, or done.
+ *
+ * Moves have streams of their own, so that bytes travel while kernels compute. Transfers in do not wait behind
+ * transfers out, and neither wait behind moves among devices, which need all of these devices at the same time.
+ * Collectives of a library wait for other devices, so nothing that these devices may wait for is enqueued behind a
+ * collective.
+ *
+ * On one stream the order suffices: the reader is enqueued behind the producer at once, and the register is
+ * overwritten behind its reader. Another stream of the same thread, of the same device or another, waits for an
+ * event. All other readers (host code, other threads, other kinds of devices) are notified when the work is done.
+ * The same holds for updates and gates behind tasks that may refuse data, because only the host learns whether they
+ * did, and only when the work is done. It also holds for all readers of a collective except the next collective,
+ * because a reader waiting on its stream could block what other ranks wait for. A library's transfers between
+ * devices have one stream per link. They begin when all their inputs are done, except the other end, and their
+ * readers wait until they are done.
+ *
+ * Edges between stages of a step with micro-batches are done edges, too. A stage takes its inputs from both sides in
+ * the order of their arrival, and a move that waited on a stream for its stage's turn would block the moves behind
+ * it. */
+#include "actors/plan/model/sync.h"
+
+#include "runtime/device/device.h"
+#include "runtime/device/stream.h"
+
+#include <string.h>
+
+/* Returns the role of the stream for a task's work. A transfer, or a move of an offloaded value, has role IN if it
+ * fills its own device's memory, OUT if it fills the reader's. */
+static enum stream_role
+role_of(const struct plan *p, const struct task *t)
+{
+    if (!(t->kind->flags & KIND_MOVE) || !(device_kind(p->device[t->device].kind)->flags & ROLES))
+        return STREAM_COMPUTE;
+    if (t->kind->flags & KIND_COLLECTS) return STREAM_COLLECT;
+    if (t->kind->flags & KIND_DIRECT) return t->kind->flags & KIND_SENDS ? STREAM_SEND : STREAM_RECV;
+    if (!(t->kind->flags & KIND_CARRIES) && !task_brings(p, t)) return STREAM_MOVE;
+    return task_holder(t) == t->device ? STREAM_IN : STREAM_OUT;
+}
+
+static bool
+has_streams(const struct plan_device *d)
+{
+    return device_kind(d->kind)->stream_new;
+}
+
+/* Returns the token of an edge. checks: by node, program_checks. */
+static enum token
+token_of(const struct plan *p, const bool *checks, const struct task *from, int32_t out, const struct task *to)
+{
+    const struct plan_device *a = &p->device[from->device], *b = &p->device[to->device];
+    if (!has_streams(a) || !has_streams(b)) return TOKEN_DONE;
+    if ((to->updates || from->out[out].control) && task_op(p, from) && checks[from->node]) return TOKEN_DONE;
+    if ((from->kind->flags | to->kind->flags) & KIND_DIRECT) return TOKEN_DONE;
+    if (from->device == to->device && from->stream == to->stream) return TOKEN_ISSUED;
+    if (from->kind->flags & KIND_COLLECTS) return TOKEN_DONE;
+    if (p->pieces > 1 && from->stage != to->stage) return TOKEN_DONE;
+    return a->kind == b->kind && a->thread == b->thread ? TOKEN_EVENT : TOKEN_DONE;
+}
+
+void
+token_choose(struct plan *p)
+{
+    struct arena a = {0};
+    const bool *checks = program_checks(p->program, &a);
+    for (int32_t i = 0; i < p->ntask; i++) p->task[i].stream = (uint8_t)role_of(p, &p->task[i]);
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nin; k++) {
+            struct in_port *in = &p->task[i].in[k];
+            in->token = (uint8_t)token_of(p, checks, &p->task[in->task], in->out, &p->task[i]);
+            if (in->token != TOKEN_ISSUED)
+                p->task[in->task].shown = p->task[i].shown = true; /* reader: to return the register */
+        }
+    arena_fini(&a);
+}
+
+void
+token_roles(const struct plan *p, uint8_t *roles)
+{
+    memset(roles, 0, (size_t)p->ndevice);
+    for (int32_t i = 0; i < p->ntask; i++) roles[p->task[i].device] |= (uint8_t)(1 << p->task[i].stream);
+}

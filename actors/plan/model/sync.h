@@ -1,0 +1,14 @@
+/* sync.h - chooses the stream of each task's work, and the synchronisation of each edge.
+ *
+ * Called on the thread that makes the plan; the plan is read-only from then on. */
+#ifndef RILLE_PLAN_SYNC_H
+#define RILLE_PLAN_SYNC_H
+
+#include "actors/plan/model/plan.h"
+
+/* Sets the stream of every task and the token of every in-port of a plan under construction. */
+void token_choose(struct plan *p);
+/* Returns, by plan device, the stream roles of its tasks as bits 1 << enum stream_role. Any thread. */
+void token_roles(const struct plan *p, uint8_t *roles);
+
+#endif

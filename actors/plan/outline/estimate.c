@@ -1,0 +1,67 @@
+/* estimate.c - estimates the time of a task's act with the constants of rates.h: operations or bytes, whichever takes
+ * longer on one core, plus a fixed cost per act. */
+#include "actors/plan/sim/account.h"
+#include "actors/plan/model/rates.h"
+
+#include "sbp/rule.h"
+
+void
+call_work(const struct call *c, double *flops, double *bytes)
+{
+    struct arena tmp = {0};
+    struct call plain = {.op = c->op, .nin = c->nin, .nout = c->nout, .in = c->in, .attr = c->attr};
+    struct rule rule;
+    *flops = *bytes = 0;
+    for (int i = 0; i < c->nin; i++) *bytes += (double)type_bytes(&c->in[i]);
+    for (int k = 0; k < c->nout; k++) *bytes += (double)type_bytes(&c->out[k]);
+    plain.out = (struct type[OP_OUT]){{0}};
+    if (c->op->flops)
+        *flops = c->op->flops(c);
+    else if (!(c->op->flags & OP_SOURCE) && !call_infer(&tmp, &plain, &rule))
+        *flops = 2 * rule_points(&rule);
+    arena_fini(&tmp);
+}
+
+static int64_t
+time_of(double flops, double bytes)
+{
+    return ACT_NS + (int64_t)MAX(flops / FLOPS_PER_NS, bytes / BYTES_PER_NS);
+}
+
+int64_t
+node_reckon(const struct program *p, int32_t node, struct arena *tmp)
+{
+    const struct prog_node *n = &p->node[node];
+    double bytes, flops;
+    int32_t nrank = n->layout[0]->place->nrank;
+    call_work(program_call(p, n, tmp), &flops, &bytes);
+    return time_of(flops / nrank, bytes / nrank) - ACT_NS;
+}
+
+static int64_t
+out_bytes(const struct task *t)
+{
+    int64_t bytes = 0;
+    for (int32_t k = 0; k < t->nout; k++) bytes += t->out[k].bytes;
+    return bytes;
+}
+
+void
+plan_reckon(const struct plan *p, int64_t *cost)
+{
+    struct arena tmp = {0};
+    int64_t *node = ARENA_ARRAY(&tmp, int64_t, p->program->nnode + 1);
+    for (int32_t i = 0; i < p->program->nnode; i++) node[i] = -1;
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        cost[i] = t->kind->flags & KIND_ORDER ? 0 : time_of(0, 2.0 * (double)out_bytes(t));
+        if (!(t->kind->flags & KIND_NODE)) continue;
+        cost[i] = ACT_NS;
+        for (int32_t k = 0; k < (t->chain ? t->chain->nstep : 1); k++) {
+            int32_t at = t->chain ? t->chain->member[k] : t->node;
+            if (node[at] < 0) node[at] = node_reckon(p->program, at, &tmp);
+            cost[i] += node[at];
+        }
+    }
+    arena_fini(&tmp);
+}

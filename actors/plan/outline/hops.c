@@ -1,0 +1,274 @@
+/* hops.c - finds the hops that convert the operands of all steps to the layouts they need.
+ *
+ * Steps are visited in the order of lowering, and their operands in order. A converted value is kept for all later
+ * consumers; intermediate layouts of a path of several hops are not reused. The result of a move that the user wrote
+ * is a value of its own, and is converted from there, as the planner and explain() assume. Pending reductions are
+ * summed right after their addends if that saves memory. */
+#include "actors/plan/outline/outline.h"
+
+#include "boxing/path.h"
+#include "runtime/base/error.h"
+
+/* The path of values of a type from one layout to another, in one or more hops. */
+struct way {
+    struct type type;
+    const struct layout *from, *to;
+    const struct box_candidate *best;
+    bool *named; /* by hop: no bytes move, only the layout changes */
+};
+
+/* A value in one layout, linked to its copies in other layouts. */
+struct known {
+    struct ref value;
+    const struct layout *layout;
+    struct known *moved;
+};
+
+struct finder {
+    struct outline *o;
+    struct atlas *atlas;
+    struct arena tmp;
+    struct way *way; /* distinct */
+    int32_t nway, capacity;
+    struct hash_table ways;      /* indices into `way` */
+    struct known **node, **leaf; /* [node * OP_OUT + out]; NULL: not needed so far */
+};
+
+/* ---- ways ---- */
+
+static int
+add_way(struct finder *f, uint64_t hash, const struct type *t, const struct layout *from, const struct layout *to)
+{
+    struct box_path *path;
+    TRY(box_path(&f->tmp, f->atlas, t, from, to, &f->o->program->cost, &path));
+    ARENA_GROW(&f->tmp, f->way, f->nway + 1, f->capacity);
+    struct way *w = &f->way[f->nway];
+    *w = (struct way){.type = *t, .from = from, .to = to, .best = &path->candidate[0]};
+    w->named = ARENA_ARRAY(&f->tmp, bool, w->best->nhop);
+    for (int k = 0; k < w->best->nhop; k++)
+        w->named[k] = layout_same_boxes(w->best->hop[k].from, w->best->hop[k].to, t);
+    hash_add(&f->ways, hash, hash_index(f->nway++));
+    return 0;
+}
+
+/* Finds or makes a path. *out is valid until the next call. */
+static int
+find_way(struct finder *f, const struct type *t, const struct layout *from, const struct layout *to,
+         const struct way **out)
+{
+    uint64_t hash = layout_hash_move(t, from, to);
+    uint32_t at = 0;
+    for (const void *found; (found = hash_next(&f->ways, hash, &at));) {
+        *out = &f->way[hash_index_of(found)];
+        if ((*out)->from == from && (*out)->to == to && type_equal(&(*out)->type, t)) return 0;
+    }
+    TRY(add_way(f, hash, t, from, to));
+    *out = &f->way[f->nway - 1];
+    return 0;
+}
+
+/* ---- values ---- */
+
+static struct known *
+known_new(struct finder *f, struct ref value, const struct layout *layout)
+{
+    struct known k = {.value = value, .layout = layout};
+    return arena_dup(&f->tmp, &k, sizeof k);
+}
+
+/* Returns the entry of a value in its original layout. */
+static struct known **
+known_of(struct finder *f, struct ref r)
+{
+    struct known **k = r.kind == REF_LEAF ? &f->leaf[r.index] : &f->node[r.index * OP_OUT + r.out];
+    if (!*k) *k = known_new(f, r, ref_layout(f->o->program, r));
+    return k;
+}
+
+static void
+add_hop(struct outline *o, const struct way *w, int turn, int32_t step, int operand, struct ref value)
+{
+    const struct box_hop *h = &w->best->hop[turn];
+    ARENA_GROW(&o->arena, o->hop, o->nhop + 1, o->hop_capacity);
+    o->hop[o->nhop++] = (struct hop){.step = step,
+                                     .operand = (int16_t)operand,
+                                     .turn = (int16_t)turn,
+                                     .number = w->named[turn] ? -1 : o->nmove++,
+                                     .value = value,
+                                     .from = h->from,
+                                     .to = h->to,
+                                     .name = h->name};
+}
+
+/* Converts the operand to the layout `want`, or returns the known copy. A node that stores or fetches (`again`)
+ * always gets a new copy, and the copy is not reused. */
+static int
+move_operand(struct finder *f, int32_t step, int operand, struct known *v, const struct layout *want,
+             struct known **out)
+{
+    struct type t = ref_type(f->o->program, v->value);
+    const struct way *w;
+    bool anew = f->o->program->node[step].again > 0;
+    *out = v;
+    if (v->layout == want) return 0;
+    for (*out = v->moved; *out && !anew; *out = (*out)->moved)
+        if ((*out)->layout == want) return 0;
+    TRY(find_way(f, &t, v->layout, want, &w));
+    for (int k = 0; k < w->best->nhop; k++) add_hop(f->o, w, k, step, operand, v->value);
+    *out = known_new(f, v->value, want);
+    if (anew) return 0;
+    (*out)->moved = v->moved;
+    v->moved = *out;
+    return 0;
+}
+
+/* ---- early sums ---- */
+
+/* Minimum bytes of addends per rank. With fewer, an early sum gains nothing, because all ranks must synchronise. */
+enum { EARLY_LEAST = 4096 };
+
+/* Returns the bytes on the rank with the largest shard, which is the first. */
+static int64_t
+bytes_there(const struct type *t, const struct layout *l)
+{
+    struct type local = layout_shard(l, t, 0);
+    return type_bytes(&local);
+}
+
+bool
+hops_early_fits(const struct type *t, const struct layout *from, const struct layout *to)
+{
+    if (!layout_has_partial(from) || to->place != from->place || layout_has_partial(to)) return false;
+    int64_t bytes = bytes_there(t, from);
+    return bytes >= EARLY_LEAST && bytes_there(t, to) <= bytes;
+}
+
+/* Returns true if node i does not determine when its operands are made. */
+static bool
+leaves_open(const struct fusion *f, int32_t i)
+{
+    const struct prog_node *n = &f->program->node[i];
+    return !n->again && !(n->op->flags & OP_MOVE && f->roots[i]);
+}
+
+bool
+hops_early_open(const struct fusion *f, int32_t node)
+{
+    const struct program *p = f->program;
+    const struct prog_node *n = &p->node[node];
+    bool each_piece = p->pieces > 1 && n->piece && !n->accumulate;
+    if (each_piece || f->roots[node] || n->op->flags & OP_MOVE) return false;
+    for (int32_t k = f->reader_first[node]; k < f->reader_first[node + 1]; k++)
+        if (!leaves_open(f, f->reader[k])) return false;
+    return true;
+}
+
+/* Returns the layout in which node i needs r; NULL: several. */
+static const struct layout *
+wants(const struct outline *o, int32_t i, struct ref r)
+{
+    const struct prog_node *n = &o->program->node[i];
+    const struct layout *want = NULL;
+    for (int k = 0; k < n->nin; k++) {
+        if (n->in[k].kind != REF_NODE || n->in[k].index != r.index || n->in[k].out != r.out) continue;
+        if (want && want != hops_want(n, k)) return NULL;
+        want = hops_want(n, k);
+    }
+    return want;
+}
+
+const struct layout *
+hops_early(const struct outline *o, struct ref r)
+{
+    const struct fusion *f = &o->fusion;
+    const struct prog_node *n = &o->program->node[r.index];
+    const struct layout *to = NULL;
+    if (!layout_has_partial(n->layout[r.out]) || !hops_early_open(f, r.index)) return NULL;
+    for (int32_t k = f->reader_first[r.index]; k < f->reader_first[r.index + 1]; k++) {
+        const struct layout *want = wants(o, f->reader[k], r);
+        if (!want || (to && to != want)) return NULL;
+        to = want;
+    }
+    return to && hops_early_fits(&n->type[r.out], n->layout[r.out], to) ? to : NULL;
+}
+
+static int
+find_results(struct finder *f, int32_t step)
+{
+    int32_t member[FUSE_STEPS];
+    int n = fuse_members(&f->o->fusion, step, member);
+    for (int m = 0; m < n; m++)
+        for (int k = 0; k < f->o->program->node[member[m]].nout; k++) {
+            struct ref r = {REF_NODE, (uint8_t)k, member[m]};
+            const struct layout *to = hops_early(f->o, r);
+            struct known *there;
+            if (to) TRY(move_operand(f, step, hops_result(m, k), *known_of(f, r), to, &there));
+        }
+    return 0;
+}
+
+/* ---- steps ---- */
+
+const struct layout *
+hops_want(const struct prog_node *n, int k)
+{
+    if (n->in[k].kind != REF_NODE && n->in[k].kind != REF_LEAF) return NULL;
+    return n->op->flags & OP_MOVE ? n->layout[0] : n->want[k];
+}
+
+static int
+find_chain(struct finder *f, int32_t step)
+{
+    const struct fusion *fusion = &f->o->fusion;
+    int32_t member[FUSE_STEPS];
+    struct ref in[FUSE_INPUTS];
+    const struct layout *want[FUSE_INPUTS];
+    int n = fuse_inputs(fusion, member, fuse_members(fusion, step, member), in, want);
+    for (int i = 0; i < n; i++) {
+        struct known *there;
+        if (want[i]) TRY(move_operand(f, step, i, *known_of(f, in[i]), want[i], &there));
+    }
+    return 0;
+}
+
+static int
+find_operands(struct finder *f, int32_t step)
+{
+    const struct prog_node *n = &f->o->program->node[step];
+    if (f->o->fusion.group_size[step] > 1) return find_chain(f, step);
+    for (int k = 0; k < n->nin; k++) {
+        const struct layout *want = hops_want(n, k);
+        if (!want) continue;
+        struct known *v = *known_of(f, n->in[k]), *there;
+        TRY(move_operand(f, step, k, v, want, &there));
+        if (n->op->flags & OP_MOVE && !n->accumulate)
+            f->node[step * OP_OUT] = n->asked && there != v ? known_new(f, there->value, there->layout) : there;
+    }
+    return 0;
+}
+
+static int
+find_step(struct finder *f, int32_t step)
+{
+    if (f->o->fusion.group[step] != step) return 0; /* computed with a later node */
+    TRY(find_operands(f, step));
+    return find_results(f, step);
+}
+
+int
+hops_find(struct outline *o, struct atlas *at)
+{
+    const struct program *p = o->program;
+    struct finder f = {.o = o, .atlas = at};
+    int status = 0;
+    f.ways.arena = &f.tmp;
+    f.node = ARENA_ARRAY(&f.tmp, struct known *, p->nnode * OP_OUT + 1);
+    f.leaf = ARENA_ARRAY(&f.tmp, struct known *, p->nleaf + 1);
+    for (int32_t i = 0; i < p->nnode && !status; i++) {
+        status = find_step(&f, i);
+        const struct line *line = &p->node[i].line;
+        if (status && line->file) err_note("%s:%d", line->file, line->line);
+    }
+    arena_fini(&f.tmp);
+    return status;
+}

@@ -1,0 +1,106 @@
+/* outline.h - the outline of a plan: decisions for all ranks at once, the same in every process.
+ *
+ * For each step of the program: its chain, phase and virtual stage, and the hops that convert operands to the
+ * required layouts, numbered over the whole program. For the program: the credits between steps, and the number of
+ * threads that share the cores. The outline depends on the program alone: its size does not grow with the number of
+ * ranks, and processes and hosts do not affect it. plan_compile() lowers plan partitions from the outline. Processes
+ * with equal digests have the same outline (t/plan/outline.c makes one from bytes). The maker owns the outline; once
+ * made, it is read-only for any thread. */
+#ifndef RILLE_PLAN_OUTLINE_H
+#define RILLE_PLAN_OUTLINE_H
+
+#include "actors/plan/outline/stage.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/str.h"
+
+/* fusion.c: element-wise nodes that one task computes in a single pass, and updates, or casts of variables, that one
+ * task computes one after the other. */
+struct fusion {
+    const struct program *program;
+    const struct stages *stages;
+    struct arena *arena;
+    bool any_layout; /* treat layouts as equal: for a planner that still chooses layouts */
+    bool hoists;     /* treat casts of leaves as if moved to the first cast of their group (hoist.c) */
+    int32_t *group;  /* by node: last node of the chain; a single node: itself */
+    int32_t *group_size;
+    int32_t *member;                /* by last node of a chain: the members, FUSE_STEPS entries each */
+    int32_t *reader_first, *reader; /* by node: its readers */
+    uint8_t *roots;                 /* by node: bit k: result k is a program root */
+    int32_t *sum;                   /* by node: the sum over micro-batches that its kernel accumulates into; -1: none */
+};
+enum { FUSE_STEPS = 24, FUSE_INPUTS = 128, FUSE_OUTS = FUSE_STEPS * OP_OUT };
+void fuse_nodes(struct fusion *f);
+/* Lists the members of the chain that ends at node, in order; returns their number (at most FUSE_STEPS). */
+int fuse_members(const struct fusion *f, int32_t node, int32_t *member);
+/* Returns true if the node ends a group of casts of leaves, or is such a cast by itself. */
+bool fuse_casts(const struct fusion *f, int32_t node);
+/* Lists the values that these members read from outside the chain, each once, in the order of reading; returns their
+ * number (at most FUSE_INPUTS). want: NULL for numbers. */
+int fuse_inputs(const struct fusion *f, const int32_t *member, int n, struct ref *in, const struct layout **want);
+/* Returns the index of this input among n; n: not found. */
+int fuse_input(int n, const struct ref *in, const struct layout *const *want, struct ref r, const struct layout *as);
+/* Returns true if a member's result is stored in memory. A first result is stored only if the node ends the chain or
+ * is an update, or if the result is a root or is read outside the chain. Other results are always stored. */
+bool fuse_shown(const struct fusion *f, int32_t node, int out);
+
+/* A conversion of a value from one layout to another by a single collective, whichever ranks take part. */
+struct hop {
+    int32_t step;          /* the first node that needs the value in this layout; or the node that computes the value */
+    int16_t operand, turn; /* operand of that node or its chain, and index of the hop on the operand's path; both are
+                              part of channel names */
+    int32_t number;        /* number among the hops that move bytes; -1: the bytes stay, under another layout */
+    struct ref value;      /* the value before its first hop */
+    const struct layout *from, *to;
+    const char *name; /* method: box_name() */
+};
+
+struct outline {
+    struct arena arena;
+    const struct program *program; /* borrowed */
+    struct stages stages;
+    struct fusion fusion;
+    struct hop *hop; /* sorted by step, operand, and position on the path; a value is converted to a layout once */
+    int32_t nhop, hop_capacity;
+    int32_t nmove;            /* number of hops that have a number, 0 to nmove - 1 */
+    int32_t nshare;           /* device threads that share the cores, counted as if in one process */
+    unsigned char digest[16]; /* outline_digest() at the end of outline_new() */
+};
+
+/* Makes the outline. Interns intermediate layouts in the atlas; at == NULL: finds no hops. E_SBP: no method can make
+ * a move; the text names the line of the step. */
+int outline_new(const struct program *p, struct atlas *at, struct outline **out);
+void outline_free(struct outline **o);
+/* Digests the program's bytes and all decisions above. Detects mistakes, not forgery. */
+void outline_digest(const struct outline *o, unsigned char out[16]);
+/* Returns the number of registers between two moments, 1 to pieces. */
+int32_t outline_credits(const struct outline *o, struct moment from, struct moment to);
+
+/* hops.c: finds the hops of all steps. E_SBP, with the step's line. */
+int hops_find(struct outline *o, struct atlas *at);
+/* Returns the layout in which a node needs operand k; NULL: a number, or absent. */
+const struct layout *hops_want(const struct prog_node *n, int k);
+/* Returns the layout to which a result is converted right after it is computed, by hops of its own step; NULL: the
+ * first consumer converts the result. The result must be a pending reduction, needed by all consumers in one layout
+ * that takes no more memory than the addends. The addends then live for one step only (for example gradients, which
+ * updates read much later). */
+const struct layout *hops_early(const struct outline *o, struct ref r);
+/* Returns true if the layouts and the type alone permit that conversion. */
+bool hops_early_fits(const struct type *t, const struct layout *from, const struct layout *to);
+/* Returns true if a node's results may be converted early, in a program whose layouts are not chosen yet. */
+bool hops_early_open(const struct fusion *f, int32_t node);
+/* Number the hops of result k of member m as operands behind all that the step reads. */
+enum { HOP_RESULT = FUSE_INPUTS };
+static inline int
+hops_result(int m, int k)
+{
+    return HOP_RESULT + m * OP_OUT + k;
+}
+/* "operand 2", "result 0" */
+static inline void
+hops_side_print(int operand, struct str *s)
+{
+    bool made = operand >= HOP_RESULT;
+    str_addf(s, "%s %d", made ? "result" : "operand", made ? operand - HOP_RESULT : operand);
+}
+
+#endif

@@ -1,0 +1,372 @@
+/* offload.c - offloads values and fetches them back; gathers variables again for backward.
+ *
+ * A fetch is placed `depth` values ahead: before the first reader of the fetch that many before it. A store is
+ * placed where the next values have been made. So one transfer is in flight while another value is in use, even if
+ * shared bytes of registers order the tasks. */
+#include "actors/plan/rewrite/offload.h"
+
+#include "actors/plan/rewrite/rewrite.h"
+#include "actors/plan/outline/stage.h"
+#include "kernels/op/lib/table.h"
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* An offloaded value: node, list indices of its store and fetch, first reader in backward. */
+struct absent {
+    int32_t node, store, fetch, reader;
+};
+
+struct bringer {
+    struct program *p;
+    struct atlas *at;
+    const struct place *aside;
+    bool *data; /* by node: it does not depend on variables alone */
+    struct insertion *list;
+    int32_t n, capacity;
+    struct absent *absent;
+    int32_t nabsent, absent_capacity;
+    int32_t *again; /* [node * OP_OUT + out]: the node that replaces the value in backward; -1: none so far */
+    int32_t depth, nahead, *ahead; /* fetch depth; fetches so far; ring of the last fetches' first readers */
+};
+
+/* Marks the nodes that depend on arguments or on random values. */
+static void
+find_data(struct bringer *b, const bool *variable)
+{
+    struct program *p = b->p;
+    b->data = must_alloc(sizeof *b->data * (size_t)(p->nnode + 1));
+    for (int32_t i = 0; i < p->nnode; i++) {
+        b->data[i] = p->node[i].op->flags & (OP_RANDOM | OP_SOURCE);
+        for (int32_t k = 0; k < p->node[i].nin; k++) {
+            struct ref r = p->node[i].in[k];
+            if (r.kind == REF_LEAF) b->data[i] = b->data[i] || !variable[r.index];
+            if (r.kind == REF_NODE) b->data[i] = b->data[i] || b->data[r.index];
+        }
+    }
+}
+
+static void
+bringer_init(struct bringer *b, struct program *p, const bool *variable, int32_t depth)
+{
+    *b = (struct bringer){.p = p, .depth = MAX(1, depth)};
+    b->ahead = must_alloc(sizeof *b->ahead * (size_t)b->depth);
+    find_data(b, variable);
+    b->again = must_alloc(sizeof *b->again * (size_t)(p->nnode * OP_OUT + 1));
+    for (int32_t i = 0; i < p->nnode * OP_OUT; i++) b->again[i] = -1;
+}
+
+static const int32_t *
+bringer_end(struct bringer *b)
+{
+    const int32_t *index = rewrite_insert(b->p, b->list, b->n);
+    free(b->list);
+    free(b->absent);
+    free(b->ahead);
+    free(b->data);
+    free(b->again);
+    return index;
+}
+
+/* ---- nodes ---- */
+
+static struct ref
+add(struct bringer *b, const struct prog_node *n, int32_t before)
+{
+    GROW(b->list, b->n + 1, b->capacity);
+    b->list[b->n] = (struct insertion){*n, before};
+    return (struct ref){.kind = REF_NODE, .index = b->p->nnode + b->n++};
+}
+
+/* Returns a move of r that copies the line, phase and micro-batching of node i. */
+static struct prog_node
+move_of(struct bringer *b, int32_t i, struct ref r, const struct type *t, const struct layout *to)
+{
+    struct arena *a = &b->p->arena;
+    struct prog_node n = b->p->node[i];
+    n.op = op_find("to_global");
+    n.name = n.op->name;
+    n.attr = NULL;
+    n.strategy = NULL;
+    n.nin = n.nout = 1;
+    n.in = arena_dup(a, &r, sizeof r);
+    n.want = n.layout = arena_dup(a, &to, sizeof to);
+    n.type = arena_dup(a, t, sizeof *t);
+    n.accumulate = false;
+    n.recompute = 0;
+    n.asked = true;
+    n.again = i + 1;
+    return n;
+}
+
+/* Returns the node that a fetch for node i must precede: the first reader of the fetch `depth` before, or the first
+ * fetch's if there are fewer; but after the source. */
+static int32_t
+ahead_of(struct bringer *b, int32_t i, int32_t source)
+{
+    int32_t n = b->nahead++, slot = n % b->depth, of = n < b->depth ? 0 : slot;
+    int32_t at = n == 0 ? i : MIN(i, MAX(b->ahead[of], source + 1));
+    b->ahead[slot] = i;
+    return at;
+}
+
+/* Returns the replacement of a value, or of a view of it, in backward; node i is its first reader. */
+static struct ref
+standing_for(struct bringer *b, struct ref r, int32_t i)
+{
+    int32_t *again = &b->again[r.index * OP_OUT + r.out];
+    if (*again < 0) { /* a view of a value that has been replaced */
+        struct ref whole = standing_for(b, b->p->node[r.index].in[0], i);
+        struct prog_node n = b->p->node[r.index];
+        n.in = arena_dup(&b->p->arena, &whole, sizeof whole);
+        n.phase = PHASE_BACKWARD;
+        n.again = r.index + 1;
+        *again = add(b, &n, i).index;
+    }
+    return (struct ref){.kind = REF_NODE, .index = *again};
+}
+
+/* Returns the value that r is a view of; none if r is already replaced (a view in backward has read it first). */
+static struct ref
+source_of(const struct bringer *b, struct ref r)
+{
+    const struct program *p = b->p;
+    while (r.kind == REF_NODE && r.index < p->nnode && p->node[r.index].op->flags & OP_VIEW) r = p->node[r.index].in[0];
+    return r.kind == REF_NODE && r.index < p->nnode ? r : (struct ref){0};
+}
+
+static bool
+is_backward(const struct program *p, int32_t i)
+{
+    return p->node[i].phase == PHASE_BACKWARD && (p->pieces == 1 || p->node[i].piece);
+}
+
+/* ---- offloaded activations ---- */
+
+static bool
+goes_aside(const struct bringer *b, struct ref r)
+{
+    const struct program *p = b->p;
+    if (r.kind != REF_NODE) return false;
+    const struct prog_node *n = &p->node[r.index];
+    return b->data[r.index] && n->phase == PHASE_FORWARD && !n->accumulate && (p->pieces == 1 || n->piece) &&
+           n->type[r.out].ndim > 0 && type_numel(&n->type[r.out]) > 0 && !layout_has_partial(n->layout[r.out]);
+}
+
+/* Sets *out to the same layout on offload devices: consecutive devices from the value's first rank on, so that
+ * different stages use different devices. */
+static int
+layout_aside(struct bringer *b, const struct layout *l, const struct layout **out)
+{
+    const struct place *own = l->place, *aside = b->aside, *place;
+    int32_t *rank = ARENA_ARRAY(&b->p->arena, int32_t, own->nrank);
+    struct str text = {0};
+    int status = 0;
+    for (int32_t i = 0; i < own->nrank; i++) rank[i] = aside->rank[(own->rank[0] + i) % aside->nrank];
+    bool few = own->nrank > aside->nrank, empty = aside->kind == DEV_META && own->kind != DEV_META;
+    if (!few) status = place_new(b->at, aside->kind, own->naxis, own->axis, rank, &place);
+    if (!status && (few || empty || stages_meet(place, own))) {
+        place_print(own, &text);
+        str_add(&text, few     ? " want as many devices aside; there are only those of "
+                       : empty ? " want devices aside that keep values, not "
+                               : " want other devices aside than their own, not ");
+        place_print(aside, &text);
+        status = fail(E_ARG, "graph: offload: values on %s", str_text(&text));
+        str_free(&text);
+    }
+    return status ? status : layout_new(b->at, place, l->sbp, l->order, out);
+}
+
+/* Offloads the forward value r that backward node i reads: a store after r is made, and a fetch for node i. */
+static int
+activation_aside(struct bringer *b, struct ref r, int32_t i)
+{
+    const struct prog_node *n = &b->p->node[r.index];
+    const struct layout *aside, *own = n->layout[r.out];
+    TRY(layout_aside(b, own, &aside));
+    struct prog_node store = move_of(b, r.index, r, &n->type[r.out], aside);
+    struct ref there = add(b, &store, r.index + 1);
+    struct prog_node fetch = move_of(b, r.index, there, &n->type[r.out], own);
+    fetch.phase = PHASE_BACKWARD;
+    struct ref back = add(b, &fetch, ahead_of(b, i, r.index));
+    GROW(b->absent, b->nabsent + 1, b->absent_capacity);
+    b->absent[b->nabsent++] = (struct absent){r.index, there.index - b->p->nnode, back.index - b->p->nnode, i};
+    b->again[r.index * OP_OUT + r.out] = back.index;
+    return 0;
+}
+
+static int
+by_node(const void *x, const void *y)
+{
+    const struct absent *a = x, *b = y;
+    return a->node != b->node ? (a->node > b->node) - (a->node < b->node)
+                              : (a->store > b->store) - (a->store < b->store);
+}
+
+/* A store may take until this many further offloaded values are made: a layer that is one task makes two at once. */
+enum { UNDER_WAY = 3 };
+
+static void
+let_stores_overlap(struct bringer *b)
+{
+    struct absent *a = b->absent;
+    if (b->nabsent) qsort(a, (size_t)b->nabsent, sizeof *a, by_node);
+    for (int32_t k = 0; k + UNDER_WAY < b->nabsent; k++) {
+        int32_t *store = &b->list[a[k].store].before, *fetch = &b->list[a[k].fetch].before;
+        *store = MIN(a[k + UNDER_WAY].node + 1, a[k].reader);
+        *fetch = MAX(*store, *fetch);
+    }
+}
+
+static int
+activations_aside(struct bringer *b)
+{
+    struct program *p = b->p;
+    for (int32_t i = 0; i < p->nnode; i++)
+        for (int32_t k = 0; k < p->node[i].nin && is_backward(p, i); k++) {
+            struct ref whole = source_of(b, p->node[i].in[k]);
+            if (!goes_aside(b, whole)) continue;
+            if (b->again[whole.index * OP_OUT + whole.out] < 0) TRY(activation_aside(b, whole, i));
+            rewrite_operand(p, i, k, standing_for(b, p->node[i].in[k], i));
+        }
+    let_stores_overlap(b);
+    return 0;
+}
+
+/* ---- offloaded state ---- */
+
+/* Offloads the state k of update i. The update is computed in the parameter's layout: its state is fetched there,
+ * and the new version is stored back. */
+static int
+state_aside(struct bringer *b, int32_t i, int32_t k, int32_t leaf)
+{
+    struct program *p = b->p;
+    const struct layout *own = p->node[i].want[k];
+    TRY(layout_aside(b, own, &p->leaf[leaf].layout));
+    struct prog_node fetch = move_of(b, i, (struct ref){.kind = REF_LEAF, .index = leaf}, &p->leaf[leaf].type, own);
+    fetch.again = p->nnode + b->n + 1; /* belongs to its own stage only */
+    rewrite_operand(p, i, k, add(b, &fetch, ahead_of(b, i, -1)));
+    return 0;
+}
+
+static void
+version_aside(struct bringer *b, struct prog_root *root, int32_t leaf)
+{
+    struct program *p = b->p;
+    struct ref r = rewrite_source(p, root->ref);
+    struct prog_node store = move_of(b, r.index, r, &p->leaf[leaf].type, p->leaf[leaf].layout);
+    root->ref = add(b, &store, r.index + 1);
+    root->overwrites_leaf = -1;
+}
+
+static int
+states_aside(struct bringer *b, const int32_t *root_leaf)
+{
+    struct program *p = b->p;
+    bool *aside = ARENA_ARRAY(&p->arena, bool, p->nleaf + 1);
+    b->nahead = 0;
+    for (int32_t i = 0; i < p->nnode; i++)
+        for (int32_t k = 1; k < p->node[i].nin && p->node[i].op->flags & OP_UPDATE; k++) {
+            int32_t leaf = rewrite_updated(p, p->node[i].in[k], root_leaf);
+            if (leaf < 0 || p->leaf[leaf].type.ndim == 0 || aside[leaf]) continue;
+            TRY(state_aside(b, i, k, leaf));
+            aside[leaf] = true;
+        }
+    for (int32_t k = 0; k < p->nroot; k++)
+        if (root_leaf[k] >= 0 && aside[root_leaf[k]]) version_aside(b, &p->root[k], root_leaf[k]);
+    return 0;
+}
+
+int
+bring_aside(struct program *p, struct atlas *at, const struct place *aside, const bool *variable,
+            const int32_t *root_leaf, int32_t depth)
+{
+    struct bringer b;
+    bringer_init(&b, p, variable, depth);
+    b.at = at;
+    b.aside = aside;
+    int status = activations_aside(&b);
+    if (!status) status = states_aside(&b, root_leaf);
+    bringer_end(&b);
+    return status;
+}
+
+/* ---- variables gathered again ---- */
+
+/* Returns true if node i is a move, written by the user for forward, that gathers a value of variables alone: at
+ * least one split axis becomes replicated. */
+static bool
+is_gather(const struct bringer *b, int32_t i)
+{
+    const struct prog_node *n = &b->p->node[i];
+    if (!(n->op->flags & OP_MOVE) || n->phase != PHASE_FORWARD || n->accumulate || b->data[i] || !n->asked)
+        return false;
+    const struct layout *from = ref_layout(b->p, n->in[0]), *to = n->layout[0];
+    bool any = false;
+    for (int a = 0; a < to->place->naxis && from->place == to->place; a++)
+        any = any || (from->sbp[a].kind == SBP_S && to->sbp[a].kind == SBP_B);
+    return any;
+}
+
+/* Readers of a value or of its views. */
+enum { READ_FORWARD = 1, READ_ONCE = 2 };
+
+static uint8_t *
+find_readers(const struct program *p, struct arena *a)
+{
+    uint8_t *read = ARENA_ARRAY(a, uint8_t, p->nnode + 1);
+    for (int32_t i = 0; i < p->nnode; i++)
+        for (int32_t k = 0; k < p->node[i].nin && !(p->node[i].op->flags & OP_VIEW); k++) {
+            struct ref whole = program_whole(p, p->node[i].in[k]);
+            if (whole.kind != REF_NODE) continue;
+            if (p->node[i].phase == PHASE_FORWARD) read[whole.index] |= READ_FORWARD;
+            if (p->pieces > 1 && !p->node[i].piece) read[whole.index] |= READ_ONCE;
+        }
+    for (int32_t k = 0; k < p->nroot; k++) {
+        struct ref whole = program_whole(p, p->root[k].ref);
+        if (whole.kind == REF_NODE) read[whole.index] |= READ_ONCE;
+    }
+    return read;
+}
+
+/* Marks gathers with `again`. Gathers and their views run once per micro-batch. */
+static void
+mark_gathers(struct bringer *b)
+{
+    struct program *p = b->p;
+    struct arena tmp = {0};
+    uint8_t *read = find_readers(p, &tmp);
+    for (int32_t i = 0; i < p->nnode; i++) {
+        if (is_gather(b, i) && read[i] == READ_FORWARD) p->node[i].again = i + 1;
+        struct ref whole = program_whole(p, (struct ref){.kind = REF_NODE, .index = i});
+        if (whole.kind == REF_NODE && p->node[whole.index].again && p->pieces > 1) p->node[i].piece = true;
+    }
+    arena_fini(&tmp);
+}
+
+static void
+gather_again(struct bringer *b, struct ref r, int32_t i)
+{
+    const struct prog_node *n = &b->p->node[r.index];
+    struct prog_node fetch = move_of(b, r.index, n->in[0], &n->type[0], n->layout[0]);
+    fetch.phase = PHASE_BACKWARD;
+    b->again[r.index * OP_OUT] = add(b, &fetch, ahead_of(b, i, r.index)).index;
+}
+
+const int32_t *
+bring_again(struct program *p, const bool *variable, int32_t depth)
+{
+    struct bringer b;
+    bringer_init(&b, p, variable, depth);
+    mark_gathers(&b);
+    for (int32_t i = 0; i < p->nnode; i++)
+        for (int32_t k = 0; k < p->node[i].nin && is_backward(p, i); k++) {
+            struct ref whole = source_of(&b, p->node[i].in[k]);
+            if (whole.kind != REF_NODE || !p->node[whole.index].again) continue;
+            if (b.again[whole.index * OP_OUT] < 0) gather_again(&b, whole, i);
+            rewrite_operand(p, i, k, standing_for(&b, p->node[i].in[k], i));
+        }
+    return bringer_end(&b);
+}

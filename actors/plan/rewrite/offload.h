@@ -1,0 +1,23 @@
+/* offload.h - saves memory at the cost of transfers: values that backward reads are offloaded, or gathered again.
+ *
+ * Offload (Rhu et al. 2016): values that forward saves for backward are moved to another placement and fetched back;
+ * so is the state of optimisers. ZeRO stage 3 (Rajbhandari et al. 2020): a sharded variable is gathered for forward,
+ * and once more for backward. Only moves are added to the program: results stay bit-identical, operators keep their
+ * devices, and the number of registers determines how far ahead a fetch runs (credit.c). The program must not be
+ * shared yet; call these functions on the thread that makes the program. */
+#ifndef RILLE_PLAN_OFFLOAD_H
+#define RILLE_PLAN_OFFLOAD_H
+
+#include "actors/plan/model/program.h"
+
+/* Offloads what backward reads of forward, and the optimisers' state, to the placement `aside`: each rank of a value
+ * has a device of its own. Sets leaf[].layout of the state. variable: by leaf; root_leaf: by root, the leaf whose
+ * new version it is; -1: none. E_ARG: the placement has fewer devices than a value, or is the value's own. */
+int bring_aside(struct program *p, struct atlas *at, const struct place *aside, const bool *variable,
+                const int32_t *root_leaf, int32_t depth);
+/* Gathers variables again for backward, once per micro-batch, if the user needs them replicated. depth: values
+ * resident or in flight ahead of the one being read (1). Returns the new index of each node, by its old index, in
+ * p's arena. */
+const int32_t *bring_again(struct program *p, const bool *variable, int32_t depth);
+
+#endif

@@ -1,0 +1,81 @@
+/* account.h - analyses the acts of a run: idle time and its causes, and bytes in registers over time.
+ *
+ * Input: a plan and the begin and end times of its acts, simulated or measured. The plan determines which tokens and
+ * registers act n of a task took, and so what it waited for last. Any thread; results are allocated in the given
+ * arena. */
+#ifndef RILLE_PLAN_ACCOUNT_H
+#define RILLE_PLAN_ACCOUNT_H
+
+#include "actors/plan/sim/plan_sim.h"
+
+enum stall_kind {
+    STALL_INPUT,    /* waited for the result of `on` */
+    STALL_REGISTER, /* waited for a register of its own that `on` was still reading */
+    STALL_TURN,     /* waited for its thread (busy, or no core), or for a message in transit */
+    STALL_END,      /* no work was left */
+};
+/* Idle time of one kind, summed over the devices of one virtual stage. */
+struct stall {
+    enum stall_kind kind;
+    int32_t stage;    /* stage of the idle devices */
+    int32_t task, on; /* of the longest wait: waiting task, awaited task; -1: none */
+    int64_t ns;       /* ns, over all devices and acts */
+    int64_t longest;
+    int32_t ndevice; /* number of devices of the stage */
+};
+
+struct account {
+    int64_t begin, end; /* begin of the first act, end of the last, ns */
+    int64_t *busy;      /* by device: time in acts, ns */
+    int32_t nstall;
+    struct stall *stall; /* longest first */
+    int32_t npoint;
+    int64_t *memory; /* [device][point]: maximum bytes in registers in each of npoint equal intervals */
+};
+void plan_account(const struct plan *p, const struct act_time *act, int64_t nact, int32_t npoint, struct arena *a,
+                  struct account *out);
+/* Returns how many of the plan's devices can act at once: all with streams, plus one per thread of the others. */
+int32_t plan_at_once(const struct plan *p);
+
+/* A change of the register bytes in use on a plan device: positive when a register comes into use, negative when its
+ * last reader gives it back. */
+struct reg_change {
+    int64_t at, bytes;
+    int32_t device;
+};
+/* Lists all changes, sorted by time. */
+void plan_changes(const struct plan *p, const struct act_time *act, int64_t nact, struct arena *a,
+                  struct reg_change **list, int64_t *n);
+
+/* A result with registers on a device at the time of that device's peak, assuming the order of the plan's tasks. */
+struct peak_tenant {
+    int32_t task, out;
+    int64_t bytes; /* of all its registers */
+};
+/* Lists at most n of them, the largest first; returns their number. */
+int32_t plan_tenants(const struct plan *p, int32_t device, struct peak_tenant *out, int32_t n);
+/* Appends the same as text: "gelu f32{4, 8} 128 B (net.lua:7), ..."; without results, appends nothing. */
+void plan_tenants_print(const struct plan *p, int32_t device, int32_t n, struct str *s);
+
+/* A full register taken by an act of another device. sent: end of the writing act; taken: begin of the reading act,
+ * ns. */
+struct crossing {
+    int32_t from, to;
+    int64_t sent, taken;
+};
+void plan_crossings(const struct plan *p, const struct act_time *act, int64_t nact, struct arena *a,
+                    struct crossing **list, int64_t *n);
+
+/* Estimates the time of one act of each task on one core, ns, with the constants of rates.h. */
+void plan_reckon(const struct plan *p, int64_t *cost);
+/* Returns the estimate for one rank's share of a node's call, ns, without the fixed cost of an act. */
+int64_t node_reckon(const struct program *p, int32_t node, struct arena *tmp);
+
+/* Sets the cost of each task to the median duration of its acts, ns; a task without acts keeps its cost. Returns
+ * false if there are no acts. */
+bool account_costs(const struct plan *p, const struct act_time *act, int64_t nact, int64_t *cost);
+/* Returns the relative spread of act durations around their costs: the maximum deviation if all deviations up to it
+ * are equally likely; at most 1. */
+double account_jitter(const struct act_time *act, int64_t nact, const int64_t *cost);
+
+#endif

@@ -1,0 +1,115 @@
+/* lower_bound.c - Jackson's preemptive schedule of one lane: always runs the released act with the longest tail,
+ * preempting shorter ones. Its makespan is the lower bound (Jackson 1955; Carlier 1982). */
+#include "actors/plan/sim/lower_bound.h"
+
+#include "runtime/base/heap.h"
+
+#include <stdlib.h>
+
+static int
+by_head(const void *a, const void *b)
+{
+    const struct floor_acts *x = a, *y = b;
+    return (x->head > y->head) - (x->head < y->head);
+}
+
+int64_t
+floor_of_lane(struct floor_acts *acts, int32_t n)
+{
+    struct arena tmp = {0};
+    struct heap open = heap_for(n, &tmp);
+    int64_t now = 0, floor = 0;
+    if (n) qsort(acts, (size_t)n, sizeof *acts, by_head);
+    for (int32_t i = 0; i < n || open.n;) {
+        if (!open.n) now = MAX(now, acts[i].head);
+        for (; i < n && acts[i].head <= now; i++) heap_push(&open, UINT64_MAX - (uint64_t)acts[i].tail, i);
+        struct floor_acts *x = &acts[open.value[0]];
+        int64_t does = i < n ? MIN(x->work, acts[i].head - now) : x->work;
+        now += does;
+        x->work -= does;
+        if (x->work > 0) continue;
+        floor = MAX(floor, now + x->tail);
+        heap_take(&open, 0);
+    }
+    arena_fini(&tmp);
+    return floor;
+}
+
+/* ---- bound of a plan ---- */
+
+/* Times of a task, ns: its shortest act; all acts. */
+struct took {
+    int64_t least, all;
+    int32_t nact;
+};
+
+static struct took *
+count_acts(const struct plan *p, const struct act_time *act, int64_t nact, struct arena *a)
+{
+    struct took *took = ARENA_ARRAY(a, struct took, p->ntask + 1);
+    for (int64_t i = 0; i < nact; i++) {
+        struct took *t = &took[act[i].task];
+        int64_t ns = act[i].end - act[i].begin;
+        t->least = t->nact ? MIN(t->least, ns) : ns;
+        t->all += ns;
+        t->nact++;
+    }
+    return took;
+}
+
+static int64_t
+time_of(const struct took *t, int64_t nact)
+{
+    return nact >= t->nact ? t->all : t->least * nact;
+}
+
+static bool
+carries_data(const struct plan *p, const struct in_port *in)
+{
+    return in->out < p->task[in->task].nresult;
+}
+
+/* Computes heads and tails. Edges point forward in the task list. A register held for several acts is read by all of
+ * them. */
+static void
+find_ends(const struct plan *p, const struct took *took, struct floor_acts *acts)
+{
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nin; k++) {
+            const struct in_port *in = &p->task[i].in[k];
+            if (!carries_data(p, in)) continue;
+            int64_t before = time_of(&took[in->task], p->task[in->task].out[in->out].every);
+            acts[i].head = MAX(acts[i].head, acts[in->task].head + before);
+        }
+    for (int32_t i = p->ntask - 1; i >= 0; i--)
+        for (int32_t k = 0; k < p->task[i].nin; k++) {
+            const struct in_port *in = &p->task[i].in[k];
+            int64_t behind = time_of(&took[i], in->hold) + acts[i].tail;
+            if (carries_data(p, in)) acts[in->task].tail = MAX(acts[in->task].tail, behind);
+        }
+}
+
+int64_t
+floor_of_plan(const struct plan *p, const struct act_time *act, int64_t nact)
+{
+    struct arena tmp = {0};
+    struct took *took = count_acts(p, act, nact, &tmp);
+    struct floor_acts *acts = ARENA_ARRAY(&tmp, struct floor_acts, p->ntask + 1),
+                      *sorted = ARENA_ARRAY(&tmp, struct floor_acts, p->ntask + 1);
+    struct play_lanes lanes = play_lanes(p, PLAY_DEVICES, &tmp);
+    int32_t *first = ARENA_ARRAY(&tmp, int32_t, lanes.n + 2);
+    int64_t floor = 0;
+    find_ends(p, took, acts);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        acts[i].work = took[i].all;
+        first[lanes.of[i] + 2]++;
+    }
+    for (int32_t k = 0; k < lanes.n; k++) first[k + 1] += first[k];
+    for (int32_t i = 0; i < p->ntask; i++) sorted[first[lanes.of[i] + 1]++] = acts[i];
+    for (int32_t k = 0; k < lanes.n; k++) {
+        int64_t own = floor_of_lane(sorted + first[k], first[k + 1] - first[k]);
+        floor = MAX(floor, own);
+    }
+    arena_fini(&tmp);
+    return floor;
+}

@@ -1,0 +1,497 @@
+/* pipeline_sim.c - pipeline simulator: at each moment all acts that end deliver their results, then each idle lane
+ * begins the ready act with the highest priority.
+ *
+ * Each act of a stage has a slot with needs: results that must have arrived for its next micro-batch. The end of an
+ * act wakes the few slots that depend on it. A lane begins its ready slot with the least key (turn and micro-batch).
+ * A pool of A micro-batches is a circle: a micro-batch enters a stage after the A-th before it has travelled to the
+ * last stage and back. The remaining time is therefore at least the number of remaining micro-batches divided by A,
+ * times one such round trip. Most simulations stop at this bound, or at the bound of their bytes. */
+#include "actors/plan/sim/pipeline_sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum act { FORWARD, BACKWARD, WEIGHT };
+
+#define NEVER INT64_MAX
+
+struct lane {
+    int64_t work;         /* remaining work, ns */
+    int64_t bytes;        /* bytes of the stages' pools, at their peak so far */
+    int32_t held;         /* contexts held */
+    struct slot *busy;    /* slot of the running act; NULL: idle */
+    struct slot *slot;    /* NACT per stage */
+    uint64_t *ready;      /* bit mask of ready slots */
+    uint32_t nready;      /* words in ready */
+    struct slot *opening; /* dummy act until the lane's start time; NULL: starts at 0 */
+    int64_t end;          /* end of the latest act */
+};
+
+/* Allows micro-batch k if *come > k - room. */
+struct need {
+    const int32_t *come; /* counter of `from`: done, or there */
+    struct slot *from;
+    int32_t room; /* size of the pool; 0: data, not a pool */
+    int32_t used; /* most of the pool in use; of data: most micro-batches `from` was ahead */
+    int64_t bytes;
+};
+
+/* An act of a stage. */
+struct slot {
+    int32_t begun, done, there; /* micro-batches. there: done, and arrived on other lanes */
+    int32_t stage;
+    enum act act;
+    int64_t wire, sent;                            /* time that its results occupy links, ns; end of that time */
+    uint32_t lane, index;                          /* lane, and index among its slots */
+    uint64_t turn, key;                            /* key of micro-batch 0; of the next one */
+    struct need *need, *gift, *need_end;           /* needs: pools, then data */
+    struct slot **wakes, **wakes_far, **wakes_end; /* woken by its end; by arrival on other lanes */
+};
+
+/* The end of a slot's act, or the arrival of its result on other lanes. */
+struct event {
+    int64_t at;
+    struct slot *slot;
+};
+
+/* Times from the entry of a micro-batch into a stage, ns: until backward, or the weight gradient, has ended; until
+ * the last dependent work has ended. */
+struct circle {
+    int64_t backward, weight, end;
+};
+
+struct theatre {
+    const struct pipeline *p;
+    struct slot *slot; /* in lane order */
+    struct slot **of;  /* by stage: its slots */
+    struct lane *lane;
+    uint64_t *stirred;     /* bit mask of lanes with a newly ready slot, or an ended act */
+    uint32_t nstirred;     /* words */
+    struct circle *circle; /* by stage */
+    struct event *end;     /* ends of running acts: ring buffer in time order */
+    uint32_t end_mask;     /* capacity of the ring, a power of two, minus 1 */
+    struct event *arrival; /* in the order of time */
+    /* one simulation */
+    const struct prog_pool *pool;
+    const struct rehearsed_aim *aim;
+    const struct rehearsed_rule *rule;
+    struct rehearsed *out;
+    uint32_t nend, ended;
+    int64_t narrival, arrived;
+    int64_t left, now;
+    int64_t least; /* lower bound of the end */
+    bool hopeless;
+};
+
+/* ---- readiness ---- */
+
+static bool
+may_act(const struct slot *s, int32_t pieces)
+{
+    for (const struct need *n = s->need; n < s->need_end; n++)
+        if (*n->come <= s->begun - n->room) return false;
+    return s->begun < pieces;
+}
+
+/* Key, from the highest bits: turn, act, stage in task-list order. Keys of a lane are unique. */
+enum { STAGE_BITS = 24, ACT_BITS = 2, PLACE_BITS = 30 };
+
+static uint64_t
+turn_of(const struct theatre *t, const struct slot *s)
+{
+    struct stage_turn turn = t->rule->turn[s->stage][s->act];
+    int32_t listed = s->act == FORWARD ? s->stage : t->p->n - 1 - s->stage;
+    return (uint64_t)turn.first << (PLACE_BITS + ACT_BITS + STAGE_BITS) |
+           (uint64_t)turn.lead << (ACT_BITS + STAGE_BITS) | (uint64_t)s->act << STAGE_BITS | (uint64_t)listed;
+}
+
+static uint64_t
+round_of(const struct rehearsed_rule *r, int32_t piece)
+{
+    int64_t round = r->group == 1 ? piece : (int64_t)(piece / r->group) * r->round + piece % r->group;
+    return (uint64_t)round << (ACT_BITS + STAGE_BITS);
+}
+
+static void
+stir(struct theatre *t, uint32_t lane)
+{
+    t->stirred[lane / 64] |= 1ull << lane % 64;
+}
+
+/* Marks the slot ready if its next micro-batch may run; the mark stays until the act begins. */
+static void
+wake(struct theatre *t, struct slot *s)
+{
+    uint64_t *word = &t->lane[s->lane].ready[s->index / 64], bit = 1ull << s->index % 64;
+    if (*word & bit || !may_act(s, t->p->pieces)) return;
+    s->key = s->turn + round_of(t->rule, s->begun);
+    *word |= bit;
+    stir(t, s->lane);
+}
+
+/* ---- begin of an act ---- */
+
+/* Records the pool sizes in use, and how far other stages are ahead. */
+static void
+note_needs(struct theatre *t, struct lane *l, struct slot *s)
+{
+    for (struct need *n = s->need; n < s->gift; n++) {
+        int32_t used = s->begun + 1 - *n->come;
+        if (used <= n->used) continue;
+        l->bytes += (used - n->used) * n->bytes;
+        n->used = used;
+        t->out->bytes = MAX(t->out->bytes, l->bytes);
+    }
+    for (struct need *n = s->gift; n < s->need_end; n++) n->used = MAX(n->used, n->from->begun - s->begun);
+}
+
+/* Returns a lower bound of the remaining time after a micro-batch enters the slot's stage, from the pool sizes. */
+static int64_t
+circles(const struct theatre *t, const struct slot *s)
+{
+    const struct circle *c = &t->circle[s->stage];
+    const struct prog_pool *pool = &t->pool[s->stage];
+    int32_t come = t->p->pieces - 1 - s->begun;
+    return MAX(come / pool->backward * c->backward, come / pool->weight * c->weight) + c->end;
+}
+
+/* Returns true if the aim is out of reach, even if the lane never idles again. rest: lower bound of the remaining
+ * time. */
+static bool
+is_hopeless(struct theatre *t, const struct lane *l, int64_t rest)
+{
+    const struct rehearsed_aim *aim = t->aim;
+    const struct rehearsed *r = t->out;
+    t->least = MAX(t->least, t->now + MAX(l->work, rest));
+    int64_t time = MAX(aim->floor, t->least);
+    return time > aim->time || (time == aim->time && r->bytes >= aim->bytes) || r->bytes > aim->most_bytes ||
+           r->contexts > aim->most_contexts;
+}
+
+/* Inserts an end; most are the latest so far. */
+static void
+will_end(struct theatre *t, struct event e)
+{
+    uint32_t at = t->nend++;
+    for (; at != t->ended && t->end[(at - 1) & t->end_mask].at > e.at; at--)
+        t->end[at & t->end_mask] = t->end[(at - 1) & t->end_mask];
+    t->end[at & t->end_mask] = e;
+}
+
+static void
+begin(struct theatre *t, struct lane *l, struct slot *s)
+{
+    int64_t cost = t->p->cost[s->stage][s->act], rest = 0;
+    if (t->p->trained && s->act == FORWARD) {
+        rest = circles(t, s);
+        l->held++;
+        t->out->contexts = MAX(t->out->contexts, l->held);
+    }
+    note_needs(t, l, s);
+    t->hopeless = t->hopeless || is_hopeless(t, l, rest);
+    l->ready[s->index / 64] &= ~(1ull << s->index % 64);
+    l->work -= cost;
+    l->busy = s;
+    s->begun++;
+    will_end(t, (struct event){t->now + cost, s});
+    wake(t, s);
+}
+
+/* Begins the lane's ready act with the least key, if it is idle. */
+static void
+lane_goes_on(struct theatre *t, struct lane *l)
+{
+    struct slot *best = NULL;
+    if (l->busy) return;
+    for (uint32_t w = 0; w < l->nready; w++)
+        for (uint64_t word = l->ready[w]; word; word &= word - 1) {
+            struct slot *s = &l->slot[64 * w + (uint32_t)__builtin_ctzll(word)];
+            if (!best || s->key < best->key) best = s;
+        }
+    if (best) begin(t, l, best);
+}
+
+static void
+lanes_go_on(struct theatre *t)
+{
+    for (uint32_t w = 0; w < t->nstirred; w++) {
+        uint64_t word = t->stirred[w];
+        t->stirred[w] = 0;
+        for (; word; word &= word - 1) lane_goes_on(t, &t->lane[64 * w + (uint32_t)__builtin_ctzll(word)]);
+    }
+}
+
+/* ---- end of an act ---- */
+
+static void
+arrive(struct theatre *t, struct slot *s)
+{
+    s->there++;
+    for (struct slot **w = s->wakes_far; w < s->wakes_end; w++) wake(t, *w);
+}
+
+/* Schedules the arrival on other lanes; most are the latest so far. */
+static void
+will_arrive(struct theatre *t, struct slot *s)
+{
+    s->sent = MAX(s->sent, t->now) + s->wire;
+    int64_t at = t->narrival++, due = s->sent + t->p->hop;
+    for (; at > t->arrived && t->arrival[at - 1].at > due; at--) t->arrival[at] = t->arrival[at - 1];
+    t->arrival[at] = (struct event){due, s};
+}
+
+static void
+end(struct theatre *t, struct slot *s)
+{
+    struct lane *l = &t->lane[s->lane];
+    l->busy = NULL;
+    l->end = t->now;
+    stir(t, s->lane);
+    s->done++;
+    t->left--;
+    if (s->act == WEIGHT) l->held--;
+    for (struct slot **w = s->wakes; w < s->wakes_far; w++) wake(t, *w);
+    if (s->wakes_far < s->wakes_end) will_arrive(t, s);
+}
+
+/* Returns the time of the next end or arrival; NEVER: none. */
+static int64_t
+next_moment(const struct theatre *t)
+{
+    int64_t at = t->ended != t->nend ? t->end[t->ended & t->end_mask].at : NEVER;
+    return t->arrived < t->narrival ? MIN(at, t->arrival[t->arrived].at) : at;
+}
+
+static void
+play(struct theatre *t)
+{
+    while (t->left > 0) {
+        lanes_go_on(t);
+        t->now = next_moment(t);
+        if (t->now == NEVER || t->hopeless) return;
+        while (t->arrived < t->narrival && t->arrival[t->arrived].at == t->now)
+            arrive(t, t->arrival[t->arrived++].slot);
+        while (t->ended != t->nend && t->end[t->ended & t->end_mask].at == t->now)
+            end(t, t->end[t->ended++ & t->end_mask].slot);
+    }
+}
+
+/* ---- setup ---- */
+
+/* Numbers slots by lane; the slots of a stage are adjacent. */
+static void
+number_slots(struct theatre *t, struct arena *a)
+{
+    const struct pipeline *p = t->p;
+    uint32_t *n = ARENA_ARRAY(a, uint32_t, p->nlane);
+    struct slot *free = t->slot;
+    for (int32_t q = 0; q < p->n; q++) n[p->lane[q]] += NACT;
+    for (int32_t k = 0; k < p->nlane; free += n[k++]) {
+        t->lane[k].slot = free;
+        t->lane[k].nready = (n[k] + 63) / 64;
+        t->lane[k].ready = ARENA_ARRAY(a, uint64_t, t->lane[k].nready);
+    }
+    memset(n, 0, sizeof *n * (size_t)p->nlane);
+    for (int32_t q = 0; q < p->n; q++) {
+        uint32_t lane = (uint32_t)p->lane[q];
+        t->of[q] = &t->lane[lane].slot[n[lane]];
+        for (int k = 0; k < NACT; k++)
+            t->of[q][k] = (struct slot){.stage = q, .act = (enum act)k, .lane = lane, .index = n[lane]++};
+    }
+}
+
+static bool
+is_far(const struct theatre *t, const struct slot *a, const struct slot *b)
+{
+    return a->lane != b->lane && (t->p->hop > 0 || t->p->wire);
+}
+
+static struct need
+gift_of(const struct theatre *t, struct slot *from, const struct slot *to)
+{
+    return (struct need){.come = is_far(t, from, to) ? &from->there : &from->done, .from = from};
+}
+
+static struct need
+room_of(struct slot *from, int64_t bytes)
+{
+    return (struct need){.come = &from->done, .from = from, .bytes = bytes};
+}
+
+/* Writes the needs of a stage's acts to `need`, pools first. Returns the end. */
+static struct need *
+find_needs(struct theatre *t, int32_t q, struct need *need)
+{
+    const struct pipeline *p = t->p;
+    const struct stage_bytes *b = &p->bytes[q];
+    struct slot *f = &t->of[q][FORWARD], *back = &t->of[q][BACKWARD], *w = &t->of[q][WEIGHT];
+    f->need = need;
+    if (p->trained) *need++ = room_of(p->joint[q] ? w : back, b->backward);
+    if (p->trained) *need++ = room_of(w, b->weight);
+    f->gift = need;
+    for (int32_t k = 0; k < p->nlink; k++)
+        if (p->link[k].to == q) *need++ = gift_of(t, &t->of[p->link[k].from][FORWARD], f);
+    f->need_end = back->need = need;
+    if (!p->trained) return need;
+    *need++ = room_of(w, b->behind);
+    back->gift = need;
+    *need++ = gift_of(t, f, back);
+    for (int32_t k = 0; k < p->nlink; k++)
+        if (p->link[k].from == q) *need++ = gift_of(t, &t->of[p->link[k].to][BACKWARD], back);
+    back->need_end = w->need = w->gift = need;
+    *need++ = gift_of(t, back, w);
+    return w->need_end = need;
+}
+
+/* Lists the slots that each slot wakes: on the same lane, then on others. */
+static void
+find_wakes(struct theatre *t, struct arena *a)
+{
+    int32_t nslot = NACT * t->p->n;
+    int32_t *n = ARENA_ARRAY(a, int32_t, nslot);
+    for (struct slot *s = t->slot; s < t->slot + nslot; s++)
+        for (struct need *k = s->need; k < s->need_end; k++) n[k->from - t->slot]++;
+    for (int32_t i = 0; i < nslot; i++) {
+        struct slot *s = &t->slot[i];
+        s->wakes = s->wakes_far = s->wakes_end = ARENA_ARRAY(a, struct slot *, n[i]);
+    }
+    for (int far = 0; far < 2; far++)
+        for (struct slot *s = t->slot; s < t->slot + nslot; s++)
+            for (struct need *k = s->need; k < s->need_end; k++) {
+                if (is_far(t, k->from, s) != far) continue;
+                *k->from->wakes_end++ = s;
+                if (!far) k->from->wakes_far++;
+            }
+}
+
+/* Computes lower bounds of round trips. Links are sorted by source and point to later stages. */
+static void
+find_circles(struct theatre *t)
+{
+    const struct pipeline *p = t->p;
+    struct circle *c = t->circle;
+    for (int32_t q = 0; q < p->n; q++) c[q].end = p->cost[q][WEIGHT];
+    for (const struct link *k = p->link; k < p->link + p->nlink; k++) { /* until backward has left a stage */
+        int64_t hop = p->lane[k->from] == p->lane[k->to] ? 0 : p->hop;
+        c[k->to].end = MAX(c[k->to].end, hop + p->cost[k->from][BACKWARD] + c[k->from].end);
+    }
+    for (int32_t q = p->n - 1, k = p->nlink; q >= 0; q--) {
+        int64_t rest = 0;
+        for (; k > 0 && p->link[k - 1].from == q; k--) {
+            int32_t to = p->link[k - 1].to;
+            rest = MAX(rest, (p->lane[q] == p->lane[to] ? 0 : 2 * p->hop) + c[to].backward);
+        }
+        c[q].backward = p->cost[q][FORWARD] + rest + p->cost[q][BACKWARD];
+        c[q].weight = c[q].backward + p->cost[q][WEIGHT];
+        c[q].end += c[q].backward;
+    }
+}
+
+struct theatre *
+theatre_open(const struct pipeline *p, struct arena *a)
+{
+    struct theatre *t = ARENA_NEW(a, struct theatre);
+    t->p = p;
+    t->slot = ARENA_ARRAY(a, struct slot, NACT * p->n);
+    t->of = ARENA_ARRAY(a, struct slot *, p->n);
+    t->lane = ARENA_ARRAY(a, struct lane, p->nlane);
+    t->nstirred = ((uint32_t)p->nlane + 63) / 64;
+    t->stirred = ARENA_ARRAY(a, uint64_t, t->nstirred);
+    t->circle = ARENA_ARRAY(a, struct circle, p->n);
+    while (t->end_mask < (uint32_t)p->nlane) t->end_mask = 2 * t->end_mask + 1;
+    t->end = ARENA_ARRAY(a, struct event, t->end_mask + 1);
+    t->arrival = ARENA_ARRAY(a, struct event, p->hop || p->wire ? (int64_t)NACT * p->n * p->pieces : 1);
+    struct slot *opening = p->begin ? ARENA_ARRAY(a, struct slot, p->nlane) : NULL;
+    for (int32_t k = 0; k < p->nlane && opening; k++) {
+        opening[k].lane = (uint32_t)k;
+        t->lane[k].opening = &opening[k];
+    }
+    number_slots(t, a);
+    struct need *need = ARENA_ARRAY(a, struct need, 5 * p->n + 2 * p->nlink);
+    for (int32_t q = 0; q < p->n; q++) need = find_needs(t, q, need);
+    find_wakes(t, a);
+    find_circles(t);
+    return t;
+}
+
+/* ---- one simulation ---- */
+
+static void
+open_lanes(struct theatre *t)
+{
+    memset(t->stirred, 0, sizeof *t->stirred * t->nstirred);
+    for (int32_t k = 0; k < t->p->nlane; k++) {
+        struct lane *l = &t->lane[k];
+        *l = (struct lane){.slot = l->slot, .ready = l->ready, .nready = l->nready, .opening = l->opening};
+        memset(l->ready, 0, sizeof *l->ready * l->nready);
+        if (!l->opening) continue;
+        l->busy = l->opening;
+        t->left++;
+        will_end(t, (struct event){t->p->begin[k], l->busy});
+    }
+}
+
+static void
+open_stage(struct theatre *t, int32_t q)
+{
+    const struct pipeline *p = t->p;
+    const struct stage_bytes *b = &p->bytes[q];
+    struct lane *l = &t->lane[p->lane[q]];
+    l->bytes += b->backward + b->weight + b->behind;
+    t->out->bytes = MAX(t->out->bytes, l->bytes);
+    for (struct slot *s = t->of[q]; s < t->of[q] + NACT; s++) {
+        s->begun = s->done = s->there = 0;
+        s->sent = 0;
+        s->wire = p->wire ? p->wire[q][s->act] : 0;
+        s->turn = turn_of(t, s);
+        for (struct need *n = s->need; n < s->need_end; n++) n->used = n < s->gift;
+        if (s->act == FORWARD || p->trained) l->work += p->cost[q][s->act] * p->pieces;
+    }
+    if (!p->trained) return;
+    t->of[q][FORWARD].need[0].room = t->pool[q].backward;
+    t->of[q][FORWARD].need[1].room = t->pool[q].weight;
+    t->of[q][BACKWARD].need[0].room = t->pool[q].behind;
+}
+
+/* Reports the pools in use. hop: how far the producers were ahead, divided by the number of stages between. */
+static void
+tell_peaks(const struct theatre *t, struct prog_pool *peak)
+{
+    for (int32_t q = 0; q < t->p->n; q++) peak[q] = (struct prog_pool){1, 1, 1, 2};
+    for (int32_t q = 0; q < t->p->n; q++) {
+        const struct slot *f = &t->of[q][FORWARD], *b = &t->of[q][BACKWARD];
+        if (t->p->trained) peak[q] = (struct prog_pool){f->need[0].used, f->need[1].used, b->need[0].used, peak[q].hop};
+        for (const struct slot *s = f; s <= b; s++)
+            for (const struct need *n = s->gift; n < s->need_end; n++) {
+                int32_t other = n->from->stage, *hop = &peak[MAX(q, other)].hop;
+                if (other != q) *hop = MAX(*hop, n->used / abs(q - other) + 1);
+            }
+    }
+}
+
+void
+rehearse(struct theatre *t, const struct rehearsed_rule *rule, const struct prog_pool *pool,
+         const struct rehearsed_aim *aim, struct rehearsed *out)
+{
+    int64_t acts = (int64_t)t->p->n * (t->p->trained ? NACT : 1) * t->p->pieces;
+    t->rule = rule;
+    t->pool = pool;
+    t->aim = aim;
+    t->out = out;
+    t->nend = t->ended = 0;
+    t->narrival = t->arrived = 0;
+    t->left = acts;
+    t->now = t->least = 0;
+    t->hopeless = false;
+    out->contexts = 0;
+    out->bytes = 0;
+    open_lanes(t);
+    for (int32_t q = 0; q < t->p->n; q++) open_stage(t, q);
+    for (int32_t q = 0; q < t->p->n; q++) wake(t, &t->of[q][FORWARD]);
+    play(t);
+    out->time = t->left == 0 ? t->now : 0;
+    for (int32_t k = 0; k < t->p->nlane && out->end; k++) out->end[k] = t->lane[k].end;
+    assert(t->left > 0 || t->now >= t->least);
+    if (out->time) tell_peaks(t, out->peak);
+    out->acts = acts - MIN(acts, t->left);
+}

@@ -1,0 +1,545 @@
+/* plan_sim.c - plan simulator: event-driven, events are ends of acts.
+ *
+ * A lane runs one act at a time: a stream of a device, or a thread for its devices without streams. At each moment
+ * all acts that end then publish results and give registers back; afterwards each idle lane begins the first of its
+ * ready tasks. Events at the same moment are processed in the order of lanes, so a plan and its costs have exactly
+ * one outcome. */
+#include "actors/plan/sim/plan_sim.h"
+
+#include "actors/plan/model/sync.h"
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/heap.h"
+#include "runtime/device/stream.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- ports ---- */
+
+struct lane {
+    struct heap ready; /* ready tasks, by key */
+    int32_t task;      /* running task; -1: idle */
+    int64_t begin, end;
+    const struct row_act *row, *row_end; /* remaining acts of the lane's row */
+    int64_t until;                       /* latest time until which the lane waits for the first of these, ns */
+};
+
+struct player {
+    const struct plan *plan;
+    const int64_t *cost;
+    const struct play_how *how;
+    const struct lane_rows *rows; /* NULL: no waiting */
+    const int32_t *lane_of;       /* by task */
+    struct lane *lane;
+    int32_t nlane;
+    int64_t *first_in, *first_out;
+    int32_t *token, *used, *give; /* by in-port: tokens; acts with the current register; register to give back next */
+    int32_t *write, **left;       /* by out-port: register to write next; by register: remaining readers */
+    int32_t *begun, *waits;       /* by task: acts begun; ports that block it */
+    struct heap ends;             /* lanes, by the end of their act or of their patience */
+    struct act_time *act;
+    int64_t nact;
+};
+
+static void
+make_ports(struct player *g, struct arena *a)
+{
+    const struct plan *p = g->plan;
+    int64_t nin = 0, nout = 0, nreg = 0;
+    g->first_in = ARENA_ARRAY(a, int64_t, p->ntask + 1);
+    g->first_out = ARENA_ARRAY(a, int64_t, p->ntask + 1);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        g->first_in[i] = nin;
+        g->first_out[i] = nout;
+        nin += p->task[i].nin;
+        nout += p->task[i].nout;
+        for (int32_t k = 0; k < p->task[i].nout; k++) nreg += p->task[i].out[k].nreg;
+    }
+    g->token = ARENA_ARRAY(a, int32_t, nin + 1);
+    g->used = ARENA_ARRAY(a, int32_t, nin + 1);
+    g->give = ARENA_ARRAY(a, int32_t, nin + 1);
+    g->write = ARENA_ARRAY(a, int32_t, nout + 1);
+    g->left = ARENA_ARRAY(a, int32_t *, nout + 1);
+    int32_t *left = ARENA_ARRAY(a, int32_t, nreg + 1);
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nout; left += p->task[i].out[k++].nreg) g->left[g->first_out[i] + k] = left;
+}
+
+static bool
+has_streams(const struct plan_device *d)
+{
+    return device_kind(d->kind)->stream_new;
+}
+
+/* Numbers the lanes of a device, one per role of its tasks. own >= 0: the only lane of the device. */
+static void
+number_roles(struct play_lanes *l, uint8_t roles, int32_t own, int32_t *lane)
+{
+    for (int role = 0; role < NSTREAM; role++)
+        if (roles >> role & 1) lane[role] = own >= 0 ? own : l->n++;
+}
+
+/* Returns the lanes: device by device, or thread by thread, where devices without streams share one lane. */
+struct play_lanes
+play_lanes(const struct plan *p, enum play_share share, struct arena *a)
+{
+    struct play_lanes l = {.of = ARENA_ARRAY(a, int32_t, p->ntask + 1),
+                           .first = ARENA_ARRAY(a, int32_t, p->nthread + 1)};
+    int32_t *lane = ARENA_ARRAY(a, int32_t, p->ndevice * NSTREAM + 1);
+    uint8_t *roles = ARENA_ARRAY(a, uint8_t, p->ndevice + 1);
+    token_roles(p, roles);
+    for (int32_t d = 0; share == PLAY_DEVICES && d < p->ndevice; d++)
+        number_roles(&l, roles[d], -1, lane + d * NSTREAM);
+    for (int32_t t = 0; share == PLAY_THREADS && t < p->nthread; t++) {
+        l.first[t] = l.n++;
+        for (int32_t d = 0; d < p->ndevice; d++)
+            if (p->device[d].thread == t)
+                number_roles(&l, roles[d], has_streams(&p->device[d]) ? -1 : l.first[t], lane + d * NSTREAM);
+    }
+    l.first[p->nthread] = l.n;
+    for (int32_t i = 0; i < p->ntask; i++) l.of[i] = lane[p->task[i].device * NSTREAM + p->task[i].stream];
+    return l;
+}
+
+/* Allocates each lane's heap; a task is ready at most once. */
+static void
+make_lanes(struct player *g, int64_t nact, struct arena *a)
+{
+    const struct plan *p = g->plan;
+    const struct lane_rows *rows = g->rows;
+    struct play_lanes l = play_lanes(p, g->how->share, a);
+    g->lane_of = l.of;
+    g->nlane = l.n;
+    assert(!rows || rows->nlane == g->nlane);
+    g->lane = ARENA_ARRAY(a, struct lane, g->nlane + 1);
+    for (int32_t i = 0; i < p->ntask; i++) g->lane[g->lane_of[i]].ready.n++;
+    for (int32_t k = 0; k < g->nlane; k++) {
+        g->lane[k].ready = heap_for(g->lane[k].ready.n, a);
+        g->lane[k].task = -1;
+        if (!rows) continue;
+        g->lane[k].row = rows->act + rows->first[k];
+        g->lane[k].row_end = rows->act + rows->first[k + 1];
+    }
+    int64_t nevent =
+        g->nlane + (rows ? 2 * nact : 0); /* a waiting lane checks again at each end and each new ready task */
+    g->ends = heap_for(nevent, a);
+}
+
+/* ---- firing rule ---- */
+
+static void
+make_ready(struct player *g, int32_t task)
+{
+    const struct task *t = &g->plan->task[task];
+    if (g->waits[task] || g->begun[task] == t->nact) return;
+    uint64_t key = g->rows ? row_key(g->rows, task, g->begun[task]) : task_key(g->plan, t, g->begun[task]);
+    heap_push(&g->lane[g->lane_of[task]].ready, key, task);
+}
+
+/* Counts down the ports that block a task; queues the task at 0. */
+static void
+wait_less(struct player *g, int32_t task)
+{
+    assert(g->waits[task] > 0);
+    if (--g->waits[task] == 0) make_ready(g, task);
+}
+
+static void
+publish(struct player *g, int32_t task, int32_t k)
+{
+    const struct out_port *out = &g->plan->task[task].out[k];
+    int64_t o = g->first_out[task] + k;
+    for (int32_t f = 0; f < out->nfan; f++)
+        for (int32_t r = 0; r < out->fan[f].nreader; r++) {
+            const struct reader *to = &out->fan[f].reader[r];
+            if (!out->control) g->left[o][g->write[o]]++;
+            if (++g->token[g->first_in[to->task] + to->port] == g->plan->task[to->task].in[to->port].need)
+                wait_less(g, to->task);
+        }
+    if (out->control) return;
+    g->write[o] = (g->write[o] + 1) % out->nreg;
+    if (g->left[o][g->write[o]] > 0) g->waits[task]++;
+}
+
+static void
+give_back(struct player *g, int32_t task, int32_t k)
+{
+    const struct in_port *in = &g->plan->task[task].in[k];
+    const struct out_port *out = &g->plan->task[in->task].out[in->out];
+    int64_t i = g->first_in[task] + k, o = g->first_out[in->task] + in->out;
+    if (++g->used[i] < in->hold) return;
+    g->used[i] = 0;
+    g->token[i] -= in->need;
+    if (g->token[i] < in->need) g->waits[task]++;
+    if (out->control) return;
+    if (--g->left[o][g->give[i]] == 0 && g->give[i] == g->write[o]) wait_less(g, in->task);
+    g->give[i] = (g->give[i] + 1) % out->nreg;
+}
+
+/* Completes the lane's act: publishes results and gives inputs back. */
+static void
+settle(struct player *g, struct lane *l)
+{
+    int32_t task = l->task;
+    const struct task *t = &g->plan->task[task];
+    g->act[g->nact++] = (struct act_time){task, g->begun[task] - 1, l->begin, l->end};
+    l->task = -1;
+    g->waits[task]++; /* keeps the task blocked until all ports are updated */
+    for (int32_t k = 0; k < t->nout; k++)
+        if (t->out[k].control || g->begun[task] % t->out[k].every == 0) publish(g, task, k);
+    for (int32_t k = 0; k < t->nin; k++) give_back(g, task, k);
+    wait_less(g, task);
+}
+
+/* Returns the time of the task's next act, with jitter. */
+static int64_t
+cost_of(const struct player *g, int32_t task)
+{
+    const struct play_jitter *j = &g->how->jitter;
+    if (j->share == 0) return g->cost[task];
+    uint64_t bits = hash_number(hash_number(j->seed, (uint64_t)task), (uint64_t)g->begun[task]) >> 11;
+    return (int64_t)((double)g->cost[task] * (1 + j->share * ((double)bits * 0x1p-52 - 1)));
+}
+
+/* Returns true if lane k waits for the next act of its row instead of beginning a ready one. Schedules a check for
+ * the end of the lane's patience. */
+static bool
+bides(struct player *g, int32_t k, int64_t now)
+{
+    struct lane *l = &g->lane[k];
+    for (; l->row < l->row_end && l->row->piece < g->begun[l->row->task]; l->row++) continue;
+    if (l->row == l->row_end || g->waits[l->row->task] == 0) return false;
+    int64_t until = l->end + g->rows->patience[l->ready.value[0]];
+    if (now >= until) return false;
+    if (l->until != until) heap_push(&g->ends, (uint64_t)until, k);
+    l->until = until;
+    return true;
+}
+
+/* Begins the next act of each idle lane; free: only acts that cost no time. Returns true if any began. */
+static bool
+begin_next(struct player *g, int64_t now, bool free)
+{
+    bool any = false;
+    for (int32_t k = 0; k < g->nlane; k++) {
+        struct lane *l = &g->lane[k];
+        if (l->task >= 0 || l->ready.n == 0 || (free && g->cost[l->ready.value[0]] > 0) || bides(g, k, now)) continue;
+        l->task = heap_take(&l->ready, 0);
+        l->begin = now;
+        l->end = now + cost_of(g, l->task);
+        g->begun[l->task]++;
+        heap_push(&g->ends, (uint64_t)l->end, k);
+        any = true;
+    }
+    return any;
+}
+
+/* Begins acts. Acts without cost (moves on their own streams) finish before lanes choose among the others. */
+static void
+begin_acts(struct player *g, int64_t now)
+{
+    if (!begin_next(g, now, true)) begin_next(g, now, false);
+}
+
+static int
+check_finished(const struct player *g)
+{
+    for (int32_t i = 0; i < g->plan->ntask; i++)
+        if (g->begun[i] < g->plan->task[i].nact)
+            return fail(E_PLAN, "task %d of a plan that is played waits for ever", (int)i);
+    return 0;
+}
+
+static void
+next_event(struct player *g, int64_t now)
+{
+    struct lane *l = &g->lane[heap_take(&g->ends, 0)];
+    if (l->task >= 0 && l->end == now) settle(g, l); /* otherwise a check of a waiting lane, perhaps outdated */
+}
+
+int
+plan_play(const struct plan *p, const int64_t *cost, const struct play_how *how, struct arena *a, struct act_time **act,
+          int64_t *nact)
+{
+    struct player g = {.plan = p, .cost = cost, .how = how};
+    g.rows = how->rows && how->rows->nlane ? how->rows : NULL;
+    struct arena tmp = {0};
+    int64_t n = 0, now = 0;
+    for (int32_t i = 0; i < p->ntask; i++) n += p->task[i].nact;
+    g.act = ARENA_ARRAY(a, struct act_time, n + 1);
+    g.begun = ARENA_ARRAY(&tmp, int32_t, p->ntask + 1);
+    g.waits = ARENA_ARRAY(&tmp, int32_t, p->ntask + 1);
+    make_ports(&g, &tmp);
+    make_lanes(&g, n, &tmp);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        g.waits[i] = p->task[i].nin; /* all inputs lack tokens; all registers are free */
+        make_ready(&g, i);
+    }
+    for (begin_acts(&g, now); g.ends.n > 0; begin_acts(&g, now))
+        for (now = (int64_t)g.ends.key[0]; g.ends.n > 0 && (int64_t)g.ends.key[0] == now;) next_event(&g, now);
+    int status = check_finished(&g);
+    arena_fini(&tmp);
+    *act = g.act;
+    *nact = g.nact;
+    return status;
+}
+
+/* ---- rows ---- */
+
+enum { LITTLE = 20, DRAWS = 8, ACTS = 1 << 18 }; /* short: below 1/LITTLE of the longest; most acts simulated */
+
+static int64_t
+longest(const int64_t *ns, int64_t n)
+{
+    int64_t most = 0;
+    for (int64_t k = 0; k < n; k++) most = MAX(most, ns[k]);
+    return most;
+}
+
+/* Returns the time unit for moments (work per micro-batch of one device, stage and phase): 1/parts of the shortest
+ * moment that is not short compared with the longest. */
+static int64_t
+even_unit(const int64_t *ns, int64_t n, int parts)
+{
+    int64_t most = longest(ns, n), least = most;
+    for (int64_t k = 0; k < n; k++)
+        if (ns[k] >= most / LITTLE) least = MIN(least, ns[k]);
+    return MAX(1, least / parts);
+}
+
+/* Returns idealised costs. Moments take whole units, so that nearly equal ones become equal. Short moves, and short
+ * tasks that run once per batch, cost nothing; otherwise a device that is late by a move's time would start another
+ * act and be late by an act's time. */
+static int64_t *
+even_costs(const struct plan *p, const int64_t *cost, int parts, struct arena *a)
+{
+    int32_t nstage = 1;
+    for (int32_t i = 0; i < p->ntask; i++) nstage = MAX(nstage, p->task[i].stage + 1);
+    int64_t n = (int64_t)p->ndevice * nstage * (PHASE_BATCH + 1), *even = ARENA_ARRAY(a, int64_t, p->ntask + 1);
+    int64_t *work = ARENA_ARRAY(a, int64_t, n + 1), *before = ARENA_ARRAY(a, int64_t, n + 1);
+    for (int32_t i = 0; i < p->ntask; i++) work[task_moment(&p->task[i], nstage)] += cost[i];
+    int64_t little = longest(work, n) / LITTLE;
+    memset(work, 0, sizeof *work * (size_t)n);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        bool counts = t->nact == p->pieces && !(t->kind->flags & KIND_MOVE);
+        even[i] = counts || cost[i] > little ? cost[i] : 0;
+        if (t->nact == p->pieces) work[task_moment(t, nstage)] += even[i];
+    }
+    int64_t unit = even_unit(work, n, parts);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        int64_t k = task_moment(&p->task[i], nstage), until = before[k] + even[i];
+        if (p->task[i].nact < p->pieces || work[k] == 0) continue;
+        double scale = (double)((work[k] + unit / 2) / unit * unit) / (double)work[k];
+        even[i] = llround(scale * (double)until) - llround(scale * (double)before[k]);
+        before[k] = until;
+    }
+    return even;
+}
+
+/* Returns the total time of ndraw simulations with different jitter. */
+static int64_t
+time_of_draws(const struct plan *p, const int64_t *cost, struct play_how how, int64_t ndraw)
+{
+    int64_t sum = 0, n;
+    for (int64_t i = 0; i < ndraw; i++, how.jitter.seed++) {
+        struct arena tmp = {0};
+        struct act_time *act;
+        if (!plan_play(p, cost, &how, &tmp, &act, &n) && n) sum += act[n - 1].end;
+        arena_fini(&tmp);
+    }
+    return sum;
+}
+
+/* Lists the acts of each row. Acts without idealised cost are in no row and precede all others. */
+static void
+fill_rows(struct lane_rows *r, const struct plan *p, const int64_t *even, const struct act_time *act, int64_t n,
+          struct arena *a)
+{
+    const int32_t *lane = r->lane_of;
+    r->max_ready = ARENA_ARRAY(a, int32_t, r->nlane + 1);
+    r->first = ARENA_ARRAY(a, int64_t, r->nlane + 2);
+    r->act = ARENA_ARRAY(a, struct row_act, n + 1);
+    r->patience = ARENA_ARRAY(a, int64_t, p->ntask + 1);
+    r->first_act = ARENA_ARRAY(a, int64_t, p->ntask + 1);
+    r->place = ARENA_ARRAY(a, int32_t, n + 1);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        r->max_ready[lane[i]]++;
+        r->first_act[i + 1] = r->first_act[i] + p->task[i].nact;
+        if (even[i]) r->first[lane[i] + 2] += p->task[i].nact;
+    }
+    for (int32_t k = 0; k < r->nlane; k++) r->first[k + 1] += r->first[k];
+    r->nact = (int32_t)n;
+    for (int64_t i = 0; i < n; i++) {
+        struct row_act x = {act[i].task, act[i].piece};
+        if (even[x.task]) r->act[r->first[lane[x.task] + 1]++] = x;
+        r->place[r->first_act[x.task] + x.piece] = (int32_t)(even[x.task] ? n + i : i);
+    }
+}
+
+static void
+set_patience(struct lane_rows *r, const struct plan *p, const int64_t *even, double share)
+{
+    for (int32_t i = 0; i < p->ntask; i++) r->patience[i] = (int64_t)(share * (double)even[i]);
+}
+
+/* Returns true if threads enqueue work on streams ahead. Then rows are always used, because the simulator cannot
+ * predict the order of enqueueing without rows. */
+static bool
+enqueues(const struct plan *p, enum play_share share)
+{
+    bool any = false;
+    for (int32_t d = 0; d < p->ndevice; d++) any = any || has_streams(&p->device[d]);
+    return any && share == PLAY_THREADS;
+}
+
+/* Sets the patience, as a fraction of an act, with which the draws take least time. Of equal ones takes the longest,
+ * because it tolerates an act that occasionally takes twice as long. Returns that time. */
+static int64_t
+choose_patience(struct lane_rows *r, const struct plan *p, const int64_t *cost, const int64_t *even,
+                struct play_how how, int64_t ndraw)
+{
+    static const double share[] = {4, 1, 0.2};
+    int64_t least = INT64_MAX;
+    size_t best = 0;
+    how.rows = r;
+    for (size_t i = 0; i < countof(share); i++) {
+        set_patience(r, p, even, share[i]);
+        int64_t time = time_of_draws(p, cost, how, ndraw);
+        if (time < least) best = i;
+        least = MIN(least, time);
+    }
+    set_patience(r, p, even, share[best]);
+    return least;
+}
+
+/* Computes rows with moments rounded to 1/parts of the shortest, and the time of the draws with them. */
+static int
+rows_of(const struct plan *p, const int64_t *cost, const struct play_how *how, int parts, struct arena *a,
+        struct lane_rows *r, int64_t *time)
+{
+    struct arena tmp = {0};
+    struct act_time *act;
+    int64_t n = 0, *even = even_costs(p, cost, parts, &tmp);
+    *r = (struct lane_rows){0};
+    *time = INT64_MAX;
+    int status = plan_play(p, even, &(struct play_how){.share = how->share}, &tmp, &act, &n);
+    int64_t ndraw = status || n == 0 ? 0 : MIN(DRAWS, ACTS / n);
+    if (ndraw) {
+        struct play_lanes l = play_lanes(p, how->share, a);
+        r->nlane = l.n;
+        r->lane_of = l.of;
+        r->first_lane = l.first;
+        fill_rows(r, p, even, act, n, a);
+        *time = choose_patience(r, p, cost, even, *how, ndraw);
+        if (!enqueues(p, how->share) && *time >= time_of_draws(p, cost, *how, ndraw)) r->nlane = 0;
+    }
+    arena_fini(&tmp);
+    return status;
+}
+
+/* Tries fine and coarse units. Measured costs are inexact, so coarse units do better if fine ones separate equal
+ * acts. */
+int
+play_rows(const struct plan *p, const int64_t *cost, const struct play_how *how, struct arena *a, struct lane_rows *out)
+{
+    static const int parts[] = {20, 5};
+    struct lane_rows r;
+    int64_t time, least = INT64_MAX;
+    *out = (struct lane_rows){0};
+    for (size_t i = 0; i < countof(parts); i++) {
+        TRY(rows_of(p, cost, how, parts[i], a, &r, &time));
+        if (time < least) *out = r;
+        least = MIN(least, time);
+    }
+    return 0;
+}
+
+/* ---- serialisation ---- */
+
+enum { NTASK, NACT, NHEAD }; /* header, 64-bit numbers; then patience by task, place by act */
+
+void
+play_rows_write(const struct lane_rows *r, const struct plan *part, int32_t first, struct str *out)
+{
+    int64_t act = r->first_act[first], head[NHEAD] = {part->ntask, r->nact};
+    str_addn(out, head, sizeof head);
+    str_addn(out, r->patience + first, sizeof *r->patience * (size_t)part->ntask);
+    str_addn(out, r->place + act, sizeof *r->place * (size_t)(r->first_act[first + part->ntask] - act));
+}
+
+/* Returns true if the numbers are in range, so that no clock overflows. */
+static bool
+makes_sense(const struct plan *p, const struct lane_rows *r)
+{
+    bool good = true;
+    for (int32_t i = 0; i < p->ntask; i++) {
+        good = good && r->patience[i] >= 0 && r->patience[i] <= INT64_MAX / 4;
+        for (int64_t k = r->first_act[i]; k < r->first_act[i + 1]; k++) good = good && r->place[k] >= 0;
+    }
+    return good && r->nact >= 0;
+}
+
+struct placed {
+    int32_t lane, place;
+    struct row_act act;
+};
+
+static int
+by_lane(const void *x, const void *y)
+{
+    const struct placed *a = x, *b = y;
+    if (a->lane != b->lane) return a->lane < b->lane ? -1 : 1;
+    if (a->place != b->place) return a->place < b->place ? -1 : 1;
+    return (a->act.task > b->act.task) - (a->act.task < b->act.task);
+}
+
+/* Rebuilds the rows: acts by place, lane by lane. */
+static void
+list_rows(const struct plan *p, struct lane_rows *r, struct arena *a)
+{
+    struct arena tmp = {0};
+    int64_t n = 0;
+    struct placed *in = ARENA_ARRAY(&tmp, struct placed, r->first_act[p->ntask] + 1);
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nact; k++) {
+            int32_t place = r->place[r->first_act[i] + k];
+            if (place >= r->nact) in[n++] = (struct placed){r->lane_of[i], place, {i, k}};
+        }
+    qsort(in, (size_t)n, sizeof *in, by_lane);
+    r->act = ARENA_ARRAY(a, struct row_act, n + 1);
+    for (int64_t i = 0; i < n; i++) {
+        r->act[i] = in[i].act;
+        r->first[in[i].lane + 1]++;
+    }
+    for (int32_t k = 0; k < r->nlane; k++) r->first[k + 1] += r->first[k];
+    arena_fini(&tmp);
+}
+
+int
+play_rows_read(const struct plan *p, const void *bytes, size_t n, struct arena *a, struct lane_rows *out)
+{
+    struct play_lanes l = play_lanes(p, PLAY_THREADS, a);
+    struct lane_rows r = {.nlane = l.n, .lane_of = l.of, .first_lane = l.first};
+    int64_t head[NHEAD];
+    r.first_act = ARENA_ARRAY(a, int64_t, p->ntask + 1);
+    r.max_ready = ARENA_ARRAY(a, int32_t, r.nlane + 1);
+    r.first = ARENA_ARRAY(a, int64_t, r.nlane + 1);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        r.first_act[i + 1] = r.first_act[i] + p->task[i].nact;
+        r.max_ready[l.of[i]]++;
+    }
+    size_t patience = sizeof *r.patience * (size_t)p->ntask, place = sizeof *r.place * (size_t)r.first_act[p->ntask];
+    if (n != sizeof head + patience + place) return fail(E_BUS, "rows came that are of another plan");
+    memcpy(head, bytes, sizeof head);
+    r.nact = (int32_t)MIN(MAX(head[NACT], -1), INT32_MAX);
+    r.patience = arena_dup(a, (const char *)bytes + sizeof head, patience);
+    r.place = arena_dup(a, (const char *)bytes + sizeof head + patience, place);
+    if (head[NTASK] != p->ntask || !makes_sense(p, &r)) return fail(E_BUS, "rows came that make no sense");
+    list_rows(p, &r, a);
+    *out = r;
+    return 0;
+}

@@ -1,0 +1,86 @@
+/* plan_sim.h - plan simulator: begin and end of each act on a virtual clock, if each takes a given time.
+ *
+ * Follows the actors' own rule, one act at a time on each stream of a device, the first ready task by priority, and
+ * computes nothing. Pure: depends on the plan and the times alone. Any thread. Acts are in the given arena. */
+#ifndef RILLE_PLAN_PLAN_SIM_H
+#define RILLE_PLAN_PLAN_SIM_H
+
+#include "actors/plan/model/plan.h"
+#include "runtime/base/str.h"
+
+/* One act, simulated or measured: act number `piece` of its task, from 0. Times in nanoseconds, on any single clock. */
+struct act_time {
+    int32_t task, piece;
+    int64_t begin, end;
+};
+
+enum play_share {
+    PLAY_DEVICES, /* devices and their streams run independently, on a lane each */
+    PLAY_THREADS, /* as in a real run: devices of a thread without streams take turns */
+};
+
+/* Lanes run one act at a time: a stream of a device, or a thread for its devices without streams. */
+struct play_lanes {
+    int32_t n;
+    int32_t *of;    /* by task */
+    int32_t *first; /* PLAY_THREADS, by thread: its first lane; behind them the number of lanes */
+};
+struct play_lanes play_lanes(const struct plan *p, enum play_share share, struct arena *a);
+
+/* Random change of each act's time, by at most `share` of its cost; a function of seed, task and act. */
+struct play_jitter {
+    double share; /* 0 to 1 */
+    uint64_t seed;
+};
+
+/* Expected order of acts on each lane. When acts of many lanes end at about the same moment, a lane that starts any
+ * ready act delays a slightly later act, for which other lanes wait, by a whole act. A lane with a row starts the
+ * ready act that is first in the row, and waits for an earlier act of the row for a share of the ready act's time.
+ * Short moves and short acts that run once per batch are in no row and have priority. */
+struct lane_rows {
+    int32_t nlane;                             /* 0: no rows */
+    int32_t *lane_of, *first_lane, *max_ready; /* lane by task; first lane by thread, and the end; tasks by lane */
+    int64_t *first;                            /* by lane: first index into act; behind them the end */
+    struct row_act {
+        int32_t task, piece;
+    } * act;
+    int64_t *patience;  /* by task: time that a lane waits instead of beginning the task, ns */
+    int64_t *first_act; /* by task: first index into place */
+    int32_t *place; /* by task and act: priority, lowest first. Acts in no row have 0, 1, ..., below all acts of rows */
+    int32_t nact;   /* lowest priority number of acts in rows */
+};
+
+/* Returns the priority of a task's act; replaces task_key. */
+static inline uint64_t
+row_key(const struct lane_rows *r, int32_t task, int32_t act)
+{
+    return (uint64_t)r->place[r->first_act[task] + act];
+}
+
+struct play_how {
+    enum play_share share;
+    struct play_jitter jitter;
+    const struct lane_rows *rows; /* rows of lanes for the same `share`; NULL: none */
+};
+
+/* Simulates a plan. cost: by task, nanoseconds of an act. Returns all acts in the order of their ends, starting at
+ * time 0. E_PLAN: the plan does not run to its end (a verified plan does). */
+int plan_play(const struct plan *p, const int64_t *cost, const struct play_how *how, struct arena *a,
+              struct act_time **act, int64_t *nact);
+
+/* Computes the rows of a plan with these costs, in arena a, and the lanes' patience. Patience is 0, 0.2, 1 or 4
+ * acts: the one with which random draws, from how's seed on, end soonest. Acts per micro-batch count as equally
+ * long, as stages are meant to be. If lanes are threads and devices have streams, there are always rows, because
+ * work enqueued ahead follows the rows or no order at all. Plans of many acts have no rows. The draws of a plan take
+ * about 0.1 s in total. E_PLAN as plan_play(). */
+int play_rows(const struct plan *p, const int64_t *cost, const struct play_how *how, struct arena *a,
+              struct lane_rows *out);
+
+/* Serialises the rows of `part` for the process that runs this plan partition. Its tasks are first, first + 1, ...
+ * of the plan of r. */
+void play_rows_write(const struct lane_rows *r, const struct plan *part, int32_t first, struct str *out);
+/* Deserialises rows of threads' lanes for a plan, from bytes of any origin, in arena a. E_BUS: malformed, or rows of
+ * another plan. */
+int play_rows_read(const struct plan *p, const void *bytes, size_t n, struct arena *a, struct lane_rows *out);
+
+#endif

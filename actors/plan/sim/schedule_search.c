@@ -1,0 +1,684 @@
+/* schedule_search.c - schedule search: the least bubble within a memory limit.
+ *
+ * pipeline.c computes costs and bytes of the stages. search() enumerates candidates, each a line of pool sizes and a
+ * rule. Candidates that exceed the limit or were tried are skipped; the others are simulated, and the pools that the
+ * simulation used are stored. Lines are tried in large steps, then in small steps near the best, and the best is
+ * polished stage by stage. Budget that is left while the best is above the lower bound is spent on a random walk
+ * (wander). With one stage per device all lines are tried, so more memory hardly ever yields a slower schedule. */
+#include "actors/plan/sim/schedule_search.h"
+
+#include "actors/plan/sim/pipeline.h"
+
+#include "runtime/base/error.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/str.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct candidate {
+    uint8_t rule;
+    struct prog_pool *pool;
+    int64_t time, bytes;
+    int32_t contexts;
+};
+
+struct search {
+    struct arena arena, tmp;
+    const struct program *program;
+    struct stages stages;
+    struct pipeline line;
+    struct theatre *theatre; /* simulator of `line` */
+    struct rehearsed_rule rule[NRULE];
+    int64_t base;
+    int64_t floor;         /* lower bound of the time */
+    int32_t most_contexts; /* limit of a lane; 0: none */
+    int64_t most_bytes;
+    struct hash_table tried;
+    int64_t acts, most_acts; /* acts simulated; budget, after which nothing is tried */
+    bool given_up;           /* nothing fits: search for the least memory */
+    bool wanders;            /* simulate schedules as long as the best to their end, without storing them */
+    struct candidate best;
+};
+
+/* ---- bytes held ---- */
+
+/* Returns the bytes of the fullest lane with these pools. */
+static int64_t
+bytes_of(const struct search *s, const struct prog_pool *pool)
+{
+    int64_t most = 0;
+    for (int32_t lane = 0; lane < s->line.nlane; lane++) {
+        int64_t bytes = 0;
+        for (int32_t q = 0; q < s->line.n; q++)
+            if (s->line.lane[q] == lane)
+                bytes += pool[q].backward * s->line.bytes[q].backward + pool[q].weight * s->line.bytes[q].weight +
+                         pool[q].behind * s->line.bytes[q].behind;
+        most = MAX(most, bytes);
+    }
+    return most;
+}
+
+/* Returns the bytes of 1F1B with the stages of a lane as one: lane k of n holds n - k micro-batches. */
+static int64_t
+bytes_of_1f1b(struct search *s)
+{
+    const struct pipeline *l = &s->line;
+    struct prog_pool *pool = ARENA_ARRAY(&s->arena, struct prog_pool, l->n);
+    for (int32_t q = 0; q < l->n; q++) {
+        int32_t n = MIN(l->pieces, l->nlane - l->lane[q]);
+        pool[q] = (struct prog_pool){n, n, 1, 2};
+    }
+    return bytes_of(s, pool);
+}
+
+/* ---- bubble ---- */
+
+static int64_t
+work_of(const struct pipeline *l, int32_t lane)
+{
+    int64_t ns = 0;
+    for (int32_t q = 0; q < l->n; q++)
+        for (int a = 0; a < NACT && l->lane[q] == lane; a++) ns += l->cost[q][a];
+    return ns * l->pieces;
+}
+
+/* Acts that a search may simulate: about a second on one core. */
+static const int64_t MOST_ACTS = 20000000;
+
+static int
+describe(struct search *s, struct program *p, const struct dial_costs *costs)
+{
+    struct pipeline *l = &s->line;
+    s->program = p;
+    s->tried.arena = &s->arena;
+    s->most_acts = MOST_ACTS;
+    TRY(stages_find(&s->stages, p, &s->arena));
+    pipeline_find(l, p, &s->stages, costs, &s->arena);
+    s->base = bytes_of_1f1b(s);
+    s->floor = pipeline_floor(l);
+    s->theatre = theatre_open(l, &s->arena);
+    return 0;
+}
+
+static void
+tell(const struct search *s, struct dial *out)
+{
+    const struct pipeline *l = &s->line;
+    const struct candidate *c = &s->best;
+    double work = 0;
+    for (int32_t lane = 0; lane < l->nlane; lane++) work += (double)work_of(l, lane);
+    *out = (struct dial){.time = (double)c->time, .bytes = c->bytes, .base = s->base, .contexts = c->contexts};
+    double once = 0, again = 0;
+    for (int32_t q = 0; q < l->n; q++) once += l->once[q], again += l->again[q];
+    out->again = again / MAX(1, once);
+    out->bubble = 1 - work / ((double)c->time * l->nlane);
+}
+
+/* ---- candidates ---- */
+
+static void
+make_rules(struct search *s)
+{
+    struct program p = *s->program;
+    for (int r = 0; r < NRULE; r++) {
+        p.rule = (uint8_t)r;
+        s->rule[r] = pipeline_rule(&p, &s->stages, &s->arena);
+    }
+}
+
+static bool
+is_new(struct search *s, uint8_t rule, const struct prog_pool *pool)
+{
+    uint64_t hash = hash_number(0, rule);
+    uint32_t at = 0;
+    for (int32_t q = 0; q < s->line.n; q++)
+        hash = hash_number(hash_number(hash, (uint64_t)(uint32_t)pool[q].backward << 32 | (uint32_t)pool[q].weight),
+                           (uint64_t)(uint32_t)pool[q].behind);
+    if (hash_next(&s->tried, hash, &at)) return false; /* equal hashes count as tried */
+    hash_add(&s->tried, hash, s);
+    return true;
+}
+
+/* Returns true if a is faster than the best, or equally fast and smaller; in a search for the least memory, smaller
+ * first. */
+static bool
+is_better(const struct search *s, const struct candidate *a)
+{
+    const struct candidate *b = &s->best;
+    bool faster = a->time < b->time, smaller = a->bytes < b->bytes;
+    if (b->time == 0) return true;
+    return s->given_up ? smaller || (a->bytes == b->bytes && faster) : faster || (a->time == b->time && smaller);
+}
+
+static void
+keep(struct search *s, const struct candidate *c)
+{
+    struct prog_pool *pool = s->best.pool ? s->best.pool : ARENA_ARRAY(&s->arena, struct prog_pool, s->line.n);
+    memcpy(pool, c->pool, sizeof *pool * (size_t)s->line.n);
+    s->best = *c;
+    s->best.pool = pool;
+}
+
+static struct rehearsed_aim
+aim_of(const struct search *s)
+{
+    const struct candidate *best = &s->best;
+    struct rehearsed_aim aim = {INT64_MAX, INT64_MAX, s->floor, INT64_MAX, INT32_MAX};
+    if (s->most_bytes) aim.most_bytes = s->most_bytes;
+    if (s->most_contexts) aim.most_contexts = s->most_contexts;
+    if (best->time && s->given_up) aim.most_bytes = best->bytes;
+    if (best->time && !s->given_up) aim.time = best->time, aim.bytes = s->wanders ? INT64_MAX : best->bytes;
+    return aim;
+}
+
+/* Budgets in acts of about 35 ns: before the search stops at the lower bound, or stops trying small steps; for
+ * polish(); for wander(). */
+static const int64_t FEW_ACTS = 1000000, POLISH_ACTS = 500000, WANDER_ACTS = 4000000;
+static const uint64_t WANDER_DRAWS = 40000;
+
+/* Returns true if the best time is optimal and enough was tried to reduce its memory. */
+static bool
+is_content(const struct search *s)
+{
+    return s->best.time == s->floor && !s->given_up && s->acts > FEW_ACTS;
+}
+
+/* Simulates a candidate, unless it was tried. Returns true if it ran to its end within the aim. */
+static bool
+try_room(struct search *s, uint8_t rule, const struct prog_pool *pool)
+{
+    if (s->acts > s->most_acts || !is_new(s, rule, pool)) return false;
+    arena_reset(&s->tmp);
+    struct rehearsed_aim aim = aim_of(s);
+    struct rehearsed r = {.peak = ARENA_ARRAY(&s->tmp, struct prog_pool, s->line.n)};
+    rehearse(s->theatre, &s->rule[rule], pool, &aim, &r);
+    s->acts += r.acts;
+    struct candidate c = {.rule = rule, .pool = r.peak, .time = r.time, .bytes = r.bytes, .contexts = r.contexts};
+    if (c.time && is_better(s, &c)) keep(s, &c);
+    return c.time > 0;
+}
+
+/* Units of a line: slope and base in 1/PARTS of a micro-batch, with large and fine steps. */
+enum { PARTS = 24, SLOPES = 2 * PARTS, BASES = 2 * PARTS, LARGE_STEP = 2, FINE = PARTS / 2 };
+/* Delay of weight gradients: unlimited, or limited by the forward pool; ALIKE: with the same weight pool on all
+ * stages. */
+enum wait { WAIT_LONG, WAIT_SHORT, WAIT_ALIKE, WAIT_ALIKE_SHORT, NWAIT };
+
+/* Returns true if pool sizes alone exceed the limits by half; pools are rarely full at the same time. */
+static bool
+is_too_much(const struct search *s, const struct prog_pool *pool)
+{
+    for (int32_t lane = 0; lane < s->line.nlane; lane++) {
+        int64_t n = 0, bytes = 0;
+        for (int32_t q = 0; q < s->line.n; q++) {
+            if (s->line.lane[q] != lane) continue;
+            n += pool[q].backward;
+            bytes += pool[q].backward * (s->line.bytes[q].backward + s->line.bytes[q].weight);
+        }
+        if (s->most_contexts && 2 * n > 3 * s->most_contexts) return true;
+        if (s->most_bytes && bytes > 3 * (s->most_bytes / 2)) return true;
+    }
+    return false;
+}
+
+/* Tries a line with all rules. Returns true if one is the new best. */
+static bool
+try_line(struct search *s, int32_t slope, int32_t base, enum wait wait)
+{
+    int32_t n = s->line.n, m = s->line.pieces;
+    int64_t time = s->best.time, bytes = s->best.bytes;
+    if (is_content(s)) return false;
+    struct prog_pool *pool = must_alloc(sizeof *pool * (size_t)n);
+    for (int32_t q = 0; q < n; q++) {
+        int32_t room = MAX(1, (int32_t)MIN(m, ((int64_t)(n - 1 - q) * slope + base + PARTS - 1) / PARTS));
+        int32_t weight = wait >= WAIT_ALIKE && q > 0 && !s->line.joint[q] ? pool[0].backward : room;
+        pool[q] = (struct prog_pool){room, weight, wait % 2 ? weight - room + 1 : m, m};
+    }
+    for (uint8_t rule = RULE_DEEP; rule <= (s->stages.nchunk > 1 ? RULE_LEAN : RULE_BACK); rule++)
+        if (!is_too_much(s, pool)) try_room(s, rule, pool);
+    free(pool);
+    return s->best.time != time || s->best.bytes != bytes;
+}
+
+/* A capped line of pools, for waves: the first stages hold equally many. behind: weight gradients that may be
+ * delayed; more: pool space for them. */
+struct cap {
+    int32_t slope, base, most, behind, more;
+};
+
+/* Tries a capped line with its rules. Returns true if one is the new best. */
+static bool
+try_cap(struct search *s, const struct cap *c)
+{
+    int32_t n = s->line.n, v = s->stages.nchunk;
+    int64_t time = s->best.time, bytes = s->best.bytes;
+    if (is_content(s)) return false;
+    struct prog_pool *pool = must_alloc(sizeof *pool * (size_t)n);
+    for (int32_t q = 0; q < n; q++) {
+        int64_t line = ((int64_t)(n - 1 - q) * c->slope + c->base + PARTS * v - 1) / (PARTS * v);
+        int32_t room = (int32_t)MAX(1, MIN(c->most, line));
+        pool[q] = (struct prog_pool){room, MIN(c->most, room + c->more), c->behind, s->line.pieces};
+    }
+    for (uint8_t rule = RULE_EVEN; rule <= RULE_INNER; rule++)
+        if (!is_too_much(s, pool)) try_room(s, rule, pool);
+    free(pool);
+    return s->best.time != time || s->best.bytes != bytes;
+}
+
+/* Tries capped lines in large steps, then hill-climbs from the best in small steps. */
+static void
+try_caps(struct search *s)
+{
+    static const struct cap steps[] = {{.slope = 4}, {.base = 12}, {.most = 1}, {.behind = 1}, {.more = 1}};
+    int32_t p = s->line.nlane, m = s->line.pieces;
+    struct cap best = {0}, c;
+    for (c.most = MIN(m, p / 2 + 1); c.most <= MIN(m, p + 3); c.most++)
+        for (c.slope = PARTS / 2; c.slope <= 3 * PARTS; c.slope += PARTS / 2)
+            for (c.base = 0; c.base <= 4 * PARTS; c.base += PARTS)
+                for (c.behind = 1; c.behind <= 3; c.behind++)
+                    for (c.more = 0; c.more <= 1; c.more++)
+                        if (try_cap(s, &c)) best = c;
+    for (bool better = best.most > 0; better;) {
+        better = false;
+        for (size_t k = 0; k < 2 * countof(steps); k++) {
+            const struct cap *by = &steps[k / 2];
+            int32_t sign = k % 2 ? -1 : 1;
+            c = (struct cap){best.slope + sign * by->slope, best.base + sign * by->base, best.most + sign * by->most,
+                             best.behind + sign * by->behind, best.more + sign * by->more};
+            if (c.slope < 0 || c.base < 0 || c.most < 1 || c.behind < 1 || c.more < 0 || !try_cap(s, &c)) continue;
+            best = c;
+            better = true;
+        }
+    }
+}
+
+/* A range of lines. From FINE on, slopes advance by step, below by 1. */
+struct line_range {
+    int32_t slope, base, last_slope, last_base, step;
+};
+
+/* Tries a range of lines. Returns true, and slope and base, if one is the new best. */
+static bool
+try_range(struct search *s, struct line_range r, int32_t *slope, int32_t *base)
+{
+    bool better = false;
+    for (int wait = 0; wait < NWAIT; wait++)
+        for (int32_t a = MAX(0, r.slope); a <= r.last_slope; a += a < FINE ? 1 : r.step)
+            for (int32_t b = MAX(0, r.base); b <= r.last_base; b += 2 * r.step) {
+                if (!try_line(s, a, b, (enum wait)wait)) continue;
+                better = true;
+                *slope = a;
+                *base = b;
+            }
+    return better;
+}
+
+/* Searches around the best while that improves. */
+static void
+refine(struct search *s, int32_t slope, int32_t base)
+{
+    enum { FAR = 2 };
+    struct line_range r;
+    do {
+        r = (struct line_range){slope - FAR, base - 2 * FAR, slope + FAR, base + 2 * FAR, 1};
+    } while (try_range(s, r, &slope, &base));
+}
+
+/* Tries a micro-batch more or less in each pool of the best, while that improves. */
+static void
+polish(struct search *s)
+{
+    int32_t n = s->line.n;
+    struct prog_pool *pool = must_alloc(sizeof *pool * (size_t)n);
+    s->most_acts = s->acts + POLISH_ACTS;
+    for (bool better = true; better;) {
+        better = false;
+        for (int32_t i = 0; i < 6 * n && s->acts < s->most_acts; i++) {
+            int64_t time = s->best.time, bytes = s->best.bytes;
+            struct prog_pool *at = &pool[i / 6];
+            int32_t *room[] = {&at->backward, &at->weight, &at->behind};
+            memcpy(pool, s->best.pool, sizeof *pool * (size_t)n);
+            int32_t *r = room[i % 6 / 2];
+            *r += i % 2 ? 1 : -1;
+            if (*r < 1 || *r > s->line.pieces) continue;
+            try_room(s, s->best.rule, pool);
+            better = better || s->best.time != time || s->best.bytes != bytes;
+        }
+    }
+    free(pool);
+}
+
+/* Changes one to three pool sizes by one micro-batch. */
+static void
+stray(struct search *s, struct prog_pool *pool, uint64_t draw)
+{
+    for (uint64_t k = 0; k <= draw % 3; k++) {
+        uint64_t at = hash_number(draw, k);
+        struct prog_pool *of = &pool[at % (uint64_t)s->line.n];
+        int32_t *room[] = {&of->backward, &of->weight, &of->behind}, *r = room[(at >> 32) % countof(room)];
+        *r = MIN(MAX(1, *r + ((at >> 40) % 2 ? 1 : -1)), s->line.pieces);
+    }
+}
+
+/* Random walk from the best over schedules that take no longer, with changed pools and sometimes another rule, until
+ * one is faster. The end of a step depends on the number of micro-batches, so no line fits every number. The random
+ * sequence is fixed. */
+static void
+wander(struct search *s)
+{
+    size_t bytes = sizeof(struct prog_pool) * (size_t)s->line.n;
+    struct prog_pool *here = must_alloc(bytes), *pool = must_alloc(bytes);
+    int64_t time = s->best.time, least = s->best.bytes;
+    uint8_t rule = s->best.rule;
+    memcpy(here, s->best.pool, bytes);
+    s->wanders = true;
+    s->most_acts = s->acts + WANDER_ACTS;
+    for (uint64_t k = 0; k < WANDER_DRAWS && s->acts < s->most_acts && s->best.time > s->floor; k++) {
+        uint64_t draw = hash_number(0, k);
+        uint8_t other = draw % 16 ? rule : (uint8_t)(draw >> 8) % NRULE;
+        memcpy(pool, here, bytes);
+        stray(s, pool, draw >> 16);
+        if (!try_room(s, other, pool)) continue;
+        memcpy(here, pool, bytes);
+        rule = other;
+    }
+    s->wanders = false;
+    free(pool);
+    free(here);
+    if (s->best.time < time || s->best.bytes < least) polish(s);
+}
+
+/* Tries slopes for v stages per device that run in turns. A micro-batch returns from each later stage after 2, 3 or
+ * 5 acts, which takes a third, a half or all of 1F1B's memory. */
+static void
+try_lags(struct search *s)
+{
+    static const int32_t lags[] = {2, 3, 5};
+    int32_t slope = 0, base = 0;
+    for (size_t k = 0; k < countof(lags); k++) {
+        int32_t a = PARTS * lags[k] / (NACT * s->stages.nchunk);
+        try_range(s, (struct line_range){a, 0, a, BASES, 2 * LARGE_STEP}, &slope, &base);
+    }
+    refine(s, slope, base);
+}
+
+static void
+try_lines(struct search *s)
+{
+    int32_t slope = 0, base = 0;
+    try_line(s, PARTS, PARTS, WAIT_SHORT); /* 1F1B */
+    if (s->stages.nchunk > 1) try_lags(s);
+    if (s->stages.nchunk > 1) try_caps(s);
+    if (try_range(s, (struct line_range){1, 0, SLOPES, BASES, LARGE_STEP}, &slope, &base)) refine(s, slope, base);
+    try_line(s, 0, s->line.pieces * PARTS, WAIT_LONG); /* all micro-batches: GPipe */
+    if (s->stages.nchunk > 1) s->most_acts = FEW_ACTS;
+    try_range(s, (struct line_range){1, 0, SLOPES, BASES, 1}, &slope, &base);
+    if (s->stages.nchunk > 1 && s->best.time) polish(s);
+    if (s->stages.nchunk > 1 && s->best.time && !s->given_up) wander(s);
+}
+
+/* ---- named schedules ---- */
+
+static bool
+is_told(const struct line *told, int32_t n, struct line at)
+{
+    for (int32_t k = 0; k < n; k++)
+        if (told[k].line == at.line && !strcmp(told[k].file, at.file)) return true;
+    return false;
+}
+
+/* Appends the source lines at which stages begin, without duplicates: "a.lua:3, a.lua:5". */
+static void
+add_lines(const struct program *p, const struct stages *s, struct str *text)
+{
+    enum { MOST = 8 };
+    struct line told[MOST];
+    for (int32_t q = 0, n = 0; q < s->n && n < MOST; q++) {
+        int32_t i = 0;
+        while (i < p->nnode && (s->stage[i] != q || s->phase[i] != PHASE_FORWARD || !p->node[i].line.file)) i++;
+        if (i == p->nnode || is_told(told, n, p->node[i].line)) continue;
+        told[n] = p->node[i].line;
+        str_addf(text, "%s%s:%d", n ? ", " : "", told[n].file, (int)told[n].line);
+        n++;
+    }
+}
+
+/* Adds to an error about the stages where they begin, and puts the first of these lines in front. */
+static int
+at_stages(const struct program *p, const struct stages *s, int status)
+{
+    struct str lines = {0};
+    add_lines(p, s, &lines);
+    const char *text = str_text(&lines);
+    if (*text) {
+        fail((enum err_code)status, "%s; its stages begin at %s", err_text(), text);
+        err_note("%.*s", (int)strcspn(text, ","), text);
+    }
+    str_free(&lines);
+    return status;
+}
+
+/* Schedules that require a placement of stages: there and back, or round-robin. */
+static const struct dealing {
+    const char *name, *wants;
+    bool back;
+} dealings[] = {
+    {"interleaved", "each placement twice or more, in one order each time (0 1 0 1)", false},
+    {"zb-v", "each placement twice, there and back (0 1 1 0)", true},
+    {"v-half", "each placement twice, there and back (0 1 1 0)", true},
+    {"v-min", "each placement twice, there and back (0 1 1 0)", true},
+};
+
+static bool
+is_dealt(const struct search *s, bool back)
+{
+    const struct pipeline *l = &s->line;
+    int32_t p = l->nlane;
+    bool good = l->n >= 2 * p && l->n % p == 0 && (!back || l->n == 2 * p);
+    for (int32_t q = 0; good && q < l->n; q++) good = l->lane[q] == (back && q >= p ? l->n - 1 - q : q % p);
+    return good;
+}
+
+/* Reports the user's placement of stages, before stages were split. */
+static int
+no_dealing(struct search *s, const struct dealing *d)
+{
+    struct program p = *s->program;
+    struct stages st;
+    int32_t nlane;
+    p.fold = false;
+    TRY(stages_find(&st, &p, &s->arena));
+    int32_t *lane = pipeline_lanes(&st, &nlane, &s->arena);
+    struct str dealt = {0};
+    for (int32_t q = 0; q < st.n && q < 16; q++) str_addf(&dealt, "%s%d", q ? " " : "", (int)lane[q]);
+    fail(E_ARG, "graph: %s wants %s; the stages are dealt %s%s", d->name, d->wants, str_text(&dealt),
+         st.n > 16 ? " ..." : "");
+    str_free(&dealt);
+    return at_stages(&p, &st, E_ARG);
+}
+
+static int
+check_dealing(struct search *s, const char *name)
+{
+    const struct dealing *d = dealings;
+    while (d < dealings + countof(dealings) && strcmp(d->name, name)) d++;
+    return d == dealings + countof(dealings) || is_dealt(s, d->back) ? 0 : no_dealing(s, d);
+}
+
+/* Returns the context limits of the schedules of Qi et al. 2024 on p devices; 2 p equals 1F1B. */
+static int32_t
+contexts_of(const char *name, int32_t p)
+{
+    if (!strcmp(name, "v-min")) return 2 * (p / 3) + 2 + (p % 3 == 2 ? 2 : 0);
+    return !strcmp(name, "v-half") ? p + 2 : 2 * p;
+}
+
+const char *const dial_names[] = {"interleaved", "zb-v", "v-half", "v-min", "auto", NULL};
+
+bool
+dial_knows(const char *name)
+{
+    for (const char *const *own = dial_names; *own; own++)
+        if (!strcmp(*own, name)) return true;
+    return false;
+}
+
+bool
+dial_folds(const char *name)
+{
+    return name[0] != 'i';
+}
+
+/* Returns the most micro-batches of a chunk that a device holds, if it holds 2 (p - 1 - lane) + (v - 1) p + 1 of all
+ * chunks, and forward and backward go round the v chunks in groups of p micro-batches. Measured in the fifth round,
+ * in the steady state. */
+static int32_t
+rounds_hold(int32_t p, int32_t v, int32_t lane, int32_t chunk)
+{
+    int32_t n = p * v, all = 2 * (p - 1 - lane) + (v - 1) * p + 1, most = 0;
+    for (int32_t i = 0; i < p; i++) {
+        int32_t done = 4 * n + chunk * p + i + 1 - all; /* backward acts of the device, over all chunks */
+        int32_t own = done / n * p + MIN(MAX(done % n - (v - 1 - chunk) * p, 0), p);
+        most = MAX(most, 4 * p + i + 1 - own);
+    }
+    return most;
+}
+
+/* Tries the interleaved schedule, in groups of as many micro-batches as devices (Narayanan et al. 2021). */
+static void
+try_rounds(struct search *s)
+{
+    int32_t n = s->line.n, p = s->line.nlane, v = s->stages.nchunk, m = s->line.pieces;
+    struct prog_pool *pool = must_alloc(sizeof *pool * (size_t)n);
+    for (int32_t q = 0; q < n; q++) {
+        int32_t room = MIN(m, rounds_hold(p, v, s->line.lane[q], s->stages.chunk[q]));
+        pool[q] = (struct prog_pool){room, room, 1, m};
+    }
+    try_room(s, RULE_ROUNDS, pool);
+    free(pool);
+}
+
+static int64_t
+bytes_wished(const struct search *s, const struct dial_wish *w)
+{
+    int64_t most = w->memory > 16 ? (int64_t)w->memory : (int64_t)(w->memory * (double)s->base);
+    if (w->memory > 0) most = MAX(1, most); /* 0: no limit */
+    return most && w->most ? MIN(most, w->most) : MAX(most, w->most);
+}
+
+static int
+search(struct search *s, const struct dial_wish *w)
+{
+    make_rules(s);
+    s->most_bytes = bytes_wished(s, w);
+    if (w->allowed) *w->allowed = s->most_bytes;
+    TRY(check_dealing(s, w->name));
+    if (w->name[0] == 'z' || w->name[0] == 'v') s->most_contexts = contexts_of(w->name, s->line.nlane);
+    if (w->name[0] == 'i')
+        try_rounds(s);
+    else
+        try_lines(s);
+    return 0;
+}
+
+/* ---- interface ---- */
+
+/* Searches for the schedule with the least memory, at any time. */
+static int
+seek_least(struct search *s)
+{
+    s->given_up = true;
+    s->acts = 0;
+    s->most_acts = MOST_ACTS;
+    s->tried = (struct hash_table){.arena = &s->arena};
+    s->most_bytes = s->most_contexts = 0;
+    try_lines(s);
+    return s->best.time ? 0 : fail(E_PLAN, "graph: no schedule of its stages ends");
+}
+
+/* Fails, unless the schedule with the least memory fits. */
+static int
+nothing_fits(struct search *s, const struct dial_wish *w)
+{
+    struct dial least;
+    int64_t most = s->most_bytes;
+    int32_t contexts = s->most_contexts;
+    TRY(seek_least(s));
+    if ((!most || s->best.bytes <= most) && (!contexts || s->best.contexts <= contexts)) return 0;
+    tell(s, &least);
+    if (w->possible) *w->possible = least.bytes;
+    double factor = s->base ? (double)least.bytes / (double)s->base : 1;
+    fail(E_MEMORY,
+         "graph: no schedule of %d stage%s and %d pieces holds its activations in %lld byte%s a device "
+         "(memory = %g); the least is %lld bytes, %.3g of 1F1B's, with %.0f %% idle",
+         (int)s->line.n, s->line.n > 1 ? "s" : "", (int)s->line.pieces, (long long)most, most == 1 ? "" : "s",
+         w->memory, (long long)least.bytes, factor, 100 * least.bubble);
+    return at_stages(s->program, &s->stages, E_MEMORY);
+}
+
+static bool
+comes_in_pieces(const struct program *p)
+{
+    for (int32_t i = 0; i < p->nnode; i++)
+        if (p->node[i].piece) return true;
+    return false;
+}
+
+static int
+choose(struct search *s, struct program *p, const struct dial_wish *w)
+{
+    static const struct dial_costs alike = {.forward = 1e6, .backward = 1e6, .weight = 1e6},
+                                   joint = {.forward = 1e6, .backward = 2e6};
+    const struct dial_costs *costs = w->costs;
+    if (!costs && w->name[0] == 'i') costs = &joint;
+    if (!costs && (w->name[0] == 'z' || w->name[0] == 'v')) costs = &alike;
+    p->rule = RULE_DEEP; /* distinguishes the stages of a device */
+    p->fold = dial_folds(w->name);
+    TRY(describe(s, p, costs));
+    if (!comes_in_pieces(p)) return 0;
+    if (w->base && *w->base) s->base = *w->base;
+    if (w->base) *w->base = s->base;
+    if (w->least) make_rules(s);
+    TRY(w->least ? seek_least(s) : search(s, w));
+    if (!w->least && s->best.time == 0) TRY(nothing_fits(s, w));
+    p->rule = s->best.rule;
+    p->npool = s->line.n;
+    p->pool = arena_dup(&p->arena, s->best.pool, sizeof *p->pool * (size_t)p->npool);
+    return 0;
+}
+
+static void
+search_fini(struct search *s)
+{
+    arena_fini(&s->tmp);
+    arena_fini(&s->arena);
+}
+
+int
+dial_turn(struct program *p, const struct dial_wish *wish)
+{
+    struct search s = {0};
+    int status = p->pieces > 1 ? choose(&s, p, wish) : 0;
+    search_fini(&s);
+    return status;
+}
+
+bool
+dial_read(const struct program *p, const struct dial_costs *costs, struct dial *out)
+{
+    struct search s = {0};
+    struct program copy = *p;
+    bool good = p->pieces > 1 && !describe(&s, &copy, costs) && s.line.n > 1;
+    if (good) {
+        make_rules(&s);
+        uint8_t rule = p->rule;
+        s.stages.pool = p->npool ? p->pool : s.stages.pool;
+        try_room(&s, rule, s.stages.pool);
+        good = s.best.time > 0;
+        s.best.bytes = bytes_of(&s, s.stages.pool);
+    }
+    if (good) tell(&s, out);
+    search_fini(&s);
+    return good;
+}

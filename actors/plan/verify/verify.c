@@ -1,0 +1,658 @@
+/* verify.c - a plan is well-formed: every index is in range, every count is right, and both ends of an edge agree.
+ *
+ * A plan comes from our own compiler, and is proved all the same: a compiler bug then is an error that names a task
+ * and a field before anything runs, not wrong numbers. All checks are linear in the size of the plan. */
+#include "actors/plan/model/deadlock.h"
+#include "actors/plan/outline/comm_ranks.h"
+#include "actors/plan/verify/verify.h"
+
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sorted.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { ALIGN = 64, MOST_THREADS = 256, MOST_ARGS = 128, MOST_BEYOND = 4 };
+
+/* ---- errors ---- */
+
+int
+proof_fail(const struct proof *v, int32_t task, const char *fmt, ...)
+{
+    char text[1024];
+    struct str name = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    task_print(v->plan, task, &name);
+    int status = fail(E_PLAN, "plan: task %d, %s: %s", (int)task, str_text(&name), text);
+    str_free(&name);
+    return status;
+}
+
+int
+proof_differs(const struct proof *v, int32_t task, const char *field, int64_t got, int64_t want)
+{
+    return proof_fail(v, task, "%s is %lld, and should be %lld", field, (long long)got, (long long)want);
+}
+
+bool
+proof_fits(int64_t n, size_t size, const struct arena *a)
+{
+    return n >= 0 && (uint64_t)n <= a->used_bytes / size;
+}
+
+/* ---- devices, leaves and roots ---- */
+
+static int
+by_device(const void *a, const void *b)
+{
+    const struct plan_device *x = a, *y = b;
+    return x->kind != y->kind ? x->kind - y->kind : x->rank - y->rank;
+}
+
+struct devices {
+    struct plan_device *device;
+    int32_t n, capacity;
+};
+
+static void
+add_place(struct devices *s, const struct place *p)
+{
+    GROW(s->device, s->n + p->nrank, s->capacity);
+    for (int i = 0; i < p->nrank; i++) s->device[s->n++] = (struct plan_device){.kind = p->kind, .rank = p->rank[i]};
+}
+
+static void
+sort_devices(struct devices *s)
+{
+    int32_t n = 0;
+    if (s->n) qsort(s->device, (size_t)s->n, sizeof(*s->device), by_device);
+    for (int32_t i = 0; i < s->n; i++)
+        if (n == 0 || by_device(&s->device[n - 1], &s->device[i])) s->device[n++] = s->device[i];
+    s->n = n;
+}
+
+/* Lists the devices that the program names, sorted, each once. */
+static void
+program_devices(const struct program *g, struct devices *s)
+{
+    const struct place *last = NULL;
+    for (int32_t i = 0; i < g->nleaf; i++) {
+        if (g->leaf[i].layout->place != last) add_place(s, g->leaf[i].layout->place);
+        last = g->leaf[i].layout->place;
+    }
+    for (int32_t i = 0; i < g->nnode; i++)
+        for (int32_t k = 0; k < g->node[i].nout; k++) {
+            if (g->node[i].layout[k]->place != last) add_place(s, g->node[i].layout[k]->place);
+            last = g->node[i].layout[k]->place;
+        }
+    sort_devices(s);
+}
+
+/* Adds the cpu devices through which channels to other hosts go, for devices whose memory host code cannot read. */
+static void
+add_hosts(const struct mines *m, struct devices *s)
+{
+    int32_t own = s->n;
+    GROW(s->device, 2 * own, s->capacity);
+    for (int32_t i = 0; i < own; i++) {
+        const struct plan_device *d = &s->device[i];
+        int32_t host = device_kind(d->kind)->flags & HOST_READS ? -1 : mines_host(m, d->kind, d->rank);
+        if (host >= 0) s->device[s->n++] = (struct plan_device){.kind = DEV_CPU, .rank = host};
+    }
+    sort_devices(s);
+}
+
+/* Checks the plan's list of hosts against all devices, and leaves in s the devices of its own host. */
+static int
+check_memories(struct proof *v, struct devices *s)
+{
+    const struct plan *p = v->plan;
+    const struct mines *m = &v->mines;
+    int32_t n, own = 0, *memory = ARENA_ARRAY(&v->tmp, int32_t, s->n + 1);
+    for (int32_t i = 0; i < s->n; i++) memory[i] = mines_memory(m, s->device[i].kind, s->device[i].rank);
+    for (int32_t i = 0; i < s->n; i++)
+        if (memory[i] == mines_own(m)) s->device[own++] = s->device[i];
+    n = sorted_once(memory, s->n);
+    s->n = own;
+    bool same = p->memory == mines_own(m) && p->nmemory == n;
+    for (int32_t i = 0; same && i < n; i++) same = p->memories[i] == memory[i];
+    return same ? 0 : fail(E_PLAN, "plan: its list of memories is not that of the program's devices");
+}
+
+static int
+check_device(const struct plan *p, int32_t i, const struct plan_device *want)
+{
+    const struct plan_device *d = &p->device[i];
+    if (by_device(d, want)) return fail(E_PLAN, "plan: device %d is not the one that the program names", (int)i);
+    if (d->thread >= p->nthread)
+        return fail(E_PLAN, "plan: device %d: thread %d of %d", (int)i, d->thread, (int)p->nthread);
+    bool inside = d->scratch >= 0 && d->scratch_bytes >= 0 && d->arena_bytes >= d->scratch;
+    if (!inside || d->scratch % ALIGN || d->arena_bytes - d->scratch != d->scratch_bytes)
+        return fail(E_PLAN, "plan: device %d: scratch at %lld of %lld bytes does not end an arena of %lld", (int)i,
+                    (long long)d->scratch, (long long)d->scratch_bytes, (long long)d->arena_bytes);
+    return 0;
+}
+
+static int
+check_devices(struct proof *v)
+{
+    const struct plan *p = v->plan;
+    struct devices s = {0};
+    int status = 0, most = 0;
+    program_devices(p->program, &s);
+    status = check_memories(v, &s);
+    if (!status && p->nmemory > 1) add_hosts(&v->mines, &s);
+    if (!status && p->ndevice != s.n)
+        status = fail(E_PLAN, "plan: %d devices, the program names %d", (int)p->ndevice, (int)s.n);
+    for (int32_t i = 0; !status && i < s.n; i++) {
+        status = check_device(p, i, &s.device[i]);
+        most = MAX(most, p->device[i].thread);
+    }
+    free(s.device);
+    const struct plan_map *map = p->program->map;
+    if (!status && ((map ? p->nthread != map->nslot : p->nthread != most + 1) || p->nthread > MOST_THREADS))
+        status = fail(E_PLAN, "plan: %d threads, its devices have %d", (int)p->nthread, most + 1);
+    return status;
+}
+
+static int
+check_part(const struct plan_part *part, const char *what, int32_t index, int pos, const struct layout *l,
+           const struct type *t, int64_t pieces)
+{
+    struct type local = layout_shard(l, t, pos);
+    if (part->index == index && part->pos == pos && type_equal(&part->type, &local) &&
+        part->bytes == type_bytes(&local) * pieces)
+        return 0;
+    return fail(E_PLAN, "plan: part %d of %s %d is not what the program says (%lld bytes, should be %lld)", pos, what,
+                (int)index, (long long)part->bytes, (long long)(type_bytes(&local) * pieces));
+}
+
+static int
+check_leaves(const struct plan *p, struct mines *m)
+{
+    const struct program *g = p->program;
+    int32_t n = 0;
+    for (int32_t i = 0; i < g->nleaf; i++) n += mine_of(m, g->leaf[i].layout->place)->n;
+    if (p->nleaf_part != n) return fail(E_PLAN, "plan: %d leaf parts, the program has %d", (int)p->nleaf_part, (int)n);
+    n = 0;
+    for (int32_t i = 0; i < g->nleaf; i++) {
+        const struct prog_leaf *f = &g->leaf[i];
+        const struct mine *mine = mine_of(m, f->layout->place);
+        if (p->leaf_first[i] != n)
+            return fail(E_PLAN, "plan: first part of leaf %d is %d", (int)i, (int)p->leaf_first[i]);
+        for (int32_t k = 0; k < mine->n; k++)
+            TRY(check_part(&p->leaf_part[n + k], "leaf", i, mine->pos[k], f->layout, &f->type,
+                           f->piece ? p->pieces : 1));
+        n += mine->n;
+    }
+    return 0;
+}
+
+static int
+check_roots(struct proof *v)
+{
+    const struct plan *p = v->plan;
+    const struct program *g = p->program;
+    struct mines *m = &v->mines;
+    int32_t n = 0;
+    for (int32_t k = 0; k < g->nroot; k++) n += mine_of(m, ref_layout(g, g->root[k].ref)->place)->n;
+    if (p->nroot_part != n) return fail(E_PLAN, "plan: %d root parts, the program has %d", (int)p->nroot_part, (int)n);
+    n = 0;
+    for (int32_t k = 0; k < g->nroot; k++) {
+        const struct prog_root *r = &g->root[k];
+        const struct layout *l = ref_layout(g, r->ref);
+        const struct mine *mine = mine_of(m, l->place);
+        struct type t = ref_type(g, r->ref);
+        if (p->root_first[k] != n)
+            return fail(E_PLAN, "plan: first part of root %d is %d", (int)k, (int)p->root_first[k]);
+        if (p->overwrites[k] && r->overwrites_leaf < 0)
+            return fail(E_PLAN, "plan: root %d is written over no leaf", (int)k);
+        if (p->shared[k] != (r->ref.kind == REF_NODE && v->shares[r->ref.index]))
+            return fail(E_PLAN, "plan: whether replicas of root %d share a buffer is not what the program says",
+                        (int)k);
+        for (int32_t own = 0; own < mine->n; own++)
+            TRY(check_part(&p->root_part[n + own], "root", k, mine->pos[own], l, &t, r->join ? p->pieces : 1));
+        n += mine->n;
+    }
+    return 0;
+}
+
+/* ---- tasks by themselves ---- */
+
+static bool
+is_kind(const struct task_kind *k)
+{
+    static const struct task_kind *const all[] = {
+#define KIND(name) &kind_##name,
+#include "actors/plan/model/kinds.def"
+#undef KIND
+    };
+    for (size_t i = 0; i < countof(all); i++)
+        if (all[i] == k) return true;
+    return false;
+}
+
+/* Returns true if the task's move is a move of the plan. The task before it, if of the same move, is already
+ * checked. */
+static bool
+is_move(const struct plan *p, int32_t i)
+{
+    const struct plan_move *of = p->task[i].move.of;
+    bool known = i > 0 && p->task[i - 1].kind->flags & (KIND_COLLECTS | KIND_DIRECT) && p->task[i - 1].move.of == of;
+    for (int32_t k = 0; k < p->nmove && !known; k++) known = p->move[k] == of;
+    return known;
+}
+
+/* Checks what other checks of a link's end rely on. verify_send.c proves whose link it is. */
+static int
+check_end(const struct proof *v, int32_t i)
+{
+    const struct plan *p = v->plan;
+    const struct task *t = &p->task[i];
+    const struct move_seat *own = t->move.seat;
+    if (!own || !own->in || own->in->n != 2 || !own->in->edge || own->seat != !(t->kind->flags & KIND_SENDS))
+        return proof_fail(v, i, "is at no end of an edge");
+    if (t->channel < 0 || !p->channel[t->channel].direct) return proof_fail(v, i, "has no channel of a library");
+    if (!proof_fits(own->npack, sizeof *own->pack, &p->arena) || own->nunpack)
+        return proof_fail(v, i, "npack is %d, nunpack %d", (int)own->npack, (int)own->nunpack);
+    return is_move(p, i) ? 0 : proof_fail(v, i, "is part of no move of the plan");
+}
+
+/* Checks that the local partners of a collective exist, in order. verify_run.c and verify_collective.c prove what
+ * partners do together. */
+static int
+check_partners(const struct proof *v, int32_t i)
+{
+    const struct plan *p = v->plan;
+    const struct task *t = &p->task[i];
+    const struct plan_move *of = t->move.of;
+    if (!is_move(p, i)) return proof_fail(v, i, "is part of no move of the plan");
+    const struct place *place = of->to->place;
+    int32_t n = place->nrank, first;
+    if (!of->by || !t->move.seat || !t->move.seat->in || t->pos < 0 || t->pos >= n || of->by->size < 2 ||
+        of->by->size > n)
+        return proof_fail(v, i, "has no seat in a collective");
+    collective_seat(of->by, place, t->pos, &first);
+    for (int32_t k = 0, before = -1; k < of->by->size; k++) {
+        int32_t at = seats_partner(p, i, k), pos = collective_pos(of->by, place, first, k);
+        bool here = pos >= 0 && pos < n && mines_memory(&v->mines, place->kind, place->rank[pos]) == p->memory;
+        if (here ? at <= before : at >= 0) return proof_fail(v, i, "has no partner in seat %d", (int)k);
+        if (here) before = at;
+    }
+    return 0;
+}
+
+static int
+check_kind(const struct proof *v, int32_t i)
+{
+    const struct plan *p = v->plan;
+    const struct task *t = &p->task[i];
+    if (!is_kind(t->kind)) return fail(E_PLAN, "plan: task %d is of no kind", (int)i);
+    if (t->device < 0 || t->device >= p->ndevice)
+        return fail(E_PLAN, "plan: task %d is on device %d", (int)i, t->device);
+    TRY(proof_same(v, i, "thread", t->thread, p->device[t->device].thread));
+    unsigned has = t->kind->flags;
+    bool single = !(has & (KIND_MOVE | KIND_NODE | KIND_ORDER));
+    if (!t->exec == !!(has & KIND_EXEC) || !t->source == single || (has & KIND_MOVE && !t->move.of))
+        return proof_fail(v, i, "a task of kind %s has not what it needs, or more", t->kind->name);
+    if (t->node < (has & KIND_NODE ? 0 : -1) || t->node >= p->program->nnode)
+        return proof_fail(v, i, "node is %d", (int)t->node);
+    if (t->channel < -1 || t->channel >= p->nchannel || (t->channel >= 0 && p->channel[t->channel].task != i) ||
+        (t->channel >= 0 && !(has & KIND_FAR)))
+        return proof_fail(v, i, "channel is %d", (int)t->channel);
+    if (t->phase > PHASE_BATCH) return proof_fail(v, i, "phase is %d", t->phase);
+    if (has & KIND_DIRECT) return check_end(v, i);
+    if (t->channel >= 0 && p->channel[t->channel].direct)
+        return proof_fail(v, i, "has a channel of a library, and is not at an end of its edge");
+    return has & KIND_COLLECTS ? check_partners(v, i) : 0;
+}
+
+static int
+check_counts(const struct proof *v, int32_t i)
+{
+    const struct plan *p = v->plan;
+    const struct task *t = &p->task[i];
+    bool node = t->kind->flags & KIND_NODE;
+    int32_t nresult = t->kind->flags & (KIND_ORDER | KIND_SENDS) ? 0 : 1;
+    if (node) nresult = t->chain ? t->chain->nout : p->program->node[t->node].nout;
+    if (t->kind->flags & KIND_COLLECTS) nresult = seat_nresult(t->move.seat);
+    if (t->kind->flags & KIND_DIRECT && t->kind->flags & KIND_SENDS) nresult = t->move.seat->npack > 0;
+    TRY(proof_same(v, i, "nresult", t->nresult, nresult));
+    if (t->nout < nresult || t->nout > nresult + MOST_BEYOND) return proof_fail(v, i, "nout is %d", (int)t->nout);
+    if (t->nact != 1 && t->nact != p->pieces) return proof_fail(v, i, "nact is %d", (int)t->nact);
+    if (!proof_fits(t->nin, sizeof(struct in_port), &p->arena)) return proof_fail(v, i, "nin is %d", (int)t->nin);
+    if (!proof_fits(t->narg, sizeof(struct arg), &p->arena)) return proof_fail(v, i, "narg is %d", (int)t->narg);
+    if (node && t->narg > MOST_ARGS) return proof_fail(v, i, "narg is %d", (int)t->narg);
+    if (task_hop(t) && !proof_fits(t->move.nstep, sizeof(struct box_move), &p->arena))
+        return proof_fail(v, i, "nstep is %d", (int)t->move.nstep);
+    return 0;
+}
+
+/* ---- ports, fans, readers ---- */
+
+uint32_t
+proof_wide(struct proof *v, int32_t i)
+{
+    if (!v->wide) v->wide = program_wide(v->plan->program, &v->tmp);
+    return v->wide[i];
+}
+
+int32_t
+proof_sum(struct proof *v, int32_t i)
+{
+    if (!v->sums) v->sums = program_sums(v->plan->program, &v->tmp);
+    return v->sums[i];
+}
+
+/* Checks a result stored in another task's register: that of the first task that fills the shard, of equal size. Not
+ * allowed in a plan with micro-batches. */
+static int
+check_alias(const struct proof *v, int32_t i, int32_t k)
+{
+    const struct plan *p = v->plan;
+    const struct out_port *o = &p->task[i].out[k];
+    int32_t index = o->where.index;
+    if (index < 0 || index >= i || p->pieces > 1) return proof_fail(v, i, "lies in task %d", (int)index);
+    const struct task *h = &p->task[index];
+    bool first = h->kind->flags & KIND_WRITES && h->out[0].where.kind == IN_ARENA && h->out[0].shared;
+    if (!first || h->out[0].bytes != o->bytes || !(p->task[i].kind->flags & KIND_ALIAS) || o->shared ||
+        o->where.offset || o->where.stride)
+        return proof_fail(v, i, "does not lie in result 0 of task %d", (int)index);
+    return 0;
+}
+
+/* Checks registers in a root part: consecutive and dense, or the slice that this rank writes. */
+static int
+check_in_root(const struct proof *v, int32_t i, const struct out_port *o)
+{
+    const struct plan *p = v->plan;
+    if (o->where.index < 0 || o->where.index >= p->nroot_part)
+        return proof_fail(v, i, "root part is %d", (int)o->where.index);
+    const struct plan_part *part = &p->root_part[o->where.index];
+    struct ref r = p->program->root[part->index].ref;
+    struct type t = ref_type(p->program, r);
+    int64_t offset = p->shared[part->index] ? replica_offset(ref_layout(p->program, r), &t, part->pos) : 0;
+    TRY(proof_same(v, i, "offset in a root", o->where.offset, offset));
+    return proof_same(v, i, "stride in a root", o->where.stride, o->bytes);
+}
+
+/* Checks per-act offsets: an act has its own offset, or shares it with the acts nberth before and behind. */
+static int
+check_berths(const struct proof *v, int32_t i, int32_t k)
+{
+    const struct plan *p = v->plan;
+    const struct out_port *o = &p->task[i].out[k];
+    const struct where *w = &o->where;
+    int64_t scratch = p->device[w->index].scratch;
+    bool again = o->every == 1 && p->task[i].nact > 1 && p->task[i].nact == p->pieces;
+    if (!again || o->shared || w->nberth > p->pieces || w->nberth != p->device[w->index].nberth || !w->berth ||
+        !proof_fits(w->nberth, sizeof *w->berth, &p->arena))
+        return proof_fail(v, i, "result %d has %d berths", (int)k, (int)w->nberth);
+    for (int32_t b = 0; b < w->nberth; b++)
+        if (w->berth[b] < 0 || w->berth[b] % ALIGN || w->berth[b] > scratch || o->bytes > scratch - w->berth[b])
+            return proof_fail(v, i,
+                              "result %d: berth %d of %lld bytes at %lld does not fit the %lld bytes for registers",
+                              (int)k, (int)b, (long long)o->bytes, (long long)w->berth[b], (long long)scratch);
+    TRY(proof_same(v, i, "offset of what has berths", w->offset, w->berth[0]));
+    return proof_same(v, i, "stride of what has berths", w->stride, where_stride(o->bytes));
+}
+
+static int
+check_in_arena(const struct proof *v, int32_t i, int32_t k)
+{
+    const struct task *t = &v->plan->task[i];
+    const struct out_port *o = &t->out[k];
+    const struct where *w = &o->where;
+    int64_t all, each = o->bytes + (ALIGN - 1);
+    const struct prog_node *brings = task_brings(v->plan, t);
+    bool carried = (t->kind->flags & KIND_CARRIES || brings) && w->index >= 0 && w->index < v->plan->ndevice;
+    if (!carried) TRY(proof_same(v, i, "device of a result", w->index, t->device));
+    const struct plan_device *d = &v->plan->device[w->index];
+    if (w->nberth) return check_berths(v, i, k);
+    if (w->offset < 0 || w->offset % ALIGN || w->offset > d->scratch || each > d->scratch + (ALIGN - 1) ||
+        w->stride < (each & ~(int64_t)(ALIGN - 1)) || w->stride % ALIGN ||
+        __builtin_mul_overflow(w->stride, (int64_t)o->nreg - 1, &all) || all > d->scratch - w->offset ||
+        (each & ~(int64_t)(ALIGN - 1)) > d->scratch - w->offset - all)
+        return proof_fail(v, i, "result %d: %d registers of %lld bytes at %lld do not fit the %lld bytes for registers",
+                          (int)k, (int)o->nreg, (long long)o->bytes, (long long)w->offset, (long long)d->scratch);
+    return 0;
+}
+
+/* Checks an output behind the results: it has no bytes, and at most one such output signals the act; the rest carry
+ * credits. */
+static int
+check_beyond(const struct proof *v, int32_t i, int32_t k)
+{
+    const struct task *t = &v->plan->task[i];
+    const struct out_port *o = &t->out[k];
+    for (int32_t j = t->nresult; j < k; j++)
+        if (t->out[j].control && o->control) return proof_fail(v, i, "output %d is a second of its kind", (int)k);
+    TRY(proof_same(v, i, "where of what is no result", o->where.kind, NOWHERE));
+    TRY(proof_same(v, i, "berths of what is no result", o->where.nberth, 0));
+    TRY(proof_same(v, i, "every of what is no result", o->every, 1));
+    return proof_same(v, i, "bytes of what is no result", o->bytes, 0);
+}
+
+static int
+check_out(const struct proof *v, int32_t i, int32_t k)
+{
+    const struct plan *p = v->plan;
+    const struct task *t = &p->task[i];
+    const struct out_port *o = &t->out[k];
+    if (k < t->nresult) TRY(proof_same(v, i, "control of a result", o->control, false));
+    if (k >= t->nresult) TRY(check_beyond(v, i, k));
+    if (o->every < 1 || t->nact % o->every)
+        return proof_fail(v, i, "every is %d of %d acts", (int)o->every, (int)t->nact);
+    int32_t most =
+        o->control ? 1 : t->nact / o->every; /* an output of order has one token, for which its readers wait */
+    if (o->nreg < 1 || o->nreg > most) return proof_fail(v, i, "nreg is %d", (int)o->nreg);
+    TRY(proof_same(v, i, "once", o->once, o->control || t->nact / o->every <= o->nreg));
+    if (o->nfan < 0 || o->nfan > p->nthread) return proof_fail(v, i, "nfan is %d", (int)o->nfan);
+    if (k >= t->nresult) return 0;
+    if (o->bytes < 0 || o->bytes > INT64_MAX - ALIGN) return proof_fail(v, i, "bytes is %lld", (long long)o->bytes);
+    if (o->where.kind != IN_ARENA) TRY(proof_same(v, i, "berths outside of an arena", o->where.nberth, 0));
+    switch (o->where.kind) {
+    case IN_ARENA: return check_in_arena(v, i, k);
+    case IN_ROOT: return check_in_root(v, i, o);
+    case IN_TASK: return check_alias(v, i, k);
+    default: return proof_fail(v, i, "result %d lies nowhere", (int)k);
+    }
+}
+
+/* Copies what proofs need to know about the ends of edges. */
+static void
+list_ends(struct proof *v)
+{
+    const struct plan *p = v->plan;
+    int64_t nin = v->first_in[p->ntask], nout = v->first_out[p->ntask], in = 0;
+    struct arena *a = &v->tmp;
+    v->thread = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    v->nact = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    v->inlet = ARENA_ARRAY(a, struct inlet, nin + 1);
+    v->from = ARENA_ARRAY(a, int32_t, nin + 1);
+    v->nreg = ARENA_ARRAY(a, int32_t, nout + 1);
+    v->made = ARENA_ARRAY(a, int32_t, nout + 1);
+    v->first_reader = ARENA_ARRAY(a, int64_t, nout + 1);
+    v->reader = ARENA_ARRAY(a, struct reader, nin + 1);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        v->thread[i] = t->thread;
+        v->nact[i] = t->nact;
+        for (int32_t k = 0; k < t->nin; k++, in++) {
+            v->inlet[in] = (struct inlet){t->in[k].task, t->in[k].out, t->in[k].fan, t->in[k].token};
+            v->from[in] = t->in[k].task;
+        }
+    }
+}
+
+/* Checks that the readers of a fan are in-ports naming the fan. seen: marks in-ports, which must be named once. *n:
+ * readers so far. */
+static int
+check_fan(const struct proof *v, int32_t i, int32_t k, int32_t f, bool *seen, int64_t *n)
+{
+    const struct plan *p = v->plan;
+    const struct out_port *o = &p->task[i].out[k];
+    const struct fan *fan = &o->fan[f];
+    if (fan->thread < 0 || fan->thread >= p->nthread) return proof_fail(v, i, "a fan's thread is %d", (int)fan->thread);
+    for (int32_t g = 0; g < f; g++)
+        if (o->fan[g].thread == fan->thread) return proof_fail(v, i, "two fans for thread %d", (int)fan->thread);
+    if (fan->nreader < 1 || !proof_fits(fan->nreader, sizeof(struct reader), &p->arena))
+        return proof_fail(v, i, "nreader is %d", (int)fan->nreader);
+    for (int32_t r = 0; r < fan->nreader; r++) {
+        const struct reader *to = &fan->reader[r];
+        if (to->task <= i || to->task >= p->ntask || to->port < 0 ||
+            to->port >= v->first_in[to->task + 1] - v->first_in[to->task])
+            return proof_fail(v, i, "a reader is port %d of task %d", (int)to->port, (int)to->task);
+        TRY(proof_same(v, i, "the thread of a reader", v->thread[to->task], fan->thread));
+        bool *mark = &seen[v->first_in[to->task] + to->port];
+        const struct inlet *in = &v->inlet[v->first_in[to->task] + to->port];
+        if (*mark || in->task != i || in->out != k || in->fan != f)
+            return proof_fail(v, i, "port %d of task %d does not read its result %d", (int)to->port, (int)to->task,
+                              (int)k);
+        *mark = true;
+        v->reader[(*n)++] = *to;
+    }
+    return 0;
+}
+
+static int
+check_edges(struct proof *v)
+{
+    const struct plan *p = v->plan;
+    int64_t out = 0, n = 0;
+    bool *seen = ARENA_ARRAY(&v->tmp, bool, v->first_in[p->ntask] + 1);
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nout; k++) {
+            const struct out_port *o = &p->task[i].out[k];
+            TRY(check_out(v, i, k));
+            v->nreg[out] = o->control ? 0 : o->nreg;
+            v->made[out] = o->control ? v->nact[i] : v->nact[i] / o->every;
+            for (int32_t f = 0; f < o->nfan; f++) TRY(check_fan(v, i, k, f, seen, &n));
+            v->first_reader[++out] = n;
+        }
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int64_t k = v->first_in[i]; k < v->first_in[i + 1]; k++)
+            if (!seen[k]) return proof_fail(v, i, "nobody gives to its port %d", (int)(k - v->first_in[i]));
+    return 0;
+}
+
+/* Checks the balance of an edge: a run puts as many tokens on it as it takes off. */
+static int
+check_rate(const struct proof *v, int32_t i, int32_t k)
+{
+    const struct task *t = &v->plan->task[i];
+    const struct in_port *in = &t->in[k];
+    int64_t o = v->first_out[in->task] + in->out;
+    if (in->hold < 1 || t->nact % in->hold) return proof_fail(v, i, "port %d: hold is %d", (int)k, (int)in->hold);
+    if (in->need < 1 || (v->nreg[o] && in->need > 1))
+        return proof_fail(v, i, "port %d: need is %d", (int)k, (int)in->need);
+    int64_t made = v->made[o], taken = (int64_t)(t->nact / in->hold) * in->need;
+    if (made != taken)
+        return proof_fail(v, i, "port %d takes %lld tokens of task %d, which makes %lld", (int)k, (long long)taken,
+                          (int)in->task, (long long)made);
+    return 0;
+}
+
+/* ---- the threads' lists ---- */
+
+static int
+check_locals(const struct proof *v)
+{
+    const struct plan *p = v->plan;
+    int64_t all = 0;
+    for (int32_t t = 0; t < p->nthread; t++) {
+        if (p->nlocal[t] < 0 || p->nlocal[t] > p->ntask)
+            return fail(E_PLAN, "plan: thread %d: nlocal is %d", (int)t, (int)p->nlocal[t]);
+        all += p->nlocal[t];
+    }
+    if (all != p->ntask) return fail(E_PLAN, "plan: %d tasks, its threads have %lld", (int)p->ntask, (long long)all);
+    for (int32_t t = 0; t < p->nthread; t++) {
+        int64_t nact = 0;
+        int32_t last = -1;
+        for (int32_t i = 0; i < p->nlocal[t]; i++) {
+            int32_t task = p->local[t][i];
+            if (task <= last || task >= p->ntask || p->task[task].thread != t)
+                return fail(E_PLAN, "plan: thread %d has task %d in its list", (int)t, (int)task);
+            nact += p->task[task].nact;
+            last = task;
+        }
+        if (nact != p->nact[t])
+            return fail(E_PLAN, "plan: thread %d does %lld acts, its tasks %lld", (int)t, (long long)p->nact[t],
+                        (long long)nact);
+    }
+    return 0;
+}
+
+/* ---- all of it ---- */
+
+static int
+check_frame(struct proof *v)
+{
+    const struct plan *p = v->plan;
+    const struct program *g = p->program;
+    if (p->pieces != g->pieces)
+        return fail(E_PLAN, "plan: %d pieces, the program has %d", (int)p->pieces, (int)g->pieces);
+    TRY(check_devices(v));
+    TRY(check_leaves(p, &v->mines));
+    v->shares = replica_updates(g, &v->tmp);
+    v->checks = program_checks(g, &v->tmp);
+    TRY(check_roots(v));
+    if (!proof_fits(p->ntask, sizeof(struct task), &p->arena)) return fail(E_PLAN, "plan: ntask is %d", (int)p->ntask);
+    if (!proof_fits(p->nmove, sizeof(struct plan_move *), &p->arena))
+        return fail(E_PLAN, "plan: nmove is %d", (int)p->nmove);
+    return 0;
+}
+
+static int
+check_tasks(struct proof *v)
+{
+    const struct plan *p = v->plan;
+    int32_t ntask = 0;
+    for (int32_t t = 0; t < p->nthread; t++) ntask += p->nlocal[t];
+    if (ntask != p->ntask) return fail(E_PLAN, "plan: %d tasks, its threads have %d", (int)p->ntask, (int)ntask);
+    v->first_in = ARENA_ARRAY(&v->tmp, int64_t, p->ntask + 1);
+    v->first_out = ARENA_ARRAY(&v->tmp, int64_t, p->ntask + 1);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        TRY(check_kind(v, i));
+        TRY(check_counts(v, i));
+        v->first_in[i + 1] = v->first_in[i] + p->task[i].nin;
+        v->first_out[i + 1] = v->first_out[i] + p->task[i].nout;
+    }
+    if (!proof_fits(v->first_in[p->ntask], sizeof(struct in_port), &p->arena))
+        return fail(E_PLAN, "plan: too many ports");
+    TRY(check_locals(v));
+    list_ends(v);
+    TRY(check_edges(v));
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nin; k++) TRY(check_rate(v, i, k));
+    return 0;
+}
+
+static int
+prove(struct proof *v)
+{
+    TRY(prove_program(v));
+    TRY(check_frame(v));
+    TRY(check_tasks(v));
+    TRY(prove_tokens(v));
+    TRY(prove_run(v));
+    TRY(prove_channels(v));
+    TRY(prove_values(v));
+    TRY(prove_credits(v));
+    return prove_memory(v);
+}
+
+int
+plan_verify(const struct plan *p)
+{
+    struct proof v = {.plan = p};
+    mines_init(&v.mines, p->program->map, &v.tmp);
+    int status = prove(&v);
+    arena_fini(&v.tmp);
+    return status;
+}

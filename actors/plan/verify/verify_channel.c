@@ -1,0 +1,198 @@
+/* verify_channel.c - partitions that are proved separately run to their end together.
+ *
+ * There is an order of the acts of all partitions in which nothing waits. If one order reaches the end, every order
+ * does, because an act never takes what another actor waits for (verify_run.c). To get this order, merge the task
+ * lists of all partitions with every SEND before its RECV. In round k, for each micro-batch, traverse the merged
+ * list; each task with an act in this round acts. Nothing waits, because
+ *
+ *   - edges point forward in the lists, so the input of an act was made earlier in its round, or in a round before it;
+ *   - a register, and a credit of a channel, filled in a round was returned in that round;
+ *   - a RECV finds the bytes that its SEND sent earlier in the round;
+ *   - a SEND of a library finds its RECV ready: the RECV waits only for tasks before its hop, and for registers
+ * returned in the round before. Channels of hops have one order in all partitions, so tasks before a hop in any
+ * partition need nothing of the hop;
+ *   - the tasks of a collective, of all partitions, are adjacent and act together.
+ *
+ * The proof covers a single partition, in time independent of the number of partitions. The lists can be merged,
+ * because channels and library collectives are listed in the order of a key. The key follows from a channel's name
+ * and puts every SEND before its RECV. Each act has a round in which all its input exists: at a channel the round
+ * stated by both ends (channel.late), at a collective the round stated by all ranks (plan_move.late). Connecting
+ * partitions compares these statements, and the contents of channels (channels_match, seats_match). */
+#include "actors/plan/outline/gates.h"
+#include "actors/plan/outline/comm_ranks.h"
+#include "actors/plan/verify/verify.h"
+
+#include "runtime/base/error.h"
+
+#include <string.h>
+
+/* ---- the lists can be merged ---- */
+
+/* Compares the places of two channels in the list. Turns within a hop are those of cross_turn(), which the proof of
+ * each end derives. Gates go up a tree of hosts and down again (update_order.c): lower hosts send up before higher
+ * hosts do, and receive after them. */
+static int
+compare_keys(const struct channel *a, const struct channel *b)
+{
+    const int32_t x[] = {a->name.step, a->name.operand, a->name.hop, a->turn};
+    const int32_t y[] = {b->name.step, b->name.operand, b->name.hop, b->turn};
+    for (size_t i = 0; i < countof(x); i++)
+        if (x[i] != y[i]) return x[i] < y[i] ? -1 : 1;
+    return 0;
+}
+
+static int
+channel_fail(const struct channel *c, const char *what)
+{
+    struct str text = {0};
+    channel_print(&c->name, &text);
+    int status = fail(E_PLAN, "plan: channel %s: %s", str_text(&text), what);
+    str_free(&text);
+    return status;
+}
+
+/* Returns the key of a collective's task: the key of a channel of its hop, which has no channels. */
+static struct channel
+key_of(const struct plan_move *m)
+{
+    return (struct channel){.name = {.step = m->step, .operand = m->operand, .hop = m->hop}};
+}
+
+static int
+check_order(const struct proof *v)
+{
+    const struct plan *p = v->plan;
+    struct channel last = {0};
+    bool any = false;
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        bool seat = t->kind->flags & KIND_COLLECTS;
+        if (t->channel < 0 && !seat) continue;
+        struct channel c = seat ? key_of(t->move.of) : p->channel[t->channel];
+        bool before = any && compare_keys(&last, &c) > 0;
+        if (before && !seat) return channel_fail(&c, "its task stands too late in the list");
+        if (before) return proof_fail(v, i, "stands too late in the list for a collective of several parts");
+        last = c;
+        any = true;
+    }
+    return 0;
+}
+
+/* ---- what a channel states ---- */
+
+static int
+check_channel(const struct proof *v, int32_t k)
+{
+    const struct plan *p = v->plan;
+    const struct channel *c = &p->channel[k];
+    if (k && channel_compare(&c[-1].name, &c->name) >= 0)
+        return channel_fail(c, "it does not follow the one before it");
+    if (c->task < 0 || c->task >= p->ntask || p->task[c->task].channel != k)
+        return channel_fail(c, "it is not that of its task");
+    const struct task *t = &p->task[c->task];
+    if (c->peer == p->memory) return channel_fail(c, "it goes nowhere");
+    TRY(proof_same(v, c->task, "acts of its channel", c->nact, t->nact));
+    TRY(proof_same(v, c->task, "registers of its channel", c->nreg, MIN(2, t->nact)));
+    if (c->sends != !!(t->kind->flags & KIND_SENDS) && t->nresult + t->narg > 0)
+        return channel_fail(c, "its task goes the other way");
+    return 0;
+}
+
+/* ---- gates ---- */
+
+static bool
+same_end(const struct channel *a, const struct channel *b)
+{
+    return channel_compare(&a->name, &b->name) == 0 && a->sends == b->sends && a->peer == b->peer &&
+           a->turn == b->turn && a->late == b->late && a->bytes == 0;
+}
+
+/* Proves that the gate before a node has exactly these ends. *c: first channel of the step. */
+static int
+check_gate(const struct plan *p, int32_t node, const struct channel *end, int n, int32_t *c)
+{
+    int32_t found = 0, first = *c;
+    for (; *c < p->nchannel && p->channel[*c].name.step == node; ++*c)
+        found += p->channel[*c].name.from_side == SIDE_GATE;
+    for (int k = 0; k < n; k++) {
+        int32_t at = first;
+        while (at < *c && !same_end(&p->channel[at], &end[k])) at++;
+        if (at == *c) return channel_fail(&end[k], "the gate has not this end of it");
+    }
+    return found == n ? 0 : fail(E_PLAN, "plan: the gate before node %d has %d ends, not %d", (int)node, (int)found, n);
+}
+
+/* Proves the ends of all gates. verify_memory.c proves that gates hold back the updates. */
+static int
+check_gates(struct proof *v)
+{
+    const struct plan *p = v->plan;
+    const bool *gate = gates_find(p->program, &v->tmp);
+    int32_t me = 0, c = 0;
+    while (me < p->nmemory && p->memories[me] != p->memory) me++;
+    if (me == p->nmemory) return 0; /* no device of the program is on this host */
+    for (int32_t i = 0; i < p->program->nnode; i++) {
+        struct channel end[GATE_ENDS];
+        int n = gate[i] ? gate_ends(i, p->memories, p->nmemory, me, p->pieces, end) : 0;
+        while (c < p->nchannel && p->channel[c].name.step < i) c++;
+        TRY(check_gate(p, i, end, n, &c));
+    }
+    return 0;
+}
+
+/* ---- rounds ---- */
+
+/* Proves that an end acts in the round stated by its channel. */
+static int
+check_round(const struct proof *v, const struct channel *c)
+{
+    bool late = v->late[c->task];
+    if (c->late && v->plan->task[c->task].nact > 1)
+        return proof_fail(v, c->task, "acts for each piece, its channel once");
+    if (c->sends && late && !c->late)
+        return proof_fail(v, c->task, "comes after the last piece, its channel says otherwise");
+    return 0;
+}
+
+/* Proves that a direct RECV is ready when its hop begins, in each round; the SEND waits for it. */
+static int
+check_ready(const struct proof *v, const struct channel *c)
+{
+    const struct plan *p = v->plan;
+    const struct task *t = &p->task[c->task];
+    int32_t hop = c->task;
+    while (hop > 0 && task_hop(&p->task[hop - 1]) == t->move.of) hop--;
+    for (int32_t k = 0; k < t->nin; k++)
+        if (t->in[k].task >= hop)
+            return proof_fail(v, c->task, "is not ready for what a library brings when its hop begins");
+    return 0;
+}
+
+/* Proves, for a rank of a collective with partners in other partitions, that the task acts in the round stated by
+ * the collective, and at its place in the list. */
+static int
+check_seat(const struct proof *v, int32_t i)
+{
+    const struct task *t = &v->plan->task[i];
+    if (!(t->kind->flags & KIND_COLLECTS) || !seats_abroad(v->plan, i)) return 0;
+    if (v->late[i] && !t->move.of->late)
+        return proof_fail(v, i, "comes after the last piece, its collective says otherwise");
+    return proof_seat_keeps_order(v, i) ? 0 : proof_fail(v, i, "does not act where its partners in other parts do");
+}
+
+int
+prove_channels(struct proof *v)
+{
+    const struct plan *p = v->plan;
+    if (!proof_fits(p->nchannel, sizeof *p->channel, &p->arena))
+        return fail(E_PLAN, "plan: nchannel is %d", (int)p->nchannel);
+    for (int32_t c = 0; c < p->nchannel; c++) TRY(check_channel(v, c));
+    if (p->nchannel == 0 && p->nmemory == 1) return 0; /* single partition: verify_run.c suffices */
+    TRY(check_order(v));
+    TRY(check_gates(v));
+    for (int32_t c = 0; c < p->nchannel; c++) TRY(check_round(v, &p->channel[c]));
+    for (int32_t c = 0; c < p->nchannel; c++)
+        if (p->channel[c].direct && !p->channel[c].sends) TRY(check_ready(v, &p->channel[c]));
+    for (int32_t i = 0; i < p->ntask; i++) TRY(check_seat(v, i));
+    return v->no_round < 0 ? 0 : proof_fail(v, v->no_round, "acts for each piece, and waits for the last");
+}

@@ -1,0 +1,153 @@
+/* verify_collective.c - library collectives produce what the program says, and no two devices wait for each other in
+ * them.
+ *
+ * The tasks of a library collective are consecutive, one per position. Locations of blocks, and the packing and
+ * unpacking copies, are derived again from the layouts (boxing/collective.h). The result of the library's verb is
+ * trusted. On each device an edge orders every collective behind the one before it in the list, so streams have the
+ * order of the list. verify_run.c simulates partners as one, so crossing orders do not finish. The partitions of
+ * other hosts prove the same of their positions: verify_channel.c proves the common order, and comm_ranks.h compares
+ * the participants. */
+#include "actors/plan/outline/comm_ranks.h"
+#include "actors/plan/verify/verify_value.h"
+
+#include "runtime/device/device.h"
+
+static int
+begin_move(struct values *s, int32_t task)
+{
+    const struct plan *p = s->v->plan;
+    const struct plan_move *of = p->task[task].move.of;
+    struct collective c;
+    TRY(value_begin_move(s, task));
+    bool library = device_kind(of->to->place->kind)->flags & COLLECTS;
+    if (!library || !collective_of(&of->type, of->from, of->to, &c) || c.verb != of->by->verb ||
+        c.reduce != of->by->reduce || c.dtype != of->by->dtype || c.gives != of->by->gives || c.axes != of->by->axes ||
+        c.size != of->by->size || c.packs != of->by->packs || c.unpacks != of->by->unpacks ||
+        c.nsent != of->by->nsent || c.ncame != of->by->ncame)
+        return proof_fail(s->v, task, "its move is no such collective of a library");
+    for (int32_t i = 0; i < s->cross->to->n; i++)
+        if (task + i >= p->ntask || task_hop(&p->task[task + i]) != of ||
+            !(p->task[task + i].kind->flags & KIND_COLLECTS))
+            return proof_fail(s->v, task, "its collective lacks position %d", (int)s->cross->to->pos[i]);
+    return 0;
+}
+
+static int
+check_seat(struct values *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    const struct plan_move *of = t->move.of;
+    const struct move_seat *own = t->move.seat;
+    const struct place *p = of->to->place;
+    int32_t first, seat = collective_seat(of->by, p, t->pos, &first);
+    TRY(proof_same(s->v, task, "seat", own->seat, seat));
+    TRY(proof_same(s->v, task, "elements of a block", own->numel,
+                   collective_numel(of->by, &of->type, of->from, of->to, t->pos)));
+    TRY(proof_same(s->v, task, "seats", own->in->n, of->by->size));
+    for (int32_t i = 0; i < own->in->n; i++)
+        TRY(proof_same(s->v, task, "the device of a seat", own->in->device[i],
+                       p->rank[collective_pos(of->by, p, first, i)]));
+    int32_t at = -1;
+    for (int32_t i = 0; i < own->in->n && at < 0; i++) at = seats_partner(s->v->plan, task, i);
+    if (s->v->plan->task[at].move.seat->in != own->in)
+        return proof_fail(s->v, task, "its partners have another communicator");
+    return 0;
+}
+
+/* Proves the copy between block i, dense behind the blocks before it, and its window in the shard `part`. came: a
+ * received block. */
+static int
+check_copy(struct values *s, int32_t task, bool came, const struct view *part, int32_t i, const struct seat_copy *copy)
+{
+    const struct task *t = &s->v->plan->task[task];
+    const struct plan_move *of = t->move.of;
+    const struct device_kind *kind = device_kind(of->to->place->kind);
+    struct box box, block;
+    int64_t skip;
+    layout_box(came ? of->to : of->from, &of->type, t->pos, &box);
+    (came ? collective_came : collective_sent)(of->by, &of->type, of->from, of->to, t->pos, i, &block);
+    struct view window = value_window(part, box.lo, &block, &skip);
+    struct type type = type_of((enum dtype)of->by->dtype, window.ndim, window.dim);
+    struct view own = view_dense(&type, NULL);
+    if (!view_same(came ? copy->from : copy->to, &own) || !view_same(came ? copy->to : copy->from, &window))
+        return proof_fail(s->v, task, "a window of block %d is not where it lies", (int)i);
+    TRY(proof_same(s->v, task, "skip of a window", came ? copy->to_skip : copy->from_skip,
+                   skip * (int64_t)dtype_bytes(window.dtype)));
+    TRY(proof_same(s->v, task, "skip of a block", came ? copy->from_skip : copy->to_skip,
+                   t->move.seat->numel * i * (int64_t)dtype_bytes(own.dtype)));
+    if (!copy->launch && kind->settle) return proof_fail(s->v, task, "host code rearranges what a library launches");
+    return 0;
+}
+
+/* Proves that packed or unpacked blocks have a result of their own, in device memory and without readers. */
+static int
+check_room(struct values *s, int32_t task, int32_t k, int32_t nblock)
+{
+    const struct task *t = &s->v->plan->task[task];
+    const struct out_port *o = &t->out[k];
+    int64_t width = (int64_t)dtype_bytes((enum dtype)t->move.of->by->dtype);
+    TRY(proof_same(s->v, task, "where of packed blocks", o->where.kind, IN_ARENA));
+    TRY(proof_same(s->v, task, "bytes of packed blocks", o->bytes, t->move.seat->numel * nblock * width));
+    return proof_same(s->v, task, "readers of packed blocks", o->nfan, 0);
+}
+
+static int
+check_copies(struct values *s, int32_t task, const struct view *part)
+{
+    const struct task *t = &s->v->plan->task[task];
+    const struct plan_move *of = t->move.of;
+    const struct move_seat *own = t->move.seat;
+    struct view whole = value_part(of->to, &of->type, t->pos);
+    bool packs = of->by->packs || !view_is_dense(part);
+    TRY(proof_same(s->v, task, "blocks packed", own->npack, packs ? of->by->nsent : 0));
+    TRY(proof_same(s->v, task, "blocks unpacked", own->nunpack, of->by->unpacks ? of->by->ncame : 0));
+    for (int32_t i = 0; i < own->npack; i++) TRY(check_copy(s, task, false, part, i, &own->pack[i]));
+    for (int32_t i = 0; i < own->nunpack; i++) TRY(check_copy(s, task, true, &whole, i, &own->unpack[i]));
+    if (own->npack) TRY(check_room(s, task, 1, own->npack));
+    return own->nunpack ? check_room(s, task, seat_nresult(own) - 1, own->nunpack) : 0;
+}
+
+/* Proves an edge from the device's previous collective, if there was one. */
+static int
+check_order(struct values *s, int32_t task)
+{
+    const struct plan *p = s->v->plan;
+    const struct task *t = &p->task[task];
+    if (!s->collected) {
+        s->collected = ARENA_ARRAY(&s->v->tmp, int32_t, p->ndevice + 1);
+        for (int32_t d = 0; d < p->ndevice; d++) s->collected[d] = -1;
+    }
+    int32_t last = s->collected[t->device];
+    bool behind = last < 0;
+    for (int32_t k = 0; k < t->nin; k++) behind = behind || t->in[k].task == last;
+    if (!behind) return proof_fail(s->v, task, "takes part in a collective at the same time as task %d", (int)last);
+    s->collected[t->device] = task;
+    return 0;
+}
+
+int
+value_collect(struct values *s, int32_t task)
+{
+    const struct plan *p = s->v->plan;
+    const struct task *t = &p->task[task];
+    const struct plan_move *of = t->move.of;
+    struct view view;
+    if (task == 0 || task_hop(&p->task[task - 1]) != of) TRY(begin_move(s, task));
+    if (s->box_task >= s->cross->to->n) return proof_fail(s->v, task, "its collective has a task too many");
+    TRY(proof_same(s->v, task, "pos", t->pos, s->cross->to->pos[s->box_task++]));
+    TRY(value_at(s, task, of->to));
+    TRY(value_moves(s, task));
+    TRY(proof_same(s->v, task, "acts of a collective", t->nact, 1));
+    TRY(check_seat(s, task));
+    TRY(check_order(s, task));
+    TRY(proof_same(s->v, task, "narg", t->narg, 1));
+    TRY(proof_same(s->v, task, "nstep", t->move.nstep, 0));
+    TRY(value_read_at(s, task, 0, s->box_ref, of->from, t->pos, &s->box_version, &view));
+    TRY(check_copies(s, task, &view));
+    struct type local = layout_shard(of->to, &of->type, t->pos);
+    TRY(proof_same(s->v, task, "bytes of a result", t->out[0].bytes, type_bytes(&local)));
+    const struct box_plan *b = s->cross->own;
+    TRY(proof_same(s->v, task, "received", t->move.received, b->received[box_rank_at(b, of->to->place->rank[t->pos])]));
+    *value_result(s, task, 0) = (struct content){.ref = s->box_ref, .layout = of->to, .pos = t->pos, .box = of};
+    return 0;
+}

@@ -1,0 +1,232 @@
+/* verify_kernel.c - a task's kernel computes what the program says: operator, attributes, types, and wiring of a
+ * chain. Scratch is large enough; credits and phases follow the schedule.
+ *
+ * The proof asks a kernel what it was made for (exec_made) and compares the answer with the program's nodes.
+ * kernels/ and its tests guarantee that the kernel computes this. Equal tasks share a kernel if it cannot run twice
+ * at the same time; a kernel shared by the ranks of a node is checked once. */
+#include "actors/plan/outline/stage.h"
+#include "actors/plan/verify/verify_value.h"
+
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
+
+#include <string.h>
+
+/* ---- calls ---- */
+
+bool
+proof_same_attr(const struct attr *a, const struct attr *b)
+{
+    return a->n == b->n && a->i == b->i && !memcmp(&a->f, &b->f, sizeof a->f) &&
+           !memcmp(a->list, b->list, sizeof a->list[0] * (size_t)MAX(0, MIN(a->n, ATTR_LIST)));
+}
+
+/* Returns true if `held` is the type in which a rank stores elements of type t. l NULL: a number. */
+static bool
+is_held(const struct type *held, const struct type *t, const struct layout *l)
+{
+    return held->dtype == (l ? layout_dtype(l, (enum dtype)t->dtype) : t->dtype) && shape_equal(held, t);
+}
+
+static int
+check_call(const struct values *s, int32_t task, const struct prog_node *n, const struct call *c)
+{
+    if (c->op != n->op)
+        return proof_fail(s->v, task, "its kernel computes %s, the program says %s", c->op->name, n->op->name);
+    TRY(proof_same(s->v, task, "operands of its kernel", c->nin, n->nin));
+    TRY(proof_same(s->v, task, "results of its kernel", c->nout, n->nout));
+    for (int k = 0, nattr = op_nattr(n->op); k < nattr; k++)
+        if (!c->attr != !n->attr || (n->attr && !proof_same_attr(&c->attr[k], &n->attr[k])))
+            return proof_fail(s->v, task, "its kernel has another %s", n->op->attr[k].name);
+    for (int32_t i = 0; i < n->nin; i++) {
+        const struct type *t = ref_type_of(s->v->plan->program, n->in[i]);
+        if (!is_held(&c->in[i], t, n->want[i]) || c->in[i].weak != t->weak)
+            return proof_fail(s->v, task, "its kernel was made for another type of operand %d", (int)i);
+    }
+    for (int32_t k = 0; k < n->nout; k++)
+        if (!is_held(&c->out[k], &n->type[k], n->layout[k]))
+            return proof_fail(s->v, task, "its kernel was made for another type of result %d", (int)k);
+    return 0;
+}
+
+/* ---- wiring ---- */
+
+static int
+check_step(const struct values *s, int32_t task, int32_t i, const struct fuse_step *step)
+{
+    const struct plan_chain *c = s->v->plan->task[task].chain;
+    const struct prog_node *n = &s->v->plan->program->node[c->member[i]];
+    int out = -1, others = 0;
+    TRY(check_call(s, task, n, step->call));
+    for (int32_t k = 0; k < n->nin; k++) {
+        if (n->in[k].kind == REF_NONE) continue;
+        struct fuse_arg want = value_chain_source(c, i, n, k);
+        if (step->arg[k].step != want.step || step->arg[k].index != want.index)
+            return proof_fail(s->v, task, "operand %d of %s in its kernel is another value", (int)k, n->op->name);
+    }
+    for (int32_t k = 0; k < c->nout; k++) {
+        if (c->live_out[k].index != c->member[i]) continue;
+        if (c->live_out[k].out == 0) out = (int)k;
+        if (c->live_out[k].out == 1) others = (int)k;
+    }
+    TRY(proof_same(s->v, task, "the other results of a step of its kernel", step->others, others));
+    return proof_same(s->v, task, "the result of a step of its kernel", step->out, out);
+}
+
+/* Proves which operands differ between micro-batches; positions in messages depend on that. */
+static int
+check_pieces(const struct values *s, int32_t task, const struct prog_node *n, const struct pieces *p)
+{
+    const struct program *g = s->v->plan->program;
+    uint32_t of = 0;
+    for (int32_t i = 0; i < n->nin && i < 32; i++)
+        if (n->in[i].kind == REF_NODE || n->in[i].kind == REF_LEAF) of |= (uint32_t)value_varies(s->v, n->in[i]) << i;
+    TRY(proof_same(s->v, task, "pieces of its kernel", p->n, g->pieces));
+    TRY(proof_same(s->v, task, "cuts of its kernel", p->cut, g->cut));
+    return proof_same(s->v, task, "operands of its kernel that are pieces", p->of, of);
+}
+
+static int
+check_made(const struct values *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    const struct prog_node *n = &s->v->plan->program->node[t->node];
+    const struct exec_made *made = exec_made(t->exec);
+    TRY(proof_same(s->v, task, "steps of its kernel", made->nstep, t->chain ? t->chain->nstep : 1));
+    for (int32_t i = 0; t->chain && i < made->nstep; i++) TRY(check_step(s, task, i, &made->step[i]));
+    TRY(proof_same(s->v, task, "whether its kernel adds to a sum", made->adds,
+                   t->kind->flags & KIND_ONCE_A_BATCH ? 1 : 0));
+    if (t->chain) return 0;
+    TRY(check_pieces(s, task, n, &made->pieces));
+    for (int32_t i = 0; i < MIN(n->nin, OP_OPERAND); i++)
+        if (made->step[0].arg[i].step || made->step[0].arg[i].index != i)
+            return proof_fail(s->v, task, "operand %d of its kernel is another value", (int)i);
+    return check_call(s, task, n, made->step[0].call);
+}
+
+/* ---- the task ---- */
+
+struct proved {
+    const struct exec *exec;
+    int32_t runner, node; /* thread or device that runs the kernel; node of the task last checked */
+    const struct plan_chain *chain;
+};
+
+static struct proved *
+proved_of(struct values *s, const struct exec *e, int32_t runner)
+{
+    struct proved *found;
+    uint32_t at = 0;
+    while ((found = hash_next(&s->kernels, hash_address(e), &at)) && found->exec != e) continue;
+    if (found) return found;
+    found = ARENA_NEW(&s->v->tmp, struct proved);
+    *found = (struct proved){.exec = e, .runner = runner, .node = -1};
+    s->kernels.arena = &s->v->tmp;
+    hash_add(&s->kernels, hash_address(e), found);
+    return found;
+}
+
+int
+value_kernel(struct values *s, int32_t task)
+{
+    const struct plan *p = s->v->plan;
+    const struct task *t = &p->task[task];
+    const struct plan_device *d = &p->device[t->device];
+    if ((int64_t)exec_scratch(t->exec) > d->scratch_bytes)
+        return proof_fail(s->v, task, "its kernel wants %lld bytes of scratch, the device has %lld",
+                          (long long)exec_scratch(t->exec), (long long)d->scratch_bytes);
+    /* A kernel's internal state serves one run at a time: per thread, or with streams per device. */
+    int32_t runner = device_kind(d->kind)->stream_new ? p->nthread + t->device : t->thread;
+    struct proved *k = proved_of(s, t->exec, runner);
+    if (k->runner != runner) return proof_fail(s->v, task, "its kernel may run elsewhere at the same time");
+    if (k->node == t->node && k->chain == t->chain) return 0;
+    TRY(check_made(s, task));
+    k->node = t->node;
+    k->chain = t->chain;
+    return 0;
+}
+
+/* ---- credits ---- */
+
+static struct moment
+moment_of(const struct task *t)
+{
+    return (struct moment){.stage = t->stage, .phase = t->phase};
+}
+
+/* Returns the number of registers that the readers need: the micro-batches in between, and at least two if data goes
+ * to another stage on another device, unless it is offloaded or fetched. */
+static int32_t
+asked(const struct proof *v, const struct stages *st, const struct task *from, const struct out_port *o)
+{
+    int32_t n = 1;
+    for (int32_t f = 0; f < o->nfan; f++)
+        for (int32_t r = 0; r < o->fan[f].nreader; r++) {
+            const struct task *to = &v->plan->task[o->fan[f].reader[r].task];
+            n = MAX(n, stages_credits(v->plan->program, st, moment_of(from), moment_of(to)));
+            bool crosses = to->device != from->device && to->stage != from->stage && !task_brings(v->plan, to) &&
+                           !task_brings(v->plan, from);
+            if (crosses) n = MAX(n, MIN(2, v->plan->pieces));
+        }
+    return n;
+}
+
+/* Proves phase and stage. The phase is that of the task's node, or of the node whose move offloads or re-fetches the
+ * value; a task that computes a node has the node's stage. */
+static int
+check_moment(const struct proof *v, const struct stages *st, int32_t task)
+{
+    const struct task *t = &v->plan->task[task];
+    int32_t of = task_brings(v->plan, t) ? task_hop(t)->step : t->node;
+    int phase = t->kind->flags & KIND_ORDER ? PHASE_BATCH : of >= 0 ? st->phase[of] : PHASE_FORWARD;
+    TRY(proof_same(v, task, "phase", t->phase, phase));
+    if (t->kind->flags & KIND_NODE) return proof_same(v, task, "stage", t->stage, st->stage[t->node]);
+    return t->stage < 0 || t->stage >= st->n ? proof_fail(v, task, "stage is %d of %d", (int)t->stage, (int)st->n) : 0;
+}
+
+/* Proves that nreg is the requested count. A per-micro-batch result in a stage pool may have more: one per slot
+ * (arena.c). */
+static int
+check_registers(const struct proof *v, int32_t task, int32_t k, int32_t want)
+{
+    const struct task *t = &v->plan->task[task];
+    int32_t nreg = t->out[k].nreg;
+    if (nreg > want && t->nact > 1 && t->out[k].every == 1) return 0;
+    return proof_same(v, task, "nreg", nreg, want);
+}
+
+/* Proves that turns and rounds follow the schedule's rule. */
+static int
+check_turns(struct proof *v, const struct stages *st)
+{
+    const struct plan *p = v->plan;
+    int32_t group, round;
+    bool *begun = ARENA_ARRAY(&v->tmp, bool, p->ndevice * st->n * (PHASE_BATCH + 1));
+    stages_round(p->program, st, &group, &round);
+    if (p->group != group || p->round != round) return fail(E_PLAN, "plan: rounds are not those of its schedule");
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        bool *was = &begun[task_moment(t, st->n)];
+        struct stage_turn turn = stages_turn(p->program, st, moment_of(t), task_goes_on(t, st->joint[t->stage], was));
+        TRY(proof_same(v, i, "turn", t->turn, turn.first));
+        TRY(proof_same(v, i, "place in a round", t->lead, turn.lead));
+    }
+    return 0;
+}
+
+int
+prove_credits(struct proof *v)
+{
+    const struct plan *p = v->plan;
+    struct stages st;
+    TRY(stages_find(&st, p->program, &v->tmp));
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        TRY(check_moment(v, &st, i));
+        bool each = t->nact > 1 && !(t->kind->flags & KIND_ONCE_A_BATCH);
+        for (int32_t k = 0; k < t->nresult; k++)
+            if (t->out[k].where.kind == IN_ARENA)
+                TRY(check_registers(v, i, k, each ? asked(v, &st, t, &t->out[k]) : 1));
+    }
+    return check_turns(v, &st);
+}

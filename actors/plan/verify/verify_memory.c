@@ -1,0 +1,556 @@
+/* verify_memory.c - no two live registers share bytes, and a value is overwritten only after all its readers.
+ *
+ * The arena of a device is cut at every start and end of a register. The proof goes through the tasks in order and
+ * keeps the last owner of each cut; the next owner must be written after the readers of the last owner are done.
+ * Order is given by edges, any number in a row. An edge into a task that acts once waits for all acts of the
+ * producer. So after a path of edges to a task with one act, all acts of the path's first task are over. Between
+ * tasks that act per micro-batch a path orders the acts of one micro-batch.
+ *
+ * Registers that are written per micro-batch are written again. So if two of them share a cut, both results have
+ * equally many registers, and the same slots meet. In the next period the first owner of a cut follows the last: the
+ * first owner's task must have an output with no more registers, whose reader comes after (or is) each reader of the
+ * last owner. A result made once per batch and read per micro-batch is needed to the end, and a sum over
+ * micro-batches is written from the beginning: neither may share bytes with a result written per micro-batch. */
+#include "actors/plan/model/deadlock.h"
+#include "actors/plan/verify/verify_value.h"
+
+#include "runtime/base/error.h"
+#include "runtime/base/sorted.h"
+
+#include <stdlib.h>
+
+enum { ALIGN = 64 };
+
+struct memory {
+    struct proof *v;
+    int32_t *row, *seat; /* by task: its row (a chain of tasks, each reading the one before), and its index there */
+    int32_t *seen, stamp, *queue; /* by task: scratch arrays of searches and lists */
+    int32_t *asked, *last, *met;  /* by row: last search that asks for the row; last index asked for; last index met */
+    int32_t *next_writer;         /* by task: next task that writes the same register, -1: none */
+    int32_t *user, nuser, capacity; /* tasks that use a register */
+    int32_t nlast;                  /* the first nlast users suffice: every other user comes before one of the first */
+};
+
+/* ---- order ---- */
+
+/* Decomposes the task graph into long chains (rows). A task is followed by its reader with the longest path ahead; a
+ * reader that follows several inputs joins the longest row. */
+static void
+find_rows(struct memory *m)
+{
+    const struct proof *v = m->v;
+    const struct plan *p = v->plan;
+    struct arena *a = &m->v->tmp;
+    int32_t *togo = ARENA_ARRAY(a, int32_t, p->ntask + 1), *next = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    m->row = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    m->seat = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    m->seen = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    m->queue = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    m->asked = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    m->last = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    m->met = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    for (int32_t i = 0; i < p->ntask; i++) next[i] = -1;
+    for (int32_t b = p->ntask - 1; b >= 0; b--)
+        for (int64_t k = v->first_in[b]; k < v->first_in[b + 1]; k++) {
+            int32_t x = v->from[k];
+            if (next[x] >= 0 && togo[b] < togo[x]) continue;
+            next[x] = b;
+            togo[x] = togo[b] + 1;
+        }
+    for (int32_t b = 0; b < p->ntask; b++) {
+        m->row[b] = b;
+        for (int64_t k = v->first_in[b]; k < v->first_in[b + 1]; k++) {
+            int32_t x = v->from[k];
+            if (next[x] != b || m->seat[x] < m->seat[b]) continue;
+            m->row[b] = m->row[x];
+            m->seat[b] = m->seat[x] + 1;
+        }
+    }
+}
+
+/* Searches back from task b, breadth first, until every row of the n tasks is met at its last such task or behind
+ * it. A task is met when it is seen, before its inputs, of which there may be as many as ranks, are scanned. Returns
+ * the first of the n tasks that does not come before b; -1: all do. */
+static int32_t
+not_before(struct memory *m, const int32_t *a, int32_t n, int32_t b)
+{
+    const struct proof *v = m->v;
+    int32_t stamp = ++m->stamp, first = INT32_MAX, left = 0, nqueue = 0;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t row = m->row[a[i]];
+        if (m->asked[row] != stamp) {
+            m->asked[row] = stamp;
+            m->last[row] = m->met[row] = -1;
+            left++;
+        }
+        m->last[row] = MAX(m->last[row], m->seat[a[i]]);
+        first = MIN(first, a[i]);
+    }
+    m->queue[nqueue++] = b;
+    for (int32_t at = 0; at < nqueue && left > 0; at++) {
+        int32_t y = m->queue[at];
+        for (int64_t k = v->first_in[y]; k < v->first_in[y + 1] && left > 0; k++) {
+            int32_t x = v->from[k];
+            if (x < first || m->seen[x] == stamp) continue;
+            int32_t row = m->row[x];
+            m->seen[x] = stamp;
+            m->queue[nqueue++] = x;
+            if (m->asked[row] != stamp || m->met[row] >= m->seat[x]) continue;
+            left -= m->met[row] < m->last[row] && m->seat[x] >= m->last[row];
+            m->met[row] = m->seat[x];
+        }
+    }
+    for (int32_t i = 0; i < n && left > 0; i++)
+        if (m->met[m->row[a[i]]] < m->seat[a[i]]) return a[i];
+    return -1;
+}
+
+static bool
+before(struct memory *m, int32_t a, int32_t b)
+{
+    return not_before(m, &a, 1, b) < 0;
+}
+
+/* ---- registers ---- */
+
+struct block {
+    int64_t lo, hi;
+    int32_t task, out, slot, nreg;
+    bool repeats; /* written per micro-batch, so again and again */
+    bool shared;  /* also written by others */
+    bool once;    /* no register is filled twice */
+};
+
+/* Lists the registers stored in a device's arena, in task order. */
+static int32_t
+blocks_of(const struct memory *m, const int32_t *task, int32_t n, struct block *block)
+{
+    int32_t nblock = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const struct task *t = &m->v->plan->task[task[i]];
+        for (int32_t k = 0; k < t->nresult; k++) {
+            const struct out_port *o = &t->out[k];
+            if (o->where.kind != IN_ARENA || o->bytes == 0) continue;
+            int64_t bytes = (o->bytes + ALIGN - 1) & ~(int64_t)(ALIGN - 1), at = o->where.offset;
+            struct block b = {.task = task[i],
+                              .out = k,
+                              .nreg = o->nreg,
+                              .repeats = t->nact > 1 && o->every == 1,
+                              .shared = o->shared,
+                              .once = o->once};
+            for (; b.slot < o->nreg; b.slot++) {
+                b.lo = at + b.slot * o->where.stride;
+                b.hi = b.lo + bytes;
+                block[nblock++] = b;
+            }
+        }
+    }
+    return nblock;
+}
+
+static int
+shared(const struct memory *m, const struct block *a, const struct block *b, int32_t reader)
+{
+    struct str name = {0};
+    task_print(m->v->plan, a->task, &name);
+    if (reader != a->task) {
+        str_add(&name, ", which is read by ");
+        task_print(m->v->plan, reader, &name);
+    }
+    int status =
+        proof_fail(m->v, b->task, "result %d at %lld shares bytes with result %d of %s and does not wait for it",
+                   (int)b->out, (long long)b->lo, (int)a->out, str_text(&name));
+    str_free(&name);
+    return status;
+}
+
+/* Links results that are stored in one register: each task points to the next writer. */
+static void
+list_writers(struct memory *m)
+{
+    const struct plan *p = m->v->plan;
+    m->next_writer = ARENA_ARRAY(&m->v->tmp, int32_t, p->ntask + 1);
+    int32_t *last = ARENA_ARRAY(&m->v->tmp, int32_t, p->ntask + 1);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        m->next_writer[i] = -1;
+        last[i] = i;
+        if (p->task[i].nresult == 0 || p->task[i].out[0].where.kind != IN_TASK) continue;
+        int32_t *at = &last[p->task[i].out[0].where.index];
+        m->next_writer[*at] = i;
+        *at = i;
+    }
+}
+
+/* Adds a user once, because a reader of a shared block reads the results of several writers. */
+static void
+add_user(struct memory *m, int32_t task)
+{
+    if (m->seen[task] == m->stamp) return;
+    m->seen[task] = m->stamp;
+    GROW(m->user, m->nuser + 1, m->capacity);
+    m->user[m->nuser++] = task;
+}
+
+/* Adds the readers of a result. Returns false if the result has no readers. */
+static bool
+add_readers(struct memory *m, int32_t task, int32_t out)
+{
+    const struct proof *v = m->v;
+    int64_t o = v->first_out[task] + out;
+    for (int64_t r = v->first_reader[o]; r < v->first_reader[o + 1]; r++) add_user(m, v->reader[r].task);
+    return v->first_reader[o] < v->first_reader[o + 1];
+}
+
+/* Returns the next task that writes the block; -1: none. */
+static int32_t
+writer_after(const struct memory *m, const struct block *a, int32_t writer)
+{
+    return a->shared ? m->next_writer[writer] : -1;
+}
+
+/* Lists the tasks that write or read the block. A writer comes before its readers, so writers with readers are
+ * listed last, behind nlast. */
+static void
+list_users(struct memory *m, const struct block *a)
+{
+    m->nuser = 0;
+    m->stamp++;
+    for (int32_t w = a->task; w >= 0; w = writer_after(m, a, w))
+        if (!add_readers(m, w, w == a->task ? a->out : 0)) add_user(m, w);
+    m->nlast = m->nuser;
+    for (int32_t w = a->task; w >= 0; w = writer_after(m, a, w)) add_user(m, w);
+}
+
+/* Returns true if two blocks that are written per micro-batch always meet at the same slot. */
+static bool
+in_step(const struct block *a, const struct block *b)
+{
+    return a->nreg == b->nreg && a->slot == b->slot;
+}
+
+/* Checks that b is written after the last use of a: every writer of b comes after all users of a, and none of these
+ * users acts again. */
+static int
+check_heir(struct memory *m, const struct block *a, const struct block *b)
+{
+    const struct plan *p = m->v->plan;
+    bool sum = p->task[b->task].nact > 1 && !b->repeats;
+    if (a->repeats && (sum || (b->repeats && !in_step(a, b)))) return shared(m, a, b, a->task);
+    list_users(m, a);
+    for (int32_t i = 0; i < m->nuser && !a->repeats && p->task[b->task].nact > 1; i++)
+        if (p->task[m->user[i]].nact > 1) return shared(m, a, b, m->user[i]);
+    for (int32_t w = b->task; w >= 0; w = writer_after(m, b, w)) {
+        if (!(p->task[w].kind->flags & KIND_WRITES)) continue;
+        int32_t late = not_before(m, m->user, m->nlast, w);
+        if (late >= 0) return shared(m, a, b, late);
+    }
+    return 0;
+}
+
+/* Returns true if the task's act that reuses the register, for a later micro-batch, waits for `reader`. */
+static bool
+waits_for(struct memory *m, int32_t task, int32_t nreg, int32_t reader)
+{
+    const struct plan *p = m->v->plan;
+    const struct task *t = &p->task[task];
+    for (int32_t k = 0; k < t->nout; k++) {
+        const struct out_port *o = &t->out[k];
+        if (o->control || o->every != 1 || o->nreg > nreg) continue;
+        int64_t at = m->v->first_out[task] + k;
+        for (int64_t r = m->v->first_reader[at]; r < m->v->first_reader[at + 1]; r++) {
+            const struct reader *to = &m->v->reader[r];
+            bool piece = p->task[to->task].nact == t->nact && p->task[to->task].in[to->port].hold == 1;
+            if (piece && (to->task == reader || before(m, reader, to->task))) return true;
+        }
+    }
+    return false;
+}
+
+/* Checks that in the next period the first owner of a cut is written after the last use of its last owner. */
+static int
+check_return(struct memory *m, const struct block *last, const struct block *first)
+{
+    int32_t nreg = first->nreg;
+    if (last->task == first->task && last->out == first->out) return 0;
+    if (last->once && in_step(last, first)) return 0; /* no next period */
+    if (!in_step(last, first) || !waits_for(m, first->task, nreg, last->task))
+        return shared(m, last, first, last->task);
+    int64_t at = m->v->first_out[last->task] + last->out;
+    for (int64_t r = m->v->first_reader[at]; r < m->v->first_reader[at + 1]; r++)
+        if (!waits_for(m, first->task, nreg, m->v->reader[r].task)) return shared(m, last, first, m->v->reader[r].task);
+    return 0;
+}
+
+/* Owners of each cut. */
+struct cuts {
+    int64_t *at;
+    int32_t n;
+    int32_t *owner, *first, *last; /* present block; of blocks written per micro-batch the first, the last; -1 */
+};
+
+static void
+cut_blocks(struct cuts *c, const struct block *block, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        c->at[2 * i] = block[i].lo;
+        c->at[2 * i + 1] = block[i].hi;
+    }
+    c->n = sorted_once64(c->at, 2 * n);
+    for (int32_t i = 0; i < c->n; i++) c->owner[i] = c->first[i] = c->last[i] = -1;
+}
+
+static int
+check_blocks(struct memory *m, const struct block *block, int32_t n, struct cuts *c)
+{
+    cut_blocks(c, block, n);
+    for (int32_t b = 0; b < n; b++) {
+        int32_t was = -1;
+        for (int32_t k = sorted_last64(c->at, c->n, block[b].lo); c->at[k] < block[b].hi; k++) {
+            if (c->owner[k] >= 0 && c->owner[k] != was) TRY(check_heir(m, &block[c->owner[k]], &block[b]));
+            was = c->owner[k];
+            c->owner[k] = b;
+            if (!block[b].repeats) continue;
+            c->last[k] = b;
+            if (c->first[k] < 0) c->first[k] = b;
+        }
+    }
+    for (int32_t k = 0, last = -1, first = -1; k < c->n; k++) {
+        bool same = c->last[k] == last && c->first[k] == first;
+        last = c->last[k];
+        first = c->first[k];
+        if (last >= 0 && !same) TRY(check_return(m, &block[last], &block[first]));
+    }
+    return 0;
+}
+
+static int
+check_registers(struct memory *m)
+{
+    const struct plan *p = m->v->plan;
+    struct arena *a = &m->v->tmp;
+    int64_t most = 0;
+    int32_t *first = ARENA_ARRAY(a, int32_t, p->ndevice + 2), *task = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    for (int32_t i = 0; i < p->ntask; i++) first[task_holder(&p->task[i]) + 2]++;
+    for (int32_t d = 0; d < p->ndevice; d++) first[d + 2] += first[d + 1];
+    for (int32_t i = 0; i < p->ntask; i++) task[first[task_holder(&p->task[i]) + 1]++] = i;
+    for (int32_t d = 0; d < p->ndevice; d++) {
+        int64_t n = 0;
+        for (int32_t i = first[d]; i < first[d + 1]; i++)
+            for (int32_t k = 0; k < p->task[task[i]].nresult; k++) n += p->task[task[i]].out[k].nreg;
+        most = MAX(most, n);
+    }
+    struct block *block = ARENA_ARRAY(a, struct block, most + 1);
+    struct cuts c = {.at = ARENA_ARRAY(a, int64_t, 2 * most + 1),
+                     .owner = ARENA_ARRAY(a, int32_t, 2 * most + 1),
+                     .first = ARENA_ARRAY(a, int32_t, 2 * most + 1),
+                     .last = ARENA_ARRAY(a, int32_t, 2 * most + 1)};
+    bool *berths = ARENA_ARRAY(a, bool, p->ndevice + 1);
+    TRY(prove_berths(m->v, berths));
+    for (int32_t d = 0; d < p->ndevice; d++) {
+        if (berths[d]) continue;
+        int32_t n = blocks_of(m, task + first[d], first[d + 1] - first[d], block);
+        TRY(check_blocks(m, block, n, &c));
+    }
+    return 0;
+}
+
+/* ---- updates ---- */
+
+static bool
+is_leaf(const struct arg *a, int32_t leaf)
+{
+    return a->kind == ARG_LEAF && a->index == leaf;
+}
+
+static bool
+reads_leaf(const struct task *t, int32_t leaf)
+{
+    for (int32_t a = 0; a < t->narg; a++)
+        if (is_leaf(&t->arg[a], leaf)) return true;
+    return false;
+}
+
+/* Returns operand k of a node (a member of the task's group, or the task's node) as an argument of the task. */
+static int32_t
+argument_of(const struct plan *p, const struct task *t, int32_t node, int32_t k)
+{
+    return t->chain ? value_chain_source(t->chain, 0, &p->program->node[node], k).index : k;
+}
+
+/* Returns true if the operator may write result k over leaf part `leaf`, and no other member of the group reads this
+ * part. */
+static bool
+writes_in_place(const struct plan *p, const struct task *t, int32_t k, int32_t leaf)
+{
+    if (!task_op(p, t)) return false;
+    struct ref r = t->chain ? t->chain->live_out[k] : (struct ref){REF_NODE, (uint8_t)k, t->node};
+    const struct op *op = p->program->node[r.index].op;
+    int32_t over = op->flags & OP_INPLACE && r.out < op->ninplace ? argument_of(p, t, r.index, r.out) : -1;
+    if (over < 0 || over >= t->narg || !is_leaf(&t->arg[over], leaf)) return false;
+    if (t->arg[over].skip != t->out[k].where.offset) return false;
+    for (int32_t i = 0; t->chain && i < t->chain->nstep; i++) {
+        int32_t m = t->chain->member[i];
+        for (int32_t a = 0; m != r.index && a < p->program->node[m].nin; a++) {
+            int32_t read = argument_of(p, t, m, a);
+            if (read >= 0 && is_leaf(&t->arg[read], leaf)) return false;
+        }
+    }
+    return true;
+}
+
+/* Checks a root part that is written over a leaf part. The writer is an element-wise in-place operator, with no
+ * other member of its group reading the leaf, or a move that reads nothing of the leaf. */
+static int
+check_over(const struct memory *m, int32_t task, int32_t k, int32_t *writer)
+{
+    const struct plan *p = m->v->plan;
+    const struct task *t = &p->task[task];
+    const struct plan_part *part = &p->root_part[t->out[k].where.index];
+    const struct prog_root *root = &p->program->root[part->index];
+    int32_t leaf = p->leaf_first[root->overwrites_leaf] + t->out[k].where.index - p->root_first[part->index];
+    const struct prog_leaf *f = &p->program->leaf[root->overwrites_leaf];
+    if (f->layout != ref_layout(p->program, root->ref) || !type_equal(&p->leaf_part[leaf].type, &part->type) ||
+        f->piece || root->join)
+        return proof_fail(m->v, task, "root %d is written over leaf %d, which lies otherwise", (int)part->index,
+                          (int)root->overwrites_leaf);
+    if (!writes_in_place(p, t, k, leaf) && (!(t->kind->flags & KIND_MOVE) || reads_leaf(t, leaf)))
+        return proof_fail(m->v, task, "root %d cannot be written over leaf %d in place", (int)part->index,
+                          (int)root->overwrites_leaf);
+    if (p->shared[part->index] && !replica_reads_own(t, &t->out[k], k, leaf))
+        return proof_fail(m->v, task, "reads more of leaf %d than its slice", (int)root->overwrites_leaf);
+    if (!t->updates)
+        return proof_fail(m->v, task, "writes over leaf %d and is not marked as an update", (int)root->overwrites_leaf);
+    if (writer[leaf] >= 0) return proof_fail(m->v, task, "leaf %d is written over twice", (int)root->overwrites_leaf);
+    writer[leaf] = task;
+    return 0;
+}
+
+static bool
+is_over(const struct plan *p, const struct task *t, int32_t k)
+{
+    return t->out[k].where.kind == IN_ROOT && p->overwrites[p->root_part[t->out[k].where.index].index];
+}
+
+static int
+check_reader(struct memory *m, int32_t task, int32_t writer, int32_t leaf)
+{
+    if (task == writer || before(m, task, writer)) return 0;
+    struct str name = {0};
+    task_print(m->v->plan, task, &name);
+    int status =
+        proof_fail(m->v, writer, "writes over leaf %d and does not wait for its reader %s", (int)leaf, str_text(&name));
+    str_free(&name);
+    return status;
+}
+
+/* Returns true if two leaf parts are replicas of one block, so share a buffer if replicas of the leaf do. */
+static bool
+lie_together(const struct plan *p, const struct plan_part *a, const struct plan_part *b)
+{
+    const struct layout *l = p->program->leaf[a->index].layout;
+    return a->index == b->index && layout_origin(l, a->pos) == layout_origin(l, b->pos);
+}
+
+/* Checks that all other readers of an overwritten value come before the update. If replicas share one buffer, a
+ * reader must come before the writers of all slices; a writer itself reads no more than its own slice. */
+static int
+check_readers(struct memory *m, const int32_t *writer, const bool *shared)
+{
+    const struct plan *p = m->v->plan;
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t a = 0; a < p->task[i].narg; a++) {
+            const struct arg *arg = &p->task[i].arg[a];
+            if (arg->kind != ARG_LEAF || writer[arg->index] < 0) continue;
+            const struct plan_part *part = &p->leaf_part[arg->index];
+            TRY(check_reader(m, i, writer[arg->index], part->index));
+            if (!shared[part->index] || writer[arg->index] == i) continue;
+            int32_t first = p->leaf_first[part->index];
+            for (int32_t w = first; w < p->nleaf_part && p->leaf_part[w].index == part->index; w++)
+                if (lie_together(p, part, &p->leaf_part[w])) TRY(check_reader(m, i, writer[w], part->index));
+        }
+    return 0;
+}
+
+/* Bad input must not leave half an update: tasks that may refuse their data are done before any update begins.
+ * Checking tasks are numbered in list order. A task begins after at least done[task] of these, counted from the
+ * first: as many as any of its inputs, plus those right behind that the task follows itself. A gate that receives
+ * from another host stands for the host's checks. A sending gate waits for all checks here. */
+struct checks {
+    int32_t *task, n;     /* checking tasks, in order */
+    int32_t *done, *mark; /* by task: see above; by check: last task found to follow it */
+};
+
+static void
+count_checks(const struct proof *v, struct checks *c, int32_t i)
+{
+    for (int64_t k = v->first_in[i]; k < v->first_in[i + 1]; k++) {
+        int32_t a = v->from[k], at = c->done[a];
+        c->done[i] = MAX(c->done[i], at);
+        /* Finds the number of `a` if it is a check. */
+        int32_t lo = 0, hi = c->n;
+        while (lo < hi) {
+            int32_t mid = lo + (hi - lo) / 2;
+            if (c->task[mid] < a)
+                lo = mid + 1;
+            else
+                hi = mid;
+        }
+        if (lo < c->n && c->task[lo] == a) c->mark[lo] = i;
+    }
+    while (c->done[i] < c->n && c->mark[c->done[i]] == i && c->task[c->done[i]] < i) c->done[i]++;
+}
+
+static int
+check_checked(const struct memory *m, const struct checks *c, int32_t update)
+{
+    int32_t next = c->done[update];
+    if (next >= c->n) return 0;
+    struct str name = {0};
+    task_print(m->v->plan, c->task[next], &name);
+    int status =
+        proof_fail(m->v, update, "updates and does not wait for %s, which may refuse its data", str_text(&name));
+    str_free(&name);
+    return status;
+}
+
+static int
+check_updates(struct memory *m)
+{
+    const struct plan *p = m->v->plan;
+    struct arena *a = &m->v->tmp;
+    int32_t *writer = ARENA_ARRAY(a, int32_t, p->nleaf_part + 1);
+    bool *shared = ARENA_ARRAY(a, bool, p->program->nleaf + 1); /* by leaf: replicas share one buffer */
+    struct checks c = {.task = ARENA_ARRAY(a, int32_t, p->ntask + 1),
+                       .done = ARENA_ARRAY(a, int32_t, p->ntask + 1),
+                       .mark = ARENA_ARRAY(a, int32_t, p->ntask + 1)};
+    for (int32_t i = 0; i < p->nleaf_part; i++) writer[i] = -1;
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        bool over = false;
+        for (int32_t k = 0; k < t->nresult; k++) {
+            if (!is_over(p, t, k)) continue;
+            TRY(check_over(m, i, k, writer));
+            over = true;
+        }
+        if (t->updates && !over) return proof_fail(m->v, i, "is marked as an update and writes over nothing");
+        if (t->updates && t->nact != 1) return proof_fail(m->v, i, "updates %d times", (int)t->nact);
+        count_checks(m->v, &c, i);
+        const struct channel *joined = t->kind->flags & KIND_ORDER && t->channel >= 0 ? &p->channel[t->channel] : NULL;
+        if (over || (joined && joined->sends)) TRY(check_checked(m, &c, i));
+        if ((task_op(p, t) && m->v->checks[t->node]) || (joined && !joined->sends)) c.task[c.n++] = i;
+    }
+    for (int32_t k = 0; k < p->program->nroot; k++)
+        if (p->overwrites[k] && p->shared[k]) shared[p->program->root[k].overwrites_leaf] = true;
+    return check_readers(m, writer, shared);
+}
+
+int
+prove_memory(struct proof *v)
+{
+    struct memory m = {.v = v};
+    find_rows(&m);
+    list_writers(&m);
+    int status = check_registers(&m);
+    free(m.user);
+    return status ? status : check_updates(&m);
+}

@@ -1,0 +1,363 @@
+/* verify_program.c - the program of a plan is legal: operands exist, types follow from them, signatures are allowed.
+ *
+ * Types are computed again from the operators' rules and compared; the layouts of every call are checked again as a
+ * signature. The proof uses no data recorded while the program was built. */
+#include "actors/plan/verify/verify.h"
+
+#include "runtime/base/error.h"
+#include "sbp/sig.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_OPERANDS = 64 };
+
+static int __attribute__((format(printf, 3, 4))) node_fail(const struct program *g, int32_t i, const char *fmt, ...)
+{
+    const struct prog_node *n = &g->node[i];
+    char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (n->line.file)
+        return fail(E_PLAN, "plan: node %d, %s (%s:%d): %s", (int)i, n->op->name, n->line.file, (int)n->line.line,
+                    text);
+    return fail(E_PLAN, "plan: node %d, %s: %s", (int)i, n->op->name, text);
+}
+
+/* ---- types ---- */
+
+static bool
+type_sound(const struct type *t)
+{
+    return t->dtype > DT_NONE && t->dtype < NDTYPE && t->ndim <= MAX_DIM && type_check(t) == 0;
+}
+
+static bool
+value_sound(const struct type *t, const struct layout *l)
+{
+    return type_sound(t) && l && layout_fits(l, t) == 0;
+}
+
+static int
+check_leaves(const struct program *g)
+{
+    for (int32_t i = 0; i < g->nleaf; i++)
+        if (!value_sound(&g->leaf[i].type, g->leaf[i].layout))
+            return fail(E_PLAN, "plan: leaf %d has no sound type", (int)i);
+    for (int32_t i = 0; i < g->nnumber; i++)
+        if (!g->number[i] || !type_sound(g->number[i]) || g->number[i]->ndim)
+            return fail(E_PLAN, "plan: number %d has no sound type", (int)i);
+    return 0;
+}
+
+/* ---- operands ---- */
+
+/* Returns true if r names something that exists; a node must be among the first n. */
+static bool
+ref_sound(const struct program *g, struct ref r, int32_t n)
+{
+    if (r.index < 0) return false;
+    switch (r.kind) {
+    case REF_NODE: return r.index < n && r.out < g->node[r.index].nout;
+    case REF_LEAF: return r.index < g->nleaf;
+    case REF_NUMBER: return r.index < g->nnumber;
+    default: return r.kind == REF_NONE;
+    }
+}
+
+static bool
+is_tensor(struct ref r)
+{
+    return r.kind == REF_NODE || r.kind == REF_LEAF;
+}
+
+/* Returns the least and the most operands of a call of op. */
+static void
+operand_range(const struct op *op, int *least, int *most)
+{
+    *least = *most = 0;
+    for (int i = 0; i < op_noperand(op); i++) {
+        ++*most;
+        if (!(op->in[i].flags & IN_OPTIONAL)) *least = i + 1;
+        if (op->in[i].flags & IN_LIST) *most = MOST_OPERANDS;
+    }
+}
+
+/* Checks that a node has an operator and existing operands. Runs for all nodes before the other checks. */
+static int
+check_refs(const struct program *g, int32_t i)
+{
+    const struct prog_node *n = &g->node[i];
+    int least, most;
+    if (!n->op) return fail(E_PLAN, "plan: node %d has no operator", (int)i);
+    operand_range(n->op, &least, &most);
+    if (n->nin < least || n->nin > most) return node_fail(g, i, "nin is %d", (int)n->nin);
+    if (n->nout != MAX(1, n->op->nout)) return node_fail(g, i, "nout is %d", (int)n->nout);
+    for (int32_t k = 0; k < n->nin; k++)
+        if (!ref_sound(g, n->in[k], i)) return node_fail(g, i, "operand %d names what does not exist", (int)k);
+    return 0;
+}
+
+static int
+check_operands(const struct program *g, int32_t i)
+{
+    const struct prog_node *n = &g->node[i];
+    if (n->phase > PHASE_BATCH) return node_fail(g, i, "phase is %d", n->phase);
+    if (n->again < 0 || n->again > i + 1) return node_fail(g, i, "again is %d", (int)n->again);
+    if (n->recompute < 0 || n->recompute > g->nnode) return node_fail(g, i, "recompute is %d", (int)n->recompute);
+    if (n->accumulate && !n->piece) return node_fail(g, i, "sums pieces, and is not computed for each");
+    for (int32_t k = 0; k < n->nin; k++) {
+        if (is_tensor(n->in[k]) && !(n->op->flags & OP_MOVE)) {
+            if (!n->want[k] || layout_fits(n->want[k], ref_type_of(g, n->in[k])))
+                return node_fail(g, i, "operand %d has no layout", (int)k);
+        }
+        if (!n->piece && ref_varies(g, n->in[k]))
+            return node_fail(g, i, "operand %d differs from piece to piece, its result does not", (int)k);
+    }
+    return 0;
+}
+
+/* Returns the number of words in a list: 2 for "none|tanh". */
+static int
+words_of(const char *text)
+{
+    int n = 1;
+    for (const char *c = text; c && *c; c++) n += *c == '|';
+    return n;
+}
+
+/* Checks that an attribute is in the range assumed by infer() and view(). */
+static int
+check_attr(const struct program *g, int32_t i, int k)
+{
+    const struct prog_node *n = &g->node[i];
+    const struct attr_def *def = &n->op->attr[k];
+    const struct attr *a = &n->attr[k];
+    if (a->n < 0 || a->n > ATTR_LIST) return node_fail(g, i, "attribute %s has %d values", def->name, (int)a->n);
+    if (def->kind == ATTR_DTYPE && (a->i < 0 || a->i >= NDTYPE))
+        return node_fail(g, i, "attribute %s is no dtype", def->name);
+    if (def->kind == ATTR_TEXT && (a->i < 0 || a->i >= words_of(def->text)))
+        return node_fail(g, i, "attribute %s is none of its words", def->name);
+    if (!(def->flags & (ATTR_AXIS | ATTR_AXIS_NEW)) || n->nin == 0 || !is_tensor(n->in[0])) return 0;
+    int64_t ndim = ref_type(g, n->in[0]).ndim + (def->flags & ATTR_AXIS_NEW ? 1 : 0);
+    bool inside = def->kind != ATTR_INT || (a->i >= 0 && a->i < MAX(1, ndim));
+    for (int32_t e = 0; def->kind == ATTR_INTS && e < a->n; e++)
+        inside = inside && a->list[e] >= 0 && a->list[e] < ndim;
+    return inside ? 0 : node_fail(g, i, "attribute %s names no axis", def->name);
+}
+
+/* ---- a call, derived again ---- */
+
+static int
+same_types(const struct program *g, int32_t i, const struct type *out)
+{
+    const struct prog_node *n = &g->node[i];
+    for (int32_t k = 0; k < n->nout; k++) {
+        if (type_equal(&out[k], &n->type[k])) continue;
+        struct str want = {0}, found = {0};
+        type_print(&out[k], &want);
+        type_print(&n->type[k], &found);
+        int status =
+            node_fail(g, i, "result %d is %s, its operands give %s", (int)k, str_text(&found), str_text(&want));
+        str_free(&want);
+        str_free(&found);
+        return status;
+    }
+    return 0;
+}
+
+/* A call that was derived. The outcome depends on nothing but the call, so a call with equal operator, types,
+ * attributes and layouts is also legal, and has results of the same types. */
+struct derived {
+    struct call call;
+    uint32_t wide; /* bits: half-type results that are f32 because a sum over micro-batches adds them */
+    struct type in[MOST_OPERANDS], out[OP_OUT];
+    const struct layout *layout[MOST_OPERANDS + OP_OUT];
+};
+struct derivations {
+    struct proof *v;
+    struct arena scratch;
+    struct derived *lately[64]; /* cache, by operator, layout of the first result, and whether any is wide */
+};
+
+static bool
+is_derived(const struct derived *d, const struct call *c, uint32_t wide)
+{
+    bool same = d && d->call.op == c->op && d->call.nin == c->nin && d->call.nout == c->nout && d->wide == wide;
+    for (int32_t i = 0; same && i < c->nin; i++)
+        same = type_equal(&d->in[i], &c->in[i]) && d->in[i].weak == c->in[i].weak;
+    for (int32_t i = 0; same && i < c->nin + c->nout; i++) same = d->layout[i] == c->layout[i];
+    same = same && !d->call.attr == !c->attr;
+    for (int k = 0; same && c->attr && k < op_nattr(c->op); k++) same = proof_same_attr(&d->call.attr[k], &c->attr[k]);
+    return same;
+}
+
+static struct derived **
+derived_at(struct derivations *s, const struct call *c, uint32_t wide)
+{
+    uint64_t key = (uintptr_t)c->op / sizeof(struct op) * 64 + (uintptr_t)c->layout[c->nin]->id * 2 + (wide != 0);
+    return &s->lately[key * 0x9e3779b97f4a7c15u >> 58];
+}
+
+static void
+remember(struct derivations *s, const struct call *c, uint32_t wide)
+{
+    struct derived **at = derived_at(s, c, wide), *d = *at ? *at : ARENA_NEW(&s->v->tmp, struct derived);
+    d->call = *c;
+    d->wide = wide;
+    memcpy(d->in, c->in, sizeof *c->in * (size_t)c->nin);
+    memcpy(d->out, c->out, sizeof *c->out * (size_t)c->nout);
+    memcpy(d->layout, c->layout, sizeof *c->layout * (size_t)(c->nin + c->nout));
+    *at = d;
+}
+
+static int
+check_call(struct derivations *s, int32_t i)
+{
+    const struct program *g = s->v->plan->program;
+    const struct prog_node *n = &g->node[i];
+    struct type in[MOST_OPERANDS], out[OP_OUT] = {0};
+    const struct layout *layout[MOST_OPERANDS + OP_OUT];
+    for (int32_t k = 0; k < n->nin; k++) {
+        in[k] = ref_type(g, n->in[k]);
+        layout[k] = is_tensor(n->in[k]) ? n->want[k] : NULL;
+    }
+    for (int32_t k = 0; k < n->nout; k++) layout[n->nin + k] = n->layout[k];
+    struct call c = {
+        .op = n->op, .nin = n->nin, .nout = n->nout, .in = in, .out = out, .attr = n->attr, .layout = layout};
+    uint32_t wide = 0;
+    for (int32_t k = 0; k < n->nout; k++) wide |= (n->type[k].dtype == DT_F32 ? 1u << k : 0) & proof_wide(s->v, i);
+    const struct derived *d = *derived_at(s, &c, wide);
+    if (is_derived(d, &c, wide)) return same_types(g, i, d->out);
+    struct rule rule;
+    int status = call_infer(&s->scratch, &c, &rule);
+    for (int32_t k = 0; !status && k < n->nout; k++)
+        if (wide >> k & 1 && dtype_is_half((enum dtype)out[k].dtype)) out[k].dtype = DT_F32;
+    if (!status) TRY(same_types(g, i, out));
+    if (!status) status = sig_check(&s->scratch, &c, &rule, layout);
+    arena_reset(&s->scratch);
+    if (!status) {
+        remember(s, &c, wide);
+        return 0;
+    }
+    char text[1024];
+    snprintf(text, sizeof text, "%s", err_text());
+    return node_fail(g, i, "%s", text);
+}
+
+/* ---- recomputation ---- */
+
+/* Returns the original of r, before moves, recomputations and fetches. The search is bounded because untrusted bytes
+ * may contain a cycle. */
+static struct ref
+first_made(const struct program *g, struct ref r)
+{
+    for (int32_t left = g->nnode; left > 0 && r.kind == REF_NODE; left--) {
+        const struct prog_node *n = &g->node[r.index];
+        int32_t of = (n->recompute ? n->recompute : n->again) - 1;
+        if (n->op->flags & OP_MOVE && !n->accumulate)
+            r = n->in[0];
+        else if (of >= 0 && of != r.index)
+            r.index = of;
+        else
+            break;
+    }
+    return r;
+}
+
+/* Checks that a recomputation makes the same call on the same values, so the results are equal bit for bit. */
+static int
+check_recomputed(const struct program *g, int32_t i)
+{
+    const struct prog_node *n = &g->node[i], *of;
+    if (n->recompute == 0 || n->recompute == i + 1) return 0;
+    of = &g->node[n->recompute - 1];
+    bool same =
+        of->op == n->op && of->nin == n->nin && of->nout == n->nout && of->phase <= n->phase && !of->attr == !n->attr;
+    for (int k = 0; same && n->attr && k < op_nattr(n->op); k++) same = proof_same_attr(&n->attr[k], &of->attr[k]);
+    for (int32_t k = 0; same && k < n->nout; k++) same = type_equal(&n->type[k], &of->type[k]);
+    for (int32_t k = 0; same && k < n->nin; k++) {
+        struct ref x = first_made(g, n->in[k]), y = first_made(g, of->in[k]);
+        same = x.kind == y.kind && x.index == y.index && x.out == y.out;
+    }
+    return same ? 0 : node_fail(g, i, "does not compute what node %d does", (int)n->recompute - 1);
+}
+
+static int
+check_node(struct derivations *s, int32_t i)
+{
+    const struct program *g = s->v->plan->program;
+    const struct prog_node *n = &g->node[i];
+    TRY(check_operands(g, i));
+    for (int32_t k = 0; k < n->nout; k++)
+        if (!value_sound(&n->type[k], n->layout[k]) || n->layout[k]->place != n->layout[0]->place)
+            return node_fail(g, i, "result %d has no sound type and layout", (int)k);
+    for (int k = 0; n->attr && k < op_nattr(n->op); k++) TRY(check_attr(g, i, k));
+    if (n->op->flags & OP_MOVE) {
+        struct type t = ref_type(g, n->in[0]);
+        /* A sum of half values over micro-batches is f32. */
+        if (n->accumulate && dtype_is_half((enum dtype)t.dtype) && n->type[0].dtype == DT_F32) t.dtype = DT_F32;
+        return is_tensor(n->in[0]) ? same_types(g, i, &t) : node_fail(g, i, "moves no tensor");
+    }
+    /* A source gets its shape from the program, and any layout fits its result. */
+    return n->op->flags & OP_SOURCE ? 0 : check_call(s, i);
+}
+
+static int
+check_root(const struct program *g, int32_t k)
+{
+    const struct prog_root *r = &g->root[k];
+    if (!ref_sound(g, r->ref, g->nnode) || !is_tensor(r->ref))
+        return fail(E_PLAN, "plan: root %d names no value", (int)k);
+    if (r->overwrites_leaf < -1 || r->overwrites_leaf >= g->nleaf)
+        return fail(E_PLAN, "plan: root %d is written over leaf %d", (int)k, (int)r->overwrites_leaf);
+    struct type t = ref_type(g, r->ref);
+    if (r->join && (t.ndim == 0 || !ref_varies(g, r->ref)))
+        return fail(E_PLAN, "plan: root %d joins pieces of what has none", (int)k);
+    if (!r->join && g->pieces > 1 && ref_varies(g, r->ref))
+        return fail(E_PLAN, "plan: root %d is one value, and differs from piece to piece", (int)k);
+    return 0;
+}
+
+/* Checks that no node computed per micro-batch depends on a sum over micro-batches. Plans of several hosts run by
+ * rounds (verify_channel.c) and require this; a single host may have the registers for it. */
+static int
+check_late(const struct program *g, bool *late)
+{
+    for (int32_t i = 0; i < g->nnode && g->pieces > 1; i++) {
+        const struct prog_node *n = &g->node[i];
+        for (int32_t k = 0; k < n->nin; k++) {
+            if (n->in[k].kind != REF_NODE || !late[n->in[k].index]) continue;
+            if (n->piece)
+                return node_fail(g, i, "is computed for each piece, operand %d is known only after all", (int)k);
+            late[i] = true;
+        }
+        late[i] = late[i] || n->accumulate;
+    }
+    return 0;
+}
+
+int
+prove_program(struct proof *v)
+{
+    const struct program *g = v->plan->program;
+    const struct arena *m = &g->arena;
+    if (g->pieces < 1) return fail(E_PLAN, "plan: %d pieces", (int)g->pieces);
+    if (!proof_fits(g->nleaf, sizeof *g->leaf, m) || !proof_fits(g->nnode, sizeof *g->node, m) ||
+        !proof_fits(g->nroot, sizeof *g->root, m) || !proof_fits(g->nnumber, sizeof *g->number, m))
+        return fail(E_PLAN, "plan: a program of %d leaves, %d nodes, %d roots, %d numbers is larger than its memory",
+                    (int)g->nleaf, (int)g->nnode, (int)g->nroot, (int)g->nnumber);
+    TRY(check_leaves(g));
+    for (int32_t i = 0; i < g->nnode; i++) TRY(check_refs(g, i));
+    struct derivations s = {.v = v};
+    int status = 0;
+    for (int32_t i = 0; i < g->nnode && !status; i++) status = check_node(&s, i);
+    arena_fini(&s.scratch);
+    for (int32_t i = 0; i < g->nnode && !status; i++) status = check_recomputed(g, i);
+    for (int32_t k = 0; k < g->nroot && !status; k++) status = check_root(g, k);
+    if (status || v->plan->nmemory < 2) return status; /* 0: a program read from bytes, not planned yet */
+    return check_late(g, ARENA_ARRAY(&v->tmp, bool, g->nnode + 1));
+}

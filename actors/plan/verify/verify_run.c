@@ -1,0 +1,291 @@
+/* verify_run.c - the plan runs to its end: proved by rounds, or by a greedy simulation of tokens, without bytes.
+ *
+ * An actor acts when every in-port has its tokens and every result a free register. Nothing else blocks an actor,
+ * and an act never takes a token or register for which another actor waits (a token has one reader, a register one
+ * writer). So if one order of events reaches the end, every order does, and testing one order suffices. Tasks of a
+ * collective act together, because the work of each waits for all. At the end every register must have been
+ * returned, so that the next run starts like this one.
+ *
+ * An order that suffices is by rounds: traverse the task list once per micro-batch, and let each task with an act in
+ * this round act. A task that acts per micro-batch has an act in every round. A task that acts once does so in the
+ * first round, or in the last if its input is known only then: it is late. No task waits in this order if no task
+ * that acts per micro-batch reads a late one. The reason: edges point forward in the list, and as many tokens go in
+ * as come out (verify.c). So an edge between two tasks that act per micro-batch carries one token per round, or the
+ * reader would be late. An early task with one act produces the one token that its reader keeps to the end, or
+ * takes. A late task finds all tokens of n rounds. No register is filled twice in a round, and a register filled per
+ * micro-batch is returned in its round, because all its readers act in this round. The last act takes the last token
+ * and returns the last register. The time of this proof is linear in the edges, whatever the number of
+ * micro-batches. Plans that fail it are simulated.
+ *
+ * Persistence of such nets: Commoner et al. 1971; one run deciding for rates: Ghamarian et al. 2006. */
+#include "actors/plan/model/deadlock.h"
+#include "actors/plan/outline/comm_ranks.h"
+#include "actors/plan/verify/verify.h"
+
+#include "runtime/base/error.h"
+
+/* ---- rounds ---- */
+
+/* Returns true if the tokens for the reader's first act are complete only in the last round. */
+static bool
+comes_late(const struct proof *v, const struct in_port *in)
+{
+    int64_t o = v->first_out[in->task] + in->out;
+    if (v->nact[in->task] == 1) return v->late[in->task];
+    return v->nreg[o] == 0 ? in->need > 1 : v->made[o] < v->nact[in->task];
+}
+
+static void
+find_rounds(struct proof *v)
+{
+    const struct plan *p = v->plan;
+    v->no_round = -1;
+    v->late = ARENA_ARRAY(&v->tmp, bool, p->ntask + 1);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        bool late =
+            (t->channel >= 0 && p->channel[t->channel].late) || (t->kind->flags & KIND_COLLECTS && t->move.of->late);
+        for (int32_t k = 0; k < t->nin && !late; k++) late = comes_late(v, &t->in[k]);
+        v->late[i] = late;
+        if (late && t->nact > 1 && v->no_round < 0) v->no_round = i;
+    }
+}
+
+/* Returns the first local partner in seats `seat`, seat + step, ... (step: 1 or -1). */
+static int32_t
+first_partner(const struct plan *p, int32_t task, int32_t seat, int32_t step)
+{
+    int32_t at;
+    while ((at = seats_partner(p, task, seat)) < 0) seat += step;
+    return at;
+}
+
+bool
+proof_seat_keeps_order(const struct proof *v, int32_t i)
+{
+    const struct plan *p = v->plan;
+    const struct task *t = &p->task[i];
+    int32_t one = first_partner(p, i, 0, 1), last = first_partner(p, i, t->move.of->by->size - 1, -1);
+    if (p->task[one].nact != t->nact || v->late[one] != v->late[i]) return false;
+    for (int32_t k = 0; k < t->nout; k++)
+        for (int32_t f = 0; f < t->out[k].nfan; f++)
+            for (int32_t r = 0; r < t->out[k].fan[f].nreader; r++)
+                if (t->out[k].fan[f].reader[r].task <= last) return false;
+    return true;
+}
+
+static bool
+runs_by_rounds(struct proof *v)
+{
+    const struct plan *p = v->plan;
+    find_rounds(v);
+    bool all = v->no_round < 0;
+    for (int32_t i = 0; i < p->ntask && all; i++)
+        if (p->task[i].kind->flags & KIND_COLLECTS) all = proof_seat_keeps_order(v, i);
+    return all;
+}
+
+/* ---- tokens ---- */
+
+/* State of the simulated ports; flat arrays by port number. */
+struct tokens {
+    struct proof *v;
+    int32_t *token, *used, *give; /* by in-port: tokens; acts on the current register; next register to return */
+    int32_t *write, **left;       /* by out-port: next register to fill; by register: number of readers holding it */
+    int32_t *begun;               /* by task: acts begun */
+    int32_t *queue, nqueue;       /* stack of tasks to examine again */
+    bool *queued;
+};
+
+static int32_t
+begun(const void *state, int32_t task)
+{
+    const struct tokens *s = state;
+    return s->begun[task];
+}
+
+static bool
+out_waits(const void *state, int32_t task, int32_t k)
+{
+    const struct tokens *s = state;
+    const struct task *t = &s->v->plan->task[task];
+    int64_t o = s->v->first_out[task] + k;
+    return !t->out[k].control && (s->begun[task] + 1) % t->out[k].every == 0 && s->left[o][s->write[o]] > 0;
+}
+
+static bool
+in_waits(const void *state, int32_t task, int32_t k)
+{
+    const struct tokens *s = state;
+    return s->token[s->v->first_in[task] + k] < s->v->plan->task[task].in[k].need;
+}
+
+static bool
+can_act(const struct tokens *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    if (s->begun[task] == t->nact) return false;
+    for (int32_t k = 0; k < t->nin; k++)
+        if (in_waits(s, task, k)) return false;
+    for (int32_t k = 0; k < t->nout; k++)
+        if (out_waits(s, task, k)) return false;
+    return true;
+}
+
+static void
+look_at(struct tokens *s, int32_t task)
+{
+    if (s->queued[task]) return;
+    s->queued[task] = true;
+    s->queue[s->nqueue++] = task;
+}
+
+static void
+publish(struct tokens *s, int32_t task, int32_t k)
+{
+    const struct out_port *out = &s->v->plan->task[task].out[k];
+    int64_t o = s->v->first_out[task] + k;
+    for (int32_t f = 0; f < out->nfan; f++)
+        for (int32_t r = 0; r < out->fan[f].nreader; r++) {
+            const struct reader *to = &out->fan[f].reader[r];
+            s->token[s->v->first_in[to->task] + to->port]++;
+            if (!out->control) s->left[o][s->write[o]]++;
+            look_at(s, to->task);
+        }
+    if (!out->control) s->write[o] = (s->write[o] + 1) % out->nreg;
+}
+
+static void
+take(struct tokens *s, int32_t task, int32_t k)
+{
+    const struct in_port *in = &s->v->plan->task[task].in[k];
+    const struct out_port *out = &s->v->plan->task[in->task].out[in->out];
+    int64_t i = s->v->first_in[task] + k, o = s->v->first_out[in->task] + in->out;
+    if (++s->used[i] < in->hold) return;
+    s->used[i] = 0;
+    s->token[i] -= in->need;
+    if (out->control) return;
+    if (--s->left[o][s->give[i]] == 0) look_at(s, in->task);
+    s->give[i] = (s->give[i] + 1) % out->nreg;
+}
+
+static void
+act(struct tokens *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    s->begun[task]++;
+    for (int32_t k = 0; k < t->nin; k++) take(s, task, k);
+    for (int32_t k = 0; k < t->nout; k++)
+        if (t->out[k].control || s->begun[task] % t->out[k].every == 0) publish(s, task, k);
+}
+
+/* npartner returns how many tasks act together with a task, itself included; partner returns number i of these. -1:
+ * a partner in another partition, which acts when asked to (verify_channel.c). */
+static int32_t
+npartner(const struct task *t)
+{
+    return t->kind->flags & KIND_COLLECTS ? t->move.of->by->size : 1;
+}
+
+static int32_t
+partner(const struct tokens *s, int32_t task, int32_t i)
+{
+    const struct task *t = &s->v->plan->task[task];
+    return t->kind->flags & KIND_COLLECTS ? seats_partner(s->v->plan, task, i) : task;
+}
+
+/* Lets all local partners act. Returns false if a partner cannot act: results are ready when all partners have
+ * begun, not before. */
+static bool
+act_together(struct tokens *s, int32_t task)
+{
+    int32_t n = npartner(&s->v->plan->task[task]), at;
+    for (int32_t i = 0; i < n; i++)
+        if ((at = partner(s, task, i)) >= 0 && !can_act(s, at)) return false;
+    for (int32_t i = 0; i < n; i++)
+        if ((at = partner(s, task, i)) >= 0) act(s, at);
+    return true;
+}
+
+static void
+tokens_init(struct tokens *s, struct proof *v)
+{
+    const struct plan *p = v->plan;
+    struct arena *a = &v->tmp;
+    int64_t nin = v->first_in[p->ntask] + 1, nout = v->first_out[p->ntask] + 1;
+    *s = (struct tokens){.v = v,
+                         .token = ARENA_ARRAY(a, int32_t, nin),
+                         .used = ARENA_ARRAY(a, int32_t, nin),
+                         .give = ARENA_ARRAY(a, int32_t, nin),
+                         .write = ARENA_ARRAY(a, int32_t, nout),
+                         .left = ARENA_ARRAY(a, int32_t *, nout),
+                         .begun = ARENA_ARRAY(a, int32_t, p->ntask + 1),
+                         .queue = ARENA_ARRAY(a, int32_t, p->ntask + 1),
+                         .queued = ARENA_ARRAY(a, bool, p->ntask + 1)};
+    int64_t nreg = 0;
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nout; k++) nreg += p->task[i].out[k].nreg;
+    int32_t *left = ARENA_ARRAY(a, int32_t, nreg + 1);
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nout; k++) {
+            s->left[v->first_out[i] + k] = left;
+            left += p->task[i].out[k].nreg;
+        }
+}
+
+static int
+deadlocked(const struct tokens *s)
+{
+    struct deadlock who = {
+        .plan = s->v->plan, .state = s, .begun = begun, .in_waits = in_waits, .out_waits = out_waits};
+    struct str text = {0};
+    deadlock_print(&who, &text);
+    int status = fail(E_PLAN, "plan cannot finish: %s", str_text(&text));
+    str_free(&text);
+    return status;
+}
+
+static int
+check_finished(const struct tokens *s)
+{
+    for (int32_t i = 0; i < s->v->plan->ntask; i++)
+        if (s->begun[i] < s->v->plan->task[i].nact) return deadlocked(s);
+    return 0;
+}
+
+/* Checks that the run left the task's ports as it found them. */
+static int
+check_rest(const struct tokens *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    for (int32_t k = 0; k < t->nin; k++)
+        if (s->token[s->v->first_in[task] + k]) return proof_fail(s->v, task, "tokens are left at port %d", (int)k);
+    for (int32_t k = 0; k < t->nout; k++)
+        for (int32_t r = 0; r < t->out[k].nreg; r++)
+            if (s->left[s->v->first_out[task] + k][r])
+                return proof_fail(s->v, task, "a register of result %d is not given back", (int)k);
+    return 0;
+}
+
+int
+proof_run_greedily(struct proof *v)
+{
+    struct tokens s;
+    tokens_init(&s, v);
+    /* Pushes in reverse order, so that the first tasks of the plan are popped first. */
+    for (int32_t i = v->plan->ntask - 1; i >= 0; i--) look_at(&s, i);
+    while (s.nqueue > 0) {
+        int32_t task = s.queue[--s.nqueue];
+        s.queued[task] = false;
+        while (act_together(&s, task)) continue;
+    }
+    TRY(check_finished(&s));
+    for (int32_t i = 0; i < v->plan->ntask; i++) TRY(check_rest(&s, i));
+    return 0;
+}
+
+int
+prove_run(struct proof *v)
+{
+    return runs_by_rounds(v) ? 0 : proof_run_greedily(v);
+}

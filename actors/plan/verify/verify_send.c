@@ -1,0 +1,489 @@
+/* verify_send.c - a SEND sends the window that its channel names, and received data is used as this window only.
+ *
+ * The channels of a move, and the order of their tasks, follow from the layouts and the map (redistribute.h). The
+ * windows are derived again, and so are the channels that a library carries, and their devices. The partition at the
+ * other end proves the content that it sends; both ends state the same digest (channel.what), or are not connected. */
+#include "actors/plan/verify/verify_value.h"
+
+#include "runtime/device/communicator.h"
+#include "runtime/device/device.h"
+
+bool
+value_stage_window(const struct box_plan *b, int32_t stage, const struct box *slice, struct view *view, int64_t *skip)
+{
+    const struct box_stage *s = &b->stage[stage];
+    for (int32_t i = 0; i < s->work.nstep; i++) {
+        bool inside = true;
+        const struct box *own = s->work.step[i].slice;
+        struct type t = {.dtype = (uint8_t)box_stage_dtype(b, s->work.pos), .ndim = b->type.ndim};
+        for (int d = 0; d < t.ndim; d++) {
+            inside = inside && slice->lo[d] >= own->lo[d] && slice->hi[d] <= own->hi[d];
+            t.dim[d] = own->hi[d] - own->lo[d];
+        }
+        if (!inside) continue;
+        struct view dense = view_dense(&t, NULL);
+        *view = value_window(&dense, own->lo, slice, skip);
+        *skip += s->offset[i];
+        return true;
+    }
+    return false;
+}
+
+/* ---- turns ---- */
+
+enum turn
+value_turn(struct values *s, int32_t *which)
+{
+    const struct cross *x = s->cross;
+    struct cross_level done = {.nout = x->npart};
+    int32_t n = s->box_task++;
+    if (n < x->npart) return *which = n, SEND_ALL;
+    n -= x->npart;
+    for (int32_t k = 0; k < x->nlevel; done = x->level[k++]) {
+        const struct cross_level *end = &x->level[k];
+        if ((*which = done.nin + n) < end->nin) return RECV_ALL;
+        n -= end->nin - done.nin;
+        if ((*which = done.nstage + n) < end->nstage) return FILL_STAGES;
+        n -= end->nstage - done.nstage;
+        if ((*which = done.nout + n) < end->nout) return SEND_ALL;
+        n -= end->nout - done.nout;
+    }
+    if ((*which = done.nin + n) < x->nin) return RECV_ALL;
+    *which = n - (x->nin - done.nin);
+    return *which < x->own->npart ? FILL_PARTS : NO_TURN;
+}
+
+int
+value_end_move(const struct values *s, int32_t task)
+{
+    const struct plan *p = s->v->plan;
+    const struct cross *x = s->cross;
+    if (task + 1 < p->ntask && task_hop(&p->task[task + 1]) == p->task[task].move.of) return 0;
+    return proof_same(s->v, task, "parts of its move", s->box_task, x->nout + x->nin + x->own->nstage + x->own->npart);
+}
+
+/* ---- channels ---- */
+
+/* Proves that the task's channel is x, as seen from this end. */
+static int
+check_channel(struct values *s, int32_t task, const struct cross_channel *x, bool sends)
+{
+    const struct plan *p = s->v->plan;
+    const struct task *t = &p->task[task];
+    if (t->channel < 0) return proof_fail(s->v, task, "has no channel");
+    const struct channel *c = &p->channel[t->channel];
+    const struct channel_name *n = &c->name;
+    if (n->step != t->move.of->step || n->operand != t->move.of->operand || n->hop != t->move.of->hop)
+        return proof_fail(s->v, task, "its channel is that of another hop");
+    if (n->from_side != x->from_side || n->from != x->from || n->to_side != x->to_side || n->to != x->to)
+        return proof_fail(s->v, task, "its channel is that of another part");
+    TRY(proof_same(s->v, task, "sends of its channel", c->sends, sends));
+    TRY(proof_same(s->v, task, "peer of its channel", c->peer, x->peer));
+    TRY(proof_same(s->v, task, "whether a library carries its channel", c->direct, cross_is_direct(s->cross)));
+    TRY(proof_same(s->v, task, "turn of its channel", c->turn, cross_turn(s->cross, x, sends)));
+    TRY(proof_same(s->v, task, "dtype of its channel", c->dtype, cross_dtype(s->cross, x)));
+    TRY(proof_same(s->v, task, "bytes of its channel", c->bytes,
+                   x->numel * (int64_t)dtype_bytes(cross_dtype(s->cross, x))));
+    return proof_same(s->v, task, "content of its channel", (int64_t)c->what,
+                      (int64_t)cross_what(s->cross, s->box_ref, x));
+}
+
+/* Finds the window of slice i of a channel in argument 0. *bytes: offset in the register or leaf. */
+static int
+find_window(struct values *s, int32_t task, const struct cross_channel *x, int32_t i, struct view *view, int64_t *bytes)
+{
+    const struct task *t = &s->v->plan->task[task];
+    const struct box_plan *b = s->cross->own;
+    struct view part;
+    int64_t skip = 0, more = 0;
+    if (x->from_side == SIDE_STAGE) {
+        struct content c;
+        TRY(value_content(s, task, 0, &c));
+        bool found = !c.layout && !c.received && c.box == t->move.of && b->stage[c.pos].work.pos == x->from &&
+                     value_stage_window(b, c.pos, x->slice[i].slice, view, &more);
+        if (!found) return proof_fail(s->v, task, "does not send the stage of part %d", (int)x->from);
+    } else {
+        struct box box;
+        TRY(value_read(s, task, 0, s->box_ref, b->from, x->from, &s->box_version, &part, &skip));
+        layout_box(b->from, &b->type, x->from, &box);
+        *view = value_window(&part, box.lo, x->slice[i].slice, &more);
+    }
+    *bytes = (skip + more) * (int64_t)dtype_bytes(view->dtype);
+    return 0;
+}
+
+/* Proves that `got`, at `bytes` from the start of argument 0, is the window of slice i. */
+static int
+check_window(struct values *s, int32_t task, const struct cross_channel *x, int32_t i, const struct view *got,
+             int64_t bytes)
+{
+    const struct task *t = &s->v->plan->task[task];
+    struct view view;
+    int64_t skip;
+    TRY(find_window(s, task, x, i, &view, &skip));
+    if (!view_same(got, &view)) return proof_fail(s->v, task, "a window that it sends is not what its channel says");
+    return proof_same(s->v, task, "skip of what it sends", t->arg[0].skip + bytes, skip);
+}
+
+/* Begins a move at its first task. */
+static int
+begin_task(struct values *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    bool first = task == 0 || task_hop(&s->v->plan->task[task - 1]) != t->move.of;
+    return first ? value_begin_move(s, task) : 0;
+}
+
+/* Begins a task and proves its turn; *which: index within the turn. */
+static int
+begin_turn(struct values *s, int32_t task, enum turn turn, int32_t *which)
+{
+    const struct task *t = &s->v->plan->task[task];
+    TRY(begin_task(s, task));
+    if (value_turn(s, which) != turn) return proof_fail(s->v, task, "it is not its turn to %s", t->kind->name);
+    return value_moves(s, task);
+}
+
+/* ---- through host memory ----
+ *
+ * If host code cannot read a device's memory, the end of a channel is two consecutive tasks: a transfer to a cpu
+ * device and the SEND, or the RECV and a transfer from the cpu device. The second task has the turn; no other task
+ * uses the result of the first. */
+
+/* A device: kind and rank. */
+struct end {
+    int kind;
+    int32_t rank;
+};
+
+/* Finds the device whose memory host code uses for data of device `at`; *elsewhere: not `at` itself. */
+static int
+find_host(const struct values *s, int32_t task, struct end at, struct end *host, bool *elsewhere)
+{
+    *elsewhere = !(device_kind(at.kind)->flags & HOST_READS);
+    *host = *elsewhere ? (struct end){DEV_CPU, mines_host(&s->v->mines, at.kind, at.rank)} : at;
+    return host->rank >= 0 ? 0 : proof_fail(s->v, task, "no host memory is there to send from");
+}
+
+/* Proves the first of the two tasks; the turn is left to the second. */
+static int
+hold_turn(struct values *s, int32_t task)
+{
+    const struct plan *p = s->v->plan;
+    const struct plan_move *of = p->task[task].move.of;
+    if (s->halfway || task + 1 == p->ntask || task_hop(&p->task[task + 1]) != of)
+        return proof_fail(s->v, task, "what goes halfway goes no further");
+    s->halfway = true;
+    s->box_task--;
+    *value_result(s, task, 0) = (struct content){.ref = s->box_ref, .pos = -1, .received = true, .box = of};
+    return 0;
+}
+
+/* Proves the second of the two tasks, if it is one: it reads the result of the task before it, from the start. */
+static int
+take_turn(struct values *s, int32_t task, bool second)
+{
+    const struct task *t = &s->v->plan->task[task];
+    if (s->halfway != second) return proof_fail(s->v, task, "what goes through host memory does not go by two tasks");
+    s->halfway = false;
+    if (!second) return 0;
+    bool reads = t->narg == 1 && t->arg[0].kind == ARG_REG && t->in[t->arg[0].index].task == task - 1 &&
+                 t->in[t->arg[0].index].out == 0;
+    if (!reads) return proof_fail(s->v, task, "does not read what went halfway before it");
+    return proof_same(s->v, task, "skip of an argument", t->arg[0].skip, 0);
+}
+
+/* Returns true if the view is a dense row of all elements that a channel carries. */
+static bool
+is_row(const struct values *s, const struct cross_channel *x, const struct view *view)
+{
+    struct type row = type_of(cross_dtype(s->cross, x), 1, &x->numel);
+    struct view dense = view_dense(&row, NULL);
+    return view_same(view, &dense);
+}
+
+static struct end
+source_end(const struct values *s, const struct cross_channel *x)
+{
+    const struct place *p = s->cross->own->from->place;
+    return (struct end){p->kind, p->rank[cross_from(s->cross, x)]};
+}
+
+static struct end
+reader_end(const struct values *s, const struct cross_channel *x)
+{
+    const struct place *p = (x->to_side == SIDE_STAGE ? s->cross->own->from : s->cross->own->to)->place;
+    return (struct end){p->kind, p->rank[cross_to(s->cross, x)]};
+}
+
+int
+value_send(struct values *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    int32_t which;
+    struct end host;
+    bool elsewhere;
+    TRY(begin_turn(s, task, SEND_ALL, &which));
+    const struct cross_channel *x = &s->cross->out[which];
+    TRY(proof_same(s->v, task, "narg", t->narg, 1));
+    TRY(find_host(s, task, source_end(s, x), &host, &elsewhere));
+    TRY(take_turn(s, task, elsewhere));
+    TRY(value_on(s, task, host.kind, host.rank));
+    TRY(check_channel(s, task, x, true));
+    const struct channel *c = &s->v->plan->channel[t->channel];
+    TRY(proof_same(s->v, task, "slices of its channel", c->nslice, elsewhere ? 1 : x->nslice));
+    if (elsewhere && (!is_row(s, x, c->slice[0].view) || c->slice[0].skip))
+        return proof_fail(s->v, task, "does not send all that lies in host memory");
+    for (int32_t i = 0; !elsewhere && i < x->nslice; i++)
+        TRY(check_window(s, task, x, i, c->slice[i].view, c->slice[i].skip));
+    return value_end_move(s, task);
+}
+
+/* Proves that result 0 of the task has as many bytes as the channel carries. */
+static int
+check_room(const struct values *s, int32_t task, const struct cross_channel *x)
+{
+    return proof_same(s->v, task, "bytes of a result", s->v->plan->task[task].out[0].bytes,
+                      x->numel * (int64_t)dtype_bytes(cross_dtype(s->cross, x)));
+}
+
+/* Records that the result holds the data of incoming channel `which`. */
+static int
+has_come(struct values *s, int32_t task, int32_t which)
+{
+    *value_result(s, task, 0) =
+        (struct content){.ref = s->box_ref, .pos = which, .received = true, .box = s->v->plan->task[task].move.of};
+    return value_end_move(s, task);
+}
+
+int
+value_recv(struct values *s, int32_t task)
+{
+    int32_t which;
+    struct end host;
+    bool elsewhere;
+    TRY(begin_turn(s, task, RECV_ALL, &which));
+    const struct cross_channel *x = &s->cross->in[which];
+    TRY(check_room(s, task, x));
+    TRY(proof_same(s->v, task, "narg", s->v->plan->task[task].narg, 0));
+    TRY(find_host(s, task, reader_end(s, x), &host, &elsewhere));
+    TRY(value_on(s, task, host.kind, host.rank));
+    TRY(check_channel(s, task, x, false));
+    TRY(proof_same(s->v, task, "slices of its channel", s->v->plan->channel[s->v->plan->task[task].channel].nslice, 0));
+    if (elsewhere) return hold_turn(s, task);
+    TRY(take_turn(s, task, false));
+    return has_come(s, task, which);
+}
+
+/* ---- by a library ---- */
+
+/* Proves that the task is at its end of the link between these devices. */
+static int
+check_seat(const struct values *s, int32_t task, const struct cross_channel *x)
+{
+    const struct move_seat *own = s->v->plan->task[task].move.seat;
+    struct end from = source_end(s, x), to = reader_end(s, x);
+    if (from.kind != own->in->kind || own->in->device[0] != from.rank || own->in->device[1] != to.rank)
+        return proof_fail(s->v, task, "sends on the edge of other devices");
+    TRY(value_on(s, task, own->in->kind, own->in->device[own->seat]));
+    TRY(proof_same(s->v, task, "dtype of what is carried", own->dtype, cross_dtype(s->cross, x)));
+    return proof_same(s->v, task, "elements that are carried", own->numel, x->numel);
+}
+
+/* Proves that slice i is packed behind the slices before it. */
+static int
+check_packed(struct values *s, int32_t task, const struct cross_channel *x, int32_t i)
+{
+    const struct seat_copy *copy = &s->v->plan->task[task].move.seat->pack[i];
+    struct type type = s->cross->own->type;
+    type.dtype = (uint8_t)cross_dtype(s->cross, x);
+    for (int d = 0; d < type.ndim; d++) type.dim[d] = x->slice[i].slice->hi[d] - x->slice[i].slice->lo[d];
+    struct view dense = view_dense(&type, NULL);
+    if (!view_same(copy->to, &dense)) return proof_fail(s->v, task, "what it sends is not packed dense");
+    TRY(proof_same(s->v, task, "skip of what is packed", copy->to_skip,
+                   x->offset[i] * (int64_t)dtype_bytes(dense.dtype)));
+    if (!copy->launch && device_kind(s->cross->own->from->place->kind)->settle)
+        return proof_fail(s->v, task, "host code packs what a library sends");
+    return check_window(s, task, x, i, copy->from, copy->from_skip);
+}
+
+/* Proves that data sent in place is a single window without gaps. */
+static int
+check_unpacked(struct values *s, int32_t task, const struct cross_channel *x)
+{
+    const struct task *t = &s->v->plan->task[task];
+    struct view view;
+    int64_t skip;
+    TRY(proof_same(s->v, task, "windows that are sent as they lie", x->nslice, 1));
+    TRY(find_window(s, task, x, 0, &view, &skip));
+    if (!view_is_dense(&view)) return proof_fail(s->v, task, "sends a window that has gaps as it lies");
+    return proof_same(s->v, task, "skip of what it sends", t->arg[0].skip, skip);
+}
+
+int
+value_direct_send(struct values *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    const struct move_seat *own = t->move.seat;
+    int32_t which;
+    TRY(begin_turn(s, task, SEND_ALL, &which));
+    const struct cross_channel *x = &s->cross->out[which];
+    TRY(proof_same(s->v, task, "narg", t->narg, 1));
+    TRY(proof_same(s->v, task, "nstep", t->move.nstep, 0));
+    TRY(take_turn(s, task, false));
+    TRY(check_channel(s, task, x, true));
+    TRY(check_seat(s, task, x));
+    if (!own->npack) {
+        TRY(check_unpacked(s, task, x));
+        return value_end_move(s, task);
+    }
+    TRY(proof_same(s->v, task, "slices that are packed", own->npack, x->nslice));
+    for (int32_t i = 0; i < own->npack; i++) TRY(check_packed(s, task, x, i));
+    TRY(check_room(s, task, x));
+    TRY(proof_same(s->v, task, "where of packed slices", t->out[0].where.kind, IN_ARENA));
+    TRY(proof_same(s->v, task, "readers of packed slices", t->out[0].nfan, 0));
+    *value_result(s, task, 0) = (struct content){.ref = s->box_ref, .pos = -1, .received = true, .box = t->move.of};
+    return value_end_move(s, task);
+}
+
+int
+value_direct_recv(struct values *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    int32_t which;
+    TRY(begin_turn(s, task, RECV_ALL, &which));
+    const struct cross_channel *x = &s->cross->in[which];
+    TRY(proof_same(s->v, task, "narg", t->narg, 0));
+    TRY(proof_same(s->v, task, "nstep", t->move.nstep, 0));
+    TRY(proof_same(s->v, task, "slices that are packed", t->move.seat->npack, 0));
+    TRY(take_turn(s, task, false));
+    TRY(check_room(s, task, x));
+    TRY(check_channel(s, task, x, false));
+    TRY(check_seat(s, task, x));
+    return has_come(s, task, which);
+}
+
+/* ---- from one space to another ---- */
+
+/* Proves that a step copies one window of argument 0 to this destination. */
+static int
+check_copy(const struct values *s, int32_t task, const struct box_move *m, const struct view *dst, int64_t skip)
+{
+    TRY(proof_same(s->v, task, "verb of a move", m->verb, BOX_COPY));
+    TRY(proof_same(s->v, task, "reduce of a move", m->reduce, RED_NONE));
+    TRY(proof_same(s->v, task, "nfrom", m->nfrom, 1));
+    TRY(proof_same(s->v, task, "the argument that it carries", m->from[0].arg, 0));
+    if (!view_same(m->view, dst)) return proof_fail(s->v, task, "what it carries does not lie dense");
+    return proof_same(s->v, task, "skip of a destination", m->skip, skip * (int64_t)dtype_bytes(dst->dtype));
+}
+
+/* Proves that step i copies slice i behind the slices before it. */
+static int
+check_carried(struct values *s, int32_t task, const struct cross_channel *x, int32_t i)
+{
+    const struct box_move *m = &s->v->plan->task[task].move.step[i];
+    struct type type = s->cross->own->type;
+    type.dtype = (uint8_t)cross_dtype(s->cross, x);
+    for (int d = 0; d < type.ndim; d++) type.dim[d] = x->slice[i].slice->hi[d] - x->slice[i].slice->lo[d];
+    struct view dense = view_dense(&type, NULL);
+    TRY(check_copy(s, task, m, &dense, x->offset[i]));
+    return check_window(s, task, x, i, m->from[0].view, m->from[0].skip);
+}
+
+/* Proves that the task carries between these two devices, on the device whose stream can access both. */
+static int
+check_ends(const struct values *s, int32_t task, const struct cross_channel *x, struct end from, struct end to)
+{
+    const struct plan *p = s->v->plan;
+    const struct task *t = &p->task[task];
+    const struct plan_device *holder = &p->device[task_holder(t)];
+    int kind = device_carrier(from.kind, to.kind);
+    TRY(value_on(s, task, kind, kind == to.kind ? to.rank : from.rank));
+    if (holder->kind != to.kind || holder->rank != to.rank)
+        return proof_fail(s->v, task, "carries to another device than rank %d of the program", (int)to.rank);
+    TRY(proof_same(s->v, task, "pos", t->pos, x->to));
+    TRY(proof_same(s->v, task, "narg", t->narg, 1));
+    TRY(proof_same(s->v, task, "stage", t->move.stage, false));
+    return proof_same(s->v, task, "received", t->move.received, 0);
+}
+
+static int
+check_slices(struct values *s, int32_t task, const struct cross_channel *x, struct end from, struct end to)
+{
+    TRY(check_ends(s, task, x, from, to));
+    TRY(check_room(s, task, x));
+    TRY(proof_same(s->v, task, "nstep", s->v->plan->task[task].move.nstep, x->nslice));
+    for (int32_t i = 0; i < x->nslice; i++) TRY(check_carried(s, task, x, i));
+    return 0;
+}
+
+/* Proves a transfer of outgoing data to host memory. */
+static int
+value_lift(struct values *s, int32_t task, const struct cross_channel *x)
+{
+    struct end from = source_end(s, x), host;
+    bool elsewhere;
+    TRY(find_host(s, task, from, &host, &elsewhere));
+    if (!elsewhere) return proof_fail(s->v, task, "carries what host code reads where it lies");
+    TRY(check_slices(s, task, x, from, host));
+    return hold_turn(s, task);
+}
+
+/* Proves a transfer of received data from host memory to the reader. */
+static int
+value_land(struct values *s, int32_t task, const struct cross_channel *x, int32_t which)
+{
+    const struct box_move *step = s->v->plan->task[task].move.step;
+    struct end to = reader_end(s, x), host;
+    struct type row = type_of(cross_dtype(s->cross, x), 1, &x->numel);
+    struct view dense = view_dense(&row, NULL);
+    bool elsewhere;
+    TRY(find_host(s, task, to, &host, &elsewhere));
+    if (!elsewhere) return proof_fail(s->v, task, "carries what came from memory %d to where it lies", (int)x->peer);
+    TRY(take_turn(s, task, true));
+    TRY(check_ends(s, task, x, host, to));
+    TRY(check_room(s, task, x));
+    TRY(proof_same(s->v, task, "nstep", s->v->plan->task[task].move.nstep, 1));
+    TRY(check_copy(s, task, step, &dense, 0));
+    if (!is_row(s, x, step->from[0].view) || step->from[0].skip)
+        return proof_fail(s->v, task, "does not carry all that came");
+    return has_come(s, task, which);
+}
+
+int
+value_transfer(struct values *s, int32_t task)
+{
+    int32_t which;
+    TRY(begin_task(s, task));
+    enum turn turn = value_turn(s, &which);
+    if (turn != SEND_ALL && turn != RECV_ALL) return proof_fail(s->v, task, "it is not its turn to transfer");
+    TRY(value_moves(s, task));
+    if (turn == SEND_ALL) return value_lift(s, task, &s->cross->out[which]);
+    const struct cross_channel *x = &s->cross->in[which];
+    if (x->peer != s->v->plan->memory) return value_land(s, task, x, which);
+    TRY(take_turn(s, task, false));
+    TRY(check_slices(s, task, x, source_end(s, x), reader_end(s, x)));
+    return has_come(s, task, which);
+}
+
+/* ---- reading received data ---- */
+
+int
+value_received(struct values *s, int32_t task, const struct box_work *w, const struct box_step *step, int32_t i,
+               const struct box_from *f)
+{
+    const struct cross *x = s->cross;
+    const struct task *t = &s->v->plan->task[task];
+    int32_t which, channel = cross_find(x, w, t->move.stage, &step->source[i], step->slice, &which);
+    struct type type = x->own->type;
+    type.dtype = (uint8_t)cross_dtype(x, &x->in[channel]);
+    struct content got;
+    TRY(value_content(s, task, f->arg, &got));
+    if (!got.received || got.box != t->move.of || got.pos != channel)
+        return proof_fail(s->v, task, "argument %d does not hold what came for it", (int)f->arg);
+    for (int d = 0; d < type.ndim; d++) type.dim[d] = step->slice->hi[d] - step->slice->lo[d];
+    struct view dense = view_dense(&type, NULL);
+    if (!view_same(f->view, &dense)) return proof_fail(s->v, task, "the window of what came is not what its step says");
+    return proof_same(s->v, task, "skip of what came", t->arg[f->arg].skip + f->skip,
+                      x->in[channel].offset[which] * (int64_t)dtype_bytes(type.dtype));
+}

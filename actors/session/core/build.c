@@ -1,0 +1,773 @@
+/* build.c - adds a node: derives the types and layouts of its results.
+ *
+ * Types come from the dimension rule, layouts from the cheapest signature. Both are pure functions of operator,
+ * attributes, types and layouts, and are remembered, so a training loop that is traced again derives nothing. A
+ * composite operator builds itself from others. */
+#include "actors/session/core/split_propagation.h"
+#include "actors/session/planner/replan.h"
+
+#include "boxing/box.h"
+#include "kernels/exec/kernel.h"
+#include "kernels/op/lib/table.h"
+#include "sbp/sig.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_MAX = 4096, IN_MAX = 256 };
+
+struct derived {
+    size_t nkey;
+    unsigned char *key;
+    int32_t nin, nout;
+    int64_t bytes; /* bytes moved for the operands */
+    struct type type[OP_OUT];
+    const struct layout *layout[OP_OUT];
+    const struct layout **want; /* nin */
+};
+
+/* ---- the memo ---- */
+
+struct key {
+    size_t n;
+    bool full; /* too long for the memo */
+    unsigned char byte[KEY_MAX];
+};
+
+static void
+key_add(struct key *k, const void *p, size_t n)
+{
+    if (k->n + n > KEY_MAX) {
+        k->full = true;
+        return;
+    }
+    memcpy(k->byte + k->n, p, n);
+    k->n += n;
+}
+
+static void
+key_attr(struct key *k, const struct op *op, const struct attr *attr)
+{
+    for (int i = 0, n = op_nattr(op); i < n; i++) {
+        struct {
+            int64_t i;
+            double f;
+            int32_t n, set;
+        } head = {attr[i].i, attr[i].f, attr[i].n, attr[i].set};
+        key_add(k, &head, sizeof head);
+        key_add(k, attr[i].list, sizeof(int64_t) * (size_t)attr[i].n);
+    }
+}
+
+/* Returns the first operand that is the same value as operand i. */
+static uint8_t
+same_as(struct val *const *in, int i)
+{
+    int k = 0;
+    while (in[k] != in[i]) k++;
+    return (uint8_t)k;
+}
+
+static void
+key_call(struct key *k, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
+{
+    k->n = 0;
+    k->full = false;
+    key_add(k, &op, sizeof op);
+    for (int i = 0; i < nin; i++) {
+        struct {
+            uint8_t dtype, ndim, weak, number, same, pad[3];
+            int32_t layout;
+        } head = {.same = same_as(in, i)};
+        if (in[i]) {
+            head.dtype = in[i]->type.dtype;
+            head.ndim = in[i]->type.ndim;
+            head.weak = in[i]->type.weak;
+            head.number = in[i]->is_number;
+            head.layout = in[i]->layout ? in[i]->layout->id : -1;
+        }
+        key_add(k, &head, sizeof head);
+        if (in[i]) key_add(k, in[i]->type.dim, sizeof(int64_t) * in[i]->type.ndim);
+    }
+    key_attr(k, op, attr);
+}
+
+static struct derived *
+memo_find(const struct memo *m, const struct key *k, uint64_t hash)
+{
+    uint32_t at = 0;
+    for (struct derived *d; (d = hash_next(&m->calls, hash, &at));)
+        if (d->nkey == k->n && !memcmp(d->key, k->byte, k->n)) return d;
+    return NULL;
+}
+
+void
+memo_free(struct memo *m)
+{
+    for (int32_t i = 0; i < m->calls.capacity; i++) {
+        struct derived *d = m->calls.slot[i].item;
+        if (d) free(d->key);
+        free(d);
+    }
+    hash_free(&m->calls);
+}
+
+/* Entry limit; the memo is then cleared. Programs without repeated derivations (growing shapes) would otherwise fill
+ * memory. */
+enum { MEMO_MOST = 1 << 16 };
+
+static void
+memo_put(struct memo *m, const struct key *k, uint64_t hash, const struct derived *made)
+{
+    if (m->calls.n >= MEMO_MOST) memo_free(m);
+    size_t wants = sizeof(made->want[0]) * (size_t)made->nin;
+    struct derived *d = must_alloc(sizeof *d + wants);
+    *d = *made;
+    d->want = (const struct layout **)(void *)(d + 1);
+    if (wants) memcpy(d->want, made->want, wants);
+    d->nkey = k->n;
+    d->key = must_alloc(k->n);
+    memcpy(d->key, k->byte, k->n);
+    hash_add(&m->calls, hash, d);
+}
+
+/* ---- calls ---- */
+
+/* A call on values, with space for its arrays. */
+struct called {
+    struct call call;
+    struct type type[IN_MAX];
+    const struct layout *layout[IN_MAX];
+    uint8_t same[IN_MAX];
+};
+
+static void
+call_of(const struct op *op, int nin, struct val *const *in, const struct attr *attr, struct called *c)
+{
+    for (int i = 0; i < nin; i++) {
+        c->type[i] = in[i] ? in[i]->type : (struct type){0};
+        c->layout[i] = in[i] ? in[i]->layout : NULL;
+        c->same[i] = same_as(in, i);
+    }
+    c->call = (struct call){.op = op,
+                            .nin = nin,
+                            .nout = op->nout ? op->nout : 1,
+                            .in = c->type,
+                            .attr = attr,
+                            .layout = c->layout,
+                            .same = c->same};
+}
+
+int
+build_refuse(int code, const struct op *op, int nin, struct val *const *in, const char *fmt, ...)
+{
+    char what[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    struct called c;
+    struct str operands = {0};
+    call_of(op, nin, in, NULL, &c);
+    call_print_operands(&c.call, &operands);
+    int status = fail((enum err_code)code, "%s%s%s", what, operands.len ? "; " : "", str_text(&operands));
+    str_free(&operands);
+    return status;
+}
+
+/* ---- attributes ---- */
+
+static int
+axis_normalise(const struct op *op, const struct attr_def *def, struct val *x, int ndim, int64_t *axis)
+{
+    int64_t a = *axis < 0 ? *axis + ndim : *axis;
+    if (a < 0 || a >= ndim)
+        return build_refuse(E_ATTR, op, 1, &x, "%s: %s is %lld, but the %s has %d dimension%s", op->name, def->name,
+                            (long long)*axis, def->flags & ATTR_AXIS_NEW ? "result" : "tensor", ndim,
+                            ndim == 1 ? "" : "s");
+    *axis = a;
+    return 0;
+}
+
+/* Makes negative axes positive. E_ATTR: out of range. */
+static int
+attr_axes(const struct op *op, struct attr *attr, struct val *first)
+{
+    for (int i = 0, n = op_nattr(op); i < n; i++) {
+        const struct attr_def *def = &op->attr[i];
+        if (!(def->flags & (ATTR_AXIS | ATTR_AXIS_NEW)) || !first) continue;
+        int ndim = first->type.ndim + (def->flags & ATTR_AXIS_NEW ? 1 : 0);
+        if (def->kind == ATTR_INT) {
+            if (ndim == 0 && (attr[i].i == 0 || attr[i].i == -1))
+                attr[i].i = 0;
+            else
+                TRY(axis_normalise(op, def, first, ndim, &attr[i].i));
+        }
+        bool scalar = def->kind == ATTR_INTS && ndim == 0;
+        for (int k = 0; scalar && k < attr[i].n; k++) scalar = attr[i].list[k] == 0 || attr[i].list[k] == -1;
+        if (scalar) attr[i].n = 0; /* a scalar counts as one-dimensional: all dimensions */
+        for (int k = 0; def->kind == ATTR_INTS && k < attr[i].n; k++) {
+            TRY(axis_normalise(op, def, first, ndim, &attr[i].list[k]));
+            for (int j = 0; j < k; j++)
+                if (attr[i].list[j] == attr[i].list[k])
+                    return build_refuse(E_ATTR, op, 1, &first, "%s: %s names dimension %d twice", op->name, def->name,
+                                        (int)attr[i].list[k]);
+        }
+    }
+    return 0;
+}
+
+/* ---- derivation ---- */
+
+int64_t
+price_move(void *arg, const struct type *t, const struct layout *from, const struct layout *to)
+{
+    UNUSED(arg);
+    return from == to ? 0 : box_bytes(t, from, to);
+}
+
+/* Returns the placement that all tensor operands share. */
+static int
+common_place(const struct call *c, const struct place **out)
+{
+    int first = -1;
+    for (int i = 0; i < c->nin; i++) {
+        if (!c->layout[i]) continue;
+        if (first < 0) first = i;
+        if (c->layout[i]->place == c->layout[first]->place) continue;
+        struct str s = {0};
+        call_print_operands(c, &s);
+        int status = fail(E_PLACE,
+                          "%s: operands lie on different placements: %s; move one with "
+                          "to_global{placement = ..., sbp = ...}",
+                          c->op->name, str_text(&s));
+        str_free(&s);
+        return status;
+    }
+    if (first < 0) return fail(E_ARG, "%s: at least one operand must be a tensor", c->op->name);
+    *out = c->layout[first]->place;
+    return 0;
+}
+
+/* Finds the cheapest signature that splits the operands as the user's strategy says. */
+static int
+choose_as_asked(struct rille_session *s, const struct sig_question *q, struct sig_candidate *best)
+{
+    struct sig_choice all;
+    TRY(strategy_check(s->strategy, q->call));
+    TRY(sig_list_all(&s->scratch, q, &all));
+    for (int k = 0; k < all.ncandidate; k++)
+        if (strategy_fits(s->strategy, q->call, all.candidate[k].layout)) {
+            *best = all.candidate[k];
+            return 0;
+        }
+    return strategy_fail(s->strategy, q->call, q->place);
+}
+
+static int
+derive(struct rille_session *s, struct call *c, struct derived *d)
+{
+    struct rule rule;
+    const struct place *place = NULL;
+    TRY(common_place(c, &place));
+    TRY(call_infer(&s->scratch, c, &rule));
+    struct sig_candidate best;
+    struct sig_question q = {s->atlas, place, c, &rule, price_move, s};
+    if (s->strategy)
+        TRY(choose_as_asked(s, &q, &best));
+    else
+        TRY(sig_choose(&s->scratch, &q, &best));
+    d->bytes = best.bytes;
+    for (int k = 0; k < c->nout; k++) {
+        d->type[k] = c->out[k];
+        d->layout[k] = best.layout[c->nin + k];
+    }
+    for (int i = 0; i < c->nin; i++) d->want[i] = c->layout[i] ? best.layout[i] : NULL;
+    return 0;
+}
+
+/* ---- adding ---- */
+
+static bool
+any_needs_grad(int nin, struct val *const *in)
+{
+    for (int i = 0; i < nin; i++)
+        if (in[i] && in[i]->needs_grad) return true;
+    return false;
+}
+
+/* Returns the region of a new node. A region ends where a value moves to another placement: the moved value is kept,
+ * and a new region begins, so recomputation runs stage by stage. */
+static int32_t
+region_of(struct rille_session *s, const struct op *op, struct val *const *in, const struct node_made *d)
+{
+    if (!s->region || !(op->flags & OP_MOVE) || in[0]->layout->place == d->layout[0]->place) return s->region;
+    s->region = ++s->nregion;
+    return 0;
+}
+
+struct strategy *
+build_take_strategy(struct rille_session *s)
+{
+    struct strategy *taken = s->strategy;
+    s->strategy = NULL;
+    return taken;
+}
+
+int
+build_add(struct rille_session *s, const struct op *op, struct val *const *in, const struct attr *attr,
+          const struct node_made *d, struct val **out)
+{
+    struct node *n = graph_add(s->graph, op, d->nin, in, d->want, attr, d->nout, d->type, d->layout, s->at);
+    n->name = s->composite ? s->composite : op->name;
+    n->phase = (uint8_t)s->phase;
+    n->region = s->grad_on ? region_of(s, op, in, d) : 0;
+    n->call = s->call;
+    n->strategy = build_take_strategy(s);
+    s->nodes++;
+    bool grad = s->grad_on && (op->grad || op->flags & OP_MOVE) && any_needs_grad(d->nin, in);
+    for (int k = 0; k < d->nout; k++) {
+        n->out[k]->needs_grad = grad && dtype_is_float(d->type[k].dtype);
+        out[k] = build_fresh(s, n->out[k]);
+    }
+    return tracing(s) ? trace_classify(s, n) : 0;
+}
+
+static int
+add_derived(struct rille_session *s, const struct op *op, struct val *const *in, const struct attr *attr,
+            const struct derived *d, struct val **out)
+{
+    struct val *moved[IN_MAX];
+    struct node_made made = {d->nin, d->nout, d->want, d->type, d->layout};
+    struct strategy *strategy = build_take_strategy(s); /* the strategy does not apply to views remade below a move */
+    int status = 0;
+    s->spelled = hash_number(s->spelled, (uintptr_t)op);
+    for (int i = 0; i < d->nin && !status; i++) {
+        moved[i] = in[i];
+        if (tracing(s) && d->want[i]) status = reuse_below(s, d->want[i], &moved[i]);
+    }
+    s->strategy = strategy;
+    return status ? status : build_add(s, op, moved, attr, &made, out);
+}
+
+/* Holds a new value until the outermost call ends, because the value may still be used. */
+struct val *
+build_fresh(struct rille_session *s, struct val *v)
+{
+    GROW(s->fresh, s->nfresh + 1, s->fresh_capacity);
+    val_hold(v);
+    s->fresh[s->nfresh++] = v;
+    return v;
+}
+
+int
+build_settle(struct rille_session *s, int status)
+{
+    while (s->nfresh > 0) val_drop(s->graph, &s->fresh[--s->nfresh]);
+    if (s->scratch.used_bytes) arena_reset(&s->scratch);
+    free(s->strategy);
+    s->strategy = NULL;
+    s->composite = NULL;
+    return status;
+}
+
+static int
+add_source(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+           const struct build_source *source, struct val **out)
+{
+    const struct layout *want[IN_MAX] = {op->flags & OP_MOVE ? source->layout : NULL};
+    const struct type *type = source->type ? source->type : &in[0]->type;
+    struct node_made made = {nin, 1, want, type, &source->layout};
+    TRY(type_check(type));
+    TRY(layout_fits(source->layout, type));
+    return build_add(s, op, in, attr, &made, out);
+}
+
+/* Returns the derivation of a call: remembered, or made in `made`. */
+static int
+derived_of(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+           struct derived *made, const struct derived **out)
+{
+    struct key key;
+    key_call(&key, op, nin, in, attr);
+    uint64_t hash = hash_bytes(0, key.byte, key.n);
+    *out = key.full || s->strategy ? NULL : memo_find(&s->memo, &key, hash);
+    if (*out) return 0;
+    struct type result[OP_OUT] = {0};
+    struct called c;
+    call_of(op, nin, in, attr, &c);
+    c.call.out = result;
+    made->nin = nin;
+    made->nout = c.call.nout;
+    TRY(derive(s, &c.call, made));
+    if (!key.full && !s->strategy) memo_put(&s->memo, &key, hash, made);
+    *out = made;
+    return 0;
+}
+
+/* Lets the operator's record write the call with other operators. */
+static int
+compose(struct rille_session *s, int (*write)(struct build *, const struct call *, struct val *const *, struct val **),
+        const struct call *c, struct val *const *in, struct val **out)
+{
+    struct builder b = builder_of(s);
+    const char *outer = s->composite;
+    if (!outer) s->composite = c->op->name;
+    int status = write(&b.base, c, in, out);
+    s->composite = outer;
+    if (!status && b.base.failed) status = err_last();
+    if (status) err_of(c->op->name);
+    return status;
+}
+
+/* Gives operands the layouts that the strategy's splits require, each the cheapest to reach. */
+static int
+lay_as_asked(struct rille_session *s, const struct strategy *strategy, struct called *c)
+{
+    const struct layout *asked[IN_MAX];
+    for (int i = 0, k = 0; i < c->call.nin; i++) {
+        const struct layout *l = c->layout[i];
+        if (l) TRY(strategy_layout(s->atlas, &c->type[i], l, strategy->pieces[k++], price_move, &asked[i]));
+        if (l && !asked[i]) return strategy_fail(strategy, &c->call, l->place);
+    }
+    for (int i = 0; i < c->call.nin; i++)
+        if (c->layout[i]) c->layout[i] = asked[i];
+    return 0;
+}
+
+static int add_primitive(struct rille_session *s, const struct op *op, int nin, struct val *const *in,
+                         const struct attr *attr, struct val **out);
+
+/* If a call returns its operand, adds a reshape to the same shape, so that the strategy has a node. */
+static int
+look_as_asked(struct rille_session *s, const struct op *op, struct val **out)
+{
+    const struct op *reshape = op_find("reshape");
+    const char *outer = s->composite;
+    struct val *x = out[0];
+    struct attr attr[OP_ATTR];
+    op_attr_defaults(reshape, attr);
+    struct attr *shape = &attr[op_attr_find(reshape, "shape")];
+    shape->set = true;
+    shape->n = x->type.ndim;
+    memcpy(shape->list, x->type.dim, sizeof x->type.dim[0] * x->type.ndim);
+    if (!outer) s->composite = op->name;
+    int status = add_primitive(s, reshape, 1, &x, attr, out);
+    s->composite = outer;
+    return status;
+}
+
+/* Composes a call with a strategy: as if its operands had the requested layouts. Operators inside are split alike. */
+static int
+compose_as_asked(struct rille_session *s,
+                 int (*write)(struct build *, const struct call *, struct val *const *, struct val **),
+                 struct called *c, struct val *const *in, struct val **out)
+{
+    struct inside *outer = s->inside, inside = {.group = outer ? outer->group : ++s->ninside};
+    TRY(strategy_check(s->strategy, &c->call));
+    TRY(lay_as_asked(s, s->strategy, c));
+    struct strategy *strategy = build_take_strategy(s);
+    inside_begin(&inside, &s->scratch, strategy, c->call.nin, in);
+    s->inside = &inside;
+    int status = compose(s, write, &c->call, in, out);
+    for (int i = 0; i < c->call.nin && !status; i++)
+        if (out[0] && out[0] == in[i]) status = look_as_asked(s, c->call.op, out);
+    s->inside = outer;
+    free(s->strategy); /* left by a failed operator */
+    s->strategy = strategy;
+    if (!status && out[0]) free(build_take_strategy(s));
+    return status;
+}
+
+/* Writes the call with other operators, as the operator's record says; out[0] stays NULL if the call stays a single
+ * operator. */
+static int
+write_with(struct rille_session *s,
+           int (*write)(struct build *, const struct call *, struct val *const *, struct val **), const struct op *op,
+           int nin, struct val *const *in, const struct attr *attr, struct val **out)
+{
+    struct called c;
+    call_of(op, nin, in, attr, &c);
+    return s->strategy ? compose_as_asked(s, write, &c, in, out) : compose(s, write, &c.call, in, out);
+}
+
+/* Adds the call in parts if that moves fewer bytes than in one piece; else out[0] stays NULL and the nodes are
+ * dropped. */
+static int
+add_split_form(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+               int64_t bytes, struct val **out)
+{
+    int64_t before = s->moved;
+    uint64_t spelled = s->spelled;
+    TRY(write_with(s, op->split_form, op, nin, in, attr, out));
+    if (out[0] && s->moved - before < bytes) {
+        s->parts = true;
+        return 0;
+    }
+    s->moved = before;
+    s->spelled = spelled;
+    out[0] = NULL;
+    return 0;
+}
+
+static int
+add_one(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+        struct val **out)
+{
+    const struct layout *want[IN_MAX];
+    struct derived made = {.want = want};
+    const struct derived *d;
+    int status = derived_of(s, op, nin, in, attr, &made, &d);
+    if (status == E_SBP && s->strategy && op->split_form) { /* parts may split an axis that one piece cannot */
+        TRY(write_with(s, op->split_form, op, nin, in, attr, out));
+        if (out[0]) return (err_clear(), 0);
+        status = derived_of(s, op, nin, in, attr, &made, &d); /* for the error */
+    }
+    TRY(status);
+    if (op->split_form && d->bytes > 0 && !s->strategy && !rounds_whole(s)) {
+        TRY(add_split_form(s, op, nin, in, attr, d->bytes, out));
+        if (out[0]) return 0;
+        TRY(derived_of(s, op, nin, in, attr, &made, &d)); /* the parts may have evicted it from the memo */
+    }
+    s->moved += d->bytes;
+    return add_derived(s, op, in, attr, d, out);
+}
+
+/* Adds an operator inside a call that has a strategy. */
+static int
+add_inside(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+           struct val **out)
+{
+    struct type result[OP_OUT] = {0};
+    struct inside_op cut;
+    struct called c;
+    call_of(op, nin, in, attr, &c);
+    c.call.out = result;
+    inside_operator(s->inside, &s->scratch, &c.call, in, &cut);
+    if (cut.known) s->strategy = must_copy(&cut.own, sizeof cut.own);
+    TRY(add_one(s, op, nin, in, attr, out));
+    inside_made(s->inside, &s->scratch, &cut, c.call.nout, out);
+    return 0;
+}
+
+static int
+add_primitive(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+              struct val **out)
+{
+    bool inside = s->inside && !s->strategy;
+    return (inside ? add_inside : add_one)(s, op, nin, in, attr, out);
+}
+
+/* Returns a value that already is the result of the call; NULL: none. Never with a strategy, which asks for a node
+ * of its own. Outside a trace, only an operand itself qualifies, because older values may be freed. After a move, a
+ * view back counts only in the layout of the moved value. A value with a gradient does not replace a value without,
+ * nor another value with a gradient. */
+static struct val *
+folded(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
+{
+    struct called c;
+    if (!op->fold || s->strategy || !in[0] || in[0]->is_number) return NULL;
+    const struct node *n = tracing(s) && in[0]->node && in[0]->node->traced ? in[0]->node : NULL;
+    if (n && n->strategy) n = NULL;
+    call_of(op, nin, in, attr, &c);
+    struct val *v = op->fold(&c.call, in[0], n);
+    if (!v) return NULL;
+    bool asked = s->phase == PHASE_FORWARD && (v->needs_grad || in[0]->needs_grad);
+    if (asked && (v != in[0] || !s->grad_on)) return NULL;
+    return v == in[0] || n->want[0] == v->layout ? v : NULL;
+}
+
+int
+build_written(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+              struct val **out)
+{
+    out[0] = NULL;
+    if (op->build) {
+        TRY(write_with(s, op->build, op, nin, in, attr, out));
+        if (out[0]) return 0;
+    }
+    return add_primitive(s, op, nin, in, attr, out);
+}
+
+int
+build_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *given,
+           const struct build_source *source, struct val **out)
+{
+    if (nin > IN_MAX) return fail(E_ARG, "%s: at most %d operands, not %d", op->name, IN_MAX, nin);
+    struct attr attr[OP_ATTR];
+    int nattr = op_nattr(op);
+    if (given)
+        memcpy(attr, given, sizeof *attr * (size_t)nattr);
+    else
+        op_attr_defaults(op, attr);
+    struct val *own[IN_MAX];
+    if (op->absorb) {
+        memcpy(own, in, sizeof *in * (size_t)nin);
+        nin = op->absorb(own, nin);
+        in = own;
+    }
+    int tf32 = s->tf32 ? op_attr_find(op, "tf32") : -1;
+    if (tf32 >= 0) {
+        attr[tf32].i = 1;
+        attr[tf32].set = true;
+    }
+    TRY(attr_axes(op, attr, nin ? in[0] : NULL));
+    out[0] = folded(s, op, nin, in, attr);
+    if (out[0]) return 0;
+    if (op->flags & (OP_SOURCE | OP_MOVE)) return add_source(s, op, nin, in, attr, source, out);
+    if (rounds_due(s, op)) return rounds_call(s, op, nin, in, attr, out);
+    return build_written(s, op, nin, in, attr, out);
+}
+
+struct val *
+build_number(struct rille_session *s, bool is_int, double f, int64_t i)
+{
+    struct number n = {.kind = NUM_FIXED, .is_int = is_int};
+    if (is_int)
+        n.i = i;
+    else
+        n.f = f;
+    return build_fresh(s, graph_number(s->graph, n));
+}
+
+int
+build_cast(struct rille_session *s, struct val *v, enum dtype d, struct val **out)
+{
+    const struct op *op = op_find("cast");
+    struct attr attr[OP_ATTR];
+    struct val *res[OP_OUT];
+    *out = v;
+    if (v->type.dtype == d) return 0;
+    op_attr_defaults(op, attr);
+    attr[op_attr_find(op, "dtype")].set = true;
+    attr[op_attr_find(op, "dtype")].i = d;
+    TRY(build_call(s, op, 1, &v, attr, NULL, res));
+    *out = res[0];
+    return 0;
+}
+
+/* Returns true if v is a pending view of all elements of its operand. False if only one of the two needs a gradient,
+ * or for values older than a trace: those stay as they were, while the trace follows the variable. */
+static bool
+shows_all(const struct rille_session *s, const struct val *v)
+{
+    const struct node *n = v->node;
+    bool view = n && n->op->flags & OP_VIEW && n->nin == 1 && n->nout == 1 && !n->strategy && !v->owner;
+    if (!view || n->state != NODE_NEW || (tracing(s) && !n->traced)) return false;
+    if (s->grad_on && v->needs_grad != n->in[0]->needs_grad) return false;
+    return type_numel(&v->type) == type_numel(&n->in[0]->type);
+}
+
+/* Returns the value below the views of all elements of v, at most DEEP; view: n views, outermost first. */
+enum { DEEP = 8 };
+static struct val *
+shown_below(const struct rille_session *s, struct val *v, const struct node **view, int *n)
+{
+    for (*n = 0; *n < DEEP && shows_all(s, v); v = v->node->in[0]) view[(*n)++] = v->node;
+    return v;
+}
+
+/* Applies the same n views to x instead. */
+static int
+show_above(struct rille_session *s, struct val *x, int n, const struct node *const *view, const struct val *v,
+           struct val **out)
+{
+    struct val *res[OP_OUT];
+    for (; n > 0; n--, x = res[0]) {
+        TRY(build_call(s, view[n - 1]->op, 1, &x, view[n - 1]->attr, NULL, res));
+        if (res[0]->node && res[0]->node->serial > v->node->serial) res[0]->node->shows = node_shown(view[n - 1]);
+    }
+    *out = x;
+    return 0;
+}
+
+int
+build_cast_below(struct rille_session *s, struct val *v, enum dtype d, struct val **out)
+{
+    const struct node *view[DEEP];
+    int n;
+    *out = v;
+    if (v->type.dtype == d) return 0;
+    struct val *x = shown_below(s, v, view, &n);
+    TRY(build_cast(s, x, d, &x));
+    return show_above(s, x, n, view, v, out);
+}
+
+int
+build_halves_below(struct rille_session *s, struct val *v, struct val **out)
+{
+    const struct node *view[DEEP];
+    int n;
+    *out = v;
+    const struct val *x = shown_below(s, v, view, &n);
+    const struct node *cast = x->node;
+    if (!cast || cast->op != op_find("cast") || x->type.dtype != DT_F32 ||
+        !dtype_is_half((enum dtype)cast->in[0]->type.dtype))
+        return 0;
+    if (cast->state != NODE_NEW || cast->strategy || x->owner || (tracing(s) && !cast->traced)) return 0;
+    if (s->grad_on && x->needs_grad != cast->in[0]->needs_grad) return 0;
+    return show_above(s, cast->in[0], n, view, v, out);
+}
+
+int
+build_to_global(struct rille_session *s, struct val *v, const struct layout *l, struct val **out)
+{
+    struct build_source source = {.layout = l};
+    TRY(layout_fits(l, &v->type));
+    enum reduce from = layout_partial(v->layout), to = layout_partial(l);
+    if (from && to && from != to) {
+        struct sbp a = {.kind = SBP_P, .reduce = (uint8_t)from}, b = {.kind = SBP_P, .reduce = (uint8_t)to};
+        struct str x = {0}, y = {0};
+        sbp_print(a, &x);
+        sbp_print(b, &y);
+        int status = fail(E_SBP, "to_global: %s cannot become %s: go through B or S first", str_text(&x), str_text(&y));
+        str_free(&x);
+        str_free(&y);
+        return status;
+    }
+    return build_call(s, op_find("to_global"), 1, &v, NULL, &source, out);
+}
+
+/* ---- the builder of kernels ---- */
+
+static struct val *
+builder_add(struct build *base, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+            struct val **res)
+{
+    struct builder *b = (struct builder *)base;
+    struct val *out[OP_OUT] = {0}, *own[OP_OPERAND];
+    if (base->failed) return NULL;
+    int status = 0;
+    if (op->halves) {
+        memcpy(own, in, sizeof *own * (size_t)nin);
+        for (int i = 0; i < nin && !status; i++)
+            if (op->halves >> i & 1) status = build_halves_below(b->s, in[i], &own[i]);
+        in = own;
+    }
+    if (status || build_call(b->s, op, nin, in, attr, NULL, out)) {
+        base->failed = true;
+        return NULL;
+    }
+    for (int k = 0; res && k < (op->nout ? op->nout : 1); k++) res[k] = out[k];
+    return out[0];
+}
+
+static struct val *
+builder_number(struct build *base, double f)
+{
+    return build_number(((struct builder *)base)->s, false, f, 0);
+}
+
+static struct val *
+builder_integer(struct build *base, int64_t i)
+{
+    return build_number(((struct builder *)base)->s, true, 0, i);
+}
+
+struct builder
+builder_of(struct rille_session *s)
+{
+    return (struct builder){.base = {.add = builder_add, .number = builder_number, .integer = builder_integer}, .s = s};
+}

@@ -1,0 +1,188 @@
+/* cost.c - costs of moves and computing on this machine: built in, or read from a file of rille_calibrate() results.
+ *
+ * Costs of moves only choose among paths with equal bytes, and rates only among layouts that a planner may choose.
+ * So the built-in costs are good enough to start with, and nothing is measured unless the user asks. The built-in
+ * costs were measured by rille_calibrate() on two cores of an AMD EPYC (Zen 5). A file has a name and a number per
+ * line. */
+#include "actors/session/core/session.h"
+#include "actors/session/core/face.h"
+
+#include "runtime/file/file.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct box_cost built_in = {
+    .alpha_ns = 150,
+    .beta_ns_per_byte = 0.06,
+    .gamma_ns_per_byte = 0.03,
+    .copy_ns_per_byte = 0.06,
+    .hop_ns = 600,
+    .wire_ns = 40e3, /* half a round trip over TCP with its acts (bench/cluster) */
+    .wire_ns_per_byte = 0.2,
+    .staging_bytes = 256 << 20,
+};
+
+static const struct compute_rates built_in_rates = {FLOPS_PER_NS, BYTES_PER_NS, ACT_NS};
+
+/* ---- files ---- */
+
+static const struct {
+    const char *name;
+    size_t at;          /* offset of a double in struct rille_cost */
+    double least, most; /* plausible range, up to 1 s per message or hop and 1 kB/s */
+} parameter[] = {
+    {"alpha_ns", offsetof(struct rille_cost, alpha_ns), 0, 1e9},
+    {"beta_ns_per_byte", offsetof(struct rille_cost, beta_ns_per_byte), 0, 1e6},
+    {"gamma_ns_per_byte", offsetof(struct rille_cost, gamma_ns_per_byte), 0, 1e6},
+    {"copy_ns_per_byte", offsetof(struct rille_cost, copy_ns_per_byte), 0, 1e6},
+    {"hop_ns", offsetof(struct rille_cost, hop_ns), 0, 1e9},
+    {"wire_ns", offsetof(struct rille_cost, wire_ns), 0, 1e9},
+    {"wire_ns_per_byte", offsetof(struct rille_cost, wire_ns_per_byte), 0, 1e6},
+    {"staging_bytes", offsetof(struct rille_cost, staging_bytes), 0, 1e15},
+    {"flops_per_ns", offsetof(struct rille_cost, flops_per_ns), 1e-6, 1e9},
+    {"bytes_per_ns", offsetof(struct rille_cost, bytes_per_ns), 1e-6, 1e9},
+};
+
+static double *
+parameter_in(struct rille_cost *c, size_t i)
+{
+    return (double *)((char *)c + parameter[i].at);
+}
+
+static struct rille_cost
+shown(const struct box_cost *c, const struct compute_rates *r)
+{
+    return (struct rille_cost){.alpha_ns = c->alpha_ns,
+                               .beta_ns_per_byte = c->beta_ns_per_byte,
+                               .gamma_ns_per_byte = c->gamma_ns_per_byte,
+                               .copy_ns_per_byte = c->copy_ns_per_byte,
+                               .hop_ns = c->hop_ns,
+                               .wire_ns = c->wire_ns,
+                               .wire_ns_per_byte = c->wire_ns_per_byte,
+                               .staging_bytes = (double)c->staging_bytes,
+                               .flops_per_ns = r->flops_per_ns,
+                               .bytes_per_ns = r->bytes_per_ns};
+}
+
+static struct box_cost
+used(const struct rille_cost *c)
+{
+    return (struct box_cost){.alpha_ns = c->alpha_ns,
+                             .beta_ns_per_byte = c->beta_ns_per_byte,
+                             .gamma_ns_per_byte = c->gamma_ns_per_byte,
+                             .copy_ns_per_byte = c->copy_ns_per_byte,
+                             .hop_ns = c->hop_ns,
+                             .wire_ns = c->wire_ns,
+                             .wire_ns_per_byte = c->wire_ns_per_byte,
+                             .staging_bytes = (int64_t)c->staging_bytes};
+}
+
+/* Reads the next word of a line, at most room - 1 characters. Returns false at the end of the line, which stays
+ * unread. */
+static bool
+next_word(FILE *f, char *out, size_t room)
+{
+    int c;
+    size_t n = 0;
+    while ((c = getc(f)) == ' ' || c == '\t' || c == '\r') {
+    }
+    for (; c != EOF && !isspace(c) && n < room - 1; c = getc(f)) out[n++] = (char)c;
+    if (c != EOF) ungetc(c, f);
+    out[n] = '\0';
+    return n > 0;
+}
+
+/* Fails with what is wrong and the offending text. */
+static int
+refuse(const char *where, const char *what, const char *text)
+{
+    struct str plain = {0};
+    str_add_plain(&plain, text);
+    int status = fail(E_IO, "%s: %s '%s'", where, what, str_text(&plain));
+    str_free(&plain);
+    return status;
+}
+
+/* Parses one parameter. seen: a bit for each parameter given on an earlier line. */
+static int
+take(const char *where, const char *name, const char *number, struct rille_cost *c, unsigned *seen)
+{
+    char *end;
+    size_t i = 0;
+    while (i < countof(parameter) && strcmp(parameter[i].name, name)) i++;
+    if (i == countof(parameter)) return refuse(where, "no cost is called", name);
+    if (*seen >> i & 1) return fail(E_IO, "%s: %s was given already", where, name);
+    *seen |= 1u << i;
+    double value = strtod(number, &end);
+    if (*end || !(value >= parameter[i].least && value <= parameter[i].most)) {
+        char what[128];
+        snprintf(what, sizeof what, "%s is a number from %g to %g, found", name, parameter[i].least, parameter[i].most);
+        return refuse(where, what, number);
+    }
+    *parameter_in(c, i) = value;
+    return 0;
+}
+
+/* Reads a line: a name and a number, a comment, or nothing. Comments may have any length. */
+static int
+read_line(FILE *f, const char *where, struct rille_cost *c, unsigned *seen)
+{
+    char name[40], number[40], more[2];
+    if (next_word(f, name, sizeof name) && *name != '#') {
+        if (!next_word(f, number, sizeof number) || next_word(f, more, sizeof more))
+            return fail(E_IO, "%s: the name of a cost and a number are wanted", where);
+        TRY(take(where, name, number, c, seen));
+    }
+    for (int byte = 0; byte != EOF && byte != '\n';) byte = getc(f);
+    return 0;
+}
+
+int
+cost_read(const char *path, struct box_cost *out, struct compute_rates *rates)
+{
+    struct rille_cost c = shown(&built_in, &built_in_rates);
+    char where[PATH_MAX + 16];
+    unsigned seen = 0;
+    int status = 0;
+    *out = built_in;
+    *rates = built_in_rates;
+    if (!path) return 0;
+    FILE *f = fopen(path, "r");
+    for (int line = 1; f && !status && !feof(f) && !ferror(f); line++) {
+        snprintf(where, sizeof where, "%s:%d", path, line);
+        status = read_line(f, where, &c, &seen);
+    }
+    if (!f || ferror(f)) status = fail(E_IO, "costs: %s cannot be read: %s", path, strerror(errno));
+    if (f) fclose(f);
+    if (status) return status;
+    *out = used(&c);
+    rates->flops_per_ns = c.flops_per_ns;
+    rates->bytes_per_ns = c.bytes_per_ns;
+    return 0;
+}
+
+int
+rille_cost_write(const char *path, const struct rille_cost *c)
+{
+    TRY(face_given(path, "the path", __func__));
+    TRY(face_given(c, "the cost", __func__));
+    struct file_out out;
+    TRY(file_create("costs", path, &out));
+    fprintf(out.f, "# What moves of tensors and computing cost on this machine, as rille --calibrate measured it.\n");
+    for (size_t i = 0; i < countof(parameter); i++)
+        fprintf(out.f, "%s %.6g\n", parameter[i].name, *parameter_in((struct rille_cost *)c, i));
+    return file_finish(&out);
+}
+
+void
+rille_cost(struct rille_session *s, struct rille_cost *out)
+{
+    if (face_session(s, __func__) || face_given(out, "out", __func__)) return;
+    *out = shown(&s->cost, &s->rates);
+}

@@ -1,0 +1,494 @@
+/* grad.c - reverse-mode differentiation; a gradient is more nodes of the same graph.
+ *
+ * Visits nodes from a value back to the leaves, in reverse order of creation. Each operator's record expresses its
+ * gradient by other operators, so gradients have layouts, prices and gradients of their own. The gradient of a leaf
+ * is summed over the micro-batches where it is deposited, before anything moves it. */
+#include "actors/session/core/session.h"
+
+#include "actors/plan/rewrite/recompute.h"
+#include "kernels/exec/kernel.h"
+#include "kernels/op/lib/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* State of a backward pass. val->index: index of a reached value in `at` and `grad`. */
+struct sweep {
+    struct rille_session *s;
+    bool pieces;        /* gradients are per micro-batch of the start value */
+    struct node **node; /* reached nodes; sorted by serial later */
+    int32_t nnode, node_capacity;
+    struct val **at;          /* reached values */
+    struct val **grad;        /* sum of gradients so far, by value; NULL: none */
+    struct node **recomputed; /* by node: its recomputed copy; NULL: none yet */
+    struct val *const *asked; /* values whose gradients are requested */
+    int nasked;
+    int32_t nat, at_capacity, grad_capacity;
+    uint64_t mark;
+};
+
+static int32_t
+slot_of(struct sweep *w, struct val *v)
+{
+    if (v->mark == w->mark) return v->index;
+    GROW(w->at, w->nat + 1, w->at_capacity);
+    GROW(w->grad, w->nat + 1, w->grad_capacity);
+    v->mark = w->mark;
+    v->index = w->nat;
+    w->at[w->nat] = v;
+    w->grad[w->nat] = NULL;
+    return w->nat++;
+}
+
+/* Returns true if differentiation stops at v: v is a version of a variable, or has no node. */
+static bool
+stops(const struct val *v)
+{
+    return !v->node || v->owner;
+}
+
+static void
+reach(struct sweep *w, struct val *v)
+{
+    slot_of(w, v);
+    if (stops(v) || v->node->mark == w->mark) return;
+    v->node->mark = w->mark;
+    GROW(w->node, w->nnode + 1, w->node_capacity);
+    w->node[w->nnode++] = v->node;
+}
+
+static int
+by_serial_down(const void *a, const void *b)
+{
+    const struct node *x = *(struct node *const *)a, *y = *(struct node *const *)b;
+    return x->serial < y->serial ? 1 : x->serial > y->serial ? -1 : 0;
+}
+
+/* Returns v, or the requested value that v stands for: a cast (build_cast_below) or a move (reuse_below) was made
+ * below that value, and v is its view. */
+static struct val *
+val_asked(const struct sweep *w, struct val *v)
+{
+    for (int i = 0; i < w->nasked && v->node && v->node->shows; i++)
+        if (w->asked[i]->node && w->asked[i]->node->serial == v->node->shows) return w->asked[i];
+    return v;
+}
+
+static int
+find_nodes(struct sweep *w, struct val *root)
+{
+    reach(w, root);
+    for (int32_t i = 0; i < w->nnode; i++) {
+        const struct node *n = w->node[i];
+        if (n->spent)
+            return fail(E_STATE,
+                        "backward has already run through %s (%s:%d), and what it needed was let go: losses that share "
+                        "operators are added up, for one backward",
+                        n->name, n->line.file ? n->line.file : "?", n->line.line);
+        for (int k = 0; k < n->nin; k++)
+            if (n->in[k] && n->in[k]->needs_grad) reach(w, val_asked(w, n->in[k]));
+    }
+    if (w->nnode > 1) qsort(w->node, (size_t)w->nnode, sizeof(*w->node), by_serial_down);
+    return 0;
+}
+
+static int
+call2(struct rille_session *s, const char *op, struct val *a, struct val *b, struct val **out)
+{
+    struct val *in[2] = {a, b}, *res[OP_OUT];
+    TRY(build_call(s, op_find(op), 2, in, NULL, NULL, res));
+    *out = res[0];
+    return 0;
+}
+
+/* Returns true if an operator may fuse the addition into node n: n is not computed yet. */
+static bool
+is_asked(const struct node *n)
+{
+    return n && n->state == NODE_NEW;
+}
+
+/* Adds an earlier gradient of the same value to *g. If both are results of one operator (plus), or one operator can
+ * add onto an existing value (onto), uses that shorter form. */
+static int
+add_to(struct rille_session *s, struct val *before, struct val **g)
+{
+    const struct node *x = before->node, *y = (*g)->node;
+    if (before->layout == (*g)->layout) {
+        struct builder b = builder_of(s);
+        struct val *sum = NULL;
+        if (x && y && x->op == y->op && x->op->plus)
+            sum = x->op->plus(&b.base, x, y);
+        else if (is_asked(y) && y->op->onto)
+            sum = y->op->onto(&b.base, y, before);
+        else if (is_asked(x) && x->op->onto)
+            sum = x->op->onto(&b.base, x, *g);
+        if (b.base.failed) return err_last();
+        if (sum) return *g = sum, 0;
+    }
+    return call2(s, "add", before, *g, g);
+}
+
+static bool
+is_after(const struct val *v)
+{
+    return v->node && (v->node->accumulate || v->node->after);
+}
+
+/* Sums a gradient over the micro-batches. A gradient that no data enter is the same for all micro-batches:
+ * multiplies the gradient by their number. */
+static int
+sum_of_pieces(struct sweep *w, struct val *g, struct val **out)
+{
+    struct rille_session *s = w->s;
+    *out = g;
+    if (!w->pieces || is_after(g)) return 0;
+    if (trace_per_piece(g)) return trace_accumulate(s, g, out);
+    return call2(s, "mul", g, build_number(s, false, trace_pieces(s), 0), out);
+}
+
+/* Returns true if the layout of v stems from its operands of equal shape, without moves. After a move, such as a
+ * scatter of partial sums, the node that made the addends needs the gradient unsplit. */
+static bool
+lies_so(const struct val *v)
+{
+    while (v && !stops(v)) {
+        const struct node *n = v->node;
+        const struct val *from = NULL;
+        for (int k = 0; k < n->nin; k++) {
+            if (!n->in[k] || !n->in[k]->needs_grad) continue;
+            if (n->in[k]->layout != n->want[k]) return false;
+            if (shape_equal(&n->in[k]->type, &v->type)) from = n->in[k];
+        }
+        v = from;
+    }
+    return true;
+}
+
+/* If v is split and the gradient replicated, keeps only each rank's shard of the gradient: less work in what
+ * follows. */
+static int
+cut_as(struct rille_session *s, const struct val *v, struct val **g)
+{
+    const struct layout *has = (*g)->layout, *l;
+    struct sbp want[MAX_AXIS];
+    for (int a = 0; a < has->place->naxis; a++) {
+        want[a] = has->sbp[a];
+        if (has->sbp[a].kind == SBP_B && v->layout->sbp[a].kind == SBP_S) want[a] = v->layout->sbp[a];
+    }
+    TRY(layout_new(s->atlas, has->place, want, v->layout->order, &l));
+    if (l == has || price_move(NULL, &v->type, has, l) || !lies_so(v)) return 0;
+    TRY(reuse_below(s, l, g));
+    return (*g)->layout == l ? 0 : build_to_global(s, *g, l, g);
+}
+
+/* Adds g to the gradient of v: moves g to v's placement, casts it to v's dtype, and splits it as v is where it is
+ * replicated. If v is the same for all micro-batches (a weight of two stages), moves to another placement once per
+ * batch. */
+static int
+receive(struct sweep *w, struct val *v, struct val *g)
+{
+    struct rille_session *s = w->s;
+    if (!shape_equal(&g->type, &v->type))
+        return fail(E_KERNEL,
+                    "a gradient does not have its operand's shape: this is a mistake in an operator's record");
+    if (g->layout->place != v->layout->place) {
+        const struct layout *l;
+        TRY(layout_summed(s->atlas, v->layout, &l));
+        if (trace_per_piece(g) && !trace_per_piece(v)) TRY(sum_of_pieces(w, g, &g));
+        TRY(build_to_global(s, g, l, &g));
+    }
+    TRY(build_cast(s, g, v->type.dtype, &g));
+    TRY(cut_as(s, v, &g));
+    int32_t i = slot_of(w, v);
+    if (w->grad[i] && is_after(w->grad[i]) != is_after(g)) {
+        TRY(sum_of_pieces(w, w->grad[i], &w->grad[i]));
+        TRY(sum_of_pieces(w, g, &g));
+    }
+    if (w->grad[i]) TRY(add_to(s, w->grad[i], &g));
+    w->grad[i] = g;
+    return 0;
+}
+
+/* Gives the gradient of a pinned move the layout of the move's operand. */
+static int
+go_back(struct rille_session *s, const struct node *n, struct val **din)
+{
+    const struct layout *l;
+    if (!n->pins || !*din) return 0;
+    TRY(layout_summed(s->atlas, n->in[0]->layout, &l));
+    return l == (*din)->layout ? 0 : build_to_global(s, *din, l, din);
+}
+
+/* ---- recomputed regions ---- */
+
+static int64_t
+bytes_made(const struct node *n)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < n->nout && !(n->op->flags & OP_VIEW); k++) bytes += type_bytes(&n->out[k]->type);
+    return bytes;
+}
+
+/* Finds the bytes alive behind each of n ordered nodes; work[k]: bytes that node k makes. */
+static void
+find_alive(const struct sweep *w, struct node *const *node, int32_t n, const double *work, int64_t *alive)
+{
+    int32_t *at = must_alloc(sizeof *at * 2 * (size_t)(w->nnode + 1)), *last = at + w->nnode; /* by node, from 1 */
+    int64_t *gone = must_alloc(sizeof *gone * (size_t)(n + 1)), now = 0;
+    for (int32_t k = 0; k < n; k++) at[node[k]->index] = last[node[k]->index] = k + 1;
+    for (int32_t k = 0; k < n; k++)
+        for (int i = 0; i < node[k]->nin; i++) {
+            const struct val *v = node[k]->in[i];
+            if (v && !stops(v) && v->node->mark == w->mark && at[v->node->index]) last[v->node->index] = k + 1;
+        }
+    for (int32_t k = 0; k < n; k++) {
+        now -= gone[k];
+        alive[k] = now += last[node[k]->index] > k + 1 ? (int64_t)work[k] : 0;
+        gone[last[node[k]->index] - 1] += last[node[k]->index] > k + 1 ? (int64_t)work[k] : 0;
+    }
+    free(at);
+    free(gone);
+}
+
+/* Cuts the region of a step that is recomputed as a whole into smaller regions. Otherwise all results of a stage
+ * would be live at once. */
+static void
+cut_region(struct sweep *w)
+{
+    struct rille_session *s = w->s;
+    int32_t region = s->step_region, n = 0;
+    if (!region || s->region != region) return;
+    struct node **node = must_alloc(sizeof *node * (size_t)(w->nnode + 1));
+    for (int32_t i = w->nnode; i-- > 0;)
+        if (w->node[i]->region == region) node[n++] = w->node[i];
+    double *work = must_alloc(sizeof *work * (size_t)(n + 1));
+    int64_t *alive = must_alloc(sizeof *alive * (size_t)(n + 1));
+    bool *ends = must_alloc((size_t)n + 1);
+    for (int32_t k = 0; k < n; k++) work[k] = (double)bytes_made(node[k]);
+    find_alive(w, node, n, work, alive);
+    recompute_cut(n, work, alive, ends);
+    for (int32_t k = 0, part = ++s->nregion; k < n; k++) {
+        node[k]->region = part;
+        if (ends[k]) part = ++s->nregion;
+    }
+    free(node);
+    free(work);
+    free(alive);
+    free(ends);
+}
+
+/* Returns the recomputed copy of v, or v itself. */
+static struct val *
+val_recomputed(const struct sweep *w, struct val *v)
+{
+    if (!v || stops(v) || v->node->mark != w->mark || !w->recomputed[v->node->index]) return v;
+    return w->recomputed[v->node->index]->out[v->out];
+}
+
+/* Returns true if the node is recomputed. Nodes alike for all micro-batches (casts and views of weights) are not:
+ * they are computed once per batch and stay. */
+static bool
+is_repeated(const struct sweep *w, const struct node *n)
+{
+    return n->region && (trace_pieces(w->s) == 1 || n->per_piece);
+}
+
+/* Adds the call again on recomputed operands, with the same result layouts. */
+static int
+node_recompute(struct sweep *w, struct node *n)
+{
+    struct rille_session *s = w->s;
+    struct type type[OP_OUT];
+    const struct layout *layout[OP_OUT];
+    struct val *out[OP_OUT], **in = must_alloc(sizeof *in * (size_t)(n->nin + 1));
+    struct node_made made = {n->nin, n->nout, n->want, type, layout};
+    for (int k = 0; k < n->nout; k++) type[k] = n->out[k]->type, layout[k] = n->out[k]->layout;
+    for (int i = 0; i < n->nin; i++) in[i] = val_recomputed(w, n->in[i]);
+    s->at = n->line;
+    s->composite = n->name;
+    s->call = n->call;
+    int status = build_add(s, n->op, in, n->attr, &made, out);
+    free(in);
+    if (status) return status;
+    for (int k = 0; k < n->nout; k++) out[k]->needs_grad = n->out[k]->needs_grad; /* records ask for it */
+    w->recomputed[n->index] = out[0]->node;
+    w->recomputed[n->index]->recomputes = n->recomputes ? n->recomputes : n->serial;
+    return 0;
+}
+
+/* Returns the node to build the gradient on: n, or its recomputed copy. The first request recomputes the whole
+ * region. */
+static int
+node_for_grad(struct sweep *w, struct node *n, struct node **out)
+{
+    struct line at = w->s->at;
+    const char *composite = w->s->composite;
+    int32_t call = w->s->call;
+    int status = 0;
+    *out = n;
+    if (!is_repeated(w, n)) return 0;
+    for (int32_t i = w->nnode; !status && !w->recomputed[n->index] && i-- > 0;)
+        if (w->node[i]->region == n->region && is_repeated(w, w->node[i])) status = node_recompute(w, w->node[i]);
+    w->s->at = at;
+    w->s->composite = composite;
+    w->s->call = call;
+    *out = w->recomputed[n->index];
+    return status;
+}
+
+/* ---- the sweep ---- */
+
+static int
+through_node(struct sweep *w, struct node *n)
+{
+    struct rille_session *s = w->s;
+    struct val *dout[OP_OUT] = {0};
+    bool any = false;
+    for (int k = 0; k < n->nout; k++) {
+        if (n->out[k]->mark == w->mark) dout[k] = w->grad[n->out[k]->index];
+        any = any || dout[k];
+    }
+    if (!any) return 0;
+    struct node *from;
+    TRY(node_for_grad(w, n, &from));
+    struct val **din = must_alloc(sizeof *din * (size_t)(n->nin + 1));
+    struct builder b = builder_of(s);
+    struct line at = s->at;
+    s->at = n->line;
+    s->composite = n->name;
+    s->call = n->call;
+    int status = 0;
+    if (n->op->grad)
+        n->op->grad(&b.base, from, dout, din);
+    else
+        din[0] = dout[0];
+    if (b.base.failed) status = err_last();
+    if (!status) status = go_back(s, n, &din[0]);
+    if (status) err_note("gradient of %s", n->name);
+    for (int i = 0; !status && i < n->nin; i++)
+        if (din[i] && n->in[i] && n->in[i]->needs_grad) status = receive(w, val_asked(w, n->in[i]), din[i]);
+    s->at = at;
+    s->composite = NULL;
+    s->call = 0;
+    free(din);
+    return status;
+}
+
+/* Makes the initial gradient: ones in y's shape; 1/m each if y is a value of one of m micro-batches. */
+static int
+seed(struct rille_session *s, struct val *y, struct val **out)
+{
+    const struct layout *l;
+    TRY(layout_summed(s->atlas, y->layout, &l));
+    struct build_source source = {.type = &y->type, .layout = l};
+    double share = trace_per_piece(y) ? 1.0 / trace_pieces(s) : 1;
+    struct val *one = build_number(s, false, share, 0), *res[OP_OUT];
+    TRY(build_call(s, op_find("full"), 1, &one, NULL, &source, res));
+    *out = res[0];
+    return 0;
+}
+
+static int
+sweep_from(struct sweep *w, struct rille_session *s, struct val *y)
+{
+    struct val *dy;
+    enum node_phase phase = s->phase;
+    w->s = s;
+    w->pieces = trace_pieces(s) > 1 && trace_per_piece(y);
+    w->mark = graph_mark(s->graph);
+    if (!y->needs_grad) return fail(E_STATE, "no gradient can be asked here: nothing that it depends on requires one");
+    TRY(find_nodes(w, y));
+    w->recomputed = must_alloc(sizeof(struct node *) * (size_t)(w->nnode + 1));
+    for (int32_t i = 0; i < w->nnode; i++) w->node[i]->index = i;
+    cut_region(w);
+    s->phase = PHASE_BACKWARD;
+    int status = seed(s, y, &dy);
+    if (!status) status = receive(w, y, dy);
+    for (int32_t i = 0; !status && i < w->nnode; i++) status = through_node(w, w->node[i]);
+    s->phase = phase;
+    return status;
+}
+
+static void
+sweep_fini(struct sweep *w)
+{
+    free(w->node);
+    free(w->recomputed);
+    free(w->at);
+    free(w->grad);
+}
+
+int
+grad_values(struct rille_session *s, struct val *y, int n, struct val *const *x, struct val **dx)
+{
+    struct sweep w = {.asked = x, .nasked = n};
+    for (int i = 0; i < n; i++) dx[i] = NULL;
+    for (int i = 0; i < n; i++)
+        if (!x[i]->needs_grad)
+            return fail(E_STATE, "tensor %d of those that are asked for requires no gradient%s", i + 1,
+                        tracing(s) ? "; an argument of a graph does not: x:detach():requires_grad_(true) does" : "");
+    int status = sweep_from(&w, s, y);
+    for (int i = 0; !status && i < n; i++)
+        if (x[i]->mark == w.mark) dx[i] = w.grad[x[i]->index];
+    sweep_fini(&w);
+    return status;
+}
+
+int
+grad_suiting(struct rille_session *s, const struct layout *l, const struct layout *has, const struct layout **out)
+{
+    struct sbp want[MAX_AXIS];
+    for (int a = 0; a < l->place->naxis; a++) {
+        want[a] = l->sbp[a];
+        if (l->sbp[a].kind == SBP_B && has->place == l->place && has->sbp[a].kind == SBP_P)
+            want[a] = has->sbp[a];
+        else if (l->sbp[a].kind == SBP_P)
+            want[a] = (struct sbp){.kind = SBP_B};
+    }
+    return layout_new(s->atlas, l->place, want, l->order, out);
+}
+
+/* Converts g to the layout of t's gradient. */
+static int
+suit(struct rille_session *s, const struct rille_tensor *t, struct val **g)
+{
+    const struct layout *to = t->grad_layout;
+    if (!to) TRY(grad_suiting(s, t->val->layout, (*g)->layout, &to));
+    return to == (*g)->layout ? 0 : build_to_global(s, *g, to, g);
+}
+
+static int
+deposit(struct sweep *w, struct val *v, struct val *g)
+{
+    struct rille_session *s = w->s;
+    struct rille_tensor *t = v->owner;
+    TRY(sum_of_pieces(w, g, &g));
+    TRY(suit(s, t, &g));
+    if (t->grad) TRY(call2(s, "add", t->grad->val, g, &g));
+    trace_journal(s, t);
+    tensor_rebind_grad(t, g);
+    return 0;
+}
+
+int
+grad_deposit(struct rille_session *s, struct val *y)
+{
+    struct sweep w = {0};
+    bool on = s->grad_on;
+    s->grad_on = false;
+    int status = sweep_from(&w, s, y);
+    for (int32_t i = 0; !status && i < w.nat; i++) {
+        struct val *v = w.at[i];
+        if (w.grad[i] && v->owner && v->owner->requires_grad && v->owner->nref > 0) {
+            enum node_phase phase = s->phase;
+            s->phase = PHASE_WEIGHT;
+            status = deposit(&w, v, w.grad[i]);
+            s->phase = phase;
+        }
+    }
+    for (int32_t i = 0; !status && i < w.nnode; i++) node_spend(s->graph, w.node[i]);
+    s->grad_on = on;
+    sweep_fini(&w);
+    return status;
+}

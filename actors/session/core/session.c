@@ -1,0 +1,693 @@
+/* session.c - opens and closes sessions; devices and their memory, placements and layouts, counters. */
+#include "actors/session/core/session.h"
+
+#include "actors/cluster/controller/controller.h"
+#include "actors/session/core/face.h"
+
+#include "kernels/exec/kernel.h"
+#include "kernels/op/lib/table.h"
+#include "runtime/device/device_cuda.h"
+#include "runtime/base/stop.h"
+#include "runtime/base/str.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- devices ---- */
+
+static int
+cores(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (int)n : 1;
+}
+
+int
+session_collectives(const char *how, const char *devices, struct cuda_choice *gpus)
+{
+    if (!how || !strcmp(how, "own")) return 0;
+    if (strcmp(how, "nccl")) return fail(E_ARG, "collectives are \"own\" or \"nccl\", not \"%s\"", how);
+    if (gpus->n == 0)
+        return fail(E_PLACE, "collectives by nccl are for devices of kind cuda; \"%s\" has none",
+                    devices ? devices : "cpu");
+    gpus->nccl = true;
+    return 0;
+}
+
+static int
+set_collectives(const struct rille_options *o, struct cuda_choice *gpus)
+{
+    bool text = o->devices || !o->cluster;
+    struct cuda_choice any = {.n = 1}; /* unknown before workers report */
+    TRY(session_collectives(o->collectives, o->devices, text && !gpus->all ? gpus : &any));
+    if (gpus->nccl && o->bus && !strncmp(o->bus, "sim", 3))
+        return fail(E_STATE, "collectives by nccl wait for each other, and the simulator has one thread");
+    return 0;
+}
+
+static int
+set_devices(struct rille_session *s, const struct rille_options *o)
+{
+    s->ndevice[DEV_META] = INT_MAX;
+    s->default_kind = DEV_CPU;
+    struct device_counts d = {0};
+    if (!o || !o->devices) {
+        s->ndevice[DEV_CPU] = MAX(8, cores());
+        return o ? set_collectives(o, &d.gpus) : 0;
+    }
+    TRY(device_counts_parse(o->devices, !o->cluster, &d));
+    TRY(set_collectives(o, &d.gpus));
+    if (o->cluster) return 0; /* reported by workers (open_cluster) */
+    TRY(cuda_choose(&d.gpus));
+    for (int k = 0; k < NDEVICE_KIND; k++)
+        if (k != DEV_META) s->ndevice[k] = d.n[k];
+    s->default_kind = d.first;
+    return s->ndevice[DEV_CPU] || s->default_kind != DEV_CPU ? 0
+                                                             : fail(E_PLACE, "devices \"%s\" names none", o->devices);
+}
+
+int
+session_pool(struct rille_session *s, int kind, int rank, struct pool **out)
+{
+    int32_t was = s->npool[kind];
+    GROW(s->pool[kind], rank + 1, s->npool[kind]);
+    for (int32_t i = was; i < s->npool[kind]; i++) s->pool[kind][i] = NULL;
+    if (!s->pool[kind][rank]) {
+        s->pool[kind][rank] = pool_new(kind, rank, s->memory_limit);
+        if (!s->pool[kind][rank]) return err_last();
+        pool_order(s->pool[kind][rank], &s->work);
+        struct pool_source source;
+        if (s->cluster) {
+            cluster_source(s->cluster, kind, rank, &source);
+            pool_from(s->pool[kind][rank], &source);
+        }
+    }
+    *out = s->pool[kind][rank];
+    return 0;
+}
+
+int
+place_exists(struct rille_session *s, const struct place *p)
+{
+    for (int i = 0; i < p->nrank; i++)
+        if (p->rank[i] >= s->ndevice[p->kind])
+            return fail(E_PLACE, "placement: there is no device %d; this session has %s:%d (devices count from 0)",
+                        (int)p->rank[i], device_kind_text(p->kind), (int)s->ndevice[p->kind]);
+    return 0;
+}
+
+int
+rille_device_count(struct rille_session *s, const char *kind)
+{
+    if (face_session(s, __func__) || face_given(kind, "the kind", __func__)) return -1;
+    int k = device_kind_parse(kind);
+    return k < 0 ? -1 : s->ndevice[k];
+}
+
+const char *
+rille_default_kind(struct rille_session *s)
+{
+    if (face_session(s, __func__)) return NULL;
+    return device_kind_text(s->default_kind);
+}
+
+static int
+thread_of(const struct rille_session *s, int kind, int rank)
+{
+    return s->cluster ? cluster_thread_of(s->cluster, kind, rank) : rank % MAX(1, s->threads);
+}
+
+bool
+rille_device_info(struct rille_session *s, int i, struct rille_device_info *out)
+{
+    if (face_session(s, __func__) || face_given(out, "out", __func__)) return false;
+    for (int kind = 0; kind < NDEVICE_KIND; kind++)
+        for (int32_t rank = 0; rank < s->npool[kind]; rank++) {
+            if (!s->pool[kind][rank] || i-- > 0) continue;
+            struct pool_count c = pool_count(s->pool[kind][rank]);
+            *out = (struct rille_device_info){.kind = device_kind_text(kind),
+                                              .device = rank,
+                                              .thread = thread_of(s, kind, rank),
+                                              .live_bytes = (int64_t)c.live_bytes,
+                                              .arena_bytes = (int64_t)c.arena_bytes,
+                                              .peak_bytes = (int64_t)c.peak_bytes,
+                                              .limit_bytes = (int64_t)s->memory_limit};
+            return true;
+        }
+    return false;
+}
+
+int
+rille_gpu_info(struct rille_session *s, int device, struct rille_gpu_info *out)
+{
+    struct cuda_gpu gpu;
+    struct str kernels = {0};
+    if (face_session(s, __func__) || face_given(out, "out", __func__)) return err_last();
+    int status = s->cluster ? cluster_gpu(s->cluster, device, &gpu, &kernels) : cuda_gpu_of(device, &gpu);
+    if (!status && !s->cluster) cuda_kernel_about(&kernels);
+    if (!status) {
+        *out = (struct rille_gpu_info){.memory = (int64_t)gpu.bytes, .major = gpu.major, .minor = gpu.minor};
+        memcpy(out->name, gpu.name, sizeof out->name);
+        snprintf(out->kernels, sizeof out->kernels, "%s", str_text(&kernels));
+    }
+    str_free(&kernels);
+    return status;
+}
+
+/* ---- opening and closing ---- */
+
+static int
+env_int(const char *name, int otherwise)
+{
+    const char *e = getenv(name);
+    int n = e ? atoi(e) : 0;
+    return n > 0 ? n : otherwise;
+}
+
+static int
+open_engine(struct rille_session *s, const struct rille_options *o)
+{
+    const char *bus = o && o->bus ? o->bus : getenv("RILLE_BUS");
+    struct engine_options e = {.bus = &bus_zmq};
+    if (bus && *bus) TRY(bus_parse(bus, &e.bus, &e.seed));
+    e.threads = o && o->threads > 0 ? o->threads : env_int("RILLE_THREADS", cores());
+    e.threads = MIN(e.threads, MOST_THREADS);
+    e.spin_ns = e.threads <= cores() ? 50000 : 0;
+    s->threads = e.threads;
+    s->poison = !e.bus->threaded;
+    return engine_new(&e, &s->engine);
+}
+
+/* Checks that workers have nccl; somebody may have started them without. */
+static int
+check_collectives(const struct rille_session *s)
+{
+    if (!s->ndevice[DEV_CUDA])
+        return fail(E_PLACE, "collectives by nccl are for devices of kind cuda; the workers have none");
+    if (device_kind(DEV_CUDA)->flags & COLLECTS) return 0;
+    return fail(E_PLACE, "collectives by nccl: not all workers have it; rille worker --collectives nccl asks for it");
+}
+
+/* Opens the cluster. All devices belong to workers then. */
+static int
+open_cluster(struct rille_session *s, const struct rille_workers *o, bool nccl)
+{
+    struct cluster_options co = {.world = o->workers,
+                                 .bind = o->bind,
+                                 .key_file = o->key_file,
+                                 .root = o->root,
+                                 .version = RILLE_VERSION,
+                                 .threads = s->threads,
+                                 .start = o->start,
+                                 .started = o->started,
+                                 .devices = o->devices,
+                                 .takes_over = o->takes_over,
+                                 .host = o->host,
+                                 .say = o->say,
+                                 .arg = o->arg};
+    if (s->poison) return fail(E_ARG, "the simulator (RILLE_BUS=sim) is one process; it has no workers");
+    TRY(cluster_open(&co, &s->cluster));
+    const struct device_counts *d = cluster_devices(s->cluster);
+    for (int k = 0; k < NDEVICE_KIND; k++)
+        if (k != DEV_META) s->ndevice[k] = d->n[k];
+    s->default_kind = d->first;
+    return nccl ? check_collectives(s) : 0;
+}
+
+static void
+live_release(struct rille_live *live)
+{
+    rille_live_free(&live);
+}
+
+int
+rille_open(const struct rille_options *o, struct rille_session **out)
+{
+    TRY(face_given(out, "out", __func__));
+    struct rille_session *s = must_alloc(sizeof *s);
+    s->owner = face_thread();
+    s->atlas = atlas_new();
+    s->graph = graph_new();
+    graph_on_orphan(s->graph, tensor_orphan);
+    graph_on_live(s->graph, live_release);
+    work_order_begin(s);
+    s->grad_on = true;
+    s->seed = o ? o->seed : 0;
+    s->memory_limit = o ? o->memory_limit : 0;
+    if (o && (o->check_ref || o->check_nan)) kernel_check(o->check_ref, o->check_nan);
+    int status = set_devices(s, o);
+    if (!status) status = cost_read(o ? o->cost : NULL, &s->cost, &s->rates);
+    if (!status) status = open_engine(s, o);
+    if (!status && o && o->cluster)
+        status = open_cluster(s, o->cluster, o->collectives && !strcmp(o->collectives, "nccl"));
+    if (status) rille_close(&s);
+    *out = s;
+    return status;
+}
+
+/* Handles that the host program did not free. */
+struct forgotten {
+    struct str names;
+    int n;
+};
+
+static void
+forget(struct forgotten *f, const char *what, const char *name)
+{
+    enum { NAMED = 8 };
+    if (f->n < NAMED) str_addf(&f->names, "%s%s%s%s", f->n ? ", " : "", what, name ? " " : "", name ? name : "");
+    if (f->n == NAMED) str_add(&f->names, ", ...");
+    f->n++;
+}
+
+static void
+forget_tensor(struct forgotten *f, const struct rille_tensor *t)
+{
+    struct str type = {0};
+    type_print(&t->val->type, &type);
+    forget(f, str_text(&type), t->name);
+    str_free(&type);
+}
+
+/* Frees gradients first, because tensors hold them. The remaining handles are the user's. */
+static void
+forget_tensors(struct rille_session *s, struct forgotten *f)
+{
+    for (struct rille_tensor *t = s->tensors; t; t = t->next) {
+        if (t->grad) t->grad->nref--;
+        t->grad = NULL;
+    }
+    while (s->tensors) {
+        struct rille_tensor *t = s->tensors;
+        if (t->nref > 0) forget_tensor(f, t);
+        t->nref = 1;
+        rille_tensor_free(&t);
+    }
+}
+
+/* Frees all remaining handles. */
+static int
+forget_handles(struct rille_session *s)
+{
+    struct forgotten f = {0};
+    rille_trace_abort(s);
+    while (s->graphs) {
+        struct rille_graph *g = s->graphs;
+        forget(&f, "a graph", NULL);
+        rille_graph_free(&g);
+    }
+    forget_tensors(s, &f);
+    int status = f.n == 0 ? 0
+                          : fail(E_STATE, "close: %d handle%s not given back, and freed now: %s", f.n,
+                                 f.n == 1 ? " was" : "s were", str_text(&f.names));
+    str_free(&f.names);
+    return status;
+}
+
+int
+rille_close(struct rille_session **sp)
+{
+    TRY(face_given(sp, "the pointer to the session", __func__));
+    if (!*sp) return 0;
+    TRY(face_session(*sp, __func__));
+    struct rille_session *s = *sp;
+    *sp = NULL;
+    session_drain(s);
+    snapshot_free(&s->taken);
+    snapshot_free(&s->snapshot);
+    snapshot_free(&s->before);
+    str_free(&s->passed_over);
+    int status = forget_handles(s);
+    build_settle(s, 0);
+    for (int32_t i = 0; i < s->nupdate; i++) val_drop(s->graph, &s->update[i].before);
+    engine_free(&s->engine);
+    cache_free(&s->cache);
+    free(s->act);
+    memo_free(&s->memo);
+    collection_free(&s->collection);
+    graph_free(&s->graph);
+    for (int kind = 0; kind < NDEVICE_KIND; kind++) {
+        for (int32_t i = 0; i < s->npool[kind]; i++)
+            if (s->pool[kind][i]) pool_free(&s->pool[kind][i]);
+        free(s->pool[kind]);
+    }
+    cluster_close(&s->cluster, 0);
+    for (int32_t i = 0; i < s->ntext; i++) free(s->text[i]);
+    free(s->text);
+    while (s->lives) {
+        struct rille_live *live = s->lives;
+        live->nref = 1;
+        rille_live_free(&live);
+    }
+    atlas_free(&s->atlas);
+    arena_fini(&s->scratch);
+    str_free(&s->looked);
+    claims_free(&s->claims);
+    free(s->work.failed);
+    free(s->fresh);
+    free(s->update);
+    free(s->watch);
+    free(s);
+    err_at(NULL, 0);
+    return status;
+}
+
+const char *
+rille_error(void)
+{
+    return err_text();
+}
+
+int
+rille_error_code(void)
+{
+    return err_last();
+}
+
+const char *
+rille_error_line(void)
+{
+    return err_line();
+}
+
+const char *
+rille_error_kind(void)
+{
+    return err_name(err_last());
+}
+
+void
+rille_at(struct rille_session *s, const char *file, int line, const char *inside)
+{
+    if (face_session(s, __func__)) return;
+    if (!file)
+        s->at.file = NULL;
+    else if (!s->at.file || strcmp(s->at.file, file))
+        s->at.file = graph_file(s->graph, file);
+    s->at.line = line;
+    s->at.inside = inside ? graph_file(s->graph, inside) : NULL;
+}
+
+void
+rille_interrupt(struct rille_session *s)
+{
+    if (face_given(s, "the session", __func__)) return;
+    atomic_store(&s->interrupted, 1);
+    engine_interrupt(s->engine);
+    if (s->cluster) cluster_interrupt(s->cluster);
+}
+
+void
+rille_stop_when(bool (*wanted)(void *arg), void *arg)
+{
+    stop_caller_ask(wanted, arg);
+}
+
+static bool
+doing_thread(const struct rille_session *s, int thread, char *text, size_t size)
+{
+    return s->cluster ? remote_doing(s, thread, text, size) : engine_doing_thread(s->engine, thread, text, size);
+}
+
+void
+rille_doing(struct rille_session *s, char *text, size_t size)
+{
+    if (face_given(s, "the session", __func__) || face_given(text, "the text", __func__) || size == 0) return;
+    for (int t = 0; doing_thread(s, t, text, size); t++)
+        if (*text) return;
+    *text = '\0';
+    if (s->cluster ? cluster_is_running(s->cluster) : engine_is_running(s->engine)) strncat(text, "a run", size - 1);
+}
+
+bool
+rille_doing_thread(struct rille_session *s, int thread, char *text, size_t size)
+{
+    if (face_given(s, "the session", __func__) || face_given(text, "the text", __func__) || size == 0 || thread < 0)
+        return false;
+    return doing_thread(s, thread, text, size);
+}
+
+bool
+rille_waiting_thread(struct rille_session *s, int thread, char *text, size_t size)
+{
+    if (face_given(s, "the session", __func__) || face_given(text, "the text", __func__) || size == 0 || thread < 0)
+        return false;
+    *text = '\0';
+    return !s->cluster && engine_waiting_thread(s->engine, thread, text, size);
+}
+
+void
+rille_seed(struct rille_session *s, uint64_t seed)
+{
+    if (face_session(s, __func__)) return;
+    s->seed = seed;
+    s->ordinal = 0;
+}
+
+void
+rille_random_state(struct rille_session *s, uint64_t *seed, uint64_t *count)
+{
+    if (face_session(s, __func__) || face_given(seed, "seed", __func__) || face_given(count, "count", __func__)) return;
+    *seed = s->seed;
+    *count = s->ordinal;
+}
+
+void
+rille_random_restore(struct rille_session *s, uint64_t seed, uint64_t count)
+{
+    if (face_session(s, __func__)) return;
+    s->seed = seed;
+    s->ordinal = count;
+}
+
+void
+rille_generation(struct rille_session *s)
+{
+    if (face_session(s, __func__)) return;
+    s->generation++;
+}
+
+bool
+rille_grad_mode(struct rille_session *s, bool on)
+{
+    if (face_session(s, __func__)) return false;
+    bool was = s->grad_on;
+    s->grad_on = on;
+    return was;
+}
+
+bool
+rille_recompute(struct rille_session *s, bool on)
+{
+    if (face_session(s, __func__)) return false;
+    bool was = s->region != 0;
+    if (on != was) s->region = on ? ++s->nregion : 0;
+    return was;
+}
+
+bool
+rille_recomputes(const struct rille_session *s)
+{
+    return !face_session(s, __func__) && s->region != 0;
+}
+
+/* ---- counters ---- */
+
+void
+rille_count(struct rille_session *s, struct rille_counters *out)
+{
+    if (face_session(s, __func__) || face_given(out, "out", __func__)) return;
+    struct engine_count e = engine_count(s->engine);
+    e.runs += s->remote_runs;
+    e.acts += s->remote_acts;
+    struct graph_count g = graph_count(s->graph);
+    struct cuda_graph_count c = cuda_graphs();
+    *out = (struct rille_counters){.nodes = s->nodes,
+                                   .compiles = s->compiles,
+                                   .cache_hits = s->hits,
+                                   .runs = e.runs,
+                                   .acts = e.acts,
+                                   .messages = e.messages,
+                                   .thread_messages = e.thread_messages,
+                                   .run_allocations = e.allocations,
+                                   .live_values = g.vals,
+                                   .live_nodes = g.nodes,
+                                   .plan_bytes = (int64_t)s->cache.bytes,
+                                   .generation = (int64_t)s->generation,
+                                   .cuda_graphs = c.graphs,
+                                   .cuda_replays = c.replays,
+                                   .plans = s->cache.plans.n};
+    for (int kind = 0; kind < NDEVICE_KIND; kind++)
+        for (int32_t i = 0; i < s->npool[kind]; i++) {
+            if (!s->pool[kind][i]) continue;
+            struct pool_count p = pool_count(s->pool[kind][i]);
+            out->live_bytes += (int64_t)p.live_bytes;
+            out->arena_bytes += (int64_t)p.arena_bytes;
+            out->allocations += p.nalloc;
+        }
+}
+
+int64_t
+rille_external_bytes(struct rille_session *s)
+{
+    if (face_session(s, __func__)) return 0;
+    struct rille_counters c;
+    rille_count(s, &c);
+    return c.live_bytes;
+}
+
+/* ---- placements and layouts ---- */
+
+int
+rille_place(struct rille_session *s, const char *kind, int naxis, const int32_t *sizes, const int32_t *ranks,
+            const struct rille_place **out)
+{
+    TRY(face_session(s, __func__));
+    TRY(face_given(kind, "the kind", __func__));
+    TRY(face_given(sizes, "the list of sizes", __func__));
+    TRY(face_given(ranks, "the list of ranks", __func__));
+    TRY(face_given(out, "out", __func__));
+    const struct place *p;
+    int k = device_kind_parse(kind);
+    if (k < 0) return err_last();
+    TRY(place_new(s->atlas, k, naxis, sizes, ranks, &p));
+    TRY(place_exists(s, p));
+    *out = (const struct rille_place *)p;
+    return 0;
+}
+
+const char *
+rille_place_kind(const struct rille_place *p)
+{
+    if (face_given(p, "the placement", __func__)) return NULL;
+    return device_kind_text(((const struct place *)p)->kind);
+}
+
+int
+rille_place_axes(const struct rille_place *rp, int32_t sizes[RILLE_AXES])
+{
+    if (face_given(rp, "the placement", __func__) || face_given(sizes, "the list of sizes", __func__)) return 0;
+    const struct place *p = (const struct place *)rp;
+    for (int a = 0; a < p->naxis; a++) sizes[a] = p->axis[a];
+    return p->naxis;
+}
+
+int
+rille_place_ranks(const struct rille_place *rp, const int32_t **ranks)
+{
+    if (face_given(rp, "the placement", __func__) || face_given(ranks, "ranks", __func__)) return 0;
+    const struct place *p = (const struct place *)rp;
+    *ranks = p->rank;
+    return p->nrank;
+}
+
+char *
+rille_place_text(const struct rille_place *p)
+{
+    if (face_given(p, "the placement", __func__)) return NULL;
+    struct str s = {0};
+    place_print((const struct place *)p, &s);
+    return s.text;
+}
+
+const struct layout *
+session_layout(struct rille_session *s)
+{
+    const struct place *p;
+    int32_t one = 1, zero = 0;
+    int status = place_new(s->atlas, s->default_kind, 1, &one, &zero, &p);
+    assert(!status);
+    UNUSED(status);
+    return layout_broadcast(s->atlas, p);
+}
+
+int
+layout_summed(struct atlas *a, const struct layout *l, const struct layout **out)
+{
+    struct sbp whole[MAX_AXIS];
+    for (int i = 0; i < l->place->naxis; i++)
+        whole[i] = l->sbp[i].kind == SBP_P ? (struct sbp){.kind = SBP_B} : l->sbp[i];
+    return layout_new(a, l->place, whole, l->order, out);
+}
+
+static int
+face_texts(int n, const char *const *text, const char *who)
+{
+    if (n < 1 || !text) return fail(E_ARG, "%s: there is no sbp", who);
+    for (int i = 0; i < n; i++) TRY(face_given(text[i], "an sbp", who));
+    return 0;
+}
+
+int
+rille_layout(struct rille_session *s, const struct rille_place *rp, int n, const char *const *sbp, const int *order,
+             int ndim, const struct rille_layout **out)
+{
+    TRY(face_session(s, __func__));
+    TRY(face_place(s, rp, __func__));
+    TRY(face_texts(n, sbp, __func__));
+    TRY(face_given(out, "out", __func__));
+    const struct place *p = (const struct place *)rp;
+    const struct layout *l;
+    if (n == 1 && !order && (p->naxis > 1 || strchr(sbp[0], '('))) {
+        TRY(layout_parse(s->atlas, p, sbp[0], ndim, &l));
+        *out = (const struct rille_layout *)l;
+        return 0;
+    }
+    struct sbp entry[MAX_AXIS];
+    uint8_t cut[MAX_AXIS];
+    if (n != p->naxis)
+        return fail(E_SBP, "%d entr%s for a mesh of %d ax%s; give one entry for each mesh axis", n,
+                    n == 1 ? "y" : "ies", p->naxis, p->naxis == 1 ? "is" : "es");
+    for (int a = 0; a < n; a++) {
+        TRY(sbp_parse(sbp[a], ndim, &entry[a]));
+        if (!order) continue;
+        if (order[a] < 0 || order[a] >= n)
+            return fail(E_SBP, "order names mesh axis %d of a mesh of %d axes", order[a], n);
+        cut[a] = (uint8_t)order[a];
+    }
+    TRY(layout_new(s->atlas, p, entry, order ? cut : NULL, &l));
+    *out = (const struct rille_layout *)l;
+    return 0;
+}
+
+const struct rille_place *
+rille_layout_place(const struct rille_layout *l)
+{
+    if (face_given(l, "the layout", __func__)) return NULL;
+    return (const struct rille_place *)((const struct layout *)l)->place;
+}
+
+const char *
+rille_layout_text(struct rille_session *s, const struct rille_layout *rl)
+{
+    if (face_session(s, __func__) || face_layout(s, rl, __func__)) return NULL;
+    const struct layout *l = (const struct layout *)rl;
+    if (l->id >= s->ntext) {
+        GROW(s->text, l->id + 1, s->text_capacity);
+        memset(s->text + s->ntext, 0, sizeof *s->text * (size_t)(l->id + 1 - s->ntext));
+        s->ntext = l->id + 1;
+    }
+    if (s->text[l->id]) return s->text[l->id];
+    struct str text = {0};
+    layout_print(l, &text);
+    return s->text[l->id] = text.text;
+}
+
+/* ---- for tests ---- */
+
+void
+rille_fail_act(struct rille_session *s, int64_t k)
+{
+    if (face_session(s, __func__)) return;
+    engine_fail_act(s->engine, k);
+}
+
+void
+rille_slow_op(struct rille_session *s, const char *op, double seconds)
+{
+    if (face_session(s, __func__)) return;
+    engine_slow(s->engine, op ? op_find(op) : NULL, (int64_t)(seconds * 1e9));
+}

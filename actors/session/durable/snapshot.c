@@ -1,0 +1,349 @@
+/* snapshot.c - snapshots: a consistent copy of all variables during training, and recovery from one.
+ *
+ * A snapshot holds the present bytes of variables and gradients, and the counters of random values. Taking one costs
+ * only the references: an update overwrites a variable's bytes only if nobody else holds them, so the next update
+ * writes elsewhere. Bytes of the cluster's devices outlive the worker that wrote them (segment.h), so a snapshot
+ * survives any worker. An unchanged version is stored once, however many snapshots hold it.
+ *
+ * A host's memory is lost with the host. So with several hosts, other hosts get a second copy (replica.c) while the
+ * next runs compute; only the first snapshot is waited for. The old snapshot stays until the new one is complete,
+ * and is used if a host is lost before that; scripts see by the number which snapshot was used. Digests of the bytes
+ * are checked before recovery. If no copy of some shard is left, recovery uses the snapshot before, if the user
+ * asked to keep it. */
+#include "actors/session/core/session.h"
+
+#include "actors/cluster/controller/controller.h"
+#include "actors/session/core/face.h"
+
+#include <stdlib.h>
+
+/* The copies of one variable. */
+enum { VALUE, GRADIENT, NCOPY };
+struct kept {
+    struct rille_tensor *t;  /* held */
+    struct copy copy[NCOPY]; /* store NULL: no gradient */
+};
+struct snapshot {
+    int32_t n;
+    int64_t number;
+    int keep;                /* snapshots to keep, 1 or 2; 2: also the one before */
+    struct copying *copying; /* spares being made; NULL: none */
+    bool spared;             /* the spares are complete */
+    struct copying *summing; /* digests being taken; NULL: none */
+    uint64_t seed, ordinal;
+    struct kept kept[];
+};
+
+void
+snapshot_free(struct snapshot **sp)
+{
+    struct snapshot *p = *sp;
+    *sp = NULL;
+    if (!p) return;
+    copying_end(&p->copying, false);
+    copying_end(&p->summing, false);
+    for (int32_t i = 0; i < p->n; i++) {
+        for (int c = 0; c < NCOPY; c++) copy_drop(&p->kept[i].copy[c]);
+        rille_tensor_free(&p->kept[i].t);
+    }
+    free(p);
+}
+
+/* Returns true if v has bytes or can be computed: not on meta devices, not part of a trace, not lost with a host. */
+static bool
+has_bytes(const struct val *v)
+{
+    bool will = v->store ? copy_is_whole(&(struct copy){.store = v->store}) : v->node && !v->node->traced;
+    return will && v->layout->place->kind != DEV_META;
+}
+
+static bool
+is_variable(const struct rille_tensor *t)
+{
+    return t->leaf && t->nref > 0 && has_bytes(t->val);
+}
+
+/* Computes pending variables and gradients in one run. */
+static int
+compute(struct rille_session *s, int32_t count)
+{
+    struct val **v = must_alloc(sizeof *v * (size_t)(2 * count + 1));
+    int n = 0;
+    for (struct rille_tensor *t = s->tensors; t; t = t->next) {
+        if (!is_variable(t)) continue;
+        v[n++] = t->val;
+        if (t->grad && has_bytes(t->grad->val)) v[n++] = t->grad->val;
+    }
+    int status = session_eval(s, n, v);
+    free(v);
+    return status;
+}
+
+static struct copy
+copy_of(const struct val *v)
+{
+    if (v->store) store_hold(v->store);
+    return (struct copy){.type = v->type, .layout = v->layout, .store = v->store};
+}
+
+static void
+keep_variable(struct rille_tensor *t, struct kept *k)
+{
+    *k = (struct kept){.t = rille_tensor_hold(t), .copy[VALUE] = copy_of(t->val)};
+    if (t->grad && has_bytes(t->grad->val)) k->copy[GRADIENT] = copy_of(t->grad->val);
+}
+
+/* Lists all copies of the snapshot, for replica.c; the caller frees the list. */
+static struct copy **
+copies_of(struct snapshot *p)
+{
+    struct copy **list = must_alloc(sizeof(*list) * (size_t)(NCOPY * p->n + 1));
+    for (int32_t i = 0; i < NCOPY * p->n; i++) list[i] = &p->kept[i / NCOPY].copy[i % NCOPY];
+    return list;
+}
+
+/* Begins to make spares of all copies, if there are several hosts. */
+static int
+keep_spares(struct rille_session *s, struct snapshot *p)
+{
+    if (!s->cluster || cluster_memories(s->cluster) < 2) return 0;
+    struct copy **list = copies_of(p);
+    int status = copies_spare(s, NCOPY * p->n, list, &p->copying);
+    free(list);
+    return status;
+}
+
+static void
+keep_sums(struct rille_session *s, struct snapshot *p)
+{
+    struct copy **list = copies_of(p);
+    copies_sum(s, NCOPY * p->n, list, &p->summing);
+    free(list);
+}
+
+static int
+end_copying(struct snapshot *p, bool whole)
+{
+    int status = copying_end(&p->copying, whole);
+    p->spared |= !status;
+    return status;
+}
+
+/* Makes the snapshot being taken the last one. */
+static void
+advance(struct rille_session *s)
+{
+    snapshot_free(&s->before);
+    s->before = s->snapshot;
+    s->snapshot = s->taken;
+    s->taken = NULL;
+}
+
+static void
+drop_before(struct rille_session *s)
+{
+    if (s->snapshot->keep < 2) snapshot_free(&s->before);
+}
+
+/* Ends the snapshot being taken: status 0: complete; else dropped. */
+static int
+settle(struct rille_session *s, int status)
+{
+    if (status) {
+        snapshot_free(&s->taken);
+        return status;
+    }
+    advance(s);
+    drop_before(s);
+    return 0;
+}
+
+void
+snapshot_look(struct rille_session *s)
+{
+    struct snapshot *p = s->taken;
+    if (!p || (p->copying && !copying_ended(p->copying))) return;
+    if (settle(s, end_copying(p, true))) err_clear(); /* a lost host, which the next run reports */
+}
+
+static int
+take(struct rille_session *s, int keep, struct snapshot **out)
+{
+    int32_t n = 0;
+    for (struct rille_tensor *t = s->tensors; t; t = t->next) n += is_variable(t);
+    TRY(compute(s, n));
+    struct snapshot *p = must_alloc(sizeof *p + sizeof *p->kept * (size_t)n);
+    p->seed = s->seed;
+    p->ordinal = s->ordinal;
+    p->number = ++s->snapshots;
+    p->keep = keep;
+    for (struct rille_tensor *t = s->tensors; t; t = t->next)
+        if (is_variable(t)) keep_variable(t, &p->kept[p->n++]);
+    *out = p;
+    keep_sums(s, p);
+    int status = keep_spares(s, p);
+    if (status) snapshot_free(out);
+    return status;
+}
+
+int
+rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *oldest)
+{
+    TRY(face_session(s, __func__));
+    TRY(face_given(number, "number", __func__));
+    TRY(face_given(oldest, "oldest", __func__));
+    if (keep < 1 || keep > 2) return fail(E_ARG, "snapshot: keep is 1 or 2, not %d", keep);
+    TRY(trace_refuses(s, "snapshot"));
+    TRY(rille_step(s)); /* pending updates belong to the snapshot */
+    if (s->taken) TRY(settle(s, end_copying(s->taken, true)));
+    TRY(take(s, keep, &s->taken));
+    if (!s->snapshot) TRY(settle(s, end_copying(s->taken, true))); /* the first snapshot is waited for */
+    snapshot_look(s);
+    *number = s->snapshots;
+    *oldest = s->before ? s->before->number : s->snapshot->number;
+    return 0;
+}
+
+bool
+rille_has_snapshot(struct rille_session *s)
+{
+    return !face_session(s, __func__) && (s->snapshot || s->taken);
+}
+
+/* ---- recovery ---- */
+
+/* Restores shards that are lost or damaged from other hosts, and makes new spares. */
+static int
+mend(struct rille_session *s, struct snapshot *p)
+{
+    struct copy **list = copies_of(p);
+    bool lost = false;
+    if (copying_end(&p->summing, true)) err_clear(); /* shards lost before they were read have no digest */
+    int status = copies_check(s, NCOPY * p->n, list);
+    for (int32_t i = 0; i < NCOPY * p->n; i++) lost |= copy_is_lost(list[i]);
+    if (!status) status = lost ? copies_mend(s, NCOPY * p->n, list) : 0;
+    free(list);
+    if (!status && (lost || !p->spared)) status = keep_spares(s, p);
+    return status ? status : end_copying(p, true);
+}
+
+static bool
+is_whole(const struct snapshot *p)
+{
+    for (int32_t i = 0; i < NCOPY * p->n; i++)
+        if (!copy_is_whole(&p->kept[i / NCOPY].copy[i % NCOPY])) return false;
+    return true;
+}
+
+static void
+pass_over_taken(struct rille_session *s)
+{
+    struct snapshot *p = s->taken;
+    struct copy **list = copies_of(p);
+    str_clear(&s->passed_over);
+    str_addf(&s->passed_over, "recover: of snapshot %lld, ", (long long)p->number);
+    copies_tell_lost(s, NCOPY * p->n, list, &s->passed_over);
+    free(list);
+    snapshot_free(&s->taken);
+}
+
+/* Chooses the latest usable snapshot: the snapshot being taken, if its spares are complete or nothing of it is lost. */
+static int
+choose(struct rille_session *s)
+{
+    struct snapshot *p = s->taken;
+    if (p && (p->spared || is_whole(p)))
+        advance(s);
+    else if (p)
+        pass_over_taken(s);
+    return s->snapshot ? 0 : fail(E_LOST, "recover: the snapshot lay on hosts that are lost");
+}
+
+static bool
+is_gone(struct rille_session *s, struct snapshot *p)
+{
+    struct copy **list = copies_of(p);
+    bool gone = copies_gone(s, NCOPY * p->n, list);
+    free(list);
+    return gone;
+}
+
+/* Restores the last snapshot or, if no copy of some shard is left, the one before. */
+static int
+mend_latest(struct rille_session *s)
+{
+    int status = mend(s, s->snapshot);
+    if (!status || !s->before || !is_gone(s, s->snapshot)) return status;
+    str_clear(&s->passed_over);
+    str_add(&s->passed_over, err_text());
+    snapshot_free(&s->snapshot);
+    s->snapshot = s->before;
+    s->before = NULL;
+    err_clear();
+    return mend(s, s->snapshot);
+}
+
+static struct val *
+value_of(struct rille_session *s, const struct copy *c)
+{
+    store_hold(c->store);
+    return graph_leaf(s->graph, &c->type, c->layout, c->store);
+}
+
+static void
+restore(struct rille_session *s, const struct kept *k)
+{
+    struct rille_tensor *t = k->t;
+    const struct copy *value = &k->copy[VALUE], *grad = &k->copy[GRADIENT];
+    if (t->val->store != value->store || t->val->half_written) tensor_rebind(t, value_of(s, value));
+    rille_tensor_free(&t->grad);
+    if (grad->store) t->grad = tensor_new(s, value_of(s, grad), true);
+}
+
+static void
+restore_all(struct rille_session *s)
+{
+    struct snapshot *p = s->snapshot;
+    for (int32_t i = 0; i < s->nupdate; i++) val_drop(s->graph, &s->update[i].before);
+    s->nupdate = s->nwatch = 0;
+    for (int32_t i = 0; i < p->n; i++) restore(s, &p->kept[i]);
+    s->seed = p->seed;
+    s->ordinal = p->ordinal;
+}
+
+/* Recovers until the cluster is complete and holds a complete snapshot. A worker lost meanwhile counts as one more
+ * loss. A worker that was started for this recovery and is lost ends it with an error, because it would be lost
+ * again. */
+static int
+regain(struct rille_session *s, int workers)
+{
+    struct cluster_loss l;
+    for (int left = s->cluster ? cluster_world(s->cluster) : 0;; left--) {
+        int status = s->cluster && (workers || !cluster_stands(s->cluster)) ? cluster_recover(s->cluster, workers) : 0;
+        if (!status) status = choose(s);
+        if (!status) status = mend_latest(s);
+        bool again = s->cluster && (!status || status == E_LOST) && cluster_lost(s->cluster, 0, &l) && l.again;
+        if (!again || !left) return status;
+        err_clear();
+    }
+}
+
+int
+rille_recover(struct rille_session *s, int workers, int64_t *number, const char **why)
+{
+    TRY(face_session(s, __func__));
+    TRY(face_given(number, "number", __func__));
+    TRY(face_given(why, "why", __func__));
+    TRY(trace_refuses(s, "recover"));
+    if (!rille_has_snapshot(s))
+        return fail(E_STATE, "recover: there is no snapshot to go back to; rille.snapshot() makes one");
+    if (s->taken) end_copying(s->taken, false);
+    if (!s->cluster && workers) return fail(E_STATE, "recover: this is one process, which has no workers");
+    str_clear(&s->passed_over);
+    TRY(regain(s, workers));
+    drop_before(s);
+    restore_all(s);
+    *number = s->snapshot->number;
+    *why = s->passed_over.len ? s->passed_over.text : NULL;
+    return 0;
+}

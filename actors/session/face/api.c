@@ -1,0 +1,705 @@
+/* api.c - public functions: operators by name, calls, gradients, updates. */
+#include "actors/session/core/session.h"
+#include "actors/session/core/face.h"
+
+#include "kernels/exec/kernel.h"
+#include "kernels/op/lib/table.h"
+#include "sbp/strategy.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int
+named(int status, const char *who)
+{
+    if (status) err_of(who);
+    return status;
+}
+
+/* ---- operators ---- */
+
+const struct rille_op *
+rille_op_find(const char *name)
+{
+    if (face_given(name, "the name", __func__)) return NULL;
+    return (const struct rille_op *)op_find(name);
+}
+
+const struct rille_op *
+rille_op_at(int i)
+{
+    return i >= 0 && i < op_count ? (const struct rille_op *)op_table[i] : NULL;
+}
+
+const char *
+rille_op_name(const struct rille_op *op)
+{
+    if (face_given(op, "the operator", __func__)) return NULL;
+    return ((const struct op *)op)->name;
+}
+
+int
+rille_op_operands(const struct rille_op *rop, struct rille_operand_info out[16])
+{
+    if (face_given(rop, "the operator", __func__) || face_given(out, "out", __func__)) return 0;
+    const struct op *op = (const struct op *)rop;
+    int n = op_noperand(op);
+    for (int i = 0; i < n; i++) {
+        unsigned f = op->in[i].flags;
+        out[i] = (struct rille_operand_info){.name = op->in[i].name,
+                                             .number = f & IN_NUMBER,
+                                             .optional = f & IN_OPTIONAL,
+                                             .list = f & IN_LIST,
+                                             .hidden = f & IN_HIDDEN};
+    }
+    return n;
+}
+
+int
+rille_op_attrs(const struct rille_op *rop, struct rille_attr_info out[16])
+{
+    if (face_given(rop, "the operator", __func__) || face_given(out, "out", __func__)) return 0;
+    const struct op *op = (const struct op *)rop;
+    int n = 0;
+    for (const struct attr_def *d = op->attr; d < op->attr + op_nattr(op); d++)
+        if (!(d->flags & ATTR_HIDDEN))
+            out[n++] = (struct rille_attr_info){.name = d->name,
+                                                .kind = (enum rille_attr_kind)d->kind,
+                                                .required = d->flags & ATTR_REQUIRED,
+                                                .words = d->text,
+                                                .doc = d->doc};
+    return n;
+}
+_Static_assert((int)RILLE_INT == (int)ATTR_INT && (int)RILLE_DTYPE == (int)ATTR_DTYPE, "one list of attribute kinds");
+
+int
+rille_op_results(const struct rille_op *op)
+{
+    if (face_given(op, "the operator", __func__)) return 0;
+    int n = ((const struct op *)op)->nout;
+    return n ? n : 1;
+}
+
+bool
+rille_op_hidden(const struct rille_op *op)
+{
+    if (face_given(op, "the operator", __func__)) return false;
+    return ((const struct op *)op)->flags & OP_HIDDEN;
+}
+
+bool
+rille_op_source(const struct rille_op *op)
+{
+    if (face_given(op, "the operator", __func__)) return false;
+    return ((const struct op *)op)->flags & OP_SOURCE;
+}
+
+/* ---- attributes ---- */
+
+static int
+attr_text(const struct op *op, const struct attr_def *d, const char *text, struct attr *out)
+{
+    const char *p = d->text ? d->text : "";
+    for (int word = 0; *p; word++) {
+        size_t n = strcspn(p, "|");
+        if (strlen(text) == n && !strncmp(p, text, n)) {
+            out->i = word;
+            return 0;
+        }
+        p += n + (p[n] == '|');
+    }
+    return fail(E_ATTR, "%s: %s is one of %s, not \"%s\"", op->name, d->name, d->text ? d->text : "", text);
+}
+
+static int
+attr_list(const struct op *op, const struct attr_def *d, const struct rille_attr *a, struct attr *out)
+{
+    if (a->n > ATTR_LIST)
+        return fail(E_ATTR, "%s: %s has at most %d entries, not %d", op->name, d->name, ATTR_LIST, a->n);
+    out->n = a->n;
+    if (a->n > 0) memcpy(out->list, a->list, sizeof(int64_t) * (size_t)a->n);
+    return 0;
+}
+
+static int
+attr_wrong(const struct op *op, const struct attr_def *d, enum rille_attr_kind got)
+{
+    static const char *const kind[] = {"nothing", "an integer",         "a number", "true or false",
+                                       "a text",  "a list of integers", "a dtype"};
+    return fail(E_ATTR, "%s: %s must be %s, not %s", op->name, d->name, kind[d->kind], kind[got]);
+}
+
+static int
+attr_value(const struct op *op, const struct attr_def *d, const struct rille_attr *a, struct attr *out)
+{
+    out->set = true;
+    if (d->kind == ATTR_INT && a->kind == RILLE_INT) {
+        out->i = a->i;
+    } else if (d->kind == ATTR_INT && a->kind == RILLE_FLOAT && a->f == floor(a->f) && fabs(a->f) < 1e15) {
+        out->i = (int64_t)a->f;
+    } else if (d->kind == ATTR_FLOAT && (a->kind == RILLE_INT || a->kind == RILLE_FLOAT)) {
+        out->f = a->kind == RILLE_INT ? (double)a->i : a->f;
+    } else if (d->kind == ATTR_BOOL && a->kind == RILLE_BOOL) {
+        out->i = a->i;
+    } else if (d->kind == ATTR_TEXT && a->kind == RILLE_TEXT) {
+        return attr_text(op, d, a->text, out);
+    } else if (d->kind == ATTR_INTS && a->kind == RILLE_INTS) {
+        return attr_list(op, d, a, out);
+    } else if (d->kind == ATTR_INTS && a->kind == RILLE_INT) {
+        out->n = 1;
+        out->list[0] = a->i;
+    } else if (d->kind == ATTR_DTYPE && (a->kind == RILLE_TEXT || a->kind == RILLE_DTYPE)) {
+        enum dtype t = dtype_parse(a->text);
+        if (t == DT_NONE) return named(err_last(), op->name);
+        out->i = t;
+    } else {
+        return attr_wrong(op, d, a->kind);
+    }
+    return 0;
+}
+
+/* Without operands, attributes are not checked. */
+static int
+attributes(const struct op *op, int n, const struct rille_attr *given, int nin, struct val *const *in, struct attr *out)
+{
+    op_attr_defaults(op, out);
+    for (int i = 0; i < n; i++) {
+        int k = op_attr_find(op, given[i].name);
+        if (k < 0 || op->attr[k].flags & ATTR_HIDDEN) {
+            struct str names = {0};
+            for (int j = 0; j < op_nattr(op); j++)
+                if (!(op->attr[j].flags & ATTR_HIDDEN))
+                    str_addf(&names, "%s%s", names.len ? ", " : "", op->attr[j].name);
+            int status = build_refuse(E_ATTR, op, nin, in, "%s: there is no attribute %s (it has: %s)", op->name,
+                                      given[i].name, names.len ? names.text : "none");
+            str_free(&names);
+            return status;
+        }
+        int status = attr_value(op, &op->attr[k], &given[i], &out[k]);
+        if (status) return build_refuse(status, op, nin, in, "%s", err_text());
+    }
+    for (int k = 0; k < op_nattr(op); k++)
+        if (op->attr[k].flags & ATTR_REQUIRED && !out[k].set)
+            return build_refuse(E_ATTR, op, nin, in, "%s: %s must be given", op->name, op->attr[k].name);
+    return 0;
+}
+
+/* ---- operands ---- */
+
+static struct val *
+live_value(struct rille_session *s, struct rille_live *live)
+{
+    struct number n = {.kind = NUM_FIXED};
+    if (tracing(s)) {
+        n = (struct number){.kind = NUM_LIVE, .live = live};
+        live->nref++; /* held by the number until the graph frees it */
+    } else if (live->fn(live->arg, &n.f)) {
+        return NULL;
+    }
+    return build_fresh(s, graph_number(s->graph, n));
+}
+
+static const struct operand *
+operand_at(const struct op *op, int noperand, int i)
+{
+    if (i < noperand) return &op->in[i];
+    return noperand > 0 && op->in[noperand - 1].flags & IN_LIST ? &op->in[noperand - 1] : NULL;
+}
+
+static int
+operand(struct rille_session *s, const struct op *op, const struct operand *d, const struct rille_arg *a,
+        struct val **out)
+{
+    *out = NULL;
+    switch (a->kind) {
+    case RILLE_ARG_NONE:
+        return d->flags & IN_OPTIONAL ? 0 : fail(E_ARG, "%s: operand %s is missing", op->name, d->name);
+    case RILLE_ARG_TENSOR: *out = a->tensor->val; return 0;
+    default: break;
+    }
+    if (!(d->flags & IN_NUMBER)) return fail(E_ARG, "%s: operand %s must be a tensor, not a number", op->name, d->name);
+    if (a->kind == RILLE_ARG_LIVE)
+        *out = live_value(s, a->live);
+    else
+        *out = build_number(s, a->kind == RILLE_ARG_INT, a->f, a->i);
+    return *out ? 0 : fail(E_VALUE, "%s: a live number's function failed", op->name);
+}
+
+/* Returns the number for a random operator's seed or ordinal. In a trace, the ordinal counts from the begin of the
+ * trace. */
+static struct val *
+hidden_number(struct rille_session *s, enum number_kind kind)
+{
+    struct number n = {.kind = (uint8_t)(tracing(s) ? kind : NUM_FIXED), .is_int = true};
+    if (kind == NUM_ORDINAL)
+        n.i = tracing(s) ? trace_ordinal(s) : (int64_t)s->ordinal++;
+    else if (!tracing(s))
+        n.i = (int64_t)s->seed;
+    return build_fresh(s, graph_number(s->graph, n));
+}
+
+static int
+operands(struct rille_session *s, const struct op *op, int n, const struct rille_arg *args, struct val **in,
+         int capacity, int *nin)
+{
+    int noperand = op_noperand(op), count = 0;
+    for (int i = 0; i < MAX(n, noperand); i++) {
+        const struct operand *d = operand_at(op, noperand, i);
+        if (!d) return fail(E_ARG, "%s: takes at most %d operands, not %d", op->name, noperand, n);
+        if (i >= n && d->flags & IN_LIST && i > 0) break;
+        if (count == capacity) return fail(E_ARG, "%s: more than %d operands", op->name, capacity);
+        if (d->flags & IN_HIDDEN) {
+            in[count++] = hidden_number(s, i == noperand - 1 ? NUM_ORDINAL : NUM_SEED);
+            continue;
+        }
+        struct rille_arg none = {.kind = RILLE_ARG_NONE};
+        int status = operand(s, op, d, i < n ? &args[i] : &none, &in[count]);
+        if (status) return build_refuse(status, op, count, in, "%s", err_text());
+        count++;
+    }
+    *nin = count;
+    return 0;
+}
+
+/* Returns the dtype that autocast gives an operand: f32 to the 16-bit dtype for products, 16 bits to f32 for sums
+ * and powers. */
+static enum dtype
+autocast_dtype(const struct rille_session *s, const struct op *op, enum dtype d)
+{
+    if (op->flags & OP_NARROW && d == DT_F32) return s->autocast;
+    return op->flags & OP_WIDE && dtype_is_half(d) ? DT_F32 : d;
+}
+
+/* Casts an operand for autocast. The cast is a node before the operator's, so a following move moves cast values.
+ * The call's strategy does not apply to the cast. */
+static int
+autocast(struct rille_session *s, const struct op *op, int nin, struct val **in)
+{
+    int status = 0;
+    if (s->autocast == DT_NONE || !(op->flags & (OP_NARROW | OP_WIDE))) return 0;
+    struct strategy *strategy = build_take_strategy(s);
+    for (int i = 0; i < nin && !status; i++)
+        if (in[i] && !in[i]->is_number)
+            status = build_cast_below(s, in[i], autocast_dtype(s, op, in[i]->type.dtype), &in[i]);
+    s->strategy = strategy;
+    return status;
+}
+
+int
+rille_autocast(struct rille_session *s, const char *dtype)
+{
+    TRY(face_session(s, __func__));
+    enum dtype d = dtype ? dtype_parse(dtype) : DT_NONE;
+    if (dtype && d == DT_NONE) return named(err_last(), "autocast");
+    if (dtype && d != DT_BF16 && d != DT_F16)
+        return fail(E_DTYPE, "autocast: a dtype of 16 bits is wanted (bf16, f16), not %s", dtype);
+    s->autocast = d;
+    return 0;
+}
+
+const char *
+rille_autocast_dtype(const struct rille_session *s)
+{
+    return face_session(s, __func__) || s->autocast == DT_NONE ? NULL : dtype_text(s->autocast);
+}
+
+bool
+rille_allow_tf32(struct rille_session *s, bool on)
+{
+    if (face_session(s, __func__)) return false;
+    bool was = s->tf32;
+    s->tf32 = on;
+    return was;
+}
+
+enum { OPERANDS = 256 }; /* limit for a list operand; longer lists are joined in parts */
+
+/* Collects operands; `in` has room for OPERANDS. */
+static int
+call(struct rille_session *s, const struct op *op, int nargs, const struct rille_arg *args, int nattrs,
+     const struct rille_attr *attrs, struct val **in, int *nin, struct val **res)
+{
+    struct attr attr[OP_ATTR];
+    TRY(operands(s, op, nargs, args, in, OPERANDS, nin));
+    TRY(autocast(s, op, *nin, in));
+    TRY(attributes(op, nattrs, attrs, *nin, in, attr));
+    return build_call(s, op, *nin, in, attr, NULL, res);
+}
+
+int
+rille_strategy(struct rille_session *s, int noperand, const int *naxis, const int32_t *pieces)
+{
+    TRY(face_session(s, __func__));
+    TRY(face_given(naxis, "naxis", __func__));
+    TRY(face_given(pieces, "pieces", __func__));
+    if (noperand < 0 || noperand > STRATEGY_OPERAND)
+        return fail(E_ARG, "strategy: at most %d operands can be told how to be cut", STRATEGY_OPERAND);
+    struct strategy *to = must_alloc(sizeof *to);
+    to->noperand = noperand;
+    for (int i = 0; i < noperand; i++) {
+        to->naxis[i] = naxis[i];
+        for (int d = 0; d < naxis[i] && d < MAX_DIM; d++) to->pieces[i][d] = *pieces++;
+    }
+    free(s->strategy);
+    s->strategy = to;
+    return 0;
+}
+
+int
+rille_call(struct rille_session *s, const struct rille_op *rop, int nargs, const struct rille_arg *args, int nattrs,
+           const struct rille_attr *attrs, struct rille_tensor **out)
+{
+    TRY(face_session(s, __func__));
+    TRY(face_given(rop, "the operator", __func__));
+    TRY(face_args(s, nargs, args, __func__));
+    TRY(face_attrs(nattrs, attrs, __func__));
+    TRY(face_given(out, "out", __func__));
+    const struct op *op = (const struct op *)rop;
+    struct val *in[OPERANDS], *res[OP_OUT];
+    int nin;
+    if (op->flags & OP_SOURCE) return fail(E_ARG, "%s: makes a tensor from a shape", op->name);
+    if (op->flags & OP_MOVE) return fail(E_ARG, "%s: a layout is wanted", op->name);
+    int status = call(s, op, nargs, args, nattrs, attrs, in, &nin, res);
+    for (int k = 0; !status && k < rille_op_results(rop); k++) out[k] = tensor_new(s, res[k], false);
+    return build_settle(s, status);
+}
+
+/* Rejects an in-place result whose dtype class is wider than the target's, because values would be cut: 1.5 in an
+ * integer, 2 in a bool. */
+static int
+call_into(struct rille_session *s, struct rille_tensor *leaf, const struct op *op, int nargs,
+          const struct rille_arg *args, int nattrs, const struct rille_attr *attrs, struct rille_tensor **out)
+{
+    struct val *in[OPERANDS], *res[OP_OUT];
+    int nin;
+    enum dtype has = leaf->val->type.dtype;
+    TRY(call(s, op, nargs, args, nattrs, attrs, in, &nin, res));
+    if (!dtype_class_fits(res[0]->type.dtype, has))
+        return build_refuse(E_DTYPE, op, nin, in, "%s_: the result is %s, the variable is %s and stays so", op->name,
+                            dtype_text(res[0]->type.dtype), dtype_text(has));
+    *out = tensor_new(s, res[0], false);
+    return 0;
+}
+
+int
+rille_call_into(struct rille_session *s, struct rille_tensor *leaf, const struct rille_op *op, int nargs,
+                const struct rille_arg *args, int nattrs, const struct rille_attr *attrs)
+{
+    TRY(face_session(s, __func__));
+    TRY(face_tensors(s, 1, &leaf, __func__));
+    TRY(face_given(op, "the operator", __func__));
+    TRY(face_args(s, nargs, args, __func__));
+    TRY(face_attrs(nattrs, attrs, __func__));
+    struct rille_tensor *out = NULL;
+    bool on = rille_grad_mode(s, false);
+    int status = build_settle(s, call_into(s, leaf, (const struct op *)op, nargs, args, nattrs, attrs, &out));
+    if (!status) status = rille_tensor_assign(leaf, out);
+    rille_tensor_free(&out);
+    rille_grad_mode(s, on);
+    return status;
+}
+
+int
+rille_create(struct rille_session *s, const struct rille_op *rop, int nargs, const struct rille_arg *args, int ndim,
+             const int64_t *shape, const char *dtype, const struct rille_layout *layout, struct rille_tensor **out)
+{
+    TRY(face_session(s, __func__));
+    TRY(face_given(rop, "the operator", __func__));
+    TRY(face_args(s, nargs, args, __func__));
+    TRY(face_shape(ndim, shape, __func__));
+    TRY((layout ? face_layout(s, layout, __func__) : 0));
+    TRY(face_given(out, "out", __func__));
+    const struct op *op = (const struct op *)rop;
+    struct val *in[OPERANDS], *res[OP_OUT];
+    int nin, status;
+    enum dtype d = DT_F32;
+    if (!(op->flags & OP_SOURCE)) return fail(E_ARG, "%s: does not make a tensor from nothing", op->name);
+    if (dtype && (d = dtype_parse(dtype)) == DT_NONE) return named(err_last(), op->name);
+    if (!dtype && op->dtype == OUT_I64) d = DT_I64;
+    if (op->flags & OP_RANDOM && op->dtype != OUT_I64 && !dtype_is_float(d))
+        return fail(E_DTYPE, "%s: its values are of a float dtype, not %s", op->name, dtype_text(d));
+    if (ndim < 0 || ndim > MAX_DIM) return fail(E_SHAPE, "%s: at most %d dimensions, not %d", op->name, MAX_DIM, ndim);
+    struct type t = type_of(d, ndim, shape);
+    const struct layout *l = layout ? (const struct layout *)layout : session_layout(s);
+    struct build_source source = {.type = &t};
+    status = type_check(&t);
+    if (!status) status = place_exists(s, l->place);
+    if (!status) status = layout_summed(s->atlas, l, &source.layout);
+    if (!status) status = operands(s, op, nargs, args, in, OPERANDS, &nin);
+    if (!status) status = build_call(s, op, nin, in, NULL, &source, res);
+    if (!status && source.layout != l) status = build_to_global(s, res[0], l, &res[0]);
+    if (!status) *out = tensor_new(s, res[0], true);
+    return build_settle(s, named(status, op->name));
+}
+
+/* ---- gradients ---- */
+
+static void
+watch(struct rille_session *s, struct rille_tensor *t)
+{
+    for (int32_t i = 0; i < s->nwatch; i++)
+        if (s->watch[i] == t) return;
+    GROW(s->watch, s->nwatch + 1, s->watch_capacity);
+    s->watch[s->nwatch++] = t;
+}
+
+int
+rille_tensor_backward(struct rille_tensor *t)
+{
+    TRY(face_tensor(t, __func__));
+    struct rille_session *s = t->s;
+    if (rille_tensor_numel(t) != 1) {
+        struct str text = {0};
+        type_print(&t->val->type, &text);
+        int status = fail(E_SHAPE, "backward: a tensor of one element is wanted, this one is %s; take its sum or mean",
+                          str_text(&text));
+        str_free(&text);
+        return status;
+    }
+    trace_loss(s, t->val);
+    int status = grad_deposit(s, t->val);
+    if (status)
+        err_note("backward");
+    else if (!tracing(s))
+        watch(s, t);
+    return build_settle(s, status);
+}
+
+static int
+zeros_like(struct rille_session *s, const struct val *x, struct val **out)
+{
+    struct val *res[OP_OUT];
+    struct build_source source = {.type = &x->type};
+    TRY(layout_summed(s->atlas, x->layout, &source.layout));
+    TRY(build_call(s, op_find("zeros"), 0, NULL, NULL, &source, res));
+    *out = res[0];
+    return 0;
+}
+
+int
+rille_tensor_grad_of(struct rille_tensor *y, int n, struct rille_tensor *const *x, struct rille_tensor **out)
+{
+    TRY(face_tensor(y, __func__));
+    TRY(face_tensors(y->s, n, x, __func__));
+    TRY(face_given(out, "out", __func__));
+    struct rille_session *s = y->s;
+    struct val **v = must_alloc(sizeof *v * (size_t)(2 * n + 1)), **dx = v + n;
+    for (int i = 0; i < n; i++) v[i] = x[i]->val;
+    int status = grad_values(s, y->val, n, v, dx);
+    if (status) err_note("grad");
+    for (int i = 0; !status && i < n; i++)
+        if (!dx[i]) status = zeros_like(s, v[i], &dx[i]);
+    for (int i = 0; !status && i < n; i++) out[i] = tensor_new(s, dx[i], false);
+    free(v);
+    return build_settle(s, status);
+}
+
+int
+rille_tensor_set_grad_layout(struct rille_tensor *t, const struct rille_layout *layout)
+{
+    TRY(face_tensor(t, __func__));
+    TRY((layout ? face_layout(t->s, layout, __func__) : 0));
+    const struct layout *l = (const struct layout *)layout;
+    if (!t->leaf) return fail(E_STATE, "gradient: this tensor is a result, not a variable");
+    if (l && l->place != t->val->layout->place)
+        return fail(E_PLACE, "gradient: a gradient lies on the placement of its tensor");
+    if (l) TRY(layout_fits(l, &t->val->type));
+    if (l && layout_partial(l)) return fail(E_SBP, "gradient: a layout that is asked for is not partial");
+    t->grad_layout = l;
+    t->s->generation++;
+    return 0;
+}
+
+struct rille_tensor *
+rille_tensor_grad(struct rille_tensor *t)
+{
+    if (face_tensor(t, __func__)) return NULL;
+    return t->grad ? rille_tensor_hold(t->grad) : NULL;
+}
+
+int
+rille_tensor_set_grad(struct rille_tensor *t, struct rille_tensor *g)
+{
+    TRY(face_tensor(t, __func__));
+    TRY((g ? face_tensors(t->s, 1, &g, __func__) : 0));
+    struct rille_session *s = t->s;
+    trace_journal(s, t);
+    if (g && !shape_equal(&g->val->type, &t->val->type)) {
+        struct str has = {0}, wants = {0};
+        type_print(&g->val->type, &has);
+        type_print(&t->val->type, &wants);
+        int status = fail(E_SHAPE, "grad: a gradient has the shape of its tensor, which is %s, not %s",
+                          str_text(&wants), str_text(&has));
+        str_free(&has);
+        str_free(&wants);
+        return status;
+    }
+    struct rille_tensor *fresh = NULL;
+    if (g) {
+        struct val *v = g->val;
+        if (v->owner || !v->node) TRY(build_to_global(s, v, v->layout, &v));
+        fresh = tensor_new(s, v, true);
+    }
+    rille_tensor_free(&t->grad);
+    t->grad = fresh;
+    return build_settle(s, 0);
+}
+
+/* ---- updates ---- */
+
+static void
+remember_update(struct rille_session *s, struct rille_tensor *t)
+{
+    for (int32_t i = 0; i < s->nupdate; i++)
+        if (s->update[i].t == t) return;
+    GROW(s->update, s->nupdate + 1, s->update_capacity);
+    struct val *before = t->val;
+    val_hold(before);
+    s->update[s->nupdate++] = (struct pending_update){.t = t, .before = before};
+}
+
+int
+rille_update(struct rille_session *s, const struct rille_op *rop, int nargs, const struct rille_arg *args, int nattrs,
+             const struct rille_attr *attrs)
+{
+    TRY(face_session(s, __func__));
+    TRY(face_given(rop, "the operator", __func__));
+    TRY(face_args(s, nargs, args, __func__));
+    TRY(face_attrs(nattrs, attrs, __func__));
+    const struct op *op = (const struct op *)rop;
+    struct val *in[OPERANDS], *res[OP_OUT];
+    int nin;
+    bool on = s->grad_on;
+    enum node_phase phase = s->phase;
+    for (int k = 0; k < op->ninplace && k < nargs; k++)
+        if (args[k].kind == RILLE_ARG_TENSOR && !args[k].tensor->leaf)
+            return fail(E_STATE, "%s: %s must be a variable", op->name, op->in[k].name);
+    s->grad_on = false;
+    s->phase = PHASE_BATCH;
+    int status = call(s, op, nargs, args, nattrs, attrs, in, &nin, res);
+    s->grad_on = on;
+    s->phase = phase;
+    for (int k = 0; !status && k < op->ninplace && k < nargs; k++) {
+        struct rille_tensor *t = args[k].tensor;
+        if (args[k].kind != RILLE_ARG_TENSOR) continue;
+        if (res[k]->layout != t->val->layout) status = build_to_global(s, res[k], t->val->layout, &res[k]);
+        if (status) break;
+        if (tracing(s))
+            trace_journal(s, t);
+        else
+            remember_update(s, t);
+        tensor_rebind(t, res[k]);
+    }
+    return build_settle(s, status);
+}
+
+/* Restores the versions before the updates after a failed step. */
+static void
+undo_updates(struct rille_session *s)
+{
+    for (int32_t i = 0; i < s->nupdate; i++) tensor_rebind(s->update[i].t, s->update[i].before);
+}
+
+static void
+forget_updates(struct rille_session *s)
+{
+    for (int32_t i = 0; i < s->nupdate; i++) val_drop(s->graph, &s->update[i].before);
+    s->nupdate = s->nwatch = 0;
+}
+
+/* Lets the updates of a step overwrite the versions before them. A version that no update reads any more keeps its
+ * bytes. */
+static void
+lend_updates(struct rille_session *s)
+{
+    for (int32_t i = 0; i < s->nupdate; i++) {
+        struct pending_update *u = &s->update[i];
+        u->lent = u->before->keep > 1;
+        if (u->lent) val_unkeep(s->graph, u->before);
+    }
+}
+
+static void
+take_back_updates(struct rille_session *s)
+{
+    for (int32_t i = 0; i < s->nupdate; i++)
+        if (s->update[i].lent) val_keep(s->update[i].before);
+}
+
+/* Drops gradients that invalid data (a label out of range) made impossible. Otherwise every reader would fail, and
+ * so would the sum with the next batch's gradient. */
+static void
+drop_failed_grads(struct rille_session *s)
+{
+    for (int32_t i = 0; i < s->nupdate; i++) {
+        struct rille_tensor *t = s->update[i].t;
+        if (t->grad && !t->grad->val->store) rille_tensor_free(&t->grad);
+    }
+}
+
+void
+rille_step_undo(struct rille_session *s)
+{
+    if (face_session(s, __func__) || tracing(s)) return;
+    undo_updates(s);
+    forget_updates(s);
+}
+
+int
+rille_step(struct rille_session *s)
+{
+    TRY(face_session(s, __func__));
+    if (tracing(s)) return 0;
+    int n = 0;
+    struct val **v = must_alloc(sizeof *v * (size_t)(2 * s->nupdate + s->nwatch + 1));
+    for (int32_t i = 0; i < s->nwatch; i++) v[n++] = s->watch[i]->val;
+    for (int32_t i = 0; i < s->nupdate; i++)
+        if (s->update[i].t->grad) v[n++] = s->update[i].t->grad->val;
+    for (int32_t i = 0; i < s->nupdate; i++) v[n++] = s->update[i].t->val;
+    lend_updates(s);
+    int status = session_eval(s, n, v);
+    take_back_updates(s);
+    if (status) undo_updates(s);
+    if (status == E_VALUE) drop_failed_grads(s);
+    for (int32_t i = 0; i < s->nupdate; i++) v[i] = s->update[i].before;
+    if (!status) status = session_release(s, s->nupdate, v);
+    free(v);
+    forget_updates(s);
+    return status;
+}
+
+/* ---- live numbers ---- */
+
+int
+rille_live_new(struct rille_session *s, rille_live_fn *fn, void (*drop)(void *arg), void *arg, struct rille_live **out)
+{
+    TRY(face_session(s, __func__));
+    if (!fn) return fail(E_ARG, "%s: the function is NULL", __func__);
+    TRY(face_given(out, "out", __func__));
+    struct rille_live *l = must_alloc(sizeof *l);
+    *l = (struct rille_live){.s = s, .fn = fn, .drop = drop, .arg = arg, .nref = 1};
+    LIST_PUSH(s->lives, l);
+    *out = l;
+    return 0;
+}
+
+void
+rille_live_undo(struct rille_live *l, void (*undo)(void *arg))
+{
+    if (face_given(l, "the live number", __func__) || face_session(l->s, __func__)) return;
+    l->undo = undo;
+}
+
+void
+rille_live_free(struct rille_live **lp)
+{
+    if (face_given(lp, "the pointer to the live number", __func__) || (*lp ? face_session((*lp)->s, __func__) : 0))
+        return;
+    struct rille_live *l = *lp;
+    *lp = NULL;
+    if (!l || --l->nref > 0) return;
+    LIST_TAKE(l->s->lives, l);
+    if (l->drop) l->drop(l->arg);
+    free(l);
+}

@@ -1,0 +1,502 @@
+/* file.c - loads tensors from files and saves tensors to files: each shard reads its own bytes, a file collects the
+ * shards.
+ *
+ * A save holds the stores that it writes, from the call on. Held stores are never overwritten, so a save in the
+ * background needs no copy; the next step uses other buffers. The saving thread reads those bytes, calls the writers
+ * of runtime/file, and touches nothing else of the session. */
+#include "actors/session/core/face.h"
+#include "actors/session/durable/shards.h"
+#include "boxing/box.h"
+#include "runtime/file/file.h"
+#include "runtime/file/npy.h"
+#include "runtime/file/safetensors.h"
+#include "runtime/file/tensors.h"
+#include "runtime/base/stop.h"
+#include "runtime/base/thread.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- reading ---- */
+
+struct rille_file {
+    struct rille_session *s;
+    struct tensors *tensors;
+};
+
+static int
+file_given(const struct rille_file *f, const char *who)
+{
+    TRY(face_given(f, "the file", who));
+    return face_session(f->s, who);
+}
+
+int
+rille_file_open(struct rille_session *s, const char *path, const char *format, struct rille_file **out)
+{
+    struct tensors *tensors;
+    TRY(face_session(s, __func__));
+    TRY(face_given(path, "the path", __func__));
+    TRY(face_given(out, "out", __func__));
+    *out = NULL;
+    TRY(tensors_open(path, format, &tensors));
+    *out = must_alloc(sizeof **out);
+    **out = (struct rille_file){s, tensors};
+    return 0;
+}
+
+void
+rille_file_close(struct rille_file **f)
+{
+    if (face_given(f, "the file", __func__) || !*f || file_given(*f, __func__)) return;
+    tensors_close(&(*f)->tensors);
+    free(*f);
+    *f = NULL;
+}
+
+bool
+rille_file_entry(const struct rille_file *f, int i, struct rille_file_entry *out)
+{
+    if (file_given(f, __func__) || face_given(out, "out", __func__)) return false;
+    if (i < 0 || i >= f->tensors->nentry) return false;
+    const struct entry *e = &f->tensors->entry[i];
+    const char *dtype = e->type.dtype != DT_NONE ? dtype_text(e->type.dtype) : e->foreign;
+    *out = (struct rille_file_entry){e->name, dtype, e->type.ndim, e->type.dim};
+    return true;
+}
+
+int
+rille_file_find(const struct rille_file *f, const char *name)
+{
+    if (file_given(f, __func__) || face_given(name, "the name", __func__)) return -1;
+    return tensors_find(f->tensors, name);
+}
+
+bool
+rille_file_text(const struct rille_file *f, int i, const char **key, const char **value)
+{
+    if (file_given(f, __func__) || face_given(key, "key", __func__) || face_given(value, "value", __func__))
+        return false;
+    if (i < 0 || i >= f->tensors->nmetadata) return false;
+    *key = f->tensors->metadata[i].key;
+    *value = f->tensors->metadata[i].value;
+    return true;
+}
+
+/* Reads the shard at mesh position pos into host memory. */
+static int
+read_bytes(const struct type *t, const struct layout *l, int pos, leaf_reader *read, void *arg, void *data)
+{
+    struct type local = layout_shard(l, t, pos);
+    struct box box;
+    if (layout_is_later_part(l, pos)) {
+        struct view v = view_dense(&local, data);
+        box_fill(layout_partial(l), &v);
+        return 0;
+    }
+    layout_box(l, t, pos, &box);
+    if (local.dtype == t->dtype) return read(arg, &box, data);
+    struct type written = local;
+    written.dtype = t->dtype;
+    void *halves = must_alloc((size_t)type_bytes(&written) + 1);
+    int status = read(arg, &box, halves);
+    struct view dst = view_dense(&local, data), src = view_dense(&written, halves);
+    if (!status) view_copy(&dst, &src);
+    free(halves);
+    return status;
+}
+
+/* Reads the shard at mesh position pos into its buffer. A replica is copied from the first position with the same
+ * shard. */
+static int
+read_part(const struct type *t, const struct layout *l, struct store *store, int pos, leaf_reader *read, void *arg)
+{
+    struct buffer *part = store->part[pos];
+    int origin = layout_origin(l, pos);
+    if (origin < pos) return buffer_copy(part, store->part[origin]);
+    if (buffer_host_reads(part)) return read_bytes(t, l, pos, read, arg, part->data);
+    void *copy = must_alloc(part->bytes);
+    int status = read_bytes(t, l, pos, read, arg, copy);
+    if (!status) status = buffer_write(part, copy);
+    free(copy);
+    return status;
+}
+
+int
+leaf_read(struct rille_session *s, const struct type *t, const struct layout *l, leaf_reader *read, void *arg,
+          struct rille_tensor **out)
+{
+    struct store *store = NULL;
+    TRY(layout_fits(l, t));
+    if (!(device_kind(l->place->kind)->flags & NO_BYTES)) TRY(store_make(s, t, l, &store));
+    for (int pos = 0; store && pos < l->place->nrank; pos++) {
+        int status = store->part[pos] ? read_part(t, l, store, pos, read, arg) : 0;
+        if (!status) continue;
+        store_drop(&store);
+        return status;
+    }
+    *out = tensor_new(s, graph_leaf(s->graph, t, l, store), true);
+    return 0;
+}
+
+struct wanted { /* a window of an entry of a file, as a dtype */
+    struct tensors *tensors;
+    int32_t entry;
+    enum dtype dtype;
+    int skip;          /* number of leading axes to drop */
+    struct box window; /* in the entry's coordinates */
+};
+
+/* Reads box b of the tensor. */
+static int
+read_wanted(void *arg, const struct box *b, void *out)
+{
+    const struct wanted *w = arg;
+    struct box at = w->window;
+    for (int i = w->skip; i < w->tensors->entry[w->entry].type.ndim; i++) {
+        at.hi[i] = at.lo[i] + b->hi[i - w->skip];
+        at.lo[i] += b->lo[i - w->skip];
+    }
+    return entry_read(w->tensors, w->entry, &at, w->dtype, out);
+}
+
+/* Sets the box and the type of a window; from NULL: the complete entry. */
+static int
+window_read(const struct entry *e, const int64_t *from, const int64_t *to, struct wanted *w, struct type *t)
+{
+    int n = e->type.ndim;
+    if (w->skip < 0 || w->skip > n) return fail(E_ARG, "%d of %d axes cannot be left out", w->skip, n);
+    *t = (struct type){.dtype = e->type.dtype, .ndim = (uint8_t)(n - w->skip)};
+    for (int i = 0; i < n; i++) {
+        int64_t lo = from ? from[i] : 0, hi = from ? to[i] : e->type.dim[i];
+        if (lo < 0 || lo > hi || hi > e->type.dim[i])
+            return fail(E_SHAPE, "positions %lld to %lld of axis %d, which has %lld", (long long)lo, (long long)hi, i,
+                        (long long)e->type.dim[i]);
+        if (i < w->skip && hi != lo + 1)
+            return fail(E_SHAPE, "axis %d is left out, so one position of it is wanted", i);
+        w->window.lo[i] = lo;
+        w->window.hi[i] = hi;
+        if (i >= w->skip) t->dim[i - w->skip] = hi - lo;
+    }
+    return 0;
+}
+
+/* Returns true if the layout's devices have bytes, and no shard is partial. */
+static bool
+is_plain(const struct layout *l)
+{
+    return !layout_has_partial(l) && !(device_kind(l->place->kind)->flags & NO_BYTES);
+}
+
+static int
+load_window(struct rille_file *f, struct wanted *w, const int64_t *from, const int64_t *to, const char *dtype,
+            const struct layout *l, struct rille_tensor **out)
+{
+    const struct entry *e = &f->tensors->entry[w->entry];
+    struct type t;
+    enum dtype d = dtype ? dtype_parse(dtype) : DT_NONE;
+    if (dtype && d == DT_NONE) return err_last();
+    if (dtype && !dtype_is_float(d))
+        return fail(E_DTYPE, "%s: dtype is what floats become, a float dtype, not %s", f->tensors->path, dtype);
+    TRY(entry_check(f->tensors, e));
+    TRY(window_read(e, from, to, w, &t));
+    if (dtype && dtype_is_float(t.dtype)) t.dtype = (uint8_t)d;
+    w->dtype = t.dtype;
+    bool by_workers =
+        !from && e->npart && t.dtype == e->type.dtype && is_plain(l) && shards_here(f->s, f->tensors->path);
+    return by_workers ? shards_load(f->s, f->tensors, e, l, out) : leaf_read(f->s, &t, l, read_wanted, w, out);
+}
+
+int
+rille_file_load_window(struct rille_file *f, int i, const int64_t *from, const int64_t *to, int skip, const char *dtype,
+                       const struct rille_layout *layout, struct rille_tensor **out)
+{
+    TRY(file_given(f, __func__));
+    TRY((layout ? face_layout(f->s, layout, __func__) : 0));
+    TRY(face_given(out, "out", __func__));
+    if (i < 0 || i >= f->tensors->nentry)
+        return fail(E_ARG, "%s: entry %d of %d", f->tensors->path, i, (int)f->tensors->nentry);
+    if (!from != !to) return fail(E_ARG, "%s: a window has both, where it begins and where it ends", __func__);
+    TRY(stop_caller_check());
+    const struct entry *e = &f->tensors->entry[i];
+    struct wanted w = {.tensors = f->tensors, .entry = i, .skip = skip};
+    const struct layout *l = layout ? (const struct layout *)layout : session_layout(f->s);
+    int status = load_window(f, &w, from, to, dtype, l, out);
+    if (status && e->name[0] && !strstr(err_text(), e->name)) err_note("'%s'", e->name);
+    if (status && !strstr(err_text(), f->tensors->path)) err_note("%s", f->tensors->path);
+    return status;
+}
+
+int
+rille_file_load(struct rille_file *f, int i, const char *dtype, const struct rille_layout *layout,
+                struct rille_tensor **out)
+{
+    return rille_file_load_window(f, i, NULL, NULL, 0, dtype, layout, out);
+}
+
+int
+rille_load_npy(struct rille_session *s, const char *path, const struct rille_layout *layout, struct rille_tensor **out)
+{
+    struct rille_file *f;
+    TRY(face_session(s, __func__));
+    TRY(face_given(path, "the path", __func__));
+    TRY((layout ? face_layout(s, layout, __func__) : 0));
+    TRY(face_given(out, "out", __func__));
+    TRY(rille_file_open(s, path, "npy", &f));
+    int status = rille_file_load(f, 0, NULL, layout, out);
+    rille_file_close(&f);
+    return status;
+}
+
+/* Returns the errno that explains why no new file or folder can have this name; 0: it can. */
+static int
+refuses_name(const char *path, bool folder)
+{
+    struct stat st;
+    if (!lstat(path, &st)) return ENOENT; /* a dangling link */
+    if (errno != ENOENT) return errno;
+    if (!folder && path[0] && path[strlen(path) - 1] == '/') return EISDIR;
+    char *copy = must_copy(path, strlen(path) + 1);
+    int why = access(dirname(copy), W_OK | X_OK) ? errno : 0;
+    free(copy);
+    return why;
+}
+
+int
+rille_may_save(const char *path, bool folder)
+{
+    struct stat st;
+    TRY(face_given(path, "the path", __func__));
+    int why;
+    if (stat(path, &st))
+        why = refuses_name(path, folder);
+    else if (S_ISDIR(st.st_mode) != folder)
+        return fail(E_IO, "%s is a %s; a %s is wanted", path, folder ? "file" : "folder", folder ? "folder" : "file");
+    else
+        why = access(path, folder ? W_OK | X_OK : W_OK) ? errno : 0;
+    return why ? fail(E_IO, "%s cannot be written: %s", path, strerror(why)) : 0;
+}
+
+int
+rille_claim_folder(struct rille_session *s, const char *folder)
+{
+    TRY(face_session(s, __func__));
+    TRY(face_given(folder, "the folder", __func__));
+    return claims_add(&s->claims, folder);
+}
+
+int
+rille_verify(const char *path)
+{
+    TRY(face_given(path, "the path", __func__));
+    return safetensors_verify(path);
+}
+
+/* ---- what is saved ---- */
+
+/* Reads a box of a saved value, densely, from the overlapping shards. Saving thread. */
+static int
+saved_read(void *arg, const struct box *b, void *out)
+{
+    const struct saved *v = arg;
+    size_t width = dtype_bytes(v->type.dtype);
+    int ndim = v->type.ndim;
+    struct type piece = v->type;
+    for (int i = 0; i < ndim; i++) piece.dim[i] = b->hi[i] - b->lo[i];
+    struct view whole = view_dense(&piece, out);
+    for (int pos = 0; pos < v->layout->place->nrank; pos++) {
+        struct box shard, both;
+        if (layout_origin(v->layout, pos) != pos || !v->store->part[pos]) continue;
+        layout_box(v->layout, &v->type, pos, &shard);
+        if (!box_intersect(b, &shard, ndim, &both)) continue;
+        struct type local = layout_shard(v->layout, &v->type, pos);
+        void *copy, *data;
+        int status = buffer_on_host(v->store->part[pos], &data, &copy);
+        if (status) {
+            free(copy);
+            return status;
+        }
+        struct view src = view_dense(&local, data), dst = whole;
+        int64_t from = 0, to = 0;
+        for (int i = 0; i < ndim; i++) {
+            from += (both.lo[i] - shard.lo[i]) * src.stride[i];
+            to += (both.lo[i] - b->lo[i]) * dst.stride[i];
+            src.dim[i] = dst.dim[i] = both.hi[i] - both.lo[i];
+        }
+        src.data = (char *)src.data + from * (int64_t)width;
+        dst.data = (char *)dst.data + to * (int64_t)width;
+        view_copy(&dst, &src);
+        free(copy);
+    }
+    return 0;
+}
+
+/* Computes the values of n tensors in one run, with partial sums reduced. */
+static int
+take_values(struct rille_session *s, int n, const char *const *name, struct rille_tensor *const *t, struct saved *out)
+{
+    struct rille_tensor **whole = must_alloc(sizeof(struct rille_tensor *) * (size_t)(n + 1));
+    int status = trace_refuses(s, "saving");
+    for (int i = 0; !status && i < n; i++) {
+        const struct layout *l = t[i]->val->layout, *summed = l;
+        if (l->place->kind == DEV_META)
+            status = fail(E_PLACE, "'%s' is on meta devices: it has a layout and no values", name[i]);
+        if (!status && layout_has_partial(l)) status = layout_summed(s->atlas, l, &summed);
+        if (status || summed == l)
+            whole[i] = rille_tensor_hold(t[i]);
+        else
+            status = rille_tensor_to_global(t[i], (const struct rille_layout *)summed, &whole[i]);
+    }
+    if (!status) status = rille_eval(s, n, whole);
+    if (!status) status = session_settle(s); /* another thread may write */
+    for (int i = 0; i < n && whole[i]; i++) {
+        struct val *v = whole[i]->val;
+        if (!status) {
+            out[i] = (struct saved){v->type, v->layout, v->store};
+            store_hold(v->store);
+        }
+        rille_tensor_free(&whole[i]);
+    }
+    free(whole);
+    return status;
+}
+
+/* ---- saving ---- */
+
+struct rille_saving {
+    struct rille_session *s;
+    char *path;
+    int n, nmetadata, nold;
+    struct saved *value;
+    struct save_item *item;
+    struct safetensors_options options;
+    int64_t shard_bytes;
+    char **old;
+    struct arena arena;
+    bool background;
+    pthread_t thread;
+    int status;
+    char *why; /* text of the failure, because errors are per thread */
+};
+
+static int
+save_now(struct rille_saving *g)
+{
+    struct stat st;
+    if (g->options.digest && shards_here(g->s, g->path))
+        return shards_save(g->s, g->path, g->n, g->value, g->item, &g->options, !g->background);
+    if (text_ends(g->path, ".npy")) return npy_save(g->path, g->item);
+    if (stat(g->path, &st) == 0 && S_ISDIR(st.st_mode))
+        return folder_save(g->path, g->n, g->item, g->shard_bytes, &g->options);
+    if (text_ends(g->path, ".safetensors")) return safetensors_save(g->path, g->n, g->item, &g->options);
+    return fail(E_IO, "%s: the end of its name tells the format to write: .safetensors or .npy; or it is a folder",
+                g->path);
+}
+
+static int
+save_and_remove(struct rille_saving *g)
+{
+    TRY(save_now(g));
+    for (int i = 0; i < g->nold; i++)
+        if (unlink(g->old[i]) && errno != ENOENT)
+            return fail(E_IO, "%s: cannot be removed: %s", g->old[i], strerror(errno));
+    return 0;
+}
+
+static void *
+save_thread(void *arg)
+{
+    struct rille_saving *g = arg;
+    g->status = save_and_remove(g);
+    if (g->status) g->why = strdup(err_text());
+    return NULL;
+}
+
+static struct rille_saving *
+saving_new(struct rille_session *s, const char *path, int n, const char *const *name,
+           const struct rille_save_options *o)
+{
+    struct rille_saving *g = must_alloc(sizeof *g);
+    struct arena *a = &g->arena;
+    g->s = s;
+    g->path = arena_strdup(a, path);
+    g->n = n;
+    g->value = ARENA_ARRAY(a, struct saved, n + 1);
+    g->item = ARENA_ARRAY(a, struct save_item, n + 1);
+    for (int i = 0; i < n; i++)
+        g->item[i] = (struct save_item){.name = arena_strdup(a, name[i]), .read = saved_read, .arg = &g->value[i]};
+    struct save_text *text = ARENA_ARRAY(a, struct save_text, o->nmetadata + 1);
+    for (int i = 0; i < o->nmetadata; i++)
+        text[i] = (struct save_text){arena_strdup(a, o->metadata[2 * i]), arena_strdup(a, o->metadata[2 * i + 1])};
+    g->options = (struct safetensors_options){text, o->nmetadata, o->digest};
+    g->shard_bytes = o->shard_bytes > 0 ? o->shard_bytes : INT64_C(5000000000);
+    g->nold = o->nold;
+    g->old = ARENA_ARRAY(a, char *, o->nold + 1);
+    for (int i = 0; i < o->nold; i++) g->old[i] = arena_strdup(a, o->old[i]);
+    return g;
+}
+
+int
+rille_saving_end(struct rille_saving **gp)
+{
+    TRY(face_given(gp, "the save", __func__));
+    struct rille_saving *g = *gp;
+    *gp = NULL;
+    if (!g) return 0;
+    if (g->background) pthread_join(g->thread, NULL);
+    int status = g->why ? fail((enum err_code)g->status, "%s", g->why) : g->status;
+    for (int i = 0; i < g->n; i++)
+        if (g->value[i].store) store_drop(&g->value[i].store);
+    free(g->why);
+    arena_fini(&g->arena);
+    free(g);
+    return status;
+}
+
+int
+rille_save(struct rille_session *s, const char *path, int n, const char *const *name, struct rille_tensor *const *t,
+           const struct rille_save_options *o, struct rille_saving **in_background)
+{
+    static const struct rille_save_options none;
+    TRY(face_session(s, __func__));
+    TRY(face_given(path, "the path", __func__));
+    TRY(n ? face_given(name, "the names", __func__) : 0);
+    TRY(face_tensors(s, n, t, __func__));
+    struct rille_saving *g = saving_new(s, path, n, name, o ? o : &none);
+    int status = 0;
+    if (in_background) *in_background = NULL;
+    if (text_ends(path, ".npy") && n != 1) status = fail(E_ARG, "%s: a .npy file holds one tensor, found %d", path, n);
+    if (!status) status = take_values(s, n, name, t, g->value);
+    for (int i = 0; !status && i < n; i++) g->item[i].type = g->value[i].type;
+    g->background = !status && in_background;
+    if (g->background) status = thread_start(&g->thread, save_thread, g);
+    if (g->background && !status) {
+        *in_background = g;
+        return 0;
+    }
+    g->background = false;
+    g->status = status ? status : save_and_remove(g);
+    return rille_saving_end(&g);
+}
+
+int
+rille_text_write(const char *who, const char *path, const char *text, size_t n)
+{
+    TRY(face_given(who, "who", __func__));
+    TRY(face_given(path, "the path", __func__));
+    TRY(face_given(text, "the text", __func__));
+    return file_write(who, path, text, n);
+}
+
+int
+rille_text_read(const char *path, int64_t most, char **text, size_t *n)
+{
+    TRY(face_given(path, "the path", __func__));
+    TRY(face_given(text, "text", __func__));
+    TRY(face_given(n, "n", __func__));
+    return source_whole(path, most, text, n);
+}

@@ -1,0 +1,225 @@
+/* read_ahead.c - a data source that reads ahead on a thread of its own.
+ *
+ * While the source works, the two threads share only two counters: the source raises `filled`, and the session
+ * raises `taken` when it is done with a register. To send the source elsewhere, the session halts it first; a
+ * resting source belongs to the session. */
+#include "actors/session/io/read_ahead.h"
+
+#include "runtime/base/arena.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/error.h"
+#include "runtime/base/thread.h"
+#include "runtime/base/waker.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct reg {
+    struct batch_at at;
+    void *data;
+    size_t bytes;
+    int status; /* of the fill */
+    char *why;  /* error text of the fill; NULL: none */
+};
+
+enum order { WORK, REST, END };
+
+struct ahead {
+    struct ahead_source source;
+    struct reg reg[AHEAD_DEPTH];
+    pthread_t thread;
+    bool begun, held; /* held: the caller owns the register at `taken` */
+    _Atomic int order;
+    _Atomic bool rests;
+    _Atomic int64_t filled, taken;
+    struct waker session, worker; /* sleeping session or source */
+    struct batch_at next;         /* next batch to read; owned by the working source */
+    struct batch_at expected;     /* the session's: batch in the register at `taken` */
+    int64_t nread;                /* batches read before the last halt; part of the counts */
+    int64_t ntaken, nwait;
+    double wait;
+    _Atomic int64_t nfull;
+};
+
+/* ---- the source's thread ---- */
+
+static void
+fill(struct ahead *a, struct reg *r)
+{
+    size_t bytes = a->source.bytes(&a->next);
+    if (bytes > r->bytes) {
+        free(r->data);
+        r->data = must_alloc(bytes);
+        r->bytes = bytes;
+    }
+    free(r->why);
+    r->at = a->next;
+    r->status = a->source.fill(a->source.arg, &r->at, r->data);
+    r->why = r->status ? must_copy(err_text(), strlen(err_text()) + 1) : NULL;
+    a->next = a->source.next(a->source.arg, &r->at);
+}
+
+static bool
+has_work(const struct ahead *a)
+{
+    return a->order == WORK && a->filled - a->taken < AHEAD_DEPTH;
+}
+
+/* Waits for a credit or a new order. */
+static void
+wait_for_credit(struct ahead *a)
+{
+    int order = a->order;
+    if (order == WORK) a->nfull++;
+    a->rests = order != WORK;
+    waker_wake(&a->session);
+    for (;;) {
+        waker_arm(&a->worker);
+        if (a->order != order || has_work(a)) break;
+        waker_sleep(&a->worker, 0);
+    }
+    waker_disarm(&a->worker);
+    a->rests = false;
+}
+
+static void *
+work(void *arg)
+{
+    struct ahead *a = arg;
+    while (a->order != END) {
+        if (!has_work(a)) {
+            wait_for_credit(a);
+            continue;
+        }
+        fill(a, &a->reg[a->filled % AHEAD_DEPTH]);
+        a->filled++;
+        waker_wake(&a->session);
+    }
+    return NULL;
+}
+
+/* ---- the session's thread ---- */
+
+struct ahead *
+ahead_new(const struct ahead_source *source)
+{
+    struct ahead *a = must_alloc(sizeof *a);
+    a->source = *source;
+    return a;
+}
+
+static void
+tell(struct ahead *a, enum order order)
+{
+    a->order = order;
+    waker_wake(&a->worker);
+}
+
+void
+ahead_free(struct ahead **ap)
+{
+    struct ahead *a = *ap;
+    *ap = NULL;
+    if (!a) return;
+    if (a->begun) {
+        tell(a, END);
+        pthread_join(a->thread, NULL);
+    }
+    for (int i = 0; i < AHEAD_DEPTH; i++) {
+        free(a->reg[i].data);
+        free(a->reg[i].why);
+    }
+    free(a);
+}
+
+static bool
+rests(const struct ahead *a)
+{
+    return a->rests;
+}
+
+static bool
+is_filled(const struct ahead *a)
+{
+    return a->filled > a->taken;
+}
+
+static void
+wait_until(struct ahead *a, bool (*there)(const struct ahead *a))
+{
+    while (!there(a)) {
+        waker_arm(&a->session);
+        if (!there(a)) waker_sleep(&a->session, 0);
+        waker_disarm(&a->session);
+    }
+}
+
+/* Restarts the source at a position, whatever the source is doing. */
+static int
+go_to(struct ahead *a, const struct batch_at *at)
+{
+    if (a->begun) {
+        tell(a, REST);
+        wait_until(a, rests);
+    }
+    a->nread += a->filled;
+    a->filled = a->taken = 0;
+    a->next = a->expected = *at;
+    if (a->begun) {
+        tell(a, WORK);
+        return 0;
+    }
+    TRY(thread_start(&a->thread, work, a));
+    a->begun = true;
+    return 0;
+}
+
+static bool
+same_place(const struct batch_at *a, const struct batch_at *b)
+{
+    return a->seed == b->seed && a->epoch == b->epoch && a->first == b->first && a->n == b->n &&
+           a->length == b->length && a->vocab == b->vocab;
+}
+
+int
+ahead_take(struct ahead *a, const struct batch_at *at, const void **out)
+{
+    assert(!a->held);
+    if (!a->begun || !same_place(&a->expected, at)) TRY(go_to(a, at));
+    if (!is_filled(a)) {
+        int64_t start = now_ns();
+        a->nwait++;
+        wait_until(a, is_filled);
+        a->wait += 1e-9 * (double)(now_ns() - start);
+    }
+    const struct reg *r = &a->reg[a->taken % AHEAD_DEPTH];
+    a->held = true;
+    a->ntaken++;
+    a->expected = a->source.next(a->source.arg, at);
+    *out = r->data;
+    if (!r->status) return 0;
+    int status = fail((enum err_code)r->status, "%s", r->why);
+    ahead_give_back(a);
+    return status;
+}
+
+void
+ahead_give_back(struct ahead *a)
+{
+    assert(a->held);
+    a->held = false;
+    a->taken++;
+    waker_wake(&a->worker);
+}
+
+void
+ahead_stats(const struct ahead *a, struct rille_source_stats *out)
+{
+    *out = (struct rille_source_stats){.depth = AHEAD_DEPTH,
+                                       .read = a->nread + a->filled,
+                                       .taken = a->ntaken,
+                                       .waited = a->nwait,
+                                       .full = a->nfull,
+                                       .wait = a->wait};
+}

@@ -1,0 +1,31 @@
+/* candidates.h - the planner's candidates, for explain().
+ *
+ * Layers of a model are alike: nodes with equal lists share one array. The caller of explain() owns the struct and
+ * uses it on one thread; results are allocated in the arena of the explain record. */
+#ifndef RILLE_SESSION_CANDIDATES_H
+#define RILLE_SESSION_CANDIDATES_H
+
+#include "actors/session/planner/planned.h"
+#include "actors/session/core/session.h"
+#include "runtime/base/hash.h"
+
+struct alternatives {
+    struct rille_session *s;
+    const struct program *p;
+    const struct assigned *planned; /* NULL: the step was not planned */
+    struct arena *a;
+    struct hash_table sent, told; /* bytes by move; facts by list of candidates (without the choice) */
+    struct arena tmp;
+    struct hash_table counted; /* known results of box_bytes_known, in tmp */
+};
+
+void alternatives_begin(struct alternatives *t, struct rille_session *s, const struct program *p,
+                        const struct assigned *planned, struct arena *a);
+void alternatives_end(struct alternatives *t); /* keeps the results */
+/* Fills candidates and ncandidate: the chosen candidate first, then the others by regret. Nodes with equal
+ * candidates and regrets share one array. node: net node of the prog_node; must have candidates. */
+void alternatives_tell(struct alternatives *t, int32_t node, const struct prog_node *n, struct rille_explain_op *op);
+/* Returns layouts as text, without those of numbers and absent operands; *count (may be NULL): their number. */
+const char **alternatives_texts(struct alternatives *t, int n, const struct layout *const *l, int *count);
+
+#endif

@@ -1,0 +1,514 @@
+/* fit.c - makes plans until one fits, and keeps the fastest that fits.
+ *
+ * The memory of a plan beside activations (leaves, scratch, gradients, values in flight) is known only when the plan
+ * has been made. If a plan holds too much, the next one gets that much less for activations. With recompute =
+ * "auto", plans first recompute 0, 25, 50, 75 and 100 % of each stage, then as much of each stage as must be for a
+ * series of memory budgets; at last, single stages keep more. The budgets do not depend on the memory limit, so a
+ * larger limit tries all plans of a smaller limit, and is no slower. */
+#include "actors/session/planner/fit.h"
+
+#include "actors/plan/sim/account.h"
+#include "actors/plan/sim/schedule_search.h"
+#include "actors/plan/rewrite/hoist.h"
+#include "actors/plan/sim/plan_sim.h"
+#include "actors/plan/rewrite/recompute.h"
+#include "actors/session/planner/planned.h"
+#include "actors/session/planner/replan.h"
+#include "runtime/base/error.h"
+
+#include <string.h>
+
+struct fitter {
+    struct rille_graph *g;
+    const struct rille_graph_options *o;
+    const struct fit_source *from;
+    int64_t limit;                  /* bytes per device; 0: none */
+    int64_t base;                   /* bytes of 1F1B without recomputation; 0: not known yet */
+    int64_t allowed;                /* limit of activations in the last plan, bytes; 0: none */
+    int64_t least;                  /* least bytes of a plan or schedule found; 0: not known */
+    const struct dial_costs *costs; /* NULL: estimated */
+    int64_t reckoned;               /* memory limit given to the planner, which counts less than a plan holds */
+    bool quick;                     /* as solve.h has it */
+    struct assign_least possible;   /* least bytes known to the planner, if the limit was too low; 0: it was not */
+    struct program *planned;        /* laid out by the planner; all plans are made from it; NULL: not so */
+    struct arena tmp;
+    bool searched;  /* the schedule is searched */
+    int32_t nstage; /* number of stages with a recomputed part each; 0: none */
+};
+
+/* ---- one plan ---- */
+
+/* Returns the schedule as the search knows it: a name, or "memory" for numbers. */
+static const char *
+schedule_of(const struct fitter *f)
+{
+    return f->o->schedule && dial_knows(f->o->schedule) ? f->o->schedule : "memory";
+}
+
+static bool
+folds(const struct fitter *f)
+{
+    return f->searched && dial_folds(schedule_of(f));
+}
+
+static int
+lay_out(struct fitter *f, struct program *p)
+{
+    if (f->o->auto_parallel) return planned_assign(f->g, p, f->o, f->reckoned, f->quick, &f->possible);
+    return f->o->zero ? planned_zero(f->g, p, f->o->zero) : 0;
+}
+
+/* Returns a new program with layouts. With auto_parallel, no pass may reorder nodes, because the planner's result
+ * refers to nodes by index. */
+static struct program *
+laid_out(struct fitter *f, const int32_t *parts, int *status)
+{
+    struct program *p = f->planned ? program_copy(f->planned) : f->from->program(f->from->arg);
+    *status = f->planned ? 0 : lay_out(f, p);
+    if (!*status && f->o->auto_parallel && f->searched && !f->planned) f->planned = program_copy(p);
+    p->fold = folds(f);
+    if (!*status && p->fold && !f->o->auto_parallel) *status = recompute_apart(p);
+    if (!*status && parts) *status = recompute_parts(p, parts, f->nstage);
+    if (!*status) *status = planned_bring(f->g, p, f->o);
+    if (!*status && !f->o->auto_parallel) hoist_casts(p);
+    if (*status) program_free(&p);
+    return p;
+}
+
+/* Constraints of a schedule search. */
+struct search {
+    int64_t most; /* most bytes of activations per device; 0: any */
+    bool least;   /* find the least memory */
+    bool narrow;  /* with the fewest results in flight between stages */
+};
+
+static int
+turn_dial(struct fitter *f, struct program *p, struct search how)
+{
+    if (!f->searched) return 0;
+    return dial_turn(p, &(struct dial_wish){.name = schedule_of(f),
+                                            .memory = f->o->memory,
+                                            .most = how.most,
+                                            .least = how.least,
+                                            .costs = f->costs,
+                                            .possible = &f->least,
+                                            .allowed = &f->allowed,
+                                            .base = &f->base});
+}
+
+static int
+plan_once(struct fitter *f, const int32_t *parts, struct search how, struct plan **out)
+{
+    int status;
+    struct program *p = laid_out(f, parts, &status);
+    if (!status) status = turn_dial(f, p, how);
+    for (int32_t q = 0; !status && how.narrow && q < p->npool; q++) p->pool[q].hop = 1;
+    if (status) {
+        program_free(&p);
+        return status;
+    }
+    return plan_compile(p, f->g->s->atlas, out);
+}
+
+static int
+too_much(struct fitter *f, const struct plan *p)
+{
+    int32_t d;
+    struct dial told = {0};
+    struct str most = {0};
+    int64_t held = f->least = measure_held(p, &d);
+    if (held <= f->limit) return 0;
+    dial_read(p->program, f->costs, &told);
+    plan_tenants_print(p, d, 3, &most);
+    int status = fail(E_MEMORY,
+                      "graph: no schedule of its stages keeps a device within the limit %lld; the least is %lld bytes, "
+                      "on %s:%d, with %.0f %% idle; most of the registers: %s",
+                      (long long)f->limit, (long long)held, device_kind_text(p->device[d].kind), (int)p->device[d].rank,
+                      100 * told.bubble, str_text(&most));
+    str_free(&most);
+    return status;
+}
+
+static int64_t
+activations(struct fitter *f, const struct program *p)
+{
+    struct dial d;
+    return dial_read(p, f->costs, &d) ? d.bytes : 0;
+}
+
+/* Returns the time of a step, by simulating the plan's own tasks: the pipeline simulator of stages does not know
+ * which tasks are fused. */
+static double
+time_of(struct fitter *f, const struct plan *p)
+{
+    struct dial d;
+    if (f->costs) return dial_read(p->program, f->costs, &d) ? d.time : 0;
+    struct arena a = {0};
+    struct act_time *act;
+    int64_t n, *cost = ARENA_ARRAY(&a, int64_t, p->ntask + 1);
+    plan_reckon(p, cost);
+    double time =
+        !plan_play(p, cost, &(struct play_how){.share = PLAY_DEVICES}, &a, &act, &n) && n ? (double)act[n - 1].end : 0;
+    arena_fini(&a);
+    return time;
+}
+
+/* Keeps the faster of two plans and frees the other. */
+static void
+keep_faster(struct fitter *f, struct plan **best, struct plan *p)
+{
+    bool slower = *best && time_of(f, p) >= time_of(f, *best);
+    if (!slower) plan_free(best);
+    if (slower)
+        plan_free(&p);
+    else
+        *best = p;
+}
+
+/* Makes the plan of least memory; E_MEMORY: too much. Results in flight are no activations; they are limited only if
+ * there is no memory for more. */
+static int
+plan_least(struct fitter *f, const int32_t *parts, struct plan **out)
+{
+    struct plan *narrow;
+    TRY(plan_once(f, parts, (struct search){.least = true}, out));
+    if (measure_held(*out, NULL) > f->limit &&
+        !plan_once(f, parts, (struct search){.least = true, .narrow = true}, &narrow)) {
+        bool smaller = measure_held(narrow, NULL) < measure_held(*out, NULL);
+        plan_free(smaller ? out : &narrow);
+        if (smaller) *out = narrow;
+    }
+    int status = too_much(f, *out);
+    if (status) plan_free(out);
+    return status;
+}
+
+enum { TRIES = 8 };
+
+/* Searches a schedule within the memory limit by bisection: the next limit of activations is halfway between the
+ * largest that fitted and the smallest that did not fit. */
+static int
+search_within(struct fitter *f, const int32_t *parts, struct plan **out)
+{
+    int64_t most = 0, good = 0, bad = INT64_MAX;
+    int status = 0;
+    *out = NULL;
+    for (int i = 0; i < TRIES && bad - good > 1; i++) {
+        struct plan *p;
+        status = plan_once(f, parts, (struct search){.most = most}, &p);
+        if (status && i == 0) return status; /* fails at any limit */
+        if (status) break;
+        int64_t held = activations(f, p->program), over = measure_held(p, NULL) - f->limit;
+        *(over > 0 ? &bad : &good) = MAX(1, over > 0 ? held : most);
+        if (over > 0)
+            plan_free(&p);
+        else
+            keep_faster(f, out, p);
+        if (bad == INT64_MAX) break; /* a higher limit would change nothing */
+        most = good ? good + (bad - good) / 2 : MAX(1, held - over);
+    }
+    if (*out) {
+        err_clear();
+        return 0;
+    }
+    return !status || status == E_MEMORY ? plan_least(f, parts, out) : status;
+}
+
+/* Returns the next memory budget to try: from a quarter of 1F1B's bytes without recomputation, growing by 25 %. The
+ * sequence does not depend on the limit, so a larger limit tries a superset of the plans. */
+static int64_t
+next_share(const struct fitter *f, int64_t share)
+{
+    return share ? share + MAX(1, share / 4) : MAX(1, f->base / 4);
+}
+
+/* Tries lower limits of activations, because a schedule with less memory may be faster in the simulation of all
+ * tasks. */
+static int
+search_below(struct fitter *f, const int32_t *parts, struct plan **best)
+{
+    int64_t taken = activations(f, (*best)->program), allowed = f->allowed;
+    for (int64_t most = next_share(f, 0); most < taken; most = next_share(f, most)) {
+        struct plan *p;
+        int status = plan_once(f, parts, (struct search){.most = most}, &p);
+        if (status == E_MEMORY) continue;
+        if (status) return status;
+        if (f->limit && measure_held(p, NULL) > f->limit)
+            plan_free(&p);
+        else
+            keep_faster(f, best, p);
+    }
+    f->allowed = allowed;
+    err_clear();
+    return 0;
+}
+
+/* Returns true if the schedule's name leaves the choice open: any fast schedule. */
+static bool
+is_any(const struct fitter *f)
+{
+    const char *name = schedule_of(f);
+    return f->searched && !f->costs && (!strcmp(name, "auto") || !strcmp(name, "memory"));
+}
+
+/* Makes a plan with layouts of at most `reckoned` bytes as the planner counts them, and a searched schedule. *out
+ * stays NULL if the plan holds too much. *held: bytes held, or at least needed. */
+static int
+lay_once(struct fitter *f, int64_t reckoned, struct plan **out, int64_t *held)
+{
+    f->reckoned = reckoned;
+    f->least = 0;
+    *out = NULL;
+    *held = INT64_MAX;
+    program_free(&f->planned);
+    int status = f->searched ? search_within(f, NULL, out) : plan_once(f, NULL, (struct search){0}, out);
+    if (status == E_MEMORY && f->least) { /* for these layouts */
+        *held = f->least;
+        return 0;
+    }
+    TRY(status);
+    *held = measure_held(*out, NULL);
+    if (*held > f->limit) plan_free(out);
+    return 0;
+}
+
+/* Plans again with a lower limit for the planner while the plan holds too much: lower by the excess of the last plan
+ * and a little more, because other layouts hold other amounts of uncounted memory. */
+static int
+lay_below(struct fitter *f, int64_t held, struct plan **out)
+{
+    enum { TURNS = 4 };
+    int status = 0;
+    for (int i = 0; i < TURNS && !status && !*out; i++)
+        status = lay_once(f, MAX(1, f->g->assigned->solved.peak - (held - f->limit) - f->limit / 256), out, &held);
+    return status;
+}
+
+/* Fallback if time runs out without a plan: plans greedily for limits up to twice the lower bound that the planner
+ * knows. Independent of clock and limit, so a request for the reported minimum finds the same plan; plans found
+ * before are not reported. */
+static int
+lay_at_once(struct fitter *f, struct plan **out, struct rounds_least *least)
+{
+    enum { STEPS = 2 };
+    int64_t held;
+    f->quick = true;
+    int status = lay_once(f, 1, out, &held);
+    *least = (struct rounds_least){held, f->possible};
+    int64_t possible = least->counted.bytes;
+    for (int i = STEPS; i >= 0 && !*out && (!status || f->possible.bytes); i--) {
+        int64_t within = possible + possible * i / STEPS;
+        if (i < STEPS && f->g->assigned && f->g->assigned->solved.peak <= within) continue; /* same result */
+        status = lay_once(f, within, out, &held);
+        if (held < INT64_MAX && !*out) rounds_hold(f->g->s, f->g, held);
+        least->held = MIN(least->held, held);
+    }
+    f->quick = false;
+    return status;
+}
+
+/* Reports the least plan found, which may not be the minimum, and the planner's proven lower bound. */
+static int
+nothing_fits(const struct fitter *f, const struct rounds_least *here)
+{
+    struct rounds_least l = rounds_least(f->g->s, here);
+    struct str proved = {0};
+    if (l.counted.bytes) str_add(&proved, "by the planner's count, without scratch of kernels, the least possible is ");
+    if (l.counted.floor < l.counted.bytes) str_addf(&proved, "from %lld to ", (long long)l.counted.floor);
+    if (l.counted.bytes) str_addf(&proved, "%lld; ", (long long)l.counted.bytes);
+    int status =
+        fail(E_MEMORY,
+             "memory: no plan found keeps within %lld byte%s a device; %sask for memory_limit = %lld: the least "
+             "plan found is %lld",
+             (long long)f->limit, f->limit == 1 ? "" : "s", str_text(&proved), (long long)l.held, (long long)l.held);
+    str_free(&proved);
+    return status;
+}
+
+/* Makes a plan with a planner's layouts within the limit: first without a limit, then with lower ones. A plan may
+ * hold more or less than the planner counts, because of kernels' scratch memory and of chains that a layout breaks
+ * up. */
+static int
+lay_within(struct fitter *f, struct plan **out)
+{
+    int64_t held;
+    struct rounds_least least;
+    int status = lay_once(f, 0, out, &held);
+    if (!status && !*out) status = lay_below(f, held, out);
+    if (*out || (status && !f->possible.bytes)) return status;
+    if (rounds_have_best(f->g->s)) return status ? status : fail(E_MEMORY, "memory: no plan of this round fits");
+    status = lay_at_once(f, out, &least);
+    if (status == E_CANCEL) return status;
+    if (*out) err_clear();
+    return *out ? 0 : nothing_fits(f, &least);
+}
+
+static int
+plan_within(struct fitter *f, const int32_t *parts, struct plan **out)
+{
+    int status;
+    if (f->limit && f->o->auto_parallel) {
+        status = lay_within(f, out);
+    } else if (f->limit && f->searched) {
+        status = search_within(f, parts, out);
+    } else {
+        TRY(plan_once(f, parts, (struct search){0}, out));
+        status = f->limit ? measure_fits(*out, f->limit) : 0;
+    }
+    if (!status && is_any(f)) status = search_below(f, parts, out);
+    if (status) plan_free(out);
+    return status;
+}
+
+/* ---- how much to recompute ---- */
+
+/* The fastest plan so far, and the combinations tried. */
+struct found {
+    struct plan *plan;
+    double time;
+    int64_t most; /* limit of activations, bytes */
+    int32_t *parts;
+    const int32_t **tried;
+    int32_t ntried, capacity;
+};
+
+static bool
+is_tried(const struct found *best, const int32_t *parts, int32_t n)
+{
+    for (int32_t i = 0; i < best->ntried; i++)
+        if (!memcmp(best->tried[i], parts, sizeof *parts * (size_t)n)) return true;
+    return false;
+}
+
+/* Tries the plan that recomputes these parts, and keeps it if it fits and is faster. */
+static int
+try_parts(struct fitter *f, const int32_t *parts, int32_t n, struct found *best)
+{
+    struct plan *p;
+    if (is_tried(best, parts, n)) return 0;
+    ARENA_GROW(&f->tmp, best->tried, best->ntried + 1, best->capacity);
+    best->tried[best->ntried++] = parts;
+    int status = plan_within(f, parts, &p);
+    if (status) return status == E_MEMORY ? 0 : status;
+    double time = time_of(f, p);
+    if (best->plan && time >= best->time) {
+        plan_free(&p);
+        return 0;
+    }
+    plan_free(&best->plan);
+    best->plan = p;
+    best->time = time;
+    best->most = f->allowed;
+    memcpy(best->parts, parts, sizeof *parts * (size_t)n);
+    return 0;
+}
+
+/* Returns true if activations fit into `bytes` under 1F1B with these parts recomputed. */
+static bool
+has_room(struct fitter *f, const int32_t *parts, int64_t bytes)
+{
+    int status;
+    struct program *p = laid_out(f, parts, &status);
+    if (status) return false;
+    bool good = activations(f, p) <= bytes;
+    program_free(&p);
+    return good;
+}
+
+enum { STEP = RECOMPUTE_PARTS / 4 };
+
+/* Recomputes less on stages where `bytes` suffice, from the last stage back, because the first holds the most
+ * micro-batches. */
+static int32_t *
+keep_more(struct fitter *f, int32_t n, const int32_t *most, int64_t bytes)
+{
+    int32_t *parts = arena_dup(&f->tmp, most, sizeof *parts * (size_t)n);
+    for (int32_t q = n - 1; q >= 0; q--)
+        for (parts[q] = 0; parts[q] < most[q] && !has_room(f, parts, bytes);) parts[q] += STEP;
+    return parts;
+}
+
+/* Recomputes one step less on single stages, as long as that makes the plan faster. */
+static int
+improve(struct fitter *f, int32_t n, struct found *best)
+{
+    const struct plan *was;
+    do {
+        was = best->plan;
+        for (int32_t q = 0; q < n; q++) {
+            int32_t *parts = arena_dup(&f->tmp, best->parts, sizeof *parts * (size_t)n);
+            parts[q] -= STEP;
+            if (parts[q] >= 0) TRY(try_parts(f, parts, n, best));
+        }
+    } while (best->plan != was);
+    return 0;
+}
+
+/* Tries memory budgets up to the limit, with the recomputation that each stage needs under 1F1B. */
+static int
+try_levels(struct fitter *f, int32_t n, struct found *best)
+{
+    int32_t *parts = ARENA_ARRAY(&f->tmp, int32_t, n);
+    int64_t most = best->most ? MIN(best->most, f->base) : f->base;
+    for (int32_t q = 0; q < n; q++) parts[q] = RECOMPUTE_PARTS;
+    for (int64_t share = next_share(f, 0); share <= most; share = next_share(f, share)) {
+        parts = keep_more(f, n, parts, share);
+        TRY(try_parts(f, parts, n, best));
+    }
+    return 0;
+}
+
+/* Tries the same amount `again` on each stage. */
+static int
+try_again(struct fitter *f, int32_t again, int32_t n, struct found *best)
+{
+    int32_t *parts = ARENA_ARRAY(&f->tmp, int32_t, n);
+    for (int32_t q = 0; q < n; q++) parts[q] = again;
+    return try_parts(f, parts, n, best);
+}
+
+static int
+plan_auto(struct fitter *f, struct plan **out)
+{
+    struct program *p = f->from->program(f->from->arg);
+    p->fold = folds(f);
+    int32_t n = f->nstage = recompute_stages(p), smallest = RECOMPUTE_PARTS;
+    struct found best = {.parts = ARENA_ARRAY(&f->tmp, int32_t, n)};
+    int64_t least = INT64_MAX;
+    int status = 0;
+    program_free(&p);
+    for (int32_t again = 0; !status && again <= RECOMPUTE_PARTS; again += STEP) {
+        f->least = 0;
+        status = try_again(f, again, n, &best);
+        if (f->least == 0 || f->least >= least) continue;
+        least = f->least;
+        smallest = again;
+    }
+    if (!status && best.plan) status = try_levels(f, n, &best);
+    if (!best.plan) best.ntried = 0; /* try once more, for the error */
+    if (!status) status = best.plan ? improve(f, n, &best) : try_again(f, smallest, n, &best);
+    if (!status && !best.plan) status = E_MEMORY; /* the last try reported the error */
+    arena_fini(&f->tmp);
+    if (status) plan_free(&best.plan);
+    if (!status) err_clear();
+    *out = best.plan;
+    return status;
+}
+
+int
+fit_plan(struct rille_graph *g, const struct rille_graph_options *o, const struct fit_source *from, struct plan **out)
+{
+    struct dial_costs costs;
+    struct fitter f = {.g = g, .o = o, .from = from, .limit = o->memory_limit, .reckoned = o->memory_limit};
+    f.searched = o->memory > 0 || (o->schedule && dial_knows(o->schedule));
+    if (f.searched && !f.limit) f.limit = (int64_t)g->s->memory_limit;
+    if (o->costs) {
+        TRY(dial_costs_of(o->costs, &costs));
+        costs.kept = true;
+        f.costs = &costs;
+    }
+    bool scarce = o->memory > 0 || f.limit;
+    int status = o->recompute_auto && scarce ? plan_auto(&f, out) : plan_within(&f, NULL, out);
+    program_free(&f.planned);
+    return status;
+}

@@ -1,0 +1,377 @@
+/* whatif.c - plans a step for a cluster that does not exist: moves its program to a mesh of meta devices and plans
+ * it anew. */
+#include "actors/session/core/face.h"
+#include "actors/session/planner/planned.h"
+
+#include "actors/plan/model/plan.h"
+#include "actors/plan/assign/predict.h"
+#include "runtime/device/device.h"
+#include "sbp/net/work.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Counted time (work.h) of a search and of the regrets, ns; together less than an interactive user waits. On the
+ * step's own mesh a search has the step's own time limit. */
+enum { SEARCH_NS = 300000000, REGRET_NS = 100000000 };
+enum { SLOWEST = 1000 }; /* least accepted bytes or operations per second, as in cost files */
+
+struct cluster {
+    struct rille_session *s;
+    const struct rille_cluster *c;
+    struct arena arena;
+    int32_t nplace;
+    const struct place **from, **to;
+    bool free; /* another number of axes: all layouts are free */
+    bool own;  /* the mesh is the step's own */
+};
+
+static int
+check_cluster(const struct rille_cluster *c)
+{
+    int64_t n = 1;
+    if (c->naxis < 1 || c->naxis > MAX_AXIS) return fail(E_ARG, "whatif: a mesh has 1 to %d axes", MAX_AXIS);
+    for (int a = 0; a < c->naxis; a++) {
+        if (c->mesh[a] < 1) return fail(E_ARG, "whatif: mesh has an axis of %d devices", (int)c->mesh[a]);
+        if ((n *= c->mesh[a]) > 1 << 24) return fail(E_ARG, "whatif: mesh has more than %d devices", 1 << 24);
+        if (c->bandwidth[a] && !(c->bandwidth[a] >= SLOWEST))
+            return fail(E_ARG, "whatif: bandwidth is at least %d bytes/s, found %g", SLOWEST, c->bandwidth[a]);
+        if (c->has_latency && !(c->latency[a] >= 0 && c->latency[a] <= 1))
+            return fail(E_ARG, "whatif: latency is from 0 to 1 second, found %g", c->latency[a]);
+    }
+    if (c->flops && !(c->flops >= SLOWEST))
+        return fail(E_ARG, "whatif: flops is at least %d a second, found %g", SLOWEST, c->flops);
+    if (c->memory < 0) return fail(E_ARG, "whatif: memory is above 0");
+    return 0;
+}
+
+/* Makes a mesh of meta devices that no other mesh of k has. */
+static int
+place_aside(const struct cluster *k, const struct place **out)
+{
+    int32_t n = 1;
+    for (int a = 0; a < k->c->naxis; a++) n *= k->c->mesh[a];
+    int32_t *rank = must_alloc(sizeof *rank * (size_t)n);
+    for (int32_t i = 0; i < n; i++) rank[i] = k->nplace * n + i;
+    int status = place_new(k->s->atlas, DEV_META, k->c->naxis, k->c->mesh, rank, out);
+    free(rank);
+    return status;
+}
+
+/* Returns the mesh that stands for a placement: a new one for each placement of the step, or the placement itself
+ * (own). */
+static int
+place_for(struct cluster *k, const struct place *p, const struct place **out)
+{
+    for (int32_t i = 0; i < k->nplace; i++)
+        if (k->from[i] == p) {
+            *out = k->to[i];
+            return 0;
+        }
+    *out = p;
+    if (!k->own) TRY(place_aside(k, out));
+    const struct place **more = ARENA_ARRAY(&k->arena, const struct place *, 2 * (k->nplace + 1));
+    for (int32_t i = 0; i < k->nplace; i++) {
+        more[i] = k->from[i];
+        more[k->nplace + 1 + i] = k->to[i];
+    }
+    k->from = more;
+    k->to = more + k->nplace + 1;
+    k->from[k->nplace] = p;
+    k->to[k->nplace++] = *out;
+    k->free = k->free || p->naxis != k->c->naxis;
+    return 0;
+}
+
+static int
+layout_for(struct cluster *k, const struct layout *l, const struct layout **out)
+{
+    const struct place *p;
+    *out = NULL;
+    if (!l) return 0;
+    TRY(place_for(k, l->place, &p));
+    if (l->place->naxis == k->c->naxis) return layout_new(k->s->atlas, p, l->sbp, l->order, out);
+    *out = layout_broadcast(k->s->atlas, p);
+    return 0;
+}
+
+static int
+layouts_for(struct cluster *k, struct arena *a, int n, const struct layout *const *l, const struct layout *const **out)
+{
+    const struct layout **to = ARENA_ARRAY(a, const struct layout *, n + 1);
+    for (int i = 0; i < n; i++) TRY(layout_for(k, l[i], &to[i]));
+    *out = to;
+    return 0;
+}
+
+static int
+program_for(struct cluster *k, const struct program *p, struct program *q)
+{
+    *q = *p;
+    q->arena = (struct arena){0};
+    q->dry_run = true;
+    q->node = arena_dup(&q->arena, p->node, sizeof *p->node * (size_t)p->nnode);
+    q->leaf = arena_dup(&q->arena, p->leaf, sizeof *p->leaf * (size_t)p->nleaf);
+    q->root = arena_dup(&q->arena, p->root, sizeof *p->root * (size_t)p->nroot);
+    for (int32_t i = 0; i < q->nleaf; i++) TRY(layout_for(k, p->leaf[i].layout, &q->leaf[i].layout));
+    for (int32_t i = 0; i < q->nnode; i++) {
+        TRY(layouts_for(k, &q->arena, p->node[i].nin, p->node[i].want, &q->node[i].want));
+        TRY(layouts_for(k, &q->arena, p->node[i].nout, p->node[i].layout, &q->node[i].layout));
+    }
+    for (int32_t i = 0; k->free && i < q->nnode; i++) {
+        q->node[i].asked = false;
+        q->node[i].strategy = NULL;
+    }
+    return 0;
+}
+
+/* Reuses the step's searched schedule. Skips it if the number of stages differs, because stages share devices on the
+ * new mesh. */
+static int
+schedule_for(const struct program *is, struct program *q)
+{
+    struct arena tmp = {0};
+    struct stages s = {0};
+    q->npool = 0;
+    q->rule = is->rule;
+    q->fold = is->fold;
+    int status = is->npool ? stages_find(&s, q, &tmp) : 0;
+    if (is->npool == s.n) {
+        q->npool = is->npool;
+        q->pool = is->pool;
+    }
+    arena_fini(&tmp);
+    return status;
+}
+
+/* Sets the planner's options for the cluster; leaf, root and links live as long as k. */
+static void
+options_for(struct cluster *k, struct rille_graph *g, struct program *q, struct assign_options *o)
+{
+    const struct rille_cluster *c = k->c;
+    struct assign_leaf *leaf = ARENA_ARRAY(&k->arena, struct assign_leaf, q->nleaf + 1);
+    struct assign_root *root = ARENA_ARRAY(&k->arena, struct assign_root, q->nroot + 1);
+    struct assign_links *links = ARENA_NEW(&k->arena, struct assign_links);
+    planned_freedom(g, q, -1, leaf, root);
+    for (int32_t i = 0; k->free && i < q->nleaf; i++) leaf[i].free = leaf[i].follows < 0;
+    for (int32_t i = 0; k->free && i < q->nroot; i++) root[i].fixed = false;
+    for (int x = 0; x < c->naxis; x++) {
+        links->alpha_ns[x] = c->has_latency ? c->latency[x] * 1e9 : q->cost.alpha_ns;
+        links->beta_ns_per_byte[x] = c->bandwidth[x] > 0 ? 1e9 / c->bandwidth[x] : q->cost.beta_ns_per_byte;
+    }
+    const struct compute_rates *r = &k->s->rates;
+    double speed = c->flops > 0 ? c->flops * 1e-9 / r->flops_per_ns : 1;
+    *o = (struct assign_options){.links = links, .leaf = leaf, .root = root, .stop = planned_is_late};
+    o->searched = g->searched && !q->npool;
+    o->rates = (struct compute_rates){r->flops_per_ns * speed, r->bytes_per_ns * speed, r->act_ns};
+    q->cost.gamma_ns_per_byte /= speed;
+    q->cost.copy_ns_per_byte /= speed;
+}
+
+static int
+too_little(const struct cluster *k, const struct assign_least *least, const char *how)
+{
+    struct str proved = {0};
+    int64_t floor = (least->floor + k->nplace - 1) / k->nplace; /* a search counts devices of all stages as one */
+    if (floor) str_addf(&proved, "none takes less than %lld, and ", (long long)floor);
+    int status =
+        fail(E_PLAN, "memory: no plan found keeps within %lld byte%s a device; %sthe least found takes %lld, %s",
+             (long long)k->c->memory, k->c->memory == 1 ? "" : "s", str_text(&proved), (long long)least->bytes, how);
+    str_free(&proved);
+    return status;
+}
+
+static bool
+is_met(const struct least_met *m, const struct rille_cluster *c)
+{
+    return m->choice && m->naxis == c->naxis && !memcmp(m->mesh, c->mesh, sizeof *m->mesh * (size_t)m->naxis);
+}
+
+/* Returns the bytes that a plan holds beyond the planner's count: scratch memory or, if the plan was compiled, the
+ * exact difference (negative if the planner counted too much). */
+static int64_t
+beside(const struct assigned *a)
+{
+    return a->held ? a->held - a->peak : a->scratch;
+}
+
+static void
+meet(struct least_met *m, const struct rille_cluster *c, const struct assigned *a)
+{
+    int64_t bytes = a->peak + beside(a);
+    if (is_met(m, c) && m->bytes <= bytes) return;
+    free(m->choice);
+    *m = (struct least_met){.naxis = c->naxis, .bytes = bytes, .counted = a->solved.peak, .nchoice = a->net.nnode};
+    memcpy(m->mesh, c->mesh, sizeof *m->mesh * (size_t)m->naxis);
+    m->choice = must_alloc(sizeof *m->choice * (size_t)m->nchoice);
+    memcpy(m->choice, a->solved.choice, sizeof *m->choice * (size_t)m->nchoice);
+}
+
+static const struct program *
+traced(const struct rille_graph *g)
+{
+    return g->assigned ? g->traced : graph_program(g);
+}
+
+/* Returns true if the mesh is that of all nodes of the step, and no schedule is to be searched. */
+static bool
+is_own(const struct rille_graph *g, const struct rille_cluster *c)
+{
+    const struct program *p = traced(g);
+    bool same = !g->searched;
+    for (int32_t i = 0; i < p->nnode && same; i++) {
+        const struct place *at = p->node[i].layout[0]->place;
+        same = at->naxis == c->naxis && !memcmp(at->axis, c->mesh, sizeof c->mesh[0] * (size_t)c->naxis);
+    }
+    return same;
+}
+
+/* Sets the choice to start from: under a limit the least plan met, else the step's own. */
+static void
+begin_with(const struct cluster *k, const struct rille_graph *g, int64_t within, struct assign_options *o)
+{
+    bool met = within && is_met(&g->met, k->c);
+    if (met || (k->own && g->assigned)) {
+        o->known = met ? g->met.choice : g->assigned->solved.choice;
+        o->nknown = met ? g->met.nchoice : g->assigned->net.nnode;
+    }
+}
+
+/* Compiles the plan on the step's own mesh, and measures what it holds. */
+static int
+measure(struct cluster *k, struct rille_graph *g, const struct program *q, struct assigned *a)
+{
+    struct plan *plan;
+    struct program *p = program_copy(q);
+    p->dry_run = traced(g)->dry_run;
+    planned_land(g, p);
+    TRY(plan_compile(p, k->s->atlas, &plan));
+    planned_measure(a, plan);
+    plan_free(&plan);
+    return 0;
+}
+
+/* Searches once for layouts of at most `within` bytes without scratch memory (0: any). E_PLAN: none found; *least:
+ * facts about the minimum. */
+static int
+lay_out(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, enum solve_mode mode, int64_t within,
+        struct program *q, struct assigned **out, struct assign_least *least)
+{
+    struct assign_options o;
+    *least = (struct assign_least){0};
+    TRY(program_for(k, traced(g), q));
+    TRY(schedule_for(graph_program(g), q));
+    options_for(k, g, q, &o);
+    o.mode = mode;
+    o.memory_limit = within;
+    o.least = least;
+    o.arg = clock;
+    begin_with(k, g, within, &o);
+    TRY(planned_end(clock, assign_layouts(q, k->s->atlas, &o, out)));
+    TRY(k->own ? measure(k, g, q, *out) : plan_scratch(q, &(*out)->scratch));
+    TRY(predict(q, *out));
+    meet(&g->met, k->c, *out);
+    return 0;
+}
+
+static bool
+keeps(const struct cluster *k, int64_t bytes)
+{
+    return !k->c->memory || bytes <= k->c->memory;
+}
+
+static bool
+is_kept(const struct cluster *k, const struct rille_graph *g)
+{
+    return is_met(&g->met, k->c) && keeps(k, g->met.bytes);
+}
+
+/* Fails because no plan keeps within the limit. Reports the least plan ever met, with scratch memory, else the least
+ * that the search knows, without. */
+static int
+refuse(const struct cluster *k, const struct rille_graph *g, const struct assign_least *least)
+{
+    struct assign_least all = *least;
+    if (!is_met(&g->met, k->c)) return too_little(k, least, "without scratch of kernels");
+    all.bytes = g->met.bytes;
+    return too_little(k, &all, "scratch of kernels with it");
+}
+
+/* Searches within the memory limit. First searches without a limit: if that plan fits, it is the best; most of the
+ * time goes there if it seems to fit. Scratch memory is known only with the layouts, so each next search gets less
+ * by the scratch memory of the last one. E_PLAN: none found; *known: facts about the minimum from the last search. */
+static int
+search_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, struct program *q,
+              struct assigned **out, struct assign_least *known)
+{
+    enum { TURNS = 6 };
+    int64_t limit = k->c->memory, within = 0, end = clock->until;
+    for (int turn = 0; turn < TURNS; turn++) {
+        int64_t left = end - work_done();
+        clock->until = turn == 1 && within == 0 ? end : end - (turn ? left / 2 : limit ? left * 3 / 4 : 0);
+        TRY(lay_out(k, g, clock, SOLVE_OPTIMAL, within, q, out, known));
+        bool open = !turn && limit && (*out)->solved.bound < (*out)->solved.cost;
+        bool kept = keeps(k, (*out)->peak + beside(*out));
+        int64_t others = (*out)->solved.peak - (*out)->peak; /* a search also counts what other stages' devices hold */
+        if (kept && !open) {
+            clock->until = end;
+            return 0;
+        }
+        if (!kept && within && limit <= beside(*out)) break;
+        if (!kept) within = within ? MIN(within - 1, limit - beside(*out) + others) : limit + others;
+        assigned_free(out);
+        arena_fini(&q->arena);
+    }
+    *known = (struct assign_least){0};
+    return E_PLAN;
+}
+
+/* Searches within the limit. If that fails, searches for the least memory, in additional time; the plan met there,
+ * or by an earlier search, may fit. */
+static int
+lay_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, struct program *q,
+           struct assigned **out)
+{
+    struct assign_least known, again;
+    int status = search_within(k, g, clock, q, out, &known);
+    if (status != E_PLAN || !(known.bytes || is_met(&g->met, k->c))) return status;
+    for (int turn = 0; turn < 2; turn++) {
+        err_clear();
+        assigned_free(out);
+        arena_fini(&q->arena);
+        if (is_kept(k, g)) return lay_out(k, g, clock, SOLVE_GREEDY, g->met.counted, q, out, &again);
+        if (turn || !known.bytes) break;
+        *clock = planned_clock(k->s, SEARCH_NS);
+        status = lay_out(k, g, clock, SOLVE_OPTIMAL, known.bytes, q, out, &again);
+        if (status == E_CANCEL) return status;
+    }
+    return refuse(k, g, &known);
+}
+
+int
+rille_graph_whatif(struct rille_graph *g, const struct rille_cluster *c, struct rille_explain **out)
+{
+    TRY(face_graph(g, __func__));
+    TRY(face_given(c, "the cluster", __func__));
+    TRY(face_given(out, "out", __func__));
+    TRY(check_cluster(c));
+    struct cluster k = {.s = g->s, .c = c};
+    struct program q = {0};
+    struct assigned *a = NULL;
+    struct box_cost was = g->s->cost;
+    k.own = is_own(g, c);
+    struct planned_clock clock = planned_clock(g->s, k.own ? MAX(SEARCH_NS, g->search_ns) : SEARCH_NS);
+    planned_call(g->s);
+    int status = lay_within(&k, g, &clock, &q, &a);
+    clock.until = MIN(clock.until, work_done() + REGRET_NS);
+    if (!status) status = assign_regret(a, planned_is_late, &clock);
+    status = planned_end(&clock, status);
+    g->s->cost = q.cost;
+    if (!status) status = explain_program(g->s, &q, a, g->origin, out);
+    g->s->cost = was;
+    assigned_free(&a);
+    arena_fini(&q.arena);
+    arena_fini(&k.arena);
+    return build_settle(g->s, status);
+}

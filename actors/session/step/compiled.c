@@ -1,0 +1,399 @@
+/* compiled.c - calls a compiled step: binds bytes, runs, and takes new versions.
+ *
+ * A variable's new version overwrites the old one if only the variable's handle needs the old bytes; then nothing is
+ * allocated or rebound. */
+#include "actors/session/step/compiled.h"
+#include "actors/plan/assign/assign.h"
+#include "actors/session/core/face.h"
+#include "actors/session/view/cluster_view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void
+drop_sorted(struct rille_graph *g)
+{
+    for (int32_t i = 0; g->sorted && i < g->nleaf; i++) store_drop(&g->sorted[i]);
+}
+
+void
+rille_graph_free(struct rille_graph **gp)
+{
+    if (face_given(gp, "the pointer to the graph", __func__) || (*gp ? face_graph(*gp, __func__) : 0)) return;
+    struct rille_graph *g = *gp;
+    *gp = NULL;
+    if (!g) return;
+    LIST_TAKE(g->s->graphs, g);
+    for (int32_t i = 0; i < g->nleaf; i++) {
+        rille_tensor_free(&g->origin[i].t);
+        val_drop(g->s->graph, &g->origin[i].val);
+    }
+    for (int32_t k = 0; k < g->noutcome; k++) rille_tensor_free(&g->outcome[k].t);
+    for (int32_t i = 0; i < g->ngradient; i++) rille_tensor_free(&g->gradient[i].t);
+    for (int32_t i = 0; i < g->nlive; i++) rille_live_free(&g->live[i]);
+    runner_free(&g->runner);
+    assigned_free(&g->assigned);
+    program_free(&g->traced);
+    segments_free(&g->segments);
+    drop_sorted(g);
+    arena_fini(&g->arena);
+    free(g->act);
+    free(g->act_thread);
+    free(g->trace_path);
+    free(g->met.choice);
+    free(g);
+}
+
+int
+rille_graph_results(const struct rille_graph *g)
+{
+    if (face_graph(g, __func__)) return 0;
+    return g->nout;
+}
+
+/* ---- calls ---- */
+
+static struct val *
+origin_value(const struct origin *o, struct rille_tensor *const *in)
+{
+    switch (o->kind) {
+    case FROM_INPUT: return in[o->input]->val;
+    case FROM_VARIABLE: return o->t->val;
+    case FROM_GRADIENT: return o->t->grad ? o->t->grad->val : NULL;
+    default: return o->val;
+    }
+}
+
+/* Returns true if argument i has the layout that the step reads, or may be converted to it. */
+static bool
+lies(const struct rille_graph *g, int i, const struct rille_tensor *t)
+{
+    return t->val->layout == g->in_layout[i] || (g->in_placed[i] && t->planned);
+}
+
+bool
+rille_graph_fits(const struct rille_graph *g, int nin, struct rille_tensor *const *in)
+{
+    if (face_graph(g, __func__) || face_tensors(g->s, nin, in, __func__)) return false;
+    const struct program *p = g->runner->plan->program;
+    if (nin != g->nin || g->generation != g->s->generation) return false;
+    for (int i = 0; i < nin; i++)
+        if (!type_equal(&in[i]->val->type, &g->in_type[i]) || !lies(g, i, in[i])) return false;
+    for (int32_t i = 0; i < g->ngradient; i++)
+        if ((g->gradient[i].t->grad != NULL) != g->gradient[i].before) return false;
+    for (int32_t i = 0; i < g->nleaf; i++) {
+        const struct origin *o = &g->origin[i];
+        const struct val *v = origin_value(o, in);
+        if (o->kind == FROM_INPUT) continue;
+        if (o->kind == FROM_VARIABLE && o->t->requires_grad != o->requires_grad) return false;
+        if (!v || v->layout != p->leaf[i].layout || !type_equal(&v->type, &p->leaf[i].type)) return false;
+    }
+    return true;
+}
+
+static int
+compute_leaves(struct rille_graph *g, struct rille_tensor *const *in)
+{
+    struct rille_session *s = g->s;
+    int32_t n = 0;
+    struct val **v = must_alloc(sizeof *v * (size_t)(g->nleaf + 1));
+    int status = 0;
+    for (int32_t i = 0; i < g->nleaf && !status; i++) {
+        struct val *leaf = origin_value(&g->origin[i], in);
+        status = val_readable(leaf);
+        if (!leaf->store) v[n++] = leaf;
+    }
+    if (!status && n) status = session_eval(s, n, v);
+    free(v);
+    return status;
+}
+
+/* Returns the value that an outcome replaces: the old version of a variable or of its gradient; NULL: none. */
+static struct val *
+replaced(const struct outcome *o)
+{
+    if (o->kind == TO_VARIABLE) return o->t->val;
+    return o->kind == TO_GRADIENT && o->t->grad ? o->t->grad->val : NULL;
+}
+
+/* Computes pending readers of the variables before the step replaces them. */
+static int
+release_replaced(struct rille_graph *g)
+{
+    struct val **v = must_alloc(sizeof *v * (size_t)(g->noutcome + 1));
+    for (int32_t i = 0; i < g->noutcome; i++) v[i] = replaced(&g->outcome[i]);
+    int status = session_release(g->s, g->noutcome, v);
+    free(v);
+    return status;
+}
+
+/* Returns true if the outcome replaces the leaf. */
+static bool
+replaces(const struct outcome *o, const struct origin *leaf)
+{
+    if (leaf->t != o->t) return false;
+    return (o->kind == TO_VARIABLE && leaf->kind == FROM_VARIABLE) ||
+           (o->kind == TO_GRADIENT && leaf->kind == FROM_GRADIENT);
+}
+
+/* Returns true if the outcome may overwrite the bytes of the leaf: only the variable's handle needs them, and no
+ * argument is the same value. A gradient with another holder is not overwritten. */
+static bool
+donates(const struct rille_graph *g, const struct outcome *o, int32_t leaf, int nin, struct rille_tensor *const *in)
+{
+    if (!replaces(o, &g->origin[leaf])) return false;
+    if (o->kind == TO_GRADIENT && o->t->grad->nref > 1) return false;
+    const struct val *v = replaced(o);
+    for (int i = 0; i < nin; i++)
+        if (in[i]->val == v) return false;
+    return v->keep == 1 && v->store->nref == 1;
+}
+
+/* Undoes the first n live numbers that were asked, because the call did not happen. */
+static void
+undo_numbers(struct rille_graph *g, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (g->live[i]->undo) g->live[i]->undo(g->live[i]->arg);
+}
+
+/* Asks each live number once per call, however many operators read it. This happens before the call binds anything,
+ * because a number's function may run and assign anything, except this step. */
+static int
+ask_numbers(struct rille_graph *g, int nin, struct rille_tensor *const *in)
+{
+    int32_t n = 0;
+    int status = 0;
+    g->asking = true;
+    for (; n < g->nlive && !status; n++)
+        if (g->live[n]->fn(g->live[n]->arg, &g->live[n]->value))
+            status = fail(E_VALUE, "a live number's function failed");
+    g->asking = false;
+    if (status)
+        n--;
+    else if (n && !rille_graph_fits(g, nin, in))
+        status = fail(E_STATE, "a live number's function changed what its step was traced with");
+    if (status) undo_numbers(g, n);
+    return status;
+}
+
+/* Sorts arguments whose micro-batches are not contiguous. */
+static int
+sort_arguments(struct rille_graph *g, struct rille_tensor *const *in)
+{
+    const struct program *p = g->runner->plan->program;
+    if (p->pieces == 1) return 0;
+    if (!g->sorted) g->sorted = ARENA_ARRAY(&g->arena, struct store *, g->nleaf + 1);
+    drop_sorted(g);
+    for (int32_t i = 0; i < g->nleaf; i++) {
+        if (g->origin[i].kind != FROM_INPUT || !p->leaf[i].piece) continue;
+        const struct val *v = in[g->origin[i].input]->val;
+        if (segments_in_order(&g->segments, v->layout, v->type.dim[0] / p->pieces)) continue;
+        TRY(segments_sort(&g->segments, g->s, &v->type, v->layout, v->store, false, &g->sorted[i]));
+        g->runner->leaf[i] = g->sorted[i];
+    }
+    return 0;
+}
+
+/* Restores the row order of results that are joined from micro-batches. */
+static int
+sort_results(struct rille_graph *g)
+{
+    const struct program *p = g->runner->plan->program;
+    for (int32_t k = 0; k < p->nroot; k++) {
+        const struct layout *l = ref_layout(p, p->root[k].ref);
+        struct type t = ref_type(p, p->root[k].ref);
+        struct store *sorted;
+        if (!p->root[k].join || segments_in_order(&g->segments, l, t.dim[0]) ||
+            g->segments.bound[g->segments.n] != t.dim[0] * p->pieces)
+            continue;
+        t.dim[0] *= p->pieces;
+        TRY(segments_sort(&g->segments, g->s, &t, l, g->runner->root[k], true, &sorted));
+        store_drop(&g->runner->root[k]);
+        g->runner->root[k] = sorted;
+    }
+    return 0;
+}
+
+static int
+bind_graph(struct rille_graph *g, int nin, struct rille_tensor *const *in)
+{
+    struct runner *r = g->runner;
+    const struct program *p = r->plan->program;
+    if (g->asking) return fail(E_STATE, "a step is called by the function of a live number that it reads");
+    if (g->s->cluster) TRY(remote_ready(g->s, r));
+    TRY(ask_numbers(g, nin, in));
+    TRY(compute_leaves(g, in));
+    for (int32_t i = 0; i < g->nleaf; i++) r->leaf[i] = origin_value(&g->origin[i], in)->store;
+    TRY(sort_arguments(g, in));
+    for (int32_t i = 0; i < g->nnumber; i++) number_bind(g->s, &g->number[i], &r->run.number[i]);
+    g->s->ordinal += (uint64_t)g->nrandom;
+    memset(r->donate, 0, sizeof(*r->donate) * (size_t)p->nroot);
+    for (int32_t i = 0; i < g->noutcome; i++) {
+        int32_t k = g->outcome[i].root;
+        if (p->root[k].overwrites_leaf >= 0 && r->overwrites[k])
+            r->donate[k] = donates(g, &g->outcome[i], p->root[k].overwrites_leaf, nin, in);
+    }
+    return 0;
+}
+
+static struct val *
+root_value(struct rille_graph *g, int32_t k)
+{
+    const struct program *p = g->runner->plan->program;
+    struct type t = ref_type(p, p->root[k].ref);
+    if (p->root[k].join) t.dim[0] *= p->pieces;
+    store_hold(g->runner->root[k]);
+    return graph_leaf(g->s->graph, &t, ref_layout(p, p->root[k].ref), g->runner->root[k]);
+}
+
+/* Gives the variable its new version. The version stays the same object if it was overwritten in place and nothing
+ * else holds it. */
+static void
+take_variable(struct rille_graph *g, struct rille_tensor *t, int32_t k)
+{
+    struct val *v = t->val;
+    if (g->runner->donate[k] && v->hold == 1 && v->remembered == 0 && v->store == g->runner->root[k]) return;
+    tensor_rebind(t, root_value(g, k));
+}
+
+static void
+take_outcomes(struct rille_graph *g, struct rille_tensor **out)
+{
+    struct runner *r = g->runner;
+    int n = 0;
+    for (int32_t i = 0; i < g->noutcome; i++) {
+        const struct outcome *o = &g->outcome[i];
+        if (o->kind == TO_RESULT) {
+            out[n++] = tensor_new(g->s, root_value(g, o->root), false);
+        } else if (o->kind == TO_VARIABLE) {
+            take_variable(g, o->t, o->root);
+        } else {
+            rille_tensor_free(&o->t->grad);
+            o->t->grad = tensor_new(g->s, root_value(g, o->root), true);
+        }
+    }
+    for (int32_t i = 0; i < g->ngradient; i++)
+        if (!g->gradient[i].after) rille_tensor_free(&g->gradient[i].t->grad);
+    for (int32_t k = 0; k < r->plan->program->nroot; k++) store_drop(&r->root[k]);
+}
+
+/* Returns the results of a step on meta devices: types and layouts without values. */
+static int
+meta_outcomes(struct rille_graph *g, struct rille_tensor **out)
+{
+    const struct program *p = g->runner->plan->program;
+    for (int32_t i = 0, n = 0; i < g->noutcome; i++) {
+        if (g->outcome[i].kind != TO_RESULT) continue;
+        struct ref r = p->root[g->outcome[i].root].ref;
+        struct type t = ref_type(p, r);
+        if (p->root[g->outcome[i].root].join) t.dim[0] *= p->pieces;
+        out[n++] = tensor_new(g->s, graph_leaf(g->s->graph, &t, ref_layout(p, r), NULL), false);
+    }
+    return 0;
+}
+
+/* Marks variables and gradients that a failed run had begun to overwrite. */
+static void
+mark_half_written(struct rille_graph *g)
+{
+    int32_t nroot = g->runner->plan->program->nroot;
+    bool *began = must_alloc(sizeof *began * (size_t)(nroot + 1));
+    runner_overwrote(g->runner, began);
+    for (int32_t i = 0; i < g->noutcome; i++) {
+        struct val *v = replaced(&g->outcome[i]);
+        if (v && began[g->outcome[i].root]) v->half_written = 1;
+    }
+    free(began);
+}
+
+/* Converts "auto" arguments to the layouts that the planner chose. */
+static int
+place_arguments(const struct rille_graph *g, struct rille_tensor *const *in)
+{
+    for (int i = 0; i < g->nin; i++) {
+        if (!g->in_placed[i]) continue;
+        if (!lies(g, i, in[i])) return fail(E_STATE, "graph: argument %d is another one too, and lies as that", i + 1);
+        if (in[i]->val->layout != g->in_layout[i]) TRY(tensor_place(in[i], g->in_layout[i]));
+    }
+    return 0;
+}
+
+int
+rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, struct rille_tensor **out)
+{
+    TRY(face_graph(g, __func__));
+    TRY(face_tensors(g->s, nin, in, __func__));
+    TRY(face_given(out, "out", __func__));
+    struct rille_session *s = g->s;
+    TRY(trace_refuses(s, "calling a graph"));
+    if (nin != g->nin) return fail(E_ARG, "graph: %d arguments are wanted, not %d", (int)g->nin, nin);
+    if (g->meta) return meta_outcomes(g, out);
+    TRY(place_arguments(g, in));
+    TRY(release_replaced(g));
+    uint64_t ordinal = s->ordinal;
+    TRY(bind_graph(g, nin, in));
+    g->runner->run.rows = g->rows.nlane && !s->cluster ? &g->rows : NULL;
+    int status = runner_run(s, g->runner, g->watched || g->ncall <= WARM_CALLS);
+    g->ncall++;
+    drop_sorted(g);
+    if (!status) status = sort_results(g);
+    if (status) {
+        s->ordinal = ordinal;
+        undo_numbers(g, g->nlive);
+        mark_half_written(g);
+        return status;
+    }
+    take_outcomes(g, out);
+    measure_keep(g);
+    if (g->ncall == WARM_CALLS) rows_make(g);
+    if (!g->trace_path) return 0;
+    char *path = g->trace_path;
+    g->trace_path = NULL;
+    status = rille_graph_timeline(g, path);
+    free(path);
+    return status;
+}
+
+const struct program *
+graph_program(const struct rille_graph *g)
+{
+    return g->runner->plan->program;
+}
+
+struct rille_session *
+graph_session(const struct rille_graph *g)
+{
+    return g->s;
+}
+
+int
+rille_graph_program(struct rille_graph *g, char **out, size_t *n)
+{
+    TRY(face_graph(g, __func__));
+    TRY(face_given(out, "out", __func__));
+    TRY(face_given(n, "n", __func__));
+    struct str s = {0};
+    program_write(g->runner->plan->program, &s);
+    *out = s.text;
+    *n = s.len;
+    return 0;
+}
+
+int
+rille_graph_plan(struct rille_graph *g, bool physical, char **out)
+{
+    TRY(face_graph(g, __func__));
+    TRY(face_given(out, "out", __func__));
+    struct str s = {0};
+    struct sight x;
+    int n = sight_count(g->runner), left = sight_hosts(g->runner) - n, status = 0;
+    for (int i = 0; i < n && !status; i++) {
+        status = sight_part(g->s, g->runner, i, &x);
+        if (!status) plan_print(x.plan, physical, &s);
+    }
+    if (left > 0) str_addf(&s, "... and the parts of %d more hosts\n", left);
+    if (status) str_free(&s);
+    *out = s.text;
+    return status;
+}

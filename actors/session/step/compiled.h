@@ -1,0 +1,99 @@
+/* compiled.h - a compiled step: recorded by trace.c, called by compiled.c, measured by measure.c. Private to the
+ * session.
+ *
+ * Each leaf of the program has a source for its bytes at every call: an argument, a variable's present version, a
+ * gradient, or a value that the trace captured. Each root has an outcome. A graph belongs to its session and is used
+ * on the session's thread. It holds the tensors and values that it names. */
+#ifndef RILLE_SESSION_COMPILED_H
+#define RILLE_SESSION_COMPILED_H
+
+#include "actors/plan/sim/schedule_search.h"
+#include "actors/session/step/segments.h"
+#include "actors/session/core/session.h"
+
+/* Source of the bytes of leaf i of the program at a call. */
+struct origin {
+    enum origin_kind { FROM_INPUT, FROM_VARIABLE, FROM_GRADIENT, FROM_VALUE } kind;
+    int32_t input;          /* index of the argument */
+    struct rille_tensor *t; /* held: the variable, or the owner of the gradient; an unplaced "auto" argument */
+    bool free;          /* of a variable or an argument: the planner could choose the layout when the step was traced */
+    bool requires_grad; /* of a variable: value at the trace; a call requires the same */
+    struct val *val;    /* held: FROM_VALUE, the value that the trace captured */
+};
+/* Use of root `root` after a call: a result of the step, the new version of a variable, or its gradient. Several
+ * outcomes may share a root, because a step may return one value twice, or return and assign it. */
+struct outcome {
+    enum outcome_kind { TO_RESULT, TO_VARIABLE, TO_GRADIENT } kind;
+    int32_t root;
+    struct rille_tensor *t; /* held: the variable; NULL for a result */
+};
+/* Whether a variable has a gradient. A call requires the state before the trace and leaves the state after it. */
+struct gradient_state {
+    struct rille_tensor *t; /* held */
+    bool before, after;
+};
+
+/* The plan of least memory that whatif found on one mesh; kept so that a later search finds the reported minimum
+ * again. */
+struct least_met {
+    int naxis;
+    int32_t mesh[MAX_AXIS];
+    int64_t bytes;   /* per device, with scratch memory */
+    int64_t counted; /* as a search counts bytes: devices of all stages as one, without scratch */
+    int32_t *choice, nchoice;
+};
+struct rille_graph {
+    struct rille_session *s;
+    struct rille_graph *next, *back; /* links of the session's list */
+    struct runner *runner;
+    bool meta; /* runs on meta devices: calls return tensors without values */
+    uint64_t generation;
+    int64_t nrandom; /* ordinals of random operators per call */
+    int32_t nin, nout, nleaf, noutcome, nnumber, nlive, ngradient;
+    struct type *in_type;
+    const struct layout **in_layout;
+    bool *in_placed;          /* by argument: a planner chose in_layout; a call converts an "auto" argument to it */
+    struct origin *origin;    /* by leaf */
+    struct outcome *outcome;  /* noutcome: results in order, then gradients, then variables */
+    struct segments segments; /* segments of the arguments' rows */
+    struct store **sorted; /* by leaf: argument with rows sorted by micro-batch, for one run; NULL: already in order */
+    struct number *number;
+    struct rille_live **live; /* nlive, held: each is asked once per call */
+    struct gradient_state *gradient;
+    bool sliced;               /* updates are sliced (ZeRO) or offloaded */
+    struct assigned *assigned; /* the planner's result (planned.c); NULL: not planned */
+    int64_t search_ns;         /* time limit of the search */
+    bool searched;             /* the schedule is searched, after the layouts */
+    struct least_met met;
+    struct program *traced;    /* the program before planning, for whatif; NULL: none */
+    bool asking;               /* a call is asking live numbers */
+    bool watched;              /* a chart or timeline was requested: every call is timed */
+    int64_t ncall, timed_call; /* number of calls; number of the last timed call */
+    struct rille_stats stats;
+    struct act_time *act; /* acts of the last timed run */
+    int32_t *act_thread;
+    int64_t nact, act_capacity, act_thread_capacity, begin_ns;
+    struct lane_rows rows; /* expected order of acts on all threads; may be empty */
+    char *trace_path;
+    struct arena arena;
+};
+
+enum { WARM_CALLS = 2 }; /* the call whose times make rows; the next is timed, too */
+
+/* chart.c: converts costs to those of a dial. E_ARG. */
+int dial_costs_of(const struct rille_chart_costs *k, struct dial_costs *out);
+/* measure.c: returns the most bytes that any device holds during a step: leaves, registers, scratch, and results
+ * that overwrite no leaf. Sets *device (may be NULL) to that device of the plan. */
+int64_t measure_held(const struct plan *p, int32_t *device);
+/* measure.c: checks that no device holds more than the limit. E_MEMORY: names the largest tenants of the registers. */
+int measure_fits(const struct plan *p, int64_t limit);
+/* measure.c: keeps the act times of the run that just ended. */
+void measure_keep(struct rille_graph *g);
+/* rows.c: makes schedule rows from the kept act times; from now on lanes of all processes wait for the next task of
+ * their row. */
+void rows_make(struct rille_graph *g);
+struct whole;
+/* rows.c: sends workers their partitions of the rows of the whole plan, with the next run. No lanes: sends none. */
+void rows_give(struct rille_graph *g, const struct lane_rows *rows, const struct whole *w);
+
+#endif

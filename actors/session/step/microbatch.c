@@ -1,0 +1,111 @@
+/* microbatch.c - sums values over micro-batches. */
+#include "actors/session/core/face.h"
+#include "kernels/op/lib/table.h"
+
+/* Sums v over the micro-batches. Half-precision sums are f32 until the last micro-batch is added; partial sums are
+ * f32 by their layout. */
+static int
+sum_up(struct rille_session *s, struct val *v, struct val **out)
+{
+    TRY(build_to_global(s, v, v->layout, out));
+    (*out)->node->accumulate = 1;
+    if (dtype_is_half((enum dtype)v->type.dtype) && !layout_partial(v->layout)) (*out)->type.dtype = DT_F32;
+    return 0;
+}
+
+/* Returns true if the operand is a tensor per micro-batch, not partial, and read without a move. */
+static bool
+lies_so(const struct node *n, int k)
+{
+    const struct val *x = k < n->nin ? n->in[k] : NULL;
+    return x && !x->is_number && trace_per_piece(x) && x->layout == n->want[k] && !layout_partial(x->layout);
+}
+
+static bool
+alike(const struct val *x, const struct val *y)
+{
+    return x->layout == y->layout && x->type.dtype == y->type.dtype && shape_equal(&x->type, &y->type);
+}
+
+/* Returns true if operand k of a product is the same for all micro-batches. */
+static bool
+is_fixed(const struct node *n, int k, const struct val *v)
+{
+    const struct val *x = n->in[k];
+    return x->is_number || (!trace_per_piece(x) && alike(x, v) && x->layout == n->want[k]);
+}
+
+/* Returns the operands of n (bits) that can be summed instead of its result v; 0: none. */
+static unsigned
+sums_of(const struct node *n, const struct val *v)
+{
+    if (n->op->flags & OP_VIEW)
+        return n->nin == 1 && lies_so(n, 0) && type_numel(&n->in[0]->type) == type_numel(&v->type);
+    if (n->nin != 2) return 0;
+    unsigned both = (lies_so(n, 0) && alike(n->in[0], v) ? 1 : 0) | (lies_so(n, 1) && alike(n->in[1], v) ? 2 : 0);
+    if (n->op == op_find("add")) return both == 3 ? both : 0;
+    if (n->op == op_find("mul")) return (both == 1 || both == 2) && is_fixed(n, both == 1, v) ? both : 0;
+    return 0;
+}
+
+/* Sums half-precision values in f32. Moves the sum before a cast to half precision, a reshape, or a product with a
+ * constant, and gives two addends a sum each, so that no value of a single micro-batch is rounded. */
+static int
+sum_up_wide(struct rille_session *s, struct val *v, struct val **out)
+{
+    const struct node *n = v->node;
+    struct val *res[OP_OUT], *in[2];
+    if (!n || n->state != NODE_NEW) return sum_up(s, v, out);
+    bool rounds = n->op == op_find("cast") && lies_so(n, 0) && n->in[0]->type.dtype == DT_F32;
+    if (rounds) return sum_up(s, n->in[0], out);
+    unsigned sums = sums_of(n, v);
+    if (!sums) return sum_up(s, v, out);
+    for (int k = 0; k < n->nin; k++)
+        if (sums >> k & 1)
+            TRY(sum_up_wide(s, n->in[k], &in[k]));
+        else
+            in[k] = n->in[k];
+    TRY(build_call(s, n->op, n->nin, in, n->op->flags & OP_VIEW ? n->attr : NULL, NULL, res));
+    return *out = res[0], 0;
+}
+
+int
+trace_accumulate(struct rille_session *s, struct val *v, struct val **out)
+{
+    *out = v;
+    if (trace_pieces(s) == 1 || !trace_per_piece(v)) return 0;
+    enum dtype d = (enum dtype)v->type.dtype;
+    if (!dtype_is_half(d) || layout_partial(v->layout)) return sum_up(s, v, out);
+    TRY(sum_up_wide(s, v, out));
+    return build_cast(s, *out, d, out);
+}
+
+static int
+scaled(struct rille_session *s, struct val *v, double f, struct val **out)
+{
+    struct val *in[2] = {v, build_number(s, false, f, 0)}, *res[OP_OUT];
+    TRY(build_call(s, op_find("mul"), 2, in, NULL, NULL, res));
+    *out = res[0];
+    return 0;
+}
+
+int
+trace_mean(struct rille_session *s, struct val *v, struct val **out)
+{
+    *out = v;
+    if (trace_pieces(s) == 1 || !trace_per_piece(v)) return 0;
+    TRY(scaled(s, v, 1.0 / trace_pieces(s), out));
+    return trace_accumulate(s, *out, out);
+}
+
+int
+rille_trace_mean(struct rille_tensor *t, struct rille_tensor **out)
+{
+    TRY(face_tensor(t, __func__));
+    TRY(face_given(out, "out", __func__));
+    struct rille_session *s = t->s;
+    struct val *v;
+    int status = trace_mean(s, t->val, &v);
+    if (!status) *out = tensor_new(s, v, false);
+    return build_settle(s, status);
+}

@@ -1,0 +1,742 @@
+/* trace.c - compiled steps: records a function's calls once, to run many times.
+ *
+ * Between begin and end, calls add nodes and nothing runs. A journal keeps the state of variables and gradients
+ * before the trace, so that everything is restored afterwards, also after a failure. The changes become results of
+ * the plan.
+ *
+ * With micro-batches, arguments stand for one micro-batch. A gradient is summed over the micro-batches where it is
+ * deposited; everything after that happens once per batch. */
+#include "actors/plan/outline/stage.h"
+#include "actors/session/step/compiled.h"
+#include "actors/session/core/face.h"
+#include "actors/session/planner/fit.h"
+#include "actors/session/planner/planned.h"
+#include "actors/session/planner/replan.h"
+#include "actors/session/step/segments.h"
+#include "kernels/op/lib/table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct journal_entry {
+    struct rille_tensor *t;    /* held */
+    struct val *val;           /* held */
+    struct rille_tensor *grad; /* held, or NULL */
+    bool had_grad;
+};
+
+/* A loss that depends on parameters alone, and so is the same for each micro-batch. */
+struct unfed_loss {
+    const struct place *place;
+    struct line line;
+};
+
+struct trace {
+    struct rille_graph_options options;
+    int32_t pieces, lag, nin;
+    bool split;                       /* weight gradients have credits of their own */
+    struct segments segments;         /* of the arguments' rows: micro-batch k is the k-th part of each */
+    int64_t nrandom;                  /* number of random calls so far */
+    const int32_t *became;            /* by node of the collection: index of its node in the program */
+    struct val **input;               /* held */
+    struct rille_tensor **auto_input; /* by argument: held, if a planner may choose the layout; else NULL */
+    struct journal_entry *journal;
+    int32_t njournal, capacity;
+    const struct place **fed; /* placements with work per micro-batch */
+    int32_t nfed, fed_capacity;
+    struct unfed_loss *unfed;
+    int32_t nunfed, unfed_capacity;
+    struct rille_live **ask; /* held: live numbers asked by calls, whether read or not */
+    int32_t nask, ask_capacity;
+};
+
+/* ---- while tracing ---- */
+
+bool
+tracing(const struct rille_session *s)
+{
+    return s->trace && !s->paused;
+}
+
+bool
+rille_tracing(const struct rille_session *s)
+{
+    if (face_session(s, __func__)) return false;
+    return tracing(s);
+}
+
+bool
+rille_planning(const struct rille_session *s)
+{
+    return rille_tracing(s) && s->trace->options.auto_parallel;
+}
+
+bool
+rille_trace_pause(struct rille_session *s, bool pause)
+{
+    if (face_session(s, __func__)) return false;
+    bool was = s->paused;
+    s->paused = pause;
+    return was;
+}
+
+int
+trace_pieces(const struct rille_session *s)
+{
+    return tracing(s) ? s->trace->pieces : 1;
+}
+
+int64_t
+trace_ordinal(struct rille_session *s)
+{
+    return s->trace->nrandom++;
+}
+
+int
+trace_refuses(struct rille_session *s, const char *what)
+{
+    if (!tracing(s)) return 0;
+    return fail(E_STATE,
+                "%s inside a graph: its values exist only when the compiled step runs; return the tensor instead",
+                what);
+}
+
+bool
+trace_per_piece(const struct val *v)
+{
+    return v->input >= 0 || (v->node && v->node->per_piece && !v->node->accumulate);
+}
+
+static void
+note_fed(struct trace *r, const struct place *place)
+{
+    for (int32_t k = 0; k < r->nfed; k++)
+        if (r->fed[k] == place) return;
+    GROW(r->fed, r->nfed + 1, r->fed_capacity);
+    r->fed[r->nfed++] = place;
+}
+
+void
+trace_loss(struct rille_session *s, const struct val *y)
+{
+    struct trace *r = s->trace;
+    if (trace_pieces(s) == 1 || trace_per_piece(y) || (y->node && (y->node->accumulate || y->node->after))) return;
+    GROW(r->unfed, r->nunfed + 1, r->unfed_capacity);
+    r->unfed[r->nunfed++] = (struct unfed_loss){y->layout->place, y->node ? y->node->line : s->at};
+}
+
+int
+rille_live_ask(struct rille_live *l)
+{
+    TRY(face_given(l, "the live number", __func__));
+    TRY(face_session(l->s, __func__));
+    struct trace *r = l->s->trace;
+    if (!r) return fail(E_STATE, "live: a number is asked by the calls of a step, and none is being traced");
+    GROW(r->ask, r->nask + 1, r->ask_capacity);
+    r->ask[r->nask++] = l;
+    l->nref++;
+    return 0;
+}
+
+/* Checks that every stage with a loss gets data. A loss without data is a regulariser on a placement with data, and
+ * an error elsewhere. */
+static int
+all_fed(const struct trace *r)
+{
+    for (int32_t i = 0; i < r->nunfed; i++) {
+        const struct unfed_loss *u = &r->unfed[i];
+        bool fed = false;
+        for (int32_t k = 0; k < r->nfed; k++) fed = fed || stages_meet(r->fed[k], u->place);
+        if (fed) continue;
+        struct str place = {0};
+        place_print(u->place, &place);
+        fail(E_ARG,
+             "graph: nothing feeds the stage on %s: no argument of the step, of which micro_batches = %d makes pieces, "
+             "reaches its loss",
+             str_text(&place), (int)r->pieces);
+        str_free(&place);
+        if (u->line.file) err_note("%s:%d", u->line.file, u->line.line);
+        return E_ARG;
+    }
+    return 0;
+}
+
+int
+trace_classify(struct rille_session *s, struct node *n)
+{
+    n->traced = 1;
+    if (s->trace->pieces == 1) return 0;
+    n->per_piece = n->op->flags & OP_RANDOM ? 1 : 0;
+    for (int i = 0; i < n->nin; i++) {
+        const struct val *v = n->in[i];
+        if (!v) continue;
+        if (trace_per_piece(v))
+            n->per_piece = 1;
+        else if (v->node && (v->node->accumulate || v->node->after))
+            n->after = 1;
+    }
+    if (n->per_piece) note_fed(s->trace, n->out[0]->layout->place);
+    if (n->per_piece && n->op->flags & OP_UPDATE)
+        return fail(E_PLAN,
+                    "%s: a value that differs from micro-batch to micro-batch enters an update, which happens once "
+                    "a batch",
+                    n->name);
+    if (n->per_piece && n->after)
+        return fail(E_PLAN, "%s: mixes a value of one micro-batch with one that is known only after all of them",
+                    n->name);
+    return 0;
+}
+
+void
+trace_journal(struct rille_session *s, struct rille_tensor *t)
+{
+    struct trace *r = s->trace;
+    if (!tracing(s) || t->journal >= 0) return;
+    GROW(r->journal, r->njournal + 1, r->capacity);
+    t->journal = r->njournal;
+    struct journal_entry *e = &r->journal[r->njournal++];
+    *e = (struct journal_entry){.t = rille_tensor_hold(t), .val = t->val, .had_grad = t->grad != NULL};
+    val_hold(e->val);
+    if (t->grad) e->grad = rille_tensor_hold(t->grad);
+}
+
+/* ---- begin, abort ---- */
+
+/* Schedules given as numbers of credits (stage.h): lookahead of each hop in micro-batches, and whether weight
+ * gradients may wait. Any assignment of stages to devices works. Other schedules are searched (schedule_search.h). */
+struct schedule {
+    const char *name;
+    int32_t lag;
+    bool split;
+};
+static const struct schedule schedules[] = {
+    {"1f1b", 1, false},
+    {"gpipe", 0, false},
+    {"zb-h1", 1, true},
+    {"zb-h2", 2, true},
+};
+
+static int
+no_schedule(const char *name)
+{
+    struct str all = {0};
+    for (size_t i = 0; i < countof(schedules); i++) str_addf(&all, "%s\"%s\"", i ? ", " : "", schedules[i].name);
+    for (const char *const *dial = dial_names; *dial; dial++) str_addf(&all, ", \"%s\"", *dial);
+    int status =
+        fail(E_ARG, "graph: there is no schedule \"%s\"; there are %s, {lag =, split_backward =} and {memory =}", name,
+             str_text(&all));
+    str_free(&all);
+    return status;
+}
+
+static int
+find_schedule(const struct rille_graph_options *o, struct schedule *out)
+{
+    *out = (struct schedule){"lag", MAX(1, o->lag), o->split_backward};
+    if (!o->schedule) return 0;
+    for (size_t i = 0; i < countof(schedules); i++)
+        if (!strcmp(schedules[i].name, o->schedule)) {
+            *out = schedules[i];
+            return 0;
+        }
+    return dial_knows(o->schedule) ? 0 : no_schedule(o->schedule);
+}
+
+int
+rille_graph_check(const struct rille_graph_options *o)
+{
+    struct schedule schedule;
+    enum solve_mode mode;
+    TRY(face_given(o, "the options", __func__));
+    if (o->zero < 0 || o->zero > 3) return fail(E_ARG, "graph: zero is 0 to 3, not %d", o->zero);
+    if (o->prefetch < 0) return fail(E_ARG, "graph: prefetch is %d", o->prefetch);
+    if (o->micro_batches < 0) return fail(E_ARG, "graph: micro_batches is %d", o->micro_batches);
+    if (!(o->memory >= 0 && o->memory < 1e18)) return fail(E_ARG, "graph: memory is %g", o->memory);
+    if (o->memory > 0 && (o->schedule || o->lag || o->split_backward))
+        return fail(E_ARG, "graph: memory = %g finds a schedule, %s is one; give one or the other", o->memory,
+                    o->schedule ? o->schedule : "lag and split_backward");
+    if (o->memory > 0 && o->micro_batches <= 1)
+        return fail(E_ARG,
+                    "graph: memory = %g is for pieces, of which it lets so many be under way, and there is one "
+                    "(micro_batches = %d); memory_limit bounds a step of one piece",
+                    o->memory, MAX(1, o->micro_batches));
+    if (o->memory_limit < 0) return fail(E_ARG, "graph: memory_limit is %lld bytes", (long long)o->memory_limit);
+    if (o->auto_parallel) TRY(planned_mode(o->auto_parallel, &mode));
+    if (o->auto_parallel && o->recompute_auto)
+        return fail(E_ARG, "graph: recompute = \"auto\" and auto_parallel both choose for a memory limit; take one");
+    if (o->auto_parallel && o->offload)
+        return fail(E_ARG, "graph: offload and auto_parallel both say where values lie; take one");
+    if (o->auto_parallel && o->zero)
+        return fail(E_ARG, "graph: zero and auto_parallel both say how updates lie; take one");
+    return find_schedule(o, &schedule);
+}
+
+/* Fails with the possible numbers of micro-batches: the divisors of the rows of every rank. */
+static int
+no_pieces(const struct trace *r, int i, const struct val *v)
+{
+    int64_t all = 0;
+    struct str which = {0};
+    for (int pos = 0; pos < v->layout->place->nrank; pos++) {
+        int64_t rows = layout_shard(v->layout, &v->type, pos).dim[0];
+        for (int64_t t; rows > 0; t = all % rows, all = rows, rows = t) {
+        }
+    }
+    for (int64_t n = 1, told = 0; n <= all && told < 12 && n <= 1 << 20; n++)
+        if (all % n == 0) str_addf(&which, "%s%lld", told++ ? ", " : "", (long long)n);
+    int status = fail(E_SHAPE,
+                      "graph: argument %d has %lld rows, which micro_batches = %d does not divide on every rank; what "
+                      "does: %s",
+                      i + 1, (long long)v->type.dim[0], (int)r->pieces, str_text(&which));
+    str_free(&which);
+    return status;
+}
+
+/* Returns the type of one micro-batch. Every shard must be divisible, because rows are split in place. */
+static int
+piece_type(const struct trace *r, int i, const struct val *v, struct type *out)
+{
+    *out = v->type;
+    if (r->pieces == 1) return 0;
+    if (v->type.ndim == 0)
+        return fail(E_SHAPE, "graph: argument %d has no rows, which micro_batches = %d would cut", i + 1,
+                    (int)r->pieces);
+    if (v->type.dim[0] % r->pieces) return no_pieces(r, i, v);
+    out->dim[0] /= r->pieces;
+    for (int pos = 0; pos < v->layout->place->nrank; pos++) {
+        struct type all = layout_shard(v->layout, &v->type, pos), one = layout_shard(v->layout, out, pos);
+        if (all.dim[0] != one.dim[0] * r->pieces) return no_pieces(r, i, v);
+    }
+    return 0;
+}
+
+static void
+trace_fini(struct rille_session *s)
+{
+    struct trace *r = s->trace;
+    for (int32_t i = 0; i < r->njournal; i++) {
+        struct journal_entry *e = &r->journal[i];
+        e->t->journal = -1;
+        tensor_rebind(e->t, e->val);
+        rille_tensor_free(&e->t->grad);
+        e->t->grad = e->grad;
+        val_drop(s->graph, &e->val);
+        rille_tensor_free(&e->t);
+    }
+    for (int32_t i = 0; i < r->nin; i++) {
+        r->input[i]->input = ENDED_INPUT; /* kept handles are no input of the next trace */
+        val_drop(s->graph, &r->input[i]);
+        rille_tensor_free(&r->auto_input[i]);
+    }
+    free(r->input);
+    free(r->auto_input);
+    if (r->options.recompute) s->region = s->step_region = 0;
+    segments_free(&r->segments);
+    free(r->journal);
+    free(r->fed);
+    free(r->unfed);
+    for (int32_t i = 0; i < r->nask; i++) rille_live_free(&r->ask[i]);
+    free(r->ask);
+    free(r);
+    s->trace = NULL;
+    s->paused = false;
+}
+
+/* Checks that an "auto" argument is not split into micro-batches: a planner may only place complete arguments. */
+static int
+lies_nowhere(const struct trace *r, int i)
+{
+    if (!r->options.auto_parallel || r->pieces == 1) return 0;
+    return fail(
+        E_ARG,
+        "graph: argument %d has sbp = \"auto\", and its rows are cut into %d pieces as it lies: give it a layout",
+        i + 1, (int)r->pieces);
+}
+
+int
+rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, int nin, struct rille_tensor *const *in,
+                  struct rille_tensor **piece)
+{
+    TRY(face_tensors(s, nin, in, __func__));
+    TRY(face_given(o, "the options", __func__));
+    TRY(face_given(piece, "piece", __func__));
+    struct schedule schedule;
+    if (s->trace) return fail(E_STATE, "graph: a graph is called while another one is being traced");
+    TRY(rille_graph_check(o));
+    TRY(find_schedule(o, &schedule));
+    struct trace *r = must_alloc(sizeof *r);
+    r->options = *o;
+    r->pieces = MAX(1, o->micro_batches);
+    r->lag = schedule.lag;
+    r->split = schedule.split;
+    r->input = must_alloc(sizeof(*r->input) * (size_t)(nin + 1));
+    r->auto_input = must_alloc(sizeof(*r->auto_input) * (size_t)(nin + 1));
+    struct type *type = must_alloc(sizeof *type * (size_t)(nin + 1));
+    int status = 0;
+    for (int i = 0; !status && i < nin; i++) {
+        status = piece_type(r, i, in[i]->val, &type[i]);
+        if (!status && in[i]->planned) status = lies_nowhere(r, i);
+    }
+    if (!status) status = segments_find(&r->segments, r->pieces, nin, in);
+    if (status) {
+        rounds_end(s, true);
+        segments_free(&r->segments);
+        free(type);
+        free(r->input);
+        free(r->auto_input);
+        free(r);
+        return status;
+    }
+    s->trace = r;
+    if (o->auto_parallel && !s->rounds) planned_call(s);
+    if (o->auto_parallel && o->again && strcmp(o->auto_parallel, "greedy")) rounds_begin(s, o);
+    if (r->options.recompute) s->region = s->step_region = ++s->nregion;
+    for (int i = 0; i < nin; i++) {
+        struct val *v = graph_leaf(s->graph, &type[i], in[i]->val->layout, NULL);
+        v->input = (int16_t)i;
+        val_hold(v);
+        if (in[i]->planned && o->auto_parallel) r->auto_input[i] = rille_tensor_hold(in[i]);
+        r->input[r->nin++] = v;
+        piece[i] = tensor_new(s, v, false);
+    }
+    free(type);
+    return 0;
+}
+
+void
+rille_trace_abort(struct rille_session *s)
+{
+    if (face_session(s, __func__)) return;
+    if (!s->trace) return;
+    rounds_end(s, true);
+    trace_fini(s);
+    build_settle(s, 0);
+}
+
+/* ---- end: the compiled step ---- */
+
+/* Checks that a result can be joined from micro-batches, which are the k-th part of each segment. A result with the
+ * rows of an argument must consist of complete segments, or its rows would come out in another order. */
+static int
+can_join(const struct trace *r, const struct val *v)
+{
+    if (segments_fit(&r->segments, v->layout, v->type.dim[0])) return 0;
+    struct str text = {0};
+    layout_print(v->layout, &text);
+    int status = fail(E_SBP,
+                      "graph: a result is %s, which cuts rows that lie together in the arguments: the pieces would be "
+                      "joined in another order; move it with to_global before it is returned",
+                      str_text(&text));
+    str_free(&text);
+    return status;
+}
+
+/* Makes the value of a result: a scalar is averaged over the micro-batches, other values are joined. */
+static int
+result_value(struct rille_session *s, struct val *v, struct val **out, bool *join)
+{
+    *out = v;
+    *join = false;
+    if (v->input >= 0) TRY(build_to_global(s, v, v->layout, out));
+    if (!trace_per_piece(*out) || s->trace->pieces == 1) return 0;
+    if (v->type.ndim > 0) {
+        *join = true;
+        return can_join(s->trace, v);
+    }
+    return trace_mean(s, *out, out);
+}
+
+/* The outcomes of a trace: results first, then changed gradients, then changed variables. */
+struct made {
+    struct val **val;
+    struct outcome *outcome; /* roots are set later */
+    bool *join;
+    int32_t n;
+};
+
+static int
+made_by(struct rille_session *s, int nout, struct rille_tensor *const *out, struct made *y)
+{
+    const struct trace *r = s->trace;
+    for (int i = 0; i < nout; i++) {
+        struct line at = s->at;
+        if (out[i]->val->node) s->at = out[i]->val->node->line;
+        int status = result_value(s, out[i]->val, &y->val[y->n], &y->join[y->n]);
+        s->at = at;
+        if (status) return status;
+        y->outcome[y->n++] = (struct outcome){.kind = TO_RESULT};
+    }
+    for (int32_t i = 0; i < r->njournal; i++) {
+        const struct journal_entry *e = &r->journal[i];
+        struct rille_tensor *g = e->t->grad;
+        if (g && (!e->grad || g != e->grad)) {
+            y->val[y->n] = g->val;
+            y->outcome[y->n++] = (struct outcome){.kind = TO_GRADIENT, .t = e->t};
+        }
+    }
+    for (int32_t i = 0; i < r->njournal; i++) {
+        const struct journal_entry *e = &r->journal[i];
+        if (e->t->val == e->val) continue;
+        y->val[y->n] = e->t->val;
+        y->outcome[y->n++] = (struct outcome){.kind = TO_VARIABLE, .t = e->t};
+    }
+    return 0;
+}
+
+/* Computes captured values that are still pending. */
+static int
+capture(struct rille_session *s, int n, struct val *const *root)
+{
+    struct collection *c = &s->collection;
+    TRY(collect(s, n, root, COLLECT_TRACE));
+    int32_t late = 0;
+    struct val **v = must_alloc(sizeof *v * (size_t)(c->nleaf + 1));
+    for (int32_t i = 0; i < c->nleaf; i++)
+        if (!c->leaf[i]->store && c->leaf[i]->input < 0 && c->leaf[i]->layout->place->kind != DEV_META)
+            v[late++] = c->leaf[i];
+    int status = late ? session_eval(s, late, v) : 0;
+    free(v);
+    if (!status && late) status = collect(s, n, root, COLLECT_TRACE);
+    return status;
+}
+
+static struct origin
+variable(struct rille_tensor *t)
+{
+    struct origin o = {.kind = FROM_VARIABLE, .t = t, .free = t->planned, .requires_grad = t->requires_grad};
+    rille_tensor_hold(t);
+    return o;
+}
+
+/* Indexes journal entries by the values of variables and gradients. The caller frees the table. */
+static struct hash_table
+journal_values(const struct trace *r)
+{
+    struct hash_table t = {0};
+    for (int32_t i = 0; i < r->njournal; i++) {
+        const struct journal_entry *e = &r->journal[i];
+        hash_add(&t, hash_address(e->val), hash_index(i));
+        if (e->grad) hash_add(&t, hash_address(e->grad->val), hash_index(i));
+    }
+    return t;
+}
+
+static bool
+names(const struct journal_entry *e, const struct val *v)
+{
+    return e->val == v || (e->grad && e->grad->val == v);
+}
+
+static struct origin
+origin_of(const struct trace *r, const struct hash_table *values, struct val *v)
+{
+    const struct journal_entry *first = NULL;
+    uint32_t at = 0;
+    struct rille_tensor *own = v->input >= 0 ? r->auto_input[v->input] : NULL;
+    if (own) return (struct origin){.kind = FROM_INPUT, .input = v->input, .t = rille_tensor_hold(own), .free = true};
+    if (v->input >= 0) return (struct origin){.kind = FROM_INPUT, .input = v->input};
+    for (const void *found; (found = hash_next(values, hash_address(v), &at));) {
+        const struct journal_entry *e = &r->journal[hash_index_of(found)];
+        if (names(e, v) && (!first || e < first)) first = e;
+    }
+    if (first && first->val == v) return variable(first->t);
+    if (first) return (struct origin){.kind = FROM_GRADIENT, .t = rille_tensor_hold(first->t)};
+    if (v->owner && v->owner->nref > 0 && v->owner->val == v) return variable(v->owner);
+    val_hold(v);
+    return (struct origin){.kind = FROM_VALUE, .val = v};
+}
+
+/* Indexes the roots of the collection by value. The caller frees the table. */
+static struct hash_table
+collection_roots(const struct collection *c)
+{
+    struct hash_table t = {0};
+    for (int32_t k = 0; k < c->nroot; k++) hash_add(&t, hash_address(c->root[k]), hash_index(k));
+    return t;
+}
+
+static int32_t
+root_of(const struct collection *c, const struct hash_table *roots, const struct val *v)
+{
+    uint32_t at = 0;
+    for (const void *found; (found = hash_next(roots, hash_address(v), &at));)
+        if (c->root[hash_index_of(found)] == v) return hash_index_of(found);
+    assert(!"every outcome was collected");
+    return -1;
+}
+
+static void
+bind_outcomes(struct rille_graph *g, const struct made *y, const struct collection *c)
+{
+    struct hash_table roots = collection_roots(c);
+    g->outcome = arena_dup(&g->arena, y->outcome, sizeof *y->outcome * (size_t)y->n);
+    g->noutcome = y->n;
+    for (int32_t i = 0; i < y->n; i++) {
+        g->outcome[i].root = root_of(c, &roots, y->val[i]);
+        if (g->outcome[i].t) rille_tensor_hold(g->outcome[i].t);
+    }
+    hash_free(&roots);
+}
+
+/* Makes the traced program. Called after bind_outcomes. */
+static struct program *
+traced_program(struct rille_graph *g, const struct made *y)
+{
+    struct rille_session *s = g->s;
+    struct collection *c = &s->collection;
+    struct program *p = collection_program(s, c);
+    p->pieces = s->trace->pieces;
+    p->lag = s->trace->lag;
+    p->split = s->trace->split;
+    for (int32_t i = 0; i < c->nleaf; i++) p->leaf[i].piece = c->leaf[i]->input >= 0 && p->pieces > 1;
+    for (int32_t i = 0; i < y->n; i++) p->root[g->outcome[i].root].join = y->join[i];
+    s->trace->became = arena_dup(&s->scratch, reuse_equal(p, c), sizeof(int32_t) * (size_t)c->nnode);
+    return p;
+}
+
+static void
+add_live(struct rille_graph *g, struct rille_live *live)
+{
+    for (int32_t i = 0; i < g->nlive; i++)
+        if (g->live[i] == live) return;
+    g->live[g->nlive++] = live;
+    live->nref++;
+}
+
+static void
+graph_sources(struct rille_graph *g, struct rille_session *s)
+{
+    const struct collection *c = &s->collection;
+    const struct trace *r = s->trace;
+    struct hash_table values = journal_values(r);
+    g->nleaf = c->nleaf;
+    g->origin = ARENA_ARRAY(&g->arena, struct origin, c->nleaf + 1);
+    for (int32_t i = 0; i < c->nleaf; i++) g->origin[i] = origin_of(r, &values, c->leaf[i]);
+    hash_free(&values);
+    g->nrandom = r->nrandom;
+    g->nnumber = c->nnumber;
+    g->number = ARENA_ARRAY(&g->arena, struct number, c->nnumber + 1);
+    g->live = ARENA_ARRAY(&g->arena, struct rille_live *, c->nnumber + r->nask + 1);
+    for (int32_t i = 0; i < c->nnumber; i++) {
+        g->number[i] = c->number[i]->number;
+        if (g->number[i].kind == NUM_LIVE) add_live(g, g->number[i].live);
+    }
+    for (int32_t i = 0; i < r->nask; i++) add_live(g, r->ask[i]);
+    g->ngradient = r->njournal;
+    g->gradient = ARENA_ARRAY(&g->arena, struct gradient_state, r->njournal + 1);
+    for (int32_t i = 0; i < r->njournal; i++)
+        g->gradient[i] = (struct gradient_state){rille_tensor_hold(r->journal[i].t), r->journal[i].had_grad,
+                                                 r->journal[i].t->grad != NULL};
+}
+
+static void
+graph_inputs(struct rille_graph *g, const struct trace *r)
+{
+    g->nin = r->nin;
+    g->in_type = ARENA_ARRAY(&g->arena, struct type, r->nin + 1);
+    g->in_layout = ARENA_ARRAY(&g->arena, const struct layout *, r->nin + 1);
+    g->in_placed = ARENA_ARRAY(&g->arena, bool, r->nin + 1);
+    for (int32_t i = 0; i < r->nin; i++) {
+        g->in_type[i] = r->input[i]->type;
+        if (r->pieces > 1) g->in_type[i].dim[0] *= r->pieces;
+        g->in_layout[i] = r->input[i]->layout;
+    }
+}
+
+/* Returns true if the step uses meta devices; such steps are planned and never run. */
+static bool
+graph_is_meta(struct rille_graph *g, const struct program *p)
+{
+    for (int32_t i = 0; i < p->nleaf; i++) g->meta = g->meta || p->leaf[i].layout->place->kind == DEV_META;
+    for (int32_t i = 0; i < p->nnode; i++) g->meta = g->meta || p->node[i].layout[0]->place->kind == DEV_META;
+    return g->meta;
+}
+
+/* The inputs for making the program of a trace several times. */
+struct making {
+    struct rille_graph *g;
+    const struct made *made;
+};
+
+/* Adds the second gathers of sharded variables, because a planner must count them. */
+static void
+gather_again(struct rille_graph *g, struct program *p)
+{
+    struct trace *r = g->s->trace;
+    int32_t n = g->s->collection.nnode, *became = arena_dup(&g->s->scratch, r->became, sizeof *became * (size_t)n);
+    const int32_t *now = planned_gather(g, p, &r->options);
+    for (int32_t i = 0; i < n; i++) became[i] = now[became[i]];
+    r->became = became;
+}
+
+static struct program *
+made_program(void *arg)
+{
+    struct making *m = arg;
+    struct program *p = traced_program(m->g, m->made);
+    if (m->g->s->trace->options.auto_parallel) gather_again(m->g, p);
+    p->dry_run = graph_is_meta(m->g, p);
+    p->cut = segments_alike(&m->g->segments);
+    return p;
+}
+
+const int32_t *
+trace_became(const struct rille_session *s)
+{
+    return s->trace->became;
+}
+
+static int
+make_graph(struct rille_session *s, int nout, const struct made *y, struct rille_graph **out)
+{
+    struct plan *plan;
+    TRY(capture(s, y->n, y->val));
+    s->compiles++;
+    struct rille_graph *g = must_alloc(sizeof *g);
+    g->s = s;
+    g->generation = s->generation;
+    g->nout = nout;
+    graph_inputs(g, s->trace);
+    g->segments = s->trace->segments; /* taken over */
+    s->trace->segments = (struct segments){0};
+    graph_sources(g, s);
+    bind_outcomes(g, y, &s->collection);
+    LIST_PUSH(s->graphs, g);
+    struct fit_source from = {made_program, &(struct making){g, y}};
+    int status = fit_plan(g, &s->trace->options, &from, &plan);
+    if (status) {
+        rille_graph_free(&g);
+        return status;
+    }
+    g->runner = runner_new(s, plan);
+    *out = g;
+    return 0;
+}
+
+int
+rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *out, struct rille_graph **gp)
+{
+    TRY(face_tensors(s, nout, out, __func__));
+    TRY(face_given(gp, "out", __func__));
+    if (!s->trace) return fail(E_STATE, "graph: nothing is being traced");
+    int32_t most = nout + 2 * s->trace->njournal + 1;
+    struct made y = {.val = ARENA_ARRAY(&s->scratch, struct val *, most),
+                     .outcome = ARENA_ARRAY(&s->scratch, struct outcome, most),
+                     .join = ARENA_ARRAY(&s->scratch, bool, most)};
+    *gp = NULL;
+    int status = all_fed(s->trace);
+    if (!status) status = made_by(s, nout, out, &y);
+    bool paused = rille_trace_pause(s, true);
+    if (!status) status = make_graph(s, nout, &y, gp);
+    rille_trace_pause(s, paused);
+    bool again = status ? status == E_MEMORY && rounds_after_failure(s) : rounds_again(s, gp);
+    if (again && status) status = (err_clear(), 0);
+    rounds_end(s, false);
+    trace_fini(s);
+    if (status && status != E_CANCEL && (*gp = rounds_best(s))) status = (err_clear(), 0); /* keeps an earlier round */
+    if (!again) rounds_end(s, true);
+    if (!status && !again) status = planned_settle(*gp);
+    if (status) rille_graph_free(gp);
+    return build_settle(s, status);
+}

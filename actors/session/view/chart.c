@@ -1,0 +1,398 @@
+/* chart.c - the schedule of a compiled step as data for a picture: planned (simulated) and measured.
+ *
+ * With several hosts, the plan is the joined plan partitions, and the acts are the reports of each host
+ * (cluster_view.h).
+ *
+ * Consecutive acts of one device with equal stage, micro-batch and kind of work form a span. Costs in the simulation
+ * are given by the caller, or the means of measured times, or estimated. */
+#include "actors/plan/sim/account.h"
+#include "actors/plan/sim/lower_bound.h"
+#include "actors/session/step/compiled.h"
+#include "actors/session/core/face.h"
+#include "actors/session/view/cluster_view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum work { FORWARD, BACKWARD, WEIGHT, UPDATE, MOVE, NWORK };
+static const char *const work_text[NWORK] = {"forward", "backward", "weight", "update", "move"};
+
+static enum work
+work_of(const struct plan *p, int32_t task)
+{
+    const struct task *t = &p->task[task];
+    if (t->kind->flags & KIND_MOVE) return MOVE;
+    static const enum work of[] = {
+        [PHASE_FORWARD] = FORWARD, [PHASE_BACKWARD] = BACKWARD, [PHASE_WEIGHT] = WEIGHT, [PHASE_BATCH] = UPDATE};
+    return of[t->phase];
+}
+
+static bool
+is_once(const struct plan *p, int32_t task)
+{
+    return p->task[task].nact < p->pieces || p->task[task].phase == PHASE_BATCH;
+}
+
+/* Returns the kind of cost of a task. Work once per batch counts as UPDATE, because it belongs to no micro-batch. */
+static enum work
+cost_of(const struct plan *p, int32_t task)
+{
+    return is_once(p, task) ? UPDATE : work_of(p, task);
+}
+
+struct charting {
+    const struct rille_graph *g;
+    const struct plan *p;
+    const struct act_time *act; /* of the last timed run */
+    int64_t nact;
+    struct rille_chart *c;
+    struct arena *a;
+    int64_t *cost;  /* by task */
+    bool *computes; /* by device */
+};
+
+/* ---- costs ---- */
+
+/* Returns the index of the task's group: tasks of a device, stage and kind of work share one given cost. */
+static int32_t
+group_of(const struct charting *x, int32_t task)
+{
+    const struct task *t = &x->p->task[task];
+    return (t->device * x->c->nstage + t->stage) * NWORK + (int32_t)cost_of(x->p, task);
+}
+
+/* Returns the given cost of a group, ns. If the input needs no gradient, all of backward counts as weight gradient. */
+static double
+given_for(const struct rille_chart_costs *given, const double *weight, int32_t group)
+{
+    const double of[NWORK] = {given->forward, given->backward, given->weight, given->update, given->move};
+    enum work work = (enum work)(group % NWORK);
+    bool joint = work == WEIGHT && weight[group - WEIGHT + BACKWARD] == 0;
+    return 1e9 * (of[work] + (joint ? given->backward : 0));
+}
+
+/* Distributes each group's given cost over the tasks of the group, in proportion to estimated costs. Rounding
+ * carries over, so that the sum is exact. */
+static void
+given_costs(struct charting *x, const struct rille_chart_costs *given)
+{
+    int32_t ngroup = x->p->ndevice * x->c->nstage * NWORK;
+    double *weight = ARENA_ARRAY(x->a, double, ngroup + 1), *before = ARENA_ARRAY(x->a, double, ngroup + 1);
+    for (int32_t i = 0; i < x->p->ntask; i++)
+        if (!(x->p->task[i].kind->flags & KIND_ORDER)) weight[group_of(x, i)] += (double)x->cost[i] + 1;
+    for (int32_t i = 0; i < x->p->ntask; i++) {
+        int32_t k = group_of(x, i);
+        double ns = given_for(given, weight, k), share = (double)x->cost[i] + 1;
+        x->cost[i] = x->p->task[i].kind->flags & KIND_ORDER ? 0 : (int64_t)ns;
+        if (k % NWORK == MOVE || x->cost[i] == 0) continue;
+        int64_t until = (int64_t)(ns * (before[k] + share) / weight[k] + 0.5);
+        x->cost[i] = until - (int64_t)(ns * before[k] / weight[k] + 0.5);
+        before[k] += share;
+    }
+}
+
+/* Computes mean costs per micro-batch over devices and stages, and the mean per move, in seconds. Skips a stage
+ * whose backward is all weight gradient, because the split into both kinds is unknown there. */
+static void
+mean_costs(struct charting *x)
+{
+    double *const to[NWORK] = {&x->c->forward, &x->c->backward, &x->c->weight, NULL, NULL};
+    int32_t ngroup = x->p->ndevice * x->c->nstage * NWORK, nforward = 0, nbackward = 0, nmove = 0;
+    double *ns = ARENA_ARRAY(x->a, double, ngroup + 1), moves = 0;
+    for (int32_t i = 0; i < x->p->ntask; i++) {
+        bool hop = cost_of(x->p, i) == MOVE && x->cost[i] > 0;
+        ns[group_of(x, i)] += (double)x->cost[i];
+        moves += hop ? (double)x->cost[i] : 0;
+        nmove += hop;
+    }
+    for (int32_t k = 0; k < ngroup; k += NWORK) {
+        nforward += ns[k + FORWARD] > 0;
+        nbackward += ns[k + BACKWARD] > 0;
+    }
+    for (int32_t k = 0; k < ngroup; k++) {
+        enum work work = (enum work)(k % NWORK);
+        bool joint = work == WEIGHT && nbackward && ns[k - WEIGHT + BACKWARD] == 0;
+        int32_t n = (work == BACKWARD || work == WEIGHT) && nbackward ? nbackward : nforward;
+        if (to[work] && n && !joint) *to[work] += ns[k] * 1e-9 / n;
+    }
+    x->c->moving = nmove ? moves * 1e-9 / nmove : 0;
+}
+
+/* ---- spans ---- */
+
+struct placed { /* an act and the device that it is drawn on */
+    int32_t device;
+    struct act_time act;
+};
+
+static int
+by_device(const void *a, const void *b)
+{
+    const struct placed *x = a, *y = b;
+    if (x->device != y->device) return x->device < y->device ? -1 : 1;
+    if (x->act.begin != y->act.begin) return x->act.begin < y->act.begin ? -1 : 1;
+    return (x->act.end > y->act.end) - (x->act.end < y->act.end);
+}
+
+static struct rille_chart_span
+span_of(const struct charting *x, const struct act_time *act, int64_t begin)
+{
+    const struct task *t = &x->p->task[act->task];
+    return (struct rille_chart_span){.device = t->device,
+                                     .stage = t->stage,
+                                     .piece = is_once(x->p, act->task) ? -1 : act->piece,
+                                     .what = work_text[work_of(x->p, act->task)],
+                                     .begin = (double)(act->begin - begin) * 1e-9,
+                                     .end = (double)(act->end - begin) * 1e-9};
+}
+
+static bool
+goes_on(const struct rille_chart_span *s, const struct rille_chart_span *t, double slack)
+{
+    return s->device == t->device && s->stage == t->stage && s->piece == t->piece && s->what == t->what &&
+           t->begin - s->end <= slack;
+}
+
+static void
+find_spans(struct charting *x, const struct act_time *act, int64_t nact, const struct account *o,
+           struct rille_chart_run *r)
+{
+    struct placed *sorted = must_alloc(sizeof *sorted * (size_t)(nact + 1));
+    for (int64_t i = 0; i < nact; i++) sorted[i] = (struct placed){x->p->task[act[i].task].device, act[i]};
+    qsort(sorted, (size_t)nact, sizeof *sorted, by_device);
+    r->span = ARENA_ARRAY(x->a, struct rille_chart_span, nact + 1);
+    for (int64_t i = 0; i < nact; i++) {
+        struct rille_chart_span s = span_of(x, &sorted[i].act, o->begin);
+        if (s.begin == s.end) continue;
+        if (r->nspan && goes_on(&r->span[r->nspan - 1], &s, r->time / 500))
+            r->span[r->nspan - 1].end = MAX(r->span[r->nspan - 1].end, s.end);
+        else
+            r->span[r->nspan++] = s;
+    }
+    free(sorted);
+}
+
+/* ---- stalls, as text ---- */
+
+static void
+print_task(const struct charting *x, int32_t task, int32_t stage, struct str *s)
+{
+    const struct task *t = &x->p->task[task];
+    static const char *const of[] = {"", ", backward", ", weight gradients", ""};
+    str_add(s, t->name);
+    if (t->blame_node >= 0 && x->g->runner->run.line[t->blame_node].file)
+        str_addf(s, " (%s:%d)", x->g->runner->run.line[t->blame_node].file,
+                 (int)x->g->runner->run.line[t->blame_node].line);
+    str_add(s, of[t->phase]);
+    if (t->stage != stage && t->phase != PHASE_BATCH) str_addf(s, " of stage %d", (int)t->stage);
+}
+
+static void
+print_stall(const struct charting *x, const struct stall *t, double share, struct str *s)
+{
+    str_addf(s, "stage %d ", (int)t->stage);
+    switch (t->kind) {
+    case STALL_INPUT:
+        str_addf(s, "waited %.0f %% for ", 100 * share);
+        print_task(x, t->on, t->stage, s);
+        break;
+    case STALL_REGISTER:
+        str_addf(s, "waited %.0f %% for a register of ", 100 * share);
+        print_task(x, t->task, t->stage, s);
+        str_add(s, ", which was still read by ");
+        print_task(x, t->on, t->stage, s);
+        break;
+    case STALL_TURN:
+        str_addf(s, "waited %.0f %% for %s", 100 * share,
+                 x->c->natonce < x->c->ncompute ? "its thread, which other devices have too"
+                                                : "messages, or for a core");
+        break;
+    case STALL_END: str_addf(s, "had nothing left to do for the last %.0f %%", 100 * share); break;
+    }
+}
+
+static void
+tell_stalls(struct charting *x, const struct account *o, struct rille_chart_run *r)
+{
+    struct str s = {0};
+    r->stall = ARENA_ARRAY(x->a, struct rille_chart_stall, o->nstall + 1);
+    for (int32_t i = 0; i < o->nstall; i++) {
+        const struct stall *t = &o->stall[i];
+        double share = (double)t->ns / MAX(1.0, (double)(o->end - o->begin) * t->ndevice);
+        if (share < 0.005 || t->stage < 0) continue;
+        str_clear(&s);
+        print_stall(x, t, share, &s);
+        r->stall[r->nstall++] =
+            (struct rille_chart_stall){.stage = t->stage, .share = share, .text = arena_strdup(x->a, str_text(&s))};
+    }
+    str_free(&s);
+}
+
+/* ---- the chart ---- */
+
+/* Returns the idle share of the computing devices during `time`. */
+static double
+idle_share(const struct charting *x, const double *busy, double time)
+{
+    double sum = 0;
+    for (int32_t d = 0; d < x->p->ndevice; d++) sum += x->computes[d] ? busy[d] : 0;
+    return time > 0 ? MAX(0.0, 1 - sum / (time * x->c->ncompute)) : 0;
+}
+
+static void
+tell_run(struct charting *x, const struct act_time *act, int64_t nact, struct rille_chart_run *r)
+{
+    struct account o;
+    plan_account(x->p, act, nact, RILLE_CHART_POINTS, x->a, &o);
+    r->time = (double)(o.end - o.begin) * 1e-9;
+    r->busy = ARENA_ARRAY(x->a, double, x->p->ndevice + 1);
+    for (int32_t d = 0; d < x->p->ndevice; d++) r->busy[d] = (double)o.busy[d] * 1e-9;
+    r->bubble = idle_share(x, r->busy, r->time);
+    r->memory = o.memory;
+    find_spans(x, act, nact, &o, r);
+    tell_stalls(x, &o, r);
+}
+
+/* Finds the devices that do more than move values; if no device does, takes all. */
+static void
+find_computing(struct charting *x)
+{
+    x->computes = ARENA_ARRAY(x->a, bool, x->p->ndevice + 1);
+    for (int32_t i = 0; i < x->p->ntask; i++)
+        if (!(x->p->task[i].kind->flags & (KIND_MOVE | KIND_ORDER))) x->computes[x->p->task[i].device] = true;
+    for (int32_t d = 0; d < x->p->ndevice; d++) x->c->ncompute += x->computes[d];
+    if (x->c->ncompute) return;
+    x->c->ncompute = x->p->ndevice;
+    for (int32_t d = 0; d < x->p->ndevice; d++) x->computes[d] = true;
+}
+
+static void
+tell_devices(struct charting *x)
+{
+    struct rille_chart *c = x->c;
+    c->device = ARENA_ARRAY(x->a, struct rille_chart_device, x->p->ndevice + 1);
+    c->nstage = 1;
+    for (int32_t i = 0; i < x->p->ntask; i++) c->nstage = MAX(c->nstage, x->p->task[i].stage + 1);
+    c->ndevice = x->p->ndevice;
+    c->nthread = x->p->nthread;
+    c->pieces = x->p->pieces;
+    find_computing(x);
+    c->natonce = MIN(plan_at_once(x->p), c->ncompute);
+    c->split = x->p->program->split;
+    c->lag = x->p->program->lag;
+    for (int32_t d = 0; d < c->ndevice; d++)
+        c->device[d] = (struct rille_chart_device){.kind = device_kind_text(x->p->device[d].kind),
+                                                   .device = x->p->device[d].rank,
+                                                   .thread = x->p->device[d].thread,
+                                                   .arena = x->p->device[d].arena_bytes};
+}
+
+/* Fills in the memory of the schedule. */
+static void
+tell_dial(struct charting *x)
+{
+    struct rille_chart *c = x->c;
+    struct dial_costs costs = {1e9 * c->forward, 1e9 * c->backward, 1e9 * c->weight, 1e9 * c->moving, false};
+    struct dial d;
+    if (c->forward <= 0 || !dial_read(x->p->program, &costs, &d)) return;
+    c->activations = d.bytes;
+    c->activations_1f1b = d.base;
+    c->again = d.again;
+}
+
+/* Sets the lower bound of the idle share: no schedule of the same work has less. */
+static void
+tell_bound(struct charting *x, const struct act_time *act, int64_t nact)
+{
+    double least = 1e-9 * (double)floor_of_plan(x->p, act, nact);
+    x->c->bound = idle_share(x, x->c->planned.busy, least);
+}
+
+static int
+tell_planned(struct charting *x, const struct rille_chart_costs *costs)
+{
+    struct act_time *act;
+    int64_t nact;
+    x->cost = ARENA_ARRAY(x->a, int64_t, x->p->ntask + 1);
+    plan_reckon(x->p, x->cost);
+    if (costs)
+        given_costs(x, costs);
+    else
+        x->c->reckoned = !account_costs(x->p, x->act, x->nact, x->cost);
+    mean_costs(x);
+    tell_dial(x);
+    struct lane_rows rows;
+    struct play_how how = {.share = PLAY_DEVICES};
+    how.jitter.share = costs ? costs->jitter : account_jitter(x->act, x->nact, x->cost);
+    TRY(play_rows(x->p, x->cost, &how, x->a, &rows));
+    how.rows = &rows;
+    how.jitter = (struct play_jitter){costs ? costs->jitter : 0, costs ? (uint64_t)costs->seed : 0};
+    TRY(plan_play(x->p, x->cost, &how, x->a, &act, &nact));
+    tell_run(x, act, nact, &x->c->planned);
+    tell_bound(x, act, nact);
+    return 0;
+}
+
+static int
+check_costs(const struct rille_chart_costs *k)
+{
+    const double of[] = {k->forward, k->backward, k->weight, k->move, k->update};
+    for (size_t i = 0; i < countof(of); i++)
+        if (!(of[i] >= 0 && of[i] < 1e6)) return fail(E_ARG, "chart: a cost is 0 to a million seconds, not %g", of[i]);
+    if (!(k->jitter >= 0 && k->jitter <= 1))
+        return fail(E_ARG, "chart: jitter is a share from 0 to 1, not %g", k->jitter);
+    return 0;
+}
+
+int
+dial_costs_of(const struct rille_chart_costs *k, struct dial_costs *out)
+{
+    TRY(check_costs(k));
+    if (k->forward < 1e-9) return fail(E_ARG, "graph: a schedule for costs wants the seconds of forward");
+    *out = (struct dial_costs){1e9 * k->forward, 1e9 * k->backward, 1e9 * k->weight, 1e9 * k->move, false};
+    return 0;
+}
+
+/* Gets the joined plan and the acts of all shown hosts. */
+static int
+gather(struct charting *x)
+{
+    struct whole w;
+    TRY(sight_whole(x->g->s, x->g->runner, x->g->act, x->g->nact, false, x->a, &w));
+    x->p = w.plan;
+    x->act = w.act;
+    x->nact = w.nact;
+    return 0;
+}
+
+int
+rille_graph_chart(struct rille_graph *g, const struct rille_chart_costs *costs, struct rille_chart **out)
+{
+    TRY(face_graph(g, __func__));
+    TRY(face_given(out, "out", __func__));
+    if (costs) TRY(check_costs(costs));
+    struct charting x = {.g = g, .c = must_alloc(sizeof *x.c)};
+    x.a = x.c->memory = must_alloc(sizeof *x.a);
+    x.c->call = g->timed_call;
+    x.c->ncall = g->ncall;
+    g->watched = true;
+    int status = gather(&x);
+    if (!status) tell_devices(&x);
+    if (!status) status = tell_planned(&x, costs);
+    if (!status && x.nact) tell_run(&x, x.act, x.nact, &x.c->measured);
+    if (status) rille_chart_free(&x.c);
+    *out = x.c;
+    return status;
+}
+
+void
+rille_chart_free(struct rille_chart **cp)
+{
+    if (face_given(cp, "the pointer to the chart", __func__)) return;
+    struct rille_chart *c = *cp;
+    *cp = NULL;
+    if (!c) return;
+    arena_fini(c->memory);
+    free(c->memory);
+    free(c);
+}

@@ -1,0 +1,191 @@
+/* cluster_view.c - compiles plan partitions of other hosts on demand, and keeps what workers reported of runs. */
+#include "actors/session/view/cluster_view.h"
+
+#include "actors/act/run/actor.h"
+#include "actors/cluster/controller/controller.h"
+#include "actors/plan/sim/merge_partitions.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- reports ---- */
+
+void
+heard_begin(struct heard *h, bool timed)
+{
+    if (timed) h->nact = 0;
+    if (timed) h->settled = false;
+    h->nacted = h->nbusy = 0;
+    h->good = h->marked = false;
+}
+
+void
+heard_acts(struct heard *h, const void *times, size_t bytes, int64_t began, int64_t here)
+{
+    int64_t more = MIN((int64_t)(bytes / sizeof *h->act), SIGHT_ACTS - h->nact);
+    GROW(h->act, h->nact + more, h->act_capacity);
+    if (more) memcpy(h->act + h->nact, times, sizeof *h->act * (size_t)more);
+    for (struct act_time *a = h->act + h->nact; a < h->act + h->nact + more; a++) {
+        a->begin += here - began;
+        a->end += here - began;
+    }
+    h->nact += more;
+}
+
+void
+heard_acted(struct heard *h, int32_t task, int32_t acts)
+{
+    GROW(h->acted, h->nacted + 2, h->acted_capacity);
+    h->acted[h->nacted++] = task;
+    h->acted[h->nacted++] = acts;
+}
+
+void
+heard_busy(struct heard *h, uint64_t device, uint64_t ns)
+{
+    GROW(h->busy, h->nbusy + 2, h->busy_capacity);
+    h->busy[h->nbusy++] = device;
+    h->busy[h->nbusy++] = ns;
+}
+
+void
+heard_free(struct heard *h)
+{
+    actors_free(&h->actors);
+    plan_free(&h->plan);
+    free(h->act);
+    free(h->acted);
+    free(h->busy);
+    *h = (struct heard){0};
+}
+
+/* ---- partitions ---- */
+
+int
+sight_hosts(const struct runner *r)
+{
+    return MAX(1, (int)r->plan->nmemory);
+}
+
+int
+sight_count(const struct runner *r)
+{
+    int n = 1;
+    for (int i = 0; r->remote && i < r->plan->nmemory; i++) n += r->plan->memories[i] != r->plan->memory;
+    return MIN(n, SIGHT_PARTS);
+}
+
+/* Returns the i-th shown memory: the session's own, then the others. */
+static int
+memory_at(const struct plan *p, int i)
+{
+    for (int m = 0; i > 0 && m < p->nmemory; m++)
+        if (p->memories[m] != p->memory && --i == 0) return p->memories[m];
+    return p->memory;
+}
+
+static int
+compile(struct rille_session *s, const struct runner *r, int memory, struct heard *h)
+{
+    const struct str *bytes = remote_program(r);
+    struct program *g;
+    if (h->plan) return 0;
+    TRY(program_read(bytes->text, bytes->len, s->atlas, &g));
+    g->map = cluster_map(s->cluster, memory);
+    for (int32_t i = 0; i < g->nnode; i++) g->node[i].line = r->run.line[i];
+    TRY(plan_compile(g, s->atlas, &h->plan));
+    h->actors = actors_new(h->plan);
+    return 0;
+}
+
+/* Applies a worker's report to the actors. Ignores tasks and devices that do not exist. */
+static void
+mark(struct heard *h)
+{
+    const struct plan *p = h->plan;
+    int64_t n = 0;
+    if (h->marked) return;
+    h->marked = true;
+    actors_clear(h->actors);
+    for (int32_t i = 0; h->good && i < p->ntask; i++) actors_mark(h->actors, i, p->task[i].nact);
+    for (int64_t i = 0; i < h->nacted; i += 2)
+        if (h->acted[i] >= 0 && h->acted[i] < p->ntask) actors_mark(h->actors, h->acted[i], h->acted[i + 1]);
+    for (int32_t d = 0; d < p->ndevice; d++)
+        for (int64_t i = 0; i < h->nbusy; i += 2)
+            if (h->busy[i] == device_number(p->device[d].kind, p->device[d].rank))
+                h->actors->busy_ns[d] = (int64_t)h->busy[i + 1];
+    for (int64_t i = 0; i < h->nact; i++)
+        if (h->act[i].task >= 0 && h->act[i].task < p->ntask) h->act[n++] = h->act[i];
+    h->nact = n;
+}
+
+int
+sight_part(struct rille_session *s, struct runner *r, int i, struct sight *out)
+{
+    int memory = memory_at(r->plan, i);
+    *out = (struct sight){.plan = r->plan, .actors = r->actors};
+    if (sight_count(r) > 1) cluster_host(s->cluster, memory, out->host);
+    if (i == 0) return 0;
+    struct heard *h = remote_heard(r, memory);
+    TRY(compile(s, r, memory, h));
+    mark(h);
+    out->plan = h->plan;
+    out->actors = h->actors;
+    out->act = h->act;
+    out->nact = h->nact;
+    return 0;
+}
+
+int
+sight_settle(struct rille_session *s, struct runner *r, const struct act_time *own, int64_t nown, struct sight *out)
+{
+    const struct plan *part[SIGHT_PARTS];
+    const struct act_time *act[SIGHT_PARTS];
+    int64_t nact[SIGHT_PARTS], later[SIGHT_PARTS];
+    int n = sight_count(r);
+    bool settled = true;
+    for (int i = 0; i < n; i++) {
+        TRY(sight_part(s, r, i, &out[i]));
+        part[i] = out[i].plan;
+        act[i] = i ? out[i].act : own;
+        nact[i] = i ? out[i].nact : nown;
+        settled = settled && (!i || remote_heard(r, memory_at(r->plan, i))->settled);
+    }
+    if (settled || nown == 0) return 0;
+    plan_clocks(part, n, act, nact, later);
+    for (int i = 1; i < n; i++) {
+        struct heard *h = remote_heard(r, memory_at(r->plan, i));
+        for (int64_t k = 0; k < h->nact; k++) h->act[k].begin += later[i], h->act[k].end += later[i];
+        h->settled = true;
+    }
+    return 0;
+}
+
+int
+sight_whole(struct rille_session *s, struct runner *r, const struct act_time *own, int64_t nown, bool as_one,
+            struct arena *a, struct whole *out)
+{
+    int n = sight_count(r);
+    *out = (struct whole){.plan = r->plan, .npart = n, .act = own, .nact = nown};
+    out->part = ARENA_ARRAY(a, const struct plan *, n);
+    out->first = ARENA_ARRAY(a, int32_t, n);
+    out->part[0] = r->plan;
+    if (n == 1) return 0;
+    struct sight *sight = ARENA_ARRAY(a, struct sight, n);
+    int64_t nact = nown;
+    TRY(sight_settle(s, r, own, nown, sight));
+    for (int i = 0; i < n; i++) {
+        out->part[i] = sight[i].plan;
+        nact += nown ? sight[i].nact : 0;
+    }
+    out->plan = plan_join(out->part, n, as_one, a, out->first);
+    struct act_time *act = ARENA_ARRAY(a, struct act_time, nact + 1);
+    if (nown) memcpy(act, own, sizeof *act * (size_t)nown);
+    for (int i = 1; i < n && out->nact < nact; i++)
+        for (int64_t k = 0; k < sight[i].nact; k++) {
+            act[out->nact] = sight[i].act[k];
+            act[out->nact++].task += out->first[i];
+        }
+    out->act = act;
+    return 0;
+}

@@ -1,0 +1,728 @@
+/* explain.c - explains a program: operators with candidates, moves with costs and lower bounds.
+ *
+ * The program is that of requested values, computed or not, or of a traced graph. Candidates are derived again by
+ * the same pure functions that chose. */
+#include "actors/session/core/session.h"
+#include "actors/cluster/controller/controller.h"
+#include "actors/plan/outline/hierarchical.h"
+#include "actors/session/planner/candidates.h"
+#include "actors/session/core/face.h"
+#include "actors/session/planner/hint_conflict.h"
+#include "actors/session/planner/planned.h"
+
+#include "boxing/path.h"
+#include "runtime/base/hash.h"
+#include "sbp/sig.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct way { /* an explained move */
+    struct type type;
+    const struct layout *from, *to;
+    const struct rille_explain_boxing *found;
+};
+struct teller {
+    struct rille_session *s;
+    const struct program *p;
+    struct rille_explain *e;
+    struct arena *a;
+    struct str text;
+    /* explained moves: (value, target layout) */
+    struct ref *moved;
+    const struct layout **moved_to;
+    struct hash_table ways;
+    struct alternatives alternatives;
+    struct assigned *planned; /* of a planned step; else NULL */
+    bool *called;             /* by call: call costs were explained */
+    struct meet meet;
+    struct mines mines; /* with several hosts */
+};
+
+static void
+begin(struct teller *t)
+{
+    const struct cluster *c = t->s->cluster;
+    t->ways.arena = t->a;
+    alternatives_begin(&t->alternatives, t->s, t->p, t->planned, t->a);
+    if (c && cluster_memories(c) > 1) mines_init(&t->mines, cluster_map(c, cluster_home(c)), t->a);
+}
+
+static const char *
+text_of(struct teller *t, const struct layout *l)
+{
+    return rille_layout_text(t->s, (const struct rille_layout *)l);
+}
+
+static char *
+line_text(struct teller *t, const struct line *l)
+{
+    char buf[512];
+    if (!l->file) return arena_strdup(t->a, "?");
+    snprintf(buf, sizeof buf, "%s:%d", l->file, l->line);
+    return arena_strdup(t->a, buf);
+}
+
+/* ---- operators ---- */
+
+static bool
+same_ref(struct ref a, struct ref b)
+{
+    return a.kind == b.kind && a.index == b.index && a.out == b.out;
+}
+
+/* Puts the node's own candidate first. It need not be the cheapest: a view may read a value that was moved for its
+ * readers. */
+static void
+chosen_first(const struct prog_node *n, struct sig_choice *all)
+{
+    for (int k = 1; k < all->ncandidate; k++) {
+        struct sig_candidate c = all->candidate[k];
+        bool same = true;
+        for (int i = 0; i < n->nin + n->nout; i++)
+            same = same && c.layout[i] == (i < n->nin ? n->want[i] : n->layout[i - n->nin]);
+        if (!same) continue;
+        memmove(&all->candidate[1], &all->candidate[0], sizeof c * (size_t)k);
+        all->candidate[0] = c;
+        return;
+    }
+}
+
+static int
+tell_candidates(struct teller *t, const struct prog_node *n, struct rille_explain_op *op)
+{
+    struct type in[64], out[OP_OUT] = {0};
+    const struct layout *layout[64];
+    uint8_t same[64];
+    const struct place *place = NULL;
+    if (n->op->flags & (OP_SOURCE | OP_MOVE) || n->nin > 64) return 0;
+    for (int i = 0; i < n->nin; i++) {
+        in[i] = ref_type(t->p, n->in[i]);
+        layout[i] = ref_layout(t->p, n->in[i]);
+        if (layout[i]) place = layout[i]->place;
+        for (same[i] = 0; !same_ref(n->in[same[i]], n->in[i]); same[i]++) {
+        }
+    }
+    struct call c = {.op = n->op,
+                     .nin = n->nin,
+                     .nout = n->nout,
+                     .in = in,
+                     .out = out,
+                     .attr = n->attr,
+                     .layout = layout,
+                     .same = same};
+    struct rule rule;
+    struct sig_choice choice;
+    TRY(call_infer(&t->s->scratch, &c, &rule));
+    struct sig_question q = {t->s->atlas, place, &c, &rule, price_move, t->s};
+    TRY(sig_list_all(&t->s->scratch, &q, &choice));
+    chosen_first(n, &choice);
+    op->ncandidate = choice.ncandidate;
+    op->candidates = ARENA_ARRAY(t->a, struct rille_explain_candidate, choice.ncandidate + 1);
+    for (int k = 0; k < choice.ncandidate; k++) {
+        const struct sig_candidate *s = &choice.candidate[k];
+        op->candidates[k] = (struct rille_explain_candidate){
+            .inputs = alternatives_texts(&t->alternatives, n->nin, s->layout, NULL),
+            .outputs = alternatives_texts(&t->alternatives, n->nout, s->layout + n->nin, NULL),
+            .bytes = s->bytes,
+            .owed = s->owed,
+            .regret = -1,
+            .regret_high = -1,
+            .share = sig_share(&c, &rule, s->layout)};
+    }
+    return 0;
+}
+
+/* Returns the largest size of dimension d on a rank, for balanced shards. */
+static int64_t
+largest_part(const struct layout *l, const struct type *type, int d)
+{
+    int64_t ways = 1;
+    for (int a = 0; a < l->place->naxis; a++)
+        if (l->sbp[a].kind == SBP_S && l->sbp[a].axis == d) ways *= l->place->axis[a];
+    return (type->dim[d] + ways - 1) / ways;
+}
+
+static void
+tell_results(struct teller *t, const struct prog_node *n, struct rille_explain_op *op)
+{
+    op->results = ARENA_ARRAY(t->a, struct rille_explain_result, op->noutput + 1);
+    for (int i = 0, k = 0; i < n->nout; i++) {
+        if (!n->layout[i]) continue;
+        struct rille_explain_result *r = &op->results[k++];
+        r->ndim = n->type[i].ndim;
+        for (int d = 0; d < r->ndim; d++) {
+            r->shape[d] = n->type[i].dim[d];
+            r->part[d] = largest_part(n->layout[i], &n->type[i], d);
+        }
+    }
+}
+
+/* Explains the other form of a call, at the call's first operator. */
+static void
+tell_call(struct teller *t, const struct prog_node *n, struct rille_explain_op *op)
+{
+    const struct assigned *a = t->planned;
+    if (!a || !n->call || n->call > a->ncall) return;
+    if (!t->called) t->called = ARENA_ARRAY(t->a, bool, a->ncall + 1);
+    const struct assign_call *c = &a->call[n->call];
+    if (t->called[n->call] || c->parts_ns < 0 || c->whole_ns < 0) return;
+    t->called[n->call] = true;
+    op->call = arena_strdup(t->a, n->name);
+    op->in_parts = c->parts;
+    op->parts_ns = c->parts_ns;
+    op->piece_ns = c->whole_ns;
+}
+
+static int
+tell_op(struct teller *t, const struct prog_node *n)
+{
+    if (n->op->flags & OP_MOVE) return 0;
+    struct rille_explain_op *op = &t->e->ops[t->e->nop++];
+    op->name = n->op->name;
+    op->line = line_text(t, &n->line);
+    op->inputs = alternatives_texts(&t->alternatives, n->nin, n->want, &op->ninput);
+    op->outputs = alternatives_texts(&t->alternatives, n->nout, n->layout, &op->noutput);
+    tell_results(t, n, op);
+    tell_call(t, n, op);
+    int32_t i = (int32_t)(n - t->p->node), node = t->planned && i < t->planned->nprog ? t->planned->node[i] : -1;
+    if (node < 0 || !t->planned->candidate[node]) return tell_candidates(t, n, op);
+    alternatives_tell(&t->alternatives, node, n, op);
+    return 0;
+}
+
+/* ---- moves ---- */
+
+/* Returns true if all devices are in the memory space. */
+static bool
+lies_in(int32_t space, const struct place *p)
+{
+    for (int32_t i = 0; i < p->nrank; i++)
+        if (device_space(p->kind, p->rank[i]) != space) return false;
+    return true;
+}
+
+static bool
+one_space(const struct place *from, const struct place *to)
+{
+    int32_t space = device_space(from->kind, from->rank[0]);
+    return lies_in(space, from) && lies_in(space, to);
+}
+
+/* Limits for large hypothetical meshes: above SPELT ranks the steps of a move are left out; above WALKED ranks also
+ * the bytes per rank, which would need a walk over all ranks. Each long mesh axis beyond BOX_FEW_AXES counts as
+ * twice the ranks, because paths over many axes are many. */
+enum { SPELT = 8, WALKED = 64 };
+
+static int32_t
+looked_at(const struct place *p)
+{
+    return p->nrank << MAX(0, box_long_axes(p) - BOX_FEW_AXES);
+}
+
+static bool
+is_larger(const struct rille_explain_boxing *x, int n)
+{
+    const struct place *from = (const struct place *)x->from_place, *to = (const struct place *)x->to_place;
+    return to->kind == DEV_META && MAX(looked_at(from), looked_at(to)) > n;
+}
+
+/* Prints one line for consecutive ranks that receive the same bytes. */
+static void
+print_received(struct str *s, const struct rille_explain_boxing *b)
+{
+    for (int i = 0, k; i < b->nrank; i = k) {
+        for (k = i + 1; k < b->nrank && b->received[k] == b->received[i] && b->rank[k] == b->rank[k - 1] + 1;) k++;
+        long long bytes = b->received[i];
+        if (bytes && k == i + 1) str_addf(s, "      rank %d receives %lld bytes\n", (int)b->rank[i], bytes);
+        if (bytes && k > i + 1)
+            str_addf(s, "      ranks %d-%d receive %lld bytes each\n", (int)b->rank[i], (int)b->rank[k - 1], bytes);
+    }
+}
+
+static void
+print_place(struct str *s, const struct rille_explain_boxing *b, const struct rille_place *place)
+{
+    const struct place *p = (const struct place *)place;
+    str_add(s, " on ");
+    if (is_larger(b, SPELT))
+        str_addf(s, "%s of %d ranks", device_kind_text(p->kind), (int)p->nrank);
+    else
+        place_print(p, s);
+}
+
+static void
+print_boxing(struct str *s, const struct rille_explain_boxing *b, bool pieces)
+{
+    const char *each = !pieces ? "" : b->times > 1 ? " a micro-batch" : " a batch";
+    str_addf(s, "boxing         %s", b->from);
+    print_place(s, b, b->from_place);
+    str_addf(s, " -> %s", b->to);
+    print_place(s, b, b->to_place);
+    str_addf(s, ": %s, %lld bytes%s (least possible %lld)", b->name, (long long)b->bytes, each, (long long)b->bound);
+    if (b->times > 1) str_addf(s, ", %lld times a batch", (long long)b->times);
+    str_add(s, b->handed_on);
+    if (b->bytes && !one_space((const struct place *)b->from_place, (const struct place *)b->to_place))
+        str_add(s, ", by transfers");
+    str_add(s, "\n");
+    for (int k = 0; k < b->ncandidate && b->ncandidate > 1; k++) {
+        const struct rille_explain_path *p = &b->candidates[k];
+        str_add(s, k ? "      or       " : "      chosen   ");
+        str_add(s, p->name);
+        if (p->nhop > 1) str_add(s, " by way of");
+        for (int h = 0; h + 1 < p->nhop; h++) str_addf(s, "%s %s", h ? "," : "", p->layouts[h]);
+        str_pad(s, 60);
+        str_addf(s, "  %.1f us\n", p->ns / 1e3);
+    }
+    if (b->forced_by) str_addf(s, "      forced by %s\n", b->forced_by);
+    print_received(s, b);
+    for (const char *p = b->steps; *p;) {
+        size_t n = strcspn(p, "\n");
+        str_addf(s, "      %.*s\n", (int)n, p);
+        p += n + (p[n] == '\n');
+    }
+}
+
+static char *
+kept(struct teller *t, struct str *s)
+{
+    char *out = arena_strdup(t->a, str_text(s));
+    str_free(s);
+    return out;
+}
+
+/* Makes the plan of a hop as in a run: between hosts, a reduction may be hierarchical. */
+static int
+plan_hop(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
+         struct rille_explain_boxing *x, struct box_plan **out)
+{
+    struct legs legs;
+    struct str text = {0};
+    if (legs_of(t->a, &t->mines, &t->s->cost, type, from, to, &legs) && legs.relay) {
+        box_relay_print(legs.relay->nleg, legs.relay->back, legs.relay->nchunk, &text);
+        str_addf(&text, ": %.1f us between hosts, not %.1f", legs.handed.ns / 1e3, legs.owners.ns / 1e3);
+        x->handed_on = kept(t, &text);
+    }
+    return box_plan_all(t->a, type, from, to, legs.relay, out);
+}
+
+/* Finds the bytes that each rank at both ends receives over all hops, and the steps as text. */
+static int
+tell_way(struct teller *t, const struct type *type, const struct box_candidate *way, struct rille_explain_boxing *x)
+{
+    const struct layout *from = way->hop[0].from, *to = way->hop[way->nhop - 1].to;
+    struct box_plan *whole;
+    struct str steps = {0};
+    TRY(plan_hop(t, type, from, to, x, &whole));
+    if (way->nhop > 1) x->handed_on = "";
+    x->bytes = 0;
+    x->nrank = whole->nrank;
+    x->rank = whole->rank;
+    int64_t *received = ARENA_ARRAY(t->a, int64_t, x->nrank);
+    for (int k = 0; k < way->nhop; k++) {
+        struct box_plan *b = whole;
+        if (way->nhop > 1) {
+            TRY(plan_hop(t, type, way->hop[k].from, way->hop[k].to, x, &b));
+            str_addf(&steps, "%s to %s on ", b->name, text_of(t, b->to));
+            place_print(b->to->place, &steps);
+            str_add(&steps, ":\n");
+        }
+        x->bytes += b->bytes;
+        box_print(b, &steps);
+        for (int i = 0, m = 0; i < b->nrank; i++) { /* both ascending */
+            while (x->rank[m] != b->rank[i]) m++;
+            received[m] += b->received[i];
+        }
+    }
+    x->received = received;
+    x->steps = kept(t, &steps);
+    return 0;
+}
+
+static struct rille_explain_path
+path_of(struct teller *t, const struct box_candidate *c)
+{
+    struct str name = {0};
+    struct rille_explain_path p = {.nhop = c->nhop, .bytes = c->bytes, .staging = c->staging, .ns = c->ns};
+    p.layouts = ARENA_ARRAY(t->a, const char *, c->nhop + 1);
+    for (int k = 0; k < c->nhop; k++) {
+        str_addf(&name, "%s%s", k ? ", " : "", c->hop[k].name);
+        p.layouts[k] = text_of(t, c->hop[k].to);
+    }
+    p.name = kept(t, &name);
+    return p;
+}
+
+/* Adds the bytes of a move. All count at the mesh axis whose links bound its time. */
+static void
+count_bytes(struct teller *t, const struct layout *from, const struct layout *to, int64_t bytes)
+{
+    t->e->bytes += bytes;
+    if (!t->planned || !t->planned->links) return;
+    t->e->axis_bytes[MAX(0, assign_axis(from, to, t->planned->links))] += bytes;
+}
+
+/* Explains a move over too many ranks by the closed form, which is the least possible. */
+static void
+tell_priced(const struct type *type, const struct layout *from, const struct layout *to, struct rille_explain_boxing *x,
+            struct str *text)
+{
+    x->name = box_name(type, from, to);
+    x->steps = "";
+    x->bytes = x->bound = box_bytes(type, from, to);
+    str_addf(text, "boxing         %s -> %s on %d ranks: %s, %lld bytes (least possible %lld)\n", x->from, x->to,
+             (int)to->place->nrank, x->name, (long long)x->bytes, (long long)x->bound);
+}
+
+static int
+find_ways(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
+          struct rille_explain_boxing *x)
+{
+    struct box_path *path;
+    TRY(box_path(t->a, t->s->atlas, type, from, to, &t->s->cost, &path));
+    x->name = box_name(type, from, to);
+    x->bound = path->bound;
+    TRY(tell_way(t, type, &path->candidate[0], x));
+    if (is_larger(x, SPELT)) x->steps = "";
+    x->ncandidate = path->ncandidate;
+    x->candidates = ARENA_ARRAY(t->a, struct rille_explain_path, path->ncandidate + 1);
+    for (int k = 0; k < path->ncandidate; k++) x->candidates[k] = path_of(t, &path->candidate[k]);
+    return 0;
+}
+
+/* Explains a move once per type and pair of layouts, because layers of a model are alike. */
+static int
+tell_ways(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
+          struct rille_explain_boxing *x, struct str *text)
+{
+    uint64_t hash = hash_number(hash_number(type->dtype, (uint64_t)(uintptr_t)from), (uint64_t)(uintptr_t)to);
+    hash = hash_bytes(hash, type->dim, sizeof type->dim[0] * type->ndim);
+    uint32_t at = 0;
+    struct way *w;
+    while ((w = hash_next(&t->ways, hash, &at)))
+        if (w->from == from && w->to == to && type_equal(&w->type, type)) break;
+    if (w) {
+        struct rille_explain_boxing own = *x;
+        *x = *w->found;
+        x->times = own.times;
+        x->forced_by = own.forced_by;
+    } else {
+        TRY(find_ways(t, type, from, to, x));
+        w = ARENA_NEW(t->a, struct way);
+        *w = (struct way){*type, from, to, x};
+        hash_add(&t->ways, hash, w);
+    }
+    print_boxing(text, x, t->p && t->p->pieces > 1);
+    return 0;
+}
+
+static int
+tell_move(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
+          const char *forced, int64_t times)
+{
+    struct str text = {0};
+    struct rille_explain_boxing *x = &t->e->boxing[t->e->nboxing++];
+    *x = (struct rille_explain_boxing){.from = text_of(t, from),
+                                       .to = text_of(t, to),
+                                       .from_place = (const struct rille_place *)from->place,
+                                       .to_place = (const struct rille_place *)to->place,
+                                       .ndim = type->ndim,
+                                       .dtype = dtype_text(type->dtype),
+                                       .times = times,
+                                       .handed_on = "",
+                                       .forced_by = forced};
+    memcpy(x->shape, type->dim, sizeof(type->dim[0]) * type->ndim);
+    if (is_larger(x, WALKED))
+        tell_priced(type, from, to, x, &text);
+    else
+        TRY(tell_ways(t, type, from, to, x, &text));
+    x->text = kept(t, &text);
+    count_bytes(t, from, to, x->bytes * times);
+    return 0;
+}
+
+/* Skips moves to the same layout (to_global to the present layout), and returns the value before. */
+static struct ref
+source_of(const struct program *p, struct ref r)
+{
+    while (r.kind == REF_NODE) {
+        const struct prog_node *n = &p->node[r.index];
+        if (!(n->op->flags & OP_MOVE) || n->accumulate || ref_layout(p, n->in[0]) != n->layout[0]) break;
+        r = n->in[0];
+    }
+    return r;
+}
+
+static bool
+told(struct teller *t, struct ref r, const struct layout *to, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (same_ref(t->moved[i], r) && t->moved_to[i] == to) return true;
+    return false;
+}
+
+static const char *
+forced_by(struct teller *t, struct ref r, const struct prog_node *n)
+{
+    struct str s = {0};
+    if (r.kind == REF_NODE) {
+        const struct prog_node *from = &t->p->node[r.index];
+        str_addf(&s, "%s (%s)", from->op->name, line_text(t, &from->line));
+    } else {
+        str_add(&s, "a leaf");
+    }
+    str_addf(&s, " -> %s (%s)", n->op->name, line_text(t, &n->line));
+    return kept(t, &s);
+}
+
+/* Returns how often a step makes and moves a value. If node n fetches the value again, the move runs at each act of
+ * n. */
+static int64_t
+times_of(const struct program *p, const struct prog_node *n, struct ref r)
+{
+    if (n->again && n->piece) return p->pieces;
+    bool piece = r.kind == REF_LEAF ? p->leaf[r.index].piece : p->node[r.index].piece && !p->node[r.index].accumulate;
+    return piece ? p->pieces : 1;
+}
+
+/* Adds the conflict of hints, if any, at the move explained last. */
+static void
+tell_meeting(struct teller *t, struct ref r, const struct prog_node *n, const struct type *type,
+             const struct layout *from, const struct layout *to)
+{
+    const struct rille_explain_boxing *b = &t->e->boxing[t->e->nboxing - 1];
+    struct rille_explain_meeting *x = &t->e->meetings[t->e->nmeeting];
+    int64_t bytes;
+    if (!meet_at(&t->meet, r, (int32_t)(n - t->p->node), x)) return;
+    x->from = b->from;
+    x->to = b->to;
+    x->bytes = b->bytes * b->times;
+    struct assign_prices prices = {.cost = &t->s->cost, .links = t->planned->links};
+    x->ns = assign_price(&prices, type, from, to, n->asked, &bytes) * b->times;
+    t->e->nmeeting++;
+}
+
+static int
+tell_moves(struct teller *t, const struct prog_node *n)
+{
+    for (int i = 0; i < n->nin; i++) {
+        const struct layout *want = n->op->flags & OP_MOVE ? n->layout[0] : n->want[i];
+        const struct layout *has = ref_layout(t->p, n->in[i]);
+        if (!want || !has || want == has) continue;
+        struct ref r = source_of(t->p, n->in[i]);
+        int seen = t->e->nboxing;
+        if (!n->again && told(t, r, want, seen)) continue;
+        t->moved[seen] = n->again ? (struct ref){0} : r;
+        t->moved_to[seen] = want;
+        struct type type = ref_type(t->p, n->in[i]);
+        TRY(tell_move(t, &type, has, want, forced_by(t, r, n), times_of(t->p, n, r)));
+        t->e->boxing[seen].of_leaf = r.kind == REF_LEAF;
+        tell_meeting(t, r, n, &type, has, want);
+    }
+    return 0;
+}
+
+/* ---- as text ---- */
+
+/* Prints, for "propagate", the moves between layouts of different hints. */
+static void
+print_meetings(struct teller *t)
+{
+    int64_t bytes = 0, ns = 0;
+    for (int i = 0; i < t->e->nmeeting; i++) {
+        const struct rille_explain_meeting *x = &t->e->meetings[i];
+        str_addf(&t->text, "hints meet     %s (%s): %s (%s) and %s (%s)\n", x->op, x->line, x->hint[0].what,
+                 x->hint[0].line, x->hint[1].what, x->hint[1].line);
+        str_addf(&t->text, "      %s -> %s: %lld bytes, %lld ns\n", x->from, x->to, (long long)x->bytes,
+                 (long long)x->ns);
+        bytes += x->bytes;
+        ns += x->ns;
+    }
+    if (t->e->nmeeting)
+        str_addf(&t->text, "hints meet %d time%s: %lld bytes, %lld ns of a step\n", t->e->nmeeting,
+                 t->e->nmeeting == 1 ? "" : "s", (long long)bytes, (long long)ns);
+    else if (t->meet.a)
+        str_add(&t->text, "no hints meet\n");
+}
+
+/* Prints how many regrets are known only as an interval. */
+static void
+print_open(struct teller *t)
+{
+    int n = 0, open = 0;
+    for (int i = 0; i < t->e->nop; i++)
+        for (int k = 0; k < t->e->ops[i].ncandidate; k++, n++)
+            open += t->e->ops[i].candidates[k].regret < t->e->ops[i].candidates[k].regret_high;
+    if (open)
+        str_addf(&t->text, "what a candidate makes the step slower is known between two numbers for %d of %d\n", open,
+                 n);
+}
+
+static void
+print_all(struct teller *t)
+{
+    struct str *s = &t->text;
+    for (int i = 0; i < t->e->nop; i++) explain_op_print(s, &t->e->ops[i]);
+    for (int i = 0; i < t->e->nboxing; i++) str_add(s, t->e->boxing[i].text);
+    str_addf(s, "%d operator%s, %d move%s, %lld bytes moved%s\n", t->e->nop, t->e->nop == 1 ? "" : "s", t->e->nboxing,
+             t->e->nboxing == 1 ? "" : "s", (long long)t->e->bytes, t->p->pieces > 1 ? " a batch" : "");
+    print_open(t);
+    print_meetings(t);
+    for (int a = 0; a < t->e->naxis; a++)
+        str_addf(s, "  over axis %d: %lld bytes\n", a, (long long)t->e->axis_bytes[a]);
+}
+
+/* Adds the planner's summary. */
+static void
+tell_plan(struct teller *t)
+{
+    const struct solved *s = &t->planned->solved;
+    t->e->planned = true;
+    t->e->cost = s->cost;
+    t->e->time = t->planned->time;
+    t->e->bound = s->bound;
+    t->e->gap = s->cost ? (double)(s->cost - s->bound) / (double)s->cost : 0;
+    t->e->peak = t->planned->held ? t->planned->held : t->planned->peak + t->planned->scratch;
+    t->e->scratch = t->planned->scratch;
+    t->e->search = (double)t->planned->search_ns * 1e-9;
+    if (t->planned->links && t->p->nnode) t->e->naxis = t->p->node[0].layout[0]->place->naxis;
+    str_addf(&t->text, "planned: %lld ns a step, bound %lld ns%s", (long long)s->cost, (long long)s->bound,
+             s->cost == s->bound ? ": no plan of these operators costs less\n" : "");
+    if (s->cost != s->bound) str_addf(&t->text, ": within %.3f %% of the best of these operators\n", 100 * t->e->gap);
+    if (t->e->time != s->cost)
+        str_addf(&t->text, "         in %d pieces, stages at the same time: %lld ns\n", (int)t->p->pieces,
+                 (long long)t->e->time);
+    str_addf(&t->text, "         a device holds %lld bytes at most, %lld of them scratch memory of kernels\n",
+             (long long)t->e->peak, (long long)t->e->scratch);
+}
+
+/* ---- entry points ---- */
+
+static struct rille_explain *
+explain_new(struct arena **a)
+{
+    struct rille_explain *e = must_alloc(sizeof *e);
+    *a = must_alloc(sizeof **a);
+    e->memory = *a;
+    return e;
+}
+
+void
+rille_explain_free(struct rille_explain **ep)
+{
+    if (face_given(ep, "the pointer to the record", __func__)) return;
+    struct rille_explain *e = *ep;
+    *ep = NULL;
+    if (!e) return;
+    arena_fini(e->memory);
+    free(e->memory);
+    free(e->text);
+    free(e);
+}
+
+int
+explain_program(struct rille_session *s, const struct program *p, struct assigned *planned, const struct origin *origin,
+                struct rille_explain **out)
+{
+    struct teller t = {.s = s, .p = p, .planned = planned};
+    int32_t operands = 1;
+    t.e = explain_new(&t.a);
+    begin(&t);
+    meet_begin(&t.meet, p, planned, origin, t.a);
+    for (int32_t i = 0; i < p->nnode; i++) operands += p->node[i].nin;
+    if (t.meet.a) t.e->meetings = ARENA_ARRAY(t.a, struct rille_explain_meeting, operands);
+    t.e->ops = ARENA_ARRAY(t.a, struct rille_explain_op, p->nnode + 1);
+    t.e->boxing = ARENA_ARRAY(t.a, struct rille_explain_boxing, operands);
+    t.moved = ARENA_ARRAY(t.a, struct ref, operands);
+    t.moved_to = ARENA_ARRAY(t.a, const struct layout *, operands);
+    int status = 0;
+    for (int32_t i = 0; !status && i < p->nnode; i++) {
+        status = tell_moves(&t, &p->node[i]);
+        if (!status) status = tell_op(&t, &p->node[i]);
+    }
+    alternatives_end(&t.alternatives);
+    if (planned) tell_plan(&t);
+    print_all(&t);
+    t.e->text = t.text.text;
+    if (status) rille_explain_free(&t.e);
+    *out = t.e;
+    return build_settle(s, status);
+}
+
+static int
+program_of(struct rille_session *s, int n, struct rille_tensor *const *t, struct program **out)
+{
+    struct val **v = must_alloc(sizeof *v * (size_t)(n + 1));
+    for (int i = 0; i < n; i++) v[i] = t[i]->val;
+    int status = collect(s, n, v, COLLECT_EXPLAIN);
+    free(v);
+    if (!status) *out = collection_program(s, &s->collection);
+    return status;
+}
+
+int
+rille_explain(struct rille_session *s, int n, struct rille_tensor *const *t, struct rille_explain **out)
+{
+    TRY(face_tensors(s, n, t, __func__));
+    TRY(face_given(out, "out", __func__));
+    struct program *p;
+    TRY(program_of(s, n, t, &p));
+    int status = explain_program(s, p, NULL, NULL, out);
+    program_free(&p);
+    return status;
+}
+
+int
+rille_graph_explain(struct rille_graph *g, struct rille_explain **out)
+{
+    TRY(face_graph(g, __func__));
+    TRY(face_given(out, "out", __func__));
+    TRY(planned_regret(g));
+    TRY(planned_told(g));
+    return explain_program(graph_session(g), graph_program(g), graph_assigned(g), g->origin, out);
+}
+
+int
+rille_plan(struct rille_session *s, int n, struct rille_tensor *const *t, bool physical, char **out)
+{
+    TRY(face_tensors(s, n, t, __func__));
+    TRY(face_given(out, "out", __func__));
+    struct program *p;
+    struct plan *plan;
+    struct str text = {0};
+    TRY(program_of(s, n, t, &p));
+    for (int32_t k = 0; k < p->nroot; k++) p->root[k].overwrites_leaf = -1;
+    p->dry_run = true;
+    TRY(plan_compile(p, s->atlas, &plan));
+    plan_print(plan, physical, &text);
+    plan_free(&plan);
+    *out = text.text;
+    return 0;
+}
+
+int
+rille_boxing(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
+             const struct rille_layout *from, const struct rille_layout *to, struct rille_explain **out)
+{
+    TRY(face_session(s, __func__));
+    TRY(face_given(out, "out", __func__));
+    struct type type;
+    TRY(face_type(dtype, ndim, shape, __func__, &type));
+    TRY(face_move(s, &type, from, to, __func__));
+    const struct layout *f = (const struct layout *)from, *g = (const struct layout *)to;
+    int32_t nrank = f->place->nrank + g->place->nrank;
+    if (type_bytes(&type) > INT64_MAX / 4 / nrank)
+        return fail(E_SHAPE, "boxing: what %d ranks receive of %lld bytes cannot be counted", (int)nrank,
+                    (long long)type_bytes(&type));
+    struct teller t = {.s = s};
+    t.e = explain_new(&t.a);
+    begin(&t);
+    t.e->boxing = ARENA_ARRAY(t.a, struct rille_explain_boxing, 1);
+    int status = tell_move(&t, &type, f, g, NULL, 1);
+    if (!status) str_add(&t.text, t.e->boxing[0].text);
+    t.e->text = t.text.text;
+    if (status) rille_explain_free(&t.e);
+    *out = t.e;
+    return status;
+}

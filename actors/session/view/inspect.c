@@ -1,0 +1,94 @@
+/* inspect.c - shows the actors of a plan. */
+#include "actors/session/step/compiled.h"
+#include "actors/session/core/face.h"
+#include "actors/plan/model/deadlock.h"
+#include "actors/session/view/cluster_view.h"
+
+#include <string.h>
+
+static int64_t
+register_bytes(const struct task *t)
+{
+    int64_t bytes = 0;
+    for (int32_t k = 0; k < t->nout; k++)
+        if (t->out[k].where.kind == IN_ARENA) bytes += t->out[k].bytes * t->out[k].nreg;
+    return bytes;
+}
+
+/* Prints the state of an actor on a worker. After a failed run, the number of acts of each actor is known, and so
+ * the missing inputs. */
+static void
+print_far(const struct sight *x, int32_t task, struct str *out)
+{
+    const struct task *t = &x->plan->task[task];
+    int64_t begun = look_begun(x->actors, task);
+    const char *gap = "waits for ";
+    if (begun >= t->nact) {
+        str_add(out, "done");
+        return;
+    }
+    for (int32_t k = 0; k < t->nin; k++) {
+        int64_t of = x->plan->task[t->in[k].task].nact;
+        if (look_begun(x->actors, t->in[k].task) * t->nact > begun * of) continue;
+        str_add(out, gap);
+        task_print(x->plan, t->in[k].task, out);
+        gap = ", ";
+    }
+    if (gap[0] == 'w') str_add(out, "stopped");
+}
+
+/* Writes the state, a zero byte, and the line. */
+static void
+print_texts(const struct rille_session *s, const struct runner *r, const struct sight *x, int32_t task, struct str *out)
+{
+    const struct task *t = &x->plan->task[task];
+    struct line line = t->blame_node >= 0 ? r->run.line[t->blame_node] : (struct line){0};
+    str_clear(out);
+    if (s->cluster)
+        print_far(x, task, out);
+    else
+        actors_print(r->actors, task, out);
+    str_addn(out, "", 1);
+    if (line.file) str_addf(out, "%s:%d", line.file, (int)line.line);
+}
+
+/* Returns the index within its partition of the i-th task of all partitions; -1: none, or (after fail) unknown. */
+static int32_t
+find_task(struct rille_session *s, struct runner *r, int i, struct sight *x)
+{
+    for (int k = 0; k < sight_count(r); i -= x->plan->ntask, k++) {
+        if (sight_part(s, r, k, x)) return -1;
+        if (i < x->plan->ntask) return i;
+    }
+    return -1;
+}
+
+bool
+rille_actor(struct rille_session *s, struct rille_graph *g, int i, struct rille_actor *out)
+{
+    static const char *const phase[] = {"forward", "backward", "weight", "batch"};
+    struct sight x;
+    if (face_session(s, __func__) || face_given(out, "out", __func__) || (g && face_graph(g, __func__))) return false;
+    if (g && g->s != s) return fail(E_ARG, "%s: the graph belongs to another session", __func__), false;
+    struct runner *r = g ? g->runner : s->last;
+    if (!r || i < 0 || (i = find_task(s, r, i, &x)) < 0) return false;
+    const struct task *t = &x.plan->task[i];
+    const struct plan_device *d = &x.plan->device[t->device];
+    print_texts(s, r, &x, i, &s->looked);
+    *out = (struct rille_actor){.name = t->name ? t->name : t->kind->name,
+                                .kind = t->kind->name,
+                                .device_kind = device_kind_text(d->kind),
+                                .device = d->rank,
+                                .thread = t->thread,
+                                .stage = t->stage,
+                                .phase = phase[t->phase],
+                                .begun = look_begun(x.actors, i),
+                                .acts = t->nact,
+                                .pieces = x.plan->pieces,
+                                .bytes = register_bytes(t),
+                                .nhost = sight_hosts(r),
+                                .nshown = sight_count(r),
+                                .state = s->looked.text,
+                                .line = s->looked.text + strlen(s->looked.text) + 1};
+    return true;
+}

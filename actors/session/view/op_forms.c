@@ -1,0 +1,217 @@
+/* op_forms.c - the layouts of a composite call, found by building the call for all combinations of operand layouts.
+ *
+ * The operands of the record's first sample get layouts on two meta devices, in all combinations. The call is built
+ * like any other, and rille_explain lists the operators and the moves between them. The page shows combinations
+ * without moves. For a layout of the first operand that has none of these, the page shows the cheapest combination
+ * that leaves the operands in place. Other combinations are the same after a move, and are shown only if no such
+ * combination has the same operators. */
+#include "actors/session/core/session.h"
+
+#include "kernels/exec/sample.h"
+#include "runtime/base/arena.h"
+#include "runtime/device/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WAYS = MAX_DIM + 2 };
+
+/* A combination that can be built. */
+struct made {
+    struct made *next;
+    const char *of, *layouts;  /* "sum, div"; "S(0), B -> P" */
+    const struct layout *lead; /* layout of the first operand */
+    int64_t bytes;
+    int nmove;        /* number of moves, with moves that only split */
+    bool moved, told; /* moved: an operand is moved */
+};
+
+struct maker {
+    struct rille_session *s;
+    struct arena a;
+    struct sample sample;
+    const struct layout *way[SAMPLE_IN][WAYS]; /* layouts of each operand */
+    int nway[SAMPLE_IN], at[SAMPLE_IN];        /* nway 0: a number, or absent */
+    struct made *first, **end;
+};
+
+static const struct layout *
+layout_of(struct maker *m, struct sbp sbp)
+{
+    const struct place *two;
+    const struct layout *l;
+    int32_t size = 2, rank[2] = {0, 1};
+    int status = place_new(m->s->atlas, DEV_META, 1, &size, rank, &two);
+    if (!status) status = layout_new(m->s->atlas, two, &sbp, NULL, &l);
+    assert(!status);
+    return l;
+}
+
+/* Lists the layouts of an operand: S of each dimension, B, P. Indices and truth values have no P. */
+static void
+find_ways(struct maker *m, int i)
+{
+    const struct type *t = &m->sample.in[i];
+    const struct operand *in = &m->sample.call.op->in[MIN(i, op_noperand(m->sample.call.op) - 1)];
+    int *n = &m->nway[i];
+    if (t->dtype == DT_NONE || t->weak) return;
+    for (int d = 0; d < t->ndim; d++)
+        if (t->dim[d] > 1) m->way[i][(*n)++] = layout_of(m, (struct sbp){.kind = SBP_S, .axis = (uint8_t)d});
+    m->way[i][(*n)++] = layout_of(m, (struct sbp){.kind = SBP_B});
+    if (t->dtype != DT_BOOL && !(in->flags & IN_INDEX))
+        m->way[i][(*n)++] = layout_of(m, (struct sbp){.kind = SBP_P, .reduce = RED_SUM});
+}
+
+static int
+operand(struct maker *m, int i, struct rille_tensor **handle, struct val **out)
+{
+    const struct type *t = &m->sample.in[i];
+    *handle = NULL;
+    *out = NULL;
+    if (t->weak) *out = build_number(m->s, t->dtype == DT_I64, m->sample.number[i], (int64_t)m->sample.number[i]);
+    if (t->weak || t->dtype == DT_NONE) return 0;
+    TRY(rille_create(m->s, rille_op_find("empty"), 0, NULL, t->ndim, t->dim, dtype_text(t->dtype),
+                     (const struct rille_layout *)m->way[i][m->at[i]], handle));
+    *out = (*handle)->val;
+    return 0;
+}
+
+static const char *
+kept(struct maker *m, struct str *s)
+{
+    const char *text = arena_strdup(&m->a, str_text(s));
+    str_free(s);
+    return text;
+}
+
+static const char *
+layouts_text(struct maker *m, struct rille_tensor *y)
+{
+    struct str s = {0};
+    for (int i = 0; i < m->sample.call.nin; i++)
+        if (m->nway[i])
+            str_addf(&s, "%s%s", s.len ? ", " : "",
+                     rille_layout_text(m->s, (const struct rille_layout *)m->way[i][m->at[i]]));
+    str_addf(&s, " -> %s", rille_layout_text(m->s, rille_tensor_layout(y)));
+    return kept(m, &s);
+}
+
+static void
+add_made(struct maker *m, struct rille_tensor *y, const struct rille_explain *e)
+{
+    struct str of = {0};
+    struct made *made = ARENA_NEW(&m->a, struct made);
+    for (int k = 0; k < e->nop; k++) str_addf(&of, "%s%s", k ? ", " : "", e->ops[k].name);
+    for (int k = 0; k < e->nboxing; k++) made->moved |= e->boxing[k].of_leaf && e->boxing[k].bytes > 0;
+    made->of = kept(m, &of);
+    made->layouts = layouts_text(m, y);
+    made->lead = m->way[0][m->at[0]];
+    made->bytes = e->bytes;
+    made->nmove = e->nboxing;
+    *m->end = made;
+    m->end = &made->next;
+}
+
+/* Builds the call with the present operand layouts. Combinations that cannot be built are skipped. */
+static void
+make(struct maker *m)
+{
+    const struct call *c = &m->sample.call;
+    struct rille_tensor *handle[SAMPLE_IN] = {NULL}, *y = NULL;
+    struct val *in[SAMPLE_IN], *res[OP_OUT];
+    struct rille_explain *e;
+    int status = 0;
+    for (int i = 0; !status && i < c->nin; i++) status = operand(m, i, &handle[i], &in[i]);
+    if (!status) status = build_call(m->s, c->op, c->nin, in, c->attr, NULL, res);
+    if (!status) y = tensor_new(m->s, res[0], false);
+    build_settle(m->s, status);
+    if (y && !rille_explain(m->s, 1, &y, &e)) {
+        if (e->nop != 1 || strcmp(e->ops[0].name, c->op->name)) add_made(m, y, e);
+        rille_explain_free(&e);
+    }
+    rille_tensor_free(&y);
+    for (int i = 0; i < c->nin; i++) rille_tensor_free(&handle[i]);
+}
+
+/* Advances to the next combination; false after the last. */
+static bool
+next(struct maker *m)
+{
+    for (int i = m->sample.call.nin - 1; i >= 0; i--) {
+        if (m->nway[i] && ++m->at[i] < m->nway[i]) return true;
+        m->at[i] = 0;
+    }
+    return false;
+}
+
+/* ---- as text ---- */
+
+static void
+print_made(const struct made *m, struct str *s)
+{
+    str_addf(s, "    %s", m->layouts);
+    if (m->bytes) str_addf(s, "   moves %lld bytes", (long long)m->bytes);
+    str_add(s, "\n");
+}
+
+static bool
+fits(const struct made *m, const struct made *group, const struct layout *lead)
+{
+    return !strcmp(m->of, group->of) && (!lead || m->lead == lead);
+}
+
+/* Returns the cheapest combination of the group with this first layout (NULL: any); the first of equals. */
+static const struct made *
+cheapest(const struct made *group, const struct layout *lead, bool moved)
+{
+    const struct made *best = NULL;
+    for (const struct made *m = group; m; m = m->next)
+        if (fits(m, group, lead) && m->moved <= moved && (!best || m->bytes < best->bytes)) best = m;
+    return best;
+}
+
+static bool
+leads_at_rest(const struct made *group, const struct layout *lead)
+{
+    for (const struct made *m = group; m; m = m->next)
+        if (fits(m, group, lead) && m->nmove == 0) return true;
+    return false;
+}
+
+/* Prints all combinations with the same operators as `group`, the first of them. */
+static void
+print_group(struct made *group, struct str *s)
+{
+    int n = 0;
+    str_addf(s, "  made of        %s\n", group->of);
+    for (struct made *m = group; m; m = m->next) {
+        if (!fits(m, group, NULL)) continue;
+        bool best = m == cheapest(group, m->lead, false) && !leads_at_rest(group, m->lead);
+        m->told = true;
+        if (m->nmove && !best) continue;
+        print_made(m, s);
+        n++;
+    }
+    if (!n) print_made(cheapest(group, NULL, true), s);
+}
+
+void
+op_made_print(struct rille_session *s, const struct op *op, struct str *out)
+{
+    struct maker *m = must_alloc(sizeof *m);
+    *m = (struct maker){.s = s, .end = &m->first};
+    bool paused = rille_trace_pause(s, true), grad = rille_grad_mode(s, false);
+    if (op->sample[0] && sample_read(op, op->sample[0], &m->sample)) {
+        for (int i = 0; i < m->sample.call.nin; i++) find_ways(m, i);
+        do make(m);
+        while (next(m));
+    }
+    if (m->first)
+        str_addf(out, "  layouts of %s on two ranks, and of which operators it is then made\n", op->sample[0]);
+    for (struct made *i = m->first; i; i = i->next)
+        if (!i->told) print_group(i, out);
+    rille_grad_mode(s, grad);
+    rille_trace_pause(s, paused);
+    arena_fini(&m->a);
+    free(m);
+}

@@ -1,0 +1,58 @@
+/* show.c - draws the layouts of tensors, and moves between two layouts; boxing draws, this file finds types and
+ * layouts. */
+#include "actors/session/core/session.h"
+#include "actors/session/core/face.h"
+
+#include "boxing/show.h"
+
+int
+rille_tensor_show(struct rille_tensor *t, int columns, bool color, char **out)
+{
+    TRY(face_tensor(t, __func__));
+    TRY(face_given(out, "out", __func__));
+    struct str s = {0};
+    box_show_text(&t->val->type, t->val->layout, columns, color, &s);
+    *out = s.text;
+    return 0;
+}
+
+int
+rille_tensor_show_svg(struct rille_tensor *t, char **out)
+{
+    TRY(face_tensor(t, __func__));
+    TRY(face_given(out, "out", __func__));
+    struct str s = {0};
+    box_show_svg(&t->val->type, t->val->layout, &s);
+    *out = s.text;
+    return 0;
+}
+
+int
+rille_show_move(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
+                const struct rille_layout *from, const struct rille_layout *to, int columns, bool color, char **out)
+{
+    TRY(face_session(s, __func__));
+    TRY(face_given(out, "out", __func__));
+    struct type type;
+    struct str text = {0};
+    TRY(face_type(dtype, ndim, shape, __func__, &type));
+    TRY(face_move(s, &type, from, to, __func__));
+    box_show_move_text(&type, (const struct layout *)from, (const struct layout *)to, columns, color, &text);
+    *out = text.text;
+    return 0;
+}
+
+int
+rille_show_move_svg(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
+                    const struct rille_layout *from, const struct rille_layout *to, char **out)
+{
+    TRY(face_session(s, __func__));
+    TRY(face_given(out, "out", __func__));
+    struct type type;
+    struct str text = {0};
+    TRY(face_type(dtype, ndim, shape, __func__, &type));
+    TRY(face_move(s, &type, from, to, __func__));
+    box_show_move_svg(&type, (const struct layout *)from, (const struct layout *)to, &text);
+    *out = text.text;
+    return 0;
+}

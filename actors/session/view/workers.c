@@ -1,0 +1,161 @@
+/* workers.c - public functions for clusters: being a worker, making keys, listing workers. */
+#include "actors/session/core/session.h"
+
+#include "actors/cluster/controller/controller.h"
+#include "actors/cluster/wire/key.h"
+#include "actors/cluster/wire/link.h"
+#include "actors/cluster/wire/machine.h"
+#include "actors/cluster/transport/mpi.h"
+#include "actors/cluster/worker/worker.h"
+#include "actors/session/core/face.h"
+#include "runtime/base/arena.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+_Static_assert((int)RILLE_KEY_NAME == (int)KEY_FILE, "a name of a key file is a name");
+_Static_assert((int)RILLE_SECRET == (int)CLUSTER_ID, "a secret has the bytes of an id");
+
+int
+rille_worker(const struct rille_worker_options *o)
+{
+    TRY(face_given(o, "the options", __func__));
+    TRY(face_given(o->join, "the address to join", __func__));
+    struct serve_options so = {.join = o->join,
+                               .key_file = o->key_file,
+                               .root = o->root,
+                               .version = RILLE_VERSION,
+                               .rank = o->rank,
+                               .host = o->host,
+                               .wait_s = o->wait_seconds,
+                               .keep_s = o->keep_seconds,
+                               .check_ref = o->check_ref,
+                               .check_nan = o->check_nan,
+                               .mpi = (enum carrier_mpi)o->mpi,
+                               .say = o->say,
+                               .joined = o->joined,
+                               .die = o->die};
+    memcpy(so.secret, o->secret, sizeof so.secret);
+    TRY(device_counts_of_worker(o->devices, true, &so.devices));
+    TRY(session_collectives(o->collectives, o->devices, &so.devices.gpus));
+    TRY(cuda_choose(&so.devices.gpus));
+    return cluster_serve(&so);
+}
+
+int
+rille_mpi_library(const char **out)
+{
+    const struct mpi_plugin *plugin;
+    TRY(face_given(out, "out", __func__));
+    TRY(mpi_find(&plugin));
+    *out = plugin->library;
+    return 0;
+}
+
+int
+rille_address(const char *text)
+{
+    bool local;
+    TRY(face_given(text, "the address", __func__));
+    return link_address(text, &local);
+}
+
+void
+rille_sweep(const char *join)
+{
+    if (!face_given(join, "the address", __func__)) link_sweep(join);
+}
+
+int
+rille_own_address(const char *host, char out[64])
+{
+    char to[LINK_ENDPOINT];
+    TRY(face_given(host, "the host", __func__));
+    TRY(face_given(out, "out", __func__));
+    snprintf(to, sizeof to, strchr(host, ':') ? "tcp://[%s]:1" : "tcp://%s:1", host);
+    return machine_address(to, out) ? 0 : fail(E_ARG, "this host finds no way to \"%s\"", host);
+}
+
+int
+rille_devices(const char *text, bool here)
+{
+    struct device_counts d;
+    TRY(face_given(text, "the devices", __func__));
+    return device_counts_of_worker(text, here, &d);
+}
+
+int
+rille_key_new(char **out)
+{
+    struct str s = {0};
+    TRY(face_given(out, "out", __func__));
+    int status = key_new(&s);
+    *out = s.text;
+    return status;
+}
+
+int
+rille_key_new_ranks(int workers, char **out)
+{
+    TRY(face_given(out, "out", __func__));
+    struct str *text = must_alloc(sizeof *text * ((size_t)MAX(workers, 0) + 1));
+    int status = key_new_ranks(workers, text);
+    for (int i = 0; !status && i <= workers; i++) out[i] = text[i].text;
+    free(text);
+    return status;
+}
+
+int
+rille_key_name(int rank, char out[RILLE_KEY_NAME])
+{
+    TRY(face_given(out, "out", __func__));
+    key_file_name(rank, out);
+    return 0;
+}
+
+bool
+rille_was_lost(void)
+{
+    return err_last() == E_LOST;
+}
+
+/* Describes worker 0 of a session without workers: this process. */
+static bool
+alone(struct rille_session *s, int i, struct rille_worker_info *out)
+{
+    size_t n = 0;
+    if (i != 0) return false;
+    *out = (struct rille_worker_info){.rank = 0, .pid = (int)getpid(), .state = "ready"};
+    machine_host(NULL, out->host);
+    for (int k = 0; k < NDEVICE_KIND; k++)
+        for (int32_t d = 0; k != DEV_META && d < s->ndevice[k] && n + 16 < sizeof out->devices; d++)
+            n += (size_t)snprintf(out->devices + n, sizeof out->devices - n, "%s%s:%d", n ? " " : "",
+                                  device_kind_text(k), (int)d);
+    return true;
+}
+
+bool
+rille_worker_info(struct rille_session *s, int i, struct rille_worker_info *out)
+{
+    struct cluster_worker w;
+    if (face_session(s, __func__) || face_given(out, "out", __func__)) return false;
+    if (!s->cluster) return alone(s, i, out);
+    if (!cluster_worker(s->cluster, i, &w)) return false;
+    *out = (struct rille_worker_info){
+        .rank = w.rank, .pid = w.pid, .cores = w.cores, .bytes = w.bytes, .heartbeat = w.heartbeat};
+    out->acts = w.acts;
+    out->busy = w.busy;
+    out->slow = w.slow;
+    memcpy(out->host, w.host, sizeof out->host);
+    memcpy(out->devices, w.devices, sizeof out->devices);
+    memcpy(out->state, w.state, sizeof out->state);
+    return true;
+}
+
+bool
+rille_in_cluster(struct rille_session *s)
+{
+    return !face_session(s, __func__) && s->cluster;
+}

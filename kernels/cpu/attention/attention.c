@@ -1,0 +1,472 @@
+/* attention.c - attention for a block of queries at a time, whose scores stay in the cache.
+ *
+ * Scores are transposed, so that each loop of the softmax processes columns, one per query. For a block of queries
+ * and a tile of keys:
+ *
+ *     s = scale k q'           keys x queries
+ *     p = exp(s - max)         not divided by their sum l
+ *     out += p' v              divided by l at the end
+ *
+ *     p /= l,  t = v g',  d = row sums of g out      g = dout
+ *     dv += p g
+ *     e = scale p (t - d),  dk += e q,  dq += e' k
+ *
+ * Tiles beyond the last key that the block sees are skipped. In a partly visible tile, bands of keys or queries
+ * without visible scores are skipped. All scores of a block are computed before the first is used: 64 x 1024 scores
+ * are 256 KiB. attention_small.c computes the products, or attention_dense.c if oneDNN multiplies bf16 faster than
+ * our own loops. */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/cpu/attention/attention_tiles.h"
+
+#include "kernels/cpu/base/convert.h"
+#include "kernels/cpu/base/dnnl.h"
+#include "kernels/cpu/gemm/bf16_pairs.h"
+#include "kernels/cpu/base/team.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/error.h"
+#include "runtime/base/simd.h"
+#include "runtime/base/stop.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- visible keys ---- */
+
+struct keys
+keys_of(const struct view *scores, const struct view *mask, bool causal, int64_t r)
+{
+    int last = scores->ndim - 1, shift = scores->ndim - mask->ndim;
+    struct keys l = {.dtype = mask->dtype, .seen = scores->dim[last]};
+    int64_t at = 0;
+    if (causal) l.seen = MIN(l.seen, scores->offset[last - 1] + r % scores->dim[last - 1] + 1);
+    if (mask->dtype == DT_NONE) return l;
+    for (int d = last - 1; d >= 0; r /= scores->dim[d], d--)
+        if (d - shift >= 0 && mask->dim[d - shift] != 1) at += r % scores->dim[d] * mask->stride[d - shift];
+    bool repeated = last - shift < 0 || mask->dim[last - shift] == 1;
+    l.step = repeated ? 0 : mask->stride[last - shift];
+    l.mask = (const char *)mask->data + at * (int64_t)dtype_bytes(mask->dtype);
+    return l;
+}
+
+double
+keys_add(const struct keys *l, int64_t i)
+{
+    if (i >= l->seen) return -INFINITY;
+    if (!l->mask) return 0;
+    if (dtype_is_float(l->dtype)) return elem_get_f(l->dtype, l->mask, i * l->step);
+    return elem_get_i(l->dtype, l->mask, i * l->step) ? 0 : -INFINITY;
+}
+
+void
+keys_add_to(const struct keys *l, int64_t from, int64_t n, float *score)
+{
+    float workspace[ROW_BLOCK];
+    assert(n <= ROW_BLOCK);
+    block_load(COMP_F32, l->dtype, (const char *)l->mask + from * l->step * (int64_t)dtype_bytes(l->dtype), l->step, n,
+               workspace);
+    bool added = dtype_is_float(l->dtype);
+    for (int64_t i = 0; i < n; i++) score[i] += added ? workspace[i] : workspace[i] != 0 ? 0 : -INFINITY;
+}
+
+struct view
+attention_scores(const struct kcall *k)
+{
+    const struct view *q = &k->in[ATT_Q], *key = &k->in[ATT_K], *v = &k->in[ATT_V];
+    struct view s = *q;
+    int last = q->ndim - 1;
+    for (int d = 0; d < last - 1; d++)
+        s.dim[d] = q->dim[d] != 1 ? q->dim[d] : key->dim[d] != 1 ? key->dim[d] : v->dim[d];
+    s.dim[last] = key->dim[last - 1];
+    s.data = NULL;
+    return s;
+}
+
+int64_t
+attention_head(const struct view *v, const struct view *scores, int64_t r)
+{
+    int64_t at = 0;
+    for (int d = v->ndim - 3; d >= 0; r /= scores->dim[d], d--)
+        if (v->dim[d] != 1) at += r % scores->dim[d] * v->stride[d];
+    return at;
+}
+
+/* ---- preparation ---- */
+
+bool
+attention_accepts(const struct kcall *k)
+{
+    enum dtype d = k->in[ATT_Q].dtype;
+    for (int i = ATT_Q; i <= ATT_V; i++)
+        if (k->in[i].dtype != d || view_numel(&k->in[i]) == 0) return false;
+    return d == DT_F32 || dtype_is_half(d);
+}
+
+/* Divides n into the fewest pieces of at most `most`. Returns their common length, a multiple of COLS. */
+static int64_t
+even(int64_t n, int64_t most, int64_t *pieces)
+{
+    *pieces = (n + most - 1) / most;
+    return up((n + *pieces - 1) / *pieces);
+}
+
+void *
+take(struct taker *t, bool wanted, int64_t n, size_t bytes)
+{
+    if (!wanted) return NULL;
+    void *at = t->base ? t->base + t->bytes : NULL;
+    t->bytes += ((size_t)n * bytes + 63) / 64 * 64;
+    return at;
+}
+
+static size_t
+lay_out(const struct attention *a, char *base, struct workspace *r)
+{
+    struct taker t = {.base = base};
+    int64_t scores = a->ntile * a->keys * a->queries;
+    *r = (struct workspace){.score = take(&t, true, scores, sizeof(float)),
+                            .score_grad = take(&t, a->backward, scores, sizeof(float))};
+    a->by->lay_out(a, &t, r);
+    return t.bytes;
+}
+
+void
+attention_drop(void *state)
+{
+    struct attention *a = state;
+    a->by->drop(a);
+    free(a);
+}
+
+bool attention_pairs = true;
+
+/* Chooses oneDNN for bf16 if it multiplies bf16 and pairs are not supported. With few queries its calls would cost
+ * more than the products. */
+static const struct tiles *
+tiles_for(const struct attention *a)
+{
+    bool dense = a->dtype == DT_BF16 && !a->pairs && prim_multiplies(DT_BF16);
+    return dense && a->nquery >= 2 * QUERIES ? &attention_dense : &attention_small;
+}
+
+static int
+make(const struct kcall *k, bool backward, void **state, size_t *scratch_bytes)
+{
+    struct view s = attention_scores(k);
+    int last = s.ndim - 1;
+    struct attention *a = must_alloc(sizeof *a);
+    struct workspace r;
+    *a = (struct attention){.backward = backward, .causal = k->call->attr[ATT_CAUSAL].i, .nhead = 1};
+    a->dtype = k->in[ATT_Q].dtype;
+    a->pairs = a->dtype == DT_BF16 && attention_pairs ? pairs_here() : NULL;
+    a->scale = (float)k->call->attr[ATT_SCALE].f;
+    a->nquery = s.dim[last - 1], a->nkey = s.dim[last];
+    a->by = tiles_for(a);
+    a->size = k->in[ATT_Q].dim[last], a->width = k->in[ATT_V].dim[last];
+    a->queries = even(a->nquery, QUERIES, &a->nblock);
+    a->keys = even(a->nkey, a->causal ? QUERIES : KEYS, &a->ntile);
+    for (int d = 0; d < last - 1; d++) a->nhead *= s.dim[d];
+    a->nworker = (int)MIN((int64_t)MAX(k->threads, 1), backward ? a->nhead : a->nhead * a->nblock);
+    int status = a->by->make(a);
+    if (status) {
+        attention_drop(a);
+        return status;
+    }
+    a->room_bytes = lay_out(a, NULL, &r);
+    *scratch_bytes = a->room_bytes * (size_t)a->nworker;
+    *state = a;
+    return 0;
+}
+
+int
+attention_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    return make(k, false, state, scratch_bytes);
+}
+
+int
+attention_grad_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    return make(k, true, state, scratch_bytes);
+}
+
+/* ---- matrices ---- */
+
+struct matrix
+matrix_of(const struct worker *w, const struct view *v)
+{
+    int64_t at = attention_head(v, &w->job->scores, w->head);
+    int last = v->ndim - 1;
+    return (struct matrix){(char *)v->data + at * (int64_t)dtype_bytes(v->dtype), v->dtype, v->stride[last - 1],
+                           v->stride[last], v->dim[last]};
+}
+
+static char *
+row_of_matrix(const struct matrix *x, int64_t i)
+{
+    return x->data + i * x->row * (int64_t)dtype_bytes(x->dtype);
+}
+
+VECTOR void
+lines_load(int64_t lines, int64_t n, const float *x, int64_t row, const float *factor, float *to, int64_t pitch)
+{
+    for (int64_t i = 0; i < lines; i++, x += row, to += pitch) {
+        float f = factor ? factor[i] : 1;
+        for (int64_t j = 0; j < n; j++) to[j] = f * x[j];
+    }
+}
+EXPORTED(lines_load)
+
+static bool
+lies_by_rows(const struct matrix *x)
+{
+    return x->dtype == DT_F32 && x->col == 1;
+}
+
+/* Returns true if the rows are contiguous, and so can be converted as one. */
+static bool
+is_one_row(const struct matrix *x, int64_t pitch)
+{
+    return x->col == 1 && x->row == x->size && x->size == pitch;
+}
+
+void
+matrix_load(const struct matrix *x, int64_t from, int64_t n, float *to, int64_t pitch)
+{
+    if (lies_by_rows(x))
+        lines_load(n, x->size, (const float *)row_of_matrix(x, from), x->row, NULL, to, pitch);
+    else if (is_one_row(x, pitch))
+        block_load(COMP_F32, x->dtype, row_of_matrix(x, from), 1, n * pitch, to);
+    else
+        for (int64_t i = 0; i < n; i++)
+            block_load(COMP_F32, x->dtype, row_of_matrix(x, from + i), x->col, x->size, to + i * pitch);
+    for (int64_t i = 0; i < n && pitch > x->size; i++)
+        memset(to + i * pitch + x->size, 0, (size_t)(pitch - x->size) * sizeof *to);
+}
+
+void
+matrix_store(float *rows, int64_t pitch, const struct matrix *x, int64_t from, int64_t n, const float *factor)
+{
+    if (lies_by_rows(x)) {
+        lines_load(n, x->size, rows, pitch, factor, (float *)row_of_matrix(x, from), x->row);
+        return;
+    }
+    if (factor) lines_load(n, x->size, rows, pitch, factor, rows, pitch);
+    if (is_one_row(x, pitch))
+        block_store(COMP_F32, x->dtype, rows, n * pitch, row_of_matrix(x, from), 1);
+    else
+        for (int64_t i = 0; i < n; i++)
+            block_store(COMP_F32, x->dtype, rows + i * pitch, x->size, row_of_matrix(x, from + i), x->col);
+}
+
+/* ---- blocks and tiles ---- */
+
+int64_t
+keys_in(const struct worker *w, int64_t tile)
+{
+    return MIN(w->a->keys, w->a->nkey - tile * w->a->keys);
+}
+
+int64_t
+blind(const struct worker *w, int64_t tile, int64_t key)
+{
+    return w->a->causal ? MIN(MAX(tile * w->a->keys + key - w->first, 0), w->a->queries) : 0;
+}
+
+static float *
+tile_of(const struct worker *w, float *scores, int64_t i)
+{
+    return scores + i * w->a->keys * w->a->queries;
+}
+
+static void
+block_start(struct worker *w, int64_t block)
+{
+    const struct attention *a = w->a;
+    w->nan = false;
+    w->from = block * a->queries;
+    w->nquery = MIN(a->queries, a->nquery - w->from);
+    w->first = w->job->scores.offset[w->job->scores.ndim - 2] + w->from;
+    int64_t seen = a->causal ? MIN(a->nkey, w->first + w->nquery) : a->nkey;
+    w->ntile = (seen + a->keys - 1) / a->keys;
+    a->by->block(w);
+}
+
+/* Sets scores to `value` if causality hides the key from the query, and for rows beyond the tile's keys. */
+static void
+hide(const struct worker *w, int64_t tile, float *s, float value)
+{
+    const struct attention *a = w->a;
+    int64_t n = keys_in(w, tile), rows = a->by->rows(w, tile);
+    if (n == rows && !blind(w, tile, n - 1)) return;
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t hidden = i < n ? blind(w, tile, i) : a->queries;
+        for (int64_t c = 0; c < hidden; c++) s[i * a->queries + c] = value;
+    }
+}
+
+/* ---- scores and their exponentials ---- */
+
+static void
+add_mask(const struct worker *w, int64_t tile, float *s)
+{
+    const struct attention *a = w->a;
+    float column[KEYS];
+    int64_t n = keys_in(w, tile);
+    for (int64_t c = 0; c < w->nquery; c++) {
+        struct keys l = keys_of(&w->job->scores, &w->job->k->in[ATT_MASK], false, w->head * a->nquery + w->from + c);
+        for (int64_t i = 0; i < n; i++) column[i] = s[i * a->queries + c];
+        keys_add_to(&l, tile * a->keys, n, column);
+        for (int64_t i = 0; i < n; i++) s[i * a->queries + c] = column[i];
+    }
+}
+
+/* Computes the scores and the maximum per query; returns the factor still to be applied to both. */
+static float
+scores(struct worker *w)
+{
+    const struct attention *a = w->a;
+    bool masked = w->job->k->in[ATT_MASK].dtype != DT_NONE;
+    bool first = masked || a->scale <= 0; /* apply the scale before hiding and masking */
+    float scale = first ? 1 : a->scale;
+    for (int64_t c = 0; c < a->queries; c++) w->max[c] = -INFINITY;
+    for (int64_t i = 0; i < w->ntile; i++) {
+        float *s = tile_of(w, w->r.score, i);
+        int64_t rows = a->by->rows(w, i);
+        a->by->scores(w, i, s);
+        if (first) vec_affine(rows * a->queries, a->scale, s, 0, s);
+        if (masked) add_mask(w, i, s);
+        hide(w, i, s, -INFINITY);
+        cols_max(rows, a->queries, scale, s, w->max);
+    }
+    return scale;
+}
+
+/* Computes the weights of a tile and adds their sums to total, per query. */
+static void
+exponentials(const struct worker *w, int64_t i, float scale, double *total)
+{
+    float sum[QUERIES];
+    w->a->by->exps(w, i, scale, tile_of(w, w->r.score, i), sum);
+    for (int64_t c = 0; c < w->a->queries; c++) total[c] += sum[c];
+}
+
+static void
+invert(struct worker *w, const double *total)
+{
+    for (int64_t c = 0; c < w->a->queries; c++) w->inverse[c] = (float)(1 / total[c]);
+}
+
+/* ---- forward ---- */
+
+static void
+forward_block(struct worker *w, int64_t block)
+{
+    const struct attention *a = w->a;
+    double total[QUERIES] = {0};
+    block_start(w, block);
+    float scale = scores(w);
+    for (int64_t i = 0; i < w->ntile; i++) {
+        exponentials(w, i, scale, total);
+        a->by->to_result(w, i, tile_of(w, w->r.score, i));
+    }
+    invert(w, total);
+    a->by->give(w, w->inverse);
+}
+
+static void
+forward(struct worker *w, int64_t lo, int64_t hi)
+{
+    const struct attention *a = w->a;
+    for (int64_t u = lo; u < hi && !stop_now(); u++) {
+        w->head = u / a->nblock;
+        if (u == lo || u % a->nblock == 0) a->by->head(w);
+        forward_block(w, u % a->nblock);
+    }
+}
+
+/* ---- backward ---- */
+
+static bool
+any_nan(const struct worker *w)
+{
+    bool any = false;
+    for (int64_t c = 0; c < w->nquery; c++) any |= isnan(w->inverse[c]);
+    return any;
+}
+
+static void
+weights(struct worker *w)
+{
+    double total[QUERIES] = {0};
+    float scale = scores(w);
+    for (int64_t i = 0; i < w->ntile; i++) exponentials(w, i, scale, total);
+    invert(w, total);
+}
+
+/* Sets all weights of a query that sees no key to NaN. */
+static void
+weights_or_nan(struct worker *w)
+{
+    weights(w);
+    if (!w->a->causal || !any_nan(w)) return;
+    w->ntile = w->a->ntile;
+    w->nan = true;
+    weights(w);
+}
+
+static void
+backward_block(struct worker *w, int64_t block)
+{
+    const struct attention *a = w->a;
+    float mean[QUERIES] = {0};
+    block_start(w, block);
+    weights_or_nan(w);
+    a->by->slopes(w);
+    a->by->means(w, mean);
+    for (int64_t i = 0; i < w->ntile; i++) {
+        float *p = tile_of(w, w->r.score, i), *t = tile_of(w, w->r.score_grad, i);
+        a->by->to_values(w, i, p);
+        a->by->score_grads(w, i, t);
+        hide(w, i, t, 0);
+        a->by->to_operands(w, i, p, mean, t);
+    }
+    w->begun = MAX(w->begun, w->ntile);
+    a->by->give(w, NULL);
+}
+
+static void
+backward(struct worker *w, int64_t lo, int64_t hi)
+{
+    const struct attention *a = w->a;
+    for (w->head = lo; w->head < hi; w->head++) {
+        w->begun = 0;
+        a->by->head(w);
+        for (int64_t block = 0; block < a->nblock && !stop_now(); block++) backward_block(w, block);
+        a->by->give_sums(w);
+    }
+}
+
+/* ---- workers ---- */
+
+static void
+part(void *arg, int64_t lo, int64_t hi)
+{
+    struct job *job = arg;
+    const struct attention *a = job->a;
+    int64_t n = a->backward ? a->nhead : a->nhead * a->nblock;
+    for (int64_t i = lo; i < hi; i++) {
+        struct worker w = {.a = a, .job = job, .product = a->product ? a->product[i] : NULL};
+        lay_out(a, (char *)job->k->scratch + (size_t)i * a->room_bytes, &w.r);
+        (a->backward ? backward : forward)(&w, n * i / a->nworker, n * (i + 1) / a->nworker);
+    }
+}
+
+int
+attention_run(const struct kcall *k, const void *state)
+{
+    const struct attention *a = state;
+    struct job job = {.a = a, .k = k, .scores = attention_scores(k)};
+    team_run(a->nworker, a->nworker, 1, part, &job);
+    return job.failed ? fail(E_KERNEL, "oneDNN: a product of %s failed", k->call->op->name) : 0;
+}

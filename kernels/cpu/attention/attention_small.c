@@ -1,0 +1,345 @@
+/* attention_small.c - tiles of attention multiplied by our own loops (gemm_small.h): of floats, and of bf16 in pairs
+ * on machines with such products.
+ *
+ * First operands are rows of words, read in place: keys and values for scores; scores, as floats, for everything
+ * computed from them. Second operands are also rows of words: floats read in place, or two rows of bf16 joined; or
+ * transposed rows: queries, and the gradients of their results. Results of floats are accumulated in place. Data in
+ * other layouts is packed first. */
+#include "kernels/cpu/attention/attention_tiles.h"
+#include "kernels/cpu/base/convert.h"
+#include "kernels/cpu/gemm/bf16_pairs.h"
+#include "kernels/cpu/base/transpose16.h"
+
+#include <string.h>
+
+static int64_t
+per_word(const struct attention *a)
+{
+    return a->pairs ? 2 : 1;
+}
+
+static int64_t
+words(const struct attention *a, int64_t n)
+{
+    return a->pairs ? (n + 1) / 2 : n;
+}
+
+static struct small_operand
+operand_at(struct small_operand x, int64_t i, int64_t j)
+{
+    return (struct small_operand){(const uint32_t *)x.data + i * x.row + j * x.col, x.row, x.col};
+}
+
+static int
+make(struct attention *a)
+{
+    a->multiply = a->pairs ? gemm_pairs() : gemm_small;
+    a->dtype = a->pairs ? DT_BF16 : DT_F32;
+    return 0;
+}
+
+static void
+drop(struct attention *a)
+{
+    UNUSED(a);
+}
+
+static void
+lay_out(const struct attention *a, struct taker *t, struct workspace *r)
+{
+    enum { WORD = sizeof(uint32_t) };
+    bool back = a->backward, pairs = a->pairs;
+    int64_t keys = a->ntile * a->keys, most = MAX(a->keys, a->queries);
+    int64_t size = words(a, a->size), width = words(a, a->width), size_row = up(a->size), width_row = up(a->width);
+    r->k = take(t, true, keys * up(size), WORD);
+    r->v = take(t, true, keys * up(width), WORD);
+    r->k_other = take(t, back, words(a, keys) * size_row, WORD);
+    r->v_other = take(t, !back, words(a, keys) * width_row, WORD);
+    r->q = take(t, true, a->queries * up(size), WORD);
+    r->q_turned = take(t, true, a->queries * size, WORD);
+    r->q_other = take(t, back, words(a, a->queries) * size_row, WORD);
+    r->g = take(t, back, a->queries * up(width), WORD);
+    r->g_turned = take(t, back, a->queries * width, WORD);
+    r->g_other = take(t, back, words(a, a->queries) * width_row, WORD);
+    r->out = take(t, back, a->queries * up(width), WORD);
+    r->result = take(t, true, a->queries * (back ? size_row : width_row), sizeof(float));
+    r->sum_k = take(t, back, keys * size_row, sizeof(float));
+    r->sum_v = take(t, back, keys * width_row, sizeof(float));
+    r->lines[0] = take(t, pairs, most * 2 * up(MAX(size, width)), sizeof(float));
+    for (int i = 0; i < 1 + back; i++) r->tile[i] = take(t, pairs, a->keys * a->queries, sizeof(uint16_t));
+}
+
+/* ---- operands ---- */
+
+/* Returns rows from..from + n of x: in place if stored as words, else packed in room and padded with zeros. */
+static struct small_operand
+rows_of(const struct worker *w, const struct matrix *x, int64_t from, int64_t n, void *room)
+{
+    const struct attention *a = w->a;
+    int64_t each = per_word(a), pitch = up(words(a, x->size)), most = MAX(a->keys, a->queries);
+    bool words_there = x->row % each == 0 && x->size % each == 0 && (uintptr_t)x->data % sizeof(uint32_t) == 0;
+    if (x->dtype == a->dtype && x->col == 1 && words_there)
+        return (struct small_operand){x->data + from * x->row * (int64_t)dtype_bytes(x->dtype), x->row / each, 1};
+    if (!a->pairs) matrix_load(x, from, n, room, pitch);
+    for (int64_t i = 0; i < n && a->pairs; i += most) {
+        int64_t lines = MIN(most, n - i);
+        matrix_load(x, from + i, lines, w->r.lines[0], 2 * pitch);
+        block_store(COMP_F32, DT_BF16, w->r.lines[0], lines * 2 * pitch, (uint32_t *)room + i * pitch, 1);
+    }
+    return (struct small_operand){room, pitch, 1};
+}
+
+/* Returns n such rows of `size` elements as the second operand of a product along them; packed: x is in rows_of()'s
+ * room. */
+static struct small_operand
+other_of(const struct worker *w, struct small_operand x, int64_t n, int64_t size, bool packed, void *room)
+{
+    const struct attention *a = w->a;
+    int64_t pitch = up(size);
+    if (!a->pairs && x.row == pitch && (packed || size == pitch)) return x;
+    if (a->pairs)
+        a->pairs->join(n, size, x.data, 2 * x.row, room, pitch);
+    else
+        matrix_load(&(struct matrix){(char *)x.data, DT_F32, x.row, 1, size}, 0, n, room, pitch);
+    return (struct small_operand){room, pitch, 1};
+}
+
+/* Transposes the block's rows of n words: a column per query. Columns without a query are undefined, except that the
+ * second half of the last pair is zero. */
+static void
+turn(const struct worker *w, struct small_operand x, int64_t n, float *room)
+{
+    int64_t queries = w->a->queries;
+    turn_matrix(w->nquery, n, x.data, x.row, room, queries, 1);
+    for (int64_t i = 0; i < n && w->nquery % per_word(w->a); i++) room[i * queries + w->nquery] = 0;
+}
+
+/* Returns the rows of x starting at `from` for products to accumulate in. */
+static struct sums
+sums_of(const struct matrix *x, int64_t from, float *room)
+{
+    bool there = x->dtype == DT_F32 && x->col == 1 && x->size % COLS == 0;
+    return there ? (struct sums){(float *)x->data + from * x->row, x->row, true}
+                 : (struct sums){room, up(x->size), false};
+}
+
+static void
+head(struct worker *w)
+{
+    const struct attention *a = w->a;
+    const struct view *in = w->job->k->in, *out = w->job->k->out;
+    struct matrix k = matrix_of(w, &in[ATT_K]), v = matrix_of(w, &in[ATT_V]);
+    w->k = rows_of(w, &k, 0, a->nkey, w->r.k);
+    w->v = rows_of(w, &v, 0, a->nkey, w->r.v);
+    if (!a->backward) {
+        w->v_other = other_of(w, w->v, a->nkey, a->width, w->v.data == w->r.v, w->r.v_other);
+        return;
+    }
+    w->k_other = other_of(w, w->k, a->nkey, a->size, w->k.data == w->r.k, w->r.k_other);
+    struct matrix dk = matrix_of(w, &out[1]), dv = matrix_of(w, &out[2]);
+    w->sum_k = sums_of(&dk, 0, w->r.sum_k);
+    w->sum_v = sums_of(&dv, 0, w->r.sum_v);
+}
+
+static void
+block(struct worker *w)
+{
+    const struct attention *a = w->a;
+    struct matrix q = matrix_of(w, &w->job->k->in[ATT_Q]), result = matrix_of(w, &w->job->k->out[0]);
+    w->q = rows_of(w, &q, w->from, w->nquery, w->r.q);
+    turn(w, w->q, words(a, a->size), w->r.q_turned);
+    w->result = sums_of(&result, w->from, w->r.result);
+    if (a->backward) w->q_other = other_of(w, w->q, w->nquery, a->size, w->q.data == w->r.q, w->r.q_other);
+}
+
+static void
+slopes(struct worker *w)
+{
+    const struct attention *a = w->a;
+    struct matrix g = matrix_of(w, &w->job->k->in[ATT_OUT_GRAD]);
+    w->g = rows_of(w, &g, w->from, w->nquery, w->r.g);
+    turn(w, w->g, words(a, a->width), w->r.g_turned);
+    w->g_other = other_of(w, w->g, w->nquery, a->width, w->g.data == w->r.g, w->r.g_other);
+}
+
+static void
+means(struct worker *w, float *mean)
+{
+    const struct attention *a = w->a;
+    struct matrix x = matrix_of(w, &w->job->k->in[ATT_OUT]);
+    struct small_operand out = rows_of(w, &x, w->from, w->nquery, w->r.out);
+    if (a->pairs)
+        a->pairs->dots(w->nquery, words(a, a->width), w->g.data, w->g.row, out.data, out.row, mean);
+    else
+        for (int64_t c = 0; c < w->nquery; c++)
+            mean[c] = vec_dot(a->width, operand_at(w->g, c, 0).data, operand_at(out, c, 0).data);
+}
+
+/* ---- products ---- */
+
+static int64_t
+rows(const struct worker *w, int64_t tile)
+{
+    return words(w->a, keys_in(w, tile)) * per_word(w->a);
+}
+
+/* Returns the rows per product: COLS if some query does not see the tile's last key, else n. */
+static int64_t
+band_of(const struct worker *w, int64_t tile, int64_t n)
+{
+    return !w->nan && blind(w, tile, keys_in(w, tile) - 1) ? COLS : n;
+}
+
+/* Returns the number of leading query columns to skip in the band that starts at `key`. */
+static int64_t
+skip_of(const struct worker *w, int64_t tile, int64_t key)
+{
+    return w->nan ? 0 : blind(w, tile, key) / COLS * COLS;
+}
+
+/* Computes s = x b for a tile's rows x (keys or values of k words) and queries b as columns. Hidden scores are
+ * undefined. */
+static void
+by_columns(const struct worker *w, int64_t tile, struct small_operand x, int64_t k, const float *b, float *s)
+{
+    int64_t queries = w->a->queries, n = keys_in(w, tile), band = band_of(w, tile, n);
+    x = operand_at(x, tile * w->a->keys, 0);
+    for (int64_t i = 0; i < n; i += band) {
+        int64_t skip = skip_of(w, tile, i);
+        w->a->multiply(MIN(band, n - i), queries - skip, k, operand_at(x, i, 0), b + skip, queries, false,
+                       s + i * queries + skip, queries);
+    }
+}
+
+/* Adds s b to c for a tile's rows s over queries and the block's rows b, `size` columns; c has a row per key. */
+static void
+to_keys(const struct worker *w, int64_t tile, struct small_operand s, struct small_operand b, int64_t size,
+        struct sums c)
+{
+    const struct attention *a = w->a;
+    int64_t n = keys_in(w, tile), band = band_of(w, tile, n);
+    for (int64_t i = 0; i < n; i += band) {
+        int64_t skip = MIN(skip_of(w, tile, i), w->nquery), from = skip / per_word(a);
+        a->multiply(MIN(band, n - i), up(size), words(a, w->nquery - skip), operand_at(s, i, from),
+                    operand_at(b, from, 0).data, b.row, tile < w->begun, c.data + (tile * a->keys + i) * c.row, c.row);
+    }
+}
+
+/* Adds s' b to c (first tile: sets c) for a tile's columns s, one per query, and the tile's rows b, keys or values. */
+static void
+to_queries(const struct worker *w, int64_t tile, struct small_operand s, struct small_operand b, int64_t size)
+{
+    const struct attention *a = w->a;
+    const struct sums *c = &w->result;
+    int64_t n = keys_in(w, tile), most = w->nquery, band = band_of(w, tile, most);
+    int64_t seen = band == most ? n : w->first - tile * a->keys; /* + i + band: seen by the band's last query */
+    b = operand_at(b, tile * a->keys / per_word(a), 0);
+    for (int64_t i = 0; i < most; i += band)
+        a->multiply(MIN(band, most - i), up(size), words(a, MIN(band == most ? n : MAX(seen + i + band, 0), n)),
+                    operand_at(s, i, 0), b.data, b.row, tile > 0, c->data + i * c->row, c->row);
+}
+
+static void
+scores(const struct worker *w, int64_t i, float *s)
+{
+    by_columns(w, i, w->k, words(w->a, w->a->size), w->r.q_turned, s);
+}
+
+/* Computes exponentials; of bf16 in the forward pass rounded, as columns. */
+static void
+exps(const struct worker *w, int64_t i, float scale, float *s, float *sum)
+{
+    const struct attention *a = w->a;
+    if (a->pairs)
+        a->pairs->exps(rows(w, i), a->queries, scale, s, w->max, a->backward ? NULL : w->r.tile[0], sum);
+    else
+        cols_exp(rows(w, i), a->queries, scale, s, w->max, sum);
+}
+
+static void
+score_grads(const struct worker *w, int64_t i, float *t)
+{
+    by_columns(w, i, w->v, words(w->a, w->a->width), w->r.g_turned, t);
+}
+
+/* Return a tile's scores as columns, and as rows. */
+static struct small_operand
+columns_of(const struct worker *w, const float *s)
+{
+    return (struct small_operand){w->a->pairs ? w->r.tile[0] : s, 1, w->a->queries};
+}
+
+static struct small_operand
+lines_of(const struct worker *w, const float *s)
+{
+    return (struct small_operand){w->a->pairs ? w->r.tile[1] : s, w->a->queries / per_word(w->a), 1};
+}
+
+static void
+to_result(const struct worker *w, int64_t i, const float *p)
+{
+    to_queries(w, i, columns_of(w, p), w->v_other, w->a->width);
+}
+
+static void
+to_values(const struct worker *w, int64_t i, float *p)
+{
+    const struct attention *a = w->a;
+    if (a->pairs)
+        a->pairs->times(rows(w, i), a->queries, p, w->inverse, w->r.tile[1]);
+    else
+        cols_times(rows(w, i), a->queries, p, w->inverse);
+    to_keys(w, i, lines_of(w, p), w->g_other, a->width, w->sum_v);
+}
+
+static void
+to_operands(const struct worker *w, int64_t i, const float *p, const float *mean, float *t)
+{
+    const struct attention *a = w->a;
+    float factor[QUERIES];
+    for (int64_t c = 0; c < a->queries && a->pairs; c++) factor[c] = a->scale * w->inverse[c];
+    if (a->pairs)
+        a->pairs->grads(rows(w, i), a->queries, factor, p, mean, t, w->r.tile[1], w->r.tile[0]);
+    else
+        cols_softmax_grad(rows(w, i), a->queries, a->scale, p, mean, t);
+    to_keys(w, i, lines_of(w, t), w->q_other, a->size, w->sum_k);
+    to_queries(w, i, columns_of(w, t), w->k_other, a->size);
+}
+
+/* ---- results ---- */
+
+static void
+give_rows(const struct worker *w, const struct sums *x, const struct matrix *to, int64_t from, int64_t n,
+          const float *factor)
+{
+    if (x->there) {
+        if (factor) lines_load(n, to->size, x->data, x->row, factor, x->data, x->row);
+    } else if (w->a->pairs && to->dtype == DT_BF16 && to->col == 1)
+        w->a->pairs->store(n, to->size, x->data, x->row, factor, (uint16_t *)to->data + from * to->row, to->row);
+    else
+        matrix_store(x->data, x->row, to, from, n, factor);
+}
+
+static void
+give(struct worker *w, const float *factor)
+{
+    struct matrix to = matrix_of(w, &w->job->k->out[0]);
+    give_rows(w, &w->result, &to, w->from, w->nquery, factor);
+}
+
+static void
+give_sums(struct worker *w)
+{
+    const struct attention *a = w->a;
+    const struct sums *sum[] = {&w->sum_k, &w->sum_v};
+    int64_t begun = MIN(w->begun * a->keys, a->nkey);
+    for (int i = 0; i < 2; i++) {
+        struct matrix to = matrix_of(w, &w->job->k->out[1 + i]);
+        for (int64_t key = begun; key < a->nkey; key++)
+            memset(sum[i]->data + key * sum[i]->row, 0, (size_t)to.size * sizeof(float));
+        give_rows(w, sum[i], &to, 0, a->nkey, NULL);
+    }
+}
+
+const struct tiles attention_small = {make,   drop, lay_out,   rows,        head,      block,       slopes, means,
+                                      scores, exps, to_result, score_grads, to_values, to_operands, give,   give_sums};

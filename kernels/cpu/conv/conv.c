@@ -1,0 +1,719 @@
+/* conv.c - convolutions and their gradients on oneDNN.
+ *
+ * Images are NCHW. oneDNN prefers sixteen channels innermost; for windows of more than one pixel, reordering there
+ * and back pays (dnnl.h). One core, us of processor time, forward, without and with reordering:
+ *
+ *     images, window                  NCHW  blocked
+ *     32 x 16 x 32 x 32, 3 x 3       2,670    1,740
+ *     8 x 64 x 56 x 56, 3 x 3       11,900    8,430
+ *     8 x 512 x 7 x 7, 3 x 3         9,320    8,830
+ *     8 x 3 x 224 x 224, 7 x 7      15,760   11,490
+ *     64 x 1 x 28 x 28, 3 x 3          188      223
+ *     8 x 64 x 56 x 56, 1 x 1        3,370    5,920
+ *
+ * The three primitives share one description: image, kernel and result. A kernel with groups has an additional
+ * dimension. The forward descriptor is the hint for gradients. */
+#include "kernels/cpu/base/dnnl.h"
+
+#include "kernels/cpu/base/convert.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/error.h"
+#include "runtime/base/stop.h"
+
+#include <stdlib.h>
+
+enum { STRIDE, PADDING, DILATION }; /* attributes of all three operators */
+
+struct shape {
+    dnnl_memory_desc_t x, w, y;             /* layouts of the caller */
+    dnnl_memory_desc_t any_x, any_w, any_y; /* layouts that oneDNN may choose */
+    dnnl_dims_t stride, dilate, padding, padding_end;
+};
+
+/* Describes a block of a dense view. A kernel with groups {go, c, p, q}, of which a block has whole groups, becomes
+ * {g, o, c, p, q}. */
+static void
+describe(const struct view *v, const struct view *whole, int64_t groups, dnnl_memory_desc_t *out)
+{
+    dnnl_dims_t size, stride;
+    int n = v->ndim + (groups > 0);
+    int64_t step = 1;
+    for (int d = n - 1, i = v->ndim - 1; i >= 0; d--, i--) {
+        size[d] = i == 0 && groups > 0 ? v->dim[0] / groups : v->dim[i];
+        stride[d] = step;
+        step *= i == 0 && groups > 0 ? v->dim[0] / groups : whole->dim[i];
+    }
+    if (groups > 0) size[0] = groups, stride[0] = step;
+    if (size[0] == 1) stride[0] = size[1] * stride[1];
+    dnnl_memory_desc_init_by_strides(out, n, size, prim_dtype(v->dtype), stride);
+}
+
+/* Returns the image's channels divided by the kernel's channels: 1 without groups, even if channels are split. */
+static int64_t
+groups_of(const struct view *x, const struct view *w)
+{
+    return x->dim[1] / w->dim[1];
+}
+
+static int64_t
+pair(const struct attr *a, int i, int64_t by_default)
+{
+    return a->n == 0 ? by_default : a->list[a->n == 1 ? 0 : i];
+}
+
+/* Describes the layout of a primitive's argument: any layout if reordering pays, else dense. */
+static dnnl_memory_desc_t
+wanted(const struct view *v, int64_t groups, bool turned)
+{
+    dnnl_memory_desc_t d;
+    describe(v, v, groups, &d);
+    if (turned) dnnl_memory_desc_init_by_tag(&d, d.ndims, d.dims, d.data_type, dnnl_format_tag_any);
+    return d;
+}
+
+/* The image, kernel and result of a call, whichever of the three is computed. */
+struct three {
+    struct view x, w, y;
+};
+
+/* Returns true if oneDNN may choose the layouts of all three. */
+static bool
+is_turned(const struct three *t)
+{
+    return groups_of(&t->x, &t->w) == 1 && t->w.dim[1] >= 3 && t->w.dim[2] * t->w.dim[3] > 1;
+}
+
+/* Returns true if the window is a single pixel with a stride above 1. It equals a window with stride 1 on an image
+ * with larger strides. */
+static bool
+is_jump(const struct attr *a, const struct view *w)
+{
+    bool jump = w->dim[2] * w->dim[3] == 1;
+    for (int i = 0; i < 2; i++) jump &= pair(&a[PADDING], i, 0) == 0;
+    return jump && (pair(&a[STRIDE], 0, 1) > 1 || pair(&a[STRIDE], 1, 1) > 1);
+}
+
+/* Describes the pixels that such a window sees. */
+static void
+describe_seen(const struct attr *a, const struct three *t, dnnl_memory_desc_t *x)
+{
+    dnnl_dims_t size = {t->x.dim[0], t->x.dim[1], t->y.dim[2], t->y.dim[3]}, stride;
+    for (int d = 0; d < 4; d++) stride[d] = x->format_desc.blocking.strides[d];
+    for (int i = 0; i < 2; i++) stride[2 + i] *= pair(&a[STRIDE], i, 1);
+    dnnl_memory_desc_init_by_strides(x, 4, size, x->data_type, stride);
+}
+
+/* Returns true if a block is a band, some rows of each channel. oneDNN's products on NCHW need dense images, and a
+ * band is reordered anyway. */
+static bool
+is_band(const struct three *t, const struct three *whole)
+{
+    return t->x.dim[2] != whole->x.dim[2] || t->y.dim[2] != whole->y.dim[2];
+}
+
+/* A window in one direction: its stride, the padding before the image, and its extent including dilation. */
+struct window {
+    int64_t stride, padding, reach;
+};
+
+static struct window
+window_of(const struct attr *a, const struct view *w, int i)
+{
+    int64_t reach = (w->dim[2 + i] - 1) * pair(&a[DILATION], i, 1) + 1;
+    return (struct window){pair(&a[STRIDE], i, 1), pair(&a[PADDING], i, 0), reach};
+}
+
+/* Describes a block: some of the images, channels and rows; the first `top` rows are padding. */
+static struct shape
+shape_of(const struct attr *a, const struct three *t, const struct three *whole, int64_t top, bool turned)
+{
+    struct shape s = {0};
+    int64_t groups = groups_of(&t->x, &t->w), apart = groups > 1 ? groups : 0;
+    describe(&t->x, &whole->x, 0, &s.x);
+    describe(&t->w, &whole->w, apart, &s.w);
+    describe(&t->y, &whole->y, 0, &s.y);
+    s.any_x = wanted(&t->x, 0, turned), s.any_w = wanted(&t->w, apart, turned), s.any_y = wanted(&t->y, 0, turned);
+    for (int i = 0; i < 2; i++) {
+        struct window w = window_of(a, &t->w, i);
+        s.stride[i] = w.stride;
+        s.dilate[i] = pair(&a[DILATION], i, 1) - 1;
+        s.padding[i] = i == 0 ? top : w.padding;
+        /* padding after the image that windows reach; a stride may leave some of the padding unused */
+        s.padding_end[i] = (t->y.dim[2 + i] - 1) * w.stride + w.reach - t->x.dim[2 + i] - s.padding[i];
+    }
+    return s;
+}
+
+/* Describes a block that is read; if a band, only the pixels that a window sees. */
+static struct shape
+shape_read(const struct attr *a, const struct three *t, const struct three *whole, int64_t top)
+{
+    struct shape s = shape_of(a, t, whole, top, is_turned(whole) || is_band(t, whole));
+    if (!is_band(t, whole) || !is_jump(a, &t->w)) return s;
+    describe_seen(a, t, &s.x);
+    dnnl_memory_desc_init_by_tag(&s.any_x, 4, s.x.dims, s.x.data_type, dnnl_format_tag_any);
+    for (int i = 0; i < 2; i++) s.stride[i] = 1, s.padding_end[i] = 0;
+    return s;
+}
+
+bool
+conv_accepts(const struct kcall *k)
+{
+    enum dtype d = k->in[0].dtype, to = k->out[0].dtype;
+    bool same = k->in[1].dtype == d && prim_multiplies(d) && (to == d || to == DT_F32);
+    return same && view_numel(&k->in[0]) && view_numel(&k->in[1]) && view_numel(&k->out[0]);
+}
+
+/* Returns true if the convolution is a matrix product of the kernel and all pixels. */
+static bool
+is_product(const struct attr *a, const struct three *t)
+{
+    bool plain = groups_of(&t->x, &t->w) == 1;
+    for (int i = 0; i < 2; i++)
+        plain &= t->w.dim[2 + i] == 1 && pair(&a[STRIDE], i, 1) == 1 && pair(&a[PADDING], i, 0) == 0;
+    return plain;
+}
+
+/* ---- parts: images, rows and channels ---- */
+
+/* flops: about a thirtieth of a second of one core. rows: fewer would read many rows of the image twice. channels:
+ * oneDNN is fastest with 64. Time relative to the whole on one core, for y and the gradients of x and of w: {1, 64,
+ * 1000, 1000} with 64 windows of 3 x 3 99 to 101 %, 102 to 104, 100 to 109; 128 channels in 8 groups 98 to 102; {1,
+ * 3, 2000, 2000} with 7 x 7, stride 2 102 to 103; {1, 512, 400, 400} with 1 x 1 102 to 106, with stride 2 71 to 82,
+ * 114 to 119, 88 to 90. bench/stop. */
+struct conv_part conv_part = {7e9, 16, 64};
+
+enum { LANES = 16 }; /* channels that oneDNN computes together */
+
+/* The division of a long convolution into parts, with a check for a stop between parts (runtime/base/stop.h). Parts are
+ * groups of images; if one image takes longer, some of the groups; if a group does, bands of rows of y; if a few
+ * rows do, also parts of the computed channels. */
+struct cut {
+    int64_t images, rows, groups, channels;
+    int64_t bands, parts; /* parts of groups or of channels */
+    bool product;         /* bands are matrix products on NCHW */
+};
+
+/* Returns true if oneDNN gathers windows for matrix products (im2col), at a third of the rate. */
+static bool
+is_gathered(const struct attr *a, const struct three *t)
+{
+    bool outside = false;
+    for (int i = 0; i < 2; i++) outside |= pair(&a[PADDING], i, 0) >= window_of(a, &t->w, i).reach;
+    return !is_product(a, t) && !is_jump(a, &t->w) && (outside || !is_turned(t));
+}
+
+/* Returns the flops that would take equally long at full rate; few output or input channels do not reach that rate. */
+static double
+work_of(const struct attr *a, const struct three *t, int64_t channels)
+{
+    double flops = 2 * (double)view_numel(&t->y) * (double)(view_numel(&t->w) / t->w.dim[0]);
+    if (groups_of(&t->x, &t->w) > 1) return flops * (1 + 48 / (double)t->w.dim[1]);
+    if (is_gathered(a, t)) return 3 * flops;
+    return is_turned(t) ? flops * (double)((channels + LANES - 1) / LANES * LANES) / (double)channels : flops;
+}
+
+static int64_t
+parts_of(double work)
+{
+    return (int64_t)(work / conv_part.flops) + 1;
+}
+
+/* Returns the least rows of y per band for which a band at the edge has a window that starts in the image. */
+static int64_t
+rows_to_see(const struct window *w)
+{
+    return (w->padding + w->stride - 1) / w->stride + 1;
+}
+
+/* Divides the rows into equal bands; the last band includes a remainder too small for a band of its own. */
+static void
+cut_rows(struct cut *c, const struct three *t, const struct window *w, int64_t parts)
+{
+    int64_t n = t->y.dim[2], least = rows_to_see(w);
+    c->rows = MIN(n, MAX(n / parts + 1, MAX(conv_part.rows, least)));
+    c->bands = MAX((n + c->rows - least) / c->rows, 1);
+    if (c->bands == 1) c->rows = n;
+}
+
+static void
+cut_groups(struct cut *c, int64_t groups, int64_t parts)
+{
+    c->groups = MAX(groups / parts, 1);
+    while (groups % c->groups) c->groups--;
+    c->parts = groups / c->groups;
+    c->channels = c->channels / groups * c->groups;
+}
+
+static void
+cut_channels(struct cut *c, int64_t parts)
+{
+    int64_t n = c->channels, step = MIN(conv_part.channels, n);
+    c->channels = parts > 1 ? MAX(n / parts / step, 1) * step : n;
+    while (c->channels > step && n % c->channels) c->channels -= step;
+    c->parts = (n + c->channels - 1) / c->channels;
+}
+
+static struct cut
+cut_of(const struct attr *a, const struct three *t, int64_t channels, int threads)
+{
+    int64_t n = t->x.dim[0], groups = groups_of(&t->x, &t->w), rows = t->y.dim[2];
+    double work = work_of(a, t, channels), image = work / (double)n;
+    struct window w = window_of(a, &t->w, 0);
+    struct cut c = {
+        MIN(n, MAX((n + parts_of(work) - 1) / parts_of(work), threads)), rows, groups, channels, 1, 1, false};
+    if (image * (double)c.images <= conv_part.flops) return c;
+    if (groups > 1 || is_product(a, t)) c.images = 1;
+    if (groups > 1) cut_groups(&c, groups, parts_of(image));
+    if (c.groups > 1) return c;
+    work = image * (double)c.images / (double)c.parts;
+    cut_rows(&c, t, &w, parts_of(work));
+    c.product = c.bands > 1 && is_product(a, t);
+    if (groups == 1) cut_channels(&c, parts_of(work * (double)c.rows / (double)rows));
+    return c;
+}
+
+/* The start of a part of the channels: channel of x, channel of y, element of the kernel. */
+struct start {
+    int64_t x, y, w;
+};
+
+/* Returns the start of part i of x's channels (back), or of y's. */
+static struct start
+start_of(const struct three *t, const struct cut *c, bool back, int64_t i)
+{
+    int64_t groups = groups_of(&t->x, &t->w), n = (back ? t->x : t->y).dim[1];
+    int64_t window = t->w.dim[2] * t->w.dim[3], first = MIN(i * c->channels, n - c->channels);
+    int64_t y = i * c->groups * (t->y.dim[1] / groups);
+    if (groups > 1) return (struct start){i * c->groups * t->w.dim[1], y, y * t->w.dim[1] * window};
+    return back ? (struct start){first, 0, first * window} : (struct start){0, first, first * t->w.dim[1] * window};
+}
+
+/* Rows of y, the rows of x that they depend on, and the rows of padding above these. */
+struct band {
+    int64_t x, nx, y, ny, top;
+};
+
+/* Returns band i of y, with all rows of x that its windows see. */
+static struct band
+band_of_y(const struct attr *a, const struct three *t, const struct cut *c, int64_t i)
+{
+    struct window w = window_of(a, &t->w, 0);
+    int64_t y = i * c->rows, ny = (i + 1 < c->bands ? y + c->rows : t->y.dim[2]) - y, x = y * w.stride - w.padding;
+    int64_t first = MAX(x, 0), end = MIN((y + ny - 1) * w.stride + w.reach - w.padding, t->x.dim[2]);
+    if (ny == t->y.dim[2]) end = t->x.dim[2]; /* the whole image, unchanged */
+    return (struct band){first, end - first, y, ny, first - x};
+}
+
+/* Returns band i of x: from the start of band i's first window in y to that of band i + 1, with all rows of y whose
+ * windows reach the band. */
+static struct band
+band_of_x(const struct attr *a, const struct three *t, const struct cut *c, int64_t i)
+{
+    struct window w = window_of(a, &t->w, 0);
+    int64_t first = i * c->rows, end = i + 1 < c->bands ? first + c->rows : t->y.dim[2];
+    int64_t x = MAX(first * w.stride - w.padding, 0), y = MAX(first - (w.reach - 1) / w.stride, 0);
+    int64_t nx = (end < t->y.dim[2] ? end * w.stride - w.padding : t->x.dim[2]) - x;
+    return (struct band){x, nx, y, end - y, w.padding + x - y * w.stride};
+}
+
+/* Returns the first band with the same shape as band i. */
+static int64_t
+like(const struct attr *a, const struct three *t, const struct cut *c,
+     struct band (*band)(const struct attr *, const struct three *, const struct cut *, int64_t), int64_t i)
+{
+    struct band b = band(a, t, c, i), other;
+    for (int64_t j = 0; j < i; j++) {
+        other = band(a, t, c, j);
+        if (other.nx == b.nx && other.ny == b.ny && other.top == b.top) return j;
+    }
+    return i;
+}
+
+/* Returns the views of a band of n images, for a part of the channels of x (back), or of y. */
+static struct three
+part_of(const struct three *whole, const struct cut *c, bool back, int64_t n, const struct band *b)
+{
+    struct three t = *whole;
+    int64_t groups = groups_of(&t.x, &t.w);
+    t.x.dim[0] = t.y.dim[0] = n;
+    t.x.dim[2] = b->nx;
+    t.y.dim[2] = b->ny;
+    if (groups > 1)
+        t.x.dim[1] = c->groups * t.w.dim[1], t.w.dim[0] = t.y.dim[1] = t.y.dim[1] / groups * c->groups;
+    else if (back)
+        t.w.dim[1] = t.x.dim[1] = c->channels;
+    else
+        t.w.dim[0] = t.y.dim[1] = c->channels;
+    return t;
+}
+
+/* Returns the bytes of one index of dimension d of a dense view. */
+static int64_t
+bytes_of(const struct view *v, int d)
+{
+    int64_t n = (int64_t)dtype_bytes(v->dtype);
+    while (++d < v->ndim) n *= v->dim[d];
+    return n;
+}
+
+/* Returns the offset of a band in x or y, bytes. */
+static int64_t
+offset(const struct view *v, int64_t image, int64_t channel, int64_t row)
+{
+    return image * bytes_of(v, 0) + channel * bytes_of(v, 1) + row * bytes_of(v, 2);
+}
+
+/* ---- the primitives ---- */
+
+static int
+forward(const struct shape *s, int threads, dnnl_primitive_desc_t *pd)
+{
+    dnnl_convolution_desc_t op;
+    TRY(prim_check(dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_training, dnnl_convolution_direct,
+                                                              &s->any_x, &s->any_w, NULL, &s->any_y, s->stride,
+                                                              s->dilate, s->padding, s->padding_end),
+                   "convolution"));
+    return prim_describe(&op, threads, NULL, NULL, false, pd);
+}
+
+/* Makes the primitive for t; `top` rows of padding precede the image. */
+typedef int made_fn(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
+                    size_t *scratch_bytes);
+
+static int
+y_new(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
+      size_t *scratch_bytes)
+{
+    struct shape s = shape_read(k->call->attr, t, whole, top);
+    struct prim_arg arg[] = {{DNNL_ARG_SRC, 0, s.x}, {DNNL_ARG_WEIGHTS, 1, s.w}, {DNNL_ARG_DST, PRIM_OUT, s.y}};
+    dnnl_primitive_desc_t pd;
+    TRY(forward(&s, k->threads, &pd));
+    return prim_new(pd, 3, arg, k->threads, prim, scratch_bytes);
+}
+
+static int
+x_new(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
+      size_t *scratch_bytes)
+{
+    bool few = t->w.dim[1] < 3; /* oneDNN would compute sixteen channels: 7 times as slow */
+    bool turned = is_turned(whole) || (is_band(t, whole) && !few);
+    struct three ahead = *t;
+    ahead.x.dtype = t->y.dtype; /* forward needs the image in the weights' dtype */
+    struct shape of_ahead = shape_of(k->call->attr, &ahead, whole, top, turned);
+    struct shape s = shape_of(k->call->attr, t, whole, top, turned);
+    struct prim_arg arg[] = {
+        {DNNL_ARG_DIFF_DST, 0, s.y}, {DNNL_ARG_WEIGHTS, 1, s.w}, {DNNL_ARG_DIFF_SRC, PRIM_OUT, s.x}};
+    dnnl_primitive_desc_t hint, pd;
+    dnnl_convolution_desc_t op;
+    TRY(prim_check(dnnl_dilated_convolution_backward_data_desc_init(&op, dnnl_convolution_direct, &s.any_x, &s.any_w,
+                                                                    &s.any_y, s.stride, s.dilate, s.padding,
+                                                                    s.padding_end),
+                   "convolution"));
+    TRY(forward(&of_ahead, k->threads, &hint));
+    int status = prim_describe(&op, k->threads, hint, NULL, false, &pd);
+    dnnl_primitive_desc_destroy(hint);
+    TRY(status);
+    return prim_new(pd, 3, arg, k->threads, prim, scratch_bytes);
+}
+
+/* ---- convolutions as matrix products: channels by pixels, or channels by channels ---- */
+
+static dnnl_memory_desc_t
+matrix(const struct view *v, int64_t rows, int64_t cols, int64_t row, int64_t col)
+{
+    dnnl_memory_desc_t d;
+    dnnl_memory_desc_init_by_strides(&d, 2, (dnnl_dims_t){rows, cols}, prim_dtype(v->dtype), (dnnl_dims_t){row, col});
+    return d;
+}
+
+static dnnl_memory_desc_t
+places(const struct view *v, const struct view *whole)
+{
+    return matrix(v, v->dim[1], v->dim[2] * v->dim[3], whole->dim[2] * whole->dim[3], 1);
+}
+
+/* Makes the product of operand 1 and operand 0. */
+static int
+product_new(const dnnl_memory_desc_t *in0, const dnnl_memory_desc_t *in1, const dnnl_memory_desc_t *out, int threads,
+            void **prim, size_t *scratch_bytes)
+{
+    struct prim_arg arg[] = {{DNNL_ARG_WEIGHTS, 0, *in0}, {DNNL_ARG_SRC, 1, *in1}, {DNNL_ARG_DST, PRIM_OUT, *out}};
+    dnnl_matmul_desc_t op;
+    dnnl_primitive_desc_t pd;
+    TRY(prim_check(dnnl_matmul_desc_init(&op, in1, in0, NULL, out), "matmul"));
+    TRY(prim_describe(&op, threads, NULL, NULL, false, &pd));
+    return prim_new(pd, 3, arg, threads, prim, scratch_bytes);
+}
+
+static int
+y_product_new(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
+              size_t *scratch_bytes)
+{
+    UNUSED(top);
+    dnnl_memory_desc_t x = places(&t->x, &whole->x), y = places(&t->y, &whole->y);
+    dnnl_memory_desc_t w = matrix(&t->w, t->w.dim[0], t->w.dim[1], t->w.dim[1], 1);
+    return product_new(&x, &w, &y, k->threads, prim, scratch_bytes);
+}
+
+static int
+x_product_new(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
+              size_t *scratch_bytes)
+{
+    UNUSED(top);
+    dnnl_memory_desc_t x = places(&t->x, &whole->x), y = places(&t->y, &whole->y);
+    dnnl_memory_desc_t w = matrix(&t->w, t->w.dim[1], t->w.dim[0], 1, whole->w.dim[1]);
+    return product_new(&y, &w, &x, k->threads, prim, scratch_bytes);
+}
+
+static int
+w_product_new(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
+              size_t *scratch_bytes)
+{
+    UNUSED(top);
+    dnnl_memory_desc_t y = places(&t->y, &whole->y);
+    dnnl_memory_desc_t x = matrix(&t->x, t->x.dim[2] * t->x.dim[3], t->x.dim[1], 1, whole->x.dim[2] * whole->x.dim[3]);
+    dnnl_memory_desc_t w = matrix(&t->w, t->w.dim[0], t->w.dim[1], t->w.dim[1], 1);
+    return product_new(&x, &y, &w, k->threads, prim, scratch_bytes);
+}
+
+/* ---- forward (y), and the gradient of x ---- */
+
+/* The functions of one direction. A primitive is made for each shape of a band, and repeated for the bands of that
+ * shape in all images and channels. */
+struct pass {
+    made_fn *made, *product;
+    struct band (*band)(const struct attr *a, const struct three *t, const struct cut *c, int64_t i);
+    bool back; /* the gradient of x */
+};
+
+struct conv {
+    int64_t nprim;
+    struct prim *prim[];
+};
+
+/* Makes p repeat for all bands of band i's shape; the last images and channels may overlap previous ones. */
+static void
+repeat(struct prim *p, const struct attr *a, const struct pass *pass, const struct three *t, const struct cut *c,
+       int64_t i)
+{
+    int64_t images = t->x.dim[0], n = (images + c->images - 1) / c->images, bands = c->bands, count = 0;
+    int64_t *skip = must_alloc((size_t)(3 * n * c->parts * bands) * sizeof *skip), *at = skip;
+    for (int64_t j = i; j < bands; j++) {
+        if (like(a, t, c, pass->band, j) != i) continue;
+        struct band b = pass->band(a, t, c, j);
+        for (int64_t r = 0; r < n * c->parts; r++, at += 3, count++) {
+            int64_t image = MIN(r / c->parts * c->images, images - c->images);
+            struct start s = start_of(t, c, pass->back, r % c->parts);
+            int64_t x = offset(&t->x, image, s.x, b.x), y = offset(&t->y, image, s.y, b.y);
+            at[0] = pass->back ? y : x;
+            at[1] = s.w * (int64_t)dtype_bytes(t->w.dtype);
+            at[2] = pass->back ? x : y;
+        }
+    }
+    prim_repeat(p, count, skip, 3);
+}
+
+static int
+conv_fill(const struct kcall *k, const struct pass *pass, const struct three *whole, const struct cut *c,
+          struct conv *conv, size_t *scratch_bytes)
+{
+    const struct attr *a = k->call->attr;
+    for (int64_t i = 0; i < c->bands; i++) {
+        if (like(a, whole, c, pass->band, i) != i) continue;
+        struct band b = pass->band(a, whole, c, i);
+        struct three t = part_of(whole, c, pass->back, c->images, &b);
+        void *prim;
+        size_t scratch;
+        TRY((c->product ? pass->product : pass->made)(k, &t, whole, b.top, &prim, &scratch));
+        conv->prim[conv->nprim++] = prim;
+        repeat(prim, a, pass, whole, c, i);
+        *scratch_bytes = MAX(*scratch_bytes, scratch);
+    }
+    return 0;
+}
+
+static int
+conv_new(const struct kcall *k, const struct pass *pass, const struct three *whole, void **state, size_t *scratch_bytes)
+{
+    struct cut c = cut_of(k->call->attr, whole, (pass->back ? whole->x : whole->y).dim[1], k->threads);
+    struct conv *conv = must_alloc(sizeof *conv + (size_t)c.bands * sizeof conv->prim[0]);
+    *scratch_bytes = 0;
+    int status = conv_fill(k, pass, whole, &c, conv, scratch_bytes);
+    if (status)
+        conv_drop(conv);
+    else
+        *state = conv;
+    return status;
+}
+
+int
+conv_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    static const struct pass pass = {y_new, y_product_new, band_of_y, false};
+    return conv_new(k, &pass, &(struct three){k->in[0], k->in[1], k->out[0]}, state, scratch_bytes);
+}
+
+int
+conv_x_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    static const struct pass pass = {x_new, x_product_new, band_of_x, true};
+    return conv_new(k, &pass, &(struct three){k->out[0], k->in[1], k->in[0]}, state, scratch_bytes);
+}
+
+int
+conv_run(const struct kcall *k, const void *state)
+{
+    const struct conv *c = state;
+    for (int64_t i = 0; i < c->nprim; i++) {
+        if (i) TRY(stop_check());
+        TRY(prim_run(k, c->prim[i]));
+    }
+    return 0;
+}
+
+void
+conv_drop(void *state)
+{
+    struct conv *c = state;
+    for (int64_t i = 0; c && i < c->nprim; i++) prim_drop(c->prim[i]);
+    free(c);
+}
+
+/* ---- the gradient of the weights: a sum over images and bands ---- */
+
+enum { X, DY };
+
+struct conv_w {
+    struct cut cut;
+    struct three whole;
+    bool sums;           /* accumulates parts in f32 */
+    size_t sum, scratch; /* bytes: an f32 sum, aligned; the primitives' scratch */
+    int64_t nprim;
+    struct prim *prim[]; /* two per band: the cut's images, the remaining images; NULL: an earlier band's shape */
+};
+
+static int
+w_new(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
+      size_t *scratch_bytes)
+{
+    struct three ahead = *t;
+    ahead.w.dtype = t->x.dtype; /* forward needs the weights in x's dtype */
+    struct shape of_ahead = shape_read(k->call->attr, &ahead, whole, top), s = shape_read(k->call->attr, t, whole, top);
+    struct prim_arg arg[] = {
+        {DNNL_ARG_SRC, 0, s.x}, {DNNL_ARG_DIFF_DST, 1, s.y}, {DNNL_ARG_DIFF_WEIGHTS, PRIM_OUT, s.w}};
+    dnnl_primitive_desc_t hint, pd;
+    dnnl_convolution_desc_t op;
+    TRY(prim_check(dnnl_dilated_convolution_backward_weights_desc_init(&op, dnnl_convolution_direct, &s.any_x, &s.any_w,
+                                                                       NULL, &s.any_y, s.stride, s.dilate, s.padding,
+                                                                       s.padding_end),
+                   "convolution"));
+    TRY(forward(&of_ahead, k->threads, &hint));
+    int status = prim_describe(&op, k->threads, hint, NULL, false, &pd);
+    dnnl_primitive_desc_destroy(hint);
+    TRY(status);
+    return prim_new(pd, 3, arg, k->threads, prim, scratch_bytes);
+}
+
+/* Makes the primitive for a band of n images. */
+static int
+part_new(const struct kcall *k, struct conv_w *c, int64_t n, const struct band *b, struct prim **prim)
+{
+    struct three t = part_of(&c->whole, &c->cut, false, n, b);
+    void *made;
+    size_t scratch;
+    TRY((c->cut.product ? w_product_new : w_new)(k, &t, &c->whole, b->top, &made, &scratch));
+    *prim = made;
+    c->scratch = MAX(c->scratch, scratch);
+    return 0;
+}
+
+static int
+w_fill(const struct kcall *k, struct conv_w *c)
+{
+    const struct attr *a = k->call->attr;
+    int64_t rest = c->whole.x.dim[0] % c->cut.images;
+    for (int64_t i = 0; i < c->cut.bands; i++) {
+        struct band b = band_of_y(a, &c->whole, &c->cut, i);
+        if (like(a, &c->whole, &c->cut, band_of_y, i) != i) continue;
+        TRY(part_new(k, c, c->cut.images, &b, &c->prim[2 * i]));
+        if (rest) TRY(part_new(k, c, rest, &b, &c->prim[2 * i + 1]));
+    }
+    return 0;
+}
+
+int
+conv_w_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    struct three whole = {k->in[X], k->out[0], k->in[DY]};
+    struct cut cut = cut_of(k->call->attr, &whole, whole.w.dim[0], k->threads);
+    int64_t n = 2 * cut.bands;
+    struct conv_w *c = must_alloc(sizeof *c + (size_t)n * sizeof c->prim[0]);
+    c->cut = cut;
+    c->whole = whole;
+    c->nprim = n;
+    c->sums = n > 2 || cut.images < whole.x.dim[0];
+    if (c->sums) c->whole.w.dtype = DT_F32;
+    int status = w_fill(k, c);
+    if (status) {
+        conv_w_drop(c);
+        return status;
+    }
+    c->sum = ((size_t)view_numel(&k->out[0]) * sizeof(float) + 63) / 64 * 64;
+    c->scratch = (c->scratch + 63) / 64 * 64;
+    *scratch_bytes = c->scratch + (c->sums ? 2 * c->sum : 0);
+    *state = c;
+    return 0;
+}
+
+/* Computes band i, from `image` on, for the channels from `start` on. */
+static int
+run_part(const struct kcall *k, const struct conv_w *c, int64_t image, int64_t i, struct start start, void *to)
+{
+    const struct attr *a = k->call->attr;
+    bool rest = c->whole.x.dim[0] - image < c->cut.images;
+    const struct prim *p = c->prim[2 * like(a, &c->whole, &c->cut, band_of_y, i) + rest];
+    struct band b = band_of_y(a, &c->whole, &c->cut, i);
+    void *at[] = {(char *)k->in[X].data + offset(&c->whole.x, image, start.x, b.x),
+                  (char *)k->in[DY].data + offset(&c->whole.y, image, start.y, b.y), to};
+    return prim_at(p, at, k->scratch, k->call->op->name);
+}
+
+/* Computes the weights' gradient for some channels: adds up the parts by image, then by band. */
+static int
+run_channels(const struct kcall *k, const struct conv_w *c, struct start start)
+{
+    const struct view *w = &k->out[0];
+    int64_t images = c->whole.x.dim[0], bands = c->nprim / 2, weights = view_numel(w) / w->dim[0] * c->cut.channels;
+    char *to = (char *)w->data + start.w * (int64_t)dtype_bytes(w->dtype);
+    if (!c->sums) return run_part(k, c, 0, 0, start, to);
+    float *sum = (float *)((char *)k->scratch + c->scratch), *part = (float *)((char *)sum + c->sum);
+    TRY(run_part(k, c, 0, 0, start, sum));
+    for (int64_t r = 1; r < (images + c->cut.images - 1) / c->cut.images * bands; r++) {
+        TRY(stop_check());
+        TRY(run_part(k, c, r / bands * c->cut.images, r % bands, start, part));
+        for (int64_t i = 0; i < weights; i++) sum[i] += part[i];
+    }
+    block_store(COMP_F32, w->dtype, sum, weights, to, 1);
+    return 0;
+}
+
+int
+conv_w_run(const struct kcall *k, const void *state)
+{
+    const struct conv_w *c = state;
+    for (int64_t i = 0; i < c->cut.parts; i++) {
+        if (i) TRY(stop_check());
+        TRY(run_channels(k, c, start_of(&c->whole, &c->cut, false, i)));
+    }
+    return 0;
+}
+
+void
+conv_w_drop(void *state)
+{
+    struct conv_w *c = state;
+    if (!c) return;
+    for (int64_t i = 0; i < c->nprim; i++) prim_drop(c->prim[i]);
+    free(c);
+}

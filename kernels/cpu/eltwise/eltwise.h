@@ -1,0 +1,27 @@
+/* eltwise.h - computes element-wise calls, one or a chain, block by block.
+ *
+ * elt_new() compiles a chain into a small program for given shapes and strides (chain.h); elt_run() executes the
+ * program without allocating. A block stays in registers or the first-level cache from the first load to the last
+ * store, so a chain of any length reads and writes memory once. An arena owns the program. Any thread with scratch
+ * of its own may call elt_run(), which only reads the program. */
+#ifndef RILLE_KERNELS_CPU_ELTWISE_H
+#define RILLE_KERNELS_CPU_ELTWISE_H
+
+#include "kernels/cpu/base/fuse.h"
+#include "runtime/base/arena.h"
+
+struct elt;
+/* Makes the program in arena a; copies calls and views, whose data may be NULL. All outputs have equal local sizes,
+ * to which every operand broadcasts. unread: the outputs are not read soon. */
+int elt_new(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
+            const struct view *out, int threads, bool unread, struct elt **e);
+size_t elt_scratch(const struct elt *e);
+void elt_run(const struct elt *e, void *const *in, void *const *out, void *scratch);
+
+/* Computes the reference of an element-wise operator: one loop over dense f64 and i64. */
+int elt_ref(const struct kcall *k);
+
+/* Returns a deep copy of a call (layouts stay shared). */
+struct call *call_copy(struct arena *a, const struct call *c);
+
+#endif

@@ -1,0 +1,473 @@
+/* experts.c - products of rows by the matrices (experts) that they name, gathered by expert. */
+#include "kernels/cpu/gemm/experts.h"
+
+#include "kernels/cpu/base/convert.h"
+#include "kernels/cpu/base/dnnl.h"
+#include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/gemm/gemm_f64.h"
+#include "kernels/cpu/base/team.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/stop.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The numbers of rows that products support. The largest whose `least` (f32, bf16) does not exceed the remaining
+ * rows is used. One Zen 4 core, 512 x 2048: f32 reaches 109 Gflop/s from 16 rows on. bf16, for which each product
+ * repacks the matrix, reaches 126 with 16 rows, 190 with 64, 219 with 256, so padding with zero rows costs less than
+ * a second product. With AVX-512 a row of f32 has the same bits in all sizes but the last, which is for calls of one
+ * entry. 512 rows that name 2 of 8 such matrices take 23.0 ms in f32, against 19.6 for 512 rows by one matrix; 12.4
+ * and 10.3 in bf16; gradients 20.7, 20.2, 12.7 and 10.6. */
+static const struct {
+    int rows, least[2];
+} sizes[] = {{256, {256, 240}}, {128, {128, 113}}, {64, {64, 49}}, {32, {32, 17}},
+             {16, {9, 5}},      {4, {1, 3}},       {1, {1, 1}}};
+enum { NSIZE = countof(sizes), PANEL = 512 };
+enum { ALONE = 16 }; /* maximum rows of a one-entry call computed row by row */
+
+enum { FIRST, MORE, NPRODUCT }; /* a gradient accumulates the products of pieces: FIRST sets, MORE adds */
+struct experts {
+    enum dtype dtype;      /* of the factors; sums have the compute type */
+    int64_t panel, npanel; /* columns per unit of work; the last panel may overlap the previous one */
+    int64_t rows;          /* maximum rows of a product */
+    int threads;
+    bool alone;                              /* one-entry call, computed row by row */
+    bool in_place;                           /* the gradient accumulates directly in the result */
+    size_t at[NMATRIX], each;                /* worker scratch, bytes: offsets behind the product's scratch; size */
+    struct prim *product[][NPRODUCT][NSIZE]; /* per thread */
+};
+
+static int
+size_of(const struct experts *e, int64_t left)
+{
+    int i = e->alone ? NSIZE - 1 : 0;
+    while (sizes[i].least[e->dtype == DT_BF16] > left) i++;
+    return i;
+}
+
+/* Rows of an expert that are multiplied together. */
+struct piece {
+    int64_t first, n;
+    int size;
+};
+
+static struct piece
+piece_of(const struct experts *e, int64_t nrow, int64_t i)
+{
+    struct piece p = {.first = MIN(i, nrow / sizes[0].rows) * sizes[0].rows};
+    for (int64_t before = p.first / sizes[0].rows; before < i; before++)
+        p.first += sizes[size_of(e, nrow - p.first)].rows;
+    p.size = size_of(e, nrow - p.first);
+    p.n = MIN(sizes[p.size].rows, nrow - p.first);
+    return p;
+}
+
+static int64_t
+pieces_of(const struct experts *e, int64_t nrow)
+{
+    int64_t n = nrow / sizes[0].rows;
+    for (nrow %= sizes[0].rows; nrow > 0; nrow -= sizes[size_of(e, nrow)].rows) n++;
+    return n;
+}
+
+/* ---- supported views ---- */
+
+static bool
+by_rows(const struct view *w)
+{
+    return w->dim[3] == 1 || w->stride[3] == 1;
+}
+
+/* Returns true for views whose rows are contiguous. */
+bool
+experts_grad_takes(const struct kcall *k, int i)
+{
+    return i == IDS || (by_rows(&k->in[i]) && k->in[i].dim[3] > 1);
+}
+
+/* Returns true for views with contiguous rows, and for row- or column-major matrices. */
+bool
+experts_takes(const struct kcall *k, int i)
+{
+    const struct view *v = &k->in[i];
+    if (i == W && v->stride[2] == 1 && v->stride[3] >= v->dim[2]) return true;
+    return experts_grad_takes(k, i) && (i != W || v->stride[2] >= v->dim[3]);
+}
+
+bool
+experts_accepts(const struct kcall *k)
+{
+    const struct view *out = &k->out[0];
+    enum dtype d = k->in[X].dtype;
+    bool empty = view_numel(&k->in[X]) == 0 || view_numel(&k->in[W]) == 0 || view_numel(out) == 0;
+    bool same = k->in[W].dtype == d && (out->dtype == d || (dtype_is_half(d) && out->dtype == DT_F32));
+    return !empty && same && by_rows(out);
+}
+
+/* ---- preparation ---- */
+
+static size_t
+up(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+static size_t
+sum_bytes(const struct experts *e)
+{
+    return e->dtype == DT_F64 ? sizeof(double) : sizeof(float);
+}
+
+/* Returns the product of `rows` rows and a panel of w, which may be a copy; for a gradient, of rows transposed and
+ * rows. */
+static struct gemm
+product_of(const struct experts *e, const struct view *w, bool gradient, int64_t rows)
+{
+    bool copy = w->dtype != e->dtype;
+    int64_t depth = w->dim[2], panel = e->panel;
+    struct gemm g = {.dtype = {e->dtype, e->dtype, DT_F32}};
+    g.x[A] = gradient ? (struct matrix){depth, rows, 1, depth} : (struct matrix){rows, depth, depth, 1};
+    if (gradient)
+        g.x[B] = (struct matrix){rows, panel, panel, 1};
+    else if (by_rows(w))
+        g.x[B] = (struct matrix){depth, panel, copy ? panel : w->stride[2], 1};
+    else
+        g.x[B] = (struct matrix){depth, panel, 1, copy ? depth : w->stride[3]};
+    g.x[C] = (struct matrix){gradient ? depth : rows, panel, e->in_place ? w->stride[2] : panel, 1};
+    gemm_settle(&g);
+    return g;
+}
+
+static int
+make_products(struct experts *e, const struct view *w, bool gradient, size_t *bytes)
+{
+    for (int i = 0; i < e->threads * (gradient ? NPRODUCT : MORE) * (int)NSIZE; i++) {
+        int size = i % (int)NSIZE, how = i / (int)NSIZE % (gradient ? NPRODUCT : MORE);
+        size_t scratch;
+        void *product;
+        if (sizes[size].rows > e->rows) continue;
+        struct gemm g = product_of(e, w, gradient, sizes[size].rows);
+        TRY(gemm_one(&g, how == MORE, &product, &scratch));
+        e->product[i / (int)NSIZE / (gradient ? NPRODUCT : MORE)][how][size] = product;
+        *bytes = MAX(*bytes, scratch);
+    }
+    return 0;
+}
+
+static int64_t
+list_words(const struct kcall *k, const struct view *w)
+{
+    return 2 * (w->dim[0] * w->dim[1] + 1) + w->dim[0] * view_numel(&k->in[IDS]);
+}
+
+/* Returns the length of equal panels; a multiple of 16 if there are several. */
+static int64_t
+panel_of(int64_t width)
+{
+    enum { STEP = 16 };
+    int64_t n = (width + PANEL - 1) / PANEL;
+    return n == 1 ? width : ((width + n - 1) / n + STEP - 1) / STEP * STEP;
+}
+
+/* Divides a worker's scratch, of which the product needs `bytes`; returns the scratch of all workers. */
+static size_t
+share_scratch(struct experts *e, const struct view *w, bool gradient, size_t bytes)
+{
+    size_t factor = dtype_bytes(e->dtype), rows = (size_t)e->rows, depth = (size_t)w->dim[2], panel = (size_t)e->panel;
+    size_t b = gradient ? rows * panel : w->dtype != e->dtype ? depth * panel : 0;
+    size_t c = e->in_place ? 0 : (gradient ? depth : rows) * panel;
+    e->at[A] = up(bytes);
+    e->at[B] = e->at[A] + up(factor * rows * depth);
+    e->at[C] = e->at[B] + up(factor * b);
+    e->each = e->at[C] + up(sum_bytes(e) * c);
+    return e->each * (size_t)e->threads;
+}
+
+/* Prepares the products. w: the matrices, or their gradient. */
+static int
+make(const struct kcall *k, const struct view *w, bool gradient, void **state, size_t *scratch_bytes)
+{
+    enum dtype d = k->in[X].dtype;
+    const struct view *ids = &k->in[IDS];
+    int64_t entries = view_numel(ids), panel = panel_of(w->dim[3]), npanel = (w->dim[3] + panel - 1) / panel;
+    int threads = (int)MIN(MAX(1, k->threads), w->dim[0] * (gradient ? w->dim[1] : entries) * npanel);
+    struct experts *e = must_alloc(sizeof *e + sizeof *e->product * (size_t)threads);
+    *e = (struct experts){.dtype = d, .panel = panel, .npanel = npanel, .threads = threads};
+    if (d != DT_F64 && !prim_multiplies(d)) e->dtype = DT_F32;
+    e->alone = ids->global[0] == 1 && ids->global[1] <= ALONE; /* independent of the sharding */
+    e->rows = sizes[size_of(e, entries)].rows;
+    e->in_place = gradient && panel * npanel == w->dim[3] && w->dtype == (d == DT_F64 ? DT_F64 : DT_F32);
+    size_t bytes =
+        d == DT_F64 ? gemm_f64_scratch(gradient ? w->dim[2] : e->rows, panel, gradient ? e->rows : w->dim[2]) : 0;
+    int status = d == DT_F64 ? 0 : make_products(e, w, gradient, &bytes);
+    if (status) {
+        experts_drop(e);
+        return status;
+    }
+    *scratch_bytes = up(sizeof(int64_t) * (size_t)list_words(k, w)) + share_scratch(e, w, gradient, bytes);
+    *state = e;
+    return 0;
+}
+
+int
+experts_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    return make(k, &k->in[W], false, state, scratch_bytes);
+}
+
+int
+experts_grad_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    return make(k, &k->out[0], true, state, scratch_bytes);
+}
+
+void
+experts_drop(void *state)
+{
+    struct experts *e = state;
+    for (int t = 0; e && t < e->threads; t++)
+        for (int i = 0; i < NPRODUCT * (int)NSIZE; i++) prim_drop(e->product[t][i / (int)NSIZE][i % (int)NSIZE]);
+    free(e);
+}
+
+/* ---- the rows of each expert ---- */
+
+struct experts_run {
+    const struct kcall *k;
+    const struct experts *e;
+    const struct view *w, *y;             /* y: the result or its gradient; rows are counted group by group */
+    int64_t nexpert, *first, *unit, *row; /* expert i: its rows start at row[first[i]], its units at unit[i] */
+    char *scratch;                        /* of all workers */
+};
+
+static int64_t
+named_by(const struct experts_run *r, int64_t row)
+{
+    const struct view *ids = &r->k->in[IDS];
+    int64_t t = r->y->dim[2], n = r->y->dim[1], at = row / t % n * ids->stride[0] + row % t * ids->stride[1];
+    return expert_of(r->w, elem_get_i(ids->dtype, ids->data, at), row / t / n);
+}
+
+/* Lists the rows by expert, in their original order. */
+static void
+list_rows(struct experts_run *r)
+{
+    int64_t nrow = r->y->dim[0] * r->y->dim[1] * r->y->dim[2], e;
+    memset(r->first, 0, sizeof *r->first * (size_t)(r->nexpert + 1));
+    for (int64_t i = 0; i < nrow; i++)
+        if ((e = named_by(r, i)) >= 0) r->first[e + 1]++;
+    for (e = 0; e < r->nexpert; e++) r->first[e + 1] += r->first[e];
+    memcpy(r->unit, r->first, sizeof *r->unit * (size_t)r->nexpert);
+    for (int64_t i = 0; i < nrow; i++)
+        if ((e = named_by(r, i)) >= 0) r->row[r->unit[e]++] = i;
+}
+
+static struct experts_run
+run_of(const struct kcall *k, const struct experts *e, const struct view *w, const struct view *y)
+{
+    struct experts_run r = {.k = k, .e = e, .w = w, .y = y, .nexpert = w->dim[0] * w->dim[1], .first = k->scratch};
+    r.unit = r.first + r.nexpert + 1;
+    r.row = r.unit + r.nexpert + 1;
+    r.scratch = (char *)k->scratch + up(sizeof(int64_t) * (size_t)list_words(k, w));
+    list_rows(&r);
+    return r;
+}
+
+/* ---- units of work ---- */
+
+/* Returns the offset of matrix e within w, in elements. */
+static int64_t
+matrix_at(const struct view *w, int64_t e)
+{
+    return e / w->dim[1] * w->stride[0] + e % w->dim[1] * w->stride[1];
+}
+
+static int64_t
+row_at(const struct view *v, const struct view *y, int64_t row)
+{
+    int64_t s = row % y->dim[2], i = row / y->dim[2] % y->dim[1], group = row / y->dim[2] / y->dim[1];
+    return (v->dim[0] == 1 ? 0 : group * v->stride[0]) + i * v->stride[1] + (v->dim[2] == 1 ? 0 : s * v->stride[2]);
+}
+
+static void
+load(enum dtype to, const struct view *from, int64_t at, int64_t n, void *line)
+{
+    const char *data = (const char *)from->data + at * (int64_t)dtype_bytes(from->dtype);
+    if (from->dtype == to)
+        memcpy(line, data, (size_t)n * dtype_bytes(to));
+    else
+        block_load(COMP_F32, from->dtype, data, 1, n, line);
+}
+
+/* Gathers `width` elements from column `col` on of a piece's rows; pads missing rows with zeros. */
+static void
+gather(const struct experts_run *r, const struct view *v, int64_t m, const struct piece *p, int64_t col, int64_t width,
+       char *to)
+{
+    size_t line = (size_t)width * dtype_bytes(r->e->dtype);
+    const int64_t *row = r->row + r->first[m] + p->first;
+    for (int64_t i = 0; i < p->n; i++, to += line) load(r->e->dtype, v, row_at(v, r->y, row[i]) + col, width, to);
+    memset(to, 0, (size_t)(sizes[p->size].rows - p->n) * line);
+}
+
+static void
+store(const struct experts_run *r, const void *line, int64_t n, const struct view *to, int64_t at)
+{
+    block_store(r->e->dtype == DT_F64 ? COMP_F64 : COMP_F32, to->dtype, line, n,
+                (char *)to->data + at * (int64_t)dtype_bytes(to->dtype), 1);
+}
+
+/* The columns of a product for panel p: first column, number of columns of the previous panel to skip, own columns. */
+struct columns {
+    int64_t from, skip, n;
+};
+
+static struct columns
+columns_of(const struct experts_run *r, int64_t p)
+{
+    const struct experts *e = r->e;
+    int64_t own = p * e->panel, from = MIN(own, r->w->dim[3] - e->panel);
+    return (struct columns){from, own - from, e->panel - (own - from)};
+}
+
+/* Converts the panel of matrix m from column `from` on to floats. */
+static void
+widen_panel(const struct experts_run *r, int64_t m, int64_t from, float *to)
+{
+    const struct view *w = r->w;
+    bool rows = by_rows(w);
+    int64_t n = rows ? w->dim[2] : r->e->panel, length = rows ? r->e->panel : w->dim[2];
+    int64_t at = matrix_at(w, m) + from * w->stride[3], apart = w->stride[rows ? 2 : 3];
+    for (int64_t i = 0; i < n; i++) load(DT_F32, w, at + i * apart, length, to + i * length);
+}
+
+static void
+product_f64(const struct experts_run *r, int64_t n, void *const *at, void *scratch)
+{
+    const struct view *w = r->w;
+    int64_t depth = w->dim[2], panel = r->e->panel;
+    gemm_f64(n, panel, depth, (struct matrix_f64){at[A], depth, 1},
+             (struct matrix_f64){at[B], w->stride[2], w->stride[3]}, false, (struct matrix_f64){at[C], panel, 1},
+             scratch);
+}
+
+/* Multiplies a piece of expert m with columns c of its matrix, which start at at[B], and stores the result. */
+static int
+multiply_piece(const struct experts_run *r, int64_t share, int64_t m, struct piece p, const struct columns *c,
+               void *const *at, void *scratch)
+{
+    const struct experts *e = r->e;
+    const int64_t *row = r->row + r->first[m] + p.first;
+    gather(r, &r->k->in[X], m, &p, 0, r->w->dim[2], at[A]);
+    if (e->dtype == DT_F64)
+        product_f64(r, p.n, at, scratch);
+    else
+        TRY(prim_at(e->product[share][FIRST][p.size], at, scratch, "experts"));
+    for (int64_t i = 0; i < p.n; i++)
+        store(r, (char *)at[C] + (size_t)(i * e->panel + c->skip) * sum_bytes(e), c->n, r->y,
+              row_at(r->y, r->y, row[i]) + c->from + c->skip);
+    return 0;
+}
+
+/* Computes units of work, ordered by expert, panel, piece. */
+static void
+run_units(void *arg, int64_t share, int64_t lo, int64_t hi)
+{
+    const struct experts_run *r = arg;
+    const struct experts *e = r->e;
+    const struct view *w = r->w;
+    char *scratch = r->scratch + (size_t)share * e->each;
+    bool widens = w->dtype != e->dtype;
+    for (int64_t u = lo, m = 0; u < hi && !stop_now(); u++) {
+        while (r->unit[m + 1] <= u) m++;
+        int64_t nrow = r->first[m + 1] - r->first[m], pieces = pieces_of(e, nrow), i = (u - r->unit[m]) % pieces;
+        struct columns c = columns_of(r, (u - r->unit[m]) / pieces);
+        char *own = (char *)w->data + (matrix_at(w, m) + c.from * w->stride[3]) * (int64_t)dtype_bytes(w->dtype);
+        void *const at[] = {scratch + e->at[A], widens ? scratch + e->at[B] : own, scratch + e->at[C]};
+        if (widens && (u == lo || i == 0)) widen_panel(r, m, c.from, at[B]);
+        if (multiply_piece(r, share, m, piece_of(e, nrow, i), &c, at, scratch)) return;
+    }
+}
+
+/* Clears result rows whose id names no matrix of this shard. */
+static void
+clear_rows(void *arg, int64_t lo, int64_t hi)
+{
+    const struct experts_run *r = arg;
+    size_t bytes = dtype_bytes(r->y->dtype);
+    for (int64_t i = lo; i < hi; i++)
+        if (named_by(r, i) < 0)
+            memset((char *)r->y->data + row_at(r->y, r->y, i) * (int64_t)bytes, 0, (size_t)r->y->dim[3] * bytes);
+}
+
+int
+experts_run(const struct kcall *k, const void *state)
+{
+    const struct experts *e = state;
+    struct experts_run r = run_of(k, e, &k->in[W], &k->out[0]);
+    int64_t nrow = r.y->dim[0] * r.y->dim[1] * r.y->dim[2];
+    for (int64_t i = r.unit[0] = 0; i < r.nexpert; i++)
+        r.unit[i + 1] = r.unit[i] + pieces_of(e, r.first[i + 1] - r.first[i]) * e->npanel;
+    if (r.first[r.nexpert] < nrow) team_run(k->threads, nrow, 1 + 65536 / r.y->dim[3], clear_rows, &r);
+    team_shares(e->threads, r.unit[r.nexpert], 1, run_units, &r);
+    return 0;
+}
+
+/* ---- the gradient ---- */
+
+static void
+add_f64(const struct experts_run *r, int64_t n, bool more, void *const *at, void *scratch)
+{
+    int64_t depth = r->w->dim[2], panel = r->e->panel;
+    gemm_f64(depth, panel, n, (struct matrix_f64){at[A], 1, depth}, (struct matrix_f64){at[B], panel, 1}, more,
+             (struct matrix_f64){at[C], r->e->in_place ? r->w->stride[2] : panel, 1}, scratch);
+}
+
+static void
+clear_panel(const struct experts_run *r, int64_t m, const struct columns *c)
+{
+    const struct view *w = r->w;
+    size_t bytes = dtype_bytes(w->dtype);
+    for (int64_t l = 0; l < w->dim[2]; l++)
+        memset((char *)w->data + (size_t)(matrix_at(w, m) + l * w->stride[2] + c->from + c->skip) * bytes, 0,
+               (size_t)c->n * bytes);
+}
+
+/* Computes gradient units: unit u is a panel of a matrix, summed over all rows of its expert. */
+static void
+run_panels(void *arg, int64_t share, int64_t lo, int64_t hi)
+{
+    const struct experts_run *r = arg;
+    const struct experts *e = r->e;
+    const struct view *w = r->w;
+    int64_t depth = w->dim[2];
+    char *scratch = r->scratch + (size_t)share * e->each;
+    for (int64_t u = lo; u < hi && !stop_now(); u++) {
+        int64_t m = u / e->npanel, nrow = r->first[m + 1] - r->first[m];
+        struct columns c = columns_of(r, u % e->npanel);
+        char *own = (char *)w->data + (size_t)(matrix_at(w, m) + c.from) * dtype_bytes(w->dtype);
+        void *const at[NMATRIX] = {scratch + e->at[A], scratch + e->at[B], e->in_place ? own : scratch + e->at[C]};
+        if (nrow == 0) clear_panel(r, m, &c);
+        for (int64_t i = 0, pieces = pieces_of(e, nrow); i < pieces && !stop_now(); i++) {
+            struct piece p = piece_of(e, nrow, i);
+            gather(r, &r->k->in[X], m, &p, 0, depth, at[A]);
+            gather(r, r->y, m, &p, c.from, e->panel, at[B]);
+            if (e->dtype == DT_F64)
+                add_f64(r, p.n, i > 0, at, scratch);
+            else if (prim_at(e->product[share][i > 0 ? MORE : FIRST][p.size], at, scratch, "experts"))
+                return;
+        }
+        for (int64_t l = 0; l < depth && nrow > 0 && !e->in_place; l++)
+            store(r, scratch + e->at[C] + (size_t)(l * e->panel + c.skip) * sum_bytes(e), c.n, w,
+                  matrix_at(w, m) + l * w->stride[2] + c.from + c.skip);
+    }
+}
+
+int
+experts_grad_run(const struct kcall *k, const void *state)
+{
+    const struct experts *e = state;
+    struct experts_run r = run_of(k, e, &k->out[0], &k->in[W]);
+    team_shares(e->threads, r.nexpert * e->npanel, 1, run_panels, &r);
+    return 0;
+}

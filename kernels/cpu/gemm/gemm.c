@@ -1,0 +1,556 @@
+/* gemm.c - matrix products on oneDNN's matmul.
+ *
+ * A call becomes a struct gemm: sizes m, n, k, two strides per matrix, and the remaining batch. Transposed operands
+ * and rows of wider tensors are strides, never copies. A batch that shares b becomes more rows of a. oneDNN iterates
+ * over the remaining batch; if only its plain loop supports the strides, a single product is repeated here. A long
+ * product is computed in panels of the result.
+ *
+ * One core (AVX-512, peak 280 Gflop/s): 256x768x768 f32 255, bf16 500 Gflop/s; 64x256x256 245; 48 heads of 64x64x64
+ * out of rows of 768: 230. bench/gemm.c. */
+#include "kernels/cpu/gemm/gemm.h"
+
+#include "kernels/cpu/base/dnnl.h"
+#include "kernels/cpu/gemm/gemm_transposed.h"
+
+#include "runtime/base/arena.h"
+#include "runtime/base/error.h"
+#include "runtime/base/stop.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- struct gemm of a call ---- */
+
+static int64_t
+size_of(const struct view *v, int d)
+{
+    return d < 0 ? 1 : v->dim[d];
+}
+
+static int64_t
+stride_of(const struct view *v, int d)
+{
+    return d < 0 || v->dim[d] == 1 ? 0 : v->stride[d];
+}
+
+/* Returns the matrix over dimensions d and e of v; -1: no such dimension, size 1. */
+static struct matrix
+matrix_of(const struct view *v, int d, int e)
+{
+    return (struct matrix){size_of(v, d), size_of(v, e), stride_of(v, d), stride_of(v, e)};
+}
+
+/* Adds a dimension of the batch; merges it with the previous one if that is contiguous with it in all three
+ * matrices. */
+static void
+batch_add(struct gemm *g, int64_t size, int64_t a, int64_t b, int64_t c)
+{
+    if (size == 1) return;
+    struct batch *last = &g->batch[g->nbatch - 1];
+    if (g->nbatch && last->step[A] == size * a && last->step[B] == size * b && last->step[C] == size * c)
+        *last = (struct batch){last->size * size, {a, b, c}};
+    else
+        g->batch[g->nbatch++] = (struct batch){size, {a, b, c}};
+}
+
+static bool
+rows_go_on(const struct matrix *x, int64_t step)
+{
+    return x->rows == 1 || step == x->rows * x->row;
+}
+
+/* Merges the innermost batch dimension into the rows if b is the same for the whole dimension, and a and c are
+ * contiguous over it. */
+static void
+batch_to_rows(struct gemm *g)
+{
+    if (g->nbatch == 0) return;
+    const struct batch *last = &g->batch[g->nbatch - 1];
+    if (last->step[B] || !rows_go_on(&g->x[A], last->step[A]) || !rows_go_on(&g->x[C], last->step[C])) return;
+    for (int i = A; i <= C; i += C - A) {
+        struct matrix *x = &g->x[i];
+        if (x->rows == 1) x->row = last->step[i];
+        x->rows *= last->size;
+    }
+    g->nbatch--;
+}
+
+struct gemm
+gemm_of_matmul(const struct kcall *k)
+{
+    const struct view *a = &k->in[0], *b = &k->in[1], *c = &k->out[0];
+    bool row = a->ndim == 1, col = b->ndim == 1; /* vectors: a is one row, b one column */
+    int na = row ? 0 : a->ndim - 2, nb = col ? 0 : b->ndim - 2, nbatch = MAX(na, nb), n = nbatch + !row;
+    struct gemm g = {.dtype = {a->dtype, b->dtype, c->dtype}};
+    g.x[A] = matrix_of(a, row ? -1 : na, a->ndim - 1);
+    g.x[B] = matrix_of(b, nb, col ? -1 : nb + 1);
+    g.x[C] = matrix_of(c, row ? -1 : nbatch, col ? -1 : n);
+    for (int d = 0; d < nbatch; d++)
+        batch_add(&g, c->dim[d], stride_of(a, d - (nbatch - na)), stride_of(b, d - (nbatch - nb)), stride_of(c, d));
+    batch_to_rows(&g);
+    return g;
+}
+
+bool
+gemm_of_contract(const struct kcall *k, struct gemm *g)
+{
+    const struct view *a = &k->in[0], *b = &k->in[1];
+    assert(a->ndim > 0);
+    int last = a->ndim - 1;
+    struct gemm lead = {0};
+    for (int d = 0; d < last; d++) batch_add(&lead, a->dim[d], stride_of(a, d), stride_of(b, d), 0);
+    if (lead.nbatch > 1) return false;
+    struct batch sum = lead.nbatch ? lead.batch[0] : (struct batch){.size = 1};
+    *g = (struct gemm){.dtype = {a->dtype, b->dtype, k->out[0].dtype}};
+    g->x[A] = (struct matrix){a->dim[last], sum.size, stride_of(a, last), sum.step[A]};
+    g->x[B] = (struct matrix){sum.size, b->dim[last], sum.step[B], stride_of(b, last)};
+    g->x[C] = matrix_of(&k->out[0], 0, 1);
+    return true;
+}
+
+void
+batch_skip(const struct gemm *g, int64_t r, int64_t *skip)
+{
+    for (int i = 0; i < NMATRIX; i++) skip[i] = 0;
+    for (int d = g->nbatch - 1; d >= 0; r /= g->batch[d].size, d--)
+        for (int i = 0; i < NMATRIX; i++) skip[i] += r % g->batch[d].size * g->batch[d].step[i];
+}
+
+int64_t
+batch_count(const struct gemm *g)
+{
+    int64_t n = 1;
+    for (int d = 0; d < g->nbatch; d++) n *= g->batch[d].size;
+    return n;
+}
+
+/* ---- supported products ---- */
+
+/* Sets an unused stride (one row, one column) to that of dense memory. Returns true if the matrix is row- or
+ * column-major without overlapping rows. */
+static bool
+matrix_settle(struct matrix *x)
+{
+    if (x->rows == 1 && x->cols == 1)
+        x->row = x->col = 1;
+    else if (x->rows == 1)
+        x->row = x->col == 1 ? x->cols : 1;
+    else if (x->cols == 1)
+        x->col = x->row == 1 ? x->rows : 1;
+    return (x->col == 1 && x->row >= x->cols) || (x->row == 1 && x->col >= x->rows);
+}
+
+static struct matrix
+transposed(struct matrix x)
+{
+    return (struct matrix){x.cols, x.rows, x.col, x.row};
+}
+
+void
+gemm_transpose(struct gemm *g)
+{
+    struct matrix a = g->x[A];
+    g->x[A] = transposed(g->x[B]);
+    g->x[B] = transposed(a);
+    g->x[C] = transposed(g->x[C]);
+    for (int i = 0; i < g->nbatch; i++) {
+        int64_t step = g->batch[i].step[A];
+        g->batch[i].step[A] = g->batch[i].step[B];
+        g->batch[i].step[B] = step;
+    }
+}
+
+bool
+gemm_settle(struct gemm *g)
+{
+    for (int i = 0; i < NMATRIX; i++)
+        if (!matrix_settle(&g->x[i])) return false;
+    return true;
+}
+
+bool
+gemm_fits(const struct kcall *k)
+{
+    bool empty = view_numel(&k->in[0]) == 0 || view_numel(&k->in[1]) == 0;
+    enum dtype d = k->in[0].dtype, to = k->out[0].dtype;
+    return !empty && k->in[1].dtype == d && (to == d || (dtype_is_half(d) && to == DT_F32));
+}
+
+/* Returns true for a long sum with one row or column, which oneDNN adds up product by product, in parts of k by its
+ * threads. gemm_few.c computes such sums of floats, and, converted to floats, those of halves with an f32 result. */
+static bool
+is_long_of_one(const struct gemm *g)
+{
+    return g->x[A].cols > GEMM_LONG && MIN(g->x[C].rows, g->x[C].cols) == 1 && g->dtype[A] != g->dtype[C];
+}
+
+bool
+gemm_accepts(const struct kcall *k)
+{
+    if (!gemm_fits(k) || !prim_multiplies(k->in[0].dtype)) return false;
+    struct gemm g = gemm_of_matmul(k);
+    return gemm_settle(&g) && !is_long_of_one(&g);
+}
+
+/* Returns true if oneDNN supports the operand's last two dimensions; otherwise (a repeated number) this operand
+ * alone is made dense. */
+bool
+gemm_takes(const struct kcall *k, int i)
+{
+    struct gemm g = gemm_of_matmul(k);
+    return matrix_settle(&g.x[i]);
+}
+
+/* Returns true if the operand's dimensions but the last can be merged into one. */
+bool
+contract_takes(const struct kcall *k, int i)
+{
+    struct view twice[] = {k->in[i], k->in[i]};
+    struct gemm g;
+    return gemm_of_contract(&(struct kcall){.in = twice, .out = k->out}, &g) && matrix_settle(&g.x[i]);
+}
+
+bool
+contract_accepts(const struct kcall *k)
+{
+    struct gemm g;
+    return gemm_fits(k) && prim_multiplies(k->in[0].dtype) && gemm_of_contract(k, &g) && gemm_settle(&g) &&
+           !is_long_of_one(&g);
+}
+
+/* ---- the primitive ---- */
+
+static void
+describe_matrix(const struct gemm *g, int i, int nbatch, dnnl_memory_desc_t *out)
+{
+    const struct matrix *x = &g->x[i];
+    dnnl_dims_t size, stride;
+    int64_t dense = x->rows * x->cols; /* for broadcast dimensions: any value */
+    for (int d = 0; d < nbatch; d++) {
+        int64_t step = g->batch[d].step[i];
+        size[d] = step ? g->batch[d].size : 1;
+        stride[d] = step ? step : dense;
+    }
+    size[nbatch] = x->rows, size[nbatch + 1] = x->cols;
+    stride[nbatch] = x->row, stride[nbatch + 1] = x->col;
+    dnnl_memory_desc_init_by_strides(out, nbatch + 2, size, prim_dtype(g->dtype[i]), stride);
+}
+
+/* Chooses between oneDNN's first choice, its small-block kernels, and its second, the older gemm, which packs b.
+ * Packing pays if the small blocks read or write a large b or c with a stride, and for a single row. One Zen 5 core,
+ * us, first and second choice:
+ *
+ *   f32   m 256, n 768, k 50304, b in rows   119,500   79,200      bf16  the same      49,300   43,800
+ *         m 256, n 768, k 3072                 5,470    4,850            m 1, k 3072      113       44
+ *         m 768, n 3072, k 256                 5,470    4,630            others       equal or slower
+ *         m 256, n 768, k 768                  1,143    1,161
+ *         m 1, n 768, k 3072, b by columns       232       96
+ *
+ * Two Xeon cores (Sapphire Rapids), Gflop/s: m 1024, n 768, k 768 317 and 339, m 256 of it 320 and 340; m 3072, n
+ * 768, k 256, a transposed, 301 and 329. */
+static const char *
+gemm_prefers(const struct gemm *g)
+{
+    int64_t m = g->x[C].rows, n = g->x[C].cols, k = g->x[A].cols;
+    bool real = g->dtype[A] == DT_F32, rows = g->x[B].col == 1;
+    bool large = real ? n * k >= 500 * 1000 || m * n >= 2000 * 1000 : k >= 16384;
+    bool copies_pay = m == 1 || (rows ? large : real && m <= 4);
+    return copies_pay ? "gemm" : NULL;
+}
+
+/* Describes the primitive for the whole batch, or (nbatch 0) for one product. */
+static int
+gemm_describe(const struct gemm *g, int nbatch, int threads, bool add, struct prim_arg *arg, dnnl_primitive_desc_t *pd)
+{
+    for (int i = 0; i < NMATRIX; i++) describe_matrix(g, i, nbatch, &arg[i].desc);
+    dnnl_matmul_desc_t op;
+    TRY(prim_check(dnnl_matmul_desc_init(&op, &arg[A].desc, &arg[B].desc, NULL, &arg[C].desc), "matmul"));
+    return prim_describe(&op, threads, NULL, nbatch ? NULL : gemm_prefers(g), add, pd);
+}
+
+struct gemm_panel gemm_panel = {7e9, 1024, 16};
+
+/* Returns the length of equal parts of at least about `side`. */
+static int64_t
+part_of(int64_t size, int64_t side)
+{
+    int64_t n = MAX(1, size / side), part = (size + n - 1) / n, step = gemm_panel.step;
+    return MIN(size, (part + step - 1) / step * step);
+}
+
+/* Returns the flops of a product; counts few rows or columns as FEW, because memory is slower than arithmetic. */
+static double
+product_flops(int64_t m, int64_t n, int64_t k)
+{
+    enum { FEW = 16 };
+    return 2 * (double)MAX(m, FEW) * (double)MAX(n, FEW) * (double)k;
+}
+
+/* Returns true if c can accumulate the parts of a long k without loss. Halves would be rounded each time. */
+static bool
+adds_up(const struct gemm *g)
+{
+    return g->dtype[C] == DT_F32;
+}
+
+/* Returns the flops between two checks for a stop: about thirty milliseconds per thread. */
+static double
+flops_at_once(const struct gemm *g, int threads)
+{
+    return gemm_panel.flops * threads * (adds_up(g) ? 1 : 2);
+}
+
+/* The part of a long product between two checks for a stop (runtime/base/stop.h): a square of c, large enough that
+ * reading a and b again is cheap, and a part of k. For halves k is not split, and the squares are smaller. {12288,
+ * 12288} times {12288, 12288} on one core, seconds between two checks and in all: sides of 1024 0.13, 15.5; with k
+ * in parts 0.04, 15.0. Sides of 640 cost 5 % more. bench/stop.c. The number of parts of k is rounded to the nearest
+ * integer, because each part reads and writes c: the logits of GPT-2, 256 x 768 x 50,257 on two Zen 4 cores, take 96
+ * ms in one part and 106 in two. A weight's gradient in bf16, 50,257 x 256 x 768, takes 58 in nine panels and 78 in
+ * one. */
+struct panel {
+    int64_t m, n, k;
+};
+
+/* Returns the length of equal parts of a long k (gemm.h), in multiples of oneDNN's step. */
+static int64_t
+part_of_long(int64_t k)
+{
+    enum { STEP = 64 };
+    int64_t parts = (k + GEMM_PART - 1) / GEMM_PART;
+    return ((k + parts - 1) / parts + STEP - 1) / STEP * STEP;
+}
+
+static struct panel
+panel_of(const struct gemm *g, int threads)
+{
+    struct panel p = {g->x[C].rows, g->x[C].cols, g->x[A].cols};
+    double flops = flops_at_once(g, threads), side = (double)gemm_panel.side / (adds_up(g) ? 1 : 4);
+    bool is_long = adds_up(g) && p.k > GEMM_LONG, at_once = product_flops(p.m, p.n, p.k) <= flops;
+    if (is_long) p.k = part_of_long(p.k);
+    if (at_once) return p;
+    double area = MIN(MAX(flops / 2 / (double)g->x[A].cols, side * side), 1e18);
+    p.m = part_of(p.m, (int64_t)ceil(sqrt(area)));
+    p.n = part_of(p.n, (int64_t)ceil(area / (double)p.m));
+    int64_t parts = MAX(1, llround(product_flops(p.m, p.n, p.k) / flops));
+    if (adds_up(g) && !is_long) p.k = (p.k + parts - 1) / parts;
+    return p;
+}
+
+/* Returns the number of entries of the outermost batch dimension to compute between two checks, in equal parts. */
+static int64_t
+batch_at_once(const struct gemm *g, int threads)
+{
+    double each = product_flops(g->x[C].rows, g->x[C].cols, g->x[A].cols);
+    for (int d = 1; d < g->nbatch; d++) each *= (double)g->batch[d].size;
+    int64_t size = g->batch[0].size,
+            parts = (int64_t)MIN(ceil(each * (double)size / flops_at_once(g, threads)), (double)size);
+    return parts < 2 ? size : (size + parts - 1) / parts;
+}
+
+/* Returns the number of panels that cover `size`. */
+static int64_t
+panels(int64_t size, int64_t panel)
+{
+    return (size + panel - 1) / panel;
+}
+
+/* Returns, per panel and argument, the offset in bytes from the first panel. The last panels end at the matrix's end
+ * and overlap those before. */
+static int64_t *
+panel_skips(const struct gemm *g, const struct panel *panel, const int64_t *product, int64_t n)
+{
+    const struct matrix *c = &g->x[C];
+    int64_t across = panels(c->cols, panel->n), each = panels(c->rows, panel->m) * across;
+    int64_t *skip = must_alloc((size_t)(n * each * NMATRIX) * sizeof *skip);
+    for (int64_t r = 0; r < n * each; r++) {
+        int64_t row = MIN(r % each / across * panel->m, c->rows - panel->m);
+        int64_t col = MIN(r % across * panel->n, c->cols - panel->n);
+        const int64_t first[NMATRIX] = {row * g->x[A].row, col * g->x[B].col, row * c->row + col * c->col};
+        for (int i = 0; i < NMATRIX; i++)
+            skip[r * NMATRIX + i] = product[r / each * NMATRIX + i] + first[i] * (int64_t)dtype_bytes(g->dtype[i]);
+    }
+    return skip;
+}
+
+/* Returns, per product and argument, the offset in bytes from the first product. */
+static int64_t *
+batch_skips(const struct gemm *g, int64_t n)
+{
+    int64_t *skip = must_alloc((size_t)(n * NMATRIX) * sizeof *skip);
+    for (int64_t r = 0; r < n; r++) {
+        batch_skip(g, r, skip + r * NMATRIX);
+        for (int i = 0; i < NMATRIX; i++) skip[r * NMATRIX + i] *= (int64_t)dtype_bytes(g->dtype[i]);
+    }
+    return skip;
+}
+
+/* Returns, per part of a batch and argument, the offset in bytes from the first part; the last part ends at the
+ * batch's end. */
+static int64_t *
+part_skips(const struct gemm *g, int64_t at_once, int64_t n)
+{
+    const struct batch *b = &g->batch[0];
+    int64_t *skip = must_alloc((size_t)(n * NMATRIX) * sizeof *skip);
+    for (int64_t r = 0; r < n; r++)
+        for (int i = 0; i < NMATRIX; i++)
+            skip[r * NMATRIX + i] =
+                MIN(r * at_once, b->size - at_once) * b->step[i] * (int64_t)dtype_bytes(g->dtype[i]);
+    return skip;
+}
+
+/* Returns false if some batch dimension is broadcast in both operands, which oneDNN does not support. */
+static bool
+batch_goes_on(const struct gemm *g)
+{
+    for (int d = 0; d < g->nbatch; d++)
+        if (!g->batch[d].step[A] && !g->batch[d].step[B]) return false;
+    return true;
+}
+
+/* Makes the primitive repeat. The primitive computes one panel of a product or, with nbatch, at_once entries of the
+ * outermost dimension. */
+static void
+gemm_repeat(const struct gemm *g, int nbatch, int64_t at_once, const struct panel *part, struct prim *prim)
+{
+    if (nbatch) {
+        int64_t parts = panels(g->batch[0].size, at_once);
+        if (parts > 1) prim_repeat(prim, parts, part_skips(g, at_once, parts), NMATRIX);
+        return;
+    }
+    int64_t n = batch_count(g), each = panels(g->x[C].rows, part->m) * panels(g->x[C].cols, part->n);
+    if (n * each == 1) return;
+    int64_t *skip = batch_skips(g, n);
+    prim_repeat(prim, n * each, each > 1 ? panel_skips(g, part, skip, n) : skip, NMATRIX);
+    if (each > 1) free(skip);
+}
+
+/* Adds the rest of k in equal parts, accumulated after the first part of k, which the primitive computes for each
+ * panel. */
+static int
+gemm_add(const struct gemm *g, const struct gemm *panel, int64_t part, int threads, struct prim_arg *arg,
+         struct prim *prim, size_t *scratch_bytes)
+{
+    struct gemm rest = *panel;
+    int64_t first = panel->x[A].cols, n = (g->x[A].cols - first) / part;
+    if (n == 0) return 0;
+    const int64_t step[NMATRIX] = {g->x[A].col * (int64_t)dtype_bytes(g->dtype[A]),
+                                   g->x[B].row * (int64_t)dtype_bytes(g->dtype[B])};
+    size_t scratch;
+    void *more;
+    dnnl_primitive_desc_t pd;
+    rest.x[A].cols = rest.x[B].rows = part;
+    TRY(gemm_describe(&rest, 0, threads, true, arg, &pd));
+    TRY(prim_new(pd, NMATRIX, arg, threads, &more, &scratch));
+    *scratch_bytes = MAX(*scratch_bytes, scratch);
+    prim_add(prim, more, n, NMATRIX, (int64_t[]){first * step[A], first * step[B], 0},
+             (int64_t[]){part * step[A], part * step[B], 0});
+    return 0;
+}
+
+/* Makes the primitive. swapped: a and b are exchanged. */
+static int
+gemm_make(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
+{
+    bool swapped = gemm_settle(g) && g->x[C].col != 1;
+    if (swapped) gemm_transpose(g);
+    struct prim_arg arg[NMATRIX] = {{.arg = DNNL_ARG_SRC, .from = swapped ? 1 : 0},
+                                    {.arg = DNNL_ARG_WEIGHTS, .from = swapped ? 0 : 1},
+                                    {.arg = DNNL_ARG_DST, .from = PRIM_OUT}};
+    dnnl_primitive_desc_t pd;
+    struct panel part = panel_of(g, threads);
+    bool whole = part.m == g->x[C].rows && part.n == g->x[C].cols && part.k == g->x[A].cols;
+    int nbatch = whole && batch_goes_on(g) ? g->nbatch : 0;
+    int64_t at_once = nbatch ? batch_at_once(g, threads) : 0;
+    struct gemm panel = *g;
+    panel.x[A].rows = panel.x[C].rows = part.m;
+    panel.x[B].cols = panel.x[C].cols = part.n;
+    panel.x[A].cols = panel.x[B].rows = g->x[A].cols - (g->x[A].cols - 1) / part.k * part.k;
+    panel.batch[0].size = at_once;
+    int status = gemm_describe(&panel, nbatch, threads, false, arg, &pd);
+    bool plain = !status && nbatch && prim_is_plain(pd);
+    if (plain) dnnl_primitive_desc_destroy(pd);
+    /* oneDNN is slow with this batch, or does not support it (overlapping matrices): repeats a single product. */
+    if (plain || (status && nbatch)) {
+        nbatch = 0;
+        err_clear();
+        status = gemm_describe(g, 0, threads, false, arg, &pd);
+    }
+    TRY(status);
+    TRY(prim_new(pd, NMATRIX, arg, threads, state, scratch_bytes));
+    gemm_repeat(g, nbatch, at_once, &part, *state);
+    status = gemm_add(g, &panel, part.k, threads, arg, *state, scratch_bytes);
+    if (status) prim_drop(*state);
+    return status;
+}
+
+int
+gemm_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    struct gemm g = gemm_of_matmul(k);
+    return gemm_make(&g, k->threads, state, scratch_bytes);
+}
+
+int
+contract_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    struct gemm g;
+    bool ok = gemm_of_contract(k, &g);
+    assert(ok);
+    return gemm_make(&g, k->threads, state, scratch_bytes);
+}
+
+/* ---- few rows by a column-major matrix: products of the transposes (gemm_transposed.h) ---- */
+
+static bool
+turned_of(const struct kcall *k, struct turned_sizes *t)
+{
+    if (!gemm_fits(k)) return false;
+    struct gemm g = gemm_of_matmul(k);
+    if (!gemm_settle(&g) || g.dtype[A] != DT_F32 || g.nbatch || g.x[B].row != 1 || g.x[C].col != 1) return false;
+    const struct matrix *a = &g.x[A], *c = &g.x[C];
+    *t = (struct turned_sizes){c->rows, c->cols, a->cols, a->row, a->col, g.x[B].col, c->row};
+    return t->k <= GEMM_LONG && product_flops(t->m, t->n, t->k) <= flops_at_once(&g, k->threads);
+}
+
+bool
+gemm_turned_accepts(const struct kcall *k)
+{
+    struct turned_sizes t;
+    return turned_of(k, &t) && gemm_turned_pays(&t);
+}
+
+int
+gemm_turned_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    struct turned_sizes t;
+    turned_of(k, &t);
+    return gemm_turned_make(&t, k->threads, state, scratch_bytes);
+}
+
+int
+gemm_one(const struct gemm *g, bool add, void **product, size_t *scratch_bytes)
+{
+    struct prim_arg arg[NMATRIX] = {{.arg = DNNL_ARG_SRC}, {.arg = DNNL_ARG_WEIGHTS}, {.arg = DNNL_ARG_DST}};
+    dnnl_primitive_desc_t pd;
+    TRY(gemm_describe(g, 0, 1, add, arg, &pd));
+    return prim_new(pd, NMATRIX, arg, 1, product, scratch_bytes);
+}
+
+int
+gemm_dense(const struct dense_product *p, void **product, size_t *scratch_bytes)
+{
+    static const int role[NMATRIX] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
+    const dnnl_dims_t size[NMATRIX] = {{p->m, p->k}, {p->k, p->n}, {p->m, p->n}};
+    const bool columns[NMATRIX] = {p->a_columns, p->b_columns};
+    struct prim_arg arg[NMATRIX];
+    dnnl_matmul_desc_t op;
+    dnnl_primitive_desc_t pd;
+    for (int i = 0; i < NMATRIX; i++) {
+        arg[i] = (struct prim_arg){.arg = role[i]};
+        dnnl_memory_desc_init_by_tag(&arg[i].desc, 2, size[i], i == C ? dnnl_f32 : prim_dtype(p->dtype),
+                                     columns[i] ? dnnl_ba : dnnl_ab);
+    }
+    TRY(prim_check(dnnl_matmul_desc_init(&op, &arg[A].desc, &arg[B].desc, NULL, &arg[C].desc), "matmul"));
+    TRY(prim_describe(&op, 1, NULL, NULL, p->add, &pd));
+    return prim_new(pd, NMATRIX, arg, 1, product, scratch_bytes);
+}

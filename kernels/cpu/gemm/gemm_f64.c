@@ -1,0 +1,74 @@
+/* gemm_f64.c - matrix products of doubles, after Goto & van de Geijn (2008).
+ *
+ * Blocks of a and b are packed into reading order, in strips of MR rows and of NR columns; one strip of each gives
+ * MR x NR sums, which stay in registers over k. Products and sums are fused where the machine supports it, as in
+ * oneDNN: twice as fast. */
+#pragma GCC optimize("O3", "no-trapping-math", "fp-contract=fast")
+#include "kernels/cpu/gemm/gemm_f64.h"
+
+#include "kernels/cpu/base/lanes.h"
+
+#include <string.h>
+
+enum { MR = 4, NR = 16, KC = 256, MC = 64, NC = 512 };
+
+#define LANES_FILE "kernels/cpu/gemm/gemm_f64_level.inc"
+#include "kernels/cpu/base/lanes_levels.inc"
+
+/* Packs `size` lines of x (`line` apart, each k elements, `step` apart) as strips of `width` lines; pads with zero
+ * lines. */
+static void
+pack(int64_t size, int64_t k, const double *x, int64_t line, int64_t step, int64_t width, double *to)
+{
+    for (int64_t s = 0; s < size; s += width, to += width * k) {
+        int64_t n = MIN(size - s, width);
+        if (n < width) memset(to, 0, (size_t)(width * k) * sizeof *to);
+        for (int64_t p = 0; p < k; p++)
+            for (int64_t i = 0; i < n; i++) to[p * width + i] = x[(s + i) * line + p * step];
+    }
+}
+
+/* Computes a block of c from packed blocks of a and b. */
+static void
+block(int64_t m, int64_t n, int64_t k, const double *a, const double *b, bool add, double *c, int64_t row)
+{
+    _Alignas(64) double sum[MR * NR];
+    for (int64_t j = 0; j < n; j += NR)
+        for (int64_t i = 0; i < m; i += MR) {
+            OF_LEVEL(strips)(k, a + i * k, b + j * k, sum);
+            for (int64_t r = 0; r < MIN(m - i, MR); r++) {
+                double *to = c + (i + r) * row + j;
+                for (int64_t s = 0; s < MIN(n - j, NR); s++) to[s] = sum[r * NR + s] + (add ? to[s] : 0);
+            }
+        }
+}
+
+static int64_t
+up(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+size_t
+gemm_f64_scratch(int64_t m, int64_t n, int64_t k)
+{
+    int64_t depth = MIN(k, KC);
+    return (size_t)(up(MIN(m, MC), MR) + up(MIN(n, NC), NR)) * (size_t)depth * sizeof(double) + 64;
+}
+
+void
+gemm_f64(int64_t m, int64_t n, int64_t k, struct matrix_f64 a, struct matrix_f64 b, bool add, struct matrix_f64 c,
+         void *scratch)
+{
+    double *packed_b = scratch, *packed_a = packed_b + up(MIN(n, NC), NR) * MIN(k, KC);
+    for (int64_t j = 0; j < n; j += NC)
+        for (int64_t p = 0; p < k; p += KC) {
+            int64_t width = MIN(n - j, NC), depth = MIN(k - p, KC);
+            pack(width, depth, b.data + p * b.row + j * b.col, b.col, b.row, NR, packed_b);
+            for (int64_t i = 0; i < m; i += MC) {
+                int64_t height = MIN(m - i, MC);
+                pack(height, depth, a.data + i * a.row + p * a.col, a.row, a.col, MR, packed_a);
+                block(height, width, depth, packed_a, packed_b, add || p > 0, c.data + i * c.row + j, c.row);
+            }
+        }
+}

@@ -1,0 +1,95 @@
+/* gemm_transposed.c - products of few rows by a column-major matrix, such as a layer's weights.
+ *
+ * oneDNN repacks a column-major b in every call, as many floats as b has. The transpose of b times the transpose of
+ * a needs other reorders: of c, and of a if a is row-major. These are done here, and are smaller if rows are few.
+ * Rows become columns, of which oneDNN computes sixteen at once. One core, us, transposed and by oneDNN directly:
+ *
+ *     m   n     k                     m    n    k
+ *     8   1024  1024   271    316     64   256   256    51     56
+ *     16   256   256    14     21     64  3072   768  1806   2267
+ *     16  1024  1024   281    401     128 1024  1024  1603   1713
+ *     32   256   256    25     33     192  768   768  1331   1439
+ *     20   768   768   259    263     256 2304   768  5795   5397
+ *     24   256   256    28     27     64   256    64    15     14 */
+#include "kernels/cpu/gemm/gemm_transposed.h"
+
+#include "kernels/cpu/base/dnnl.h"
+#include "kernels/cpu/base/transpose16.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/error.h"
+
+#include <stdlib.h>
+
+bool
+gemm_turned_pays(const struct turned_sizes *t)
+{
+    enum { LEAST = 8, MOST = 192, AT_ONCE = 16, FAR = 700 * 1000 }; /* rows; FAR: floats of a, read with a stride */
+    if (t->m < LEAST || t->m > MOST || (t->m > AT_ONCE && t->m % AT_ONCE) || t->m * t->k >= FAR) return false;
+    return 2 * t->n * t->k >= 3 * t->m * (t->k + t->n);
+}
+
+struct turned {
+    struct turned_sizes size;
+    struct prim *prim;
+    size_t a_at, c_at; /* offsets of the transposes in scratch, bytes */
+    int threads;
+};
+
+/* Returns true if a is column-major, so that its transpose needs no copy. */
+static bool
+a_lies(const struct turned_sizes *t)
+{
+    return t->a_col != 1;
+}
+
+static void
+describe(int64_t rows, int64_t cols, int64_t row, dnnl_memory_desc_t *out)
+{
+    dnnl_memory_desc_init_by_strides(out, 2, (dnnl_dims_t){rows, cols}, dnnl_f32, (dnnl_dims_t){row, 1});
+}
+
+int
+gemm_turned_make(const struct turned_sizes *t, int threads, void **state, size_t *scratch_bytes)
+{
+    enum { B, A, C, NARG };
+    struct prim_arg arg[NARG] = {[B] = {.arg = DNNL_ARG_SRC, .from = 1},
+                                 [A] = {.arg = DNNL_ARG_WEIGHTS, .from = 0},
+                                 [C] = {.arg = DNNL_ARG_DST, .from = PRIM_OUT}};
+    dnnl_matmul_desc_t op;
+    dnnl_primitive_desc_t pd;
+    void *prim;
+    describe(t->n, t->k, t->b_col, &arg[B].desc);
+    describe(t->k, t->m, a_lies(t) ? t->a_col : t->m, &arg[A].desc);
+    describe(t->n, t->m, t->m, &arg[C].desc);
+    TRY(prim_check(dnnl_matmul_desc_init(&op, &arg[B].desc, &arg[A].desc, NULL, &arg[C].desc), "matmul"));
+    TRY(prim_describe(&op, threads, NULL, NULL, false, &pd));
+    TRY(prim_new(pd, NARG, arg, threads, &prim, scratch_bytes));
+    struct turned *made = must_alloc(sizeof *made);
+    *made = (struct turned){.size = *t, .prim = prim, .threads = threads};
+    made->a_at = (*scratch_bytes + 63) / 64 * 64;
+    made->c_at = made->a_at + ((size_t)(a_lies(t) ? 0 : t->m * t->k) * sizeof(float) + 63) / 64 * 64;
+    *scratch_bytes = made->c_at + (size_t)(t->m * t->n) * sizeof(float);
+    *state = made;
+    return 0;
+}
+
+int
+gemm_turned_run(const struct kcall *k, const void *state)
+{
+    const struct turned *t = state;
+    const struct turned_sizes *s = &t->size;
+    float *turned = (float *)((char *)k->scratch + t->a_at), *c = (float *)((char *)k->scratch + t->c_at);
+    void *a = a_lies(s) ? k->in[0].data : turned;
+    if (!a_lies(s)) turn_matrix(s->m, s->k, k->in[0].data, s->a_row, turned, s->m, t->threads);
+    TRY(prim_at(t->prim, (void *const[]){k->in[1].data, a, c}, k->scratch, k->call->op->name));
+    turn_matrix(s->n, s->m, c, s->m, k->out[0].data, s->c_row, t->threads);
+    return 0;
+}
+
+void
+gemm_turned_drop(void *state)
+{
+    struct turned *t = state;
+    if (t) prim_drop(t->prim);
+    free(t);
+}

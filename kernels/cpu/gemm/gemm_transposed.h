@@ -1,0 +1,21 @@
+/* gemm_transposed.h - f32 products of few rows by a column-major matrix, computed as the product of the transposes by
+ * oneDNN's matmul. An exec owns the state; one thread at a time runs it. */
+#ifndef RILLE_KERNELS_CPU_GEMM_TRANSPOSED_H
+#define RILLE_KERNELS_CPU_GEMM_TRANSPOSED_H
+
+#include "runtime/graph/op.h"
+
+/* c[m,n] = a[m,k] b[k,n]; strides in floats. Columns of b and rows of c are dense, and either rows or columns of a. */
+struct turned_sizes {
+    int64_t m, n, k, a_row, a_col, b_col, c_row;
+};
+
+/* Returns true if this is faster than oneDNN's product of a and b in their own layouts. */
+bool gemm_turned_pays(const struct turned_sizes *t);
+/* Prepares a variant; fails with E_KERNEL. */
+int gemm_turned_make(const struct turned_sizes *t, int threads, void **state, size_t *scratch_bytes);
+/* Run and drop a variant with operands a and b and result c. */
+int gemm_turned_run(const struct kcall *k, const void *state);
+void gemm_turned_drop(void *state);
+
+#endif

@@ -1,0 +1,18 @@
+/* arg.h - the common part of argmax and argmin. Attribute 0 is axis (INT; not set: all elements), 1 is keepdim.
+ * Pure, except for writes to the caller's memory; any thread. */
+#ifndef RILLE_KERNELS_OP_ARG_H
+#define RILLE_KERNELS_OP_ARG_H
+
+#include "kernels/op/lib/op_impl.h"
+
+int arg_rule(const struct call *c, struct str *rule);
+int arg_infer(const struct call *c, int64_t *size);
+/* Reference: finds the first position whose value no other value is better than. */
+int arg_ref(const struct kcall *k, bool (*better)(double x, double best));
+/* Variant for dense f32. */
+bool arg_accepts(const struct kcall *k);
+int arg_run(const struct kcall *k, enum reduce best);
+/* build() for a split dimension; leaves out[0] unset when the dimension is unsplit. best: op_max or op_min. */
+int arg_build(struct build *b, const struct call *c, const struct op *best, struct val *x, struct val **out);
+
+#endif

@@ -1,0 +1,59 @@
+/* conv.h - the common part of conv2d and its gradients: sizes by height and width, and how a window moves. Pure,
+ * except for writes to the caller's memory; any thread. */
+#ifndef RILLE_KERNELS_OP_CONV_H
+#define RILLE_KERNELS_OP_CONV_H
+
+#include "kernels/cpu/base/dnnl.h"
+#include "kernels/cpu/base/nonfinite.h"
+#include "kernels/op/lib/op_impl.h"
+
+/* Attributes of all three operators, in this order; only the gradients have CONV_SIZE. */
+enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_TF32, CONV_SIZE };
+
+#define CONV_ATTRS                                                                                                     \
+    [CONV_STRIDE] = {"stride", ATTR_INTS, .doc = "how far a window moves; 1"},                                         \
+    [CONV_PADDING] = {"padding", ATTR_INTS, .doc = "zeros around the image; 0"},                                       \
+    [CONV_DILATION] = {"dilation", ATTR_INTS, .doc = "from one entry of a window to the next; 1"},                     \
+    [CONV_GROUPS] = {"groups", ATTR_INT, .i = 1, .doc = "parts of the channels that do not meet"},                     \
+    [CONV_TF32] = TF32_ATTR
+
+/* Common prefix of the bodies of all three: how a window moves, and structs for an entry of the kernel and for a
+ * window. Their memory offsets (image) and coordinates (h, w) add up to the place in the image where entry and
+ * window meet. */
+#define CONV_BODY                                                                                                      \
+    BODY(                                                                                                              \
+        const auto pair =                                                                                              \
+            [&](int a, int i, int64_t other) {                                                                         \
+                return c->attr[a].n ? c->attr[a].list[c->attr[a].n == 1 ? 0 : i] : other;                              \
+            };                                                                                                         \
+        const int64_t stride[] = {pair(STRIDE, 0, 1), pair(STRIDE, 1, 1)};                                             \
+        const int64_t padding[] = {pair(PADDING, 0, 0), pair(PADDING, 1, 0)};                                          \
+        const int64_t dilation[] = {pair(DILATION, 0, 1), pair(DILATION, 1, 1)}; struct entry {                        \
+            int64_t other, image;                                                                                      \
+            coordinate h, w;                                                                                           \
+        };                                                                                                             \
+        struct window {                                                                                                \
+            int64_t image;                                                                                             \
+            coordinate h, w;                                                                                           \
+        };)
+
+/* Walks all positions at which x[n, gc, h, w], w[go, c, p, q] and y[n, go, u, v] meet. conv2d and both gradients
+ * share this walk and differ in which of the three `meet` writes. Dense f64. E_KERNEL: the shards do not fit each
+ * other. */
+struct conv {
+    const struct view *x, *w, *y;
+    void (*meet)(double *x, double *w, double *y);
+};
+int conv_walk(const struct conv *c, const struct attr *attr);
+
+/* Sets how windows move by these attributes; the caller sets the operands. */
+void conv_windows(const struct attr *attr, struct convolution *w);
+
+/* Flops: each entry of y is a sum over a window in all channels of its group. */
+double conv_flops(const struct type *w, const struct type *y);
+
+/* Calls conv2d, conv2d_grad_x or conv2d_grad_w. */
+struct val *b_conv(struct build *b, const struct op *op, struct val *x, struct val *y, const struct attr *attr,
+                   const int64_t *size);
+
+#endif

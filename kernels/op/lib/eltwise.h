@@ -1,0 +1,34 @@
+/* eltwise.h - the meaning of an element-wise operator: one body for every machine.
+ *
+ *     REALS({ return x[0] / (1 + exp(-x[0])); });
+ *
+ * makes the C function `reals` and its text `reals_text`; INTEGERS does the same for integers. kernels/cuda compiles
+ * the text with `real` as float or double, so a body uses the common subset of C and CUDA C++. x[k] is operand k.
+ * Locals have type real, int64_t or uint64_t; assign a non-integer constant to such a local first (0.5 alone is a
+ * double). Of c a body reads absent(&c->in[k]) and attributes: c->attr[NAME].i or .f, with NAME the attribute's name
+ * in capitals and words as NAME_WORD. Any thread. */
+#ifndef RILLE_KERNELS_OP_ELTWISE_H
+#define RILLE_KERNELS_OP_ELTWISE_H
+
+#include "kernels/op/lib/op_impl.h"
+
+#include <math.h>
+
+typedef double real; /* in the C function */
+
+#define REALS(...)                                                                                                     \
+    static double reals(const struct call *c, const double *x)                                                         \
+    {                                                                                                                  \
+        (void)c;                                                                                                       \
+        __VA_ARGS__                                                                                                    \
+    }                                                                                                                  \
+    static const char reals_text[] = #__VA_ARGS__
+#define INTEGERS(...)                                                                                                  \
+    static int64_t integers(const struct call *c, const int64_t *x)                                                    \
+    {                                                                                                                  \
+        (void)c;                                                                                                       \
+        __VA_ARGS__                                                                                                    \
+    }                                                                                                                  \
+    static const char integers_text[] = #__VA_ARGS__
+
+#endif

@@ -1,0 +1,117 @@
+/* lookup.h - the common part of operators that read or write entries by position.
+ *
+ * A rank may hold only a range of the entries; positions are global. For a position outside this range a read
+ * returns zeros and a write does nothing, so the ranks' results add up (P(sum)). Pure, except for writes to the
+ * caller's memory; any thread. */
+#ifndef RILLE_KERNELS_OP_LOOKUP_H
+#define RILLE_KERNELS_OP_LOOKUP_H
+
+#include "kernels/op/lib/op_impl.h"
+
+/* The parts of a rule x, ids -> entries of x along axis at ids: x "aVc", ids "pq", result "apqc". */
+struct lookup_text {
+    char x[MAX_DIM + 1], ids[MAX_DIM + 1], out[2 * MAX_DIM + 1];
+};
+struct lookup_text lookup_text(const struct type *x, const struct type *ids, int axis);
+
+/* The words of a message, e.g. "embedding: id 9 at position 1 is not in a table of 4 rows (positions count from 0)". */
+struct lookup_words {
+    const char *op, *noun;      /* "embedding", "id" */
+    const char *before, *after; /* "in a table of ", " rows" */
+};
+/* Finds the first element that the operator's record does not allow, for any dtype and any strides. */
+void lookup_find(const struct kcall *k);
+/* Fails with E_VALUE and these words for what lookup_find() found in operand i. */
+int lookup_say(const struct kcall *k, int i, int64_t size, const struct lookup_words *words, const struct finding *f);
+/* Appends the finding's position in the global operand i (for a micro-batch: in the batch): "1" or "{0, 1}". */
+void lookup_print_position(const struct kcall *k, int i, const struct finding *f, struct str *s);
+/* Returns the index of an id, which may be any number, among n entries from `first` on; -1: outside. */
+static inline int64_t
+lookup_here(int64_t id, int64_t first, int64_t n)
+{
+    uint64_t here = (uint64_t)id - (uint64_t)first;
+    return here < (uint64_t)n ? (int64_t)here : -1;
+}
+/* Returns the id at a local position. */
+int64_t lookup_id(const struct view *ids, const int64_t *at);
+
+/* Reads entries of x along axis into out, for any dtype; all dense. */
+void lookup_take(const struct view *x, int axis, const struct view *ids, const struct view *out);
+/* Adds src's entries to those of out at their positions along axis; all dense, f64. */
+void lookup_put(const struct view *out, int axis, const struct view *ids, const struct view *src);
+/* Sets out to base (NULL: zeros) plus src's entries; all dense. out and src have any float dtype; base has out's
+ * dtype and may share its memory. Sums in f64, in the order of ids. scratch: lookup_scratch() bytes. */
+void lookup_put_fast(const struct view *out, int axis, const struct view *ids, const struct view *src,
+                     const struct view *base, int threads, void *scratch);
+size_t lookup_scratch(const struct view *out, int axis, const struct view *ids);
+
+/* Callbacks of operators that add at positions: allows, say, line_dims and flops of the record, and prepare of a
+ * variant. */
+void lookup_allows(const struct kcall *k, struct allowed *a);
+int lookup_say_gradient(const struct kcall *k, const struct finding *f);
+void lookup_entry_dims(const struct call *c, bool *gone);
+double lookup_flops(const struct call *c);
+int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
+/* The two passes of operators that add at positions; a line is an entry. LOOKUP_START writes each element's start
+ * value. LOOKUP_SUM writes to each named entry the start value plus the source entries of the ids that name it, in
+ * the order of ids. */
+#define LOOKUP_START(start)                                                                                            \
+    BODY({ each_of([&](element i) { return (void)i, start; }, [&](element i, double v) { y0(i, v); }); })
+#define LOOKUP_SUM(start)                                                                                              \
+    BODY({                                                                                                             \
+        const int64_t axis = c->attr[AXIS].i, before = place0(axis);                                                   \
+        int64_t count = 1;                                                                                             \
+        for (int d = 0; d < NDIM1; d++) count *= dim1(d);                                                              \
+        const auto first = [&](int64_t i) {                                                                            \
+            (void)i;                                                                                                   \
+            return (double)start;                                                                                      \
+        };                                                                                                             \
+        /* Where the entry begins that id j brings, and, from there, element i of an entry. */                         \
+        const auto source_of = [&](int64_t j) {                                                                        \
+            int64_t from[16];                                                                                          \
+            for (int d = 0; d < NDIM2; d++) from[d] = 0;                                                               \
+            for (int d = NDIM1 - 1; d >= 0; j /= dim1(d--)) from[axis + d] = j % dim1(d);                              \
+            return x2_at(from);                                                                                        \
+        };                                                                                                             \
+        const auto element_of = [&](int64_t i) {                                                                       \
+            int64_t from[16], at[8];                                                                                   \
+            for (int d = 0; d < NDIM1; d++) from[axis + d] = 0;                                                        \
+            where(i, at);                                                                                              \
+            for (int d = 0; d < NDIM0; d++)                                                                            \
+                if (d != axis) from[d < axis ? d : d + NDIM1 - 1] = at[d];                                             \
+            return x2_at(from);                                                                                        \
+        };                                                                                                             \
+        enum { EACH = 4 }; /* elements of a thread, at once */                                                         \
+        for (int64_t begin = 0; begin < a.length; begin += EACH * THREADS) {                                           \
+            places at[EACH]; /* those that there are not are the first again, and not written */                       \
+            int64_t in[EACH];                                                                                          \
+            double sum[EACH];                                                                                          \
+            for (int e = 0; e < EACH; e++) {                                                                           \
+                const int64_t i = begin + e * THREADS + rank();                                                        \
+                at[e] = (places)(i < n ? i : 0);                                                                       \
+                in[e] = element_of(at[e]);                                                                             \
+            }                                                                                                          \
+            each_named(                                                                                                \
+                count, [&](int64_t j) { return x1_nth(j) - before; }, source_of,                                       \
+                [&](int64_t named) {                                                                                   \
+                    line = named;                                                                                      \
+                    for (int e = 0; e < EACH; e++) sum[e] = first(at[e]);                                              \
+                },                                                                                                     \
+                [&](int64_t source) {                                                                                  \
+                    for (int e = 0; e < EACH; e++) sum[e] += x2_from(source + in[e]);                                  \
+                },                                                                                                     \
+                [&] {                                                                                                  \
+                    for (int e = 0; e < EACH; e++)                                                                     \
+                        if (begin + e * THREADS + rank() < n) y0(at[e], sum[e]);                                       \
+                });                                                                                                    \
+        }                                                                                                              \
+    })
+
+/* Returns attribute `axis` (always attribute 0) of the operators that have one. */
+static inline int
+axis_of(const struct call *c)
+{
+    return (int)c->attr[0].i;
+}
+
+#endif

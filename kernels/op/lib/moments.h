@@ -1,0 +1,98 @@
+/* moments.h - compact codes for the mean and deviation of a row that is split over ranks.
+ *
+ * A part sends its own mean and deviation in 9 bytes (moments_told). The rank that has the codes of all parts of a
+ * row returns 7 bytes to each part: the distance of the row's mean from the part's mean, and the row's deviation
+ * (moments_joined). From these the part computes its normalisation (moments_of). No digit is lost for rows up to
+ * 10^5 deviations from 0; beyond, one binary digit is lost per doubling. Three floats carry no more information and
+ * would take 12 bytes each way.
+ *
+ * A code holds a number and a scale >= 0 in units of 2^e, with scale < 2^e and |number| / 2^range < 2^e. The first
+ * byte is e + 126, or 255 if the number or scale is not finite or too large. The lowest bits of the following word
+ * are the scale, all others the number. Pure; any thread. */
+#ifndef RILLE_KERNELS_OP_MOMENTS_H
+#define RILLE_KERNELS_OP_MOMENTS_H
+
+#include "kernels/op/lib/op_impl.h"
+
+#include <math.h>
+
+/* The definitions below are one text for every machine. A scale has 23 bits, and e >= -126. */
+#define MOMENTS_SIZES enum { TOLD_BYTES = 9, TOLD_RANGE = 17, JOINED_BYTES = 7 };
+
+/* Returns byte k of the code, of `bytes` bytes, of a number and a scale. */
+#define MOMENTS_BYTE                                                                                                   \
+    {                                                                                                                  \
+        const int digits = 8 * (bytes - 1) - 23;                                                                       \
+        const int64_t half = (int64_t)1 << (digits - 1), most = ((int64_t)1 << 23) - 1;                                \
+        int e = -126, of_number = -126;                                                                                \
+        if (!(number - number == 0 && scale - scale == 0)) return k == 0 ? 255 : 0;                                    \
+        if (scale > 0) frexp(scale, &e);                                                                               \
+        if (number != 0) frexp(number, &of_number);                                                                    \
+        e = e > of_number - range ? e : of_number - range;                                                             \
+        e = e > -126 ? e : -126;                                                                                       \
+        if (e > 128) return k == 0 ? 255 : 0;                                                                          \
+        if (k == 0) return e + 126;                                                                                    \
+        int64_t s = (int64_t)rint(ldexp(scale, 23 - e)), n = (int64_t)rint(ldexp(number, digits - 1 - range - e));     \
+        s = s < most ? s : most;                                                                                       \
+        n = n < half ? n : half - 1;                                                                                   \
+        return (int64_t)(((uint64_t)s | (uint64_t)(n + half) << 23) >> (8 * (k - 1)) & 255);                           \
+    }
+
+/* Returns the number in a code of `bytes` bytes; NaN: not finite. */
+#define MOMENTS_NUMBER                                                                                                 \
+    {                                                                                                                  \
+        const int digits = 8 * (bytes - 1) - 23;                                                                       \
+        uint64_t word = 0;                                                                                             \
+        for (int k = 1; k < bytes; k++) word |= (uint64_t)code[k] << (8 * (k - 1));                                    \
+        const int64_t n = (int64_t)(word >> 23) - ((int64_t)1 << (digits - 1));                                        \
+        return code[0] == 255 ? sqrt(-1.0) : ldexp((double)n, code[0] - 126 + range + 1 - digits);                     \
+    }
+
+/* Returns the scale in a code; NaN: not finite. */
+#define MOMENTS_SCALE                                                                                                  \
+    {                                                                                                                  \
+        const int s = code[1] | code[2] << 8 | (code[3] & 127) << 16;                                                  \
+        return code[0] == 255 ? sqrt(-1.0) : ldexp((double)s, code[0] - 126 - 23);                                     \
+    }
+
+/* Returns r such that 2^r >= sqrt(parts): with equal parts, the mean of a part is at most sqrt(parts) row deviations
+ * from the row's mean. */
+#define MOMENTS_RANGE                                                                                                  \
+    {                                                                                                                  \
+        int range = 0;                                                                                                 \
+        while ((int64_t)1 << 2 * range < parts) range++;                                                               \
+        return range;                                                                                                  \
+    }
+
+#define MOMENTS_FUNCTIONS(F)                                                                                           \
+    F(int64_t, moments_byte, (double number, double scale, int bytes, int range, int64_t k), MOMENTS_BYTE)             \
+    F(double, moments_number, (const uint8_t *code, int bytes, int range), MOMENTS_NUMBER)                             \
+    F(double, moments_scale, (const uint8_t *code), MOMENTS_SCALE)                                                     \
+    F(int, moments_range, (int64_t parts), MOMENTS_RANGE)
+
+#define MOMENTS_HERE(type, name, parameters, ...) static inline type name parameters __VA_ARGS__
+MOMENTS_SIZES
+MOMENTS_FUNCTIONS(MOMENTS_HERE)
+
+/* The same definitions as text before a body, for machines that compile texts. */
+#define MOMENTS_TEXT(...)  MOMENTS_TEXT_(__VA_ARGS__)
+#define MOMENTS_TEXT_(...) #__VA_ARGS__
+#define MOMENTS_THERE(type, name, parameters, ...)                                                                     \
+    "const auto " #name " = []" #parameters " -> " #type " " MOMENTS_TEXT(__VA_ARGS__) ";\n(void)" #name ";\n"
+#define MOMENTS_BODY(...) "{\n" MOMENTS_TEXT(MOMENTS_SIZES) "\n" MOMENTS_FUNCTIONS(MOMENTS_THERE) BODY(__VA_ARGS__) "}"
+
+/* Reads code i of a dense tensor of codes. */
+static inline void
+moments_get(const struct view *codes, int64_t i, int bytes, uint8_t *code)
+{
+    for (int k = 0; k < bytes; k++) code[k] = (uint8_t)elem_get_i((enum dtype)codes->dtype, codes->data, i * bytes + k);
+}
+
+static inline void
+moments_put(const struct view *codes, int64_t i, double number, double scale, int bytes, int range)
+{
+    for (int k = 0; k < bytes; k++)
+        elem_set_i((enum dtype)codes->dtype, codes->data, i * bytes + k, moments_byte(number, scale, bytes, range, k));
+}
+
+#endif

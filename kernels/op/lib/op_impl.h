@@ -1,0 +1,141 @@
+/* op_impl.h - what a file of kernels/op/ needs to define its operator.
+ *
+ * Besides the headers of the record and of the builders: small readers of attributes and numbers, and walkers over
+ * dense memory, so that a reference stays one obvious loop. Pure, except for writes to the caller's memory; any
+ * thread. */
+#ifndef RILLE_KERNELS_OP_IMPL_H
+#define RILLE_KERNELS_OP_IMPL_H
+
+#include "kernels/cpu/rows/lines.h"
+#include "kernels/op/lib/build.h"
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
+#include "runtime/graph/graph.h"
+#include "runtime/graph/op.h"
+#include "runtime/base/stop.h"
+#include "runtime/base/str.h"
+#include "sbp/rule.h"
+
+/* The C++ body of a record's element or line; kernels/cuda/source.h lists the names that it may use. */
+#define BODY(...) #__VA_ARGS__
+
+/* Attribute of products and convolutions; rille_allow_tf32() sets it. */
+#define TF32_ATTR                                                                                                      \
+    {                                                                                                                  \
+        "tf32", ATTR_BOOL, ATTR_HIDDEN,                                                                                \
+            .doc = "f32 factors may be rounded to the 11 digits of TF32 where GPUs have it"                            \
+    }
+
+/* Data of a view in the element type that references use. */
+static inline double *
+f64_of(const struct view *v)
+{
+    assert(v->dtype == DT_F64);
+    return v->data;
+}
+static inline int64_t *
+i64_of(const struct view *v)
+{
+    assert(v->dtype == DT_I64);
+    return v->data;
+}
+static inline bool
+is_real(const struct view *v)
+{
+    return v->dtype == DT_F64;
+}
+
+/* Returns the value of a number operand, or `other` if it is absent. */
+double number_f(const struct view *v, double other);
+int64_t number_i(const struct view *v, int64_t other);
+static inline bool
+absent(const struct type *t)
+{
+    return t->dtype == DT_NONE;
+}
+static inline bool
+is_number(const struct type *t)
+{
+    return t->weak;
+}
+
+/* The dimensions named by an axis attribute (INT or INTS), ascending, without duplicates; not set: all dimensions. */
+struct axes {
+    int n;
+    int8_t axis[MAX_DIM];
+    bool has[MAX_DIM];
+};
+struct axes axes_of(const struct attr *a, enum attr_kind kind, int ndim);
+
+/* Walks local positions in row-major order: at[] is the position, *global its index in the global tensor. */
+struct walk {
+    int64_t at[MAX_DIM];
+    int64_t left; /* elements yet to visit; also 0 if the result is no longer needed (runtime/base/stop.h) */
+    int64_t global;
+};
+void walk_start(struct walk *w, const struct view *v);
+void walk_next(struct walk *w, const struct view *v);
+
+/* Walks a dense view in order, in stretches of at most STRETCH_MOST neighbours along the last dimension: `n`
+ * elements from element `at` on. The first is element `global` of the global tensor. n is 0 after the last stretch,
+ * or if the result is no longer needed. */
+enum { STRETCH_MOST = 1024 };
+struct stretch {
+    int64_t at, n, global;
+    struct walk walk; /* over the starts of lines */
+    struct view starts;
+    int64_t line, done; /* elements of a line; elements before this stretch */
+};
+void stretch_start(struct stretch *s, const struct view *v);
+void stretch_next(struct stretch *s);
+
+/* line_dims callbacks. all_dims: a line is all of operand 0; no_dims: a line is one element. */
+void all_dims(const struct call *c, bool *gone);
+void no_dims(const struct call *c, bool *gone);
+
+/* Returns the letter of dimension i in a rule: a, b, c... */
+static inline char
+letter(int i)
+{
+    return (char)(i < 26 ? 'a' + i : 'A' + i - 26);
+}
+
+/* Adds two sizes. On overflow returns INT64_MAX, which type_check() refuses. */
+static inline int64_t
+size_add(int64_t a, int64_t b)
+{
+    int64_t n;
+    return __builtin_add_overflow(a, b, &n) ? INT64_MAX : n;
+}
+
+/* For element-wise operators that pass partial sums if every operand is a tensor: add and sub. */
+const char *linear_if_tensors(const struct call *c);
+
+/* Checks the result dtype of a product (attribute `at`): the operands' promoted dtype, or f32 for halves. E_DTYPE. */
+int product_dtype(const struct call *c, int at);
+
+/* cut_parts: number of shards along dimension d of operand k. is_cut: more than one. */
+int64_t cut_parts(const struct call *c, int k, int d);
+bool is_cut(const struct call *c, int k, int d);
+
+/* Sets every element of a view, whatever its strides, to `value`. */
+void fill_view(const struct view *v, double value);
+void fill_view_int(const struct view *v, int64_t value);
+/* Returns the key of a random operator, whose last two operands are the seed and the ordinal of the call. */
+uint64_t random_key(const struct kcall *k);
+/* accepts() of variants that write dense results element by element. */
+bool dense_out(const struct kcall *k);
+/* Variant that runs ref on dense memory of any dtype, without conversion. */
+extern const struct kernel_variant kernel_direct[];
+
+/* infer() of an operator that adds a dimension: E_SHAPE if the first operand already has MAX_DIM dimensions. */
+int infer_one_more(const struct call *c, int64_t *size);
+/* infer() of arithmetic that is undefined for truth values: E_DTYPE if the result would be bool, as when all
+ * operands are. */
+int infer_no_truth(const struct call *c, int64_t *size);
+/* build() of comparisons: rounds a number beside halves to the half dtype once, like any tensor made of that number. */
+int build_comparison(struct build *b, const struct call *c, struct val *const *in, struct val **out);
+/* infer() of sources: the call sets the shape; dtype f32 unless the session asks for another. */
+int source_f32(const struct call *c, int64_t *size);
+
+#endif

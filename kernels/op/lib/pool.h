@@ -1,0 +1,79 @@
+/* pool.h - the common part of the pooling operators: windows over the last two of four dimensions, which are
+ * unsplit. Pure, except for writes to the caller's memory; any thread. */
+#ifndef RILLE_KERNELS_OP_POOL_H
+#define RILLE_KERNELS_OP_POOL_H
+
+#include "kernels/cpu/conv/pool.h"
+#include "kernels/op/lib/op_impl.h"
+
+/* Attributes of all pooling operators, in this order. DILATION belongs to max_pool2d and COUNT_PAD to avg_pool2d;
+ * the other operator has it with the flag ATTR_HIDDEN. */
+enum { POOL_KERNEL, POOL_STRIDE, POOL_PADDING, POOL_DILATION, POOL_CEIL, POOL_COUNT_PAD, POOL_SIZE };
+
+#define POOL_ATTRS(dilation, count_pad)                                                                                \
+    [POOL_KERNEL] = {"kernel_size", ATTR_INTS, ATTR_REQUIRED, .doc = "height and width of a window"},                  \
+    [POOL_STRIDE] = {"stride", ATTR_INTS, .doc = "how far a window moves; its own size"},                              \
+    [POOL_PADDING] = {"padding", ATTR_INTS, .doc = "entries around the image; 0"},                                     \
+    [POOL_DILATION] = {"dilation", ATTR_INTS, dilation, .doc = "from one entry of a window to the next; 1"},           \
+    [POOL_CEIL] = {"ceil_mode", ATTR_BOOL, .doc = "a last window may reach beyond the padding"},                       \
+    [POOL_COUNT_PAD] = {"count_include_pad", ATTR_BOOL, count_pad, .i = 1, .doc = "a mean counts the padding"}
+
+/* Common prefix of all bodies. entries(): the image entries (of n) in window u of direction i, from *lo to *hi by
+ * step[i]; returns the number that a mean divides by. windows(): the windows (of m) that may contain entry h. */
+#define POOL_BODY                                                                                                      \
+    BODY(                                                                                                              \
+        const auto pair =                                                                                              \
+            [&](int a, int i, int64_t other) {                                                                         \
+                return c->attr[a].n ? c->attr[a].list[c->attr[a].n == 1 ? 0 : i] : other;                              \
+            };                                                                                                         \
+        const int64_t step[] = {pair(DILATION, 0, 1), pair(DILATION, 1, 1)};                                           \
+        const int64_t kernel[] = {pair(KERNEL_SIZE, 0, 1), pair(KERNEL_SIZE, 1, 1)};                                   \
+        const int64_t stride[] = {pair(STRIDE, 0, kernel[0]), pair(STRIDE, 1, kernel[1])};                             \
+        const int64_t padding[] = {pair(PADDING, 0, 0), pair(PADDING, 1, 0)};                                          \
+        const auto entries =                                                                                           \
+            [&](int i, int64_t u, int64_t n, int64_t *lo, int64_t *hi) {                                               \
+                const int64_t start = u * stride[i] - padding[i], end = start + step[i] * (kernel[i] - 1) + 1;         \
+                const int64_t padded = end < n + padding[i] ? end : n + padding[i];                                    \
+                *lo = start < 0 ? start + (step[i] - 1 - start) / step[i] * step[i] : start;                           \
+                *hi = end < n ? end : n;                                                                               \
+                return c->attr[COUNT_INCLUDE_PAD].i ? padded - start : *hi - *lo;                                      \
+            };                                                                                                         \
+        const auto windows =                                                                                           \
+            [&](int i, int64_t h, int64_t m, int64_t *lo, int64_t *hi) {                                               \
+                const int64_t first = h + padding[i] - step[i] * (kernel[i] - 1), last = (h + padding[i]) / stride[i]; \
+                *lo = first > 0 ? (first + stride[i] - 1) / stride[i] : 0;                                             \
+                *hi = last < m ? last + 1 : m;                                                                         \
+            };)
+
+struct window pool_window(const struct attr *attr, int i);
+int64_t pool_size(const struct attr *attr, int i, int64_t n); /* number of windows over n entries; 0: none fits */
+/* infer() of operators whose result is the pooled image. */
+int pool_infer(const struct call *c, int64_t *size);
+
+/* Flops: one operation per entry of each window. The windows are those of the result, or (back) of the last operand. */
+double pool_flops(const struct call *c);
+double pool_back_flops(const struct call *c);
+
+/* Returns a plane of the image x (n, c, h, w) with its windows y. */
+struct plane pool_plane(const struct attr *attr, const struct view *x, const struct view *y);
+
+/* Walks the planes of an image and its pooling, both dense, window by window. The references are this walk. */
+struct pane {
+    int64_t at, plane;      /* index in y; index of the plane's start in x */
+    int64_t h0, h1, w0, w1; /* the window's entries inside the image; every dilation-th counts */
+    int64_t step[2], row;   /* step between entries; entries in a row of x */
+    int64_t count;          /* divisor of a mean */
+};
+void pool_each(int64_t nplane, const struct plane *p, void (*pane)(void *arg, const struct pane *w), void *arg);
+
+/* Variants for floats: plane by plane on all threads, in f64 for doubles and in f32 otherwise. */
+bool pool_accepts(const struct kcall *k, const struct plane *p);
+int pool_prepare(const struct kcall *k, const struct plane *p, const struct plane_fn *fn, void **state,
+                 size_t *scratch_bytes);
+int pool_run(const struct kcall *k, const void *state);
+void pool_drop(void *state);
+
+/* Calls a pooling operator with the attributes of another. size: of the image, if the operator has that attribute. */
+struct val *b_pool(struct build *b, const struct op *op, int nin, struct val *const *in, const struct attr *attr);
+
+#endif

@@ -1,0 +1,33 @@
+/* table.c - the list of operators, and how to find one.
+ *
+ * ops.def has one line an operator, sorted by name, so that op_find can bisect.
+ * It is included twice: op_impl.h declares the records, the array below holds
+ * them. */
+#include "kernels/op/lib/table.h"
+
+#include "kernels/op/lib/op_impl.h"
+
+#include <string.h>
+
+const struct op *const op_table[] = {
+#define OP(name) &op_##name,
+#include "kernels/op/lib/ops.def"
+#undef OP
+    NULL,
+};
+const int op_count = countof(op_table) - 1;
+
+const struct op *
+op_find(const char *name)
+{
+    int lo = 0, hi = op_count;
+    while (lo < hi) {
+        int mid = (lo + hi) / 2, order = strcmp(name, op_table[mid]->name);
+        if (order == 0) return op_table[mid];
+        if (order < 0)
+            hi = mid;
+        else
+            lo = mid + 1;
+    }
+    return NULL;
+}

@@ -1,0 +1,18 @@
+/* update.h - the common part of optimiser updates: the factor of the gradient.
+ *
+ * Gradient clipping by norm multiplies each gradient by one number, a tensor without dimensions. An update accepts
+ * that number as an operand of its own beside the original gradient, so the products are never stored. Any thread. */
+#ifndef RILLE_KERNELS_OP_UPDATE_H
+#define RILLE_KERNELS_OP_UPDATE_H
+
+#include "kernels/op/lib/op_impl.h"
+
+/* E_SHAPE: operand `scale` is present and has dimensions. */
+int update_check_scale(const struct call *c, int scale);
+/* Returns the value of the scale operand; 1 if it is absent. */
+double update_scale(const struct view *scale);
+/* absorb() of updates: if operand g is a gradient times one number, not computed yet, replaces g and `scale` by the
+ * two factors. Returns the number of operands. */
+int update_absorb(struct val **in, int nin, int g, int scale);
+
+#endif

@@ -1,0 +1,142 @@
+/* arena.c - memory by lifetime: a chain of chunks, newest first, each filled from its front.
+ *
+ * A chunk is twice as large as the one before (up to CHUNK_MAX), so that an
+ * arena of n bytes makes O(log n) calls to the host. What fills a huge page has one: plans of 100,000 tasks are gone
+ * through many times, in an order that is not that of memory. */
+#include "runtime/base/arena.h"
+
+#include "runtime/base/pages.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 16, CHUNK_MIN = 1024, CHUNK_MAX = HUGE_PAGE }; /* with its header */
+
+struct arena_chunk {
+    struct arena_chunk *older;
+    size_t used, capacity; /* bytes of data */
+    _Alignas(ALIGN) unsigned char data[];
+};
+
+/* Bookkeeping without memory cannot even report: say so and end. */
+static void
+out_of_memory(size_t bytes)
+{
+    fprintf(stderr, "rille: the host has no %zu bytes left\n", bytes);
+    abort();
+}
+
+static _Thread_local int64_t asked;
+
+int64_t
+must_count(void)
+{
+    return asked;
+}
+
+void *
+must_alloc(size_t bytes)
+{
+    asked++;
+    void *p = calloc(1, bytes ? bytes : 1);
+    if (!p) out_of_memory(bytes);
+    return p;
+}
+
+void *
+must_realloc(void *p, size_t bytes)
+{
+    asked++;
+    void *q = realloc(p, bytes ? bytes : 1);
+    if (!q) out_of_memory(bytes);
+    return q;
+}
+
+void *
+must_copy(const void *p, size_t bytes)
+{
+    void *q = must_alloc(bytes);
+    if (bytes) memcpy(q, p, bytes);
+    return q;
+}
+
+static void
+chunk_push(struct arena *a, size_t bytes)
+{
+    struct arena_chunk *c;
+    size_t whole = a->head ? MIN(2 * (sizeof *c + a->head->capacity), (size_t)CHUNK_MAX) : CHUNK_MIN;
+    whole = MAX(whole, sizeof *c + bytes);
+    if (whole >= HUGE_PAGE) whole = pages_whole(whole);
+    asked++;
+    c = whole >= HUGE_PAGE ? pages_take(whole) : malloc(whole);
+    if (!c) out_of_memory(whole);
+    *c = (struct arena_chunk){.older = a->head, .capacity = whole - sizeof *c};
+    a->head = c;
+}
+
+void *
+arena_alloc(struct arena *a, size_t bytes)
+{
+    if (bytes > SIZE_MAX / 2) out_of_memory(bytes);
+    bytes = MAX((bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1), (size_t)ALIGN);
+    if (!a->head || a->head->capacity - a->head->used < bytes) chunk_push(a, bytes);
+
+    void *p = a->head->data + a->head->used;
+    a->head->used += bytes;
+    a->used_bytes += bytes;
+    return memset(p, 0, bytes);
+}
+
+char *
+arena_strdup(struct arena *a, const char *s)
+{
+    return arena_dup(a, s, strlen(s) + 1);
+}
+
+void *
+arena_dup(struct arena *a, const void *p, size_t bytes)
+{
+    void *q = arena_alloc(a, bytes);
+    if (bytes) memcpy(q, p, bytes);
+    return q;
+}
+
+void *
+arena_extend(struct arena *a, const void *p, size_t was, size_t bytes)
+{
+    void *q = arena_alloc(a, bytes);
+    if (was) memcpy(q, p, was);
+    return q;
+}
+
+static void
+chunks_free(struct arena_chunk *c)
+{
+    while (c) {
+        struct arena_chunk *older = c->older;
+        size_t whole = sizeof *c + c->capacity;
+        if (whole >= HUGE_PAGE)
+            pages_give(c, whole);
+        else
+            free(c);
+        c = older;
+    }
+}
+
+void
+arena_reset(struct arena *a)
+{
+    a->used_bytes = 0;
+    if (!a->head) return;
+    chunks_free(a->head->older);
+    a->head->older = NULL;
+    a->head->used = 0;
+}
+
+void
+arena_fini(struct arena *a)
+{
+    chunks_free(a->head);
+    *a = (struct arena){0};
+}

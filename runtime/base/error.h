@@ -1,0 +1,44 @@
+/* error.h - errors are values: a code, and a text that the thread keeps.
+ *
+ * A function that can fail for reasons outside the program returns int: 0, or a code of errors.def after saying with
+ * fail() what it expected and what it found. Functions that return a pointer return NULL after fail(). Callers pass the
+ * code on (TRY), perhaps with err_note(); only shell/ turns it into a Lua error. The record belongs to the calling
+ * thread. */
+#ifndef RILLE_RUNTIME_ERROR_H
+#define RILLE_RUNTIME_ERROR_H
+
+#include "runtime/base/base.h"
+
+enum err_code {
+    E_OK = 0,
+#define ERROR(name, text) E_##name,
+#include "runtime/base/errors.def"
+#undef ERROR
+    NERR
+};
+
+/* Sets this thread's error and returns code (never 0). It cuts the text at 2000 bytes. */
+int fail(enum err_code code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Puts "note: " before the text of the present error. */
+void err_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Puts "who: " before the text, unless the text already begins so. */
+void err_of(const char *who);
+
+/* Sets the line of the user's program that later failures of this thread are reported with; file must stay valid.
+ * NULL: none. */
+void err_at(const char *file, int line);
+
+/* Returns the line of the last failure, "file:line", or "". Valid until the next err_line(). */
+const char *err_line(void);
+
+/* Returns the text of the last failure of this thread, "" if there was none. Valid until the next fail(). */
+const char *err_text(void);
+enum err_code err_last(void);
+void err_clear(void);
+
+/* "E_SHAPE" -> "shape error"; for messages that have only a code. */
+const char *err_name(enum err_code code);
+
+#endif

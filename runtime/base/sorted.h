@@ -1,0 +1,15 @@
+/* sorted.h - lists of numbers in order, each once. The caller owns them; any thread. */
+#ifndef RILLE_RUNTIME_SORTED_H
+#define RILLE_RUNTIME_SORTED_H
+
+#include "runtime/base/base.h"
+
+/* Sorts n numbers and keeps one of those that are equal; returns how many are left, at the start of the list. */
+int32_t sorted_once(int32_t *list, int32_t n);
+int32_t sorted_once64(int64_t *list, int32_t n);
+/* Index of a number in such a list; -1: it is not there. */
+int32_t sorted_find(const int32_t *list, int32_t n, int32_t number);
+/* Index of the last of such a list that is at most number; 0 where none is. */
+int32_t sorted_last64(const int64_t *list, int32_t n, int64_t number);
+
+#endif

@@ -1,0 +1,105 @@
+/* cuda_product.c - products and convolutions by libraries: how they compute each is asked once for every GPU of the
+ * process, and kept. A plan that is made again asks nobody, and equal calls of one process have one way and one kind of
+ * bits. */
+#include "runtime/device/device_cuda.h"
+
+#include "runtime/base/error.h"
+#include "runtime/base/hash.h"
+
+#include <pthread.h>
+#include <string.h>
+
+struct question { /* words without gaps: equal ones have equal bytes */
+    int64_t convolves;
+    union {
+        struct cuda_product product;
+        struct cuda_convolution convolution;
+    };
+};
+struct cuda_way {
+    struct question question;
+    void *of[CUDA_DEVICES]; /* by device of the process */
+    bool known;             /* all devices have one */
+    size_t scratch_bytes;   /* of the device that wants most */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
+static struct hash_table ways;
+
+static void *
+ask_plugin(int gpu, const struct question *q, size_t *scratch_bytes)
+{
+    return q->convolves ? cuda_opened()->convolution(gpu, &q->convolution, scratch_bytes)
+                        : cuda_opened()->product(gpu, &q->product, scratch_bytes);
+}
+
+static struct cuda_way *
+ask(const struct question *q)
+{
+    struct cuda_way *w = must_alloc(sizeof *w);
+    const struct cuda_device *d;
+    int major, minor;
+    *w = (struct cuda_way){.question = *q, .known = true};
+    for (int i = 0; w->known && (d = cuda_device_at(i, &major, &minor)); i++) {
+        size_t bytes = 0;
+        w->of[i] = ask_plugin(d->gpu, q, &bytes);
+        w->known = w->of[i];
+        w->scratch_bytes = MAX(w->scratch_bytes, bytes);
+    }
+    return w;
+}
+
+static struct cuda_way *
+find(const struct question *q)
+{
+    uint64_t hash = hash_bytes(0, q, sizeof *q);
+    uint32_t at = 0;
+    struct cuda_way *w;
+    while ((w = hash_next(&ways, hash, &at)))
+        if (!memcmp(&w->question, q, sizeof *q)) return w;
+    hash_add(&ways, hash, w = ask(q));
+    return w;
+}
+
+static void
+get(const struct question *q, struct cuda_way **out)
+{
+    pthread_mutex_lock(&lock);
+    struct cuda_way *w = find(q);
+    pthread_mutex_unlock(&lock);
+    *out = w->known ? w : NULL;
+}
+
+void
+cuda_product_get(const struct cuda_product *p, struct cuda_way **out)
+{
+    struct question q;
+    memset(&q, 0, sizeof q);
+    q.product = *p;
+    get(&q, out);
+}
+
+void
+cuda_convolution_get(const struct cuda_convolution *c, struct cuda_way **out)
+{
+    struct question q;
+    memset(&q, 0, sizeof q);
+    q.convolves = 1;
+    q.convolution = *c;
+    get(&q, out);
+}
+
+size_t
+cuda_way_scratch(const struct cuda_way *w)
+{
+    return w->scratch_bytes;
+}
+
+int
+cuda_way_run(const struct cuda_way *w, int device, const struct cuda_factors *at)
+{
+    int major, minor, i = cuda_index(device);
+    const struct cuda_device *d = cuda_device_at(i, &major, &minor);
+    cuda_way_fn *by = w->question.convolves ? cuda_opened()->convolve : cuda_opened()->multiply;
+    return cuda_graph_way(d->gpu, by, w->of[i], at);
+}

@@ -1,0 +1,575 @@
+/* device.c - pools: the memory of one device.
+ *
+ * A request is rounded up to a size class, eight classes to a power of two, so
+ * that a block wastes at most an eighth. Blocks given back lie in a list of
+ * their class until asked for again, until they are more than was needed lately,
+ * or until the limit or the host wants the room: a program that takes and gives
+ * back the same in every step asks the host for nothing. (Fresh pages cost ten
+ * times what writing them costs.) Idle bytes and the tail of a block are poisoned
+ * under AddressSanitizer. */
+#include "runtime/device/device.h"
+
+#include "runtime/base/arena.h"
+#include "runtime/device/device_cuda.h"
+#include "runtime/base/error.h"
+#include "runtime/base/pages.h"
+#include "runtime/device/stream.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(p, n)   (UNUSED(p), UNUSED(n))
+#define ASAN_UNPOISON_MEMORY_REGION(p, n) (UNUSED(p), UNUSED(n))
+#endif
+
+#ifndef FAULT /* t/lib/faults.h: a test compiles this file once more, with mistakes */
+#define FAULT(mistake) false
+#endif
+
+enum { ALIGN = 64, STEPS = 8, STEP_BITS = 3, NCLASS = 64 * STEPS };
+static const size_t idle_floor = (size_t)64 << 20; /* so much may always lie idle */
+enum { CREST_FADES = 4096, CREST_SLACK = 4 };      /* blocks given back; a part of the crest */
+
+/* ---- kinds ---- */
+
+/* Blocks of so many bytes are the system's, and go back to it: in the heap, whose holes are as long as what was there,
+ * 4,000 sizes of tensors one after the other left 410 MB behind, and leave 190. (Sanitizers watch the heap.) */
+#if defined(__SANITIZE_ADDRESS__)
+static const size_t mapped = SIZE_MAX;
+#else
+static const size_t mapped = PAGES_LEAST;
+#endif
+
+static void *
+take_host(size_t bytes)
+{
+    void *p = NULL;
+    if (bytes >= mapped) return pages_take(bytes);
+    return posix_memalign(&p, ALIGN, bytes) ? NULL : p;
+}
+
+static void *
+host_take(int device, size_t bytes)
+{
+    void *p = take_host(bytes);
+    UNUSED(device);
+    if (p && bytes >= PINNED) cuda_pin(p, bytes);
+    return p;
+}
+
+static void
+host_give(int device, void *p, size_t bytes)
+{
+    UNUSED(device);
+    if (p && bytes >= PINNED) cuda_unpin(p);
+    if (bytes < mapped)
+        free(p);
+    else
+        pages_give(p, bytes);
+}
+
+static int
+host_copy(void *dst, const void *src, size_t bytes)
+{
+    memcpy(dst, src, bytes);
+    return 0;
+}
+
+static int
+host_fill(void *p, int byte, size_t bytes)
+{
+    memset(p, byte, bytes);
+    return 0;
+}
+
+static const struct device_kind device_cpu = {
+    .name = "cpu",
+    .flags = HOST_READS | FUSES | ONE_SPACE,
+    .variants = DEV_CPU,
+    .take = host_take,
+    .give = host_give,
+    .copy = host_copy,
+    .fill = host_fill,
+};
+/* A plan of meta devices says what a cpu would do. */
+static const struct device_kind device_meta = {.name = "meta", .flags = NO_BYTES | FUSES, .variants = DEV_CPU};
+
+static const struct device_kind *const kinds[NDEVICE_KIND] = {
+    [DEV_CPU] = &device_cpu,
+    [DEV_META] = &device_meta,
+    [DEV_LATE] = &device_late,
+    [DEV_CUDA] = &device_cuda,
+};
+
+const struct device_kind *
+device_kind(int kind)
+{
+    assert(kind >= 0 && kind < NDEVICE_KIND);
+    return kinds[kind];
+}
+
+const char *
+device_kind_text(int kind)
+{
+    return device_kind(kind)->name;
+}
+
+/* A plan of devices without bytes says what it would be in the host's. */
+int32_t
+device_space(int kind, int32_t device)
+{
+    unsigned flags = device_kind(kind)->flags;
+    if (flags & (HOST_READS | NO_BYTES)) return 0;
+    return flags & ONE_SPACE ? kind : NDEVICE_KIND + device * NDEVICE_KIND + kind;
+}
+
+/* Work on a stream reaches the host's bytes and those of its kind. */
+int
+device_carrier(int from, int to)
+{
+    bool from_host = device_space(from, 0) == 0, to_host = device_space(to, 0) == 0;
+    if (device_kind(to)->stream_new && (from == to || from_host)) return to;
+    return device_kind(from)->stream_new && to_host ? from : -1;
+}
+
+const char *
+stream_role_text(int role)
+{
+    static const char *const text[NSTREAM] = {"compute", "in", "out", "move", "collect", "send", "recv"};
+    assert(role >= 0 && role < NSTREAM);
+    return text[role];
+}
+
+int
+device_kind_parse(const char *text)
+{
+    for (int k = 0; k < NDEVICE_KIND; k++)
+        if (!strcmp(text, kinds[k]->name)) return k;
+    fail(E_PLACE, "\"%s\" is no device kind: expected cpu, meta or cuda", text);
+    return -1;
+}
+
+/* ---- blocks ---- */
+
+struct block {
+    struct buffer buffer; /* first: a buffer handed out is its block */
+    struct block *next;   /* in the list of idle blocks of its class */
+    size_t capacity;      /* bytes of its class, 0 without data */
+};
+
+struct pool {
+    int device;
+    const struct device_kind *kind;
+    struct pool_source source;      /* instead of the kind's memory; take NULL: there is none */
+    const struct work_order *order; /* NULL: no work touches its bytes between runs */
+    size_t limit_bytes;             /* 0: none */
+    size_t idle_bytes;
+    size_t crest; /* the most bytes that were live lately */
+    void *arena;
+    struct pool_count count;
+    struct block *idle[NCLASS];
+};
+
+/* The class of a request and the bytes of that class: the request rounded up to three bits below its leading one. */
+static int
+class_of(size_t bytes, size_t *capacity)
+{
+    bytes = MAX(bytes, (size_t)(ALIGN * STEPS));
+    int high = 63 - __builtin_clzll(bytes), shift = high - STEP_BITS;
+    size_t units = (bytes + ((size_t)1 << shift) - 1) >> shift; /* 8..16 */
+    *capacity = units << shift;
+    return (high * STEPS + (int)units - STEPS) % NCLASS;
+}
+
+static void *
+take(struct pool *p, size_t bytes)
+{
+    return p->source.take ? p->source.take(p->source.of, bytes) : p->kind->take(p->device, bytes);
+}
+
+static void
+give(struct pool *p, void *data, size_t bytes)
+{
+    if (p->source.take)
+        p->source.give(p->source.of, data);
+    else
+        p->kind->give(p->device, data, bytes);
+}
+
+static size_t
+used_bytes(const struct pool *p)
+{
+    return p->count.live_bytes + p->count.arena_bytes;
+}
+
+/* Is work with this number still to be done? */
+static bool
+is_open(const struct pool *p, uint64_t number)
+{
+    return p->order && number > atomic_load(&p->order->done);
+}
+
+/* Memory goes when the last work that touches it is done: what failed is told to others. */
+static void
+await_all(const struct pool *p, uint64_t number)
+{
+    if (is_open(p, number) && !FAULT(EARLY_GIVE)) p->order->await(p->order->of, number, true);
+}
+
+static void
+block_release(struct pool *p, struct block *b)
+{
+    await_all(p, b->buffer.touched);
+    ASAN_UNPOISON_MEMORY_REGION(b->buffer.data, b->capacity);
+    give(p, b->buffer.data, b->capacity);
+    p->idle_bytes -= b->capacity;
+    free(b);
+}
+
+/* The first block of the list that no work touches (any: or that some does); NULL: there is none. Takes it out. */
+static struct block *
+list_take(const struct pool *p, struct block **list, bool any)
+{
+    while (*list && !any && is_open(p, (*list)->buffer.touched)) list = &(*list)->next;
+    struct block *b = *list;
+    if (b) *list = b->next;
+    return b;
+}
+
+/* Gives idle blocks back to the host, large ones first, until at most keep bytes lie idle. must: also those that work
+ * still touches. */
+static void
+pool_trim(struct pool *p, size_t keep, bool must)
+{
+    struct block *b;
+    for (int c = NCLASS - 1; c >= 0; c--)
+        while (p->idle_bytes > keep && (b = list_take(p, &p->idle[c], must))) block_release(p, b);
+}
+
+/* "2.1 GB" */
+static const char *
+bytes_text(size_t bytes, char text[32])
+{
+    static const char *const unit[] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
+    double n = (double)bytes;
+    int k = 0;
+    for (; n >= 1000 && k < (int)countof(unit) - 1; k++) n /= 1000;
+    snprintf(text, 32, k ? "%.1f %s" : "%.0f %s", n, unit[k]);
+    return text;
+}
+
+static int
+refuse(const struct pool *p, size_t bytes)
+{
+    char wanted[32], free_text[32];
+    bytes_text(bytes, wanted);
+    if (!p->limit_bytes)
+        return fail(E_MEMORY, "%s:%d wanted %s, the %s has no more", p->kind->name, p->device, wanted,
+                    p->kind->flags & HOST_READS ? "host" : "device");
+    bytes_text(p->limit_bytes - MIN(p->limit_bytes, used_bytes(p)), free_text);
+    return fail(E_MEMORY, "%s:%d wanted %s, %s of its limit free", p->kind->name, p->device, wanted, free_text);
+}
+
+/* capacity bytes from the device, within the limit; idle blocks make way. */
+static int
+memory_take(struct pool *p, size_t bytes, size_t capacity, void **out)
+{
+    size_t limit = p->limit_bytes ? p->limit_bytes : SIZE_MAX / 4, used = used_bytes(p);
+    if (capacity > limit || used > limit - capacity) return refuse(p, bytes);
+    if (p->idle_bytes > limit - capacity - used) pool_trim(p, limit - capacity - used, true);
+    err_clear();
+    *out = take(p, capacity);
+    if (!*out) {
+        pool_trim(p, 0, true);
+        *out = take(p, capacity);
+    }
+    bool gone = err_last() == E_LOST || err_last() == E_KERNEL; /* the source's host is; the device is broken */
+    if (!*out) return gone ? (int)err_last() : refuse(p, bytes);
+    p->count.nalloc++;
+    return 0;
+}
+
+/* An idle block of the class, or a fresh one. */
+static int
+block_find(struct pool *p, size_t bytes, bool for_host, struct block **out)
+{
+    size_t capacity, limit = p->limit_bytes ? p->limit_bytes : SIZE_MAX;
+    if (bytes > SIZE_MAX / 4) return refuse(p, bytes);
+    struct block **list = &p->idle[class_of(bytes, &capacity)], *b = NULL;
+    if (capacity <= limit && used_bytes(p) <= limit - capacity) b = list_take(p, list, !for_host || FAULT(EARLY_WRITE));
+    if (b) {
+        p->idle_bytes -= capacity;
+        ASAN_UNPOISON_MEMORY_REGION(b->buffer.data, capacity);
+    } else {
+        void *data;
+        TRY(memory_take(p, bytes, capacity, &data));
+        b = must_alloc(sizeof *b);
+        b->buffer.data = data;
+        b->capacity = capacity;
+    }
+    ASAN_POISON_MEMORY_REGION((char *)b->buffer.data + bytes, capacity - bytes);
+    *out = b;
+    return 0;
+}
+
+static void
+note_peak(struct pool *p)
+{
+    p->count.peak_bytes = MAX(p->count.peak_bytes, used_bytes(p));
+}
+
+/* ---- buffers ---- */
+
+static uint32_t
+generation_of(const struct pool *p)
+{
+    return p->source.generation ? *p->source.generation : 0;
+}
+
+static int
+new_buffer(struct pool *p, size_t bytes, bool for_host, struct buffer **out)
+{
+    struct block *b = NULL;
+    if (bytes && p->kind->take) TRY(block_find(p, bytes, for_host, &b));
+    if (!b) b = must_alloc(sizeof *b);
+    b->next = NULL;
+    b->buffer.pool = p;
+    b->buffer.bytes = bytes;
+    b->buffer.nref = 1;
+    b->buffer.written = 0;
+    b->buffer.generation = generation_of(p);
+    p->count.live_bytes += b->capacity;
+    p->crest = MAX(p->crest, p->count.live_bytes);
+    p->count.nbuffer++;
+    note_peak(p);
+    *out = &b->buffer;
+    return 0;
+}
+
+int
+buffer_new(struct pool *p, size_t bytes, struct buffer **out)
+{
+    return new_buffer(p, bytes, false, out);
+}
+
+int
+buffer_new_for_host(struct pool *p, size_t bytes, struct buffer **out)
+{
+    return new_buffer(p, bytes, true, out);
+}
+
+void
+buffer_hold(struct buffer *b)
+{
+    assert(b->nref > 0);
+    b->nref++;
+}
+
+bool
+buffer_is_lost(const struct buffer *b)
+{
+    return b->generation != generation_of(b->pool);
+}
+
+bool
+buffer_is_here(const struct buffer *b)
+{
+    return !b->pool->source.read;
+}
+
+bool
+buffer_host_reads(const struct buffer *b)
+{
+    return (b->pool->kind->flags & HOST_READS) && buffer_is_here(b);
+}
+
+int
+buffer_await(const struct buffer *b, bool writes)
+{
+    const struct work_order *o = b->pool->order;
+    uint64_t number = writes ? b->touched : b->written;
+    if (!is_open(b->pool, number) || (writes ? FAULT(EARLY_WRITE) : FAULT(EARLY_LOOK))) return 0;
+    return o->await(o->of, number, false);
+}
+
+bool
+buffer_failed(const struct buffer *b)
+{
+    const struct work_order *o = b->pool->order;
+    for (int32_t i = 0; o && i < o->nfailed; i++)
+        if (o->failed[i] == b->written) return true;
+    return false;
+}
+
+int
+buffer_on_host(const struct buffer *b, void **data, void **copy)
+{
+    const struct pool *p = b->pool;
+    *copy = NULL;
+    *data = b->data;
+    if (buffer_is_lost(b)) return fail(E_LOST, "the value was on %s:%d, and is lost", p->kind->name, p->device);
+    TRY(buffer_await(b, false));
+    if (buffer_host_reads(b)) return 0;
+    *data = *copy = must_alloc(b->bytes);
+    return p->source.read ? p->source.read(p->source.of, *copy, b->data, b->bytes)
+                          : p->kind->copy(*copy, b->data, b->bytes);
+}
+
+int
+buffer_write(const struct buffer *b, const void *from)
+{
+    const struct pool *p = b->pool;
+    TRY(buffer_await(b, true));
+    return p->source.write ? p->source.write(p->source.of, b->data, from, b->bytes)
+                           : p->kind->copy(b->data, from, b->bytes);
+}
+
+int
+buffer_copy_part(const struct buffer *to, const struct buffer *from, size_t at, size_t bytes)
+{
+    const struct pool_source *in = &from->pool->source, *out = &to->pool->source;
+    char *src = (char *)from->data + at, *dst = (char *)to->data + at;
+    void *room = NULL;
+    int status = 0;
+    if (buffer_is_lost(from))
+        return fail(E_LOST, "the value was on %s:%d, and is lost", from->pool->kind->name, from->pool->device);
+    TRY(buffer_await(from, false));
+    TRY(buffer_await(to, true));
+    if (in->read && out->bring) return out->bring(out->of, dst, in->of, src, bytes);
+    if (in->read) status = in->read(in->of, room = must_alloc(bytes), src, bytes);
+    if (!status && out->write)
+        status = out->write(out->of, dst, room ? room : src, bytes);
+    else if (!status)
+        status = to->pool->kind->copy(dst, room ? room : src, bytes);
+    free(room);
+    return status;
+}
+
+int
+buffer_copy(const struct buffer *to, const struct buffer *from)
+{
+    return buffer_copy_part(to, from, 0, to->bytes);
+}
+
+/* Others make way first: what was just given back is what is asked for next. */
+static void
+block_idle(struct pool *p, struct block *b)
+{
+    size_t capacity, live = p->count.live_bytes;
+    struct block **list = &p->idle[class_of(b->capacity, &capacity)];
+    assert(capacity == b->capacity);
+    p->crest -= (p->crest - live) / CREST_FADES;
+    size_t keep = MAX(p->crest - live + p->crest / CREST_SLACK, idle_floor);
+    pool_trim(p, keep - MIN(keep, capacity), false);
+    if (!is_open(p, b->buffer.touched)) ASAN_POISON_MEMORY_REGION(b->buffer.data, b->capacity);
+    b->next = *list;
+    *list = b;
+    p->idle_bytes += b->capacity;
+}
+
+void
+buffer_drop(struct buffer **buffer)
+{
+    struct buffer *b = *buffer;
+    *buffer = NULL;
+    if (!b) return;
+    assert(b->nref > 0);
+    if (--b->nref > 0) return;
+
+    struct pool *p = b->pool;
+    struct block *block = (struct block *)b;
+    p->count.live_bytes -= block->capacity;
+    p->count.nbuffer--;
+    if (block->capacity)
+        block_idle(p, block);
+    else
+        free(block);
+}
+
+void
+buffer_retire(struct buffer **buffer)
+{
+    struct pool *p = (*buffer)->pool;
+    buffer_drop(buffer);
+    p->crest = p->count.live_bytes;
+    pool_trim(p, idle_floor, false);
+}
+
+/* ---- pools ---- */
+
+struct pool *
+pool_new(int kind, int device, size_t limit_bytes)
+{
+    assert(kind >= 0 && kind < NDEVICE_KIND);
+    if (kinds[kind]->missing) {
+        fail(E_PLACE, "%s:%d cannot be used: %s", kinds[kind]->name, device, kinds[kind]->missing);
+        return NULL;
+    }
+    struct pool *p = must_alloc(sizeof *p);
+    p->device = device;
+    p->kind = kinds[kind];
+    p->limit_bytes = limit_bytes;
+    return p;
+}
+
+void
+pool_from(struct pool *p, const struct pool_source *source)
+{
+    assert(p->count.nalloc == 0);
+    if (p->kind->take) p->source = *source;
+}
+
+void
+pool_order(struct pool *p, const struct work_order *order)
+{
+    p->order = order;
+}
+
+void
+pool_free(struct pool **pool)
+{
+    struct pool *p = *pool;
+    *pool = NULL;
+    if (!p) return;
+    assert(p->count.nbuffer == 0);
+    pool_trim(p, 0, true);
+    if (p->order) await_all(p, p->order->begun);
+    if (p->arena) give(p, p->arena, p->count.arena_bytes);
+    free(p);
+}
+
+void
+pool_limit(struct pool *p, size_t limit_bytes)
+{
+    p->limit_bytes = limit_bytes;
+}
+
+/* The old block goes first: its content is lost anyway, and two at a time might not fit. */
+int
+pool_arena(struct pool *p, size_t bytes, void **out)
+{
+    if (p->kind->take && bytes > p->count.arena_bytes) {
+        size_t capacity = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+        if (bytes > SIZE_MAX / 4) return refuse(p, bytes);
+        if (p->order) await_all(p, p->order->begun);
+        if (p->arena) give(p, p->arena, p->count.arena_bytes);
+        p->arena = NULL;
+        p->count.arena_bytes = 0;
+        TRY(memory_take(p, bytes, capacity, &p->arena));
+        p->count.arena_bytes = capacity;
+        note_peak(p);
+    }
+    *out = p->arena;
+    return 0;
+}
+
+struct pool_count
+pool_count(const struct pool *p)
+{
+    return p->count;
+}

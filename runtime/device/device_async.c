@@ -1,0 +1,152 @@
+/* device_async.c - a device kind for tests: what is enqueued is done later, and host code that touches its bytes
+ * faults.
+ *
+ * It stands for a GPU where there is none. Its memory is a range of addresses that
+ * nothing lies at; the bytes of address p are at p + LATE_BYTES, where its work
+ * finds them (reach). Its streams are those of the host (stream_host.h). */
+#include "runtime/base/arena.h"
+#include "runtime/base/pages.h"
+#include "runtime/device/stream_host.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* ---- memory ---- */
+
+static const size_t LATE_BYTES = (size_t)1 << 38;
+
+/* Ranges that were given back, of all devices; taken again first fit. */
+struct range {
+    struct range *next;
+    char *at;
+    size_t bytes;
+};
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char *base; /* LATE_BYTES that fault, and as many behind them */
+static size_t used;
+static struct range *idle;
+
+static bool
+is_late(const char *p)
+{
+    return base && p >= base && p < base + LATE_BYTES;
+}
+
+static void *
+reach(void *p)
+{
+    return is_late(p) ? (char *)p + LATE_BYTES : p;
+}
+
+static char *
+take_idle(size_t bytes)
+{
+    for (struct range **r = &idle; *r; r = &(*r)->next) {
+        struct range *found = *r;
+        if (found->bytes < bytes) continue;
+        char *at = found->at;
+        found->at += bytes;
+        found->bytes -= bytes;
+        if (found->bytes == 0) {
+            *r = found->next;
+            free(found);
+        }
+        return at;
+    }
+    return NULL;
+}
+
+static char *
+take_locked(size_t bytes)
+{
+    if (!base) {
+        void *p = mmap(NULL, 2 * LATE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (p == MAP_FAILED) return NULL;
+        base = p;
+    }
+    char *at = take_idle(bytes);
+    if (at || bytes > LATE_BYTES - used) return at;
+    at = base + used;
+    used += bytes;
+    return at;
+}
+
+static void
+put_idle(char *at, size_t bytes)
+{
+    struct range *r = must_alloc(sizeof *r);
+    pthread_mutex_lock(&lock);
+    *r = (struct range){idle, at, bytes};
+    idle = r;
+    pthread_mutex_unlock(&lock);
+}
+
+static void *
+take(int device, size_t bytes)
+{
+    UNUSED(device);
+    bytes = pages_whole(bytes);
+    pthread_mutex_lock(&lock);
+    char *p = take_locked(bytes);
+    pthread_mutex_unlock(&lock);
+    if (!p || mprotect(reach(p), bytes, PROT_READ | PROT_WRITE) == 0) return p;
+    put_idle(p, bytes);
+    return NULL;
+}
+
+/* The next who takes it finds zeros, as with fresh memory; whoever still touches it faults. */
+static void
+give(int device, void *p, size_t bytes)
+{
+    UNUSED(device);
+    if (!p) return;
+    bytes = pages_whole(bytes);
+    madvise(reach(p), bytes, MADV_DONTNEED);
+    mprotect(reach(p), bytes, PROT_NONE);
+    put_idle(p, bytes);
+}
+
+static int
+copy(void *dst, const void *src, size_t bytes)
+{
+    memcpy(reach(dst), reach((void *)(uintptr_t)src), bytes);
+    return 0;
+}
+
+static int
+fill(void *p, int byte, size_t bytes)
+{
+    memset(reach(p), byte, bytes);
+    return 0;
+}
+
+/* ---- streams ---- */
+
+static int
+stream_new(int device, int role, bool driven, struct stream **out)
+{
+    return host_stream_new(&device_late, device, role, driven, out);
+}
+
+struct device_kind device_late = {
+    .name = "late",
+    .flags = FUSES | ONE_SPACE | ROLES,
+    .variants = DEV_CPU,
+    .take = take,
+    .give = give,
+    .copy = copy,
+    .fill = fill,
+    .stream_new = stream_new,
+    .stream_free = host_stream_free,
+    .enqueue = host_stream_enqueue,
+    .mark = host_stream_mark,
+    .passed = host_stream_passed,
+    .wait = host_stream_wait,
+    .trouble = host_stream_trouble,
+    .step = host_stream_step,
+    .tell = host_stream_tell,
+    .reach = reach,
+};

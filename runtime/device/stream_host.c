@@ -1,0 +1,391 @@
+/* stream_host.c - streams whose work a host thread executes.
+ *
+ * A stream is a ring of work items and a thread that executes them in order. A driven stream is the ring alone: the
+ * simulator executes the oldest item when its seed says so. The owner counts the enqueued items, the thread counts
+ * the completed ones; a mark is such a count.
+ *
+ * An item that only launches device work is done when the device has finished that work. An event follows each group
+ * of such items: consecutive items up to one that others wait for (show), at most GROUP, and no more than are
+ * enqueued. The thread queries the device when it has nothing else to launch, before host code touches bytes, and,
+ * for the older half of the groups, when LAUNCHED groups are in flight, so the device always has work. An item that
+ * waits for work in flight lets the device wait (follow), so its stream continues to launch as soon as the other
+ * stream has launched.
+ *
+ * The thread sleeps if there is no work (on its own waker), or if the oldest item waits for another stream (on that
+ * stream's count). It spins briefly first, no longer than a sleep costs, because there may be more streams than
+ * cores. */
+#include "runtime/device/stream_host.h"
+
+#include "runtime/base/arena.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/denormal.h"
+#include "runtime/base/error.h"
+#include "runtime/base/waker.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { CAPACITY = 4096, SPIN_NS = 2000, LAUNCHED = 8, GROUP = 32 };
+
+struct item {
+    struct stream_work work; /* run NULL: waits for `mark` of `other`; other NULL too: end of a group */
+    const struct stream *other;
+    int64_t mark;
+};
+
+struct host_stream {
+    struct stream stream;
+    bool driven;
+    pthread_t thread;
+    struct waker more; /* wakes the thread when work is enqueued */
+    _Atomic bool quit;
+    _Atomic int64_t enqueued, done; /* written by the owner; written by the thread */
+    _Atomic int64_t begun; /* written by the thread; items from `done` to `begun` are in flight on the device */
+    int64_t taken;         /* items from `begun` to `taken` are in the group being launched */
+    int64_t ngroup, ngone; /* groups launched; groups done */
+    void *event[LAUNCHED]; /* event g % LAUNCHED follows group g; NULL: the kind has no events */
+    _Atomic int64_t upto[LAUNCHED]; /* mark at the end of that group */
+    struct bell progress;           /* wakes streams that wait for this one */
+    void (*tell)(void *of);         /* NULL: no callback */
+    void *tell_of;
+    struct item item[CAPACITY];
+    int status; /* status of the failed item; the worker's, until `done` has passed the item */
+    char text[1024];
+    _Atomic int64_t failed; /* mark of the work before the failed item; INT64_MAX: no failure */
+};
+
+static struct host_stream *
+host(const struct stream *s)
+{
+    return (struct host_stream *)(uintptr_t)s;
+}
+
+bool
+host_stream_passed(const struct stream *s, int64_t mark)
+{
+    return atomic_load_explicit(&host(s)->done, memory_order_acquire) >= mark;
+}
+
+int64_t
+host_stream_mark(const struct stream *s)
+{
+    return atomic_load_explicit(&host(s)->enqueued, memory_order_relaxed);
+}
+
+/* Copies the error of the failing thread for the owner. n: the mark of the work before the failed item. */
+static void
+keep_failure(struct host_stream *s, int status, int64_t n)
+{
+    s->status = status;
+    snprintf(s->text, sizeof s->text, "%s", err_text());
+    atomic_store_explicit(&s->failed, n, memory_order_release);
+}
+
+/* Returns true if work behind this wait may begin: if the other stream's work is done, or in flight and the device
+ * can wait. */
+static bool
+may_follow(const struct item *i)
+{
+    const struct host_stream *other = host(i->other);
+    bool waits = other->stream.kind->events;
+    return host_stream_passed(i->other, i->mark) ||
+           (waits && atomic_load_explicit(&other->begun, memory_order_acquire) >= i->mark);
+}
+
+/* Returns the event of the first group that contains the mark. If its slot was reused meanwhile, the event covers
+ * later work too, but only launched work, so that no wait lasts for ever. */
+static void *
+event_behind(const struct host_stream *s, int64_t mark)
+{
+    int found = -1;
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < LAUNCHED; i++) {
+        int64_t upto = atomic_load_explicit(&s->upto[i], memory_order_acquire);
+        if (upto < mark || upto >= least) continue;
+        least = upto;
+        found = i;
+    }
+    assert(found >= 0);
+    return s->event[found];
+}
+
+static int
+follow(const struct host_stream *s, const struct item *i)
+{
+    if (!i->other || host_stream_passed(i->other, i->mark)) return 0;
+    return s->stream.kind->events->follow(s->stream.device, event_behind(host(i->other), i->mark));
+}
+
+/* Executes an item, or nothing after a failure. Returns false if the item waits. */
+static bool
+carry_out(struct host_stream *s, const struct item *i, int64_t n)
+{
+    if (atomic_load_explicit(&s->failed, memory_order_relaxed) < n) return true;
+    int status = i->work.run ? i->work.run(&i->work, &s->stream) : follow(s, i);
+    if (status == STREAM_HELD) return false;
+    if (status) keep_failure(s, status, n);
+    return true;
+}
+
+static void
+is_done(struct host_stream *s, int64_t n)
+{
+    atomic_store(&s->done, n);
+    bell_ring(&s->progress);
+    if (s->tell) s->tell(s->tell_of);
+}
+
+/* Records the first failure that the device reports for work after mark n. */
+static void
+hear(struct host_stream *s, int status, int64_t n)
+{
+    if (status && atomic_load_explicit(&s->failed, memory_order_relaxed) == INT64_MAX) keep_failure(s, status, n);
+}
+
+/* Waits for all launched work, and marks n items as done. */
+static void
+finish(struct host_stream *s, int64_t n)
+{
+    const struct device_kind *kind = s->stream.kind;
+    if (kind->settle) hear(s, kind->settle(s->stream.device), atomic_load_explicit(&s->done, memory_order_relaxed));
+    s->ngone = s->ngroup;
+    is_done(s, n);
+}
+
+/* Waits for the work in flight and marks it as done. Returns false if there is none. */
+static bool
+settle(struct host_stream *s)
+{
+    if (s->begun == atomic_load_explicit(&s->done, memory_order_relaxed)) return false;
+    finish(s, s->begun);
+    return true;
+}
+
+/* Closes the group of taken items, which is now in flight. If LAUNCHED groups are in flight, waits for the older
+ * half. Returns false if no item was taken. */
+static bool
+launch_taken(struct host_stream *s)
+{
+    const struct device_events *e = s->stream.kind->events;
+    int64_t begun = s->begun, done = atomic_load_explicit(&s->done, memory_order_relaxed), g = s->ngroup;
+    if (s->taken == begun) return false;
+    hear(s, e->note(s->stream.device, s->event[g % LAUNCHED]), begun);
+    atomic_store_explicit(&s->upto[g % LAUNCHED], s->taken, memory_order_release);
+    s->ngroup = g + 1;
+    atomic_store(&s->begun, s->taken);
+    bell_ring(&s->progress);
+    if (s->ngroup - s->ngone < LAUNCHED) return true;
+    s->ngone += LAUNCHED / 2;
+    hear(s, e->await(s->stream.device, s->event[(s->ngone - 1) % LAUNCHED]), done);
+    is_done(s, s->upto[(s->ngone - 1) % LAUNCHED]);
+    return true;
+}
+
+static void
+put(struct host_stream *s, const struct item *item)
+{
+    int64_t n = atomic_load_explicit(&s->enqueued, memory_order_relaxed);
+    assert(n - atomic_load_explicit(&s->done, memory_order_acquire) < CAPACITY);
+    s->item[n % CAPACITY] = *item;
+    atomic_store(&s->enqueued, n + 1);
+    waker_wake(&s->more);
+}
+
+int
+host_stream_enqueue(struct stream *s, const struct stream_work *w)
+{
+    put(host(s), &(struct item){.work = *w});
+    return 0;
+}
+
+void
+host_stream_wait(struct stream *s, const struct stream *other, int64_t m)
+{
+    put(host(s), &(struct item){.other = other, .mark = m});
+}
+
+void
+host_stream_show(struct stream *s)
+{
+    put(host(s), &(struct item){0});
+}
+
+static bool
+has_work(struct host_stream *s)
+{
+    return s->taken < atomic_load_explicit(&s->enqueued, memory_order_acquire);
+}
+
+/* Returns the stream that the oldest item waits for; NULL: the item may begin. */
+static struct host_stream *
+held_by(struct host_stream *s)
+{
+    const struct item *i = &s->item[s->taken % CAPACITY];
+    return !has_work(s) || !i->other || may_follow(i) ? NULL : host(i->other);
+}
+
+/* Executes the oldest item. Returns false if there is none, or if it waits. */
+static bool
+take(struct host_stream *s)
+{
+    int64_t n = s->taken;
+    const struct item *i = &s->item[n % CAPACITY];
+    if (!has_work(s) || held_by(s)) return false;
+    bool launches = s->stream.kind->events && (!i->work.run || i->work.launches);
+    if (!launches || i->other) launch_taken(s);
+    if (!launches) settle(s);
+    if (!carry_out(s, i, n)) return false;
+    s->taken = n + 1;
+    if (launches) {
+        if (!i->work.run || s->taken - s->begun == GROUP) launch_taken(s);
+    } else {
+        finish(s, n + 1); /* host code may have launched too: nobody follows that */
+        s->begun = n + 1;
+    }
+    return true;
+}
+
+bool
+host_stream_step(struct stream *stream)
+{
+    struct host_stream *s = host(stream);
+    return take(s) || launch_taken(s) || settle(s);
+}
+
+void
+host_stream_tell(struct stream *s, void (*fn)(void *of), void *of)
+{
+    host(s)->tell = fn;
+    host(s)->tell_of = of;
+}
+
+static bool
+may_go_on(struct host_stream *s)
+{
+    return atomic_load(&s->quit) || (has_work(s) && !held_by(s));
+}
+
+static void
+await_other(struct host_stream *s, struct host_stream *other)
+{
+    uint32_t armed = bell_arm(&other->progress);
+    if (may_go_on(s))
+        bell_disarm(&other->progress);
+    else
+        bell_sleep(&other->progress, armed);
+}
+
+static void
+await_work(struct host_stream *s)
+{
+    waker_arm(&s->more);
+    if (atomic_load(&s->quit) || has_work(s))
+        waker_disarm(&s->more);
+    else
+        waker_sleep(&s->more, 0);
+}
+
+static bool
+spin(struct host_stream *s)
+{
+    for (int64_t until = now_ns() + SPIN_NS; now_ns() < until; relax())
+        if (may_go_on(s)) return true;
+    return false;
+}
+
+/* Until there may be something to do. A group waits a little for more of it. */
+static void
+await(struct host_stream *s)
+{
+    if (s->taken == s->begun && settle(s)) return;
+    if (spin(s) || launch_taken(s)) return;
+    struct host_stream *other = held_by(s);
+    if (other)
+        await_other(s, other);
+    else
+        await_work(s);
+}
+
+static void *
+stream_thread(void *arg)
+{
+    struct host_stream *s = arg;
+    const struct device_events *e = s->stream.kind->events;
+    denormals_flush();
+    if (e && e->gather) e->gather(true);
+    while (!atomic_load(&s->quit)) {
+        while (take(s)) continue;
+        await(s);
+    }
+    if (e && e->gather) e->gather(false);
+    return NULL;
+}
+
+int
+host_stream_trouble(struct stream *stream, int64_t m)
+{
+    struct host_stream *s = host(stream);
+    if (atomic_load_explicit(&s->failed, memory_order_acquire) >= m) return 0;
+    if (host_stream_passed(stream, host_stream_mark(stream)))
+        atomic_store_explicit(&s->failed, INT64_MAX, memory_order_relaxed);
+    return fail((enum err_code)s->status, "%s", s->text);
+}
+
+static void
+drop_events(struct host_stream *s)
+{
+    for (int i = 0; i < LAUNCHED; i++)
+        if (s->event[i]) s->stream.kind->events->drop(s->stream.device, s->event[i]);
+}
+
+static int
+make_events(struct host_stream *s)
+{
+    const struct device_events *e = s->stream.kind->events;
+    for (int i = 0; e && i < LAUNCHED; i++) TRY(e->make(s->stream.device, &s->event[i]));
+    return 0;
+}
+
+/* Its events, then the thread that uses them. */
+static int
+begin(struct host_stream *s)
+{
+    TRY(make_events(s));
+    bool runs = s->driven || !pthread_create(&s->thread, NULL, stream_thread, s);
+    return runs ? 0 : fail(E_MEMORY, "a stream's thread could not be started");
+}
+
+int
+host_stream_new(const struct device_kind *kind, int device, int role, bool driven, struct stream **out)
+{
+    struct host_stream *s = must_alloc(sizeof *s);
+    s->stream = (struct stream){kind, device, role};
+    s->driven = driven;
+    atomic_store(&s->failed, INT64_MAX);
+    int status = begin(s);
+    if (status) {
+        drop_events(s);
+        free(s);
+        return status;
+    }
+    *out = &s->stream;
+    return 0;
+}
+
+void
+host_stream_free(struct stream **stream)
+{
+    struct host_stream *s = host(*stream);
+    *stream = NULL;
+    if (!s) return;
+    assert(host_stream_passed(&s->stream, host_stream_mark(&s->stream)));
+    if (!s->driven) {
+        atomic_store(&s->quit, true);
+        waker_wake(&s->more);
+        pthread_join(s->thread, NULL);
+    }
+    drop_events(s);
+    free(s);
+}

@@ -1,0 +1,22 @@
+/* stream_host.h - streams whose work a thread of the host does, for kinds without streams of their own.
+ *
+ * The functions of struct device_kind (device.h); host_stream_new learns whose stream it is. Owner and threads: as in
+ * stream.h. */
+#ifndef RILLE_RUNTIME_STREAM_HOST_H
+#define RILLE_RUNTIME_STREAM_HOST_H
+
+#include "runtime/device/stream.h"
+
+/* E_MEMORY, E_KERNEL. */
+int host_stream_new(const struct device_kind *kind, int device, int role, bool driven, struct stream **out);
+void host_stream_free(struct stream **s); /* drained */
+int host_stream_enqueue(struct stream *s, const struct stream_work *w);
+int64_t host_stream_mark(const struct stream *s);
+bool host_stream_passed(const struct stream *s, int64_t mark);
+void host_stream_wait(struct stream *s, const struct stream *other, int64_t mark);
+void host_stream_show(struct stream *s);
+int host_stream_trouble(struct stream *s, int64_t mark);
+bool host_stream_step(struct stream *s);
+void host_stream_tell(struct stream *s, void (*fn)(void *of), void *of);
+
+#endif

@@ -1,0 +1,312 @@
+/* atlas.c - interning: one record for each placement and each layout of a session.
+ *
+ * Records live in an arena and are found by a hash of their content in a table
+ * that holds their ids; ids count from 0 in the order of appearance. A layout
+ * is brought to canonical form first, so that equal layouts are one pointer. */
+#include "runtime/tensor/layout.h"
+
+#include "runtime/base/arena.h"
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
+#include "runtime/base/hash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct table {
+    const void **record; /* by id */
+    int32_t n, capacity;
+    struct hash_table by_hash;
+};
+
+struct atlas {
+    struct arena arena;
+    struct table places, layouts;
+};
+
+typedef bool same_fn(const void *record, const void *key);
+
+struct atlas *
+atlas_new(void)
+{
+    return must_alloc(sizeof(struct atlas));
+}
+
+static void
+table_fini(struct table *t)
+{
+    free(t->record);
+    hash_free(&t->by_hash);
+}
+
+void
+atlas_free(struct atlas **a)
+{
+    if (!*a) return;
+    table_fini(&(*a)->places);
+    table_fini(&(*a)->layouts);
+    arena_fini(&(*a)->arena);
+    free(*a);
+    *a = NULL;
+}
+
+/* ---- the table ---- */
+
+static const void *
+table_find(const struct table *t, uint64_t hash, same_fn *same, const void *key)
+{
+    uint32_t at = 0;
+    const void *found;
+    while ((found = hash_next(&t->by_hash, hash, &at)) && !same(found, key)) continue;
+    return found;
+}
+
+static void
+table_add(struct table *t, uint64_t hash, void *record)
+{
+    GROW(t->record, t->n + 1, t->capacity);
+    t->record[t->n++] = record;
+    hash_add(&t->by_hash, hash, record);
+}
+
+/* ---- placements ---- */
+
+static uint64_t
+place_hash(const void *record)
+{
+    const struct place *p = record;
+    uint64_t h = hash_bytes(p->kind, p->axis, p->naxis * sizeof p->axis[0]);
+    return hash_bytes(h, p->rank, (size_t)p->nrank * sizeof p->rank[0]);
+}
+
+static bool
+place_same(const void *record, const void *key)
+{
+    const struct place *p = record, *q = key;
+    return p->kind == q->kind && p->naxis == q->naxis && p->nrank == q->nrank &&
+           !memcmp(p->axis, q->axis, p->naxis * sizeof p->axis[0]) &&
+           !memcmp(p->rank, q->rank, (size_t)p->nrank * sizeof p->rank[0]);
+}
+
+static bool
+is_dense(const struct place *p)
+{
+    for (int32_t i = 1; i < p->nrank; i++)
+        if (p->rank[i] != p->rank[0] + i) return false;
+    return true;
+}
+
+static int
+count_ranks(int naxis, const int32_t *axis, int32_t *nrank)
+{
+    int64_t n = 1;
+    if (naxis < 1) return fail(E_PLACE, "a placement needs at least one mesh axis, found %d", naxis);
+    if (naxis > MAX_AXIS) return fail(E_PLACE, "a mesh has at most %d axes, found %d", MAX_AXIS, naxis);
+    for (int i = 0; i < naxis; i++) {
+        if (axis[i] < 1) return fail(E_PLACE, "mesh axis %d has no ranks: its size is %d", i, (int)axis[i]);
+        n *= axis[i];
+        if (n > INT32_MAX) return fail(E_PLACE, "a mesh of more than 2^31 ranks");
+    }
+    *nrank = (int32_t)n;
+    return 0;
+}
+
+struct ranked { /* a rank and where in the mesh it is */
+    int32_t rank, pos;
+};
+
+static int
+by_rank(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+/* Mesh positions by ascending rank, for place_find; refuses a rank that is there twice. */
+static int
+sort_ranks(struct place *p)
+{
+    int status = 0;
+    struct ranked *r = must_alloc((size_t)p->nrank * sizeof *r);
+    for (int32_t i = 0; i < p->nrank; i++) r[i] = (struct ranked){p->rank[i], i};
+    qsort(r, (size_t)p->nrank, sizeof *r, by_rank);
+    for (int32_t i = 0; i < p->nrank && !status; i++) {
+        p->by_rank[i] = r[i].pos;
+        if (r[i].rank < 0)
+            status = fail(E_PLACE, "rank %d is negative: ranks count from 0", (int)r[i].rank);
+        else if (i > 0 && r[i].rank == r[i - 1].rank)
+            status = fail(E_PLACE, "placement: rank %d is there twice", (int)r[i].rank);
+    }
+    free(r);
+    return status;
+}
+
+int
+place_new(struct atlas *a, int kind, int naxis, const int32_t *axis, const int32_t *rank, const struct place **out)
+{
+    struct place key = {.kind = (uint8_t)kind, .naxis = (uint8_t)naxis};
+    assert(kind >= 0 && kind < NDEVICE_KIND);
+    TRY(count_ranks(naxis, axis, &key.nrank));
+    memcpy(key.axis, axis, (size_t)naxis * sizeof *axis);
+    key.rank = (int32_t *)(uintptr_t)rank; /* only read */
+    *out = table_find(&a->places, place_hash(&key), place_same, &key);
+    if (*out) return 0;
+
+    struct place *p = arena_dup(&a->arena, &key, sizeof key);
+    p->rank = arena_dup(&a->arena, rank, (size_t)p->nrank * sizeof *rank);
+    p->by_rank = ARENA_ARRAY(&a->arena, int32_t, p->nrank);
+    TRY(sort_ranks(p));
+    p->dense = is_dense(p);
+    p->id = a->places.n;
+    table_add(&a->places, place_hash(p), p);
+    *out = p;
+    return 0;
+}
+
+int
+place_find(const struct place *p, int rank)
+{
+    int32_t lo = 0, hi = p->nrank;
+    if (p->dense) return rank >= p->rank[0] && rank - p->rank[0] < hi ? rank - p->rank[0] : -1;
+    while (lo < hi) {
+        int32_t mid = lo + (hi - lo) / 2;
+        if (p->rank[p->by_rank[mid]] < rank)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < p->nrank && p->rank[p->by_rank[lo]] == rank ? p->by_rank[lo] : -1;
+}
+
+void
+place_coord(const struct place *p, int pos, int32_t *coord)
+{
+    assert(pos >= 0 && pos < p->nrank);
+    for (int i = 0; i < p->naxis; i++) coord[i] = 0;
+    for (int i = p->naxis - 1; pos > 0; i--) {
+        coord[i] = pos % p->axis[i];
+        pos /= p->axis[i];
+    }
+}
+
+/* ---- layouts ---- */
+
+static uint64_t
+layout_hash(const void *record)
+{
+    const struct layout *l = record;
+    uint64_t h = hash_bytes(0, &l->place->id, sizeof l->place->id);
+    h = hash_bytes(h, l->sbp, l->place->naxis * sizeof l->sbp[0]);
+    return hash_bytes(h, l->order, l->place->naxis * sizeof l->order[0]);
+}
+
+static bool
+layout_same(const void *record, const void *key)
+{
+    const struct layout *l = record, *k = key;
+    return l->place == k->place && !memcmp(l->sbp, k->sbp, sizeof l->sbp) &&
+           !memcmp(l->order, k->order, sizeof l->order);
+}
+
+static int
+check_order(const struct place *p, const uint8_t *order)
+{
+    unsigned seen = 0;
+    for (int i = 0; i < p->naxis; i++) {
+        if (order[i] >= p->naxis)
+            return fail(E_SBP, "order names mesh axis %d, but there are %d: it lists each of 0..%d once", order[i],
+                        p->naxis, p->naxis - 1);
+        if (seen & 1u << order[i]) return fail(E_SBP, "order names mesh axis %d twice", order[i]);
+        seen |= 1u << order[i];
+    }
+    return 0;
+}
+
+static int
+check_partials(const struct place *p, const struct sbp *sbp)
+{
+    int first = -1;
+    for (int i = 0; i < p->naxis; i++) {
+        if (sbp[i].kind != SBP_P) continue;
+        if (first < 0) first = i;
+        if (sbp[i].reduce != sbp[first].reduce)
+            return fail(E_SBP, "P(%s) and P(%s) in one layout: a tensor has one kind of partial",
+                        reduce_text(sbp[first].reduce), reduce_text(sbp[i].reduce));
+    }
+    return 0;
+}
+
+/* Only what counts for the kind is kept. */
+static struct sbp
+sbp_canonical(struct sbp s)
+{
+    return (struct sbp){.kind = s.kind, .axis = s.kind == SBP_S ? s.axis : 0, .reduce = s.kind == SBP_P ? s.reduce : 0};
+}
+
+/* Two mesh axes must cut in the order given only if they cut one dimension. The least such permutation: again and
+ * again the first mesh axis before which nothing else must come. */
+static void
+order_canonical(const struct place *p, const struct sbp *sbp, const uint8_t *order, uint8_t *out)
+{
+    uint8_t when[MAX_AXIS];
+    unsigned taken = 0;
+    for (int i = 0; i < p->naxis; i++) when[order[i]] = (uint8_t)i;
+    for (int n = 0; n < p->naxis; n++) {
+        int next = -1;
+        for (int m = 0; m < p->naxis && next < 0; m++) {
+            bool free = !(taken & 1u << m);
+            for (int k = 0; k < p->naxis && free; k++)
+                free = taken & 1u << k || when[k] >= when[m] || sbp[m].kind != SBP_S || sbp[k].kind != SBP_S ||
+                       sbp[k].axis != sbp[m].axis;
+            if (free) next = m;
+        }
+        assert(next >= 0); /* the first untaken axis of `order` is always free */
+        taken |= 1u << next;
+        out[n] = (uint8_t)next;
+    }
+}
+
+int
+layout_new(struct atlas *a, const struct place *p, const struct sbp *sbp, const uint8_t *order,
+           const struct layout **out)
+{
+    static const uint8_t mesh_order[MAX_AXIS] = {0, 1, 2, 3, 4, 5};
+    struct layout key = {.place = p};
+
+    TRY(check_partials(p, sbp));
+    if (order) TRY(check_order(p, order));
+    for (int i = 0; i < p->naxis; i++) key.sbp[i] = sbp_canonical(sbp[i]);
+    order_canonical(p, key.sbp, order ? order : mesh_order, key.order);
+    *out = table_find(&a->layouts, layout_hash(&key), layout_same, &key);
+    if (*out) return 0;
+
+    struct layout *l = arena_dup(&a->arena, &key, sizeof key);
+    l->id = a->layouts.n;
+    table_add(&a->layouts, layout_hash(l), l);
+    *out = l;
+    return 0;
+}
+
+const struct layout *
+layout_broadcast(struct atlas *a, const struct place *p)
+{
+    struct sbp sbp[MAX_AXIS];
+    const struct layout *l = NULL;
+    for (int i = 0; i < MAX_AXIS; i++) sbp[i] = (struct sbp){.kind = SBP_B};
+    int status = layout_new(a, p, sbp, NULL, &l);
+    assert(status == 0);
+    UNUSED(status);
+    return l;
+}
+
+bool
+atlas_has_place(const struct atlas *a, const struct place *p)
+{
+    return p->id >= 0 && p->id < a->places.n && a->places.record[p->id] == p;
+}
+
+bool
+atlas_has_layout(const struct atlas *a, const struct layout *l)
+{
+    return l->id >= 0 && l->id < a->layouts.n && a->layouts.record[l->id] == l;
+}

@@ -1,0 +1,215 @@
+/* layout_text.c - layouts and placements as text, and back.
+ *
+ *   sbp    = "S(" integer ")" | "B" | "P" | "P(" ("sum" | "max" | "min") ")"
+ *   layout = (sbp | "(" sbp {"," sbp} ")") ["order" "(" integer {"," integer} ")"]
+ *
+ * Spaces may stand between words. A parser moves a cursor and answers whether
+ * it found what it looks for; the one who knows the whole text complains. */
+#include "runtime/tensor/layout.h"
+
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
+
+#include <string.h>
+
+/* ---- printing ---- */
+
+static void
+mesh_print(const struct place *p, int axis, int first, int n, struct str *s)
+{
+    if (axis == p->naxis) {
+        str_addf(s, "%d", (int)p->rank[first]);
+        return;
+    }
+    int each = n / p->axis[axis];
+    str_add(s, "[");
+    for (int i = 0; i < p->axis[axis]; i++) {
+        if (i) str_add(s, ", ");
+        mesh_print(p, axis + 1, first + i * each, each, s);
+    }
+    str_add(s, "]");
+}
+
+void
+place_print(const struct place *p, struct str *s)
+{
+    str_add(s, device_kind_text(p->kind));
+    mesh_print(p, 0, 0, p->nrank, s);
+}
+
+void
+sbp_print(struct sbp s, struct str *out)
+{
+    if (s.kind == SBP_S)
+        str_addf(out, "S(%d)", s.axis);
+    else if (s.kind == SBP_B)
+        str_add(out, "B");
+    else if (s.reduce == RED_SUM)
+        str_add(out, "P");
+    else
+        str_addf(out, "P(%s)", reduce_text(s.reduce));
+}
+
+void
+layout_print(const struct layout *l, struct str *out)
+{
+    int n = l->place->naxis;
+    bool mesh_order = true;
+
+    if (n > 1) str_add(out, "(");
+    for (int i = 0; i < n; i++) {
+        if (i) str_add(out, ", ");
+        sbp_print(l->sbp[i], out);
+        mesh_order = mesh_order && l->order[i] == i;
+    }
+    if (n > 1) str_add(out, ")");
+    if (mesh_order) return;
+    str_add(out, " order (");
+    for (int i = 0; i < n; i++) str_addf(out, "%s%d", i ? ", " : "", l->order[i]);
+    str_add(out, ")");
+}
+
+/* ---- parsing ---- */
+
+struct cursor {
+    const char *at;
+};
+
+static void
+skip_spaces(struct cursor *c)
+{
+    while (*c->at == ' ' || *c->at == '\t') c->at++;
+}
+
+/* Takes word if it stands here. */
+static bool
+take(struct cursor *c, const char *word)
+{
+    size_t n = strlen(word);
+    skip_spaces(c);
+    if (strncmp(c->at, word, n)) return false;
+    c->at += n;
+    return true;
+}
+
+static bool
+take_integer(struct cursor *c, int *out)
+{
+    bool minus = take(c, "-");
+    const char *first;
+    skip_spaces(c);
+    first = c->at;
+    for (*out = 0; *c->at >= '0' && *c->at <= '9' && c->at - first < 6; c->at++) *out = *out * 10 + (*c->at - '0');
+    if (minus) *out = -*out;
+    return c->at > first;
+}
+
+static bool
+at_end(struct cursor *c)
+{
+    skip_spaces(c);
+    return *c->at == '\0';
+}
+
+static bool
+take_reduce(struct cursor *c, uint8_t *out)
+{
+    static const enum reduce partials[] = {RED_SUM, RED_MAX, RED_MIN};
+    for (size_t i = 0; i < countof(partials); i++) {
+        *out = (uint8_t)partials[i];
+        if (take(c, reduce_text(partials[i]))) return true;
+    }
+    return false;
+}
+
+/* One entry; *axis is the number inside S( ), perhaps negative. */
+static bool
+take_sbp(struct cursor *c, struct sbp *out, int *axis)
+{
+    *out = (struct sbp){0};
+    *axis = 0;
+    if (take(c, "B")) {
+        out->kind = SBP_B;
+        return true;
+    }
+    if (take(c, "S")) {
+        out->kind = SBP_S;
+        return take(c, "(") && take_integer(c, axis) && take(c, ")");
+    }
+    if (!take(c, "P")) return false;
+    out->kind = SBP_P;
+    out->reduce = RED_SUM;
+    return !take(c, "(") || (take_reduce(c, &out->reduce) && take(c, ")"));
+}
+
+/* Negative axes count from the end, which only a tensor has. */
+static int
+resolve_axis(const char *text, int axis, int ndim, struct sbp *s)
+{
+    int n = ndim < 0 ? MAX_DIM : ndim;
+    if (s->kind != SBP_S) return 0;
+    if (axis < 0 && ndim < 0) return fail(E_SBP, "\"%s\": S(%d) needs a tensor whose axes can be counted", text, axis);
+    if (axis >= n || axis < -n) {
+        if (ndim < 0) return fail(E_SBP, "\"%s\": a tensor has at most %d axes", text, MAX_DIM);
+        return fail(E_SBP, "\"%s\" splits axis %d, but the tensor has %d ax%s", text, axis, ndim,
+                    ndim == 1 ? "is" : "es");
+    }
+    s->axis = (uint8_t)(axis < 0 ? axis + n : axis);
+    return 0;
+}
+
+int
+sbp_parse(const char *text, int ndim, struct sbp *out)
+{
+    struct cursor c = {text};
+    int axis;
+    if (!take_sbp(&c, out, &axis) || !at_end(&c))
+        return fail(E_SBP, "\"%s\" is no SBP: expected S(axis), B, P, P(max) or P(min)", text);
+    return resolve_axis(text, axis, ndim, out);
+}
+
+static int
+bad_layout(const char *text, const struct place *p)
+{
+    if (p->naxis == 1) return fail(E_SBP, "\"%s\" is no SBP: expected S(axis), B, P, P(max) or P(min)", text);
+    return fail(E_SBP, "\"%s\" is no SBP of a mesh of %d axes: expected one entry an axis, as in \"(B, S(0))\"", text,
+                p->naxis);
+}
+
+/* "(" integer {"," integer} ")": p->naxis of them. */
+static bool
+take_order(struct cursor *c, const struct place *p, uint8_t *order)
+{
+    int n = 0, axis;
+    if (!take(c, "(")) return false;
+    do {
+        if (n == p->naxis || !take_integer(c, &axis) || axis < 0 || axis >= p->naxis) return false;
+        order[n++] = (uint8_t)axis;
+    } while (take(c, ","));
+    return n == p->naxis && take(c, ")");
+}
+
+int
+layout_parse(struct atlas *a, const struct place *p, const char *text, int ndim, const struct layout **out)
+{
+    struct cursor c = {text};
+    struct sbp sbp[MAX_AXIS];
+    uint8_t order[MAX_AXIS];
+    bool parenthesised = take(&c, "("), ordered;
+    int n = 0, axis;
+
+    do {
+        struct sbp entry;
+        if (!take_sbp(&c, &entry, &axis)) return bad_layout(text, p);
+        TRY(resolve_axis(text, axis, ndim, &entry));
+        if (n < p->naxis) sbp[n] = entry;
+        n++;
+    } while (parenthesised && take(&c, ","));
+    if (parenthesised && !take(&c, ")")) return bad_layout(text, p);
+    ordered = take(&c, "order");
+    if ((ordered && !take_order(&c, p, order)) || !at_end(&c)) return bad_layout(text, p);
+    if (n != p->naxis)
+        return fail(E_SBP, "\"%s\" has %d %s, but the mesh has %d axes", text, n, n == 1 ? "entry" : "entries",
+                    p->naxis);
+    return layout_new(a, p, sbp, ordered ? order : NULL, out);
+}

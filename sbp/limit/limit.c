@@ -1,0 +1,251 @@
+/* limit.c - Lagrangian prices of memory: worth of bytes, and subgradient steps. */
+#include "sbp/limit/limit.h"
+
+#include "sbp/net/work.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { IDLE = 6 }; /* steps without gain before the step length shrinks */
+
+/* ---- times that matter ---- */
+
+static int64_t
+most_of(const struct net_node *v, const int64_t *bytes, const uint16_t *form)
+{
+    int64_t most = 0;
+    for (int32_t k = 0; k < v->ncand; k++)
+        if (v->cost[k] < NET_NEVER) most = MAX(most, bytes[form ? form[k] : k]);
+    return most;
+}
+
+/* By time: live ranges beginning then (begin) and ending after it (end), and their largest possible bytes (more,
+ * less). */
+struct happening {
+    int32_t begin, end;
+    int64_t more, less;
+};
+
+static void
+happens(struct happening *h, int32_t born, int32_t dies, int64_t bytes)
+{
+    if (bytes <= 0 || dies <= born) return;
+    h[born].begin++;
+    h[born].more += bytes;
+    h[dies - 1].end++;
+    h[dies - 1].less += bytes;
+}
+
+/* Lists the times that matter: the limit may be exceeded, a live range ends after the time, and one has begun since
+ * the last listed time. Returns their number. */
+static int32_t
+find_times(const struct net *n, const struct happening *h, int32_t end, int32_t *time)
+{
+    int32_t count = 0;
+    int64_t live = 0;
+    bool begun = false;
+    for (int32_t t = 0; t < end; t++) {
+        begun = begun || h[t].begin;
+        live += h[t].more;
+        if (begun && h[t].end && live > n->memory_limit) time[count++] = t;
+        if (h[t].end) begun = false;
+        live -= h[t].less;
+    }
+    return count;
+}
+
+/* Returns the number of listed times before t. */
+static int32_t
+before(const int32_t *time, int32_t ntime, int32_t t)
+{
+    int32_t low = 0, high = ntime;
+    while (low < high) {
+        int32_t middle = (low + high) / 2;
+        if (time[middle] < t)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct net *
+limit_times(struct arena *a, const struct net *n, int32_t **time, int32_t *ntime)
+{
+    struct net *to = arena_dup(a, n, sizeof *n);
+    int32_t end = net_times(n);
+    struct happening *h = must_alloc(sizeof *h * (size_t)(end + 1));
+    to->node = arena_dup(a, n->node, sizeof *n->node * (size_t)MAX(1, n->nnode));
+    to->tensor = arena_dup(a, n->tensor, sizeof *n->tensor * (size_t)MAX(1, n->ntensor));
+    for (int32_t i = 0; i < n->nnode; i++)
+        if (n->node[i].memory)
+            happens(h, n->node[i].time, n->node[i].time + 1, most_of(&n->node[i], n->node[i].memory, NULL));
+    for (int32_t i = 0; i < n->ntensor; i++) {
+        const struct net_tensor *t = &n->tensor[i];
+        if (t->bytes) happens(h, t->born, t->dies, most_of(&n->node[t->maker], t->bytes, t->form));
+    }
+    *time = ARENA_ARRAY(a, int32_t, end + 1);
+    *ntime = find_times(n, h, end, *time);
+    free(h);
+    for (int32_t i = 0; i < n->nnode; i++) {
+        int32_t at = before(*time, *ntime, n->node[i].time);
+        bool matters = at < *ntime && (*time)[at] == n->node[i].time;
+        to->node[i].time = matters ? at : 0;
+        if (!matters) to->node[i].memory = NULL;
+    }
+    for (int32_t i = 0; i < n->ntensor; i++) {
+        to->tensor[i].born = before(*time, *ntime, n->tensor[i].born);
+        to->tensor[i].dies = before(*time, *ntime, n->tensor[i].dies);
+    }
+    return to;
+}
+
+/* ---- prices ---- */
+
+static void
+list_tensors(struct limit *m)
+{
+    const struct net *n = m->net;
+    m->first = ARENA_ARRAY(&m->arena, int32_t, n->nnode + 2);
+    m->tensor = ARENA_ARRAY(&m->arena, int32_t, n->ntensor + 1);
+    for (int32_t i = 0; i < n->ntensor; i++)
+        if (n->tensor[i].bytes && n->tensor[i].dies > n->tensor[i].born) m->first[n->tensor[i].maker + 2]++;
+    for (int32_t i = 0; i < n->nnode; i++) m->first[i + 2] += m->first[i + 1];
+    for (int32_t i = 0; i < n->ntensor; i++)
+        if (n->tensor[i].bytes && n->tensor[i].dies > n->tensor[i].born)
+            m->tensor[m->first[n->tensor[i].maker + 1]++] = i;
+}
+
+void
+limit_begin(struct limit *m, const struct net *n)
+{
+    *m = (struct limit){.net = n, .ntime = net_times(n)};
+    m->price = ARENA_ARRAY(&m->arena, int64_t, m->ntime);
+    m->sum = ARENA_ARRAY(&m->arena, int64_t, m->ntime + 1);
+    m->live = ARENA_ARRAY(&m->arena, int64_t, m->ntime + 1);
+    m->way = ARENA_ARRAY(&m->arena, double, m->ntime);
+    m->best_way = ARENA_ARRAY(&m->arena, double, m->ntime);
+    m->best_price = ARENA_ARRAY(&m->arena, int64_t, m->ntime);
+    list_tensors(m);
+    m->extra = ARENA_ARRAY(&m->arena, int64_t *, MAX(1, n->nnode));
+    for (int32_t i = 0; i < n->nnode; i++) m->extra[i] = ARENA_ARRAY(&m->arena, int64_t, n->node[i].ncand);
+}
+
+void
+limit_end(struct limit *m)
+{
+    arena_fini(&m->arena);
+}
+
+int64_t
+limit_worth(int64_t price, int64_t bytes, int64_t most)
+{
+    __extension__ typedef __int128 wide;
+    wide x = (wide)price * bytes >> LIMIT_SHIFT;
+    return x >= most ? most : (int64_t)x;
+}
+
+/* Caps a cost at NET_NEVER / 64; limit_price halves the prices before any cap takes effect. */
+static int64_t
+worth(int64_t price, int64_t bytes)
+{
+    return limit_worth(price, bytes, NET_NEVER / 64);
+}
+
+static void
+price_tensor(struct limit *m, const struct net_tensor *t)
+{
+    int64_t price = m->sum[t->dies] - m->sum[t->born], *extra = m->extra[t->maker];
+    for (int32_t k = 0; price && k < m->net->node[t->maker].ncand; k++)
+        extra[k] = MIN(NET_NEVER / 64, extra[k] + worth(price, t->bytes[t->form[k]]));
+}
+
+/* Fills sum and extra. Returns the most that all extra costs and the limit's worth can add up to. */
+static double
+fill(struct limit *m)
+{
+    const struct net *n = m->net;
+    double all = 0;
+    for (int32_t t = 0; t < m->ntime; t++) m->sum[t + 1] = m->sum[t] + m->price[t];
+    for (int32_t i = 0; i < n->nnode; i++) {
+        const struct net_node *v = &n->node[i];
+        int64_t most = 0;
+        work_add(v->ncand * (2 + 3 * (int64_t)(m->first[i + 1] - m->first[i])));
+        for (int32_t k = 0; k < v->ncand; k++) m->extra[i][k] = v->memory ? worth(m->price[v->time], v->memory[k]) : 0;
+        for (int32_t k = m->first[i]; k < m->first[i + 1]; k++) price_tensor(m, &n->tensor[m->tensor[k]]);
+        for (int32_t k = 0; k < v->ncand; k++) most = MAX(most, m->extra[i][k]);
+        all += (double)most;
+    }
+    return all + (double)worth(m->sum[m->ntime], n->memory_limit);
+}
+
+int64_t
+limit_price(struct limit *m)
+{
+    while (fill(m) > (double)(NET_NEVER / 64))
+        for (int32_t t = 0; t < m->ntime; t++) m->price[t] /= 2;
+    return worth(m->sum[m->ntime], m->net->memory_limit) + 1;
+}
+
+int64_t
+limit_live(struct limit *m, const int32_t *choice)
+{
+    return net_live(m->net, choice, m->live);
+}
+
+/* Sets the step direction: the subgradient, plus a multiple of the last direction if they form an obtuse angle, so
+ * that they no longer do (deflected subgradient: Camerini, Fratta & Maffioli 1975). */
+static void
+deflect(struct limit *m)
+{
+    double limit = (double)m->net->memory_limit, cross = 0, old = 0;
+    for (int32_t t = 0; t < m->ntime; t++) {
+        double over = (double)m->live[t] / limit - 1;
+        if (over <= 0 && m->price[t] == 0) m->way[t] = MAX(0, m->way[t]);
+        cross += over * m->way[t];
+        old += m->way[t] * m->way[t];
+    }
+    double keep = cross < 0 && old > 0 ? -1.5 * cross / old : 0;
+    for (int32_t t = 0; t < m->ntime; t++) m->way[t] = (double)m->live[t] / limit - 1 + keep * m->way[t];
+}
+
+/* Shortens the steps and returns to the best prices. */
+static void
+shorten(struct limit *m)
+{
+    m->pace *= 0.6;
+    m->idle = 0;
+    memcpy(m->price, m->best_price, sizeof *m->price * (size_t)m->ntime);
+    memcpy(m->way, m->best_way, sizeof *m->way * (size_t)m->ntime);
+}
+
+void
+limit_step(struct limit *m, double bound, double goal)
+{
+    double limit = (double)m->net->memory_limit, norm = 0;
+    if (m->steps++ == 0) {
+        memset(m->way, 0, sizeof *m->way * (size_t)m->ntime);
+        m->pace = 1;
+        m->best = -INFINITY;
+    }
+    deflect(m);
+    m->idle++;
+    if (bound > m->best) {
+        m->best = bound;
+        m->idle = 0;
+        memcpy(m->best_price, m->price, sizeof *m->price * (size_t)m->ntime);
+        memcpy(m->best_way, m->way, sizeof *m->way * (size_t)m->ntime);
+    } else if (m->idle >= IDLE) {
+        shorten(m);
+        bound = m->best;
+    }
+    for (int32_t t = 0; t < m->ntime; t++)
+        if (m->way[t] > 0 || m->price[t] > 0) norm += m->way[t] * m->way[t];
+    if (norm <= 0) return;
+    double step = m->pace * MAX(goal - bound, 1) / norm / limit * (1 << LIMIT_SHIFT), most = 0x1p60 / m->ntime;
+    for (int32_t t = 0; t < m->ntime; t++) {
+        double price = (double)m->price[t] + step * m->way[t];
+        m->price[t] = price <= 0 ? 0 : (int64_t)MIN(price, most);
+    }
+}

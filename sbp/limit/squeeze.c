@@ -1,0 +1,360 @@
+/* squeeze.c - column generation by memory prices, without copies as nodes, and mixtures of two choices by layer. */
+#include "sbp/limit/squeeze.h"
+
+#include "runtime/base/hash.h"
+#include "sbp/search/along.h"
+#include "sbp/search/around.h"
+#include "sbp/search/explore.h"
+#include "sbp/search/fewer.h"
+#include "sbp/limit/limit.h"
+#include "sbp/limit/lowest.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    TURNS = 24,    /* maximum number of choices */
+    QUICK = 12,    /* the same for a large net under counted work */
+    SURE = 6,      /* choices made regardless of the clock while none meets the limit */
+    TIMES = 4,     /* maximum number of times with a price */
+    LOOKS = 6,     /* bounding rounds per price vector */
+    SWEEPS = 4,    /* coordinate sweeps over the prices */
+    DEAREST = 1000 /* at the highest price, the bytes of a choice cost this many times its cost */
+};
+
+struct found { /* a choice; over: its live bytes minus the limit, at the times with a price */
+    const int32_t *choice;
+    double cost, over[TIMES];
+    bool fits;
+};
+struct squeeze {
+    const struct net *net;
+    const struct solve_options *o;
+    struct limit limit;
+    struct best *best;
+    int64_t *least_peak;
+    int32_t *choice; /* the current choice */
+    int32_t time[TIMES], ntime;
+    double price[TIMES], dearest; /* nanoseconds per byte: by time in `time`; the highest */
+    struct found found[TURNS];
+    int32_t nfound;
+};
+
+/* ---- the priced net ---- */
+
+struct priced { /* a price table that was already made */
+    const int64_t *price, *copy, *span, *is;
+    int32_t nto;
+};
+struct pricing {
+    struct arena arena;
+    const struct net *net;
+    const struct limit *limit;
+    struct net to;
+    struct hash_table arrays, tables;
+};
+
+/* Caps a cost: the sum of all of them stays far below NET_NEVER. */
+static int64_t
+worth(int64_t price, int64_t bytes)
+{
+    return limit_worth(price, bytes, NET_NEVER >> 16);
+}
+
+static const int64_t *
+priced_node(struct pricing *p, int32_t i)
+{
+    const struct net_node *v = &p->net->node[i];
+    int64_t *cost = ARENA_ARRAY(&p->arena, int64_t, v->ncand);
+    for (int32_t k = 0; k < v->ncand; k++) cost[k] = cost_add(v->cost[k], MIN(p->limit->extra[i][k], NET_NEVER >> 16));
+    return hash_keep(&p->arrays, cost, sizeof *cost * (size_t)v->ncand);
+}
+
+static bool
+may_want(const struct net *n, const struct net_use *u, int32_t form)
+{
+    for (int32_t k = 0; k < n->node[u->node].ncand; k++)
+        if (u->form[k] == form && n->node[u->node].cost[k] < NET_NEVER) return true;
+    return false;
+}
+
+static int64_t
+during_rounds(const struct pricing *p)
+{
+    return p->limit->sum[p->net->round_end] - p->limit->sum[p->net->round_begin];
+}
+
+/* Returns, by form, the price of a byte from the first to the last reader that may need the form; NULL: all 0. */
+static const int64_t *
+spans(struct pricing *p, const struct net_tensor *t)
+{
+    int64_t *span = ARENA_ARRAY(&p->arena, int64_t, t->nto);
+    bool any = false;
+    for (int32_t f = 0; f < t->nto; f++) {
+        int32_t begin = INT32_MAX, end = 0;
+        for (int32_t k = 0; k < t->nuse; k++) {
+            if (!may_want(p->net, &t->use[k], f)) continue;
+            begin = MIN(begin, t->use[k].begin);
+            end = MAX(end, t->use[k].end);
+        }
+        int64_t others = end ? net_others(p->net, t, begin, end) : 0;
+        span[f] = end ? p->limit->sum[end] - p->limit->sum[begin] : 0;
+        if (others) span[f] += MIN(during_rounds(p), (INT64_MAX - span[f]) / others) * others;
+        any = any || span[f];
+    }
+    return any ? hash_keep(&p->arrays, span, sizeof *span * (size_t)t->nto) : NULL;
+}
+
+static const int64_t *
+priced_table(struct pricing *p, const struct net_tensor *t)
+{
+    const int64_t *span = t->copy && t->nuse ? spans(p, t) : NULL;
+    if (!span) return t->price;
+    uint64_t hash = hash_number(hash_number((uint64_t)(uintptr_t)t->price, (uint64_t)(uintptr_t)t->copy),
+                                (uint64_t)(uintptr_t)span);
+    uint32_t at = 0;
+    struct priced *x;
+    while ((x = hash_next(&p->tables, hash, &at)))
+        if (x->price == t->price && x->copy == t->copy && x->span == span && x->nto == t->nto) return x->is;
+    int64_t n = (int64_t)t->nfrom * t->nto, *is = ARENA_ARRAY(&p->arena, int64_t, n);
+    for (int64_t k = 0; k < n; k++) is[k] = cost_add(t->price[k], worth(span[k % t->nto], t->copy[k]));
+    x = ARENA_NEW(&p->arena, struct priced);
+    *x = (struct priced){t->price, t->copy, span, is, t->nto};
+    hash_add(&p->tables, hash, x);
+    return is;
+}
+
+static void
+price_net(struct pricing *p)
+{
+    const struct net *n = p->net;
+    p->arrays.arena = p->tables.arena = &p->arena;
+    p->to = *n;
+    p->to.memory_limit = 0;
+    p->to.node = arena_dup(&p->arena, n->node, sizeof *n->node * (size_t)MAX(1, n->nnode));
+    p->to.tensor = arena_dup(&p->arena, n->tensor, sizeof *n->tensor * (size_t)MAX(1, n->ntensor));
+    for (int32_t i = 0; i < n->nnode; i++) p->to.node[i].cost = priced_node(p, i);
+    for (int32_t i = 0; i < n->ntensor; i++) p->to.tensor[i].price = priced_table(p, &n->tensor[i]);
+}
+
+/* ---- choices ---- */
+
+static bool
+stops(const struct squeeze *q)
+{
+    bool sure = q->best->cost >= NET_NEVER && q->nfound < SURE && !q->o->may_fail;
+    if (q->o->quick && q->nfound >= QUICK && !lowest_is_sought(q->net)) return true;
+    return !sure && q->o->stop && q->o->stop(q->o->arg);
+}
+
+/* Keeps the current choice if it is the best within the limit. Returns true if it meets the limit. */
+static bool
+offer(struct squeeze *q)
+{
+    int64_t peak = limit_live(&q->limit, q->choice), cost = net_cost(q->net, q->choice);
+    if (cost >= NET_NEVER) return false;
+    *q->least_peak = MIN(*q->least_peak, peak);
+    if (peak > q->net->memory_limit) return false;
+    if (cost < q->best->cost) {
+        q->best->cost = cost;
+        memcpy(q->best->choice, q->choice, sizeof *q->choice * (size_t)q->net->nnode);
+    }
+    return true;
+}
+
+static double
+over(const struct squeeze *q, int32_t time)
+{
+    return (double)(q->limit.live[time] - q->net->memory_limit);
+}
+
+/* Records the current choice. Returns false if it is known, or no room is left. */
+static bool
+remember(struct squeeze *q)
+{
+    struct found *f = &q->found[q->nfound];
+    if (q->nfound == TURNS) return false;
+    *f = (struct found){.fits = offer(q), .cost = (double)net_cost(q->net, q->choice)};
+    for (int32_t k = 0; k < q->ntime; k++) f->over[k] = over(q, q->time[k]);
+    for (int32_t i = 0; i < q->nfound; i++)
+        if (q->found[i].cost == f->cost && !memcmp(q->found[i].over, f->over, sizeof f->over)) return false;
+    f->choice = arena_dup(&q->limit.arena, q->choice, sizeof *q->choice * (size_t)q->net->nnode);
+    q->nfound++;
+    return true;
+}
+
+/* Improves the current choice at these prices. With several mesh axes, searching one axis at a time finds all that a
+ * short search of the whole would. */
+static void
+improve(struct squeeze *q, const struct net *n)
+{
+    struct explore s = {.scale = cfn_scale(n), .root = true, .looks = LOOKS, .nchoice = n->nnode, .choice = q->choice};
+    int64_t cost = net_cost(n, q->choice);
+    if (along_axes(n, s.scale, NULL, NULL, NULL, q->choice, &cost)) return;
+    struct around near = {.net = n};
+    struct cfn *c = cfn_new(n, s.scale, NULL);
+    s.best = cost * s.scale;
+    around_ask(&near, &s);
+    explore(&s, c);
+    cfn_free(&c);
+    around_end(&near);
+}
+
+/* ---- prices ---- */
+
+static int32_t
+fullest(const struct squeeze *q)
+{
+    int32_t most = 0;
+    for (int32_t t = 1; t < q->limit.ntime; t++)
+        if (q->limit.live[t] > q->limit.live[most]) most = t;
+    return most;
+}
+
+/* Gives the fullest time, if over the limit, a price, initially the highest. Returns false if it has a price
+ * already, or no more prices are allowed. */
+static bool
+price_fullest(struct squeeze *q)
+{
+    int32_t time = fullest(q);
+    if (over(q, time) <= 0 || q->ntime == TIMES) return false;
+    for (int32_t k = 0; k < q->ntime; k++)
+        if (q->time[k] == time) return false;
+    q->time[q->ntime] = time;
+    q->price[q->ntime] = q->dearest;
+    for (int32_t i = 0; i < q->nfound; i++) {
+        limit_live(&q->limit, q->found[i].choice);
+        q->found[i].over[q->ntime] = over(q, time);
+    }
+    q->ntime++;
+    return true;
+}
+
+/* Returns the Lagrangian dual at these prices: the least priced cost of any recorded choice, minus the limit's
+ * worth. */
+static double
+dual_at(const struct squeeze *q)
+{
+    double least = INFINITY;
+    for (int32_t i = 0; i < q->nfound; i++) {
+        double sum = q->found[i].cost;
+        for (int32_t k = 0; k < q->ntime; k++) sum += q->price[k] * q->found[i].over[k];
+        least = MIN(least, sum);
+    }
+    return least;
+}
+
+/* Returns the price of the k-th time at which two choices cost the same; negative: none. */
+static double
+crossing(const struct squeeze *q, const struct found *x, const struct found *y, int32_t k)
+{
+    double gap = y->cost - x->cost, slope = x->over[k] - y->over[k];
+    for (int32_t m = 0; m < q->ntime; m++)
+        if (m != k) gap += q->price[m] * (y->over[m] - x->over[m]);
+    return slope == 0 || gap / slope > q->dearest ? -1 : gap / slope;
+}
+
+/* Sets the price of the k-th time to the maximum of the dual with the other prices fixed. The dual is piecewise
+ * linear, so only crossings and end points are tried. */
+static void
+best_price(struct squeeze *q, int32_t k)
+{
+    double best = 0, most = -INFINITY;
+    for (int32_t i = -2; i < q->nfound; i++)
+        for (int32_t j = 0; j < MAX(1, i); j++) {
+            double at = i == -2 ? 0 : i == -1 ? q->dearest : i == 0 ? -1 : crossing(q, &q->found[i], &q->found[j], k);
+            if (at < 0) continue;
+            q->price[k] = at;
+            double dual = dual_at(q);
+            if (dual <= most) continue;
+            most = dual;
+            best = at;
+        }
+    q->price[k] = best;
+}
+
+static void
+set_prices(struct squeeze *q)
+{
+    memset(q->limit.price, 0, sizeof *q->limit.price * (size_t)q->limit.ntime);
+    for (int32_t k = 0; k < q->ntime; k++) q->limit.price[q->time[k]] = (int64_t)(q->price[k] * (1 << LIMIT_SHIFT));
+}
+
+/* Makes choices until one recurs. */
+static void
+search_prices(struct squeeze *q)
+{
+    remember(q);
+    for (bool news = true; news && q->nfound < TURNS && !stops(q); news = remember(q)) {
+        struct pricing p = {.net = q->net, .limit = &q->limit};
+        bool more = price_fullest(q);
+        for (int k = 0; k < SWEEPS * q->ntime && !more; k++) best_price(q, k % q->ntime);
+        set_prices(q);
+        limit_price(&q->limit);
+        price_net(&p);
+        improve(q, &p.to);
+        arena_fini(&p.arena);
+    }
+    for (int k = 0; k < SWEEPS * q->ntime; k++) best_price(q, k % q->ntime);
+    set_prices(q);
+}
+
+/* ---- between two choices ---- */
+
+/* Takes layers below `cut` from low, the others from high, and nodes without a layer from rest. */
+static void
+mix(struct squeeze *q, const struct fewer *f, const int32_t *low, const int32_t *high, const int32_t *rest, int32_t cut)
+{
+    for (int32_t i = 0; i < q->net->nnode; i++) {
+        int32_t layer = f->like.layer[i];
+        q->choice[i] = layer < 0 ? rest[i] : layer < cut ? low[i] : high[i];
+    }
+}
+
+/* Takes as many layers of y, the first or the last, as the limit allows (bisection), the others from x, which meets
+ * the limit. */
+static void
+mix_most(struct squeeze *q, const struct fewer *f, const struct found *x, const struct found *y, bool first,
+         const int32_t *rest)
+{
+    int32_t fits = 0, over = f->like.nlayer + 1;
+    while (over - fits > 1) {
+        int32_t n = (fits + over) / 2;
+        if (first)
+            mix(q, f, y->choice, x->choice, rest, n);
+        else
+            mix(q, f, x->choice, y->choice, rest, f->like.nlayer - n);
+        *(offer(q) ? &fits : &over) = n;
+    }
+}
+
+static void
+mix_found(struct squeeze *q)
+{
+    struct fewer f;
+    if (!fewer_begin(&f, q->net)) return;
+    for (const struct found *x = q->found; x < q->found + q->nfound; x++)
+        for (const struct found *y = q->found; y < q->found + q->nfound && x->fits; y++)
+            for (int how = 0; how < 4 && !y->fits && y->cost < (double)q->best->cost; how++)
+                mix_most(q, &f, x, y, how & 1, how & 2 ? x->choice : y->choice);
+    fewer_end(&f);
+}
+
+void
+squeeze(const struct net *n, const struct solve_options *o, const int32_t *start, struct best *r, int64_t *price,
+        int64_t *least_peak)
+{
+    struct squeeze q = {.net = n, .o = o, .best = r, .least_peak = least_peak};
+    limit_begin(&q.limit, n);
+    q.choice = arena_dup(&q.limit.arena, start, sizeof *start * (size_t)MAX(1, n->nnode));
+    q.dearest = DEAREST * (double)MAX(1, net_cost(n, start)) / (double)MAX(1, limit_live(&q.limit, start));
+    if (o->other) {
+        memcpy(q.choice, o->other, sizeof *start * (size_t)n->nnode);
+        remember(&q);
+        memcpy(q.choice, start, sizeof *start * (size_t)n->nnode);
+    }
+    search_prices(&q);
+    mix_found(&q);
+    memcpy(price, q.limit.price, sizeof *price * (size_t)q.limit.ntime);
+    limit_end(&q.limit);
+}

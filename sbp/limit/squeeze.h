@@ -1,0 +1,22 @@
+/* squeeze.h - soon finds a choice that meets a memory limit (inside sbp/).
+ *
+ * Column generation (Dantzig & Wolfe 1960). Bytes have a price at the few times that were over the limit, and the
+ * net with these prices is solved like a net without a limit. Each solution is a new choice; the Lagrangian dual
+ * over all choices so far gives the next prices. Then layers are mixed: between a choice above the limit and a
+ * choice below it are choices with some layers of each. A copy costs as if all readers that may need it did, so the
+ * net stays as small as without a limit. squeeze proves nothing; limited.h does.
+ *
+ * squeeze does not poll stop() before a choice meets the limit or the search was long enough, except with may_fail.
+ * So finding a choice, or the least peak, does not depend on the clock. One call, one thread. */
+#ifndef RILLE_SBP_SQUEEZE_H
+#define RILLE_SBP_SQUEEZE_H
+
+#include "sbp/limit/limited.h"
+
+/* start: a possible choice. r: the best known choice that meets the limit, if any; improved. price: receives the
+ * final prices by time, 2^-LIMIT_SHIFT nanoseconds per byte. *least_peak: lowered to the least peak of any choice
+ * seen. */
+void squeeze(const struct net *n, const struct solve_options *o, const int32_t *start, struct best *r, int64_t *price,
+             int64_t *least_peak);
+
+#endif

@@ -1,0 +1,758 @@
+/* proof.c - replays a certificate.
+ *
+ * The network is stored in the simplest way: variables keep all values, with a mark for those left; edges have full
+ * tables; removed edges leave the lists. Bounds are summed in 128 bits; an impossible cost stays impossible. */
+#include "sbp/proof/proof.h"
+
+#include "runtime/base/error.h"
+#include "runtime/base/hash.h"
+#include "sbp/proof/proof_read.h"
+
+#include <stdio.h>
+#include <string.h>
+
+__extension__ typedef __int128 wide;
+enum { MOST = 1 << 22, MOST_ENTRIES = 1 << 28, SHIFT = 24, DEPTH = 1000 };
+static const char TOO_LARGE[] = "tables larger than can be checked";
+#define FAR ((wide)1 << 96) /* above any sum of costs */
+
+struct edge {
+    int64_t end[2];   /* its two variables */
+    int64_t *cost;    /* [value of end 0][value of end 1] */
+    int64_t *to[2];   /* messages to the values of either end; NULL: none */
+    int64_t *room[2]; /* storage of the messages */
+    wide low;         /* least cost of the edge minus messages */
+    struct edge *is;  /* not used */
+};
+struct var {
+    int64_t n, nedge, capacity, *cost;
+    uint8_t *here; /* by value: not removed */
+    struct edge **edge;
+    wide low;
+    bool out;
+};
+struct state { /* a network at some step of the proof */
+    struct arena arena;
+    struct proof *r;
+    int64_t nvar, capacity, constant, below, entries; /* entries: of all tables, bounded by MOST_ENTRIES */
+    struct var *var;
+    int depth;
+    bool closed; /* no solution below the claim is left */
+};
+
+/* Adds two costs. A result capped from above proves less, never more. A sum below the representable range ends the
+ * proof. */
+static int64_t
+add(const struct state *s, int64_t a, int64_t b)
+{
+    wide sum = (wide)a + b;
+    if (a >= PROOF_NEVER || b >= PROOF_NEVER) return PROOF_NEVER;
+    if (sum < -(wide)PROOF_NEVER) s->r->fell = true;
+    return (int64_t)MAX(-(wide)PROOF_NEVER, MIN(sum, PROOF_NEVER - 1));
+}
+
+/* ---- cost of the choice ---- */
+
+/* Returns the tensor's cost: each form that readers need is paid once. seen: by form, marks of earlier tensors. */
+static wide
+cost_of_tensor(const struct proof *r, int64_t i, int64_t *seen)
+{
+    const struct proof_tensor *t = &r->tensor[i];
+    wide sum = 0;
+    int64_t from = t->form->x[r->choice[t->maker]];
+    for (int64_t k = 0; k < t->nuse; k++) {
+        int64_t to = t->use[k].form->x[r->choice[t->use[k].node]];
+        if (seen[to] == i + 1) continue;
+        seen[to] = i + 1;
+        sum += t->price->x[from * t->nto + to];
+    }
+    return sum;
+}
+
+static int
+check_choice(struct proof *r)
+{
+    wide sum = 0, live = 0, *change = ARENA_ARRAY(&r->arena, wide, r->ntime + 2);
+    int64_t forms = 1;
+    for (int64_t i = 0; i < r->ntensor; i++) forms = MAX(forms, r->tensor[i].nto);
+    int64_t *seen = ARENA_ARRAY(&r->arena, int64_t, forms);
+    for (int64_t i = 0; i < r->nnode; i++) {
+        const struct proof_node *v = &r->node[i];
+        sum += v->cost->x[r->choice[i]];
+        if (v->memory) change[v->time] += v->memory->x[r->choice[i]], change[v->time + 1] -= v->memory->x[r->choice[i]];
+    }
+    for (int64_t i = 0; i < r->ntensor; i++) {
+        const struct proof_tensor *t = &r->tensor[i];
+        sum += cost_of_tensor(r, i, seen);
+        if (!t->bytes || t->dies <= t->born) continue;
+        change[t->born] += t->bytes->x[t->form->x[r->choice[t->maker]]];
+        change[t->dies] -= t->bytes->x[t->form->x[r->choice[t->maker]]];
+    }
+    if (sum != r->cost) return fail(E_PLAN, "certificate: the choice does not cost what is claimed");
+    for (int64_t t = 0; r->limit && t < r->ntime; t++)
+        if ((live += change[t]) > r->limit)
+            return fail(E_PLAN, "certificate: the choice does not keep the memory limit");
+    return 0;
+}
+
+/* ---- the network ---- */
+
+static int
+var_new(struct state *s, int64_t n)
+{
+    if (s->nvar == MOST) return proof_wrong(s->r, "more variables than can be checked");
+    ARENA_GROW(&s->arena, s->var, s->nvar + 1, s->capacity);
+    struct var *x = &s->var[s->nvar++];
+    *x = (struct var){.n = n, .cost = ARENA_ARRAY(&s->arena, int64_t, n)};
+    x->here = memset(ARENA_ARRAY(&s->arena, uint8_t, n), 1, (size_t)n);
+    return 0;
+}
+
+static struct edge *
+find(const struct state *s, int64_t u, int64_t v)
+{
+    int64_t from = s->var[u].nedge <= s->var[v].nedge ? u : v, to = from == u ? v : u;
+    for (int64_t k = 0; k < s->var[from].nedge; k++) {
+        struct edge *e = s->var[from].edge[k];
+        if (e->end[0] == to || e->end[1] == to) return e;
+    }
+    return NULL;
+}
+
+static void
+join(struct state *s, struct edge *e)
+{
+    for (int side = 0; side < 2; side++) {
+        struct var *x = &s->var[e->end[side]];
+        ARENA_GROW(&s->arena, x->edge, x->nedge + 1, x->capacity);
+        x->edge[x->nedge++] = e;
+    }
+}
+
+static void
+part(struct state *s, const struct edge *e)
+{
+    for (int side = 0; side < 2; side++) {
+        struct var *x = &s->var[e->end[side]];
+        int64_t k = 0;
+        while (x->edge[k] != e) k++;
+        x->edge[k] = x->edge[--x->nedge];
+    }
+}
+
+static int
+edge_new(struct state *s, int64_t u, int64_t v, struct edge **out)
+{
+    int64_t n = s->var[u].n * s->var[v].n;
+    if ((s->entries += n) > MOST_ENTRIES) return proof_wrong(s->r, TOO_LARGE);
+    *out = ARENA_NEW(&s->arena, struct edge);
+    **out = (struct edge){.end = {u, v}, .cost = ARENA_ARRAY(&s->arena, int64_t, n)};
+    join(s, *out);
+    return 0;
+}
+
+/* Finds the edge of two variables, or makes one. */
+static int
+between(struct state *s, int64_t u, int64_t v, struct edge **out)
+{
+    *out = find(s, u, v);
+    return *out ? 0 : edge_new(s, u, v, out);
+}
+
+static int64_t
+other(const struct edge *e, int64_t v)
+{
+    return e->end[e->end[0] == v];
+}
+
+/* Returns the entry for value i of v and value j of the other end. */
+static int64_t *
+entry(const struct state *s, const struct edge *e, int64_t v, int64_t i, int64_t j)
+{
+    return &e->cost[e->end[0] == v ? i * s->var[e->end[1]].n + j : j * s->var[v].n + i];
+}
+
+/* ---- network from the net ---- */
+
+static int64_t
+scaled(const struct proof *r, int64_t x)
+{
+    return (wide)x * r->scale >= PROOF_NEVER ? PROOF_NEVER : x * r->scale;
+}
+
+/* Caps the price of bytes: a lower cost proves less. */
+static int64_t
+worth(int64_t price, int64_t bytes)
+{
+    return (int64_t)MIN((wide)price * bytes >> SHIFT, PROOF_NEVER / 1024);
+}
+
+static int
+add_one_reader(struct state *s, const struct proof_tensor *t)
+{
+    const struct proof_use *u = &t->use[0];
+    struct edge *e = NULL;
+    if (u->node != t->maker) TRY(between(s, t->maker, u->node, &e));
+    for (int64_t i = 0; i < t->form->n; i++)
+        for (int64_t j = e ? 0 : i; j < (e ? u->form->n : i + 1); j++) {
+            int64_t *x = e ? entry(s, e, t->maker, i, j) : &s->var[t->maker].cost[i];
+            *x = add(s, *x, scaled(s->r, t->price->x[t->form->x[i] * t->nto + u->form->x[j]]));
+        }
+    return 0;
+}
+
+/* Adds, by form, the variable "made" (value 1), for which the maker pays; -1 if the form is free or never needed. */
+static int
+add_made(struct state *s, const struct proof_tensor *t, int64_t *made)
+{
+    struct edge *e;
+    for (int64_t k = 0; k < t->nuse; k++)
+        for (int64_t i = 0; i < t->use[k].form->n; i++) made[t->use[k].form->x[i]] = 1;
+    for (int64_t f = 0; f < t->nto; f++) {
+        bool costs = false;
+        for (int64_t i = 0; i < t->nfrom && made[f]; i++) costs = costs || t->price->x[i * t->nto + f] != 0;
+        made[f] = costs ? s->nvar : -1;
+        if (!costs) continue;
+        TRY(var_new(s, 2));
+        TRY(edge_new(s, t->maker, made[f], &e));
+        for (int64_t m = 0; m < t->form->n; m++)
+            *entry(s, e, t->maker, m, 1) = scaled(s->r, t->price->x[t->form->x[m] * t->nto + f]);
+    }
+    return 0;
+}
+
+/* Adds a tensor with several readers, which share its forms: a reader forbids "not made" of the form it needs.
+ * reads: by node, the last tensor that the node made or read; if it is i, the node may have edges to this tensor's
+ * forms. */
+static int
+add_forms(struct state *s, int64_t i, int64_t *reads, struct arena *tmp)
+{
+    const struct proof_tensor *t = &s->r->tensor[i];
+    int64_t *made = ARENA_ARRAY(tmp, int64_t, t->nto + 1), *by = ARENA_ARRAY(tmp, int64_t, t->nto + 1);
+    struct edge **to = ARENA_ARRAY(tmp, struct edge *, t->nto + 1);
+    TRY(add_made(s, t, made));
+    reads[t->maker] = i + 1;
+    for (int64_t k = 0; k < t->nuse; k++) {
+        const struct proof_use *u = &t->use[k];
+        bool again = reads[u->node] == i + 1;
+        reads[u->node] = i + 1;
+        for (int64_t j = 0; j < u->form->n; j++) {
+            int64_t f = u->form->x[j];
+            if (made[f] < 0) continue;
+            if (by[f] != k + 1) TRY((again ? between : edge_new)(s, u->node, made[f], &to[f]));
+            by[f] = k + 1;
+            *entry(s, to[f], u->node, j, 0) = PROOF_NEVER;
+        }
+    }
+    return 0;
+}
+
+/* Builds the network. Bytes cost the prices of their times; the limit is worth the sum of all prices times the
+ * limit. */
+static int
+build(struct state *s)
+{
+    const struct proof *r = s->r;
+    int64_t sum = 0, *before = ARENA_ARRAY(&s->arena, int64_t, r->ntime + 1);
+    int64_t *reads = ARENA_ARRAY(&s->arena, int64_t, r->nnode);
+    for (int64_t t = 0; t < r->ntime; before[++t] = sum)
+        if ((sum += r->price[t]) > (int64_t)1 << 61) return proof_wrong(r, "prices of memory out of range");
+    for (int64_t i = 0; i < r->nnode; i++)
+        if ((s->entries += r->node[i].cost->n) > MOST_ENTRIES) return proof_wrong(r, TOO_LARGE);
+    for (int64_t i = 0; i < r->nnode; i++) {
+        const struct proof_node *v = &r->node[i];
+        TRY(var_new(s, v->cost->n));
+        for (int64_t k = 0; k < v->cost->n; k++)
+            s->var[i].cost[k] =
+                add(s, scaled(r, v->cost->x[k]), v->memory ? worth(r->price[v->time], v->memory->x[k]) : 0);
+    }
+    for (int64_t i = 0; i < r->ntensor; i++) {
+        const struct proof_tensor *t = &r->tensor[i];
+        int64_t price = t->bytes && t->dies > t->born ? before[t->dies] - before[t->born] : 0;
+        for (int64_t k = 0; k < t->form->n && price; k++)
+            s->var[t->maker].cost[k] = add(s, s->var[t->maker].cost[k], worth(price, t->bytes->x[t->form->x[k]]));
+        if (t->nuse == 1) TRY(add_one_reader(s, t));
+        if (t->nuse < 2) continue;
+        struct arena tmp = {0};
+        int status = add_forms(s, i, reads, &tmp);
+        arena_fini(&tmp);
+        TRY(status);
+    }
+    wide below = (wide)(r->bound - 1) * r->scale + (sum ? ((wide)sum * r->limit >> SHIFT) + 1 : 0) + 1;
+    if (below >= PROOF_NEVER) return proof_wrong(r, "costs larger than can be checked");
+    s->below = (int64_t)below;
+    return 0;
+}
+
+/* ---- steps ---- */
+
+static int64_t
+values(const struct var *x)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < x->n; i++) n += x->here[i];
+    return n;
+}
+
+static int
+variable(struct state *s, int64_t *v)
+{
+    TRY(proof_number(s->r, 0, s->nvar - 1, v));
+    return s->var[*v].out ? proof_wrong(s->r, "a variable that is gone") : 0;
+}
+
+/* Reads two variables that have an edge. */
+static int
+variables(struct state *s, int64_t *u, int64_t *v, struct edge **e)
+{
+    TRY(variable(s, u));
+    TRY(variable(s, v));
+    *e = *u == *v ? NULL : find(s, *u, *v);
+    return *e ? 0 : proof_wrong(s->r, "an edge that is not there");
+}
+
+static void
+take_out(struct state *s, int64_t v)
+{
+    while (s->var[v].nedge) part(s, s->var[v].edge[0]);
+    s->var[v].out = true;
+}
+
+static void
+no_messages(struct state *s)
+{
+    for (int64_t v = 0; v < s->nvar; v++)
+        for (int64_t k = 0; k < s->var[v].nedge; k++) s->var[v].edge[k]->to[0] = s->var[v].edge[k]->to[1] = NULL;
+}
+
+/* Returns the least remaining cost of the edge with value i of v. */
+static wide
+left(const struct state *s, const struct edge *e, int64_t v, int64_t i)
+{
+    const struct var *o = &s->var[other(e, v)];
+    const int64_t *own = e->to[e->end[1] == v], *its = e->to[e->end[0] == v];
+    wide best = FAR;
+    for (int64_t j = 0; j < o->n; j++)
+        if (o->here[j]) best = MIN(best, (wide)*entry(s, e, v, i, j) - (its ? its[j] : 0));
+    return best - (own ? own[i] : 0);
+}
+
+/* Returns true if some value of each neighbour is possible with value i. */
+static bool
+has_support(const struct state *s, int64_t v, int64_t i)
+{
+    bool has = s->var[v].cost[i] < PROOF_NEVER;
+    for (int64_t k = 0; k < s->var[v].nedge && has; k++) has = left(s, s->var[v].edge[k], v, i) < PROOF_NEVER;
+    return has;
+}
+
+static int
+support(struct state *s)
+{
+    no_messages(s);
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (int64_t v = 0; v < s->nvar; v++)
+            for (int64_t i = 0; !s->var[v].out && i < s->var[v].n; i++) {
+                if (!s->var[v].here[i] || has_support(s, v, i)) continue;
+                s->var[v].here[i] = 0;
+                changed = true;
+                s->closed = s->closed || values(&s->var[v]) == 0;
+            }
+    }
+    return 0;
+}
+
+/* Removes an edge with separable costs: every entry equals (first entry of its row) + (first entry of its column) -
+ * corner. */
+static int
+cut(struct state *s)
+{
+    int64_t u, v, u0 = 0, v0 = 0;
+    struct edge *e;
+    TRY(variables(s, &u, &v, &e));
+    struct var *a = &s->var[u], *b = &s->var[v];
+    while (!a->here[u0]) u0++;
+    while (!b->here[v0]) v0++;
+    int64_t corner = *entry(s, e, u, u0, v0);
+    for (int64_t i = 0; i < a->n; i++)
+        for (int64_t j = 0; j < b->n; j++) {
+            if (!a->here[i] || !b->here[j]) continue;
+            int64_t x = *entry(s, e, u, i, j), row = *entry(s, e, u, i, v0), column = *entry(s, e, u, u0, j);
+            if (x >= PROOF_NEVER || (wide)x - row != (wide)column - corner)
+                return proof_wrong(s->r, "an edge that is no sum");
+        }
+    for (int64_t i = 0; i < a->n; i++)
+        if (a->here[i]) a->cost[i] = add(s, a->cost[i], *entry(s, e, u, i, v0) - corner);
+    for (int64_t j = 0; j < b->n; j++)
+        if (b->here[j]) b->cost[j] = add(s, b->cost[j], *entry(s, e, u, u0, j));
+    part(s, e);
+    return 0;
+}
+
+/* Returns the least cost of v's values, given value i at the other end of a and value j at that of b (NULL: no
+ * edge). */
+static int64_t
+least(const struct state *s, int64_t v, const struct edge *a, int64_t i, const struct edge *b, int64_t j)
+{
+    int64_t best = PROOF_NEVER;
+    for (int64_t k = 0; k < s->var[v].n; k++) {
+        if (!s->var[v].here[k]) continue;
+        int64_t x = s->var[v].cost[k];
+        if (a) x = add(s, x, *entry(s, a, v, k, i));
+        if (b) x = add(s, x, *entry(s, b, v, k, j));
+        best = MIN(best, x);
+    }
+    return best;
+}
+
+/* Eliminates a variable. A single value is charged to the neighbours; otherwise at most two neighbours pay for the
+ * best value. */
+static int
+out(struct state *s)
+{
+    int64_t v, only = 0;
+    struct edge *q = NULL;
+    TRY(variable(s, &v));
+    struct var *x = &s->var[v];
+    while (!x->here[only]) only++;
+    while (values(x) == 1 && x->nedge) {
+        struct var *o = &s->var[other(x->edge[0], v)];
+        for (int64_t j = 0; j < o->n; j++) o->cost[j] = add(s, o->cost[j], *entry(s, x->edge[0], v, only, j));
+        part(s, x->edge[0]);
+    }
+    if (x->nedge > 2) return proof_wrong(s->r, "a variable with more than two neighbours");
+    const struct edge *e = x->nedge > 0 ? x->edge[0] : NULL, *f = x->nedge > 1 ? x->edge[1] : NULL;
+    if (!e) s->constant = add(s, s->constant, least(s, v, NULL, 0, NULL, 0));
+    if (f) TRY(between(s, other(e, v), other(f, v), &q));
+    struct var *a = e ? &s->var[other(e, v)] : NULL;
+    for (int64_t i = 0; e && i < a->n; i++)
+        for (int64_t j = 0; j < (f ? s->var[other(f, v)].n : 1); j++) {
+            int64_t *to = f ? entry(s, q, other(e, v), i, j) : &a->cost[i];
+            *to = add(s, *to, least(s, v, e, i, f, j));
+        }
+    take_out(s, v);
+    return 0;
+}
+
+/* Substitutes v, whose value u decides: every value of u leaves v exactly one value. */
+static int
+as(struct state *s)
+{
+    int64_t v, u;
+    struct edge *by, *q;
+    TRY(variables(s, &v, &u, &by));
+    struct var *x = &s->var[v], *to = &s->var[u];
+    int64_t *map = ARENA_ARRAY(&s->arena, int64_t, to->n);
+    for (int64_t j = 0; j < to->n; j++) {
+        int64_t found = 0;
+        for (int64_t i = 0; i < x->n && to->here[j]; i++)
+            if (x->here[i] && *entry(s, by, v, i, j) < PROOF_NEVER) map[j] = i, found++;
+        if (!to->here[j]) continue;
+        if (found != 1) return proof_wrong(s->r, "a variable that the other does not decide");
+        to->cost[j] = add(s, to->cost[j], add(s, x->cost[map[j]], *entry(s, by, v, map[j], j)));
+    }
+    for (int64_t k = 0; k < x->nedge; k++) {
+        int64_t o = other(x->edge[k], v);
+        if (x->edge[k] == by) continue;
+        TRY(between(s, u, o, &q));
+        for (int64_t j = 0; j < to->n; j++)
+            for (int64_t i = 0; i < s->var[o].n && to->here[j]; i++) {
+                int64_t *at = entry(s, q, u, j, i);
+                *at = add(s, *at, *entry(s, x->edge[k], v, map[j], i));
+            }
+    }
+    take_out(s, v);
+    return 0;
+}
+
+/* Drops value a, because b costs no more for all values of the neighbours. */
+static int
+drop(struct state *s)
+{
+    int64_t v, a, b;
+    TRY(variable(s, &v));
+    struct var *x = &s->var[v];
+    TRY(proof_number(s->r, 0, x->n - 1, &a));
+    TRY(proof_number(s->r, 0, x->n - 1, &b));
+    if (a == b || !x->here[a] || !x->here[b]) return proof_wrong(s->r, "a value that is gone");
+    wide worse = x->cost[b] >= PROOF_NEVER ? FAR : (wide)x->cost[b] - x->cost[a];
+    for (int64_t k = 0; k < x->nedge; k++) {
+        const struct edge *e = x->edge[k];
+        const struct var *o = &s->var[other(e, v)];
+        wide most = -(wide)PROOF_NEVER;
+        for (int64_t j = 0; j < o->n; j++) {
+            int64_t from = *entry(s, e, v, a, j), to = *entry(s, e, v, b, j);
+            if (o->here[j] && from < PROOF_NEVER) most = MAX(most, to >= PROOF_NEVER ? FAR : (wide)to - from);
+        }
+        worse += most;
+    }
+    if (worse > 0) return proof_wrong(s->r, "a value that is not beaten");
+    x->here[a] = 0;
+    return 0;
+}
+
+/* ---- the dual ---- */
+
+static int
+messages(struct state *s)
+{
+    int64_t u, v;
+    struct edge *e;
+    TRY(variables(s, &u, &v, &e));
+    for (int side = 0; side < 2; side++) {
+        const struct var *x = &s->var[side ? v : u];
+        int end = e->end[1] == (side ? v : u);
+        if (!e->room[end]) e->room[end] = ARENA_ARRAY(&s->arena, int64_t, x->n);
+        int64_t *to = e->to[end] = e->room[end];
+        for (int64_t i = 0; i < x->n; i++)
+            if (x->here[i]) TRY(proof_number(s->r, -PROOF_NEVER, PROOF_NEVER - 1, &to[i]));
+    }
+    return proof_line_ends(s->r);
+}
+
+/* Returns the unary cost of value i of v plus all messages to it. */
+static wide
+handed(const struct state *s, int64_t v, int64_t i)
+{
+    const struct var *x = &s->var[v];
+    wide sum = x->cost[i];
+    for (int64_t k = 0; k < x->nedge; k++) {
+        const int64_t *to = x->edge[k]->to[x->edge[k]->end[1] == v];
+        sum += to ? to[i] : 0;
+    }
+    return sum;
+}
+
+/* Returns the lower bound: the sum of the least costs of all variables and edges. */
+static wide
+lower_bound(struct state *s)
+{
+    wide sum = s->constant;
+    for (int64_t v = 0; v < s->nvar; v++) {
+        struct var *x = &s->var[v];
+        if (x->out) continue;
+        x->low = FAR;
+        for (int64_t i = 0; i < x->n; i++)
+            if (x->here[i]) x->low = MIN(x->low, handed(s, v, i));
+        sum += x->low;
+        for (int64_t k = 0; k < x->nedge; k++) {
+            struct edge *e = x->edge[k];
+            if (e->end[0] != v) continue;
+            e->low = FAR;
+            for (int64_t i = 0; i < x->n; i++)
+                if (x->here[i]) e->low = MIN(e->low, left(s, e, v, i));
+            sum += e->low;
+        }
+    }
+    return sum;
+}
+
+/* Returns the rise of the lower bound if v takes value i. */
+static wide
+rise(const struct state *s, int64_t v, int64_t i)
+{
+    wide sum = handed(s, v, i) - s->var[v].low;
+    for (int64_t k = 0; k < s->var[v].nedge; k++) {
+        const struct edge *e = s->var[v].edge[k];
+        sum += left(s, e, v, i) - e->low;
+    }
+    return sum;
+}
+
+/* Reads a round of messages, and drops all values they rule out together. */
+static int
+bound_round(struct state *s)
+{
+    enum { GOES = 2 };
+    int64_t below;
+    TRY(proof_line_ends(s->r));
+    no_messages(s);
+    while (proof_word(s->r, "to")) TRY(messages(s));
+    TRY(proof_wants(s->r, "prune"));
+    TRY(proof_number(s->r, 0, PROOF_NEVER, &below));
+    if (below < s->below) return proof_wrong(s->r, "values are ruled out that the claim needs");
+    wide bound = lower_bound(s);
+    s->closed = bound >= s->below;
+    for (int64_t v = 0; v < s->nvar && !s->closed; v++)
+        for (int64_t i = 0; i < s->var[v].n && !s->var[v].out; i++)
+            if (s->var[v].here[i] && bound + rise(s, v, i) >= below) s->var[v].here[i] = GOES;
+    for (int64_t v = 0; v < s->nvar && !s->closed; v++) {
+        for (int64_t i = 0; i < s->var[v].n; i++) s->var[v].here[i] = s->var[v].here[i] == 1;
+        s->closed = !s->var[v].out && values(&s->var[v]) == 0;
+    }
+    return 0;
+}
+
+/* ---- cases ---- */
+
+/* Returns the number of current table entries. */
+static int64_t
+entries(const struct state *s)
+{
+    int64_t n = 0;
+    for (int64_t v = 0; v < s->nvar; v++) {
+        n += s->var[v].n;
+        for (int64_t k = 0; k < s->var[v].nedge; k++)
+            if (s->var[v].edge[k]->end[0] == v) n += s->var[v].n * s->var[s->var[v].edge[k]->end[1]].n;
+    }
+    return n;
+}
+
+/* Copies a network for a case. The caller frees the copy's arena, even on failure. */
+static int
+state_copy(const struct state *from, struct state *s)
+{
+    *s = *from;
+    s->arena = (struct arena){0};
+    s->depth++;
+    s->entries += entries(from);
+    if (s->entries > MOST_ENTRIES) return proof_wrong(s->r, TOO_LARGE);
+    s->capacity = s->nvar;
+    s->var = arena_dup(&s->arena, from->var, sizeof *s->var * (size_t)s->nvar);
+    for (int64_t v = 0; v < s->nvar; v++) {
+        struct var *x = &s->var[v];
+        x->nedge = x->capacity = 0;
+        x->cost = arena_dup(&s->arena, x->cost, sizeof *x->cost * (size_t)x->n);
+        x->here = arena_dup(&s->arena, x->here, (size_t)x->n);
+        x->edge = NULL;
+    }
+    for (int64_t v = 0; v < s->nvar; v++)
+        for (int64_t k = 0; k < from->var[v].nedge; k++) {
+            const struct edge *e = from->var[v].edge[k];
+            size_t n = (size_t)(s->var[e->end[0]].n * s->var[e->end[1]].n);
+            if (e->end[0] != v) continue;
+            struct edge *to = arena_dup(&s->arena, e, sizeof *e);
+            to->cost = arena_dup(&s->arena, e->cost, sizeof *e->cost * n);
+            to->room[0] = to->room[1] = NULL;
+            join(s, to);
+        }
+    return 0;
+}
+
+static int steps(struct state *s);
+
+/* Replays a split: every value left needs a case, and every case must close. */
+static int
+split(struct state *s)
+{
+    int64_t v, value;
+    TRY(variable(s, &v));
+    TRY(proof_line_ends(s->r));
+    uint8_t *open = arena_dup(&s->arena, s->var[v].here, (size_t)s->var[v].n);
+    while (proof_word(s->r, "case")) {
+        struct state one;
+        TRY(proof_number(s->r, 0, s->var[v].n - 1, &value));
+        TRY(proof_line_ends(s->r));
+        int status = state_copy(s, &one);
+        if (!status) {
+            memset(one.var[v].here, 0, (size_t)one.var[v].n);
+            one.var[v].here[value] = 1;
+            status = steps(&one);
+        }
+        arena_fini(&one.arena);
+        TRY(status);
+        if (!one.closed) return proof_wrong(s->r, "a case that is left open");
+        open[value] = 0;
+    }
+    for (int64_t i = 0; i < s->var[v].n; i++)
+        if (open[i]) return proof_wrong(s->r, "a value without a case");
+    s->closed = true;
+    return 0;
+}
+
+static const struct {
+    const char *name;
+    int (*step)(struct state *s);
+    bool has_lines; /* consumes the end of its last line */
+} step_of[] = {{"support", support, false}, {"out", out, false},           {"as", as, false},     {"cut", cut, false},
+               {"drop", drop, false},       {"round", bound_round, false}, {"split", split, true}};
+
+/* Skips the remaining steps up to "end" once nothing below the claim is left. The search took these steps before
+ * finding its best choice, and the proof does not need them. */
+static int
+pass_steps(struct state *s)
+{
+    for (int64_t cases = 0; !proof_word(s->r, "end") || cases-- > 0;) {
+        cases += proof_word(s->r, "case");
+        TRY(proof_pass_line(s->r));
+    }
+    return 0;
+}
+
+/* Replays steps up to the line "end". */
+static int
+steps(struct state *s)
+{
+    if (s->depth > DEPTH) return proof_wrong(s->r, "cases within too many cases");
+    while (!s->closed && !proof_word(s->r, "end")) {
+        size_t k = 0;
+        while (k < countof(step_of) && !proof_word(s->r, step_of[k].name)) k++;
+        if (k == countof(step_of)) return proof_wrong(s->r, "no step of a proof");
+        TRY(step_of[k].step(s));
+        if (s->r->fell) return proof_wrong(s->r, "costs lower than can be checked");
+        if (!step_of[k].has_lines) TRY(proof_line_ends(s->r));
+    }
+    if (s->closed) {
+        TRY(pass_steps(s));
+    } else {
+        no_messages(s);
+        s->closed = lower_bound(s) >= s->below;
+    }
+    return proof_line_ends(s->r);
+}
+
+/* ---- the whole ---- */
+
+static void
+say(const struct proof *r, struct str *said)
+{
+    double part = r->cost ? 100.0 / (double)r->cost : 0.0;
+    str_addf(said, "%d operators, %d tensors: the plan costs %lld ns", (int)r->nnode, (int)r->ntensor,
+             (long long)r->cost);
+    if (r->limit) str_addf(said, " within %lld byte%s a device", (long long)r->limit, r->limit == 1 ? "" : "s");
+    str_add(said, ", and no plan costs less");
+    if (r->bound < r->cost)
+        str_addf(said, " than %lld ns (gap %.3f %%)", (long long)r->bound, part * (double)(r->cost - r->bound));
+    if (r->searched)
+        str_addf(said, "; the search found that none costs less than %lld ns (gap %.3f %%), which is not proven here",
+                 (long long)r->searched, part * (double)(r->cost - r->searched));
+}
+
+/* Checks the last line: the digest of everything read. */
+static int
+check_digest(struct proof *r, const char *text)
+{
+    struct digest d = DIGEST_BEGIN;
+    char want[40];
+    digest_bytes(&d, text, (size_t)(r->at - text));
+    snprintf(want, sizeof want, "%016llx%016llx", (unsigned long long)d.a, (unsigned long long)d.b);
+    TRY(proof_wants(r, "digest"));
+    if (!proof_word(r, want)) return proof_wrong(r, "the digest is of another text: something above was changed");
+    TRY(proof_line_ends(r));
+    return r->at == r->end ? 0 : proof_wrong(r, "something stands after the end");
+}
+
+static int
+check(struct state *s)
+{
+    const char *text = s->r->at;
+    TRY(proof_read(s->r));
+    TRY(check_choice(s->r));
+    TRY(build(s));
+    TRY(steps(s));
+    if (!s->closed) return fail(E_PLAN, "certificate: the proof does not show the bound");
+    return check_digest(s->r, text);
+}
+
+int
+proof_check(const char *text, size_t bytes, struct str *said)
+{
+    struct proof r = {.at = text, .end = text + bytes, .line = 1};
+    struct state s = {.r = &r};
+    int status = check(&s);
+    if (!status) say(&r, said);
+    arena_fini(&r.arena);
+    arena_fini(&s.arena);
+    return status;
+}

@@ -1,0 +1,53 @@
+/* proof_read.h - parses a certificate for the checker: net, claim, and text of the steps (inside sbp/).
+ *
+ * Neither this file nor proof.c includes any file of the search. Owned by one check and its thread. */
+#ifndef RILLE_SBP_PROOF_READ_H
+#define RILLE_SBP_PROOF_READ_H
+
+#include "runtime/base/arena.h"
+
+#define PROOF_NEVER (INT64_MAX / 4)
+
+struct proof_list {
+    int64_t n, *x, most; /* most: maximum of x; -1: no entries */
+};
+struct proof_node {
+    const struct proof_list *cost, *memory;
+    int64_t time;
+};
+struct proof_use {
+    int64_t node;
+    const struct proof_list *form;
+};
+struct proof_tensor {
+    int64_t maker, nfrom, nto, born, dies, nuse;
+    const struct proof_list *form, *price, *bytes;
+    struct proof_use *use;
+};
+struct proof {
+    struct arena arena;
+    const char *at, *end;
+    int line;
+    int64_t nlist, capacity;
+    struct proof_list *list;
+    int64_t nnode, ntensor, ntime, limit, scale, cost, bound, searched; /* searched: 0 if equal to bound */
+    int64_t *choice, *price;                                            /* by node; by time */
+    struct proof_tensor *tensor;
+    struct proof_node *node;
+    bool fell; /* a cost fell below the smallest number that can be written */
+};
+
+/* Reads everything up to the proof's first step. E_PLAN: what is wrong, and the line; also below. */
+int proof_read(struct proof *r);
+
+/* Skips the next word of the line if it equals w; else returns false. */
+bool proof_word(struct proof *r, const char *w);
+int proof_wants(struct proof *r, const char *w);
+int proof_line_ends(struct proof *r);
+/* Skips the rest of the line. */
+int proof_pass_line(struct proof *r);
+/* Reads an integer from least to most, or a dash as PROOF_NEVER if most allows that. */
+int proof_number(struct proof *r, int64_t least, int64_t most, int64_t *out);
+int proof_wrong(const struct proof *r, const char *what);
+
+#endif

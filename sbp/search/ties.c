@@ -1,0 +1,183 @@
+/* ties.c - breaks ties between choices of equal cost by the bytes sent. */
+#include "sbp/search/ties.h"
+
+#include "sbp/search/around.h"
+#include "sbp/divisor.h"
+#include "sbp/search/explore.h"
+
+#include <string.h>
+
+enum {
+    WHOLE = 300,   /* maximum number of nodes of a net that is searched completely */
+    LARGE = 20000, /* nodes; ties of a larger net are kept, as searches leave large nets alone elsewhere */
+    LOOKS = 200,   /* bounding rounds for a small net */
+    TURNS = 40,    /* work per node of a larger net */
+};
+#define MOST (NET_NEVER >> 8) /* limit of a choice's sum: sums over a neighbourhood's tables must not overflow */
+
+/* A net with lexicographic costs: cost * unit + bytes / grain. */
+struct pairs {
+    const struct net *of;
+    struct arena arena;
+    int64_t cost;  /* cost of the current choice minus the least costs of its nodes */
+    int64_t bytes; /* bytes the current choice sends */
+    int64_t unit, grain;
+    struct net net;
+};
+
+/* ---- numbers ---- */
+
+/* Returns the bytes that a choice sends: its cost in a net with bytes for costs. */
+static int64_t
+bytes_sent(const struct net *n, const int32_t *choice)
+{
+    struct arena tmp = {0};
+    struct net sent = *n;
+    sent.node = arena_dup(&tmp, n->node, sizeof *n->node * (size_t)n->nnode);
+    sent.tensor = arena_dup(&tmp, n->tensor, sizeof *n->tensor * (size_t)n->ntensor);
+    int64_t most = 1;
+    for (int32_t i = 0; i < n->nnode; i++) most = MAX(most, n->node[i].ncand);
+    for (int32_t i = 0; i < n->ntensor; i++) most = MAX(most, (int64_t)n->tensor[i].nfrom * n->tensor[i].nto);
+    const int64_t *nothing = ARENA_ARRAY(&tmp, int64_t, most);
+    for (int32_t i = 0; i < n->nnode; i++) sent.node[i].cost = nothing;
+    for (int32_t i = 0; i < n->ntensor; i++) sent.tensor[i].price = n->tensor[i].moved ? n->tensor[i].moved : nothing;
+    int64_t sum = net_cost(&sent, choice);
+    arena_fini(&tmp);
+    return sum;
+}
+
+static int64_t
+least_cost(const struct net_node *v)
+{
+    int64_t least = NET_NEVER;
+    for (int32_t k = 0; k < v->ncand; k++) least = MIN(least, v->cost[k]);
+    return least;
+}
+
+/* Sets grain and unit. Moves of more bytes than the current choice sends are impossible; grain divides all others. */
+static void
+set_grain(struct pairs *p)
+{
+    const struct net *n = p->of;
+    int64_t grain = p->bytes;
+    const int32_t *same = net_same_tables(&p->arena, n);
+    for (int32_t i = 0; i < n->ntensor; i++) {
+        const struct net_tensor *t = &n->tensor[i];
+        for (int64_t k = 0; same[i] == i && t->moved && k < (int64_t)t->nfrom * t->nto && grain > 1; k++)
+            if (t->price[k] < NET_NEVER && t->moved[k] <= p->bytes) grain = common_divisor(t->moved[k], grain);
+    }
+    while ((p->cost + 1) > MOST / (p->bytes / grain + 1)) grain *= 2; /* rounds bytes; ties_break compares exact ones */
+    p->grain = grain;
+    p->unit = p->bytes / grain + 1;
+}
+
+static int64_t
+pair(const struct pairs *p, int64_t cost, int64_t bytes)
+{
+    return cost > p->cost ? NET_NEVER : cost * p->unit + MIN(bytes / p->grain, p->unit);
+}
+
+/* ---- the net ---- */
+
+/* Tables at one address stay so, because equal tables are read only once. */
+struct table {
+    const int64_t *price, *moved, *is;
+    int32_t n;
+    struct table *next;
+};
+enum { TABLES = 1024 };
+
+static const int64_t *
+table_of(struct pairs *p, struct table **known, const struct net_tensor *t)
+{
+    int32_t n = t->nfrom * t->nto;
+    struct table **at = &known[((uintptr_t)t->price >> 4 ^ (uintptr_t)t->moved >> 9) % TABLES];
+    for (const struct table *x = *at; x; x = x->next)
+        if (x->price == t->price && x->moved == t->moved && x->n == n) return x->is;
+    int64_t *is = ARENA_ARRAY(&p->arena, int64_t, n + 1);
+    for (int32_t k = 0; k < n; k++) is[k] = pair(p, t->price[k], t->moved ? t->moved[k] : 0);
+    struct table *x = ARENA_NEW(&p->arena, struct table);
+    *x = (struct table){.price = t->price, .moved = t->moved, .is = is, .n = n, .next = *at};
+    *at = x;
+    return is;
+}
+
+static const int64_t *
+costs_of(struct pairs *p, struct table **known, const struct net_node *v)
+{
+    struct table **at = &known[(uintptr_t)v->cost / 16 % TABLES];
+    for (const struct table *x = *at; x; x = x->next)
+        if (x->price == v->cost && x->n == v->ncand && !x->moved) return x->is;
+    int64_t *is = ARENA_ARRAY(&p->arena, int64_t, v->ncand), least = least_cost(v);
+    for (int32_t k = 0; k < v->ncand; k++) is[k] = pair(p, v->cost[k] >= NET_NEVER ? NET_NEVER : v->cost[k] - least, 0);
+    struct table *x = ARENA_NEW(&p->arena, struct table);
+    *x = (struct table){.price = v->cost, .is = is, .n = v->ncand, .next = *at};
+    *at = x;
+    return is;
+}
+
+static void
+make_net(struct pairs *p)
+{
+    const struct net *n = p->of;
+    struct table **node = ARENA_ARRAY(&p->arena, struct table *, TABLES);
+    struct table **tensor = ARENA_ARRAY(&p->arena, struct table *, TABLES);
+    p->net = (struct net){.nnode = n->nnode, .ntensor = n->ntensor, .nlevel = n->nlevel, .rank = n->rank};
+    p->net.node = arena_dup(&p->arena, n->node, sizeof *n->node * (size_t)n->nnode);
+    p->net.tensor = arena_dup(&p->arena, n->tensor, sizeof *n->tensor * (size_t)n->ntensor);
+    for (int32_t i = 0; i < n->nnode; i++) p->net.node[i].cost = costs_of(p, node, &n->node[i]);
+    for (int32_t i = 0; i < n->ntensor; i++)
+        if (n->tensor[i].nuse) p->net.tensor[i].price = table_of(p, tensor, &n->tensor[i]);
+}
+
+/* ---- the search ---- */
+
+static bool
+search_whole(struct pairs *p, bool (*stop)(void *arg), void *arg, int32_t *choice)
+{
+    int64_t now = net_cost(&p->net, choice);
+    struct explore s = {.stop = stop, .arg = arg, .scale = 1, .best = now, .looks = LOOKS};
+    s.nchoice = p->net.nnode;
+    s.choice = choice;
+    struct cfn *c = cfn_new(&p->net, 1, NULL);
+    explore(&s, c);
+    cfn_free(&c);
+    return s.best < now;
+}
+
+static bool
+search_near(struct pairs *p, bool (*stop)(void *arg), void *arg, int32_t *choice)
+{
+    struct around w;
+    around_begin(&w, &p->net, choice, 1);
+    w.stop = stop;
+    w.arg = arg;
+    bool better = around_look(&w, (int64_t)TURNS * p->net.nnode);
+    if (better) memcpy(choice, w.local.choice, sizeof *choice * (size_t)p->net.nnode);
+    around_end(&w);
+    return better;
+}
+
+bool
+ties_break(const struct net *n, bool (*stop)(void *arg), void *arg, int32_t *choice)
+{
+    struct pairs p = {.of = n};
+    int64_t cost = net_cost(n, choice);
+    p.bytes = bytes_sent(n, choice);
+    if (n->nnode > LARGE || cost >= NET_NEVER || p.bytes == 0 || p.bytes >= MOST) return false;
+    p.cost = cost;
+    for (int32_t i = 0; i < n->nnode; i++) p.cost -= least_cost(&n->node[i]);
+    if (p.cost >= MOST) return false;
+    set_grain(&p);
+    make_net(&p);
+    int32_t *other = arena_dup(&p.arena, choice, sizeof *choice * (size_t)n->nnode);
+    bool changed = n->nnode <= WHOLE ? search_whole(&p, stop, arg, other) : search_near(&p, stop, arg, other);
+    if (changed) {
+        int64_t then = net_cost(n, other);
+        changed = then < cost || (then == cost && bytes_sent(n, other) < p.bytes);
+    }
+    if (changed && n->memory_limit) changed = net_peak(n, other) <= MAX(n->memory_limit, net_peak(n, choice));
+    if (changed) memcpy(choice, other, sizeof *choice * (size_t)n->nnode);
+    arena_fini(&p.arena);
+    return changed;
+}

@@ -1,0 +1,355 @@
+/* solve.c - the solver modes, with and without a memory limit, and regrets. */
+#include "sbp/solve/solve.h"
+
+#include "runtime/base/error.h"
+#include "sbp/search/along.h"
+#include "sbp/search/around.h"
+#include "sbp/limit/copies.h"
+#include "sbp/net/dual.h"
+#include "sbp/search/explore.h"
+#include "sbp/limit/peak_bound.h"
+#include "sbp/limit/limited.h"
+#include "sbp/search/local.h"
+#include "sbp/limit/lowest.h"
+#include "sbp/solve/regret.h"
+#include "sbp/limit/squeeze.h"
+#include "sbp/search/ties.h"
+
+#include <string.h>
+
+enum {
+    GLANCE = 4, /* bounding rounds of the search without the limit, as its result may exceed the limit */
+    LARGE =
+        20000, /* nodes; a larger net is not improved before the limit is checked, nor squeezed: both take too long */
+};
+
+/* ---- without a memory limit ---- */
+
+static bool
+stops(const struct solve_options *o)
+{
+    return o->stop && o->stop(o->arg);
+}
+
+/* Returns the sum of the nodes' least costs: a lower bound, as if all conversions were free. */
+static int64_t
+work_alone(const struct net *n)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < n->nnode; i++) {
+        int64_t least = NET_NEVER;
+        for (int32_t k = 0; k < n->node[i].ncand; k++) least = MIN(least, n->node[i].cost[k]);
+        sum = MIN(NET_NEVER, sum + least);
+    }
+    return sum;
+}
+
+/* Solves n without the memory limit, starting from the choice in r, if any. root: bound only. looks: as in
+ * explore.h. */
+static void
+solve_free(const struct net *n, const struct solve_options *o, bool root, int32_t looks, struct str *proof,
+           struct best *r)
+{
+    struct explore s = {.stop = o->stop, .arg = o->arg, .scale = cfn_scale(n), .best = NET_NEVER, .root = root};
+    s.nchoice = n->nnode;
+    s.choice = r->choice;
+    s.looks = looks;
+    s.trail.text = proof;
+    struct around near = {.net = n};
+    if (!root && r->cost < NET_NEVER) along_axes(n, s.scale, o->stop, o->arg, o->other, r->choice, &r->cost);
+    if (r->cost < NET_NEVER && stops(o)) { /* no time for the whole network */
+        r->bound = MIN(r->cost, work_alone(n));
+        return;
+    }
+    if (!root) around_ask(&near, &s);
+    if (r->cost < NET_NEVER) s.best = r->cost * s.scale;
+    struct cfn *c = cfn_new(n, s.scale, NULL);
+    int64_t bound = explore(&s, c);
+    cfn_free(&c);
+    around_end(&near);
+    r->bound = bound >= NET_NEVER ? NET_NEVER : MAX(limited_ceil(bound, s.scale), work_alone(n));
+    if (s.best < NET_NEVER) r->cost = s.best / s.scale;
+}
+
+/* ---- all modes ---- */
+
+/* Shortens copies to the live ranges that readers need. */
+static void
+settle(const struct copies *copies, struct best *r)
+{
+    if (!copies || r->cost >= NET_NEVER) return;
+    copies_settle(copies, r->choice);
+    r->cost = net_cost(&copies->apart, r->choice);
+}
+
+/* Applies a rule and keeps its choice if cheaper than that of r. Rules work on the net without copies as nodes. */
+static void
+by_rule(const struct net *n, const struct copies *copies, enum solve_mode mode, const int32_t *start, struct best *r)
+{
+    struct local l;
+    const struct net *plain = copies ? copies->net : n;
+    local_begin(&l, plain, mode == SOLVE_GREEDY ? start : NULL);
+    if (mode == SOLVE_GREEDY) choose_possible(&l);
+    if (mode == SOLVE_PROPAGATE) choose_outward(&l, start);
+    if (mode == SOLVE_RECURSIVE) choose_by_levels(&l, start);
+    int64_t cost = net_cost(plain, l.choice);
+    if (cost < r->cost) {
+        r->cost = cost;
+        memcpy(r->choice, l.choice, sizeof *r->choice * (size_t)plain->nnode);
+        settle(copies, r);
+    }
+    local_end(&l);
+}
+
+/* Applies the rules. SOLVE_OPTIMAL starts from the best of all rules; another mode uses its own rule, or the first
+ * that finds a choice. */
+static void
+by_rules(const struct net *n, const struct copies *copies, const struct solve_options *o, struct best *r)
+{
+    bool optimal = o->mode == SOLVE_OPTIMAL;
+    if (!optimal && (o->mode != SOLVE_GREEDY || o->start)) by_rule(n, copies, o->mode, o->start, r);
+    for (int mode = 0; mode < SOLVE_OPTIMAL && o->start; mode++)
+        if (optimal || r->cost >= NET_NEVER) by_rule(n, copies, (enum solve_mode)mode, o->start, r);
+}
+
+/* Reports that no choice meets the limit, and whether the least peak found is proved optimal. */
+static int
+nothing_meets(const struct net *n, int64_t least_peak, int64_t floor)
+{
+    const char *s = n->memory_limit == 1 ? "" : "s";
+    if (floor >= least_peak)
+        return fail(E_PLAN, "memory: no plan keeps within %lld byte%s a device; the least possible is %lld",
+                    (long long)n->memory_limit, s, (long long)least_peak);
+    return fail(
+        E_PLAN,
+        "memory: no plan %skeeps within %lld byte%s a device; none takes less than %lld, and the least found is "
+        "%lld",
+        floor > n->memory_limit ? "" : "found ", (long long)n->memory_limit, s, (long long)floor,
+        (long long)least_peak);
+}
+
+/* Extends a choice of the net by the copy nodes. */
+static int32_t *
+with_copies(struct arena *a, const struct copies *c, const int32_t *choice)
+{
+    int32_t *all = ARENA_ARRAY(a, int32_t, c->apart.nnode);
+    memcpy(all, choice, sizeof *all * (size_t)c->net->nnode);
+    copies_settle(c, all);
+    return all;
+}
+
+/* Solves without the limit, in a few bounding rounds, on the net without copy nodes (they have no effect then).
+ * Returns true if nothing more can be learnt so: the choice exceeds the limit, or none is possible. */
+static bool
+is_over(const struct net *n, const struct copies *copies, const struct solve_options *o, struct best *r)
+{
+    const struct net *plain = copies ? copies->net : n;
+    solve_free(plain, o, plain->nnode > LARGE, GLANCE, NULL, r);
+    settle(copies, r);
+    if (r->cost >= NET_NEVER) return r->bound >= NET_NEVER; /* proved, if a few rounds suffice */
+    return net_peak(n, r->choice) > n->memory_limit;
+}
+
+/* Solves within the limit. r: in, the best choice without the limit; out, the best within it. */
+static void
+solve_limited(struct arena *a, const struct net *n, const struct copies *copies, const struct solve_options *o,
+              struct best *r, int64_t *least_peak, struct solved *out)
+{
+    const struct net *plain = copies ? copies->net : n;
+    const int32_t *start = arena_dup(a, r->choice, sizeof *start * (size_t)n->nnode);
+    int64_t *price = ARENA_ARRAY(a, int64_t, net_times(n) + 1), *best_price = ARENA_ARRAY(a, int64_t, net_times(n) + 1);
+    r->cost = NET_NEVER;
+    if (plain->nnode <= LARGE) squeeze(plain, o, start, r, price, least_peak);
+    settle(copies, r);
+    struct solve_options counted = {.mode = SOLVE_OPTIMAL, .start = o->start, .until = lowest_until()};
+    if (o->quick ? lowest_is_sought(plain) : !stops(o))
+        limited_solve(n, copies, o->quick ? &counted : o, r, price, least_peak, best_price);
+    str_clear(&out->proof);
+    out->price = best_price;
+    out->owed = o->proof;
+    out->certified = 0;
+}
+
+/* Searches for the least peak after no choice within the limit was found; r->choice is the best without the limit.
+ * If the search meets the limit after all, r receives that choice. */
+static void
+take_lowest(struct arena *a, const struct net *n, const struct copies *copies, const struct solve_options *o,
+            struct best *r, int64_t *least_peak, int64_t *floor)
+{
+    const int32_t *choice;
+    struct solve_options from = {.start = r->choice, .stop = o->stop, .arg = o->arg};
+    *least_peak = lowest_peak(a, copies ? copies->net : n, &from, *least_peak, floor, &choice);
+    if (!choice) return;
+    if (copies) choice = with_copies(a, copies, choice);
+    memcpy(r->choice, choice, sizeof *r->choice * (size_t)n->nnode);
+    r->cost = net_cost(n, r->choice);
+}
+
+/* n: the net, with copies as nodes if any matter; o->start is a choice of n. */
+static int
+solve_all(struct arena *a, const struct net *n, const struct copies *copies, const struct solve_options *o,
+          struct solved *out)
+{
+    struct best r = {.cost = NET_NEVER};
+    r.choice = ARENA_ARRAY(a, int32_t, MAX(1, n->nnode));
+    bool optimal = o->mode == SOLVE_OPTIMAL, over = false;
+    by_rules(n, copies, o, &r);
+    bool root = !optimal && r.cost < NET_NEVER; /* a choice is known, and only its bound is missing */
+    struct best all = r;
+    all.choice = ARENA_ARRAY(a, int32_t, MAX(1, n->nnode));
+    memcpy(all.choice, r.choice, sizeof *r.choice * (size_t)n->nnode);
+    if (n->memory_limit && optimal) over = is_over(n, copies, o, &all);
+    bool closed = n->memory_limit && optimal && all.cost == all.bound && !o->proof;
+    bool enough = o->quick && n->memory_limit && all.cost < NET_NEVER;
+    if (!over && !closed && !enough) solve_free(n, o, root, 0, o->proof ? &out->proof : NULL, &all);
+    settle(copies, &all);
+    int64_t least_peak = all.cost < NET_NEVER ? net_peak(n, all.choice) : INT64_MAX;
+    out->certified = all.bound;
+    if (n->memory_limit && all.cost < NET_NEVER && (root ? net_peak(n, r.choice) : least_peak) > n->memory_limit)
+        solve_limited(a, n, copies, o, &all, &least_peak, out);
+    if (!root || (n->memory_limit && net_peak(n, r.choice) > n->memory_limit)) r = all;
+    r.bound = MIN(all.bound, r.cost);
+    if (r.cost >= NET_NEVER && o->quick && least_peak < INT64_MAX)
+        take_lowest(a, n, copies, o, &r, &least_peak, &out->floor);
+    if (r.cost >= NET_NEVER && n->memory_limit && least_peak < INT64_MAX) {
+        out->floor = MAX(out->floor, floor_alone(copies ? copies->net : n));
+        out->peak = least_peak;
+        return nothing_meets(n, least_peak, out->floor);
+    }
+    if (r.cost >= NET_NEVER)
+        return fail(E_PLAN, "cost network: no choice %s",
+                    r.bound >= NET_NEVER ? "is possible" : "was found before the time limit");
+    out->choice = r.choice;
+    out->net = n;
+    out->cost = r.cost;
+    out->bound = r.bound;
+    out->certified = MIN(out->certified, out->bound);
+    out->scale = cfn_scale(n);
+    out->ntime = net_times(n);
+    return 0;
+}
+
+/* Replaces the choice by one of equal cost that sends fewer bytes, if there is one. */
+static void
+settle_ties(struct arena *a, const struct net *n, const struct copies *copies, const struct solve_options *o,
+            struct solved *out)
+{
+    int32_t *choice = arena_dup(a, out->choice, sizeof *choice * (size_t)MAX(1, n->nnode));
+    if (!ties_break(n, o->stop, o->arg, choice)) return;
+    if (copies) choice = with_copies(a, copies, choice);
+    int64_t cost = net_cost(out->net, choice);
+    if (cost > out->cost) return;
+    out->choice = choice;
+    out->cost = cost;
+}
+
+int
+net_solve(struct arena *a, const struct net *n, const struct solve_options *o, struct solved *out)
+{
+    *out = (struct solved){0};
+    TRY(net_check(n));
+    if (o->mode == SOLVE_GREEDY && !o->start) return fail(E_PLAN, "cost network: greedy needs a choice to start from");
+    struct copies *copies = ARENA_NEW(a, struct copies);
+    struct solve_options as = *o;
+    bool apart = copies_begin(a, n, copies);
+    if (apart) TRY(net_check(&copies->apart));
+    if (apart && o->start) as.start = with_copies(a, copies, o->start);
+    if (apart && o->other) as.other = with_copies(a, copies, o->other);
+    TRY(solve_all(a, apart ? &copies->apart : n, apart ? copies : NULL, &as, out));
+    if (o->mode == SOLVE_OPTIMAL) settle_ties(a, n, apart ? copies : NULL, o, out);
+    out->peak = net_peak(n, out->choice);
+    return 0;
+}
+
+void
+net_prove(struct arena *a, struct solved *s)
+{
+    int64_t *price[] = {s->price, ARENA_ARRAY(a, int64_t, s->ntime + 1)};
+    for (int k = 0; k < 2 && s->owed; k++) { /* the second time with zero prices, if the first proves nothing */
+        s->certified = limited_prove(s->net, price[k], s->bound, &s->proof);
+        s->price = price[k];
+        s->owed = s->certified == 0;
+    }
+    s->owed = false;
+}
+
+/* ---- regret ---- */
+
+/* Builds a plan in which the node takes candidate k and nodes around it adapt. Returns its cost; l holds the plan. */
+static int64_t
+plan_with(struct local *l, const struct solved *s, int32_t node, int32_t k)
+{
+    memcpy(l->choice, s->choice, sizeof *l->choice * (size_t)l->net->nnode);
+    l->choice[node] = k;
+    choose_around(l, node);
+    return net_cost(l->net, l->choice);
+}
+
+/* Bounds the best plan within the limit in which the node takes candidate k. */
+static void
+regret_limited(const struct net *n, const struct solved *s, int32_t node, int32_t k, const struct solve_options *o,
+               int64_t *low, int64_t *high)
+{
+    struct net forced = *n;
+    struct arena tmp = {0};
+    forced.node = arena_dup(&tmp, n->node, sizeof *n->node * (size_t)n->nnode);
+    int64_t *cost = ARENA_ARRAY(&tmp, int64_t, n->node[node].ncand);
+    for (int32_t i = 0; i < n->node[node].ncand; i++) cost[i] = i == k ? n->node[node].cost[i] : NET_NEVER;
+    forced.node[node].cost = cost;
+    struct best r = {.cost = NET_NEVER, .choice = ARENA_ARRAY(&tmp, int32_t, MAX(1, n->nnode))};
+    int64_t least_peak = INT64_MAX;
+    solve_free(&forced, o, false, 0, NULL, &r);
+    if (r.cost < NET_NEVER && net_peak(n, r.choice) > n->memory_limit) {
+        struct copies copies;
+        bool apart = copies_begin(&tmp, &forced, &copies);
+        if (apart) r.choice = with_copies(&tmp, &copies, r.choice);
+        const struct net *whole = apart ? &copies.apart : &forced;
+        r.cost = NET_NEVER;
+        limited_solve(whole, apart ? &copies : NULL, o, &r, NULL, &least_peak,
+                      ARENA_ARRAY(&tmp, int64_t, net_times(whole) + 1));
+    }
+    *low = r.bound >= NET_NEVER ? NET_NEVER : MAX(*low, r.bound - s->cost);
+    *high = r.cost >= NET_NEVER ? NET_NEVER : MIN(*high, MAX(0, r.cost - s->cost));
+    arena_fini(&tmp);
+}
+
+/* Returns the cost of the choice in l with only this node changed; NET_NEVER: impossible. */
+static int64_t
+cost_alone(struct local *l, const struct solved *s, int32_t node, int32_t k)
+{
+    int64_t now = local_cost(l, node, s->choice[node], NET_NEVER);
+    int64_t then = local_cost(l, node, k, NET_NEVER);
+    return then >= NET_NEVER ? NET_NEVER : s->cost - now + then;
+}
+
+int
+net_regret(const struct net *n, const struct solved *s, bool (*stop)(void *arg), void *arg, int64_t *const *low,
+           int64_t *const *high)
+{
+    enum { MOST_WORK = 4000000 }; /* candidates x nodes: a small fraction of a second */
+    struct solve_options o = {.mode = SOLVE_OPTIMAL, .stop = stop, .arg = arg};
+    struct local l;
+    struct regrets r;
+    int64_t work = 0;
+    regrets_begin(&r, n, s, &o, low, high);
+    local_begin(&l, n, s->choice);
+    for (int32_t i = 0; i < n->nnode; i++) work += (int64_t)n->node[i].ncand * n->nnode;
+    for (int32_t i = 0; i < n->nnode; i++)
+        for (int32_t k = 0; k < n->node[i].ncand; k++) high[i][k] = NET_NEVER;
+    for (int32_t i = 0; i < n->nnode; i++)
+        for (int32_t k = 0; k < n->node[i].ncand; k++) {
+            bool near = work <= MOST_WORK && !n->memory_limit;
+            int64_t cost = near ? plan_with(&l, s, i, k) : n->memory_limit ? NET_NEVER : cost_alone(&l, s, i, k);
+            if (near) regrets_offer(&r, l.choice, cost);
+            if (cost < NET_NEVER) high[i][k] = MIN(high[i][k], MAX(0, cost - s->cost));
+            if (k == s->choice[i]) low[i][k] = high[i][k] = 0;
+            if (n->node[i].cost[k] >= NET_NEVER) low[i][k] = high[i][k] = NET_NEVER;
+        }
+    if (!n->memory_limit) regrets_find(&r);
+    for (int32_t i = 0; i < n->nnode && n->memory_limit; i++)
+        for (int32_t k = 0; k < n->node[i].ncand && !stops(&o); k++)
+            if (low[i][k] < high[i][k]) regret_limited(n, s, i, k, &o, &low[i][k], &high[i][k]);
+    local_end(&l);
+    regrets_end(&r);
+    return 0;
+}

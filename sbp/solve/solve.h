@@ -1,0 +1,68 @@
+/* solve.h - solves a net: the optimal choice, or a choice and a bound on its distance from the optimum.
+ *
+ * SOLVE_OPTIMAL is exact: reductions, a dual bound that yields solutions on the way, pruning by the bound, and
+ * branching (reduce.h, dual.h). It returns a choice and a bound, which are equal unless the search was stopped.
+ * SOLVE_PROPAGATE proceeds outward from decided nodes; each node minimises conversions to decided neighbours.
+ * SOLVE_RECURSIVE decides one mesh axis after the other, heavy nodes first (MindSpore's double recursion: Cai et al.
+ * 2021). SOLVE_GREEDY keeps the start choice, except for nodes that make it impossible. The last three modes fall
+ * back to the start choice, then to the other rules, and finally to the exact search. A memory limit is handled by a
+ * Lagrangian: bytes have a price at each time, so the bound holds under the limit. Converted copies become nodes
+ * then, so that bytes that depend on several choices are priced, too.
+ *
+ * Pure and deterministic, unless stop() depends on something other than counted work (work.h). One call, one thread. */
+#ifndef RILLE_SBP_SOLVE_H
+#define RILLE_SBP_SOLVE_H
+
+#include "runtime/base/str.h"
+#include "sbp/net/net.h"
+
+enum solve_mode { SOLVE_GREEDY, SOLVE_PROPAGATE, SOLVE_RECURSIVE, SOLVE_OPTIMAL, NSOLVE };
+
+struct solve_options {
+    enum solve_mode mode;
+    const int32_t *start;    /* a known choice to start from; NULL: none */
+    const int32_t *other;    /* a second start choice for SOLVE_OPTIMAL; NULL: none */
+    bool (*stop)(void *arg); /* polled by the search; true ends it; NULL: never */
+    void *arg;
+    bool may_fail; /* under a limit: the caller has a choice already, so stop() is polled from the start */
+    bool quick; /* SOLVE_OPTIMAL under a limit: return the first choices found (squeeze.h); stop() must then not depend
+                 * on a clock. If these exceed the limit and the net is small, search for the least peak */
+    int64_t until;  /* under a limit: work count at which the search ends (work.h); 0: never */
+    int64_t within; /* under a limit: a peak above the limit, in bytes, that is still acceptable; 0: none */
+    bool proof;     /* write the steps of a certificate */
+};
+struct solved {
+    int32_t
+        *choice; /* by node, additional nodes of `net` last: its candidate in the choice; NULL: no choice is possible */
+    const struct net
+        *net; /* the solved net: the given one or, under a memory limit, the net with copies as nodes (copies.h) */
+    int64_t cost, bound; /* bound <= optimum <= cost */
+    int64_t peak;        /* maximum of live bytes; if no choice meets the limit, the least maximum found */
+    int64_t floor;       /* if no choice meets the limit: a proved lower bound on the peak of every choice */
+    /* Content of a certificate (certify.h); with options.proof, and under a memory limit after net_prove. */
+    struct str proof;  /* steps that prove `certified`; the caller frees it */
+    int64_t certified; /* <= bound: the proof omits what branching under a memory limit found */
+    bool owed;         /* the proof has not been made yet */
+    int64_t scale;     /* factor of the costs in the proof */
+    int32_t ntime;     /* number of times at which the proof counts bytes */
+    int64_t *price;    /* by time: price of a byte (limit.h); NULL without an effective limit */
+};
+/* Solves a net. E_PLAN: the net is invalid, no choice is possible, stop() came before the first choice, or no choice
+ * that meets the memory limit was found. The text of the last error ends with the least peak found, and says whether
+ * it is optimal, or gives the proved lower bound. */
+int net_solve(struct arena *a, const struct net *n, const struct solve_options *o, struct solved *out);
+
+/* Makes the proof for a certificate if it has not been made yet: seconds for a large net. */
+void net_prove(struct arena *a, struct solved *s);
+
+/* Explains a choice by SOLVE_PROPAGATE. follows[i]: the earlier decided neighbour with which node i agrees without
+ * conversion, preferably the neighbour with most to pay otherwise; i itself: none. */
+void net_follows(const struct net *n, const int32_t *choice, int32_t *follows);
+
+/* Fills the regrets: the best plan with candidate k of a node costs at least low[node][k] and at most high[node][k]
+ * more than s->cost (0: chosen by s; NET_NEVER: impossible). low and high are the caller's, by node, by candidate.
+ * First bounds all by the dual, then solves node by node exactly, until stop(). */
+int net_regret(const struct net *n, const struct solved *s, bool (*stop)(void *arg), void *arg, int64_t *const *low,
+               int64_t *const *high);
+
+#endif

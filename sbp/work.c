@@ -1,4 +1,0 @@
-/* work.c - the work counter of each thread. */
-#include "sbp/work.h"
-
-_Thread_local int64_t work_count;

@@ -1,0 +1,101 @@
+/* environment.c - reads the session's options from environment variables, for the program and for the module for
+ * plain Lua. */
+#include "shell/bind/shell.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *
+set(const char *name)
+{
+    const char *text = getenv(name);
+    return text && *text ? text : NULL;
+}
+
+static int wrong(struct environment *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static int
+wrong(struct environment *e, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(e->error, sizeof e->error, fmt, ap);
+    va_end(ap);
+    return -1;
+}
+
+static int
+read_number(struct environment *e, const char *name, uint64_t most, uint64_t *out)
+{
+    const char *text = set(name);
+    char *end;
+    if (!text) return 0;
+    errno = 0;
+    *out = strtoull(text, &end, 10);
+    if (*end || errno || *text == '-' || *out > most) return wrong(e, "%s is a whole number, not '%s'", name, text);
+    return 0;
+}
+
+static int
+read_checks(struct environment *e)
+{
+    const char *text = set("RILLE_CHECK");
+    while (text && *text) {
+        size_t n = strcspn(text, ",");
+        if (n == 3 && !strncmp(text, "ref", n))
+            e->options.check_ref = true;
+        else if (n == 3 && !strncmp(text, "nan", n))
+            e->options.check_nan = true;
+        else
+            return wrong(e, "RILLE_CHECK is a list of ref and nan, not '%s'", text);
+        text += n + (text[n] == ',');
+    }
+    return 0;
+}
+
+bool
+environment_path(const char *xdg, const char *under_home, const char *name, char path[PATH_MAX])
+{
+    const char *base = set(xdg), *home = set("HOME");
+    int n = -1;
+    if (base)
+        n = snprintf(path, PATH_MAX, "%s/rille/%s", base, name);
+    else if (home)
+        n = snprintf(path, PATH_MAX, "%s/%s/rille/%s", home, under_home, name);
+    return n >= 0 && n < PATH_MAX;
+}
+
+/* Finds the file of costs: RILLE_COST, else the file in the settings folder if it exists. */
+static void
+find_costs(struct environment *e)
+{
+    const char *named = set("RILLE_COST");
+    if (named)
+        snprintf(e->cost, sizeof e->cost, "%s", named);
+    else if (!environment_path("XDG_CONFIG_HOME", ".config", "cost", e->cost))
+        e->cost[0] = 0;
+    if (named || (e->cost[0] && !access(e->cost, R_OK))) e->options.cost = e->cost;
+}
+
+int
+environment_read(struct environment *e)
+{
+    uint64_t threads = 0;
+    memset(e, 0, sizeof *e);
+    if (read_number(e, "RILLE_THREADS", INT_MAX, &threads)) return -1;
+    if (read_number(e, "RILLE_SEED", UINT64_MAX, &e->options.seed)) return -1;
+    if (read_checks(e)) return -1;
+    e->options.threads = (int)threads;
+    e->options.devices = set("RILLE_DEVICES");
+    e->options.bus = set("RILLE_BUS");
+    e->trace = set("RILLE_TRACE");
+    e->transport = set("RILLE_TRANSPORT");
+    if (e->transport && strcmp(e->transport, "tcp") && strcmp(e->transport, "mpi"))
+        return wrong(e, "RILLE_TRANSPORT is tcp or mpi, not '%s'", e->transport);
+    find_costs(e);
+    return 0;
+}

@@ -1,0 +1,179 @@
+/* help.c - help pages: ?name in the shell, rille.help(name). The pages are in lua/pages.lua; operators' records
+ * supply the operators' part. */
+#include "shell/bind/shell.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Calls a function of lua/pages.lua with the value at the top and replaces the value by the result. If the result is
+ * not a string, pops it and returns false. */
+static bool
+ask_pages(lua_State *L, const char *function)
+{
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "rille.pages");
+    lua_call(L, 1, 1);
+    lua_getfield(L, -1, function);
+    lua_replace(L, -2);
+    lua_insert(L, -2);
+    lua_call(L, 1, 1);
+    bool found = lua_isstring(L, -1);
+    if (!found) lua_pop(L, 1);
+    return found;
+}
+
+bool
+help_push(lua_State *L, const char *name)
+{
+    lua_pushstring(L, name);
+    return ask_pages(L, "page");
+}
+
+bool
+help_push_call(lua_State *L, int i)
+{
+    lua_pushvalue(L, i);
+    return ask_pages(L, "of");
+}
+
+bool
+help_push_about(lua_State *L, int i)
+{
+    lua_pushvalue(L, i);
+    return ask_pages(L, "about");
+}
+
+const char *
+help_missing(lua_State *L, const char *name)
+{
+    lua_pushstring(L, name);
+    bool near = ask_pages(L, "nearest");
+    return lua_pushfstring(L, "nothing is called '%s'%s%s; rille.help() lists names", name,
+                           near ? "; the nearest page is ?" : "", near ? lua_tostring(L, -1) : "");
+}
+
+/* rille._record(name): returns the help text of an operator's record; nil: no such operator. */
+static int
+record(lua_State *L)
+{
+    const struct rille_op *op = rille_op_find(luaL_checkstring(L, 1));
+    if (!op) return 0;
+    char *text = rille_op_help(shell_of(L)->session, op);
+    size_t n = strlen(text);
+    lua_pushlstring(L, text, n && text[n - 1] == '\n' ? n - 1 : n);
+    free(text);
+    return 1;
+}
+
+static void
+push_operand(lua_State *L, const struct rille_operand_info *o)
+{
+    lua_createtable(L, 0, 4);
+    lua_pushstring(L, o->name);
+    lua_setfield(L, -2, "name");
+    lua_pushboolean(L, o->number);
+    lua_setfield(L, -2, "number");
+    lua_pushboolean(L, o->optional);
+    lua_setfield(L, -2, "optional");
+    lua_pushboolean(L, o->list);
+    lua_setfield(L, -2, "list");
+}
+
+static void
+push_attr(lua_State *L, const struct rille_attr_info *a)
+{
+    static const char *const kinds[] = {[RILLE_INT] = "integer", [RILLE_FLOAT] = "number",   [RILLE_BOOL] = "boolean",
+                                        [RILLE_TEXT] = "string", [RILLE_INTS] = "integer[]", [RILLE_DTYPE] = "string"};
+    lua_createtable(L, 0, 4);
+    lua_pushstring(L, a->name);
+    lua_setfield(L, -2, "name");
+    lua_pushstring(L, kinds[a->kind]);
+    lua_setfield(L, -2, "type");
+    lua_pushboolean(L, !a->required);
+    lua_setfield(L, -2, "optional");
+    lua_pushstring(L, a->kind == RILLE_DTYPE ? "dtype" : a->kind == RILLE_TEXT ? a->words : NULL);
+    lua_setfield(L, -2, "words");
+}
+
+/* rille._operator(name): returns {operands =, attributes =, results =, source =}; nil: no such operator. */
+static int
+operator_of(lua_State *L)
+{
+    struct rille_operand_info in[16];
+    struct rille_attr_info attr[16];
+    const struct rille_op *op = rille_op_find(luaL_checkstring(L, 1));
+    if (!op) return 0;
+    lua_newtable(L);
+    lua_newtable(L);
+    for (int i = 0, n = 0, all = rille_op_operands(op, in); i < all; i++) {
+        if (in[i].hidden) continue;
+        push_operand(L, &in[i]);
+        lua_rawseti(L, -2, ++n);
+    }
+    lua_setfield(L, -2, "operands");
+    lua_newtable(L);
+    for (int i = 0, all = rille_op_attrs(op, attr); i < all; i++) {
+        push_attr(L, &attr[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, -2, "attributes");
+    lua_pushinteger(L, rille_op_results(op));
+    lua_setfield(L, -2, "results");
+    lua_pushboolean(L, rille_op_source(op));
+    lua_setfield(L, -2, "source");
+    return 1;
+}
+
+/* rille.help() prints the list of pages, rille.help("matmul") a page. */
+static int
+help(lua_State *L)
+{
+    const char *name = luaL_optstring(L, 1, NULL);
+    if (name && !help_push(L, name)) return complain(L, "%s", help_missing(L, name));
+    if (!name) {
+        lua_pushinteger(L, print_columns());
+        ask_pages(L, "list");
+    }
+    lua_getglobal(L, "print");
+    fold_push(L, lua_tostring(L, -2));
+    lua_call(L, 1, 0);
+    return 0;
+}
+
+/* rille.page(name): returns the text that help prints. */
+static int
+page(lua_State *L)
+{
+    const char *name = luaL_checkstring(L, 1);
+    if (!help_push(L, name)) complain(L, "%s", help_missing(L, name));
+    return 1;
+}
+
+/* rille.operators(): returns the names of all operators, sorted. */
+static int
+operators(lua_State *L)
+{
+    const struct rille_op *op;
+    lua_newtable(L);
+    for (int i = 0, n = 0; (op = rille_op_at(i)); i++) {
+        if (rille_op_hidden(op)) continue;
+        lua_pushstring(L, rille_op_name(op));
+        lua_rawseti(L, -2, ++n);
+    }
+    return 1;
+}
+
+void
+help_open(lua_State *L)
+{
+    lua_pushcfunction(L, help);
+    lua_setfield(L, -2, "help");
+    lua_pushcfunction(L, page);
+    lua_setfield(L, -2, "page");
+    lua_pushcfunction(L, operators);
+    lua_setfield(L, -2, "operators");
+    lua_pushcfunction(L, record);
+    lua_setfield(L, -2, "_record");
+    lua_pushcfunction(L, operator_of);
+    lua_setfield(L, -2, "_operator");
+}

@@ -1,0 +1,206 @@
+/* lua_error.c - finds the line of the user's program, and raises errors that begin with it.
+ *
+ * The user's line is the line of the first Lua function on the stack outside Rille's own modules (modules.c). If
+ * Rille modules were skipped, the class of the innermost one is reported too ("nn.Linear"). The line is reported to
+ * the core before every call, so this must be cheap: two queries to Lua and one string comparison.
+ *
+ * A core error about a call names no line and is prefixed with the user's. A core error about a run begins with the
+ * line whose operator failed; the line that requested the value is appended, unless it is the same. */
+#include "shell/bind/shell.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Finds the class name of a method's self, its first local. Classes are metatables with a field __name. */
+static void
+find_inside(lua_State *L, lua_Debug *ar, char *out, size_t size)
+{
+    out[0] = 0;
+    if (!lua_getlocal(L, ar, 1)) return;
+    if (lua_istable(L, -1) && lua_getmetatable(L, -1)) {
+        lua_pushliteral(L, "__name");
+        if (lua_rawget(L, -2) == LUA_TSTRING) snprintf(out, size, "%s", lua_tostring(L, -1));
+        lua_pop(L, 2);
+    }
+    lua_pop(L, 1);
+}
+
+static const char *
+file_of(const lua_Debug *ar)
+{
+    return ar->source[0] == '@' ? ar->source + 1 : ar->short_src;
+}
+
+void
+user_line(lua_State *L, struct line *line)
+{
+    lua_Debug ar;
+    line->number = 0;
+    line->file[0] = line->inside[0] = 0;
+    for (int level = 0; lua_getstack(L, level, &ar); level++) {
+        lua_getinfo(L, "Sl", &ar);
+        if (ar.currentline < 0) continue;
+        if (module_is_source(ar.source)) {
+            if (!line->inside[0]) find_inside(L, &ar, line->inside, sizeof line->inside);
+            continue;
+        }
+        const char *file = file_of(&ar);
+        size_t n = strlen(file);
+        size_t cut = n < sizeof line->file ? 0 : n - sizeof line->file + 1; /* keeps the end of a long path */
+        memcpy(line->file, file + cut, n - cut + 1);
+        line->number = ar.currentline;
+        return;
+    }
+}
+
+static const char files; /* registry key of the set of files reported to the core */
+
+static void
+remember_file(lua_State *L, const char *file)
+{
+    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &files) == LUA_TNIL) {
+        lua_newtable(L);
+        lua_copy(L, -1, -2);
+        lua_rawsetp(L, LUA_REGISTRYINDEX, &files);
+    }
+    lua_pushboolean(L, true);
+    lua_setfield(L, -2, file);
+    lua_pop(L, 1);
+}
+
+void
+at_line(lua_State *L)
+{
+    struct shell *sh = shell_of(L);
+    struct line line;
+    sh->running = L;
+    user_line(L, &line);
+    if (line.number == sh->line.number && !strcmp(line.file, sh->line.file) && !strcmp(line.inside, sh->line.inside))
+        return;
+    if (strcmp(line.file, sh->line.file)) remember_file(L, line.file);
+    sh->line = line;
+    rille_at(sh->session, line.file, line.number, line.inside[0] ? line.inside : NULL);
+}
+
+static bool
+is_file(lua_State *L, const char *text, size_t size)
+{
+    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &files) == LUA_TTABLE) {
+        lua_pushlstring(L, text, size);
+        lua_rawget(L, -2);
+        lua_remove(L, -2);
+    }
+    bool known = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return known;
+}
+
+/* Returns the length of FILE:LINE if the text begins with "FILE:LINE: " for a FILE reported to the core, else 0. */
+static size_t
+names_line(lua_State *L, const char *text)
+{
+    for (const char *colon = strchr(text, ':'); colon; colon = strchr(colon + 1, ':')) {
+        size_t digits = strspn(colon + 1, "0123456789");
+        const char *end = colon + 1 + digits;
+        if (digits && end[0] == ':' && end[1] == ' ' && is_file(L, text, (size_t)(colon - text)))
+            return (size_t)(end - text);
+    }
+    return 0;
+}
+
+const char *
+text_at(lua_State *L, int i, const char *who)
+{
+    const char *text = lua_tostring(L, i);
+    if (!text) complain(L, "%s: a text is wanted, found %s", who, what_is(L, i));
+    if (strlen(text) != lua_rawlen(L, i)) complain(L, "%s: the text \"%s\" goes on behind a zero byte", who, text);
+    return text;
+}
+
+int
+raise_core(lua_State *L, const char *who)
+{
+    struct line line;
+    char here[300];
+    struct shell *sh = shell_of(L);
+    const char *text = sh->session ? rille_error() : "the session was closed";
+    if (!strcmp(rille_error_kind(), "interrupted")) {
+        sh->ninterrupt++;
+        if (sh->cancelled) sh->cancelled();
+    }
+    live_raise(L);
+    lost_remember(L);
+    if (who && strncmp(text, who, strlen(who))) text = lua_pushfstring(L, "%s: %s", who, text);
+    user_line(L, &line);
+    snprintf(here, sizeof here, "%s:%d", line.file, line.number);
+    size_t named = names_line(L, text);
+    bool elsewhere = named && (named != strlen(here) || strncmp(text, here, named) != 0);
+    if (elsewhere && line.number)
+        lua_pushfstring(L, "%s (wanted at %s)", text, here);
+    else if (named || !line.number)
+        lua_pushstring(L, text);
+    else
+        lua_pushfstring(L, "%s: %s", here, text);
+    if (line.inside[0] && !elsewhere) lua_pushfstring(L, "%s (in %s)", lua_tostring(L, -1), line.inside);
+    return lua_error(L);
+}
+
+int
+complain(lua_State *L, const char *fmt, ...)
+{
+    struct line line;
+    char text[1000];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    user_line(L, &line);
+    if (line.number)
+        lua_pushfstring(L, "%s:%d: %s", line.file, line.number, text);
+    else
+        lua_pushstring(L, text);
+    return lua_error(L);
+}
+
+bool
+whole_at(lua_State *L, int i, int64_t *out)
+{
+    int good = 0;
+    *out = lua_type(L, i) == LUA_TNUMBER ? lua_tointegerx(L, i, &good) : 0;
+    return good;
+}
+
+bool
+real_at(lua_State *L, int i, double *out)
+{
+    bool good = lua_type(L, i) == LUA_TNUMBER;
+    *out = good ? lua_tonumber(L, i) : 0;
+    return good;
+}
+
+const char *
+number_text(lua_State *L, int i)
+{
+    if (lua_isinteger(L, i))
+        lua_pushvalue(L, i); /* a copy, because lua_tostring converts the value in place */
+    else
+        lua_pushnumber(L, value_real(lua_tonumber(L, i)));
+    return lua_tostring(L, -1);
+}
+
+const char *
+what_is(lua_State *L, int i)
+{
+    static const char *const names[] = {"nothing",  "nil",     "a boolean",  "a pointer",  "a number",
+                                        "a string", "a table", "a function", "a userdata", "a coroutine"};
+    int type = lua_type(L, i);
+    if (type == LUA_TNUMBER) return lua_pushfstring(L, "the number %s", number_text(L, i));
+    if (type == LUA_TSTRING)
+        return lua_pushfstring(L, lua_rawlen(L, i) < 40 ? "the string \"%s\"" : "a string", lua_tostring(L, i));
+    if (tensor_test(L, i)) return "a tensor";
+    if (kind_test(L, i, KIND_PLACE)) return "a placement";
+    if (kind_test(L, i, KIND_LIVE)) return "a live number";
+    if (type == LUA_TUSERDATA && !shell_of(L)->session) return "what the closed session had";
+    return names[type + 1];
+}

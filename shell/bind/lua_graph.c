@@ -1,0 +1,803 @@
+/* lua_graph.c - rille.graph(fn, options): a function that is traced once and then run as a plan.
+ *
+ * A graph object keeps the traces made so far. A call looks for a trace that fits: the core compares types and
+ * layouts of the tensors, the variables and their gradients; arguments that are not tensors are compared here and
+ * must be equal. If none fits, fn is called once with the micro-batch tensors that the core provides, and its calls
+ * are recorded. Results that are not tensors are returned as they were traced.
+ *
+ * User values: 1, the function; 2, a list with {args = , results = , conditions = } for each trace; 3: shell.h. */
+#include "shell/bind/shell.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TENSORS = 64, MAX_TRACES = 64 };
+
+struct graph {
+    struct rille_graph_options options;
+    struct rille_chart_costs costs;
+    char schedule[16], mode[16];
+    int ntrace;
+    struct rille_graph *trace[MAX_TRACES];
+    int last;         /* index of the trace run last; -1: none */
+    struct line line; /* user's line that created the graph */
+};
+
+static struct graph *
+graph_check(lua_State *L, int i)
+{
+    struct graph *g = kind_test(L, i, KIND_GRAPH);
+    if (!g) complain(L, "a graph is wanted, found %s", what_is(L, i));
+    return g;
+}
+
+/* Collects the tensors among the values from first to last; returns their number. */
+static int
+tensors_of(lua_State *L, int first, int last, struct rille_tensor **out)
+{
+    int n = 0;
+    for (int i = first; i <= last; i++) {
+        struct rille_tensor *t = tensor_test(L, i);
+        if (!t) continue;
+        if (n == MAX_TENSORS) complain(L, "graph: at most %d tensors go in or out of a step", MAX_TENSORS);
+        out[n++] = t;
+    }
+    return n;
+}
+
+/* ---- the options ---- */
+
+static int64_t
+integer_option(lua_State *L, int i, const char *key, int64_t least, int64_t most, int64_t otherwise)
+{
+    int64_t v = otherwise;
+    bool good = lua_getfield(L, i, key) == LUA_TNIL || whole_at(L, -1, &v);
+    if (!good || v < least || v > most)
+        complain(L, "graph: %s is a whole number from %d to %d, found %s", key, (int)least, (int)most, what_is(L, -1));
+    lua_pop(L, 1);
+    return v;
+}
+
+static bool
+bool_option(lua_State *L, int i, const char *key)
+{
+    if (lua_getfield(L, i, key) != LUA_TNIL && !lua_isboolean(L, -1))
+        complain(L, "graph: %s is a boolean, found %s", key, what_is(L, -1));
+    bool v = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return v;
+}
+
+/* Pops a value: returns a number above 0 that fits into 63 bits, or 0 for nil. */
+static double
+amount_at(lua_State *L, const char *who, const char *key)
+{
+    const double most = 9e18;
+    double v = 0;
+    if (!lua_isnil(L, -1) && (!real_at(L, -1, &v) || !(v > 0) || v > most))
+        complain(L, "%s: %s is a number above 0%s, found %s", who, key, v > most ? " and no more than 9e18" : "",
+                 what_is(L, -1));
+    lua_pop(L, 1);
+    return v;
+}
+
+static double
+amount_option(lua_State *L, int i, const char *key)
+{
+    lua_getfield(L, i, key);
+    return amount_at(L, "graph", key);
+}
+
+/* Like amount_at(), in bytes, at least 1. */
+static int64_t
+bytes_at(lua_State *L, const char *who, const char *key)
+{
+    double v = amount_at(L, who, key);
+    if (v > 0 && v < 1) complain(L, "%s: %s is at least 1 byte", who, key);
+    return (int64_t)v;
+}
+
+static bool
+has_option(lua_State *L, int i, const char *key)
+{
+    bool has = lua_getfield(L, i, key) != LUA_TNIL;
+    lua_pop(L, 1);
+    return has;
+}
+
+/* {lag = 2, split_backward = true} or {memory = 0.5, costs = {forward = 1e-3, ...}} */
+static void
+schedule_table(lua_State *L, int i, struct graph *g)
+{
+    static const char *const keys[] = {"lag", "split_backward", "memory", "costs", NULL};
+    check_keys(L, i, "graph: schedule", keys);
+    bool numbers = has_option(L, i, "lag") || has_option(L, i, "split_backward");
+    g->options.lag = (int)integer_option(L, i, "lag", 1, 1 << 20, 1);
+    g->options.split_backward = bool_option(L, i, "split_backward");
+    g->options.memory = amount_option(L, i, "memory");
+    lua_getfield(L, i, "costs");
+    if (chart_costs(L, lua_gettop(L), "graph", &g->costs)) g->options.costs = &g->costs;
+    lua_pop(L, 1);
+    if (g->options.memory > 0 && numbers)
+        complain(L, "graph: schedule: memory finds lag and split_backward; give one or the other");
+    if (g->options.memory > 0) g->options.lag = 0;
+    if (g->options.costs && g->options.memory == 0) complain(L, "graph: schedule: costs are for memory = ...");
+}
+
+/* Reads schedule = "1f1b", or a table. */
+static void
+schedule_option(lua_State *L, int i, struct graph *g)
+{
+    switch (lua_getfield(L, i, "schedule")) {
+    case LUA_TNIL: break;
+    case LUA_TSTRING:
+        snprintf(g->schedule, sizeof g->schedule, "%s", text_at(L, -1, "graph"));
+        g->options.schedule = g->schedule;
+        break;
+    case LUA_TTABLE: schedule_table(L, lua_gettop(L), g); break;
+    default: complain(L, "graph: schedule is a text such as \"1f1b\" or a table, found %s", what_is(L, -1));
+    }
+    lua_pop(L, 1);
+}
+
+/* Reads auto_parallel = true, "optimal", "propagate"...; and the planner's limits in bytes and seconds. */
+static void
+planner_options(lua_State *L, int i, struct graph *g)
+{
+    bool planned = false;
+    switch (lua_getfield(L, i, "auto_parallel")) {
+    case LUA_TNIL: break;
+    case LUA_TBOOLEAN:
+        planned = lua_toboolean(L, -1);
+        strcpy(g->mode, "optimal");
+        break;
+    case LUA_TSTRING:
+        planned = true;
+        snprintf(g->mode, sizeof g->mode, "%s", text_at(L, -1, "graph"));
+        break;
+    default: complain(L, "graph: auto_parallel is true, false or the name of a mode, found %s", what_is(L, -1));
+    }
+    lua_pop(L, 1);
+    g->options.auto_parallel = planned ? g->mode : NULL;
+    g->options.again = true;
+    lua_getfield(L, i, "memory_limit");
+    g->options.memory_limit = bytes_at(L, "graph", "memory_limit");
+    g->options.time_limit = amount_option(L, i, "time_limit");
+}
+
+/* Reads recompute = true, false or "auto". */
+static void
+recompute_option(lua_State *L, int i, struct graph *g)
+{
+    bool is_text = lua_getfield(L, i, "recompute") == LUA_TSTRING;
+    g->options.recompute_auto = is_text && !strcmp(lua_tostring(L, -1), "auto");
+    if (!g->options.recompute_auto && !lua_isnil(L, -1) && !lua_isboolean(L, -1))
+        complain(L, "graph: recompute is true, false or \"auto\", found %s", what_is(L, -1));
+    if (!is_text) g->options.recompute = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+}
+
+static void
+graph_options(lua_State *L, int i, struct graph *g)
+{
+    static const char *const keys[] = {"micro_batches", "schedule", "auto_parallel", "recompute",  "zero",
+                                       "offload",       "prefetch", "memory_limit",  "time_limit", NULL};
+    if (lua_isnil(L, i)) return;
+    if (!lua_istable(L, i)) complain(L, "graph: the options are a table, found %s", what_is(L, i));
+    check_keys(L, i, "graph", keys);
+    g->options.micro_batches = (int)integer_option(L, i, "micro_batches", 1, 1 << 20, 1);
+    g->options.zero = (int)integer_option(L, i, "zero", 0, 3, 0);
+    if (lua_getfield(L, i, "offload") != LUA_TNIL) g->options.offload = place_check(L, lua_gettop(L));
+    lua_pop(L, 1);
+    g->options.prefetch = (int)integer_option(L, i, "prefetch", 1, 1024, 1);
+    planner_options(L, i, g);
+    recompute_option(L, i, g);
+    schedule_option(L, i, g);
+    check(L, rille_graph_check(&g->options));
+}
+
+static int
+graph_new(lua_State *L)
+{
+    if (!lua_isfunction(L, 1) && !luaL_getmetafield(L, 1, "__call"))
+        return complain(L, "graph: a function is wanted, found %s", what_is(L, 1));
+    lua_settop(L, 2);
+    struct graph *g = kind_new(L, KIND_GRAPH, sizeof *g);
+    g->last = -1;
+    user_line(L, &g->line);
+    graph_options(L, 2, g);
+    lua_pushvalue(L, 1);
+    lua_setiuservalue(L, -2, 1);
+    lua_newtable(L);
+    lua_setiuservalue(L, -2, 2);
+    return 1;
+}
+
+/* ---- finding a trace ---- */
+
+/* Packs the values from first to last into a table, the pattern of a call; a marker stands for each tensor. */
+static void
+push_pattern(lua_State *L, int first, int last)
+{
+    lua_createtable(L, last - first + 1, 1);
+    for (int i = first; i <= last; i++) {
+        if (tensor_test(L, i))
+            lua_pushlightuserdata(L, (void *)&shell_of(L)->meta[KIND_TENSOR]);
+        else
+            lua_pushvalue(L, i);
+        lua_rawseti(L, -2, i - first + 1);
+    }
+    lua_pushinteger(L, last - first + 1);
+    lua_setfield(L, -2, "n");
+}
+
+/* Returns true if the two patterns at the top are equal. */
+static bool
+same_pattern(lua_State *L)
+{
+    lua_getfield(L, -1, "n");
+    lua_getfield(L, -3, "n");
+    lua_Integer n = lua_tointeger(L, -1);
+    bool same = n == lua_tointeger(L, -2);
+    lua_pop(L, 2);
+    for (lua_Integer k = 1; same && k <= n; k++) {
+        lua_rawgeti(L, -1, k);
+        lua_rawgeti(L, -3, k);
+        same = lua_rawequal(L, -1, -2);
+        lua_pop(L, 2);
+    }
+    return same;
+}
+
+/* Returns the index of the trace that fits the call whose pattern is at the top, or -1. */
+static int
+find_trace(lua_State *L, struct graph *g, int nin, struct rille_tensor *const *in)
+{
+    int pattern = lua_gettop(L), found = -1;
+    lua_getiuservalue(L, 1, 2);
+    for (int k = 0; k < g->ntrace && found < 0; k++) {
+        if (!rille_graph_fits(g->trace[k], nin, in)) continue;
+        lua_rawgeti(L, -1, k + 1);
+        lua_getfield(L, -1, "args");
+        lua_pushvalue(L, pattern);
+        bool same = same_pattern(L);
+        lua_pop(L, 2);
+        if (same && conditions_hold(L)) found = k;
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+    return found;
+}
+
+/* ---- tracing ---- */
+
+/* Frees the oldest trace to make room. */
+static void
+forget_trace(lua_State *L, struct graph *g)
+{
+    rille_graph_free(&g->trace[0]);
+    memmove(g->trace, g->trace + 1, (size_t)--g->ntrace * sizeof *g->trace);
+    lua_getiuservalue(L, 1, 2);
+    lua_getglobal(L, "table");
+    lua_getfield(L, -1, "remove");
+    lua_pushvalue(L, -3);
+    lua_pushinteger(L, 1);
+    lua_call(L, 2, 0);
+    lua_pop(L, 2);
+}
+
+/* Begins a trace and pushes the function and its arguments; micro-batch tensors replace the tensors. */
+static void
+push_call(lua_State *L, int last, int nin, struct rille_tensor *const *in, const struct graph *g)
+{
+    struct rille_tensor *piece[MAX_TENSORS], **slot[MAX_TENSORS];
+    int n = 0;
+    lua_getiuservalue(L, 1, 1);
+    for (int i = 2; i <= last; i++) {
+        if (tensor_test(L, i))
+            slot[n++] = tensor_slot(L);
+        else
+            lua_pushvalue(L, i);
+    }
+    at_line(L);
+    check(L, rille_trace_begin(shell_of(L)->session, &g->options, nin, in, piece));
+    for (int k = 0; k < nin; k++) *slot[k] = piece[k];
+}
+
+/* Writes a timeline if RILLE_TRACE=run.json is set: the first trace's first run to that file, the others' to
+ * run-2.json, ... */
+static void
+trace_by_environment(lua_State *L, struct rille_graph *g)
+{
+    struct shell *sh = shell_of(L);
+    if (!sh->trace) return;
+    const char *dot = strrchr(sh->trace, '.');
+    int stem = dot ? (int)(dot - sh->trace) : (int)strlen(sh->trace);
+    char path[4200];
+    if (sh->ntrace++ == 0)
+        snprintf(path, sizeof path, "%s", sh->trace);
+    else
+        snprintf(path, sizeof path, "%.*s-%d%s", stem, sh->trace, sh->ntrace, dot ? dot : "");
+    check(L, rille_graph_timeline(g, path));
+}
+
+/* rille._graph_zero(): ZeRO stage of the step being traced (0: none, or no trace), and the line that created the
+ * step. */
+static int
+graph_zero(lua_State *L)
+{
+    const struct graph *g = shell_of(L)->tracing;
+    lua_pushinteger(L, g ? g->options.zero : 0);
+    lua_pushfstring(L, "%s:%d", g ? g->line.file : "", g ? g->line.number : 0);
+    return 2;
+}
+
+/* Traces the function once. Its arguments are at 2 to last. Its results are left on the stack, above the pattern. */
+static void
+trace_once(lua_State *L, struct graph *g, int pattern, int last, int nin, struct rille_tensor *const *in)
+{
+    struct rille_session *s = shell_of(L)->session;
+    struct rille_tensor *out[MAX_TENSORS];
+    push_call(L, last, nin, in, g);
+    conditions_begin(L);
+    shell_of(L)->tracing = g;
+    int failed = lua_pcall(L, last - 1, LUA_MULTRET, 0);
+    shell_of(L)->tracing = NULL;
+    if (conditions_end(L, failed)) {
+        rille_trace_abort(s);
+        lua_error(L);
+    }
+    int results = lua_gettop(L);
+    if (results - pattern > MAX_TENSORS) {
+        rille_trace_abort(s);
+        complain(L, "graph: at most %d tensors go in or out of a step", MAX_TENSORS);
+    }
+    int nout = tensors_of(L, pattern + 1, results, out);
+    at_line(L);
+    int code = rille_trace_end(s, nout, out, &g->trace[g->ntrace]);
+    if (code && rille_tracing(s)) rille_trace_abort(s);
+    check(L, code);
+}
+
+/* Creates a trace for the call whose pattern is at the top, and returns its index. A planned step may have to be
+ * traced more than once. */
+static int
+make_trace(lua_State *L, struct graph *g, int last, int nin, struct rille_tensor *const *in)
+{
+    int pattern = lua_gettop(L);
+    if (g->ntrace == MAX_TRACES) forget_trace(L, g);
+    luaL_checkstack(L, last + 8, "graph");
+    do {
+        lua_settop(L, pattern);
+        trace_once(L, g, pattern, last, nin, in);
+    } while (!g->trace[g->ntrace]);
+    int results = lua_gettop(L);
+    lua_getiuservalue(L, 1, 2);
+    lua_createtable(L, 0, 3);
+    lua_pushvalue(L, pattern);
+    lua_setfield(L, -2, "args");
+    push_pattern(L, pattern + 1, results);
+    lua_setfield(L, -2, "results");
+    conditions_give(L);
+    lua_rawseti(L, -2, g->ntrace + 1);
+    lua_settop(L, pattern);
+    lua_gc(L, LUA_GCCOLLECT); /* frees the trace's tensors now: already the first run may overwrite variables */
+    trace_by_environment(L, g->trace[g->ntrace]);
+    return g->ntrace++;
+}
+
+/* ---- running ---- */
+
+/* Runs trace k, pushes its results as the traced function returned them, and returns their number. */
+static int
+run_trace(lua_State *L, struct graph *g, int k, int nin, struct rille_tensor *const *in)
+{
+    struct rille_tensor *out[MAX_TENSORS] = {NULL}, **slot[MAX_TENSORS];
+    int n = 0;
+    lua_getiuservalue(L, 1, 2);
+    lua_rawgeti(L, -1, k + 1);
+    lua_getfield(L, -1, "results");
+    int results = lua_gettop(L);
+    lua_getfield(L, results, "n");
+    int count = (int)lua_tointeger(L, -1);
+    lua_pop(L, 1);
+    luaL_checkstack(L, count + 8, "graph");
+    for (int i = 1; i <= count; i++) {
+        if (lua_rawgeti(L, results, i) != LUA_TLIGHTUSERDATA) continue;
+        lua_pop(L, 1);
+        slot[n++] = tensor_slot(L);
+    }
+    at_line(L);
+    g->last = k;
+    check(L, rille_graph_run(g->trace[k], nin, in, out));
+    for (int i = 0; i < n; i++) *slot[i] = out[i];
+    collect_if_due(L);
+    return count;
+}
+
+static int
+graph_call(lua_State *L)
+{
+    struct graph *g = graph_check(L, 1);
+    struct rille_tensor *in[MAX_TENSORS];
+    int last = lua_gettop(L);
+    int nin = tensors_of(L, 2, last, in);
+    if (rille_tracing(shell_of(L)->session)) return complain(L, "graph: a step cannot be called inside another one");
+    push_pattern(L, 2, last);
+    int k = find_trace(L, g, nin, in);
+    if (k < 0) k = make_trace(L, g, last, nin, in);
+    return run_trace(L, g, k, nin, in);
+}
+
+/* ---- inspecting ---- */
+
+/* Returns the trace that ran last; raises if there is none. */
+static struct rille_graph *
+last_trace(lua_State *L)
+{
+    struct graph *g = graph_check(L, 1);
+    if (g->last < 0 || g->last >= g->ntrace) complain(L, "the step has not been called yet");
+    return g->trace[g->last];
+}
+
+static int
+graph_explain(lua_State *L)
+{
+    struct rille_explain *e;
+    struct rille_graph *g = last_trace(L);
+    at_line(L);
+    check(L, rille_graph_explain(g, &e));
+    explain_push(L, &e);
+    return 1;
+}
+
+/* Formats each hint as a line. */
+static int
+hints_tostring(lua_State *L)
+{
+    luaL_Buffer b;
+    int n = (int)lua_rawlen(L, 1);
+    luaL_buffinit(L, &b);
+    if (n == 0) luaL_addstring(&b, "no hints: no move, strategy or variable was laid out by hand");
+    for (int k = 1; k <= n; k++) {
+        lua_rawgeti(L, 1, k);
+        lua_getfield(L, -1, "what");
+        lua_getfield(L, -2, "line");
+        lua_getfield(L, -3, "price");
+        lua_getfield(L, -4, "price_high");
+        bool known = lua_rawequal(L, -1, -2);
+        const char *what = lua_tostring(L, -4), *line = lua_tostring(L, -3);
+        const char *low = lua_tostring(L, -2), *high = lua_tostring(L, -1);
+        lua_pushfstring(L, "%s%s (%s): the step +%s%s%s ns", k > 1 ? "\n" : "", what, line, low, known ? "" : " to ",
+                        known ? "" : high);
+        lua_replace(L, -6);
+        lua_pop(L, 4);
+        luaL_addvalue(&b);
+    }
+    luaL_pushresult(&b);
+    return 1;
+}
+
+/* step:hints(): a list of {what =, line =, price =, price_high =} */
+static int
+graph_hints(lua_State *L)
+{
+    struct rille_hints *h;
+    struct rille_graph *g = last_trace(L);
+    at_line(L);
+    check(L, rille_graph_hints(g, &h));
+    lua_createtable(L, h->n, 0);
+    for (int k = 0; k < h->n; k++) {
+        lua_createtable(L, 0, 4);
+        lua_pushstring(L, h->hint[k].what);
+        lua_setfield(L, -2, "what");
+        lua_pushstring(L, h->hint[k].line);
+        lua_setfield(L, -2, "line");
+        lua_pushinteger(L, h->hint[k].price);
+        lua_setfield(L, -2, "price");
+        lua_pushinteger(L, h->hint[k].price_high);
+        lua_setfield(L, -2, "price_high");
+        lua_rawseti(L, -2, k + 1);
+    }
+    rille_hints_free(&h);
+    if (luaL_newmetatable(L, "rille.hints")) {
+        lua_pushcfunction(L, hints_tostring);
+        lua_setfield(L, -2, "__tostring");
+    }
+    lua_setmetatable(L, -2);
+    return 1;
+}
+
+/* step:_program(): the program as bytes, for tests. */
+static int
+graph_program_bytes(lua_State *L)
+{
+    char *bytes;
+    size_t n;
+    check(L, rille_graph_program(last_trace(L), &bytes, &n));
+    lua_pushlstring(L, bytes, n);
+    free(bytes);
+    return 1;
+}
+
+static int
+graph_plan(lua_State *L)
+{
+    struct rille_graph *g = last_trace(L);
+    char *text;
+    at_line(L);
+    check(L, rille_graph_plan(g, plan_physical(L, 2), &text));
+    text_push(L, &text);
+    return 1;
+}
+
+static void
+push_device_stats(lua_State *L, const struct rille_device_stats *d)
+{
+    lua_newtable(L);
+    lua_pushfstring(L, "%s:%d", d->kind, d->device);
+    lua_setfield(L, -2, "device");
+    lua_pushnumber(L, d->busy);
+    lua_setfield(L, -2, "busy");
+    lua_pushnumber(L, d->idle);
+    lua_setfield(L, -2, "idle");
+    lua_pushinteger(L, d->bytes_in);
+    lua_setfield(L, -2, "bytes_in");
+    lua_pushinteger(L, d->bytes_out);
+    lua_setfield(L, -2, "bytes_out");
+    lua_pushinteger(L, d->peak_memory);
+    lua_setfield(L, -2, "peak_memory");
+    lua_pushstring(L, d->tenants);
+    lua_setfield(L, -2, "tenants");
+}
+
+static int
+graph_stats(lua_State *L)
+{
+    struct rille_stats stats;
+    struct rille_graph *g = last_trace(L);
+    at_line(L);
+    check(L, rille_graph_stats(g, &stats));
+    lua_newtable(L);
+    lua_pushnumber(L, stats.step_time);
+    lua_setfield(L, -2, "step_time");
+    lua_pushnumber(L, stats.bubble);
+    lua_setfield(L, -2, "bubble");
+    lua_pushnumber(L, stats.ideal);
+    lua_setfield(L, -2, "ideal");
+    lua_pushinteger(L, stats.nhost);
+    lua_setfield(L, -2, "hosts");
+    lua_createtable(L, stats.ndevice, 0);
+    for (int i = 0; i < stats.ndevice; i++) {
+        push_device_stats(L, &stats.device[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, -2, "devices");
+    return 1;
+}
+
+static int
+graph_trace(lua_State *L)
+{
+    struct rille_graph *g = last_trace(L);
+    if (lua_type(L, 2) != LUA_TSTRING)
+        return complain(L, "trace: the name of a file is wanted, found %s", what_is(L, 2));
+    at_line(L);
+    check(L, rille_graph_timeline(g, text_at(L, 2, "trace")));
+    return 0;
+}
+
+/* step:chart([costs]): timeline of the step, planned and measured; schedule: the schedule option. */
+static int
+graph_chart(lua_State *L)
+{
+    struct graph *g = graph_check(L, 1);
+    chart_push(L, last_trace(L), 2);
+    if (g->options.schedule)
+        lua_pushstring(L, g->options.schedule);
+    else if (g->options.memory > 0)
+        lua_pushfstring(L, "memory %f", g->options.memory);
+    else if (g->options.lag)
+        lua_pushfstring(L, "lag %d%s", g->options.lag, g->options.split_backward ? ", split" : "");
+    else
+        lua_pushliteral(L, "1f1b");
+    lua_setfield(L, -2, "schedule");
+    return 1;
+}
+
+/* step:actors(): a list of {name =, device =, acts =, state =, ...} */
+static int
+graph_actors(lua_State *L)
+{
+    actors_push(L, last_trace(L));
+    return 1;
+}
+
+/* step:show([path]): the step as a picture. */
+static int
+graph_show(lua_State *L)
+{
+    graph_check(L, 1);
+    return picture_call(L, "step");
+}
+
+static int
+graph_certify(lua_State *L)
+{
+    struct graph *g = graph_check(L, 1);
+    if (g->last < 0) return complain(L, "certify: the step was not called yet: there is no plan to certify");
+    if (lua_type(L, 2) != LUA_TSTRING)
+        return complain(L, "certify: the name of a file is wanted, found %s", what_is(L, 2));
+    at_line(L);
+    check(L, rille_graph_certify(g->trace[g->last], text_at(L, 2, "certify")));
+    return 0;
+}
+
+/* Reads a number, or a list with one number for each mesh axis; each must be > 0 if `above`, else >= 0. Returns
+ * false if the field is absent. */
+static bool
+link_field(lua_State *L, const char *key, int naxis, bool above, double *out)
+{
+    int type = lua_getfield(L, 2, key);
+    if (type != LUA_TNIL && type != LUA_TTABLE && type != LUA_TNUMBER)
+        complain(L, "whatif: %s is a number, or a list with one for each mesh axis, found %s", key, what_is(L, -1));
+    if (type == LUA_TTABLE) check_list(L, -1, "whatif");
+    if (type == LUA_TTABLE && (int)lua_rawlen(L, -1) != naxis)
+        complain(L, "whatif: %s has %d entries, but the mesh has %d axes", key, (int)lua_rawlen(L, -1), naxis);
+    for (int a = 0; type != LUA_TNIL && a < naxis; a++) {
+        if (type == LUA_TTABLE)
+            lua_rawgeti(L, -1, a + 1);
+        else
+            lua_pushvalue(L, -1);
+        if (!real_at(L, -1, &out[a]) || !(above ? out[a] > 0 : out[a] >= 0))
+            complain(L, "whatif: %s is a number %s 0, found %s", key, above ? "above" : "not below", what_is(L, -1));
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+    return type != LUA_TNIL;
+}
+
+/* Plans the step under each memory limit of the list at the top: pushes a list of explain records, with false where
+ * no plan fits the limit. */
+static void
+whatif_each(lua_State *L, struct graph *g, struct rille_cluster *c)
+{
+    int n = (int)lua_rawlen(L, -1);
+    check_list(L, -1, "whatif");
+    lua_createtable(L, n, 0);
+    for (int k = 1; k <= n; k++) {
+        struct rille_explain *e;
+        lua_rawgeti(L, -2, k);
+        c->memory = bytes_at(L, "whatif", "memory");
+        int status = rille_graph_whatif(g->trace[g->last], c, &e);
+        if (status && !strncmp(rille_error(), "memory:", 7)) {
+            lua_pushboolean(L, false);
+        } else {
+            check(L, status);
+            explain_push(L, &e);
+        }
+        lua_rawseti(L, -2, k);
+    }
+}
+
+/* rille.whatif(step, {mesh = {128, 8}, bandwidth =, latency =, flops =, memory =}) */
+static int
+whatif(lua_State *L)
+{
+    static const char *const keys[] = {"mesh", "bandwidth", "latency", "flops", "memory", NULL};
+    struct graph *g = graph_check(L, 1);
+    struct rille_cluster c = {0};
+    struct rille_explain *e;
+    if (!lua_istable(L, 2)) return complain(L, "whatif: a table {mesh =, ...} is wanted, found %s", what_is(L, 2));
+    if (!lua_isnoneornil(L, 3)) return complain(L, "whatif: it takes a step and a table; found also %s", what_is(L, 3));
+    check_keys(L, 2, "whatif", keys);
+    if (g->last < 0) return complain(L, "whatif: the step was not called yet: there is nothing to plan");
+    if (lua_getfield(L, 2, "mesh") != LUA_TTABLE) return complain(L, "whatif: mesh is a list of sizes");
+    check_list(L, -1, "whatif");
+    c.naxis = (int)lua_rawlen(L, -1);
+    if (c.naxis < 1 || c.naxis > RILLE_AXES) return complain(L, "whatif: a mesh has 1 to %d axes", RILLE_AXES);
+    for (int a = 0; a < c.naxis; a++) {
+        int64_t n;
+        lua_rawgeti(L, -1, a + 1);
+        if (!whole_at(L, -1, &n) || n < 1)
+            return complain(L, "whatif: mesh has an axis of a whole number of devices from 1 up, found %s",
+                            what_is(L, -1));
+        c.mesh[a] = (int32_t)(n < INT32_MAX ? n : INT32_MAX);
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+    link_field(L, "bandwidth", c.naxis, true, c.bandwidth);
+    c.has_latency = link_field(L, "latency", c.naxis, false, c.latency);
+    lua_getfield(L, 2, "flops");
+    c.flops = amount_at(L, "whatif", "flops");
+    at_line(L);
+    if (lua_getfield(L, 2, "memory") == LUA_TTABLE) {
+        whatif_each(L, g, &c);
+        return 1;
+    }
+    c.memory = bytes_at(L, "whatif", "memory");
+    check(L, rille_graph_whatif(g->trace[g->last], &c, &e));
+    explain_push(L, &e);
+    return 1;
+}
+
+/* rille.certificate(path): a sentence that says what the certificate proves; an error if it proves nothing. */
+static int
+certificate(lua_State *L)
+{
+    char *said;
+    if (lua_type(L, 1) != LUA_TSTRING)
+        return complain(L, "certificate: the name of a file is wanted, found %s", what_is(L, 1));
+    at_line(L);
+    check(L, rille_certificate_check(text_at(L, 1, "certificate"), &said));
+    lua_pushstring(L, said);
+    free(said);
+    return 1;
+}
+
+static int
+graph_tostring(lua_State *L)
+{
+    struct graph *g = graph_check(L, 1);
+    int pieces = g->options.micro_batches ? g->options.micro_batches : 1;
+    lua_pushfstring(L, "graph: %d trace%s, %d micro-batch%s", g->ntrace, g->ntrace == 1 ? "" : "s", pieces,
+                    pieces == 1 ? "" : "es");
+    return 1;
+}
+
+static int
+graph_gc(lua_State *L)
+{
+    struct graph *g = kind_test(L, 1, KIND_GRAPH);
+    while (g && g->ntrace) rille_graph_free(&g->trace[--g->ntrace]);
+    return 0;
+}
+
+/* __index; upvalue: the methods */
+static int
+graph_index(lua_State *L)
+{
+    struct nearest best = {0};
+    lua_pushvalue(L, 2);
+    if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
+    if (lua_type(L, 2) != LUA_TSTRING) return complain(L, "a graph has methods alone, found %s", what_is(L, 2));
+    name_nearest(L, lua_upvalueindex(1), text_at(L, 2, "graph"), &best);
+    return complain(L, "a graph has no method '%s'%s", lua_tostring(L, 2), name_hint(L, &best));
+}
+
+void
+graph_open(lua_State *L)
+{
+    static const luaL_Reg meta[] = {{"__call", graph_call},
+                                    {"__gc", graph_gc},
+                                    {"__close", graph_gc},
+                                    {"__tostring", graph_tostring},
+                                    {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"explain", graph_explain},
+                                       {"hints", graph_hints},
+                                       {"plan", graph_plan},
+                                       {"stats", graph_stats},
+                                       {"trace", graph_trace},
+                                       {"certify", graph_certify},
+                                       {"chart", graph_chart},
+                                       {"show", graph_show},
+                                       {"actors", graph_actors},
+                                       {"_program", graph_program_bytes},
+                                       {NULL, NULL}};
+    kind_make(L, KIND_GRAPH, "rille.graph", meta);
+    luaL_newlib(L, methods);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -3, "__methods"); /* for completion */
+    lua_pushcclosure(L, graph_index, 1);
+    lua_setfield(L, -2, "__index");
+    lua_pop(L, 1);
+    lua_pushcfunction(L, graph_new);
+    lua_setfield(L, -2, "graph");
+    lua_pushcfunction(L, whatif);
+    lua_setfield(L, -2, "whatif");
+    lua_pushcfunction(L, certificate);
+    lua_setfield(L, -2, "certificate");
+    lua_pushcfunction(L, graph_zero);
+    lua_setfield(L, -2, "_graph_zero");
+    conditions_open(L);
+}

@@ -1,0 +1,184 @@
+/* lua_live.c - rille.live(fn): a number that is queried again before each run; and counters of runs.
+ *
+ * The core calls back during a call from Lua, and cannot handle Lua errors. So fn runs in a protected call; its
+ * error is stored, the run fails, and the function that requested the run raises the error. */
+#include "shell/bind/shell.h"
+
+#include <stdlib.h>
+
+static const char live_error; /* registry key of a stored error */
+
+struct live {
+    struct shell *shell;
+    int function; /* registry reference: the function, or a counter's {table, key} */
+};
+
+/* Calls its argument, and checks that the result is a number. */
+static int
+live_number(lua_State *L)
+{
+    lua_call(L, 0, 1);
+    if (lua_type(L, -1) != LUA_TNUMBER)
+        return complain(L, "live: the function gives a number; it gave %s", what_is(L, -1));
+    return 1;
+}
+
+static int
+live_ask(void *arg, double *out)
+{
+    struct live *live = arg;
+    lua_State *L = live->shell->running;
+    if (!lua_checkstack(L, 4)) return 1;
+    lua_pushcfunction(L, live_number);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, live->function);
+    live->shell->asking = true;
+    int code = lua_pcall(L, 1, 1, 0);
+    live->shell->asking = false;
+    if (code) {
+        lua_rawsetp(L, LUA_REGISTRYINDEX, &live_error);
+        return 1;
+    }
+    *out = lua_tonumber(L, -1);
+    lua_pop(L, 1);
+    return 0;
+}
+
+/* ---- counters ---- */
+
+lua_Integer
+count_field(lua_State *L, int i, int more)
+{
+    i = lua_absindex(L, i);
+    lua_pushvalue(L, i + 1);
+    lua_rawget(L, i);
+    lua_Integer n = lua_tointeger(L, -1) + more;
+    lua_pop(L, 1);
+    lua_pushvalue(L, i + 1);
+    lua_pushinteger(L, n);
+    lua_rawset(L, i);
+    return n;
+}
+
+static lua_Integer
+count_more(struct live *live, int more)
+{
+    lua_State *L = live->shell->running;
+    int top = lua_gettop(L);
+    if (!lua_checkstack(L, 8)) return 0;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, live->function);
+    lua_rawgeti(L, -1, 1);
+    lua_rawgeti(L, -2, 2);
+    lua_Integer n = count_field(L, -2, more);
+    lua_settop(L, top);
+    return n;
+}
+
+static int
+counter_ask(void *arg, double *out)
+{
+    *out = (double)count_more(arg, 1);
+    return 0;
+}
+
+static void
+counter_undo(void *arg)
+{
+    count_more(arg, -1);
+}
+
+static void
+live_drop(void *arg)
+{
+    struct live *live = arg;
+    luaL_unref(live->shell->main, LUA_REGISTRYINDEX, live->function);
+    free(live);
+}
+
+/* Pushes a live number whose source (function or counter) is the value at index 1. */
+static struct rille_live *
+live_push(lua_State *L, rille_live_fn *ask)
+{
+    struct rille_live **slot = kind_new(L, KIND_LIVE, sizeof(struct rille_live *));
+    struct live *live = malloc(sizeof *live);
+    if (!live) luaL_error(L, "not enough memory");
+    live->shell = shell_of(L);
+    lua_pushvalue(L, 1);
+    live->function = luaL_ref(L, LUA_REGISTRYINDEX);
+    int code = rille_live_new(live->shell->session, ask, live_drop, live, slot);
+    if (code) live_drop(live);
+    check(L, code);
+    return *slot;
+}
+
+static int
+live_new(lua_State *L)
+{
+    if (!lua_isfunction(L, 1))
+        return complain(L, "live: a function that gives a number is wanted, found %s", what_is(L, 1));
+    live_push(L, live_ask);
+    return 1;
+}
+
+/* rille._counter(table, key): counts the calls of the step being traced in table[key]; calls that fail are not
+ * counted. */
+static int
+counter_new(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TTABLE);
+    luaL_checkstring(L, 2);
+    lua_settop(L, 2);
+    lua_createtable(L, 2, 0);
+    lua_insert(L, 1);
+    lua_rawseti(L, 1, 2);
+    lua_rawseti(L, 1, 1);
+    struct rille_live *counter = live_push(L, counter_ask);
+    rille_live_undo(counter, counter_undo);
+    check(L, rille_live_ask(counter));
+    return 1;
+}
+
+static int
+live_gc(lua_State *L)
+{
+    struct rille_live **live = kind_test(L, 1, KIND_LIVE);
+    if (live && *live) rille_live_free(live);
+    return 0;
+}
+
+static int
+live_index(lua_State *L)
+{
+    return complain(L, "a live number has no fields, found %s", what_is(L, 2));
+}
+
+static int
+live_tostring(lua_State *L)
+{
+    lua_pushstring(L, kind_test(L, 1, KIND_LIVE) ? "live number" : what_is(L, 1));
+    return 1;
+}
+
+void
+live_raise(lua_State *L)
+{
+    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &live_error) == LUA_TNIL) {
+        lua_pop(L, 1);
+        return;
+    }
+    lua_pushnil(L);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &live_error);
+    lua_error(L);
+}
+
+void
+live_open(lua_State *L)
+{
+    static const luaL_Reg meta[] = {{"__gc", live_gc},          {"__close", live_gc},          {"__index", live_index},
+                                    {"__newindex", live_index}, {"__tostring", live_tostring}, {NULL, NULL}};
+    kind_make(L, KIND_LIVE, "rille.live", meta);
+    lua_pop(L, 1);
+    lua_pushcfunction(L, live_new);
+    lua_setfield(L, -2, "live");
+    lua_pushcfunction(L, counter_new);
+    lua_setfield(L, -2, "_counter");
+}

@@ -1,0 +1,590 @@
+/* lua_rille.c - the module `rille`: opening the module, kinds of userdata, and functions that fit no other file.
+ *
+ * The parts written in Lua (rille.nn, rille.optim, ...) are loaded at first use (modules.c). */
+#include "shell/bind/clock.h"
+#include "shell/bind/shell.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- kinds of userdata ---- */
+
+static const char kind_key[NKIND]; /* registry keys of the metatables */
+
+void *
+kind_new(lua_State *L, enum kind kind, size_t size)
+{
+    void *u = lua_newuserdatauv(L, size, kind == KIND_GRAPH ? 3 : 0);
+    memset(u, 0, size);
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &kind_key[kind]);
+    lua_setmetatable(L, -2);
+    return u;
+}
+
+void *
+kind_test(lua_State *L, int i, enum kind kind)
+{
+    void *u = lua_type(L, i) == LUA_TUSERDATA ? lua_touserdata(L, i) : NULL;
+    if (!u || !lua_getmetatable(L, i)) return NULL;
+    const struct shell *sh = shell_of(L);
+    bool same = lua_topointer(L, -1) == sh->meta[kind] && sh->session;
+    lua_pop(L, 1);
+    return same ? u : NULL;
+}
+
+void
+kind_make(lua_State *L, enum kind kind, const char *name, const luaL_Reg *methods)
+{
+    lua_newtable(L);
+    lua_pushstring(L, name);
+    lua_setfield(L, -2, "__name");
+    luaL_setfuncs(L, methods, 0);
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &kind_key[kind]);
+    shell_of(L)->meta[kind] = lua_topointer(L, -1);
+}
+
+void
+check_keys(lua_State *L, int i, const char *who, const char *const *keys)
+{
+    i = lua_absindex(L, i);
+    for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1)) {
+        if (lua_type(L, -2) != LUA_TSTRING) continue;
+        const char *key = text_at(L, -2, who);
+        int k = 0;
+        while (keys[k] && strcmp(keys[k], key)) k++;
+        if (keys[k]) continue;
+        luaL_Buffer b;
+        luaL_buffinit(L, &b);
+        for (k = 0; keys[k]; k++) {
+            if (k) luaL_addstring(&b, ", ");
+            luaL_addstring(&b, keys[k]);
+        }
+        luaL_pushresult(&b);
+        complain(L, "%s: no option is called '%s'; there are %s", who, key, lua_tostring(L, -1));
+    }
+}
+
+void
+check_list(lua_State *L, int i, const char *who)
+{
+    lua_Integer n = (lua_Integer)lua_rawlen(L, i);
+    i = lua_absindex(L, i);
+    for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1)) {
+        if (lua_isinteger(L, -2) && lua_tointeger(L, -2) >= 1 && lua_tointeger(L, -2) <= n) continue;
+        complain(L, "%s: a list is wanted, of entries 1 to %d; found also %s as a key", who, (int)n, what_is(L, -2));
+    }
+}
+
+/* ---- memory ---- */
+
+enum { SLACK = 32 << 20 };
+
+/* Lua does not count the bytes owned by handles. A collection runs when they have grown by a quarter, and by at
+ * least SLACK, since the last collection, so its relative cost is small for programs of any size. */
+void
+collect_if_due(lua_State *L)
+{
+    struct shell *sh = shell_of(L);
+    if (rille_external_bytes(sh->session) < sh->collect_at) return;
+    lua_gc(L, LUA_GCCOLLECT);
+    int64_t left = rille_external_bytes(sh->session);
+    sh->collect_at = left + (left / 4 > SLACK ? left / 4 : SLACK);
+}
+
+void
+room_check(lua_State *L, const char *who, size_t bytes)
+{
+    void *probe = malloc(bytes + 1);
+    if (!probe) lua_gc(L, LUA_GCCOLLECT), probe = malloc(bytes + 1);
+    if (!probe) complain(L, "%s: the host has no %zu bytes for the values", who, bytes);
+    free(probe);
+}
+
+void *
+scratch_new(lua_State *L, const char *who, size_t bytes)
+{
+    room_check(L, who, bytes);
+    return lua_newuserdatauv(L, bytes + 1, 0);
+}
+
+/* ---- random values, gradients ---- */
+
+static int
+manual_seed(lua_State *L)
+{
+    if (!lua_isinteger(L, 1)) complain(L, "manual_seed: a whole number is wanted, found %s", what_is(L, 1));
+    rille_seed(shell_of(L)->session, (uint64_t)lua_tointeger(L, 1));
+    return 0;
+}
+
+/* rille._interrupts(): number of times that "interrupted" was raised. */
+static int
+interrupts(lua_State *L)
+{
+    lua_pushinteger(L, shell_of(L)->ninterrupt);
+    return 1;
+}
+
+/* rille._recompute(on): sets the mode; returns the previous mode. */
+static int
+recompute(lua_State *L)
+{
+    lua_pushboolean(L, rille_recompute(shell_of(L)->session, lua_toboolean(L, 1)));
+    return 1;
+}
+
+/* rille._autocast(dtype or nil): sets the dtype; returns the previous one. rille._autocast(): returns the current
+ * dtype. */
+static int
+autocast(lua_State *L)
+{
+    const char *dtype = lua_isnoneornil(L, 1) ? NULL : text_at(L, 1, "autocast");
+    bool sets = !lua_isnone(L, 1);
+    lua_pushstring(L, rille_autocast_dtype(shell_of(L)->session));
+    if (sets) check(L, rille_autocast(shell_of(L)->session, dtype));
+    return 1;
+}
+
+/* rille.allow_tf32([on]): sets whether matrix products and convolutions on GPUs may round f32 factors to TF32;
+ * returns the previous setting. */
+static int
+allow_tf32(lua_State *L)
+{
+    struct rille_session *s = shell_of(L)->session;
+    if (!lua_isnoneornil(L, 1) && !lua_isboolean(L, 1))
+        complain(L, "allow_tf32: true or false is wanted, found %s", what_is(L, 1));
+    bool was = rille_allow_tf32(s, lua_toboolean(L, 1));
+    if (lua_isnoneornil(L, 1)) rille_allow_tf32(s, was);
+    lua_pushboolean(L, was);
+    return 1;
+}
+
+/* rille.no_grad(fn, ...): returns the results of fn. */
+static int
+no_grad(lua_State *L)
+{
+    struct rille_session *s = shell_of(L)->session;
+    int top = lua_gettop(L);
+    if (!lua_isfunction(L, 1) && luaL_getmetafield(L, 1, "__call") == LUA_TNIL)
+        complain(L, "no_grad: a function is wanted, found %s", what_is(L, 1));
+    lua_settop(L, top);
+    bool mode = rille_grad_mode(s, false);
+    int code = lua_pcall(L, top - 1, LUA_MULTRET, 0);
+    rille_grad_mode(s, mode);
+    return code ? lua_error(L) : lua_gettop(L);
+}
+
+enum { GRAD_MAX = 256 };
+
+/* rille.grad(y, {x1, x2}): one gradient for each x. */
+static int
+grad(lua_State *L)
+{
+    struct rille_tensor *y = tensor_check(L, 1, "grad"), *x[GRAD_MAX], *out[GRAD_MAX];
+    struct rille_tensor **slot[GRAD_MAX];
+    int n;
+    if (!lua_istable(L, 2)) tensor_check(L, 2, "grad");
+    tensor_list(L, 2, "grad", GRAD_MAX, x, &n);
+    luaL_checkstack(L, n + 4, "grad");
+    for (int k = 0; k < n; k++) slot[k] = tensor_slot(L);
+    at_line(L);
+    check(L, rille_tensor_grad_of(y, n, x, out));
+    for (int k = 0; k < n; k++) *slot[k] = out[k];
+    return n;
+}
+
+/* ---- counters, devices ---- */
+
+static int
+counters(lua_State *L)
+{
+    struct rille_counters c = {0};
+    rille_count(shell_of(L)->session, &c);
+    const struct {
+        const char *name;
+        int64_t value;
+    } list[] = {{"nodes", c.nodes},
+                {"compiles", c.compiles},
+                {"cache_hits", c.cache_hits},
+                {"runs", c.runs},
+                {"acts", c.acts},
+                {"messages", c.messages},
+                {"thread_messages", c.thread_messages},
+                {"allocations", c.allocations},
+                {"run_allocations", c.run_allocations},
+                {"live_values", c.live_values},
+                {"live_nodes", c.live_nodes},
+                {"live_bytes", c.live_bytes},
+                {"arena_bytes", c.arena_bytes},
+                {"plans", c.plans},
+                {"plan_bytes", c.plan_bytes},
+                {"generation", c.generation},
+                {"cuda_graphs", c.cuda_graphs},
+                {"cuda_replays", c.cuda_replays}};
+    lua_newtable(L);
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        lua_pushinteger(L, list[k].value);
+        lua_setfield(L, -2, list[k].name);
+    }
+    return 1;
+}
+
+/* rille.devices(): the devices used so far. */
+static int
+devices(lua_State *L)
+{
+    struct rille_device_info d;
+    lua_newtable(L);
+    for (int i = 0; rille_device_info(shell_of(L)->session, i, &d); i++) {
+        const struct {
+            const char *name;
+            int64_t value;
+        } list[] = {{"device", d.device},           {"thread", d.thread},         {"live_bytes", d.live_bytes},
+                    {"arena_bytes", d.arena_bytes}, {"peak_bytes", d.peak_bytes}, {"limit_bytes", d.limit_bytes}};
+        lua_newtable(L);
+        lua_pushstring(L, d.kind);
+        lua_setfield(L, -2, "kind");
+        for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+            lua_pushinteger(L, list[k].value);
+            lua_setfield(L, -2, list[k].name);
+        }
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+/* rille.device_info("cuda", 0): {name =, memory =, capability =, kernels =} */
+static int
+device_info(lua_State *L)
+{
+    struct rille_gpu_info gpu;
+    const char *kind = text_at(L, 1, "device_info");
+    int64_t device;
+    if (strcmp(kind, "cuda")) complain(L, "device_info: it is of devices of kind cuda, found \"%s\"", kind);
+    if (!whole_at(L, 2, &device))
+        complain(L, "device_info: the second argument is a device's number, found %s", what_is(L, 2));
+    at_line(L);
+    check_as(L, "device_info",
+             rille_gpu_info(shell_of(L)->session, device < 0 || device > INT_MAX ? -1 : (int)device, &gpu));
+    lua_newtable(L);
+    lua_pushstring(L, gpu.name);
+    lua_setfield(L, -2, "name");
+    lua_pushinteger(L, gpu.memory);
+    lua_setfield(L, -2, "memory");
+    lua_pushfstring(L, "%d.%d", gpu.major, gpu.minor);
+    lua_setfield(L, -2, "capability");
+    lua_pushstring(L, gpu.kernels);
+    lua_setfield(L, -2, "kernels");
+    return 1;
+}
+
+/* ---- primitives for the modules in Lua ---- */
+
+static int
+wall_clock(lua_State *L)
+{
+    lua_pushnumber(L, clock_seconds());
+    return 1;
+}
+
+static int
+is_terminal(lua_State *L)
+{
+    lua_pushboolean(L, isatty((int)luaL_optinteger(L, 1, 1)));
+    return 1;
+}
+
+static int
+trace_pause(lua_State *L)
+{
+    lua_pushboolean(L, rille_trace_pause(shell_of(L)->session, lua_toboolean(L, 1)));
+    return 1;
+}
+
+/* rille._trace_mean(t): the mean of t over the micro-batches of a trace; outside a trace, t. */
+static int
+trace_mean(lua_State *L)
+{
+    struct rille_tensor *t = tensor_check(L, 1, "_trace_mean"), **slot = tensor_slot(L);
+    at_line(L);
+    check(L, rille_trace_mean(t, slot));
+    return 1;
+}
+
+/* rille._tracing(): whether a compiled step is being traced, and whether it is a planned one. */
+static int
+tracing(lua_State *L)
+{
+    lua_pushboolean(L, rille_tracing(shell_of(L)->session));
+    lua_pushboolean(L, rille_planning(shell_of(L)->session));
+    return 2;
+}
+
+/* rille._step(table, key, record): calls record(), which records the updates of a step, runs the step, and
+ * increments table[key]. On failure neither the variables nor the field change. Implemented in C because Ctrl-C can
+ * interrupt before any line of Lua. */
+static int
+step(lua_State *L)
+{
+    struct rille_session *s = shell_of(L)->session;
+    luaL_checktype(L, 1, LUA_TTABLE);
+    lua_settop(L, 3);
+    if (lua_pcall(L, 0, 0, 0)) {
+        rille_step_undo(s);
+        return lua_error(L);
+    }
+    at_line(L);
+    check(L, rille_step(s));
+    if (!rille_tracing(s)) count_field(L, 1, 1);
+    collect_if_due(L);
+    return 0;
+}
+
+static int
+generation(lua_State *L)
+{
+    rille_generation(shell_of(L)->session);
+    return 0;
+}
+
+/* ---- for tests ---- */
+
+/* rille._fail_act(k): the k-th act from now fails; 0: none. */
+static int
+fail_act(lua_State *L)
+{
+    rille_fail_act(shell_of(L)->session, luaL_checkinteger(L, 1));
+    return 0;
+}
+
+/* rille._slow_op(name, seconds): kernels of this operator also sleep for that time. */
+static int
+slow_op(lua_State *L)
+{
+    const char *name = luaL_checkstring(L, 1);
+    if (!rille_op_find(name)) complain(L, "_slow_op: there is no operator '%s'", name);
+    rille_slow_op(shell_of(L)->session, name, luaL_checknumber(L, 2));
+    return 0;
+}
+
+static const luaL_Reg functions[] = {
+    {"manual_seed", manual_seed},
+    {"allow_tf32", allow_tf32},
+    {"no_grad", no_grad},
+    {"_autocast", autocast},
+    {"_interrupts", interrupts},
+    {"_recompute", recompute},
+    {"grad", grad},
+    {"counters", counters},
+    {"devices", devices},
+    {"device_info", device_info},
+    {"clock", wall_clock},
+    {"is_terminal", is_terminal},
+    {"_trace_pause", trace_pause},
+    {"_trace_mean", trace_mean},
+    {"_tracing", tracing},
+    {"_step", step},
+    {"_generation", generation},
+    {"_fail_act", fail_act},
+    {"_slow_op", slow_op},
+    {"_show", show_drawn},
+    {NULL, NULL},
+};
+
+/* ---- modules written in Lua ---- */
+
+/* A package searcher: loads "rille.nn.linear" from nn/linear.lua. */
+static int
+search(lua_State *L)
+{
+    const char *name = luaL_checkstring(L, 1);
+    if (strncmp(name, "rille.", 6)) return 0;
+    int code = module_load(L, name + 6);
+    if (code == MODULE_NONE) return lua_pushfstring(L, "rille has no module '%s'", name + 6), 1;
+    if (code) return lua_error(L);
+    lua_pushstring(L, name);
+    return 2;
+}
+
+/* Inserts the searcher before those of files, so that no file in a user's directory shadows a Rille module. */
+static void
+add_searcher(lua_State *L)
+{
+    lua_getglobal(L, "package");
+    lua_getfield(L, -1, "searchers");
+    for (lua_Integer k = (lua_Integer)lua_rawlen(L, -1); k >= 2; k--) {
+        lua_rawgeti(L, -1, k);
+        lua_rawseti(L, -2, k + 1);
+    }
+    lua_pushcfunction(L, search);
+    lua_rawseti(L, -2, 2);
+    lua_pop(L, 2);
+}
+
+/* __index: loads rille.NAME as a module in Lua, or raises an error. */
+static int
+module_index(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TTABLE);
+    const char *name = lua_type(L, 2) == LUA_TSTRING ? text_at(L, 2, "rille") : NULL;
+    if (!name) {
+        lua_pushnil(L);
+        return 1;
+    }
+    if (strchr(name, '.') || !module_exists(L, name)) {
+        struct nearest best = {0};
+        const char *other = name_elsewhere("rille", name);
+        if (other) return complain(L, "rille has no '%s': %s", name, other);
+        name_nearest(L, 1, name, &best);
+        return complain(L, "rille has no '%s'%s", name, name_hint(L, &best));
+    }
+    lua_getglobal(L, "require");
+    lua_pushfstring(L, "rille.%s", name);
+    lua_call(L, 1, 1);
+    lua_pushvalue(L, 2);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, 1);
+    return 1;
+}
+
+static int
+module_tostring(lua_State *L)
+{
+    lua_pushliteral(L, "rille " RILLE_VERSION "; rille.help() lists its names, ?NAME in the shell is a page");
+    return 1;
+}
+
+/* ---- opening ---- */
+
+static const char shell_key; /* registry key of the struct shell */
+
+/* Cache of the last state seen by this thread, identified by its registry, which all its coroutines share. Lua's
+ * extra space cannot replace it: coroutines created before the program required the module have no value there. */
+static _Thread_local struct {
+    const void *registry;
+    struct shell *shell;
+} last;
+
+struct shell *
+shell_of(lua_State *L)
+{
+    const void *registry = lua_topointer(L, LUA_REGISTRYINDEX);
+    if (registry == last.registry) return last.shell;
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &shell_key);
+    last.shell = lua_touserdata(L, -1);
+    last.registry = registry;
+    lua_pop(L, 1);
+    return last.shell;
+}
+
+/* Waits for pending work of runs before libraries are unloaded, because os.exit() may end the process without
+ * closing the state. */
+static void
+at_exit(void)
+{
+    if (last.registry && last.shell->session) rille_wait(last.shell->session);
+}
+
+static int
+shell_close(lua_State *L)
+{
+    struct shell *sh = shell_of(L);
+    rille_saving_end(&sh->saving);
+    if (sh->session) rille_close(&sh->session);
+    last.registry = NULL;
+    return 0;
+}
+
+/* __close, for local rille <close> = require "rille": ends the session here, not with the state. */
+static int
+module_close(lua_State *L)
+{
+    if (!lua_rawequal(L, 1, lua_upvalueindex(1))) return complain(L, "rille is wanted, found %s", what_is(L, 1));
+    files_finish(L);
+    check(L, rille_wait(shell_of(L)->session));
+    tokens_close(L);
+    return shell_close(L);
+}
+
+static int
+module_loaded(lua_State *L)
+{
+    lua_pushvalue(L, lua_upvalueindex(1));
+    return 1;
+}
+
+/* Fills the module table at the top, the result of require. */
+static void
+publish(lua_State *L)
+{
+    lua_getglobal(L, "package");
+    lua_getfield(L, -1, "preload");
+    lua_pushvalue(L, -3);
+    lua_pushcclosure(L, module_loaded, 1);
+    lua_setfield(L, -2, "rille");
+    lua_getfield(L, -2, "loaded");
+    lua_pushvalue(L, -4);
+    lua_setfield(L, -2, "rille");
+    lua_pop(L, 3);
+}
+
+static void
+open_module(lua_State *L)
+{
+    lua_newtable(L);
+    lua_pushliteral(L, RILLE_VERSION);
+    lua_setfield(L, -2, "_VERSION");
+    luaL_setfuncs(L, functions, 0);
+    place_open(L);
+    create_open(L);
+    tensor_open(L);
+    graph_open(L);
+    live_open(L);
+    explain_open(L);
+    leaves_open(L);
+    files_open(L);
+    tokens_open(L);
+    tokenizers_open(L);
+    json_open(L);
+    help_open(L);
+    workers_open(L);
+    names_open(L);
+    static const luaL_Reg meta[] = {
+        {"__index", module_index}, {"__tostring", module_tostring}, {"__close", module_close}, {NULL, NULL}};
+    luaL_newlibtable(L, meta);
+    lua_pushvalue(L, -2);
+    luaL_setfuncs(L, meta, 1); /* the module is the upvalue */
+    lua_setmetatable(L, -2);
+    publish(L);
+    add_searcher(L);
+}
+
+int
+shell_open(lua_State *L, const struct environment *e)
+{
+    struct shell *sh = lua_newuserdatauv(L, sizeof *sh, 0);
+    memset(sh, 0, sizeof *sh);
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &shell_key);
+    last.registry = NULL;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+    sh->main = lua_tothread(L, -1);
+    lua_pop(L, 1);
+    sh->running = L;
+    sh->collect_at = SLACK;
+    sh->trace = e->trace;
+    lua_createtable(L, 0, 1);
+    lua_pushcfunction(L, shell_close);
+    lua_setfield(L, -2, "__gc");
+    lua_setmetatable(L, -2);
+    lua_pop(L, 1);
+    static bool told;
+    if (!told) told = !atexit(at_exit);
+    int code = rille_open(&e->options, &sh->session);
+    if (!code) coroutine_open(L);
+    if (!code) open_module(L);
+    return code;
+}

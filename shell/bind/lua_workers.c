@@ -1,0 +1,111 @@
+/* lua_workers.c - worker processes in Lua: their state, losses, snapshots.
+ *
+ * The loss of a worker is an ordinary error: a text with the user's line. The core's text is remembered, so that
+ * is_lost() recognises it inside any longer message. */
+#include "shell/bind/shell.h"
+
+#include <string.h>
+
+/* ---- losses ---- */
+
+void
+lost_remember(lua_State *L)
+{
+    struct shell *sh = shell_of(L);
+    if (rille_was_lost()) snprintf(sh->lost, sizeof sh->lost, "%s", rille_error());
+}
+
+bool
+lost_is(lua_State *L, int i)
+{
+    const struct shell *sh = shell_of(L);
+    const char *text = lua_type(L, i) == LUA_TSTRING ? lua_tostring(L, i) : NULL;
+    return text && sh->lost[0] && strstr(text, sh->lost);
+}
+
+static int
+is_lost(lua_State *L)
+{
+    luaL_checkany(L, 1);
+    lua_pushboolean(L, lost_is(L, 1));
+    return 1;
+}
+
+/* ---- worker list ---- */
+
+/* Pushes the devices in "cpu:2 cpu:3" as a list. */
+static void
+push_devices(lua_State *L, const char *text)
+{
+    lua_newtable(L);
+    for (int n = 1; *text; n++) {
+        size_t k = strcspn(text, " ");
+        lua_pushlstring(L, text, k);
+        lua_rawseti(L, -2, n);
+        text += k + (text[k] == ' ');
+    }
+}
+
+static int
+workers(lua_State *L)
+{
+    struct rille_worker_info w;
+    lua_newtable(L);
+    for (int i = 0; rille_worker_info(shell_of(L)->session, i, &w); i++) {
+        lua_createtable(L, 0, 9);
+        lua_pushinteger(L, w.rank);
+        lua_setfield(L, -2, "rank");
+        lua_pushinteger(L, w.pid);
+        lua_setfield(L, -2, "pid");
+        lua_pushstring(L, w.host);
+        lua_setfield(L, -2, "host");
+        lua_pushstring(L, w.state);
+        lua_setfield(L, -2, "state");
+        lua_pushnumber(L, w.heartbeat);
+        lua_setfield(L, -2, "heartbeat");
+        lua_pushinteger(L, w.acts);
+        lua_setfield(L, -2, "acts");
+        lua_pushnumber(L, w.busy);
+        lua_setfield(L, -2, "busy");
+        if (w.slow > 0) lua_pushnumber(L, w.slow), lua_setfield(L, -2, "slow");
+        push_devices(L, w.devices);
+        lua_setfield(L, -2, "devices");
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+/* ---- primitives for lua/snapshot.lua and lua/recover.lua ---- */
+
+static int
+snapshot(lua_State *L)
+{
+    int keep = (int)luaL_optinteger(L, 1, 1);
+    int64_t number, oldest;
+    at_line(L);
+    check_as(L, "snapshot", rille_snapshot(shell_of(L)->session, keep, &number, &oldest));
+    lua_pushinteger(L, number);
+    lua_pushinteger(L, oldest);
+    return 2;
+}
+
+static int
+recover(lua_State *L)
+{
+    int count = (int)luaL_optinteger(L, 1, 0);
+    int64_t number;
+    const char *why;
+    at_line(L);
+    check_as(L, "recover", rille_recover(shell_of(L)->session, count, &number, &why));
+    lua_pushinteger(L, number);
+    lua_pushstring(L, why);
+    return 2;
+}
+
+void
+workers_open(lua_State *L)
+{
+    static const luaL_Reg functions[] = {
+        {"workers", workers}, {"is_lost", is_lost}, {"_snapshot", snapshot}, {"_recover", recover}, {NULL, NULL}};
+    luaL_setfuncs(L, functions, 0);
+}

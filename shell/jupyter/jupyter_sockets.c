@@ -1,0 +1,520 @@
+/* jupyter_sockets.c - the five sockets of a Jupyter kernel, and the thread that owns them.
+ *
+ * Messages from the main thread begin with a frame of one letter, which names the socket. Before such a message is
+ * passed on, the pipes of stdout and stderr are emptied, so that output printed before a reply is published before
+ * it. */
+#include "shell/jupyter/jupyter_sockets.h"
+
+#include "rille.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include <lua.h>
+
+enum socket { SHELL, CONTROL, INPUT, IOPUB, HEARTBEAT, NSOCKET };
+static const struct {
+    const char *port;
+    int type;
+} kinds[NSOCKET] = {
+    {"shell_port", ZMQ_ROUTER}, {"control_port", ZMQ_ROUTER}, {"stdin_port", ZMQ_ROUTER},
+    {"iopub_port", ZMQ_PUB},    {"hb_port", ZMQ_REP},
+};
+
+enum { TO_SHELL = 'r', TO_IOPUB = 'p', TO_INPUT = 'i', DONE = 'd', ABORT = 'a', END = 'q' };
+enum { STREAM = 1 << 15, LAST_MS = 1000 };
+
+struct stream { /* stdout or stderr */
+    const char *name;
+    FILE *file;
+    int fd, kept, pipe; /* fd: redirected; kept: copy of the original; pipe: read end */
+    char text[STREAM];
+    size_t size; /* bytes of an incomplete character */
+};
+
+static void *context, *sockets[NSOCKET], *inner, *outer; /* outer: the main thread's end */
+static struct wire wire;
+static pthread_t thread, main_thread;
+static struct stream streams[] = {{.name = "stdout"}, {.name = "stderr"}};
+enum { NSTREAM = 2 };
+
+/* Used by the thread of the sockets alone. */
+static struct message current; /* the request in progress, or the last one */
+static bool busy, asking, over;
+static struct frames *held; /* requests that were queued when a cell failed */
+static int nheld, next_held;
+
+const struct wire *
+sockets_wire(void)
+{
+    return &wire;
+}
+
+/* ---- frames over sockets ---- */
+
+static bool
+receive(void *socket, struct frames *f, int flags)
+{
+    int more = 1;
+    size_t size = sizeof more;
+    f->n = 0;
+    while (more) {
+        zmq_msg_t m;
+        zmq_msg_init(&m);
+        if (zmq_msg_recv(&m, socket, flags) < 0) return frames_free(f), false;
+        frames_add(f, zmq_msg_data(&m), zmq_msg_size(&m));
+        zmq_msg_close(&m);
+        zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &size);
+    }
+    return true;
+}
+
+static void
+send_from(void *socket, const struct frames *f, int first)
+{
+    for (int k = first; k < f->n; k++)
+        while (zmq_send(socket, f->frame[k].data, f->frame[k].size, k + 1 < f->n ? ZMQ_SNDMORE : 0) < 0 &&
+               errno == EINTR)
+            continue;
+}
+
+static void
+answer(enum socket at, const struct message *to, const char *type, json_t *content)
+{
+    struct frames f = {0};
+    message_write(&wire, &f, to, at != IOPUB, type, content);
+    send_from(sockets[at], &f, 0);
+    frames_free(&f);
+}
+
+static void
+publish_state(const struct message *of, const char *state)
+{
+    answer(IOPUB, of, "status", json_pack("{ss}", "execution_state", state));
+}
+
+/* ---- output ---- */
+
+static void
+publish_stream(struct stream *s, bool all)
+{
+    size_t n = all ? s->size : wire_whole(s->text, s->size);
+    if (!n) return;
+    answer(IOPUB, current.header ? &current : NULL, "stream",
+           json_pack("{ssso}", "name", s->name, "text", wire_text(s->text, n)));
+    memmove(s->text, s->text + n, s->size - n);
+    s->size -= n;
+}
+
+static void
+empty_stream(struct stream *s)
+{
+    ssize_t n;
+    while ((n = read(s->pipe, s->text + s->size, STREAM - s->size)) > 0) {
+        s->size += (size_t)n;
+        publish_stream(s, false);
+    }
+}
+
+static void
+empty_streams(bool all)
+{
+    for (int k = 0; k < NSTREAM; k++) {
+        empty_stream(&streams[k]);
+        if (all) publish_stream(&streams[k], true);
+    }
+}
+
+/* ---- requests ---- */
+
+static void
+interrupt_request(enum socket at, const struct message *m)
+{
+    if (busy) pthread_kill(main_thread, SIGINT);
+    answer(at, m, "interrupt_reply", json_pack("{ss}", "status", "ok"));
+}
+
+static void
+shutdown_request(enum socket at, const struct message *m)
+{
+    bool restart = json_is_true(json_object_get(m->content, "restart"));
+    answer(at, m, "shutdown_reply", json_pack("{sssb}", "status", "ok", "restart", restart));
+    if (busy) pthread_kill(main_thread, SIGTERM);
+    zmq_send(inner, "", 0, 0);
+}
+
+static void
+kernel_info_request(enum socket at, const struct message *m)
+{
+    answer(at, m, "kernel_info_reply",
+           json_pack("{ss ss ss ss ss s{ss ss ss ss}}", "status", "ok", "protocol_version", "5.3", "implementation",
+                     "rille", "implementation_version", RILLE_VERSION, "banner",
+                     "Rille " RILLE_VERSION ", " LUA_RELEASE, "language_info", "name", "lua", "version",
+                     LUA_VERSION_MAJOR "." LUA_VERSION_MINOR, "mimetype", "text/x-lua", "file_extension", ".lua"));
+}
+
+/* Requests answered by this thread; on the control socket also during a run. */
+static const struct {
+    const char *type;
+    void (*answer)(enum socket at, const struct message *m);
+} urgent[] = {{"interrupt_request", interrupt_request},
+              {"shutdown_request", shutdown_request},
+              {"kernel_info_request", kernel_info_request},
+              {NULL, NULL}};
+
+static bool
+answer_urgent(enum socket at, const struct message *m)
+{
+    for (int k = 0; urgent[k].type; k++)
+        if (!strcmp(urgent[k].type, message_type(m))) {
+            publish_state(m, "busy");
+            urgent[k].answer(at, m);
+            publish_state(m, "idle");
+            return true;
+        }
+    return false;
+}
+
+static void
+refuse(const char *why)
+{
+    dprintf(streams[1].kept, "rille: jupyter: a message was refused: %s\n", why);
+}
+
+static void
+abort_request(const struct message *m)
+{
+    publish_state(m, "busy");
+    answer(SHELL, m, "execute_reply", json_pack("{ss}", "status", "aborted"));
+    publish_state(m, "idle");
+}
+
+/* Passes a request to the main thread, which is idle. */
+static void
+hand_over(struct message *m, const struct frames *f)
+{
+    message_free(&current);
+    current = *m;
+    *m = (struct message){0};
+    busy = true;
+    publish_state(&current, "busy");
+    send_from(inner, f, 0);
+}
+
+/* Returns true if the message answers the input request of the running cell, and comes from the front end that sent
+ * the cell. */
+static bool
+is_awaited(const struct message *m)
+{
+    return asking && !strcmp(message_type(m), "input_reply") && frames_equal(&m->ids, &current.ids);
+}
+
+/* Handles a message received on a socket. abort: requests to run cells are aborted. */
+static void
+take_frames(enum socket at, const struct frames *f, bool abort)
+{
+    struct message m = {0};
+    const char *wrong = message_read(&wire, f, &m);
+    if (wrong)
+        refuse(wrong);
+    else if (at == INPUT) {
+        if (is_awaited(&m)) asking = false, send_from(inner, f, 0);
+    } else if (!answer_urgent(at, &m)) {
+        if (at == CONTROL)
+            refuse("its type is none of the control socket's");
+        else if (abort && !strcmp(message_type(&m), "execute_request"))
+            abort_request(&m);
+        else
+            hand_over(&m, f);
+    }
+    message_free(&m);
+}
+
+static void
+take_request(enum socket at)
+{
+    struct frames f;
+    if (!receive(sockets[at], &f, ZMQ_DONTWAIT)) return;
+    take_frames(at, &f, false);
+    frames_free(&f);
+}
+
+/* Receives the requests that were queued when a cell failed; they will be aborted. This happens before the failure
+ * is reported, because a client may send the next cell, which must run, as soon as it has the reply. */
+static void
+hold_waiting(void)
+{
+    struct frames f;
+    while (receive(sockets[SHELL], &f, ZMQ_DONTWAIT)) {
+        struct frames *more = realloc(held, (size_t)(nheld + 1) * sizeof *held);
+        if (!more) {
+            frames_free(&f);
+            return;
+        }
+        held = more;
+        held[nheld++] = f;
+    }
+}
+
+static void
+take_held(void)
+{
+    take_frames(SHELL, &held[next_held], true);
+    frames_free(&held[next_held++]);
+    if (next_held == nheld) nheld = next_held = 0;
+}
+
+static void
+echo(void)
+{
+    struct frames f;
+    if (!receive(sockets[HEARTBEAT], &f, ZMQ_DONTWAIT)) return;
+    send_from(sockets[HEARTBEAT], &f, 0);
+    frames_free(&f);
+}
+
+/* ---- messages from the main thread ---- */
+
+static void
+finish_request(void)
+{
+    publish_state(&current, "idle");
+    busy = asking = false;
+}
+
+static void
+take_answer(void)
+{
+    struct frames f;
+    if (!receive(inner, &f, ZMQ_DONTWAIT)) return;
+    empty_streams(true);
+    switch (f.frame[0].data[0]) {
+    case TO_SHELL: send_from(sockets[SHELL], &f, 1); break;
+    case TO_IOPUB: send_from(sockets[IOPUB], &f, 1); break;
+    case TO_INPUT: asking = true, send_from(sockets[INPUT], &f, 1); break;
+    case DONE: finish_request(); break;
+    case ABORT: hold_waiting(); break;
+    case END: over = true; break;
+    }
+    frames_free(&f);
+}
+
+/* Runs the thread of the sockets. The shell's socket is the last in the list, so that it can be left out during a
+ * run. */
+static void *
+serve(void *unused)
+{
+    (void)unused;
+    publish_state(NULL, "starting");
+    while (!over) {
+        zmq_pollitem_t at[] = {{inner, 0, ZMQ_POLLIN, 0},
+                               {sockets[CONTROL], 0, ZMQ_POLLIN, 0},
+                               {sockets[INPUT], 0, ZMQ_POLLIN, 0},
+                               {sockets[HEARTBEAT], 0, ZMQ_POLLIN, 0},
+                               {NULL, streams[0].pipe, ZMQ_POLLIN, 0},
+                               {NULL, streams[1].pipe, ZMQ_POLLIN, 0},
+                               {sockets[SHELL], 0, ZMQ_POLLIN, 0}};
+        bool waits = next_held < nheld;
+        zmq_poll(at, busy || waits ? 6 : 7, !busy && waits ? 0 : -1);
+        if (at[1].revents) take_request(CONTROL);
+        if (at[2].revents) take_request(INPUT);
+        if (at[3].revents) echo();
+        if (at[4].revents || at[5].revents) empty_streams(false);
+        if (at[0].revents) take_answer();
+        if (!busy && waits)
+            take_held();
+        else if (!busy && at[6].revents)
+            take_request(SHELL);
+    }
+    return NULL;
+}
+
+/* ---- the main thread's side ---- */
+
+static void
+say(int letter, const struct message *to, const char *type, json_t *content)
+{
+    struct frames f = {0};
+    char first = (char)letter;
+    fflush(stdout);
+    fflush(stderr);
+    frames_add(&f, &first, 1);
+    if (type) message_write(&wire, &f, to, letter != TO_IOPUB, type, content);
+    send_from(outer, &f, 0);
+    frames_free(&f);
+}
+
+void
+sockets_reply(const struct message *to, const char *type, json_t *content)
+{
+    say(TO_SHELL, to, type, content);
+}
+
+void
+sockets_publish(const struct message *to, const char *type, json_t *content)
+{
+    say(TO_IOPUB, to, type, content);
+}
+
+void
+sockets_ask(const struct message *to, json_t *content)
+{
+    say(TO_INPUT, to, "input_request", content);
+}
+
+void
+sockets_abort(void)
+{
+    say(ABORT, NULL, NULL, NULL);
+}
+
+void
+sockets_done(void)
+{
+    say(DONE, NULL, NULL, NULL);
+}
+
+enum sockets_event
+sockets_next(struct frames *f, int ms)
+{
+    zmq_pollitem_t at = {outer, 0, ZMQ_POLLIN, 0};
+    if (zmq_poll(&at, 1, ms) <= 0 || !receive(outer, f, ZMQ_DONTWAIT)) return SOCKETS_NONE;
+    if (f->n > 1) return SOCKETS_REQUEST;
+    frames_free(f);
+    return SOCKETS_END;
+}
+
+/* ---- opening ---- */
+
+static const char *
+text_of(json_t *connection, const char *name)
+{
+    const char *text = json_string_value(json_object_get(connection, name));
+    return text ? text : "";
+}
+
+static int
+bind_all(json_t *connection, char *why, size_t size)
+{
+    const char *transport = text_of(connection, "transport"), *ip = text_of(connection, "ip");
+    int linger = LAST_MS, unlimited = 0;
+    for (int k = 0; k < NSOCKET; k++) {
+        char address[512];
+        int port = (int)json_integer_value(json_object_get(connection, kinds[k].port));
+        snprintf(address, sizeof address, "%s://%s%c%d", transport, ip, strcmp(transport, "ipc") ? ':' : '-', port);
+        sockets[k] = zmq_socket(context, kinds[k].type);
+        zmq_setsockopt(sockets[k], ZMQ_LINGER, &linger, sizeof linger);
+        zmq_setsockopt(sockets[k], ZMQ_SNDHWM, &unlimited, sizeof unlimited);
+        if (port > 0 && !zmq_bind(sockets[k], address)) continue;
+        snprintf(why, size, "jupyter: %s: %s cannot be listened at: %s", kinds[k].port, address,
+                 port > 0 ? zmq_strerror(errno) : "a port number is wanted");
+        return -1;
+    }
+    return 0;
+}
+
+static int
+connect_threads(void)
+{
+    inner = zmq_socket(context, ZMQ_PAIR);
+    outer = zmq_socket(context, ZMQ_PAIR);
+    return zmq_bind(inner, "inproc://main") || zmq_connect(outer, "inproc://main");
+}
+
+static int
+read_key(json_t *connection, char *why, size_t size)
+{
+    const char *scheme = text_of(connection, "signature_scheme"), *key = text_of(connection, "key");
+    if (*key && *scheme && strcmp(scheme, "hmac-sha256"))
+        return snprintf(why, size, "jupyter: the signature scheme is hmac-sha256, found %s", scheme), -1;
+    if (strlen(key) >= WIRE_KEY)
+        return snprintf(why, size, "jupyter: a key of at most %d bytes is wanted", WIRE_KEY - 1), -1;
+    strcpy(wire.key, key);
+    if (wire_open(&wire)) return snprintf(why, size, "jupyter: there are no random numbers"), -1;
+    return 0;
+}
+
+/* Redirects the file's descriptor to a pipe. */
+static int
+catch_stream(struct stream *s, FILE *file)
+{
+    int ends[2];
+    s->file = file;
+    s->fd = fileno(file);
+    if (pipe2(ends, O_CLOEXEC)) return -1;
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    fflush(file);
+    s->kept = fcntl(s->fd, F_DUPFD_CLOEXEC, 3);
+    s->pipe = ends[0];
+    dup2(ends[1], s->fd);
+    close(ends[1]);
+    setvbuf(file, NULL, _IOLBF, 0);
+    return 0;
+}
+
+static void
+let_go(struct stream *s)
+{
+    fflush(s->file);
+    dup2(s->kept, s->fd);
+    close(s->kept);
+    close(s->pipe);
+}
+
+/* Starts the thread with all signals blocked, because the main thread handles signals. */
+static int
+start_thread(void)
+{
+    sigset_t all, before;
+    main_thread = pthread_self();
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int code = pthread_create(&thread, NULL, serve, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return code;
+}
+
+static void
+close_sockets(void)
+{
+    for (int k = 0; k < NSOCKET; k++)
+        if (sockets[k]) zmq_close(sockets[k]);
+    if (inner) zmq_close(inner);
+    if (outer) zmq_close(outer);
+    zmq_ctx_term(context);
+}
+
+int
+sockets_open(const char *connection_file, char *why, size_t size)
+{
+    json_error_t wrong;
+    json_t *connection = json_load_file(connection_file, 0, &wrong);
+    if (!connection) return snprintf(why, size, "jupyter: %s: %s", connection_file, wrong.text), -1;
+    context = zmq_ctx_new();
+    int code = read_key(connection, why, size);
+    if (!code) code = bind_all(connection, why, size);
+    json_decref(connection);
+    if (code) return close_sockets(), code;
+    if (connect_threads() || catch_stream(&streams[0], stdout) || catch_stream(&streams[1], stderr) || start_thread())
+        return snprintf(why, size, "jupyter: %s", strerror(errno)), -1;
+    return 0;
+}
+
+void
+sockets_close(void)
+{
+    say(END, NULL, NULL, NULL);
+    pthread_join(thread, NULL);
+    for (int k = 0; k < NSTREAM; k++) let_go(&streams[k]);
+    message_free(&current);
+    while (next_held < nheld) frames_free(&held[next_held++]);
+    free(held);
+    close_sockets();
+}

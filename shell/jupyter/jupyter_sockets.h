@@ -1,0 +1,30 @@
+/* jupyter_sockets.h - the five sockets of a Jupyter kernel, and the thread that owns them.
+ *
+ * The socket thread answers heartbeats, publishes the program's output while it is printed, interrupts the program,
+ * and passes requests to the Lua thread one at a time: the next after sockets_done(). The two threads exchange
+ * frames, no pointers. */
+#ifndef RILLE_SHELL_JUPYTER_SOCKETS_H
+#define RILLE_SHELL_JUPYTER_SOCKETS_H
+
+#include "shell/jupyter/jupyter_wire.h"
+
+/* Reads the connection file, binds the sockets, starts the thread, and captures stdout and stderr from now on.
+ * Non-zero: `why` has the error. All functions below are for the calling thread only. */
+int sockets_open(const char *connection_file, char *why, size_t why_size);
+/* Waits until the thread has sent its last messages, then restores stdout and stderr. */
+void sockets_close(void);
+const struct wire *sockets_wire(void);
+
+enum sockets_event { SOCKETS_NONE, SOCKETS_REQUEST, SOCKETS_END };
+/* Waits for a request - after sockets_ask(), for its answer - for at most `ms` milliseconds, or until a signal. */
+enum sockets_event sockets_next(struct frames *f, int ms);
+
+void sockets_reply(const struct message *to, const char *type, json_t *content);   /* consumes the content, as all do */
+void sockets_publish(const struct message *to, const char *type, json_t *content); /* to all subscribers */
+void sockets_ask(const struct message *to, json_t *content);                       /* sends input_request */
+/* Call before the reply of a failed cell: requests that are already queued are aborted; those that arrive after the
+ * reply run. */
+void sockets_abort(void);
+void sockets_done(void); /* ends the current request */
+
+#endif

@@ -1,0 +1,214 @@
+/* attach.c - rille attach: a prompt here whose lines run in a controller. */
+#include "shell/launch/attach.h"
+
+#include "shell/launch/front.h"
+#include "shell/repl/repl.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { USAGE = 2, FAILED = 1, CONTROLLERS = 64, PATIENCE_MS = 2000 };
+
+long
+attach_user(int fd)
+{
+    struct ucred who;
+    socklen_t n = sizeof who;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) ? -1 : (long)who.uid;
+}
+
+/* ---- finding the controller ---- */
+
+struct found {
+    long user, pid;
+    char title[ATTACH_TITLE];
+};
+
+static bool
+is_wanted(const struct found *f, const char *name)
+{
+    char *end;
+    if (!name) return f->user == (long)geteuid();
+    long pid = strtol(name, &end, 10);
+    return (*name && !*end && pid == f->pid) || !strcmp(name, f->title);
+}
+
+/* Finds the controllers of that name. If the user has any of them, returns only the user's. */
+static int
+find(const char *name, struct found found[CONTROLLERS])
+{
+    char line[512], *at;
+    int n = 0, own = 0;
+    FILE *list = fopen("/proc/net/unix", "r");
+    while (list && fgets(line, sizeof line, list)) {
+        struct found f;
+        bool good = (at = strstr(line, "@rille-attach/")) &&
+                    sscanf(at, "@rille-attach/%ld/%ld/%47s", &f.user, &f.pid, f.title) == 3;
+        bool again = false; /* each connection has a line, too */
+        for (int i = 0; i < n && good; i++) again |= found[i].user == f.user && found[i].pid == f.pid;
+        if (good && !again && n < CONTROLLERS && is_wanted(&f, name)) found[n++] = f;
+    }
+    if (list) fclose(list);
+    for (int i = 0; i < n; i++)
+        if (found[i].user == (long)geteuid()) found[own++] = found[i];
+    return own ? own : n;
+}
+
+static int
+failed(const char *fmt, const char *what)
+{
+    fputs("rille: attach: ", stderr);
+    fprintf(stderr, fmt, what);
+    fputc('\n', stderr);
+    return FAILED;
+}
+
+static int
+tell_many(const struct found *found, int n)
+{
+    failed("several controllers run; which one? rille attach %s", "NAME, or the number of its process:");
+    for (int i = 0; i < n; i++) fprintf(stderr, "  %ld  %s\n", found[i].pid, found[i].title);
+    return USAGE;
+}
+
+static int
+choose(const char *name, struct found *out)
+{
+    struct found found[CONTROLLERS];
+    int n = find(name, found);
+    if (n > 1) return tell_many(found, n);
+    if (n == 0 && name) return failed("no controller called '%s' runs on this host", name);
+    if (n == 0) return failed("no controller of this user runs on this host; %s begins one", "rille launch -n 4");
+    *out = found[0];
+    return 0;
+}
+
+/* ---- the connection ---- */
+
+static int
+connect_to(const struct found *f, int *fd)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, ATTACH_NAME, f->user, f->pid, f->title);
+    *fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (*fd < 0 ||
+        connect(*fd, (struct sockaddr *)&name, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)))
+        return failed("the controller does not answer: %s", strerror(errno));
+    long user = attach_user(*fd);
+    if (user != (long)geteuid() && (geteuid() || user != f->user))
+        return failed("not permitted: %s is another user's", f->title);
+    return 0;
+}
+
+/* Sends the version and the three streams. */
+static int
+greet(int fd)
+{
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int) * ATTACH_STREAMS)];
+    } room = {0};
+    static const int stream[ATTACH_STREAMS] = {0, 1, 2};
+    const char *term = getenv("TERM");
+    bool color = isatty(1) && !getenv("NO_COLOR") && term && strcmp(term, "dumb");
+    char text[64];
+    struct iovec io = {text, (size_t)snprintf(text, sizeof text, "H%s%s", RILLE_VERSION, color ? " color" : "")};
+    struct msghdr msg = {
+        .msg_iov = &io, .msg_iovlen = 1, .msg_control = room.bytes, .msg_controllen = sizeof room.bytes};
+    room.head =
+        (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof stream)};
+    memcpy(CMSG_DATA(&room.head), stream, sizeof stream);
+    return sendmsg(fd, &msg, MSG_NOSIGNAL) < 0 ? -1 : 0;
+}
+
+static volatile sig_atomic_t presses;
+
+static void
+on_press(int number)
+{
+    (void)number;
+    presses = presses + 1;
+}
+
+/* Waits for the controller's answer and returns its letter; 0: the controller has ended; 'I': the user has pressed
+ * Ctrl-C a second time. The first press is passed on to the controller. */
+static char
+await(int fd, char text[512])
+{
+    struct sigaction press = {.sa_handler = on_press}, before;
+    struct pollfd in = {.fd = fd, .events = POLLIN};
+    bool patient = false;
+    ssize_t n = 0;
+    int told = 0;
+    presses = 0;
+    sigaction(SIGINT, &press, &before);
+    while (presses < 2) {
+        int got = poll(&in, 1, patient ? -1 : PATIENCE_MS);
+        if (presses > told && ++told == 1) send(fd, "I", 1, MSG_NOSIGNAL);
+        if (got == 0) fputs("rille: attach: the controller is at work; Ctrl-C twice leaves it\n", stderr);
+        patient |= got == 0;
+        if (got > 0) break;
+    }
+    for (int i = 0; i < 2 && presses < 2 && n <= 0; i++) n = recv(fd, text, 511, 0); /* a reset hides received data */
+    sigaction(SIGINT, &before, NULL);
+    text[n > 0 ? n : 0] = 0;
+    return presses >= 2 ? 'I' : n > 0 ? text[0] : 0;
+}
+
+int
+attach_open(const char *name, struct attach *out)
+{
+    struct found f;
+    char text[512];
+    int code = choose(name, &f);
+    if (!code) code = connect_to(&f, &out->fd);
+    if (code) return code;
+    char answer = greet(out->fd) ? 0 : await(out->fd, text);
+    if (answer == 'I') return 128 + SIGINT;
+    if (answer != 'Y') return failed("the controller did not let this prompt in: %s", answer ? text + 1 : "it ended");
+    memcpy(out->title, f.title, sizeof out->title);
+    out->pid = f.pid;
+    return 0;
+}
+
+/* ---- the prompt ---- */
+
+static int controller, exit_code;
+
+static int
+take_remote(lua_State *L, const char *chunk, int number, bool *more)
+{
+    char text[512], *packet = malloc(ATTACH_MOST);
+    int n = packet ? snprintf(packet, ATTACH_MOST, "L%d %s", number, chunk) : ATTACH_MOST;
+    (void)L;
+    *more = false;
+    fflush(stdout);
+    bool fits = n < ATTACH_MOST - 1, sent = fits && send(controller, packet, (size_t)n, MSG_NOSIGNAL) == n;
+    free(packet);
+    if (!fits) return failed("a chunk has at most %s", "65,000 bytes"), COMMAND_DONE;
+    char answer = sent ? await(controller, text) : 0;
+    *more = answer == 'M';
+    if (answer == 'M' || answer == 'D') return COMMAND_DONE;
+    exit_code = answer == 'Q' ? 0 : answer == 'I' ? 128 + SIGINT : FAILED;
+    if (!answer) failed("the controller has %s", "ended");
+    return COMMAND_QUIT;
+}
+
+int
+attach_run(lua_State *L, const struct attach *a)
+{
+    controller = a->fd;
+    printf("attached to %s, process %ld, rille %s. :help tells more; Ctrl-D leaves it running.\n", a->title, a->pid,
+           RILLE_VERSION);
+    repl_open(L);
+    int code = repl_loop(L, take_remote);
+    close(controller);
+    return code ? code : exit_code;
+}

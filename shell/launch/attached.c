@@ -1,0 +1,295 @@
+/* attached.c - the controller's side of rille attach: accepts visitors and runs their lines.
+ *
+ * The kernel sends SIGURG, which nothing else uses, when a visitor connects or writes. The signal handler sets a
+ * hook (interrupt.c), and Lua calls serve() between two instructions. At a prompt the editor calls serve(). While a
+ * line runs, streams 0 to 2 are the visitor's terminal, so that all output appears there at once; errors of that
+ * terminal are cleared when the line is done. */
+#include "shell/launch/attach.h"
+
+#include "shell/repl/repl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdio_ext.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { VISITORS = 8 };
+
+struct visitor {
+    int fd; /* -1: free */
+    int stream[ATTACH_STREAMS];
+    bool in, color;
+};
+
+static struct {
+    lua_State *L; /* a coroutine of the program's state: lines have a stack and hooks of their own */
+    char title[ATTACH_TITLE];
+    int listener, any; /* any: epoll, readable if a socket is */
+    struct visitor visitor[VISITORS];
+    volatile sig_atomic_t serving; /* descriptor of the visitor whose line runs; -1 */
+} here = {.serving = -1};
+
+/* ---- signals ---- */
+
+/* Takes a Ctrl-C from the visitor whose line runs, who can send nothing else. Returns false if there is none. Sets
+ * *gone if the visitor has disconnected. */
+static bool
+take_press(int fd, bool *gone)
+{
+    char letter;
+    ssize_t n = recv(fd, &letter, 1, MSG_PEEK | MSG_DONTWAIT);
+    *gone = n == 0;
+    return n == 1 && letter == 'I' && recv(fd, &letter, 1, MSG_DONTWAIT) == 1;
+}
+
+/* SIGURG: passes a visitor's Ctrl-C on, and asks for serve(). If the visitor has disconnected, stops the line as a
+ * second press does, so that it ends whatever it catches. */
+static void
+on_knock(int number)
+{
+    int before = errno, fd = here.serving;
+    bool gone = false;
+    (void)number;
+    while (fd >= 0 && take_press(fd, &gone)) interrupt_visit();
+    if (gone) interrupt_visit(), interrupt_visit();
+    interrupt_knock();
+    errno = before;
+}
+
+/* Makes the kernel send SIGURG to this thread when fd is readable. */
+static int
+watch(int fd)
+{
+    struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = gettid()};
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+    return fcntl(fd, F_SETOWN_EX, &owner) || fcntl(fd, F_SETSIG, SIGURG) || fcntl(fd, F_SETFL, O_ASYNC | O_NONBLOCK) ||
+           epoll_ctl(here.any, EPOLL_CTL_ADD, fd, &event);
+}
+
+/* ---- visitors ---- */
+
+static void
+say(const struct visitor *v, char letter, const char *text)
+{
+    char packet[512];
+    int n = snprintf(packet, sizeof packet, "%c%s", letter, text);
+    send(v->fd, packet, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT); /* reading detects a disconnected visitor */
+}
+
+static void
+leave(struct visitor *v)
+{
+    for (int i = 0; i < ATTACH_STREAMS; i++)
+        if (v->stream[i] >= 0) close(v->stream[i]);
+    close(v->fd);
+    *v = (struct visitor){.fd = -1, .stream = {-1, -1, -1}};
+}
+
+static void
+refuse(struct visitor *v, const char *why)
+{
+    say(v, 'N', why);
+    leave(v);
+}
+
+static void
+let_in(int fd)
+{
+    struct visitor spare = {.fd = fd, .stream = {-1, -1, -1}}, *v = &spare;
+    long user = attach_user(fd);
+    for (int i = 0; i < VISITORS && v == &spare; i++)
+        if (here.visitor[i].fd < 0) v = &here.visitor[i];
+    *v = spare;
+    if (user && user != (long)geteuid())
+        refuse(v, "it is another user's");
+    else if (v == &spare)
+        refuse(v, "it has as many prompts as it may have");
+    else if (watch(fd))
+        refuse(v, strerror(errno));
+}
+
+/* Receives a packet, zero-terminated, and the streams sent with it. Returns its size in bytes; 0: none now; -1: the
+ * connection has ended, or the packet was truncated. */
+static ssize_t
+take(struct visitor *v, char text[ATTACH_MOST])
+{
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int) * ATTACH_STREAMS)];
+    } room;
+    struct iovec io = {text, ATTACH_MOST - 1};
+    struct msghdr msg = {
+        .msg_iov = &io, .msg_iovlen = 1, .msg_control = room.bytes, .msg_controllen = sizeof room.bytes};
+    ssize_t n = recvmsg(v->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (n < 0) return errno == EAGAIN || errno == EINTR ? 0 : -1;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c)) {
+        int count = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+        for (int i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(c) + sizeof fd * (size_t)i, sizeof fd);
+            if (i < ATTACH_STREAMS && v->stream[i] < 0)
+                v->stream[i] = fd;
+            else
+                close(fd);
+        }
+    }
+    text[n] = 0;
+    return n == 0 || msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? -1 : n;
+}
+
+/* ---- a line ---- */
+
+struct streams {
+    int fd[ATTACH_STREAMS];
+    bool color;
+    struct sigaction pipe;
+};
+
+/* Makes the visitor's streams the program's streams 0 to 2, and saves the previous ones in `kept`. */
+static void
+turn_to(const struct visitor *v, struct streams *kept)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    fflush(stdout);
+    sigaction(SIGPIPE, &ignore, &kept->pipe);
+    kept->color = shell_of(here.L)->color;
+    shell_of(here.L)->color = v->color;
+    for (int i = 0; i < ATTACH_STREAMS; i++) {
+        kept->fd[i] = fcntl(i, F_DUPFD_CLOEXEC, ATTACH_STREAMS);
+        dup2(v->stream[i], i);
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+}
+
+/* Restores the program's streams, and discards any output that the visitor's terminal did not accept. */
+static void
+turn_back(struct streams *kept)
+{
+    if (fflush(stdout) || ferror(stdout)) __fpurge(stdout);
+    clearerr(stdout);
+    clearerr(stderr);
+    for (int i = 0; i < ATTACH_STREAMS; i++) {
+        dup2(kept->fd[i], i);
+        close(kept->fd[i]);
+    }
+    setvbuf(stdout, NULL, isatty(1) ? _IOLBF : _IOFBF, BUFSIZ);
+    shell_of(here.L)->color = kept->color;
+    sigaction(SIGPIPE, &kept->pipe, NULL);
+}
+
+static void
+run_line(struct visitor *v, const char *text)
+{
+    struct streams kept;
+    char *chunk;
+    bool more = false, gone;
+    int number = (int)strtol(text, &chunk, 10), end = COMMAND_DONE;
+    turn_to(v, &kept);
+    here.serving = v->fd;
+    if (take_press(v->fd, &gone))
+        fputs("interrupted\n", stderr); /* before the line began */
+    else if (!gone)
+        end = repl_chunk(here.L, chunk + (*chunk == ' '), number, &more);
+    here.serving = -1;
+    turn_back(&kept);
+    say(v, more ? 'M' : end == COMMAND_QUIT ? 'Q' : 'D', "");
+}
+
+static void
+greet(struct visitor *v, const char *text)
+{
+    char why[200];
+    size_t n = strcspn(text, " ");
+    bool has_all = v->stream[ATTACH_STREAMS - 1] >= 0;
+    bool same = n == strlen(RILLE_VERSION) && !strncmp(text, RILLE_VERSION, n);
+    snprintf(why, sizeof why, "it is rille %s, and this is rille %.*s", RILLE_VERSION, (int)n, text);
+    if (!has_all || !same) {
+        refuse(v, same ? "it was given no terminal" : why);
+        return;
+    }
+    v->in = true;
+    v->color = strstr(text, " color");
+    say(v, 'Y', here.title);
+}
+
+static void
+hear(struct visitor *v)
+{
+    static char text[ATTACH_MOST];
+    ssize_t n;
+    while (v->fd >= 0 && (n = take(v, text)) != 0) {
+        if (n < 0 || (text[0] != 'I' && text[0] != (v->in ? 'L' : 'H')))
+            leave(v);
+        else if (text[0] == 'H')
+            greet(v, text + 1);
+        else if (text[0] == 'L')
+            run_line(v, text + 1);
+    }
+}
+
+static void
+serve(void)
+{
+    int fd;
+    if (here.serving >= 0) return;
+    while ((fd = accept4(here.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) let_in(fd);
+    for (int i = 0; i < VISITORS; i++)
+        if (here.visitor[i].fd >= 0) hear(&here.visitor[i]);
+}
+
+static void
+serve_between(lua_State *L)
+{
+    (void)L;
+    serve();
+}
+
+/* ---- opening ---- */
+
+static int
+listen_as(const char *title)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, ATTACH_NAME, (long)geteuid(), (long)getpid(), title);
+    here.any = epoll_create1(EPOLL_CLOEXEC);
+    here.listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    return here.any < 0 || here.listener < 0 ||
+           bind(here.listener, (struct sockaddr *)&name,
+                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) ||
+           listen(here.listener, VISITORS) || watch(here.listener);
+}
+
+/* Sets the title to a file's name, with '_' for each blank, control or non-ASCII character. */
+static void
+set_title(const char *text)
+{
+    const char *slash = strrchr(text, '/');
+    snprintf(here.title, sizeof here.title, "%s", slash ? slash + 1 : text);
+    for (char *c = here.title; *c; c++)
+        if (*c <= ' ' || *c > '~') *c = '_';
+}
+
+void
+attached_open(lua_State *L, const char *title)
+{
+    static const char key;
+    struct sigaction knock = {.sa_handler = on_knock, .sa_flags = SA_RESTART};
+    for (int i = 0; i < VISITORS; i++) here.visitor[i] = (struct visitor){.fd = -1, .stream = {-1, -1, -1}};
+    set_title(title);
+    repl_prepare(L);
+    here.L = lua_newthread(L);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
+    interrupt_visitor(serve_between);
+    sigaction(SIGURG, &knock, NULL);
+    if (listen_as(here.title)) return; /* no abstract sockets: no visitors */
+    edit_visitors(here.any, serve);
+}

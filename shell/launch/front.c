@@ -1,0 +1,592 @@
+/* front.c - command lines that use several processes.
+ *
+ *   rille launch -n N [options] [script]              a controller here, which starts N workers
+ *   rille launch -H a:4,b:4 [options] [script]        the same with workers on other hosts, by ssh
+ *   rille coordinator --bind A --world N [...]        a controller here; workers are started separately
+ *   rille worker --join A                             one of those workers
+ *   rille keys                                        a key file, to stdout
+ *   rille keys --world N FOLDER                       a key file for the coordinator and each worker
+ *   rille attach [NAME]                               a prompt on a running controller
+ *   rille [options] script, under a launcher          rank 0: a controller, and the parent of worker 0; others: workers
+ *
+ * Options that do not concern the cluster stay in the arguments, and main.c reads them as it does without a cluster. */
+#include "shell/launch/front.h"
+#include "shell/bind/shell.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { USAGE = 2, WORKERS_MOST = FRONT_CHILDREN, WORLD_MOST = 1024, WAIT_STARTED = 30, WAIT_JOINED = 300 };
+
+static const char help[] =
+    "usage: rille launch -n N [options] [script.lua [args]]      N worker processes on this host\n"
+    "       rille launch -H a:4,b:4 [options] [script.lua [args]]    on other hosts, by ssh\n"
+    "       rille coordinator --bind tcp://HOST:PORT --world N [options] [script.lua [args]]\n"
+    "       rille worker --join tcp://HOST:PORT [options]\n"
+    "       rille keys > FILE                                    a key for coordinator and workers\n"
+    "       rille keys --world N FOLDER                          one for each of them\n"
+    "       rille attach [NAME]                                  a prompt on a controller that runs on this host\n\n"
+    "  -n N               how many workers to start\n"
+    "  -H, --hosts LIST   where, and how many on each: a:4,b:4; node[01-16]:2; user@a; ssh://a:2222\n"
+    "      --hostfile F   the same from a file: of lines, with slots=N, and comments behind #\n"
+    "  -d, --devices LIST devices of each worker, as without workers\n"
+    "      --collectives HOW  'nccl': among GPUs of all workers by that library; or 'own'\n"
+    "      --bind ADDRESS where workers join; beyond this host only with a key\n"
+    "      --world N      how many workers there are to be\n"
+    "      --join ADDRESS of the coordinator\n"
+    "      --rank R       of this worker; without it any that is free\n"
+    "      --host NAME    the host that this worker says it is on, for tests\n"
+    "      --wait SECONDS for the coordinator to be there (300)\n"
+    "      --keep SECONDS workers outlive their controller so long, for the next one at that address\n"
+    "      --root DIRS    folders (A:B) that all hosts share, where workers write and read checkpoints\n"
+    "      --key-file F   the key, which others cannot read, or a folder of keys\n\n"
+    "launch and coordinator take the options of rille --help as well.\n";
+
+/* ---- reading arguments ---- */
+
+struct words { /* values of the cluster options; NULL: not given */
+    const char *n, *bind, *world, *join, *rank, *wait, *key_file, *hosts, *hostfile, *keep, *devices, *host, *root;
+    const char *collectives;
+    bool help, from_stdin;
+};
+
+static const struct option {
+    const char *name;
+    size_t at;
+    bool kept; /* main.c reads the option, too */
+} options[] = {
+    {"-n", offsetof(struct words, n), false},
+    {"--bind", offsetof(struct words, bind), false},
+    {"--world", offsetof(struct words, world), false},
+    {"--join", offsetof(struct words, join), false},
+    {"--rank", offsetof(struct words, rank), false},
+    {"--wait", offsetof(struct words, wait), false},
+    {"--key-file", offsetof(struct words, key_file), false},
+    {"--host", offsetof(struct words, host), false},
+    {"-H", offsetof(struct words, hosts), false},
+    {"--hosts", offsetof(struct words, hosts), false},
+    {"--hostfile", offsetof(struct words, hostfile), false},
+    {"--keep", offsetof(struct words, keep), false},
+    {"--root", offsetof(struct words, root), false},
+    {"-d", offsetof(struct words, devices), true},
+    {"--devices", offsetof(struct words, devices), true},
+    {"--collectives", offsetof(struct words, collectives), true},
+};
+/* Options of main.c that are followed by a value, which must not be mistaken for the script. */
+static const char *const valued[] = {"-e", "-E", "-l", "--color"};
+
+static int
+usage(const char *fmt, const char *what)
+{
+    fputs("rille: ", stderr);
+    fprintf(stderr, fmt, what);
+    fputs("\nrille launch --help tells the options\n", stderr);
+    return USAGE;
+}
+
+/* Returns the option that an argument names, and sets *value if the argument contains the value ("--bind=A", "-n4");
+ * NULL: not a cluster option. */
+static const struct option *
+match(const char *arg, const char **value)
+{
+    *value = NULL;
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        size_t n = strlen(options[i].name);
+        if (strncmp(arg, options[i].name, n)) continue;
+        bool is_long = options[i].name[1] == '-';
+        if (arg[n] && (!is_long || arg[n] != '=')) {
+            if (is_long) continue;
+            *value = arg + n;
+        } else if (arg[n]) {
+            *value = arg + n + 1;
+        }
+        return &options[i];
+    }
+    return NULL;
+}
+
+static bool
+has_value(const char *arg)
+{
+    for (size_t i = 0; i < sizeof valued / sizeof *valued; i++)
+        if (!strcmp(arg, valued[i])) return true;
+    return false;
+}
+
+/* Removes the cluster options from argv[first...], up to the script, and stores their values in w. */
+static int
+take_words(int *argc, char **argv, int first, struct words *w)
+{
+    int from = first, to = first;
+    while (from < *argc && argv[from][0] == '-' && argv[from][1] && strcmp(argv[from], "--")) {
+        const char *value;
+        const struct option *o = match(argv[from], &value);
+        if (!strcmp(argv[from], "--help")) w->help = true;
+        if (!strcmp(argv[from], "--stdin")) w->from_stdin = true;
+        if (o && !value && from + 1 == *argc) return usage("%s needs an argument", argv[from]);
+        int more = (o && !value) || (!o && has_value(argv[from]) && from + 1 < *argc);
+        if (o) *(const char **)(void *)((char *)w + o->at) = value ? value : argv[from + 1];
+        for (int i = 0; i <= more; i++, from++)
+            if (!o || o->kept) argv[to++] = argv[from];
+    }
+    while (from < *argc) argv[to++] = argv[from++];
+    *argc = to;
+    argv[to] = NULL;
+    return 0;
+}
+
+static int
+integer(const char *text, int least, int most, int *out)
+{
+    char *end;
+    long n = strtol(text, &end, 10);
+    if (!*text || *end || n < least || n > most) return -1;
+    *out = (int)n;
+    return 0;
+}
+
+/* Reads --keep SECONDS; 0: workers end with their controller. */
+static int
+read_keep(const struct words *w, int *seconds)
+{
+    *seconds = 0;
+    if (!w->keep || !integer(w->keep, 1, 1 << 24, seconds)) return 0;
+    return usage("--keep is a number of seconds, not '%s'", w->keep);
+}
+
+static int
+only(const struct words *w, const char *word, const char *allowed)
+{
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        const char *value = *(const char *const *)(const void *)((const char *)w + options[i].at);
+        if (!value || options[i].kept || strstr(allowed, options[i].name)) continue;
+        fprintf(stderr, "rille: %s has no option %s\n", word, options[i].name);
+        return usage("%s", word);
+    }
+    return 0;
+}
+
+static int
+refused(const char *what)
+{
+    fprintf(stderr, "rille: %s\n", what);
+    return USAGE;
+}
+
+/* ---- the controller's side ---- */
+
+/* Returns the simulated host of a rank, for tests: RILLE_HOSTS=2 divides the workers among that many simulated
+ * hosts. NULL: this host, which is the first. */
+static const char *
+pretended_host(const struct front *f, int rank, char text[32])
+{
+    int n;
+    const char *hosts = getenv("RILLE_HOSTS");
+    if (!hosts || integer(hosts, 1, WORKERS_MOST, &n) || rank * n / f->cluster.workers == 0) return NULL;
+    snprintf(text, 32, "host%d", rank * n / f->cluster.workers);
+    return text;
+}
+
+/* Returns true if the host is this one, so that ssh is not needed. */
+static bool
+is_here(const struct host *h)
+{
+    char own[HOST_NAME] = "";
+    gethostname(own, sizeof own - 1);
+    return !*h->user && !h->port && (!strcmp(h->name, "localhost") || !strcmp(h->name, own));
+}
+
+/* Returns the host of a rank; ranks fill the hosts in order. NULL: this host. */
+static const struct host *
+remote_host(const struct front *f, int rank)
+{
+    const struct host *h = f->hosts.host;
+    if (f->hosts.n == 0) return NULL;
+    while (rank >= h->slots) rank -= h++->slots;
+    return is_here(h) ? NULL : h;
+}
+
+static const char *
+host_name(void *arg, int rank)
+{
+    const struct host *h = remote_host(arg, rank);
+    return h ? h->name : NULL;
+}
+
+static int
+start(void *arg, int rank, const char *address, const unsigned char secret[RILLE_SECRET], int *pid)
+{
+    const struct front *f = arg;
+    char host[32], key[FRONT_TEXT];
+    struct spawned w = {.rank = rank,
+                        .address = address,
+                        .devices = f->devices,
+                        .collectives = f->collectives,
+                        .key_file = key_of_worker(f, rank, key),
+                        .keep = f->keep,
+                        .root = f->cluster.root,
+                        .host = pretended_host(f, rank, host),
+                        .over_ssh = remote_host(f, rank),
+                        .secret = secret};
+    return spawn_worker(&w, pid);
+}
+
+static void
+say(void *arg, const char *text)
+{
+    (void)arg;
+    fprintf(stderr, "rille: %s\n", text);
+}
+
+/* Returns the contents of a file, which the caller frees; NULL after printing the error. */
+static char *
+read_text(const char *path, size_t *n)
+{
+    enum { MOST = 1 << 20 };
+    FILE *file = fopen(path, "r");
+    char *text = file ? malloc(MOST) : NULL;
+    *n = text ? fread(text, 1, MOST, file) : 0;
+    bool bad = !text || ferror(file);
+    if (file) fclose(file);
+    if (!bad && *n < MOST) return text;
+    fprintf(stderr, "rille: launch: %s: %s\n", path, bad ? strerror(errno) : "it is too long for a list of hosts");
+    free(text);
+    return NULL;
+}
+
+static int
+read_hosts(const struct words *w, struct hosts *out)
+{
+    struct hosts_error e;
+    size_t n;
+    if (w->hosts && w->hostfile) return usage("launch: -H or --hostfile%s", "");
+    char *text = w->hosts ? strdup(w->hosts) : read_text(w->hostfile, &n);
+    if (!text) return USAGE;
+    if (w->hosts) n = strlen(text);
+    int code = hosts_parse(text, n, out, &e);
+    if (code) fprintf(stderr, "rille: launch: %s:%d:%d: %s\n", w->hosts ? "-H" : w->hostfile, e.line, e.column, e.text);
+    free(text);
+    return code ? USAGE : 0;
+}
+
+/* Chooses the address to which workers of other hosts connect: the local address of the route to the first host that
+ * is not reached by loopback. */
+static int
+choose_bind(struct front *f)
+{
+    char own[64] = "127.0.0.1";
+    for (const struct host *h = f->hosts.host; h < f->hosts.host + f->hosts.n && !strncmp(own, "127.", 4); h++) {
+        if (is_here(h) || !rille_own_address(h->name, own)) continue;
+        fprintf(stderr, "rille: launch: %s; --bind tcp://ADDRESS:PORT says where workers find it\n", rille_error());
+        return USAGE;
+    }
+    snprintf(f->bind, sizeof f->bind, "tcp://%s:*", own);
+    f->cluster.bind = f->bind;
+    return 0;
+}
+
+/* Completes launch if workers run on other hosts: reads the hosts, and chooses the number of workers, the address
+ * and the keys. */
+static int
+launch_over(const struct words *w, struct front *f)
+{
+    int code = read_hosts(w, &f->hosts);
+    if (code) return code;
+    if (!w->n) f->cluster.workers = f->hosts.slots;
+    if (f->cluster.workers > WORKERS_MOST) return refused("launch: a job has at most 256 workers (-n takes the first)");
+    if (f->cluster.workers > f->hosts.slots) {
+        fprintf(stderr, "rille: launch: -n wants %d workers, and the hosts have places for %d\n", f->cluster.workers,
+                f->hosts.slots);
+        return USAGE;
+    }
+    f->cluster.host = host_name;
+    if (!w->bind && (code = choose_bind(f))) return code;
+    return w->key_file || !keys_of_job(f) ? 0 : USAGE;
+}
+
+/* Checks that a later controller can take over the workers: it needs the same address and the same key. */
+static int
+launch_kept(const struct words *w, bool over)
+{
+    if (!w->bind || rille_address(w->bind))
+        return usage("launch: --keep wants --bind tcp://HOST:PORT, where workers look for the next controller%s", "");
+    if (over && !w->key_file)
+        return usage("launch: --keep wants --key-file FILE, since the next controller has the same key%s", "");
+    return 0;
+}
+
+static int
+launch(const struct words *w, struct front *f)
+{
+    int code = only(w, "launch", "-n --bind --key-file -H --hosts --hostfile --keep --root");
+    if (code) return code;
+    bool over = w->hosts || w->hostfile;
+    if (!w->n && !over) return usage("launch: -n N or -H HOSTS is wanted: how many workers%s", "");
+    if (w->n && integer(w->n, 1, WORKERS_MOST, &f->cluster.workers))
+        return usage("launch: -n is a number of workers from 1 to 256, not '%s'", w->n);
+    f->cluster.start = start;
+    f->cluster.bind = w->bind;
+    f->cluster.key_file = w->key_file;
+    f->cluster.root = w->root;
+    f->collectives = w->collectives;
+    if (read_keep(w, &f->keep) || (f->keep && (code = launch_kept(w, over)))) return USAGE;
+    f->cluster.takes_over = f->keep;
+    if (over && (code = launch_over(w, f))) return code;
+    f->cluster.started = f->cluster.workers;
+    f->on = true;
+    return -1;
+}
+
+static int
+coordinator(const struct words *w, struct front *f)
+{
+    int code = only(w, "coordinator", "--bind --world --key-file --root");
+    if (code) return code;
+    if (!w->bind) return usage("coordinator: --bind ADDRESS is wanted: where workers join%s", "");
+    if (rille_address(w->bind)) return usage("coordinator: --bind: %s", rille_error());
+    if (!w->world) return usage("coordinator: --world N is wanted: how many workers there are to be%s", "");
+    if (integer(w->world, 1, WORLD_MOST, &f->cluster.workers))
+        return usage("coordinator: --world is a number of workers from 1 to 1024, not '%s'", w->world);
+    f->cluster.bind = w->bind;
+    f->cluster.key_file = w->key_file;
+    f->cluster.root = w->root;
+    f->on = true;
+    return -1;
+}
+
+/* ---- the worker's side ---- */
+
+static void
+say_news(const char *text)
+{
+    say(NULL, text);
+}
+
+/* Ignores Ctrl-C, because the controller handles the interrupts of the terminal. */
+static void
+ignore_interrupts(void)
+{
+    signal(SIGINT, SIG_IGN);
+}
+
+/* Chooses MPI if an MPI launcher started this process, unless RILLE_TRANSPORT decides otherwise. */
+static int
+choose_transport(const struct environment *e, enum rille_mpi *out)
+{
+    struct ranked r;
+    const char *library;
+    char why[FRONT_TEXT];
+    bool must = e->transport && !strcmp(e->transport, "mpi");
+    *out = RILLE_TCP;
+    if (ranked_read(&r, why) || (e->transport && !must)) return 0;
+    if (must && !r.mpi) return refused("RILLE_TRANSPORT=mpi: no launcher of MPI (mpirun, srun) started this process");
+    if (must && rille_mpi_library(&library)) return usage("RILLE_TRANSPORT=mpi: %s", rille_error());
+    if (r.mpi) *out = must ? RILLE_MPI : RILLE_MPI_IF_ALL;
+    return 0;
+}
+
+static int
+serve(struct rille_worker_options *o)
+{
+    struct environment e;
+    if (environment_read(&e)) return refused(e.error);
+    int code = choose_transport(&e, &o->mpi);
+    if (code) return code;
+    if (o->keep_seconds) o->mpi = RILLE_TCP; /* MPI cannot be initialised twice */
+    o->say = say_news;
+    o->check_ref = e.options.check_ref;
+    o->check_nan = e.options.check_nan;
+    if (!o->joined) ignore_interrupts();
+    signal(SIGPIPE, SIG_IGN);
+    o->die = _exit;
+    if (!rille_worker(o)) return 0;
+    fprintf(stderr, "rille: worker: %s\n", rille_error());
+    return 1;
+}
+
+static const char *
+own_devices(const char *given)
+{
+    static char text[32];
+    const char *environment = getenv("RILLE_DEVICES");
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (given) return given;
+    if (environment && *environment) return environment;
+    snprintf(text, sizeof text, "cpu:%ld", cores > 8 ? cores : 8);
+    return text;
+}
+
+static int
+worker(const struct words *w)
+{
+    struct rille_worker_options o = {.join = w->join,
+                                     .key_file = w->key_file,
+                                     .root = w->root,
+                                     .devices = own_devices(w->devices),
+                                     .collectives = w->collectives,
+                                     .host = w->host,
+                                     .rank = -1,
+                                     .wait_seconds = w->from_stdin ? WAIT_STARTED : WAIT_JOINED,
+                                     .joined = w->from_stdin ? NULL : ignore_interrupts};
+    int code = only(w, "worker", "--join --rank --key-file --wait --host --keep --root");
+    if (code) return code;
+    if (read_keep(w, &o.keep_seconds)) return USAGE;
+    if (!w->join) return usage("worker: --join ADDRESS is wanted: the coordinator's%s", "");
+    if (rille_address(w->join)) return usage("worker: --join: %s", rille_error());
+    if (rille_devices(o.devices, true)) return usage("worker: %s", rille_error());
+    if (w->rank && integer(w->rank, 0, WORKERS_MOST - 1, &o.rank))
+        return usage("worker: --rank counts from 0, and is not '%s'", w->rank);
+    if (w->wait && integer(w->wait, 1, 1 << 24, &o.wait_seconds))
+        return usage("worker: --wait is a number of seconds, not '%s'", w->wait);
+    if (w->from_stdin && spawned_read(o.secret, &o.key_file, o.join, o.keep_seconds))
+        return refused("worker: --stdin: no secret came");
+    return serve(&o);
+}
+
+/* ---- keys ---- */
+
+static int
+keys(int argc, char **argv)
+{
+    struct words w = {0};
+    int workers, code = take_words(&argc, argv, 2, &w);
+    if (!code) code = only(&w, "keys", "--world");
+    if (code) return code;
+    if (!w.world && argc == 2) return keys_one();
+    if (!w.world || argc != 3) return usage("keys: --world N FOLDER, or nothing%s", "");
+    if (integer(w.world, 1, WORLD_MOST, &workers))
+        return usage("keys: --world is a number of workers from 1 to 1024, not '%s'", w.world);
+    return keys_folder(argv[2], workers);
+}
+
+/* ---- under a launcher ---- */
+
+/* Serves as a worker in a child process. mpirun's exit code is that of a process it started; this process returns
+ * EXIT_LOST if a signal kills the worker. The worker is killed if this process dies. */
+static int
+serve_as_child(struct rille_worker_options *o)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child < 0) return refused(strerror(errno));
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        return serve(o);
+    }
+    ignore_interrupts();
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_LOST;
+}
+
+static int
+ranked(int *argc, char **argv, struct front *f)
+{
+    struct words w = {0};
+    struct ranked r;
+    char why[FRONT_TEXT];
+    static char address[FRONT_TEXT];
+    if (ranked_read(&r, why)) return refused(why);
+    if (!r.launcher) return -1;
+    int code = take_words(argc, argv, 1, &w);
+    if (code) return code;
+    code = only(&w, r.launcher, "--key-file --host --keep --root");
+    if (code) return code;
+    f->found = r.launcher;
+    snprintf(address, sizeof address, "%s", r.address);
+    if (r.rank > 0) {
+        struct rille_worker_options o = {.join = address,
+                                         .key_file = w.key_file,
+                                         .root = w.root,
+                                         .devices = own_devices(w.devices),
+                                         .collectives = w.collectives,
+                                         .host = w.host,
+                                         .rank = r.rank,
+                                         .wait_seconds = WAIT_JOINED};
+        if (read_keep(&w, &o.keep_seconds)) return USAGE;
+        if (rille_devices(o.devices, true)) return usage("%s", rille_error());
+        return r.mpi ? serve_as_child(&o) : serve(&o);
+    }
+    struct environment e;
+    enum rille_mpi mpi;
+    if (environment_read(&e)) return refused(e.error);
+    if ((code = choose_transport(&e, &mpi))) return code;
+    f->on = true;
+    f->cluster.workers = r.size;
+    snprintf(f->bind, sizeof f->bind, "%s", r.address);
+    f->cluster.bind = f->bind;
+    f->cluster.key_file = w.key_file;
+    f->cluster.root = w.root;
+    f->collectives = w.collectives;
+    f->cluster.start = start;
+    f->cluster.started = 1;
+    return -1;
+}
+
+/* ---- all of it ---- */
+
+static int
+by_word(const char *word, const struct words *w, struct front *f)
+{
+    if (!strcmp(word, "launch")) return launch(w, f);
+    if (!strcmp(word, "coordinator")) return coordinator(w, f);
+    return worker(w);
+}
+
+/* Handles `rille attach [NAME]`, which accepts no other arguments. */
+static int
+attach(int argc, char **argv, struct front *f)
+{
+    if (argc > 2 && !strcmp(argv[2], "--help")) return fputs(help, stdout), 0;
+    if (argc > 2 && argv[2][0] == '-') return usage("attach has no option %s", argv[2]);
+    if (argc > 3) return usage("attach: one NAME is wanted, and %s is a second one", argv[3]);
+    int code = attach_open(argc > 2 ? argv[2] : NULL, &f->attach);
+    f->attached = !code;
+    return code ? code : -1;
+}
+
+int
+front_read(int *argc, char **argv, struct front *f)
+{
+    static const char *const word[] = {"launch", "coordinator", "worker"};
+    struct words w = {0};
+    *f = (struct front){0};
+    f->cluster.say = say;
+    f->cluster.arg = f;
+    if (*argc > 1 && !strcmp(argv[1], "keys")) return keys(*argc, argv);
+    if (*argc > 1 && !strcmp(argv[1], "attach")) return attach(*argc, argv, f);
+    for (size_t i = 0; *argc > 1 && i < sizeof word / sizeof *word; i++) {
+        if (strcmp(argv[1], word[i])) continue;
+        int code = take_words(argc, argv, 2, &w);
+        if (code) return code;
+        if (w.help) return fputs(help, stdout), 0;
+        memmove(argv + 1, argv + 2, sizeof *argv * (size_t)(*argc - 1));
+        --*argc;
+        return by_word(word[i], &w, f);
+    }
+    return ranked(argc, argv, f);
+}
+
+int
+front_options(struct front *f, const char *devices, struct rille_options *o)
+{
+    if (!f->on) return 0;
+    if (devices && rille_devices(devices, false)) return -1;
+    f->devices = f->cluster.devices = devices;
+    o->cluster = &f->cluster;
+    return 0;
+}
+
+void
+front_close(struct front *f)
+{
+    if (f->on) spawn_close();
+    free(f->key);
+    f->key = NULL;
+}

@@ -1,0 +1,119 @@
+/* front_keys.c - creates keys, in files or for the processes of one job. */
+#include "shell/launch/front.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int
+key_in_memory(const char *text, size_t n, char path[KEY_PATH])
+{
+    int fd = memfd_create("key", MFD_CLOEXEC);
+    if (fd < 0 || fchmod(fd, 0600) || write(fd, text, n) != (ssize_t)n) return errno;
+    snprintf(path, KEY_PATH, "/proc/self/fd/%d", fd);
+    return 0;
+}
+
+static void
+forget(char *text)
+{
+    if (text) explicit_bzero(text, strlen(text));
+    free(text);
+}
+
+static int
+failed(const char *what, const char *why)
+{
+    fprintf(stderr, "rille: keys: %s%s%s\n", what, *what ? ": " : "", why);
+    return 1;
+}
+
+/* ---- files ---- */
+
+/* Writes a key to stdout. If stdout is a file, makes it readable by its owner only, because the shell may have
+ * created it with other permissions. */
+int
+keys_one(void)
+{
+    struct stat st;
+    char *text;
+    if (rille_key_new(&text)) return failed("", rille_error());
+    bool safe = fstat(1, &st) || !S_ISREG(st.st_mode) || !fchmod(1, 0600);
+    if (!safe) failed("the file cannot be kept from others", strerror(errno));
+    bool written = safe && fputs(text, stdout) >= 0 && fflush(stdout) == 0;
+    forget(text);
+    return written ? 0 : 1;
+}
+
+static int
+write_key(const char *folder, int rank, const char *text)
+{
+    char name[RILLE_KEY_NAME], path[FRONT_TEXT];
+    rille_key_name(rank, name);
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
+        return failed(folder, "too long a name");
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && !fsync(fd);
+    int code = written ? 0 : failed(path, strerror(errno));
+    if (fd >= 0) close(fd);
+    return code;
+}
+
+/* Creates a key for the coordinator and for each rank. */
+static int
+new_keys(int workers, char ***out)
+{
+    char **text = calloc((size_t)workers + 1, sizeof *text);
+    *out = text;
+    return text && !rille_key_new_ranks(workers, text) ? 0 : failed("", text ? rille_error() : strerror(errno));
+}
+
+static void
+forget_keys(int workers, char **text)
+{
+    for (int i = 0; text && i <= workers; i++) forget(text[i]);
+    free(text);
+}
+
+int
+keys_folder(const char *folder, int workers)
+{
+    char **text = NULL;
+    int code = mkdir(folder, 0700) && errno != EEXIST ? failed(folder, strerror(errno)) : new_keys(workers, &text);
+    for (int i = 0; i <= workers && !code; i++) code = write_key(folder, i - 1, text[i]);
+    forget_keys(workers, text);
+    return code;
+}
+
+/* ---- a job ---- */
+
+int
+keys_of_job(struct front *f)
+{
+    int workers = f->cluster.workers;
+    char **text;
+    int code = new_keys(workers, &text);
+    f->key = calloc((size_t)workers + 1, sizeof *f->key);
+    for (int i = 0; i <= workers && !code; i++) code = key_in_memory(text[i], strlen(text[i]), f->key[i]);
+    forget_keys(workers, text);
+    f->cluster.key_file = f->key[0];
+    return code;
+}
+
+const char *
+key_of_worker(const struct front *f, int rank, char path[FRONT_TEXT])
+{
+    struct stat st;
+    char name[RILLE_KEY_NAME];
+    const char *file = f->cluster.key_file;
+    if (f->key) return f->key[1 + rank];
+    if (!file || stat(file, &st) || !S_ISDIR(st.st_mode)) return file;
+    rille_key_name(rank, name);
+    snprintf(path, FRONT_TEXT, "%s/%s", file, name);
+    return path;
+}

@@ -1,0 +1,166 @@
+/* ranked.c - reads the rank, the number of processes and rank 0's address from the variables that launchers set.
+ *
+ * The table has one row per launcher; the first match wins. Slurm matches only inside a step, because a shell of
+ * salloc has most of its variables, too. (Variables as set by torchrun 2.x, Slurm 22.05, Open MPI 4.1, MPICH 4.0,
+ * Kubernetes' indexed jobs; as documented in the manuals of Flux, MVAPICH2, LSF's jsrun and LeaderWorkerSet.) */
+#include "shell/launch/front.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct row {
+    const char *launcher, *rank, *size;
+    const char *also;   /* another variable that must be set */
+    const char *local;  /* processes on this host; NULL: not known */
+    const char *hosts;  /* number of hosts; NULL: not known */
+    const char *mpi;    /* set if the launcher starts MPI programs */
+    const char *job[2]; /* identify the job; the port is a hash of their values */
+    const char *leader; /* address of rank 0's host if MASTER_ADDR is not set; NULL: not known */
+} rows[] = {
+    {"torchrun", "RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_WORLD_SIZE", NULL, NULL, {NULL}, NULL},
+    {"Slurm",
+     "SLURM_PROCID",
+     "SLURM_NTASKS",
+     "SLURM_STEP_ID",
+     NULL,
+     "SLURM_STEP_NUM_NODES",
+     "PMIX_RANK",
+     {"SLURM_JOB_ID", "SLURM_STEP_ID"},
+     NULL},
+    {"Open MPI",
+     "OMPI_COMM_WORLD_RANK",
+     "OMPI_COMM_WORLD_SIZE",
+     NULL,
+     "OMPI_COMM_WORLD_LOCAL_SIZE",
+     NULL,
+     "PMIX_RANK",
+     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"},
+     NULL},
+    /* Flux stands before MPICH, because Flux also sets PMI's variables. */
+    {"Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", NULL, NULL, "FLUX_JOB_NNODES", NULL, {"FLUX_JOB_ID"}, NULL},
+    {"MPICH", "PMI_RANK", "PMI_SIZE", NULL, "MPI_LOCALNRANKS", NULL, "PMI_FD", {NULL}, NULL},
+    {"MVAPICH2",
+     "MV2_COMM_WORLD_RANK",
+     "MV2_COMM_WORLD_SIZE",
+     NULL,
+     "MV2_COMM_WORLD_LOCAL_SIZE",
+     NULL,
+     NULL,
+     {NULL},
+     NULL},
+    {"jsrun",
+     "JSM_NAMESPACE_RANK",
+     "JSM_NAMESPACE_SIZE",
+     NULL,
+     "JSM_NAMESPACE_LOCAL_SIZE",
+     NULL,
+     "PMIX_RANK",
+     {"LSB_JOBID"},
+     NULL},
+    /* Each pod counts as a host. */
+    {"Kubernetes", "JOB_COMPLETION_INDEX", "WORLD_SIZE", "MASTER_PORT", NULL, "WORLD_SIZE", NULL, {NULL}, NULL},
+    {"LeaderWorkerSet",
+     "LWS_WORKER_INDEX",
+     "LWS_GROUP_SIZE",
+     NULL,
+     NULL,
+     "LWS_GROUP_SIZE",
+     NULL,
+     {"LWS_LEADER_ADDRESS"},
+     "LWS_LEADER_ADDRESS"},
+};
+
+static int
+number(const char *name, int *out)
+{
+    const char *text = getenv(name);
+    char *end;
+    long n = text ? strtol(text, &end, 10) : -1;
+    if (!text || !*text || *end || n < 0 || n > 1 << 20) return -1;
+    *out = (int)n;
+    return 0;
+}
+
+/* Returns a port derived from the job: above the ports of services, and below the ephemeral ports of systems. */
+static int
+port_of(const struct row *row)
+{
+    unsigned h = 2166136261u;
+    char parent[32];
+    snprintf(parent, sizeof parent, "%ld", (long)getppid()); /* equal for all processes of one host */
+    for (int i = 0; i < 2; i++) {
+        const char *text = row->job[i] ? getenv(row->job[i]) : NULL;
+        for (text = text ? text : i == 0 ? parent : ""; *text; text++) h = (h ^ (unsigned char)*text) * 16777619u;
+    }
+    return 20000 + (int)(h % 12000);
+}
+
+static const char *
+leader_of(const struct row *row)
+{
+    const char *host = getenv("MASTER_ADDR");
+    return !host && row->leader ? getenv(row->leader) : host;
+}
+
+static int
+find_address(const struct row *row, struct ranked *r, char why[FRONT_TEXT])
+{
+    const char *host = leader_of(row);
+    int port = 0;
+    if (!host || !*host || !strcmp(host, "localhost")) host = "127.0.0.1";
+    if (!getenv("MASTER_PORT")) {
+        port = port_of(row);
+    } else if (number("MASTER_PORT", &port) || port < 1 || port > 65535) {
+        snprintf(why, FRONT_TEXT, "MASTER_PORT is a port, not '%s'", getenv("MASTER_PORT"));
+        return -1;
+    }
+    bool six = strchr(host, ':') && host[0] != '['; /* IPv6 */
+    int n = snprintf(r->address, sizeof r->address, six ? "tcp://[%s]:%d" : "tcp://%s:%d", host, port);
+    if (n < (int)sizeof r->address) return 0;
+    snprintf(why, FRONT_TEXT, "MASTER_ADDR is too long");
+    return -1;
+}
+
+static bool
+is_spread(const struct row *row, const struct ranked *r)
+{
+    int n;
+    if (row->local && !number(row->local, &n)) return n != r->size;
+    return row->hosts && !number(row->hosts, &n) && n > 1;
+}
+
+/* Returns true and sets `why` if processes on several hosts lack the address of rank 0, or a port and any variable
+ * from which to derive the port. */
+static bool
+misses(const struct row *row, char why[FRONT_TEXT])
+{
+    const char *wanted = !leader_of(row) ? "MASTER_ADDR is wanted, that of rank 0"
+                         : !row->job[0] && !getenv("MASTER_PORT")
+                             ? "MASTER_PORT is wanted, one that is free on rank 0's"
+                             : NULL;
+    if (wanted) snprintf(why, FRONT_TEXT, "%s started processes on several hosts: %s", row->launcher, wanted);
+    return wanted;
+}
+
+int
+ranked_read(struct ranked *r, char why[FRONT_TEXT])
+{
+    *r = (struct ranked){0};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct row *row = &rows[i];
+        if (!getenv(row->rank) || !getenv(row->size) || (row->also && !getenv(row->also))) continue;
+        if (number(row->rank, &r->rank) || number(row->size, &r->size) || r->size < 1 || r->rank >= r->size) {
+            snprintf(why, FRONT_TEXT, "%s is '%.60s' and %s '%.60s': a rank is below the number of processes",
+                     row->rank, getenv(row->rank), row->size, getenv(row->size));
+            return -1;
+        }
+        if (is_spread(row, r) && misses(row, why)) return -1;
+        if (r->size == 1) return 0;
+        r->launcher = row->launcher;
+        r->mpi = row->mpi && getenv(row->mpi);
+        return find_address(row, r, why);
+    }
+    return 0;
+}

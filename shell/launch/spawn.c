@@ -1,0 +1,401 @@
+/* spawn.c - starts worker processes of this program, and prints their output with the rank before each line.
+ *
+ * Each worker has its own process group, so that only the controller receives the terminal's Ctrl-C. Two pipes carry
+ * a worker's output to one thread here, which puts "[1] " before each line. A worker reads its secret and key from
+ * stdin, which stays open while this process lives; when stdin ends, the worker ends. On another host, ssh carries
+ * the three streams and is the child of this process; to end ssh is to end the worker. */
+#include "shell/launch/front.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    STREAMS = 2 * FRONT_CHILDREN,
+    LINE = 4096,
+    KEY_MOST = 60000, /* key and secret together fit the buffer of a pipe */
+    SIZE = 2,
+    LEAVE_SECONDS = 2,
+    WORDS = 40,
+    CARRIED = 16
+};
+
+extern char **environ;
+
+struct stream { /* one output stream of one worker */
+    int fd, rank, to;
+    size_t n;
+    char line[LINE];
+};
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_t thread;
+    bool runs, quit;
+    struct stream *stream[STREAMS];
+    int n, wake[2];
+} out = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static int life[FRONT_CHILDREN]; /* by rank: 1 + our end of the worker's stdin; 0: none */
+
+/* ---- lines ---- */
+
+static void
+put_line(struct stream *s, bool whole)
+{
+    if (s->n == 0) return;
+    FILE *to = s->to == 1 ? stdout : stderr;
+    flockfile(to);
+    fprintf(to, "[%d] ", s->rank);
+    fwrite(s->line, 1, s->n, to);
+    if (!whole) putc_unlocked('\n', to);
+    fflush(to);
+    funlockfile(to);
+    s->n = 0;
+}
+
+/* Reads from the stream and prints complete lines. Returns false when the stream has ended. */
+static bool
+take_bytes(struct stream *s)
+{
+    char bytes[LINE];
+    ssize_t n = read(s->fd, bytes, sizeof bytes);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) return true;
+    for (ssize_t i = 0; i < n; i++) {
+        s->line[s->n++] = bytes[i];
+        if (bytes[i] == '\n' || s->n == sizeof s->line) put_line(s, bytes[i] == '\n');
+    }
+    if (n > 0) return true;
+    put_line(s, false);
+    return false;
+}
+
+static void *
+read_streams(void *arg)
+{
+    struct pollfd fd[STREAMS + 1];
+    struct stream *stream[STREAMS];
+    (void)arg;
+    for (;;) {
+        pthread_mutex_lock(&out.lock);
+        int n = out.n;
+        bool quit = out.quit;
+        memcpy(stream, out.stream, sizeof *stream * (size_t)n);
+        pthread_mutex_unlock(&out.lock);
+        if (quit && n == 0) return NULL;
+        fd[n] = (struct pollfd){.fd = out.wake[0], .events = POLLIN};
+        for (int i = 0; i < n; i++) fd[i] = (struct pollfd){.fd = stream[i]->fd, .events = POLLIN};
+        poll(fd, (nfds_t)n + 1, quit ? 1000 : -1);
+        char byte;
+        if (fd[n].revents && read(out.wake[0], &byte, 1) < 0) continue;
+        for (int i = 0; i < n; i++) {
+            if (!fd[i].revents || take_bytes(stream[i])) continue;
+            pthread_mutex_lock(&out.lock);
+            for (int k = 0; k < out.n; k++)
+                if (out.stream[k] == stream[i]) out.stream[k] = out.stream[--out.n];
+            pthread_mutex_unlock(&out.lock);
+            close(stream[i]->fd);
+            free(stream[i]);
+        }
+    }
+}
+
+static void
+wake(void)
+{
+    if (write(out.wake[1], "", 1) < 0) return;
+}
+
+static int
+start_thread(void)
+{
+    sigset_t all, was;
+    if (out.runs) return 0;
+    if (pipe2(out.wake, O_CLOEXEC | O_NONBLOCK)) return -1;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &was);
+    out.runs = !pthread_create(&out.thread, NULL, read_streams, NULL);
+    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    return out.runs ? 0 : -1;
+}
+
+static void
+add_stream(int fd, int rank, int to)
+{
+    struct stream *s = calloc(1, sizeof *s);
+    if (!s) {
+        close(fd);
+        return;
+    }
+    *s = (struct stream){.fd = fd, .rank = rank, .to = to};
+    pthread_mutex_lock(&out.lock);
+    bool capacity = out.n < STREAMS;
+    if (capacity) out.stream[out.n++] = s;
+    pthread_mutex_unlock(&out.lock);
+    if (!capacity) {
+        close(fd);
+        free(s);
+    }
+    wake();
+}
+
+static void
+keep_life(int rank, int fd)
+{
+    if (life[rank]) close(life[rank] - 1);
+    life[rank] = fd + 1;
+}
+
+void
+spawn_close(void)
+{
+    for (int r = 0; r < FRONT_CHILDREN; r++) keep_life(r, -1);
+    if (!out.runs) return;
+    pthread_mutex_lock(&out.lock);
+    out.quit = true;
+    pthread_mutex_unlock(&out.lock);
+    wake();
+    pthread_join(out.thread, NULL);
+    close(out.wake[0]);
+    close(out.wake[1]);
+    out.runs = out.quit = false;
+}
+
+/* ---- processes ---- */
+
+/* Returns the path of this program; /proc/self/exe if the file was moved or deleted. */
+static const char *
+own_path(void)
+{
+    static char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n > 0) path[n] = 0;
+    return n > 0 && !access(path, X_OK) ? path : "/proc/self/exe";
+}
+
+static int
+spawn(const char *program, char *const argv[], const int fds[3], int *pid)
+{
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t none, usual;
+    sigemptyset(&none);
+    sigemptyset(&usual);
+    sigaddset(&usual, SIGINT);
+    posix_spawn_file_actions_init(&files);
+    for (int i = 0; i < 3; i++) posix_spawn_file_actions_adddup2(&files, fds[i], i);
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setpgroup(&attr, 0);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigdefault(&attr, &usual);
+    pid_t child;
+    int code = posix_spawnp(&child, program, &files, &attr, argv, environ);
+    posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&attr);
+    *pid = (int)child;
+    return code;
+}
+
+static void
+close_pair(int fd[2])
+{
+    for (int i = 0; i < 2; i++)
+        if (fd[i] >= 0) close(fd[i]);
+}
+
+/* Creates a pipe with descriptors of 16 and above, because the child's 0 to 2 are replaced by pipe ends. */
+static int
+high_pipe(int fd[2])
+{
+    int low[2];
+    if (pipe2(low, O_CLOEXEC)) return -1;
+    for (int i = 0; i < 2; i++) fd[i] = fcntl(low[i], F_DUPFD_CLOEXEC, 16);
+    close_pair(low);
+    return fd[0] >= 0 && fd[1] >= 0 ? 0 : -1;
+}
+
+/* ---- starting a worker ---- */
+
+struct command {
+    char *argv[WORDS];
+    int n;
+};
+
+static void
+add_word(struct command *c, const char *word)
+{
+    c->argv[c->n++] = (char *)(uintptr_t)word;
+}
+
+static void
+add_option(struct command *c, const char *option, const char *value)
+{
+    if (!value) return;
+    add_word(c, option);
+    add_word(c, value);
+}
+
+/* Adds the environment variables that are passed on to other hosts: settings of computation, no secrets. */
+static void
+add_variables(struct command *c)
+{
+    static const char *const carried[] = {"RILLE_CHECK=", "RILLE_THREADS=", "OMP_", "GOMP_", "CUDA_VISIBLE_DEVICES="};
+    int n = 0;
+    add_word(c, "env");
+    for (char **at = environ; *at; at++)
+        for (size_t i = 0; i < sizeof carried / sizeof *carried; i++)
+            if (!strncmp(*at, carried[i], strlen(carried[i])) && n++ < CARRIED) add_word(c, *at);
+}
+
+/* Writes the command as text, quoted for one evaluation by a shell. */
+static void
+quote(const struct command *c, char *text, size_t size)
+{
+    size_t n = (size_t)snprintf(text, size, "exec");
+    for (int i = 0; i < c->n && n + 8 < size; i++) {
+        n += (size_t)snprintf(text + n, size - n, " '");
+        for (const char *at = c->argv[i]; *at && n + 8 < size; at++)
+            n += (size_t)snprintf(text + n, size - n, *at == '\'' ? "'\\''" : "%c", *at);
+        n += (size_t)snprintf(text + n, size - n, "'");
+    }
+}
+
+/* Builds the ssh command that runs `text` on the host, where the program must have the same path. */
+static void
+over_ssh(const struct host *h, const char *text, char port[16], struct command *ssh)
+{
+    static const char *const settings[] = {"BatchMode=yes", "ServerAliveInterval=5", "ServerAliveCountMax=3"};
+    add_word(ssh, "ssh");
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) add_option(ssh, "-o", settings[i]);
+    snprintf(port, 16, "%d", h->port);
+    add_option(ssh, "-p", h->port ? port : NULL);
+    add_option(ssh, "-l", *h->user ? h->user : NULL);
+    add_word(ssh, "--");
+    add_word(ssh, h->name);
+    add_word(ssh, text);
+}
+
+/* Writes the secret, the size of the key, and the key. A pipe accepts all of it in one write. */
+static int
+write_secrets(int fd, const struct spawned *w)
+{
+    unsigned char bytes[RILLE_SECRET + SIZE + KEY_MOST + 1];
+    ssize_t n = 0;
+    memcpy(bytes, w->secret, RILLE_SECRET);
+    if (w->key_file) {
+        int file = open(w->key_file, O_RDONLY | O_CLOEXEC);
+        if (file >= 0) n = read(file, bytes + RILLE_SECRET + SIZE, KEY_MOST + 1);
+        if (file >= 0) close(file);
+        if (file < 0 || n < 0) return errno;
+        if (n > KEY_MOST) return EFBIG;
+    }
+    bytes[RILLE_SECRET] = (unsigned char)(n & 255);
+    bytes[RILLE_SECRET + 1] = (unsigned char)(n >> 8);
+    size_t all = RILLE_SECRET + SIZE + (size_t)n;
+    int code = write(fd, bytes, all) == (ssize_t)all ? 0 : EIO;
+    explicit_bzero(bytes, sizeof bytes);
+    return code;
+}
+
+int
+spawn_worker(const struct spawned *w, int *pid)
+{
+    int in[2] = {-1, -1}, text[2] = {-1, -1}, errors[2] = {-1, -1};
+    char number[16], port[16], keep[16], line[2 * LINE];
+    struct command run = {0}, ssh = {0};
+    snprintf(number, sizeof number, "%d", w->rank);
+    if (w->over_ssh) add_variables(&run);
+    add_word(&run, w->over_ssh ? own_path() : "rille");
+    add_word(&run, "worker");
+    add_word(&run, "--stdin");
+    add_option(&run, "--join", w->address);
+    add_option(&run, "--rank", number);
+    add_option(&run, "-d", w->devices);
+    add_option(&run, "--collectives", w->collectives);
+    add_option(&run, "--host", w->host);
+    snprintf(keep, sizeof keep, "%d", w->keep);
+    add_option(&run, "--root", w->root);
+    add_option(&run, "--keep", w->keep ? keep : NULL);
+    if (w->over_ssh) quote(&run, line, sizeof line);
+    if (w->over_ssh) over_ssh(w->over_ssh, line, port, &ssh);
+    int code = start_thread() || high_pipe(in) || high_pipe(text) || high_pipe(errors) ? errno : 0;
+    const int fds[3] = {in[0], text[1], errors[1]};
+    if (!code) code = write_secrets(in[1], w);
+    if (!code) code = spawn(w->over_ssh ? "ssh" : own_path(), w->over_ssh ? ssh.argv : run.argv, fds, pid);
+    if (!code) {
+        add_stream(text[0], w->rank, 1);
+        add_stream(errors[0], w->rank, 2);
+        keep_life(w->rank, in[1]);
+        in[1] = text[0] = errors[0] = -1;
+    }
+    close_pair(in);
+    close_pair(text);
+    close_pair(errors);
+    if (code && w->over_ssh)
+        fprintf(stderr, "rille: worker %d: ssh, which is to start it on %s, could not be run: %s\n", w->rank,
+                w->over_ssh->name, strerror(code));
+    else if (code)
+        fprintf(stderr, "rille: worker %d could not be started: %s\n", w->rank, strerror(code));
+    return code;
+}
+
+/* ---- in the worker ---- */
+
+static bool
+read_all(int fd, void *to, size_t n)
+{
+    for (size_t got = 0; got < n;) {
+        ssize_t more = read(fd, (char *)to + got, n - got);
+        if (more < 0 && errno == EINTR) continue;
+        if (more <= 0) return false;
+        got += (size_t)more;
+    }
+    return true;
+}
+
+/* Waits for the end of stdin, which carries no more data: the process that started this worker has died or is
+ * ending. For LEAVE_SECONDS the controller can still end the worker through its connection; then the worker exits
+ * with an error. */
+static void *
+await_end(void *arg)
+{
+    char byte;
+    while (read_all(0, &byte, 1)) continue;
+    sleep(LEAVE_SECONDS);
+    rille_sweep(arg);
+    fputs("rille: worker: the connection over which it was started has ended\n", stderr);
+    _exit(1);
+}
+
+int
+spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file, const char *join, bool kept)
+{
+    static char path[KEY_PATH];
+    unsigned char size[SIZE];
+    char key[KEY_MOST];
+    sigset_t all, was;
+    pthread_t thread;
+    *key_file = NULL;
+    if (!read_all(0, secret, RILLE_SECRET) || !read_all(0, size, SIZE)) return -1;
+    size_t n = size[0] + ((size_t)size[1] << 8);
+    if (n > KEY_MOST || !read_all(0, key, n) || (n && key_in_memory(key, n, path))) return -1;
+    if (n) *key_file = path;
+    explicit_bzero(key, sizeof key);
+    if (kept) return 0;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &was);
+    int code = pthread_create(&thread, NULL, await_end, (void *)(uintptr_t)join);
+    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    return code;
+}

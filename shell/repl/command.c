@@ -1,0 +1,361 @@
+/* command.c - commands typed with a colon: inspect the session, measure time, quit. */
+#include "shell/bind/clock.h"
+#include "shell/repl/repl.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Pushes the values of the expression in text, and returns how many. */
+static int
+evaluate(lua_State *L, int env, const char *text, const char *command)
+{
+    bool more;
+    int before = lua_gettop(L);
+    if (!*text) luaL_error(L, ":%s: an expression is wanted", command);
+    if (chunk_load(L, env, text, "=(command)", &more)) lua_error(L);
+    lua_call(L, 0, LUA_MULTRET);
+    return lua_gettop(L) - before;
+}
+
+/* ---- the commands: L, the environment's index, the text after the name ---- */
+
+static int command_help(lua_State *L, int env, const char *text);
+
+/* :time fn(x): measures the time until all returned tensors are computed and all work has ended. */
+static int
+command_time(lua_State *L, int env, const char *text)
+{
+    int first = lua_gettop(L) + 1;
+    double start = clock_seconds();
+    evaluate(L, env, text, "time");
+    for (int i = first; i <= lua_gettop(L); i++) {
+        struct rille_tensor *t = tensor_test(L, i);
+        at_line(L);
+        if (t) check(L, rille_eval(shell_of(L)->session, 1, &t));
+    }
+    check(L, rille_wait(shell_of(L)->session));
+    double seconds = clock_seconds() - start;
+    repl_show(L, first);
+    if (seconds < 1e-3)
+        printf("%.1f us\n", seconds * 1e6);
+    else if (seconds < 1)
+        printf("%.2f ms\n", seconds * 1e3);
+    else
+        printf("%.3f s\n", seconds);
+    return COMMAND_DONE;
+}
+
+static int
+compare(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Adds {name, value} of the user's names in the table at index i, in order, to the list at the top. */
+static void
+add_variables(lua_State *L, int i)
+{
+    int list = lua_gettop(L), n = 0, capacity = 0;
+    for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1)) capacity++;
+    const char **names = lua_newuserdatauv(L, ((size_t)capacity + 1) * sizeof *names, 0);
+    for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1))
+        if (lua_type(L, -2) == LUA_TSTRING && !repl_is_own(L, lua_tostring(L, -2))) names[n++] = lua_tostring(L, -2);
+    qsort(names, (size_t)n, sizeof *names, compare);
+    for (int k = 0; k < n; k++) {
+        lua_createtable(L, 2, 0);
+        lua_pushstring(L, names[k]);
+        lua_rawseti(L, -2, 1);
+        lua_pushstring(L, names[k]);
+        lua_rawget(L, i);
+        lua_rawseti(L, -2, 2);
+        lua_rawseti(L, list, (lua_Integer)lua_rawlen(L, list) + 1);
+    }
+    lua_pop(L, 1);
+}
+
+/* Pushes the value of lua/show/FILE.lua, or its field. */
+static void
+push_picture(lua_State *L, const char *file, const char *field)
+{
+    lua_getglobal(L, "require");
+    lua_pushfstring(L, "rille.show.%s", file);
+    lua_call(L, 1, 1);
+    if (field) lua_getfield(L, -1, field);
+}
+
+static void
+push_variables(lua_State *L, int env)
+{
+    lua_newtable(L);
+    int list = lua_gettop(L);
+    lua_pushvalue(L, env);
+    lua_insert(L, list);
+    add_variables(L, list);
+    lua_pushglobaltable(L);
+    lua_replace(L, list);
+    add_variables(L, list);
+    lua_remove(L, list);
+}
+
+static int
+command_whos(lua_State *L, int env, const char *text)
+{
+    (void)text;
+    push_picture(L, "whos", "whos");
+    push_variables(L, env);
+    lua_pushinteger(L, print_columns());
+    lua_call(L, 2, 1);
+    fold_print(lua_tostring(L, -1));
+    return COMMAND_DONE;
+}
+
+static int
+command_mem(lua_State *L, int env, const char *text)
+{
+    (void)text;
+    push_picture(L, "whos", "mem");
+    push_variables(L, env);
+    lua_pushinteger(L, rille_external_bytes(shell_of(L)->session));
+    lua_pushinteger(L, print_columns());
+    lua_call(L, 3, 1);
+    fold_print(lua_tostring(L, -1));
+    return COMMAND_DONE;
+}
+
+static void
+print_counters(lua_State *L)
+{
+    struct rille_counters c = {0};
+    rille_count(shell_of(L)->session, &c);
+    lua_pushfstring(L, "  plans %I: compiled %I, found again %I; runs %I\n", (lua_Integer)c.plans,
+                    (lua_Integer)c.compiles, (lua_Integer)c.cache_hits, (lua_Integer)c.runs);
+    lua_pushfstring(L, "  acts %I; messages %I, between threads %I\n", (lua_Integer)c.acts, (lua_Integer)c.messages,
+                    (lua_Integer)c.thread_messages);
+    lua_pushfstring(L, "  operators added %I, stored now %I; values %I", (lua_Integer)c.nodes,
+                    (lua_Integer)c.live_nodes, (lua_Integer)c.live_values);
+    lua_concat(L, 3);
+    fold_print(lua_tostring(L, -1));
+}
+
+/* :actors [STEP]: shows the actors of the last plan that ran, or of a compiled step. */
+static int
+command_actors(lua_State *L, int env, const char *text)
+{
+    if (*text) {
+        evaluate(L, env, text, "actors");
+        if (!kind_test(L, -1, KIND_GRAPH)) return luaL_error(L, ":actors: a graph is wanted, found %s", what_is(L, -1));
+        lua_getfield(L, -1, "actors");
+        lua_insert(L, -2);
+        lua_call(L, 1, 1);
+    } else {
+        actors_push(L, NULL);
+    }
+    push_picture(L, "actors", NULL);
+    lua_insert(L, -2);
+    lua_pushinteger(L, print_columns());
+    lua_call(L, 2, 1);
+    fold_print(lua_tostring(L, -1));
+    print_counters(L);
+    return COMMAND_DONE;
+}
+
+/* :top [EXPR] */
+static int
+command_top(lua_State *L, int env, const char *text)
+{
+    bool more;
+    int first = lua_gettop(L) + 1;
+    if (!*text) {
+        top_watch(L);
+        return COMMAND_DONE;
+    }
+    if (chunk_load(L, env, text, "=(command)", &more) || top_run(L, 0)) return lua_error(L);
+    repl_show(L, first);
+    return COMMAND_DONE;
+}
+
+static int
+command_devices(lua_State *L, int env, const char *text)
+{
+    struct rille_session *s = shell_of(L)->session;
+    const char *kind = rille_default_kind(s);
+    (void)env, (void)text;
+    if (!kind) return luaL_error(L, "the session was closed");
+    printf("  %d of kind %s\n", rille_device_count(s, kind), kind);
+    push_picture(L, "whos", "devices");
+    lua_pushinteger(L, print_columns());
+    lua_call(L, 1, 1);
+    fold_print(lua_tostring(L, -1));
+    return COMMAND_DONE;
+}
+
+static int
+command_workers(lua_State *L, int env, const char *text)
+{
+    (void)env, (void)text;
+    push_picture(L, "whos", "workers");
+    lua_pushinteger(L, print_columns());
+    lua_call(L, 1, 1);
+    fold_print(lua_tostring(L, -1));
+    return COMMAND_DONE;
+}
+
+/* Calls rille.NAME with the values, or method NAME of a graph, and prints the result. */
+static int
+look(lua_State *L, int env, const char *text, const char *name)
+{
+    int n = evaluate(L, env, text, name), first = lua_gettop(L) - n + 1;
+    if (n && kind_test(L, first, KIND_GRAPH)) {
+        lua_getfield(L, first, name);
+        lua_pushvalue(L, first);
+        n = 1;
+    } else {
+        lua_getglobal(L, "rille");
+        lua_getfield(L, -1, name);
+        lua_remove(L, -2);
+        for (int k = 0; k < n; k++) lua_pushvalue(L, first + k);
+    }
+    lua_call(L, n, 1);
+    fold_print(luaL_tolstring(L, -1, NULL));
+    return COMMAND_DONE;
+}
+
+static int
+command_explain(lua_State *L, int env, const char *text)
+{
+    return look(L, env, text, "explain");
+}
+
+static int
+command_plan(lua_State *L, int env, const char *text)
+{
+    return look(L, env, text, "plan");
+}
+
+/* :trace step run.json */
+static int
+command_trace(lua_State *L, int env, const char *text)
+{
+    const char *space = strrchr(text, ' ');
+    if (!space || !space[1]) return luaL_error(L, ":trace STEP FILE: writes the times of a graph's last run");
+    const char *step = lua_pushlstring(L, text, (size_t)(space - text));
+    int first = lua_gettop(L) + 1;
+    evaluate(L, env, step, "trace");
+    lua_settop(L, first);
+    if (!kind_test(L, -1, KIND_GRAPH)) return luaL_error(L, ":trace: a graph is wanted, found %s", what_is(L, -1));
+    lua_getfield(L, -1, "trace");
+    lua_insert(L, -2);
+    lua_pushstring(L, space + 1);
+    lua_call(L, 2, 0);
+    lua_pushfstring(L, "  %s; it opens in ui.perfetto.dev", space + 1);
+    fold_print(lua_tostring(L, -1));
+    return COMMAND_DONE;
+}
+
+static int
+command_doctor(lua_State *L, int env, const char *text)
+{
+    (void)env;
+    doctor_print(L, !strcmp(text, "--json"));
+    return COMMAND_DONE;
+}
+
+static int
+command_tutorial(lua_State *L, int env, const char *text)
+{
+    tutorial_run(L, env, text);
+    return COMMAND_DONE;
+}
+
+static int
+command_quit(lua_State *L, int env, const char *text)
+{
+    (void)L, (void)env, (void)text;
+    return COMMAND_QUIT;
+}
+
+static const struct command {
+    const char *name, *help;
+    int (*run)(lua_State *L, int env, const char *text);
+} commands[] = {
+    {"help", "[NAME]       this list, or the page of a name; also ?NAME; /WORD: pages that have it", command_help},
+    {"tutorial", "[N]      ten short steps, on this machine; each time the next, or step N", command_tutorial},
+    {"time", "EXPR         how long it takes; tensors are computed", command_time},
+    {"whos", "             your variables: what they are, where they lie, bytes", command_whos},
+    {"actors", "[STEP]     actors of the plan that ran last, or of a step: what they did, what they wait for",
+     command_actors},
+    {"top", "[EXPR]        what devices do now, or while EXPR is computed; q leaves", command_top},
+    {"devices", "          devices in use", command_devices},
+    {"workers", "          worker processes", command_workers},
+    {"mem", "              memory of devices, and who owns it", command_mem},
+    {"explain", "EXPR      signatures, candidates and boxing of a tensor or a step", command_explain},
+    {"plan", "EXPR         its tasks, registers and memory", command_plan},
+    {"trace", "STEP FILE   times of a graph's last run, as Chrome trace JSON", command_trace},
+    {"doctor", "           what this program runs on", command_doctor},
+    {"quit", "             leave; also Ctrl-D", command_quit},
+    {NULL, NULL, NULL},
+};
+
+const char *
+command_name(int i)
+{
+    return commands[i].name;
+}
+
+/* Pushes the command's line of :help. */
+static void
+push_line(lua_State *L, const struct command *c)
+{
+    lua_pushfstring(L, "  :%s %s\n", c->name, c->help);
+}
+
+bool
+command_push_page(lua_State *L, const char *name)
+{
+    for (const struct command *c = commands; c->name; c++) {
+        if (strcmp(c->name, name)) continue;
+        push_line(L, c);
+        return true;
+    }
+    return false;
+}
+
+static int
+command_help(lua_State *L, int env, const char *text)
+{
+    if (*text) {
+        repl_show_page(L, env, text);
+        return COMMAND_DONE;
+    }
+    luaL_Buffer b;
+    luaL_buffinit(L, &b);
+    for (const struct command *c = commands; c->name; c++) {
+        push_line(L, c);
+        luaL_addvalue(&b);
+    }
+    luaL_addstring(
+        &b, "  ?NAME and NAME? are pages, rille.help() lists them. A trailing ; is silent, _ is the last value.\n"
+            "  Ctrl-C stops what runs; Ctrl-D ends.");
+    luaL_pushresult(&b);
+    fold_print(lua_tostring(L, -1));
+    return COMMAND_DONE;
+}
+
+int
+command_run(lua_State *L, int env, const char *line)
+{
+    size_t n = strcspn(line, " \t");
+    const char *text = line + n + strspn(line + n, " \t");
+    const struct command *found = NULL;
+    int matches = 0;
+    for (const struct command *c = commands; c->name; c++) {
+        if (strncmp(c->name, line, n)) continue;
+        found = c;
+        matches++;
+        if (!c->name[n]) return c->run(L, env, text);
+    }
+    if (n && matches == 1) return found->run(L, env, text); /* an unambiguous prefix */
+    lua_pushlstring(L, line, n);
+    return luaL_error(L, "no command is called ':%s'; :help lists them", lua_tostring(L, -1));
+}

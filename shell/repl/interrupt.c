@@ -1,0 +1,302 @@
+/* interrupt.c - Ctrl-C, SIGTERM and SIGHUP: stop the running code and keep the session.
+ *
+ * The first Ctrl-C stops Lua and the core. For Lua, a hook is set in every active coroutine (running, or waiting for
+ * one that it resumed) and raises "interrupted" at the next instruction. The core stops its run at the next act, or
+ * when the updates of variables that have begun are complete. A second Ctrl-C prints what the program waits for. At
+ * a prompt the hook stays set from then on, so that a loop around pcall cannot delay it, and no number of presses
+ * ends the program. In a script the second press raises the error again, and the third ends the program. The count
+ * starts again if the error of the last press was raised and a few seconds have passed. Hooks are per coroutine, and
+ * Lua does not report which coroutines run; coroutine.c does.
+ *
+ * A visitor (a line of an attached prompt, attached.c) enters by the same means: a hook, set in a signal handler,
+ * calls it between two Lua instructions, unless the core is in a call at that time. The coroutines of a visitor's
+ * line are above the others in the chain, and its own Ctrl-C stops only them.
+ *
+ * At a prompt SIGTERM and SIGHUP (the terminal was closed) also stop the running code, and then end the loop. A
+ * second such signal ends the program at once; so does a timer if the running code has not reacted after a few
+ * seconds. History needs no saving, because each entry is already in its file. */
+#include "shell/bind/clock.h"
+#include "shell/bind/shell.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SOON = 3 };     /* s: presses this close always count together */
+enum { PATIENCE = 5 }; /* s that running code has to react to quit */
+enum { DEPTH = 256 };  /* Lua itself allows fewer nested coroutines */
+
+static lua_State *chain[DEPTH]; /* the main state, the coroutine it resumed, ... */
+static volatile sig_atomic_t depth, presses, quit;
+static volatile sig_atomic_t told = 1; /* the last press has reached the running code */
+static bool interactive;
+static struct shell *shell; /* whose session is interrupted */
+static struct sigaction before;
+static void (*visitor)(lua_State *L);
+static volatile sig_atomic_t knocked, nested, visitor_presses; /* nested: chain index of its line; 0: none */
+
+static void
+enter(lua_State *co)
+{
+    if (depth < DEPTH) chain[depth] = co;
+    depth = depth + 1;
+}
+
+/* Returns true if the hook stays set: after a second press at a prompt, everything that Lua runs is stopped until
+ * the prompt is back. */
+static bool
+stays_set(void)
+{
+    return quit || (interactive && presses >= 2) || visitor_presses >= 2;
+}
+
+static void visit(lua_State *L, lua_Debug *ar);
+
+/* Sets the hook that lets the visitor in, unless a stopping hook is set. */
+static void
+let_in(lua_State *L)
+{
+    lua_Hook is = lua_gethook(L);
+    if (!is || is == visit) lua_sethook(L, visit, LUA_MASKCOUNT, 1);
+}
+
+static void
+clear_hook(lua_State *L)
+{
+    lua_sethook(L, NULL, 0, 0);
+    if (knocked && !nested) let_in(L);
+}
+
+/* Notes that the running code has received the last press, or the request to end. */
+static void
+was_told(void)
+{
+    told = 1;
+    if (quit) alarm(0);
+}
+
+static void
+stop(lua_State *L, lua_Debug *ar)
+{
+    (void)ar;
+    was_told();
+    shell->ninterrupt++;
+    if (!stays_set()) clear_hook(L);
+    luaL_error(L, quit ? "the program is to end" : "interrupted");
+}
+
+static void
+stop_from(int first)
+{
+    int mask = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT;
+    for (int k = first; k < depth && k < DEPTH; k++) lua_sethook(chain[k], stop, mask, 1);
+    if (depth && shell->session) rille_interrupt(shell->session);
+    pattern_stop();
+}
+
+static void
+stop_all(void)
+{
+    stop_from(0);
+}
+
+/* Writes to stderr from a signal handler: no partial text, no allocation. */
+static void
+tell(const char *text)
+{
+    ssize_t written = write(2, text, strlen(text));
+    (void)written;
+}
+
+static void
+tell_wait(void)
+{
+    char doing[200] = "";
+    if (shell->session) rille_doing(shell->session, doing, sizeof doing);
+    tell("\nwaiting for ");
+    tell(doing[0] ? doing : "a function of Lua's own, which");
+    tell(doing[0] ? ", which cannot be stopped at once" : " cannot be stopped");
+    tell(interactive ? "; Ctrl-\\ ends the program\n" : "; a third Ctrl-C ends the program\n");
+}
+
+static void
+count_press(void)
+{
+    static double last;
+    double now = clock_seconds();
+    presses = !told || now - last <= SOON ? presses + 1 : 1;
+    told = 0;
+    last = now;
+}
+
+static void
+on_press(int number)
+{
+    count_press();
+    if (presses >= 3 && !interactive) _exit(128 + number);
+    stop_all();
+    if (presses == 2) tell_wait();
+}
+
+static void
+on_quit(int number)
+{
+    if (quit) _exit(128 + number);
+    quit = number;
+    if (depth) alarm(PATIENCE);
+    stop_all();
+}
+
+/* Ends the program, because the running code has not reacted to the request to end. */
+static void
+on_alarm(int number)
+{
+    _exit(128 + (quit ? quit : number));
+}
+
+void
+interrupt_interactive(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    sigemptyset(&action.sa_mask);
+    action.sa_handler = on_alarm;
+    sigaction(SIGALRM, &action, NULL);
+    action.sa_handler = on_quit;
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    interactive = true;
+}
+
+int
+interrupt_quit(void)
+{
+    return quit;
+}
+
+/* Answers the core's long work on texts and files: true (stop) until the running code has received the press. */
+static bool
+gave_up(void *arg)
+{
+    (void)arg;
+    return !told;
+}
+
+/* Called when the core has raised "interrupted" itself, so that the hook need not. */
+static void
+spent(void)
+{
+    was_told();
+    for (int k = nested; !stays_set() && k < depth && k < DEPTH; k++) clear_hook(chain[k]);
+}
+
+void
+interrupt_start(lua_State *L)
+{
+    struct sigaction action;
+    if (depth) { /* a visitor's line */
+        nested = depth;
+        enter(L);
+        return;
+    }
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_press;
+    sigemptyset(&action.sa_mask);
+    shell = shell_of(L);
+    chain[0] = L;
+    depth = 1;
+    presses = 0;
+    told = 1;
+    sigaction(SIGINT, &action, &before);
+    if (knocked) let_in(L);
+}
+
+void
+interrupt_stop(void)
+{
+    if (!nested) sigaction(SIGINT, &before, NULL);
+    if (quit) alarm(0);
+    for (int k = nested; k < depth && k < DEPTH; k++) lua_sethook(chain[k], NULL, 0, 0);
+    depth = nested;
+    nested = visitor_presses = 0;
+}
+
+int
+interrupt_count(void)
+{
+    return presses;
+}
+
+bool
+interrupt_untold(void)
+{
+    return depth && interactive && (quit || !told);
+}
+
+/* ---- visitors ---- */
+
+/* Lets the visitor in. If the core is in a call that has called Lua, the hook stays set until that call is over, so
+ * that the visitor enters between runs. */
+static void
+visit(lua_State *L, lua_Debug *ar)
+{
+    (void)ar;
+    if (rille_tracing(shell->session) || shell->asking) return;
+    knocked = 0;
+    for (int k = 0; k < depth && k < DEPTH; k++)
+        if (lua_gethook(chain[k]) == visit) lua_sethook(chain[k], NULL, 0, 0);
+    if (lua_gethook(L) == visit) lua_sethook(L, NULL, 0, 0); /* a coroutine inherits the hook of its creator */
+    visitor(L);
+}
+
+void
+interrupt_visitor(void (*come)(lua_State *L))
+{
+    visitor = come;
+}
+
+void
+interrupt_knock(void)
+{
+    knocked = 1;
+    for (int k = 0; !nested && k < depth && k < DEPTH; k++) let_in(chain[k]);
+}
+
+void
+interrupt_visit(void)
+{
+    visitor_presses = visitor_presses + 1;
+    stop_from(nested);
+}
+
+/* ---- opening ---- */
+
+static void
+left(void)
+{
+    depth = depth - 1;
+}
+
+/* rille._forget_presses(), for tests: makes the next press count as the first. */
+static int
+forget_presses(lua_State *L)
+{
+    (void)L;
+    presses = 0;
+    spent();
+    return 0;
+}
+
+void
+interrupt_open(lua_State *L)
+{
+    lua_getglobal(L, "rille");
+    lua_pushcfunction(L, forget_presses);
+    lua_setfield(L, -2, "_forget_presses");
+    lua_pop(L, 1);
+    struct shell *sh = shell_of(L);
+    sh->cancelled = spent;
+    sh->entered = enter;
+    sh->left = left;
+    rille_stop_when(gave_up, NULL);
+}

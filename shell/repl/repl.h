@@ -1,0 +1,118 @@
+/* repl.h - the parts of the interactive shell.
+ *
+ *   edit      reads one line, with history and completion: readline, libedit or plain
+ *   chunk     compiles the typed text to a function: completeness, the last expression, transcripts
+ *   local     keeps a chunk's top-level locals for later chunks
+ *   complete  Tab completion and call hints
+ *   show      a value as text, tables expanded
+ *   command   :time, :whos, ...
+ *   repl      the loop
+ *
+ * Main thread, because all functions use the Lua state. */
+#ifndef RILLE_SHELL_REPL_H
+#define RILLE_SHELL_REPL_H
+
+#include "shell/bind/shell.h"
+
+/* ---- edit.c ---- */
+
+enum edit_end { EDIT_LINE, EDIT_EOF, EDIT_INTERRUPT };
+void edit_open(lua_State *L); /* loads the history */
+void edit_close(void);
+/* Reads a line without its newline (a multi-line editor: a whole chunk); the caller frees it. EDIT_INTERRUPT after
+ * Ctrl-C. */
+enum edit_end edit_line(const char *prompt, char **line);
+/* Sets a callback that runs whenever the fd is readable while the editor waits for keys; fd -1: none. */
+void edit_visitors(int fd, void (*come)(void));
+/* Adds one entry of one or more lines to the history, and appends it to the history file at once. */
+void edit_remember(const char *chunk);
+
+/* ---- chunk.c ---- */
+
+#define PROMPT      "rille> "
+#define PROMPT_MORE "    .. "
+/* Compiles a chunk so that it returns the values of its last expression, if it has one; pushes the function, or an
+ * error message. *more: the chunk may be valid with more lines. Returns LUA_OK or Lua's error code. */
+int chunk_load(lua_State *L, int env, const char *chunk, const char *name, bool *more);
+bool chunk_wants_more(lua_State *L, const char *chunk);
+bool chunk_is_marked(const char *chunk); /* ":command", "?name" or "name?": not Lua */
+/* Returns the name in "?name" or "name?", and its length in *n; NULL: the chunk asks for no page. */
+const char *chunk_page(const char *chunk, size_t *n);
+bool chunk_is_silent(const char *chunk); /* ends in ";" */
+/* Returns true if the text begins with a prompt, like text copied from a terminal. chunk_push_transcript pushes the
+ * list of chunks in such a text. */
+bool chunk_is_transcript(const char *text);
+void chunk_push_transcript(lua_State *L, const char *text);
+
+/* ---- local.c ---- */
+
+/* Pushes the chunk with its top-level locals turned into fields of the table LOCAL_TABLE; line numbers are kept. */
+#define LOCAL_TABLE "__here"
+void local_rewrite(lua_State *L, const char *chunk);
+/* Pushes a new environment for chunks: it holds the locals so far and falls back to the globals. */
+void local_environment(lua_State *L);
+
+/* ---- complete.c ---- */
+
+/* Pushes the sorted list of completions of the text that ends at the cursor `end`, and returns where that text
+ * starts. env: index of the environment. Runs no user code. */
+int complete(lua_State *L, int env, const char *line, int end);
+/* Pushes the call syntax of the function at the cursor, "softmax(x, axis = -1)". Returns false, and pushes nothing,
+ * if the function is unknown. */
+bool complete_hint(lua_State *L, const char *line, int end);
+void complete_open(lua_State *L); /* into the global rille: for tests */
+
+/* ---- syntax.c ---- */
+
+/* Appends to the syntax error at the top how to write the construct of another language in Rille's Lua. Returns
+ * false if nothing applies. */
+bool syntax_hint(lua_State *L, const char *chunk);
+
+/* ---- show.c ---- */
+
+void show_value(lua_State *L, int i); /* pushes the value as text */
+
+/* ---- command.c ---- */
+
+enum { COMMAND_DONE, COMMAND_QUIT };
+int command_run(lua_State *L, int env, const char *line); /* line without the colon */
+const char *command_name(int i);                          /* NULL after the last */
+bool command_push_page(lua_State *L, const char *name);   /* its text in :help; false: none */
+
+/* ---- tutorial.c ---- */
+
+void tutorial_run(lua_State *L, int env, const char *text); /* the named step, or the next */
+
+/* ---- repl.c ---- */
+
+void repl_prepare(lua_State *L); /* creates the chunk environment if missing */
+void repl_open(lua_State *L);    /* also ignores Ctrl-C between runs */
+/* Runs chunk `number`, which may begin with ":" or "?". If the chunk is incomplete, sets *more and does nothing.
+ * Returns a COMMAND_ value. */
+typedef int repl_take(lua_State *L, const char *chunk, int number, bool *more);
+int repl_chunk(lua_State *L, const char *chunk, int number, bool *more); /* in this process */
+/* Reads chunks and passes them to `take`, until COMMAND_QUIT; returns the exit code. */
+int repl_loop(lua_State *L, repl_take *take);
+void repl_push_environment(lua_State *L);
+void repl_keep_last(lua_State *L, int i); /* stores the value in "_" */
+/* Prints the user's functions in the traceback of an error; repeated ones once. */
+void repl_print_frames(FILE *to, const char *text);
+/* Lua function: runs its argument, a marked chunk; returns a COMMAND_ value. */
+int repl_marked(lua_State *L);
+/* Pushes the help page of the name, or of the value of the variable with that name; returns false if there is none. */
+bool repl_push_page(lua_State *L, int env, const char *name);
+/* Prints that page; raises an error without one. */
+void repl_show_page(lua_State *L, int env, const char *name);
+void repl_show(lua_State *L, int first);            /* prints values first..top; "_" = first */
+bool repl_is_own(lua_State *L, const char *global); /* the global existed before the user's code */
+
+/* ---- doctor.c, top.c ---- */
+
+/* Prints the program's environment, as text or JSON; non-zero: writing to stdout failed. */
+int doctor_print(lua_State *L, bool json);
+/* Calls the function below nargs values at the top, like lua_pcall, and shows the activity of device threads
+ * meanwhile. */
+int top_run(lua_State *L, int nargs);
+void top_watch(lua_State *L); /* :top alone: until q is pressed; one picture without a terminal */
+
+#endif

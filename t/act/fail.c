@@ -1,0 +1,388 @@
+/* fail.c - a run that fails, for every way in which it can: what it says, what it leaves, and that all goes on.
+ *
+ * Every act of a training step is made to fail in turn; memory is denied at every size; labels are bad; the user
+ * interrupts. Each time the run stops on all devices, the error names a line, a variable has its old value or refuses
+ * to be read until it is set again, and the next step gives the bits of a session in which nothing failed. */
+#include "actors/session/core/session.h"
+#include "t/lib/train.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <time.h>
+
+/* ---- after a failure ---- */
+
+static bool
+says(const char *text)
+{
+    return strstr(rille_error(), text) != NULL;
+}
+
+/* A value with this name is untouched, or half written and says so. */
+static bool
+old_or_refused(struct rille_tensor *w, const float *old, int n, bool *half_written)
+{
+    float now[WIDTH * HIDDEN];
+    if (rille_tensor_read(w, now)) {
+        *half_written = true;
+        return rille_error_code() == E_STATE && says("half written") && says(rille_tensor_name(w));
+    }
+    return !memcmp(now, old, sizeof *now * (size_t)n);
+}
+
+static bool
+weights_left(struct train *t, const struct train_state *start, bool *half_written)
+{
+    *half_written = false;
+    bool one = old_or_refused(t->w1, start->w1, WIDTH * HIDDEN, half_written);
+    bool two = old_or_refused(t->w2, start->w2, HIDDEN * CLASSES, half_written);
+    return one && two;
+}
+
+static int
+set_again(struct train *t)
+{
+    struct rille_tensor *w1 = train_tensor(t, WIDTH, HIDDEN, 0, "B", 2);
+    struct rille_tensor *w2 = train_tensor(t, HIDDEN, CLASSES, 1, "S(0)", 3);
+    int status = rille_tensor_assign(t->w1, w1);
+    if (!status) status = rille_tensor_assign(t->w2, w2);
+    rille_tensor_free(&w1);
+    rille_tensor_free(&w2);
+    if (!status)
+        status = rille_eval(t->s, 2, (struct rille_tensor *[]){t->w1, t->w2}); /* so that they are written over */
+    if (!status) status = rille_tensor_set_grad(t->w1, NULL);
+    return status ? status : rille_tensor_set_grad(t->w2, NULL);
+}
+
+/* With the weights set again, a step is as if nothing had been. */
+static bool
+goes_on(struct train *t, const struct train_state *want)
+{
+    struct train_state got;
+    int status = set_again(t);
+    if (!status) status = train_run(t, 1, &got);
+    if (status) diag("afterwards: %s", rille_error());
+    return !status && !memcmp(&got, want, sizeof got);
+}
+
+/* What was before the first step (loss 0), and after it. */
+static void
+expect(struct train *t, struct train_state *start, struct train_state *want)
+{
+    *start = (struct train_state){0};
+    must(rille_tensor_read(t->w1, start->w1), "w1");
+    must(rille_tensor_read(t->w2, start->w2), "w2");
+    must(train_run(t, 1, want), "a step");
+    must(set_again(t), "set again");
+}
+
+/* ---- every act ---- */
+
+struct counts {
+    int acts, unnamed, silent, changed, broken, half_written;
+};
+
+static void
+fail_act(struct train *t, int k, const struct train_state *start, const struct train_state *want, struct counts *c)
+{
+    struct rille_tensor *loss;
+    bool half_written;
+    rille_fail_act(t->s, k);
+    int status = train_step(t, &loss);
+    rille_fail_act(t->s, 0);
+    if (status != E_KERNEL || !says("made to fail"))
+        c->silent++;
+    else if (strncmp(rille_error(), "train.lua:", 10) && c->unnamed++ == 0)
+        diag("act %d: %s", k, rille_error());
+    rille_tensor_free(&loss);
+    if (!weights_left(t, start, &half_written) && c->changed++ == 0) diag("act %d: weights: %s", k, rille_error());
+    c->half_written += half_written;
+    if (!goes_on(t, want) && c->broken++ == 0) diag("act %d: does not go on", k);
+    must(set_again(t), "set again");
+}
+
+static void
+every_act(const struct train_options *o)
+{
+    struct train t;
+    struct train_state start, want;
+    struct counts c = {0};
+    struct rille_counters before, after;
+    train_open(&t, o);
+    expect(&t, &start, &want);
+    rille_count(t.s, &before);
+    must(train_run(&t, 1, &(struct train_state){0}), "a step");
+    rille_count(t.s, &after);
+    must(set_again(&t), "set again");
+    c.acts = (int)(after.acts - before.acts);
+    for (int k = 1; k <= c.acts; k++) fail_act(&t, k, &start, &want, &c);
+    char name[100];
+    snprintf(name, sizeof name, "%s, %s, %s", o->bus, train_kinds(o), o->schedule ? o->schedule : "plain");
+    ok(c.acts > 20 && c.silent == 0, "%s: each of %d acts can fail, and the run says so", name, c.acts);
+    ok(c.unnamed == 0, "%s: always the line is named", name);
+    ok(c.changed == 0, "%s: a variable is as before, or refuses to be read and is named", name);
+    ok(c.half_written > 0, "%s: variables are written in place, so both happen", name);
+    diag("%d of %d failures left one half written", c.half_written, c.acts);
+    ok(c.broken == 0, "%s: set again, all goes on exactly", name);
+    train_close(&t);
+}
+
+/* An update whose result was replaced before the step: the step fails, and the variable is as before the update. */
+static void
+replaced_update(void)
+{
+    struct train t;
+    struct rille_tensor *loss, *other;
+    struct train_state start = {0}, want;
+    bool half_written;
+    train_open(&t, &(struct train_options){.bus = "zmq"});
+    expect(&t, &start, &want);
+    must(train_loss(&t, t.x, t.y, &loss), "loss");
+    must(rille_tensor_backward(loss), "backward");
+    must(train_update(&t, t.w1, 6), "update");
+    other = train_tensor(&t, WIDTH, HIDDEN, 0, "B", 5);
+    must(rille_tensor_assign(t.w1, other), "assign");
+    rille_tensor_free(&other);
+    rille_tensor_free(&loss); /* nobody else needs the old bytes */
+    must(rille_tensor_set_grad(t.w1, NULL), "grad");
+    must(rille_tensor_set_grad(t.w2, NULL), "grad");
+    rille_fail_act(t.s, 1);
+    ok(rille_step(t.s) == E_KERNEL, "a step whose update was replaced can fail");
+    rille_fail_act(t.s, 0);
+    ok(weights_left(&t, &start, &half_written) && !half_written, "and leaves the variable as it was before the update");
+    ok(goes_on(&t, &want), "and all goes on");
+    train_close(&t);
+}
+
+/* A plan that is found again belongs to other lines. */
+static void
+lines_of_the_call(void)
+{
+    struct train t;
+    struct rille_tensor *y, *z;
+    float v[ROWS * WIDTH];
+    train_open(&t, &(struct train_options){.bus = "zmq"});
+    must(train_call(&t, "relu", 10, t.x, NULL, &y), "relu");
+    must(rille_tensor_read(y, v), "read");
+    must(train_call(&t, "relu", 20, t.x, NULL, &z), "relu");
+    rille_fail_act(t.s, 1);
+    ok(rille_tensor_read(z, v) == E_KERNEL && !strncmp(rille_error(), "train.lua:20: ", 14),
+       "a plan found again names the new line");
+    struct rille_counters c;
+    rille_count(t.s, &c);
+    ok(c.cache_hits > 0, "it was found");
+    rille_tensor_free(&y);
+    rille_tensor_free(&z);
+    train_close(&t);
+}
+
+/* ---- bad data ---- */
+
+/* One label is no class. No rank may have updated anything. */
+static void
+bad_labels(const struct train_options *o, const char *name, int seeds)
+{
+    int changed = 0, silent = 0, broken = 0;
+    for (int seed = 0; seed < seeds; seed++) {
+        struct train t;
+        struct train_options with = *o;
+        struct train_state start, want;
+        struct rille_tensor *loss, *good;
+        char bus[40];
+        bool half_written;
+        int64_t label[ROWS] = {0}, shape[1] = {ROWS};
+        snprintf(bus, sizeof bus, seeds > 1 ? "sim:%d" : "zmq", seed);
+        with.bus = bus;
+        train_open(&t, &with);
+        expect(&t, &start, &want);
+        good = t.y;
+        label[seed * 5 % ROWS] = CLASSES;
+        must(rille_tensor_from_host(t.s, "i64", 1, shape, label, train_layout(&t, 1, "S(0)"), &t.y), "labels");
+        int status = train_step(&t, &loss);
+        if (status != E_VALUE || strncmp(rille_error(), "train.lua:4:", 12)) {
+            if (silent++ == 0) diag("%s: %d, %s", bus, status, rille_error());
+        }
+        rille_tensor_free(&loss);
+        changed += !weights_left(&t, &start, &half_written) || half_written;
+        rille_tensor_free(&t.y);
+        t.y = good;
+        broken += !goes_on(&t, &want);
+        train_close(&t);
+    }
+    ok(silent == 0, "%s: a label that is no class fails, and names the line of the loss", name);
+    ok(changed == 0, "%s: no rank has updated anything then", name);
+    ok(broken == 0, "%s: and good labels go on", name);
+}
+
+/* ---- no memory ---- */
+
+static void
+limit_pools(struct rille_session *s, size_t spare)
+{
+    for (int kind = 0; kind < NDEVICE_KIND; kind++)
+        for (int32_t i = 0; i < s->npool[kind]; i++) {
+            struct pool *p = s->pool[kind][i];
+            if (p) pool_limit(p, spare ? pool_count(p).live_bytes + pool_count(p).arena_bytes + spare : 0);
+        }
+}
+
+/* A device has less and less room beyond what it holds when the step begins. */
+static void
+no_memory(const struct train_options *o)
+{
+    int denied = 0, given = 0, wrong = 0, broken = 0;
+    for (size_t spare = 64; spare < 16384 && given < 3; spare += 192) {
+        struct train t;
+        struct train_state start, want, got;
+        bool half_written;
+        train_open(&t, o);
+        struct rille_tensor *w1 = rille_tensor_hold(t.w1), *loss;
+        must(train_once(&t.options, 1, &want), "elsewhere");
+        start = (struct train_state){0};
+        must(rille_tensor_read(t.w1, start.w1), "w1");
+        must(rille_tensor_read(t.w2, start.w2), "w2");
+        limit_pools(t.s, spare);
+        int status = train_step(&t, &loss);
+        if (status) {
+            denied++;
+            if (status != E_MEMORY || (!says("cpu:") && !says("late:")))
+                wrong++, diag("%zu: %d, %s", spare, status, rille_error());
+            wrong += !weights_left(&t, &start, &half_written) || half_written;
+        } else {
+            given++;
+            wrong += train_state(&t, loss, &got) || memcmp(&got, &want, sizeof got);
+        }
+        rille_tensor_free(&loss);
+        limit_pools(t.s, 0);
+        broken += !goes_on(&t, &want);
+        rille_tensor_free(&w1);
+        train_close(&t);
+    }
+    char name[100];
+    snprintf(name, sizeof name, "%s, %s", train_kinds(o), o->schedule ? o->schedule : "plain");
+    ok(denied > 3 && given > 0, "%s: with little memory the step fails, with more it runs (%d, %d)", name, denied,
+       given);
+    ok(wrong == 0, "%s: it says E_MEMORY, names the device and leaves the weights", name);
+    ok(broken == 0, "%s: with memory it goes on", name);
+}
+
+/* ---- interrupts ---- */
+
+static struct rille_session *interrupted;
+
+static void *
+interrupt_later(void *arg)
+{
+    const struct timespec t = {0, 40000000};
+    (void)arg;
+    nanosleep(&t, NULL);
+    rille_interrupt(interrupted);
+    rille_interrupt(interrupted);
+    return NULL;
+}
+
+static void
+on_alarm(int number)
+{
+    (void)number;
+    rille_interrupt(interrupted);
+}
+
+static int64_t
+acts(struct train *t)
+{
+    struct rille_counters c;
+    rille_count(t->s, &c);
+    return c.acts;
+}
+
+static int
+interrupt_by_thread(struct train *t, struct rille_tensor **loss)
+{
+    pthread_t thread;
+    must(pthread_create(&thread, NULL, interrupt_later, NULL), "a thread");
+    int status = train_step(t, loss);
+    pthread_join(thread, NULL);
+    return status;
+}
+
+static int
+interrupt_by_signal(struct train *t, struct rille_tensor **loss)
+{
+    struct sigaction on = {.sa_handler = on_alarm}, before;
+    struct itimerval soon = {.it_value.tv_usec = 40000};
+    sigaction(SIGALRM, &on, &before);
+    setitimer(ITIMER_REAL, &soon, NULL);
+    int status = train_step(t, loss);
+    sigaction(SIGALRM, &before, NULL);
+    return status;
+}
+
+static void
+interrupt(const struct train_options *o, bool by_signal)
+{
+    struct train t;
+    struct train_state start, want;
+    struct rille_tensor *loss;
+    bool half_written;
+    char name[100];
+    snprintf(name, sizeof name, "%s, %d threads, interrupted by a %s", o->bus, o->threads,
+             by_signal ? "signal" : "thread");
+    train_open(&t, o);
+    expect(&t, &start, &want);
+    int64_t all = acts(&t);
+    must(train_run(&t, 1, &want), "a step");
+    all = acts(&t) - all;
+    must(set_again(&t), "set again");
+    interrupted = t.s;
+    rille_slow_op(t.s, "gelu", 0.1);
+    int64_t begin = acts(&t);
+    int status = by_signal ? interrupt_by_signal(&t, &loss) : interrupt_by_thread(&t, &loss);
+    int64_t did = acts(&t) - begin;
+    rille_slow_op(t.s, "gelu", 0);
+    if (!ok(status == E_CANCEL && says("interrupted"), "%s: the run says so", name))
+        diag("%d: %s", status, rille_error());
+    rille_tensor_free(&loss);
+    if (!ok(did < all / 2, "%s: soon", name)) diag("after %d of %d acts", (int)did, (int)all);
+    ok(weights_left(&t, &start, &half_written) && !half_written, "%s: nothing is updated", name);
+    ok(goes_on(&t, &want), "%s: and the session goes on", name);
+    rille_interrupt(t.s);
+    ok(goes_on(&t, &want), "%s: an interrupt between runs is for none of them", name);
+    train_close(&t);
+}
+
+int
+main(void)
+{
+    static const char *const bus[] = {"zmq", "sim:1"};
+    static const struct {
+        const char *first, *second;
+    } kind[] = {{"cpu", NULL}, {"late", NULL}, {"cpu", "late"}, {"late", "cpu"}};
+    static const char *const schedule[] = {NULL, "1f1b", "gpipe"};
+    for (int i = 0; i < 16; i++) {
+        struct train_options o = {.bus = bus[i % 2], .schedule = schedule[i / 8]};
+        o.kind = kind[i / 2 % 4].first;
+        o.second = kind[i / 2 % 4].second;
+        every_act(&o);
+    }
+    replaced_update();
+    lines_of_the_call();
+    for (int i = 0; i < 12; i++) {
+        struct train_options o = {.kind = kind[i % 4].first, .second = kind[i % 4].second, .schedule = schedule[i / 4]};
+        char name[100];
+        snprintf(name, sizeof name, "%s, %s", train_kinds(&o), o.schedule ? o.schedule : "plain");
+        bad_labels(&o, name, 1);
+        strcat(name, ", simulated");
+        bad_labels(&o, name, 20);
+    }
+    for (int i = 0; i < 9; i++)
+        no_memory(&(struct train_options){.bus = "zmq",
+                                          .kind = kind[i % 3 ? i % 3 + 1 : 0].first,
+                                          .second = kind[i % 3 ? i % 3 + 1 : 0].second,
+                                          .schedule = schedule[i / 3]});
+    for (int i = 0; i < 4; i++)
+        interrupt(&(struct train_options){.bus = "zmq", .threads = i % 2 ? 4 : 1, .schedule = "1f1b"}, i / 2);
+    interrupt(&(struct train_options){.bus = "sim:1", .threads = 4, .schedule = "1f1b"}, true);
+    return done();
+}

@@ -1,0 +1,302 @@
+/* Tests of actors/plan/memory/pack.c: what lives together never shares bytes, and the arena is near the least there
+ * could be.
+ */
+#include "actors/plan/memory/pack.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/clock.h"
+#include "t/lib/tap.h"
+
+/* ---- the judge ---- */
+
+static int
+by_first(const void *a, const void *b)
+{
+    const struct pack_item *x = a, *y = b;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+/* Walks through time with the items alive, in order of offset; returns how many overlap another, lie outside of the
+ * arena or are not aligned. */
+static int64_t
+clashes(const struct pack_item *item, int n, int64_t align, int64_t arena)
+{
+    struct pack_item *sorted = must_alloc((size_t)n * sizeof *sorted + 1);
+    const struct pack_item **alive = must_alloc(((size_t)n + 1) * sizeof(void *));
+    memcpy(sorted, item, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, by_first);
+    int64_t wrong = 0;
+    int nalive = 0;
+    for (int i = 0; i < n; i++) {
+        const struct pack_item *x = &sorted[i];
+        wrong += x->offset % align != 0 || x->offset < 0 || x->offset + x->bytes > arena;
+        int kept = 0, at = 0;
+        for (int k = 0; k < nalive; k++)
+            if (alive[k]->last >= x->first) alive[kept++] = alive[k];
+        nalive = kept;
+        if (x->bytes == 0) continue;
+        while (at < nalive && alive[at]->offset < x->offset) at++;
+        if (at > 0) wrong += alive[at - 1]->offset + alive[at - 1]->bytes > x->offset;
+        if (at < nalive) wrong += x->offset + x->bytes > alive[at]->offset;
+        memmove(&alive[at + 1], &alive[at], (size_t)(nalive++ - at) * sizeof *alive);
+        alive[at] = x;
+    }
+    free(alive);
+    free(sorted);
+    return wrong;
+}
+
+static void
+test_judge(void)
+{
+    struct pack_item item[] = {{10, 0, 2, 0, 0}, {10, 2, 3, 0, 9}};
+    ok(clashes(item, 2, 1, 100) == 1, "the judge sees two items that share a byte at one moment");
+    item[1].offset = 10;
+    ok(clashes(item, 2, 1, 20) == 0, "accepts neighbours");
+    ok(clashes(item, 2, 1, 19) == 1, "sees an item that sticks out");
+    ok(clashes(item, 2, 16, 100) == 1, "and one that is not aligned");
+}
+
+/* ---- every small case ---- */
+
+struct life {
+    int32_t first, last, group;
+};
+/* Of what comes once. */
+static const struct life once[] = {{0, 0, 0}, {0, 1, 0}, {0, 2, 0}, {0, 3, 0}, {1, 1, 0},
+                                   {1, 2, 0}, {1, 3, 0}, {2, 2, 0}, {2, 3, 0}, {3, 3, 0}};
+/* In periods of PERIOD positions: of two groups, from the first period to the last; once in either, and in both. */
+enum { PERIOD = 3 };
+static const struct life often[] = {{0, 3, 1}, {0, 4, 1}, {1, 4, 1}, {1, 5, 1}, {2, 5, 1}, {0, 3, 2}, {1, 5, 2},
+                                    {2, 5, 2}, {0, 0, 0}, {0, 2, 0}, {1, 4, 0}, {3, 3, 0}, {4, 5, 0}};
+
+static int64_t
+pack_once(struct pack_item *item, int n, int64_t align)
+{
+    return pack_offsets(&(struct pack_items){.item = item, .n = n}, align);
+}
+
+/* Do two live at the same time? */
+static bool
+meet(const struct pack_item *a, const struct pack_item *b)
+{
+    bool same = a->group && a->group == b->group;
+    int32_t over = same ? PERIOD : 0;
+    return a->first <= b->last - over && b->first <= a->last - over;
+}
+
+static bool
+share_bytes(const struct pack_item *a, const struct pack_item *b)
+{
+    return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+}
+
+static int64_t
+pairs_that_clash(const struct pack_item *item, int n)
+{
+    int64_t wrong = 0;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < i; k++) wrong += meet(&item[i], &item[k]) && share_bytes(&item[i], &item[k]);
+    return wrong;
+}
+
+/* The least arena: some order of placing each at the lowest gap reaches it. */
+static int64_t
+least(struct pack_item *item, int n, int placed)
+{
+    int64_t best = 0;
+    for (int i = 0; i < placed; i++) best = MAX(best, item[i].offset + item[i].bytes);
+    if (placed == n) return best;
+    best = INT64_MAX;
+    for (int k = placed; k < n; k++) {
+        struct pack_item x = item[k];
+        item[k] = item[placed];
+        for (bool moved = !(x.offset = 0); moved;) {
+            moved = false;
+            for (int i = 0; i < placed; i++) {
+                if (!meet(&item[i], &x) || !share_bytes(&item[i], &x)) continue;
+                x.offset = item[i].offset + item[i].bytes;
+                moved = true;
+            }
+        }
+        item[placed] = x;
+        best = MIN(best, least(item, n, placed + 1));
+        x = item[placed];
+        item[placed] = item[k];
+        item[k] = x;
+    }
+    return best;
+}
+
+static void
+test_every(const struct life *life, int nlife, int n, int nsize)
+{
+    int64_t ncase = 1, wrong = 0, larger = 0, below = 0;
+    int each = nlife * nsize;
+    for (int i = 0; i < n; i++) ncase *= each;
+    for (int64_t c = 0; c < ncase; c++) {
+        struct pack_item item[4];
+        int64_t code = c;
+        for (int i = 0; i < n; i++, code /= each) {
+            int k = (int)(code % each);
+            const struct life *l = &life[k / nsize];
+            item[i] = (struct pack_item){1 + k % nsize, l->first, l->last, l->group, -1};
+        }
+        struct pack_items all = {.item = item, .n = n, .period = PERIOD};
+        int64_t arena = pack_offsets(&all, 1), bound = pack_bound(&all, 1), best;
+        wrong += pairs_that_clash(item, n);
+        for (int i = 0; i < n; i++) wrong += item[i].offset < 0 || item[i].offset + item[i].bytes > arena;
+        best = least(item, n, 0);
+        below += best < bound;
+        larger += arena > best;
+    }
+    ok(wrong == 0, "of all %lld cases of %d items%s none has two that clash", (long long)ncase, n,
+       life == often ? ", some of them for each piece," : "");
+    ok(below == 0, "none is below the bound");
+    ok(larger == 0, "and every arena is the least there is (%lld are not)", (long long)larger);
+}
+
+/* ---- shapes that plans have ---- */
+
+static int64_t
+between(uint64_t *seed, int64_t lo, int64_t hi)
+{
+    return lo + (int64_t)(next_random(seed) % (uint64_t)(hi - lo + 1));
+}
+
+/* Layers forward, each leaving activations of several sizes for its backward, with temporaries on both ways. */
+static void
+training(struct pack_item *item, int n, uint64_t *seed)
+{
+    int nlayer = n / 8;
+    for (int i = 0; i < n; i++) {
+        int32_t layer = i / 8 % nlayer, forward = 4 * layer, backward = 8 * nlayer - 4 * layer;
+        int32_t at = (i % 2 ? forward : backward) + (int32_t)between(seed, 0, 3);
+        int64_t unit = (int64_t)1 << (10 + i % 4);
+        if (i % 8 < 4)
+            item[i] = (struct pack_item){3 * unit, forward + i % 4, backward + i % 4, 0, 0};
+        else
+            item[i] = (struct pack_item){unit * between(seed, 1, 9), at, at + (int32_t)between(seed, 0, 6), 0, 0};
+    }
+}
+
+/* One after the other, each read a little later: inference. */
+static void
+chain(struct pack_item *item, int n, uint64_t *seed)
+{
+    for (int32_t i = 0; i < n; i++)
+        item[i] = (struct pack_item){between(seed, 1, 4096) * 256, i, i + 1 + (int32_t)between(seed, 0, 3), 0, 0};
+}
+
+/* Anything at any time; sizes over six decades. */
+static void
+noise(struct pack_item *item, int n, uint64_t *seed)
+{
+    for (int i = 0; i < n; i++) {
+        int32_t first = (int32_t)between(seed, 0, n);
+        int64_t bytes = (int64_t)exp2((double)between(seed, 0, 20000) / 1000.0);
+        item[i] = (struct pack_item){bytes, first, first + (int32_t)between(seed, 0, n < 4000 ? n / 10 : 400), 0, 0};
+    }
+}
+
+/* Equal registers: a pipeline's. */
+static void
+equal(struct pack_item *item, int n, uint64_t *seed)
+{
+    for (int32_t i = 0; i < n; i++) item[i] = (struct pack_item){65536, i, i + (int32_t)between(seed, 1, 60), 0, 0};
+}
+
+static const struct {
+    const char *name;
+    void (*fill)(struct pack_item *item, int n, uint64_t *seed);
+    int most; /* items: the judge is slow where half of them live at once */
+} shapes[] = {{"training", training, 20000},
+              {"a chain", chain, 100000},
+              {"noise", noise, 100000},
+              {"equal registers", equal, 100000}};
+
+static void
+test_shape(int shape, int n, int64_t align, double factor, uint64_t seed)
+{
+    struct pack_item *item = must_alloc((size_t)n * sizeof *item);
+    shapes[shape].fill(item, n, &seed);
+    int64_t start = now_ns();
+    int64_t arena = pack_once(item, n, align), bound = pack_bound(&(struct pack_items){.item = item, .n = n}, align);
+    double seconds = 1e-9 * (double)(now_ns() - start);
+    const char *name = shapes[shape].name;
+    is_int(clashes(item, n, align, arena), 0, "nothing that lives together shares bytes");
+    ok((double)arena <= factor * (double)bound, "%s of %d items: %.3f of the bytes alive at the worst moment (%.0f ms)",
+       name, n, (double)arena / (double)bound, seconds * 1e3);
+    free(item);
+}
+
+/* ---- edges ---- */
+
+static void
+test_edges(void)
+{
+    is_int(pack_once(NULL, 0, 64), 0, "no items need no arena");
+    struct pack_item none[] = {{0, 0, 9, 0, -1}, {0, 3, 3, 0, -1}};
+    ok(pack_once(none, 2, 64) == 0 && none[0].offset == 0 && none[1].offset == 0, "nor do items without bytes");
+    struct pack_item one[] = {{100, 5, 5, 0, -1}};
+    ok(pack_once(one, 1, 64) == 128 && one[0].offset == 0, "one item needs itself, rounded up");
+    struct pack_item two[] = {{64, 0, 1, 0, -1}, {64, 1, 2, 0, -1}, {64, 2, 3, 0, -1}};
+    is_int(pack_once(two, 3, 64), 128, "an item read at a moment does not give its bytes to one written then");
+    struct pack_item big[] = {{INT64_C(1) << 40, 0, 1, 0, -1}, {INT64_C(3) << 40, 1, 2, 0, -1}, {1, 2, 3, 0, -1}};
+    is_int(pack_once(big, 3, 1), INT64_C(4) << 40, "terabytes are no problem");
+    struct pack_item late[] = {{8, INT32_MAX - 1, INT32_MAX, 0, -1}, {8, -INT32_MAX, INT32_MAX, 0, -1}};
+    is_int(pack_once(late, 2, 8), 16, "nor are positions at the ends of the range");
+}
+
+static void
+test_repeats(uint64_t seed)
+{
+    enum { N = 3000 };
+    static struct pack_item a[N], b[N];
+    noise(a, N, &seed);
+    memcpy(b, a, sizeof a);
+    pack_once(a, N, 64);
+    pack_once(b, N, 64);
+    ok(!memcmp(a, b, sizeof a), "the same items give the same offsets");
+}
+
+/* Thorough is never worse, and better where the ways that are tried first leave much. */
+static void
+test_thorough(uint64_t seed)
+{
+    enum { N = 60, CASES = 200 };
+    struct pack_item quick[N], item[N];
+    int better = 0, worse = 0;
+    int64_t wrong = 0, below = 0;
+    for (int c = 0; c < CASES; c++) {
+        (c % 2 ? noise : training)(quick, N, &seed);
+        memcpy(item, quick, sizeof item);
+        struct pack_items all = {.item = item, .n = N, .thorough = true};
+        int64_t arena = pack_offsets(&all, 64), first = pack_once(quick, N, 64);
+        wrong += clashes(item, N, 64, arena);
+        below += arena < pack_bound(&all, 64);
+        better += arena < first;
+        worse += arena > first;
+    }
+    ok(wrong == 0 && below == 0, "placed again nothing that lives together shares bytes");
+    ok(worse == 0 && better > CASES / 40, "of %d arenas that takes %d down, none up", (int)CASES, better);
+}
+
+int
+main(void)
+{
+    uint64_t seed = seed_of(7);
+    test_judge();
+    test_edges();
+    for (int n = 1; n <= 4; n++) {
+        test_every(once, countof(once), n, n < 3 ? 3 : 5 - n);
+        test_every(often, countof(often), n, n < 3 ? 3 : 5 - n);
+    }
+    static const int sizes[] = {20, 300, 2000, 9000, 100000};
+    for (int s = 0; s < (int)countof(shapes); s++)
+        for (size_t k = 0; k < countof(sizes); k++)
+            test_shape(s, MIN(sizes[k], shapes[s].most), k % 2 ? 64 : 1, 1.3, seed + k);
+    for (uint64_t i = 0; i < 40; i++) test_shape((int)(i % 4), (int)(30 + 7 * i), 64, 1.3, seed + 100 + i);
+    test_repeats(seed);
+    test_thorough(seed);
+    return done();
+}

@@ -1,0 +1,303 @@
+/* sim.c - whatever the order of events, a training step gives the same bits; and the simulator finds mistakes.
+ *
+ * A seed decides whose turn it is, which message arrives, which ready actor acts and when a late device is done.
+ * Registers that hold nothing are filled with NaN. 300 seeds, 2,000 with RILLE_LONG=1; a seed that fails is printed and
+ * fails again. */
+#include "actors/session/core/session.h"
+#include "t/lib/faults.h"
+#include "t/lib/train.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { STEPS = 2 };
+
+/* Every plan there is: device kind, schedule, net. */
+struct variant {
+    const char *kind, *second, *schedule;
+    bool exact;
+    struct train_state want; /* of threads that are real */
+};
+static struct variant variant[18];
+
+static struct train_options
+options_of(const struct variant *v, const char *bus)
+{
+    return (struct train_options){
+        .bus = bus, .kind = v->kind, .second = v->second, .schedule = v->schedule, .exact = v->exact};
+}
+
+static void
+list_variants(void)
+{
+    static const char *const kind[] = {"cpu", "late"}, *const schedule[] = {"1f1b", "gpipe", NULL};
+    for (int i = 0; i < 12; i++)
+        variant[i] = (struct variant){.kind = kind[i % 2], .exact = i / 2 % 2, .schedule = schedule[i / 4]};
+    for (int i = 0; i < 6; i++) /* stages of two kinds */
+        variant[12 + i] = (struct variant){
+            .kind = kind[i / 3], .second = kind[!(i / 3)], .exact = i % 2, .schedule = schedule[i % 3]};
+}
+
+static const char *
+text_of(const struct variant *v)
+{
+    static char text[80];
+    struct train_options o = options_of(v, NULL);
+    snprintf(text, sizeof text, "%s, %s, %s", train_kinds(&o), v->schedule ? v->schedule : "plain loop",
+             v->exact ? "exact net" : "classifier");
+    return text;
+}
+
+static bool
+same(const struct train_state *a, const struct train_state *b)
+{
+    return !memcmp(a, b, sizeof *a);
+}
+
+/* ---- threads ---- */
+
+static double
+distance(const struct train_state *a, const struct train_state *b)
+{
+    const float *x = &a->loss, *y = &b->loss;
+    double worst = 0;
+    for (size_t i = 0; i < sizeof *a / sizeof *x; i++) {
+        double d = fabs((double)x[i] - (double)y[i]) / (1 + fabs((double)y[i]));
+        if (!(d <= worst)) worst = d;
+    }
+    return worst;
+}
+
+/* On threads a plan gives the numbers of one device, and always the same bits, on one thread as on four. */
+static void
+on_threads(struct variant *v)
+{
+    struct train_options o = options_of(v, "zmq");
+    struct train_state again, one;
+    if (!ok(!train_once(&o, STEPS, &v->want), "%s: runs on four threads", text_of(v))) diag("%s", rille_error());
+    bool repeats = true;
+    for (int i = 0; i < 5; i++) {
+        o.threads = 1 + i % 4;
+        repeats = repeats && !train_once(&o, STEPS, &again) && same(&again, &v->want);
+    }
+    ok(repeats, "%s: gives the same bits on one to four threads", text_of(v));
+    o.single = true;
+    o.threads = 1;
+    must(train_once(&o, STEPS, &one), "one device");
+    if (v->exact)
+        ok(same(&one, &v->want), "%s: gives the bits of one device", text_of(v));
+    else
+        ok(distance(&one, &v->want) < 1e-5, "%s: gives the numbers of one device, but for rounding", text_of(v));
+}
+
+/* Where all is exact, schedules and kinds of devices cannot be told apart. */
+static void
+exact_ones_agree(void)
+{
+    bool agree = true;
+    const struct train_state *first = NULL;
+    for (int i = 0; i < 18; i++) {
+        if (!variant[i].exact || !variant[i].schedule) continue;
+        if (!first) first = &variant[i].want;
+        agree = agree && same(first, &variant[i].want);
+    }
+    ok(agree, "the exact net gives one result in both schedules, on both kinds of devices");
+}
+
+/* ---- seeds ---- */
+
+static bool
+seed_agrees(const struct variant *v, uint64_t seed)
+{
+    char bus[40];
+    snprintf(bus, sizeof bus, "sim:%llu", (unsigned long long)seed);
+    struct train_options o = options_of(v, bus);
+    struct train_state got;
+    o.threads = seed % 2 ? 2 : 4; /* two: streams of one thread wait for each other */
+    int status = train_once(&o, STEPS, &got);
+    if (!status && same(&got, &v->want)) return true;
+    diag("%s, RILLE_BUS=sim:%llu: %s", text_of(v), (unsigned long long)seed, status ? rille_error() : "another result");
+    return false;
+}
+
+static void
+many_seeds(void)
+{
+    uint64_t first = seed_of(0), n = getenv("RILLE_LONG") ? 2000 : 300, failed = 0;
+    for (uint64_t i = 0; i < n; i++) failed += !seed_agrees(&variant[i % 18], first + i);
+    ok(failed == 0, "%d seeds give the bits that threads give", (int)n);
+}
+
+/* ---- mistakes ---- */
+
+/* A training step with a mistake. */
+struct trial {
+    enum fault mistake;
+    struct train_options o;
+    const struct train_state *want;
+    const char *words; /* of the error */
+    uint64_t seed;
+    char bus[40];
+};
+
+static struct trial
+trial_of(enum fault mistake, struct train_options o, uint64_t seed)
+{
+    struct trial t = {.mistake = mistake, .o = o, .seed = seed};
+    snprintf(t.bus, sizeof t.bus, "sim:%llu", (unsigned long long)seed);
+    return t;
+}
+
+/* y: the labels; NULL: its own. */
+static int
+run_trial(const struct trial *trial, const int64_t *y, struct train_state *got)
+{
+    struct train_options o = trial->o;
+    struct train t;
+    int64_t shape[1] = {ROWS};
+    o.bus = trial->bus;
+    train_open(&t, &o);
+    if (y) {
+        rille_tensor_free(&t.y);
+        must(rille_tensor_from_host(t.s, "i64", 1, shape, y, train_layout(&t, 1, "S(0)"), &t.y), "labels");
+    }
+    fault = trial->mistake;
+    return train_run(&t, STEPS, got);
+}
+
+/* In a process of its own, where the mistake may end in an assertion: the status of that, 0 if fn said true. */
+static int
+in_child(bool (*fn)(const struct trial *t), const struct trial *t)
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        bool good = fn(t);
+        fflush(stdout);
+        _exit(!good);
+    }
+    int status = 0;
+    return child < 0 || waitpid(child, &status, 0) != child ? -1 : status;
+}
+
+static bool
+goes_well(const struct trial *t)
+{
+    struct train_state got;
+    fclose(stderr); /* the assertion's text */
+    return !run_trial(t, NULL, &got) && same(&got, t->want);
+}
+
+static void
+is_caught_of(const struct variant *of, int nvariant, enum fault mistake, const char *name, const char *kind,
+             int threads)
+{
+    enum { SEEDS = 60 };
+    int caught = 0, first = -1, asserted = 0;
+    for (int seed = 0; seed < SEEDS; seed++) {
+        const struct variant *v = &of[seed % nvariant];
+        if (strcmp(v->kind, kind)) continue;
+        struct trial t = trial_of(mistake, options_of(v, NULL), (uint64_t)seed);
+        t.want = &v->want;
+        t.o.threads = threads;
+        int status = in_child(goes_well, &t);
+        if (status == 0) continue;
+        if (caught++ == 0) first = seed;
+        asserted += WIFSIGNALED(status);
+    }
+    if (mistake == NO_FAULT)
+        ok(caught == 0, "%s", name);
+    else
+        ok(caught > 0, "%s is caught", name);
+    if (caught) diag("by %d of %d seeds, first by %d; %d times by an assertion", caught, SEEDS / 2, first, asserted);
+}
+
+/* In steps with pieces. */
+static void
+is_caught(enum fault mistake, const char *name, const char *kind, int threads)
+{
+    is_caught_of(variant, 8, mistake, name, kind, threads);
+}
+
+/* Where each register is filled once. */
+static void
+is_caught_at_once(enum fault mistake, const char *name, const char *kind, int threads)
+{
+    is_caught_of(variant + 8, 4, mistake, name, kind, threads);
+}
+
+/* Data is refused when it was looked at, not before: with a label that is no class, seeds end without an error if what
+ * was found is asked for too early. */
+static bool
+says_so(const struct trial *t)
+{
+    struct train_state got;
+    int64_t label[ROWS] = {0};
+    label[t->seed * 5 % ROWS] = CLASSES;
+    return run_trial(t, label, &got) == E_VALUE;
+}
+
+static void
+is_said(enum fault mistake, const char *name)
+{
+    enum { SEEDS = 12 };
+    int silent = 0;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        struct trial t = trial_of(mistake, (struct train_options){.kind = "late", .schedule = "1f1b"}, seed);
+        silent += in_child(says_so, &t) != 0;
+    }
+    ok(mistake == NO_FAULT ? silent == 0 : silent > 0, "%s", name);
+}
+
+/* Where nothing can happen any more the run ends, and the error says who waits for what. */
+static bool
+tells_who_waits(const struct trial *t)
+{
+    struct train_state got;
+    int status = run_trial(t, NULL, &got);
+    bool good =
+        status == E_PLAN && strstr(rille_error(), "deadlock: no actor can act") && strstr(rille_error(), t->words);
+    if (!good || t->seed == 0) diag("seed %llu: %s", (unsigned long long)t->seed, status ? rille_error() : "no error");
+    return good;
+}
+
+static void
+is_deadlock(enum fault mistake, int threads, const char *name, const char *words)
+{
+    enum { SEEDS = 24 };
+    int told = 0;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        struct trial t = trial_of(mistake, options_of(&variant[seed % 4], NULL), seed); /* with few registers */
+        t.o.threads = threads;
+        t.words = words;
+        told += in_child(tells_who_waits, &t) == 0;
+    }
+    ok(told == SEEDS, "%s: the run ends and says who waits", name);
+}
+
+int
+main(void)
+{
+    list_variants();
+    for (int i = 0; i < 18; i++) on_threads(&variant[i]);
+    exact_ones_agree();
+    many_seeds();
+    is_caught(NO_FAULT, "without a mistake nothing is caught", "cpu", 4);
+    is_caught(NO_CREDIT, "an actor that does not wait for a free register", "cpu", 4);
+    is_caught(EARLY_FREE, "a register that its first reader frees", "cpu", 4);
+    is_caught(READER_COUNT, "a wrong count of readers", "cpu", 4);
+    is_caught(EARLY_BACK, "a register given back before it is read", "cpu", 4);
+    is_caught_at_once(NO_FAULT, "without a mistake nothing is caught where registers are filled once", "cpu", 4);
+    is_caught_at_once(EARLY_BACK, "a register that is filled once, given back before it is read,", "cpu", 4);
+    is_caught(EARLY_BACK, "a register given back when work is enqueued, not done,", "late", 4);
+    is_caught(EARLY_READ, "a reader that is told before the work is done", "late", 4);
+    is_caught(NO_EVENT, "a stream that does not wait for another of its device", "late", 4);
+    is_caught(NO_EVENT, "a stream that does not wait for another of its thread", "late", 2);
+    is_caught(NEXT_ADDRESS, "work that has the addresses of the next act", "late", 4);
+    is_said(NO_FAULT, "a label that is no class is refused on streams, whatever the order of events");
+    is_said(EARLY_SAY, "what is wrong in data, asked for before the work is done, is caught");
+    is_deadlock(KEPT, 0, "a register that is not given back", "a free register of result");
+    is_deadlock(KEPT, 1, "the same on one thread", "a free register of result");
+    is_deadlock(LOST, 0, "a message that is lost", " acts done, waits for ");
+    return done();
+}

@@ -1,0 +1,365 @@
+/* streams.c - the streams of a device: its moves and its kernels are under way at the same time, in the order
+ * that tokens say.
+ *
+ * A program has a kernel, a transfer in, one out, and a move on one late device. Work of each waits until all of them
+ * have begun: on one stream that would never end. So do the products of panels and the moves of the next ones. Then
+ * plans in which an edge between two streams of a device says no more than that work was enqueued, and plans in which a
+ * task has another stream, are shown to the proof. */
+#include "runtime/device/stream.h"
+#include "t/lib/net.h"
+#include "t/lib/plans.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+/* ---- work that waits for work of other streams ---- */
+
+static int (*enqueue_late)(struct stream *s, const struct stream_work *w);
+static unsigned expected;      /* roles whose first work waits for each other */
+static _Atomic unsigned begun; /* roles whose work has begun */
+static struct stream_work first[NSTREAM];
+
+static int
+meet(const struct stream_work *w, const struct stream *s)
+{
+    UNUSED(w);
+    atomic_fetch_or(&begun, 1U << s->role);
+    while ((atomic_load(&begun) & expected) != expected) sched_yield();
+    return first[s->role].run(&first[s->role], s);
+}
+
+/* Instead of late's: the first work of each role of device 0 meets that of the others. */
+static int
+enqueue(struct stream *s, const struct stream_work *w)
+{
+    bool meets = s->device == 0 && expected >> s->role & 1 && !first[s->role].run;
+    if (!meets) return enqueue_late(s, w);
+    first[s->role] = *w;
+    return enqueue_late(s, &(struct stream_work){.run = meet});
+}
+
+static const struct rille_layout *
+layout_on(struct rille_session *s, const char *kind, int n, const char *sbp)
+{
+    const struct rille_place *p;
+    const struct rille_layout *l;
+    must(rille_place(s, kind, 1, &(int32_t){n}, (int32_t[]){0, 1}, &p), "placement");
+    must(rille_layout(s, p, 1, &sbp, NULL, -1, &l), "layout");
+    return l;
+}
+
+static const float value[4] = {1, -2, 3, -4};
+
+static struct rille_tensor *
+tensor(struct rille_session *s, const struct rille_layout *l)
+{
+    struct rille_tensor *x;
+    must(rille_tensor_from_host(s, "f32", 1, (int64_t[]){4}, value, l, &x), "tensor");
+    return x;
+}
+
+enum { RESULTS = 4 };
+
+/* One step: what does not depend on each other, on late:0. */
+static struct rille_graph *
+trace(struct rille_session *s, struct rille_tensor *const *x)
+{
+    struct rille_tensor *in[RESULTS], *out[RESULTS];
+    struct rille_graph_options o = {0};
+    struct rille_graph *g;
+    must(rille_trace_begin(s, &o, RESULTS, x, in), "trace");
+    struct rille_arg arg = {.kind = RILLE_ARG_TENSOR, .tensor = in[STREAM_COMPUTE]};
+    must(rille_call(s, rille_op_find("neg"), 1, &arg, 0, NULL, &out[STREAM_COMPUTE]), "neg");
+    must(rille_tensor_to_global(in[STREAM_IN], layout_on(s, "late", 1, "B"), &out[STREAM_IN]), "in");
+    must(rille_tensor_to_global(in[STREAM_OUT], layout_on(s, "cpu", 1, "B"), &out[STREAM_OUT]), "out");
+    must(rille_tensor_to_global(in[STREAM_MOVE], layout_on(s, "late", 2, "B"), &out[STREAM_MOVE]), "move");
+    must(rille_trace_end(s, RESULTS, out, &g), "trace");
+    for (int i = 0; i < RESULTS; i++) {
+        rille_tensor_free(&in[i]);
+        rille_tensor_free(&out[i]);
+    }
+    return g;
+}
+
+static bool
+holds(struct rille_tensor *y, float factor)
+{
+    float got[4];
+    bool good = !rille_tensor_read(y, got);
+    for (int i = 0; good && i < 4; i++) good = got[i] == factor * value[i];
+    return good;
+}
+
+/* Does a run end in which the first works of these roles wait for each other, with the values that it should have? */
+static bool
+ends(unsigned roles)
+{
+    struct rille_options o = {.devices = "cpu:1,late:2", .threads = 1, .bus = "zmq"};
+    struct rille_session *s;
+    struct rille_tensor *x[RESULTS], *y[RESULTS];
+    must(rille_open(&o, &s), "open");
+    x[STREAM_COMPUTE] = tensor(s, layout_on(s, "late", 1, "B"));
+    x[STREAM_IN] = tensor(s, layout_on(s, "cpu", 1, "B"));
+    x[STREAM_OUT] = tensor(s, layout_on(s, "late", 1, "B"));
+    x[STREAM_MOVE] = tensor(s, layout_on(s, "late", 2, "S(0)"));
+    struct rille_graph *g = trace(s, x);
+    expected = roles;
+    atomic_store(&begun, 0);
+    memset(first, 0, sizeof first);
+    bool good = !rille_graph_run(g, RESULTS, x, y);
+    expected = 0;
+    for (int i = 0; good && i < RESULTS; i++) good = holds(y[i], i == STREAM_COMPUTE ? -1 : 1);
+    for (int i = 0; i < RESULTS; i++) {
+        rille_tensor_free(&x[i]);
+        rille_tensor_free(&y[i]);
+    }
+    rille_graph_free(&g);
+    rille_close(&s);
+    return good && (atomic_load(&begun) & roles) == roles;
+}
+
+static void
+test_side_by_side(void)
+{
+    enqueue_late = device_late.enqueue;
+    device_late.enqueue = enqueue;
+    for (int role = STREAM_COMPUTE + 1; role <= STREAM_MOVE; role++)
+        ok(ends(1U << STREAM_COMPUTE | 1U << role),
+           "a kernel and work of stream \"%s\" of one device wait for each other", stream_role_text(role));
+    ok(ends(1U << STREAM_COMPUTE | 1U << STREAM_IN | 1U << STREAM_OUT),
+       "a kernel, what is brought in and what is brought out are under way at the same time");
+    device_late.enqueue = enqueue_late;
+}
+
+/* ---- panels ---- */
+
+enum {
+    PANELS = 6,
+    ROWS = 128,
+    WIDTH = 16
+}; /* WIDTH: of a panel, whose bytes are more than may wait for another product */
+
+/* Work of device 0 as it came: product k and move k + ahead wait until both have begun. */
+static struct work {
+    struct stream_work work;
+    int k;
+} work[NSTREAM][PANELS];
+static int ahead, nwork[NSTREAM];
+static _Atomic unsigned under_way[NSTREAM]; /* a bit each; it stays */
+
+static int
+meet_panel(const struct stream_work *w, const struct stream *s)
+{
+    const struct work *mine = w->of;
+    int other = s->role == STREAM_MOVE ? STREAM_COMPUTE : STREAM_MOVE;
+    int k = mine->k + (s->role == STREAM_MOVE ? -ahead : ahead);
+    atomic_fetch_or(&under_way[s->role], 1U << mine->k);
+    while (k >= 0 && k < PANELS && !(atomic_load(&under_way[other]) >> k & 1)) sched_yield();
+    return mine->work.run(&mine->work, s);
+}
+
+static int
+enqueue_panel(struct stream *s, const struct stream_work *w)
+{
+    int n = s->device == 0 ? nwork[s->role]++ : PANELS;
+    if (n >= PANELS) return enqueue_late(s, w);
+    work[s->role][n] = (struct work){*w, n};
+    return enqueue_late(s, &(struct stream_work){.run = meet_panel, .of = &work[s->role][n]});
+}
+
+/* Columns of x that make panel k. */
+static struct rille_tensor *
+panel_of(struct net *b, int64_t k)
+{
+    struct rille_arg arg = {.kind = RILLE_ARG_TENSOR, .tensor = b->x};
+    struct rille_attr cut[] = {{.name = "axis", .kind = RILLE_INT, .i = 1},
+                               {.name = "start", .kind = RILLE_INT, .i = k * WIDTH},
+                               {.name = "stop", .kind = RILLE_INT, .i = (k + 1) * WIDTH}};
+    struct rille_tensor *panel;
+    must(rille_call(b->s, rille_op_find("slice"), 1, &arg, countof(cut), cut, &panel), "slice");
+    return panel;
+}
+
+/* y[0]: the products of panels, each gathered by itself, with w, added up. */
+static int
+gather_and_multiply(struct net *b, const struct rille_layout *whole, struct rille_tensor **y)
+{
+    for (int k = 0; k < PANELS; k++) {
+        struct rille_tensor *part = panel_of(b, k);
+        net_move(&part, whole);
+        net_call(b, "matmul", &part, b->y);
+        if (k == 0) y[0] = rille_tensor_hold(part);
+        if (k > 0) net_call(b, "add", &y[0], part);
+        rille_tensor_free(&part);
+    }
+    return 1;
+}
+
+/* y[k]: the product of panel k and w, gathered. */
+static int
+multiply_and_gather(struct net *b, const struct rille_layout *whole, struct rille_tensor **y)
+{
+    for (int k = 0; k < PANELS; k++) {
+        y[k] = panel_of(b, k);
+        net_call(b, "matmul", &y[k], b->y);
+        net_move(&y[k], whole);
+    }
+    return PANELS;
+}
+
+/* The values of b->x b->y, after a run in which works meet; false: another number of them came. */
+static bool
+multiply(struct net *b, int way, float *got)
+{
+    struct rille_tensor *y[PANELS];
+    ahead = way;
+    memset(nwork, 0, sizeof nwork);
+    for (int role = 0; role < NSTREAM; role++) atomic_store(&under_way[role], 0);
+    int n = (way > 0 ? gather_and_multiply : multiply_and_gather)(b, layout_on(b->s, "late", 2, "B"), y);
+    device_late.enqueue = enqueue_panel;
+    must(rille_eval(b->s, n, y), "eval");
+    device_late.enqueue = enqueue_late;
+    memset(got, 0, ROWS * sizeof *got);
+    for (int k = 0; k < n; k++) {
+        float part[ROWS];
+        must(rille_tensor_read(y[k], part), "read");
+        for (int i = 0; i < ROWS; i++) got[i] += part[i];
+        rille_tensor_free(&y[k]);
+    }
+    return nwork[STREAM_COMPUTE] == PANELS && nwork[STREAM_MOVE] == PANELS;
+}
+
+static void
+test_panels(void)
+{
+    struct rille_options o = {.devices = "cpu:1,late:2", .threads = 1, .bus = "zmq"};
+    struct net b = {0};
+    static float x[ROWS][PANELS * WIDTH], w[WIDTH], want[ROWS], got[ROWS];
+    for (int j = 0; j < WIDTH; j++) w[j] = (float)(j % 5 - 2);
+    for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j < PANELS * WIDTH; j++) {
+            x[i][j] = (float)(3 * i + j % 7 - 2);
+            want[i] += x[i][j] * w[j % WIDTH];
+        }
+    int64_t of_x[] = {ROWS, PANELS * WIDTH}, of_w[] = {WIDTH, 1};
+    must(rille_open(&o, &b.s), "open");
+    must(rille_tensor_from_host(b.s, "f32", 2, of_x, x, layout_on(b.s, "late", 2, "S(0)"), &b.x), "x");
+    must(rille_tensor_from_host(b.s, "f32", 2, of_w, w, layout_on(b.s, "late", 2, "B"), &b.y), "w");
+    ok(multiply(&b, 1, got) && memcmp(got, want, sizeof got) == 0,
+       "panel k + 1 is gathered while panel k is multiplied: they wait for each other");
+    ok(multiply(&b, -1, got) && memcmp(got, want, sizeof got) == 0,
+       "the product of panel k is gathered while panel k + 1 is multiplied");
+    net_close(&b);
+}
+
+/* ---- the proof ---- */
+
+struct count {
+    int64_t crossing, early, moved, refused, harmless;
+};
+
+static bool
+is_refused(const struct plan *p, const char *why)
+{
+    return plan_verify(p) == E_PLAN && strstr(err_text(), why);
+}
+
+/* Each edge between two streams of a device, as if they were one. */
+static void
+try_edges(struct plan *p, struct count *c)
+{
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nin; k++) {
+            struct in_port *in = &p->task[i].in[k];
+            const struct task *from = &p->task[in->task];
+            if (from->device != p->task[i].device || from->stream == p->task[i].stream) continue;
+            c->crossing++;
+            c->early += in->token == TOKEN_EVENT;
+            uint8_t was = in->token;
+            if (was == TOKEN_DONE) continue; /* because of data that may be refused */
+            in->token = TOKEN_ISSUED;
+            c->refused += is_refused(p, "goes on before the work of task");
+            in->token = was;
+        }
+}
+
+/* Each task on each other stream: refused, or it does no harm. */
+static void
+try_streams(struct engine *e, struct plan *p, uint64_t want, struct count *c)
+{
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (uint8_t stream = 0; stream <= NSTREAM; stream++) {
+            uint8_t was = p->task[i].stream;
+            if (stream == was) continue;
+            p->task[i].stream = stream;
+            c->moved++;
+            if (plan_verify(p))
+                c->refused++;
+            else
+                c->harmless += outcome(e, p) == want;
+            p->task[i].stream = was;
+        }
+}
+
+static void
+test_proof(struct rille_session *s, uint64_t seed)
+{
+    struct engine *e = simulator(seed);
+    struct count edges = {0}, streams = {0};
+    other_kind = DEV_LATE;
+    for (int i = 0; i < (getenv("RILLE_LONG") ? 2000 : 150); i++) {
+        struct plan *p = random_plan(s, &seed, i % 3 == 2);
+        if (!p) continue;
+        try_edges(p, &edges);
+        try_streams(e, p, outcome(e, p), &streams);
+        plan_free(&p);
+    }
+    ok(edges.early > 0 && edges.refused == edges.early,
+       "an edge to another stream of its device that says no more than \"enqueued\" is refused");
+    diag("%lld of %lld edges between streams of a device are events", (long long)edges.early,
+         (long long)edges.crossing);
+    ok(streams.refused > 0 && streams.harmless > 0 && streams.refused + streams.harmless == streams.moved,
+       "a task on another stream is refused, or does no harm");
+    diag("%lld refused, %lld do no harm", (long long)streams.refused, (long long)streams.harmless);
+    engine_free(&e);
+}
+
+/* Where a device has one stream, all its work is there, with the same results. */
+static void
+test_one_stream(struct rille_session *s, uint64_t seed)
+{
+    struct engine *e = simulator(seed);
+    int same = 0, n = 0, apart = 0;
+    for (int i = 0; i < 60; i++) {
+        uint64_t again = seed;
+        struct plan *p = random_plan(s, &seed, i % 3 == 2), *one;
+        if (!p) continue;
+        device_late.flags &= ~(unsigned)ROLES;
+        one = random_plan(s, &again, i % 3 == 2);
+        same += outcome(e, p) == outcome(e, one);
+        device_late.flags |= ROLES;
+        n++;
+        for (int32_t k = 0; k < p->ntask; k++) apart += p->task[k].stream != STREAM_COMPUTE;
+        for (int32_t k = 0; k < one->ntask; k++) same -= one->task[k].stream != STREAM_COMPUTE;
+        plan_free(&p);
+        plan_free(&one);
+    }
+    ok(n > 0 && apart > 0 && same == n, "on one stream a device gives the bits that several give");
+    engine_free(&e);
+}
+
+int
+main(void)
+{
+    struct rille_options o = {.devices = "cpu:4,late:4", .threads = 1, .bus = "zmq"};
+    struct rille_session *s;
+    alarm(HANG);
+    test_side_by_side();
+    test_panels();
+    must(rille_open(&o, &s), "open");
+    test_proof(s, seed_of(3));
+    test_one_stream(s, seed_of(4));
+    rille_close(&s);
+    return done();
+}

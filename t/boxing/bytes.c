@@ -1,0 +1,172 @@
+/* bytes.c - the price of a move is what its ranks receive, on meshes too large to go through but here.
+ *
+ * apply.c holds plans to the least possible on small meshes. Here all pairs of layouts on meshes of longer axes,
+ * which divide sizes with a rest, are priced beside their plans; and those without P on 100,000 ranks, and on many
+ * axes, beside what each rank lacks. What was counted of one move may be remembered for all others, on whatever mesh,
+ * and for the way back. */
+#include "t/lib/moves.h"
+
+static const struct layout *list[MAX_LAYOUT];
+static struct arena arena;
+
+static void
+differs(const struct type *t, const struct layout *from, const struct layout *to, int64_t right)
+{
+    struct str s = {0};
+    type_print(t, &s);
+    str_add(&s, ": ");
+    layout_print(from, &s);
+    str_add(&s, " -> ");
+    layout_print(to, &s);
+    diag("%s: %lld bytes, priced %lld", str_text(&s), (long long)right, (long long)box_bytes(t, from, to));
+    str_free(&s);
+}
+
+/* Is it told without a look at the ranks whether a move is one in name alone? */
+static bool
+tells_names(const struct type *t, const struct layout *from, const struct layout *to)
+{
+    return box_renames(t, from, to, box_bytes(t, from, to)) == layout_same_boxes(from, to, t);
+}
+
+/* ---- beside the plan ---- */
+
+static struct arena counted; /* of the whole test: */
+static struct hash_table known = {.arena = &counted};
+
+static int
+pairs_as_planned(const struct place *p, const struct type *t)
+{
+    int wrong = 0, n = layouts_of(p, t->ndim, 1, list);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            struct box_plan *plan;
+            arena_reset(&arena);
+            if (box_plan(&arena, t, list[i], list[j], &plan)) continue;
+            if (plan->bytes == box_bytes(t, list[i], list[j]) &&
+                plan->bytes == box_bytes_known(t, list[i], list[j], &known) && tells_names(t, list[i], list[j]))
+                continue;
+            if (wrong++ < 5) differs(t, list[i], list[j], plan->bytes);
+        }
+    return wrong;
+}
+
+static void
+every_pair_as_planned(void)
+{
+    static const int meshes[][3] = {{17, 0, 0}, {5, 12, 0}, {12, 5, 0}, {2, 23, 0}, {31, 3, 0}, {2, 3, 5}, {4, 2, 3}};
+    static const int64_t shapes[][3] = {{31, 0, 0}, {7, 0, 0}, {120, 0, 0}, {31, 45, 0}, {60, 13, 0}, {29, 7, 11}};
+    for (size_t m = 0; m < countof(meshes); m++)
+        for (size_t k = 0; k < countof(shapes); k++) {
+            int ndim = 1 + (shapes[k][1] > 0) + (shapes[k][2] > 0);
+            struct type t = type_of(DT_BF16, ndim, shapes[k]);
+            if (meshes[m][2] && ndim == 3) continue; /* 64,000 pairs */
+            ok(pairs_as_planned(mesh(meshes[m][0], meshes[m][1], meshes[m][2]), &t) == 0,
+               "every move of %d dimensions, the first %d long, on a mesh of %d x %d x %d costs what is planned", ndim,
+               (int)shapes[k][0], meshes[m][0], MAX(1, meshes[m][1]), MAX(1, meshes[m][2]));
+        }
+}
+
+/* ---- beside what each rank lacks ---- */
+
+static int64_t
+lacking(const struct type *t, const struct layout *from, const struct layout *to)
+{
+    int64_t numel = 0;
+    for (int pos = 0; pos < to->place->nrank; pos++) {
+        struct box a, b, both;
+        layout_box(from, t, pos, &a);
+        layout_box(to, t, pos, &b);
+        numel += box_numel(&b, t->ndim);
+        if (box_intersect(&a, &b, t->ndim, &both)) numel -= box_numel(&both, t->ndim);
+    }
+    return numel * (int64_t)dtype_bytes((enum dtype)t->dtype);
+}
+
+/* Draws a layout without P, in any cutting order. */
+static const struct layout *
+draw_layout(const struct place *p, int ndim)
+{
+    struct sbp sbp[MAX_AXIS];
+    uint8_t order[MAX_AXIS];
+    const struct layout *l;
+    for (int a = 0; a < p->naxis; a++) {
+        int other = (int)(next_random(&seed) % (uint64_t)(a + 1));
+        sbp[a] = entry((int)(next_random(&seed) % (uint64_t)(ndim + 1)), ndim, RED_NONE);
+        order[a] = order[other];
+        order[other] = (uint8_t)a;
+    }
+    if (layout_new(atlas, p, sbp, next_random(&seed) % 2 ? order : NULL, &l)) diag("%s", err_text());
+    return l;
+}
+
+/* One memory for all meshes and types: axes of equal size answer for each other, those of unequal size must not. */
+static void
+many_axes(void)
+{
+    static const int32_t meshes[][MAX_AXIS] = {{2, 2, 2, 2, 2, 2}, {3, 3, 3, 3, 3}, {2, 3, 2, 3, 2}, {2, 3, 5, 7},
+                                               {7, 5, 3, 2},       {4, 2, 2, 4},    {1, 3, 1, 3, 4}, {5, 5, 5}};
+    static const int64_t shapes[][3] = {{64, 27, 0}, {7, 100, 0}, {31, 45, 6}, {210, 1, 8}, {5, 0, 3}};
+    int32_t rank[MAX_MESH];
+    int n = getenv("RILLE_LONG") ? 20000 : 1000;
+    for (int i = 0; i < MAX_MESH; i++) rank[i] = i;
+    for (size_t m = 0; m < countof(meshes); m++) {
+        int naxis = 0, wrong = 0;
+        while (naxis < MAX_AXIS && meshes[m][naxis]) naxis++;
+        const struct place *p = place(naxis, meshes[m], rank);
+        for (int k = 0; k < n; k++) {
+            const int64_t *shape = shapes[next_random(&seed) % countof(shapes)];
+            struct type t = type_of(DT_F32, 2 + (shape[2] > 0), shape);
+            const struct layout *from = draw_layout(p, t.ndim), *to = draw_layout(p, t.ndim);
+            int64_t right = lacking(&t, from, to);
+            bool same = right == box_bytes(&t, from, to) && right == box_bytes_known(&t, from, to, &known) &&
+                        tells_names(&t, from, to);
+            if (!same && wrong++ < 5) differs(&t, from, to, right);
+        }
+        ok(wrong == 0,
+           "moves on %d axes, the first of %d and %d, cost what ranks lack, remembered or not; names are told", naxis,
+           (int)meshes[m][0], (int)meshes[m][1]);
+    }
+    diag("%d groups remembered", (int)known.n);
+}
+
+static void
+large_meshes(void)
+{
+    static const int32_t meshes[][3] = {{100000, 0, 0}, {500, 200, 0}, {12500, 8, 0}, {4, 25000, 0}, {10, 100, 100}};
+    int32_t *rank = must_alloc(sizeof *rank * 100000);
+    for (int32_t i = 0; i < 100000; i++) rank[i] = i;
+    for (size_t m = 0; m < countof(meshes); m++) {
+        int naxis = 1 + (meshes[m][1] > 0) + (meshes[m][2] > 0), wrong = 0, pairs = 0;
+        const struct place *p = place(naxis, meshes[m], rank);
+        struct type t = type_of(DT_F32, 2, (int64_t[]){1000003, 50257});
+        int n = layouts_of(p, t.ndim, 1, list);
+        for (int k = 0; k < (naxis == 1 ? 9 : 60); k++) {
+            const struct layout *from = list[next_random(&seed) % (uint64_t)n],
+                                *to = list[next_random(&seed) % (uint64_t)n];
+            if (layout_has_partial(from) || layout_has_partial(to)) continue;
+            int64_t right = lacking(&t, from, to);
+            pairs++;
+            if (right == box_bytes(&t, from, to) && tells_names(&t, from, to)) continue;
+            if (wrong++ < 5) differs(&t, from, to, right);
+        }
+        ok(wrong == 0, "moves on %d x %d x %d ranks cost what ranks lack", (int)meshes[m][0], (int)MAX(1, meshes[m][1]),
+           (int)MAX(1, meshes[m][2]));
+        diag("%d pairs", pairs);
+    }
+    free(rank);
+}
+
+int
+main(void)
+{
+    seed = seed_of(15);
+    atlas = atlas_new();
+    every_pair_as_planned();
+    many_axes();
+    large_meshes();
+    arena_fini(&arena);
+    arena_fini(&counted);
+    atlas_free(&atlas);
+    return done();
+}

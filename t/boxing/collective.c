@@ -1,0 +1,329 @@
+/* collective.c - moves that are one collective of a library: carried out as one, on plain memory, they give what
+ * box_plan() gives, and what a library could do is found. Layouts of small meshes are enumerated. */
+#include "boxing/collective.h"
+#include "boxing/grid.h"
+#include "t/lib/moves.h"
+
+static struct arena arena;
+static long nfound[4], npacked, nunpacked, npair, nwrong;
+
+static void
+complain(const char *what, const struct type *t, const struct layout *from, const struct layout *to)
+{
+    struct str s = {0};
+    if (nwrong++ > 10) return;
+    type_print(t, &s);
+    str_add(&s, " on ");
+    place_print(from->place, &s);
+    str_add(&s, ": ");
+    layout_print(from, &s);
+    str_add(&s, " -> ");
+    layout_print(to, &s);
+    diag("%s: %s", what, str_text(&s));
+    str_free(&s);
+}
+
+/* ---- parts of a value ---- */
+
+static size_t
+part_bytes(const struct layout *l, const struct type *t, int pos)
+{
+    struct type local = layout_shard(l, t, pos);
+    return (size_t)type_bytes(&local);
+}
+
+static void **
+parts_new(const struct layout *l, const struct type *t)
+{
+    void **part = ARENA_ARRAY(&arena, void *, l->place->nrank);
+    for (int pos = 0; pos < l->place->nrank; pos++) part[pos] = arena_alloc(&arena, part_bytes(l, t, pos) + 1);
+    return part;
+}
+
+/* Small whole numbers, the same at positions that hold the same. */
+static void
+fill(void **part, const struct layout *l, const struct type *t)
+{
+    for (int pos = 0; pos < l->place->nrank; pos++) {
+        struct type local = layout_shard(l, t, pos);
+        int origin = layout_origin(l, pos);
+        for (int64_t i = 0; i < type_numel(&local) && origin == pos; i++)
+            elem_set_i((enum dtype)local.dtype, part[pos], i, (int64_t)(next_random(&seed) % 13));
+        if (origin != pos) memcpy(part[pos], part[origin], part_bytes(l, t, pos));
+    }
+}
+
+static int64_t
+add(enum reduce r, int64_t a, int64_t b)
+{
+    return r == RED_MAX ? MAX(a, b) : r == RED_MIN ? MIN(a, b) : r == RED_PROD ? a * b : a + b;
+}
+
+/* ---- a collective, as its verb says it, of blocks that lie one behind the other ---- */
+
+struct blocks {
+    const struct collective *c;
+    const struct type *t;
+    const struct layout *from, *to;
+    int64_t n; /* elements of one */
+};
+
+/* A block of a part, as it lies there. */
+static struct view
+window(const struct blocks *b, bool came, void *part, int32_t pos, int32_t i)
+{
+    const struct layout *l = came ? b->to : b->from;
+    struct box whole, block;
+    layout_box(l, b->t, pos, &whole);
+    (came ? collective_came : collective_sent)(b->c, b->t, b->from, b->to, pos, i, &block);
+    return box_slice(b->t, l, &whole, part, &block);
+}
+
+/* The block by itself: dense, number i of those at `at`. */
+static struct view
+dense(const struct blocks *b, const struct view *like, void *at, int32_t i)
+{
+    struct type t = type_of((enum dtype)b->c->dtype, like->ndim, like->dim);
+    return view_dense(&t, (char *)at + (size_t)(b->n * i) * dtype_bytes((enum dtype)b->c->dtype));
+}
+
+static void *
+room(const struct blocks *b, int32_t nblock)
+{
+    return arena_alloc(&arena, (size_t)(b->n * nblock) * dtype_bytes((enum dtype)b->c->dtype) + 1);
+}
+
+/* What a position sends. Where nothing has to be packed it is the part itself. */
+static void *
+sent(const struct blocks *b, void *part, int32_t pos)
+{
+    if (!b->c->packs) return part;
+    void *all = room(b, b->c->nsent);
+    for (int32_t i = 0; i < b->c->nsent && b->n; i++) {
+        struct view from = window(b, false, part, pos, i), to = dense(b, &from, all, i);
+        box_reduce(RED_SUM, &to, 1, &from);
+    }
+    return all;
+}
+
+static void
+received(const struct blocks *b, const void *all, void *part, int32_t pos)
+{
+    for (int32_t i = 0; i < b->c->ncame && b->n; i++) {
+        struct view to = window(b, true, part, pos, i), from = dense(b, &to, (void *)(uintptr_t)all, i);
+        box_reduce(RED_SUM, &to, 1, &from);
+    }
+}
+
+static int64_t
+reduced(const struct blocks *b, void *const *sent_by, int32_t first, int64_t i)
+{
+    enum dtype d = (enum dtype)b->c->dtype;
+    const struct place *p = b->from->place;
+    int64_t v = elem_get_i(d, sent_by[collective_pos(b->c, p, first, 0)], i);
+    for (int32_t s = 1; s < b->c->size; s++)
+        v = add((enum reduce)b->c->reduce, v, elem_get_i(d, sent_by[collective_pos(b->c, p, first, s)], i));
+    return v;
+}
+
+static void
+collect(const struct blocks *b, void *const *sent_by, void *all, int32_t pos)
+{
+    enum dtype d = (enum dtype)b->c->dtype;
+    const struct place *p = b->from->place;
+    int32_t first, seat = collective_seat(b->c, p, pos, &first);
+    bool cut = b->c->verb == COLLECT_SCATTER || b->c->verb == COLLECT_EXCHANGE;
+    int64_t skip = cut ? b->n * seat : 0;
+    for (int64_t i = 0; i < b->n * b->c->ncame; i++) {
+        int32_t giver = collective_pos(b->c, p, first, (int32_t)(i / b->n));
+        elem_set_i(d, all, i,
+                   b->c->reduce == RED_NONE ? elem_get_i(d, sent_by[giver], skip + i % b->n)
+                                            : reduced(b, sent_by, first, skip + i));
+    }
+}
+
+static void
+carry_out(const struct blocks *b, void *const *src, void **dst)
+{
+    int n = b->from->place->nrank;
+    void **sent_by = ARENA_ARRAY(&arena, void *, n);
+    for (int pos = 0; pos < n; pos++) {
+        struct blocks own = *b;
+        own.n = collective_numel(b->c, b->t, b->from, b->to, pos);
+        sent_by[pos] = sent(&own, src[pos], pos);
+    }
+    for (int pos = 0; pos < n; pos++) {
+        struct blocks own = *b;
+        own.n = collective_numel(b->c, b->t, b->from, b->to, pos);
+        void *all = b->c->unpacks ? room(&own, b->c->ncame) : dst[pos];
+        collect(&own, sent_by, all, pos);
+        if (b->c->unpacks) received(&own, all, dst[pos], pos);
+    }
+}
+
+/* ---- beside box_plan ---- */
+
+static void **
+boxed(const struct type *t, const struct layout *from, const struct layout *to, void *const *src)
+{
+    struct box_plan *b;
+    void **dst = parts_new(to, t);
+    if (box_plan(&arena, t, from, to, &b)) return NULL;
+    if (b->alias) return (void **)src;
+    box_apply(b, src, dst);
+    return dst;
+}
+
+static bool
+same_parts(const struct type *t, const struct layout *l, void *const *a, void *const *b)
+{
+    for (int pos = 0; pos < l->place->nrank; pos++)
+        if (memcmp(a[pos], b[pos], part_bytes(l, t, pos))) return false;
+    return true;
+}
+
+/* Where addends of other axes stay apart each is moved by itself, which box_plan need not do: their sums are equal. */
+static bool
+same_value(const struct type *t, const struct layout *l, void *const *a, void *const *b)
+{
+    const struct layout *whole = layout_broadcast(atlas, l->place);
+    if (!layout_has_partial(l)) return same_parts(t, l, a, b);
+    return same_parts(t, whole, boxed(t, l, whole, a), boxed(t, l, whole, b));
+}
+
+/* What a library must be asked for: one axis changes, and all seats have as much. */
+static bool
+must_be_found(const struct type *t, const struct layout *from, const struct layout *to)
+{
+    const struct place *p = from->place;
+    if (p->naxis != 1 || type_numel(t) == 0 || p->nrank == 1) return false;
+    struct sbp x = from->sbp[0], y = to->sbp[0];
+    bool sums = x.kind == SBP_P && (x.reduce == RED_SUM || !dtype_is_float((enum dtype)t->dtype));
+    bool even =
+        (x.kind != SBP_S || t->dim[x.axis] % p->nrank == 0) && (y.kind != SBP_S || t->dim[y.axis] % p->nrank == 0);
+    if (y.kind == SBP_B && sums) return true;
+    return even && ((y.kind == SBP_S && sums) ||
+                    (x.kind == SBP_S && (y.kind == SBP_B || (y.kind == SBP_S && y.axis != x.axis))));
+}
+
+static void
+try_pair(const struct type *t, const struct layout *from, const struct layout *to)
+{
+    struct collective c;
+    npair++;
+    if (!collective_of(t, from, to, &c)) {
+        if (must_be_found(t, from, to)) complain("not found", t, from, to);
+        return;
+    }
+    nfound[c.verb]++;
+    npacked += c.packs;
+    nunpacked += c.unpacks;
+    void **src = parts_new(from, t), **dst = parts_new(to, t);
+    fill(src, from, t);
+    carry_out(&(struct blocks){.c = &c, .t = t, .from = from, .to = to}, src, dst);
+    if (!same_value(t, to, dst, boxed(t, from, to, src))) complain("another value", t, from, to);
+}
+
+static void
+try_mesh(const struct place *p, int ndim)
+{
+    static const struct layout *layout[MAX_LAYOUT];
+    static const int64_t size[] = {1, 2, 4, 6, 3};
+    static const enum dtype dtype[] = {DT_I32, DT_F32, DT_I64, DT_U8, DT_F64, DT_BF16, DT_F16};
+    int n = layouts_of(p, ndim, 3, layout), ntype = ndim == 0 ? 1 : ndim == 1 ? 5 : 25, turn = 0;
+    for (int k = 0; k < ntype; k++)
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < n; j++) {
+                int64_t dim[2] = {size[k % 5], size[k / 5]};
+                struct type t = type_of(dtype[(unsigned)turn++ % countof(dtype)], ndim, dim);
+                try_pair(&t, layout[i], layout[j]);
+                if (turn % 64 == 0) arena_fini(&arena);
+            }
+}
+
+static void
+try_meshes(void)
+{
+    const struct place *p[] = {mesh(1, 0, 0), mesh(2, 0, 0), mesh(3, 0, 0),
+                               mesh(4, 0, 0), mesh(2, 2, 0), mesh(3, 2, 0)};
+    for (size_t i = 0; i < countof(p); i++)
+        for (int ndim = 0; ndim <= 2; ndim++) try_mesh(p[i], ndim);
+    ok(nwrong == 0,
+       "of %ld moves %ld all-reduces, %ld reduce-scatters, %ld all-gathers and %ld all-to-alls are what boxing gives",
+       npair, nfound[COLLECT_REDUCE], nfound[COLLECT_SCATTER], nfound[COLLECT_GATHER], nfound[COLLECT_EXCHANGE]);
+    bool each = true;
+    for (size_t i = 0; i < countof(nfound); i++) each = each && nfound[i] > 100;
+    ok(each && npacked > 100 && nunpacked > 100, "there are some of each; blocks of %ld are packed, of %ld unpacked",
+       npacked, nunpacked);
+}
+
+/* ---- what a library is not asked for ---- */
+
+static bool
+find(const char *from, const char *to, enum dtype d, int64_t rows, int64_t cols, struct collective *c)
+{
+    const struct layout *a, *b;
+    const struct place *p = mesh(2, 0, 0);
+    struct type t = type_of(d, 2, (int64_t[]){rows, cols});
+    if (layout_parse(atlas, p, from, 2, &a) || layout_parse(atlas, p, to, 2, &b)) diag("%s", err_text());
+    return collective_of(&t, a, b, c);
+}
+
+static bool
+is_one(const char *from, const char *to, enum dtype d, int64_t rows, int64_t cols)
+{
+    struct collective c;
+    return find(from, to, d, rows, cols, &c);
+}
+
+/* As it lies: blocks are read and written where they are. */
+static bool
+is_plain(const char *from, const char *to, int64_t rows, int64_t cols)
+{
+    struct collective c;
+    return find(from, to, DT_F32, rows, cols, &c) && !c.packs && !c.unpacks;
+}
+
+static bool
+rearranges(const char *from, const char *to, enum dtype d, bool packs, bool unpacks)
+{
+    struct collective c;
+    return find(from, to, d, 4, 4, &c) && c.packs == packs && c.unpacks == unpacks;
+}
+
+static void
+try_others(void)
+{
+    struct collective c;
+    ok(is_plain("P", "B", 4, 4) && is_plain("P", "S(0)", 4, 4) && is_plain("S(0)", "B", 4, 4) &&
+           is_plain("S(1)", "B", 1, 4),
+       "what is cut by rows is read and written as it lies");
+    ok(rearranges("P", "S(1)", DT_F32, true, false) && rearranges("S(1)", "B", DT_F32, false, true),
+       "cut by columns it is packed, or unpacked");
+    ok(rearranges("S(0)", "S(1)", DT_F32, true, false) && rearranges("S(1)", "S(0)", DT_F32, false, true),
+       "an all-to-all is rearranged on the side of the columns");
+    ok(find("P", "B", DT_BF16, 4, 4, &c) && c.dtype == DT_F32 && c.gives == DT_BF16 && !c.packs && c.unpacks,
+       "a sum of halves is one of f32, and rounded when it is whole");
+    ok(is_one("S(0)", "B", DT_BOOL, 4, 4) && rearranges("S(0)", "B", DT_BF16, false, false),
+       "truths are gathered, and halves as they are");
+    ok(!is_one("P(max)", "B", DT_F32, 4, 4) && is_one("P(max)", "B", DT_I32, 4, 4),
+       "a greatest float, as of NaN, is none");
+    ok(!is_one("P", "B", DT_BOOL, 4, 4), "nor is a sum of truths");
+    ok(!is_one("S(0)", "B", DT_F32, 5, 4) && !is_one("P", "S(0)", DT_F32, 5, 4) &&
+           !is_one("S(0)", "S(1)", DT_F32, 4, 5) && !is_one("S(1)", "S(0)", DT_F32, 4, 5),
+       "parts of two lengths are none");
+    ok(!is_one("B", "S(0)", DT_F32, 4, 4) && !is_one("B", "P", DT_F32, 4, 4), "nor is what sends nothing");
+    ok(!is_one("P", "B", DT_F32, 0, 4), "nor is a move of nothing");
+}
+
+int
+main(void)
+{
+    seed = seed_of(16);
+    atlas = atlas_new();
+    try_meshes();
+    try_others();
+    arena_fini(&arena);
+    atlas_free(&atlas);
+    return done();
+}

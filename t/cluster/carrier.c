@@ -1,0 +1,290 @@
+/* Tests of actors/cluster/transport/carrier.c: messages and lists between two workers of different hosts, in order, of
+ * one epoch and one job, and from who has the key alone. (Bytes of channels: t/launch/launch.sh,
+ * t/launch/namespaces.sh.) */
+#include "actors/cluster/memory/bus_host.h"
+#include "actors/cluster/transport/carrier.h"
+#include "actors/cluster/wire/machine.h"
+#include "actors/cluster/memory/segment.h"
+#include "runtime/base/error.h"
+#include "t/lib/tap.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+enum { MESSAGES = 3000, LIST = 3000001, PORTS = 2 * CARRIER_PORT + 8 };
+static const unsigned char job[CLUSTER_ID] = "job of the test.", other_job[CLUSTER_ID] = "another one's.";
+
+struct side {
+    int rank;
+    struct carrier *carrier;
+    struct segment *segment;
+    struct bus *bus;
+    char port[CARRIER_PORT];
+    atomic_int asked, listed, brought, lost;
+    uint64_t count; /* of what was brought last */
+    uint64_t program;
+    size_t n;
+    bool same;
+};
+static char list[LIST];
+
+static void
+on_asked(void *of, uint32_t epoch, int from, uint64_t program)
+{
+    struct side *s = of;
+    UNUSED(epoch), UNUSED(from);
+    s->program = program;
+    atomic_fetch_add(&s->asked, 1);
+}
+
+static void
+on_listed(void *of, uint32_t epoch, int from, uint64_t program, const void *bytes, size_t n)
+{
+    struct side *s = of;
+    UNUSED(epoch), UNUSED(from), UNUSED(program);
+    s->n = n;
+    s->same = n == LIST && !memcmp(bytes, list, LIST);
+    atomic_fetch_add(&s->listed, 1);
+}
+
+/* A side's memory is the list. */
+static int
+on_give(void *of, uint64_t at, size_t n, void *to)
+{
+    UNUSED(of);
+    if (at + n > LIST) return fail(E_BUS, "no such bytes");
+    memcpy(to, list + at, n);
+    return 0;
+}
+
+static void
+on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
+{
+    struct side *s = of;
+    s->n = n;
+    s->count = count;
+    s->same = from == !s->rank && (bytes ? !memcmp(bytes, list + count, n) : count + n > LIST);
+    atomic_fetch_add(&s->brought, 1);
+}
+
+static void
+on_lost(void *of, const char *how)
+{
+    UNUSED(how);
+    atomic_fetch_add(&((struct side *)of)->lost, 1);
+}
+
+static void
+await(atomic_int *what, int n)
+{
+    struct timespec nap = {.tv_nsec = 1000000};
+    while (atomic_load(what) < n) nanosleep(&nap, NULL);
+}
+
+static void
+must(int status, const char *what)
+{
+    if (!status) return;
+    diag("%s: %s", what, err_text());
+    exit(1);
+}
+
+static void
+side_open(struct side *s, int rank, const char *host, const struct key *key)
+{
+    *s = (struct side){.rank = rank};
+    struct carrier_options o = {
+        .host = host, .key = key, .hear = {s, on_asked, on_listed, on_give, on_brought, on_lost}};
+    uint32_t owner = (uint32_t)rank;
+    must(carrier_new(&o, &s->carrier), "carrier");
+    carrier_port(s->carrier, s->port);
+    must(segment_new(bus_host_bytes(1), &s->segment), "segment");
+    bus_host_format(segment_base(s->segment), 1);
+    must(bus_host_map(segment_base(s->segment), segment_bytes(s->segment), 1, &owner, &s->bus), "bus");
+    must(bus_host.open(&(struct bus_options){.process = rank, .nthread = 1, .with = s->bus}, &s->bus), "bus");
+}
+
+/* ports: of both sides, by rank. */
+static void
+side_join(struct side *s, uint32_t epoch, const unsigned char *of, const char *ports)
+{
+    struct carrier_epoch e = {
+        .epoch = epoch, .job = of, .rank = s->rank, .world = 2, .lacks = 0, .ports = ports, .bus = s->bus};
+    must(carrier_join(s->carrier, &e), "joining");
+}
+
+static void
+side_close(struct side *s)
+{
+    carrier_leave(s->carrier);
+    carrier_free(&s->carrier);
+    s->bus->kind->close(&s->bus);
+    segment_free(&s->segment);
+}
+
+static void
+say_to(struct side *s, int rank, uint32_t task)
+{
+    struct msg m = {
+        .kind = MSG_FREE, .out = MSG_FAR, .task = task, .from = addr_of(s->rank, 0), .to = addr_of(rank, 0)};
+    must(bus_send(s->bus, &m), "send");
+}
+
+static void
+say(struct side *s, uint32_t task)
+{
+    say_to(s, !s->rank, task);
+}
+
+/* n messages come, numbered from `first`; how many are not what they should be. */
+static int
+hear(struct side *s, uint32_t first, int n)
+{
+    struct msg m[32];
+    int wrong = 0;
+    for (int got = 0; got < n;) {
+        int more = bus_recv(s->bus, addr_of(s->rank, 0), m, MIN(32, n - got), BUS_SLEEP);
+        for (int i = 0; i < more; i++) wrong += m[i].task != first + (uint32_t)got++;
+    }
+    return wrong;
+}
+
+/* Every question is answered, also where there are no such bytes, and none twice. count: also where it reads. */
+static void
+test_bring(struct side *a, const char *how)
+{
+    static const size_t at[] = {0, 1, LIST - CARRIER_PIECE, LIST - 7, LIST - 3},
+                        n[] = {1, CARRIER_PIECE, CARRIER_PIECE, 7, 4};
+    int wrong = 0;
+    for (int i = 0; i < (int)countof(at); i++) {
+        carrier_bring(a->carrier, 1, at[i], at[i], n[i]);
+        await(&a->brought, i + 1);
+        wrong += !a->same || a->count != at[i] || a->n != n[i];
+    }
+    ok(wrong == 0, "%s: bytes of the other's memory that are asked for come, or that they are not there", how);
+}
+
+static void
+test_two(const char *host, const struct key *key, const struct key *other, const char *how)
+{
+    struct side a, b;
+    char ports[PORTS];
+    side_open(&a, 0, host, key);
+    side_open(&b, 1, host, other);
+    snprintf(ports, sizeof ports, "0 %s\n1 %s\n", a.port, b.port);
+    side_join(&a, 1, job, ports);
+    say(&a, 0); /* before b has joined: waits in its link */
+    side_join(&b, 1, job, ports);
+    for (uint32_t i = 1; i < MESSAGES; i++) say(&a, i);
+    ok(hear(&b, 0, MESSAGES) == 0, "%s: %d messages come in order, also those from before the other joined", how,
+       MESSAGES);
+    carrier_ask(a.carrier, 1, 77);
+    await(&b.asked, 1);
+    carrier_list(b.carrier, 0, 77, list, LIST);
+    await(&a.listed, 1);
+    ok(b.program == 77 && a.same, "%s: a list that is asked for comes, of %zu bytes", how, a.n);
+    test_bring(&a, how);
+    side_join(&b, 2, job, ports);
+    carrier_bring(a.carrier, 1, 5, 5, 9);
+    say(&a, 1000); /* both of the epoch that is over */
+    side_join(&a, 2, job, ports);
+    say(&a, 2000);
+    ok(hear(&b, 2000, 1) == 0, "%s: what belongs to an epoch that is over is dropped", how);
+    side_join(&a, 3, other_job, ports);
+    say(&a, 3000);
+    side_join(&a, 3, job, ports);
+    side_join(&b, 3, job, ports);
+    say(&a, 4000);
+    ok(hear(&b, 4000, 1) == 0, "%s: and so is what belongs to another job", how);
+    ok(atomic_load(&a.brought) == 5, "%s: what was asked for in an epoch that is over is not brought", how);
+    is_int(atomic_load(&a.lost) + atomic_load(&b.lost), 0, "and no link is lost meanwhile");
+    side_close(&a);
+    side_close(&b);
+}
+
+static bool
+has_ipv6(void)
+{
+    char own[MACHINE_ADDRESS];
+    return machine_address("tcp://[::1]:1", own) && !strcmp(own, "[::1]");
+}
+
+static bool
+new_key(struct key *k)
+{
+    struct str text = {0};
+    bool good = !key_new(&text) && !key_parse(text.text, text.len, k);
+    str_free(&text);
+    return good;
+}
+
+/* A link that is refused is told as lost, when it has not come up for a while. */
+static void
+test_stranger(const struct key *key, const struct key *other)
+{
+    struct side a, b;
+    char ports[PORTS];
+    side_open(&a, 0, "127.0.0.1", key);
+    side_open(&b, 1, "127.0.0.1", other);
+    snprintf(ports, sizeof ports, "0 %s\n1 %s\n", a.port, b.port);
+    side_join(&a, 1, job, ports);
+    side_join(&b, 1, job, ports);
+    carrier_ask(b.carrier, 0, 5);
+    await(&b.lost, 1);
+    is_int(atomic_load(&a.asked), 0, "who has another key, or none, is not heard, and learns that there is no link");
+    side_close(&a);
+    side_close(&b);
+}
+
+/* A worker's key stands for its rank among workers too: what it says as another one is not heard. */
+static void
+test_impostor(void)
+{
+    struct str text[3] = {{0}};
+    struct key k[3];
+    struct side a, b;
+    char ports[PORTS];
+    if (key_new_ranks(2, text)) return;
+    for (int i = 0; i < 3; i++)
+        if (key_parse(text[i].text, text[i].len, &k[i])) exit(1);
+    test_two("127.0.0.1", &k[1], &k[2], "with keys of ranks");
+    side_open(&a, 0, "127.0.0.1", &k[1]);
+    side_open(&b, 1, "127.0.0.1", &k[2]);
+    snprintf(ports, sizeof ports, "0 %s\n1 %s\n", a.port, b.port);
+    side_join(&a, 1, job, ports);
+    side_join(&b, 1, job, ports);
+    b.rank = 2; /* that it says to be */
+    say_to(&b, 0, 1000);
+    b.rank = 1;
+    say_to(&b, 0, 2000);
+    ok(hear(&a, 2000, 1) == 0, "what a worker says with the key of another rank is not heard");
+    side_close(&a);
+    side_close(&b);
+    for (int i = 0; i < 3; i++) {
+        key_forget(&k[i]);
+        str_free(&text[i]);
+    }
+}
+
+int
+main(void)
+{
+    struct key key, other;
+    uint64_t state = seed_of(1);
+    for (int i = 0; i < LIST; i++) list[i] = (char)next_random(&state);
+    test_two("127.0.0.1", NULL, NULL, "without a key");
+    if (has_ipv6())
+        test_two("[::1]", NULL, NULL, "over IPv6");
+    else
+        ok(true, "over IPv6 # SKIP this host has no ::1");
+    if (!new_key(&key) || !new_key(&other)) {
+        ok(true, "keys # SKIP %s", err_text());
+        return done();
+    }
+    test_two("127.0.0.1", &key, &key, "with a key");
+    test_stranger(&key, &other);
+    test_stranger(&key, NULL);
+    test_impostor();
+    return done();
+}

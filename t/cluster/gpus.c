@@ -1,0 +1,148 @@
+/* Tests of actors/cluster/wire/gpus.c and devices.c: what is told of GPUs is read again, and nothing else is believed;
+ * lists of devices that name GPUs of others. */
+#include "actors/cluster/wire/devices.h"
+#include "actors/cluster/wire/gpus.h"
+#include "runtime/base/error.h"
+#include "t/lib/tap.h"
+
+#define UUID(c) "000000000000000000000000000000" c
+static const char told[] = "NVRTC 12.8, not kept|9.0 85899345920 " UUID("0a") " NVIDIA H100 80GB|8.6 0 " UUID(
+    "ff") " |12.0 1 " UUID("01") " x|";
+
+static void
+test_read(void)
+{
+    struct cuda_gpu g;
+    struct str kernels = {0};
+    ok(!gpus_check(told, 3), "what a worker tells is taken");
+    gpus_read(told, 0, &g, &kernels);
+    ok(g.major == 9 && g.minor == 0 && g.bytes == 85899345920 && !strcmp(g.name, "NVIDIA H100 80GB") &&
+           !strcmp(str_text(&kernels), "NVRTC 12.8, not kept"),
+       "and each of its GPUs is found in it");
+    gpus_read(told, 1, &g, &kernels);
+    ok(g.major == 8 && g.minor == 6 && g.bytes == 0 && !*g.name, "also one without a name");
+    str_free(&kernels);
+    ok(!gpus_check("", 0), "who has none tells nothing");
+}
+
+/* Cut anywhere, or with a byte that is another, it is what it was or refused; never read beyond. */
+static void
+test_damaged(void)
+{
+    char text[sizeof told];
+    int taken = 0;
+    for (size_t n = 0; n < sizeof told - 1; n++) {
+        memcpy(text, told, n);
+        text[n] = '\0';
+        taken += !gpus_check(text, 3);
+        err_clear();
+    }
+    ok(taken == 0, "cut off anywhere it is refused");
+    for (int n = -1; n < 6; n++) taken += n != 3 && !gpus_check(told, n);
+    err_clear();
+    ok(taken == 0, "and so it is of another number of devices");
+    for (size_t i = 0; i < sizeof told - 1; i++)
+        for (int c = 1; c < 256; c++) {
+            struct cuda_gpu g;
+            struct str kernels = {0};
+            memcpy(text, told, sizeof told);
+            text[i] = (char)c;
+            for (int d = 0; !gpus_check(text, 3) && d < 3; d++) gpus_read(text, d, &g, &kernels);
+            str_free(&kernels);
+            err_clear();
+        }
+    ok(true, "whatever one byte is");
+    char name[600];
+    memset(name, 'n', sizeof name);
+    const char before[] = "k|9.0 1 " UUID("00") " ";
+    memcpy(name, before, sizeof before - 1);
+    memcpy(name + sizeof name - 2, "|", 2);
+    ok(gpus_check(name, 1) == E_BUS, "a name that is too long is refused");
+}
+
+/* What n GPUs are told as, their uuids from `first` on. */
+static void
+tell(int first, int n, struct str *out)
+{
+    str_add(out, "k|");
+    for (int i = 0; i < n; i++) str_addf(out, "9.0 1 %032x x|", (unsigned)(first + i));
+}
+
+/* Also of as many as a worker may have. */
+static void
+test_share(void)
+{
+    enum { MANY = 4096 };
+    static const struct {
+        int first, n, other, nother;
+        bool share;
+    } row[] = {
+        {0, 0, 0, 0, false}, {0, 1, 1, 1, false},          {5, 1, 5, 1, true},
+        {0, 8, 8, 8, false}, {0, 8, 7, 8, true},           {7, 8, 0, 8, true},
+        {0, 4, 2, 1, true},  {0, MANY, MANY, MANY, false}, {0, MANY, MANY - 1, MANY, true},
+    };
+    for (size_t i = 0; i < countof(row); i++) {
+        struct str text = {0}, other = {0};
+        tell(row[i].first, row[i].n, &text);
+        tell(row[i].other, row[i].nother, &other);
+        bool good = !gpus_check(row[i].n ? str_text(&text) : "", row[i].n);
+        ok(good && gpus_share(str_text(&text), str_text(&other)) == row[i].share,
+           "%d GPUs from %d on and %d from %d on %s", row[i].n, row[i].first, row[i].nother, row[i].other,
+           row[i].share ? "have one in common" : "have none in common");
+        str_free(&text);
+        str_free(&other);
+    }
+    ok(!gpus_share("", told) && !gpus_share(told, "") && gpus_share(told, told), "who has none has none of others");
+}
+
+static void
+test_lists(void)
+{
+    static const struct {
+        const char *wanted, *has;
+        bool suits;
+    } row[] = {
+        {"cuda:all,cpu:1", "cuda:0x1,cuda:1x1,cpu:1", true},
+        {"cuda:all,cpu:1", "cuda:0x2,cpu:1", false},
+        {"cuda:all,cpu:1", "cpu:1", false},
+        {"cuda:all,cpu:1", "cuda:0x1,cpu:2", false},
+        {"cuda:0,cuda:2x3,cpu:1", "cuda:0x1,cuda:2x3,cpu:1", true},
+        {"cuda:0,cpu:1", "cuda:1x1,cpu:1", false},
+        {"cuda:0x2,cpu:1", "cuda:0x3,cpu:1", false},
+        {"cpu:1,cuda:0", "cuda:0x1,cpu:1", false},
+        {"cuda,cpu:1", "cuda:0x1,cpu:1", true},
+        {"cpu:2", "cpu:2", true},
+        {"late:1,cpu:2", "late:1,cpu:2", true},
+        {"cpu:2", "cpu:2,cuda:0", false},
+    };
+    for (size_t i = 0; i < countof(row); i++) {
+        struct device_counts wanted, has, again;
+        struct str text = {0};
+        bool read =
+            !device_counts_parse(row[i].wanted, false, &wanted) && !device_counts_parse(row[i].has, false, &has);
+        ok(read && device_counts_suit(&wanted, &has) == row[i].suits, "who wants %s %s %s", row[i].wanted,
+           row[i].suits ? "takes" : "does not take", row[i].has);
+        device_counts_print(&has, &text);
+        ok(!device_counts_parse(str_text(&text), false, &again) && device_counts_suit(&has, &again),
+           "%s is printed and read again", row[i].has);
+        str_free(&text);
+    }
+    static const char *const refused[] = {"cuda:",         "cuda:x",        "cuda:0x",       "cuda:0x0",
+                                          "cuda:0,cuda:0", "cuda:all,cuda", "cuda,cuda:all", "cuda:all,cuda:all",
+                                          "cuda:0x65",     "cuda:-1",       "cuda:1 "};
+    for (size_t i = 0; i < countof(refused); i++) {
+        struct device_counts d;
+        ok(device_counts_parse(refused[i], false, &d) == E_PLACE, "\"%s\" is refused: %s", refused[i], err_text());
+        err_clear();
+    }
+}
+
+int
+main(void)
+{
+    test_read();
+    test_damaged();
+    test_share();
+    test_lists();
+    return done();
+}

@@ -1,0 +1,76 @@
+/* Tests of actors/cluster/wire/link.c: what was said last is heard, though who said it ends at once. */
+#include "actors/cluster/wire/link.h"
+#include "runtime/base/error.h"
+#include "t/lib/tap.h"
+
+#include <poll.h>
+
+enum { WORDS = 512, BYTES = 1 << 14, PATIENCE_MS = 60000 };
+
+/* A worker that is linked: the coordinator has heard it. */
+static int
+join(struct link *c, struct link **w)
+{
+    const void *bytes;
+    size_t n;
+    int peer;
+    if (link_join(link_endpoint(c, LINK_CONTROL), NULL, w)) return -1;
+    for (int i = 0; i < PATIENCE_MS; i++) {
+        if (link_state(*w) == LINK_UP) {
+            if (link_send(*w, LINK_CONTROL, 0, "hello", 5)) return -1;
+            break;
+        }
+        poll(NULL, 0, 1);
+    }
+    for (int i = 0; i < PATIENCE_MS; i++) {
+        if (link_receive(c, LINK_CONTROL, &peer, &bytes, &n)) return peer;
+        poll(NULL, 0, 1);
+    }
+    return -1;
+}
+
+/* What comes from an end that is closed: how many words, until it is known to be down and nothing is left. */
+static int
+hear(struct link *l, bool tells)
+{
+    const void *bytes;
+    size_t n;
+    int peer, heard = 0;
+    for (int i = 0; i < PATIENCE_MS; i++) {
+        bool down = tells && link_state(l) == LINK_DOWN;
+        while (link_receive(l, LINK_CONTROL, &peer, &bytes, &n)) heard += n == BYTES;
+        if (down || heard == WORDS) break;
+        poll(NULL, 0, 1);
+    }
+    return heard;
+}
+
+static void
+test_last_words(const char *bind)
+{
+    static const char word[BYTES];
+    struct link *c = NULL, *w = NULL, *left;
+    int said = 0;
+    for (int from = 0; from < 2; from++) {
+        if (link_serve(bind, NULL, &c)) {
+            diag("%s", err_text());
+            exit(1);
+        }
+        int peer = join(c, &w);
+        for (said = 0; said < WORDS && peer >= 0; said++)
+            if (link_send(from ? w : c, LINK_CONTROL, from ? 0 : peer, word, sizeof word)) break;
+        link_free(from ? &w : &c);
+        left = from ? c : w;
+        ok(said == WORDS && hear(left, !from) == WORDS, "%s: all that %s said before it ended is heard",
+           bind ? bind : "ipc", from ? "a worker" : "a coordinator");
+        link_free(&left);
+    }
+}
+
+int
+main(void)
+{
+    test_last_words(NULL);
+    test_last_words("tcp://127.0.0.1:*");
+    return done();
+}

@@ -1,0 +1,783 @@
+/* Tests of actors/cluster/coordinator/coordinator.c and member.c: a whole cluster in one thread (t/lib/simulated.h),
+ * and what single cases say. */
+#include "t/lib/simulated.h"
+
+static void
+test_seeds(int hosts)
+{
+    int seeds = getenv("RILLE_LONG") ? 100000 : 2000;
+    uint64_t base = seed_of(1);
+    for (int world = hosts; world <= WORLD; world += 2) {
+        uint64_t want[WORLD] = {0};
+        struct outcome out;
+        int lost = 0, restarts = 0, taken = 0, filed = 0, given_up = 0, united = 0, bad = 0;
+        ok(play(base, (struct trial){.world = world, .hosts = hosts}, want, &out) && out.lost == 0,
+           "%d workers on %d hosts without faults: nobody is lost", world, hosts);
+        for (int i = 0; i < seeds; i++) {
+            bool fits = play(base + (uint64_t)i, trial_of(world, hosts, (uint64_t)i), want, &out);
+            lost += out.lost;
+            restarts += out.restarts;
+            taken += out.taken;
+            filed += out.filed;
+            given_up += out.given_up;
+            united += out.united;
+            if (!fits && !bad++) diag("seed %llu: %s", (unsigned long long)(base + (uint64_t)i), out.why);
+        }
+        ok(!bad, "%d workers, %d seeds of faults: each ends, with the same numbers (%d losses, %d restarts)", world,
+           seeds, lost, restarts);
+        ok(lost > seeds / 5, "%d workers: there were losses to recover from", world);
+        ok(filed > seeds / 5 && given_up > seeds / 50, "%d workers: all saved or loaded %d times, gave it up %d times",
+           world, filed, given_up);
+        ok(united > seeds / 2, "%d workers: communicators were made %d times, and all that ran together had the same",
+           world, united);
+        ok(restarts > seeds / 30 && taken > restarts / 10, "%d workers: coordinators took over %d", world, taken);
+    }
+}
+
+/* Seeds of two hosts that were once wrong. In the first rows who was cut off wrote into a memory that all simulated
+ * hosts had in common; in the last a worker kept the memory that it had mapped when its READY came too late, and its
+ * host made another. */
+static void
+test_known(void)
+{
+    static const uint64_t seed[] = {24068,  42562,  154289, 173218, 174546, 187170, 253411, 262525, 290214,
+                                    306518, 319882, 323588, 333567, 354150, 354558, 381631, 389182, 415440,
+                                    517736, 525354, 577652, 622494, 627294, 643843, 669329, 750988, 751002,
+                                    772845, 785436, 795342, 796474, 802111, 824286, 984468, 986460, 46232,
+                                    46411,  46724,  46775,  47785,  47883,  48165,  48392,  49035};
+    uint64_t want[WORLD] = {0};
+    struct outcome out;
+    int bad = 0;
+    play(1, (struct trial){.world = 4, .hosts = 2}, want, &out);
+    for (size_t i = 0; i < countof(seed); i++) {
+        struct trial trial = trial_of(4, 2, seed[i] - 1);
+        trial.restarts = trial.keep = trial.speaks = trial.files = trial.unites = false;
+        if (!play(seed[i], trial, want, &out) && !bad++) diag("seed %llu: %s", (unsigned long long)seed[i], out.why);
+    }
+    ok(!bad, "seeds that were once wrong are right");
+}
+
+/* ---- what single cases say ---- */
+
+struct told {
+    struct notice last;
+    char text[256];
+    int n[NOTICE_ENDED + 1], sent[NPACKET], cuts;
+    uint64_t arenas, forgotten; /* the first number of the last HAVE; the last FORGET */
+    char refusal[256];
+    int slow;                   /* rank of the last SLOW */
+    uint32_t flags[6], made[6]; /* of the last MAKE and FORM, by peer */
+    char ports[6][64];          /* of the last FORM or PORTS */
+};
+
+static void
+keep_send(void *arg, int peer, const struct packet *p)
+{
+    struct told *t = arg;
+    t->sent[p->kind]++;
+    if (p->kind == PACKET_FORGET) t->forgotten = p->program;
+    if (p->kind == PACKET_MAKE) t->flags[peer] = p->flags;
+    if (p->kind == PACKET_FORM) t->made[peer] = p->made;
+    if (p->kind == PACKET_FORM || p->kind == PACKET_PORTS)
+        snprintf(t->ports[peer], sizeof *t->ports, "%.*s", (int)p->ports.n, (const char *)p->ports.bytes);
+    if (p->kind == PACKET_REFUSE)
+        snprintf(t->refusal, sizeof t->refusal, "%.*s", (int)p->text.n, (const char *)p->text.bytes);
+}
+static void
+keep_cut(void *arg, int peer)
+{
+    UNUSED(peer);
+    ((struct told *)arg)->cuts++;
+}
+static void
+keep_tell(void *arg, const struct notice *n)
+{
+    struct told *t = arg;
+    t->last = *n;
+    t->n[n->kind]++;
+    if (n->kind == NOTICE_SLOW) t->slow = n->rank;
+    if (n->kind == NOTICE_HAVE) memcpy(&t->arenas, n->packet->arenas.bytes, sizeof t->arenas);
+    snprintf(t->text, sizeof t->text, "%s", n->text ? n->text : "");
+}
+
+static struct packet
+hello(int rank, const char *version, const char *machine)
+{
+    return (struct packet){.kind = PACKET_HELLO,
+                           .seq = 1,
+                           .protocol = WIRE_VERSION,
+                           .version = span_text(version),
+                           .host = span_text("b\x1b[2J"),
+                           .machine = span_text(machine),
+                           .devices = span_text("cpu:1"),
+                           .rank = rank};
+}
+
+/* Whoever brings devices that no worker has is refused, is told why, and takes nobody's place. */
+static void
+test_devices(void)
+{
+    static const struct {
+        const char *devices, *why;
+    } row[] = {
+        {"", "this text names none"},
+        {"junk", "of kind cpu and cuda, not junk"},
+        {"cpu:0", "a number of devices from 1 to 4096, not \"0\""},
+        {"cpu:-1", "a number of devices from 1 to 4096, not \"-1\""},
+        {"cpu:4097", "a number of devices from 1 to 4096, not \"4097\""},
+        {"cpu:", "a number of devices from 1 to 4096, not \"\""},
+        {"cpu:1,cpu:2", "\"cpu\" is named twice"},
+        {",cpu:1", "kind:count, separated by commas"},
+        {"cpu1:1", "of kind cpu and cuda, not cpu1"},
+        {"meta:1", "of kind cpu and cuda, not meta"},
+        {"late:1", "workers have cpu devices, \"cpu:1\" or more"},
+        {"cuda:0", "workers have cpu devices, \"cpu:1\" or more"},
+        {"cuda:all,cpu:1", "does not say how many GPUs it has"},
+        {"cuda:0,cpu:1", "GPUs: 1 devices are told of in another way"},
+        {"cpu:1,meta:1", "of kind cpu and cuda, not meta"},
+        {"\x1b[2J", "of kind cpu and cuda, not \\x1b[2J"},
+    };
+    struct told t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {.world = 1, .silence = 3, .version = "1", .machine = "m"};
+    struct coordinator *c = coordinator_new(&o, &env);
+    for (int i = 0; i < (int)countof(row); i++) {
+        struct packet p = hello(i % 2 - 1, "1", "m");
+        p.devices = span_text(row[i].devices);
+        coordinator_receive(c, i, &p);
+        ok(strstr(t.refusal, row[i].why) && t.n[NOTICE_REFUSED] == i + 1 && t.cuts == i + 1 && !err_last(),
+           "devices \"%s\" are refused: %s", i + 1 == (int)countof(row) ? "ESC[2J" : row[i].devices, t.refusal);
+    }
+    struct packet p = hello(0, "1", "m");
+    coordinator_receive(c, 100, &p);
+    ok(t.n[NOTICE_FULL] == 1, "and the place is free for one that has cpu devices");
+    coordinator_free(&c);
+}
+
+static void
+test_refusals(void)
+{
+    static const struct {
+        int rank;
+        const char *version, *machine, *text;
+    } row[] = {
+        {-1, "2", "m", "the coordinator is rille 1, the worker is rille 2"},
+        {2, "1", "m", "there is no rank 2: the job has 2 workers"},
+        {0, "1", "m", "rank 0 is another worker's"},
+        {1, "1", "m", "rank 1 is another worker's"}, /* a secret is wanted for it */
+    };
+    static const unsigned char secret[2][CLUSTER_ID] = {{0}, "only the started"};
+    struct told t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {.world = 2, .silence = 3, .version = "1", .machine = "m", .secret = secret};
+    struct coordinator *c = coordinator_new(&o, &env);
+    struct packet first = hello(0, "1", "m");
+    coordinator_receive(c, 0, &first);
+    ok(t.sent[PACKET_WELCOME] == 1, "a worker is let in");
+    for (size_t i = 0; i < countof(row); i++) {
+        struct packet p = hello(row[i].rank, row[i].version, row[i].machine);
+        coordinator_receive(c, 1 + (int)i, &p);
+        ok(strstr(t.refusal, row[i].text) && t.n[NOTICE_REFUSED] == 1 + (int)i && t.cuts == 1 + (int)i,
+           "refused, and cut off: %s", row[i].text);
+        coordinator_receive(c, 1 + (int)i, &p);
+        ok(t.n[NOTICE_REFUSED] == 1 + (int)i, "what was refused is not heard again");
+    }
+    coordinator_foreign(c, 30, WIRE_VERSION + 1);
+    ok(strstr(t.refusal, "it speaks protocol") && strstr(t.text, "was not let in: it speaks protocol"),
+       "who cannot be understood is told why");
+    coordinator_foreign(c, 0, WIRE_VERSION + 1);
+    ok(t.n[NOTICE_LOST] == 0 && strstr(t.text, "was not let in"), "a member is none of those");
+    struct packet p = hello(1, "1", "m");
+    p.secret = (struct span){secret[1], CLUSTER_ID};
+    coordinator_receive(c, 40, &p);
+    ok(t.n[NOTICE_FULL] == 1, "the one that was started has the rank");
+    p = hello(-1, "1", "m");
+    coordinator_receive(c, 41, &p);
+    ok(strstr(t.refusal, "the job has its 2 workers already") != NULL, "one too many is told so");
+    p = (struct packet){.kind = PACKET_BYE, .seq = 2, .epoch = 1};
+    coordinator_receive(c, 0, &p);
+    ok(t.n[NOTICE_LOST] == 1 && t.last.rank == 0, "a member that speaks like a coordinator is put out");
+    ok(coordinator_recover(c, 3) == E_ARG && coordinator_recover(c, 0) == E_ARG && !coordinator_recover(c, 1),
+       "recovery wants as many workers as there can be");
+    coordinator_free(&c);
+}
+
+/* Link 0 has the key of rank 1, link 1 that of rank 4. */
+static void
+test_vouched(void)
+{
+    struct told t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {.world = 2, .silence = 3, .version = "1", .machine = "m"};
+    struct coordinator *c = coordinator_new(&o, &env);
+    struct packet p = hello(0, "1", "m");
+    for (int peer = 0; peer < 2; peer++) coordinator_vouch(c, peer, 1);
+    coordinator_vouch(c, 2, 4);
+    coordinator_receive(c, 0, &p);
+    ok(strstr(t.refusal, "the worker has the key of rank 1, and wants to be rank 0") && !t.sent[PACKET_WELCOME],
+       "who has a rank's key is no other rank");
+    p.rank = -1;
+    coordinator_receive(c, 1, &p);
+    ok(t.sent[PACKET_WELCOME] == 1 && coordinator_member(c, 1)->peer == 1, "and that one without wanting it");
+    coordinator_receive(c, 2, &p);
+    ok(strstr(t.refusal, "there is no rank 4: the job has 2 workers"), "nor is one let in that there is not");
+    coordinator_free(&c);
+}
+
+static void
+say(struct coordinator *c, int peer, struct packet p, uint32_t epoch, uint32_t seq)
+{
+    p.epoch = epoch;
+    p.seq = seq;
+    coordinator_receive(c, peer, &p);
+}
+
+/* Two workers of another host: which of them makes their memory, and when is it another one? */
+static void
+test_memory(void)
+{
+    static const struct slot slot[] = {{0, 0}, {0, 1}};
+    static const uint64_t bytes[] = {4096};
+    const struct form form = {.threads = 1, .segment = "", .bus = "", .nslot = 2, .slot = slot, .bytes = bytes};
+    const struct packet made = {.kind = PACKET_MADE, .segment = span_text("s"), .bus = span_text("b")};
+    const struct packet ready = {.kind = PACKET_READY};
+    struct told t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {.world = 2, .silence = 3, .version = "1", .machine = "m"};
+    struct coordinator *c = coordinator_new(&o, &env);
+    for (int r = 0; r < 2; r++) say(c, r, hello(r, "1", "other"), 0, 1);
+    coordinator_form(c, &form);
+    is_int(t.flags[0], MAKE_MEMORY | MAKE_FRESH, "the first of a host makes its memory");
+    say(c, 0, made, 1, 2);
+    ok(t.made[0] == 1 && t.made[1] == 1, "all are told of which epoch it is");
+    coordinator_cut(c, 0, "was killed"); /* while READY of the other is on its way */
+    coordinator_recover(c, 2);
+    say(c, 2, hello(0, "1", "other"), 0, 1);
+    coordinator_form(c, &form);
+    is_int(t.flags[2], MAKE_MEMORY | MAKE_FRESH, "nobody said that he has it mapped: it is made afresh");
+    say(c, 1, ready, 1, 2);
+    say(c, 2, made, 2, 2);
+    ok(t.made[1] == 2 && t.made[2] == 2, "and who has the old one is told of the new one");
+    say(c, 1, ready, 2, 3);
+    coordinator_cut(c, 2, "was killed");
+    coordinator_recover(c, 2);
+    say(c, 3, hello(0, "1", "other"), 0, 1);
+    coordinator_form(c, &form);
+    is_int(t.flags[1], MAKE_MEMORY, "who has said that he has it mapped keeps it for the others");
+    coordinator_free(&c);
+}
+
+/* Before the world was full nobody knows which devices the others would have to run. */
+static void
+test_never_full(void)
+{
+    struct told t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {.world = 3, .silence = 3, .version = "1", .machine = "m"};
+    struct coordinator *c = coordinator_new(&o, &env);
+    for (int r = 0; r < 2; r++) say(c, r, hello(r, "1", "m"), 0, 1);
+    coordinator_cut(c, 0, "was killed");
+    ok(coordinator_recover(c, 2) == E_ARG && !coordinator_recover(c, 3),
+       "a world that was never full cannot do with fewer");
+    coordinator_free(&c);
+}
+
+/* Of three two are lost, the second while the first one's successor is waited for. */
+static void
+test_lost_meanwhile(void)
+{
+    static const struct slot slot[] = {{0, 0}, {0, 1}, {0, 2}};
+    static const uint64_t bytes[] = {4096};
+    const struct form form = {.threads = 1, .segment = "", .bus = "", .nslot = 3, .slot = slot, .bytes = bytes};
+    struct told t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {.world = 3, .silence = 3, .version = "1", .machine = "m"};
+    struct coordinator *c = coordinator_new(&o, &env);
+    for (int r = 0; r < 3; r++) say(c, r, hello(r, "1", "m"), 0, 1);
+    coordinator_form(c, &form);
+    for (int r = 0; r < 3; r++) say(c, r, (struct packet){.kind = PACKET_READY}, 1, 2);
+    coordinator_cut(c, 1, "was killed");
+    coordinator_recover(c, 3);
+    coordinator_cut(c, 2, "fell silent");
+    ok(coordinator_recover(c, 4) == E_ARG && !coordinator_recover(c, 3), "who had not come yet is still wanted");
+    for (int r = 1; r < 3; r++) say(c, 2 + r, hello(r, "1", "m"), 0, 1);
+    is_int(t.n[NOTICE_FULL], 2, "then all are there");
+    coordinator_cut(c, 3, "was killed");
+    coordinator_recover(c, 3);
+    coordinator_cut(c, 4, "was killed");
+    ok(!coordinator_recover(c, 1) && t.n[NOTICE_FULL] == 3, "or those that are left go on alone");
+    coordinator_free(&c);
+}
+
+static void
+test_stall(void)
+{
+    struct told t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {.world = 1, .silence = 3, .version = "1", .machine = "m", .job = "job of the seed"};
+    struct coordinator *c = coordinator_new(&o, &env);
+    struct packet p = hello(-1, "1", "m");
+    struct packet beat = {.kind = PACKET_BEAT, .rank = 0, .job = {o.job, CLUSTER_ID}};
+    coordinator_receive(c, 0, &p);
+    for (int i = 0; i < 20; i++) {
+        beat.count++;
+        coordinator_beat(c, &beat);
+        coordinator_tick(c);
+    }
+    ok(t.n[NOTICE_LOST] == 0, "who has a heartbeat is not lost");
+    for (int i = 0; i < 3; i++) {
+        coordinator_beat(c, &beat);
+        coordinator_tick(c);
+    }
+    ok(t.n[NOTICE_LOST] == 1 && !strcmp(t.text, "fell silent"), "an old heartbeat that comes again is none");
+    coordinator_free(&c);
+}
+
+/* ---- workers that nobody coordinates any more ---- */
+
+/* A cluster of `hosts` plays a seed without faults for so many steps; then its coordinator is gone, and what it had
+ * said arrives or (cut) not. How many workers are left after the ticks in which all should have seen it; *over: the
+ * training ended before. */
+static int
+left_behind(uint64_t seed, int hosts, int steps, bool cut, bool *over)
+{
+    enum { MOST_TICKS = 61 };
+    struct cluster *s = must_alloc(sizeof *s);
+    int left = 0;
+    sim_begin(s, seed, (struct trial){.world = 4, .hosts = hosts, .speaks = seed % 2});
+    for (int k = 0; k < steps && s->step < RUNS; k++) sim_step(s);
+    *over = s->step >= RUNS;
+    for (int i = 0; i < s->nworker; i++) {
+        struct sim_worker *w = &s->worker[i];
+        while (!cut && w->down.n) deliver(s, w, &w->down);
+        while (w->njob) worker_execute(s, w);
+        for (int t = 0; t < MOST_TICKS; t++) member_tick(w->member);
+        left += !w->left || w->status != LEAVE_ORPHAN;
+    }
+    sim_end(s);
+    return left;
+}
+
+static void
+test_orphans(void)
+{
+    for (int hosts = 1; hosts <= 2; hosts++) {
+        int nleft = 0, nmoment = 0;
+        for (int cut = 0; cut < 2; cut++)
+            for (uint64_t seed = 1; seed <= 4; seed++) {
+                bool over = false;
+                for (int steps = 0; !over; steps++, nmoment++) nleft += left_behind(seed, hosts, steps, cut, &over);
+            }
+        ok(nleft == 0, "%d hosts: whenever the coordinator is gone (%d moments) all workers end", hosts, nmoment);
+    }
+}
+
+/* Who was let in has no time that is given any more, though another one speaks for it. */
+static void
+test_waiting(void)
+{
+    static const unsigned char job[CLUSTER_ID] = "a job of the sim";
+    struct cluster *s = must_alloc(sizeof *s);
+    struct sim_worker w = {.of = s, .alive = true, .memory = -1, .bus = -1};
+    const struct member_env env = {&w, worker_send, worker_work, worker_word};
+    const struct member_options o = {.hello = {.kind = PACKET_HELLO}, .silence = 60, .wait = 20};
+    for (int in = 0; in < 2; in++) {
+        int ticks = 0;
+        w.left = false;
+        w.member = member_new(&o, &env);
+        if (in) {
+            struct packet p = {.kind = PACKET_WELCOME, .seq = 1, .epoch = 1, .job = {job, CLUSTER_ID}};
+            member_linked(w.member);
+            member_receive(w.member, &p);
+        }
+        for (; ticks < 40 && !w.left; ticks++) member_tick(w.member);
+        ok(in ? !w.left : ticks == 21 && w.status == LEAVE_FAILED, "%s",
+           in ? "who was let in waits no more" : "who finds no coordinator in the time that was given ends");
+        member_free(&w.member);
+    }
+    queue_free(&w.up);
+    queue_free(&w.down);
+    free(s);
+}
+
+/* Five hosts, a worker on each: whom does it know? */
+static void
+test_meeting(void)
+{
+    enum { HOSTS = 5 };
+    static const struct slot slot[] = {{0, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 4}};
+    static const uint64_t bytes[HOSTS] = {4096, 4096, 4096, 4096, 4096};
+    static const char *const machine[] = {"a", "b", "c", "d", "e"}, *const port[] = {"A", "B", "C", "D", "E"};
+    const struct form form = {.threads = 1, .segment = "", .bus = "", .nslot = HOSTS, .slot = slot, .bytes = bytes};
+    const uint32_t two = 2;
+    struct told t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {.world = HOSTS, .silence = 3, .version = "1", .machine = "m"};
+    struct coordinator *c = coordinator_new(&o, &env);
+    for (int r = 0; r < HOSTS; r++) say(c, r, hello(r, "1", machine[r]), 0, 1);
+    coordinator_form(c, &form);
+    for (int r = 0; r < HOSTS; r++)
+        say(c, r, (struct packet){.kind = PACKET_MADE, .segment = span_text("s"), .port = span_text(port[r])}, 1, 2);
+    ok(!strcmp(t.ports[0], "1 B\n4 E\n"), "a worker is told of its neighbours' ports alone");
+    for (int r = 0; r < HOSTS; r++) say(c, r, (struct packet){.kind = PACKET_READY}, 1, 3);
+    say(c, 0, (struct packet){.kind = PACKET_MEET, .memories = {(const void *)&two, sizeof two}}, 1, 4);
+    ok(!strcmp(t.ports[0], "2 C\n") && !strcmp(t.ports[2], "0 A\n"),
+       "who asks for others hears of them, and they of it");
+    is_int(t.sent[PACKET_PORTS], 2, "and nobody else");
+    coordinator_cut(c, 4, "was killed");
+    coordinator_recover(c, HOSTS);
+    say(c, 5, hello(4, "1", "e"), 0, 1);
+    coordinator_form(c, &form);
+    for (int r = 0; r < HOSTS - 1; r++)
+        say(c, r, (struct packet){.kind = PACKET_MADE, .segment = span_text("s"), .port = span_text(port[r])}, 2,
+            r ? 4 : 5);
+    say(c, 5, (struct packet){.kind = PACKET_MADE, .segment = span_text("s"), .port = span_text("F")}, 2, 2);
+    ok(!strcmp(t.ports[0], "1 B\n4 F\n2 C\n") && !strcmp(t.ports[2], "3 D\n1 B\n0 A\n"),
+       "the next epoch begins with those that were asked for");
+    coordinator_free(&c);
+}
+
+/* The program is shipped where it has to be; how many pieces that took. */
+static int
+ship_one(struct coordinator *c, struct told *t, uint64_t program, uint32_t *seq)
+{
+    static const unsigned char digest[CLUSTER_ID] = "plan";
+    const uint64_t arenas[] = {program, 64};
+    struct start s = {.program = program, .bytes = "program", .nbyte = 8, .flags = START_SHIPS};
+    int before = t->sent[PACKET_PROGRAM];
+    memcpy(s.digest, digest, CLUSTER_ID);
+    memcpy(s.outline, digest, CLUSTER_ID);
+    t->arenas = 0;
+    coordinator_start(c, &s);
+    if (t->sent[PACKET_PROGRAM] > before)
+        say(c, 0,
+            (struct packet){.kind = PACKET_HAVE,
+                            .program = program,
+                            .digest = {digest, CLUSTER_ID},
+                            .outline = {digest, CLUSTER_ID},
+                            .arenas = {(const void *)arenas, sizeof arenas}},
+            1, ++*seq);
+    return t->sent[PACKET_PROGRAM] - before;
+}
+
+static void
+test_found_again(void)
+{
+    static const struct slot slot[] = {{0, 0}};
+    static const uint64_t bytes[] = {4096};
+    const struct form form = {.threads = 1, .segment = "", .bus = "", .nslot = 1, .slot = slot, .bytes = bytes};
+    struct told t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {.world = 1, .silence = 3, .version = "1", .machine = "m"};
+    struct coordinator *c = coordinator_new(&o, &env);
+    uint32_t seq = 2;
+    say(c, 0, hello(0, "1", "m"), 0, 1);
+    coordinator_form(c, &form);
+    say(c, 0, (struct packet){.kind = PACKET_READY}, 1, 2);
+    is_int(ship_one(c, &t, 7, &seq), 1, "a program is shipped");
+    is_int(ship_one(c, &t, 7, &seq), 0, "and not again to who has it");
+    ok(t.arenas == 7, "who wants it hears of its parts");
+    coordinator_forget(c, 7);
+    ok(ship_one(c, &t, 7, &seq) == 0 && t.arenas == 7, "nor when nobody wanted it for a while");
+    coordinator_forget(c, 7);
+    for (uint64_t p = 100; p < 100 + COORDINATOR_IDLE; p++) {
+        ship_one(c, &t, p, &seq);
+        if (t.sent[PACKET_FORGET]) break;
+        coordinator_forget(c, p);
+    }
+    ok(t.sent[PACKET_FORGET] == 1 && t.forgotten == 7, "of programs that nobody wants the oldest is given up");
+    is_int(ship_one(c, &t, 7, &seq), 1, "that one is shipped again");
+    coordinator_forget(c, 100);
+    is_int(ship_one(c, &t, 101, &seq), 0, "and others not");
+    coordinator_free(&c);
+}
+
+/* A heartbeat of `from` in which it speaks for all others. */
+static void
+speak(struct coordinator *c, const unsigned char *job, int from, uint32_t count)
+{
+    uint32_t others[3][NBEAT];
+    int n = 0;
+    for (uint32_t r = 0; r < 4; r++) {
+        if ((int)r == from) continue;
+        others[n][BEAT_RANK] = r;
+        others[n][BEAT_COUNT] = r == 3 ? 1 : count; /* of rank 3 there is nothing new */
+        others[n++][BEAT_SEQ] = 0;
+    }
+    struct packet p = {.kind = PACKET_BEAT,
+                       .rank = from,
+                       .job = {job, CLUSTER_ID},
+                       .count = count,
+                       .others = {(const void *)others, sizeof others}};
+    coordinator_beat(c, &p);
+}
+
+/* Four workers of one host, which have a speaker: rank 0. */
+enum { FOUR = 4 };
+static const struct coordinator_options spoken = {
+    .world = FOUR, .silence = 3, .direct = FOUR - 1, .version = "1", .machine = "m", .job = "job of the seed"};
+
+static struct coordinator *
+gather_four(struct told *t)
+{
+    struct coordinator_env env = {t, keep_send, keep_cut, keep_tell};
+    struct coordinator *c = coordinator_new(&spoken, &env);
+    for (int r = 0; r < FOUR; r++) say(c, r, hello(r, "1", "m"), 0, 1);
+    return c;
+}
+
+static void
+form_four(struct coordinator *c)
+{
+    static const struct slot slot[FOUR] = {{0, 0}, {0, 1}, {0, 2}, {0, 3}};
+    static const uint64_t bytes[] = {4096};
+    coordinator_form(
+        c, &(struct form){.threads = 1, .segment = "", .bus = "", .nslot = FOUR, .slot = slot, .bytes = bytes});
+    for (int r = 0; r < FOUR; r++) say(c, r, (struct packet){.kind = PACKET_READY}, 1, 2);
+}
+
+/* `from` speaks for all, tick by tick; until somebody is lost, or (on) however many are. */
+static void
+speak_on(struct coordinator *c, const struct told *t, int from, uint32_t first, bool on)
+{
+    for (uint32_t i = first; i < first + 20 && (on || !t->n[NOTICE_LOST]); i++) {
+        speak(c, spoken.job, from, i);
+        coordinator_tick(c);
+    }
+}
+
+static void
+test_speaker(void)
+{
+    struct told t = {0};
+    struct coordinator *c = gather_four(&t);
+    struct packet p;
+    ok(coordinator_pulse(c, 1, &p) && p.others.n == 0, "until the epoch stands all have heartbeats of their own");
+    form_four(c);
+    ok(!coordinator_pulse(c, 1, &p) && coordinator_pulse(c, 0, &p) && p.others.n == 4 * NBEAT * 3,
+       "then one of a host hears those of all");
+    speak_on(c, &t, 0, 1, false);
+    ok(t.n[NOTICE_LOST] == 1 && t.last.rank == 3, "and says who is silent");
+    speak_on(c, &t, 0, 21, true);
+    is_int(t.n[NOTICE_LOST], 3, "where an epoch is over nobody speaks for others");
+    coordinator_free(&c);
+}
+
+static void
+test_silent_speaker(void)
+{
+    struct told t = {0};
+    struct coordinator *c = gather_four(&t);
+    form_four(c);
+    speak_on(c, &t, 1, 1, false); /* who is no speaker */
+    ok(t.n[NOTICE_LOST] == 1 && t.last.rank == 0, "a silent speaker is lost, and none of those that it spoke for");
+    coordinator_free(&c);
+}
+
+/* n runs in which rank r acts acts[r] times and is busy for ms[r]; with rows of a number. */
+static void
+run_four(struct coordinator *c, uint32_t *seq, int n, const int acts[FOUR], const int ms[FOUR], const struct str *rows,
+         uint32_t number)
+{
+    static const unsigned char digest[CLUSTER_ID] = "plan";
+    static const struct places places[] = {{NULL, 0}};
+    static const uint64_t arenas[] = {0, 64};
+    static uint32_t run;
+    struct start s = {
+        .program = 7, .bytes = "program", .nbyte = 8, .places = places, .rows = rows, .rows_number = number};
+    memcpy(s.digest, digest, CLUSTER_ID);
+    memcpy(s.outline, digest, CLUSTER_ID);
+    for (int i = 0; i < n; i++) {
+        s.run = ++run;
+        coordinator_start(c, &s);
+        if (coordinator_phase(c) == CLUSTER_SHIP) {
+            const struct packet have = {.kind = PACKET_HAVE,
+                                        .program = 7,
+                                        .digest = {digest, CLUSTER_ID},
+                                        .outline = {digest, CLUSTER_ID},
+                                        .arenas = {(const void *)arenas, sizeof arenas}};
+            ++*seq;
+            for (int r = 0; r < FOUR; r++) say(c, r, have, 1, *seq);
+        }
+        ++*seq;
+        for (int r = 0; r < FOUR; r++) {
+            const uint64_t busy[] = {(uint64_t)r, (uint64_t)ms[r] * 1000000};
+            say(c, r,
+                (struct packet){.kind = PACKET_END,
+                                .run = s.run,
+                                .node = -1,
+                                .count = (uint64_t)acts[r],
+                                .busy = {(const void *)busy, sizeof busy}},
+                1, *seq);
+        }
+    }
+}
+
+static void
+test_slow(void)
+{
+    static const struct {
+        int acts[FOUR], ms[FOUR], slow; /* rank; -1: nobody */
+        const char *name;
+    } row[] = {
+        {{9, 9, 9, 9}, {50, 51, 49, 50}, -1, "of equals nobody is slow"},
+        {{9, 9, 9, 9}, {50, 51, 140, 50}, 2, "who takes nearly three times as long as others is"},
+        {{9, 9, 9, 9}, {50, 51, 90, 50}, -1, "who takes less than twice as long is not"},
+        {{9, 9, 8, 9}, {50, 51, 140, 50}, -1, "nor who does something else"},
+        {{9, 9, 8, 8}, {50, 51, 40, 140}, 3, "two that do the same are compared"},
+        {{9, 9, 9, 9}, {1, 1, 9, 1}, -1, "what is over in a moment says nothing"},
+        {{9, 9, 9, 9}, {140, 140, 140, 50}, -1, "who is faster makes the others not slow"},
+    };
+    for (size_t i = 0; i < countof(row); i++) {
+        struct told t = {0};
+        struct coordinator *c = gather_four(&t);
+        uint32_t seq = 2;
+        form_four(c);
+        run_four(c, &seq, 40, row[i].acts, row[i].ms, NULL, 0);
+        double times = row[i].slow >= 0 ? coordinator_slow(c, row[i].slow) : 2;
+        ok(t.n[NOTICE_SLOW] == (row[i].slow >= 0) && t.slow == (row[i].slow >= 0 ? row[i].slow : 0) && times >= 2,
+           "%s; it is told once", row[i].name);
+        coordinator_free(&c);
+    }
+}
+
+static void
+test_rows(void)
+{
+    static const int acts[FOUR] = {9, 9, 9, 9}, ms[FOUR] = {1, 1, 1, 1};
+    static char text[WIRE_PIECE + 1];
+    static const struct str none, few = {.text = text, .len = 24}, many = {.text = text, .len = sizeof text};
+    static const struct {
+        const struct str *rows;
+        uint32_t number;
+        int packets; /* to each worker */
+        const char *name;
+    } row[] = {
+        {NULL, 0, 0, "runs without rows send none"},
+        {&few, 1, 1, "rows are sent to each worker once, however many runs there are"},
+        {&few, 1, 0, "who has them is not told again"},
+        {&many, 2, 2, "others are, in pieces"},
+        {&none, 3, 1, "or that there are none"},
+    };
+    struct told t = {0};
+    struct coordinator *c = gather_four(&t);
+    uint32_t seq = 2;
+    form_four(c);
+    for (size_t i = 0; i < countof(row); i++) {
+        t.sent[PACKET_ROWS] = 0;
+        run_four(c, &seq, 3, acts, ms, row[i].rows, row[i].number);
+        is_int(t.sent[PACKET_ROWS], FOUR * row[i].packets, row[i].name);
+    }
+    coordinator_free(&c);
+}
+
+/* What a large cluster costs its controller. */
+static void
+test_scale(void)
+{
+    enum { MANY = 8192 };
+    struct told t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {.world = MANY, .silence = 3, .version = "1", .machine = "m"};
+    struct coordinator *c = coordinator_new(&o, &env);
+    struct packet p = hello(-1, "1", "m");
+    for (int r = 0; r < MANY; r++) {
+        p.rank = r;
+        coordinator_receive(c, r, &p);
+    }
+    ok(t.n[NOTICE_FULL] == 1, "%d workers gather", MANY);
+    ok(coordinator_bytes(c) < (size_t)MANY * 256, "a worker costs its coordinator less than 256 bytes");
+    coordinator_free(&c);
+}
+
+/* Two memories, whose parts say this of their collectives: the run begins, or is ended with this. */
+static void
+test_seats(void)
+{
+    static const uint64_t two[] = {1ull << 32, 9, 2, 4}, other[] = {1ull << 32, 8, 2, 4}, odd[] = {1, 2, 3};
+    static const struct {
+        struct span a, b;
+        const char *why;
+    } row[] = {
+        {{NULL, 0}, {NULL, 0}, NULL},
+        {{(const void *)two, sizeof two}, {(const void *)two, sizeof two}, NULL},
+        {{(const void *)two, sizeof two}, {(const void *)other, sizeof other}, "memory 1 takes part in another"},
+        {{(const void *)two, sizeof two},
+         {NULL, 0},
+         "memory 0 takes part in one in which not all positions have seats"},
+        {{(const void *)two, sizeof two}, {(const void *)odd, sizeof odd}, "the list of memory 1 has 24 bytes"},
+    };
+    static const unsigned char digest[2][CLUSTER_ID] = {"part 0", "part 1"}, outline[CLUSTER_ID] = "outline";
+    static const struct slot slot[] = {{0, 0}, {1, 1}};
+    static const uint64_t bytes[] = {4096, 4096};
+    static const struct places places[2];
+    const struct form form = {.threads = 1, .segment = "", .bus = "", .nslot = 2, .slot = slot, .bytes = bytes};
+    for (size_t i = 0; i < countof(row); i++) {
+        struct told t = {0};
+        struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+        struct coordinator_options o = {.world = 2, .silence = 3, .version = "1", .machine = "m"};
+        struct coordinator *c = coordinator_new(&o, &env);
+        for (int r = 0; r < 2; r++) say(c, r, hello(r, "1", r ? "b" : "a"), 0, 1);
+        coordinator_form(c, &form);
+        for (int r = 0; r < 2; r++)
+            say(c, r, (struct packet){.kind = PACKET_MADE, .segment = span_text("s"), .port = span_text("p")}, 1, 2);
+        for (int r = 0; r < 2; r++) say(c, r, (struct packet){.kind = PACKET_READY}, 1, 3);
+        struct start s = {.program = 7, .bytes = "program", .nbyte = 8, .memory = -1, .places = places, .run = 1};
+        memcpy(s.outline, outline, CLUSTER_ID);
+        coordinator_start(c, &s);
+        for (int r = 0; r < 2; r++)
+            say(c, r,
+                (struct packet){.kind = PACKET_HAVE,
+                                .program = 7,
+                                .digest = {digest[r], CLUSTER_ID},
+                                .outline = {outline, CLUSTER_ID},
+                                .arenas = {(const void *)bytes, sizeof bytes},
+                                .seats = r ? row[i].b : row[i].a},
+                1, 4);
+        bool ran = t.sent[PACKET_START] == 2;
+        ok(row[i].why ? !ran && t.n[NOTICE_ENDED] == 1 && strstr(t.text, row[i].why) : ran, "parts that %s",
+           row[i].why ? t.text : "agree run");
+        if (ran) {
+            const uint32_t memory = 1;
+            unsigned char id[COMMUNICATOR_ID] = {1};
+            struct packet unite = {.kind = PACKET_UNITE, .run = 1, .bytes = {id, sizeof id}};
+            unite.memories = (struct span){(const void *)&memory, sizeof memory};
+            say(c, 0, unite, 1, 5);
+            unite.run = 2;
+            say(c, 0, unite, 1, 6);
+            is_int(t.sent[PACKET_UNITE], 1, "an id goes on to the memory that it is for, and none of another run");
+            say(c, 1, (struct packet){.kind = PACKET_END, .run = 1, .status = E_CANCEL, .text = span_text("ended")}, 1,
+                5);
+            say(c, 0, (struct packet){.kind = PACKET_END, .run = 1, .status = E_VALUE, .text = span_text("why")}, 1, 7);
+            ok(t.n[NOTICE_ENDED] == 1 && t.last.status == E_VALUE && !strcmp(t.text, "why"),
+               "who was ended for another's failure is not blamed, though it is heard of first");
+        }
+        coordinator_free(&c);
+    }
+}
+
+int
+main(void)
+{
+    test_refusals();
+    test_devices();
+    test_vouched();
+    test_memory();
+    test_never_full();
+    test_lost_meanwhile();
+    test_stall();
+    test_orphans();
+    test_waiting();
+    test_meeting();
+    test_found_again();
+    test_speaker();
+    test_silent_speaker();
+    test_slow();
+    test_rows();
+    test_seats();
+    test_scale();
+    test_seeds(1);
+    test_seeds(2);
+    test_known();
+    return done();
+}

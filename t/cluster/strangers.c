@@ -1,0 +1,169 @@
+/* Tests of every socket that listens (link.c, net_zmq.c): who connects and says nothing, or a frame that is larger than
+ * any packet, is cut off, and those who belong there go on. */
+#include "actors/cluster/transport/carrier.h"
+#include "actors/cluster/wire/link.h"
+#include "runtime/base/error.h"
+#include "t/lib/tap.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { SOCKETS = NLINK_SOCKET + 2, PATIENCE_MS = 60000 };
+
+/* What somebody listens at: the three links of a coordinator, then the two roads of a worker. */
+struct place {
+    const char *name, *peer; /* the kind of socket that may connect there */
+    char address[CARRIER_PORT];
+};
+
+static int
+connect_to(const char *address)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const char *colon = strrchr(address, ':');
+    to.sin_port = htons((uint16_t)atoi(colon + 1));
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && !connect(fd, (struct sockaddr *)&to, sizeof to)) return fd;
+    diag("%s: no connection", address);
+    exit(1);
+}
+
+/* Reads what comes until the other side ends the connection. False: it never does. */
+static bool
+is_cut_off(int fd)
+{
+    char bytes[256];
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    while (poll(&p, 1, PATIENCE_MS) == 1)
+        if (read(fd, bytes, sizeof bytes) <= 0) return true;
+    return false;
+}
+
+/* ---- what strangers say ---- */
+
+/* ZMTP 3.0 (rfc.zeromq.org/spec/23): the greeting with its mechanism, and as who it comes. */
+static void
+greet(int fd, const char *mechanism)
+{
+    unsigned char greeting[64] = {0xff, [9] = 0x7f, [10] = 3};
+    memcpy(greeting + 12, mechanism, strlen(mechanism));
+    if (write(fd, greeting, sizeof greeting) < 0) diag("it did not hear the greeting");
+}
+
+static void
+introduce(int fd, const char *kind)
+{
+    unsigned char ready[64] = {4, 0, 5, 'R', 'E', 'A', 'D', 'Y', 11};
+    size_t n = 9;
+    memcpy(ready + n, "Socket-Type", 11);
+    n += 11 + 3;
+    ready[n++] = (unsigned char)strlen(kind);
+    memcpy(ready + n, kind, strlen(kind));
+    n += strlen(kind);
+    ready[1] = (unsigned char)(n - 2);
+    if (write(fd, ready, n) < 0) diag("it did not hear who that is");
+}
+
+static void
+say_nothing(int fd, const struct place *p)
+{
+    UNUSED(fd), UNUSED(p);
+}
+
+static void
+greet_alone(int fd, const struct place *p)
+{
+    UNUSED(p);
+    greet(fd, "NULL");
+}
+
+/* The head of a frame of 2^28 bytes, which a process has the memory for. */
+static void
+say_much(int fd, const struct place *p)
+{
+    static const unsigned char head[9] = {2, [5] = 0x10};
+    greet(fd, "NULL");
+    introduce(fd, p->peer);
+    if (write(fd, head, sizeof head) < 0) diag("it did not hear the head");
+}
+
+static void
+say_nonsense(int fd, const struct place *p)
+{
+    char bytes[4096];
+    UNUSED(p);
+    memset(bytes, 'x', sizeof bytes);
+    if (send(fd, bytes, sizeof bytes, MSG_NOSIGNAL) < 0) return; /* it is cut off already */
+}
+
+static const struct {
+    const char *what;
+    void (*say)(int fd, const struct place *p);
+} stranger[] = {{"says nothing", say_nothing},
+                {"greets and says no more", greet_alone},
+                {"begins a frame of 2^28 bytes", say_much},
+                {"says what is no ZMTP", say_nonsense}};
+
+/* ---- those who belong there ---- */
+
+static bool
+is_heard(struct link *c)
+{
+    struct link *w;
+    const void *bytes;
+    size_t n;
+    int peer;
+    bool heard = false, said = false;
+    if (link_join(link_endpoint(c, LINK_CONTROL), NULL, &w)) return false;
+    for (int i = 0; i < PATIENCE_MS && !heard; i++) {
+        poll(NULL, 0, 1);
+        if (!said && link_state(w) == LINK_UP) said = !link_send(w, LINK_CONTROL, 0, "hello", 5);
+        heard = link_receive(c, LINK_CONTROL, &peer, &bytes, &n) && n == 5 && !memcmp(bytes, "hello", 5);
+    }
+    link_free(&w);
+    return heard;
+}
+
+static void
+find_places(const struct link *c, const struct carrier *k, struct place *p)
+{
+    static const char *const name[] = {"link of control", "link of heartbeats", "link of values", "road of messages",
+                                       "road of bytes"};
+    char ports[CARRIER_PORT];
+    for (int i = 0; i < SOCKETS; i++) p[i] = (struct place){name[i], i < NLINK_SOCKET ? "DEALER" : "PUSH", ""};
+    for (int i = 0; i < NLINK_SOCKET; i++) snprintf(p[i].address, CARRIER_PORT, "%s", link_endpoint(c, i));
+    carrier_port(k, ports);
+    char *space = strchr(ports, ' ');
+    *space = '\0';
+    snprintf(p[NLINK_SOCKET].address, CARRIER_PORT, "%s", ports);
+    snprintf(p[NLINK_SOCKET + 1].address, CARRIER_PORT, "%s", space + 1);
+}
+
+int
+main(void)
+{
+    struct link *c;
+    struct carrier *k;
+    struct place place[SOCKETS];
+    int fd[countof(stranger)][SOCKETS];
+    if (link_serve("tcp://127.0.0.1:*", NULL, &c) || carrier_new(&(struct carrier_options){.host = "127.0.0.1"}, &k)) {
+        diag("%s", err_text());
+        return 1;
+    }
+    find_places(c, k, place);
+    for (size_t s = 0; s < countof(stranger); s++) /* all at once: those who say nothing are given two seconds */
+        for (int i = 0; i < SOCKETS; i++) stranger[s].say(fd[s][i] = connect_to(place[i].address), &place[i]);
+    ok(is_heard(c), "a worker is heard while strangers are there");
+    for (size_t s = 0; s < countof(stranger); s++)
+        for (int i = 0; i < SOCKETS; i++) {
+            ok(is_cut_off(fd[s][i]), "%s: who %s is cut off", place[i].name, stranger[s].what);
+            close(fd[s][i]);
+        }
+    ok(is_heard(c), "and another one behind them");
+    carrier_free(&k);
+    link_free(&c);
+    return done();
+}

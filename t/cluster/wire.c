@@ -1,0 +1,117 @@
+/* Tests of actors/cluster/wire/wire.c: what is written is read again, and nothing else is believed. */
+#include "actors/cluster/wire/wire.h"
+#include "runtime/base/error.h"
+#include "t/lib/tap.h"
+
+static uint64_t state;
+
+static struct span
+random_span(unsigned char *bytes, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) bytes[i] = (unsigned char)next_random(&state);
+    return (struct span){bytes, n};
+}
+
+/* Every field set: those that the kind has not are not written, and read as nothing. */
+static struct packet
+sample(int kind, unsigned char bytes[11][64])
+{
+    uint32_t n = 8 * (uint32_t)(next_random(&state) % 8);
+    struct packet p = {.kind = (uint8_t)kind,
+                       .epoch = (uint32_t)next_random(&state),
+                       .seq = (uint32_t)next_random(&state),
+                       .protocol = (uint32_t)next_random(&state),
+                       .pid = 7,
+                       .cores = 8,
+                       .threads = 9,
+                       .world = 10,
+                       .run = (uint32_t)next_random(&state),
+                       .status = 11,
+                       .flags = 12,
+                       .rank = -1,
+                       .node = -2,
+                       .memory = next_random(&state),
+                       .program = next_random(&state),
+                       .offset = 13,
+                       .total = 14,
+                       .count = next_random(&state)};
+    struct span *spans[] = {&p.version, &p.host,  &p.machine, &p.devices, &p.text,  &p.segment,
+                            &p.bus,     &p.bytes, &p.ranges,  &p.slots,   &p.places};
+    for (size_t i = 0; i < countof(spans); i++) *spans[i] = random_span(bytes[i], n);
+    p.numbers = p.places;
+    p.begun = p.acted = p.slots;
+    p.job = random_span(bytes[0], 16);
+    p.digest = random_span(bytes[1], next_random(&state) % 2 ? 16 : 0);
+    p.secret = p.outline = p.job;
+    p.beat = p.bulk = p.port = p.text;
+    p.arenas = p.busy = p.places;
+    p.replaces = p.ports = p.bytes;
+    p.nslot = 15;
+    p.home = 16;
+    return p;
+}
+
+static void
+test_round(void)
+{
+    unsigned char bytes[11][64];
+    for (int kind = 1; kind < NPACKET; kind++) {
+        struct packet p = sample(kind, bytes), q;
+        struct str first = {0}, again = {0}, a = {0}, b = {0};
+        packet_write(&p, &first);
+        int status = packet_read(first.text, first.len, &q);
+        packet_write(&q, &again);
+        packet_print(&p, &a);
+        packet_print(&q, &b);
+        bool same = first.len == again.len && !memcmp(first.text, again.text, first.len);
+        ok(!status && same && !strcmp(str_text(&a), str_text(&b)), "%s comes back as it was", packet_name(kind));
+        bool cut = true, longer;
+        for (size_t n = 0; n < first.len && cut; n++) cut = packet_read(first.text, n, &q) == E_BUS;
+        str_addn(&first, "", 1);
+        longer = packet_read(first.text, first.len, &q) == E_BUS;
+        ok(cut && longer, "%s cut off anywhere, or longer, is refused", packet_name(kind));
+        str_free(&first);
+        str_free(&again);
+        str_free(&a);
+        str_free(&b);
+    }
+}
+
+/* Whatever is read is written as the same bytes: there is one spelling of each packet. */
+static void
+test_mutations(void)
+{
+    int n = getenv("RILLE_LONG") ? 20000000 : 300000, read = 0, bad = 0;
+    unsigned char bytes[11][64];
+    struct str s = {0}, again = {0};
+    for (int i = 0; i < n; i++) {
+        struct packet p = sample(1 + (int)(next_random(&state) % (NPACKET - 1)), bytes), q;
+        str_clear(&s);
+        packet_write(&p, &s);
+        for (int k = (int)(next_random(&state) % 4); k >= 0; k--)
+            s.text[next_random(&state) % s.len] ^= (char)(1u << next_random(&state) % 8);
+        size_t len = next_random(&state) % 4 ? s.len : next_random(&state) % (s.len + 1);
+        if (packet_read(s.text, len, &q)) continue;
+        str_clear(&again);
+        packet_write(&q, &again);
+        read++;
+        if (again.len != len || memcmp(again.text, s.text, len)) bad++;
+    }
+    str_free(&s);
+    str_free(&again);
+    ok(read > n / 10 && !bad, "%d damaged packets: what is read is what was written (%d were)", n, read);
+}
+
+int
+main(void)
+{
+    static const char stranger[] = "a\x1b[31m\n";
+    struct str s = {0};
+    state = seed_of(3);
+    span_print(span_text(stranger), &s);
+    is_str(str_text(&s), "a\\x1b[31m\\x0a", "what would steer a terminal is printed as a number");
+    str_free(&s);
+    test_round();
+    test_mutations();
+    return done();
+}

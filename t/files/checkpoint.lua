@@ -1,0 +1,629 @@
+-- checkpoint.lua - what follows a load is what would have followed the save: compiled steps, groups, gradients not yet
+-- applied, random numbers, the place in the data; and what is damaged or does not fit is refused before anything changes.
+
+local tap = dofile("t/lib/tap.lua")
+local nn, optim, T = rille.nn, rille.optim, rille.tensor
+local P = rille.placement("cpu", {0, 1})
+local dir = os.tmpname()
+os.remove(dir)
+os.execute("mkdir '" .. dir .. "'")
+local function list(at)
+  local p, names = io.popen("ls '" .. at .. "'"), {}
+  for name in p:lines() do names[#names + 1] = name end
+  p:close()
+  return names
+end
+
+local kinds = {
+  {"SGD", {lr = 0.1}}, {"SGD with momentum", {lr = 0.1, momentum = 0.9}, optim.SGD}, {"AdamW", {lr = 0.05, betas = {0.8, 0.95}}, optim.AdamW}}
+kinds[1][3] = optim.SGD
+
+-- how: "eager" or "compiled"; the batch is split, weights of the first layer too.
+local function training(kind, how, seed)
+  rille.manual_seed(seed)
+  local net = nn.Sequential(nn.Linear(4, 6), nn.Dropout(0.3), nn.Linear(6, 3))
+  net:to_global{placement = P, sbp = "B"}
+  net[1].weight:to_global_{placement = P, sbp = "S(1)"}
+  local ids = {}
+  for i = 1, 40 do ids[i] = i * i % 11 end
+  local t = {net = net}
+  t.opt = kind[3]({{params = {net[1].weight, net[3].weight}, lr = 0.02}, {params = {net[1].bias, net[3].bias}}}, kind[2])
+  t.data = rille.data.tokens(ids, {batch = 2, length = 4, seed = seed, placement = P, sbp = "S(0)"})
+  local function run(x, y)
+    local loss = net(x:to("f32") / 10):cross_entropy(y[{{}, 0}] % 3)
+    loss:backward()
+    return loss
+  end
+  local step = how == "eager" and run or rille.graph(run)
+  local function apply() t.opt:step(); t.opt:zero_grad() end
+  local update = rille.graph(function(x, y) local loss = run(x, y); apply(); return loss end)
+  function t.run(n)
+    local losses = {}
+    for i = 1, n do
+      local x, y = t.data:next()
+      if how == "compiled" and i % 2 == 0 then
+        losses[i] = update(x, y):item()
+      else
+        losses[i] = step(x, y):item()
+        if i % 3 ~= 0 then apply() end                             -- every third leaves its gradients for the next
+      end
+      t.opt.lr = t.opt.lr * 0.9
+    end
+    losses[n + 1] = rille.rand({2}):totable()
+    return losses
+  end
+  t.parts = {model = net, optimizer = t.opt, data = t.data}
+  function t.save(step_number, options, note)
+    rille.checkpoint.save(dir, {model = net, optimizer = t.opt, data = t.data, step = step_number, note = note}, options)
+  end
+  function t.state() local s = {}; for i, p in ipairs(net:parameters()) do s[i] = p:totable() end; return s end
+  return t
+end
+
+tap.group("resuming", function()
+  for _, kind in ipairs(kinds) do
+    for _, how in ipairs{"eager", "compiled"} do
+      local a = training(kind, how, 1)
+      a.run(3)                                                     -- its gradients are not applied yet
+      a.save(3)
+      local want = {a.run(50), a.state(), a.opt.lr}
+      for _, before in ipairs{0, 4} do                             -- compiled after the load, or before it
+        local b = training(kind, how, 2)
+        if before > 0 then b.run(before) end
+        tap.is(rille.checkpoint.load(dir, b.parts), 3, ("%s, %s, after %d steps of another run: loads"):format(kind[1], how, before))
+        tap.is({b.run(50), b.state(), b.opt.lr}, want, "and goes on bit for bit")
+      end
+      local c = training(kind, how, 2)
+      c.run(4)
+      rille.checkpoint.load(dir, {model = c.net, data = c.data})
+      local steps = c.opt.steps
+      local at = rille.checkpoint.load(dir, {optimizer = c.opt})
+      tap.is({steps, at, c.opt.steps}, {3, 3, 2}, "the optimiser alone, whose parameters' names the checkpoint says")
+      tap.is({c.run(50), c.state(), c.opt.lr}, want, "is the one that was saved with the model")
+    end
+  end
+end)
+
+-- A model on one mesh goes on on another: every value is the same, and losses are near for as long as rounding is small.
+tap.group("another mesh", function()
+  local function mesh(ranks) return rille.placement("cpu", ranks) end
+  local square = mesh{{0, 1}, {2, 3}}
+  local places = {{"one device", mesh{0}, {}}, {"dp", mesh{0, 1}, {data = 0}}, {"tp", mesh{2, 1}, {tensor = 0}},
+    {"sp", mesh{0, 1}, {tensor = 0, sequence = true}}, {"dp x tp", square, {data = 0, tensor = 1}},
+    {"2d", square, {tensor = {0, 1}, method = "2d"}}, {"zero 3", mesh{0, 1, 2, 3}, {data = 0, zero = 3}},
+    {"stages", mesh{0}, {stages = {mesh{0}, mesh{1}}}}}
+  local function training(place, seed)
+    rille.manual_seed(seed)
+    local m = rille.models.gpt2.new{vocab = 31, length = 8, layers = 2, heads = 4, width = 16, placement = place[2]}
+    rille.parallel(m, place[3])
+    local opt, x, ids = optim.AdamW(m:parameters(), {lr = 1e-2}), rille.parallel.input(m), {}
+    for i = 1, 200 do ids[i] = i * i % 31 end
+    local data = rille.data.tokens(ids, {batch = 4, length = 8, seed = 3, placement = x.placement, sbp = x.sbp,
+      labels = rille.parallel.labels(m)})
+    local step = rille.graph(function(a, b)
+      local loss = m(a):reshape{-1, 31}:cross_entropy(b:reshape{-1})
+      loss:backward(); opt:step(); opt:zero_grad()
+      return loss
+    end)
+    local t = {parts = {model = m, optimizer = opt, data = data}}
+    function t.run(n)
+      local losses = {}
+      for i = 1, n do losses[i] = step(data:next()):item() end
+      return losses
+    end
+    function t.values()
+      local all = {}
+      for i, p in ipairs(opt.params) do
+        all[i] = {p:totable()}
+        for slot, v in pairs(opt.slots[i]) do all[i][slot] = v:totable() end
+      end
+      return all
+    end
+    return t
+  end
+  for _, from in ipairs{places[1], places[5], places[7]} do
+    local a, at = training(from, 1), dir .. "/" .. from[1]:gsub(" ", "")
+    a.run(3)
+    rille.checkpoint.save(at, a.parts)
+    local values, losses = a.values(), a.run(5)
+    for _, to in ipairs(places) do
+      local b = training(to, 2)
+      rille.checkpoint.load(at, b.parts)
+      tap.is(b.values(), values, ("from %s to %s: every value"):format(from[1], to[1]))
+      tap.near(b.run(5), losses, "and losses are near", 1e-3)
+    end
+  end
+end)
+
+-- Two models that learn in turn, each by an optimiser of its own; one of them has state, and a weight is in both.
+tap.group("several optimisers", function()
+  local places = {rille.placement("cpu", {0}), P}
+  local function training(place, seed, named)
+    rille.manual_seed(seed)
+    local both, x = nn.Module(), rille.arange(8):reshape{2, 4}:to("f32"):to_global{placement = place, sbp = "S(0)"} / 8
+    both.g, both.c, both.scale = nn.Linear(4, 4), nn.Linear(4, 1), nn.Parameter(T{1.5})
+    both:to_global{placement = place, sbp = "B"}
+    local function with(m) local list = m:parameters(); list[#list + 1] = both.scale; return list end
+    local g, c = optim.AdamW(with(both.g), {lr = 0.05}), optim.SGD(with(both.c), {lr = 0.1, momentum = 0.9})
+    local function made() return both.c(both.g(x) * both.scale):mean() end
+    local steps = {rille.graph(function() local loss = -made(); loss:backward(); g:step(); g:zero_grad(); c:zero_grad(); return loss end),
+      rille.graph(function() local loss = made() - both.c(x):mean(); loss:backward(); c:step(); g:zero_grad(); c:zero_grad(); return loss end)}
+    local t = {model = both, g = g, c = c, parts = {model = both, optimizer = named and {g = g, c = c} or {g, c}}}
+    function t.run(n)
+      local out = {}
+      for i = 1, n do out[i] = steps[i % 2 + 1]():item(); c.lr = c.lr * 0.9 end
+      return out
+    end
+    return t
+  end
+  for k, named in ipairs{true, false} do
+    local at, a = dir .. "/several" .. k, training(P, 1, named)
+    a.run(5)
+    rille.checkpoint.save(at, a.parts)
+    local want = a.run(6)
+    for i, place in ipairs(places) do
+      local b = training(place, 2, named)
+      b.run(2)
+      rille.checkpoint.load(at, b.parts)
+      tap.is({b.g.steps, b.c.steps}, {2, 3}, "each has its steps")
+      if i == 2 then tap.is({b.run(6), b.c.lr}, {want, a.c.lr}, "and both go on bit for bit") else tap.near(b.run(6), want, "and on another mesh nearly so", 1e-4) end
+    end
+    local c = training(P, 2, named)
+    rille.checkpoint.load(at, {optimizer = c.parts.optimizer})
+    tap.is({c.g.steps, c.c.steps}, {2, 3}, "they are loaded alone, too")
+    local d = training(P, 2, named)
+    rille.checkpoint.load(at, {model = d.model})
+    tap.is({d.g.steps, d.c.steps, d.model.scale:item() ~= 1.5}, {0, 0, true}, "and the model without them")
+    local function refused(optimizer, words, name)
+      tap.fails(function() rille.checkpoint.load(at, {model = c.model, optimizer = optimizer}) end, words, name)
+      tap.is({c.g.steps, c.c.steps}, {2, 3}, "and nothing is changed")
+    end
+    refused(c.g, {"the checkpoint has optimizers {" .. (named and "c, g" or "0, 1") .. "}, here is one"}, "one of them is not enough")
+    refused({g = c.g, d = c.c}, {"there is no optimizer.d in the checkpoint", "has an optimizer '" .. (named and "c" or "0") .. "', which is not here"}, "nor are they under other names")
+    refused(named and {g = c.c, c = c.g} or {c.c, c.g}, {named and "optimizer.c" or "optimizer.0", "optim.SGD"}, "nor exchanged")
+  end
+  local a, at = training(P, 1, true), dir .. "/single"
+  rille.checkpoint.save(at, {model = a.model, optimizer = a.g})
+  tap.fails(function() rille.checkpoint.load(at, a.parts) end, {"the checkpoint has one optimizer, here are several"}, "several of one")
+  for _, bad in ipairs{{}, {a.g, 3}, {["a.b"] = a.g}, {[1.5] = a.g}, {["0"] = a.c, a.g}, {[0] = a.g}, {[2] = a.g}} do
+    tap.fails(function() rille.checkpoint.save(at, {optimizer = bad}) end, {"optimizer is a table, which has no state"}, "what are no optimisers")
+  end
+end)
+
+-- An option that is set between steps wants state that a new optimiser has not, or the other way.
+tap.group("state that came with an option", function()
+  local at = dir .. "/slots"
+  local cases = {{"turned on", 0, 0.9}, {"turned off", 0.9, 0}, {"on all along", 0.9, 0.9}, {"off all along", 0, 0}}
+  local function training(momentum)
+    rille.manual_seed(1)
+    local net = nn.Linear(3, 2):to_global{placement = P, sbp = "S(0)"}
+    local t = {net = net}
+    t.opt = optim.SGD({{params = {net.weight}}, {params = {net.bias}, nesterov = momentum > 0}}, {lr = 0.1, momentum = momentum})
+    t.step = rille.graph(function(x)
+      net(x):square():sum():backward()
+      t.opt:step()
+      t.opt:zero_grad()
+    end)
+    function t.run(n) for i = 1, n do t.step(rille.full({2, 3}, i, {placement = P, sbp = "B"})) end end
+    function t.state() return {net.weight:totable(), net.bias:totable()} end
+    t.parts = {model = net, optimizer = t.opt}
+    return t
+  end
+  for _, case in ipairs(cases) do
+    local name, before, saved = table.unpack(case)
+    local a = training(before)
+    a.run(3)
+    a.opt.groups[2].nesterov = false
+    a.opt.momentum = saved
+    a.run(2)
+    rille.checkpoint.save(at, a.parts)
+    a.opt.momentum = 0.5
+    a.run(2)
+    for _, begun in ipairs{0, 0.9} do
+      local b = training(begun)
+      b.run(1)
+      rille.checkpoint.load(at, b.parts)
+      tap.is(b.opt.momentum, saved, ("momentum %s, loaded into one that began with %g"):format(name, begun))
+      b.opt.momentum = 0.5
+      b.run(2)
+      tap.is(b.state(), a.state(), "goes on with the same bits")
+    end
+  end
+  local b = training(0)
+  b.net.bias = nil
+  local before = b.opt:state_dict()
+  tap.fails(function() rille.checkpoint.load(at, b.parts) end, {"model.bias"}, "where it does not fit")
+  tap.is(b.opt:state_dict()["0.m"], before["0.m"], "no state is made")
+end)
+
+tap.group("parameters of another dtype than the optimiser was made for", function()
+  local function made() local net = nn.Linear(2, 2); return net, optim.AdamW(net:parameters(), {lr = 0.1}) end
+  local a, opt = made()
+  a:to("f64")
+  rille.checkpoint.save(dir .. "/cast", {model = a, optimizer = opt})
+  local b, other = made()
+  b:to("f64")
+  tap.is(rille.checkpoint.load(dir .. "/cast", {model = b, optimizer = other}), 0, "state is saved and loaded as they are now")
+end)
+
+tap.group("notes", function()
+  local net = nn.Linear(2, 2)
+  local note = {best = math.huge, low = -math.huge, list = {1, 2.5, {true, false}}, name = 'a "b"\n\1 é', deep = {a = {b = {c = 1e-300}}}, big = math.mininteger, third = 1 / 3, one = 1.0}
+  rille.checkpoint.save(dir .. "/n", {model = net, note = note, step = 7})
+  local step, back = rille.checkpoint.load(dir .. "/n", {model = net})
+  tap.is({step, back}, {7, note}, "every number and text comes back")
+  tap.is({math.type(back.one), math.type(back.big)}, {"float", "integer"}, "as the kind of number that it was")
+  for name, bad in pairs{tensor = T{1}, func = print, gap = {[3] = 1}, both = {1, a = 2}, bytes = "\255", loop = (function() local t = {}; t.t = t; return t end)()} do
+    tap.fails(function() rille.checkpoint.save(dir .. "/n", {model = net, note = {x = bad}}) end, {"rille.checkpoint.save: checkpoint"}, "what cannot be written is named: " .. name)
+  end
+  tap.is(#list(dir .. "/n"), 1, "and nothing is saved then")
+end)
+
+tap.group("keep and background", function()
+  local a, at = training(kinds[3], "compiled", 1), dir .. "/k"
+  local states = {}
+  for step = 1, 6 do
+    a.run(1)
+    rille.checkpoint.save(at, {model = a.net, optimizer = a.opt, data = a.data, step = step}, {async = true, keep = 2})
+    states[step] = a.state()
+    a.run(1)                                                       -- while it is written
+  end
+  tap.is({rille.checkpoint.load(at, a.parts), a.state()}, {6, states[6]}, "what is saved beside the training is what was there at the call")
+  tap.is(#list(at), 2, "keep = 2 leaves two")
+  local b = training(kinds[3], "eager", 1)
+  os.execute("rm -r '" .. at .. "'")
+  b.save(1)
+  rille.checkpoint.save(at, {model = b.net, step = 1}, {async = true})
+  os.execute("chmod a-w '" .. at .. "'")
+  tap.is(rille.checkpoint.load(at, {model = b.net}), 1, "a load waits for it")
+  os.execute("chmod u+w '" .. at .. "'")
+  os.execute("rm -r '" .. at .. "'")
+  rille._checkpoint(dir .. "/gone/x.safetensors", {x = T{1}}, {}, {}, true)
+  tap.fails(function() rille.save(dir .. "/y.safetensors", {x = T{1}}) end, {"gone/x.safetensors"}, "an error of a save in the background is raised by the next")
+  rille.save(dir .. "/y.safetensors", {x = T{1}})
+end)
+
+-- Another program loads what a training saves: the one that is read goes while it is read, and a newer one is there.
+tap.group("a reader beside the training", function()
+  local at, writer = dir .. "/beside", nn.Linear(2, 2)
+  for _, part in ipairs{"_verify", "_contents", "_load"} do
+    for _, often in ipairs{1, 3} do
+      local net, real, step = nn.Linear(2, 2), rille[part], 1
+      rille.checkpoint.save(at, {model = writer, step = step})
+      rille[part] = function(...)
+        if step <= often then
+          step = step + 1
+          rille.checkpoint.save(at, {model = writer, step = step}, {keep = 1})
+        end
+        return real(...)
+      end
+      local good, loaded = pcall(rille.checkpoint.load, at, {model = net})
+      rille[part] = real
+      tap.is({good, loaded}, {true, often + 1}, ("gone before %s, %d times: the newer one comes"):format(part, often))
+      tap.is(net.weight:totable(), writer.weight:totable(), "with its values")
+      os.execute("rm -r '" .. at .. "'")
+    end
+    local real = rille[part]
+    rille.checkpoint.save(at, {model = writer, step = 1})
+    rille.checkpoint.save(at, {model = writer, step = 2})
+    rille[part] = function(...)
+      for _, name in ipairs(list(at)) do os.remove(at .. "/" .. name) end
+      return real(...)
+    end
+    tap.fails(function() rille.checkpoint.load(at, {model = writer}) end, {at, "there is no checkpoint"}, "all of them gone: none is there")
+    rille[part] = real
+    os.execute("rm -r '" .. at .. "'")
+  end
+end)
+
+tap.group("other names in the folder", function()
+  local net, at = nn.Linear(2, 2), dir .. "/names"
+  rille.checkpoint.save(at, {model = net, step = 1})
+  local whole = list(at)[1]
+  for _, name in ipairs{"checkpoint-99999999999999999999-step-1.safetensors", "checkpoint-9223372036854775807-step-1.safetensors",
+    "checkpoint-x-step-1.safetensors", "checkpoint-00000009-step-99999999999999999999.shard", "step-99999999999999999999",
+    "checkpoint-99999999999999999999-step-1.3.shard"} do
+    assert(io.open(at .. "/" .. name, "w")):close()
+  end
+  tap.is(rille.checkpoint.load(at, {model = net}), 1, "files whose numbers no save gives are none of its")
+  rille.checkpoint.save(at, {model = net, step = 2}, {keep = 1})
+  tap.is({rille.checkpoint.load(at, {model = net}), #list(at)}, {2, 7}, "and stay where they are")
+  tap.ok(not io.open(at .. "/" .. whole), "while what is one of its goes")
+end)
+
+local function small(kind, more)
+  local c = {vocab = 16, length = 8, layers = 2, heads = 2, width = 8}
+  for name, value in pairs(more or {}) do c[name] = value end
+  return rille.models[kind].new(c)
+end
+
+tap.group("what does not fit", function()
+  local a, at = training(kinds[3], "eager", 1), dir .. "/f"
+  rille.checkpoint.save(at, {model = a.net, optimizer = a.opt, data = a.data, step = 1})
+  local function refused(parts, words, name)
+    local before = a.state()
+    tap.fails(function() rille.checkpoint.load(at, parts, {fallback = true}) end, words, name)
+    tap.is(a.state(), before, "and nothing is changed")
+  end
+  a.run(2)
+  refused({model = nn.Linear(4, 6)}, {"'model.weight' is missing", "'model.0.weight'"}, "another model")
+  refused({model = nn.Sequential(nn.Linear(4, 5), nn.Dropout(0.3), nn.Linear(5, 3))}, {"'model.0.weight' is {5, 4} here, {6, 4}"}, "other sizes")
+  refused({model = a.net, optimizer = optim.SGD(a.net:parameters(), {lr = 1})}, {"optim.SGD", "optim.AdamW"}, "another optimiser")
+  refused({model = a.net, optimizer = optim.AdamW(a.net:parameters(), {lr = 1})}, {"groups"}, "other groups")
+  refused({model = a.net, data = rille.data.loader{T{1, 2, 3}, batch = 1}}, {"3 rows"}, "other data")
+  for _, dtype in ipairs{"bf16", "f16", "f64"} do
+    local other = nn.Sequential(nn.Linear(4, 6), nn.Dropout(0.3), nn.Linear(6, 3)):to(dtype)
+    refused({model = other}, {("'model.0.weight' is %s here, f32 in the checkpoint"):format(dtype)}, "another dtype")
+  end
+  local deep, shallow = small("gpt2", {layers = 12}), small("gpt2", {layers = 2})
+  local function with(m) return {model = m, optimizer = optim.AdamW(m:parameters(), {lr = 1})} end
+  for _, row in ipairs{{deep, shallow, {"'model.config.layers' is 2 here, 12 in the checkpoint; 'model.h.", "is not in the model", "more unexpected"}},
+    {shallow, deep, {"'model.config.layers' is 12 here, 2 in the checkpoint; 'model.h.", "is missing", "more missing"}}} do
+    local depth = dir .. "/depth" .. row[1].config.layers
+    rille.checkpoint.save(depth, with(row[1]))
+    for _, parts in ipairs{with(row[2]), {model = row[2]}} do
+      tap.fails(function() rille.checkpoint.load(depth, parts) end, row[3], "a model of another depth is told by its config, then by names")
+      local _, why = pcall(rille.checkpoint.load, depth, parts)
+      tap.ok(#why < 600, "in few words", why)
+    end
+    tap.fails(function() rille.checkpoint.load(depth, {optimizer = with(row[2]).optimizer}) end, {"optimizer.groups[1] has", "parameters here"}, "an optimiser of other parameters")
+  end
+  local turned = nn.Linear(6, 4)
+  rille.checkpoint.save(dir .. "/line", {model = turned, optimizer = optim.SGD(turned:parameters(), {lr = 1})})
+  tap.fails(function() rille.checkpoint.load(dir .. "/line", {optimizer = optim.SGD({turned.bias, turned.weight}, {lr = 1})}) end,
+    {"optimizer.groups[1].params[1] is {4} here, 'weight' {4, 6} in the checkpoint; with model ="}, "parameters in another order")
+  rille.checkpoint.save(dir .. "/alone", {optimizer = a.opt})
+  at = dir .. "/alone"
+  refused({model = a.net, optimizer = a.opt}, {"there is no model in the checkpoint"}, "a checkpoint of an optimiser alone")
+  at = dir .. "/f"
+  tap.fails(function() rille.checkpoint.save(at, {model = a.net, note = {x = T{1}}}) end, {"checkpoint.note.x is a rille.tensor"}, "a note of tensors")
+  refused({modl = a.net}, {"'modl'"}, "a part that is none")
+  refused({model = 5}, {"model is 5"}, "or has no state")
+  tap.is(rille.checkpoint.load(at, {}), 1, "parts that are not asked for stay as they are")
+  tap.fails(function() rille.checkpoint.save(at, {model = a.net, step = 1.5}) end, {"step"}, "a step is a whole number")
+  rille.checkpoint.save(dir .. "/whole", {model = a.net, step = 3.0})
+  tap.is(math.type(rille.checkpoint.load(dir .. "/whole", {model = a.net})), "integer", "however it is written")
+  local most = dir .. "/whole/checkpoint-999999999999999-step-1.safetensors"
+  io.open(most, "w"):close()
+  tap.fails(function() rille.checkpoint.save(dir .. "/whole", {model = a.net}, {keep = 1}) end, {"checkpoint.lua:", "there is no number after checkpoint 999999999999999"},
+    "numbers end")
+  os.remove(most)
+  tap.is(rille.checkpoint.load(dir .. "/whole", {model = a.net}), 3, "and nothing was removed")
+  tap.fails(function() rille.checkpoint.save(at, {model = a.net}, {keep = 0}) end, {"keep"}, "keep is at least 1")
+  tap.fails(function() rille.checkpoint.load(dir .. "/none", a.parts) end, {"/none"}, "a folder that is not there is named")
+end)
+
+-- ---- models of the same shapes ----
+
+local scaling = {rope_type = "linear", factor = 2.0}
+local Own = nn.Module:extend("Own")
+function Own:init(calls) self.calls, self.fc = calls, nn.Linear(2, 2) end
+
+local Named = nn.Module:extend("models.named")
+Named.init = Own.init
+local Counting, count = nn.Linear:extend("nn.Counting"), 0
+function Counting:init(...) nn.Linear.init(self, ...); count = count + 1; self.count = count end
+
+local Heads = nn.MultiheadAttention:extend("Heads") -- which computes as ours does
+local function noted(m, epoch) -- by its user
+  m.epoch = epoch
+  return m
+end
+
+-- Classes that name their settings: what p, a free name of ours, and length mean in them is their own.
+local Naming = nn.Module:extend("Naming")
+function Naming:init(says) self.says, self.fc = says, nn.Linear(2, 2) end
+function Naming:settings() return self.says end
+local Scale = nn.Module:extend("Scale")
+function Scale:init(by) self.by = by end
+function Scale:settings() return {by = self.by} end
+local Scaled = nn.LayerNorm:extend("Scaled") -- which computes as ours does, and names one more
+function Scaled:settings() return {by = self.by} end
+local function scaled(by)
+  local m = Scaled(4)
+  m.by = by
+  return m
+end
+
+-- What is saved, what it is loaded into, how the complaint goes; nil: they are the same to a checkpoint.
+local likes = {
+  {nn.MultiheadAttention(8, 4), nn.MultiheadAttention(8, 2), "'model.heads' is 2 here, 4 in the checkpoint; 'model.kv_heads' is 2 here, 4 in the checkpoint"},
+  {nn.MultiheadAttention(8, 4, {is_causal = true}), nn.MultiheadAttention(8, 4), "'model.is_causal' is false here, true in the checkpoint"},
+  {nn.MultiheadAttention(8, 2, {rotary = nn.Rotary(8, 4)}), nn.MultiheadAttention(8, 2, {rotary = nn.Rotary(8, 4, {base = 500000})}),
+    "'model.rotary.base' is 500000 here, 10000 in the checkpoint"},
+  {nn.MultiheadAttention(8, 2, {rotary = nn.Rotary(8, 4)}), nn.MultiheadAttention(8, 2), "'model.rotary.base' is nil here, 10000 in the checkpoint; 'model.rotary.size' is nil here, 4 in the checkpoint"},
+  {nn.MultiheadAttention(8, 2, {rotary = nn.Rotary(8, 4)}), nn.MultiheadAttention(8, 2, {rotary = nn.Rotary(16, 4)})},
+  {nn.Conv2d(1, 1, 3), nn.Conv2d(1, 1, 3, {padding = 1}), "'model.how.padding' is 1 here, 0 in the checkpoint"},
+  {nn.Conv2d(1, 1, 3, {stride = {1, 2}}), nn.Conv2d(1, 1, 3, {stride = {1, 1}}), "'model.how.stride' is 1 here, \"{1, 2}\" in the checkpoint"},
+  {nn.Conv2d(1, 1, 3, {padding = 1}), nn.Conv2d(1, 1, 3, {padding = {1, 1}})},
+  {Heads(8, 4), Heads(8, 2), "'model.heads' is 2 here, 4 in the checkpoint; 'model.kv_heads' is 2 here, 4 in the checkpoint"},
+  {nn.Sequential(nn.Linear(2, 2), nn.GELU()), nn.Sequential(nn.Linear(2, 2)), "'model.1' is nothing here, nn.GELU in the checkpoint"},
+  {nn.Sequential(nn.Linear(2, 2)), nn.Sequential(nn.Linear(2, 2), nn.ReLU()), "'model.1' is nn.ReLU here, nothing in the checkpoint"},
+  {nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5)), nn.Sequential(nn.Linear(2, 2))},
+  {noted(nn.Linear(2, 2), 1), noted(nn.Linear(2, 2), 2)}, {noted(nn.Linear(2, 2), 0 / 0), noted(nn.Linear(2, 2), 0 / 0)},
+  {nn.LayerNorm(4), nn.LayerNorm(4, {eps = 1e-3}), "'model.eps' is 0.001 here, 1e-05 in the checkpoint"},
+  {nn.RMSNorm(4, {eps = 1e-6}), nn.RMSNorm(4), "'model.how.eps' is nil here, 1e-06 in the checkpoint"},
+  {nn.LayerNorm(4, {bias = false}), nn.RMSNorm(4), "'model' is nn.RMSNorm here, nn.LayerNorm in the checkpoint"},
+  {nn.BatchNorm2d(2), nn.BatchNorm2d(2, {eps = 1e-3}), "'model.eps' is 0.001 here, 1e-05 in the checkpoint"},
+  {nn.BatchNorm2d(2), nn.BatchNorm2d(2, {momentum = 0.5})},
+  {nn.MixtureOfExperts(4, 4, 4), nn.MixtureOfExperts(4, 4, 4, {top_k = 1}), "'model.top_k' is 1 here, 2 in the checkpoint"},
+  {nn.Sequential(nn.Linear(2, 2), nn.ReLU()), nn.Sequential(nn.Linear(2, 2), nn.GELU()), "'model.1' is nn.GELU here, nn.ReLU in the checkpoint"},
+  {nn.Sequential(nn.GELU()), nn.Sequential(nn.GELU{approximate = "tanh"}), "'model.0.how.approximate' is \"tanh\" here, nil in the checkpoint"},
+  {nn.Sequential(nn.Dropout(0.1)), nn.Sequential(nn.Dropout(0.2))},
+  {Naming{window = 4, deep = {kind = "a", list = {1, 2}}}, Naming{window = 2, deep = {kind = "b", list = {2, 2}}},
+    "'model.deep.kind' is \"b\" here, \"a\" in the checkpoint; 'model.deep.list' is 2 here, \"{1, 2}\" in the checkpoint; " ..
+    "'model.window' is 2 here, 4 in the checkpoint"},
+  {Naming{p = 0.1, training = false}, Naming{p = 0.2, training = true}, "'model.p' is 0.2 here, 0.1 in the checkpoint; 'model.training' is true here, false in the checkpoint"},
+  {Naming{turn = nn.Rotary(8, 4)}, Naming{turn = nn.Rotary(8, 4, {base = 2})}, "'model.turn.base' is 2 here, 10000 in the checkpoint"},
+  {Naming{a = 0 / 0}, Naming{a = 0 / 0}}, {Naming{}, Naming{a = 1}, "'model.a' is 1 here, nil in the checkpoint"},
+  {Naming(), Naming{a = 1}}, {Naming{a = 1}, Naming()}, {Naming{a = 1}, Own(1)},
+  {nn.Sequential(nn.Linear(2, 2), Scale(2)), nn.Sequential(nn.Linear(2, 2), Scale(3)), "'model.1.by' is 3 here, 2 in the checkpoint"},
+  {nn.Sequential(nn.Linear(2, 2), Scale(2)), nn.Sequential(nn.Linear(2, 2)), "'model.1' is nothing here, a module of settings in the checkpoint"},
+  {nn.Sequential(nn.Linear(2, 2), nn.ReLU()), nn.Sequential(nn.Linear(2, 2), Scale(2))},
+  {scaled(2), scaled(3), "'model.by' is 3 here, 2 in the checkpoint"}, {scaled(2), scaled(2)},
+  {Own(1), Own(2)}, {Named(1), Named(2)}, {Counting(2, 2), Counting(2, 2)},
+  {nn.TransformerBlock(8, 2), nn.TransformerBlock(8, 2, {dropout = 0.5})},
+  {small("gpt2"), small("gpt2", {activation = "gelu"}), "'model.config.activation' is \"gelu\" here, \"gelu_new\" in the checkpoint"},
+  {small("gpt2"), small("gpt2", {heads = 4, eps = 1e-3}), "'model.config.eps' is 0.001 here, 1e-05 in the checkpoint; 'model.config.heads' is 4 here, 2 in the checkpoint"},
+  {small("gpt2"), small("gpt2", {dropout = 0.1})},
+  {small("llama"), small("llama", {theta = 500000}), "'model.config.theta' is 500000 here, 10000 in the checkpoint"},
+  {small("llama"), small("llama", {rope_scaling = scaling}), "'model.config.rope_scaling.factor' is 2.0 here, nil in the checkpoint; " ..
+    "'model.config.rope_scaling.rope_type' is \"linear\" here, nil in the checkpoint"},
+  {small("llama"), small("llama", {length = 32})},
+  {small("moe", {experts = 4}), small("moe", {experts = 4, top_k = 1}), "'model.config.top_k' is 1 here, 2 in the checkpoint"},
+}
+
+tap.group("models of the same shapes", function()
+  for i, row in ipairs(likes) do
+    local from, to, wrong = table.unpack(row, 1, 3)
+    local at = dir .. "/like" .. i
+    for ranks = 1, 2 do
+      if ranks == 2 then from:to_global{placement = P, sbp = "B"} end
+      rille.checkpoint.save(at, {model = from, step = i})
+      local good, why = pcall(rille.checkpoint.load, at, {model = to})
+      local what = ("%s, row %d, saved on %d: "):format(from.__name, i, ranks)
+      if wrong then
+        tap.ok(not good and why:sub(-#wrong) == wrong, what .. tostring(why))
+      else
+        tap.ok(good, what .. tostring(good and "what training alone depends on may change" or why))
+      end
+    end
+    tap.is(rille.checkpoint.load(at, {model = from}), i, "the same model loads")
+  end
+  local loop = setmetatable({}, {__index = {settings = function(self) return {me = {self}} end}})
+  local silent, odd = setmetatable({}, {__index = {settings = function() end}}), setmetatable({}, {__index = {settings = 3}})
+  local Deep = {settings = function(self) return {more = setmetatable({}, getmetatable(self))} end}
+  Deep.__index = Deep
+  local turn = nn.Rotary(8, 4)
+  for what, says in pairs{["'mask' is a rille.tensor"] = {mask = T{1}}, ["'f' is a function"] = {f = print}, ["{name = value}, not 3"] = 3,
+    ["'fc' is a table"] = {fc = nn.Linear(1, 1)}, ["the settings of 'none' are a table, {name = value}, not nil"] = {none = silent},
+    ["'a.me.1' has itself among its settings"] = {a = loop}, ["'odd' is a table"] = {odd = odd}, ["...' is nested too deep"] = {far = setmetatable({}, Deep)}} do
+    local net = Naming(says)
+    function net:forward(x) return self.fc(x) end
+    tap.fails(function() rille.checkpoint.save(dir .. "/says", {model = net}) end, {"checkpoint.lua:", "Naming:settings", what}, "what is no setting: " .. what)
+    tap.fails(function() rille.graph(function(x) return net(x) end)(rille.ones{1, 2}) end, {"checkpoint.lua:", "Naming:settings", what}, "a compiled step says so, too")
+  end
+  local twice = Naming{a = turn, b = turn}
+  rille.checkpoint.save(dir .. "/twice", {model = twice})
+  turn.base = 3
+  tap.fails(function() rille.checkpoint.load(dir .. "/twice", {model = twice}) end, {"'model.a.base' is 3", "'model.b.base' is 3"}, "one thing under two names is both")
+  for what, part in pairs{model = rille.optim.SGD({nn.Parameter(T{1})}), optimizer = nn.Linear(1, 1), data = nn.Linear(1, 1)} do
+    tap.fails(function() rille.checkpoint.save(dir .. "/says", {[what] = part}) end, {"checkpoint.lua:", "rille.checkpoint.save: " .. what .. " is a table, which has no state"},
+      "a part of another kind is no " .. what)
+  end
+  local Table, field = nn.Module:extend("Table"), nn.Linear(1, 1)
+  Table.settings, field.settings = {1}, {1}
+  tap.fails(function() rille.checkpoint.save(dir .. "/says", {model = Table{}}) end, {"Table:settings is a function", "not a table"}, "a class whose settings are no function")
+  tap.ok(pcall(rille.checkpoint.save, dir .. "/field", {model = field}), "a field of that name is its user's")
+  -- What says of its training what no save writes, and has its digest.
+  local opt = rille.optim.AdamW({nn.Parameter(T{0})}, {lr = 1})
+  for i, row in ipairs{{"3", "not a checkpoint"}, {'{"step":3,"partial":[]}', "not a checkpoint"},
+    {'{"step":3,"random":{"seed":"x","count":0},"partial":[]}', "not a checkpoint"}, {'{"step":3,"random":{"seed":1,"count":0.5},"partial":[]}', "not a checkpoint"},
+    {'{"step":"x","random":{"seed":1,"count":0},"partial":[]}', "not a checkpoint"}, {'{"random":{"seed":1,"count":0},"partial":[]}', "not a checkpoint"},
+    {'{"step":3,"random":{"seed":1,"count":0},"partial":{"0":3}}', "not a checkpoint"},
+    {optimizer = '"x"'}, {optimizer = '{"kind":"optim.AdamW"}'}, {optimizer = '{"kind":"optim.AdamW","steps":-1,"options":[],"groups":[]}'},
+    {optimizer = '{"kind":"optim.AdamW","steps":1.5,"options":[],"groups":[]}'}, {optimizer = '{"kind":"optim.AdamW","steps":1,"options":[],"groups":[1]}'},
+    {optimizer = '{"kind":"optim.AdamW","steps":1,"options":[],"groups":[{"own":[],"params":[1]}]}'},
+    {optimizer = '{"kind":"optim.AdamW","steps":1,"options":[],"groups":[{"own":3,"params":["0"]}]}'}} do
+    local folder = dir .. "/strange" .. i
+    os.execute("mkdir '" .. folder .. "'")
+    local text = row[1] or '{"step":3,"random":{"seed":1,"count":0},"partial":[],"optimizer":' .. row.optimizer .. "}"
+    rille._checkpoint(folder .. "/checkpoint-00000001-step-3.safetensors", {["optimizer.0.m"] = T{1}, ["optimizer.0.v"] = T{1}},
+      {"rille.checkpoint", text}, {}, false)
+    tap.fails(function() rille.checkpoint.load(folder, {optimizer = opt}) end, {"checkpoint.lua:", "rille.checkpoint.load", row[2] or "optimizer"}, "what no save writes is refused: " .. text)
+    tap.is({opt.steps, opt.lr, opt.slots[1].m:item()}, {0, 1, 0}, "and nothing is taken")
+  end
+  -- A checkpoint of older times says nothing of this.
+  local at = dir .. "/old"
+  os.execute("mkdir '" .. at .. "'")
+  rille._checkpoint(at .. "/checkpoint-00000001-step-3.safetensors", {["model.weight"] = T{1, 1}, ["model.bias"] = T{0, 0}},
+    {"rille.checkpoint", '{"step":3,"random":{"seed":1,"count":0},"partial":[]}'}, {}, false)
+  tap.is(rille.checkpoint.load(at, {model = nn.LayerNorm(2, {eps = 1})}), 3, "a checkpoint that says nothing of eps loads")
+end)
+
+tap.group("damage", function()
+  local net, at = nn.Linear(2, 2), dir .. "/d"
+  rille.checkpoint.save(at, {model = net, step = 1, note = "first"})
+  rille.checkpoint.save(at, {model = net, step = 2, note = "second"})
+  local path = at .. "/" .. list(at)[2]
+  local f = assert(io.open(path, "rb"))
+  local whole = f:read("a")
+  f:close()
+  local accepted = 0
+  local function try(bytes)
+    local g = assert(io.open(path, "wb"))
+    g:write(bytes)
+    g:close()
+    local good, err = pcall(rille.checkpoint.load, at, {model = net})
+    if good or not err:find("checkpoint-00000002", 1, true) then accepted = accepted + 1 end
+  end
+  for i = 1, #whole do try(whole:sub(1, i - 1) .. string.char(whole:byte(i) ~ (1 << i % 8)) .. whole:sub(i + 1)) end
+  tap.is(accepted, 0, ("one changed bit in any of %d bytes: refused and named"):format(#whole))
+  for cut = 0, #whole - 1 do try(whole:sub(1, cut)) end
+  try(whole .. "x")
+  tap.is(accepted, 0, "so is every truncation, and a byte more")
+  tap.is(select(2, rille.checkpoint.load(at, {model = net}, {fallback = true})), "first", "fallback: the one before it")
+end)
+
+-- Ctrl-C at many moments of a load: it is told, never taken for damage, and no older checkpoint comes instead.
+tap.group("interrupts", function()
+  local seed = tonumber(os.getenv("SEED") or os.time())
+  tap.diag("SEED=" .. seed)
+  math.randomseed(seed)
+  local a, at = training(kinds[3], "eager", 1), dir .. "/i"
+  local stat = assert(io.open("/proc/self/stat"))
+  local press = "kill -INT " .. stat:read("n")
+  stat:close()
+  for step = 1, 2 do
+    a.run(1)
+    rille.checkpoint.save(at, {model = a.net, optimizer = a.opt, data = a.data, step = step, note = {list = {1, 2, {"x"}}}})
+  end
+  -- What a load comes to where the press is after n instructions of Lua, and whether there was one.
+  local function load(n)
+    local pressed, left = false, n
+    local good, step = pcall(function()
+      debug.sethook(function()
+        left = left - 1
+        if left > 0 then return end
+        pressed = true
+        debug.sethook()
+        io.popen(press):close()
+      end, "", 1)
+      local step = rille.checkpoint.load(at, a.parts, {fallback = true})
+      debug.sethook()
+      return step
+    end)
+    debug.sethook()
+    pcall(function() for _ = 1, 9 do end end)
+    rille._forget_presses()
+    return pressed, good and step == 2 or not good and tostring(step):find("interrupted", 1, true), step
+  end
+  local n, wrong, tried = 1, {}, 0
+  while true do
+    local pressed, right, what = load(n)
+    if not right then wrong[#wrong + 1] = ("after %d instructions: %s"):format(n, tostring(what)) end
+    if not pressed then break end
+    n, tried = n + math.random(1, 80), tried + 1
+  end
+  tap.is(wrong, {}, ("%d presses in a load: each is told or comes too late"):format(tried))
+  tap.ok(tried > 30, "there were some")
+  tap.is((rille.checkpoint.load(at, a.parts)), 2, "and the newest loads as ever")
+end)
+
+-- A temporary file is named after the process that writes it: the first process of a machine runs, and no machine has the last.
+tap.group("what others leave", function()
+  local at = dir .. "/others"
+  local function leave(name) io.open(at .. "/" .. name, "w"):close() end
+  os.execute("mkdir '" .. at .. "'")
+  leave("checkpoint-00000001-step-1.safetensors.1.tmp")
+  leave("checkpoint-00000001-step-1.safetensors.4194305.tmp")
+  leave("checkpoint-00000001-step-1.safetensors.tmp")
+  local own <close> = io.open("/proc/self/stat")
+  leave(("checkpoint-00000001-step-7.safetensors.%d.tmp"):format(own:read("n")))
+  rille.checkpoint.save(at, {model = nn.Linear(2, 2), step = 1})
+  tap.is(table.concat(list(at), " "), "checkpoint-00000001-step-1.safetensors checkpoint-00000001-step-1.safetensors.1.tmp",
+    "a save clears away what saves left that were killed, also a process of the same id, not what another process writes")
+end)
+
+os.execute("rm -rf '" .. dir .. "'")
+tap.done()

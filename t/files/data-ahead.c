@@ -1,0 +1,139 @@
+/* data-ahead.c - a source that works ahead: what is taken is a function of its place alone, in turn and out of it, and
+ * what is read is never more than the credits ahead. SEED= repeats the places. */
+#include "actors/session/io/read_ahead.h"
+#include "runtime/base/error.h"
+#include "runtime/base/rng.h"
+#include "t/lib/tap.h"
+
+#include <sched.h>
+
+enum { BATCHES = 5, BAD = 3 }; /* of an epoch; the row at which `fails` fails */
+
+struct made {
+    _Atomic int64_t nfill;
+    bool fails;
+};
+
+static size_t
+bytes_of(const struct batch_at *at)
+{
+    return sizeof(uint64_t) * (size_t)(at->n * at->length);
+}
+
+static uint64_t
+value_at(const struct batch_at *at, int64_t i)
+{
+    return rng_key(at->seed, at->epoch) + (uint64_t)(at->first * at->length + i);
+}
+
+static int
+fill(void *arg, const struct batch_at *at, void *out)
+{
+    struct made *m = arg;
+    m->nfill++;
+    if (m->fails && at->first == BAD) return fail(E_IO, "row %lld", (long long)at->first);
+    for (int64_t i = 0; i < at->n * at->length; i++) ((uint64_t *)out)[i] = value_at(at, i);
+    return 0;
+}
+
+static struct batch_at
+next(void *arg, const struct batch_at *at)
+{
+    struct batch_at n = *at;
+    UNUSED(arg);
+    n.first += at->n;
+    if (n.first < BATCHES * at->n) return n;
+    n.first = 0;
+    n.epoch++;
+    return n;
+}
+
+static bool
+is_right(struct ahead *a, const struct batch_at *at)
+{
+    const void *data;
+    if (ahead_take(a, at, &data)) return false;
+    bool right = true;
+    for (int64_t i = 0; i < at->n * at->length; i++) right = right && ((const uint64_t *)data)[i] == value_at(at, i);
+    ahead_give_back(a);
+    return right;
+}
+
+static void
+test_places(uint64_t seed)
+{
+    enum { TIMES = 4000 };
+    struct made m = {0};
+    struct ahead *a = ahead_new(&(struct ahead_source){&m, bytes_of, fill, next});
+    struct batch_at at = {.seed = 1, .n = 2, .length = 3};
+    int right = 0;
+    for (uint64_t i = 0; i < TIMES; i++) {
+        uint64_t r = rng_key(seed, i);
+        if (r % 4 == 0)
+            at = (struct batch_at){r >> 8 & 3,
+                                   r >> 10 & 3,
+                                   (int64_t)(r >> 12 & 3),
+                                   1 + (int64_t)(r >> 14 & 3),
+                                   1 + (int64_t)(r >> 16 & 31),
+                                   0};
+        right += is_right(a, &at);
+        at = next(NULL, &at);
+    }
+    ahead_free(&a);
+    ok(right == TIMES, "%d batches are those of their places, one in four out of turn", TIMES);
+}
+
+static struct rille_source_stats
+stats_of(const struct ahead *a)
+{
+    struct rille_source_stats s;
+    ahead_stats(a, &s);
+    return s;
+}
+
+/* Who takes slowly finds each batch there; the source waits for a credit before each. */
+static void
+test_credits(void)
+{
+    enum { TIMES = 50 };
+    struct made m = {0};
+    struct ahead *a = ahead_new(&(struct ahead_source){&m, bytes_of, fill, next});
+    struct batch_at at = {.seed = 1, .n = 2, .length = 3};
+    bool bounded = true;
+    for (int i = 0; i < TIMES; i++, at = next(NULL, &at)) {
+        is_right(a, &at);
+        while (m.nfill < i + 1 + AHEAD_DEPTH || stats_of(a).full < i + 1) sched_yield();
+        for (int k = 0; k < 20; k++) sched_yield();
+        bounded = bounded && m.nfill == i + 1 + AHEAD_DEPTH;
+    }
+    struct rille_source_stats s = stats_of(a);
+    ok(bounded, "what is read is as far ahead as there are credits, and no further");
+    ok(s.waited <= 1 && s.taken == TIMES && s.read == TIMES + AHEAD_DEPTH, "nobody waits for a batch but the first");
+    ahead_free(&a);
+}
+
+static void
+test_errors(void)
+{
+    struct made m = {.fails = true};
+    struct ahead *a = ahead_new(&(struct ahead_source){&m, bytes_of, fill, next});
+    struct batch_at at = {.n = 1, .length = 1};
+    const void *data;
+    bool right = true;
+    for (; at.first < BAD; at = next(NULL, &at)) right = right && is_right(a, &at);
+    ok(right, "batches before one that cannot be read are there");
+    ok(ahead_take(a, &at, &data) == E_IO && !strcmp(err_text(), "row 3"), "its error is told when it is asked for");
+    at = next(NULL, &at);
+    ok(is_right(a, &at), "and the one behind it is there");
+    ahead_free(&a);
+    ok(!a, "it can be freed in the middle");
+}
+
+int
+main(void)
+{
+    test_places(seed_of(1));
+    test_credits();
+    test_errors();
+    return done();
+}

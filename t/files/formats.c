@@ -1,0 +1,627 @@
+/* formats.c - files of tensors: what is whole is read, box by box; whatever is damaged is refused, or is another
+ * file that is whole. Each format has one sample here; every test walks all of them.
+ *
+ * The mutations are random: SEED= repeats a run, RILLE_LONG=1 makes 10^6 a format, MUTATIONS= any number. */
+#include "runtime/base/arena.h"
+#include "runtime/base/error.h"
+#include "runtime/file/folder.h"
+#include "runtime/file/llmc.h"
+#include "runtime/file/npy.h"
+#include "runtime/file/pieces.h"
+#include "runtime/file/safetensors.h"
+#include "runtime/base/rng.h"
+#include "t/lib/tap.h"
+
+#include <unistd.h>
+#include <zlib.h>
+
+/* ---- samples: a tensor "x", f32 {3, 4} of 0 .. 11, among others ---- */
+
+static const float twelve[12] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+
+struct bytes {
+    uint8_t *at;
+    size_t n;
+};
+
+static void
+add(struct bytes *b, const void *p, size_t n)
+{
+    b->at = realloc(b->at, b->n + n + 1);
+    if (n) memcpy(b->at + b->n, p, n);
+    b->n += n;
+}
+
+static void
+add_u32(struct bytes *b, uint32_t v)
+{
+    add(b, &v, sizeof v);
+}
+
+static void
+add_u64(struct bytes *b, uint64_t v)
+{
+    add(b, &v, sizeof v);
+}
+
+static void
+add_text(struct bytes *b, const char *text)
+{
+    add_u64(b, strlen(text));
+    add(b, text, strlen(text));
+}
+
+static struct bytes
+safetensors_sample(void)
+{
+    struct bytes b = {0};
+    add_text(&b, "{\"__metadata__\":{\"by\":\"hand\"},\"b\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]},"
+                 "\"x\":{\"dtype\":\"F32\",\"shape\":[3,4],\"data_offsets\":[3,51]},"
+                 "\"e\":{\"dtype\":\"I64\",\"shape\":[0,2],\"data_offsets\":[51,51]}} ");
+    add(&b, "abc", 3);
+    add(&b, twelve, sizeof twelve);
+    return b;
+}
+
+static struct bytes
+npy_of(const char *descr)
+{
+    struct bytes b = {0};
+    char dict[200];
+    snprintf(dict, sizeof dict, "{'descr': %s, 'fortran_order': False, 'shape': (3, 4), }\n", descr);
+    add(&b, "\x93NUMPY\1\0", 8);
+    add(&b, (uint8_t[]){(uint8_t)strlen(dict), 0}, 2);
+    add(&b, dict, strlen(dict));
+    add(&b, twelve, sizeof twelve);
+    return b;
+}
+
+static struct bytes
+npy_sample(void)
+{
+    return npy_of("'<f4'");
+}
+
+static void
+add_u16s(struct bytes *b, int n, const uint16_t *v)
+{
+    add(b, v, sizeof *v * (size_t)n);
+}
+
+/* As zlib makes it, without its head and end. */
+static struct bytes
+deflated(const struct bytes *in)
+{
+    struct bytes out = {malloc(in->n + 100), 0};
+    z_stream z = {.next_in = in->at, .avail_in = (uInt)in->n, .next_out = out.at, .avail_out = (uInt)in->n + 100};
+    deflateInit2(&z, 9, Z_DEFLATED, -MAX_WBITS, 9, Z_DEFAULT_STRATEGY);
+    deflate(&z, Z_FINISH);
+    out.n = z.total_out;
+    deflateEnd(&z);
+    return out;
+}
+
+/* x.npy alone, which is let go. wide: its numbers in extra fields of 64 bits, with an end record of 64 bits. */
+static struct bytes
+zip_of(struct bytes npy, bool packed, bool wide)
+{
+    struct bytes body = packed ? deflated(&npy) : npy, b = {0};
+    uint32_t crc = (uint32_t)crc32(0, npy.at, (uInt)npy.n), all = UINT32_MAX;
+    uint16_t method = packed ? 8 : 0, nextra = wide ? 4 + 24 : 0;
+    uint32_t sizes[2] = {wide ? all : (uint32_t)body.n, wide ? all : (uint32_t)npy.n};
+    add_u32(&b, 0x04034b50);
+    add_u16s(&b, 5, (uint16_t[]){45, 0, method, 0, 33});
+    add_u32(&b, crc);
+    add(&b, sizes, sizeof sizes);
+    add_u16s(&b, 2, (uint16_t[]){5, 0});
+    add(&b, "x.npy", 5);
+    add(&b, body.at, body.n);
+    uint64_t at = b.n;
+    add_u32(&b, 0x02014b50);
+    add_u16s(&b, 6, (uint16_t[]){45, 45, 0, method, 0, 33});
+    add_u32(&b, crc);
+    add(&b, sizes, sizeof sizes);
+    add_u16s(&b, 5, (uint16_t[]){5, nextra, 0, 0, 0});
+    add_u32(&b, 0);
+    add_u32(&b, wide ? all : 0);
+    add(&b, "x.npy", 5);
+    if (wide) {
+        add_u16s(&b, 2, (uint16_t[]){1, 24});
+        add_u64(&b, npy.n);
+        add_u64(&b, body.n);
+        add_u64(&b, 0);
+        uint64_t end = b.n;
+        add_u32(&b, 0x06064b50);
+        add_u64(&b, 44);
+        add_u16s(&b, 2, (uint16_t[]){45, 45});
+        add_u64(&b, 0);
+        add_u64(&b, 1);
+        add_u64(&b, 1);
+        add_u64(&b, end - at);
+        add_u64(&b, at);
+        add_u32(&b, 0x07064b50);
+        add_u32(&b, 0);
+        add_u64(&b, end);
+        add_u32(&b, 1);
+    }
+    add_u32(&b, 0x06054b50);
+    add_u16s(&b, 4, (uint16_t[]){0, 0, 1, 1});
+    add_u32(&b, (uint32_t)(b.n - at));
+    add_u32(&b, wide ? 0 : (uint32_t)at);
+    add_u16s(&b, 1, (uint16_t[]){0});
+    free(npy.at);
+    if (packed) free(body.at);
+    return b;
+}
+
+static struct bytes
+stored_sample(void)
+{
+    return zip_of(npy_sample(), false, false);
+}
+
+static struct bytes
+deflated_sample(void)
+{
+    return zip_of(npy_sample(), true, false);
+}
+
+static struct bytes
+wide_sample(void)
+{
+    return zip_of(npy_sample(), true, true);
+}
+
+static struct bytes
+gguf_sample(void)
+{
+    struct bytes b = {0};
+    add(&b, "GGUF", 4);
+    add_u32(&b, 3);
+    add_u64(&b, 2); /* tensors */
+    add_u64(&b, 3); /* values */
+    add_text(&b, "general.architecture");
+    add_u32(&b, 8);
+    add_text(&b, "none");
+    add_text(&b, "list");
+    add_u32(&b, 9);
+    add_u32(&b, 8);
+    add_u64(&b, 2);
+    add_text(&b, "one");
+    add_text(&b, "two");
+    add_text(&b, "half");
+    add_u32(&b, 6);
+    add(&b, &(float){0.5f}, 4);
+    add_text(&b, "x");
+    add_u32(&b, 2);
+    add_u64(&b, 4); /* the last axis first */
+    add_u64(&b, 3);
+    add_u32(&b, 0);
+    add_u64(&b, 0);
+    add_text(&b, "q");
+    add_u32(&b, 1);
+    add_u64(&b, 32);
+    add_u32(&b, 2);
+    add_u64(&b, 64);
+    while (b.n % 32) add(&b, "", 1);
+    add(&b, twelve, sizeof twelve);
+    while (b.n % 32) add(&b, "", 1);
+    add(&b, twelve, 18);
+    return b;
+}
+
+static struct bytes
+llmc_sample(void)
+{
+    struct bytes b = {0};
+    int32_t head[256] = {20240326, 3, 1, 3, 1, 1, 4, 3};
+    add(&b, head, sizeof head);
+    add(&b, twelve, sizeof twelve);
+    for (int i = 0; i < 4 + 2 * 4 + 3 * 16 + 12 + 16 + 4 + 8 + 64 + 16 + 64 + 4 + 8; i++) add(&b, &twelve[0], 4);
+    return b;
+}
+
+static const struct sample {
+    const struct format *format;
+    const char *name; /* of x */
+    struct bytes (*make)(void);
+} samples[] = {
+    {&format_safetensors, "x", safetensors_sample},
+    {&format_npy, "", npy_sample},
+    {&format_npz, "x", stored_sample},
+    {&format_npz, "x", deflated_sample},
+    {&format_npz, "x", wide_sample},
+    {&format_gguf, "x", gguf_sample},
+    {&format_llmc, "wte", llmc_sample},
+};
+
+/* ---- opening in a block of exactly its size, so that reading past the end is seen ---- */
+
+static int
+open_copy(const struct sample *s, const uint8_t *bytes, size_t n, struct tensors **f)
+{
+    uint8_t *exact = malloc(n + !n);
+    if (n) memcpy(exact, bytes, n);
+    return tensors_of(source_of_bytes("evil", exact, n), s->format, f);
+}
+
+/* Everything in it is read, or refused by name; nothing is larger than the file allows. */
+static bool
+read_all(struct tensors *f, size_t n)
+{
+    for (int32_t i = 0; i < f->nentry; i++) {
+        struct type t = f->entry[i].type;
+        struct box all = box_all(&t);
+        if (t.dtype == DT_NONE) continue;
+        if (type_check(&t) || type_bytes(&t) > 1100 * (int64_t)n) return false;
+        void *out = malloc((size_t)type_bytes(&t) + 1);
+        int status = entry_read(f, i, &all, DT_NONE, out);
+        free(out);
+        if (status && !strstr(err_text(), "evil")) return false;
+    }
+    return true;
+}
+
+/* refused: when opened. */
+static bool
+harmless(const struct sample *s, const uint8_t *bytes, size_t n, bool *refused)
+{
+    struct tensors *f;
+    int status = open_copy(s, bytes, n, &f);
+    *refused = status != 0;
+    if (status) return (status == E_IO || status == E_DTYPE || status == E_MEMORY) && strstr(err_text(), "evil");
+    bool good = read_all(f, n);
+    tensors_close(&f);
+    return good;
+}
+
+/* ---- what is whole ---- */
+
+/* Every box of x, as f32 and as f64. */
+static int
+wrong_boxes(struct tensors *f, int32_t x)
+{
+    int wrong = 0;
+    for (int64_t a = 0; a <= 3; a++)
+        for (int64_t b = a; b <= 3; b++)
+            for (int64_t c = 0; c <= 4; c++)
+                for (int64_t d = c; d <= 4; d++) {
+                    struct box box = {{a, c}, {b, d}};
+                    float got[12];
+                    double wide[12];
+                    wrong += entry_read(f, x, &box, DT_NONE, got) || entry_read(f, x, &box, DT_F64, wide);
+                    for (int64_t i = a, k = 0; i < b; i++)
+                        for (int64_t j = c; j < d; j++, k++)
+                            wrong += got[k] != twelve[4 * i + j] || wide[k] != (double)got[k];
+                }
+    return wrong;
+}
+
+static void
+test_whole(const struct sample *s)
+{
+    struct bytes b = s->make();
+    struct tensors *f;
+    int status = open_copy(s, b.at, b.n, &f);
+    if (status) diag("%s", err_text());
+    int32_t x = status ? -1 : tensors_find(f, s->name);
+    if (ok(x >= 0, "%s: a file by hand opens", s->format->name))
+        is_int(wrong_boxes(f, x), 0, "and every box of a value is read, as it is and as f64");
+    ok(status || tensors_find(f, "none") < 0, "a name that is not there is not found");
+    tensors_close(&f);
+    free(b.at);
+}
+
+/* A member of a dtype that Rille lacks keeps no other from being read; when it is wanted itself, it is named. */
+static void
+test_foreign(void)
+{
+    static const struct {
+        const char *descr, *told;
+    } of[] = {{"'<u2'", "'x' is <u2"},
+              {"'|O'", "'x' is |O"},
+              {"'<U3'", "'x' is <U3"},
+              {"[('a', '<f4'), (']', '<i4', (2,))]", "'x' is a record"}};
+    for (size_t i = 0; i < countof(of); i++) {
+        struct bytes npy = npy_of(of[i].descr), b = zip_of(npy, true, false);
+        struct tensors *f;
+        struct box all = {{0, 0}, {3, 4}};
+        double out[12];
+        int status = open_copy(&samples[3], b.at, b.n, &f);
+        if (ok(!status && tensors_find(f, "x") == 0, "npz: a file with %s in it opens", of[i].descr)) {
+            is_int(entry_read(f, 0, &all, DT_F64, out), E_DTYPE, "and a value of it is refused");
+            ok(strstr(err_text(), of[i].told) != NULL, "by name: %s", err_text());
+            tensors_close(&f);
+        }
+        free(b.at);
+    }
+    struct bytes bad = zip_of(npy_of("3"), true, false);
+    struct tensors *f;
+    ok(open_copy(&samples[3], bad.at, bad.n, &f) == E_IO && strstr(err_text(), "evil: 'x.npy'"),
+       "npz: a member that is no .npy file is named: %s", err_text());
+    free(bad.at);
+}
+
+/* ---- what is damaged ---- */
+
+static void
+test_truncations(const struct sample *s)
+{
+    struct bytes b = s->make();
+    int accepted = 0, wrong = 0;
+    bool refused;
+    for (size_t cut = 0; cut < b.n; cut++) {
+        wrong += !harmless(s, b.at, cut, &refused);
+        accepted += !refused;
+    }
+    ok(wrong == 0, "%s: every truncation is harmless, and the file named", s->format->name);
+    /* what lies at the end of the .gguf file, behind padding, is of a type that is not read */
+    if (s->format != &format_gguf)
+        is_int(accepted, 0, "every truncation is refused");
+    else
+        ok(accepted <= 16 + 18, "every truncation that reaches a value is refused");
+    free(b.at);
+}
+
+static void
+test_bytes(const struct sample *s)
+{
+    struct bytes b = s->make();
+    int wrong = 0, changed = 0;
+    bool refused;
+    for (size_t i = 0; i < b.n && i < 700; i++)
+        for (int v = 0; v < 256; v += getenv("RILLE_LONG") ? 1 : 5) {
+            uint8_t was = b.at[i];
+            b.at[i] = (uint8_t)v;
+            wrong += !harmless(s, b.at, b.n, &refused);
+            changed += refused;
+            b.at[i] = was;
+        }
+    ok(wrong == 0, "%s: any value of any byte is refused or harmless", s->format->name);
+    ok(changed > 0, "some are refused");
+    free(b.at);
+}
+
+/* One to eight changes: bytes, small and large numbers, pieces copied, cut out or repeated. */
+static void
+mutate(struct bytes *b, uint64_t key)
+{
+    static const int64_t numbers[] = {0,         -1,         INT64_MAX, INT64_MIN, 1ll << 31, 1ll << 32,
+                                      1ll << 62, 0x7fffffff, 0xffff,    100,       7,         1ll << 40};
+    int n = 1 + (int)(rng_bits(key, 0, 0) % 8);
+    for (int i = 1; i <= n && b->n > 16; i++) {
+        uint64_t how = rng_bits(key, 1, (uint64_t)i), at = rng_bits(key, 2, (uint64_t)i) % b->n;
+        uint64_t size = 1 + rng_bits(key, 3, (uint64_t)i) % 16, from = rng_bits(key, 4, (uint64_t)i) % b->n;
+        size = MIN(size, b->n - MAX(at, from));
+        switch (how % 6) {
+        case 0: b->at[at] = (uint8_t)(how >> 8); break;
+        case 1: b->at[at] ^= (uint8_t)(1 << (how >> 8) % 8); break;
+        case 2:
+            memcpy(b->at + at, &numbers[(how >> 8) % countof(numbers)], MIN(b->n - at, (size_t)(how >> 16) % 9));
+            break;
+        case 3: memmove(b->at + at, b->at + from, size); break;
+        case 4:
+            memmove(b->at + at, b->at + at + size, b->n - at - size);
+            b->n -= size;
+            break;
+        default: b->n -= MIN(b->n, at % 32);
+        }
+    }
+}
+
+static void
+test_mutations(const struct sample *s, uint64_t seed, int64_t times)
+{
+    struct bytes b = s->make(), m = {malloc(b.n + 1), 0};
+    int64_t wrong = 0;
+    bool refused;
+    for (int64_t k = 0; k < times; k++) {
+        memcpy(m.at, b.at, m.n = b.n);
+        mutate(&m, rng_key(seed, (uint64_t)k));
+        wrong += !harmless(s, m.at, m.n, &refused);
+    }
+    ok(wrong == 0, "%s: %lld mutations are refused or harmless", s->format->name, (long long)times);
+    free(m.at);
+    free(b.at);
+}
+
+/* ---- fields of heads ---- */
+
+static const struct {
+    const char *head;
+    size_t data;
+} lies[] = {
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 9},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 7},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8],\"more\":1}}", 8},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2]}}", 8},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2.0],\"data_offsets\":[0,8]}}", 8},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[true],\"data_offsets\":[0,8]}}", 8},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":2,\"data_offsets\":[0,8]}}", 8},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2,0,9223372036854775807,9223372036854775807],\"data_offsets\":[0,0]}}", 0},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[9223372036854775808],\"data_offsets\":[0,8]}}", 8},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,2],\"data_offsets\":[0,8]}}", 8},
+    {"{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,2]}}", 2},
+    {"{\"a\":{\"dtype\":\"f32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8},
+    {"{\"a\":{\"dtype\":1,\"shape\":[2],\"data_offsets\":[0,8]}}", 8},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8,8]}}", 8},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[-8,0]}}", 8},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,18446744073709551608]}}", 8},
+    {"{\"a\\u0000b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8},
+    {"{\"a\xff\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8},
+    {"{\"a\":[]}", 0},
+    {"{\"__metadata__\":[]}", 0},
+    {"{\"__metadata__\":{\"a\":null}}", 0},
+    {"[]", 0},
+    {"{} x", 0},
+    {"", 0},
+    {" {}", 0},
+};
+
+static void
+test_lies(void)
+{
+    static const uint8_t data[32];
+    int accepted = 0;
+    for (size_t i = 0; i < countof(lies); i++) {
+        struct bytes b = {0};
+        bool refused;
+        add_text(&b, lies[i].head);
+        add(&b, data, lies[i].data);
+        bool good = harmless(&samples[0], b.at, b.n, &refused);
+        if (!good || !refused) diag("accepted, or not named: %s (%s)", lies[i].head, err_text());
+        accepted += !good || !refused;
+        free(b.at);
+    }
+    is_int(accepted, 0, "safetensors: every head that lies is refused");
+    struct tensors *f;
+    struct bytes b = {0};
+    add_text(&b, "{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[2],\"data_offsets\":[0,2]}}");
+    add(&b, data, 2);
+    ok(!open_copy(&samples[0], b.at, b.n, &f) && entry_check(f, f->entry) == E_DTYPE && strstr(err_text(), "F8_E4M3"),
+       "a dtype of the format that Rille lacks is told, when it is wanted");
+    tensors_close(&f);
+    free(b.at);
+}
+
+/* A .gguf file of x, f32{8}, and of y, {8, columns} of that type, at these offsets. */
+static struct bytes
+gguf_pair(uint64_t x, uint64_t y, uint64_t columns, uint32_t type)
+{
+    static const uint8_t values[192];
+    struct bytes b = {0};
+    add(&b, "GGUF", 4);
+    add_u32(&b, 3);
+    add_u64(&b, 2);
+    add_u64(&b, 0);
+    for (int i = 0; i < 2; i++) {
+        add_text(&b, i ? "y" : "x");
+        add_u32(&b, i ? 2 : 1);
+        if (i) add_u64(&b, columns);
+        add_u64(&b, 8);
+        add_u32(&b, i ? type : 0);
+        add_u64(&b, i ? y : x);
+    }
+    while (b.n % 32) add(&b, "", 1);
+    add(&b, values, 128);
+    return b;
+}
+
+static void
+test_gguf_versions(void)
+{
+    static const struct {
+        uint8_t version[4];
+        const char *why;
+    } are[] = {{{1, 0, 0, 0}, "GGUF version 1, expected 2 or 3"},
+               {{4, 0, 0, 0}, "GGUF version 4, expected 2 or 3"},
+               {{0, 0, 0, 3}, "a big-endian GGUF file, expected a little-endian one"}};
+    for (size_t i = 0; i < countof(are); i++) {
+        struct bytes b = gguf_pair(0, 32, 1, 0);
+        struct tensors *f;
+        memcpy(b.at + 4, are[i].version, 4);
+        ok(open_copy(&samples[5], b.at, b.n, &f) == E_IO && strstr(err_text(), are[i].why), "gguf: %s", are[i].why);
+        free(b.at);
+    }
+}
+
+static void
+test_gguf_offsets(void)
+{
+    static const struct {
+        uint64_t x, y;
+        const char *why; /* NULL: it is sound */
+    } at[] = {{0, 32, NULL},
+              {32, 0, NULL},
+              {0, 96, NULL},
+              {0, 0, "'y' at"},
+              {32, 32, "lies in 'x'"},
+              {0, 16, "'y' lies at offset 16"},
+              {8, 64, "'x' lies at offset 8"},
+              {0, 128, "beyond the end"}};
+    for (size_t i = 0; i < countof(at); i++) {
+        struct bytes b = gguf_pair(at[i].x, at[i].y, 1, 0);
+        struct tensors *f;
+        int status = open_copy(&samples[5], b.at, b.n, &f);
+        ok(at[i].why ? status == E_IO && strstr(err_text(), at[i].why) : !status, "gguf: tensors at %d and %d are %s",
+           (int)at[i].x, (int)at[i].y, at[i].why ? "refused by name" : "read");
+        if (!status) tensors_close(&f);
+        free(b.at);
+    }
+}
+
+/* Type 2 is one that is not read: its size is not known, but its shape has to be one. */
+static void
+test_gguf_shapes(void)
+{
+    for (int shift = 0; shift < 63; shift++)
+        for (uint32_t type = 0; type < 3; type += 2) {
+            struct bytes b = gguf_pair(0, 32, (uint64_t)1 << shift, type);
+            struct tensors *f;
+            int status = open_copy(&samples[5], b.at, b.n, &f);
+            bool sound = type == 0 ? shift <= 1 : shift <= 59;
+            ok(sound ? !status : status == E_IO && strstr(err_text(), "'y'"), "gguf: {8, 2^%d} of type %u is %s", shift,
+               type, sound ? "opened" : "refused by name");
+            if (!status) tensors_close(&f);
+            free(b.at);
+        }
+}
+
+/* ---- tokens ---- */
+
+static void
+test_tokens(void)
+{
+    char path[] = "/tmp/rille-tokens-XXXXXX";
+    int fd = mkstemp(path), wrong = 0;
+    int32_t head[256] = {20240520, 1, 4};
+    uint16_t ids[4] = {5, 50256, 0, 65535};
+    struct bytes b = {0};
+    struct token_file f;
+    int64_t got[4];
+    add(&b, head, sizeof head);
+    add(&b, ids, sizeof ids);
+    wrong += write(fd, b.at, b.n) != (ssize_t)b.n || token_file_open(path, &f) || token_file_read(&f, 0, 4, got);
+    for (int i = 0; i < 4; i++) wrong += got[i] != ids[i];
+    wrong += token_file_read(&f, 1, 2, got) || got[0] != 50256 || got[1] != 0;
+    is_int(wrong, 0, "ids of 16 bits are read without a sign");
+    wrong = ftruncate(fd, (off_t)b.n - 3);
+    ok(!wrong && token_file_read(&f, 2, 2, got) == E_IO && strstr(err_text(), path),
+       "a file that is cut off while it is open is an error that names it");
+    source_close(&f.source);
+    wrong = pwrite(fd, b.at, b.n, 0) != (ssize_t)b.n;
+    for (off_t i = 0; i < 12; i++)
+        for (int v = 1; v < 256; v++) {
+            uint8_t other = b.at[i] ^ (uint8_t)v;
+            wrong += pwrite(fd, &other, 1, i) != 1 || token_file_open(path, &f) != E_IO || !strstr(err_text(), path);
+            wrong += pwrite(fd, b.at + i, 1, i) != 1;
+        }
+    is_int(wrong, 0, "any other value of any byte of magic, version and count is refused");
+    for (off_t n = (off_t)b.n - 1; n >= 0; n--)
+        wrong += ftruncate(fd, n) || token_file_open(path, &f) != E_IO || !strstr(err_text(), path);
+    is_int(wrong, 0, "every truncation is refused");
+    unlink(path);
+    close(fd);
+    free(b.at);
+}
+
+int
+main(void)
+{
+    const char *many = getenv("MUTATIONS");
+    uint64_t seed = seed_of((uint64_t)getpid());
+    int64_t times = many ? strtoll(many, NULL, 10) : getenv("RILLE_LONG") ? 1000000 : 5000;
+    for (size_t i = 0; i < countof(samples); i++) {
+        test_whole(&samples[i]);
+        test_truncations(&samples[i]);
+        test_bytes(&samples[i]);
+        test_mutations(&samples[i], seed, times);
+    }
+    test_lies();
+    test_foreign();
+    test_gguf_versions();
+    test_gguf_offsets();
+    test_gguf_shapes();
+    test_tokens();
+    return done();
+}

@@ -1,0 +1,62 @@
+-- Ctrl-C while a tokenizer is learnt or encodes: what takes seconds ends within some 100 ms, and the tokenizer is as before.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+
+local stat = assert(io.open("/proc/self/stat"))
+local own = stat:read("n")
+stat:close()
+local PATIENCE <const> = 2 -- seconds after the press; a machine of CI is slow, and so is a sanitizer
+
+local seed = tonumber(os.getenv("SEED") or os.time())
+print("# SEED=" .. seed)
+math.randomseed(seed)
+
+local function clock()
+  local f = assert(io.open("/proc/uptime"))
+  local t = f:read("n")
+  f:close()
+  return t
+end
+
+-- How long fn went on after it was interrupted `wait` seconds after its beginning: its own processor time, since others use
+-- the machine.
+local function pressed(name, wait, fn)
+  rille._forget_presses()
+  os.execute(("(sleep %g; kill -INT %d) &"):format(wait, own))
+  local begun, worked = clock(), os.clock()
+  local good, why = pcall(fn)
+  local took = os.clock() - worked
+  if good then tap.diag(("it took only %g s"):format(took)) end
+  while clock() < begun + wait do end -- where it ended by itself
+  pcall(function() local t = clock() while clock() < t + 0.3 do end end)
+  rille._forget_presses()
+  tap.ok(not good and tostring(why):find("interrupted", 1, true), name .. ": it is told", tostring(why))
+  tap.ok(took < wait + PATIENCE, ("%s: soon"):format(name), ("%g s after the press"):format(took - wait))
+end
+
+local function letters(n, from)
+  local t = {}
+  for i = 1, n do t[i] = string.char(math.random(from or 97, 122)) end
+  return table.concat(t)
+end
+local some = {}
+for i = 1, 20000 do some[i] = letters(math.random(2, 9)) end
+local text = table.concat(some, " ")
+local tok = rille.tokenizer.train(text, {size = 2000})
+local want = tok:encode(text)
+local huge = text:rep(1 << 10)
+
+pressed("training, cutting words", 0.2, function() rille.tokenizer.train(huge, {size = 300}) end)
+local marks = ("a<x>"):rep(1 << 25)
+pressed("training, special tokens", 0.2, function() rille.tokenizer.train(marks, {size = 300, special = {"<x>", "<y>"}}) end)
+local words = {}
+for i = 1, 200000 do words[i] = letters(12) end
+words = table.concat(words, " ")
+pressed("training, joining", 0.6, function() rille.tokenizer.train(words, {size = 1 << 20}) end)
+pressed("encode", 0.2, function() tok:encode(huge) end)
+local bytes, word = ("\xff "):rep(1 << 24), letters(1 << 16):rep(1 << 6)
+pressed("encode, no UTF-8", 0.2, function() tok:encode(bytes) end)
+pressed("encode, one long word", 0.2, function() tok:encode(word) end)
+tap.is(tok:encode(text), want, "afterwards it gives the ids it gave")
+tap.is(#rille.tokenizer.train("ab<x>ab<y><x>", {size = 260, special = {"<y>", "<x>"}}):encode("<x>ab"), 2, "and special tokens are cut out as ever")
+tap.done()

@@ -1,0 +1,410 @@
+-- text-tokenizer.lua - text to ids and back: the ids of PyPI's tokenizers and tiktoken for ten thousand generated strings,
+-- any bytes round, what is refused. Strings are a function of a seed, here and in t/golden/tokenizer.py, which says how
+-- the digests were made.
+
+local tap = dofile("t/lib/tap.lua")
+local golden = dofile("t/golden/tokenizer.lua")
+local dir = os.tmpname()
+os.remove(dir)
+os.execute("mkdir '" .. dir .. "'")
+local function read(path) local f = assert(io.open(path, "rb")); local s = f:read("a"); f:close(); return s end
+local function write(name, s) local f = assert(io.open(dir .. "/" .. name, "wb")); f:write(s); f:close(); return dir .. "/" .. name end
+
+-- splitmix64
+local function generator(seed)
+  local state = seed
+  return function(n)
+    state = state + 0x9e3779b97f4a7c15
+    local z = state
+    z = (z ~ (z >> 30)) * 0xbf58476d1ce4e5b9
+    z = (z ~ (z >> 27)) * 0x94d049bb133111eb
+    return ((z ~ (z >> 31)) >> 1) % n
+  end
+end
+local function one(block, draw)
+  local c = block[1] + draw(block[2])
+  if c >= 0xd800 and c < 0xe000 then return "" end
+  for _, range in ipairs(golden.skipped) do
+    if c < range[1] then break end
+    if c < range[1] + range[2] then return "" end
+  end
+  return utf8.char(c)
+end
+local function generated(seed)
+  local draw, out = generator(seed), {}
+  local function some(n, f) for _ = 1, n do out[#out + 1] = f() end end
+  for _ = 1, draw(24) do
+    local kind = draw(10)
+    if kind < 3 then
+      out[#out + 1] = golden.bits[draw(#golden.bits) + 1]
+    elseif kind == 3 then
+      out[#out + 1] = one(golden.blocks[draw(#golden.blocks) + 1], draw):rep(1 + draw(40))
+    elseif kind == 4 then
+      some(1 + draw(3), function() return one({0x10000 * draw(17), 0x10000}, draw) end)
+    elseif kind == 5 then
+      some(draw(4), function()
+        local stray = golden.stray[draw(#golden.stray) + 1]
+        local byte = 128 + draw(64)
+        return string.char(draw(2) == 0 and stray or byte)
+      end)
+    else
+      local block = golden.blocks[draw(#golden.blocks) + 1]
+      some(1 + draw(6), function() return one(block, draw) end)
+    end
+  end
+  return table.concat(out)
+end
+local function digest(h, ids)
+  for i = 1, #ids do h = (h ~ ids[i]) * 1099511628211 end
+  return (h ~ 0xffffffff) * 1099511628211
+end
+
+local json = read("t/golden/tokenizer.json")
+local function quote(s) return '"' .. s:gsub('[\\"]', "\\%0") .. '"' end
+-- The file with other parts; a name, then what it becomes.
+local function with(parts)
+  local text = json
+  for name, part in pairs(parts) do
+    local key, n = ('"%s":'):format(name), 0
+    for _, kind in ipairs{"%b{}", "%b[]", "null", "false"} do
+      if n == 0 then text, n = text:gsub(key .. kind, function() return key .. part end, 1) end
+    end
+    assert(n == 1, name)
+  end
+  return text
+end
+local function with_cutter(part) return with{pre_tokenizer = part} end
+local function split_by(pattern)
+  return '{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":' .. quote(pattern)
+    .. '},"behavior":"Isolated","invert":false},{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false}]}'
+end
+local patterns = {}
+for _, case in ipairs(golden.tiktoken) do patterns[case.name] = case.pattern end
+
+local strings = {}
+for seed = 0, golden.count - 1 do strings[seed + 1] = generated(seed) end
+
+-- Holds the tokenizer to the running digests.
+local function same_ids(tok, want, name)
+  local h, bad = 1469598103934665603, nil
+  for i, text in ipairs(strings) do
+    h = digest(h, tok:encode(text))
+    if i % golden.each == 0 and h ~= want[i // golden.each] then bad = i; break end
+  end
+  tap.ok(not bad, name .. ": the same ids for every string", bad and ("not those before %d"):format(bad))
+end
+local function all_round(tok, name)
+  local wrong = 0
+  for _, text in ipairs(strings) do
+    if tok:decode(tok:encode(text)) ~= text then wrong = wrong + 1 end
+  end
+  tap.is(wrong, 0, name .. ": every string comes back")
+end
+
+tap.group("the ids of tiktoken", function()
+  for _, case in ipairs(golden.tiktoken) do
+    local tok = rille.tokenizer("t/golden/tokenizer.tiktoken", {pattern = case.pattern, special = {"<|endoftext|>"}})
+    same_ids(tok, case.ids, case.name)
+    all_round(tok, case.name)
+  end
+end)
+
+tap.group("the ids of tokenizers", function()
+  for _, case in ipairs(golden.json) do
+    local tok = rille.tokenizer(write("a.json", with{normalizer = case.normalizer, pre_tokenizer = case.pre_tokenizer,
+      post_processor = case.post_processor, added_tokens = case.added_tokens, ignore_merges = tostring(case.whole)}))
+    same_ids(tok, case.ids, case.name)
+    if case.name == "gpt2" or case.name == "llama3" then all_round(tok, case.name) end
+    tap.is(tok:encode("", {add_special_tokens = true}), case.template, "and what its template puts around a text")
+    tok:save(dir .. "/b.json")
+    same_ids(rille.tokenizer(dir .. "/b.json"), case.ids, case.name .. ", saved and read again")
+  end
+end)
+
+-- Case k gives token i the manners of (k + 11 i) % 32; tokenizers has no ids for the strings that are left out.
+tap.group("added tokens of every manner", function()
+  local added = golden.added
+  local function tokens(k)
+    local list = {}
+    for i, text in ipairs(added.texts) do
+      local fields = {('"id":%d,"content":"%s"'):format(added.ids[i], text:gsub("\n", "\\n"))}
+      for bit, manner in ipairs(added.manners) do
+        fields[#fields + 1] = ('"%s":%s'):format(manner, (k + 11 * (i - 1)) % 32 >> (bit - 1) & 1 == 1)
+      end
+      list[i] = "{" .. table.concat(fields, ",") .. "}"
+    end
+    return "[" .. table.concat(list, ",") .. "]"
+  end
+  local function text_of(seed)
+    local draw, out = generator(seed), {}
+    for i = 1, draw(12) do out[i] = added.bits[draw(#added.bits) + 1] end
+    return table.concat(out)
+  end
+  local function digest_of(tok, without)
+    local h, skip = 1469598103934665603, {}
+    for _, seed in ipairs(without) do skip[seed] = true end
+    for seed = 0, added.count - 1 do
+      if not skip[seed] then h = digest(h, tok:encode(text_of(seed))) end
+    end
+    return h
+  end
+  for _, cases in ipairs(added) do
+    for k, case in ipairs(cases) do
+      local name = ("case %d, %s"):format(k - 1, cases.form or "as it is")
+      local path = write("added.json", with{added_tokens = tokens(k - 1),
+        normalizer = cases.form and ('{"type":"%s"}'):format(cases.form) or "null"})
+      local tok = rille.tokenizer(path)
+      tap.is(digest_of(tok, case.without), case.ids, name)
+      tok:save(path)
+      tap.is(digest_of(rille.tokenizer(path), case.without), case.ids, name .. ", saved and read again")
+    end
+  end
+end)
+
+tap.group("any bytes", function()
+  local tok, draw, wrong = rille.tokenizer("t/golden/tokenizer.json"), generator(tonumber(os.getenv("SEED")) or 17), 0
+  for _ = 1, 2000 do
+    local bytes = {}
+    for i = 1, draw(60) do bytes[i] = string.char(draw(3) == 0 and draw(256) or 32 + draw(90)) end
+    local s = table.concat(bytes)
+    if tok:decode(tok:encode(s)) ~= s then wrong = wrong + 1 end
+  end
+  tap.is(wrong, 0, "bytes that are no UTF-8 go round")
+  for _, s in ipairs{"\xc3", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xc0\x80", "a\xff\xfeb", "\xe2\x82", "\0\0", ("\xff"):rep(100)} do
+    if tok:decode(tok:encode(s)) ~= s then wrong = wrong + 1 end
+  end
+  tap.is(wrong, 0, "halves, surrogates, what is overlong or too large")
+  for _, s in ipairs{("a"):rep(200000), (" "):rep(200000), ("ab "):rep(50000), ("日"):rep(50000), ("\n "):rep(50000)} do
+    if tok:decode(tok:encode(s)) ~= s then wrong = wrong + 1 end
+  end
+  tap.is(wrong, 0, "long runs, in reasonable time")
+end)
+
+tap.group("files", function()
+  local tok = rille.tokenizer("t/golden/tokenizer.json")
+  tap.is({tok.size, #tok:encode("<|endoftext|>"), tostring(tok)}, {601, 1, "tokenizer of 601 ids"}, "size counts special tokens")
+  for name, t in pairs{json = tok, tiktoken = rille.tokenizer("t/golden/tokenizer.tiktoken", {special = {"<|endoftext|>"}}),
+    split = rille.tokenizer(write("s.json", with_cutter(split_by(patterns.o200k))))} do
+    t:save(dir .. "/saved.json")
+    local back, same = rille.tokenizer(dir .. "/saved.json"), t.size == tok.size
+    for seed = 0, 300 do
+      local a, b = t:encode(generated(seed)), back:encode(generated(seed))
+      same = same and table.concat(a, " ") == table.concat(b, " ")
+    end
+    tap.ok(same, name .. ": saved and read again it gives the same ids")
+  end
+  local pairs_json = json:gsub('"merges":%b[]', function(list)
+    return (list:gsub('"([^" ]+) ([^" ]+)"', '["%1","%2"]'))
+  end)
+  local strings_json = json:gsub('%["([^"]+)","([^"]+)"%]', '"%1 %2"')
+  for name, text in pairs{["pairs"] = pairs_json, ["texts"] = strings_json} do
+    tap.is(rille.tokenizer(write("m.json", text)):encode("hello the"), tok:encode("hello the"), "merges as " .. name)
+  end
+  local function refused(text, words, name)
+    tap.fails(function() rille.tokenizer(write("bad.json", text)) end, {"bad.json", table.unpack(words)}, name)
+  end
+  local function changed(from, to) local s, n = json:gsub(from, function() return to end, 1); assert(n == 1, from); return s end
+  local level = '{"type":"ByteLevel"}'
+  local function sequence(...) return '{"type":"Sequence","pretokenizers":[' .. table.concat({...}, ",") .. "]}" end
+  refused(with{normalizer = '{"type":"Lowercase"}'}, {"normalizer", "Lowercase"}, "a normalizer is refused by name")
+  refused(changed('"version":"1.0"', '"version":"2.0"'), {"version", "2.0", "1.0"}, "a version of the form that is to come")
+  tap.is(rille.tokenizer(write("m.json", changed('"version":"1.0",', ""))).size, tok.size, "a file need not say it")
+  refused(with{normalizer = '5'}, {"normalizer", "(none)"}, "so is one that is no object")
+  refused(with{normalizer = '{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Strip"}]}'}, {"Strip"}, "also within a sequence")
+  refused(with{post_processor = '{"type":"Other"}'}, {"post_processor", "Other"}, "so is what is put around a text")
+  refused(with{post_processor = '{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}]}'}, {"template"}, "and a template of what is no token")
+  local template = '{"type":"TemplateProcessing","single":[{"Sequence":{"id":"A"}}],"special_tokens":{}}'
+  for _, second in ipairs{template, '{"type":"RobertaProcessing","cls":["a",5],"sep":["b",1]}'} do
+    local both = '{"type":"Sequence","processors":[{"type":"ByteLevel"},' .. template .. "," .. second .. "]}"
+    refused(with{post_processor = both}, {"a second template"}, "and a second template, which others put around a pair")
+  end
+  refused(with{post_processor = '{"type":"BertProcessing","cls":["a",5000],"sep":["b",1]}'}, {"5000"}, "and an id that is none")
+  refused(with_cutter(sequence(level, '{"type":"Digits"}')), {"behind ByteLevel", "Digits"}, "what cuts the spelling of bytes")
+  refused(with_cutter(sequence('{"type":"Digits"}')), {"without ByteLevel"}, "what does not spell bytes")
+  refused(with_cutter(sequence('{"type":"Split","pattern":{"Regex":"a"},"behavior":"Sideways"}', level)), {"Sideways"}, "a manner that is none")
+  -- A pattern, what is refused of it in tokenizer.json, and in a pattern of .tiktoken.
+  local others = {
+    {"[\\p{L}&&[^a]]", "intersection", "intersection"}, {"[a[b]]", "set within a set", "set within a set"},
+    {"[a\\W]", "within a set", "within a set"}, {"[\\h]", "within a set", "within a set"},
+    {"[\\v]", "within a set", "within a set"}, {"a{,3}", "{,n}", "{,n}"}, {"\\v", "\\v", "\\v"}, {"\\h+", "\\h", "\\h"},
+    {"\\Qa.\\E", "\\Q", "\\Q"}, {"a\\K", "\\K", "\\K"},
+    {"[a-z--b]", nil, "difference"}, {"[\\p{L}~~a]", nil, "difference"}, {"(?i:x\\p{Lu})", nil, "property"},
+    {"a(?i)b[\\p{L}]", nil, "property"},
+    {"(?i:a)\\p{Lu}"}, {"((?i)a)\\p{Lu}"}, {"(?i:'s|'t|'re)"}, {"(?-i:ss)"}, {"\\{,3}"}, {"a{2}|a{1,2}?"}, {"\\(?ms"},
+    {"\\p{N}{1,3}+", "possessive"}, {"a{2}?", "{n}?"}, {"(?m:.)", "(?m"}, {"(?is)a", "(?m"}, {"\\pL", "\\p without"},
+    {"[\\PL]", "\\p without"}, {"(a)\\g{1}", "\\g without"}, {"(?i:ss)", "(?i"}, {"a(?i)xSt", "(?i"},
+    {"(?i:\u{df})", "(?i"}, {"(?i:\u{fb01})", "(?i"}, {"(?i:\u{2019}s)"}}
+  for _, case in ipairs(others) do
+    local pattern, of_json, of_tiktoken = case[1], case[2], case[3]
+    local function opened(make, part, where)
+      if part then
+        tap.fails(make, {"pattern has", part}, ("%s, %s: others take it otherwise"):format(where, pattern))
+      else
+        tap.ok(pcall(make), ("%s: %s is read"):format(where, pattern))
+      end
+    end
+    opened(function() return rille.tokenizer(write("bad.json", with_cutter(split_by(pattern)))) end, of_json, "tokenizer.json")
+    opened(function() return rille.tokenizer("t/golden/tokenizer.tiktoken", {pattern = pattern}) end, of_tiktoken, "tiktoken")
+  end
+  refused(with_cutter('{"type":"Metaspace"}'), {"Metaspace"}, "so is another way to cut")
+  refused(with_cutter("null"), {"pre_tokenizer"}, "and none")
+  refused(with_cutter(split_by("(")), {"pattern"}, "a pattern that does not compile")
+  refused(changed('"type":"BPE"', '"type":"Unigram"'), {"Unigram"}, "another model")
+  for _, kind in ipairs{"WordPiece", "Unigram", "WordLevel"} do
+    refused(('{"pre_tokenizer":{"type":"BertPreTokenizer"},"model":{"type":"%s","vocab":{}}}'):format(kind), {"the model", kind},
+      kind .. ": an unknown kind is named before its parts")
+  end
+  refused(changed('"byte_fallback":false', '"byte_fallback":true'), {"byte_fallback"}, "byte_fallback")
+  refused(changed('"dropout":null', '"dropout":0.5'), {"dropout"}, "dropout")
+  refused(changed('"!":%d+,', ""), {"'!'"}, "a merge of what is no token")
+  refused(changed('"ÿ":%d+,', ""), {"byte 255"}, "a vocabulary without a byte")
+  refused(changed('"!":(%d+)', '"!":99999999'), {"99999999"}, "ids without end")
+  refused(json:sub(1, -10), {"JSON"}, "a file that is cut off")
+  refused("[]", {"object"}, "no object")
+  tap.fails(function() rille.tokenizer(write("bad.tiktoken", "IQ== 0\nIQ== 1\n")) end, {"bad.tiktoken:2", "twice"}, "a token twice")
+  tap.fails(function() rille.tokenizer(write("bad.tiktoken", "I= 0\n")) end, {"bad.tiktoken:1", "base64"}, "what is no base64")
+  tap.fails(function() rille.tokenizer(write("bad.tiktoken", "IQ== 0\n")) end, {"byte 0"}, "a file without all bytes")
+  tap.fails(function() rille.tokenizer("t/lib/tap.lua") end, {"t/lib/tap.lua", ".json"}, "another kind of file")
+  tap.fails(function() tok:decode{5, -1} end, {"-1"}, "an id that is none")
+  tap.fails(function() tok:decode{5, 601} end, {"601"}, "one beyond the end")
+  local possessive = rille.tokenizer("t/golden/tokenizer.tiktoken", {pattern = patterns["cl100k-possessive"]})
+  local words = rille.tokenizer("t/golden/tokenizer.tiktoken", {pattern = "[\\w]+|\\W"})
+  tap.fails(function() words:save(dir .. "/p.json") end, {"p.json", "\\w"}, "nor one whose words are others there")
+  tap.fails(function() possessive:save(dir .. "/p.json") end, {"p.json", "possessive"}, "a pattern that readers of the file would take otherwise is not saved")
+  tap.is(tok:decode({600, 72, 600}, {skip_special_tokens = true}), tok:decode{72}, "special tokens are left out when that is wanted")
+  tap.is(tok:encode("", {}), {}, "no options")
+  tap.fails(function() tok:encode("a", {special = true}) end, {"special", "add_special_tokens"}, "an option that is none")
+  tap.fails(function() tok:encode("a", {add_special_tokens = 1}) end, {"true or false", "1"}, "and one of another type")
+  tap.fails(function() tok:decode({5}, {1}) end, {"skip_special_tokens"}, "and one without a name")
+  tap.fails(function() tok:encode(5) end, {"text", "5"}, "what is no text")
+  tap.fails(function() return tok.vocab end, {"vocab", "encode"}, "a name that is none")
+  tap.is(tok:decode(rille.tensor({72, 72}, {dtype = "i64"})), tok:decode{72, 72}, "a tensor of ids is decoded")
+end)
+
+tap.group("special tokens", function()
+  local path, a, b = "t/golden/tokenizer.tiktoken", "<|a|>", "<|b|>"
+  local ranks = rille.tokenizer(path).size
+  local tok = rille.tokenizer(path, {special = {[b] = ranks + 1, [a] = ranks + 100}})
+  tap.is({tok.size, tok:encode(a .. b)}, {ranks + 2, {ranks + 100, ranks + 1}}, "a map gives them its ids")
+  tap.is(tok:decode{ranks + 100, ranks + 1}, a .. b, "which are decoded")
+  tap.fails(function() tok:decode{ranks} end, {tostring(ranks)}, "an id between them is none")
+  tok:save(dir .. "/gaps.json")
+  tap.is(rille.tokenizer(dir .. "/gaps.json"):encode(a .. "x" .. b), tok:encode(a .. "x" .. b), "they go through a file")
+  for _, case in ipairs{{{[a] = 5}, {a, "5", "another token"}}, {{[a] = ranks, [b] = ranks}, {tostring(ranks), "another token"}},
+    {{[a] = -1}, {a, "-1"}}, {{[a] = 1 << 40}, {tostring(1 << 40)}}, {{[a] = 1.5}, {a, "1.5"}}, {{[a] = "7"}, {a, "7"}},
+    {{a, [b] = ranks}, {"not both"}}, {{[true] = 1}, {"key", "true"}}, {{[3] = a}, {"key", "3"}}, {"a", {"list of texts"}},
+    {{[""] = ranks}, {"empty"}}} do
+    tap.fails(function() rille.tokenizer(path, {special = case[1]}) end, case[2], "refused: " .. table.concat(case[2], ", "))
+  end
+  -- Hugging Face's reader counts added tokens that the vocabulary does not have, from its number of tokens on.
+  local function vocabulary(special, pattern_of)
+    local t = rille.tokenizer(path, {special = special})
+    local at = dir .. "/ids.json"
+    t:save(at)
+    local back, texts = rille.tokenizer(at), {}
+    for text in pairs(special) do texts[#texts + 1] = type(text) == "string" and text or special[text] end
+    table.sort(texts)
+    local all = table.concat(texts, "x")
+    tap.is(back:encode(all), t:encode(all), table.concat(texts, " ") .. ": the same ids when read again")
+    back:save(at)
+    tap.is(rille.tokenizer(at):encode(all), t:encode(all), "and saved once more")
+    return require("rille.json").load(at).model.vocab
+  end
+  tap.is(vocabulary{a, b}[a], nil, "ids that follow the vocabulary's need not stand in it")
+  local far, odd = vocabulary{[a] = ranks, [b] = ranks + 100}, vocabulary{["<é ü>"] = ranks + 9, ["<ß>"] = ranks + 7}
+  tap.is({far[a], far[b], odd["<é ü>"], odd["<ß>"]}, {ranks, ranks + 100, ranks + 9, ranks + 7}, "others do, in their own text")
+  for text, byte in pairs{a = 97, ["Ġ"] = 32, ["é"] = 233} do
+    tap.fails(function() rille.tokenizer.train("abc", {size = 300, special = {text}}) end, {"'" .. text .. "'", "byte " .. byte, "<|" .. text .. "|>"},
+      "training: a text that is how files spell a byte")
+    tap.fails(function() rille.tokenizer(path, {special = {text}}):save(dir .. "/byte.json") end, {"byte.json", "'" .. text .. "'", tostring(ranks)},
+      "which is not saved either")
+  end
+  for name, made in pairs{train = function(special) return rille.tokenizer.train("abc", {size = 300, special = special}) end,
+    [".tiktoken"] = function(special) return rille.tokenizer(path, {special = special}) end} do
+    tap.fails(function() made{""} end, {"a special token is empty"}, name .. ": an empty one")
+    tap.fails(function() made{"x", "y", "x"} end, {"'x'", "twice"}, name .. ": one that is there twice")
+  end
+  tap.fails(function() rille.tokenizer.train("abc", {size = 300, special = {[a] = 299}}) end, {"list of texts", "last ids"},
+    "training chooses the ids")
+end)
+
+-- Every truncation of small files of both kinds, then changed bytes and truncations of larger ones: refused, or another
+-- tokenizer that works.
+tap.group("damage", function()
+  local ranks, taken, wrong_cuts = {}, {}, {}
+  for line in io.lines("t/golden/tokenizer.tiktoken") do
+    if #ranks < 260 then ranks[#ranks + 1] = line .. "\n" end
+  end
+  rille.tokenizer.train("abab", {size = 258, special = {"<|end|>"}}):save(dir .. "/small.json")
+  for name, text in pairs{["c.json"] = read(dir .. "/small.json"):gsub("%s+$", ""), ["c.tiktoken"] = table.concat(ranks)} do
+    taken[name] = 0
+    for cut = 0, #text - 1 do
+      local good, tok = pcall(rille.tokenizer, write(name, text:sub(1, cut)))
+      if good then taken[name] = taken[name] + (tok:decode(tok:encode("a\xff")) == "a\xff" and 1 or 0)
+      elseif not tok:find(name, 1, true) then wrong_cuts[#wrong_cuts + 1] = ("%s, %d bytes: %s"):format(name, cut, tok) end
+    end
+  end
+  tap.is({wrong_cuts, taken["c.json"], taken["c.tiktoken"] <= 16}, {{}, 0, true}, "every truncation is refused by name, or has all bytes")
+  local draw, wrong, times = generator(tonumber(os.getenv("SEED")) or 5), 0, os.getenv("RILLE_LONG") and 20000 or 300
+  for name, text in pairs{["d.json"] = json, ["d.tiktoken"] = read("t/golden/tokenizer.tiktoken")} do
+    for _ = 1, times do
+      local at, s = 1 + draw(#text), text
+      if draw(3) == 0 then s = s:sub(1, at)
+      else for _ = 1, 1 + draw(3) do at = 1 + draw(#s); s = s:sub(1, at - 1) .. string.char(draw(256)) .. s:sub(at + 1 + draw(2)) end end
+      local good, tok = pcall(rille.tokenizer, write(name, s))
+      if good then good, tok = pcall(function() return tok:decode(tok:encode("the hello 123 \xff")) == "the hello 123 \xff" end)
+      elseif not tok:find(name, 1, true) then wrong = wrong + 1; tap.diag(tok) end
+      if good and tok ~= true then wrong = wrong + 1 end
+    end
+  end
+  tap.is(wrong, 0, ("%d damaged files are refused by name, or work"):format(2 * times))
+end)
+
+-- How a batch of texts gets one length is no part of an id: it is kept and not done, and the user is told.
+tap.group("what a file says of batches", function()
+  local truncation = '{"direction":"Right","max_length":2,"strategy":"LongestFirst","stride":0}'
+  local padding = '{"strategy":{"Fixed":5},"direction":"Right","pad_to_multiple_of":null,"pad_id":0,"pad_type_id":0,"pad_token":"!"}'
+  local first = 0
+  while arg[first - 1] do first = first - 1 end
+  for i, row in ipairs{{{}}, {{truncation = truncation}, "truncation"}, {{padding = padding}, "padding"},
+    {{truncation = truncation, padding = padding}, "truncation and padding"}} do
+    local path = write("batch" .. i .. ".json", with(row[1]))
+    local p = io.popen(("'%s' -d cpu:1 --no-init -e 'local t = rille.tokenizer(\"%s\"); print(#t:encode(\"the the the the the the the\")); t:save(\"%s\")' 2>&1")
+      :format(arg[first], path, path))
+    local said = p:read("a")
+    p:close()
+    local warning, told = row[2] and ("%s: encode does without the %s of this file"):format(path, row[2]), select(2, said:gsub("warning", ""))
+    tap.ok(said:find("^8\n") or told == 1 and said:find(warning, 1, true) and said:find("\n8\n$"), "all ids: " .. said)
+    tap.is(told, row[2] and 1 or 0, "told once, if there is something to tell")
+    local kept = require("rille.json").decode(read(path))
+    for _, name in ipairs{"truncation", "padding"} do
+      local want = row[1][name] and require("rille.json").decode(row[1][name]) or require("rille.json").null
+      tap.is(kept[name], want, ("%s is saved as it was"):format(name))
+    end
+  end
+end)
+
+tap.group("training", function()
+  local corpus = {("low lower lowest new newer newest "):rep(20), "wide wider widest", {file = "README.md"}}
+  local tok = rille.tokenizer.train(corpus, {size = 700, special = {"<|endoftext|>", "<|pad|>"}})
+  tap.is(tok.size, 700, "it has the size that was asked")
+  tap.is({tok:encode("<|endoftext|>"), tok:encode("<|pad|>")}, {{698}, {699}}, "special tokens are the last")
+  local text = read("README.md")
+  tap.ok(#tok:encode(text) < #text / 2 and tok:decode(tok:encode(text)) == text, "a text it has seen becomes short and comes back")
+  tok:save(dir .. "/t.json")
+  tap.is(rille.tokenizer(dir .. "/t.json"):encode(text), tok:encode(text), "and it goes through a file")
+  -- a, b, ab ... counted by hand: "aaab aaab ab": pairs aa 4, ab 3; aa+a and aa+b follow
+  local small = rille.tokenizer.train({"aaab", "aaab", "ab"}, {size = 258})
+  tap.is(small:encode("aaab"), {256, 257}, "the most frequent pair first, then what that made")
+  local poor = rille.tokenizer.train("aaaaaaaa", {size = 300})
+  tap.is({poor.size, poor:decode{299}, poor:encode("aaaaaaaa")}, {300, "<|reserved_40|>", {258}}, "where the text has no more pairs, ids are reserved")
+  tap.fails(function() rille.tokenizer.train(corpus, {size = 100}) end, {"256"}, "too small a size")
+  tap.fails(function() rille.tokenizer.train({{file = dir .. "/none"}}, {size = 300}) end, {"none"}, "a file that is not there")
+  for what, path in pairs{["a folder"] = dir, ["a file without an end"] = "/dev/zero"} do
+    tap.fails(function() rille.tokenizer.train({{file = path}}, {size = 300}) end, {("rille.tokenizer.train: %s: not a plain file"):format(path)}, what)
+  end
+  tap.fails(function() rille.tokenizer.train({5}, {size = 300}) end, {"5"}, "what is no text")
+end)
+
+os.execute("rm -rf '" .. dir .. "'")
+tap.done()

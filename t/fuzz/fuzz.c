@@ -1,0 +1,747 @@
+/* What strangers say, as bytes: each subject takes any, and does no harm.
+ *
+ *   fuzz                      the test: every input of t/fuzz/SUBJECT/, and bytes of those inputs changed at random
+ *   t/fuzz/run.sh [SECONDS]   libFuzzer, which makes inputs that go new ways (clang, RILLE_FUZZ)
+ *
+ * A subject asserts what must hold of all that it takes. */
+#include "actors/cluster/memory/bus_host.h"
+#include "actors/cluster/transport/carrier_inner.h"
+#include "actors/cluster/coordinator/coordinator.h"
+#include "actors/cluster/wire/devices.h"
+#include "actors/cluster/wire/key.h"
+#include "actors/cluster/wire/link.h"
+#include "actors/cluster/coordinator/member.h"
+#include "actors/cluster/worker/worker_inner.h"
+#include "actors/plan/model/channel.h"
+#include "actors/plan/model/plan.h"
+#include "actors/plan/model/program.h"
+#include "runtime/base/error.h"
+#include "runtime/file/llmc.h"
+#include "runtime/file/tensors.h"
+#include "runtime/text/tokenizer.h"
+#include "shell/launch/hosts.h"
+#include "t/lib/tap.h"
+
+#include <dirent.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* ---- packets ---- */
+
+static void
+put(struct str *s, uint64_t v, size_t size)
+{
+    str_addn(s, &v, size); /* hosts have little-endian numbers here */
+}
+
+/* There is one spelling of each packet. Inputs are behind the protocol's number, which grows. */
+static void
+fuzz_packet(const uint8_t *bytes, size_t n)
+{
+    struct str one = {0}, again = {0};
+    struct packet p;
+    put(&one, WIRE_MAGIC | (uint32_t)WIRE_VERSION << 16, 4);
+    str_addn(&one, bytes, n);
+    if (!packet_read(one.text, one.len, &p)) {
+        packet_write(&p, &again);
+        assert(again.len == one.len && !memcmp(again.text, one.text, one.len));
+        str_clear(&again);
+        packet_print(&p, &again);
+    }
+    str_free(&one);
+    str_free(&again);
+}
+
+/* What is left of an input. */
+struct input {
+    const uint8_t *at;
+    size_t n;
+};
+
+static uint8_t
+next_byte(struct input *in)
+{
+    if (in->n == 0) return 0;
+    in->n--;
+    return *in->at++;
+}
+
+/* A packet with a sound head, of which two bits say how far its epoch and number are off, and a body of the next bytes.
+ * False: it is none. */
+static bool
+next_packet(struct input *in, uint32_t epoch, uint32_t *seq, struct str *room, struct packet *out)
+{
+    uint8_t kind = next_byte(in), off = next_byte(in);
+    size_t n = next_byte(in) | (size_t)(off & 7) << 8;
+    n = MIN(n, in->n);
+    *seq += off & 64 ? 2 : off & 128 ? 0 : 1;
+    str_clear(room);
+    put(room, WIRE_MAGIC | (uint32_t)WIRE_VERSION << 16, 4);
+    put(room, kind % NPACKET, 4);
+    put(room, epoch + (off >> 3 & 1u) - (off >> 4 & 1u), 4);
+    put(room, *seq, 4);
+    put(room, n, 8);
+    str_addn(room, in->at, n);
+    in->at += n;
+    in->n -= n;
+    return !packet_read(room->text, room->len, out);
+}
+
+/* ---- a coordinator, and what comes by its links ---- */
+
+enum { WORLD = 3, PEERS = 5 };
+
+/* What the machine has said. */
+struct told {
+    struct worker_member *member;
+    uint32_t epoch;
+    bool full, left;
+};
+
+static void
+check_packet(const struct packet *p)
+{
+    struct str s = {0};
+    packet_write(p, &s); /* asserts that it keeps the limits */
+    str_free(&s);
+}
+
+static void
+coordinator_sends(void *arg, int peer, const struct packet *p)
+{
+    struct told *t = arg;
+    UNUSED(peer);
+    t->epoch = p->epoch;
+    check_packet(p);
+}
+
+static void
+no_cut(void *arg, int peer)
+{
+    UNUSED(arg), UNUSED(peer);
+}
+
+static void
+no_notice(void *arg, const struct notice *n)
+{
+    if (n->kind == NOTICE_FULL) ((struct told *)arg)->full = true;
+}
+
+static void
+begin_epoch(struct coordinator *c)
+{
+    static const struct range range[] = {{0, 0, WORLD, 0, WORLD, 0}};
+    static const uint64_t bytes[WORLD] = {4096, 4096, 4096};
+    static struct slot slot[WORLD];
+    for (int r = 0; r < WORLD; r++) slot[r] = (struct slot){(uint32_t)coordinator_member(c, r)->memory, (uint32_t)r};
+    struct form f = {.threads = 2, .segment = "s", .bus = "b", .nrange = 1, .nslot = WORLD};
+    f.range = range;
+    f.slot = slot;
+    f.bytes = bytes;
+    coordinator_form(c, &f);
+}
+
+static void
+begin_run(struct coordinator *c, uint32_t run)
+{
+    static const uint64_t at[4] = {1, 2, 3, 4};
+    static const struct places places[WORLD] = {{at, 4}, {at, 4}, {at, 4}};
+    struct start s = {.program = run % 3, .bytes = "program", .nbyte = 7, .run = run, .places = places};
+    coordinator_start(c, &s);
+}
+
+static void
+save_file(struct coordinator *c, int rank, bool cancel)
+{
+    static const uint64_t place[2] = {64, 128};
+    const struct packet p = {.kind = PACKET_SAVE,
+                             .count = 1,
+                             .text = span_text("/root/file"),
+                             .places = {(const void *)place, sizeof place}};
+    coordinator_file(c, rank, &p);
+    if (cancel) coordinator_file(c, rank, &(struct packet){.kind = PACKET_CANCEL, .count = 1});
+}
+
+/* What its owner does besides. */
+static void
+coordinator_act(struct coordinator *c, struct input *in, struct told *told, uint32_t *run)
+{
+    uint8_t what = next_byte(in);
+    int peer = next_byte(in) % PEERS;
+    enum coordinator_phase phase = coordinator_phase(c);
+    struct packet beat;
+    switch (what % 8) {
+    case 0: coordinator_tick(c); break;
+    case 1: coordinator_cut(c, peer, "cut"); break;
+    case 2: coordinator_gone(c, peer % WORLD, "gone"); break;
+    case 3: coordinator_pulse(c, peer % WORLD, &beat); break;
+    case 4: coordinator_stop(c); break;
+    case 5: coordinator_forget(c, 1); break;
+    case 6:
+        if (phase == CLUSTER_BROKEN && coordinator_recover(c, 1 + peer % WORLD)) err_clear();
+        break;
+    default:
+        if (what & 8) save_file(c, peer % WORLD, what & 16);
+        if (!(what & 8) && phase == CLUSTER_IDLE) begin_run(c, ++*run);
+        break;
+    }
+    if (told->full && coordinator_phase(c) == CLUSTER_GATHER) begin_epoch(c);
+    told->full = false;
+}
+
+/* Inputs stay what they are when the protocol's number grows. */
+static const struct packet *
+as_of_today(struct packet *p)
+{
+    if (p->kind == PACKET_HELLO && p->protocol <= WIRE_VERSION) p->protocol = WIRE_VERSION;
+    return p;
+}
+
+static void
+fuzz_coordinator(const uint8_t *bytes, size_t n)
+{
+    struct input in = {bytes, n};
+    struct str room = {0};
+    struct told told = {0};
+    uint32_t seq[PEERS] = {0}, run = 0;
+    struct coordinator_env env = {&told, coordinator_sends, no_cut, no_notice};
+    struct coordinator_options o = {
+        .world = WORLD, .silence = 3, .version = "v", .machine = "m", .beat = "", .bulk = "", .job = "job"};
+    struct coordinator *c = coordinator_new(&o, &env);
+    while (in.n) {
+        struct packet p;
+        uint8_t from = next_byte(&in);
+        if (from % 8 >= PEERS)
+            coordinator_act(c, &in, &told, &run);
+        else if (!next_packet(&in, told.epoch, &seq[from % 8], &room, &p))
+            continue;
+        else if (from & 128)
+            coordinator_beat(c, &p);
+        else
+            coordinator_receive(c, from % 8, as_of_today(&p));
+        if (told.full) coordinator_act(c, &(struct input){0}, &told, &run);
+    }
+    coordinator_bye(c, 0);
+    coordinator_free(&c);
+    str_free(&room);
+}
+
+/* ---- a worker, and what the coordinator tells it ---- */
+
+static void
+member_sends(void *arg, const struct packet *p)
+{
+    UNUSED(arg);
+    check_packet(p);
+}
+
+static void
+member_works(void *arg, const struct work *w)
+{
+    struct told *h = arg;
+    assert(!h->left && w->kind < NWORK);
+    h->epoch = w->epoch;
+    h->left = w->kind == WORK_LEAVE;
+    if (w->kind == WORK_FORM) member_ready(h->member, w->epoch, 0, "");
+    if (w->kind == WORK_MAKE) member_made(h->member, w->epoch, &(struct made){.text = ""});
+    if (w->kind == WORK_PROGRAM) member_have(h->member, w->epoch, &(struct have){.program = w->program, .text = ""});
+    if (w->kind == WORK_FILE) member_filed(h->member, w->epoch, w->packet->count, 0, "", &(struct str){0});
+    if (w->kind == WORK_START)
+        member_ended(h->member, &(struct run_end){.epoch = w->epoch, .run = w->packet->run, .text = ""});
+}
+
+static void
+fuzz_member(const uint8_t *bytes, size_t n)
+{
+    struct input in = {bytes, n};
+    struct str room = {0};
+    struct told h = {0};
+    uint32_t seq = 0;
+    struct member_env env = {&h, member_sends, member_works, NULL};
+    struct member_options o = {.hello = {.kind = PACKET_HELLO, .protocol = WIRE_VERSION}, .silence = 3};
+    h.member = member_new(&o, &env);
+    member_linked(h.member);
+    while (in.n) {
+        struct packet p;
+        uint8_t from = next_byte(&in);
+        if (from % 8 == 7)
+            member_tick(h.member);
+        else if (next_packet(&in, h.epoch, &seq, &room, &p))
+            (from % 8 == 6 ? member_heard(h.member, &p) : member_receive(h.member, &p));
+    }
+    member_free(&h.member);
+    str_free(&room);
+}
+
+/* ---- files that a worker is told to write and read ---- */
+
+enum { FILE_BYTES = 100000, SEGMENT_BYTES = 1 << 17 };
+static char file_folder[64], file_path[80], saved_path[80];
+
+static void
+remove_files(void)
+{
+    unlink(file_path);
+    unlink(saved_path);
+    rmdir(file_folder);
+}
+
+/* A worker with a folder, a file in it, and memory. */
+static void
+open_files(struct server *s, uint64_t *digest)
+{
+    static struct told h;
+    static const struct member_env env = {&h, member_sends, member_works, NULL};
+    static const struct member_options o = {.hello = {.kind = PACKET_HELLO, .protocol = WIRE_VERSION}, .silence = 3};
+    static char bytes[FILE_BYTES];
+    snprintf(file_folder, sizeof file_folder, "%s/t-fuzz-XXXXXX", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+    assert(mkdtemp(file_folder) && !atexit(remove_files));
+    snprintf(file_path, sizeof file_path, "%s/file", file_folder);
+    snprintf(saved_path, sizeof saved_path, "%s/saved", file_folder);
+    FILE *f = fopen(file_path, "w");
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)(i * 7);
+    assert(f && fwrite(bytes, sizeof bytes, 1, f) == 1 && !fclose(f));
+    *digest = source_digest(bytes, sizeof bytes);
+    pthread_mutex_init(&s->lock, NULL);
+    assert(!roots_read(file_folder, &s->roots) && !segment_new(SEGMENT_BYTES, &s->segment));
+    s->member = member_new(&o, &env);
+}
+
+/* Places of small numbers or (wide) of any; the file's digest or another; a path of one's own or the stranger's. */
+static void
+fuzz_files(const uint8_t *bytes, size_t n)
+{
+    static struct server s;
+    static uint64_t digest;
+    enum { SAVES = 1, WIDE = 2, OTHER = 4, STRANGE = 8, LATER = 16 };
+    struct input in = {bytes, n};
+    struct str places = {0};
+    if (!s.member) open_files(&s, &digest);
+    uint8_t what = next_byte(&in);
+    uint64_t sum = digest + (what & OTHER ? 1 : 0);
+    struct span path = span_text(what & SAVES ? saved_path : file_path);
+    if (what & STRANGE) path = (struct span){in.at, (uint32_t)in.n};
+    while (in.n) {
+        uint64_t v = 0;
+        for (int i = 0; i < (what & WIDE ? 8 : 2); i++) v |= (uint64_t)next_byte(&in) << 8 * i;
+        put(&places, v, sizeof v);
+    }
+    const struct order o = {.work.epoch = 1,
+                            .packet = {.kind = what & SAVES ? PACKET_SAVE : PACKET_LOAD,
+                                       .count = 1,
+                                       .text = path,
+                                       .offset = what & LATER ? 1 : 0,
+                                       .digests = {(const void *)&sum, sizeof sum},
+                                       .places = {(const void *)places.text, (uint32_t)places.len}}};
+    server_serve_file(&s, &o);
+    err_clear();
+    str_free(&places);
+}
+
+/* ---- programs, and the lists by which parts connect ---- */
+
+/* What is read is written as the same bytes. */
+static void
+fuzz_program(const uint8_t *bytes, size_t n)
+{
+    struct atlas *at = atlas_new();
+    struct program *g;
+    struct str again = {0};
+    if (!program_read((const char *)bytes, n, at, &g)) {
+        program_write(g, &again);
+        assert(again.len == n && !memcmp(again.text, bytes, n));
+        program_free(&g);
+    }
+    str_free(&again);
+    atlas_free(&at);
+}
+
+/* A part with channels of each side and kind to memory 1. */
+static void
+fuzz_channels(const uint8_t *bytes, size_t n)
+{
+    enum { CHANNELS = 4 };
+    static struct task task[CHANNELS];
+    static struct channel channel[CHANNELS];
+    static struct program program;
+    struct channel_far far[CHANNELS];
+    struct plan p = {.program = &program, .ntask = CHANNELS, .task = task, .nchannel = CHANNELS, .channel = channel};
+    for (int32_t i = 0; i < CHANNELS; i++)
+        channel[i] = (struct channel){.name = {.step = i, .from_side = (uint8_t)(i % 3)},
+                                      .sends = i % 2,
+                                      .peer = 1,
+                                      .task = i,
+                                      .nreg = 2,
+                                      .nact = 1,
+                                      .bytes = 64 * (i % 3)};
+    if (channels_match(&p, 1, (const char *)bytes, n, far)) return;
+    for (int32_t i = 0; i < CHANNELS; i++) assert(far[i].task >= 0 && far[i].thread >= 0);
+}
+
+/* ---- what other workers say ---- */
+
+static void
+on_asked(void *of, uint32_t epoch, int from, uint64_t program)
+{
+    UNUSED(of), UNUSED(epoch), UNUSED(from), UNUSED(program);
+}
+
+static void
+on_listed(void *of, uint32_t epoch, int from, uint64_t program, const void *bytes, size_t n)
+{
+    UNUSED(of), UNUSED(epoch), UNUSED(from), UNUSED(program);
+    assert(n == 0 || bytes);
+}
+
+static int
+on_give(void *of, uint64_t at, size_t n, void *to)
+{
+    UNUSED(of), UNUSED(at), UNUSED(to);
+    assert(n <= PIECE);
+    return fail(E_BUS, "no such bytes");
+}
+
+static void
+on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
+{
+    UNUSED(of), UNUSED(from), UNUSED(count);
+    static char copy[PIECE];
+    assert(n <= PIECE);
+    if (bytes) memcpy(copy, bytes, n);
+}
+
+/* Who is asked for bytes has no link to who asks. */
+static int
+no_link(struct carrier *c, int rank)
+{
+    UNUSED(c);
+    assert(rank == 1);
+    return fail(E_BUS, "no link");
+}
+static const struct net nobody = {.connect = no_link};
+
+enum { ACT = PIECE + 100, ACTS = 2 };
+
+/* A carrier in an epoch and a run whose part has one RECV, of two pieces an act. */
+static void
+open_carrier(struct carrier *c, struct plan *p)
+{
+    static struct task task;
+    static struct view view = {.ndim = 1, .dim = {ACT}, .stride = {1}};
+    static struct channel_slice slice = {.view = &view};
+    static struct channel channel = {.peer = 1, .nreg = ACTS, .bytes = ACT, .nslice = 1, .slice = &slice};
+    static struct channel_far far;
+    static struct peer peer[2];
+    static const uint32_t owner;
+    static _Alignas(64) char segment[1 << 15];
+    assert(bus_host_bytes(1) <= sizeof segment);
+    memset(segment, 0, sizeof segment);
+    bus_host_format(segment, 1);
+    assert(!bus_host_map(segment, sizeof segment, 1, &owner, &c->bus));
+    assert(!bus_host.open(&(struct bus_options){.nthread = 1, .with = c->bus}, &c->bus));
+    c->bus->kind->admit(c->bus, 5);
+    *p = (struct plan){.ntask = 1, .task = &task, .nchannel = 1, .channel = &channel};
+    far.addr = addr_of(1, 0);
+    c->hear = (struct carrier_hear){NULL, on_asked, on_listed, on_give, on_brought, NULL};
+    c->net = &nobody;
+    c->peer = peer;
+    c->carrying = carrying_new(c, p, &far);
+    c->joined = true;
+    c->world = 2;
+    c->epoch = 3;
+    c->run = 5;
+}
+
+/* The device's thread takes what it is told of, which is there. */
+static void
+take_acts(struct carrier *c, const struct channel *channel)
+{
+    static char to[ACT];
+    const struct transport *t = carrying_transport(c->carrying);
+    const struct carry_lane *l = &c->carrying->lane[0];
+    struct msg m;
+    while (bus_recv(c->bus, addr_of(0, 0), &m, 1, BUS_LOOK)) {
+        if (m.kind != MSG_FULL || m.task != 0 || m.run != c->run) continue; /* as an engine does */
+        assert(l->came > l->taken);
+        assert(!t->take(t->of, 0, channel, to));
+    }
+}
+
+/* What would be right, but for what a byte says is not. */
+static void
+next_head(struct input *in, const struct carrier *c, struct head *h)
+{
+    uint8_t off = next_byte(in);
+    *h = (struct head){.m = {.kind = MSG_FULL, .out = MSG_FAR, .epoch = 3, .run = 5, .from = addr_of(1, 0)}};
+    h->offset = (uint64_t)c->carrying->lane[0].offset;
+    if (off & 1) h->m.kind = next_byte(in);
+    if (off & 2) h->m.out = (uint16_t)(MSG_FAR - next_byte(in));
+    if (off & 4) h->m.run = next_byte(in);
+    if (off & 8) h->m.task = (uint32_t)(next_byte(in) - 2);
+    if (off & 16) h->offset = (uint64_t)next_byte(in) << (next_byte(in) & 63);
+    if (off & 32) h->m.epoch = next_byte(in);
+    if (off & 64) h->m.to = (uint32_t)next_byte(in) << (next_byte(in) & 31);
+    if (off & 128) h->m.from = (uint32_t)next_byte(in) << (next_byte(in) & 31);
+}
+
+static void
+fuzz_carrier(const uint8_t *bytes, size_t n)
+{
+    static char piece[PIECE];
+    struct input in = {bytes, n};
+    struct carrier c = {0};
+    struct plan p;
+    open_carrier(&c, &p);
+    const struct carry_lane *l = &c.carrying->lane[0];
+    while (in.n) {
+        struct head h;
+        zmq_msg_t body;
+        uint8_t what = next_byte(&in);
+        next_head(&in, &c, &h);
+        size_t size = what & 2 ? (size_t)next_byte(&in) : l->offset ? ACT - PIECE : PIECE;
+        for (size_t i = 0; what & 8 && i < sizeof(struct bring); i++) piece[i] = (char)next_byte(&in);
+        zmq_msg_init_data(&body, piece, size, NULL, NULL);
+        carrier_take(&c, what & 1 ? BYTES : MESSAGES, &h, &body);
+        zmq_msg_close(&body);
+        assert(l->came - l->taken <= ACTS);
+        if (what & 4) take_acts(&c, p.channel);
+    }
+    carrying_free(&c.carrying);
+    c.bus->kind->close(&c.bus);
+}
+
+/* ---- files and words ---- */
+
+static void
+fuzz_key(const uint8_t *bytes, size_t n)
+{
+    struct key k;
+    if (!key_parse((const char *)bytes, n, &k))
+        assert(strlen(k.public[KEY_COORDINATOR]) == KEY_TEXT - 1 && (k.secret[0][0] || k.secret[1][0]));
+    key_forget(&k);
+}
+
+static void
+fuzz_hosts(const uint8_t *bytes, size_t n)
+{
+    static struct hosts h;
+    struct hosts_error e = {0};
+    int slots = 0;
+    if (hosts_parse((const char *)bytes, n, &h, &e)) {
+        assert(e.line >= 1 && e.column >= 1 && strlen(e.text) < HOST_ERROR);
+        return;
+    }
+    assert(h.n >= 0 && h.n <= HOSTS_MOST);
+    for (int i = 0; i < h.n; i++) {
+        assert(h.host[i].name[0] && h.host[i].name[0] != '-' && h.host[i].user[0] != '-' && h.host[i].slots >= 1);
+        slots += h.host[i].slots;
+    }
+    assert(slots == h.slots);
+}
+
+static void
+fuzz_words(const uint8_t *bytes, size_t n)
+{
+    struct device_counts devices;
+    bool local;
+    char *text = must_alloc(n + 1);
+    memcpy(text, bytes, n);
+    if (link_address(text, &local)) err_clear();
+    if (device_counts_parse(text, false, &devices)) err_clear();
+    free(text);
+}
+
+/* The heads of files of tensors, which are checkpoints' manifests. */
+static void
+fuzz_head(const struct format *format, const uint8_t *bytes, size_t n)
+{
+    struct tensors *f;
+    char *copy = must_alloc(n + 1);
+    memcpy(copy, bytes, n);
+    if (tensors_of(source_of_bytes("fuzz", copy, n), format, &f)) return;
+    for (int32_t i = 0; i < f->nentry; i++) assert(tensors_find(f, f->entry[i].name) == i);
+    tensors_close(&f);
+}
+
+static void
+fuzz_safetensors(const uint8_t *bytes, size_t n)
+{
+    fuzz_head(&format_safetensors, bytes, n);
+}
+
+static void
+fuzz_gguf(const uint8_t *bytes, size_t n)
+{
+    fuzz_head(&format_gguf, bytes, n);
+}
+
+static void
+fuzz_npz(const uint8_t *bytes, size_t n)
+{
+    fuzz_head(&format_npz, bytes, n);
+}
+
+static void
+fuzz_npy(const uint8_t *bytes, size_t n)
+{
+    fuzz_head(&format_npy, bytes, n);
+}
+
+static void
+fuzz_llmc(const uint8_t *bytes, size_t n)
+{
+    fuzz_head(&format_llmc, bytes, n);
+}
+
+/* Calls take with the path of a file of these bytes. */
+static void
+with_file(const uint8_t *bytes, size_t n, void (*take)(const char *path))
+{
+    char path[32];
+    int fd = memfd_create("fuzz", 0);
+    assert(fd >= 0 && write(fd, bytes, n) == (ssize_t)n);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    take(path);
+    close(fd);
+}
+
+static void
+take_tokens(const char *path)
+{
+    struct token_file f;
+    int64_t last;
+    if (token_file_open(path, &f)) return;
+    assert(f.n >= 0 && (f.n == 0 || !token_file_read(&f, f.n - 1, 1, &last)));
+    source_close(&f.source);
+}
+
+static void
+fuzz_tokens(const uint8_t *bytes, size_t n)
+{
+    with_file(bytes, n, take_tokens);
+}
+
+static void
+add_piece(void *whole, const uint8_t *bytes, size_t n)
+{
+    str_addn(whole, bytes, n);
+}
+
+/* What a tokenizer that was read makes of a text it gives back: the pieces that it cuts, where nothing else changes the
+ * text on the way. */
+static void
+use_tokenizer(struct tokenizer *t)
+{
+    static const char text[] = "it's  42 \xff\xc3\xa9 <|x|>";
+    struct ids ids = {0};
+    struct str back = {0}, pieces = {0};
+    int64_t id[sizeof text * 4];
+    if (!tokenizer_encode(t, text, sizeof text - 1, &ids) && ids.n <= countof(id)) {
+        for (size_t i = 0; i < ids.n; i++) id[i] = ids.list[i];
+        assert(!tokenizer_decode(t, ids.n, id, &back));
+        assert(!splitter_run(t->splitter, (const uint8_t *)text, sizeof text - 1, add_piece, &pieces));
+        assert(t->nform || t->nspecial || !strcmp(str_text(&back), str_text(&pieces)));
+    }
+    free(ids.list);
+    str_free(&back);
+    str_free(&pieces);
+}
+
+static void
+take_tokenizer(const char *path)
+{
+    struct tokenizer *t = tokenizer_new();
+    if (!tokenizer_read_json(t, path) && !bpe_seal(&t->bpe, path)) use_tokenizer(t);
+    tokenizer_free(&t);
+}
+
+static void
+take_tiktoken(const char *path)
+{
+    struct tokenizer *t = tokenizer_new();
+    if (!tokenizer_read_tiktoken(t, path, NULL, 0, NULL, NULL) && !bpe_seal(&t->bpe, path)) use_tokenizer(t);
+    tokenizer_free(&t);
+}
+
+static void
+fuzz_tokenizer(const uint8_t *bytes, size_t n)
+{
+    with_file(bytes, n, take_tokenizer);
+}
+
+static void
+fuzz_tiktoken(const uint8_t *bytes, size_t n)
+{
+    with_file(bytes, n, take_tiktoken);
+}
+
+/* ---- all of them ---- */
+
+static const struct subject {
+    const char *name;
+    void (*take)(const uint8_t *bytes, size_t n);
+} subjects[] = {
+    {"packet", fuzz_packet},     {"coordinator", fuzz_coordinator},
+    {"member", fuzz_member},     {"program", fuzz_program},
+    {"channels", fuzz_channels}, {"carrier", fuzz_carrier},
+    {"key", fuzz_key},           {"hosts", fuzz_hosts},
+    {"words", fuzz_words},       {"safetensors", fuzz_safetensors},
+    {"gguf", fuzz_gguf},         {"npz", fuzz_npz},
+    {"npy", fuzz_npy},           {"llmc", fuzz_llmc},
+    {"tokens", fuzz_tokens},     {"tokenizer", fuzz_tokenizer},
+    {"tiktoken", fuzz_tiktoken}, {"files", fuzz_files},
+};
+
+#ifdef RILLE_FUZZ
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+int
+LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+    static const struct subject *chosen;
+    const char *name = getenv("RILLE_FUZZ");
+    for (size_t i = 0; !chosen && i < countof(subjects); i++)
+        if (name && !strcmp(name, subjects[i].name)) chosen = &subjects[i];
+    if (!chosen) exit((fprintf(stderr, "fuzz: RILLE_FUZZ names no subject\n"), 2));
+    chosen->take(bytes, n);
+    return 0;
+}
+#else
+
+/* The input, and changes of it; false: it cannot be read. */
+static bool
+try_file(const struct subject *s, const char *path, uint64_t *state)
+{
+    enum { CHANGES = 200 };
+    char *bytes;
+    size_t n;
+    if (source_whole(path, 1 << 20, &bytes, &n)) return false;
+    s->take((uint8_t *)bytes, n);
+    for (int i = 0; i < CHANGES && n; i++) {
+        bytes[next_random(state) % n] ^= (char)(1u << next_random(state) % 8);
+        s->take((uint8_t *)bytes, next_random(state) % 8 ? n : next_random(state) % (n + 1));
+    }
+    free(bytes);
+    return true;
+}
+
+int
+main(void)
+{
+    uint64_t state = seed_of(1);
+    for (size_t i = 0; i < countof(subjects); i++) {
+        char folder[64], path[512];
+        int tried = 0, bad = 0;
+        snprintf(folder, sizeof folder, "t/fuzz/%s", subjects[i].name);
+        DIR *d = opendir(folder);
+        for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
+            if (e->d_name[0] == '.') continue;
+            snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+            tried++;
+            bad += !try_file(&subjects[i], path, &state);
+        }
+        if (d) closedir(d);
+        ok(tried && !bad, "%s: its %d inputs, and changes of them, do no harm", subjects[i].name, tried);
+    }
+    return done();
+}
+#endif

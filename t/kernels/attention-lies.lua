@@ -1,0 +1,80 @@
+-- attention-lies.lua - what attention gives, and its gradients, lie as those read them who turn heads back: no copy is made;
+-- values are those of one operator after the other, where the step is cut in whatever way. Of 32 queries and more it is one
+-- operator.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+
+local B, T, H, D = 4, 192, 4, 16
+local ONE, FOUR = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3})
+rille.manual_seed(tap.seed(11))
+local values = {}
+for i = 1, 3 do values[i] = rille.randint(-3, 4, {B, T, H * D}):to"f32" end
+local slope = rille.randint(-3, 4, {B, T, H * D}):to"f32"
+
+local function heads(x) return x:reshape{B, T, H, D}:permute{0, 2, 1, 3} end
+
+-- The result and the three gradients, at home.
+local function all(compiled, place, sbp, more)
+  local x = {}
+  for i = 1, 3 do x[i] = values[i]:to_global{placement = place, sbp = sbp}:detach():requires_grad_() end
+  local w = slope:to_global{placement = place, sbp = sbp}
+  local function run()
+    local y = rille.scaled_dot_product_attention(heads(x[1]), heads(x[2]), heads(x[3]), nil, {is_causal = true})
+    local z = y:permute{0, 2, 1, 3}:reshape{B, T, H * D}
+    local g = {rille.grad((z * w):sum(), x)}
+    if more then return z * 2, g[1] * 2, g[2] * 2, g[3] * 2, y end -- y is read twice
+    return z * 2, g[1] * 2, g[2] * 2, g[3] * 2
+  end
+  local step = compiled and rille.graph(run)
+  local out = table.pack((step or run)())
+  for i = 1, out.n do out[i] = out[i]:to_global{placement = ONE, sbp = "B"} end
+  return out, step
+end
+
+local function copies(step)
+  local n = 0
+  for _, act in ipairs(dofile("t/lib/acts.lua")(step)) do n = n + (act.name == "copy" and 1 or 0) end
+  return n
+end
+
+local want = all(false, ONE, "B")
+for _, how in ipairs{{ONE, "B"}, {FOUR, "B"}, {FOUR, "S(0)"}, {FOUR, "S(2)"}, {FOUR, "S(1)"}} do
+  for _, more in ipairs{false, true} do
+    local name = ("%d devices, %s%s"):format(how[1].size, how[2], more and ", the result is wanted too" or "")
+    local got, step = all(true, how[1], how[2], more)
+    for i = 1, 4 do
+      local err = (got[i] - want[i]):abs():max():item()
+      tap.ok(err <= 1e-5 * want[i]:abs():max():item(), name .. ": value " .. i, ("off by %g"):format(err))
+    end
+    if how[2] ~= "S(1)" and not more then tap.is(copies(step), 0, name .. ": nothing is copied") end
+  end
+end
+
+-- Is attention of so many queries one operator in a step?
+local function is_one(d, queries, causal, wanted)
+  local x = rille.randn{1, 2, queries, 16}:to(d):detach()
+  local step = rille.graph(function(q)
+    if wanted then q = q:detach():requires_grad_() end
+    local y = rille.scaled_dot_product_attention(q, x, x, nil, {is_causal = causal})
+    return wanted and rille.grad(y:sum(), q) or y
+  end)
+  step(x)
+  local one, parts = false, false
+  for _, act in ipairs(dofile("t/lib/acts.lua")(step)) do
+    one = one or act.name:find"^attention" and not act.name:find"softmax"
+    parts = parts or act.name:find"softmax"
+  end
+  tap.ok(not one ~= not parts, "either one or parts")
+  return not parts
+end
+for _, d in ipairs{"f32", "bf16", "f16"} do
+  for _, n in ipairs{31, 32, 127, 128} do
+    for way = 0, 3 do
+      local causal, wanted = way % 2 == 1, way > 1
+      local want = n >= 32
+      tap.is(is_one(d, n, causal, wanted), want, ("%d queries of %s%s%s are %s"):format(n, d, causal and ", causal" or "",
+        wanted and ", with a gradient" or "", want and "one operator" or "products and a softmax"))
+    end
+  end
+end
+tap.done()

@@ -1,0 +1,254 @@
+/* attention.c - attention in blocks and of a few queries and its gradient are the reference's, whatever the
+ * lengths, masks and strides.
+ *
+ * All combinations of lengths around blocks and tiles, masks, causality, dtypes
+ * and ways to lie; queries that begin in the middle of the whole; queries that see
+ * nothing; factors of scores that are negative. bf16 as this machine multiplies it, and as one without products of
+ * pairs does. One thread and three give the same bits. */
+#include "kernels/exec/kernel.h"
+#include "kernels/cpu/attention/attention.h"
+#include "kernels/cpu/gemm/gemm_few.h"
+#include "kernels/op/lib/table.h"
+#include "runtime/base/arena.h"
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
+#include "sbp/rule.h"
+#include "t/lib/tap.h"
+
+enum { BATCH = 2, HEADS = 3, OPERANDS = ATT_OUT + 1, RESULTS = 3 };
+
+/* Dense; heads across rows, as a projection leaves them; one head of keys and values for all. */
+enum lie { DENSE, ACROSS, REPEATED, NLIE };
+static const char *const lie_text[] = {"dense", "heads across rows", "keys repeated"};
+
+static const struct {
+    int64_t nquery, nkey, size, width;
+} lengths[] = {
+    {1, 1, 1, 1},     {1, 130, 3, 5},   {3, 2, 4, 1},     {17, 33, 5, 8},   {63, 64, 4, 4},     {64, 128, 8, 8},
+    {65, 129, 2, 7},  {70, 300, 4, 3},  {130, 70, 3, 2},  {200, 200, 5, 6}, {130, 200, 64, 80}, {96, 96, 72, 64},
+    {32, 32, 64, 64}, {33, 33, 64, 64}, {33, 35, 17, 33}, {47, 48, 48, 15}, {1, 1100, 64, 64},  {2, 97, 64, 48},
+    {3, 129, 33, 64}, {4, 70, 16, 17},  {4, 65, 64, 1},   {5, 65, 64, 64},  {2, 9000, 8, 16},
+};
+
+/* Dimensions of a mask from the right: 'q', 'k', 'h' for heads, '1'. hides: some queries see nothing; middle: no query
+ * sees the first and the last third of the keys. */
+static const struct mask {
+    const char *name, *dim;
+    enum dtype dtype;
+    bool hides, middle;
+} masks[] = {
+    {"no mask", NULL, DT_NONE, false, false},
+    {"a truth for each score", "qk", DT_BOOL, false, false},
+    {"a truth for each key", "k", DT_BOOL, false, false},
+    {"truths that hide all from some", "qk", DT_BOOL, true, false},
+    {"a number for each score of a head", "hqk", DT_F32, false, false},
+    {"numbers that hide all from some", "qk", DT_F32, true, false},
+    {"a number for each query", "q1", DT_BF16, false, false},
+    {"truths of keys in the middle", "hqk", DT_BOOL, false, true},
+    {"a truth for each query", "q1", DT_BOOL, true, false},
+};
+
+struct trial {
+    int64_t nquery, nkey, size, width, first; /* first: where the queries begin in the whole */
+    const struct mask *mask;
+    bool causal;
+    enum dtype dtype;
+    enum lie lie;
+    struct type type[OPERANDS + RESULTS];
+    struct view view[OPERANDS + RESULTS];
+    void *memory[OPERANDS + RESULTS];
+};
+
+static uint64_t noise;
+
+static double
+uniform(void) /* -1 .. 1 */
+{
+    return (double)(next_random(&noise) >> 11) * 0x1p-52 - 1;
+}
+
+static void
+lay_out(struct trial *t, int k)
+{
+    struct view *v = &t->view[k];
+    *v = view_dense(&t->type[k], NULL);
+    int64_t n = view_numel(v);
+    t->memory[k] = v->data = must_alloc((size_t)n * dtype_bytes(v->dtype) + 1);
+    if (t->lie != ACROSS || v->ndim != 4) return;
+    v->stride[1] = v->dim[3];
+    v->stride[2] = v->dim[3] * v->dim[1];
+}
+
+/* Batch, heads, rows, columns. */
+static void
+add_operand(struct trial *t, int k, int64_t heads, int64_t rows, int64_t cols)
+{
+    t->type[k] = type_of(t->dtype, 4, (int64_t[]){BATCH, heads, rows, cols});
+    lay_out(t, k);
+    for (int64_t i = 0; i < view_numel(&t->view[k]); i++) elem_set_f(t->dtype, t->memory[k], i, 2 * uniform());
+}
+
+static void
+add_mask(struct trial *t)
+{
+    const struct mask *m = t->mask;
+    int ndim = m->dim ? (int)strlen(m->dim) : 0;
+    struct type *type = &t->type[ATT_MASK];
+    if (!m->dim) return;
+    *type = (struct type){.dtype = (uint8_t)m->dtype, .ndim = (uint8_t)ndim};
+    for (int d = 0; d < ndim; d++)
+        type->dim[d] = m->dim[d] == 'q' ? t->nquery : m->dim[d] == 'k' ? t->nkey : m->dim[d] == 'h' ? HEADS : 1;
+    lay_out(t, ATT_MASK);
+    for (int64_t i = 0; i < view_numel(&t->view[ATT_MASK]); i++) {
+        bool hidden = m->hides && i / type->dim[ndim - 1] % 5 == 2;
+        double f = hidden ? -INFINITY : uniform();
+        int64_t key = i % type->dim[ndim - 1], third = m->middle ? t->nkey / 3 : 0;
+        bool seen = !hidden && key >= third && key < t->nkey - third && (key == third || uniform() > 0);
+        if (m->dtype == DT_BOOL)
+            elem_set_i(m->dtype, t->memory[ATT_MASK], i, seen);
+        else
+            elem_set_f(m->dtype, t->memory[ATT_MASK], i, f);
+    }
+}
+
+static void
+trial_open(struct trial *t)
+{
+    int64_t heads = t->lie == REPEATED ? 1 : HEADS;
+    add_operand(t, ATT_Q, HEADS, t->nquery, t->size);
+    add_operand(t, ATT_K, heads, t->nkey, t->size);
+    add_operand(t, ATT_V, heads, t->nkey, t->width);
+    add_operand(t, ATT_OUT_GRAD, HEADS, t->nquery, t->width);
+    add_operand(t, ATT_OUT, HEADS, t->nquery, t->width);
+    add_mask(t);
+    t->view[ATT_Q].offset[2] = t->first;
+}
+
+static void
+trial_close(struct trial *t)
+{
+    for (int k = 0; k < OPERANDS + RESULTS; k++) free(t->memory[k]);
+}
+
+/* By the reference, or by rows on some threads. */
+static int
+run(const struct trial *t, const struct call *c, int threads, struct view *out)
+{
+    void *in_data[OPERANDS], *out_data[RESULTS];
+    struct kcall k = {.call = c, .in = t->view, .out = out, .threads = threads};
+    for (int i = 0; i < c->nin; i++) in_data[i] = t->view[i].data;
+    for (int i = 0; i < c->nout; i++) out_data[i] = out[i].data;
+    if (!threads) return ref_run(&k);
+    struct exec *e;
+    TRY(exec_new(&k, DEV_CPU, &e));
+    const char *variant = c->nout == 1 && t->nquery <= GEMM_FEW ? "few" : "blocks";
+    int status = strcmp(exec_variant(e), variant) ? fail(E_KERNEL, "taken: %s", exec_variant(e)) : 0;
+    char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
+    memset(scratch, 0xff, exec_scratch(e)); /* NaN, should anything read what it did not write */
+    if (!status) status = exec_run(e, in_data, out_data, scratch, 0);
+    free(scratch);
+    exec_free(&e);
+    return status;
+}
+
+static double
+distance(const struct view *got, const struct view *want)
+{
+    double largest = 1e-2, worst = 0;
+    for (int64_t i = 0; i < view_numel(want); i++) {
+        double w = elem_get_f(want->dtype, want->data, i);
+        if (isfinite(w)) largest = fmax(largest, fabs(w));
+    }
+    for (int64_t i = 0; i < view_numel(want); i++) {
+        double g = elem_get_f(got->dtype, got->data, i), w = elem_get_f(want->dtype, want->data, i);
+        if (isnan(g) && isnan(w)) continue;
+        worst = fmax(worst, isnan(g) || isnan(w) ? INFINITY : fabs(g - w) / largest);
+    }
+    return worst;
+}
+
+static bool
+try_op(const struct trial *t, const char *name)
+{
+    static const double allowed[NDTYPE] = {[DT_F32] = 5e-6, [DT_BF16] = 2e-2, [DT_F16] = 2e-3};
+    struct arena arena = {0};
+    struct rule rule;
+    struct attr attr[OP_ATTR];
+    struct type type[RESULTS];
+    struct call c = {.op = op_find(name), .in = t->type, .out = type, .attr = attr};
+    struct view out[3][RESULTS];
+    double worst = 0;
+    bool same = true;
+    c.nin = op_noperand(c.op), c.nout = c.op->nout ? c.op->nout : 1;
+    op_attr_defaults(c.op, attr);
+    attr[ATT_SCALE].f = 0.7 * sqrt(8 / fmax(8, (double)t->size)); /* as large as scores of few elements */
+    if (t->nkey % 5 == 3) attr[ATT_SCALE].f *= -1;
+    attr[ATT_CAUSAL].i = t->causal;
+    int status = call_infer(&arena, &c, &rule);
+    for (int way = 0; way < 3; way++) {
+        for (int k = 0; k < c.nout; k++) {
+            out[way][k] = view_dense(&type[k], must_alloc((size_t)type_bytes(&type[k]) + 1));
+            memcpy(out[way][k].offset, t->view[ATT_Q].offset, sizeof out[way][k].offset);
+        }
+        if (!status) status = run(t, &c, way == 2 ? 3 : way, out[way]);
+    }
+    for (int k = 0; k < c.nout && !status; k++) {
+        worst = fmax(worst, distance(&out[1][k], &out[0][k]));
+        same &= !memcmp(out[1][k].data, out[2][k].data, (size_t)type_bytes(&type[k]));
+    }
+    for (int way = 0; way < 3; way++)
+        for (int k = 0; k < c.nout; k++) free(out[way][k].data);
+    arena_fini(&arena);
+    bool pass = !status && same && worst <= allowed[t->dtype];
+    if (!pass)
+        diag("%s, %lld queries from %lld, %lld keys, size %lld, width %lld, %s, %s: %s, off by %g%s", name,
+             (long long)t->nquery, (long long)t->first, (long long)t->nkey, (long long)t->size, (long long)t->width,
+             dtype_text(t->dtype), lie_text[t->lie], status ? err_text() : "runs", worst,
+             same ? "" : ", other bits on three threads");
+    return pass;
+}
+
+static void
+try_mask(const struct mask *mask, bool causal, enum dtype dtype, enum lie lie)
+{
+    bool pass[2] = {true, true};
+    for (size_t i = 0; i < countof(lengths); i++)
+        for (int64_t first = 0; first <= (causal ? 70 : 0); first += 70) {
+            struct trial t = {lengths[i].nquery,
+                              lengths[i].nkey,
+                              lengths[i].size,
+                              lengths[i].width,
+                              first,
+                              mask,
+                              causal,
+                              dtype,
+                              lie,
+                              {{0}},
+                              {{0}},
+                              {0}};
+            trial_open(&t);
+            pass[0] &= try_op(&t, "attention");
+            pass[1] &= try_op(&t, "attention_grad");
+            trial_close(&t);
+        }
+    for (int k = 0; k < 2; k++)
+        ok(pass[k], "%s is the reference: %s%s, %s%s, %s", k ? "the gradient" : "attention", mask->name,
+           causal ? ", causal" : "", dtype_text(dtype), attention_pairs ? "" : " without pairs", lie_text[lie]);
+}
+
+int
+main(void)
+{
+    static const struct {
+        enum dtype dtype;
+        bool pairs;
+    } ways[] = {{DT_F32, true}, {DT_BF16, true}, {DT_F16, true}, {DT_BF16, false}}; /* the last with some masks */
+    noise = seed_of(1);
+    for (size_t m = 0; m < countof(masks); m++)
+        for (int causal = 0; causal < 2; causal++)
+            for (size_t d = 0; d < countof(ways) - (m % 3 > 0); d++) {
+                attention_pairs = ways[d].pairs;
+                try_mask(&masks[m], causal, ways[d].dtype, (enum lie)((m + (size_t)causal + d) % NLIE));
+            }
+    return done();
+}

@@ -1,0 +1,164 @@
+/* conv.c - a convolution and its gradients, whole and in bands of rows, give what the reference gives: on whole
+ * numbers, of which every sum is exact, bit for bit, for any number of rows and threads and every combination of
+ * stride, padding, dilation, groups and window. */
+#include "kernels/cpu/base/dnnl.h"
+#include "kernels/op/lib/table.h"
+#include "runtime/device/device.h"
+#include "runtime/base/stop.h"
+#include "t/lib/trial.h"
+
+enum { IMAGES = 3, HEIGHT = 11, WIDTH = 6 };
+
+static const struct image {
+    enum dtype dtype;
+    int64_t x, y, groups; /* channels of the image and of the result */
+    int64_t columns;      /* of the window */
+} images[] = {{DT_F32, 4, 6, 1, 2},   {DT_F32, 4, 6, 2, 2},    {DT_BF16, 4, 4, 4, 2},
+              {DT_F32, 16, 32, 1, 2}, {DT_F32, 1, 20, 1, 2},   {DT_F32, 2, 3, 1, 1},
+              {DT_F32, 4, 6, 1, 1},   {DT_BF16, 17, 20, 1, 1}, {DT_BF16, 17, 20, 1, 2}};
+
+static const struct way {
+    struct conv_part part;
+    int threads;
+} ways[] = {{{1e18, 1, 16}, 1}, {{1, 1, 16}, 1}, {{1, 2, 16}, 2}, {{1, 4, 16}, 1}};
+
+/* What moves along the rows; along the columns nothing but a padding of one where a window has two.
+ */
+struct window {
+    int64_t size, stride, padding, dilation;
+};
+
+static int64_t
+rows_of(const struct window *w)
+{
+    return (HEIGHT + 2 * w->padding - w->dilation * (w->size - 1) - 1) / w->stride + 1;
+}
+
+static void
+describe(char *text, size_t size, const char *op, const struct image *image, const struct window *w)
+{
+    char x[100], kernel[100], y[100], attr[120];
+    const char *t = dtype_text(image->dtype);
+    long rows = rows_of(w), columns = WIDTH + image->columns - 1;
+    snprintf(x, sizeof x, "%s{%d,%ld,%d,%d}", t, IMAGES, image->x, HEIGHT, WIDTH);
+    snprintf(kernel, sizeof kernel, "%s{%ld,%ld,%ld,%ld}", t, image->y, image->x / image->groups, w->size,
+             image->columns);
+    snprintf(y, sizeof y, "%s{%d,%ld,%ld,%ld}", t, IMAGES, image->y, rows, columns);
+    snprintf(attr, sizeof attr, "stride=%ld,1 padding=%ld,%ld dilation=%ld,1 groups=%ld", w->stride, w->padding,
+             image->columns - 1, w->dilation, image->groups);
+    if (!strcmp(op, "conv2d"))
+        snprintf(text, size, "%s %s - %s", x, kernel, attr);
+    else if (!strcmp(op, "conv2d_grad_x"))
+        snprintf(text, size, "%s %s %s size=%d,%d", y, kernel, attr, HEIGHT, WIDTH);
+    else
+        snprintf(text, size, "%s %s %s size=%ld,%ld", x, y, attr, w->size, image->columns);
+}
+
+static void
+make_whole(const struct view *v)
+{
+    for (int64_t i = 0; i < view_numel(v); i++)
+        elem_set_f(v->dtype, v->data, i, floor(elem_get_f(v->dtype, v->data, i)));
+}
+
+static long looks;
+
+static bool
+look(void *arg)
+{
+    UNUSED(arg);
+    looks++;
+    return false;
+}
+
+static int
+compute(struct trial *t, const struct way *way)
+{
+    struct view view[SAMPLE_IN + OP_OUT];
+    void *data[SAMPLE_IN + OP_OUT];
+    struct kcall k;
+    struct exec *e;
+    kcall_of(t, &t->sample.call, t->got, view, data, &k);
+    k.threads = way->threads;
+    conv_part = way->part;
+    memset(t->got[0].memory, 0xff, (size_t)view_bytes(&t->got[0].view));
+    TRY(exec_new(&k, DEV_CPU, &e));
+    char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
+    looks = 0;
+    int status = exec_run(e, data, data + t->sample.call.nin, scratch, 0);
+    free(scratch);
+    exec_free(&e);
+    return status;
+}
+
+/* In how many parts a call goes: of groups, else of the images, and of the rows, in bands that are no smaller than they
+ * may be: those at the edges see the image. */
+static int64_t
+parts_of(const struct image *image, const struct window *w, const struct way *way)
+{
+    if (way->part.flops > 1) return 1;
+    bool product = w->size * image->columns == 1 && w->stride == 1 && w->padding == 0;
+    int64_t turns = image->groups > 1 ? IMAGES * image->groups
+                    : product         ? IMAGES
+                                      : (IMAGES + way->threads - 1) / way->threads;
+    int64_t least = (w->padding + w->stride - 1) / w->stride + 1, rows = MAX(way->part.rows, least);
+    return turns * MAX((rows_of(w) + rows - least) / rows, 1);
+}
+
+static bool
+good(struct trial *t, const char *text, const struct way *way, int64_t parts)
+{
+    int status = compute(t, way);
+    bool same = !memcmp(t->got[0].memory, t->want[0].memory, (size_t)view_bytes(&t->got[0].view));
+    if (!status && same && looks >= parts - 1) return true;
+    diag("%s, %ld rows, %d threads: %s, %ld looks of %ld; %s", text, (long)way->part.rows, way->threads,
+         same ? "the same" : "others", looks, (long)parts - 1, status ? err_text() : "");
+    return false;
+}
+
+static bool
+all_ways_good(const struct op *op, const struct image *image, const struct window *w)
+{
+    struct view view[SAMPLE_IN + OP_OUT];
+    void *data[SAMPLE_IN + OP_OUT];
+    struct kcall k;
+    struct trial t;
+    char text[450];
+    bool all = true;
+    describe(text, sizeof text, op->name, image, w);
+    if (!trial_open(&t, op, text, DENSE, 1)) return false;
+    for (int i = 0; i < 2; i++) make_whole(&t.in[i].view);
+    kcall_of(&t, &t.sample.call, t.want, view, data, &k);
+    all &= !ref_run(&k);
+    for (size_t i = 0; i < countof(ways); i++) all &= good(&t, text, &ways[i], parts_of(image, w, &ways[i]));
+    trial_close(&t);
+    return all;
+}
+
+static bool
+all_windows_good(const struct op *op, const struct image *image, int64_t size)
+{
+    bool all = true;
+    for (int64_t stride = 1; stride <= 3; stride++)
+        for (int64_t padding = 0; padding <= 4; padding++)
+            for (int64_t dilation = 1; dilation <= (size > 1 ? 2 : 1); dilation++)
+                all &= all_ways_good(op, image, &(struct window){size, stride, padding, dilation});
+    return all;
+}
+
+int
+main(void)
+{
+    static const char *const names[] = {"conv2d", "conv2d_grad_x", "conv2d_grad_w"};
+    stop_ask(look, NULL);
+    for (size_t i = 0; i < countof(names); i++)
+        for (const struct image *image = images; image < images + countof(images); image++)
+            for (int64_t size = 1; size <= 3; size += 2)
+                ok(all_windows_good(op_find(names[i]), image, size),
+                   "%s of %s, %ld to %ld channels in %ld groups, windows of %ld x %ld: whole and in parts as the "
+                   "reference",
+                   names[i], dtype_text(image->dtype), (long)image->x, (long)image->y, (long)image->groups, (long)size,
+                   (long)image->columns);
+    stop_ask(NULL, NULL);
+    return done();
+}

@@ -1,0 +1,317 @@
+/* exec.c - which way a call is computed: the first variant that accepts it, with what it wants made dense; the
+ * reference where there is none; and what RILLE_CHECK finds. */
+#include "kernels/exec/kernel.h"
+#include "kernels/op/lib/table.h"
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
+#include "sbp/rule.h"
+#include "t/lib/tap.h"
+
+enum { N = 6 };
+
+/* y = 2 x as the record means it; its variants do what their names say. */
+static int
+twice(const struct kcall *k)
+{
+    for (int64_t i = 0; i < view_numel(&k->out[0]); i++)
+        ((double *)k->out[0].data)[i] = 2 * ((const double *)k->in[0].data)[i];
+    return 0;
+}
+
+static int
+variant_twice(const struct kcall *k, const void *state)
+{
+    const struct view *x = &k->in[0];
+    for (int64_t i = 0; i < N; i++) ((float *)k->out[0].data)[i] = 2 * ((const float *)x->data)[i * x->stride[0]];
+    return state ? 0 : fail(E_KERNEL, "prepare() was not called");
+}
+
+static int
+variant_thrice(const struct kcall *k, const void *state)
+{
+    (void)state;
+    for (int64_t i = 0; i < N; i++) ((float *)k->out[0].data)[i] = 3 * ((const float *)k->in[0].data)[i];
+    return 0;
+}
+
+static int prepared, dropped;
+static int
+prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    ok(!k->in[0].data, "prepare sees no data");
+    *state = &prepared;
+    *scratch_bytes = 100;
+    prepared++;
+    return 0;
+}
+static void
+drop(void *state)
+{
+    dropped += state == &prepared;
+}
+static bool
+dense(const struct kcall *k)
+{
+    return view_is_dense(&k->in[0]);
+}
+static bool
+takes_gaps(const struct kcall *k, int i)
+{
+    return k->in[i].stride[0] == 2;
+}
+static bool
+never(const struct kcall *k)
+{
+    (void)k;
+    return false;
+}
+
+static struct op
+record(const struct kernel_variant *variants)
+{
+    return (struct op){.name = "twice",
+                       .doc = "y = 2 x",
+                       .in = {{.name = "x"}},
+                       .make_rule = rule_same,
+                       .ref = twice,
+                       .kernel = variants};
+}
+
+struct run {
+    struct type in, out;
+    struct call call;
+    struct view view[2];
+    float x[2 * N], y[N];
+    struct exec *e;
+    const char *variant;
+    size_t scratch;
+};
+
+/* Computes twice(x) with x = 1, 2, ..., every stride-th element of memory. */
+static int
+run(struct run *r, const struct op *op, int64_t stride, int device)
+{
+    *r = (struct run){.in = type_of(DT_F32, 1, (int64_t[]){N})};
+    r->out = r->in;
+    r->call = (struct call){.op = op, .nin = 1, .nout = 1, .in = &r->in, .out = &r->out};
+    for (int i = 0; i < 2 * N; i++) r->x[i] = -100;
+    for (int i = 0; i < N; i++) r->x[i * stride] = (float)(i + 1);
+    r->view[0] = r->view[1] = view_dense(&r->in, NULL);
+    r->view[0].stride[0] = stride;
+    struct kcall k = {.call = &r->call, .in = r->view, .out = r->view + 1, .threads = 1};
+    TRY(exec_new(&k, device, &r->e));
+    r->variant = exec_variant(r->e);
+    r->scratch = exec_scratch(r->e);
+    char *scratch = aligned_alloc(64, (r->scratch + 127) / 64 * 64);
+    void *in = r->x, *out = r->y;
+    int status = exec_run(r->e, &in, &out, scratch, 0);
+    free(scratch);
+    exec_free(&r->e);
+    return status;
+}
+
+static bool
+is_times(const struct run *r, float factor)
+{
+    for (int i = 0; i < N; i++)
+        if (r->y[i] != factor * (float)(i + 1)) return false;
+    return true;
+}
+
+static void
+test_choice(void)
+{
+    const struct kernel_variant variants[] = {
+        {"no", .accepts = never, .run = variant_thrice},
+        {"yes", .accepts = dense, .prepare = prepare, .run = variant_twice, .drop = drop},
+        {"late", .run = variant_thrice},
+        {NULL}};
+    struct op op = record(variants);
+    struct run r;
+    ok(!run(&r, &op, 1, DEV_CPU) && is_times(&r, 2), "the call is computed");
+    is_str(r.variant, "yes", "by the first variant that accepts it");
+    ok(prepared == 1 && dropped == 1, "what was prepared is dropped, once");
+    ok(r.scratch >= 100, "its scratch is counted");
+    ok(!run(&r, &op, 2, DEV_CPU), "with gaps it is computed too");
+    is_str(r.variant, "late", "by a variant that accepts gaps");
+    ok(!run(&r, &op, 1, DEV_LATE) && !strcmp(r.variant, "yes"), "a late device has the variants of the cpu");
+    ok(run(&r, &op, 1, DEV_CUDA) == E_KERNEL && strstr(err_text(), "twice"),
+       "where there is no variant the error names the operator");
+}
+
+static void
+test_dense(void)
+{
+    const struct kernel_variant variants[] = {
+        {"dense", .dense_in = true, .accepts = dense, .prepare = prepare, .run = variant_twice}, {NULL}};
+    struct op op = record(variants), bare = record(NULL);
+    struct run r;
+    ok(!run(&r, &op, 2, DEV_CPU) && is_times(&r, 2), "a variant that wants dense operands gets a dense copy");
+    is_str(r.variant, "dense", "and accepts what it will see");
+    const struct kernel_variant gaps[] = {
+        {"gaps", .dense_in = true, .takes = takes_gaps, .prepare = prepare, .run = variant_twice}, {NULL}};
+    struct op taking = record(gaps);
+    ok(!run(&r, &taking, 2, DEV_CPU) && is_times(&r, 2) && r.scratch < 192, "what it takes as it lies is not copied");
+    ok(!run(&r, &taking, 0, DEV_CPU) && r.scratch >= 192, "what it does not take is");
+    ok(!run(&r, &bare, 2, DEV_CPU) && is_times(&r, 2),
+       "the reference computes what no variant does, converting around it");
+    is_str(r.variant, "ref", "and says so");
+}
+
+static void
+test_checks(void)
+{
+    const struct kernel_variant variants[] = {{"wrong", .run = variant_thrice}, {NULL}};
+    struct op op = record(variants);
+    struct run r;
+    ok(!run(&r, &op, 1, DEV_CPU) && is_times(&r, 3), "a wrong kernel goes unnoticed");
+    kernel_check(true, false);
+    int status = run(&r, &op, 1, DEV_CPU);
+    ok(status == E_KERNEL && strstr(err_text(), "wrong"), "but not when it is compared with the reference");
+    diag("%s", err_text());
+    kernel_check(false, false);
+}
+
+/* Values at the ends of what a dtype holds, and nearer ones. */
+enum { EDGES = 12 };
+static const double edge_f[EDGES] = {0, -0.0, 1, -1, 3, 12, -100, 300, 60000, -65504, 3e38, -3e38};
+static const int64_t edge_i[EDGES] = {0, 1, 2, 3, 100, 200, -1, -128, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN};
+
+/* op(x, y) over all pairs of edges, or op(x), checked; NULL when it is right or x has no such dtype. */
+static const char *
+check_edges(const struct op *op, int nin, enum dtype d, enum dtype to)
+{
+    struct arena a = {0};
+    struct rule rule;
+    struct attr attr[OP_ATTR];
+    struct type in[2] = {type_of(d, 2, (int64_t[]){EDGES, 1}), type_of(d, 1, (int64_t[]){EDGES})}, out = in[0];
+    struct call c = {.op = op, .nin = nin, .nout = 1, .in = in, .out = &out, .attr = attr};
+    struct exec *e = NULL;
+    _Alignas(64) char x[EDGES * 8], y[EDGES * EDGES * 8], scratch[1 << 14];
+    op_attr_defaults(op, attr);
+    for (int i = 0; i < OP_ATTR && op->attr[i].name; i++)
+        if (op->attr[i].kind == ATTR_DTYPE) attr[i].i = to;
+    for (int i = 0; i < EDGES; i++)
+        if (dtype_is_float(d))
+            elem_set_f(d, x, i, edge_f[i]);
+        else
+            elem_set_i(d, x, i, edge_i[i]);
+    if (call_infer(&a, &c, &rule)) {
+        arena_fini(&a);
+        return NULL;
+    }
+    struct view view[3] = {view_dense(&in[0], NULL), view_dense(&in[1], NULL), view_dense(&out, NULL)};
+    struct kcall k = {.call = &c, .in = view, .out = view + 2, .threads = 1};
+    bool good = !exec_new(&k, DEV_CPU, &e) && exec_scratch(e) <= sizeof scratch &&
+                !exec_run(e, (void *[]){x, x}, (void *[]){y}, scratch, 0);
+    if (e) exec_free(&e);
+    arena_fini(&a);
+    return good ? NULL : err_text();
+}
+
+/* The reference counts in 64 bits: what wraps around or overflows in the dtype of the result is right all the same. */
+static void
+test_edges(void)
+{
+    static const struct {
+        const char *op;
+        int nin;
+    } ops[] = {{"neg", 1}, {"abs", 1},  {"square", 1},  {"cast", 1},    {"exp", 1}, {"relu", 1},
+               {"sum", 1}, {"prod", 1}, {"max", 1},     {"cumsum", 1},  {"add", 2}, {"sub", 2},
+               {"mul", 2}, {"pow", 2},  {"maximum", 2}, {"minimum", 2}, {"eq", 2},  {"lt", 2}};
+    kernel_check(true, false);
+    for (size_t o = 0; o < countof(ops); o++)
+        for (int d = DT_NONE + 1; d < NDTYPE; d++)
+            for (int to = DT_NONE + 1; to < NDTYPE; to++) {
+                const struct op *op = op_find(ops[o].op);
+                if (to > DT_NONE + 1 && strcmp(op->name, "cast")) break;
+                const char *wrong = check_edges(op, ops[o].nin, (enum dtype)d, (enum dtype)to);
+                ok(!wrong, "%s of %s at its ends is checked%s%s", op->name, dtype_text((enum dtype)d),
+                   wrong ? ": " : "", wrong ? wrong : "");
+            }
+    kernel_check(false, false);
+}
+
+static void
+test_nan(void)
+{
+    struct type t = type_of(DT_F32, 1, (int64_t[]){2}), out = t;
+    struct call call = {.op = op_find("log"), .nin = 1, .nout = 1, .in = &t, .out = &out};
+    struct view view[2] = {view_dense(&t, NULL), view_dense(&t, NULL)};
+    struct kcall k = {.call = &call, .in = view, .out = view + 1, .threads = 1};
+    float x[2] = {1, -1}, y[2];
+    void *in = x, *result = y;
+    _Alignas(64) char scratch[256];
+    struct exec *e;
+    if (!ok(!exec_new(&k, DEV_CPU, &e) && exec_scratch(e) <= sizeof scratch, "log is prepared")) return;
+    ok(!exec_run(e, &in, &result, scratch, 0) && isnan(y[1]), "the logarithm of -1 is NaN");
+    kernel_check(false, true);
+    ok(exec_run(e, &in, &result, scratch, 0) == E_KERNEL && strstr(err_text(), "element 1"),
+       "and is found when looked for");
+    kernel_check(false, false);
+    exec_free(&e);
+    ok(!e, "freeing clears the pointer");
+}
+
+/* Results that nobody reads soon go past the caches from a megabyte on, wherever they begin and end. */
+static void
+test_unread(void)
+{
+    enum { MOST = (1 << 18) + 40 };
+    _Alignas(64) static float x[MOST], y[MOST + 32];
+    _Alignas(64) char scratch[1 << 14];
+    for (int i = 0; i < MOST; i++) x[i] = (float)(i % 8191);
+    for (int64_t n = (1 << 18) - 1; n <= MOST; n += 13)
+        for (int skip = 0; skip <= 16; skip += 5) {
+            struct type t[] = {type_of(DT_F32, 1, &n), type_of(DT_F32, 1, &n)}, out = t[0];
+            struct call call = {.op = op_find("add"), .nin = 2, .nout = 1, .in = t, .out = &out};
+            struct view view[3] = {view_dense(&t[0], NULL), view_dense(&t[1], NULL), view_dense(&out, NULL)};
+            struct kcall k = {.call = &call, .in = view, .out = view + 2, .threads = 1, .unread = true};
+            struct exec *e;
+            memset(y, 0xff, sizeof y);
+            bool good = !exec_new(&k, DEV_CPU, &e) && exec_scratch(e) <= sizeof scratch &&
+                        !exec_run(e, (void *[]){x, x}, (void *[]){y + skip}, scratch, 0);
+            for (int64_t i = 0; good && i < n; i++) good = y[skip + i] == 2 * x[i];
+            for (int64_t i = 0; good && i < MOST + 32; i++) good = (i >= skip && i < skip + n) || isnan(y[i]);
+            if (!good) ok(false, "%lld elements from %d on", (long long)n, skip);
+            if (e) exec_free(&e);
+        }
+    ok(true, "results that nobody reads are whole");
+}
+
+/* A reshape of a transpose has no strides: it is copied. */
+static void
+test_window(void)
+{
+    struct type in = type_of(DT_I32, 2, (int64_t[]){2, 3}), out = type_of(DT_I32, 1, (int64_t[]){6});
+    struct attr attr = {.set = true, .n = 1, .list = {6}};
+    struct call call = {.op = op_find("reshape"), .nin = 1, .nout = 1, .in = &in, .out = &out, .attr = &attr};
+    struct view view[2] = {view_dense(&in, NULL), view_dense(&out, NULL)};
+    view[0].stride[0] = 1, view[0].stride[1] = 2;
+    struct kcall k = {.call = &call, .in = view, .out = view + 1, .threads = 1};
+    int32_t x[6] = {0, 3, 1, 4, 2, 5}, y[6];
+    void *from = x, *to = y;
+    _Alignas(64) char scratch[256];
+    struct exec *e;
+    int64_t skip;
+    struct view shown = view[1];
+    ok(call.op->view(&call, &view[0], &shown, &skip) == E_STATE, "a reshape of a transpose cannot be shown");
+    bool good = !exec_new(&k, DEV_CPU, &e) && exec_scratch(e) <= sizeof scratch && !exec_run(e, &from, &to, scratch, 0);
+    for (int i = 0; i < 6; i++) good &= y[i] == i;
+    ok(good, "it is copied");
+    is_str(exec_variant(e), "copy", "and says so");
+    exec_free(&e);
+}
+
+int
+main(void)
+{
+    test_choice();
+    test_dense();
+    test_checks();
+    test_edges();
+    test_nan();
+    test_window();
+    test_unread();
+    return done();
+}

@@ -1,0 +1,425 @@
+/* gemm.c - products of matrices in every way that operands may lie: the fast variants take them as they are and
+ * give what the reference gives.
+ *
+ * All combinations of small and odd sizes, transposed operands, rows cut out of
+ * wider ones, batches of either or both operands, heads that lie across rows,
+ * dtypes and threads. */
+#include "kernels/cpu/base/dnnl.h"
+#include "kernels/exec/kernel.h"
+#include "kernels/op/lib/table.h"
+#include "runtime/base/arena.h"
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
+#include "runtime/base/stop.h"
+#include "sbp/rule.h"
+#include "t/lib/tap.h"
+
+#include <inttypes.h>
+
+struct matrix {
+    struct type type;
+    struct view view;
+    void *memory;
+};
+
+/* How the last two dimensions lie. */
+enum lie { ROWS, TURNED, WIDE, WIDE_TURNED, ROW_REPEATED, ONE_REPEATED, NLIE };
+static const char *const lie_text[] = {
+    "rows", "turned", "wide rows", "wide and turned", "one row repeated", "one number repeated"};
+
+/* Where the batch is. */
+enum group { NONE, ONE_A, ONE_B, BOTH, HEADS, NGROUP };
+static const char *const group_text[] = {"no batch", "a batch of a", "a batch of b", "a batch of both", "heads"};
+
+static void
+matrix_make(struct matrix *o, enum dtype d, const int64_t *batch, int nbatch, int64_t rows, int64_t cols, enum lie lie,
+            bool heads)
+{
+    o->type = (struct type){.dtype = (uint8_t)d, .ndim = (uint8_t)(nbatch + 2)};
+    for (int i = 0; i < nbatch; i++) o->type.dim[i] = batch[i];
+    o->type.dim[nbatch] = rows, o->type.dim[nbatch + 1] = cols;
+    o->view = view_dense(&o->type, NULL);
+    int64_t gap = lie == WIDE || lie == WIDE_TURNED ? 3 : 0, *stride = o->view.stride;
+    bool turned = lie == TURNED || lie == WIDE_TURNED;
+    int64_t line = (turned ? rows : cols) + gap, lines = turned ? cols : rows;
+    stride[nbatch + turned] = line;
+    stride[nbatch + !turned] = 1;
+    for (int i = nbatch - 1, step = (int)(line * lines); i >= 0; step *= (int)batch[i], i--) stride[i] = step;
+    if (heads) { /* {batch, head, row, col} out of memory {batch, row, head, col} */
+        stride[1] = line;
+        stride[2 + turned] = line * batch[1];
+    }
+    if (lie >= ROW_REPEATED) stride[nbatch] = 0;
+    if (lie == ONE_REPEATED) stride[nbatch + 1] = 0;
+    int64_t n = 64 + line * lines;
+    for (int i = 0; i < nbatch; i++) n *= batch[i];
+    o->memory = must_alloc((size_t)n * dtype_bytes(d));
+    for (int64_t i = 0; i < n; i++)
+        if (dtype_is_float(d))
+            elem_set_f(d, o->memory, i, (double)(i * 7 % 11) - 5);
+        else
+            elem_set_i(d, o->memory, i, (int64_t)((uint64_t)(i + 1) * 0x9e3779b97f4a7c15U)); /* products wrap */
+    o->view.data = o->memory;
+}
+
+struct product {
+    int64_t m, n, k;
+    enum lie a, b;
+    enum group group;
+    enum dtype dtype;
+    int threads;
+};
+
+static bool
+product_run(const struct product *p, struct call *c, const struct view *in, struct view *want, struct view *got,
+            const char **variant)
+{
+    struct kcall k = {.call = c, .in = in, .out = want, .threads = p->threads};
+    if (ref_run(&k)) return false;
+    k.out = got;
+    struct exec *e;
+    if (exec_new(&k, DEV_CPU, &e)) return false;
+    char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
+    int status = exec_run(e, (void *[]){in[0].data, in[1].data}, (void *[]){got->data}, scratch, 0);
+    *variant = exec_variant(e);
+    free(scratch);
+    exec_free(&e);
+    return !status;
+}
+
+/* Halves of which oneDNN has no products on this machine, or slow ones, are computed as f32. */
+static bool
+is_fast(const char *variant, enum dtype d)
+{
+    if (!dtype_is_float(d)) return !strcmp(variant, "int");
+    if (!prim_multiplies(d)) return !strcmp(variant, "f32") || !strcmp(variant, "few") || !strcmp(variant, "halves");
+    return !strcmp(variant, "dnnl") || !strcmp(variant, "few") || !strcmp(variant, "turned");
+}
+
+/* Whole numbers: sums are exact in f32, and rounded once in bf16. Integers wrap. */
+static bool
+same(const struct view *want, const struct view *got)
+{
+    if (!dtype_is_float((enum dtype)want->dtype)) return !memcmp(want->data, got->data, (size_t)view_bytes(want));
+    for (int64_t i = 0; i < view_numel(want); i++)
+        if (elem_get_f(want->dtype, want->data, i) != elem_get_f(got->dtype, got->data, i)) return false;
+    return true;
+}
+
+static struct call
+product_of(const char *name, const struct type *in, struct type *out)
+{
+    static struct attr attr[OP_ATTR];
+    const struct op *op = op_find(name);
+    op_attr_defaults(op, attr);
+    return (struct call){.op = op, .nin = 2, .nout = 1, .in = in, .out = out, .attr = attr};
+}
+
+/* way: set to the variant that was taken; NULL: not asked for. */
+static bool
+product_by(const struct product *p, const char **way)
+{
+    static const int64_t batch[] = {2, 3};
+    struct arena arena = {0};
+    struct rule rule;
+    struct matrix a, b;
+    struct type out;
+    bool heads = p->group == HEADS;
+    int na = p->group == ONE_A || p->group >= BOTH ? 2 : 0, nb = p->group == ONE_B || p->group >= BOTH ? 2 : 0;
+    matrix_make(&a, p->dtype, batch, na, p->m, p->k, p->a, heads);
+    matrix_make(&b, p->dtype, batch, nb, p->k, p->n, p->b, heads);
+    struct type in_type[] = {a.type, b.type};
+    struct call c = product_of("matmul", in_type, &out);
+    bool pass = !call_infer(&arena, &c, &rule);
+    struct view in[] = {a.view, b.view}, want = view_dense(&out, NULL), got = want;
+    want.data = must_alloc((size_t)type_bytes(&out) + 1);
+    got.data = must_alloc((size_t)type_bytes(&out) + 1);
+    const char *variant = "none";
+    pass = pass && product_run(p, &c, in, &want, &got, &variant) && same(&want, &got);
+    bool empty = p->m == 0 || p->n == 0 || p->k == 0;
+    pass = pass && (empty || is_fast(variant, p->dtype));
+    if (way) *way = variant;
+    if (!pass)
+        diag("%lldx%lldx%lld, a %s, b %s, %s, %s, %d threads: %s", (long long)p->m, (long long)p->n, (long long)p->k,
+             lie_text[p->a], lie_text[p->b], group_text[p->group], dtype_text(p->dtype), p->threads, variant);
+    free(a.memory), free(b.memory), free(want.data), free(got.data);
+    arena_fini(&arena);
+    return pass;
+}
+
+static bool
+product_try(const struct product *p)
+{
+    return product_by(p, NULL);
+}
+
+/* All sizes and ways to lie, for one kind of batch; on one thread and two in turns. */
+static void
+try_group(enum group group, enum dtype d)
+{
+    static const int64_t sizes[][3] = {{1, 1, 1},   {1, 5, 3},  {5, 1, 3}, {5, 3, 1}, {4, 17, 9}, {2, 9, 35},
+                                       {3, 85, 20}, {7, 3, 33}, {0, 3, 2}, {3, 0, 2}, {3, 2, 0}};
+    int tried = 0, right = 0;
+    for (size_t s = 0; s < countof(sizes); s++)
+        for (enum lie a = ROWS; a < NLIE; a++)
+            for (enum lie b = ROWS; b < NLIE; b++, tried++)
+                right += product_try(
+                    &(struct product){sizes[s][0], sizes[s][1], sizes[s][2], a, b, group, d, 1 + tried % 2});
+    ok(right == tried, "%d products with %s in %s are right", tried, group_text[group], dtype_text(d));
+}
+
+/* Where b is large, and for a single row, the variant asks for another of oneDNN's implementations. */
+static void
+try_large(enum dtype d)
+{
+    int tried = 0, right = 0;
+    for (int64_t m = 1; m <= 5; m += 2)
+        for (enum lie b = ROWS; b < NLIE; b++, tried++)
+            right += product_try(&(struct product){m, 1100, 700, tried % NLIE, b, NONE, d, 1 + tried % 2});
+    ok(right == tried, "%d products with a large b in %s are right", tried, dtype_text(d));
+}
+
+/* Rows, not many, by a large b that lies column by column: the transposes are multiplied, where sixteen lanes of a row
+ * have something to do and the matrices that are turned are less than b. */
+static bool
+turned_try(int64_t m, int64_t n, int64_t k, enum lie a, int i, bool lanes, int *turned)
+{
+    const char *way = NULL;
+    struct product p = {m, n, k, a, i % 4 < 2 ? TURNED : WIDE_TURNED, NONE, DT_F32, 1 + i % 2};
+    bool wanted = lanes && 2 * n * k >= 3 * m * (n + k);
+    *turned += wanted;
+    return product_by(&p, &way) && !strcmp(way, "turned") == wanted;
+}
+
+static void
+try_turned(void)
+{
+    static const int64_t rows[] = {7, 8, 13, 16, 17, 48}, sizes[] = {20, 75, 150};
+    int tried = 0, right = 0, turned = 0;
+    for (size_t i = 0; i < countof(rows); i++)
+        for (size_t j = 0; j < countof(sizes); j++)
+            for (size_t l = 0; l < countof(sizes); l++)
+                for (enum lie a = ROWS; a <= WIDE; a++, tried++) {
+                    bool lanes = (rows[i] >= 8 && rows[i] <= 16) || rows[i] % 16 == 0;
+                    right += turned_try(rows[i], sizes[j], sizes[l], a, tried, lanes, &turned);
+                }
+    ok(right == tried && turned > 20, "of %d products by a matrix of columns %d are turned, all are right", tried,
+       turned);
+}
+
+/* Large products of halves that are floats block by block: one block and several, whose last are shorter, of rows, of
+ * columns and of k; an operand's lines across blocks and along them; batches. */
+static void
+try_halves(enum dtype d)
+{
+    static const int64_t sizes[][3] = {{64, 64, 64},  {17, 300, 70},  {300, 17, 70},  {257, 513, 21},
+                                       {31, 45, 769}, {260, 40, 385}, {70, 600, 800}, {16, 16, 2000}};
+    int tried = 0, right = 0, wanted = 0;
+    for (size_t i = 0; i < countof(sizes); i++)
+        for (enum lie a = ROWS; a <= WIDE_TURNED; a++)
+            for (enum lie b = ROWS; b <= WIDE_TURNED; b++, tried++) {
+                const char *way = NULL;
+                enum group group = tried % 5 ? NONE : BOTH;
+                struct product p = {sizes[i][0], sizes[i][1], sizes[i][2], a, b, group, d, 1 + tried % 2};
+                right += product_by(&p, &way);
+                wanted += !strcmp(way, "halves");
+            }
+    ok(right == tried && wanted == (prim_multiplies(d) ? 0 : tried), "%d products of %s, %d of them as blocks of f32",
+       tried, dtype_text(d), wanted);
+}
+
+/* Integers: one block and several, whose last are shorter, of rows, of columns and of k; few rows and few columns. */
+static void
+try_ints(enum dtype d)
+{
+    static const int64_t sizes[][3] = {{64, 64, 64},  {17, 300, 70}, {257, 520, 300}, {31, 45, 769},  {1, 1200, 40},
+                                       {1200, 2, 33}, {3, 600, 270}, {2, 1, 3000},    {130, 33, 257}, {4, 4, 4}};
+    int tried = 0, right = 0;
+    for (size_t i = 0; i < countof(sizes); i++)
+        for (enum lie a = ROWS; a < NLIE; a++)
+            for (enum lie b = ROWS; b < NLIE; b++, tried++)
+                right += product_try(&(struct product){sizes[i][0], sizes[i][1], sizes[i][2], a, b,
+                                                       tried % 5 ? NONE : BOTH, d, 1 + tried % 2});
+    ok(right == tried, "%d products of %s are the reference's, bit for bit", tried, dtype_text(d));
+}
+
+/* A product that adds: pieces 0, 1 and 2 of the same operands give three times the product. */
+static bool
+adds_up(const char *op, const char *const *text, enum dtype d, int threads)
+{
+    struct arena arena = {0};
+    struct rule rule;
+    struct matrix x[2];
+    struct type out, in[2];
+    struct exec *e = NULL;
+    int64_t dim[2][3];
+    for (int i = 0; i < 2; i++) {
+        int n = sscanf(text[i], "%" SCNd64 ",%" SCNd64 ",%" SCNd64, &dim[i][0], &dim[i][1], &dim[i][2]);
+        matrix_make(&x[i], d, dim[i], n - 2, dim[i][n - 2], dim[i][n - 1], ROWS, false);
+        in[i] = x[i].type;
+    }
+    struct call c = product_of(op, in, &out);
+    bool pass = !call_infer(&arena, &c, &rule);
+    out.dtype = DT_F32;
+    struct view v[] = {x[0].view, x[1].view}, want = view_dense(&out, must_alloc((size_t)type_bytes(&out) + 1)),
+                to = want;
+    float *got = must_alloc((size_t)type_bytes(&out) + 1);
+    struct kcall k = {.call = &c, .in = v, .out = &want, .threads = threads, .adds = true};
+    pass = pass && !ref_run(&k);
+    to.data = NULL;
+    k.out = &to;
+    pass = pass && !exec_new(&k, DEV_CPU, &e);
+    char *scratch = pass ? aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64) : NULL;
+    for (uint64_t piece = 0; piece < 3 && pass; piece++)
+        pass = !exec_run(e, (void *[]){x[0].memory, x[1].memory}, (void *[]){got}, scratch, piece);
+    for (int64_t i = 0; i < view_numel(&want) && pass; i++) pass = got[i] == 3 * ((const float *)want.data)[i];
+    free(scratch), free(got), free(want.data);
+    for (int i = 0; i < 2; i++) free(x[i].memory);
+    exec_free(&e);
+    arena_fini(&arena);
+    return pass;
+}
+
+static void
+try_sums(void)
+{
+    static const char *const text[][3] = {
+        {"matmul", "7,33", "33,20"},     {"matmul", "1,33", "33,20"},      {"matmul", "3,7,33", "3,33,20"},
+        {"matmul", "64,256", "256,64"},  {"matmul", "5,1,33", "33,20"},    {"contract", "33,7", "33,20"},
+        {"contract", "4,9,7", "4,9,20"}, {"contract", "600,40", "600,90"}, {"contract", "1,40", "1,90"},
+    };
+    for (size_t i = 0; i < countof(text); i++)
+        for (int threads = 1; threads <= 2; threads++) {
+            ok(adds_up(text[i][0], text[i] + 1, DT_F32, threads), "%s of %s and %s adds to a sum, %d threads",
+               text[i][0], text[i][1], text[i][2], threads);
+            ok(adds_up(text[i][0], text[i] + 1, DT_BF16, threads), "that of halves too");
+        }
+}
+
+static size_t
+scratch_of(enum lie lie_a, enum lie lie_b)
+{
+    struct arena arena = {0};
+    struct rule rule;
+    struct matrix a, b;
+    struct type out;
+    struct exec *e;
+    matrix_make(&a, DT_F32, NULL, 0, 32, 48, lie_a, false);
+    matrix_make(&b, DT_F32, NULL, 0, 48, 64, lie_b, false);
+    struct type in_type[] = {a.type, b.type};
+    struct call c = product_of("matmul", in_type, &out);
+    size_t bytes = 0;
+    if (!call_infer(&arena, &c, &rule)) {
+        struct view in[] = {a.view, b.view}, to = view_dense(&out, NULL);
+        in[0].data = in[1].data = NULL;
+        if (!exec_new(&(struct kcall){.call = &c, .in = in, .out = &to, .threads = 1}, DEV_CPU, &e)) {
+            bytes = exec_scratch(e);
+            exec_free(&e);
+        }
+    }
+    free(a.memory), free(b.memory);
+    arena_fini(&arena);
+    return bytes;
+}
+
+/* As in the gradient of a sum: what comes in is one number, the other operand is turned. */
+static void
+test_copies(void)
+{
+    const size_t a = 32 * 48 * sizeof(float), b = 48 * 64 * sizeof(float);
+    is_int((long)scratch_of(ONE_REPEATED, TURNED), (long)(scratch_of(ROWS, TURNED) + a),
+           "a repeated number is copied, a turned matrix beside it is not");
+    is_int((long)scratch_of(TURNED, ROW_REPEATED), (long)(scratch_of(TURNED, ROWS) + b), "nor beside a repeated row");
+}
+
+static bool
+counted(void *n)
+{
+    ++*(int *)n;
+    return false;
+}
+
+/* How many parts a product that lies in rows is computed in: between any two it is asked whether it is still wanted. 0:
+ * it is wrong. */
+static int
+parts_of(int64_t m, int64_t n, int64_t k, enum dtype d, enum dtype to)
+{
+    struct arena arena = {0};
+    struct rule rule;
+    struct matrix a, b;
+    struct type out;
+    struct exec *e = NULL;
+    int questions = 0;
+    matrix_make(&a, d, NULL, 0, m, k, ROWS, false);
+    matrix_make(&b, d, NULL, 0, k, n, ROWS, false);
+    struct type in[] = {a.type, b.type};
+    struct call c = product_of("matmul", in, &out);
+    bool pass = !call_infer(&arena, &c, &rule);
+    out.dtype = (uint8_t)to;
+    struct view v[] = {a.view, b.view}, want = view_dense(&out, must_alloc((size_t)type_bytes(&out))),
+                got = view_dense(&out, must_alloc((size_t)type_bytes(&out))), not_yet = got;
+    not_yet.data = NULL;
+    pass = pass && !ref_run(&(struct kcall){.call = &c, .in = v, .out = &want, .threads = 1});
+    pass = pass && !exec_new(&(struct kcall){.call = &c, .in = v, .out = &not_yet, .threads = 1}, DEV_CPU, &e);
+    char *scratch = pass ? aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64) : NULL;
+    stop_ask(counted, &questions);
+    pass = pass && !exec_run(e, (void *[]){a.memory, b.memory}, (void *[]){got.data}, scratch, 0);
+    stop_ask(NULL, NULL);
+    pass = pass && same(&want, &got);
+    free(scratch), free(want.data), free(got.data), free(a.memory), free(b.memory);
+    exec_free(&e);
+    arena_fini(&arena);
+    return pass ? questions + 1 : 0;
+}
+
+/* Sums of f32 are in the number of parts of k that is nearest to what is done at once; halves are never cut along k. */
+static void
+try_parts(void)
+{
+    enum { SIDE = 256, AT_ONCE = 256 };
+    static const struct {
+        enum dtype d, to;
+    } of[] = {{DT_F32, DT_F32}, {DT_BF16, DT_F32}, {DT_BF16, DT_BF16}};
+    const struct gemm_panel panel = gemm_panel;
+    gemm_panel = (struct gemm_panel){2.0 * SIDE * SIDE * AT_ONCE, SIDE, 16};
+    for (size_t i = 0; i < countof(of); i++) {
+        int tried = 0, right = 0;
+        if (!prim_multiplies(of[i].d)) continue; /* f32 then, by another way */
+        for (int64_t k = 3 * AT_ONCE / 4; k <= 4 * AT_ONCE; k += 24, tried++) {
+            int want = of[i].to == DT_F32 ? (int)MAX(1, (2 * k + AT_ONCE) / (2 * AT_ONCE)) : 1;
+            int got = parts_of(SIDE, SIDE, k, of[i].d, of[i].to);
+            right += got == want;
+            if (got != want) diag("k %d: %d parts, %d are nearest", (int)k, got, want);
+        }
+        ok(right == tried, "%d products of %s to %s are in %s", tried, dtype_text(of[i].d), dtype_text(of[i].to),
+           of[i].to == DT_F32 ? "as many parts of k as are nearest to what is done at once" : "one part");
+    }
+    gemm_panel = panel;
+}
+
+int
+main(void)
+{
+    static const enum dtype dtypes[] = {DT_F32, DT_BF16}, ints[] = {DT_I64, DT_I32, DT_U8};
+    test_copies();
+    for (size_t d = 0; d < countof(dtypes); d++) try_large(dtypes[d]);
+    for (enum group g = NONE; g < NGROUP; g++)
+        for (size_t d = 0; d < countof(dtypes); d++) try_group(g, dtypes[d]);
+    for (size_t d = 0; d < countof(ints); d++) {
+        for (enum group g = NONE; g < NGROUP; g++) try_group(g, ints[d]);
+        try_ints(ints[d]);
+    }
+    try_turned();
+    try_halves(DT_F16);
+    try_halves(DT_BF16);
+    try_sums();
+    try_parts();
+    for (double flops = 1; flops < 1e6; flops *= 8) {
+        diag("the same in panels and in parts of a batch of %.0f flops", flops);
+        gemm_panel = (struct gemm_panel){flops, 2, 1};
+        if (flops > 1e5) try_sums();
+        for (enum group g = NONE; g < NGROUP; g++)
+            for (size_t d = 0; d < countof(dtypes); d++) try_group(g, dtypes[d]);
+    }
+    return done();
+}

@@ -1,0 +1,23 @@
+#!/bin/bash
+# isa.sh - tests of products and halves hold where oneDNN may use AVX2 alone, so without its products of bf16:
+# the same programs, whatever this machine has.
+set -u
+cd "$(dirname "$0")/.." || exit
+grep -qw avx512f /proc/cpuinfo || { echo "1..0 # SKIP no AVX-512 here: these tests have run so"; exit; }
+tests=(halves-ranks kernels-attention kernels-conv kernels-fused kernels-gemm kernels-pool nn-autocast nn-recompute
+  op-halves op-kernel)
+n=0 failed=0
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+for test in "${tests[@]}"; do
+  n=$((n + 1))
+  if ONEDNN_MAX_CPU_ISA=AVX2 sh "$(dirname "$1")/t/$test.t" >"$folder/out" 2>&1 && grep -q '^ok' "$folder/out"; then
+    echo "ok $n - $test"
+  else
+    echo "not ok $n - $test"
+    failed=1
+    grep -v '^ok' "$folder/out" | head -20 | sed 's/^/#   /'
+  fi
+done
+echo "1..$n"
+exit $failed

@@ -1,0 +1,115 @@
+/* methods.c - which way each operator is computed: of every record, its samples in every dtype and along
+ * every axis, none by the reference but those that are listed here with the reason. RILLE_LONG=1 prints the whole
+ * table. */
+#include "kernels/exec/kernel.h"
+#include "kernels/op/lib/table.h"
+#include "kernels/exec/sample.h"
+#include "runtime/base/arena.h"
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
+#include "sbp/rule.h"
+#include "t/lib/tap.h"
+
+#include <fnmatch.h>
+
+/* What may be left to the reference. */
+static const struct {
+    const char *op, *dtype, *why;
+} left[] = {
+    {"to_global", "*", "nothing is computed: it is moved"},
+    {"@(logsumexp|exp_sum|exp_left)", "*", "dimensions that do not lie together are moved there before"},
+    {"@(attention|attention_grad)", "f64", "nobody calls it: attention of f64 is by parts"},
+    {"gather_grad", "bool", "truth values have no gradient"},
+};
+
+static const enum dtype dtypes[] = {DT_F32, DT_BF16, DT_F16, DT_F64, DT_I64, DT_I32, DT_U8, DT_BOOL};
+
+/* The way of a call; NULL: it has none, as composites. */
+static const char *
+way_of(struct sample *s)
+{
+    static const struct type source = {.ndim = 2, .dim = {5, 7}};
+    struct arena a = {0};
+    struct rule rule;
+    struct view view[SAMPLE_IN + OP_OUT];
+    struct call *c = &s->call;
+    const struct op *op = c->op;
+    const char *way = NULL;
+    if (op->flags & OP_SOURCE) c->out[0] = source;
+    if ((op->rule || op->make_rule || op->flags & OP_SOURCE) && !call_infer(&a, c, &rule)) {
+        struct exec *e;
+        for (int i = 0; i < c->nin + c->nout; i++)
+            view[i] = view_dense(i < c->nin ? &s->in[i] : &s->out[i - c->nin], NULL);
+        struct kcall k = {.call = c, .in = view, .out = view + c->nin, .threads = 1};
+        if (!exec_new(&k, DEV_CPU, &e)) {
+            way = exec_variant(e);
+            exec_free(&e);
+        }
+    }
+    arena_fini(&a);
+    return way;
+}
+
+/* All floats among the operands become d. False: there is none. */
+static bool
+retype(struct sample *s, enum dtype d)
+{
+    bool any = s->call.op->flags & OP_SOURCE;
+    for (int i = 0; i < s->call.nin; i++) {
+        struct type *t = &s->in[i];
+        if (t->weak || t->dtype == DT_NONE || !dtype_is_float((enum dtype)t->dtype)) continue;
+        t->dtype = (uint8_t)d;
+        any = true;
+    }
+    return any;
+}
+
+static const char *
+reason(const char *op, enum dtype d)
+{
+    for (size_t i = 0; i < countof(left); i++)
+        if (!fnmatch(left[i].op, op, FNM_EXTMATCH) && !fnmatch(left[i].dtype, dtype_text(d), FNM_EXTMATCH))
+            return left[i].why;
+    return NULL;
+}
+
+static void
+try_way(struct sample *s, const char *text, enum dtype d, int axis)
+{
+    const char *name = s->call.op->name, *way = way_of(s);
+    if (!way) return;
+    if (getenv("RILLE_LONG")) diag("%-20s %-6s axis %2d  %-10s %s", name, dtype_text(d), axis, way, text);
+    if (!strcmp(way, "ref") && !reason(name, d))
+        ok(false, "%s of %s, axis %d: \"%s\" has a kernel", name, dtype_text(d), axis, text);
+}
+
+static void
+try_sample(const struct op *op, const char *text, enum dtype d)
+{
+    struct sample s;
+    if (!sample_read(op, text, &s) || !retype(&s, d)) return;
+    int axis = op_attr_find(op, "axis");
+    try_way(&s, text, d, -1);
+    if (axis < 0) return;
+    for (int i = 0; i < s.in[0].ndim; i++) {
+        struct sample along;
+        sample_read(op, text, &along);
+        retype(&along, d);
+        along.attr[axis].set = true;
+        along.attr[axis].i = i;
+        if (op->attr[axis].kind == ATTR_INTS) along.attr[axis].n = 1, along.attr[axis].list[0] = i;
+        try_way(&along, text, d, i);
+    }
+}
+
+int
+main(void)
+{
+    for (int i = 0; i < op_count; i++) {
+        for (size_t d = 0; d < countof(dtypes); d++)
+            for (int k = 0; k < OP_SAMPLE && op_table[i]->sample[k]; k++)
+                try_sample(op_table[i], op_table[i]->sample[k], dtypes[d]);
+        ok(true, "%s was tried", op_table[i]->name);
+    }
+    return done();
+}

@@ -1,0 +1,130 @@
+-- norm-parts.lua - layer_norm and rms_norm over an axis that is cut: values, gradients and gradients of these are those of
+-- one device in f64, whatever the layout, the weights, and how the parts of a row lie to each other; and so many bytes move.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+rille.manual_seed(tap.seed(7))
+
+local ONE = rille.placement("cpu", {0})
+local function line(p)
+  local ids = {}
+  for i = 1, p do ids[i] = i - 1 end
+  return rille.placement("cpu", ids)
+end
+local square = rille.placement("cpu", {{0, 1}, {2, 3}})
+local function home(x) return x:to_global{placement = ONE, sbp = "B"}:to"f64" end
+
+-- ---- layouts ----
+
+local layouts = {
+  {line(2), "S(1)"}, {line(3), "S(1)"}, {line(4), "S(1)"}, {line(8), "S(1)"}, {square, {"S(1)", "S(1)"}},
+  {square, {"S(0)", "S(1)"}}, {square, {"S(1)", "S(0)"}}, {square, {"B", "S(1)"}}, {square, {"P", "S(1)"}},
+}
+
+-- x of one device laid out as asked; of P a sum of addends.
+local function lay(x, l)
+  local sbp = type(l[2]) == "table" and l[2] or {l[2]}
+  for _, s in ipairs(sbp) do
+    if s == "P" then return (x * 0.5):to_global{placement = l[1], sbp = l[2]} * 2 end
+  end
+  return x:to_global{placement = l[1], sbp = l[2]}
+end
+
+-- ---- rows ----
+
+local function ramp(rows, n) return rille.randn({rows, n}) end
+local rows_of = {
+  {"normal", ramp},
+  {"shifted by 1e4", function(r, n) return ramp(r, n) + 1e4 end},
+  {"parts far apart", function(r, n) return ramp(r, n) + (rille.arange(n) // (n // 4)):to"f32" * 1000 end},
+  {"one part far and flat", function(r, n)
+    local last = rille.arange(n):ge(n - n // 4):to"f32"
+    return ramp(r, n) * (1 - last) + last * 7e4
+  end},
+  {"small", function(r, n) return ramp(r, n) * 1e-12 end},
+  {"large", function(r, n) return ramp(r, n) * 1e15 end},
+  {"alike", function(r, n) return rille.ones({r, n}) * 3.7 end},
+}
+
+local function norms(op, x, w, b, slope, again, how)
+  local leaf = x:detach():requires_grad_()
+  local y = op == "layer_norm" and rille.layer_norm(leaf, w, b, how) or rille.rms_norm(leaf, w, how)
+  local g = rille.grad((y * slope):sum(), {leaf}, {create_graph = true})
+  local gg = rille.grad((g * again):sum(), {leaf})
+  return {home(y), home(g), home(gg)}
+end
+
+local words = {"values", "gradients", "their gradients"}
+local function compare(op, what, l, rows, n, x, has_w, has_b, how, eps)
+  local everywhere = type(l[2]) == "table" and {"B", "B"} or "B"
+  local like = function(t) return t:to_global{placement = l[1], sbp = everywhere} end
+  local slope, again = rille.randn({rows, n}), rille.randn({rows, n})
+  local w, b = has_w and rille.randn({n}) or nil, has_b and rille.randn({n}) or nil
+  local wide = function(t) return t and t:to"f64" end
+  local want = norms(op, x:to"f64", wide(w), wide(b), slope:to"f64", again:to"f64", how)
+  local base = norms(op, x, w and w:to(x.dtype), b and b:to(x.dtype), slope:to(x.dtype), again:to(x.dtype), how)
+  local got = norms(op, lay(x, l), w and like(w:to(x.dtype)), b and like(b:to(x.dtype)), like(slope:to(x.dtype)),
+    like(again:to(x.dtype)), how)
+  for i, word in ipairs(words) do
+    local size = want[i]:abs():max():item()
+    local err, alone = (got[i] - want[i]):abs():max():item(), (base[i] - want[i]):abs():max():item()
+    tap.ok(err <= math.max(8 * alone, 16 * eps * size), ("%s of %s, %d x %d, on %s: %s"):format(op, what, rows, n,
+      tostring(lay(x, l)):match"}([^\n]*)", word), ("off by %g of %g, %g on one device"):format(err, size, alone))
+  end
+end
+
+for _, l in ipairs(layouts) do
+  for k, r in ipairs(rows_of) do
+    for j, rows in ipairs{64, 5, 1} do
+      compare("layer_norm", r[1], l, rows, 96, r[2](rows, 96), (k + j) % 2 == 0, (k + j) % 3 == 0, {}, 2 ^ -23)
+    end
+  end
+  compare("rms_norm", "normal", l, 64, 96, ramp(64, 96), true, false, {}, 2 ^ -23)
+  compare("layer_norm", "bf16", l, 64, 96, ramp(64, 96):to"bf16", true, true, {}, 2 ^ -8)
+  compare("layer_norm", "f16", l, 16, 96, ramp(16, 96):to"f16", true, true, {}, 2 ^ -10)
+  compare("layer_norm", "f64", l, 16, 96, ramp(16, 96):to"f64", true, true, {}, 2 ^ -52)
+  compare("layer_norm", "eps 0", l, 16, 96, ramp(16, 96), true, true, {eps = 0}, 2 ^ -23)
+end
+
+-- ---- what is no number stays in its row ----
+
+for _, bad in ipairs{0 / 0, math.huge} do
+  local x = rille.randn({8, 96})
+  x = rille.where(rille.arange(8 * 96):reshape{8, 96}:eq(3 * 96 + 40), bad, x)
+  local y = home(rille.layer_norm(x:to_global{placement = line(4), sbp = "S(1)"}))
+  local nan = y:ne(y):to"i64":sum{axis = 1}:totable()
+  for r, n in ipairs(nan) do tap.is(n, r == 4 and 96 or 0, ("row %d, where row 4 has %g"):format(r, bad)) end
+end
+
+-- ---- normalised shapes of several dimensions ----
+
+for _, s in ipairs{"S(1)", "S(2)", "S(0)"} do
+  local x = rille.randn({8, 4, 12})
+  local w, want = rille.randn({4, 12}), nil
+  want = home(rille.layer_norm(x:to"f64", w:to"f64"))
+  local got = home(rille.layer_norm(x:to_global{placement = line(4), sbp = s},
+    w:to_global{placement = line(4), sbp = "B"}))
+  tap.ok((got - want):abs():max():item() < 4e-6, "the last two of three dimensions, " .. s)
+end
+
+-- ---- bytes ----
+
+-- Of each of the rows 9 bytes from every part there and 7 back, but for what a device keeps; rms_norm's are 4 and 4.
+for _, p in ipairs{2, 4, 8} do
+  tap.is(rille.explain(rille.layer_norm(rille.ones({1024}, {placement = line(p), sbp = "S(0)"}))).bytes, 16 * (p - 1),
+    ("layer_norm of a vector on %d"):format(p))
+  for _, rows in ipairs{1, 8, 64} do
+    local x = rille.ones({rows, 1024}, {placement = line(p), sbp = "S(1)"})
+    tap.is(rille.explain(rille.layer_norm(x)).bytes, 16 * (p - 1) * rows, ("layer_norm of %d rows on %d"):format(rows, p))
+    tap.is(rille.explain(rille.rms_norm(x)).bytes, 8 * (p - 1) * rows, ("rms_norm of %d rows on %d"):format(rows, p))
+  end
+end
+
+-- A gradient needs two sums of floats a row, whose parts go there and back.
+for _, p in ipairs{2, 4, 8} do
+  local x = rille.ones({64, 1024}, {placement = line(p), sbp = "S(1)", requires_grad = true})
+  local w = rille.ones({1024}, {placement = line(p), sbp = "S(0)", requires_grad = true})
+  local step = rille.graph(function(s) rille.layer_norm(x * s, w, w):square():sum():backward() return x.grad, w.grad end)
+  step(rille.ones({64, 1024}, {placement = line(p), sbp = "S(1)"}))
+  tap.is(step:explain().bytes, 32 * (p - 1) * 64, ("layer_norm and its gradient on %d"):format(p))
+end
+tap.done()

@@ -1,0 +1,129 @@
+/* team.c - loops shared out among threads cover all there is, each entry once; and are left early when nobody
+ * wants the result any more, by the threads that help as well. */
+#include "kernels/cpu/base/team.h"
+#include "runtime/base/stop.h"
+#include "t/lib/tap.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST = 200000, THREADS = 5 };
+
+static atomic_uchar seen[MOST];
+static atomic_long calls, entries;
+static atomic_int asks, most_asks;
+
+static void
+part(void *arg, int64_t lo, int64_t hi)
+{
+    UNUSED(arg);
+    atomic_fetch_add(&calls, 1);
+    atomic_fetch_add(&entries, hi - lo);
+    for (int64_t k = lo; k < hi; k++) atomic_fetch_add(&seen[k], 1);
+}
+
+static void
+part_of(void *arg, int64_t share, int64_t lo, int64_t hi)
+{
+    if (share < 0 || share >= THREADS) atomic_fetch_add(&seen[0], 100);
+    part(arg, lo, hi);
+}
+
+/* Says yes from some time on. */
+static bool
+wanted(void *arg)
+{
+    UNUSED(arg);
+    return atomic_fetch_add(&asks, 1) >= atomic_load(&most_asks);
+}
+
+static void
+clear(int most)
+{
+    memset((void *)seen, 0, sizeof seen);
+    calls = entries = 0;
+    asks = 0;
+    most_asks = most;
+}
+
+static void
+test_whole(int64_t n, int64_t grain, int threads, bool shares)
+{
+    clear(1 << 30);
+    if (shares)
+        team_shares(threads, n, grain, part_of, NULL);
+    else
+        team_run(threads, n, grain, part, NULL);
+    int64_t once = 0;
+    for (int64_t k = 0; k < n; k++) once += seen[k] == 1;
+    ok(once == n && entries == n, "%lld entries, grain %lld, %d threads%s: each is seen once", (long long)n,
+       (long long)grain, threads, shares ? ", shares" : "");
+}
+
+static void
+part_level(void *arg, int64_t share, int64_t lo, int64_t hi)
+{
+    part(arg, share * *(const int64_t *)arg + lo, share * *(const int64_t *)arg + hi);
+}
+
+/* A share that takes long is helped with. */
+static void
+part_waits(void *arg, int64_t share, int64_t lo, int64_t hi)
+{
+    part_level(arg, share, lo, hi);
+    if (share > 0) return;
+    for (int tries = 0; tries < 100 && entries < THREADS * *(const int64_t *)arg; tries++) usleep(1000);
+}
+
+static void
+test_level(int shares, int64_t turns, int64_t piece, bool waits)
+{
+    clear(1 << 30);
+    if (shares) team_level(shares, turns, piece, waits ? part_waits : part_level, &turns);
+    int64_t once = 0, n = shares * turns;
+    for (int64_t k = 0; k < n; k++) once += seen[k] == 1;
+    ok(once == n && entries == n, "%lld turns each of %d shares by %lld%s: each is seen once", (long long)turns, shares,
+       (long long)piece, waits ? ", one slow" : "");
+}
+
+/* Each thread ends after the piece in which the answer became yes. */
+static void
+test_stopped(int threads, bool shares, int most)
+{
+    clear(most);
+    if (shares)
+        team_shares(threads, MOST, 1, part_of, NULL);
+    else
+        team_run(threads, MOST, 1, part, NULL);
+    ok(calls <= most + 2 * threads && entries < MOST, "a loop of %d threads%s is left after %d questions", threads,
+       shares ? " with shares" : "", most);
+}
+
+int
+main(void)
+{
+    static const int64_t sizes[] = {0, 1, 7, 63, 64, 65, 1000, 12345, MOST};
+    static const int64_t grains[] = {0, 1, 3, 100, 4096};
+    static const int threads[] = {0, 1, 2, 3, THREADS};
+    stop_ask(wanted, NULL);
+    for (size_t s = 0; s < countof(sizes); s++)
+        for (size_t g = 0; g < countof(grains); g++)
+            for (size_t t = 0; t < countof(threads); t++) {
+                test_whole(sizes[s], grains[g], threads[t], false);
+                test_whole(sizes[s], grains[g], threads[t], true);
+            }
+    for (size_t s = 0; s < countof(sizes) - 1; s++)
+        for (size_t g = 0; g < countof(grains); g++)
+            for (size_t t = 0; t < countof(threads); t++) test_level(threads[t], sizes[s], grains[g], false);
+    test_level(THREADS, 64, 4, true);
+    for (size_t t = 1; t < countof(threads); t++)
+        for (int most = 0; most < 20; most += 7) {
+            test_stopped(threads[t], false, most);
+            test_stopped(threads[t], true, most);
+        }
+    ok(stop_check() != 0, "a kernel with a status gives it");
+    stop_ask(NULL, NULL);
+    ok(!stop_check() && !stop_now(), "without a question nothing is stopped");
+    return done();
+}

@@ -1,0 +1,271 @@
+/* tile.c - every step of tile.c gives the bits that the operator's record means, for each type, on every level
+ * of machine that this one has, for every operand that the value may be, whether the others walk, repeat with rows or
+ * are numbers, of all or of a row, or halves, and for every length of a row up to two and a half tiles. */
+#include "kernels/cpu/eltwise/tile.c"
+#include "kernels/op/lib/table.h"
+#include "runtime/graph/op.h"
+#include "t/lib/tap.h"
+
+enum { UNTOUCHED = 12288 }; /* a number of halves */
+enum { LENGTH = 2 * TILE_LONGEST + 64, ROWS = 2, COUNT = LENGTH * ROWS, GUARD = 64 };
+
+static const double special[] = {0,   -0.0,  1,      -1, 0.5,  -2.5,  3,     INFINITY, -INFINITY,
+                                 NAN, 1e-40, -1e-40, 7,  1e30, -1e30, 1e-30, 0x1p-126};
+static const int64_t whole[] = {0,     1,  -1,  2,         -7,           INT64_MIN, INT64_MAX, 3, 1000,
+                                -1000, 10, -10, 1LL << 40, -(1LL << 40), INT32_MIN, 5,         6};
+/* Of any type; read and written by its dtype. */
+static _Alignas(64) char memory[3][(COUNT + GUARD) * sizeof(double)], result[(COUNT + GUARD) * sizeof(double)];
+
+/* The same floats as halves, to which fill_halves rounds them. */
+static uint16_t of_halves[3][COUNT + GUARD];
+
+static const struct op *
+op_with(int tile)
+{
+    for (int i = 0; i < op_count; i++)
+        if (op_table[i]->eltwise.tile == tile) return op_table[i];
+    return NULL;
+}
+
+/* Lengths of the cycles have no common divisor, so that all values meet. */
+static void
+fill(enum dtype d)
+{
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < COUNT + GUARD; i++) {
+            int which = (i / (k == 1 ? 17 : 1) + k * i / 289) % 17;
+            if (!dtype_is_float(d))
+                elem_set_i(d, memory[k], i, whole[which]);
+            else
+                elem_set_f(d, memory[k], i, special[which]);
+        }
+}
+
+static void
+fill_halves(enum dtype d)
+{
+    fill(DT_F32);
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < COUNT + GUARD; i++) {
+            elem_set_f(d, of_halves[k], i, elem_get_f(DT_F32, memory[k], i));
+            elem_set_f(DT_F32, memory[k], i, elem_get_f(d, of_halves[k], i));
+        }
+}
+
+struct trial {
+    const struct op *op;
+    enum compute type;
+    int narg, value;
+    int way[3]; /* of each operand */
+    int64_t n;
+    enum dtype dtype; /* of memory: the type's, or halves; what goes along with the elements */
+};
+
+static bool
+is_halves(const struct trial *t)
+{
+    return t->dtype != compute_dtype(t->type);
+}
+
+/* What the record's function gives for element i of this row. */
+static void
+meant(const struct trial *t, int64_t row, int64_t i, void *y)
+{
+    enum dtype d = compute_dtype(t->type);
+    double x[3];
+    int64_t w[3];
+    for (int k = 0; k < t->narg; k++) {
+        const int64_t by_way[] = {
+            [TILE_STAYS] = 0, [TILE_WALKS] = row * t->n + i, [TILE_BY_ROW] = row, [TILE_REPEATS] = i};
+        int64_t at = by_way[t->way[k]];
+        x[k] = elem_get_f(d, memory[k], at);
+        w[k] = elem_get_i(d, memory[k], at);
+    }
+    struct type type[3] = {{.dtype = d}, {.dtype = d}, {.dtype = d}}; /* no operand is absent */
+    struct call call = {.op = t->op, .nin = t->narg, .in = type};
+    if (!dtype_is_float(d))
+        elem_set_i(d, y, 0, t->op->eltwise.i(&call, w));
+    else if (t->op->eltwise.tile == TILE_RSQRT && d == DT_F32)
+        elem_set_f(d, y, 0, 1 / sqrtf((float)x[0])); /* two operations, each of which rounds */
+    else
+        elem_set_f(d, y, 0, t->op->eltwise.f(&call, x));
+}
+
+static bool
+same(const struct trial *t, int64_t row, int64_t i)
+{
+    enum dtype d = t->dtype;
+    _Alignas(8) char want[8];
+    const char *got = result + (size_t)(row * t->n + i) * dtype_bytes(d);
+    meant(t, row, i, want);
+    if (is_halves(t)) elem_set_f(d, want, 0, elem_get_f(DT_F32, want, 0));
+    double a = elem_get_f(d, got, 0), b = elem_get_f(d, want, 0);
+    if ((a != a && b != b) || !memcmp(got, want, dtype_bytes(d))) return true;
+    diag("n %lld, ways %d %d %d: element %lld of row %lld is %g, not %g", (long long)t->n, t->way[0], t->way[1],
+         t->way[2], (long long)i, (long long)row, a, b);
+    return false;
+}
+
+static int
+way_of(const struct trial *t, int k)
+{
+    if (!is_halves(t) || t->way[k] == TILE_STAYS) return t->way[k];
+    int way = t->way[k] == TILE_WALKS ? TILE_WALKS_BF16 : TILE_REPEATS_BF16;
+    return t->dtype == DT_BF16 ? way : way + TILE_WALKS_F16 - TILE_WALKS_BF16;
+}
+
+/* The operands beside the value that the step has as numbers. */
+static int
+numbers(const struct trial *t)
+{
+    bool all = t->narg == 2 || (t->op->eltwise.tile == TILE_CLAMP && t->value == 0);
+    for (int k = 0; k < t->narg; k++)
+        all = all && (k == t->value || t->way[k] == TILE_STAYS || t->way[k] == TILE_BY_ROW);
+    return all ? t->narg - 1 : 0;
+}
+
+/* The program of one operation; `busy`: with a second load, which keeps it from being done alone. */
+static int
+program(const struct trial *t, double number[][TILE_LONGEST], bool busy, int last, struct tile_step *s)
+{
+    int n = 0, at = 0;
+    char *operand[3];
+    for (int k = 0; k < t->narg; k++) {
+        size_t bytes = compute_bytes(t->type);
+        for (size_t i = 0; i < TILE_LONGEST; i++) memcpy((char *)number[k] + i * bytes, memory[k], bytes);
+        operand[k] = t->way[k] == TILE_STAYS ? (char *)number[k] : is_halves(t) ? (char *)of_halves[k] : memory[k];
+    }
+    struct tile_step load = {TILE_LOAD, {way_of(t, t->value)}, {operand[t->value]}};
+    if (busy) s[n++] = load;
+    s[n++] = load;
+    const int by[] = {0, TILE_NUMBER, TILE_NUMBERS};
+    s[n] = (struct tile_step){.code = tile_code(t->op->eltwise.tile, t->value) + by[numbers(t)]};
+    for (int k = 0; k < t->narg; k++) {
+        if (k == t->value) continue;
+        s[n].way[at] = way_of(t, k);
+        s[n].memory[at++] = operand[k];
+    }
+    bool rounds = is_halves(t) && (busy || last == TILE_CUT);
+    if (rounds) s[++n] = (struct tile_step){.code = t->dtype == DT_BF16 ? TILE_ROUND_BF16 : TILE_ROUND_F16};
+    const int to[NDTYPE] = {[DT_BF16] = TILE_WALKS_BF16, [DT_F16] = TILE_WALKS_F16};
+    s[++n] = (struct tile_step){last, {is_halves(t) ? to[t->dtype] : TILE_WALKS}, {result}};
+    s[++n] = (struct tile_step){.code = TILE_END};
+    return n;
+}
+
+/* halves: rows come as two columns, one after the other. */
+static bool
+right(const struct trial *t, const struct level *l, bool busy, int last, bool halves, int how)
+{
+    static _Alignas(64) double number[3][TILE_LONGEST];
+    enum dtype d = t->dtype;
+    struct tile_step s[8];
+    program(t, number, busy, last, s);
+    for (int i = 0; i < COUNT + GUARD; i++) elem_set_f(d, result, i, UNTOUCHED);
+    bool alone = !busy && is_alone(s);
+    int64_t size = (int64_t)compute_bytes(t->type), vector = l->width / size, part = t->n;
+    if (halves) part = (t->n / 2 + vector) / vector * vector;
+    for (int64_t at = 0; at < t->n; at += part) {
+        int64_t some = MIN(part, t->n - at);
+        loop_fn *run = alone && some * size >= l->width ? l->alone[t->type] : l->tiles[t->type];
+        run(s, some, ROWS, at * size, t->n * size, how);
+    }
+    tile_fence();
+    for (int64_t row = 0; row < ROWS; row++)
+        for (int64_t i = 0; i < t->n; i++)
+            if (!same(t, row, i)) return false;
+    for (int64_t i = ROWS * t->n; i < COUNT + GUARD; i++)
+        if (elem_get_f(d, result, i) != UNTOUCHED) return false;
+    return true;
+}
+
+/* Lengths 1 to LENGTH; all ways of the operands. */
+static void
+try_operation(const struct op *op, enum compute type, int value, int level, enum dtype d)
+{
+    struct trial t = {.op = op, .type = type, .narg = op_noperand(op), .value = value, .dtype = d};
+    int second = d == DT_BF16 ? TILE_CUT : TILE_STREAM;
+    int nhow = level == LEVEL_V4 && machine_rounds_bf16() ? 8 : 4; /* of TILE_BACK, TILE_OVER and TILE_ROUNDS */
+    int ways = t.narg == 1 ? 4 : t.narg == 2 ? 16 : 64, wrong = 0, tried = 0;
+    for (int w = 0; w < ways; w++) {
+        bool by_row = false, some = false; /* an operand that is no number for the step; one */
+        for (int k = 0; k < t.narg; k++) {
+            t.way[k] = w >> 2 * k & 3;
+            by_row |= t.way[k] == TILE_BY_ROW && (k == value || is_halves(&t));
+            some |= t.way[k] == TILE_BY_ROW;
+        }
+        if (by_row || (some && !numbers(&t))) continue;
+        for (t.n = 1; t.n <= LENGTH; t.n += t.n < 40 ? 1 : 8 - t.n % 8 + (t.n / 8 % 3 == 0)) {
+            int how = (w + tried / 2) % nhow;
+            wrong += !right(&t, &levels[level], false, TILE_STORE, t.n % 8 == 0, how);
+            wrong += !right(&t, &levels[level], true, t.n % 2 && d != DT_F16 ? second : TILE_STORE, t.n % 3 == 0,
+                            how ^ TILE_BACK);
+            tried += 2;
+        }
+    }
+    ok(wrong == 0 && tried > 100, "%s of %s, value %d, level %d: %d programs", op->name, dtype_text(d), value, level,
+       tried);
+}
+
+static void
+try_type(enum compute type, enum dtype d)
+{
+    if (d == compute_dtype(type))
+        fill(d);
+    else
+        fill_halves(d);
+    for (int tile = TILE_NONE + 1; tile < NTILE_OP; tile++) {
+        const struct op *op = op_with(tile);
+        if (!ok(op != NULL, "operation %d is an operator's", tile)) continue;
+        if (!dtype_is_float(compute_dtype(type)) && !op->eltwise.i) continue; /* computed as reals */
+        for (int level = LEVEL_ANY; level <= machine_level(); level++)
+            for (int value = 0; value < op_noperand(op); value++) try_operation(op, type, value, level, d);
+    }
+}
+
+/* Results of 64 to 512 bytes behind the begin of an operand's page are written from the end. */
+static void
+meets(void)
+{
+    static char base[5 * 4096];
+    int wrong = 0;
+    for (int behind = -1024; behind <= 1024; behind += 64)
+        for (int64_t page = 1; page <= 3; page++) {
+            const struct tile_step steps[] = {
+                {TILE_LOAD, {TILE_WALKS}, {base + page * 4096}},
+                {TILE_CODE(TILE_ADD, 0), {TILE_REPEATS}, {base + page * 4096 + behind - 64}},
+                {TILE_STORE, {TILE_WALKS}, {base + 4096 + behind}},
+                {.code = TILE_END},
+            };
+            wrong += meets_stores(steps) != (behind > 0 && behind <= 512);
+        }
+    is_int(wrong, 0, "a result right behind what is read, by pages, is written from its end");
+}
+
+/* Elements go through the steps again only if they find what they found. */
+static void
+repeats_itself(void)
+{
+    char *a = memory[0], *b = memory[1];
+    const struct tile_step load_a = {TILE_LOAD, {TILE_WALKS}, {a}}, end = {.code = TILE_END};
+    const struct tile_step add_a = {TILE_CODE(TILE_ADD, 0), {TILE_WALKS}, {a}},
+                           add_b = {TILE_CODE(TILE_ADD, 0), {TILE_WALKS}, {b}};
+    const struct tile_step put_a = {TILE_STORE, {TILE_WALKS}, {a}}, put = {TILE_STORE, {TILE_WALKS}, {result}};
+    const struct tile_step stream_a = {TILE_STREAM, {TILE_WALKS}, {a}};
+    ok(may_repeat((const struct tile_step[]){load_a, add_b, put, end}), "a result of its own");
+    ok(!may_repeat((const struct tile_step[]){load_a, add_b, put_a, end}), "none over the first operand");
+    ok(!may_repeat((const struct tile_step[]){load_a, add_a, add_b, stream_a, end}), "streamed neither");
+    ok(!may_repeat((const struct tile_step[]){add_b, add_a, put, add_b, put_a, end}), "nor over a later one");
+    ok(may_repeat((const struct tile_step[]){add_b, put_a, add_a, put, end}), "but what was written may be read");
+}
+
+int
+main(void)
+{
+    for (enum compute type = 0; type < NCOMPUTE; type++) try_type(type, compute_dtype(type));
+    try_type(COMP_F32, DT_BF16);
+    try_type(COMP_F32, DT_F16);
+    meets();
+    repeats_itself();
+    return done();
+}

@@ -1,0 +1,65 @@
+#!/bin/bash
+# async_kind.sh - tests in Lua hold on devices whose work is done later, and whose memory faults when host code touches it:
+# the same files, with "late" for "cpu". With RILLE_LONG=1 all of them, but those that read the word "cpu" in what is
+# shown, or the clock.
+set -u
+some=(several-results boxing-grad shell-graph file-save optim-clip random-calls nn-ranks shell-tensor optim-update
+  nn-layers nn-module op-layouts data-loader hostile-calls live-numbers nn-autocast nn-norm2d nn-pin plan-memory
+  offload trace-reuse zero zero-memory)
+all=(steps op-halves op-golden op-pages checkpoint choices complete data-tokens golden-block golden-models halves-ranks
+  hostile kernels-shift models-files models nn-recompute parallel-bytes plan-cache planner plot shell-errors shell-show
+  text-tokenizer)
+[ -n "${RILLE_LONG:-}" ] && some+=("${all[@]}")
+n=0 failed=0
+rille=$(realpath "$1") folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+for file in * t/* t/lib/*; do # the tree as it is, but for what is Lua in t: its tests name themselves in errors
+  case $file in
+  t | t/lib) mkdir "$folder/$file" ;;
+  t/*.lua) sed 's/"cpu"/"late"/g; s/cpu:/late:/g; s/cpu\[/late[/g' "$file" >"$folder/$file" ;;
+  *) ln -s "$PWD/$file" "$folder/$file" ;;
+  esac
+done
+for test in "${some[@]}"; do
+  n=$((n + 1))
+  if (cd "$folder" && "$rille" -d late:8 "t/$test.lua") >"$folder/out" 2>&1 && grep -q '^ok' "$folder/out"; then echo "ok $n - $test"; else
+    echo "not ok $n - $test"
+    failed=1
+    grep -v '^ok' "$folder/out" | head -20 | sed 's/^/#   /'
+  fi
+done
+n=$((n + 1))
+"$rille" -d cpu:1,late:1 t/lib/streams.lua >"$folder/out" 2>&1 && echo "ok $n - a trace has a track for each stream, whose acts follow each other" || {
+  echo "not ok $n - a trace has a track for each stream, whose acts follow each other"
+  failed=1
+  sed 's/^/#   /' "$folder/out"
+}
+n=$((n + 1))
+if "$rille" -d cpu:1,late:4 t/lib/panels.lua >"$folder/out" 2>&1; then echo "ok $n - a panel of a product waits for none but the panel whose place it takes"; else
+  echo "not ok $n - a panel of a product waits for none but the panel whose place it takes"
+  failed=1
+  sed 's/^/#   /' "$folder/out"
+fi
+n=$((n + 1))
+if "$rille" -d late:1 t/lib/unread.lua >"$folder/out" 2>&1; then echo "ok $n - steps that nobody waits for leave what those leave that are read"; else
+  echo "not ok $n - steps that nobody waits for leave what those leave that are read"
+  failed=1
+  sed 's/^/#   /' "$folder/out"
+fi
+n=$((n + 1))
+"$rille" -d late:1 -e 'local x, step = rille.ones({8}), rille.graph(function(x) return x:sin() end)
+  for _ = 1, 3 do step(x) end
+  rille._slow_op("sin", 0.05) step(x) step(x) os.exit(3)' >"$folder/out" 2>&1
+if [ $? = 3 ]; then echo "ok $n - a program exits while steps go on"; else
+  echo "not ok $n - a program exits while steps go on"
+  failed=1
+  sed 's/^/#   /' "$folder/out"
+fi
+n=$((n + 1))
+if RILLE_THREADS=1 "$rille" -d late:4 t/lib/naps.lua >"$folder/out" 2>&1; then echo "ok $n - kernels that sleep do so on their streams"; else
+  echo "not ok $n - kernels that sleep do so on their streams"
+  failed=1
+  sed 's/^/#   /' "$folder/out"
+fi
+echo "1..$n"
+exit $failed

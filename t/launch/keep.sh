@@ -1,0 +1,130 @@
+#!/bin/bash
+# --keep: workers outlive a controller that is killed, and the next one at that address takes them over: the same
+# processes, and from the checkpoint on the same bits. keep.sh path/to/rille. TAP.
+rille=$(realpath "$1")
+. "${0%/*}/lib/processes.sh"
+cp "${0%/*}/lib/small.lua" "$dir"
+cd "$dir" || exit 2
+
+tell() { head -20 err log 2>/dev/null; }
+
+# Goes on from the last checkpoint; the losses of all steps that it did, and its workers' processes, are appended to log.
+cat >train.lua <<'LUA'
+local net, opt, step, batch = dofile "small.lua"
+local part = {model = net, optimizer = opt}
+local good, i = pcall(rille.checkpoint.load, "ckpt", part)
+if not good then i = 0 end
+local pids = {}
+for _, w in ipairs(rille.workers()) do pids[#pids + 1] = w.pid end
+local log = io.open("log", "a")
+log:setvbuf("line")
+log:write("workers ", table.concat(pids, " "), "\n")
+while i < 40 do
+  local loss = step(batch()):item()
+  i = i + 1
+  log:write(("%d %a\n"):format(i, loss))
+  if i % 3 == 0 then
+    part.step = i
+    rille.checkpoint.save("ckpt", part, {keep = 2})
+  end
+  if arg[1] == "slow" then os.execute("sleep 0.05") end
+end
+LUA
+steps() { sort -n -u log | grep -v workers; } # a step that was done again has to have the same bits
+processes() { grep workers log | sort -u | wc -l; }
+
+: >log
+go -d cpu:4 train.lua
+want=$(steps)
+ok "one process does forty steps" [ "$(wc -l <<<"$want")" = 40 ]
+
+for how in "launch -n 4" "launch -n 4 of 2" "coordinator --world 4"; do
+  port=$(free_port)
+  hosts=1 command=$how
+  case $how in *of*) hosts=2 command="launch -n 4" ;; esac
+  export RILLE_HOSTS=$hosts
+  : >log
+  rm -rf ckpt
+  kept=()
+  address=tcp://127.0.0.1:$port
+  if [ "$command" = "launch -n 4" ]; then
+    command="launch -n 4 -d cpu:1 --keep 60"
+  else
+    for r in 0 1 2 3; do "$rille" worker --join "$address" -d cpu:1 --keep 60 2>"worker$r" & kept+=($!); done
+  fi
+  for stop in 4 14 24 last; do
+    # setsid: no terminal, and no job, whose end would be theirs.
+    setsid "$rille" $command --bind "$address" train.lua slow >>out 2>>err </dev/null &
+    controller=$!
+    [ $stop = last ] && break
+    await grep -q "^$stop " log
+    kill -9 $controller
+    wait $controller 2>/dev/null
+  done
+  await are_gone $controller || kill -9 $controller
+  wait $controller
+  is "$how, killed three times: the last one ends well" $? 0
+  is "and the losses are those of one process that nobody killed" "$(steps)" "$want"
+  is "on the same four workers" "$(processes)" 1
+  pids=$(sed -n 's/^workers //p' log | head -1)
+  ok "which end with the job" await are_gone $pids
+  for p in "${kept[@]}"; do wait $p || ok "a kept worker ends with 0" false; done
+done
+unset RILLE_HOSTS
+ok "a worker says for whom it waits" grep -q "waits for the next coordinator" worker0
+
+# ---- nobody comes, or somebody else does ----
+
+echo 'io.stdout:write("up\n") io.stdout:flush() os.execute("exec sleep 60")' >sleep.lua
+orphan() { # orphan SECONDS: starts a controller with one kept worker, and kills it
+  port=$(free_port)
+  address=tcp://127.0.0.1:$port
+  "$rille" worker --join "$address" -d cpu:1 --keep "$1" 2>worker &
+  worker=$!
+  "$rille" coordinator --bind "$address" --world 1 sleep.lua >up 2>/dev/null &
+  controller=$!
+  await grep -q up up
+  local child=$(pgrep -P $controller)
+  kill "-${2:-KILL}" $controller
+  kill $child
+  wait $controller 2>/dev/null
+}
+orphan 1
+wait $worker
+is "a worker to which nobody comes ends" $? 1
+ok "and says why" grep -q "no coordinator was there" worker
+port=$(free_port)
+address=tcp://127.0.0.1:$port
+setsid "$rille" launch -n 1 -d cpu:1 --keep 60 --bind "$address" -e 'print(rille.workers()[1].pid)' sleep.lua >up 2>/dev/null </dev/null &
+controller=$!
+await grep -q up up
+child=$(pgrep -P $controller sleep)
+kill -9 $controller
+kill $child
+wait $controller 2>/dev/null
+go launch -n 1 -d cpu:2 --keep 60 --bind "$address" -e 'print(1)'
+ok "workers that are kept have the devices that they had: who wants others is told" ends 2 "has devices cpu:1, not cpu:2"
+go launch -n 1 -d cpu:1 --keep 60 --bind "$address" -e 'print(rille.workers()[1].pid)'
+is "and they stay" "$code $(cat out)" "0 $(head -1 up)"
+orphan 60 TERM
+ok "SIGTERM of the controller is no end of the job" kill -0 $worker
+go coordinator --bind "$address" --world 1 -e 'print(#rille.workers())'
+wait $worker
+is "a job that is done is: its worker ends with 0" "$? $code $(cat out)" "0 0 1"
+orphan 60
+"$rille" keys >key
+go worker --join "$address" -d cpu:1 --keep x
+ok "--keep is a number" ends 2 "--keep is a number of seconds, not 'x'"
+go coordinator --bind "$address" --world 1 --keep 5 -e ''
+ok "and no option of a coordinator" ends 2 "coordinator has no option --keep"
+go launch -n 2 --keep 5 -e ''
+ok "launch says where the next controller is to be" ends 2 "--keep wants --bind"
+go launch -H a:1 --bind tcp://127.0.0.1:$port --keep 5 -e ''
+ok "and with which key" ends 2 "--keep wants --key-file"
+(timeout $hang "$rille" coordinator --bind "$address" --world 1 --key-file key sleep.lua >up 2>&1 &)
+wait $worker
+is "a coordinator with another key does not get it" $? 1
+ok "which the worker is told" grep -q "does not take this worker's key" worker
+pkill -f "[c]oordinator --bind $address"
+ok "nobody leaves a file" [ -z "$(ls -A run tmp | grep -v ':$' | tr -d '\n')" ]
+finish

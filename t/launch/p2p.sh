@@ -1,0 +1,150 @@
+#!/bin/bash
+# p2p.sh - pipelines over GPUs of several workers, whose stages are joined by NCCL: the real plug-in in each, on a
+# toolkit and an NCCL without GPUs (t/host/toolkit.c, t/host/nccl.c), whose sends and receives meet across processes, and
+# whose sends wait for their receives or do not. p2p.sh path/to/rille; prints TAP.
+own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD rille=$1
+. "${0%/*}/lib/processes.sh"
+. "${0%/*}/lib/toolkit.sh"
+if [ ! -f "$headers/nccl.h" ]; then
+  skip "stages joined by NCCL" "its header is not installed"
+  finish
+fi
+. "${0%/*}/lib/nccl.sh"
+count() { grep -c "^$1" "$dir/told"; }
+
+# ---- schedules: the bits of one device, whatever the stages, the schedule, and how sends go; all schedules with RILLE_LONG
+
+few='s/^local schedules = .*/local schedules = {"1f1b", "gpipe", "zb-h1", {lag = 3, split_backward = true}}/
+  s/ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2", "auto".*} do/ipairs{"1f1b", "zb-h1"} do/; s/for zero = 0, 3 do/for zero = 0, 3, 3 do/'
+[ -z "${RILLE_LONG:-}" ] || few=
+sed -e "$few" -e 's/^local function cpu(d) return rille.placement("cpu"/local function cpu(d) return rille.placement("cuda"/; s/places >= 10/places >= 1/' \
+  -e "s/stage on cpu\[/stage on cuda[/; s,t/parallel/schedules-bits.lua:,$dir/schedules-bits.lua:,g" t/parallel/schedules-bits.lua >"$dir/schedules-bits.lua"
+for shape in "4 cuda:0 " "2 cuda:0,cuda:1 ,buffers"; do
+  read -r workers devices word <<<"$shape"
+  FAKE_CUDA=$FAKE_CUDA$word nccl -n "$workers" -d "$devices,cpu:6" "$dir/schedules-bits.lua"
+  is "schedules on $workers workers${word:+, sends that are kept,} give the bits of one device" "$code $(grep -c '^not ok' "$dir/out")" "0 0"
+  ok "by sends of NCCL" test "$(count send)" -gt 1000
+  is "each of which is received" "$(count recv)" "$(count send)"
+done
+
+# ---- a GPT whose first and last stage share the embedding
+
+sed -n '/^cat >gpt.lua/,/^LUA$/p' t/launch/gpt.sh | sed '1d;$d; s/placement("cpu"/placement("cuda"/g' >"$dir/gpt.lua"
+for layout in pp pp-tp; do
+  anew
+  go --collectives nccl -d cuda:all,cpu:1 "$dir/gpt.lua" $layout
+  want=$stdout
+  for shape in "1 2 cuda:0,cuda:1 " "2 4 cuda:0 ,buffers"; do
+    read -r hosts workers devices word <<<"$shape"
+    FAKE_CUDA=$FAKE_CUDA$word RILLE_HOSTS=$hosts nccl -n "$workers" -d "$devices,cpu:1" "$dir/gpt.lua" $layout
+    is "a GPT in $layout on $workers workers has the losses of one process" "$stdout$stderr" "${want:-nothing}"
+    ok "by sends of NCCL" test "$(count send)" -gt 0
+  done
+done
+
+# ---- what a plan says, and what goes through host memory: two values from stage to stage, and their gradients
+
+cat >"$dir/two.lua" <<'LUA'
+local steps, dies = tonumber(arg[1]), arg[2] == "dies"
+local first, second = rille.placement("cuda", {0}), rille.placement("cuda", {1})
+rille.manual_seed(4)
+local function weight(placement) return rille.randn({8, 8}, {placement = placement}):requires_grad_(true) end
+local a, b, c = weight(first), weight(first), weight(second)
+local opt = rille.optim.SGD({a, b, c}, {lr = 0.05})
+local x = rille.randn({16, 8}, {placement = first})
+local step = rille.graph(function(x)
+  local left, right = x:matmul(a):relu():to_global{placement = second}, x:matmul(b):to_global{placement = second}
+  local loss = (left:matmul(c) * right):mean()
+  loss:backward() opt:step() opt:zero_grad()
+  return loss
+end, {micro_batches = 4})
+local losses = {}
+for i = 1, steps do
+  if dies and i == 4 then dofile("t/lib/killed.lua")(3, function() return step(x):item() end) end
+  losses[i] = ("%a"):format(step(x):item())
+end
+local text, n = tostring(step:plan()), {}
+for word in text:gmatch("(%a+ by nccl)") do n[word] = (n[word] or 0) + 1 end
+io.stderr:write(("%d %d %s\n"):format(n["send by nccl"] or 0, n["recv by nccl"] or 0, text:find("transfer", 1, true) and "transfers" or "none"))
+print(table.concat(losses, " "))
+LUA
+anew
+go -d cuda:all,cpu:1 "$dir/two.lua" 3
+want=$stdout
+nccl -n 2 -d cuda:0,cpu:1 "$dir/two.lua" 3
+is "two values for each of four pieces, and their gradients, give the losses of one process" "$stdout" "${want:-nothing}"
+is "by sends and receives that the plan names, and no transfers" "$stderr" "4 4 none"
+is "as many as the plan says, in three steps" "$(count send) $(count recv)" "48 48"
+is "none of it through host memory" "$(count carry)" 0
+is "on an edge each way" "$(grep -oE '^communicator [0-9]+' "$dir/told" | sort -u | wc -l)" 2
+
+# ---- more at a time than a stream takes, both ways
+
+many='local first, second = rille.placement("cuda", {0}), rille.placement("cuda", {1})
+  local a, b = {}, {}
+  for i = 1, 100 do a[i], b[i] = rille.ones({3}, {placement = first}) * i, rille.ones({3}, {placement = second}) * i end
+  local step = rille.graph(function()
+    local there, back = 0, 0
+    for i = 1, 100 do there, back = there + a[i]:to_global{placement = second} * i, back + b[i]:to_global{placement = first} * i end
+    return there:sum(), back:sum()
+  end)
+  for i = 1, 3 do local x, y = step() print(x:item(), y:item()) end'
+for word in "" ,buffers; do
+  FAKE_CUDA=$FAKE_CUDA$word nccl -n 2 -d cuda:0,cpu:1 -e "$many"
+  is "a hundred values each way${word:+, that are kept,} arrive" "$code $stdout" "0 $(printf '1015050.0\t1015050.0\n%.0s' 1 2 3)"
+  is "each by a send of its own" "$(count send) $(count recv)" "600 600"
+done
+
+# ---- what fails
+
+anew
+go -d cuda:all,cpu:1 "$dir/two.lua" 6
+want=$stdout
+for word in "" ,buffers; do
+  FAKE_CUDA=$FAKE_CUDA$word nccl -n 2 -d cuda:0,cpu:1 "$dir/two.lua" 6 dies
+  is "a worker that is killed amid sends${word:+ that are kept} is lost, and training goes on with the same bits" "$stdout$(grep '^lost' "$dir/err")" "${want:-nothing}lost"
+done
+
+lost='local first, second = rille.placement("cuda", {0}), rille.placement("cuda", {1})
+  local x = rille.ones({8}, {placement = first})
+  local n, ok, e = 0
+  repeat ok, e = pcall(function() return (x + n):to_global{placement = second}:sum():item() end) n = n + 1 until not ok or n == 50
+  print(ok, tostring(e):find("cannot use devices of this kind any more", 1, true) ~= nil or e)
+  print(rille.ones({8}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}):sum():item())'
+for at in 5 11 20; do
+  FAKE_CUDA=$FAKE_CUDA,lost=$at nccl -n 2 -d cuda:0,cpu:1 -e "$lost"
+  is "GPUs of workers that are lost at call $at are told, and cpus go on" "$code $stdout" $'0 false\ttrue\n8.0'
+done
+
+checks='local first, second = rille.placement("cuda", {0}), rille.placement("cuda", {1})
+  local w = rille.ones({4, 2}):to_global{placement = first}
+  for i = 1, 3 do
+    for _, ids in ipairs{{0, 1, 2, 3}, {0, 9, 2, 3}} do
+      local rows = rille.tensor(ids, {dtype = "i64"}):to_global{placement = first}
+      local ok, e = pcall(function() return rows:embedding(w):to_global{placement = second}:sum():item() end)
+      print(ok, ok and e or e:match("embedding: [^,;(]*"))
+    end
+  end'
+FAKE_CUDA=$alone go -d cuda:all,cpu:1 -e "$checks"
+want=$stdout
+nccl -n 2 -d cuda:0,cpu:1 -e "$checks"
+is "a run that fails on one worker ends on all, and the next is right" "$(wc -l <<<"$stdout") $stdout" "6 ${want:-nothing}"
+
+cat >"$dir/endless.lua" <<'LUA'
+for _, w in ipairs(rille.workers()) do print(w.pid) end
+io.stdout:flush()
+local x = rille.ones({64}, {placement = rille.placement("cuda", {0})})
+local step = rille.graph(function(x) return x:to_global{placement = rille.placement("cuda", {1})}:sum() end)
+while true do step(x):item() end
+LUA
+under_way() { [ "$(wc -l <"$dir/out")" = 2 ] && [ "$(count send)" -gt 20 ]; }
+gone() { for pid in $(cat "$dir/out"); do ! kill -0 "$pid" || return 1; done; }
+for signal in INT KILL; do
+  anew
+  "$rille" launch --collectives nccl -n 2 -d cuda:0,cpu:1 "$dir/endless.lua" >"$dir/out" 2>"$dir/err" </dev/null & controller=$!
+  ok "two workers are in the middle of sends" await under_way
+  kill -$signal $controller
+  wait $controller 2>/dev/null
+  ok "and end when their controller ends by SIG$signal" await gone
+done
+finish

@@ -1,0 +1,170 @@
+/* clique.h - how few bytes a device's registers can take where each act has a place of its own: uses of which every two
+ * may be live at once have no byte in common, whatever else happens, so no arena is smaller than all of them.
+ *
+ * That is more than what can be in use at one moment (live.h): of three uses each two may meet, and never all three.
+ * Two may meet if neither has ended, with all who read it, before the other is written; events and what comes before
+ * them are live.h's. "Has ended before" is an order of uses, so that the heaviest such set is found exactly, and as a
+ * moment is: a byte goes through uses one after the other, which takes as many bytes as the set has (Dilworth 1950,
+ * with weights), and how many they can share is a flow from each use to those that come next. What more an arena takes
+ * is that the bytes of a use lie side by side.
+ */
+#ifndef RILLE_T_CLIQUE_H
+#define RILLE_T_CLIQUE_H
+
+#include "t/lib/live.h"
+
+#include <string.h>
+
+struct clique_use {
+    int32_t task, out, act;
+    int64_t bytes;
+};
+struct clique {
+    struct live live;
+    int32_t words, nuse, nbit; /* of 64 events; of 64 uses */
+    uint64_t *before;          /* by event: those that come before it, and itself */
+    struct clique_use *use;
+    uint64_t *then; /* by use: those that are written when it has ended */
+};
+
+static bool
+clique_bit(const uint64_t *bits, int32_t i)
+{
+    return bits[i >> 6] >> (i & 63) & 1;
+}
+
+/* Arcs of live.h lead from an event to those before it: a list of events each behind those, then what adds up. */
+static void
+clique_order(struct clique *c)
+{
+    struct live *l = &c->live;
+    int32_t n = l->source, top = 0;
+    int32_t *at = ARENA_ARRAY(&l->arena, int32_t, n), *stack = ARENA_ARRAY(&l->arena, int32_t, n + 1);
+    uint8_t *state = ARENA_ARRAY(&l->arena, uint8_t, n);
+    c->words = n / 64 + 1;
+    c->before = ARENA_ARRAY(&l->arena, uint64_t, (int64_t)n * c->words);
+    for (int32_t v = 0; v < n; v++) at[v] = l->out[v];
+    for (int32_t v = 0; v < n; v++)
+        for (stack[top++] = v; top > 0;) {
+            int32_t x = stack[top - 1], e = at[x];
+            if (state[x] == 2) {
+                top--;
+                continue;
+            }
+            state[x] = 1;
+            if (e >= 0) at[x] = l->arc[e].next;
+            if (e >= 0 && l->arc[e].room > 0 && state[l->arc[e].to] == 0) stack[top++] = l->arc[e].to;
+            if (e >= 0) continue;
+            uint64_t *mine = c->before + (int64_t)x * c->words;
+            mine[x >> 6] |= UINT64_C(1) << (x & 63);
+            for (int32_t k = l->out[x]; k >= 0; k = l->arc[k].next) {
+                const uint64_t *theirs = c->before + (int64_t)l->arc[k].to * c->words;
+                for (int32_t w = 0; w < c->words && l->arc[k].room > 0; w++) mine[w] |= theirs[w];
+            }
+            state[x] = 2;
+            top--;
+        }
+}
+
+/* Has the use ended, with all who read it, before that one is written? */
+static bool
+clique_ended(const struct clique *c, const struct clique_use *u, const struct clique_use *than)
+{
+    const struct plan *p = c->live.plan;
+    const struct out_port *o = &p->task[u->task].out[u->out];
+    const uint64_t *before = c->before + (int64_t)live_begin(&c->live, than->task, than->act) * c->words;
+    bool ended = o->nfan > 0;
+    for (int32_t f = 0; f < o->nfan && ended; f++)
+        for (int32_t r = 0; r < o->fan[f].nreader && ended; r++) {
+            const struct reader *to = &o->fan[f].reader[r];
+            int64_t hold = p->task[to->task].in[to->port].hold;
+            ended = clique_bit(before, live_end(&c->live, to->task, (u->act / o->every + 1) * hold - 1));
+        }
+    return ended;
+}
+
+static void
+clique_uses(struct clique *c, int32_t device)
+{
+    const struct plan *p = c->live.plan;
+    int32_t n = c->live.source / 2;
+    c->use = ARENA_ARRAY(&c->live.arena, struct clique_use, n + 1);
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nout; k++) {
+            const struct out_port *o = &p->task[i].out[k];
+            if (o->where.kind != IN_ARENA || o->where.index != device || o->bytes == 0) continue;
+            for (int32_t a = 0; a < p->task[i].nact; a += o->every)
+                c->use[c->nuse++] = (struct clique_use){i, k, a, where_stride(o->bytes)};
+        }
+    c->nbit = c->nuse / 64 + 1;
+    c->then = ARENA_ARRAY(&c->live.arena, uint64_t, (int64_t)c->nuse * c->nbit + 1);
+    for (int32_t u = 0; u < c->nuse; u++)
+        for (int32_t v = 0; v < c->nuse; v++)
+            if (u != v && clique_ended(c, &c->use[u], &c->use[v]))
+                c->then[(int64_t)u * c->nbit + (v >> 6)] |= UINT64_C(1) << (v & 63);
+}
+
+/* Of those behind u, which one has the most behind it; -1: nobody is left. Nobody else that is left comes before it. */
+static int32_t
+clique_next(const struct clique *c, const uint64_t *left, const int32_t *nthen)
+{
+    int32_t next = -1;
+    for (int32_t w = 0; w < c->nbit; w++)
+        for (uint64_t bits = left[w]; bits; bits &= bits - 1) {
+            int32_t v = 64 * w + __builtin_ctzll(bits);
+            if (next < 0 || nthen[v] > nthen[next]) next = v;
+        }
+    return next;
+}
+
+/* Bytes of u may go to whoever comes next: to those behind it, but for those who are behind one of these. */
+static void
+clique_share(const struct clique *c, struct live *flow, int32_t u, const int32_t *nthen, uint64_t *left)
+{
+    memcpy(left, c->then + (int64_t)u * c->nbit, sizeof *left * (size_t)c->nbit);
+    for (int32_t v; (v = clique_next(c, left, nthen)) >= 0;) {
+        live_join(flow, 2 * u, 2 * v + 1, INT64_MAX / 2);
+        left[v >> 6] &= ~(UINT64_C(1) << (v & 63));
+        for (int32_t w = 0; w < c->nbit; w++) left[w] &= ~c->then[(int64_t)v * c->nbit + w];
+    }
+}
+
+/* A use has two nodes: what it gives (2 u) and what it takes, which may go on. */
+static int64_t
+clique_heaviest(struct clique *c)
+{
+    struct arena *a = &c->live.arena;
+    struct live flow = {.n = 2 * c->nuse + 2, .source = 2 * c->nuse, .sink = 2 * c->nuse + 1};
+    int32_t *nthen = ARENA_ARRAY(a, int32_t, c->nuse + 1);
+    uint64_t *left = ARENA_ARRAY(a, uint64_t, c->nbit);
+    live_lists(&flow);
+    for (int32_t u = 0; u < c->nuse; u++)
+        for (int32_t w = 0; w < c->nbit; w++) nthen[u] += __builtin_popcountll(c->then[(int64_t)u * c->nbit + w]);
+    for (int32_t u = 0; u < c->nuse; u++) {
+        flow.bytes[2 * u] = c->use[u].bytes;
+        flow.bytes[2 * u + 1] = -c->use[u].bytes;
+        live_join(&flow, 2 * u + 1, 2 * u, INT64_MAX / 2);
+        clique_share(c, &flow, u, nthen, left);
+    }
+    int64_t most = live_heaviest(&flow);
+    arena_fini(&flow.arena);
+    return most;
+}
+
+/* The least bytes that a device's registers take in any plan that has these credits and places for acts; -1: the
+ * program has no stages. */
+static int64_t
+clique_most(const struct plan *p, int32_t device)
+{
+    struct clique c = {.live = {.plan = p}};
+    if (stages_find(&c.live.stages, p->program, &c.live.arena)) return -1;
+    live_nodes(&c.live);
+    for (int32_t i = 0; i < p->ntask; i++) live_order(&c.live, i);
+    clique_order(&c);
+    clique_uses(&c, device);
+    int64_t most = clique_heaviest(&c);
+    arena_fini(&c.live.arena);
+    return most;
+}
+
+#endif

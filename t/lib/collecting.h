@@ -1,0 +1,102 @@
+/* collecting.h - late devices that have a library of collectives, for tests: what it does is in t/host/meet.h. Sums are
+ * made in the order of the seats, so that bits are those of moves that read each other's parts. */
+#ifndef RILLE_T_COLLECTING_H
+#define RILLE_T_COLLECTING_H
+
+#include "runtime/device/communicator.h"
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
+#include "runtime/tensor/layout.h"
+#include "runtime/device/stream.h"
+#include "t/host/meet.h"
+
+enum { COMMUNICATORS = 256 };
+static struct seats {
+    struct communicator face;
+    struct meet meet;
+    int32_t device[MEET_SEATS];
+} collecting[COMMUNICATORS];
+static int ncollecting;
+static bool collecting_driven; /* streams are the simulator's: they do not block */
+static long ncollected[4];     /* by verb: parts that were asked for */
+static long npassed;           /* and those of edges */
+
+static struct communicator *
+collecting_communicator(bool edge, int32_t n, const int32_t *device)
+{
+    for (int i = 0; i < ncollecting; i++)
+        if (collecting[i].face.edge == edge && collecting[i].face.n == n &&
+            !memcmp(collecting[i].device, device, sizeof *device * (size_t)n))
+            return &collecting[i].face;
+    assert(ncollecting < COMMUNICATORS && n <= MEET_SEATS);
+    struct seats *s = &collecting[ncollecting++];
+    memcpy(s->device, device, sizeof *device * (size_t)n);
+    s->face = (struct communicator){DEV_LATE, n, s->device, edge, communicator_name(DEV_LATE, edge, n, device)};
+    meet_open(&s->meet, n, s->device);
+    return &s->face;
+}
+
+/* what: dtype and reduction. */
+static void
+collecting_add(int what, void *to, const void *x, int64_t n)
+{
+    enum dtype d = (enum dtype)(what / NREDUCE);
+    struct type t = type_of(d, 1, &n);
+    struct view dst = view_dense(&t, to), src[2] = {dst, view_dense(&t, (void *)(uintptr_t)x)};
+    box_reduce((enum reduce)(what % NREDUCE), &dst, 2, src);
+}
+
+static int
+collecting_collect(struct communicator *c, int32_t seat, const struct collective_call *call, const struct stream *s,
+                   const void *in, void *out)
+{
+    struct seats *of = (struct seats *)c;
+    struct meet_call m = {.verb = call->verb, .what = call->dtype * NREDUCE + call->reduce, .numel = call->numel};
+    bool done = true;
+    m.width = dtype_bytes((enum dtype)call->dtype);
+    m.in = in;
+    m.out = out;
+    m.add = collecting_add;
+    UNUSED(s);
+    __atomic_fetch_add(call->verb == COLLECT_PASS ? &npassed : &ncollected[call->verb], 1, __ATOMIC_RELAXED);
+    const char *why = collecting_driven ? meet_try(&of->meet, seat, &m, &done) : meet_await(&of->meet, seat, &m);
+    if (why) return fail(meet_is_cut(&of->meet) ? E_CANCEL : E_KERNEL, "%s", why);
+    return done ? 0 : STREAM_HELD;
+}
+
+static void
+collecting_cut(void)
+{
+    for (int i = 0; i < ncollecting; i++) meet_cut(&collecting[i].meet);
+}
+
+static int
+collecting_meet(int n, struct communicator *const *c, const struct communicator_post *post)
+{
+    UNUSED(n);
+    UNUSED(c);
+    UNUSED(post);
+    for (int i = 0; i < ncollecting; i++)
+        if (collecting[i].meet.cut || collecting[i].meet.wrong)
+            meet_open(&collecting[i].meet, collecting[i].face.n, collecting[i].device);
+    return 0;
+}
+
+static inline void
+collecting_begin(bool driven)
+{
+    collecting_driven = driven;
+    device_late.flags |= COLLECTS;
+    device_late.communicator = collecting_communicator;
+    device_late.collect = collecting_collect;
+    device_late.cut = collecting_cut;
+    device_late.meet = collecting_meet;
+}
+
+static inline void
+collecting_end(void)
+{
+    device_late.flags &= ~(unsigned)COLLECTS;
+}
+
+#endif

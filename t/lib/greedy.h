@@ -1,0 +1,24 @@
+/* greedy.h - what rounds say of a plan (actors/plan/verify/verify_run.c) beside one run of tokens. The plan stays its
+ * owner's; any thread. */
+#ifndef RILLE_T_GREEDY_H
+#define RILLE_T_GREEDY_H
+
+#include "actors/plan/verify/verify.h"
+
+/* Does one greedy run of tokens reach its end? Of a plan that is proved: what rounds say, it must say. */
+static inline bool
+runs_greedily(const struct plan *p)
+{
+    struct proof v = {.plan = p};
+    v.first_in = ARENA_ARRAY(&v.tmp, int64_t, p->ntask + 1);
+    v.first_out = ARENA_ARRAY(&v.tmp, int64_t, p->ntask + 1);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        v.first_in[i + 1] = v.first_in[i] + p->task[i].nin;
+        v.first_out[i + 1] = v.first_out[i] + p->task[i].nout;
+    }
+    bool fine = proof_run_greedily(&v) == 0;
+    arena_fini(&v.tmp);
+    return fine;
+}
+
+#endif

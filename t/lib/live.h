@@ -1,0 +1,258 @@
+/* live.h - how well registers are packed: a device's arena beside the most bytes that can be in use in it at once.
+ *
+ * A moment of an execution is a set of events - an act begins, an act ends - with all events that come before them:
+ * edges say which do, and registers, of which there are as many as credits ask for. A register is in use from the act
+ * that writes it until the act of its last reader has ended, so that a moment has the bytes of what has begun, less
+ * those of what has ended. No arena in which the plan runs is smaller than any of these; the heaviest is found by a
+ * minimum cut (Picard 1976; paths as Dinic 1970). Of several readers that which is of the last phase, and the last of
+ * it in the list, stands for all. Any thread; nothing is kept. */
+#ifndef RILLE_T_LIVE_H
+#define RILLE_T_LIVE_H
+
+#include "actors/plan/model/plan.h"
+#include "actors/plan/outline/stage.h"
+#include "runtime/base/arena.h"
+
+/* So many bytes more may flow from one node to another. */
+struct live_arc {
+    int32_t to, next; /* the next of the node where it begins, -1 */
+    int64_t room;
+};
+struct live {
+    const struct plan *plan;
+    struct stages stages;
+    struct arena arena;
+    int32_t *first; /* by task: its first act */
+    int32_t n, source, sink;
+    int64_t *bytes;       /* by event: what comes into use, less what goes */
+    struct live_arc *arc; /* each before its reverse */
+    int32_t narc, capacity;
+    int32_t *out, *at, *level, *queue; /* by node: its first arc; the one in turn; arcs from the source; a list */
+};
+
+/* ---- events ---- */
+
+static int32_t
+live_begin(const struct live *l, int32_t task, int64_t act)
+{
+    return 2 * (l->first[task] + (int32_t)act);
+}
+
+static int32_t
+live_end(const struct live *l, int32_t task, int64_t act)
+{
+    return live_begin(l, task, act) + 1;
+}
+
+static void
+live_join(struct live *l, int32_t from, int32_t to, int64_t room)
+{
+    ARENA_GROW(&l->arena, l->arc, l->narc + 2, l->capacity);
+    l->arc[l->narc] = (struct live_arc){to, l->out[from], room};
+    l->out[from] = l->narc++;
+    l->arc[l->narc] = (struct live_arc){from, l->out[to], 0};
+    l->out[to] = l->narc++;
+}
+
+static void
+live_after(struct live *l, int32_t event, int32_t before)
+{
+    live_join(l, event, before, INT64_MAX / 2);
+}
+
+/* Registers that readers ask for (credit.c): packing may give a result more. */
+static int32_t
+live_credits(const struct live *l, const struct task *from, const struct out_port *o)
+{
+    const struct plan *p = l->plan;
+    int32_t n = 1;
+    if (o->where.kind != IN_ARENA) return o->nreg;
+    for (int32_t f = 0; f < o->nfan; f++)
+        for (int32_t r = 0; r < o->fan[f].nreader; r++) {
+            const struct task *to = &p->task[o->fan[f].reader[r].task];
+            struct moment a = {from->stage, from->phase}, b = {to->stage, to->phase};
+            bool crosses = from->device != to->device && from->stage != to->stage;
+            n = MAX(n, MAX(stages_credits(p->program, &l->stages, a, b), crosses ? 2 : 1));
+        }
+    return MIN(n, o->nreg);
+}
+
+/* An act writes a register when all readers have given it back. */
+static void
+live_registers(struct live *l, int32_t task, const struct out_port *o)
+{
+    const struct task *t = &l->plan->task[task];
+    int32_t nreg = live_credits(l, t, o);
+    if (o->control || o->once) return;
+    for (int32_t f = 0; f < o->nfan; f++)
+        for (int32_t r = 0; r < o->fan[f].nreader; r++) {
+            const struct reader *to = &o->fan[f].reader[r];
+            int64_t hold = l->plan->task[to->task].in[to->port].hold;
+            for (int64_t i = nreg; i * o->every < t->nact; i++)
+                live_after(l, live_begin(l, task, i * o->every), live_end(l, to->task, (i - nreg + 1) * hold - 1));
+        }
+}
+
+static void
+live_order(struct live *l, int32_t task)
+{
+    const struct task *t = &l->plan->task[task];
+    for (int64_t n = 0; n < t->nact; n++) {
+        live_after(l, live_end(l, task, n), live_begin(l, task, n));
+        if (n) live_after(l, live_begin(l, task, n), live_end(l, task, n - 1));
+        for (int32_t k = 0; k < t->nin; k++) {
+            const struct in_port *in = &t->in[k];
+            const struct out_port *o = &l->plan->task[in->task].out[in->out];
+            int64_t token = in->need * (n / in->hold + 1), every = o->control ? 1 : o->every;
+            live_after(l, live_begin(l, task, n), live_end(l, in->task, token * every - 1));
+        }
+    }
+    for (int32_t k = 0; k < t->nout; k++) live_registers(l, task, &t->out[k]);
+}
+
+/* ---- bytes ---- */
+
+/* The later one of `last` and the readers of a result, by phase and then in the list. */
+static struct reader
+live_last(const struct plan *p, const struct out_port *o, struct reader last)
+{
+    for (int32_t f = 0; f < o->nfan; f++)
+        for (int32_t r = 0; r < o->fan[f].nreader; r++) {
+            struct reader to = o->fan[f].reader[r];
+            int phase = last.task < 0 ? -1 : p->task[last.task].phase;
+            if (p->task[to.task].phase > phase || (p->task[to.task].phase == phase && to.task > last.task)) last = to;
+        }
+    return last;
+}
+
+/* The last reader of a register, also of results that lie in it. */
+static struct reader
+live_user(const struct plan *p, int32_t task, const struct out_port *o)
+{
+    struct reader last = live_last(p, o, (struct reader){-1, 0});
+    for (int32_t f = 0; f < o->nfan; f++)
+        for (int32_t r = 0; r < o->fan[f].nreader; r++) {
+            const struct task *t = &p->task[o->fan[f].reader[r].task];
+            for (int32_t k = 0; k < t->nresult; k++)
+                if (t->out[k].where.kind == IN_TASK && t->out[k].where.index == task)
+                    last = live_last(p, &t->out[k], last);
+        }
+    return last;
+}
+
+static void
+live_weigh(struct live *l, int32_t task, const struct out_port *o)
+{
+    const struct task *t = &l->plan->task[task];
+    struct reader last = live_user(l->plan, task, o);
+    int64_t hold = last.task < 0 ? o->every : l->plan->task[last.task].in[last.port].hold;
+    for (int64_t i = 0; i < t->nact / o->every; i++) {
+        l->bytes[live_begin(l, task, i * o->every)] += where_stride(o->bytes);
+        l->bytes[live_end(l, last.task < 0 ? task : last.task, (i + 1) * hold - 1)] -= where_stride(o->bytes);
+    }
+}
+
+/* ---- the cut ---- */
+
+/* How many arcs each node is from the source. False: the sink is out of reach. */
+static bool
+live_levels(struct live *l)
+{
+    int32_t n = 0;
+    for (int32_t v = 0; v < l->n; v++) {
+        l->level[v] = -1;
+        l->at[v] = l->out[v];
+    }
+    l->level[l->source] = 0;
+    l->queue[n++] = l->source;
+    for (int32_t k = 0; k < n && l->level[l->sink] < 0; k++)
+        for (int32_t v = l->queue[k], e = l->out[v]; e >= 0; e = l->arc[e].next) {
+            int32_t to = l->arc[e].to;
+            if (l->arc[e].room == 0 || l->level[to] >= 0) continue;
+            l->level[to] = l->level[v] + 1;
+            l->queue[n++] = to;
+        }
+    return l->level[l->sink] >= 0;
+}
+
+/* Sends what one of the shortest ways to the sink has room for. 0: there is none left. */
+static int64_t
+live_send(struct live *l)
+{
+    int32_t n = 0;
+    int64_t bytes = INT64_MAX;
+    for (int32_t v = l->source; v != l->sink;) {
+        int32_t *e = &l->at[v];
+        while (*e >= 0 && (l->arc[*e].room == 0 || l->level[l->arc[*e].to] != l->level[v] + 1)) *e = l->arc[*e].next;
+        if (*e < 0 && n == 0) return 0;
+        if (*e < 0) l->level[v] = -1;
+        if (*e >= 0) l->queue[n++] = *e;
+        v = *e < 0 ? l->arc[l->queue[--n] ^ 1].to : l->arc[*e].to;
+    }
+    for (int32_t k = 0; k < n; k++) bytes = MIN(bytes, l->arc[l->queue[k]].room);
+    for (int32_t k = 0; k < n; k++) {
+        l->arc[l->queue[k]].room -= bytes;
+        l->arc[l->queue[k] ^ 1].room += bytes;
+    }
+    return bytes;
+}
+
+/* All that comes into use, less what a moment must leave out, or give back. */
+static int64_t
+live_heaviest(struct live *l)
+{
+    int64_t most = 0, sent;
+    for (int32_t v = 0; v < l->source; v++) {
+        if (l->bytes[v] > 0) live_join(l, l->source, v, l->bytes[v]);
+        if (l->bytes[v] < 0) live_join(l, v, l->sink, -l->bytes[v]);
+        most += MAX(l->bytes[v], 0);
+    }
+    while (live_levels(l))
+        while ((sent = live_send(l)) > 0) most -= sent;
+    return most;
+}
+
+/* Lists of n nodes, of which none has arcs yet. */
+static void
+live_lists(struct live *l)
+{
+    l->bytes = ARENA_ARRAY(&l->arena, int64_t, l->n);
+    l->out = ARENA_ARRAY(&l->arena, int32_t, l->n);
+    l->at = ARENA_ARRAY(&l->arena, int32_t, l->n);
+    l->level = ARENA_ARRAY(&l->arena, int32_t, l->n);
+    l->queue = ARENA_ARRAY(&l->arena, int32_t, l->n);
+    for (int32_t v = 0; v < l->n; v++) l->out[v] = -1;
+}
+
+static void
+live_nodes(struct live *l)
+{
+    const struct plan *p = l->plan;
+    l->first = ARENA_ARRAY(&l->arena, int32_t, p->ntask + 1);
+    for (int32_t i = 0; i < p->ntask; i++) l->first[i + 1] = l->first[i] + p->task[i].nact;
+    l->source = 2 * l->first[p->ntask];
+    l->sink = l->source + 1;
+    l->n = l->sink + 1;
+    live_lists(l);
+}
+
+/* The most bytes of a device's registers that can be in use at once; -1: the program has no stages. */
+static int64_t
+live_most(const struct plan *p, int32_t device)
+{
+    struct live l = {.plan = p};
+    if (stages_find(&l.stages, p->program, &l.arena)) return -1;
+    live_nodes(&l);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        live_order(&l, i);
+        for (int32_t k = 0; k < p->task[i].nout; k++) {
+            const struct out_port *o = &p->task[i].out[k];
+            if (o->where.kind == IN_ARENA && o->where.index == device) live_weigh(&l, i, o);
+        }
+    }
+    int64_t most = live_heaviest(&l);
+    arena_fini(&l.arena);
+    return most;
+}
+
+#endif

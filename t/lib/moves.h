@@ -1,0 +1,134 @@
+/* moves.h - meshes, layouts and types that tests of moves enumerate or draw. */
+#ifndef RILLE_T_MOVES_H
+#define RILLE_T_MOVES_H
+
+#include "boxing/box.h"
+#include "boxing/relay.h"
+#include "runtime/base/error.h"
+#include "t/lib/tap.h"
+
+enum { MAX_MESH = 1024, MAX_LAYOUT = 4000 };
+
+static struct atlas *atlas;
+static uint64_t seed;
+
+static const struct place *
+place(int naxis, const int32_t *axis, const int32_t *rank)
+{
+    const struct place *p;
+    int code = place_new(atlas, 0, naxis, axis, rank, &p);
+    if (code) diag("%s", err_text());
+    return p;
+}
+
+/* A mesh of these sizes on devices 0, 1, ... */
+static const struct place *
+mesh(int a, int b, int c)
+{
+    int32_t axis[3] = {a, b, c}, rank[MAX_MESH];
+    int naxis = c ? 3 : b ? 2 : 1;
+    for (int i = 0; i < MAX_MESH; i++) rank[i] = i;
+    return place(naxis, axis, rank);
+}
+
+static const uint8_t orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+
+/* Entry k of a mesh axis: the dimensions, then B, then P. */
+static struct sbp
+entry(int k, int ndim, enum reduce r)
+{
+    if (k < ndim) return (struct sbp){.kind = SBP_S, .axis = (uint8_t)k};
+    if (k == ndim) return (struct sbp){.kind = SBP_B};
+    return (struct sbp){.kind = SBP_P, .reduce = (uint8_t)r};
+}
+
+/* All layouts for ndim dimensions with these kinds of P, each once. */
+static int
+layouts_of(const struct place *p, int ndim, int nkind, const struct layout **out)
+{
+    int n = 0, choices = 1;
+    for (int a = 0; a < p->naxis; a++) choices *= ndim + 2;
+    for (int r = RED_SUM; r < RED_SUM + nkind; r++)
+        for (int c = 0; c < choices; c++)
+            for (int o = 0; o < 6; o++) {
+                struct sbp sbp[3];
+                uint8_t order[3];
+                const struct layout *l;
+                int rest = c, norder = 0;
+                for (int a = 0; a < p->naxis; a++, rest /= ndim + 2)
+                    sbp[a] = entry(rest % (ndim + 2), ndim, (enum reduce)r);
+                for (int i = 0; i < 3; i++)
+                    if (orders[o][i] < p->naxis) order[norder++] = orders[o][i];
+                if (layout_new(atlas, p, sbp, order, &l)) diag("%s", err_text());
+                bool known = false;
+                for (int i = 0; i < n && !known; i++) known = out[i] == l;
+                if (!known) out[n++] = l;
+            }
+    return n;
+}
+
+static const int64_t sizes[] = {1, 2, 3, 4, 5, 6, 7, 12, 0};
+enum { NSIZE = 8 }; /* zero is drawn apart */
+static const enum dtype dtypes[] = {DT_I64, DT_F32, DT_I32, DT_BF16, DT_F64};
+
+/* Legs and chunks for the sum of a move, cut by seed. False: it has no sum that is handed on. */
+static inline bool
+draw_relay(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
+           struct box_relay *out)
+{
+    struct grid g = grid_of(from, t), h = grid_of(to, t);
+    if (g.naddend == 1 || h.naddend > 1) return false;
+    int32_t *first = ARENA_ARRAY(a, int32_t, g.naddend + 1), n = 1;
+    for (int32_t i = 1; i < g.naddend; i++)
+        if (next_random(&seed) % 2 || (n == 1 && i == g.naddend - 1)) first[n++] = i;
+    first[n] = g.naddend;
+    *out = (struct box_relay){.nleg = n, .first = first, .nchunk = 1 + (int32_t)(next_random(&seed) % 3)};
+    out->back = relay_may_go_back(from, to) && next_random(&seed) % 2;
+    return true;
+}
+
+static inline struct type
+nth_type(int ndim, int n)
+{
+    int64_t dim[3];
+    for (int d = 0; d < ndim; d++, n /= NSIZE) dim[d] = sizes[n % NSIZE];
+    return type_of(dtypes[(unsigned)n % countof(dtypes)], ndim, dim);
+}
+
+static inline struct type
+draw_type(int ndim, int64_t most)
+{
+    int64_t dim[3];
+    do {
+        for (int d = 0; d < ndim; d++) dim[d] = sizes[next_random(&seed) % countof(sizes)];
+    } while ((ndim > 0 ? dim[0] : 1) * (ndim > 1 ? dim[1] : 1) * (ndim > 2 ? dim[2] : 1) > most);
+    return type_of(dtypes[next_random(&seed) % countof(dtypes)], ndim, dim);
+}
+
+struct two {
+    const char *what;
+    int na, nb;
+    int32_t axis[2][3];
+    int32_t rank[2][8];
+};
+static const struct two twos[] = {
+    {"from 2 ranks to 2 others", 1, 1, {{2}, {2}}, {{0, 1}, {2, 3}}},
+    {"from 3 ranks to 3 that overlap", 1, 1, {{3}, {3}}, {{0, 1, 2}, {1, 2, 3}}},
+    {"from 4 ranks to 2 of them", 1, 1, {{4}, {2}}, {{0, 1, 2, 3}, {1, 2}}},
+    {"from 2 ranks to these and 2 more", 1, 1, {{2}, {4}}, {{0, 1}, {3, 1, 0, 2}}},
+    {"from 1 rank to 3", 1, 1, {{1}, {3}}, {{4}, {3, 4, 5}}},
+    {"from 3 ranks to 1", 1, 1, {{3}, {1}}, {{3, 4, 5}, {5}}},
+    {"from 4 ranks to 3 that overlap", 1, 1, {{4}, {3}}, {{0, 1, 2, 3}, {2, 3, 4}}},
+    {"from 2 x 2 to 4", 2, 1, {{2, 2}, {4}}, {{0, 1, 2, 3}, {0, 1, 2, 3}}},
+    {"from 4 to 2 x 2 in another order", 1, 2, {{4}, {2, 2}}, {{0, 1, 2, 3}, {3, 1, 0, 2}}},
+    {"from 2 x 2 to the same devices in another order", 2, 2, {{2, 2}, {2, 2}}, {{0, 1, 2, 3}, {2, 0, 1, 3}}},
+    {"from 2 x 2 to 2 x 2 elsewhere", 2, 2, {{2, 2}, {2, 2}}, {{0, 1, 2, 3}, {5, 4, 7, 6}}},
+    {"from 2 x 2 to 2 x 3", 2, 2, {{2, 2}, {2, 3}}, {{0, 1, 2, 3}, {0, 1, 4, 2, 3, 5}}},
+    {"from 2 x 3 to 3 x 2", 2, 2, {{2, 3}, {3, 2}}, {{0, 1, 2, 3, 4, 5}, {0, 1, 2, 3, 4, 5}}},
+    {"from 2 x 3 to 2 x 2 that overlap", 2, 2, {{2, 3}, {2, 2}}, {{0, 1, 2, 3, 4, 5}, {4, 6, 5, 7}}},
+    {"from 2 x 2 x 2 to 4 x 2", 3, 2, {{2, 2, 2}, {4, 2}}, {{0, 1, 2, 3, 4, 5, 6, 7}, {0, 1, 2, 3, 4, 5, 6, 7}}},
+    {"from 2 x 2 to 2 x 2 x 2", 2, 3, {{2, 2}, {2, 2, 2}}, {{7, 1, 3, 5}, {0, 1, 2, 3, 4, 5, 6, 7}}},
+    {"from 1 x 3 to 3 x 1", 2, 2, {{1, 3}, {3, 1}}, {{0, 1, 2}, {0, 1, 2}}},
+};
+
+#endif

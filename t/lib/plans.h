@@ -1,0 +1,430 @@
+/* plans.h - random plans for tests, and running one by itself.
+ *
+ * Programs of products, element-wise operators, views, lookups, moves between
+ * random layouts, updates in place and micro-batches are compiled; a plan is run
+ * on a simulator, on buffers of exactly the promised size, and its results are
+ * told apart by a hash of their bytes. */
+#ifndef RILLE_T_PLANS_H
+#define RILLE_T_PLANS_H
+
+#include "actors/session/core/session.h"
+#include "kernels/op/lib/table.h"
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
+#include "t/lib/tap.h"
+
+enum { NDEV = 4, NTHREAD = 4, MOST_VALUES = 40 };
+
+/* ---- random programs ---- */
+
+struct maker {
+    struct rille_session *s;
+    uint64_t rng;
+    int64_t n; /* every matrix is n x n */
+    struct val *val[MOST_VALUES];
+    int nval;
+    struct val *update[4];
+    int nupdate;
+};
+
+static int
+pick(struct maker *m, int n)
+{
+    return (int)(next_random(&m->rng) % (uint64_t)n);
+}
+
+static int other_kind = DEV_CPU; /* of devices that some placements have, by chance */
+
+static const struct place *
+random_place(struct maker *m)
+{
+    static const int32_t mesh[][2] = {{1, 1}, {2, 1}, {3, 1}, {4, 1}, {2, 2}};
+    const int32_t *axis = mesh[pick(m, (int)countof(mesh))];
+    int32_t rank[NDEV], n = axis[0] * axis[1], start = pick(m, NDEV);
+    for (int32_t i = 0; i < n; i++) rank[i] = (start + i) % NDEV;
+    const struct place *p;
+    int kind = other_kind != DEV_CPU && pick(m, 2) ? other_kind : DEV_CPU;
+    assert(place_new(m->s->atlas, kind, axis[1] > 1 ? 2 : 1, axis, rank, &p) == 0);
+    return p;
+}
+
+static const struct layout *
+random_layout(struct maker *m, const struct place *p, bool partial)
+{
+    struct sbp sbp[MAX_AXIS];
+    const struct layout *l;
+    for (int a = 0; a < p->naxis; a++) {
+        int k = pick(m, partial ? 4 : 3);
+        sbp[a] = k < 2 ? (struct sbp){SBP_S, (uint8_t)k, 0}
+                       : (struct sbp){k == 2 ? SBP_B : SBP_P, 0, k == 2 ? RED_NONE : RED_SUM};
+    }
+    assert(layout_new(m->s->atlas, p, sbp, NULL, &l) == 0);
+    return l;
+}
+
+static struct val *
+leaf(struct maker *m, const struct layout *l)
+{
+    struct type t = type_of(DT_F32, 2, (int64_t[]){m->n, m->n});
+    return build_fresh(m->s, graph_leaf(m->s->graph, &t, l, store_new(l->place->nrank)));
+}
+
+/* Calls an operator; its one attribute that matters, NULL: none. */
+static struct val *
+call_with(struct maker *m, const char *name, int nin, struct val *const *in, const char *attribute, struct attr value)
+{
+    struct val *out[OP_OUT];
+    const struct op *op = op_find(name);
+    struct attr attr[OP_ATTR];
+    op_attr_defaults(op, attr);
+    value.set = true;
+    if (attribute) attr[op_attr_find(op, attribute)] = value;
+    return build_call(m->s, op, nin, in, attr, NULL, out) ? NULL : out[0];
+}
+
+static struct val *
+call(struct maker *m, const char *name, int nin, struct val *const *in)
+{
+    return call_with(m, name, nin, in, NULL, (struct attr){0});
+}
+
+/* A value on the placement of another: moved there when it lies elsewhere. */
+static struct val *
+beside(struct maker *m, struct val *v, const struct val *other)
+{
+    struct val *out = v;
+    if (v->layout->place == other->layout->place) return v;
+    return build_to_global(m->s, v, random_layout(m, other->layout->place, false), &out) ? NULL : out;
+}
+
+/* Rows of a, looked up by ids that may be refused when it runs. */
+static struct val *
+rows_of(struct maker *m, struct val *a)
+{
+    struct type t = type_of(DT_I64, 1, &m->n);
+    const struct layout *l = layout_broadcast(m->s->atlas, a->layout->place);
+    struct val *ids = build_fresh(m->s, graph_leaf(m->s->graph, &t, l, store_new(l->place->nrank)));
+    return call(m, "embedding", 2, (struct val *[]){ids, a});
+}
+
+/* Through another shape and back: strides show it or not. */
+static struct val *
+reshaped(struct maker *m, struct val *a)
+{
+    struct attr flat = {.n = 1, .list = {m->n * m->n}}, square = {.n = 2, .list = {m->n, m->n}};
+    struct val *v = call_with(m, "reshape", 1, &a, "shape", flat);
+    return v ? call_with(m, "reshape", 1, &v, "shape", square) : NULL;
+}
+
+/* Of some sizes, without a draw: of a result whose dimensions may lie in either order. */
+static struct val *
+transposed(struct maker *m, struct val *a)
+{
+    if (m->n % 3 == 0) a = call(m, "attention", 4, (struct val *[]){a, a, a, NULL});
+    return a ? call_with(m, "transpose", 1, &a, "axis1", (struct attr){.i = 1}) : NULL;
+}
+
+static struct val *
+random_value(struct maker *m)
+{
+    static const char *const two[] = {"add", "mul", "matmul", "sub"}, *const one[] = {"relu", "neg", "softmax"};
+    struct val *a = m->val[pick(m, m->nval)], *b = m->val[pick(m, m->nval)], *out;
+    switch (pick(m, 10)) {
+    case 0:
+    case 1: return build_to_global(m->s, a, random_layout(m, random_place(m), true), &out) ? NULL : out;
+    case 2: return call(m, one[pick(m, (int)countof(one))], 1, &a);
+    case 3: return call(m, "mul", 2, (struct val *[]){a, build_number(m->s, false, 0.5, 0)});
+    case 4: return transposed(m, a);
+    case 5: return pick(m, 2) ? reshaped(m, a) : rows_of(m, a);
+    default: break;
+    }
+    b = beside(m, b, a);
+    return b ? call(m, two[pick(m, (int)countof(two))], 2, (struct val *[]){a, b}) : NULL;
+}
+
+/* w - lr * g, to be written over w; with momentum also m. */
+static void
+add_update(struct maker *m)
+{
+    struct val *w = m->val[0], *g = beside(m, m->val[pick(m, m->nval)], w);
+    if (!g || layout_has_partial(w->layout)) return;
+    bool momentum = pick(m, 2);
+    struct val *in[] = {w, momentum ? leaf(m, w->layout) : NULL, g, build_number(m->s, false, 0.1, 0)};
+    struct val *out = call_with(m, "sgd", 4, in, "momentum", (struct attr){.f = momentum ? 0.5 : 0});
+    if (!out) return;
+    m->update[m->nupdate++] = out;
+    if (momentum) m->update[m->nupdate++] = out->node->out[1];
+}
+
+/* Marks what differs from piece to piece; moves that may sum pieces do so by chance. */
+static void
+make_pieces(struct maker *m, struct program *g)
+{
+    g->pieces = 2 + pick(m, 3);
+    g->lag = pick(m, 3);
+    for (int32_t i = 0; i < g->nleaf; i++) g->leaf[i].piece = i > 0 && pick(m, 2);
+    for (int32_t i = 0; i < g->nnode; i++) {
+        struct prog_node *n = &g->node[i];
+        for (int32_t k = 0; k < n->nin; k++) {
+            struct ref r = n->in[k];
+            bool leaf_piece = r.kind == REF_LEAF && g->leaf[r.index].piece;
+            bool node_piece = r.kind == REF_NODE && g->node[r.index].piece && !g->node[r.index].accumulate;
+            n->piece = n->piece || leaf_piece || node_piece;
+        }
+        n->accumulate = n->piece && n->op->flags & OP_MOVE && pick(m, 2);
+        n->phase = (uint8_t)pick(m, 2);
+    }
+    for (int32_t k = 0; k < g->nroot; k++) {
+        struct ref r = g->root[k].ref;
+        g->root[k].join =
+            r.kind == REF_NODE ? g->node[r.index].piece && !g->node[r.index].accumulate : g->leaf[r.index].piece;
+        if (g->root[k].join) g->root[k].overwrites_leaf = -1;
+    }
+}
+
+/* NULL when the program is one that cannot be planned. */
+static inline struct plan *
+random_plan(struct rille_session *s, uint64_t *seed, bool pieces)
+{
+    struct maker m = {.s = s, .rng = next_random(seed)};
+    m.n = pick(&m, 40) ? 1 + pick(&m, 5) : 33 + pick(&m, 8); /* some so large that ranks share the work of a move */
+    const struct place *home = random_place(&m);
+    for (int i = 0; i < 3; i++) m.val[m.nval++] = leaf(&m, random_layout(&m, i ? random_place(&m) : home, i > 0));
+    for (int i = 2 + pick(&m, 8); i > 0; i--) {
+        struct val *v = random_value(&m);
+        if (v) m.val[m.nval++] = v;
+    }
+    if (pick(&m, 2)) add_update(&m);
+    struct val *root[MOST_VALUES];
+    int nroot = 0;
+    for (int i = 0; i < m.nupdate; i++) root[nroot++] = m.update[i];
+    for (int i = pick(&m, 3); i >= 0; i--) root[nroot++] = m.val[m.nval - 1 - pick(&m, MAX(1, m.nval - 3))];
+    struct val *sum = !pieces && pick(&m, 2) ? call(&m, "sum", 1, &m.val[m.nval - 1]) : NULL;
+    if (sum) root[nroot++] = sum;
+    struct plan *p = NULL;
+    if (collect(s, nroot, root, COLLECT_RUN) == 0) {
+        struct program *g = collection_program(s, &s->collection);
+        g->threads = 1 + pick(&m, NTHREAD);
+        g->shared_least = g->nnode % 4 > 0;                            /* no draw: tests name seeds */
+        if (pick(&m, 2)) g->cost = (struct box_cost){.alpha_ns = 1e9}; /* moves in hops */
+        if (pieces) make_pieces(&m, g);
+        if (g->nroot == 0)
+            program_free(&g);
+        else if (plan_compile(g, s->atlas, &p))
+            p = NULL;
+    }
+    build_settle(s, 0);
+    return p;
+}
+
+/* ---- running a plan by itself ---- */
+
+/* Ground of whole pages, which can be locked (parts.h), of what host code reads. */
+struct ground {
+    char *base;
+    size_t used;
+};
+enum { GROUND_BYTES = 64 << 20 }; /* of addresses: pages that nobody touches cost nothing */
+
+struct bench {
+    struct run run;
+    struct own {
+        int kind;
+        void *p;
+        size_t bytes;
+    } * own; /* what was allocated */
+    int nown;
+    struct ground *ground; /* where bytes come from; NULL: each is allocated by itself */
+};
+
+/* Bytes of a kind of devices, each of them `fill`. */
+static void *
+bytes_for(struct bench *b, int kind, int64_t bytes, int fill)
+{
+    const struct device_kind *k = device_kind(kind);
+    void *p = NULL;
+    if (bytes == 0) return NULL;
+    if (b->ground && k->flags & HOST_READS) {
+        p = b->ground->base + b->ground->used;
+        b->ground->used += (size_t)where_stride(bytes);
+        assert(b->ground->used <= GROUND_BYTES);
+        return memset(p, fill, (size_t)bytes);
+    }
+    p = k->take(0, (size_t)bytes);
+    assert(p && k->fill(p, fill, (size_t)bytes) == 0);
+    b->own = realloc(b->own, sizeof(*b->own) * (size_t)(b->nown + 1));
+    b->own[b->nown++] = (struct own){kind, p, (size_t)bytes};
+    return p;
+}
+
+/* Which addend a position has: its coordinates on the partial axes. Copies have one. */
+static uint64_t
+addend_of(const struct layout *l, int pos)
+{
+    int32_t coord[MAX_AXIS];
+    uint64_t addend = 0;
+    place_coord(l->place, pos, coord);
+    for (int a = 0; a < l->place->naxis; a++)
+        addend = addend * NDEV + (l->sbp[a].kind == SBP_P ? (uint64_t)coord[a] : 0);
+    return addend;
+}
+
+/* Small numbers that follow from leaf, piece, addend and global position; ids are 0. */
+static void
+fill_leaf(float *x, const struct plan *p, int32_t i)
+{
+    const struct plan_part *part = &p->leaf_part[i];
+    const struct prog_leaf *f = &p->program->leaf[part->index];
+    struct box b;
+    layout_box(f->layout, &f->type, part->pos, &b);
+    uint64_t addend = addend_of(f->layout, part->pos);
+    for (uint64_t piece = 0; part->type.dtype == DT_F32 && piece < (f->piece ? (uint64_t)p->pieces : 1); piece++)
+        for (int64_t r = b.lo[0]; r < b.hi[0]; r++)
+            for (int64_t c = b.lo[1]; c < b.hi[1]; c++) {
+                uint64_t at = (((uint64_t)part->index * 16 + addend) * 8 + piece) * 64 + (uint64_t)(r * 8 + c);
+                *x++ = (float)(int64_t)(next_random(&at) % 17) / 4 - 2;
+            }
+}
+
+static int
+leaf_kind(const struct plan *p, int32_t i)
+{
+    return p->program->leaf[p->leaf_part[i].index].layout->place->kind;
+}
+
+static int
+root_kind(const struct plan *p, int32_t i)
+{
+    return ref_layout(p->program, p->program->root[p->root_part[i].index].ref)->place->kind;
+}
+
+static void
+open_leaf(struct bench *b, const struct plan *p, int32_t i)
+{
+    size_t bytes = (size_t)p->leaf_part[i].bytes;
+    b->run.leaf[i] = bytes_for(b, leaf_kind(p, i), p->leaf_part[i].bytes, 0);
+    if (!b->run.leaf[i]) return;
+    void *x = calloc(1, bytes);
+    fill_leaf(x, p, i);
+    assert(device_kind(leaf_kind(p, i))->copy(b->run.leaf[i], x, bytes) == 0);
+    free(x);
+}
+
+/* Replicas of a leaf in one buffer; only where there is one memory, so that parts are positions. */
+static void
+share_leaf(struct bench *b, const struct plan *p, int32_t leaf)
+{
+    void **part = b->run.leaf + p->leaf_first[leaf];
+    const struct layout *l = p->program->leaf[leaf].layout;
+    for (int pos = 0; pos < l->place->nrank; pos++) part[pos] = part[layout_origin(l, pos)];
+}
+
+/* Numbers lie behind the arena of devices that do not reach the host's (actors/act/run/address.c). */
+static void
+open_arena(struct bench *b, const struct plan *p, int32_t d)
+{
+    const struct device_kind *k = device_kind(p->device[d].kind);
+    int64_t arena = p->device[d].arena_bytes, numbers = (int64_t)sizeof(uint64_t) * p->program->nnumber;
+    if (k->flags & HOST_READS) {
+        b->run.arena[d] = bytes_for(b, p->device[d].kind, arena, 0xff);
+        return;
+    }
+    b->run.arena[d] = bytes_for(b, p->device[d].kind, where_stride(arena) + numbers, 0xff);
+    if (numbers) assert(!k->copy((char *)b->run.arena[d] + where_stride(arena), b->run.number, (size_t)numbers));
+}
+
+/* The bytes of a root part, in a copy that the caller frees. */
+static inline unsigned char *
+bench_root(const struct bench *b, int32_t i)
+{
+    const struct plan *p = b->run.plan;
+    size_t bytes = (size_t)p->root_part[i].bytes;
+    unsigned char *x = malloc(bytes + 1);
+    if (bytes) assert(device_kind(root_kind(p, i))->copy(x, b->run.root[i], bytes) == 0);
+    return x;
+}
+
+/* Roots that may be written over their leaf are. */
+static inline void
+bench_open_in(struct bench *b, struct plan *p, struct ground *ground)
+{
+    *b = (struct bench){.run = {.plan = p, .actors = actors_new(p), .poison = true}, .ground = ground};
+    b->run.leaf = calloc((size_t)p->nleaf_part + 1, sizeof(void *));
+    b->run.root = calloc((size_t)p->nroot_part + 1, sizeof(void *));
+    b->run.arena = calloc((size_t)p->ndevice + 1, sizeof(void *));
+    b->run.number = calloc((size_t)p->program->nnumber + 1, sizeof(uint64_t));
+    b->run.line = calloc((size_t)p->program->nnode + 1, sizeof(struct line));
+    for (int32_t i = 0; i < p->nleaf_part; i++) open_leaf(b, p, i);
+    for (int32_t k = 0; k < p->program->nroot; k++)
+        if (p->shared[k]) share_leaf(b, p, p->program->root[k].overwrites_leaf);
+    for (int32_t i = 0; i < p->nroot_part; i++) {
+        const struct plan_part *part = &p->root_part[i];
+        const struct prog_root *r = &p->program->root[part->index];
+        int32_t first = p->root_first[part->index];
+        int origin = p->shared[part->index] ? layout_origin(ref_layout(p->program, r->ref), part->pos) : part->pos;
+        b->run.root[i] = p->overwrites[part->index] ? b->run.leaf[p->leaf_first[r->overwrites_leaf] + i - first]
+                         : origin < part->pos       ? b->run.root[first + origin]
+                                                    : bytes_for(b, root_kind(p, i), part->bytes, 0x55);
+    }
+    for (int32_t i = 0; i < p->program->nnumber; i++) {
+        double f = 0.25 * (i + 1);
+        memcpy(&b->run.number[i], &f, sizeof f);
+    }
+    for (int32_t d = 0; d < p->ndevice; d++) open_arena(b, p, d);
+}
+
+static inline void
+bench_open(struct bench *b, struct plan *p)
+{
+    bench_open_in(b, p, NULL);
+}
+
+static void
+bench_close(struct bench *b)
+{
+    for (int i = 0; i < b->nown; i++) device_kind(b->own[i].kind)->give(0, b->own[i].p, b->own[i].bytes);
+    free(b->own);
+    free(b->run.leaf);
+    free(b->run.root);
+    free(b->run.arena);
+    free(b->run.number);
+    free(b->run.line);
+    actors_free(&b->run.actors);
+}
+
+/* A zero without its sign: a copy keeps it, a sum over ranks does not. */
+static inline void
+drop_sign_of_zero(unsigned char *x, const struct plan_part *part)
+{
+    for (int64_t k = 0; part->type.dtype == DT_F32 && k + 4 <= part->bytes; k += 4)
+        if (x[k + 3] == 0x80 && !x[k + 2] && !x[k + 1] && !x[k]) x[k + 3] = 0;
+}
+
+/* Hash of all root bytes after a run; 0 when it failed. */
+static inline uint64_t
+outcome(struct engine *e, struct plan *p)
+{
+    struct bench b;
+    uint64_t hash = 0x9e3779b97f4a7c15ull;
+    bench_open(&b, p);
+    int status = engine_run(e, &b.run);
+    for (int32_t i = 0; i < p->nroot_part; i++) {
+        unsigned char *x = bench_root(&b, i);
+        drop_sign_of_zero(x, &p->root_part[i]);
+        for (int64_t k = 0; k < p->root_part[i].bytes; k++) hash = (hash ^ x[k]) * 0x100000001b3ull;
+        free(x);
+    }
+    bench_close(&b);
+    if (status) diag("run: %s", err_text());
+    return status ? 0 : hash;
+}
+
+static inline struct engine *
+simulator(uint64_t seed)
+{
+    struct engine *e;
+    struct engine_options o = {.threads = NTHREAD, .bus = &bus_sim, .seed = seed};
+    return engine_new(&o, &e) ? NULL : e;
+}
+
+#endif

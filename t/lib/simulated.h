@@ -1,0 +1,797 @@
+/* simulated.h - a whole cluster in one thread, driven by a seed: for t/cluster/sim.c and bench/sim.c.
+ *
+ * Packets travel as bytes in one queue a direction and worker; the seed says which queue delivers next, when a worker's
+ * executor does its next piece of work, when the clock ticks, and what goes wrong: packets lost or doubled, links cut,
+ * workers that crash or fall silent, a coordinator that is killed, whose workers end or are taken over by the next one,
+ * which goes on from the last checkpoint. The program that the cluster runs is a training loop: every run changes a
+ * number on every worker, every second one is followed by a snapshot, a loss by recovery (with as many workers or
+ * fewer). Snapshots are saved to a disk by workers while runs go on, and what is gone back to is (sometimes) loaded by
+ * them; a user interrupts some of that. In some trials a run needs a communicator, which all make before it begins.
+ * Ranks lie on one host or on two. The numbers lie in the hosts' memories: the coordinator's own, and of the second
+ * host one that a worker made and others mapped; when none of these is left the next has a fresh one, and who was cut
+ * off still writes into the old. What must hold whatever happens: it ends, and the numbers are those of a run without
+ * faults. */
+#ifndef RILLE_T_SIMULATED_H
+#define RILLE_T_SIMULATED_H
+
+#include "actors/cluster/coordinator/coordinator.h"
+#include "actors/cluster/coordinator/member.h"
+#include "runtime/base/arena.h"
+#include "runtime/device/communicator.h"
+#include "runtime/base/error.h"
+#include "t/lib/queue.h"
+#include "t/lib/tap.h"
+
+enum { WORLD = 5, RUNS = 8 /* the last is saved too */, SILENCE = 8, FAULTS = 6, STEPS = 150000 };
+enum { WORKERS = (2 * FAULTS + 2) * WORLD, MEMORIES = WORKERS + FAULTS + 1, EPOCHS = 128 };
+
+struct trial {
+    int world, hosts, faults; /* workers; hosts: 1 or 2 */
+    bool fewer;               /* recovery may go on with fewer */
+    bool may_fail;            /* runs may */
+    bool restarts;            /* the coordinator may be killed */
+    bool keep;                /* and its workers are kept for the next one */
+    bool speaks;              /* one of each host speaks for the others */
+    bool files;               /* workers save and load */
+    bool unites;              /* they have seats in one communicator */
+};
+
+struct outcome {
+    int lost;     /* workers */
+    int restarts; /* of the coordinator */
+    int taken;    /* workers of epochs that an earlier one had left */
+    int filed;    /* times that all had saved, or loaded */
+    int given_up; /* times that not all had, since the user interrupted them */
+    int united;   /* communicators that were made */
+    const char *why;
+};
+
+struct job { /* one piece of an executor's work */
+    enum work_kind kind;
+    uint32_t epoch, run, flags;
+    struct slot slot[WORLD]; /* FORM: who runs each slot */
+    uint32_t lost[WORKERS];  /* MAKE: processes of its host that are to be gone */
+    int nlost;
+    uint64_t program;
+    int memory; /* FORM: the number in its name */
+    int bus;    /* FORM */
+    uint32_t made, anew;
+};
+
+struct file_job { /* what the thread of files is to do */
+    uint32_t epoch;
+    uint64_t count, part[2]; /* part: rank, its number */
+    bool loads, cancelled;
+};
+
+struct sim_worker {
+    bool alive, silent, cut; /* cut: lost on a host where the coordinator kills nobody */
+    struct cluster *of;
+    int peer, rank, life; /* rank: the one it was started for; life: of its coordinator */
+    unsigned char secret[CLUSTER_ID];
+    struct worker_member *member;
+    struct queue up, down;
+    struct job job[QUEUE];
+    int njob;
+    struct file_job file[QUEUE];
+    int nfile;
+    uint32_t over;        /* the last epoch that lost somebody */
+    uint32_t stop;        /* run that is to stop */
+    uint32_t anew;        /* of the last START */
+    uint32_t told;        /* the run for which an id came, */
+    uint64_t told_id, id; /* it; of the communicator that it has, 0: none */
+    struct slot slot[WORLD];
+    bool left, kept;
+    int memory; /* that it has mapped; -1: none */
+    int bus;    /* of the epoch for which it is ready; -1 */
+    uint32_t made;
+    int status;
+};
+
+struct cluster {
+    struct trial trial;
+    uint64_t random;
+    struct coordinator *c;
+    int life; /* coordinators so far */
+    unsigned char secret[WORLD][CLUSTER_ID];
+    int started[WORLD]; /* whom this one started last for the rank */
+    bool takes_over;    /* it still waits for those that another one left */
+    struct sim_worker worker[WORKERS];
+    int nworker, world, faults, lost, taken, wrong;
+    uint32_t run;                            /* the last that was started */
+    int step, saved_step;                    /* of the training loop */
+    uint64_t memory[MEMORIES][WORLD];        /* by rank: what the runs change */
+    int nmemory, own;                        /* own: of the coordinator's host */
+    char segment[2];                         /* the name of that one's */
+    _Atomic uint64_t word[EPOCHS][WORLD][2]; /* of heartbeats, by epoch (its bus) and rank */
+    int nbus;
+    uint64_t saved[WORLD]; /* the snapshot, and the checkpoint */
+    struct {               /* files that are asked for, one of each rank */
+        bool on, loads, cancelled, torn, done[WORLD];
+        uint64_t first, part[WORLD][2];
+        int owner[WORLD]; /* who runs the rank's slot */
+    } filing;
+    uint64_t nfile;
+    uint64_t nid, run_id; /* ids so far; that of the last run that has one */
+    uint32_t united_run;
+    int united;
+    bool slow_disk;
+    int filed, given_up;
+    bool formed, running, restore, failing;
+    const char *why;
+};
+
+static uint64_t
+pick(struct cluster *s, uint64_t n)
+{
+    return next_random(&s->random) % n;
+}
+
+static void
+wrong(struct cluster *s, const char *why)
+{
+    if (!s->wrong++) s->why = why;
+}
+
+/* ---- memories ---- */
+
+/* Ranks lie on hosts in turns. */
+static const char *
+machine_of(const struct cluster *s, int rank)
+{
+    static const char *const machine[] = {"m", "other"};
+    return machine[MAX(rank, 0) % s->trial.hosts];
+}
+
+/* Where the number of a rank lies in this epoch. */
+static uint64_t *
+value_of(struct cluster *s, int rank)
+{
+    int host = rank % s->trial.hosts;
+    int keeper = host ? coordinator_keeper(s->c, host) : -1;
+    return &s->memory[host ? s->worker[coordinator_member(s->c, keeper)->peer].memory : s->own][rank];
+}
+
+static void
+read_values(struct cluster *s, uint64_t value[WORLD])
+{
+    for (int r = 0; r < s->world; r++) value[r] = *value_of(s, r);
+}
+
+static int
+make_memory(struct cluster *s)
+{
+    memset(s->memory[s->nmemory], 0xff, sizeof *s->memory); /* nothing that was there before */
+    return s->nmemory++;
+}
+
+/* Who has a memory of that epoch mapped keeps it, and it is the one that is meant. */
+static void
+map_memory(struct cluster *s, struct sim_worker *w, const struct job *j)
+{
+    if (w->memory >= 0 && w->made == j->made && w->memory != j->memory) wrong(s, "two memories are of one epoch");
+    w->memory = j->memory;
+    w->made = j->made;
+}
+
+/* ---- the worker's side ---- */
+
+static void
+worker_send(void *arg, const struct packet *p)
+{
+    struct sim_worker *w = arg;
+    if (w->alive && !queue_put(&w->up, p)) wrong(w->of, "a queue grows without end");
+}
+
+static void
+worker_work(void *arg, const struct work *work)
+{
+    struct sim_worker *w = arg;
+    struct cluster *s = w->of;
+    const struct packet *p = work->packet;
+    if (work->kind == WORK_STOP) {
+        w->stop = p->run;
+        if (p->flags == STOP_LOST) w->over = p->epoch;
+    } else if (work->kind == WORK_UNITE) {
+        w->told = p->run;
+        memcpy(&w->told_id, p->bytes.bytes, sizeof w->told_id);
+    } else if (work->kind == WORK_FILE && w->nfile < QUEUE) {
+        struct file_job *j = &w->file[w->nfile++];
+        *j = (struct file_job){.epoch = work->epoch, .count = p->count, .loads = p->kind == PACKET_LOAD};
+        memcpy(j->part, p->places.bytes, sizeof j->part);
+    } else if (work->kind == WORK_CANCEL) {
+        for (int i = 0; i < w->nfile; i++) w->file[i].cancelled |= w->file[i].count == p->count;
+    } else if (work->kind == WORK_FORM && work->packet->slots.n > sizeof w->slot) {
+        wrong(s, "too many slots");
+    } else if (work->kind == WORK_LEAVE) {
+        w->left = true;
+        w->status = work->status;
+    } else if (w->njob < QUEUE) {
+        struct job *j = &w->job[w->njob++];
+        *j = (struct job){.kind = work->kind, .epoch = work->epoch, .program = work->program, .memory = -1};
+        if (work->kind == WORK_START) j->run = work->packet->run, j->anew = work->packet->anew;
+        if (work->kind == WORK_MAKE) j->flags = work->packet->flags;
+        if (work->kind == WORK_MAKE) memcpy(j->lost, work->packet->lost.bytes, work->packet->lost.n);
+        if (work->kind == WORK_MAKE) j->nlost = (int)(work->packet->lost.n / 4);
+        if (work->kind == WORK_FORM) w->bus = -1;
+        if (work->kind == WORK_FORM) j->bus = (int)work->packet->threads;
+        if (work->kind == WORK_FORM) memcpy(j->slot, work->packet->slots.bytes, work->packet->slots.n);
+        if (work->kind == WORK_FORM && work->packet->segment.n == 1 && work->packet->bus.n > 0)
+            j->memory = work->packet->segment.bytes[0] - 'a', j->made = work->packet->made;
+    } else {
+        wrong(s, "work without end");
+    }
+}
+
+static _Atomic uint64_t *
+worker_word(void *arg, int rank, bool down)
+{
+    struct sim_worker *w = arg;
+    if (w->bus < 0 || rank < 0 || rank >= w->of->world) return NULL;
+    if (strcmp(machine_of(w->of, rank), machine_of(w->of, member_rank(w->member))))
+        wrong(w->of, "a heartbeat is left on another host");
+    return &w->of->word[w->bus][rank][down];
+}
+
+/* A process that wants the rank, -1: any. */
+static void
+worker_start(struct cluster *s, int rank, const unsigned char secret[CLUSTER_ID])
+{
+    int i = s->nworker++;
+    struct sim_worker *w = &s->worker[i];
+    struct member_env env = {w, worker_send, worker_work, worker_word};
+    struct member_options o = {.hello = {.kind = PACKET_HELLO,
+                                         .protocol = WIRE_VERSION,
+                                         .version = span_text("1"),
+                                         .host = span_text("h"),
+                                         .machine = span_text(machine_of(s, rank)),
+                                         .devices = span_text("cpu:1"),
+                                         .pid = (uint32_t)i + 1,
+                                         .rank = rank,
+                                         .secret = {w->secret, CLUSTER_ID}},
+                               .silence = 60};
+    memcpy(w->secret, secret, CLUSTER_ID);
+    w->of = s;
+    w->life = s->life;
+    w->alive = true;
+    w->peer = i;
+    w->rank = rank;
+    w->memory = w->bus = -1;
+    w->member = member_new(&o, &env);
+    member_linked(w->member);
+}
+
+/* As the coordinator does it, who tells it a secret. */
+static void
+start_for(struct cluster *s, int rank)
+{
+    s->started[rank] = s->nworker;
+    memcpy(s->secret[rank], &s->nworker, sizeof s->nworker);
+    s->secret[rank][CLUSTER_ID - 1] = 1;
+    worker_start(s, rank, s->secret[rank]);
+}
+
+static void
+worker_kill(struct sim_worker *w)
+{
+    w->alive = false;
+    w->njob = w->nfile = 0;
+    queue_clear(&w->up);
+    queue_clear(&w->down);
+}
+
+/* Before a run: who runs the first slot makes an id and tells it, the others wait for it. False: none has come. All
+ * that take part in a run have one id, made for it or kept. */
+static bool
+worker_unites(struct cluster *s, struct sim_worker *w, const struct job *j)
+{
+    static const uint32_t memory[] = {0, 1};
+    unsigned char id[COMMUNICATOR_ID] = {0};
+    bool leads = w->slot[0].owner == (uint32_t)member_rank(w->member);
+    if (!s->trial.unites || w->stop == j->run) return true;
+    if (w->anew != j->anew) w->id = 0;
+    w->anew = j->anew;
+    if (!w->id && leads) {
+        w->id = ++s->nid;
+        memcpy(id, &w->id, sizeof w->id);
+        const struct unite u = {j->run, 1, memory, s->trial.hosts, id};
+        member_unite(w->member, j->epoch, &u);
+        s->united++;
+    } else if (!w->id) {
+        if (w->told != j->run) return false;
+        w->id = w->told_id;
+    }
+    if (w->life != s->life) return true; /* runs of another coordinator have the same numbers */
+    if (s->united_run == j->run && s->run_id != w->id) wrong(s, "seats of one run have two communicators");
+    s->united_run = j->run;
+    s->run_id = w->id;
+    return true;
+}
+
+/* The executor does the oldest piece of its work. */
+static void
+worker_execute(struct cluster *s, struct sim_worker *w)
+{
+    static const unsigned char digest[CLUSTER_ID] = "plan";
+    struct job j = w->job[0];
+    if (j.kind == WORK_START && !worker_unites(s, w, &j)) return;
+    memmove(w->job, w->job + 1, sizeof j * (size_t)--w->njob);
+    uint32_t rank = (uint32_t)member_rank(w->member);
+    struct have have = {.program = j.program, .text = "", .digest = digest, .outline = digest};
+    struct made made = {.text = "", .port = "port"};
+    char name[2] = "";
+    for (int i = 0; i < j.nlost; i++) worker_kill(&s->worker[j.lost[i] - 1]);
+    if (j.kind == WORK_MAKE && j.flags & MAKE_MEMORY) {
+        if (j.flags & MAKE_FRESH) w->memory = make_memory(s), w->made = j.epoch;
+        if (w->memory < 0) wrong(s, "a worker is to keep a memory that it has not");
+        name[0] = (char)('a' + w->memory);
+        made.segment = made.bus = name;
+    }
+    if (j.kind == WORK_MAKE) member_made(w->member, j.epoch, &made);
+    if (j.kind == WORK_FORM && j.memory < 0) wrong(s, "a worker is told of no memory");
+    if (j.kind == WORK_FORM) map_memory(s, w, &j);
+    if (j.kind == WORK_FORM) memcpy(w->slot, j.slot, sizeof w->slot);
+    if (j.kind == WORK_FORM) w->bus = j.bus, w->id = 0;
+    if (j.kind == WORK_FORM) member_ready(w->member, j.epoch, 0, "");
+    if (j.kind == WORK_PROGRAM) member_have(w->member, j.epoch, &have);
+    if (j.kind != WORK_START) return;
+    bool stop = w->stop == j.run, fails = !stop && s->trial.may_fail && pick(s, 40) == 0;
+    uint64_t *value = s->memory[w->memory];
+    for (int i = 0; i < s->world && !stop && !fails; i++)
+        if (w->slot[i].owner == rank) value[i] = value[i] * 6364136223846793005ull + (uint64_t)(s->step + i + 1);
+    if (fails) s->failing = true;
+    struct run_end e = {.epoch = j.epoch,
+                        .run = j.run,
+                        .status = fails  ? E_KERNEL
+                                  : stop ? E_CANCEL
+                                         : 0,
+                        .node = -1,
+                        .text = fails ? "made to fail" : "",
+                        .times = digest,
+                        .ntime = pick(s, 2) ? sizeof digest : 0};
+    member_ended(w->member, &e);
+}
+
+/* The thread of files does the oldest piece of its own, whatever the executor is at. Of an epoch that is over nothing
+ * is copied. */
+static void
+worker_file(struct cluster *s, struct sim_worker *w)
+{
+    struct file_job j = w->file[0];
+    struct str digests = {0};
+    memmove(w->file, w->file + 1, sizeof j * (size_t)--w->nfile);
+    bool over = (int32_t)(w->over - j.epoch) >= 0;
+    if (j.loads && !over && !j.cancelled) s->memory[w->memory][j.part[0]] = j.part[1];
+    str_addn(&digests, j.part, sizeof j.part);
+    member_filed(w->member, j.epoch, j.count, over ? E_LOST : j.cancelled ? E_CANCEL : 0, "", &digests);
+    str_free(&digests);
+}
+
+/* ---- the controller's side ---- */
+
+static void
+on_send(void *arg, int peer, const struct packet *p)
+{
+    struct cluster *s = arg;
+    struct sim_worker *w = &s->worker[peer];
+    if (w->alive && !w->cut && !queue_put(&w->down, p)) wrong(s, "a queue grows without end");
+}
+
+static void
+on_cut(void *arg, int peer)
+{
+    struct cluster *s = arg;
+    struct sim_worker *w = &s->worker[peer];
+    /* The controller kills what it lost before it goes on - of its own host. Elsewhere that lives on as long as others
+     * keep its memory, who end it. */
+    bool others = false;
+    for (int i = 0; i < s->nworker; i++)
+        others |= i != peer && s->worker[i].alive && !s->worker[i].cut && s->worker[i].memory >= 0 &&
+                  machine_of(s, s->worker[i].rank) == machine_of(s, w->rank);
+    if (!strcmp(machine_of(s, w->rank), "other") && w->memory >= 0 && others) {
+        w->cut = true;
+        queue_clear(&w->down);
+    } else {
+        worker_kill(w);
+    }
+}
+
+/* Answers of those that nobody waits for any more are dropped, as the controller does. */
+static void
+take_filed(struct cluster *s, const struct notice *n)
+{
+    uint64_t i = n->packet->count - s->filing.first;
+    if (!s->filing.on || i >= (uint64_t)s->world) return;
+    if (n->rank != s->filing.owner[i] || s->filing.done[i]) wrong(s, "a file is another one's");
+    bool given_up = s->filing.cancelled && n->packet->status == E_CANCEL;
+    if (n->packet->status && !given_up) wrong(s, "a file of this epoch is refused");
+    if (memcmp(n->packet->digests.bytes, s->filing.part[i], sizeof s->filing.part[i])) wrong(s, "another file");
+    s->filing.done[i] = true;
+    s->filing.torn |= given_up;
+    for (int r = 0; r < s->world; r++)
+        if (!s->filing.done[r]) return;
+    s->filing.on = false;
+    s->filed += !s->filing.torn;
+    s->given_up += s->filing.torn;
+    if (s->filing.loads && !s->filing.torn) s->step = s->saved_step, s->restore = s->failing = false;
+}
+
+/* Who runs a rank's slot saves its number, or loads the one that was kept. */
+static void
+begin_files(struct cluster *s, bool loads)
+{
+    memset(&s->filing, 0, sizeof s->filing);
+    s->filing.first = s->nfile + 1;
+    s->filing.loads = loads;
+    s->slow_disk = pick(s, 4) == 0;
+    s->filing.on = true;
+    for (int r = 0; r < s->world; r++) {
+        uint64_t *part = s->filing.part[r];
+        part[0] = (uint64_t)r;
+        part[1] = s->saved[r];
+        s->filing.owner[r] = (int)coordinator_slot(s->c, r);
+        const struct packet p = {.kind = loads ? PACKET_LOAD : PACKET_SAVE,
+                                 .count = ++s->nfile,
+                                 .places = {(const void *)part, sizeof s->filing.part[r]}};
+        if (!coordinator_file(s->c, s->filing.owner[r], &p)) wrong(s, "a file is refused where the epoch stands");
+    }
+}
+
+/* As the controller does it after an interrupt; a file that was loaded in part is loaded again. */
+static void
+cancel_files(struct cluster *s)
+{
+    s->filing.cancelled = true;
+    for (int r = 0; r < s->world; r++) {
+        const struct packet p = {.kind = PACKET_CANCEL, .count = s->filing.first + (uint64_t)r};
+        if (!s->filing.done[r]) coordinator_file(s->c, s->filing.owner[r], &p);
+    }
+}
+
+static void
+on_tell(void *arg, const struct notice *n)
+{
+    struct cluster *s = arg;
+    if (n->kind == NOTICE_FILED) take_filed(s, n);
+    if (n->kind == NOTICE_FORMED) {
+        s->formed = true;
+        for (int r = 0; r < s->world; r++) {
+            int peer = coordinator_member(s->c, r)->peer;
+            s->taken += peer >= 0 && s->worker[peer].kept;
+        }
+    }
+    if (n->kind == NOTICE_LOST) {
+#ifdef TRACE
+        printf("life %d faults left %d lost %d: %s nworker %d\n", s->life, s->faults, n->rank, n->text, s->nworker);
+#endif
+        s->lost++;
+        s->filing.on = false;
+        s->running = s->formed = false;
+    }
+    if (n->kind != NOTICE_ENDED) return;
+    if (!s->running) wrong(s, "a run ended that did not run");
+    s->running = false;
+    if (n->status && !s->failing) wrong(s, "a run failed that nothing made fail");
+    if (n->status && strcmp(n->text, "made to fail")) wrong(s, "the first failure is not the one that is told");
+    if (n->status) {
+        s->restore = true; /* a run that failed left what it left: back to the snapshot */
+        return;
+    }
+    s->step++;
+    if (s->step % 2) return;
+    s->saved_step = s->step;
+    read_values(s, s->saved);
+}
+
+static void
+begin_epoch(struct cluster *s)
+{
+    static const struct range range[] = {{0, 0, WORLD, 0, WORLD, 0}};
+    static const uint64_t bytes[] = {4096, 4096};
+    static struct slot slot[WORLD];
+    s->segment[0] = (char)('a' + s->own);
+    for (uint32_t r = 0; r < (uint32_t)s->world; r++) slot[r] = (struct slot){r % (uint32_t)s->trial.hosts, r};
+    struct form f = {.threads = (uint32_t)s->nbus, /* the number of the epoch's bus */
+                     .segment = s->segment,
+                     .bus = "bus",
+                     .nrange = 1,
+                     .nslot = s->world,
+                     .range = range,
+                     .slot = slot,
+                     .bytes = bytes};
+    if (s->nbus++ == EPOCHS - 1) wrong(s, "epochs without end");
+    s->nbus = MIN(s->nbus, EPOCHS - 1);
+    coordinator_form(s->c, &f);
+}
+
+static bool
+all_here(const struct cluster *s)
+{
+    for (int r = 0; r < s->world; r++) {
+        enum member_state state = coordinator_member(s->c, r)->state;
+        if (state == MEMBER_ABSENT || state == MEMBER_LOST) return false;
+    }
+    return true;
+}
+
+/* Was it started, and has nobody told yet that it ended? */
+static bool
+on_its_way(const struct cluster *s, int rank)
+{
+    const struct sim_worker *w = &s->worker[MAX(s->started[rank], 0)];
+    return s->started[rank] >= 0 && w->alive && !w->cut;
+}
+
+/* Who is to be there and is not. */
+static void
+start_absent(struct cluster *s)
+{
+    s->takes_over = false;
+    for (int r = 0; r < s->world; r++)
+        if (coordinator_member(s->c, r)->state == MEMBER_ABSENT && !on_its_way(s, r)) start_for(s, r);
+}
+
+/* Recovery as the session does it: with all ranks again, or (sometimes) with those that are left. */
+static void
+recover(struct cluster *s)
+{
+    int alive = 0, lost = 0;
+    for (int r = 0; r < s->world; r++) {
+        enum member_state state = coordinator_member(s->c, r)->state;
+        alive += state >= MEMBER_PRESENT && state <= MEMBER_BUSY;
+        lost += state == MEMBER_LOST || state == MEMBER_ABSENT;
+    }
+    bool fewer = s->trial.fewer && alive > 0 && coordinator_memories(s->c) && pick(s, 2);
+    int workers = fewer ? alive : alive + lost;
+    if (s->nworker + lost > (int)countof(s->worker)) workers = MAX(alive, 1);
+    while (coordinator_recover(s->c, workers)) /* of each memory one is wanted */
+        if (++workers > alive + lost) {
+            wrong(s, "recovery is refused");
+            return;
+        }
+    s->restore = true;
+    start_absent(s);
+}
+
+static void
+program_turn(struct cluster *s)
+{
+    static const char program[] = "program";
+    static const struct places places[2];
+    enum coordinator_phase phase = coordinator_phase(s->c);
+    if (s->filing.on && !s->filing.cancelled && pick(s, 30) == 0) cancel_files(s);
+    if (phase == CLUSTER_BROKEN) {
+        recover(s);
+    } else if (phase == CLUSTER_GATHER && all_here(s)) {
+        begin_epoch(s);
+    } else if (s->takes_over && pick(s, 20) == 0) {
+        start_absent(s);
+    } else if (phase == CLUSTER_IDLE && s->formed && !s->running && s->step < RUNS) {
+        if (s->filing.on && s->filing.loads) return;
+        if (s->trial.files && !s->filing.on && pick(s, 2)) {
+            begin_files(s, s->restore);
+            if (s->restore) return;
+        }
+        if (s->restore) {
+            for (int r = 0; r < s->world; r++) *value_of(s, r) = s->saved[r];
+            s->step = s->saved_step;
+        }
+        s->restore = s->failing = false;
+        s->running = true;
+        struct start start = {.program = 7 + (uint64_t)(s->step % 2),
+                              .bytes = program,
+                              .nbyte = sizeof program,
+                              .digest = "plan",
+                              .outline = "plan",
+                              .places = places,
+                              .run = ++s->run};
+        coordinator_start(s->c, &start);
+    }
+}
+
+/* ---- what goes wrong ---- */
+
+static bool
+fault(struct cluster *s, uint64_t one_in)
+{
+    if (s->faults == 0 || pick(s, one_in)) return false;
+    s->faults--;
+    return true;
+}
+
+static void
+deliver(struct cluster *s, struct sim_worker *w, struct queue *q)
+{
+    struct packet p;
+    struct str *item = &q->item[q->head];
+    q->head = (q->head + 1) % QUEUE;
+    q->n--;
+    if (fault(s, 300)) return;
+    int times = fault(s, 300) ? 2 : 1;
+    for (int i = 0; i < times && w->alive; i++) {
+        if (packet_read(item->text, item->len, &p)) wrong(s, "a packet cannot be read");
+        if (q == &w->up)
+            coordinator_receive(s->c, w->peer, &p);
+        else
+            member_receive(w->member, &p);
+    }
+}
+
+/* What the operating system tells the coordinator of a process whose rank it knows. */
+static void
+gone(struct cluster *s, const struct sim_worker *w, const char *how)
+{
+    int rank = w->rank >= 0 ? w->rank : member_rank(w->member);
+    if (rank < 0 || w->life != s->life) return;
+    const struct member_info *m = coordinator_member(s->c, rank);
+    if (m->peer == w->peer || (m->state == MEMBER_ABSENT && s->started[rank] == w->peer))
+        coordinator_gone(s->c, rank, how);
+}
+
+/* What was on its way to the coordinator goes with it. */
+static void
+coordinator_begin(struct cluster *s)
+{
+    struct coordinator_env env = {s, on_send, on_cut, on_tell};
+    struct coordinator_options o = {.world = s->world,
+                                    .silence = SILENCE,
+                                    .direct = s->trial.speaks ? 1 : WORLD,
+                                    .version = "1",
+                                    .machine = "m",
+                                    .beat = "beat",
+                                    .bulk = "bulk",
+                                    .job = "a job of the sim",
+                                    .secret = (const unsigned char(*)[CLUSTER_ID])s->secret};
+    coordinator_free(&s->c);
+    o.job[0] = (unsigned char)s->life++;
+    memset(s->secret, 0, sizeof s->secret);
+    for (int r = 0; r < WORLD; r++) s->started[r] = -1;
+    for (int i = 0; i < s->nworker; i++) queue_clear(&s->worker[i].up);
+    s->c = coordinator_new(&o, &env);
+    s->own = make_memory(s);
+    s->run = s->united_run = 0;
+    s->restore = true; /* the checkpoint, or what is there before the first run */
+    s->formed = s->running = s->failing = s->filing.on = false;
+    s->takes_over = s->life > 1;
+}
+
+static void
+misfortune(struct cluster *s)
+{
+    if (s->trial.restarts && s->nworker + 2 * s->world <= WORKERS && fault(s, 1000)) {
+        coordinator_begin(s);
+        return;
+    }
+    struct sim_worker *w = &s->worker[pick(s, (uint64_t)s->nworker)];
+    if (!w->alive || w->cut || member_rank(w->member) < 0) return; /* of who is nobody yet, who started it takes care */
+    if (fault(s, 4000)) {
+        worker_kill(w);
+        coordinator_cut(s->c, w->peer, "was killed");
+        gone(s, w, "was killed by signal 9");
+    } else if (fault(s, 4000)) {
+        w->silent = true;
+    } else if (fault(s, 4000)) { /* killed, and only its silence tells */
+        worker_kill(w);
+    }
+}
+
+static void
+tick(struct cluster *s)
+{
+    struct packet p;
+    for (int i = 0; i < s->nworker; i++) {
+        struct sim_worker *w = &s->worker[i];
+        if (!w->alive || w->silent || w->cut) continue;
+        if (member_beat(w->member, &p) && coordinator_beat(s->c, &p) && coordinator_pulse(s->c, p.rank, &p))
+            member_heard(w->member, &p);
+        member_tick(w->member);
+    }
+    coordinator_tick(s->c);
+}
+
+/* A process that ends, or begins anew for the next coordinator. */
+static void
+worker_end(struct cluster *s, struct sim_worker *w)
+{
+    int rank = MAX(w->rank, member_rank(w->member));
+    bool orphan = w->status == LEAVE_ORPHAN, again = orphan && (s->trial.keep || member_rank(w->member) < 0);
+    worker_kill(w);
+    if (!s->trial.keep || !orphan) gone(s, w, "ended");
+    if (!again || s->nworker == WORKERS) return;
+    worker_start(s, rank, w->secret);
+    s->worker[s->nworker - 1].kept = w->life != s->life;
+}
+
+static void
+worker_turn(struct cluster *s)
+{
+    struct sim_worker *w = &s->worker[pick(s, (uint64_t)s->nworker)];
+    if (w->left && w->alive) worker_end(s, w);
+    if (!w->alive) return;
+    if (w->cut) { /* what it still has to do it does, when it wakes */
+        queue_clear(&w->up);
+        if (w->njob && pick(s, 60) == 0) worker_execute(s, w);
+        if (w->nfile && pick(s, 60) == 0) worker_file(s, w);
+        return;
+    }
+    if (w->life != s->life && !w->silent && pick(s, 8) == 0) member_cut(w->member, "the link to the coordinator ended");
+    bool slow = s->slow_disk && !w->file[0].cancelled; /* what is given up waits for no disk */
+    if (w->nfile && !w->silent && pick(s, slow ? 300 : 8) == 0) worker_file(s, w);
+    int what = (int)pick(s, 3);
+    if (what == 0 && w->up.n) deliver(s, w, &w->up);
+    if (what == 1 && w->down.n && !w->silent) deliver(s, w, &w->down);
+    if (what == 2 && w->njob && !w->silent) worker_execute(s, w);
+}
+
+/* ---- a seed ---- */
+
+/* What the n-th seed of a row tries. */
+static struct trial
+trial_of(int world, int hosts, uint64_t n)
+{
+    return (struct trial){.world = world,
+                          .hosts = hosts,
+                          .faults = FAULTS,
+                          .fewer = n % 2,
+                          .may_fail = n % 3 == 0,
+                          .restarts = n % 4 == 0,
+                          .keep = n % 8 < 4,
+                          .speaks = n % 5 < 3,
+                          .files = n % 7 < 3,
+                          .unites = n % 11 < 5};
+}
+
+static void
+sim_begin(struct cluster *s, uint64_t seed, struct trial trial)
+{
+    static const unsigned char none[CLUSTER_ID];
+    s->trial = trial;
+    s->random = seed;
+    s->world = trial.world;
+    s->faults = trial.faults;
+    coordinator_begin(s);
+    bool named = trial.hosts > 1 || pick(s, 2); /* who has no rank might be on the wrong host */
+    for (int r = 0; r < s->world; r++) worker_start(s, named ? r : -1, none);
+}
+
+static void
+sim_step(struct cluster *s)
+{
+    uint64_t what = pick(s, 64);
+    if (what == 0)
+        tick(s);
+    else if (what < 8)
+        program_turn(s);
+    else
+        worker_turn(s);
+    misfortune(s);
+}
+
+static void
+sim_end(struct cluster *s)
+{
+    coordinator_free(&s->c);
+    for (int i = 0; i < s->nworker; i++) {
+        member_free(&s->worker[i].member);
+        queue_free(&s->worker[i].up);
+        queue_free(&s->worker[i].down);
+    }
+    free(s);
+}
+
+static bool
+play(uint64_t seed, struct trial trial, uint64_t want[WORLD], struct outcome *out)
+{
+    struct cluster *s = must_alloc(sizeof *s);
+    sim_begin(s, seed, trial);
+    for (int k = 0; k < STEPS && s->step < RUNS && !s->wrong; k++) sim_step(s);
+    if (s->step < RUNS) wrong(s, "it does not end");
+    bool fits = !s->wrong && (!want[0] || !memcmp(want, s->saved, sizeof s->saved));
+    if (!s->wrong && !fits) s->why = "the numbers are others than without faults";
+    if (!want[0]) memcpy(want, s->saved, sizeof s->saved);
+    *out = (struct outcome){s->lost, s->life - 1, s->taken, s->filed, s->given_up, s->united, s->why};
+    sim_end(s);
+    return fits;
+}
+
+#endif

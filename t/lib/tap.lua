@@ -1,0 +1,129 @@
+-- tap.lua - the whole vocabulary of a Lua test: ok, is, near, fails, has, group, done. Prints TAP.
+--
+--   local tap = dofile("t/lib/tap.lua")
+--   tap.group("matmul", function()
+--     tap.is(a:matmul(b).shape, {2, 3}, "has the rows of a and the columns of b")
+--   end)
+--   tap.done()
+--
+-- A test's name is a sentence that is true. Values are compared as nested lists;
+-- what differs is told with its path: "at [2][1]: got 3, want 4".
+
+local tap = {}
+local count, failed = 0, 0
+
+local function report(pass, name, why)
+  count = count + 1
+  if not pass then failed = failed + 1 end
+  io.write(pass and "ok " or "not ok ", count, " - ", tostring(name), "\n")
+  if not pass and why then tap.diag(why) end
+  io.flush()
+  return pass
+end
+
+local function text(v)
+  if type(v) == "string" then return ("%q"):format(v) end
+  if type(v) ~= "table" then return tostring(v) end
+  local parts = {}
+  for i, e in ipairs(v) do parts[i] = text(e) end
+  for k, e in pairs(v) do
+    if math.type(k) ~= "integer" or k < 1 or k > #v then parts[#parts + 1] = ("%s = %s"):format(k, text(e)) end
+  end
+  return "{" .. table.concat(parts, ", ") .. "}"
+end
+
+-- Shortened where a line would be lost in it.
+local function shown(v)
+  local s = text(v)
+  return #s <= 400 and s or s:sub(1, 397) .. "..."
+end
+
+-- Nil when a and b are alike, else where and how they differ. same(x, y) compares what is not a table.
+local function difference(a, b, same, path)
+  if type(a) ~= "table" or type(b) ~= "table" or getmetatable(a) or getmetatable(b) then
+    if same(a, b) then return nil end
+    return ("%sgot %s, want %s"):format(path == "" and "" or "at " .. path .. ": ", shown(a), shown(b))
+  end
+  for k, v in pairs(b) do
+    local d = difference(a[k], v, same, ("%s[%s]"):format(path, k))
+    if d then return d end
+  end
+  for k, v in pairs(a) do
+    if b[k] == nil then return ("at %s[%s]: got %s, want nothing"):format(path, k, shown(v)) end
+  end
+end
+
+-- Equal, and NaN is NaN. An integer equals the float of the same value, as in Lua.
+local function equal(a, b) return a == b or (a ~= a and b ~= b) end
+
+local function compare(got, want, same, name)
+  local d = difference(got, want, same, "")
+  return report(not d, name, d)
+end
+
+-- A line for people, which decides nothing.
+function tap.diag(line) io.write("# ", (tostring(line):gsub("\n", "\n# ")), "\n") end
+
+function tap.ok(pass, name, why) return report(pass and true or false, name, why) end
+
+function tap.is(got, want, name) return compare(got, want, equal, name) end
+
+-- Numbers differ by at most rtol * |want| + atol; all else is equal.
+function tap.near(got, want, name, rtol, atol)
+  rtol, atol = rtol or 1e-5, atol or 1e-6
+  return compare(got, want, function(a, b)
+    if equal(a, b) then return true end
+    if type(a) ~= "number" or type(b) ~= "number" then return false end
+    return math.abs(a - b) <= rtol * math.abs(b) + atol and math.abs(b) < math.huge
+  end, name)
+end
+
+-- f raises an error, in which each of these words stands (capitals do not matter).
+function tap.fails(f, words, name)
+  local good, err = pcall(f)
+  if good then return report(false, name, "no error was raised") end
+  err = tostring(err)
+  for _, word in ipairs(type(words) == "table" and words or {words}) do
+    if not err:lower():find(tostring(word):lower(), 1, true) then
+      return report(false, name, ("%q is not in the error: %s"):format(word, err))
+    end
+  end
+  return report(true, name)
+end
+
+-- Do all these parts stand in the text? Tells the first that does not.
+function tap.has(text, ...)
+  for _, part in ipairs{...} do
+    if not text:find(part, 1, true) then return tap.diag(("without '%s':\n%s"):format(part, text)) and false end
+  end
+  return true
+end
+
+-- Bytes that the devices received in a step's last run.
+function tap.received(step)
+  local sum = 0
+  for _, d in ipairs(step:stats().devices) do sum = sum + d.bytes_in end
+  return sum
+end
+
+-- Tests about one thing. An error within is a failure, and the next group goes on.
+function tap.group(name, f)
+  tap.diag(name)
+  local good, err = xpcall(f, debug.traceback)
+  if not good then report(false, name .. " runs to its end", err) end
+  return good
+end
+
+-- The seed of a random test: $SEED or the default; printed, so that a failure can be repeated.
+function tap.seed(default)
+  local seed = math.tointeger(tonumber(os.getenv("SEED") or default or 1))
+  tap.diag("SEED=" .. seed)
+  return seed
+end
+
+function tap.done()
+  io.write("1..", count, "\n")
+  os.exit(failed == 0, true)
+end
+
+return tap

@@ -1,0 +1,239 @@
+/* trial.h - a sample of an operator with operands in memory of every kind, and how far results are from what they
+ * should be: for tests of whoever computes. A trial is the caller's, between trial_open and trial_close. */
+#ifndef RILLE_T_TRIAL_H
+#define RILLE_T_TRIAL_H
+
+#include "kernels/exec/kernel.h"
+#include "kernels/exec/sample.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/error.h"
+#include "sbp/rule.h"
+#include "t/lib/tap.h"
+
+#include <math.h>
+
+enum memory {
+    DENSE,      /* row-major */
+    GAPS,       /* every second element */
+    TURNED,     /* dimensions laid out in reverse order */
+    COLUMNS,    /* the last two in reverse order: matrices column by column */
+    FAR,        /* elements lie in pages of their own, where there are many in lines of the cache */
+    ASTRAY,     /* dense, and begins where no vector does */
+    REPEATED,   /* one row stands for all */
+    OVERLAPPED, /* each row begins one element after the one before it */
+    NMEMORY
+};
+static const char *const memory_text[] = {"dense",     "with gaps", "column-major", "matrices column by column",
+                                          "far apart", "astray",    "repeated",     "overlapped"};
+
+struct tensor {
+    struct view view;
+    void *memory;
+};
+struct trial {
+    struct sample sample;
+    struct arena arena;
+    struct rule rule;
+    struct tensor in[SAMPLE_IN], got[OP_OUT], again[OP_OUT], want[OP_OUT];
+};
+
+/* ---- making operands ---- */
+
+enum { FAR_MANY = 1024 }; /* elements: a trial keeps all its memory, and one of f32{300,600} would be 740 MB */
+
+static inline void
+lay_out(struct view *v, enum memory m)
+{
+    int64_t far = view_numel(v) <= FAR_MANY ? 1031 : 67, stride = m == GAPS ? 2 : m == FAR ? far : 1;
+    for (int i = 0; i < v->ndim; i++) {
+        int d = m == TURNED ? i : v->ndim - 1 - i;
+        if (m == COLUMNS && i < 2 && v->ndim > 1) d = v->ndim - 2 + i;
+        v->stride[d] = stride;
+        stride *= v->dim[d];
+    }
+    if (v->ndim > 1 && m == REPEATED) v->stride[0] = 0;
+    if (v->ndim > 1 && m == OVERLAPPED) v->stride[0] = 1;
+}
+
+static inline int64_t
+room_of(const struct view *v)
+{
+    int64_t n = 1;
+    for (int d = 0; d < v->ndim; d++) n += v->dim[d] ? (v->dim[d] - 1) * v->stride[d] : 0;
+    return n;
+}
+
+/* Where operands and results of trials lie; NULL: the heap. What it gives is never given back. */
+static void *(*trial_memory)(size_t bytes);
+
+static inline void *
+trial_take(size_t bytes)
+{
+    return trial_memory ? trial_memory(bytes) : must_alloc(bytes);
+}
+
+static inline void
+trial_give(void *p)
+{
+    if (!trial_memory) free(p);
+}
+
+static inline void
+make_tensor(struct tensor *t, const struct type *type, enum memory m)
+{
+    t->view = view_dense(type, NULL);
+    if (!type->weak) lay_out(&t->view, m);
+    size_t width = dtype_bytes(type->dtype);
+    t->memory = trial_take((size_t)(room_of(&t->view) + 1) * width);
+    t->view.data = (char *)t->memory + (m == ASTRAY && !type->weak ? width : 0);
+}
+
+static inline int64_t
+address_of(const struct view *v, int64_t i)
+{
+    int64_t at = 0;
+    for (int d = v->ndim - 1; d >= 0; i /= v->dim[d--]) at += i % v->dim[d] * v->stride[d];
+    return at;
+}
+
+static bool strange; /* every fifth value is NaN, an infinity, a zero of either sign or too small to be another */
+
+static inline double
+strange_value(uint64_t r)
+{
+    static const double value[] = {NAN, INFINITY, -INFINITY, 0, -0.0, 0x1p-140, -0x1p-149};
+    return value[r % countof(value)];
+}
+
+static inline void
+choose_values(struct trial *t, int k, uint64_t *random)
+{
+    const struct sample *s = &t->sample;
+    const struct view *v = &t->in[k].view;
+    bool real = dtype_is_float((enum dtype)v->dtype);
+    for (int64_t i = 0; i < view_numel(v); i++) {
+        double u = (double)(next_random(random) >> 11) * 0x1p-53;
+        double f = s->above[k] != 0 ? s->above[k] + u : u * 4 - 2;
+        int64_t n = (int64_t)s->above[k] + (int64_t)(next_random(random) % (uint64_t)(s->below[k] ? s->below[k] : 5));
+        if (strange && next_random(random) % 5 == 0) f = strange_value(next_random(random));
+        if (s->in[k].weak) f = s->number[k], n = (int64_t)f;
+        if (real)
+            elem_set_f(v->dtype, v->data, address_of(v, i), f);
+        else
+            elem_set_i(v->dtype, v->data, address_of(v, i), v->dtype == DT_BOOL ? n % 2 : n);
+    }
+}
+
+/* The sample with another dtype for f32; false: it has no f32, or the call does not take it. */
+static inline bool
+trial_retype(const struct op *op, const char *text, const char *dtype, char *to, size_t capacity)
+{
+    struct sample s;
+    struct arena a = {0};
+    struct rule rule;
+    size_t n = 0;
+    if (!strstr(text, "f32")) return false;
+    while (*text && n + 8 < capacity) {
+        bool here = !strncmp(text, "f32", 3);
+        n += (size_t)snprintf(to + n, capacity - n, "%.*s", here ? 8 : 1, here ? dtype : text);
+        text += here ? 3 : 1;
+    }
+    bool good = sample_read(op, to, &s) && (op->rule || op->make_rule) && !call_infer(&a, &s.call, &rule);
+    arena_fini(&a);
+    return good;
+}
+
+static const struct type source_shape = {.ndim = 2, .dim = {5, 7}};
+
+/* False when the call has no types: the sample is of a composite. */
+static inline bool
+trial_open(struct trial *t, const struct op *op, const char *text, enum memory m, uint64_t seed)
+{
+    memset(t, 0, sizeof *t);
+    if (!sample_read(op, text, &t->sample)) return ok(false, "%s: sample \"%s\" can be read", op->name, text);
+    struct call *c = &t->sample.call;
+    if (op->flags & OP_SOURCE) c->out[0] = source_shape;
+    if (!op->rule && !op->make_rule && !(op->flags & OP_SOURCE)) return false;
+    if (call_infer(&t->arena, c, &t->rule)) {
+        ok(false, "%s %s has a type", op->name, text);
+        diag("%s", err_text());
+        return false;
+    }
+    for (int k = 0; k < c->nin; k++) {
+        if (c->in[k].dtype == DT_NONE) continue;
+        make_tensor(&t->in[k], &c->in[k], m);
+        choose_values(t, k, &seed);
+    }
+    for (int k = 0; k < c->nout; k++) {
+        make_tensor(&t->got[k], &c->out[k], DENSE);
+        make_tensor(&t->again[k], &c->out[k], DENSE);
+        make_tensor(&t->want[k], &c->out[k], DENSE);
+    }
+    return true;
+}
+
+static inline void
+trial_close(struct trial *t)
+{
+    for (int k = 0; k < SAMPLE_IN; k++) trial_give(t->in[k].memory);
+    for (int k = 0; k < OP_OUT; k++) {
+        trial_give(t->got[k].memory);
+        trial_give(t->again[k].memory);
+        trial_give(t->want[k].memory);
+    }
+    arena_fini(&t->arena);
+}
+
+static inline void
+kcall_of(struct trial *t, const struct call *c, struct tensor *out, struct view *view, void **data, struct kcall *k)
+{
+    for (int i = 0; i < c->nin + c->nout; i++) {
+        view[i] = i < c->nin ? t->in[i].view : out[i - c->nin].view;
+        data[i] = view[i].data;
+    }
+    *k = (struct kcall){.call = c, .in = view, .out = view + c->nin, .threads = 1, .piece = 3};
+}
+
+static inline double
+tolerance(enum dtype d)
+{
+    static const double by_dtype[NDTYPE] = {[DT_BF16] = 2e-2, [DT_F16] = 4e-3, [DT_F32] = 2e-5, [DT_F64] = 1e-11};
+    return by_dtype[d];
+}
+
+/* The same bits; where there is no number, any bits that are none. */
+static inline bool
+trial_same(const struct view *got, const struct view *want)
+{
+    bool same = true;
+    for (int64_t i = 0; i < view_numel(want) && same; i++) {
+        const char *x = got->data, *y = want->data;
+        int64_t at = address_of(want, i);
+        size_t bytes = dtype_bytes((enum dtype)want->dtype);
+        bool none = dtype_is_float((enum dtype)want->dtype) && isnan(elem_get_f(want->dtype, y, at));
+        same = none ? isnan(elem_get_f(got->dtype, x, at))
+                    : !memcmp(x + (size_t)at * bytes, y + (size_t)at * bytes, bytes);
+    }
+    return same;
+}
+
+/* The largest distance, against the largest value, in units of what is allowed: 1 or less is good. */
+static inline double
+distance(const struct view *got, const struct view *want)
+{
+    double largest = 1, worst = 0;
+    int64_t n = view_numel(want);
+    for (int64_t i = 0; i < n; i++) {
+        double w = elem_get_f(want->dtype, want->data, i);
+        if (isfinite(w)) largest = fmax(largest, fabs(w));
+    }
+    for (int64_t i = 0; i < n; i++) {
+        double g = elem_get_f(got->dtype, got->data, i), w = elem_get_f(want->dtype, want->data, i);
+        if (g == w || (isnan(g) && isnan(w))) continue;
+        double allowed = tolerance(got->dtype) * largest;
+        worst = fmax(worst, allowed > 0 && isfinite(g - w) ? fabs(g - w) / allowed : INFINITY);
+    }
+    return worst;
+}
+
+#endif

@@ -1,0 +1,261 @@
+-- Layers against values computed by hand or by plain Lua.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local nn, T = rille.nn, rille.tensor
+
+local function set(p, values) rille.no_grad(function() p:copy_(T(values)) end) end
+
+tap.group("Linear, Embedding", function()
+  local fc = nn.Linear(2, 3, {bias = false})
+  set(fc.weight, {{1, 2}, {3, 4}, {5, 6}})
+  tap.is(fc(T{{1, 1}, {0, 2}}):totable(), {{3, 7, 11}, {4, 8, 12}}, "Linear without bias")
+  tap.is(fc.bias, nil, "has none")
+  tap.is(fc(rille.ones{2, 4, 2}).shape, {2, 4, 3}, "Linear takes any leading axes")
+  tap.fails(function() nn.Linear(2, 3, {bais = true}) end, {"bais", "bias", "layers.lua"}, "an unknown option is an error")
+  tap.fails(function() nn.Linear(2) end, {"nn.Linear", "output"}, "so is a missing size")
+  tap.fails(function() fc(rille.ones{2, 3}) end, {"matmul", "nn.Linear"}, "a wrong input names the layer")
+  local e = nn.Embedding(3, 2)
+  set(e.weight, {{1, 2}, {3, 4}, {5, 6}})
+  tap.is(e(T({{2, 0}}, {dtype = "i64"})):totable(), {{{5, 6}, {1, 2}}}, "Embedding")
+end)
+
+tap.group("norms", function()
+  local norm = nn.LayerNorm(2)
+  set(norm.weight, {2, 3}); set(norm.bias, {1, -1})
+  tap.near(norm(T{{1, 3}, {5, 5}}):totable(), {{-1, 2}, {1, -1}}, "LayerNorm", 1e-4)
+  tap.is(nn.LayerNorm(2, {bias = false}).bias, nil, "LayerNorm without bias")
+  tap.near(nn.LayerNorm{2, 2}(T{{{1, 3}, {3, 1}}}):totable(), {{{-1, 1}, {1, -1}}}, "LayerNorm over two axes", 1e-4)
+  local rms = nn.RMSNorm(2)
+  set(rms.weight, {10, 1})
+  tap.near(rms(T{{3, 4}}):totable(), {{8.485281, 1.1313708}}, "RMSNorm", 1e-4)
+end)
+
+tap.group("convolution", function()
+  local conv = nn.Conv2d(1, 1, 2, {bias = true})
+  set(conv.weight, {{{{1, 0}, {0, -1}}}}); set(conv.bias, {10})
+  tap.is(conv(T{{{{1, 2, 3}, {4, 5, 6}, {7, 8, 9}}}}):totable(), {{{{6, 6}, {6, 6}}}}, "Conv2d is a sum over windows")
+  local shape = nn.Conv2d(4, 6, {3, 5}, {stride = 2, padding = 1, groups = 2})(rille.ones{1, 4, 9, 9}).shape
+  tap.is(shape, {1, 6, 5, 4}, "with stride, padding and groups")
+  tap.fails(function() nn.Conv2d(3, 4, 3, {groups = 2}) end, {"3 and 4 channels"}, "channels divide into groups")
+end)
+
+tap.group("activations, losses", function()
+  tap.is(nn.ReLU()(T{-1, 2}):totable(), {0, 2}, "ReLU")
+  tap.near(nn.GELU()(T{1}):totable(), {0.8413447}, "GELU")
+  tap.near(nn.GELU{approximate = "tanh"}(T{1}):totable(), {0.8411920}, "GELU by tanh")
+  tap.near(nn.SiLU()(T{1}):totable(), {0.7310586}, "SiLU")
+  tap.near(nn.CrossEntropyLoss{reduction = "sum"}(T{{1, 2}, {1, 2}}, T({1, 1}, {dtype = "i64"})):item(), 0.6265234,
+    "CrossEntropyLoss with an option")
+  tap.near(nn.MSELoss{reduction = "sum"}(T{1, 2}, T{2, 4}):item(), 5, "MSELoss with an option")
+end)
+
+tap.group("Dropout", function()
+  local drop, x = nn.Dropout(0.25), rille.ones{1000}
+  local y = drop(x):totable()
+  local kept = 0
+  for _, v in ipairs(y) do
+    if v ~= 0 then kept = kept + 1 end
+  end
+  tap.ok(kept > 690 and kept < 810, "Dropout keeps 1 - p", kept)
+  tap.near(rille.tensor(y):max():item(), 1 / 0.75, "and scales what it keeps")
+  tap.ok(drop(x):sum():item() ~= rille.tensor(y):sum():item(), "every call draws anew")
+  tap.is(nn.Dropout(0)(x):sum():item(), 1000, "p = 0 changes nothing")
+  tap.fails(function() nn.Dropout(1.5) end, {"1.5"}, "p is a share")
+end)
+
+-- softmax(q k^T / sqrt(d), seen where j <= i) v, for one head, as plain loops.
+local function attend(q, k, v, causal)
+  local out = {}
+  for i = 1, #q do
+    local weight, total = {}, 0
+    for j = 1, causal and i or #k do
+      local dot = 0
+      for c = 1, #q[i] do dot = dot + q[i][c] * k[j][c] end
+      weight[j] = math.exp(dot / math.sqrt(#q[i]))
+      total = total + weight[j]
+    end
+    out[i] = {}
+    for c = 1, #v[1] do
+      local sum = 0
+      for j, w in ipairs(weight) do sum = sum + w / total * v[j][c] end
+      out[i][c] = sum
+    end
+  end
+  return out
+end
+
+local function columns(rows, from, to)
+  local out = {}
+  for i, row in ipairs(rows) do out[i] = table.move(row, from, to, 1, {}) end
+  return out
+end
+
+tap.group("attention", function()
+  for _, causal in ipairs{false, true} do
+    rille.manual_seed(3)
+    local attention = nn.MultiheadAttention(4, 2, {is_causal = causal})
+    local x = rille.randn{1, 3, 4}
+    local q, k = attention.q_proj(x)[0]:totable(), attention.k_proj(x)[0]:totable()
+    local v = attention.v_proj(x)[0]:totable()
+    local joined = {}
+    for head = 0, 1 do
+      local from, to = 2 * head + 1, 2 * head + 2
+      local part = attend(columns(q, from, to), columns(k, from, to), columns(v, from, to), causal)
+      for i, row in ipairs(part) do joined[i] = table.move(row, 1, 2, from, joined[i] or {}) end
+    end
+    tap.near(attention(x):totable(), attention.out_proj(T{joined}):totable(),
+      causal and "causal attention over two heads" or "attention over two heads", 1e-4, 1e-6)
+  end
+  local attention = nn.MultiheadAttention(4, 2)
+  local x = rille.randn{1, 3, 4}
+  local lower = rille.ones{3, 3}:tril():gt(0)
+  local causal = nn.MultiheadAttention(4, 2, {is_causal = true})
+  causal:load_state_dict(attention:state_dict())
+  tap.near(attention(x, x, x, lower):totable(), causal(x):totable(), "a lower triangle as mask is causal", 1e-5, 1e-6)
+  tap.is(attention(x, rille.randn{1, 5, 4}).shape, {1, 3, 4}, "keys may come from elsewhere")
+  tap.fails(function() nn.MultiheadAttention(5, 2) end, {"5", "2 heads"}, "d divides into heads")
+end)
+
+-- Each of the few heads of keys and values serves as many queries; with a head of its own for each query it is the same layer.
+tap.group("fewer heads of keys and values", function()
+  local heads, size, length = 6, 4, 5
+  local masks = {none = false, keys = {length}, scores = {length, length}, ["a head for all"] = {1, length, length},
+    ["each head"] = {heads, length, length}, ["each row"] = {2, 1, length, length}, all = {2, heads, length, length}}
+  rille.manual_seed(5)
+  for _, few in ipairs{1, 2, 3} do
+    local a = nn.MultiheadAttention(heads * size, heads, {kv_heads = few, is_causal = few == 2})
+    local b = nn.MultiheadAttention(heads * size, heads, {is_causal = few == 2})
+    rille.no_grad(function()
+      for _, name in ipairs{"q_proj", "k_proj", "v_proj", "out_proj"} do
+        for _, of in ipairs{"weight", "bias"} do
+          local from, last = a[name][of], of == "weight" and heads * size or 1
+          local times = name:find("^[kv]_") and heads // few or 1
+          local spread = from:reshape{heads // times, 1, size, last}:expand{heads // times, times, size, last}
+          b[name][of]:copy_(spread:reshape(b[name][of].shape))
+        end
+      end
+    end)
+    for name, shape in pairs(masks) do
+      for _, q in ipairs{1, 3, length} do
+        local x, keys = rille.randn{2, q, heads * size}, rille.randn{2, length, heads * size}
+        local mask = shape and rille.rand(shape):gt(0.3):logical_or(rille.arange(length):eq(0)) or nil
+        if mask and shape[#shape - 1] and q ~= length then mask = mask:slice(mask.ndim - 2, 0, q) end
+        local want, got = b(x, keys, keys, mask), a(x, keys, keys, mask)
+        tap.near(got:totable(), want:totable(), ("%d of %d heads, %d queries, a mask of %s"):format(few, heads, q, name), 1e-5)
+      end
+    end
+  end
+  local few = nn.MultiheadAttention(24, 6, {kv_heads = 2})
+  tap.fails(function() few(rille.randn{2, 5, 24}, nil, nil, rille.ones({2, 4, 5, 5}, {dtype = "bool"})) end,
+    {"nn.MultiheadAttention", "1 or 6 heads", "4"}, "a mask of another number of heads")
+end)
+
+tap.group("transformer", function()
+  local block = nn.TransformerBlock(8, 2, {hidden = 16})
+  local x = rille.randn{2, 3, 8}
+  local h = block.norm1(x)
+  local y = x + block.attention(h)
+  y = y + block.fc2(block.fc1(block.norm2(y)):gelu())
+  tap.near(block(x):totable(), y:totable(), "a block normalises first and adds", 1e-5, 1e-6)
+  tap.is(#block:parameters(), 16, "with two norms, four projections and two layers")
+  local cut = block(x:slice(1, 0, 2)):totable()
+  tap.near(block(x):slice(1, 0, 2):totable(), cut, "and does not see what comes later", 1e-4, 1e-5)
+end)
+
+tap.group("rotary tables", function()
+  local cos, sin = nn.rotary_tables(5, 4, {base = 100})
+  tap.is(cos.shape, {5, 2}, "one angle for each pair")
+  local c, s = cos:totable(), sin:totable()
+  local good = true
+  for p = 0, 4 do
+    for i = 0, 1 do
+      local angle = p * 100 ^ (-2 * i / 4)
+      good = good and math.abs(c[p + 1][i + 1] - math.cos(angle)) < 1e-6 and math.abs(s[p + 1][i + 1] - math.sin(angle)) < 1e-6
+    end
+  end
+  tap.ok(good, "the angle is position * base^(-2i / size)")
+end)
+
+-- Positions that are given cost what is used of the table, also where none could be.
+tap.group("rotary positions", function()
+  local P = rille.placement("cpu", {{0, 1}, {2, 3}})
+  local scaling = {rope_type = "llama3", factor = 8, low_freq_factor = 1, high_freq_factor = 4, original_max_position_embeddings = 8}
+  local q, k = rille.randn{2, 4, 5, 8}, rille.randn{2, 2, 5, 8}
+  local places = {0, 1, 2, 3, 4}
+  for _, sbp in ipairs{{"B", "B"}, {"S(0)", "B"}, {"S(0)", "S(1)"}, {"S(1)", "S(0)"}} do
+    for _, dtype in ipairs{"f32", "bf16"} do
+      local function at(x) return x:to(dtype):to_global{placement = P, sbp = sbp} end
+      for _, options in ipairs{{}, {base = 500}, {scaling = scaling}} do
+        local turn = nn.Rotary(6, 8, options)
+        local a, b = turn:turn(at(q), at(k))
+        local ids = rille.tensor({places, places}, {dtype = "i64", placement = P, sbp = {"B", "B"}})
+        for name, way in pairs{eager = turn.turn, compiled = rille.graph(function(...) return turn:turn(...) end)} do
+          local c, d
+          if name == "eager" then c, d = way(turn, at(q), at(k), ids) else c, d = way(at(q), at(k), ids) end
+          tap.near({c:totable(), d:totable()}, {a:totable(), b:totable()}, ("%s, %s, %s: the places given are those meant otherwise"):format(
+            name, table.concat(sbp, " "), dtype), dtype == "f32" and 1e-6 or 2e-2, dtype == "f32" and 1e-6 or 2e-2)
+        end
+      end
+    end
+  end
+  local huge = nn.Rotary(10 ^ 13 // 1 | 0, 8)
+  local far = 9999999999999
+  local one = rille.ones{1, 1, 1, 8}
+  local turned = huge:turn(one, one, rille.tensor({{far}}, {dtype = "i64"}))
+  local want = {}
+  for i = 0, 3 do
+    local angle = far * 10000.0 ^ (-2 * i / 8)
+    want[i + 1], want[i + 5] = math.cos(angle) - math.sin(angle), math.cos(angle) + math.sin(angle)
+  end
+  tap.near(turned:totable()[1][1][1], want, "the last of 10^13 positions needs no table", 1e-3, 1e-3)
+  for _, bad in ipairs{-1, 6} do
+    tap.fails(function() nn.Rotary(6, 8):turn(one, one, rille.tensor({{bad}}, {dtype = "i64"})):totable() end,
+      {tostring(bad), "6"}, "position " .. bad .. " of 6 is refused")
+  end
+end)
+
+tap.group("rotary positions follow the fields", function()
+  local q, places = rille.randn{1, 2, 5, 8}, rille.tensor({{0, 1, 2, 3, 4}}, {dtype = "i64"})
+  local function linear(factor) return {rope_type = "linear", factor = factor} end
+  local function results(turn)
+    local list = {}
+    for i, at in ipairs{false, places} do
+      local eager, compiled = turn:turn(q, q, at or nil), rille.graph(function(x) return (turn:turn(x, x, at or nil)) end)(q)
+      list[2 * i - 1], list[2 * i] = eager:totable(), compiled:totable()
+    end
+    return list
+  end
+  local function changed(set, options)
+    local turn = nn.Rotary(6, 8, options)
+    local before = results(turn)
+    set(turn)
+    return turn, before
+  end
+  for name, row in pairs{
+    base = {function(t) t.base = 500 end, {}, {base = 500}},
+    scaling = {function(t) t.scaling = linear(2) end, {}, {scaling = linear(2)}},
+    ["a scaling's factor"] = {function(t) t.scaling.factor = 4 end, {scaling = linear(2)}, {scaling = linear(4)}},
+    ["no scaling"] = {function(t) t.scaling = nil end, {scaling = linear(2)}, {}}} do
+    local set, options, want = table.unpack(row)
+    local turn, before = changed(set, options)
+    local after = results(turn)
+    tap.is(after, results(nn.Rotary(6, 8, want)), name .. ": set, it is what one made so gives")
+    tap.ok(before[1][1][1][2][1] ~= after[1][1][1][2][1] or before[1][1][1][2][2] ~= after[1][1][1][2][2], name .. ": which differs")
+  end
+  local shorter = changed(function(t) t.length = 3 end)
+  tap.fails(function() shorter:turn(q, q, places):totable() end, {"3"}, "a length that is set is where positions end")
+  local wider = changed(function(t) t.size = 16 end)
+  local x = rille.randn{1, 2, 5, 16}
+  tap.is(wider:turn(x, x):totable(), nn.Rotary(6, 16):turn(x, x):totable(), "a size that is set is that of heads")
+  for name, row in pairs{base = {0, "nn.Rotary: base"}, size = {7, "nn.Rotary: the size is even, not 7"}, length = {"x", "nn.Rotary: the length"},
+    scaling = {{rope_type = "yarn"}, "nn.Rotary: scaling"}} do
+    local turn = changed(function(t) t[name] = row[1] end)
+    tap.fails(function() turn:turn(q, q) end, {"layers.lua:", row[2]}, name .. ": one that cannot be is an error")
+    tap.fails(function() turn:turn(q, q, places) end, {"layers.lua:", row[2]}, name .. ": also of positions that are given")
+  end
+  local turn = nn.Rotary(6, 8, {scaling = linear(2)})
+  local cos, frequency = turn:tables(q.placement, 5), turn:on(q.placement).frequency
+  tap.ok(rawequal(cos, (turn:tables(q.placement, 5))) and rawequal(frequency, turn:on(q.placement).frequency), "fields that stay keep their tables")
+end)
+
+tap.done()

@@ -1,0 +1,420 @@
+-- Language models in files: Hugging Face's folders, whole and in shards, and llm.c's checkpoints; what does not fit is named.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local json = require "rille.json"
+local P2, P22 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {{0, 1}, {2, 3}})
+
+local dir = os.tmpname()
+os.remove(dir)
+
+local sizes = {
+  gpt2 = {vocab = 31, length = 12, layers = 2, heads = 2, width = 16},
+  llama = {vocab = 31, length = 12, layers = 2, heads = 4, kv_heads = 2, width = 16, hidden = 24, theta = 5e5,
+    rope_scaling = {rope_type = "llama3", factor = 8, low_freq_factor = 1, high_freq_factor = 4, original_max_position_embeddings = 8}},
+  moe = {vocab = 31, length = 12, layers = 1, heads = 2, width = 16, experts = 4},
+}
+local function new(kind, more)
+  local options = {}
+  for k, v in pairs(sizes[kind]) do options[k] = v end
+  for k, v in pairs(more or {}) do options[k] = v end
+  rille.manual_seed(5)
+  return rille.models[kind].new(options)
+end
+local ids = rille.tensor({{3, 1, 4, 1, 5}}, {dtype = "i64"})
+local function logits(m, where) return m(where and ids:to_global(where) or ids):totable() end
+local function rewrite(at, change)
+  local config = json.load(at .. "/config.json")
+  change(config)
+  local file = assert(io.open(at .. "/config.json", "w"))
+  file:write(json.encode(config))
+  file:close()
+end
+
+for _, kind in ipairs{"gpt2", "llama", "moe"} do
+  tap.group(kind, function()
+    local load, m, at = rille.models[kind].load, new(kind), dir .. kind
+    local want = logits(m)
+    m:save(at)
+    tap.is(logits(load(at)), want, kind .. ": a folder that was not there is made, and gives the same model")
+    tap.is(logits(load(at .. "/model.safetensors")), want, kind .. ": by the name of its file too")
+    for _, l in ipairs{{P2, "B", "B"}, {P2, "S(0)", "B"}, {P22, {"B", "S(0)"}, {"S(0)", "B"}}} do
+      local split = load(at, {placement = l[1], sbp = l[2]})
+      tap.near(logits(split, {placement = l[1], sbp = l[3]}), want, ("%s: read as %s"):format(kind, split:parameters()[1].sbp), 1e-4, 1e-6)
+    end
+    m:save(at, {max_shard_size = "9KB"})
+    tap.ok(io.open(at .. "/model.safetensors.index.json"), kind .. ": it may be cut into shards")
+    tap.is(logits(load(at)), want, kind .. ": which give the same model")
+    rille.parallel(m:to_global{placement = P2, sbp = "B"}, {tensor = 0})
+    m:save(at)
+    tap.is({logits(load(at)), (io.open(at .. "/model.safetensors.index.json"))}, {want, nil}, kind .. ": a split model saves the same; old shards go")
+    local half = new(kind, {dtype = "bf16"})
+    half:save(at)
+    tap.is({load(at):parameters()[1].dtype, load(at, {dtype = "f32"}):parameters()[1].dtype}, {"bf16", "f32"},
+      kind .. ": the file's dtype is kept, unless another is asked for")
+    local mixed = rille.load(at .. "/model.safetensors")
+    for name, x in pairs(mixed) do mixed[name] = x.ndim > 1 and x or x:to("f32") end
+    rille.save(at, mixed, {max_shard_size = "1GB"})
+    local found = {}
+    for i = 1, 8 do found[i] = load(at):parameters()[1].dtype end
+    tap.is(table.concat(found, " "), ("f32 "):rep(7) .. "f32", kind .. ": a file of several dtypes gives the one that holds all, always")
+    half:save(at)
+    rewrite(at, function(c) c.dtype, c.bos_token_id = "bfloat16", 7 end)
+    load(at, {dtype = "f32"}):save(at)
+    local saved = json.load(at .. "/config.json")
+    tap.is({saved.torch_dtype, saved.dtype, saved.bos_token_id}, {"float32", "float32", 7},
+      kind .. ": what is saved tells its own dtype, and keeps the words that are not the model's")
+    if kind == "gpt2" then
+      rewrite(at, function(c) c.embd_pdrop, c.attn_pdrop, c.resid_pdrop = 0.1, 0.2, 0.3 end)
+      local function rates(how)
+        local told = load(at, how)
+        told:save(at .. ".rates")
+        local c = json.load(at .. ".rates/config.json")
+        return {told.dropout.p, c.embd_pdrop, c.attn_pdrop, c.resid_pdrop}
+      end
+      tap.is(rates(), {0, 0.1, 0.2, 0.3}, "gpt2: rates of a config are kept, and nothing is dropped")
+      tap.is(rates{dropout = 0.5}, {0.5, 0.5, 0.5, 0.5}, "gpt2: but as asked")
+      m:save(at .. ".rates")
+      tap.is(json.load(at .. ".rates/config.json").attn_pdrop, 0, "gpt2: a new model's are told too: 0 is not their default")
+    end
+    m:save(at)
+    tap.is({load(at, {quantize = "int8"}):named_buffers()() ~= nil, (pcall(load, at, {quantize = "int4"}))}, {true, false},
+      kind .. ": int8 on request")
+    local t = rille.load(at .. "/model.safetensors")
+    local function refused(words, name, change)
+      local changed = {}
+      for n, x in pairs(t) do changed[n] = x end
+      change(changed)
+      rille.save(at, changed, {max_shard_size = "1GB"})
+      words[#words + 1] = "models-files.lua"
+      tap.fails(function() load(at) end, words, kind .. ": " .. name)
+    end
+    local some
+    for n in pairs(t) do some = (n:find("norm") or n:find("ln_")) and n or some end
+    refused({("'%s' is missing"):format(some)}, "a tensor that is missing", function(c) c[some] = nil end)
+    refused({"'other.weight'"}, "one that is none of its", function(c) c["other.weight"] = rille.ones{1} end)
+    refused({"{16} here, {3}"}, "one of another shape", function(c) c[some] = rille.ones{3} end)
+    rille.save(at, t, {max_shard_size = "1GB"})
+    rewrite(at, function(c) c.model_type = "bert" end)
+    tap.fails(function() load(at) end, {('model_type is "%s", not "bert"'):format(kind), "models-files.lua"}, kind .. ": a model of another kind")
+    rewrite(at, function(c) c.model_type, c.kept, c.eos_token_id = kind, {"for", "others"}, {5, 3} end)
+    local kept = load(at)
+    tap.is({table.unpack(kept.config.eos_token_id)}, {5, 3}, kind .. ": what ends a text is in the model's config")
+    kept:save(at)
+    tap.is({table.unpack(json.load(at .. "/config.json").eos_token_id)}, {5, 3}, kind .. ": and in what is saved")
+    tap.is(json.load(at .. "/config.json").kept[2], "others", kind .. ": config.json is kept whole")
+    tap.fails(function() m:save(at .. "/config.json") end, {"is a file", "models-files.lua"}, kind .. ": a file is no folder")
+    tap.fails(function() load(at .. "x") end, {at .. "x", "models-files.lua"}, kind .. ": no such folder")
+    os.execute(("rm -rf '%s'"):format(at))
+  end)
+end
+
+local function status(key)
+  for line in io.lines("/proc/self/status") do
+    local kb = line:match("^" .. key .. ":%s+(%d+)")
+    if kb then return tonumber(kb) * 1024 end
+  end
+end
+local P8 = rille.placement("cpu", {0, 1, 2, 3, 4, 5, 6, 7})
+
+-- Over eight devices the whole model on each were eight times the file.
+tap.group("what a rank does not hold it does not read", function()
+  local sanitized = false
+  for line in io.lines("/proc/self/maps") do sanitized = sanitized or line:find("libasan", 1, true) ~= nil end
+  if sanitized then return tap.ok(true, "memory # SKIP a sanitizer keeps what was freed") end
+  local at, big = dir .. "big", {vocab = 512, length = 64, layers = 6, heads = 8, width = 256}
+  rille.models.gpt2.new(big):save(at)
+  local bytes = assert(io.open(at .. "/model.safetensors")):seek("end")
+  local llmc, d = assert(io.open(dir .. "big.bin", "wb")), big.width -- zeros behind its head
+  for _, n in ipairs{20240326, 3, big.length, big.vocab, big.layers, big.heads, d, big.vocab} do llmc:write(("<i4"):pack(n)) end
+  llmc:seek("set", 1024 + 4 * ((big.vocab + big.length + 2) * d + big.layers * (12 * d * d + 13 * d)) - 1)
+  llmc:write("\0")
+  llmc:close()
+  local function grows(path, options)
+    collectgarbage()
+    collectgarbage()
+    local file = assert(io.open("/proc/self/clear_refs", "w"))
+    file:write("5") -- the most begins anew
+    file:close()
+    local before = status("VmRSS")
+    options.placement = P8
+    local m = rille.models.gpt2.load(path, options)
+    local most = status("VmHWM") - before
+    return most < 2.5 * bytes, ("%.1f times the file (%s)"):format(most / bytes, m.h[1].fc1.weight.sbp)
+  end
+  for name, path in pairs{["a folder"] = at, ["llm.c"] = dir .. "big.bin"} do
+    for _, o in ipairs{{parallel = {tensor = 0}}, {parallel = {data = 0, zero = 3}}, {sbp = "S(0)"},
+      {sbp = function(param) return param:find("%.weight$") and "S(0)" end}} do
+      local small, told = grows(path, o)
+      tap.ok(small, name .. ": " .. told, told)
+    end
+  end
+  os.execute(("rm -rf '%s' '%s.bin'"):format(at, at))
+end)
+
+tap.group("laid out before it is read", function()
+  local function layouts(m)
+    local list = {}
+    for name, p in m:named_parameters() do list[name] = ("%s %s"):format(p.sbp, table.concat(p.placement.ranks, ",")) end
+    return list
+  end
+  for _, kind in ipairs{"gpt2", "llama", "moe"} do
+    local load, m, at = rille.models[kind].load, new(kind, {layers = 2}), dir .. kind
+    m:save(at)
+    local recipes = {{P2, {tensor = 0}}, {P2, {data = 0, zero = 3}}, {P22, {data = 0, tensor = 1, sequence = true}},
+      {P22, {tensor = {0, 1}, method = "2d"}}, {P2, {stages = {P2, rille.placement("cpu", {2, 3})}, tensor = 0}}, {P2, {}}}
+    for i, recipe in ipairs(recipes) do
+      local one = load(at, {placement = recipe[1]})
+      local t = rille.parallel(one, recipe[2])
+      local two = load(at, {placement = recipe[1], parallel = recipe[2]})
+      tap.is(layouts(two), layouts(one), ("%s: recipe %d gives the same layouts"):format(kind, i))
+      local where = rille.parallel.input(two)
+      tap.is(tostring(where.sbp), tostring(rille.parallel.input(one).sbp), "and ids lie alike")
+      local two_ids = {}
+      for k = 1, 4 do two_ids[k] = {k, 1, 4, 1, 5, 9, 2, 6} end
+      two_ids = rille.tensor(two_ids, {dtype = "i64"}):to_global(where)
+      tap.is(two(two_ids):totable(), one(two_ids):totable(), "and the model gives the same bits")
+      if i == 1 then tap.is(layouts(load(at, {placement = P2, parallel = t})), layouts(one), "a table of layouts will do as well") end
+    end
+    local small = load(at, {placement = P2, parallel = {tensor = 0}, quantize = "int8"})
+    local later = load(at, {placement = P2, quantize = "int8"})
+    rille.parallel(later, {tensor = 0})
+    local whole = {placement = P2, sbp = "B"}
+    tap.is(logits(small, whole), logits(later, whole), kind .. ": the same of int8 weights")
+    tap.fails(function() load(at, {placement = P2, parallel = {tensor = 3}}) end, {"rille.parallel", "no axis 3", "models-files.lua"},
+      kind .. ": a recipe that does not fit")
+    local named = load(at, {placement = P2, sbp = function(name) return name:find("q_proj.weight", 1, true) and "S(0)" end})
+    local sbp = {}
+    for name, p in named:named_parameters() do sbp[p.sbp] = sbp[p.sbp] or name end
+    tap.ok(sbp["S(0)"]:find("q_proj.weight", 1, true) and sbp.B, kind .. ": sbp may be a function of the parameter's name")
+    tap.near(logits(named, whole), logits(m), "which changes no value", 1e-4, 1e-6)
+    os.execute(("rm -rf '%s'"):format(at))
+  end
+end)
+
+tap.group("words that are not there", function()
+  local at = dir .. "words"
+  for kind, says in pairs{gpt2 = {word = "layer_norm_epsilon", eps = 1e-5}, llama = {word = "rms_norm_eps", eps = 1e-6}} do
+    new(kind):save(at)
+    rewrite(at, function(c) c[says.word] = nil end)
+    tap.is(rille.models[kind].load(at).config.eps, says.eps, kind .. ": a config.json without an eps means that of its format")
+    os.execute(("rm -rf '%s'"):format(at))
+  end
+end)
+
+tap.group("names", function()
+  local m, at = new("gpt2"), dir .. "names"
+  local want = logits(m)
+  m:save(at)
+  local t, long = rille.load(at .. "/model.safetensors"), {}
+  for name, x in pairs(t) do long["transformer." .. name] = x end
+  long["lm_head.weight"] = t["wte.weight"]
+  long["transformer.h.0.attn.bias"] = rille.ones{1, 1, 12, 12}
+  rille.save(at, long, {max_shard_size = "1GB"})
+  tap.is(logits(rille.models.gpt2.load(at)), want, "names that begin with transformer., a head that is the table, a mask that means nothing")
+  long["lm_head.weight"] = rille.ones{31, 16}
+  rille.save(at, long, {max_shard_size = "1GB"})
+  tap.fails(function() rille.models.gpt2.load(at) end, {"lm_head.weight", "differ"}, "a tied head that is not the table")
+  rewrite(at, function(c) c.tie_word_embeddings = false end)
+  tap.ok(not rawequal(rille.models.gpt2.load(at).lm_head.weight, rille.models.gpt2.load(at).wte.weight), "an untied head is its own")
+  os.execute(("rm -rf '%s'"):format(at))
+  local q = require "rille.models.quantize"(new("gpt2"))
+  tap.fails(function() q:save(at) end, {"int8", "models-files.lua"}, "int8 weights are not saved")
+end)
+
+-- A folder can hold what its config.json describes, and nothing else is written as that.
+tap.group("models that are others", function()
+  local at, nn = dir .. "others", rille.nn
+  local function refused(kind, words, name, change)
+    local m = new(kind)
+    change(m)
+    words[#words + 1], words[#words + 2] = "its config", "models-files.lua"
+    tap.fails(function() m:save(at) end, words, ("%s: %s"):format(kind, name))
+    tap.ok(not io.open(at), "and nothing is written")
+  end
+  refused("gpt2", {"'h.0.fc1.bias' is missing"}, "a layer without its bias", function(m) m.h[1].fc1 = nn.Linear(16, 64, {bias = false}) end)
+  refused("gpt2", {"'extra.weight'"}, "a layer that is more", function(m) m.extra = nn.Linear(16, 16) end)
+  refused("gpt2", {"'h.2."}, "a block that is more", function(m) m.h[3] = nn.TransformerBlock(16, 2) end)
+  refused("gpt2", {"'h.1.", "is missing"}, "a block that is less", function(m) m.h[2] = nil end)
+  refused("gpt2", {"'h.1.", "is missing", "and 8 more"}, "a block that stands twice", function(m) m.h[2] = m.h[1] end)
+  refused("gpt2", {"'lm_head.weight' is a tensor of its own"}, "a head that is not the table", function(m) m.lm_head = nn.Linear(16, 31, {bias = false}) end)
+  refused("llama", {"'lm_head.weight' is 'embed_tokens.weight'"}, "a head that is the table", function(m)
+    nn.tie(m.embed_tokens, "weight", m.lm_head, "weight")
+  end)
+  refused("gpt2", {"'wpe.weight' is {7, 16}, by its config {12, 16}"}, "positions of another length", function(m) m.wpe = nn.Positions(7, 16) end)
+  refused("gpt2", {"'ln_f.eps' is 0.5"}, "another eps", function(m) m.ln_f.eps = 0.5 end)
+  refused("gpt2", {"'h.0.how.approximate' is \"none\""}, "another activation", function(m) m.h[1].how.approximate = "none" end)
+  refused("gpt2", {"'h.0.attention.heads' is 2, by its config 4"}, "a config of other heads", function(m) m.config.heads = 4 end)
+  refused("gpt2", {"'h.0' is nn.Sequential"}, "another module of the same tensors", function(m)
+    local seq = nn.Sequential()
+    for _, k in ipairs{"norm1", "attention", "norm2", "fc1", "fc2"} do seq[k] = m.h[1][k] end
+    m.h[1] = seq
+  end)
+  refused("gpt2", {"'forward' is a function"}, "a forward of its own", function(m) rawset(m, "forward", function() end) end)
+  refused("moe", {"'h.0.mlp.top_k' is 1"}, "another number of experts for an id", function(m) m.h[1].mlp.top_k = 1 end)
+  refused("moe", {"'h.0.mlp.up' is {2, "}, "experts that are gone", function(m) m.h[1].mlp = nn.MixtureOfExperts(16, 64, 2) end)
+  refused("llama", {"'layers.0.attention.rotary.base' is 500, by its config 500000"}, "positions that turn faster", function(m)
+    m.layers[1].attention.rotary.base = 500
+  end)
+  refused("llama", {"rotary.base' is 500000.0, by its config 500;"}, "a config of another theta", function(m) m.config.theta = 500 end)
+  refused("llama", {"rotary.scaling.factor' is 8, by its config nil"}, "a config of positions as they are", function(m)
+    m.config.rope_scaling = nil
+  end)
+  refused("llama", {"rotary.scaling.low_freq_factor' is nil, by its config 1"}, "positions scaled otherwise", function(m)
+    m.layers[1].attention.rotary.scaling = {rope_type = "linear", factor = 8}
+  end)
+  refused("llama", {"'layers.1.attention.rotary' is nil"}, "positions that do not turn", function(m) m.layers[2].attention.rotary = nil end)
+  local m = new("gpt2", {dropout = 0.1})
+  m.dropout.p, m.note, m.wte.weight.requires_grad = 0.3, {"mine"}, false
+  rille.manual_seed(3)
+  m:eval():save(at)
+  local drawn = rille.rand({2}):totable()
+  rille.manual_seed(3)
+  tap.is(drawn, rille.rand({2}):totable(), "what is saved draws no number")
+  tap.is(logits(rille.models.gpt2.load(at)), logits(m), "dropout, notes and frozen parameters are no other model")
+  os.execute(("rm -rf '%s'"):format(at))
+end)
+
+-- Of what says how a model is read, every part that is not the whole.
+tap.group("texts that are cut off", function()
+  for _, kind in ipairs{"gpt2", "llama", "moe"} do
+    local at = dir .. kind
+    new(kind):save(at, {max_shard_size = "9KB"})
+    for _, name in ipairs{"config.json", "model.safetensors.index.json"} do
+      local path, wrong = at .. "/" .. name, {}
+      local file = assert(io.open(path, "rb"))
+      local text = file:read("a")
+      file:close()
+      local function write(s)
+        local other = assert(io.open(path, "wb"))
+        other:write(s)
+        other:close()
+      end
+      for cut = 0, #text:gsub("%s+$", "") - 1 do
+        write(text:sub(1, cut))
+        local good, why = pcall(rille.models[kind].load, at)
+        if good or not (tostring(why):find("^[^:]*models%-files.lua:%d+: ") and why:find(path, 1, true)) then
+          wrong[#wrong + 1] = ("%d bytes: %s"):format(cut, why)
+        end
+      end
+      for what, how in pairs{["has 300000000 bytes, more than"] = "truncate -s 300000000 '%s'", ["not a plain file"] = "ln -s /dev/zero '%s'",
+        [": not a plain file"] = "mkfifo '%s'"} do
+        os.remove(path)
+        os.execute(how:format(path))
+        tap.fails(function() rille.models[kind].load(at) end, {"models-files.lua:", path, what}, ("%s: so is a %s that no program writes"):format(kind, name))
+      end
+      os.remove(path)
+      write(text)
+      tap.is(wrong, {}, ("%s: each part of %s, of %d bytes, is refused at the user's line, and names the file"):format(kind, name, #text))
+    end
+    os.execute(("rm -rf '%s'"):format(at))
+  end
+end)
+
+-- Each word of config.json says something else: another model, or a complaint at the line that loads it.
+tap.group("damaged config.json", function()
+  for _, kind in ipairs{"gpt2", "llama", "moe"} do
+    local at, loaded, wrong, refused = dir .. kind, 0, {}, 0
+    new(kind):save(at)
+    local whole = json.load(at .. "/config.json")
+    for _, word in ipairs(require("rille.check").sorted_keys(whole)) do
+      for _, value in ipairs{"none", 0, -1, 1.5, "x", {1}, true, 7, 33, 1e99, 2000000000, 1 << 40} do
+        rewrite(at, function(c)
+          for k, v in pairs(whole) do c[k] = v end
+          c[word] = value ~= "none" and value or nil
+        end)
+        local good, why = pcall(rille.models[kind].load, at)
+        if good then loaded = loaded + 1 else refused = refused + 1 end
+        if not good and not (tostring(why):find("^[^:]*models%-files.lua:%d+: ") and why:find(at, 1, true)) then
+          wrong[#wrong + 1] = ("%s = %s: %s"):format(word, json.encode{value}, why)
+        end
+      end
+    end
+    tap.is(wrong, {}, kind .. ": what is no config of the file's model is refused at the user's line, and names the file")
+    tap.ok(loaded > 0 and refused > loaded, kind .. ": some words may be others")
+    rewrite(at, function(c)
+      for k, v in pairs(whole) do c[k] = v end
+      for k in pairs(c) do
+        if k:find("layer") and k:find("^n") then c[k] = 2000000000 end
+      end
+    end)
+    tap.fails(function() rille.models[kind].load(at) end, {"layers", "tensors", at}, kind .. ": more layers than the file has tensors")
+    rewrite(at, function(c)
+      for k in pairs(c) do
+        if k:find("vocab") then c[k] = nil end
+      end
+    end)
+    tap.fails(function() rille.models[kind].load(at) end, {"vocab_size", "positive integer", at .. "/config.json"}, kind .. ": a size that is not there is named with its file")
+    rewrite(at, function(c)
+      for k, v in pairs(whole) do c[k] = v end
+      c[kind == "llama" and "hidden_act" or "n_head"] = kind == "llama" and {} or 5
+    end)
+    tap.fails(function() rille.models[kind].load(at) end, {"models-files.lua:", ": models." .. kind .. ": " .. at,
+      kind == "llama" and "hidden_act is silu, not a table" or "does not divide into 5 heads; 1, 2"}, kind .. ": and so is what a layer refuses")
+    os.execute(("rm -rf '%s'"):format(at))
+  end
+end)
+
+tap.group("options in config.json", function()
+  local at = dir .. "options"
+  local bad = {
+    gpt2 = {tie_word_embeddings = {"no", 1}, layer_norm_epsilon = {"x", -1}, activation_function = {"swish", 3}},
+    llama = {tie_word_embeddings = {"no"}, rms_norm_eps = {"x", -1}, rope_theta = {"x", 0}, rope_scaling = {"x", {rope_type = "yarn"}},
+      rope_parameters = {3, {rope_type = "yarn"}, {rope_theta = "x"}, {partial_rotary_factor = 0.5}}, partial_rotary_factor = {0.5, "x"}},
+    moe = {layer_norm_epsilon = {"x", -1}},
+  }
+  for _, kind in ipairs{"moe", "llama", "gpt2"} do
+    os.execute(("rm -rf '%s'"):format(at))
+    new(kind):save(at)
+    local whole, unnamed = json.load(at .. "/config.json"), {}
+    for word, values in pairs(bad[kind]) do
+      for _, value in ipairs(values) do
+        rewrite(at, function(c) c[word] = value end)
+        local good, err = pcall(rille.models[kind].load, at)
+        if good or not tostring(err):find(at .. "/config.json: .*" .. word) then unnamed[#unnamed + 1] = ("%s: %s"):format(word, err) end
+        rewrite(at, function(c) c[word] = whole[word] end)
+      end
+    end
+    tap.is(unnamed, {}, kind .. ": what a word of config.json may not be is told with the file and the word")
+  end
+  os.execute(("sed -i 's/\"layer_norm_epsilon\": *[^,}]*/\"layer_norm_epsilon\":1e999/' '%s/config.json'"):format(at))
+  tap.fails(function() rille.models.gpt2.load(at) end, {"config.json: line", "1e999"}, "a number that is too large is seen")
+  os.execute(("rm -rf '%s'"):format(at))
+end)
+
+-- Hugging Face's newer form of rotary settings.
+tap.group("rope_parameters", function()
+  local m, at = new("llama"), dir .. "rope"
+  m:save(at)
+  local said = json.load(at .. "/config.json")
+  tap.is({math.type(said.rope_theta), math.type(said.rope_scaling.factor), math.type(said.rope_scaling.original_max_position_embeddings)},
+    {"float", "float", "integer"}, "factors are written with a point, as some readers want them")
+  rewrite(at, function(c)
+    c.rope_parameters = c.rope_scaling
+    c.rope_parameters.rope_theta, c.rope_theta, c.rope_scaling = c.rope_theta, nil, nil
+  end)
+  tap.is(logits(rille.models.llama.load(at)), logits(m), "rope_parameters means rope_theta and rope_scaling")
+  rewrite(at, function(c)
+    c.rope_parameters.partial_rotary_factor, c.rope_scaling, c.eos_token_id = json.null, {type = "linear", factor = 2, more = json.null}, json.null
+  end)
+  local scaled = rille.models.llama.load(at)
+  tap.is(scaled.config.rope_scaling, {type = "linear", factor = 2}, "null is a word that is not said, also within another")
+  scaled:save(at)
+  tap.is(logits(rille.models.llama.load(at)), logits(scaled), "and such a model goes round")
+  for _, where in ipairs{"rope_parameters", "rope_scaling"} do
+    rewrite(at, function(c)
+      c.rope_theta, c.rope_parameters, c.rope_scaling = nil, nil, nil
+      c[where] = {rope_type = "linear", factor = 2.0, rope_theta = 500.0}
+    end)
+    local other = rille.models.llama.load(at)
+    tap.is(other.config.theta, 500.0, "a rope_theta in " .. where)
+    other:save(at)
+    tap.is(rille.models.llama.load(at).config.theta, 500.0, "goes round")
+    rewrite(at, function(c) c.rope_theta = 1000.0 end)
+    tap.fails(function() rille.models.llama.load(at) end, {at .. "/config.json", "rope_theta of 1000.0", "another of 500.0"}, "beside another one it is refused")
+  end
+  rewrite(at, function(c) c.rope_scaling, c.rope_parameters, c.rope_theta = nil, {rope_type = "yarn"}, nil end)
+  tap.fails(function() rille.models.llama.load(at) end, {"yarn", "llama3"}, "a scaling that is not known")
+  os.execute(("rm -rf '%s'"):format(at))
+end)
+
+tap.done()

@@ -1,0 +1,193 @@
+-- Modules: parts in order of definition, names, state, modes, places.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local nn = rille.nn
+local P0 = rille.placement("cpu", {0, 1})
+
+local Net = nn.Module:extend("Net")
+function Net:init(d)
+  self.last = nn.Linear(d, 2)
+  self.blocks = {nn.Linear(d, d), nn.LayerNorm(d)}
+  self.first = nn.Linear(2, d, {bias = false})
+  self.scale = nn.Parameter(rille.ones{d})
+  self.fixed = rille.zeros{d}
+  self.note = "a string"
+end
+function Net:forward(x) return self.last(self.blocks[1](self.first(x)) * self.scale) end
+
+local function names_of(net)
+  local names = {}
+  for name in net:named_parameters() do names[#names + 1] = name end
+  return names
+end
+
+tap.group("names", function()
+  local net = Net(3)
+  tap.is(names_of(net), {"last.weight", "last.bias", "blocks.0.weight", "blocks.0.bias", "blocks.1.weight", "blocks.1.bias",
+    "first.weight", "scale"}, "parameters come in order of definition, lists count from 0, other tensors are none")
+  tap.is(#net:parameters(), 8, "parameters() gives the same ones")
+  net.first = nn.Linear(2, 3)
+  tap.is(names_of(net)[7], "first.weight", "a part that is replaced keeps its place")
+  net.first = nil
+  tap.is(#net:parameters(), 7, "a part that is taken out is gone")
+  net.scale.requires_grad = false
+  tap.is(names_of(net)[7], "scale", "a parameter that is frozen is still one")
+end)
+
+tap.group("sharing", function()
+  local net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+  net[2].weight = net[1].weight
+  tap.is(names_of(net), {"0.weight", "0.bias", "1.bias"}, "a tensor under two names is one parameter")
+  tap.ok(net:state_dict()["1.weight"], "and has both names in the state")
+  net.whole = net
+  tap.is(#net:modules(), 3, "a module that holds itself is walked once")
+end)
+
+tap.group("tied", function()
+  local net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+  nn.tie(net[1], "weight", net[2], "weight")
+  tap.ok(rawequal(net[1].weight, net[2].weight), "nn.tie makes two names one tensor")
+  local state = net:state_dict()
+  state["0.weight"] = nil
+  tap.ok(pcall(net.load_state_dict, net, state), "a state may have either name")
+  state["0.weight"] = rille.ones{2, 2}
+  tap.fails(function() net:load_state_dict(state) end, {"'0.weight' and '1.weight' are one tensor", "module.lua"},
+    "but not two values")
+  state["0.weight"], state["1.weight"] = nil, nil
+  tap.fails(function() net:load_state_dict(state) end, {"'0.weight' is missing"}, "nor none")
+  tap.fails(function() nn.tie(net[1], "weight", nn.Linear(2, 3), "weight") end, {"{2, 2}", "{3, 2}", "module.lua"},
+    "shapes are equal")
+  tap.fails(function() nn.tie(net[1], "wieght", net[2], "weight") end, {"wieght"}, "the name exists")
+end)
+
+tap.group("buffers", function()
+  local net = nn.Module:extend("Net")()
+  net.a = nn.Linear(2, 2)
+  net:buffer("seen", rille.zeros{2})
+  tap.is(#net:parameters(), 2, "a buffer is no parameter")
+  local name, t = net:named_buffers()()
+  tap.ok(name == "seen" and rawequal(t, net.seen) and net:state_dict().seen, "but has a name and is in the state")
+  net:to_global{placement = P0, sbp = "B"}
+  tap.is(net.seen.placement.ranks, {0, 1}, "and goes where the module goes")
+  local state = net:state_dict()
+  state.seen = rille.tensor{3, 4}
+  tap.is(net:load_state_dict(state).seen:totable(), {3, 4}, "it is loaded")
+  tap.fails(function() net:buffer("w", nn.Parameter(rille.ones{1})) end, {"'w'", "parameter"}, "a parameter is no buffer")
+  nn.tie(net, "seen", net, "again")
+  net:to("bf16")
+  tap.is({net.a.weight.dtype, net.seen.dtype, net.a.weight.requires_grad}, {"bf16", "bf16", true}, "to() casts all")
+  tap.ok(rawequal(net.seen, net.again), "and what was one stays one")
+end)
+
+tap.group("classes", function()
+  local Child = Net:extend("Child")
+  function Child:init(d) Net.init(self, d); self.more = nn.Linear(d, d) end
+  local child = Child(3)
+  tap.is(#child:parameters(), 10, "a class under a class has its parent's parts and its own")
+  tap.is(child(rille.ones{4, 2}).shape, {4, 2}, "and its forward")
+  tap.fails(function() nn.Module:extend("Empty")()(1) end, {"Empty has no forward", "module.lua"},
+    "a module without forward says so, at the line that called it")
+  tap.fails(function() nn.Module:extend() end, {"name"}, "a class wants a name")
+  tap.ok(tostring(child):find("(blocks.0): nn.Linear(3, 3)", 1, true), "a module prints its parts")
+end)
+
+tap.group("state", function()
+  local a, b = Net(3), Net(3)
+  local state, before = a:state_dict(), b.last.weight
+  rille.no_grad(function() a.last.bias:copy_(rille.tensor{5, 6}) end)
+  tap.ok(state["last.bias"]:totable()[1] ~= 5, "a state does not change with later updates")
+  b:to_global{placement = P0, sbp = "B"}
+  b.blocks[1].weight:to_global_{placement = P0, sbp = "S(1)"}
+  b:load_state_dict(a:state_dict())
+  tap.is(b.last.bias:totable(), {5, 6}, "loading copies values")
+  tap.ok(rawequal(before, b.last.weight), "into the same parameters")
+  tap.is({b.blocks[1].weight.sbp, b.last.weight.placement.ranks}, {"S(1)", {0, 1}}, "which keep their layouts")
+  tap.is(b.blocks[1].weight:totable(), a.blocks[1].weight:totable(), "whatever those are")
+
+  local bad = a:state_dict()
+  bad["last.bias"], bad["last.wieght"], bad["first.weight"] = nil, bad["last.weight"], rille.ones{2, 3}
+  tap.fails(function() b:load_state_dict(bad) end, {"'last.bias' is missing", "'last.wieght' is not a parameter",
+    "'first.weight' is {3, 2} here, {2, 3}", "module.lua"}, "a state that does not fit is told in full, at the user's line")
+  tap.is(b.last.bias:totable(), {5, 6}, "and nothing of it was loaded")
+end)
+
+tap.group("what is no parameter", function()
+  for _, value in ipairs{1, "one", {1}, rille.placement("cpu", {0})} do
+    tap.fails(function() nn.Parameter(value) end, {"module.lua:", "nn.Parameter takes a tensor"}, type(value) .. " is none")
+  end
+  tap.fails(function() nn.Linear(rille.ones({2}), 2) end, {"nn.Linear", "not a rille.tensor"}, "a size is not a tensor")
+end)
+
+tap.group("names of parts", function()
+  local function holding(fields)
+    local m = nn.Module:extend("Holding")()
+    for _, field in ipairs(fields) do m[field[1]] = field[2] end
+    return m
+  end
+  local function names(m)
+    local list = {}
+    for name in m:named_parameters() do list[#list + 1] = name end
+    return table.concat(list, " ")
+  end
+  local function one() return nn.Linear(1, 1, {bias = false}) end
+  tap.is(names(holding{{"l", {one(), nil, one(), z = one(), a = one()}}}), "l.0.weight l.2.weight l.a.weight l.z.weight", "a gap in a list hides nothing")
+  for what, m in pairs{["a.b.weight"] = holding{{"a.b", one()}, {"a", {b = one()}}}, ["a.0.weight"] = holding{{"a", {one(), ["0"] = one()}}},
+    ["a.weight"] = holding{{"a.weight", nn.Parameter(rille.ones{1})}, {"a", one()}}} do
+    for _, method in ipairs{"parameters", "state_dict", "named_tensors"} do
+      tap.fails(function() m[method](m) end, {"module.lua", "Holding: two tensors in it are called '" .. what .. "'"}, method .. " of two of one name")
+    end
+    tap.fails(function() rille.save("none.safetensors", m) end, {"two tensors in it are called"}, "nor is it saved")
+  end
+  local whole = holding{{"part", holding{{"fc", one()}}}}
+  whole.part.whole = whole
+  tap.is({names(whole), (tostring(whole):gsub("%s+", " "))}, {"part.fc.weight", "Holding( (part): Holding( (fc): nn.Linear(1, 1) (whole): Holding(...) ) )"},
+    "a part may know the whole")
+  tap.is(tostring(whole), tostring(whole), "as often as one looks")
+  for _, on in ipairs{0, "no"} do tap.fails(function() whole:train(on) end, {"Holding:train", "true or false"}, "training is a flag") end
+  tap.fails(function() whole:apply(3) end, {"Holding:apply takes a function"}, "apply takes a function")
+end)
+
+tap.group("modes", function()
+  local net = nn.Sequential(nn.Dropout(0.5), nn.Sequential(nn.Dropout(0.5)))
+  net:eval()
+  tap.is({net[1].training, net[2][1].training}, {false, false}, "eval reaches every part")
+  net:train()
+  tap.is({net[1].training, net[2][1].training}, {true, true}, "so does train")
+  tap.is(nn.Dropout(0.5).training, true, "a module begins in training")
+  local seen = {}
+  net:apply(function(m) seen[#seen + 1] = m end)
+  tap.is({#seen, rawequal(seen[4], net)}, {4, true}, "apply visits parts before the whole")
+end)
+
+tap.group("start", function()
+  local function weights()
+    rille.manual_seed(7)
+    return nn.Linear(100, 50).weight
+  end
+  local one = weights()
+  local two = weights():to_global_{placement = P0, sbp = "S(0)"}
+  tap.is(two:totable(), one:totable(), "the start depends on the seed alone")
+  tap.ok(one:abs():max():item() <= 0.1 and one:abs():max():item() > 0.099, "Linear starts within 1 / sqrt(inputs)")
+  tap.ok(math.abs(one:mean():item()) < 0.003, "around zero")
+  for name, check in pairs{
+    zeros_ = function(p) return p:abs():max():item() == 0 end, ones_ = function(p) return p:min():item() == 1 end,
+    normal_ = function(p) return math.abs(p:var():item() - 1) < 0.05 end,
+    uniform_ = function(p) return p:min():item() >= 0 and p:max():item() < 1 and math.abs(p:mean():item() - 0.5) < 0.02 end,
+    xavier_uniform_ = function(p) return math.abs(p:abs():max():item() - math.sqrt(6 / 150)) < 1e-3 end,
+    xavier_normal_ = function(p) return math.abs(p:var():item() - 2 / 150) < 1e-3 end,
+    kaiming_uniform_ = function(p) return math.abs(p:abs():max():item() - math.sqrt(6 / 100)) < 1e-3 end,
+    kaiming_normal_ = function(p) return math.abs(p:var():item() - 2 / 100) < 1e-3 end} do
+    local p, q = weights(), weights():to_global_{placement = P0, sbp = "S(1)"}
+    rille.manual_seed(3); nn.init[name](p)
+    rille.manual_seed(3); nn.init[name](q)
+    tap.ok(check(p), "nn.init." .. name .. " has its distribution")
+    tap.is(q:totable(), p:totable(), "wherever the parameter lies")
+  end
+  tap.fails(function() nn.init.xavier_normal_(rille.zeros{3}) end, {"two dimensions", "module.lua"}, "fans need two dimensions")
+  tap.ok(math.abs(nn.Embedding(100, 100, {std = 0.02}).weight:var():item() - 4e-4) < 2e-5, "or with another deviation")
+  tap.fails(function() nn.Embedding(2, 2, {stf = 1}) end, {"stf", "std", "module.lua"}, "which has a name")
+  local e = nn.Embedding(100, 100).weight
+  tap.ok(math.abs(e:square():mean():item() - 1) < 0.05, "Embedding starts with variance 1")
+end)
+
+tap.done()

@@ -1,0 +1,151 @@
+-- module:recompute(), and a step's recompute = true: the same bits, plain and compiled, on every layout; less memory.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local nn, optim = rille.nn, rille.optim
+local function mesh(ranks) return rille.placement("cpu", ranks) end
+
+local function new(place, recipe, again, each)
+  rille.manual_seed(4)
+  local blocks = {}
+  for i = 1, 3 do
+    blocks[i] = nn.TransformerBlock(16, 2, {dropout = 0.2})
+    if again then blocks[i]:recompute() end
+  end
+  local net, whole = nn.Sequential(table.unpack(blocks)), {}
+  for i = 1, #place.shape do whole[i] = "B" end
+  net:to_global{placement = place, sbp = whole}
+  rille.parallel(net, recipe)
+  for _, m in ipairs(each and again and net:modules() or {}) do m:recompute() end
+  return net, whole
+end
+
+-- Losses of three steps, the last gradient, and the compiled step.
+local function train(place, recipe, how, again)
+  local pieces, function_ = how:find("pieces"), how:find("function") and again
+  local net, whole = new(place, recipe, again and not function_, how:find("each layer"))
+  local opt = optim.AdamW(net:parameters(), {lr = 0.01})
+  local x = rille.randn({4, 6, 16}):to_global{placement = place, sbp = whole}
+  x = x:to_global(rille.parallel.input(net))
+  local last
+  local function step(a)
+    local loss = (how:find("autocast") and rille.autocast("bf16", net, a) or net(a)):square():mean()
+    if how == "read first" then loss:item() end
+    loss:backward()
+    opt:step()
+    if not (how:find("compiled") or pieces) then last = net[1].fc1.weight.grad:totable() end
+    opt:zero_grad()
+    return loss
+  end
+  local compiled = (how:find("compiled") or pieces) and
+    rille.graph(step, {micro_batches = pieces and 2 or 1, recompute = function_ and true})
+  local losses = {}
+  for i = 1, 3 do losses[i] = (compiled or step)(x):item() end
+  return {losses, last}, compiled
+end
+
+tap.group("memory", function()
+  local function bytes(who, twice, pieces)
+    rille.manual_seed(1)
+    local blocks, scale = {}, rille.ones({16}, {requires_grad = true})
+    for i = 1, 6 do blocks[i] = nn.TransformerBlock(16, 2) end
+    local net = nn.Sequential(table.unpack(blocks))
+    if who == "modules" then for _, block in ipairs(blocks) do block:recompute() end end
+    local opt = optim.SGD({scale, table.unpack(net:parameters())}, {lr = 0.01})
+    local step = rille.graph(function(x)
+      local loss = (net(twice and x * scale or x) * scale):square():mean()
+      loss:backward(); opt:step(); opt:zero_grad()
+      return loss
+    end, {micro_batches = pieces, recompute = who == "function"})
+    step(rille.randn{16, 16, 16})
+    return step:stats().devices[1].peak_memory
+  end
+  for _, pieces in ipairs{4, 1} do
+    for _, twice in ipairs{true, false} do
+      local less = {modules = bytes("modules", twice, pieces), ["function"] = bytes("function", twice, pieces)}
+      local kept = bytes(nil, twice, pieces)
+      for who, n in pairs(less) do
+        tap.ok(n < 0.6 * kept, ("%d pieces, a parameter read %s, %s computed again: less is taken"):format(pieces,
+          twice and "before and behind" or "once", who), ("%d of %d"):format(n, kept))
+      end
+    end
+  end
+end)
+
+local P1 = mesh{0}
+tap.group("bits", function()
+  for _, how in ipairs{"plain", "read first", "compiled", "pieces", "autocast", "each layer", "each layer compiled",
+    "each layer autocast", "each layer autocast compiled", "compiled function", "function in pieces"} do
+    tap.is((train(P1, {}, how, true)), (train(P1, {}, how, false)), how .. ": the same bits")
+  end
+  for name, case in pairs{["1D"] = {mesh{0, 1}, {tensor = 0}}, sequence = {mesh{0, 1}, {tensor = 0, sequence = true}},
+    ["2D"] = {mesh{{0, 1}, {2, 3}}, {tensor = {0, 1}}}, ["zero 3"] = {mesh{0, 1}, {data = 0, zero = 3}},
+    stages = {P1, {stages = {P1, mesh{1}}}}} do
+    for _, how in ipairs{"plain", "compiled", "pieces", "compiled function", "function in pieces"} do
+      tap.is((train(case[1], case[2], how, true)), (train(case[1], case[2], how, false)), ("%s, %s: the same bits"):format(name, how))
+    end
+  end
+end)
+
+-- Each read computes what it wants of the gradients, and a later one of the rest finds what an earlier one left.
+tap.group("gradients read one by one", function()
+  local orders = {
+    forward = function(n) local list = {} for i = 1, n do list[i] = i end return list end,
+    backward = function(n) local list = {} for i = 1, n do list[i] = n + 1 - i end return list end,
+    inside = function(n) return {n // 2, 1, n, n // 2 + 1} end,
+  }
+  local function read(place, recipe, again, order, loss_first)
+    local net, whole = new(place, recipe, again)
+    local opt = optim.AdamW(net:parameters(), {lr = 0.01})
+    local x = rille.randn({4, 6, 16}):to_global{placement = place, sbp = whole}:to_global(rille.parallel.input(net))
+    local params, seen = net:parameters(), {}
+    for _ = 1, 2 do
+      local loss = net(x):square():mean()
+      loss:backward()
+      for _, i in ipairs(order(#params)) do seen[#seen + 1] = params[i].grad:totable() end
+      if loss_first then seen[#seen + 1] = loss:item() end
+      opt:step(); opt:zero_grad()
+      seen[#seen + 1] = params[3]:totable()
+      if not loss_first then seen[#seen + 1] = loss:item() end
+    end
+    return seen
+  end
+  for name, order in pairs(orders) do
+    for layout, at in pairs{["one device"] = {mesh{0}, {}}, ["data"] = {mesh{0, 1}, {data = 0}}, ["tensor"] = {mesh{0, 1}, {tensor = 0}}} do
+      for _, loss_first in ipairs{true, false} do
+        tap.is(read(at[1], at[2], true, order, loss_first), read(at[1], at[2], false, order, loss_first),
+          ("%s, %s, the loss %s"):format(layout, name, loss_first and "before the step" or "last"))
+      end
+    end
+  end
+end)
+
+tap.group("more", function()
+  local function second(again)
+    rille.manual_seed(2)
+    local m = nn.Sequential(nn.Linear(3, 4), nn.GELU(), nn.Linear(4, 1))
+    if again then m:recompute() end
+    local x = rille.tensor({{1, 2, 3}}, {requires_grad = true})
+    local dx = rille.grad(m(x):sum(), {x})
+    return rille.grad(dx:square():sum(), {x}):totable()
+  end
+  tap.is(second(true), second(false), "a gradient can be differentiated again")
+  local outer = nn.Sequential(nn.Sequential(nn.Linear(2, 2)):recompute()):recompute()
+  local x = rille.tensor({{1, 2}}, {requires_grad = true})
+  outer(x):sum():backward()
+  tap.ok(x.grad, "regions within regions are one")
+  local Fails = nn.Module:extend("Fails")
+  function Fails:forward() error("stop") end
+  pcall(Fails():recompute(), x)
+  tap.is(rille._recompute(false), false, "an error inside ends the region")
+  local Yields = nn.Module:extend("Yields")
+  function Yields:forward(v) coroutine.yield() return nil, v, nil end
+  local turn = coroutine.wrap(function() return table.pack(Yields():recompute()(x)) end)
+  turn()
+  tap.is(rille._recompute(false), false, "a coroutine that yields inside takes the region with it")
+  tap.is(turn().n, 3, "and all results come through, nil or not")
+  local m = nn.Linear(2, 2):recompute()
+  tap.ok(rawequal(m:recompute(false), m), "recompute(false) takes it back")
+  tap.fails(function() m:recompute("yes") end, {"nn.Linear:recompute", "true or false", "recompute.lua"}, "another word is none")
+end)
+
+tap.done()

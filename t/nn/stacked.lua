@@ -1,0 +1,224 @@
+-- Linear layers of one input as one product under rille.autocast (lua/nn/stacked.lua): in every layout what the layers give
+-- one by one, and their gradients; where they are not alike, or are called in a way of their own, they stay apart.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local nn, optim = rille.nn, rille.optim
+local stacked = require "rille.nn.stacked"
+local function mesh(ranks) return rille.placement("cpu", ranks) end
+local P1, P2, P4, P22 = mesh{0}, mesh{0, 1}, mesh{0, 1, 2, 3}, mesh{{0, 1}, {2, 3}}
+
+local function under(fn, ...) return rille.autocast("bf16", fn, ...) end
+
+-- How many tasks of this name a step has on a rank.
+local function count(step, name)
+  local n = 0
+  for word in tostring(step:plan{physical = true}):gmatch("\n%s+%d+%s+(%S+)%s+cpu:0 ") do
+    if word:match("^[^+]+") == name then n = n + 1 end
+  end
+  return n
+end
+
+-- ---- layouts ----
+
+-- Small whole numbers, which 16 bits hold, of rows and columns.
+local function numbers(shape, step, place, sbp)
+  local n = 1
+  for _, size in ipairs(shape) do n = n * size end
+  local t = (rille.arange(n) * step % 5 - 2):to("f32"):reshape(shape)
+  return place and t:to_global{placement = place, sbp = sbp} or t
+end
+
+local D <const>, LENGTH <const> = 8, 96 -- gradients beyond 256, which 16 bits do not hold
+
+local function layers(place, weight, bias)
+  local list = {}
+  for i = 1, 3 do
+    local m = nn.Linear(D, D, {bias = bias ~= nil})
+    rille.no_grad(function()
+      m.weight:copy_(numbers({D, D}, 2 * i + 1))
+      if bias then m.bias:copy_(numbers({D}, i)) end
+    end)
+    m.weight:to_global_{placement = place, sbp = weight}
+    if bias then m.bias:to_global_{placement = place, sbp = bias} end
+    list[i] = m
+  end
+  return list
+end
+
+local function apart(x, list)
+  local out = {}
+  for i, m in ipairs(list) do out[i] = m(x) end
+  return out
+end
+
+-- What the layers give, and the gradients of x and of all that is learned; every number is whole.
+local function values(products, x, list, compiled)
+  local learned, scale = {x}, {}
+  for i, m in ipairs(list) do
+    for _, p in ipairs(m:parameters()) do learned[#learned + 1] = p end
+    scale[i] = numbers({2, LENGTH, D}, i + 6, x.placement, x.sbp:gsub("S%(2%)", "B"))
+  end
+  local function run()
+    local out, loss = under(products, x, list), 0
+    for i, y in ipairs(out) do loss = loss + (y:to("f32") * scale[i]):sum() end
+    return out[1], out[2], out[3], rille.grad(loss, learned)
+  end
+  local got = {}
+  for i, t in ipairs{(compiled and rille.graph(run) or run)()} do got[i] = {t.dtype, t:to("f32"):totable()} end
+  return got
+end
+
+local layouts = { -- mesh, weights, biases, inputs
+  {P1, "B", "B", {"B"}},
+  {P2, "B", "B", {"B", "S(0)", "S(1)", "S(2)"}},
+  {P2, "S(0)", "S(0)", {"B", "S(0)", "S(1)"}},
+  {P2, "S(0)", "B", {"B", "S(1)"}},
+  {P2, "S(1)", "B", {"B", "S(2)", "S(0)"}},
+  {P4, "S(0)", "S(0)", {"B"}},
+  {P22, {"B", "S(0)"}, {"B", "S(0)"}, {{"S(0)", "B"}, {"B", "B"}}},
+  {P22, {"S(0)", "S(0)"}, {"S(0)", "S(0)"}, {{"B", "B"}}},
+  {P22, {"S(0)", "S(0)", order = {1, 0}}, {"S(0)", "S(0)", order = {1, 0}}, {{"B", "B"}}},
+  {P22, {"S(1)", "S(0)"}, {"B", "S(0)"}, {{"S(2)", "B"}, {"S(0)", "B"}}},
+  {P22, {"B", "B"}, {"B", "B"}, {{"S(0)", "S(1)"}}},
+}
+
+local function text(sbp) return type(sbp) == "table" and table.concat(sbp, " ") .. (sbp.order and " turned" or "") or sbp end
+
+tap.group("layouts", function()
+  for _, case in ipairs(layouts) do
+    local place, weight, bias, inputs = table.unpack(case)
+    for _, input in ipairs(inputs) do
+      for _, b in ipairs{bias, false} do
+        for _, compiled in ipairs{false, true} do
+          local x = numbers({2, LENGTH, D}, 3, place, input):detach():requires_grad_(true)
+          local list = layers(place, weight, b or nil)
+          local got = values(stacked.products, x, list, compiled)
+          tap.is(got, values(apart, x, list, compiled), ("weights %s on %s, x %s, bias %s%s: the same numbers"):format(text(weight),
+            tostring(place), text(input), text(b), compiled and ", compiled" or ""))
+        end
+      end
+    end
+  end
+end)
+
+tap.group("rows that do not divide", function()
+  local P3 = mesh{0, 1, 2}
+  tap.is(under(stacked.products, numbers({2, LENGTH, D}, 3, P3, "B"), layers(P3, "S(0)", "S(0)")), nil, "stay apart")
+end)
+
+-- Of a step with weights cut by rows, what ranks send each other is what it was.
+tap.group("moves", function()
+  for _, case in ipairs(layouts) do
+    local place, weight, bias, inputs = table.unpack(case)
+    local list, x = layers(place, weight, bias), numbers({2, LENGTH, D}, 3, place, inputs[1])
+    local function bytes(products)
+      local step = rille.graph(function(v)
+        local out = under(products, v, list)
+        return out[1], out[2], out[3]
+      end)
+      step(x)
+      return step:explain().bytes
+    end
+    tap.ok(bytes(stacked.products) <= bytes(apart), ("weights %s on %s: no more moves"):format(text(weight), tostring(place)))
+  end
+end)
+
+-- ---- attention ----
+
+local function attention(options)
+  rille.manual_seed(3)
+  return nn.MultiheadAttention(16, 4, options)
+end
+
+-- Products of a forward pass that are not attention's own, which are two.
+local function products(m, how)
+  local x = rille.randn{2, 20, 16}
+  local other = rille.randn{2, 20, 16}
+  local function forward(v, w)
+    if how == "cross" then return m(v, w) end
+    return how == "same" and m(v, v, v) or m(v)
+  end
+  local cast = how == "f32" and function(f, ...) return f(...) end or under
+  local step = rille.graph(function(v, w) return cast(forward, v, w) end, {auto_parallel = how == "planned" or nil})
+  step(x, other)
+  return count(step, "matmul") - 2, step, x, other
+end
+
+local Own = nn.Linear:extend("Own")
+local changes = { -- what stays apart
+  ["forward of its own"] = function(m) m.k_proj.forward = function(self, x) return nn.Linear.forward(self, x) end end,
+  ["a subclass"] = function(m) m.v_proj = Own(16, 16) end,
+  ["pinned"] = function(m) rille.parallel(m, {q_proj = {input = "B"}}) end,
+  ["of 16 bits"] = function(m) m.k_proj:to("bf16") end,
+  ["no bias"] = function(m) m.k_proj.bias = nil end,
+  ["of bytes"] = function(m) m.v_proj = require "rille.nn.int8_linear"(m.v_proj) end, -- many rows: a product, too
+}
+
+tap.group("attention", function()
+  tap.is(products(attention()), 2, "queries, keys and values are one product, what comes of them another")
+  tap.is(products(attention(), "same"), 2, "so they are where all three are given")
+  tap.is(products(attention{bias = false}), 2, "and without biases")
+  local again = attention()
+  again.q_proj:recompute()
+  tap.is(products(again), 2, "and where one of them is computed again")
+  tap.is(products(attention{kv_heads = 2}), 4, "keys of fewer heads stay apart")
+  tap.is(products(attention(), "cross"), 4, "so do keys of another input")
+  tap.is(products(attention(), "f32"), 4, "and all without autocast")
+  tap.is(products(attention(), "planned"), 4, "and what a planner lays out")
+  for name, change in pairs(changes) do
+    local m = attention()
+    change(m)
+    tap.is(products(m), 4, name .. ": stays apart")
+  end
+  tap.fails(function() under(attention(), rille.randn{2, 6, 12}) end, "nn.Linear", "an input of another width is a layer's to refuse")
+end)
+
+-- q_proj is called in a way of its own, so that all three stay apart.
+local function keep_apart(m) m.q_proj.forward = function(self, x) return nn.Linear.forward(self, x) end end
+
+tap.group("in use", function()
+  local m = attention()
+  local n, step, x, other = products(m)
+  keep_apart(m)
+  step(x, other)
+  tap.is({n, count(step, "matmul") - 2}, {2, 4}, "a compiled step follows the layers")
+  local names = {}
+  for name in m:named_parameters() do names[#names + 1] = name end
+  tap.is(names, {"q_proj.weight", "q_proj.bias", "k_proj.weight", "k_proj.bias", "v_proj.weight", "v_proj.bias", "out_proj.weight",
+    "out_proj.bias"}, "parameters are the layers' own")
+  local texts = {}
+  for _, change in ipairs{function() end, keep_apart} do
+    rille.manual_seed(7)
+    local model = rille.models.gpt2.new{vocab = 37, length = 16, layers = 2, heads = 4, width = 16}
+    for _, block in ipairs(model.h) do change(block.attention) end
+    texts[#texts + 1] = under(model.generate, model, {{3, 1, 4}, {1, 5}}, {max_new_tokens = 8, temperature = 0})
+  end
+  tap.is(texts[1], texts[2], "what a model writes with a cache is the same")
+end)
+
+-- Three steps of a block, computed again or not, with dropout or in eval.
+tap.group("training", function()
+  local function losses(change, again, evaluates)
+    rille.manual_seed(5)
+    local block = nn.TransformerBlock(16, 4, {dropout = 0.1})
+    change(block.attention)
+    if again then block:recompute() end
+    if evaluates then block:eval() end
+    local opt, x, out = optim.AdamW(block:parameters(), {lr = 1e-2}), rille.randn{2, 20, 16}, {}
+    local step = rille.graph(function(v)
+      local loss = under(block, v):square():mean()
+      loss:backward(); opt:step(); opt:zero_grad()
+      return loss
+    end)
+    for i = 1, 3 do out[i] = step(x):item() end
+    return out
+  end
+  for _, evaluates in ipairs{false, true} do
+    local want, mode = losses(keep_apart, false, evaluates), evaluates and "eval" or "train"
+    local got = losses(function() end, false, evaluates)
+    tap.near(got, want, mode .. ": the losses of layers apart", 1e-3)
+    tap.is(losses(function() end, true, evaluates), got, mode .. ": computed again, the same bits")
+  end
+end)
+
+tap.done()

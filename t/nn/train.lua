@@ -1,0 +1,93 @@
+-- train.lua - whether what a training learns can be saved is told before it begins: as the save itself would tell, and
+-- without changing anything.
+
+local tap = dofile("t/lib/tap.lua")
+local nn = rille.nn
+
+local dir = os.tmpname()
+os.remove(dir)
+local function sh(command) assert(os.execute(command:gsub("@", dir)), command) end
+local function fresh()
+  sh "rm -rf @ && mkdir @ @/folder && echo text >@/file && echo old >@/folder/old"
+  sh "ln -s file @/link && ln -s folder @/way && ln -s no/x @/lost"
+end
+-- All names, contents and times of what there is.
+local function state()
+  local p = io.popen(("cd '%s' && ls -lAR --time-style=+%%s.%%N && find . -type f -exec cat {} +"):format(dir))
+  local text = p:read("a")
+  p:close()
+  return text
+end
+
+local saves = {
+  file = function(path) rille.plot(path, {loss = {1, 2}}) end,
+  folder = function(path)
+    rille.models.gpt2.new{vocab = 3, length = 2, layers = 1, heads = 1, width = 2}:save(path)
+  end,
+  checkpoints = function(path) rille.checkpoint.save(path, {model = nn.Linear(2, 2), step = 1}) end,
+}
+local paths = {"file", "folder", "new", "new/", "folder/new", "folder/old", "folder/", "no/new", "file/new", "link", "way", "way/new", "lost"}
+
+tap.group("what can be saved where", function()
+  local good, bad = 0, 0
+  for kind, save in pairs(saves) do
+    for _, path in ipairs(paths) do
+      fresh()
+      local name, before = dir .. "/" .. path, state()
+      local told, why = pcall(rille.train.saves_to, name, kind)
+      if kind ~= "checkpoints" then tap.is(state(), before, ("%s, %s: nothing is changed"):format(kind, path)) end
+      local saved, because = pcall(save, name)
+      tap.is(told, saved, ("%s, %s: it is told that it can be saved where it can"):format(kind, path))
+      if told ~= saved then tap.diag(tostring(told and because or why)) end
+      if told then good = good + 1 else bad = bad + 1 end
+      if not told then tap.ok(tap.has(tostring(why), name), ("%s, %s: the error names the path"):format(kind, path)) end
+    end
+  end
+  tap.ok(good >= 15 and bad >= 9, ("%d could be saved, %d could not"):format(good, bad))
+end)
+
+-- What is none of what is wanted is told at the user's line, by who wants it.
+tap.group("arguments of the wrong kind", function()
+  local progress = rille.train.progress
+  local out = setmetatable({}, {__index = {write = function() end, flush = function() end}})
+  for what, row in pairs{
+    ["rille.train.progress: update: the step"] = {function(v) progress{total = 3, file = out}:update(v, 1, 2) end, 1.5, "1", {}, -1},
+    ["rille.train.progress: update: the loss"] = {function(v) progress{total = 3, file = out}:update(1, v, 2) end, "1", {}, true},
+    ["rille.train.progress: update: the number of samples"] = {function(v) progress{total = 3, file = out}:update(1, 1, v) end, "1", {}, -1, 0 / 0},
+    ["rille.train.progress: file"] = {function(v) progress{total = 3, file = v} end, 3, "x", {}},
+    ["rille.train.progress: the step"] = {function(v) progress{total = 3, step = v} end, 3, "x", print},
+    ["rille.train.progress: unit"] = {function(v) progress{total = 3, unit = v} end, 3, {}},
+    ["rille.train.busy_share: the step"] = {function(v) rille.train.busy_share(v) end, 3, "x", {}, rille.ones{1}},
+    ["rille.autocast"] = {function(v) rille.autocast("bf16", v) end, 3, {}, "x"},
+    ["rille.plot: title"] = {function(v) rille.plot(dir .. ".svg", {a = {1, 2}}, {title = v}) end, 3, {}, true},
+    ["rille.args takes a list of words"] = {function(v) rille.args(v, {}) end, 3, true},
+    ["rille.args takes a table of options"] = {function(v) rille.args({}, v) end, 3, "x"},
+    ["rille.args: word 1"] = {function(v) rille.args({v}, {}) end, 3, {}},
+    ["nn.rotary_tables: placement"] = {function(v) nn.rotary_tables(4, 4, {placement = v}) end, 3, "cpu", {}},
+    ["nn.MixtureOfExperts: d "] = {function(v) nn.MixtureOfExperts(v, 4, 4) end, 0, 1.5, {}, "4"},
+  } do
+    for i = 2, #row do
+      tap.fails(function() return row[1](row[i]) end, {"train.lua:", what}, ("%s is not %s"):format(what, row[i]))
+    end
+  end
+  tap.fails(function() nn.MixtureOfExperts(4, 4) end, {"train.lua:", "the number of experts is a positive integer, not nil"}, "nor nothing")
+  tap.fails(function() rille.train.progress{total = 3, file = out}:update(nil, 1, 1) end, {"train.lua:", "the step is a whole number"}, "a step that is not there")
+  progress{total = 1, file = out}:update(1.0, 0 / 0, 3)
+end)
+
+tap.group("errors", function()
+  fresh()
+  local line = debug.getinfo(1, "l").currentline + 1
+  local _, why = pcall(function() rille.train.saves_to(dir .. "/no/x", "folder") end)
+  local want = ("train.lua:%d: rille.train.saves_to: %s/no/x cannot be written: No such file"):format(line, dir)
+  tap.ok(tap.has(tostring(why), want), "the line is the user's")
+  tap.fails(function() rille.train.saves_to(dir .. "/file", "folder") end, {"is a file; a folder is wanted"}, "a file is no folder")
+  tap.fails(function() rille.train.saves_to(dir .. "/folder") end, {"is a folder; a file is wanted"}, "nor is it the other way round")
+  tap.fails(function() rille.train.saves_to(dir, "module") end, {"a file, a folder, a picture or checkpoints", "module"}, "what is saved is one of four kinds")
+  tap.fails(function() rille.train.saves_to(dir .. "/x.png", "picture") end, {"saves_to writes an SVG", "x.png"}, "a picture is an SVG")
+  tap.fails(function() rille.train.saves_to(3) end, {"rille.train.saves_to", "3"}, "a path is a text")
+  tap.is(rille.train.saves_to(dir .. "/folder/x"), dir .. "/folder/x", "the path is given back")
+end)
+
+os.execute("rm -rf '" .. dir .. "'")
+tap.done()

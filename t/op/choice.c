@@ -1,0 +1,148 @@
+/* choice.c - what the choice of a signature promises of every operator: plain operands give a partial result only
+ * where a factor that they cut is reduced, and an update lies as its parameter.
+ *
+ * Walks the table of operators with the price that sessions use. */
+#include "boxing/box.h"
+#include "kernels/op/lib/table.h"
+#include "t/lib/sound.h"
+
+static int64_t
+price(void *arg, const struct type *t, const struct layout *from, const struct layout *to)
+{
+    UNUSED(arg);
+    return box_bytes(t, from, to);
+}
+
+static int
+choose(struct sound *s, const struct place *p, const struct layout *const *given, struct sig_candidate *out)
+{
+    s->sample.call.layout = given;
+    struct sig_question q = {s->atlas, p, &s->sample.call, &s->rule, price, NULL};
+    return sig_choose(&s->arena, &q, out);
+}
+
+static bool
+is_tried(const struct op *op)
+{
+    bool computes = op->ref || op->flags & (OP_ELTWISE | OP_VIEW);
+    return computes && !(op->flags & (OP_SOURCE | OP_MOVE));
+}
+
+/* ---- plain operands ---- */
+
+static const struct layout *
+random_plain(struct sound *s, const struct place *p, int ndim)
+{
+    struct sbp v[MAX_AXIS];
+    const struct layout *l;
+    for (int x = 0; x < p->naxis; x++) {
+        int d = (int)(next_random(&s->random) % (uint64_t)(ndim + 1));
+        v[x] = d < ndim ? (struct sbp){.kind = SBP_S, .axis = (uint8_t)d} : (struct sbp){.kind = SBP_B};
+    }
+    layout_new(s->atlas, p, v, NULL, &l);
+    return l;
+}
+
+/* Is a result partial on axis x although nothing is cut there, or an operand made partial? */
+static bool
+partial_by_itself(const struct sound *s, const struct sig_candidate *c, int x)
+{
+    bool cut = false, made = false;
+    for (int k = 0; k < s->noperand; k++) {
+        if (s->rule.operand[k].ignored) continue;
+        struct sbp v = c->layout[k]->sbp[x];
+        if (k < s->rule.nin && v.kind == SBP_P) return true;
+        cut |= k < s->rule.nin && v.kind == SBP_S;
+        made |= k >= s->rule.nin && v.kind == SBP_P;
+    }
+    return made && !cut;
+}
+
+static void
+test_plain(const struct op *op, uint64_t seed)
+{
+    static const int32_t two[] = {2, 2};
+    int tried = 0, wrong = 0;
+    for (int i = 0; i < OP_SAMPLE && op->sample[i]; i++)
+        for (int n = 0; n < 40; n++) {
+            struct sound s;
+            struct sig_candidate got;
+            const struct layout *given[SAMPLE_IN] = {NULL};
+            if (sound_start(&s, op, op->sample[i], seed * 1000 + (uint64_t)n)) diag("%s", err_text());
+            const struct place *p = sound_place(&s, 1 + n % 2, two);
+            for (int k = 0; k < s.rule.nin; k++)
+                if (!s.rule.operand[k].ignored) given[k] = random_plain(&s, p, s.sample.in[k].ndim);
+            bool bad = choose(&s, p, given, &got);
+            for (int x = 0; x < p->naxis && !bad; x++) bad = partial_by_itself(&s, &got, x);
+            if (bad) diag("%s %s: %s", op->name, op->sample[i], sound_layout_text(&s, got.layout));
+            wrong += bad;
+            tried++;
+            sound_end(&s);
+        }
+    ok(!wrong && tried, "no plain operands of %s give a partial that no factor forces", op->name);
+}
+
+/* ---- updates ---- */
+
+static const struct layout *
+on_one_axis(struct sound *s, const struct place *p, struct sbp v)
+{
+    const struct layout *l;
+    layout_new(s->atlas, p, &v, NULL, &l);
+    return l;
+}
+
+/* All operands as `state`, the last that has the parameter's shape (the gradient) as `gradient`, a number in a tensor
+ * whole: what moves is the gradient alone, and every result that has elements lies as the parameter. */
+static bool
+update_stays(struct sound *s, struct sbp state, struct sbp gradient)
+{
+    static const int32_t two[] = {2};
+    const struct place *p = sound_place(s, 1, two);
+    const struct layout *given[SAMPLE_IN] = {NULL}, *lies = on_one_axis(s, p, state);
+    struct sig_candidate got;
+    int last = 0;
+    for (int k = 0; k < s->rule.nin; k++) {
+        if (s->rule.operand[k].ignored) continue;
+        bool number = s->sample.in[k].ndim == 0;
+        given[k] = number ? on_one_axis(s, p, (struct sbp){.kind = SBP_B}) : lies;
+        if (!number) last = k;
+    }
+    given[last] = on_one_axis(s, p, gradient);
+    if (choose(s, p, given, &got)) return false;
+    bool right = got.owed == 0 && got.bytes == box_bytes(&s->sample.in[last], given[last], lies);
+    for (int k = 0; k < s->rule.nout; k++)
+        right &= got.layout[s->rule.nin + k] == lies || type_numel(&s->sample.call.out[k]) == 0;
+    if (!right)
+        diag("%s: %s, %lld bytes", s->sample.call.op->name, sound_layout_text(s, got.layout), (long long)got.bytes);
+    return right;
+}
+
+static void
+test_update(const struct op *op)
+{
+    int tried = 0, wrong = 0;
+    for (int i = 0; i < OP_SAMPLE && op->sample[i]; i++) {
+        struct sound s;
+        if (sound_start(&s, op, op->sample[i], 1)) diag("%s", err_text());
+        for (int d = 0; d < s.sample.in[0].ndim; d++, tried++) {
+            struct sbp cut = {.kind = SBP_S, .axis = (uint8_t)d}, sum = {.kind = SBP_P, .reduce = RED_SUM};
+            wrong += !update_stays(&s, cut, cut) || !update_stays(&s, cut, sum);
+        }
+        sound_end(&s);
+    }
+    ok(!wrong && tried, "%s splits as its parameter", op->name);
+}
+
+int
+main(void)
+{
+    uint64_t seed = seed_of(1);
+    for (int i = 0; i < op_count; i++)
+        if (is_tried(op_table[i])) test_plain(op_table[i], seed);
+    int nupdate = 0;
+    for (int i = 0; i < op_count; i++)
+        if (op_table[i]->flags & OP_UPDATE) test_update(op_table[i]), nupdate++;
+    ok(nupdate >= 2, "there are %d updates", nupdate);
+    return done();
+}

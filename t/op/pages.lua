@@ -1,0 +1,86 @@
+-- The page of every operator says what may be asked of it, and what it says is so.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+
+local P = rille.placement("meta", {0, 1})
+local function empty(shape, sbp, dtype) return rille.empty(shape, {placement = P, sbp = sbp, dtype = dtype}) end
+local function names(e)
+  local list = {}
+  for _, op in ipairs(e.ops) do list[#list + 1] = op.name end
+  return table.concat(list, ", ")
+end
+
+-- Sources and to_global have the layout that is asked for.
+local free = {to_global = true}
+for _, name in ipairs{"arange", "empty", "eye", "full", "linspace", "ones", "rand", "randint", "randn", "zeros"} do free[name] = true end
+
+tap.group("layouts", function()
+  for _, name in ipairs(rille.operators()) do
+    local page = rille.page(name)
+    tap.ok(free[name] or page:find("\n  layouts of [^\n]+\n.-%->"), name .. " has a table of layouts", page)
+  end
+end)
+
+tap.group("what is made of others", function()
+  local page, rows = rille.page("cross_entropy"), 0
+  for _, logits in ipairs{"S(0)", "S(1)", "B"} do
+    for _, labels in ipairs{"S(0)", "B"} do
+      local y = empty({4, 6}, logits):cross_entropy(empty({4}, labels, "i64"))
+      local e = rille.explain(y)
+      local row = ("    %s, %s -> %s%s\n"):format(logits, labels, y.sbp, e.bytes > 0 and "   moves " .. e.bytes .. " bytes" or "")
+      if page:find(row, 1, true) then
+        rows = rows + 1
+        tap.ok(page:find("made of        " .. names(e) .. "\n", 1, true), "the operators are named:" .. row:gsub("%s+", " "), page)
+      end
+    end
+  end
+  tap.is(rows, 3, "rows of cross_entropy are what explain says")
+end)
+tap.group("names", function()
+  local methods = debug.getmetatable(rille.ones({1})).__methods
+  for _, where in ipairs{rille, methods} do
+    for name in pairs(where) do
+      local base = type(name) == "string" and name:gsub("_$", "") -- x:add_(y) is on the page of copy_
+      if base and base:sub(1, 1) ~= "_" then
+        tap.ok(pcall(rille.page, name) or pcall(rille.page, base), name .. " has a page")
+      end
+    end
+  end
+  for sign, name in pairs{["+"] = "add", ["-"] = "sub", ["*"] = "mul", ["/"] = "div", ["^"] = "pow", ["//"] = "floor_divide", ["%"] = "remainder"} do
+    tap.is(rille.page(sign), rille.page(name), sign .. " is " .. name)
+  end
+  for _, name in ipairs{"arange", "empty", "eye", "full", "linspace", "ones", "rand", "randint", "randn", "tensor", "zeros"} do
+    local page = rille.page(name)
+    local missing
+    for _, word in ipairs{"dtype", "placement", "sbp", "requires_grad", "name"} do
+      missing = missing or not page:find("\n  " .. word .. " ", 1, true) and word
+    end
+    tap.ok(page:find("^rille%." .. name .. "%(") and not missing, name .. " says its options", missing)
+  end
+end)
+
+-- What the first line names can be given, and nothing else.
+tap.group("attributes", function()
+  for name, call in pairs{max_pool2d = {no = "count_include_pad", yes = "dilation"}, avg_pool2d = {no = "dilation", yes = "count_include_pad"}} do
+    local x, first = rille.ones({1, 1, 4, 4}), rille.page(name):match("[^\n]*")
+    tap.ok(first:find(call.yes, 1, true) and not rille.page(name):find(call.no, 1, true), name .. " names what it takes", first)
+    local good, err = pcall(x[name], x, {kernel_size = 2, [call.no] = 1})
+    tap.ok(not good and err:find("no attribute is called '" .. call.no .. "'", 1, true), name .. " refuses what it does not take", err)
+    tap.ok(not err:match("it has (.*);"):find(call.no, 1, true), "and does not offer it", err)
+  end
+  local mean = rille.ones({1, 1, 4, 4}):avg_pool2d(2, 2, 1, false, false)
+  tap.is(mean:totable(), rille.ones({1, 1, 3, 3}):totable(), "by position they come in the order of the page")
+end)
+
+tap.group("what is absent", function()
+  tap.ok(rille.page("argmax"):find("^argmax%(x, axis = none,"), "an axis that is not given is no axis 0")
+  tap.ok(rille.page("slice"):find("stop = none", 1, true), "nor is the end a number")
+  for _, name in ipairs{"argmax", "eq", "any", "floor", "floor_divide"} do
+    tap.ok(rille.page(name):find("gradient       none: flat", 1, true), name .. " is flat")
+  end
+  for _, name in ipairs{"exp", "mean", "max", "remainder"} do
+    tap.ok(rille.page(name):find("gradient       yes", 1, true), name .. " is not")
+  end
+end)
+
+tap.done()

@@ -1,0 +1,251 @@
+/* sound.c - every signature of every operator is sound, and on two ranks none is missing without a reason.
+ *
+ * Walks the table of operators: nobody writes a case here. Sources have no
+ * operands to lay out, composites take their signatures from what they are made
+ * of, and to_global moves: these are not tried. */
+#include "t/lib/missing.h"
+#include "kernels/op/lib/table.h"
+
+#include <fnmatch.h>
+
+static const struct {
+    int naxis;
+    int32_t axis[2];
+    const char *name;
+} mesh[] = {{1, {2}, "2"}, {1, {3}, "3"}, {1, {4}, "4"}, {2, {2, 2}, "2x2"}, {2, {2, 3}, "2x3"}};
+
+/* ---- why something that holds is not derived ---- */
+
+static bool
+is_extreme(struct sbp v)
+{
+    return v.kind == SBP_P && v.reduce != RED_SUM;
+}
+
+static bool
+of_integers(const struct sound *s, const struct sbp *v)
+{
+    for (int k = 0; k < s->rule.nin; k++)
+        if (!s->rule.operand[k].ignored && is_extreme(v[k]) && dtype_is_int((enum dtype)s->sample.in[k].dtype))
+            return true;
+    return false;
+}
+
+static bool
+of_extremes(const struct sound *s, const struct sbp *v)
+{
+    for (int k = 0; k < s->rule.nin; k++)
+        if (!s->rule.operand[k].ignored && is_extreme(v[k])) return true;
+    return false;
+}
+
+/* ---- the same of what only operators of one kind meet, by their records ---- */
+
+static bool
+is_eltwise(const struct sound *s)
+{
+    return s->sample.call.op->flags & OP_ELTWISE;
+}
+
+static bool
+one_sided(const struct sound *s, const struct sbp *v)
+{
+    return s->sample.call.op->flags & OP_BOUNDED_DOMAIN && of_extremes(s, v);
+}
+
+static bool
+truth_of_extremes(const struct sound *s, const struct sbp *v)
+{
+    return is_eltwise(s) && s->sample.call.op->dtype == OUT_BOOL && of_extremes(s, v);
+}
+
+static bool
+looks_up(const struct sound *s, const struct sbp *v)
+{
+    bool index = false;
+    for (int k = 0; k < s->rule.nin; k++) index |= sound_is_index(s, k);
+    return index && s->sample.call.op->reduce == RED_SUM && of_extremes(s, v);
+}
+
+static bool
+updates(const struct sound *s, const struct sbp *v)
+{
+    UNUSED(v);
+    return s->sample.call.op->flags & OP_UPDATE;
+}
+
+static bool
+with_number(const struct sound *s, const struct sbp *v)
+{
+    UNUSED(v);
+    if (!is_eltwise(s)) return false;
+    for (int k = 0; k < s->rule.nin; k++)
+        if (s->sample.in[k].weak) return true;
+    return false;
+}
+
+static bool
+to_integers(const struct sound *s, const struct sbp *v)
+{
+    UNUSED(v);
+    return is_eltwise(s) && !dtype_is_float((enum dtype)s->sample.in[0].dtype);
+}
+
+static bool
+rounds(const struct sound *s, const struct sbp *v)
+{
+    UNUSED(v);
+    enum dtype from = (enum dtype)s->sample.in[0].dtype, to = (enum dtype)s->sample.out[0].dtype;
+    return from != to && (dtype_bytes(to) == 2 || from == DT_F64);
+}
+
+/* A partial sum of integers, and a result that holds more than they do. */
+static bool
+widens(const struct sound *s, const struct sbp *v)
+{
+    for (int k = 0; k < s->rule.nin; k++) {
+        enum dtype in = (enum dtype)s->sample.in[k].dtype, out = (enum dtype)s->sample.out[0].dtype;
+        if (v[k].kind != SBP_P || !dtype_is_int(in)) continue;
+        if (!dtype_is_int(out) || dtype_bytes(out) > dtype_bytes(in)) return true;
+    }
+    return false;
+}
+
+/* Patterns are those of fnmatch(); a row is right only for what `when` says. It names operators only where no record
+ * tells what they share: a new operator is to meet its reason here. */
+static const struct reason {
+    const char *op, *sig;
+    bool (*when)(const struct sound *s, const struct sbp *v);
+    const char *why;
+} reasons[] = {
+    {"*", "*", of_integers, "the identity of an integer maximum is a number, which arithmetic wraps around"},
+    {"*", "P -> *", to_integers, "integers are whole already, and truth values are not summed"},
+    {"*", "*", with_number, "it depends on the value of a number, which is bound at run time"},
+    {"@(cast|concat)", "P*", rounds, "the whole is rounded, not each rank's part of it"},
+    {"@(index_add|gather_grad|position)", "P*", NULL, "the first operand lends its shape alone, and is a variable"},
+    {"*", "*", truth_of_extremes, "truth of an extreme: nobody compares before reducing"},
+    {"@(maximum|minimum|clamp)", "*", of_extremes, "groups carry both kinds of extremes, and together only one passes"},
+    {"*", "P*", widens,
+     "a sum of integers begins again at the other end where they are full, and a wider one does not"},
+    {"@(add|sub)", "*", of_extremes, "infinity and the identity of a maximum, which is the other one, make no number"},
+    {"*", "*", looks_up, "an axis looked up counts as summed, and an extreme does not pass a sum"},
+    {"exp_left", "* -> *", NULL, "of floats the second result is 0 in any layout"},
+    {"log_left", "*P*", NULL, "where y is near 0, as a drawn one seldom is, it is what all ranks left"},
+    {"@(max_pool2d_pick|exp_sum)", "*", of_extremes, "what it picks or sums by another operand counts as summed"},
+    {"@(dropout|cast|concat|stack|pad|slice_grad|cross_entropy_parts_grad|max_pool2d|put)", "*", of_extremes,
+     "monotone, but no maximum is taken through it"},
+    {"@(gather|gather_grad)", "S*", NULL,
+     "a dimension that ids do not cover is cut by position: only the axis looked up may be split"},
+    {"*", "*", one_sided, "defined on one side: the identity of one kind of extreme lies on the other"},
+    {"attention_softmax", "*P -> *", NULL, "what a mask adds to a whole row leaves the row's softmax as it is"},
+    {"attention_grad", "B, B, P, *, B, P -> P, P, B", NULL,
+     "the gradient of values does not depend on them: where partial values pass, all results are partial"},
+    {"moments_of", "*", NULL, "x lends its gradient alone, and a code is nothing but whole"},
+    {"norm_grad", "B, B, P -> P, B, B", NULL, "those of weight and bias do not depend on the weight"},
+    {"*", "*", updates, "a variable and what an optimiser keeps beside it are never partial"},
+};
+
+static bool
+is_tried(const struct op *op)
+{
+    bool computes = op->ref || op->flags & (OP_ELTWISE | OP_VIEW);
+    return computes && !(op->flags & (OP_SOURCE | OP_MOVE));
+}
+
+/* ---- soundness ---- */
+
+static int total, per_mesh[countof(mesh)];
+
+static void
+prove(const struct op *op, uint64_t seed)
+{
+    int proved = 0, failed = 0, on[countof(mesh)] = {0}, samples = 0;
+    for (int i = 0; i < OP_SAMPLE && op->sample[i]; i++, samples++) {
+        struct sound s;
+        int status = sound_start(&s, op, op->sample[i], seed);
+        if (status) diag("%s %s: %s", op->name, op->sample[i], err_text());
+        failed += !!status;
+        for (size_t m = 0; m < countof(mesh) && !status; m++) {
+            struct sound_tally t = sound_each_derived(&s, mesh[m].naxis, mesh[m].axis);
+            on[m] += t.proved, per_mesh[m] += t.proved;
+            proved += t.proved, failed += t.failed;
+        }
+        sound_end(&s);
+    }
+    total += proved;
+    ok(proved > 0 && failed == 0, "%s: %d signatures of %d samples are sound", op->name, proved, samples);
+    struct str row = {0};
+    str_addf(&row, "%-24s", op->name);
+    for (size_t m = 0; m < countof(mesh); m++) str_addf(&row, "%6d", on[m]);
+    diag("%s", str_text(&row));
+    str_free(&row);
+}
+
+/* ---- completeness ---- */
+
+static bool used[countof(reasons)];
+
+static bool
+explained(const struct sound *s, const struct sbp *v, const char *sig)
+{
+    for (size_t i = 0; i < countof(reasons); i++) {
+        const struct reason *r = &reasons[i];
+        if (fnmatch(r->op, s->sample.call.op->name, FNM_EXTMATCH) || fnmatch(r->sig, sig, 0)) continue;
+        if (r->when && !r->when(s, v)) continue;
+        used[i] = true;
+        return true;
+    }
+    return false;
+}
+
+static void
+missing(void *arg, const struct sound *s, const struct sbp *v)
+{
+    const char *sig = sound_text(s, v);
+    if (explained(s, v, sig)) return;
+    diag("%s: %s holds, is not derived, and no reason is given", s->sample.call.op->name, sig);
+    ++*(int *)arg;
+}
+
+/* Tensors without elements and of one element say nothing about layouts. */
+static bool
+tells(const struct sound *s)
+{
+    for (int k = 0; k < s->noperand; k++) {
+        const struct type *t = sound_type(s, k);
+        for (int d = 0; d < t->ndim; d++)
+            if (t->dim[d] == 0) return false;
+    }
+    return true;
+}
+
+static void
+complete(const struct op *op, uint64_t seed)
+{
+    int unexplained = 0;
+    for (int i = 0; i < OP_SAMPLE && op->sample[i]; i++) {
+        struct sound s;
+        if (!sound_start(&s, op, op->sample[i], seed) && tells(&s)) sound_each_missing(&s, missing, &unexplained);
+        sound_end(&s);
+    }
+    ok(unexplained == 0, "%s: what is sound on two ranks is derived, or there is a reason", op->name);
+}
+
+int
+main(int argc, char **argv)
+{
+    uint64_t seed = seed_of(1);
+    struct str head = {0};
+    str_addf(&head, "%-24s", "mesh");
+    for (size_t m = 0; m < countof(mesh); m++) str_addf(&head, "%6s", mesh[m].name);
+    diag("%s", str_text(&head));
+    for (int i = 0; i < op_count; i++) {
+        if (!is_tried(op_table[i]) || (argc > 1 && strcmp(argv[1], op_table[i]->name))) continue;
+        prove(op_table[i], seed);
+        complete(op_table[i], seed);
+    }
+    ok(total > 0, "signatures were proved: %d", total);
+    for (size_t i = 0; i < countof(reasons) && argc == 1; i++) ok(used[i], "a reason is needed: %s", reasons[i].why);
+    str_free(&head);
+    return done();
+}

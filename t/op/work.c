@@ -1,0 +1,95 @@
+/* work.c - what calls are said to compute (call_work), by which the planner prices them. Of every sample of every
+ * operator: two operations at most for each element that it reads or writes; those of the table, which do more, as many
+ * as are counted here by hand. */
+#include "actors/plan/model/rates.h"
+#include "kernels/op/lib/table.h"
+#include "kernels/exec/sample.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/error.h"
+#include "sbp/rule.h"
+#include "t/lib/tap.h"
+
+static const struct {
+    const char *op, *sample;
+    double flops;
+} table[] = {
+    {"matmul", "f32{4,6} f32{6,8}", 2 * 4 * 6 * 8},
+    {"matmul", "f32{2,1,3,4} f32{3,4,2}", 2 * 2 * 3 * 3 * 4 * 2},
+    {"contract", "f64{2,40,9} f64{2,40,20}", 2 * 2 * 40 * 9 * 20},
+    {"linear_int8", "f32{3,70} u8{5,70} f32{5}", 2 * 3 * 70 * 5},
+    {"expert_matmul", "f32{1,5,1,4} f32{1,3,4,6} i64{5,2}<3", 2 * 5 * 2 * 4 * 6}, /* a row by its experts alone */
+    {"expert_matmul_grad", "f32{1,5,1,4} f32{1,5,2,6} i64{5,2}<3 experts=3", 2 * 5 * 2 * 4 * 6},
+    /* each entry of y is a sum over 3 channels of windows of 3 x 2; then over 2 channels of 3 x 3 */
+    {"conv2d", "f32{2,3,5,6} f32{4,3,3,2}", 2 * (2 * 4 * 3 * 5) * (3 * 3 * 2)},
+    {"conv2d", "f32{2,4,6,5} f32{6,2,3,3} - padding=1 stride=2 groups=2", 2 * (2 * 6 * 3 * 3) * (2 * 3 * 3)},
+    {"conv2d_grad_x", "f32{2,4,3,5} f32{4,3,3,2} size=5,6", 2 * (2 * 4 * 3 * 5) * (3 * 3 * 2)},
+    {"conv2d_grad_x", "f32{2,6,3,3} f32{6,2,3,3} padding=1 stride=2 groups=2 size=6,5",
+     2 * (2 * 6 * 3 * 3) * (2 * 3 * 3)},
+    {"conv2d_grad_w", "f32{2,3,5,6} f32{2,4,3,5} size=3,2", 2 * (2 * 4 * 3 * 5) * (3 * 3 * 2)},
+    {"conv2d_grad_w", "f32{2,4,6,5} f32{2,6,3,3} padding=1 stride=2 groups=2 size=3,3",
+     2 * (2 * 6 * 3 * 3) * (2 * 3 * 3)},
+    /* one operation for each entry of a window */
+    {"max_pool2d", "f32{2,3,4,6} kernel_size=2", (2 * 3 * 2 * 3) * (2 * 2)},
+    {"max_pool2d", "f32{1,2,5,7} kernel_size=3,2 stride=2,1 padding=1", (2 * 3 * 8) * (3 * 2)},
+    {"max_pool2d_grad", "f32{2,3,4,6} f32{2,3,3,5} kernel_size=2 stride=1", (2 * 3 * 3 * 5) * (2 * 2)},
+    {"max_pool2d_pick", "f32{2,3,4,6} f32{2,3,4,6} kernel_size=2 stride=1", (2 * 3 * 3 * 5) * (2 * 2)},
+    {"avg_pool2d", "f32{2,3,4,6} kernel_size=2", (2 * 3 * 2 * 3) * (2 * 2)},
+    {"avg_pool2d_grad", "f32{2,3,3,5} kernel_size=2 stride=1 size=4,6", (2 * 3 * 3 * 5) * (2 * 2)},
+    /* scores of so many queries and keys: each is a sum, has an exponential, and
+     * weighs a value; backward, five products for the two; causal, tiles of 64 keys that some query sees */
+    {"attention", "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5}", (2 * 2 * 3 * 5) * (2 * (4 + 6) + 64)},
+    {"attention_grad", "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5} f32{2,2,3,6} f32{2,2,3,6}",
+     2.5 * (2 * 2 * 3 * 5) * (2 * (4 + 6) + 64)},
+    {"attention", "f32{1,1,512,4} f32{1,1,512,4} f32{1,1,512,6} is_causal=1",
+     (512 * 512 * 9 / 16) * (2 * (4 + 6) + 64)},
+};
+
+static bool
+has_row(const char *name)
+{
+    for (size_t i = 0; i < countof(table); i++)
+        if (!strcmp(table[i].op, name)) return true;
+    return false;
+}
+
+/* *elements: that the call reads and writes. */
+static bool
+work_of(const char *name, const char *sample, double *flops, double *elements)
+{
+    struct arena arena = {0};
+    struct sample s;
+    struct rule rule;
+    const struct op *op = op_find(name);
+    bool good = op && sample_read(op, sample, &s) && !call_infer(&arena, &s.call, &rule);
+    *elements = 0;
+    for (int i = 0; good && i < s.call.nin + s.call.nout; i++)
+        *elements += (double)type_numel(i < s.call.nin ? &s.call.in[i] : &s.call.out[i - s.call.nin]);
+    double bytes;
+    if (good) call_work(&s.call, flops, &bytes);
+    arena_fini(&arena);
+    return good;
+}
+
+static void
+try_passes(const struct op *op)
+{
+    double flops, elements;
+    for (int i = 0; i < OP_SAMPLE && op->sample[i]; i++)
+        if (!work_of(op->name, op->sample[i], &flops, &elements))
+            ok(false, "%s %s: %s", op->name, op->sample[i], err_text());
+        else if (!has_row(op->name))
+            ok(flops <= 2 * elements, "%s %s goes over its %g elements: %g operations", op->name, op->sample[i],
+               elements, flops);
+}
+
+int
+main(void)
+{
+    double flops = 0, elements;
+    for (const struct op *const *op = op_table; *op; op++)
+        if ((*op)->rule || (*op)->make_rule) try_passes(*op); /* the others are made of these */
+    for (size_t i = 0; i < countof(table); i++)
+        ok(work_of(table[i].op, table[i].sample, &flops, &elements) && flops == table[i].flops,
+           "%s %s is %g operations: %g", table[i].op, table[i].sample, table[i].flops, flops);
+    return done();
+}

@@ -1,0 +1,134 @@
+-- rille.parallel with blocks = {input = ids}: what the planner reckons of each block (lua/parallel/priced.lua) adds up to what it
+-- reckons of the whole model, stages are cut by it, and the model is as it was.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local nn = rille.nn
+local priced, plan, pin = require "rille.parallel.priced", require "rille.parallel.plan", require "rille.nn.pin"
+local function mesh(ranks) return rille.placement("cpu", ranks) end
+local LINE, GRID = {mesh{0, 1}, mesh{2, 3}, mesh{4, 5}}, {mesh{{0, 1}, {2, 3}}, mesh{{4, 5}, {6, 7}}}
+
+local kinds = {
+  gpt2 = function(o) return rille.models.gpt2.new{vocab = o.vocab or 96, length = 16, layers = o.layers or 4, heads = 4, width = 32} end,
+  llama = function(o)
+    return rille.models.llama.new{vocab = o.vocab or 96, length = 16, layers = o.layers or 4, heads = 4, kv_heads = 2, width = 32, hidden = 48}
+  end,
+  moe = function() return rille.models.moe.new{vocab = 96, length = 16, layers = 4, heads = 4, width = 32, experts = 4} end,
+  resnet = function() return rille.models.resnet.new{classes = 8, channels = 2, width = 8, blocks = {2, 2}} end,
+}
+local function new(kind, place, o)
+  rille.manual_seed(3)
+  local m, sbp = kinds[kind](o or {}), {}
+  for axis = 1, #place.shape do sbp[axis] = "B" end
+  return m:to_global{placement = place, sbp = sbp}
+end
+local function taken(kind) return kind == "resnet" and rille.ones{8, 2, 8, 8} or rille.zeros({8, 16}, {dtype = "i64"}) end
+local function blocks_of(m) return m.h or m.layers or m.blocks end
+local function sum(list)
+  local s = 0
+  for _, x in ipairs(list) do s = s + x end
+  return s
+end
+local function with(recipe, more)
+  local t = {}
+  for key, value in pairs(recipe) do t[key] = value end
+  for key, value in pairs(more) do t[key] = value end
+  return t
+end
+
+local recipes = {{"data", LINE, {data = 0}}, {"1D", LINE, {tensor = 0}}, {"sequence parallel", LINE, {tensor = 0, sequence = true}},
+  {"zero 3", LINE, {data = 0, zero = 3}}, {"data x 1D", GRID, {data = 0, tensor = 1}}, {"2D", GRID, {tensor = {0, 1}}}}
+
+-- What the whole model costs on the mesh of one stage; what is counted twice: the forward pass beside the last block.
+local function whole(kind, place, recipe)
+  local m = new(kind, place)
+  rille.parallel(m, recipe)
+  local step = rille.graph(function(x) local loss = m(x):logsumexp(-1):sum(); loss:backward(); return loss end,
+    {auto_parallel = "propagate", time_limit = 1e-6})
+  step(taken(kind):to_global(rille.parallel.input(m)))
+  return step:explain()
+end
+
+for kind in pairs(kinds) do
+  for _, r in ipairs(recipes) do
+    local name, stages, recipe = kind .. ", " .. r[1] .. ": ", r[2], r[3]
+    if kind ~= "resnet" or not recipe.tensor then
+      local m = new(kind, stages[1])
+      local first = {}
+      for _, found in ipairs(m:named_tensors()) do first[found.name] = found.tensor end
+      local entries = plan.of(m, with(recipe, {stages = stages})).entries
+      local list = priced(m, {table.unpack(blocks_of(m))}, entries, stages, taken(kind))
+      local all = whole(kind, stages[1], recipe)
+      local ratio, bytes = sum(list.cost) / all.cost, (sum(list.memory) + sum(list.activations)) / all.memory
+      tap.ok(ratio > 0.9 and ratio < 1.1, name .. "blocks cost what the model costs", ratio)
+      -- More than the model, since what each works with counts too, and the model has that once.
+      tap.ok(bytes > 0.8 and bytes < 2.5, name .. "and take what it takes", bytes)
+      tap.ok(kind == "resnet" or list.cost[2] == list.cost[3] and list.memory[2] == list.memory[3] and list.hop[1] == list.hop[4],
+        name .. "equal blocks cost as much")
+      local same = true
+      for _, found in ipairs(m:named_tensors()) do same = same and first[found.name] == found.tensor end
+      for _, part in ipairs(m:modules()) do same = same and not pin.of[part] and rawget(part, "forward") == nil end
+      tap.ok(same and next(first), name .. "the model is as it was")
+    end
+  end
+end
+
+-- ---- the cut ----
+
+-- How many blocks each stage has.
+local function dealt(stages, o, blocks)
+  local m = new("gpt2", stages[1], o)
+  rille.parallel(m, {data = 0, stages = stages, blocks = blocks})
+  local counts = {}
+  for k, place in ipairs(stages) do
+    counts[k] = 0
+    for _, b in ipairs(m.h) do counts[k] = counts[k] + (pin.of[b].placement == place and 1 or 0) end
+  end
+  return table.concat(counts, " ")
+end
+local ids = taken("gpt2")
+tap.is(dealt(LINE, {layers = 6, vocab = 20000}, {input = ids, micro_batches = 4}), "1 4 1", "an embedding and a head that are heavy leave the stages in the middle more blocks")
+tap.is(dealt(LINE, {layers = 6}, {input = ids, micro_batches = 4}), "2 2 2", "light ones do not")
+tap.is(dealt(LINE, {layers = 6, vocab = 20000}, {input = ids, cost = {1, 1, 1, 1, 1, 1}, micro_batches = 4}), "2 2 2", "a list the user gives stands in its place")
+tap.is(dealt({LINE[1]}, {layers = 3}, {input = ids}), "3", "one stage has all")
+
+-- Of lists, the least that is named holds, and a byte less does not.
+local lists = {cost = {1, 1, 1, 1, 1, 1}, memory = {5, 2, 3, 4, 1, 6}, activations = {1, 2, 1, 2, 1, 2}, micro_batches = 4}
+local function limited(limit)
+  local o = {memory_limit = limit}
+  for k, v in pairs(lists) do o[k] = v end
+  return pcall(dealt, LINE, {layers = 6}, o)
+end
+local least = tonumber(tostring(select(2, limited(0))):match("ask for memory_limit = (%d+)"))
+tap.ok(least and limited(least) and not limited(least - 1), "the least memory that is named has a cut: " .. tostring(least))
+
+-- A model that ends with its last block, whose result no parameter follows.
+do
+  local function block() return nn.TransformerBlock(16, 2) end
+  local bare = nn.Sequential(block(), block(), block(), block())
+  bare:to_global{placement = LINE[1], sbp = "B"}
+  rille.parallel(bare, {stages = {LINE[1], LINE[2]}, blocks = {input = rille.randn({8, 4, 16}, {placement = LINE[1], sbp = "B"}), micro_batches = 4}})
+  tap.is(pin.of[bare[2]].placement == LINE[1] and pin.of[bare[3]].placement == LINE[2], true, "blocks alone are a model that is cut")
+end
+
+-- ---- errors ----
+
+local function fails(blocks, want, what, stages)
+  local m = new("gpt2", (stages or LINE)[1])
+  local good, why = pcall(rille.parallel, m, {data = 0, stages = stages or LINE, blocks = blocks})
+  tap.ok(not good and tostring(why):find(want, 1, true), what .. ": " .. tostring(why))
+  local y = m:forward(rille.zeros({2, 4}, {dtype = "i64", placement = (stages or LINE)[1], sbp = "B"}))
+  tap.ok(y.shape[3] == 96 and not next(pin.of, nil) or not pin.of[m.h[1]], "and the model is as it was")
+end
+fails({input = 3}, "is what the model takes in a micro-batch, a tensor, not 3", "input: no tensor")
+fails({input = rille.zeros{8, 16}}, "takes ids, integers", "input: ids that are no integers")
+fails({input = rille.zeros({8, 64}, {dtype = "i64"})}, "64", "input: more positions than the model has")
+fails({input = ids, cost = {1, 2}}, "cost", "a list that is too short beside it")
+fails({input = ids, memory_limit = 10}, "ask for memory_limit = ", "less memory than any cut needs")
+fails({cost = {1, 1, 1, 1}, memory = {1, 2, 3, 4}, memory_limit = 3}, "ask for memory_limit = 4", "the least is told of lists, too")
+fails({cost = {1, 1e308, 1, 1e308}}, "cost has numbers from 0 to 1e100, not 1e+308", "costs whose sum is no number")
+fails({input = ids, inputs = 3}, "inputs", "an option there is not")
+fails({input = ids}, "stages have meshes of one shape; else list cost", "stages of different shapes", {mesh{0, 1}, mesh{2, 3, 4}})
+
+rille.no_grad(fails, {input = ids}, "is not reckoned within rille.no_grad; call it outside, or list cost", "no gradients")
+
+tap.done()

@@ -1,0 +1,493 @@
+-- rille.parallel: every recipe gives one device's losses and the same text; its table is what is set, prints, and can be
+-- edited and given back; what does not fit is refused and changes nothing.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local nn, optim = rille.nn, rille.optim
+local function mesh(ranks) return rille.placement("cpu", ranks) end
+local P1, P2, P4, P8 = mesh{0}, mesh{0, 1}, mesh{0, 1, 2, 3}, mesh{0, 1, 2, 3, 4, 5, 6, 7}
+local Q4 = mesh{4, 5, 6, 7}
+local P22, P24, P23 = mesh{{0, 1}, {2, 3}}, mesh{{0, 1, 2, 3}, {4, 5, 6, 7}}, mesh{{0, 1, 2}, {3, 4, 5}}
+local Q22 = mesh{{4, 5}, {6, 7}}
+local P222 = mesh{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}}
+
+local long = os.getenv("RILLE_LONG") -- every recipe for every model, and text of each
+
+local sizes = {
+  gpt2 = {vocab = 37, length = 8, layers = 2, heads = 4, width = 16},
+  llama = {vocab = 37, length = 8, layers = 2, heads = 4, kv_heads = 2, width = 16, hidden = 24},
+  moe = {vocab = 37, length = 8, layers = 2, heads = 4, width = 16, experts = 4},
+}
+local function whole(place) local t = {}; for i = 1, #place.shape do t[i] = "B" end; return t end
+local function new(kind, place, layers, of)
+  rille.manual_seed(7)
+  local given = {}
+  for name, size in pairs((of or sizes)[kind]) do given[name] = size end
+  given.layers = layers or given.layers
+  local m = rille.models[kind].new(given)
+  return m:to_global{placement = place, sbp = whole(place)}
+end
+
+local rows, labels = {}, {}
+for r = 1, 8 do
+  rows[r], labels[r] = {}, {}
+  for i = 1, 8 do rows[r][i], labels[r][i] = (r * 7 + i * 5) % 37, (r * 7 + i * 5 + 5) % 37 end
+end
+local function ids(t, how) return rille.tensor(t, {dtype = "i64"}):to_global(how) end
+
+-- Losses of three steps with clipping; then two prompts go on.
+local function train(m, pieces, schedule)
+  local x, y = ids(rows, rille.parallel.input(m)), ids(labels, rille.parallel.labels(m))
+  local opt, out = optim.AdamW(m:parameters(), {lr = 1e-2}), {}
+  local function step(a, b)
+    local logits = m(a)
+    local loss = logits:reshape{-1, 37}:cross_entropy(b:reshape{-1})
+    loss:backward()
+    optim.clip_grad_norm(m:parameters(), 0.5)
+    opt:step(); opt:zero_grad()
+    return loss
+  end
+  local run = pieces and rille.graph(step, {micro_batches = pieces, schedule = schedule or "1f1b"}) or step
+  for i = 1, long and 3 or 2 do out[i] = run(x, y):item() end
+  return out, opt
+end
+local function text(m) return m:generate({{3, 1, 4}, {1, 5}}, {max_new_tokens = 3, seed = 2, temperature = 0.7}) end
+
+local recipes = { -- what, mesh, recipe, micro-batches, kinds it is not for
+  {"data", P8, {data = 0}},
+  {"data over two axes", P24, {data = {0, 1}}},
+  {"1D", P2, {tensor = 0}, 2},
+  {"1D, heads on 4", P4, {tensor = 0}, nil, {llama = true}},
+  {"data x 1D", P22, {data = 0, tensor = 1}, 2},
+  {"1D x data", P22, {data = 1, tensor = 0}},
+  {"1D with sequence", P2, {tensor = 0, sequence = true}},
+  {"data x 1D with sequence", P22, {data = 0, tensor = 1, sequence = true}},
+  {"2D", P22, {tensor = {0, 1}, method = "2d"}, 2},
+  {"2D, panels", P22, {tensor = {0, 1}, panels = 2}, 2},
+  {"2D, axes exchanged", P22, {tensor = {1, 0}}},
+  {"2D, rectangular", P24, {tensor = {0, 1}, method = "2d"}, nil, {llama = true}},
+  {"2.5D", P222, {tensor = {0, 1, 2}, method = "2.5d"}},
+  {"3D", P222, {tensor = {0, 1, 2}, method = "3d"}},
+  {"3D, axes exchanged", P222, {tensor = {2, 0, 1}, method = "3d"}},
+  {"data x 2D", P222, {data = 2, tensor = {0, 1}}},
+  {"zero 1", P4, {data = 0, zero = 1}, 2},
+  {"zero 2", P4, {data = 0, zero = 2}, 1},
+  {"zero 3", P4, {data = 0, zero = 3}, 2},
+  {"zero 3 x 1D", P22, {data = 0, tensor = 1, zero = 3}},
+  {"zero 2 x 2D", P222, {data = 0, tensor = {1, 2}, zero = 2}},
+  {"stages", P4, {stages = {P1, mesh{1}}}, 4},
+  {"stages, eager", P4, {stages = {P2, mesh{2, 3}}}},
+  {"stages x 1D", P2, {stages = {P2, mesh{2, 3}}, tensor = 0}, 2},
+  {"stages x data x 1D", P22, {stages = {P22, Q22}, data = 0, tensor = 1}},
+  {"stages x 2D", P22, {stages = {P22, Q22}, tensor = {0, 1}}, 2},
+  {"stages x zero 3", P22, {stages = {P4, Q4}, data = 0, zero = 3}, 1},
+  {"zero 3 x 1D, in pieces", P22, {data = 0, tensor = 1, zero = 3}, 2},
+}
+for _, kind in ipairs{"gpt2", "llama", "moe"} do
+  tap.group(kind, function()
+    local one = new(kind, P1)
+    local want, said = train(one), text(one)
+    tap.ok(want[#want] < want[1], kind .. ": it learns on one device")
+    for i, r in ipairs(recipes) do
+      if not (r[5] and r[5][kind]) and (kind == "gpt2" or long or i % 4 == 3) then
+        local m = new(kind, r[2])
+        local t = rille.parallel(m, r[3])
+        tap.near(train(m), want, ("%s: %s"):format(kind, r[1]), 2e-4, 1e-5)
+        if long or i % 2 == 0 then tap.is(text(m), said, ("%s: %s says the same"):format(kind, r[1])) end
+        if r[4] and kind == "gpt2" then
+          m = new(kind, r[2])
+          rille.parallel(m, t)
+          tap.near(train(m, r[4]), want, ("%s: %s, compiled, by its table, %d pieces"):format(kind, r[1], r[4]), 2e-4, 1e-5)
+        end
+      end
+    end
+  end)
+end
+
+-- Where queries, keys and values are one product (lua/nn/stacked.lua), it is cut as the three were.
+tap.group("under autocast", function()
+  local function losses(m, pieces) return rille.autocast("bf16", train, m, pieces) end
+  local plain, want = train(new("gpt2", P1)), losses(new("gpt2", P1))
+  tap.near(want, plain, "the losses of f32 but for rounding", 2e-2, 1e-3)
+  for _, r in ipairs(recipes) do
+    local m = new("gpt2", r[2])
+    rille.parallel(m, r[3])
+    tap.near(losses(m, r[4]), want, r[1] .. (r[4] and (", compiled, %d pieces"):format(r[4]) or ""), 2e-3, 1e-4)
+  end
+end)
+
+-- Rows, positions, classes, widths, hidden widths and experts are cut into parts that are not alike; heads are not cut.
+tap.group("sizes that do not divide", function()
+  local odd = {
+    gpt2 = {vocab = 37, length = 8, layers = 2, heads = 6, width = 18},
+    llama = {vocab = 37, length = 8, layers = 2, heads = 6, width = 24, hidden = 25},
+    moe = {vocab = 37, length = 8, layers = 2, heads = 6, width = 18, experts = 5},
+  }
+  local P3, Q3, P32 = mesh{0, 1, 2}, mesh{3, 4, 5}, mesh{{0, 1}, {2, 3}, {4, 5}}
+  local over = {
+    {"data", P3, {data = 0}},
+    {"1D", P2, {tensor = 0}},
+    {"1D", P3, {tensor = 0}},
+    {"1D with sequence", P3, {tensor = 0, sequence = true}},
+    {"data x 1D", P23, {data = 0, tensor = 1}},
+    {"2D", P22, {tensor = {0, 1}}},
+    {"2D", P23, {tensor = {0, 1}}},
+    {"2D", P32, {tensor = {0, 1}}},
+    {"2.5D", P222, {tensor = {0, 1, 2}, method = "2.5d"}},
+    {"3D", P222, {tensor = {0, 1, 2}, method = "3d"}},
+    {"zero 1", P3, {data = 0, zero = 1}},
+    {"zero 3", P4, {data = 0, zero = 3}},
+    {"stages x 1D", P3, {stages = {P3, Q3}, tensor = 0}},
+  }
+  for k, kind in ipairs{"gpt2", "llama", "moe"} do
+    local want = train(new(kind, P1, nil, odd))
+    for i, r in ipairs(over) do
+      if long or kind == "gpt2" or i % 2 == k % 2 then
+        local m = new(kind, r[2], nil, odd)
+        rille.parallel(m, r[3])
+        tap.near(train(m), want, ("%s: %s on %s"):format(kind, r[1], r[2]), 2e-4, 1e-5)
+      end
+    end
+    local m = new(kind, P4, nil, odd)
+    tap.fails(function() rille.parallel(m, {tensor = 0}) end, {"6 heads", "4 ranks", "1, 2, 3, 6 would do"}, kind .. ": heads")
+  end
+end)
+
+-- Schedules that are looked for reckon with what stages hold, be it a part of a view.
+tap.group("schedules of stages that are split", function()
+  local dealings = {
+    {{1, 2}, {"auto", "gpipe", "zb-h1", "zb-h2", {memory = 1}, {lag = 3, split_backward = true}}},
+    {{1, 2, 1, 2}, {"interleaved", "auto"}},
+    {{1, 2, 2, 1}, {"zb-v", "v-half", "v-min"}},
+  }
+  local split = {
+    {"1D", {P2, mesh{2, 3}}, {tensor = 0}},
+    {"1D with sequence", {P2, mesh{2, 3}}, {tensor = 0, sequence = true}},
+    {"data x 1D", {P22, Q22}, {data = 0, tensor = 1}},
+    {"2D", {P22, Q22}, {tensor = {0, 1}}},
+  }
+  for _, kind in ipairs{"gpt2", "llama", "moe"} do
+    local want = train(new(kind, P1, 4))
+    for i, how in ipairs(split) do
+      for _, dealing in ipairs(kind == "gpt2" and dealings or long and dealings or {dealings[i % 3 + 1]}) do
+        for k, schedule in ipairs(dealing[2]) do
+          if kind == "gpt2" and i == 1 or long or k == 1 then
+            local recipe = {stages = {}, tensor = how[3].tensor, data = how[3].data, sequence = how[3].sequence}
+            for n, stage in ipairs(dealing[1]) do recipe.stages[n] = how[2][stage] end
+            local m = new(kind, how[2][1], 4)
+            rille.parallel(m, recipe)
+            tap.near(train(m, 2, schedule), want, ("%s: stages x %s, %s of %d"):format(kind, how[1],
+              type(schedule) == "table" and "limits" or schedule, #dealing[1]), 2e-4, 1e-5)
+          end
+        end
+      end
+    end
+  end
+end)
+
+-- Images are cut along the batch, where recipes cut it; all else of a residual network stays whole.
+tap.group("resnet", function()
+  rille.manual_seed(5)
+  local images, classes = rille.randn{8, 1, 8, 8}, rille.randint(0, 3, {8})
+  local function losses(place, recipe, pieces)
+    rille.manual_seed(7)
+    local m, out = rille.models.resnet.new{classes = 3, channels = 1, width = 4, blocks = {1, 2}, placement = place}, {}
+    local t = recipe and rille.parallel(m, recipe)
+    local opt = optim.AdamW(m:parameters(), {lr = 1e-2})
+    local run = rille.graph(function(x, y)
+      local loss = m(x):cross_entropy(y)
+      loss:backward(); opt:step(); opt:zero_grad()
+      return loss
+    end, {micro_batches = pieces})
+    local x, y = images:to_global(rille.parallel.input(m)), classes:to_global(rille.parallel.labels(m))
+    for i = 1, 3 do out[i] = run(x, y):item() end
+    m:eval()
+    out[4] = m(x):square():mean():item() -- by what the norms have seen
+    return out, t, m
+  end
+  local want, want2 = losses(P1), losses(P1, nil, 2)
+  for _, r in ipairs{{"data", P4, {data = 0}}, {"zero 1", P2, {data = 0, zero = 1}}, {"zero 2", P2, {data = 0, zero = 2}},
+    {"zero 3 over two axes", P22, {data = {0, 1}, zero = 3}}, {"stages", P1, {stages = {P1, mesh{1}}}},
+    {"stages x zero 3", P2, {stages = {P2, mesh{2, 3}}, data = 0, zero = 3}}, {"data x 1D", P22, {data = 0, tensor = 1}},
+    {"1D with sequence", P2, {tensor = 0, sequence = true}}, {"2D", P22, {tensor = {0, 1}}},
+    {"2.5D", P222, {tensor = {0, 1, 2}, method = "2.5d"}}, {"3D", P222, {tensor = {0, 1, 2}, method = "3d"}}} do
+    tap.near((losses(r[2], r[3])), want, r[1] .. ": losses of one device", 1e-3, 1e-4)
+  end
+  tap.near((losses(P1, {stages = {P1, mesh{1}}}, 2)), want2, "stages, in two pieces", 1e-3, 1e-4)
+  local _, t, m = losses(P2, {data = 0, zero = 3})
+  tap.is({t["blocks.0"].output, m.blocks[1].conv1.weight.sbp, rille.parallel.input(m).sbp}, {"S(0)", "S(0)", "S(0)"},
+    "blocks give what is cut along the batch")
+  _, t = losses(P22, {tensor = {0, 1}})
+  tap.is({t["blocks.1"].output, tostring(t):find("blocks.0.conv1.weight%s+%(B, B%)  on cpu[^\n]*no recipe knows") ~= nil}, {"(S(0), B)", true},
+    "also 2D, which leaves convolutions whole and says so")
+end)
+
+tap.group("what lies where", function()
+  local m = new("gpt2", P22)
+  rille.parallel(m, {tensor = {0, 1}})
+  local fc1 = m.h[1].fc1.weight
+  tap.is({fc1.sbp, fc1:to_local(3).shape}, {"(S(1), S(0))", {32, 8}}, "2D cuts a weight both ways")
+  m = new("gpt2", P222)
+  local t = rille.parallel(m, {tensor = {0, 1, 2}, method = "3d"})
+  tap.is({m.h[1].fc1.weight.sbp, m.h[1].fc1.weight:to_local(0).shape, m.h[1].fc2.weight:to_local(0).shape},
+    {"(S(1), S(0), S(1)) order (1, 2, 0)", {32, 4}, {8, 16}}, "3D cuts it in three, inputs by k first")
+  tap.is(t["h.0.attention.out_proj"], {input = "(S(0), S(2), B)", output = "(S(0), S(0), S(2))",
+    use = {weight = "(B, S(1), S(0))"}}, "and says what its layers take and give")
+
+  m = new("gpt2", P4)
+  local opt = optim.AdamW(m:parameters(), {lr = 1e-2})
+  t = rille.parallel(m, {data = 0, zero = 2})
+  local function step()
+    m(ids(rows, rille.parallel.input(m))):square():mean():backward()
+    local g = m.wte.weight.grad
+    opt:step(); opt:zero_grad()
+    return g
+  end
+  local g = step()
+  tap.is({m.wte.weight.sbp, g.sbp, opt.slots[1].m.sbp, t["wte.weight"].state}, {"B", "S(0)", "S(0)", "S(0)"},
+    "zero 2 cuts gradients and state, of an optimiser that was made before too")
+  rille.parallel(m, {data = 0})
+  g = step()
+  tap.is({g.sbp, opt.slots[1].m.sbp}, {"P", "B"}, "without zero they lie as the parameter again")
+  m.wte.weight:to_global_{placement = P4, sbp = "B"}
+  rille.parallel(m, {data = 0, zero = 1})
+  tap.is({step().sbp, opt.slots[1].m.sbp}, {"P", "S(0)"}, "zero 1 cuts the state alone")
+end)
+
+tap.group("the table", function()
+  local runs = rille.counters().runs
+  tostring(rille.parallel(rille.models.gpt2.new(sizes.gpt2), {data = 0}))
+  tap.is(rille.counters().runs, runs, "laying out a model computes nothing")
+  local m = new("gpt2", P22)
+  local t = rille.parallel(m, {data = 0, tensor = 1})
+  local text_ = tostring(t)
+  tap.ok(text_:find("h.0.fc1.weight%s+%(B, S%(0%)%)  on cpu") and text_:find("h.1.fc2%s+output %(S%(0%), B%)"), "prints layouts and pins",
+    text_)
+  tap.ok(text_:find("wte.weight") < text_:find("h.0.norm1.weight"), "in the model's order")
+  t["h.0.fc1.weight"].sbp = {"B", "B"}
+  t["h.0"].output = nil
+  t["h.1.fc1"] = {output = {"S(0)", "B"}}
+  local again = rille.parallel(m, t)
+  tap.is({m.h[1].fc1.weight.sbp, again["h.1.fc1"].output, again["h.0"].output}, {"(B, B)", {"S(0)", "B"}, nil}, "edited, it is what is set")
+  tap.is(rille.parallel.input(m).sbp, "(S(0), B)", "ids go where they went")
+  tap.near(train(m), (train(new("gpt2", P1))), "losses stay", 2e-4, 1e-5)
+  local before = m.h[1].fc2.weight.sbp
+  tap.is(next(rille.parallel(m, {})["h.0.fc2.weight"]) ~= nil and m.h[1].fc2.weight.sbp, before, "{} changes no layout")
+  tap.is(rille.parallel.input(m).sbp, "(B, B)", "and takes all else away")
+  local net = nn.Sequential(nn.Linear(4, 8), nn.TransformerBlock(8, 2), nn.Linear(8, 3))
+  net:to_global{placement = P2, sbp = "B"}
+  text_ = tostring(rille.parallel(net, {tensor = 0}))
+  tap.ok(text_:find("0.weight%s+B  on cpu%[0, 1%]  %(no recipe knows") and not text_:find("fc1.weight[^\n]+no recipe"),
+    "a layer that no recipe knows stays whole, and the table says so", text_)
+end)
+
+-- Which list of modules is dealt: the longest, the first of several, wherever it is held.
+tap.group("the list that stages deal", function()
+  local names = {"left", "right", "up", "down", "in", "out", "enc", "dec"}
+  local function dealt(hold)
+    local Net = nn.Module:extend("Net")
+    function Net:init()
+      self.begin = nn.Linear(4, 4)
+      hold(self)
+    end
+    local m = Net():to_global{placement = P1, sbp = "B"}
+    rille.parallel(m, {stages = {P1, mesh{1}}})
+    local on = {}
+    for name, p in m:named_parameters() do
+      if name:find("fc1.weight$") or name == "begin.weight" then on[#on + 1] = p.placement.ranks[1] end
+    end
+    return table.concat(on, " ")
+  end
+  local function blocks(n)
+    local list = {}
+    for i = 1, n do list[i] = nn.TransformerBlock(4, 2) end
+    return list
+  end
+  for k = 1, #names do
+    local order = table.move(names, k, #names, 1, {})
+    table.move(names, 1, k - 1, #order + 1, order)
+    tap.is(dealt(function(m) for _, name in ipairs(order) do m[name] = blocks(2) end end),
+      "0 0" .. (" 1"):rep(2 * #names - 1), ("of lists as long as others the first, %s"):format(order[1]))
+  end
+  tap.is(dealt(function(m)
+    m.one = blocks(2)
+    m.two = blocks(3)
+  end), "0 0 0 0 0 1", "the longest")
+  tap.is(dealt(function(m) m.parts = {within = {deep = blocks(4)}} end), "0 0 0 1 1", "in tables of tables")
+  tap.is(dealt(function(m) m[1], m[2] = nn.TransformerBlock(4, 2), nn.TransformerBlock(4, 2) end), "0 0 1", "the model's own")
+  tap.is(dealt(function(m)
+    local b = blocks(2)
+    m.list = {b[1], b[1], b[2]}
+  end), "0 0 1", "a block that is there twice is one")
+end)
+
+-- Where blocks are cut into stages is what trying all cuts finds.
+tap.group("stages by what blocks cost", function()
+  local cut = require "rille.parallel.cut"
+  local seed = tonumber(os.getenv("SEED")) or os.time()
+  print("# SEED=" .. seed)
+  math.randomseed(seed)
+  local function list(n, most)
+    local l = {}
+    for k = 1, n do l[k] = math.random(0, most) end
+    return l
+  end
+  local flight = {["1f1b"] = function(left) return left end, gpipe = function(_, _, m) return m end, ["zb-h1"] = function(_, p) return p end,
+    ["zb-h2"] = function(_, p) return 2 * p - 1 end}
+  local contexts = {["v-min"] = {2, 4, 4, 4, 6, 6}, ["v-half"] = {3, 4, 5, 6, 7, 8}, ["zb-v"] = {2, 4, 6, 8, 10, 12}}
+  -- The definition: what a batch takes with these counts; nil where the memory is too much.
+  local function time_of(o, counts, device)
+    local t, bytes, largest, before, first, all, held = {}, {}, {}, {}, 1, 0, {}
+    for s, count in ipairs(counts) do
+      local d, own = device[s], 0
+      t[s] = first > 1 and device[s - 1] ~= d and (type(o.hop) == "table" and o.hop[first] or o.hop) or 0
+      for k = first, first + count - 1 do
+        t[s], own, bytes[d] = t[s] + o.cost[k], own + o.activations[k], (bytes[d] or 0) + o.memory[k]
+      end
+      if flight[o.schedule] then bytes[d] = bytes[d] + math.min(o.micro_batches, flight[o.schedule](#counts - s + 1, #counts, o.micro_batches)) * own end
+      largest[d], held[d] = math.max(largest[d] or 0, own), (held[d] or 0) + 1
+      before[s], all, first = all, all + t[s], first + count
+    end
+    local p, time = #bytes, 0
+    for d = 1, p do
+      local at_once = contexts[o.schedule] and contexts[o.schedule][p] or o.schedule == "interleaved" and 2 * (p - d) + (held[d] - 1) * p + 1 or 0
+      if bytes[d] + math.min(o.micro_batches * held[d], at_once) * largest[d] > o.memory_limit then return nil end
+      local load, begin, final = 0, nil, nil
+      for s = 1, #counts do
+        if device[s] == d then load, begin, final = load + t[s], begin or s, s end
+      end
+      time = math.max(time, before[begin] + o.micro_batches * load + all - before[final] - t[final])
+    end
+    return time
+  end
+  local function exhaustive(o, n, device, counts, left, best)
+    if #counts == #device - 1 then
+      counts[#device] = left
+      local t = time_of(o, counts, device)
+      counts[#device] = nil
+      return t and math.min(best, t) or best
+    end
+    for count = 1, left - (#device - #counts - 1) do
+      counts[#counts + 1] = count
+      best = exhaustive(o, n, device, counts, left - count, best)
+      counts[#counts] = nil
+    end
+    return best
+  end
+  -- By how much the cut takes longer than the best there is: 1 where it does not; nil where it is wrong.
+  local function try(schedule, n, device)
+    local o = {cost = list(n, 20), memory = list(n, 9), activations = list(n, 5), micro_batches = math.random(1, 6),
+      memory_limit = math.random(5, 60), hop = math.random(2) == 1 and list(n, 6) or math.random(0, 5), schedule = schedule}
+    local want = exhaustive(o, n, device, {}, n, math.huge)
+    local good, counts, time = pcall(cut, o, n, device)
+    if not good then return want == math.huge and 1 or nil, want, counts end
+    if time ~= time_of(o, counts, device) or time < want then return nil, want, time end
+    return want == time and 1 or time / want, want, time
+  end
+  local function dealt(p, v, back)
+    local device = {}
+    for s = 1, p * v do device[s] = back and s > p and 2 * p + 1 - s or (s - 1) % p + 1 end
+    return device
+  end
+  local wrong = 0
+  local function exact(schedule, n, device)
+    local ratio, want, got = try(schedule, n, device)
+    if ratio == 1 then return end
+    wrong = wrong + 1
+    print(("# %s, %d blocks, stages on %s: want %s, got %s"):format(schedule, n, table.concat(device, " "), want, got))
+  end
+  for k = 1, 600 do
+    local n = math.random(1, 8)
+    exact(({"1f1b", "gpipe", "zb-h1", "zb-h2"})[k % 4 + 1], n, dealt(math.random(1, n), 1))
+  end
+  tap.is(wrong, 0, "600 lists of blocks are cut as trying all cuts would, for each schedule")
+  local more = long and 5 or 1
+  for k = 1, 120 * more do
+    local n = math.random(2, 10)
+    exact(({"1f1b", "zb-h1", "zb-v", "v-half", "v-min"})[k % 5 + 1], n, dealt(math.random(1, math.min(4, n // 2)), 2, true))
+  end
+  tap.is(wrong, 0, "and lists over stages that go there and back")
+  local worst, missed = 1, 0
+  for k = 1, 80 * more do
+    local n, v = math.random(4, 10), math.random(2, 3)
+    local ratio, want = try(k % 2 == 0 and "interleaved" or "1f1b", n, dealt(math.random(1, n // v), v))
+    if not ratio and want < math.huge then missed = missed + 1 end
+    worst = math.max(worst, ratio or 1)
+  end
+  print(("# round and round: at most %.2f of the best, %d cuts within memory not found"):format(worst, missed))
+  tap.ok(worst < 1.35 and missed <= 3 * more, "round and round no cut is far from the best")
+  local m = new("gpt2", P1)
+  rille.parallel(m, {stages = {P1, P2}, blocks = {cost = {3, 1}, micro_batches = 4}})
+  tap.ok(tostring(m:named_parameters() and m.h[1].fc1.weight.placement) ~= tostring(m.h[2].fc1.weight.placement), "a model is dealt so")
+  m = new("gpt2", P1)
+  rille.parallel(m, {stages = {P1, P1}, blocks = {cost = {3, 1}, micro_batches = 4, schedule = "v-half"}})
+  tap.is(m.h[2].fc1.weight.placement, P1, "and there and back")
+end)
+
+tap.group("mistakes", function()
+  local function refused(place, recipe, words, name)
+    local m = new("gpt2", place)
+    rille.parallel(m, {data = 0})
+    local layouts = {}
+    for n, p in m:named_parameters() do layouts[n] = p.sbp end
+    words[#words + 1] = "parallel.lua"
+    tap.fails(function() rille.parallel(m, recipe) end, words, name)
+    local same = rille.parallel.input(m).sbp ~= "B" and #place.shape == 1 or #place.shape > 1
+    for n, p in m:named_parameters() do same = same and layouts[n] == p.sbp end
+    tap.ok(same, name .. ": nothing was changed")
+  end
+  refused(mesh{0, 1, 2}, {tensor = 0}, {"4 heads", "'h.0.attention'", "3 ranks", "1, 2, 4"}, "heads that do not divide")
+  refused(P22, {tensor = {0, 1}, panels = 3}, {"width of 16", "3 panels", "multiple of 6"}, "panels that do not divide")
+  refused(P22, {data = 0, tensor = 1, panels = 2}, {"panels", "2d", "1d"}, "panels of 1D")
+  refused(P4, {tensor = 1}, {"no axis 1", "it has 1"}, "an axis that is not there")
+  refused(P4, {tensor = "x"}, {"number from 0", "x"}, "no axis at all")
+  refused(P22, {data = 0, tensor = 0}, {"axis 0", "data and tensor"}, "one axis twice")
+  refused(P22, {tensor = {0, 1}, method = "5d"}, {"'5d'", "1d, 2.5d, 2d, 3d"}, "an unknown method")
+  refused(P22, {tensor = {0, 1}, method = "3d"}, {"3d takes 3", "names 2"}, "too few axes")
+  refused(P222, {tensor = {0, 1, 2}}, {"2.5d", "3d"}, "three axes and no method")
+  refused(P222, {tensor = {0, nil, 2}, method = "3d"}, {"axis is a number", "nil"}, "tensor axes with a hole")
+  for n, axes in pairs{[0] = {}, [4] = {0, 1, 2, 3}} do
+    refused(P222, {tensor = axes}, {("tensor names %d mesh axes; 1, 2 or 3 would do"):format(n)}, n .. " tensor axes")
+  end
+  refused(mesh{{{0}, {1}}}, {tensor = {0, 1, 2}, method = "2.5d"}, {"2.5d", "1 and 2", "of 2 ranks 1 x 1 x 2 would do"}, "2.5D that is not square")
+  refused(mesh{{{0, 1}, {2, 3}, {4, 5}, {6, 7}}}, {tensor = {0, 1, 2}, method = "2.5d"}, {"1 and 4", "of 8 ranks 1 x 1 x 8, 2 x 2 x 2 would do"},
+    "2.5D where another mesh is square")
+  refused(P22, {data = 0, tensor = 1, method = "2d", sequence = true}, {"2d takes 2"}, "a method for other axes")
+  refused(P22, {tensor = {0, 1}, sequence = true}, {"sequence", "1d"}, "sequence with 2D")
+  refused(P4, {data = 0, sequence = true}, {"sequence", "tensor"}, "sequence alone")
+  refused(P4, {tensor = 0, sequence = 1}, {"sequence is true or false", "1"}, "sequence as a number")
+  refused(P4, {stages = {P4, nil, P4}}, {"stages[2]", "nil"}, "stages with a hole")
+  refused(P22, {data = {0, nil, 1}}, {"axis is a number", "nil"}, "axes with a hole")
+  refused(P4, {stages = {rille.zeros{1}}}, {"stages[1]", "placement"}, "a tensor as stage")
+  refused(P4, {data = 0, zero = 4}, {"zero", "3", "4"}, "zero 4")
+  refused(P4, {zero = 1}, {"zero", "data"}, "zero without data")
+  refused(P4, {tensr = 0}, {"'tensr'", "tensor"}, "an unknown name")
+  refused(P4, {stages = {P1, P2, P4}}, {"3 stages", "2 blocks"}, "more stages than blocks")
+  refused(P4, {stages = {P1, "cpu"}}, {"stages[2]", "placement"}, "a stage that is none")
+  refused(P4, {data = 0, chunks = 2}, {"chunks", "stages"}, "chunks without stages")
+  refused(P4, {data = 0, blocks = {cost = {1, 2}}}, {"blocks", "stages"}, "costs of blocks without stages")
+  refused(P4, {stages = {P1, P2}, blocks = {cost = {1}}}, {"cost", "2 numbers"}, "costs of too few blocks")
+  refused(P4, {stages = {P1, P2}, blocks = {cost = {1, 2}, schedule = "2f2b"}}, {"schedule", "1f1b", "zb-h2", "v-min", "2f2b"}, "a schedule that is none")
+  refused(P4, {stages = {P1, P2}, blocks = {cost = {1, 2}, schedule = "zb-v"}}, {"zb-v", "there and back"}, "stages that do not go back")
+  refused(P4, {stages = {P1, P2}, blocks = {cost = {1, 2}, schedule = "interleaved"}}, {"interleaved", "round and round"}, "one round")
+  refused(P4, {stages = {P1, P2}, blocks = {cost = {1, -2}}}, {"cost", "-2"}, "a cost below zero")
+  refused(P4, {stages = {P1, P2}, blocks = {cost = {1, 2}, memory = {5, 5}, memory_limit = 4}}, {"2 stages", "memory_limit"},
+    "stages that no memory meets")
+  refused(P4, {stages = {P1, P2}, blocks = {costs = {1, 2}}}, {"'costs'", "cost"}, "an unknown name of blocks")
+  refused(P4, {["h.0.fc3"] = {output = "B"}}, {"'h.0.fc3'", "no module"}, "a name that is not there")
+  refused(P4, {["wte.weight"] = {sbp = "S(5)"}}, {"'wte.weight'", "S(5)"}, "a layout that does not fit")
+  refused(P4, {["wte.weight"] = {output = "B"}}, {"'wte.weight'", "parameter", "'output'"}, "a pin of a parameter")
+  refused(P4, {["h.0"] = {sbp = "B"}}, {"'h.0'", "module", "'sbp'"}, "a layout of a module")
+  for _, key in ipairs{"input", "output"} do
+    for _, sbp in ipairs{"S(0", "S(8)", "X", 3, {"S(0)", "B"}} do
+      refused(P4, {["h.0"] = {[key] = sbp}}, {"'h.0'", key}, ("%s that no tensor has: %s"):format(key, type(sbp)))
+    end
+  end
+  refused(P4, {["h.0"] = {placement = "cpu"}}, {"'h.0'", "placement", "cpu"}, "a pin on no placement")
+  refused(P4, {["h.0.fc1"] = {use = {wieght = "B"}}}, {"'h.0.fc1'", "wieght"}, "a use of nothing")
+  tap.fails(function() rille.parallel(nn.Linear(2, 2), {data = 0}) end, {"no layer", "parallel.lua"}, "a model that no recipe knows")
+  tap.fails(function() rille.parallel(3, {}) end, {"module", "3", "parallel.lua"}, "no module")
+  tap.fails(function() rille.parallel(new("gpt2", P1)) end, {"recipe", "nil", "parallel.lua"}, "no recipe")
+  tap.fails(function() return rille.parallel.output end, {"output", "input, labels"}, "an unknown function")
+end)
+
+tap.done()

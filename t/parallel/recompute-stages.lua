@@ -1,0 +1,145 @@
+-- recompute-stages.lua - recompute in pipelines: a stage keeps of each piece that is under way what enters it, and of one
+-- piece, or of those whose weight gradients wait, what lies between. Over schedules, stages and pieces; the same bits.
+local rille = require "rille"
+local tap = dofile("t/lib/tap.lua")
+local dealt = dofile("t/lib/dealt.lua")
+local nn = rille.nn
+
+local WIDTH <const>, ROWS <const>, LAYERS <const>, BLOCKS <const> = 8, 16, 8, 2 -- of a device
+local UNIT <const> = 4 * WIDTH * ROWS -- bytes of what a layer gives of a piece
+
+-- Blocks of layers on these devices in turn; place(d) is where device d is. The loss and all gradients, the step.
+local function trained(place, devices, pieces, schedule, recompute)
+  local turns = #devices // (1 + math.max(table.unpack(devices)))
+  local net = {}
+  rille.manual_seed(5)
+  for _, d in ipairs(devices) do
+    for _ = 1, BLOCKS // turns do
+      local layers = {}
+      for i = 1, LAYERS // BLOCKS do layers[2 * i - 1], layers[2 * i] = nn.Linear(WIDTH, WIDTH), nn.ReLU() end
+      local block = nn.Sequential(table.unpack(layers)):to_global{placement = place(d), sbp = "B"}
+      net[#net + 1] = {d, recompute == "blocks" and block:recompute() or block}
+    end
+  end
+  local step = rille.graph(function(x)
+    for i, block in ipairs(net) do
+      if i > 1 and block[1] ~= net[i - 1][1] then x = x:to_global{placement = place(block[1]), sbp = "B"} end
+      x = block[2](x)
+    end
+    local loss = x:square():sum()
+    loss:backward()
+    return loss
+  end, {micro_batches = pieces, schedule = schedule, recompute = recompute == true})
+  local loss = step(rille.randn({pieces * ROWS, WIDTH}, {placement = place(devices[1])}))
+  if place(0).device == "meta" then return nil, step end
+  local result = {loss:item()}
+  for _, block in ipairs(net) do
+    for _, p in ipairs(block[2]:parameters()) do result[#result + 1] = p.grad:totable() end
+  end
+  return result, step
+end
+
+local function meta(d) return rille.placement("meta", {d}) end
+local function cpu(d) return rille.placement("cpu", {d}) end
+local function one(_) return cpu(0) end
+
+-- What the registers of each device take, in units.
+local function registers(step)
+  local bytes = {}
+  for at in tostring(step:plan{physical = true}):gmatch("scratch at (%d+)") do bytes[#bytes + 1] = at / UNIT end
+  return bytes
+end
+
+-- Does each act of a piece belong to a stage of its own device?
+local function is_at_home(step, devices)
+  for _, s in ipairs(step:chart().planned.spans) do
+    if s.stage and s.piece and devices[s.stage + 1] ~= s.device - 1 then return false end
+  end
+  return true
+end
+
+-- The pieces of stage q of p between forward and weight gradients, and between backward and those.
+local lags = {gpipe = {0}, ["1f1b"] = {1}, ["zb-h1"] = {1, true}, ["zb-h2"] = {2, true}}
+local function pieces_of(schedule, p, m, q)
+  local lag, split = table.unpack(lags[schedule])
+  if lag == 0 then return m, 1 end
+  if not split then return math.min(m, lag * (p - 1 - q) + 1), 1 end
+  return math.min(m, lag * (p - 1) + 1), q > 0 and math.min(m, lag * q + 1) or 1 -- the first has no other backward
+end
+
+-- Beside what is kept: what a layer has at work, forward and backward, and what comes and goes.
+local AT_WORK <const> = 8
+
+-- Units of a stage: of what enters it (the first reads the argument) and its blocks, and what the loss reads; of insides,
+-- and of gradients that wait.
+local function theory(schedule, p, m, q, recompute)
+  local weight, behind = pieces_of(schedule, p, m, q)
+  local enters = q > 0 and weight or 0
+  if recompute == "blocks" then enters = enters + (BLOCKS - 1) * weight + (q == p - 1 and weight or 0) end
+  local inside = recompute == "blocks" and behind == 1 and LAYERS // BLOCKS or LAYERS
+  return enters + inside * behind + (behind > 1 and LAYERS * behind or 0) + AT_WORK
+end
+
+tap.group("a stage keeps what enters it", function()
+  for _, p in ipairs{2, 3, 4, 6} do
+    for _, m in ipairs{2, p + 1, 2 * p} do
+      for schedule in pairs(lags) do
+        local devices = dealt(p, 1)
+        local _, kept = trained(meta, devices, m, schedule)
+        local before = registers(kept)
+        for _, recompute in ipairs{true, "blocks"} do
+          local _, step = trained(meta, devices, m, schedule, recompute)
+          local after, good, why = registers(step), true, {}
+          for q = 0, p - 1 do
+            local most = theory(schedule, p, m, q, recompute)
+            good = good and after[q + 1] <= most and after[q + 1] <= before[q + 1] + 2
+            why[q + 1] = ("%.1f of %d, %.1f"):format(after[q + 1], most, before[q + 1])
+          end
+          local name = ("%s, %d stages, %d pieces, %s: "):format(schedule, p, m, recompute == true and "all" or "block by block")
+          tap.ok(good, name .. "and the insides of one piece", table.concat(why, "; "))
+          tap.ok(is_at_home(step, devices), name .. "what is computed again is of its own stage")
+        end
+      end
+    end
+  end
+end)
+
+-- Several stages a device: name, the stages of a device, there and back.
+local several = {{"interleaved", 2, false}, {"zb-v", 2, true}, {"v-half", 2, true}, {"v-min", 2, true}, {{memory = 1}, 2, true}}
+
+tap.group("so do several stages of a device", function()
+  for _, p in ipairs{2, 4} do
+    for _, m in ipairs{4, 8} do
+      for _, c in ipairs(several) do
+        local schedule, devices = c[1], dealt(p, c[2], c[3])
+        local _, kept = trained(meta, devices, m, schedule)
+        local _, step = trained(meta, devices, m, schedule, true)
+        local before, after, most, all, was = registers(kept), registers(step), 0, 0, 0
+        for d = 1, p do most, all, was = math.max(most, after[d]), all + after[d], was + before[d] end
+        local name = ("%s, %d devices, %d pieces: "):format(type(schedule) == "table" and "memory" or schedule, p, m)
+        local kept_bytes = step:chart().activations / UNIT
+        tap.ok(most <= kept_bytes + LAYERS + 2 * AT_WORK, name .. "what enters them, and the insides of a piece of each", ("%.1f, %.1f"):format(most, kept_bytes))
+        tap.ok(all < was, name .. "devices hold less than when all is kept", ("%.1f, %.1f"):format(all, was))
+        tap.ok(is_at_home(step, devices), name .. "what is computed again is of its own stage")
+      end
+    end
+  end
+end)
+
+tap.group("bits", function()
+  for _, p in ipairs{2, 4} do
+    local m = 2 * p
+    local list = {table.unpack(several)}
+    for schedule in pairs(lags) do list[#list + 1] = {schedule, 1} end
+    for _, c in ipairs(list) do
+      local devices = dealt(p, c[2], c[3])
+      local want = trained(one, devices, m, "1f1b")
+      for _, recompute in ipairs{false, true, "blocks"} do
+        local name = ("%s, %d devices, recompute %s"):format(type(c[1]) == "table" and "memory" or c[1], p, recompute)
+        tap.is((trained(cpu, devices, m, c[1], recompute)), want, name)
+      end
+    end
+  end
+end)
+
+tap.done()

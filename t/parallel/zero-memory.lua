@@ -1,0 +1,111 @@
+-- What a step takes and moves with zero 1, 2, 3 (rille.parallel) beside the formulas of Rajbhandari et al. 2020; in a trace,
+-- parameters are gathered and gradients scattered while others compute.
+--
+-- n parameters of 4 bytes: parameters n, gradients n, two moments of Adam 2 n; over d ranks each is whole or a d-th. With
+-- micro-batches whole gradients add up, and what is scattered of them lies beside.
+local rille = require "rille"
+local tap = dofile("t/lib/tap.lua")
+local nn, optim = rille.nn, rille.optim
+
+local function trained(d, zero, pieces, width, layers)
+  local ranks, blocks, n = {}, {}, 0
+  for i = 1, d do ranks[i] = i - 1 end
+  local P = rille.placement("cpu", ranks)
+  rille.manual_seed(1)
+  for i = 1, layers do blocks[i] = nn.TransformerBlock(width, 2) end
+  local net = nn.Sequential(table.unpack(blocks))
+  for _, p in ipairs(net:parameters()) do n = n + p:numel() end
+  net:to_global{placement = P, sbp = "B"}
+  rille.parallel(net, {data = 0, zero = zero})
+  local opt = optim.AdamW(net:parameters(), {lr = 0.01})
+  local step = rille.graph(function(x)
+    local loss = net(x):square():mean()
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end, {micro_batches = pieces})
+  local x, losses = rille.randn({8 * pieces, 2, width}):to_global(rille.parallel.input(net)), {}
+  for i = 1, 3 do losses[i] = step(x):item() end
+  return step, n, losses
+end
+
+-- Bytes a parameter on a rank, of what outlives the step and of gradients.
+local function formula(d, zero, pieces)
+  local state, gradients = zero >= 1 and 8 / d or 8, zero >= 2 and 4 / d or 4
+  if pieces > 1 and zero >= 2 then gradients = 4 + 4 / d end
+  return (zero == 3 and 4 / d or 4) + state + gradients
+end
+
+-- What is at work beside, in bytes: activations, and of n parameters and gradients a block or two of the eight. Where moves
+-- have streams, the whole gradient that is scattered stays while the next one is computed.
+local function at_work(step, n, width, pieces)
+  local streams = tostring(step:plan{physical = true}):find("stream move", 1, true)
+  return (pieces == 1 and 0.4 or 1.25) * n + (streams and 4 * 4 * width * width or 0)
+end
+
+local function most_and_moved(step)
+  local most, moved = 0, 0
+  for _, device in ipairs(step:stats().devices) do
+    most, moved = math.max(most, device.peak_memory), moved + device.bytes_in
+  end
+  return most, moved
+end
+
+tap.group("memory and bytes", function()
+  local WIDTH <const> = 64
+  for _, pieces in ipairs{1, 4} do
+    for _, d in ipairs{2, 4, 8} do
+      local whole
+      for zero = 0, 3 do
+        local step, n, losses = trained(d, zero, pieces, WIDTH, 8)
+        local most, moved = most_and_moved(step)
+        local name, bytes = ("%d ranks, zero %d, %d pieces: "):format(d, zero, pieces), formula(d, zero, pieces)
+        whole = whole or losses
+        tap.is(losses, whole, name .. "the bits of zero 0")
+        tap.ok(most <= bytes * n + at_work(step, n, WIDTH, pieces), name .. "the memory of the formula",
+          ("%.2f bytes a parameter, the formula %.2f"):format(most / n, bytes))
+        local ways = zero == 3 and 2 * pieces + 1 or 2
+        tap.ok(moved <= 4 * ways * (d - 1) * n and moved >= 0.97 * 4 * ways * (d - 1) * n, name .. "each parameter goes " .. ways .. " ways",
+          ("%.2f"):format(moved / 4 / (d - 1) / n))
+      end
+    end
+  end
+end)
+
+tap.group("while others compute", function()
+  local SLEEP <const> = 0.002
+  rille._slow_op("matmul", SLEEP)
+  rille._slow_op("contract", SLEEP)
+  local acts = dofile("t/lib/acts.lua")((trained(2, 3, 2, 32, 4)))
+  rille._slow_op("matmul", 0)
+  rille._slow_op("contract", 0)
+  local computed, scattered, early = 0, 0, 0
+  for _, a in ipairs(acts) do
+    if a.name:find("contract") then computed = math.max(computed, a.to) end
+  end
+  for _, a in ipairs(acts) do
+    if a.name == "reduce-scatter" then
+      scattered = scattered + 1
+      early = early + (a.from < computed and 1 or 0)
+    end
+  end
+  tap.ok(scattered > 0 and early >= 0.9 * scattered, "gradients are scattered during the last piece",
+    ("%d of %d before its last kernel ends"):format(early, scattered))
+  local threads = {}
+  for _, d in ipairs(rille.devices()) do threads[d.thread] = true end
+  if not threads[1] then return tap.ok(true, "parameters are gathered while the other device computes # SKIP there is one device thread") end
+  local gathered, beside = 0, 0
+  for _, a in ipairs(acts) do
+    if a.name == "all-gather" then
+      gathered = gathered + 1
+      for _, b in ipairs(acts) do
+        if b.device ~= a.device and b.to - b.from >= 1e6 * SLEEP and b.from < a.to and a.from < b.to then
+          beside = beside + 1
+          break
+        end
+      end
+    end
+  end
+  tap.ok(gathered > 0 and beside >= 0.5 * gathered, "parameters are gathered while the other device computes", ("%d of %d"):format(beside, gathered))
+end)
+
+tap.done()

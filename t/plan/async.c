@@ -1,0 +1,199 @@
+/* async.c - what is known before the last piece, and read, is not computed together with what is known only after
+ * it: who reads it waits for no sum over the pieces.
+ *
+ * Each program has a call that reads no piece, a sum over the pieces, and a call that reads both, so that the two calls
+ * could be one task; and somebody who reads the first. It is planned in one memory and in parts, and run. */
+#include "t/lib/parts.h"
+
+#include <unistd.h>
+
+static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {4, {1, 1, 1, 1}}, {3, {1, 2, 1}}};
+
+/* What lies in the layout `whole` differs from piece to piece; what such a thing is moved to `split` for is a sum. */
+struct program_of {
+    struct maker m;
+    const struct layout *whole, *split, *far; /* far: other devices */
+    struct val *piece;
+    struct val *sum, *rate;
+    struct val *early, *late; /* the two calls */
+};
+
+static struct val *
+moved(struct program_of *x, struct val *v, const struct layout *l)
+{
+    struct val *out;
+    return build_to_global(x->m.s, v, l, &out) ? NULL : out;
+}
+
+/* ---- the two calls ---- */
+
+static void
+element_wise(struct program_of *x)
+{
+    struct val *w = leaf(&x->m, x->split);
+    x->early = call(&x->m, "relu", 1, &w);
+    x->late = call(&x->m, "add", 2, (struct val *[]){x->early, x->sum});
+}
+
+static struct val *
+updated(struct program_of *x, struct val *g)
+{
+    struct val *in[] = {leaf(&x->m, x->split), NULL, g, x->rate};
+    return call_with(&x->m, "sgd", 4, in, "momentum", (struct attr){.f = 0});
+}
+
+static void
+updates(struct program_of *x)
+{
+    x->early = updated(x, leaf(&x->m, x->split));
+    x->late = updated(x, x->sum);
+}
+
+/* ---- who reads the first ---- */
+
+static struct val *
+elsewhere(struct program_of *x)
+{
+    return moved(x, x->early, x->far);
+}
+
+static struct val *
+nobody(struct program_of *x)
+{
+    return x->late;
+}
+
+static struct val *
+each_piece(struct program_of *x)
+{
+    return call(&x->m, "mul", 2, (struct val *[]){moved(x, x->early, x->whole), x->piece});
+}
+
+static struct val *
+each_piece_elsewhere(struct program_of *x)
+{
+    struct val *there = moved(x, x->piece, x->far);
+    return call(&x->m, "mul", 2, (struct val *[]){moved(x, x->early, x->far), there});
+}
+
+static const struct {
+    const char *name;
+    void (*calls)(struct program_of *x);
+    struct val *(*reader)(struct program_of *x);
+    const char *one; /* what the two calls are as one task; NULL: they are two */
+} row[] = {
+    {"element-wise calls, the first read by the second alone", element_wise, nobody, "relu+add"},
+    {"element-wise calls, the first read elsewhere", element_wise, elsewhere, NULL},
+    {"element-wise calls, the first read for each piece", element_wise, each_piece, NULL},
+    {"element-wise calls, the first read for each piece elsewhere", element_wise, each_piece_elsewhere, NULL},
+    {"updates, the first read elsewhere", updates, elsewhere, NULL},
+    {"updates, the first read for each piece", updates, each_piece, NULL},
+    {"updates, the first read for each piece elsewhere", updates, each_piece_elsewhere, NULL},
+};
+
+/* ---- programs ---- */
+
+static void
+mark_pieces(const struct program_of *x, struct program *g)
+{
+    g->pieces = 4;
+    g->lag = 1;
+    for (int32_t i = 0; i < g->nleaf; i++) g->leaf[i].piece = g->leaf[i].layout == x->whole;
+    for (int32_t i = 0; i < g->nnode; i++) {
+        struct prog_node *n = &g->node[i];
+        for (int32_t k = 0; k < n->nin; k++) n->piece = n->piece || ref_varies(g, n->in[k]);
+        n->accumulate = n->piece && n->op->flags & OP_MOVE && n->layout[0] == x->split;
+    }
+    for (int32_t k = 0; k < g->nroot; k++) {
+        g->root[k].join = ref_varies(g, g->root[k].ref);
+        g->root[k].overwrites_leaf = -1;
+    }
+}
+
+static const struct layout *
+layout_at(struct rille_session *s, int32_t first, const char *text)
+{
+    const int32_t axis = 2, rank[] = {first, first + 1};
+    const struct place *p;
+    const struct layout *l;
+    assert(place_new(s->atlas, DEV_CPU, 1, &axis, rank, &p) == 0);
+    assert(layout_parse(s->atlas, p, text, 2, &l) == 0);
+    return l;
+}
+
+static struct program *
+program_of(struct rille_session *s, int i)
+{
+    struct program_of x = {.m = {.s = s, .n = 4},
+                           .whole = layout_at(s, 0, "B"),
+                           .split = layout_at(s, 0, "S(0)"),
+                           .far = layout_at(s, 2, "B")};
+    struct val *in = leaf(&x.m, x.whole);
+    x.rate = build_number(s, false, 0.1, 0);
+    x.piece = call(&x.m, "neg", 1, &in);
+    x.sum = moved(&x, x.piece, x.split);
+    row[i].calls(&x);
+    struct val *root[] = {x.late, row[i].reader(&x)};
+    assert(root[0] && root[1] && collect(s, 2, root, COLLECT_RUN) == 0);
+    struct program *g = collection_program(s, &s->collection);
+    mark_pieces(&x, g);
+    build_settle(s, 0);
+    return g;
+}
+
+static bool
+same_in_parts(const struct bench *whole, const struct str *bytes, const struct cut *c, struct atlas *at)
+{
+    struct parts x = {0};
+    int got[MOST_PARTS];
+    parts_map(&x, c);
+    bool good = !parts_compile(&x, bytes, at) && !parts_connect(&x) && !parts_open(&x, 1);
+    if (good) parts_run(&x, got);
+    for (int m = 0; m < x.n && good; m++) good = !got[m];
+    if (!good) diag("%d parts: %s", x.n, err_text());
+    good = good && parts_agree(&x, whole);
+    parts_close(&x);
+    return good;
+}
+
+static void
+try_row(struct rille_session *s, int i)
+{
+    struct program *g = program_of(s, i);
+    struct str bytes = {0};
+    struct plan *p;
+    int same = 0;
+    program_write(g, &bytes);
+    bool planned = !plan_compile(g, s->atlas, &p);
+    ok(planned, "%s: planned in one memory", row[i].name);
+    if (planned) {
+        struct engine *e = simulator(1);
+        struct bench whole;
+        struct str text = {0};
+        plan_print(p, false, &text);
+        if (row[i].one) ok(strstr(str_text(&text), row[i].one) != NULL, "%s: they are one task", row[i].name);
+        str_free(&text);
+        bench_open(&whole, p);
+        ok(!engine_run(e, &whole.run), "%s: and run", row[i].name);
+        for (int k = 0; k < (int)countof(cut); k++) same += same_in_parts(&whole, &bytes, &cut[k], s->atlas);
+        is_int(same, countof(cut), "and in parts, with the same bits");
+        bench_close(&whole);
+        engine_free(&e);
+    } else {
+        diag("%s", err_text());
+    }
+    plan_free(&p);
+    str_free(&bytes);
+}
+
+int
+main(void)
+{
+    struct rille_options o = {.devices = "cpu:4", .threads = 1, .bus = "zmq"};
+    struct rille_session *s;
+    alarm(HANG);
+    if (rille_open(&o, &s)) return 1;
+    for (int i = 0; i < (int)countof(row); i++) try_row(s, i);
+    rille_close(&s);
+    return done();
+}

@@ -1,0 +1,722 @@
+/* comm_ranks.c - collectives of a library whose seats lie in several memories, and channels that it carries from device
+ * to device: parts give the bits of one memory that has none, whatever the order of events; they say alike what they
+ * take part in, and mistakes in that are found.
+ *
+ * Moves between all layouts, and random programs, on late devices, whose library is a stand-in (t/lib/collecting.h). */
+#include "actors/plan/outline/comm_ranks.h"
+#include "t/lib/parts.h"
+
+#include "actors/act/bus/message.h"
+#include "runtime/device/communicator.h"
+#include "runtime/device/stream.h"
+#include "t/lib/collecting.h"
+
+#include <unistd.h>
+
+static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {4, {1, 1, 1, 1}}, {3, {1, 2, 1}}};
+
+static int
+count_seats(const struct plan *p)
+{
+    int n = 0;
+    for (int32_t i = 0; i < p->ntask; i++) n += p->task[i].kind == &kind_collect;
+    return n;
+}
+
+static int
+count_all(const struct parts *x)
+{
+    int n = 0;
+    for (int m = 0; m < x->n; m++) n += count_seats(x->plan[m]);
+    return n;
+}
+
+/* Nothing goes from part to part for a move that a library makes: no channel, no transfer, no box. */
+static bool
+goes_alone(const struct plan *p)
+{
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct plan_move *of = task_hop(&p->task[i]);
+        if (of && of->by && p->task[i].kind != &kind_collect) return false;
+    }
+    return true;
+}
+
+/* Channels that a library carries, by their SENDs. */
+static int
+count_edges(const struct parts *x)
+{
+    int n = 0;
+    for (int m = 0; m < x->n; m++)
+        for (int32_t c = 0; c < x->plan[m]->nchannel; c++)
+            n += x->plan[m]->channel[c].direct && x->plan[m]->channel[c].sends;
+    return n;
+}
+
+/* What is direct goes by no task but its two ends: of a hop between such devices none sends, receives or lifts to
+ * another kind of device's memory. */
+static bool
+goes_direct(const struct plan *p)
+{
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        const struct plan_move *of = task_hop(t);
+        bool late = of && of->from->place->kind == DEV_LATE && of->to->place->kind == DEV_LATE;
+        if (late && (t->kind == &kind_send || t->kind == &kind_recv || p->device[t->device].kind != DEV_LATE))
+            return false;
+        if (late && p->device[task_holder(t)].kind != DEV_LATE) return false;
+    }
+    return true;
+}
+
+/* Do all parts say the same of their collectives? spoilt: what part `which` says instead; NULL: it says its own. */
+static int
+match(const struct parts *x, int which, const struct str *spoilt)
+{
+    struct str text[MOST_PARTS] = {{0}};
+    struct seats_list list[MOST_PARTS];
+    for (int m = 0; m < x->n; m++) {
+        seats_write(x->plan[m], &text[m]);
+        const struct str *s = spoilt && m == which ? spoilt : &text[m];
+        list[m] = (struct seats_list){m, str_text(s), s->len};
+    }
+    int status = seats_match(x->n, list);
+    for (int m = 0; m < x->n; m++) str_free(&text[m]);
+    return status;
+}
+
+struct count {
+    int programs, refused, seats, edges, same, alone, indirect, agreed;
+    long passes;
+};
+
+/* The program in parts that have a library, beside one memory that has none. */
+static void
+try_cut(struct rille_session *s, const struct bench *whole, int status, const struct str *bytes, int want,
+        const struct cut *c, uint64_t seed, struct count *n)
+{
+    struct parts x = {0};
+    int got[MOST_PARTS];
+    parts_map(&x, c);
+    collecting_begin(true);
+    meet_keeps = seed % 2;
+    bool good = !parts_compile(&x, bytes, s->atlas);
+    if (!good && strstr(err_text(), "is known only after all")) { /* no order of pieces is one */
+        n->refused++;
+        parts_close(&x);
+        return;
+    }
+    n->programs++;
+    for (int m = 0; good && m < x.n; m++) n->alone += goes_alone(x.plan[m]), n->seats += count_seats(x.plan[m]);
+    for (int m = 0; m < x.n; m++) n->alone--;
+    for (int m = 0; good && m < x.n; m++) n->indirect += !goes_direct(x.plan[m]);
+    if (good) n->edges += count_edges(&x);
+    long passed = npassed;
+    if (good && want >= 0 && count_all(&x) != want) {
+        diag("%d seats, not %d", count_all(&x), want);
+        good = false;
+    }
+    if (good) n->agreed += good = !parts_connect(&x) && !match(&x, 0, NULL);
+    if (good) good = !parts_open(&x, seed);
+    if (good) parts_run(&x, got);
+    for (int m = 0; good && m < x.n; m++) {
+        if (!got[m] != !status) diag("part %d: %d, %s", m, got[m], err_text());
+        good = !got[m] == !status;
+    }
+    good = good && (status || parts_agree(&x, whole));
+    n->passes += npassed - passed;
+    n->same += good;
+    if (!good) diag("seed %llu, %d parts: %s", (unsigned long long)seed, x.n, err_text());
+    parts_close(&x);
+}
+
+static void
+try_program(struct rille_session *s, struct plan *p, int want, uint64_t seed, struct count *n)
+{
+    struct engine *e = simulator(seed);
+    struct bench whole;
+    struct str bytes = {0};
+    program_write(p->program, &bytes);
+    bench_open(&whole, p);
+    int status = engine_run(e, &whole.run);
+    try_cut(s, &whole, status, &bytes, want, &cut[seed % countof(cut)], seed, n);
+    bench_close(&whole);
+    engine_free(&e);
+    str_free(&bytes);
+}
+
+static void
+say(const struct count *n, const char *what)
+{
+    ok(n->programs > 0 && n->seats + n->edges > 0,
+       "%s: %d in parts, with %d seats and %d channels that a library carries", what, n->programs, n->seats, n->edges);
+    ok(n->indirect == 0 && n->passes >= n->edges, "%s: those by no task but their ends (%ld passes)", what, n->passes);
+    ok(n->alone == 0, "%s: no channel, transfer or box stands for a move that a library makes", what);
+    ok(n->agreed == n->programs, "%s: parts agree (%d)", what, n->agreed);
+    ok(n->same == n->programs, "%s: the bits of one memory without a library (%d)", what, n->same);
+}
+
+/* ---- every move ---- */
+
+enum { LAYOUTS = 20 };
+
+static const struct layout *
+layout_on(struct rille_session *s, int naxis, const char *text)
+{
+    static const int32_t axis[2][2] = {{4, 1}, {2, 2}}, rank[4] = {2, 0, 1, 3};
+    const struct place *p;
+    const struct layout *l;
+    assert(place_new(s->atlas, DEV_LATE, naxis, axis[naxis - 1], rank, &p) == 0);
+    assert(layout_parse(s->atlas, p, text, 2, &l) == 0);
+    return l;
+}
+
+static void
+list_layouts(struct rille_session *s, const struct layout **out)
+{
+    static const char *const text[] = {"S(0)", "S(1)", "B", "P"};
+    for (int i = 0; i < 4; i++) *out++ = layout_on(s, 1, text[i]);
+    for (int i = 0; i < 16; i++) {
+        char both[20];
+        snprintf(both, sizeof both, "(%s, %s)", text[i / 4], text[i % 4]);
+        *out++ = layout_on(s, 2, both);
+    }
+}
+
+/* The plan of one memory, with a library and without; the seats of the first. */
+static struct plan *
+plan_twice(struct rille_session *s, const struct layout *from, const struct layout *to, int *want)
+{
+    collecting_begin(true);
+    struct plan *p = plan_move_of(s, 8, from, to);
+    *want = p ? count_seats(p) : 0;
+    plan_free(&p);
+    collecting_end();
+    return plan_move_of(s, 8, from, to);
+}
+
+static void
+every_move(struct rille_session *s)
+{
+    const struct layout *layout[LAYOUTS];
+    struct count n = {0};
+    int npair = 0;
+    list_layouts(s, layout);
+    for (int i = 0; i < LAYOUTS * LAYOUTS; i++) {
+        int want;
+        if (layout[i / LAYOUTS] == layout[i % LAYOUTS]) continue;
+        struct plan *p = plan_twice(s, layout[i / LAYOUTS], layout[i % LAYOUTS], &want);
+        for (uint64_t k = 0; p && want && k < countof(cut); k++) {
+            wire_ns_per_byte = (double)(k % 2);
+            try_program(s, p, want, (uint64_t)i * countof(cut) + k, &n);
+        }
+        npair += p && want;
+        plan_free(&p);
+    }
+    wire_ns_per_byte = 0;
+    ok(npair > 40, "%d pairs of layouts are collectives of one memory", npair);
+    say(&n, "moves");
+}
+
+/* From one list of devices to another: a stage to the next, and what no library makes among the same. */
+static const struct layout *
+layout_of(struct rille_session *s, int32_t nrank, const int32_t *rank, const char *text)
+{
+    const struct place *p;
+    const struct layout *l;
+    assert(place_new(s->atlas, DEV_LATE, 1, &nrank, rank, &p) == 0);
+    assert(layout_parse(s->atlas, p, text, 2, &l) == 0);
+    return l;
+}
+
+static void
+every_stage(struct rille_session *s)
+{
+    static const int32_t rank[][4] = {{0, 1}, {2, 3}, {3}, {0}, {1, 2, 3}, {3, 2, 1, 0}, {0, 2}};
+    static const int32_t nrank[] = {2, 2, 1, 1, 3, 4, 2};
+    static const char *const text[] = {"S(0)", "S(1)", "B", "P"};
+    struct count n = {0};
+    int nlist = countof(nrank), nway = 4 * nlist;
+    for (int i = 0; i < nway * nway; i++) {
+        int a = i / nway, b = i % nway, want;
+        const struct layout *from = layout_of(s, nrank[a / 4], rank[a / 4], text[a % 4]),
+                            *to = layout_of(s, nrank[b / 4], rank[b / 4], text[b % 4]);
+        if (from == to) continue;
+        struct plan *p = plan_twice(s, from, to, &want);
+        wire_ns_per_byte = (double)(i / 3 % 2);
+        if (p && !want) try_program(s, p, want, (uint64_t)i, &n);
+        plan_free(&p);
+    }
+    wire_ns_per_byte = 0;
+    say(&n, "stages");
+    ok(n.edges > 500, "and there are many of them");
+}
+
+/* ---- programs ---- */
+
+static void
+random_programs(struct rille_session *s, uint64_t seed, int most)
+{
+    struct count n = {0};
+    for (int i = 0; i < most; i++) {
+        uint64_t rng = seed + (uint64_t)i;
+        wire_ns_per_byte = i % 4 == 1;
+        collecting_end();
+        struct plan *p = random_plan(s, &rng, i % 3 == 2);
+        if (p) try_program(s, p, -1, seed + (uint64_t)i, &n);
+        plan_free(&p);
+    }
+    wire_ns_per_byte = 0;
+    say(&n, "random programs");
+    diag("%d refused", n.refused);
+}
+
+/* Where a call that reads no piece could be one task with one that reads a sum over them (t/plan/async.c). */
+static void
+found_once(struct rille_session *s)
+{
+    static const uint64_t seed[] = {2687, 16475};
+    struct count n = {0};
+    for (int i = 0; i < (int)countof(seed); i++) {
+        uint64_t rng = seed[i];
+        collecting_end();
+        struct plan *p = random_plan(s, &rng, true);
+        assert(p);
+        try_program(s, p, -1, seed[i], &n);
+        plan_free(&p);
+    }
+    is_int(n.same, (int)countof(seed), "what is known before the last piece is not kept until after it");
+}
+
+/* ---- what goes wrong ---- */
+
+/* A random program in parts, connected; false: this one has none of what is counted. */
+static bool
+draw(struct rille_session *s, uint64_t seed, int (*counted)(const struct parts *x), struct parts *x)
+{
+    uint64_t rng = seed;
+    struct str bytes = {0};
+    *x = (struct parts){0};
+    collecting_end();
+    struct plan *p = random_plan(s, &rng, seed % 3 == 2);
+    collecting_begin(true);
+    if (!p) return false;
+    program_write(p->program, &bytes);
+    parts_map(x, &cut[seed % countof(cut)]);
+    bool good = !parts_compile(x, &bytes, s->atlas) && counted(x) > 0 && !parts_connect(x) && !match(x, 0, NULL);
+    if (!good) parts_close(x);
+    str_free(&bytes);
+    plan_free(&p);
+    return good;
+}
+
+/* An act fails, or somebody stops: all parts end, and the next run is whole. */
+static void
+failures(struct rille_session *s, uint64_t first, int (*counted)(const struct parts *x))
+{
+    int n = 0, ended = 0, again = 0, got[MOST_PARTS];
+    for (uint64_t seed = first; n < (getenv("RILLE_LONG") ? 3000 : 300); seed++) {
+        struct parts x;
+        meet_keeps = seed / 3 % 2;
+        if (!draw(s, seed, counted, &x)) continue;
+        if (!parts_open(&x, seed)) {
+            bool stop = seed % 4 == 0;
+            x.told = true;
+            int failed = 0, late = 0;
+            if (stop) x.stop = (int)(1 + seed % 40);
+            if (!stop) engine_fail_act(x.engine[seed / 7 % (uint64_t)x.n], 1 + (int64_t)(seed % 9));
+            parts_run(&x, got);
+            for (int m = 0; m < x.n; m++) failed += got[m] != 0, engine_fail_act(x.engine[m], 0);
+            parts_again(&x, got);
+            for (int m = 0; m < x.n; m++) late += got[m] != 0;
+            if (late) diag("seed %llu: %s", (unsigned long long)seed, err_text());
+            n++;
+            ended += failed > 0;
+            again += !late;
+        }
+        parts_close(&x);
+    }
+    ok(ended > n / 4, "of %d runs %d fail in the middle, or are stopped", n, ended);
+    is_int(again, n, "and the next one of each is whole");
+}
+
+/* ---- planted mistakes ---- */
+
+static int32_t
+seat_at(const struct plan *p, uint64_t which)
+{
+    int32_t n = count_seats(p), k = n ? (int32_t)(which % (uint64_t)n) : 0;
+    for (int32_t i = 0; n && i < p->ntask; i++)
+        if (p->task[i].kind == &kind_collect && k-- == 0) return i;
+    return -1;
+}
+
+enum { KINDS = 9 };
+static const char *const mistake[KINDS] = {"another verb",
+                                           "another dtype",
+                                           "another seat",
+                                           "another time",
+                                           "a move of another hop",
+                                           "other devices",
+                                           "another number of elements",
+                                           "another value",
+                                           "another number of acts"};
+
+static void
+plant(struct plan *p, int32_t i, int kind, struct arena *a)
+{
+    struct task *t = &p->task[i];
+    struct plan_move *of = (struct plan_move *)(uintptr_t)t->move.of;
+    struct collective *by = arena_dup(a, of->by, sizeof *by);
+    struct move_seat *seat = arena_dup(a, t->move.seat, sizeof *seat);
+    struct communicator *in = arena_dup(a, seat->in, sizeof *in);
+    int32_t *device = arena_dup(a, in->device, sizeof *device * (size_t)in->n);
+    switch (kind) {
+    case 0: by->verb = (uint8_t)((by->verb + 1) % 4); break;
+    case 1: by->dtype = by->dtype == DT_F32 ? DT_I32 : DT_F32; break;
+    case 2: seat->seat = (seat->seat + 1) % in->n; break;
+    case 3: of->late = !of->late; break;
+    case 4: of->hop++; break;
+    case 5:
+        device[0]++;
+        in->device = device;
+        seat->in = in;
+        break;
+    case 6: seat->numel++; break;
+    case 7: of->value.index++; break;
+    case 8: t->nact++; break;
+    default: break;
+    }
+    of->by = by;
+    t->move.seat = seat;
+}
+
+/* By the part's own proof, or by who compares. */
+static void
+mistakes(struct rille_session *s, uint64_t first)
+{
+    int planted[KINDS] = {0}, found[KINDS] = {0};
+    for (uint64_t seed = first; seed < first + (getenv("RILLE_LONG") ? 20000 : 3000); seed++) {
+        struct parts x;
+        struct arena a = {0};
+        if (!draw(s, seed, count_all, &x)) continue;
+        int m = (int)(seed % (uint64_t)x.n), kind = (int)(seed / 4 % KINDS);
+        int32_t i = seat_at(x.plan[m], seed / 5);
+        if (i >= 0 && seats_abroad(x.plan[m], i)) {
+            plant(x.plan[m], i, kind, &a);
+            bool is = plan_verify(x.plan[m]) || match(&x, 0, NULL);
+            planted[kind]++;
+            found[kind] += is;
+            if (!is) diag("seed %llu: %s in part %d", (unsigned long long)seed, mistake[kind], m);
+        }
+        parts_close(&x);
+        arena_fini(&a);
+    }
+    for (int k = 0; k < KINDS; k++)
+        ok(planted[k] > 0 && found[k] == planted[k], "%s is found (%d of %d)", mistake[k], found[k], planted[k]);
+}
+
+/* One part without a library, others with one; a list that another one wrote. */
+static void
+other_lists(struct rille_session *s, uint64_t first)
+{
+    int n = 0, found = 0, nlist = 0, nfound = 0;
+    for (uint64_t seed = first; n < 24; seed++) {
+        struct parts x;
+        uint64_t rng = seed;
+        struct str list = {0};
+        if (!draw(s, seed, count_all, &x)) continue;
+        int m = (int)(seed % (uint64_t)x.n);
+        int32_t i = seat_at(x.plan[m], seed);
+        bool abroad = false;
+        for (int32_t k = 0; k < x.plan[m]->ntask; k++)
+            abroad = abroad || (x.plan[m]->task[k].kind == &kind_collect && seats_abroad(x.plan[m], k));
+        if (i >= 0 && abroad) {
+            struct str none = {0};
+            n++;
+            found += match(&x, m, &none) == E_PLAN;
+            seats_write(x.plan[m], &list);
+            size_t at = (size_t)(next_random(&rng) % list.len);
+            list.text[at] = (char)(list.text[at] ^ (1 << next_random(&rng) % 8));
+            if (seed % 5 == 0) list.len -= 1 + (size_t)(next_random(&rng) % 31);
+            nlist++;
+            nfound += match(&x, m, &list) == E_PLAN;
+        }
+        str_free(&list);
+        parts_close(&x);
+    }
+    ok(found == n, "a part that takes part in nothing is found (%d of %d)", found, n);
+    ok(nfound > nlist / 2, "lists with a bit changed or cut off: %d of %d refused, no harm by the others", nfound,
+       nlist);
+}
+
+/* ---- planted mistakes at ends of edges ---- */
+
+/* A task that is an end of an edge: of the part's, the first from `which` on; one that packs, if it has to. -1: there
+ * is none. */
+static int32_t
+end_at(const struct plan *p, bool sends, bool packs, uint64_t which)
+{
+    for (int32_t k = 0; k < p->ntask; k++) {
+        int32_t i = (int32_t)((which + (uint64_t)k) % (uint64_t)p->ntask);
+        const struct task *t = &p->task[i];
+        if (t->kind == (sends ? &kind_direct_send : &kind_direct_recv) && (!packs || t->move.seat->npack)) return i;
+    }
+    return -1;
+}
+
+static int32_t
+first_of_hop(const struct plan *p, int32_t task)
+{
+    while (task > 0 && task_hop(&p->task[task - 1]) == p->task[task].move.of) task--;
+    return task;
+}
+
+/* An edge into the task from the hop's own first one, in the place of another; false: it has none to change. */
+static bool
+follow_hop(struct plan *p, int32_t i)
+{
+    struct task *t = &p->task[i];
+    if (t->nin == 0 || first_of_hop(p, i) == i) return false;
+    t->in[0].task = first_of_hop(p, i);
+    return true;
+}
+
+/* Of one of its thread: a reader of a RECV, a SEND of who made what it reads. */
+static bool
+show_early(const struct plan *p, int32_t i)
+{
+    struct out_port *o = &p->task[i].out[0];
+    const struct reader *r = &o->fan[0].reader[0];
+    if (o->nfan == 0 || p->task[r->task].thread != p->task[i].thread) return false;
+    p->task[r->task].in[r->port].token = TOKEN_EVENT;
+    o->fan[0].nissued = 1;
+    return true;
+}
+
+static const char *const end_mistake[] = {
+    "another direction",    "the edge of other devices",  "a group's communicator",
+    "no library's channel", "another number of elements", "another dtype",
+    "another stream",       "a reader told early",        "a slice from elsewhere",
+    "a slice too few",      "an edge from its own hop",   "a kind that host code carries out",
+};
+enum { END_KINDS = countof(end_mistake) };
+
+/* False: nothing is planted, there is no place for it. */
+static bool
+plant_end(struct plan *p, int32_t i, int kind, struct arena *a)
+{
+    struct task *t = &p->task[i];
+    struct move_seat *seat = arena_dup(a, t->move.seat, sizeof *seat);
+    struct communicator *in = arena_dup(a, seat->in, sizeof *in);
+    const int32_t other[] = {in->device[1], in->device[0]};
+    bool packs = seat->npack > 0;
+    struct seat_copy *pack = packs ? arena_dup(a, seat->pack, sizeof *pack * (size_t)seat->npack) : NULL;
+    seat->in = in;
+    seat->pack = pack;
+    t->move.seat = seat;
+    switch (kind) {
+    case 0: return seat->seat = !seat->seat, true;
+    case 1: return in->device = arena_dup(a, other, sizeof other), true;
+    case 2: return in->edge = false, true;
+    case 3: return p->channel[t->channel].direct = false, true;
+    case 4: return seat->numel++, true;
+    case 5: return seat->dtype = seat->dtype == DT_F32 ? DT_I32 : DT_F32, true;
+    case 6: return t->stream = STREAM_MOVE, true;
+    case 7: return t->kind == &kind_direct_recv && show_early(p, i);
+    case 8: return packs && (pack[0].from_skip += 4, true);
+    case 9: return packs && (seat->npack--, true);
+    case 10: return t->kind == &kind_direct_recv && follow_hop(p, i);
+    default: return t->kind = t->kind == &kind_direct_send ? &kind_send : &kind_recv, true;
+    }
+}
+
+static void
+edge_mistakes(struct rille_session *s, uint64_t first)
+{
+    int planted[END_KINDS] = {0}, found[END_KINDS] = {0};
+    for (uint64_t seed = first; seed < first + (getenv("RILLE_LONG") ? 20000 : 3000); seed++) {
+        struct parts x;
+        struct arena a = {0};
+        if (!draw(s, seed, count_edges, &x)) continue;
+        int m = (int)(seed % (uint64_t)x.n), kind = (int)(seed / 4 % END_KINDS);
+        bool packs = kind == 8 || kind == 9;
+        int32_t i = end_at(x.plan[m], packs || seed / 3 % 2, packs, seed / 5);
+        if (i >= 0 && plant_end(x.plan[m], i, kind, &a)) {
+            bool is = plan_verify(x.plan[m]) || parts_connect(&x);
+            planted[kind]++;
+            found[kind] += is;
+            if (!is) diag("seed %llu: %s in part %d", (unsigned long long)seed, end_mistake[kind], m);
+        }
+        parts_close(&x);
+        arena_fini(&a);
+    }
+    for (int k = 0; k < END_KINDS; k++)
+        ok(planted[k] > 0 && found[k] == planted[k], "%s is found (%d of %d)", end_mistake[k], found[k], planted[k]);
+}
+
+/* A part that was made without a library, beside others that have one. */
+static void
+one_without(struct rille_session *s, uint64_t first)
+{
+    int n = 0, found = 0, named = 0;
+    for (uint64_t seed = first; n < 30; seed++) {
+        struct parts x;
+        if (!draw(s, seed, count_edges, &x)) continue;
+        int m = 0;
+        while (m < x.n && end_at(x.plan[m], true, false, 0) < 0) m++;
+        struct str bytes = {0};
+        struct program *g;
+        program_write(x.plan[m]->program, &bytes);
+        plan_free(&x.plan[m]);
+        collecting_end();
+        if (!program_read(str_text(&bytes), bytes.len, s->atlas, &g)) {
+            g->map = &x.map[m];
+            g->cost.wire_ns = 0;
+            g->cost.wire_ns_per_byte = wire_ns_per_byte;
+            if (!plan_compile(g, s->atlas, &x.plan[m])) {
+                free(x.far[m]);
+                x.far[m] = calloc((size_t)x.plan[m]->nchannel + 1, sizeof *x.far[m]);
+                n++;
+                found += parts_connect(&x) == E_PLAN;
+                named += strstr(err_text(), "the edge of a library (0: none)") != NULL;
+            }
+        }
+        collecting_begin(true);
+        str_free(&bytes);
+        parts_close(&x);
+    }
+    ok(found == n && named > 0, "channels that only one end thinks are a library's are found (%d of %d, %d by name)",
+       found, n, named);
+}
+
+/* ---- one end in another order ---- */
+
+static struct held {
+    const struct parts *parts;
+    bool holds, over;
+    struct msg m;
+    int choices; /* since it is held */
+    bool swapped;
+} held;
+
+/* Does it tell the receiver of an edge that the other end has sent? */
+static bool
+tells_edge(const struct msg *m)
+{
+    if (m->kind != MSG_FULL || m->out != MSG_FAR) return false;
+    return held.parts->plan[addr_process(m->to)]->task[m->task].kind == &kind_direct_recv;
+}
+
+/* The first of two that go one way comes behind the second. */
+static int
+send_swapped(struct bus *b, const struct msg *m)
+{
+    if (held.over || !tells_edge(m)) return bus_sim.send(b, m);
+    if (!held.holds) {
+        held.m = *m;
+        held.holds = true;
+        return 0;
+    }
+    if (held.m.from != m->from || held.m.to != m->to) return bus_sim.send(b, m);
+    held.swapped = held.over = true;
+    TRY(bus_sim.send(b, m));
+    return bus_sim.send(b, &held.m);
+}
+
+/* Where no second comes for so long, the first does. */
+static uint64_t
+choose_swapped(struct bus *b, uint64_t n)
+{
+    enum { PATIENCE = 3000 };
+    if (held.holds && !held.over && ++held.choices == PATIENCE) {
+        held.over = true;
+        bus_sim.send(b, &held.m);
+    }
+    return bus_sim.choose(b, n);
+}
+
+/* Two that go one way are of one edge, where each device has a thread of its own, or of two, which wait for nothing of
+ * each other: the run fails, saying so, or gives what it should. */
+static void
+other_orders(struct rille_session *s, uint64_t first)
+{
+    static struct bus_kind swapping;
+    int n = 0, told = 0, said = 0, got[MOST_PARTS];
+    swapping = bus_sim;
+    swapping.send = send_swapped;
+    swapping.choose = choose_swapped;
+    for (uint64_t seed = first; n < 40; seed++) {
+        struct parts x;
+        if (!draw(s, seed, count_edges, &x)) continue;
+        if (!parts_open(&x, seed)) {
+            held = (struct held){.parts = &x};
+            x.playing = &swapping;
+            x.told = true;
+            parts_run(&x, got);
+            if (held.swapped) {
+                int turn = 0, whole = 1;
+                for (int m = 0; m < x.n; m++) turn |= got[m] == E_BUS, whole &= !got[m];
+                n++;
+                said += turn;
+                told += turn || whole;
+            }
+        }
+        parts_close(&x);
+    }
+    ok(told == n && said > 0,
+       "of %d runs in which one end of an edge hears in another order none goes wrong unsaid (%d say so)", n, said);
+}
+
+/* What is said, word by word. */
+static void
+words(void)
+{
+    static const uint64_t good[] = {3ull << 32 | 1, 7, 2, 4}, fewer[] = {3ull << 32 | 1, 7, 1, 4},
+                          other[] = {3ull << 32 | 1, 8, 2, 4}, more[] = {3ull << 32 | 1, 7, 3, 4},
+                          twice[] = {3ull << 32 | 1, 7, 1, 4, 3ull << 32 | 1, 7, 1, 4};
+    static const struct {
+        const void *bytes;
+        size_t n;
+        const char *why;
+    } row[] = {
+        {good, sizeof good, NULL},
+        {good, 12, "the list of memory 5 has 12 bytes"},
+        {fewer, sizeof fewer, "step 3, operand 0, hop 1: memory 0 takes part in one in which not all positions"},
+        {other, sizeof other, "memory 5 takes part in another than the first that does"},
+        {more, sizeof more, "memory 5 has seats that are others'"},
+        {twice, sizeof twice, "memory 5 has two of this name"},
+        {NULL, 0, "not all positions have seats"},
+    };
+    for (size_t i = 0; i < countof(row); i++) {
+        const struct seats_list list[] = {{5, row[i].bytes, row[i].n}, {0, good, sizeof good}};
+        int status = seats_match(2, list);
+        ok(row[i].why ? status == E_PLAN && strstr(err_text(), row[i].why) : !status, "row %d: %s", (int)i,
+           status ? err_text() : "they agree");
+    }
+}
+
+int
+main(void)
+{
+    struct rille_options o = {.devices = "cpu:4,late:4", .threads = 1, .bus = "zmq"};
+    struct rille_session *s;
+    uint64_t seed = seed_of(1);
+    alarm(getenv("RILLE_LONG") ? 3600 : 300);
+    if (rille_open(&o, &s)) return 1;
+    other_kind = DEV_LATE;
+    every_move(s);
+    every_stage(s);
+    found_once(s);
+    random_programs(s, seed, getenv("RILLE_LONG") ? 20000 : 600);
+    failures(s, seed + 1, count_all);
+    failures(s, seed + 10000, count_edges);
+    mistakes(s, seed + 2);
+    other_lists(s, seed + 3);
+    edge_mistakes(s, seed + 4);
+    one_without(s, seed + 5);
+    other_orders(s, seed + 6);
+    words();
+    rille_close(&s);
+    return done();
+}

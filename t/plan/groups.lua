@@ -1,0 +1,126 @@
+-- Updates that are alike in all but their variables are one task: few of them for many variables, with the bits of one at a
+-- time; what reads another's variable, or is large, stays by itself.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
+local STEPS <const> = 3
+
+-- Sizes of all kinds; more of them than one group holds. The large one is more than a group's bytes.
+local SHAPES = {{1}, {0}, {7}, {3, 5}, {2, 3, 4}, {64, 33}, {}, {0, 4}, {257}, {1, 1, 1}}
+for n = 1, 22 do SHAPES[#SHAPES + 1] = {n} end
+local LARGE = {640, 512}
+
+-- What updates read and write beside lr and what else is a number. slots: tensors that are kept; -1: one that is absent.
+local KINDS = {
+  {"adamw", 2, {beta1 = 0.9, weight_decay = 0.1}, function(lr, t) return lr, t end},
+  {"adamw", 2, {decoupled = false, eps = 1e-3}, function(lr, t) return lr, t end},
+  {"sgd", 1, {momentum = 0.9, weight_decay = 0.01}, function(lr) return lr end},
+  {"sgd", -1, {weight_decay = 0.01}, function(lr) return lr end},
+}
+
+-- Variables of these shapes with their state and gradients, the same at each call.
+local function variables(shapes, dtype, slots, how)
+  local all = {}
+  rille.manual_seed(7)
+  for i, shape in ipairs(shapes) do
+    local own, into = {}, {dtype = dtype, placement = how.placement, sbp = #shape > 0 and how.sbp(i) or "B"}
+    for k = 1, math.abs(slots) + 2 do own[k] = rille.rand(shape, into) end
+    all[i] = own
+  end
+  return all
+end
+
+-- Trains them (a function gives its value in the step): updates listed together are one compiled step. Returns all values,
+-- and the plan of the first.
+local function train(kind, all, together, scale)
+  local name, slots, attrs, numbers = table.unpack(kind)
+  local steps = {}
+  for i, list in ipairs(together) do
+    steps[i] = rille.graph(function(lr, t)
+      for _, k in ipairs(list) do
+        local v, args, n = all[k], {}, math.abs(slots) + 2
+        for s = 1, n do args[s] = type(v[s]) == "function" and v[s]() or v[s] end
+        if slots < 0 then args[2] = nil end
+        for _, number in ipairs{numbers(lr, t)} do n = n + 1; args[n] = number end
+        if scale then args[n + 1] = scale end
+        rille._update(name, args, attrs)
+      end
+    end)
+  end
+  for t = 1, STEPS do
+    for _, step in ipairs(steps) do step(0.1 / t, t) end
+  end
+  local values = {}
+  for i, v in ipairs(all) do
+    values[i] = {}
+    for k, x in ipairs(v) do
+      if type(x) ~= "function" then values[i][k] = #x.shape > 0 and x:totable() or x:item() end
+    end
+  end
+  return values, tostring(steps[1]:plan())
+end
+
+local function by_itself(n)
+  local list = {}
+  for i = 1, n do list[i] = {i} end
+  return list
+end
+local function at_once(n)
+  local list = {}
+  for i = 1, n do list[i] = i end
+  return {list}
+end
+
+-- Of a plan: how many updates its groups on the first device have, and how many groups there are.
+local function groups(plan, name)
+  local members, n = 0, 0
+  for size in plan:gmatch(name .. " x (%d+) +cpu%[0") do members, n = members + math.tointeger(size), n + 1 end
+  return members, n
+end
+
+local HOW = {
+  {"one device", {placement = ONE, sbp = function() return "B" end}},
+  {"two devices", {placement = TWO, sbp = function(i) return i % 3 == 0 and "S(0)" or "B" end}},
+}
+for _, kind in ipairs(KINDS) do
+  for _, dtype in ipairs{"f32", "bf16", "f64"} do
+    for _, how in ipairs(HOW) do
+      for _, scaled in ipairs{false, true} do
+        local what = ("%s, %s, %s%s"):format(kind[1], dtype, how[1], scaled and ", scaled" or "")
+        local scale = scaled and rille.tensor(0.5, {dtype = "f32"}):to_global{placement = how[2].placement, sbp = "B"} or nil
+        local n = #SHAPES
+        local want = train(kind, variables(SHAPES, dtype, kind[2], how[2]), by_itself(n), scale)
+        local got, plan = train(kind, variables(SHAPES, dtype, kind[2], how[2]), at_once(n), scale)
+        local members, count = groups(plan, kind[1])
+        tap.is(got, want, what .. ": a group gives the bits of one at a time")
+        tap.ok(members == n and count == 2, what .. ": two tasks update all", plan)
+      end
+    end
+  end
+end
+
+tap.group("what is no group", function()
+  local kind = KINDS[3]
+  local how = HOW[1][2]
+  local function compare(shapes, change, name, ngrouped)
+    local function made()
+      local all = variables(shapes, "f32", kind[2], how)
+      change(all)
+      return all
+    end
+    local want = train(kind, made(), by_itself(#shapes))
+    local got, plan = train(kind, made(), at_once(#shapes))
+    tap.is(got, want, name .. ": the same bits")
+    tap.is((groups(plan, kind[1])), ngrouped, name)
+  end
+  compare({{5}, LARGE, {6}}, function() end, "a large variable is updated by itself, small ones around it are grouped", 2)
+  compare({{400, 400}, {400, 400}}, function() end, "two that are too large together are not grouped", 0)
+  compare({{6}, {6}}, function(all) all[1][3] = all[2][1] end, "a gradient that is a later one's variable", 0)
+  compare({{6}, {6}}, function(all) all[2][3] = all[1][1] end, "a gradient that is an earlier one's variable", 0)
+  compare({{6}, {2, 3}}, function(all)
+    all[1][3] = function() return all[2][1]:reshape{6} end
+  end, "a gradient that is a view of a variable", 0)
+  compare({{6}, {6}, {6}}, function(all) all[3][3] = all[1][2] end, "a gradient that is another's state", 2)
+  compare({{6}, {6}}, function(all) all[2][3] = all[1][3] end, "two share a gradient", 2)
+end)
+tap.done()

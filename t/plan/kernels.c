@@ -1,0 +1,431 @@
+/* kernels.c - mistakes that a compiler could make are refused: a kernel of another operator, with another
+ * attribute, of other pieces, wired otherwise, with a result that lies otherwise; a chain of other steps; a kernel of
+ * two threads; scratch that is too small; registers that are too few; an order that is missing.
+ *
+ * Each is planted in every task of random plans that can have it. And tasks of a plan share a kernel where they compute
+ * the same on one thread, whatever nodes they are of, and nowhere else: told of each two tasks. */
+#include "t/lib/plans.h"
+
+#include "runtime/device/device.h"
+
+#include <unistd.h>
+
+struct count {
+    int planted, refused, harmless;
+};
+
+/* The plan as it is now: refused, or harmless when it may be and still computes the same. */
+static void
+judge(struct plan *p, struct count *c)
+{
+    c->planted++;
+    c->refused += plan_verify(p) == E_PLAN;
+}
+
+static void
+judge_run(struct engine *e, struct plan *p, uint64_t want, struct count *c)
+{
+    c->planted++;
+    if (plan_verify(p) == E_PLAN)
+        c->refused++;
+    else
+        c->harmless += outcome(e, p) == want;
+}
+
+/* ---- kernels ---- */
+
+static const struct view *
+views_of(const struct exec *e, int from, int n, struct view *out)
+{
+    for (int i = 0; i < n; i++) out[i] = *exec_view(e, from + i);
+    return out;
+}
+
+/* A kernel as the task's, but for its call, or its pieces. */
+static struct exec *
+other_kernel(const struct plan *p, const struct task *t, const struct call *call, struct pieces pieces)
+{
+    struct view in[OP_OPERAND], out[OP_OUT];
+    struct kcall k = {.call = call,
+                      .in = views_of(t->exec, 0, call->nin, in),
+                      .out = views_of(t->exec, call->nin, call->nout, out),
+                      .pieces = pieces,
+                      .threads = 1};
+    struct exec *e;
+    return exec_new(&k, p->device[t->device].kind, &e) ? NULL : e;
+}
+
+static void
+judge_kernel(struct plan *p, struct task *t, struct exec *e, struct count *c)
+{
+    struct exec *was = t->exec;
+    if (!e) return;
+    t->exec = e;
+    judge(p, c);
+    t->exec = was;
+    exec_free(&e);
+}
+
+static const char *const pair[][2] = {{"relu", "neg"}, {"neg", "relu"}, {"add", "mul"}, {"mul", "sub"}};
+
+static void
+plant_operator(struct plan *p, struct task *t, struct count *c)
+{
+    struct call call = *exec_made(t->exec)->step[0].call;
+    const char *name = call.op->name;
+    for (size_t i = 0; i < countof(pair); i++)
+        if (!strcmp(name, pair[i][0]) && !t->chain) {
+            call.op = op_find(pair[i][1]);
+            judge_kernel(p, t, other_kernel(p, t, &call, exec_made(t->exec)->pieces), c);
+        }
+}
+
+static void
+plant_attribute(struct plan *p, struct task *t, struct count *c)
+{
+    struct call call = *exec_made(t->exec)->step[0].call;
+    struct attr attr[OP_ATTR];
+    if (t->chain || strcmp(call.op->name, "softmax")) return;
+    memcpy(attr, call.attr, sizeof *attr * (size_t)op_nattr(call.op));
+    attr[0].i = !attr[0].i;
+    call.attr = attr;
+    judge_kernel(p, t, other_kernel(p, t, &call, exec_made(t->exec)->pieces), c);
+}
+
+/* Messages would tell positions of another piece. */
+static void
+plant_pieces(struct plan *p, struct task *t, struct count *c)
+{
+    const struct exec_made *made = exec_made(t->exec);
+    struct pieces n = made->pieces, cut = n, of = n;
+    if (t->chain) return;
+    n.n++;
+    cut.cut++;
+    of.of ^= 1;
+    judge_kernel(p, t, other_kernel(p, t, made->step[0].call, n), c);
+    judge_kernel(p, t, other_kernel(p, t, made->step[0].call, cut), c);
+    if (made->step[0].call->nin > 0) judge_kernel(p, t, other_kernel(p, t, made->step[0].call, of), c);
+}
+
+/* A result whose dimensions lie in the other order, or with gaps. */
+static void
+plant_turned(struct engine *sim, struct plan *p, struct task *t, uint64_t want, struct count *c)
+{
+    const struct exec_made *made = exec_made(t->exec);
+    const struct call *call = made->step[0].call;
+    struct view in[OP_OPERAND], out[OP_OUT];
+    if (t->chain || !(call->op->flags & OP_ANY_ORDER)) return;
+    const struct view was = *exec_view(t->exec, call->nin);
+    if (was.dim[0] < 2 || was.dim[1] < 2) return;
+    for (int gaps = 0; gaps < 2; gaps++) {
+        struct kcall k = {.call = call,
+                          .in = views_of(t->exec, 0, call->nin, in),
+                          .out = views_of(t->exec, call->nin, call->nout, out),
+                          .pieces = made->pieces,
+                          .threads = 1};
+        struct exec *e;
+        bool turned = was.stride[0] == 1;
+        out[0].stride[0] = gaps ? was.stride[0] + 1 : turned ? was.dim[1] : 1;
+        out[0].stride[1] = gaps ? was.stride[1] : turned ? 1 : was.dim[0];
+        if (exec_new(&k, p->device[t->device].kind, &e)) continue;
+        struct exec *made_for = t->exec;
+        t->exec = e;
+        judge_run(sim, p, want, c);
+        t->exec = made_for;
+        exec_free(&e);
+    }
+}
+
+/* ---- chains ---- */
+
+struct steps {
+    struct fuse_step step[64];
+    struct call call[64];
+    int n;
+};
+
+/* Those of the task's chain, to be changed; false: it has none. */
+static bool
+steps_of(const struct task *t, struct steps *s)
+{
+    const struct exec_made *made = exec_made(t->exec);
+    s->n = made->nstep;
+    if (!t->chain || s->n > (int)countof(s->step)) return false;
+    for (int i = 0; i < s->n; i++) {
+        s->step[i] = made->step[i];
+        s->call[i] = *made->step[i].call;
+        s->step[i].call = &s->call[i];
+    }
+    return true;
+}
+
+static void
+judge_steps(struct plan *p, struct task *t, const struct steps *s, struct count *c)
+{
+    struct view in[EXEC_ADDRESSES], out[EXEC_ADDRESSES];
+    struct exec *e;
+    views_of(t->exec, 0, t->chain->nin, in);
+    views_of(t->exec, t->chain->nin, t->chain->nout, out);
+    if (!exec_fused(s->n, s->step, t->chain->nin, in, t->chain->nout, out, p->device[t->device].kind, 1, &e))
+        judge_kernel(p, t, e, c);
+}
+
+/* Operands of one step change places. */
+static void
+plant_wiring(struct plan *p, struct task *t, struct count *c)
+{
+    struct steps s;
+    for (int i = 0; steps_of(t, &s) && i < s.n; i++) {
+        struct fuse_arg *a = s.step[i].arg, first = a[0];
+        if (s.call[i].nin < 2 || (a[0].step == a[1].step && a[0].index == a[1].index)) continue;
+        a[0] = a[1];
+        a[1] = first;
+        judge_steps(p, t, &s, c);
+    }
+}
+
+/* One step computes another operator. */
+static void
+plant_step_operator(struct plan *p, struct task *t, struct count *c)
+{
+    struct steps s;
+    for (int i = 0; steps_of(t, &s) && i < s.n; i++)
+        for (size_t k = 0; k < countof(pair); k++) {
+            if (strcmp(s.call[i].op->name, pair[k][0])) continue;
+            s.call[i].op = op_find(pair[k][1]);
+            judge_steps(p, t, &s, c);
+            break;
+        }
+}
+
+/* Who reads a step reads its first operand: as if the step had been left out. */
+static void
+plant_skipped_step(struct plan *p, struct task *t, struct count *c)
+{
+    struct steps s;
+    for (int i = 0; steps_of(t, &s) && i < s.n; i++) {
+        int readers = 0;
+        for (int j = i + 1; j < s.n; j++)
+            for (int k = 0; k < s.call[j].nin; k++) {
+                struct fuse_arg *a = &s.step[j].arg[k];
+                if (!a->step || a->index != i) continue;
+                *a = s.step[i].arg[0];
+                readers++;
+            }
+        if (readers) judge_steps(p, t, &s, c);
+    }
+}
+
+/* ---- who shares a kernel ---- */
+
+struct sharing {
+    int64_t shared, of_nodes, apart,
+        wrong; /* pairs: that share, two nodes one; that differ; that should not, or should */
+};
+
+static bool
+same_attr(const struct attr *a, const struct attr *b)
+{
+    return a->set == b->set && a->n == b->n && a->i == b->i && !memcmp(&a->f, &b->f, sizeof a->f) &&
+           !memcmp(a->list, b->list, sizeof *a->list * (size_t)MAX(0, a->n));
+}
+
+static bool
+same_type(const struct type *a, const struct type *b)
+{
+    return type_equal(a, b) && a->weak == b->weak;
+}
+
+static bool
+same_step(const struct fuse_step *x, const struct fuse_step *y)
+{
+    const struct call *a = x->call, *b = y->call;
+    bool same = a->op == b->op && a->nin == b->nin && a->nout == b->nout && x->out == y->out && x->others == y->others;
+    for (int i = 0; same && i < a->nin; i++)
+        same =
+            same_type(&a->in[i], &b->in[i]) && x->arg[i].step == y->arg[i].step && x->arg[i].index == y->arg[i].index;
+    for (int k = 0; same && k < a->nout; k++) same = same_type(&a->out[k], &b->out[k]);
+    for (int k = 0; same && k < op_nattr(a->op); k++) same = same_attr(&a->attr[k], &b->attr[k]);
+    return same;
+}
+
+/* Does a node read a result of the one whose results the task's are? */
+static bool
+is_read(const struct plan *p, const struct task *t)
+{
+    const struct program *g = p->program;
+    struct arena a = {0};
+    int32_t node = t->kind->flags & KIND_ONCE_A_BATCH ? program_sums(g, &a)[t->node] : t->node;
+    bool read = false;
+    for (int32_t i = 0; i < g->nnode; i++)
+        for (int32_t k = 0; k < g->node[i].nin; k++)
+            read = read || (g->node[i].in[k].kind == REF_NODE && g->node[i].in[k].index == node);
+    arena_fini(&a);
+    return read;
+}
+
+/* Plans of a few numbers: each kernel has one thread. */
+static bool
+compute_alike(const struct plan *p, const struct task *t, const struct task *u)
+{
+    const struct exec_made *a = exec_made(t->exec), *b = exec_made(u->exec);
+    bool same = p->device[t->device].kind == p->device[u->device].kind && a->nstep == b->nstep && t->narg == u->narg &&
+                t->nresult == u->nresult && a->adds == b->adds && a->pieces.n == b->pieces.n &&
+                a->pieces.cut == b->pieces.cut && a->pieces.of == b->pieces.of;
+    for (int i = 0; same && i < a->nstep; i++) same = same_step(&a->step[i], &b->step[i]);
+    for (int i = 0; same && i < t->narg + t->nresult; i++)
+        same = view_same(exec_view(t->exec, i), exec_view(u->exec, i));
+    return same && (t->chain || is_read(p, t) == is_read(p, u));
+}
+
+static bool
+is_placed(const struct task *t)
+{
+    const struct exec_made *made = exec_made(t->exec);
+    bool placed = false;
+    for (int i = 0; i < made->nstep; i++) placed = placed || op_is_placed(made->step[i].call->op);
+    return placed;
+}
+
+static void
+judge_sharing(const struct plan *p, struct sharing *s)
+{
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t j = 0; j < i; j++) {
+            const struct task *t = &p->task[i], *u = &p->task[j];
+            if (!t->exec || !u->exec) continue;
+            bool shared = t->exec == u->exec;
+            s->shared += shared;
+            s->of_nodes += shared && t->node != u->node;
+            s->apart += !shared;
+            s->wrong += shared != (t->thread == u->thread && !is_placed(t) && compute_alike(p, t, u));
+        }
+}
+
+/* A kernel that another thread runs, too. */
+static void
+plant_runner(struct plan *p, struct task *t, struct count *c)
+{
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *u = &p->task[i];
+        if (!u->exec || u->thread == t->thread || is_placed(u) || !compute_alike(p, t, u)) continue;
+        struct exec *was = t->exec;
+        t->exec = u->exec;
+        judge(p, c);
+        t->exec = was;
+        return;
+    }
+}
+
+/* ---- memory and credits ---- */
+
+static void
+plant_scratch(struct plan *p, struct count *c)
+{
+    for (int32_t d = 0; d < p->ndevice; d++) {
+        struct plan_device *at = &p->device[d], was = *at;
+        if (at->scratch_bytes < 64) continue;
+        at->scratch_bytes -= 64;
+        at->arena_bytes -= 64;
+        judge(p, c);
+        *at = was;
+    }
+}
+
+static void
+plant_credits(struct plan *p, struct count *c)
+{
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nresult; k++) {
+            struct out_port *o = &p->task[i].out[k], was = *o;
+            if (o->nreg < 2 || o->where.kind != IN_ARENA) continue;
+            if (o->bytes == 0 || o->where.stride > where_stride(o->bytes)) continue; /* rooms may have more of them, */
+            if (o->where.nberth) continue; /* and have, where acts have berths */
+            o->nreg = 1;
+            o->once = p->task[i].nact / o->every <= 1;
+            judge(p, c);
+            *o = was;
+        }
+}
+
+/* The reader of a control edge forgets it. */
+static void
+plant_order(struct engine *e, struct plan *p, uint64_t want, struct count *c)
+{
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nin; k++) {
+            struct task *t = &p->task[i];
+            struct in_port *in = &t->in[k], was = *in;
+            struct out_port *o = &p->task[in->task].out[in->out];
+            if (!o->control || k + 1 < t->nin || o->fan[in->fan].nreader < 2) continue;
+            struct fan *fan = &o->fan[in->fan], had = *fan;
+            struct reader *reader = (struct reader *)fan->reader, last = reader[fan->nreader - 1];
+            if (last.task != i || last.port != k) continue;
+            fan->nreader--;
+            t->nin--;
+            judge_run(e, p, want, c);
+            t->nin++;
+            *fan = had;
+            *in = was;
+        }
+}
+
+static void
+told(const struct count *c, const char *what)
+{
+    diag("%s: %d planted, %d refused, %d harmless", what, c->planted, c->refused, c->harmless);
+    ok(c->planted > 0 && c->refused + c->harmless == c->planted && c->refused > 0, "%s is found", what);
+}
+
+int
+main(void)
+{
+    uint64_t seed = seed_of(7);
+    struct rille_options o = {.devices = "cpu:4", .threads = 1, .bus = "zmq"};
+    struct rille_session *s;
+    struct count operator= {0}, attribute = {0}, pieces = {0}, turned = {0}, wiring = {0}, step = {0}, skipped = {0},
+                 runner = {0}, scratch = {0}, credits = {0}, order = {0};
+    struct sharing sharing = {0};
+    alarm(HANG);
+    if (rille_open(&o, &s)) return 1;
+    struct engine *e = simulator(seed);
+    for (int i = 0; i < (getenv("RILLE_LONG") ? 20000 : 1500); i++) {
+        struct plan *p = random_plan(s, &seed, i % 2);
+        if (!p) continue;
+        uint64_t want = outcome(e, p);
+        judge_sharing(p, &sharing);
+        for (int32_t t = 0; t < p->ntask; t++) {
+            if (!p->task[t].exec) continue;
+            plant_operator(p, &p->task[t], &operator);
+            plant_attribute(p, &p->task[t], &attribute);
+            plant_pieces(p, &p->task[t], &pieces);
+            plant_turned(e, p, &p->task[t], want, &turned);
+            plant_wiring(p, &p->task[t], &wiring);
+            plant_step_operator(p, &p->task[t], &step);
+            plant_skipped_step(p, &p->task[t], &skipped);
+            plant_runner(p, &p->task[t], &runner);
+        }
+        plant_scratch(p, &scratch);
+        plant_credits(p, &credits);
+        plant_order(e, p, want, &order);
+        plan_free(&p);
+    }
+    diag("of two tasks: %lld share a kernel, %lld of two nodes, %lld do not", (long long)sharing.shared,
+         (long long)sharing.of_nodes, (long long)sharing.apart);
+    ok(sharing.of_nodes > 0 && sharing.apart > 0 && !sharing.wrong,
+       "tasks share a kernel where they compute the same on one thread, nowhere else");
+    told(&operator, "a kernel of another operator");
+    told(&attribute, "a kernel with another attribute");
+    told(&pieces, "a kernel that counts pieces otherwise");
+    told(&turned, "a kernel whose result lies otherwise");
+    told(&wiring, "a chain whose operands are swapped");
+    told(&step, "a chain of which a step computes another operator");
+    told(&skipped, "a chain that skips a step");
+    told(&runner, "a kernel that two threads run");
+    told(&scratch, "scratch that is too small");
+    told(&credits, "a register less than the schedule wants");
+    told(&order, "an order that is missing");
+    engine_free(&e);
+    rille_close(&s);
+    return done();
+}

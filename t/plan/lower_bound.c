@@ -1,0 +1,267 @@
+/* lower_bound.c - the floor of schedules: of lanes the most that any set of acts asks for, all sets tried; of pipelines
+ * never above what a schedule takes, whatever its stages cost and wherever they lie, and equal where formulas say what
+ * the best one takes. p = 2 to 16 devices, m = 1 to 64 pieces, v = 1, 2, 4 stages on each. */
+#include "actors/plan/sim/lower_bound.h"
+#include "actors/plan/sim/pipeline.h"
+#include "t/lib/tap.h"
+
+#include <unistd.h>
+
+enum { MOST_STAGES = 64 };
+
+/* ---- lanes ---- */
+
+/* The most that any set of acts asks for. */
+static int64_t
+all_sets(const struct floor_acts *acts, int n)
+{
+    int64_t most = 0;
+    for (unsigned set = 1; set < 1u << n; set++) {
+        int64_t head = INT64_MAX, work = 0, tail = INT64_MAX;
+        for (int i = 0; i < n; i++) {
+            if (!(set >> i & 1)) continue;
+            head = MIN(head, acts[i].head);
+            tail = MIN(tail, acts[i].tail);
+            work += acts[i].work;
+        }
+        most = MAX(most, head + work + tail);
+    }
+    return most;
+}
+
+/* All lanes of n acts whose heads, work and tails are less than `below`. */
+static void
+try_lanes(int n, int64_t below)
+{
+    struct floor_acts acts[4];
+    int64_t lanes = 1, wrong = 0;
+    for (int i = 0; i < 3 * n; i++) lanes *= below;
+    for (int64_t k = 0; k < lanes; k++) {
+        int64_t digits = k;
+        for (int i = 0; i < n; i++) {
+            acts[i] = (struct floor_acts){digits % below, digits / below % below, digits / below / below % below};
+            digits /= below * below * below;
+        }
+        int64_t want = all_sets(acts, n);
+        wrong += floor_of_lane(acts, n) != want;
+    }
+    ok(wrong == 0, "%d acts, all numbers below %d: the floor of a lane is what the worst set of its acts asks for", n,
+       (int)below);
+}
+
+/* ---- pipelines ---- */
+
+/* Stages dealt round the devices, or there and back. */
+struct stage_plan {
+    struct pipeline l;
+    int32_t lane[MOST_STAGES];
+    int64_t cost[MOST_STAGES][NACT];
+    struct link link[2 * MOST_STAGES];
+    bool joint[MOST_STAGES];
+    struct stage_bytes bytes[MOST_STAGES];
+    struct stage_turn turn[MOST_STAGES][NACT];
+    struct prog_pool pool[MOST_STAGES], peak[MOST_STAGES];
+    struct rehearsed_rule rule;
+};
+
+static void
+deal(struct stage_plan *s, int p, int v, int m, bool back)
+{
+    *s = (struct stage_plan){0};
+    s->l = (struct pipeline){.n = p * v,
+                             .nlane = p,
+                             .pieces = m,
+                             .lane = s->lane,
+                             .cost = s->cost,
+                             .link = s->link,
+                             .trained = true,
+                             .joint = s->joint,
+                             .bytes = s->bytes};
+    s->joint[0] = true;
+    s->rule = (struct rehearsed_rule){s->turn, 1, 1};
+    for (int q = 0; q < p * v; q++) {
+        s->lane[q] = back && q / p % 2 ? p - 1 - q % p : q % p;
+        s->pool[q] = (struct prog_pool){m, m, m, m};
+        for (int a = 0; a < NACT; a++) s->turn[q][a].first = (uint8_t)a;
+        if (q) s->link[s->l.nlink++] = (struct link){q - 1, q};
+    }
+}
+
+static void
+give(struct stage_plan *s, int q, int64_t forward, int64_t backward, int64_t weight)
+{
+    s->cost[q][PHASE_FORWARD] = forward;
+    s->cost[q][PHASE_BACKWARD] = s->joint[q] ? 0 : backward;
+    s->cost[q][PHASE_WEIGHT] = weight + (s->joint[q] ? backward : 0);
+}
+
+static void
+give_all(struct stage_plan *s, int64_t forward, int64_t backward, int64_t weight)
+{
+    for (int q = 0; q < s->l.n; q++) give(s, q, forward, backward, weight);
+}
+
+static int64_t
+time_of(struct stage_plan *s)
+{
+    static const struct rehearsed_aim any = {INT64_MAX, INT64_MAX, 0, INT64_MAX, INT32_MAX};
+    struct arena a = {0};
+    struct rehearsed r = {.peak = s->peak};
+    rehearse(theatre_open(&s->l, &a), &s->rule, s->pool, &any, &r);
+    arena_fini(&a);
+    return r.time;
+}
+
+struct count {
+    int tried, ended, above, nothing, below_work;
+};
+
+/* One schedule of it: is it below the floor? */
+static void
+check(struct stage_plan *s, struct count *c)
+{
+    int64_t floor = pipeline_floor(&s->l), time = time_of(s), work[MOST_STAGES] = {0}, most = 0;
+    for (int q = 0; q < s->l.n; q++)
+        for (int a = 0; a < NACT; a++) work[s->lane[q]] += s->cost[q][a] * s->l.pieces;
+    for (int k = 0; k < s->l.nlane; k++) most = MAX(most, work[k]);
+    c->tried++;
+    c->ended += time > 0;
+    c->above += time > 0 && floor > time;
+    c->nothing += most > 0 && floor <= 0;
+    c->below_work += floor < most;
+}
+
+/* What stages cost, how far devices are, what is read beyond the next stage, what room there is, whose turn it is. */
+static void
+vary(struct stage_plan *s, uint64_t *rng, bool uneven)
+{
+    int n = s->l.n, m = s->l.pieces;
+    s->l.hop = (int64_t)(next_random(rng) % 3) * 5;
+    for (int q = 0; q < n; q++) {
+        uint64_t bits = next_random(rng);
+        give(s, q, uneven ? 1 + (int64_t)(bits % 20) : 10, uneven ? (int64_t)(bits >> 8) % 20 : 10,
+             uneven ? (int64_t)(bits >> 16) % 20 : 10);
+        int room = 1 + (int)((bits >> 24) % (uint64_t)m);
+        if (bits >> 60)
+            s->pool[q] = (struct prog_pool){room, MIN(m, room + (int)(bits >> 40 & 3)), 1 + (bits >> 50) % 3, m};
+    }
+    if (next_random(rng) % 2) return;
+    for (int q = 0; q + 2 < n && s->l.nlink < 2 * n - 2; q += 2) s->link[s->l.nlink++] = (struct link){q, n - 1};
+    for (int i = 1; i < s->l.nlink; i++)
+        for (int k = i; k > 0 && s->link[k - 1].from > s->link[k].from; k--) {
+            struct link x = s->link[k];
+            s->link[k] = s->link[k - 1];
+            s->link[k - 1] = x;
+        }
+}
+
+static void
+try_grid(uint64_t *rng)
+{
+    static struct stage_plan s;
+    for (int v = 1; v <= 4; v *= 2) {
+        struct count c = {0};
+        for (int p = 2; p <= 16; p++)
+            for (int m = 1; m <= 64; m++)
+                for (int k = 0; k < 4; k++) {
+                    deal(&s, p, v, m, k % 2);
+                    vary(&s, rng, k / 2);
+                    check(&s, &c);
+                }
+        diag("v = %d: %d pipelines, %d rehearsed to their end", v, c.tried, c.ended);
+        ok(c.ended > c.tried / 2, "v = %d: schedules end", v);
+        ok(c.above == 0, "v = %d: none takes less than the floor", v);
+        ok(c.nothing == 0, "v = %d: where there is work the floor is not 0", v);
+        ok(c.below_work == 0, "v = %d: nor below the work of a device", v);
+    }
+}
+
+/* ---- formulas ---- */
+
+/* One stage a device, room as with a lag of 1: F before B before W. Keeps the schedule its formula, and its room? */
+static bool
+keeps_lag(struct stage_plan *s, bool split, int64_t want, bool exact)
+{
+    int p = s->l.n, m = s->l.pieces;
+    for (int q = 0; q < p; q++)
+        s->pool[q] = (struct prog_pool){MIN(m, p - q), MIN(m, split ? p : p - q), split ? MIN(m, q + 1) : 1, m};
+    int64_t time = time_of(s), floor = pipeline_floor(&s->l);
+    bool good = time >= floor && (exact ? time == want : time <= want) && (!exact || floor == want);
+    for (int q = 0; q < p; q++)
+        good = good && s->peak[q].backward <= s->pool[q].backward && s->peak[q].weight <= s->pool[q].weight &&
+               (split || !exact || s->peak[q].weight == s->pool[q].weight);
+    return good;
+}
+
+static void
+try_lags(void)
+{
+    static struct stage_plan s;
+    int joint = 0, apart = 0, split = 0, of = 0;
+    for (int p = 2; p <= 16; p++)
+        for (int m = 1; m <= 64; m++, of++) {
+            int64_t full = 3 * (m + p - 1);
+            deal(&s, p, 1, m, false);
+            give_all(&s, 1, 2, 0);
+            joint += keeps_lag(&s, false, full, true);
+            give_all(&s, 1, 1, 1);
+            apart += keeps_lag(&s, false, full, false);
+            split += keeps_lag(&s, true, m >= p ? 3 * m + p - 1 : full, m >= p);
+        }
+    is_int(joint, of, "1f1b, B and W as one act: (m + p - 1) (F + B), p - s pieces on stage s, and that is the floor");
+    is_int(apart, of, "1f1b, B and W apart: at most that");
+    is_int(split, of, "zb-h1: m (F + B + W) + (p - 1) (F + B - W) where m >= p, the floor; else no longer than 1f1b");
+}
+
+static void
+try_formulas(void)
+{
+    static struct stage_plan s;
+    for (int v = 1; v <= 4; v *= 2) {
+        int joint = 0, apart = 0, forward = 0, round = 0, back = 0, hops = 0, kept = 0, of = 0;
+        for (int p = 2; p <= 16; p++)
+            for (int m = 1; m <= 64; m++, of++) {
+                deal(&s, p, v, m, false);
+                give_all(&s, 1, 2, 0);
+                int64_t floor = pipeline_floor(&s.l);
+                joint += m % p || floor == 3 * (v * m + p - 1);
+                kept += v > 1 || (floor == 3 * (m + p - 1) && time_of(&s) == floor);
+                s.l.hop = 7;
+                hops += v > 1 || pipeline_floor(&s.l) == 3 * m + (p - 1) * (3 + 2 * 7);
+                s.l.hop = 0;
+                give_all(&s, 1, 1, 1);
+                apart += m < p || pipeline_floor(&s.l) == 3 * v * m + p - 1;
+                s.l.trained = false;
+                give_all(&s, 1, 0, 0);
+                s.cost[0][PHASE_WEIGHT] = 0;
+                forward +=
+                    pipeline_floor(&s.l) == (m >= p || v == 1 ? v * m + p - 1 : MAX(v * m + p - 1, p * v + m - 1));
+                round += time_of(&s) >= pipeline_floor(&s.l);
+                deal(&s, p, v, m, true);
+                give_all(&s, 1, 1, 1);
+                back += m < 2 * p || pipeline_floor(&s.l) == 3 * v * m + p - 1;
+            }
+        ok(joint == of, "v = %d: B and W as one act, p divides m: (v m + p - 1) (F + B)", v);
+        ok(kept == of, "v = %d: and GPipe keeps it where a device has one stage", v);
+        ok(hops == of, "v = %d: with hops of c m (F + B) + (p - 1) (F + B + 2 c)", v);
+        ok(apart == of, "v = %d: B and W apart, m >= p: v m (F + B + W) + (p - 1) F", v);
+        ok(back == of, "v = %d: there and back, m >= 2 p: as much", v);
+        ok(forward == of, "v = %d: forward alone: (v m + p - 1) F, or the way of all pieces through one stage", v);
+        ok(round == of, "v = %d: and no less is taken", v);
+    }
+}
+
+int
+main(void)
+{
+    uint64_t seed = seed_of(11);
+    alarm(HANG);
+    try_lanes(1, 12);
+    try_lanes(2, 5);
+    try_lanes(3, 3);
+    try_lanes(4, 2);
+    try_grid(&seed);
+    try_lags();
+    try_formulas();
+    return done();
+}

@@ -1,0 +1,296 @@
+/* outline.c - a program's bytes make the same outline and the same plan in another process; bytes that are none
+ * are refused, whatever they are. Plans have the hops that the outline decides, its digest tells of each decision, and
+ * its size does not depend on how many devices there are.
+ *
+ * The other process is another atlas: other numbers of placements and layouts. */
+#include "t/lib/plans.h"
+
+#include "actors/plan/outline/outline.h"
+
+#include <unistd.h>
+
+/* ---- there and back ---- */
+
+struct count {
+    int programs, read, same, equal_plans, apart;
+    int numbered, hops, moves, ordered, changes, told, credits; /* of the outline's decisions */
+};
+
+/* ---- what is decided ---- */
+
+/* Hops in the order of steps and operands, numbers without gaps, each going on from where the one before came to. */
+static bool
+in_order(const struct outline *o)
+{
+    int32_t number = 0;
+    bool good = true;
+    for (int32_t i = 0; i < o->nhop; i++) {
+        const struct hop *h = &o->hop[i], *b = i ? h - 1 : NULL;
+        bool goes_on = b && b->step == h->step && b->operand == h->operand;
+        struct type t = ref_type(o->program, h->value);
+        good = good && h->number == (layout_same_boxes(h->from, h->to, &t) ? -1 : number);
+        good = good && !strcmp(h->name, box_name(&t, h->from, h->to));
+        good = good && (!b || h->step > b->step || (h->step == b->step && h->operand >= b->operand));
+        good = good && h->turn == (goes_on ? b->turn + 1 : 0) && (!goes_on || h->from == b->to);
+        number += h->number >= 0;
+    }
+    return good && number == o->nmove;
+}
+
+/* The moves of a plan in one memory are the hops that have numbers, in their order. */
+static bool
+as_numbered(const struct outline *o, const struct plan *p)
+{
+    int32_t move = 0;
+    for (int32_t i = 0; i < o->nhop; i++) {
+        const struct hop *h = &o->hop[i];
+        if (h->number < 0) continue;
+        if (move >= p->nmove) return false;
+        const struct plan_move *m = p->move[move++];
+        if (m->from != h->from || m->to != h->to || memcmp(&m->value, &h->value, sizeof m->value)) return false;
+        if (strcmp(m->name, h->name) != 0) return false;
+    }
+    return move == p->nmove && move == o->nmove && o->nshare == p->nshare;
+}
+
+static void
+told(const struct outline *o, struct count *c)
+{
+    unsigned char other[16];
+    outline_digest(o, other);
+    c->changes++;
+    c->told += memcmp(o->digest, other, sizeof other) != 0;
+}
+
+/* The digest tells of one decision that is another, whichever it is. */
+#define TELL(field, otherwise)                                                                                         \
+    do {                                                                                                               \
+        __typeof__(field) kept_ = (field);                                                                             \
+        (field) = (otherwise);                                                                                         \
+        told(o, c);                                                                                                    \
+        (field) = kept_;                                                                                               \
+    } while (0)
+
+static void
+change_steps(struct outline *o, int32_t i, struct count *c)
+{
+    TELL(o->nshare, o->nshare + 1);
+    TELL(o->fusion.group[i], o->fusion.group[i] + 1);
+    TELL(o->stages.stage[i], o->stages.stage[i] + 1);
+    TELL(o->stages.phase[i], (uint8_t)(o->stages.phase[i] ^ 1));
+    TELL(o->stages.late[i], !o->stages.late[i]);
+}
+
+static void
+change_hop(struct outline *o, int32_t i, struct count *c)
+{
+    struct hop *h = &o->hop[i];
+    TELL(o->nhop, o->nhop - 1);
+    TELL(h->number, h->number + 1);
+    TELL(h->step, h->step + 1);
+    TELL(h->operand, (int16_t)(h->operand + 1));
+    TELL(h->turn, (int16_t)(h->turn + 1));
+    TELL(h->value.index, h->value.index + 1);
+    TELL(h->value.kind, (uint8_t)(h->value.kind ^ 1));
+    TELL(h->from, h->to);
+    TELL(h->to, h->from);
+    TELL(h->name, "by hand");
+}
+
+/* As if each stage had room for a piece more: other credits alone, where any are others. */
+static void
+change_credits(struct outline *o, struct count *c)
+{
+    const struct program *p = o->program;
+    struct prog_pool *room = must_copy(o->stages.pool, sizeof *room * (size_t)o->stages.n);
+    struct stages more = o->stages;
+    bool others = false;
+    for (int32_t q = 0; q < more.n; q++)
+        room[q] = (struct prog_pool){room[q].backward + 1, room[q].weight + 1, room[q].behind + 1, room[q].hop + 1};
+    more.pool = room;
+    for (int32_t i = 0; i < p->nnode; i++)
+        for (int32_t k = 0; k < p->node[i].nin; k++) {
+            struct ref r = p->node[i].in[k];
+            if (r.kind != REF_NODE) continue;
+            struct moment a = {more.stage[r.index], more.phase[r.index]}, b = {more.stage[i], more.phase[i]};
+            others = others || stages_credits(p, &more, a, b) != outline_credits(o, a, b);
+        }
+    if (others) {
+        c->credits++;
+        TELL(o->stages.pool, room);
+    }
+    free(room);
+}
+
+/* The outline of a plan that was made in this atlas. */
+static void
+try_decisions(struct rille_session *s, const struct plan *p, uint64_t *rng, struct count *c)
+{
+    struct outline *o;
+    if (outline_new(p->program, s->atlas, &o)) return;
+    c->numbered += as_numbered(o, p);
+    c->ordered += in_order(o);
+    c->hops += o->nhop;
+    c->moves += p->nmove;
+    if (p->program->nnode) change_steps(o, (int32_t)(next_random(rng) % (uint64_t)p->program->nnode), c);
+    if (o->nhop) change_hop(o, (int32_t)(next_random(rng) % (uint64_t)o->nhop), c);
+    change_credits(o, c);
+    outline_free(&o);
+}
+
+/* ---- how large it is ---- */
+
+/* A product of a split and a whole matrix, one that is partial, and moves of both: on so many devices. */
+static struct program *
+program_on(struct rille_session *s, int32_t n)
+{
+    struct maker m = {.s = s, .n = 4096};
+    struct program *g = NULL;
+    const struct place *p;
+    const struct layout *rows, *columns, *whole;
+    struct val *root[2];
+    int32_t *rank = must_alloc(sizeof *rank * (size_t)n);
+    for (int32_t i = 0; i < n; i++) rank[i] = i;
+    assert(place_new(s->atlas, DEV_CPU, 1, &n, rank, &p) == 0);
+    free(rank);
+    assert(!layout_parse(s->atlas, p, "S(0)", 2, &rows) && !layout_parse(s->atlas, p, "S(1)", 2, &columns));
+    whole = layout_broadcast(s->atlas, p);
+    struct val *x = call(&m, "matmul", 2, (struct val *[]){leaf(&m, rows), leaf(&m, whole)});
+    struct val *y = call(&m, "matmul", 2, (struct val *[]){leaf(&m, columns), leaf(&m, rows)});
+    x = x ? call(&m, "relu", 1, &x) : NULL;
+    bool made = x && y && !build_to_global(s, x, columns, &root[0]) && !build_to_global(s, y, whole, &root[1]);
+    if (made && !collect(s, 2, root, COLLECT_RUN)) g = collection_program(s, &s->collection);
+    build_settle(s, 0);
+    return g;
+}
+
+static void
+sizes(struct rille_session *s)
+{
+    struct program *few = program_on(s, 4), *many = program_on(s, 1024);
+    struct outline *a = NULL, *b = NULL;
+    bool made = few && many && !outline_new(few, s->atlas, &a) && !outline_new(many, s->atlas, &b);
+    ok(made && a->nmove >= 2, "a program on 4 devices, and on 1,024, moves something");
+    ok(made && a->nhop == b->nhop && a->nmove == b->nmove, "in as many hops");
+    ok(made && a->arena.used_bytes == b->arena.used_bytes, "and its outline has as many bytes");
+    if (made) diag("%d hops, %lld bytes", (int)b->nhop, (long long)b->arena.used_bytes);
+    outline_free(&a);
+    outline_free(&b);
+    if (few) program_free(&few);
+    if (many) program_free(&many);
+}
+
+/* Task by task, and in the bits that they compute. */
+static bool
+plans_agree(struct engine *e, struct program *g, struct atlas *at, struct plan *p)
+{
+    struct plan *other;
+    if (plan_compile(g, at, &other)) return false;
+    bool same = p->ntask == other->ntask && !memcmp(p->digest, other->digest, sizeof p->digest);
+    for (int32_t i = 0; same && i < p->ntask; i++) {
+        const struct task *x = &p->task[i], *y = &other->task[i];
+        same = x->kind == y->kind && x->node == y->node && x->pos == y->pos && x->nin == y->nin && x->nout == y->nout;
+    }
+    same = same && outcome(e, p) == outcome(e, other);
+    plan_free(&other);
+    return same;
+}
+
+static void
+try_program(struct engine *e, struct plan *p, struct count *c, const unsigned char *last)
+{
+    struct str bytes = {0};
+    struct atlas *at = atlas_new();
+    struct program *g;
+    struct outline *o = NULL;
+    program_write(p->program, &bytes);
+    c->programs++;
+    c->apart += memcmp(p->digest, last, sizeof p->digest) != 0;
+    if (!program_read(str_text(&bytes), bytes.len, at, &g)) {
+        c->read++;
+        c->same += !outline_new(g, at, &o) && !memcmp(o->digest, p->digest, sizeof p->digest);
+        outline_free(&o);
+        c->equal_plans += plans_agree(e, g, at, p);
+    } else {
+        diag("%s", err_text());
+    }
+    str_free(&bytes);
+    atlas_free(&at);
+}
+
+/* ---- bytes that are none ---- */
+
+/* What is read of them is refused, or a program like any other: it can be planned, or that is refused. */
+static bool
+is_safe(const char *bytes, size_t n, int *accepted)
+{
+    struct atlas *at = atlas_new();
+    struct program *g;
+    int status = program_read(bytes, n, at, &g);
+    bool safe = status ? strlen(err_text()) > 10 && !g : true;
+    if (!status) {
+        struct plan *p;
+        ++*accepted;
+        if (!plan_compile(g, at, &p)) plan_free(&p);
+    }
+    atlas_free(&at);
+    return safe;
+}
+
+static void
+spoil(const struct plan *p, uint64_t *rng, int *tried, int *unsafe, int *accepted)
+{
+    struct str bytes = {0};
+    program_write(p->program, &bytes);
+    char *copy = must_alloc(bytes.len + 8);
+    for (int i = 0; i < 40; i++) {
+        size_t n = bytes.len;
+        memcpy(copy, str_text(&bytes), n);
+        for (int k = (int)(next_random(rng) % 3); k >= 0; k--) copy[next_random(rng) % n] = (char)next_random(rng);
+        if (next_random(rng) % 4 == 0) n = next_random(rng) % (n + 8);
+        *unsafe += !is_safe(copy, n, accepted);
+        ++*tried;
+    }
+    free(copy);
+    str_free(&bytes);
+}
+
+int
+main(void)
+{
+    uint64_t seed = seed_of(3);
+    int tried = 0, unsafe = 0, accepted = 0;
+    struct rille_options o = {.devices = "cpu:4", .threads = 1, .bus = "zmq"};
+    struct rille_session *s;
+    struct count c = {0};
+    unsigned char last[16] = {0};
+    alarm(HANG);
+    if (rille_open(&o, &s)) return 1;
+    struct engine *e = simulator(seed);
+    for (int i = 0; i < (getenv("RILLE_LONG") ? 10000 : 500); i++) {
+        struct plan *p = random_plan(s, &seed, i % 3 == 2);
+        if (!p) continue;
+        try_program(e, p, &c, last);
+        try_decisions(s, p, &seed, &c);
+        memcpy(last, p->digest, sizeof last);
+        spoil(p, &seed, &tried, &unsafe, &accepted);
+        plan_free(&p);
+    }
+    is_int(c.read, c.programs, "what is written can be read");
+    is_int(c.same, c.programs, "and has the digest of the outline that it was written with");
+    is_int(c.equal_plans, c.programs, "and is planned as that was, task by task and bit by bit");
+    ok(c.apart >= c.programs - 5, "other programs have other digests");
+    is_int(c.numbered, c.programs, "its hops that move bytes are the moves of the plan, in their order");
+    is_int(c.ordered, c.programs, "in the order of steps and operands, numbered without gaps, by the method's name");
+    is_int(c.told, c.changes, "the digest tells of any decision that is another");
+    ok(c.credits > 0, "of credits too, where nothing else is");
+    ok(c.moves > c.programs / 2 && c.hops > c.moves, "there are such moves, and hops that move nothing");
+    diag("%d hops, %d moves, %d changes, %d of them of credits", c.hops, c.moves, c.changes, c.credits);
+    sizes(s);
+    diag("%d programs; %d spoilt, %d of them another program", c.programs, tried, accepted);
+    is_int(unsafe, 0, "bytes that are spoilt are refused with a reason, or are a program");
+    ok(accepted < tried / 2, "most are refused");
+    engine_free(&e);
+    rille_close(&s);
+    return done();
+}

@@ -1,0 +1,318 @@
+/* packing.c - registers of training steps are packed within 5 % of the most bytes that can be in use at once:
+ * transformers and perceptrons of several depths, on one device and on two, whole and in pieces, with zero 0 to 3,
+ * recomputed, and with values aside; in stages, by all schedules, of one layer and of many, of so many that no act has
+ * a berth, and with gated layers below a wide head, too. (Language models in stages: t/plan/packing-models.sh.) */
+#include "actors/session/step/compiled.h"
+#include "t/lib/clique.h"
+#include "t/lib/net.h"
+#include "t/lib/tap.h"
+
+#include <unistd.h>
+
+enum { WIDTH = 32, HEADS = 4, TIME = 16, ROWS = 16 };
+
+static const struct rille_layout *split, *all;
+
+/* op(a, b, c), of which a is given back. */
+static struct rille_tensor *
+call3(struct net *n, const char *op, struct rille_tensor *a, struct rille_tensor *b, struct rille_tensor *c)
+{
+    struct rille_arg arg[3] = {
+        {RILLE_ARG_TENSOR, .tensor = a}, {RILLE_ARG_TENSOR, .tensor = b}, {RILLE_ARG_TENSOR, .tensor = c}};
+    struct rille_tensor *out;
+    must(rille_call(n->s, rille_op_find(op), 1 + (b != NULL) + (c != NULL), arg, 0, NULL, &out), op);
+    rille_tensor_free(&a);
+    return out;
+}
+
+static struct rille_tensor *
+call(struct net *n, const char *op, struct rille_tensor *a, struct rille_tensor *b)
+{
+    return call3(n, op, a, b, NULL);
+}
+
+static struct rille_tensor *
+again(struct rille_tensor *t)
+{
+    return rille_tensor_hold(t);
+}
+
+static struct rille_tensor *
+product(struct net *n, struct rille_tensor *x, int64_t in, int64_t out)
+{
+    return call(n, "matmul", x, net_param(n, in, out, all));
+}
+
+/* x + what f makes of it, which is given back. */
+static struct rille_tensor *
+plus(struct net *n, struct rille_tensor *x, struct rille_tensor *more)
+{
+    struct rille_tensor *y = call(n, "add", x, more);
+    rille_tensor_free(&more);
+    return y;
+}
+
+static struct rille_tensor *
+perceptron(struct net *n, struct rille_tensor *x, int layers)
+{
+    for (int i = 0; i < layers; i++) x = call(n, "gelu", product(n, x, WIDTH, WIDTH), NULL);
+    return x;
+}
+
+/* One head over TIME positions: softmax(q k^T) v. */
+static struct rille_tensor *
+attention(struct net *n, struct rille_tensor *x)
+{
+    struct rille_tensor *q = product(n, again(x), WIDTH, WIDTH), *k = product(n, again(x), WIDTH, WIDTH);
+    struct rille_tensor *v = product(n, x, WIDTH, WIDTH), *y = call3(n, "scaled_dot_product_attention", q, k, v);
+    rille_tensor_free(&k);
+    rille_tensor_free(&v);
+    return product(n, y, WIDTH, WIDTH);
+}
+
+static struct rille_tensor *
+transformer(struct net *n, struct rille_tensor *x, int layers)
+{
+    for (int i = 0; i < layers; i++) {
+        struct rille_tensor *h = attention(n, call(n, "silu", again(x), NULL));
+        x = plus(n, x, h);
+        h = call(n, "gelu", product(n, call(n, "tanh", again(x), NULL), WIDTH, 4 * WIDTH), NULL);
+        x = plus(n, x, product(n, h, 4 * WIDTH, WIDTH));
+    }
+    return x;
+}
+
+/* As language models have it: the hidden layer is gated, its width divides little. */
+static struct rille_tensor *
+gated(struct net *n, struct rille_tensor *x, int layers)
+{
+    enum { HIDDEN = 5 * WIDTH / 2 };
+    for (int i = 0; i < layers; i++) {
+        x = plus(n, x, attention(n, call(n, "tanh", again(x), NULL)));
+        struct rille_tensor *h = call(n, "tanh", again(x), NULL), *up = product(n, again(h), WIDTH, HIDDEN);
+        h = call(n, "mul", call(n, "silu", product(n, h, WIDTH, HIDDEN), NULL), up);
+        rille_tensor_free(&up);
+        x = plus(n, x, product(n, h, HIDDEN, WIDTH));
+    }
+    return x;
+}
+
+/* Stages of so many layers: stage q lies on device dealt[q]. A head, if there is one, is so many times as wide. */
+static struct rille_tensor *
+pipeline(struct net *n, struct rille_tensor *x, const int *dealt, int nstage, int layers, int head)
+{
+    for (int q = 0; q < nstage; q++) {
+        all = net_layout(n, dealt[q], 1, "B");
+        if (q) net_move(&x, all);
+        x = head ? gated(n, x, layers) : transformer(n, x, layers);
+    }
+    return head ? call(n, "gelu", product(n, x, WIDTH, head * WIDTH), NULL) : x;
+}
+
+/* Rows of all heads, on devices 0 to n - 1. */
+static void
+open_net(struct net *b, int32_t n)
+{
+    static const float v[ROWS * HEADS * TIME * WIDTH];
+    const int64_t shape[] = {ROWS, HEADS, TIME, WIDTH};
+    struct rille_options o = {.devices = "cpu:8", .threads = 2, .bus = "zmq"};
+    must(rille_open(&o, &b->s), "open");
+    split = net_layout(b, 0, n, "S(0)");
+    all = net_layout(b, 0, n, "B");
+    must(rille_tensor_from_host(b->s, "f32", 4, shape, v, split, &b->x), "from_host");
+}
+
+typedef struct rille_tensor *net_fn(struct net *n, struct rille_tensor *x, int layers);
+
+static double worst;
+
+/* The arena of each device is at most 1.05 times what can be in use there, or must be apart, and never less. */
+static void
+check_plan(const struct plan *p, const char *name)
+{
+    double least = 1, ratio = 0;
+    for (int32_t d = 0; d < p->ndevice; d++) {
+        int64_t scratch = p->device[d].scratch, bytes = scratch ? live_most(p, d) : 0;
+        if (scratch == 0) continue;
+        if (bytes > 0 && 20 * scratch > 21 * bytes) bytes = MAX(bytes, clique_most(p, d));
+        double of = (double)scratch / (double)MAX(bytes, 1);
+        least = MIN(least, of);
+        ratio = MAX(ratio, of);
+    }
+    worst = MAX(worst, ratio);
+    ok(least >= 1 && ratio <= 1.05, "%s: registers take %.3f of what they must", name, ratio);
+}
+
+/* A result with berths that the task reads, where it writes one, -1. */
+static int32_t
+berth_that_is_read(const struct plan *p, const struct task *t, int32_t device)
+{
+    for (int32_t k = 0; k < t->nin; k++) {
+        const struct out_port *o = &p->task[t->in[k].task].out[t->in[k].out];
+        if (o->where.kind == IN_ARENA && o->where.index == device && o->where.nberth > 0) return k;
+    }
+    return -1;
+}
+
+static int nread;
+
+/* In one act of many, results lie where what they are made of does: the proof refuses each. */
+static void
+test_berths(const struct plan *p, const char *name)
+{
+    int n = 0, refused = 0;
+    for (int32_t i = 0; i < p->ntask; i += 7) {
+        const struct task *t = &p->task[i];
+        const struct where *w = t->nresult > 0 ? &t->out[0].where : NULL;
+        int32_t k = w && w->kind == IN_ARENA && w->nberth > 0 ? berth_that_is_read(p, t, w->index) : -1;
+        if (k < 0) continue;
+        int64_t *berth = (int64_t *)&w->berth[i % w->nberth], was = *berth;
+        *berth = p->task[t->in[k].task].out[t->in[k].out].where.berth[i % w->nberth];
+        refused += plan_verify(p) != 0;
+        *berth = was;
+        n++;
+    }
+    nread += n;
+    ok(refused == n && plan_verify(p) == 0, "%s: of %d results where what they read lies %d are refused", name, n,
+       refused);
+}
+
+/* Ends the trace of a step that trains. */
+static void
+check_step(struct net *n, struct rille_tensor *loss, const char *name)
+{
+    struct rille_graph *graph;
+    loss = call(n, "sum", loss, NULL);
+    net_train(n, loss);
+    must(rille_trace_end(n->s, 1, &loss, &graph), name);
+    check_plan(graph->runner->plan, name);
+    test_berths(graph->runner->plan, name);
+    rille_graph_free(&graph);
+}
+
+static struct rille_tensor *
+begin_step(struct net *n, const struct rille_graph_options *g)
+{
+    struct rille_tensor *piece;
+    must(rille_trace_begin(n->s, g, 1, &n->x, &piece), "trace");
+    return again(piece);
+}
+
+static void
+test_step(const char *what, net_fn *fn, int layers, int32_t devices, bool aside, const struct rille_graph_options *g)
+{
+    struct net n = {0};
+    struct rille_graph_options o = *g;
+    char name[200];
+    open_net(&n, devices);
+    static const int32_t rank[] = {4, 5};
+    if (aside) must(rille_place(n.s, "cpu", 1, &devices, rank, &o.offload), "placement aside");
+    snprintf(name, sizeof name, "%s of %d layers, %d devices, %d pieces, zero %d%s%s", what, layers, devices,
+             g->micro_batches, g->zero, g->recompute ? ", recomputed" : "", aside ? ", aside" : "");
+    check_step(&n, fn(&n, begin_step(&n, &o), layers), name);
+    net_close(&n);
+}
+
+struct dealt {
+    const char *schedule;
+    int stage[8], nstage; /* on which device each is */
+};
+
+static void
+test_pipeline(const struct dealt *how, int layers, int pieces, int head)
+{
+    struct net n = {0};
+    struct rille_graph_options g = {.micro_batches = pieces, .schedule = how->schedule};
+    char name[200];
+    open_net(&n, 1);
+    snprintf(name, sizeof name, "%s, %d stages of %d %slayers, %d pieces", how->schedule, how->nstage, layers,
+             head ? "gated " : "", pieces);
+    check_step(&n, pipeline(&n, begin_step(&n, &g), how->stage, how->nstage, layers, head), name);
+    net_close(&n);
+}
+
+static void
+test_steps(void)
+{
+    static const struct {
+        const char *name;
+        net_fn *fn;
+        int layers;
+    } nets[] = {{"a perceptron", perceptron, 3},
+                {"a perceptron", perceptron, 30},
+                {"a transformer", transformer, 1},
+                {"a transformer", transformer, 8}};
+    for (size_t i = 0; i < countof(nets); i++)
+        for (int devices = 1; devices <= 2; devices++)
+            for (int pieces = 1; pieces <= 8; pieces *= 8)
+                for (int zero = 0; zero <= (devices > 1 ? 3 : 0); zero++)
+                    for (int how = 0; how < 4; how++) {
+                        struct rille_graph_options g = {.micro_batches = pieces, .zero = zero, .recompute = how & 1};
+                        test_step(nets[i].name, nets[i].fn, nets[i].layers, devices, how & 2, &g);
+                    }
+}
+
+static void
+test_pipelines(void)
+{
+    static const struct {
+        int layers, least, most; /* pieces, and twice as many up to */
+    } size[] = {{1, 4, 16}, {2, 4, 16}, {4, 8, 8}, {12, 8, 8}};
+    static const struct dealt how[] = {
+        {"gpipe", {0, 1, 2, 3}, 4},
+        {"1f1b", {0, 1, 2, 3}, 4},
+        {"zb-h1", {0, 1, 2, 3}, 4},
+        {"zb-h2", {0, 1, 2, 3}, 4},
+        {"interleaved", {0, 1, 2, 3, 0, 1, 2, 3}, 8},
+        {"zb-v", {0, 1, 2, 3, 3, 2, 1, 0}, 8},
+        {"v-half", {0, 1, 2, 3, 3, 2, 1, 0}, 8},
+        {"v-min", {0, 1, 2, 3, 3, 2, 1, 0}, 8},
+    };
+    for (size_t i = 0; i < countof(how); i++)
+        for (size_t k = 0; k < countof(size); k++)
+            for (int pieces = size[k].least; pieces <= size[k].most; pieces *= 2)
+                test_pipeline(&how[i], size[k].layers, pieces, 0);
+    for (size_t i = 0; i < countof(how); i++) test_pipeline(&how[i], 2, 8, 8);
+    test_pipeline(&how[4], 3, 16, 8); /* devices of some 3,000 uses */
+    test_pipeline(&how[6], 3, 16, 8);
+    static const struct dealt deep[] = {{"1f1b", {0, 1}, 2}, {"zb-v", {0, 1, 1, 0}, 4}};
+    for (size_t i = 0; i < countof(deep); i++) test_pipeline(&deep[i], 144 / deep[i].nstage, 8, 0); /* 2,230 results */
+}
+
+/* ---- programs that others wrote ---- */
+
+static void
+check_file(const char *path)
+{
+    struct atlas *at = atlas_new();
+    struct str bytes = {0};
+    struct program *g;
+    struct plan *p;
+    FILE *f = fopen(path, "rb");
+    char part[4096];
+    for (size_t n; f && (n = fread(part, 1, sizeof part, f)) > 0;) str_addn(&bytes, part, n);
+    if (f) fclose(f);
+    must(program_read(str_text(&bytes), bytes.len, at, &g), path);
+    g->dry_run = true; /* on meta devices */
+    must(plan_compile(g, at, &p), path);
+    check_plan(p, strrchr(path, '/') ? strrchr(path, '/') + 1 : path);
+    plan_free(&p);
+    atlas_free(&at);
+    str_free(&bytes);
+}
+
+/* FILE...: the steps of these programs; else those that are made here. */
+int
+main(int argc, char **argv)
+{
+    alarm(HANG);
+    for (int i = 1; i < argc; i++) check_file(argv[i]);
+    if (argc > 1) return done();
+    test_steps();
+    diag("the worst: %.3f", worst);
+    worst = 0;
+    test_pipelines();
+    diag("the worst pipeline: %.3f", worst);
+    ok(nread > 100, "%d results lay where what they read lies", nread);
+    return done();
+}

@@ -1,0 +1,708 @@
+/* parts.c - parts of memories that do not reach each other give the bits of one plan in one memory.
+ *
+ * Random programs, and every move between layouts, are planned whole and in parts; the parts have heaps of their own,
+ * and run together on one simulator in orders that a seed decides. plan-parts cuda:0x4: programs with such devices. */
+#include "actors/plan/outline/gates.h"
+#include "actors/plan/sim/merge_partitions.h"
+#include "actors/plan/sim/plan_sim.h"
+#include "t/lib/parts.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {2, {3, 1}}, {3, {1, 2, 1}}, {4, {1, 1, 1, 1}}};
+
+struct count {
+    int programs, parts, refused, compiled, connected, ordered, joined, same, channels, handed, transfers, tasks;
+};
+
+/* Every move of a part is one of the whole plan's, and they come in one order: that of the outline's hops. */
+static bool
+in_order(const struct plan *part, const struct plan *whole)
+{
+    int32_t k = 0;
+    for (int32_t i = 0; i < part->nmove; i++, k++) {
+        const struct plan_move *m = part->move[i];
+        for (; k < whole->nmove; k++) {
+            const struct plan_move *w = whole->move[k];
+            bool value = w->value.kind == m->value.kind && w->value.index == m->value.index;
+            if (value && w->value.out == m->value.out && w->from == m->from && w->to == m->to) break;
+        }
+        if (k == whole->nmove) return false;
+    }
+    return true;
+}
+
+static bool
+all_in_order(const struct parts *x, const struct plan *whole)
+{
+    bool good = true;
+    for (int m = 0; m < x->n; m++) good = good && in_order(x->plan[m], whole);
+    return good;
+}
+
+/* Sums that go from stage to stage. */
+static int
+count_handed(const struct plan *p)
+{
+    int n = 0;
+    for (int32_t i = 0; i < p->nchannel; i++)
+        n += p->channel[i].name.from_side == SIDE_STAGE && p->channel[i].name.to_side == SIDE_STAGE;
+    return n;
+}
+
+/* Is everything received, on clocks that are taken so much later, after it was sent? */
+static bool
+is_caused(const struct plan *p, const int32_t *first, int n, const struct act_time *act, int64_t nact,
+          const int64_t *later)
+{
+    struct arena a = {0};
+    int32_t *count = ARENA_ARRAY(&a, int32_t, p->ntask + 1);
+    const struct act_time **at = ARENA_ARRAY(&a, const struct act_time *, nact + 1);
+    bool good = true;
+    for (int64_t i = 0; i < nact; i++) count[act[i].task + 1]++;
+    for (int32_t i = 1; i <= p->ntask; i++) count[i] += count[i - 1];
+    for (int64_t i = 0; i < nact; i++) at[count[act[i].task]++] = &act[i]; /* count: where a task's acts end */
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        int mine = n - 1, far = n - 1;
+        if (!(t->kind->flags & KIND_SENDS) || !t->out[t->nout - 1].nfan) continue;
+        int32_t to = t->out[t->nout - 1].fan[0].reader[0].task, begin = i ? count[i - 1] : 0;
+        while (first[mine] > i) mine--;
+        while (first[far] > to) far--;
+        for (int32_t k = begin; k < count[i]; k++) {
+            const struct act_time *in = at[(to ? count[to - 1] : 0) + k - begin];
+            good = good && at[k]->begin + later[mine] <= in->begin + later[far];
+            good = good && at[k]->end + later[mine] <= in->end + later[far];
+        }
+    }
+    arena_fini(&a);
+    return good;
+}
+
+/* Clocks of parts that differ, by up to an hour, are put in order by what the parts sent each other; those that were in
+ * order stay. */
+static bool
+settles(const struct parts *x, const struct plan *p, const int32_t *first, struct act_time *act, int64_t nact)
+{
+    struct arena a = {0};
+    const struct act_time *of[MOST_PARTS];
+    int64_t n[MOST_PARTS] = {0}, later[MOST_PARTS], off[MOST_PARTS] = {0};
+    struct act_time *each[MOST_PARTS];
+    uint64_t rng = (uint64_t)nact * 2654435761u + (uint64_t)p->ntask;
+    bool good = true;
+    for (int round = 0; round < 3 && good; round++) {
+        for (int m = 1; m < x->n; m++)
+            off[m] = round ? (int64_t)(next_random(&rng) % 7200000000000u) - 3600000000000 : 0;
+        for (int m = 0; m < x->n; m++) {
+            of[m] = each[m] = ARENA_ARRAY(&a, struct act_time, nact + 1);
+            n[m] = 0;
+        }
+        for (int64_t i = 0; i < nact; i++) {
+            int m = x->n - 1;
+            while (first[m] > act[i].task) m--;
+            each[m][n[m]] = act[i];
+            each[m][n[m]++].task -= first[m];
+        }
+        for (int m = 0; m < x->n; m++)
+            for (int64_t i = 0; i < n[m]; i++) each[m][i].begin += off[m], each[m][i].end += off[m];
+        plan_clocks((const struct plan *const *)x->plan, x->n, of, n, later);
+        good = later[0] == 0;
+        for (int m = 0; m < x->n; m++) good = good && (round || later[m] == 0), later[m] += off[m];
+        good = good && is_caused(p, first, x->n, act, nact, later);
+    }
+    arena_fini(&a);
+    return good;
+}
+
+/* Joined, they are played to their end, and no send goes unread. */
+static bool
+plays(const struct parts *x)
+{
+    struct arena a = {0};
+    int32_t first[MOST_PARTS];
+    struct act_time *act;
+    int64_t nact, all = 0;
+    const struct plan *p = plan_join((const struct plan *const *)x->plan, x->n, false, &a, first);
+    int64_t *cost = ARENA_ARRAY(&a, int64_t, p->ntask + 1);
+    bool good = true;
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        cost[i] = 1 + i % 7;
+        all += t->nact;
+        good = good && (!(t->kind->flags & KIND_SENDS) || t->out[t->nout - 1].nfan == 1);
+    }
+    good = good && !plan_play(p, cost, &(struct play_how){.share = PLAY_DEVICES}, &a, &act, &nact) && nact == all;
+    good = good && settles(x, p, first, act, nact);
+    arena_fini(&a);
+    return good;
+}
+
+/* Whole and in parts. */
+static void
+try_cut(struct rille_session *s, const struct bench *whole, int status, const struct str *bytes, const struct cut *c,
+        uint64_t seed, struct count *n)
+{
+    struct parts x = {0};
+    int got[MOST_PARTS];
+    n->parts++;
+    parts_map(&x, c);
+    bool good = !parts_compile(&x, bytes, s->atlas);
+    bool refused = strstr(err_text(), "is known only after all"); /* no order of pieces is one */
+    if (!good && refused) {
+        n->parts--;
+        n->refused++;
+        parts_close(&x);
+        return;
+    }
+    n->compiled += good;
+    n->ordered += good && all_in_order(&x, whole->run.plan);
+    n->joined += good && plays(&x);
+    if (good) n->connected += good = !parts_connect(&x);
+    if (!good) diag("seed %llu: %s", (unsigned long long)seed, err_text());
+    if (good && !parts_open(&x, seed)) {
+        parts_run(&x, got);
+        for (int m = 0; m < x.n; m++) {
+            if (!got[m] != !status) diag("seed %llu: part %d: %d, %s", (unsigned long long)seed, m, got[m], err_text());
+            good = good && !got[m] == !status;
+            n->channels += x.plan[m]->nchannel;
+            n->tasks += x.plan[m]->ntask;
+            n->handed += count_handed(x.plan[m]);
+            for (int32_t i = 0; i < x.plan[m]->ntask && x.plan[m]->nchannel; i++)
+                n->transfers += x.plan[m]->task[i].kind == &kind_transfer;
+        }
+        good = good && (status || parts_agree(&x, whole));
+        n->same += good;
+        if (!good) diag("seed %llu: another result with %d parts", (unsigned long long)seed, x.n);
+    }
+    parts_close(&x);
+}
+
+static void
+try_program(struct rille_session *s, struct plan *p, uint64_t seed, struct count *n)
+{
+    struct engine *e = simulator(seed);
+    struct bench whole;
+    struct str bytes = {0};
+    program_write(p->program, &bytes);
+    bench_open(&whole, p);
+    int status = engine_run(e, &whole.run);
+    n->programs++;
+    try_cut(s, &whole, status, &bytes, &cut[seed % countof(cut)], seed, n);
+    bench_close(&whole);
+    engine_free(&e);
+    str_free(&bytes);
+}
+
+/* Some have late devices in each memory, so that parts have channels, transfers, and channels that go by transfers. */
+static void
+random_programs(struct rille_session *s, uint64_t seed, int kind, int most)
+{
+    struct count n = {0};
+    other_kind = kind;
+    for (int i = 0; i < most; i++) {
+        uint64_t rng = seed + (uint64_t)i;
+        wire_ns_per_byte = i % 4 == 1;
+        struct plan *p = random_plan(s, &rng, i % 3 == 2);
+        if (p) try_program(s, p, seed + (uint64_t)i, &n);
+        plan_free(&p);
+    }
+    other_kind = DEV_CPU;
+    wire_ns_per_byte = 0;
+    ok(n.parts > most / 2, "many random programs can be cut into parts");
+    is_int(n.compiled, n.parts, "each part of a random program is planned and proved");
+    is_int(n.ordered, n.compiled, "its moves are those of one memory, in their order");
+    is_int(n.connected, n.compiled, "parts agree about the channels between them");
+    is_int(n.joined, n.compiled, "joined, they are one plan, which can be played");
+    is_int(n.same, n.compiled, "and give the bits of one memory");
+    ok(n.handed > 0, "some hand on a sum");
+    diag("%d programs, %d refused, %d tasks, %d ends of channels, %d hand on a sum, %d transfers", n.programs,
+         n.refused, n.tasks, n.channels, n.handed, n.transfers);
+}
+
+/* Where what ends late had lain before what comes once a piece or is sent early, that waited for the last piece. */
+static void
+found_once(struct rille_session *s)
+{
+    static const uint64_t seed[] = {2902, 6584, 12059, 26440};
+    struct count n = {0};
+    for (int i = 0; i < (int)countof(seed); i++) {
+        uint64_t rng = seed[i];
+        struct plan *p = random_plan(s, &rng, true);
+        assert(p);
+        try_program(s, p, seed[i], &n);
+        plan_free(&p);
+    }
+    is_int(n.same, (int)countof(seed),
+           "no piece, and nothing that is sent early, waits for memory that is free after the last piece");
+}
+
+/* In one memory its registers happen to be enough. */
+static void
+waits_for_all(struct rille_session *s)
+{
+    struct count n = {0};
+    uint64_t rng = 79;
+    struct plan *p = random_plan(s, &rng, true);
+    assert(p);
+    try_program(s, p, 79, &n);
+    is_int(n.refused, 1, "parts of a program whose pieces read a sum over them are refused");
+    plan_free(&p);
+}
+
+/* ---- every move ---- */
+
+static const struct layout *
+layout_on(struct rille_session *s, int kind, int naxis, const char *text)
+{
+    static const int32_t axis[2][2] = {{4, 1}, {2, 2}}, rank[4] = {0, 1, 2, 3};
+    const struct place *p;
+    const struct layout *l;
+    assert(place_new(s->atlas, kind, naxis, axis[naxis - 1], rank, &p) == 0);
+    assert(layout_parse(s->atlas, p, text, 2, &l) == 0);
+    return l;
+}
+
+enum { LAYOUTS = 20 };
+static void
+list_layouts(struct rille_session *s, int kind, const struct layout **out)
+{
+    static const char *const text[] = {"S(0)", "S(1)", "B", "P"};
+    for (int i = 0; i < 4; i++) *out++ = layout_on(s, kind, 1, text[i]);
+    for (int i = 0; i < 16; i++) {
+        char both[20];
+        snprintf(both, sizeof both, "(%s, %s)", text[i / 4], text[i % 4]);
+        *out++ = layout_on(s, kind, 2, both);
+    }
+}
+
+static void
+every_move(struct rille_session *s, int a, int b)
+{
+    const struct layout *from[LAYOUTS], *to[LAYOUTS];
+    struct count n = {0};
+    int npair = 0, tries = a == DEV_CPU && b == DEV_CPU ? 4 : 2;
+    other_kind = a == DEV_CPU ? b : a;
+    list_layouts(s, a, from);
+    list_layouts(s, b, to);
+    for (int i = 0; i < LAYOUTS * LAYOUTS; i++) {
+        if (from[i / LAYOUTS] == to[i % LAYOUTS]) continue;
+        struct plan *p = plan_move_of(s, 6, from[i / LAYOUTS], to[i % LAYOUTS]);
+        npair++;
+        for (uint64_t k = 0; p && k < (uint64_t)tries; k++) {
+            wire_ns_per_byte = tries == 4 ? (double)(k / 2) : 1;
+            try_program(s, p, (uint64_t)i * countof(cut) + k % 2, &n);
+        }
+        plan_free(&p);
+    }
+    other_kind = DEV_CPU;
+    wire_ns_per_byte = 0;
+    const char *text = device_kind_text(a), *and = device_kind_text(b);
+    ok(n.programs == tries * npair, "%s -> %s: every pair of layouts on 4 and 2 x 2 devices, cut 2 + 2 and 1 + 3", text,
+       and);
+    ok(n.same == n.parts, "%s -> %s: in parts as in one memory", text, and);
+    ok(n.handed > 0, "%s -> %s: also where sums are handed on", text, and);
+    diag("%d tasks, %d ends of channels, %d hand on a sum, %d transfers", n.tasks, n.channels, n.handed, n.transfers);
+}
+
+/* ---- what goes wrong ---- */
+
+/* A random program that updates, after something that may refuse its data, in parts; false: this one does not. */
+static bool
+guarded_parts(struct rille_session *s, uint64_t seed, struct parts *x)
+{
+    uint64_t rng = seed;
+    struct plan *p = random_plan(s, &rng, seed % 3 == 2);
+    struct str bytes = {0};
+    struct arena a = {0};
+    bool good = false;
+    *x = (struct parts){0};
+    wire_ns_per_byte = seed % 4 == 1;
+    if (!p) return false;
+    const bool *gate = gates_find(p->program, &a);
+    for (int32_t i = 0; i < p->program->nnode; i++) good = good || gate[i];
+    if (good) {
+        program_write(p->program, &bytes);
+        parts_map(x, &cut[seed % countof(cut)]);
+        good = !parts_compile(x, &bytes, s->atlas) && !parts_connect(x) && !parts_open(x, seed);
+        if (!good) parts_close(x);
+    }
+    str_free(&bytes);
+    arena_fini(&a);
+    plan_free(&p);
+    return good;
+}
+
+/* Ids that are refused, in the parts that have any; how many have. */
+static int
+spoil_ids(struct parts *x)
+{
+    int n = 0;
+    for (int m = 0; m < x->n; m++)
+        for (int32_t i = 0; i < x->plan[m]->nleaf_part; i++)
+            if (x->plan[m]->leaf_part[i].type.dtype == DT_I64 && x->plan[m]->leaf_part[i].bytes) {
+                const struct device_kind *k = device_kind(leaf_kind(x->plan[m], i));
+                n += !k->fill(x->bench[m].run.leaf[i], 0x7f, (size_t)x->plan[m]->leaf_part[i].bytes);
+            }
+    return n;
+}
+
+/* Do the leaves of a part that are updated behind a gate hold what they did? */
+static bool
+nothing_updated(struct plan *p, const struct bench *b)
+{
+    struct bench fresh;
+    struct arena a = {0};
+    const bool *gate = gates_find(p->program, &a);
+    int32_t first = 0;
+    bool same = true;
+    while (first < p->program->nnode && !gate[first]) first++;
+    bench_open(&fresh, p);
+    for (int32_t i = 0; i < p->nroot_part; i++) {
+        const struct plan_part *part = &p->root_part[i];
+        bool guarded = p->overwrites[part->index] && p->program->root[part->index].ref.index >= first && part->bytes;
+        same = same && (!guarded || same_root(&fresh, i, b, i));
+    }
+    bench_close(&fresh);
+    arena_fini(&a);
+    return same;
+}
+
+static int
+count_failed(const struct parts *x, const int *status)
+{
+    int n = 0;
+    for (int m = 0; m < x->n; m++) n += status[m] != 0;
+    return n;
+}
+
+enum way { BAD_DATA, BAD_ACT, STOP, NWAY };
+struct tally {
+    int tried[NWAY], refused, kept, again;
+};
+
+static void
+try_failure(struct parts *x, enum way way, uint64_t seed, struct tally *n)
+{
+    int got[MOST_PARTS];
+    bool kept = true;
+    if (way == BAD_DATA && spoil_ids(x) == 0) way = STOP;
+    if (way == BAD_ACT) engine_fail_act(x->engine[seed / 7 % (uint64_t)x->n], 1 + (int64_t)(seed % 5));
+    x->stop = way == STOP ? (int)(1 + seed % 40) : 0;
+    parts_run(x, got);
+    int failed = count_failed(x, got);
+    for (int m = 0; m < x->n; m++) kept = kept && nothing_updated(x->plan[m], &x->bench[m]);
+    n->tried[way]++;
+    n->refused += way == BAD_DATA && failed > 0;
+    n->kept += way == BAD_DATA && kept;
+    for (int m = 0; m < x->n; m++) engine_fail_act(x->engine[m], 0);
+    if (way == BAD_DATA) return;
+    parts_again(x, got);
+    n->again += count_failed(x, got) == 0;
+}
+
+/* Bad data in one memory: no memory updates. An act that fails, or a stop, in one ends the run in all. Then a run goes
+ * well. */
+static void
+failures(struct rille_session *s, uint64_t first, int kind)
+{
+    struct tally n = {0};
+    other_kind = kind;
+    for (uint64_t seed = first; seed < first + (getenv("RILLE_LONG") ? 6000 : 1500); seed++) {
+        struct parts x;
+        if (!guarded_parts(s, seed, &x)) continue;
+        try_failure(&x, (enum way)(seed / 3 % NWAY), seed, &n);
+        parts_close(&x);
+    }
+    is_int(n.refused, n.tried[BAD_DATA], "data that one memory refuses ends the run");
+    is_int(n.kept, n.tried[BAD_DATA], "and no memory has updated");
+    is_int(n.again, n.tried[BAD_ACT] + n.tried[STOP],
+           "an act that fails in one memory, or a stop, ends the run in all, and the next goes well");
+    other_kind = DEV_CPU;
+    ok(n.tried[BAD_DATA] > 5 && n.tried[BAD_ACT] > 5 && n.tried[STOP] > 5, "all of these were tried");
+    diag("%d, %d, %d", n.tried[BAD_DATA], n.tried[BAD_ACT], n.tried[STOP]);
+}
+
+/* ---- planted mistakes ---- */
+
+enum { KINDS = 14 };
+/* A mistake in a channel of a part: what it is called; NULL: there is nothing to spoil. */
+static const char *
+plant(struct plan *p, int kind, int32_t at)
+{
+    struct channel *c = &p->channel[at % p->nchannel];
+    struct channel_slice *slice = (struct channel_slice *)c->slice;
+    switch (kind) {
+    case 0: return c->nreg++, "another number of registers";
+    case 1: return p->nchannel--, "a channel that one part lacks";
+    case 2: return c->bytes += 4, "another number of bytes";
+    case 3: return slice ? slice->skip += 4, "another window" : NULL;
+    case 4: return c->what++, "another value";
+    case 5: return c->name.to++, "another destination";
+    case 6: return c->late = !c->late, "another time";
+    case 7: return c->peer++, "another memory";
+    case 8: return c->sends = !c->sends, "another direction";
+    case 9: return c->nact++, "another number of acts";
+    case 10: return c->name.step++, "another step";
+    case 11: {
+        struct plan_move *of = (struct plan_move *)task_hop(&p->task[c->task]);
+        return of ? of->hop += 100, "a move of another hop" : NULL;
+    }
+    case 12: return c->turn++, "another turn";
+    case 13: return c->dtype = c->dtype == DT_F32 ? DT_I64 : DT_F32, "another dtype";
+    default: return NULL;
+    }
+}
+
+/* Its own proof, or the other parts that compare lists with it, find it. */
+static bool
+is_found(struct parts *x, int m)
+{
+    if (plan_verify(x->plan[m])) return true;
+    for (int other = 0; other < x->n; other++)
+        if (other != m && parts_match(x, other, m)) return true;
+    return false;
+}
+
+/* A list of channels with a byte changed, or cut off, is refused, or names a task that is not compared. */
+static void
+spoil_list(struct parts *x, int m, uint64_t *rng, int *tried, int *accepted)
+{
+    struct str list = {0};
+    int other = (m + 1) % x->n;
+    channels_write(x->plan[m], other, &list);
+    char *bytes = must_alloc(list.len + 1);
+    for (int i = 0; i < 20; i++) {
+        size_t n = next_random(rng) % 4 ? list.len : next_random(rng) % (list.len + 1);
+        memcpy(bytes, str_text(&list), list.len);
+        bytes[next_random(rng) % list.len] ^= (char)(1 + next_random(rng) % 255);
+        *accepted += !channels_match(x->plan[other], m, bytes, n, x->far[other]);
+        ++*tried;
+    }
+    free(bytes);
+    str_free(&list);
+}
+
+static void
+mistakes(struct rille_session *s, uint64_t first)
+{
+    int tried = 0, accepted = 0;
+    int planted[KINDS] = {0}, found[KINDS] = {0};
+    const char *name[KINDS] = {0};
+    for (uint64_t seed = first; seed < first + 300; seed++) {
+        struct parts x = {0};
+        uint64_t rng = seed;
+        int kind = (int)(seed % KINDS);
+        struct plan *p = random_plan(s, &rng, seed % 3 == 2);
+        struct str bytes = {0};
+        const char *text = NULL;
+        if (!p) continue;
+        program_write(p->program, &bytes);
+        parts_map(&x, &cut[seed / KINDS % countof(cut)]);
+        int m = (int)(seed / 3 % (uint64_t)x.n);
+        bool made = !parts_compile(&x, &bytes, s->atlas);
+        if (made) spoil_list(&x, m, &rng, &tried, &accepted);
+        if (made && x.plan[m]->nchannel) text = plant(x.plan[m], kind, (int32_t)(next_random(&rng) % 1000));
+        if (text) {
+            name[kind] = text;
+            planted[kind]++;
+            found[kind] += is_found(&x, m);
+        }
+        parts_close(&x);
+        plan_free(&p);
+        str_free(&bytes);
+    }
+    ok(accepted < tried / 4, "a list of channels that was spoilt is refused (all but %d of %d)", accepted, tried);
+    for (int k = 0; k < KINDS; k++)
+        ok(planted[k] > 0 && found[k] == planted[k], "%s is found (%d of %d)", name[k] ? name[k] : "nothing", found[k],
+           planted[k]);
+}
+
+/* The end of a channel that goes through host memory, from channel `at` on: its SEND or RECV, and the transfer; false:
+ * there is none. */
+static bool
+find_halfway(struct plan *p, int32_t at, bool sends, struct task **end, struct task **transfer)
+{
+    for (int32_t k = 0; k < p->nchannel; k++) {
+        const struct channel *c = &p->channel[(at + k) % p->nchannel];
+        int32_t other = sends ? c->task - 1 : c->task + 1;
+        if (c->sends != sends || c->name.from_side == SIDE_GATE || other < 0 || other >= p->ntask || !c->bytes)
+            continue;
+        *end = &p->task[c->task];
+        *transfer = &p->task[other];
+        bool goes = (*transfer)->kind == &kind_transfer && (*transfer)->move.of == (*end)->move.of;
+        if (goes && (sends ? (*end)->in[0].task == other : (*transfer)->in[0].task == c->task)) return true;
+    }
+    return false;
+}
+
+enum { HALVES = 16 };
+/* A mistake in one of the two tasks by which a channel goes through host memory. */
+static const char *
+plant_halfway(struct plan *p, int kind, int32_t at)
+{
+    struct task *end, *t;
+    bool sends = kind % 2 == 0;
+    if (!find_halfway(p, at, sends, &end, &t)) return NULL;
+    struct task *reader = sends ? end : t;
+    struct box_move *step = t->move.step;
+    switch (kind) {
+    case 0: return reader->in[0].token = TOKEN_ISSUED, "a SEND that goes on when its bytes are enqueued";
+    case 1: return reader->in[0].token = TOKEN_EVENT, "a stream that waits for host code by an event";
+    case 2:
+    case 3: return reader->arg[0].skip += 4, sends ? "a SEND of other bytes" : "a landing of other bytes";
+    case 4:
+    case 5: return step->skip += 4, sends ? "a lift to another place" : "a landing at another place";
+    case 6:
+    case 7: return step->from[0].skip += 4, sends ? "a lift of another window" : "a landing of another window";
+    case 8:
+    case 9: return t->move.nstep--, sends ? "a lift that leaves a slice out" : "a landing of nothing";
+    case 10: return end->device = t->device, end->thread = t->thread, "a SEND of a device that host code does not read";
+    case 11: return end->device = t->device, end->thread = t->thread, "a RECV to such a device";
+    case 12:
+    case 13: return t->pos++, sends ? "a lift for another reader" : "a landing for another reader";
+    case 14: return ((struct channel_slice *)p->channel[end->channel].slice)->skip += 4, "a SEND of another row";
+    case 15: return t->kind = &kind_box, "a landing that is another kind of task";
+    default: return NULL;
+    }
+}
+
+/* What the stream of a device takes to host memory, and from there, is proved task by task. */
+static void
+mistakes_halfway(struct rille_session *s, uint64_t first)
+{
+    int planted[HALVES] = {0}, found[HALVES] = {0};
+    const char *name[HALVES] = {0};
+    other_kind = DEV_LATE;
+    for (uint64_t seed = first; seed < first + 400; seed++) {
+        struct parts x = {0};
+        uint64_t rng = seed;
+        int kind = (int)(seed % HALVES);
+        struct plan *p = random_plan(s, &rng, seed % 3 == 2);
+        struct str bytes = {0};
+        if (!p) continue;
+        program_write(p->program, &bytes);
+        parts_map(&x, &cut[seed / HALVES % countof(cut)]);
+        bool made = !parts_compile(&x, &bytes, s->atlas);
+        for (int m = 0; made && m < x.n; m++) {
+            const char *text =
+                x.plan[m]->nchannel ? plant_halfway(x.plan[m], kind, (int32_t)(next_random(&rng) % 1000)) : NULL;
+            if (!text) continue;
+            name[kind] = text;
+            planted[kind]++;
+            bool refused = plan_verify(x.plan[m]);
+            if (!refused) diag("seed %llu, part %d: %s", (unsigned long long)seed, m, text);
+            found[kind] += refused;
+        }
+        parts_close(&x);
+        plan_free(&p);
+        str_free(&bytes);
+    }
+    other_kind = DEV_CPU;
+    for (int k = 0; k < HALVES; k++)
+        ok(planted[k] > 0 && found[k] == planted[k], "%s is found (%d of %d)", name[k] ? name[k] : "nothing", found[k],
+           planted[k]);
+}
+
+/* A worker without cpu devices sends nothing that host code does not read. */
+static void
+no_host(struct rille_session *s)
+{
+    struct parts x = {0};
+    struct str bytes = {0};
+    struct plan *p = plan_move_of(s, 6, layout_on(s, DEV_LATE, 1, "S(0)"), layout_on(s, DEV_LATE, 1, "B"));
+    assert(p);
+    program_write(p->program, &bytes);
+    other_kind = DEV_LATE;
+    parts_map(&x, &cut[0]);
+    for (int m = 0; m < x.n; m++) x.map[m].range += x.n, x.map[m].nrange -= x.n;
+    ok(parts_compile(&x, &bytes, s->atlas) == E_PLACE &&
+           strstr(err_text(), "late:0: what goes to other memories goes through that of a cpu device of its worker"),
+       "a memory without cpu devices is named: %s", err_text());
+    other_kind = DEV_CPU;
+    parts_close(&x);
+    plan_free(&p);
+    str_free(&bytes);
+}
+
+/* A leaf that is said to lie where another memory has it: whoever reads it dies of that. */
+static void
+locks(struct rille_session *s)
+{
+    int tried = 0, died = 0;
+    for (uint64_t seed = 1; tried < 10; seed++) {
+        uint64_t rng = seed;
+        struct parts x = {0};
+        struct str bytes = {0};
+        struct plan *p = random_plan(s, &rng, false);
+        if (!p) continue;
+        program_write(p->program, &bytes);
+        parts_map(&x, &cut[0]);
+        if (!parts_compile(&x, &bytes, s->atlas) && !parts_connect(&x) && !parts_open(&x, seed) &&
+            x.plan[0]->nleaf_part && x.plan[1]->nleaf_part && x.bench[1].run.leaf[0]) {
+            pid_t child = fork();
+            if (!child) {
+                int status[MOST_PARTS];
+                if (!freopen("/dev/null", "w", stderr)) _exit(0);
+                for (int32_t i = 0; i < x.plan[0]->nleaf_part; i++) x.bench[0].run.leaf[i] = x.bench[1].run.leaf[0];
+                parts_run(&x, status);
+                _exit(0);
+            }
+            int how = 0;
+            assert(waitpid(child, &how, 0) == child);
+            tried++;
+            died += how != 0;
+        }
+        parts_close(&x);
+        plan_free(&p);
+        str_free(&bytes);
+    }
+    ok(died >= tried - 2, "who touches the memory of others faults (%d of %d; the rest read no leaf)", died, tried);
+}
+
+/* Devices of another kind, "cuda:0x4", in each memory. */
+static int
+on_devices(const char *text)
+{
+    char devices[64];
+    struct rille_options o = {.devices = devices, .threads = 1, .bus = "zmq"};
+    struct rille_session *s;
+    snprintf(devices, sizeof devices, "cpu:4,%s", text);
+    alarm(HANG);
+    if (rille_open(&o, &s)) {
+        printf("Bail out! %s\n", rille_error());
+        return 1;
+    }
+    char kind[32] = "";
+    sscanf(text, "%31[^:]", kind);
+    random_programs(s, seed_of(1), device_kind_parse(kind), 60);
+    rille_close(&s);
+    return done();
+}
+
+int
+main(int argc, char **argv)
+{
+    struct rille_options o = {.devices = "cpu:4,late:4", .threads = 1, .bus = "zmq"};
+    struct rille_session *s;
+    int most = getenv("RILLE_LONG") ? 20000 : 3000;
+    if (argc > 1) return on_devices(argv[1]);
+    alarm(HANG);
+    if (rille_open(&o, &s)) return 1;
+    found_once(s);
+    waits_for_all(s);
+    random_programs(s, seed_of(1), DEV_CPU, most);
+    random_programs(s, seed_of(1), DEV_LATE, most);
+    every_move(s, DEV_CPU, DEV_CPU);
+    every_move(s, DEV_CPU, DEV_LATE);
+    every_move(s, DEV_LATE, DEV_CPU);
+    every_move(s, DEV_LATE, DEV_LATE);
+    failures(s, seed_of(1), DEV_CPU);
+    failures(s, seed_of(1), DEV_LATE);
+    mistakes(s, seed_of(1));
+    mistakes_halfway(s, seed_of(1));
+    no_host(s);
+    locks(s);
+    rille_close(&s);
+    return done();
+}

@@ -1,0 +1,122 @@
+/* pipeline_sim.c - a plan takes on the clock of its tasks what its schedule took on the clock of its stages: all
+ * schedules, v = 1, 2, 4 stages on each of p = 2 to 8 devices, dealt round or there and back, 2 to 29 pieces. Stages
+ * have two tasks for backward, the first two for its weights, and acts of others become ready between them. */
+#include "actors/plan/sim/schedule_search.h"
+#include "actors/session/step/compiled.h"
+#include "t/lib/net.h"
+#include "t/lib/tap.h"
+
+#include <math.h>
+#include <unistd.h>
+
+enum { WIDTH = 4, MOST_STAGES = 32 };
+
+/* tanh(x W) on each stage; the loss is a sum. */
+static struct rille_tensor *
+chain(struct net *n, const int *dealt, int nstage, const struct rille_graph_options *g)
+{
+    struct rille_tensor *piece, *x;
+    must(rille_trace_begin(n->s, g, 1, &n->x, &piece), "trace");
+    x = rille_tensor_hold(piece);
+    for (int q = 0; q < nstage; q++) {
+        const struct rille_layout *on = net_layout(n, dealt[q], 1, "B");
+        if (q) net_move(&x, on);
+        net_call(n, "matmul", &x, net_param(n, WIDTH, WIDTH, on));
+        net_call(n, "tanh", &x, NULL);
+    }
+    net_call(n, "sum", &x, NULL);
+    return x;
+}
+
+static void
+deal(int *dealt, int p, int v, bool back)
+{
+    for (int q = 0; q < p * v; q++) dealt[q] = back && q / p % 2 ? p - 1 - q % p : q % p;
+}
+
+struct count {
+    int tried, same;
+};
+
+/* One schedule: what stages take, and what tasks take. */
+static void
+compare(struct net *n, int p, int v, bool back, const struct rille_graph_options *g, struct count *c)
+{
+    static const struct rille_chart_costs costs = {.forward = 1, .backward = 1, .weight = 1};
+    static const struct dial_costs in_ns = {.forward = 1e9, .backward = 1e9, .weight = 1e9};
+    struct rille_graph *graph = NULL;
+    struct rille_chart *chart;
+    struct dial d;
+    int dealt[MOST_STAGES];
+    deal(dealt, p, v, back);
+    struct rille_tensor *loss = chain(n, dealt, p * v, g);
+    net_train(n, loss);
+    must(rille_trace_end(n->s, 1, &loss, &graph), g->schedule ? g->schedule : "memory");
+    must(rille_graph_chart(graph, &costs, &chart), "chart");
+    bool told = dial_read(graph->runner->plan->program, &in_ns, &d);
+    bool same = told && fabs(chart->planned.time - 1e-9 * d.time) < 0.01;
+    c->tried++;
+    c->same += same;
+    if (!same)
+        diag("%s %g, %d devices, %d stages on each, %d pieces: %.3f rehearsed, %.3f played",
+             g->schedule ? g->schedule : "memory", g->memory, p, v, g->micro_batches, told ? 1e-9 * d.time : 0.0,
+             chart->planned.time);
+    rille_chart_free(&chart);
+    rille_graph_free(&graph);
+}
+
+static bool
+is_round(const char *schedule)
+{
+    return schedule && !strcmp(schedule, "interleaved");
+}
+
+/* Some numbers of pieces on p devices. */
+static struct count
+compare_pieces(const char *schedule, double memory, int v, bool back, int p)
+{
+    struct count c = {0};
+    const int pieces[] = {2, p, p + 5, 2 * p, 2 * p + 1, 29};
+    struct rille_chart_costs costs = {.forward = 1, .backward = 1, .weight = 1};
+    struct rille_options o = {.devices = "cpu:8", .threads = 2, .bus = "zmq"};
+    for (size_t i = 0; i < countof(pieces); i++) {
+        struct net n = {0};
+        int m = is_round(schedule) ? pieces[i] / p * p + p : pieces[i];
+        struct rille_graph_options g = {.micro_batches = m, .schedule = schedule, .memory = memory};
+        if (memory > 0) g.costs = &costs;
+        must(rille_open(&o, &n.s), "open");
+        n.x = net_floats(&n, 2 * m, WIDTH, net_layout(&n, 0, 1, "B"));
+        compare(&n, p, v, back, &g, &c);
+        net_close(&n);
+    }
+    return c;
+}
+
+int
+main(void)
+{
+    static const struct {
+        const char *schedule;
+        double memory;
+        int v;
+        bool back;
+    } how[] = {
+        {"1f1b", 0, 1, false},        {"gpipe", 0, 1, false},       {"zb-h1", 0, 1, false}, {"zb-h2", 0, 1, false},
+        {"interleaved", 0, 2, false}, {"interleaved", 0, 4, false}, {"1f1b", 0, 2, true},   {"zb-v", 0, 2, true},
+        {"v-half", 0, 2, true},       {"v-min", 0, 2, true},        {NULL, 1, 1, false},    {NULL, 1.5, 1, false},
+        {NULL, 1, 2, true},           {NULL, 1.2, 2, false},        {NULL, 1, 4, true},     {NULL, 1.2, 4, true}};
+    alarm(HANG);
+    /* Of two devices with several stages each, those between are searched for as two, of one task each. */
+    for (size_t i = 0; i < countof(how); i++) {
+        struct count all = {0};
+        for (int p = how[i].v > 1 && !is_round(how[i].schedule) ? 3 : 2; p <= 8; p += p == 3 ? 2 : 1) {
+            struct count c = compare_pieces(how[i].schedule, how[i].memory, how[i].v, how[i].back, p);
+            all.tried += c.tried;
+            all.same += c.same;
+        }
+        ok(all.same == all.tried && all.tried > 0, "%s %g, %d stages a device%s: %d plans take what was rehearsed",
+           how[i].schedule ? how[i].schedule : "memory", how[i].memory, how[i].v, how[i].back ? ", there and back" : "",
+           all.tried);
+    }
+    return done();
+}

@@ -1,0 +1,125 @@
+/* plan_sim.c - a plan on the virtual clock: random plans at random costs. All acts come once, no device does two at a
+ * time, nobody begins before what it reads is there, no device is idle without a reason, and no play takes less than
+ * the floor of its acts. */
+#include "t/lib/acts.h"
+#include "t/lib/plans.h"
+
+#include "actors/plan/sim/account.h"
+#include "actors/plan/sim/lower_bound.h"
+
+#include <unistd.h>
+
+struct count {
+    int plans, acts, once, apart, caused, explained, balanced, shared, ran, patient, rows, above;
+};
+
+static int64_t *
+random_costs(const struct plan *p, uint64_t *rng)
+{
+    int64_t *cost = must_alloc(sizeof *cost * (size_t)(p->ntask + 1));
+    for (int32_t i = 0; i < p->ntask; i++) cost[i] = (int64_t)(next_random(rng) % 5) * 100;
+    return cost;
+}
+
+/* Acts come in the order in which they end, so those of a lane do too. */
+static bool
+one_at_a_time(const struct plan *p, const struct act_time *act, int64_t n, bool threads)
+{
+    int64_t *until = must_alloc(sizeof *until * (size_t)(p->ndevice + p->nthread));
+    bool good = true;
+    for (int64_t i = 0; i < n; i++) {
+        const struct task *t = &p->task[act[i].task];
+        int64_t *u = &until[threads ? t->thread : t->device];
+        good = good && act[i].begin >= *u && act[i].end >= act[i].begin;
+        *u = act[i].end;
+    }
+    free(until);
+    return good;
+}
+
+static bool
+keeps_floor(const struct plan *p, const struct act_time *act, int64_t n)
+{
+    int64_t floor = floor_of_plan(p, act, n), work = 0;
+    for (int64_t i = 0; i < n; i++) work += act[i].end - act[i].begin;
+    return floor <= (n ? act[n - 1].end : 0) && (floor > 0 || work == 0);
+}
+
+/* Waiting for what is next in a row, do lanes do the same acts? */
+static bool
+keeps_rows(const struct plan *p, const int64_t *cost, uint64_t *rng, struct arena *a, struct count *c)
+{
+    struct play_how how = {.share = PLAY_DEVICES, .jitter = {0.3, next_random(rng)}};
+    struct lane_rows rows;
+    struct act_time *act;
+    int64_t n;
+    if (play_rows(p, cost, &how, a, &rows)) return false;
+    c->rows += rows.nlane > 0;
+    how.rows = &rows;
+    bool good = !plan_play(p, cost, &how, a, &act, &n) && keeps_floor(p, act, n);
+    return good && comes_once(p, act, n) && one_at_a_time(p, act, n, false) && has_inputs(p, act, n);
+}
+
+static void
+try_plan(const struct plan *p, uint64_t *rng, struct count *c)
+{
+    struct arena a = {0};
+    struct account o;
+    struct act_time *act;
+    int64_t n, idle = 0, busy = 0, *cost = random_costs(p, rng);
+    c->plans++;
+    if (plan_play(p, cost, &(struct play_how){.share = PLAY_DEVICES}, &a, &act, &n)) diag("%s", err_text());
+    c->acts += (int)n;
+    c->once += comes_once(p, act, n);
+    c->apart += one_at_a_time(p, act, n, false);
+    c->caused += has_inputs(p, act, n);
+    c->above += keeps_floor(p, act, n);
+    plan_account(p, act, n, 16, &a, &o);
+    bool turn = false;
+    for (int32_t i = 0; i < o.nstall; i++) {
+        idle += o.stall[i].ns;
+        turn = turn || o.stall[i].kind == STALL_TURN;
+    }
+    for (int32_t d = 0; d < p->ndevice; d++) busy += o.busy[d];
+    c->explained += !turn;
+    c->balanced += idle + busy == (o.end - o.begin) * p->ndevice;
+    if (!plan_play(p, cost, &(struct play_how){.share = PLAY_THREADS}, &a, &act, &n))
+        c->shared += comes_once(p, act, n) && one_at_a_time(p, act, n, true) && has_inputs(p, act, n);
+    c->patient += keeps_rows(p, cost, rng, &a, c);
+    arena_fini(&a);
+    free(cost);
+}
+
+int
+main(void)
+{
+    uint64_t seed = seed_of(5);
+    struct rille_options o = {.devices = "cpu:4", .threads = 2, .bus = "zmq"};
+    struct rille_session *s;
+    struct count c = {0};
+    struct engine *e = simulator(seed);
+    alarm(HANG);
+    if (rille_open(&o, &s)) return 1;
+    for (int i = 0; i < (getenv("RILLE_LONG") ? 5000 : 300); i++) {
+        struct plan *p = random_plan(s, &seed, i % 2);
+        if (!p) continue;
+        try_plan(p, &seed, &c);
+        c.ran += outcome(e, p) != 0;
+        plan_free(&p);
+    }
+    diag("%d plans, %d acts", c.plans, c.acts);
+    ok(c.plans > 100, "there are plans");
+    is_int(c.once, c.plans, "all acts of a plan come, once each and in order");
+    is_int(c.apart, c.plans, "a device does one act at a time");
+    is_int(c.caused, c.plans, "an act begins when all that it reads is there");
+    is_int(c.above, c.plans, "no play takes less than the floor, which is not 0 where there is work");
+    is_int(c.explained, c.plans, "a device that is idle waits for a result or for a register");
+    is_int(c.balanced, c.plans, "busy and idle times add up");
+    is_int(c.shared, c.plans, "devices of a thread take turns");
+    is_int(c.patient, c.plans, "who waits for what is next in a row does the same acts, after the same inputs");
+    ok(c.rows > 0, "somebody waits in %d plans", c.rows);
+    is_int(c.ran, c.plans, "and what was played is what actors run to its end");
+    engine_free(&e);
+    rille_close(&s);
+    return done();
+}

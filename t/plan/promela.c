@@ -1,0 +1,304 @@
+/* promela.c - small random plans and the bus's doorbells as models, checked by spin in every order of events: no
+ * register is written too early, every run ends, every register comes back, an interrupt stops all updates or none; the
+ * same of training steps in stages. Mistakes that are planted in models are found. */
+#include "t/lib/plans.h"
+
+#include "t/oracles/promela.h"
+#include "actors/session/step/compiled.h"
+#include "t/lib/must.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char dir[] = "/tmp/rille-promela-XXXXXX";
+
+/* 0: no error in any order; 1: an error; -1: not all orders were tried; -2: the model is none. */
+static int
+check(const char *model)
+{
+    char path[64], command[512], line[512];
+    int errors = -2;
+    bool whole = true;
+    snprintf(path, sizeof path, "%s/plan.pml", dir);
+    FILE *f = fopen(path, "w");
+    fputs(model, f);
+    fclose(f);
+    snprintf(command, sizeof command,
+             "cd %s && spin -a plan.pml >log 2>&1 && cc -w -O1 -DSAFETY -DCOLLAPSE -DVECTORSZ=8192 -DMEMLIM=600 -o pan "
+             "pan.c && "
+             "timeout 60 ./pan -m200000 -w20 2>&1",
+             dir);
+    FILE *p = popen(command, "r");
+    while (p && fgets(line, sizeof line, p)) {
+        const char *at = strstr(line, "errors: ");
+        if (at) errors = atoi(at + 8) > 0;
+        if (strstr(line, "max search depth too small") || strstr(line, "Search not completed") ||
+            strstr(line, "memory limit"))
+            whole = false;
+    }
+    if (p) pclose(p);
+    return errors == 0 && !whole ? -1 : errors;
+}
+
+static bool
+crosses(const struct plan *p)
+{
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nin; k++)
+            if (p->task[p->task[i].in[k].task].thread != p->task[i].thread) return true;
+    return false;
+}
+
+static int64_t
+acts_of(const struct plan *p)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < p->ntask; i++) n += p->task[i].nact;
+    return n;
+}
+
+/* The text with every `what` replaced; the caller's. */
+static char *
+replaced(const char *text, const char *what, const char *by)
+{
+    struct str s = {0};
+    for (const char *at; (at = strstr(text, what)); text = at + strlen(what)) {
+        str_addn(&s, text, (size_t)(at - text));
+        str_add(&s, by);
+    }
+    str_add(&s, text);
+    return s.text;
+}
+
+struct count {
+    int models, right, whole, updates, pieces, planted, eager, lost;
+};
+
+static void
+try_plan(struct plan *p, struct count *c)
+{
+    struct str s = {0};
+    plan_promela(p, &s);
+    int got = check(str_text(&s));
+    c->models++;
+    c->right += got == 0 || got == -1;
+    c->whole += got == 0;
+    if (got == 1 || got == -2) diag("plan of %d tasks, %d pieces: %d", (int)p->ntask, (int)p->pieces, got);
+    for (int32_t i = 0; i < p->ntask; i++)
+        if (p->task[i].updates) {
+            c->updates++;
+            break;
+        }
+    c->pieces += p->pieces > 1;
+    str_free(&s);
+}
+
+/* Is a register of it filled twice, by one thread for another? */
+static bool
+has_credits(const struct plan *p)
+{
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nout; k++) {
+            const struct out_port *o = &p->task[i].out[k];
+            for (int32_t f = 0; f < o->nfan && !o->control && !o->once; f++)
+                if (o->fan[f].thread != p->task[i].thread && o->nreg < p->task[i].nact / o->every) return true;
+        }
+    return false;
+}
+
+/* A writer that asks nobody; a register that never comes back from another thread. */
+static void
+plant(struct plan *p, struct count *c)
+{
+    struct str s = {0};
+    plan_promela(p, &s);
+    char *eager = replaced(str_text(&s), " && fans[", " && 0 <= fans["),
+         *lost = replaced(str_text(&s), "]--; f = 0", "] = fans[f + r]; f = 0");
+    c->planted++;
+    c->eager += check(eager) == 1;
+    c->lost += check(lost) == 1;
+    free(eager);
+    free(lost);
+    str_free(&s);
+}
+
+/* ---- pipelines that have names ---- */
+
+static struct rille_tensor *
+called(struct rille_session *s, const char *op, struct rille_tensor *a, struct rille_tensor *b)
+{
+    struct rille_tensor *out;
+    struct rille_arg arg[2] = {{.kind = RILLE_ARG_TENSOR, .tensor = a}, {.kind = RILLE_ARG_TENSOR, .tensor = b}};
+    must(rille_call(s, rille_op_find(op), b ? 2 : 1, arg, 0, NULL, &out), op);
+    return out;
+}
+
+static const struct rille_layout *
+whole_on(struct rille_session *s, int32_t device)
+{
+    const struct rille_place *p;
+    const struct rille_layout *l;
+    int32_t one = 1;
+    must(rille_place(s, "cpu", 1, &one, &device, &p), "placement");
+    must(rille_layout(s, p, 1, (const char *[]){"B"}, NULL, -1, &l), "layout");
+    return l;
+}
+
+enum { MOST_STAGES = 4, WIDE = 2 };
+
+/* A step of n stages, each with a weight: forward, backward, and updates of the weights. */
+struct staged {
+    int n;
+    struct rille_tensor *x, *w[MOST_STAGES];
+    struct rille_graph *graph;
+};
+
+static void
+trace_stages(struct rille_session *s, struct staged *p, struct rille_tensor *piece)
+{
+    struct rille_tensor *h = rille_tensor_hold(piece), *next;
+    for (int q = 0; q < p->n; q++) {
+        if (q > 0) {
+            must(rille_tensor_to_global(h, whole_on(s, q), &next), "to_global");
+            rille_tensor_free(&h);
+            h = next;
+        }
+        next = called(s, "mul", h, p->w[q]);
+        rille_tensor_free(&h);
+        h = next;
+    }
+    struct rille_tensor *y = called(s, "square", h, NULL), *loss = called(s, "sum", y, NULL);
+    must(rille_tensor_backward(loss), "backward");
+    for (int q = 0; q < p->n; q++) {
+        struct rille_tensor *g = rille_tensor_grad(p->w[q]);
+        struct rille_arg arg[4] = {{.kind = RILLE_ARG_TENSOR, .tensor = p->w[q]},
+                                   {.kind = RILLE_ARG_NONE},
+                                   {.kind = RILLE_ARG_TENSOR, .tensor = g},
+                                   {.kind = RILLE_ARG_FLOAT, .f = 1}};
+        must(rille_update(s, rille_op_find("sgd"), 4, arg, 0, NULL), "sgd");
+        must(rille_tensor_set_grad(p->w[q], NULL), "gradient");
+        rille_tensor_free(&g);
+    }
+    must(rille_step(s), "step");
+    rille_tensor_free(&h);
+    rille_tensor_free(&y);
+    rille_tensor_free(&loss);
+}
+
+static void
+staged_open(struct rille_session *s, const char *schedule, int pieces, struct staged *p)
+{
+    float ones[16] = {0};
+    struct rille_tensor *piece;
+    struct rille_graph_options o = {.micro_batches = pieces, .schedule = schedule};
+    must(rille_tensor_from_host(s, "f32", 2, (int64_t[]){pieces, WIDE}, ones, whole_on(s, 0), &p->x), "x");
+    for (int q = 0; q < p->n; q++) {
+        must(rille_tensor_from_host(s, "f32", 1, (int64_t[]){WIDE}, ones, whole_on(s, q), &p->w[q]), "weight");
+        must(rille_tensor_set_requires_grad(p->w[q], true), "weight");
+    }
+    must(rille_trace_begin(s, &o, 1, &p->x, &piece), "trace");
+    trace_stages(s, p, piece);
+    rille_tensor_free(&piece);
+    must(rille_trace_end(s, 0, NULL, &p->graph), "graph");
+}
+
+static void
+staged_close(struct staged *p)
+{
+    rille_graph_free(&p->graph);
+    rille_tensor_free(&p->x);
+    for (int q = 0; q < p->n; q++) rille_tensor_free(&p->w[q]);
+}
+
+/* A thread a stage; the user may interrupt at any moment. */
+static void
+pipelines(void)
+{
+    static const struct pipelined {
+        const char *schedule;
+        int stages, pieces;
+    } list[] = {{"1f1b", 2, 2}, {"1f1b", 2, 4}, {"1f1b", 3, 2}, {"gpipe", 2, 3}, {"zb-h1", 2, 3}, {"zb-h2", 2, 3}};
+    for (size_t k = 0; k < countof(list); k++) {
+        struct rille_options o = {.devices = "cpu:4", .threads = list[k].stages, .bus = "zmq"};
+        struct rille_session *s;
+        struct staged p = {.n = list[k].stages};
+        struct str text = {0};
+        must(rille_open(&o, &s), "open");
+        staged_open(s, list[k].schedule, list[k].pieces, &p);
+        const struct plan *plan = p.graph->runner->plan;
+        plan_promela(plan, &text);
+        ok(check(str_text(&text)) == 0 && plan->nthread == p.n,
+           "%s, %d stages, %d pieces: a step that is interrupted at any moment updates all or nothing, and ends",
+           list[k].schedule, p.n, list[k].pieces);
+        char *open = replaced(str_text(&text), "gate = 1; ", "");
+        if (k == 0) is_int(check(open), 1, "an update after which the user may still interrupt is found");
+        free(open);
+        str_free(&text);
+        staged_close(&p);
+        rille_close(&s);
+    }
+}
+
+/* The model in t/models. */
+static void
+doorbells(void)
+{
+    struct str s = {0};
+    char line[512];
+    FILE *f = fopen("t/models/doorbell.pml", "r");
+    while (f && fgets(line, sizeof line, f)) str_add(&s, line);
+    if (f) fclose(f);
+    is_int(check(str_text(&s)), 0,
+           "doorbells lose no message and leave nobody asleep, in every order of loads and stores");
+    char *hasty = replaced(str_text(&s), "bell[s] > taken[s] -> rang = true", "false -> rang = true");
+    is_int(check(hasty), 1, "without the second look at the bells somebody sleeps for ever");
+    free(hasty);
+    str_free(&s);
+}
+
+int
+main(void)
+{
+    uint64_t seed = seed_of(2);
+    struct rille_options o = {.devices = "cpu:4", .threads = 2, .bus = "zmq"};
+    struct rille_session *s;
+    struct count c = {0};
+    int want = getenv("RILLE_LONG") ? 60 : 3, most = getenv("RILLE_LONG") ? 16 : 12;
+    if (system("command -v spin >/dev/null 2>&1") || system("command -v cc >/dev/null 2>&1") || !mkdtemp(dir)) {
+        printf("1..0 # SKIP there is no spin\n");
+        return 0;
+    }
+    alarm(3000);
+    struct engine *e = simulator(seed);
+    if (rille_open(&o, &s)) return 1;
+    doorbells();
+    pipelines();
+    for (int i = 0; i < 20000 && (c.models < want || c.pieces == 0); i++) {
+        struct plan *p = random_plan(s, &seed, i % 2);
+        if (!p) continue;
+        bool small = p->ntask >= 3 && acts_of(p) <= (p->pieces > 1 ? 20 : most) && (p->pieces > 1 || c.models < want) &&
+                     p->nthread > 1 && crosses(p);
+        if (small && outcome(e, p)) try_plan(p, &c);
+        plan_free(&p);
+    }
+    for (int i = 0; i < 20000 && c.planted < 2; i++) {
+        struct plan *p = random_plan(s, &seed, true);
+        if (!p) continue;
+        if (acts_of(p) <= 20 && p->nthread > 1 && has_credits(p)) plant(p, &c);
+        plan_free(&p);
+    }
+    diag("%d models, %d of them in all orders, %d with updates, %d with pieces", c.models, c.whole, c.updates,
+         c.pieces);
+    ok(c.models >= want && c.pieces > 0, "there are small plans on several threads, also with micro-batches");
+    is_int(c.right, c.models,
+           "in every order of events each runs to its end, and nobody writes what is still to be read");
+    ok(c.whole > c.models / 2, "of most plans all orders were tried");
+    is_int(c.lost, 2, "a register that does not come back is found");
+    ok(c.eager > 0, "so is a writer that does not wait");
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    if (system(command)) diag("%s is left", dir);
+    engine_free(&e);
+    rille_close(&s);
+    return done();
+}

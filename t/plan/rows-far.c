@@ -1,0 +1,269 @@
+/* rows-far.c - pipelines over two processes, of one host and of two, do their acts in the order of one process, by
+ * all schedules: rows of the whole plan, made of times that are given, reach the workers of each part. The losses are
+ * the same to the bit. Rows that came damaged are refused or kept, and end. */
+#include "actors/session/step/compiled.h"
+#include "actors/session/view/cluster_view.h"
+#include "runtime/base/error.h"
+#include "runtime/base/hash.h"
+#include "t/lib/net.h"
+#include "t/lib/tap.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { DEVICES = 4, PIECES = 8, WIDTH = 8, RUNS = 4 };
+
+static const int64_t FOR_EVER = 1000000000000000000;
+
+struct dealt {
+    const char *schedule;
+    int stage[2 * DEVICES], nstage; /* on which device each is */
+};
+
+/* ---- workers ---- */
+
+/* Of this program, as a process of its own: worker ADDRESS RANK DEVICES HOST, its secret in the input. */
+static int
+serve(char **argv)
+{
+    struct rille_worker_options o = {.join = argv[2],
+                                     .rank = atoi(argv[3]),
+                                     .devices = argv[4],
+                                     .host = *argv[5] ? argv[5] : NULL,
+                                     .wait_seconds = 60};
+    if (read(0, o.secret, sizeof o.secret) != sizeof o.secret || rille_worker(&o)) {
+        fprintf(stderr, "# worker: %s\n", rille_error());
+        return 1;
+    }
+    return 0;
+}
+
+static const char HALF[] = "cpu:2";
+
+static int
+start(void *arg, int rank, const char *address, const unsigned char secret[RILLE_SECRET], int *pid)
+{
+    const int *hosts = arg;
+    int end[2];
+    char text[16];
+    snprintf(text, sizeof text, "%d", rank);
+    if (pipe(end) || write(end[1], secret, RILLE_SECRET) != RILLE_SECRET) return -1;
+    *pid = fork();
+    if (*pid == 0) {
+        dup2(end[0], 0);
+        execl("/proc/self/exe", "rows", "worker", address, text, HALF, rank && *hosts > 1 ? "another" : "",
+              (char *)NULL);
+        _exit(1);
+    }
+    close(end[0]);
+    close(end[1]);
+    return *pid < 0;
+}
+
+/* ---- a training step ---- */
+
+/* hosts 0: this process alone. */
+static struct rille_graph *
+begin(struct net *n, const struct dealt *how, int hosts)
+{
+    struct rille_workers w = {.workers = 2, .start = start, .started = 2, .devices = HALF, .arg = &hosts};
+    struct rille_options o = {.devices = hosts ? NULL : "cpu:4", .threads = DEVICES, .cluster = hosts ? &w : NULL};
+    *n = (struct net){0};
+    must(rille_open(&o, &n->s), "open");
+    return net_stages(n, how->schedule, how->nstage, how->stage, PIECES, WIDTH);
+}
+
+static double
+run(const struct net *n, struct rille_graph *g)
+{
+    struct rille_tensor *loss;
+    int64_t whole;
+    double value;
+    bool is_int;
+    must(rille_graph_run(g, 1, &n->x, &loss), "run");
+    must(rille_tensor_item(loss, &value, &whole, &is_int), "loss");
+    rille_tensor_free(&loss);
+    return value;
+}
+
+/* ---- rows ---- */
+
+/* What a task takes, the same wherever it is done: anything, and little if it is a move. */
+static int64_t
+cost_of(const struct task *t)
+{
+    if (t->kind->flags & KIND_MOVE) return 1000;
+    uint64_t h = hash_number(hash_number(hash_number(11, (uint64_t)t->node), (uint64_t)t->phase), (uint64_t)t->stage);
+    return 100000 * (1 + (int64_t)(h % 5));
+}
+
+/* Lanes have rows, also where these are of no use, and wait for ever. */
+static void
+give_rows(struct rille_graph *g, struct arena *a, struct whole *w)
+{
+    must(sight_whole(g->s, g->runner, NULL, 0, true, a, w), "the whole plan");
+    struct play_how how = {.share = PLAY_THREADS, .jitter = {0.3, 5}};
+    int64_t *cost = ARENA_ARRAY(a, int64_t, w->plan->ntask);
+    for (int32_t i = 0; i < w->plan->ntask; i++) cost[i] = cost_of(&w->plan->task[i]);
+    must(play_rows(w->plan, cost, &how, &g->arena, &g->rows), "rows");
+    g->rows.nlane = g->rows.first_lane[w->plan->nthread];
+    for (int32_t i = 0; i < w->plan->ntask; i++)
+        if (g->rows.patience[i]) g->rows.patience[i] = FOR_EVER;
+    rows_give(g, &g->rows, w);
+}
+
+static int
+by_begin(const void *x, const void *y)
+{
+    const struct act_time *a = x, *b = y;
+    if (a->begin != b->begin) return a->begin < b->begin ? -1 : 1;
+    return a->end != b->end ? (a->end > b->end) - (a->end < b->end) : a->task - b->task;
+}
+
+/* As text: what each device did of what is in rows, in order, without the moves. Returns how many acts. */
+static int
+tell_order(struct rille_graph *g, struct str *out)
+{
+    struct arena a = {0};
+    struct whole w;
+    int n = 0;
+    must(sight_whole(g->s, g->runner, g->act, g->nact, true, &a, &w), "acts");
+    struct act_time *act = ARENA_ARRAY(&a, struct act_time, w.nact);
+    memcpy(act, w.act, sizeof *act * (size_t)w.nact);
+    qsort(act, (size_t)w.nact, sizeof *act, by_begin);
+    for (int rank = 0; rank < DEVICES; rank++) {
+        str_addf(out, "\n%d:", rank);
+        for (int64_t i = 0; i < w.nact; i++) {
+            const struct task *t = &w.plan->task[act[i].task];
+            if (w.plan->device[t->device].rank != rank || g->rows.patience[act[i].task] == 0) continue;
+            str_addf(out, " %d/%d.%d", (int)t->node, (int)t->phase, (int)act[i].piece);
+            n++;
+        }
+    }
+    arena_fini(&a);
+    return n;
+}
+
+/* ---- tests ---- */
+
+struct seen {
+    struct str order;
+    double loss[RUNS];
+    int acts, lanes, parts;
+};
+
+/* As if the last timed run had been with these times. */
+static void
+set_times(struct rille_graph *g)
+{
+    struct sight x;
+    for (int i = 0; i < sight_count(g->runner); i++) {
+        must(sight_part(g->s, g->runner, i, &x), "a part");
+        struct act_time *act = i ? (struct act_time *)(uintptr_t)x.act : g->act;
+        for (int64_t k = 0; k < (i ? x.nact : g->nact); k++)
+            act[k].end = act[k].begin + cost_of(&x.plan->task[act[k].task]);
+    }
+}
+
+/* Losses of runs without rows, with those that the step made itself, and of the last one with others that it keeps. */
+static void
+look(const struct dealt *how, int hosts, struct seen *out)
+{
+    struct net n;
+    struct arena a = {0};
+    struct whole w;
+    struct rille_graph *g = begin(&n, how, hosts);
+    *out = (struct seen){0};
+    g->watched = true;
+    for (int i = 0; i < RUNS - 2; i++) out->loss[i] = run(&n, g);
+    set_times(g);
+    g->rows.nlane = 0;
+    rows_make(g);
+    out->lanes = g->rows.nlane;
+    out->loss[RUNS - 2] = run(&n, g);
+    give_rows(g, &a, &w);
+    out->parts = w.npart;
+    out->loss[RUNS - 1] = run(&n, g);
+    out->acts = tell_order(g, &out->order);
+    rille_graph_free(&g);
+    net_close(&n);
+    arena_fini(&a);
+}
+
+/* Returns whether they made rows. */
+static int
+test_order(const struct dealt *how)
+{
+    struct seen here, there;
+    look(how, 0, &here);
+    ok(here.acts >= 3 * how->nstage * PIECES, "%s: %d acts in rows", how->schedule, here.acts);
+    for (int hosts = 1; hosts <= 2; hosts++) {
+        look(how, hosts, &there);
+        is_int(there.parts, hosts, hosts > 1 ? "two processes, of two hosts" : "two processes, of one host");
+        is_int(there.lanes, here.lanes, "make rows by their first calls where one process does");
+        is_str(str_text(&there.order), str_text(&here.order), "do their acts in its order");
+        ok(!memcmp(here.loss, there.loss, sizeof here.loss), "with the same losses");
+        str_free(&there.order);
+    }
+    str_free(&here.order);
+    return here.lanes > 0;
+}
+
+/* Rows as they travel: what is read is what was written; anything else is refused, or are rows. */
+static void
+test_bytes(const struct dealt *how)
+{
+    struct net n;
+    struct arena a = {0};
+    struct whole w;
+    struct lane_rows r;
+    struct str s = {0};
+    struct rille_graph *g = begin(&n, how, 0);
+    give_rows(g, &a, &w);
+    play_rows_write(&g->rows, w.plan, 0, &s);
+    must(play_rows_read(w.plan, s.text, s.len, &a, &r), "rows that travel");
+    bool same = r.nlane == g->rows.nlane && !memcmp(r.first, g->rows.first, sizeof *r.first * (size_t)(r.nlane + 1));
+    same = same && !memcmp(r.act, g->rows.act, sizeof *r.act * (size_t)r.first[r.nlane]);
+    for (int32_t k = 0; k < r.nlane; k++) same = same && r.max_ready[k] == g->rows.max_ready[k];
+    ok(same, "rows that travel are the same");
+    int refused = 0, kept = 0;
+    for (size_t cut = 0; cut < s.len; cut++) refused += play_rows_read(w.plan, s.text, cut, &a, &r) == E_BUS;
+    is_int(refused, (int64_t)s.len, "none that are cut off are rows");
+    for (size_t i = 0; i < s.len; i += 3) {
+        struct arena tmp = {0};
+        s.text[i] ^= 0x80;
+        int status = play_rows_read(w.plan, s.text, s.len, &tmp, &r);
+        kept += !status && r.first[r.nlane] <= r.first_act[w.plan->ntask];
+        refused += status == E_BUS;
+        s.text[i] ^= 0x80;
+        arena_fini(&tmp);
+    }
+    is_int(refused + kept, (int64_t)(s.len + (s.len + 2) / 3), "whatever byte differs, they are refused or are rows");
+    ok(kept > 0 && refused > (int)s.len, "both are seen");
+    str_free(&s);
+    rille_graph_free(&g);
+    net_close(&n);
+    arena_fini(&a);
+}
+
+int
+main(int argc, char **argv)
+{
+    static const struct dealt how[] = {
+        {"gpipe", {0, 1, 2, 3}, 4},
+        {"1f1b", {0, 1, 2, 3}, 4},
+        {"zb-h1", {0, 1, 2, 3}, 4},
+        {"zb-h2", {0, 1, 2, 3}, 4},
+        {"interleaved", {0, 1, 2, 3, 0, 1, 2, 3}, 8},
+        {"zb-v", {0, 1, 2, 3, 3, 2, 1, 0}, 8},
+        {"v-half", {0, 1, 2, 3, 3, 2, 1, 0}, 8},
+        {"v-min", {0, 1, 2, 3, 3, 2, 1, 0}, 8},
+    };
+    if (argc == 6 && !strcmp(argv[1], "worker")) return serve(argv);
+    alarm(HANG);
+    int made = 0;
+    for (size_t i = 0; i < sizeof how / sizeof *how; i++) made += test_order(&how[i]);
+    ok(made > 0, "%d schedules have rows by their first calls", made);
+    test_bytes(&how[6]);
+    return done();
+}

@@ -1,0 +1,214 @@
+/* rows.c - lanes keep their rows: one that may wait as long as it likes does the acts of its row in their order,
+ * whatever comes first, in pipelines whose tasks are said to take anything; on devices that work themselves and on
+ * those that have streams, on as many threads as devices and on fewer; played and run. Rows that nobody can keep put
+ * off what there is to do, and no more than that. */
+#include "actors/session/step/compiled.h"
+#include "runtime/base/error.h"
+#include "t/lib/acts.h"
+#include "t/lib/net.h"
+
+#include <unistd.h>
+
+enum { DEVICES = 4, PIECES = 8, WIDTH = 8, TRIES = 5, RUNS = 3 };
+
+static const int64_t FOR_EVER = 1000000000000000000;
+
+/* Stages, by the device that has each, of devices of a kind. */
+struct stages_on {
+    const char *kind, *bus, *schedule;
+    const int *dealt;
+    int nstage, threads;
+};
+struct count {
+    int64_t acts;
+    int played, ran, after, live;
+};
+
+static struct rille_graph *
+begin(struct net *n, const struct stages_on *x)
+{
+    struct str devices = {0};
+    str_addf(&devices, "%s:%d", x->kind, DEVICES);
+    struct rille_options o = {.devices = str_text(&devices), .threads = x->threads, .bus = x->bus};
+    *n = (struct net){.kind = x->kind};
+    must(rille_open(&o, &n->s), "open");
+    str_free(&devices);
+    return net_stages(n, x->schedule, x->nstage, x->dealt, PIECES, WIDTH);
+}
+
+static double
+run(const struct net *n, struct rille_graph *g)
+{
+    struct rille_tensor *loss;
+    int64_t whole;
+    double value;
+    bool is_int;
+    must(rille_graph_run(g, 1, &n->x, &loss), "run");
+    must(rille_tensor_item(loss, &value, &whole, &is_int), "loss");
+    rille_tensor_free(&loss);
+    return value;
+}
+
+/* Do the acts that are in rows come as these say? Acts of a lane lie in their order. */
+static bool
+in_order(const struct lane_rows *r, const struct act_time *act, int64_t n)
+{
+    int64_t done = 0, *next = must_alloc(sizeof *next * (size_t)r->nlane);
+    bool good = true;
+    for (int32_t k = 0; k < r->nlane; k++) next[k] = r->first[k];
+    for (int64_t i = 0; i < n && good; i++) {
+        int32_t k = r->lane_of[act[i].task];
+        if (r->patience[act[i].task] == 0) continue;
+        const struct row_act *want = &r->act[next[k]++];
+        good = next[k] <= r->first[k + 1] && want->task == act[i].task && want->piece == act[i].piece;
+        done++;
+    }
+    free(next);
+    return good && done == r->first[r->nlane];
+}
+
+/* Tasks take anything; lanes have rows, also where these are of no use, and wait for ever. */
+static void
+make_rows(struct rille_graph *g, uint64_t *rng)
+{
+    const struct plan *p = g->runner->plan;
+    struct play_how how = {.share = PLAY_THREADS, .jitter = {0.3, next_random(rng)}};
+    int64_t *cost = must_alloc(sizeof *cost * (size_t)p->ntask);
+    for (int32_t i = 0; i < p->ntask; i++) cost[i] = 100000 * (1 + (int64_t)(next_random(rng) % 5));
+    must(play_rows(p, cost, &how, &g->arena, &g->rows), "rows");
+    g->rows.nlane = g->rows.first_lane[p->nthread];
+    for (int32_t i = 0; i < p->ntask; i++)
+        if (g->rows.patience[i]) g->rows.patience[i] = FOR_EVER;
+    free(cost);
+}
+
+/* Any order of each lane's acts, for which it waits any time that is short. */
+static void
+break_rows(struct rille_graph *g, uint64_t *rng)
+{
+    enum { SHORT_NS = 300000 };
+    struct lane_rows *r = &g->rows;
+    for (int32_t k = 0; k < r->nlane; k++)
+        for (int64_t i = r->first[k + 1] - 1; i > r->first[k]; i--) {
+            int64_t other = r->first[k] + (int64_t)(next_random(rng) % (uint64_t)(i - r->first[k] + 1));
+            struct row_act act = r->act[i];
+            r->act[i] = r->act[other];
+            r->act[other] = act;
+        }
+    for (int32_t i = 0; i < g->runner->plan->ntask; i++)
+        if (r->patience[i]) r->patience[i] = (int64_t)(next_random(rng) % SHORT_NS);
+}
+
+static bool
+plays(const struct rille_graph *g, uint64_t *rng)
+{
+    const struct plan *p = g->runner->plan;
+    struct play_how how = {.share = PLAY_THREADS, .rows = &g->rows};
+    struct arena a = {0};
+    struct act_time *act;
+    int64_t nact, *cost = ARENA_ARRAY(&a, int64_t, p->ntask);
+    for (int32_t i = 0; i < p->ntask; i++) cost[i] = (int64_t)(next_random(rng) % 1000);
+    bool good = !plan_play(p, cost, &how, &a, &act, &nact) && in_order(&g->rows, act, nact);
+    arena_fini(&a);
+    return good;
+}
+
+/* loss: of as many runs as there are here, without rows. */
+static void
+try_rows(const struct stages_on *x, const double *loss, uint64_t *rng, struct count *c)
+{
+    struct net n;
+    struct rille_graph *g = begin(&n, x);
+    make_rows(g, rng);
+    c->acts += g->rows.first[g->rows.nlane];
+    c->played += plays(g, rng);
+    bool same = run(&n, g) == loss[0];
+    c->ran += same && in_order(&g->rows, g->act, g->nact);
+    c->after += comes_once(g->runner->plan, g->act, g->nact) && has_inputs(g->runner->plan, g->act, g->nact);
+    for (int i = 1; i < RUNS; i++) {
+        make_rows(g, rng);
+        break_rows(g, rng);
+        same = run(&n, g) == loss[i] && same;
+    }
+    c->live += same;
+    rille_graph_free(&g);
+    net_close(&n);
+}
+
+/* Edges from a stage to that of another device; whether all tell their readers when the work is done. */
+static int
+crossings(const struct plan *p, bool *done)
+{
+    int n = 0;
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nin; k++) {
+            const struct in_port *in = &p->task[i].in[k];
+            const struct task *from = &p->task[in->task], *to = &p->task[i];
+            bool crosses = from->stage != to->stage && from->device != to->device;
+            n += crosses;
+            *done = *done && (!crosses || in->token == TOKEN_DONE);
+        }
+    return n;
+}
+
+static void
+test(struct stages_on x, uint64_t *rng)
+{
+    struct count c = {0};
+    struct net n;
+    double loss[RUNS];
+    struct rille_graph *g = begin(&n, &x);
+    bool done = true;
+    int crossing = crossings(g->runner->plan, &done);
+    ok(crossing > 0 && done, "%d edges from stage to stage say when the work is done", crossing);
+    for (int i = 0; i < RUNS; i++) loss[i] = run(&n, g);
+    rille_graph_free(&g);
+    net_close(&n);
+    for (int i = 0; i < TRIES; i++) try_rows(&x, loss, rng, &c);
+    ok(c.acts > TRIES * x.nstage * PIECES, "%s, %s, %d threads: %lld acts in rows", x.kind, x.schedule, x.threads,
+       (long long)c.acts);
+    is_int(c.played, TRIES, "are played in their order");
+    is_int(c.ran, TRIES, "and run in it");
+    is_int(c.after, TRIES, "after what they read, by the clock");
+    is_int(c.live, TRIES, "rows that nobody can keep end, with the same losses");
+}
+
+/* The simulator does any act that is ready, in rows or not, and keeps them by lane as threads do. */
+static void
+simulate(struct stages_on x, uint64_t *rng)
+{
+    enum { SEEDS = 20 };
+    int same = 0;
+    double loss = 0;
+    char bus[32];
+    x.bus = bus;
+    for (int i = 0; i <= SEEDS; i++) {
+        struct net n;
+        snprintf(bus, sizeof bus, "sim:%d", (int)(next_random(rng) % 1000000));
+        struct rille_graph *g = begin(&n, &x);
+        if (i) make_rows(g, rng);
+        double got = run(&n, g);
+        if (i == 0) loss = got;
+        same += got == loss;
+        rille_graph_free(&g);
+        net_close(&n);
+    }
+    ok(same == SEEDS + 1, "%s, simulated, %d threads: any order of events gives the loss", x.kind, x.threads);
+}
+
+int
+main(void)
+{
+    static const int line[] = {0, 1, 2, 3}, zigzag[] = {0, 1, 2, 3, 3, 2, 1, 0};
+    static const char *kind[] = {"cpu", "late"};
+    uint64_t seed = seed_of(7);
+    alarm(HANG);
+    for (int k = 0; k < 2; k++)
+        for (int threads = k ? 1 : 2; threads <= DEVICES; threads *= 2) {
+            test((struct stages_on){kind[k], "zmq", "1f1b", line, 4, threads}, &seed);
+            test((struct stages_on){kind[k], "zmq", "zb-h1", line, 4, threads}, &seed);
+            test((struct stages_on){kind[k], "zmq", "v-half", zigzag, 8, threads}, &seed);
+            if (threads > 1) simulate((struct stages_on){kind[k], NULL, "v-half", zigzag, 8, threads}, &seed);
+        }
+    return done();
+}

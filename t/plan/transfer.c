@@ -1,0 +1,250 @@
+/* transfer.c - values go between devices that do not read each other's memory, in one plan, with the bits of one
+ * memory.
+ *
+ * Every move between layouts, and random programs, on cpu and late devices are run beside the same program with other
+ * cpu devices for the late ones. Memory of late devices faults when host code touches it. Once more all that without
+ * ONE_SPACE, as of GPUs that do not reach each other. Then a training step whose stages are of both kinds. */
+#include "runtime/device/device.h"
+#include "t/lib/plans.h"
+#include "t/lib/train.h"
+
+#include <unistd.h>
+
+/* ---- a program beside itself ---- */
+
+/* The layout on cpu devices: those of late devices have numbers behind the others. */
+static const struct layout *
+on_cpu(struct rille_session *s, const struct layout *l)
+{
+    const struct place *p = l->place, *q;
+    const struct layout *out;
+    int32_t rank[2 * NDEV];
+    if (p->kind == DEV_CPU) return l;
+    for (int32_t i = 0; i < p->nrank; i++) rank[i] = p->rank[i] + NDEV;
+    assert(place_new(s->atlas, DEV_CPU, p->naxis, p->axis, rank, &q) == 0);
+    assert(layout_new(s->atlas, q, l->sbp, l->order, &out) == 0);
+    return out;
+}
+
+static void
+all_on_cpu(struct rille_session *s, int n, const struct layout *const *list)
+{
+    const struct layout **l = (const struct layout **)(uintptr_t)list; /* of a program that was read just now */
+    for (int k = 0; k < n; k++)
+        if (l[k]) l[k] = on_cpu(s, l[k]);
+}
+
+static struct program *
+program_on_cpu(struct rille_session *s, const struct program *of)
+{
+    struct str bytes = {0};
+    struct program *g;
+    program_write(of, &bytes);
+    assert(program_read(str_text(&bytes), bytes.len, s->atlas, &g) == 0);
+    for (int32_t i = 0; i < g->nleaf; i++) g->leaf[i].layout = on_cpu(s, g->leaf[i].layout);
+    for (int32_t i = 0; i < g->nnode; i++) {
+        const struct prog_node *n = &g->node[i];
+        all_on_cpu(s, n->nin, n->want);
+        all_on_cpu(s, n->nout, n->layout);
+    }
+    str_free(&bytes);
+    return g;
+}
+
+struct count {
+    int programs, planned, transfers, same;
+};
+
+static int
+count_transfers(const struct plan *p)
+{
+    int n = 0;
+    for (int32_t i = 0; i < p->ntask; i++) n += p->task[i].kind == &kind_transfer;
+    return n;
+}
+
+/* The bytes that a run leaves in each root part, in some orders of events. */
+static void
+try_plan(struct rille_session *s, struct plan *p, uint64_t seed, struct count *n)
+{
+    struct engine *e = simulator(seed), *other = simulator(seed + 1);
+    struct plan *plain;
+    n->programs++;
+    n->transfers += count_transfers(p);
+    if (plan_compile(program_on_cpu(s, p->program), s->atlas, &plain) == 0) {
+        uint64_t want = outcome(e, plain);
+        bool same = want && outcome(e, p) == want && outcome(other, p) == want;
+        if (!same) diag("seed %llu: another result", (unsigned long long)seed);
+        n->planned += count_transfers(plain) == 0;
+        n->same += same;
+    } else {
+        diag("seed %llu: %s", (unsigned long long)seed, err_text());
+    }
+    plan_free(&plain);
+    engine_free(&e);
+    engine_free(&other);
+}
+
+/* ---- every move ---- */
+
+static const struct layout *
+layout_on(struct rille_session *s, int kind, int naxis, const char *text)
+{
+    static const int32_t axis[2][2] = {{4, 1}, {2, 2}}, rank[NDEV] = {0, 1, 2, 3};
+    const struct place *p;
+    const struct layout *l;
+    assert(place_new(s->atlas, kind, naxis, axis[naxis - 1], rank, &p) == 0);
+    assert(layout_parse(s->atlas, p, text, 2, &l) == 0);
+    return l;
+}
+
+enum { LAYOUTS = 42 };
+static int
+list_layouts(struct rille_session *s, int kind, const struct layout **out)
+{
+    static const char *const text[] = {"S(0)", "S(1)", "B", "P", "P(max)", "P(min)"};
+    int n = 0;
+    for (int i = 0; i < 6; i++) out[n++] = layout_on(s, kind, 1, text[i]);
+    for (int i = 0; i < 36; i++) {
+        char both[24];
+        if (i / 6 >= 3 && i % 6 >= 3 && i / 6 != i % 6) continue; /* two kinds of partials */
+        snprintf(both, sizeof both, "(%s, %s)", text[i / 6], text[i % 6]);
+        out[n++] = layout_on(s, kind, 2, both);
+    }
+    return n;
+}
+
+/* A leaf goes to another layout and back. */
+static struct plan *
+there_and_back(struct rille_session *s, const struct layout *from, const struct layout *to)
+{
+    struct maker m = {.s = s, .n = 6};
+    struct val *v = leaf(&m, from), *out[2];
+    struct plan *p = NULL;
+    if (build_to_global(s, v, to, &out[0]) == 0 && build_to_global(s, out[0], from, &out[1]) == 0 &&
+        collect(s, 2, out, COLLECT_RUN) == 0) {
+        struct program *g = collection_program(s, &s->collection);
+        g->threads = 2;
+        if (plan_compile(g, s->atlas, &p)) p = NULL;
+    }
+    build_settle(s, 0);
+    return p;
+}
+
+/* P(sum) does not become P(max). */
+static bool
+is_move(const struct layout *from, const struct layout *to)
+{
+    enum reduce a = layout_partial(from), b = layout_partial(to);
+    return from != to && (a == RED_NONE || b == RED_NONE || a == b);
+}
+
+static void
+every_move(struct rille_session *s, int a, int b, const char *name)
+{
+    const struct layout *from[LAYOUTS], *to[LAYOUTS];
+    struct count n = {0};
+    int nfrom = list_layouts(s, a, from), nto = list_layouts(s, b, to), npair = 0;
+    for (int i = 0; i < nfrom * nto; i++) {
+        if (!is_move(from[i / nto], to[i % nto])) continue;
+        struct plan *p = there_and_back(s, from[i / nto], to[i % nto]);
+        npair++;
+        if (p)
+            try_plan(s, p, (uint64_t)i, &n);
+        else
+            diag("%s", err_text());
+        plan_free(&p);
+    }
+    ok(n.same == npair, "%s: every pair of layouts, there and back, has the bits of one memory", name);
+    ok(n.transfers > npair, "%s: by transfers", name);
+    diag("%d pairs, %d transfers", npair, n.transfers);
+}
+
+/* ---- random programs ---- */
+
+static void
+random_programs(struct rille_session *s, uint64_t seed, const char *name)
+{
+    struct count n = {0};
+    for (int i = 0; i < (getenv("RILLE_LONG") ? 20000 : 800); i++) {
+        uint64_t rng = seed + (uint64_t)i;
+        struct plan *p = random_plan(s, &rng, i % 3 == 2);
+        if (p) try_plan(s, p, seed + (uint64_t)i, &n);
+        plan_free(&p);
+    }
+    ok(n.programs > 300 && n.same == n.programs, "%s: %d random programs have the bits of one memory", name,
+       n.programs);
+    if (!strcmp(name, "cpu and late")) is_int(n.planned, n.programs, "in one memory nothing is transferred");
+    diag("%d transfers", n.transfers);
+}
+
+/* ---- training ---- */
+
+/* Stages of two kinds give what stages of one give, bit by bit: on threads, and in any order of events. */
+static void
+training(const char *kind, const char *second, const char *schedule)
+{
+    int wrong = 0, seeds = getenv("RILLE_LONG") ? 200 : 12;
+    struct train_options plain = {.bus = "zmq", .kind = "cpu", .schedule = schedule};
+    struct train_options o = {.bus = "zmq", .kind = kind, .second = second, .schedule = schedule};
+    struct train_state want, got;
+    must(train_once(&plain, 3, &want), "cpu");
+    for (o.threads = 1; o.threads <= 4; o.threads++)
+        wrong += train_once(&o, 3, &got) || memcmp(&got, &want, sizeof got);
+    for (int seed = 0; seed < seeds; seed++) {
+        char bus[40];
+        snprintf(bus, sizeof bus, "sim:%d", seed);
+        o.bus = bus;
+        o.threads = 1 + seed % 4;
+        bool same = !train_once(&o, 3, &got) && !memcmp(&got, &want, sizeof got);
+        if (!same && wrong++ == 0) diag("%s: %s", bus, rille_error());
+    }
+    ok(wrong == 0, "a step (%s) whose stages are %s and %s has the bits of one memory", schedule ? schedule : "plain",
+       kind, second);
+}
+
+/* ---- what cannot be ---- */
+
+/* Work of late devices does not reach a GPU's memory. */
+static void
+refused(struct rille_session *s)
+{
+    struct plan *p = there_and_back(s, layout_on(s, DEV_LATE, 1, "B"), layout_on(s, DEV_CUDA, 1, "B"));
+    ok(!p && strstr(err_text(), "a value does not go from late to cuda devices at once"),
+       "kinds of which neither reaches the other are refused by name");
+}
+
+/* The proof finds who reads what it does not reach: a plan that was made where it did. */
+static void
+found(struct rille_session *s)
+{
+    struct plan *p = there_and_back(s, layout_on(s, DEV_LATE, 1, "P"), layout_on(s, DEV_LATE, 1, "S(0)"));
+    assert(p && plan_verify(p) == 0);
+    device_late.flags &= ~(unsigned)ONE_SPACE;
+    ok(plan_verify(p) == E_PLAN, "a plan without transfers is refused where they are needed");
+    device_late.flags |= ONE_SPACE;
+    plan_free(&p);
+}
+
+int
+main(void)
+{
+    struct rille_options o = {.devices = "cpu:8,late:4", .threads = 1, .bus = "zmq"};
+    struct rille_session *s;
+    alarm(HANG);
+    if (rille_open(&o, &s)) return 1;
+    every_move(s, DEV_CPU, DEV_LATE, "cpu -> late");
+    every_move(s, DEV_LATE, DEV_CPU, "late -> cpu");
+    other_kind = DEV_LATE;
+    random_programs(s, seed_of(1), "cpu and late");
+    refused(s);
+    found(s);
+    device_late.flags &= ~(unsigned)ONE_SPACE;
+    every_move(s, DEV_LATE, DEV_LATE, "late devices that do not reach each other");
+    random_programs(s, seed_of(1), "cpu and such");
+    device_late.flags |= ONE_SPACE;
+    rille_close(&s);
+    static const char *const schedule[] = {NULL, "1f1b", "gpipe"};
+    for (int i = 0; i < 6; i++) training(i % 2 ? "cpu" : "late", i % 2 ? "late" : "cpu", schedule[i / 2]);
+    return done();
+}

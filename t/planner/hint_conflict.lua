@@ -1,0 +1,121 @@
+-- Tests of where hints meet in a step planned by "propagate" (actors/session/planner/hint_conflict.c, net_follows of sbp/search/local.c): a table of
+-- programs, each with the meetings that it has, and what they cost beside the moves of explain().
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local nn, optim = rille.nn, rille.optim
+local line, grid = rille.placement("cpu", {0, 1}), rille.placement("cpu", {{0, 1}, {2, 3}})
+
+local function ones(P, shape, sbp, grad) return rille.ones(shape, {placement = P, sbp = sbp, requires_grad = grad}) end
+
+-- Lines of this file at which a function is written, counted from its own.
+local function here(f, k) return ("t/planner/hint_conflict.lua:%d"):format(debug.getinfo(f, "S").linedefined + k) end
+
+local function planned(f, mode, ...)
+  local step = rille.graph(f, {auto_parallel = mode})
+  step(...)
+  return step:explain(), step
+end
+
+local function column_row(x, w1, w2)
+  return x:matmul(w1):relu():matmul(w2)
+end
+local function chain(x)
+  local y = x:relu():exp()
+  y = y:to_global{sbp = "S(1)"}
+  return y:tanh():exp()
+end
+local function product(x, w)
+  return x:matmul(w):relu()
+end
+local function cut(x, w)
+  return x:matmul(w, {strategy = {{1, 1}, {1, 2}}}):relu()
+end
+local function two(x, y)
+  local a = x:relu()
+  local b = y:exp()
+  return a + b
+end
+local function crossed(x)
+  local y = x:relu()
+  y = y:to_global{sbp = {"B", "S(1)"}}
+  return y:exp()
+end
+
+-- Name, function, arguments, and the meetings: reader, its line from the function's, hints with theirs, from, to, bytes.
+local cases = {
+  {"columns, then rows", column_row, {ones(line, {32, 16}, "B"), ones(line, {16, 64}, "S(1)"), ones(line, {64, 16}, "S(0)")}, {}},
+  {"data parallel forward", product, {ones(line, {32, 16}, "S(0)"), ones(line, {16, 16}, "B")}, {}},
+  {"nothing that is cut", product, {ones(line, {32, 16}, "B"), ones(line, {16, 16}, "B")}, {}},
+  {"rows, then columns", product, {ones(line, {256, 16}, "S(0)"), ones(line, {16, 16}, "S(1)")},
+    {{"matmul", 1, "argument f32{16, 16} S(1)", 1, "argument f32{256, 16} S(0)", 1, "S(1)", "B", 1024}}},
+  {"a clash in the middle of a chain", chain, {ones(line, {64, 64}, "S(0)")},
+    {{"to_global", 2, "argument f32{64, 64} S(0)", 1, "to_global S(1)", 2, "S(0)", "S(1)", 8192}}},
+  {"a strategy", cut, {ones(line, {64, 64}, "S(0)"), ones(line, {64, 64}, "B")},
+    {{"matmul", 1, "argument f32{64, 64} S(0)", 1, "matmul strategy", 1, "S(0)", "B", 16384},
+      {"matmul", 1, "argument f32{64, 64} B", 1, "matmul strategy", 1, "B", "S(1)", 0}}},
+  {"two branches", two, {ones(line, {64, 64}, "S(0)"), ones(line, {64, 64}, "S(1)")},
+    {{"add", 3, "argument f32{64, 64} S(1)", 2, "argument f32{64, 64} S(0)", 1, "S(1)", "S(0)", 8192}}},
+  {"none on 2 x 2", product, {ones(grid, {32, 16}, {"S(0)", "B"}), ones(grid, {16, 16}, {"B", "S(1)"})}, {}},
+  {"one axis of 2 x 2", product, {ones(grid, {256, 16}, {"S(0)", "S(0)"}), ones(grid, {16, 16}, {"B", "S(1)"})},
+    {{"matmul", 1, "argument f32{16, 16} (B, S(1))", 1, "argument f32{256, 16} (S(0), S(0))", 1, "(B, S(1))", "(B, B)", 2048}}},
+  {"both axes of 2 x 2", crossed, {ones(grid, {64, 64}, {"S(0)", "B"})},
+    {{"to_global", 2, "argument f32{64, 64} (S(0), B)", 1, "to_global (B, S(1))", 2, "(S(0), B)", "(B, S(1))", 16384}}},
+}
+
+-- Every meeting is a move of explain(), of the same bytes; the ns are no more than those of the step.
+local function are_moves(e)
+  local ns = 0
+  for _, m in ipairs(e.meetings) do
+    local found
+    for _, b in ipairs(e.boxing) do found = found or (b.from == m.from and b.to == m.to and b.bytes * b.times == m.bytes) end
+    if not found or m.ns <= 0 then return false end
+    ns = ns + m.ns
+  end
+  return ns <= e.cost
+end
+
+local met = 0
+for _, case in ipairs(cases) do
+  local name, f, args, want = table.unpack(case)
+  local e, got, expected, text = planned(f, "propagate", table.unpack(args)), {}, {}, {}
+  for i, m in ipairs(e.meetings) do
+    got[i] = {m.op, m.line, m.hints[1].what, m.hints[1].line, m.hints[2].what, m.hints[2].line, m.from, m.to, m.bytes}
+  end
+  for i, w in ipairs(want) do
+    expected[i] = {w[1], here(f, w[2]), w[3], here(f, w[4]), w[5], here(f, w[6]), w[7], w[8], w[9]}
+    text[i] = ("%s (%s): %s (%s) and %s (%s)\n      %s -> %s: %d bytes, "):format(table.unpack(expected[i]))
+  end
+  tap.is(got, expected, name .. ": so many meetings, with both hints and what is moved")
+  tap.ok(are_moves(e), name .. ": each is a move of the plan, and takes time")
+  tap.ok(tap.has(tostring(e), #want == 0 and "no hints meet" or ("hints meet %d time"):format(#want), table.unpack(text)),
+    name .. ": the text tells each")
+  met = met + #want
+end
+tap.ok(met >= 6, "programs with meetings were among them: " .. met)
+
+-- Variables are named as such; the sum of a gradient is where the batch's layout meets the parameter's.
+do
+  local w = nn.Parameter(ones(line, {64, 64}, "B"))
+  local opt = optim.SGD({w}, {lr = 0.1})
+  local e = planned(function(x) x:matmul(w):square():sum():backward(); opt:step(); opt:zero_grad() end, "propagate", ones(line, {1024, 64}, "S(0)"))
+  tap.is({#e.meetings, e.meetings[1].op, e.meetings[1].hints[1].what, e.meetings[1].hints[2].what},
+    {1, "sgd", "argument f32{1024, 64} S(0)", "variable f32{64, 64} B"}, "data parallel: one meeting, the gradient's")
+  tap.is(e.meetings[1].bytes, e.bytes, "which is all that moves")
+end
+
+-- Pieces: a move that happens for each counts so often.
+do
+  local w = ones(line, {64, 512}, "S(1)")
+  local step = rille.graph(function(x) return (x:to_global{sbp = "S(1)"}:exp():matmul(w)) end, {auto_parallel = "propagate", micro_batches = 4})
+  step(ones(line, {64, 64}, "S(0)"))
+  local e, sum = step:explain(), 0
+  for _, m in ipairs(e.meetings) do sum = sum + m.bytes end
+  tap.ok(#e.meetings > 0 and sum == e.bytes, ("in pieces: the meetings' bytes are all there are (%d, %d)"):format(sum, e.bytes))
+end
+
+-- Other modes tell of none.
+for _, mode in ipairs{"optimal", "recursive", "greedy"} do
+  local e = planned(chain, mode, ones(line, {64, 64}, "S(0)"))
+  tap.ok(e.meetings == nil and not tostring(e):find("hints meet"), mode .. ": layouts do not go outward, and nothing meets")
+end
+tap.done()

@@ -1,0 +1,187 @@
+-- Tests of what explain() says where nodes are put into a program: what zero, offload, recompute and micro-batches bring again, aside,
+-- or compute a second time (actors/session/view/explain.c, hint_conflict.c; actors/plan/rewrite/offload.c, recompute.c). All of them with each other, planned
+-- and not: bytes are those that actors count, what is chosen is what runs, lines are those of the calls, a regret is what a plan
+-- costs that is forced.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local nn, optim = rille.nn, rille.optim
+local line, aside = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
+local D <const>, ROWS <const> = 16, 32
+local file = debug.getinfo(1, "S").short_src
+
+-- What is tried: a recipe's zero, a graph's, whether all is computed again, what lies aside, pieces, the mode of a planner.
+local function train(c)
+  rille.manual_seed(3)
+  local net = nn.Sequential(nn.SwiGLU(D, 2 * D), nn.LayerNorm(D), nn.Linear(D, D))
+  net:to_global{placement = line, sbp = "B"}
+  rille.parallel(net, {data = 0, zero = c.recipe})
+  local opt = optim.AdamW(net:parameters(), {lr = 0.01})
+  local first = debug.getinfo(1, "l").currentline
+  local step = rille.graph(function(x)
+    local loss = net(x):square():mean()
+    loss:backward()
+    opt:step(); opt:zero_grad()
+    return loss
+  end, {zero = c.zero, recompute = c.recompute, offload = c.offload, micro_batches = c.pieces, auto_parallel = c.mode,
+    time_limit = c.mode and 600, memory_limit = c.recompute == "auto" and 1e9 or nil})
+  local x = rille.randn({ROWS, D}, {placement = line, sbp = "S(0)"})
+  local losses = {}
+  for i = 1, 2 do losses[i] = step(x):item() end
+  return losses, step, first
+end
+
+local function same_list(a, b)
+  for i = 1, math.max(#a, #b) do if a[i] ~= b[i] then return false end end
+  return true
+end
+
+-- Is what stands first of an operator's candidates what runs?
+local function are_chosen(e)
+  for _, op in ipairs(e.ops) do
+    local c = op.candidates[1]
+    if c and not (same_list(c.inputs, op.inputs) and same_list(c.outputs, op.outputs)) then
+      return false, ("%s (%s): %s, not %s"):format(op.name, op.line, table.concat(c.inputs, ", "), table.concat(op.inputs, ", "))
+    end
+    if c and e.gap and (c.regret ~= 0 or c.regret_high ~= 0) then return false, op.name .. " is chosen and not the best" end
+  end
+  return true
+end
+
+-- Lines of calls within the step; what is called by modules has the user's line, or theirs.
+local function are_lines(e, first)
+  for _, op in ipairs(e.ops) do
+    local at, number = op.line:match("^(.*):(%d+)$")
+    number = tonumber(number)
+    if not at then return false, op.name .. " has no line: " .. op.line end
+    if at == file and not (number > first and number < first + 6) then return false, op.name .. " is at line " .. number end
+    if op.name:find("adamw") and at == file and number ~= first + 4 then return false, "the update is at line " .. number end
+  end
+  return true
+end
+
+local function near(a, b)
+  for i = 1, #b do if math.abs(a[i] - b[i]) > 1e-4 * (1 + math.abs(b[i])) then return false end end
+  return #a == #b
+end
+
+-- Every meeting is a move of the plan.
+local function are_moves(e)
+  for _, m in ipairs(e.meetings or {}) do
+    local found
+    for _, b in ipairs(e.boxing) do found = found or b.from == m.from and b.to == m.to and b.bytes * b.times == m.bytes end
+    if not found or m.line == "?" or m.hints[1].line == "?" or m.hints[2].line == "?" then return false, m.op .. " at " .. m.line end
+  end
+  return true
+end
+
+local tried = 0
+local function try(c, want)
+  local name = ("recipe %d, graph %d, recompute %s, %s, %d pieces, %s: "):format(c.recipe or 0, c.zero or 0, c.recompute,
+    c.offload and "offload" or "all here", c.pieces, c.mode or "by hand")
+  local losses, step, first = train(c)
+  local e, sum = step:explain(), 0
+  for _, b in ipairs(e.boxing) do sum = sum + b.bytes * b.times end
+  tap.ok(near(losses, want), name .. "the losses of a plain step")
+  tap.is({e.bytes, sum}, {tap.received(step), e.bytes}, name .. "bytes are those that actors count")
+  local good, why = are_chosen(e)
+  tap.ok(good, name .. "the candidate that is first is what runs", why)
+  good, why = are_lines(e, first)
+  tap.ok(good, name .. "lines are those of the calls", why)
+  good, why = are_moves(e)
+  tap.ok(good, name .. "meetings are moves", why)
+  tap.ok(not c.mode or e.bound <= e.cost and (c.mode ~= true or e.gap == 0), name .. "the bound is no more than the cost")
+  tried = tried + 1
+  return e
+end
+
+for _, pieces in ipairs{1, 2} do
+  local want = train{pieces = pieces}
+  for zero = 0, 3 do
+    for _, recompute in ipairs{false, true, "auto"} do
+      for _, offload in ipairs{false, aside} do
+        for _, recipe in ipairs(zero == 0 and {0, 3} or {0}) do
+          try({zero = zero, recipe = recipe, recompute = recompute, offload = offload or nil, pieces = pieces}, want)
+        end
+      end
+    end
+    for _, recompute in ipairs{false, true} do
+      local cost = {}
+      for _, mode in ipairs{"greedy", "propagate", "recursive", true} do
+        cost[mode] = try({recipe = zero, recompute = recompute, pieces = pieces, mode = mode}, want).cost
+      end
+      tap.ok(cost[true] <= math.min(cost.greedy, cost.propagate, cost.recursive), "optimal is the least")
+    end
+  end
+end
+tap.is(tried, 2 * (5 * 3 * 2 + 4 * 2 * 4), "all pairs were tried")
+
+-- What a candidate makes the step slower is what it takes with a strategy that forces it; a hint that is gathered twice is one, and
+-- costs what both gathers do.
+do
+  local function planned(c, strategy, sbp)
+    rille.manual_seed(3)
+    local w = nn.Parameter(rille.randn({D, 4 * D}, {placement = line, sbp = "S(0)"}))
+    local v = nn.Parameter(rille.randn({4 * D, D}, {placement = line, sbp = "B"}))
+    local b = nn.Parameter(rille.zeros({D}, {placement = line, sbp = "B"}))
+    local opt = optim.SGD({w, v, b}, {lr = 0.1})
+    local step = rille.graph(function(x)
+      local whole = sbp and w:to_global{placement = line, sbp = sbp} or w
+      local loss = (x + b):matmul(whole, {strategy = strategy}):gelu():matmul(v):square():mean()
+      loss:backward(); opt:step(); opt:zero_grad()
+      return loss
+    end, {auto_parallel = c.mode, micro_batches = c.pieces, recompute = c.recompute, time_limit = 600})
+    for _ = 1, 2 do step(rille.randn({ROWS * 8, D}, {placement = line, sbp = "S(0)"})) end
+    return step:explain(), step
+  end
+  -- In how many parts operands are cut that lie so.
+  local function cuts(inputs)
+    local list = {}
+    for i, sbp in ipairs(inputs) do
+      local axis = math.tointeger(sbp:match("^S%((%d)%)$"))
+      list[i] = {axis == 0 and 2 or 1, axis == 1 and 2 or 1}
+    end
+    return list
+  end
+  local forced = 0
+  for _, pieces in ipairs{1, 2} do
+    for _, recompute in ipairs{false, true} do
+      local c, name = {mode = true, pieces = pieces, recompute = recompute}, ("%d pieces, recompute %s: "):format(pieces, recompute)
+      local e, step = planned(c, nil, "B")
+      local least, op = {}, nil
+      for _, one in ipairs(e.ops) do op = op or one.name == "matmul" and one end
+      for _, x in ipairs(op.candidates) do
+        local key = table.concat(cuts(x.inputs)[1], " ") .. ", " .. table.concat(cuts(x.inputs)[2], " ")
+        least[key] = math.min(least[key] or math.huge, x.regret)
+        tap.ok(x.regret == x.regret_high, name .. "the regret is one number")
+      end
+      for key, regret in pairs(least) do
+        local a, b, x, y = key:match("(%d) (%d), (%d) (%d)")
+        local f = planned(c, {{tonumber(a), tonumber(b)}, {tonumber(x), tonumber(y)}}, "B")
+        local more = f.cost - e.cost -- computed again it is forced twice
+        tap.ok(recompute and more >= regret or more == regret, ("%scut into %s: %d ns more, and %d when forced"):format(name, key, regret, more))
+        forced = forced + 1
+      end
+      local hints, gathers, without = step:hints(), 0, planned(c)
+      for _, h in ipairs(hints) do
+        if h.what == "to_global B" then
+          gathers = gathers + 1
+          tap.is({h.price, h.price_high}, {e.cost - without.cost, e.cost - without.cost}, name .. "a gather costs what the step costs less without it")
+        end
+      end
+      tap.is(gathers, 1, name .. "it is one hint")
+      local twice = 0
+      for _, b in ipairs(e.boxing) do
+        if b.from == "S(0)" and b.to == "B" and b.shape[2] == 4 * D then twice = twice + b.times end
+      end
+      tap.is(twice, 2 * pieces, name .. "for each piece it is gathered twice")
+      local far, all = rille.whatif(step, {mesh = {2}}), rille.whatif(step, {mesh = {2, 2}})
+      tap.ok(far.cost == e.cost and far.bytes == e.bytes and all.cost > 0, name .. "whatif tells the same of as many devices")
+      local path = os.tmpname()
+      step:certify(path)
+      tap.ok(tap.has(rille.certificate(path), tostring(e.cost)), name .. "the certificate has its cost")
+      os.remove(path)
+    end
+  end
+  tap.ok(forced >= 12, "plans were forced: " .. forced)
+end
+tap.done()

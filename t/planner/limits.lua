@@ -1,0 +1,179 @@
+-- Tests of planned steps within memory limits (actors/session/planner/fit.c, whatif.c): no device holds more than it may, and of what cannot be
+-- met the least is told.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local nn, optim = rille.nn, rille.optim
+local programs, place, _, train = dofile("t/lib/planned.lua")
+
+-- Shares of n, from all to one: once one was refused, the least alone. try(k) says whether k was met.
+local function shares(n, try)
+  local met = true
+  for k = n, 1, -1 do
+    if met or k == 1 or os.getenv("RILLE_LONG") then met = try(k) end
+  end
+end
+
+-- Limits.
+do
+  local _, step = train("mlp", "line", "B", "S(0)", {auto_parallel = true, memory_limit = 1e9})
+  tap.ok(step:explain().gap == 0, "a limit that is far away changes nothing")
+  local good, why = pcall(train, "mlp", "line", "B", "S(0)", {auto_parallel = true, memory_limit = 200})
+  tap.ok(not good and tostring(why):find("memory") and tostring(why):find("%d+$"), "what nothing meets names the least: " .. tostring(why))
+  good, why = pcall(train, "mlp", "line", "B", "S(0)", {auto_parallel = true, memory_limit = 1})
+  tap.ok(not good and tostring(why):find("within 1 byte a device", 1, true), "one byte is no bytes: " .. tostring(why))
+end
+
+-- What a device holds: no more than the limit, or the least is told, with which there is a plan.
+do
+  local function most(limit, sbp, mode, program)
+    rille.manual_seed(1)
+    local P = place("grid")
+    local net = programs[program or "mlp"]():to_global{placement = P, sbp = sbp}
+    local opt = optim.AdamW(net:parameters(), {lr = 0.01})
+    local step = rille.graph(function(x)
+      local loss = net(x):square():mean()
+      loss:backward(); opt:step(); opt:zero_grad()
+      return loss
+    end, {auto_parallel = mode, time_limit = 0.1, memory_limit = limit})
+    for _ = 1, 2 do step(rille.ones({24, 16}, {placement = P, sbp = {"S(0)", "B"}})) end
+    local held = 0
+    for _, d in ipairs(step:stats().devices) do held = math.max(held, d.peak_memory) end
+    return held
+  end
+  local function told(limit, mode)
+    local good, why = pcall(most, limit, "auto", mode, "blocks")
+    return not good and tostring(why):match("found is (%d+)$")
+  end
+  local least = told(1, "optimal")
+  for _, mode in ipairs{"propagate", "recursive", "greedy"} do
+    tap.is(told(1, mode), least, mode .. ": the least is the step's, not the mode's")
+  end
+  tap.is(told(least - 1, "propagate"), least, "nor the limit's that was asked")
+  for name, sbp in pairs{B = {"B", "B"}, auto = "auto"} do
+    for _, mode in ipairs{"optimal", "greedy"} do
+      local much, least = most(nil, sbp, mode), nil
+      shares(6, function(k)
+        local limit, what = much * k // 6, ("%s, %s, a limit of %d of %d bytes: "):format(mode, name, much * k // 6, much)
+        local good, held = pcall(most, limit, sbp, mode)
+        if good then
+          tap.ok(held <= limit, what .. "no device holds more", held)
+        else
+          least = math.tointeger(tostring(held):match("memory: .* found is (%d+)$"))
+          tap.ok(least and least > limit, what .. "or the least is told", held)
+        end
+        return good
+      end)
+      local good, held = pcall(most, least, sbp, mode)
+      tap.ok(good and held <= least, ("%s, %s: with the least, %d bytes, there is a plan"):format(mode, name, least), held)
+    end
+  end
+end
+
+-- Stages that a planner lays out, with a schedule that is searched for: within the limit, or refused with the least.
+do
+  local A, B = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
+  local PIECES <const> = 4
+  local function staged(limit, mode)
+    rille.manual_seed(1)
+    local layers = {}
+    for i = 1, 4 do layers[i] = nn.Linear(16, 16):to_global{placement = i <= 2 and A or B, sbp = "B"} end
+    local step = rille.graph(function(x)
+      for i, layer in ipairs(layers) do x = layer(i == 3 and x:to_global{placement = B, sbp = "S(0)"} or x):gelu() end
+      local loss = x:square():mean()
+      loss:backward()
+      return loss
+    end, {auto_parallel = mode, time_limit = 600, micro_batches = PIECES, schedule = "auto", memory_limit = limit})
+    local bits = {step(rille.randn({64 * PIECES, 16}, {placement = A, sbp = "S(0)"})):item()}
+    for i, layer in ipairs(layers) do bits[i + 1] = layer.weight.grad:totable() end
+    local most = 0
+    for _, d in ipairs(step:stats().devices) do most = math.max(most, d.peak_memory) end
+    return most, bits, step
+  end
+  for _, mode in ipairs{"greedy", "optimal"} do
+    local much, want = staged(nil, mode)
+    local least
+    shares(12, function(k)
+      local limit = much * k // 12
+      local good, held, bits, step = pcall(staged, limit, mode)
+      local name = ("%s, %d of %d bytes: "):format(mode, limit, much)
+      if good then
+        tap.ok(held <= limit and k > 1, name .. "no device of a planned pipeline holds more", held)
+        tap.is(bits, want, name .. "the same bits")
+        local told = k % 4 > 0 or step:explain().bound > 0 -- which looks for regrets first
+        tap.ok(told and #step:hints() > 0, name .. "and what the planner says of it is there")
+      else
+        least = math.tointeger(tostring(held):match("the least[%a ]* is (%d+)") or tostring(held):match("found is (%d+)"))
+        tap.ok(least and least > limit, name .. "or the least is told", held)
+      end
+      return good
+    end)
+    tap.ok(least and least < much, mode .. ": limits are met that a plan without one does not keep to")
+  end
+end
+
+-- Limits of whatif are limits of what is told, scratch memory of kernels with it; what is refused is told as well.
+do
+  local P = place("line")
+  local net = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64))
+  net:to_global{placement = P, sbp = "auto"}
+  local opt = optim.AdamW(net:parameters(), {lr = 0.01})
+  local step = rille.graph(function(x)
+    local loss = net(x):square():sum()
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end, {auto_parallel = true})
+  step(rille.randn({512, 64}, {placement = P, sbp = "S(0)"}))
+  local all = rille.whatif(step, {mesh = {4}})
+  tap.ok(all.scratch > 0 and all.memory > all.scratch, "kernels take some of the memory", all.scratch .. " of " .. all.memory)
+  local limits = {all.memory, all.memory - 1, all.memory - all.scratch // 2, all.memory * 3 // 4, all.scratch, 1}
+  for k, e in ipairs(rille.whatif(step, {mesh = {4}, memory = limits})) do
+    tap.ok(not e and k > 1 or e.memory <= limits[k], ("within %d bytes are told %s"):format(limits[k], e and e.memory or "none"))
+  end
+  tap.fails(function() rille.whatif(step, {mesh = {4}, memory = 10}) end, {"10 bytes", "the least found takes", "with it"},
+    "what cannot be met is told, and the least")
+  local _, message = pcall(rille.whatif, step, {mesh = {4}, memory = 10})
+  local least = tonumber(tostring(message):match("the least found takes (%d+)"))
+  local good, e = pcall(rille.whatif, step, {mesh = {4}, memory = least})
+  tap.ok(good and e.memory <= least, ("what is told, %s bytes, is met"):format(least))
+end
+
+-- Also where a plan is found at once, when no clock helps: what is told as a bound is one.
+tap.group("a bound within a limit", function()
+  local P, layouts, sizes = rille.placement("cpu", {0, 1, 2, 3}), {"S(0)", "S(1)", "B", "auto"}, {16, 32, 64}
+  local met, vain = 0, nil
+  for seed = 1, 20 do
+    math.randomseed(seed)
+    local d, weights = sizes[math.random(3)], {}
+    for i = 1, math.random(1, 4) do
+      weights[i] = rille.randn({d, d}, {placement = P, sbp = layouts[math.random(4)], requires_grad = true})
+    end
+    local x = rille.randn({64, d}, {placement = P, sbp = layouts[math.random(3)]})
+    local function planned(mode, limit)
+      local step = rille.graph(function(h)
+        for _, w in ipairs(weights) do h = h:matmul(w):relu() end
+        local loss = h:square():sum()
+        loss:backward()
+        return loss
+      end, {auto_parallel = mode, memory_limit = limit, time_limit = 0.1})
+      local good, why = pcall(step, x)
+      return good and step:explain(), why
+    end
+    planned("propagate") -- places what is auto; gradients are there from now on
+    local much = planned("propagate").memory
+    for _, limit in ipairs{much, much * 3 // 4} do
+      local e, why = planned("propagate", limit)
+      local what = ("SEED %d, %d of %d bytes: "):format(seed, limit, much)
+      if e then
+        met = met + 1
+        if not (e.memory <= limit and e.bound > 0 and e.bound <= e.cost) then
+          vain = vain or ("%stold %d, cost %d, bound %d"):format(what, e.memory, e.cost, e.bound)
+        end
+      elseif limit == much then
+        vain = vain or what .. why
+      end
+    end
+  end
+  tap.ok(met > 20 and not vain, "propagate: met where a plan is known, above zero, and no more than the cost", vain or met)
+end)
+
+tap.done()

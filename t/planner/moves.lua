@@ -1,0 +1,157 @@
+-- moves.lua - moves that the user wrote, of one value and of what they give, and moves home between updates: what
+-- explain() says is moved is what actors count, with a planner and without, in pieces and whole.
+
+local rille = require "rille"
+local tap = dofile("t/lib/tap.lua")
+
+local seed <const> = tonumber(os.getenv("SEED"))
+local P <const>, DRAWS <const> = rille.placement("cpu", {0, 1, 2, 3}), os.getenv("RILLE_LONG") and 1000 or 160
+local function one_of(list) return list[math.random(#list)] end
+local layouts = {"S(0)", "S(1)", "B"}
+local readers = {
+  function(v) return v:exp():sum() end, function(v) return (v * 2):sum() end, function(v) return v:square():sum{axis = 0}:sum() end,
+}
+
+-- What each move is of - the value, 0, or what an earlier move gave - where to, and what reads it.
+local function drawn(number)
+  math.randomseed(number)
+  local moves = {}
+  for i = 1, math.random(2, 4) do moves[i] = {of = math.random(0, i - 1), to = one_of(layouts), reader = one_of(readers)} end
+  return {moves = moves, x = one_of(layouts), w = one_of(layouts), grad = math.random(2) == 1,
+    how = {auto_parallel = one_of{true, "propagate", "greedy"}, micro_batches = one_of{1, 2}}}
+end
+
+local function text(d)
+  local words = {("x %s, w %s%s, %s, %d pieces:"):format(d.x, d.w, d.grad and " learned" or "", tostring(d.how.auto_parallel),
+    d.how.micro_batches)}
+  for i, m in ipairs(d.moves) do words[#words + 1] = ("%d to %s"):format(m.of, m.to) end
+  return table.concat(words, " ")
+end
+
+local function told_and_moved(d)
+  local w = rille.ones({64, 96}, {placement = P, sbp = d.w, requires_grad = d.grad})
+  local step = rille.graph(function(x)
+    local v, sum = {[0] = x:exp()}, nil
+    if d.how.micro_batches == 1 then v[0] = v[0] * w end
+    for i, m in ipairs(d.moves) do
+      v[i] = v[m.of]:to_global{placement = P, sbp = m.to}
+      local y = m.reader(v[i])
+      sum = sum and sum + y or y
+    end
+    if d.grad and d.how.micro_batches == 1 then sum:backward() end
+    return sum
+  end, d.how)
+  step(rille.ones({64, 96}, {placement = P, sbp = d.x}))
+  return step:explain().bytes, tap.received(step)
+end
+
+tap.group("moves that the user wrote", function()
+  local first, last, wrong = seed or 1, seed or DRAWS, nil
+  local some = 0
+  for number = first, last do
+    local d = drawn(number)
+    local told, moved = told_and_moved(d)
+    if told ~= moved then wrong = wrong or ("SEED=%d: %s: %d told, %d moved"):format(number, text(d), told, moved) end
+    if moved > 0 then some = some + 1 end
+  end
+  tap.ok(not wrong, ("draws %d to %d: the bytes that actors count"):format(first, last), wrong)
+  tap.ok(seed or some > DRAWS // 2, "most move something", some)
+end)
+
+-- Of every layout to every other that the call allows, partial ones too: what is traced is always a plan, for each mode, and the
+-- optimum costs no more than any. (From one kind of partial value to another there is no move.)
+tap.group("moves between all layouts", function()
+  local line, grid = {"S(0)", "S(1)", "B", "P", "P(max)", "P(min)"}, {}
+  for _, a in ipairs{"S(0)", "B", "P", "P(max)"} do
+    for _, b in ipairs{"S(1)", "B", "P", "P(max)"} do
+      if a == b or not (a:find("P") and b:find("P")) then grid[#grid + 1] = {a, b} end
+    end
+  end
+  local function text(sbp) return type(sbp) == "table" and ("(%s, %s)"):format(sbp[1], sbp[2]) or sbp end
+  local tried, refused, wrong = 0, 0, nil
+  for place, all in pairs{[P] = line, [rille.placement("cpu", {{0, 1}, {2, 3}})] = grid} do
+    local cut = all == line and "S(0)" or {"S(0)", "B"}
+    for _, from in ipairs(all) do
+      for _, to in ipairs(all) do
+        for _, reads in ipairs{"the value", "what is computed of it", "what is computed of it, twice"} do
+          local x = rille.randn({8, 12}, {placement = place, sbp = from})
+          local w = rille.randn({8, 12}, {placement = place, sbp = cut, requires_grad = true})
+          local function f(x)
+            local v = reads == "the value" and x or x * w
+            local y = v:to_global{placement = place, sbp = to}:exp():sum()
+            if reads:find("twice") then y = y + (v:to_global{placement = place, sbp = to} * 2):sum() + v:neg():sum() end
+            w.grad = nil
+            if y.requires_grad then y:backward() end
+            return y
+          end
+          local good, want = pcall(f, x)
+          local slope, cost = good and w.grad, {}
+          for _, mode in ipairs{"optimal", "propagate", "recursive", "greedy"} do
+            local step = rille.graph(f, {auto_parallel = mode, time_limit = 600})
+            local fine, y = pcall(step, x)
+            local what = ("%s to %s, %s, %s: "):format(text(from), text(to), reads, mode)
+            tried, refused = tried + 1, refused + (fine and 0 or 1)
+            if fine ~= good then
+              wrong = wrong or what .. tostring(fine and "there is no such move" or y)
+            elseif not good then
+              if not tostring(y):find("cannot become", 1, true) then wrong = wrong or what .. tostring(y) end
+            else
+              local e = step:explain()
+              cost[mode] = e.cost
+              if math.abs(y:item() - want:item()) > 1e-3 * (1 + math.abs(want:item())) then wrong = wrong or what .. "its value" end
+              if slope and (w.grad - slope):abs():max():item() > 1e-3 then wrong = wrong or what .. "its gradient" end
+              if e.bytes ~= tap.received(step) then wrong = wrong or ("%s%d bytes told, %d moved"):format(what, e.bytes, tap.received(step)) end
+              if cost.optimal > e.cost then wrong = wrong or ("%s%d ns, optimal %d"):format(what, e.cost, cost.optimal) end
+            end
+          end
+        end
+      end
+    end
+  end
+  tap.ok(not wrong, tried .. " plans: values, gradients, bytes, and the optimum is the least", wrong)
+  tap.ok(refused > 0 and refused < tried // 4, "moves that are none are refused, by the call", refused)
+end)
+
+-- Of two updates of one variable the second may want a sum that the first, with no move home between, would not give: each mode
+-- has a plan even so.
+tap.group("updates that follow each other", function()
+  local updates = {
+    relu = function(v, x) v:add_(x:relu()) end, add = function(v, x) v:add_(x) end,
+    copy = function(v, x) v:copy_(x:relu()) end, mul = function(v, x) v:mul_(x:relu()) end,
+  }
+  local all = {[P] = {"S(1)", "P"}, [rille.placement("cpu", {{0, 1}, {2, 3}})] = {{"P", "B"}, {"S(0)", "P"}}}
+  local tried, wrong = 0, nil
+  for place, sbps in pairs(all) do
+    updates.cut = function(v, x) v:add_(x:to_global{sbp = sbps == all[P] and "S(0)" or {"S(0)", "S(1)"}}) end
+    for _, sbp in ipairs(sbps) do
+      for first, f in pairs(updates) do
+        for second, g in pairs(updates) do
+          local costs, want = {}, nil
+          for _, mode in ipairs{false, "optimal", "propagate", "recursive", "greedy"} do
+            local x = rille.ones({8, 12}, {placement = place, sbp = sbp})
+            local v = rille.full({8, 12}, 2, {placement = place, sbp = place == P and "B" or {"B", "B"}})
+            local step = rille.graph(function(x)
+              f(v, x); g(v, x)
+              return v:sum()
+            end, {auto_parallel = mode})
+            local good, y = pcall(step, x)
+            want = want or y:item()
+            local what = ("%s, then %s, of %s on %s, %s: "):format(first, second, tostring(sbp), place, mode)
+            tried = tried + 1
+            if not good or y:item() ~= want then
+              wrong = wrong or what .. tostring(y)
+            elseif mode then
+              local e = step:explain()
+              costs[mode] = e.cost
+              if e.bytes ~= tap.received(step) then wrong = wrong or what .. "the bytes that actors count" end
+              if e.bound > e.cost or e.cost < costs.optimal then wrong = wrong or what .. "the optimum is the least" end
+            end
+          end
+        end
+      end
+    end
+  end
+  tap.ok(not wrong, tried .. " steps: values, bytes, bounds", wrong)
+end)
+
+tap.done()

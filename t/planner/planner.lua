@@ -1,0 +1,404 @@
+-- Tests of planned steps (actors/plan/assign/assign.c, actors/session/planner/planned.c): whatever a planner chooses, the step computes
+-- what one device computes, moves the bytes that it says, and no mode is better than the optimum.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local nn, optim = rille.nn, rille.optim
+local programs, place, entries, train, near = dofile("t/lib/planned.lua")
+local modes = {"greedy", "propagate", "recursive", "optimal"}
+
+-- Each program on each mesh, whole or in pieces; the largest only once.
+local runs = {mlp = {line = {1, 2}, grid = {2}}, blocks = {line = {1}}, tied = {grid = {1}}}
+for program, places in pairs(runs) do
+  local want = train(program, "one", "B", "B", {})
+  for mesh, all in pairs(places) do
+    for _, pieces in ipairs(all) do
+      local cost = {}
+      for _, mode in ipairs(modes) do
+        local got, step = train(program, mesh, "B", "S(0)", {auto_parallel = mode, micro_batches = pieces})
+        local e, name = step:explain(), ("%s on %s in %d, %s"):format(program, mesh, pieces, mode)
+        tap.ok(near(got, want), name .. ": the losses of one device")
+        tap.ok(e.bytes == tap.received(step), ("%s: the bytes that actors count (%d, %d)"):format(name, e.bytes, tap.received(step)))
+        tap.ok(e.bound <= e.cost, name .. ": the bound is no more than the cost")
+        cost[mode] = e.cost
+      end
+      tap.ok(cost.optimal <= math.min(cost.greedy, cost.propagate, cost.recursive), program .. ": optimal is the least")
+    end
+  end
+end
+
+-- Layouts that are the planner's.
+do
+  local want = train("mlp", "one", "B", "B", {})
+  local got, step, net = train("mlp", "line", "auto", "S(0)", {auto_parallel = true})
+  tap.ok(near(got, want), "auto: the losses of one device")
+  tap.is(rille.whatif(step, {mesh = {4}}).cost, step:explain().cost, "they are also where the step is planned as if elsewhere")
+  local fixed = select(2, train("mlp", "line", "B", "S(0)", {auto_parallel = true}))
+  tap.ok(step:explain().cost <= fixed:explain().cost, "auto costs no more than B")
+  local chosen = net:parameters()[1].sbp
+  local eval = rille.graph(function(x) return net(x):sum() end, {auto_parallel = true})
+  eval(rille.randn({24, 16}, {placement = place("line"), sbp = "S(0)"}))
+  tap.is(net:parameters()[1].sbp, chosen, "the first plan fixes it for later graphs")
+  for _, s in ipairs{step, eval} do tap.is(#s:hints(), 0, "what a planner chose is nobody's hint") end
+  net[1]:to_global{placement = place("line"), sbp = "S(0)"}
+  step(rille.randn({24, 16}, {placement = place("line"), sbp = "S(0)"}), rille.zeros({24}, {dtype = "i64", placement = place("line")}))
+  tap.ok(#step:hints() == 2, "until somebody moves it")
+end
+
+-- What is made of other operators where an axis is cut is so in the layouts that were chosen: the function is traced
+-- again, and the best round is kept.
+do
+  local P, traces = place("line"), 0
+  local function run(mode, weight, P, rows, columns)
+    rille.manual_seed(1)
+    local net = nn.Linear(32, columns)
+    net:to_global{placement = P, sbp = weight}
+    local opt = optim.AdamW(net:parameters(), {lr = 1e-3})
+    local step = rille.graph(function(x)
+      traces = traces + 1
+      local loss = net(x):softmax(1):square():sum()
+      loss:backward(); opt:step(); opt:zero_grad()
+      return loss
+    end, {auto_parallel = mode, time_limit = 600})
+    local losses = {}
+    for i = 1, 3 do losses[i] = step(rille.randn({rows, 32}, {placement = P, sbp = "B"})):item() end
+    return losses, step, net
+  end
+  for _, case in ipairs{{1, 65536, true}, {64, 2048, false}} do
+    local rows, columns, parts = table.unpack(case)
+    local name = ("softmax of %d rows: "):format(rows)
+    local want = run(nil, "B", place("one"), rows, columns)
+    local _, hand = run("greedy", "S(0)", P, rows, columns)
+    traces = 0
+    local got, step, net = run(true, "auto", P, rows, columns)
+    local e, found = step:explain(), false
+    for _, op in ipairs(e.ops) do found = found or op.name == "exp_sum" end
+    tap.ok(traces > 1, name .. "over columns that were cut it is written anew")
+    tap.is({net.weight.sbp, found}, {"S(0)", parts}, name .. "in parts where that costs less")
+    tap.ok(near(got, want), name .. "the losses are those of one device")
+    tap.ok(e.cost <= hand:explain().cost, name .. "it costs no more than laid out by hand")
+    tap.is(e.bytes, tap.received(step), name .. "the bytes that actors count")
+  end
+end
+
+-- A leaf that is given "auto" has it under every name.
+do
+  local P = place("line")
+  local function cost(weight)
+    local opt = optim.SGD({weight}, {lr = 0.1})
+    local step = rille.graph(function(x)
+      x:matmul(weight):square():sum():backward(); opt:step(); opt:zero_grad()
+    end, {auto_parallel = true, time_limit = 600})
+    step(rille.ones({64, 64}, {placement = P, sbp = "S(0)"}))
+    return step:explain().cost
+  end
+  local function auto(grad) return rille.ones({64, 64}, {placement = P, sbp = "auto", requires_grad = grad}) end
+  local want = cost(auto(true))
+  tap.is({cost(nn.Parameter(auto())), cost(nn.Parameter(rille.ones{64, 64}):to_global_{placement = P, sbp = "auto"}), cost(nn.Parameter(auto():clone()))},
+    {want, want, want}, "a parameter made of it, of its clone, and what is moved so")
+  tap.ok(cost(rille.ones({64, 64}, {placement = P, requires_grad = true})) > want, "which B is dearer than")
+end
+
+-- How much worse each rejected candidate would make the step: exactly, or between two numbers, and then the text says so.
+do
+  local open = 0
+  for _, run in ipairs{{"mlp", 1}, {"blocks", 1}, {"blocks", 1e-9}} do
+    local P = place("line")
+    local net = programs[run[1]]()
+    net:to_global{placement = P, sbp = "auto"}
+    local step = rille.graph(function(x)
+      local loss = net(x):square():sum()
+      loss:backward()
+      return loss
+    end, {auto_parallel = true, time_limit = run[2]})
+    step(rille.ones({24, 16}, {placement = P, sbp = "S(0)"}))
+    local e, good, between = step:explain(), true, 0
+    for _, op in ipairs(e.ops) do
+      for k, c in ipairs(op.candidates) do
+        good = good and c.regret >= 0 and c.regret <= (c.regret_high or math.huge) and (k > 1 or c.regret == 0)
+        if c.regret ~= c.regret_high then between = between + 1 end
+      end
+    end
+    tap.ok(good, "regrets are from the least to the most, that of what was chosen is none")
+    tap.is(tostring(e):match("two numbers for (%d+) of"), between > 0 and tostring(between) or nil, "the text counts those that are open")
+    open = open + between
+  end
+  tap.ok(open > 0, "without time some are open")
+end
+
+-- Certificates.
+do
+  local _, step = train("blocks", "line", "auto", "S(0)", {auto_parallel = true})
+  local path = os.tmpname()
+  step:certify(path)
+  local said = rille.certificate(path)
+  tap.ok(said:find(tostring(step:explain().cost), 1, true), "verify says the cost: " .. said)
+  local f = assert(io.open(path)); local text = f:read("a"); f:close()
+  f = assert(io.open(path, "w")); f:write((text:gsub("\nchoice %d+", "\nchoice 0", 1))); f:close()
+  local good, why = pcall(rille.certificate, path)
+  tap.ok(not good or text:find("\nchoice 0"), "another choice is not proven: " .. tostring(why))
+  os.remove(path)
+  good, why = pcall(rille.certificate, "/dev/zero")
+  tap.ok(not good and tostring(why):find("/dev/zero is no text: byte 0", 1, true), "what has no end is no certificate: " .. tostring(why))
+end
+
+-- What a search says after its bound was last raised by a whole nanosecond is no part of the certificate.
+do
+  local P = rille.placement("cpu", {{0, 1, 2, 3}, {4, 5, 6, 7}})
+  local function weight(...) return rille.ones({...}, {placement = P, sbp = {"B", "B"}, requires_grad = true}) end
+  local first, up, down = weight(20), weight(20, 16), weight(20, 20)
+  local step = rille.graph(function(x)
+    local y = (x * first):matmul(down):tanh():matmul(down:transpose(0, 1))
+    local loss = y:matmul(up):softmax(1):square():mean()
+    loss:backward()
+    for _, w in ipairs{first, up, down} do
+      w:sub_(w.grad * 0.1)
+      w.grad = nil
+    end
+    return loss
+  end, {auto_parallel = "greedy"})
+  step(rille.ones({48, 20}, {placement = P, sbp = {"S(0)", "S(0)"}}))
+  local path = os.tmpname()
+  step:certify(path)
+  local good, said = pcall(rille.certificate, path)
+  tap.ok(good, "a bound that rises by less at the end is proven: " .. tostring(said))
+  os.remove(path)
+end
+
+-- What a hint costs is what the step costs less without it.
+do
+  local P = place("line")
+  local function cost(moved, sbp)
+    local w = nn.Parameter(rille.ones({64, 64}, {placement = P, sbp = sbp}))
+    local opt = optim.SGD({w}, {lr = 0.1})
+    local step = rille.graph(function(x)
+      local y = x:matmul(w)
+      if moved then y = y:to_global{placement = P, sbp = "B"} end
+      y:square():sum():backward(); opt:step(); opt:zero_grad()
+    end, {auto_parallel = true, time_limit = 600})
+    step(rille.ones({64, 64}, {placement = P, sbp = "S(0)"}))
+    return step:explain().cost, step
+  end
+  local all, step = cost(true, "S(1)")
+  local hints = step:hints()
+  tap.is(#hints, 2, "a move and a variable are two hints")
+  tap.ok(tap.has(hints[1].what .. hints[1].line, "to_global B", "planner.lua"), "a move is told with its line")
+  tap.is({hints[1].price, hints[1].price_high}, {all - cost(false, "S(1)"), all - cost(false, "S(1)")}, "a move costs what it does")
+  tap.is(hints[2].what, "variable f32{64, 64} S(1)", "a variable by its type and layout")
+  tap.ok(hints[2].price >= 0 and hints[2].price <= hints[2].price_high, "so does where a variable lies")
+  tap.ok(tap.has(tostring(hints), ("%s (%s): the step +%d ns\nvariable f32{64, 64} S(1)"):format(hints[1].what, hints[1].line, hints[1].price)),
+    "printed, they are a line each")
+  tap.is(#select(2, cost(true, "auto")):hints(), 1, "but not where the planner chose it")
+  tap.ok(tap.has(tostring(select(2, cost(false, "auto")):hints()), "no hints"), "and where nothing was laid out there are none")
+  local plain = rille.graph(function(x) return x:sum() end)
+  plain(rille.ones(4))
+  tap.fails(function() plain:hints() end, {"hints", "auto_parallel"}, "a step that was not planned has no hints")
+end
+
+-- No time at all: the best of the rules, with a bound that is proven all the same.
+do
+  for _, mesh in ipairs{"line", "grid"} do
+    local P = place(mesh)
+    local net = programs.mlp()
+    net:to_global{placement = P, sbp = "auto"}
+    local opt = optim.AdamW(net:parameters(), {lr = 0.01})
+    local step = rille.graph(function(x, y)
+      local loss = net(x):cross_entropy(y)
+      loss:backward(); opt:step(); opt:zero_grad()
+      return loss
+    end, {auto_parallel = true, time_limit = 1e-9})
+    step(rille.randn({24, 16}, {placement = P, sbp = entries(mesh, "S(0)")}),
+      rille.randint(0, 8, {24}, {placement = P, sbp = entries(mesh, "S(0)")}))
+    local e, path = step:explain(), os.tmpname()
+    step:certify(path)
+    tap.ok(e.search_time > 0, "no time: how long the search took is told")
+    tap.ok(e.bound > 0 and e.bound <= e.cost, ("no time, %s: between %d and %d ns"):format(mesh, e.bound, e.cost))
+    tap.ok(rille.certificate(path):find(tostring(e.bound), 1, true), "no time: the bound is proven")
+    os.remove(path)
+  end
+end
+
+-- Hints that clash are met by a move between. On other devices a strategy may fit nothing: each that does not is told with its line,
+-- and no other hint; on a mesh of other axes there are none.
+do
+  local P = place("line")
+  local x = rille.randn({8, 8}, {placement = P, sbp = "S(0)"})
+  local function clashing(a)
+    local y = a:matmul(a, {strategy = {{4, 1}, {1, 1}}})
+    local w = a:tanh():to_global{placement = P, sbp = "S(1)"}
+    y = y:to_global{placement = P, sbp = "P"}
+    return y:matmul(w, {strategy = {{1, 4}, {4, 1}}}):softmax(1, {strategy = {{2, 2}}}):sum()
+  end
+  local at = debug.getinfo(clashing, "S").linedefined
+  tap.fails(function() clashing(x) end, {"softmax", "strategy", "{2, 2}"}, "a strategy that four devices in a row do not allow is told")
+  local function halves(a) return a:matmul(a, {strategy = {{2, 1}, {1, 1}}}) end
+  tap.fails(function() rille.graph(halves, {auto_parallel = true})(x) end, {"t/planner/planner.lua:" .. debug.getinfo(halves, "S").linedefined, "matmul",
+    "strategy {{2, 1}, {1, 1}}"}, "so is one within a step, with its line")
+  local function met(a)
+    local y = a:matmul(a, {strategy = {{4, 1}, {1, 1}}})
+    local w = a:tanh():to_global{placement = P, sbp = "S(1)"}
+    return y:to_global{placement = P, sbp = "P"}:matmul(w, {strategy = {{1, 4}, {4, 1}}}):sum()
+  end
+  at = debug.getinfo(met, "S").linedefined
+  local want = met(x):item()
+  for _, mode in ipairs(modes) do
+    local step = rille.graph(met, {auto_parallel = mode, time_limit = 600})
+    tap.ok(math.abs(step(x):item() - want) < 1e-3 * (1 + math.abs(want)), mode .. ": hints that clash are met by moves")
+    tap.ok(#step:explain().boxing > 0, mode .. ": which are told")
+    tap.fails(function() rille.whatif(step, {mesh = {8}}) end,
+      {("no plan meets matmul strategy (t/planner/planner.lua:%d) and matmul strategy (t/planner/planner.lua:%d): none of the layouts that 8 devices allow")
+        :format(at + 1, at + 3)}, mode .. ": on eight devices no four pieces are possible, which both lines are told of")
+    tap.ok(rille.whatif(step, {mesh = {8, 8}}).cost > 0, mode .. ": on a mesh of other axes no hint holds")
+  end
+end
+
+-- What goes over the links of each axis: all that moves, and over the fast ones what is asked for often.
+do
+  local P = place("grid")
+  local net = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64))
+  net:to_global{placement = P, sbp = {"B", "B"}}
+  local opt = optim.AdamW(net:parameters(), {lr = 0.01})
+  local step = rille.graph(function(x)
+    local loss = net(x):square():sum()
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end, {auto_parallel = true})
+  step(rille.randn({4096, 64}, {placement = P, sbp = {"S(0)", "B"}}))
+  for _, bandwidth in ipairs{{1e9, 1e12}, {1e12, 1e9}} do
+    tap.ok(rille.whatif(step, {mesh = {8, 4}, latency = 0}).step_time <= rille.whatif(step, {mesh = {8, 4}, latency = 1e-6}).step_time,
+      "messages may take no time")
+    local far = rille.whatif(step, {mesh = {8, 4}, bandwidth = bandwidth, latency = 1e-9, flops = 1e12})
+    tap.is(#far.axis_bytes, 2, "bytes by axis: one number an axis")
+    tap.is(far.axis_bytes[1] + far.axis_bytes[2], far.bytes, "they are all that moves")
+    tap.ok(far.bytes > 0, "which is something")
+    tap.ok(tap.has(tostring(far), ("over axis 0: %d bytes"):format(far.axis_bytes[1]), ("over axis 1: %d bytes"):format(far.axis_bytes[2])),
+      "which are printed")
+  end
+  tap.is(step:explain().axis_bytes, nil, "on devices that are here no links are told apart")
+end
+
+-- It is found how much worse each candidate would be: exactly, or of attention nearly all of them. explain() looks for
+-- two seconds at most; of what is asked for here a quarter of them is enough, on machines as slow as they may be.
+do
+  local line, block = place("line"), {is_causal = true}
+  local function layers() return nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 32)) end
+  for _, row in ipairs{
+    {"three layers", layers, {512, 32}, 1}, {"attention", function() return nn.TransformerBlock(32, 4, block) end, {8, 16, 32}, 0.85},
+    {"a wider block", function() return nn.TransformerBlock(64, 8, block) end, {4, 32, 64}, 0.75},
+  } do
+    local name, make, shape, least = table.unpack(row)
+    local net = make()
+    net:to_global{placement = line, sbp = "auto"}
+    local opt = optim.AdamW(net:parameters(), {lr = 0.01})
+    local step = rille.graph(function(x)
+      local loss = net(x):square():sum()
+      loss:backward(); opt:step(); opt:zero_grad()
+      return loss
+    end, {auto_parallel = true, time_limit = 2})
+    step(rille.randn(shape, {placement = line, sbp = "S(0)"}))
+    local all, exact = 0, 0
+    for _, op in ipairs(step:explain().ops) do
+      for _, c in ipairs(op.candidates) do all, exact = all + 1, exact + (c.regret == c.regret_high and 1 or 0) end
+    end
+    tap.ok(all > 50 and exact >= least * all, ("of %s at least %g of all regrets are exact"):format(name, least), exact .. " of " .. all)
+  end
+end
+
+-- What is wrong is told, and how it would be right.
+do
+  local P = place("line")
+  local x = rille.randn({8, 8}, {placement = P, sbp = "S(0)"})
+  local step = rille.graph(function(a) return a:matmul(a):relu():sum() end, {auto_parallel = true})
+  local function graph(options) return function() rille.graph(function(a) return a:matmul(a) end, options)(x) end end
+  tap.fails(function() rille.whatif(step, {mesh = {4}}) end, {"whatif", "not called yet"}, "a step that was not called is not planned")
+  step(x)
+  local patient = rille.graph(function(a) return a:matmul(a):relu():sum() end, {auto_parallel = true, time_limit = 1e18})
+  patient(x)
+  local all, exact = 0, 0
+  for _, op in ipairs(patient:explain().ops) do
+    for _, c in ipairs(op.candidates) do all, exact = all + 1, exact + (c.regret == c.regret_high and 1 or 0) end
+  end
+  tap.ok(all > 5 and exact == all, "a time limit that no clock reaches leaves time for every regret", exact .. " of " .. all)
+  local wrong = {
+    {graph{auto_parallel = "best"}, {"best", "optimal", "propagate"}},
+    {graph{auto_parallel = 3}, {"auto_parallel", "3"}},
+    {graph{auto_parallel = ""}, {'auto_parallel = ""', "no mode"}},
+    {graph{auto_parallel = true, memory_limit = 2^63}, {"memory_limit", "no more than 9e18", "9.2"}},
+    {graph{auto_parallel = true, memory_limit = -3}, {"memory_limit", "-3"}},
+    {graph{auto_parallel = true, memory_limit = 10}, {"memory", "10 bytes", "without scratch of kernels, the least possible is ", "ask for memory_limit = ", "the least plan found is "}},
+    {graph{auto_parallel = true, time_limit = 0}, {"time_limit"}},
+    {graph{auto_parallel = true, time_limit = -1}, {"time_limit"}},
+    {graph{auto_parallel = true, time_limit = 0 / 0}, {"time_limit"}},
+    {graph{auto_parallel = true, time_limit = "long"}, {"time_limit"}},
+    {graph{auto_parallel = true, memory_limit = 0 / 0}, {"memory_limit"}},
+    {function() x:matmul(x, {strategy = {{4, 1}, {4, 1}}}) end, {"strategy", "matmul"}},
+    {function() x:matmul(x, {strategy = {{4}, {1, 1}}}) end, {"strategy", "one number for each axis"}},
+    {function() x:matmul(x, {strategy = {{4, 1}}}) end, {"strategy", "one list for each operand"}},
+    {function() x:matmul(x, {strategy = {{16, 1}, {1, 1}}}) end, {"strategy", "cpu[0, 1, 2, 3]"}},
+    {graph{auto_parallel = true, micro_batches = 3}, {"micro_batches = 3", "8"}},
+    {function() x:to_global{sbp = "auto"} end, {"auto", "variables"}},
+    {function() x:matmul(x, {strategy = 3}) end, {"matmul", "strategy", "list"}},
+    {function() x:matmul(x, {strategy = {{2, 0}, {1, 1}}}) end, {"matmul", "strategy", "from 1 to 2147483647", "the number 0"}},
+    {function() x:matmul(x, {strategy = {{1e18, 1}, {1, 1}}}) end, {"matmul", "strategy", "from 1 to 2147483647", "1e+18"}},
+    {function() x:matmul(x, {strategy = {{"2", 1}, {1, 1}}}) end, {"matmul", "strategy", 'the string "2"'}},
+    {function() x:matmul(x, {strategy = {{0 / 0, 1}, {1, 1}}}) end, {"matmul", "strategy", "the number nan"}},
+    {function() x:matmul(x, {strategy = {{1.5, 1}, {1, 1}}}) end, {"matmul", "strategy", "the number 1.5"}},
+    {function() x:matmul(x, {strategy = {{3, 1}, {1, 1}}}) end, {"strategy {{3, 1}, {1, 1}}", "cpu[0, 1, 2, 3]"}},
+    {function() x:cross_entropy(rille.zeros({8}, {dtype = "i64", placement = P}), {strategy = {{3, 1}, {1}}}) end,
+      {"cross_entropy", "strategy {{3, 1}, {1}}", "cpu[0, 1, 2, 3]"}},
+    {function() rille.whatif(step, {mesh = {}}) end, {"mesh", "axes"}},
+    {function() rille.whatif(step, {mesh = {4, x = 2}}) end, {"whatif", "1 to 1", '"x"'}},
+    {function() rille.whatif(step, {mesh = {4}, latency = {1e-6, [3] = 1}}) end, {"whatif", "1 to 1", "the number 3"}},
+    {function() rille.whatif(step, {mesh = {4}, memory = {1e6, most = 1}}) end, {"whatif", "1 to 1", '"most"'}},
+    {function() rille.whatif(step, {mesh = {4}}, {memory = 10}) end, {"whatif", "a step and a table", "a table"}},
+    {function() rille.whatif(step, {mesh = {4, 2}, bandwidth = {1}}) end, {"bandwidth", "2 axes"}},
+    {function() rille.whatif(step, {mesh = {4}, latency = -1}) end, {"latency"}},
+    {function() rille.whatif(step, {mesh = {4}, latency = math.huge}) end, {"latency", "from 0 to 1 second", "inf"}},
+    {function() rille.whatif(step, {mesh = {4}, latency = 0 / 0}) end, {"latency", "nan"}},
+    {function() rille.whatif(step, {mesh = {4}, latency = {"0"}}) end, {"latency", 'the string "0"'}},
+    {function() rille.whatif(step, {mesh = {"4"}}) end, {"mesh", 'the string "4"'}},
+    {function() rille.whatif(step, {mesh = {4}, memory = "4"}) end, {"memory", 'the string "4"'}},
+    {function() rille.whatif(step, {mesh = {4}, memory = 0.5}) end, {"memory", "1 byte"}},
+    {graph{auto_parallel = true, memory_limit = 0.5}, {"memory_limit", "1 byte"}},
+    {graph{auto_parallel = true, memory_limit = "1e9"}, {"memory_limit", 'the string "1e9"'}},
+    {graph{auto_parallel = true, time_limit = "1"}, {"time_limit", 'the string "1"'}},
+    {graph{micro_batches = "2"}, {"micro_batches", 'the string "2"'}},
+    {function() rille.whatif(step, {mesh = {4}, bandwidth = 1e-300}) end, {"bandwidth", "1000 bytes/s", "1e-300"}},
+    {function() rille.whatif(step, {mesh = {4}, flops = 1e-300}) end, {"flops", "1000 a second", "1e-300"}},
+    {function() rille.whatif(step, {mesh = {4}, flops = "fast"}) end, {"flops"}},
+    {function() step:certify("/nonexistent/plan") end, {"certify", "/nonexistent/plan"}},
+    {function() rille.certificate("/dev/null") end, {"certificate"}},
+    {function() rille.graph(function(a) return a end)(x); rille.graph(function(a) return a * 2 end):certify("x") end, {"certify", "not called"}},
+  }
+  for i, case in ipairs(wrong) do tap.fails(case[1], case[2], "wrong input " .. i .. " is told") end
+  tap.ok(x:sum():item() == x:sum():item(), "and nothing is lost")
+  tap.ok(rille.whatif(step, {mesh = {1024, 96}, bandwidth = 1e11}).step_time > 0, "98,304 devices are planned for")
+end
+-- What was traced need not be legal elsewhere: on an axis of one rank all layouts are the same, and a reshape of rows that two
+-- ranks share out evenly is none of three. A what-if is what a step that was traced there is.
+tap.group("what is legal elsewhere", function()
+  local function on(n)
+    local ranks = {}
+    for i = 1, n do ranks[i] = i - 1 end
+    return rille.placement("cpu", ranks)
+  end
+  local programs = {
+    {1, function(p)
+      local x, w = rille.zeros({8, 4}, {placement = p, sbp = "S(1)"}), rille.zeros({4, 12}, {placement = p, sbp = "S(1)"})
+      local step = rille.graph(function(a, b) return a:matmul(b):relu():sum() end, {auto_parallel = true})
+      step(x, w)
+      return step
+    end},
+    {2, function(p)
+      local step = rille.graph(function(a) return a:reshape{24}:relu():reshape{4, 6} end, {auto_parallel = true})
+      step(rille.ones({4, 6}, {placement = p, sbp = "S(0)"}))
+      return step
+    end},
+  }
+  for k, row in ipairs(programs) do
+    for _, n in ipairs{2, 3, 4, 5} do
+      tap.is(rille.whatif(row[2](on(row[1])), {mesh = {n}}).bytes, row[2](on(n)):explain().bytes, ("program %d on %d ranks"):format(k, n))
+    end
+  end
+end)
+
+tap.done()

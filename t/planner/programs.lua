@@ -1,0 +1,126 @@
+-- Tests of planned steps on real programs (actors/plan/assign/assign.c): with layouts that the user gave as hints, and with none, a
+-- plan costs no more than the greedy one, computes what one device computes, and moves the bytes that it says.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local nn, optim = rille.nn, rille.optim
+
+local one, line = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3})
+local programs, hints, lay = dofile("t/lib/layouts.lua")
+
+-- Two losses, and the step.
+local function train(program, hint, mode)
+  rille.manual_seed(5)
+  local net = program[1]()
+  lay(net, program, hint)
+  local opt = optim.SGD(net:parameters(), {lr = 0.05, momentum = 0.9})
+  local step = rille.graph(function(x, ids, y)
+    local loss = net(x, ids):cross_entropy(y)
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end, {auto_parallel = mode, time_limit = mode == true and 600 or nil}) -- what is proved depends on no clock
+  local at = {placement = hint[1], sbp = hint[2]}
+  local x, ids = rille.randn({16, table.unpack(program[2])}, at), rille.randint(0, 40, {16}, at)
+  local y, losses = rille.randint(0, 8, {16}, at), {}
+  for i = 1, 2 do losses[i] = step(x, ids, y):item() end
+  return losses, step, net
+end
+
+local long = os.getenv("RILLE_LONG")
+-- Is a residual added by ranks that have a part of the sequence each?
+local function is_cut(e)
+  for _, op in ipairs(e.ops) do
+    if op.name == "add" and op.outputs[1] == "S(1)" then return true end
+  end
+  return false
+end
+local function has(name, how) return how ~= "sp" or name == "gpt" end
+local shorter = {resnet = {dp = true}, moe = {dp = true, tp = true}} -- the others are for RILLE_LONG=1
+for name, program in pairs(programs) do
+  local want = train(program, {one, "B", "B"})
+  for how, hint in pairs(hints) do
+    if has(name, how) and (long or not shorter[name] or shorter[name][how]) then
+      local _, greedy = train(program, hint, "greedy")
+      local got, step = train(program, hint, true)
+      local e, what = step:explain(), name .. ", " .. how .. ": "
+      tap.near(got, want, what .. "the losses of one device", 1e-4, 1e-5)
+      tap.ok(e.cost <= greedy:explain().cost, ("%sno dearer than the greedy choice (%d, %d)"):format(what, e.cost, greedy:explain().cost))
+      tap.is(e.bytes, tap.received(step), what .. "the bytes that actors count")
+      if how == "sp" then tap.ok(is_cut(e), what .. "the sequence is cut between blocks") end
+    end
+  end
+end
+
+-- Two large layers: a step on these rows, with parameters that lie so.
+local function wide(rows, sbp, batch)
+  rille.manual_seed(5)
+  local net = nn.Sequential(nn.Linear(256, 1024, {bias = false}), nn.GELU(), nn.Linear(1024, 256, {bias = false}))
+  net:to_global{placement = line, sbp = sbp}
+  local opt = optim.SGD(net:parameters(), {lr = 0.05})
+  local step = rille.graph(function(x)
+    local loss = net(x):square():sum()
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end, {auto_parallel = true, time_limit = 600})
+  step(rille.randn({rows, 256}, {placement = line, sbp = batch}))
+  return net, step:explain()
+end
+
+-- Data parallelism stays that: the least bytes would move if every rank computed all.
+do
+  local _, e = wide(512, "B", "S(0)")
+  local most = 0
+  for _, op in ipairs(e.ops) do
+    if op.name == "matmul" or op.name == "contract" then most = math.max(most, op.candidates[1].share) end
+  end
+  tap.is(most, 0.25, "products of a data parallel step are computed by quarters")
+end
+
+-- Where the batch is small and weights are large, the first layer is cut by columns and the second by rows.
+do
+  local net, e = wide(8, "auto", "B")
+  tap.is({net[1].weight.sbp, net[3].weight.sbp}, {"S(0)", "S(1)"}, "columns, then rows: found by nobody's hint")
+  tap.is(e.gap, 0, "and proven")
+end
+
+-- On other clusters, of very many devices too, the plan with parameters left open is no dearer than those with parameters whole,
+-- or cut as tensor parallelism cuts them: of small programs, and of one whose layers are too many to be looked at one by one.
+do
+  local Blocks = nn.Module:extend("Blocks")
+  function Blocks:init()
+    local blocks = {}
+    for k = 1, 10 do blocks[k] = nn.TransformerBlock(16, 4, {is_causal = true}) end
+    self.blocks, self.head = nn.Sequential(table.unpack(blocks)), nn.Linear(16, 8)
+  end
+  function Blocks:forward(x) return self.head(self.blocks(x:reshape{x.shape[1] // 8, 8, 16})):reshape{x.shape[1], 8} end
+  local meta = rille.placement("meta", {{0, 1}, {2, 3}})
+  local simple = {whole = {meta, {"S(0)", "B"}, {"B", "B"}}, cut = {meta, {"S(0)", "B"}, {"B", "B"}, 2}}
+  local small = {mlp = programs.mlp, dlrm = programs.dlrm, gpt = programs.gpt, ["ten blocks"] = {Blocks, {16}, {}}}
+  local function traced(program, hint)
+    local net = program[1]()
+    lay(net, program, hint)
+    local opt = optim.AdamW(net:parameters(), {lr = 0.01})
+    local step = rille.graph(function(x, ids, y)
+      local loss = net(x, ids):cross_entropy(y)
+      loss:backward(); opt:step(); opt:zero_grad()
+      return loss
+    end, {auto_parallel = true, time_limit = 0.01})
+    local function argument(shape, dtype)
+      return rille.zeros(shape, {dtype = dtype, placement = hint[1], sbp = hint[2]})
+    end
+    step(argument{64, table.unpack(program[2])}, argument({64}, "i64"), argument({64}, "i64"))
+    return step
+  end
+  for name, program in pairs(small) do
+    local open = traced(program, {meta, {"S(0)", "B"}, "auto"})
+    for how, hint in pairs(simple) do
+      local step = traced(program, hint)
+      for _, mesh in ipairs{{8, 2}, {12288, 8}} do
+        local cluster = {mesh = mesh, bandwidth = {1e9, 1e11}, latency = {5e-6, 1e-6}, flops = 1e13}
+        local cost, other = rille.whatif(open, cluster).cost, rille.whatif(step, cluster).cost
+        local what = ("%s on %s: %d ns, no more than with parameters %s"):format(name, table.concat(mesh, " x "), cost, how)
+        tap.ok(cost <= other, what, other)
+      end
+    end
+  end
+end
+tap.done()

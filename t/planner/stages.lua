@@ -1,0 +1,162 @@
+-- Tests of what a planned step of stages is said to take (actors/plan/assign/predict.c, session/planner/whatif.c): its time is that of its
+-- schedule, by closed forms, and a device holds what its own stages keep. Meta devices: nothing is computed.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local WIDTH <const>, ROWS <const>, BLOCKS <const> = 4096, 64, 4
+
+-- Blocks of equal work, of x scaled so that the first one's gradient is wanted too, dealt over devices in this order; thick[i]: a
+-- block does so many products. options: those of the graph, and forward: without gradients; size: devices of a stage.
+local function chain(devices, pieces, options, thick, size)
+  local at, scale, weight, how = {}, {}, {}, {auto_parallel = true, micro_batches = pieces}
+  for k, v in pairs(options) do how[k] = v end
+  local forward = how.forward
+  how.forward = nil
+  for i = 1, BLOCKS do
+    local d, ranks = devices[(i - 1) * #devices // BLOCKS + 1], {}
+    for r = 1, size or 1 do ranks[r] = d * (size or 1) + r - 1 end
+    at[i] = {placement = rille.placement("meta", ranks), sbp = "B"}
+    scale[i] = rille.empty({WIDTH}, {placement = at[i].placement, requires_grad = true})
+    weight[i] = {}
+    for k = 1, thick and thick[i] or 1 do
+      weight[i][k] = rille.empty({WIDTH, WIDTH}, {placement = at[i].placement, requires_grad = true})
+    end
+  end
+  local step = rille.graph(function(x)
+    for i = 1, BLOCKS do
+      x = x:to_global(at[i]) * scale[i]
+      for _, w in ipairs(weight[i]) do x = x:matmul(w):gelu() end
+    end
+    local loss = x:sum()
+    if not forward then loss:backward() end
+    return loss
+  end, how)
+  step(rille.empty({pieces * ROWS, WIDTH}, at[1]))
+  return step
+end
+
+local NEAR <const> = 0.03
+local function near(name, got, want) tap.ok(math.abs(got / want - 1) < NEAR, name, ("%.3g, not %.3g"):format(got, want)) end
+local function far(step, cluster)
+  local c = {mesh = {1}}
+  for k, v in pairs(cluster or {}) do c[k] = v end
+  return rille.whatif(step, c)
+end
+
+local deals = {{0, 1}, {0, 1, 2, 3}}
+local serial = {}
+for _, m in ipairs{4, 16} do
+  local e = far(chain({0}, m, {}))
+  serial[m] = e.step_time
+  tap.is(math.floor(e.step_time * 1e9 + 0.5), e.cost, m .. " pieces on one device take what they cost")
+end
+
+-- Forward alone fills and drains once. Of a training step a third each is forward, gradients that go back, and those of weights,
+-- for which nobody waits: filling and draining take two of the three.
+tap.group("equal stages", function()
+  for _, deal in ipairs(deals) do
+    for m, all in pairs(serial) do
+      local p, name = #deal, ("%d stages, %d pieces: "):format(#deal, m)
+      local plain, train = (m + p - 1) / m / p, (3 * m + 2 * (p - 1)) / 3 / m / p
+      for _, schedule in ipairs{"gpipe", "1f1b"} do
+        local reads = far(chain(deal, m, {schedule = schedule, forward = true})).step_time
+        local one = far(chain({0}, m, {forward = true})).step_time
+        near(name .. schedule .. " takes (m + p - 1) / m / p of it forward", reads / one, plain)
+        local step = chain(deal, m, {schedule = schedule})
+        near(name .. schedule .. " takes (3 m + 2 (p - 1)) / 3 / m / p of it in training", far(step).step_time / all, train)
+        local e = step:explain()
+        near(name .. schedule .. ", and explain says so", e.step_time / all, train)
+        tap.ok(e.cost * 1e-9 >= all and tostring(e):find("stages at the same time", 1, true), name .. "while its cost is all of it")
+      end
+      local least = (1 - NEAR) * (3 * m + p - 1) / 3 / m / p
+      for _, schedule in ipairs{"zb-h1", "zb-h2"} do
+        local got = far(chain(deal, m, {schedule = schedule})).step_time / all
+        tap.ok(got < train and got > least, name .. schedule .. " takes less, and no less than it can", got)
+      end
+    end
+  end
+  local train = (3 * 16 + 2) / 3 / 16 / 2
+  for schedule, deal in pairs{interleaved = {0, 1, 0, 1}, ["zb-v"] = {0, 1, 1, 0}, auto = {0, 1, 1, 0}} do
+    local got = far(chain(deal, 16, {schedule = schedule})).step_time / serial[16]
+    tap.ok(got < train and got > (1 - NEAR) / 2, schedule .. " on two devices takes less than 1f1b, and no less than its work", got)
+  end
+end)
+
+tap.group("unequal stages", function()
+  for _, slow in ipairs{1, 2, 4} do
+    local thick = {1, 1, 1, 1}
+    thick[slow] = 4
+    local one = far(chain({0}, 16, {}, thick)).step_time
+    local heavy = one - serial[16] * (BLOCKS - 1) / BLOCKS
+    for _, schedule in ipairs{"gpipe", "1f1b"} do
+      local got = far(chain(deals[2], 16, {schedule = schedule}, thick)).step_time
+      tap.ok(got >= 0.99 * heavy and got <= 1.2 * heavy,
+        ("block %d is the slowest, %s: its stage bounds the step"):format(slow, schedule),
+        ("%.3g, %.3g, %.3g"):format(heavy, got, one))
+    end
+  end
+end)
+
+-- What goes over links: a piece after the other by bandwidth, side by side by latency.
+tap.group("hops", function()
+  local step, m, p = chain(deals[2], 16, {schedule = "gpipe"}), 16, 4
+  local bytes, slow = ROWS * WIDTH * 4, 1e6
+  local base = far(step, {latency = 0, bandwidth = 1e15}).step_time
+  near("gpipe waits twice for each hop's latency", far(step, {latency = 0.1, bandwidth = 1e15}).step_time, base + 2 * (p - 1) * 0.1)
+  near("links carry a piece after the other, both ways at once", far(step, {latency = 0, bandwidth = slow, flops = 1e18}).step_time,
+    (m - 1 + 2 * (p - 1)) * bytes / slow)
+  local eager = chain(deals[2], 16, {schedule = "1f1b"})
+  tap.ok(far(eager, {latency = 0.1}).step_time > far(step, {latency = 0.1}).step_time, "1f1b waits for latencies more often")
+  tap.ok(far(step, {flops = 1e9}).step_time > 10 * base, "devices may be slower")
+end)
+
+tap.group("memory", function()
+  local kept = {}
+  for _, schedule in ipairs{"gpipe", "1f1b", "zb-h1"} do
+    for _, m in ipairs{4, 16} do kept[schedule .. m] = far(chain(deals[2], m, {schedule = schedule})).memory end
+  end
+  tap.is(kept["1f1b4"] + 12 * ROWS * WIDTH * 4, kept["1f1b16"], "1f1b keeps as many pieces as stages: more are a longer argument")
+  tap.ok(kept.gpipe16 > kept["1f1b16"] + 12 * ROWS * WIDTH * 4, "gpipe keeps all of them")
+  tap.ok(kept.gpipe4 >= kept["1f1b4"] and kept.gpipe4 < kept.gpipe16, "which may be few", kept.gpipe4)
+  local one, most = far(chain({0}, 16, {schedule = "1f1b"})).memory, kept["1f1b16"]
+  tap.ok(most < one, "a device of four stages holds less than one that has all")
+  local step = chain(deals[2], 16, {schedule = "1f1b"})
+  tap.is(far(step, {memory = most}).memory, most, "what it holds is a limit that it keeps")
+  tap.fails(function() far(step, {memory = 1000}) end, {"memory", "1000 bytes"}, "what nothing keeps is told")
+end)
+
+-- What is done once a batch comes before and behind the pieces; other devices' sums are waited for.
+tap.group("once a batch", function()
+  local nn, optim = rille.nn, rille.optim
+  local net, on = {}, {}
+  for i = 1, 2 do
+    on[i] = {placement = rille.placement("meta", {i - 1}), sbp = "B"}
+    net[i] = nn.Linear(WIDTH, WIDTH):to_global(on[i])
+  end
+  local params = {}
+  for _, l in ipairs(net) do for _, q in ipairs(l:parameters()) do params[#params + 1] = q end end
+  local opt = optim.AdamW(params, {lr = 1e-3})
+  local function train(clip)
+    local step = rille.graph(function(x)
+      local loss = net[2](net[1](x):gelu():to_global(on[2])):square():mean()
+      loss:backward()
+      if clip then optim.clip_grad_norm(params, 1) end
+      opt:step() opt:zero_grad()
+      return loss
+    end, {auto_parallel = true, micro_batches = 4, schedule = "1f1b"})
+    step(rille.empty({4 * ROWS, WIDTH}, on[1]))
+    return rille.whatif(step, {mesh = {1}, latency = 0.001, bandwidth = 1e12})
+  end
+  local plain, clipped = train(false), train(true)
+  tap.ok(plain.step_time < plain.cost * 1e-9 + 0.01, "updates are at the same time")
+  tap.ok(clipped.step_time > plain.step_time + 0.0009, "a norm over all stages is waited for",
+    ("%g %g"):format(plain.step_time, clipped.step_time))
+end)
+
+tap.group("many devices", function()
+  local step = chain(deals[2], 16, {schedule = "1f1b"}, nil, 2)
+  local begin = os.clock()
+  local e = rille.whatif(step, {mesh = {100000}, bandwidth = 1e11, latency = 1e-6})
+  local took = os.clock() - begin
+  tap.ok(took < 1 and e.step_time > 0, "four stages of 100,000 devices are planned in less than a second", took)
+end)
+tap.done()

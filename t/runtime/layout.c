@@ -1,0 +1,455 @@
+/* layout.c - placements and layouts: who holds what, one record for equal ones, and their text.
+ *
+ * Most tests walk a space: all SBP entries on all small meshes with all orders. */
+#include "runtime/device/device.h"
+#include "runtime/base/error.h"
+#include "runtime/tensor/layout.h"
+#include "t/lib/tap.h"
+
+static struct atlas *atlas;
+
+static const struct {
+    int naxis;
+    int32_t axis[3];
+} meshes[] = {
+    {1, {1}},    {1, {2}},    {1, {3}},    {1, {4}},       {2, {1, 2}},
+    {2, {2, 1}}, {2, {2, 2}}, {2, {2, 3}}, {3, {2, 1, 2}}, {3, {2, 2, 2}},
+};
+static const int64_t sizes[] = {0, 1, 2, 3, 4, 5, 6, 7, 12};
+
+/* Device numbers that are neither sorted nor dense, so that rank and position cannot be mixed up. */
+static const struct place *
+place_of(size_t mesh)
+{
+    int32_t rank[8], n = 1;
+    const struct place *p = NULL;
+    for (int i = 0; i < meshes[mesh].naxis; i++) n *= meshes[mesh].axis[i];
+    for (int i = 0; i < n; i++) rank[i] = 3 * ((i + 1) % n) + 1;
+    int status = place_new(atlas, DEV_CPU, meshes[mesh].naxis, meshes[mesh].axis, rank, &p);
+    assert(status == 0);
+    return p;
+}
+
+/* Entry number e of an axis: S(0) S(1) B P. */
+enum { NENTRY = 4 };
+static struct sbp
+entry(int e)
+{
+    static const struct sbp all[NENTRY] = {{SBP_S, 0, 0}, {SBP_S, 1, 0}, {SBP_B, 0, 0}, {SBP_P, 0, RED_SUM}};
+    return all[e];
+}
+
+static const uint8_t orders[4][6][3] = {
+    {{0}},
+    {{0}},
+    {{0, 1}, {1, 0}},
+    {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}},
+};
+static const int norder[4] = {1, 1, 2, 6};
+
+/* Calls visit with every layout of two-dimensional tensors on every mesh, under every order. */
+typedef void visit_fn(const struct layout *l, const struct sbp *sbp, const uint8_t *order);
+static void
+each_layout(visit_fn *visit)
+{
+    for (size_t m = 0; m < countof(meshes); m++) {
+        const struct place *p = place_of(m);
+        int n = p->naxis, combinations = n == 1 ? NENTRY : n == 2 ? NENTRY * NENTRY : NENTRY * NENTRY * NENTRY;
+        for (int c = 0; c < combinations; c++) {
+            struct sbp sbp[3] = {entry(c % NENTRY), entry(c / NENTRY % NENTRY), entry(c / NENTRY / NENTRY)};
+            for (int o = 0; o < norder[n]; o++) {
+                const struct layout *l;
+                if (layout_new(atlas, p, sbp, orders[n][o], &l) == 0) visit(l, sbp, orders[n][o]);
+            }
+        }
+    }
+}
+
+/* ---- shards ---- */
+
+static void
+test_range(void)
+{
+    int wrong = 0;
+    for (int64_t n = 0; n < 40; n++)
+        for (int64_t parts = 1; parts < 12; parts++) {
+            int64_t end = 0;
+            for (int64_t i = 0; i < parts; i++) {
+                int64_t lo, hi;
+                shard_range(n, parts, i, &lo, &hi);
+                wrong += lo != end || hi - lo != n / parts + (i < n % parts);
+                end = hi;
+            }
+            wrong += end != n;
+        }
+    is_int(wrong, 0, "parts are balanced, follow each other and end at n; the first n mod p have one more");
+}
+
+/* What position pos holds, found the slow way: the elements left after each cut. */
+static bool
+holds(const struct layout *l, const struct sbp *sbp, const uint8_t *order, const struct type *t, int pos, int64_t row,
+      int64_t column)
+{
+    int64_t at[2] = {row, column}, size[2] = {t->dim[0], t->dim[1]};
+    int32_t coord[MAX_AXIS];
+    place_coord(l->place, pos, coord);
+    for (int i = 0; i < l->place->naxis; i++) {
+        int m = order[i], d = sbp[m].axis;
+        if (sbp[m].kind != SBP_S) continue;
+        int64_t parts = l->place->axis[m], least = size[d] / parts, longer = size[d] % parts;
+        int64_t first = 0, part = 0;
+        while (part < coord[m]) first += least + (part++ < longer);
+        size[d] = least + (coord[m] < longer);
+        if (at[d] < first || at[d] >= first + size[d]) return false;
+        at[d] -= first;
+    }
+    return true;
+}
+
+static int64_t boxes, wrong_boxes, wrong_shards, wrong_cover;
+
+/* Each element lies on as many positions as the axes that do not cut have coordinates. */
+static void
+visit_shards_of(const struct layout *l, const struct sbp *sbp, const uint8_t *order, const struct type *t)
+{
+    int64_t copies = 1, held = 0;
+    for (int i = 0; i < l->place->naxis; i++)
+        if (sbp[i].kind != SBP_S) copies *= l->place->axis[i];
+    for (int pos = 0; pos < l->place->nrank; pos++) {
+        struct box box;
+        struct type local = layout_shard(l, t, pos);
+        layout_box(l, t, pos, &box);
+        boxes++;
+        held += box_numel(&box, 2);
+        wrong_shards += type_numel(&local) != box_numel(&box, 2);
+        for (int64_t i = 0; i < t->dim[0]; i++)
+            for (int64_t j = 0; j < t->dim[1]; j++) {
+                bool in_box = i >= box.lo[0] && i < box.hi[0] && j >= box.lo[1] && j < box.hi[1];
+                wrong_boxes += in_box != holds(l, sbp, order, t, pos, i, j);
+            }
+    }
+    wrong_cover += held != copies * type_numel(t);
+}
+
+static void
+visit_shards(const struct layout *l, const struct sbp *sbp, const uint8_t *order)
+{
+    for (size_t i = 0; i < countof(sizes); i++)
+        for (size_t j = i; j < MIN(i + 3, countof(sizes)); j++) {
+            struct type t = type_of(DT_F32, 2, (int64_t[]){sizes[i], sizes[j]});
+            visit_shards_of(l, sbp, order, &t);
+        }
+}
+
+static void
+test_shards(void)
+{
+    each_layout(visit_shards);
+    diag("%lld boxes", (long long)boxes);
+    is_int(wrong_boxes, 0, "a box has exactly the elements that the cuts leave, whatever the order");
+    is_int(wrong_shards, 0, "a shard's type is its box");
+    is_int(wrong_cover, 0, "every element lies once for each coordinate of the axes that do not cut");
+}
+
+/* ---- canonical form and interning ---- */
+
+static int64_t wrong_same, wrong_order, layouts;
+
+static bool
+same_geometry(const struct layout *a, const struct layout *b)
+{
+    struct type t = type_of(DT_F32, 2, (int64_t[]){11, 13}); /* no two cuts of these are alike */
+    for (int pos = 0; pos < a->place->nrank; pos++) {
+        struct box x, y;
+        layout_box(a, &t, pos, &x);
+        layout_box(b, &t, pos, &y);
+        if (memcmp(&x, &y, sizeof x)) return false;
+    }
+    return true;
+}
+
+/* Axes that cut one dimension keep their order; the order is the least of those that do. */
+static bool
+keeps_cuts(const struct layout *l, const uint8_t *order, const uint8_t *given)
+{
+    int n = l->place->naxis, when[MAX_AXIS], was[MAX_AXIS];
+    for (int i = 0; i < n; i++) when[order[i]] = i, was[given[i]] = i;
+    for (int a = 0; a < n; a++)
+        for (int b = 0; b < n; b++)
+            if (l->sbp[a].kind == SBP_S && l->sbp[b].kind == SBP_S && l->sbp[a].axis == l->sbp[b].axis)
+                if ((when[a] < when[b]) != (was[a] < was[b])) return false;
+    return true;
+}
+
+static void
+visit_canonical(const struct layout *l, const struct sbp *sbp, const uint8_t *order)
+{
+    int n = l->place->naxis;
+    const uint8_t *least = NULL;
+    for (int o = 0; o < norder[n]; o++) { /* orders[n] is in lexicographic order */
+        const struct layout *other;
+        bool keeps = keeps_cuts(l, orders[n][o], order);
+        if (keeps && !least) least = orders[n][o];
+        int status = layout_new(atlas, l->place, sbp, orders[n][o], &other);
+        wrong_same += status != 0 || (other == l) != keeps;
+        wrong_same += keeps && !same_geometry(other, l);
+    }
+    wrong_order += !least || memcmp(l->order, least, (size_t)n) != 0;
+    layouts++;
+}
+
+static void
+test_canonical(void)
+{
+    each_layout(visit_canonical);
+    diag("%lld layouts", (long long)layouts);
+    is_int(wrong_same, 0, "two orders are one layout exactly when axes that cut one dimension keep their order");
+    is_int(wrong_order, 0, "the canonical order is the least of those, and a layout is found by its id");
+
+    const struct place *p = place_of(1);
+    const struct layout *a, *b;
+    layout_new(atlas, p, &(struct sbp){SBP_B, 5, RED_MAX}, NULL, &a);
+    ok(a == layout_broadcast(atlas, p), "what does not count for a kind is not kept");
+    layout_new(atlas, p, &(struct sbp){SBP_P, 0, RED_MAX}, NULL, &a);
+    layout_new(atlas, p, &(struct sbp){SBP_P, 0, RED_MIN}, NULL, &b);
+    ok(a != b && layout_partial(a) == RED_MAX && layout_has_partial(b), "two kinds of partial are two layouts");
+}
+
+/* ---- one geometry under two names ---- */
+
+static void
+test_merge(void)
+{
+    int wrong = 0;
+    for (int32_t a = 1; a <= 4; a++)
+        for (int32_t b = 1; b <= 4; b++)
+            for (int64_t n = 0; n < 40; n++) {
+                static const int32_t rank[16] = {9, 2, 4, 7, 0, 1, 3, 5, 6, 8, 10, 11, 12, 13, 14, 15};
+                static const struct sbp split[2] = {{SBP_S, 0, 0}, {SBP_S, 0, 0}};
+                const struct place *p, *q;
+                const struct layout *two, *one;
+                struct type t = type_of(DT_F32, 1, &n);
+                int32_t ab = a * b;
+                place_new(atlas, DEV_CPU, 2, (int32_t[]){a, b}, rank, &p);
+                place_new(atlas, DEV_CPU, 1, &ab, rank, &q);
+                layout_new(atlas, p, split, NULL, &two);
+                layout_new(atlas, q, split, NULL, &one);
+                bool rule = a == 1 || b == 1 || n % ab == 0 || n % ab == 1 || n % ab == ab - 1;
+                wrong += layout_same_boxes(two, one, &t) != rule || layout_same_boxes(one, two, &t) != rule;
+            }
+    is_int(wrong, 0, "[a,b]:(S,S) is [ab]:S exactly when size mod ab is 0, 1 or ab-1, or an axis has size 1");
+}
+
+static void
+test_same_boxes(void)
+{
+    const struct place *p, *turned, *other, *flat;
+    const struct layout *a, *b;
+    struct type t = type_of(DT_F32, 2, (int64_t[]){4, 6}), none = type_of(DT_F32, 2, (int64_t[]){0, 6});
+    place_new(atlas, DEV_CPU, 2, (int32_t[]){2, 2}, (int32_t[]){0, 1, 2, 3}, &p);
+    place_new(atlas, DEV_CPU, 2, (int32_t[]){2, 2}, (int32_t[]){0, 2, 1, 3}, &turned);
+    place_new(atlas, DEV_CPU, 2, (int32_t[]){2, 2}, (int32_t[]){0, 1, 2, 4}, &other);
+    place_new(atlas, DEV_META, 2, (int32_t[]){2, 2}, (int32_t[]){0, 1, 2, 3}, &flat);
+
+    layout_parse(atlas, p, "(S(0), S(1))", 2, &a);
+    layout_parse(atlas, turned, "(S(1), S(0))", 2, &b);
+    ok(layout_same_boxes(a, b, &t), "a mesh turned around with its layout is the same boxes");
+    layout_parse(atlas, turned, "(S(0), S(1))", 2, &b);
+    ok(!layout_same_boxes(a, b, &t), "a mesh turned around alone is not");
+    ok(layout_same_boxes(a, b, &none), "empty boxes are alike");
+    ok(layout_same_boxes(layout_broadcast(atlas, p), layout_broadcast(atlas, turned), &t), "B does not see mesh order");
+    ok(!layout_same_boxes(layout_broadcast(atlas, p), layout_broadcast(atlas, other), &t), "nor does it pass devices");
+    ok(!layout_same_boxes(layout_broadcast(atlas, p), layout_broadcast(atlas, flat), &t), "or kinds of device");
+    layout_parse(atlas, p, "(P, B)", 2, &a);
+    layout_parse(atlas, turned, "(B, P)", 2, &b);
+    ok(layout_same_boxes(a, a, &t) && !layout_same_boxes(a, b, &t), "partials are alike only in the same layout");
+}
+
+/* ---- text ---- */
+
+static int64_t wrong_trip, texts;
+
+static void
+visit_text(const struct layout *l, const struct sbp *sbp, const uint8_t *order)
+{
+    struct str s = {0};
+    const struct layout *back = NULL;
+    UNUSED(sbp);
+    UNUSED(order);
+    layout_print(l, &s);
+    int status = layout_parse(atlas, l->place, str_text(&s), 2, &back);
+    if (status || back != l) diag("\"%s\" came back as %s", str_text(&s), status ? err_text() : "another");
+    wrong_trip += status || back != l;
+    texts++;
+    str_free(&s);
+}
+
+/* Parses text on mesh m for a tensor of two axes and prints what it is, or "error". */
+static const char *
+reprint(size_t mesh, const char *text)
+{
+    static struct str s;
+    const struct layout *l;
+    str_clear(&s);
+    err_clear();
+    if (layout_parse(atlas, place_of(mesh), text, 2, &l) == 0)
+        layout_print(l, &s);
+    else
+        str_add(&s, err_last() == E_SBP && strstr(err_text(), text) ? "error" : err_text());
+    return str_text(&s);
+}
+
+enum { MESH_2 = 1, MESH_22 = 6, MESH_222 = 9 };
+static const struct {
+    size_t mesh;
+    const char *text, *want;
+} spellings[] = {
+    {MESH_2, "S(0)", "S(0)"},
+    {MESH_2, "S(-1)", "S(1)"},
+    {MESH_2, " S ( 1 ) ", "S(1)"},
+    {MESH_2, "B", "B"},
+    {MESH_2, "P", "P"},
+    {MESH_2, "P(sum)", "P"},
+    {MESH_2, "P(max)", "P(max)"},
+    {MESH_2, "(P(min))", "P(min)"},
+    {MESH_22, "(B, S(0))", "(B, S(0))"},
+    {MESH_22, "(B,S(-2))", "(B, S(0))"},
+    {MESH_22, "(S(0), S(0)) order (0, 1)", "(S(0), S(0))"},
+    {MESH_22, "(S(0), S(0)) order (1, 0)", "(S(0), S(0)) order (1, 0)"},
+    {MESH_22, "(S(0), S(1)) order (1, 0)", "(S(0), S(1))"},
+    {MESH_222, "(S(0), B, S(0)) order (2, 1, 0)", "(S(0), B, S(0)) order (1, 2, 0)"},
+    {MESH_2, "X", "error"},
+    {MESH_2, "S", "error"},
+    {MESH_2, "S(", "error"},
+    {MESH_2, "S()", "error"},
+    {MESH_2, "S(a)", "error"},
+    {MESH_2, "S(0", "error"},
+    {MESH_2, "S(0.5)", "error"},
+    {MESH_2, "S(2)", "error"},
+    {MESH_2, "S(-3)", "error"},
+    {MESH_2, "S(99999999999)", "error"},
+    {MESH_2, "P(mean)", "error"},
+    {MESH_2, "P(", "error"},
+    {MESH_2, "P(maximum)", "error"},
+    {MESH_2, "", "error"},
+    {MESH_2, "()", "error"},
+    {MESH_2, "BB", "error"},
+    {MESH_2, "S(0)S(1)", "error"},
+    {MESH_2, "(B, S(0))", "error"},
+    {MESH_2, "B order (1)", "error"},
+    {MESH_22, "B", "error"},
+    {MESH_22, "B, B", "error"},
+    {MESH_22, "(B)", "error"},
+    {MESH_22, "(B, B, B)", "error"},
+    {MESH_22, "(B, B", "error"},
+    {MESH_22, "(B, S(9))", "error"},
+    {MESH_22, "(B, B) order", "error"},
+    {MESH_22, "(B, B) order (0)", "error"},
+    {MESH_22, "(B, B) order (0, 2)", "error"},
+    {MESH_22, "(B, B) order (0, 1) x", "error"},
+};
+
+static void
+test_text(void)
+{
+    each_layout(visit_text);
+    diag("%lld texts", (long long)texts);
+    is_int(wrong_trip, 0, "every layout is read back from its own text");
+
+    int wrong = 0;
+    for (size_t i = 0; i < countof(spellings); i++) {
+        const char *got = reprint(spellings[i].mesh, spellings[i].text);
+        if (!strcmp(got, spellings[i].want)) continue;
+        diag("\"%s\" gave %s, want %s", spellings[i].text, got, spellings[i].want);
+        wrong++;
+    }
+    is_int(wrong, 0, "other spellings are understood, and what is no layout is refused and quoted");
+
+    const struct layout *l;
+    struct sbp s;
+    ok(layout_parse(atlas, place_of(MESH_22), "(B, B) order (0, 0)", 2, &l) == E_SBP, "an order names no axis twice");
+    ok(layout_parse(atlas, place_of(MESH_22), "(P, P(max))", 2, &l) == E_SBP, "two kinds of partial do not meet");
+    ok(sbp_parse("S(3)", -1, &s) == 0 && s.axis == 3, "without a tensor any axis may be named");
+    ok(sbp_parse("S(-1)", -1, &s) == E_SBP && sbp_parse("S(8)", -1, &s) == E_SBP, "but none counted from its end");
+    ok(sbp_parse("(B)", 2, &s) == E_SBP && sbp_parse("B B", 2, &s) == E_SBP, "an entry is one entry");
+    layout_parse(atlas, place_of(MESH_2), "S(1)", -1, &l);
+    struct type flat = type_of(DT_F32, 1, (int64_t[]){4}), deep = type_of(DT_F32, 2, (int64_t[]){4, 4});
+    ok(layout_fits(l, &flat) == E_SBP && layout_fits(l, &deep) == 0,
+       "a layout fits a tensor that has the axes it splits");
+}
+
+/* ---- placements ---- */
+
+static void
+test_places(void)
+{
+    const struct place *p, *q;
+    struct str s = {0};
+    int32_t coord[MAX_AXIS];
+    place_new(atlas, DEV_CPU, 2, (int32_t[]){2, 3}, (int32_t[]){5, 3, 1, 0, 2, 4}, &p);
+    place_new(atlas, DEV_CPU, 2, (int32_t[]){2, 3}, (int32_t[]){5, 3, 1, 0, 2, 4}, &q);
+    ok(p == q, "equal placements are one record");
+    place_new(atlas, DEV_META, 2, (int32_t[]){2, 3}, (int32_t[]){5, 3, 1, 0, 2, 4}, &q);
+    ok(p != q && p->id != q->id, "another kind is another");
+    place_new(atlas, DEV_CPU, 2, (int32_t[]){3, 2}, (int32_t[]){5, 3, 1, 0, 2, 4}, &q);
+    ok(p != q, "another mesh is another");
+    place_print(p, &s);
+    is_str(str_text(&s), "cpu[[5, 3, 1], [0, 2, 4]]", "a placement prints its kind and its ranks in mesh order");
+    str_free(&s);
+    place_coord(p, 5, coord);
+    ok(coord[0] == 1 && coord[1] == 2, "positions are row-major");
+    int wrong = 0;
+    for (int i = 0; i < p->nrank; i++) wrong += place_find(p, p->rank[i]) != i;
+    ok(!wrong && place_find(p, 6) == -1 && place_find(p, -1) == -1,
+       "a device is found at its position, others are not");
+
+    ok(place_new(atlas, DEV_CPU, 1, (int32_t[]){2}, (int32_t[]){1, 1}, &q) == E_PLACE, "a rank is there once");
+    ok(place_new(atlas, DEV_CPU, 1, (int32_t[]){2}, (int32_t[]){1, -1}, &q) == E_PLACE, "no rank is negative");
+    ok(place_new(atlas, DEV_CPU, 1, (int32_t[]){0}, (int32_t[]){0}, &q) == E_PLACE, "a mesh axis has ranks");
+    ok(place_new(atlas, DEV_CPU, 0, NULL, NULL, &q) == E_PLACE, "a mesh has axes");
+    ok(place_new(atlas, DEV_CPU, 7, (int32_t[]){1, 1, 1, 1, 1, 1, 1}, (int32_t[]){0}, &q) == E_PLACE, "but not seven");
+    ok(place_new(atlas, DEV_CPU, 2, (int32_t[]){1 << 20, 1 << 20}, (int32_t[]){0}, &q) == E_PLACE, "or 2^40 ranks");
+}
+
+static void
+test_many(void)
+{
+    enum { MANY = 500 };
+    const struct place *p[MANY], *q;
+    int wrong = 0;
+    for (int32_t i = 0; i < MANY; i++) place_new(atlas, DEV_META, 1, (int32_t[]){1}, &i, &p[i]);
+    for (int32_t i = 0; i < MANY; i++) {
+        place_new(atlas, DEV_META, 1, (int32_t[]){1}, &i, &q);
+        wrong += q != p[i] || place_find(q, i) != 0;
+    }
+    is_int(wrong, 0, "records stay where they are while the table grows");
+}
+
+static void
+test_boxes(void)
+{
+    struct box a = {{0, 2}, {4, 6}}, b = {{3, 0}, {5, 3}}, c = {{4, 0}, {5, 3}}, got;
+    ok(box_intersect(&a, &b, 2, &got) && got.lo[0] == 3 && got.hi[0] == 4 && got.lo[1] == 2 && got.hi[1] == 3,
+       "boxes meet in a box");
+    ok(!box_intersect(&a, &c, 2, &got), "boxes that only touch do not meet");
+    is_int(box_numel(&a, 2), 16, "a box counts its elements");
+    is_int(box_numel(&a, 0), 1, "without axes there is one");
+    ok(box_intersect(&a, &c, 0, &got), "and boxes without axes meet");
+}
+
+int
+main(void)
+{
+    atlas = atlas_new();
+    test_range();
+    test_shards();
+    test_canonical();
+    test_merge();
+    test_same_boxes();
+    test_text();
+    test_places();
+    test_many();
+    test_boxes();
+    atlas_free(&atlas);
+    return done();
+}

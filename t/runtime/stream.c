@@ -1,0 +1,340 @@
+/* stream.c - streams of the host: work is done in order, one waits for another, and whoever waits is woken.
+ *
+ * Several streams add to one number in an order that only their waits decide, with more streams than cores; the owner
+ * sleeps until it is told. A wake that is lost would be a test that does not end. The same on a device that launches,
+ * which does nothing before somebody waits for it, and then what it may do first as a seed draws it. */
+#include "runtime/base/error.h"
+#include "runtime/device/stream_host.h"
+#include "runtime/base/waker.h"
+#include "t/lib/tap.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { STREAMS = 12, ROUNDS = 2000 };
+
+static int64_t number, wrong; /* of the work alone: its order is what is tried */
+
+/* The number must be what it is told to be; then it is one more. */
+static int
+step(const struct stream_work *w, const struct stream *s)
+{
+    UNUSED(s);
+    wrong += (uint64_t)number != w->piece;
+    number++;
+    return 0;
+}
+
+static int
+refuse(const struct stream_work *w, const struct stream *s)
+{
+    UNUSED(s);
+    return fail(E_KERNEL, "work %d fails", (int)w->piece);
+}
+
+static int
+nap(const struct stream_work *w, const struct stream *s)
+{
+    UNUSED(s);
+    usleep((unsigned)w->piece);
+    number++;
+    return 0;
+}
+
+/* ---- an owner that sleeps ---- */
+
+static struct waker owner;
+
+static void
+wake(void *of)
+{
+    waker_wake(of);
+}
+
+static void
+sleep_until(const struct stream *s, int64_t mark)
+{
+    while (!stream_passed(s, mark)) {
+        waker_arm(&owner);
+        if (stream_passed(s, mark))
+            waker_disarm(&owner);
+        else
+            waker_sleep(&owner, 0);
+    }
+}
+
+static void
+open_streams(struct stream **s, int n, bool driven)
+{
+    const struct device_kind *late = device_kind(DEV_LATE);
+    for (int i = 0; i < n; i++) {
+        if (late->stream_new(i, STREAM_COMPUTE, driven, &s[i])) printf("Bail out! %s\n", err_text());
+        stream_tell(s[i], wake, &owner);
+    }
+}
+
+static void
+close_streams(struct stream **s, int n)
+{
+    for (int i = 0; i < n; i++) device_kind(DEV_LATE)->stream_free(&s[i]);
+}
+
+/* ---- tests ---- */
+
+/* Each adds when the one before it has: round and round, many rounds at a time, or the owner waits for each. */
+static void
+in_a_ring(bool one_by_one)
+{
+    struct stream *s[STREAMS];
+    number = wrong = 0;
+    open_streams(s, STREAMS, false);
+    for (uint64_t i = 0; i < ROUNDS; i++) {
+        struct stream *now = s[i % STREAMS], *before = s[(i + STREAMS - 1) % STREAMS];
+        if (i > 0) stream_wait(now, before, stream_mark(before));
+        stream_enqueue(now, &(struct stream_work){.run = step, .piece = i});
+        if (one_by_one) sleep_until(now, stream_mark(now));
+    }
+    for (int i = 0; i < STREAMS; i++) sleep_until(s[i], stream_mark(s[i]));
+    ok(wrong == 0 && number == ROUNDS, "%d streams that wait for each other go in order, %s", STREAMS,
+       one_by_one ? "one at a time" : "all that is enqueued at once");
+    close_streams(s, STREAMS);
+}
+
+/* All wait for one that takes its time: every one of them wakes. */
+static void
+many_wait_for_one(void)
+{
+    struct stream *s[STREAMS];
+    int64_t late = 0;
+    open_streams(s, STREAMS, false);
+    for (int round = 0; round < 50; round++) {
+        number = wrong = 0;
+        stream_enqueue(s[0], &(struct stream_work){.run = nap, .piece = (uint64_t)(round % 5 * 200)});
+        for (int i = 1; i < STREAMS; i++) {
+            stream_wait(s[i], s[0], stream_mark(s[0]));
+            if (i > 1) stream_wait(s[i], s[i - 1], stream_mark(s[i - 1]));
+            stream_enqueue(s[i], &(struct stream_work){.run = step, .piece = (uint64_t)i});
+        }
+        for (int i = STREAMS - 1; i >= 0; i--) sleep_until(s[i], stream_mark(s[i]));
+        late += wrong + (number != STREAMS);
+    }
+    ok(late == 0, "many streams that wait for one all go on");
+    close_streams(s, STREAMS);
+}
+
+static void
+trouble_is_kept(void)
+{
+    struct stream *s;
+    number = wrong = 0;
+    open_streams(&s, 1, false);
+    stream_enqueue(s, &(struct stream_work){.run = step, .piece = 0});
+    int64_t before = stream_mark(s);
+    stream_enqueue(s, &(struct stream_work){.run = refuse, .piece = 7});
+    stream_enqueue(s, &(struct stream_work){.run = step, .piece = 1});
+    sleep_until(s, stream_mark(s));
+    ok(!stream_trouble(s, before), "what was done before a failure is well");
+    ok(stream_trouble(s, stream_mark(s)) == E_KERNEL && strstr(err_text(), "work 7"), "what failed says so");
+    ok(number == 1, "and nothing behind it is begun");
+    stream_enqueue(s, &(struct stream_work){.run = step, .piece = 1});
+    sleep_until(s, stream_mark(s));
+    ok(number == 2 && !stream_trouble(s, stream_mark(s)), "told, it is forgotten");
+    close_streams(&s, 1);
+}
+
+static void
+driven_streams_wait_for_steps(void)
+{
+    struct stream *s[2];
+    number = wrong = 0;
+    open_streams(s, 2, true);
+    stream_enqueue(s[0], &(struct stream_work){.run = step, .piece = 0});
+    stream_wait(s[1], s[0], stream_mark(s[0]));
+    stream_enqueue(s[1], &(struct stream_work){.run = step, .piece = 1});
+    ok(!stream_step(s[1]) && number == 0, "a driven stream does nothing by itself, and waits for another");
+    ok(stream_step(s[0]) && stream_step(s[1]) && stream_step(s[1]) && number == 2 && wrong == 0,
+       "and does its oldest work when it is stepped");
+    ok(!stream_step(s[1]), "until there is none");
+    close_streams(s, 2);
+}
+
+/* ---- a device that launches: each of its streams has a lane of what was launched ---- */
+
+struct event {
+    int lane;
+    int64_t upto;
+};
+static struct lane {
+    struct launched {
+        bool waits; /* for the event; else it is a step */
+        struct event after;
+        uint64_t piece;
+    } work[2 * ROUNDS];
+    int64_t put, done;
+} lane[STREAMS];
+static pthread_mutex_t device = PTHREAD_MUTEX_INITIALIZER; /* of the lanes, the number and the seed */
+static uint64_t seed;
+static int64_t nfollow;
+static bool forgets; /* planted: the device does not wait */
+
+static int
+lane_add(int of, struct launched work)
+{
+    pthread_mutex_lock(&device);
+    lane[of].work[lane[of].put++] = work;
+    pthread_mutex_unlock(&device);
+    return 0;
+}
+
+/* Does the oldest work of a lane. False: there is none, or it waits. */
+static bool
+lane_step(struct lane *l)
+{
+    const struct launched *w = &l->work[l->done];
+    if (l->done == l->put || (w->waits && lane[w->after.lane].done < w->after.upto)) return false;
+    if (!w->waits) step(&(struct stream_work){.piece = w->piece}, NULL);
+    l->done++;
+    return true;
+}
+
+static int
+lane_await(int of, int64_t upto)
+{
+    pthread_mutex_lock(&device);
+    while (lane[of].done < upto) {
+        pthread_mutex_unlock(&device); /* it takes its time: others launch meanwhile */
+        usleep(10);
+        pthread_mutex_lock(&device);
+        lane_step(&lane[next_random(&seed) % STREAMS]);
+    }
+    pthread_mutex_unlock(&device);
+    return 0;
+}
+
+static int
+lane_settle(int of)
+{
+    return lane_await(of, lane[of].put);
+}
+
+static int
+event_make(int of, void **event)
+{
+    UNUSED(of);
+    *event = calloc(1, sizeof(struct event));
+    return 0;
+}
+
+static void
+event_drop(int of, void *event)
+{
+    UNUSED(of);
+    free(event);
+}
+
+static int
+event_note(int of, void *event)
+{
+    pthread_mutex_lock(&device);
+    *(struct event *)event = (struct event){of, lane[of].put};
+    pthread_mutex_unlock(&device);
+    return 0;
+}
+
+static struct event
+event_of(const void *event)
+{
+    pthread_mutex_lock(&device);
+    struct event e = *(const struct event *)event;
+    pthread_mutex_unlock(&device);
+    return e;
+}
+
+static int
+event_await(int of, void *event)
+{
+    struct event e = event_of(event);
+    UNUSED(of);
+    return lane_await(e.lane, e.upto);
+}
+
+static int
+event_follow(int of, void *event)
+{
+    __atomic_add_fetch(&nfollow, 1, __ATOMIC_RELAXED);
+    return forgets ? 0 : lane_add(of, (struct launched){.waits = true, .after = event_of(event)});
+}
+
+static int
+launch(const struct stream_work *w, const struct stream *s)
+{
+    return lane_add(s->device, (struct launched){.piece = w->piece});
+}
+
+/* Host code among what is launched; it launches its step, or does it. */
+static int
+look(const struct stream_work *w, const struct stream *s)
+{
+    if (w->piece % 2) return launch(w, s);
+    pthread_mutex_lock(&device);
+    step(w, s);
+    pthread_mutex_unlock(&device);
+    return 0;
+}
+
+/* As in_a_ring; every so often a work is host code. Returns how many found another number than theirs. */
+static int64_t
+launch_in_a_ring(uint64_t from)
+{
+    static const struct device_events events = {event_make, event_drop, event_note, event_await, event_follow, NULL};
+    static struct device_kind launches;
+    struct stream *s[STREAMS];
+    launches = *device_kind(DEV_LATE);
+    launches.settle = lane_settle;
+    launches.events = &events;
+    memset(lane, 0, sizeof lane);
+    number = wrong = nfollow = 0;
+    seed = from;
+    for (int i = 0; i < STREAMS; i++) {
+        if (host_stream_new(&launches, i, STREAM_COMPUTE, false, &s[i])) printf("Bail out! %s\n", err_text());
+        stream_tell(s[i], wake, &owner);
+    }
+    for (uint64_t i = 0; i < ROUNDS; i++) {
+        struct stream *now = s[i % STREAMS], *before = s[(i + STREAMS - 1) % STREAMS];
+        bool host = next_random(&from) % 16 == 0;
+        if (i > 0) stream_wait(now, before, stream_mark(before));
+        stream_enqueue(now, &(struct stream_work){.run = host ? look : launch, .piece = i, .launches = !host});
+    }
+    for (int i = 0; i < STREAMS; i++) sleep_until(s[i], stream_mark(s[i]));
+    close_streams(s, STREAMS);
+    return wrong + (number != ROUNDS);
+}
+
+static void
+streams_that_launch(void)
+{
+    uint64_t from = seed_of(1);
+    int64_t late = 0, follows = 0;
+    for (uint64_t k = 0; k < 5; k++) {
+        late += launch_in_a_ring(from + k);
+        follows += nfollow;
+    }
+    ok(late == 0, "what is launched on streams that wait for each other goes in order, whatever the device does first");
+    ok(follows > 0, "the device waits, not the host: %lld times", (long long)follows);
+    forgets = true;
+    for (uint64_t k = 0; k < 20 && late == 0; k++) late += launch_in_a_ring(from + k);
+    ok(late > 0, "a device that did not wait would be seen");
+}
+
+int
+main(void)
+{
+    in_a_ring(false);
+    in_a_ring(true);
+    many_wait_for_one();
+    trouble_is_kept();
+    driven_streams_wait_for_steps();
+    streams_that_launch();
+    return done();
+}

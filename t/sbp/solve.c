@@ -1,0 +1,206 @@
+/* Tests of sbp/solve/solve.c: on random nets it finds what an exhaustive search finds, and its bounds and regrets hold.
+ */
+#include "sbp/solve/solve.h"
+
+#include "runtime/base/error.h"
+#include "t/lib/nets.h"
+#include "t/lib/tap.h"
+
+static bool
+same_as_exhaustive(struct arena *a, const struct net *n)
+{
+    struct solved s;
+    int64_t peak, want = exhaustive(n, -1, 0, &peak);
+    struct solve_options o = {.mode = SOLVE_OPTIMAL};
+    int status = net_solve(a, n, &o, &s);
+    if (want >= NET_NEVER) return status == E_PLAN && (err_clear(), true);
+    bool fine = !status && s.cost == want && s.bound == want && net_cost(n, s.choice) == want;
+    if (fine && n->memory_limit) fine = s.peak <= n->memory_limit && s.peak == net_peak(n, s.choice);
+    if (!fine)
+        diag("want %lld, status %d, cost %lld, bound %lld %s", (long long)want, status, (long long)s.cost,
+             (long long)s.bound, status ? err_text() : "");
+    return fine;
+}
+
+/* What nothing meets names the least peak of all choices, and within that there is one. */
+static bool
+least_is_exhaustive(struct arena *a, const struct net *n)
+{
+    struct solved s;
+    struct net limited = *n;
+    int64_t peak, want = exhaustive(n, -1, 0, &peak);
+    struct solve_options o = {.mode = SOLVE_OPTIMAL, .quick = true};
+    limited.memory_limit = peak - 1;
+    if (want >= NET_NEVER || peak < 2) return true;
+    bool fine = net_solve(a, &limited, &o, &s) == E_PLAN && s.peak == peak && s.floor == peak;
+    fine = fine && strstr(err_text(), "the least possible is");
+    if (!fine)
+        diag("want %lld, got %lld to %lld %s", (long long)peak, (long long)s.floor, (long long)s.peak, err_text());
+    err_clear();
+    limited.memory_limit = peak;
+    if (fine && net_solve(a, &limited, &o, &s)) fine = false;
+    if (!fine) diag("within %lld: %s", (long long)peak, err_text());
+    return fine && s.peak == peak;
+}
+
+/* Of coarse costs, so that many choices are equal, with bytes beside prices. */
+static void
+draw_moved(struct arena *a, struct net *n)
+{
+    for (int32_t i = 0; i < n->nnode; i++) {
+        int64_t *cost = arena_dup(a, n->node[i].cost, sizeof *cost * CANDS);
+        for (int k = 0; k < CANDS; k++) cost[k] = cost[k] >= NET_NEVER ? NET_NEVER : cost[k] / 25;
+        n->node[i].cost = cost;
+    }
+    for (int32_t i = 0; i < n->ntensor; i++) {
+        struct net_tensor *t = &n->tensor[i];
+        int64_t *price = ARENA_ARRAY(a, int64_t, t->nfrom * t->nto),
+                *moved = ARENA_ARRAY(a, int64_t, t->nfrom * t->nto);
+        for (int32_t k = 0; k < t->nfrom * t->nto; k++) {
+            price[k] = t->price[k] >= NET_NEVER ? NET_NEVER : t->price[k] / 20;
+            moved[k] = 24 * draw(9);
+        }
+        t->price = price;
+        t->moved = moved;
+    }
+}
+
+/* The same choices cost their bytes. */
+static struct net
+net_of_bytes(struct arena *a, const struct net *n)
+{
+    struct net sent = *n;
+    sent.node = arena_dup(a, n->node, sizeof *n->node * (size_t)n->nnode);
+    sent.tensor = arena_dup(a, n->tensor, sizeof *n->tensor * (size_t)(n->ntensor + 1));
+    const int64_t *nothing = ARENA_ARRAY(a, int64_t, CANDS);
+    for (int32_t i = 0; i < n->nnode; i++) sent.node[i].cost = nothing;
+    for (int32_t i = 0; i < n->ntensor; i++) sent.tensor[i].price = n->tensor[i].moved;
+    return sent;
+}
+
+/* Of the choices that cost least it takes one that sends least; within a limit it does when that is not above it. */
+static bool
+ties_go_to_fewer_bytes(struct arena *a, const struct net *drawn)
+{
+    struct net n = *drawn;
+    n.node = arena_dup(a, n.node, sizeof *n.node * (size_t)n.nnode);
+    n.tensor = arena_dup(a, n.tensor, sizeof *n.tensor * (size_t)(n.ntensor + 1));
+    draw_moved(a, &n);
+    struct net sent = net_of_bytes(a, &n);
+    int32_t choice[NODES] = {0}, i = 0;
+    int64_t cost = NET_NEVER, bytes = NET_NEVER;
+    while (i < n.nnode) {
+        int64_t c = net_cost(&n, choice), b = net_cost(&sent, choice);
+        bool within = !n.memory_limit || net_peak(&n, choice) <= n.memory_limit;
+        if (c < NET_NEVER && within && (c < cost || (c == cost && b < bytes))) {
+            cost = c;
+            bytes = b;
+        }
+        for (i = 0; i < n.nnode && ++choice[i] == n.node[i].ncand; i++) choice[i] = 0;
+    }
+    struct solved s;
+    int status = net_solve(a, &n, &(struct solve_options){.mode = SOLVE_OPTIMAL}, &s);
+    if (cost >= NET_NEVER) return status == E_PLAN && (err_clear(), true);
+    int64_t got = status ? -1 : net_cost(&sent, s.choice);
+    bool fine = !status && s.cost == cost && net_cost(&n, s.choice) == cost;
+    fine = fine && (n.memory_limit ? got >= bytes && s.peak <= n.memory_limit : got == bytes);
+    if (!fine)
+        diag("want %lld and %lld bytes, got %lld and %lld %s", (long long)cost, (long long)bytes, (long long)s.cost,
+             (long long)got, status ? err_text() : "");
+    return fine;
+}
+
+static bool
+modes_are_bounded(struct arena *a, const struct net *n)
+{
+    int64_t peak, want = exhaustive(n, -1, 0, &peak);
+    struct solved best;
+    if (want >= NET_NEVER || net_solve(a, n, &(struct solve_options){.mode = SOLVE_OPTIMAL}, &best)) return true;
+    for (int mode = 0; mode < SOLVE_OPTIMAL; mode++) {
+        struct solved s;
+        int status = net_solve(a, n, &(struct solve_options){.mode = (enum solve_mode)mode, .start = best.choice}, &s);
+        if (status || s.bound > want || s.cost < want || s.bound > s.cost || net_cost(n, s.choice) != s.cost)
+            return false;
+    }
+    return true;
+}
+
+/* From a start that may be impossible, every mode has a choice if there is one, and the optimum is no dearer. */
+static bool
+any_start_will_do(struct arena *a, const struct net *n)
+{
+    int64_t peak, want = exhaustive(n, -1, 0, &peak);
+    int32_t start[NODES];
+    for (int32_t i = 0; i < n->nnode; i++) start[i] = (int32_t)draw(n->node[i].ncand);
+    for (int mode = 0; mode < NSOLVE; mode++) {
+        struct solved s;
+        int status = net_solve(a, n, &(struct solve_options){.mode = (enum solve_mode)mode, .start = start}, &s);
+        bool fine = want >= NET_NEVER ? status == E_PLAN : !status && s.bound <= want && s.cost >= want;
+        if (fine && !status) fine = s.bound <= s.cost && net_cost(n, s.choice) == s.cost;
+        if (!fine) diag("mode %d, want %lld: %s", mode, (long long)want, status ? err_text() : "another cost");
+        if (status) err_clear();
+        if (!fine) return false;
+    }
+    return true;
+}
+
+static bool
+regrets_are_exact(struct arena *a, const struct net *n)
+{
+    struct solved s;
+    int64_t *low[NODES], *high[NODES], peak;
+    if (net_solve(a, n, &(struct solve_options){.mode = SOLVE_OPTIMAL}, &s)) return true;
+    for (int32_t i = 0; i < n->nnode; i++) {
+        low[i] = ARENA_ARRAY(a, int64_t, CANDS);
+        high[i] = ARENA_ARRAY(a, int64_t, CANDS);
+    }
+    if (net_regret(n, &s, NULL, NULL, low, high)) return false;
+    for (int32_t i = 0; i < n->nnode; i++)
+        for (int32_t k = 0; k < n->node[i].ncand; k++) {
+            int64_t want = exhaustive(n, i, k, &peak);
+            want = want >= NET_NEVER ? NET_NEVER : want - s.cost;
+            if (low[i][k] == want && high[i][k] == want) continue;
+            diag("node %d candidate %d: want %lld, got %lld to %lld", (int)i, (int)k, (long long)want,
+                 (long long)low[i][k], (long long)high[i][k]);
+            return false;
+        }
+    return true;
+}
+
+/* Each of n random nets passes; the seed of one that does not is printed. */
+static void
+all(const char *name, int n, uint64_t seed, bool limited, bool (*test)(struct arena *a, const struct net *n))
+{
+    int failed = 0;
+    for (int k = 0; k < n && failed < 3; k++) {
+        struct arena a = {0};
+        struct net net = draw_net(&a, seed + (uint64_t)k);
+        int64_t peak;
+        exhaustive(&net, -1, 0, &peak);
+        if (limited && peak < INT64_MAX) net.memory_limit = draw_limit(peak);
+        if (!test(&a, &net)) {
+            failed++;
+            diag("SEED=%llu", (unsigned long long)(seed + (uint64_t)k));
+        }
+        arena_fini(&a);
+    }
+    ok(failed == 0, "%s", name);
+}
+
+int
+main(void)
+{
+    uint64_t seed = seed_of(1);
+    int n = getenv("RILLE_LONG") ? 20000 : 1500;
+    all("the optimum is that of an exhaustive search", n, seed, false, same_as_exhaustive);
+    all("so it is under a memory limit", n / 3, seed + 100000, true, same_as_exhaustive);
+    all("so it is where a glance sees no choice", 1, 102675, true, same_as_exhaustive);
+    all("the least peak that is told is the least of all", n / 5, seed + 400000, false, least_is_exhaustive);
+    all("of choices that cost least one is taken that sends least", n, seed + 500000, false, ties_go_to_fewer_bytes);
+    all("so it is, as the limit allows, within one", n / 3, seed + 600000, true, ties_go_to_fewer_bytes);
+    all("every mode has a choice, a bound below the optimum and a cost that is not", n / 3, seed + 200000, false,
+        modes_are_bounded);
+    all("every mode finds a choice from any start", n / 3, seed + 700000, false, any_start_will_do);
+    all("regrets are those of forced solutions", n / 5, seed + 300000, false, regrets_are_exact);
+    return done();
+}

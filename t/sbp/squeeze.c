@@ -1,0 +1,65 @@
+/* Tests of sbp/limit/squeeze.c: what it finds keeps the limit and costs what it says, it finds something where there is
+ * something, and ends as soon as it may. */
+#include "sbp/limit/squeeze.h"
+
+#include "t/lib/nets.h"
+#include "t/lib/tap.h"
+
+static bool
+count(void *asked)
+{
+    ++*(int *)asked;
+    return true;
+}
+
+struct tally {
+    int made, right, found, best, asked, soon;
+};
+
+/* From the best choice of all, with a limit between what that takes and the least that any takes. */
+static void
+try_net(struct arena *a, struct net *n, struct tally *t)
+{
+    int asked = 0;
+    struct solve_options o = {.mode = SOLVE_OPTIMAL, .stop = count, .arg = &asked};
+    struct solved s;
+    int64_t peak = INT64_MAX, low, *price = ARENA_ARRAY(a, int64_t, net_times(n) + 1);
+    struct best r = {.cost = NET_NEVER, .choice = ARENA_ARRAY(a, int32_t, n->nnode)};
+    if (net_solve(a, n, &(struct solve_options){.mode = SOLVE_OPTIMAL}, &s)) return;
+    exhaustive(n, -1, 0, &low);
+    if (s.peak <= MAX(1, low)) return;
+    n->memory_limit = MAX(1, low) + draw(s.peak - MAX(1, low));
+    int64_t least = exhaustive(n, -1, 0, &low);
+    squeeze(n, &o, s.choice, &r, price, &peak);
+    bool found = r.cost < NET_NEVER, fits = found && net_peak(n, r.choice) <= n->memory_limit;
+    t->made++;
+    t->right += found ? fits && net_cost(n, r.choice) == r.cost && r.cost >= least : peak > n->memory_limit;
+    t->found += found;
+    t->best += r.cost == least;
+    t->asked += asked;
+    asked = 0;
+    r.cost = NET_NEVER;
+    squeeze(n, &(struct solve_options){.stop = count, .arg = &asked, .may_fail = true}, s.choice, &r, price, &peak);
+    t->soon += asked == 1;
+}
+
+int
+main(void)
+{
+    uint64_t seed = seed_of(1);
+    int n = getenv("RILLE_LONG") ? 20000 : 2000;
+    struct tally t = {0};
+    for (int k = 0; k < n; k++) {
+        struct arena a = {0};
+        struct net net = draw_net(&a, seed + (uint64_t)k);
+        try_net(&a, &net, &t);
+        arena_fini(&a);
+    }
+    ok(t.made > n / 5, "there are nets whose best choice is over the limit, and another one is not: %d", t.made);
+    is_int(t.right, t.made, "what is found keeps the limit, and costs what it says");
+    ok(t.found >= t.made * 9 / 10, "in %d of them something is found", t.found);
+    ok(t.best >= t.made / 2, "in %d the best", t.best);
+    ok(t.asked <= t.made, "once there is something it goes on only as long as it may: %d questions", t.asked);
+    is_int(t.soon, t.made, "where it may fail it ends at the first question");
+    return done();
+}

@@ -1,0 +1,136 @@
+/* close.c - closing a session whose handles were not all given back. */
+#include "rille.h"
+#include "t/lib/tap.h"
+
+#include <string.h>
+
+static struct rille_session *
+open_session(void)
+{
+    struct rille_session *s;
+    return rille_open(&(struct rille_options){.devices = "cpu:2"}, &s) ? NULL : s;
+}
+
+static struct rille_tensor *
+ones(struct rille_session *s)
+{
+    struct rille_tensor *t;
+    int64_t shape[] = {3, 4};
+    rille_create(s, rille_op_find("ones"), 0, NULL, 2, shape, NULL, NULL, &t);
+    return t;
+}
+
+static struct rille_tensor *
+sum(struct rille_session *s, struct rille_tensor *t)
+{
+    struct rille_tensor *result;
+    struct rille_arg arg = {.kind = RILLE_ARG_TENSOR, .tensor = t};
+    rille_call(s, rille_op_find("sum"), 1, &arg, 0, NULL, &result);
+    return result;
+}
+
+static void
+all_given_back(void)
+{
+    struct rille_session *s = open_session();
+    struct rille_tensor *t = ones(s);
+    rille_tensor_free(&t);
+    ok(rille_close(&s) == 0 && !s, "a session whose handles were given back closes");
+    ok(rille_close(&s) == 0, "a closed one closes again, to no effect");
+}
+
+static void
+tensors_left(void)
+{
+    struct rille_session *s = open_session();
+    struct rille_tensor *t = ones(s);
+    rille_tensor_set_name(t, "weight");
+    rille_tensor_hold(t);
+    ok(rille_close(&s) != 0, "a session with a handle left says so");
+    ok(strstr(rille_error(), "1 handle was") && strstr(rille_error(), "f32{3, 4} weight"), "which: %s", rille_error());
+}
+
+static void
+gradients_left(void)
+{
+    struct rille_session *s = open_session();
+    struct rille_tensor *t = ones(s), *y, *g;
+    rille_tensor_set_requires_grad(t, true);
+    y = sum(s, t);
+    rille_tensor_backward(y);
+    g = rille_tensor_grad(t);
+    ok(g != NULL, "there is a gradient");
+    ok(rille_close(&s) != 0 && strstr(rille_error(), "3 handles"), "a gradient's handle counts: %s", rille_error());
+}
+
+static void
+updates_left(void)
+{
+    struct rille_session *s = open_session();
+    struct rille_tensor *t = ones(s), *y;
+    rille_tensor_set_requires_grad(t, true);
+    y = sum(s, t);
+    rille_tensor_backward(y);
+    rille_tensor_free(&y);
+    ok(rille_close(&s) != 0 && strstr(rille_error(), "1 handle was"), "a gradient that nobody holds does not");
+}
+
+static int
+tell(void *arg, double *out)
+{
+    *out = *(double *)arg;
+    return 0;
+}
+
+static void
+graphs_left(void)
+{
+    struct rille_session *s = open_session();
+    struct rille_tensor *t = ones(s), *piece, *result;
+    struct rille_live *live;
+    struct rille_graph *g;
+    double rate = 1;
+    rille_live_new(s, tell, NULL, &rate, &live);
+    rille_trace_begin(s, &(struct rille_graph_options){0}, 1, &t, &piece);
+    result = sum(s, piece);
+    rille_trace_end(s, 1, &result, &g);
+    ok(rille_close(&s) != 0 && strstr(rille_error(), "a graph"), "a graph is named: %s", rille_error());
+}
+
+static void
+trace_left(void)
+{
+    struct rille_session *s = open_session();
+    struct rille_tensor *t = ones(s), *piece;
+    rille_trace_begin(s, &(struct rille_graph_options){0}, 1, &t, &piece);
+    rille_tensor_free(&piece);
+    rille_tensor_free(&t);
+    ok(rille_close(&s) == 0, "a trace that was not ended is given up");
+}
+
+static void
+lines(void)
+{
+    struct rille_session *s = open_session();
+    struct rille_tensor *t = ones(s), *made;
+    rille_at(s, "train.lua", 14, NULL);
+    int code = rille_tensor_to_local(t, 7, &made);
+    ok(code && code == rille_error_code(), "an error has a code");
+    is_str(rille_error_kind(), "placement does not fit", "and a kind");
+    is_str(rille_error_line(), "train.lua:14", "and the line of the program that was named");
+    rille_tensor_free(&t);
+    rille_close(&s);
+}
+
+int
+main(void)
+{
+    all_given_back();
+    tensors_left();
+    gradients_left();
+    updates_left();
+    graphs_left();
+    trace_left();
+    lines();
+    return done();
+}

@@ -1,0 +1,305 @@
+-- fail.lua - every act of a training step fails once: the error names a line, and the session computes on exactly.
+--
+-- The step is the digits example's, as a pipeline of two stages each two devices wide (pp-tp), on a smaller net.
+
+local rille = require "rille"
+local tap = dofile("t/lib/tap.lua")
+local nn, optim = rille.nn, rille.optim
+
+local first, second = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
+local LINES <const> = {} -- by line: what stands there
+
+local function mark(what)
+  LINES[debug.getinfo(2, "l").currentline] = what
+end
+
+local function make()
+  rille.manual_seed(3)
+  local fc1, fc2, fc3 = nn.Linear(64, 32), nn.Linear(32, 32), nn.Linear(32, 10)
+  fc1:to_global{placement = first, sbp = "B"}
+  fc2:to_global{placement = second, sbp = "B"}
+  fc3:to_global{placement = second, sbp = "B"}
+  fc1.weight:to_global_{placement = first, sbp = "S(0)"}
+  fc1.bias:to_global_{placement = first, sbp = "S(0)"}
+  fc2.weight:to_global_{placement = second, sbp = "S(1)"}
+  local net = {parameters = {fc1.weight, fc1.bias, fc2.weight, fc2.bias, fc3.weight, fc3.bias}}
+  net.optimiser = optim.AdamW(net.parameters, {lr = 3e-3, weight_decay = 0.01})
+  function net.step(x, y)
+    local h = fc1(x):gelu() mark "first layer"
+    h = h:to_global{placement = second, sbp = h.sbp} mark "the move"
+    local loss = fc3(fc2(h):gelu()):cross_entropy(y) mark "the rest"
+    loss:backward() mark "backward"
+    net.optimiser:step() mark "the update"
+    net.optimiser:zero_grad()
+    return loss
+  end
+  return net
+end
+
+local here = "t/session/fail.lua"
+local images = rille.load_npy("examples/data/digits_x.npy"):reshape{1797, 64}:slice(0, 0, 16):to("f32") / 16
+local labels = rille.load_npy("examples/data/digits_y.npy"):slice(0, 0, 16):to("i64")
+local x = images:to_global{placement = first, sbp = "B"}
+local y = labels:to_global{placement = second, sbp = "B"}
+x, y = x:detach(), y:detach()
+x:totable()
+y:totable()
+
+local function flat(t)
+  if type(t) ~= "table" then return ("%a"):format(t) end
+  local parts = {}
+  for i, e in ipairs(t) do parts[i] = flat(e) end
+  return table.concat(parts, " ")
+end
+
+-- The variables of training: weights, and what the optimiser keeps.
+local function variables(net)
+  local list = {table.unpack(net.parameters)}
+  for _, slot in ipairs(net.optimiser.slots) do table.move({slot.m, slot.v}, 1, 2, #list + 1, list) end
+  return list
+end
+
+local function copies(list)
+  local out = {}
+  for i, p in ipairs(list) do out[i] = rille.tensor(p:totable(), {placement = p.placement, sbp = p.sbp}) end
+  return out
+end
+
+local function set(list, values)
+  rille.no_grad(function()
+    for i, p in ipairs(list) do
+      p:copy_(values[i])
+      p:totable()
+      p.grad = nil
+    end
+  end)
+end
+
+-- Fails each act in turn. What is counted is what must be 0, and how often a variable was left half written.
+local function fail_each(net, step)
+  for _ = 1, 2 do step(x, y):item() end
+  local list = variables(net)
+  local values = copies(list)
+  local steps = net.optimiser.steps
+  local texts = {}
+  for i, v in ipairs(values) do texts[i] = flat(v:totable()) end
+  local function again()
+    set(list, values)
+    net.optimiser.steps = steps
+  end
+  local before = rille.counters().acts
+  local want = flat(step(x, y):item())
+  local acts = rille.counters().acts - before
+  again()
+  local got = {acts = acts, silent = 0, unnamed = 0, changed = 0, inexact = 0, torn = 0, lines = {}}
+  for k = 1, acts do
+    rille._fail_act(k)
+    local good, err = pcall(step, x, y)
+    rille._fail_act(0)
+    err = tostring(err)
+    if good or not err:find("made to fail", 1, true) then got.silent = got.silent + 1 end
+    local line = err:match("^" .. here:gsub("%p", "%%%0") .. ":(%d+): ")
+    if line then got.lines[math.tointeger(line)] = true end
+    if not line or not LINES[math.tointeger(line)] then
+      got.unnamed = got.unnamed + 1
+      got.example = got.example or ("act %d: %s"):format(k, err)
+    end
+    for i, p in ipairs(list) do
+      local whole, value = pcall(p.totable, p)
+      if not whole then
+        got.torn = got.torn + 1
+        if not tostring(value):find("half written", 1, true) then got.changed = got.changed + 1 end
+      elseif flat(value) ~= texts[i] then
+        got.changed = got.changed + 1
+        got.example = got.example or ("act %d: variable %d has changed"):format(k, i)
+      end
+    end
+    again()
+    if flat(step(x, y):item()) ~= want then got.inexact = got.inexact + 1 end
+    again()
+  end
+  return got
+end
+
+local function is_handled(got, name)
+  tap.ok(got.acts > 50, name .. ": has acts enough", tostring(got.acts))
+  tap.is(got.silent, 0, ("%s: each of its acts can fail, and the error comes out"):format(name))
+  tap.is(got.unnamed, 0, name .. ": and names a line of the step")
+  tap.is(got.changed, 0, name .. ": a variable has its old value, or refuses to be read")
+  tap.is(got.inexact, 0, name .. ": with the variables set again, the session computes exactly what it would have")
+  if got.example then tap.diag(got.example) end
+  tap.diag(("%d acts, %d times a variable was half written"):format(got.acts, got.torn))
+end
+
+tap.group("a compiled step", function()
+  local net = make()
+  local got = fail_each(net, rille.graph(net.step, {micro_batches = 4}))
+  is_handled(got, "pp-tp, four pieces")
+  local seen = {}
+  for line in pairs(got.lines) do seen[LINES[line] or line] = true end
+  tap.ok(seen["first layer"] and seen["the rest"] and seen["the update"], "every part of the step is named by some")
+end)
+
+tap.group("a plain loop", function()
+  local net = make()
+  is_handled(fail_each(net, net.step), "pp-tp, plain")
+end)
+
+-- ---- what the user's program does wrong ----
+
+tap.group("labels that are no classes", function()
+  local net = make()
+  local bad = rille.tensor({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4, 10}, {dtype = "i64", placement = second})
+  for name, step in pairs{plain = net.step, compiled = rille.graph(net.step, {micro_batches = 4})} do
+    step(x, y):item()
+    local list = variables(net)
+    local old = {}
+    for i, p in ipairs(list) do old[i] = flat(p:totable()) end
+    tap.fails(function() step(x, bad) end, {here .. ":", "10"}, name .. ": an error names the line and the label")
+    local same = 0
+    for i, p in ipairs(list) do same = same + (flat(p:totable()) == old[i] and 1 or 0) end
+    tap.is(same, #list, name .. ": no rank has updated anything")
+    for _, p in ipairs(net.parameters) do p.grad = nil end
+    tap.ok(step(x, y):item() > 0, name .. ": good labels go on")
+  end
+end)
+
+-- Where classes are split the loss itself is computed from the logits at the labels, which nobody does here.
+tap.group("labels of a loss that nobody reads", function()
+  local wrong, at = {}, {placement = rille.placement("cpu", {0, 1})}
+  for _, sbp in ipairs{"B", "S(0)", "S(1)"} do
+    at.sbp, at.requires_grad = sbp, true
+    local w = rille.ones({6, 8}, at)
+    local opt = rille.optim.SGD({w}, {lr = 0.5})
+    local function train(labels)
+      rille.ones({2, 6}, {placement = at.placement}):matmul(w):cross_entropy(labels):backward()
+      opt:step()
+    end
+    for name, step in pairs{eager = train, compiled = rille.graph(train)} do
+      for _, label in ipairs{8, -7, 1 << 62, math.mininteger} do
+        local labels = rille.tensor({0, label}, {dtype = "i64", placement = at.placement})
+        local good, err = pcall(function() step(labels) return w:sum():item() end)
+        w.grad = nil
+        local said = not good and tostring(err):find(("label %d at position 1 is not one of 8 classes"):format(label), 1, true)
+        if not said or w:sum():item() ~= 48 then wrong[#wrong + 1] = ("%s, %s: %s"):format(sbp, name, err) end
+      end
+    end
+  end
+  tap.is(wrong, {}, "are told, and nothing is updated")
+end)
+
+-- The forward call is not computed: its gradient is the only one to see them.
+tap.group("ids of values that nobody reads", function()
+  local wrong, tried, at = {}, 0, {placement = rille.placement("cpu", {0, 1})}
+  local there = {placement = at.placement}
+  local calls = {
+    embedding = function(w, ids) return rille.embedding(ids, w) end,
+    ["index_select in rows"] = function(w, ids) return w:index_select(0, ids) end,
+    ["index_select in columns"] = function(w, ids) return w:transpose(0, 1):index_select(1, ids) end,
+    gather = function(w, ids) return w:gather(0, ids:unsqueeze(1)) end,
+    ["scatter_add's src"] = function(w, ids)
+      return rille.zeros({8, 8}, there):scatter_add(0, ids:unsqueeze(1):expand{2, 8}, w)
+    end,
+  }
+  for _, sbp in ipairs{"B", "S(0)", "S(1)"} do
+    at.sbp, at.requires_grad = sbp, true
+    for name, call in pairs(calls) do
+      local w = rille.ones({8, 8}, at)
+      local opt = rille.optim.SGD({w}, {lr = 0.5})
+      local function train(ids)
+        call(w, ids):sum():backward()
+        opt:step()
+      end
+      for way, step in pairs{eager = train, compiled = rille.graph(train)} do
+        for _, id in ipairs{8, -7, 1 << 62, math.mininteger} do
+          local ids = rille.tensor({0, id}, {dtype = "i64", placement = at.placement})
+          local good, err = pcall(function() step(ids) return w:sum():item() end)
+          w.grad, tried = nil, tried + 1
+          local said = not good and tostring(err):find(("id %d at position "):format(id), 1, true)
+          if not said or w:sum():item() ~= 64 then wrong[#wrong + 1] = ("%s, %s, %s: %s"):format(name, sbp, way, err) end
+        end
+      end
+    end
+  end
+  tap.is(wrong, {}, ("are told, and nothing is updated (%d)"):format(tried))
+end)
+
+tap.group("a lookup and its gradient", function()
+  local w = rille.ones({6, 8}, {requires_grad = true})
+  local opt = rille.optim.SGD({w}, {lr = 0.5})
+  local function gates(read)
+    local step = rille.graph(function(ids)
+      local y = rille.embedding(ids, w)
+      y = (read and y:square() or y):sum()
+      y:backward(); opt:step(); opt:zero_grad()
+      return read and y
+    end)
+    step(rille.tensor({1, 2}, {dtype = "i64"}))
+    local plan, name = tostring(step:plan()), {}
+    for number, what in plan:gmatch("\n *(%d+) +(%S+)") do name[number] = what end
+    local after = {}
+    for number in plan:match(" gate .-after ([%d, ]+);"):gmatch("%d+") do after[#after + 1] = name[number] end
+    return table.concat(after, " ")
+  end
+  tap.is(gates(true), "embedding", "ask one question of the same ids: updates wait for the first")
+  tap.is(gates(false), "index_add", "which is the gradient where the values are not wanted")
+end)
+
+-- Whatever pieces a step takes, and however the batch lies, a position is that in what the user gave.
+tap.group("positions in the whole batch", function()
+  local four = rille.placement("cpu", {{0, 1}, {2, 3}})
+  local wrong, tried = {}, 0
+  local function words(f, ...)
+    local good, err = pcall(f, ...)
+    return good and "nothing" or tostring(err):match("at position (%S+) ") or tostring(err)
+  end
+  for _, how in ipairs{{placement = first, sbp = "B"}, {placement = first, sbp = "S(0)"}, {placement = four, sbp = {"S(0)", "B"}},
+      {placement = four, sbp = {"S(0)", "S(0)"}}} do
+    local logits, table_of = rille.zeros({16, 5}, how), rille.zeros({5, 3}, {placement = how.placement})
+    if how.placement == four then table_of = table_of:to_global{sbp = {"B", "B"}}:detach() end
+    local calls = {
+      function(ids) return rille.embedding(ids, table_of):sum() end,
+      function(ids, x) return x:cross_entropy(ids) end,
+      function(ids) return ids:one_hot(5):sum() end,
+      function(ids) return rille.embedding(ids:unsqueeze(1) + 0, table_of):sum() end,
+      function(ids) return (ids // (ids - 7)):sum() end,
+    }
+    for _, pieces in ipairs{2, 4} do
+      for c, call in ipairs(calls) do
+        local step = rille.graph(call, {micro_batches = pieces})
+        for at = 0, 15 do
+          local values = {}
+          for i = 1, 16 do values[i] = i == at + 1 and 7 or 1 end
+          local ids = rille.tensor(values, {dtype = "i64", placement = how.placement, sbp = how.sbp})
+          local got, want = words(step, ids, logits), c == 4 and ("{%d,"):format(at) or tostring(at)
+          tried = tried + 1
+          if got ~= want then wrong[#wrong + 1] = ("call %d, %d pieces, %s: %s, not %s"):format(c, pieces, ids.sbp, got, want) end
+        end
+      end
+    end
+  end
+  tap.is(#wrong, 0, ("%d of bad labels and ids are told where they are"):format(tried))
+  for i = 1, math.min(#wrong, 5) do tap.diag(wrong[i]) end
+end)
+
+tap.group("an error of the script in a step", function()
+  local net = make()
+  net.step(x, y):item()
+  local list = variables(net)
+  local old = {}
+  for i, p in ipairs(list) do old[i] = flat(p:totable()) end
+  local step = rille.graph(function(a, b)
+    local loss = net.step(a, b)
+    local _ = loss.nothing.there
+    return loss
+  end, {micro_batches = 4})
+  tap.fails(function() step(x, y) end, here .. ":", "in a trace comes out with its line")
+  local same, gradients = 0, 0
+  for i, p in ipairs(list) do same = same + (flat(p:totable()) == old[i] and 1 or 0) end
+  for _, p in ipairs(net.parameters) do gradients = gradients + (p.grad and 1 or 0) end
+  tap.is({same, gradients}, {#list, 0}, "variables and gradients are as before the trace")
+  local again = rille.graph(net.step, {micro_batches = 4})
+  tap.ok(again(x, y):item() > 0, "and another graph is traced and runs")
+end)
+
+tap.done()

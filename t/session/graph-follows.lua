@@ -1,0 +1,482 @@
+-- A compiled step computes what the plain function does, also when what modules and optimisers compute with is changed by
+-- hand: it is traced again then, and no more often. Calls that an optimiser counts are counted alike.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local nn, optim, T = rille.nn, rille.optim, rille.tensor
+
+-- ---- modules ----
+
+local Window = nn.Module:extend("Window")
+function Window:init(n) self.n, self.fc = n, nn.Linear(8, 8) end
+function Window:forward(x) return self.fc(x) * self.n end
+function Window:settings() return {n = self.n, list = self.list} end
+
+local Silent = nn.Module:extend("Silent") -- names nothing: numbers in it are as traced
+function Silent:init() self.fc, self.list, self.calls = nn.Linear(8, 8), {nn.ReLU()}, 0 end
+function Silent:forward(x)
+  self.calls = self.calls + 1
+  x = self.fc(x)
+  for _, layer in ipairs(self.list) do x = layer(x) end
+  return x
+end
+
+local function attention(rotary) return nn.MultiheadAttention(8, 2, {is_causal = true, rotary = rotary}) end
+local scaling = {rope_type = "linear", factor = 2}
+
+-- A module, what is set, what its input is like; all of them change what comes out.
+local rows = {
+  {"the base of a rotary", attention(nn.Rotary(16, 4)), function(m) m.rotary.base = 50 end, {1, 5, 8}},
+  {"another rotary", attention(nn.Rotary(16, 4)), function(m) m.rotary = nn.Rotary(16, 4, {base = 3}) end, {1, 5, 8}},
+  {"a rotary's scaling", attention(nn.Rotary(16, 4)), function(m) m.rotary.scaling = scaling end, {1, 5, 8}},
+  {"what is in a scaling", attention(nn.Rotary(16, 4, {scaling = {rope_type = "linear", factor = 2}})),
+    function(m) m.rotary.scaling.factor = 8 end, {1, 5, 8}},
+  {"eps", nn.LayerNorm(8), function(m) m.eps = 2 end},
+  {"eps among options", nn.RMSNorm(8), function(m) m.how.eps = 2 end},
+  {"a table of options", nn.GELU(), function(m) m.how = {approximate = "tanh"} end},
+  {"the stride of a convolution", nn.Conv2d(1, 1, 3), function(m) m.how.stride = 2 end, {1, 1, 8, 8}},
+  {"a layer in a list", nn.Sequential(nn.ReLU(), nn.SiLU()), function(m) m[2] = nn.GELU() end},
+  {"one more", nn.Sequential(nn.ReLU()), function(m) m[2] = nn.GELU() end},
+  {"a bias that was not there", nn.Linear(8, 8, {bias = false}), function(m) m.bias = nn.Parameter(rille.ones{8}) end},
+  {"another weight", nn.Linear(8, 8), function(m) m.weight = nn.Parameter(rille.ones{8, 8}) end},
+  {"what a class names", Window(2), function(m) m.n = 3 end},
+  {"a layer within one that names its settings", nn.Sequential(nn.LayerNorm(8), Window(2)), function(m) m[2].n = 5 end},
+  {"a layer of a class that names nothing", Silent(), function(m) m.fc = nn.Linear(8, 8) end},
+  {"one of its list", Silent(), function(m) m.list[1] = nn.GELU() end},
+  {"fewer experts", nn.MixtureOfExperts(8, 8, 4, {top_k = 4}), function(m) m.top_k = 1 end, {1, 5, 8}},
+  {"heads", attention(), function(m) m.heads, m.kv_heads = 4, 4 end, {1, 5, 8}},
+  {"what the future is to attention", attention(), function(m) m.is_causal = false end, {1, 5, 8}},
+}
+
+tap.group("modules", function()
+  rille.manual_seed(tap.seed(4))
+  for _, row in ipairs(rows) do
+    local what, m, change, shape = table.unpack(row)
+    local x, traced = rille.randn(shape or {3, 8}), 0
+    local step = rille.graph(function(t)
+      traced = traced + 1
+      return m(t)
+    end)
+    local before = step(x):totable()
+    step(x)
+    tap.is({before, traced}, {m(x):totable(), 1}, what .. ": at first the step is traced once")
+    change(m)
+    local after = step(x):totable()
+    step(x)
+    tap.near({after, traced}, {m(x):totable(), 2}, what .. ": it is followed, and traced once more")
+    local same = tostring(T(after).shape) == tostring(T(before).shape) and (T(after) - T(before)):abs():max():item() < 1e-6
+    tap.ok(not same, what .. ": and it tells")
+  end
+end)
+
+-- What holds its layers and parameters in its own way; each row changes one, of a class that names nothing.
+local Holder = nn.Module:extend("Holder")
+function Holder:init()
+  self.named, self.pairs, self.later, self.seen = {left = nn.Linear(8, 8)}, {{nn.Linear(8, 8)}}, {}, {}
+  self.w = nn.Parameter(rille.ones{8})
+  self.ws = {nn.Parameter(rille.ones{8})}
+  self:buffer("shift", rille.ones{8})
+end
+function Holder:forward(x)
+  local y = self.pairs[1][1](self.named.left(x)) * self.w * self.ws[1] + self.shift
+  for _, layer in ipairs(self.later) do y = layer(y) end
+  if self.more then y = self.more(y) end
+  self.seen.y, self.last, self.calls = y, y, (self.calls or 0) + 1
+  return y
+end
+local Mine = nn.Linear:extend("Mine")
+function Mine:forward(x) return nn.Linear.forward(self, x):exp() end
+
+tap.group("what a class of one's own holds", function()
+  rille.manual_seed(tap.seed(5))
+  for what, row in pairs{
+    ["a layer under a name in a table"] = {Holder(), function(m) m.named.left = nn.Linear(8, 8) end},
+    ["a layer in a list in a list"] = {Holder(), function(m) m.pairs[1][1] = nn.Linear(8, 8) end},
+    ["a list that grows"] = {Holder(), function(m) m.later[1] = nn.GELU() end},
+    ["a layer that was not there"] = {Holder(), function(m) m.more = nn.GELU() end},
+    ["a parameter"] = {Holder(), function(m) m.w = nn.Parameter(rille.ones{8} * 3) end},
+    ["a parameter in a list"] = {Holder(), function(m) m.ws[1] = nn.Parameter(rille.ones{8} * 3) end},
+    ["a buffer"] = {Holder(), function(m) m:buffer("shift", rille.ones{8} * 3) end},
+    ["a weight of a class that computes otherwise"] = {Mine(8, 8), function(m) m.weight = nn.Parameter(rille.ones{8, 8}) end},
+    ["a weight that it shares"] = {Mine(8, 8), function(m) nn.tie(nn.Linear(8, 8), "weight", m, "weight") end},
+    ["tables that change places"] = {Holder(), function(m) m.named, m.other = {left = m.pairs[1][1]}, m.named end},
+    ["a buffer that was computed"] = {Holder(), function(m) m:buffer("shift", rille.ones{8} * 5 + 1) end},
+    ["a forward of its own"] = {nn.Linear(8, 8), function(m) function m.forward(_, x) return x * 2 end end},
+  } do
+    local m, change = table.unpack(row)
+    local x, traced = rille.randn{2, 8}, 0
+    local step = rille.graph(function(t)
+      traced = traced + 1
+      return m(t)
+    end)
+    local before = step(x):totable()
+    for _ = 1, 3 do step(x); m(x) end
+    tap.is(traced, 1, what .. ": what it keeps of its results is nothing to a step")
+    change(m)
+    tap.near(step(x):totable(), m(x):totable(), what .. ": is followed")
+    step(x)
+    tap.ok(tostring(T(before)) ~= tostring(m(x)) and traced == 2, what .. ": by one trace more", traced)
+  end
+  local other, n = nn.Linear(8, 8), 0
+  local step = rille.graph(function(t) n = n + 1; return other(t) end)
+  for i = 1, 3 do
+    step(rille.ones{1, 8})
+    nn.Linear(8, 8).note, other["seen" .. i] = {}, rille.ones{1}
+  end
+  tap.is(n, 1, "notes that others, or it, are given cost no trace")
+end)
+
+-- Eager and compiled, functions that change what they compute with.
+tap.group("what a step changes itself", function()
+  local function both(make)
+    local seen, n = {}, {}
+    for k, compiled in ipairs{false, true} do
+      local w = rille.tensor({1.0}, {requires_grad = true})
+      local fn, count = make(w), 0
+      local function counted() count = count + 1; return fn() end
+      local step = compiled and rille.graph(counted) or counted
+      seen[k] = {}
+      for i = 1, 5 do
+        step()
+        seen[k][i] = w:item()
+      end
+      n[k] = count
+    end
+    return seen, n[2]
+  end
+  for what, row in pairs{
+    ["leaves a decay"] = {2, function(w)
+      local o = optim.AdamW({w}, {lr = 0.1, weight_decay = 0})
+      return function() (w * w):sum():backward(); o:step(); o:zero_grad(); o.weight_decay = 0.5 end
+    end},
+    ["puts a decay back"] = {2, function(w)
+      local o = optim.AdamW({w}, {lr = 0.1, weight_decay = 0.1})
+      return function() (w * w):sum():backward(); o.weight_decay = 0.5; o:step(); o:zero_grad(); o.weight_decay = 0.1 end
+    end},
+    ["edits betas and puts them back"] = {2, function(w)
+      local o = optim.AdamW({w}, {lr = 0.1})
+      return function() (w * w):sum():backward(); o.betas[1] = 0.5; o:step(); o:zero_grad(); o.betas[1] = 0.9 end
+    end},
+    ["switches momentum off and on"] = {3, function(w)
+      local o, calls = optim.SGD({w}, {lr = 0.1, momentum = 0.9}), 0
+      return function() (w * w):sum():backward(); o:step(); o.momentum = 0; o:step(); o.momentum = 0.9; o:zero_grad() end
+    end},
+  } do
+    local seen, traced = both(row[2])
+    tap.near(seen[2], seen[1], "a step that " .. what .. " is what it is eagerly")
+    tap.ok(traced <= row[1], ("and is traced %d times at most"):format(row[1]), traced)
+  end
+  local norm, x = nn.LayerNorm(8, {eps = 1}), rille.randn{2, 8}
+  local doubled = rille.graph(function(t)
+    local eps = norm.eps
+    norm.eps = eps * 2
+    local y = norm(t)
+    norm.eps = eps
+    return y
+  end)
+  for _, eps in ipairs{1, 2, 1, 4, 2} do
+    norm.eps = eps * 2
+    local want = norm(x):totable()
+    norm.eps = eps
+    tap.near(doubled(x):totable(), want, "what a step makes of what it finds is made of that: eps " .. eps)
+  end
+  local norms, n = {nn.LayerNorm(8, {eps = 1}), nn.LayerNorm(8, {eps = 2})}, 0
+  local turns = rille.graph(function(t)
+    n = n + 1
+    local here = norms[t.shape[1]]
+    local eps = here.eps
+    here.eps = eps * 2
+    local y = here(t)
+    here.eps = eps
+    return y
+  end)
+  for _ = 1, 5 do turns(rille.ones{1, 8}); turns(rille.ones{2, 8}) end
+  tap.ok(n <= 4, "shapes in turns, of which each changes another layer and puts it back, are traced twice each", n)
+  local v, again = rille.tensor({1.0}, {requires_grad = true}), 0
+  local adam = optim.AdamW({v}, {lr = 0.1})
+  local same = rille.graph(function()
+    again = again + 1
+    v:sum():backward(); adam:step(); adam:zero_grad()
+  end)
+  for _ = 1, 4 do
+    adam.betas = {0.9, 0.999}
+    same()
+  end
+  tap.is(again, 1, "the same numbers in another list are the same")
+  local bare = nn.Linear(8, 8, {bias = false})
+  local biased = rille.graph(function(t) return bare(t) end)
+  biased(x)
+  for _, b in ipairs{1, 3, 2} do
+    bare.bias = nn.Parameter(rille.ones{8} * b)
+    tap.near(biased(x):totable(), bare(x):totable(), "a bias that came later, " .. b)
+  end
+  local w = rille.tensor({1.0}, {requires_grad = true})
+  local o = optim.SGD({w}, {lr = 0.1})
+  local step = rille.graph(function() (w * w):sum():backward(); o:step(); o:zero_grad() end)
+  local function again() o.momentum = 0.9; step() end
+  rille.snapshot{}
+  again()
+  local moved = {w:item(), o:state_dict()["0.m"]:item()}
+  rille.recover()
+  again()
+  tap.is({w:item(), o:state_dict()["0.m"]:item()}, moved, "after recover() a step keeps its state where the optimiser has it")
+end)
+
+-- Momentum in turns: what it is off for leaves what was.
+tap.group("momentum off and on", function()
+  local seen = {}
+  for k, compiled in ipairs{false, true} do
+    local w = rille.tensor({1.0, 2.0}, {requires_grad = true})
+    local o = optim.SGD({w}, {lr = 0.1})
+    local function train() (w * w):sum():backward(); o:step(); o:zero_grad() end
+    local step = compiled and rille.graph(train) or train
+    for _, momentum in ipairs{0, 0.9, 0, 0, 0.9, 0.9} do
+      o.momentum = momentum
+      step()
+    end
+    seen[k] = w:totable()
+  end
+  tap.near(seen[2], seen[1], "compiled as eagerly")
+end)
+
+tap.group("there and back", function()
+  local m, traced = Window(2), 0
+  local step = rille.graph(function(x)
+    traced = traced + 1
+    return m(x)
+  end)
+  local x = rille.ones{1, 8}
+  for _, n in ipairs{2, 3, 2, 3, 2} do
+    m.n = n
+    tap.is(step(x):totable(), m(x):totable(), "n = " .. n)
+  end
+  tap.is(traced, 2, "what was traced for a setting serves it again")
+  m.n = 0 / 0
+  step(x); step(x)
+  tap.is(traced, 3, "NaN is the same as NaN")
+  function Window:forward(t) return self.fc(t) - self.n end
+  m.n = 2
+  tap.is(step(x):totable(), m(x):totable(), "a function of the class that is written anew is followed")
+  m.settings = 3
+  tap.is(pcall(step, x), true, "a field of that name, which is no function, is nothing to a step")
+  local silent = Silent()
+  local counted = rille.graph(function(t) return silent(t) end)
+  for _ = 1, 3 do counted(x); silent(x) end
+  tap.is(silent.calls, 4, "a class that names nothing may count its calls")
+end)
+
+tap.group("a step that is not there to learn", function()
+  local m, x = Window(2), rille.ones{1, 8}
+  local step = rille.graph(function(t) return m(t) end)
+  step(x)
+  m.list = {T{1}}
+  tap.fails(function() step(x) end, {"graph-follows.lua:", "Window:settings: 'list.1' is a rille.tensor"}, "what is no setting is named")
+  m.list = nil
+  tap.ok(pcall(step, x), "and gone, it is none")
+end)
+
+tap.group("frozen parameters", function()
+  local function trained(compiled)
+    local fc = nn.Linear(2, 2)
+    rille.no_grad(function() fc.weight:fill_(1); fc.bias:fill_(1) end)
+    local opt, traced = optim.SGD(fc:parameters(), {lr = 1}), 0
+    local function train(x)
+      traced = traced + 1
+      fc(x):sum():backward()
+      opt:step(); opt:zero_grad()
+      return x
+    end
+    local go, x, seen = compiled and rille.graph(train) or train, rille.ones{1, 2}, {}
+    for i, frozen in ipairs{false, true, true, false} do
+      fc.bias.requires_grad = not frozen
+      go(x)
+      seen[i] = {fc.weight:sum():item(), fc.bias:sum():item()}
+      local other = rille.ones{1, 2}
+      other.requires_grad = i % 2 == 0 -- of no step's tensors
+    end
+    return seen, traced
+  end
+  local seen, traced = trained(true)
+  tap.is(seen, trained(false), "stay where they are in a compiled step, and move again when they are let go")
+  tap.is(traced, 2, "which is traced again for that, once, and for nothing else")
+end)
+
+-- ---- modes ----
+
+tap.group("modes take turns", function()
+  local calls = 0
+  local function counted(fn)
+    calls = 0
+    return rille.graph(function(...) calls = calls + 1 return fn(...) end)
+  end
+  local Scaled = nn.Module:extend("Scaled")
+  function Scaled:init() self.fc, self.drop = nn.Linear(8, 8), nn.Dropout(0.5) end
+  function Scaled:forward(x) return self.drop(self.fc(x)) * (self.training and 3 or 1) end
+  local net, x = Scaled(), rille.randn{4, 8}
+  local step = counted(function(v) return net(v) end)
+  for _ = 1, 3 do
+    net:train()
+    tap.ok(step(x):eq(0):any():item(), "training drops")
+    net:eval()
+    tap.ok(step(x):eq(net.fc(x)):all():item(), "evaluation does not")
+  end
+  tap.is(calls, 2, "each mode is traced once")
+  net.drop:train()
+  tap.ok(step(x):eq(0):any():item() and calls == 3, "a module in a mode of its own counts")
+  net:eval()
+  local plain = counted(function(v) return net.training and v * 2 or v end)
+  tap.is({plain(T{1}):item(), net:train() and plain(T{1}):item(), net:eval() and plain(T{1}):item(), calls}, {1, 2, 1, 2},
+    "also of a module that is not called")
+  local around = counted(function(v)
+    net:eval()
+    local y = net(v)
+    net:train()
+    return y
+  end)
+  net:train()
+  for _ = 1, 3 do tap.ok(around(x):eq(net.fc(x)):all():item() and net.training, "a mode that a function puts back is put back") end
+  tap.is(calls, 1, "and that function is traced once")
+  local leaves = counted(function(v) return net:eval()(v) end)
+  for _ = 1, 3 do leaves(x) end
+  tap.ok(calls == 2 and not net.training, "one that changes it fits what it leaves")
+  local other = nn.Dropout(0.5)
+  local alone = counted(function(v) return net(v) end)
+  alone(x)
+  for _ = 1, 3 do other:eval() alone(x) other:train() alone(x) end
+  tap.ok(calls <= 2, "another model's modes cost one trace at most", calls)
+end)
+
+-- ---- optimisers ----
+
+local kinds = {
+  SGD = {{"momentum", 0.5}, {"weight_decay", 0.1}, {"lr", 0.3}},
+  Adam = {{"betas", {0.5, 0.6}}, {"eps", 0.5}, {"weight_decay", 0.1}, {"lr", 0.3}},
+  AdamW = {{"betas", {0.5, 0.6}}, {"eps", 0.5}, {"weight_decay", 0.1}, {"lr", 0.3}},
+}
+
+-- Five steps with a change after the second: where the parameters are then, and how many steps there were.
+local function trained(kind, compiled, grouped, change)
+  local a, b = T({1, -2}, {requires_grad = true}), T({3}, {requires_grad = true})
+  local opt = optim[kind](grouped and {{params = {a}}, {params = {b}, weight_decay = 0.25}} or {a, b}, {lr = 0.1})
+  local function step(g)
+    (a * a * g):sum():backward()
+    b.grad = g * 2
+    opt:step(); opt:zero_grad()
+    return g
+  end
+  local go = compiled and rille.graph(step) or step
+  for i = 1, 5 do
+    if i == 3 then change(opt) end
+    go(T{i / 4})
+  end
+  return {a:totable(), b:totable(), opt.steps}
+end
+
+tap.group("optimisers", function()
+  for _, kind in ipairs{"SGD", "Adam", "AdamW"} do
+    for _, grouped in ipairs{false, true} do
+      local plain = trained(kind, false, grouped, function() end)
+      tap.is(plain[3], 5, kind .. ": five steps are five")
+      for _, option in ipairs(kinds[kind]) do
+        local name, value = table.unpack(option)
+        local changes = {[name .. " set"] = function(o) o[name] = value end}
+        if grouped then changes[name .. " of a group set"] = function(o) o.groups[2][name] = value end end
+        if type(value) == "table" then
+          changes[name .. "[1] edited"] = function(o) o[name][1] = value[1] end
+          changes[name .. "[2] of a group edited"] = function(o) o.groups[1][name][2] = value[2] end
+        end
+        for what, change in pairs(changes) do
+          local eager = trained(kind, false, grouped, change)
+          local where = ("%s%s, %s: "):format(kind, grouped and " with groups" or "", what)
+          tap.near(trained(kind, true, grouped, change), eager, where .. "eager and compiled are the same")
+          tap.ok(math.abs(eager[1][1] - plain[1][1]) + math.abs(eager[2][1] - plain[2][1]) > 1e-6, where .. "and it tells")
+        end
+      end
+    end
+  end
+end)
+
+tap.group("what a step's function changes and puts back", function()
+  local w, traced = T({0}, {requires_grad = true}), 0
+  local opt, window = optim.SGD({w}, {lr = 1, weight_decay = 0}), Window(2)
+  local step = rille.graph(function(g)
+    traced = traced + 1
+    opt.weight_decay, window.n = 1, 4
+    local y = window(g)
+    w.grad = g:sum():reshape{1}
+    opt:step(); opt:zero_grad()
+    opt.weight_decay, window.n = 0, 2
+    return y
+  end)
+  local x = rille.ones{1, 8}
+  for _ = 1, 3 do step(x) end
+  tap.is(traced, 2, "is no change to its calls, once it is known")
+  window.n = 4
+  local want = window(x):totable()
+  tap.near({step(x):totable(), w:totable(), traced}, {want, {-8}, 3}, "which are as it computes")
+end)
+
+tap.group("steps are counted alike", function()
+  for kind, options in pairs{SGD = {lr = 1}, Adam = {lr = 1}, AdamW = {lr = 1}} do
+    local w = T({1}, {requires_grad = true})
+    local opt, other = optim[kind]({w}, options), optim[kind]({w}, options)
+    local twice = rille.graph(function(g)
+      opt:step() -- nothing has a gradient
+      w.grad = g
+      opt:step(); opt:zero_grad()
+      return g
+    end)
+    twice(T{1}); twice(T{1})
+    tap.is({opt.steps, other.steps}, {4, 0}, kind .. ": each of two steps in a compiled one, with gradients or without")
+    rille._fail_act(1)
+    tap.fails(function() twice(T{1}) end, {}, kind .. ": a step that fails")
+    rille._fail_act(0)
+    tap.is(opt.steps, 4, kind .. ": is none")
+    opt.steps = 7.0
+    w:fill_(1)
+    twice(T{1})
+    tap.is({opt.steps, math.type(opt.steps)}, {9, "integer"}, kind .. ": the count goes on from what it is set to")
+  end
+end)
+
+tap.group("counts and lists in checkpoints and snapshots", function()
+  local dir = os.tmpname()
+  os.remove(dir)
+  local function new()
+    local w = T({1}, {requires_grad = true})
+    local opt = optim.SGD({w}, {lr = 0.5, momentum = 0.5})
+    return w, opt, rille.graph(function(g)
+      w.grad = g
+      opt:step(); opt:zero_grad()
+      return g
+    end)
+  end
+  local w, opt, step = new()
+  step(T{1}); step(T{1})
+  rille.checkpoint.save(dir, {optimizer = opt, step = 2})
+  opt.steps = 0 -- as it was before compiled steps were counted
+  rille.checkpoint.save(dir .. "/old", {optimizer = opt, step = 2})
+  step(T{1})
+  for at, steps in pairs{[dir] = 3, [dir .. "/old"] = 1} do
+    local _, other, go = new()
+    rille.checkpoint.load(at, {optimizer = other})
+    go(T{1})
+    tap.is({other.steps, other.slots[1].m:totable()}, {steps, opt.slots[1].m:totable()}, "a checkpoint's count goes on, after " .. steps)
+  end
+  os.execute("rm -rf '" .. dir .. "'")
+  local adam = optim.Adam({w}, {lr = 0.5})
+  adam.betas[1] = 0.25
+  rille.snapshot()
+  adam.betas[1], adam.groups[1].betas = 0.75, {0.1, 0.2}
+  for _ = 1, 2 do
+    rille.recover()
+    tap.is({adam.betas[1], adam.groups[1].betas[1]}, {0.25, 0.25}, "a snapshot has lists as they were")
+    adam.betas[1] = 0.5
+  end
+  local list = {0.5, 0.5}
+  local one, two = optim.Adam({w}, {betas = list}), optim.Adam({{params = {w}, betas = list}})
+  two.betas = list
+  list[1] = 0.1
+  tap.is({one.betas[1], two.betas[1], two.groups[1].betas[1]}, {0.5, 0.5, 0.5}, "a list that was given stays its giver's")
+end)
+
+tap.done()

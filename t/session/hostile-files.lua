@@ -1,0 +1,210 @@
+-- hostile-files.lua - files and options that are not what they should be: the error says which part of what, and how it is.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local nn, T = rille.nn, rille.tensor
+local dir = os.tmpname()
+os.remove(dir)
+os.execute("mkdir '" .. dir .. "'")
+local function read(path) local f = assert(io.open(path, "rb")); local s = f:read("a"); f:close(); return s end
+local function write(name, s) local f = assert(io.open(dir .. "/" .. name, "wb")); f:write(s); f:close(); return dir .. "/" .. name end
+
+-- The error ends with this, behind the line and who complains.
+local function refused(fn, want, what)
+  local good, why = pcall(fn)
+  why = tostring(why)
+  tap.ok(not good and why:sub(-#want) == want, ("%s: %s"):format(what, good and "no error" or why))
+end
+
+-- ---- ids of tokens ----
+
+local small = rille.tokenizer.train("abc abd hello hello world", {size = 262, special = {"<|end|>"}})
+small:save(dir .. "/small.json")
+local json = read(dir .. "/small.json")
+local function with_id(id, token)
+  local text, n = json:gsub('"' .. (token or "a") .. '": %d+', ('"%s": %s'):format(token or "a", id))
+  assert(n == 1)
+  return write("x.json", text)
+end
+for id, want in pairs{["268.5"] = "the token 'a' has the id 268.5; ids are whole numbers", ['"7"'] = "the token 'a' has the id \"7\"; ids are whole numbers",
+  null = "the token 'a' has the id null; ids are whole numbers", ["-3"] = "the token 'a' has the id -3; of 261 tokens ids are from 0 to 66580",
+  ["3000000000"] = "the token 'a' has the id 3000000000; of 261 tokens ids are from 0 to 66580"} do
+  refused(function() rille.tokenizer(with_id(id)) end, want, "the id of a token")
+end
+refused(function() rille.tokenizer(with_id(5)) end, "two tokens have the id 5; one is 'a'", "the id of another token")
+for from, want in pairs{['"id": 261'] = "the token '<|end|>' has the id 1.5; ids are whole numbers"} do
+  refused(function() rille.tokenizer(write("y.json", (json:gsub(from, '"id": 1.5')))) end, want, "the id of a special token")
+end
+local holes = rille.tokenizer(with_id(300))
+refused(function() holes:decode{97} end, "no token has the id 97; this tokenizer has 262, with ids from 0 to 300 and gaps", "an id in a gap")
+refused(function() small:decode{262} end, "no token has the id 262; this tokenizer has 262, with ids from 0 to 261", "an id beyond the last")
+local around = '"post_processor": {"type": "BertProcessing", "cls": ["a", 0.5], "sep": ["a", 1]}'
+refused(function() rille.tokenizer(write("z.json", (json:gsub('"post_processor": null', around)))) end,
+  "post_processor has the id 0.5, which is no token", "an id of the template")
+for what, o in pairs{["tokenizer.train: a size of 3; bytes and 0 special tokens take 256"] = {size = 3},
+  ["tokenizer.train: the special token 'a' is there twice"] = {size = 300, special = {"a", "a"}},
+  ["tokenizer.train: the pattern does not compile: missing closing parenthesis, at 1"] = {size = 300, pattern = "("}} do
+  local good, why = pcall(rille.tokenizer.train, "abc", o)
+  tap.is({good, why:gsub("^[^ ]*: ", "", 1)}, {false, what, 1}, "who complains is said once")
+end
+
+refused(function() rille.tokenizer.train({"aa", nil, "bb"}, {size = 260}) end, "a text or {file = path} is wanted, not nil", "a gap in the texts")
+refused(function() rille.tokenizer.train({}, {size = 260}) end, "a list of texts or files is wanted; this one is empty", "no texts")
+refused(function() rille.tokenizer.train({"aa", x = "bb"}, {size = 260}) end, "a list of texts or files is wanted; this one has the key \"x\"", "a name in the texts")
+
+-- ---- a cut-off file of one tensor ----
+
+rille.save(dir .. "/a.npy", T{{1, 2, 3}, {4, 5, 6}})
+local npy = read(dir .. "/a.npy")
+for _, n in ipairs{128, 130, #npy - 1} do
+  for name, load in pairs{load_npy = rille.load_npy, load = rille.load} do
+    refused(function() load(write("cut.npy", npy:sub(1, n))) end, ("/cut.npy: the tensor has 24 bytes from position 128 on, beyond the end at %d"):format(n), name)
+  end
+end
+
+-- ---- where a model should be ----
+
+local one, none = dir .. "/small.json", dir .. "/none"
+for kind, models in pairs{gpt2 = ", a .safetensors of such a folder or a .bin of llm.c is wanted", llama = ", or a .safetensors of such a folder, is wanted"} do
+  local load = rille.models[kind].load
+  refused(function() load(one) end, ("models.%s.load: %s is a file; a folder with config.json and its safetensors%s"):format(kind, one, models), "a file")
+  for _, path in ipairs{none, none .. ".safetensors"} do
+    refused(function() load(path) end, ("models.%s.load: %s: No such file or directory"):format(kind, path), "nothing")
+  end
+end
+
+local bare = dir .. "/bare"
+os.execute(("mkdir '%s'"):format(bare))
+for _, kind in ipairs{"gpt2", "llama", "moe"} do
+  local load, path = rille.models[kind].load, bare .. "/config.json"
+  for text, why in pairs{none = ": No such file or directory", [""] = ": line 1 is not JSON: unexpected token near end of file",
+    ["{]"] = ": line 1 is not JSON: string or '}' expected near ']'", ["[1]"] = ": an object is wanted",
+    ["{}"] = (': model_type is "%s", not nil'):format(kind), ['{"model_type":{"a":1}}'] = (': model_type is "%s", not a table'):format(kind),
+    ['{"model_type":null}'] = (': model_type is "%s", not nil'):format(kind)} do
+    os.remove(path)
+    if text ~= "none" then write("bare/config.json", text) end
+    refused(function() load(bare) end, ("models.%s.load: %s%s"):format(kind, path, why), "no config")
+  end
+end
+
+-- One that was written beside the shards of another: which is meant nobody can tell.
+local both = dir .. "/both"
+local model = rille.models.gpt2.new{vocab = 20, length = 16, layers = 1, heads = 2, width = 8}
+model:save(both, {max_shard_size = "1KB"})
+local shards = rille.load(both)
+local newer = {}
+for name, t in pairs(shards) do newer[name] = t + 1 end
+rille.save(both .. "/model.safetensors", newer)
+local two = both .. ": a folder with model.safetensors and with model.safetensors.index.json: they may be of two models; name the one that is wanted"
+refused(function() rille.load(both) end, two, "a folder of two")
+refused(function() rille.models.gpt2.load(both) end, two, "a folder of two models")
+tap.is(rille.load(both .. "/model.safetensors")["wpe.weight"]:totable(), newer["wpe.weight"]:totable(), "the one is read when it is named")
+tap.is(rille.load(both .. "/model.safetensors.index.json")["wpe.weight"]:totable(), shards["wpe.weight"]:totable(), "so is the other")
+tap.is(rille.models.gpt2.load(both .. "/model.safetensors").wpe.weight:totable(), newer["wpe.weight"]:totable(), "as a model too")
+model:save(both)
+tap.is(rille.models.gpt2.load(both).wpe.weight:totable(), model.wpe.weight:totable(), "a save of the folder leaves one")
+
+-- ---- JSON as Lua values ----
+
+for text, line in pairs{[""] = 1, ["\n\n{"] = 3, ["[1,\n2"] = 2, ["[1]\n[2]"] = 2, ['{"a": 1,\n "a": 2}'] = 2, ['\n"\255"'] = 2, ["[\n1\0]"] = 2,
+  ["\n1e999"] = 2, ["\n{\"\\u0000\": 1}"] = 2, [("["):rep(2049)] = 1, ["[12345678901234567890,\n1,]"] = 2} do
+  tap.fails(function() rille.json.load(write("v.json", text)) end,
+    {"hostile-files.lua:", ("%s/v.json: line %d is not JSON: "):format(dir, line)}, ("%q"):format(text:sub(1, 30)))
+end
+do
+  local whole, wrong = '{"large": 1000000000000000019884624838656, "rest": ' .. json .. "}", {}
+  math.randomseed(tap.seed(3))
+  local function try(text, cut)
+    local good, why = pcall(rille.json.decode, text, "v.json")
+    if good and cut or not good and not why:find("v.json: line %d+ is not JSON: ") then wrong[#wrong + 1] = tostring(why) end
+  end
+  for n = 0, #whole - 1, 11 do try(whole:sub(1, n), true) end
+  for _ = 1, 1000 do
+    local at = math.random(#whole)
+    try(whole:sub(1, at - 1) .. string.char(math.random(0, 255)) .. whole:sub(at + 1))
+  end
+  tap.is(wrong, {}, "what is cut off is refused, what is changed too or it is read; the error names file and line")
+end
+
+-- ---- lists ----
+
+for _, values in ipairs{{1, 2, dtype = "i64"}, {{1, 2}, {3, 4, dtype = "i64"}}, {{1, 2, dtype = "i64"}, {3, 4}}, {dtype = "i64"}, {1, 2, [5] = 3}} do
+  local good, why = pcall(T, values)
+  tap.ok(not good and why:find("options are a second table", 1, true), "values and something else: " .. tostring(why))
+end
+do
+  local grown = {}
+  for i = 9, 1, -1 do grown[i] = i end
+  for i = 10, 17 do grown[i] = i end
+  tap.is(T(grown).shape, {17}, "a list that grew in any order")
+end
+
+local p, q = rille.ones({2}, {requires_grad = true}), rille.ones{2}
+for want, groups in pairs{["group 1: the list of parameters is empty"] = {{params = {}}, {params = {p}}}, ["group 2: the list of parameters is empty"] = {{params = {p}}, {params = {}}},
+  ["group 2: parameter 1 does not require a gradient"] = {{params = {p}}, {params = {q}}}, ["group 1 is {params = list, ...}, not a table without params"] = {{p}},
+  ["the list of parameters is empty"] = {}, ["entry 2 of the list of parameters is nil"] = {p, nil, rille.ones({2}, {requires_grad = true})},
+  ["entry 2 of the list of parameters is nil "] = {{params = {p}}, nil, {params = {q}}}, ["a list of parameters is wanted; this one has the key \"params\""] = {params = {p}},
+  ["group 1: entry 1 of the list of parameters is nil"] = {{params = {nil, p}}}, ["a list of parameters is wanted; this one has the key \"w\""] = {w = p}} do
+  want = want:gsub(" $", "")
+  refused(function() rille.optim.SGD(groups, {lr = 1}) end, "optim.SGD: " .. want, "groups")
+end
+refused(function() rille.optim.clip_grad_norm({p, nil, p}, 1) end, "optim.clip_grad_norm: entry 2 of the list of parameters is nil", "a gap")
+local function adam(n)
+  local list = {}
+  for i = 1, n do list[i] = rille.ones({2}, {requires_grad = true}) end
+  return rille.optim.AdamW(list)
+end
+refused(function() adam(1):load_state_dict(adam(2):state_dict()) end, "optim.AdamW:load_state_dict: '1.m' is no state of the 1 parameters here", "a state of more")
+refused(function() rille.optim.SGD({p}, {lr = 1}):load_state_dict(adam(1):state_dict()) end,
+  "optim.SGD:load_state_dict: '0.m' is no state of the 1 parameters here", "a state of another kind")
+local g = rille.models.gpt2.new{vocab = 20, length = 16, layers = 2, heads = 2, width = 8}
+for want, stages in pairs{["stages[1] is a placement, not 1"] = {1}, ["stages[2] is a placement, not \"x\""] = {rille.placement("cpu", {0}), "x"}} do
+  refused(function() rille.parallel(g, {stages = stages}) end, "rille.parallel: " .. want, "stages")
+end
+
+-- ---- values that are drawn ----
+
+for _, dtype in ipairs{"i32", "i64", "u8", "bool"} do
+  for _, name in ipairs{"rand", "randn"} do
+    refused(function() rille[name]({4}, {dtype = dtype}) end, ("%s: its values are of a float dtype, not %s"):format(name, dtype), "integers between 0 and 1")
+  end
+  refused(function() nn.init.uniform_(rille.zeros({4}, {dtype = dtype})) end, "nn.init.uniform_ takes a tensor of a float dtype, not " .. dtype, "a start of integers")
+end
+refused(function() rille.randint(250, 260, {4}, {dtype = "u8"}) end, "randint: 259 does not fit in u8, which has all whole numbers from 0 to 255", "integers beyond the dtype")
+refused(function() rille.randint(-1, 2, {4}, {dtype = "u8"}) end, "randint: -1 does not fit in u8, which has all whole numbers from 0 to 255", "or below it")
+tap.ok(rille.randint(0, 256, {4}, {dtype = "u8"}):numel() == 4, "all of it are drawn")
+for dtype, most in pairs{bool = 1, bf16 = 256, f16 = 2048, f32 = 1 << 24, f64 = 1 << 53} do
+  local least = dtype == "bool" and 0 or -most
+  local ends = ("%s, which has all whole numbers from %d to %d"):format(dtype, least, most)
+  refused(function() rille.randint(0, most + 2, {4}, {dtype = dtype}) end, ("randint: %d does not fit in %s"):format(most + 1, ends), "one rounded up to hi")
+  refused(function() rille.randint(least - 1, 1, {4}, {dtype = dtype}) end, ("randint: %d does not fit in %s"):format(least - 1, ends), "or below lo")
+  rille.manual_seed(3)
+  local x, lo = rille.randint(most - 1, most + 1, {64}, {dtype = dtype}):to"f64", most - 1
+  tap.ok(x:min():item() == lo and x:max():item() == most, dtype .. ": all that it has are drawn")
+  tap.ok(rille.randint(least, most + 1, {64}, {dtype = dtype}):to"f64":abs():max():item() <= most, "from the least on")
+end
+refused(function() nn.init.uniform_(rille.zeros{4}, 2, 1) end, "nn.init.uniform_: two numbers, the lesser first, are wanted, not 2 and 1", "a range the wrong way round")
+refused(function() nn.init.normal_(rille.zeros{4}, "a") end, "nn.init.normal_: mean is a number, not \"a\"", "a mean that is none")
+
+-- ---- a tokenizer ----
+
+tap.is(rille.data.text(write("t.txt", "abc<|end|>"), {tokenizer = small}):totable(), small:encode("abc<|end|>"), "a text by its ids")
+for _, value in ipairs{3, "a", {}, T{1}, false} do
+  tap.fails(function() rille.data.text(dir .. "/t.txt", {tokenizer = value}) end, {"tokenizer is one of rille.tokenizer"}, "what is no tokenizer")
+end
+refused(function() small:save(dir .. "/a.tiktoken") end, "/a.tiktoken: a tokenizer is saved as tokenizer.json, not so", "a name of another format")
+
+-- ---- layers ----
+
+for _, row in ipairs{{nn.Linear, {2, 2, {bias = 0}}, "bias is true or false, not 0"}, {nn.SwiGLU, {2, 2, {bias = "no"}}, "bias is true or false, not \"no\""},
+  {nn.Conv2d, {2, 2, 1, {bias = 0}}, "bias is true or false, not 0"}, {nn.LayerNorm, {2, {bias = "no"}}, "bias is true or false, not \"no\""},
+  {nn.MultiheadAttention, {2, 1, {is_causal = 0}}, "is_causal is true or false, not 0"}, {nn.TransformerBlock, {2, 1, {is_causal = 0}}, "is_causal is true or false, not 0"},
+  {nn.Conv2d, {2, 2, {1, 2, 3}}, "a kernel has a height and a width, not 3 sizes"}, {nn.LayerNorm, {{}}, "the sizes of the last axes are wanted, one at least"},
+  {nn.RMSNorm, {{}}, "the sizes of the last axes are wanted, one at least"}, {nn.LayerNorm, {}, "the sizes of the last axes are wanted, one at least"},
+  {nn.BatchNorm2d, {2, {momentum = 2}}, "momentum is a share from 0 to 1, not 2"}, {nn.BatchNorm2d, {2, {momentum = "a"}}, "momentum is a share from 0 to 1, not \"a\""},
+  {nn.init.normal_, {T{1}, 0, -1}, "std is a number of at least 0, not -1"}} do
+  refused(function() row[1](table.unpack(row[2])) end, row[3], "a layer")
+end
+refused(function() nn.Linear(1, 1):load_state_dict{weight = T{{1}}, bias = 3} end, "nn.Linear:load_state_dict: 'bias' is 3 in what is loaded, no tensor", "a number for a tensor")
+
+os.execute("rm -rf '" .. dir .. "'")
+tap.done()

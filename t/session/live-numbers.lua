@@ -1,0 +1,37 @@
+-- What the function of a live number may do: anything but call its own step. It is asked before anything is bound.
+local rille = require "rille"
+local tap = dofile "t/lib/tap.lua"
+
+tap.group("a function that assigns what its step reads", function()
+  local n <const> = 1 << 16
+  local v, asked = rille.ones({n}), 0
+  local g = rille.live(function()
+    asked = asked + 1
+    v:copy_(rille.full({n}, 7.0 + asked))
+    local _ = v:sum():item()
+    collectgarbage()
+    return 2
+  end)
+  local step = rille.graph(function(x) return (x * g + v):sum() end)
+  for _ = 1, 4 do
+    local got = step(rille.ones({n})):item() / n
+    tap.is(got, 2 + 7 + asked, "the run reads what was assigned")
+  end
+end)
+
+tap.group("a function that calls its own step", function()
+  local step, inside
+  local g = rille.live(function()
+    if step and inside then step(rille.ones({2})) end
+    return 3
+  end)
+  step = rille.graph(function(x) return x * g end)
+  tap.is(step(rille.ones({2})):totable(), {3, 3}, "without the call it runs")
+  inside = true
+  local good, message = pcall(step, rille.ones({2}))
+  tap.ok(not good, "with it the call is refused")
+  inside = false
+  tap.is(step(rille.ones({2})):totable(), {3, 3}, "and the step lives on: " .. tostring(message):match("[^\n]*"))
+end)
+
+tap.done()

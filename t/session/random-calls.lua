@@ -1,0 +1,49 @@
+-- A random value is a function of the seed, the call and the element: loops, graphs and layouts agree.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+
+local P1 = rille.placement("cpu", {0})
+local P3 = rille.placement("cpu", {2, 0, 1})
+local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
+local ways = {
+  {P1, "B"}, {P3, "S(0)"}, {P3, "S(1)"}, {P3, "B"}, {P3, "P"},
+  {P22, {"S(0)", "S(1)"}}, {P22, {"S(0)", "S(0)"}}, {P22, {"S(0)", "S(0)", order = {1, 0}}}, {P22, {"B", "S(1)"}},
+}
+
+local function draw(place, sbp)
+  local how = {placement = place, sbp = sbp}
+  rille.manual_seed(7)
+  return {rille.rand({5, 6}, how):totable(), rille.randn({5, 6}, how):totable(),
+    rille.randint(0, 100, {5, 6}, how):totable(),
+    rille.ones({5, 6}, {placement = place}):to_global{placement = place, sbp = sbp}:dropout(0.5):totable()}
+end
+
+tap.group("layouts", function()
+  local want = draw(P1, "B")
+  for i, way in ipairs(ways) do tap.is(draw(table.unpack(way)), want, ("way %d draws what one device draws"):format(i)) end
+end)
+
+tap.group("graphs", function()
+  local x = rille.ones({4, 3})
+  local function f(a) -- branches, so that calls are not made in the order in which they are needed
+    local late, early = a:dropout(0.5), rille.rand({4, 3})
+    return (early * 2 + late):dropout(0.3) + rille.randn({4, 3})
+  end
+  local want = {}
+  rille.manual_seed(3)
+  for i = 1, 4 do want[i] = f(x):totable() end
+  rille.manual_seed(3)
+  local g = rille.graph(f)
+  for i = 1, 4 do tap.is(g(x):totable(), want[i], ("call %d of a graph draws what the loop draws"):format(i)) end
+  tap.ok(want[1][1][1] ~= want[2][1][1], "and each call draws anew")
+end)
+
+tap.group("gradients", function()
+  rille.manual_seed(5)
+  local x = rille.tensor({1, 1, 1, 1, 1, 1, 1, 1}, {requires_grad = true})
+  local y = x:dropout(0.5)
+  y:sum():backward()
+  tap.is(x.grad:totable(), y:totable(), "dropout's gradient has its mask")
+end)
+
+tap.done()

@@ -1,0 +1,50 @@
+-- Tests of variables that are assigned views (actors/session/core/tensor.c): what reads one first gives the same bits as what reads it
+-- later, however its elements lay before; once as it is, and once with oneDNN's kernels for AVX2, which add up in another order than ours.
+
+local rille = require "rille"
+local t = dofile("t/lib/tap.lua")
+
+local first = 0
+while arg[first - 1] do first = first - 1 end
+if arg[1] ~= "again" then
+  local p = assert(io.popen(("DNNL_MAX_CPU_ISA=AVX2 '%s' -d cpu:4 --no-init t/session/views-assigned.lua again 2>&1"):format(arg[first])))
+  local text = p:read("a")
+  t.ok(p:close() and text:find("\nok 2 ") and not text:find("\nnot ok"), "with oneDNN's kernels for AVX2", text)
+end
+
+local views = { -- to {64, 96}
+  {"a transpose", {96, 64}, function(x) return x:transpose(0, 1) end},
+  {"a part of a transpose", {96, 192}, function(x) return x:transpose(0, 1):chunk(3, 0)[2] end},
+  {"columns", {64, 99}, function(x) return x:slice(1, 3, 99) end},
+  {"a transpose of rows", {99, 64}, function(x) return x:slice(0, 3, 99):transpose(0, 1) end},
+  {"a reshape", {2, 32, 96}, function(x) return x:reshape{64, 96} end},
+  {"an expansion", {1, 96}, function(x) return x:expand{64, 96} end},
+}
+local layouts = {{1, "B"}, {4, "B"}, {4, "S(0)"}, {4, "S(1)"}}
+
+rille.manual_seed(t.seed(7))
+for _, layout in ipairs(layouts) do
+  local ranks = {}
+  for k = 1, layout[1] do ranks[k] = k - 1 end
+  local P = rille.placement("cpu", ranks)
+  for _, view in ipairs(views) do
+    local name = ("%s, %s on %d"):format(view[1], layout[2], layout[1])
+    local w = rille.zeros({64, 96}, {placement = P, sbp = layout[2]})
+    local from = rille.randn(view[2], {placement = P, sbp = "B"})
+    w:copy_(view[3](from))
+    local x, y = {}, {}
+    for i, rows in ipairs{1, 7, 12, 40} do
+      x[i], y[i] = rille.randn({rows, 96}, {placement = P, sbp = "B"}), rille.randn({rows, 64}, {placement = P, sbp = "B"})
+    end
+    local function products()
+      local z = {}
+      for i = 1, #x do z[i] = {x[i]:matmul(w:transpose(0, 1)), y[i]:matmul(w)} end
+      for i = 1, #x do z[i] = {z[i][1]:totable(), z[i][2]:totable()} end
+      return z
+    end
+    local once = products()
+    t.is(w:totable(), view[3](from):totable(), name .. ": its values")
+    t.is(once, products(), name .. ": products by it have the same bits the first time")
+  end
+end
+t.done()

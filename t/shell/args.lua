@@ -1,0 +1,58 @@
+-- Tests of lua/args.lua: what a command line gives, and what it is told where it is wrong; each in a process of its own,
+-- which a mistake ends.
+
+local t = dofile("t/lib/tap.lua")
+
+local first = 0
+while arg[first - 1] do first = first - 1 end
+local program = arg[first]
+local child = os.tmpname()
+local file = assert(io.open(child, "w"))
+file:write([[
+local o = rille.args(arg, {"from", "to", layout = "dp", epochs = 40, lr = 0.5, plain = false})
+local words = {}
+for _, name in ipairs{"from", "to", "layout", "epochs", "lr", "plain"} do words[#words + 1] = tostring(o[name]) end
+assert(#o == 0)
+print(table.concat(words, " "))
+]])
+file:close()
+
+local function run(words)
+  local p = assert(io.popen(("'%s' -d cpu:1 --no-init %s %s 2>&1"):format(program, child, words)))
+  local text = p:read("a")
+  local _, _, code = p:close()
+  return text, code
+end
+
+local usage = ("usage: %s FROM TO [--epochs 40] [--layout dp] [--lr 0.5] [--plain]\n"):format(child)
+local wrong = function(text) return text .. "\n" .. usage, 2 end
+local cases = {
+  {"a b", "a b dp 40 0.5 false\n"},
+  {"a b --layout tp --epochs=3 --lr 2 --plain", "a b tp 3 2 true\n"},
+  {"--plain a --layout tp b", "a b tp 40 0.5 true\n"},
+  {"a --layout b c", "a c b 40 0.5 false\n"},
+  {"a b --lr -1", "a b dp 40 -1 false\n"},
+  {"--help", usage},
+  {"a --help", usage},
+  {"", wrong("FROM is wanted")},
+  {"a", wrong("TO is wanted")},
+  {"a --plain", wrong("TO is wanted")},
+  {"a b c", wrong("unknown option c")},
+  {"a b --model x", wrong("unknown option --model")},
+  {"--model x", wrong("unknown option --model")},
+  {"a -b", wrong("unknown option -b")},
+  {"a b --from c", wrong("unknown option --from")},
+  {"a b --1 c", wrong("unknown option --1")},
+  {"a b --lr", wrong("--lr wants a value")},
+  {"a b --epochs 1.5", wrong("--epochs is a whole number, not '1.5'")},
+  {"a b --lr x", wrong("--lr is a number, not 'x'")},
+  {"a b --plain=no", wrong("--plain takes no value")},
+  {"a b --plain=", wrong("--plain takes no value")},
+}
+for _, case in ipairs(cases) do
+  local text, code = run(case[1])
+  t.is(text, case[2], ("'%s' is read or told"):format(case[1]))
+  t.is(code, case[3] or 0, ("'%s' ends with %d"):format(case[1], case[3] or 0))
+end
+os.remove(child)
+t.done()

@@ -1,0 +1,148 @@
+-- cluster_view.lua - :whos, :mem, :actors, :top, :doctor: what they say of tensors, memory, actors, this machine.
+
+local rille = require "rille"
+local tap = dofile("t/lib/tap.lua")
+local whos, actors_text = require "rille.show.whos", require "rille.show.actors"
+
+local first = 0
+while arg[first - 1] do first = first - 1 end
+
+-- What the program prints when these lines are typed.
+local function typed(options, ...)
+  local path = os.tmpname()
+  local f = assert(io.open(path, "w"))
+  f:write(table.concat({...}, "\n"), "\n")
+  f:close()
+  local p = assert(io.popen(("%s -d cpu:4 --no-init %s < %s 2>&1"):format(arg[first], options, path)))
+  local text = p:read("a")
+  local _, _, code = p:close()
+  os.remove(path)
+  return text, code
+end
+
+local P = rille.placement("cpu", {0, 1, 2, 3})
+local net = rille.nn.Linear(16, 4)
+local opt = rille.optim.Adam(net:parameters(), {lr = 0.1})
+net(rille.ones{2, 16}):sum():backward()
+opt:step()
+local x, y = rille.ones({1024, 4}, {placement = P, sbp = "S(0)"}), rille.ones({1024}, {placement = P})
+x:sum():item() y:sum():item()
+
+tap.group(":whos", function()
+  local text = whos.whos({{"net", net}, {"x", x}, {"y", y}, {"P", P}, {"n", 3}, {"s", "te\nxt"}, {"f", print}, {"t", {1, 2}}}, 100)
+  tap.ok(tap.has(text, "module of 68 parameters", "272 B"), "a module has parameters and bytes")
+  tap.ok(tap.has(text, "f32 {1024, 4} S(0)", "cpu[0-3]", "16 KiB"), "a split tensor has its bytes once")
+  tap.ok(tap.has(text, "f32 {1024} B"), "a whole one")
+  tap.ok(text:find("y .-B .-16 KiB"), "as often as there are ranks")
+  tap.ok(tap.has(text, '"te', "table of 2", "function") and not text:find("0x"), "other values are told without addresses")
+  for line in text:gmatch("[^\n]+") do tap.ok(utf8.len(line) <= 100, "a line fits") end
+  local class = rille.nn.Module:extend("Net")
+  text = whos.whos({{"class", class}, {"P", P}, {"umlauts", ("ä"):rep(50)}, {"bytes", "\27[31m\200"}}, 100)
+  tap.ok(text:find("class +class") and text:find("P +cpu%[0%-3%]"), "a class is none of a module's objects, a placement is short", text)
+  tap.ok(tap.has(text, '"' .. ("ä"):rep(37) .. '"...', "\\27[31m") and not text:find("\27"), "texts are cut between characters, and do nothing", text)
+  for _, columns in ipairs{40, 60} do
+    local widest = 0
+    for line in whos.whos({{"net", net}, {"x", x}}, columns):gmatch("[^\n]+") do widest = math.max(widest, utf8.len(line)) end
+    tap.ok(widest <= columns, ("also into %d columns"):format(columns), widest)
+  end
+end)
+
+tap.group(":mem", function()
+  local text = whos.mem({{"net", net}, {"opt", opt}, {"x", x}}, 0, 100)
+  tap.ok(tap.has(text, "cpu:0", "plans", "at most") and not text:find("limit"), "each device is told, and no limit that there is not")
+  tap.ok(text:find("x .-16 KiB"), "a tensor owns its bytes")
+  tap.ok(text:find("net +module +272 B"), "a module its parameters")
+  tap.ok(text:find("net +gradients +272 B"), "and their gradients")
+  tap.ok(text:find("opt +optimiser's state +544 B"), "an optimiser what it keeps beside them")
+  tap.ok(not text:find("brackets"), "all of which is in memory")
+  local later = rille.ones{512, 512} * 2
+  text = whos.mem({{"later", later}, {"x", x}, {"both", {later + 1, x + 0}}}, 0, 40)
+  tap.ok(text:find("later .-%(1.0 MiB%)") and text:find("x .-16 KiB\n"), "what was not computed yet is in brackets", text)
+  tap.ok(text:find("in brackets: not in memory, computed when it is read", 1, true), "and that is told")
+  tap.ok(text:find("later .-%(1.0 MiB%)") > text:find("x .-16 KiB"), "behind what takes room")
+  later:sum():item()
+  later:sum():item() -- kept the second time
+  tap.ok(whos.whos({{"later", later}}, 40):find(" 1.0 MiB\n"), "once it is there it is told without")
+  for columns = 40, 120, 20 do
+    for line in whos.mem({{"later", later}, {"opt", opt}}, 0, columns):gmatch("[^\n]+") do
+      tap.ok(not line:find("%d%.%.") and (not line:find("MiB  ") or #line <= columns), ("no amount is cut in %d columns"):format(columns), line)
+    end
+  end
+end)
+
+tap.group(":actors", function()
+  local step = rille.graph(function(a) return (a * 2):sum() end, {micro_batches = 2})
+  tap.fails(function() step:actors() end, "called", "of a step that was not called there are none")
+  step(rille.ones{4, 4})
+  local list = step:actors()
+  tap.ok(#list >= 2 and list[1].begun == list[1].acts and list[1].state == "done", "each has done its acts")
+  tap.ok(list[1].line:find("shell%-sight.lua:%d+"), "and the user's line")
+  local text = actors_text(list, 100)
+  tap.ok(tap.has(text, "done", "2 of 2", "cpu:0", "cluster_view.lua"), "which is printed")
+  -- After a failure they tell where they stopped.
+  local failing = rille.graph(function(ids, t) return rille.embedding(ids, t):exp():sum() end)
+  tap.fails(function() failing(rille.tensor({9}, {dtype = "i64"}), rille.ones{4, 4}):item() end, "embedding", "a run that fails")
+  local waiting = {}
+  for _, a in ipairs(failing:actors()) do waiting[#waiting + 1] = a.state:find("^waits for") and a.state end
+  tap.ok(table.concat(waiting):find("waits for embedding %(.-:%d+%) on cpu:0"), "leaves actors that wait for what did not come", table.concat(waiting, "; "))
+  -- In the middle of a pipeline the first stage lacks registers that its backward is to read.
+  local P0, P1 = rille.placement("cpu", {0}), rille.placement("cpu", {1})
+  local x, w = rille.ones({8, 64}, {placement = P0}), rille.ones({64}, {placement = P0, requires_grad = true})
+  local pipe = rille.graph(function(x)
+    local loss = (x * w):exp():to_global{placement = P1, sbp = "B"}:sin():sum()
+    loss:backward()
+    return loss
+  end, {micro_batches = 8, schedule = "1f1b"})
+  rille._slow_op("sin", 0.05)
+  rille._fail_act(40)
+  tap.fails(function() pipe(x):item() end, "made to fail", "a run that fails in its middle")
+  rille._slow_op("sin", 0)
+  local states = {}
+  for k, a in ipairs(pipe:actors()) do states[k] = a.name .. ": " .. a.state end
+  tap.ok(table.concat(states, "\n"):find("mul%+exp: waits for [^\n]- on cpu:%d to read one of its %d registers"),
+    "leaves one that waits for a register, and tells who is to read it", table.concat(states, "; "))
+  tap.is(actors_text({}, 80):find("no plan has run") ~= nil, true, "without a plan there is none to tell of")
+end)
+
+tap.group(":explain and :plan", function()
+  local Q = rille.placement("cpu", {0, 1})
+  local w = rille.randn({8, 8}, {placement = Q, sbp = "S(0)", requires_grad = true})
+  for _, pieces in ipairs{1, 2, 4} do
+    local step = rille.graph(function(a) local l = a:matmul(w):mean() l:backward() return l end, {micro_batches = pieces})
+    step(rille.ones({8, 8}, {placement = Q, sbp = "S(0)"}))
+    local e, plan, received = step:explain(), tostring(step:plan()), 0
+    for _, d in ipairs(step:stats().devices) do received = received + d.bytes_in end
+    tap.is({e.bytes, math.tointeger(plan:match("moved (%d+) B")), received}, {e.bytes, e.bytes, e.bytes},
+      ("with %d pieces explain, plan and stats tell the same bytes"):format(pieces))
+    local text = tostring(e)
+    if pieces > 1 then
+      tap.ok(tap.has(text, "bytes a micro-batch", ("%d times a batch"):format(pieces), "bytes moved a batch"), "explain says of what")
+      tap.ok(tap.has(plan, "B a micro-batch", "B a batch", ("moved %d B a batch"):format(received)), "so does plan")
+    else
+      tap.ok(not text:find("batch") and not plan:find("micro%-batch"), "where there is one piece nothing is said of batches")
+    end
+  end
+end)
+
+tap.group("typed", function()
+  local text = typed("-i", "x = rille.ones{3}", ":whos", ":mem", "x:sum():item()", ":actors", ":top x:exp():sum():item()", ":actors 3", ":top")
+  tap.ok(tap.has(text, "f32 {3} B", "1 of 1", "plans 1: compiled 1", "2 actors"), "all of them")
+  tap.ok(text:find("8.15") and text:find("%d+%.%d s"), ":top shows the time, and the value")
+  tap.ok(tap.has(text, ":actors: a graph is wanted"), "and say what they want")
+  tap.ok(text:find("cpu:0 .- MiB live .-idle") and text:find("runs +%d+ .-a second"), ":top alone shows devices and counts once, without a terminal")
+  text = typed("-i", ":top error('no')", "1 + 1")
+  tap.ok(tap.has(text, "no", "2"), "what fails under :top is an error, and the prompt stays")
+end)
+
+tap.group("rille --doctor", function()
+  local text, code = typed("--doctor")
+  tap.is(code, 0, "ends well")
+  tap.ok(tap.has(text, "devices", "cpu:4", "launcher", "cores"), "tells devices, launcher, cores")
+  local facts = rille.json.decode((typed("--doctor --json")))
+  tap.is({facts.devices, facts.workers, facts.rille}, {"cpu:4", 0, rille._VERSION}, "as JSON, too")
+  local p = io.popen("SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_STEP_ID=0 " .. arg[first] .. " -d cpu:1 --doctor --json 2>&1")
+  tap.ok(tap.has(p:read("a"), "launcher"), "also under a launcher of one process")
+  p:close()
+end)
+
+tap.done()

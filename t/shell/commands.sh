@@ -1,0 +1,136 @@
+#!/bin/bash
+# What the shell tells: of other languages, by its commands and pages: commands.sh path/to/rille. Prints TAP.
+rille=$(realpath "$1")
+. "${0%/*}/lib/terminal.sh"
+
+# What other languages write, a line each, and what the error says.
+forms=(
+  'x @ y' 'write x:matmul(y)' 'z = x @ y' 'write x:matmul(y)' 'x += 1' 'write x = x + 1' 'x -= 1' 'write x = x - 1'
+  'x *= 2' 'write x = x * 2' 'x /= 2' 'write x = x / 2' 'x++' 'write x = x + 1' 'x != y' 'write x ~= y' '1 != 2' 'write x ~= y'
+  'x ** 2' 'write x ^ 2' '!x' 'write not x' 'x && y' 'write x and y' 'x || y' 'write x or y' 'c ? x : y' 'write c and x or y'
+  'None' 'it is nil in Lua' 'x = True' 'it is true in Lua' 'False' 'it is false in Lua' 'len(x)' 'write #x'
+  'x is None' 'write x == nil' 'del x' 'write x = nil' 'import torch' 'write local name = require "name"'
+  'from a import b' 'write local name = require "name"' 'lambda x: x' 'write function(x) return ... end'
+  'x[0:2]' 'a range is x[{{0, 2}}], a whole axis {}' 'x[i:j]' 'a range is' 'x[:, 0]' 'a range is' 'x[1:]' 'a range is'
+  'x = [1, 2]' 'write {1, 2}' '{"a": 1}' 'write {name = value}' 'f(x=1)' 'write f{name = value}' 'x = 1 # and so on' 'a comment begins with --'
+  'def f(x):' 'write function name(x) ... end' 'def f(' 'write function name(x) ... end' 'if x == 1:' 'write if x then ... end'
+  'for i in range(3):' 'write for i = 0, n - 1 do ... end' 'while True:' 'write while x do ... end' 'try:' 'write pcall(f)'
+  'class A:' 'write a table of functions' 'else:' 'write else ... end')
+# What is wrong otherwise, or is Lua, is told nothing of that kind.
+plain=('x = 1 )' 'return #x )' 'f(function() x = 1 end, )' 'y[x:size()] = = 1' 'from = 1 from = )' 't = {[1] = 2 )' '::top:: )'
+  'x = "a @ b" )')
+lines=()
+for ((k = 0; k < ${#forms[@]}; k += 2)); do lines+=("${forms[k]}"); done
+printf '%s\n' "${lines[@]}" "${plain[@]}" | timeout $hang "$rille" --no-init -i -e '' 2>&1 | sed 's/^rille> //' >seen
+for k in "${!lines[@]}"; do
+  ok "'${lines[k]}' is told: ${forms[2 * k + 1]}" grep -qF "; ${forms[2 * k + 1]}" <(grep "^shell:$((k + 1)):" seen)
+done
+for k in "${!plain[@]}"; do
+  is "'${plain[k]}' is told nothing of other languages" \
+    "$(grep "^shell:$((${#lines[@]} + k + 1)):" seen | grep -cvE "; (write|a range|a comment)")" 1
+done
+
+# ---- commands and pages
+
+answer ':help'
+for word in :help :time :whos :actors :devices :mem :explain :plan :trace :doctor :quit; do shows ":help lists $word" "  $word"; done
+answer '?placement'
+ok "?name prints its page" grep -q "mesh of devices" seen
+answer ':help to_global'
+ok "so does :help name" grep -q "in another layout" seen
+for ask in '?:plan' ':help :plan'; do
+  answer "$ask"
+  is "$ask: a command's line" "$(sed 's/  */ /g' <<<"$got")" $' :plan EXPR its tasks, registers and memory'
+done
+answer '?nosuchthing'
+shows "an unknown page is named" "'nosuchthing'"
+answer ':help placements'
+shows "with the nearest" "the nearest page is ?placement;"
+answer 'rille.matmul?'
+ok "name? is a page as well" grep -qx 'matmul(a, b)' seen
+answer 'local f, net = rille.matmul, rille.nn.ReLU()' '?f'
+ok "a variable's page is that of the function it holds" grep -qx 'matmul(a, b)' seen
+answer 'net = rille.nn.ReLU()' ':help net'
+ok "or of what its value is one of" grep -qx 'rille.nn.ReLU()' seen
+answer '?'
+shows "? alone tells of commands" '  :explain'
+answer ':nosuchcommand'
+shows "an unknown command is named" "':nosuchcommand'"
+answer 'local mine = 1' 'theirs = "x"' ':whos'
+is ":whos lists what the user made" "$got" $'  name    what\n  mine    1\n  theirs  "x"'
+answer ':time 6 * 7'
+ok ":time prints the value and a time" grep -qE '^[0-9.]+ (us|ms|s)$' <<<"$got"
+answer ':doctor'
+shows ":doctor tells the version" "rille 0."
+local_x='local x = rille.ones({2, 3})'
+answer "$local_x" 'x + 1'
+is "a tensor is printed with its head" "$got" $'f32 {2, 3} B on cpu[0]\n  2. 2. 2.\n  2. 2. 2.'
+answer "$local_x" '{x, x.shape}'
+is "inside a table a small tensor is its head and values" "$got" '{f32 {2, 3} B on cpu[0]: {{1., 1., 1.}, {1., 1., 1.}}, {2, 3}}'
+answer "$local_x" ':whos'
+ok "and in :whos, with its bytes" grep -qE '^  x +f32 \{2, 3\} B  cpu\[0\]  \(?24 B\)?$' <<<"$got"
+
+answer "$local_x" ':explain x:relu()'
+ok ":explain shows operators" grep -q relu <<<"$got"
+answer "$local_x" ':plan x:relu()'
+ok ":plan shows tasks" grep -q relu <<<"$got"
+answer 'local step = rille.graph(function(a) return a * 2 end)' 'step(rille.ones({2}));' ':trace step run.json'
+ok ":trace writes what a step did" grep -q traceEvents run.json
+answer 'local step = rille.graph(function(a) return a:relu() end)' 'step(rille.ones({2}));' ':plan step'
+ok ":plan of a step is its plan" grep -q relu <<<"$got"
+answer "$local_x" ':time x:matmul(x:transpose(0, 1))'
+ok ":time computes" grep -q '3. 3.' <<<"$got"
+answer "$local_x" 'x:matmul(x)' '2'
+ok "an error names the line typed" grep -q '^shell:2:1: matmul' seen
+answer ':mem'
+ok ":mem shows memory" grep -q 'in values' <<<"$got"
+for key in q '\003'; do
+  session 'type rille.ones({2}):sum():item()\n' 'wait 2.0' prompt 'type :top\n' 'wait q leaves' 'wait a second' "type $key" 'wait rille> ' \
+    'type "al" .. "ive"\n' 'wait alive'
+  ok ":top shows devices until $key" grep -q 'cpu:0 .*MiB live .*idle' seen
+  ok "and gives the prompt back" grep -qx alive seen
+done
+# The second stage sleeps: the first waits for what it gives back.
+cat >pipe.lua <<'EOF2'
+local P0, P1 = rille.placement("cpu", {0}), rille.placement("cpu", {1})
+local x, w = rille.ones({8, 64}, {placement = P0}), rille.ones({64}, {placement = P0, requires_grad = true})
+local step = rille.graph(function(x)
+  local loss = (x * w):exp():to_global{placement = P1, sbp = "B"}:sin():sum()
+  loss:backward()
+  return loss
+end, {micro_batches = 8, schedule = "1f1b"})
+rille._slow_op("sin", 0.1)
+return function() return step(x) end
+EOF2
+answer 'step = dofile("pipe.lua")' ':top step()'
+ok ":top shows what an idle thread waits for" grep -qE '%  .* \(pipe.lua:4\) waits for .* \(pipe.lua:4\) on cpu:1' <<<"$got"
+# Workers on this host are looked at, those of another are not.
+steps=('wait rille> ' 'type P = rille.placement("cpu", {0, 1})\n' prompt
+  'type a = rille.randn({1024, 1024}, {placement = P, sbp = "S(0)"})\n' prompt
+  'type b = rille.zeros({1024, 1024}, {placement = P, sbp = "B"})\n' prompt
+  'type a:sum():item() > -1e9\n' 'wait true' prompt
+  'type :top (function() local c = a; for _ = 1, 3000 do c = c:matmul(b) end return c:sum():item() end)()\n'
+  'wait q leaves this' 'match thread 0 .*█.* %' 'match %  matmul \(\(command\):1\)' 'type \003' 'wait interrupted' 'wait rille> ' 'type :top\n' 'wait q leaves' 'type q' 'wait rille> '
+  'type :quit\n')
+for hosts in 1 2; do
+  printf '%s\n' "${steps[@]}" | RILLE_HOSTS=$hosts perl "$pty" "$rille" launch -n 2 --no-init --color never -d cpu:1 >seen 2>&1
+  grep -q "thread 0 .*█.* %" seen && grep -q "%  matmul ((command):1)" seen
+  report $? ":top shows what a worker does while it runs (hosts: $hosts)" || tell
+  is "and that host's threads alone (hosts: $hosts)" "$(grep -o 'thread [0-9]' seen | sort -u | wc -l)" $((3 - hosts))
+  is "and that they are idle after it (hosts: $hosts)" "$(grep -c 'MiB live .*idle' seen) $(grep -c 'MiB live .*another host' seen)" "$((3 - hosts)) $((hosts - 1))"
+done
+answer ':devices'
+ok ":devices counts them" grep -q '4 of kind cpu' <<<"$got"
+answer ':actors'
+ok ":actors counts runs" grep -q 'runs' <<<"$got"
+
+# ---- what is printed fits the terminal
+
+printf 'for _, s in ipairs{{1000}, {7}, {3, 200}, {40, 40}, {2, 3, 50}, {0}, {}} do print(rille.randn(s)) end print("all")\n' >wide.lua
+for columns in 1 20 40 80 120; do
+  PTY_COLUMNS=$columns session 'type dofile("wide.lua")\n' 'wait all'
+  tr -d '\r' <seen >lines
+  ok "rows fit $columns columns" awk -v most=$((columns < 20 ? 20 : columns)) '/^ [ -][ 0-9.-]*$/ && length > most { print; bad = 1 } END { exit bad }' lines
+done
+
+finish

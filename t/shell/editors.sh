@@ -1,0 +1,35 @@
+#!/bin/bash
+# The shell builds with each line editor, and without one: editors.sh path/to/rille. Prints TAP. The program under test has
+# one of them; the others are linked of its objects and of the files that know of editors.
+build=$(dirname "$(realpath "$1")")
+. t/lib/tap.sh
+flags="-std=c11 -D_GNU_SOURCE -I. $(pkg-config --cflags lua5.4) -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror"
+
+# with NAME DEFINITION HEADER: the three files are compiled and linked with the program's others; what it does on a
+# terminal is what repl.sh says, as far as the editor goes.
+with() {
+  local name=$1 definition=$2 header=$3
+  if [ -n "$header" ] && ! cc -include stdio.h -include "$header" -x c -E /dev/null >/dev/null 2>&1; then
+    skip "with $name" "there is no $header"; return
+  fi
+  ok "with $name" compiles $definition
+  if [ -z "$link" ] || [ "$name" = "${said[$was]}" ]; then return; fi
+  ok "which links" links "${library[$name]}"
+  ok "and does on a terminal what a shell does" as_a_shell
+}
+as_a_shell() { bash t/shell/repl.sh "$dir/rille" >"$dir/tap" || { grep -a -A9 '^not ok' "$dir/tap"; false; }; }
+compiles() { for file in edit keys doctor; do cc $flags "$@" -c -o "$dir/$file.o" "shell/$file.c" || return; done; }
+links() {
+  local command=$link file
+  for file in edit keys doctor; do command=${command/CMakeFiles\/rille.dir\/shell\/$file.c.o/$dir/$file.o}; done
+  command=${command/ -o rille / -o $dir/rille }
+  (cd "$build" && eval "$command $1")
+}
+was=$(sed -n 's/^RILLE_READLINE:STRING=//p' "$build/CMakeCache.txt")
+link=$(ninja -C "$build" -t commands rille 2>/dev/null | tail -1)
+declare -A said=([readline]=readline [edit]=libedit [none]=none) library=([readline]=-lreadline [libedit]=-ledit)
+with readline -DRILLE_READLINE=1 readline/readline.h
+with libedit -DRILLE_EDITLINE=1 editline/readline.h
+with none "" ""
+ok ":doctor says which" grep -q "line editor  *${said[$was]}" <("$1" --no-init -i <<<':doctor' 2>/dev/null)
+finish

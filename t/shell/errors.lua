@@ -1,0 +1,255 @@
+-- Errors: what is wrong is named, with the user's line, once.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local T = rille.tensor
+local P0, P1 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
+local a, b = rille.ones({4, 5}), rille.ones({6, 8})
+
+-- f, written on one line, fails with these words; the line is named once, at the start.
+local function fails(words, f)
+  local line = debug.getinfo(f, "S").linedefined
+  local good, err = pcall(f)
+  if good then return tap.ok(false, table.concat(words, ", ") .. " on line " .. line .. " is an error") end
+  err = tostring(err)
+  local place = "shell%-errors.lua:" .. line .. ":"
+  local _, times = err:gsub(place, "")
+  local missing
+  for _, word in ipairs(words) do if not err:find(word, 1, true) then missing = word end end
+  tap.ok(times == 1 and err:find("^[^:]*" .. place) and not missing, err:gsub("\n", " "),
+    missing and "without " .. missing or "the line is named " .. times .. " times")
+end
+
+tap.group("operators", function()
+  fails({"matmul", "{4, 5}", "{6, 8}"}, function() return a:matmul(b) end)
+  fails({"add", "{4, 5}"}, function() return a + b end)
+  fails({"softmax", "'axes'", "axis", "x is f32{4, 5} B on cpu[0]"}, function() return a:softmax{axes = 1} end)
+  fails({"softmax", "axis", "whole number", "last"}, function() return a:softmax("last") end)
+  fails({"softmax", "axis", "whole number"}, function() return a:softmax(0.5) end)
+  fails({"softmax", "axis", "twice"}, function() return a:softmax(1, {axis = 1}) end)
+  fails({"sum", "keepdim", "boolean"}, function() return a:sum{keepdim = 1} end)
+  fails({"reshape", "shape", "whole numbers"}, function() return a:reshape{2, "ten"} end)
+  fails({"relu", "too many"}, function() return a:relu(b) end)
+  fails({"relu", "too many"}, function() return a:relu(1) end)
+  fails({"relu", "no attribute"}, function() return a:relu{slope = 1} end)
+  fails({"matmul", "tensor", "b", "string"}, function() return rille.matmul(a, "b") end)
+  fails({"matmul", "nil"}, function() return rille.matmul(a, nil, 1) end)
+  fails({"matmul"}, function() return rille.matmul(a) end)
+  fails({"matmul", "userdata"}, function() return rille.matmul(a, io.stdout) end)
+  fails({"concat", "entry 2", "number"}, function() return rille.concat({a, 5}, 0) end)
+  fails({"concat", "dtype i64 is for floats", "f32{4, 5}"}, function() return rille.concat({a, a}, {dtype = "i64"}) end)
+  fails({"lt"}, function() return a < b end)
+  fails({"lt"}, function() return a <= b end)
+  fails({"add_"}, function() return rille.ones({2}).add_(5) end)
+  fails({": cast: ", "f99", "bf16"}, function() return a:to("f99") end)
+end)
+
+tap.group("gradients", function()
+  fails({"backward: it takes nothing, found a table"}, function() rille.ones({1}, {requires_grad = true}):sum():backward{retain_graph = true} end)
+  fails({"backward: it takes nothing, found the number 5"}, function() rille.ones({1}, {requires_grad = true}):sum():backward(5) end)
+  fails({"no_grad", "number 5"}, function() rille.no_grad(5) end)
+  fails({"no_grad", "nothing"}, function() rille.no_grad() end)
+  fails({": grad: ", "f32{4, 5}", "f32{3}"}, function() a.grad = rille.ones({3}) end)
+  tap.is(rille.no_grad(setmetatable({}, {__call = function(_, x) return x + 1 end}), 2), 3, "what can be called is a function")
+end)
+
+tap.group("names", function()
+  fails({"shpae"}, function() return a.shpae end)
+  fails({"shape"}, function() a.shape = {1} end)
+  fails({"'colour'"}, function() a.colour = 1 end)
+  fails({"requires_grad"}, function() a.requires_grad = 1 end)
+  fails({"nosuch"}, function() return rille.nosuch end)
+  fails({"nosuch"}, function() return P0.nosuch end)
+  fails({"'matmull'", "nearest name is 'matmul'"}, function() return rille.matmull end)
+  fails({"'totabel'", "nearest name is 'totable'"}, function() return a:totabel() end)
+  fails({"'sgape'", "nearest name is 'shape'"}, function() return a.sgape end)
+  fails({"rille.nn has no 'Linaer'", "nearest name is 'Linear'", "there are: BatchNorm2d, "}, function() return rille.nn.Linaer(1, 2) end)
+  fails({"rille.nn has no 'zzzzzzzz'; there are: BatchNorm2d, "}, function() return rille.nn.zzzzzzzz end)
+  fails({"rille.nn has no '1'"}, function() return rille.nn[1] end)
+  fails({"rille.optim has no 'Adamw'", "nearest name is 'AdamW'", "SGD"}, function() return rille.optim.Adamw end)
+  fails({"rille.data has no 'loaders'", "'loader'"}, function() return rille.data.loaders end)
+  fails({"rille.train has no 'line'", "progress"}, function() return rille.train.line end)
+  fails({"rille.io has no 'gguf'", "llmc"}, function() return rille.io.gguf end)
+  fails({"rille has no '" .. ("x"):rep(300)}, function() return rille[("x"):rep(300)] end)
+end)
+
+tap.group("positions", function()
+  fails({"4", "axis 0", "count from 0", "x is f32{4, 5} B on cpu[0]"}, function() return a[4] end)
+  fails({"-5", "axis 0"}, function() return a[-5] end)
+  fails({"5", "axis 1"}, function() return a[{0, 5}] end)
+  fails({"dimensions"}, function() return a[{0, 0, 0}] end)
+  fails({"whole number"}, function() return a[0.5] end)
+  fails({"step"}, function() return a[{{0, 4, -1}}] end)
+  fails({"range"}, function() return a[{{0, 1, 1, 1}}] end)
+  fails({"boolean"}, function() return a[true] end)
+  fails({"no dimensions"}, function() return #T(1) end)
+  fails({"variable"}, function() a[0][1] = 5 end)
+  fails({"3 entries", "axis 1"}, function() a[0] = T({1, 2, 3}) end)
+  fails({"dimensions"}, function() a[0] = a end)
+  fails({"string"}, function() a[0] = "zero" end)
+  fails({"300", "u8"}, function() rille.zeros({2}, {dtype = "u8"})[0] = 300 end)
+  fails({"axis 2"}, function() return a:split(1, 2) end)
+  fails({"add up to 3", "x is f32{4, 5} B on cpu[0]"}, function() return a:split({1, 2}) end)
+  fails({"add up to"}, function() return a:split({math.maxinteger, math.maxinteger, 2 + #a}) end)
+  fails({"sum", "dimension 1 twice"}, function() return a:sum{axis = {1, -1}} end)
+  fails({"flip", "dimension 0 twice"}, function() return a:flip{0, 0} end)
+  local eight = rille.ones({1, 1, 1, 1, 1, 1, 1, 1})
+  fails({"unsqueeze", "at most 8", "x is f32{1, 1,"}, function() return eight:unsqueeze(0) end)
+  fails({"stack", "at most 8"}, function() return rille.stack({eight, eight}) end)
+  fails({"one_hot", "at most 8"}, function() return eight:to("i64"):one_hot(2) end)
+  fails({"embedding", "at most 8"}, function() return rille.embedding(eight:to("i64"), rille.ones({2, 3})) end)
+  fails({"max", "no elements", "x is f32{0}"}, function() return rille.ones({0}):max() end)
+  local bytes = rille.empty({1 << 61}, {dtype = "u8", placement = rille.placement("meta", {0})})
+  fails({"concat", "larger than 2^62"}, function() return rille.concat({bytes, bytes, bytes, bytes, bytes}, 0) end)
+  fails({"at least 1", "x is f32{4, 5}"}, function() return a:chunk(0) end)
+  fails({"permute", "dimension 0 twice", "x is f32{4, 5}"}, function() return a:permute{0, 0} end)
+end)
+
+tap.group("memory", function()
+  local much = rille.zeros({1 << 56}, {placement = P0, sbp = "S(0)"})
+  fails({"zeros: f32{72057594037927936} S(0) on cpu[0, 1]: cpu:0 wanted"}, function() return much:totable() end)
+  fails({"add: f32{72057594037927936} S(0) on cpu[0, 1]: cpu:0 wanted"}, function() return (much + 1):to_local(0):item() end)
+  local held = {"registers of cpu:", "f32{72057594037927936}", "errors.lua:108", " wanted"}
+  fails(held, function() return much:cumsum(0):max():item() end)
+end)
+
+tap.group("creation", function()
+  fails({"ragged"}, function() return T({{1, 2}, {3}}) end)
+  fails({"placement", "1 to 2", '"x"'}, function() return rille.placement("cpu", {0, 1, x = 2}) end)
+  fails({"placement", "1 to 1", "the number 5"}, function() return rille.placement("cpu", {{0, [5] = 1}, {2}}) end)
+  fails({"number", "table"}, function() return T({{1}, 2}) end)
+  fails({"string"}, function() return T({"one"}) end)
+  fails({"f99", "bf16"}, function() return T({1}, {dtype = "f99"}) end)
+  fails({": zeros: ", "f99", "bf16"}, function() return rille.zeros({1}, {dtype = "f99"}) end)
+  fails({"256", "u8"}, function() return T({256}, {dtype = "u8"}) end)
+  fails({"'devise'", "placement"}, function() return rille.zeros({2}, {devise = "cpu"}) end)
+  fails({"zeros", "-3"}, function() return rille.zeros({2, -3}) end)
+  fails({"zeros", "2.5"}, function() return rille.zeros({2.5}) end)
+  fails({"zeros", "nothing"}, function() return rille.zeros() end)
+  fails({"arange", "step"}, function() return rille.arange(0, 5, 0) end)
+  fails({"arange"}, function() return rille.arange(0, math.huge) end)
+  fails({"randint", "5"}, function() return rille.randint(5, 5, {2}) end)
+  fails({"placement", "table"}, function() return rille.zeros({2}, {placement = {0}}) end)
+  fails({"S(2)"}, function() return rille.zeros({2, 2}, {placement = P0, sbp = "S(2)"}) end)
+end)
+
+-- Each way to say a layout names itself, before what is wrong with it.
+tap.group("layouts", function()
+  local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
+  local x, file = rille.ones({4, 5}), "examples/data/digits_y.npy"
+  local ways = {
+    ["zeros: "] = function(how) rille.zeros({4, 5}, how) end,
+    ["tensor: "] = function(how) T({{4, 5}}, how) end,
+    ["arange: "] = function(how) rille.arange(5, how) end,
+    ["to_global: "] = function(how) x:to_global(how) end,
+    ["to_global_: "] = function(how) x:to_global_(how) end,
+    ["boxing: from: "] = function(how) rille.boxing{shape = {4, 5}, from = how, to = {placement = P0, sbp = "B"}} end,
+    ["boxing: to: "] = function(how) rille.boxing{shape = {4, 5}, to = how, from = {placement = P0, sbp = "B"}} end,
+    ["load: "] = function(how) rille.load(file, how) end,
+    ["load_npy: "] = function(how) rille.load_npy(file, how) end,
+  }
+  local wrong = {"Q(0)", "S(9)", "S", "", "B,B", "(B", "P(mean)", "S(0)\0junk", {}, {1}, {"B", "B", "B"}, {"B\0", "B"}, {"B", ordr = {0}},
+    {"P", "P(max)"}, {"S(0)", "S(0)", order = {0}}, {"S(0)", "S(0)", order = {0, 0}}, {"B", "B", order = {0, 2}}, 5, true}
+  for way, f in pairs(ways) do
+    local bad
+    for _, sbp in ipairs(wrong) do
+      for _, placement in ipairs{P0, P22} do
+        local good, err = pcall(f, {placement = placement, sbp = sbp})
+        if good or not err:find("shell%-errors.lua:%d+: " .. way .. "sbp: ") then bad = tostring(sbp) .. ": " .. tostring(err) end
+      end
+    end
+    tap.ok(not bad, way .. "says it of every mistake", bad)
+    tap.fails(function() f{placement = "cpu", sbp = "B"} end, way .. "placement is a rille.placement, found", way .. "placement")
+  end
+  fails({": placement: \"gpu\" is no device kind"}, function() rille.placement("gpu", {0}) end)
+  fails({": placement: there is no device 99"}, function() rille.placement("cpu", {99}) end)
+  fails({": placement: ", "zero byte"}, function() rille.placement("cpu\0", {0}) end)
+end)
+
+tap.group("texts that go on behind a zero byte", function()
+  fails({": zeros: ", "zero byte"}, function() rille.zeros({2}, {dtype = "f32\0x"}) end)
+  fails({": zeros: ", "zero byte"}, function() rille.zeros({2}, {name = "a\0x"}) end)
+  fails({": zeros: ", "zero byte"}, function() rille.zeros({2}, {["name\0"] = "a"}) end)
+  fails({": cast: ", "zero byte"}, function() a:to("f32\0x") end)
+  fails({": gelu: ", "zero byte"}, function() a:gelu("tanh\0x") end)
+  fails({": softmax: ", "zero byte"}, function() a:softmax{["axis\0"] = 1} end)
+  fails({": boxing: ", "zero byte"}, function() rille.boxing{shape = {1}, dtype = "f32\0"} end)
+  fails({": load: ", "zero byte"}, function() rille.load("x.npy\0.npy") end)
+  fails({": save: ", "zero byte"}, function() rille.save("x.npy\0.npy", a) end)
+  fails({": show: ", "zero byte"}, function() a:show("x.svg\0.svg") end)
+  fails({": graph: ", "zero byte"}, function() rille.graph(print, {schedule = "1f1b\0"}) end)
+  fails({"zero byte"}, function() a.name = "a\0b" end)
+  fails({"zero byte"}, function() a["name\0"] = "a" end)
+  fails({"zero byte"}, function() return rille["nn\0"] end)
+  fails({"zero byte"}, function() return P0["size\0"] end)
+end)
+
+tap.group("values and files", function()
+  fails({"item", "one element"}, function() return a:item() end)
+  fails({"5"}, function() return a:to_local(5) end)
+  fails({"whole number"}, function() return a:to_local("first") end)
+  fails({"variable"}, function() (a + 1):copy_(a) end)
+  fails({"copy_", "number"}, function() a:copy_(1) end)
+  fails({"to_global"}, function() return a:to_global("B") end)
+  fails({"to_global", "table", "nothing"}, function() return rille.to_global(a) end)
+  tap.is(rille.to_global(a, {placement = P0, sbp = "S(0)"}).sbp, "S(0)", "to_global is a function too")
+  fails({"'place'"}, function() return a:to_global{place = P0} end)
+  fails({": load: no/such.npy: No such file"}, function() return rille.load("no/such.npy") end)
+  fails({": save: no/such.npy: cannot be written: No such file"}, function() return rille.save("no/such.npy", a) end)
+  fails({": save: ", "x.pickle", ".safetensors"}, function() rille.save("x.pickle", {a = a}) end)
+  fails({": load: ", "x.pickle", ".safetensors"}, function() rille.load("x.pickle") end)
+  fails({": load: ", "'name'"}, function() rille.load("x.npy", {name = "a"}) end)
+  fails({": save: ", "max_shard_size", "5 LB"}, function() rille.save("x", {a = a}, {max_shard_size = "5 LB"}) end)
+  fails({"'five'", "number"}, function() rille.save("x.npy", {five = 5}) end)
+  fails({"one tensor", "2"}, function() rille.save("x.npy", {a = a, b = b}) end)
+  fails({"meta"}, function() return rille.zeros({2}, {placement = rille.placement("meta", {0, 1})}):totable() end)
+end)
+
+tap.group("graphs", function()
+  fails({"function"}, function() return rille.graph(5) end)
+  fails({"'micro'", "micro_batches"}, function() return rille.graph(print, {micro = 1}) end)
+  fails({"micro_batches"}, function() return rille.graph(print, {micro_batches = 0}) end)
+  fails({"lag"}, function() return rille.graph(print, {schedule = {lag = "two"}}) end)
+  fails({"called"}, function() return rille.graph(function() end):stats() end)
+  fails({"item"}, function() rille.graph(function(x) return x * x:sum():item() end)(a) end)
+  fails({"matmul"}, function() rille.graph(function(x) return x:matmul(x) end)(a) end)
+  fails({"live", "string"}, function() return rille.graph(function(x) return x * rille.live(function() return "1" end) end)(a) end)
+  local step = rille.graph(function(x) return x * rille.live(function() error("from live", 0) end) end)
+  tap.fails(function() step(a) end, {"from live"}, "an error in a live number's function comes out")
+  tap.is(rille.graph(function(x) return x + 1 end)(T({1})):item(), 2, "and the next graph works")
+  local inner = rille.graph(function(x) return x end)
+  fails({"inside"}, function() return rille.graph(function(x) return inner(x) end)(a) end)
+end)
+
+-- The line of an error in Rille's own modules is the user's; of a value computed later, the line that built it.
+tap.group("lines", function()
+  local fc = rille.nn.Linear(3, 2)
+  local good, err = pcall(function() return fc(a) end)
+  tap.ok(not good and err:find("shell%-errors.lua:" .. debug.getinfo(1, "l").currentline - 1) and err:find("in nn.Linear", 1, true),
+    "an error inside a module names the user's line, then the module", err)
+  local ids = T({0, 9}, {dtype = "i64"})
+  local built, wanted = debug.getinfo(1, "l").currentline + 1, debug.getinfo(1, "l").currentline + 2
+  local y = rille.embedding(ids, a)
+  good, err = pcall(function() return y:totable() end)
+  tap.ok(not good and err:find("^[^:]*shell%-errors.lua:" .. built .. ":"), "an error in a run names the line that built the operator", err)
+  tap.ok(not good and err:find("wanted at [^:]*shell%-errors.lua:" .. wanted), "and where the value was wanted", err)
+  local chunk = load("local x = ...\nreturn x:matmul(x)", "=chunk")
+  good, err = pcall(chunk, a)
+  tap.ok(not good and err:find("^chunk:2: matmul"), "a chunk has its name", err)
+  local co = coroutine.wrap(function() return a:matmul(a) end)
+  good, err = pcall(co)
+  tap.ok(not good and err:find("errors.lua:" .. debug.getinfo(1, "l").currentline - 2, 1, true), "a coroutine has its lines", err)
+  local e = rille.explain(T({1}):relu())
+  tap.is(e.ops[#e.ops].line:match("[^/]*$"), "errors.lua:" .. debug.getinfo(1, "l").currentline - 1, "explain has them too")
+end)
+
+tap.group("modes after errors", function()
+  local p = T({1, 2}, {requires_grad = true})
+  pcall(function() p:add_(T({1, 2, 3})) end)
+  pcall(function() p[7] = 1 end)
+  pcall(rille.no_grad, function() error("x") end)
+  pcall(function() rille.graph(function(x) rille.no_grad(function() error("y") end) end)(p) end)
+  tap.ok((p * 2).requires_grad, "gradients are remembered as before")
+  tap.is(p:totable(), {1, 2}, "and values are what they were")
+end)
+
+tap.done()

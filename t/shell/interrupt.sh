@@ -1,0 +1,68 @@
+#!/bin/bash
+# Ctrl-C while something runs, also Lua's own functions and a kernel: interrupt.sh path/to/rille. Prints TAP.
+rille=$(realpath "$1")
+. "${0%/*}/lib/terminal.sh"
+
+session "type co = coroutine.wrap(function() $spin end); co()\\n" 'wait spinning' 'type \003' 'wait interrupted' 'wait rille> ' \
+  'type "al" .. "ive"\n' 'wait alive'
+shows "also one in a coroutine" alive
+session "type while true do pcall(function() $spin end) end\\n" 'wait spinning' 'type \003' 'wait spinning' 'type \003' \
+  'wait interrupted' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'
+shows "twice it stops a loop around pcall" alive
+# The kernel sleeps on; a press before it began is caught, and the loop comes to it all the same.
+slow='rille._slow_op("relu", 4); for k = 1, 9 do pcall(function() io.stderr:write("slee", "ping "); rille.ones({2}):relu():sum():item() end) end'
+session "type $slow\\n" 'wait sleeping' 'type \003' 'pause' 'type \003' 'wait waiting for' 'wait rille> ' \
+  'type "al" .. "ive"\n' 'wait alive'
+shows "a second press says what is waited for" 'waiting for '
+shows "and the session goes on" alive
+# What a device works at later: of a step that waits for its two devices, and of one that has returned, when its plan goes.
+for ranks in 0 0,1; do
+  devices=late:2
+  session "type f, x = rille.graph(function(x) return x:relu() end), rille.ones({2}, {placement = rille.placement('late', {$ranks})})\\n" prompt \
+    'type for k = 1, 4 do f(x) end rille._slow_op("relu", 8)\n' prompt 'type io.stderr:write("slee", "ping ") f(x) f = nil collectgarbage()\n' \
+    'wait sleeping' pause 'type \003' pause 'type \003' 'wait waiting for' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'
+  shows "a second press says which work of late:$ranks is waited for" "waiting for relu (shell:1:1) on late:0, which cannot be stopped at once"
+  shows "and the session goes on" alive
+done
+unset devices
+# One call of a kernel that takes many seconds: it is left between its panels.
+session 'type x = rille.ones({9000, 9000}); x:sum():item()\n' 'wait 8' prompt 'type io.stderr:write("mul", "ti") x:matmul(x):sum():item()\n' \
+  'wait multi' pause 'type \003\003\003' 'within 10 interrupted' 'within 10 rille> ' 'type "al" .. "ive"\n' 'wait alive'
+ok "a single large product gives the prompt back" grep -qx alive seen
+# Lua's own functions, of which no hook is asked meanwhile. What they worked at is whole afterwards.
+# ASan's memcmp reads both texts whole before it compares them, which makes hours of the last one.
+export ASAN_OPTIONS=strict_memcmp=0:$ASAN_OPTIONS
+begin='keep = "a*a*a*a*a*a*a*b" io.stderr:write("beg", "un ")' many='("a"):rep(9999)'
+for call in "$many:find(keep)" "$many:match(keep)" "$many:gsub(keep, '')" "$many:gsub(keep, print)" "$many:gsub('.', function() $many:find(keep) end)" \
+  "$many:gsub(keep, setmetatable({}, {__index = {}}))" "table.move({}, 1, 1e15, 7)" "for _ in $many:gmatch(keep) do end" \
+  '("x"):rep(5e7):find(("x"):rep(25e6) .. "y", 1, true)'; do
+  session "type $begin return pcall(function() $call end)\n" 'wait begun' pause 'type \003' 'within 10 interrupted' 'within 10 rille> ' \
+    'type keep, "al" .. "ive"\n' 'wait alive'
+  ok "Ctrl-C stops $call, and no text has changed" bash -c 'grep -A1 -x "a\*a\*a\*a\*a\*a\*a\*b" seen | grep -qx alive'
+done
+session 'type list = {} for k = 1, 6e6 do list[k] = k * 7919 % 6000011 end io.stderr:write("beg", "un ") table.sort(list)\n' 'wait begun' pause \
+  'type \003' 'within 10 interrupted' 'within 10 rille> ' 'type table.sort(list) for k = 2, #list do assert(list[k - 1] < list[k]) end\n' prompt \
+  'type "al" .. "ive"\n' 'wait alive'
+ok "and the sorting of a long list, which has lost nothing" bash -c 'grep -qx alive seen && ! grep -q assert.*failed seen'
+session 'type io.stderr:write("beg", "un ") io.lines("/dev/zero")()\n' 'wait begun' pause 'type \003' 'within 10 interrupted' 'within 10 rille> ' \
+  'type #("x"):rep(5e6), "al" .. "ive"\n' 'wait alive'
+ok "and what gathers without an end" bash -c 'grep -A1 -x 5000000 seen | grep -qx alive'
+answer '("x"):find("[")'
+is "what is wrong with a pattern is told with its line" "$got" "shell:1:1: malformed pattern (missing ']')"
+answer '("x"):gsub(print, "")'
+is "and what is no pattern" "$got" "shell:1:1: bad argument #1 to 'gsub' (string expected, got function)"
+answer '("x"):gsub("[", print)'
+is "also where a function is called" "$got" "shell:1:1: malformed pattern (missing ']')"
+answer '("x"):gsub("x", function()' 'error("mine") end)'
+is "whose own errors are its own" "$got" "shell:1:2: mine"
+answer '#("").rep("", 1e15)'
+is "nothing, however often, is nothing" "$got" 0
+answer 'table.sort(5)'
+is "nor a list" "$got" "shell:1:1: bad argument #1 to 'sort' (table expected, got number)"
+answer 'local t = {} for k, v in ("a=1, b=2"):gmatch("(%w+)=(%w+)") do t[#t + 1] = k .. v end' '{t, ("hello"):gsub("l", "%0%0"), ("hello"):gsub("l", {l = "L"}), ("a1"):match("(%a)(%d)", -2), ("a.b"):find(".", 1, true)}'
+is "patterns do what they do" "$got" '{{"a1", "b2"}, "hellllo", "heLLo", "a", 2, 2}'
+session "type $endless\\n" 'wait endless' pause 'type \003' pause 'type \003' "wait waiting for a function of Lua's own" 'wait ends the program' 'type \003\003\003' pause 'type \034' pause 'type \034'
+shows "a function of Lua that cannot be left is told, and how to end the program" 'cannot be stopped; Ctrl-\ ends the program'
+is "which no number of presses does, but that" "$code" 131
+
+finish

@@ -1,0 +1,30 @@
+#!/bin/bash
+# The Jupyter kernel: jupyter.sh path/to/rille. What needs a front end is in jupyter.py, and skipped where there is
+# none. Prints TAP.
+rille=$(realpath "$1") here=$(realpath "$(dirname "$0")")
+. t/lib/tap.sh
+tell() { cat "$dir/out" 2>/dev/null; }
+refused() { # refused CONNECTION TEXT: with exit code 2
+  printf '%s' "$1" >"$dir/connection.json"
+  timeout $hang "$rille" --jupyter "$dir/connection.json" >"$dir/out" 2>&1 </dev/null
+  [ $? = 2 ] && grep -qF -e "$2" "$dir/out"
+}
+
+for python in python3 /usr/bin/python3; do
+  "$python" -c 'import jupyter_client' 2>/dev/null && exec_python=$python && break
+done
+if [ -n "${exec_python:-}" ]; then
+  timeout $hang "$exec_python" "$here/jupyter.py" "$rille" >"$dir/tap" 2>"$dir/errors"
+  code=$?
+  grep -v '^1\.\.' "$dir/tap"
+  n=$(grep -cE '^(not )?ok ' "$dir/tap")
+  [ $code = 0 ] || { failed=$((failed + 1)); sed 's/^/# /' "$dir/errors" | tail -20; }
+  ok "the front end came to its end" [ $code = 0 ]
+else
+  skip "a front end" "there is no jupyter_client (Debian: python3-jupyter-client)"
+fi
+ok "a connection file that is no JSON is refused" refused '{"ip": ' jupyter:
+ok "so is one without ports" refused '{"ip": "127.0.0.1", "transport": "tcp", "key": ""}' 'shell_port'
+ok "and another signature scheme" \
+  refused '{"ip": "127.0.0.1", "transport": "tcp", "key": "k", "signature_scheme": "hmac-md5"}' hmac-md5
+finish

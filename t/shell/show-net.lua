@@ -1,0 +1,85 @@
+-- show-net.lua - net:show() and placement:show(): trees of modules, meshes; on a terminal and as SVG.
+
+local rille = require "rille"
+local tap = dofile("t/lib/tap.lua")
+
+-- What x:show() draws: the text for these columns, and the document.
+local function drawn(x, columns, color)
+  local plain, svg
+  local show = rille._show
+  rille._show = function(_, make_svg, make_plain) svg, plain = make_svg(), make_plain(columns, color) end
+  local good, why = pcall(x.show, x)
+  rille._show = show
+  assert(good, why)
+  return plain, svg
+end
+
+local function widest(text)
+  local most = 0
+  for line in text:gmatch("[^\n]+") do most = math.max(most, utf8.len(line)) end
+  return most
+end
+
+local function is_whole(svg)
+  local open = 0
+  for slash, closed in svg:gmatch("<(/?)[%a]+[^<>]-(/?)>") do open = open + (slash == "/" and -1 or closed == "/" and 0 or 1) end
+  return open == 0 and svg:find("^<svg.*</svg>%s*$") and not svg:find("nan") and svg:find("prefers%-color%-scheme:dark")
+end
+
+tap.group("placements", function()
+  for _, ranks in ipairs{{0}, {2, 0, 1}, {{0, 1}, {2, 3}}, {{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}}} do
+    local P = rille.placement("meta", ranks)
+    local plain, svg = drawn(P, 80)
+    for _, rank in ipairs(P.ranks) do
+      tap.ok(plain:find("│ " .. rank .. " │", 1, true) and svg:find(">" .. rank .. "</text>"), ("%s shows rank %d"):format(P, rank))
+    end
+    tap.ok(is_whole(svg), "its SVG is whole")
+  end
+  local many = {}
+  for k = 1, 4096 do many[k] = k - 1 end
+  local plain, svg = drawn(rille.placement("meta", many), 40)
+  tap.ok(widest(plain) <= 40 and plain:find("4095") and plain:find("...", 1, true), "of many ranks the middle is left out", plain)
+  tap.ok(is_whole(svg) and #svg < 20000, "in the SVG too")
+  tap.fails(function() rille.placement("cpu", {0}):show("x.png") end, "an .svg file is wanted", "another kind of file is refused")
+  tap.fails(function() rille.placement("cpu", {0}):show(3) end, "an .svg file is wanted", "so is what is no name")
+  tap.fails(function() rille.placement("cpu", {0}).show({}) end, "a placement is wanted", "and another self")
+end)
+
+tap.group("modules", function()
+  local P = rille.placement("cpu", {{0, 1}, {2, 3}})
+  local net = rille.models.gpt2.new{vocab = 128, length = 16, layers = 3, heads = 2, width = 32, placement = P, sbp = {"B", "B"}}
+  rille.parallel(net, {data = 0, tensor = 1})
+  local plain, svg = drawn(net, 100)
+  tap.ok(tap.has(plain, "models.gpt2", "nn.Embedding(128, 32)", "f32 {128, 32}", "(B, S(0))", "cpu[0-3] 2 x 2"), "modules, types, layouts, placements")
+  tap.ok(tap.has(plain, "h.0 - 2", "3 alike"), "blocks that are alike are one")
+  tap.ok(is_whole(svg) and tap.has(svg, "nn.TransformerBlock, 3 alike", "(B, S(1))"), "as SVG too")
+  -- Bytes a device: those of all parameters' shards there.
+  local bytes, count = {}, 0
+  for _, p in ipairs(net:parameters()) do
+    count = count + p:numel()
+    for _, shard in ipairs(p:shards()) do
+      local n = 4
+      for _, d in ipairs(shard.shape) do n = n * d end
+      bytes[shard.rank] = (bytes[shard.rank] or 0) + n
+    end
+  end
+  tap.ok(plain:find((("%d"):format(count):gsub("(%d)(%d%d%d)$", "%1,%2"))), "the number of parameters")
+  for rank = 0, 3 do
+    local told = plain:match(("cpu:%d [^%%d]+([%%d.]+ KiB)"):format(rank))
+    tap.is(told, require("rille.show.paint").bytes(bytes[rank]), ("bytes of device %d"):format(rank))
+  end
+  for _, columns in ipairs{40, 80, 120} do tap.ok(widest(drawn(net, columns)) <= columns, ("fits into %d columns"):format(columns)) end
+  -- A net of one's own, with a list, a buffer, tied weights.
+  local Net = rille.nn.Module:extend("Net")
+  function Net:init()
+    self.first = rille.nn.Linear(4, 4)
+    self.list = {rille.nn.Linear(4, 4), rille.nn.Linear(4, 2)}
+    self:buffer("mean", rille.zeros{4})
+  end
+  plain, svg = drawn(Net(), 80)
+  tap.ok(tap.has(plain, "Net", "first", "list.0", "list.1", "mean") and is_whole(svg), "lists and buffers are shown", plain)
+  tap.ok(is_whole(select(2, drawn(rille.nn.ReLU(), 80))), "a module without parameters, too")
+  tap.fails(function() net:show("x.png") end, "an .svg file is wanted", "another kind of file is refused")
+end)
+
+tap.done()

@@ -1,0 +1,309 @@
+-- show-step.lua - step:chart() and step:show(): what a chart says, and the picture.
+
+local rille = require "rille"
+local tap = dofile("t/lib/tap.lua")
+
+-- A chain of products over p devices, one after the other.
+local function pipeline(p, pieces, schedule)
+  local on, weight = {}, {}
+  for s = 1, p do
+    on[s] = rille.placement("cpu", {s - 1})
+    weight[s] = rille.randn({8, 8}, {placement = on[s]}):requires_grad_(true)
+  end
+  local step = rille.graph(function(x, y)
+    for s = 1, p do x = (s > 1 and x:to_global{placement = on[s], sbp = "B"} or x):matmul(weight[s]):tanh() end
+    local loss = x:mse_loss(y)
+    loss:backward()
+    return loss
+  end, {micro_batches = pieces, schedule = schedule})
+  step(rille.randn({2 * pieces, 8}, {placement = on[1]}), rille.randn({2 * pieces, 8}, {placement = on[p]}))
+  return step
+end
+
+tap.group("what a chart says", function()
+  local step = pipeline(4, 8, "1f1b")
+  local c = step:chart()
+  tap.is({c.stages, c.pieces, #c.devices, c.schedule}, {4, 8, 4, "1f1b"}, "stages, pieces, devices, schedule")
+  for _, name in ipairs{"planned", "measured"} do
+    local run, idle, busy = c[name], 0, 0
+    for _, d in ipairs(run.devices) do
+      busy = busy + d.busy
+      tap.ok(d.peak > 0, name .. ": a device holds registers")
+    end
+    tap.near(run.bubble, 1 - busy / (run.time * 4), name .. ": the bubble is what is not busy")
+    for i, s in ipairs(run.spans) do
+      if not (s.from >= 0 and s.to <= run.time * 1.000001 and s.from < s.to) then tap.ok(false, name .. ": span " .. i .. " lies in the run") end
+    end
+    for _, s in ipairs(run.stalls) do idle = idle + s.share tap.ok(s.text:find("^stage %d "), name .. ": " .. s.text) end
+    tap.ok(idle / 4 <= run.bubble + 1e-6, name .. ": nobody waits longer than there is idle time")
+  end
+  local peak = step:chart{forward = 1, backward = 1, weight = 1}.planned.devices
+  tap.ok(peak[1].peak > peak[4].peak, "with 1f1b the first stage holds more than the last")
+  tap.fails(function() step:chart{forward = -1} end, "forward", "a negative cost is refused")
+  tap.fails(function() step:chart{sideways = 1} end, "sideways", "an unknown one too")
+  tap.fails(function() step:chart(3) end, "table", "and what is no table")
+  tap.fails(function() rille.graph(function(x) return x end):show() end, "called", "a step that was not called has no schedule")
+end)
+
+tap.group("who waits", function()
+  local first, second = rille.placement("cpu", {0}), rille.placement("cpu", {1})
+  local step = rille.graph(function(x)
+    return x:tanh():to_global{placement = second, sbp = "B"}:exp()
+  end, {micro_batches = 8})
+  rille._slow_op("exp", 0.002)
+  step(rille.randn({16, 4}, {placement = first}))
+  rille._slow_op("exp", 0)
+  local words = {}
+  for _, s in ipairs(step:chart().planned.stalls) do words[#words + 1] = s.text end
+  tap.ok(table.concat(words, "; "):find("stage 0 waited %d+ %% for a register of tanh %(.-show%-step.lua:%d+%), which was still read by"),
+    "a stage that is ahead waits for a register of its own, and the line is told", table.concat(words, "; "))
+end)
+
+-- What step:show() draws, at a width.
+local function drawn(step, columns, color, costs)
+  local plain, svg
+  local show = rille._show
+  rille._show = function(_, make_svg, make_plain) svg, plain = make_svg(), make_plain(columns, color) end
+  local good, why = pcall(step.show, step, nil, costs)
+  rille._show = show
+  assert(good, why)
+  return plain, svg
+end
+
+tap.group("the picture", function()
+  for _, step in ipairs{pipeline(4, 8, "1f1b"), pipeline(2, 1, "gpipe"), pipeline(3, 200, "1f1b"), pipeline(4, 8, "zb-h1")} do
+    for _, columns in ipairs{1, 20, 40, 80, 120} do
+      local plain = drawn(step, columns, false)
+      local widest = 0
+      for line in plain:gmatch("[^\n]+") do widest = math.max(widest, utf8.len(line)) end
+      if columns >= 40 then tap.ok(widest <= columns, ("fits into %d columns"):format(columns), widest) end
+      local colored = drawn(step, columns, true)
+      tap.ok(colored:find("\27[30;48;5;", 1, true) and not plain:find("\27"), "has colours when they are wanted")
+    end
+    local _, svg = drawn(step, 80, false)
+    local open = 0
+    for slash, closed in svg:gmatch("<(/?)[%a]+[^<>]-(/?)>") do open = open + (slash == "/" and -1 or closed == "/" and 0 or 1) end
+    tap.is(open, 0, "as SVG every element ends")
+    local right = 0
+    for x, text in svg:gmatch('<text x="([%d.]+)"[^>]*>([^<]+)</text>') do right = math.max(right, x + 7.4 * utf8.len(text)) end
+    local width = tonumber(svg:match('width="(%d+)"'))
+    tap.ok(right > 0 and right <= width + 60, "and no text is cut off", ("%.0f of %d"):format(right, width))
+    local over, lines = 0, {}
+    for x, y, text in svg:gmatch('<text x="([%d.]+)" y="([%d.]+)" class="mid small">(%d+)</text>') do
+      local half = 3.5 * #text
+      if lines[y] and x - half < lines[y] - 0.2 then over = over + 1 end
+      lines[y] = x + half
+    end
+    tap.is(over, 0, "no number of a piece lies over another")
+    tap.ok(not svg:find("paint%-order"), "what it says can be read wherever it is drawn")
+    tap.ok(svg:find("prefers%-color%-scheme:dark") and svg:find("<title>Schedule"), "for dark pages too, and with a title")
+  end
+  local plain = drawn(pipeline(4, 8, "1f1b"), 80, false, {forward = 1, backward = 2})
+  tap.ok(plain:find("idle %(as given%)"), "costs that were given are told to be")
+  tap.ok(plain:gsub("%s+", " "):find("theory says 27.3 %: (p - 1) (F + B + W) beside m (F + B + W) cpu", 1, true), "theory says (p - 1) / (m + p - 1)")
+  tap.ok(plain:find("cpu:0 0"), "device 0 begins with piece 0")
+  local rows, less = 0, {}
+  for _, pieces in ipairs{4, 16, 32} do
+    local step = pipeline(4, pieces, "1f1b")
+    for _, move in ipairs{0, 1, 5, 20, 80} do
+      local costs = {forward = 1, backward = 2, move = move}
+      local run = step:chart(costs).planned
+      for _, width in ipairs{40, 80, 160} do
+        local at = 0
+        for row in drawn(step, width, false, costs):gmatch("\n  cpu:%d ([^\n]+)") do
+          at = at + 1
+          if at > #run.devices then break end
+          local idle = select(2, row:gsub("·", ""))
+          local cells = utf8.len(row)
+          rows = rows + 1
+          if cells - idle <= run.devices[at].busy / run.time * cells - 1 then
+            less[#less + 1] = ("%d pieces, move %d, width %d, device %d: %d of %d"):format(pieces, move, width, at - 1, cells - idle, cells)
+          end
+        end
+      end
+    end
+  end
+  tap.is(less, {}, rows .. " rows of a terminal: none shows less work than its device has, short as acts may be")
+  tap.is(rows, 3 * 5 * 3 * 4, "of all devices")
+  local path = os.tmpname()
+  pipeline(2, 4, "1f1b"):show(path .. ".svg")
+  local f = assert(io.open(path .. ".svg"))
+  tap.ok(f:read("a"):find("^<svg.*</svg>%s*$"), "with the name of a file it is a whole document")
+  f:close()
+  os.remove(path) os.remove(path .. ".svg")
+  tap.fails(function() pipeline(2, 1):show("x.png") end, "an .svg file is wanted", "another kind of file is refused")
+end)
+
+-- Two stages a device, by their schedule; the others have one.
+local dealt, stages = dofile("t/lib/dealt.lua"), dofile("t/lib/stages.lua")
+local twice = {interleaved = {2, false}, ["zb-v"] = {2, true}, ["v-half"] = {2, true}}
+
+tap.group("theory", function()
+  local theory_of = require "rille.show.theory"
+  local schedules = {"1f1b", "gpipe", "zb-h1", "zb-h2", "interleaved", "zb-v", "v-half", "auto", {lag = 1}, {lag = 2},
+    {lag = 1, split_backward = true}, {lag = 2, split_backward = true}, {lag = 3, split_backward = true}}
+  local told, wrong, none = {[""] = 0, [" at most"] = 0, [" at least"] = 0}, {}, {}
+  for _, p in ipairs{2, 3, 4, 8} do
+    for _, m in ipairs{1, 2, 3, 4, 8, 12, 16} do
+      for _, schedule in ipairs(schedules) do
+        local good, step = pcall(stages, dealt(p, table.unpack(twice[schedule] or {1})), m, schedule)
+        assert(good, step)
+        for _, costs in ipairs{{forward = 1, backward = 1, weight = 1}, {forward = 1, backward = 2}, {forward = 1, backward = 2, weight = 1},
+          {forward = 2, backward = 1, weight = 1}, {forward = 1, backward = 1, weight = 2}} do
+          local c = step:chart(costs)
+          local theory = theory_of(c)
+          if theory then
+            local off = c.planned.bubble - theory.bubble
+            told[theory.holds] = told[theory.holds] + 1
+            if theory.holds ~= " at most" and off < -1e-6 or theory.holds ~= " at least" and off > 1e-6 then
+              wrong[#wrong + 1] = ("%s, %d devices, %d pieces, %d %d %d: %.4f, theory says %.4f%s"):format(c.schedule, p, m, costs.forward,
+                costs.backward, costs.weight or 0, c.planned.bubble, theory.bubble, theory.holds)
+            end
+            local text = theory.formula:find("m v (F", 1, true) ~= nil
+            if text ~= (twice[schedule] ~= nil) then wrong[#wrong + 1] = c.schedule .. ": " .. theory.formula end
+          else none[c.schedule] = (none[c.schedule] or 0) + (m > 1 and 1 or 0) end
+        end
+      end
+    end
+  end
+  tap.is(wrong, {}, "what a formula says of the idle share, and whether it is at most or at least that, is so")
+  for holds, n in pairs(told) do tap.ok(n > 100, ("%d plans are told a share%s"):format(n, holds)) end
+  tap.is({none["1f1b"], none["gpipe"], none["zb-h1"], none["zb-h2"], none["zb-v"]}, {0, 0, 0, 0, 0}, "schedules of a formula are told it with two pieces and more")
+  tap.ok(none.auto > 0 and none["v-half"] > 0 and none.interleaved > 0, "those that are searched for are not, nor pieces that do not go round evenly")
+  tap.is(theory_of(stages({0, 1, 0}, 4, "1f1b"):chart()), nil, "nor where a device has more stages than others")
+end)
+
+-- ---- scales, kinds of work, who computes, which call ----
+
+tap.group("both runs can be seen, however far apart their times are", function()
+  local step, hidden, drawn_rows = pipeline(3, 4, "1f1b"), {}, 0
+  for k = -7, 5 do
+    local costs = {forward = 10 ^ k, backward = 10 ^ k, weight = 10 ^ k}
+    local _, svg = drawn(step, 80, false, costs)
+    for x, width in svg:gmatch('<rect x="([%d.]+)" y="[%d.]+" width="([%d.]+)" height="20.0" class="idle"') do
+      drawn_rows = drawn_rows + 1
+      if width + 0 < 300 then hidden[#hidden + 1] = ("costs of 1e%d: %s wide"):format(k, width) end
+    end
+    for path in svg:gmatch('<path d="(M[^"]+)z" class="forward"') do
+      local right = 0
+      for x in path:gmatch("L([%d.]+) ") do right = math.max(right, x + 0) end
+      drawn_rows = drawn_rows + 1
+      if right < 300 then hidden[#hidden + 1] = ("costs of 1e%d: memory until %g"):format(k, right) end
+    end
+  end
+  tap.is(hidden, {}, "rows, and curves of memory, are never drawn too small")
+  tap.is(drawn_rows, 13 * 3 * 3, "of all devices")
+end)
+
+-- A step with an optimiser: {device = {what = {{from, to, piece}, ...}}} of its planned run.
+local function trained(options, place)
+  local on, weight = {}, {}
+  for s = 1, 3 do
+    on[s] = place and place(s) or rille.placement("meta", {s - 1})
+    weight[s] = rille.randn({8, 8}, {placement = on[s]}):requires_grad_(true)
+  end
+  local opt = rille.optim.Adam(weight, {lr = 0.1})
+  local step = rille.graph(function(x)
+    for s = 1, 3 do x = (s > 1 and x:to_global{placement = on[s], sbp = on[s].size > 1 and "S(0)" or "B"} or x):matmul(weight[s]):tanh() end
+    local loss = x:mean()
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end, options)
+  step(rille.randn({4 * options.micro_batches, 8}, {placement = on[1], sbp = on[1].size > 1 and "S(0)" or "B"}))
+  return step
+end
+
+tap.group("kinds of work", function()
+  for _, pieces in ipairs{1, 4} do
+    for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "auto"} do
+      for _, recompute in ipairs{false, true} do
+        local early, moved, updates = {}, 0, 0
+        for zero = 0, 3 do
+          local function two(s) return rille.placement("meta", {2 * s - 2, 2 * s - 1}) end
+          local step = trained({micro_batches = pieces, schedule = schedule, recompute = recompute, zero = zero}, two)
+          local last = {}
+          local spans = step:chart{forward = 1, backward = 1, weight = 1, move = 0.1, update = 1}.planned.spans
+          for _, s in ipairs(spans) do
+            if s.piece and s.what == "forward" then last[s.device] = math.max(last[s.device] or 0, s.to) end
+          end
+          for _, s in ipairs(spans) do
+            if s.what == "update" then
+              updates = updates + 1
+              if s.piece or s.from < last[s.device] - 1e-9 then early[#early + 1] = ("zero %d, device %d, %g"):format(zero, s.device, s.from) end
+            end
+            moved = moved + (s.what == "move" and not s.piece and 1 or 0)
+          end
+        end
+        local name = ("%d pieces, %s%s: "):format(pieces, schedule, recompute and ", recomputed" or "")
+        tap.is(early, {}, name .. "nothing is an update before the last piece went forward")
+        tap.ok(updates >= 4 * 6, name .. "each device has some", updates)
+        tap.ok(pieces == 1 or moved > 0, name .. "gradients that are scattered once a batch are moved", moved)
+      end
+    end
+  end
+end)
+
+tap.group("devices that only hold what others put aside", function()
+  local costs = {forward = 1, backward = 1, weight = 1, update = 0}
+  for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2"} do
+    local function chart(offload)
+      return trained({micro_batches = 4, schedule = schedule, offload = offload}):chart(costs)
+    end
+    local kept, aside = chart(), chart(rille.placement("meta", {3, 4, 5}))
+    tap.is({kept.computing, #kept.devices, aside.computing, #aside.devices}, {3, 3, 3, 6}, schedule .. ": they do not compute")
+    tap.near(aside.planned.bubble, kept.planned.bubble, schedule .. ": nor are they idle")
+    tap.ok(aside.bound <= aside.planned.bubble + 1e-9 and aside.bound > 0, schedule .. ": nor bound those that do")
+  end
+end)
+
+tap.group("which call was measured", function()
+  local first, second = rille.placement("cpu", {0}), rille.placement("cpu", {1})
+  local step = rille.graph(function(x) return x:exp():to_global{placement = second, sbp = "B"}:sum() end, {micro_batches = 4})
+  local x = rille.ones({8, 8}, {placement = first})
+  for _ = 1, 9 do step(x) end
+  local c = step:chart()
+  tap.is({c.call, c.calls}, {3, 9}, "the first three are timed")
+  tap.ok(drawn(step, 200, false):find("measured in call 3 of 9: ", 1, true), "and that is told")
+  step(x)
+  c = step:chart()
+  tap.is({c.call, c.calls}, {10, 10}, "from the first look on all are")
+  tap.ok(drawn(step, 200, false):find("measured: ", 1, true), "then it is the last")
+end)
+
+-- ---- step:trace() ----
+
+tap.group("a trace", function()
+  local step, path = pipeline(4, 8, "1f1b"), os.tmpname()
+  step:trace(path)
+  local events, slices, ends, inside, last, least = rille.json.load(path).traceEvents, {}, {}, true, {}, 0
+  os.remove(path)
+  for _, e in ipairs(events) do
+    if e.ph == "X" then
+      slices[e.tid] = slices[e.tid] or {}
+      table.insert(slices[e.tid], {e.ts, e.ts + e.dur})
+    end
+  end
+  for _, e in ipairs(events) do
+    if e.ph == "s" or e.ph == "f" then
+      local found = false
+      for _, s in ipairs(slices[e.tid]) do found = found or s[1] - 0.002 <= e.ts and e.ts <= s[2] + 0.002 end
+      inside = inside and found
+      ends[e.id] = (ends[e.id] or "") .. e.ph
+    elseif e.ph == "C" then
+      last[e.name] = e.args.bytes or e.args.used
+      least = math.min(least, e.args.free or 0)
+    end
+  end
+  local pairs_of, narrow = 0, 0
+  for _, what in pairs(ends) do pairs_of, narrow = pairs_of + 1, narrow + (what == "sf" and 0 or 1) end
+  tap.ok(pairs_of >= 2 * 3 * 8, "has an arrow for each piece that goes from device to device, there and back", pairs_of)
+  tap.is(narrow, 0, "each with two ends")
+  tap.ok(inside, "which lie in acts")
+  tap.is(least, 0, "no result has more registers in use than there are")
+  local left = 0
+  for _, v in pairs(last) do left = left + v end
+  tap.ok(last["memory cpu:0"] and last["credits cpu:3"], "counters tell bytes and registers of each device")
+  tap.is(left, 0, "and at the end none is in use")
+end)
+
+tap.done()

@@ -1,0 +1,67 @@
+-- show.lua - x:show() and rille.boxing{...}:show(): on the terminal, in colours, as SVG. The pictures themselves
+-- are tested in t/boxing/show.c.
+
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+
+local program, first = arg[0], 0
+while arg[first - 1] do first = first - 1 end
+program = arg[first]
+
+-- What rille prints when it runs this chunk.
+local function run(options, chunk)
+  local script = os.tmpname()
+  local f = assert(io.open(script, "w"))
+  f:write('local rille = require "rille"\nlocal P = rille.placement("cpu", {{0, 1}, {2, 3}})\n', chunk)
+  f:close()
+  local p = assert(io.popen(("%s -d cpu:4 --no-init %s %s 2>&1"):format(program, options, script)))
+  local text = p:read("a")
+  p:close()
+  os.remove(script)
+  return text
+end
+local function read(path)
+  local f = assert(io.open(path))
+  local text = f:read("a")
+  f:close()
+  os.remove(path)
+  return text
+end
+local function has(text, ...)
+  for _, part in ipairs{...} do
+    if not text:find(part, 1, true) then return false end
+  end
+  return true
+end
+
+local tensor = 'rille.ones({5, 6}, {placement = P, sbp = {"S(0)", "B"}}):show()'
+local plain, colored = run("--color never", tensor), run("--color always", tensor)
+tap.ok(has(plain, "(S(0), B) on cpu[[0, 1], [2, 3]]", "f32{5, 6}", "0, 1", "2, 3"), "a tensor's layout is drawn")
+tap.ok(not plain:find("\27"), "without colours when they are not wanted")
+tap.ok(has(colored, "\27[30;48;5;"), "in colours when they are")
+tap.is(colored:gsub("\27%[[%d;]*m", ""), plain, "which change nothing else")
+tap.is(run("--color auto", tensor), plain, "what is no terminal gets none")
+
+local move = [[
+local b = rille.boxing{shape = {4, 4}, dtype = "f32", from = {placement = P, sbp = {"S(0)", "P"}},
+                       to = {placement = P, sbp = {"B", "S(1)"}}}
+b:show()
+]]
+tap.ok(has(run("--color never", move), "(S(0), P)", "(B, S(1))", "==>", "receive"), "a move is drawn with both ends")
+
+local P = rille.placement("cpu", {0, 1})
+local path = os.tmpname() .. ".svg"
+local x = rille.ones({4, 2}, {placement = P, sbp = "S(0)"})
+x:show(path)
+tap.ok(read(path):find("^<svg.*</svg>%s*$"), "with the name of a file it is a whole SVG document")
+local b = rille.boxing{shape = {4, 2}, from = {placement = P, sbp = "S(0)"}, to = {placement = P, sbp = "B"}}
+b:show(path)
+tap.ok(has(read(path), "<svg", "all-gather", "32 B"), "a move too")
+rille.explain(x:to_global{sbp = "B"}).boxing[1]:show(path)
+tap.ok(has(read(path), "all-gather"), "and a move that explain found")
+
+tap.fails(function() x:show("x.png") end, "an .svg file is wanted", "another kind of file is refused")
+tap.fails(function() x:show("/nowhere/x.svg") end, "cannot be written", "a file that cannot be written is an error")
+tap.fails(function() b.show{} end, "show", "what is no record of a move is refused")
+
+tap.done()

@@ -1,0 +1,52 @@
+-- :tutorial: every line of its steps runs in the shell and gives what it says, and the steps are as many as they are called.
+local tap = dofile("t/lib/tap.lua")
+
+local program = 0
+while arg[program - 1] do program = program - 1 end
+
+-- What the shell prints of these lines.
+local function shell(lines, devices)
+  local path = os.tmpname()
+  local file = io.open(path, "w")
+  file:write(table.concat(lines, "\n"), "\n")
+  file:close()
+  local out = io.popen(("%s --no-init --color never -i -d cpu:%d <%s 2>&1"):format(arg[program], devices, path))
+  local text = out:read("a")
+  out:close()
+  os.remove(path)
+  return text
+end
+
+local function behind(text, line)
+  local _, to = text:find("\nrille> " .. line .. "\n", 1, true)
+  return to and text:sub(to + 1):match("^(.-)\n\n?rille> ") or to and text:sub(to + 1)
+end
+
+local steps = require "rille.tutorial"
+tap.group("steps", function()
+  tap.is(#steps, 10, "there are ten")
+  local typed = {}
+  for k in ipairs(steps) do typed[k] = ":tutorial" end
+  local text = shell(typed, 4)
+  for k, step in ipairs(steps) do
+    tap.ok(text:find(("\n%d of 10. %s\n"):format(k, step[1]), 1, true), step[1])
+    for i = 3, #step do
+      local line, gives = step[i][1], step[i][2]
+      local found = behind(text, line)
+      tap.ok(found and not found:find("(tutorial):1: ", 1, true), line, text:sub(-400))
+      if gives then tap.is(found and found:sub(1, #gives), gives, line .. " gives " .. gives) end
+      tap.ok(#line <= 118, "and fits a line")
+    end
+  end
+  tap.ok(not text:find("traceback", 1, true), "none is an error")
+end)
+
+tap.group("asking", function()
+  tap.ok(shell({":tutorial 10", "l1.weight.shape"}, 4):find("{32, 32}", 1, true), "a later step has what it builds on")
+  local text = shell({":tutorial 2", "a:to_local(0).shape", ":tutorial 11", ":tutorial x", ":tutorial 0"}, 4)
+  tap.ok(text:find("2 of 10", 1, true), "a step is named by its number")
+  tap.ok(text:find("\n{2, 6}\n", 1, true), "and leaves its names")
+  for _, wrong in ipairs{"11", "x", "0"} do tap.ok(text:find("from 1 to 10, not '" .. wrong .. "'", 1, true), wrong .. " is none") end
+  tap.ok(shell({":tutorial"}, 2):find("wants 4 devices", 1, true), "too few devices are told")
+end)
+tap.done()
