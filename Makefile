@@ -24,12 +24,12 @@ asan:
 	$(PROVE) -r build/asan/t
 
 # The tests whose threads may race: those of actors, of streams, of clusters, and of kernels that share their work out.
-THREAD_TESTS := $(patsubst t/%.c,%,$(wildcard t/actors-*.c)) runtime-stream plan-rows-far \
-	$(addprefix cluster-,carrier hasty host link strangers) $(addprefix kernels-,threads team attention fused pool rows)
+THREAD_TESTS := $(patsubst t/%.c,%,$(wildcard t/act/*.c)) runtime/stream plan/rows-far \
+	$(addprefix cluster/,carrier hasty host link strangers) $(addprefix kernels/,threads team attention fused pool rows)
 tsan:
 	@.ci/install
 	cmake --preset tsan
-	cmake --build --preset tsan --target $(THREAD_TESTS:%=t-%)
+	cmake --build --preset tsan --target $(patsubst %,t-%,$(subst /,-,$(THREAD_TESTS)))
 	OMP_NUM_THREADS=1 TSAN_OPTIONS="suppressions=$(CURDIR)/t/tsan.supp" \
 		$$(setarch -R true 2>/dev/null && echo setarch -R) $(PROVE) $(THREAD_TESTS:%=build/tsan/t/%.t)
 

@@ -1,6 +1,6 @@
 -- structure.lua - draws docs/structure.svg: the folders, and what each includes and calls of the others.
 --
---   bash t/project/layering.sh build/release/rille arrows | build/release/rille docs/structure.lua > docs/structure.svg
+--   bash t/project/layering.sh build/release/rille parts | build/release/rille docs/structure.lua > docs/structure.svg
 --
 -- Each line read is "folder folder how": includes, calls, or both. The list stands in the picture as well, as a comment;
 -- t/project/layering.sh compares it with the sources, so that the picture stays true. A folder stands above all that it takes

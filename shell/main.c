@@ -69,21 +69,6 @@ struct program {
 
 /* ---- messages ---- */
 
-void
-tell_error(const char *text)
-{
-    int columns = terminal_columns(2);
-    char *folded = columns ? fold_text(text, columns) : NULL;
-    for (const char *at = folded ? folded : text; *at; at++) {
-        unsigned char c = (unsigned char)*at;
-        if ((c < 32 && c != '\n' && c != '\t') || c == 127)
-            fprintf(stderr, "\\%d", c);
-        else
-            fputc(c, stderr);
-    }
-    free(folded);
-}
-
 static void
 tell_line(const char *text)
 {
@@ -195,45 +180,6 @@ read_options(struct program *p)
 }
 
 /* ---- running ---- */
-
-static int
-show_first(lua_State *L)
-{
-    show_value(L, 1);
-    return 1;
-}
-
-static int
-on_error(lua_State *L)
-{
-    const char *text = lua_tostring(L, 1);
-    if (!text) {
-        if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) return 1;
-        lua_pushcfunction(L, show_first);
-        lua_pushvalue(L, 1);
-        bool shown = lua_istable(L, 1) && lua_pcall(L, 1, 1, 0) == LUA_OK;
-        text = lua_pushfstring(L, "(the error is %s)", shown ? lua_tostring(L, -1) : what_is(L, 1));
-    }
-    luaL_traceback(L, L, text, 1);
-    return 1;
-}
-
-int
-run_quiet(lua_State *L, int nargs, int nresults)
-{
-    int base = lua_gettop(L) - nargs;
-    lua_pushcfunction(L, on_error);
-    lua_insert(L, base);
-    interrupt_start(L);
-    int code = lua_pcall(L, nargs, nresults, base);
-    interrupt_stop();
-    lua_remove(L, base);
-    if (pattern_refused() && code) {
-        lua_pushliteral(L, "interrupted");
-        lua_replace(L, -2);
-    }
-    return code;
-}
 
 static bool was_lost; /* the last printed error was the loss of a worker */
 
@@ -416,16 +362,6 @@ open_failed(void)
     return rille_was_lost() ? EXIT_LOST : EXIT_USAGE;
 }
 
-void
-make_folders(const char *path)
-{
-    char at[PATH_MAX];
-    for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        snprintf(at, sizeof at, "%.*s", (int)(slash - path), path);
-        mkdir(at, 0777);
-    }
-}
-
 /* --calibrate: measures the cost parameters, prints the old and new values, and stores the new ones. */
 static int
 calibrate(struct rille_session *s, const char *path)
@@ -480,6 +416,7 @@ run_program(const struct program *p)
         struct shell *sh = shell_of(L);
         lua_setglobal(L, "rille");
         sh->color = p->color;
+        sh->doctor = doctor_print;
         interrupt_open(L);
         complete_open(L);
         code = p->calibrate ? calibrate(sh->session, p->environment.cost) : run_all(L, p);

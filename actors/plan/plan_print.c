@@ -4,6 +4,7 @@
  * results, registers (x2) and bytes on one rank, inputs, and the source line of the user's program. The logical view
  * omits what depends on the machine (threads, offsets, kernel variants), so a program prints the same text
  * everywhere. The physical view shows the rest. */
+#include "actors/plan/memory/peak.h"
 #include "actors/plan/sim/account.h"
 #include "actors/plan/outline/outline.h"
 #include "actors/plan/model/plan.h"

@@ -88,7 +88,7 @@ host_fill(void *p, int byte, size_t bytes)
 }
 
 static const struct device_kind device_cpu = {
-    .name = "cpu",
+    .number = DEV_CPU,
     .flags = HOST_READS | FUSES | ONE_SPACE,
     .variants = DEV_CPU,
     .take = host_take,
@@ -97,7 +97,7 @@ static const struct device_kind device_cpu = {
     .fill = host_fill,
 };
 /* A plan of meta devices says what a cpu would do. */
-static const struct device_kind device_meta = {.name = "meta", .flags = NO_BYTES | FUSES, .variants = DEV_CPU};
+static const struct device_kind device_meta = {.number = DEV_META, .flags = NO_BYTES | FUSES, .variants = DEV_CPU};
 
 static const struct device_kind *const kinds[NDEVICE_KIND] = {
     [DEV_CPU] = &device_cpu,
@@ -111,12 +111,6 @@ device_kind(int kind)
 {
     assert(kind >= 0 && kind < NDEVICE_KIND);
     return kinds[kind];
-}
-
-const char *
-device_kind_text(int kind)
-{
-    return device_kind(kind)->name;
 }
 
 /* A plan of devices without bytes says what it would be in the host's. */
@@ -143,15 +137,6 @@ stream_role_text(int role)
     static const char *const text[NSTREAM] = {"compute", "in", "out", "move", "collect", "send", "recv"};
     assert(role >= 0 && role < NSTREAM);
     return text[role];
-}
-
-int
-device_kind_parse(const char *text)
-{
-    for (int k = 0; k < NDEVICE_KIND; k++)
-        if (!strcmp(text, kinds[k]->name)) return k;
-    fail(E_PLACE, "\"%s\" is no device kind: expected cpu, meta or cuda", text);
-    return -1;
 }
 
 /* ---- blocks ---- */
@@ -269,10 +254,11 @@ refuse(const struct pool *p, size_t bytes)
     char wanted[32], free_text[32];
     bytes_text(bytes, wanted);
     if (!p->limit_bytes)
-        return fail(E_MEMORY, "%s:%d wanted %s, the %s has no more", p->kind->name, p->device, wanted,
-                    p->kind->flags & HOST_READS ? "host" : "device");
+        return fail(E_MEMORY, "%s:%d wanted %s, the %s has no more", device_kind_text(p->kind->number), p->device,
+                    wanted, p->kind->flags & HOST_READS ? "host" : "device");
     bytes_text(p->limit_bytes - MIN(p->limit_bytes, used_bytes(p)), free_text);
-    return fail(E_MEMORY, "%s:%d wanted %s, %s of its limit free", p->kind->name, p->device, wanted, free_text);
+    return fail(E_MEMORY, "%s:%d wanted %s, %s of its limit free", device_kind_text(p->kind->number), p->device, wanted,
+                free_text);
 }
 
 /* capacity bytes from the device, within the limit; idle blocks make way. */
@@ -412,7 +398,8 @@ buffer_on_host(const struct buffer *b, void **data, void **copy)
     const struct pool *p = b->pool;
     *copy = NULL;
     *data = b->data;
-    if (buffer_is_lost(b)) return fail(E_LOST, "the value was on %s:%d, and is lost", p->kind->name, p->device);
+    if (buffer_is_lost(b))
+        return fail(E_LOST, "the value was on %s:%d, and is lost", device_kind_text(p->kind->number), p->device);
     TRY(buffer_await(b, false));
     if (buffer_host_reads(b)) return 0;
     *data = *copy = must_alloc(b->bytes);
@@ -437,7 +424,8 @@ buffer_copy_part(const struct buffer *to, const struct buffer *from, size_t at, 
     void *room = NULL;
     int status = 0;
     if (buffer_is_lost(from))
-        return fail(E_LOST, "the value was on %s:%d, and is lost", from->pool->kind->name, from->pool->device);
+        return fail(E_LOST, "the value was on %s:%d, and is lost", device_kind_text(from->pool->kind->number),
+                    from->pool->device);
     TRY(buffer_await(from, false));
     TRY(buffer_await(to, true));
     if (in->read && out->bring) return out->bring(out->of, dst, in->of, src, bytes);
@@ -507,7 +495,7 @@ pool_new(int kind, int device, size_t limit_bytes)
 {
     assert(kind >= 0 && kind < NDEVICE_KIND);
     if (kinds[kind]->missing) {
-        fail(E_PLACE, "%s:%d cannot be used: %s", kinds[kind]->name, device, kinds[kind]->missing);
+        fail(E_PLACE, "%s:%d cannot be used: %s", device_kind_text(kind), device, kinds[kind]->missing);
         return NULL;
     }
     struct pool *p = must_alloc(sizeof *p);

@@ -12,8 +12,7 @@
 #define RILLE_RUNTIME_DEVICE_H
 
 #include "runtime/base/base.h"
-
-enum { DEV_CPU, DEV_META, DEV_LATE, DEV_CUDA, NDEVICE_KIND };
+#include "runtime/base/device_kinds.h"
 
 enum device_flags {
     HOST_READS = 1,  /* host code may access its bytes directly */
@@ -49,7 +48,7 @@ struct device_events {
 
 /* All functions except those of streams are called by the session's thread, between runs. */
 struct device_kind {
-    const char *name;
+    int number; /* of enum DEV_CPU.. (device_kinds.h) */
     unsigned flags;
     int variants;        /* the kind whose kernel variants it uses */
     const char *missing; /* reason why there are no devices of this kind; NULL: there may be devices */
@@ -96,14 +95,11 @@ struct device_kind {
     void (*cut)(void);
 };
 const struct device_kind *device_kind(int kind);
-const char *device_kind_text(int kind);
 /* Returns the memory space of a device: devices of one space read each other's bytes in place. 0: the host's. */
 int32_t device_space(int kind, int32_t device);
 /* Returns the kind whose streams copy bytes from a device of one kind to a device of another in a different space:
  * they reach both. Within one kind the reader's streams copy. -1: neither kind's. */
 int device_carrier(int from, int to);
-/* Returns the kind; -1 after fail(E_PLACE), which quotes the text. */
-int device_kind_parse(const char *text);
 /* Tests clear ONE_SPACE, for GPUs that cannot reach each other, and ROLES, for work that never overlaps. */
 extern struct device_kind device_late;
 /* Minimum size of pinned cpu blocks, bytes: they are copied to and from GPUs during computation, if there are GPUs. */

@@ -132,7 +132,6 @@ stream_new(int device, int role, bool driven, struct stream **out)
 }
 
 struct device_kind device_late = {
-    .name = "late",
     .flags = FUSES | ONE_SPACE | ROLES,
     .variants = DEV_CPU,
     .take = take,

@@ -396,7 +396,6 @@ trouble(struct stream *s, int64_t mark)
 }
 
 struct device_kind device_cuda = {
-    .name = "cuda",
     .flags = FUSES | ONE_SPACE | ROLES,
     .variants = DEV_CUDA,
     .missing = "no CUDA plug-in was opened",

@@ -6,7 +6,7 @@
 #include "runtime/tensor/layout.h"
 
 #include "runtime/base/arena.h"
-#include "runtime/device/device.h"
+#include "runtime/base/device_kinds.h"
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
 

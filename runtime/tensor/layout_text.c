@@ -7,7 +7,7 @@
  * it found what it looks for; the one who knows the whole text complains. */
 #include "runtime/tensor/layout.h"
 
-#include "runtime/device/device.h"
+#include "runtime/base/device_kinds.h"
 #include "runtime/base/error.h"
 
 #include <string.h>

@@ -7,7 +7,8 @@
 #define RILLE_SBP_LIMITED_H
 
 #include "sbp/limit/copies.h"
-#include "sbp/solve/solve.h"
+#include "runtime/base/str.h"
+#include "sbp/net/options.h"
 
 struct best { /* choice: a candidate for each node, valid if cost < NET_NEVER */
     int32_t *choice;

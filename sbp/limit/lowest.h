@@ -6,7 +6,7 @@
 #ifndef RILLE_SBP_LOWEST_H
 #define RILLE_SBP_LOWEST_H
 
-#include "sbp/solve/solve.h"
+#include "sbp/net/options.h"
 
 /* Returns true if the net is small enough for this search. */
 bool lowest_is_sought(const struct net *n);

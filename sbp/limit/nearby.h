@@ -11,7 +11,7 @@
 
 #include "sbp/net/fold.h"
 #include "sbp/limit/limit.h"
-#include "sbp/solve/solve.h"
+#include "sbp/net/options.h"
 
 struct nearby {
     const struct folded *f;

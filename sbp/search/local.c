@@ -1,7 +1,7 @@
 /* local.c - the cost of a change, and choices made node by node. */
 #include "sbp/search/local.h"
 
-#include "sbp/solve/solve.h"
+#include "sbp/net/options.h"
 #include "sbp/net/work.h"
 
 #include <stdlib.h>

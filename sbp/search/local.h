@@ -32,4 +32,8 @@ void choose_possible(struct local *l);
  * limit. */
 void choose_around(struct local *l, int32_t node);
 
+/* Explains a choice by SOLVE_PROPAGATE. follows[i]: the earlier decided neighbour with which node i agrees without
+ * conversion, preferably the neighbour with most to pay otherwise; i itself: none. */
+void net_follows(const struct net *n, const int32_t *choice, int32_t *follows);
+
 #endif

@@ -7,7 +7,7 @@
 #ifndef RILLE_SBP_TIES_H
 #define RILLE_SBP_TIES_H
 
-#include "sbp/solve/solve.h"
+#include "sbp/net/options.h"
 
 /* Reduces the bytes that a possible choice sends, at no greater cost. The net must not have copies as nodes. A
  * choice that meets the net's memory limit still does afterwards. Returns true if the choice changed. */

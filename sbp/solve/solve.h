@@ -14,23 +14,9 @@
 #define RILLE_SBP_SOLVE_H
 
 #include "runtime/base/str.h"
-#include "sbp/net/net.h"
+#include "sbp/net/options.h"
+#include "sbp/search/local.h"
 
-enum solve_mode { SOLVE_GREEDY, SOLVE_PROPAGATE, SOLVE_RECURSIVE, SOLVE_OPTIMAL, NSOLVE };
-
-struct solve_options {
-    enum solve_mode mode;
-    const int32_t *start;    /* a known choice to start from; NULL: none */
-    const int32_t *other;    /* a second start choice for SOLVE_OPTIMAL; NULL: none */
-    bool (*stop)(void *arg); /* polled by the search; true ends it; NULL: never */
-    void *arg;
-    bool may_fail; /* under a limit: the caller has a choice already, so stop() is polled from the start */
-    bool quick; /* SOLVE_OPTIMAL under a limit: return the first choices found (squeeze.h); stop() must then not depend
-                 * on a clock. If these exceed the limit and the net is small, search for the least peak */
-    int64_t until;  /* under a limit: work count at which the search ends (work.h); 0: never */
-    int64_t within; /* under a limit: a peak above the limit, in bytes, that is still acceptable; 0: none */
-    bool proof;     /* write the steps of a certificate */
-};
 struct solved {
     int32_t
         *choice; /* by node, additional nodes of `net` last: its candidate in the choice; NULL: no choice is possible */
@@ -54,10 +40,6 @@ int net_solve(struct arena *a, const struct net *n, const struct solve_options *
 
 /* Makes the proof for a certificate if it has not been made yet: seconds for a large net. */
 void net_prove(struct arena *a, struct solved *s);
-
-/* Explains a choice by SOLVE_PROPAGATE. follows[i]: the earlier decided neighbour with which node i agrees without
- * conversion, preferably the neighbour with most to pay otherwise; i itself: none. */
-void net_follows(const struct net *n, const int32_t *choice, int32_t *follows);
 
 /* Fills the regrets: the best plan with candidate k of a node costs at least low[node][k] and at most high[node][k]
  * more than s->cost (0: chosen by s; NET_NEVER: impossible). low and high are the caller's, by node, by candidate.

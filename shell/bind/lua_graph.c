@@ -304,8 +304,7 @@ push_call(lua_State *L, int last, int nin, struct rille_tensor *const *in, const
     for (int k = 0; k < nin; k++) *slot[k] = piece[k];
 }
 
-/* Writes a timeline if RILLE_TRACE=run.json is set: the first trace's first run to that file, the others' to
- * run-2.json, ... */
+/* Writes a timeline if RILLE_TRACE=run.json is set: of the first trace's first run; the others' to run-2.json, ... */
 static void
 trace_by_environment(lua_State *L, struct rille_graph *g)
 {
@@ -321,8 +320,7 @@ trace_by_environment(lua_State *L, struct rille_graph *g)
     check(L, rille_graph_timeline(g, path));
 }
 
-/* rille._graph_zero(): ZeRO stage of the step being traced (0: none, or no trace), and the line that created the
- * step. */
+/* rille._graph_zero(): ZeRO stage of the step being traced (0: none), and the line that created the step. */
 static int
 graph_zero(lua_State *L)
 {
@@ -359,8 +357,7 @@ trace_once(lua_State *L, struct graph *g, int pattern, int last, int nin, struct
     check(L, code);
 }
 
-/* Creates a trace for the call whose pattern is at the top, and returns its index. A planned step may have to be
- * traced more than once. */
+/* Creates a trace for the call whose pattern is at the top; returns its index. A planned step may be traced twice. */
 static int
 make_trace(lua_State *L, struct graph *g, int last, int nin, struct rille_tensor *const *in)
 {

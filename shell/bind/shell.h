@@ -59,6 +59,7 @@ struct shell {
     int64_t ninterrupt;                            /* times that "interrupted" was raised */
     void (*cancelled)(void);                       /* called after Ctrl-C has cancelled a run; or NULL */
     void (*entered)(lua_State *co), (*left)(void); /* a coroutine starts or resumes; it stops; or NULL */
+    int (*doctor)(lua_State *L, bool json);        /* prints the facts of :doctor; set by the program (doctor_print) */
     /* Displays a document of this MIME type, with a plain-text fallback, in a notebook; NULL: no notebook. */
     void (*display)(const char *type, const char *text, const char *plain);
     unsigned made;      /* number of tensors pushed so far */
@@ -355,7 +356,7 @@ void interrupt_visitor(void (*come)(lua_State *L));
 void interrupt_knock(void);
 void interrupt_visit(void);
 
-/* ---- main.c ---- */
+/* ---- run.c ---- */
 
 /* Prints an error to stderr; control characters, as in names and files, are escaped like Lua's: \27. */
 void tell_error(const char *text);

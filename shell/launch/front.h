@@ -8,6 +8,7 @@
 #include "shell/launch/attach.h"
 #include "shell/launch/hosts.h"
 
+#include <lua.h>
 #include <sys/types.h>
 
 enum { EXIT_LOST = 3, FRONT_TEXT = 256, FRONT_CHILDREN = 256, KEY_PATH = 32 };
@@ -74,5 +75,10 @@ int keys_folder(const char *folder, int workers);
 int keys_of_job(struct front *f);
 /* Returns the key file of a worker; NULL: none. path: buffer for its name. */
 const char *key_of_worker(const struct front *f, int rank, char path[FRONT_TEXT]);
+
+/* ---- doctor.c ---- */
+
+/* Prints the program's environment, as text or JSON; non-zero: writing to stdout failed. Main thread. */
+int doctor_print(lua_State *L, bool json);
 
 #endif

@@ -257,7 +257,7 @@ static int
 command_doctor(lua_State *L, int env, const char *text)
 {
     (void)env;
-    doctor_print(L, !strcmp(text, "--json"));
+    shell_of(L)->doctor(L, !strcmp(text, "--json"));
     return COMMAND_DONE;
 }
 

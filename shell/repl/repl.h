@@ -106,10 +106,8 @@ void repl_show_page(lua_State *L, int env, const char *name);
 void repl_show(lua_State *L, int first);            /* prints values first..top; "_" = first */
 bool repl_is_own(lua_State *L, const char *global); /* the global existed before the user's code */
 
-/* ---- doctor.c, top.c ---- */
+/* ---- top.c ---- */
 
-/* Prints the program's environment, as text or JSON; non-zero: writing to stdout failed. */
-int doctor_print(lua_State *L, bool json);
 /* Calls the function below nargs values at the top, like lua_pcall, and shows the activity of device threads
  * meanwhile. */
 int top_run(lua_State *L, int nargs);

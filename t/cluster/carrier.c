@@ -1,6 +1,5 @@
 /* Tests of actors/cluster/transport/carrier.c: messages and lists between two workers of different hosts, in order, of
- * one epoch and one job, and from who has the key alone. (Bytes of channels: t/launch/launch.sh,
- * t/launch/namespaces.sh.) */
+ * one epoch and one job, and from who has the key alone. (Bytes of channels: t/launch/launch.sh, t/launch/hosts.sh.) */
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/transport/carrier.h"
 #include "actors/cluster/wire/machine.h"

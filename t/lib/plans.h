@@ -319,7 +319,7 @@ share_leaf(struct bench *b, const struct plan *p, int32_t leaf)
     for (int pos = 0; pos < l->place->nrank; pos++) part[pos] = part[layout_origin(l, pos)];
 }
 
-/* Numbers lie behind the arena of devices that do not reach the host's (actors/act/run/address.c). */
+/* Numbers lie behind the arena of devices that do not reach the host's (actors/act/bus/address.c). */
 static void
 open_arena(struct bench *b, const struct plan *p, int32_t d)
 {

@@ -8,13 +8,66 @@
 # What it reads of the sources is their text. What calls what is read of the objects that were made of them: an undefined
 # symbol of one is a call of the file that defines it.
 #
-#   layering.sh build/release/rille [arrows]      arrows: says what takes what, and tries nothing
+#   layering.sh build/release/rille [arrows|parts]      arrows: prints which folder uses which, and checks nothing; parts: the same of
+#                                                   whole parts
 set -u
 n=0 failed=0
 built=${1:+$(cd "$(dirname "$1")" && pwd)} # where the objects are: beside the program
 
-declare -A rank=([runtime]=1 [sbp]=2 [boxing]=3 [kernels]=3 [actors/plan]=4 [actors/act]=5 [actors/cluster]=6
-  [actors/session]=7 [shell]=8)
+# Folders from the lowest up; those of one line may use each other.
+layers="runtime/base
+runtime/tensor
+runtime/device
+runtime/graph
+runtime/file
+runtime/text
+sbp
+sbp/net
+sbp/search
+sbp/limit
+sbp/solve
+sbp/proof
+boxing
+kernels/cpu/base
+kernels/cpu/rows
+kernels/cpu/eltwise
+kernels/cpu/gemm
+kernels/cpu/attention
+kernels/cpu/conv
+kernels/op/lib
+kernels/op
+kernels/cuda
+kernels/exec
+actors/plan/model
+actors/plan/outline
+actors/plan/rewrite
+actors/plan/lower
+actors/plan/memory
+actors/plan/verify
+actors/plan/kinds
+actors/plan/sim
+actors/plan/assign
+actors/plan
+actors/act/bus
+actors/act/run
+actors/cluster/wire
+actors/cluster/memory
+actors/cluster/coordinator
+actors/cluster/transport
+actors/cluster/controller
+actors/cluster/worker
+actors/session/core actors/session/step actors/session/planner actors/session/durable actors/session/io actors/session/view actors/session/face
+shell/bind
+shell/repl
+shell/launch
+shell/jupyter
+shell"
+declare -A rank=()
+height=0
+while read -r -a line; do
+  height=$((height + 1))
+  for folder in "${line[@]}"; do rank[$folder]=$height; done
+done <<<"$layers"
 folders=(runtime sbp boxing kernels actors shell)
 core=(runtime sbp boxing kernels actors)
 
@@ -27,15 +80,17 @@ quoted() { find_text '^ *# *include "' "$@" | sed -nE 's/^([^:]*):[0-9]+:[^"]*"(
 # only_in FOLDER PATTERN: includes of headers that match, outside the folder.
 only_in() { find_text "^ *# *include [<\"]($2)[>\"]" "${folders[@]}" examples | grep -v "^$1/"; }
 
-# house PATH: the folder that has a rank; the houses of actors/ have one each.
-house() { case $1 in actors/*/*) local rest=${1#actors/}; echo "actors/${rest%%/*}" ;; *) echo "${1%%/*}" ;; esac; }
+# house PATH: its folder. Each folder with sources has a rank.
+house() { echo "${1%/*}"; }
+# lower FROM TO: the folder FROM may use the folder TO.
+lower() { [ -n "${rank[$2]:-}" ] && [ "${rank[$2]}" -le "${rank[$1]:-0}" ] && { [ "${rank[$2]}" -lt "${rank[$1]}" ] || [[ $1 = actors/session/* && $2 = actors/session/* ]]; }; }
 arrows_point_down() {
   local file header from to
   while IFS=: read -r file header; do
     from=$(house "$file") to=$(house "$header")
-    [ "$header" = rille.h ] && to=actors/session # the public face is the session's work
-    [ "$from" = "$to" ] && continue
-    [ -n "${rank[$to]:-}" ] && [ "${rank[$to]}" -lt "${rank[$from]:-0}" ] || echo "$file includes $header"
+    [ "$header" = rille.h ] && to=actors/session/face # the public functions are the session's
+    [ "$from" = "$to" ] || [[ $header = rille.h && $from = actors/session/* ]] && continue
+    lower "$from" "$to" || echo "$file includes $header"
   done < <(quoted "${folders[@]}")
 }
 # list_calls: "file symbol file" for each symbol that an object takes from another, as nm says. Of objects whose source is
@@ -48,30 +103,38 @@ list_calls() {
     awk '$2 ~ /[TDBRC]/ { at[$3] = $1 } $2 == "U" { from[++n] = $1; takes[n] = $3 }
       END { for (i = 1; i <= n; i++) if (takes[i] in at) print from[i], takes[i], at[takes[i]] }' | sort -u
 }
-# Folders by what they take of each other: "folder folder includes", "... calls" or "... both", each once.
+# Folders by what they use of each other: "folder folder includes", "... calls" or "... both", each once. Records of operators
+# and of kinds are data, which a lower folder may name.
 arrows() {
   {
-    quoted "${folders[@]}" | sed -E 's#:rille\.h$#:actors/session/rille.h#; s#^([^:]*)/[^/:]*:(.*)/[^/]*$#\1 \2 includes#'
-    sed -E 's#^([^ ]*)/[^/ ]* [^ ]* (.*/|)[^/]*$#\1 \2 calls#; s#/ calls$# calls#' "$calls"
+    quoted "${folders[@]}" | sed -E 's#:rille\.h$#:actors/session/face/rille.h#; s#^([^:]*)/[^/:]*:(.*)/[^/]*$#\1 \2 includes#'
+    grep -vE ' (op|kind)_[a-z0-9_]* ' "$calls" | sed -E 's#^([^ ]*)/[^/ ]* [^ ]* (.*/|)[^/]*$#\1 \2 calls#; s#/ calls$# calls#'
   } | awk '$1 != $2 && NF == 3' | sort -u |
     awk '{ two = $1 " " $2; also = two in how; how[two] = also ? "both" : $3 } END { for (two in how) print two, how[two] }' | sort
 }
+# parts: the same of whole parts - runtime, sbp, actors/plan and so on -, of which docs/structure.svg is drawn.
+parts() {
+  arrows | sed -E 's#(actors/[a-z]+|kernels/(op|cpu|cuda)|runtime/(file|text))/[a-z/]*#\1#g; s#(^| )(runtime|sbp|shell|kernels)/(base|tensor|device|graph|net|search|limit|solve|proof|bind|repl|launch|jupyter|exec)#\1\2#g' |
+    awk '$1 != $2' | sort -u |
+    awk '{ two = $1 " " $2; how[two] = two in how && how[two] != $3 ? "both" : $3 } END { for (two in how) print two, how[two] }' | sort
+}
+# Records of operators and of kinds of tasks are data: a lower folder may name one to build with it.
 calls_point_down() { # one call for each two folders: a list of all would be long
   local from to file symbol other
-  awk '{ from = $1; to = $3; sub(/[^\/]*$/, "", from); sub(/[^\/]*$/, "", to) } !seen[from, to]++ { print from, to, $0 }' "$calls" |
+  awk '$2 !~ /^(op|kind)_/ { from = $1; to = $3; sub(/[^\/]*$/, "", from); sub(/[^\/]*$/, "", to) } !seen[from, to]++ { print from, to, $0 }' "$calls" |
     while read -r from to file symbol other; do
       from=$(house "$from") to=$(house "$to")
       [ "$from" = "$to" ] && continue
-      [ -n "${rank[$to]:-}" ] && [ "${rank[$to]}" -lt "${rank[$from]:-0}" ] || echo "$file calls $symbol of $other"
+      lower "$from" "$to" || echo "$file calls $symbol of $other"
     done
 }
 shell_calls_the_public_face_alone() { grep -E '^shell/' "$calls" | grep -vE ' (rille_[a-z0-9_]+ actors/session/|[a-z0-9_]+ shell/)'; }
 folders_go_round_nowhere() { # what tsort cannot bring into an order
-  arrows | cut -d' ' -f1,2 | tsort 2>&1 >/dev/null | sed 's/^tsort: //'
+  arrows | cut -d' ' -f1,2 | sed 's#actors/session/[a-z]*#actors/session#g' | awk '$1 != $2' | tsort 2>&1 >/dev/null | sed 's/^tsort: //'
 }
 # docs/structure.svg says in a comment of what it was made. With a GPU's compiler there is more to call: not drawn.
 picture_is_of_these_sources() {
-  [ -s "$calls" ] && diff <(sed -nE '/^<!-- made by/,/^-->/p' docs/structure.svg 2>/dev/null | sed '1d;$d') <(arrows) | grep '^[<>]' |
+  [ -s "$calls" ] && diff <(sed -nE '/^<!-- made by/,/^-->/p' docs/structure.svg 2>/dev/null | sed '1d;$d') <(parts) | grep '^[<>]' |
     sed 's/^</drawn, and not so:/; s/^>/so, and not drawn:/'
 }
 includes_name_a_file_from_the_root() {
@@ -84,9 +147,9 @@ examples_see_the_public_face_alone() { quoted examples | grep -vE ':rille\.h$'; 
 lua_is_only_in_shell() { only_in shell '(lua[0-9.]*/)?(lua|lauxlib|lualib|luaconf)\.h'; }
 readline_is_only_in_shell() { only_in shell '(readline|editline)/.*'; }
 # A notebook's sockets carry no message of actors, and its protocol is ZeroMQ's own: one file of the shell speaks it.
-zmq_is_only_in_actors() { only_in actors 'zmq.*\.h' | grep -v '^shell/jupyter_sockets\.c:'; }
+zmq_is_only_in_actors() { only_in actors 'zmq.*\.h' | grep -v '^shell/jupyter/jupyter_sockets\.c:'; }
 dnnl_is_only_in_kernels() { only_in kernels '(oneapi/dnnl/)?dnnl.*\.h' | grep -v '"kernels/cpu/base/dnnl.h"'; }
-cuda_is_only_in_its_plugin() { only_in kernels/cuda 'cu(da|blas|dnn).*\.h|nccl\.h' | grep -v '^runtime/device_'; }
+cuda_is_only_in_its_plugin() { only_in kernels/cuda 'cu(da|blas|dnn).*\.h|nccl\.h' | grep -v '^runtime/device/device_'; }
 
 # A cost network is numbers: no file of the search, nor any header that it takes, has heard of layouts.
 nets_know_no_layout() {
@@ -97,8 +160,8 @@ nets_know_no_layout() {
 }
 # A proof is worth something if what checks it has nothing in common with what wrote it.
 the_checker_shares_nothing_with_the_search() {
-  quoted sbp | sed -nE 's#^(sbp/proof[a-z_]*\.[ch]):#\1 includes #p' | grep -vE ' (runtime/|sbp/proof)[^ ]*$'
-  grep -E '^sbp/proof' "$calls" | grep -vE ' (runtime/|sbp/proof)[^ ]*$'
+  quoted sbp | sed -nE 's#^(sbp/proof/[a-z_]*\.[ch]):#\1 includes #p' | grep -vE ' (runtime/|sbp/proof/)[^ ]*$'
+  grep -E '^sbp/proof/' "$calls" | grep -vE ' (runtime/|sbp/proof)[^ ]*$'
 }
 
 # A record may be named to build with it; nobody compares a node's operator with one, but the record's own file.
@@ -110,16 +173,16 @@ nobody_asks_which_operator() {
     done
 }
 # Nor which kind a task has, outside of the kinds' own files: what others must know is in the kind's record.
-nobody_asks_which_kind() { find_text '[=!]= *&?kind_[a-z0-9_]+|&?\bkind_[a-z0-9_]+ *[=!]=' actors | grep -v '^actors/plan/kind_'; }
+nobody_asks_which_kind() { find_text '[=!]= *&?kind_[a-z0-9_]+|&?\bkind_[a-z0-9_]+ *[=!]=' actors | grep -v '^actors/plan/kinds/kind_'; }
 # Only the host's lack of memory for bookkeeping ends the process (runtime/base/arena.c).
 core_neither_prints_nor_exits() {
   find_text '(^|[^a-z0-9_])(printf|vprintf|puts|putchar|perror|exit|_exit|abort) *\(|fprintf *\( *(stdout|stderr)' \
-    "${core[@]}" | grep -v '^runtime/arena\.c:'
+    "${core[@]}" | grep -v '^runtime/base/arena\.c:'
 }
 # The shell has a clock of its own, since it sees rille.h alone; a notebook's messages have a date.
 clocks_are_read_in_one_place() {
   find_text '(clock_gettime|gettimeofday) *\(' "${folders[@]}" t examples bench |
-    grep -vE '^(runtime/clock\.h|shell/clock\.h|shell/jupyter_wire\.c|bench/peers/[^:]*):'
+    grep -vE '^(runtime/base/clock\.h|shell/bind/clock\.h|shell/jupyter/jupyter_wire\.c|bench/peers/[^:]*):'
 }
 # tap.has is a question: as a statement it is a check that cannot fail.
 every_check_counts() { find t -name '*.lua' -exec grep -nEH '^ *tap\.has\(' {} +; }
@@ -176,23 +239,23 @@ rules=(arrows_point_down calls_point_down shell_calls_the_public_face_alone fold
 
 # A tree in which every rule is broken.
 plant() {
-  mkdir -p runtime sbp boxing kernels/op actors shell t examples bench lua
-  printf '%s\n' 'int x;' '#include "actors/bus.h"' '#include <zmq.h>' '#include <lua.h>' '#include <dnnl.h>' \
+  mkdir -p runtime/base sbp/{net,proof,search} boxing kernels/op actors/{plan/{model,sim},act/run} shell/repl t examples bench lua
+  printf '%s\n' 'int x;' '#include "actors/act/bus/bus.h"' '#include <zmq.h>' '#include <lua.h>' '#include <dnnl.h>' \
     '#include <cuda_runtime.h>' '#include <readline/readline.h>' 'typedef struct a a;' 'printf("x");' 'clock_gettime(0, 0);' \
-    "/* TO""DO */" 'if (n->op == &op_matmul) return;' >runtime/bad.c
-  echo 'if (t->kind == &kind_box) return;' >actors/bad.c
-  printf '%s\n' '/* bad.h - see bad_gone() */' '#ifndef BAD' >runtime/bad.h
-  echo '#include "runtime/tensor/type.h"' >shell/bad.c
+    "/* TO""DO */" 'if (n->op == &op_matmul) return;' >runtime/base/bad.c
+  echo 'if (t->kind == &kind_box) return;' >actors/act/run/bad.c
+  printf '%s\n' '/* bad.h - see bad_gone() */' '#ifndef BAD' >runtime/base/bad.h
+  echo '#include "runtime/tensor/type.h"' >shell/repl/bad.c
   echo '#include "runtime/tensor/type.h"' >examples/bad.c
   echo '#include "runtime/tensor/layout.h"' >sbp/sig.h
-  printf '#include "%s"\n' sbp/net/net.h sbp/sig.h | tee sbp/proof/proof.c >sbp/search.c
+  printf '#include "%s"\n' sbp/net/net.h sbp/sig.h | tee sbp/proof/proof.c >sbp/search/search.c
   seq 900 >lua/long.lua
   echo 'tap.has("x", "y")' >t/bad.lua
-  mkdir -p actors/act CMakeFiles/librille.dir/{runtime,shell,actors/act}
-  echo 'int upper(void); int lower_down(void) { return upper(); }' >runtime/calls.c
-  echo 'int lower_down(void); int upper(void) { return lower_down(); }' >actors/act/called.c
-  echo 'int upper(void); int main(void) { return upper(); }' >shell/calls.c
-  for file in runtime/calls.c actors/act/called.c shell/calls.c; do
+  mkdir -p CMakeFiles/librille.dir/{actors/plan/model,actors/plan/sim,shell/repl}
+  echo 'int upper(void); int lower_down(void) { return upper(); }' >actors/plan/model/calls.c # within one part of the tree
+  echo 'int lower_down(void); int upper(void) { return lower_down(); }' >actors/plan/sim/called.c
+  echo 'int upper(void); int main(void) { return upper(); }' >shell/repl/calls.c
+  for file in actors/plan/model/calls.c actors/plan/sim/called.c shell/repl/calls.c; do
     cc -c "$file" -o "CMakeFiles/librille.dir/$file.o"
   done
 }
@@ -210,10 +273,10 @@ trap 'rm -rf "$planted"' EXIT
 calls=$planted/calls
 list_calls >"$calls"
 [ -s "$calls" ] || echo "# no objects in ${built:-no folder}: what calls what is not looked at"
-if [ "${2:-}" = arrows ]; then # for docs/structure.lua
-  arrows
-  exit
-fi
+case ${2:-} in arrows | parts) # parts: for docs/structure.lua
+  "$2"
+  exit ;;
+esac
 (cd "$planted" && plant && built=. && list_calls >calls.planted)
 for rule in "${rules[@]}"; do
   ok "${rule//_/ }" "$($rule)"

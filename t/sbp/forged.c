@@ -3,7 +3,7 @@
 #include "sbp/proof/proof.h"
 
 #include "runtime/base/error.h"
-#include "sbp/proof/certify.h"
+#include "sbp/solve/certify.h"
 #include "sbp/proof/proof_read.h"
 #include "t/lib/tap.h"
 

@@ -1,10 +1,10 @@
-/* Tests of sbp/proof/proof.c and sbp/proof/certify.c: every certificate that the search writes is accepted, no damaged
+/* Tests of sbp/proof/proof.c and sbp/solve/certify.c: every certificate that the search writes is accepted, no damaged
  * one is, and none with a digest of its own - one field or line changed, or steps drawn by lot - that claims more than
  * is true. */
 #include "sbp/proof/proof.h"
 
 #include "runtime/base/error.h"
-#include "sbp/proof/certify.h"
+#include "sbp/solve/certify.h"
 #include "sbp/search/explore.h"
 #include "sbp/proof/proof_read.h"
 #include "t/lib/nets.h"

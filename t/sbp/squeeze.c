@@ -1,6 +1,7 @@
 /* Tests of sbp/limit/squeeze.c: what it finds keeps the limit and costs what it says, it finds something where there is
  * something, and ends as soon as it may. */
 #include "sbp/limit/squeeze.h"
+#include "sbp/solve/solve.h"
 
 #include "t/lib/nets.h"
 #include "t/lib/tap.h"

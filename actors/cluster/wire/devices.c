@@ -17,7 +17,7 @@ parse_word(char *word, bool here, struct device_counts *out, bool first)
         *colon = '\0';
         count = strtol(colon + 1, &end, 10);
     }
-    if (!strcmp(word, device_cuda.name)) {
+    if (!strcmp(word, device_kind_text(DEV_CUDA))) {
         if (first) out->first = DEV_CUDA;
         TRY(cuda_parse(colon ? colon + 1 : "0", here, &out->gpus));
         out->n[DEV_CUDA] = out->gpus.n;

@@ -18,7 +18,7 @@
 static bool
 is_alias(const struct program *p, int32_t i)
 {
-    struct ref r = rewrite_source(p, (struct ref){.kind = REF_NODE, .index = i});
+    struct ref r = program_source(p, (struct ref){.kind = REF_NODE, .index = i});
     return r.kind != REF_NODE || r.index != i;
 }
 
@@ -254,11 +254,11 @@ program_node(struct planner *w, int32_t i)
 static bool
 is_over(struct planner *w, struct ref r, int32_t leaf)
 {
-    r = rewrite_source(w->p, r);
+    r = program_source(w->p, r);
     if (r.kind != REF_NODE) return false;
     const struct prog_node *n = &w->p->node[r.index];
     if (!(n->op->flags & OP_INPLACE) || r.out >= n->op->ninplace) return false;
-    struct ref old = rewrite_source(w->p, n->in[r.out]);
+    struct ref old = program_source(w->p, n->in[r.out]);
     return old.kind == REF_LEAF && old.index == leaf;
 }
 
@@ -635,7 +635,7 @@ rewrite_root(struct planner *w, int32_t k, const struct layout *was, int32_t *ro
 {
     struct prog_root *r = &w->p->root[k];
     const struct assign_root *o = &w->o->root[k];
-    struct ref source = rewrite_source(w->p, r->ref);
+    struct ref source = program_source(w->p, r->ref);
     const struct layout *must = o->leaf >= 0 ? w->p->leaf[o->leaf].layout : o->fixed ? was : NULL;
     const struct layout *is = ref_layout(w->p, source);
     r->overwrites_leaf = -1;

@@ -22,7 +22,7 @@
 
 #include "actors/plan/model/program.h"
 #include "actors/plan/model/rates.h"
-#include "sbp/proof/certify.h"
+#include "sbp/solve/certify.h"
 
 /* Costs of moves by mesh axis, in place of the program's cost parameters. */
 struct assign_links {

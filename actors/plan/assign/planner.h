@@ -89,7 +89,7 @@ struct planner {
 static inline struct value *
 value_of(struct planner *w, struct ref r)
 {
-    r = rewrite_source(w->p, r);
+    r = program_source(w->p, r);
     return &w->value[r.kind == REF_LEAF ? w->p->nnode * OP_OUT + r.index : r.index * OP_OUT + r.out];
 }
 

@@ -105,7 +105,7 @@ move_of(struct predicting *w, int32_t i, int32_t k)
     const struct prog_node *n = &w->p->node[i];
     const struct layout *to = n->op->flags & OP_MOVE ? n->layout[0] : n->want[k], *from = ref_layout(w->p, n->in[k]);
     if (!to || !from || to == from) return NULL;
-    struct ref r = rewrite_source(w->p, n->in[k]);
+    struct ref r = program_source(w->p, n->in[k]);
     from = ref_layout(w->p, r);
     uint64_t hash = hash_number(hash_number(hash_address(to), (uint64_t)r.kind << 8 | r.out), (uint64_t)r.index);
     uint32_t at = 0;

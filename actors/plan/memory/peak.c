@@ -1,5 +1,5 @@
 /* peak.c - reports the results that occupy most of a device's registers at its peak. */
-#include "actors/plan/sim/account.h"
+#include "actors/plan/memory/peak.h"
 
 #include "runtime/base/str.h"
 

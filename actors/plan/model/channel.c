@@ -3,7 +3,6 @@
  * A list in transit is a header, a word per root of the program and a row per channel, all 64-bit numbers,
  * little-endian. The list is untrusted input: every number is compared with the number expected by this partition. */
 #include "actors/plan/model/contract.h"
-#include "actors/plan/outline/outline.h"
 #include "actors/plan/model/plan.h"
 
 #include "runtime/device/communicator.h"

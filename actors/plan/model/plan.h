@@ -351,5 +351,8 @@ void plan_print(const struct plan *p, bool physical, struct str *s);
  * shapes and signatures are legal, a greedy token simulation finishes, and no two live registers share bytes. E_PLAN
  * says what is wrong. */
 int plan_verify(const struct plan *p);
+/* Reads a program from bytes of any origin. Accepts only what program_write writes, and only legal programs. Interns
+ * placements and layouts in the atlas. E_PLAN names the byte or the node of the error; *out is then NULL. */
+int program_read(const char *bytes, size_t n, struct atlas *at, struct program **out);
 
 #endif

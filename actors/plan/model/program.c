@@ -226,3 +226,16 @@ program_whole(const struct program *p, struct ref r)
     while (r.kind == REF_NODE && p->node[r.index].op->flags & OP_VIEW) r = p->node[r.index].in[0];
     return r;
 }
+
+struct ref
+program_source(const struct program *p, struct ref r)
+{
+    while (r.kind == REF_NODE) {
+        const struct prog_node *n = &p->node[r.index];
+        if (!(n->op->flags & OP_MOVE) || n->accumulate || n->asked) break;
+        const struct layout *from = ref_layout(p, n->in[0]);
+        if (!from || from->place != n->layout[0]->place) break;
+        r = n->in[0];
+    }
+    return r;
+}

@@ -104,9 +104,13 @@ struct program *program_copy(const struct program *p);
 /* Appends the program to s as canonical bytes: equal programs give equal bytes in any process. Placements and
  * layouts are written by content, operators by name; source lines and names of composites are omitted. */
 void program_write(const struct program *p, struct str *s);
-/* Reads a program from bytes of any origin. Accepts only what program_write writes, and only legal programs. Interns
- * placements and layouts in the atlas. E_PLAN names the byte of the error. */
-int program_read(const char *bytes, size_t n, struct atlas *at, struct program **out);
+/* Reads a program from bytes of any origin, without checking that it is legal: program_read() (verify.h) does. Interns
+ * placements and layouts in the atlas. E_PLAN names the byte of the error; *out is then NULL. */
+int program_parse(const char *bytes, size_t n, struct atlas *at, struct program **out);
+/* Checks that a legal program, written again, yields these bytes: each program has exactly one encoding. E_PLAN. */
+int program_check_form(const struct program *p, const char *bytes, size_t n);
+/* Returns r, or the value before moves on the same placement that the user did not write. */
+struct ref program_source(const struct program *p, struct ref r);
 struct type ref_type(const struct program *p, struct ref r);
 const struct type *ref_type_of(const struct program *p, struct ref r); /* the stored type */
 const struct layout *ref_layout(const struct program *p, struct ref r);
@@ -128,5 +132,22 @@ int32_t *program_sums(const struct program *p, struct arena *a);
 uint8_t *program_wide(const struct program *p, struct arena *a);
 /* Makes those results f32: such a sum is complete only after the sum over micro-batches. */
 void program_widen(struct program *p);
+
+/* Limits of one task that computes a chain or group of nodes (fusion.c): members, operands, results. */
+enum { FUSE_STEPS = 24, FUSE_INPUTS = 128, FUSE_OUTS = FUSE_STEPS * OP_OUT };
+/* Number the hops of result k of member m as operands behind all that the step reads. */
+enum { HOP_RESULT = FUSE_INPUTS };
+static inline int
+hops_result(int m, int k)
+{
+    return HOP_RESULT + m * OP_OUT + k;
+}
+/* "operand 2", "result 0" */
+static inline void
+hops_side_print(int operand, struct str *s)
+{
+    bool made = operand >= HOP_RESULT;
+    str_addf(s, "%s %d", made ? "result" : "operand", made ? operand - HOP_RESULT : operand);
+}
 
 #endif

@@ -2,9 +2,9 @@
  *
  * Numbers are written with seven bits per byte, lowest first, the last byte below 128; signed numbers are
  * zigzag-encoded. Placements and layouts have tables, in the order of first use. The functions `each_...` describe
- * the program once for both directions: they write with a writer and read with a reader. A program that was read is
- * verified, and must give the same bytes when written again, so each program has exactly one encoding. */
-#include "actors/plan/verify/verify.h"
+ * the program once for both directions: they write with a writer and read with a reader. A program that was
+ * read must give the same bytes when written again, so each program has exactly one encoding. */
+#include "actors/plan/model/program.h"
 
 #include "kernels/op/lib/table.h"
 #include "runtime/device/device.h"
@@ -388,9 +388,8 @@ program_write(const struct program *p, struct str *s)
     wire_fini(&w);
 }
 
-/* Checks that the program, written again, yields the bytes read. */
-static int
-check_form(const struct program *p, const char *bytes, size_t n)
+int
+program_check_form(const struct program *p, const char *bytes, size_t n)
 {
     struct str again = {0};
     program_write(p, &again);
@@ -400,7 +399,7 @@ check_form(const struct program *p, const char *bytes, size_t n)
 }
 
 int
-program_read(const char *bytes, size_t n, struct atlas *at, struct program **out)
+program_parse(const char *bytes, size_t n, struct atlas *at, struct program **out)
 {
     *out = NULL;
     if (n < sizeof MAGIC || memcmp(bytes, MAGIC, sizeof MAGIC)) return fail(E_PLAN, "program: these bytes are none");
@@ -410,11 +409,6 @@ program_read(const char *bytes, size_t n, struct atlas *at, struct program **out
     int status = each_program(&w, p);
     if (!status && w.at != w.end) status = wrong(&w, "more bytes than the program has");
     wire_fini(&w);
-    struct plan plan = {.program = p};
-    struct proof proof = {.plan = &plan};
-    if (!status) status = prove_program(&proof);
-    arena_fini(&proof.tmp);
-    if (!status) status = check_form(p, bytes, n);
     if (status) program_free(&p);
     *out = p;
     return status;

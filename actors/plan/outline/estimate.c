@@ -1,6 +1,6 @@
 /* estimate.c - estimates the time of a task's act with the constants of rates.h: operations or bytes, whichever takes
  * longer on one core, plus a fixed cost per act. */
-#include "actors/plan/sim/account.h"
+#include "actors/plan/outline/estimate.h"
 #include "actors/plan/model/rates.h"
 
 #include "sbp/rule.h"

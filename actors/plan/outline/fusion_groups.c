@@ -2,7 +2,6 @@
 #include "actors/plan/outline/fusion_groups.h"
 
 #include "actors/plan/outline/outline.h"
-#include "actors/plan/rewrite/rewrite.h"
 #include "runtime/base/error.h"
 
 /* Returns true if a move that the user did not write reads the node; such a move reads the layout as it is. */
@@ -10,7 +9,7 @@ static bool
 any_vanishes(const struct fusion *f, int32_t node)
 {
     for (int32_t k = f->reader_first[node]; k < f->reader_first[node + 1]; k++) {
-        struct ref r = {.kind = REF_NODE, .index = f->reader[k]}, from = rewrite_source(f->program, r);
+        struct ref r = {.kind = REF_NODE, .index = f->reader[k]}, from = program_source(f->program, r);
         if (from.kind != REF_NODE || from.index != r.index) return true;
     }
     return false;

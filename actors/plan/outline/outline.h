@@ -28,7 +28,7 @@ struct fusion {
     uint8_t *roots;                 /* by node: bit k: result k is a program root */
     int32_t *sum;                   /* by node: the sum over micro-batches that its kernel accumulates into; -1: none */
 };
-enum { FUSE_STEPS = 24, FUSE_INPUTS = 128, FUSE_OUTS = FUSE_STEPS * OP_OUT };
+
 void fuse_nodes(struct fusion *f);
 /* Lists the members of the chain that ends at node, in order; returns their number (at most FUSE_STEPS). */
 int fuse_members(const struct fusion *f, int32_t node, int32_t *member);
@@ -88,19 +88,5 @@ const struct layout *hops_early(const struct outline *o, struct ref r);
 bool hops_early_fits(const struct type *t, const struct layout *from, const struct layout *to);
 /* Returns true if a node's results may be converted early, in a program whose layouts are not chosen yet. */
 bool hops_early_open(const struct fusion *f, int32_t node);
-/* Number the hops of result k of member m as operands behind all that the step reads. */
-enum { HOP_RESULT = FUSE_INPUTS };
-static inline int
-hops_result(int m, int k)
-{
-    return HOP_RESULT + m * OP_OUT + k;
-}
-/* "operand 2", "result 0" */
-static inline void
-hops_side_print(int operand, struct str *s)
-{
-    bool made = operand >= HOP_RESULT;
-    str_addf(s, "%s %d", made ? "result" : "operand", made ? operand - HOP_RESULT : operand);
-}
 
 #endif

@@ -6,7 +6,7 @@
  * A move that offloads, fetches or gathers again belongs to the stage of the value's node. There are three phases.
  * Backward nodes that only sums over micro-batches read (gradients of weights) are phase W, because nothing
  * downstream waits for them. */
-#include "actors/plan/sim/account.h"
+#include "actors/plan/outline/estimate.h"
 #include "actors/plan/outline/stage.h"
 
 #include "runtime/base/error.h"

@@ -255,7 +255,7 @@ static void
 version_aside(struct bringer *b, struct prog_root *root, int32_t leaf)
 {
     struct program *p = b->p;
-    struct ref r = rewrite_source(p, root->ref);
+    struct ref r = program_source(p, root->ref);
     struct prog_node store = move_of(b, r.index, r, &p->leaf[leaf].type, p->leaf[leaf].layout);
     root->ref = add(b, &store, r.index + 1);
     root->overwrites_leaf = -1;

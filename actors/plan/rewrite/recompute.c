@@ -2,7 +2,7 @@
  * values. */
 #include "actors/plan/rewrite/recompute.h"
 
-#include "actors/plan/sim/account.h"
+#include "actors/plan/outline/estimate.h"
 #include "actors/plan/rewrite/rewrite.h"
 #include "actors/plan/outline/stage.h"
 

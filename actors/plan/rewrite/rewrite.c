@@ -7,19 +7,6 @@
 #include <string.h>
 
 struct ref
-rewrite_source(const struct program *p, struct ref r)
-{
-    while (r.kind == REF_NODE) {
-        const struct prog_node *n = &p->node[r.index];
-        if (!(n->op->flags & OP_MOVE) || n->accumulate || n->asked) break;
-        const struct layout *from = ref_layout(p, n->in[0]);
-        if (!from || from->place != n->layout[0]->place) break;
-        r = n->in[0];
-    }
-    return r;
-}
-
-struct ref
 rewrite_move(struct program *p, int32_t *room, struct ref r, const struct layout *to)
 {
     ARENA_GROW(&p->arena, p->node, p->nnode + 1, *room);
@@ -47,7 +34,7 @@ rewrite_over(const struct program *p, struct ref r, int32_t leaf)
     if (r.kind != REF_NODE || leaf < 0) return -1;
     const struct prog_node *n = &p->node[r.index];
     if (!(n->op->flags & OP_INPLACE) || r.out >= n->op->ninplace) return -1;
-    struct ref old = rewrite_source(p, n->in[r.out]);
+    struct ref old = program_source(p, n->in[r.out]);
     if (old.kind != REF_LEAF || old.index != leaf || n->want[r.out] != n->layout[r.out]) return -1;
     if (p->leaf[leaf].layout != n->layout[r.out]) return -1;
     return type_equal(&p->leaf[leaf].type, &n->type[r.out]) ? leaf : -1;
@@ -56,7 +43,7 @@ rewrite_over(const struct program *p, struct ref r, int32_t leaf)
 int32_t
 rewrite_updated(const struct program *p, struct ref r, const int32_t *root_leaf)
 {
-    r = rewrite_source(p, r);
+    r = program_source(p, r);
     for (int32_t k = 0; r.kind == REF_LEAF && k < p->nroot; k++)
         if (root_leaf[k] == r.index) return r.index;
     return -1;

@@ -5,8 +5,6 @@
 
 #include "actors/plan/model/program.h"
 
-/* Returns r, or the value before moves on the same placement that the user did not write. */
-struct ref rewrite_source(const struct program *p, struct ref r);
 /* Appends a move of r to the program. *room: capacity of p->node; set it to p->nnode before the first call. */
 struct ref rewrite_move(struct program *p, int32_t *room, struct ref r, const struct layout *to);
 /* Sets the k-th operand of node i to r. */

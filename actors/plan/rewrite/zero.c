@@ -35,7 +35,7 @@ axes_of(const struct program *p, const struct prog_node *n, const int32_t *root_
     for (int k = 1; k < n->nin; k++) {
         struct type type = ref_type(p, n->in[k]);
         if (!n->want[k] || !shape_equal(&type, &n->type[0]) || rewrite_updated(p, n->in[k], root_leaf) >= 0) continue;
-        const struct layout *l = ref_layout(p, rewrite_source(p, n->in[k]));
+        const struct layout *l = ref_layout(p, program_source(p, n->in[k]));
         for (int a = 0; a < l->place->naxis; a++)
             if (l->sbp[a].kind == SBP_P) axes |= UINT32_C(1) << a;
     }
@@ -59,7 +59,7 @@ slice_update(struct program *p, struct atlas *at, int32_t i, int level, const in
         if (!want[k] || !shape_equal(&type, t)) continue;
         int32_t state = k > 0 ? rewrite_updated(p, n->in[k], root_leaf) : -1;
         if (state >= 0) p->leaf[state].layout = l;
-        if (state >= 0 || level > 1) in[k] = rewrite_source(p, in[k]);
+        if (state >= 0 || level > 1) in[k] = program_source(p, in[k]);
         want[k] = l;
     }
     for (int k = 0; k < n->nout; k++)
@@ -77,7 +77,7 @@ bring_back(struct program *p, const int32_t *root_leaf)
     int32_t room = p->nnode;
     for (int32_t k = 0; k < p->nroot; k++) {
         if (root_leaf[k] < 0) continue;
-        struct ref source = rewrite_source(p, p->root[k].ref);
+        struct ref source = program_source(p, p->root[k].ref);
         const struct layout *must = p->leaf[root_leaf[k]].layout;
         if (ref_layout(p, source) == must) {
             p->root[k].ref = source;

@@ -47,16 +47,6 @@ struct reg_change {
 void plan_changes(const struct plan *p, const struct act_time *act, int64_t nact, struct arena *a,
                   struct reg_change **list, int64_t *n);
 
-/* A result with registers on a device at the time of that device's peak, assuming the order of the plan's tasks. */
-struct peak_tenant {
-    int32_t task, out;
-    int64_t bytes; /* of all its registers */
-};
-/* Lists at most n of them, the largest first; returns their number. */
-int32_t plan_tenants(const struct plan *p, int32_t device, struct peak_tenant *out, int32_t n);
-/* Appends the same as text: "gelu f32{4, 8} 128 B (net.lua:7), ..."; without results, appends nothing. */
-void plan_tenants_print(const struct plan *p, int32_t device, int32_t n, struct str *s);
-
 /* A full register taken by an act of another device. sent: end of the writing act; taken: begin of the reading act,
  * ns. */
 struct crossing {
@@ -65,11 +55,6 @@ struct crossing {
 };
 void plan_crossings(const struct plan *p, const struct act_time *act, int64_t nact, struct arena *a,
                     struct crossing **list, int64_t *n);
-
-/* Estimates the time of one act of each task on one core, ns, with the constants of rates.h. */
-void plan_reckon(const struct plan *p, int64_t *cost);
-/* Returns the estimate for one rank's share of a node's call, ns, without the fixed cost of an act. */
-int64_t node_reckon(const struct program *p, int32_t node, struct arena *tmp);
 
 /* Sets the cost of each task to the median duration of its acts, ns; a task without acts keeps its cost. Returns
  * false if there are no acts. */

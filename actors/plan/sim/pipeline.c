@@ -1,4 +1,5 @@
 /* pipeline.c - costs and bytes of a program's virtual stages. */
+#include "actors/plan/outline/estimate.h"
 #include "actors/plan/sim/pipeline.h"
 
 #include "actors/plan/sim/account.h"

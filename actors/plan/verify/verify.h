@@ -70,6 +70,7 @@ bool proof_same_attr(const struct attr *a, const struct attr *b);
 
 /* verify_program.c */
 int prove_program(struct proof *v);
+
 /* verify_sync.c */
 int prove_tokens(struct proof *v);
 /* verify_run.c */

@@ -361,3 +361,16 @@ prove_program(struct proof *v)
     if (status || v->plan->nmemory < 2) return status; /* 0: a program read from bytes, not planned yet */
     return check_late(g, ARENA_ARRAY(&v->tmp, bool, g->nnode + 1));
 }
+
+int
+program_read(const char *bytes, size_t n, struct atlas *at, struct program **out)
+{
+    TRY(program_parse(bytes, n, at, out));
+    struct plan plan = {.program = *out};
+    struct proof proof = {.plan = &plan};
+    int status = prove_program(&proof);
+    arena_fini(&proof.tmp);
+    if (!status) status = program_check_form(*out, bytes, n);
+    if (status) program_free(out);
+    return status;
+}

@@ -2,6 +2,7 @@
  * nobody needs any more.
  *
  * A variable's new version overwrites the old version if only this run reads the old version. */
+#include "actors/plan/memory/peak.h"
 #include "actors/session/core/session.h"
 
 #include "actors/plan/sim/account.h"

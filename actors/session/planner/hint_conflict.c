@@ -31,7 +31,7 @@ meet_begin(struct meet *m, const struct program *p, const struct assigned *a, co
         if (a->node[i] < 0) continue;
         m->of_node[a->node[i]] = i;
         for (int k = 0; k < p->node[i].nin; k++) {
-            struct ref r = rewrite_source(p, p->node[i].in[k]);
+            struct ref r = program_source(p, p->node[i].in[k]);
             if (r.kind == REF_LEAF) m->reader[r.index] = i;
         }
     }
@@ -109,7 +109,7 @@ bool
 meet_at(const struct meet *m, struct ref r, int32_t i, struct rille_explain_meeting *out)
 {
     if (!m->a || (r.kind == REF_NODE && r.index >= m->a->nprog)) return false;
-    r = rewrite_source(m->p, r);
+    r = program_source(m->p, r);
     int32_t from = r.kind == REF_LEAF ? m->a->leaf[r.index] : m->a->node[r.index], to = reader_of(m, i);
     if (from < 0 || to < 0) return false;
     int32_t one = hint_of(m, from), other = hint_of(m, to);

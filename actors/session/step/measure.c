@@ -1,4 +1,5 @@
 /* measure.c - statistics of a compiled step: busy time, traffic and memory by device; keeps act times. */
+#include "actors/plan/memory/peak.h"
 #include "actors/plan/sim/account.h"
 #include "actors/act/run/actor.h"
 #include "actors/session/step/compiled.h"

@@ -5,6 +5,7 @@
  *
  * Consecutive acts of one device with equal stage, micro-batch and kind of work form a span. Costs in the simulation
  * are given by the caller, or the means of measured times, or estimated. */
+#include "actors/plan/outline/estimate.h"
 #include "actors/plan/sim/account.h"
 #include "actors/plan/sim/lower_bound.h"
 #include "actors/session/step/compiled.h"

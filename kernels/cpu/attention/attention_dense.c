@@ -5,6 +5,7 @@
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/base/dnnl.h"
 #include "runtime/base/arena.h"
+#include "kernels/cpu/base/transpose.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +82,7 @@ pack(const struct worker *w, const struct matrix *x, int64_t from, int64_t n, in
     float *to = w->r.lines[0], *turn = w->r.lines[1];
     matrix_load(x, from, n, to, x->size);
     memset(to + n * x->size, 0, (size_t)((lines - n) * x->size) * sizeof *to);
-    if (turned) cols_turn(lines, x->size, to, x->size, turn, lines);
+    if (turned) transpose_cols(lines, x->size, to, x->size, turn, lines);
     if (rows) block_store(COMP_F32, DT_BF16, to, lines * x->size, rows, 1);
     if (turned) block_store(COMP_F32, DT_BF16, turn, lines * x->size, turned, 1);
 }
@@ -221,7 +222,7 @@ static void
 give(struct worker *w, const float *factor)
 {
     struct matrix to = matrix_of(w, &w->job->k->out[0]);
-    cols_turn(to.size, w->a->queries, w->r.result, w->a->queries, w->r.lines[0], to.size);
+    transpose_cols(to.size, w->a->queries, w->r.result, w->a->queries, w->r.lines[0], to.size);
     matrix_store(w->r.lines[0], to.size, &to, w->from, w->nquery, factor);
 }
 

@@ -5,8 +5,8 @@
 #include "kernels/cpu/base/transpose16.h"
 
 #include "kernels/cpu/base/lanes.h"
-#include "kernels/cpu/rows/rows.h"
 #include "kernels/cpu/base/team.h"
+#include "kernels/cpu/base/transpose.h"
 #include "runtime/base/simd.h"
 
 #ifdef X86_LEVELS
@@ -72,7 +72,7 @@ turn_square(const float *from, int64_t from_step, float *to, int64_t to_step)
         return;
     }
 #endif
-    cols_turn(LANES, LANES, from, from_step, to, to_step);
+    transpose_cols(LANES, LANES, from, from_step, to, to_step);
 }
 
 /* Transposes n squares. */
@@ -149,7 +149,7 @@ turn_strips(void *arg, int64_t lo, int64_t hi)
         squares(from, m->from_step, LANES, to, m->to_step, LANES * m->to_step, whole);
         int64_t done = whole * LANES;
         if (done < m->cols)
-            cols_turn(rows, m->cols - done, from + done, m->from_step, to + done * m->to_step, m->to_step);
+            transpose_cols(rows, m->cols - done, from + done, m->from_step, to + done * m->to_step, m->to_step);
     }
 }
 

@@ -2,6 +2,7 @@
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/rows/lines.h"
 
+#include "kernels/cpu/base/transpose.h"
 #include "kernels/cpu/rows/rows.h"
 #include "runtime/base/simd.h"
 #include "runtime/base/stop.h"
@@ -365,7 +366,7 @@ turn_in(const struct view *v, int64_t at, int64_t n, int64_t pitch, int64_t widt
         block_load(type, v->dtype, from, 1, n, to);
     } else if (v->dtype == DT_F32) {
         for (int64_t i = 0; i < n; i += FEW) /* while a cache line is cached, all of its data is used */
-            cols_turn(MIN(n - i, FEW), width, (const float *)from + i * pitch, pitch, (float *)to + i, n);
+            transpose_cols(MIN(n - i, FEW), width, (const float *)from + i * pitch, pitch, (float *)to + i, n);
     } else if (v->dtype == DT_F64) {
         turn_f64(n, width, (const double *)from, pitch, to, n);
     } else {
@@ -373,7 +374,7 @@ turn_in(const struct view *v, int64_t at, int64_t n, int64_t pitch, int64_t widt
             m = MIN(n - i, CELLS / width);
             for (int64_t j = 0; j < m; j++)
                 block_load(type, v->dtype, from + (i + j) * pitch * bytes, 1, width, (float *)workspace + j * width);
-            cols_turn(m, width, (const float *)workspace, width, (float *)to + i, n);
+            transpose_cols(m, width, (const float *)workspace, width, (float *)to + i, n);
         }
     }
 }
@@ -387,13 +388,13 @@ turn_out(const struct view *v, int64_t at, int64_t n, int64_t pitch, int64_t wid
     if (pitch == 1) {
         block_store(COMP_F32, v->dtype, from, n, to, 1);
     } else if (v->dtype == DT_F32) {
-        cols_turn(width, n, from, n, (float *)to, pitch);
+        transpose_cols(width, n, from, n, (float *)to, pitch);
     } else if (v->dtype == DT_F64) {
         turn_f64(width, n, from, n, (double *)to, pitch);
     } else {
         for (int64_t i = 0, m; i < n; i += m) {
             m = MIN(n - i, CELLS / width);
-            cols_turn(width, m, (const float *)from + i, n, (float *)workspace, width);
+            transpose_cols(width, m, (const float *)from + i, n, (float *)workspace, width);
             for (int64_t j = 0; j < m; j++)
                 block_store(COMP_F32, v->dtype, (const float *)workspace + j * width, width,
                             to + (i + j) * pitch * bytes, 1);

@@ -8,6 +8,7 @@
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/rows/log_sums.h"
 
+#include "kernels/cpu/base/transpose.h"
 #include "kernels/cpu/base/exact.h"
 #include "kernels/cpu/rows/exp_pairs.h"
 #include "kernels/cpu/rows/rows.h"
@@ -103,7 +104,7 @@ static void
 turn_floats(int64_t n, int64_t count, const float *x, double *to)
 {
     float turned[LOG_SUM_SHORT * COLS];
-    cols_turn(count, n, x, n, turned, COLS);
+    transpose_cols(count, n, x, n, turned, COLS);
     for (int64_t i = 0; i < n; i++)
         for (int64_t l = count; l < COLS; l++) turned[i * COLS + l] = turned[i * COLS + count - 1];
     for (int64_t i = 0; i < n * COLS; i++) to[i] = (double)turned[i];

@@ -53,7 +53,5 @@ void cols_exp(int64_t n, int64_t width, float scale, float *x, const float *shif
 void cols_times(int64_t n, int64_t width, float *x, const float *factor); /* x *= factor */
 /* y = scale x (y - shift) */
 void cols_softmax_grad(int64_t n, int64_t width, float scale, const float *x, const float *shift, float *y);
-/* Transposes: y[c][i] = x[i][c] for any n and width; pitch: stride between rows. */
-void cols_turn(int64_t n, int64_t width, const float *x, int64_t x_pitch, float *y, int64_t y_pitch);
 
 #endif

@@ -1,5 +1,5 @@
 /* certify.c - writes a net, a choice and a proof as text. */
-#include "sbp/proof/certify.h"
+#include "sbp/solve/certify.h"
 
 #include "runtime/base/hash.h"
 

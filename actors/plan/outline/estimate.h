@@ -1,0 +1,12 @@
+/* estimate.h - estimates of computing time with the constants of rates.h. Pure; any thread. */
+#ifndef RILLE_PLAN_ESTIMATE_H
+#define RILLE_PLAN_ESTIMATE_H
+
+#include "actors/plan/model/plan.h"
+
+/* Estimates the time of one act of each task on one core, ns, with the constants of rates.h. */
+void plan_reckon(const struct plan *p, int64_t *cost);
+/* Returns the estimate for one rank's share of a node's call, ns, without the fixed cost of an act. */
+int64_t node_reckon(const struct program *p, int32_t node, struct arena *tmp);
+
+#endif

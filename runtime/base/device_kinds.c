@@ -1,0 +1,25 @@
+/* device_kinds.c - the names of device kinds. */
+#include "runtime/base/device_kinds.h"
+
+#include "runtime/base/error.h"
+
+#include <assert.h>
+#include <string.h>
+
+static const char *const names[NDEVICE_KIND] = {[DEV_CPU] = "cpu", [DEV_META] = "meta", [DEV_LATE] = "late", [DEV_CUDA] = "cuda"};
+
+const char *
+device_kind_text(int kind)
+{
+    assert(kind >= 0 && kind < NDEVICE_KIND);
+    return names[kind];
+}
+
+int
+device_kind_parse(const char *text)
+{
+    for (int k = 0; k < NDEVICE_KIND; k++)
+        if (!strcmp(text, names[k])) return k;
+    fail(E_PLACE, "\"%s\" is no device kind: expected cpu, meta or cuda", text);
+    return -1;
+}

@@ -1,0 +1,13 @@
+/* device_kinds.h - the kinds of devices, and their names. Constants; any thread. */
+#ifndef RILLE_DEVICE_KINDS_H
+#define RILLE_DEVICE_KINDS_H
+
+enum { DEV_CPU, DEV_META, DEV_LATE, DEV_CUDA, NDEVICE_KIND };
+
+/* Returns the name of a kind, as users write it: "cpu". */
+const char *device_kind_text(int kind);
+
+/* Returns the kind of that name; -1 after fail(E_PLACE), which quotes the text. */
+int device_kind_parse(const char *text);
+
+#endif

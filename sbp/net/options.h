@@ -1,0 +1,23 @@
+/* options.h - how a net is to be solved (solve.h). The caller owns what the pointers name; one call, one thread. */
+#ifndef RILLE_SBP_OPTIONS_H
+#define RILLE_SBP_OPTIONS_H
+
+#include "sbp/net/net.h"
+
+enum solve_mode { SOLVE_GREEDY, SOLVE_PROPAGATE, SOLVE_RECURSIVE, SOLVE_OPTIMAL, NSOLVE };
+
+struct solve_options {
+    enum solve_mode mode;
+    const int32_t *start;    /* a known choice to start from; NULL: none */
+    const int32_t *other;    /* a second start choice for SOLVE_OPTIMAL; NULL: none */
+    bool (*stop)(void *arg); /* polled by the search; true ends it; NULL: never */
+    void *arg;
+    bool may_fail; /* under a limit: the caller has a choice already, so stop() is polled from the start */
+    bool quick; /* SOLVE_OPTIMAL under a limit: return the first choices found (squeeze.h); stop() must then not depend
+                 * on a clock. If these exceed the limit and the net is small, search for the least peak */
+    int64_t until;  /* under a limit: work count at which the search ends (work.h); 0: never */
+    int64_t within; /* under a limit: a peak above the limit, in bytes, that is still acceptable; 0: none */
+    bool proof;     /* write the steps of a certificate */
+};
+
+#endif
