@@ -2,7 +2,7 @@
 # async_workers.sh - workers with devices whose work is done later, in memory that no other process reaches and that faults
 # when host code touches it: the bits of one process, files, checkpoints, going back to a snapshot. TAP.
 rille=$1
-. "${0%/*}/lib/processes.sh"
+. t/lib/processes.sh
 root=$PWD
 late() { sed 's/"cpu"/"late"/g; s/cpu:/late:/g; s/cpu\[/late[/g' "$1" >"$2"; }
 
