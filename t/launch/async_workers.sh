@@ -29,9 +29,9 @@ done
 
 # ---- tests in Lua, on two workers ----
 
-for test in several-results shell-graph shell-tensor file-save checkpoint random-calls op-layouts offload; do
-  late "t/$test.lua" "$dir/$test.lua"
-  go launch -n 2 -d late:4,cpu:1 "$dir/$test.lua"
+for test in session/several-results shell/graph shell/tensor files/save files/checkpoint session/random-calls op/layouts parallel/offload; do
+  late "t/$test.lua" "$dir/${test##*/}.lua"
+  go launch -n 2 -d late:4,cpu:1 "$dir/${test##*/}.lua"
   is "$test.lua holds" "$code $(grep -c '^ok' "$dir/out" | sed 's/^0$/none/; s/^[1-9].*/ok/')" "0 ok"
 done
 
