@@ -239,13 +239,13 @@ pipelines(void)
     }
 }
 
-/* The model in t/models. */
+/* The model in t/oracles. */
 static void
 doorbells(void)
 {
     struct str s = {0};
     char line[512];
-    FILE *f = fopen("t/models/doorbell.pml", "r");
+    FILE *f = fopen("t/oracles/doorbell.pml", "r");
     while (f && fgets(line, sizeof line, f)) str_add(&s, line);
     if (f) fclose(f);
     is_int(check(str_text(&s)), 0,

@@ -76,7 +76,7 @@ tap.group(":actors", function()
   step(rille.ones{4, 4})
   local list = step:actors()
   tap.ok(#list >= 2 and list[1].begun == list[1].acts and list[1].state == "done", "each has done its acts")
-  tap.ok(list[1].line:find("shell%-sight.lua:%d+"), "and the user's line")
+  tap.ok(list[1].line:find("cluster_view.lua:%d+"), "and the user's line")
   local text = actors_text(list, 100)
   tap.ok(tap.has(text, "done", "2 of 2", "cpu:0", "cluster_view.lua"), "which is printed")
   -- After a failure they tell where they stopped.

@@ -18,10 +18,10 @@ with() {
   ok "and does on a terminal what a shell does" as_a_shell
 }
 as_a_shell() { bash t/shell/repl.sh "$dir/rille" >"$dir/tap" || { grep -a -A9 '^not ok' "$dir/tap"; false; }; }
-compiles() { for file in edit keys doctor; do cc $flags "$@" -c -o "$dir/$file.o" "shell/$file.c" || return; done; }
+compiles() { for file in repl/edit repl/keys launch/doctor; do cc $flags "$@" -c -o "$dir/${file##*/}.o" "shell/$file.c" || return; done; }
 links() {
   local command=$link file
-  for file in edit keys doctor; do command=${command/CMakeFiles\/rille.dir\/shell\/$file.c.o/$dir/$file.o}; done
+  for file in repl/edit repl/keys launch/doctor; do command=${command/"CMakeFiles/rille.dir/shell/$file.c.o"/$dir/${file##*/}.o}; done
   command=${command/ -o rille / -o $dir/rille }
   (cd "$build" && eval "$command $1")
 }

@@ -11,7 +11,7 @@ local function fails(words, f)
   local good, err = pcall(f)
   if good then return tap.ok(false, table.concat(words, ", ") .. " on line " .. line .. " is an error") end
   err = tostring(err)
-  local place = "shell%-errors.lua:" .. line .. ":"
+  local place = "errors%.lua:" .. line .. ":"
   local _, times = err:gsub(place, "")
   local missing
   for _, word in ipairs(words) do if not err:find(word, 1, true) then missing = word end end
@@ -154,7 +154,7 @@ tap.group("layouts", function()
     for _, sbp in ipairs(wrong) do
       for _, placement in ipairs{P0, P22} do
         local good, err = pcall(f, {placement = placement, sbp = sbp})
-        if good or not err:find("shell%-errors.lua:%d+: " .. way .. "sbp: ") then bad = tostring(sbp) .. ": " .. tostring(err) end
+        if good or not err:find("errors%.lua:%d+: " .. way .. "sbp: ") then bad = tostring(sbp) .. ": " .. tostring(err) end
       end
     end
     tap.ok(not bad, way .. "says it of every mistake", bad)
@@ -224,14 +224,14 @@ end)
 tap.group("lines", function()
   local fc = rille.nn.Linear(3, 2)
   local good, err = pcall(function() return fc(a) end)
-  tap.ok(not good and err:find("shell%-errors.lua:" .. debug.getinfo(1, "l").currentline - 1) and err:find("in nn.Linear", 1, true),
+  tap.ok(not good and err:find("errors%.lua:" .. debug.getinfo(1, "l").currentline - 1) and err:find("in nn.Linear", 1, true),
     "an error inside a module names the user's line, then the module", err)
   local ids = T({0, 9}, {dtype = "i64"})
   local built, wanted = debug.getinfo(1, "l").currentline + 1, debug.getinfo(1, "l").currentline + 2
   local y = rille.embedding(ids, a)
   good, err = pcall(function() return y:totable() end)
-  tap.ok(not good and err:find("^[^:]*shell%-errors.lua:" .. built .. ":"), "an error in a run names the line that built the operator", err)
-  tap.ok(not good and err:find("wanted at [^:]*shell%-errors.lua:" .. wanted), "and where the value was wanted", err)
+  tap.ok(not good and err:find("^[^:]*errors%.lua:" .. built .. ":"), "an error in a run names the line that built the operator", err)
+  tap.ok(not good and err:find("wanted at [^:]*errors%.lua:" .. wanted), "and where the value was wanted", err)
   local chunk = load("local x = ...\nreturn x:matmul(x)", "=chunk")
   good, err = pcall(chunk, a)
   tap.ok(not good and err:find("^chunk:2: matmul"), "a chunk has its name", err)

@@ -1,6 +1,6 @@
 -- print.lua - what tensors, shapes and looks at their values print.
 local rille = require "rille"
-local tap = require "t.tap"
+local tap = require "t.lib.tap"
 
 local P = rille.placement("cpu", {0, 1, 2, 3})
 
