@@ -1,6 +1,6 @@
 # processes.sh - what tests of several processes begin with: tap.sh, folders of their own, no launcher's variables; and
 # go, says, ends, are_gone. $rille is the program.
-. "${BASH_SOURCE%/*}/../tap.sh"
+. "${BASH_SOURCE%/*}/tap.sh"
 mkdir "$dir/run" "$dir/tmp"
 export XDG_RUNTIME_DIR=$dir/run TMPDIR=$dir/tmp
 unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_THREADS RILLE_DEVICES RILLE_HOSTS
