@@ -6,8 +6,8 @@
  * Where the plug-in was built, NVRTC compiles an eighth of the texts, another in each turn, each for one kind of GPU.
  *
  * ONLY=matmul tries that operator alone, TURN=all compiles all texts. t/bin/cuda kernels FILE: only writes the texts to FILE.
- * t/bin/cuda kernels table: only prints the table of docs/cuda.md. t/bin/cuda kernels names: only what ONLY may be. cuda-kernels
- * gpu: all is run by GPU 0 instead of the host. */
+ * t/bin/cuda kernels table: only prints the table of docs/cuda.md. t/bin/cuda kernels names: only what ONLY may be. t/bin/cuda
+ * kernels gpu: all is run by GPU 0 instead of the host. */
 #include "boxing/box.h"
 #include "kernels/cuda/source.h"
 #include "kernels/op/lib/lookup.h"
