@@ -396,6 +396,7 @@ trouble(struct stream *s, int64_t mark)
 }
 
 struct device_kind device_cuda = {
+    .number = DEV_CUDA,
     .flags = FUSES | ONE_SPACE | ROLES,
     .variants = DEV_CUDA,
     .missing = "no CUDA plug-in was opened",

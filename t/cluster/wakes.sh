@@ -3,7 +3,7 @@
 # look up: runs, values and files end where poll() and ppoll() forget timeouts. (A tick comes each tenth of a second, so that what
 # a tick heals costs that.) TAP.
 rille=$(realpath "$1")
-. "${0%/*}/lib/processes.sh"
+. t/lib/processes.sh
 
 cat >"$dir/patient.c" <<'C'
 #define _GNU_SOURCE

@@ -4,7 +4,7 @@
 # cannot be is said. collectives.sh path/to/rille; prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD
 . t/lib/tap.sh
-. "${0%/*}/lib/toolkit.sh"
+. t/lib/toolkit.sh
 if [ ! -f "$headers/nccl.h" ]; then
   skip "collectives by NCCL" "its header is not installed"
   finish

@@ -57,9 +57,9 @@ big='local ok, e = pcall(function() return rille.ones({N}):sum():item() end) pri
   print(rille.ones({8}):sum():item())'
 ok "a GPU that is full says so, the session goes on" prints $'false\tcuda:0 wanted 120.0 MB\n8.0' "$rille" -d cuda:0 -e "N = 3e7 // 1 | 0 $big"
 ok "a quarter of one is full sooner" prints $'false\tcuda:0 wanted 40.0 MB\n8.0' "$rille" -d cuda:0x4 -e "N = 1e7 // 1 | 0 $big"
-for file in nn-ranks several-results; do # whole tests of cpus, which know devices by their kind alone
-  sed 's/"cpu"/"cuda"/g' "t/$file.lua" >"$dir/$file.lua"
-  ok "t/$file.lua passes on eight devices of four GPUs" "$rille" -d cuda:0,cuda:1x3,cuda:2x2,cuda:4x2 "$dir/$file.lua"
+for file in nn/ranks session/several-results; do # whole tests of cpus, which know devices by their kind alone
+  sed 's/"cpu"/"cuda"/g' "t/$file.lua" >"$dir/${file##*/}.lua"
+  ok "t/$file.lua passes on eight devices of four GPUs" "$rille" -d cuda:0,cuda:1x3,cuda:2x2,cuda:4x2 "$dir/${file##*/}.lua"
 done
 # ---- kernels: those GPUs compile and compute, as t/host/shim.h plays them, and host code does not reach their memory
 

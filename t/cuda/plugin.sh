@@ -4,7 +4,7 @@
 # toolkit that is installed. plugin.sh path/to/rille; prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD
 . t/lib/tap.sh
-. "${0%/*}/lib/toolkit.sh"
+. t/lib/toolkit.sh
 
 # prints WRONG WANT PROGRAM [DEVICES]
 prints() { local got; got=$(FAKE_CUDA=$1 timeout $hang "$rille" -d "${4:-cpu:1,cuda:0}" -e "$3" 2>&1 | grep -v "fully support makecontext"); echo "got: $got"; [ "$got" = "$2" ]; }

@@ -223,7 +223,7 @@ on_gpus() { # a test of cpus, which knows devices by their kind alone
   timeout 100 "$rille" -d "$2" "$scratch/${1##*/}"
 }
 virtual() {
-  for file in nn-ranks several-results nn-norm2d optim-clip zero; do ok "t/$file.lua on eight devices of GPU 0" on_gpus t/$file.lua cuda:0x8; done
+  for file in nn/ranks session/several-results nn/norm2d nn/optim-clip parallel/zero; do ok "t/$file.lua on eight devices of GPU 0" on_gpus t/$file.lua cuda:0x8; done
   sed 's/"cpu"/"cuda"/g' examples/digits.lua >"$scratch/digits.lua"
   ln -sfn "$PWD/examples/data" "$scratch/data" # which lies beside it
   local how

@@ -3,20 +3,21 @@
 # the same files, with "late" for "cpu". With RILLE_LONG=1 all of them, but those that read the word "cpu" in what is
 # shown, or the clock.
 set -u
-some=(several-results boxing-grad shell-graph file-save optim-clip random-calls nn-ranks shell-tensor optim-update
-  nn-layers nn-module op-layouts data-loader hostile-calls live-numbers nn-autocast nn-norm2d nn-pin plan-memory
-  offload trace-reuse zero zero-memory)
-all=(steps op-halves op-golden op-pages checkpoint choices complete data-tokens golden-block golden-models halves-ranks
-  hostile kernels-shift models-files models nn-recompute parallel-bytes plan-cache planner plot shell-errors shell-show
-  text-tokenizer)
+some=(session/several-results boxing/grad shell/graph files/save nn/optim-clip session/random-calls nn/ranks shell/tensor nn/optim-update
+  nn/layers nn/module op/layouts files/data-loader session/hostile-calls session/live-numbers nn/autocast nn/norm2d nn/pin plan/memory
+  parallel/offload session/trace-reuse parallel/zero parallel/zero-memory)
+all=(session/steps op/halves op/golden op/pages files/checkpoint planner/choices shell/complete files/data-tokens nn/golden-block nn/golden-models kernels/halves-ranks
+  session/hostile kernels/shift nn/models-files nn/models nn/recompute parallel/bytes plan/cache planner/planner shell/plot shell/errors shell/show
+  files/text-tokenizer)
 [ -n "${RILLE_LONG:-}" ] && some+=("${all[@]}")
 n=0 failed=0
 rille=$(realpath "$1") folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-for file in * t/* t/lib/*; do # the tree as it is, but for what is Lua in t: its tests name themselves in errors
+for file in * t/* t/*/*; do # the tree as it is, but for what is Lua in t: its tests name themselves in errors
   case $file in
-  t | t/lib) mkdir "$folder/$file" ;;
-  t/*.lua) sed 's/"cpu"/"late"/g; s/cpu:/late:/g; s/cpu\[/late[/g' "$file" >"$folder/$file" ;;
+  t) mkdir "$folder/t" ;;
+  t/*/*.lua) sed 's/"cpu"/"late"/g; s/cpu:/late:/g; s/cpu\[/late[/g' "$file" >"$folder/$file" ;;
+  t/*) if [ -d "$file" ]; then mkdir -p "$folder/$file"; else ln -s "$PWD/$file" "$folder/$file"; fi ;;
   *) ln -s "$PWD/$file" "$folder/$file" ;;
   esac
 done

@@ -2,7 +2,7 @@
 # async_workers.sh - workers with devices whose work is done later, in memory that no other process reaches and that faults
 # when host code touches it: the bits of one process, files, checkpoints, going back to a snapshot. TAP.
 rille=$1
-. "${0%/*}/lib/processes.sh"
+. t/lib/processes.sh
 root=$PWD
 late() { sed 's/"cpu"/"late"/g; s/cpu:/late:/g; s/cpu\[/late[/g' "$1" >"$2"; }
 
@@ -29,9 +29,9 @@ done
 
 # ---- tests in Lua, on two workers ----
 
-for test in several-results shell-graph shell-tensor file-save checkpoint random-calls op-layouts offload; do
-  late "t/$test.lua" "$dir/$test.lua"
-  go launch -n 2 -d late:4,cpu:1 "$dir/$test.lua"
+for test in session/several-results shell/graph shell/tensor files/save files/checkpoint session/random-calls op/layouts parallel/offload; do
+  late "t/$test.lua" "$dir/${test##*/}.lua"
+  go launch -n 2 -d late:4,cpu:1 "$dir/${test##*/}.lua"
   is "$test.lua holds" "$code $(grep -c '^ok' "$dir/out" | sed 's/^0$/none/; s/^[1-9].*/ok/')" "0 ok"
 done
 

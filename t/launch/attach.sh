@@ -1,6 +1,6 @@
 #!/bin/bash
 # rille attach: a prompt on a controller that runs, which goes on as if nobody had come. attach.sh path/to/rille. TAP.
-rille=$(realpath "$1") pty=$(realpath "${0%/*}/pty.pl")
+rille=$(realpath "$1") pty=$(realpath t/lib/pty.pl)
 . t/lib/tap.sh
 cd "$dir" || exit 2
 mkdir run tmp

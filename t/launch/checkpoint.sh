@@ -5,7 +5,7 @@
 # checkpoint.sh path/to/rille; SEED= repeats the moments.
 rille=$(realpath "$1") seed=$((${SEED:-$$} % 32768))
 RANDOM=$seed
-. "${0%/*}/lib/processes.sh"
+. t/lib/processes.sh
 echo "# SEED=$seed"
 cd "$dir" || exit 2
 mkdir shared

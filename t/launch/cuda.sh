@@ -2,8 +2,8 @@
 # cuda.sh - workers that have GPUs, under a controller that has none: the real plug-in in each worker, on a CUDA
 # toolkit without a GPU (t/host/toolkit.c). cuda.sh path/to/rille; prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD rille=$1
-. "${0%/*}/lib/processes.sh"
-. "${0%/*}/lib/toolkit.sh"
+. t/lib/processes.sh
+. t/lib/toolkit.sh
 export FAKE_CUDA=gpus=4,memory=2000000000
 
 # ---- what the controller knows ----

@@ -2,9 +2,9 @@
 # What can be wrong with processes, and a controller that is killed in the middle of everything: clear words, exit codes,
 # nothing left. faults.sh path/to/rille; SEED= repeats the moments. TAP.
 rille=$(realpath "$1")
-. "${0%/*}/lib/processes.sh"
-cp "${0%/*}/lib/small.lua" "$dir"
-kills=$(realpath "${0%/*}/../bench/kills.lua")
+. t/lib/processes.sh
+cp t/lib/small.lua "$dir"
+kills=$(realpath bench/kills.lua)
 cd "$dir" || exit 2
 
 listens() { ss -Hltn 2>/dev/null | grep -q ":$port " || grep -qi ":$(printf %04X "$port") 0*:0000 0A" /proc/net/tcp; }

@@ -2,7 +2,7 @@
 # A small GPT, trained in all layouts: over processes, and over hosts that this one plays, the bits of one process at every
 # step. gpt.sh path/to/rille. TAP.
 rille=$(realpath "$1")
-. "${0%/*}/lib/processes.sh"
+. t/lib/processes.sh
 cd "$dir" || exit 2
 
 cat >gpt.lua <<'LUA'

@@ -2,8 +2,8 @@
 # --keep: workers outlive a controller that is killed, and the next one at that address takes them over: the same
 # processes, and from the checkpoint on the same bits. keep.sh path/to/rille. TAP.
 rille=$(realpath "$1")
-. "${0%/*}/lib/processes.sh"
-cp "${0%/*}/lib/small.lua" "$dir"
+. t/lib/processes.sh
+cp t/lib/small.lua "$dir"
 cd "$dir" || exit 2
 
 tell() { head -20 err log 2>/dev/null; }

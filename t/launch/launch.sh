@@ -2,7 +2,7 @@
 # Worker processes: the same bits as one process, whatever is lost, and nothing left of them. (The rest of what can be said
 # of a cluster is said by t/cluster/sim.c, without processes.)
 rille=$(realpath "$1")
-. "${0%/*}/lib/processes.sh"
+. t/lib/processes.sh
 root=$PWD
 
 # ---- the same bits ----

@@ -2,10 +2,10 @@
 # Launchers of others: mpirun of Open MPI and MPICH where they are installed, and by their variables torchrun, Slurm and
 # Kubernetes, whose files of examples/cluster/ run here: the same bits as one process.
 rille=$(realpath "$1")
-. "${0%/*}/lib/processes.sh"
+. t/lib/processes.sh
 mkdir "$dir/bin"
 files=$PWD/examples/cluster
-cp "${0%/*}/lib/small.lua" "$dir/"
+cp t/lib/small.lua "$dir/"
 cd "$dir" || exit 1
 
 tell() { head -5 "$dir/err"; }

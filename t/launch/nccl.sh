@@ -2,13 +2,13 @@
 # nccl.sh - collectives by NCCL among GPUs of several workers: the real plug-in in each, on a toolkit and an NCCL
 # without GPUs (t/host/toolkit.c, t/host/nccl.c), whose seats meet across processes. nccl.sh path/to/rille; prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD rille=$1
-. "${0%/*}/lib/processes.sh"
-. "${0%/*}/lib/toolkit.sh"
+. t/lib/processes.sh
+. t/lib/toolkit.sh
 if [ ! -f "$headers/nccl.h" ]; then
   skip "collectives by NCCL among workers" "its header is not installed"
   finish
 fi
-. "${0%/*}/lib/nccl.sh"
+. t/lib/nccl.sh
 collectives() { grep -oE '^(all-reduce|reduce-scatter|all-gather|all-to-all)' "$dir/told" | sort | uniq -c | awk '{ printf "%s%s %d", sep, $2, $1; sep = ", " }'; }
 near() { paste "$1" "$2" | awk -F'\t' '{ n = split($2, a, " "); split($4, b, " "); for (i = 1; i <= n; i++) { d = a[i] - b[i]; if (d < 0) d = -d; if (d > 0.0001 * b[i]) exit 1 } if (n == 0 || $1 != $3) exit 1 }'; }
 

@@ -3,13 +3,13 @@
 # toolkit and an NCCL without GPUs (t/host/toolkit.c, t/host/nccl.c), whose sends and receives meet across processes, and
 # whose sends wait for their receives or do not. p2p.sh path/to/rille; prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD rille=$1
-. "${0%/*}/lib/processes.sh"
-. "${0%/*}/lib/toolkit.sh"
+. t/lib/processes.sh
+. t/lib/toolkit.sh
 if [ ! -f "$headers/nccl.h" ]; then
   skip "stages joined by NCCL" "its header is not installed"
   finish
 fi
-. "${0%/*}/lib/nccl.sh"
+. t/lib/nccl.sh
 count() { grep -c "^$1" "$dir/told"; }
 
 # ---- schedules: the bits of one device, whatever the stages, the schedule, and how sends go; all schedules with RILLE_LONG

@@ -2,7 +2,7 @@
 # Workers over ssh: the same bits, nothing left whoever ends first, no secret in arguments, environment or logs, and words
 # for what cannot be. The ssh here is a script that runs its command on this host, which says that it is the one named.
 rille=$1
-. "${0%/*}/lib/processes.sh"
+. t/lib/processes.sh
 mkdir "$dir/bin"
 root=$PWD
 cat >"$dir/bin/ssh" <<SH

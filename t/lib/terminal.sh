@@ -1,6 +1,6 @@
 # terminal.sh - what tests of the shell on a terminal begin with: tap.sh, a folder to be in, session and answer. $rille is the program;
 # the terminal is t/lib/pty.pl's. The file `seen` has what stood on it.
-pty=$(realpath "${BASH_SOURCE%/*}/../pty.pl")
+pty=$(realpath "${BASH_SOURCE%/*}/pty.pl")
 . "${BASH_SOURCE%/*}/tap.sh"
 cd "$dir" || exit 2
 export HOME=$dir XDG_STATE_HOME=$dir/state TERM=xterm INPUTRC=/dev/null

@@ -1,8 +1,8 @@
 #!/bin/bash
 # What is aside in another process, on another host, or on devices of another kind: the same bits as without.
 rille=$1
-. "${0%/*}/lib/processes.sh"
-cd "${0%/*}/.." || exit 1
+. t/lib/processes.sh
+
 net=$PWD/t/lib/offloaded.lua
 
 go -d cpu:4 "$net" cpu cpu

@@ -1,7 +1,7 @@
 #!/bin/bash
 # What the shell tells: of other languages, by its commands and pages: commands.sh path/to/rille. Prints TAP.
 rille=$(realpath "$1")
-. "${0%/*}/lib/terminal.sh"
+. t/lib/terminal.sh
 
 # What other languages write, a line each, and what the error says.
 forms=(

@@ -1,7 +1,7 @@
 #!/bin/bash
 # What the shell says on terminals of 40, 80 and 120 columns: fold.sh path/to/rille. Prints TAP. No line is wider
 # than the terminal, and the words are those of a wide one. t/lib/pty.pl makes the terminal.
-rille=$(realpath "$1") pty=$(realpath "${0%/*}/pty.pl")
+rille=$(realpath "$1") pty=$(realpath t/lib/pty.pl)
 . t/lib/tap.sh
 cd "$dir" || exit 2
 export HOME=$dir XDG_STATE_HOME=$dir/state TERM=xterm INPUTRC=/dev/null LC_ALL=C.UTF-8

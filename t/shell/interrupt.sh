@@ -1,7 +1,7 @@
 #!/bin/bash
 # Ctrl-C while something runs, also Lua's own functions and a kernel: interrupt.sh path/to/rille. Prints TAP.
 rille=$(realpath "$1")
-. "${0%/*}/lib/terminal.sh"
+. t/lib/terminal.sh
 
 session "type co = coroutine.wrap(function() $spin end); co()\\n" 'wait spinning' 'type \003' 'wait interrupted' 'wait rille> ' \
   'type "al" .. "ive"\n' 'wait alive'

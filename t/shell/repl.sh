@@ -1,7 +1,7 @@
 #!/bin/bash
 # The shell on a terminal, and all that a line editor has to do with: repl.sh path/to/rille. Prints TAP.
 rille=$(realpath "$1")
-. "${0%/*}/lib/terminal.sh"
+. t/lib/terminal.sh
 
 answer '6 * 7'
 is "an expression is printed" "$got" 42

@@ -1,0 +1,1 @@
+rille.snapshot() print(pcall(rille.recover, {workers = 9}))

@@ -1,0 +1,15 @@
+io.stdout:setvbuf "no"
+local P = rille.placement("cpu", {0, 1})
+local x = rille.rand({62, 77}, {placement = P, sbp = "S(0)"})
+local want = x:sum():item()
+rille.snapshot{1}
+os.execute("kill -9 " .. rille.workers()[2].pid)
+assert(not pcall(function() while true do (x * 2):sum():item() end end))
+local good, err = pcall(function()
+  io.open("waits", "w"):close()
+  rille.recover()
+end)
+print(good, tostring(err):find "interrupted" ~= nil)
+print(not pcall(function() return (x * 2):sum():item() end))
+os.execute(arg[1] .. " &")
+print(rille.recover()[1], x:sum():item() == want)
