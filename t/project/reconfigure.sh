@@ -7,9 +7,12 @@ if ! command -v cmake >/dev/null || ! command -v ninja >/dev/null; then
   finish
 fi
 ok "it configures" configure
-cp "$dir/build/build.ninja" "$dir/first" && find "$dir/build/t" -type f -printf '%p %T@\n' | sort >"$dir/written"
+commands() { ninja -C "$dir/build" -t commands | grep -v CMakeFiles/rules; }
+commands >"$dir/first"
+find "$dir/build/t" -type f -printf '%p %T@\n' | sort >"$dir/written"
 ok "and again" configure
-ok "which changes no command" cmp "$dir/first" "$dir/build/build.ninja"
+same_commands() { [ -s "$dir/first" ] && commands | diff - "$dir/first"; }
+ok "which changes no command" same_commands
 again() { find "$dir/build/t" -type f -printf '%p %T@\n' | sort | diff - "$dir/written"; }
 ok "and writes no file of tests again" again
 finish
