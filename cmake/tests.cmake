@@ -1,8 +1,8 @@
 # tests.cmake - tests, programs that embed the library, and benchmarks: what is not installed.
 
-# Tests: t/FOLDER/NAME.c is a program, NAME.lua a script for rille, NAME.sh a script that gets the program's path. Each
-# gets build/.../t/FOLDER/NAME.t, which prove runs. t/lib, t/host, t/oracles and t/golden hold what tests share.
-# A test may ask for more memory than there is: sanitizers then give none, as the host does, and do not stop.
+# Tests: t/FOLDER/NAME.c is a program's part, NAME.lua a script for rille, NAME.sh a script that gets the path of rille.
+# Each gets build/.../t/FOLDER/NAME.t, which .ci/prove and prove run. t/lib, t/host, t/oracles and t/golden hold what
+# tests share. A test may ask for more memory than there is: sanitizers then return NULL, as the host does.
 if(RILLE_SANITIZE)
   set(RILLE_TEST_ENV "ASAN_OPTIONS=allocator_may_return_null=1:$ASAN_OPTIONS TSAN_OPTIONS=allocator_may_return_null=1:$TSAN_OPTIONS ")
 endif()
@@ -10,6 +10,20 @@ set(RILLE_NO_TESTS "/t/(lib|host|oracles|golden)/")
 file(GLOB RILLE_ORACLES CONFIGURE_DEPENDS t/oracles/*.c)
 add_library(oracles STATIC ${RILLE_ORACLES})
 target_link_libraries(oracles PUBLIC librille)
+# Writes a file unless it holds that text already: a file that stays keeps its time, so nothing is built again.
+function(rille_write path text)
+  if(EXISTS ${path})
+    file(READ ${path} old)
+  endif()
+  if(NOT "${old}" STREQUAL "${text}")
+    file(WRITE ${path} "${text}")
+  endif()
+endfunction()
+# Writes NAME.t, which runs a command from the root of the sources.
+function(rille_test_file folder name command)
+  rille_write(${CMAKE_BINARY_DIR}/t/${folder}/${name}.t
+    "#!/bin/sh\ncd ${CMAKE_SOURCE_DIR} && ${RILLE_TEST_ENV}exec ${command} \"$@\"\n")
+endfunction()
 # Sets name and folder of a test: the folder below t/, the name without its suffix. Two tests must not share both, because
 # the second would replace the first.
 macro(rille_test_name source)
@@ -21,20 +35,71 @@ macro(rille_test_name source)
   endif()
   list(APPEND RILLE_TEST_NAMES ${folder}/${name})
 endmacro()
+
+# The tests in C of a folder are one program, t/bin/FOLDER, whose argument is the test's name (t/lib/programs.c): one link
+# instead of twenty. Target t-FOLDER builds it, and so does t-FOLDER-NAME. A test that includes a source file of the
+# product replaces functions of the library, and three define functions of libc, which all tests of a program would call:
+# these are programs of their own, t/bin/FOLDER-NAME.
+set(RILLE_TESTS_ALONE act/alloc act/calls runtime/pool)
 file(GLOB RILLE_TEST_C CONFIGURE_DEPENDS t/*/*.c)
 list(FILTER RILLE_TEST_C EXCLUDE REGEX ${RILLE_NO_TESTS})
-foreach(source ${RILLE_TEST_C})
-  rille_test_name(${source})
-  add_executable(t-${folder}-${name} ${source})
-  set_target_properties(t-${folder}-${name} PROPERTIES OUTPUT_NAME ${folder}-${name} RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/t/bin)
-  target_link_libraries(t-${folder}-${name} PRIVATE oracles)
-  file(WRITE ${CMAKE_BINARY_DIR}/t/${folder}/${name}.t
-    "#!/bin/sh\ncd ${CMAKE_SOURCE_DIR} && ${RILLE_TEST_ENV}exec ${CMAKE_BINARY_DIR}/t/bin/${folder}-${name} \"$@\"\n")
+file(GLOB headers CONFIGURE_DEPENDS t/lib/*.h)
+set(includes_source "[a-z0-9_/]+\\.c")
+foreach(header ${headers})
+  file(STRINGS ${header} found REGEX "^#include \"${includes_source}\"")
+  if(found)
+    get_filename_component(header ${header} NAME)
+    string(APPEND includes_source "|t/lib/${header}")
+  endif()
 endforeach()
-target_sources(t-shell-jupyter-wire PRIVATE shell/jupyter/jupyter_wire.c)
-target_link_libraries(t-shell-jupyter-wire PRIVATE PkgConfig::SODIUM)
-target_sources(t-launch-hosts PRIVATE shell/launch/hosts.c)
-target_sources(t-fuzz-fuzz PRIVATE shell/launch/hosts.c)
+# Sets program to the target that a test in C is part of.
+macro(rille_test_program source)
+  rille_test_name(${source})
+  file(STRINGS ${source} alone REGEX "^#include \"(${includes_source})\"")
+  if("${folder}/${name}" IN_LIST RILLE_TESTS_ALONE)
+    set(alone TRUE)
+  endif()
+  set(program t-${folder})
+  if(alone)
+    set(program t-${folder}-${name})
+  endif()
+endmacro()
+foreach(source ${RILLE_TEST_C})
+  rille_test_program(${source})
+  if(alone)
+    add_executable(${program} ${source})
+    set_target_properties(${program} PROPERTIES OUTPUT_NAME ${folder}-${name})
+    list(APPEND RILLE_TEST_PROGRAMS ${program})
+    rille_test_file(${folder} ${name} ${CMAKE_BINARY_DIR}/t/bin/${folder}-${name})
+    continue()
+  endif()
+  string(MAKE_C_IDENTIFIER test_${folder}_${name} function)
+  # Its main function has another name, of which no header needs a prototype.
+  set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-Dmain=${function};-Wno-missing-prototypes")
+  if(NOT program IN_LIST RILLE_TEST_PROGRAMS)
+    list(APPEND RILLE_TEST_PROGRAMS ${program})
+    list(APPEND RILLE_TEST_FOLDERS ${folder})
+  endif()
+  list(APPEND sources_${folder} ${source})
+  string(APPEND table_${folder} "TEST(\"${name}\", ${function})\n")
+  add_custom_target(t-${folder}-${name} DEPENDS t-${folder})
+  rille_test_file(${folder} ${name} "${CMAKE_BINARY_DIR}/t/bin/${folder} ${name}")
+endforeach()
+foreach(folder ${RILLE_TEST_FOLDERS})
+  set(table ${CMAKE_BINARY_DIR}/t/${folder}/tests.def)
+  rille_write(${table} "${table_${folder}}")
+  add_executable(t-${folder} ${sources_${folder}} t/lib/programs.c)
+  target_compile_definitions(t-${folder} PRIVATE TESTS="${table}")
+  set_target_properties(t-${folder} PROPERTIES OUTPUT_NAME ${folder})
+endforeach()
+foreach(program ${RILLE_TEST_PROGRAMS})
+  set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/t/bin)
+  target_link_libraries(${program} PRIVATE oracles)
+endforeach()
+target_sources(t-shell PRIVATE shell/jupyter/jupyter_wire.c)
+target_link_libraries(t-shell PRIVATE PkgConfig::SODIUM)
+target_sources(t-launch PRIVATE shell/launch/hosts.c)
+target_sources(t-fuzz PRIVATE shell/launch/hosts.c)
 if(RILLE_SANITIZE MATCHES fuzzer) # t/fuzz/run.sh: libFuzzer drives what that test tries
   add_executable(fuzz t/fuzz/fuzz.c shell/launch/hosts.c)
   target_compile_definitions(fuzz PRIVATE RILLE_FUZZ=1)
@@ -46,18 +111,16 @@ file(GLOB RILLE_TEST_LUA CONFIGURE_DEPENDS t/*/*.lua)
 list(FILTER RILLE_TEST_LUA EXCLUDE REGEX ${RILLE_NO_TESTS})
 foreach(source ${RILLE_TEST_LUA})
   rille_test_name(${source})
-  file(WRITE ${CMAKE_BINARY_DIR}/t/${folder}/${name}.t
-    "#!/bin/sh\ncd ${CMAKE_SOURCE_DIR} && ${RILLE_TEST_ENV}exec ${CMAKE_BINARY_DIR}/rille -d cpu:8 t/${folder}/${name}.lua \"$@\"\n")
+  rille_test_file(${folder} ${name} "${CMAKE_BINARY_DIR}/rille -d cpu:8 t/${folder}/${name}.lua")
 endforeach()
 file(GLOB RILLE_TEST_SH CONFIGURE_DEPENDS t/*/*.sh)
 list(FILTER RILLE_TEST_SH EXCLUDE REGEX "/t/(lib|host|oracles|golden|gpu)/|/t/fuzz/run\\.sh$")
 if(RILLE_SANITIZE) # of sources, tables, what compilers and linkers do with them, and oneDNN's code: no sanitizer says more
-  list(FILTER RILLE_TEST_SH EXCLUDE REGEX "/(shell/editors|project/format|project/install|kernels/isa|project/layering|op/table)\\.sh$")
+  list(FILTER RILLE_TEST_SH EXCLUDE REGEX "/(shell/editors|project/format|project/install|project/reconfigure|kernels/isa|project/layering|op/table)\\.sh$")
 endif()
 foreach(source ${RILLE_TEST_SH})
   rille_test_name(${source})
-  file(WRITE ${CMAKE_BINARY_DIR}/t/${folder}/${name}.t
-    "#!/bin/sh\ncd ${CMAKE_SOURCE_DIR} && ${RILLE_TEST_ENV}exec bash t/${folder}/${name}.sh ${CMAKE_BINARY_DIR}/rille \"$@\"\n")
+  rille_test_file(${folder} ${name} "bash t/${folder}/${name}.sh ${CMAKE_BINARY_DIR}/rille")
 endforeach()
 
 # Programs that embed the library, and benchmarks in C: with sanitizers these would measure the sanitizers.

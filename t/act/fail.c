@@ -364,13 +364,14 @@ main(void)
         struct train_options o = {.bus = bus[i % 2], .schedule = schedule[i / 8]};
         o.kind = kind[i / 2 % 4].first;
         o.second = kind[i / 2 % 4].second;
-        every_act(&o);
+        if (share_next()) every_act(&o);
     }
     replaced_update();
     lines_of_the_call();
     for (int i = 0; i < 12; i++) {
         struct train_options o = {.kind = kind[i % 4].first, .second = kind[i % 4].second, .schedule = schedule[i / 4]};
         char name[100];
+        if (!share_next()) continue;
         snprintf(name, sizeof name, "%s, %s", train_kinds(&o), o.schedule ? o.schedule : "plain");
         bad_labels(&o, name, 1);
         strcat(name, ", simulated");

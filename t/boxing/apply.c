@@ -588,30 +588,31 @@ main(void)
     reductions_keep_the_order();
     for (int d = DT_NONE + 1; d < NDTYPE; d++)
         for (int r = RED_SUM; r <= RED_MIN; r++) loops_of((enum dtype)d, (enum reduce)r);
-    every_pair(mesh(2, 0, 0), 1, 3, "every pair on 2 ranks, vectors");
-    every_pair(mesh(2, 0, 0), 2, 3, "every pair on 2 ranks, matrices");
-    every_pair(mesh(3, 0, 0), 1, 3, "every pair on 3 ranks, vectors");
-    every_pair(mesh(3, 0, 0), 2, 3, "every pair on 3 ranks, matrices");
-    every_pair(mesh(4, 0, 0), 1, 3, "every pair on 4 ranks, vectors");
-    every_pair(mesh(4, 0, 0), 2, 3, "every pair on 4 ranks, matrices");
-    every_pair(mesh(2, 2, 0), 1, 3, "every pair on 2 x 2, vectors");
-    every_pair(mesh(2, 3, 0), 1, 3, "every pair on 2 x 3, vectors");
-    every_pair(mesh(2, 2, 0), 2, 3, "every pair on 2 x 2, matrices");
-    every_pair(mesh(2, 3, 0), 2, 1, "every pair on 2 x 3, matrices");
-    every_pair(mesh(2, 2, 2), 1, 3, "every pair on 2 x 2 x 2, vectors");
+    if (share_next()) every_pair(mesh(2, 0, 0), 1, 3, "every pair on 2 ranks, vectors");
+    if (share_next()) every_pair(mesh(2, 0, 0), 2, 3, "every pair on 2 ranks, matrices");
+    if (share_next()) every_pair(mesh(3, 0, 0), 1, 3, "every pair on 3 ranks, vectors");
+    if (share_next()) every_pair(mesh(3, 0, 0), 2, 3, "every pair on 3 ranks, matrices");
+    if (share_next()) every_pair(mesh(4, 0, 0), 1, 3, "every pair on 4 ranks, vectors");
+    if (share_next()) every_pair(mesh(4, 0, 0), 2, 3, "every pair on 4 ranks, matrices");
+    if (share_next()) every_pair(mesh(2, 2, 0), 1, 3, "every pair on 2 x 2, vectors");
+    if (share_next()) every_pair(mesh(2, 3, 0), 1, 3, "every pair on 2 x 3, vectors");
+    if (share_next()) every_pair(mesh(2, 2, 0), 2, 3, "every pair on 2 x 2, matrices");
+    if (share_next()) every_pair(mesh(2, 3, 0), 2, 1, "every pair on 2 x 3, matrices");
+    if (share_next()) every_pair(mesh(2, 2, 2), 1, 3, "every pair on 2 x 2 x 2, vectors");
     if (more > 1) {
-        every_pair(mesh(3, 0, 0), 3, 3, "every pair on 3 ranks, three dimensions");
-        every_pair(mesh(2, 2, 0), 3, 1, "every pair on 2 x 2, three dimensions");
-        every_pair(mesh(2, 2, 2), 2, 1, "every pair on 2 x 2 x 2, matrices");
+        if (share_next()) every_pair(mesh(3, 0, 0), 3, 3, "every pair on 3 ranks, three dimensions");
+        if (share_next()) every_pair(mesh(2, 2, 0), 3, 1, "every pair on 2 x 2, three dimensions");
+        if (share_next()) every_pair(mesh(2, 2, 2), 2, 1, "every pair on 2 x 2 x 2, matrices");
     }
-    draw_pairs(mesh(2, 0, 0), mesh(2, 0, 0), 1000 * more, "pairs on 2 ranks");
-    draw_pairs(mesh(4, 0, 0), mesh(4, 0, 0), 1000 * more, "pairs on 4 ranks");
-    draw_pairs(mesh(2, 2, 0), mesh(2, 2, 0), 4000 * more, "pairs on 2 x 2");
-    draw_pairs(mesh(2, 3, 0), mesh(2, 3, 0), 4000 * more, "pairs on 2 x 3");
-    draw_pairs(mesh(2, 2, 2), mesh(2, 2, 2), 10000 * more, "pairs on 2 x 2 x 2");
+    if (share_next()) draw_pairs(mesh(2, 0, 0), mesh(2, 0, 0), 1000 * more, "pairs on 2 ranks");
+    if (share_next()) draw_pairs(mesh(4, 0, 0), mesh(4, 0, 0), 1000 * more, "pairs on 4 ranks");
+    if (share_next()) draw_pairs(mesh(2, 2, 0), mesh(2, 2, 0), 4000 * more, "pairs on 2 x 2");
+    if (share_next()) draw_pairs(mesh(2, 3, 0), mesh(2, 3, 0), 4000 * more, "pairs on 2 x 3");
+    if (share_next()) draw_pairs(mesh(2, 2, 2), mesh(2, 2, 2), 10000 * more, "pairs on 2 x 2 x 2");
     for (size_t i = 0; i < countof(twos); i++)
-        draw_pairs(place(twos[i].na, twos[i].axis[0], twos[i].rank[0]),
-                   place(twos[i].nb, twos[i].axis[1], twos[i].rank[1]), 1500 * more, twos[i].what);
+        if (share_next())
+            draw_pairs(place(twos[i].na, twos[i].axis[0], twos[i].rank[0]),
+                       place(twos[i].nb, twos[i].axis[1], twos[i].rank[1]), 1500 * more, twos[i].what);
     arena_fini(&arena);
     atlas_free(&atlas);
     return done();

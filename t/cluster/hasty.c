@@ -62,7 +62,7 @@ start(void *arg, int rank, const char *address, const unsigned char secret[RILLE
     *pid = fork();
     if (*pid == 0) {
         dup2(end[0], 0);
-        execl("/proc/self/exe", "hasty", "worker", address, text, (char *)NULL);
+        execl("/proc/self/exe", "hasty", "hasty", "worker", address, text, (char *)NULL);
         _exit(1);
     }
     close(end[0]);

@@ -7,7 +7,7 @@ build=$(dirname "$(realpath "$1")")
 
 nvcc=$(sed -n 's/^CMAKE_CUDA_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
 roots=(/usr/local/cuda /usr/include /usr/lib build/venv)
-[ -z "$nvcc" ] || roots=("$(dirname "$(dirname "$(realpath "$nvcc")")")" "${roots[@]}")
+[ ! -x "$nvcc" ] || roots=("$(dirname "$(dirname "$(realpath "$nvcc")")")" "${roots[@]}")
 # first NAME: the folder of the first file of that name, of a toolkit, a system or a package of Python's.
 first() { find -L "${roots[@]}" -name "$1" -printf '%h\n' 2>/dev/null | head -1; }
 cuda=$(first cuda_runtime_api.h) cudnn=$(first cudnn.h) library=$(first libcudnn.so.9)

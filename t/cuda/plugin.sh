@@ -395,20 +395,19 @@ ASAN_OPTIONS=$asan
 # ---- t/cuda/kernels gpu, which is for GPUs: here of one that is played
 
 mkdir -p "$dir/t/bin"
-cp "$build/t/bin/cuda-kernels" "$dir/t/bin" # it looks for the plug-in two folders above
-cp "$build/t/bin/cuda-convolutions" "$dir/t/bin"
-ok "t/cuda/convolutions gpu has the library compute them" env FAKE_CUDA=gpus=1,memory=4000000000 timeout $hang "$dir/t/bin/cuda-convolutions" gpu
+cp "$build/t/bin/cuda" "$dir/t/bin" # it looks for the plug-in two folders above
+ok "t/cuda/convolutions gpu has the library compute them" env FAKE_CUDA=gpus=1,memory=4000000000 timeout $hang "$dir/t/bin/cuda" convolutions gpu
 for op in gelu softmax embedding; do
-  ok "t/cuda/kernels gpu runs the kernels of $op" env ONLY=$op FAKE_CUDA=gpus=1,memory=4000000000 timeout $hang "$dir/t/bin/cuda-kernels" gpu
+  ok "t/cuda/kernels gpu runs the kernels of $op" env ONLY=$op FAKE_CUDA=gpus=1,memory=4000000000 timeout $hang "$dir/t/bin/cuda" kernels gpu
 done
-stops() { ONLY=gelu FAKE_CUDA=lost=9 timeout $hang "$dir/t/bin/cuda-kernels" gpu >"$dir/out" 2>/dev/null; [ $? = 1 ] && grep -q "^Bail out!.*invalid device context" "$dir/out"; }
+stops() { ONLY=gelu FAKE_CUDA=lost=9 timeout $hang "$dir/t/bin/cuda" kernels gpu >"$dir/out" 2>/dev/null; [ $? = 1 ] && grep -q "^Bail out!.*invalid device context" "$dir/out"; }
 ok "and stops where the GPU is lost" stops
 
 # ---- parts of plans: GPUs in memories that do not reach each other
 
-cp "$build/t/bin/plan-parts" "$dir/t/bin"
+cp "$build/t/bin/plan" "$dir/t/bin"
 for devices in cuda:0x4 cuda:0,cuda:1,cuda:2,cuda:3; do
-  FAKE_CUDA_LOG=$dir/told ok "programs in parts, each with some of $devices, have the bits of one memory" env FAKE_CUDA=gpus=4,memory=4000000000 timeout $hang "$dir/t/bin/plan-parts" $devices
+  FAKE_CUDA_LOG=$dir/told ok "programs in parts, each with some of $devices, have the bits of one memory" env FAKE_CUDA=gpus=4,memory=4000000000 timeout $hang "$dir/t/bin/plan" parts $devices
 done
 
 # ---- t/gpu/run.sh, likewise: an archive of it runs by itself

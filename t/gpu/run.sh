@@ -55,11 +55,10 @@ pack() {
   trap 'rm -rf "$top"' EXIT
   mkdir -p "$top/$build/lib"
   wrap rille lib
-  wrap t/bin/cuda-kernels ../../lib
-  wrap t/bin/cuda-convolutions ../../lib
+  wrap t/bin/cuda ../../lib
   cp $build/librille-cuda.so "$top/$build"
   cp $build/librille-cuda.so "$top/$build/lib" # beside the program, as the loader sees it
-  libraries $build/rille $build/t/bin/cuda-{kernels,convolutions} | while read -r library; do cp -L "$library" "$top/$build/lib"; done
+  libraries $build/rille $build/t/bin/cuda | while read -r library; do cp -L "$library" "$top/$build/lib"; done
   cp -r --parents t/gpu/run.sh t/lib t/*.lua bench/gpu.* examples docs/cuda.md "$top"
   tar -C "$top" -czf "$file" .
   ls -l "$file"
@@ -199,9 +198,9 @@ light() {
 }
 
 one_operator() { # in a process of its own, since an error of CUDA is the process's; or a library's convolutions
-  local program=cuda-kernels
-  [ "$1" != cudnn ] || program=cuda-convolutions
-  timeout 120 env ONLY="$1" "$build/t/bin/$program" gpu >"$scratch/op.$1" 2>&1
+  local test=kernels
+  [ "$1" != cudnn ] || test=convolutions
+  timeout 120 env ONLY="$1" "$build/t/bin/cuda" "$test" gpu >"$scratch/op.$1" 2>&1
   local code=$?
   {
     grep -E '^(not ok|Bail)' "$scratch/op.$1" | sed "s/^/[$1] /"
@@ -214,7 +213,7 @@ operators() {
   export -f one_operator
   export build scratch
   # what is fundamental first, should time run out
-  { printf '%s\n' add cast sum softmax matmul cudnn layer_norm gelu embedding attention adamw cross_entropy_rows combine; "$build/t/bin/cuda-kernels" names; } |
+  { printf '%s\n' add cast sum softmax matmul cudnn layer_norm gelu embedding attention adamw cross_entropy_rows combine; "$build/t/bin/cuda" kernels names; } |
     awk '!seen[$0]++' | xargs -P "$JOBS" -I{} bash -c 'one_operator {}' | tee "$scratch/all"
   ! grep -q '^not ok' "$scratch/all"
 }
@@ -280,7 +279,7 @@ nccl() {
 }
 
 one_sanitized() { # one_sanitized TOOL OPERATOR
-  if ONLY=$2 timeout 100 compute-sanitizer --tool "$1" --error-exitcode 9 "$build/t/bin/cuda-kernels" gpu >"$scratch/sane.$1.$2" 2>&1; then
+  if ONLY=$2 timeout 100 compute-sanitizer --tool "$1" --error-exitcode 9 "$build/t/bin/cuda" kernels gpu >"$scratch/sane.$1.$2" 2>&1; then
     echo "ok - $1: $2"
   else
     echo "not ok - $1: $2"

@@ -247,6 +247,7 @@ main(void)
     for (size_t m = 0; m < countof(masks); m++)
         for (int causal = 0; causal < 2; causal++)
             for (size_t d = 0; d < countof(ways) - (m % 3 > 0); d++) {
+                if (!share_next()) continue;
                 attention_pairs = ways[d].pairs;
                 try_mask(&masks[m], causal, ways[d].dtype, (enum lie)((m + (size_t)causal + d) % NLIE));
             }

@@ -406,7 +406,8 @@ main(void)
     for (enum group g = NONE; g < NGROUP; g++)
         for (size_t d = 0; d < countof(dtypes); d++) try_group(g, dtypes[d]);
     for (size_t d = 0; d < countof(ints); d++) {
-        for (enum group g = NONE; g < NGROUP; g++) try_group(g, ints[d]);
+        for (enum group g = NONE; g < NGROUP; g++)
+            if (share_next()) try_group(g, ints[d]);
         try_ints(ints[d]);
     }
     try_turned();
@@ -419,7 +420,8 @@ main(void)
         gemm_panel = (struct gemm_panel){flops, 2, 1};
         if (flops > 1e5) try_sums();
         for (enum group g = NONE; g < NGROUP; g++)
-            for (size_t d = 0; d < countof(dtypes); d++) try_group(g, dtypes[d]);
+            for (size_t d = 0; d < countof(dtypes); d++)
+                if (share_next()) try_group(g, dtypes[d]);
     }
     return done();
 }

@@ -1,11 +1,10 @@
 #!/bin/bash
 # isa.sh - tests of products and halves hold where oneDNN may use AVX2 alone, so without its products of bf16:
-# the same programs, whatever this machine has.
+# the same programs, whatever this machine has. Of exhaustive loops they take one share, as ever; only SHARE=all takes all.
 set -u
 cd "$(dirname "$0")/.." || exit
 grep -qw avx512f /proc/cpuinfo || { echo "1..0 # SKIP no AVX-512 here: these tests have run so"; exit; }
-tests=(halves-ranks kernels-attention kernels-conv kernels-fused kernels-gemm kernels-pool nn-autocast nn-recompute
-  op-halves op-kernel)
+tests=(kernels/halves-ranks kernels/attention kernels/fused kernels/gemm nn/autocast op/halves)
 n=0 failed=0
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

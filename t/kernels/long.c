@@ -195,7 +195,8 @@ int
 main(void)
 {
     for (size_t i = 0; i < countof(products); i++)
-        try_product(products[i].op, products[i].text, products[i].turned, products[i].within);
-    for (size_t i = 0; i < countof(sums); i++) try_sum(sums[i].op, sums[i].text, sums[i].want, sums[i].result);
+        if (share_next()) try_product(products[i].op, products[i].text, products[i].turned, products[i].within);
+    for (size_t i = 0; i < countof(sums); i++)
+        if (share_next()) try_sum(sums[i].op, sums[i].text, sums[i].want, sums[i].result);
     return done();
 }

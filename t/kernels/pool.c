@@ -323,6 +323,7 @@ main(void)
     for (size_t o = 0; o < 2 * countof(ops); o++) {
         const char *op = ops[o / 2];
         enum dtype d = o % 2 ? DT_F64 : DT_F32;
+        if (!share_next()) continue;
         test_groups(op, d, "kernel_size=3 stride=1 padding=1", seed);
         test_groups(op, d, "kernel_size=5 stride=2 padding=2", seed);
         test_groups(op, d, "kernel_size=5 stride=3 padding=2", seed);

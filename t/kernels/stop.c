@@ -276,9 +276,9 @@ main(void)
         if ((*op)->kernel) ok(has_row((*op)->name), "%s has a row", (*op)->name);
     stop_ask(wanted, NULL);
     for (const struct op *const *op = op_table; *op; op++)
-        if (!has_row((*op)->name) && (*op)->rule && !((*op)->flags & OP_VIEW)) try_long(*op);
+        if (!has_row((*op)->name) && (*op)->rule && !((*op)->flags & OP_VIEW) && share_next()) try_long(*op);
     for (size_t i = 0; i < countof(table); i++)
-        if (table[i].sample) try_dtypes(table[i].op, table[i].sample);
+        if (table[i].sample && share_next()) try_dtypes(table[i].op, table[i].sample);
     stop_ask(NULL, NULL);
     return done();
 }

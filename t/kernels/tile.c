@@ -219,7 +219,8 @@ try_type(enum compute type, enum dtype d)
         if (!ok(op != NULL, "operation %d is an operator's", tile)) continue;
         if (!dtype_is_float(compute_dtype(type)) && !op->eltwise.i) continue; /* computed as reals */
         for (int level = LEVEL_ANY; level <= machine_level(); level++)
-            for (int value = 0; value < op_noperand(op); value++) try_operation(op, type, value, level, d);
+            for (int value = 0; value < op_noperand(op); value++)
+                if (share_next()) try_operation(op, type, value, level, d);
     }
 }
 

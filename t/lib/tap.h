@@ -74,6 +74,33 @@ next_random(uint64_t *state) /* splitmix64 */
     return z ^ (z >> 31);
 }
 
+/* Returns true if this run takes case i of an exhaustive loop: SHARE=k/n takes about one case in n, mixed, so that
+ * nested loops are covered evenly; n runs with k from 0 take every case. SHARE=all or none takes all. Case 0 is always
+ * taken. */
+static inline bool
+share(int64_t i)
+{
+    static int64_t which, of = -1; /* of: 0, all cases */
+    if (of < 0) {
+        const char *e = getenv("SHARE");
+        long long k, n;
+        bool one = e && sscanf(e, "%lld/%lld", &k, &n) == 2 && n > 1;
+        which = one ? k : 0;
+        of = one ? n : 0;
+        if (of) printf("# share %lld/%lld\n", k, n);
+    }
+    uint64_t state = (uint64_t)i;
+    return !of || i == 0 || (int64_t)(next_random(&state) % (uint64_t)of) == which;
+}
+
+/* Returns share() of a case that is counted here: of the loop that asks, whatever it loops over. */
+static inline bool
+share_next(void)
+{
+    static int64_t i;
+    return share(i++);
+}
+
 static inline int
 done(void)
 {

@@ -121,6 +121,20 @@ function tap.seed(default)
   return seed
 end
 
+-- Returns true if this run takes case i (from 0) of an exhaustive loop: SHARE=k/n takes about one case in n, mixed; n runs
+-- with k from 0 take every case. SHARE=all or none takes all. Case 0 is always taken. Without i: the cases are counted here.
+local which, of = (os.getenv("SHARE") or ""):match("^(%d+)/(%d+)$")
+local asked = 0
+function tap.share(i)
+  if not i then i, asked = asked, asked + 1 end
+  if not of then return true end
+  if which ~= "" then tap.diag(("share %s/%s"):format(which, of)) which, of, tap.which = "", tonumber(of), tonumber(which) end
+  local z = i + 0x9e3779b97f4a7c15
+  z = (z ~ (z >> 30)) * 0xbf58476d1ce4e5b9
+  z = (z ~ (z >> 27)) * 0x94d049bb133111eb
+  return i == 0 or ((z ~ (z >> 31)) >> 1) % of == tap.which
+end
+
 function tap.done()
   io.write("1..", count, "\n")
   os.exit(failed == 0, true)

@@ -47,6 +47,15 @@ free_port() { # prints a port that nobody listens on, below those that the kerne
   echo "$p"
 }
 
+# share I: this run takes case I (from 0) of an exhaustive loop. SHARE=k/n takes one case in n; all or none takes all. Case 0
+# is always taken.
+share() {
+  [[ ${SHARE:-all} = */* ]] || return 0
+  [ -n "${share_said:-}" ] || echo "# share $SHARE"
+  share_said=1
+  [ "$1" = 0 ] || [ $(($1 * 2654435761 / 8192 % ${SHARE#*/})) = "${SHARE%/*}" ]
+}
+
 finish() {
   echo "1..$n"
   [ "$failed" = 0 ]

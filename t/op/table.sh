@@ -14,8 +14,10 @@ set -u
 bin=$(dirname "${1:-build/release/rille}")
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-for test in op-shape op-grad op-kernel op-position op-sound; do "$bin/t/bin/$test" > "$out/$test" 2>&1; done
-"$bin/rille" -d cpu:8 t/op/layouts.lua > "$out/op-layouts" 2>&1
+# .ci/prove leaves what the tests printed and runs this one behind them; by hand a test that left nothing is run.
+for test in shape grad kernel position sound layouts; do
+  cp "$bin/t/tap/op/$test" "$out/op-$test" 2>/dev/null || sh "$bin/t/op/$test.t" >"$out/op-$test" 2>&1
+done
 
 awk -v names="$(sed -n 's/^OP(\(.*\))$/\1/p' kernels/op/lib/ops.def | tr '\n' ' ')" '
 function test(file) { sub(/.*\//, "", file); return file }

@@ -4,4 +4,4 @@ rille=$1
 . t/lib/tap.sh
 "$rille" -d cpu:1 t/lib/packed_steps.lua "$dir" >"$dir.out" 2>&1 || { cat "$dir.out"; rm -f "$dir.out"; exit 1; }
 rm -f "$dir.out"
-"${rille%/*}/t/bin/plan-packing" "$dir"/*
+"${rille%/*}/t/bin/plan" packing "$dir"/*

@@ -51,7 +51,7 @@ start(void *arg, int rank, const char *address, const unsigned char secret[RILLE
     *pid = fork();
     if (*pid == 0) {
         dup2(end[0], 0);
-        execl("/proc/self/exe", "rows", "worker", address, text, HALF, rank && *hosts > 1 ? "another" : "",
+        execl("/proc/self/exe", "rows", "rows-far", "worker", address, text, HALF, rank && *hosts > 1 ? "another" : "",
               (char *)NULL);
         _exit(1);
     }

@@ -1,0 +1,37 @@
+/* programs.c - the main function of a program that holds the tests of one folder of t/: t/bin/plan runs the test that
+ * its first argument names, and without one lists its tests. TESTS is a file of lines TEST("NAME", FUNCTION), which
+ * cmake/tests.cmake writes; FUNCTION is that test's main function. A test sees its arguments as a program would. */
+#include <stdio.h>
+#include <string.h>
+
+typedef int test_main(int argc, char **argv);
+
+/* Many of these are defined without parameters: they ignore the two that are passed. */
+#define TEST(name, function) test_main function;
+#include TESTS
+#undef TEST
+
+static const struct {
+    const char *name;
+    test_main *run;
+} tests[] = {
+#define TEST(name, function) {name, function},
+#include TESTS
+};
+
+enum { NTESTS = sizeof tests / sizeof *tests };
+
+int
+main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+    for (int i = 0; i < NTESTS; i++) {
+        if (strcmp(tests[i].name, name)) continue;
+        argv[1] = argv[0];
+        return tests[i].run(argc - 1, argv + 1);
+    }
+    FILE *to = argc > 1 ? stderr : stdout;
+    if (argc > 1) fprintf(to, "%s: unknown test \"%s\"; expected one of:\n", argv[0], name);
+    for (int i = 0; i < NTESTS; i++) fprintf(to, "%s\n", tests[i].name);
+    return argc > 1 ? 2 : 0;
+}
