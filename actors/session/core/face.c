@@ -22,7 +22,7 @@ face_session(const struct rille_session *s, const char *who)
     if (!s) return fail(E_ARG, "%s: the session is NULL", who);
     if (s->owner != face_thread())
         return fail(E_STATE, "%s: a session is used by the thread that opened it, and by no other", who);
-    err_at(s->at.file, s->at.line);
+    err_at(s->context.at.file, s->context.at.line);
     return 0;
 }
 

@@ -234,7 +234,7 @@ rille_open(const struct rille_options *o, struct rille_session **out)
     graph_on_orphan(s->graph, tensor_orphan);
     graph_on_live(s->graph, live_release);
     work_order_begin(s);
-    s->grad_on = true;
+    s->context = (struct call_context){.s = s, .grad = true};
     s->seed = o ? o->seed : 0;
     s->memory_limit = o ? o->memory_limit : 0;
     if (o && (o->check_ref || o->check_nan)) kernel_check(o->check_ref, o->check_nan);
@@ -384,11 +384,11 @@ rille_at(struct rille_session *s, const char *file, int line, const char *inside
 {
     if (face_session(s, __func__)) return;
     if (!file)
-        s->at.file = NULL;
-    else if (!s->at.file || strcmp(s->at.file, file))
-        s->at.file = graph_file(s->graph, file);
-    s->at.line = line;
-    s->at.inside = inside ? graph_file(s->graph, inside) : NULL;
+        s->context.at.file = NULL;
+    else if (!s->context.at.file || strcmp(s->context.at.file, file))
+        s->context.at.file = graph_file(s->graph, file);
+    s->context.at.line = line;
+    s->context.at.inside = inside ? graph_file(s->graph, inside) : NULL;
 }
 
 void
@@ -474,8 +474,8 @@ bool
 rille_grad_mode(struct rille_session *s, bool on)
 {
     if (face_session(s, __func__)) return false;
-    bool was = s->grad_on;
-    s->grad_on = on;
+    bool was = s->context.grad;
+    s->context.grad = on;
     return was;
 }
 

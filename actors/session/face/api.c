@@ -274,16 +274,15 @@ autocast_dtype(const struct rille_session *s, const struct op *op, enum dtype d)
 /* Casts an operand for autocast. The cast is a node before the operator's, so a following move moves cast values.
  * The call's strategy does not apply to the cast. */
 static int
-autocast(struct rille_session *s, const struct op *op, int nin, struct val **in)
+autocast(const struct call_context *ctx, const struct op *op, int nin, struct val **in)
 {
-    int status = 0;
+    const struct rille_session *s = ctx->s;
+    struct call_context plain = build_plain(ctx);
     if (s->autocast == DT_NONE || !(op->flags & (OP_NARROW | OP_WIDE))) return 0;
-    struct strategy *strategy = build_take_strategy(s);
-    for (int i = 0; i < nin && !status; i++)
+    for (int i = 0; i < nin; i++)
         if (in[i] && !in[i]->is_number)
-            status = build_cast_below(s, in[i], autocast_dtype(s, op, in[i]->type.dtype), &in[i]);
-    s->strategy = strategy;
-    return status;
+            TRY(build_cast_below(&plain, in[i], autocast_dtype(s, op, in[i]->type.dtype), &in[i]));
+    return 0;
 }
 
 int
@@ -315,16 +314,25 @@ rille_allow_tf32(struct rille_session *s, bool on)
 
 enum { OPERANDS = 256 }; /* limit for a list operand; longer lists are joined in parts */
 
-/* Collects operands; `in` has room for OPERANDS. */
+/* Returns the context of a call with the strategy that rille_strategy set for it. */
+static struct call_context
+context_of_call(const struct rille_session *s)
+{
+    struct call_context ctx = s->context;
+    ctx.strategy = s->strategy;
+    return ctx;
+}
+
+/* Calls an operator in the context. Collects operands; `in` has room for OPERANDS. */
 static int
-call(struct rille_session *s, const struct op *op, int nargs, const struct rille_arg *args, int nattrs,
+call(const struct call_context *ctx, const struct op *op, int nargs, const struct rille_arg *args, int nattrs,
      const struct rille_attr *attrs, struct val **in, int *nin, struct val **res)
 {
     struct attr attr[OP_ATTR];
-    TRY(operands(s, op, nargs, args, in, OPERANDS, nin));
-    TRY(autocast(s, op, *nin, in));
+    TRY(operands(ctx->s, op, nargs, args, in, OPERANDS, nin));
+    TRY(autocast(ctx, op, *nin, in));
     TRY(attributes(op, nattrs, attrs, *nin, in, attr));
-    return build_call(s, op, *nin, in, attr, NULL, res);
+    return build_call(ctx, op, *nin, in, attr, NULL, res);
 }
 
 int
@@ -360,7 +368,8 @@ rille_call(struct rille_session *s, const struct rille_op *rop, int nargs, const
     int nin;
     if (op->flags & OP_SOURCE) return fail(E_ARG, "%s: makes a tensor from a shape", op->name);
     if (op->flags & OP_MOVE) return fail(E_ARG, "%s: a layout is wanted", op->name);
-    int status = call(s, op, nargs, args, nattrs, attrs, in, &nin, res);
+    struct call_context ctx = context_of_call(s);
+    int status = call(&ctx, op, nargs, args, nattrs, attrs, in, &nin, res);
     for (int k = 0; !status && k < rille_op_results(rop); k++) out[k] = tensor_new(s, res[k], false);
     return build_settle(s, status);
 }
@@ -374,7 +383,9 @@ call_into(struct rille_session *s, struct rille_tensor *leaf, const struct op *o
     struct val *in[OPERANDS], *res[OP_OUT];
     int nin;
     enum dtype has = leaf->val->type.dtype;
-    TRY(call(s, op, nargs, args, nattrs, attrs, in, &nin, res));
+    struct call_context ctx = context_of_call(s);
+    ctx.grad = false;
+    TRY(call(&ctx, op, nargs, args, nattrs, attrs, in, &nin, res));
     if (!dtype_class_fits(res[0]->type.dtype, has))
         return build_refuse(E_DTYPE, op, nin, in, "%s_: the result is %s, the variable is %s and stays so", op->name,
                             dtype_text(res[0]->type.dtype), dtype_text(has));
@@ -392,11 +403,9 @@ rille_call_into(struct rille_session *s, struct rille_tensor *leaf, const struct
     TRY(face_args(s, nargs, args, __func__));
     TRY(face_attrs(nattrs, attrs, __func__));
     struct rille_tensor *out = NULL;
-    bool on = rille_grad_mode(s, false);
     int status = build_settle(s, call_into(s, leaf, (const struct op *)op, nargs, args, nattrs, attrs, &out));
     if (!status) status = rille_tensor_assign(leaf, out);
     rille_tensor_free(&out);
-    rille_grad_mode(s, on);
     return status;
 }
 
@@ -427,8 +436,8 @@ rille_create(struct rille_session *s, const struct rille_op *rop, int nargs, con
     if (!status) status = place_exists(s, l->place);
     if (!status) status = layout_summed(s->atlas, l, &source.layout);
     if (!status) status = operands(s, op, nargs, args, in, OPERANDS, &nin);
-    if (!status) status = build_call(s, op, nin, in, NULL, &source, res);
-    if (!status && source.layout != l) status = build_to_global(s, res[0], l, &res[0]);
+    if (!status) status = build_call(&s->context, op, nin, in, NULL, &source, res);
+    if (!status && source.layout != l) status = build_to_global(&s->context, res[0], l, &res[0]);
     if (!status) *out = tensor_new(s, res[0], true);
     return build_settle(s, named(status, op->name));
 }
@@ -458,7 +467,7 @@ rille_tensor_backward(struct rille_tensor *t)
         return status;
     }
     trace_loss(s, t->val);
-    int status = grad_deposit(s, t->val);
+    int status = grad_deposit(&s->context, t->val);
     if (status)
         err_note("backward");
     else if (!tracing(s))
@@ -472,7 +481,7 @@ zeros_like(struct rille_session *s, const struct val *x, struct val **out)
     struct val *res[OP_OUT];
     struct build_source source = {.type = &x->type};
     TRY(layout_summed(s->atlas, x->layout, &source.layout));
-    TRY(build_call(s, op_find("zeros"), 0, NULL, NULL, &source, res));
+    TRY(build_call(&s->context, op_find("zeros"), 0, NULL, NULL, &source, res));
     *out = res[0];
     return 0;
 }
@@ -486,7 +495,7 @@ rille_tensor_grad_of(struct rille_tensor *y, int n, struct rille_tensor *const *
     struct rille_session *s = y->s;
     struct val **v = must_alloc(sizeof *v * (size_t)(2 * n + 1)), **dx = v + n;
     for (int i = 0; i < n; i++) v[i] = x[i]->val;
-    int status = grad_values(s, y->val, n, v, dx);
+    int status = grad_values(&s->context, y->val, n, v, dx);
     if (status) err_note("grad");
     for (int i = 0; !status && i < n; i++)
         if (!dx[i]) status = zeros_like(s, v[i], &dx[i]);
@@ -538,7 +547,7 @@ rille_tensor_set_grad(struct rille_tensor *t, struct rille_tensor *g)
     struct rille_tensor *fresh = NULL;
     if (g) {
         struct val *v = g->val;
-        if (v->owner || !v->node) TRY(build_to_global(s, v, v->layout, &v));
+        if (v->owner || !v->node) TRY(build_to_global(&s->context, v, v->layout, &v));
         fresh = tensor_new(s, v, true);
     }
     rille_tensor_free(&t->grad);
@@ -570,20 +579,17 @@ rille_update(struct rille_session *s, const struct rille_op *rop, int nargs, con
     const struct op *op = (const struct op *)rop;
     struct val *in[OPERANDS], *res[OP_OUT];
     int nin;
-    bool on = s->grad_on;
-    enum node_phase phase = s->phase;
+    struct call_context ctx = context_of_call(s);
     for (int k = 0; k < op->ninplace && k < nargs; k++)
         if (args[k].kind == RILLE_ARG_TENSOR && !args[k].tensor->leaf)
             return fail(E_STATE, "%s: %s must be a variable", op->name, op->in[k].name);
-    s->grad_on = false;
-    s->phase = PHASE_BATCH;
-    int status = call(s, op, nargs, args, nattrs, attrs, in, &nin, res);
-    s->grad_on = on;
-    s->phase = phase;
+    ctx.grad = false;
+    ctx.phase = PHASE_BATCH;
+    int status = call(&ctx, op, nargs, args, nattrs, attrs, in, &nin, res);
     for (int k = 0; !status && k < op->ninplace && k < nargs; k++) {
         struct rille_tensor *t = args[k].tensor;
         if (args[k].kind != RILLE_ARG_TENSOR) continue;
-        if (res[k]->layout != t->val->layout) status = build_to_global(s, res[k], t->val->layout, &res[k]);
+        if (res[k]->layout != t->val->layout) status = build_to_global(&s->context, res[k], t->val->layout, &res[k]);
         if (status) break;
         if (tracing(s))
             trace_journal(s, t);

@@ -172,18 +172,19 @@ way_of(const struct rounds *r, int32_t k)
 }
 
 bool
-rounds_whole(const struct rille_session *s)
+rounds_whole(const struct call_context *ctx)
 {
-    return s->rounds && way_of(s->rounds, s->call - 1).whole;
+    return ctx->s->rounds && way_of(ctx->s->rounds, ctx->call - 1).whole;
 }
 
 /* Only calls of the forward pass have forms: the forward pass is the same in each round, and gradients follow from
  * it. */
 bool
-rounds_due(const struct rille_session *s, const struct op *op)
+rounds_due(const struct call_context *ctx, const struct op *op)
 {
-    return s->rounds && !s->rounds->trying && tracing(s) && !s->composite && !s->strategy &&
-           s->phase == PHASE_FORWARD && (op->build || op->split_form);
+    const struct rounds *r = ctx->s->rounds;
+    return r && !r->trying && tracing(ctx->s) && !ctx->composite && !ctx->strategy && ctx->phase == PHASE_FORWARD &&
+           (op->build || op->split_form);
 }
 
 /* Returns the requested layout of operand i; NULL: as it is. */
@@ -198,13 +199,13 @@ wished(const struct wish *w, const struct op *op, int nin, struct val *const *in
 
 /* Moves the operands to the layouts of the request. */
 static int
-move_operands(struct rille_session *s, const struct wish *w, const struct op *op, int nin, struct val *const *in,
+move_operands(const struct call_context *ctx, const struct wish *w, const struct op *op, int nin, struct val *const *in,
               struct val **moved)
 {
     for (int i = 0; i < nin; i++) {
         const struct layout *l = w ? wished(w, op, nin, in, i) : NULL;
         moved[i] = in[i];
-        if (l) TRY(build_to_global(s, in[i], l, &moved[i]));
+        if (l) TRY(build_to_global(ctx, in[i], l, &moved[i]));
     }
     return 0;
 }
@@ -224,25 +225,25 @@ remember(struct rille_session *s, const struct op *op, int nin, struct val *cons
 
 /* Writes call k with its operands in the layouts of the request; `moved` receives the operands. */
 static int
-write_call(struct rille_session *s, int32_t k, const struct wish *w, const struct op *op, int nin,
+write_call(const struct call_context *ctx, int32_t k, const struct wish *w, const struct op *op, int nin,
            struct val *const *in, const struct attr *attr, struct val **moved, struct val **out)
 {
-    TRY(move_operands(s, w, op, nin, in, moved));
-    s->spelled = 0;
-    s->parts = false;
-    s->call = k + 1;
-    int status = build_written(s, op, nin, moved, attr, out);
-    s->call = 0;
-    return status;
+    TRY(move_operands(ctx, w, op, nin, in, moved));
+    struct call_context numbered = *ctx;
+    numbered.call = k + 1;
+    ctx->s->spelled = 0;
+    ctx->s->parts = false;
+    return build_written(&numbered, op, nin, moved, attr, out);
 }
 
 int
-rounds_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
-            struct val **out)
+rounds_call(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
+            const struct attr *attr, struct val **out)
 {
+    struct rille_session *s = ctx->s;
     int32_t k = s->rounds->nwritten;
     struct val **moved = ARENA_ARRAY(&s->scratch, struct val *, nin + 1);
-    TRY(write_call(s, k, way_of(s->rounds, k).wish, op, nin, in, attr, moved, out));
+    TRY(write_call(ctx, k, way_of(s->rounds, k).wish, op, nin, in, attr, moved, out));
     remember(s, op, nin, moved, attr);
     return 0;
 }
@@ -289,7 +290,7 @@ is_otherwise(struct rille_session *s, int32_t k, const struct wish *x)
     bool same = true;
     for (int i = 0; i < w->nin; i++) same = same && !wished(x, w->op, w->nin, w->in, i);
     if (same) return false;
-    int status = write_call(s, k, x, w->op, w->nin, w->in, w->attr, moved, out);
+    int status = write_call(&s->context, k, x, w->op, w->nin, w->in, w->attr, moved, out);
     if (status) err_clear();
     return !status && s->spelled != w->spelled;
 }

@@ -123,7 +123,7 @@ trace_loss(struct rille_session *s, const struct val *y)
     struct trace *r = s->trace;
     if (trace_pieces(s) == 1 || trace_per_piece(y) || (y->node && (y->node->accumulate || y->node->after))) return;
     GROW(r->unfed, r->nunfed + 1, r->unfed_capacity);
-    r->unfed[r->nunfed++] = (struct unfed_loss){y->layout->place, y->node ? y->node->line : s->at};
+    r->unfed[r->nunfed++] = (struct unfed_loss){y->layout->place, y->node ? y->node->line : s->context.at};
 }
 
 int
@@ -434,17 +434,17 @@ can_join(const struct trace *r, const struct val *v)
 
 /* Makes the value of a result: a scalar is averaged over the micro-batches, other values are joined. */
 static int
-result_value(struct rille_session *s, struct val *v, struct val **out, bool *join)
+result_value(const struct call_context *ctx, struct val *v, struct val **out, bool *join)
 {
     *out = v;
     *join = false;
-    if (v->input >= 0) TRY(build_to_global(s, v, v->layout, out));
-    if (!trace_per_piece(*out) || s->trace->pieces == 1) return 0;
+    if (v->input >= 0) TRY(build_to_global(ctx, v, v->layout, out));
+    if (!trace_per_piece(*out) || ctx->s->trace->pieces == 1) return 0;
     if (v->type.ndim > 0) {
         *join = true;
-        return can_join(s->trace, v);
+        return can_join(ctx->s->trace, v);
     }
-    return trace_mean(s, *out, out);
+    return trace_mean(ctx, *out, out);
 }
 
 /* The outcomes of a trace: results first, then changed gradients, then changed variables. */
@@ -460,11 +460,9 @@ made_by(struct rille_session *s, int nout, struct rille_tensor *const *out, stru
 {
     const struct trace *r = s->trace;
     for (int i = 0; i < nout; i++) {
-        struct line at = s->at;
-        if (out[i]->val->node) s->at = out[i]->val->node->line;
-        int status = result_value(s, out[i]->val, &y->val[y->n], &y->join[y->n]);
-        s->at = at;
-        if (status) return status;
+        struct call_context ctx = s->context;
+        if (out[i]->val->node) ctx.at = out[i]->val->node->line;
+        TRY(result_value(&ctx, out[i]->val, &y->val[y->n], &y->join[y->n]));
         y->outcome[y->n++] = (struct outcome){.kind = TO_RESULT};
     }
     for (int32_t i = 0; i < r->njournal; i++) {
