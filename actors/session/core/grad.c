@@ -4,6 +4,7 @@
  * gradient by other operators, so gradients have layouts, prices and gradients of their own. The gradient of a leaf
  * is summed over the micro-batches where it is deposited, before anything moves it. */
 #include "actors/session/core/session.h"
+#include "actors/session/core/tracer.h"
 
 #include "actors/plan/rewrite/recompute.h"
 #include "kernels/exec/kernel.h"
@@ -142,7 +143,7 @@ sum_of_pieces(const struct sweep *w, const struct call_context *ctx, struct val 
 {
     *out = g;
     if (!w->pieces || is_after(g)) return 0;
-    if (trace_per_piece(g)) return trace_accumulate(ctx, g, out);
+    if (trace_per_piece(g)) return microbatch_sum(ctx, g, out);
     return call2(ctx, "mul", g, build_number(ctx->s, false, trace_pieces(ctx->s), 0), out);
 }
 

@@ -8,6 +8,7 @@
 #include "actors/plan/model/program.h"
 #include "actors/plan/model/rates.h"
 #include "actors/session/core/call_context.h"
+#include "actors/session/core/tracer.h"
 #include "rille.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
@@ -100,8 +101,6 @@ struct collection {
     struct str key;
 };
 
-struct trace;
-struct rounds;
 struct cluster;
 struct snapshot;
 struct rille_session {
@@ -121,6 +120,8 @@ struct rille_session {
     struct snapshot *before;           /* the complete snapshot before that, if kept; NULL: none */
     struct str passed_over;            /* reason why the last recovery did not use the last snapshot; empty: it did */
     int64_t snapshots;                 /* number of snapshots taken */
+    /* Called after each good run on workers while a snapshot is being copied; NULL: none. */
+    void (*after_run)(struct rille_session *s);
     struct pool **pool[NDEVICE_KIND];
     int32_t npool[NDEVICE_KIND];   /* capacity of the array */
     int32_t ndevice[NDEVICE_KIND]; /* number of devices by kind */
@@ -153,11 +154,7 @@ struct rille_session {
     int32_t nupdate, update_capacity;
     struct rille_tensor **watch;
     int32_t nwatch, watch_capacity;
-    struct trace *trace; /* the trace in progress */
-    bool paused;
-    struct rounds *rounds; /* replanning rounds of the planned step that is being built (replan.h); NULL: none */
-    uint64_t spelled;      /* hash of the operators that calls have added, in order */
-    bool parts;            /* the trace made a call in parts */
+    struct session_trace trace;
     int64_t ntensor, nodes, compiles, hits, external;
     int64_t moved; /* bytes moved by all calls so far; the cost of a form in parts is a difference */
     char **text;   /* text of each requested layout, by id */
@@ -420,27 +417,11 @@ void snapshot_look(struct rille_session *s);
 
 /* ---- microbatch.c ---- */
 /* Returns v summed over the micro-batches; v itself without micro-batches, or if it is computed once per batch. */
-int trace_accumulate(const struct call_context *ctx, struct val *v, struct val **out);
+int microbatch_sum(const struct call_context *ctx, struct val *v, struct val **out);
 /* Returns the mean over the micro-batches of a value that differs between them; known after the last micro-batch. */
-int trace_mean(const struct call_context *ctx, struct val *v, struct val **out);
+int microbatch_mean(const struct call_context *ctx, struct val *v, struct val **out);
 
-/* ---- trace.c ---- */
-/* In a trace that is not paused: refuses a read; the error names the requested `what`. */
-int trace_refuses(struct rille_session *s, const char *what);
-void trace_journal(struct rille_session *s, struct rille_tensor *t);
-bool tracing(const struct rille_session *s);
-int trace_pieces(const struct rille_session *s);
-/* Returns, by node of the collection, the node of the program that stands for it. */
-const int32_t *trace_became(const struct rille_session *s);
-/* Returns the number of earlier random calls in this trace, and counts one more. */
-int64_t trace_ordinal(struct rille_session *s);
-/* Returns true if the step computes v once per micro-batch. */
-bool trace_per_piece(const struct val *v);
-/* Records a loss whose gradients are needed. The trace fails at its end if no batch data reach the loss's devices. */
-void trace_loss(struct rille_session *s, const struct val *y);
-/* Records a loss whose gradients are needed. The trace fails in the end if no batch data reach the devices of the
- * loss. */
-int trace_classify(struct rille_session *s, struct node *n);
+/* ---- compiled.c ---- */
 const struct program *graph_program(const struct rille_graph *g);
 struct rille_session *graph_session(const struct rille_graph *g);
 

@@ -1,5 +1,6 @@
 /* tensor.c - tensor handles, and the variables among them. */
 #include "actors/session/core/session.h"
+#include "actors/session/core/tracer.h"
 #include "actors/session/core/face.h"
 
 #include "boxing/box.h"

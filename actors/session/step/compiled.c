@@ -3,9 +3,10 @@
  * A variable's new version overwrites the old one if only the variable's handle needs the old bytes; then nothing is
  * allocated or rebound. */
 #include "actors/session/step/compiled.h"
+#include "actors/session/core/tracer.h"
 #include "actors/plan/assign/assign.h"
 #include "actors/session/core/face.h"
-#include "actors/session/view/cluster_view.h"
+#include "actors/session/core/cluster_view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -350,7 +351,7 @@ rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, 
     if (!g->trace_path) return 0;
     char *path = g->trace_path;
     g->trace_path = NULL;
-    status = rille_graph_timeline(g, path);
+    status = g->write_trace(g, path);
     free(path);
     return status;
 }

@@ -1,5 +1,6 @@
 /* microbatch.c - sums values over micro-batches. */
 #include "actors/session/core/face.h"
+#include "actors/session/core/tracer.h"
 #include "kernels/op/lib/table.h"
 
 /* Sums v over the micro-batches. Half-precision sums are f32 until the last micro-batch is added; partial sums are
@@ -70,7 +71,7 @@ sum_up_wide(const struct call_context *ctx, struct val *v, struct val **out)
 }
 
 int
-trace_accumulate(const struct call_context *ctx, struct val *v, struct val **out)
+microbatch_sum(const struct call_context *ctx, struct val *v, struct val **out)
 {
     *out = v;
     if (trace_pieces(ctx->s) == 1 || !trace_per_piece(v)) return 0;
@@ -90,12 +91,12 @@ scaled(const struct call_context *ctx, struct val *v, double f, struct val **out
 }
 
 int
-trace_mean(const struct call_context *ctx, struct val *v, struct val **out)
+microbatch_mean(const struct call_context *ctx, struct val *v, struct val **out)
 {
     *out = v;
     if (trace_pieces(ctx->s) == 1 || !trace_per_piece(v)) return 0;
     TRY(scaled(ctx, v, 1.0 / trace_pieces(ctx->s), out));
-    return trace_accumulate(ctx, *out, out);
+    return microbatch_sum(ctx, *out, out);
 }
 
 int
@@ -105,7 +106,7 @@ rille_trace_mean(struct rille_tensor *t, struct rille_tensor **out)
     TRY(face_given(out, "out", __func__));
     struct rille_session *s = t->s;
     struct val *v;
-    int status = trace_mean(&s->context, t->val, &v);
+    int status = microbatch_mean(&s->context, t->val, &v);
     if (!status) *out = tensor_new(s, v, false);
     return build_settle(s, status);
 }
