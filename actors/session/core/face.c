@@ -1,8 +1,6 @@
 /* face.c - checks of arguments of public functions. */
 #include "actors/session/core/face.h"
 
-#include "actors/session/step/compiled.h"
-
 const void *
 face_thread(void)
 {
@@ -30,12 +28,6 @@ int
 face_tensor(const struct rille_tensor *t, const char *who)
 {
     return t ? face_session(t->s, who) : fail(E_ARG, "%s: the tensor is NULL", who);
-}
-
-int
-face_graph(const struct rille_graph *g, const char *who)
-{
-    return g ? face_session(g->s, who) : fail(E_ARG, "%s: the graph is NULL", who);
 }
 
 static int

@@ -11,6 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+int
+face_graph(const struct rille_graph *g, const char *who)
+{
+    return g ? face_session(g->s, who) : fail(E_ARG, "%s: the graph is NULL", who);
+}
+
 static void
 drop_sorted(struct rille_graph *g)
 {

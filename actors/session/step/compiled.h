@@ -74,10 +74,13 @@ struct rille_graph {
     int32_t *act_thread;
     int64_t nact, act_capacity, act_thread_capacity, begin_ns;
     struct lane_rows rows; /* expected order of acts on all threads; may be empty */
-    char *trace_path; /* file that write_trace writes after the next call; NULL: none */
+    char *trace_path;      /* file that write_trace writes after the next call; NULL: none */
     int (*write_trace)(struct rille_graph *g, const char *path);
     struct arena arena;
 };
+
+/* compiled.c: does the checks of core/face.h for a compiled step. */
+int face_graph(const struct rille_graph *g, const char *who);
 
 enum { WARM_CALLS = 2 }; /* the call whose times make rows; the next is timed, too */
 
