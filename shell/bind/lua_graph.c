@@ -277,6 +277,8 @@ forget_trace(lua_State *L, struct graph *g)
 {
     rille_graph_free(&g->trace[0]);
     memmove(g->trace, g->trace + 1, (size_t)--g->ntrace * sizeof *g->trace);
+    g->trace[g->ntrace] = NULL;
+    if (g->last >= 0) g->last--; /* -1: the trace that ran last is the freed one */
     lua_getiuservalue(L, 1, 2);
     lua_getglobal(L, "table");
     lua_getfield(L, -1, "remove");

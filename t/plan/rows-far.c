@@ -2,7 +2,7 @@
  * all schedules: rows of the whole plan, made of times that are given, reach the workers of each part. The losses are
  * the same to the bit. Rows that came damaged are refused or kept, and end. */
 #include "actors/session/step/compiled.h"
-#include "actors/session/view/cluster_view.h"
+#include "actors/session/core/cluster_view.h"
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
 #include "t/lib/net.h"

@@ -1,4 +1,4 @@
--- Tests of what a planned step of stages is said to take (actors/plan/assign/predict.c, session/planner/whatif.c): its time is that of its
+-- Tests of what a planned step of stages is said to take (actors/plan/assign/predict.c, session/view/whatif.c): its time is that of its
 -- schedule, by closed forms, and a device holds what its own stages keep. Meta devices: nothing is computed.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"

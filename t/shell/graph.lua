@@ -142,4 +142,18 @@ tap.group("garbage", function()
   tap.ok(rille.counters().live_nodes < 2000, "graphs that nobody holds are freed", rille.counters().live_nodes)
 end)
 
+tap.group("a trace that fails when the step has as many as it keeps", function()
+  local broken = false
+  local step = rille.graph(function(x)
+    if broken then error("no") end
+    return x + 1
+  end)
+  for n = 1, 64 do step(rille.ones({n})) end
+  local plan = tostring(step:plan())
+  broken = true
+  tap.ok(not pcall(step, rille.ones({65})), "the trace fails")
+  local good, after = pcall(function() return tostring(step:plan()) end)
+  tap.ok(good and after == plan, "plan() is still that of the call before")
+end)
+
 tap.done()

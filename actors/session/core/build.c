@@ -4,7 +4,8 @@
  * attributes, types and layouts, and are remembered, so a training loop that is traced again derives nothing. A
  * composite operator builds itself from others. */
 #include "actors/session/core/split_propagation.h"
-#include "actors/session/planner/replan.h"
+#include "actors/session/core/session.h"
+#include "actors/session/core/tracer.h"
 
 #include "boxing/box.h"
 #include "kernels/exec/kernel.h"
@@ -253,32 +254,32 @@ common_place(const struct call *c, const struct place **out)
 
 /* Finds the cheapest signature that splits the operands as the user's strategy says. */
 static int
-choose_as_asked(struct rille_session *s, const struct sig_question *q, struct sig_candidate *best)
+choose_as_asked(const struct call_context *ctx, const struct sig_question *q, struct sig_candidate *best)
 {
     struct sig_choice all;
-    TRY(strategy_check(s->strategy, q->call));
-    TRY(sig_list_all(&s->scratch, q, &all));
+    TRY(strategy_check(ctx->strategy, q->call));
+    TRY(sig_list_all(&ctx->s->scratch, q, &all));
     for (int k = 0; k < all.ncandidate; k++)
-        if (strategy_fits(s->strategy, q->call, all.candidate[k].layout)) {
+        if (strategy_fits(ctx->strategy, q->call, all.candidate[k].layout)) {
             *best = all.candidate[k];
             return 0;
         }
-    return strategy_fail(s->strategy, q->call, q->place);
+    return strategy_fail(ctx->strategy, q->call, q->place);
 }
 
 static int
-derive(struct rille_session *s, struct call *c, struct derived *d)
+derive(const struct call_context *ctx, struct call *c, struct derived *d)
 {
     struct rule rule;
     const struct place *place = NULL;
     TRY(common_place(c, &place));
-    TRY(call_infer(&s->scratch, c, &rule));
+    TRY(call_infer(&ctx->s->scratch, c, &rule));
     struct sig_candidate best;
-    struct sig_question q = {s->atlas, place, c, &rule, price_move, s};
-    if (s->strategy)
-        TRY(choose_as_asked(s, &q, &best));
+    struct sig_question q = {ctx->s->atlas, place, c, &rule, price_move, NULL};
+    if (ctx->strategy)
+        TRY(choose_as_asked(ctx, &q, &best));
     else
-        TRY(sig_choose(&s->scratch, &q, &best));
+        TRY(sig_choose(&ctx->s->scratch, &q, &best));
     d->bytes = best.bytes;
     for (int k = 0; k < c->nout; k++) {
         d->type[k] = c->out[k];
@@ -301,55 +302,53 @@ any_needs_grad(int nin, struct val *const *in)
 /* Returns the region of a new node. A region ends where a value moves to another placement: the moved value is kept,
  * and a new region begins, so recomputation runs stage by stage. */
 static int32_t
-region_of(struct rille_session *s, const struct op *op, struct val *const *in, const struct node_made *d)
+region_of(const struct call_context *ctx, const struct op *op, struct val *const *in, const struct node_made *d)
 {
-    if (!s->region || !(op->flags & OP_MOVE) || in[0]->layout->place == d->layout[0]->place) return s->region;
-    s->region = ++s->nregion;
+    if (!ctx->s->region || !(op->flags & OP_MOVE) || in[0]->layout->place == d->layout[0]->place) return ctx->s->region;
+    ctx->s->region = ++ctx->s->nregion;
     return 0;
 }
 
-struct strategy *
-build_take_strategy(struct rille_session *s)
+struct call_context
+build_plain(const struct call_context *ctx)
 {
-    struct strategy *taken = s->strategy;
-    s->strategy = NULL;
-    return taken;
+    struct call_context plain = *ctx;
+    plain.strategy = NULL;
+    return plain;
 }
 
 int
-build_add(struct rille_session *s, const struct op *op, struct val *const *in, const struct attr *attr,
+build_add(const struct call_context *ctx, const struct op *op, struct val *const *in, const struct attr *attr,
           const struct node_made *d, struct val **out)
 {
-    struct node *n = graph_add(s->graph, op, d->nin, in, d->want, attr, d->nout, d->type, d->layout, s->at);
-    n->name = s->composite ? s->composite : op->name;
-    n->phase = (uint8_t)s->phase;
-    n->region = s->grad_on ? region_of(s, op, in, d) : 0;
-    n->call = s->call;
-    n->strategy = build_take_strategy(s);
-    s->nodes++;
-    bool grad = s->grad_on && (op->grad || op->flags & OP_MOVE) && any_needs_grad(d->nin, in);
+    struct node *n = graph_add(ctx->s->graph, op, d->nin, in, d->want, attr, d->nout, d->type, d->layout, ctx->at);
+    n->name = ctx->composite ? ctx->composite : op->name;
+    n->phase = (uint8_t)ctx->phase;
+    n->region = ctx->grad ? region_of(ctx, op, in, d) : 0;
+    n->call = ctx->call;
+    n->strategy = ctx->strategy ? must_copy(ctx->strategy, sizeof *ctx->strategy) : NULL;
+    ctx->s->nodes++;
+    bool grad = ctx->grad && (op->grad || op->flags & OP_MOVE) && any_needs_grad(d->nin, in);
     for (int k = 0; k < d->nout; k++) {
         n->out[k]->needs_grad = grad && dtype_is_float(d->type[k].dtype);
-        out[k] = build_fresh(s, n->out[k]);
+        out[k] = build_fresh(ctx->s, n->out[k]);
     }
-    return tracing(s) ? trace_classify(s, n) : 0;
+    return trace_classify(ctx->s, n);
 }
 
 static int
-add_derived(struct rille_session *s, const struct op *op, struct val *const *in, const struct attr *attr,
+add_derived(const struct call_context *ctx, const struct op *op, struct val *const *in, const struct attr *attr,
             const struct derived *d, struct val **out)
 {
     struct val *moved[IN_MAX];
     struct node_made made = {d->nin, d->nout, d->want, d->type, d->layout};
-    struct strategy *strategy = build_take_strategy(s); /* the strategy does not apply to views remade below a move */
-    int status = 0;
-    s->spelled = hash_number(s->spelled, (uintptr_t)op);
-    for (int i = 0; i < d->nin && !status; i++) {
+    struct call_context plain = build_plain(ctx); /* the strategy does not apply to views remade below a move */
+    ctx->s->trace.spelled = hash_number(ctx->s->trace.spelled, (uintptr_t)op);
+    for (int i = 0; i < d->nin; i++) {
         moved[i] = in[i];
-        if (tracing(s) && d->want[i]) status = reuse_below(s, d->want[i], &moved[i]);
+        if (tracing(ctx->s) && d->want[i]) TRY(reuse_below(&plain, d->want[i], &moved[i]));
     }
-    s->strategy = strategy;
-    return status ? status : build_add(s, op, moved, attr, &made, out);
+    return build_add(ctx, op, moved, attr, &made, out);
 }
 
 /* Holds a new value until the outermost call ends, because the value may still be used. */
@@ -369,12 +368,11 @@ build_settle(struct rille_session *s, int status)
     if (s->scratch.used_bytes) arena_reset(&s->scratch);
     free(s->strategy);
     s->strategy = NULL;
-    s->composite = NULL;
     return status;
 }
 
 static int
-add_source(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+add_source(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
            const struct build_source *source, struct val **out)
 {
     const struct layout *want[IN_MAX] = {op->flags & OP_MOVE ? source->layout : NULL};
@@ -382,18 +380,18 @@ add_source(struct rille_session *s, const struct op *op, int nin, struct val *co
     struct node_made made = {nin, 1, want, type, &source->layout};
     TRY(type_check(type));
     TRY(layout_fits(source->layout, type));
-    return build_add(s, op, in, attr, &made, out);
+    return build_add(ctx, op, in, attr, &made, out);
 }
 
 /* Returns the derivation of a call: remembered, or made in `made`. */
 static int
-derived_of(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+derived_of(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
            struct derived *made, const struct derived **out)
 {
     struct key key;
     key_call(&key, op, nin, in, attr);
     uint64_t hash = hash_bytes(0, key.byte, key.n);
-    *out = key.full || s->strategy ? NULL : memo_find(&s->memo, &key, hash);
+    *out = key.full || ctx->strategy ? NULL : memo_find(&ctx->s->memo, &key, hash);
     if (*out) return 0;
     struct type result[OP_OUT] = {0};
     struct called c;
@@ -401,22 +399,22 @@ derived_of(struct rille_session *s, const struct op *op, int nin, struct val *co
     c.call.out = result;
     made->nin = nin;
     made->nout = c.call.nout;
-    TRY(derive(s, &c.call, made));
-    if (!key.full && !s->strategy) memo_put(&s->memo, &key, hash, made);
+    TRY(derive(ctx, &c.call, made));
+    if (!key.full && !ctx->strategy) memo_put(&ctx->s->memo, &key, hash, made);
     *out = made;
     return 0;
 }
 
 /* Lets the operator's record write the call with other operators. */
 static int
-compose(struct rille_session *s, int (*write)(struct build *, const struct call *, struct val *const *, struct val **),
-        const struct call *c, struct val *const *in, struct val **out)
+compose(const struct call_context *ctx,
+        int (*write)(struct build *, const struct call *, struct val *const *, struct val **), const struct call *c,
+        struct val *const *in, struct val **out)
 {
-    struct builder b = builder_of(s);
-    const char *outer = s->composite;
-    if (!outer) s->composite = c->op->name;
+    struct call_context inner = build_plain(ctx);
+    if (!inner.composite) inner.composite = c->op->name;
+    struct builder b = builder_of(&inner);
     int status = write(&b.base, c, in, out);
-    s->composite = outer;
     if (!status && b.base.failed) status = err_last();
     if (status) err_of(c->op->name);
     return status;
@@ -437,15 +435,15 @@ lay_as_asked(struct rille_session *s, const struct strategy *strategy, struct ca
     return 0;
 }
 
-static int add_primitive(struct rille_session *s, const struct op *op, int nin, struct val *const *in,
+static int add_primitive(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
                          const struct attr *attr, struct val **out);
 
 /* If a call returns its operand, adds a reshape to the same shape, so that the strategy has a node. */
 static int
-look_as_asked(struct rille_session *s, const struct op *op, struct val **out)
+look_as_asked(const struct call_context *ctx, const struct op *op, struct val **out)
 {
     const struct op *reshape = op_find("reshape");
-    const char *outer = s->composite;
+    struct call_context inner = *ctx;
     struct val *x = out[0];
     struct attr attr[OP_ATTR];
     op_attr_defaults(reshape, attr);
@@ -453,111 +451,114 @@ look_as_asked(struct rille_session *s, const struct op *op, struct val **out)
     shape->set = true;
     shape->n = x->type.ndim;
     memcpy(shape->list, x->type.dim, sizeof x->type.dim[0] * x->type.ndim);
-    if (!outer) s->composite = op->name;
-    int status = add_primitive(s, reshape, 1, &x, attr, out);
-    s->composite = outer;
-    return status;
+    if (!inner.composite) inner.composite = op->name;
+    return add_primitive(&inner, reshape, 1, &x, attr, out);
 }
 
 /* Composes a call with a strategy: as if its operands had the requested layouts. Operators inside are split alike. */
 static int
-compose_as_asked(struct rille_session *s,
+compose_as_asked(const struct call_context *ctx,
                  int (*write)(struct build *, const struct call *, struct val *const *, struct val **),
                  struct called *c, struct val *const *in, struct val **out)
 {
-    struct inside *outer = s->inside, inside = {.group = outer ? outer->group : ++s->ninside};
-    TRY(strategy_check(s->strategy, &c->call));
-    TRY(lay_as_asked(s, s->strategy, c));
-    struct strategy *strategy = build_take_strategy(s);
-    inside_begin(&inside, &s->scratch, strategy, c->call.nin, in);
-    s->inside = &inside;
-    int status = compose(s, write, &c->call, in, out);
-    for (int i = 0; i < c->call.nin && !status; i++)
-        if (out[0] && out[0] == in[i]) status = look_as_asked(s, c->call.op, out);
-    s->inside = outer;
-    free(s->strategy); /* left by a failed operator */
-    s->strategy = strategy;
-    if (!status && out[0]) free(build_take_strategy(s));
-    return status;
+    struct inside inside = {.group = ctx->inside ? ctx->inside->group : ++ctx->s->ninside};
+    struct call_context inner = build_plain(ctx);
+    TRY(strategy_check(ctx->strategy, &c->call));
+    TRY(lay_as_asked(ctx->s, ctx->strategy, c));
+    inside_begin(&inside, &ctx->s->scratch, ctx->strategy, c->call.nin, in);
+    inner.inside = &inside;
+    TRY(compose(&inner, write, &c->call, in, out));
+    for (int i = 0; i < c->call.nin; i++)
+        if (out[0] && out[0] == in[i]) TRY(look_as_asked(&inner, c->call.op, out));
+    return 0;
 }
 
 /* Writes the call with other operators, as the operator's record says; out[0] stays NULL if the call stays a single
  * operator. */
 static int
-write_with(struct rille_session *s,
+write_with(const struct call_context *ctx,
            int (*write)(struct build *, const struct call *, struct val *const *, struct val **), const struct op *op,
            int nin, struct val *const *in, const struct attr *attr, struct val **out)
 {
     struct called c;
     call_of(op, nin, in, attr, &c);
-    return s->strategy ? compose_as_asked(s, write, &c, in, out) : compose(s, write, &c.call, in, out);
+    return ctx->strategy ? compose_as_asked(ctx, write, &c, in, out) : compose(ctx, write, &c.call, in, out);
 }
 
 /* Adds the call in parts if that moves fewer bytes than in one piece; else out[0] stays NULL and the nodes are
  * dropped. */
 static int
-add_split_form(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
-               int64_t bytes, struct val **out)
+add_split_form(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
+               const struct attr *attr, int64_t bytes, struct val **out)
 {
-    int64_t before = s->moved;
-    uint64_t spelled = s->spelled;
-    TRY(write_with(s, op->split_form, op, nin, in, attr, out));
-    if (out[0] && s->moved - before < bytes) {
-        s->parts = true;
+    int64_t before = ctx->s->moved;
+    uint64_t spelled = ctx->s->trace.spelled;
+    TRY(write_with(ctx, op->split_form, op, nin, in, attr, out));
+    if (out[0] && ctx->s->moved - before < bytes) {
+        ctx->s->trace.parts = true;
         return 0;
     }
-    s->moved = before;
-    s->spelled = spelled;
+    ctx->s->moved = before;
+    ctx->s->trace.spelled = spelled;
     out[0] = NULL;
     return 0;
 }
 
+/* Returns true if a planner has the call made in one piece, whatever the call moves. */
+static bool
+forms_whole(const struct call_context *ctx)
+{
+    const struct call_forms *forms = ctx->s->trace.forms;
+    return forms && forms->whole(ctx);
+}
+
 static int
-add_one(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+add_one(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
         struct val **out)
 {
     const struct layout *want[IN_MAX];
     struct derived made = {.want = want};
     const struct derived *d;
-    int status = derived_of(s, op, nin, in, attr, &made, &d);
-    if (status == E_SBP && s->strategy && op->split_form) { /* parts may split an axis that one piece cannot */
-        TRY(write_with(s, op->split_form, op, nin, in, attr, out));
+    int status = derived_of(ctx, op, nin, in, attr, &made, &d);
+    if (status == E_SBP && ctx->strategy && op->split_form) { /* parts may split an axis that one piece cannot */
+        TRY(write_with(ctx, op->split_form, op, nin, in, attr, out));
         if (out[0]) return (err_clear(), 0);
-        status = derived_of(s, op, nin, in, attr, &made, &d); /* for the error */
+        status = derived_of(ctx, op, nin, in, attr, &made, &d); /* for the error */
     }
     TRY(status);
-    if (op->split_form && d->bytes > 0 && !s->strategy && !rounds_whole(s)) {
-        TRY(add_split_form(s, op, nin, in, attr, d->bytes, out));
+    if (op->split_form && d->bytes > 0 && !ctx->strategy && !forms_whole(ctx)) {
+        TRY(add_split_form(ctx, op, nin, in, attr, d->bytes, out));
         if (out[0]) return 0;
-        TRY(derived_of(s, op, nin, in, attr, &made, &d)); /* the parts may have evicted it from the memo */
+        TRY(derived_of(ctx, op, nin, in, attr, &made, &d)); /* the parts may have evicted it from the memo */
     }
-    s->moved += d->bytes;
-    return add_derived(s, op, in, attr, d, out);
+    ctx->s->moved += d->bytes;
+    return add_derived(ctx, op, in, attr, d, out);
 }
 
 /* Adds an operator inside a call that has a strategy. */
 static int
-add_inside(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+add_inside(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
            struct val **out)
 {
     struct type result[OP_OUT] = {0};
     struct inside_op cut;
+    struct call_context own = *ctx;
     struct called c;
     call_of(op, nin, in, attr, &c);
     c.call.out = result;
-    inside_operator(s->inside, &s->scratch, &c.call, in, &cut);
-    if (cut.known) s->strategy = must_copy(&cut.own, sizeof cut.own);
-    TRY(add_one(s, op, nin, in, attr, out));
-    inside_made(s->inside, &s->scratch, &cut, c.call.nout, out);
+    inside_operator(ctx->inside, &ctx->s->scratch, &c.call, in, &cut);
+    if (cut.known) own.strategy = &cut.own;
+    TRY(add_one(&own, op, nin, in, attr, out));
+    inside_made(ctx->inside, &ctx->s->scratch, &cut, c.call.nout, out);
     return 0;
 }
 
 static int
-add_primitive(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
-              struct val **out)
+add_primitive(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
+              const struct attr *attr, struct val **out)
 {
-    bool inside = s->inside && !s->strategy;
-    return (inside ? add_inside : add_one)(s, op, nin, in, attr, out);
+    bool inside = ctx->inside && !ctx->strategy;
+    return (inside ? add_inside : add_one)(ctx, op, nin, in, attr, out);
 }
 
 /* Returns a value that already is the result of the call; NULL: none. Never with a strategy, which asks for a node
@@ -565,35 +566,35 @@ add_primitive(struct rille_session *s, const struct op *op, int nin, struct val 
  * view back counts only in the layout of the moved value. A value with a gradient does not replace a value without,
  * nor another value with a gradient. */
 static struct val *
-folded(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
+folded(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
 {
     struct called c;
-    if (!op->fold || s->strategy || !in[0] || in[0]->is_number) return NULL;
-    const struct node *n = tracing(s) && in[0]->node && in[0]->node->traced ? in[0]->node : NULL;
+    if (!op->fold || ctx->strategy || !in[0] || in[0]->is_number) return NULL;
+    const struct node *n = tracing(ctx->s) && in[0]->node && in[0]->node->traced ? in[0]->node : NULL;
     if (n && n->strategy) n = NULL;
     call_of(op, nin, in, attr, &c);
     struct val *v = op->fold(&c.call, in[0], n);
     if (!v) return NULL;
-    bool asked = s->phase == PHASE_FORWARD && (v->needs_grad || in[0]->needs_grad);
-    if (asked && (v != in[0] || !s->grad_on)) return NULL;
+    bool asked = ctx->phase == PHASE_FORWARD && (v->needs_grad || in[0]->needs_grad);
+    if (asked && (v != in[0] || !ctx->grad)) return NULL;
     return v == in[0] || n->want[0] == v->layout ? v : NULL;
 }
 
 int
-build_written(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
-              struct val **out)
+build_written(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
+              const struct attr *attr, struct val **out)
 {
     out[0] = NULL;
     if (op->build) {
-        TRY(write_with(s, op->build, op, nin, in, attr, out));
+        TRY(write_with(ctx, op->build, op, nin, in, attr, out));
         if (out[0]) return 0;
     }
-    return add_primitive(s, op, nin, in, attr, out);
+    return add_primitive(ctx, op, nin, in, attr, out);
 }
 
 int
-build_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *given,
-           const struct build_source *source, struct val **out)
+build_call(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
+           const struct attr *given, const struct build_source *source, struct val **out)
 {
     if (nin > IN_MAX) return fail(E_ARG, "%s: at most %d operands, not %d", op->name, IN_MAX, nin);
     struct attr attr[OP_ATTR];
@@ -608,17 +609,18 @@ build_call(struct rille_session *s, const struct op *op, int nin, struct val *co
         nin = op->absorb(own, nin);
         in = own;
     }
-    int tf32 = s->tf32 ? op_attr_find(op, "tf32") : -1;
+    int tf32 = ctx->s->tf32 ? op_attr_find(op, "tf32") : -1;
     if (tf32 >= 0) {
         attr[tf32].i = 1;
         attr[tf32].set = true;
     }
     TRY(attr_axes(op, attr, nin ? in[0] : NULL));
-    out[0] = folded(s, op, nin, in, attr);
+    out[0] = folded(ctx, op, nin, in, attr);
     if (out[0]) return 0;
-    if (op->flags & (OP_SOURCE | OP_MOVE)) return add_source(s, op, nin, in, attr, source, out);
-    if (rounds_due(s, op)) return rounds_call(s, op, nin, in, attr, out);
-    return build_written(s, op, nin, in, attr, out);
+    if (op->flags & (OP_SOURCE | OP_MOVE)) return add_source(ctx, op, nin, in, attr, source, out);
+    const struct call_forms *forms = ctx->s->trace.forms;
+    if (forms && forms->due(ctx, op)) return forms->call(ctx, op, nin, in, attr, out);
+    return build_written(ctx, op, nin, in, attr, out);
 }
 
 struct val *
@@ -633,7 +635,7 @@ build_number(struct rille_session *s, bool is_int, double f, int64_t i)
 }
 
 int
-build_cast(struct rille_session *s, struct val *v, enum dtype d, struct val **out)
+build_cast(const struct call_context *ctx, struct val *v, enum dtype d, struct val **out)
 {
     const struct op *op = op_find("cast");
     struct attr attr[OP_ATTR];
@@ -643,7 +645,7 @@ build_cast(struct rille_session *s, struct val *v, enum dtype d, struct val **ou
     op_attr_defaults(op, attr);
     attr[op_attr_find(op, "dtype")].set = true;
     attr[op_attr_find(op, "dtype")].i = d;
-    TRY(build_call(s, op, 1, &v, attr, NULL, res));
+    TRY(build_call(ctx, op, 1, &v, attr, NULL, res));
     *out = res[0];
     return 0;
 }
@@ -651,32 +653,32 @@ build_cast(struct rille_session *s, struct val *v, enum dtype d, struct val **ou
 /* Returns true if v is a pending view of all elements of its operand. False if only one of the two needs a gradient,
  * or for values older than a trace: those stay as they were, while the trace follows the variable. */
 static bool
-shows_all(const struct rille_session *s, const struct val *v)
+shows_all(const struct call_context *ctx, const struct val *v)
 {
     const struct node *n = v->node;
     bool view = n && n->op->flags & OP_VIEW && n->nin == 1 && n->nout == 1 && !n->strategy && !v->owner;
-    if (!view || n->state != NODE_NEW || (tracing(s) && !n->traced)) return false;
-    if (s->grad_on && v->needs_grad != n->in[0]->needs_grad) return false;
+    if (!view || n->state != NODE_NEW || (tracing(ctx->s) && !n->traced)) return false;
+    if (ctx->grad && v->needs_grad != n->in[0]->needs_grad) return false;
     return type_numel(&v->type) == type_numel(&n->in[0]->type);
 }
 
 /* Returns the value below the views of all elements of v, at most DEEP; view: n views, outermost first. */
 enum { DEEP = 8 };
 static struct val *
-shown_below(const struct rille_session *s, struct val *v, const struct node **view, int *n)
+shown_below(const struct call_context *ctx, struct val *v, const struct node **view, int *n)
 {
-    for (*n = 0; *n < DEEP && shows_all(s, v); v = v->node->in[0]) view[(*n)++] = v->node;
+    for (*n = 0; *n < DEEP && shows_all(ctx, v); v = v->node->in[0]) view[(*n)++] = v->node;
     return v;
 }
 
 /* Applies the same n views to x instead. */
 static int
-show_above(struct rille_session *s, struct val *x, int n, const struct node *const *view, const struct val *v,
+show_above(const struct call_context *ctx, struct val *x, int n, const struct node *const *view, const struct val *v,
            struct val **out)
 {
     struct val *res[OP_OUT];
     for (; n > 0; n--, x = res[0]) {
-        TRY(build_call(s, view[n - 1]->op, 1, &x, view[n - 1]->attr, NULL, res));
+        TRY(build_call(ctx, view[n - 1]->op, 1, &x, view[n - 1]->attr, NULL, res));
         if (res[0]->node && res[0]->node->serial > v->node->serial) res[0]->node->shows = node_shown(view[n - 1]);
     }
     *out = x;
@@ -684,35 +686,35 @@ show_above(struct rille_session *s, struct val *x, int n, const struct node *con
 }
 
 int
-build_cast_below(struct rille_session *s, struct val *v, enum dtype d, struct val **out)
+build_cast_below(const struct call_context *ctx, struct val *v, enum dtype d, struct val **out)
 {
     const struct node *view[DEEP];
     int n;
     *out = v;
     if (v->type.dtype == d) return 0;
-    struct val *x = shown_below(s, v, view, &n);
-    TRY(build_cast(s, x, d, &x));
-    return show_above(s, x, n, view, v, out);
+    struct val *x = shown_below(ctx, v, view, &n);
+    TRY(build_cast(ctx, x, d, &x));
+    return show_above(ctx, x, n, view, v, out);
 }
 
 int
-build_halves_below(struct rille_session *s, struct val *v, struct val **out)
+build_halves_below(const struct call_context *ctx, struct val *v, struct val **out)
 {
     const struct node *view[DEEP];
     int n;
     *out = v;
-    const struct val *x = shown_below(s, v, view, &n);
+    const struct val *x = shown_below(ctx, v, view, &n);
     const struct node *cast = x->node;
     if (!cast || cast->op != op_find("cast") || x->type.dtype != DT_F32 ||
         !dtype_is_half((enum dtype)cast->in[0]->type.dtype))
         return 0;
-    if (cast->state != NODE_NEW || cast->strategy || x->owner || (tracing(s) && !cast->traced)) return 0;
-    if (s->grad_on && x->needs_grad != cast->in[0]->needs_grad) return 0;
-    return show_above(s, cast->in[0], n, view, v, out);
+    if (cast->state != NODE_NEW || cast->strategy || x->owner || (tracing(ctx->s) && !cast->traced)) return 0;
+    if (ctx->grad && x->needs_grad != cast->in[0]->needs_grad) return 0;
+    return show_above(ctx, cast->in[0], n, view, v, out);
 }
 
 int
-build_to_global(struct rille_session *s, struct val *v, const struct layout *l, struct val **out)
+build_to_global(const struct call_context *ctx, struct val *v, const struct layout *l, struct val **out)
 {
     struct build_source source = {.layout = l};
     TRY(layout_fits(l, &v->type));
@@ -727,7 +729,7 @@ build_to_global(struct rille_session *s, struct val *v, const struct layout *l, 
         str_free(&y);
         return status;
     }
-    return build_call(s, op_find("to_global"), 1, &v, NULL, &source, out);
+    return build_call(ctx, op_find("to_global"), 1, &v, NULL, &source, out);
 }
 
 /* ---- the builder of kernels ---- */
@@ -743,10 +745,10 @@ builder_add(struct build *base, const struct op *op, int nin, struct val *const 
     if (op->halves) {
         memcpy(own, in, sizeof *own * (size_t)nin);
         for (int i = 0; i < nin && !status; i++)
-            if (op->halves >> i & 1) status = build_halves_below(b->s, in[i], &own[i]);
+            if (op->halves >> i & 1) status = build_halves_below(b->ctx, in[i], &own[i]);
         in = own;
     }
-    if (status || build_call(b->s, op, nin, in, attr, NULL, out)) {
+    if (status || build_call(b->ctx, op, nin, in, attr, NULL, out)) {
         base->failed = true;
         return NULL;
     }
@@ -757,17 +759,18 @@ builder_add(struct build *base, const struct op *op, int nin, struct val *const 
 static struct val *
 builder_number(struct build *base, double f)
 {
-    return build_number(((struct builder *)base)->s, false, f, 0);
+    return build_number(((struct builder *)base)->ctx->s, false, f, 0);
 }
 
 static struct val *
 builder_integer(struct build *base, int64_t i)
 {
-    return build_number(((struct builder *)base)->s, true, 0, i);
+    return build_number(((struct builder *)base)->ctx->s, true, 0, i);
 }
 
 struct builder
-builder_of(struct rille_session *s)
+builder_of(const struct call_context *ctx)
 {
-    return (struct builder){.base = {.add = builder_add, .number = builder_number, .integer = builder_integer}, .s = s};
+    return (struct builder){.base = {.add = builder_add, .number = builder_number, .integer = builder_integer},
+                            .ctx = ctx};
 }

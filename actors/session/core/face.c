@@ -1,8 +1,6 @@
 /* face.c - checks of arguments of public functions. */
 #include "actors/session/core/face.h"
 
-#include "actors/session/step/compiled.h"
-
 const void *
 face_thread(void)
 {
@@ -22,7 +20,7 @@ face_session(const struct rille_session *s, const char *who)
     if (!s) return fail(E_ARG, "%s: the session is NULL", who);
     if (s->owner != face_thread())
         return fail(E_STATE, "%s: a session is used by the thread that opened it, and by no other", who);
-    err_at(s->at.file, s->at.line);
+    err_at(s->context.at.file, s->context.at.line);
     return 0;
 }
 
@@ -30,12 +28,6 @@ int
 face_tensor(const struct rille_tensor *t, const char *who)
 {
     return t ? face_session(t->s, who) : fail(E_ARG, "%s: the tensor is NULL", who);
-}
-
-int
-face_graph(const struct rille_graph *g, const char *who)
-{
-    return g ? face_session(g->s, who) : fail(E_ARG, "%s: the graph is NULL", who);
 }
 
 static int

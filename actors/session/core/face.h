@@ -10,14 +10,11 @@
 
 #include "actors/session/core/session.h"
 
-struct rille_graph;
-
 /* Returns the mark of the calling thread, an address that is unique to the thread. */
 const void *face_thread(void);
 
 int face_session(const struct rille_session *s, const char *who);
 int face_tensor(const struct rille_tensor *t, const char *who);
-int face_graph(const struct rille_graph *g, const char *who);
 /* Check that n tensors, operands, a layout, a placement belong to this session. */
 int face_tensors(const struct rille_session *s, int n, struct rille_tensor *const *t, const char *who);
 int face_args(const struct rille_session *s, int n, const struct rille_arg *args, const char *who);

@@ -4,6 +4,7 @@
  * gradient by other operators, so gradients have layouts, prices and gradients of their own. The gradient of a leaf
  * is summed over the micro-batches where it is deposited, before anything moves it. */
 #include "actors/session/core/session.h"
+#include "actors/session/core/tracer.h"
 
 #include "actors/plan/rewrite/recompute.h"
 #include "kernels/exec/kernel.h"
@@ -14,9 +15,9 @@
 
 /* State of a backward pass. val->index: index of a reached value in `at` and `grad`. */
 struct sweep {
-    struct rille_session *s;
-    bool pieces;        /* gradients are per micro-batch of the start value */
-    struct node **node; /* reached nodes; sorted by serial later */
+    const struct call_context *ctx; /* of the nodes of the pass: phase backward, line of the start value */
+    bool pieces;                    /* gradients are per micro-batch of the start value */
+    struct node **node;             /* reached nodes; sorted by serial later */
     int32_t nnode, node_capacity;
     struct val **at;          /* reached values */
     struct val **grad;        /* sum of gradients so far, by value; NULL: none */
@@ -93,10 +94,10 @@ find_nodes(struct sweep *w, struct val *root)
 }
 
 static int
-call2(struct rille_session *s, const char *op, struct val *a, struct val *b, struct val **out)
+call2(const struct call_context *ctx, const char *op, struct val *a, struct val *b, struct val **out)
 {
     struct val *in[2] = {a, b}, *res[OP_OUT];
-    TRY(build_call(s, op_find(op), 2, in, NULL, NULL, res));
+    TRY(build_call(ctx, op_find(op), 2, in, NULL, NULL, res));
     *out = res[0];
     return 0;
 }
@@ -111,11 +112,11 @@ is_asked(const struct node *n)
 /* Adds an earlier gradient of the same value to *g. If both are results of one operator (plus), or one operator can
  * add onto an existing value (onto), uses that shorter form. */
 static int
-add_to(struct rille_session *s, struct val *before, struct val **g)
+add_to(const struct call_context *ctx, struct val *before, struct val **g)
 {
     const struct node *x = before->node, *y = (*g)->node;
     if (before->layout == (*g)->layout) {
-        struct builder b = builder_of(s);
+        struct builder b = builder_of(ctx);
         struct val *sum = NULL;
         if (x && y && x->op == y->op && x->op->plus)
             sum = x->op->plus(&b.base, x, y);
@@ -126,7 +127,7 @@ add_to(struct rille_session *s, struct val *before, struct val **g)
         if (b.base.failed) return err_last();
         if (sum) return *g = sum, 0;
     }
-    return call2(s, "add", before, *g, g);
+    return call2(ctx, "add", before, *g, g);
 }
 
 static bool
@@ -138,13 +139,12 @@ is_after(const struct val *v)
 /* Sums a gradient over the micro-batches. A gradient that no data enter is the same for all micro-batches:
  * multiplies the gradient by their number. */
 static int
-sum_of_pieces(struct sweep *w, struct val *g, struct val **out)
+sum_of_pieces(const struct sweep *w, const struct call_context *ctx, struct val *g, struct val **out)
 {
-    struct rille_session *s = w->s;
     *out = g;
     if (!w->pieces || is_after(g)) return 0;
-    if (trace_per_piece(g)) return trace_accumulate(s, g, out);
-    return call2(s, "mul", g, build_number(s, false, trace_pieces(s), 0), out);
+    if (trace_per_piece(g)) return microbatch_sum(ctx, g, out);
+    return call2(ctx, "mul", g, build_number(ctx->s, false, trace_pieces(ctx->s), 0), out);
 }
 
 /* Returns true if the layout of v stems from its operands of equal shape, without moves. After a move, such as a
@@ -168,7 +168,7 @@ lies_so(const struct val *v)
 /* If v is split and the gradient replicated, keeps only each rank's shard of the gradient: less work in what
  * follows. */
 static int
-cut_as(struct rille_session *s, const struct val *v, struct val **g)
+cut_as(const struct call_context *ctx, const struct val *v, struct val **g)
 {
     const struct layout *has = (*g)->layout, *l;
     struct sbp want[MAX_AXIS];
@@ -176,48 +176,47 @@ cut_as(struct rille_session *s, const struct val *v, struct val **g)
         want[a] = has->sbp[a];
         if (has->sbp[a].kind == SBP_B && v->layout->sbp[a].kind == SBP_S) want[a] = v->layout->sbp[a];
     }
-    TRY(layout_new(s->atlas, has->place, want, v->layout->order, &l));
+    TRY(layout_new(ctx->s->atlas, has->place, want, v->layout->order, &l));
     if (l == has || price_move(NULL, &v->type, has, l) || !lies_so(v)) return 0;
-    TRY(reuse_below(s, l, g));
-    return (*g)->layout == l ? 0 : build_to_global(s, *g, l, g);
+    TRY(reuse_below(ctx, l, g));
+    return (*g)->layout == l ? 0 : build_to_global(ctx, *g, l, g);
 }
 
 /* Adds g to the gradient of v: moves g to v's placement, casts it to v's dtype, and splits it as v is where it is
  * replicated. If v is the same for all micro-batches (a weight of two stages), moves to another placement once per
  * batch. */
 static int
-receive(struct sweep *w, struct val *v, struct val *g)
+receive(struct sweep *w, const struct call_context *ctx, struct val *v, struct val *g)
 {
-    struct rille_session *s = w->s;
     if (!shape_equal(&g->type, &v->type))
         return fail(E_KERNEL,
                     "a gradient does not have its operand's shape: this is a mistake in an operator's record");
     if (g->layout->place != v->layout->place) {
         const struct layout *l;
-        TRY(layout_summed(s->atlas, v->layout, &l));
-        if (trace_per_piece(g) && !trace_per_piece(v)) TRY(sum_of_pieces(w, g, &g));
-        TRY(build_to_global(s, g, l, &g));
+        TRY(layout_summed(ctx->s->atlas, v->layout, &l));
+        if (trace_per_piece(g) && !trace_per_piece(v)) TRY(sum_of_pieces(w, ctx, g, &g));
+        TRY(build_to_global(ctx, g, l, &g));
     }
-    TRY(build_cast(s, g, v->type.dtype, &g));
-    TRY(cut_as(s, v, &g));
+    TRY(build_cast(ctx, g, v->type.dtype, &g));
+    TRY(cut_as(ctx, v, &g));
     int32_t i = slot_of(w, v);
     if (w->grad[i] && is_after(w->grad[i]) != is_after(g)) {
-        TRY(sum_of_pieces(w, w->grad[i], &w->grad[i]));
-        TRY(sum_of_pieces(w, g, &g));
+        TRY(sum_of_pieces(w, ctx, w->grad[i], &w->grad[i]));
+        TRY(sum_of_pieces(w, ctx, g, &g));
     }
-    if (w->grad[i]) TRY(add_to(s, w->grad[i], &g));
+    if (w->grad[i]) TRY(add_to(ctx, w->grad[i], &g));
     w->grad[i] = g;
     return 0;
 }
 
 /* Gives the gradient of a pinned move the layout of the move's operand. */
 static int
-go_back(struct rille_session *s, const struct node *n, struct val **din)
+go_back(const struct call_context *ctx, const struct node *n, struct val **din)
 {
     const struct layout *l;
     if (!n->pins || !*din) return 0;
-    TRY(layout_summed(s->atlas, n->in[0]->layout, &l));
-    return l == (*din)->layout ? 0 : build_to_global(s, *din, l, din);
+    TRY(layout_summed(ctx->s->atlas, n->in[0]->layout, &l));
+    return l == (*din)->layout ? 0 : build_to_global(ctx, *din, l, din);
 }
 
 /* ---- recomputed regions ---- */
@@ -256,7 +255,7 @@ find_alive(const struct sweep *w, struct node *const *node, int32_t n, const dou
 static void
 cut_region(struct sweep *w)
 {
-    struct rille_session *s = w->s;
+    struct rille_session *s = w->ctx->s;
     int32_t region = s->step_region, n = 0;
     if (!region || s->region != region) return;
     struct node **node = must_alloc(sizeof *node * (size_t)(w->nnode + 1));
@@ -291,24 +290,24 @@ val_recomputed(const struct sweep *w, struct val *v)
 static bool
 is_repeated(const struct sweep *w, const struct node *n)
 {
-    return n->region && (trace_pieces(w->s) == 1 || n->per_piece);
+    return n->region && (trace_pieces(w->ctx->s) == 1 || n->per_piece);
 }
 
 /* Adds the call again on recomputed operands, with the same result layouts. */
 static int
 node_recompute(struct sweep *w, struct node *n)
 {
-    struct rille_session *s = w->s;
+    struct call_context there = *w->ctx;
     struct type type[OP_OUT];
     const struct layout *layout[OP_OUT];
     struct val *out[OP_OUT], **in = must_alloc(sizeof *in * (size_t)(n->nin + 1));
     struct node_made made = {n->nin, n->nout, n->want, type, layout};
     for (int k = 0; k < n->nout; k++) type[k] = n->out[k]->type, layout[k] = n->out[k]->layout;
     for (int i = 0; i < n->nin; i++) in[i] = val_recomputed(w, n->in[i]);
-    s->at = n->line;
-    s->composite = n->name;
-    s->call = n->call;
-    int status = build_add(s, n->op, in, n->attr, &made, out);
+    there.at = n->line;
+    there.composite = n->name;
+    there.call = n->call;
+    int status = build_add(&there, n->op, in, n->attr, &made, out);
     free(in);
     if (status) return status;
     for (int k = 0; k < n->nout; k++) out[k]->needs_grad = n->out[k]->needs_grad; /* records ask for it */
@@ -322,17 +321,11 @@ node_recompute(struct sweep *w, struct node *n)
 static int
 node_for_grad(struct sweep *w, struct node *n, struct node **out)
 {
-    struct line at = w->s->at;
-    const char *composite = w->s->composite;
-    int32_t call = w->s->call;
     int status = 0;
     *out = n;
     if (!is_repeated(w, n)) return 0;
     for (int32_t i = w->nnode; !status && !w->recomputed[n->index] && i-- > 0;)
         if (w->node[i]->region == n->region && is_repeated(w, w->node[i])) status = node_recompute(w, w->node[i]);
-    w->s->at = at;
-    w->s->composite = composite;
-    w->s->call = call;
     *out = w->recomputed[n->index];
     return status;
 }
@@ -342,7 +335,6 @@ node_for_grad(struct sweep *w, struct node *n, struct node **out)
 static int
 through_node(struct sweep *w, struct node *n)
 {
-    struct rille_session *s = w->s;
     struct val *dout[OP_OUT] = {0};
     bool any = false;
     for (int k = 0; k < n->nout; k++) {
@@ -353,48 +345,47 @@ through_node(struct sweep *w, struct node *n)
     struct node *from;
     TRY(node_for_grad(w, n, &from));
     struct val **din = must_alloc(sizeof *din * (size_t)(n->nin + 1));
-    struct builder b = builder_of(s);
-    struct line at = s->at;
-    s->at = n->line;
-    s->composite = n->name;
-    s->call = n->call;
+    struct call_context there = *w->ctx;
+    struct builder b = builder_of(&there);
+    there.at = n->line;
+    there.composite = n->name;
+    there.call = n->call;
     int status = 0;
     if (n->op->grad)
         n->op->grad(&b.base, from, dout, din);
     else
         din[0] = dout[0];
     if (b.base.failed) status = err_last();
-    if (!status) status = go_back(s, n, &din[0]);
+    if (!status) status = go_back(&there, n, &din[0]);
     if (status) err_note("gradient of %s", n->name);
     for (int i = 0; !status && i < n->nin; i++)
-        if (din[i] && n->in[i] && n->in[i]->needs_grad) status = receive(w, val_asked(w, n->in[i]), din[i]);
-    s->at = at;
-    s->composite = NULL;
-    s->call = 0;
+        if (din[i] && n->in[i] && n->in[i]->needs_grad) status = receive(w, &there, val_asked(w, n->in[i]), din[i]);
     free(din);
     return status;
 }
 
 /* Makes the initial gradient: ones in y's shape; 1/m each if y is a value of one of m micro-batches. */
 static int
-seed(struct rille_session *s, struct val *y, struct val **out)
+seed(const struct call_context *ctx, struct val *y, struct val **out)
 {
     const struct layout *l;
-    TRY(layout_summed(s->atlas, y->layout, &l));
+    TRY(layout_summed(ctx->s->atlas, y->layout, &l));
     struct build_source source = {.type = &y->type, .layout = l};
-    double share = trace_per_piece(y) ? 1.0 / trace_pieces(s) : 1;
-    struct val *one = build_number(s, false, share, 0), *res[OP_OUT];
-    TRY(build_call(s, op_find("full"), 1, &one, NULL, &source, res));
+    double share = trace_per_piece(y) ? 1.0 / trace_pieces(ctx->s) : 1;
+    struct val *one = build_number(ctx->s, false, share, 0), *res[OP_OUT];
+    TRY(build_call(ctx, op_find("full"), 1, &one, NULL, &source, res));
     *out = res[0];
     return 0;
 }
 
 static int
-sweep_from(struct sweep *w, struct rille_session *s, struct val *y)
+sweep_from(struct sweep *w, const struct call_context *ctx, struct val *y)
 {
     struct val *dy;
-    enum node_phase phase = s->phase;
-    w->s = s;
+    struct rille_session *s = ctx->s;
+    struct call_context backward = *ctx;
+    backward.phase = PHASE_BACKWARD;
+    w->ctx = &backward;
     w->pieces = trace_pieces(s) > 1 && trace_per_piece(y);
     w->mark = graph_mark(s->graph);
     if (!y->needs_grad) return fail(E_STATE, "no gradient can be asked here: nothing that it depends on requires one");
@@ -402,11 +393,10 @@ sweep_from(struct sweep *w, struct rille_session *s, struct val *y)
     w->recomputed = must_alloc(sizeof(struct node *) * (size_t)(w->nnode + 1));
     for (int32_t i = 0; i < w->nnode; i++) w->node[i]->index = i;
     cut_region(w);
-    s->phase = PHASE_BACKWARD;
-    int status = seed(s, y, &dy);
-    if (!status) status = receive(w, y, dy);
+    int status = seed(&backward, y, &dy);
+    if (!status) status = receive(w, &backward, y, dy);
     for (int32_t i = 0; !status && i < w->nnode; i++) status = through_node(w, w->node[i]);
-    s->phase = phase;
+    w->ctx = NULL;
     return status;
 }
 
@@ -420,15 +410,16 @@ sweep_fini(struct sweep *w)
 }
 
 int
-grad_values(struct rille_session *s, struct val *y, int n, struct val *const *x, struct val **dx)
+grad_values(const struct call_context *ctx, struct val *y, int n, struct val *const *x, struct val **dx)
 {
     struct sweep w = {.asked = x, .nasked = n};
     for (int i = 0; i < n; i++) dx[i] = NULL;
     for (int i = 0; i < n; i++)
         if (!x[i]->needs_grad)
             return fail(E_STATE, "tensor %d of those that are asked for requires no gradient%s", i + 1,
-                        tracing(s) ? "; an argument of a graph does not: x:detach():requires_grad_(true) does" : "");
-    int status = sweep_from(&w, s, y);
+                        tracing(ctx->s) ? "; an argument of a graph does not: x:detach():requires_grad_(true) does"
+                                        : "");
+    int status = sweep_from(&w, ctx, y);
     for (int i = 0; !status && i < n; i++)
         if (x[i]->mark == w.mark) dx[i] = w.grad[x[i]->index];
     sweep_fini(&w);
@@ -451,44 +442,40 @@ grad_suiting(struct rille_session *s, const struct layout *l, const struct layou
 
 /* Converts g to the layout of t's gradient. */
 static int
-suit(struct rille_session *s, const struct rille_tensor *t, struct val **g)
+suit(const struct call_context *ctx, const struct rille_tensor *t, struct val **g)
 {
     const struct layout *to = t->grad_layout;
-    if (!to) TRY(grad_suiting(s, t->val->layout, (*g)->layout, &to));
-    return to == (*g)->layout ? 0 : build_to_global(s, *g, to, g);
+    if (!to) TRY(grad_suiting(ctx->s, t->val->layout, (*g)->layout, &to));
+    return to == (*g)->layout ? 0 : build_to_global(ctx, *g, to, g);
 }
 
 static int
-deposit(struct sweep *w, struct val *v, struct val *g)
+deposit(const struct sweep *w, const struct call_context *ctx, struct val *v, struct val *g)
 {
-    struct rille_session *s = w->s;
     struct rille_tensor *t = v->owner;
-    TRY(sum_of_pieces(w, g, &g));
-    TRY(suit(s, t, &g));
-    if (t->grad) TRY(call2(s, "add", t->grad->val, g, &g));
-    trace_journal(s, t);
+    TRY(sum_of_pieces(w, ctx, g, &g));
+    TRY(suit(ctx, t, &g));
+    if (t->grad) TRY(call2(ctx, "add", t->grad->val, g, &g));
+    trace_journal(ctx->s, t);
     tensor_rebind_grad(t, g);
     return 0;
 }
 
 int
-grad_deposit(struct rille_session *s, struct val *y)
+grad_deposit(const struct call_context *ctx, struct val *y)
 {
     struct sweep w = {0};
-    bool on = s->grad_on;
-    s->grad_on = false;
-    int status = sweep_from(&w, s, y);
+    struct call_context plain = *ctx, weight;
+    plain.grad = false;
+    weight = plain;
+    weight.phase = PHASE_WEIGHT;
+    int status = sweep_from(&w, &plain, y);
     for (int32_t i = 0; !status && i < w.nat; i++) {
         struct val *v = w.at[i];
-        if (w.grad[i] && v->owner && v->owner->requires_grad && v->owner->nref > 0) {
-            enum node_phase phase = s->phase;
-            s->phase = PHASE_WEIGHT;
-            status = deposit(&w, v, w.grad[i]);
-            s->phase = phase;
-        }
+        if (w.grad[i] && v->owner && v->owner->requires_grad && v->owner->nref > 0)
+            status = deposit(&w, &weight, v, w.grad[i]);
     }
-    for (int32_t i = 0; !status && i < w.nnode; i++) node_spend(s->graph, w.node[i]);
-    s->grad_on = on;
+    for (int32_t i = 0; !status && i < w.nnode; i++) node_spend(ctx->s->graph, w.node[i]);
     sweep_fini(&w);
     return status;
 }

@@ -4,7 +4,7 @@
  * and roots to buffers of all memories. Workers make the partitions of their memories (digests are compared) and
  * report the arenas that they need. The session sends them the positions of all buffers as numbers. A worker's
  * failure names a node; the session knows the node's line. */
-#include "actors/session/view/cluster_view.h"
+#include "actors/session/core/cluster_view.h"
 
 #include "actors/act/run/actor.h"
 #include "actors/cluster/controller/controller.h"
@@ -368,7 +368,7 @@ remote_run(struct rille_session *s, struct runner *r)
     s->remote_acts += job.nact;
     for (int32_t i = 0; !status && i < r->plan->ntask; i++) actors_mark(r->actors, i, r->plan->task[i].nact);
     for (int i = 0; i < m->npart; i++) m->part[i].heard.good = !status;
-    if (!status) snapshot_look(s);
+    if (!status && s->after_run) s->after_run(s);
     if (!status) return 0;
     if (status != E_LOST) return tell_failure(r, &job, status);
     mark_updates(r);

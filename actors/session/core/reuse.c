@@ -170,7 +170,7 @@ layout_below(struct rille_session *s, const struct node *n, const struct layout 
     struct sig_choice all;
     struct call c = {
         .op = n->op, .nin = 1, .nout = n->nout, .in = &x->type, .out = out, .attr = n->attr, .layout = &x->layout};
-    struct sig_question q = {s->atlas, want->place, &c, &rule, price_move, s};
+    struct sig_question q = {s->atlas, want->place, &c, &rule, price_move, NULL};
     if (call_infer(&s->scratch, &c, &rule) || sig_list_all(&s->scratch, &q, &all)) return NULL;
     const struct sig_candidate *best = NULL;
     for (int i = 0; i < all.ncandidate; i++) {
@@ -181,21 +181,20 @@ layout_below(struct rille_session *s, const struct node *n, const struct layout 
 }
 
 int
-reuse_below(struct rille_session *s, const struct layout *want, struct val **v)
+reuse_below(const struct call_context *ctx, const struct layout *want, struct val **v)
 {
     const struct node *n = (*v)->node;
     bool view = n && n->traced && n->op->flags & OP_VIEW && n->nin == 1 && n->nout == 1 && !n->strategy;
     if (!view || (*v)->layout == want || (*v)->owner || want->place != (*v)->layout->place) return 0;
-    const struct layout *below = layout_below(s, n, want);
+    const struct layout *below = layout_below(ctx->s, n, want);
     if (!below) return 0;
     struct val *x = n->in[0];
-    if (s->grad_on && x->needs_grad != (*v)->needs_grad) return 0;
-    TRY(reuse_below(s, below, &x));
+    if (ctx->grad && x->needs_grad != (*v)->needs_grad) return 0;
+    TRY(reuse_below(ctx, below, &x));
     struct node_made made = {.nin = 1, .nout = 1, .want = &below, .type = &n->out[0]->type, .layout = &want};
-    struct line at = s->at;
-    s->at = n->line;
-    int status = build_add(s, n->op, &x, n->attr, &made, v);
-    s->at = at;
-    if (!status) (*v)->node->shows = node_shown(n);
-    return status;
+    struct call_context there = *ctx;
+    there.at = n->line;
+    TRY(build_add(&there, n->op, &x, n->attr, &made, v));
+    (*v)->node->shows = node_shown(n);
+    return 0;
 }

@@ -7,6 +7,8 @@
 #include "actors/act/run/engine.h"
 #include "actors/plan/model/program.h"
 #include "actors/plan/model/rates.h"
+#include "actors/session/core/call_context.h"
+#include "actors/session/core/tracer.h"
 #include "rille.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
@@ -99,11 +101,8 @@ struct collection {
     struct str key;
 };
 
-struct trace;
-struct rounds;
 struct cluster;
 struct snapshot;
-struct inside;
 struct rille_session {
     const void *owner;            /* mark of the thread that opened the session (face.h) */
     struct rille_tensor *tensors; /* list of all tensors with handles; the next two lists likewise */
@@ -121,25 +120,24 @@ struct rille_session {
     struct snapshot *before;           /* the complete snapshot before that, if kept; NULL: none */
     struct str passed_over;            /* reason why the last recovery did not use the last snapshot; empty: it did */
     int64_t snapshots;                 /* number of snapshots taken */
+    /* Called after each good run on workers while a snapshot is being copied; NULL: none. */
+    void (*after_run)(struct rille_session *s);
     struct pool **pool[NDEVICE_KIND];
     int32_t npool[NDEVICE_KIND];   /* capacity of the array */
     int32_t ndevice[NDEVICE_KIND]; /* number of devices by kind */
     int default_kind;
     size_t memory_limit;
     int32_t threads;
-    struct box_cost cost;       /* costs of moves: built in, or calibrated (cost.c) */
-    struct compute_rates rates; /* rates for planners: likewise */
-    struct line at;
-    const char *composite; /* name of the composite operator that is being built */
-    enum node_phase phase;
+    struct box_cost cost;        /* costs of moves: built in, or calibrated (cost.c) */
+    struct compute_rates rates;  /* rates for planners: likewise */
+    struct call_context context; /* of calls from public functions: line and gradient mode; no strategy */
     uint64_t seed, ordinal, generation;
-    bool grad_on, poison;
+    bool poison;
     /* The region that new nodes belong to; the backward pass recomputes the nodes of a region. 0: the forward pass
      * keeps their results. */
     int32_t region, nregion;
     int32_t step_region;       /* first region of a compiled step that is recomputed; 0: none */
     struct strategy *strategy; /* strategy of the next call, owned; NULL: none */
-    struct inside *inside;     /* state of the call that is being built (split_propagation.h); NULL: none */
     int32_t ninside;
     enum dtype autocast;  /* dtype that calls cast operands to; DT_NONE: no cast */
     bool tf32;            /* products and convolutions get the attribute tf32 */
@@ -156,12 +154,7 @@ struct rille_session {
     int32_t nupdate, update_capacity;
     struct rille_tensor **watch;
     int32_t nwatch, watch_capacity;
-    struct trace *trace; /* the trace in progress */
-    bool paused;
-    struct rounds *rounds; /* replanning rounds of the planned step that is being built (replan.h); NULL: none */
-    uint64_t spelled;      /* hash of the operators that calls have added, in order */
-    bool parts;            /* the trace made a call in parts */
-    int32_t call;          /* number of the call that is being built (replan.h), from 1; 0: none */
+    struct session_trace trace;
     int64_t ntensor, nodes, compiles, hits, external;
     int64_t moved; /* bytes moved by all calls so far; the cost of a form in parts is a difference */
     char **text;   /* text of each requested layout, by id */
@@ -226,39 +219,38 @@ struct build_source {
     const struct type *type;
     const struct layout *layout;
 };
-int build_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
-               const struct build_source *source, struct val **out);
+int build_call(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
+               const struct attr *attr, const struct build_source *source, struct val **out);
 /* Calls an op that is neither a source nor a move; attr holds all attributes. */
-int build_written(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
-                  struct val **out);
+int build_written(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
+                  const struct attr *attr, struct val **out);
 /* Fails with what is wrong with a call, followed by its operands with type and layout. */
 int build_refuse(int code, const struct op *op, int nin, struct val *const *in, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 struct val *build_number(struct rille_session *s, bool is_int, double f, int64_t i);
 /* Returns v in that dtype: v itself if it already has the dtype. */
-int build_cast(struct rille_session *s, struct val *v, enum dtype d, struct val **out);
+int build_cast(const struct call_context *ctx, struct val *v, enum dtype d, struct val **out);
 /* Casts like build_cast. If v is a view of all of a value, casts that value and returns the same view of the cast.
  * So a weight and its gradient keep the weight's own layout, and the weight is cast once, even if readers transpose
  * it. */
-int build_cast_below(struct rille_session *s, struct val *v, enum dtype d, struct val **out);
+int build_cast_below(const struct call_context *ctx, struct val *v, enum dtype d, struct val **out);
 /* If v is an uncomputed cast of half-precision values to f32, also below views of all elements, returns the halves
  * under the same views; else v. */
-int build_halves_below(struct rille_session *s, struct val *v, struct val **out);
-int build_to_global(struct rille_session *s, struct val *v, const struct layout *l, struct val **out);
+int build_halves_below(const struct call_context *ctx, struct val *v, struct val **out);
+int build_to_global(const struct call_context *ctx, struct val *v, const struct layout *l, struct val **out);
 /* build_fresh holds a value that a call created until build_settle ends the call. After that a value lives only by
  * its handles and readers. build_settle returns status. */
 struct val *build_fresh(struct rille_session *s, struct val *v);
 int build_settle(struct rille_session *s, int status);
 
-/* Takes the call's strategy away; NULL: none. The strategy is meant for the call's own operator. Code that adds
- * other nodes first takes it away, then puts it back (s->strategy) for that operator. */
-struct strategy *build_take_strategy(struct rille_session *s);
+/* Returns the context without its strategy, which is meant for the called operator only. */
+struct call_context build_plain(const struct call_context *ctx);
 /* The interface with which kernels build gradients and composites. */
 struct builder {
     struct build base;
-    struct rille_session *s;
+    const struct call_context *ctx; /* must outlive the builder */
 };
-struct builder builder_of(struct rille_session *s);
+struct builder builder_of(const struct call_context *ctx);
 /* Adds the node of a call with the given requested layouts, types and result layouts. */
 struct node_made {
     int nin, nout;
@@ -266,7 +258,7 @@ struct node_made {
     const struct type *type;          /* nout */
     const struct layout *const *layout;
 };
-int build_add(struct rille_session *s, const struct op *op, struct val *const *in, const struct attr *attr,
+int build_add(const struct call_context *ctx, const struct op *op, struct val *const *in, const struct attr *attr,
               const struct node_made *made, struct val **out);
 int64_t price_move(void *arg, const struct type *t, const struct layout *from, const struct layout *to);
 void memo_free(struct memo *m);
@@ -274,8 +266,8 @@ void memo_free(struct memo *m);
 /* ---- grad.c ---- */
 /* grad_values returns d sum(y) / d x[i] in dx[i], NULL if y does not depend on x[i]. grad_deposit adds gradients to
  * all leaves that y depends on; afterwards the forward nodes release what they saved. */
-int grad_values(struct rille_session *s, struct val *y, int n, struct val *const *x, struct val **dx);
-int grad_deposit(struct rille_session *s, struct val *y);
+int grad_values(const struct call_context *ctx, struct val *y, int n, struct val *const *x, struct val **dx);
+int grad_deposit(const struct call_context *ctx, struct val *y);
 /* Returns the layout of a gradient for a parameter of layout l: l, except that a partial axis of `has` stays partial
  * if l has B there. */
 int grad_suiting(struct rille_session *s, const struct layout *l, const struct layout *has, const struct layout **out);
@@ -286,7 +278,7 @@ int grad_suiting(struct rille_session *s, const struct layout *l, const struct l
 const int32_t *reuse_equal(struct program *p, const struct collection *c);
 /* In a trace: if *v, which a reader needs in layout `want`, is a view and it costs no more to move the viewed value,
  * makes *v a view of the moved value. */
-int reuse_below(struct rille_session *s, const struct layout *want, struct val **v);
+int reuse_below(const struct call_context *ctx, const struct layout *want, struct val **v);
 
 /* ---- op_forms.c ---- */
 /* Prints the calls that a composite op is made of and the resulting layouts, for the op's help page. Prints nothing
@@ -425,27 +417,11 @@ void snapshot_look(struct rille_session *s);
 
 /* ---- microbatch.c ---- */
 /* Returns v summed over the micro-batches; v itself without micro-batches, or if it is computed once per batch. */
-int trace_accumulate(struct rille_session *s, struct val *v, struct val **out);
+int microbatch_sum(const struct call_context *ctx, struct val *v, struct val **out);
 /* Returns the mean over the micro-batches of a value that differs between them; known after the last micro-batch. */
-int trace_mean(struct rille_session *s, struct val *v, struct val **out);
+int microbatch_mean(const struct call_context *ctx, struct val *v, struct val **out);
 
-/* ---- trace.c ---- */
-/* In a trace that is not paused: refuses a read; the error names the requested `what`. */
-int trace_refuses(struct rille_session *s, const char *what);
-void trace_journal(struct rille_session *s, struct rille_tensor *t);
-bool tracing(const struct rille_session *s);
-int trace_pieces(const struct rille_session *s);
-/* Returns, by node of the collection, the node of the program that stands for it. */
-const int32_t *trace_became(const struct rille_session *s);
-/* Returns the number of earlier random calls in this trace, and counts one more. */
-int64_t trace_ordinal(struct rille_session *s);
-/* Returns true if the step computes v once per micro-batch. */
-bool trace_per_piece(const struct val *v);
-/* Records a loss whose gradients are needed. The trace fails at its end if no batch data reach the loss's devices. */
-void trace_loss(struct rille_session *s, const struct val *y);
-/* Records a loss whose gradients are needed. The trace fails in the end if no batch data reach the devices of the
- * loss. */
-int trace_classify(struct rille_session *s, struct node *n);
+/* ---- compiled.c ---- */
 const struct program *graph_program(const struct rille_graph *g);
 struct rille_session *graph_session(const struct rille_graph *g);
 

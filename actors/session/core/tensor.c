@@ -1,5 +1,6 @@
 /* tensor.c - tensor handles, and the variables among them. */
 #include "actors/session/core/session.h"
+#include "actors/session/core/tracer.h"
 #include "actors/session/core/face.h"
 
 #include "boxing/box.h"
@@ -398,7 +399,7 @@ moved(struct rille_tensor *t, const struct rille_layout *l, bool pin, const char
     struct rille_session *s = t->s;
     struct val *v;
     TRY(place_exists(s, ((const struct layout *)l)->place));
-    int status = build_to_global(s, t->val, (const struct layout *)l, &v);
+    int status = build_to_global(&s->context, t->val, (const struct layout *)l, &v);
     if (!status) {
         v->node->asked = 1;
         v->node->pins = v->node->pins || pin;
@@ -425,7 +426,7 @@ static int
 same_value(struct rille_tensor *t, bool leaf, struct rille_tensor **out)
 {
     struct rille_session *s = t->s;
-    bool on = s->grad_on;
+    struct call_context ctx = s->context;
     struct val *v = NULL;
     int status = val_readable(t->val);
     if (status) return build_settle(s, status);
@@ -433,9 +434,8 @@ same_value(struct rille_tensor *t, bool leaf, struct rille_tensor **out)
         store_hold(t->val->store);
         v = build_fresh(s, graph_leaf(s->graph, &t->val->type, t->val->layout, t->val->store));
     } else {
-        if (leaf) s->grad_on = false;
-        status = build_to_global(s, t->val, t->val->layout, &v);
-        s->grad_on = on;
+        if (leaf) ctx.grad = false;
+        status = build_to_global(&ctx, t->val, t->val->layout, &v);
     }
     if (!status) {
         *out = tensor_new(s, v, leaf);
@@ -458,9 +458,9 @@ rille_tensor_clone(struct rille_tensor *t, struct rille_tensor **out)
 {
     TRY(face_tensor(t, __func__));
     TRY(face_given(out, "out", __func__));
-    if (!t->s->grad_on || !t->val->needs_grad) return same_value(t, true, out);
+    if (!t->s->context.grad || !t->val->needs_grad) return same_value(t, true, out);
     struct val *v;
-    int status = build_to_global(t->s, t->val, t->val->layout, &v);
+    int status = build_to_global(&t->s->context, t->val, t->val->layout, &v);
     if (!status) *out = tensor_new(t->s, v, false);
     return build_settle(t->s, status);
 }
@@ -502,9 +502,8 @@ does_not_fit(const struct type *from, const struct type *to)
  * dense. Kernels may add in another order for other strides, so a view could give its first reader other bits than
  * later readers. */
 static int
-version_of(struct rille_tensor *t, struct val *v, struct val **out)
+version_of(const struct call_context *ctx, struct rille_tensor *t, struct val *v, struct val **out)
 {
-    struct rille_session *s = t->s;
     struct val *res[OP_OUT];
     if (!shape_equal(&v->type, &t->val->type)) {
         if (!fits_in(&v->type, &t->val->type)) return does_not_fit(&v->type, &t->val->type);
@@ -514,17 +513,17 @@ version_of(struct rille_tensor *t, struct val *v, struct val **out)
         attr[0].set = true;
         attr[0].n = t->val->type.ndim;
         memcpy(attr[0].list, t->val->type.dim, sizeof(int64_t) * t->val->type.ndim);
-        TRY(build_call(s, expand, 1, &v, attr, NULL, res));
+        TRY(build_call(ctx, expand, 1, &v, attr, NULL, res));
         v = res[0];
     }
-    TRY(build_cast(s, v, t->val->type.dtype, &v));
-    if (v->layout != t->val->layout || v->owner || !v->node) TRY(build_to_global(s, v, t->val->layout, &v));
+    TRY(build_cast(ctx, v, t->val->type.dtype, &v));
+    if (v->layout != t->val->layout || v->owner || !v->node) TRY(build_to_global(ctx, v, t->val->layout, &v));
     *out = v;
-    return v->node && v->node->op->flags & OP_VIEW ? build_call(s, op_find("contiguous"), 1, &v, NULL, NULL, out) : 0;
+    return v->node && v->node->op->flags & OP_VIEW ? build_call(ctx, op_find("contiguous"), 1, &v, NULL, NULL, out) : 0;
 }
 
 /* Makes the next value of a leaf, without gradients. */
-typedef int next_fn(struct rille_tensor *leaf, const void *of, struct val **out);
+typedef int next_fn(const struct call_context *ctx, struct rille_tensor *leaf, const void *of, struct val **out);
 
 static bool
 is_meta(const struct val *v)
@@ -533,33 +532,33 @@ is_meta(const struct val *v)
 }
 
 static int
-next_version(struct rille_tensor *t, const void *of, struct val **out)
+next_version(const struct call_context *ctx, struct rille_tensor *t, const void *of, struct val **out)
 {
     const struct rille_tensor *src = of;
     TRY(must_be_leaf(t));
     if (is_meta(src->val) && !is_meta(t->val))
         return fail(E_PLACE, "in place: a tensor on meta devices has a layout and no values: it cannot be put into one "
                              "that has them");
-    TRY(version_of(t, src->val, out));
+    TRY(version_of(ctx, t, src->val, out));
     if (!tracing(t->s) || !trace_per_piece(*out)) return 0;
     return fail(E_PLAN, "in place: a value that differs from micro-batch to micro-batch cannot be put into a "
                         "variable, which changes once a batch");
 }
 
 static int
-next_move(struct rille_tensor *t, const void *of, struct val **out)
+next_move(const struct call_context *ctx, struct rille_tensor *t, const void *of, struct val **out)
 {
-    return build_to_global(t->s, t->val, of, out);
+    return build_to_global(ctx, t->val, of, out);
 }
 
 static int
-next_place(struct rille_tensor *t, const void *of, struct val **out)
+next_place(const struct call_context *ctx, struct rille_tensor *t, const void *of, struct val **out)
 {
     const struct layout *l = of;
     TRY(must_be_leaf(t));
     TRY(trace_refuses(t->s, "to_global_"));
     TRY(place_exists(t->s, l->place));
-    return l == t->val->layout ? 0 : next_move(t, of, out);
+    return l == t->val->layout ? 0 : next_move(ctx, t, of, out);
 }
 
 /* Makes the next values of n leaves, in out, before any leaf changes. *wrong: index of the leaf that failed. */
@@ -567,14 +566,13 @@ static int
 next_of_all(struct rille_session *s, int n, struct rille_tensor *const *leaf, const void *const *of, next_fn *next,
             int *wrong, struct val **out)
 {
-    bool on = s->grad_on;
+    struct call_context ctx = s->context;
     int status = 0;
-    s->grad_on = false;
+    ctx.grad = false;
     for (int i = 0; !status && i < n; i++) {
-        status = next(leaf[i], of[i], &out[i]);
+        status = next(&ctx, leaf[i], of[i], &out[i]);
         if (status && wrong) *wrong = i;
     }
-    s->grad_on = on;
     return status;
 }
 
@@ -649,26 +647,26 @@ rille_tensor_assign(struct rille_tensor *t, struct rille_tensor *src)
 
 /* Moves the gradient of a leaf along to the leaf's new layout l; NULL: no gradient, or no move needed. */
 static int
-next_gradient_place(struct rille_tensor *t, const void *of, struct val **out)
+next_gradient_place(const struct call_context *ctx, struct rille_tensor *t, const void *of, struct val **out)
 {
     const struct layout *l = of, *to;
     if (!t->grad || l == t->val->layout) return 0;
     TRY(grad_suiting(t->s, l, t->grad->val->layout, &to));
-    return to == t->grad->val->layout ? 0 : build_to_global(t->s, t->grad->val, to, out);
+    return to == t->grad->val->layout ? 0 : build_to_global(ctx, t->grad->val, to, out);
 }
 
 /* Returns v in another dtype, always as a new value. */
 static int
-cast_of(struct rille_session *s, struct val *v, enum dtype d, struct val **out)
+cast_of(const struct call_context *ctx, struct val *v, enum dtype d, struct val **out)
 {
     TRY(val_readable(v));
-    TRY(build_cast(s, v, d, &v));
+    TRY(build_cast(ctx, v, d, &v));
     *out = v;
-    return v->owner || !v->node ? build_to_global(s, v, v->layout, out) : 0;
+    return v->owner || !v->node ? build_to_global(ctx, v, v->layout, out) : 0;
 }
 
 static int
-next_type(struct rille_tensor *t, const void *of, struct val **out)
+next_type(const struct call_context *ctx, struct rille_tensor *t, const void *of, struct val **out)
 {
     const enum dtype *d = of;
     TRY(must_be_leaf(t));
@@ -676,15 +674,15 @@ next_type(struct rille_tensor *t, const void *of, struct val **out)
     if (t->requires_grad && !dtype_is_float(*d))
         return fail(E_DTYPE, "in place: a variable that requires a gradient is of a float dtype, not %s",
                     dtype_text(*d));
-    return *d == t->val->type.dtype ? 0 : cast_of(t->s, t->val, *d, out);
+    return *d == t->val->type.dtype ? 0 : cast_of(ctx, t->val, *d, out);
 }
 
 static int
-next_gradient_type(struct rille_tensor *t, const void *of, struct val **out)
+next_gradient_type(const struct call_context *ctx, struct rille_tensor *t, const void *of, struct val **out)
 {
     const enum dtype *d = of;
     if (!t->grad || *d == t->val->type.dtype || *d == t->grad->val->type.dtype) return 0;
-    return cast_of(t->s, t->grad->val, *d, out);
+    return cast_of(ctx, t->grad->val, *d, out);
 }
 
 /* Gives each leaf its next value and its next gradient; all or none. *wrong: index of the leaf that failed;

@@ -193,15 +193,22 @@ neighbour(const struct rille_session *s, int kind, int32_t device)
     return found;
 }
 
+/* Returns the host of a device; 0 without a cluster. */
+static int
+host_of(const struct rille_session *s, int kind, int rank)
+{
+    return s->cluster ? cluster_memory_of(s->cluster, kind, rank) : 0;
+}
+
 /* Returns another position with the same shard: on another host or, if lost, anywhere with intact bytes; -1: none. */
 static int32_t
 replica(const struct rille_session *s, const struct copy *c, int32_t pos, bool lost)
 {
     const struct place *p = c->layout->place;
-    int own = cluster_memory_of(s->cluster, p->kind, p->rank[pos]), origin = layout_origin(c->layout, pos);
+    int own = host_of(s, p->kind, p->rank[pos]), origin = layout_origin(c->layout, pos);
     for (int32_t i = 0; i < p->nrank; i++)
         if (i != pos && layout_origin(c->layout, i) == origin && !is_lost(c, i, PART) &&
-            (lost || cluster_memory_of(s->cluster, p->kind, p->rank[i]) != own))
+            (lost || host_of(s, p->kind, p->rank[i]) != own))
             return i;
     return -1;
 }

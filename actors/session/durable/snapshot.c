@@ -196,6 +196,7 @@ rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *olde
     TRY(trace_refuses(s, "snapshot"));
     TRY(rille_step(s)); /* pending updates belong to the snapshot */
     if (s->taken) TRY(settle(s, end_copying(s->taken, true)));
+    s->after_run = snapshot_look;
     TRY(take(s, keep, &s->taken));
     if (!s->snapshot) TRY(settle(s, end_copying(s->taken, true))); /* the first snapshot is waited for */
     snapshot_look(s);

@@ -162,7 +162,7 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
                struct assign_least *least)
 {
     struct rille_session *s = g->s;
-    struct planned_clock clock = s->rounds ? *rounds_clock(s) : planned_clock(s, rounds_search_ns(o));
+    struct planned_clock clock = s->trace.rounds ? *rounds_clock(s) : planned_clock(s, rounds_search_ns(o));
     g->search_ns = rounds_limit_ns(o);
     work_add(p->nnode * MADE_NS);
     /* Leave time for later searches. If the plan holds too much, others follow: a search without a limit may use a

@@ -2,6 +2,7 @@
 #include "actors/session/planner/replan.h"
 
 #include "actors/session/planner/planned.h"
+#include "actors/session/step/trace.h"
 #include "actors/session/planner/call_cost.h"
 #include "sbp/net/work.h"
 
@@ -74,17 +75,6 @@ rounds_search_ns(const struct rille_graph_options *o)
     return simple && !o->memory_limit && !(o->time_limit > 0) ? BOUND_NS : rounds_limit_ns(o);
 }
 
-void
-rounds_begin(struct rille_session *s, const struct rille_graph_options *o)
-{
-    if (!s->rounds) {
-        s->rounds = must_alloc(sizeof *s->rounds);
-        s->rounds->clock = planned_clock(s, rounds_search_ns(o));
-        s->rounds->least = (struct rounds_least){INT64_MAX, {INT64_MAX, INT64_MAX}};
-    }
-    s->rounds->begun = work_done();
-}
-
 static bool
 is_ruled(const struct rounds *r)
 {
@@ -94,7 +84,7 @@ is_ruled(const struct rounds *r)
 enum solve_mode
 rounds_mode(const struct rille_session *s, enum solve_mode mode, bool *rule)
 {
-    const struct rounds *r = s->rounds;
+    const struct rounds *r = s->trace.rounds;
     *rule = r && is_ruled(r);
     return *rule ? r->rule[r->at] : mode;
 }
@@ -102,13 +92,13 @@ rounds_mode(const struct rille_session *s, enum solve_mode mode, bool *rule)
 const struct planned_clock *
 rounds_clock(const struct rille_session *s)
 {
-    return &s->rounds->clock;
+    return &s->trace.rounds->clock;
 }
 
 void
 rounds_end(struct rille_session *s, bool all)
 {
-    struct rounds *r = s->rounds;
+    struct rounds *r = s->trace.rounds;
     if (!r) return;
     for (int32_t k = 0; k < r->nwritten; k++) {
         for (int i = 0; i < r->written[k].nin; i++)
@@ -121,13 +111,14 @@ rounds_end(struct rille_session *s, bool all)
     arena_fini(&r->arena);
     free(r->written);
     free(r);
-    s->rounds = NULL;
+    s->trace.rounds = NULL;
+    s->trace.forms = NULL;
 }
 
 bool
 rounds_have_best(const struct rille_session *s)
 {
-    return s->rounds && s->rounds->best;
+    return s->trace.rounds && s->trace.rounds->best;
 }
 
 /* Adds to the best plan the costs of each call in parts and in one piece, over all rounds. */
@@ -154,11 +145,12 @@ tell_calls(const struct rounds *r, struct assigned *a)
 struct rille_graph *
 rounds_best(struct rille_session *s)
 {
-    struct rille_graph *best = s->rounds ? s->rounds->best : NULL;
+    struct rille_graph *best = s->trace.rounds ? s->trace.rounds->best : NULL;
     if (!best) return NULL;
-    tell_calls(s->rounds, best->assigned);
-    if (s->rounds->best_ruled) best->assigned->mode = SOLVE_OPTIMAL; /* no time was left for the step's own mode */
-    s->rounds->best = NULL;
+    tell_calls(s->trace.rounds, best->assigned);
+    if (s->trace.rounds->best_ruled)
+        best->assigned->mode = SOLVE_OPTIMAL; /* no time was left for the step's own mode */
+    s->trace.rounds->best = NULL;
     return best;
 }
 
@@ -171,19 +163,20 @@ way_of(const struct rounds *r, int32_t k)
     return k >= 0 && k < r->nway ? r->way[k] : r->other;
 }
 
-bool
-rounds_whole(const struct rille_session *s)
+static bool
+form_whole(const struct call_context *ctx)
 {
-    return s->rounds && way_of(s->rounds, s->call - 1).whole;
+    return ctx->s->trace.rounds && way_of(ctx->s->trace.rounds, ctx->call - 1).whole;
 }
 
 /* Only calls of the forward pass have forms: the forward pass is the same in each round, and gradients follow from
  * it. */
-bool
-rounds_due(const struct rille_session *s, const struct op *op)
+static bool
+form_due(const struct call_context *ctx, const struct op *op)
 {
-    return s->rounds && !s->rounds->trying && tracing(s) && !s->composite && !s->strategy &&
-           s->phase == PHASE_FORWARD && (op->build || op->split_form);
+    const struct rounds *r = ctx->s->trace.rounds;
+    return r && !r->trying && tracing(ctx->s) && !ctx->composite && !ctx->strategy && ctx->phase == PHASE_FORWARD &&
+           (op->build || op->split_form);
 }
 
 /* Returns the requested layout of operand i; NULL: as it is. */
@@ -198,13 +191,13 @@ wished(const struct wish *w, const struct op *op, int nin, struct val *const *in
 
 /* Moves the operands to the layouts of the request. */
 static int
-move_operands(struct rille_session *s, const struct wish *w, const struct op *op, int nin, struct val *const *in,
+move_operands(const struct call_context *ctx, const struct wish *w, const struct op *op, int nin, struct val *const *in,
               struct val **moved)
 {
     for (int i = 0; i < nin; i++) {
         const struct layout *l = w ? wished(w, op, nin, in, i) : NULL;
         moved[i] = in[i];
-        if (l) TRY(build_to_global(s, in[i], l, &moved[i]));
+        if (l) TRY(build_to_global(ctx, in[i], l, &moved[i]));
     }
     return 0;
 }
@@ -212,10 +205,10 @@ move_operands(struct rille_session *s, const struct wish *w, const struct op *op
 static void
 remember(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
 {
-    struct rounds *r = s->rounds;
+    struct rounds *r = s->trace.rounds;
     GROW(r->written, r->nwritten + 1, r->capacity);
     struct written *w = &r->written[r->nwritten++];
-    *w = (struct written){.op = op, .nin = nin, .spelled = s->spelled, .parts = s->parts};
+    *w = (struct written){.op = op, .nin = nin, .spelled = s->trace.spelled, .parts = s->trace.parts};
     w->in = must_alloc(sizeof *w->in * (size_t)(nin + 1));
     for (int i = 0; i < nin; i++)
         if ((w->in[i] = in[i])) val_hold(in[i]);
@@ -224,27 +217,41 @@ remember(struct rille_session *s, const struct op *op, int nin, struct val *cons
 
 /* Writes call k with its operands in the layouts of the request; `moved` receives the operands. */
 static int
-write_call(struct rille_session *s, int32_t k, const struct wish *w, const struct op *op, int nin,
+write_call(const struct call_context *ctx, int32_t k, const struct wish *w, const struct op *op, int nin,
            struct val *const *in, const struct attr *attr, struct val **moved, struct val **out)
 {
-    TRY(move_operands(s, w, op, nin, in, moved));
-    s->spelled = 0;
-    s->parts = false;
-    s->call = k + 1;
-    int status = build_written(s, op, nin, moved, attr, out);
-    s->call = 0;
-    return status;
+    TRY(move_operands(ctx, w, op, nin, in, moved));
+    struct call_context numbered = *ctx;
+    numbered.call = k + 1;
+    ctx->s->trace.spelled = 0;
+    ctx->s->trace.parts = false;
+    return build_written(&numbered, op, nin, moved, attr, out);
 }
 
-int
-rounds_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
-            struct val **out)
+static int
+form_call(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+          struct val **out)
 {
-    int32_t k = s->rounds->nwritten;
+    struct rille_session *s = ctx->s;
+    int32_t k = s->trace.rounds->nwritten;
     struct val **moved = ARENA_ARRAY(&s->scratch, struct val *, nin + 1);
-    TRY(write_call(s, k, way_of(s->rounds, k).wish, op, nin, in, attr, moved, out));
+    TRY(write_call(ctx, k, way_of(s->trace.rounds, k).wish, op, nin, in, attr, moved, out));
     remember(s, op, nin, moved, attr);
     return 0;
+}
+
+static const struct call_forms forms = {.due = form_due, .call = form_call, .whole = form_whole};
+
+void
+rounds_begin(struct rille_session *s, const struct rille_graph_options *o)
+{
+    if (!s->trace.rounds) {
+        s->trace.rounds = must_alloc(sizeof *s->trace.rounds);
+        s->trace.rounds->clock = planned_clock(s, rounds_search_ns(o));
+        s->trace.rounds->least = (struct rounds_least){INT64_MAX, {INT64_MAX, INT64_MAX}};
+    }
+    s->trace.forms = &forms;
+    s->trace.rounds->begun = work_done();
 }
 
 /* ---- after the plan ---- */
@@ -266,7 +273,7 @@ planned_layout(const struct rille_session *s, const struct program *p, const int
 static struct way *
 wish_for(struct rille_session *s, const struct program *p)
 {
-    struct rounds *r = s->rounds;
+    struct rounds *r = s->trace.rounds;
     const int32_t *became = trace_became(s);
     struct way *way = ARENA_ARRAY(&r->arena, struct way, r->nwritten + 1);
     for (int32_t k = 0; k < r->nwritten; k++) {
@@ -284,20 +291,20 @@ wish_for(struct rille_session *s, const struct program *p)
 static bool
 is_otherwise(struct rille_session *s, int32_t k, const struct wish *x)
 {
-    const struct written *w = &s->rounds->written[k];
+    const struct written *w = &s->trace.rounds->written[k];
     struct val *out[OP_OUT], **moved = ARENA_ARRAY(&s->scratch, struct val *, w->nin + 1);
     bool same = true;
     for (int i = 0; i < w->nin; i++) same = same && !wished(x, w->op, w->nin, w->in, i);
     if (same) return false;
-    int status = write_call(s, k, x, w->op, w->nin, w->in, w->attr, moved, out);
+    int status = write_call(&s->context, k, x, w->op, w->nin, w->in, w->attr, moved, out);
     if (status) err_clear();
-    return !status && s->spelled != w->spelled;
+    return !status && s->trace.spelled != w->spelled;
 }
 
 static bool
 any_otherwise(struct rille_session *s, const struct way *way)
 {
-    struct rounds *r = s->rounds;
+    struct rounds *r = s->trace.rounds;
     bool paused = rille_trace_pause(s, false), any = false;
     r->trying = true;
     for (int32_t k = 0; k < r->nwritten && !any; k++) any = is_otherwise(s, k, way[k].wish);
@@ -310,7 +317,7 @@ bool
 rounds_look(struct rille_session *s, const struct rille_graph_options *o)
 {
     enum { SHARE = 4, ROUNDS = 2 * MOST_ROUNDS }; /* rules may use 1 / SHARE of the time; their rounds at most */
-    struct rounds *r = s->rounds;
+    struct rounds *r = s->trace.rounds;
     if (!r || r->looked || !r->nwritten || o->memory_limit) return false;
     int64_t now = work_done();
     r->looked = true;
@@ -322,7 +329,7 @@ bool
 rounds_glance(void *session, enum solve_mode mode, const struct program *p)
 {
     struct rille_session *s = session;
-    struct rounds *r = s->rounds;
+    struct rounds *r = s->trace.rounds;
     if (any_otherwise(s, wish_for(s, p))) r->rule[r->nrule++] = mode;
     return r->nrule > 0;
 }
@@ -331,7 +338,7 @@ rounds_glance(void *session, enum solve_mode mode, const struct program *p)
 static bool
 try_there(struct rille_session *s, const struct rille_graph *g)
 {
-    struct rounds *r = s->rounds;
+    struct rounds *r = s->trace.rounds;
     struct way *way = wish_for(s, g->runner->plan->program);
     if (!any_otherwise(s, way)) return false;
     r->way = way;
@@ -369,7 +376,7 @@ has_parts(const struct rounds *r)
 bool
 rounds_follow(const struct rille_session *s)
 {
-    const struct rounds *r = s->rounds;
+    const struct rounds *r = s->trace.rounds;
     return r && has_parts(r) && !r->whole_was;
 }
 
@@ -377,7 +384,7 @@ rounds_follow(const struct rille_session *s)
 static bool
 try_whole(struct rille_session *s)
 {
-    struct rounds *r = s->rounds;
+    struct rounds *r = s->trace.rounds;
     bool due = rounds_follow(s);
     r->whole_was = true;
     if (!due) return false;
@@ -400,7 +407,7 @@ write_past(struct rounds *r, int64_t step, const int64_t *cost)
 static void
 keep_past(struct rille_session *s, const struct rille_graph *g)
 {
-    struct rounds *r = s->rounds;
+    struct rounds *r = s->trace.rounds;
     if (!r->best) r->npast = 0; /* earlier rounds exceeded the limit */
     if (!r->nwritten) return;
     int64_t *ns = ARENA_ARRAY(&s->scratch, int64_t, r->nwritten + 1);
@@ -412,7 +419,7 @@ keep_past(struct rille_session *s, const struct rille_graph *g)
 void
 rounds_hold(struct rille_session *s, const struct rille_graph *g, int64_t held)
 {
-    struct rounds *r = s->rounds;
+    struct rounds *r = s->trace.rounds;
     if (!r || !r->nwritten || (r->held && r->past[r->npast].step <= held)) return;
     int64_t *bytes = ARENA_ARRAY(&s->scratch, int64_t, r->nwritten + 1);
     ways_held(g->assigned, g->traced, r->nwritten, bytes);
@@ -484,7 +491,7 @@ next_mode(struct rounds *r)
 static bool
 find_another(struct rille_session *s, const struct rille_graph *g)
 {
-    struct rounds *r = s->rounds;
+    struct rounds *r = s->trace.rounds;
     if (r->mixed || is_late(r)) return false;
     if (!has_parts(r)) r->whole_was = true;
     int32_t left = MOST_ROUNDS - 1 - r->round;
@@ -496,7 +503,7 @@ find_another(struct rille_session *s, const struct rille_graph *g)
 bool
 rounds_after_failure(struct rille_session *s)
 {
-    struct rounds *r = s->rounds;
+    struct rounds *r = s->trace.rounds;
     if (!r || r->best || r->mixed || r->round++ == MOST_ROUNDS - 1) return false;
     r->npast += r->held;
     r->held = false;
@@ -506,8 +513,8 @@ rounds_after_failure(struct rille_session *s)
 struct rounds_least
 rounds_least(struct rille_session *s, const struct rounds_least *here)
 {
-    if (!s->rounds) return *here;
-    struct rounds_least *l = &s->rounds->least;
+    if (!s->trace.rounds) return *here;
+    struct rounds_least *l = &s->trace.rounds->least;
     l->held = MIN(l->held, here->held);
     l->counted.bytes = MIN(l->counted.bytes, here->counted.bytes);
     l->counted.floor = MIN(l->counted.floor, here->counted.floor);
@@ -517,7 +524,7 @@ rounds_least(struct rille_session *s, const struct rounds_least *here)
 bool
 rounds_again(struct rille_session *s, struct rille_graph **g)
 {
-    struct rounds *r = s->rounds;
+    struct rounds *r = s->trace.rounds;
     if (!r) return false;
     r->round++;
     keep_past(s, *g);

@@ -49,13 +49,6 @@ bool rounds_glance(void *session, enum solve_mode mode, const struct program *p)
 enum solve_mode rounds_mode(const struct rille_session *s, enum solve_mode mode, bool *rule);
 /* Returns true if a whole round will follow the round just traced. */
 bool rounds_follow(const struct rille_session *s);
-/* Returns true if rounds decide the form of this call of the traced function. */
-bool rounds_due(const struct rille_session *s, const struct op *op);
-/* Returns true if this round makes the current call in one piece, whatever the call moves. */
-bool rounds_whole(const struct rille_session *s);
-/* Makes the call with operands moved to their layouts in the round before, and remembers the call. */
-int rounds_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
-                struct val **out);
 /* Ends a round: keeps the better of *g and the best so far, and frees the other. Returns true, with *g NULL, if
  * another round follows; else returns the best in *g. */
 bool rounds_again(struct rille_session *s, struct rille_graph **g);

@@ -3,12 +3,19 @@
  * A variable's new version overwrites the old one if only the variable's handle needs the old bytes; then nothing is
  * allocated or rebound. */
 #include "actors/session/step/compiled.h"
+#include "actors/session/core/tracer.h"
 #include "actors/plan/assign/assign.h"
 #include "actors/session/core/face.h"
-#include "actors/session/view/cluster_view.h"
+#include "actors/session/core/cluster_view.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+int
+face_graph(const struct rille_graph *g, const char *who)
+{
+    return g ? face_session(g->s, who) : fail(E_ARG, "%s: the graph is NULL", who);
+}
 
 static void
 drop_sorted(struct rille_graph *g)
@@ -215,6 +222,15 @@ sort_results(struct rille_graph *g)
     return 0;
 }
 
+/* Binds the leaves to the bytes of variables and arguments. */
+static int
+bind_leaves(struct rille_graph *g, struct rille_tensor *const *in)
+{
+    TRY(compute_leaves(g, in));
+    for (int32_t i = 0; i < g->nleaf; i++) g->runner->leaf[i] = origin_value(&g->origin[i], in)->store;
+    return sort_arguments(g, in);
+}
+
 static int
 bind_graph(struct rille_graph *g, int nin, struct rille_tensor *const *in)
 {
@@ -223,9 +239,12 @@ bind_graph(struct rille_graph *g, int nin, struct rille_tensor *const *in)
     if (g->asking) return fail(E_STATE, "a step is called by the function of a live number that it reads");
     if (g->s->cluster) TRY(remote_ready(g->s, r));
     TRY(ask_numbers(g, nin, in));
-    TRY(compute_leaves(g, in));
-    for (int32_t i = 0; i < g->nleaf; i++) r->leaf[i] = origin_value(&g->origin[i], in)->store;
-    TRY(sort_arguments(g, in));
+    int status = bind_leaves(g, in);
+    if (status) {
+        drop_sorted(g);
+        undo_numbers(g, g->nlive);
+        return status;
+    }
     for (int32_t i = 0; i < g->nnumber; i++) number_bind(g->s, &g->number[i], &r->run.number[i]);
     g->s->ordinal += (uint64_t)g->nrandom;
     memset(r->donate, 0, sizeof(*r->donate) * (size_t)p->nroot);
@@ -258,6 +277,12 @@ take_variable(struct rille_graph *g, struct rille_tensor *t, int32_t k)
 }
 
 static void
+drop_roots(struct runner *r)
+{
+    for (int32_t k = 0; k < r->plan->program->nroot; k++) store_drop(&r->root[k]);
+}
+
+static void
 take_outcomes(struct rille_graph *g, struct rille_tensor **out)
 {
     struct runner *r = g->runner;
@@ -275,7 +300,7 @@ take_outcomes(struct rille_graph *g, struct rille_tensor **out)
     }
     for (int32_t i = 0; i < g->ngradient; i++)
         if (!g->gradient[i].after) rille_tensor_free(&g->gradient[i].t->grad);
-    for (int32_t k = 0; k < r->plan->program->nroot; k++) store_drop(&r->root[k]);
+    drop_roots(r);
 }
 
 /* Returns the results of a step on meta devices: types and layouts without values. */
@@ -337,7 +362,7 @@ rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, 
     int status = runner_run(s, g->runner, g->watched || g->ncall <= WARM_CALLS);
     g->ncall++;
     drop_sorted(g);
-    if (!status) status = sort_results(g);
+    if (!status && (status = sort_results(g))) drop_roots(g->runner);
     if (status) {
         s->ordinal = ordinal;
         undo_numbers(g, g->nlive);
@@ -350,7 +375,7 @@ rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, 
     if (!g->trace_path) return 0;
     char *path = g->trace_path;
     g->trace_path = NULL;
-    status = rille_graph_timeline(g, path);
+    status = g->write_trace(g, path);
     free(path);
     return status;
 }

@@ -74,13 +74,18 @@ struct rille_graph {
     int32_t *act_thread;
     int64_t nact, act_capacity, act_thread_capacity, begin_ns;
     struct lane_rows rows; /* expected order of acts on all threads; may be empty */
-    char *trace_path;
+    char *trace_path;      /* file that write_trace writes after the next call; NULL: none */
+    int (*write_trace)(struct rille_graph *g, const char *path);
     struct arena arena;
 };
 
+/* compiled.c: does the checks of core/face.h for a compiled step. */
+int face_graph(const struct rille_graph *g, const char *who);
+
 enum { WARM_CALLS = 2 }; /* the call whose times make rows; the next is timed, too */
 
-/* chart.c: converts costs to those of a dial. E_ARG. */
+/* measure.c: checks costs that the user gave for a chart, and converts them to those of a schedule search. E_ARG. */
+int chart_costs_check(const struct rille_chart_costs *k);
 int dial_costs_of(const struct rille_chart_costs *k, struct dial_costs *out);
 /* measure.c: returns the most bytes that any device holds during a step: leaves, registers, scratch, and results
  * that overwrite no leaf. Sets *device (may be NULL) to that device of the plan. */

@@ -4,7 +4,7 @@
 #include "actors/act/run/actor.h"
 #include "actors/session/step/compiled.h"
 #include "actors/session/core/face.h"
-#include "actors/session/view/cluster_view.h"
+#include "actors/session/core/cluster_view.h"
 #include "runtime/base/error.h"
 
 #include <stdio.h>
@@ -208,5 +208,27 @@ rille_graph_stats(const struct rille_graph *cg, struct rille_stats *out)
     st->ideal = busy / natonce;
     st->bubble = st->step_time > 0 ? MAX(0.0, 1 - st->ideal / st->step_time) : 0;
     *out = *st;
+    return 0;
+}
+
+/* ---- costs given by the user ---- */
+
+int
+chart_costs_check(const struct rille_chart_costs *k)
+{
+    const double of[] = {k->forward, k->backward, k->weight, k->move, k->update};
+    for (size_t i = 0; i < countof(of); i++)
+        if (!(of[i] >= 0 && of[i] < 1e6)) return fail(E_ARG, "chart: a cost is 0 to a million seconds, not %g", of[i]);
+    if (!(k->jitter >= 0 && k->jitter <= 1))
+        return fail(E_ARG, "chart: jitter is a share from 0 to 1, not %g", k->jitter);
+    return 0;
+}
+
+int
+dial_costs_of(const struct rille_chart_costs *k, struct dial_costs *out)
+{
+    TRY(chart_costs_check(k));
+    if (k->forward < 1e-9) return fail(E_ARG, "graph: a schedule for costs wants the seconds of forward");
+    *out = (struct dial_costs){1e9 * k->forward, 1e9 * k->backward, 1e9 * k->weight, 1e9 * k->move, false};
     return 0;
 }

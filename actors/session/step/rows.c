@@ -5,7 +5,7 @@
  * have. */
 #include "actors/plan/sim/account.h"
 #include "actors/session/step/compiled.h"
-#include "actors/session/view/cluster_view.h"
+#include "actors/session/core/cluster_view.h"
 
 #include "runtime/base/error.h"
 

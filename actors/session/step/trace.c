@@ -9,9 +9,8 @@
 #include "actors/plan/outline/stage.h"
 #include "actors/session/step/compiled.h"
 #include "actors/session/core/face.h"
-#include "actors/session/planner/fit.h"
-#include "actors/session/planner/planned.h"
-#include "actors/session/planner/replan.h"
+#include "actors/session/core/tracer.h"
+#include "actors/session/step/trace.h"
 #include "actors/session/step/segments.h"
 #include "kernels/op/lib/table.h"
 
@@ -37,7 +36,6 @@ struct trace {
     int32_t pieces, lag, nin;
     bool split;                       /* weight gradients have credits of their own */
     struct segments segments;         /* of the arguments' rows: micro-batch k is the k-th part of each */
-    int64_t nrandom;                  /* number of random calls so far */
     const int32_t *became;            /* by node of the collection: index of its node in the program */
     struct val **input;               /* held */
     struct rille_tensor **auto_input; /* by argument: held, if a planner may choose the layout; else NULL */
@@ -54,58 +52,15 @@ struct trace {
 /* ---- while tracing ---- */
 
 bool
-tracing(const struct rille_session *s)
-{
-    return s->trace && !s->paused;
-}
-
-bool
-rille_tracing(const struct rille_session *s)
-{
-    if (face_session(s, __func__)) return false;
-    return tracing(s);
-}
-
-bool
 rille_planning(const struct rille_session *s)
 {
-    return rille_tracing(s) && s->trace->options.auto_parallel;
+    return rille_tracing(s) && s->trace.now->options.auto_parallel;
 }
 
-bool
-rille_trace_pause(struct rille_session *s, bool pause)
+const struct rille_graph_options *
+trace_options(const struct rille_session *s)
 {
-    if (face_session(s, __func__)) return false;
-    bool was = s->paused;
-    s->paused = pause;
-    return was;
-}
-
-int
-trace_pieces(const struct rille_session *s)
-{
-    return tracing(s) ? s->trace->pieces : 1;
-}
-
-int64_t
-trace_ordinal(struct rille_session *s)
-{
-    return s->trace->nrandom++;
-}
-
-int
-trace_refuses(struct rille_session *s, const char *what)
-{
-    if (!tracing(s)) return 0;
-    return fail(E_STATE,
-                "%s inside a graph: its values exist only when the compiled step runs; return the tensor instead",
-                what);
-}
-
-bool
-trace_per_piece(const struct val *v)
-{
-    return v->input >= 0 || (v->node && v->node->per_piece && !v->node->accumulate);
+    return &s->trace.now->options;
 }
 
 static void
@@ -117,13 +72,13 @@ note_fed(struct trace *r, const struct place *place)
     r->fed[r->nfed++] = place;
 }
 
-void
-trace_loss(struct rille_session *s, const struct val *y)
+static void
+note_loss(struct rille_session *s, const struct val *y)
 {
-    struct trace *r = s->trace;
-    if (trace_pieces(s) == 1 || trace_per_piece(y) || (y->node && (y->node->accumulate || y->node->after))) return;
+    struct trace *r = s->trace.now;
+    if (s->trace.pieces == 1 || trace_per_piece(y) || (y->node && (y->node->accumulate || y->node->after))) return;
     GROW(r->unfed, r->nunfed + 1, r->unfed_capacity);
-    r->unfed[r->nunfed++] = (struct unfed_loss){y->layout->place, y->node ? y->node->line : s->at};
+    r->unfed[r->nunfed++] = (struct unfed_loss){y->layout->place, y->node ? y->node->line : s->context.at};
 }
 
 int
@@ -131,7 +86,7 @@ rille_live_ask(struct rille_live *l)
 {
     TRY(face_given(l, "the live number", __func__));
     TRY(face_session(l->s, __func__));
-    struct trace *r = l->s->trace;
+    struct trace *r = l->s->trace.now;
     if (!r) return fail(E_STATE, "live: a number is asked by the calls of a step, and none is being traced");
     GROW(r->ask, r->nask + 1, r->ask_capacity);
     r->ask[r->nask++] = l;
@@ -162,11 +117,11 @@ all_fed(const struct trace *r)
     return 0;
 }
 
-int
-trace_classify(struct rille_session *s, struct node *n)
+static int
+classify(struct rille_session *s, struct node *n)
 {
     n->traced = 1;
-    if (s->trace->pieces == 1) return 0;
+    if (s->trace.pieces == 1) return 0;
     n->per_piece = n->op->flags & OP_RANDOM ? 1 : 0;
     for (int i = 0; i < n->nin; i++) {
         const struct val *v = n->in[i];
@@ -176,7 +131,7 @@ trace_classify(struct rille_session *s, struct node *n)
         else if (v->node && (v->node->accumulate || v->node->after))
             n->after = 1;
     }
-    if (n->per_piece) note_fed(s->trace, n->out[0]->layout->place);
+    if (n->per_piece) note_fed(s->trace.now, n->out[0]->layout->place);
     if (n->per_piece && n->op->flags & OP_UPDATE)
         return fail(E_PLAN,
                     "%s: a value that differs from micro-batch to micro-batch enters an update, which happens once "
@@ -188,11 +143,10 @@ trace_classify(struct rille_session *s, struct node *n)
     return 0;
 }
 
-void
-trace_journal(struct rille_session *s, struct rille_tensor *t)
+static void
+note_change(struct rille_session *s, struct rille_tensor *t)
 {
-    struct trace *r = s->trace;
-    if (!tracing(s) || t->journal >= 0) return;
+    struct trace *r = s->trace.now;
     GROW(r->journal, r->njournal + 1, r->capacity);
     t->journal = r->njournal;
     struct journal_entry *e = &r->journal[r->njournal++];
@@ -244,31 +198,9 @@ find_schedule(const struct rille_graph_options *o, struct schedule *out)
 }
 
 int
-rille_graph_check(const struct rille_graph_options *o)
+trace_schedule_check(const struct rille_graph_options *o)
 {
     struct schedule schedule;
-    enum solve_mode mode;
-    TRY(face_given(o, "the options", __func__));
-    if (o->zero < 0 || o->zero > 3) return fail(E_ARG, "graph: zero is 0 to 3, not %d", o->zero);
-    if (o->prefetch < 0) return fail(E_ARG, "graph: prefetch is %d", o->prefetch);
-    if (o->micro_batches < 0) return fail(E_ARG, "graph: micro_batches is %d", o->micro_batches);
-    if (!(o->memory >= 0 && o->memory < 1e18)) return fail(E_ARG, "graph: memory is %g", o->memory);
-    if (o->memory > 0 && (o->schedule || o->lag || o->split_backward))
-        return fail(E_ARG, "graph: memory = %g finds a schedule, %s is one; give one or the other", o->memory,
-                    o->schedule ? o->schedule : "lag and split_backward");
-    if (o->memory > 0 && o->micro_batches <= 1)
-        return fail(E_ARG,
-                    "graph: memory = %g is for pieces, of which it lets so many be under way, and there is one "
-                    "(micro_batches = %d); memory_limit bounds a step of one piece",
-                    o->memory, MAX(1, o->micro_batches));
-    if (o->memory_limit < 0) return fail(E_ARG, "graph: memory_limit is %lld bytes", (long long)o->memory_limit);
-    if (o->auto_parallel) TRY(planned_mode(o->auto_parallel, &mode));
-    if (o->auto_parallel && o->recompute_auto)
-        return fail(E_ARG, "graph: recompute = \"auto\" and auto_parallel both choose for a memory limit; take one");
-    if (o->auto_parallel && o->offload)
-        return fail(E_ARG, "graph: offload and auto_parallel both say where values lie; take one");
-    if (o->auto_parallel && o->zero)
-        return fail(E_ARG, "graph: zero and auto_parallel both say how updates lie; take one");
     return find_schedule(o, &schedule);
 }
 
@@ -311,10 +243,10 @@ piece_type(const struct trace *r, int i, const struct val *v, struct type *out)
     return 0;
 }
 
-static void
-trace_fini(struct rille_session *s)
+void
+trace_end(struct rille_session *s)
 {
-    struct trace *r = s->trace;
+    struct trace *r = s->trace.now;
     for (int32_t i = 0; i < r->njournal; i++) {
         struct journal_entry *e = &r->journal[i];
         e->t->journal = -1;
@@ -339,8 +271,8 @@ trace_fini(struct rille_session *s)
     for (int32_t i = 0; i < r->nask; i++) rille_live_free(&r->ask[i]);
     free(r->ask);
     free(r);
-    s->trace = NULL;
-    s->paused = false;
+    s->trace.now = NULL;
+    s->trace.paused = false;
 }
 
 /* Checks that an "auto" argument is not split into micro-batches: a planner may only place complete arguments. */
@@ -354,16 +286,29 @@ lies_nowhere(const struct trace *r, int i)
         i + 1, (int)r->pieces);
 }
 
-int
-rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, int nin, struct rille_tensor *const *in,
-                  struct rille_tensor **piece)
+static const struct tracer tracer = {.classify = classify, .journal = note_change, .loss = note_loss};
+
+/* Makes the values that stand for the arguments. */
+static void
+make_inputs(struct rille_session *s, const struct type *type, int nin, struct rille_tensor *const *in,
+            struct rille_tensor **piece)
 {
-    TRY(face_tensors(s, nin, in, __func__));
-    TRY(face_given(o, "the options", __func__));
-    TRY(face_given(piece, "piece", __func__));
+    struct trace *r = s->trace.now;
+    for (int i = 0; i < nin; i++) {
+        struct val *v = graph_leaf(s->graph, &type[i], in[i]->val->layout, NULL);
+        v->input = (int16_t)i;
+        val_hold(v);
+        if (in[i]->planned && r->options.auto_parallel) r->auto_input[i] = rille_tensor_hold(in[i]);
+        r->input[r->nin++] = v;
+        piece[i] = tensor_new(s, v, false);
+    }
+}
+
+int
+trace_begin(struct rille_session *s, const struct rille_graph_options *o, int nin, struct rille_tensor *const *in,
+            struct rille_tensor **piece)
+{
     struct schedule schedule;
-    if (s->trace) return fail(E_STATE, "graph: a graph is called while another one is being traced");
-    TRY(rille_graph_check(o));
     TRY(find_schedule(o, &schedule));
     struct trace *r = must_alloc(sizeof *r);
     r->options = *o;
@@ -379,39 +324,21 @@ rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, 
         if (!status && in[i]->planned) status = lies_nowhere(r, i);
     }
     if (!status) status = segments_find(&r->segments, r->pieces, nin, in);
-    if (status) {
-        rounds_end(s, true);
+    if (!status) {
+        s->trace.now = r;
+        s->trace.tracer = &tracer;
+        s->trace.pieces = r->pieces;
+        s->trace.nrandom = 0;
+        if (r->options.recompute) s->region = s->step_region = ++s->nregion;
+        make_inputs(s, type, nin, in, piece);
+    } else {
         segments_free(&r->segments);
-        free(type);
         free(r->input);
         free(r->auto_input);
         free(r);
-        return status;
-    }
-    s->trace = r;
-    if (o->auto_parallel && !s->rounds) planned_call(s);
-    if (o->auto_parallel && o->again && strcmp(o->auto_parallel, "greedy")) rounds_begin(s, o);
-    if (r->options.recompute) s->region = s->step_region = ++s->nregion;
-    for (int i = 0; i < nin; i++) {
-        struct val *v = graph_leaf(s->graph, &type[i], in[i]->val->layout, NULL);
-        v->input = (int16_t)i;
-        val_hold(v);
-        if (in[i]->planned && o->auto_parallel) r->auto_input[i] = rille_tensor_hold(in[i]);
-        r->input[r->nin++] = v;
-        piece[i] = tensor_new(s, v, false);
     }
     free(type);
-    return 0;
-}
-
-void
-rille_trace_abort(struct rille_session *s)
-{
-    if (face_session(s, __func__)) return;
-    if (!s->trace) return;
-    rounds_end(s, true);
-    trace_fini(s);
-    build_settle(s, 0);
+    return status;
 }
 
 /* ---- end: the compiled step ---- */
@@ -434,21 +361,21 @@ can_join(const struct trace *r, const struct val *v)
 
 /* Makes the value of a result: a scalar is averaged over the micro-batches, other values are joined. */
 static int
-result_value(struct rille_session *s, struct val *v, struct val **out, bool *join)
+result_value(const struct call_context *ctx, struct val *v, struct val **out, bool *join)
 {
     *out = v;
     *join = false;
-    if (v->input >= 0) TRY(build_to_global(s, v, v->layout, out));
-    if (!trace_per_piece(*out) || s->trace->pieces == 1) return 0;
+    if (v->input >= 0) TRY(build_to_global(ctx, v, v->layout, out));
+    if (!trace_per_piece(*out) || ctx->s->trace.pieces == 1) return 0;
     if (v->type.ndim > 0) {
         *join = true;
-        return can_join(s->trace, v);
+        return can_join(ctx->s->trace.now, v);
     }
-    return trace_mean(s, *out, out);
+    return microbatch_mean(ctx, *out, out);
 }
 
 /* The outcomes of a trace: results first, then changed gradients, then changed variables. */
-struct made {
+struct trace_made {
     struct val **val;
     struct outcome *outcome; /* roots are set later */
     bool *join;
@@ -456,15 +383,13 @@ struct made {
 };
 
 static int
-made_by(struct rille_session *s, int nout, struct rille_tensor *const *out, struct made *y)
+made_by(struct rille_session *s, int nout, struct rille_tensor *const *out, struct trace_made *y)
 {
-    const struct trace *r = s->trace;
+    const struct trace *r = s->trace.now;
     for (int i = 0; i < nout; i++) {
-        struct line at = s->at;
-        if (out[i]->val->node) s->at = out[i]->val->node->line;
-        int status = result_value(s, out[i]->val, &y->val[y->n], &y->join[y->n]);
-        s->at = at;
-        if (status) return status;
+        struct call_context ctx = s->context;
+        if (out[i]->val->node) ctx.at = out[i]->val->node->line;
+        TRY(result_value(&ctx, out[i]->val, &y->val[y->n], &y->join[y->n]));
         y->outcome[y->n++] = (struct outcome){.kind = TO_RESULT};
     }
     for (int32_t i = 0; i < r->njournal; i++) {
@@ -567,7 +492,7 @@ root_of(const struct collection *c, const struct hash_table *roots, const struct
 }
 
 static void
-bind_outcomes(struct rille_graph *g, const struct made *y, const struct collection *c)
+bind_outcomes(struct rille_graph *g, const struct trace_made *y, const struct collection *c)
 {
     struct hash_table roots = collection_roots(c);
     g->outcome = arena_dup(&g->arena, y->outcome, sizeof *y->outcome * (size_t)y->n);
@@ -579,19 +504,29 @@ bind_outcomes(struct rille_graph *g, const struct made *y, const struct collecti
     hash_free(&roots);
 }
 
-/* Makes the traced program. Called after bind_outcomes. */
-static struct program *
-traced_program(struct rille_graph *g, const struct made *y)
+/* Returns true if the step uses meta devices; such steps are planned and never run. */
+static bool
+graph_is_meta(struct rille_graph *g, const struct program *p)
+{
+    for (int32_t i = 0; i < p->nleaf; i++) g->meta = g->meta || p->leaf[i].layout->place->kind == DEV_META;
+    for (int32_t i = 0; i < p->nnode; i++) g->meta = g->meta || p->node[i].layout[0]->place->kind == DEV_META;
+    return g->meta;
+}
+
+struct program *
+trace_program(struct rille_graph *g, const struct trace_made *y)
 {
     struct rille_session *s = g->s;
     struct collection *c = &s->collection;
     struct program *p = collection_program(s, c);
-    p->pieces = s->trace->pieces;
-    p->lag = s->trace->lag;
-    p->split = s->trace->split;
+    p->pieces = s->trace.pieces;
+    p->lag = s->trace.now->lag;
+    p->split = s->trace.now->split;
     for (int32_t i = 0; i < c->nleaf; i++) p->leaf[i].piece = c->leaf[i]->input >= 0 && p->pieces > 1;
     for (int32_t i = 0; i < y->n; i++) p->root[g->outcome[i].root].join = y->join[i];
-    s->trace->became = arena_dup(&s->scratch, reuse_equal(p, c), sizeof(int32_t) * (size_t)c->nnode);
+    s->trace.now->became = arena_dup(&s->scratch, reuse_equal(p, c), sizeof(int32_t) * (size_t)c->nnode);
+    p->dry_run = graph_is_meta(g, p);
+    p->cut = segments_alike(&g->segments);
     return p;
 }
 
@@ -608,13 +543,13 @@ static void
 graph_sources(struct rille_graph *g, struct rille_session *s)
 {
     const struct collection *c = &s->collection;
-    const struct trace *r = s->trace;
+    const struct trace *r = s->trace.now;
     struct hash_table values = journal_values(r);
     g->nleaf = c->nleaf;
     g->origin = ARENA_ARRAY(&g->arena, struct origin, c->nleaf + 1);
     for (int32_t i = 0; i < c->nleaf; i++) g->origin[i] = origin_of(r, &values, c->leaf[i]);
     hash_free(&values);
-    g->nrandom = r->nrandom;
+    g->nrandom = s->trace.nrandom;
     g->nnumber = c->nnumber;
     g->number = ARENA_ARRAY(&g->arena, struct number, c->nnumber + 1);
     g->live = ARENA_ARRAY(&g->arena, struct rille_live *, c->nnumber + r->nask + 1);
@@ -644,99 +579,61 @@ graph_inputs(struct rille_graph *g, const struct trace *r)
     }
 }
 
-/* Returns true if the step uses meta devices; such steps are planned and never run. */
-static bool
-graph_is_meta(struct rille_graph *g, const struct program *p)
+void
+trace_renumber(struct rille_session *s, const int32_t *now)
 {
-    for (int32_t i = 0; i < p->nleaf; i++) g->meta = g->meta || p->leaf[i].layout->place->kind == DEV_META;
-    for (int32_t i = 0; i < p->nnode; i++) g->meta = g->meta || p->node[i].layout[0]->place->kind == DEV_META;
-    return g->meta;
-}
-
-/* The inputs for making the program of a trace several times. */
-struct making {
-    struct rille_graph *g;
-    const struct made *made;
-};
-
-/* Adds the second gathers of sharded variables, because a planner must count them. */
-static void
-gather_again(struct rille_graph *g, struct program *p)
-{
-    struct trace *r = g->s->trace;
-    int32_t n = g->s->collection.nnode, *became = arena_dup(&g->s->scratch, r->became, sizeof *became * (size_t)n);
-    const int32_t *now = planned_gather(g, p, &r->options);
+    int32_t n = s->collection.nnode;
+    int32_t *became = arena_dup(&s->scratch, s->trace.now->became, sizeof *became * (size_t)n);
     for (int32_t i = 0; i < n; i++) became[i] = now[became[i]];
-    r->became = became;
-}
-
-static struct program *
-made_program(void *arg)
-{
-    struct making *m = arg;
-    struct program *p = traced_program(m->g, m->made);
-    if (m->g->s->trace->options.auto_parallel) gather_again(m->g, p);
-    p->dry_run = graph_is_meta(m->g, p);
-    p->cut = segments_alike(&m->g->segments);
-    return p;
+    s->trace.now->became = became;
 }
 
 const int32_t *
 trace_became(const struct rille_session *s)
 {
-    return s->trace->became;
+    return s->trace.now->became;
 }
 
+/* Makes the compiled step of the outcomes y; `plan` makes the step's plan. */
 static int
-make_graph(struct rille_session *s, int nout, const struct made *y, struct rille_graph **out)
+make_graph(struct rille_session *s, int nout, const struct trace_made *y, trace_plan_fn *plan, struct rille_graph **out)
 {
-    struct plan *plan;
+    struct plan *made;
     TRY(capture(s, y->n, y->val));
     s->compiles++;
     struct rille_graph *g = must_alloc(sizeof *g);
     g->s = s;
     g->generation = s->generation;
     g->nout = nout;
-    graph_inputs(g, s->trace);
-    g->segments = s->trace->segments; /* taken over */
-    s->trace->segments = (struct segments){0};
+    graph_inputs(g, s->trace.now);
+    g->segments = s->trace.now->segments; /* taken over */
+    s->trace.now->segments = (struct segments){0};
     graph_sources(g, s);
     bind_outcomes(g, y, &s->collection);
     LIST_PUSH(s->graphs, g);
-    struct fit_source from = {made_program, &(struct making){g, y}};
-    int status = fit_plan(g, &s->trace->options, &from, &plan);
+    int status = plan(g, y, &made);
     if (status) {
         rille_graph_free(&g);
         return status;
     }
-    g->runner = runner_new(s, plan);
+    g->runner = runner_new(s, made);
     *out = g;
     return 0;
 }
 
 int
-rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *out, struct rille_graph **gp)
+trace_compile(struct rille_session *s, int nout, struct rille_tensor *const *out, trace_plan_fn *plan,
+              struct rille_graph **gp)
 {
-    TRY(face_tensors(s, nout, out, __func__));
-    TRY(face_given(gp, "out", __func__));
-    if (!s->trace) return fail(E_STATE, "graph: nothing is being traced");
-    int32_t most = nout + 2 * s->trace->njournal + 1;
-    struct made y = {.val = ARENA_ARRAY(&s->scratch, struct val *, most),
-                     .outcome = ARENA_ARRAY(&s->scratch, struct outcome, most),
-                     .join = ARENA_ARRAY(&s->scratch, bool, most)};
+    int32_t most = nout + 2 * s->trace.now->njournal + 1;
+    struct trace_made y = {.val = ARENA_ARRAY(&s->scratch, struct val *, most),
+                           .outcome = ARENA_ARRAY(&s->scratch, struct outcome, most),
+                           .join = ARENA_ARRAY(&s->scratch, bool, most)};
     *gp = NULL;
-    int status = all_fed(s->trace);
-    if (!status) status = made_by(s, nout, out, &y);
+    TRY(all_fed(s->trace.now));
+    TRY(made_by(s, nout, out, &y));
     bool paused = rille_trace_pause(s, true);
-    if (!status) status = make_graph(s, nout, &y, gp);
+    int status = make_graph(s, nout, &y, plan, gp);
     rille_trace_pause(s, paused);
-    bool again = status ? status == E_MEMORY && rounds_after_failure(s) : rounds_again(s, gp);
-    if (again && status) status = (err_clear(), 0);
-    rounds_end(s, false);
-    trace_fini(s);
-    if (status && status != E_CANCEL && (*gp = rounds_best(s))) status = (err_clear(), 0); /* keeps an earlier round */
-    if (!again) rounds_end(s, true);
-    if (!status && !again) status = planned_settle(*gp);
-    if (status) rille_graph_free(gp);
-    return build_settle(s, status);
+    return status;
 }

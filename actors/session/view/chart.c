@@ -10,7 +10,7 @@
 #include "actors/plan/sim/lower_bound.h"
 #include "actors/session/step/compiled.h"
 #include "actors/session/core/face.h"
-#include "actors/session/view/cluster_view.h"
+#include "actors/session/core/cluster_view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -334,26 +334,6 @@ tell_planned(struct charting *x, const struct rille_chart_costs *costs)
     return 0;
 }
 
-static int
-check_costs(const struct rille_chart_costs *k)
-{
-    const double of[] = {k->forward, k->backward, k->weight, k->move, k->update};
-    for (size_t i = 0; i < countof(of); i++)
-        if (!(of[i] >= 0 && of[i] < 1e6)) return fail(E_ARG, "chart: a cost is 0 to a million seconds, not %g", of[i]);
-    if (!(k->jitter >= 0 && k->jitter <= 1))
-        return fail(E_ARG, "chart: jitter is a share from 0 to 1, not %g", k->jitter);
-    return 0;
-}
-
-int
-dial_costs_of(const struct rille_chart_costs *k, struct dial_costs *out)
-{
-    TRY(check_costs(k));
-    if (k->forward < 1e-9) return fail(E_ARG, "graph: a schedule for costs wants the seconds of forward");
-    *out = (struct dial_costs){1e9 * k->forward, 1e9 * k->backward, 1e9 * k->weight, 1e9 * k->move, false};
-    return 0;
-}
-
 /* Gets the joined plan and the acts of all shown hosts. */
 static int
 gather(struct charting *x)
@@ -371,7 +351,7 @@ rille_graph_chart(struct rille_graph *g, const struct rille_chart_costs *costs, 
 {
     TRY(face_graph(g, __func__));
     TRY(face_given(out, "out", __func__));
-    if (costs) TRY(check_costs(costs));
+    if (costs) TRY(chart_costs_check(costs));
     struct charting x = {.g = g, .c = must_alloc(sizeof *x.c)};
     x.a = x.c->memory = must_alloc(sizeof *x.a);
     x.c->call = g->timed_call;

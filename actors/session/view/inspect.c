@@ -2,7 +2,7 @@
 #include "actors/session/step/compiled.h"
 #include "actors/session/core/face.h"
 #include "actors/plan/model/deadlock.h"
-#include "actors/session/view/cluster_view.h"
+#include "actors/session/core/cluster_view.h"
 
 #include <string.h>
 

@@ -122,7 +122,7 @@ make(struct maker *m)
     struct rille_explain *e;
     int status = 0;
     for (int i = 0; !status && i < c->nin; i++) status = operand(m, i, &handle[i], &in[i]);
-    if (!status) status = build_call(m->s, c->op, c->nin, in, c->attr, NULL, res);
+    if (!status) status = build_call(&m->s->context, c->op, c->nin, in, c->attr, NULL, res);
     if (!status) y = tensor_new(m->s, res[0], false);
     build_settle(m->s, status);
     if (y && !rille_explain(m->s, 1, &y, &e)) {

@@ -5,7 +5,7 @@
 #include "actors/plan/model/sync.h"
 #include "actors/session/step/compiled.h"
 #include "actors/session/core/face.h"
-#include "actors/session/view/cluster_view.h"
+#include "actors/session/core/cluster_view.h"
 
 #include "runtime/device/device.h"
 #include "runtime/file/file.h"
@@ -195,6 +195,7 @@ rille_graph_timeline(struct rille_graph *g, const char *path)
     if (g->nact == 0) {
         free(g->trace_path);
         g->trace_path = strdup(path);
+        g->write_trace = rille_graph_timeline;
         return 0;
     }
     struct sight part[SIGHT_PARTS];

@@ -1,6 +1,7 @@
-/* api.c - public functions: operators by name, calls, gradients, updates. */
-#include "actors/session/core/session.h"
+/* call.c - public functions that call operators: operators by name, attributes, operands, autocast. */
+#include "actors/session/core/call.h"
 #include "actors/session/core/face.h"
+#include "actors/session/core/tracer.h"
 
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
@@ -274,16 +275,15 @@ autocast_dtype(const struct rille_session *s, const struct op *op, enum dtype d)
 /* Casts an operand for autocast. The cast is a node before the operator's, so a following move moves cast values.
  * The call's strategy does not apply to the cast. */
 static int
-autocast(struct rille_session *s, const struct op *op, int nin, struct val **in)
+autocast(const struct call_context *ctx, const struct op *op, int nin, struct val **in)
 {
-    int status = 0;
+    const struct rille_session *s = ctx->s;
+    struct call_context plain = build_plain(ctx);
     if (s->autocast == DT_NONE || !(op->flags & (OP_NARROW | OP_WIDE))) return 0;
-    struct strategy *strategy = build_take_strategy(s);
-    for (int i = 0; i < nin && !status; i++)
+    for (int i = 0; i < nin; i++)
         if (in[i] && !in[i]->is_number)
-            status = build_cast_below(s, in[i], autocast_dtype(s, op, in[i]->type.dtype), &in[i]);
-    s->strategy = strategy;
-    return status;
+            TRY(build_cast_below(&plain, in[i], autocast_dtype(s, op, in[i]->type.dtype), &in[i]));
+    return 0;
 }
 
 int
@@ -313,18 +313,23 @@ rille_allow_tf32(struct rille_session *s, bool on)
     return was;
 }
 
-enum { OPERANDS = 256 }; /* limit for a list operand; longer lists are joined in parts */
+struct call_context
+call_context_of(const struct rille_session *s)
+{
+    struct call_context ctx = s->context;
+    ctx.strategy = s->strategy;
+    return ctx;
+}
 
-/* Collects operands; `in` has room for OPERANDS. */
-static int
-call(struct rille_session *s, const struct op *op, int nargs, const struct rille_arg *args, int nattrs,
-     const struct rille_attr *attrs, struct val **in, int *nin, struct val **res)
+int
+call_operator(const struct call_context *ctx, const struct op *op, int nargs, const struct rille_arg *args, int nattrs,
+              const struct rille_attr *attrs, struct val **in, int *nin, struct val **res)
 {
     struct attr attr[OP_ATTR];
-    TRY(operands(s, op, nargs, args, in, OPERANDS, nin));
-    TRY(autocast(s, op, *nin, in));
+    TRY(operands(ctx->s, op, nargs, args, in, CALL_OPERANDS, nin));
+    TRY(autocast(ctx, op, *nin, in));
     TRY(attributes(op, nattrs, attrs, *nin, in, attr));
-    return build_call(s, op, *nin, in, attr, NULL, res);
+    return build_call(ctx, op, *nin, in, attr, NULL, res);
 }
 
 int
@@ -356,11 +361,12 @@ rille_call(struct rille_session *s, const struct rille_op *rop, int nargs, const
     TRY(face_attrs(nattrs, attrs, __func__));
     TRY(face_given(out, "out", __func__));
     const struct op *op = (const struct op *)rop;
-    struct val *in[OPERANDS], *res[OP_OUT];
+    struct val *in[CALL_OPERANDS], *res[OP_OUT];
     int nin;
     if (op->flags & OP_SOURCE) return fail(E_ARG, "%s: makes a tensor from a shape", op->name);
     if (op->flags & OP_MOVE) return fail(E_ARG, "%s: a layout is wanted", op->name);
-    int status = call(s, op, nargs, args, nattrs, attrs, in, &nin, res);
+    struct call_context ctx = call_context_of(s);
+    int status = call_operator(&ctx, op, nargs, args, nattrs, attrs, in, &nin, res);
     for (int k = 0; !status && k < rille_op_results(rop); k++) out[k] = tensor_new(s, res[k], false);
     return build_settle(s, status);
 }
@@ -371,10 +377,12 @@ static int
 call_into(struct rille_session *s, struct rille_tensor *leaf, const struct op *op, int nargs,
           const struct rille_arg *args, int nattrs, const struct rille_attr *attrs, struct rille_tensor **out)
 {
-    struct val *in[OPERANDS], *res[OP_OUT];
+    struct val *in[CALL_OPERANDS], *res[OP_OUT];
     int nin;
     enum dtype has = leaf->val->type.dtype;
-    TRY(call(s, op, nargs, args, nattrs, attrs, in, &nin, res));
+    struct call_context ctx = call_context_of(s);
+    ctx.grad = false;
+    TRY(call_operator(&ctx, op, nargs, args, nattrs, attrs, in, &nin, res));
     if (!dtype_class_fits(res[0]->type.dtype, has))
         return build_refuse(E_DTYPE, op, nin, in, "%s_: the result is %s, the variable is %s and stays so", op->name,
                             dtype_text(res[0]->type.dtype), dtype_text(has));
@@ -392,11 +400,9 @@ rille_call_into(struct rille_session *s, struct rille_tensor *leaf, const struct
     TRY(face_args(s, nargs, args, __func__));
     TRY(face_attrs(nattrs, attrs, __func__));
     struct rille_tensor *out = NULL;
-    bool on = rille_grad_mode(s, false);
     int status = build_settle(s, call_into(s, leaf, (const struct op *)op, nargs, args, nattrs, attrs, &out));
     if (!status) status = rille_tensor_assign(leaf, out);
     rille_tensor_free(&out);
-    rille_grad_mode(s, on);
     return status;
 }
 
@@ -411,7 +417,7 @@ rille_create(struct rille_session *s, const struct rille_op *rop, int nargs, con
     TRY((layout ? face_layout(s, layout, __func__) : 0));
     TRY(face_given(out, "out", __func__));
     const struct op *op = (const struct op *)rop;
-    struct val *in[OPERANDS], *res[OP_OUT];
+    struct val *in[CALL_OPERANDS], *res[OP_OUT];
     int nin, status;
     enum dtype d = DT_F32;
     if (!(op->flags & OP_SOURCE)) return fail(E_ARG, "%s: does not make a tensor from nothing", op->name);
@@ -426,280 +432,9 @@ rille_create(struct rille_session *s, const struct rille_op *rop, int nargs, con
     status = type_check(&t);
     if (!status) status = place_exists(s, l->place);
     if (!status) status = layout_summed(s->atlas, l, &source.layout);
-    if (!status) status = operands(s, op, nargs, args, in, OPERANDS, &nin);
-    if (!status) status = build_call(s, op, nin, in, NULL, &source, res);
-    if (!status && source.layout != l) status = build_to_global(s, res[0], l, &res[0]);
+    if (!status) status = operands(s, op, nargs, args, in, CALL_OPERANDS, &nin);
+    if (!status) status = build_call(&s->context, op, nin, in, NULL, &source, res);
+    if (!status && source.layout != l) status = build_to_global(&s->context, res[0], l, &res[0]);
     if (!status) *out = tensor_new(s, res[0], true);
     return build_settle(s, named(status, op->name));
-}
-
-/* ---- gradients ---- */
-
-static void
-watch(struct rille_session *s, struct rille_tensor *t)
-{
-    for (int32_t i = 0; i < s->nwatch; i++)
-        if (s->watch[i] == t) return;
-    GROW(s->watch, s->nwatch + 1, s->watch_capacity);
-    s->watch[s->nwatch++] = t;
-}
-
-int
-rille_tensor_backward(struct rille_tensor *t)
-{
-    TRY(face_tensor(t, __func__));
-    struct rille_session *s = t->s;
-    if (rille_tensor_numel(t) != 1) {
-        struct str text = {0};
-        type_print(&t->val->type, &text);
-        int status = fail(E_SHAPE, "backward: a tensor of one element is wanted, this one is %s; take its sum or mean",
-                          str_text(&text));
-        str_free(&text);
-        return status;
-    }
-    trace_loss(s, t->val);
-    int status = grad_deposit(s, t->val);
-    if (status)
-        err_note("backward");
-    else if (!tracing(s))
-        watch(s, t);
-    return build_settle(s, status);
-}
-
-static int
-zeros_like(struct rille_session *s, const struct val *x, struct val **out)
-{
-    struct val *res[OP_OUT];
-    struct build_source source = {.type = &x->type};
-    TRY(layout_summed(s->atlas, x->layout, &source.layout));
-    TRY(build_call(s, op_find("zeros"), 0, NULL, NULL, &source, res));
-    *out = res[0];
-    return 0;
-}
-
-int
-rille_tensor_grad_of(struct rille_tensor *y, int n, struct rille_tensor *const *x, struct rille_tensor **out)
-{
-    TRY(face_tensor(y, __func__));
-    TRY(face_tensors(y->s, n, x, __func__));
-    TRY(face_given(out, "out", __func__));
-    struct rille_session *s = y->s;
-    struct val **v = must_alloc(sizeof *v * (size_t)(2 * n + 1)), **dx = v + n;
-    for (int i = 0; i < n; i++) v[i] = x[i]->val;
-    int status = grad_values(s, y->val, n, v, dx);
-    if (status) err_note("grad");
-    for (int i = 0; !status && i < n; i++)
-        if (!dx[i]) status = zeros_like(s, v[i], &dx[i]);
-    for (int i = 0; !status && i < n; i++) out[i] = tensor_new(s, dx[i], false);
-    free(v);
-    return build_settle(s, status);
-}
-
-int
-rille_tensor_set_grad_layout(struct rille_tensor *t, const struct rille_layout *layout)
-{
-    TRY(face_tensor(t, __func__));
-    TRY((layout ? face_layout(t->s, layout, __func__) : 0));
-    const struct layout *l = (const struct layout *)layout;
-    if (!t->leaf) return fail(E_STATE, "gradient: this tensor is a result, not a variable");
-    if (l && l->place != t->val->layout->place)
-        return fail(E_PLACE, "gradient: a gradient lies on the placement of its tensor");
-    if (l) TRY(layout_fits(l, &t->val->type));
-    if (l && layout_partial(l)) return fail(E_SBP, "gradient: a layout that is asked for is not partial");
-    t->grad_layout = l;
-    t->s->generation++;
-    return 0;
-}
-
-struct rille_tensor *
-rille_tensor_grad(struct rille_tensor *t)
-{
-    if (face_tensor(t, __func__)) return NULL;
-    return t->grad ? rille_tensor_hold(t->grad) : NULL;
-}
-
-int
-rille_tensor_set_grad(struct rille_tensor *t, struct rille_tensor *g)
-{
-    TRY(face_tensor(t, __func__));
-    TRY((g ? face_tensors(t->s, 1, &g, __func__) : 0));
-    struct rille_session *s = t->s;
-    trace_journal(s, t);
-    if (g && !shape_equal(&g->val->type, &t->val->type)) {
-        struct str has = {0}, wants = {0};
-        type_print(&g->val->type, &has);
-        type_print(&t->val->type, &wants);
-        int status = fail(E_SHAPE, "grad: a gradient has the shape of its tensor, which is %s, not %s",
-                          str_text(&wants), str_text(&has));
-        str_free(&has);
-        str_free(&wants);
-        return status;
-    }
-    struct rille_tensor *fresh = NULL;
-    if (g) {
-        struct val *v = g->val;
-        if (v->owner || !v->node) TRY(build_to_global(s, v, v->layout, &v));
-        fresh = tensor_new(s, v, true);
-    }
-    rille_tensor_free(&t->grad);
-    t->grad = fresh;
-    return build_settle(s, 0);
-}
-
-/* ---- updates ---- */
-
-static void
-remember_update(struct rille_session *s, struct rille_tensor *t)
-{
-    for (int32_t i = 0; i < s->nupdate; i++)
-        if (s->update[i].t == t) return;
-    GROW(s->update, s->nupdate + 1, s->update_capacity);
-    struct val *before = t->val;
-    val_hold(before);
-    s->update[s->nupdate++] = (struct pending_update){.t = t, .before = before};
-}
-
-int
-rille_update(struct rille_session *s, const struct rille_op *rop, int nargs, const struct rille_arg *args, int nattrs,
-             const struct rille_attr *attrs)
-{
-    TRY(face_session(s, __func__));
-    TRY(face_given(rop, "the operator", __func__));
-    TRY(face_args(s, nargs, args, __func__));
-    TRY(face_attrs(nattrs, attrs, __func__));
-    const struct op *op = (const struct op *)rop;
-    struct val *in[OPERANDS], *res[OP_OUT];
-    int nin;
-    bool on = s->grad_on;
-    enum node_phase phase = s->phase;
-    for (int k = 0; k < op->ninplace && k < nargs; k++)
-        if (args[k].kind == RILLE_ARG_TENSOR && !args[k].tensor->leaf)
-            return fail(E_STATE, "%s: %s must be a variable", op->name, op->in[k].name);
-    s->grad_on = false;
-    s->phase = PHASE_BATCH;
-    int status = call(s, op, nargs, args, nattrs, attrs, in, &nin, res);
-    s->grad_on = on;
-    s->phase = phase;
-    for (int k = 0; !status && k < op->ninplace && k < nargs; k++) {
-        struct rille_tensor *t = args[k].tensor;
-        if (args[k].kind != RILLE_ARG_TENSOR) continue;
-        if (res[k]->layout != t->val->layout) status = build_to_global(s, res[k], t->val->layout, &res[k]);
-        if (status) break;
-        if (tracing(s))
-            trace_journal(s, t);
-        else
-            remember_update(s, t);
-        tensor_rebind(t, res[k]);
-    }
-    return build_settle(s, status);
-}
-
-/* Restores the versions before the updates after a failed step. */
-static void
-undo_updates(struct rille_session *s)
-{
-    for (int32_t i = 0; i < s->nupdate; i++) tensor_rebind(s->update[i].t, s->update[i].before);
-}
-
-static void
-forget_updates(struct rille_session *s)
-{
-    for (int32_t i = 0; i < s->nupdate; i++) val_drop(s->graph, &s->update[i].before);
-    s->nupdate = s->nwatch = 0;
-}
-
-/* Lets the updates of a step overwrite the versions before them. A version that no update reads any more keeps its
- * bytes. */
-static void
-lend_updates(struct rille_session *s)
-{
-    for (int32_t i = 0; i < s->nupdate; i++) {
-        struct pending_update *u = &s->update[i];
-        u->lent = u->before->keep > 1;
-        if (u->lent) val_unkeep(s->graph, u->before);
-    }
-}
-
-static void
-take_back_updates(struct rille_session *s)
-{
-    for (int32_t i = 0; i < s->nupdate; i++)
-        if (s->update[i].lent) val_keep(s->update[i].before);
-}
-
-/* Drops gradients that invalid data (a label out of range) made impossible. Otherwise every reader would fail, and
- * so would the sum with the next batch's gradient. */
-static void
-drop_failed_grads(struct rille_session *s)
-{
-    for (int32_t i = 0; i < s->nupdate; i++) {
-        struct rille_tensor *t = s->update[i].t;
-        if (t->grad && !t->grad->val->store) rille_tensor_free(&t->grad);
-    }
-}
-
-void
-rille_step_undo(struct rille_session *s)
-{
-    if (face_session(s, __func__) || tracing(s)) return;
-    undo_updates(s);
-    forget_updates(s);
-}
-
-int
-rille_step(struct rille_session *s)
-{
-    TRY(face_session(s, __func__));
-    if (tracing(s)) return 0;
-    int n = 0;
-    struct val **v = must_alloc(sizeof *v * (size_t)(2 * s->nupdate + s->nwatch + 1));
-    for (int32_t i = 0; i < s->nwatch; i++) v[n++] = s->watch[i]->val;
-    for (int32_t i = 0; i < s->nupdate; i++)
-        if (s->update[i].t->grad) v[n++] = s->update[i].t->grad->val;
-    for (int32_t i = 0; i < s->nupdate; i++) v[n++] = s->update[i].t->val;
-    lend_updates(s);
-    int status = session_eval(s, n, v);
-    take_back_updates(s);
-    if (status) undo_updates(s);
-    if (status == E_VALUE) drop_failed_grads(s);
-    for (int32_t i = 0; i < s->nupdate; i++) v[i] = s->update[i].before;
-    if (!status) status = session_release(s, s->nupdate, v);
-    free(v);
-    forget_updates(s);
-    return status;
-}
-
-/* ---- live numbers ---- */
-
-int
-rille_live_new(struct rille_session *s, rille_live_fn *fn, void (*drop)(void *arg), void *arg, struct rille_live **out)
-{
-    TRY(face_session(s, __func__));
-    if (!fn) return fail(E_ARG, "%s: the function is NULL", __func__);
-    TRY(face_given(out, "out", __func__));
-    struct rille_live *l = must_alloc(sizeof *l);
-    *l = (struct rille_live){.s = s, .fn = fn, .drop = drop, .arg = arg, .nref = 1};
-    LIST_PUSH(s->lives, l);
-    *out = l;
-    return 0;
-}
-
-void
-rille_live_undo(struct rille_live *l, void (*undo)(void *arg))
-{
-    if (face_given(l, "the live number", __func__) || face_session(l->s, __func__)) return;
-    l->undo = undo;
-}
-
-void
-rille_live_free(struct rille_live **lp)
-{
-    if (face_given(lp, "the pointer to the live number", __func__) || (*lp ? face_session((*lp)->s, __func__) : 0))
-        return;
-    struct rille_live *l = *lp;
-    *lp = NULL;
-    if (!l || --l->nref > 0) return;
-    LIST_TAKE(l->s->lives, l);
-    if (l->drop) l->drop(l->arg);
-    free(l);
 }

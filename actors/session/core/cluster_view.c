@@ -1,5 +1,5 @@
 /* cluster_view.c - compiles plan partitions of other hosts on demand, and keeps what workers reported of runs. */
-#include "actors/session/view/cluster_view.h"
+#include "actors/session/core/cluster_view.h"
 
 #include "actors/act/run/actor.h"
 #include "actors/cluster/controller/controller.h"

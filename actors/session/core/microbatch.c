@@ -1,13 +1,14 @@
 /* microbatch.c - sums values over micro-batches. */
 #include "actors/session/core/face.h"
+#include "actors/session/core/tracer.h"
 #include "kernels/op/lib/table.h"
 
 /* Sums v over the micro-batches. Half-precision sums are f32 until the last micro-batch is added; partial sums are
  * f32 by their layout. */
 static int
-sum_up(struct rille_session *s, struct val *v, struct val **out)
+sum_up(const struct call_context *ctx, struct val *v, struct val **out)
 {
-    TRY(build_to_global(s, v, v->layout, out));
+    TRY(build_to_global(ctx, v, v->layout, out));
     (*out)->node->accumulate = 1;
     if (dtype_is_half((enum dtype)v->type.dtype) && !layout_partial(v->layout)) (*out)->type.dtype = DT_F32;
     return 0;
@@ -51,51 +52,51 @@ sums_of(const struct node *n, const struct val *v)
 /* Sums half-precision values in f32. Moves the sum before a cast to half precision, a reshape, or a product with a
  * constant, and gives two addends a sum each, so that no value of a single micro-batch is rounded. */
 static int
-sum_up_wide(struct rille_session *s, struct val *v, struct val **out)
+sum_up_wide(const struct call_context *ctx, struct val *v, struct val **out)
 {
     const struct node *n = v->node;
     struct val *res[OP_OUT], *in[2];
-    if (!n || n->state != NODE_NEW) return sum_up(s, v, out);
+    if (!n || n->state != NODE_NEW) return sum_up(ctx, v, out);
     bool rounds = n->op == op_find("cast") && lies_so(n, 0) && n->in[0]->type.dtype == DT_F32;
-    if (rounds) return sum_up(s, n->in[0], out);
+    if (rounds) return sum_up(ctx, n->in[0], out);
     unsigned sums = sums_of(n, v);
-    if (!sums) return sum_up(s, v, out);
+    if (!sums) return sum_up(ctx, v, out);
     for (int k = 0; k < n->nin; k++)
         if (sums >> k & 1)
-            TRY(sum_up_wide(s, n->in[k], &in[k]));
+            TRY(sum_up_wide(ctx, n->in[k], &in[k]));
         else
             in[k] = n->in[k];
-    TRY(build_call(s, n->op, n->nin, in, n->op->flags & OP_VIEW ? n->attr : NULL, NULL, res));
+    TRY(build_call(ctx, n->op, n->nin, in, n->op->flags & OP_VIEW ? n->attr : NULL, NULL, res));
     return *out = res[0], 0;
 }
 
 int
-trace_accumulate(struct rille_session *s, struct val *v, struct val **out)
+microbatch_sum(const struct call_context *ctx, struct val *v, struct val **out)
 {
     *out = v;
-    if (trace_pieces(s) == 1 || !trace_per_piece(v)) return 0;
+    if (trace_pieces(ctx->s) == 1 || !trace_per_piece(v)) return 0;
     enum dtype d = (enum dtype)v->type.dtype;
-    if (!dtype_is_half(d) || layout_partial(v->layout)) return sum_up(s, v, out);
-    TRY(sum_up_wide(s, v, out));
-    return build_cast(s, *out, d, out);
+    if (!dtype_is_half(d) || layout_partial(v->layout)) return sum_up(ctx, v, out);
+    TRY(sum_up_wide(ctx, v, out));
+    return build_cast(ctx, *out, d, out);
 }
 
 static int
-scaled(struct rille_session *s, struct val *v, double f, struct val **out)
+scaled(const struct call_context *ctx, struct val *v, double f, struct val **out)
 {
-    struct val *in[2] = {v, build_number(s, false, f, 0)}, *res[OP_OUT];
-    TRY(build_call(s, op_find("mul"), 2, in, NULL, NULL, res));
+    struct val *in[2] = {v, build_number(ctx->s, false, f, 0)}, *res[OP_OUT];
+    TRY(build_call(ctx, op_find("mul"), 2, in, NULL, NULL, res));
     *out = res[0];
     return 0;
 }
 
 int
-trace_mean(struct rille_session *s, struct val *v, struct val **out)
+microbatch_mean(const struct call_context *ctx, struct val *v, struct val **out)
 {
     *out = v;
-    if (trace_pieces(s) == 1 || !trace_per_piece(v)) return 0;
-    TRY(scaled(s, v, 1.0 / trace_pieces(s), out));
-    return trace_accumulate(s, *out, out);
+    if (trace_pieces(ctx->s) == 1 || !trace_per_piece(v)) return 0;
+    TRY(scaled(ctx, v, 1.0 / trace_pieces(ctx->s), out));
+    return microbatch_sum(ctx, *out, out);
 }
 
 int
@@ -105,7 +106,7 @@ rille_trace_mean(struct rille_tensor *t, struct rille_tensor **out)
     TRY(face_given(out, "out", __func__));
     struct rille_session *s = t->s;
     struct val *v;
-    int status = trace_mean(s, t->val, &v);
+    int status = microbatch_mean(&s->context, t->val, &v);
     if (!status) *out = tensor_new(s, v, false);
     return build_settle(s, status);
 }

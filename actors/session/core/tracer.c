@@ -1,0 +1,71 @@
+/* tracer.c - what the functions that add nodes ask of a trace in progress. */
+#include "actors/session/core/tracer.h"
+#include "actors/session/core/face.h"
+#include "actors/session/core/session.h"
+
+bool
+tracing(const struct rille_session *s)
+{
+    return s->trace.now && !s->trace.paused;
+}
+
+bool
+rille_tracing(const struct rille_session *s)
+{
+    if (face_session(s, __func__)) return false;
+    return tracing(s);
+}
+
+bool
+rille_trace_pause(struct rille_session *s, bool pause)
+{
+    if (face_session(s, __func__)) return false;
+    bool was = s->trace.paused;
+    s->trace.paused = pause;
+    return was;
+}
+
+int
+trace_pieces(const struct rille_session *s)
+{
+    return tracing(s) ? s->trace.pieces : 1;
+}
+
+int64_t
+trace_ordinal(struct rille_session *s)
+{
+    return s->trace.nrandom++;
+}
+
+int
+trace_refuses(struct rille_session *s, const char *what)
+{
+    if (!tracing(s)) return 0;
+    return fail(E_STATE,
+                "%s inside a graph: its values exist only when the compiled step runs; return the tensor instead",
+                what);
+}
+
+bool
+trace_per_piece(const struct val *v)
+{
+    return v->input >= 0 || (v->node && v->node->per_piece && !v->node->accumulate);
+}
+
+int
+trace_classify(struct rille_session *s, struct node *n)
+{
+    return tracing(s) ? s->trace.tracer->classify(s, n) : 0;
+}
+
+void
+trace_journal(struct rille_session *s, struct rille_tensor *t)
+{
+    if (tracing(s) && t->journal < 0) s->trace.tracer->journal(s, t);
+}
+
+void
+trace_loss(struct rille_session *s, const struct val *y)
+{
+    if (tracing(s)) s->trace.tracer->loss(s, y);
+}

@@ -1,0 +1,64 @@
+/* tracer.h - a trace in progress, as the functions that add nodes see it.
+ *
+ * The core adds nodes and changes variables. Who records a step (step/trace.c) gives the session a table of
+ * functions, which the core calls at these events. A planner gives another table (planner/replan.c) if it decides
+ * the form of calls. The session owns struct session_trace. Session's thread. */
+#ifndef RILLE_SESSION_TRACER_H
+#define RILLE_SESSION_TRACER_H
+
+#include "actors/session/core/call_context.h"
+
+struct attr;
+struct node;
+struct op;
+struct rille_tensor;
+struct tracer {
+    /* Called for each new node; fails if the node cannot be part of the step. */
+    int (*classify)(struct rille_session *s, struct node *n);
+    /* Called before a variable or its gradient changes for the first time in the trace. */
+    void (*journal)(struct rille_session *s, struct rille_tensor *t);
+    /* Called for each loss whose gradients are needed. */
+    void (*loss)(struct rille_session *s, const struct val *y);
+};
+/* Decides the form of calls that may be made of several operators. */
+struct call_forms {
+    /* Returns true if `call` is to make this call. */
+    bool (*due)(const struct call_context *ctx, const struct op *op);
+    int (*call)(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
+                const struct attr *attr, struct val **out);
+    /* Returns true if the call of the context is made in one piece, whatever it moves. */
+    bool (*whole)(const struct call_context *ctx);
+};
+
+struct trace;
+struct rounds;
+struct session_trace {
+    struct trace *now; /* the trace in progress (step/trace.c); NULL: none */
+    const struct tracer *tracer;
+    int32_t pieces;  /* micro-batches of the step */
+    int64_t nrandom; /* random calls so far */
+    bool paused;
+    struct rounds *rounds;          /* replanning rounds of the step that is being planned (replan.h); NULL: none */
+    const struct call_forms *forms; /* NULL: the form that moves the fewest bytes is chosen at once */
+    uint64_t spelled;               /* hash of the operators that calls have added, in order */
+    bool parts;                     /* a call was made in parts */
+};
+
+/* Returns true if calls are recorded: a trace is in progress and not paused. */
+bool tracing(const struct rille_session *s);
+/* Returns the number of micro-batches of the trace; 1 without a trace. */
+int trace_pieces(const struct rille_session *s);
+/* Returns the number of earlier random calls in this trace, and counts one more. */
+int64_t trace_ordinal(struct rille_session *s);
+/* In a trace that is not paused: refuses a read; the error names the requested `what`. */
+int trace_refuses(struct rille_session *s, const char *what);
+/* Returns true if the step computes v once per micro-batch. */
+bool trace_per_piece(const struct val *v);
+
+/* Report an event to the tracer; do nothing without a trace. A loss without batch data on its devices fails the
+ * trace at its end. */
+int trace_classify(struct rille_session *s, struct node *n);
+void trace_journal(struct rille_session *s, struct rille_tensor *t);
+void trace_loss(struct rille_session *s, const struct val *y);
+
+#endif

@@ -1,0 +1,248 @@
+/* open.c - opens and closes sessions. */
+#include "actors/cluster/controller/controller.h"
+#include "actors/session/core/face.h"
+#include "actors/session/core/session.h"
+
+#include "kernels/exec/kernel.h"
+#include "runtime/base/str.h"
+#include "runtime/device/device_cuda.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int
+cores(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (int)n : 1;
+}
+
+static int
+set_collectives(const struct rille_options *o, struct cuda_choice *gpus)
+{
+    bool text = o->devices || !o->cluster;
+    struct cuda_choice any = {.n = 1}; /* unknown before workers report */
+    TRY(session_collectives(o->collectives, o->devices, text && !gpus->all ? gpus : &any));
+    if (gpus->nccl && o->bus && !strncmp(o->bus, "sim", 3))
+        return fail(E_STATE, "collectives by nccl wait for each other, and the simulator has one thread");
+    return 0;
+}
+
+static int
+set_devices(struct rille_session *s, const struct rille_options *o)
+{
+    s->ndevice[DEV_META] = INT_MAX;
+    s->default_kind = DEV_CPU;
+    struct device_counts d = {0};
+    if (!o || !o->devices) {
+        s->ndevice[DEV_CPU] = MAX(8, cores());
+        return o ? set_collectives(o, &d.gpus) : 0;
+    }
+    TRY(device_counts_parse(o->devices, !o->cluster, &d));
+    TRY(set_collectives(o, &d.gpus));
+    if (o->cluster) return 0; /* reported by workers (open_cluster) */
+    TRY(cuda_choose(&d.gpus));
+    for (int k = 0; k < NDEVICE_KIND; k++)
+        if (k != DEV_META) s->ndevice[k] = d.n[k];
+    s->default_kind = d.first;
+    return s->ndevice[DEV_CPU] || s->default_kind != DEV_CPU ? 0
+                                                             : fail(E_PLACE, "devices \"%s\" names none", o->devices);
+}
+
+static int
+env_int(const char *name, int otherwise)
+{
+    const char *e = getenv(name);
+    int n = e ? atoi(e) : 0;
+    return n > 0 ? n : otherwise;
+}
+
+static int
+open_engine(struct rille_session *s, const struct rille_options *o)
+{
+    const char *bus = o && o->bus ? o->bus : getenv("RILLE_BUS");
+    struct engine_options e = {.bus = &bus_zmq};
+    if (bus && *bus) TRY(bus_parse(bus, &e.bus, &e.seed));
+    e.threads = o && o->threads > 0 ? o->threads : env_int("RILLE_THREADS", cores());
+    e.threads = MIN(e.threads, MOST_THREADS);
+    e.spin_ns = e.threads <= cores() ? 50000 : 0;
+    s->threads = e.threads;
+    s->poison = !e.bus->threaded;
+    return engine_new(&e, &s->engine);
+}
+
+/* Checks that workers have nccl; somebody may have started them without. */
+static int
+check_collectives(const struct rille_session *s)
+{
+    if (!s->ndevice[DEV_CUDA])
+        return fail(E_PLACE, "collectives by nccl are for devices of kind cuda; the workers have none");
+    if (device_kind(DEV_CUDA)->flags & COLLECTS) return 0;
+    return fail(E_PLACE, "collectives by nccl: not all workers have it; rille worker --collectives nccl asks for it");
+}
+
+/* Opens the cluster. All devices belong to workers then. */
+static int
+open_cluster(struct rille_session *s, const struct rille_workers *o, bool nccl)
+{
+    struct cluster_options co = {.world = o->workers,
+                                 .bind = o->bind,
+                                 .key_file = o->key_file,
+                                 .root = o->root,
+                                 .version = RILLE_VERSION,
+                                 .threads = s->threads,
+                                 .start = o->start,
+                                 .started = o->started,
+                                 .devices = o->devices,
+                                 .takes_over = o->takes_over,
+                                 .host = o->host,
+                                 .say = o->say,
+                                 .arg = o->arg};
+    if (s->poison) return fail(E_ARG, "the simulator (RILLE_BUS=sim) is one process; it has no workers");
+    TRY(cluster_open(&co, &s->cluster));
+    const struct device_counts *d = cluster_devices(s->cluster);
+    for (int k = 0; k < NDEVICE_KIND; k++)
+        if (k != DEV_META) s->ndevice[k] = d->n[k];
+    s->default_kind = d->first;
+    return nccl ? check_collectives(s) : 0;
+}
+
+static void
+live_release(struct rille_live *live)
+{
+    rille_live_free(&live);
+}
+
+int
+rille_open(const struct rille_options *o, struct rille_session **out)
+{
+    TRY(face_given(out, "out", __func__));
+    struct rille_session *s = must_alloc(sizeof *s);
+    s->owner = face_thread();
+    s->atlas = atlas_new();
+    s->graph = graph_new();
+    graph_on_orphan(s->graph, tensor_orphan);
+    graph_on_live(s->graph, live_release);
+    work_order_begin(s);
+    s->context = (struct call_context){.s = s, .grad = true};
+    s->seed = o ? o->seed : 0;
+    s->memory_limit = o ? o->memory_limit : 0;
+    if (o && (o->check_ref || o->check_nan)) kernel_check(o->check_ref, o->check_nan);
+    int status = set_devices(s, o);
+    if (!status) status = cost_read(o ? o->cost : NULL, &s->cost, &s->rates);
+    if (!status) status = open_engine(s, o);
+    if (!status && o && o->cluster)
+        status = open_cluster(s, o->cluster, o->collectives && !strcmp(o->collectives, "nccl"));
+    if (status) rille_close(&s);
+    *out = s;
+    return status;
+}
+
+/* Handles that the host program did not free. */
+struct forgotten {
+    struct str names;
+    int n;
+};
+
+static void
+forget(struct forgotten *f, const char *what, const char *name)
+{
+    enum { NAMED = 8 };
+    if (f->n < NAMED) str_addf(&f->names, "%s%s%s%s", f->n ? ", " : "", what, name ? " " : "", name ? name : "");
+    if (f->n == NAMED) str_add(&f->names, ", ...");
+    f->n++;
+}
+
+static void
+forget_tensor(struct forgotten *f, const struct rille_tensor *t)
+{
+    struct str type = {0};
+    type_print(&t->val->type, &type);
+    forget(f, str_text(&type), t->name);
+    str_free(&type);
+}
+
+/* Frees gradients first, because tensors hold them. The remaining handles are the user's. */
+static void
+forget_tensors(struct rille_session *s, struct forgotten *f)
+{
+    for (struct rille_tensor *t = s->tensors; t; t = t->next) {
+        if (t->grad) t->grad->nref--;
+        t->grad = NULL;
+    }
+    while (s->tensors) {
+        struct rille_tensor *t = s->tensors;
+        if (t->nref > 0) forget_tensor(f, t);
+        t->nref = 1;
+        rille_tensor_free(&t);
+    }
+}
+
+/* Frees all remaining handles. */
+static int
+forget_handles(struct rille_session *s)
+{
+    struct forgotten f = {0};
+    rille_trace_abort(s);
+    while (s->graphs) {
+        struct rille_graph *g = s->graphs;
+        forget(&f, "a graph", NULL);
+        rille_graph_free(&g);
+    }
+    forget_tensors(s, &f);
+    int status = f.n == 0 ? 0
+                          : fail(E_STATE, "close: %d handle%s not given back, and freed now: %s", f.n,
+                                 f.n == 1 ? " was" : "s were", str_text(&f.names));
+    str_free(&f.names);
+    return status;
+}
+
+int
+rille_close(struct rille_session **sp)
+{
+    TRY(face_given(sp, "the pointer to the session", __func__));
+    if (!*sp) return 0;
+    TRY(face_session(*sp, __func__));
+    struct rille_session *s = *sp;
+    *sp = NULL;
+    session_drain(s);
+    snapshot_free(&s->taken);
+    snapshot_free(&s->snapshot);
+    snapshot_free(&s->before);
+    str_free(&s->passed_over);
+    int status = forget_handles(s);
+    build_settle(s, 0);
+    for (int32_t i = 0; i < s->nupdate; i++) val_drop(s->graph, &s->update[i].before);
+    engine_free(&s->engine);
+    cache_free(&s->cache);
+    free(s->act);
+    memo_free(&s->memo);
+    collection_free(&s->collection);
+    graph_free(&s->graph);
+    for (int kind = 0; kind < NDEVICE_KIND; kind++) {
+        for (int32_t i = 0; i < s->npool[kind]; i++)
+            if (s->pool[kind][i]) pool_free(&s->pool[kind][i]);
+        free(s->pool[kind]);
+    }
+    cluster_close(&s->cluster, 0);
+    for (int32_t i = 0; i < s->ntext; i++) free(s->text[i]);
+    free(s->text);
+    while (s->lives) {
+        struct rille_live *live = s->lives;
+        live->nref = 1;
+        rille_live_free(&live);
+    }
+    atlas_free(&s->atlas);
+    arena_fini(&s->scratch);
+    str_free(&s->looked);
+    claims_free(&s->claims);
+    free(s->work.failed);
+    free(s->fresh);
+    free(s->update);
+    free(s->watch);
+    free(s);
+    err_at(NULL, 0);
+    return status;
+}

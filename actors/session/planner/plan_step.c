@@ -1,0 +1,111 @@
+/* plan_step.c - public functions that trace and plan a step: trace, plan, and trace again while a planner asks for it
+ * (replan.h). */
+#include "actors/session/core/face.h"
+#include "actors/session/core/tracer.h"
+#include "actors/session/planner/fit.h"
+#include "actors/session/planner/planned.h"
+#include "actors/session/planner/replan.h"
+#include "actors/session/step/trace.h"
+
+#include <string.h>
+
+int
+rille_graph_check(const struct rille_graph_options *o)
+{
+    enum solve_mode mode;
+    TRY(face_given(o, "the options", __func__));
+    if (o->zero < 0 || o->zero > 3) return fail(E_ARG, "graph: zero is 0 to 3, not %d", o->zero);
+    if (o->prefetch < 0) return fail(E_ARG, "graph: prefetch is %d", o->prefetch);
+    if (o->micro_batches < 0) return fail(E_ARG, "graph: micro_batches is %d", o->micro_batches);
+    if (!(o->memory >= 0 && o->memory < 1e18)) return fail(E_ARG, "graph: memory is %g", o->memory);
+    if (o->memory > 0 && (o->schedule || o->lag || o->split_backward))
+        return fail(E_ARG, "graph: memory = %g finds a schedule, %s is one; give one or the other", o->memory,
+                    o->schedule ? o->schedule : "lag and split_backward");
+    if (o->memory > 0 && o->micro_batches <= 1)
+        return fail(E_ARG,
+                    "graph: memory = %g is for pieces, of which it lets so many be under way, and there is one "
+                    "(micro_batches = %d); memory_limit bounds a step of one piece",
+                    o->memory, MAX(1, o->micro_batches));
+    if (o->memory_limit < 0) return fail(E_ARG, "graph: memory_limit is %lld bytes", (long long)o->memory_limit);
+    if (o->auto_parallel) TRY(planned_mode(o->auto_parallel, &mode));
+    if (o->auto_parallel && o->recompute_auto)
+        return fail(E_ARG, "graph: recompute = \"auto\" and auto_parallel both choose for a memory limit; take one");
+    if (o->auto_parallel && o->offload)
+        return fail(E_ARG, "graph: offload and auto_parallel both say where values lie; take one");
+    if (o->auto_parallel && o->zero)
+        return fail(E_ARG, "graph: zero and auto_parallel both say how updates lie; take one");
+    return trace_schedule_check(o);
+}
+
+int
+rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, int nin, struct rille_tensor *const *in,
+                  struct rille_tensor **piece)
+{
+    TRY(face_tensors(s, nin, in, __func__));
+    TRY(face_given(o, "the options", __func__));
+    TRY(face_given(piece, "piece", __func__));
+    if (s->trace.now) return fail(E_STATE, "graph: a graph is called while another one is being traced");
+    TRY(rille_graph_check(o));
+    int status = trace_begin(s, o, nin, in, piece);
+    if (status) {
+        rounds_end(s, true);
+        return status;
+    }
+    if (o->auto_parallel && !s->trace.rounds) planned_call(s);
+    if (o->auto_parallel && o->again && strcmp(o->auto_parallel, "greedy")) rounds_begin(s, o);
+    return 0;
+}
+
+void
+rille_trace_abort(struct rille_session *s)
+{
+    if (face_session(s, __func__)) return;
+    if (!s->trace.now) return;
+    rounds_end(s, true);
+    trace_end(s);
+    build_settle(s, 0);
+}
+
+/* The inputs for making the program of a trace several times. */
+struct making {
+    struct rille_graph *g;
+    const struct trace_made *made;
+};
+
+/* Makes the program. With a planner, adds the second gathers of sharded variables, because a planner must count
+ * them. */
+static struct program *
+make_program(void *arg)
+{
+    const struct making *m = arg;
+    const struct rille_graph_options *o = trace_options(m->g->s);
+    struct program *p = trace_program(m->g, m->made);
+    if (o->auto_parallel) trace_renumber(m->g->s, planned_gather(m->g, p, o));
+    return p;
+}
+
+static int
+plan_graph(struct rille_graph *g, const struct trace_made *y, struct plan **out)
+{
+    struct making making = {g, y};
+    struct fit_source from = {make_program, &making};
+    return fit_plan(g, trace_options(g->s), &from, out);
+}
+
+int
+rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *out, struct rille_graph **gp)
+{
+    TRY(face_tensors(s, nout, out, __func__));
+    TRY(face_given(gp, "out", __func__));
+    if (!s->trace.now) return fail(E_STATE, "graph: nothing is being traced");
+    int status = trace_compile(s, nout, out, plan_graph, gp);
+    bool again = status ? status == E_MEMORY && rounds_after_failure(s) : rounds_again(s, gp);
+    if (again && status) status = (err_clear(), 0);
+    rounds_end(s, false);
+    trace_end(s);
+    if (status && status != E_CANCEL && (*gp = rounds_best(s))) status = (err_clear(), 0); /* keeps an earlier round */
+    if (!again) rounds_end(s, true);
+    if (!status && !again) status = planned_settle(*gp);
+    if (status) rille_graph_free(gp);
+    return build_settle(s, status);
+}
