@@ -213,8 +213,6 @@ box_source_pos(const struct box_plan *p, const struct box_source *s)
 int32_t box_stage_at(const struct box_plan *p, int32_t number);
 int32_t box_rank_at(const struct box_plan *p, int32_t rank);
 
-/* Executes a plan on host memory: src[pos] and dst[pos] are dense shards. The reference for correctness. */
-void box_apply(const struct box_plan *p, void *const *src, void **dst);
 /* Computes a BOX_COPY (n = 1) or BOX_REDUCE step: dst = src[0] op src[1] op ..., in one pass over memory. Each
  * result is rounded to the dtype of the sources, the last to that of dst; the two differ if a sum of f32 partials
  * becomes a half. dst may be src[0]. box_fill computes BOX_FILL: the identity of r. */
@@ -227,10 +225,6 @@ struct box_operand {
 typedef void box_operand_fn(const void *of, int k, struct box_operand *out);
 void box_reduce_each(enum reduce r, const struct view *dst, int n, box_operand_fn *at, const void *of);
 void box_fill(enum reduce r, const struct view *dst);
-/* Returns the view of a slice in a dense shard (part: its box; both in global positions) of a tensor of global type
- * t in layout l, or in a stage. data may be NULL. */
-struct view box_slice(const struct type *t, const struct layout *l, const struct box *part, void *data,
-                      const struct box *slice);
 /* Returns which slice of a stage contains this slice. */
 int32_t box_stage_find(const struct box_plan *p, int32_t stage, const struct box *slice);
 /* Inner loop of a step, for one source: dst = combine(dst, src), or a copy if first. Both views have the same shape,

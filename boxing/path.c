@@ -574,18 +574,3 @@ box_path(struct arena *a, struct atlas *at, const struct type *t, const struct l
     arena_fini(&s.kept);
     return 0;
 }
-
-void
-box_path_print(const struct box_path *p, struct str *s)
-{
-    for (int i = 0; i < p->ncandidate; i++) {
-        const struct box_candidate *c = &p->candidate[i];
-        str_addf(s, "%10.1f us  %lld bytes  ", c->ns / 1e3, (long long)c->bytes);
-        for (int k = 0; k < c->nhop; k++) {
-            str_addf(s, "%s%s -> ", k ? ", " : "", c->hop[k].name);
-            layout_print(c->hop[k].to, s);
-        }
-        if (c->staging > 0) str_addf(s, "  (%lld bytes between)", (long long)c->staging);
-        str_add(s, "\n");
-    }
-}

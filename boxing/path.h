@@ -59,7 +59,5 @@ struct box_path {
 /* Plans in arena a; the atlas interns intermediate layouts. E_SBP: P to another kind of P. */
 int box_path(struct arena *a, struct atlas *at, const struct type *t, const struct layout *from,
              const struct layout *to, const struct box_cost *cost, struct box_path **out);
-/* Prints one line per candidate: hops with names, bytes, price. */
-void box_path_print(const struct box_path *p, struct str *s);
 
 #endif

@@ -282,6 +282,24 @@ box_stage_at(const struct box_plan *p, int32_t number)
     return lo < p->nstage && p->stage[lo].work.pos == number ? lo : BOX_ELSEWHERE;
 }
 
+static bool
+box_inside(const struct box *inner, const struct box *outer, int ndim)
+{
+    for (int d = 0; d < ndim; d++)
+        if (inner->lo[d] < outer->lo[d] || inner->hi[d] > outer->hi[d]) return false;
+    return true;
+}
+
+int32_t
+box_stage_find(const struct box_plan *p, int32_t stage, const struct box *slice)
+{
+    const struct box_work *w = &p->stage[stage].work;
+    int32_t k = 0;
+    while (k < w->nstep && !box_inside(slice, w->step[k].slice, p->type.ndim)) k++;
+    assert(k < w->nstep);
+    return k;
+}
+
 /* Copies the sum of a cell from its owners, share by share. */
 static void
 copy_shares(struct maker *m, const struct box *cell)

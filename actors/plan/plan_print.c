@@ -352,7 +352,7 @@ print_physical(const struct plan *p, struct str *s)
                  (long long)d->scratch_bytes);
         if (d->arena_bytes == d->scratch_bytes) continue;
         str_add(s, "  most of it: ");
-        plan_tenants_print(p, i, 5, s);
+        plan_peak_print(p, i, 5, s);
         str_add(s, "\n");
     }
     for (int32_t i = 0; i < p->ntask; i++) {

@@ -88,7 +88,7 @@ void shard_range(int64_t n, int64_t parts, int64_t i, int64_t *lo, int64_t *hi);
 /* Returns the box of a tensor of global type t that mesh position pos holds. P and B axes do not split. */
 void layout_box(const struct layout *l, const struct type *t, int pos, struct box *out);
 /* Returns the dtype in which a rank stores elements of dtype d: f32 for an addend of a sum of bf16 or f16, because
- * the sum is not complete; else d. The boxing that completes the sum rounds it (boxing/apply.c). */
+ * the sum is not complete; else d. The boxing that completes the sum rounds it (boxing/reduce.c). */
 enum dtype layout_dtype(const struct layout *l, enum dtype d);
 /* Returns the local type at pos, with layout_dtype. */
 struct type layout_shard(const struct layout *l, const struct type *t, int pos);

@@ -9,6 +9,7 @@
 #include "boxing/box.h"
 #include "runtime/base/error.h"
 #include "t/lib/moves.h"
+#include "t/oracles/box_apply.h"
 
 enum { MAX_RANK = 16, MAX_ADDEND = 8 };
 

@@ -1,9 +1,9 @@
 /* bytes.c - the price of a move is what its ranks receive, on meshes too large to go through but here.
  *
- * apply.c holds plans to the least possible on small meshes. Here all pairs of layouts on meshes of longer axes,
- * which divide sizes with a rest, are priced beside their plans; and those without P on 100,000 ranks, and on many
- * axes, beside what each rank lacks. What was counted of one move may be remembered for all others, on whatever mesh,
- * and for the way back. */
+ * t/boxing/apply.c holds plans to the least possible on small meshes. Here all pairs of layouts on meshes of longer
+ * axes, which divide sizes with a rest, are priced beside their plans; and those without P on 100,000 ranks, and on
+ * many axes, beside what each rank lacks. What was counted of one move may be remembered for all others, on whatever
+ * mesh, and for the way back. */
 #include "t/lib/moves.h"
 
 static const struct layout *list[MAX_LAYOUT];

@@ -3,6 +3,7 @@
 #include "boxing/collective.h"
 #include "boxing/grid.h"
 #include "t/lib/moves.h"
+#include "t/oracles/box_apply.h"
 
 static struct arena arena;
 static long nfound[4], npacked, nunpacked, npair, nwrong;

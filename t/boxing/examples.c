@@ -6,6 +6,7 @@
 #include "boxing/box.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
+#include "t/oracles/box_apply.h"
 
 static struct atlas *atlas;
 static struct arena arena;

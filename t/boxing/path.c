@@ -11,6 +11,7 @@
 #include "boxing/path.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
+#include "t/oracles/box_apply.h"
 
 #include <math.h>
 #include <time.h>
@@ -170,6 +171,22 @@ sends_nobody_more(const struct type *t, const struct layout *from, const struct 
 
 static int nwrong, npair, ncandidate;
 
+/* Prints one line per candidate: hops with names, bytes, price. */
+static void
+print_path(const struct box_path *p, struct str *s)
+{
+    for (int i = 0; i < p->ncandidate; i++) {
+        const struct box_candidate *c = &p->candidate[i];
+        str_addf(s, "%10.1f us  %lld bytes  ", c->ns / 1e3, (long long)c->bytes);
+        for (int k = 0; k < c->nhop; k++) {
+            str_addf(s, "%s%s -> ", k ? ", " : "", c->hop[k].name);
+            layout_print(c->hop[k].to, s);
+        }
+        if (c->staging > 0) str_addf(s, "  (%lld bytes between)", (long long)c->staging);
+        str_add(s, "\n");
+    }
+}
+
 static void
 complain(const char *what, const struct type *t, const struct layout *from, const struct layout *to,
          const struct box_path *p)
@@ -182,7 +199,7 @@ complain(const char *what, const struct type *t, const struct layout *from, cons
     str_add(&s, " -> ");
     layout_print(to, &s);
     str_add(&s, "\n");
-    box_path_print(p, &s);
+    print_path(p, &s);
     diag("%s: %s", what, str_text(&s));
     str_free(&s);
 }

@@ -2,6 +2,7 @@
 #include "actors/cluster/wire/wire.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
+#include "t/oracles/packet_print.h"
 
 static uint64_t state;
 

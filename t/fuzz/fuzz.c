@@ -21,6 +21,7 @@
 #include "runtime/text/tokenizer.h"
 #include "shell/launch/hosts.h"
 #include "t/lib/tap.h"
+#include "t/oracles/packet_print.h"
 
 #include <dirent.h>
 #include <sys/mman.h>

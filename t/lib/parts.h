@@ -6,7 +6,7 @@
 #ifndef RILLE_T_PARTS_H
 #define RILLE_T_PARTS_H
 
-#include "actors/act/bus/transport_sim.h"
+#include "t/oracles/transport_sim.h"
 #include "actors/plan/model/channel.h"
 #include "t/lib/plans.h"
 

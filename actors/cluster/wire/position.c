@@ -1,7 +1,8 @@
 /* position.c - counts banks through the device ranges of a memory. */
 #include "actors/cluster/wire/position.h"
 
-bool
+/* Returns true if devices of the kind have banks. */
+static bool
 bank_wanted(int kind)
 {
     return !(device_kind(kind)->flags & (HOST_READS | NO_BYTES));

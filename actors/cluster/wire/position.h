@@ -14,8 +14,6 @@ enum { BANK_SHIFT = 44 }; /* of the bank number in a position; offset in the bit
 static const uint64_t BANK_BYTES = (uint64_t)1 << 38;
 static const uint64_t POSITION_NONE = UINT64_MAX; /* no bytes */
 
-/* Returns true if devices of the kind have banks. */
-bool bank_wanted(int kind);
 /* Returns the number of banks of a memory. Banks count from 1, in the order of the memory's device ranges. */
 int32_t banks_of(const struct plan_map *map, int32_t memory);
 /* Returns the bank of a device of that memory; 0: none. */

@@ -203,39 +203,3 @@ packet_read(const void *bytes, size_t n, struct packet *out)
         if (fields[i].packet == out->kind) TRY(read_field(&fields[i], &r, out));
     return r.left ? fail(E_BUS, "packet %s: %zu bytes behind its end", names[out->kind], r.left) : 0;
 }
-
-/* ---- for people ---- */
-
-static void
-print_field(const struct field *f, const struct packet *p, struct str *out)
-{
-    const char *at = (const char *)p + f->at;
-    struct span s;
-    uint64_t v64;
-    uint32_t v32;
-    if (kinds[f->kind].size == 8) {
-        memcpy(&v64, at, 8);
-        str_addf(out, " %s=%llu", f->name, (unsigned long long)v64);
-        return;
-    }
-    if (kinds[f->kind].size == 4) {
-        memcpy(&v32, at, 4);
-        str_addf(out, f->kind == F_I32 ? " %s=%d" : " %s=%u", f->name, v32);
-        return;
-    }
-    memcpy(&s, at, sizeof s);
-    if (s.n == 0) return;
-    str_addf(out, " %s=", f->name);
-    if (f->kind == F_TEXT)
-        span_print(s, out);
-    else
-        str_addf(out, "(%u bytes)", s.n);
-}
-
-void
-packet_print(const struct packet *p, struct str *out)
-{
-    str_addf(out, "%s %u.%u", packet_name(p->kind), p->epoch, p->seq);
-    for (size_t i = 0; i < countof(fields); i++)
-        if (fields[i].packet == p->kind) print_field(&fields[i], p, out);
-}

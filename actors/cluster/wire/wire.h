@@ -74,6 +74,5 @@ void packet_write(const struct packet *p, struct str *out);
 int packet_read(const void *bytes, size_t n, struct packet *out);
 /* Returns the protocol version of a packet, even of one that packet_read() rejects; 0: not a packet of Rille. */
 int packet_protocol(const void *bytes, size_t n);
-void packet_print(const struct packet *p, struct str *out); /* appends text for logs and the simulator */
 
 #endif

@@ -5,10 +5,10 @@
 
 #include <stdlib.h>
 
-/* A tenant and its lifetime, as indices of tasks. */
-struct lived {
-    struct peak_tenant is;
-    int32_t first, last;
+/* A result and the live range of its registers, as indices of tasks. */
+struct live_range {
+    int32_t task, out, first, last;
+    int64_t bytes; /* of all its registers */
 };
 
 static int32_t
@@ -19,11 +19,12 @@ last_reader(const struct out_port *o, int32_t task)
     return task;
 }
 
-/* Lists the tenants. Results with several registers belong to several micro-batches and count as live throughout. */
-static struct lived *
-list_lived(const struct plan *p, int32_t device, int32_t *n)
+/* Lists the live ranges on a device. Results with several registers belong to several micro-batches and count as live
+ * throughout. */
+static struct live_range *
+list_live(const struct plan *p, int32_t device, int32_t *n)
 {
-    struct lived *list = NULL;
+    struct live_range *list = NULL;
     int32_t capacity = 0;
     *n = 0;
     for (int32_t i = 0; i < p->ntask; i++)
@@ -32,21 +33,21 @@ list_lived(const struct plan *p, int32_t device, int32_t *n)
             if (o->where.kind != IN_ARENA || o->where.index != device || o->bytes == 0) continue;
             GROW(list, *n + 1, capacity);
             bool pieces = o->nreg > 1;
-            list[(*n)++] = (struct lived){
-                {i, k, o->nreg * where_stride(o->bytes)}, pieces ? 0 : i, pieces ? p->ntask : last_reader(o, i)};
+            list[(*n)++] = (struct live_range){i, k, pieces ? 0 : i, pieces ? p->ntask : last_reader(o, i),
+                                               o->nreg * where_stride(o->bytes)};
         }
     return list;
 }
 
 /* Returns the task at which most bytes are live. */
 static int32_t
-find_peak(const struct plan *p, const struct lived *list, int32_t n)
+find_peak(const struct plan *p, const struct live_range *list, int32_t n)
 {
     int64_t *change = must_alloc(sizeof *change * (size_t)(p->ntask + 2)), now = 0, most = -1;
     int32_t peak = 0;
     for (int32_t i = 0; i < n; i++) {
-        change[list[i].first] += list[i].is.bytes;
-        change[list[i].last + 1] -= list[i].is.bytes;
+        change[list[i].first] += list[i].bytes;
+        change[list[i].last + 1] -= list[i].bytes;
     }
     for (int32_t i = 0; i < p->ntask; i++) {
         now += change[i];
@@ -61,39 +62,39 @@ find_peak(const struct plan *p, const struct lived *list, int32_t n)
 static int
 by_bytes(const void *x, const void *y)
 {
-    const struct peak_tenant *a = &((const struct lived *)x)->is, *b = &((const struct lived *)y)->is;
+    const struct live_range *a = x, *b = y;
     return a->bytes != b->bytes ? (a->bytes < b->bytes) - (a->bytes > b->bytes) : a->task - b->task;
 }
 
-int32_t
-plan_tenants(const struct plan *p, int32_t device, struct peak_tenant *out, int32_t n)
+/* Keeps the ranges that are live at the peak, the largest first; returns their number. */
+static int32_t
+keep_peak(const struct plan *p, struct live_range *list, int32_t n)
 {
-    int32_t all, found = 0;
-    struct lived *list = list_lived(p, device, &all);
-    int32_t peak = find_peak(p, list, all);
-    if (all) qsort(list, (size_t)all, sizeof *list, by_bytes);
-    for (int32_t i = 0; i < all && found < n; i++)
-        if (list[i].first <= peak && peak <= list[i].last) out[found++] = list[i].is;
-    free(list);
-    return found;
+    int32_t peak = find_peak(p, list, n), kept = 0;
+    if (n > 0) qsort(list, (size_t)n, sizeof *list, by_bytes);
+    for (int32_t i = 0; i < n; i++)
+        if (list[i].first <= peak && peak <= list[i].last) list[kept++] = list[i];
+    return kept;
 }
 
 void
-plan_tenants_print(const struct plan *p, int32_t device, int32_t n, struct str *s)
+plan_peak_print(const struct plan *p, int32_t device, int32_t n, struct str *s)
 {
-    struct peak_tenant *tenant = must_alloc(sizeof *tenant * (size_t)(n + 1));
-    n = plan_tenants(p, device, tenant, n);
+    int32_t all;
+    struct live_range *list = list_live(p, device, &all);
+    n = MIN(n, keep_peak(p, list, all));
     for (int32_t i = 0; i < n; i++) {
-        const struct task *t = &p->task[tenant[i].task];
-        struct type type = t->kind->result(p, tenant[i].task, tenant[i].out);
+        const struct live_range *r = &list[i];
+        const struct task *t = &p->task[r->task];
+        struct type type = t->kind->result(p, r->task, r->out);
         struct line line = task_line(p, t);
         if (i) str_add(s, ", ");
-        t->kind->print(p, tenant[i].task, s);
+        t->kind->print(p, r->task, s);
         str_add(s, " ");
         type_print(&type, s);
-        if (t->out[tenant[i].out].nreg > 1) str_addf(s, " x%d", (int)t->out[tenant[i].out].nreg);
-        str_addf(s, " %lld B", (long long)tenant[i].bytes);
+        if (t->out[r->out].nreg > 1) str_addf(s, " x%d", (int)t->out[r->out].nreg);
+        str_addf(s, " %lld B", (long long)r->bytes);
         if (line.file) str_addf(s, " (%s:%d)", line.file, (int)line.line);
     }
-    free(tenant);
+    free(list);
 }

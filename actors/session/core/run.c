@@ -123,7 +123,7 @@ static int
 no_arena(int status, const struct plan *p, int32_t device)
 {
     struct str s = {0};
-    plan_tenants_print(p, device, 3, &s);
+    plan_peak_print(p, device, 3, &s);
     if (s.len)
         err_note("of the registers of %s:%d, when most are in use: %s", device_kind_text(p->device[device].kind),
                  (int)p->device[device].rank, str_text(&s));

@@ -121,7 +121,7 @@ too_much(struct fitter *f, const struct plan *p)
     int64_t held = f->least = measure_held(p, &d);
     if (held <= f->limit) return 0;
     dial_read(p->program, f->costs, &told);
-    plan_tenants_print(p, d, 3, &most);
+    plan_peak_print(p, d, 3, &most);
     int status = fail(E_MEMORY,
                       "graph: no schedule of its stages keeps a device within the limit %lld; the least is %lld bytes, "
                       "on %s:%d, with %.0f %% idle; most of the registers: %s",

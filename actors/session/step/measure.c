@@ -55,7 +55,7 @@ tenants_text(struct rille_graph *g, const struct plan *p, int32_t device, const 
 {
     struct str s = {0};
     if (known) return known;
-    plan_tenants_print(p, device, 5, &s);
+    plan_peak_print(p, device, 5, &s);
     const char *text = arena_strdup(&g->arena, str_text(&s));
     str_free(&s);
     return text;
@@ -98,7 +98,7 @@ measure_fits(const struct plan *p, int64_t limit)
     int64_t held = measure_held(p, &d);
     if (held <= limit) return 0;
     struct str s = {0};
-    plan_tenants_print(p, d, 3, &s);
+    plan_peak_print(p, d, 3, &s);
     int status = fail(E_MEMORY,
                       "graph: %s:%d would hold %lld bytes, %lld of them registers, and the limit is %lld; most of the "
                       "registers: %s",

@@ -3,7 +3,7 @@
  * put() copies the bytes into the channel's own buffer at once or later, as the seed says: when taken, at the
  * latest. Until then the bytes stay in the SEND's register, so a SEND that gives it back too early sends wrong
  * bytes. */
-#include "actors/act/bus/transport_sim.h"
+#include "t/oracles/transport_sim.h"
 
 #include <stdlib.h>
 #include <string.h>

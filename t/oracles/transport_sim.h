@@ -2,8 +2,8 @@
  *
  * A seed decides when bytes are copied from where put() found them: at once, or later. Belongs to its creator; one
  * thread. */
-#ifndef RILLE_ACT_TRANSPORT_SIM_H
-#define RILLE_ACT_TRANSPORT_SIM_H
+#ifndef RILLE_ORACLES_TRANSPORT_SIM_H
+#define RILLE_ORACLES_TRANSPORT_SIM_H
 
 #include "actors/plan/model/plan.h"
 #include "actors/plan/model/transport.h"
