@@ -17,9 +17,8 @@ struct graph {
     struct rille_graph_options options;
     struct rille_chart_costs costs;
     char schedule[16], mode[16];
-    int ntrace;
     struct rille_graph *trace[MAX_TRACES];
-    int last;         /* index of the trace run last; -1: none */
+    int ntrace, last; /* last: index of the trace run last; -1: none */
     struct line line; /* user's line that created the graph */
 };
 
@@ -277,7 +276,6 @@ forget_trace(lua_State *L, struct graph *g)
 {
     rille_graph_free(&g->trace[0]);
     memmove(g->trace, g->trace + 1, (size_t)--g->ntrace * sizeof *g->trace);
-    g->trace[g->ntrace] = NULL;
     if (g->last >= 0) g->last--; /* -1: the trace that ran last is the freed one */
     lua_getiuservalue(L, 1, 2);
     lua_getglobal(L, "table");
