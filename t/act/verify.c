@@ -614,7 +614,7 @@ reconvergent(struct rille_session *s, int32_t lag, int *status)
     const struct layout *l = layout_broadcast(s->atlas, p);
     struct val *x = leaf(&m, l), *sum, *plan_root;
     struct val *h = call(&m, "mul", 2, (struct val *[]){x, build_number(s, false, 2, 0)});
-    assert(build_to_global(s, h, l, &sum) == 0);
+    assert(build_to_global(&s->context, h, l, &sum) == 0);
     plan_root = call(&m, "add", 2, (struct val *[]){h, sum});
     assert(collect(s, 1, &plan_root, COLLECT_RUN) == 0);
     struct program *g = collection_program(s, &s->collection);
@@ -743,7 +743,7 @@ test_text(struct rille_session *s)
         }
         rille_at(s, "a.lua", 3, NULL);
         struct val *x = leaf(&m, l[0]), *y = call(&m, "relu", 1, &x), *z;
-        assert(build_to_global(s, y, l[1], &z) == 0);
+        assert(build_to_global(&s->context, y, l[1], &z) == 0);
         rille_at(s, "a.lua", 4, NULL);
         z = call(&m, "matmul", 2, (struct val *[]){z, leaf(&m, l[1])});
         assert(collect(s, 1, &z, COLLECT_RUN) == 0);

@@ -92,7 +92,7 @@ plan_move_of(struct rille_session *s, int64_t n, const struct layout *from, cons
     struct maker m = {.s = s, .n = n};
     struct val *v = leaf(&m, from), *out;
     struct plan *p = NULL;
-    if (build_to_global(s, v, to, &out) == 0 && collect(s, 1, &out, COLLECT_RUN) == 0) {
+    if (build_to_global(&s->context, v, to, &out) == 0 && collect(s, 1, &out, COLLECT_RUN) == 0) {
         struct program *g = collection_program(s, &s->collection);
         g->threads = 2;
         if (plan_compile(g, s->atlas, &p)) p = NULL;

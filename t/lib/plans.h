@@ -79,7 +79,7 @@ call_with(struct maker *m, const char *name, int nin, struct val *const *in, con
     op_attr_defaults(op, attr);
     value.set = true;
     if (attribute) attr[op_attr_find(op, attribute)] = value;
-    return build_call(m->s, op, nin, in, attr, NULL, out) ? NULL : out[0];
+    return build_call(&m->s->context, op, nin, in, attr, NULL, out) ? NULL : out[0];
 }
 
 static struct val *
@@ -94,7 +94,7 @@ beside(struct maker *m, struct val *v, const struct val *other)
 {
     struct val *out = v;
     if (v->layout->place == other->layout->place) return v;
-    return build_to_global(m->s, v, random_layout(m, other->layout->place, false), &out) ? NULL : out;
+    return build_to_global(&m->s->context, v, random_layout(m, other->layout->place, false), &out) ? NULL : out;
 }
 
 /* Rows of a, looked up by ids that may be refused when it runs. */
@@ -131,7 +131,7 @@ random_value(struct maker *m)
     struct val *a = m->val[pick(m, m->nval)], *b = m->val[pick(m, m->nval)], *out;
     switch (pick(m, 10)) {
     case 0:
-    case 1: return build_to_global(m->s, a, random_layout(m, random_place(m), true), &out) ? NULL : out;
+    case 1: return build_to_global(&m->s->context, a, random_layout(m, random_place(m), true), &out) ? NULL : out;
     case 2: return call(m, one[pick(m, (int)countof(one))], 1, &a);
     case 3: return call(m, "mul", 2, (struct val *[]){a, build_number(m->s, false, 0.5, 0)});
     case 4: return transposed(m, a);

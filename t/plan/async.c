@@ -22,7 +22,7 @@ static struct val *
 moved(struct program_of *x, struct val *v, const struct layout *l)
 {
     struct val *out;
-    return build_to_global(x->m.s, v, l, &out) ? NULL : out;
+    return build_to_global(&x->m.s->context, v, l, &out) ? NULL : out;
 }
 
 /* ---- the two calls ---- */

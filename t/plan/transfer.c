@@ -121,7 +121,7 @@ there_and_back(struct rille_session *s, const struct layout *from, const struct 
     struct maker m = {.s = s, .n = 6};
     struct val *v = leaf(&m, from), *out[2];
     struct plan *p = NULL;
-    if (build_to_global(s, v, to, &out[0]) == 0 && build_to_global(s, out[0], from, &out[1]) == 0 &&
+    if (build_to_global(&s->context, v, to, &out[0]) == 0 && build_to_global(&s->context, out[0], from, &out[1]) == 0 &&
         collect(s, 2, out, COLLECT_RUN) == 0) {
         struct program *g = collection_program(s, &s->collection);
         g->threads = 2;
