@@ -60,7 +60,7 @@ struct side {
     struct bus *bus;
     struct segment *segment; /* of the bus */
     struct carrier *carrier;
-    struct carrying *carrying;
+    struct carrier_channels *carrying;
     struct plan plan;
     struct task task;
     struct channel channel;
@@ -363,7 +363,7 @@ carrier_open(struct side *s, const struct way *w)
     struct carrier_epoch e = {.epoch = 1, .job = job, .rank = s->side, .world = 2, .ports = ports, .bus = s->bus};
     must(carrier_join(s->carrier, &e));
     make_part(s);
-    s->carrying = carrying_new(s->carrier, &s->plan, &far);
+    s->carrying = carrier_channels_new(s->carrier, &s->plan, &far);
     carrier_begin(s->carrier, s->carrying, 1);
 }
 
@@ -371,7 +371,7 @@ static void
 carrier_close(struct side *s)
 {
     carrier_end(s->carrier);
-    carrying_free(&s->carrying);
+    carrier_channels_free(&s->carrying);
     carrier_leave(s->carrier);
     carrier_free(&s->carrier);
     host_close(s);
@@ -388,7 +388,7 @@ carrier_send(struct side *s)
 static void
 carrier_give(struct side *s)
 {
-    const struct transport *t = carrying_transport(s->carrying);
+    const struct transport *t = carrier_channels_transport(s->carrying);
     struct msg m = message(s, MSG_FULL);
     int64_t ticket;
     must(t->put(t->of, 0, &s->channel, s->own, &ticket));
@@ -398,7 +398,7 @@ carrier_give(struct side *s)
 static void
 carrier_get(struct side *s)
 {
-    const struct transport *t = carrying_transport(s->carrying);
+    const struct transport *t = carrier_channels_transport(s->carrying);
     bus_hear(s);
     must(t->take(t->of, 0, &s->channel, s->own));
 }

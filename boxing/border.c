@@ -43,7 +43,7 @@ is_among(int32_t n, const int32_t *sorted, int32_t pos)
 }
 
 static void
-add_read(struct inverse *v, struct box_read read)
+add_border_read(struct inverse *v, struct box_read read)
 {
     GROW(v->read, v->nread + 1, v->capacity);
     v->read[v->nread++] = read;
@@ -52,7 +52,7 @@ add_read(struct inverse *v, struct box_read read)
 /* ---- who reads ---- */
 
 static int32_t
-digit(const struct grid *g, int32_t pos, int axis)
+grid_digit(const struct grid *g, int32_t pos, int axis)
 {
     return pos / g->stride[axis] % g->layout->place->axis[axis];
 }
@@ -64,9 +64,9 @@ members_of_mesh(struct inverse *v)
 {
     const struct layout *from = v->from.layout, *to = v->to.layout;
     for (int a = 0; a < to->place->naxis; a++) {
-        int32_t own = digit(&v->from, v->self, a), stride = v->to.stride[a], n = v->nmember;
+        int32_t own = grid_digit(&v->from, v->self, a), stride = v->to.stride[a], n = v->nmember;
         bool free = to->sbp[a].kind == SBP_B, bound = from->sbp[a].kind == SBP_B;
-        if (!free && bound && digit(&v->to, v->member[0], a) != own) v->nmember = 0;
+        if (!free && bound && grid_digit(&v->to, v->member[0], a) != own) v->nmember = 0;
         if (v->nmember == 0) return;
         if (free && bound)
             for (int32_t i = 0; i < n; i++) v->member[i] += own * stride;
@@ -78,7 +78,7 @@ members_of_mesh(struct inverse *v)
 
 /* Lists the members of a group of the cell that read self's replica. */
 static void
-find_members(struct inverse *v, int32_t group)
+find_group_members(struct inverse *v, int32_t group)
 {
     const struct grid *from = &v->from, *to = &v->to;
     int32_t tile = grid_tile(to, v->deal.dst), first = 0, step = 1;
@@ -103,11 +103,11 @@ static void
 read_by_members(struct inverse *v, int32_t group, const struct box *cell)
 {
     const struct box *slice = NULL;
-    find_members(v, group);
+    find_group_members(v, group);
     for (int32_t i = 0; i < v->nmember; i++) {
         if (is_among(v->mine->nto, v->mine->to, v->member[i])) continue;
         if (!slice) slice = arena_dup(v->arena, cell, sizeof *cell);
-        add_read(v, (struct box_read){.from = v->self, .to = v->member[i], .slice = slice});
+        add_border_read(v, (struct box_read){.from = v->self, .to = v->member[i], .slice = slice});
     }
 }
 
@@ -120,10 +120,10 @@ stage_read(struct inverse *v, int32_t number, int32_t group, const struct box *s
     struct box *slice = NULL;
     for (int32_t i = 0; i < v->to.nreplica; i++) {
         int32_t pos = grid_pos(&v->to, (struct spot){v->deal.dst, group, i});
-        if (r && relay_leg(r, grid_spot(&v->from, pos).addend) != relay_leg(r, v->at.addend)) continue;
+        if (r && relay_segment(r, grid_spot(&v->from, pos).addend) != relay_segment(r, v->at.addend)) continue;
         if (is_among(v->mine->nto, v->mine->to, pos)) continue;
         if (!slice) slice = arena_dup(v->arena, share, sizeof *share);
-        add_read(v, (struct box_read){.from_stage = true, .from = number, .to = pos, .slice = slice});
+        add_border_read(v, (struct box_read){.from_stage = true, .from = number, .to = pos, .slice = slice});
     }
 }
 
@@ -133,7 +133,7 @@ read_by_stage(struct inverse *v, bool from_stage, int32_t from, int32_t owner, i
 {
     if (is_among(v->mine->nfrom, v->mine->from, owner)) return;
     const struct box *slice = arena_dup(v->arena, share, sizeof *share);
-    add_read(v, (struct box_read){from_stage, true, from, number, slice});
+    add_border_read(v, (struct box_read){from_stage, true, from, number, slice});
 }
 
 /* Adds reads by the owners: of self's addend if self has the owner's replica, for the owner's share. */
@@ -182,7 +182,7 @@ reads_of_piece(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, con
 static void
 read_by_legs(struct inverse *v, const struct box *cell)
 {
-    int32_t leg = relay_leg(&v->relay, v->at.addend);
+    int32_t leg = relay_segment(&v->relay, v->at.addend);
     struct box piece;
     for (int32_t k = 0; k < v->relay.nshare; k++)
         for (int32_t chunk = 0; chunk < v->relay.how->nchunk; chunk++)
@@ -248,7 +248,7 @@ reads_by(struct inverse *v, const struct box_work *w, bool stage)
             const struct box_source *s = &w->step[i].source[k];
             int32_t pos = box_source_pos(v->plan, s), to = stage ? box_stage_pos(v->plan, w->pos) : w->pos;
             if (is_among(v->mine->nfrom, v->mine->from, pos) && !(v->far && v->far(v->plan, stage, to, pos))) continue;
-            add_read(v, (struct box_read){s->stage != BOX_PART, stage, s->pos, w->pos, w->step[i].slice});
+            add_border_read(v, (struct box_read){s->stage != BOX_PART, stage, s->pos, w->pos, w->step[i].slice});
         }
 }
 

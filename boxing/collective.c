@@ -11,7 +11,7 @@
 
 /* Returns the distance of positions that differ by 1 along an axis. */
 static int32_t
-stride_of(const struct place *p, int axis)
+axis_stride(const struct place *p, int axis)
 {
     int32_t stride = 1;
     for (int a = axis + 1; a < p->naxis; a++) stride *= p->axis[a];
@@ -19,7 +19,7 @@ stride_of(const struct place *p, int axis)
 }
 
 int32_t
-collective_seat(const struct collective *c, const struct place *p, int32_t pos, int32_t *first)
+collective_comm_rank(const struct collective *c, const struct place *p, int32_t pos, int32_t *first)
 {
     int32_t coord[MAX_AXIS], seat = 0;
     place_coord(p, pos, coord);
@@ -27,7 +27,7 @@ collective_seat(const struct collective *c, const struct place *p, int32_t pos, 
     for (int a = 0; a < p->naxis; a++) {
         if (!(c->axes >> a & 1)) continue;
         seat = seat * p->axis[a] + coord[a];
-        *first -= coord[a] * stride_of(p, a);
+        *first -= coord[a] * axis_stride(p, a);
     }
     return seat;
 }
@@ -37,7 +37,7 @@ collective_pos(const struct collective *c, const struct place *p, int32_t first,
 {
     for (int a = p->naxis - 1; a >= 0; a--) {
         if (!(c->axes >> a & 1)) continue;
-        first += seat % p->axis[a] * stride_of(p, a);
+        first += seat % p->axis[a] * axis_stride(p, a);
         seat /= p->axis[a];
     }
     return first;
@@ -52,7 +52,7 @@ static const int8_t verb_of[3][3] = {
 };
 
 static bool
-same_entry(struct sbp a, struct sbp b)
+same_collective_entry(struct sbp a, struct sbp b)
 {
     return a.kind == b.kind && (a.kind != SBP_S || a.axis == b.axis) && (a.kind != SBP_P || a.reduce == b.reduce);
 }
@@ -65,7 +65,7 @@ find_axes(const struct layout *from, const struct layout *to, struct collective 
     *c = (struct collective){.size = 1};
     for (int a = 0; a < from->place->naxis; a++) {
         struct sbp x = from->sbp[a], y = to->sbp[a];
-        if (from->place->axis[a] == 1 || same_entry(x, y)) continue;
+        if (from->place->axis[a] == 1 || same_collective_entry(x, y)) continue;
         int does = verb_of[x.kind][y.kind];
         if (does < 0 || (verb >= 0 && does != verb)) return false;
         verb = does;
@@ -92,42 +92,42 @@ box_of_seat(const struct collective *c, const struct type *t, const struct layou
             struct box *out)
 {
     int32_t first;
-    collective_seat(c, l->place, pos, &first);
+    collective_comm_rank(c, l->place, pos, &first);
     layout_box(l, t, collective_pos(c, l->place, first, seat), out);
 }
 
 /* Intersects two boxes; an empty box if disjoint. */
 static void
-meet(const struct box *a, const struct box *b, int ndim, struct box *out)
+intersect_or_empty(const struct box *a, const struct box *b, int ndim, struct box *out)
 {
     if (!box_intersect(a, b, ndim, out)) *out = (struct box){0};
 }
 
 /* Computes one of n blocks of the position's shard in `own`: its intersection with seat i's shard in `other`. */
 static void
-block_of(const struct collective *c, const struct type *t, const struct layout *own, const struct layout *other,
-         int32_t n, int32_t pos, int32_t i, struct box *out)
+block_box(const struct collective *c, const struct type *t, const struct layout *own, const struct layout *other,
+          int32_t n, int32_t pos, int32_t i, struct box *out)
 {
     struct box here, there;
     layout_box(own, t, pos, &here);
     *out = here;
     if (n == 1) return;
     box_of_seat(c, t, other, pos, i, &there);
-    meet(&here, &there, t->ndim, out);
+    intersect_or_empty(&here, &there, t->ndim, out);
 }
 
 void
 collective_sent(const struct collective *c, const struct type *t, const struct layout *from, const struct layout *to,
                 int32_t pos, int32_t i, struct box *out)
 {
-    block_of(c, t, from, to, c->nsent, pos, i, out);
+    block_box(c, t, from, to, c->nsent, pos, i, out);
 }
 
 void
 collective_came(const struct collective *c, const struct type *t, const struct layout *from, const struct layout *to,
                 int32_t pos, int32_t i, struct box *out)
 {
-    block_of(c, t, to, from, c->ncame, pos, i, out);
+    block_box(c, t, to, from, c->ncame, pos, i, out);
 }
 
 int64_t
@@ -142,7 +142,7 @@ collective_numel(const struct collective *c, const struct type *t, const struct 
 /* Returns true if block i of n is contiguous in the shard's memory, right behind block i - 1. The blocks cover the
  * shard. */
 static bool
-in_order(const struct box *part, int ndim, const struct box *block, int32_t i, int32_t n)
+blocks_in_order(const struct box *part, int ndim, const struct box *block, int32_t i, int32_t n)
 {
     int d = 0;
     while (d < ndim && part->hi[d] - part->lo[d] == 1) d++;
@@ -158,16 +158,16 @@ typedef void block_fn(const struct collective *c, const struct type *t, const st
 
 /* Returns true if n blocks of numel elements cover the shard. Sets *scattered if they are not in order. */
 static bool
-fills(const struct collective *c, const struct type *t, const struct layout *from, const struct layout *to, int32_t pos,
-      block_fn *block_at, int32_t n, const struct box *part, int64_t numel, bool *scattered)
+fills_blocks(const struct collective *c, const struct type *t, const struct layout *from, const struct layout *to,
+             int32_t pos, block_fn *block_at, int32_t n, const struct box *part, int64_t numel, bool *scattered)
 {
     for (int32_t i = 0; i < n; i++) {
         struct box block, common;
         block_at(c, t, from, to, pos, i, &block);
         if (box_numel(&block, t->ndim) != numel) return false;
-        meet(&block, part, t->ndim, &common);
+        intersect_or_empty(&block, part, t->ndim, &common);
         if (box_numel(&common, t->ndim) != numel) return false;
-        if (numel && !in_order(part, t->ndim, &block, i, n)) *scattered = true;
+        if (numel && !blocks_in_order(part, t->ndim, &block, i, n)) *scattered = true;
     }
     return box_numel(part, t->ndim) == numel * n;
 }
@@ -175,12 +175,13 @@ fills(const struct collective *c, const struct type *t, const struct layout *fro
 /* Returns true if the blocks that the position sends have its group's length and cover its shard, and the received
  * blocks cover its result. */
 static bool
-fits(struct collective *c, const struct type *t, const struct layout *from, const struct layout *to, int32_t pos)
+collective_fits(struct collective *c, const struct type *t, const struct layout *from, const struct layout *to,
+                int32_t pos)
 {
     struct box has, wants, other;
     int32_t first;
     int64_t numel = collective_numel(c, t, from, to, pos);
-    collective_seat(c, from->place, pos, &first);
+    collective_comm_rank(c, from->place, pos, &first);
     if (numel != collective_numel(c, t, from, to, first)) return false;
     layout_box(from, t, pos, &has);
     layout_box(to, t, pos, &wants);
@@ -190,8 +191,8 @@ fits(struct collective *c, const struct type *t, const struct layout *from, cons
     bool uncut = !memcmp(whole->lo, other.lo, bytes) && !memcmp(whole->hi, other.hi, bytes);
     bool stays = !memcmp(has.lo, wants.lo, bytes) && !memcmp(has.hi, wants.hi, bytes);
     if ((c->verb != COLLECT_EXCHANGE && !uncut) || (c->verb == COLLECT_REDUCE && !stays)) return false;
-    return fills(c, t, from, to, pos, collective_sent, c->nsent, &has, numel, &c->packs) &&
-           fills(c, t, from, to, pos, collective_came, c->ncame, &wants, numel, &c->unpacks);
+    return fills_blocks(c, t, from, to, pos, collective_sent, c->nsent, &has, numel, &c->packs) &&
+           fills_blocks(c, t, from, to, pos, collective_came, c->ncame, &wants, numel, &c->unpacks);
 }
 
 bool
@@ -204,7 +205,7 @@ collective_of(const struct type *t, const struct layout *from, const struct layo
     out->nsent = many ? out->size : 1;
     out->ncame = out->verb == COLLECT_GATHER || out->verb == COLLECT_EXCHANGE ? out->size : 1;
     for (int32_t pos = 0; pos < from->place->nrank; pos++)
-        if (!fits(out, t, from, to, pos)) return false;
+        if (!collective_fits(out, t, from, to, pos)) return false;
     out->unpacks = out->unpacks || out->gives != out->dtype;
     return reduces(out);
 }

@@ -31,7 +31,7 @@ void collective_sent(const struct collective *c, const struct type *t, const str
 void collective_came(const struct collective *c, const struct type *t, const struct layout *from,
                      const struct layout *to, int32_t pos, int32_t i, struct box *out);
 /* Returns the seat of a position; *first: the position with seat 0 of its group. */
-int32_t collective_seat(const struct collective *c, const struct place *p, int32_t pos, int32_t *first);
+int32_t collective_comm_rank(const struct collective *c, const struct place *p, int32_t pos, int32_t *first);
 /* Returns the position of a seat in the group whose seat 0 is `first`. */
 int32_t collective_pos(const struct collective *c, const struct place *p, int32_t first, int32_t seat);
 

@@ -11,7 +11,7 @@
 
 /* Returns the group, in the destination tile, of a source position's device; -1: none. */
 static int32_t
-group_of(const struct grid *from, const struct grid *to, int32_t dst, int32_t source_pos)
+source_group(const struct grid *from, const struct grid *to, int32_t dst, int32_t source_pos)
 {
     int32_t pos = grid_other(from, to, source_pos);
     if (pos < 0) return -1;
@@ -44,7 +44,7 @@ best_group(const struct grid *from, const struct grid *to, int32_t src, int32_t 
     for (int32_t first = 0; first < q; first += WINDOW) {
         int32_t held[WINDOW] = {0};
         for (int32_t k = 0; k < from->nreplica; k++) {
-            int32_t group = group_of(from, to, dst, grid_pos(from, (struct spot){src, addend, k}));
+            int32_t group = source_group(from, to, dst, grid_pos(from, (struct spot){src, addend, k}));
             if (group < 0) continue;
             int32_t at = (group + q - turn % q) % q - first;
             if (at < 0 || at >= WINDOW) continue;
@@ -102,7 +102,7 @@ rest_within(const struct grid *from, const struct grid *to, int32_t src, int32_t
 }
 
 static struct rest
-rest_of(const struct grid *from, const struct grid *to, int32_t src, int32_t dst)
+rest_of_grid(const struct grid *from, const struct grid *to, int32_t src, int32_t dst)
 {
     struct rest r = {0, 0, false};
     if (from->layout->place == to->layout->place) return rest_within(from, to, src, dst);
@@ -133,7 +133,7 @@ deal_cost(const struct grid *from, const struct grid *to, int32_t src, int32_t d
 {
     if (to->naddend == 1 && from->naddend > 1)
         return sum_cost(from, to, from->naddend, group_touches(from, to, src, dst, 0));
-    struct rest r = rest_of(from, to, src, dst);
+    struct rest r = rest_of_grid(from, to, src, dst);
     int64_t apart = r.missing * from->width;
     return r.n > 1 ? MIN(apart, sum_cost(from, to, r.n, r.held)) : apart;
 }
@@ -151,7 +151,7 @@ deal_init(struct deal *d, struct arena *a, const struct grid *from, const struct
 }
 
 static void
-give(struct deal *d, int32_t addend, int32_t group)
+assign_group(struct deal *d, int32_t addend, int32_t group)
 {
     d->give[addend] = group;
     d->ntaken[group]++;
@@ -184,7 +184,7 @@ keep_whole_addends(struct deal *d)
     for (int32_t i = 0; i < d->from->naddend; i++) {
         struct best b = best_group(d->from, d->to, d->src, d->dst, i, d->turn);
         d->give[i] = -1;
-        if (b.held == d->to->nreplica) give(d, i, b.group);
+        if (b.held == d->to->nreplica) assign_group(d, i, b.group);
     }
 }
 
@@ -198,9 +198,9 @@ give_apart(struct deal *d)
         if (d->give[i] >= 0) continue;
         struct best b = best_group(d->from, d->to, d->src, d->dst, i, d->turn);
         if (b.held > 0)
-            give(d, i, b.group);
+            assign_group(d, i, b.group);
         else
-            give(d, i, d->to->nreplica == 1 ? own_group(d, i, nth) : free_group(d, d->turn + nth));
+            assign_group(d, i, d->to->nreplica == 1 ? own_group(d, i, nth) : free_group(d, d->turn + nth));
         nth++;
     }
 }
@@ -221,7 +221,7 @@ give_sum(struct deal *d)
     }
     if (group < 0) group = free_group(d, turn);
     for (int32_t i = 0; i < n; i++)
-        if (d->give[i] < 0) give(d, i, group);
+        if (d->give[i] < 0) assign_group(d, i, group);
 }
 
 /* One share suffices if nothing is sent, if every group gets the same number of remaining addends, or if the tiles
@@ -232,7 +232,7 @@ deal_shares(const struct deal *d, int32_t src, int32_t dst)
     enum { MOST = 16 };
     const struct grid *from = d->from, *to = d->to;
     if (to->naddend == 1) return 1;
-    struct rest r = rest_of(from, to, src, dst);
+    struct rest r = rest_of_grid(from, to, src, dst);
     bool even = to->nreplica == 1 && r.n % to->naddend == 0;
     bool turns = from->naddend == 1 && d->apart && d->ntile % to->naddend == 0;
     return r.n == 0 || even || turns ? 1 : MIN(to->naddend, MOST);
@@ -249,7 +249,7 @@ deal_cell(struct deal *d, int32_t src, int32_t dst, int32_t turn)
     if (d->to->naddend == 1) return; /* all addends belong to the single group */
     memset(d->ntaken, 0, sizeof *d->ntaken * (size_t)d->to->naddend);
     keep_whole_addends(d);
-    struct rest r = rest_of(d->from, d->to, src, dst);
+    struct rest r = rest_of_grid(d->from, d->to, src, dst);
     if (r.n <= 1 || r.missing * d->from->width <= sum_cost(d->from, d->to, r.n, r.held))
         give_apart(d);
     else

@@ -60,13 +60,13 @@ grid_other(const struct grid *of, const struct grid *in, int32_t pos)
 }
 
 static int32_t
-least(const struct place *p)
+least_rank(const struct place *p)
 {
     return p->rank[p->by_rank[0]];
 }
 
 static int32_t
-greatest(const struct place *p)
+greatest_rank(const struct place *p)
 {
     return p->rank[p->by_rank[p->nrank - 1]];
 }
@@ -77,7 +77,7 @@ grid_apart(const struct grid *g, const struct grid *h)
     const struct place *p = g->layout->place, *q = h->layout->place;
     if (p == q) return false;
     if (p->kind != q->kind) return true;
-    if (greatest(p) < least(q) || greatest(q) < least(p)) return true;
+    if (greatest_rank(p) < least_rank(q) || greatest_rank(q) < least_rank(p)) return true;
     for (int32_t pos = 0; pos < q->nrank; pos++)
         if (place_find(p, q->rank[pos]) >= 0) return false;
     return true;

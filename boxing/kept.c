@@ -63,7 +63,7 @@ leave_out(struct move *m, int side)
 }
 
 static void
-move_of(const struct grid *from, const struct grid *to, struct move *m)
+describe_move(const struct grid *from, const struct grid *to, struct move *m)
 {
     const struct grid *grid[2] = {from, to};
     *m = (struct move){.place = from->layout->place, .type = from->type};
@@ -102,7 +102,7 @@ tied_to(const struct move *m, int first)
 
 /* Lists the dimensions of a group, shortest first. */
 static int
-in_order(const struct move *m, uint32_t dims, int *order)
+dims_in_order(const struct move *m, uint32_t dims, int *order)
 {
     int n = 0;
     for (int d = 0; d < m->type->ndim; d++) {
@@ -126,13 +126,13 @@ first_side(const struct move *m, const int *order, int n)
 }
 
 static void
-group_of(const struct move *m, uint32_t dims, struct group *g)
+cell_group(const struct move *m, uint32_t dims, struct group *g)
 {
     int order[MAX_DIM], name[MAX_AXIS];
     memset(g, 0, sizeof *g);
     memset(name, -1, sizeof name);
     memset(g->dim, -1, sizeof g->dim);
-    g->ndim = (uint8_t)in_order(m, dims, order);
+    g->ndim = (uint8_t)dims_in_order(m, dims, order);
     int first = first_side(m, order, g->ndim);
     for (int k = 0; k < g->ndim; k++) {
         g->size[k] = m->type->dim[order[k]];
@@ -153,7 +153,7 @@ group_of(const struct move *m, uint32_t dims, struct group *g)
 
 /* Returns true if axis a is the next to cut this side's range of its dimension. */
 static bool
-is_next(const struct group *g, const struct ranges *r, int side, int a)
+is_next_axis(const struct group *g, const struct ranges *r, int side, int a)
 {
     int d = g->dim[side][a];
     return d >= 0 && r->ncut[side][d] < g->cuts[side][d].n && g->cuts[side][d].axis[r->ncut[side][d]] == a;
@@ -161,7 +161,7 @@ is_next(const struct group *g, const struct ranges *r, int side, int a)
 
 /* Cuts a range by the coordinates known so far. */
 static void
-cut(const struct group *g, struct ranges *r, int side, int d)
+cut_ranges(const struct group *g, struct ranges *r, int side, int d)
 {
     const struct cuts *c = &g->cuts[side][d];
     struct span *s = &r->span[side][d];
@@ -175,7 +175,7 @@ cut(const struct group *g, struct ranges *r, int side, int d)
 
 /* Narrows the coordinates of an axis to parts of this side that overlap the other side's range. */
 static void
-narrow(const struct group *g, const struct ranges *r, int side, int a, int32_t *first, int32_t *end)
+narrow_cells(const struct group *g, const struct ranges *r, int side, int a, int32_t *first, int32_t *end)
 {
     int d = g->dim[side][a];
     struct span s = r->span[side][d], o = r->span[!side][d];
@@ -192,7 +192,7 @@ static bool
 same_range(const struct group *g, const struct ranges *r, int a)
 {
     int d = g->dim[FROM][a];
-    if (g->dim[TO][a] != d || !is_next(g, r, FROM, a) || !is_next(g, r, TO, a)) return false;
+    if (g->dim[TO][a] != d || !is_next_axis(g, r, FROM, a) || !is_next_axis(g, r, TO, a)) return false;
     return r->span[FROM][d].lo == r->span[TO][d].lo && r->span[FROM][d].hi == r->span[TO][d].hi;
 }
 
@@ -203,7 +203,7 @@ length_tells(const struct group *g, const struct ranges *r, int side, int a)
 {
     int d = g->dim[side][a];
     if (d < 0 || same_range(g, r, a)) return true;
-    return is_next(g, r, side, a) && r->ncut[!side][d] == g->cuts[!side][d].n;
+    return is_next_axis(g, r, side, a) && r->ncut[!side][d] == g->cuts[!side][d].n;
 }
 
 /* How an axis cuts one side's range; common to all parts. */
@@ -215,7 +215,7 @@ struct parts {
 };
 
 static struct parts
-parts_of(const struct group *g, const struct ranges *r, int side, int a)
+cell_parts(const struct group *g, const struct ranges *r, int side, int a)
 {
     int d = g->dim[side][a];
     struct parts p = {.n = g->parts[a], .cuts = d >= 0};
@@ -249,11 +249,11 @@ next_axis(const struct group *g, const struct ranges *r, int32_t *first, int32_t
 {
     int best = -1, least = 0;
     for (int a = 0; a < g->naxis; a++) {
-        bool next[] = {is_next(g, r, FROM, a), is_next(g, r, TO, a)};
+        bool next[] = {is_next_axis(g, r, FROM, a), is_next_axis(g, r, TO, a)};
         if (r->coord[a] >= 0 || !(next[FROM] || next[TO])) continue;
         int32_t c = 0, until = g->parts[a];
         for (int side = 0; side < 2; side++)
-            if (next[side]) narrow(g, r, side, a, &c, &until);
+            if (next[side]) narrow_cells(g, r, side, a, &c, &until);
         bool few = length_tells(g, r, FROM, a) && length_tells(g, r, TO, a);
         int differ = c < until && few ? 1 : until - c;
         if (best >= 0 && differ >= least) continue;
@@ -266,7 +266,7 @@ next_axis(const struct group *g, const struct ranges *r, int32_t *first, int32_t
 }
 
 static int64_t
-meet(const struct ranges *r, int d)
+overlap_of(const struct ranges *r, int d)
 {
     const struct span *s = &r->span[FROM][d], *o = &r->span[TO][d];
     return MAX(MIN(s->hi, o->hi) - MAX(s->lo, o->lo), 0);
@@ -276,7 +276,7 @@ static int64_t
 in_common(const struct group *g, const struct ranges *r)
 {
     int64_t n = 1;
-    for (int d = 0; d < g->ndim; d++) n *= meet(r, d);
+    for (int d = 0; d < g->ndim; d++) n *= overlap_of(r, d);
     return n;
 }
 
@@ -295,9 +295,9 @@ sum_at(const struct group *g, struct ranges *r, int a, int32_t c)
         if (d < 0) continue;
         was[side] = r->span[side][d];
         ncut[side] = r->ncut[side][d];
-        cut(g, r, side, d);
+        cut_ranges(g, r, side, d);
     }
-    for (int side = 0; side < 2; side++) any = any && (g->dim[side][a] < 0 || meet(r, g->dim[side][a]) > 0);
+    for (int side = 0; side < 2; side++) any = any && (g->dim[side][a] < 0 || overlap_of(r, g->dim[side][a]) > 0);
     int64_t sum = any ? sum_over(g, r) : 0;
     for (int side = 0; side < 2; side++) {
         int d = g->dim[side][a];
@@ -316,7 +316,7 @@ sum_over(const struct group *g, struct ranges *r)
     int a = next_axis(g, r, &c, &end);
     int64_t sum = 0;
     if (a < 0) return in_common(g, r);
-    const struct parts from = parts_of(g, r, FROM, a), to = parts_of(g, r, TO, a);
+    const struct parts from = cell_parts(g, r, FROM, a), to = cell_parts(g, r, TO, a);
     while (c < end) {
         int32_t until = MIN(end, MIN(alike_until(&from, c), alike_until(&to, c)));
         sum += (until - c) * sum_at(g, r, a, c);
@@ -326,7 +326,7 @@ sum_over(const struct group *g, struct ranges *r)
 }
 
 static int64_t
-count(const struct group *g)
+count_cells(const struct group *g)
 {
     struct ranges whole = {.coord = {0}};
     memset(whole.coord, -1, sizeof whole.coord);
@@ -352,7 +352,7 @@ count_once(const struct group *g, struct hash_table *known)
         if (!memcmp(&a->group, g, BYTES)) return a->volume;
     a = ARENA_NEW(known->arena, struct answer);
     memcpy(&a->group, g, sizeof *g);
-    a->volume = count(g);
+    a->volume = count_cells(g);
     hash_add(known, hash, a);
     return a->volume;
 }
@@ -364,7 +364,7 @@ kept_volume(const struct grid *from, const struct grid *to, struct hash_table *k
     struct group g;
     int64_t volume = 1;
     uint32_t done = 0;
-    move_of(from, to, &m);
+    describe_move(from, to, &m);
     for (int d = 0; d < m.type->ndim; d++) {
         if (done >> d & 1) continue;
         uint32_t dims = tied_to(&m, d);
@@ -373,8 +373,8 @@ kept_volume(const struct grid *from, const struct grid *to, struct hash_table *k
             volume *= m.type->dim[d];
             continue;
         }
-        group_of(&m, dims, &g);
-        volume *= known ? count_once(&g, known) : count(&g);
+        cell_group(&m, dims, &g);
+        volume *= known ? count_once(&g, known) : count_cells(&g);
     }
     return volume;
 }

@@ -19,7 +19,7 @@ static const uint8_t turn_of[3][3] = {
 
 /* Combines the effects of two axes: the one that is not local. */
 static enum turn
-join(enum turn a, enum turn b)
+combine_turns(enum turn a, enum turn b)
 {
     if (a == b || b == STAY) return a;
     if (a == STAY) return b;
@@ -42,7 +42,7 @@ same_devices(const struct place *p, const struct place *q)
 }
 
 static bool
-same_entry(struct sbp a, struct sbp b)
+same_named_entry(struct sbp a, struct sbp b)
 {
     return a.kind == b.kind && (a.kind != SBP_S || a.axis == b.axis);
 }
@@ -54,7 +54,7 @@ turn_by_axis(const struct layout *from, const struct layout *to)
     enum turn t = STAY;
     for (int a = 0; a < from->place->naxis; a++) {
         struct sbp x = from->sbp[a], y = to->sbp[a];
-        if (from->place->axis[a] > 1 && !same_entry(x, y)) t = join(t, turn_of[x.kind][y.kind]);
+        if (from->place->axis[a] > 1 && !same_named_entry(x, y)) t = combine_turns(t, turn_of[x.kind][y.kind]);
     }
     return t;
 }
@@ -106,7 +106,7 @@ print_slice(const struct box_plan *p, const struct box *b, struct str *s)
 }
 
 static void
-print_step(const struct box_plan *p, const struct box_step *step, struct str *s)
+print_plan_step(const struct box_plan *p, const struct box_step *step, struct str *s)
 {
     static const char *const verb[] = {[BOX_COPY] = "copy", [BOX_REDUCE] = "", [BOX_FILL] = "fill"};
     str_add(s, step->verb == BOX_REDUCE ? reduce_text(step->reduce) : verb[step->verb]);
@@ -126,7 +126,7 @@ print_work(const struct box_plan *p, const struct box_work *w, struct str *s)
     str_clear(s);
     for (int32_t i = 0; i < MIN(w->nstep, MANY); i++) {
         if (i > 0) str_add(s, "; ");
-        print_step(p, &w->step[i], s);
+        print_plan_step(p, &w->step[i], s);
     }
     if (w->nstep > MANY) str_addf(s, "; ... (%d in all)", w->nstep);
 }

@@ -172,7 +172,7 @@ load_side(struct search *s, const struct place *place, struct price *price, stru
 
 /* load_side for a mesh whose ranks are all examined: a single plan for these ranks makes common lists once. */
 static void
-load_all(struct search *s, struct price *price, struct load worst[2])
+add_loads(struct search *s, struct price *price, struct load worst[2])
 {
     int32_t pos[MAX_PROBE], n = probes(price->to->place, pos);
     struct box_plan *p;
@@ -191,7 +191,7 @@ price_hop(struct search *s, struct price *price)
     const struct place *from = price->from->place, *to = price->to->place;
     struct load worst[2] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
     if (from == to && to->nrank <= MAX_PROBE) {
-        load_all(s, price, worst);
+        add_loads(s, price, worst);
     } else {
         load_side(s, to, price, worst);
         if (from != to) load_side(s, from, price, worst);
@@ -246,7 +246,7 @@ received_after(struct search *s, const struct state *was, const struct price *ho
 /* ---- axes that stand for each other ---- */
 
 static bool
-same_entry(struct sbp x, struct sbp y)
+same_path_entry(struct sbp x, struct sbp y)
 {
     return x.kind == y.kind && x.axis == y.axis && x.reduce == y.reduce;
 }
@@ -276,7 +276,7 @@ find_equal_axes(struct search *s)
         s->stands[a] = (uint8_t)a;
         if (!equal || x.kind == SBP_S || y.kind == SBP_S) continue;
         for (int b = a - 1; b >= 0; b--)
-            if (p->axis[b] == p->axis[a] && same_entry(s->from->sbp[b], x) && same_entry(s->to->sbp[b], y))
+            if (p->axis[b] == p->axis[a] && same_path_entry(s->from->sbp[b], x) && same_path_entry(s->to->sbp[b], y))
                 s->stands[a] = s->stands[b];
     }
 }
@@ -293,7 +293,7 @@ weight(const struct layout *l, int axis)
 
 /* Returns the representative of the layouts that differ from l by equal axes: their entries sorted by weight. */
 static const struct layout *
-stands_for(const struct search *s, const struct layout *l)
+layout_stands_for(const struct search *s, const struct layout *l)
 {
     int n = l->place->naxis, has[MAX_AXIS]; /* by axis: the axis whose entry it gets */
     bool moved = false, equal = l->place == s->from->place && parts_are_equal(s, l);
@@ -326,11 +326,11 @@ stands_for(const struct search *s, const struct layout *l)
 
 /* Returns true if an earlier equal axis has the same entry. */
 static bool
-is_repeated(const struct search *s, const struct layout *l, int a)
+is_repeated_axis(const struct search *s, const struct layout *l, int a)
 {
     for (int b = 0; b < a; b++)
         if (l->place == s->from->place && s->stands[b] == s->stands[a] && l->sbp[a].kind != SBP_S &&
-            same_entry(l->sbp[a], l->sbp[b]))
+            same_path_entry(l->sbp[a], l->sbp[b]))
             return true;
     return false;
 }
@@ -339,7 +339,7 @@ is_repeated(const struct search *s, const struct layout *l, int a)
 
 /* Returns the bytes of the largest shard, at position 0: the first part of every cut is the largest. */
 static int64_t
-largest_part(const struct layout *l, const struct type *t)
+largest_part_bytes(const struct layout *l, const struct type *t)
 {
     struct type part = layout_shard(l, t, 0);
     return type_bytes(&part);
@@ -362,7 +362,7 @@ may_be_best(const struct search *s, double ns, const struct layout *at, int64_t 
 
 /* Returns the next state with a representative; NULL: no more. *at is 0 before the first call. */
 static struct state *
-next_of(const struct search *s, const struct layout *as, uint32_t *at)
+next_state(const struct search *s, const struct layout *as, uint32_t *at)
 {
     void *item;
     while ((item = hash_next(&s->found, hash_address(as), at)))
@@ -384,7 +384,7 @@ static bool
 is_needless(const struct search *s, const struct state *y)
 {
     uint32_t at = 0;
-    for (const struct state *x; (x = next_of(s, y->as, &at));) {
+    for (const struct state *x; (x = next_state(s, y->as, &at));) {
         if (x->ns > y->ns || (s->every && x->nhop < y->nhop)) continue;
         if (x->nhop == y->nhop || (x->staging <= y->staging && receives_no_more(s, x, y))) return true;
     }
@@ -395,7 +395,7 @@ static void
 add_state(struct search *s, struct state state)
 {
     uint32_t at = 0;
-    for (struct state *x; (x = next_of(s, state.as, &at));) {
+    for (struct state *x; (x = next_state(s, state.as, &at));) {
         if (x->nhop != state.nhop) continue;
         if (state.ns < x->ns) *x = state;
         return;
@@ -431,10 +431,10 @@ try_hop(struct search *s, int32_t before, const struct layout *to)
     next.ns = was.ns + least_ns(s, to, next.bytes);
     if (!may_be_best(s, next.ns, to, last)) return;
     next.rest = last;
-    next.as = stands_for(s, to);
+    next.as = layout_stands_for(s, to);
     next.received = was.received;
     next.staging = was.staging;
-    if (to != s->to) next.staging = MAX(was.staging, largest_part(to, &s->type));
+    if (to != s->to) next.staging = MAX(was.staging, largest_part_bytes(to, &s->type));
     if (s->cost->staging_bytes > 0 && next.staging > s->cost->staging_bytes && next.nhop + (to != s->to) > 1) return;
     if (is_needless(s, &next)) return;
     const struct price *hop = price_once(s, was.at, to);
@@ -476,7 +476,7 @@ try_all(struct search *s, int32_t before)
 {
     const struct layout *l = s->state[before].at;
     for (int a = 0; a < l->place->naxis; a++) {
-        if (l->place->axis[a] == 1 || is_repeated(s, l, a)) continue;
+        if (l->place->axis[a] == 1 || is_repeated_axis(s, l, a)) continue;
         if (l->sbp[a].kind != SBP_B) try_entry(s, before, a, (struct sbp){.kind = SBP_B});
         for (int d = 0; d < s->type.ndim; d++)
             if (l->sbp[a].kind != SBP_S || l->sbp[a].axis != d)
@@ -489,7 +489,7 @@ try_all(struct search *s, int32_t before)
 /* ---- from states to candidates ---- */
 
 static struct box_candidate
-candidate_of(const struct search *s, int32_t last)
+path_candidate(const struct search *s, int32_t last)
 {
     const struct state *end = &s->state[last];
     struct box_candidate c = {.nhop = end->nhop, .staging = end->staging, .ns = end->ns};
@@ -512,21 +512,21 @@ by_price(const void *a, const void *b)
 }
 
 static void
-arrive(struct search *s, int32_t last, struct box_path *p)
+path_arrive(struct search *s, int32_t last, struct box_path *p)
 {
-    p->candidate[p->ncandidate++] = candidate_of(s, last);
+    p->candidate[p->ncandidate++] = path_candidate(s, last);
     s->best = MIN(s->best, s->state[last].ns);
 }
 
 /* Handles the states of one length: a path to `to` becomes a candidate, the others are continued. false: no new
  * states. */
 static bool
-go_on(struct search *s, struct box_path *p)
+path_goes_on(struct search *s, struct box_path *p)
 {
     int32_t first = s->level, end = s->nstate;
     s->level = end;
     for (int32_t i = first; i < end; i++)
-        if (s->state[i].at == s->to) arrive(s, i, p);
+        if (s->state[i].at == s->to) path_arrive(s, i, p);
     for (int32_t i = first; i < end; i++) {
         const struct state *x = &s->state[i];
         if (x->at != s->to && may_be_best(s, x->ns, x->at, x->rest)) try_all(s, i);
@@ -565,7 +565,7 @@ box_path(struct arena *a, struct atlas *at, const struct type *t, const struct l
         struct box_hop hop = {.from = from, .to = to, .name = box_name(t, from, to)};
         p->candidate[p->ncandidate++] = (struct box_candidate){.nhop = 1, .hop = arena_dup(a, &hop, sizeof hop)};
     } else {
-        for (int n = 0; n <= MAX_HOP && go_on(&s, p); n++)
+        for (int n = 0; n <= MAX_HOP && path_goes_on(&s, p); n++)
             ;
     }
     qsort(p->candidate, (size_t)p->ncandidate, sizeof *p->candidate, by_price);

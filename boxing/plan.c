@@ -57,14 +57,14 @@ memo_at(const struct memo *m, int64_t key)
 }
 
 static const void *
-memo_find(const struct memo *m, int64_t key)
+derived_deal_find(const struct memo *m, int64_t key)
 {
     const struct memo_slot *s = memo_at(m, key);
     return s->key == key ? s->value : NULL;
 }
 
 static void
-memo_put(struct memo *m, int64_t key, const void *value)
+derived_deal_put(struct memo *m, int64_t key, const void *value)
 {
     *memo_at(m, key) = (struct memo_slot){key, value};
 }
@@ -72,7 +72,7 @@ memo_put(struct memo *m, int64_t key, const void *value)
 /* ---- steps ---- */
 
 static void
-add_step(struct maker *m, struct box_step step, const struct box *slice)
+append_step(struct maker *m, struct box_step step, const struct box *slice)
 {
     GROW(m->step, m->nstep + 1, m->capacity);
     step.slice = arena_dup(m->arena, slice, sizeof *slice);
@@ -84,12 +84,12 @@ copy_share(struct maker *m, const struct box *share, struct box_source source)
 {
     struct box_step step = {.verb = BOX_COPY, .nsource = 1};
     step.source = arena_dup(m->arena, &source, sizeof source);
-    add_step(m, step, share);
+    append_step(m, step, share);
 }
 
 /* Moves the steps added since the last call into *w. */
 static void
-take_steps(struct maker *m, struct box_work *w)
+plan_take_steps(struct maker *m, struct box_work *w)
 {
     w->nstep = m->nstep;
     w->step = arena_dup(m->arena, m->step, sizeof *m->step * (size_t)m->nstep);
@@ -117,10 +117,10 @@ set_sources(struct maker *m, struct box_step *step, int32_t group)
     int64_t key = grid_pos(&m->from, (struct spot){m->deal.src, 0, m->replica});
     bool all = m->to.naddend == 1 && m->from.naddend > 1;
     step->nsource = m->deal.ntaken[group];
-    step->source = all ? memo_find(&m->addends, key) : NULL;
+    step->source = all ? derived_deal_find(&m->addends, key) : NULL;
     if (step->source) return;
     step->source = list_addends(m, group);
-    if (all) memo_put(&m->addends, key, step->source);
+    if (all) derived_deal_put(&m->addends, key, step->source);
 }
 
 /* ---- stages ---- */
@@ -137,7 +137,7 @@ plan_share(struct maker *m, int32_t pos, int32_t group, const struct box *cell)
     if (m->deal.direct || k == m->deal.nowner) return;
     if (!deal_share(cell, m->from.type->ndim, m->deal.nowner, k, &share)) return;
     set_sources(m, &step, group);
-    add_step(m, step, &share);
+    append_step(m, step, &share);
 }
 
 /* Makes a stage of this number from the current steps, with their slices in sequence. */
@@ -148,7 +148,7 @@ add_stage(struct maker *m, int32_t number)
     if (m->nstep == 0) return;
     int32_t rank = grid_rank(&m->from, box_stage_pos(m->plan, number));
     *s = (struct box_stage){.work = {.rank = rank, .pos = number, .same = m->plan->nstage++}};
-    take_steps(m, &s->work);
+    plan_take_steps(m, &s->work);
     int64_t *offset = ARENA_ARRAY(m->arena, int64_t, s->work.nstep);
     for (int32_t k = 0; k < s->work.nstep; k++) {
         offset[k] = s->numel;
@@ -184,7 +184,7 @@ plan_stage(struct maker *m, int32_t pos)
 
 /* Returns the source with the running sum of a share after a leg: the owner's stage, or in a bare leg its shard. */
 static struct box_source
-handed(const struct maker *m, int32_t leg, int32_t share, int32_t chunk)
+handed_source(const struct maker *m, int32_t leg, int32_t share, int32_t chunk)
 {
     int32_t pos = relay_owner(&m->relay, m->deal.src, leg, share), number = relay_stage(&m->relay, leg, pos, chunk);
     if (leg == 0 && m->relay.bare) return (struct box_source){grid_rank(&m->from, pos), pos, BOX_PART};
@@ -195,7 +195,8 @@ handed(const struct maker *m, int32_t leg, int32_t share, int32_t chunk)
 static struct box_source
 whole(const struct maker *m, int32_t leg, int32_t share, int32_t chunk)
 {
-    if (!m->relay.how->back || leg == m->relay.how->nleg - 1) return handed(m, m->relay.how->nleg - 1, share, chunk);
+    if (!m->relay.how->back || leg == m->relay.how->nleg - 1)
+        return handed_source(m, m->relay.how->nleg - 1, share, chunk);
     int32_t pos = relay_owner(&m->relay, m->deal.src, leg, share), number = relay_back(&m->relay, leg, pos, chunk);
     return (struct box_source){grid_rank(&m->from, pos), number, box_stage_at(m->plan, number)};
 }
@@ -210,13 +211,13 @@ plan_handed(struct maker *m, int32_t leg, int32_t share, int32_t chunk, const st
     struct box piece;
     if (!relay_piece(&m->relay, cell, share, chunk, &piece)) return;
     struct box_source *source = ARENA_ARRAY(m->arena, struct box_source, first[leg + 1] - first[leg] + 1);
-    if (leg) source[step.nsource++] = handed(m, leg - 1, share, chunk);
+    if (leg) source[step.nsource++] = handed_source(m, leg - 1, share, chunk);
     for (int32_t i = first[leg]; i < first[leg + 1]; i++) {
         int32_t pos = deal_source(&m->deal, m->replica, i);
         source[step.nsource++] = (struct box_source){grid_rank(&m->from, pos), pos, BOX_PART};
     }
     step.source = source;
-    add_step(m, step, &piece);
+    append_step(m, step, &piece);
 }
 
 /* Adds the copy of a chunk, on the way back, from the owner in the next leg. */
@@ -254,7 +255,7 @@ plan_legs(struct maker *m, const struct box_ranks *mine, int32_t leg, bool back)
 {
     for (int32_t chunk = 0; chunk < m->relay.how->nchunk; chunk++)
         for (int32_t i = 0; i < mine->nfrom; i++)
-            if (relay_leg(&m->relay, grid_spot(&m->from, mine->from[i]).addend) == leg)
+            if (relay_segment(&m->relay, grid_spot(&m->from, mine->from[i]).addend) == leg)
                 plan_leg(m, mine->from[i], leg, chunk, back);
 }
 
@@ -302,7 +303,7 @@ box_stage_find(const struct box_plan *p, int32_t stage, const struct box *slice)
 
 /* Copies the sum of a cell from its owners, share by share. */
 static void
-copy_shares(struct maker *m, const struct box *cell)
+copy_cell_shares(struct maker *m, const struct box *cell)
 {
     for (int32_t k = 0; k < m->deal.nowner; k++) {
         struct box share;
@@ -335,12 +336,12 @@ plan_cell(struct maker *m, const struct box *cell, int32_t group)
     }
     if (ntaken > 1) deal_owners(&m->deal, group);
     if (ntaken > 1 && !m->deal.direct) {
-        copy_shares(m, cell);
+        copy_cell_shares(m, cell);
         return;
     }
     step.reduce = (uint8_t)(ntaken == 0 ? grid_reduce(&m->to) : ntaken > 1 ? grid_reduce(&m->from) : RED_NONE);
     if (ntaken > 0) set_sources(m, &step, group);
-    add_step(m, step, cell);
+    append_step(m, step, cell);
 }
 
 /* Plans the cells of destination position `pos`. */
@@ -369,10 +370,10 @@ plan_part(struct maker *m, int32_t pos)
     m->replica = deal_replica(&m->from, grid_other(&m->to, &m->from, pos), at.replica + grid_tile(&m->to, at.corner));
     int64_t key = (int64_t)grid_pos(&m->to, (struct spot){at.corner, at.addend, 0}) * m->from.nreplica + m->replica;
     if (m->plan->relay && m->plan->relay->back) {
-        m->leg = relay_leg(&m->relay, grid_spot(&m->from, pos).addend);
+        m->leg = relay_segment(&m->relay, grid_spot(&m->from, pos).addend);
         key = key * m->plan->relay->nleg + m->leg;
     }
-    const struct box_work *like = memo_find(&m->parts, key);
+    const struct box_work *like = derived_deal_find(&m->parts, key);
     if (like) {
         w->nstep = like->nstep;
         w->step = like->step;
@@ -380,8 +381,8 @@ plan_part(struct maker *m, int32_t pos)
         return;
     }
     plan_cells(m, pos, at);
-    take_steps(m, w);
-    memo_put(&m->parts, key, w);
+    plan_take_steps(m, w);
+    derived_deal_put(&m->parts, key, w);
 }
 
 /* ---- the whole ---- */
@@ -439,7 +440,7 @@ count_work(struct box_plan *p, const struct box_work *w, bool all)
 }
 
 static void
-count_received(struct box_plan *p, struct arena *a)
+count_plan_received(struct box_plan *p, struct arena *a)
 {
     bool other_kind = p->from->place->kind != p->to->place->kind;
     p->received = ARENA_ARRAY(a, int64_t, p->nrank);
@@ -463,7 +464,7 @@ maker_init(struct maker *m, struct arena *a, struct box_plan *p, const struct bo
 }
 
 static void
-make_plan(struct arena *a, struct box_plan *p, const struct box_ranks *mine)
+make_box_plan(struct arena *a, struct box_plan *p, const struct box_ranks *mine)
 {
     struct maker m;
     maker_init(&m, a, p, mine);
@@ -491,8 +492,8 @@ box_plan_relay(struct arena *a, const struct type *t, const struct layout *from,
     *p = (struct box_plan){.type = *t, .from = from, .to = to, .relay = relay, .bound = -1};
     p->alias = layout_same_boxes(from, to, t);
     list_ranks(p, a, mine);
-    if (!p->alias) make_plan(a, p, mine);
-    count_received(p, a);
+    if (!p->alias) make_box_plan(a, p, mine);
+    count_plan_received(p, a);
     return 0;
 }
 

@@ -19,7 +19,7 @@ struct room {
 };
 
 static int64_t
-common(const struct quota *q, const struct box *a, const struct box *b)
+overlap_volume(const struct quota *q, const struct box *a, const struct box *b)
 {
     struct box both;
     return box_intersect(a, b, q->type->ndim, &both) ? box_numel(&both, q->type->ndim) : 0;
@@ -37,7 +37,7 @@ left_alone(const struct quota *q, const struct layout *at, int32_t rank)
     int64_t n = box_numel(&want, q->type->ndim);
     if (from >= 0 && layout_partial(at) == RED_NONE) {
         layout_box(at, q->type, from, &has);
-        n -= common(q, &want, &has);
+        n -= overlap_volume(q, &want, &has);
     }
     return n * (int64_t)dtype_bytes((enum dtype)q->type->dtype);
 }
@@ -93,7 +93,7 @@ left_to_add(const struct quota *q, const struct grid *g, const struct grid *h, c
     struct box want, has;
     layout_box(g->layout, q->type, at->has, &has);
     layout_box(h->layout, q->type, at->wants, &want);
-    int64_t n = common(q, &want, &has), outside = box_numel(&want, q->type->ndim) - n;
+    int64_t n = overlap_volume(q, &want, &has), outside = box_numel(&want, q->type->ndim) - n;
     if (h->naddend == 1) return n * ((g->naddend - 1) * g->width - h->width);
     return (n * least_sent(g->naddend, g->nreplica, h->naddend, members) + outside * members) * g->width;
 }

@@ -22,7 +22,7 @@ relay_of(const struct grid *from, const struct box_relay *how)
 }
 
 int32_t
-relay_leg(const struct relay *r, int32_t addend)
+relay_segment(const struct relay *r, int32_t addend)
 {
     int32_t lo = 0, hi = r->how->nleg;
     while (hi - lo > 1) {
@@ -45,7 +45,7 @@ relay_owner(const struct relay *r, int32_t corner, int32_t leg, int32_t share)
 int32_t
 relay_first(const struct relay *r, struct spot at, int32_t *step)
 {
-    int32_t leg = relay_leg(r, at.addend);
+    int32_t leg = relay_segment(r, at.addend);
     *step = leg_size(r, leg);
     return (at.addend - r->how->first[leg]) * r->from->nreplica + at.replica;
 }
@@ -58,7 +58,7 @@ relay_piece(const struct relay *r, const struct box *cell, int32_t share, int32_
 }
 
 static int32_t
-number_of(const struct relay *r, int32_t turn, int32_t pos, int32_t chunk)
+owner_number(const struct relay *r, int32_t turn, int32_t pos, int32_t chunk)
 {
     return (turn * r->how->nchunk + chunk) * r->from->layout->place->nrank + pos;
 }
@@ -66,13 +66,13 @@ number_of(const struct relay *r, int32_t turn, int32_t pos, int32_t chunk)
 int32_t
 relay_stage(const struct relay *r, int32_t leg, int32_t pos, int32_t chunk)
 {
-    return number_of(r, leg, pos, chunk);
+    return owner_number(r, leg, pos, chunk);
 }
 
 int32_t
 relay_back(const struct relay *r, int32_t leg, int32_t pos, int32_t chunk)
 {
-    return number_of(r, 2 * (r->how->nleg - 1) - leg, pos, chunk);
+    return owner_number(r, 2 * (r->how->nleg - 1) - leg, pos, chunk);
 }
 
 bool

@@ -20,7 +20,7 @@ struct relay {
 };
 
 struct relay relay_of(const struct grid *from, const struct box_relay *how);
-int32_t relay_leg(const struct relay *r, int32_t addend);
+int32_t relay_segment(const struct relay *r, int32_t addend);
 /* Returns the position that owns a share of the source tile at `corner` in a leg; in a bare leg, the position to
  * read. */
 int32_t relay_owner(const struct relay *r, int32_t corner, int32_t leg, int32_t share);

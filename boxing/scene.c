@@ -20,7 +20,7 @@ shown_of(int n, int most)
 }
 
 static struct parts
-parts_of(struct arena *a, const struct grid *g, int dim)
+dim_parts(struct arena *a, const struct grid *g, int dim)
 {
     const struct type *t = g->type;
     struct parts p = {.at = ARENA_ARRAY(a, int64_t, 2)};
@@ -65,12 +65,12 @@ scene_of(struct scene *s, struct arena *a, const struct type *t, const struct la
     s->between = layout_partial(l) == RED_SUM ? "+" : reduce_text(layout_partial(l));
     if (s->empty) return;
     choose_dims(s, t, l, other);
-    s->rows = parts_of(a, &s->grid, s->row);
-    s->cols = parts_of(a, &s->grid, s->col);
+    s->rows = dim_parts(a, &s->grid, s->row);
+    s->cols = dim_parts(a, &s->grid, s->col);
     for (int d = 0; d < t->ndim; d++) {
         if (d == s->row || d == s->col || !is_cut(l, d)) continue;
         s->page_dim[s->npage_dim] = d;
-        s->page[s->npage_dim] = parts_of(a, &s->grid, d);
+        s->page[s->npage_dim] = dim_parts(a, &s->grid, d);
         s->npage *= s->page[s->npage_dim++].n;
     }
 }

@@ -38,7 +38,7 @@ enum { FAINT = 245 };
 static const uint8_t palette[] = {117, 222, 157, 218, 183, 229, 116, 187};
 static const char on_ground[] = "\033[30;48;5;%dm";
 static void
-paint(struct canvas *c, int x, int y, const char *glyph, uint8_t color)
+paint_glyph(struct canvas *c, int x, int y, const char *glyph, uint8_t color)
 {
     if (x < 0 || y < 0 || x >= WIDTH || y >= HEIGHT) return;
     snprintf(c->cell[y][x].glyph, sizeof c->cell[y][x].glyph, "%s", glyph);
@@ -50,7 +50,7 @@ paint(struct canvas *c, int x, int y, const char *glyph, uint8_t color)
 static void
 paint_text(struct canvas *c, int x, int y, const char *text, uint8_t color)
 {
-    for (int i = 0; text[i]; i++) paint(c, x + i, y, (const char[]){text[i], 0}, color);
+    for (int i = 0; text[i]; i++) paint_glyph(c, x + i, y, (const char[]){text[i], 0}, color);
 }
 
 static void
@@ -81,7 +81,7 @@ struct edges {
 };
 
 static void
-set_edges(struct edges *e, const struct parts *p, int space, const int *least)
+set_text_edges(struct edges *e, const struct parts *p, int space, const int *least)
 {
     e->part = shown_of(p->n, 6);
     int64_t whole = p->at[p->n];
@@ -117,13 +117,13 @@ draw_lines(struct canvas *c, const struct edges *cols, const struct edges *rows,
         for (int x = 0; x <= w; x++) {
             bool across = is_edge(rows, y), down = is_edge(cols, x);
             const char *glyph = across && down ? joint(x > 0, x<w, y> 0, y < h) : across ? "─" : down ? "│" : " ";
-            paint(c, x0 + x, y0 + y, glyph, 0);
+            paint_glyph(c, x0 + x, y0 + y, glyph, 0);
         }
 }
 
 static void
-draw_labels(struct canvas *c, const struct scene *s, const struct edges *cols, const struct edges *rows, int page,
-            int addend, int x0, int y0)
+draw_text_labels(struct canvas *c, const struct scene *s, const struct edges *cols, const struct edges *rows, int page,
+                 int addend, int x0, int y0)
 {
     struct str label = {0};
     for (int i = 0; i < rows->part.n; i++)
@@ -140,7 +140,7 @@ draw_labels(struct canvas *c, const struct scene *s, const struct edges *cols, c
             }
             int w = cols->edge[j + 1] - cols->edge[j] - 1, h = rows->edge[i + 1] - rows->edge[i] - 1;
             int left = x0 + cols->edge[j] + 1, top = y0 + rows->edge[i] + 1;
-            for (int k = 0; k < w * h; k++) paint(c, left + k % w, top + k / w, " ", color);
+            for (int k = 0; k < w * h; k++) paint_glyph(c, left + k % w, top + k / w, " ", color);
             paint_text(c, left + (w - (int)label.len) / 2, top + (h - 1) / 2, str_text(&label), color);
         }
     str_free(&label);
@@ -150,7 +150,7 @@ draw_labels(struct canvas *c, const struct scene *s, const struct edges *cols, c
 
 /* Sizes tiles by their share of `space`, but wide enough for their labels. */
 static void
-measure(const struct scene *s, int space, struct edges *cols, struct edges *rows)
+measure_text(const struct scene *s, int space, struct edges *cols, struct edges *rows)
 {
     struct str label = {0};
     int width[SHOWN] = {0}, height[SHOWN];
@@ -166,14 +166,15 @@ measure(const struct scene *s, int space, struct edges *cols, struct edges *rows
         }
     }
     for (int i = 0; i < SHOWN; i++) height[i] = 1;
-    set_edges(cols, &s->cols, space, width);
-    set_edges(rows, &s->rows, s->row < 0 ? 1 : SHEET_HEIGHT, height);
+    set_text_edges(cols, &s->cols, space, width);
+    set_text_edges(rows, &s->rows, s->row < 0 ? 1 : SHEET_HEIGHT, height);
     str_free(&label);
 }
 
 /* Prints the positions of cuts, below and left of the first stack. */
 static void
-draw_ticks(struct canvas *c, const struct scene *s, const struct edges *cols, const struct edges *rows, int x0, int y0)
+draw_text_ticks(struct canvas *c, const struct scene *s, const struct edges *cols, const struct edges *rows, int x0,
+                int y0)
 {
     char text[24];
     int bottom = y0 + rows->edge[rows->part.n] + 1;
@@ -193,21 +194,21 @@ draw_ticks(struct canvas *c, const struct scene *s, const struct edges *cols, co
 
 /* Draws one page at (x, y): its stacks with a plus between. Returns the first line below. */
 static int
-draw_page(struct canvas *c, const struct scene *s, int page, int x, int y)
+draw_text_page(struct canvas *c, const struct scene *s, int page, int x, int y)
 {
     static const char *const gap = "...";
     struct edges cols = {.edge = {0}}, rows = {.edge = {0}};
     struct shown addend = shown_of(s->grid.naddend, 4);
     int depth = MIN(s->grid.nreplica, MAX_SHEET) - 1;
-    measure(s, addend.n > 3 ? SHEET_WIDTH / 2 : SHEET_WIDTH, &cols, &rows);
+    measure_text(s, addend.n > 3 ? SHEET_WIDTH / 2 : SHEET_WIDTH, &cols, &rows);
     if (7 + addend.n * (cols.edge[cols.part.n] + 2 * depth + 4) > c->columns) {
         addend = shown_of(s->grid.naddend, 3);
         cols = rows = (struct edges){.edge = {0}};
-        measure(s, MIN(SHEET_WIDTH, MAX(1, (c->columns - 8) / addend.n - 2 * depth - 5)), &cols, &rows);
+        measure_text(s, MIN(SHEET_WIDTH, MAX(1, (c->columns - 8) / addend.n - 2 * depth - 5)), &cols, &rows);
     }
     int w = cols.edge[cols.part.n], h = rows.edge[rows.part.n];
     x += 7;
-    draw_ticks(c, s, &cols, &rows, x, y + depth);
+    draw_text_ticks(c, s, &cols, &rows, x, y + depth);
     for (int k = 0; k < addend.n; k++) {
         if (k > 0) {
             paint_text(c, x + 1, y + depth + h / 2, s->between, 0);
@@ -219,7 +220,7 @@ draw_page(struct canvas *c, const struct scene *s, int page, int x, int y)
             continue;
         }
         for (int sheet = depth; sheet >= 0; sheet--) draw_lines(c, &cols, &rows, x + 2 * sheet, y + depth - sheet);
-        draw_labels(c, s, &cols, &rows, page, addend.index[k], x, y + depth);
+        draw_text_labels(c, s, &cols, &rows, page, addend.index[k], x, y + depth);
         x += w + 1 + 2 * depth;
     }
     return y + depth + h + 2;
@@ -227,7 +228,7 @@ draw_page(struct canvas *c, const struct scene *s, int page, int x, int y)
 
 /* Draws a layout at column x from line y on. Returns the first line below. */
 static int
-draw_scene(struct canvas *c, const struct scene *s, int x, int y)
+draw_text_scene(struct canvas *c, const struct scene *s, int x, int y)
 {
     struct str title = {0};
     layout_print(s->grid.layout, &title);
@@ -245,7 +246,7 @@ draw_scene(struct canvas *c, const struct scene *s, int x, int y)
         else
             scene_page_text(s, pages.index[k], &title);
         if (title.len) paint_text(c, x + 2, y++, str_text(&title), 0);
-        if (pages.index[k] >= 0) y = draw_page(c, s, pages.index[k], x, y);
+        if (pages.index[k] >= 0) y = draw_text_page(c, s, pages.index[k], x, y);
     }
     str_free(&title);
     return y;
@@ -259,7 +260,7 @@ box_show_text(const struct type *t, const struct layout *l, int columns, bool co
     struct canvas *c = must_alloc(sizeof *c);
     c->columns = columns;
     scene_of(&scene, &a, t, l, NULL);
-    draw_scene(c, &scene, 0, 0);
+    draw_text_scene(c, &scene, 0, 0);
     canvas_print(c, color, s);
     free(c);
     arena_fini(&a);
@@ -312,7 +313,7 @@ end_line(struct words *w)
 
 /* Prints "[0:2, :] of 0 + 1". */
 static void
-print_step(const struct scene *sc, const struct box_step *step, bool color, struct str *s)
+print_scene_step(const struct scene *sc, const struct box_step *step, bool color, struct str *s)
 {
     scene_slice_text(sc, step->slice, s);
     str_add(s, step->nsource ? " of " : " is empty");
@@ -339,7 +340,7 @@ print_origins(const struct scene *sc, bool color, struct words *w)
         put_word(w, str_text(&word));
         for (int k = 0; k < MIN(work->nstep, BLOCKS); k++) {
             str_clear(&word);
-            print_step(sc, &work->step[k], color, &word);
+            print_scene_step(sc, &work->step[k], color, &word);
             str_add(&word, k + 1 < work->nstep ? "," : "");
             put_word(w, str_text(&word));
         }
@@ -368,7 +369,7 @@ print_alike(const struct move_text *m, int i, struct str *s)
 
 /* Prints "ranks 0-2 receive 96 B each", a line per amount. */
 static void
-print_received(const struct move_text *m, struct words *w)
+print_move_received(const struct move_text *m, struct words *w)
 {
     struct str word = {0};
     for (int i = 0; i < m->nrank; i++) {
@@ -391,7 +392,7 @@ print_received(const struct move_text *m, struct words *w)
 }
 
 static void
-put_text(struct words *w, const char *text)
+put_words(struct words *w, const char *text)
 {
     struct str word = {0};
     while (*text) {
@@ -405,11 +406,11 @@ put_text(struct words *w, const char *text)
 }
 
 static void
-print_head(const struct move_text *m, struct words *w)
+print_move_head(const struct move_text *m, struct words *w)
 {
     struct str word = {0};
     if (m->refused) {
-        put_text(w, m->refused);
+        put_words(w, m->refused);
     } else {
         str_addf(&word, "%s: ", m->name);
         if (m->bytes > 0) bytes_print(m->bytes, &word);
@@ -434,16 +435,16 @@ box_show_move_text(const struct type *t, const struct layout *from, const struct
     move_text_of(&m, &a, t, from, to);
     scene_of(&left, &a, t, from, to);
     scene_of(&right, &a, t, to, from);
-    int below = draw_scene(c, &left, 0, 0), middle = c->width + 3;
-    draw_scene(second, &right, 0, 0);
+    int below = draw_text_scene(c, &left, 0, 0), middle = c->width + 3;
+    draw_text_scene(second, &right, 0, 0);
     bool beside = middle + 6 + second->width <= columns;
     paint_text(c, beside ? middle : 2, beside ? MAX(below / 2, 2) : below, m.refused ? "=/=" : "==>", 0);
-    draw_scene(c, &right, beside ? middle + 6 : 0, beside ? 0 : below + 1);
-    print_head(&m, &words);
+    draw_text_scene(c, &right, beside ? middle + 6 : 0, beside ? 0 : below + 1);
+    print_move_head(&m, &words);
     canvas_print(c, color, s);
     right.plan = m.plan;
     print_origins(&right, color, &words);
-    print_received(&m, &words);
+    print_move_received(&m, &words);
     free(c);
     free(second);
     arena_fini(&a);

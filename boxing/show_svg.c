@@ -62,7 +62,7 @@ struct edges {
 };
 
 static void
-set_edges(struct edges *e, const struct parts *p, double capacity, double least)
+set_svg_edges(struct edges *e, const struct parts *p, double capacity, double least)
 {
     e->part = shown_of(p->n, 6);
     for (int k = 0; k < e->part.n; k++) {
@@ -85,11 +85,11 @@ label_width(const struct scene *s)
 }
 
 static void
-measure(const struct scene *s, struct edges *cols, struct edges *rows)
+measure_svg(const struct scene *s, struct edges *cols, struct edges *rows)
 {
     *cols = *rows = (struct edges){.edge = {0}};
-    set_edges(cols, &s->cols, s->grid.naddend > 2 ? SHEET_WIDTH / 2 : SHEET_WIDTH, label_width(s));
-    set_edges(rows, &s->rows, s->row < 0 ? LINE_HEIGHT : SHEET_HEIGHT, LEAST);
+    set_svg_edges(cols, &s->cols, s->grid.naddend > 2 ? SHEET_WIDTH / 2 : SHEET_WIDTH, label_width(s));
+    set_svg_edges(rows, &s->rows, s->row < 0 ? LINE_HEIGHT : SHEET_HEIGHT, LEAST);
 }
 
 static double
@@ -145,8 +145,8 @@ draw_sheet(struct str *s, const struct scene *sc, const struct edges *cols, cons
 }
 
 static void
-draw_labels(struct str *s, const struct scene *sc, const struct edges *cols, const struct edges *rows, int page,
-            int addend, double x, double y)
+draw_svg_labels(struct str *s, const struct scene *sc, const struct edges *cols, const struct edges *rows, int page,
+                int addend, double x, double y)
 {
     struct str label = {0};
     for (int i = 0; i < rows->part.n; i++)
@@ -165,8 +165,8 @@ draw_labels(struct str *s, const struct scene *sc, const struct edges *cols, con
 
 /* Prints the positions of cuts, except those that would touch the one before. */
 static void
-draw_ticks(struct str *s, const struct scene *sc, const struct edges *cols, const struct edges *rows, double x,
-           double y)
+draw_svg_ticks(struct str *s, const struct scene *sc, const struct edges *cols, const struct edges *rows, double x,
+               double y)
 {
     char number[24];
     double last = -100;
@@ -199,7 +199,7 @@ draw_stack(struct str *s, const struct scene *sc, const struct edges *cols, cons
         draw_sheet(s, sc, cols, rows, page, addend, sheet, x + sheet * SHIFT, y + (depth - sheet) * SHIFT);
         str_add(s, "</g>\n");
     }
-    draw_labels(s, sc, cols, rows, page, addend, x, y + depth * SHIFT);
+    draw_svg_labels(s, sc, cols, rows, page, addend, x, y + depth * SHIFT);
 }
 
 /* Returns the width between two stacks: that of the word. */
@@ -210,14 +210,14 @@ gap_of(const struct scene *s)
 }
 
 static struct size
-draw_page(struct str *s, const struct scene *sc, int page, double x, double y)
+draw_svg_page(struct str *s, const struct scene *sc, int page, double x, double y)
 {
     struct edges cols, rows;
     struct shown addend = shown_of(sc->grid.naddend, 4);
-    measure(sc, &cols, &rows);
+    measure_svg(sc, &cols, &rows);
     double depth = (MIN(sc->grid.nreplica, MAX_SHEET) - 1) * SHIFT, left = x;
     x += TICK_LEFT;
-    draw_ticks(s, sc, &cols, &rows, x, y + depth);
+    draw_svg_ticks(s, sc, &cols, &rows, x, y + depth);
     for (int k = 0; k < addend.n; k++) {
         double middle = y + depth + extent(&rows) / 2 + 6;
         if (k > 0) {
@@ -258,7 +258,7 @@ draw_title(struct str *s, const struct scene *sc, double x, double y)
 }
 
 static struct size
-draw_scene(struct str *s, const struct scene *sc, double x, double y)
+draw_svg_scene(struct str *s, const struct scene *sc, double x, double y)
 {
     struct str title = {0};
     struct size all = draw_title(s, sc, x, y);
@@ -274,7 +274,7 @@ draw_scene(struct str *s, const struct scene *sc, double x, double y)
             all.h += 24;
         }
         if (pages.index[k] < 0) continue;
-        struct size page = draw_page(s, sc, pages.index[k], x, y + all.h);
+        struct size page = draw_svg_page(s, sc, pages.index[k], x, y + all.h);
         all.h += page.h + 8;
         all.w = MAX(all.w, page.w);
     }
@@ -311,7 +311,7 @@ box_show_svg(const struct type *t, const struct layout *l, struct str *s)
     struct str body = {0}, title = {0};
     struct scene scene;
     scene_of(&scene, &a, t, l, NULL);
-    struct size size = draw_scene(&body, &scene, MARGIN, MARGIN);
+    struct size size = draw_svg_scene(&body, &scene, MARGIN, MARGIN);
     title_of(&scene, &title);
     document(s, (struct size){size.w + 2 * MARGIN, size.h + 2 * MARGIN}, str_text(&title), &body);
     str_free(&title);
@@ -399,10 +399,10 @@ box_show_move_svg(const struct type *t, const struct layout *from, const struct 
     scene_of(&left, &a, t, from, to);
     scene_of(&right, &a, t, to, from);
     right.plan = m.plan;
-    struct size l = draw_scene(&body, &left, MARGIN, MARGIN);
+    struct size l = draw_svg_scene(&body, &left, MARGIN, MARGIN);
     double x = MARGIN + l.w + 20, arrow = MARGIN + HEAD + (left.row < 0 ? 26 : 62);
     double below = draw_arrow(&body, &m, x, arrow);
-    struct size r = draw_scene(&body, &right, x + MIDDLE - 20, MARGIN);
+    struct size r = draw_svg_scene(&body, &right, x + MIDDLE - 20, MARGIN);
     double height = MAX(MAX(l.h, r.h) + MARGIN, below);
     double width = x + MIDDLE - 20 + r.w + MARGIN;
     if (scene_work(&right, 0)) {

@@ -79,7 +79,7 @@ price_point(const struct search *s, struct point *p, const struct point *bound)
 }
 
 static void
-improve(const struct search *s, const struct point *p, struct point *best, bool *found)
+improve_point(const struct search *s, const struct point *p, struct point *best, bool *found)
 {
     struct point q = *p;
     if (price_point(s, &q, *found ? best : NULL)) *best = q, *found = true;
@@ -158,11 +158,11 @@ search_all(const struct search *s, struct point *best)
 {
     struct point p = greedy_point(s);
     bool found = false;
-    for (p.order = 0; p.order < s->norder; p.order++) improve(s, &p, best, &found);
+    for (p.order = 0; p.order < s->norder; p.order++) improve_point(s, &p, best, &found);
     rewind_point(s, &p);
     do
         for (p.order = 0; p.order < s->norder; p.order++)
-            if (!order_repeats(s, p.choice, p.order)) improve(s, &p, best, &found);
+            if (!order_repeats(s, p.choice, p.order)) improve_point(s, &p, best, &found);
     while (next_point(s, &p));
     return found;
 }
@@ -176,7 +176,7 @@ improve_pair(const struct search *s, int i, int j, struct point *best)
     int *g = &p.choice[s->axis[i]], *h = &p.choice[s->axis[j]];
     *g = __builtin_ctzll(s->may[i]), *h = __builtin_ctzll(s->may[j]);
     do do
-            improve(s, &p, best, &found);
+            improve_point(s, &p, best, &found);
         while (next_signature(s, j, h));
     while (next_signature(s, i, g));
 }
@@ -201,11 +201,11 @@ search_by_pairs(const struct search *s, struct point *best)
         struct point p = greedy_point(s), start;
         bool started = false;
         p.order = o;
-        improve(s, &p, &start, &started);
+        improve_point(s, &p, &start, &started);
         for (int g = 0; g < s->list.nsig; g++) {
             for (int i = 0; i < s->nfree; i++)
                 if (s->may[i] >> g & 1) p.choice[s->axis[i]] = g;
-            improve(s, &p, &start, &started);
+            improve_point(s, &p, &start, &started);
         }
         if (!started) continue;
         descend(s, &start);
@@ -218,7 +218,7 @@ search_by_pairs(const struct search *s, struct point *best)
 /* ---- results ---- */
 
 static void
-candidate_of(const struct search *s, const struct point *p, struct sig_candidate *out)
+point_candidate(const struct search *s, const struct point *p, struct sig_candidate *out)
 {
     *out = (struct sig_candidate){.bytes = p->bytes, .owed = p->owed, .nsame = p->nsame};
     out->layout = arena_alloc(s->arena, sizeof *out->layout * (size_t)s->list.noperand);
@@ -231,7 +231,7 @@ candidate_of(const struct search *s, const struct point *p, struct sig_candidate
 }
 
 static int
-by_rank(const void *a, const void *b)
+compare_point_ranks(const void *a, const void *b)
 {
     return point_compare(a, b);
 }
@@ -249,10 +249,10 @@ list_all(const struct search *s, const struct point *best, struct sig_choice *ou
             if (!order_repeats(s, p.choice, p.order) && price_point(s, &p, NULL)) point[n++] = p;
     while (exact && next_point(s, &p));
     if (!exact) point[n++] = *best;
-    qsort(point, (size_t)n, sizeof *point, by_rank);
+    qsort(point, (size_t)n, sizeof *point, compare_point_ranks);
     out->ncandidate = n;
     out->candidate = ARENA_ARRAY(s->arena, struct sig_candidate, n);
-    for (int i = 0; i < n; i++) candidate_of(s, &point[i], &out->candidate[i]);
+    for (int i = 0; i < n; i++) point_candidate(s, &point[i], &out->candidate[i]);
 }
 
 /* Returns true if all operands are broadcast, as is usual on one rank. */
@@ -277,7 +277,7 @@ choose_broadcast(struct arena *a, const struct rule *r, const struct layout *bro
 }
 
 static int
-none(const struct call *c)
+choose_none(const struct call *c)
 {
     struct str s = {0};
     call_print_operands(c, &s);
@@ -291,7 +291,7 @@ find_best(struct search *s, struct point *best)
 {
     TRY(search_init(s));
     bool found = s->ncombination <= EXACT ? search_all(s, best) : search_by_pairs(s, best);
-    return found ? 0 : none(s->q->call);
+    return found ? 0 : choose_none(s->q->call);
 }
 
 int
@@ -305,7 +305,7 @@ sig_choose(struct arena *a, const struct sig_question *q, struct sig_candidate *
         return 0;
     }
     TRY(find_best(&s, &p));
-    candidate_of(&s, &p, best);
+    point_candidate(&s, &p, best);
     return 0;
 }
 

@@ -75,7 +75,7 @@ call_print_operands(const struct call *c, struct str *s)
 
 /* Fails with "op: NAME ", the given text, and all operands. */
 static int __attribute__((format(printf, 4, 5)))
-refuse(enum err_code code, const struct call *c, int i, const char *fmt, ...)
+refuse_operand(enum err_code code, const struct call *c, int i, const char *fmt, ...)
 {
     char what[256];
     va_list ap;
@@ -95,7 +95,7 @@ refuse(enum err_code code, const struct call *c, int i, const char *fmt, ...)
 /* ---- dtypes ---- */
 
 static char
-class_of(enum dtype d)
+dtype_class(enum dtype d)
 {
     return dtype_is_float(d) ? 'F' : dtype_is_int(d) ? 'I' : 'B';
 }
@@ -107,7 +107,7 @@ set_has(const char *set, enum dtype d)
     const char *name = dtype_text(d);
     size_t n = strlen(name);
     while (*set) {
-        if (isupper((unsigned char)*set) && *set == class_of(d)) return true;
+        if (isupper((unsigned char)*set) && *set == dtype_class(d)) return true;
         size_t word = 0;
         while (islower((unsigned char)set[word]) || isdigit((unsigned char)set[word])) word++;
         if (word == n && !strncmp(set, name, n)) return true;
@@ -147,8 +147,8 @@ check_class(const struct call *c, int i, const char *set)
     if (c->in[i].weak && (strchr(set, 'F') || (strchr(set, 'I') && dtype_is_int(d)))) return 0;
     struct str want = {0};
     print_set(set, &want);
-    int code = refuse(E_DTYPE, c, i, "must be %s, found %s%s", str_text(&want), c->in[i].weak ? "a number, " : "",
-                      dtype_text(d));
+    int code = refuse_operand(E_DTYPE, c, i, "must be %s, found %s%s", str_text(&want),
+                              c->in[i].weak ? "a number, " : "", dtype_text(d));
     str_free(&want);
     return code;
 }
@@ -158,8 +158,8 @@ check_operand(const struct call *c, int i)
 {
     unsigned flags = flags_of(c, i);
     if (flags & IN_HIDDEN) return 0;
-    if (c->in[i].dtype == DT_NONE) return flags & IN_OPTIONAL ? 0 : refuse(E_ARG, c, i, "is missing");
-    if (c->in[i].weak && !(flags & IN_NUMBER)) return refuse(E_ARG, c, i, "must be a tensor, found a number");
+    if (c->in[i].dtype == DT_NONE) return flags & IN_OPTIONAL ? 0 : refuse_operand(E_ARG, c, i, "is missing");
+    if (c->in[i].weak && !(flags & IN_NUMBER)) return refuse_operand(E_ARG, c, i, "must be a tensor, found a number");
     if (flags & IN_INDEX) return check_class(c, i, "I");
     if (flags & IN_FLOAT) return check_class(c, i, "F");
     return c->op->accepts ? check_class(c, i, c->op->accepts) : 0;

@@ -29,7 +29,7 @@ struct reader {
 };
 
 static int
-bad(const struct reader *r, const char *expected)
+rule_expected(const struct reader *r, const char *expected)
 {
     int position = (int)(r->at - r->text);
     if (!*r->at)
@@ -39,7 +39,7 @@ bad(const struct reader *r, const char *expected)
 
 /* Returns the factor of the current letter; makes it if new. */
 static int
-factor_of(struct reader *r)
+rule_factor_index(struct reader *r)
 {
     int8_t *slot = &r->index[(unsigned char)*r->at];
     if (*slot < 0) {
@@ -52,10 +52,10 @@ factor_of(struct reader *r)
 static int
 read_letter(struct reader *r, struct rule_dim *dim, bool unsplit)
 {
-    if (!isalpha((unsigned char)*r->at)) return bad(r, "a letter");
-    int f = factor_of(r);
-    if (r->seen >> f & 1) return bad(r, "each letter once in an operand");
-    if (dim->nfactor == RULE_MERGE) return bad(r, "at most 8 letters in a dimension");
+    if (!isalpha((unsigned char)*r->at)) return rule_expected(r, "a letter");
+    int f = rule_factor_index(r);
+    if (r->seen >> f & 1) return rule_expected(r, "each letter once in an operand");
+    if (dim->nfactor == RULE_MERGE) return rule_expected(r, "at most 8 letters in a dimension");
     r->seen |= 1ull << f;
     r->rule->factor[f].unsplit |= unsplit;
     dim->factor[dim->nfactor++] = (int8_t)f;
@@ -75,7 +75,7 @@ read_factor(struct reader *r, struct rule_dim *dim)
     }
     r->at++;
     TRY(read_letter(r, dim, true));
-    if (*r->at != ']') return bad(r, "']'");
+    if (*r->at != ']') return rule_expected(r, "']'");
     r->at++;
     return 0;
 }
@@ -109,12 +109,12 @@ read_operand(struct reader *r, struct rule_operand *o, bool result)
     o->ndim = 0;
     o->ignored = *r->at == '=';
     if (o->ignored) {
-        if (result) return bad(r, "the dimensions of a result");
+        if (result) return rule_expected(r, "the dimensions of a result");
         r->at++;
-        return operand_ends(r->at) ? 0 : bad(r, "nothing beside '='");
+        return operand_ends(r->at) ? 0 : rule_expected(r, "nothing beside '='");
     }
     while (!operand_ends(r->at)) {
-        if (o->ndim == MAX_DIM) return bad(r, "at most 8 dimensions");
+        if (o->ndim == MAX_DIM) return rule_expected(r, "at most 8 dimensions");
         TRY(read_dim(r, &o->dim[o->ndim++]));
     }
     return 0;
@@ -148,12 +148,12 @@ read_separator(struct reader *r, int k)
 {
     const struct rule *rule = r->rule;
     if (k == rule->nin - 1) {
-        if (r->at[0] != '-' || r->at[1] != '>') return bad(r, "'->'");
+        if (r->at[0] != '-' || r->at[1] != '>') return rule_expected(r, "'->'");
         r->at += 2;
         return 0;
     }
-    if (k == rule->nin + rule->nout - 1) return *r->at ? bad(r, "the end") : 0;
-    if (*r->at != ',') return bad(r, "','");
+    if (k == rule->nin + rule->nout - 1) return *r->at ? rule_expected(r, "the end") : 0;
+    if (*r->at != ',') return rule_expected(r, "','");
     r->at++;
     return 0;
 }
@@ -362,7 +362,7 @@ fit_count(const struct call *c, struct rule *r)
 }
 
 static int
-bind(struct arena *a, const struct call *c, const char *text, const int64_t *new_size, struct rule *r)
+bind_letters(struct arena *a, const struct call *c, const char *text, const int64_t *new_size, struct rule *r)
 {
     TRY(read_rule(a, text, c->nin, r));
     TRY(fit_count(c, r));
@@ -381,11 +381,11 @@ rule_of_call(struct arena *a, const struct call *c, const int64_t *new_size, str
 {
     if (!c->op->make_rule) {
         if (!c->op->rule) return fail(E_ARG, "%s: the operator has no rule", c->op->name);
-        return bind(a, c, c->op->rule, new_size, out);
+        return bind_letters(a, c, c->op->rule, new_size, out);
     }
     struct str text = {0};
     int status = c->op->make_rule(c, &text);
-    if (!status) status = bind(a, c, str_text(&text), new_size, out);
+    if (!status) status = bind_letters(a, c, str_text(&text), new_size, out);
     str_free(&text);
     return status;
 }

@@ -25,7 +25,7 @@ inversions(const uint8_t *order, int naxis)
 }
 
 static void
-add_order(struct search *s, const uint8_t *order)
+add_search_order(struct search *s, const uint8_t *order)
 {
     int n = s->q->place->naxis;
     uint32_t bits = inversions(order, n);
@@ -43,10 +43,10 @@ find_orders(struct search *s)
     int capacity = s->q->call->nin + 1;
     s->order = arena_alloc(s->arena, sizeof *s->order * (size_t)capacity);
     s->inverted = ARENA_ARRAY(s->arena, uint32_t, capacity);
-    add_order(s, mesh);
+    add_search_order(s, mesh);
     if (s->nfree < 2) return;
     for (int k = 0; k < s->q->call->nin && s->norder < 63; k++)
-        if (!s->q->rule->operand[k].ignored) add_order(s, s->q->call->layout[k]->order);
+        if (!s->q->rule->operand[k].ignored) add_search_order(s, s->q->call->layout[k]->order);
 }
 
 /* Returns the pairs of axes that cut the same dimension of some operand; orders differ only in such pairs. */

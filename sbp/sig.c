@@ -20,7 +20,7 @@
 static const struct sbp broadcast = {.kind = SBP_B};
 
 static struct sbp
-split(int d)
+split_of_dim(int d)
 {
     return (struct sbp){.kind = SBP_S, .axis = (uint8_t)d};
 }
@@ -35,7 +35,7 @@ partial(enum reduce r)
 
 /* Returns the dimension of an operand that contains factor f; -1: none. */
 static int
-dim_of(const struct rule_operand *o, int f)
+factor_dim(const struct rule_operand *o, int f)
 {
     if (o->ignored) return -1;
     for (int d = 0; d < o->ndim; d++)
@@ -76,7 +76,7 @@ splits(const struct rule *r, int f, enum reduce red)
 {
     if (r->factor[f].unsplit) return false;
     for (int k = r->nin; k < r->nin + r->nout; k++)
-        if (dim_of(&r->operand[k], f) < 0 && red == RED_NONE && !is_empty(r, k)) return false;
+        if (factor_dim(&r->operand[k], f) < 0 && red == RED_NONE && !is_empty(r, k)) return false;
     return true;
 }
 
@@ -92,7 +92,7 @@ static const struct pass {
 };
 
 static const char *
-groups_of(const struct call *c, const struct pass *p)
+rule_groups(const struct call *c, const struct pass *p)
 {
     const char *const text[] = {
         [LINEAR] = c->op->linear_of ? c->op->linear_of(c) : c->op->linear,
@@ -137,10 +137,10 @@ added_to(const struct call *c, const struct rule *r, int f, enum reduce red)
 {
     static const struct pass linear = {LINEAR, RED_SUM, RED_SUM};
     if (red != RED_SUM) return 0;
-    for (const char *g = groups_of(c, &linear); *g; g += strcspn(g, "|"), g += *g == '|') {
+    for (const char *g = rule_groups(c, &linear); *g; g += strcspn(g, "|"), g += *g == '|') {
         uint64_t members = group_members(c, r, g, true);
         for (int k = 0; k < r->nin; k++)
-            if (members >> k & 1 && dim_of(&r->operand[k], f) >= 0) return members;
+            if (members >> k & 1 && factor_dim(&r->operand[k], f) >= 0) return members;
     }
     return 0;
 }
@@ -151,9 +151,9 @@ add_split(struct arena *a, const struct call *c, const struct rule *r, int f, en
     struct sig *s = sig_new(a, list, f);
     bool sums = false;
     for (int k = 0; k < list->noperand; k++) {
-        int d = dim_of(&r->operand[k], f);
+        int d = factor_dim(&r->operand[k], f);
         if (d >= 0)
-            s->v[k] = split(d);
+            s->v[k] = split_of_dim(d);
         else if (k >= r->nin && !is_empty(r, k)) {
             s->v[k] = partial(red);
             sums = true;
@@ -161,7 +161,7 @@ add_split(struct arena *a, const struct call *c, const struct rule *r, int f, en
     }
     uint64_t added = sums ? added_to(c, r, f, red) : 0;
     for (int k = 0; k < r->nin; k++)
-        if (added >> k & 1 && dim_of(&r->operand[k], f) < 0) s->v[k] = partial(red);
+        if (added >> k & 1 && factor_dim(&r->operand[k], f) < 0) s->v[k] = partial(red);
 }
 
 static bool
@@ -169,7 +169,7 @@ reduces_any(const struct rule *r)
 {
     for (int f = 0; f < r->nfactor; f++)
         for (int k = r->nin; k < r->nin + r->nout; k++)
-            if (r->factor[f].in_input && dim_of(&r->operand[k], f) < 0) return true;
+            if (r->factor[f].in_input && factor_dim(&r->operand[k], f) < 0) return true;
     return false;
 }
 
@@ -234,7 +234,7 @@ add_passes(struct arena *a, const struct call *c, const struct rule *r, enum red
         const struct pass *p = &passes[i];
         bool monotone = p->property != LINEAR, view = c->op->flags & OP_VIEW;
         if (monotone && reduces && !view && p->out != red) continue;
-        for (const char *g = groups_of(c, p); *g; g += strcspn(g, "|"), g += *g == '|') {
+        for (const char *g = rule_groups(c, p); *g; g += strcspn(g, "|"), g += *g == '|') {
             uint64_t members = group_members(c, r, g, !monotone);
             if (monotone && !reaches_identity(c, r, members, view || reduces)) continue;
             if (!monotone && !wraps_alike(c, r, members)) continue;
@@ -247,14 +247,14 @@ static int
 count_passes(const struct call *c)
 {
     int n = 0;
-    for (size_t i = 0; i < countof(passes); i++) n += (int)strlen(groups_of(c, &passes[i]));
+    for (size_t i = 0; i < countof(passes); i++) n += (int)strlen(rule_groups(c, &passes[i]));
     return n;
 }
 
 /* Returns true if a view repeats this dimension. The whole dimension costs a rank nothing, so it is cut only on
  * request. */
 static bool
-is_repeated(const struct call *c, const struct rule *r, int f)
+is_repeated_factor(const struct call *c, const struct rule *r, int f)
 {
     return r->factor[f].made && c->op->flags & OP_VIEW;
 }
@@ -266,10 +266,10 @@ sig_axis(struct arena *a, const struct call *c, const struct rule *r, struct sig
     *out = (struct sig_list){.noperand = r->nin + r->nout};
     out->sig = ARENA_ARRAY(a, struct sig, r->nfactor + 1 + count_passes(c));
     for (int f = 0; f < r->nfactor; f++)
-        if (!is_repeated(c, r, f) && splits(r, f, red)) add_split(a, c, r, f, red, out);
+        if (!is_repeated_factor(c, r, f) && splits(r, f, red)) add_split(a, c, r, f, red, out);
     sig_new(a, out, -1);
     for (int f = 0; f < r->nfactor; f++)
-        if (is_repeated(c, r, f) && splits(r, f, red)) add_split(a, c, r, f, red, out);
+        if (is_repeated_factor(c, r, f) && splits(r, f, red)) add_split(a, c, r, f, red, out);
     add_passes(a, c, r, red, out);
     if (out->nsig <= SIG_AXIS) return 0;
     return fail(E_ARG, "%s: expected at most %d signatures, found %d", c->op->name, SIG_AXIS, out->nsig);
@@ -310,7 +310,7 @@ struct range {
 };
 
 static struct range
-cut(struct range r, int64_t parts, int64_t i)
+cut_range(struct range r, int64_t parts, int64_t i)
 {
     int64_t lo, hi;
     shard_range(r.hi - r.lo, parts, i, &lo, &hi);
@@ -353,8 +353,8 @@ piece_agrees(const struct spread *s, const struct rule *r, const struct rule_dim
         int64_t parts = s->place->axis[axis[i]], part = at % parts;
         at /= parts;
         const int8_t *f = memchr(dim->factor, factor_on(s, axis[i]), dim->nfactor);
-        of[f - dim->factor] = cut(of[f - dim->factor], parts, part);
-        got = cut(got, parts, part);
+        of[f - dim->factor] = cut_range(of[f - dim->factor], parts, part);
+        got = cut_range(got, parts, part);
     }
     if (!merge_ranges(r, dim, of, &want)) return false;
     return want.hi - want.lo == got.hi - got.lo && (want.hi == want.lo || want.lo == got.lo);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static void
-print(const struct strategy *s, struct str *out)
+strategy_print(const struct strategy *s, struct str *out)
 {
     str_add(out, "{");
     for (int32_t i = 0; i < s->noperand; i++) {
@@ -20,10 +20,10 @@ print(const struct strategy *s, struct str *out)
 }
 
 static int
-refuse(const struct strategy *s, const struct call *c, const char *why, const struct place *p)
+refuse_strategy(const struct strategy *s, const struct call *c, const char *why, const struct place *p)
 {
     struct str text = {0}, mesh = {0};
-    print(s, &text);
+    strategy_print(s, &text);
     if (p) place_print(p, &mesh);
     struct str operands = {0};
     call_print_operands(c, &operands);
@@ -53,14 +53,14 @@ strategy_check(const struct strategy *s, const struct call *c)
     for (int i = 0; i < c->nin; i++) {
         if (!c->layout[i]) continue;
         if (n < s->noperand && s->naxis[n] != c->in[i].ndim)
-            return refuse(s, c, "has not one number for each axis of each operand", NULL);
+            return refuse_strategy(s, c, "has not one number for each axis of each operand", NULL);
         n++;
     }
-    return n == s->noperand ? 0 : refuse(s, c, "has not one list for each operand", NULL);
+    return n == s->noperand ? 0 : refuse_strategy(s, c, "has not one list for each operand", NULL);
 }
 
 static int32_t
-pieces_of(const struct layout *l, int d)
+layout_pieces(const struct layout *l, int d)
 {
     int32_t n = 1;
     for (int a = 0; a < l->place->naxis; a++)
@@ -75,7 +75,7 @@ strategy_fits(const struct strategy *s, const struct call *c, const struct layou
     for (int i = 0; i < c->nin; i++) {
         if (!c->layout[i]) continue;
         for (int d = 0; d < c->in[i].ndim; d++)
-            if (pieces_of(layout[i], d) != s->pieces[n][d]) return false;
+            if (layout_pieces(layout[i], d) != s->pieces[n][d]) return false;
         n++;
     }
     return true;
@@ -136,5 +136,5 @@ strategy_layout(struct atlas *at, const struct type *t, const struct layout *fro
 int
 strategy_fail(const struct strategy *s, const struct call *c, const struct place *p)
 {
-    return refuse(s, c, "fits no layouts of the operands on ", p);
+    return refuse_strategy(s, c, "fits no layouts of the operands on ", p);
 }

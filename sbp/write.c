@@ -92,7 +92,7 @@ rule_reduce(const struct call *c, const int64_t *axes, int naxes, bool keepdim, 
 /* Returns the size that operand t has in dimension d of the result (of ndim dimensions); 1 if t has fewer
  * dimensions. */
 static int64_t
-aligned(const struct type *t, int ndim, int d)
+aligned_size(const struct type *t, int ndim, int d)
 {
     int own = d - (ndim - t->ndim);
     return own < 0 ? 1 : t->dim[own];
@@ -121,7 +121,7 @@ broadcast_shape(const struct call *c, struct type *out)
         out->dim[d] = 1;
         for (int k = 0; k < c->nin; k++) {
             if (!takes_part(c, k)) continue;
-            int64_t n = aligned(&c->in[k], out->ndim, d);
+            int64_t n = aligned_size(&c->in[k], out->ndim, d);
             if (n == 1 || n == out->dim[d]) continue;
             if (out->dim[d] != 1) return cannot_broadcast(c, d, out->dim[d], n);
             out->dim[d] = n;
@@ -142,7 +142,7 @@ rule_broadcast(const struct call *c, struct str *rule)
             continue;
         }
         for (int d = all.ndim - c->in[k].ndim; d < all.ndim; d++) {
-            if (aligned(&c->in[k], all.ndim, d) == all.dim[d])
+            if (aligned_size(&c->in[k], all.ndim, d) == all.dim[d])
                 put_letter(rule, d);
             else
                 str_add(rule, "1");
@@ -189,7 +189,7 @@ put_factor(struct side *s, int d, int f, bool unsplit)
 
 /* Moves on from a used-up dimension to the next one larger than 1. */
 static void
-step(struct side *s)
+next_dim(struct side *s)
 {
     while (s->d < s->ndim && s->rest == 1) {
         s->d++;
@@ -201,7 +201,7 @@ static void
 side_start(struct side *s, int ndim, const int64_t *dim)
 {
     *s = (struct side){.ndim = ndim, .dim = dim, .rest = ndim ? dim[0] : 0};
-    step(s);
+    next_dim(s);
 }
 
 /* Makes the rest of the current dimension an unsplit factor of this side only. Returns its size. */
@@ -212,7 +212,7 @@ close_dim(struct reshape *r, struct side *s)
     r->size[r->nletter] = n;
     put_factor(s, s->d, r->nletter++, true);
     s->rest = 1;
-    step(s);
+    next_dim(s);
     return n;
 }
 
@@ -231,7 +231,7 @@ close_group(struct reshape *r)
 
 /* Makes the common major part of both dimensions one factor. Returns false if neither rest divides the other. */
 static bool
-match(struct reshape *r)
+match_factors(struct reshape *r)
 {
     int64_t n = common_divisor(r->in.rest, r->out.rest);
     bool divides = n == r->in.rest || n == r->out.rest;
@@ -242,8 +242,8 @@ match(struct reshape *r)
         r->in.rest /= n, r->out.rest /= n;
     }
     if (!divides) return false;
-    step(&r->in);
-    step(&r->out);
+    next_dim(&r->in);
+    next_dim(&r->out);
     return true;
 }
 
@@ -269,7 +269,7 @@ match_empty(struct reshape *r)
 
 /* Returns true if factor f is a whole dimension of the operand, so that its size is known. */
 static bool
-is_alone(const struct side *in, char f)
+is_lone_factor(const struct side *in, char f)
 {
     for (int d = 0; d < in->ndim; d++)
         if (in->nfactor[d] == 1 && strchr(in->text[d], f)) return true;
@@ -281,7 +281,7 @@ write_sizes(const struct reshape *r, int64_t *size)
 {
     for (int d = 0; d < r->out.ndim; d++)
         for (const char *t = r->out.text[d]; *t; t++) {
-            if (*t == '[' || *t == ']' || is_alone(&r->in, *t)) continue;
+            if (*t == '[' || *t == ']' || is_lone_factor(&r->in, *t)) continue;
             for (int f = 0; f < r->nletter; f++)
                 if (letter(f) == *t) *size++ = r->size[f];
         }
@@ -331,7 +331,7 @@ rule_reshape(const struct call *c, int ndim, const int64_t *dim, struct str *rul
         match_empty(&r);
     } else {
         while (r.in.d < r.in.ndim && r.out.d < r.out.ndim)
-            if (!match(&r)) close_group(&r);
+            if (!match_factors(&r)) close_group(&r);
     }
     if (size) write_sizes(&r, size);
     if (!rule) return 0;

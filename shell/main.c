@@ -82,7 +82,7 @@ tell_line(const char *text)
 /* ---- usage ---- */
 
 static int
-usage(const char *fmt, const char *what)
+main_usage(const char *fmt, const char *what)
 {
     char text[1000];
     snprintf(text, sizeof text, fmt, what);
@@ -131,7 +131,7 @@ set_color(struct program *p, const char *when)
     else if (!strcmp(when, "never"))
         p->color = false;
     else
-        return usage("--color is auto, always or never, not '%s'", when);
+        return main_usage("--color is auto, always or never, not '%s'", when);
     return 0;
 }
 
@@ -144,7 +144,7 @@ read_option(struct program *p, int c)
     case 'e':
     case 'E':
     case 'l':
-        if (p->naction == NCHUNK) return usage("too many -e, -E and -l", "");
+        if (p->naction == NCHUNK) return main_usage("too many -e, -E and -l", "");
         p->action[p->naction++] = (struct action){(char)c, optarg};
         return 0;
     case 'i': p->interactive = true; return 0;
@@ -162,7 +162,7 @@ read_option(struct program *p, int c)
     char name[] = {'-', (char)optopt, 0};
     bool is_long = optopt == 0 || optopt >= OPT_COLOR;
     const char *given = is_long ? p->argv[optind - 1] : name;
-    return c == ':' ? usage("%s needs an argument", given) : usage("unknown option %s", given);
+    return c == ':' ? main_usage("%s needs an argument", given) : main_usage("unknown option %s", given);
 }
 
 static int
@@ -214,7 +214,7 @@ load_failed(lua_State *L)
 /* Loads a file (NULL: stdin) as a function. Adds the file's name to an error without it, because Lua does not name
  * the file of a binary chunk. */
 static int
-load_file(lua_State *L, const char *name)
+load_script(lua_State *L, const char *name)
 {
     int code = luaL_loadfilex(L, name, "t");
     if (code && name && !strstr(lua_tostring(L, -1), name)) {
@@ -304,7 +304,7 @@ static int
 run_script(lua_State *L, const struct program *p, const char *name)
 {
     int nargs = name ? p->argc - p->script - 1 : 0;
-    if (load_file(L, name && strcmp(name, "-") ? name : NULL)) return load_failed(L);
+    if (load_script(L, name && strcmp(name, "-") ? name : NULL)) return load_failed(L);
     luaL_checkstack(L, nargs + 3, "too many arguments");
     for (int k = 0; k < nargs; k++) lua_pushstring(L, p->argv[p->script + 1 + k]);
     return exit_code(run_protected(L, nargs, 0));
@@ -331,7 +331,7 @@ run_init(lua_State *L)
     char path[PATH_MAX];
     if (!environment_path("XDG_CONFIG_HOME", ".config", "init.lua", path)) return 0;
     if (access(path, R_OK)) return 0;
-    if (load_file(L, path)) return load_failed(L);
+    if (load_script(L, path)) return load_failed(L);
     return exit_code(run_protected(L, 0, 0));
 }
 
@@ -386,7 +386,7 @@ calibrate(struct rille_session *s, const char *path)
 
 /* Waits for background saves and open runs before the program ends; their errors count as the program's. */
 static int
-finish(lua_State *L)
+finish_files(lua_State *L)
 {
     files_finish(L);
     check(L, rille_wait(shell_of(L)->session));
@@ -420,7 +420,7 @@ run_program(const struct program *p)
         interrupt_open(L);
         complete_open(L);
         code = p->calibrate ? calibrate(sh->session, p->environment.cost) : run_all(L, p);
-        lua_pushcfunction(L, finish);
+        lua_pushcfunction(L, finish_files);
         int last = sh->session ? exit_code(run_protected(L, 0, 0)) : 0;
         code = code ? code : last;
         fflush(stdout);
@@ -433,10 +433,10 @@ run_program(const struct program *p)
 
 /* rille verify FILE: checks the certificate of a plan. */
 static int
-verify(int argc, char **argv)
+verify_program_file(int argc, char **argv)
 {
     char *said;
-    if (argc != 3) return usage("verify takes the name of one file%s", "");
+    if (argc != 3) return main_usage("verify takes the name of one file%s", "");
     if (rille_certificate_check(argv[2], &said)) {
         fprintf(stderr, "rille: %s\n", rille_error());
         return 1;
@@ -468,11 +468,11 @@ end_output(int code)
 
 /* Runs the program as a controller or alone. Returns its exit code. */
 static int
-begin(int argc, char **argv, struct front *front)
+begin_program(int argc, char **argv, struct front *front)
 {
     struct program p = {.argc = front->attached ? 1 : argc, .argv = argv, .front = front};
     setlocale(LC_CTYPE, ""); /* for the line editor; number formats stay as in C */
-    if (argc > 1 && !strcmp(argv[1], "verify")) return verify(argc, argv);
+    if (argc > 1 && !strcmp(argv[1], "verify")) return verify_program_file(argc, argv);
     int code = read_options(&p);
     if (code) return code < 0 ? 0 : code;
     if (p.install) return jupyter_install();
@@ -495,7 +495,7 @@ main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* exceeding a file size limit is a write error instead */
     keep_streams();
     int code = front_read(&argc, argv, &front);
-    if (code < 0) code = begin(argc, argv, &front);
+    if (code < 0) code = begin_program(argc, argv, &front);
     front_close(&front);
     return end_output(code);
 }

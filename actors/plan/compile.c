@@ -21,11 +21,11 @@
 
 /* Sets the thread of a device: as the cluster map says; without a map, `turn`. */
 static int
-plan_thread(const struct mines *m, struct plan_device *d, int turn)
+plan_thread(const struct local_set *m, struct plan_device *d, int turn)
 {
     d->thread = turn;
     if (!m->map || d->kind == DEV_META) return 0;
-    const struct plan_range *h = mines_range(m, d->kind, d->rank);
+    const struct plan_range *h = local_set_range(m, d->kind, d->rank);
     if (!h) return fail(E_PLACE, "no worker has device %s:%d", device_kind_text(d->kind), (int)d->rank);
     d->thread = h->slot + (d->rank - h->first) % h->nslot;
     return 0;
@@ -33,15 +33,15 @@ plan_thread(const struct mines *m, struct plan_device *d, int turn)
 
 /* Lists the hosts of all devices, without duplicates. */
 static void
-list_memories(struct plan *p, const struct mines *m, const struct devices *s)
+list_memories(struct plan *p, const struct local_set *m, const struct devices *s)
 {
     p->memories = ARENA_ARRAY(&p->arena, int32_t, s->n + 1);
-    for (int i = 0; i < s->n; i++) p->memories[i] = mines_memory(m, s->device[i].kind, s->device[i].rank);
+    for (int i = 0; i < s->n; i++) p->memories[i] = local_set_memory(m, s->device[i].kind, s->device[i].rank);
     p->nmemory = sorted_once(p->memories, s->n);
 }
 
 static int
-by_device(const void *a, const void *b)
+compare_plan_devices(const void *a, const void *b)
 {
     const struct plan_device *x = a, *y = b;
     return x->kind != y->kind ? x->kind - y->kind : x->rank - y->rank;
@@ -49,31 +49,31 @@ by_device(const void *a, const void *b)
 
 /* Adds the cpu devices that stage data for other hosts, for devices whose memory host code cannot read. */
 static int
-add_hosts(struct plan *p, const struct mines *m)
+add_plan_hosts(struct plan *p, const struct local_set *m)
 {
     int32_t own = p->ndevice, n = 0;
     for (int32_t i = 0; i < own; i++) {
         const struct plan_device *of = &p->device[i];
         if (p->nmemory == 1 || device_kind(of->kind)->flags & HOST_READS) continue;
-        struct plan_device d = {.kind = DEV_CPU, .rank = mines_host(m, of->kind, of->rank)};
+        struct plan_device d = {.kind = DEV_CPU, .rank = local_set_host(m, of->kind, of->rank)};
         if (d.rank < 0) continue;
         TRY(plan_thread(m, &d, 0));
         p->device[p->ndevice++] = d;
     }
     if (p->ndevice == own) return 0;
-    qsort(p->device, (size_t)p->ndevice, sizeof *p->device, by_device);
+    qsort(p->device, (size_t)p->ndevice, sizeof *p->device, compare_plan_devices);
     for (int32_t i = 0; i < p->ndevice; i++)
-        if (n == 0 || by_device(&p->device[n - 1], &p->device[i])) p->device[n++] = p->device[i];
+        if (n == 0 || compare_plan_devices(&p->device[n - 1], &p->device[i])) p->device[n++] = p->device[i];
     p->ndevice = n;
     return 0;
 }
 
 /* Lists the program's devices on the host of this plan partition. */
 static int
-own_devices(struct plan *p, const struct mines *m, const struct devices *s)
+own_plan_devices(struct plan *p, const struct local_set *m, const struct devices *s)
 {
     const struct program *g = p->program;
-    p->memory = mines_own(m);
+    p->memory = local_set_own(m);
     p->nthread = g->map ? g->map->nslot : p->nshare;
     p->device = ARENA_ARRAY(&p->arena, struct plan_device, 2 * s->n);
     for (int i = 0; i < s->n; i++) {
@@ -81,19 +81,19 @@ own_devices(struct plan *p, const struct mines *m, const struct devices *s)
         TRY(plan_thread(m, &d, i % p->nthread));
         if (d.kind == DEV_META && !g->dry_run)
             return fail(E_PLACE, "a tensor on meta devices has a layout and no values: it cannot be read");
-        if (mines_memory(m, d.kind, d.rank) == p->memory) p->device[p->ndevice++] = d;
+        if (local_set_memory(m, d.kind, d.rank) == p->memory) p->device[p->ndevice++] = d;
     }
     return 0;
 }
 
 static int
-plan_devices(struct plan *p, const struct mines *m)
+plan_devices(struct plan *p, const struct local_set *m)
 {
     struct devices s;
     devices_of(p->program, &s);
-    int status = own_devices(p, m, &s);
+    int status = own_plan_devices(p, m, &s);
     if (!status) list_memories(p, m, &s);
-    if (!status) status = add_hosts(p, m);
+    if (!status) status = add_plan_hosts(p, m);
     devices_free(&s);
     return status;
 }
@@ -101,11 +101,11 @@ plan_devices(struct plan *p, const struct mines *m)
 /* ---- shards that exist before and after the run ---- */
 
 static void
-parts_of(struct lower *lower, const struct layout *l, const struct type *t, int32_t index, bool piece,
-         struct plan_part *part)
+fill_partition(struct lower *lower, const struct layout *l, const struct type *t, int32_t index, bool piece,
+               struct plan_part *part)
 {
     const struct plan *p = lower->plan;
-    const struct mine *mine = mine_of(&lower->mines, l->place);
+    const struct local_positions *mine = local_positions_of(&lower->mines, l->place);
     for (int32_t k = 0; k < mine->n; k++) {
         struct type local = layout_shard(l, t, mine->pos[k]);
         part[k] = (struct plan_part){
@@ -114,7 +114,7 @@ parts_of(struct lower *lower, const struct layout *l, const struct type *t, int3
 }
 
 static void
-note_reader(struct lower *l, struct ref r, int32_t by)
+note_program_reader(struct lower *l, struct ref r, int32_t by)
 {
     if (r.kind != REF_NODE) return;
     int32_t *reader = &l->reader[r.index * OP_OUT + r.out];
@@ -131,8 +131,8 @@ note_readers(struct lower *l)
     l->reader = ARENA_ARRAY(&l->tmp, int32_t, g->nnode * OP_OUT + 1);
     for (int32_t i = 0; i < g->nnode * OP_OUT; i++) l->reader[i] = NOBODY;
     for (int32_t i = 0; i < g->nnode; i++)
-        for (int32_t k = 0; k < g->node[i].nin; k++) note_reader(l, g->node[i].in[k], i);
-    for (int32_t k = 0; k < g->nroot; k++) note_reader(l, g->root[k].ref, SEVERAL);
+        for (int32_t k = 0; k < g->node[i].nin; k++) note_program_reader(l, g->node[i].in[k], i);
+    for (int32_t k = 0; k < g->nroot; k++) note_program_reader(l, g->root[k].ref, SEVERAL);
 }
 
 static void
@@ -144,26 +144,26 @@ plan_parts(struct lower *l)
     p->root_first = ARENA_ARRAY(&p->arena, int32_t, g->nroot + 1);
     p->overwrites = ARENA_ARRAY(&p->arena, bool, g->nroot + 1);
     p->shared = ARENA_ARRAY(&p->arena, bool, g->nroot + 1);
-    l->shares = replica_updates(g, &l->tmp);
+    l->shares = shared_update_nodes(g, &l->tmp);
     l->checks = program_checks(g, &l->tmp);
     note_readers(l);
     for (int32_t i = 0; i < g->nleaf; i++) {
         p->leaf_first[i] = p->nleaf_part;
-        p->nleaf_part += mine_of(&l->mines, g->leaf[i].layout->place)->n;
+        p->nleaf_part += local_positions_of(&l->mines, g->leaf[i].layout->place)->n;
     }
     for (int32_t k = 0; k < g->nroot; k++) {
         p->root_first[k] = p->nroot_part;
         p->overwrites[k] = g->root[k].overwrites_leaf >= 0;
         p->shared[k] = g->root[k].ref.kind == REF_NODE && l->shares[g->root[k].ref.index];
-        p->nroot_part += mine_of(&l->mines, ref_layout(g, g->root[k].ref)->place)->n;
+        p->nroot_part += local_positions_of(&l->mines, ref_layout(g, g->root[k].ref)->place)->n;
     }
     p->leaf_part = ARENA_ARRAY(&p->arena, struct plan_part, p->nleaf_part);
     p->root_part = ARENA_ARRAY(&p->arena, struct plan_part, p->nroot_part);
     for (int32_t i = 0; i < g->nleaf; i++)
-        parts_of(l, g->leaf[i].layout, &g->leaf[i].type, i, g->leaf[i].piece, p->leaf_part + p->leaf_first[i]);
+        fill_partition(l, g->leaf[i].layout, &g->leaf[i].type, i, g->leaf[i].piece, p->leaf_part + p->leaf_first[i]);
     for (int32_t k = 0; k < g->nroot; k++) {
         struct type t = ref_type(g, g->root[k].ref);
-        parts_of(l, ref_layout(g, g->root[k].ref), &t, k, g->root[k].join, p->root_part + p->root_first[k]);
+        fill_partition(l, ref_layout(g, g->root[k].ref), &t, k, g->root[k].join, p->root_part + p->root_first[k]);
     }
 }
 
@@ -233,7 +233,7 @@ flatten_turns(struct lower *l)
 
 /* Lists the readers of each out-port o in task order: reader[first[o]] to reader[first[o + 1] - 1]. */
 static struct reader *
-list_readers(struct lower *l, const struct ports *all, int32_t **first_reader)
+list_task_readers(struct lower *l, const struct ports *all, int32_t **first_reader)
 {
     struct plan *p = l->plan;
     int32_t *first = *first_reader = ARENA_ARRAY(&l->tmp, int32_t, all->nout + 2);
@@ -272,7 +272,7 @@ make_fans(struct plan *p, struct out_port *o, const struct reader *reader, int32
         for (int32_t i = 0; i < n; i++) {
             struct task *t = &p->task[reader[i].task];
             struct in_port *in = &t->in[reader[i].port];
-            if ((in->token != TOKEN_DONE) != early) continue;
+            if ((in->token != SYNC_HOST) != early) continue;
             int32_t f = in->fan = of[t->thread] - 1;
             ((struct reader *)fan[f].reader)[fan[f].nreader++] = reader[i];
             fan[f].nissued += early;
@@ -285,7 +285,7 @@ flatten_fans(struct lower *l, const struct ports *all)
 {
     struct plan *p = l->plan;
     int32_t *first, *of = ARENA_ARRAY(&l->tmp, int32_t, p->nthread), nfan = 0;
-    struct reader *reader = list_readers(l, all, &first);
+    struct reader *reader = list_task_readers(l, all, &first);
     for (int32_t o = 0; o < all->nout; o++) nfan += MIN(first[o + 1] - first[o], p->nthread);
     struct reader *sorted = ARENA_ARRAY(&p->arena, struct reader, all->nin);
     struct fan *fan = ARENA_ARRAY(&p->arena, struct fan, nfan);
@@ -316,7 +316,7 @@ list_locals(struct plan *p)
 }
 
 static void
-flatten(struct lower *l)
+flatten_drafts(struct lower *l)
 {
     struct plan *p = l->plan;
     p->ntask = l->ndraft;
@@ -326,7 +326,7 @@ flatten(struct lower *l)
     flatten_turns(l);
     free(l->draft); /* copied to the tasks */
     l->draft = NULL;
-    token_choose(p);
+    sync_choose(p);
     flatten_fans(l, &all);
     list_locals(p);
     p->nmove = l->nmove;
@@ -340,7 +340,7 @@ lower_all(struct lower *l)
     TRY(lower_nodes(l));
     TRY(lower_roots(l));
     order_begin(l);
-    guard_updates(l);
+    update_order_updates(l);
     credit_registers(l);
     credit_pools(l);
     TRY(arena_registers(l));
@@ -355,8 +355,8 @@ plan_compile(struct program *g, struct atlas *at, struct plan **out)
     p->program = g;
     p->pieces = g->pieces;
     struct lower l = {.program = g, .atlas = at, .plan = p, .gate = -1, .at = -1};
-    mines_init(&l.mines, g->map, &l.tmp);
-    l.crosses = (struct crosses){.arena = &l.tmp, .mines = &l.mines, .cost = &g->cost};
+    local_set_init(&l.mines, g->map, &l.tmp);
+    l.crosses = (struct redistributions){.arena = &l.tmp, .mines = &l.mines, .cost = &g->cost};
     int status = outline_new(g, at, &l.outline);
     if (!status) {
         p->nshare = l.outline->nshare;
@@ -367,8 +367,8 @@ plan_compile(struct program *g, struct atlas *at, struct plan **out)
         plan_parts(&l);
         status = lower_all(&l);
         if (!status) {
-            flatten(&l);
-            berth_registers(p, l.first_out, l.asked);
+            flatten_drafts(&l);
+            act_offset_registers(p, l.first_out, l.asked);
         }
     }
     free(l.draft);
@@ -391,7 +391,7 @@ plan_scratch(struct program *g, int64_t *bytes)
     p->program = g;
     p->pieces = g->pieces;
     *bytes = 0;
-    mines_init(&l.mines, NULL, &l.tmp);
+    local_set_init(&l.mines, NULL, &l.tmp);
     l.mines.first = true;
     int status = outline_new(g, NULL, &l.outline);
     if (!status) p->nshare = l.outline->nshare;

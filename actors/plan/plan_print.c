@@ -34,7 +34,7 @@ has_register(const struct out_port *o)
 }
 
 static int64_t
-register_bytes(const struct task *t)
+task_register_bytes(const struct task *t)
 {
     int64_t bytes = 0;
     for (int32_t k = 0; k < t->nout; k++)
@@ -44,7 +44,7 @@ register_bytes(const struct task *t)
 
 /* Returns true if tasks a and b print the same line, apart from their ranks. */
 static bool
-alike(const struct plan *p, int32_t a, int32_t b)
+tasks_alike(const struct plan *p, int32_t a, int32_t b)
 {
     const struct task *x = &p->task[a], *y = &p->task[b];
     if (x->kind != y->kind || x->node != y->node || task_hop(x) != task_hop(y) || x->nresult != y->nresult)
@@ -63,7 +63,7 @@ static int32_t
 group_end(const struct plan *p, int32_t first)
 {
     int32_t i = first + 1;
-    while (i < p->ntask && alike(p, first, i)) i++;
+    while (i < p->ntask && tasks_alike(p, first, i)) i++;
     return i;
 }
 
@@ -129,7 +129,7 @@ print_name(const struct plan *p, int32_t task, struct str *s)
 }
 
 static void
-print_place(const struct plan *p, int32_t first, int32_t end, struct list *l, struct str *s)
+print_place_tasks(const struct plan *p, int32_t first, int32_t end, struct list *l, struct str *s)
 {
     column(s, COL_PLACE);
     str_addf(s, "%s[", device_kind_text(p->device[p->task[first].device].kind));
@@ -139,7 +139,7 @@ print_place(const struct plan *p, int32_t first, int32_t end, struct list *l, st
 }
 
 static void
-print_results(const struct plan *p, int32_t task, struct str *s)
+print_task_results(const struct plan *p, int32_t task, struct str *s)
 {
     const struct task *t = &p->task[task];
     enum { SHOWN = 6 };
@@ -155,7 +155,7 @@ print_results(const struct plan *p, int32_t task, struct str *s)
         if (t->out[k].nreg > 1) str_addf(s, " x%d", (int)t->out[k].nreg);
     }
     column(s, COL_BYTES);
-    str_addf(s, "%lld B", (long long)register_bytes(t));
+    str_addf(s, "%lld B", (long long)task_register_bytes(t));
 }
 
 /* Relations of a group to others, and the words before a list of them: at first, and after a list of a similar kind. */
@@ -219,7 +219,7 @@ print_relations(const struct plan *p, int32_t first, int32_t end, struct list *l
 
 /* Prints the phase and the source line of a task. */
 static void
-print_line(const struct plan *p, const struct task *t, struct str *s)
+print_task_line(const struct plan *p, const struct task *t, struct str *s)
 {
     if (p->pieces > 1) str_addf(s, "; %s%s", phase_text[t->phase], t->nact > 1 ? ", each piece" : "");
     struct line line = task_line(p, t);
@@ -231,15 +231,15 @@ print_line(const struct plan *p, const struct task *t, struct str *s)
 }
 
 static void
-print_group(const struct plan *p, int32_t first, int32_t end, struct list *l, struct str *s)
+print_task_group(const struct plan *p, int32_t first, int32_t end, struct list *l, struct str *s)
 {
     str_addf(s, "%5d", (int)first);
     if (end - first > 1) str_addf(s, "-%d", (int)end - 1);
     print_name(p, first, s);
-    print_place(p, first, end, l, s);
-    print_results(p, first, s);
+    print_place_tasks(p, first, end, l, s);
+    print_task_results(p, first, s);
     print_relations(p, first, end, l, s);
-    print_line(p, &p->task[first], s);
+    print_task_line(p, &p->task[first], s);
     str_add(s, "\n");
 }
 
@@ -292,7 +292,7 @@ print_memory(const struct plan *p, struct list *l, struct str *s)
     struct use *use = must_alloc(sizeof *use * (size_t)MAX(1, p->ndevice));
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
-        use[task_holder(t)].bytes += register_bytes(t);
+        use[task_holder(t)].bytes += task_register_bytes(t);
         for (int32_t k = 0; k < t->nresult; k++) use[task_holder(t)].nreg += t->out[k].nreg;
     }
     for (int32_t d = 0, end; d < p->ndevice; d = end) {
@@ -315,7 +315,7 @@ print_logical(const struct plan *p, struct str *s)
     struct list l = {0};
     for (int32_t i = 0, end; i < p->ntask; i = end) {
         end = group_end(p, i);
-        print_group(p, i, end, &l, s);
+        print_task_group(p, i, end, &l, s);
     }
     print_moves(p, s);
     print_memory(p, &l, s);
@@ -338,7 +338,7 @@ print_registers(const struct task *t, struct str *s)
             str_addf(s, "at %lld", (long long)o->where.offset);
         str_addf(s, " + %lld B", (long long)o->bytes);
         if (o->nreg > 1) str_addf(s, " x%d", (int)o->nreg);
-        if (o->where.nberth) str_addf(s, " in %d berths", (int)o->where.nberth);
+        if (o->where.nact_offset) str_addf(s, " in %d berths", (int)o->where.nact_offset);
     }
 }
 

@@ -48,7 +48,7 @@ add_leaving(struct making *m, int k, enum dtype d, bool together)
 
 /* Declares end i of the chain, operand or result k. */
 static void
-add_end(struct making *m, const struct lines_on *l, const struct passing *p, int i)
+add_epilogue_end(struct making *m, const struct lines_on *l, const struct passing *p, int i)
 {
     const struct making_ends *e = &p->after->ends;
     bool operand = i < e->nin;
@@ -107,7 +107,7 @@ line_add_after(struct making *m, const struct lines_on *l, const struct passing 
     const struct after *f = p->after;
     const struct making_ends *e = &f->ends;
     struct str arguments = {0}, writing = {0};
-    for (int i = 0; i < e->nin + e->nout; i++) add_end(m, l, p, i);
+    for (int i = 0; i < e->nin + e->nout; i++) add_epilogue_end(m, l, p, i);
     add_each_of(m, p, e);
     for (int i = 0; i < e->nin; i++)
         if (e->view[i]->dtype != DT_NONE) str_addf(&arguments, ", now.v%d", i);
@@ -128,7 +128,7 @@ line_add_after(struct making *m, const struct lines_on *l, const struct passing 
 
 /* Returns a view broadcast to the size of another. */
 static struct view
-spread(const struct view *v, const struct view *to)
+broadcast_view(const struct view *v, const struct view *to)
 {
     struct view all = *to;
     all.dtype = v->dtype;
@@ -155,7 +155,7 @@ goes_along(const struct after *f, int i)
 
 /* Converts the indices of the call's fills to indices of the chain. */
 static void
-renumber(struct cuda_source *s, const struct after *f)
+renumber_source(struct cuda_source *s, const struct after *f)
 {
     const struct fuse_step *lead = &f->step[f->lead];
     for (; s; s = s->then)
@@ -183,8 +183,8 @@ lead_views(const struct fuse_step *lead, const struct making_ends *e, struct vie
 }
 
 int
-making_led(struct arena *a, int lead, int nstep, const struct fuse_step *step, const struct making_ends *e,
-           struct cuda_source *s)
+making_epilogue(struct arena *a, int lead, int nstep, const struct fuse_step *step, const struct making_ends *e,
+                struct cuda_source *s)
 {
     static const struct view none;
     const struct call *c = step[lead].call;
@@ -195,10 +195,10 @@ making_led(struct arena *a, int lead, int nstep, const struct fuse_step *step, c
     lead_views(&step[lead], e, in, out);
     if (view_numel(&out[0]) == 0) return fail(E_KERNEL, "%s: there is nothing to go along", c->op->name);
     for (int i = 0; i < e->nin + e->nout; i++) {
-        all[i] = spread(e->view[i], &out[0]);
+        all[i] = broadcast_view(e->view[i], &out[0]);
         f.ends.view[i] = goes_along(&f, i) ? &all[i] : &none;
     }
     TRY(line_make(a, &(struct kcall){.call = c, .in = in, .out = out}, &f, s));
-    renumber(s, &f);
+    renumber_source(s, &f);
     return 0;
 }

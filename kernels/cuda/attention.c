@@ -48,7 +48,7 @@ making_attends(const struct kcall *k)
 /* Returns true if all rows are aligned to 16 bytes, relative to the first row, and are whole multiples of 16 bytes
  * long. */
 static bool
-is_whole(const struct view *v)
+is_whole_view(const struct view *v)
 {
     enum { UNIT = 8 };
     bool whole = v->dim[v->ndim - 1] % UNIT == 0;
@@ -68,12 +68,12 @@ add_strides(struct making *m, const struct view *v, int from, int ndim)
 
 /* Member and method `name`: the matrix of a head, of operand or result `index`. */
 static void
-add_matrix(struct making *m, const char *name, int index, const struct view *v, int batch)
+add_attention_matrix(struct making *m, const char *name, int index, const struct view *v, int batch)
 {
     str_addf(&m->member, "    struct { void *data; int64_t count, size, row, whole, batch[%d]; } %s;\n", MAX(batch, 1),
              name);
     making_fill(m, FILL_ADDRESS, index, 0);
-    making_words(m, 4, (int64_t[]){v->dim[batch], v->dim[batch + 1], v->stride[batch], is_whole(v)});
+    making_words(m, 4, (int64_t[]){v->dim[batch], v->dim[batch + 1], v->stride[batch], is_whole_view(v)});
     add_strides(m, v, 0, batch);
     str_addf(&m->head, "    METHOD rows<half> %s(int64_t head) const { return matrix_of(a.%s, head); }\n", name, name);
 }
@@ -84,7 +84,7 @@ add_result(struct making *m, const char *name, const struct kcall *k, int i)
     const struct view *v = &k->out[i];
     bool wanted = view_numel(v) > 0;
     if (wanted)
-        add_matrix(m, name, k->call->nin + i, v, batch_dims(k));
+        add_attention_matrix(m, name, k->call->nin + i, v, batch_dims(k));
     else
         str_addf(&m->head, "    METHOD rows<half> %s(int64_t) const { return rows<half>(); }\n", name);
     str_addf(&m->head, "    METHOD bool wants_%s() const { return %d; }\n", name, wanted);
@@ -98,7 +98,7 @@ is_masked(const struct kcall *k)
 
 /* Adds the mask, which has the last dimensions of the scores. */
 static void
-add_mask(struct making *m, const struct kcall *k)
+add_attention_mask(struct making *m, const struct kcall *k)
 {
     const struct view *v = &k->in[ATT_MASK];
     int batch = batch_dims(k), from = batch + 2 - v->ndim;
@@ -141,7 +141,7 @@ set_block(const struct kcall *k, const char *pass, struct cuda_parts *parts)
 
 /* One pass: a block of threads for each lot of `count` rows of a head, by the template `pass`. */
 static int
-make_pass(struct arena *a, const struct kcall *k, const char *pass, int64_t count, struct cuda_source *s)
+make_attention_pass(struct arena *a, const struct kcall *k, const char *pass, int64_t count, struct cuda_source *s)
 {
     struct making m = making_begin(a, s);
     struct view scores = attention_scores(k);
@@ -176,13 +176,13 @@ make_pass(struct arena *a, const struct kcall *k, const char *pass, int64_t coun
              making_memory((enum dtype)q->dtype), (int)((q->dim[batch + 1] + 15) / 16 * 16),
              (int)((v->dim[batch + 1] + 15) / 16 * 16), (int)k->call->attr[ATT_CAUSAL].i, is_masked(k), scale > 0,
              scale, scale, MAX(batch, 1));
-    add_matrix(&m, "q", ATT_Q, q, batch);
-    add_matrix(&m, "k", ATT_K, &k->in[ATT_K], batch);
-    add_matrix(&m, "v", ATT_V, v, batch);
-    add_mask(&m, k);
+    add_attention_matrix(&m, "q", ATT_Q, q, batch);
+    add_attention_matrix(&m, "k", ATT_K, &k->in[ATT_K], batch);
+    add_attention_matrix(&m, "v", ATT_V, v, batch);
+    add_attention_mask(&m, k);
     if (is_gradient(k)) {
-        add_matrix(&m, "g", ATT_OUT_GRAD, &k->in[ATT_OUT_GRAD], batch);
-        if (!strcmp(pass, k->call->op->attends[0])) add_matrix(&m, "out", ATT_OUT, &k->in[ATT_OUT], batch);
+        add_attention_matrix(&m, "g", ATT_OUT_GRAD, &k->in[ATT_OUT_GRAD], batch);
+        if (!strcmp(pass, k->call->op->attends[0])) add_attention_matrix(&m, "out", ATT_OUT, &k->in[ATT_OUT], batch);
         add_result(&m, "dq", k, 0);
         add_result(&m, "dk", k, 1);
         add_result(&m, "dv", k, 2);
@@ -208,9 +208,9 @@ making_attention(struct arena *a, const struct kcall *k, struct cuda_source *s)
 {
     int64_t queries = k->in[ATT_Q].dim[batch_dims(k)], keys = k->in[ATT_K].dim[batch_dims(k)];
     const char *const *pass = k->call->op->attends;
-    TRY(make_pass(a, k, pass[0], queries, s));
+    TRY(make_attention_pass(a, k, pass[0], queries, s));
     if (!is_gradient(k)) return 0;
     if (view_numel(&k->out[1]) == 0 && view_numel(&k->out[2]) == 0) return 0;
     s->then = ARENA_NEW(a, struct cuda_source);
-    return make_pass(a, k, pass[1], keys, s->then);
+    return make_attention_pass(a, k, pass[1], keys, s->then);
 }

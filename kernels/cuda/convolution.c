@@ -9,7 +9,7 @@ static const int by_row[] = {3, 2, 1, 0}, by_channel[] = {1, 3, 2, 0};
 /* Returns true if the image is dense in this order, and sets the strides of dimensions of size 1, which are free, to
  * match the order for the library. */
 static bool
-lies(struct cuda_image *i, const int *order)
+has_dense_order(struct cuda_image *i, const int *order)
 {
     int64_t dense = 1;
     struct cuda_image own = *i;
@@ -29,12 +29,13 @@ read_image(const struct view *v, struct cuda_image *i)
     if (v->ndim != 4 || view_numel(v) == 0) return false;
     memcpy(i->size, v->dim, sizeof i->size);
     memcpy(i->stride, v->stride, sizeof i->stride);
-    return lies(i, by_row) || lies(i, by_channel); /* for other orders cuDNN 9 has engines with wrong results */
+    return has_dense_order(i, by_row) ||
+           has_dense_order(i, by_channel); /* for other orders cuDNN 9 has engines with wrong results */
 }
 
 /* Returns true if the shards of image, kernel and result match. */
 static bool
-fits(const struct cuda_convolution *c)
+convolution_fits(const struct cuda_convolution *c)
 {
     const int64_t *x = c->x.size, *w = c->w.size, *y = c->y.size;
     int64_t groups = x[1] / w[1];
@@ -69,5 +70,6 @@ cuda_convolution_of(const struct fuse_step *step, int nin, const struct view *in
     c->makes = w.image < 0 ? CUDA_MAKES_X : w.kernel < 0 ? CUDA_MAKES_W : CUDA_MAKES_Y;
     *at = (struct cuda_places){.x = factor[0], .w = factor[1], .bias = -1, .aux = -1, .y = nin};
     /* For halves with an f32 result the library has no engine, or a wrong one. */
-    return fits(c) && cuda_reals_of(call, &in[at->x], &in[at->w], out, &c->from, &c->to, &c->tf32) && c->from == c->to;
+    return convolution_fits(c) && cuda_reals_of(call, &in[at->x], &in[at->w], out, &c->from, &c->to, &c->tf32) &&
+           c->from == c->to;
 }

@@ -10,13 +10,13 @@
 enum { MOST_BYTES = 4096 }; /* argument size that every GPU accepts */
 
 static int
-finish(struct arena *a, const struct cuda_source *s, int nin, struct cuda_launch **out)
+finish_source(struct arena *a, const struct cuda_source *s, int nin, struct cuda_launch **out)
 {
     struct cuda_launch *l = ARENA_NEW(a, struct cuda_launch);
     *l = (struct cuda_launch){.source = *s, .nin = nin, .scratch_bytes = s->scratch_bytes};
     TRY(cuda_kernel_get(s->name, cuda_device_text, s->text, &l->kernel));
     *out = l;
-    return s->then ? finish(a, s->then, nin, &l->then) : 0;
+    return s->then ? finish_source(a, s->then, nin, &l->then) : 0;
 }
 
 /* Adds the finder; findings are stored in scratch after the numbers of the passes. */
@@ -26,7 +26,7 @@ add_finder(struct arena *a, const struct kcall *k, struct cuda_launch *l)
     struct cuda_source s;
     if (!k->call->op->allows) return 0;
     TRY(cuda_source_find(a, k, &s));
-    TRY(finish(a, &s, k->call->nin, &l->finder));
+    TRY(finish_source(a, &s, k->call->nin, &l->finder));
     l->scratch_bytes += s.scratch_bytes;
     return 0;
 }
@@ -40,7 +40,7 @@ cuda_launch_call(struct arena *a, const struct kcall *k, struct cuda_launch **ou
         err_clear();
         return 0;
     }
-    TRY(finish(a, &s, k->call->nin, out));
+    TRY(finish_source(a, &s, k->call->nin, out));
     return add_finder(a, k, *out);
 }
 
@@ -64,7 +64,7 @@ cuda_launch_bundled(struct arena *a, const struct kcall *k, struct cuda_launch *
     }
     if (!bundles(&s)) return 0;
     cuda_source_many(a, &s, &s);
-    return finish(a, &s, k->call->nin, out);
+    return finish_source(a, &s, k->call->nin, out);
 }
 
 int
@@ -77,7 +77,7 @@ cuda_launch_chain(struct arena *a, int lead, int nstep, const struct fuse_step *
         err_clear();
         return 0;
     }
-    return finish(a, &s, nin, made);
+    return finish_source(a, &s, nin, made);
 }
 
 int
@@ -92,7 +92,7 @@ cuda_launch_combine(struct arena *a, enum reduce r, int nin, const struct view *
         return 0;
     }
     if (bundled) cuda_source_many(a, &s, &s);
-    return finish(a, &s, nin, made);
+    return finish_source(a, &s, nin, made);
 }
 
 static int
@@ -109,7 +109,7 @@ run_passes(const struct cuda_launch *l, int device, void *const *in, void *const
 }
 
 static int
-look(const struct cuda_launch *finder, int device, void *const *in, void *scratch, struct finding *find)
+run_finder(const struct cuda_launch *finder, int device, void *const *in, void *scratch, struct finding *find)
 {
     struct finding found[CUDA_FINDERS];
     int64_t n = finder->source.blocks;
@@ -125,7 +125,7 @@ int
 cuda_launch_run(const struct cuda_launch *l, int device, void *const *in, void *const *out, void *scratch,
                 uint64_t piece, struct finding *find)
 {
-    if (l->finder && find) TRY(look(l->finder, device, in, (char *)scratch + l->source.scratch_bytes, find));
+    if (l->finder && find) TRY(run_finder(l->finder, device, in, (char *)scratch + l->source.scratch_bytes, find));
     return run_passes(l, device, in, out, scratch, piece);
 }
 

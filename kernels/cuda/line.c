@@ -48,7 +48,7 @@ is_flat(const struct kcall *k, const struct lines_on *l)
 /* Long enough that what a body computes once a line costs little beside 16 elements a thread. Of any number of
  * elements, so that variables of all shapes have one text. */
 static void
-flatten(struct lines_on *l)
+flatten_lines(struct lines_on *l)
 {
     enum { STRETCH = 4096 };
     l->flat = true;
@@ -154,7 +154,7 @@ split_dims(struct arena *a, const struct kcall *k, const struct line_pass *pass,
     }
     for (int g = 0; g < 2; g++)
         if (l->n[g] == 0) l->size[g][l->n[g]++] = 1;
-    if (is_flat(k, l)) flatten(l);
+    if (is_flat(k, l)) flatten_lines(l);
     join_loops(k, l);
 }
 
@@ -290,7 +290,7 @@ fold_body(struct arena *a, const struct kcall *k, enum fold_form form)
 
 /* Declares the position of element i of the line in its tensor, for bodies that read other operands by position. */
 static void
-add_where(struct making *m, const struct lines_on *l, bool of_result)
+add_place_type(struct making *m, const struct lines_on *l, bool of_result)
 {
     const struct view *x = l->of;
     str_addf(&m->head, "    typedef %s places;\n", making_places(MAX(l->count, l->length)));
@@ -363,7 +363,7 @@ line_type(const struct kcall *k)
 
 /* Returns true if all real operands and results along lines are halves. */
 static bool
-is_halves(const struct kcall *k)
+has_half_operands(const struct kcall *k)
 {
     for (int i = 0; i < k->call->nin; i++)
         if (!k->call->in[i].weak && (k->in[i].dtype == DT_F32 || k->in[i].dtype == DT_F64)) return false;
@@ -414,7 +414,7 @@ is_across(const struct kcall *k, const struct line_pass *pass, const struct line
 
 /* Returns the number of parts per line, one team each; depends only on the length and number of lines. */
 static int
-parts_of(const struct lines_on *l, bool across, int lanes)
+line_parts(const struct lines_on *l, bool across, int lanes)
 {
     enum { PART = 1 << 14, NARROW = 1 << 6, MOST_PARTS = 1024, LINES = 1 << 16, DEEP = 1 << 8, TEAMS = 1 << 12 };
     int64_t least = lanes > 1 ? DEEP : across ? NARROW : PART;
@@ -452,7 +452,7 @@ line_begins_whole(const struct lines_on *l, int64_t stride[2][MAX_DIM], int g, i
 /* Returns how many neighbours of lot g a thread processes at once: elements of a line (1), or lines (0). still:
  * views with step 0 do not count, because each element reads them again. */
 static int
-at_once(const struct kcall *k, const struct lines_on *l, uint32_t writes, int g, bool still)
+lines_at_once(const struct kcall *k, const struct lines_on *l, uint32_t writes, int g, bool still)
 {
     int64_t stride[2][MAX_DIM], size = l->loop[g][l->nloop[g] - 1].size;
     int n = MOST_PACK, least = PACK_BYTES;
@@ -472,7 +472,7 @@ at_once(const struct kcall *k, const struct lines_on *l, uint32_t writes, int g,
 
 /* Returns the results that the pass writes directly, as a set. */
 static uint32_t
-stores(const struct passing *p)
+stored_operands(const struct passing *p)
 {
     return p->after ? p->pass->writes & ~1u : p->pass->writes;
 }
@@ -496,7 +496,7 @@ add_positioned(struct making *m, const struct kcall *k, const struct passing *p,
 
 /* Declares operands and results as a pass reads and writes them. Returns false if some have no strides along lines. */
 static bool
-add_lines(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p)
+make_added_lines(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {
     const struct call *c = k->call;
     bool can = true;
@@ -512,7 +512,7 @@ add_lines(struct making *m, const struct kcall *k, const struct lines_on *l, con
     }
     if (p->after) line_add_after(m, l, p);
     for (int i = 0; i < c->nout && can; i++)
-        if (stores(p) >> i & 1) can = add_line_view(m, l, p, 'y', i, c->nin + i, &k->out[i]);
+        if (stored_operands(p) >> i & 1) can = add_line_view(m, l, p, 'y', i, c->nin + i, &k->out[i]);
     return can;
 }
 
@@ -531,13 +531,13 @@ naming_blocks(int64_t count)
 
 /* Distributes the lines of a pass over threads. */
 static void
-share_out(const struct kcall *k, const struct lines_on *l, struct passing *p)
+share_out_lanes(const struct kcall *k, const struct lines_on *l, struct passing *p)
 {
     bool across = !p->joins && is_across(k, p->pass, l);
     int holds = says(p, "held(") ? most_held(k) : 0;
-    p->lanes = across && p->pass->lanes ? at_once(k, l, p->pass->writes, 0, false) : 1;
-    p->parts = p->pass->parted ? parts_of(l, across, p->lanes) : 1;
-    p->pack = !across && says(p, "(element ") ? at_once(k, l, p->pass->writes, 1, true) : 1;
+    p->lanes = across && p->pass->lanes ? lines_at_once(k, l, p->pass->writes, 0, false) : 1;
+    p->parts = p->pass->parted ? line_parts(l, across, p->lanes) : 1;
+    p->pack = !across && says(p, "(element ") ? lines_at_once(k, l, p->pass->writes, 1, true) : 1;
     p->keeps = p->pass->keeps;
     if (across || (p->joins && p->joins <= CUDA_BLOCK && l->count >= ACROSS))
         p->gap = p->lanes > 1 ? ACROSS_LANES : ACROSS, p->width = CUDA_BLOCK / p->gap;
@@ -571,24 +571,24 @@ begin_lines(struct making *m, const struct kcall *k, const struct lines_on *l, c
              "    enum { PARTS = %d };\n"
              "    METHOD lines(const args &args_, double *room_) : a(args_), line(0), part(0), from(0)\n    {\n"
              "        room = room_;\n    }\n",
-             is_halves(k), line_type(k) == COMP_F32 ? "float" : "double",
+             has_half_operands(k), line_type(k) == COMP_F32 ? "float" : "double",
              line_type(k) == COMP_I64 ? "int64_t" : "double", p->parts);
     making_add_names(&m->head, k->call->op);
-    if (k->call->op->by_position) add_where(m, l, p->pass->of > 0);
+    if (k->call->op->by_position) add_place_type(m, l, p->pass->of > 0);
     add_kept(m, p);
 }
 
 /* A term for each of the addresses of which packs, or lanes, are read and written; and how many elements there are,
  * where these have one text. */
 static void
-add_whole(struct str *s, const struct kcall *k, const struct lines_on *l, const struct passing *p)
+add_whole_line(struct str *s, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {
     int64_t stride[2][MAX_DIM];
     int n = MAX(p->pack, p->lanes);
     if (l->flat) str_addf(s, "a.total %% %d == 0", n);
     for (int i = 0; i < k->call->nin + k->call->nout; i++) {
         bool operand = i < k->call->nin;
-        const struct view *v = lying_view(k, stores(p), i);
+        const struct view *v = lying_view(k, stored_operands(p), i);
         if (!v || !line_strides(l, i, v, stride) || line_step(l, stride, p->pack > 1) != 1) continue;
         str_addf(s, "%s(uint64_t)a.%c%d.data %% %d == 0", s->len ? " && " : "", operand ? 'x' : 'y',
                  operand ? i : i - k->call->nin, MIN(PACK_BYTES, n * (int)dtype_bytes((enum dtype)v->dtype)));
@@ -639,7 +639,7 @@ add_jobs(struct making *m, const struct kcall *k, const struct lines_on *l, cons
 
 /* What goes along lines, in a namespace that says how much a thread takes at once. */
 static void
-add_way(struct making *m, bool several, const struct passing *p, const char *text)
+add_line_gap(struct making *m, bool several, const struct passing *p, const char *text)
 {
     int gap = p->lanes > 1 && !several ? ACROSS : p->gap, width = gap == p->gap ? p->width : CUDA_BLOCK / gap;
     str_addf(&m->head, "namespace %s {\nenum { WIDTH = %d, GAP = %d, PACK = %d, HELD = %d, LANES = %d };\n%s}\n",
@@ -653,15 +653,15 @@ add_choice(struct making *m, const struct kcall *k, const struct lines_on *l, co
 {
     struct str whole = {0};
     int n = MAX(p->pack, p->lanes);
-    add_way(m, false, p, text);
+    add_line_gap(m, false, p, text);
     int lanes = p->lanes > 1 ? CUDA_BLOCK / WARP * ACROSS_LANES * n : 0;
     if (p->named)
         str_add(&m->body, "    __shared__ double room[sizeof(listing) / sizeof(double)];\n");
     else
         str_addf(&m->body, "    __shared__ double room[%d];\n", MAX(CUDA_BLOCK, lanes));
     if (n > 1) {
-        add_way(m, true, p, text);
-        add_whole(&whole, k, l, p);
+        add_line_gap(m, true, p, text);
+        add_whole_line(&whole, k, l, p);
         str_addf(&m->body, "    if (%s) return several::go(a, block, blocks, room);\n",
                  whole.len ? str_text(&whole) : "true");
         str_free(&whole);
@@ -705,14 +705,14 @@ take_after(const struct kcall *k, const struct passing *p, struct lines_on *l)
 }
 
 static int
-make_pass(struct arena *a, const struct kcall *k, struct passing *p, struct cuda_source *s)
+make_line_pass(struct arena *a, const struct kcall *k, struct passing *p, struct cuda_source *s)
 {
     struct making m = making_begin(a, s);
     struct lines_on l;
     const struct after *f = p->after;
     if (k->in[0].dtype == DT_NONE) return fail(E_KERNEL, "%s: there is no operand to go along", k->call->op->name);
     split_dims(a, k, p->pass, &l);
-    share_out(k, &l, p);
+    share_out_lanes(k, &l, p);
     s->parts.crowd = crowd_of(k, p);
     s->copies = p->pass->copies;
     if (f) {
@@ -724,7 +724,7 @@ make_pass(struct arena *a, const struct kcall *k, struct passing *p, struct cuda
     struct str before = m.head;
     m.head = (struct str){0};
     begin_lines(&m, k, &l, p);
-    bool can = add_lines(&m, k, &l, p);
+    bool can = make_added_lines(&m, k, &l, p);
     str_addf(&m.head, "    METHOD void of(const call *c)\n    {\n        (void)c;\n        %s\n    }\n};\n",
              p->pass->body);
     add_jobs(&m, k, &l, p);
@@ -755,7 +755,7 @@ make_passes(struct arena *a, const struct kcall *k, const struct line_pass *pass
             p = (struct passing){
                 .pass = pass, .keep_at = used, .joins = last.parts, .part_kept = last.keeps, .part_at = last.keep_at};
         p.after = pass->writes & 1 ? after : NULL;
-        TRY(make_pass(a, k, &p, to));
+        TRY(make_line_pass(a, k, &p, to));
         used += (int64_t)to->scratch_bytes;
         if (pass[1].body) to = to->then = ARENA_NEW(a, struct cuda_source);
     }
@@ -770,7 +770,7 @@ making_fold(struct arena *a, const struct kcall *k, struct cuda_source *s)
     struct lines_on l;
     split_dims(a, k, &pass[0], &l);
     bool across = is_across(k, &pass[0], &l);
-    bool parted = parts_of(&l, across, across ? at_once(k, &l, 0, 0, false) : 1) > 1;
+    bool parted = line_parts(&l, across, across ? lines_at_once(k, &l, 0, 0, false) : 1) > 1;
     pass[0].body = fold_body(a, k, FOLD_PART);
     pass[1].body = fold_body(a, k, parted ? FOLD_PARTS : FOLD_WHOLE);
     return make_passes(a, k, parted ? pass : pass + 1, NULL, s);

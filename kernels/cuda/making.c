@@ -124,7 +124,8 @@ making_add_call(struct str *s, const char *name, const struct call *c)
 /* Returns a kernel made of parts, with the argument struct `argument`. The kernel begins with `begin`, which defines
  * a, block and blocks. */
 static const char *
-put_together(struct arena *a, const char *name, const struct cuda_parts *p, const char *argument, const char *begin)
+join_source_parts(struct arena *a, const char *name, const struct cuda_parts *p, const char *argument,
+                  const char *begin)
 {
     struct str s = {0};
     str_addf(&s,
@@ -168,9 +169,10 @@ making_finish(struct making *m, const char *engine, int64_t threads)
     }
     snprintf(name, sizeof name, "%s_%016" PRIx64, m->what[0] ? m->what : engine, d.a ^ d.b);
     to->name = arena_strdup(m->arena, name);
-    to->text = put_together(m->arena, name, &to->parts, "typedef args argument;",
-                            "    const args &a = given;\n    const int64_t block = blockIdx.x, blocks = gridDim.x;\n"
-                            "    (void)block, (void)blocks;\n");
+    to->text =
+        join_source_parts(m->arena, name, &to->parts, "typedef args argument;",
+                          "    const args &a = given;\n    const int64_t block = blockIdx.x, blocks = gridDim.x;\n"
+                          "    (void)block, (void)blocks;\n");
     to->engine = engine;
     to->blocks = MIN((threads + to->parts.threads - 1) / to->parts.threads, MOST_BLOCKS);
     return to->nword > MOST_WORDS ? fail(E_KERNEL, "%d words are too many for a kernel", to->nword) : 0;
@@ -186,11 +188,11 @@ cuda_source_many(struct arena *a, const struct cuda_source *s, struct cuda_sourc
     *many = *s;
     many->room = room;
     many->name = arena_strdup(a, name);
-    many->text =
-        put_together(a, name, &s->parts, argument,
-                     "    int i = 0;\n    while ((int64_t)blockIdx.x >= given.end[i]) i++;\n"
-                     "    const args &a = given.each[i];\n    const int64_t first = i > 0 ? given.end[i - 1] : 0;\n"
-                     "    const int64_t block = blockIdx.x - first, blocks = given.end[i] - first;\n");
+    many->text = join_source_parts(
+        a, name, &s->parts, argument,
+        "    int i = 0;\n    while ((int64_t)blockIdx.x >= given.end[i]) i++;\n"
+        "    const args &a = given.each[i];\n    const int64_t first = i > 0 ? given.end[i - 1] : 0;\n"
+        "    const int64_t block = blockIdx.x - first, blocks = given.end[i] - first;\n");
 }
 
 struct making

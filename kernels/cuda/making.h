@@ -68,8 +68,8 @@ int making_fold(struct arena *a, const struct kcall *k, struct cuda_source *s);
 int making_line(struct arena *a, const struct kcall *k, struct cuda_source *s);
 /* Writes a chain (after.c) led by step `lead`, which works along lines and writes its first result element by
  * element. */
-int making_led(struct arena *a, int lead, int nstep, const struct fuse_step *step, const struct making_ends *e,
-               struct cuda_source *s);
+int making_epilogue(struct arena *a, int lead, int nstep, const struct fuse_step *step, const struct making_ends *e,
+                    struct cuda_source *s);
 
 /* Return whether, and write how, attention of halves and its gradient are computed by matrix products of warps
  * (attention.c). */

@@ -30,7 +30,7 @@ struct factors {
 
 /* Returns the dimension of an operand with this letter; -1: none. */
 static int
-dim_of(const struct rule_operand *o, int letter)
+letter_dim(const struct rule_operand *o, int letter)
 {
     for (int d = 0; d < o->ndim; d++)
         if (o->dim[d].nfactor == 1 && o->dim[d].factor[0] == letter) return d;
@@ -38,7 +38,7 @@ dim_of(const struct rule_operand *o, int letter)
 }
 
 static bool
-is_plain(const struct rule_operand *o, const struct view *v)
+is_plain_operand(const struct rule_operand *o, const struct view *v)
 {
     bool plain = !o->ignored && o->ndim == v->ndim;
     for (int d = 0; d < o->ndim && plain; d++) plain = o->dim[d].nfactor <= 1;
@@ -73,7 +73,7 @@ add_letters(struct factors *f, const struct rule *r, const struct rule_operand *
         if (from->dim[d].nfactor == 0 || f->seen >> letter & 1) continue;
         f->seen |= 1ull << letter;
         for (int o = X; o < ALL; o *= 2) {
-            int at = dim_of(rule[o], letter);
+            int at = letter_dim(rule[o], letter);
             if (at < 0) continue;
             kind |= o;
             l.size = view[o]->dim[at];
@@ -99,7 +99,7 @@ innermost(struct factors *f, int kind)
 /* Sets the layout of a matrix for a library; strides of single rows and columns are free, and are chosen here.
  * Returns false if neither rows nor columns are contiguous, or if they overlap. */
 static bool
-lies(int64_t rows, int64_t cols, int64_t row, int64_t col, struct cuda_matrix *m)
+is_matrix(int64_t rows, int64_t cols, int64_t row, int64_t col, struct cuda_matrix *m)
 {
     if (cols == 1) col = 1;
     if (rows == 1) row = col == 1 ? cols : 1;
@@ -117,12 +117,13 @@ matrices(struct factors *f, struct cuda_product *p)
     if (f->kind[X | W | Y].n) batch = f->kind[X | W | Y].loop[0];
     p->m = m.size, p->n = n.size, p->k = k.size, p->batch = batch.size;
     p->x.batch = batch.stride[X], p->w.batch = batch.stride[W], p->y.batch = batch.stride[Y];
-    return lies(p->m, p->k, m.stride[X], k.stride[X], &p->x) && lies(p->k, p->n, k.stride[W], n.stride[W], &p->w) &&
-           lies(p->m, p->n, m.stride[Y], n.stride[Y], &p->y) && p->y.col == 1;
+    return is_matrix(p->m, p->k, m.stride[X], k.stride[X], &p->x) &&
+           is_matrix(p->k, p->n, k.stride[W], n.stride[W], &p->w) &&
+           is_matrix(p->m, p->n, m.stride[Y], n.stride[Y], &p->y) && p->y.col == 1;
 }
 
 static bool
-real_of(enum dtype d, int64_t *to)
+cuda_real_of(enum dtype d, int64_t *to)
 {
     static const int64_t of[NDTYPE] = {
         [DT_F32] = 1 + CUDA_F32, [DT_F64] = 1 + CUDA_F64, [DT_BF16] = 1 + CUDA_BF16, [DT_F16] = 1 + CUDA_F16};
@@ -138,7 +139,7 @@ cuda_reals_of(const struct call *c, const struct view *x, const struct view *w, 
     bool halves = dtype_is_half((enum dtype)x->dtype);
     *tf32 = rounds >= 0 && c->attr[rounds].i && x->dtype == DT_F32;
     return x->dtype == w->dtype && (y->dtype == x->dtype || (halves && y->dtype == DT_F32)) &&
-           real_of((enum dtype)x->dtype, from) && real_of((enum dtype)y->dtype, to);
+           cuda_real_of((enum dtype)x->dtype, from) && cuda_real_of((enum dtype)y->dtype, to);
 }
 
 /* Reads the product of a step of a chain, without epilogue. columns: the dimensions of y that w has, as a set. */
@@ -155,11 +156,11 @@ read_product(struct arena *a, const struct fuse_step *s, const struct view *in, 
     const struct view *view[ALL] = {[X] = &in[s->arg[0].index], [W] = &in[s->arg[1].index], [Y] = y};
     const struct rule_operand *of[ALL] = {[X] = &rule.operand[0], [W] = &rule.operand[1], [Y] = &rule.operand[2]};
     for (int o = X; o < ALL; o *= 2)
-        if (!is_plain(of[o], view[o])) return false;
+        if (!is_plain_operand(of[o], view[o])) return false;
     for (int o = Y; o; o /= 2) /* loops in the result's order */
         if (!add_letters(&f, &rule, of[o], of, view)) return false;
     for (int d = 0; d < of[Y]->ndim; d++)
-        if (of[Y]->dim[d].nfactor && dim_of(of[W], of[Y]->dim[d].factor[0]) >= 0) *columns |= 1u << d;
+        if (of[Y]->dim[d].nfactor && letter_dim(of[W], of[Y]->dim[d].factor[0]) >= 0) *columns |= 1u << d;
     return cuda_reals_of(c, view[X], view[W], y, &p->from, &p->to, &p->tf32) && view_is_dense(y) && matrices(&f, p);
 }
 
@@ -183,7 +184,7 @@ follow_of(const struct reading *r, const struct fuse_step *s)
 }
 
 static bool
-reads(const struct fuse_step *s, int i, const struct reading *r)
+reads_operand(const struct fuse_step *s, int i, const struct reading *r)
 {
     return s->arg[i].step && &r->step[s->arg[i].index] == r->now;
 }
@@ -191,12 +192,12 @@ reads(const struct fuse_step *s, int i, const struct reading *r)
 /* Returns the only step that reads the present value, if the step does `what`; *other: its other argument. NULL:
  * none, or the value is read twice. */
 static const struct fuse_step *
-next(const struct reading *r, enum follow what, struct fuse_arg *other)
+next_follow_step(const struct reading *r, enum follow what, struct fuse_arg *other)
 {
     const struct fuse_step *found = NULL;
     for (const struct fuse_step *s = r->step; s < r->step + r->nstep; s++)
         for (int i = 0; i < s->call->nin; i++) {
-            if (s->call->in[i].dtype == DT_NONE || !reads(s, i, r)) continue;
+            if (s->call->in[i].dtype == DT_NONE || !reads_operand(s, i, r)) continue;
             if (found || follow_of(r, s) != what) return NULL;
             found = s;
             *other = s->arg[!i];
@@ -230,7 +231,7 @@ is_bias(const struct reading *r, const struct view *v)
 }
 
 static bool
-lies_alike(const struct view *a, const struct view *b)
+views_alike(const struct view *a, const struct view *b)
 {
     return a->dtype == b->dtype && a->ndim == b->ndim && !memcmp(a->dim, b->dim, sizeof *a->dim * a->ndim) &&
            view_is_dense(a) && view_is_dense(b);
@@ -243,7 +244,7 @@ read_cast(struct reading *r)
 {
     struct fuse_arg other;
     if (r->now->call->out[0].dtype == r->y->dtype) return true;
-    const struct fuse_step *s = r->now->out < 0 ? next(r, FOLLOW_CAST, &other) : NULL;
+    const struct fuse_step *s = r->now->out < 0 ? next_follow_step(r, FOLLOW_CAST, &other) : NULL;
     if (s) step_on(r, s);
     return s;
 }
@@ -252,7 +253,7 @@ static void
 read_bias(struct reading *r)
 {
     struct fuse_arg other;
-    const struct fuse_step *s = r->now->out < 0 ? next(r, FOLLOW_ADD, &other) : NULL;
+    const struct fuse_step *s = r->now->out < 0 ? next_follow_step(r, FOLLOW_ADD, &other) : NULL;
     if (!s || !is_operand(r, other) || !is_bias(r, &r->in[other.index])) return;
     r->p->bias = 1;
     r->at->bias = other.index;
@@ -263,9 +264,9 @@ static void
 read_gelu(struct reading *r, int nin)
 {
     struct fuse_arg other;
-    const struct fuse_step *s = next(r, FOLLOW_GELU, &other);
+    const struct fuse_step *s = next_follow_step(r, FOLLOW_GELU, &other);
     int kept = r->now->out;
-    if (!s || (kept >= 0 && (r->p->batch > 1 || !lies_alike(&r->out[kept], r->y)))) return;
+    if (!s || (kept >= 0 && (r->p->batch > 1 || !views_alike(&r->out[kept], r->y)))) return;
     r->p->after = CUDA_GELU;
     r->p->aux = kept >= 0;
     if (kept >= 0) r->at->aux = nin + kept;
@@ -277,13 +278,14 @@ static void
 read_slope(struct reading *r)
 {
     struct fuse_arg other, x;
-    const struct fuse_step *s = r->now->out < 0 ? next(r, FOLLOW_MUL, &other) : NULL;
+    const struct fuse_step *s = r->now->out < 0 ? next_follow_step(r, FOLLOW_MUL, &other) : NULL;
     if (!s || !other.step || r->p->bias || r->p->batch > 1) return;
     struct reading slope = *r;
     const struct fuse_step *g = slope.now = &r->step[other.index];
     x = g->arg[0];
-    if (g->out >= 0 || follow_of(r, g) != FOLLOW_GELU_SLOPE || next(&slope, FOLLOW_MUL, &other) != s) return;
-    if (!is_operand(r, x) || !lies_alike(&r->in[x.index], r->y)) return;
+    if (g->out >= 0 || follow_of(r, g) != FOLLOW_GELU_SLOPE || next_follow_step(&slope, FOLLOW_MUL, &other) != s)
+        return;
+    if (!is_operand(r, x) || !views_alike(&r->in[x.index], r->y)) return;
     r->p->after = CUDA_GELU_SLOPE;
     r->p->aux = 1;
     r->at->aux = x.index;
@@ -342,7 +344,7 @@ cuda_multiply_new(struct arena *a, int device, int lead, int nstep, const struct
 }
 
 static void *
-find(const struct cuda_multiply *m, int i, void *const *in, void *const *out)
+find_algorithm(const struct cuda_multiply *m, int i, void *const *in, void *const *out)
 {
     return i < 0 ? NULL : i < m->nin ? in[i] : out[i - m->nin];
 }
@@ -352,7 +354,7 @@ cuda_multiply_fits(const struct cuda_multiply *m, void *const *in, void *const *
 {
     const int at[] = {m->at.x, m->at.w, m->at.bias, m->at.aux, m->at.y};
     uintptr_t bits = 0;
-    for (size_t i = 0; i < countof(at); i++) bits |= (uintptr_t)find(m, at[i], in, out);
+    for (size_t i = 0; i < countof(at); i++) bits |= (uintptr_t)find_algorithm(m, at[i], in, out);
     return bits % CUDA_PRODUCT_ALIGN == 0;
 }
 
@@ -360,11 +362,11 @@ int
 cuda_multiply_run(const struct cuda_multiply *m, int device, void *const *in, void *const *out, void *scratch)
 {
     uintptr_t begin = ((uintptr_t)scratch + CUDA_SCRATCH_ALIGN - 1) / CUDA_SCRATCH_ALIGN * CUDA_SCRATCH_ALIGN;
-    struct cuda_factors f = {.x = find(m, m->at.x, in, out),
-                             .w = find(m, m->at.w, in, out),
-                             .bias = find(m, m->at.bias, in, out),
-                             .aux = find(m, m->at.aux, in, out),
-                             .y = find(m, m->at.y, in, out),
+    struct cuda_factors f = {.x = find_algorithm(m, m->at.x, in, out),
+                             .w = find_algorithm(m, m->at.w, in, out),
+                             .bias = find_algorithm(m, m->at.bias, in, out),
+                             .aux = find_algorithm(m, m->at.aux, in, out),
+                             .y = find_algorithm(m, m->at.y, in, out),
                              .scratch = m->scratch_bytes ? (void *)begin : NULL};
     return cuda_way_run(m->way, device, &f);
 }

@@ -65,7 +65,7 @@ pack_of(int most, int nloop, const int64_t *size, const int64_t *stride, size_t 
 
 /* Adds a term to `whole`: whether a side with contiguous elements is aligned to packs. */
 static void
-add_whole(struct str *s, const char *lying, const char *name, int i, size_t pack_bytes)
+add_alignment_test(struct str *s, const char *lying, const char *name, int i, size_t pack_bytes)
 {
     if (!strcmp(lying, "TOGETHER"))
         str_addf(s, "%s(uint64_t)a.%s%d.data %% %d == 0", s->len ? " && " : "", name, i, (int)pack_bytes);
@@ -82,7 +82,7 @@ body_of(const struct call *c, enum compute *type)
 }
 
 static void
-add_step(struct making *m, int i, const struct call *c)
+source_add_step(struct making *m, int i, const struct call *c)
 {
     enum compute type;
     const char *body = body_of(c, &type);
@@ -96,7 +96,7 @@ add_step(struct making *m, int i, const struct call *c)
 
 /* Marks the operands of a chain that are numbers of the call: one word of memory each. */
 static void
-find_numbers(int nstep, const struct fuse_step *step, bool *number)
+find_step_numbers(int nstep, const struct fuse_step *step, bool *number)
 {
     for (int i = 0; i < nstep; i++)
         for (int k = 0; k < step[i].call->nin; k++)
@@ -105,7 +105,7 @@ find_numbers(int nstep, const struct fuse_step *step, bool *number)
 }
 
 static void
-add_value(struct making *m, int i, const struct fuse_step *s)
+add_step_value(struct making *m, int i, const struct fuse_step *s)
 {
     enum compute type;
     char name[16];
@@ -177,13 +177,13 @@ making_add_chain(struct making *m, int lead, int nstep, const struct fuse_step *
 {
     for (int i = 0; i < nstep; i++) {
         making_what(m, step[i].call->op->name);
-        if (i != lead) add_step(m, i, step[i].call);
+        if (i != lead) source_add_step(m, i, step[i].call);
     }
     str_add(&m->head, "struct chain {\n    static METHOD void of(");
     add_parameters(&m->head, lead, step, e);
     str_add(&m->head, ")\n    {\n");
     for (int i = 0; i < nstep; i++) {
-        if (i != lead) add_value(m, i, &step[i]);
+        if (i != lead) add_step_value(m, i, &step[i]);
         if (step[i].out >= 0) str_addf(&m->head, "        y%d = s%d;\n", step[i].out, i);
     }
     str_add(&m->head, "    }\n};\n");
@@ -200,8 +200,8 @@ chain_pack(const struct making_ends *e, const struct elt *walk, struct str *whol
                 pack_of(pack, walk->nloop, walk->size, e->lane[i].stride, dtype_bytes((enum dtype)e->view[i]->dtype));
     for (int i = 0; i < e->nin + e->nout; i++)
         if (making_in_memory(e, i))
-            add_whole(whole, lying_of(walk->nloop, e->lane[i].stride), i < e->nin ? "v" : "y",
-                      i < e->nin ? i : i - e->nin, (size_t)pack * dtype_bytes((enum dtype)e->view[i]->dtype));
+            add_alignment_test(whole, lying_of(walk->nloop, e->lane[i].stride), i < e->nin ? "v" : "y",
+                               i < e->nin ? i : i - e->nin, (size_t)pack * dtype_bytes((enum dtype)e->view[i]->dtype));
     return pack;
 }
 
@@ -272,8 +272,8 @@ cuda_source_chain(struct arena *a, int lead, int nstep, const struct fuse_step *
     if (nin + nout > MAKING_LANES || nstep > MAKING_STEPS)
         return fail(E_KERNEL, "a chain of %d steps is too long", nstep);
     for (int i = 0; i < nin + nout; i++) e.view[i] = i < nin ? &in[i] : &out[i - nin];
-    find_numbers(nstep, step, e.number);
-    return lead < 0 ? make_chain(a, nstep, step, &e, s) : making_led(a, lead, nstep, step, &e, s);
+    find_step_numbers(nstep, step, e.number);
+    return lead < 0 ? make_chain(a, nstep, step, &e, s) : making_epilogue(a, lead, nstep, step, &e, s);
 }
 
 /* ---- copy ---- */
@@ -302,7 +302,7 @@ struct side {
 };
 
 static struct side
-side_of(const struct view *v)
+view_side(const struct view *v)
 {
     struct side s = {.bytes = dtype_bytes((enum dtype)v->dtype)};
     s.n = loops_of(v, s.size, s.stride);
@@ -331,10 +331,10 @@ add_copy(struct making *m, int i, int result, const struct view *from, int64_t f
     enum dtype source = (enum dtype)from->dtype, target = (enum dtype)to->dtype;
     const char *x = same ? unit[dtype_bytes(source)] : making_memory(source);
     const char *y = same ? unit[dtype_bytes(target)] : making_memory(target);
-    struct side in = side_of(from), out = side_of(to);
+    struct side in = view_side(from), out = view_side(to);
     struct str whole = {0};
-    add_whole(&whole, lying_of(in.n, in.stride), "x", i, (size_t)pack * in.bytes);
-    add_whole(&whole, lying_of(out.n, out.stride), "y", i, (size_t)pack * out.bytes);
+    add_alignment_test(&whole, lying_of(in.n, in.stride), "x", i, (size_t)pack * in.bytes);
+    add_alignment_test(&whole, lying_of(out.n, out.stride), "y", i, (size_t)pack * out.bytes);
     str_addf(&m->body, "    const bool whole%d = %s;\n    (void)whole%d;\n", i, whole.len ? str_text(&whole) : "true",
              i);
     str_free(&whole);
@@ -357,7 +357,7 @@ add_copy(struct making *m, int i, int result, const struct view *from, int64_t f
 static int
 copy_pack(const struct view *from, const struct view *to)
 {
-    struct side in = side_of(from), out = side_of(to);
+    struct side in = view_side(from), out = view_side(to);
     int pack = pack_of(PACK_BYTES, in.n, in.size, in.stride, in.bytes);
     return pack_of(pack, out.n, out.size, out.stride, out.bytes);
 }
@@ -417,7 +417,7 @@ make_identity(struct arena *a, enum reduce r, const struct view *to, struct cuda
 {
     struct making m = making_begin(a, s);
     enum dtype d = (enum dtype)to->dtype;
-    struct side side = side_of(to);
+    struct side side = view_side(to);
     each_of(&m, 0, view_numel(to), 1);
     add_side(&m, 'y', 0, 0, &side, 0, view_numel(to));
     str_addf(&m.body, "        ((%s *)a.y0.data)[y] = put<%s>(%s);\n    }\n", making_memory(d), making_memory(d),
@@ -537,7 +537,7 @@ cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source *s)
     str_add(&m.member, "    int64_t n, lo, count, has_also, also, *scratch;\n");
     making_words(&m, 5, (int64_t[]){n, w.lo, (int64_t)w.count, w.also != NULL, w.also ? *w.also : 0});
     making_fill(&m, FILL_SCRATCH, 0, 0);
-    struct side side = side_of(x);
+    struct side side = view_side(x);
     str_add(&m.body, "    const auto at = [&](int64_t p) {\n");
     add_side(&m, 'x', 0, w.operand, &side, 0, n);
     str_addf(&m.body, "        return get<int64_t>(((const %s *)a.x0.data)[x]);\n    };\n",
@@ -564,7 +564,7 @@ cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source *s)
 /* Returns the type of factors in shared memory: halves, multiplied by warps, if the first operand is of halves and
  * halves represent the second exactly. */
 static const char *
-factor_of(const struct kcall *k)
+source_factor(const struct kcall *k)
 {
     enum dtype first = (enum dtype)k->in[0].dtype, second = (enum dtype)k->in[1].dtype, y = (enum dtype)k->out[0].dtype;
     bool halves = dtype_is_half(first) && (second == first || second == DT_U8) && compute_of(y) == COMP_F32;
@@ -657,12 +657,12 @@ join_parts(struct arena *a, const struct kcall *k, int64_t parts, struct cuda_so
 
 /* Launches enough blocks for tiles of one row; blocks without a tile end at once. */
 static int
-make_product(struct arena *a, const struct kcall *k, struct cuda_source *s)
+make_product_source(struct arena *a, const struct kcall *k, struct cuda_source *s)
 {
     struct making m = making_begin(a, s);
     const struct call *c = k->call;
     int64_t parts = product_parts(a, k), n = view_numel(&k->out[0]);
-    const char *real = making_compute(compute_of((enum dtype)k->out[0].dtype)), *factor = factor_of(k);
+    const char *real = making_compute(compute_of((enum dtype)k->out[0].dtype)), *factor = source_factor(k);
     making_what(&m, c->op->name);
     making_fragments(&m);
     str_add(&m.head, cuda_product_text);
@@ -723,7 +723,7 @@ cuda_source_call(struct arena *a, const struct kcall *k, struct cuda_source *s)
     if (op->flags & OP_VIEW) return make_view(a, k, s);
     if (op->window) return make_joined(a, k, s);
     if (op->element) return make_element(a, k, s);
-    if (op->product) return make_product(a, k, s);
+    if (op->product) return make_product_source(a, k, s);
     if (op->folds != RED_NONE) return making_fold(a, k, s);
     if (making_attends(k)) return making_attention(a, k, s);
     if (op->pass || op->line) return making_line(a, k, s);

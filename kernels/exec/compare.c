@@ -18,7 +18,7 @@ tolerance(enum dtype d)
 
 /* Returns the largest finite value of a dtype. */
 static double
-greatest(enum dtype d)
+greatest_finite(enum dtype d)
 {
     static const double by_dtype[NDTYPE] = {
         [DT_BF16] = 0x1.fep127, [DT_F16] = 65504, [DT_F32] = FLT_MAX, [DT_F64] = DBL_MAX};
@@ -28,15 +28,15 @@ greatest(enum dtype d)
 /* Clamps x to the finite range of the dtype, because rounding decides whether a value beyond becomes the largest or
  * infinity. */
 static double
-held(enum dtype d, double x)
+rounded_to_type(enum dtype d, double x)
 {
-    return x > greatest(d) ? greatest(d) : x < -greatest(d) ? -greatest(d) : x;
+    return x > greatest_finite(d) ? greatest_finite(d) : x < -greatest_finite(d) ? -greatest_finite(d) : x;
 }
 
 /* Returns true if element p agrees with the reference, whose dtype is wider. Integers wrap around to the result's
  * dtype. An infinite or NaN reference requires the same result. */
 static bool
-agrees(const struct view *got, const struct view *want, int64_t p, double largest)
+result_agrees(const struct view *got, const struct view *want, int64_t p, double largest)
 {
     enum dtype d = got->dtype;
     if (!dtype_is_float(d)) {
@@ -46,7 +46,7 @@ agrees(const struct view *got, const struct view *want, int64_t p, double larges
     }
     double g = elem_get_f(d, got->data, p), w = elem_get_f(want->dtype, want->data, p);
     if (!isfinite(w)) return g == w || (isnan(g) && isnan(w));
-    return fabs(held(d, g) - held(d, w)) <= tolerance(d) * largest;
+    return fabs(rounded_to_type(d, g) - rounded_to_type(d, w)) <= tolerance(d) * largest;
 }
 
 /* Returns the largest finite absolute value of `want`, at least 1. */
@@ -56,7 +56,7 @@ largest_of(enum dtype d, const struct view *want)
     double largest = 1;
     for (int64_t p = 0, n = dtype_is_float(d) ? view_numel(want) : 0; p < n; p++) {
         double w = fabs(elem_get_f(want->dtype, want->data, p));
-        if (isfinite(w)) largest = MAX(largest, held(d, w));
+        if (isfinite(w)) largest = MAX(largest, rounded_to_type(d, w));
     }
     return largest;
 }
@@ -70,7 +70,7 @@ compare(const char *op, const char *kernel, int i, const struct view *got, const
     struct view dense = view_dense(&t, data);
     view_copy(&dense, got);
     double largest = largest_of(got->dtype, want);
-    while (p < n && agrees(&dense, want, p, largest)) p++;
+    while (p < n && result_agrees(&dense, want, p, largest)) p++;
     int status = 0;
     if (p < n)
         status =

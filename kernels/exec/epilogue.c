@@ -16,7 +16,7 @@
 #include <string.h>
 
 int
-led_by(int nstep, const struct fuse_step *step)
+epilogue_by(int nstep, const struct fuse_step *step)
 {
     int i = nstep - 1;
     while (i >= 0 && !(step[i].call->op->flags & OP_LEADS)) i--;
@@ -25,7 +25,7 @@ led_by(int nstep, const struct fuse_step *step)
 
 /* Returns the epilogue's operand for operand i of the chain; adds a new operand if necessary. */
 static int
-operand_of(struct led *l, int i)
+operand_of(struct epilogue *l, int i)
 {
     int k = 1;
     while (k < l->nin && l->in[k] != i) k++;
@@ -37,7 +37,7 @@ operand_of(struct led *l, int i)
 
 /* Translates an argument of a step to the epilogue's numbering, which omits the producer. */
 static struct fuse_arg
-arg_of(struct led *l, int lead, struct fuse_arg a)
+epilogue_arg(struct epilogue *l, int lead, struct fuse_arg a)
 {
     if (a.step)
         return a.index == lead ? (struct fuse_arg){false, 0} : (struct fuse_arg){true, a.index - (a.index > lead)};
@@ -46,7 +46,7 @@ arg_of(struct led *l, int lead, struct fuse_arg a)
 
 /* Adds output i of the chain to the epilogue's outputs. Returns its index there; i itself if i is below 0. */
 static int
-output_from(struct led *l, int i)
+output_from(struct epilogue *l, int i)
 {
     if (i < 0) return i;
     assert(l->nout < EXEC_IN);
@@ -56,7 +56,7 @@ output_from(struct led *l, int i)
 
 /* Returns the steps of the epilogue. */
 static const struct fuse_step *
-other_steps(struct arena *arena, struct led *l, int lead, int nstep, const struct fuse_step *step)
+other_steps(struct arena *arena, struct epilogue *l, int lead, int nstep, const struct fuse_step *step)
 {
     struct fuse_step *other = ARENA_ARRAY(arena, struct fuse_step, nstep), *s = other;
     l->nin = 1;
@@ -65,7 +65,7 @@ other_steps(struct arena *arena, struct led *l, int lead, int nstep, const struc
         *s = step[i];
         s->out = output_from(l, step[i].out);
         for (int k = 0; k < s->call->nin; k++)
-            if (s->call->in[k].dtype != DT_NONE) s->arg[k] = arg_of(l, lead, s->arg[k]);
+            if (s->call->in[k].dtype != DT_NONE) s->arg[k] = epilogue_arg(l, lead, s->arg[k]);
         s++;
     }
     return other;
@@ -98,7 +98,7 @@ output_of(int lead, int nstep, const struct fuse_step *step, const struct view *
 
 /* Makes the single step that overwrites the product, its operand 0. Operands keep the order of the call. */
 static int
-follow_new(struct led *l, const struct fuse_step *s, const struct view *result, const struct view *in,
+follow_new(struct epilogue *l, const struct fuse_step *s, const struct view *result, const struct view *in,
            const struct view *out, int device, int threads)
 {
     struct view seen[OP_OPERAND] = {{0}};
@@ -115,8 +115,8 @@ follow_new(struct led *l, const struct fuse_step *s, const struct view *result, 
 
 /* Makes the epilogue, the steps after the producer. */
 static int
-others_new(struct arena *a, struct led *l, int lead, int nstep, const struct fuse_step *step, const struct view *result,
-           const struct view *in, const struct view *out, int device, int threads)
+others_new(struct arena *a, struct epilogue *l, int lead, int nstep, const struct fuse_step *step,
+           const struct view *result, const struct view *in, const struct view *out, int device, int threads)
 {
     const struct fuse_step *other = other_steps(a, l, lead, nstep, step);
     struct view seen[EXEC_IN] = {*result}, made[EXEC_IN];
@@ -126,10 +126,10 @@ others_new(struct arena *a, struct led *l, int lead, int nstep, const struct fus
 }
 
 int
-led_new(struct arena *a, int lead, int nstep, const struct fuse_step *step, const struct view *in,
-        const struct view *out, int device, int threads, struct led **made)
+epilogue_new(struct arena *a, int lead, int nstep, const struct fuse_step *step, const struct view *in,
+             const struct view *out, int device, int threads, struct epilogue **made)
 {
-    struct led *l = *made = ARENA_NEW(a, struct led);
+    struct epilogue *l = *made = ARENA_NEW(a, struct epilogue);
     const struct fuse_step *s = &step[lead];
     struct view seen[EXEC_IN] = {{0}}, result[OP_OUT] = {dense_result(s->call, nstep, step, out)};
     for (int k = 0; k < s->call->nin; k++) {
@@ -154,8 +154,8 @@ led_new(struct arena *a, int lead, int nstep, const struct fuse_step *step, cons
 }
 
 int
-led_run(const struct led *l, void *const *in, void *const *out, void *scratch, int device, uint64_t piece,
-        struct finding *find)
+epilogue_run(const struct epilogue *l, void *const *in, void *const *out, void *scratch, int device, uint64_t piece,
+             struct finding *find)
 {
     void *first[OP_OPERAND] = {NULL}, *made[OP_OUT], *then[EXEC_IN], *last[EXEC_IN];
     for (int k = 0; k < l->nfrom; k++)

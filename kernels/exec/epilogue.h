@@ -9,7 +9,7 @@
 #include "kernels/cpu/base/fuse.h"
 #include "kernels/exec/kernel.h"
 
-struct led {
+struct epilogue {
     struct exec *exec; /* the producer */
     struct exec *then; /* the epilogue; the chain's owner frees both execs */
     int nfrom;
@@ -27,13 +27,13 @@ struct led {
 };
 
 /* Returns the index of the producer, the last step whose operator has OP_LEADS; -1: none. */
-int led_by(int nstep, const struct fuse_step *step);
+int epilogue_by(int nstep, const struct fuse_step *step);
 /* Makes the chain whose producer is step `lead`, from the arguments of exec_fused(). The arena owns the chain
  * without the execs. After a failure *made has execs to free, or is NULL. */
-int led_new(struct arena *a, int lead, int nstep, const struct fuse_step *step, const struct view *in,
-            const struct view *out, int device, int threads, struct led **made);
+int epilogue_new(struct arena *a, int lead, int nstep, const struct fuse_step *step, const struct view *in,
+                 const struct view *out, int device, int threads, struct epilogue **made);
 /* Runs the chain; arguments as for exec_on(). */
-int led_run(const struct led *l, void *const *in, void *const *out, void *scratch, int device, uint64_t piece,
-            struct finding *find);
+int epilogue_run(const struct epilogue *l, void *const *in, void *const *out, void *scratch, int device, uint64_t piece,
+                 struct finding *find);
 
 #endif

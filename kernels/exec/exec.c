@@ -53,7 +53,7 @@ struct exec {
 
     int (*settle)(int device);      /* waits for launched work; NULL: the device launches none */
     struct cuda_multiply *multiply; /* library product, if the addresses suit it; else another method */
-    struct led *led;                /* a chain with a producer: a product or a row kernel */
+    struct epilogue *led;           /* a chain with a producer: a product or a row kernel */
     struct group *group;            /* updates or casts of several variables */
     struct cuda_launch *launch;
     const struct kernel_variant *variant;
@@ -86,14 +86,14 @@ kernel_checks(void)
 /* ---- staging ---- */
 
 static size_t
-aligned(size_t bytes)
+align_scratch(size_t bytes)
 {
     return (bytes + 63) / 64 * 64;
 }
 
 /* Returns true if operand i may be staged: neither absent nor a number. */
 static bool
-is_tensor(const struct exec *e, int i)
+is_tensor_operand(const struct exec *e, int i)
 {
     return e->in[i].dtype != DT_NONE && !e->call->in[i].weak;
 }
@@ -126,7 +126,7 @@ static void
 need(struct exec *e, int64_t n, size_t width)
 {
     bool fits = e->scratch_bytes < MOST && (size_t)n < (MOST - e->scratch_bytes - 64) / width;
-    e->scratch_bytes = fits ? e->scratch_bytes + aligned((size_t)n * width) : MOST;
+    e->scratch_bytes = fits ? e->scratch_bytes + align_scratch((size_t)n * width) : MOST;
 }
 
 static void
@@ -142,7 +142,7 @@ stage_for_ref(struct exec *e)
 {
     for (int i = 0; i < e->nin; i++) {
         const struct view *v = &e->in[i];
-        if (is_tensor(e, i) && (v->dtype != ref_dtype(v->dtype) || !view_is_dense(v)))
+        if (is_tensor_operand(e, i) && (v->dtype != ref_dtype(v->dtype) || !view_is_dense(v)))
             stage(e, &e->stage_in[i], &e->seen_in[i], v, ref_dtype(v->dtype));
     }
     for (int i = 0; i < e->nout; i++) {
@@ -158,7 +158,7 @@ static bool
 variant_stages(const struct kernel_variant *variant, const struct exec *e, int i)
 {
     const struct kcall k = {.call = e->call, .in = e->in, .out = e->out};
-    if (!variant->dense_in || !is_tensor(e, i) || e->stage_in[i].used || view_is_dense(&e->in[i])) return false;
+    if (!variant->dense_in || !is_tensor_operand(e, i) || e->stage_in[i].used || view_is_dense(&e->in[i])) return false;
     return !variant->takes || !variant->takes(&k, i);
 }
 
@@ -199,8 +199,8 @@ take_variant(struct exec *e, const struct kernel_variant *variant)
     if (variant->dense_in) stage_dense(e);
     if (variant->prepare) TRY(variant->prepare(&seen, &e->state, &bytes));
     /* The stages were laid out from 0: moves them behind the variant's own scratch. */
-    for (int i = 0; i < e->nin; i++) e->stage_in[i].at += aligned(bytes);
-    for (int i = 0; i < e->nout; i++) e->stage_out[i].at += aligned(bytes);
+    for (int i = 0; i < e->nin; i++) e->stage_in[i].at += align_scratch(bytes);
+    for (int i = 0; i < e->nout; i++) e->stage_out[i].at += align_scratch(bytes);
     need(e, (int64_t)bytes, 1);
     return 0;
 }
@@ -209,7 +209,7 @@ static bool
 has_dtype(const struct exec *e, bool (*is)(enum dtype d))
 {
     for (int i = 0; i < e->nin; i++)
-        if (is_tensor(e, i) && is(e->in[i].dtype)) return true;
+        if (is_tensor_operand(e, i) && is(e->in[i].dtype)) return true;
     for (int i = 0; i < e->nout; i++)
         if (is(e->out[i].dtype)) return true;
     return false;
@@ -223,12 +223,12 @@ is_f32(enum dtype d)
 
 /* Replaces every half (bf16, f16) of the call by f32, on stages. */
 static void
-widen(struct exec *e)
+widen_call(struct exec *e)
 {
     struct call *c = call_copy(&e->arena, e->call);
     struct type *in = arena_dup(&e->arena, c->in, sizeof *in * (size_t)c->nin);
     for (int i = 0; i < e->nin; i++) {
-        if (!is_tensor(e, i) || !dtype_is_half(e->in[i].dtype)) continue;
+        if (!is_tensor_operand(e, i) || !dtype_is_half(e->in[i].dtype)) continue;
         in[i].dtype = DT_F32;
         stage(e, &e->stage_in[i], &e->seen_in[i], &e->in[i], DT_F32);
     }
@@ -255,7 +255,7 @@ static const struct kernel_variant *
 choose_wide(struct exec *e, int device)
 {
     if (!e->call->op->kernel || !has_dtype(e, dtype_is_half) || !has_dtype(e, is_f32)) return NULL;
-    widen(e);
+    widen_call(e);
     const struct kernel_variant *variant = choose_variant(e, device);
     if (!variant) unwiden(e);
     return variant;
@@ -268,7 +268,7 @@ take_chain(struct exec *e)
     for (int i = 0; i < e->nin; i++) step.arg[i].index = i;
     TRY(elt_new(&e->arena, 1, &step, e->nin, e->in, 1, e->out, e->k.threads, e->k.unread, &e->elt));
     e->name = "eltwise";
-    e->scratch_bytes = aligned(elt_scratch(e->elt));
+    e->scratch_bytes = align_scratch(elt_scratch(e->elt));
     return 0;
 }
 
@@ -298,13 +298,13 @@ take_ref(struct exec *e)
 }
 
 static int
-take(struct exec *e, int device)
+choose_made(struct exec *e, int device)
 {
     const struct op *op = e->call->op;
     if (device_kind(device)->flags & COMPILES) TRY(cuda_launch_call(&e->arena, &e->k, &e->launch));
     if (e->launch) {
         e->name = e->launch->source.engine;
-        e->scratch_bytes = aligned(e->launch->scratch_bytes);
+        e->scratch_bytes = align_scratch(e->launch->scratch_bytes);
         return 0;
     }
     device = device_kind(device)->variants;
@@ -322,13 +322,13 @@ add_device(struct exec *e, int device)
     const struct exec_made *m = &e->made;
     e->settle = device_kind(device)->settle;
     e->multiply =
-        cuda_multiply_new(&e->arena, device, led_by(m->nstep, m->step), m->nstep, m->step, e->nin, e->in, e->out);
+        cuda_multiply_new(&e->arena, device, epilogue_by(m->nstep, m->step), m->nstep, m->step, e->nin, e->in, e->out);
     if (e->multiply) e->name = e->multiply->name, e->scratch_bytes = MAX(e->scratch_bytes, e->multiply->scratch_bytes);
 }
 
 /* Keeps the steps of the exec; copies the calls. */
 static void
-remember(struct exec *e, int nstep, const struct fuse_step *step)
+remember_steps(struct exec *e, int nstep, const struct fuse_step *step)
 {
     struct fuse_step *own = arena_dup(&e->arena, step, sizeof *step * (size_t)nstep);
     for (int i = 0; i < nstep; i++)
@@ -359,7 +359,7 @@ exec_of(const struct kcall *k)
     e->k.threads = MAX(k->threads, 1);
     struct fuse_step whole = {.call = e->call};
     for (int i = 0; i < MIN(e->nin, OP_OPERAND); i++) whole.arg[i].index = i;
-    remember(e, 1, &whole);
+    remember_steps(e, 1, &whole);
     e->made.pieces = k->pieces;
     return e;
 }
@@ -393,7 +393,7 @@ int
 exec_new(const struct kcall *k, int device, struct exec **out)
 {
     struct exec *e = exec_of(k);
-    int status = take(e, device);
+    int status = choose_made(e, device);
     if (!status) add_device(e, device);
     if (!status) status = add_check(e);
     if (!status && k->adds) status = add_sum(e, device);
@@ -409,9 +409,9 @@ exec_new(const struct kcall *k, int device, struct exec **out)
 }
 
 static int
-take_steps(struct exec *e, int device, int threads)
+exec_take_steps(struct exec *e, int device, int threads)
 {
-    int nstep = e->made.nstep, lead = led_by(nstep, e->made.step);
+    int nstep = e->made.nstep, lead = epilogue_by(nstep, e->made.step);
     e->name = "eltwise";
     if (group_is(nstep, e->made.step)) {
         TRY(group_new(&e->arena, nstep, e->made.step, e->in, e->out, device, threads, &e->group));
@@ -423,17 +423,17 @@ take_steps(struct exec *e, int device, int threads)
         TRY(cuda_launch_chain(&e->arena, lead, nstep, e->made.step, e->nin, e->in, e->nout, e->out, &e->launch));
     if (e->launch) {
         e->name = e->launch->source.engine;
-        e->scratch_bytes = aligned(e->launch->scratch_bytes);
+        e->scratch_bytes = align_scratch(e->launch->scratch_bytes);
         return 0;
     }
     if (lead >= 0) {
-        TRY(led_new(&e->arena, lead, nstep, e->made.step, e->in, e->out, device, threads, &e->led));
+        TRY(epilogue_new(&e->arena, lead, nstep, e->made.step, e->in, e->out, device, threads, &e->led));
         e->scratch_bytes = e->led->scratch_bytes;
         e->name = exec_variant(e->led->exec);
         return 0;
     }
     TRY(elt_new(&e->arena, nstep, e->made.step, e->nin, e->in, e->nout, e->out, threads, false, &e->elt));
-    e->scratch_bytes = aligned(elt_scratch(e->elt));
+    e->scratch_bytes = align_scratch(elt_scratch(e->elt));
     return 0;
 }
 
@@ -446,11 +446,11 @@ exec_fused(int nstep, const struct fuse_step *step, int nin, const struct view *
     struct exec *e = must_alloc(sizeof *e);
     e->nin = nin;
     e->nout = nout;
-    remember(e, nstep, step);
+    remember_steps(e, nstep, step);
     e->call = e->made.step[nstep - 1].call;
     e->in = arena_dup(&e->arena, in, sizeof *in * (size_t)nin);
     e->out = arena_dup(&e->arena, out, sizeof *out * (size_t)nout);
-    int status = take_steps(e, device, threads);
+    int status = exec_take_steps(e, device, threads);
     if (!status) add_device(e, device);
     if (status)
         exec_free(&e);
@@ -575,7 +575,7 @@ struct run {
 };
 
 static struct kcall
-call_of(const struct exec *e, const struct views *v, const struct run *r)
+exec_call(const struct exec *e, const struct views *v, const struct run *r)
 {
     struct kcall k = e->k;
     k.in = v->in;
@@ -610,7 +610,7 @@ run_doubted(const struct exec *e, void *const *in, void *const *out, const struc
     struct views v;
     for (int i = 0; i < e->nin; i++) v.in[i] = e->in[i], v.in[i].data = in[i];
     for (int i = 0; i < e->nout; i++) v.out[i] = e->out[i], v.out[i].data = out[i];
-    struct kcall k = call_of(e, &v, r);
+    struct kcall k = exec_call(e, &v, r);
     k.call = e->call;
     return ref_run(&k);
 }
@@ -623,7 +623,7 @@ kernel_copy(const struct view *dst, const struct view *src, int threads)
 
 /* Waits for earlier launches before host code touches their data. */
 static int
-settle(const struct exec *e, const struct run *r)
+settle_device(const struct exec *e, const struct run *r)
 {
     return e->settle ? e->settle(r->device) : 0;
 }
@@ -634,9 +634,9 @@ run_way(const struct exec *e, void *const *in, void *const *out, const struct ru
     if (e->multiply && cuda_multiply_fits(e->multiply, in, out))
         return cuda_multiply_run(e->multiply, r->device, in, out, r->scratch);
     if (e->launch) return cuda_launch_run(e->launch, r->device, in, out, r->scratch, r->piece, r->find);
-    if (e->led) return led_run(e->led, in, out, r->scratch, r->device, r->piece, r->find);
+    if (e->led) return epilogue_run(e->led, in, out, r->scratch, r->device, r->piece, r->find);
     if (e->group) return group_run(e->group, in, out, r->scratch, r->device, r->piece, r->find);
-    TRY(settle(e, r));
+    TRY(settle_device(e, r));
     if (e->elt) {
         elt_run(e->elt, in, out, r->scratch);
         return 0;
@@ -645,7 +645,7 @@ run_way(const struct exec *e, void *const *in, void *const *out, const struct ru
     bring_in(e, &v, in, r->scratch);
     if (e->window) return run_window(e, &v, out[0]);
     aim_out(e, &v, out, r->scratch);
-    struct kcall k = call_of(e, &v, r);
+    struct kcall k = exec_call(e, &v, r);
     TRY(e->variant ? e->variant->run(&k, e->state) : run_ref(&k));
     if (e->variant && e->variant->doubts && e->variant->doubts(&k)) return run_doubted(e, in, out, r);
     bring_out(e, &v, out);
@@ -661,7 +661,7 @@ run_added(const struct exec *e, void *const *in, void *const *out, const struct 
     void *addend = r->scratch + e->sum_at;
     TRY(run_way(e, in, &addend, r));
     if (e->add) return cuda_launch_run(e->add, r->device, (void *[]){out[0], addend}, out, NULL, 0, NULL);
-    TRY(settle(e, r));
+    TRY(settle_device(e, r));
     vec_add(view_numel(&e->out[0]), addend, out[0]);
     return 0;
 }
@@ -674,10 +674,10 @@ run_checked(const struct exec *e, void *const *in, void *const *out, const struc
     struct views v;
     bring_in(c, &v, in, r->scratch + e->check_at);
     aim_out(c, &v, out, r->scratch + e->check_at);
-    struct kcall k = call_of(c, &v, r);
+    struct kcall k = exec_call(c, &v, r);
     TRY(run_ref(&k));
     TRY(run_way(e, in, out, r));
-    TRY(settle(e, r));
+    TRY(settle_device(e, r));
     for (int i = 0; i < e->nout && !(r->find && r->find->at); i++) {
         struct view got = e->out[i];
         got.data = out[i];
@@ -710,7 +710,7 @@ run_now(const struct exec *e, void *const *in, void *const *out, const struct ru
     denormals_restore(mode);
     TRY(status);
     if (!check_nan) return 0;
-    TRY(settle(e, r));
+    TRY(settle_device(e, r));
     return look_for_nan(e, out);
 }
 

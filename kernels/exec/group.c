@@ -17,8 +17,8 @@ group_is(int nstep, const struct fuse_step *step)
 }
 
 static int
-member_new(struct arena *a, struct group_member *m, const struct fuse_step *s, const struct view *in,
-           const struct view *out, int device, int threads)
+group_member_make(struct arena *a, struct group_member *m, const struct fuse_step *s, const struct view *in,
+                  const struct view *out, int device, int threads)
 {
     bool bundled = device_kind(device)->flags & COMPILES && !(kernel_checks() & BY_REFERENCE);
     struct view seen[OP_OPERAND] = {{0}};
@@ -40,7 +40,7 @@ group_new(struct arena *a, int nstep, const struct fuse_step *step, const struct
     g->member = ARENA_ARRAY(a, struct group_member, nstep);
     for (g->n = 0; g->n < nstep; g->n++) {
         struct group_member *m = &g->member[g->n];
-        TRY(member_new(a, m, &step[g->n], in, out, device, threads));
+        TRY(group_member_make(a, m, &step[g->n], in, out, device, threads));
         if (m->exec) g->scratch_bytes = MAX(g->scratch_bytes, exec_scratch(m->exec));
     }
     return 0;

@@ -206,9 +206,9 @@ split_form(struct build *b, const struct call *c, struct val *const *in, struct 
 
 static const struct kernel_variant variants[] = {
     {"few", .accepts = attention_few_accepts, .prepare = attention_few_prepare, .run = attention_few_run,
-     .doubts = doubts_result, .drop = attention_few_drop},
+     .doubts = nonfinite_result, .drop = attention_few_drop},
     {"blocks", .accepts = attention_accepts, .prepare = attention_prepare, .run = attention_run,
-     .doubts = doubts_result, .drop = attention_drop},
+     .doubts = nonfinite_result, .drop = attention_drop},
     {NULL},
 };
 

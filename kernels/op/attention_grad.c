@@ -123,7 +123,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 static const struct kernel_variant variants[] = {
     {"blocks", .accepts = attention_accepts, .prepare = attention_grad_prepare, .run = attention_run,
-     .doubts = doubts_result, .drop = attention_drop},
+     .doubts = nonfinite_result, .drop = attention_drop},
     {NULL},
 };
 

@@ -199,9 +199,9 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 static const struct kernel_variant variants[] = {
     {"dnnl", .dense_in = true, .accepts = conv_accepts, .prepare = conv_prepare, .run = conv_run,
-     .doubts = doubts_weight, .drop = conv_drop},
+     .doubts = nonfinite_weight, .drop = conv_drop},
     {"f64", .dense_in = true, .accepts = conv_f64_accepts, .prepare = conv_f64_prepare, .run = conv_f64_run,
-     .doubts = doubts_weight},
+     .doubts = nonfinite_weight},
     WIDE_ROW,
     {NULL},
 };

@@ -66,9 +66,9 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 static const struct kernel_variant variants[] = {
     {"dnnl", .dense_in = true, .accepts = conv_accepts, .prepare = conv_w_prepare, .run = conv_w_run,
-     .doubts = doubts_result, .drop = conv_w_drop},
+     .doubts = nonfinite_result, .drop = conv_w_drop},
     {"f64", .dense_in = true, .accepts = conv_f64_accepts, .prepare = conv_w_f64_prepare, .run = conv_w_f64_run,
-     .doubts = doubts_result},
+     .doubts = nonfinite_result},
     WIDE_ROW,
     {NULL},
 };

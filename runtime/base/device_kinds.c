@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const char *const names[NDEVICE_KIND] = {
-    [DEV_CPU] = "cpu", [DEV_META] = "meta", [DEV_LATE] = "late", [DEV_CUDA] = "cuda"};
+    [DEV_CPU] = "cpu", [DEV_META] = "meta", [DEV_ASYNC] = "late", [DEV_CUDA] = "cuda"};
 
 const char *
 device_kind_text(int kind)

@@ -2,7 +2,7 @@
 #ifndef RILLE_DEVICE_KINDS_H
 #define RILLE_DEVICE_KINDS_H
 
-enum { DEV_CPU, DEV_META, DEV_LATE, DEV_CUDA, NDEVICE_KIND };
+enum { DEV_CPU, DEV_META, DEV_ASYNC, DEV_CUDA, NDEVICE_KIND };
 
 /* Returns the name of a kind, as users write it: "cpu". */
 const char *device_kind_text(int kind);

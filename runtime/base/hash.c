@@ -16,7 +16,7 @@ hash_bytes(uint64_t h, const void *p, size_t n)
 /* ---- the table ---- */
 
 static struct hash_slot *
-slot_at(const struct hash_table *t, uint64_t i)
+hash_slot_at(const struct hash_table *t, uint64_t i)
 {
     return &t->slot[i & (uint64_t)(t->capacity - 1)];
 }
@@ -25,7 +25,7 @@ void *
 hash_next(const struct hash_table *t, uint64_t hash, uint32_t *at)
 {
     if (!t->capacity) return NULL;
-    for (const struct hash_slot *s; (s = slot_at(t, hash + *at))->item;) {
+    for (const struct hash_slot *s; (s = hash_slot_at(t, hash + *at))->item;) {
         ++*at;
         if (s->hash == hash) return s->item;
     }
@@ -33,11 +33,11 @@ hash_next(const struct hash_table *t, uint64_t hash, uint32_t *at)
 }
 
 static void
-put(struct hash_table *t, struct hash_slot s)
+insert_slot(struct hash_table *t, struct hash_slot s)
 {
     uint64_t i = s.hash;
-    while (slot_at(t, i)->item) i++;
-    *slot_at(t, i) = s;
+    while (hash_slot_at(t, i)->item) i++;
+    *hash_slot_at(t, i) = s;
 }
 
 void
@@ -50,10 +50,10 @@ hash_add(struct hash_table *t, uint64_t hash, void *item)
         size_t bytes = sizeof *t->slot * (size_t)t->capacity;
         t->slot = t->arena ? arena_alloc(t->arena, bytes) : must_alloc(bytes);
         for (int32_t i = 0; i < was.capacity; i++)
-            if (was.slot[i].item) put(t, was.slot[i]);
+            if (was.slot[i].item) insert_slot(t, was.slot[i]);
         if (!t->arena) free(was.slot);
     }
-    put(t, (struct hash_slot){hash, item});
+    insert_slot(t, (struct hash_slot){hash, item});
     t->n++;
 }
 
@@ -62,13 +62,13 @@ void
 hash_remove(struct hash_table *t, uint64_t hash, const void *item)
 {
     uint64_t i = hash;
-    while (slot_at(t, i)->item != item) i++;
-    slot_at(t, i)->item = NULL;
+    while (hash_slot_at(t, i)->item != item) i++;
+    hash_slot_at(t, i)->item = NULL;
     t->n--;
-    for (i++; slot_at(t, i)->item; i++) {
-        struct hash_slot s = *slot_at(t, i);
-        slot_at(t, i)->item = NULL;
-        put(t, s);
+    for (i++; hash_slot_at(t, i)->item; i++) {
+        struct hash_slot s = *hash_slot_at(t, i);
+        hash_slot_at(t, i)->item = NULL;
+        insert_slot(t, s);
     }
 }
 

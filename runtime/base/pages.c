@@ -70,7 +70,7 @@ remove_range(struct region *r, int i)
 /* ---- taking ---- */
 
 static void *
-cut(struct region *r, size_t bytes)
+cut_from_region(struct region *r, size_t bytes)
 {
     for (int i = 0; i < r->nfree; i++) {
         struct range *f = &r->free[i];
@@ -96,16 +96,16 @@ region_new(size_t bytes, bool small)
 }
 
 static void *
-take(size_t bytes)
+take_region(size_t bytes)
 {
     bool small = bytes < HUGE_PAGE;
     for (int i = 0; i < nregion; i++) {
-        void *p = region[i].small != small ? NULL : cut(&region[i], bytes);
+        void *p = region[i].small != small ? NULL : cut_from_region(&region[i], bytes);
         if (p) return p;
     }
     struct region *r = region_new(MAX(bytes, (size_t)REGION), small);
     if (!r && bytes < REGION) r = region_new(bytes, small);
-    return r ? cut(r, bytes) : NULL;
+    return r ? cut_from_region(r, bytes) : NULL;
 }
 
 void *
@@ -113,7 +113,7 @@ pages_take(size_t bytes)
 {
     if (bytes > SIZE_MAX / 2) return NULL;
     pthread_mutex_lock(&lock);
-    void *p = take(pages_whole(bytes));
+    void *p = take_region(pages_whole(bytes));
     pthread_mutex_unlock(&lock);
     return p;
 }
@@ -122,7 +122,7 @@ pages_take(size_t bytes)
 
 /* Adds a range to the free list and returns the free range that contains it. */
 static struct range
-join(struct region *r, struct range given)
+merge_free_ranges(struct region *r, struct range given)
 {
     int i = 0;
     while (i < r->nfree && r->free[i].at < given.at) i++;
@@ -141,7 +141,7 @@ join(struct region *r, struct range given)
 
 /* Returns to the host the huge pages that only `given` was using: those of the free range `f` that it touches. */
 static void
-forget(const struct region *r, struct range f, struct range given)
+forget_pages(const struct region *r, struct range f, struct range given)
 {
     size_t at = (size_t)(f.at - r->all.at), end = at + f.bytes;
     size_t from = (size_t)(given.at - r->all.at) / HUGE_PAGE * HUGE_PAGE,
@@ -161,22 +161,22 @@ region_free(struct region *r)
 }
 
 static void
-give(struct range given)
+give_region(struct range given)
 {
     struct region *r = region;
     while (r < region + nregion && (size_t)(given.at - r->all.at) >= r->all.bytes) r++;
     assert(r < region + nregion);
-    struct range f = join(r, given);
+    struct range f = merge_free_ranges(r, given);
     if (f.bytes == r->all.bytes)
         region_free(r);
     else
-        forget(r, f, given);
+        forget_pages(r, f, given);
 }
 
 void
 pages_give(void *p, size_t bytes)
 {
     pthread_mutex_lock(&lock);
-    give((struct range){p, pages_whole(bytes)});
+    give_region((struct range){p, pages_whole(bytes)});
     pthread_mutex_unlock(&lock);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 static int
-by_number(const void *a, const void *b)
+compare_numbers(const void *a, const void *b)
 {
     int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
     return (x > y) - (x < y);
@@ -21,7 +21,7 @@ int32_t
 sorted_once(int32_t *list, int32_t n)
 {
     int32_t k = 0;
-    if (n) qsort(list, (size_t)n, sizeof *list, by_number);
+    if (n) qsort(list, (size_t)n, sizeof *list, compare_numbers);
     for (int32_t i = 0; i < n; i++)
         if (k == 0 || list[i] != list[k - 1]) list[k++] = list[i];
     return k;
@@ -40,7 +40,7 @@ sorted_once64(int64_t *list, int32_t n)
 int32_t
 sorted_find(const int32_t *list, int32_t n, int32_t number)
 {
-    const int32_t *at = n ? bsearch(&number, list, (size_t)n, sizeof number, by_number) : NULL;
+    const int32_t *at = n ? bsearch(&number, list, (size_t)n, sizeof number, compare_numbers) : NULL;
     return at ? (int32_t)(at - list) : -1;
 }
 

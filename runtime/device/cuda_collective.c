@@ -54,7 +54,7 @@ gpu_of_seat(const struct communicator *c, int32_t seat)
 
 /* What was cut is let go of, which is no use of any thread's now. */
 static int
-mend(void)
+mend_communicators(void)
 {
     if (!atomic_load(&cut)) return 0;
     TRY(cuda_note(NULL));
@@ -70,7 +70,7 @@ mend(void)
 
 /* From here on it is cut with the others. *abroad: it has seats in other processes. */
 static void
-begin(struct cuda_communicator *c, bool *abroad)
+begin_meeting(struct cuda_communicator *c, bool *abroad)
 {
     int *gpu = must_alloc(sizeof *gpu * (size_t)c->face.n);
     *abroad = false;
@@ -96,11 +96,11 @@ find_id(const struct cuda_communicator *c, bool abroad, const struct communicato
 }
 
 static int
-make(struct cuda_communicator *c, const struct communicator_post *post)
+make_communicator(struct cuda_communicator *c, const struct communicator_post *post)
 {
     unsigned char id[CUDA_ID];
     bool abroad;
-    begin(c, &abroad);
+    begin_meeting(c, &abroad);
     TRY(find_id(c, abroad, post, id));
     const char *why = cuda_opened()->meet(c->in, id, post ? post->left : NULL, post ? post->of : NULL);
     TRY(cuda_cut_work());
@@ -112,10 +112,10 @@ make(struct cuda_communicator *c, const struct communicator_post *post)
 int
 cuda_communicators_meet(int n, struct communicator *const *c, const struct communicator_post *post)
 {
-    int status = mend();
+    int status = mend_communicators();
     for (int i = 0; i < n && !status; i++) {
         struct cuda_communicator *own = (struct cuda_communicator *)c[i];
-        if (!own->in) status = make(own, post);
+        if (!own->in) status = make_communicator(own, post);
     }
     if (status) cuda_collect_cut();
     return status;

@@ -71,7 +71,7 @@ launch_tape(const struct tape *t)
 
 /* Captures a tape. Returns NULL if CUDA cannot capture it; then nothing has been executed. */
 static void *
-capture(const struct tape *t)
+capture_tape(const struct tape *t)
 {
     const struct cuda_plugin *p = cuda_opened();
     if (p->capture(t->gpu)) return NULL;
@@ -85,7 +85,7 @@ capture(const struct tape *t)
 /* ---- what was seen before ---- */
 
 static void
-forget(struct kept *k)
+forget_graph(struct kept *k)
 {
     if (k->graph) cuda_opened()->discard(k->tape.gpu, k->graph);
     k->graph = NULL;
@@ -93,20 +93,20 @@ forget(struct kept *k)
 }
 
 static bool
-equal(const struct tape *a, const struct tape *b)
+tapes_equal(const struct tape *a, const struct tape *b)
 {
     return a->n == b->n && a->gpu == b->gpu && !memcmp(a->bytes, b->bytes, a->n);
 }
 
 /* *again: the tape was seen before. */
 static struct kept *
-find(struct gathering *g, bool *again)
+find_kept_graph(struct gathering *g, bool *again)
 {
     uint64_t hash = hash_bytes((uint64_t)g->tape.gpu, g->tape.bytes, g->tape.n);
     struct kept *oldest = &g->kept[0];
     g->nseen++;
     for (struct kept *k = g->kept; k < g->kept + g->nkept; k++) {
-        *again = k->hash == hash && equal(&k->tape, &g->tape);
+        *again = k->hash == hash && tapes_equal(&k->tape, &g->tape);
         if (k->seen_at < oldest->seen_at) oldest = k;
         if (!*again) continue;
         k->seen_at = g->nseen;
@@ -114,7 +114,7 @@ find(struct gathering *g, bool *again)
     }
     *again = false;
     struct kept *k = g->nkept < KEPT ? &g->kept[g->nkept++] : oldest;
-    forget(k);
+    forget_graph(k);
     k->hash = hash;
     k->seen_at = g->nseen;
     GROW(k->tape.bytes, g->tape.n, k->tape.capacity);
@@ -130,8 +130,8 @@ launch_gathered(struct gathering *g)
 {
     bool again;
     if (g->tape.nlaunch < LEAST) return launch_tape(&g->tape);
-    struct kept *k = find(g, &again);
-    if (again && !k->graph && !k->refused) k->refused = !(k->graph = capture(&k->tape));
+    struct kept *k = find_kept_graph(g, &again);
+    if (again && !k->graph && !k->refused) k->refused = !(k->graph = capture_tape(&k->tape));
     if (!k->graph) return launch_tape(&g->tape);
     atomic_fetch_add_explicit(&nreplay, 1, memory_order_relaxed);
     return cuda_opened()->replay(k->tape.gpu, k->graph);
@@ -157,7 +157,7 @@ cuda_graph_gather(bool on)
     if (on) return;
     for (; g->nkept; g->nkept--) {
         struct kept *k = &g->kept[g->nkept - 1];
-        forget(k);
+        forget_graph(k);
         free(k->tape.bytes);
         *k = (struct kept){0};
     }
@@ -176,7 +176,7 @@ cuda_graphs(void)
 /* Returns zeroed space for one more launch, because tapes are compared by their bytes. NULL: the launch is not
  * gathered. */
 static struct launch *
-add(int gpu, size_t argument_bytes)
+add_launch(int gpu, size_t argument_bytes)
 {
     struct gathering *g = &own;
     struct tape *t = &g->tape;
@@ -196,7 +196,7 @@ int
 cuda_graph_kernel(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t bytes)
 {
     TRY(cuda_note(NULL));
-    struct launch *l = add(gpu, bytes);
+    struct launch *l = add_launch(gpu, bytes);
     if (!l) {
         TRY(cuda_graph_launch());
         return cuda_note(cuda_opened()->launch(gpu, kernel, blocks, threads, argument, bytes));
@@ -213,7 +213,7 @@ int
 cuda_graph_way(int gpu, cuda_way_fn *by, const void *way, const struct cuda_factors *at)
 {
     TRY(cuda_note(NULL));
-    struct launch *l = add(gpu, 0);
+    struct launch *l = add_launch(gpu, 0);
     if (!l) {
         TRY(cuda_graph_launch());
         return cuda_note(by(gpu, way, at));

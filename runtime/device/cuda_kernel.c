@@ -50,7 +50,7 @@ folder_of(struct str *folder)
 
 /* Sets the file of a kernel; "" without a cache folder. */
 static void
-path_of(const char *name, const char *prologue, int major, int minor, struct str *path)
+cache_path(const char *name, const char *prologue, int major, int minor, struct str *path)
 {
     struct digest d = DIGEST_BEGIN;
     const char *why, *compiler = cuda_opened()->compiler(&why);
@@ -61,7 +61,7 @@ path_of(const char *name, const char *prologue, int major, int minor, struct str
 }
 
 static struct digest
-digest_of(const char *path, const void *bytes, size_t n)
+binary_digest(const char *path, const void *bytes, size_t n)
 {
     struct digest d = DIGEST_BEGIN;
     const char *name = strrchr(path, '/') + 1;
@@ -73,7 +73,7 @@ digest_of(const char *path, const void *bytes, size_t n)
 
 /* Opens a regular file, because reading a pipe might never end. NULL: there is none. */
 static FILE *
-open_file(const char *path, struct stat *st)
+open_cached_file(const char *path, struct stat *st)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     FILE *f = fd >= 0 && !fstat(fd, st) && S_ISREG(st->st_mode) ? fdopen(fd, "rb") : NULL;
@@ -83,17 +83,17 @@ open_file(const char *path, struct stat *st)
 
 /* Reads the content after the digest, allocated by malloc; false: there is no file, or it is damaged. */
 static bool
-read_file(const char *path, void **binary, size_t *bytes)
+read_cached_binary(const char *path, void **binary, size_t *bytes)
 {
     struct digest told, is;
     struct stat st;
-    FILE *f = open_file(path, &st);
+    FILE *f = open_cached_file(path, &st);
     if (!f) return false;
     bool good = st.st_size > (off_t)sizeof told && st.st_size <= MOST_BYTES && fread(&told, sizeof told, 1, f) == 1;
     *bytes = good ? (size_t)st.st_size - sizeof told : 0;
     *binary = must_alloc(*bytes + 1);
     good = good && fread(*binary, 1, *bytes, f) == *bytes;
-    is = digest_of(path, *binary, *bytes);
+    is = binary_digest(path, *binary, *bytes);
     good = good && is.a == told.a && is.b == told.b;
     fclose(f);
     if (good) return true;
@@ -103,7 +103,7 @@ read_file(const char *path, void **binary, size_t *bytes)
 
 /* Creates the folder of path, like mkdir -p. */
 static void
-make_folder(const char *path)
+make_cache_folder(const char *path)
 {
     char *p = must_copy(path, strlen(path) + 1);
     for (char *slash = strchr(p + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -115,11 +115,11 @@ make_folder(const char *path)
 }
 
 static void
-write_file(const char *path, const void *binary, size_t bytes)
+write_cached_binary(const char *path, const void *binary, size_t bytes)
 {
-    struct digest d = digest_of(path, binary, bytes);
+    struct digest d = binary_digest(path, binary, bytes);
     struct str beside = {0};
-    make_folder(path);
+    make_cache_folder(path);
     str_addf(&beside, "%s.%ld", path, (long)getpid());
     FILE *f = fopen(str_text(&beside), "wb");
     bool good = f && fwrite(&d, sizeof d, 1, f) == 1 && fwrite(binary, 1, bytes, f) == bytes;
@@ -137,7 +137,7 @@ may_write(const char *folder)
     static const char bytes[4096];
     struct str path = {0};
     str_addf(&path, "%s/may-write.%ld", folder, (long)getpid());
-    make_folder(str_text(&path));
+    make_cache_folder(str_text(&path));
     FILE *f = fopen(str_text(&path), "wb");
     bool good = f && fwrite(bytes, sizeof bytes, 1, f) == 1 && !fflush(f);
     int error = errno;
@@ -177,7 +177,8 @@ cuda_kernel_about(struct str *text)
 /* ---- kernels ---- */
 
 static int
-compile(const char *name, const char *prologue, const char *text, int major, int minor, void **binary, size_t *bytes)
+compile_text(const char *name, const char *prologue, const char *text, int major, int minor, void **binary,
+             size_t *bytes)
 {
     struct str whole = {0};
     str_add(&whole, prologue);
@@ -192,11 +193,11 @@ static int
 binary_of(const char *name, const char *prologue, const char *text, int major, int minor, void **binary, size_t *bytes)
 {
     struct str path = {0};
-    path_of(name, prologue, major, minor, &path);
+    cache_path(name, prologue, major, minor, &path);
     int status = 0;
-    if (!path.len || !read_file(str_text(&path), binary, bytes)) {
-        status = compile(name, prologue, text, major, minor, binary, bytes);
-        if (!status && path.len) write_file(str_text(&path), *binary, *bytes);
+    if (!path.len || !read_cached_binary(str_text(&path), binary, bytes)) {
+        status = compile_text(name, prologue, text, major, minor, binary, bytes);
+        if (!status && path.len) write_cached_binary(str_text(&path), *binary, *bytes);
     }
     str_free(&path);
     return status;
@@ -204,7 +205,7 @@ binary_of(const char *name, const char *prologue, const char *text, int major, i
 
 /* Returns the kernel of an earlier device on the same GPU. */
 static void *
-shared(const struct cuda_kernel *k, int device, int gpu)
+shared_kernel(const struct cuda_kernel *k, int device, int gpu)
 {
     int major, minor;
     for (int i = 0; i < device; i++)
@@ -214,14 +215,14 @@ shared(const struct cuda_kernel *k, int device, int gpu)
 
 /* Loads a kernel for every device; consecutive GPUs of one capability share the compiled binary. */
 static int
-load(struct cuda_kernel *k, const char *prologue, const char *text)
+load_cubin(struct cuda_kernel *k, const char *prologue, const char *text)
 {
     int major, minor, of_major = -1, of_minor = -1, status = 0;
     const struct cuda_device *d;
     void *binary = NULL;
     size_t bytes = 0;
     for (int i = 0; !status && (d = cuda_device_at(i, &major, &minor)); i++) {
-        k->of[i] = shared(k, i, d->gpu);
+        k->of[i] = shared_kernel(k, i, d->gpu);
         if (k->of[i]) continue;
         if (major != of_major || minor != of_minor) {
             free(binary);
@@ -236,7 +237,7 @@ load(struct cuda_kernel *k, const char *prologue, const char *text)
 }
 
 static int
-get(const char *name, const char *prologue, const char *text, struct cuda_kernel **out)
+get_kernel(const char *name, const char *prologue, const char *text, struct cuda_kernel **out)
 {
     uint64_t hash = hash_bytes(0, name, strlen(name));
     uint32_t at = 0;
@@ -244,7 +245,7 @@ get(const char *name, const char *prologue, const char *text, struct cuda_kernel
         if (!strcmp((*out)->name, name)) return 0;
     struct cuda_kernel *k = must_alloc(sizeof *k);
     k->name = must_copy(name, strlen(name) + 1);
-    int status = load(k, prologue, text);
+    int status = load_cubin(k, prologue, text);
     if (status) {
         free(k->name);
         free(k);
@@ -259,7 +260,7 @@ int
 cuda_kernel_get(const char *name, const char *prologue, const char *text, struct cuda_kernel **out)
 {
     pthread_mutex_lock(&lock);
-    int status = get(name, prologue, text, out);
+    int status = get_kernel(name, prologue, text, out);
     pthread_mutex_unlock(&lock);
     return status;
 }

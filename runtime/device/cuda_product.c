@@ -34,7 +34,7 @@ ask_plugin(int gpu, const struct question *q, size_t *scratch_bytes)
 }
 
 static struct cuda_way *
-ask(const struct question *q)
+ask_algorithm(const struct question *q)
 {
     struct cuda_way *w = must_alloc(sizeof *w);
     const struct cuda_device *d;
@@ -50,22 +50,22 @@ ask(const struct question *q)
 }
 
 static struct cuda_way *
-find(const struct question *q)
+find_cached_way(const struct question *q)
 {
     uint64_t hash = hash_bytes(0, q, sizeof *q);
     uint32_t at = 0;
     struct cuda_way *w;
     while ((w = hash_next(&ways, hash, &at)))
         if (!memcmp(&w->question, q, sizeof *q)) return w;
-    hash_add(&ways, hash, w = ask(q));
+    hash_add(&ways, hash, w = ask_algorithm(q));
     return w;
 }
 
 static void
-get(const struct question *q, struct cuda_way **out)
+get_way(const struct question *q, struct cuda_way **out)
 {
     pthread_mutex_lock(&lock);
-    struct cuda_way *w = find(q);
+    struct cuda_way *w = find_cached_way(q);
     pthread_mutex_unlock(&lock);
     *out = w->known ? w : NULL;
 }
@@ -76,7 +76,7 @@ cuda_product_get(const struct cuda_product *p, struct cuda_way **out)
     struct question q;
     memset(&q, 0, sizeof q);
     q.product = *p;
-    get(&q, out);
+    get_way(&q, out);
 }
 
 void
@@ -86,7 +86,7 @@ cuda_convolution_get(const struct cuda_convolution *c, struct cuda_way **out)
     memset(&q, 0, sizeof q);
     q.convolves = 1;
     q.convolution = *c;
-    get(&q, out);
+    get_way(&q, out);
 }
 
 size_t

@@ -102,7 +102,7 @@ static const struct device_kind device_meta = {.number = DEV_META, .flags = NO_B
 static const struct device_kind *const kinds[NDEVICE_KIND] = {
     [DEV_CPU] = &device_cpu,
     [DEV_META] = &device_meta,
-    [DEV_LATE] = &device_late,
+    [DEV_ASYNC] = &device_late,
     [DEV_CUDA] = &device_cuda,
 };
 
@@ -162,7 +162,7 @@ struct pool {
 
 /* The class of a request and the bytes of that class: the request rounded up to three bits below its leading one. */
 static int
-class_of(size_t bytes, size_t *capacity)
+pool_class(size_t bytes, size_t *capacity)
 {
     bytes = MAX(bytes, (size_t)(ALIGN * STEPS));
     int high = 63 - __builtin_clzll(bytes), shift = high - STEP_BITS;
@@ -172,13 +172,13 @@ class_of(size_t bytes, size_t *capacity)
 }
 
 static void *
-take(struct pool *p, size_t bytes)
+pool_take(struct pool *p, size_t bytes)
 {
     return p->source.take ? p->source.take(p->source.of, bytes) : p->kind->take(p->device, bytes);
 }
 
 static void
-give(struct pool *p, void *data, size_t bytes)
+pool_give(struct pool *p, void *data, size_t bytes)
 {
     if (p->source.take)
         p->source.give(p->source.of, data);
@@ -194,7 +194,7 @@ used_bytes(const struct pool *p)
 
 /* Is work with this number still to be done? */
 static bool
-is_open(const struct pool *p, uint64_t number)
+is_number_open(const struct pool *p, uint64_t number)
 {
     return p->order && number > atomic_load(&p->order->done);
 }
@@ -203,7 +203,7 @@ is_open(const struct pool *p, uint64_t number)
 static void
 await_all(const struct pool *p, uint64_t number)
 {
-    if (is_open(p, number) && !FAULT(EARLY_GIVE)) p->order->await(p->order->of, number, true);
+    if (is_number_open(p, number) && !FAULT(EARLY_GIVE)) p->order->await(p->order->of, number, true);
 }
 
 static void
@@ -211,7 +211,7 @@ block_release(struct pool *p, struct block *b)
 {
     await_all(p, b->buffer.touched);
     ASAN_UNPOISON_MEMORY_REGION(b->buffer.data, b->capacity);
-    give(p, b->buffer.data, b->capacity);
+    pool_give(p, b->buffer.data, b->capacity);
     p->idle_bytes -= b->capacity;
     free(b);
 }
@@ -220,7 +220,7 @@ block_release(struct pool *p, struct block *b)
 static struct block *
 list_take(const struct pool *p, struct block **list, bool any)
 {
-    while (*list && !any && is_open(p, (*list)->buffer.touched)) list = &(*list)->next;
+    while (*list && !any && is_number_open(p, (*list)->buffer.touched)) list = &(*list)->next;
     struct block *b = *list;
     if (b) *list = b->next;
     return b;
@@ -249,7 +249,7 @@ bytes_text(size_t bytes, char text[32])
 }
 
 static int
-refuse(const struct pool *p, size_t bytes)
+refuse_allocation(const struct pool *p, size_t bytes)
 {
     char wanted[32], free_text[32];
     bytes_text(bytes, wanted);
@@ -266,16 +266,16 @@ static int
 memory_take(struct pool *p, size_t bytes, size_t capacity, void **out)
 {
     size_t limit = p->limit_bytes ? p->limit_bytes : SIZE_MAX / 4, used = used_bytes(p);
-    if (capacity > limit || used > limit - capacity) return refuse(p, bytes);
+    if (capacity > limit || used > limit - capacity) return refuse_allocation(p, bytes);
     if (p->idle_bytes > limit - capacity - used) pool_trim(p, limit - capacity - used, true);
     err_clear();
-    *out = take(p, capacity);
+    *out = pool_take(p, capacity);
     if (!*out) {
         pool_trim(p, 0, true);
-        *out = take(p, capacity);
+        *out = pool_take(p, capacity);
     }
     bool gone = err_last() == E_LOST || err_last() == E_KERNEL; /* the source's host is; the device is broken */
-    if (!*out) return gone ? (int)err_last() : refuse(p, bytes);
+    if (!*out) return gone ? (int)err_last() : refuse_allocation(p, bytes);
     p->count.nalloc++;
     return 0;
 }
@@ -285,8 +285,8 @@ static int
 block_find(struct pool *p, size_t bytes, bool for_host, struct block **out)
 {
     size_t capacity, limit = p->limit_bytes ? p->limit_bytes : SIZE_MAX;
-    if (bytes > SIZE_MAX / 4) return refuse(p, bytes);
-    struct block **list = &p->idle[class_of(bytes, &capacity)], *b = NULL;
+    if (bytes > SIZE_MAX / 4) return refuse_allocation(p, bytes);
+    struct block **list = &p->idle[pool_class(bytes, &capacity)], *b = NULL;
     if (capacity <= limit && used_bytes(p) <= limit - capacity) b = list_take(p, list, !for_host || FAULT(EARLY_WRITE));
     if (b) {
         p->idle_bytes -= capacity;
@@ -379,7 +379,7 @@ buffer_await(const struct buffer *b, bool writes)
 {
     const struct work_order *o = b->pool->order;
     uint64_t number = writes ? b->touched : b->written;
-    if (!is_open(b->pool, number) || (writes ? FAULT(EARLY_WRITE) : FAULT(EARLY_LOOK))) return 0;
+    if (!is_number_open(b->pool, number) || (writes ? FAULT(EARLY_WRITE) : FAULT(EARLY_LOOK))) return 0;
     return o->await(o->of, number, false);
 }
 
@@ -449,12 +449,12 @@ static void
 block_idle(struct pool *p, struct block *b)
 {
     size_t capacity, live = p->count.live_bytes;
-    struct block **list = &p->idle[class_of(b->capacity, &capacity)];
+    struct block **list = &p->idle[pool_class(b->capacity, &capacity)];
     assert(capacity == b->capacity);
     p->crest -= (p->crest - live) / CREST_FADES;
     size_t keep = MAX(p->crest - live + p->crest / CREST_SLACK, idle_floor);
     pool_trim(p, keep - MIN(keep, capacity), false);
-    if (!is_open(p, b->buffer.touched)) ASAN_POISON_MEMORY_REGION(b->buffer.data, b->capacity);
+    if (!is_number_open(p, b->buffer.touched)) ASAN_POISON_MEMORY_REGION(b->buffer.data, b->capacity);
     b->next = *list;
     *list = b;
     p->idle_bytes += b->capacity;
@@ -527,7 +527,7 @@ pool_free(struct pool **pool)
     assert(p->count.nbuffer == 0);
     pool_trim(p, 0, true);
     if (p->order) await_all(p, p->order->begun);
-    if (p->arena) give(p, p->arena, p->count.arena_bytes);
+    if (p->arena) pool_give(p, p->arena, p->count.arena_bytes);
     free(p);
 }
 
@@ -543,9 +543,9 @@ pool_arena(struct pool *p, size_t bytes, void **out)
 {
     if (p->kind->take && bytes > p->count.arena_bytes) {
         size_t capacity = (bytes + ALIGN - 1) / ALIGN * ALIGN;
-        if (bytes > SIZE_MAX / 4) return refuse(p, bytes);
+        if (bytes > SIZE_MAX / 4) return refuse_allocation(p, bytes);
         if (p->order) await_all(p, p->order->begun);
-        if (p->arena) give(p, p->arena, p->count.arena_bytes);
+        if (p->arena) pool_give(p, p->arena, p->count.arena_bytes);
         p->arena = NULL;
         p->count.arena_bytes = 0;
         TRY(memory_take(p, bytes, capacity, &p->arena));

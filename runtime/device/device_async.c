@@ -30,15 +30,15 @@ static size_t used;
 static struct range *idle;
 
 static bool
-is_late(const char *p)
+is_async_address(const char *p)
 {
     return base && p >= base && p < base + LATE_BYTES;
 }
 
 static void *
-reach(void *p)
+async_reach(void *p)
 {
-    return is_late(p) ? (char *)p + LATE_BYTES : p;
+    return is_async_address(p) ? (char *)p + LATE_BYTES : p;
 }
 
 static char *
@@ -85,48 +85,48 @@ put_idle(char *at, size_t bytes)
 }
 
 static void *
-take(int device, size_t bytes)
+async_take(int device, size_t bytes)
 {
     UNUSED(device);
     bytes = pages_whole(bytes);
     pthread_mutex_lock(&lock);
     char *p = take_locked(bytes);
     pthread_mutex_unlock(&lock);
-    if (!p || mprotect(reach(p), bytes, PROT_READ | PROT_WRITE) == 0) return p;
+    if (!p || mprotect(async_reach(p), bytes, PROT_READ | PROT_WRITE) == 0) return p;
     put_idle(p, bytes);
     return NULL;
 }
 
 /* The next who takes it finds zeros, as with fresh memory; whoever still touches it faults. */
 static void
-give(int device, void *p, size_t bytes)
+async_give(int device, void *p, size_t bytes)
 {
     UNUSED(device);
     if (!p) return;
     bytes = pages_whole(bytes);
-    madvise(reach(p), bytes, MADV_DONTNEED);
-    mprotect(reach(p), bytes, PROT_NONE);
+    madvise(async_reach(p), bytes, MADV_DONTNEED);
+    mprotect(async_reach(p), bytes, PROT_NONE);
     put_idle(p, bytes);
 }
 
 static int
-copy(void *dst, const void *src, size_t bytes)
+async_copy(void *dst, const void *src, size_t bytes)
 {
-    memcpy(reach(dst), reach((void *)(uintptr_t)src), bytes);
+    memcpy(async_reach(dst), async_reach((void *)(uintptr_t)src), bytes);
     return 0;
 }
 
 static int
-fill(void *p, int byte, size_t bytes)
+async_fill(void *p, int byte, size_t bytes)
 {
-    memset(reach(p), byte, bytes);
+    memset(async_reach(p), byte, bytes);
     return 0;
 }
 
 /* ---- streams ---- */
 
 static int
-stream_new(int device, int role, bool driven, struct stream **out)
+async_stream_new(int device, int role, bool driven, struct stream **out)
 {
     return host_stream_new(&device_late, device, role, driven, out);
 }
@@ -134,11 +134,11 @@ stream_new(int device, int role, bool driven, struct stream **out)
 struct device_kind device_late = {
     .flags = FUSES | ONE_SPACE | ROLES,
     .variants = DEV_CPU,
-    .take = take,
-    .give = give,
-    .copy = copy,
-    .fill = fill,
-    .stream_new = stream_new,
+    .take = async_take,
+    .give = async_give,
+    .copy = async_copy,
+    .fill = async_fill,
+    .stream_new = async_stream_new,
     .stream_free = host_stream_free,
     .enqueue = host_stream_enqueue,
     .mark = host_stream_mark,
@@ -147,5 +147,5 @@ struct device_kind device_late = {
     .trouble = host_stream_trouble,
     .step = host_stream_step,
     .tell = host_stream_tell,
-    .reach = reach,
+    .reach = async_reach,
 };

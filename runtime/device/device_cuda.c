@@ -33,7 +33,7 @@ static bool elsewhere;                           /* all devices of the kind are 
 /* ---- the plug-in ---- */
 
 static int
-open_plugin(void)
+load_cuda_plugin(void)
 {
     if (plugin) return 0;
     void *file = plugin_open("librille-cuda.so", false);
@@ -54,7 +54,7 @@ open_plugin(void)
 /* ---- naming devices ---- */
 
 static int
-add(struct cuda_choice *c, int gpu, int parts)
+add_gpu(struct cuda_choice *c, int gpu, int parts)
 {
     for (int i = 0; i < c->n; i++)
         if (c->device[i].gpu == gpu) return fail(E_PLACE, "devices: \"cuda:%d\" is named twice", gpu);
@@ -65,7 +65,7 @@ add(struct cuda_choice *c, int gpu, int parts)
 
 /* "0" or "0x4" */
 static bool
-read_number(const char *text, long *gpu, long *parts)
+read_gpu_number(const char *text, long *gpu, long *parts)
 {
     char *end;
     *parts = 1;
@@ -79,52 +79,52 @@ read_number(const char *text, long *gpu, long *parts)
 
 /* "all", or which GPU. */
 static int
-read_text(const char *text, bool *all, long *gpu, long *parts)
+read_device_text(const char *text, bool *all, long *gpu, long *parts)
 {
     *all = !strcmp(text, "all");
-    if (*all || read_number(text, gpu, parts)) return 0;
+    if (*all || read_gpu_number(text, gpu, parts)) return 0;
     return fail(E_PLACE, "devices: \"cuda:%s\": expected cuda:all, cuda:0, or cuda:0x4 for four that share GPU 0",
                 text);
 }
 
 static int
-add_read(struct cuda_choice *c, bool all, long gpu, long parts)
+add_gpu_reading(struct cuda_choice *c, bool all, long gpu, long parts)
 {
     if ((all && c->n) || c->all) return fail(E_PLACE, "devices: cuda:all names every GPU, so others are named twice");
     c->all = all;
-    return all ? 0 : add(c, (int)MIN(gpu, INT_MAX), (int)MIN(parts, CUDA_DEVICES + 1));
+    return all ? 0 : add_gpu(c, (int)MIN(gpu, INT_MAX), (int)MIN(parts, CUDA_DEVICES + 1));
 }
 
 static int
-parse(const char *text, bool here, struct cuda_choice *c)
+parse_devices(const char *text, bool here, struct cuda_choice *c)
 {
     long gpu = 0, parts = 1;
     int ngpu = 0;
     bool all;
-    TRY(read_text(text, &all, &gpu, &parts));
-    if (!here) return add_read(c, all, gpu, parts);
-    TRY(open_plugin());
+    TRY(read_device_text(text, &all, &gpu, &parts));
+    if (!here) return add_gpu_reading(c, all, gpu, parts);
+    TRY(load_cuda_plugin());
     const char *why = plugin->count(&ngpu);
     if (why || ngpu == 0)
         return fail(E_PLACE, "devices: \"cuda:%s\": no device: %s", text, why ? why : "the driver shows none");
     if (gpu >= ngpu)
         return fail(E_PLACE, "devices: \"cuda:%s\": there is no GPU %ld; this host shows %d (GPUs count from 0)", text,
                     gpu, ngpu);
-    for (int i = 0; all && i < ngpu; i++) TRY(add(c, i, 1));
-    return all ? 0 : add(c, (int)gpu, (int)MIN(parts, CUDA_DEVICES + 1));
+    for (int i = 0; all && i < ngpu; i++) TRY(add_gpu(c, i, 1));
+    return all ? 0 : add_gpu(c, (int)gpu, (int)MIN(parts, CUDA_DEVICES + 1));
 }
 
 int
 cuda_parse(const char *text, bool here, struct cuda_choice *c)
 {
     pthread_mutex_lock(&lock);
-    int status = parse(text, here, c);
+    int status = parse_devices(text, here, c);
     pthread_mutex_unlock(&lock);
     return status;
 }
 
 static bool
-equal(const struct cuda_choice *a, const struct cuda_choice *b)
+choices_equal(const struct cuda_choice *a, const struct cuda_choice *b)
 {
     return a->n == b->n && a->nccl == b->nccl && !memcmp(a->device, b->device, sizeof *a->device * (size_t)a->n);
 }
@@ -144,9 +144,9 @@ check_collectives(const struct cuda_choice *c)
 }
 
 static int
-choose(const struct cuda_choice *c)
+choose_devices(const struct cuda_choice *c)
 {
-    if (choice.n && equal(&choice, c)) return 0;
+    if (choice.n && choices_equal(&choice, c)) return 0;
     if (choice.n)
         return fail(E_STATE, "devices: this process has named other devices of kind cuda, or collectives, before");
     if (elsewhere) return fail(E_STATE, "devices: in this process those of kind cuda are workers'");
@@ -172,7 +172,7 @@ cuda_choose(const struct cuda_choice *c)
 {
     if (c->n == 0) return 0;
     pthread_mutex_lock(&lock);
-    int status = choose(c);
+    int status = choose_devices(c);
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -204,7 +204,7 @@ static const struct {
 enum { ABILITIES = COMPILES | MULTIPLIES | CONVOLVES | COLLECTS };
 
 static int
-join(unsigned wanted, int at, int n)
+join_devices(unsigned wanted, int at, int n)
 {
     if (n != choice.n)
         return fail(E_PLACE, "the cluster counts %d devices of kind cuda in this process, and it has %d", n, choice.n);
@@ -224,7 +224,7 @@ int
 cuda_join(unsigned wanted, int at, int n)
 {
     pthread_mutex_lock(&lock);
-    int status = join(wanted & ABILITIES, at, n);
+    int status = join_devices(wanted & ABILITIES, at, n);
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -276,7 +276,7 @@ gpu_at(int device)
 }
 
 static void *
-take(int device, size_t bytes)
+cuda_take(int device, size_t bytes)
 {
     void *p = NULL;
     int i = cuda_index(device);
@@ -289,7 +289,7 @@ take(int device, size_t bytes)
 }
 
 static void
-give(int device, void *p, size_t bytes)
+cuda_give(int device, void *p, size_t bytes)
 {
     if (!p) return;
     plugin->give(gpu_at(device), p);
@@ -297,14 +297,14 @@ give(int device, void *p, size_t bytes)
 }
 
 static int
-copy(void *dst, const void *src, size_t bytes)
+cuda_copy(void *dst, const void *src, size_t bytes)
 {
     TRY(cuda_graph_launch());
     return cuda_note(plugin->copy(dst, src, bytes));
 }
 
 static int
-fill(void *p, int byte, size_t bytes)
+cuda_fill_bytes(void *p, int byte, size_t bytes)
 {
     TRY(cuda_graph_launch());
     return cuda_note(plugin->fill(p, byte, bytes));
@@ -323,14 +323,14 @@ cuda_unpin(void *p)
 }
 
 static int
-carry(int device, void *to, const void *from, const struct view_rows *r, bool *begun)
+cuda_carry_rows(int device, void *to, const void *from, const struct view_rows *r, bool *begun)
 {
     TRY(cuda_graph_launch());
     return cuda_note(plugin->carry(gpu_at(device), to, r->to, from, r->from, r->row, r->nrow, begun));
 }
 
 static void *
-reach(void *p)
+cuda_reach(void *p)
 {
     return p;
 }
@@ -338,7 +338,7 @@ reach(void *p)
 /* ---- streams ---- */
 
 static int
-settle(int device)
+cuda_settle(int device)
 {
     TRY(cuda_graph_launch());
     TRY(cuda_note(plugin->settle(gpu_at(device))));
@@ -383,13 +383,13 @@ static const struct device_events events = {event_make,  event_drop,   event_not
                                             event_await, event_follow, cuda_graph_gather};
 
 static int
-stream_new(int device, int role, bool driven, struct stream **out)
+cuda_stream_new(int device, int role, bool driven, struct stream **out)
 {
     return host_stream_new(&device_cuda, device, role, driven, out);
 }
 
 static int
-trouble(struct stream *s, int64_t mark)
+cuda_trouble(struct stream *s, int64_t mark)
 {
     int status = host_stream_trouble(s, mark);
     return status ? status : say_broken();
@@ -400,24 +400,24 @@ struct device_kind device_cuda = {
     .flags = FUSES | ONE_SPACE | ROLES,
     .variants = DEV_CUDA,
     .missing = "no CUDA plug-in was opened",
-    .take = take,
-    .give = give,
-    .copy = copy,
-    .fill = fill,
-    .stream_new = stream_new,
+    .take = cuda_take,
+    .give = cuda_give,
+    .copy = cuda_copy,
+    .fill = cuda_fill_bytes,
+    .stream_new = cuda_stream_new,
     .stream_free = host_stream_free,
     .enqueue = host_stream_enqueue,
     .mark = host_stream_mark,
     .passed = host_stream_passed,
     .wait = host_stream_wait,
     .show = host_stream_show,
-    .trouble = trouble,
+    .trouble = cuda_trouble,
     .step = host_stream_step,
-    .settle = settle,
+    .settle = cuda_settle,
     .events = &events,
-    .carry = carry,
+    .carry = cuda_carry_rows,
     .tell = host_stream_tell,
-    .reach = reach,
+    .reach = cuda_reach,
     .communicator = cuda_communicator_get,
     .meet = cuda_communicators_meet,
     .collect = cuda_collect,

@@ -10,7 +10,7 @@
 
 /* The file this code lies in: the program, whatever name it was started by, or a library. "" when nobody knows. */
 static void
-own_path(char *path, size_t capacity)
+library_path(char *path, size_t capacity)
 {
     static const char here;
     Dl_info self;
@@ -29,7 +29,7 @@ plugin_open(const char *file, bool everywhere)
     static const char *const places[] = {"", "../" RILLE_LIBDIR "/", "../../"};
     char own[PATH_MAX], path[PATH_MAX + 64];
     int how = RTLD_NOW | (everywhere ? RTLD_GLOBAL : RTLD_LOCAL);
-    own_path(own, sizeof own);
+    library_path(own, sizeof own);
     char *slash = strrchr(own, '/');
     for (size_t i = 0; slash && i < countof(places); i++) {
         slash[1] = '\0';

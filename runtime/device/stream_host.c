@@ -76,7 +76,7 @@ host_stream_mark(const struct stream *s)
 
 /* Copies the error of the failing thread for the owner. n: the mark of the work before the failed item. */
 static void
-keep_failure(struct host_stream *s, int status, int64_t n)
+keep_stream_failure(struct host_stream *s, int status, int64_t n)
 {
     s->status = status;
     snprintf(s->text, sizeof s->text, "%s", err_text());
@@ -112,7 +112,7 @@ event_behind(const struct host_stream *s, int64_t mark)
 }
 
 static int
-follow(const struct host_stream *s, const struct item *i)
+follow_event(const struct host_stream *s, const struct item *i)
 {
     if (!i->other || host_stream_passed(i->other, i->mark)) return 0;
     return s->stream.kind->events->follow(s->stream.device, event_behind(host(i->other), i->mark));
@@ -120,12 +120,12 @@ follow(const struct host_stream *s, const struct item *i)
 
 /* Executes an item, or nothing after a failure. Returns false if the item waits. */
 static bool
-carry_out(struct host_stream *s, const struct item *i, int64_t n)
+run_item(struct host_stream *s, const struct item *i, int64_t n)
 {
     if (atomic_load_explicit(&s->failed, memory_order_relaxed) < n) return true;
-    int status = i->work.run ? i->work.run(&i->work, &s->stream) : follow(s, i);
+    int status = i->work.run ? i->work.run(&i->work, &s->stream) : follow_event(s, i);
     if (status == STREAM_HELD) return false;
-    if (status) keep_failure(s, status, n);
+    if (status) keep_stream_failure(s, status, n);
     return true;
 }
 
@@ -139,27 +139,29 @@ is_done(struct host_stream *s, int64_t n)
 
 /* Records the first failure that the device reports for work after mark n. */
 static void
-hear(struct host_stream *s, int status, int64_t n)
+hear_status(struct host_stream *s, int status, int64_t n)
 {
-    if (status && atomic_load_explicit(&s->failed, memory_order_relaxed) == INT64_MAX) keep_failure(s, status, n);
+    if (status && atomic_load_explicit(&s->failed, memory_order_relaxed) == INT64_MAX)
+        keep_stream_failure(s, status, n);
 }
 
 /* Waits for all launched work, and marks n items as done. */
 static void
-finish(struct host_stream *s, int64_t n)
+finish_item(struct host_stream *s, int64_t n)
 {
     const struct device_kind *kind = s->stream.kind;
-    if (kind->settle) hear(s, kind->settle(s->stream.device), atomic_load_explicit(&s->done, memory_order_relaxed));
+    if (kind->settle)
+        hear_status(s, kind->settle(s->stream.device), atomic_load_explicit(&s->done, memory_order_relaxed));
     s->ngone = s->ngroup;
     is_done(s, n);
 }
 
 /* Waits for the work in flight and marks it as done. Returns false if there is none. */
 static bool
-settle(struct host_stream *s)
+settle_begun(struct host_stream *s)
 {
     if (s->begun == atomic_load_explicit(&s->done, memory_order_relaxed)) return false;
-    finish(s, s->begun);
+    finish_item(s, s->begun);
     return true;
 }
 
@@ -171,20 +173,20 @@ launch_taken(struct host_stream *s)
     const struct device_events *e = s->stream.kind->events;
     int64_t begun = s->begun, done = atomic_load_explicit(&s->done, memory_order_relaxed), g = s->ngroup;
     if (s->taken == begun) return false;
-    hear(s, e->note(s->stream.device, s->event[g % LAUNCHED]), begun);
+    hear_status(s, e->note(s->stream.device, s->event[g % LAUNCHED]), begun);
     atomic_store_explicit(&s->upto[g % LAUNCHED], s->taken, memory_order_release);
     s->ngroup = g + 1;
     atomic_store(&s->begun, s->taken);
     bell_ring(&s->progress);
     if (s->ngroup - s->ngone < LAUNCHED) return true;
     s->ngone += LAUNCHED / 2;
-    hear(s, e->await(s->stream.device, s->event[(s->ngone - 1) % LAUNCHED]), done);
+    hear_status(s, e->await(s->stream.device, s->event[(s->ngone - 1) % LAUNCHED]), done);
     is_done(s, s->upto[(s->ngone - 1) % LAUNCHED]);
     return true;
 }
 
 static void
-put(struct host_stream *s, const struct item *item)
+put_item(struct host_stream *s, const struct item *item)
 {
     int64_t n = atomic_load_explicit(&s->enqueued, memory_order_relaxed);
     assert(n - atomic_load_explicit(&s->done, memory_order_acquire) < CAPACITY);
@@ -196,24 +198,24 @@ put(struct host_stream *s, const struct item *item)
 int
 host_stream_enqueue(struct stream *s, const struct stream_work *w)
 {
-    put(host(s), &(struct item){.work = *w});
+    put_item(host(s), &(struct item){.work = *w});
     return 0;
 }
 
 void
 host_stream_wait(struct stream *s, const struct stream *other, int64_t m)
 {
-    put(host(s), &(struct item){.other = other, .mark = m});
+    put_item(host(s), &(struct item){.other = other, .mark = m});
 }
 
 void
 host_stream_show(struct stream *s)
 {
-    put(host(s), &(struct item){0});
+    put_item(host(s), &(struct item){0});
 }
 
 static bool
-has_work(struct host_stream *s)
+stream_has_work(struct host_stream *s)
 {
     return s->taken < atomic_load_explicit(&s->enqueued, memory_order_acquire);
 }
@@ -223,25 +225,25 @@ static struct host_stream *
 held_by(struct host_stream *s)
 {
     const struct item *i = &s->item[s->taken % CAPACITY];
-    return !has_work(s) || !i->other || may_follow(i) ? NULL : host(i->other);
+    return !stream_has_work(s) || !i->other || may_follow(i) ? NULL : host(i->other);
 }
 
 /* Executes the oldest item. Returns false if there is none, or if it waits. */
 static bool
-take(struct host_stream *s)
+begin_next_item(struct host_stream *s)
 {
     int64_t n = s->taken;
     const struct item *i = &s->item[n % CAPACITY];
-    if (!has_work(s) || held_by(s)) return false;
+    if (!stream_has_work(s) || held_by(s)) return false;
     bool launches = s->stream.kind->events && (!i->work.run || i->work.launches);
     if (!launches || i->other) launch_taken(s);
-    if (!launches) settle(s);
-    if (!carry_out(s, i, n)) return false;
+    if (!launches) settle_begun(s);
+    if (!run_item(s, i, n)) return false;
     s->taken = n + 1;
     if (launches) {
         if (!i->work.run || s->taken - s->begun == GROUP) launch_taken(s);
     } else {
-        finish(s, n + 1); /* host code may have launched too: nobody follows that */
+        finish_item(s, n + 1); /* host code may have launched too: nobody follows that */
         s->begun = n + 1;
     }
     return true;
@@ -251,7 +253,7 @@ bool
 host_stream_step(struct stream *stream)
 {
     struct host_stream *s = host(stream);
-    return take(s) || launch_taken(s) || settle(s);
+    return begin_next_item(s) || launch_taken(s) || settle_begun(s);
 }
 
 void
@@ -264,7 +266,7 @@ host_stream_tell(struct stream *s, void (*fn)(void *of), void *of)
 static bool
 may_go_on(struct host_stream *s)
 {
-    return atomic_load(&s->quit) || (has_work(s) && !held_by(s));
+    return atomic_load(&s->quit) || (stream_has_work(s) && !held_by(s));
 }
 
 static void
@@ -281,14 +283,14 @@ static void
 await_work(struct host_stream *s)
 {
     waker_arm(&s->more);
-    if (atomic_load(&s->quit) || has_work(s))
+    if (atomic_load(&s->quit) || stream_has_work(s))
         waker_disarm(&s->more);
     else
         waker_sleep(&s->more, 0);
 }
 
 static bool
-spin(struct host_stream *s)
+stream_spin(struct host_stream *s)
 {
     for (int64_t until = now_ns() + SPIN_NS; now_ns() < until; relax())
         if (may_go_on(s)) return true;
@@ -297,10 +299,10 @@ spin(struct host_stream *s)
 
 /* Until there may be something to do. A group waits a little for more of it. */
 static void
-await(struct host_stream *s)
+await_items(struct host_stream *s)
 {
-    if (s->taken == s->begun && settle(s)) return;
-    if (spin(s) || launch_taken(s)) return;
+    if (s->taken == s->begun && settle_begun(s)) return;
+    if (stream_spin(s) || launch_taken(s)) return;
     struct host_stream *other = held_by(s);
     if (other)
         await_other(s, other);
@@ -316,8 +318,8 @@ stream_thread(void *arg)
     denormals_flush();
     if (e && e->gather) e->gather(true);
     while (!atomic_load(&s->quit)) {
-        while (take(s)) continue;
-        await(s);
+        while (begin_next_item(s)) continue;
+        await_items(s);
     }
     if (e && e->gather) e->gather(false);
     return NULL;
@@ -350,7 +352,7 @@ make_events(struct host_stream *s)
 
 /* Its events, then the thread that uses them. */
 static int
-begin(struct host_stream *s)
+begin_item(struct host_stream *s)
 {
     TRY(make_events(s));
     bool runs = s->driven || !pthread_create(&s->thread, NULL, stream_thread, s);
@@ -364,7 +366,7 @@ host_stream_new(const struct device_kind *kind, int device, int role, bool drive
     s->stream = (struct stream){kind, device, role};
     s->driven = driven;
     atomic_store(&s->failed, INT64_MAX);
-    int status = begin(s);
+    int status = begin_item(s);
     if (status) {
         drop_events(s);
         free(s);

@@ -30,7 +30,7 @@ is_there(int fd, const char *path)
 }
 
 static bool
-is_held(const struct claims *c, const char *path)
+is_claim_held(const struct claims *c, const char *path)
 {
     for (const struct claim *claim = c->last; claim; claim = claim->before)
         if (!strcmp(claim->path, path) && is_there(claim->fd, path)) return true;
@@ -57,7 +57,7 @@ say_owner(int fd, struct str *out)
 }
 
 static int
-refuse(int fd, const char *folder)
+refuse_claim(int fd, const char *folder)
 {
     struct str owner = {0}, self = {0};
     say_owner(fd, &owner);
@@ -72,14 +72,14 @@ refuse(int fd, const char *folder)
 /* Opens the file and locks it. Tries again if the previous owner removed the file in between, because the lock is
  * then on a nameless file. */
 static int
-take(const char *folder, const char *path, int *out)
+claim_file(const char *folder, const char *path, int *out)
 {
     for (;;) {
         struct flock all = {.l_type = F_WRLCK};
         int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
         if (fd < 0) return fail(E_IO, "%s: cannot be written: %s", path, strerror(errno));
         bool taken = fcntl(fd, F_OFD_SETLK, &all) && (errno == EAGAIN || errno == EACCES);
-        int status = taken ? refuse(fd, folder) : 0;
+        int status = taken ? refuse_claim(fd, folder) : 0;
         if (!status && is_there(fd, path)) {
             *out = fd;
             return 0;
@@ -104,11 +104,11 @@ write_owner(int fd)
 }
 
 static int
-add(struct claims *c, const char *folder, const char *path)
+add_claim(struct claims *c, const char *folder, const char *path)
 {
     int fd;
-    if (is_held(c, path)) return 0;
-    TRY(take(folder, path, &fd));
+    if (is_claim_held(c, path)) return 0;
+    TRY(claim_file(folder, path, &fd));
     write_owner(fd);
     struct claim *claim = must_alloc(sizeof *claim);
     *claim = (struct claim){.before = c->last, .path = must_copy(path, strlen(path) + 1), .fd = fd};
@@ -123,7 +123,7 @@ claims_add(struct claims *c, const char *folder)
     char *real = realpath(folder, NULL);
     if (!real) return fail(E_IO, "%s: %s", folder, strerror(errno));
     str_addf(&path, "%s/.owner", real);
-    int status = add(c, folder, str_text(&path));
+    int status = add_claim(c, folder, str_text(&path));
     str_free(&path);
     free(real);
     return status;

@@ -76,7 +76,7 @@ check_text(const char *what, const char *path, size_t most, size_t at, const cha
 
 /* most: maximum bytes of a text; 0: any bytes, no limit. */
 static int
-read_all(const char *what, const char *path, size_t most, char **out, size_t *n)
+read_stream(const char *what, const char *path, size_t most, char **out, size_t *n)
 {
     struct str text = {0};
     char block[1 << 16];
@@ -102,11 +102,11 @@ read_all(const char *what, const char *path, size_t most, char **out, size_t *n)
 int
 file_read(const char *what, const char *path, char **out, size_t *n)
 {
-    return read_all(what, path, 0, out, n);
+    return read_stream(what, path, 0, out, n);
 }
 
 int
 file_read_text(const char *what, const char *path, size_t most, char **out, size_t *n)
 {
-    return read_all(what, path, most, out, n);
+    return read_stream(what, path, most, out, n);
 }

@@ -29,7 +29,7 @@ folder_is_set(const char *path)
 
 /* Returns the path of a file in the folder, allocated in f's arena. */
 static char *
-join(struct tensors *f, const char *folder, size_t n, const char *name)
+join_path(struct tensors *f, const char *folder, size_t n, const char *name)
 {
     char *path = arena_alloc(&f->arena, n + strlen(name) + 2);
     memcpy(path, folder, n);
@@ -66,7 +66,7 @@ open_shards(struct tensors *f, const char *index, size_t folder, json_t *map)
         bool open = false;
         if (!file) return fail(E_IO, "%s: weight_map says no file for '%.200s'", index, name);
         TRY(check_shard_name(index, file));
-        char *path = join(f, index, folder, file);
+        char *path = join_path(f, index, folder, file);
         for (int32_t i = 0; i < f->nsource && !open; i++) open = !strcmp(f->source[i]->name, path);
         if (!open) TRY(open_shard(f, path));
     }
@@ -91,7 +91,7 @@ check_map(const struct tensors *f, const char *index, size_t folder, json_t *map
 }
 
 static int
-open_index(struct tensors *f, const char *index)
+folder_open_index(struct tensors *f, const char *index)
 {
     const char *slash = strrchr(index, '/');
     size_t folder = slash ? (size_t)(slash - index) + 1 : 0;
@@ -110,13 +110,14 @@ int
 folder_open(struct tensors *f, const char *path)
 {
     f->format = &format_safetensors;
-    if (!is_folder(path)) return open_index(f, path);
-    const char *single = join(f, path, strlen(path), SINGLE), *index = join(f, path, strlen(path), "model" INDEX);
+    if (!is_folder(path)) return folder_open_index(f, path);
+    const char *single = join_path(f, path, strlen(path), SINGLE),
+               *index = join_path(f, path, strlen(path), "model" INDEX);
     bool many = access(index, F_OK) == 0, one = access(single, F_OK) == 0;
     if (many && one)
         return fail(E_IO, "%s: a folder with %s and with %s: they may be of two models; name the one that is wanted",
                     path, SINGLE, "model" INDEX);
-    if (many) return open_index(f, index);
+    if (many) return folder_open_index(f, index);
     if (one) return open_shard(f, single);
     return fail(E_IO, "%s: a folder without %s and without %s: there is no whole model in it", path, SINGLE,
                 "model" INDEX);

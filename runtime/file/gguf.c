@@ -41,7 +41,7 @@ static const struct {
               {1, 'b'}, {0, 0},   {0, 0},   {8, 'u'}, {8, 'i'}, {8, 'f'}};
 
 static int
-malformed(const struct cursor *c, const char *why)
+gguf_malformed(const struct cursor *c, const char *why)
 {
     return fail(E_IO, "%s: not a GGUF file: %s", c->source->name, why);
 }
@@ -52,10 +52,10 @@ take_text(struct cursor *c, char *out, uint64_t most)
 {
     uint64_t n;
     TRY(cursor_u64(c, &n));
-    if (n > most) return malformed(c, "a name is too long");
+    if (n > most) return gguf_malformed(c, "a name is too long");
     TRY(cursor_take(c, out, (int64_t)n));
     out[n] = '\0';
-    return strlen(out) == n ? 0 : malformed(c, "a name has a zero byte");
+    return strlen(out) == n ? 0 : gguf_malformed(c, "a name has a zero byte");
 }
 
 static int
@@ -63,7 +63,7 @@ skip_text(struct cursor *c)
 {
     uint64_t n;
     TRY(cursor_u64(c, &n));
-    if (n > (uint64_t)INT64_MAX) return malformed(c, "a text is longer than the file");
+    if (n > (uint64_t)INT64_MAX) return gguf_malformed(c, "a text is longer than the file");
     return cursor_skip(c, (int64_t)n);
 }
 
@@ -74,16 +74,16 @@ skip_list(struct cursor *c, int depth)
     uint64_t n;
     TRY(cursor_u32(c, &type));
     TRY(cursor_u64(c, &n));
-    if (type >= countof(values)) return malformed(c, "a list has values of an unknown type");
-    if (depth == MAX_NEST) return malformed(c, "lists are nested too deep");
-    if (n > (uint64_t)c->source->size) return malformed(c, "a list is longer than the file");
+    if (type >= countof(values)) return gguf_malformed(c, "a list has values of an unknown type");
+    if (depth == MAX_NEST) return gguf_malformed(c, "lists are nested too deep");
+    if (n > (uint64_t)c->source->size) return gguf_malformed(c, "a list is longer than the file");
     if (values[type].bytes) return cursor_skip(c, (int64_t)n * values[type].bytes);
     for (uint64_t i = 0; i < n; i++) TRY(type == VALUE_TEXT ? skip_text(c) : skip_list(c, depth + 1));
     return 0;
 }
 
 static void
-number_text(const uint8_t *bytes, int n, char kind, struct str *out)
+gguf_number_text(const uint8_t *bytes, int n, char kind, struct str *out)
 {
     uint64_t u = 0;
     memcpy(&u, bytes, (size_t)n);
@@ -103,7 +103,7 @@ number_text(const uint8_t *bytes, int n, char kind, struct str *out)
 
 /* Reads one named value. Numbers and short texts become metadata; lists and long texts are skipped. */
 static int
-take_value(struct tensors *f, struct cursor *c, char *scratch, int64_t *alignment)
+gguf_take_value(struct tensors *f, struct cursor *c, char *scratch, int64_t *alignment)
 {
     char key[MAX_KEY + 1];
     uint32_t type;
@@ -111,20 +111,20 @@ take_value(struct tensors *f, struct cursor *c, char *scratch, int64_t *alignmen
     struct str text = {0};
     TRY(take_text(c, key, MAX_KEY));
     TRY(cursor_u32(c, &type));
-    if (type >= countof(values)) return malformed(c, "a value has an unknown type");
+    if (type >= countof(values)) return gguf_malformed(c, "a value has an unknown type");
     if (type == VALUE_LIST) return skip_list(c, 0);
     if (type == VALUE_TEXT) {
         uint64_t n;
         TRY(cursor_u64(c, &n));
         if (n > MAX_TEXT)
-            return n > (uint64_t)INT64_MAX ? malformed(c, "a text is too long") : cursor_skip(c, (int64_t)n);
+            return n > (uint64_t)INT64_MAX ? gguf_malformed(c, "a text is too long") : cursor_skip(c, (int64_t)n);
         TRY(cursor_take(c, scratch, (int64_t)n));
         scratch[n] = '\0';
         tensors_tell(f, key, scratch);
         return 0;
     }
     TRY(cursor_take(c, number, values[type].bytes));
-    number_text(number, values[type].bytes, values[type].kind, &text);
+    gguf_number_text(number, values[type].bytes, values[type].kind, &text);
     tensors_tell(f, key, str_text(&text));
     if (!strcmp(key, "general.alignment")) *alignment = strtoll(str_text(&text), NULL, 10);
     str_free(&text);
@@ -134,25 +134,25 @@ take_value(struct tensors *f, struct cursor *c, char *scratch, int64_t *alignmen
 /* ---- tensors ---- */
 
 static int
-take_tensor(struct tensors *f, struct cursor *c, char *scratch)
+gguf_take_tensor(struct tensors *f, struct cursor *c, char *scratch)
 {
     uint32_t ndim, type;
     uint64_t size, offset;
     TRY(take_text(c, scratch, MAX_TEXT));
     TRY(cursor_u32(c, &ndim));
-    if (ndim > MAX_DIM) return malformed(c, "a tensor has too many axes");
+    if (ndim > MAX_DIM) return gguf_malformed(c, "a tensor has too many axes");
     struct entry *e = tensors_add(f, scratch, c->source);
     e->type.ndim = (uint8_t)ndim;
     for (uint32_t i = 0; i < ndim; i++) {
         TRY(cursor_u64(c, &size));
-        if (size > (uint64_t)INT64_MAX) return malformed(c, "a size is negative");
+        if (size > (uint64_t)INT64_MAX) return gguf_malformed(c, "a size is negative");
         e->type.dim[ndim - 1 - i] = (int64_t)size;
     }
     TRY(cursor_u32(c, &type));
     TRY(cursor_u64(c, &offset));
     if (type >= countof(types) || !types[type].name)
         return fail(E_IO, "%s: '%s' has an unknown type %u", c->source->name, e->name, type);
-    if (offset > (uint64_t)c->source->size) return malformed(c, "a tensor lies beyond the end");
+    if (offset > (uint64_t)c->source->size) return gguf_malformed(c, "a tensor lies beyond the end");
     e->type.dtype = types[type].dtype;
     e->foreign = types[type].name;
     e->offset = (int64_t)offset;
@@ -220,17 +220,17 @@ take_all(struct tensors *f, struct cursor *c, char *scratch)
     uint64_t ntensor, nvalue;
     int64_t alignment = ALIGNMENT;
     TRY(cursor_take(c, magic, sizeof magic));
-    if (memcmp(magic, "GGUF", sizeof magic)) return malformed(c, "it does not begin with GGUF");
+    if (memcmp(magic, "GGUF", sizeof magic)) return gguf_malformed(c, "it does not begin with GGUF");
     TRY(cursor_u32(c, &version));
     if (version && !(version & 0xffffff))
         return fail(E_IO, "%s: a big-endian GGUF file, expected a little-endian one", c->source->name);
     if (version < 2 || version > 3) return fail(E_IO, "%s: GGUF version %u, expected 2 or 3", c->source->name, version);
     TRY(cursor_u64(c, &ntensor));
     TRY(cursor_u64(c, &nvalue));
-    for (uint64_t i = 0; i < nvalue; i++) TRY(take_value(f, c, scratch, &alignment));
+    for (uint64_t i = 0; i < nvalue; i++) TRY(gguf_take_value(f, c, scratch, &alignment));
     if (alignment < 8 || alignment > 1 << 20 || alignment % 8)
-        return malformed(c, "general.alignment is no multiple of 8");
-    for (uint64_t i = 0; i < ntensor; i++) TRY(take_tensor(f, c, scratch));
+        return gguf_malformed(c, "general.alignment is no multiple of 8");
+    for (uint64_t i = 0; i < ntensor; i++) TRY(gguf_take_tensor(f, c, scratch));
     return place_tensors(f, c, alignment);
 }
 

@@ -30,21 +30,21 @@ struct parser {
 };
 
 static int
-malformed(const struct parser *c, const char *expected)
+npy_malformed(const struct parser *c, const char *expected)
 {
     return fail(E_IO, "%s: not an .npy file: %s", c->name, expected);
 }
 
 static void
-skip_spaces(struct parser *c)
+skip_header_spaces(struct parser *c)
 {
     while (c->at < c->end && (*c->at == ' ' || *c->at == '\n')) c->at++;
 }
 
 static bool
-take(struct parser *c, char ch)
+take_char(struct parser *c, char ch)
 {
-    skip_spaces(c);
+    skip_header_spaces(c);
     if (c->at == c->end || *c->at != ch) return false;
     c->at++;
     return true;
@@ -55,18 +55,18 @@ static bool
 take_string(struct parser *c, char *out, size_t size)
 {
     size_t n = 0;
-    char quote = take(c, '\'') ? '\'' : take(c, '"') ? '"' : '\0';
+    char quote = take_char(c, '\'') ? '\'' : take_char(c, '"') ? '"' : '\0';
     if (!quote) return false;
     for (; c->at < c->end && *c->at != quote && *c->at && n + 1 < size; c->at++) out[n++] = *c->at;
     out[n] = '\0';
-    return take(c, quote);
+    return take_char(c, quote);
 }
 
 static bool
 take_word(struct parser *c, const char *word)
 {
     size_t n = strlen(word);
-    skip_spaces(c);
+    skip_header_spaces(c);
     if ((size_t)(c->end - c->at) < n || memcmp(c->at, word, n)) return false;
     c->at += n;
     return true;
@@ -76,7 +76,7 @@ static bool
 take_size(struct parser *c, int64_t *out)
 {
     int digits = 0;
-    skip_spaces(c);
+    skip_header_spaces(c);
     for (*out = 0; c->at < c->end && *c->at >= '0' && *c->at <= '9'; c->at++) {
         if (++digits > 18) return false; /* more than any file holds */
         *out = *out * 10 + (*c->at - '0');
@@ -88,14 +88,14 @@ take_size(struct parser *c, int64_t *out)
 static bool
 take_list(struct parser *c)
 {
-    skip_spaces(c);
+    skip_header_spaces(c);
     char quote = '\0';
     for (int depth = 0; c->at < c->end; c->at++) {
         if (!depth && *c->at != '[') return false;
         if (quote || *c->at == '\'' || *c->at == '"') quote = !quote ? *c->at : quote == *c->at ? '\0' : quote;
         depth += !quote && *c->at == '[';
         depth -= !quote && *c->at == ']';
-        if (!depth) return take(c, ']');
+        if (!depth) return take_char(c, ']');
     }
     return false;
 }
@@ -107,7 +107,7 @@ parse_descr(struct parser *c, struct entry *h)
     h->type.dtype = DT_NONE;
     h->foreign = "a record";
     if (take_list(c)) return 0;
-    if (!take_string(c, text, sizeof text)) return malformed(c, "descr is no dtype");
+    if (!take_string(c, text, sizeof text)) return npy_malformed(c, "descr is no dtype");
     if (strchr("<>|=", text[0]) && text[0])
         for (size_t i = 0; i < countof(descrs); i++) {
             if (strcmp(text + 1, descrs[i].text)) continue;
@@ -126,17 +126,17 @@ static int
 parse_order(struct parser *c, struct entry *h)
 {
     h->fortran = take_word(c, "True");
-    return h->fortran || take_word(c, "False") ? 0 : malformed(c, "fortran_order is neither True nor False");
+    return h->fortran || take_word(c, "False") ? 0 : npy_malformed(c, "fortran_order is neither True nor False");
 }
 
 static int
 parse_shape(struct parser *c, struct entry *h)
 {
-    if (!take(c, '(')) return malformed(c, "shape is no tuple");
-    while (!take(c, ')')) {
+    if (!take_char(c, '(')) return npy_malformed(c, "shape is no tuple");
+    while (!take_char(c, ')')) {
         if (h->type.ndim == MAX_DIM) return fail(E_IO, "%s: more than %d axes", c->name, MAX_DIM);
-        if (!take_size(c, &h->type.dim[h->type.ndim++])) return malformed(c, "shape has an entry that is no size");
-        if (!take(c, ',') && (c->at == c->end || *c->at != ')')) return malformed(c, "shape does not end");
+        if (!take_size(c, &h->type.dim[h->type.ndim++])) return npy_malformed(c, "shape has an entry that is no size");
+        if (!take_char(c, ',') && (c->at == c->end || *c->at != ')')) return npy_malformed(c, "shape does not end");
     }
     return 0;
 }
@@ -150,18 +150,19 @@ parse_dict(struct parser *c, struct entry *h)
     } keys[] = {{"descr", parse_descr}, {"fortran_order", parse_order}, {"shape", parse_shape}};
     unsigned seen = 0, all = (1u << countof(keys)) - 1;
 
-    if (!take(c, '{')) return malformed(c, "the header is no dict");
-    while (!take(c, '}')) {
+    if (!take_char(c, '{')) return npy_malformed(c, "the header is no dict");
+    while (!take_char(c, '}')) {
         char key[32];
         size_t k = 0;
-        if (!take_string(c, key, sizeof key) || !take(c, ':')) return malformed(c, "the header is no dict");
+        if (!take_string(c, key, sizeof key) || !take_char(c, ':')) return npy_malformed(c, "the header is no dict");
         while (k < countof(keys) && strcmp(key, keys[k].key)) k++;
-        if (k == countof(keys) || seen & 1u << k) return malformed(c, "the header has a key that does not belong");
+        if (k == countof(keys) || seen & 1u << k) return npy_malformed(c, "the header has a key that does not belong");
         TRY(keys[k].parse(c, h));
         seen |= 1u << k;
-        if (!take(c, ',') && (c->at == c->end || *c->at != '}')) return malformed(c, "the header does not end");
+        if (!take_char(c, ',') && (c->at == c->end || *c->at != '}'))
+            return npy_malformed(c, "the header does not end");
     }
-    return seen == all ? 0 : malformed(c, "the header lacks descr, fortran_order or shape");
+    return seen == all ? 0 : npy_malformed(c, "the header lacks descr, fortran_order or shape");
 }
 
 /* Checks magic, version and length, and locates the dict. */
@@ -169,13 +170,13 @@ static int
 parse_preamble(const char *name, const uint8_t *b, size_t n, struct parser *c)
 {
     *c = (struct parser){.name = name};
-    if (n < 10 || memcmp(b, magic, sizeof magic)) return malformed(c, "it does not begin with \\x93NUMPY");
+    if (n < 10 || memcmp(b, magic, sizeof magic)) return npy_malformed(c, "it does not begin with \\x93NUMPY");
     if (b[6] < 1 || b[6] > 3) return fail(E_IO, "%s: .npy version %d, expected 1, 2 or 3", name, b[6]);
     size_t first = b[6] == 1 ? 10 : 12, length = (size_t)(b[8] | b[9] << 8);
-    if (first == 12 && n < 12) return malformed(c, "it ends within the header");
+    if (first == 12 && n < 12) return npy_malformed(c, "it ends within the header");
     if (first == 12) length |= (size_t)b[10] << 16 | (size_t)b[11] << 24;
-    if (length > MAX_HEADER) return malformed(c, "its header is longer than 64 KiB");
-    if (length > n - first) return malformed(c, "it ends within the header");
+    if (length > MAX_HEADER) return npy_malformed(c, "its header is longer than 64 KiB");
+    if (length > n - first) return npy_malformed(c, "it ends within the header");
     c->at = (const char *)b + first;
     c->end = c->at + length;
     return 0;
@@ -189,8 +190,8 @@ npy_head(const char *name, const void *bytes, size_t n, struct arena *a, struct 
     c.arena = a;
     const char *end = c.end;
     TRY(parse_dict(&c, h));
-    skip_spaces(&c); /* padding */
-    if (c.at != end) return malformed(&c, "something follows the header's dict");
+    skip_header_spaces(&c); /* padding */
+    if (c.at != end) return npy_malformed(&c, "something follows the header's dict");
     *head_bytes = (size_t)(end - (const char *)bytes);
     return 0;
 }

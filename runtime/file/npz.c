@@ -24,7 +24,7 @@ struct member {
 };
 
 static uint64_t
-number(const uint8_t *p, int bytes)
+little_endian(const uint8_t *p, int bytes)
 {
     uint64_t v = 0;
     memcpy(&v, p, (size_t)bytes);
@@ -39,7 +39,7 @@ damaged(const struct source *s, const char *why)
 
 /* A size or a position within the file. */
 static int
-within(const struct source *s, uint64_t v, int64_t *out)
+is_offset_within(const struct source *s, uint64_t v, int64_t *out)
 {
     if (v > (uint64_t)s->size) return damaged(s, "a position lies beyond its end");
     *out = (int64_t)v;
@@ -60,12 +60,12 @@ find_end64(const struct source *s, int64_t end, struct directory *d)
     int64_t at = 0;
     if (end < LOCATOR) return 0;
     TRY(source_read(s, end - LOCATOR, b, LOCATOR));
-    if (number(b, 4) != 0x07064b50) return 0;
-    TRY(within(s, number(b + 8, 8), &at));
+    if (little_endian(b, 4) != 0x07064b50) return 0;
+    TRY(is_offset_within(s, little_endian(b + 8, 8), &at));
     TRY(source_read(s, at, b, END64));
-    if (number(b, 4) != 0x06064b50) return damaged(s, "its end record of 64 bits is not where it should be");
-    TRY(within(s, number(b + 32, 8), &d->n));
-    return within(s, number(b + 48, 8), &d->at);
+    if (little_endian(b, 4) != 0x06064b50) return damaged(s, "its end record of 64 bits is not where it should be");
+    TRY(is_offset_within(s, little_endian(b + 32, 8), &d->n));
+    return is_offset_within(s, little_endian(b + 48, 8), &d->at);
 }
 
 /* Finds the end record: the last one whose comment ends with the file. */
@@ -75,9 +75,9 @@ find_end(const struct source *s, uint8_t *b, struct directory *d)
     int64_t n = MIN(s->size, (int64_t)END + MAX_COMMENT), first = s->size - n;
     TRY(source_read(s, first, b, n));
     for (int64_t i = n - END; i >= 0; i--) {
-        if (number(b + i, 4) != 0x06054b50 || i + END + (int64_t)number(b + i + 20, 2) != n) continue;
-        d->n = (int64_t)number(b + i + 10, 2);
-        TRY(within(s, number(b + i + 16, 4), &d->at));
+        if (little_endian(b + i, 4) != 0x06054b50 || i + END + (int64_t)little_endian(b + i + 20, 2) != n) continue;
+        d->n = (int64_t)little_endian(b + i + 10, 2);
+        TRY(is_offset_within(s, little_endian(b + i + 16, 4), &d->at));
         return find_end64(s, first + i, d);
     }
     return damaged(s, "it has no directory at its end");
@@ -87,15 +87,15 @@ find_end(const struct source *s, uint8_t *b, struct directory *d)
 static int
 wide_numbers(const struct source *s, const uint8_t *extra, int64_t n, uint64_t *value[3])
 {
-    for (; n >= 4; extra += 4 + number(extra + 2, 2)) {
-        int64_t size = (int64_t)number(extra + 2, 2);
+    for (; n >= 4; extra += 4 + little_endian(extra + 2, 2)) {
+        int64_t size = (int64_t)little_endian(extra + 2, 2);
         const uint8_t *p = extra + 4;
         if ((n -= 4 + size) < 0) return damaged(s, "an extra field is longer than its record");
-        if (number(extra, 2) != 1) continue;
+        if (little_endian(extra, 2) != 1) continue;
         for (int i = 0; i < 3; i++) {
             if (*value[i] != UINT32_MAX) continue;
             if ((size -= 8) < 0) return damaged(s, "a number of 64 bits is missing");
-            *value[i] = number(p, 8);
+            *value[i] = little_endian(p, 8);
             p += 8;
         }
     }
@@ -108,23 +108,23 @@ next_record(const struct source *s, struct directory *d, struct member *m, uint8
 {
     uint8_t b[RECORD];
     TRY(source_read(s, d->at, b, RECORD));
-    if (number(b, 4) != 0x02014b50) return damaged(s, "its directory is broken");
-    int64_t nname = (int64_t)number(b + 28, 2), nextra = (int64_t)number(b + 30, 2);
-    uint64_t bytes = number(b + 24, 4), packed = number(b + 20, 4), local = number(b + 42, 4);
+    if (little_endian(b, 4) != 0x02014b50) return damaged(s, "its directory is broken");
+    int64_t nname = (int64_t)little_endian(b + 28, 2), nextra = (int64_t)little_endian(b + 30, 2);
+    uint64_t bytes = little_endian(b + 24, 4), packed = little_endian(b + 20, 4), local = little_endian(b + 42, 4);
     TRY(source_read(s, d->at + RECORD, scratch, nname + nextra));
     TRY(wide_numbers(s, scratch + nname, nextra, (uint64_t *[]){&bytes, &packed, &local}));
     scratch[nname] = '\0';
     if ((int64_t)strlen((char *)scratch) != nname) return damaged(s, "a name has a zero byte");
     *name = (char *)scratch;
-    *m = (struct member){.flags = (uint16_t)number(b + 8, 2), .method = (uint16_t)number(b + 10, 2)};
-    m->crc = (uint32_t)number(b + 16, 4);
-    TRY(within(s, packed, &m->packed));
-    TRY(within(s, local, &m->local));
+    *m = (struct member){.flags = (uint16_t)little_endian(b + 8, 2), .method = (uint16_t)little_endian(b + 10, 2)};
+    m->crc = (uint32_t)little_endian(b + 16, 4);
+    TRY(is_offset_within(s, packed, &m->packed));
+    TRY(is_offset_within(s, local, &m->local));
     if (bytes > (uint64_t)m->packed * (m->method == STORED ? 1 : DEFLATE_MOST))
         return fail(E_IO, "%s: '%.200s' says that it has %llu bytes, packed %lld: more than there can be", s->name,
                     *name, (unsigned long long)bytes, (long long)m->packed);
     m->bytes = (int64_t)bytes;
-    d->at += RECORD + nname + nextra + (int64_t)number(b + 32, 2);
+    d->at += RECORD + nname + nextra + (int64_t)little_endian(b + 32, 2);
     d->n--;
     return 0;
 }
@@ -137,8 +137,8 @@ find_packed(const struct source *s, const struct member *m, int64_t *at)
 {
     uint8_t b[LOCAL];
     TRY(source_read(s, m->local, b, LOCAL));
-    if (number(b, 4) != 0x04034b50) return damaged(s, "a member is not where the directory says");
-    *at = m->local + LOCAL + (int64_t)number(b + 26, 2) + (int64_t)number(b + 28, 2);
+    if (little_endian(b, 4) != 0x04034b50) return damaged(s, "a member is not where the directory says");
+    *at = m->local + LOCAL + (int64_t)little_endian(b + 26, 2) + (int64_t)little_endian(b + 28, 2);
     return *at <= s->size && m->packed <= s->size - *at ? 0 : damaged(s, "a member reaches beyond its end");
 }
 
@@ -191,7 +191,7 @@ unpack_first(const struct source *s, const struct member *m, uint8_t *out, int64
 }
 
 static int
-check_member(const struct source *s, const struct member *m, const char *name)
+check_zip_member(const struct source *s, const struct member *m, const char *name)
 {
     size_t n = strlen(name);
     if (n < 4 || strcmp(name + n - 4, ".npy")) return fail(E_IO, "%s: '%.200s' in it is no .npy file", s->name, name);
@@ -205,7 +205,7 @@ add_member(struct tensors *f, const struct source *s, const struct member *m, co
 {
     size_t first = 0;
     struct str told = {0};
-    TRY(check_member(s, m, name));
+    TRY(check_zip_member(s, m, name));
     int64_t n = MIN(m->bytes, (int64_t)NPY_HEAD);
     char *own = arena_strdup(&f->arena, name);
     own[strlen(own) - 4] = '\0';

@@ -44,7 +44,7 @@ roots_free(struct roots *r)
 
 /* Returns the part of the path after the root and its slash; NULL: the path is not below the root. */
 static const char *
-behind(const char *root, const char *path)
+path_behind(const char *root, const char *path)
 {
     size_t n = strlen(root);
     if (strncmp(root, path, n)) return NULL;
@@ -53,10 +53,10 @@ behind(const char *root, const char *path)
 }
 
 static const char *
-find(const struct roots *r, const char *path, const char **rest)
+find_root_of(const struct roots *r, const char *path, const char **rest)
 {
     for (int i = 0; i < r->n; i++)
-        if ((*rest = behind(r->path[i], path))) return r->path[i];
+        if ((*rest = path_behind(r->path[i], path))) return r->path[i];
     return NULL;
 }
 
@@ -64,11 +64,11 @@ bool
 roots_have(const struct roots *r, const char *path)
 {
     const char *rest;
-    return find(r, path, &rest);
+    return find_root_of(r, path, &rest);
 }
 
 static int
-cannot(const char *path, int why)
+root_cannot(const char *path, int why)
 {
     return fail(E_IO, "%s: %s", path, strerror(why));
 }
@@ -86,7 +86,7 @@ take_name(const char *path, const char *at, char name[NAME_MAX + 1])
 
 /* Enters the next folder of the path. */
 static int
-enter(const char *path, struct rooted *at)
+enter_root(const char *path, struct rooted *at)
 {
     char name[NAME_MAX + 1];
     TRY(take_name(path, at->name, name));
@@ -96,19 +96,19 @@ enter(const char *path, struct rooted *at)
     at->name += strlen(name) + 1;
     if (next >= 0) return 0;
     return why == ENOTDIR || why == ELOOP ? fail(E_IO, "%s: '%s' is a link, or no folder", path, name)
-                                          : cannot(path, why);
+                                          : root_cannot(path, why);
 }
 
 static int
 find_folder(const struct roots *r, const char *path, struct rooted *out)
 {
     char last[NAME_MAX + 1];
-    const char *root = find(r, path, &out->name);
+    const char *root = find_root_of(r, path, &out->name);
     out->folder = out->fd = -1;
     if (!root) return fail(E_IO, "%s: it lies in no folder that was declared (--root)", path);
     out->folder = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (out->folder < 0) return cannot(root, errno);
-    while (strchr(out->name, '/')) TRY(enter(path, out));
+    if (out->folder < 0) return root_cannot(root, errno);
+    while (strchr(out->name, '/')) TRY(enter_root(path, out));
     return take_name(path, out->name, last);
 }
 
@@ -117,9 +117,9 @@ open_there(const struct roots *r, const char *path, int flags, struct rooted *ou
 {
     int status = find_folder(r, path, out);
     if (!status && flags & O_CREAT && unlinkat(out->folder, out->name, 0) && errno != ENOENT)
-        status = cannot(path, errno);
+        status = root_cannot(path, errno);
     if (!status) out->fd = openat(out->folder, out->name, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
-    if (!status && out->fd < 0) status = cannot(path, errno);
+    if (!status && out->fd < 0) status = root_cannot(path, errno);
     if (status) rooted_close(out);
     return status;
 }

@@ -53,7 +53,7 @@ safetensors_dtype(enum dtype d)
 
 /* Reports an invalid entry. */
 static int
-bad(const struct entry *e, const char *why)
+safetensors_bad(const struct entry *e, const char *why)
 {
     return fail(E_IO, "%s: '%.200s' %s", e->source->name, e->name, why);
 }
@@ -62,7 +62,7 @@ static int
 read_dtype(struct entry *e, const json_t *value, int64_t *bits)
 {
     const char *text = json_string_value(value);
-    if (!text) return bad(e, "has no dtype");
+    if (!text) return safetensors_bad(e, "has no dtype");
     for (size_t i = 0; i < countof(dtypes); i++) {
         if (strcmp(dtypes[i].name, text)) continue;
         e->type.dtype = dtypes[i].dtype;
@@ -79,19 +79,19 @@ read_shape(struct entry *e, const json_t *value, int64_t *bits)
 {
     int64_t n = *bits;
     bool empty = false, large = false;
-    if (!json_is_array(value)) return bad(e, "has no shape");
-    if (json_array_size(value) > MAX_DIM) return bad(e, "has more than 8 axes");
+    if (!json_is_array(value)) return safetensors_bad(e, "has no shape");
+    if (json_array_size(value) > MAX_DIM) return safetensors_bad(e, "has more than 8 axes");
     e->type.ndim = (uint8_t)json_array_size(value);
     for (int i = 0; i < e->type.ndim; i++) {
         const json_t *size = json_array_get(value, (size_t)i);
         if (!json_is_integer(size) || json_integer_value(size) < 0)
-            return bad(e, "has a shape that is no list of sizes");
+            return safetensors_bad(e, "has a shape that is no list of sizes");
         e->type.dim[i] = json_integer_value(size);
         empty = empty || e->type.dim[i] == 0;
         large = large || __builtin_mul_overflow(n, MAX(e->type.dim[i], 1), &n) || n > INT64_C(1) << 62;
     }
-    if (large) return bad(e, "has a shape larger than 2^62 bits");
-    if (n % 8 && !empty) return bad(e, "does not end at a byte");
+    if (large) return safetensors_bad(e, "has a shape larger than 2^62 bits");
+    if (n % 8 && !empty) return safetensors_bad(e, "does not end at a byte");
     *bits = empty ? 0 : n;
     return 0;
 }
@@ -105,18 +105,19 @@ safetensors_type(struct entry *e, const json_t *dtype, const json_t *shape, int6
 
 /* Reads one entry and sets *end to the end of its values. Offsets stay relative to the values. */
 static int
-read_entry(struct entry *e, const json_t *value, int64_t *end)
+read_tensor_entry(struct entry *e, const json_t *value, int64_t *end)
 {
     const json_t *offsets = json_object_get(value, "data_offsets");
     int64_t bits = 0;
-    if (!json_is_object(value) || json_object_size(value) != 3) return bad(e, "is not dtype, shape and data_offsets");
+    if (!json_is_object(value) || json_object_size(value) != 3)
+        return safetensors_bad(e, "is not dtype, shape and data_offsets");
     TRY(safetensors_type(e, json_object_get(value, "dtype"), json_object_get(value, "shape"), &bits));
     const json_t *begin = json_array_get(offsets, 0), *stop = json_array_get(offsets, 1);
     if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(stop))
-        return bad(e, "has no data_offsets [begin, end]");
+        return safetensors_bad(e, "has no data_offsets [begin, end]");
     e->offset = json_integer_value(begin);
     *end = json_integer_value(stop);
-    if (e->offset < 0 || *end < e->offset) return bad(e, "has data_offsets that run backwards");
+    if (e->offset < 0 || *end < e->offset) return safetensors_bad(e, "has data_offsets that run backwards");
     if (*end - e->offset != bits / 8)
         return fail(E_IO, "%s: '%.200s' has %lld bytes by its shape, %lld by its data_offsets", e->source->name,
                     e->name, (long long)(bits / 8), (long long)(*end - e->offset));
@@ -146,7 +147,7 @@ struct span {
 };
 
 static int
-by_begin(const void *a, const void *b)
+compare_entry_begin(const void *a, const void *b)
 {
     const struct span *x = a, *y = b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
@@ -158,7 +159,7 @@ static int
 check_spans(const struct source *s, struct span *span, size_t n, int64_t size)
 {
     int64_t at = 0;
-    if (n) qsort(span, n, sizeof *span, by_begin);
+    if (n) qsort(span, n, sizeof *span, compare_entry_begin);
     for (size_t i = 0; i < n; i++) {
         if (span[i].begin != at)
             return fail(E_IO, "%s: the values of '%.200s' begin at %lld, where %lld is expected: %s", s->name,
@@ -172,7 +173,7 @@ check_spans(const struct source *s, struct span *span, size_t n, int64_t size)
 }
 
 static int
-read_head(struct tensors *f, const struct source *s, json_t *root, int64_t first)
+read_tensors_head(struct tensors *f, const struct source *s, json_t *root, int64_t first)
 {
     size_t n = 0;
     const char *name;
@@ -186,7 +187,7 @@ read_head(struct tensors *f, const struct source *s, json_t *root, int64_t first
             continue;
         }
         struct entry *e = tensors_add(f, name, s);
-        if ((status = read_entry(e, value, &span[n].end))) break;
+        if ((status = read_tensor_entry(e, value, &span[n].end))) break;
         span[n].begin = e->offset;
         span[n++].name = name;
         e->offset += first;
@@ -214,7 +215,7 @@ open_safetensors(struct tensors *f, struct source *s)
     if (!status) status = json_text(s->name, text, (size_t)length, &root);
     free(text);
     if (status) return status;
-    status = read_head(f, s, root, 8 + (int64_t)length);
+    status = read_tensors_head(f, s, root, 8 + (int64_t)length);
     json_decref(root);
     return status;
 }

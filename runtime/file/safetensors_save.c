@@ -104,7 +104,7 @@ head_make(const char *path, int n, const struct save_item *item, const struct sa
 /* ---- one file ---- */
 
 static void
-digest_add(void *state, const void *bytes, int64_t n)
+update_xxh3(void *state, const void *bytes, int64_t n)
 {
     XXH3_64bits_update(state, bytes, (size_t)n);
 }
@@ -116,12 +116,12 @@ digest_text(XXH3_state_t *state, char out[DIGEST_SIZE + 1])
 }
 
 static int
-write_file(struct saving *s, int n, const struct save_item *item, const struct str *head, XXH3_state_t *digest)
+write_saved_file(struct saving *s, int n, const struct save_item *item, const struct str *head, XXH3_state_t *digest)
 {
     char text[DIGEST_SIZE + 1];
     TRY(saving_write(s, head->text, (int64_t)head->len));
-    if (digest) digest_add(digest, head->text, (int64_t)head->len);
-    for (int i = 0; i < n; i++) TRY(saving_item(s, &item[i], DT_NONE, digest ? digest_add : NULL, digest));
+    if (digest) update_xxh3(digest, head->text, (int64_t)head->len);
+    for (int i = 0; i < n; i++) TRY(saving_item(s, &item[i], DT_NONE, digest ? update_xxh3 : NULL, digest));
     if (!digest) return 0;
     digest_text(digest, text);
     return saving_write_at(s, DIGEST_AT, text, DIGEST_SIZE);
@@ -129,7 +129,7 @@ write_file(struct saving *s, int n, const struct save_item *item, const struct s
 
 /* Writes and flushes a file under its temporary name. */
 static int
-prepare(const char *path, int n, struct save_item *item, const struct safetensors_options *o, struct saving *s)
+prepare_save(const char *path, int n, struct save_item *item, const struct safetensors_options *o, struct saving *s)
 {
     struct str head = {0};
     if (n) qsort(item, (size_t)n, sizeof *item, by_width_and_name);
@@ -137,7 +137,7 @@ prepare(const char *path, int n, struct save_item *item, const struct safetensor
     XXH3_state_t *digest = o->digest ? XXH3_createState() : NULL;
     if (digest) XXH3_64bits_reset(digest);
     if (!status) status = saving_begin(path, s);
-    if (!status) status = write_file(s, n, item, &head, digest);
+    if (!status) status = write_saved_file(s, n, item, &head, digest);
     if (!status) status = saving_flush(s);
     if (digest) XXH3_freeState(digest);
     str_free(&head);
@@ -148,27 +148,27 @@ int
 safetensors_save(const char *path, int n, struct save_item *item, const struct safetensors_options *o)
 {
     struct saving s = {.fd = -1};
-    int status = prepare(path, n, item, o, &s);
+    int status = prepare_save(path, n, item, o, &s);
     if (!status) status = saving_end(&s);
     saving_drop(&s);
     return status;
 }
 
 static int
-digest_of(const struct source *s, uint8_t *block, XXH3_state_t *state)
+source_xxh3(const struct source *s, uint8_t *block, XXH3_state_t *state)
 {
     for (int64_t at = 0; at < s->size; at += BLOCK) {
         int64_t n = MIN((int64_t)BLOCK, s->size - at);
         TRY(source_read(s, at, block, n));
         TRY(stop_caller_check());
         if (at == 0) memcpy(block + DIGEST_AT, NO_DIGEST, DIGEST_SIZE);
-        digest_add(state, block, n);
+        update_xxh3(state, block, n);
     }
     return 0;
 }
 
 static int
-verify(const struct source *s, uint8_t *block)
+verify_source(const struct source *s, uint8_t *block)
 {
     char says[DIGEST_SIZE + 1] = "", is[DIGEST_SIZE + 1];
     if (s->size >= DIGEST_AT + DIGEST_SIZE) {
@@ -179,7 +179,7 @@ verify(const struct source *s, uint8_t *block)
         return fail(E_IO, "%s: damaged: it has no digest of its bytes where Rille writes it", s->name);
     XXH3_state_t *state = XXH3_createState();
     XXH3_64bits_reset(state);
-    int status = digest_of(s, block, state);
+    int status = source_xxh3(s, block, state);
     digest_text(state, is);
     XXH3_freeState(state);
     if (status || !strcmp(says, is)) return status;
@@ -192,7 +192,7 @@ safetensors_verify(const char *path)
     struct source *s;
     TRY(source_open(path, &s));
     uint8_t *block = must_alloc(BLOCK);
-    int status = verify(s, block);
+    int status = verify_source(s, block);
     free(block);
     source_close(&s);
     if (status) return status;
@@ -208,7 +208,7 @@ safetensors_verify(const char *path)
 #define INDEX  "model.safetensors.index.json"
 
 static int
-by_name(const void *a, const void *b)
+compare_saved_names(const void *a, const void *b)
 {
     return strcmp(((const struct save_item *)a)->name, ((const struct save_item *)b)->name);
 }
@@ -278,7 +278,7 @@ remove_old(const char *folder)
 }
 
 static json_t *
-index_of(int nshard, const struct shard *shard, const struct save_item *item)
+shard_index_json(int nshard, const struct shard *shard, const struct save_item *item)
 {
     json_t *map = json_object();
     int64_t bytes = 0;
@@ -307,7 +307,7 @@ write_index(const char *folder, json_t *index)
 
 /* Renames the shards, which are on disk under temporary names, to their final names, and then writes the index. */
 static int
-publish(const char *folder, int nshard, struct shard *shard, json_t *index)
+publish_shards(const char *folder, int nshard, struct shard *shard, json_t *index)
 {
     TRY(remove_old(folder));
     for (int k = 0; k < nshard; k++) TRY(saving_end(&shard[k].saving));
@@ -321,20 +321,20 @@ publish(const char *folder, int nshard, struct shard *shard, json_t *index)
 }
 
 static int
-save_shards(const char *folder, int nshard, struct shard *shard, struct save_item *item,
-            const struct safetensors_options *o)
+save_folder_shards(const char *folder, int nshard, struct shard *shard, struct save_item *item,
+                   const struct safetensors_options *o)
 {
     char name[64];
-    json_t *index = index_of(nshard, shard, item);
+    json_t *index = shard_index_json(nshard, shard, item);
     int status = index ? 0 : fail(E_MEMORY, "%s: no memory for the index", folder);
     for (int k = 0; !status && k < nshard; k++) {
         struct str path = {0};
         shard_name(k, nshard, name);
         str_addf(&path, "%s/%s", folder, name);
         shard[k].path = path.text;
-        status = prepare(shard[k].path, shard[k].n, item + shard[k].first, o, &shard[k].saving);
+        status = prepare_save(shard[k].path, shard[k].n, item + shard[k].first, o, &shard[k].saving);
     }
-    if (!status) status = publish(folder, nshard, shard, index);
+    if (!status) status = publish_shards(folder, nshard, shard, index);
     json_decref(index);
     return status;
 }
@@ -344,10 +344,10 @@ folder_save(const char *path, int n, struct save_item *item, int64_t shard_bytes
 {
     struct shard *shard = must_alloc(sizeof *shard * (size_t)(n + 1));
     for (int k = 0; k <= n; k++) shard[k].saving.fd = -1;
-    if (n) qsort(item, (size_t)n, sizeof *item, by_name);
+    if (n) qsort(item, (size_t)n, sizeof *item, compare_saved_names);
     int nshard = deal(n, item, shard_bytes, shard);
     int status = nshard > 99999 ? fail(E_ARG, "%s: %d shards; give a larger max_shard_size", path, nshard)
-                                : save_shards(path, nshard, shard, item, o);
+                                : save_folder_shards(path, nshard, shard, item, o);
     for (int k = 0; k < nshard; k++) {
         saving_drop(&shard[k].saving);
         free(shard[k].path);

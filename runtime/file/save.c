@@ -18,7 +18,7 @@
 enum { BLOCK = 1 << 20 };
 
 static int
-cannot(const char *path, int why)
+save_cannot(const char *path, int why)
 {
     return fail(E_IO, "%s: cannot be written: %s", path, strerror(why));
 }
@@ -29,7 +29,7 @@ saving_begin(const char *path, struct saving *s)
     struct stat st;
     struct str name = {0};
     *s = (struct saving){.path = path, .fd = -1};
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return cannot(path, EISDIR);
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return save_cannot(path, EISDIR);
     str_addf(&name, "%s.%ld.tmp", path, (long)getpid());
     s->temporary = name.text;
     s->fd = open(s->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -37,7 +37,7 @@ saving_begin(const char *path, struct saving *s)
     int why = errno;
     free(s->temporary);
     s->temporary = NULL;
-    return cannot(path, why);
+    return save_cannot(path, why);
 }
 
 int
@@ -46,7 +46,7 @@ saving_write_at(struct saving *s, int64_t offset, const void *bytes, int64_t n)
     for (int64_t put = 0; put < n;) {
         ssize_t k = pwrite(s->fd, (const char *)bytes + put, (size_t)(n - put), (off_t)(offset + put));
         if (k < 0 && errno == EINTR) continue;
-        if (k <= 0) return cannot(s->path, k < 0 ? errno : ENOSPC);
+        if (k <= 0) return save_cannot(s->path, k < 0 ? errno : ENOSPC);
         put += k;
     }
     return 0;
@@ -106,7 +106,7 @@ saving_flush(struct saving *s)
     int why = fsync(s->fd) ? errno : 0;
     if (close(s->fd) && !why) why = errno;
     s->fd = -1;
-    return why ? cannot(s->path, why) : 0;
+    return why ? save_cannot(s->path, why) : 0;
 }
 
 int
@@ -118,14 +118,14 @@ folder_sync(const char *path)
     int fd = open(name.text, O_RDONLY | O_DIRECTORY | O_CLOEXEC), why = fd < 0 || fsync(fd) ? errno : 0;
     if (fd >= 0) close(fd);
     str_free(&name);
-    return why && why != EINVAL && why != EACCES ? cannot(path, why) : 0; /* some systems cannot flush folders */
+    return why && why != EINVAL && why != EACCES ? save_cannot(path, why) : 0; /* some systems cannot flush folders */
 }
 
 int
 saving_end(struct saving *s)
 {
     TRY(saving_flush(s));
-    if (rename(s->temporary, s->path)) return cannot(s->path, errno);
+    if (rename(s->temporary, s->path)) return save_cannot(s->path, errno);
     free(s->temporary);
     s->temporary = NULL;
     return folder_sync(s->path);

@@ -68,7 +68,7 @@ shards_write(int nfile, const struct shard_file *file, int nvalue, const struct 
 /* ---- reading ---- */
 
 static int
-bad(const struct source *s, const char *why)
+manifest_bad(const struct source *s, const char *why)
 {
     return fail(E_IO, "%s: %s: %s", s->name, SHARDS_KEY, why);
 }
@@ -101,21 +101,22 @@ digests_read(const char *text, int64_t n, uint64_t *out)
 }
 
 static int
-read_file(struct tensors *f, const struct source *manifest, const json_t *file)
+read_manifest_file(struct tensors *f, const struct source *manifest, const json_t *file)
 {
     const char *path = path_beside(f, manifest, json_string_value(json_object_get(file, "name")));
     const char *text = json_string_value(json_object_get(file, "digests"));
     int64_t bytes = json_integer_value(json_object_get(file, "bytes")), n = source_blocks(MAX(bytes, 0));
     struct source *s;
-    if (!path) return bad(manifest, "the name of a file is none of a shard beside it");
-    if (bytes < 0 || !text || strlen(text) != (size_t)n * DIGEST_TEXT) return bad(manifest, "a file without digests");
+    if (!path) return manifest_bad(manifest, "the name of a file is none of a shard beside it");
+    if (bytes < 0 || !text || strlen(text) != (size_t)n * DIGEST_TEXT)
+        return manifest_bad(manifest, "a file without digests");
     TRY(source_open(path, &s));
     tensors_add_source(f, s);
     if (s->size != bytes)
         return fail(E_IO, "%s: damaged: it has %lld bytes, and %lld were written", path, (long long)s->size,
                     (long long)bytes);
     uint64_t *digest = ARENA_ARRAY(&f->arena, uint64_t, n + 1);
-    if (!digests_read(text, n, digest)) return bad(manifest, "a file whose digests are no numbers");
+    if (!digests_read(text, n, digest)) return manifest_bad(manifest, "a file whose digests are no numbers");
     source_expect(s, 0, n, digest);
     return 0;
 }
@@ -153,16 +154,17 @@ read_value(struct tensors *f, int32_t first, const struct source *manifest, cons
     int64_t bits, n = 0;
     TRY(safetensors_type(e, json_object_get(value, "dtype"), json_object_get(value, "shape"), &bits));
     const json_t *parts = json_object_get(value, "parts");
-    if (e->type.dtype == DT_NONE || type_check(&e->type)) return bad(manifest, "a value of no type of Rille's");
+    if (e->type.dtype == DT_NONE || type_check(&e->type))
+        return manifest_bad(manifest, "a value of no type of Rille's");
     e->npart = (int32_t)json_array_size(parts);
     struct shard_part *part = ARENA_ARRAY(&f->arena, struct shard_part, e->npart + 1);
     e->part = part;
     for (int32_t i = 0; i < e->npart; i++) {
         if (!part_read(f, first, &e->type, json_array_get(parts, (size_t)i), &part[i]))
-            return bad(manifest, "a part that is no box of its value and its file");
+            return manifest_bad(manifest, "a part that is no box of its value and its file");
         n += box_numel(&part[i].box, e->type.ndim);
     }
-    return n == type_numel(&e->type) ? 0 : bad(manifest, "a value with other parts than it is made of");
+    return n == type_numel(&e->type) ? 0 : manifest_bad(manifest, "a value with other parts than it is made of");
 }
 
 int
@@ -176,7 +178,7 @@ shards_read(struct tensors *f, const struct source *manifest, const char *text)
     int32_t first = f->nsource;
     int status = 0;
     for (size_t i = 0; i < json_array_size(files) && !status; i++)
-        status = read_file(f, manifest, json_array_get(files, i));
+        status = read_manifest_file(f, manifest, json_array_get(files, i));
     json_object_foreach(json_object_get(root, "values"), name, value) if (!status) status =
         read_value(f, first, manifest, name, value);
     json_decref(root);
@@ -192,7 +194,7 @@ struct axis { /* of the intersection of two boxes */
 /* Sets *run to the number of elements that are contiguous in both boxes, and returns the number of axes before the
  * run. */
 static int
-run_of(const struct box *file, const struct box *memory, const struct box *both, int ndim, int64_t *run)
+run_length(const struct box *file, const struct box *memory, const struct box *both, int ndim, int64_t *run)
 {
     int outer = ndim;
     bool whole = true;
@@ -221,7 +223,7 @@ shard_copies(const struct box *file, int64_t from, const struct box *memory, int
         from_stride *= file->hi[i] - file->lo[i];
         to_stride *= memory->hi[i] - memory->lo[i];
     }
-    int outer = run_of(file, memory, &both, ndim, &run);
+    int outer = run_length(file, memory, &both, ndim, &run);
     struct axis row = outer ? axis[--outer] : (struct axis){.n = 1};
     for (int i = 0; i >= 0;) { /* odometer over the axes before the rows */
         int64_t f = from, t = to;

@@ -72,7 +72,7 @@ too_short(const struct source *s, int64_t offset, int64_t n)
 }
 
 static int
-read_bytes(const struct source *s, int64_t offset, void *out, int64_t n)
+read_source_bytes(const struct source *s, int64_t offset, void *out, int64_t n)
 {
     if (s->fd < 0) {
         if (n) memcpy(out, s->bytes + offset, (size_t)n);
@@ -131,9 +131,10 @@ read_checked(const struct source *s, int64_t i, int64_t at, char *out, int64_t n
 {
     struct blocks *b = s->blocks;
     int64_t from = i * SOURCE_BLOCK, whole = MIN((int64_t)SOURCE_BLOCK, s->size - from);
-    if (i < b->first || i >= b->first + b->n || atomic_load(&b->good[i - b->first])) return read_bytes(s, at, out, n);
+    if (i < b->first || i >= b->first + b->n || atomic_load(&b->good[i - b->first]))
+        return read_source_bytes(s, at, out, n);
     char *bytes = must_alloc((size_t)whole);
-    int status = read_bytes(s, from, bytes, whole);
+    int status = read_source_bytes(s, from, bytes, whole);
     if (!status && source_digest(bytes, (size_t)whole) != b->digest[i - b->first])
         status = fail(E_IO, "%s: damaged: its bytes from position %lld on are not those that were written", s->name,
                       (long long)from);
@@ -150,7 +151,7 @@ source_read(const struct source *s, int64_t offset, void *out, int64_t n)
 {
     assert(offset >= 0 && n >= 0);
     if (n > s->size || offset > s->size - n) return too_short(s, offset, n);
-    if (!s->blocks) return read_bytes(s, offset, out, n);
+    if (!s->blocks) return read_source_bytes(s, offset, out, n);
     for (int64_t done = 0, m; done < n; done += m) {
         int64_t at = offset + done;
         m = MIN(n - done, SOURCE_BLOCK - at % SOURCE_BLOCK);

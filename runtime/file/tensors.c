@@ -112,7 +112,7 @@ tensors_tell(struct tensors *f, const char *key, const char *value)
 }
 
 static int
-by_name(const void *a, const void *b)
+compare_tensor_names(const void *a, const void *b)
 {
     return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
 }
@@ -120,7 +120,7 @@ by_name(const void *a, const void *b)
 int
 tensors_seal(struct tensors *f)
 {
-    if (f->nentry) qsort(f->entry, (size_t)f->nentry, sizeof *f->entry, by_name);
+    if (f->nentry) qsort(f->entry, (size_t)f->nentry, sizeof *f->entry, compare_tensor_names);
     for (int32_t i = 1; i < f->nentry; i++)
         if (!strcmp(f->entry[i - 1].name, f->entry[i].name))
             return fail(E_IO, "%s: the name '%s' is there twice", f->path, f->entry[i].name);
@@ -131,14 +131,14 @@ int32_t
 tensors_find(const struct tensors *f, const char *name)
 {
     struct entry key = {.name = name}, *e = NULL;
-    if (f->nentry) e = bsearch(&key, f->entry, (size_t)f->nentry, sizeof key, by_name);
+    if (f->nentry) e = bsearch(&key, f->entry, (size_t)f->nentry, sizeof key, compare_tensor_names);
     return e ? (int32_t)(e - f->entry) : -1;
 }
 
 /* 'w'; a format that holds one tensor has no name for it. */
 enum { TOLD = 256 };
 static const char *
-told(const struct entry *e, char out[static TOLD])
+entry_told(const struct entry *e, char out[static TOLD])
 {
     if (!e->name[0]) return "the tensor";
     snprintf(out, TOLD, "'%.200s'", e->name);
@@ -150,11 +150,11 @@ entry_fits(const struct entry *e, int64_t end)
 {
     char is[TOLD];
     if (type_check(&e->type))
-        return fail(E_IO, "%s: the shape of %s is larger than 2^62", e->source->name, told(e, is));
+        return fail(E_IO, "%s: the shape of %s is larger than 2^62", e->source->name, entry_told(e, is));
     int64_t n = type_bytes(&e->type);
     if (e->offset >= 0 && e->offset <= end && n <= end - e->offset) return 0;
     return fail(E_IO, "%s: %s has %lld bytes from position %lld on, beyond the end at %lld", e->source->name,
-                told(e, is), (long long)n, (long long)e->offset, (long long)end);
+                entry_told(e, is), (long long)n, (long long)e->offset, (long long)end);
 }
 
 /* ---- reading ---- */
@@ -164,7 +164,7 @@ entry_check(const struct tensors *f, const struct entry *e)
 {
     char is[TOLD];
     if (e->type.dtype != DT_NONE) return 0;
-    return fail(E_DTYPE, "%s: %s is %s, a dtype that Rille does not have", f->path, told(e, is), e->foreign);
+    return fail(E_DTYPE, "%s: %s is %s, a dtype that Rille does not have", f->path, entry_told(e, is), e->foreign);
 }
 
 /* Runs shorter than SHORT bytes are read through a window of the file, so that reading a column needs fewer system
@@ -261,7 +261,8 @@ swap_bytes(uint8_t *p, size_t width, int64_t n)
 
 /* Copies the overlap of a shard with the box into its place in the box. */
 static int
-read_part(const struct tensors *f, const struct entry *e, const struct shard_part *p, const struct box *b, void *out)
+read_shard_part(const struct tensors *f, const struct entry *e, const struct shard_part *p, const struct box *b,
+                void *out)
 {
     struct shard_copy *copy = NULL;
     int32_t n = 0, capacity = 0;
@@ -276,14 +277,14 @@ read_part(const struct tensors *f, const struct entry *e, const struct shard_par
 }
 
 static int
-read_parts(const struct tensors *f, const struct entry *e, const struct box *b, void *out)
+read_entry_parts(const struct tensors *f, const struct entry *e, const struct box *b, void *out)
 {
     struct box both;
     int64_t left = box_numel(b, e->type.ndim);
     for (int32_t i = 0; i < e->npart; i++) {
         if (!box_intersect(&e->part[i].box, b, e->type.ndim, &both)) continue;
         left -= box_numel(&both, e->type.ndim);
-        TRY(read_part(f, e, &e->part[i], b, out));
+        TRY(read_shard_part(f, e, &e->part[i], b, out));
     }
     return left ? fail(E_IO, "%s: '%s' has parts that overlap", f->path, e->name) : 0;
 }
@@ -294,7 +295,7 @@ read_own(const struct tensors *f, const struct entry *e, const struct box *b, vo
     int64_t n = box_numel(b, e->type.ndim);
     uint8_t *byte = out;
     if (e->npart)
-        TRY(read_parts(f, e, b, out));
+        TRY(read_entry_parts(f, e, b, out));
     else
         TRY(e->fortran ? read_fortran(e, b, out) : read_runs(e->source, e->offset, &e->type, b, out));
     if (e->swap) swap_bytes(byte, dtype_bytes(e->type.dtype), n);

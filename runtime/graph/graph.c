@@ -206,7 +206,7 @@ unhold(struct graph *g, struct val *v)
 }
 
 static void
-hold(struct val *v)
+val_hold_node(struct val *v)
 {
     if (v->hold++ == 0 && v->node) v->node->nlive++;
 }
@@ -214,7 +214,7 @@ hold(struct val *v)
 void
 val_hold(struct val *v)
 {
-    hold(v);
+    val_hold_node(v);
     v->keep++;
 }
 

@@ -89,7 +89,7 @@ place_same(const void *record, const void *key)
 }
 
 static bool
-is_dense(const struct place *p)
+is_dense_place(const struct place *p)
 {
     for (int32_t i = 1; i < p->nrank; i++)
         if (p->rank[i] != p->rank[0] + i) return false;
@@ -116,7 +116,7 @@ struct ranked { /* a rank and where in the mesh it is */
 };
 
 static int
-by_rank(const void *a, const void *b)
+compare_ranks(const void *a, const void *b)
 {
     const struct ranked *x = a, *y = b;
     return (x->rank > y->rank) - (x->rank < y->rank);
@@ -129,7 +129,7 @@ sort_ranks(struct place *p)
     int status = 0;
     struct ranked *r = must_alloc((size_t)p->nrank * sizeof *r);
     for (int32_t i = 0; i < p->nrank; i++) r[i] = (struct ranked){p->rank[i], i};
-    qsort(r, (size_t)p->nrank, sizeof *r, by_rank);
+    qsort(r, (size_t)p->nrank, sizeof *r, compare_ranks);
     for (int32_t i = 0; i < p->nrank && !status; i++) {
         p->by_rank[i] = r[i].pos;
         if (r[i].rank < 0)
@@ -156,7 +156,7 @@ place_new(struct atlas *a, int kind, int naxis, const int32_t *axis, const int32
     p->rank = arena_dup(&a->arena, rank, (size_t)p->nrank * sizeof *rank);
     p->by_rank = ARENA_ARRAY(&a->arena, int32_t, p->nrank);
     TRY(sort_ranks(p));
-    p->dense = is_dense(p);
+    p->dense = is_dense_place(p);
     p->id = a->places.n;
     table_add(&a->places, place_hash(p), p);
     *out = p;
@@ -209,7 +209,7 @@ layout_same(const void *record, const void *key)
 }
 
 static int
-check_order(const struct place *p, const uint8_t *order)
+check_axis_order(const struct place *p, const uint8_t *order)
 {
     unsigned seen = 0;
     for (int i = 0; i < p->naxis; i++) {
@@ -274,7 +274,7 @@ layout_new(struct atlas *a, const struct place *p, const struct sbp *sbp, const 
     struct layout key = {.place = p};
 
     TRY(check_partials(p, sbp));
-    if (order) TRY(check_order(p, order));
+    if (order) TRY(check_axis_order(p, order));
     for (int i = 0; i < p->naxis; i++) key.sbp[i] = sbp_canonical(sbp[i]);
     order_canonical(p, key.sbp, order ? order : mesh_order, key.order);
     *out = table_find(&a->layouts, layout_hash(&key), layout_same, &key);

@@ -50,15 +50,15 @@ widened(enum dtype d, float *to, const void *from, int64_t n)
 }
 
 static int64_t
-rounded(enum dtype d, void *to, const float *from, int64_t n)
+round_halves(enum dtype d, void *to, const float *from, int64_t n)
 {
     if (d == DT_F16 ? machine_level() < LEVEL_V3 : !machine_rounds_bf16()) return 0;
     (d == DT_F16 ? round_eights : round_sixteens)(to, from, n);
     return d == DT_F16 ? n / EIGHT * EIGHT : n / SIXTEEN * SIXTEEN;
 }
 #else
-#define widened(d, to, from, n) 0
-#define rounded(d, to, from, n) 0
+#define widened(d, to, from, n)      0
+#define round_halves(d, to, from, n) 0
 #endif
 
 CONVERT(widen_bf16, float, uint16_t, from_bf16(x))
@@ -76,6 +76,6 @@ half_widen(enum dtype d, float *to, const void *from, int64_t n)
 void
 half_round(enum dtype d, void *to, const float *from, int64_t n)
 {
-    int64_t done = rounded(d, to, from, n);
+    int64_t done = round_halves(d, to, from, n);
     (d == DT_BF16 ? round_bf16 : round_f16)((uint16_t *)to + done, from + done, n - done);
 }

@@ -76,17 +76,17 @@ struct cursor {
 };
 
 static void
-skip_spaces(struct cursor *c)
+skip_layout_spaces(struct cursor *c)
 {
     while (*c->at == ' ' || *c->at == '\t') c->at++;
 }
 
 /* Takes word if it stands here. */
 static bool
-take(struct cursor *c, const char *word)
+accept_word(struct cursor *c, const char *word)
 {
     size_t n = strlen(word);
-    skip_spaces(c);
+    skip_layout_spaces(c);
     if (strncmp(c->at, word, n)) return false;
     c->at += n;
     return true;
@@ -95,9 +95,9 @@ take(struct cursor *c, const char *word)
 static bool
 take_integer(struct cursor *c, int *out)
 {
-    bool minus = take(c, "-");
+    bool minus = accept_word(c, "-");
     const char *first;
-    skip_spaces(c);
+    skip_layout_spaces(c);
     first = c->at;
     for (*out = 0; *c->at >= '0' && *c->at <= '9' && c->at - first < 6; c->at++) *out = *out * 10 + (*c->at - '0');
     if (minus) *out = -*out;
@@ -107,7 +107,7 @@ take_integer(struct cursor *c, int *out)
 static bool
 at_end(struct cursor *c)
 {
-    skip_spaces(c);
+    skip_layout_spaces(c);
     return *c->at == '\0';
 }
 
@@ -117,7 +117,7 @@ take_reduce(struct cursor *c, uint8_t *out)
     static const enum reduce partials[] = {RED_SUM, RED_MAX, RED_MIN};
     for (size_t i = 0; i < countof(partials); i++) {
         *out = (uint8_t)partials[i];
-        if (take(c, reduce_text(partials[i]))) return true;
+        if (accept_word(c, reduce_text(partials[i]))) return true;
     }
     return false;
 }
@@ -128,18 +128,18 @@ take_sbp(struct cursor *c, struct sbp *out, int *axis)
 {
     *out = (struct sbp){0};
     *axis = 0;
-    if (take(c, "B")) {
+    if (accept_word(c, "B")) {
         out->kind = SBP_B;
         return true;
     }
-    if (take(c, "S")) {
+    if (accept_word(c, "S")) {
         out->kind = SBP_S;
-        return take(c, "(") && take_integer(c, axis) && take(c, ")");
+        return accept_word(c, "(") && take_integer(c, axis) && accept_word(c, ")");
     }
-    if (!take(c, "P")) return false;
+    if (!accept_word(c, "P")) return false;
     out->kind = SBP_P;
     out->reduce = RED_SUM;
-    return !take(c, "(") || (take_reduce(c, &out->reduce) && take(c, ")"));
+    return !accept_word(c, "(") || (take_reduce(c, &out->reduce) && accept_word(c, ")"));
 }
 
 /* Negative axes count from the end, which only a tensor has. */
@@ -181,12 +181,12 @@ static bool
 take_order(struct cursor *c, const struct place *p, uint8_t *order)
 {
     int n = 0, axis;
-    if (!take(c, "(")) return false;
+    if (!accept_word(c, "(")) return false;
     do {
         if (n == p->naxis || !take_integer(c, &axis) || axis < 0 || axis >= p->naxis) return false;
         order[n++] = (uint8_t)axis;
-    } while (take(c, ","));
-    return n == p->naxis && take(c, ")");
+    } while (accept_word(c, ","));
+    return n == p->naxis && accept_word(c, ")");
 }
 
 int
@@ -195,7 +195,7 @@ layout_parse(struct atlas *a, const struct place *p, const char *text, int ndim,
     struct cursor c = {text};
     struct sbp sbp[MAX_AXIS];
     uint8_t order[MAX_AXIS];
-    bool parenthesised = take(&c, "("), ordered;
+    bool parenthesised = accept_word(&c, "("), ordered;
     int n = 0, axis;
 
     do {
@@ -204,9 +204,9 @@ layout_parse(struct atlas *a, const struct place *p, const char *text, int ndim,
         TRY(resolve_axis(text, axis, ndim, &entry));
         if (n < p->naxis) sbp[n] = entry;
         n++;
-    } while (parenthesised && take(&c, ","));
-    if (parenthesised && !take(&c, ")")) return bad_layout(text, p);
-    ordered = take(&c, "order");
+    } while (parenthesised && accept_word(&c, ","));
+    if (parenthesised && !accept_word(&c, ")")) return bad_layout(text, p);
+    ordered = accept_word(&c, "order");
     if ((ordered && !take_order(&c, p, order)) || !at_end(&c)) return bad_layout(text, p);
     if (n != p->naxis)
         return fail(E_SBP, "\"%s\" has %d %s, but the mesh has %d axes", text, n, n == 1 ? "entry" : "entries",

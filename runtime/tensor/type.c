@@ -238,7 +238,7 @@ f32_to_f16(float f)
 
 /* Towards zero, held within lo..hi; NaN is 0. */
 static int64_t
-cut(double v, int64_t lo, int64_t hi)
+clamp_int(double v, int64_t lo, int64_t hi)
 {
     if (isnan(v)) return 0;
     if (v <= (double)lo) return lo;
@@ -266,7 +266,7 @@ elem_get_i(enum dtype d, const void *p, int64_t i)
     case DT_U8: return ((const uint8_t *)p)[i];
     case DT_I32: return ((const int32_t *)p)[i];
     case DT_I64: return ((const int64_t *)p)[i];
-    default: assert(dtype_is_float(d)); return cut(elem_get_f(d, p, i), INT64_MIN, INT64_MAX);
+    default: assert(dtype_is_float(d)); return clamp_int(elem_get_f(d, p, i), INT64_MIN, INT64_MAX);
     }
 }
 
@@ -279,9 +279,9 @@ elem_set_f(enum dtype d, void *p, int64_t i, double v)
     case DT_BF16: ((uint16_t *)p)[i] = to_bf16(odd_of(v)); break;
     case DT_F16: ((uint16_t *)p)[i] = to_f16(odd_of(v)); break;
     case DT_BOOL: ((uint8_t *)p)[i] = v != 0; break;
-    case DT_U8: ((uint8_t *)p)[i] = (uint8_t)cut(v, 0, UINT8_MAX); break;
-    case DT_I32: ((int32_t *)p)[i] = (int32_t)cut(v, INT32_MIN, INT32_MAX); break;
-    case DT_I64: ((int64_t *)p)[i] = cut(v, INT64_MIN, INT64_MAX); break;
+    case DT_U8: ((uint8_t *)p)[i] = (uint8_t)clamp_int(v, 0, UINT8_MAX); break;
+    case DT_I32: ((int32_t *)p)[i] = (int32_t)clamp_int(v, INT32_MIN, INT32_MAX); break;
+    case DT_I64: ((int64_t *)p)[i] = clamp_int(v, INT64_MIN, INT64_MAX); break;
     default: assert(!"an element has a dtype");
     }
 }

@@ -328,7 +328,7 @@ struct cut {
 };
 
 static struct cut
-cut_of(const struct loops *l, bool crossed)
+loops_cut(const struct loops *l, bool crossed)
 {
     enum { PIECE = 1 << 19, LINE = 64 }; /* elements; where loops cross, whole lines of the cache */
     int last = l->n - 1;
@@ -364,7 +364,7 @@ view_copy(const struct view *dst, const struct view *src)
     struct loops l = loops_make(dst, src);
     bool same = dst->dtype == src->dtype, crossed = same && loops_cross(&l);
     bool rows = same && !crossed && copies_rows(&l, dtype_bytes(dst->dtype));
-    struct cut cut = cut_of(&l, crossed);
+    struct cut cut = loops_cut(&l, crossed);
     int64_t at[MAX_DIM] = {0}, to = 0, from = 0, since = 0;
     do {
         char *d = (char *)dst->data + to * (int64_t)dtype_bytes(dst->dtype);

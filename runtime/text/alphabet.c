@@ -11,7 +11,7 @@ is_itself(int byte)
 
 /* Returns the k-th byte that is not its own character: 0 .. 32, 127 .. 160, 173. Builds the table from this rule. */
 static int
-other(int k)
+byte_symbol(int k)
 {
     return k <= 32 ? k : k <= 66 ? k - 33 + 127 : 173;
 }
@@ -34,7 +34,7 @@ alphabet_read(const char *text, uint8_t *out, size_t *n)
         else if (c >= 0x80)
             return false;
         if (c >= FIRST_OTHER ? c >= FIRST_OTHER + NOTHERS : !is_itself(c)) return false;
-        out[*n] = (uint8_t)(c >= FIRST_OTHER ? other(c - FIRST_OTHER) : c);
+        out[*n] = (uint8_t)(c >= FIRST_OTHER ? byte_symbol(c - FIRST_OTHER) : c);
     }
     return true;
 }

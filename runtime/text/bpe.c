@@ -50,7 +50,7 @@ bpe_fini(struct bpe *b)
 }
 
 static uint64_t
-hash_of(const void *bytes, size_t n)
+token_hash(const void *bytes, size_t n)
 {
     return XXH3_64bits(bytes, n);
 }
@@ -58,7 +58,7 @@ hash_of(const void *bytes, size_t n)
 static void
 put_slot(struct bpe *b, uint32_t id)
 {
-    uint32_t i = (uint32_t)hash_of(b->token[id].bytes, b->token[id].n) & (b->slot_capacity - 1);
+    uint32_t i = (uint32_t)token_hash(b->token[id].bytes, b->token[id].n) & (b->slot_capacity - 1);
     while (b->slot[i]) i = (i + 1) & (b->slot_capacity - 1);
     b->slot[i] = id + 1;
 }
@@ -99,7 +99,7 @@ uint32_t
 bpe_find(const struct bpe *b, const void *bytes, size_t n)
 {
     if (!b->slot_capacity) return NO_TOKEN;
-    for (uint32_t i = (uint32_t)hash_of(bytes, n) & (b->slot_capacity - 1); b->slot[i];
+    for (uint32_t i = (uint32_t)token_hash(bytes, n) & (b->slot_capacity - 1); b->slot[i];
          i = (i + 1) & (b->slot_capacity - 1)) {
         const struct bpe_token *t = &b->token[b->slot[i] - 1];
         if (t->n == n && !memcmp(t->bytes, bytes, n)) return b->slot[i] - 1;
@@ -181,7 +181,7 @@ struct part {
 };
 
 static void
-price(const struct bpe *b, struct part *part, int32_t i)
+price_merge(const struct bpe *b, struct part *part, int32_t i)
 {
     const struct pair *p = part[i].right < 0 ? NULL : find_pair(b, part[i].id, part[part[i].right].id);
     part[i].rank = p ? p->rank : UINT32_MAX;
@@ -192,7 +192,7 @@ static void
 begin_parts(const struct bpe *b, const uint8_t *piece, int32_t n, struct part *part)
 {
     for (int32_t i = 0; i < n; i++) part[i] = (struct part){b->byte[piece[i]], 0, 0, i - 1, i + 1 < n ? i + 1 : -1};
-    for (int32_t i = 0; i < n; i++) price(b, part, i);
+    for (int32_t i = 0; i < n; i++) price_merge(b, part, i);
 }
 
 static void
@@ -203,8 +203,8 @@ join_part(const struct bpe *b, struct part *part, int32_t i)
     part[i].right = part[gone].right;
     part[gone].id = NO_TOKEN;
     if (part[i].right >= 0) part[part[i].right].left = i;
-    price(b, part, i);
-    if (part[i].left >= 0) price(b, part, part[i].left);
+    price_merge(b, part, i);
+    if (part[i].left >= 0) price_merge(b, part, part[i].left);
 }
 
 /* Encodes a short piece: searches the lowest rank before each merge. */
@@ -228,7 +228,7 @@ struct candidate {
 };
 
 static bool
-before(struct candidate a, struct candidate b)
+candidate_before(struct candidate a, struct candidate b)
 {
     return a.rank != b.rank ? a.rank < b.rank : a.at < b.at;
 }
@@ -237,7 +237,7 @@ static void
 heap_push(struct candidate *heap, size_t *n, struct candidate c)
 {
     size_t i = (*n)++;
-    for (; i && before(c, heap[(i - 1) / 2]); i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
+    for (; i && candidate_before(c, heap[(i - 1) / 2]); i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
     heap[i] = c;
 }
 
@@ -247,8 +247,8 @@ heap_pop(struct candidate *heap, size_t *n)
     struct candidate top = heap[0], last = heap[--*n];
     size_t i = 0;
     for (size_t k; (k = 2 * i + 1) < *n; i = k) {
-        if (k + 1 < *n && before(heap[k + 1], heap[k])) k++;
-        if (!before(heap[k], last)) break;
+        if (k + 1 < *n && candidate_before(heap[k + 1], heap[k])) k++;
+        if (!candidate_before(heap[k], last)) break;
         heap[i] = heap[k];
     }
     heap[i] = last;
@@ -280,7 +280,7 @@ join_many(const struct bpe *b, struct part *part, int32_t n)
 enum { FEW = 64 };
 
 static void
-encode_piece(const struct bpe *b, const uint8_t *piece, size_t n, struct ids *out)
+encode_word_piece(const struct bpe *b, const uint8_t *piece, size_t n, struct ids *out)
 {
     struct part few[FEW], *part = few;
     uint32_t id = b->whole_piece ? bpe_find(b, piece, n) : NO_TOKEN;
@@ -304,15 +304,15 @@ bpe_encode(struct bpe *b, const uint8_t *piece, size_t n, struct ids *out)
     size_t first = out->n;
     if (n == 0) return;
     if (n > PIECE) {
-        encode_piece(b, piece, n, out);
+        encode_word_piece(b, piece, n, out);
         return;
     }
-    struct cached_piece *c = &b->cache[hash_of(piece, n) & (CACHE - 1)];
+    struct cached_piece *c = &b->cache[token_hash(piece, n) & (CACHE - 1)];
     if (c->n == n && !memcmp(c->bytes, piece, n)) {
         for (int i = 0; i < c->nid; i++) ids_add(out, c->id[i]);
         return;
     }
-    encode_piece(b, piece, n, out);
+    encode_word_piece(b, piece, n, out);
     if (out->n - first > NID) return;
     c->n = (uint8_t)n;
     c->nid = (uint8_t)(out->n - first);

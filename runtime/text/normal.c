@@ -60,7 +60,7 @@ take_apart(struct points *p, utf8proc_option_t how, const uint8_t *text, size_t 
 }
 
 static int
-class_of(utf8proc_int32_t c)
+mark_class(utf8proc_int32_t c)
 {
     return (int)utf8proc_get_property(c)->combining_class;
 }
@@ -70,9 +70,9 @@ static void
 sort_run(struct points *p, size_t from, size_t to)
 {
     size_t first[257] = {0};
-    for (size_t i = from; i < to; i++) first[class_of(p->list[i]) + 1]++;
+    for (size_t i = from; i < to; i++) first[mark_class(p->list[i]) + 1]++;
     for (int k = 1; k < 257; k++) first[k] += first[k - 1];
-    for (size_t i = from; i < to; i++) p->sorted[first[class_of(p->list[i])]++] = p->list[i];
+    for (size_t i = from; i < to; i++) p->sorted[first[mark_class(p->list[i])]++] = p->list[i];
     memcpy(p->list + from, p->sorted, sizeof *p->list * (to - from));
 }
 
@@ -82,7 +82,8 @@ sort_marks(struct points *p)
     for (size_t i = 0; i < p->n; i++) {
         size_t from = i;
         bool falls = false;
-        for (int last = 0, now; i < p->n && (now = class_of(p->list[i])); last = now, i++) falls = falls || now < last;
+        for (int last = 0, now; i < p->n && (now = mark_class(p->list[i])); last = now, i++)
+            falls = falls || now < last;
         if (falls) sort_run(p, from, i);
     }
 }

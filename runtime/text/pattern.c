@@ -202,7 +202,7 @@ foreign_options(const char *p, enum dialect dialect)
 }
 
 static const char *
-foreign(const char *pattern, enum dialect dialect, bool anchors)
+foreign_pattern(const char *pattern, enum dialect dialect, bool anchors)
 {
     const char *part = NULL;
     for (const char *p = pattern; *p && !part;) {
@@ -219,7 +219,7 @@ foreign(const char *pattern, enum dialect dialect, bool anchors)
 const char *
 pattern_foreign(const char *pattern, enum dialect dialect)
 {
-    return foreign(pattern, dialect, false);
+    return foreign_pattern(pattern, dialect, false);
 }
 
 static bool
@@ -234,5 +234,5 @@ const char *
 pattern_moved(const char *pattern, enum dialect dialect)
 {
     if (dialect == DIALECT_RUST && has_words(pattern)) return "words, \\w or \\W";
-    return dialect == DIALECT_ONIGURUMA ? NULL : foreign(pattern, DIALECT_ONIGURUMA, true);
+    return dialect == DIALECT_ONIGURUMA ? NULL : foreign_pattern(pattern, DIALECT_ONIGURUMA, true);
 }

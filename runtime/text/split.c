@@ -80,7 +80,7 @@ does_not_compile(const char *name, int code, size_t at)
 }
 
 static int
-compile(struct splitter *s, const char *name, const struct split_step *step, struct step *out)
+compile_step(struct splitter *s, const char *name, const struct split_step *step, struct step *out)
 {
     struct str spelled = {0};
     int code;
@@ -106,7 +106,7 @@ splitter_add(struct splitter *s, const char *name, const struct split_step *step
 {
     struct step made = {.how = *step};
     if (s->n == STEPS) return fail(E_ARG, "%s: more than %d steps cut a text", name, STEPS);
-    if (step->pattern) TRY(compile(s, name, step, &made));
+    if (step->pattern) TRY(compile_step(s, name, step, &made));
     made.how.pattern = NULL;
     s->step[s->n++] = made;
     return 0;
@@ -191,7 +191,7 @@ spans_add(struct spans *s, size_t from, size_t to, bool hit)
 /* Returns true if span i joins the previous span. A match joins one neighbour, unless the neighbour on the other
  * side, from which the manner counts, is also a match. */
 static bool
-joins(const struct spans *s, enum split_manner manner, size_t i)
+joins_previous(const struct spans *s, enum split_manner manner, size_t i)
 {
     const struct span *list = s->list;
     if (i == 0) return false;
@@ -206,7 +206,7 @@ cut_spans(const struct cut *c, int k, const uint8_t *text, const struct spans *s
 {
     enum split_manner manner = c->s->step[k].how.manner;
     for (size_t i = 0, end; i < s->n; i = end) {
-        for (end = i + 1; end < s->n && joins(s, manner, end);) end++;
+        for (end = i + 1; end < s->n && joins_previous(s, manner, end);) end++;
         size_t from = s->list[i].from, to = s->list[end - 1].to;
         if (from == to || (manner == SPLIT_REMOVED && s->list[i].hit)) continue;
         TRY(cut_by(c, k + 1, text + from, to - from));

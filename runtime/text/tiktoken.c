@@ -9,7 +9,7 @@
 enum { MAX_FILE = 1 << 28 };
 
 static int
-digit(uint8_t c)
+base64_digit(uint8_t c)
 {
     if (c >= 'A' && c <= 'Z') return c - 'A';
     if (c >= 'a' && c <= 'z') return c - 'a' + 26;
@@ -26,7 +26,7 @@ base64(const char *text, size_t n, uint8_t *out, size_t *bytes)
     *bytes = 0;
     if (n == 0 || n % 4) return false;
     for (size_t i = 0; i < n; i++) {
-        int d = i >= n - pad ? 0 : digit((uint8_t)text[i]);
+        int d = i >= n - pad ? 0 : base64_digit((uint8_t)text[i]);
         if (d < 0) return false;
         group = group << 6 | (uint32_t)d;
         if (i % 4 != 3) continue;
@@ -39,7 +39,7 @@ base64(const char *text, size_t n, uint8_t *out, size_t *bytes)
 
 /* Reads one line, up to the newline or the end. */
 static int
-read_line(struct tokenizer *t, const char *path, int number, char *line, size_t n, size_t file_bytes)
+read_token_line(struct tokenizer *t, const char *path, int number, char *line, size_t n, size_t file_bytes)
 {
     char *space = memchr(line, ' ', n), *end;
     size_t bytes;
@@ -67,7 +67,7 @@ read_lines(struct tokenizer *t, const char *path, char *text, size_t n)
         size_t length = (size_t)(end - at);
         *end = '\0';
         if (length && at[length - 1] == '\r') at[--length] = '\0';
-        TRY(read_line(t, path, ++number, at, length, n));
+        TRY(read_token_line(t, path, ++number, at, length, n));
     }
     return 0;
 }

@@ -151,7 +151,7 @@ struct encoding {
 
 /* Returns the bytes of the white-space character at the start of the text; 0: none. */
 static size_t
-space_at(const uint8_t *text, size_t n)
+space_length(const uint8_t *text, size_t n)
 {
     static const char *const spaces[] = {" ",      "\t",     "\n",     "\v",     "\f",     "\r",     "\xc2\x85",
                                          "\u00a0", "\u1680", "\u2000", "\u2001", "\u2002", "\u2003", "\u2004",
@@ -169,7 +169,7 @@ static size_t
 space_before(const uint8_t *text, size_t n)
 {
     for (size_t k = 1; k <= MIN(n, (size_t)3); k++)
-        if (space_at(text + n - k, k) == k) return k;
+        if (space_length(text + n - k, k) == k) return k;
     return 0;
 }
 
@@ -193,17 +193,17 @@ found_other(void *arg, const uint8_t *bytes, size_t n)
 
 /* Returns true if the one character is a word character. */
 static bool
-is_word(const struct tokenizer *t, const uint8_t *text, size_t n)
+is_known_word(const struct tokenizer *t, const uint8_t *text, size_t n)
 {
     bool other = n == 0;
     return !splitter_run(t->word, text, n, found_other, &other) && !other;
 }
 
 static bool
-word_at(const struct tokenizer *t, const uint8_t *text, size_t n)
+tokenizer_word_at(const struct tokenizer *t, const uint8_t *text, size_t n)
 {
     for (size_t k = 1; k <= MIN(n, (size_t)4); k++)
-        if (valid_utf8(text, k) == k) return is_word(t, text, k);
+        if (valid_utf8(text, k) == k) return is_known_word(t, text, k);
     return false;
 }
 
@@ -211,28 +211,28 @@ static bool
 word_before(const struct tokenizer *t, const uint8_t *text, size_t n)
 {
     for (size_t k = 1; k <= MIN(n, (size_t)4); k++)
-        if (valid_utf8(text + n - k, k) == k) return is_word(t, text + n - k, k);
+        if (valid_utf8(text + n - k, k) == k) return is_known_word(t, text + n - k, k);
     return false;
 }
 
 /* Returns true unless the token must be a word of its own and a word character precedes or follows. */
 static bool
-stands(const struct tokenizer *t, const struct special *s, const uint8_t *text, size_t n, size_t at)
+special_fits(const struct tokenizer *t, const struct special *s, const uint8_t *text, size_t n, size_t at)
 {
     size_t end = at + s->n;
-    return !s->word || (!word_before(t, text, at) && !word_at(t, text + end, n - end));
+    return !s->word || (!word_before(t, text, at) && !tokenizer_word_at(t, text + end, n - end));
 }
 
 /* Finds the next special token from *at on and sets *at to its start; NULL, with *at = n: none. */
 static const struct special *
-next_special(const struct tokenizer *t, bool normalized, const uint8_t *text, size_t n, size_t *at)
+next_special_in(const struct tokenizer *t, bool normalized, const uint8_t *text, size_t n, size_t *at)
 {
     int64_t since = 0;
     for (; t->nspecial && *at < n && !stop_caller_after(&since, 1 + t->nspecial / 16); ++*at) {
         const struct special *s =
             t->starts[normalized][text[*at]] ? special_at(t, normalized, text + *at, n - *at) : NULL;
         if (!s) continue;
-        if (stands(t, s, text, n, *at)) return s;
+        if (special_fits(t, s, text, n, *at)) return s;
         *at += s->n - 1; /* skip: nothing inside the rejected text is a token */
     }
     *at = n;
@@ -240,7 +240,7 @@ next_special(const struct tokenizer *t, bool normalized, const uint8_t *text, si
 }
 
 static void
-encode_piece(void *arg, const uint8_t *bytes, size_t n)
+encode_split_piece(void *arg, const uint8_t *bytes, size_t n)
 {
     struct encoding *e = arg;
     bpe_encode(&e->t->bpe, bytes, n, e->out);
@@ -249,7 +249,7 @@ encode_piece(void *arg, const uint8_t *bytes, size_t n)
 static int
 encode_plain(const struct encoding *e, const uint8_t *text, size_t n)
 {
-    return splitter_run(e->t->splitter, text, n, encode_piece, (void *)(uintptr_t)e);
+    return splitter_run(e->t->splitter, text, n, encode_split_piece, (void *)(uintptr_t)e);
 }
 
 /* Returns the length without trailing white space. */
@@ -264,7 +264,7 @@ static size_t
 trim_left(const uint8_t *text, size_t n)
 {
     size_t at = 0;
-    for (size_t k; at < n && (k = space_at(text + at, n - at));) at += k;
+    for (size_t k; at < n && (k = space_length(text + at, n - at));) at += k;
     return at;
 }
 
@@ -276,7 +276,7 @@ encode_around(const struct encoding *e, bool normalized, const uint8_t *text, si
               int (*next)(const struct encoding *e, const uint8_t *text, size_t n))
 {
     for (size_t at = 0, done = 0;;) {
-        const struct special *s = next_special(e->t, normalized, text, n, &at);
+        const struct special *s = next_special_in(e->t, normalized, text, n, &at);
         size_t plain = at > done ? at - done : 0;
         if (s && s->left) plain = trim_right(text + done, plain);
         if (plain) TRY(next(e, text + done, plain));

@@ -21,7 +21,8 @@ struct part_kind {
 };
 
 static int
-read_part(struct tokenizer *t, const char *path, enum part which, const struct part_kind *kind, const json_t *part)
+read_tokenizer_part(struct tokenizer *t, const char *path, enum part which, const struct part_kind *kind,
+                    const json_t *part)
 {
     for (; kind->type; kind++)
         if (!strcmp(kind->type, type_of_part(part))) return kind->read(t, path, part);
@@ -29,10 +30,11 @@ read_part(struct tokenizer *t, const char *path, enum part which, const struct p
 }
 
 static int
-read_all(struct tokenizer *t, const char *path, enum part which, const struct part_kind *kind, const json_t *list)
+read_part_list(struct tokenizer *t, const char *path, enum part which, const struct part_kind *kind, const json_t *list)
 {
     if (!json_is_array(list)) return refuse(path, part_names[which], "Sequence without a list");
-    for (size_t i = 0; i < json_array_size(list); i++) TRY(read_part(t, path, which, kind, json_array_get(list, i)));
+    for (size_t i = 0; i < json_array_size(list); i++)
+        TRY(read_tokenizer_part(t, path, which, kind, json_array_get(list, i)));
     return 0;
 }
 
@@ -53,14 +55,14 @@ static const struct part_kind forms[] = {{"NFC", read_form},  {"NFD", read_form}
 static int
 read_forms(struct tokenizer *t, const char *path, const json_t *part)
 {
-    return read_all(t, path, PART_NORMALIZER, forms, json_object_get(part, "normalizers"));
+    return read_part_list(t, path, PART_NORMALIZER, forms, json_object_get(part, "normalizers"));
 }
 
 /* ---- cutting ---- */
 
 /* Adds a step. ByteLevel spells bytes as characters, so a later step would cut the spelling and is refused. */
 static int
-add_step(struct tokenizer *t, const char *path, const json_t *part, const struct split_step *step)
+parse_step(struct tokenizer *t, const char *path, const json_t *part, const struct split_step *step)
 {
     if (t->spelled) return refuse(path, "pre_tokenizer behind ByteLevel", type_of_part(part));
     return splitter_add(t->splitter, path, step);
@@ -71,7 +73,7 @@ read_byte_level(struct tokenizer *t, const char *path, const json_t *part)
 {
     struct split_step step = {.pattern = json_is_false(json_object_get(part, "use_regex")) ? NULL : split_gpt2,
                               .space = !json_is_false(json_object_get(part, "add_prefix_space"))};
-    TRY(add_step(t, path, part, &step));
+    TRY(parse_step(t, path, part, &step));
     t->spelled = true;
     return 0;
 }
@@ -108,7 +110,7 @@ read_split(struct tokenizer *t, const char *path, const json_t *part)
     if (step.invert && step.manner == SPLIT_ISOLATED) step.invert = false; /* the pieces are the same */
     if (text) spell_text(text, &spelled);
     step.pattern = regex ? regex : str_text(&spelled);
-    int status = add_step(t, path, part, &step);
+    int status = parse_step(t, path, part, &step);
     str_free(&spelled);
     return status;
 }
@@ -117,7 +119,7 @@ static int
 read_digits(struct tokenizer *t, const char *path, const json_t *part)
 {
     bool each = json_is_true(json_object_get(part, "individual_digits"));
-    return add_step(t, path, part, &(struct split_step){.pattern = each ? "\\p{N}" : "\\p{N}+"});
+    return parse_step(t, path, part, &(struct split_step){.pattern = each ? "\\p{N}" : "\\p{N}+"});
 }
 
 static int
@@ -125,7 +127,7 @@ read_punctuation(struct tokenizer *t, const char *path, const json_t *part)
 {
     struct split_step step = {.pattern = "[\\p{P}$+<=>^`|~]"};
     if (json_object_get(part, "behavior")) TRY(read_manner(path, part, &step.manner));
-    return add_step(t, path, part, &step);
+    return parse_step(t, path, part, &step);
 }
 
 static int read_cutters(struct tokenizer *t, const char *path, const json_t *part);
@@ -136,11 +138,11 @@ static const struct part_kind cutters[] = {{"ByteLevel", read_byte_level}, {"Spl
 static int
 read_cutters(struct tokenizer *t, const char *path, const json_t *part)
 {
-    return read_all(t, path, PART_CUTTER, cutters, json_object_get(part, "pretokenizers"));
+    return read_part_list(t, path, PART_CUTTER, cutters, json_object_get(part, "pretokenizers"));
 }
 
 static void
-keep_part(struct tokenizer *t, const json_t *root, enum part which)
+keep_tokenizer_part(struct tokenizer *t, const json_t *root, enum part which)
 {
     const json_t *part = json_object_get(root, part_names[which]);
     char *text = json_is_object(part) ? json_dumps(part, JSON_COMPACT) : NULL;
@@ -155,9 +157,9 @@ read_parts(struct tokenizer *t, const char *path, const json_t *root)
     const json_t *decoder = json_object_get(root, "decoder");
     if (json_is_object(decoder) && strcmp(type_of_part(decoder), "ByteLevel"))
         return refuse(path, "decoder", type_of_part(decoder));
-    if (normalizer && !json_is_null(normalizer)) TRY(read_part(t, path, PART_NORMALIZER, forms, normalizer));
-    for (int i = 0; i < NPARTS; i++) keep_part(t, root, (enum part)i);
-    TRY(read_part(t, path, PART_CUTTER, cutters, cutter));
+    if (normalizer && !json_is_null(normalizer)) TRY(read_tokenizer_part(t, path, PART_NORMALIZER, forms, normalizer));
+    for (int i = 0; i < NPARTS; i++) keep_tokenizer_part(t, root, (enum part)i);
+    TRY(read_tokenizer_part(t, path, PART_CUTTER, cutters, cutter));
     return t->spelled ? 0 : refuse(path, "pre_tokenizer without ByteLevel", type_of_part(cutter));
 }
 
@@ -241,12 +243,12 @@ static const struct part_kind templates[] = {{"TemplateProcessing", read_templat
 static int
 read_templates(struct tokenizer *t, const char *path, const json_t *part)
 {
-    return read_all(t, path, PART_TEMPLATE, templates, json_object_get(part, "processors"));
+    return read_part_list(t, path, PART_TEMPLATE, templates, json_object_get(part, "processors"));
 }
 
 int
 read_template(struct tokenizer *t, const char *path, const json_t *root)
 {
     const json_t *part = json_object_get(root, "post_processor");
-    return json_is_object(part) ? read_part(t, path, PART_TEMPLATE, templates, part) : 0;
+    return json_is_object(part) ? read_tokenizer_part(t, path, PART_TEMPLATE, templates, part) : 0;
 }

@@ -36,7 +36,7 @@ by_id(const void *a, const void *b)
 
 /* Returns all special tokens in order of id; the caller frees the list. */
 static const struct special **
-in_order(const struct tokenizer *t)
+specials_in_order(const struct tokenizer *t)
 {
     const struct special **order = must_alloc(sizeof *order * ((size_t)t->nspecial + 1));
     for (int i = 0; i < t->nspecial; i++) order[i] = &t->special[i];
@@ -82,7 +82,7 @@ write_vocabulary(const struct tokenizer *t, const char *path, json_t *vocab)
         json_object_set_new(vocab, json_string_value(text), json_integer(id));
         json_decref(text);
     }
-    const struct special **order = in_order(t);
+    const struct special **order = specials_in_order(t);
     int status = write_added_ids(t, path, order, vocab);
     free(order);
     return status;
@@ -134,7 +134,7 @@ static json_t *
 write_added(const struct tokenizer *t)
 {
     json_t *list = json_array();
-    const struct special **order = in_order(t);
+    const struct special **order = specials_in_order(t);
     for (int i = 0; i < t->nspecial; i++) json_array_append_new(list, write_one_added(t, order[i]));
     free(order);
     return list;
@@ -142,7 +142,7 @@ write_added(const struct tokenizer *t)
 
 /* Returns the part as it was read, or else made from the single pattern. */
 static json_t *
-write_part(const struct tokenizer *t, enum part which)
+write_tokenizer_part(const struct tokenizer *t, enum part which)
 {
     json_error_t why;
     if (t->part[which]) return json_loads(t->part[which], 0, &why);
@@ -168,7 +168,7 @@ write_root(struct tokenizer *t, json_t *vocab)
                                 "use_regex", 1);
     json_t *root =
         json_pack("{s:s, s:n, s:n, s:o}", "version", "1.0", "truncation", "padding", "added_tokens", write_added(t));
-    for (int i = 0; i < NPARTS; i++) json_object_set_new(root, part_names[i], write_part(t, (enum part)i));
+    for (int i = 0; i < NPARTS; i++) json_object_set_new(root, part_names[i], write_tokenizer_part(t, (enum part)i));
     json_object_set_new(root, "decoder", decoder);
     json_object_set_new(root, "model", model);
     return root;

@@ -100,7 +100,7 @@ trainer_free(struct trainer **rp)
 /* ---- words ---- */
 
 static bool
-is_word(const struct trainer *r, const struct word *w, const uint8_t *bytes, size_t n)
+is_same_word(const struct trainer *r, const struct word *w, const uint8_t *bytes, size_t n)
 {
     if (w->n != n) return false;
     for (size_t i = 0; i < n; i++)
@@ -113,7 +113,7 @@ static uint32_t
 word_slot(const struct trainer *r, const uint8_t *bytes, size_t n)
 {
     uint32_t i = (uint32_t)XXH3_64bits(bytes, n) & (r->slot_capacity - 1);
-    while (r->slot[i] && !is_word(r, &r->word[r->slot[i] - 1], bytes, n)) i = (i + 1) & (r->slot_capacity - 1);
+    while (r->slot[i] && !is_same_word(r, &r->word[r->slot[i] - 1], bytes, n)) i = (i + 1) & (r->slot_capacity - 1);
     return i;
 }
 
@@ -135,7 +135,7 @@ grow_words(struct trainer *r)
 }
 
 static void
-add_word(void *arg, const uint8_t *bytes, size_t n)
+train_add_word(void *arg, const uint8_t *bytes, size_t n)
 {
     struct trainer *r = arg;
     grow_words(r);
@@ -153,7 +153,7 @@ add_word(void *arg, const uint8_t *bytes, size_t n)
 
 /* Returns the next occurrence of the k-th special token from p on; end: none. The result is cached in next[k]. */
 static const uint8_t *
-next_special(const struct trainer *r, const uint8_t **next, int k, const uint8_t *p, const uint8_t *end)
+next_special_from(const struct trainer *r, const uint8_t **next, int k, const uint8_t *p, const uint8_t *end)
 {
     if (next[k] && next[k] >= p) return next[k];
     size_t n = strlen(r->special[k]);
@@ -170,7 +170,7 @@ find_special(const struct trainer *r, const uint8_t **next, const uint8_t *p, co
     const uint8_t *first = end;
     *size = 0;
     for (int k = 0; k < r->nspecial; k++) {
-        const uint8_t *at = next_special(r, next, k, p, end);
+        const uint8_t *at = next_special_from(r, next, k, p, end);
         if (at >= first) continue;
         first = at;
         *size = strlen(r->special[k]);
@@ -179,12 +179,12 @@ find_special(const struct trainer *r, const uint8_t **next, const uint8_t *p, co
 }
 
 static int
-add_text(struct trainer *r, const uint8_t **next, const uint8_t *p, const uint8_t *end)
+train_add_text(struct trainer *r, const uint8_t **next, const uint8_t *p, const uint8_t *end)
 {
     for (;;) {
         size_t size;
         const uint8_t *special = find_special(r, next, p, end, &size);
-        TRY(splitter_run(r->splitter, p, (size_t)(special - p), add_word, r));
+        TRY(splitter_run(r->splitter, p, (size_t)(special - p), train_add_word, r));
         if (special == end) return 0;
         p = special + size;
         TRY(stop_caller_after(&r->since, (int64_t)size * (1 + r->nspecial)));
@@ -205,7 +205,7 @@ trainer_add(struct trainer *r, const void *text, size_t n)
     TRY(trainer_status(r));
     if (n > UINT32_MAX / 2 - r->ntoken) return fail(E_ARG, "tokenizer.train: the texts are longer than 2 GiB");
     const uint8_t **next = must_alloc(sizeof *next * (size_t)(r->nspecial + 1));
-    r->status = add_text(r, next, text, (const uint8_t *)text + n);
+    r->status = train_add_text(r, next, text, (const uint8_t *)text + n);
     free(next);
     return r->status;
 }
@@ -284,7 +284,7 @@ struct claims {
 };
 
 static bool
-before(struct claim a, struct claim b)
+claim_before(struct claim a, struct claim b)
 {
     return a.count != b.count ? a.count > b.count : a.key < b.key;
 }
@@ -294,7 +294,7 @@ claim_push(struct claims *c, struct claim x)
 {
     GROW(c->list, c->n + 1, c->capacity);
     size_t i = c->n++;
-    for (; i && before(x, c->list[(i - 1) / 2]); i = (i - 1) / 2) c->list[i] = c->list[(i - 1) / 2];
+    for (; i && claim_before(x, c->list[(i - 1) / 2]); i = (i - 1) / 2) c->list[i] = c->list[(i - 1) / 2];
     c->list[i] = x;
 }
 
@@ -304,8 +304,8 @@ claim_pop(struct claims *c)
     struct claim top = c->list[0], last = c->list[--c->n];
     size_t i = 0;
     for (size_t k; (k = 2 * i + 1) < c->n; i = k) {
-        if (k + 1 < c->n && before(c->list[k + 1], c->list[k])) k++;
-        if (!before(c->list[k], last)) break;
+        if (k + 1 < c->n && claim_before(c->list[k + 1], c->list[k])) k++;
+        if (!claim_before(c->list[k], last)) break;
         c->list[i] = c->list[k];
     }
     c->list[i] = last;

@@ -12,7 +12,7 @@ enum { IDLE = 6 }; /* steps without gain before the step length shrinks */
 /* ---- times that matter ---- */
 
 static int64_t
-most_of(const struct net_node *v, const int64_t *bytes, const uint16_t *form)
+most_bytes_of_node(const struct net_node *v, const int64_t *bytes, const uint16_t *form)
 {
     int64_t most = 0;
     for (int32_t k = 0; k < v->ncand; k++)
@@ -40,7 +40,7 @@ happens(struct happening *h, int32_t born, int32_t dies, int64_t bytes)
 /* Lists the times that matter: the limit may be exceeded, a live range ends after the time, and one has begun since
  * the last listed time. Returns their number. */
 static int32_t
-find_times(const struct net *n, const struct happening *h, int32_t end, int32_t *time)
+list_happening_times(const struct net *n, const struct happening *h, int32_t end, int32_t *time)
 {
     int32_t count = 0;
     int64_t live = 0;
@@ -57,7 +57,7 @@ find_times(const struct net *n, const struct happening *h, int32_t end, int32_t 
 
 /* Returns the number of listed times before t. */
 static int32_t
-before(const int32_t *time, int32_t ntime, int32_t t)
+first_time_from(const int32_t *time, int32_t ntime, int32_t t)
 {
     int32_t low = 0, high = ntime;
     while (low < high) {
@@ -80,23 +80,23 @@ limit_times(struct arena *a, const struct net *n, int32_t **time, int32_t *ntime
     to->tensor = arena_dup(a, n->tensor, sizeof *n->tensor * (size_t)MAX(1, n->ntensor));
     for (int32_t i = 0; i < n->nnode; i++)
         if (n->node[i].memory)
-            happens(h, n->node[i].time, n->node[i].time + 1, most_of(&n->node[i], n->node[i].memory, NULL));
+            happens(h, n->node[i].time, n->node[i].time + 1, most_bytes_of_node(&n->node[i], n->node[i].memory, NULL));
     for (int32_t i = 0; i < n->ntensor; i++) {
         const struct net_tensor *t = &n->tensor[i];
-        if (t->bytes) happens(h, t->born, t->dies, most_of(&n->node[t->maker], t->bytes, t->form));
+        if (t->bytes) happens(h, t->born, t->dies, most_bytes_of_node(&n->node[t->maker], t->bytes, t->form));
     }
     *time = ARENA_ARRAY(a, int32_t, end + 1);
-    *ntime = find_times(n, h, end, *time);
+    *ntime = list_happening_times(n, h, end, *time);
     free(h);
     for (int32_t i = 0; i < n->nnode; i++) {
-        int32_t at = before(*time, *ntime, n->node[i].time);
+        int32_t at = first_time_from(*time, *ntime, n->node[i].time);
         bool matters = at < *ntime && (*time)[at] == n->node[i].time;
         to->node[i].time = matters ? at : 0;
         if (!matters) to->node[i].memory = NULL;
     }
     for (int32_t i = 0; i < n->ntensor; i++) {
-        to->tensor[i].born = before(*time, *ntime, n->tensor[i].born);
-        to->tensor[i].dies = before(*time, *ntime, n->tensor[i].dies);
+        to->tensor[i].born = first_time_from(*time, *ntime, n->tensor[i].born);
+        to->tensor[i].dies = first_time_from(*time, *ntime, n->tensor[i].dies);
     }
     return to;
 }
@@ -148,7 +148,7 @@ limit_worth(int64_t price, int64_t bytes, int64_t most)
 
 /* Caps a cost at NET_NEVER / 64; limit_price halves the prices before any cap takes effect. */
 static int64_t
-worth(int64_t price, int64_t bytes)
+limit_bytes_worth(int64_t price, int64_t bytes)
 {
     return limit_worth(price, bytes, NET_NEVER / 64);
 }
@@ -158,12 +158,12 @@ price_tensor(struct limit *m, const struct net_tensor *t)
 {
     int64_t price = m->sum[t->dies] - m->sum[t->born], *extra = m->extra[t->maker];
     for (int32_t k = 0; price && k < m->net->node[t->maker].ncand; k++)
-        extra[k] = MIN(NET_NEVER / 64, extra[k] + worth(price, t->bytes[t->form[k]]));
+        extra[k] = MIN(NET_NEVER / 64, extra[k] + limit_bytes_worth(price, t->bytes[t->form[k]]));
 }
 
 /* Fills sum and extra. Returns the most that all extra costs and the limit's worth can add up to. */
 static double
-fill(struct limit *m)
+fill_peaks(struct limit *m)
 {
     const struct net *n = m->net;
     double all = 0;
@@ -172,20 +172,21 @@ fill(struct limit *m)
         const struct net_node *v = &n->node[i];
         int64_t most = 0;
         work_add(v->ncand * (2 + 3 * (int64_t)(m->first[i + 1] - m->first[i])));
-        for (int32_t k = 0; k < v->ncand; k++) m->extra[i][k] = v->memory ? worth(m->price[v->time], v->memory[k]) : 0;
+        for (int32_t k = 0; k < v->ncand; k++)
+            m->extra[i][k] = v->memory ? limit_bytes_worth(m->price[v->time], v->memory[k]) : 0;
         for (int32_t k = m->first[i]; k < m->first[i + 1]; k++) price_tensor(m, &n->tensor[m->tensor[k]]);
         for (int32_t k = 0; k < v->ncand; k++) most = MAX(most, m->extra[i][k]);
         all += (double)most;
     }
-    return all + (double)worth(m->sum[m->ntime], n->memory_limit);
+    return all + (double)limit_bytes_worth(m->sum[m->ntime], n->memory_limit);
 }
 
 int64_t
 limit_price(struct limit *m)
 {
-    while (fill(m) > (double)(NET_NEVER / 64))
+    while (fill_peaks(m) > (double)(NET_NEVER / 64))
         for (int32_t t = 0; t < m->ntime; t++) m->price[t] /= 2;
-    return worth(m->sum[m->ntime], m->net->memory_limit) + 1;
+    return limit_bytes_worth(m->sum[m->ntime], m->net->memory_limit) + 1;
 }
 
 int64_t
@@ -212,7 +213,7 @@ deflect(struct limit *m)
 
 /* Shortens the steps and returns to the best prices. */
 static void
-shorten(struct limit *m)
+shorten_times(struct limit *m)
 {
     m->pace *= 0.6;
     m->idle = 0;
@@ -237,7 +238,7 @@ limit_step(struct limit *m, double bound, double goal)
         memcpy(m->best_price, m->price, sizeof *m->price * (size_t)m->ntime);
         memcpy(m->best_way, m->way, sizeof *m->way * (size_t)m->ntime);
     } else if (m->idle >= IDLE) {
-        shorten(m);
+        shorten_times(m);
         bound = m->best;
     }
     for (int32_t t = 0; t < m->ntime; t++)

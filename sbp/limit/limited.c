@@ -76,7 +76,7 @@ live_of(struct limited *m, const int32_t *choice)
 
 /* Records the choice as the best if it meets the limit and costs less. Sets its live bytes. */
 static void
-offer(struct limited *m, const int32_t *choice)
+limited_offer(struct limited *m, const int32_t *choice)
 {
     int64_t peak = live_of(m, choice);
     m->least_peak = MIN(m->least_peak, peak);
@@ -89,13 +89,13 @@ offer(struct limited *m, const int32_t *choice)
 
 /* Returns the scaled cost that a better choice must stay below. */
 static int64_t
-below(const struct limited *m)
+limited_below(const struct limited *m)
 {
     return m->best->cost >= NET_NEVER ? NET_NEVER : (m->best->cost - 1) * m->scale + 1;
 }
 
 static bool
-is_large(const struct limited *m)
+is_large_net(const struct limited *m)
 {
     return m->folded.c->nvar > MANY;
 }
@@ -113,7 +113,7 @@ bound_anew(struct limited *m, bool *found)
     struct cfn *c = fold_priced(&m->folded, m->limit.extra);
     struct explore s = {.stop = m->o->stop, .arg = m->o->arg, .scale = 1, .best = NET_NEVER, .root = true};
     s.patience = PATIENCE;
-    if (is_large(m)) s.looks = GLANCE;
+    if (is_large_net(m)) s.looks = GLANCE;
     s.nchoice = c->nvar;
     s.choice = m->value;
     int64_t bound = explore(&s, c);
@@ -142,19 +142,19 @@ bound_onward(struct limited *m, bool *found)
 
 /* Returns the scaled bound at the current prices; choice receives the minimiser. NET_NEVER: no choice is possible. */
 static int64_t
-bound_now(struct limited *m, bool *found)
+limited_bound_now(struct limited *m, bool *found)
 {
     int64_t worth = limit_price(&m->limit);
     for (int32_t i = 0; i < m->net->nnode; i++)
         for (int32_t k = 0; k < m->net->node[i].ncand; k++)
             m->limit.extra[i][k] = cost_add(m->limit.extra[i][k], m->ruled_out[i][k]);
-    bool onward = is_large(m) && m->is_near;
+    bool onward = is_large_net(m) && m->is_near;
     if (onward && !m->large) m->large = cfn_copy(m->folded.c);
     int64_t bound = onward ? bound_onward(m, found) : bound_anew(m, found);
     m->budget--;
     if (!*found) return bound >= NET_NEVER ? NET_NEVER : bound - worth;
     fold_choice(&m->folded, m->value, m->choice);
-    offer(m, m->choice);
+    limited_offer(m, m->choice);
     return bound - worth;
 }
 
@@ -183,11 +183,11 @@ start_near(struct limited *m)
 static bool
 look_near(struct limited *m)
 {
-    int64_t work = is_large(m) ? 2 * SWEEPS * cfn_entries(m->folded.c) : m->work;
+    int64_t work = is_large_net(m) ? 2 * SWEEPS * cfn_entries(m->folded.c) : m->work;
     if (!nearby_look(&m->nearby, MIN(MOST, m->best->cost < NET_NEVER ? work : 4 * work))) return false;
     nearby_get(&m->nearby, m->value);
     fold_choice(&m->folded, m->value, m->scratch);
-    offer(m, m->scratch);
+    limited_offer(m, m->scratch);
     return true;
 }
 
@@ -212,7 +212,7 @@ look_other(struct limited *m, int64_t bound)
     nearby_get(&m->other, m->value);
     nearby_set(&m->nearby, m->value);
     fold_choice(&m->folded, m->value, m->scratch);
-    offer(m, m->scratch);
+    limited_offer(m, m->scratch);
     return true;
 }
 
@@ -238,28 +238,29 @@ look_on(struct limited *m, int32_t looks)
 
 /* Returns true after enough bounds without gain. */
 static bool
-is_idle(const struct limited *m, int32_t idle)
+is_search_idle(const struct limited *m, int32_t idle)
 {
-    return idle >= (is_large(m) || m->best->cost >= NET_NEVER ? IDLE_LARGE : IDLE);
+    return idle >= (is_large_net(m) || m->best->cost >= NET_NEVER ? IDLE_LARGE : IDLE);
 }
 
 /* Returns the least gain of a bound that counts as progress. */
 static int64_t
 worth_while(const struct limited *m)
 {
-    int64_t gap = m->best->cost >= NET_NEVER ? 0 : below(m) - m->best_bound;
+    int64_t gap = m->best->cost >= NET_NEVER ? 0 : limited_below(m) - m->best_bound;
     return MAX(MAX(0, m->best_bound / 100000), m->best_bound < 0 ? 0 : gap / 200);
 }
 
 /* Raises the bound by subgradient steps until it stalls. If the network can be branched, half of the budget is left
  * for that, because the bound may rise slowly forever. Returns the best bound, scaled. */
 static int64_t
-raise(struct limited *m)
+limited_raise(struct limited *m)
 {
-    int32_t tried = 0, left = is_large(m) ? 0 : m->budget / 2;
-    for (int32_t idle = 0; !is_idle(m, idle) && m->best_bound < below(m) && m->budget > left && !out_of_time(m);) {
+    int32_t tried = 0, left = is_large_net(m) ? 0 : m->budget / 2;
+    for (int32_t idle = 0;
+         !is_search_idle(m, idle) && m->best_bound < limited_below(m) && m->budget > left && !out_of_time(m);) {
         bool found;
-        int64_t bound = bound_now(m, &found), was = m->best->cost;
+        int64_t bound = limited_bound_now(m, &found), was = m->best->cost;
         tried++;
         if (bound >= NET_NEVER) return NET_NEVER;
         idle = bound > m->best_bound + worth_while(m) ? 0 : idle + 1;
@@ -271,63 +272,63 @@ raise(struct limited *m)
         int64_t peak = limit_live(&m->limit, m->choice);
         if (peak <= m->net->memory_limit && limit_price(&m->limit) <= 1) break;
         start_near(m);
-        bool by_turns = is_large(m) && was < NET_NEVER && tried % 2;
+        bool by_turns = is_large_net(m) && was < NET_NEVER && tried % 2;
         if ((by_turns ? look_other(m, bound) : look_near(m)) && m->best->cost < was) idle = 0;
         peak = live_of(m, m->choice);
         limit_step(&m->limit, (double)bound, goal_of(m, (double)m->best_bound, peak));
     }
-    if (is_large(m) && m->best->cost < NET_NEVER && m->best_bound < below(m)) look_on(m, tried);
+    if (is_large_net(m) && m->best->cost < NET_NEVER && m->best_bound < limited_below(m)) look_on(m, tried);
     return m->best_bound;
 }
 
 /* ---- branching ---- */
 
 static int64_t
-part_bound(void *of, bool *found)
+limited_part_bound(void *of, bool *found)
 {
     struct limited *m = of;
-    int64_t was = m->best->cost, bound = bound_now(m, found);
+    int64_t was = m->best->cost, bound = limited_bound_now(m, found);
     if (m->best->cost >= NET_NEVER) m->blind--;
     if (m->best->cost < was && m->is_near) nearby_set(&m->nearby, m->value);
     return bound;
 }
 
 static int64_t
-part_below(void *of)
+limited_part_below(void *of)
 {
-    return below(of);
+    return limited_below(of);
 }
 
 static double
-part_goal(void *of, double bound)
+limited_part_goal(void *of, double bound)
 {
     struct limited *m = of;
     return goal_of(m, bound, m->net->memory_limit);
 }
 
 static bool
-part_stop(void *of)
+limited_part_stop(void *of)
 {
     const struct limited *m = of;
     return (m->best->cost >= NET_NEVER && m->blind <= 0) || out_of_time(of);
 }
 
 static void
-part_beside(void *of)
+limited_part_beside(void *of)
 {
     struct limited *m = of;
     if (m->is_near) look_near(m);
 }
 
 static int64_t
-split(struct limited *m)
+limited_split(struct limited *m)
 {
     struct parts p = {.net = m->net, .limit = &m->limit, .ruled_out = m->ruled_out, .choice = m->choice, .of = m};
-    p.bound = part_bound;
-    p.below = part_below;
-    p.goal = part_goal;
-    p.stop = part_stop;
-    p.beside = part_beside;
+    p.bound = limited_part_bound;
+    p.below = limited_part_below;
+    p.goal = limited_part_goal;
+    p.stop = limited_part_stop;
+    p.beside = limited_part_beside;
     return parts_bound(&p, MAX(0, m->best_bound), m->best_price);
 }
 
@@ -382,8 +383,8 @@ limited_end(struct limited *m)
 static int64_t
 solve_merged(struct limited *m)
 {
-    int64_t bound = raise(m), parts = bound;
-    if (bound < below(m) && !is_large(m)) parts = split(m);
+    int64_t bound = limited_raise(m), parts = bound;
+    if (bound < limited_below(m) && !is_large_net(m)) parts = limited_split(m);
     bound = MAX(bound, parts);
     return bound <= 0 ? 0 : bound >= NET_NEVER ? NET_NEVER : limited_ceil(bound, m->scale);
 }

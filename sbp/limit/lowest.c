@@ -47,7 +47,7 @@ static int64_t
 halve(struct arena *a, const struct net *n, const struct solve_options *o, int64_t bound, int64_t peak,
       const int32_t **choice)
 {
-    int64_t unit = floor_unit(n), bad = (bound - 1) / unit, good = peak / unit;
+    int64_t unit = peak_bound_unit(n), bad = (bound - 1) / unit, good = peak / unit;
     struct solve_options counted = {.start = o->start, .until = lowest_until(), .within = n->memory_limit};
     while (good - bad > 1 && work_done() < counted.until && !(o->stop && o->stop(o->arg))) {
         int64_t half = bad + (good - bad) / 2, found = peak_within(a, n, half * unit, &counted, choice);
@@ -64,11 +64,11 @@ lowest_peak(struct arena *a, const struct net *n, const struct solve_options *o,
             const int32_t **choice)
 {
     *choice = NULL;
-    *bound = floor_alone(n);
+    *bound = peak_bound_alone(n);
     if (!lowest_is_sought(n)) return peak;
     for (int split = 0; split < 2 && *bound < peak; split++) {
-        struct floor_options f = {.until = lowest_until(), .split = split, .stop = o->stop, .arg = o->arg};
-        floor_find(a, n, &f, bound, &peak, choice);
+        struct peak_bound_options f = {.until = lowest_until(), .split = split, .stop = o->stop, .arg = o->arg};
+        peak_bound_find(a, n, &f, bound, &peak, choice);
         if (*choice && peak <= n->memory_limit) return peak;
         *choice = NULL;
         if (!split && *bound < peak) peak = halve(a, n, o, *bound, peak, choice);

@@ -27,7 +27,7 @@ sure(const struct merging *g)
 }
 
 static int32_t
-values(const struct merging *g, int32_t var)
+merged_values(const struct merging *g, int32_t var)
 {
     return var == sure(g) ? 1 : g->m->folded.c->var[var].n;
 }
@@ -35,7 +35,7 @@ values(const struct merging *g, int32_t var)
 /* ---- bytes of variables ---- */
 
 static void
-list_nodes(struct merging *g)
+list_merged_nodes(struct merging *g)
 {
     const struct folded *f = &g->m->folded;
     g->of = ARENA_ARRAY(&g->tmp, struct fold_node, g->whole->nnode + 1);
@@ -50,10 +50,10 @@ list_nodes(struct merging *g)
 }
 
 static void
-take(struct merging *g, int32_t node, int32_t begin, int32_t end, const int64_t *bytes, const uint16_t *form)
+start_taking(struct merging *g, int32_t node, int32_t begin, int32_t end, const int64_t *bytes, const uint16_t *form)
 {
     const struct fold_node *of = &g->of[node];
-    int32_t n = values(g, of->node);
+    int32_t n = merged_values(g, of->node);
     struct taking *t = &g->taking[g->ntaking++];
     *t = (struct taking){of->node, begin, end, ARENA_ARRAY(&g->tmp, int64_t, n)};
     for (int32_t i = 0; i < n; i++) {
@@ -69,10 +69,10 @@ list_takings(struct merging *g)
     const struct net *n = g->whole;
     g->taking = ARENA_ARRAY(&g->tmp, struct taking, n->nnode + n->ntensor + 1);
     for (int32_t i = 0; i < n->nnode; i++)
-        if (n->node[i].memory) take(g, i, n->node[i].time, n->node[i].time + 1, n->node[i].memory, NULL);
+        if (n->node[i].memory) start_taking(g, i, n->node[i].time, n->node[i].time + 1, n->node[i].memory, NULL);
     for (int32_t i = 0; i < n->ntensor; i++) {
         const struct net_tensor *t = &n->tensor[i];
-        if (t->bytes && t->dies > t->born) take(g, t->maker, t->born, t->dies, t->bytes, t->form);
+        if (t->bytes && t->dies > t->born) start_taking(g, t->maker, t->born, t->dies, t->bytes, t->form);
     }
 }
 
@@ -104,7 +104,7 @@ untouch(const struct merging *g, struct change *c)
     for (int32_t k = 0; k < c->ntouched; k++) {
         int32_t v = c->touched[k];
         c->is[v] = 0;
-        memset(c->more[v], 0, sizeof *c->more[v] * (size_t)values(g, v));
+        memset(c->more[v], 0, sizeof *c->more[v] * (size_t)merged_values(g, v));
     }
     c->ntouched = 0;
 }
@@ -117,30 +117,30 @@ never_more(const struct merging *g, const struct change *c, int sign)
     for (int32_t k = 0; k < c->ntouched; k++) {
         int32_t v = c->touched[k];
         int64_t most = INT64_MIN;
-        for (int32_t i = 0; i < values(g, v); i++) most = MAX(most, sign * c->more[v][i]);
+        for (int32_t i = 0; i < merged_values(g, v); i++) most = MAX(most, sign * c->more[v][i]);
         sum += most;
     }
     return sum <= 0;
 }
 
 static void
-keep(struct merging *g, struct change *c, struct kept *k, int32_t time)
+keep_change(struct merging *g, struct change *c, struct kept *k, int32_t time)
 {
     *k = (struct kept){.time = time, .ntouched = c->ntouched};
     k->touched = arena_dup(&g->tmp, c->touched, sizeof *c->touched * (size_t)MAX(1, c->ntouched));
     k->more = ARENA_ARRAY(&g->tmp, int64_t *, c->ntouched + 1);
     for (int32_t i = 0; i < c->ntouched; i++) {
         int32_t v = c->touched[i];
-        k->more[i] = arena_dup(&g->tmp, c->more[v], sizeof *c->more[v] * (size_t)values(g, v));
+        k->more[i] = arena_dup(&g->tmp, c->more[v], sizeof *c->more[v] * (size_t)merged_values(g, v));
     }
     untouch(g, c);
 }
 
 /* Makes c, the difference between now and the last kept time, the difference to the kept time before that. */
 static void
-unkeep(const struct merging *g, struct change *c, const struct kept *k)
+unkeep_change(const struct merging *g, struct change *c, const struct kept *k)
 {
-    for (int32_t i = 0; i < k->ntouched; i++) touch(c, k->touched[i], k->more[i], values(g, k->touched[i]), 1);
+    for (int32_t i = 0; i < k->ntouched; i++) touch(c, k->touched[i], k->more[i], merged_values(g, k->touched[i]), 1);
 }
 
 /* By time t: the takings that begin (or end) at t are item[first[t]] to item[first[t + 1] - 1]. */
@@ -160,25 +160,25 @@ list_events(struct merging *g, int32_t ntime, bool ends)
 
 /* Compares each time with the last kept one, and removes the time that never has more live bytes. */
 static void
-find_times(struct merging *g, int32_t ntime)
+find_merged_times(struct merging *g, int32_t ntime)
 {
     struct events begin = list_events(g, ntime, false), end = list_events(g, ntime, true);
     struct kept *kept = ARENA_ARRAY(&g->tmp, struct kept, ntime + 1);
     struct change c = {ARENA_ARRAY(&g->tmp, int64_t *, sure(g) + 1), ARENA_ARRAY(&g->tmp, int32_t, sure(g) + 1), 0,
                        ARENA_ARRAY(&g->tmp, uint8_t, sure(g) + 1)};
     int32_t n = 0;
-    for (int32_t v = 0; v <= sure(g); v++) c.more[v] = ARENA_ARRAY(&g->tmp, int64_t, values(g, v));
+    for (int32_t v = 0; v <= sure(g); v++) c.more[v] = ARENA_ARRAY(&g->tmp, int64_t, merged_values(g, v));
     for (int32_t t = 0; t < ntime; t++) {
         for (int sign = -1; sign <= 1; sign += 2) {
             const struct events *e = sign < 0 ? &end : &begin;
             for (int32_t k = e->first[t]; k < e->first[t + 1]; k++) {
                 const struct taking *x = &g->taking[e->item[k]];
-                touch(&c, x->var, x->bytes, values(g, x->var), sign);
+                touch(&c, x->var, x->bytes, merged_values(g, x->var), sign);
             }
         }
         if (n && never_more(g, &c, 1)) continue;
-        while (n && never_more(g, &c, -1)) unkeep(g, &c, &kept[--n]);
-        keep(g, &c, &kept[n++], t);
+        while (n && never_more(g, &c, -1)) unkeep_change(g, &c, &kept[--n]);
+        keep_change(g, &c, &kept[n++], t);
     }
     g->m->time = ARENA_ARRAY(&g->m->arena, int32_t, n + 1);
     g->m->ntime = n;
@@ -188,7 +188,7 @@ find_times(struct merging *g, int32_t ntime)
 /* ---- the net ---- */
 
 static int32_t
-before(const struct merged *m, int32_t t)
+merged_time_from(const struct merged *m, int32_t t)
 {
     int32_t low = 0, high = m->ntime;
     while (low < high) {
@@ -202,7 +202,7 @@ before(const struct merged *m, int32_t t)
 }
 
 static int
-by_place(const void *a, const void *b)
+compare_merge_places(const void *a, const void *b)
 {
     const struct taking *x = a, *y = b;
     if (x->var != y->var) return x->var < y->var ? -1 : 1;
@@ -217,15 +217,15 @@ join_takings(struct merging *g)
     int32_t n = 0;
     for (int32_t k = 0; k < g->ntaking; k++) {
         struct taking *t = &g->taking[k];
-        t->begin = before(g->m, t->begin);
-        t->end = before(g->m, t->end);
+        t->begin = merged_time_from(g->m, t->begin);
+        t->end = merged_time_from(g->m, t->end);
     }
-    qsort(g->taking, (size_t)g->ntaking, sizeof *g->taking, by_place);
+    qsort(g->taking, (size_t)g->ntaking, sizeof *g->taking, compare_merge_places);
     for (int32_t k = 0; k < g->ntaking; k++) {
         struct taking *t = &g->taking[k], *last = n ? &g->taking[n - 1] : NULL;
         if (t->begin >= t->end) continue;
-        if (last && by_place(last, t) == 0)
-            for (int32_t i = 0; i < values(g, t->var); i++) last->bytes[i] += t->bytes[i];
+        if (last && compare_merge_places(last, t) == 0)
+            for (int32_t i = 0; i < merged_values(g, t->var); i++) last->bytes[i] += t->bytes[i];
         else
             g->taking[n++] = *t;
     }
@@ -290,7 +290,7 @@ make_tensors(struct merging *g)
     for (int32_t k = 0; k < g->ntaking; k++) {
         const struct taking *x = &g->taking[k];
         struct net_tensor *t = &to->tensor[to->ntensor++];
-        int32_t n = values(g, x->var);
+        int32_t n = merged_values(g, x->var);
         *t = (struct net_tensor){.maker = x->var, .form = same, .nfrom = n, .nto = 1, .born = x->begin, .dies = x->end};
         t->bytes = arena_dup(&g->m->arena, x->bytes, sizeof *x->bytes * (size_t)n);
     }
@@ -305,9 +305,9 @@ merge_begin(struct merged *m, const struct net *n)
     struct merging g = {.whole = n, .m = m};
     bool possible = fold_begin(&m->folded, n, 1);
     if (possible) {
-        list_nodes(&g);
+        list_merged_nodes(&g);
         list_takings(&g);
-        find_times(&g, net_times(n));
+        find_merged_times(&g, net_times(n));
         join_takings(&g);
         make_nodes(&g);
         make_tensors(&g);

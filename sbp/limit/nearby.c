@@ -10,7 +10,7 @@
 enum { SMALL = 16, MEDIUM = 500, LARGE = 8 * MEDIUM, HUB = 64, TRIES = 5 };
 
 static uint64_t
-draw(struct nearby *w, uint64_t n)
+draw_below(struct nearby *w, uint64_t n)
 {
     w->random = w->random * 6364136223846793005u + 1442695040888963407u;
     return (w->random >> 33) % n;
@@ -39,7 +39,7 @@ each_taking(const struct nearby *w, int32_t node, void (*with)(void *arg, const 
 }
 
 static int32_t
-candidate_of(const struct folded *f, const struct fold_node *m, int32_t var, int32_t i)
+implied_candidate(const struct folded *f, const struct fold_node *m, int32_t var, int32_t i)
 {
     int32_t c = f->c->var[var].value[i];
     return m->to ? m->to[c] : c;
@@ -64,13 +64,13 @@ add_var(const struct nearby *w, int32_t var, int32_t i, int sign, int64_t *chang
 {
     for (int32_t k = w->f->first[var]; k < w->f->first[var + 1]; k++) {
         const struct fold_node *m = &w->f->node[k];
-        struct adding a = {change, candidate_of(w->f, m, var, i), sign};
+        struct adding a = {change, implied_candidate(w->f, m, var, i), sign};
         each_taking(w, m->node, add_taking, &a);
     }
 }
 
 static void
-widen(void *arg, const struct taking *t)
+widen_span(void *arg, const struct taking *t)
 {
     int32_t *span = arg;
     span[0] = MIN(span[0], t->begin);
@@ -99,7 +99,7 @@ nearby_begin(struct nearby *w, const struct folded *f, struct limit *m, const st
     for (int32_t k = 0; k <= large; k++) w->extra[k] = ARENA_ARRAY(&w->arena, int64_t, most);
     for (int32_t v = 0; v < n; v++) {
         int32_t span[2] = {INT32_MAX, 0};
-        for (int32_t k = f->first[v]; k < f->first[v + 1]; k++) each_taking(w, f->node[k].node, widen, span);
+        for (int32_t k = f->first[v]; k < f->first[v + 1]; k++) each_taking(w, f->node[k].node, widen_span, span);
         w->begin[v] = span[0];
         w->end[v] = span[1];
         w->at[v] = -1;
@@ -122,7 +122,7 @@ over_limit(const struct nearby *w, const int64_t *live)
 }
 
 static int64_t
-cost_of(const struct folded *f, const int32_t *pick)
+cost_of_pick(const struct folded *f, const int32_t *pick)
 {
     int64_t sum = f->c->constant;
     for (int32_t v = 0; v < f->c->nvar; v++) sum = cost_add(sum, f->c->var[v].cost[pick[v]]);
@@ -154,7 +154,7 @@ nearby_set(struct nearby *w, const int32_t *candidate)
         each_taking(w, f->sure[k].node, add_taking, &a);
     }
     running_sum(w->live, w->ntime);
-    w->cost = cost_of(f, w->pick);
+    w->cost = cost_of_pick(f, w->pick);
     w->over = over_limit(w, w->live);
 }
 
@@ -167,7 +167,7 @@ nearby_get(const struct nearby *w, int32_t *candidate)
 /* ---- choosing a neighbourhood ---- */
 
 static void
-take(struct nearby *w, int32_t v)
+add_near_variable(struct nearby *w, int32_t v)
 {
     if (w->at[v] >= 0 || w->nnear >= w->size) return;
     w->at[v] = w->nnear;
@@ -175,11 +175,11 @@ take(struct nearby *w, int32_t v)
 }
 
 static void
-take_around(struct nearby *w, int32_t v)
+take_around_variable(struct nearby *w, int32_t v)
 {
     const struct cfn_var *x = &w->f->c->var[v];
-    int32_t n = MIN(x->nedge, HUB), from = n < x->nedge ? (int32_t)draw(w, (uint64_t)x->nedge) : 0;
-    for (int32_t k = 0; k < n; k++) take(w, edge_other(&w->f->c->edge[x->edge[(from + k) % x->nedge]], v));
+    int32_t n = MIN(x->nedge, HUB), from = n < x->nedge ? (int32_t)draw_below(w, (uint64_t)x->nedge) : 0;
+    for (int32_t k = 0; k < n; k++) add_near_variable(w, edge_other(&w->f->c->edge[x->edge[(from + k) % x->nedge]], v));
 }
 
 /* Returns a random time over the limit; if none is, a nearly full time; -1: none. */
@@ -187,7 +187,7 @@ static int32_t
 full_time(struct nearby *w)
 {
     int64_t limit = w->f->net->memory_limit;
-    int32_t from = (int32_t)draw(w, (uint64_t)w->ntime), found = -1;
+    int32_t from = (int32_t)draw_below(w, (uint64_t)w->ntime), found = -1;
     for (int32_t k = 0; k < w->ntime; k++) {
         int32_t t = (from + k) % w->ntime;
         if (w->live[t] > limit) return t;
@@ -201,7 +201,7 @@ full_time(struct nearby *w)
 static int32_t
 alive_at(struct nearby *w, int32_t t)
 {
-    int32_t n = w->f->c->nvar, from = (int32_t)draw(w, (uint64_t)n);
+    int32_t n = w->f->c->nvar, from = (int32_t)draw_below(w, (uint64_t)n);
     for (int32_t k = 0; k < n; k++) {
         int32_t v = (from + k) % n;
         if (w->begin[v] <= t && t < w->end[v] && w->at[v] < 0) return v;
@@ -211,14 +211,14 @@ alive_at(struct nearby *w, int32_t t)
 
 /* Chooses seed variables and adds their neighbours, breadth first. */
 static void
-choose_near(struct nearby *w)
+choose_near_variables(struct nearby *w)
 {
-    int32_t t = w->over > 0 || draw(w, 2) ? full_time(w) : -1, seeds = 1 + (int32_t)draw(w, 4);
+    int32_t t = w->over > 0 || draw_below(w, 2) ? full_time(w) : -1, seeds = 1 + (int32_t)draw_below(w, 4);
     w->nnear = 0;
-    if (draw(w, 4) == 0) seeds = w->size;
+    if (draw_below(w, 4) == 0) seeds = w->size;
     for (int32_t k = 0; k < seeds && w->nnear < w->size; k++)
-        take(w, t >= 0 ? alive_at(w, t) : (int32_t)draw(w, (uint64_t)w->f->c->nvar));
-    for (int32_t k = 0; k < w->nnear && w->nnear < w->size; k++) take_around(w, w->near[k]);
+        add_near_variable(w, t >= 0 ? alive_at(w, t) : (int32_t)draw_below(w, (uint64_t)w->f->c->nvar));
+    for (int32_t k = 0; k < w->nnear && w->nnear < w->size; k++) take_around_variable(w, w->near[k]);
 }
 
 static void
@@ -253,7 +253,7 @@ price_near(struct nearby *w)
         for (int32_t i = 0; i < w->f->c->var[v].n; i++) {
             struct pricing p = {.w = w};
             for (int32_t j = w->f->first[v]; j < w->f->first[v + 1]; j++) {
-                p.candidate = candidate_of(w->f, &w->f->node[j], v, i);
+                p.candidate = implied_candidate(w->f, &w->f->node[j], v, i);
                 each_taking(w, w->f->node[j].node, price_taking, &p);
             }
             w->extra[k][i] = p.sum;
@@ -366,7 +366,7 @@ accept(struct nearby *w, int64_t cost, double over)
 
 /* Solves one neighbourhood, at rising prices. Returns true if the choice improved. */
 static bool
-try_near(struct nearby *w)
+try_near_variables(struct nearby *w)
 {
     int32_t *now = w->tried + LARGE + 1;
     for (int32_t k = 0; k < w->nnear; k++) now[k] = w->pick[w->near[k]];
@@ -419,13 +419,13 @@ nearby_look(struct nearby *w, int64_t work)
         if (w->o->stop && w->o->stop(w->o->arg)) break;
         w->work += w->ntime + w->f->c->nvar;
         work_add(w->ntime + w->f->c->nvar);
-        choose_near(w);
-        bool better = try_near(w);
+        choose_near_variables(w);
+        bool better = try_near_variables(w);
         release_near(w);
         any = any || better;
         w->size = better ? MAX(SMALL, w->size - w->size / 16) : w->size + 1 + w->size / 32;
         if (w->size < MIN(w->most, w->f->c->nvar)) continue;
-        w->size = SMALL + (int32_t)draw(w, 4 * SMALL);
+        w->size = SMALL + (int32_t)draw_below(w, 4 * SMALL);
         w->most = w->most < LARGE ? 2 * w->most : MEDIUM;
     }
     return any;

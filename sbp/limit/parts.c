@@ -56,7 +56,7 @@ heap_take(struct tree *t)
 /* ---- choice of the split ---- */
 
 static bool
-is_open(const struct parts *p, int32_t i, int32_t k)
+is_parts_open(const struct parts *p, int32_t i, int32_t k)
 {
     return !p->ruled_out[i][k] && p->net->node[i].cost[k] < NET_NEVER;
 }
@@ -65,13 +65,13 @@ is_open(const struct parts *p, int32_t i, int32_t k)
  * candidates. *mean: their average. If the node always chose the same bytes, returns a tiny fraction of its possible
  * spread. */
 static double
-apart(const struct tree *t, int32_t i, double *mean)
+branch_gap(const struct tree *t, int32_t i, double *mean)
 {
     double sum = 0, all = 0, much = 0, low = INFINITY, high = -INFINITY;
     int32_t n = t->p->net->node[i].ncand, open = 0;
     const int64_t *worth = t->p->limit->extra[i];
     for (int32_t k = 0; k < n; k++) {
-        if (!is_open(t->p, i, k)) continue;
+        if (!is_parts_open(t->p, i, k)) continue;
         open++;
         sum += t->often[i][k] * (double)worth[k];
         all += t->often[i][k];
@@ -81,7 +81,7 @@ apart(const struct tree *t, int32_t i, double *mean)
     if (open < 2) return -1;
     *mean = all > 0 ? sum / all : (low + high) / 2;
     for (int32_t k = 0; k < n && all > 0; k++)
-        if (is_open(t->p, i, k)) much += t->often[i][k] / all * fabs((double)worth[k] - *mean);
+        if (is_parts_open(t->p, i, k)) much += t->often[i][k] / all * fabs((double)worth[k] - *mean);
     if (much > 1e-9 * (high - low)) return much;
     *mean = (low + high) / 2;
     return 1e-9 * (high - low);
@@ -94,7 +94,7 @@ low_half(const struct tree *t, int32_t i, double mean)
     int32_t n = t->p->net->node[i].ncand, nlow = 0, open = 0, first = -1;
     uint8_t *low = ARENA_ARRAY(t->a, uint8_t, n);
     for (int32_t k = 0; k < n; k++) {
-        if (!is_open(t->p, i, k)) continue;
+        if (!is_parts_open(t->p, i, k)) continue;
         if (open++ == 0) first = k;
         nlow += low[k] = (double)t->p->limit->extra[i][k] <= mean;
     }
@@ -111,7 +111,7 @@ choose_split(const struct tree *t, struct part *x)
     double most = -1, at = 0;
     x->node = -1;
     for (int32_t i = 0; i < t->p->net->nnode; i++) {
-        double mean = 0, much = apart(t, i, &mean);
+        double mean = 0, much = branch_gap(t, i, &mean);
         if (much <= most) continue;
         most = much;
         at = mean;

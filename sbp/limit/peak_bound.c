@@ -25,7 +25,7 @@ enum {
 };
 
 struct floor {
-    const struct floor_options *o;
+    const struct peak_bound_options *o;
     const struct net *net; /* the net with zero costs */
     struct copies copies;
     bool has_copies;
@@ -54,7 +54,7 @@ divide_all(int64_t unit, const int64_t *bytes, int64_t n)
 }
 
 int64_t
-floor_unit(const struct net *n)
+peak_bound_unit(const struct net *n)
 {
     int64_t unit = 0;
     for (int32_t i = 0; i < n->nnode; i++) unit = divide_all(unit, n->node[i].memory, n->node[i].ncand);
@@ -68,7 +68,7 @@ floor_unit(const struct net *n)
 
 /* Returns the fewest bytes of a node's possible candidates. */
 static int64_t
-least_of(const struct net_node *v, const int64_t *bytes, const uint16_t *form)
+least_bytes_of_node(const struct net_node *v, const int64_t *bytes, const uint16_t *form)
 {
     int64_t least = INT64_MAX;
     for (int32_t k = 0; k < v->ncand; k++)
@@ -77,21 +77,21 @@ least_of(const struct net_node *v, const int64_t *bytes, const uint16_t *form)
 }
 
 int64_t
-floor_alone(const struct net *n)
+peak_bound_alone(const struct net *n)
 {
     struct arena tmp = {0};
     int32_t end = net_times(n);
     int64_t *live = ARENA_ARRAY(&tmp, int64_t, end + 1), most = 0;
     for (int32_t i = 0; i < n->nnode; i++) {
         if (!n->node[i].memory) continue;
-        int64_t least = least_of(&n->node[i], n->node[i].memory, NULL);
+        int64_t least = least_bytes_of_node(&n->node[i], n->node[i].memory, NULL);
         live[n->node[i].time] += least;
         live[n->node[i].time + 1] -= least;
     }
     for (int32_t i = 0; i < n->ntensor; i++) {
         const struct net_tensor *t = &n->tensor[i];
         if (!t->bytes || t->dies <= t->born) continue;
-        int64_t least = least_of(&n->node[t->maker], t->bytes, t->form);
+        int64_t least = least_bytes_of_node(&n->node[t->maker], t->bytes, t->form);
         live[t->born] += least;
         live[t->dies] -= least;
     }
@@ -132,7 +132,7 @@ net_of_bytes(struct arena *a, const struct net *n, int64_t limit)
 
 /* Sets limit.live, and keeps the choice if its peak is lower. */
 static void
-offer(struct floor *f)
+peak_offer(struct floor *f)
 {
     merge_choice(&f->merged, f->choice, f->all);
     if (f->has_copies) copies_settle(&f->copies, f->all);
@@ -146,7 +146,7 @@ offer(struct floor *f)
 
 /* Scales the prices to a sum of one byte. */
 static void
-share(struct floor *f)
+normalize_shares(struct floor *f)
 {
     wide sum = 0;
     for (int32_t t = 0; t < f->limit.ntime; t++) sum += f->limit.price[t];
@@ -168,9 +168,9 @@ priced(struct floor *f)
 /* Returns a lower bound on the peak, in fractions of a byte; choice and limit.live are set to its minimiser.
  * NET_NEVER: no choice is possible. */
 static int64_t
-bound_now(struct floor *f, bool *found)
+peak_bound_now(struct floor *f, bool *found)
 {
-    share(f);
+    normalize_shares(f);
     limit_price(&f->limit);
     struct cfn *c = priced(f);
     struct explore s = {.stop = f->o->stop, .arg = f->o->arg, .scale = 1, .best = NET_NEVER, .root = true};
@@ -181,7 +181,7 @@ bound_now(struct floor *f, bool *found)
     cfn_free(&c);
     *found = s.best < NET_NEVER;
     if (*found) fold_choice(&f->folded, f->value, f->choice);
-    if (*found) offer(f);
+    if (*found) peak_offer(f);
     return bound;
 }
 
@@ -193,7 +193,7 @@ enough(const struct floor *f)
 }
 
 static bool
-ends(const struct floor *f)
+bound_ends(const struct floor *f)
 {
     return work_done() >= f->o->until || (f->o->stop && f->o->stop(f->o->arg));
 }
@@ -209,12 +209,12 @@ raise_to(struct floor *f, int64_t bound)
 
 /* Takes subgradient steps; returns the best bound. */
 static int64_t
-raise(struct floor *f)
+peak_raise(struct floor *f)
 {
     int64_t best = 0;
-    for (int32_t k = 0, idle = 0; k < STEPS && idle < IDLE && best < enough(f) && !ends(f); k++) {
+    for (int32_t k = 0, idle = 0; k < STEPS && idle < IDLE && best < enough(f) && !bound_ends(f); k++) {
         bool found;
-        int64_t bound = bound_now(f, &found);
+        int64_t bound = peak_bound_now(f, &found);
         idle = bound > best + f->fine * f->unit / 64 ? 0 : idle + 1;
         if (bound > best) memcpy(f->price, f->limit.price, sizeof *f->price * (size_t)f->limit.ntime);
         best = MAX(best, bound);
@@ -228,7 +228,7 @@ raise(struct floor *f)
 /* ---- pruning ---- */
 
 static bool
-supported(struct cfn *c)
+is_peak_supported(struct cfn *c)
 {
     struct trail none = {0};
     c->trail = &none;
@@ -245,8 +245,8 @@ prune(struct floor *f, bool *none)
 {
     struct cfn *to = f->folded.c;
     bool gone = false;
-    if (!supported(to)) return *none = true;
-    share(f);
+    if (!is_peak_supported(to)) return *none = true;
+    normalize_shares(f);
     limit_price(&f->limit);
     struct cfn *c = priced(f);
     struct dual d;
@@ -275,7 +275,7 @@ prune_all(struct floor *f, bool *none)
 {
     memcpy(f->limit.price, f->price, sizeof *f->price * (size_t)f->limit.ntime);
     bool gone = prune(f, none);
-    for (int32_t t = 0; t < f->limit.ntime && !*none && !ends(f); t++) {
+    for (int32_t t = 0; t < f->limit.ntime && !*none && !bound_ends(f); t++) {
         if (!f->price[t]) continue;
         memset(f->limit.price, 0, sizeof *f->limit.price * (size_t)f->limit.ntime);
         f->limit.price[t] = 1;
@@ -288,47 +288,47 @@ prune_all(struct floor *f, bool *none)
 /* ---- branching ---- */
 
 static int64_t
-part_bound(void *of, bool *found)
+peak_part_bound(void *of, bool *found)
 {
     struct floor *f = of;
     f->merged.net.memory_limit = MAX(1, f->peak - f->unit);
-    return bound_now(of, found);
+    return peak_bound_now(of, found);
 }
 
 static int64_t
-part_below(void *of)
+peak_part_below(void *of)
 {
     return enough(of);
 }
 
 static double
-part_goal(void *of, double bound)
+peak_part_goal(void *of, double bound)
 {
     const struct floor *f = of;
     return MAX(bound, (double)f->peak * (double)f->fine);
 }
 
 static bool
-part_stop(void *of)
+peak_part_stop(void *of)
 {
-    return ends(of);
+    return bound_ends(of);
 }
 
 static void
-part_beside(void *of)
+peak_part_beside(void *of)
 {
     (void)of;
 }
 
 static int64_t
-split(struct floor *f, int64_t bound)
+peak_split(struct floor *f, int64_t bound)
 {
     struct parts p = {.net = &f->merged.net, .limit = &f->limit, .ruled_out = f->ruled_out, .choice = f->choice};
-    p.bound = part_bound;
-    p.below = part_below;
-    p.goal = part_goal;
-    p.stop = part_stop;
-    p.beside = part_beside;
+    p.bound = peak_part_bound;
+    p.below = peak_part_below;
+    p.goal = peak_part_goal;
+    p.stop = peak_part_stop;
+    p.beside = peak_part_beside;
     p.of = f;
     return parts_bound(&p, bound, f->price);
 }
@@ -337,7 +337,7 @@ split(struct floor *f, int64_t bound)
 
 /* Returns an upper bound on every peak: the most bytes of all nodes and tensors together. */
 static int64_t
-most_of(const struct net *n)
+most_bytes_of_net(const struct net *n)
 {
     int64_t most = 0;
     for (int32_t i = 0; i < n->ntensor; i++) {
@@ -355,7 +355,7 @@ most_of(const struct net *n)
 }
 
 static void
-search(struct floor *f, struct arena *tmp)
+search_peak(struct floor *f, struct arena *tmp)
 {
     int32_t n = f->merged.net.nnode;
     limit_begin(&f->limit, &f->merged.net);
@@ -364,34 +364,34 @@ search(struct floor *f, struct arena *tmp)
     f->choice = ARENA_ARRAY(tmp, int32_t, n + 1);
     f->ruled_out = ARENA_ARRAY(tmp, int64_t *, n + 1);
     for (int32_t i = 0; i < n; i++) f->ruled_out[i] = ARENA_ARRAY(tmp, int64_t, f->merged.net.node[i].ncand);
-    int64_t bound = f->limit.ntime ? raise(f) : 0;
+    int64_t bound = f->limit.ntime ? peak_raise(f) : 0;
     raise_to(f, bound);
-    for (bool more = f->limit.ntime > 0, none = false; more && f->bound < f->peak && !ends(f);) {
+    for (bool more = f->limit.ntime > 0, none = false; more && f->bound < f->peak && !bound_ends(f);) {
         more = prune_all(f, &none);
-        if (more && !none) bound = MAX(bound, raise(f));
+        if (more && !none) bound = MAX(bound, peak_raise(f));
         raise_to(f, none ? enough(f) : bound);
     }
-    if (f->limit.ntime && f->o->split && f->bound < f->peak && !ends(f)) raise_to(f, split(f, bound));
+    if (f->limit.ntime && f->o->split && f->bound < f->peak && !bound_ends(f)) raise_to(f, peak_split(f, bound));
     limit_end(&f->limit);
 }
 
 void
-floor_find(struct arena *a, const struct net *n, const struct floor_options *o, int64_t *bound, int64_t *peak,
-           const int32_t **choice)
+peak_bound_find(struct arena *a, const struct net *n, const struct peak_bound_options *o, int64_t *bound, int64_t *peak,
+                const int32_t **choice)
 {
     struct arena tmp = {0};
-    struct floor f = {.o = o, .unit = floor_unit(n), .bound = *bound};
+    struct floor f = {.o = o, .unit = peak_bound_unit(n), .bound = *bound};
     const struct net *whole = f.net = net_of_bytes(&tmp, n, MAX(1, *bound));
     int32_t *time, ntime;
     f.has_copies = copies_begin(&tmp, f.net, &f.copies);
     if (f.has_copies) whole = &f.copies.apart;
     f.all = ARENA_ARRAY(&tmp, int32_t, whole->nnode + 1);
     f.best = ARENA_ARRAY(&tmp, int32_t, n->nnode + 1);
-    int64_t most = most_of(whole) + f.unit;
+    int64_t most = most_bytes_of_net(whole) + f.unit;
     f.peak = MIN(*peak, most);
     for (f.fine = (int64_t)1 << FINE; f.fine > 1 && (wide)most * f.fine > (wide)1 << ROOM;) f.fine /= 2;
     if (merge_begin(&f.merged, limit_times(&tmp, whole, &time, &ntime)) && fold_begin(&f.folded, &f.merged.net, 1)) {
-        search(&f, &tmp);
+        search_peak(&f, &tmp);
         fold_end(&f.folded);
     }
     merge_end(&f.merged);

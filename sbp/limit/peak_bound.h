@@ -9,19 +9,19 @@
 
 #include "sbp/net/net.h"
 
-struct floor_options {
+struct peak_bound_options {
     int64_t until;           /* work count at which the search ends (work.h) */
     bool split;              /* branch when subgradient steps stall */
     bool (*stop)(void *arg); /* NULL: never */
     void *arg;
 };
 /* Returns a number that divides every peak. */
-int64_t floor_unit(const struct net *n);
+int64_t peak_bound_unit(const struct net *n);
 /* Returns a simple lower bound on every peak: values are counted independently, each with its fewest bytes. */
-int64_t floor_alone(const struct net *n);
+int64_t peak_bound_alone(const struct net *n);
 /* Raises *bound, a lower bound on every peak, and lowers *peak, the peak of a known choice. The two are equal if the
  * search finished. *choice (allocated in a): a choice with the new *peak; NULL: no lower peak was found. */
-void floor_find(struct arena *a, const struct net *n, const struct floor_options *o, int64_t *bound, int64_t *peak,
-                const int32_t **choice);
+void peak_bound_find(struct arena *a, const struct net *n, const struct peak_bound_options *o, int64_t *bound,
+                     int64_t *peak, const int32_t **choice);
 
 #endif

@@ -56,7 +56,7 @@ struct pricing {
 
 /* Caps a cost: the sum of all of them stays far below NET_NEVER. */
 static int64_t
-worth(int64_t price, int64_t bytes)
+squeeze_worth(int64_t price, int64_t bytes)
 {
     return limit_worth(price, bytes, NET_NEVER >> 16);
 }
@@ -71,7 +71,7 @@ priced_node(struct pricing *p, int32_t i)
 }
 
 static bool
-may_want(const struct net *n, const struct net_use *u, int32_t form)
+use_may_want(const struct net *n, const struct net_use *u, int32_t form)
 {
     for (int32_t k = 0; k < n->node[u->node].ncand; k++)
         if (u->form[k] == form && n->node[u->node].cost[k] < NET_NEVER) return true;
@@ -93,7 +93,7 @@ spans(struct pricing *p, const struct net_tensor *t)
     for (int32_t f = 0; f < t->nto; f++) {
         int32_t begin = INT32_MAX, end = 0;
         for (int32_t k = 0; k < t->nuse; k++) {
-            if (!may_want(p->net, &t->use[k], f)) continue;
+            if (!use_may_want(p->net, &t->use[k], f)) continue;
             begin = MIN(begin, t->use[k].begin);
             end = MAX(end, t->use[k].end);
         }
@@ -117,7 +117,7 @@ priced_table(struct pricing *p, const struct net_tensor *t)
     while ((x = hash_next(&p->tables, hash, &at)))
         if (x->price == t->price && x->copy == t->copy && x->span == span && x->nto == t->nto) return x->is;
     int64_t n = (int64_t)t->nfrom * t->nto, *is = ARENA_ARRAY(&p->arena, int64_t, n);
-    for (int64_t k = 0; k < n; k++) is[k] = cost_add(t->price[k], worth(span[k % t->nto], t->copy[k]));
+    for (int64_t k = 0; k < n; k++) is[k] = cost_add(t->price[k], squeeze_worth(span[k % t->nto], t->copy[k]));
     x = ARENA_NEW(&p->arena, struct priced);
     *x = (struct priced){t->price, t->copy, span, is, t->nto};
     hash_add(&p->tables, hash, x);
@@ -140,7 +140,7 @@ price_net(struct pricing *p)
 /* ---- choices ---- */
 
 static bool
-stops(const struct squeeze *q)
+squeeze_stops(const struct squeeze *q)
 {
     bool sure = q->best->cost >= NET_NEVER && q->nfound < SURE && !q->o->may_fail;
     if (q->o->quick && q->nfound >= QUICK && !lowest_is_sought(q->net)) return true;
@@ -149,7 +149,7 @@ stops(const struct squeeze *q)
 
 /* Keeps the current choice if it is the best within the limit. Returns true if it meets the limit. */
 static bool
-offer(struct squeeze *q)
+squeeze_offer(struct squeeze *q)
 {
     int64_t peak = limit_live(&q->limit, q->choice), cost = net_cost(q->net, q->choice);
     if (cost >= NET_NEVER) return false;
@@ -170,11 +170,11 @@ over(const struct squeeze *q, int32_t time)
 
 /* Records the current choice. Returns false if it is known, or no room is left. */
 static bool
-remember(struct squeeze *q)
+remember_choice(struct squeeze *q)
 {
     struct found *f = &q->found[q->nfound];
     if (q->nfound == TURNS) return false;
-    *f = (struct found){.fits = offer(q), .cost = (double)net_cost(q->net, q->choice)};
+    *f = (struct found){.fits = squeeze_offer(q), .cost = (double)net_cost(q->net, q->choice)};
     for (int32_t k = 0; k < q->ntime; k++) f->over[k] = over(q, q->time[k]);
     for (int32_t i = 0; i < q->nfound; i++)
         if (q->found[i].cost == f->cost && !memcmp(q->found[i].over, f->over, sizeof f->over)) return false;
@@ -186,7 +186,7 @@ remember(struct squeeze *q)
 /* Improves the current choice at these prices. With several mesh axes, searching one axis at a time finds all that a
  * short search of the whole would. */
 static void
-improve(struct squeeze *q, const struct net *n)
+improve_choice(struct squeeze *q, const struct net *n)
 {
     struct explore s = {.scale = cfn_scale(n), .root = true, .looks = LOOKS, .nchoice = n->nnode, .choice = q->choice};
     int64_t cost = net_cost(n, q->choice);
@@ -203,7 +203,7 @@ improve(struct squeeze *q, const struct net *n)
 /* ---- prices ---- */
 
 static int32_t
-fullest(const struct squeeze *q)
+fullest_moment(const struct squeeze *q)
 {
     int32_t most = 0;
     for (int32_t t = 1; t < q->limit.ntime; t++)
@@ -216,7 +216,7 @@ fullest(const struct squeeze *q)
 static bool
 price_fullest(struct squeeze *q)
 {
-    int32_t time = fullest(q);
+    int32_t time = fullest_moment(q);
     if (over(q, time) <= 0 || q->ntime == TIMES) return false;
     for (int32_t k = 0; k < q->ntime; k++)
         if (q->time[k] == time) return false;
@@ -284,15 +284,15 @@ set_prices(struct squeeze *q)
 static void
 search_prices(struct squeeze *q)
 {
-    remember(q);
-    for (bool news = true; news && q->nfound < TURNS && !stops(q); news = remember(q)) {
+    remember_choice(q);
+    for (bool news = true; news && q->nfound < TURNS && !squeeze_stops(q); news = remember_choice(q)) {
         struct pricing p = {.net = q->net, .limit = &q->limit};
         bool more = price_fullest(q);
         for (int k = 0; k < SWEEPS * q->ntime && !more; k++) best_price(q, k % q->ntime);
         set_prices(q);
         limit_price(&q->limit);
         price_net(&p);
-        improve(q, &p.to);
+        improve_choice(q, &p.to);
         arena_fini(&p.arena);
     }
     for (int k = 0; k < SWEEPS * q->ntime; k++) best_price(q, k % q->ntime);
@@ -324,7 +324,7 @@ mix_most(struct squeeze *q, const struct fewer *f, const struct found *x, const 
             mix(q, f, y->choice, x->choice, rest, n);
         else
             mix(q, f, x->choice, y->choice, rest, f->like.nlayer - n);
-        *(offer(q) ? &fits : &over) = n;
+        *(squeeze_offer(q) ? &fits : &over) = n;
     }
 }
 
@@ -350,7 +350,7 @@ squeeze(const struct net *n, const struct solve_options *o, const int32_t *start
     q.dearest = DEAREST * (double)MAX(1, net_cost(n, start)) / (double)MAX(1, limit_live(&q.limit, start));
     if (o->other) {
         memcpy(q.choice, o->other, sizeof *start * (size_t)n->nnode);
-        remember(&q);
+        remember_choice(&q);
         memcpy(q.choice, start, sizeof *start * (size_t)n->nnode);
     }
     search_prices(&q);

@@ -31,7 +31,7 @@ cfn_table_drop(struct cfn_table **t)
 }
 
 const int64_t *
-cfn_turned(const struct cfn *c, const struct cfn_edge *e)
+cfn_transposed(const struct cfn *c, const struct cfn_edge *e)
 {
     struct cfn_table *t = e->table;
     int64_t nu = c->var[e->u].n, nv = c->var[e->v].n;
@@ -121,7 +121,7 @@ cfn_edge_between(const struct cfn *c, int32_t u, int32_t v)
 }
 
 static void
-edge_new(struct cfn *c, int32_t u, int32_t v, struct cfn_table *t)
+cfn_add_edge(struct cfn *c, int32_t u, int32_t v, struct cfn_table *t)
 {
     GROW(c->edge, c->nedge + 1, c->capacity);
     t->nref++;
@@ -156,7 +156,7 @@ cfn_join(struct cfn *c, int32_t u, int32_t v, struct cfn_table *t)
 {
     int32_t k = cfn_edge_between(c, u, v), nu = c->var[u].n, nv = c->var[v].n;
     if (k < 0) {
-        edge_new(c, u, v, t);
+        cfn_add_edge(c, u, v, t);
         return;
     }
     struct cfn_edge *e = &c->edge[k];
@@ -281,7 +281,7 @@ find_same(struct making *m, const void *price, const void *from, const void *to)
 }
 
 static int64_t
-scaled(const struct cfn *c, int64_t cost)
+cfn_scaled(const struct cfn *c, int64_t cost)
 {
     return cost >= NET_NEVER ? NET_NEVER : cost * c->scale;
 }
@@ -296,7 +296,7 @@ price_table(struct making *m, const struct net_tensor *t, const struct net_use *
     s->table = cfn_table_new((int64_t)nu * nv);
     for (int32_t i = 0; i < nu; i++)
         for (int32_t j = 0; j < nv; j++)
-            s->table->cost[(int64_t)i * nv + j] = scaled(m->c, t->price[(int64_t)t->form[i] * t->nto + u->form[j]]);
+            s->table->cost[(int64_t)i * nv + j] = cfn_scaled(m->c, t->price[(int64_t)t->form[i] * t->nto + u->form[j]]);
     return s->table;
 }
 
@@ -314,7 +314,7 @@ one_reader(struct making *m, const struct net_tensor *t, const struct net_use *u
         return;
     }
     for (int32_t i = 0; i < m->c->var[t->maker].n; i++)
-        add_cost(&m->c->var[t->maker], i, scaled(m->c, t->price[(int64_t)t->form[i] * t->nto + u->form[i]]));
+        add_cost(&m->c->var[t->maker], i, cfn_scaled(m->c, t->price[(int64_t)t->form[i] * t->nto + u->form[i]]));
 }
 
 static int32_t
@@ -337,7 +337,7 @@ pay_made(struct making *m, const struct net_tensor *t, int32_t form, int32_t mad
     int32_t n = m->net->node[t->maker].ncand;
     struct cfn_table *table = cfn_table_new((int64_t)n * 2);
     for (int32_t i = 0; i < n; i++)
-        table->cost[2 * i + 1] = scaled(m->c, t->price[(int64_t)t->form[i] * t->nto + form]);
+        table->cost[2 * i + 1] = cfn_scaled(m->c, t->price[(int64_t)t->form[i] * t->nto + form]);
     cfn_join(m->c, t->maker, made, table);
     cfn_table_drop(&table);
 }
@@ -364,7 +364,7 @@ is_free(const struct net_tensor *t, int32_t form)
 }
 
 static bool
-wants(const struct net *n, const struct net_use *u, int32_t form)
+wants_form(const struct net *n, const struct net_use *u, int32_t form)
 {
     for (int32_t i = 0; i < n->node[u->node].ncand; i++)
         if (u->form[i] == form) return true;
@@ -378,7 +378,7 @@ several_readers(struct making *m, const struct net_tensor *t)
         int32_t made = -1;
         if (is_free(t, f)) continue;
         for (int32_t k = 0; k < t->nuse; k++) {
-            if (!wants(m->net, &t->use[k], f)) continue;
+            if (!wants_form(m->net, &t->use[k], f)) continue;
             if (made < 0) pay_made(m, t, f, made = made_new(m, t));
             want_made(m, &t->use[k], f, made);
         }
@@ -411,7 +411,7 @@ cfn_new(const struct net *n, int64_t scale, const int64_t *const *extra)
         v->cost = must_alloc(sizeof *v->cost * (size_t)v->n);
         v->value = must_alloc(sizeof *v->value * (size_t)v->n);
         for (int32_t k = 0; k < v->n; k++) {
-            v->cost[k] = cost_add(scaled(c, n->node[i].cost[k]), extra ? extra[i][k] : 0);
+            v->cost[k] = cost_add(cfn_scaled(c, n->node[i].cost[k]), extra ? extra[i][k] : 0);
             v->value[k] = (uint16_t)k;
         }
     }
@@ -427,7 +427,7 @@ cfn_new(const struct net *n, int64_t scale, const int64_t *const *extra)
 }
 
 static void *
-copy_of(const void *p, size_t bytes)
+duplicate_table(const void *p, size_t bytes)
 {
     void *to = must_alloc(MAX(bytes, 1));
     if (bytes) memcpy(to, p, bytes);
@@ -437,25 +437,25 @@ copy_of(const void *p, size_t bytes)
 struct cfn *
 cfn_copy(const struct cfn *from)
 {
-    struct cfn *c = copy_of(from, sizeof *from);
-    c->var = copy_of(from->var, sizeof *c->var * (size_t)c->nvar);
-    c->rank = copy_of(from->rank, sizeof *c->rank * (size_t)c->nvar);
+    struct cfn *c = duplicate_table(from, sizeof *from);
+    c->var = duplicate_table(from->var, sizeof *c->var * (size_t)c->nvar);
+    c->rank = duplicate_table(from->rank, sizeof *c->rank * (size_t)c->nvar);
     c->capacity = MAX(1, c->nedge);
     work_add(4 * EACH * (int64_t)c->nvar + 3 * EACH * (int64_t)c->nedge);
-    c->edge = copy_of(from->edge, sizeof *c->edge * (size_t)c->nedge);
+    c->edge = duplicate_table(from->edge, sizeof *c->edge * (size_t)c->nedge);
     for (int32_t i = 0; i < c->nvar; i++) {
         struct cfn_var *v = &c->var[i];
-        v->cost = copy_of(v->cost, sizeof *v->cost * (size_t)v->n);
-        v->value = copy_of(v->value, sizeof *v->value * (size_t)v->n);
+        v->cost = duplicate_table(v->cost, sizeof *v->cost * (size_t)v->n);
+        v->value = duplicate_table(v->value, sizeof *v->value * (size_t)v->n);
         v->capacity = v->nedge;
-        v->edge = copy_of(v->edge, sizeof *v->edge * (size_t)v->nedge);
+        v->edge = duplicate_table(v->edge, sizeof *v->edge * (size_t)v->nedge);
     }
     for (int32_t k = 0; k < c->nedge; k++) {
         struct cfn_edge *e = &c->edge[k];
         if (!e->table) continue;
         e->table->nref++;
-        e->to_u = copy_of(e->to_u, sizeof *e->to_u * (size_t)c->var[e->u].n);
-        e->to_v = copy_of(e->to_v, sizeof *e->to_v * (size_t)c->var[e->v].n);
+        e->to_u = duplicate_table(e->to_u, sizeof *e->to_u * (size_t)c->var[e->u].n);
+        e->to_v = duplicate_table(e->to_v, sizeof *e->to_v * (size_t)c->var[e->v].n);
     }
     return c;
 }

@@ -20,7 +20,7 @@ enum cfn_known { CFN_UNKNOWN, CFN_NO, CFN_YES };
 struct cfn_table { /* costs [value of u][value of v]; shared, reference-counted */
     int32_t nref;
     uint8_t possible, sum; /* cached: enum cfn_known, is every entry possible; cfn_is_sum */
-    int64_t *turned;       /* transpose [value of v][value of u], made by cfn_turned; NULL: not asked for yet */
+    int64_t *turned;       /* transpose [value of v][value of u], made by cfn_transposed; NULL: not asked for yet */
     int64_t cost[];
 };
 struct cfn_edge {
@@ -92,7 +92,7 @@ int32_t cfn_edge_between(const struct cfn *c, int32_t u, int32_t v);
 struct cfn_table *cfn_table_new(int64_t n);
 void cfn_table_drop(struct cfn_table **t);
 /* Returns the transpose of an edge's table, valid as long as the table. */
-const int64_t *cfn_turned(const struct cfn *c, const struct cfn_edge *e);
+const int64_t *cfn_transposed(const struct cfn *c, const struct cfn_edge *e);
 /* Returns true if every pair of values is possible. The table, and the table that replaces it, cache the answer. */
 bool cfn_all_possible(const struct cfn *c, const struct cfn_edge *e);
 /* Returns true if the edge's costs separate into a cost of u's value and one of v's value: T(i, j) = T(i, 0) + T(0,

@@ -59,13 +59,13 @@ struct dual_end_of {  /* an edge as seen from one of its variables */
 /* Returns true if a row of `swept` ranges over the values of the other end. Most edges have an end with two values
  * (a "made" variable); rows then range over the other, longer end. */
 INLINE bool
-by_columns(const struct dual_end_of *e, int32_t n)
+sweeps_by_columns(const struct dual_end_of *e, int32_t n)
 {
     return n <= 2 || (e->rows && e->nother > 2);
 }
 
 static int
-by_rank(const void *a, const void *b, void *rank)
+compare_dual_ranks(const void *a, const void *b, void *rank)
 {
     double x = ((double *)rank)[*(const int32_t *)a], y = ((double *)rank)[*(const int32_t *)b];
     int32_t i = *(const int32_t *)a, j = *(const int32_t *)b;
@@ -78,7 +78,7 @@ dual_order(const struct cfn *c, int32_t *order)
     int32_t n = 0;
     for (int32_t v = 0; v < c->nvar; v++)
         if (c->var[v].n) order[n++] = v;
-    qsort_r(order, (size_t)n, sizeof *order, by_rank, c->rank);
+    qsort_r(order, (size_t)n, sizeof *order, compare_dual_ranks, c->rank);
     return n;
 }
 
@@ -113,7 +113,7 @@ lay_ends(struct dual *d, const int32_t *place, int64_t **at)
             struct dual_end_of *x = &d->end[n++];
             *x = (struct dual_end_of){.other = edge_other(e, v), .rows = e->u == v, .table = e->table->cost};
             x->nother = c->var[x->other].n;
-            x->swept = x->rows == by_columns(x, c->var[v].n) ? x->table : cfn_turned(c, e);
+            x->swept = x->rows == sweeps_by_columns(x, c->var[v].n) ? x->table : cfn_transposed(c, e);
             x->ahead = place[x->other] > k;
             x->to = at[2 * edge + !x->rows];
             x->from = at[2 * edge + x->rows];
@@ -185,7 +185,7 @@ dual_end(struct dual *d)
 /* ---- sweeps ---- */
 
 INLINE void
-add_to(int64_t *restrict sum, const int64_t *restrict m, int32_t n)
+dual_add(int64_t *restrict sum, const int64_t *restrict m, int32_t n)
 {
     for (int32_t i = 0; i < n; i++) sum[i] += m[i];
 }
@@ -193,7 +193,7 @@ add_to(int64_t *restrict sum, const int64_t *restrict m, int32_t n)
 /* Writes to sum, for each value of the k-th variable, its unary cost plus the messages of all edges. Two values, the
  * most common case, are summed in registers. */
 INLINE void
-sum_of(const struct dual *d, int32_t k, int64_t *restrict sum)
+dual_sum(const struct dual *d, int32_t k, int64_t *restrict sum)
 {
     const struct cfn_var *x = &d->c->var[d->order[k]];
     int32_t n = x->n, nend = d->first[k + 1] - d->first[k];
@@ -209,21 +209,21 @@ sum_of(const struct dual *d, int32_t k, int64_t *restrict sum)
         return;
     }
     memcpy(sum, x->cost, sizeof *sum * (size_t)n);
-    for (int32_t j = 0; j < nend; j++, m += n) add_to(sum, m, n);
+    for (int32_t j = 0; j < nend; j++, m += n) dual_add(sum, m, n);
 }
 
 /* Writes to `to`, for each value at this end, the least cost that remains on the edge. */
 INLINE void
-reach(const struct dual_end_of *e, int32_t n, int64_t *to)
+dual_reach(const struct dual_end_of *e, int32_t n, int64_t *to)
 {
-    if (by_columns(e, n))
+    if (sweeps_by_columns(e, n))
         over_columns(e->from, e->nother, e->swept, n, to);
     else
         over_rows(e->from, e->nother, e->swept, n, to);
 }
 
 INLINE int32_t
-least_of(const int64_t *x, int32_t n)
+least_position(const int64_t *x, int32_t n)
 {
     int32_t best = 0;
     for (int32_t i = 1; i < n; i++)
@@ -233,7 +233,7 @@ least_of(const int64_t *x, int32_t n)
 
 /* Returns the edge's cost of value i here and the picked value at the other end. */
 INLINE int64_t
-beside(const struct dual *d, const struct dual_end_of *e, int32_t n, int32_t i)
+dual_beside(const struct dual *d, const struct dual_end_of *e, int32_t n, int32_t i)
 {
     int64_t j = d->pick[e->other];
     return e->rows ? e->table[(int64_t)i * e->nother + j] : e->table[j * n + i];
@@ -241,7 +241,7 @@ beside(const struct dual *d, const struct dual_end_of *e, int32_t n, int32_t i)
 
 /* Picks the best value given the values already picked, at ends with this `ahead`, and the messages from other ends. */
 INLINE void
-choose(struct dual *d, int32_t k, bool ahead)
+dual_choose(struct dual *d, int32_t k, bool ahead)
 {
     int32_t v = d->order[k], n = d->c->var[v].n;
     for (int32_t i = 0; i < n; i++) d->given[i] = d->sum[i];
@@ -249,12 +249,12 @@ choose(struct dual *d, int32_t k, bool ahead)
         const struct dual_end_of *e = &d->end[j];
         if (e->ahead != ahead) continue;
         for (int32_t i = 0; i < n; i++) {
-            int64_t cost = beside(d, e, n, i);
+            int64_t cost = dual_beside(d, e, n, i);
             bool never = d->given[i] >= NET_NEVER / 2 || cost >= NET_NEVER;
             d->given[i] = never ? NET_NEVER : d->given[i] + cost - e->to[i];
         }
     }
-    d->pick[v] = least_of(d->given, n);
+    d->pick[v] = least_position(d->given, n);
 }
 
 INLINE void
@@ -266,7 +266,7 @@ take_from(int64_t *restrict m, const int64_t *restrict given, int32_t n)
 /* Processes the k-th variable as TRW-S does: collects cost from the edges behind, and distributes the excess over
  * its least value to the edges ahead. Each receives an equal part, 1 / max(edges ahead, edges behind). */
 INLINE void
-pass_on(struct dual *d, int32_t k, bool forth, bool picks)
+dual_pass_on(struct dual *d, int32_t k, bool forth, bool picks)
 {
     int32_t n = d->c->var[d->order[k]].n, nend = d->first[k + 1] - d->first[k], ahead = 0;
     struct dual_end_of *end = &d->end[d->first[k]];
@@ -274,13 +274,13 @@ pass_on(struct dual *d, int32_t k, bool forth, bool picks)
         if (end[j].ahead == forth)
             ahead++;
         else
-            reach(&end[j], n, end[j].to); /* all that the edge can give */
+            dual_reach(&end[j], n, end[j].to); /* all that the edge can give */
     }
     int32_t parts = MAX(1, MAX(ahead, nend - ahead));
-    sum_of(d, k, d->sum);
-    if (picks) choose(d, k, !forth);
+    dual_sum(d, k, d->sum);
+    if (picks) dual_choose(d, k, !forth);
     if (!ahead) return;
-    int64_t low = d->sum[least_of(d->sum, n)], *given = d->given;
+    int64_t low = d->sum[least_position(d->sum, n)], *given = d->given;
     for (int32_t i = 0; i < n; i++) given[i] = d->sum[i] - low;
     for (int32_t i = 0; i < n && parts > 1; i++) given[i] /= parts;
     for (int32_t j = 0; j < nend; j++)
@@ -289,12 +289,12 @@ pass_on(struct dual *d, int32_t k, bool forth, bool picks)
 
 /* Shifts messages to a least entry of 0, which keeps them small. Constants cancel between the two ends of an edge. */
 static void
-settle(struct dual *d)
+normalize_messages(struct dual *d)
 {
     for (int32_t k = 0; k < d->n; k++)
         for (int32_t j = d->first[k]; j < d->first[k + 1]; j++) {
             int32_t n = d->c->var[d->order[k]].n;
-            int64_t *m = d->end[j].to, low = m[least_of(m, n)];
+            int64_t *m = d->end[j].to, low = m[least_position(m, n)];
             for (int32_t i = 0; i < n; i++) m[i] -= low;
         }
 }
@@ -311,10 +311,10 @@ dual_sweep(struct dual *d, int n)
 {
     work_add(n * sweep_work(d));
     for (int s = 1; s <= n; s++) {
-        for (int32_t k = 0; k < d->n; k++) pass_on(d, k, true, false);
-        for (int32_t k = d->n - 1; k >= 0; k--) pass_on(d, k, false, s == n);
+        for (int32_t k = 0; k < d->n; k++) dual_pass_on(d, k, true, false);
+        for (int32_t k = d->n - 1; k >= 0; k--) dual_pass_on(d, k, false, s == n);
     }
-    settle(d);
+    normalize_messages(d);
 }
 EXPORTED(dual_sweep)
 
@@ -335,13 +335,13 @@ dual_bound(struct dual *d)
     d->bound = d->c->constant;
     for (int32_t k = 0; k < d->n; k++) {
         int32_t n = d->c->var[d->order[k]].n;
-        sum_of(d, k, d->sum);
-        d->bound += d->sum[least_of(d->sum, n)];
+        dual_sum(d, k, d->sum);
+        d->bound += d->sum[least_position(d->sum, n)];
         for (int32_t j = d->first[k]; j < d->first[k + 1]; j++) {
             const struct dual_end_of *e = &d->end[j];
             if (!e->rows) continue;
-            d->bound += by_columns(e, n) ? least_left(e->swept, e->to, n, e->from, e->nother)
-                                         : least_left(e->swept, e->from, e->nother, e->to, n);
+            d->bound += sweeps_by_columns(e, n) ? least_left(e->swept, e->to, n, e->from, e->nother)
+                                                : least_left(e->swept, e->from, e->nother, e->to, n);
         }
     }
 }
@@ -352,14 +352,14 @@ VECTOR static void
 rises(struct dual *d, int32_t k)
 {
     int32_t n = d->c->var[d->order[k]].n;
-    sum_of(d, k, d->sum);
-    int64_t low = d->sum[least_of(d->sum, n)];
+    dual_sum(d, k, d->sum);
+    int64_t low = d->sum[least_position(d->sum, n)];
     for (int32_t i = 0; i < n; i++) d->given[i] = d->sum[i] - low;
     for (int32_t j = d->first[k]; j < d->first[k + 1]; j++) {
-        reach(&d->end[j], n, d->sum);
+        dual_reach(&d->end[j], n, d->sum);
         work_add((int64_t)n * d->end[j].nother);
         for (int32_t i = 0; i < n; i++) d->sum[i] -= d->end[j].to[i];
-        int64_t whole = d->sum[least_of(d->sum, n)];
+        int64_t whole = d->sum[least_position(d->sum, n)];
         for (int32_t i = 0; i < n; i++) d->given[i] += d->sum[i] - whole;
     }
 }
@@ -381,15 +381,15 @@ costs_here(struct dual *d, int32_t k)
     const struct cfn_var *x = &d->c->var[d->order[k]];
     for (int32_t i = 0; i < x->n; i++) d->sum[i] = x->cost[i];
     for (int32_t j = d->first[k]; j < d->first[k + 1]; j++)
-        for (int32_t i = 0; i < x->n; i++) d->sum[i] = cost_add(d->sum[i], beside(d, &d->end[j], x->n, i));
+        for (int32_t i = 0; i < x->n; i++) d->sum[i] = cost_add(d->sum[i], dual_beside(d, &d->end[j], x->n, i));
 }
 
 static bool
-improve(struct dual *d, int32_t k)
+dual_improve(struct dual *d, int32_t k)
 {
     int32_t v = d->order[k];
     costs_here(d, k);
-    int32_t best = least_of(d->sum, d->c->var[v].n);
+    int32_t best = least_position(d->sum, d->c->var[v].n);
     if (d->sum[best] >= d->sum[d->pick[v]]) return false;
     d->pick[v] = best;
     return true;
@@ -403,14 +403,14 @@ dual_polish(struct dual *d)
     for (int round = 0; changed && round < ROUNDS; round++) {
         changed = false;
         work_add(2 * d->nmessage);
-        for (int32_t k = 0; k < d->n; k++) changed |= improve(d, k);
+        for (int32_t k = 0; k < d->n; k++) changed |= dual_improve(d, k);
     }
     int64_t sum = d->c->constant;
     for (int32_t k = 0; k < d->n; k++) {
         const struct cfn_var *x = &d->c->var[d->order[k]];
         sum = cost_add(sum, x->cost[d->pick[d->order[k]]]);
         for (int32_t j = d->first[k]; j < d->first[k + 1]; j++)
-            if (d->end[j].rows) sum = cost_add(sum, beside(d, &d->end[j], x->n, d->pick[d->order[k]]));
+            if (d->end[j].rows) sum = cost_add(sum, dual_beside(d, &d->end[j], x->n, d->pick[d->order[k]]));
     }
     return sum;
 }

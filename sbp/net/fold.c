@@ -56,7 +56,7 @@ compact(struct folded *f, const struct cfn *c, struct fate *fate)
 }
 
 static void
-list_nodes(struct folded *f, const struct net *n, const struct fate *fate)
+list_folded_nodes(struct folded *f, const struct net *n, const struct fate *fate)
 {
     f->first = ARENA_ARRAY(&f->arena, int32_t, f->c->nvar + 2);
     f->node = ARENA_ARRAY(&f->arena, struct fold_node, n->nnode + 1);
@@ -86,7 +86,7 @@ fold_begin(struct folded *f, const struct net *n, int64_t scale)
         compact(f, c, fate);
         for (int32_t k = trail.ngone - 1; k >= 0; k--)
             fate[trail.gone[k].v] = fate_of(f, c->fate, fate, &trail.gone[k]);
-        list_nodes(f, n, fate);
+        list_folded_nodes(f, n, fate);
         free(fate);
     }
     for (int32_t v = 0; v < c->nvar; v++) free(c->fate[v].to);
@@ -142,7 +142,7 @@ fold_choice(const struct folded *f, const int32_t *candidate, int32_t *choice)
 
 /* Returns true if candidate c of variable v implies the candidates in `choice`. */
 static bool
-agrees(const struct folded *f, int32_t v, int32_t c, const int32_t *choice)
+choice_agrees(const struct folded *f, int32_t v, int32_t c, const int32_t *choice)
 {
     for (int32_t k = f->first[v]; k < f->first[v + 1]; k++) {
         const struct fold_node *m = &f->node[k];
@@ -160,7 +160,7 @@ least_agreeing(const struct folded *f, int32_t v, const int32_t *choice, const i
     int64_t least = INT64_MAX;
     int32_t best = -1;
     for (int32_t i = 0; i < x->n; i++) {
-        if (!agrees(f, v, x->value[i], choice)) continue;
+        if (!choice_agrees(f, v, x->value[i], choice)) continue;
         int64_t cost = x->cost[i];
         for (int32_t k = 0; k < x->nedge; k++) {
             const struct cfn_edge *e = &f->c->edge[x->edge[k]];

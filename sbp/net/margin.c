@@ -66,7 +66,7 @@ table_new(struct margin *m, int32_t n, const int32_t *scope)
 /* Adds a table's variables to a clique's scope. Returns false if the clique would become too large; a clique without
  * tables always accepts. */
 static bool
-widen(struct margin *m, struct clique *k, const struct table *t)
+clique_widen(struct margin *m, struct clique *k, const struct table *t)
 {
     double size = (double)k->size;
     int32_t n = k->n;
@@ -91,7 +91,7 @@ is_less(const struct entry *x, const struct entry *y)
 }
 
 static void
-push(struct margin *m, struct entry e)
+push_heap(struct margin *m, struct entry e)
 {
     ARENA_GROW(&m->arena, m->heap, m->nheap + 1, m->heap_capacity);
     int32_t k = m->nheap++;
@@ -100,7 +100,7 @@ push(struct margin *m, struct entry e)
 }
 
 static struct entry
-pop(struct margin *m)
+pop_heap(struct margin *m)
 {
     struct entry least = m->heap[0], e = m->heap[--m->nheap];
     int32_t k = 0;
@@ -116,7 +116,7 @@ pop(struct margin *m)
 
 /* Computes the size of v's clique if v is eliminated now. */
 static void
-measure(struct margin *m, int32_t v)
+measure_variable(struct margin *m, int32_t v)
 {
     struct of_var *x = &m->var[v];
     int32_t left = 0;
@@ -133,7 +133,7 @@ measure(struct margin *m, int32_t v)
         }
     }
     x->n = left;
-    push(m, (struct entry){x->size, v});
+    push_heap(m, (struct entry){x->size, v});
 }
 
 static struct clique *
@@ -148,7 +148,7 @@ clique_new(struct margin *m, int32_t v)
 
 /* Puts the variable with the most values last in the scope, so that inner loops are long. */
 static void
-finish(struct margin *m, struct clique *k)
+finish_clique(struct margin *m, struct clique *k)
 {
     int32_t scope[SCOPE], n = 0, last = 0;
     for (int32_t i = 1; i < k->n; i++)
@@ -166,7 +166,7 @@ finish(struct margin *m, struct clique *k)
 
 /* Eliminates v: combines all tables with v in one clique, or in as few as the size limit allows (mini-buckets). */
 static void
-take_out(struct margin *m, int32_t v)
+eliminate_variable(struct margin *m, int32_t v)
 {
     struct of_var *x = &m->var[v];
     int32_t first = m->nclique, n = x->n;
@@ -176,16 +176,16 @@ take_out(struct margin *m, int32_t v)
     for (int32_t k = 0; k < n; k++) {
         struct table *t = &m->table[x->table[k]];
         int32_t at = decided && k ? m->nclique : first;
-        while (at < m->nclique && !widen(m, &m->clique[at], t)) at++;
-        if (at == m->nclique) widen(m, clique_new(m, v), t);
+        while (at < m->nclique && !clique_widen(m, &m->clique[at], t)) at++;
+        if (at == m->nclique) clique_widen(m, clique_new(m, v), t);
         m->clique[at].table[m->clique[at].ntable++] = x->table[k];
         t->used = true;
     }
     m->split = m->split || (!decided && m->nclique > first + 1);
     for (int32_t at = first, end = m->nclique; at < end; at++) {
-        finish(m, &m->clique[at]);
+        finish_clique(m, &m->clique[at]);
         for (int32_t i = 0; i < m->clique[at].n; i++)
-            if (m->clique[at].scope[i] != v) measure(m, m->clique[at].scope[i]);
+            if (m->clique[at].scope[i] != v) measure_variable(m, m->clique[at].scope[i]);
     }
 }
 
@@ -198,10 +198,10 @@ decide(struct margin *m)
     for (int32_t k = 0; k < c->nedge; k++)
         if (c->edge[k].table) table_new(m, 2, (int32_t[]){c->edge[k].u, c->edge[k].v});
     for (int32_t v = 0; v < c->nvar; v++)
-        if (c->var[v].n) measure(m, v);
+        if (c->var[v].n) measure_variable(m, v);
     while (m->nheap && m->total <= m->o->most) {
-        struct entry e = pop(m);
-        if (!m->var[e.v].gone && m->var[e.v].size == e.size) take_out(m, e.v);
+        struct entry e = pop_heap(m);
+        if (!m->var[e.v].gone && m->var[e.v].size == e.size) eliminate_variable(m, e.v);
     }
     return m->total <= m->o->most;
 }
@@ -239,7 +239,7 @@ way_through(const struct margin *m, const struct clique *k, const struct table *
 }
 
 static int64_t
-entries(const struct margin *m, const struct table *t)
+table_entries(const struct margin *m, const struct table *t)
 {
     int64_t n = 1;
     for (int32_t i = 0; i < t->n; i++) n *= m->c->var[t->scope[i]].n;
@@ -250,7 +250,7 @@ enum walk { SET, ADD, KEEP_LEAST };
 
 /* Processes one row of the clique's table. */
 static inline void
-walk_row(enum walk how, int64_t *restrict row, int64_t *restrict x, int64_t step, int64_t n, int64_t top)
+walk_factor_row(enum walk how, int64_t *restrict row, int64_t *restrict x, int64_t step, int64_t n, int64_t top)
 {
     if (how == SET && step == 1)
         for (int64_t i = 0; i < n; i++) row[i] = x[i];
@@ -278,7 +278,7 @@ walk_rows(const struct way *w, enum walk how, int64_t *restrict table, int64_t s
 {
     int64_t at = 0, index[SCOPE] = {0}, row = w->size[w->n - 1], step = w->step[w->n - 1];
     for (int64_t i = 0; i < size; i += row) {
-        walk_row(how, table + i, x + at, step, row, top);
+        walk_factor_row(how, table + i, x + at, step, row, top);
         for (int d = w->n - 2; d >= 0; d--) {
             at += w->step[d];
             if (++index[d] < w->size[d]) break;
@@ -289,7 +289,7 @@ walk_rows(const struct way *w, enum walk how, int64_t *restrict table, int64_t s
 }
 
 static void
-walk(struct margin *m, const struct clique *k, const struct table *t, int64_t *x, enum walk how)
+walk_factor(struct margin *m, const struct clique *k, const struct table *t, int64_t *x, enum walk how)
 {
     struct way w = way_through(m, k, t);
     work_add(k->size);
@@ -301,20 +301,20 @@ add_all(struct margin *m, const struct clique *k)
 {
     assert(k->ntable);
     for (int32_t i = 0; i < k->ntable; i++)
-        walk(m, k, &m->table[k->table[i]], m->table[k->table[i]].cost, i ? ADD : SET);
+        walk_factor(m, k, &m->table[k->table[i]], m->table[k->table[i]].cost, i ? ADD : SET);
 }
 
 static int64_t *
-full(struct margin *m, struct arena *a, const struct table *t)
+full_table(struct margin *m, struct arena *a, const struct table *t)
 {
-    int64_t n = entries(m, t), *x = ARENA_ARRAY(a, int64_t, n);
+    int64_t n = table_entries(m, t), *x = ARENA_ARRAY(a, int64_t, n);
     for (int64_t i = 0; i < n; i++) x[i] = m->top;
     return x;
 }
 
 /* Subtracts the least entry and adds it to the constant. */
 static void
-settle(struct margin *m, int64_t *x, int64_t n)
+normalize_factor(struct margin *m, int64_t *x, int64_t n)
 {
     int64_t low = NET_NEVER;
     for (int64_t i = 0; i < n; i++) low = MIN(low, x[i]);
@@ -337,7 +337,7 @@ begin_tables(struct margin *m)
             const struct cfn_edge *e = &c->edge[x->edge[k]];
             for (int32_t i = 0; i < x->n; i++) cost[i] = cost_add(cost[i], e->u == v ? e->to_u[i] : e->to_v[i]);
         }
-        settle(m, cost, x->n);
+        normalize_factor(m, cost, x->n);
     }
     for (int32_t k = 0; k < c->nedge; k++) {
         const struct cfn_edge *e = &c->edge[k];
@@ -350,7 +350,7 @@ begin_tables(struct margin *m)
                 int64_t *x = &cost[(int64_t)i * nv + j];
                 *x = *x >= NET_NEVER ? NET_NEVER : *x - e->to_u[i] - e->to_v[j];
             }
-        settle(m, cost, (int64_t)nu * nv);
+        normalize_factor(m, cost, (int64_t)nu * nv);
     }
 }
 
@@ -358,7 +358,7 @@ static void
 lower(struct margin *m)
 {
     for (int32_t t = 0; t < m->ntable; t++)
-        for (int64_t i = 0, n = m->table[t].cost ? entries(m, &m->table[t]) : 0; i < n; i++)
+        for (int64_t i = 0, n = m->table[t].cost ? table_entries(m, &m->table[t]) : 0; i < n; i++)
             m->table[t].cost[i] = MIN(m->top, m->table[t].cost[i]);
 }
 
@@ -371,8 +371,8 @@ forth(struct margin *m)
         const struct clique *x = &m->clique[k];
         struct table *t = &m->table[x->out];
         add_all(m, x);
-        t->cost = full(m, &m->arena, t);
-        walk(m, x, t, t->cost, KEEP_LEAST);
+        t->cost = full_table(m, &m->arena, t);
+        walk_factor(m, x, t, t->cost, KEEP_LEAST);
         if (t->n == 0) sum = MIN(m->top, sum + t->cost[0]);
     }
     return sum;
@@ -380,11 +380,11 @@ forth(struct margin *m)
 
 /* Sets a table made by a clique to the cost of everything else, for the backward pass. */
 static void
-hear(struct margin *m, const struct clique *k, struct table *t)
+hear_table(struct margin *m, const struct clique *k, struct table *t)
 {
     struct arena tmp = {0};
-    int64_t *all = full(m, &tmp, t), n = entries(m, t);
-    walk(m, k, t, all, KEEP_LEAST);
+    int64_t *all = full_table(m, &tmp, t), n = table_entries(m, t);
+    walk_factor(m, k, t, all, KEEP_LEAST);
     for (int64_t i = 0; i < n; i++) t->cost[i] = all[i] >= m->top ? m->top : all[i] - t->cost[i];
     arena_fini(&tmp);
 }
@@ -398,12 +398,12 @@ back(struct margin *m, int64_t sum, int64_t *const *at)
         struct arena tmp = {0};
         if (rest->n == 0) rest->cost[0] = sum >= m->top ? m->top : sum - rest->cost[0];
         add_all(m, x);
-        walk(m, x, rest, rest->cost, ADD);
-        int64_t *value = full(m, &tmp, &own);
-        walk(m, x, &own, value, KEEP_LEAST);
+        walk_factor(m, x, rest, rest->cost, ADD);
+        int64_t *value = full_table(m, &tmp, &own);
+        walk_factor(m, x, &own, value, KEEP_LEAST);
         for (int32_t i = 0; i < m->c->var[x->var].n; i++) at[x->var][i] = MAX(at[x->var][i], m->constant + value[i]);
         for (int32_t i = 0; i < x->ntable; i++)
-            if (m->table[x->table[i]].made) hear(m, x, &m->table[x->table[i]]);
+            if (m->table[x->table[i]].made) hear_table(m, x, &m->table[x->table[i]]);
         arena_fini(&tmp);
     }
 }

@@ -9,7 +9,7 @@
 
 /* Returns the tensor's cost; each needed form is paid once. seen: nto marks; `mark` is this tensor's. */
 static int64_t
-tensor_cost(const struct net_tensor *t, const int32_t *choice, int32_t *seen, int32_t mark)
+net_tensor_cost(const struct net_tensor *t, const int32_t *choice, int32_t *seen, int32_t mark)
 {
     int64_t sum = 0;
     work_add(4 + 3 * (int64_t)t->nuse);
@@ -43,7 +43,7 @@ net_cost(const struct net *n, const int32_t *choice)
         sum = c >= NET_NEVER ? NET_NEVER : sum + c;
     }
     for (int32_t i = 0; i < n->ntensor && sum < NET_NEVER; i++) {
-        int64_t c = tensor_cost(&n->tensor[i], choice, seen, i + 1);
+        int64_t c = net_tensor_cost(&n->tensor[i], choice, seen, i + 1);
         sum = c >= NET_NEVER ? NET_NEVER : sum + c;
     }
     arena_fini(&tmp);
@@ -71,7 +71,7 @@ net_others(const struct net *n, const struct net_tensor *t, int32_t begin, int32
 
 /* Returns true if an earlier reader needs the same copy. */
 static bool
-is_shared(const struct net_tensor *t, const int32_t *choice, int32_t use, int32_t to)
+is_use_shared(const struct net_tensor *t, const int32_t *choice, int32_t use, int32_t to)
 {
     for (int32_t k = 0; k < use; k++)
         if (t->use[k].form[choice[t->use[k].node]] == to) return true;
@@ -86,7 +86,7 @@ copies_live(const struct net *n, const struct net_tensor *t, const int32_t *choi
     work_add((int64_t)t->nuse * (2 + t->nuse));
     for (int32_t k = 0; k < t->nuse; k++) {
         int32_t to = t->use[k].form[choice[t->use[k].node]], begin = t->use[k].begin, end = t->use[k].end;
-        if (copy[to] == 0 || is_shared(t, choice, k, to)) continue;
+        if (copy[to] == 0 || is_use_shared(t, choice, k, to)) continue;
         for (int32_t j = k + 1; j < t->nuse; j++) {
             if (t->use[j].form[choice[t->use[j].node]] != to) continue;
             begin = MIN(begin, t->use[j].begin);
@@ -171,7 +171,7 @@ net_same_tables(struct arena *a, const struct net *n)
 
 /* Checks costs; *most: the largest possible one. */
 static int
-check_costs(const int64_t *cost, int64_t n, const char *what, int32_t of, int64_t *most)
+check_net_costs(const int64_t *cost, int64_t n, const char *what, int32_t of, int64_t *most)
 {
     *most = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -190,13 +190,13 @@ add_most(int64_t most, int64_t *sum)
 }
 
 static int
-check_node(const struct net *n, int32_t i, int64_t *most)
+check_net_node(const struct net *n, int32_t i, int64_t *most)
 {
     const struct net_node *v = &n->node[i];
     if (v->ncand < 1 || v->ncand > UINT16_MAX)
         return fail(E_PLAN, "cost network: node %d has %d candidates", (int)i, (int)v->ncand);
     if (v->time < 0) return fail(E_PLAN, "cost network: node %d runs at time %d", (int)i, (int)v->time);
-    return check_costs(v->cost, v->ncand, "node", i, most);
+    return check_net_costs(v->cost, v->ncand, "node", i, most);
 }
 
 static int
@@ -221,7 +221,7 @@ check_tensor(const struct net *n, int32_t i, bool looked, int64_t *most)
         if (t->use[k].begin < 0 || t->use[k].end <= t->use[k].begin)
             return fail(E_PLAN, "cost network: tensor %d is read from time %d to %d", (int)i, (int)t->use[k].begin,
                         (int)t->use[k].end);
-    return t->nuse && !looked ? check_costs(t->price, (int64_t)t->nfrom * t->nto, "tensor", i, most) : 0;
+    return t->nuse && !looked ? check_net_costs(t->price, (int64_t)t->nfrom * t->nto, "tensor", i, most) : 0;
 }
 
 static int
@@ -229,7 +229,7 @@ check_all(const struct net *n, const int32_t *same, int64_t *most)
 {
     int64_t sum = 0, alone = 0;
     for (int32_t i = 0; i < n->nnode; i++) {
-        TRY(check_node(n, i, &alone));
+        TRY(check_net_node(n, i, &alone));
         TRY(add_most(alone, &sum));
     }
     for (int32_t i = 0; i < n->ntensor; i++) {

@@ -22,7 +22,7 @@ struct work { /* queue of variables to visit, without duplicates */
 };
 
 static void
-look_at(struct work *w, int32_t v)
+queue_variable(struct work *w, int32_t v)
 {
     if (w->queued[v]) return;
     w->queued[v] = 1;
@@ -33,13 +33,13 @@ static void
 look_around(struct work *w, int32_t v)
 {
     const struct cfn_var *x = &w->c->var[v];
-    for (int32_t k = 0; k < x->nedge; k++) look_at(w, edge_other(&w->c->edge[x->edge[k]], v));
+    for (int32_t k = 0; k < x->nedge; k++) queue_variable(w, edge_other(&w->c->edge[x->edge[k]], v));
 }
 
 /* ---- support ---- */
 
 static bool
-supported(const struct cfn *c, const struct cfn_edge *e, int32_t v, int32_t i)
+value_has_support(const struct cfn *c, const struct cfn_edge *e, int32_t v, int32_t i)
 {
     int32_t n = c->var[edge_other(e, v)].n;
     for (int32_t j = 0; j < n; j++)
@@ -59,7 +59,7 @@ keep_supported(struct cfn *c, int32_t v)
     for (int32_t k = 0; k < x->nedge; k++) {
         const struct cfn_edge *e = &c->edge[x->edge[k]];
         if (cfn_all_possible(c, e)) continue;
-        for (int32_t i = 0; i < x->n; i++) keep[i] = keep[i] && supported(c, e, v, i);
+        for (int32_t i = 0; i < x->n; i++) keep[i] = keep[i] && value_has_support(c, e, v, i);
     }
     for (int32_t i = 0; i < x->n; i++) left += keep[i];
     if (left == x->n) return false;
@@ -73,7 +73,7 @@ support_all(struct work *w, bool *removed)
     struct cfn *c = w->c;
     *removed = false;
     for (int32_t v = 0; v < c->nvar; v++)
-        if (c->var[v].n) look_at(w, v);
+        if (c->var[v].n) queue_variable(w, v);
     if (w->n) trail_say(c->trail, "support\n");
     while (w->n) {
         int32_t v = w->queue[w->head];
@@ -114,7 +114,7 @@ cut_sums(struct work *w, int32_t v)
             k++;
             continue;
         }
-        look_at(w, edge_other(&c->edge[edge], v));
+        queue_variable(w, edge_other(&c->edge[edge], v));
         cut_sum(c, edge);
         any = true;
     }
@@ -125,7 +125,7 @@ cut_sums(struct work *w, int32_t v)
 
 /* Returns the cost of v's best value given values a and b of its neighbours (edge -1: no such neighbour). */
 static int64_t
-least(const struct cfn *c, int32_t v, int32_t ea, int32_t a, int32_t eb, int32_t b)
+least_pair_cost(const struct cfn *c, int32_t v, int32_t ea, int32_t a, int32_t eb, int32_t b)
 {
     const struct cfn_var *x = &c->var[v];
     int64_t best = NET_NEVER;
@@ -139,7 +139,7 @@ least(const struct cfn *c, int32_t v, int32_t ea, int32_t a, int32_t eb, int32_t
 }
 
 static void
-leave(struct work *w, int32_t v)
+remove_from_net(struct work *w, int32_t v)
 {
     struct cfn *c = w->c;
     look_around(w, v);
@@ -167,7 +167,7 @@ out_leaf(struct work *w, int32_t v)
     struct cfn *c = w->c;
     int32_t edge = c->var[v].edge[0];
     struct cfn_var *o = &c->var[edge_other(&c->edge[edge], v)];
-    for (int32_t j = 0; j < o->n; j++) o->cost[j] = cost_add(o->cost[j], least(c, v, edge, j, -1, 0));
+    for (int32_t j = 0; j < o->n; j++) o->cost[j] = cost_add(o->cost[j], least_pair_cost(c, v, edge, j, -1, 0));
 }
 
 /* pay[i][j] = min over v's values of the cost with value i of a and value j of b. Costs may be negative, so an
@@ -217,7 +217,7 @@ pays_off(const struct cfn *c, int32_t v)
 }
 
 static bool
-out(struct work *w, int32_t v)
+remove_variable(struct work *w, int32_t v)
 {
     struct cfn *c = w->c;
     struct cfn_var *x = &c->var[v];
@@ -228,12 +228,12 @@ out(struct work *w, int32_t v)
     if (x->n == 1)
         out_decided(w, v);
     else if (x->nedge == 0)
-        c->constant = cost_add(c->constant, least(c, v, -1, 0, -1, 0));
+        c->constant = cost_add(c->constant, least_pair_cost(c, v, -1, 0, -1, 0));
     else if (x->nedge == 1)
         out_leaf(w, v);
     else
         out_link(w, v);
-    leave(w, v);
+    remove_from_net(w, v);
     return true;
 }
 
@@ -295,11 +295,11 @@ become(struct work *w, int32_t v, int32_t edge, const int32_t *map)
         cfn_join(c, u, o, t);
         cfn_table_drop(&t);
     }
-    leave(w, v);
+    remove_from_net(w, v);
 }
 
 static bool
-as(struct work *w, int32_t v)
+substitute_variable(struct work *w, int32_t v)
 {
     struct cfn *c = w->c;
     int32_t map[UINT16_MAX];
@@ -329,18 +329,18 @@ shrink(struct work *w)
 {
     struct cfn *c = w->c;
     for (int32_t v = 0; v < c->nvar; v++)
-        if (c->var[v].n) look_at(w, v);
+        if (c->var[v].n) queue_variable(w, v);
     while (w->n) {
         int32_t v = w->queue[w->head];
         w->head = (w->head + 1) % c->nvar;
         w->n--;
         w->queued[v] = 0;
         if (is_stopped(w)) return;
-        if (c->var[v].n == 0 || out(w, v)) continue;
+        if (c->var[v].n == 0 || remove_variable(w, v)) continue;
         if (cut_sums(w, v))
-            look_at(w, v);
+            queue_variable(w, v);
         else
-            as(w, v);
+            substitute_variable(w, v);
     }
 }
 
@@ -425,7 +425,7 @@ beaten(const struct cfn *c, int32_t v, int32_t s, int32_t t)
 
 /* Writes the costs of v's values if all neighbours take their first (or last) value. */
 static void
-glance(const struct cfn *c, int32_t v, bool last, int64_t *cost)
+prune_variable(const struct cfn *c, int32_t v, bool last, int64_t *cost)
 {
     const struct cfn_var *x = &c->var[v];
     work_add(3 * (int64_t)x->n * x->nedge);
@@ -442,8 +442,8 @@ static bool
 drop_beaten(struct cfn *c, int32_t v, int64_t *first, int64_t *last)
 {
     struct cfn_var *x = &c->var[v];
-    glance(c, v, false, first);
-    glance(c, v, true, last);
+    prune_variable(c, v, false, first);
+    prune_variable(c, v, true, last);
     for (int32_t s = 0; s < x->n; s++)
         for (int32_t t = 0; t < x->n; t++) {
             if (s == t || first[t] > first[s] || last[t] > last[s] || !beaten(c, v, s, t)) continue;

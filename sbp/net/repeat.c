@@ -30,7 +30,7 @@ add_run(struct repeat *r, int32_t begin, int32_t end, int32_t period)
 }
 
 static int
-by_count(const void *a, const void *b, void *count)
+compare_run_counts(const void *a, const void *b, void *count)
 {
     int32_t i = *(const int32_t *)a, j = *(const int32_t *)b, x = ((int32_t *)count)[i], y = ((int32_t *)count)[j];
     return x != y ? (x > y ? -1 : 1) : i < j ? -1 : i > j;
@@ -51,7 +51,7 @@ find_periods(struct repeat *r, int32_t *period)
     }
     for (int32_t p = 1; p <= r->n / LAYERS; p++)
         if (count[p]) all[n++] = p;
-    qsort_r(all, (size_t)n, sizeof *all, by_count, count);
+    qsort_r(all, (size_t)n, sizeof *all, compare_run_counts, count);
     n = MIN(n, PERIODS);
     memcpy(period, all, sizeof *all * (size_t)n);
     return n;
@@ -62,7 +62,7 @@ struct stretch {
 };
 
 static int
-by_length(const void *a, const void *b)
+compare_run_lengths(const void *a, const void *b)
 {
     const struct stretch *x = a, *y = b;
     int32_t m = x->end - x->begin, n = y->end - y->begin;
@@ -85,7 +85,7 @@ find_runs(struct repeat *r)
             if (i - begin >= (LAYERS - 1) * p && n < r->n) s[n++] = (struct stretch){begin, i + p, p};
             begin = i + 1;
         }
-    qsort(s, (size_t)n, sizeof *s, by_length);
+    qsort(s, (size_t)n, sizeof *s, compare_run_lengths);
     for (int32_t k = 0; k < n; k++) add_run(r, s[k].begin, s[k].end, s[k].period);
 }
 
@@ -178,7 +178,7 @@ grow_pair(struct repeat *r, int32_t i, int32_t on, int32_t *queue, int32_t n)
 
 /* Extends the matching to items before and after a run. */
 static void
-grow(struct repeat *r)
+grow_repeat(struct repeat *r)
 {
     int32_t *queue = ARENA_ARRAY(&r->arena, int32_t, r->n + 1), n = 0;
     for (int32_t i = 0; i < r->n; i++)
@@ -280,7 +280,7 @@ find_layers(struct repeat *r)
         }
     }
     if (align(r, 0, vote)) count_layers(r, &r->run[0]); /* again, now that other runs have layers */
-    if (r->ordered) grow(r);
+    if (r->ordered) grow_repeat(r);
     for (int32_t i = 0; r->ordered && i < r->n; i++)
         if (r->layer[i] == NO_LAYER) join_layer(r, i);
     number_layers(r);

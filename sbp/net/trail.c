@@ -7,7 +7,7 @@
 #include <string.h>
 
 static void *
-keep(const void *p, size_t bytes)
+keep_bytes(const void *p, size_t bytes)
 {
     void *to = must_alloc(MAX(bytes, 1));
     if (bytes) memcpy(to, p, bytes);
@@ -21,15 +21,15 @@ trail_gone(struct trail *t, const struct cfn *c, int32_t v)
     GROW(t->gone, t->ngone + 1, t->capacity);
     struct gone *g = &t->gone[t->ngone++];
     *g = (struct gone){.v = v, .n = x->n, .nedge = x->n > 1 ? x->nedge : 0};
-    g->cost = keep(x->cost, sizeof *x->cost * (size_t)x->n);
-    g->value = keep(x->value, sizeof *x->value * (size_t)x->n);
+    g->cost = keep_bytes(x->cost, sizeof *x->cost * (size_t)x->n);
+    g->value = keep_bytes(x->value, sizeof *x->value * (size_t)x->n);
     g->edge = must_alloc(MAX(1, sizeof *g->edge * (size_t)g->nedge));
     for (int32_t k = 0; k < g->nedge; k++) {
         const struct cfn_edge *e = &c->edge[x->edge[k]];
         const struct cfn_var *o = &c->var[edge_other(e, v)];
         e->table->nref++;
         g->edge[k] = (struct gone_edge){.other = edge_other(e, v), .n = o->n, .table = e->table, .first = e->u == v};
-        g->edge[k].value = keep(o->value, sizeof *o->value * (size_t)o->n);
+        g->edge[k].value = keep_bytes(o->value, sizeof *o->value * (size_t)o->n);
     }
 }
 
@@ -53,7 +53,7 @@ trail_cut(struct trail *t, int32_t ngone)
 }
 
 static int32_t
-index_of(const struct gone_edge *e, int32_t value)
+search_gone(const struct gone_edge *e, int32_t value)
 {
     int32_t j = 0;
     while (e->value[j] != value) j++;
@@ -69,7 +69,7 @@ best_value(const struct gone *g, const int32_t *value)
         int64_t sum = g->cost[i];
         for (int32_t k = 0; k < g->nedge; k++) {
             const struct gone_edge *e = &g->edge[k];
-            int64_t j = index_of(e, value[e->other]);
+            int64_t j = search_gone(e, value[e->other]);
             sum = cost_add(sum, e->table->cost[e->first ? i * e->n + j : j * g->n + i]);
         }
         if (sum >= least) continue;

@@ -43,7 +43,7 @@ struct state { /* a network at some step of the proof */
 /* Adds two costs. A result capped from above proves less, never more. A sum below the representable range ends the
  * proof. */
 static int64_t
-add(const struct state *s, int64_t a, int64_t b)
+add_saturated(const struct state *s, int64_t a, int64_t b)
 {
     wide sum = (wide)a + b;
     if (a >= PROOF_NEVER || b >= PROOF_NEVER) return PROOF_NEVER;
@@ -109,7 +109,7 @@ var_new(struct state *s, int64_t n)
 }
 
 static struct edge *
-find(const struct state *s, int64_t u, int64_t v)
+find_edge(const struct state *s, int64_t u, int64_t v)
 {
     int64_t from = s->var[u].nedge <= s->var[v].nedge ? u : v, to = from == u ? v : u;
     for (int64_t k = 0; k < s->var[from].nedge; k++) {
@@ -120,7 +120,7 @@ find(const struct state *s, int64_t u, int64_t v)
 }
 
 static void
-join(struct state *s, struct edge *e)
+link_edge(struct state *s, struct edge *e)
 {
     for (int side = 0; side < 2; side++) {
         struct var *x = &s->var[e->end[side]];
@@ -130,7 +130,7 @@ join(struct state *s, struct edge *e)
 }
 
 static void
-part(struct state *s, const struct edge *e)
+unlink_edge(struct state *s, const struct edge *e)
 {
     for (int side = 0; side < 2; side++) {
         struct var *x = &s->var[e->end[side]];
@@ -141,13 +141,13 @@ part(struct state *s, const struct edge *e)
 }
 
 static int
-edge_new(struct state *s, int64_t u, int64_t v, struct edge **out)
+proof_add_edge(struct state *s, int64_t u, int64_t v, struct edge **out)
 {
     int64_t n = s->var[u].n * s->var[v].n;
     if ((s->entries += n) > MOST_ENTRIES) return proof_wrong(s->r, TOO_LARGE);
     *out = ARENA_NEW(&s->arena, struct edge);
     **out = (struct edge){.end = {u, v}, .cost = ARENA_ARRAY(&s->arena, int64_t, n)};
-    join(s, *out);
+    link_edge(s, *out);
     return 0;
 }
 
@@ -155,19 +155,19 @@ edge_new(struct state *s, int64_t u, int64_t v, struct edge **out)
 static int
 between(struct state *s, int64_t u, int64_t v, struct edge **out)
 {
-    *out = find(s, u, v);
-    return *out ? 0 : edge_new(s, u, v, out);
+    *out = find_edge(s, u, v);
+    return *out ? 0 : proof_add_edge(s, u, v, out);
 }
 
 static int64_t
-other(const struct edge *e, int64_t v)
+far_end(const struct edge *e, int64_t v)
 {
     return e->end[e->end[0] == v];
 }
 
 /* Returns the entry for value i of v and value j of the other end. */
 static int64_t *
-entry(const struct state *s, const struct edge *e, int64_t v, int64_t i, int64_t j)
+edge_entry(const struct state *s, const struct edge *e, int64_t v, int64_t i, int64_t j)
 {
     return &e->cost[e->end[0] == v ? i * s->var[e->end[1]].n + j : j * s->var[v].n + i];
 }
@@ -175,14 +175,14 @@ entry(const struct state *s, const struct edge *e, int64_t v, int64_t i, int64_t
 /* ---- network from the net ---- */
 
 static int64_t
-scaled(const struct proof *r, int64_t x)
+proof_scaled(const struct proof *r, int64_t x)
 {
     return (wide)x * r->scale >= PROOF_NEVER ? PROOF_NEVER : x * r->scale;
 }
 
 /* Caps the price of bytes: a lower cost proves less. */
 static int64_t
-worth(int64_t price, int64_t bytes)
+proof_worth(int64_t price, int64_t bytes)
 {
     return (int64_t)MIN((wide)price * bytes >> SHIFT, PROOF_NEVER / 1024);
 }
@@ -195,15 +195,15 @@ add_one_reader(struct state *s, const struct proof_tensor *t)
     if (u->node != t->maker) TRY(between(s, t->maker, u->node, &e));
     for (int64_t i = 0; i < t->form->n; i++)
         for (int64_t j = e ? 0 : i; j < (e ? u->form->n : i + 1); j++) {
-            int64_t *x = e ? entry(s, e, t->maker, i, j) : &s->var[t->maker].cost[i];
-            *x = add(s, *x, scaled(s->r, t->price->x[t->form->x[i] * t->nto + u->form->x[j]]));
+            int64_t *x = e ? edge_entry(s, e, t->maker, i, j) : &s->var[t->maker].cost[i];
+            *x = add_saturated(s, *x, proof_scaled(s->r, t->price->x[t->form->x[i] * t->nto + u->form->x[j]]));
         }
     return 0;
 }
 
 /* Adds, by form, the variable "made" (value 1), for which the maker pays; -1 if the form is free or never needed. */
 static int
-add_made(struct state *s, const struct proof_tensor *t, int64_t *made)
+prove_made(struct state *s, const struct proof_tensor *t, int64_t *made)
 {
     struct edge *e;
     for (int64_t k = 0; k < t->nuse; k++)
@@ -214,9 +214,9 @@ add_made(struct state *s, const struct proof_tensor *t, int64_t *made)
         made[f] = costs ? s->nvar : -1;
         if (!costs) continue;
         TRY(var_new(s, 2));
-        TRY(edge_new(s, t->maker, made[f], &e));
+        TRY(proof_add_edge(s, t->maker, made[f], &e));
         for (int64_t m = 0; m < t->form->n; m++)
-            *entry(s, e, t->maker, m, 1) = scaled(s->r, t->price->x[t->form->x[m] * t->nto + f]);
+            *edge_entry(s, e, t->maker, m, 1) = proof_scaled(s->r, t->price->x[t->form->x[m] * t->nto + f]);
     }
     return 0;
 }
@@ -230,7 +230,7 @@ add_forms(struct state *s, int64_t i, int64_t *reads, struct arena *tmp)
     const struct proof_tensor *t = &s->r->tensor[i];
     int64_t *made = ARENA_ARRAY(tmp, int64_t, t->nto + 1), *by = ARENA_ARRAY(tmp, int64_t, t->nto + 1);
     struct edge **to = ARENA_ARRAY(tmp, struct edge *, t->nto + 1);
-    TRY(add_made(s, t, made));
+    TRY(prove_made(s, t, made));
     reads[t->maker] = i + 1;
     for (int64_t k = 0; k < t->nuse; k++) {
         const struct proof_use *u = &t->use[k];
@@ -239,9 +239,9 @@ add_forms(struct state *s, int64_t i, int64_t *reads, struct arena *tmp)
         for (int64_t j = 0; j < u->form->n; j++) {
             int64_t f = u->form->x[j];
             if (made[f] < 0) continue;
-            if (by[f] != k + 1) TRY((again ? between : edge_new)(s, u->node, made[f], &to[f]));
+            if (by[f] != k + 1) TRY((again ? between : proof_add_edge)(s, u->node, made[f], &to[f]));
             by[f] = k + 1;
-            *entry(s, to[f], u->node, j, 0) = PROOF_NEVER;
+            *edge_entry(s, to[f], u->node, j, 0) = PROOF_NEVER;
         }
     }
     return 0;
@@ -250,7 +250,7 @@ add_forms(struct state *s, int64_t i, int64_t *reads, struct arena *tmp)
 /* Builds the network. Bytes cost the prices of their times; the limit is worth the sum of all prices times the
  * limit. */
 static int
-build(struct state *s)
+prove_build(struct state *s)
 {
     const struct proof *r = s->r;
     int64_t sum = 0, *before = ARENA_ARRAY(&s->arena, int64_t, r->ntime + 1);
@@ -263,14 +263,15 @@ build(struct state *s)
         const struct proof_node *v = &r->node[i];
         TRY(var_new(s, v->cost->n));
         for (int64_t k = 0; k < v->cost->n; k++)
-            s->var[i].cost[k] =
-                add(s, scaled(r, v->cost->x[k]), v->memory ? worth(r->price[v->time], v->memory->x[k]) : 0);
+            s->var[i].cost[k] = add_saturated(s, proof_scaled(r, v->cost->x[k]),
+                                              v->memory ? proof_worth(r->price[v->time], v->memory->x[k]) : 0);
     }
     for (int64_t i = 0; i < r->ntensor; i++) {
         const struct proof_tensor *t = &r->tensor[i];
         int64_t price = t->bytes && t->dies > t->born ? before[t->dies] - before[t->born] : 0;
         for (int64_t k = 0; k < t->form->n && price; k++)
-            s->var[t->maker].cost[k] = add(s, s->var[t->maker].cost[k], worth(price, t->bytes->x[t->form->x[k]]));
+            s->var[t->maker].cost[k] =
+                add_saturated(s, s->var[t->maker].cost[k], proof_worth(price, t->bytes->x[t->form->x[k]]));
         if (t->nuse == 1) TRY(add_one_reader(s, t));
         if (t->nuse < 2) continue;
         struct arena tmp = {0};
@@ -287,7 +288,7 @@ build(struct state *s)
 /* ---- steps ---- */
 
 static int64_t
-values(const struct var *x)
+count_open_values(const struct var *x)
 {
     int64_t n = 0;
     for (int64_t i = 0; i < x->n; i++) n += x->here[i];
@@ -295,7 +296,7 @@ values(const struct var *x)
 }
 
 static int
-variable(struct state *s, int64_t *v)
+read_variable(struct state *s, int64_t *v)
 {
     TRY(proof_number(s->r, 0, s->nvar - 1, v));
     return s->var[*v].out ? proof_wrong(s->r, "a variable that is gone") : 0;
@@ -303,18 +304,18 @@ variable(struct state *s, int64_t *v)
 
 /* Reads two variables that have an edge. */
 static int
-variables(struct state *s, int64_t *u, int64_t *v, struct edge **e)
+read_variables(struct state *s, int64_t *u, int64_t *v, struct edge **e)
 {
-    TRY(variable(s, u));
-    TRY(variable(s, v));
-    *e = *u == *v ? NULL : find(s, *u, *v);
+    TRY(read_variable(s, u));
+    TRY(read_variable(s, v));
+    *e = *u == *v ? NULL : find_edge(s, *u, *v);
     return *e ? 0 : proof_wrong(s->r, "an edge that is not there");
 }
 
 static void
-take_out(struct state *s, int64_t v)
+drop_variable(struct state *s, int64_t v)
 {
-    while (s->var[v].nedge) part(s, s->var[v].edge[0]);
+    while (s->var[v].nedge) unlink_edge(s, s->var[v].edge[0]);
     s->var[v].out = true;
 }
 
@@ -327,13 +328,13 @@ no_messages(struct state *s)
 
 /* Returns the least remaining cost of the edge with value i of v. */
 static wide
-left(const struct state *s, const struct edge *e, int64_t v, int64_t i)
+message_left(const struct state *s, const struct edge *e, int64_t v, int64_t i)
 {
-    const struct var *o = &s->var[other(e, v)];
+    const struct var *o = &s->var[far_end(e, v)];
     const int64_t *own = e->to[e->end[1] == v], *its = e->to[e->end[0] == v];
     wide best = FAR;
     for (int64_t j = 0; j < o->n; j++)
-        if (o->here[j]) best = MIN(best, (wide)*entry(s, e, v, i, j) - (its ? its[j] : 0));
+        if (o->here[j]) best = MIN(best, (wide)*edge_entry(s, e, v, i, j) - (its ? its[j] : 0));
     return best - (own ? own[i] : 0);
 }
 
@@ -342,7 +343,7 @@ static bool
 has_support(const struct state *s, int64_t v, int64_t i)
 {
     bool has = s->var[v].cost[i] < PROOF_NEVER;
-    for (int64_t k = 0; k < s->var[v].nedge && has; k++) has = left(s, s->var[v].edge[k], v, i) < PROOF_NEVER;
+    for (int64_t k = 0; k < s->var[v].nedge && has; k++) has = message_left(s, s->var[v].edge[k], v, i) < PROOF_NEVER;
     return has;
 }
 
@@ -357,7 +358,7 @@ support(struct state *s)
                 if (!s->var[v].here[i] || has_support(s, v, i)) continue;
                 s->var[v].here[i] = 0;
                 changed = true;
-                s->closed = s->closed || values(&s->var[v]) == 0;
+                s->closed = s->closed || count_open_values(&s->var[v]) == 0;
             }
     }
     return 0;
@@ -366,41 +367,42 @@ support(struct state *s)
 /* Removes an edge with separable costs: every entry equals (first entry of its row) + (first entry of its column) -
  * corner. */
 static int
-cut(struct state *s)
+proof_cut(struct state *s)
 {
     int64_t u, v, u0 = 0, v0 = 0;
     struct edge *e;
-    TRY(variables(s, &u, &v, &e));
+    TRY(read_variables(s, &u, &v, &e));
     struct var *a = &s->var[u], *b = &s->var[v];
     while (!a->here[u0]) u0++;
     while (!b->here[v0]) v0++;
-    int64_t corner = *entry(s, e, u, u0, v0);
+    int64_t corner = *edge_entry(s, e, u, u0, v0);
     for (int64_t i = 0; i < a->n; i++)
         for (int64_t j = 0; j < b->n; j++) {
             if (!a->here[i] || !b->here[j]) continue;
-            int64_t x = *entry(s, e, u, i, j), row = *entry(s, e, u, i, v0), column = *entry(s, e, u, u0, j);
+            int64_t x = *edge_entry(s, e, u, i, j), row = *edge_entry(s, e, u, i, v0),
+                    column = *edge_entry(s, e, u, u0, j);
             if (x >= PROOF_NEVER || (wide)x - row != (wide)column - corner)
                 return proof_wrong(s->r, "an edge that is no sum");
         }
     for (int64_t i = 0; i < a->n; i++)
-        if (a->here[i]) a->cost[i] = add(s, a->cost[i], *entry(s, e, u, i, v0) - corner);
+        if (a->here[i]) a->cost[i] = add_saturated(s, a->cost[i], *edge_entry(s, e, u, i, v0) - corner);
     for (int64_t j = 0; j < b->n; j++)
-        if (b->here[j]) b->cost[j] = add(s, b->cost[j], *entry(s, e, u, u0, j));
-    part(s, e);
+        if (b->here[j]) b->cost[j] = add_saturated(s, b->cost[j], *edge_entry(s, e, u, u0, j));
+    unlink_edge(s, e);
     return 0;
 }
 
 /* Returns the least cost of v's values, given value i at the other end of a and value j at that of b (NULL: no
  * edge). */
 static int64_t
-least(const struct state *s, int64_t v, const struct edge *a, int64_t i, const struct edge *b, int64_t j)
+least_pair(const struct state *s, int64_t v, const struct edge *a, int64_t i, const struct edge *b, int64_t j)
 {
     int64_t best = PROOF_NEVER;
     for (int64_t k = 0; k < s->var[v].n; k++) {
         if (!s->var[v].here[k]) continue;
         int64_t x = s->var[v].cost[k];
-        if (a) x = add(s, x, *entry(s, a, v, k, i));
-        if (b) x = add(s, x, *entry(s, b, v, k, j));
+        if (a) x = add_saturated(s, x, *edge_entry(s, a, v, k, i));
+        if (b) x = add_saturated(s, x, *edge_entry(s, b, v, k, j));
         best = MIN(best, x);
     }
     return best;
@@ -409,69 +411,71 @@ least(const struct state *s, int64_t v, const struct edge *a, int64_t i, const s
 /* Eliminates a variable. A single value is charged to the neighbours; otherwise at most two neighbours pay for the
  * best value. */
 static int
-out(struct state *s)
+prove_removal(struct state *s)
 {
     int64_t v, only = 0;
     struct edge *q = NULL;
-    TRY(variable(s, &v));
+    TRY(read_variable(s, &v));
     struct var *x = &s->var[v];
     while (!x->here[only]) only++;
-    while (values(x) == 1 && x->nedge) {
-        struct var *o = &s->var[other(x->edge[0], v)];
-        for (int64_t j = 0; j < o->n; j++) o->cost[j] = add(s, o->cost[j], *entry(s, x->edge[0], v, only, j));
-        part(s, x->edge[0]);
+    while (count_open_values(x) == 1 && x->nedge) {
+        struct var *o = &s->var[far_end(x->edge[0], v)];
+        for (int64_t j = 0; j < o->n; j++)
+            o->cost[j] = add_saturated(s, o->cost[j], *edge_entry(s, x->edge[0], v, only, j));
+        unlink_edge(s, x->edge[0]);
     }
     if (x->nedge > 2) return proof_wrong(s->r, "a variable with more than two neighbours");
     const struct edge *e = x->nedge > 0 ? x->edge[0] : NULL, *f = x->nedge > 1 ? x->edge[1] : NULL;
-    if (!e) s->constant = add(s, s->constant, least(s, v, NULL, 0, NULL, 0));
-    if (f) TRY(between(s, other(e, v), other(f, v), &q));
-    struct var *a = e ? &s->var[other(e, v)] : NULL;
+    if (!e) s->constant = add_saturated(s, s->constant, least_pair(s, v, NULL, 0, NULL, 0));
+    if (f) TRY(between(s, far_end(e, v), far_end(f, v), &q));
+    struct var *a = e ? &s->var[far_end(e, v)] : NULL;
     for (int64_t i = 0; e && i < a->n; i++)
-        for (int64_t j = 0; j < (f ? s->var[other(f, v)].n : 1); j++) {
-            int64_t *to = f ? entry(s, q, other(e, v), i, j) : &a->cost[i];
-            *to = add(s, *to, least(s, v, e, i, f, j));
+        for (int64_t j = 0; j < (f ? s->var[far_end(f, v)].n : 1); j++) {
+            int64_t *to = f ? edge_entry(s, q, far_end(e, v), i, j) : &a->cost[i];
+            *to = add_saturated(s, *to, least_pair(s, v, e, i, f, j));
         }
-    take_out(s, v);
+    drop_variable(s, v);
     return 0;
 }
 
 /* Substitutes v, whose value u decides: every value of u leaves v exactly one value. */
 static int
-as(struct state *s)
+prove_substitution(struct state *s)
 {
     int64_t v, u;
     struct edge *by, *q;
-    TRY(variables(s, &v, &u, &by));
+    TRY(read_variables(s, &v, &u, &by));
     struct var *x = &s->var[v], *to = &s->var[u];
     int64_t *map = ARENA_ARRAY(&s->arena, int64_t, to->n);
     for (int64_t j = 0; j < to->n; j++) {
         int64_t found = 0;
         for (int64_t i = 0; i < x->n && to->here[j]; i++)
-            if (x->here[i] && *entry(s, by, v, i, j) < PROOF_NEVER) map[j] = i, found++;
+            if (x->here[i] && *edge_entry(s, by, v, i, j) < PROOF_NEVER) map[j] = i, found++;
         if (!to->here[j]) continue;
         if (found != 1) return proof_wrong(s->r, "a variable that the other does not decide");
-        to->cost[j] = add(s, to->cost[j], add(s, x->cost[map[j]], *entry(s, by, v, map[j], j)));
+        to->cost[j] =
+            add_saturated(s, to->cost[j], add_saturated(s, x->cost[map[j]], *edge_entry(s, by, v, map[j], j)));
     }
     for (int64_t k = 0; k < x->nedge; k++) {
-        int64_t o = other(x->edge[k], v);
+        int64_t o = far_end(x->edge[k], v);
         if (x->edge[k] == by) continue;
         TRY(between(s, u, o, &q));
         for (int64_t j = 0; j < to->n; j++)
             for (int64_t i = 0; i < s->var[o].n && to->here[j]; i++) {
-                int64_t *at = entry(s, q, u, j, i);
-                *at = add(s, *at, *entry(s, x->edge[k], v, map[j], i));
+                int64_t *at = edge_entry(s, q, u, j, i);
+                *at = add_saturated(s, *at, *edge_entry(s, x->edge[k], v, map[j], i));
             }
     }
-    take_out(s, v);
+    drop_variable(s, v);
     return 0;
 }
 
 /* Drops value a, because b costs no more for all values of the neighbours. */
 static int
-drop(struct state *s)
+proof_drop(struct state *s)
 {
     int64_t v, a, b;
-    TRY(variable(s, &v));
+    TRY(read_variable(s, &v));
     struct var *x = &s->var[v];
     TRY(proof_number(s->r, 0, x->n - 1, &a));
     TRY(proof_number(s->r, 0, x->n - 1, &b));
@@ -479,10 +483,10 @@ drop(struct state *s)
     wide worse = x->cost[b] >= PROOF_NEVER ? FAR : (wide)x->cost[b] - x->cost[a];
     for (int64_t k = 0; k < x->nedge; k++) {
         const struct edge *e = x->edge[k];
-        const struct var *o = &s->var[other(e, v)];
+        const struct var *o = &s->var[far_end(e, v)];
         wide most = -(wide)PROOF_NEVER;
         for (int64_t j = 0; j < o->n; j++) {
-            int64_t from = *entry(s, e, v, a, j), to = *entry(s, e, v, b, j);
+            int64_t from = *edge_entry(s, e, v, a, j), to = *edge_entry(s, e, v, b, j);
             if (o->here[j] && from < PROOF_NEVER) most = MAX(most, to >= PROOF_NEVER ? FAR : (wide)to - from);
         }
         worse += most;
@@ -499,7 +503,7 @@ messages(struct state *s)
 {
     int64_t u, v;
     struct edge *e;
-    TRY(variables(s, &u, &v, &e));
+    TRY(read_variables(s, &u, &v, &e));
     for (int side = 0; side < 2; side++) {
         const struct var *x = &s->var[side ? v : u];
         int end = e->end[1] == (side ? v : u);
@@ -513,7 +517,7 @@ messages(struct state *s)
 
 /* Returns the unary cost of value i of v plus all messages to it. */
 static wide
-handed(const struct state *s, int64_t v, int64_t i)
+sum_handed(const struct state *s, int64_t v, int64_t i)
 {
     const struct var *x = &s->var[v];
     wide sum = x->cost[i];
@@ -526,7 +530,7 @@ handed(const struct state *s, int64_t v, int64_t i)
 
 /* Returns the lower bound: the sum of the least costs of all variables and edges. */
 static wide
-lower_bound(struct state *s)
+prove_lower_bound(struct state *s)
 {
     wide sum = s->constant;
     for (int64_t v = 0; v < s->nvar; v++) {
@@ -534,14 +538,14 @@ lower_bound(struct state *s)
         if (x->out) continue;
         x->low = FAR;
         for (int64_t i = 0; i < x->n; i++)
-            if (x->here[i]) x->low = MIN(x->low, handed(s, v, i));
+            if (x->here[i]) x->low = MIN(x->low, sum_handed(s, v, i));
         sum += x->low;
         for (int64_t k = 0; k < x->nedge; k++) {
             struct edge *e = x->edge[k];
             if (e->end[0] != v) continue;
             e->low = FAR;
             for (int64_t i = 0; i < x->n; i++)
-                if (x->here[i]) e->low = MIN(e->low, left(s, e, v, i));
+                if (x->here[i]) e->low = MIN(e->low, message_left(s, e, v, i));
             sum += e->low;
         }
     }
@@ -552,10 +556,10 @@ lower_bound(struct state *s)
 static wide
 rise(const struct state *s, int64_t v, int64_t i)
 {
-    wide sum = handed(s, v, i) - s->var[v].low;
+    wide sum = sum_handed(s, v, i) - s->var[v].low;
     for (int64_t k = 0; k < s->var[v].nedge; k++) {
         const struct edge *e = s->var[v].edge[k];
-        sum += left(s, e, v, i) - e->low;
+        sum += message_left(s, e, v, i) - e->low;
     }
     return sum;
 }
@@ -572,14 +576,14 @@ bound_round(struct state *s)
     TRY(proof_wants(s->r, "prune"));
     TRY(proof_number(s->r, 0, PROOF_NEVER, &below));
     if (below < s->below) return proof_wrong(s->r, "values are ruled out that the claim needs");
-    wide bound = lower_bound(s);
+    wide bound = prove_lower_bound(s);
     s->closed = bound >= s->below;
     for (int64_t v = 0; v < s->nvar && !s->closed; v++)
         for (int64_t i = 0; i < s->var[v].n && !s->var[v].out; i++)
             if (s->var[v].here[i] && bound + rise(s, v, i) >= below) s->var[v].here[i] = GOES;
     for (int64_t v = 0; v < s->nvar && !s->closed; v++) {
         for (int64_t i = 0; i < s->var[v].n; i++) s->var[v].here[i] = s->var[v].here[i] == 1;
-        s->closed = !s->var[v].out && values(&s->var[v]) == 0;
+        s->closed = !s->var[v].out && count_open_values(&s->var[v]) == 0;
     }
     return 0;
 }
@@ -588,7 +592,7 @@ bound_round(struct state *s)
 
 /* Returns the number of current table entries. */
 static int64_t
-entries(const struct state *s)
+prove_entries(const struct state *s)
 {
     int64_t n = 0;
     for (int64_t v = 0; v < s->nvar; v++) {
@@ -606,7 +610,7 @@ state_copy(const struct state *from, struct state *s)
     *s = *from;
     s->arena = (struct arena){0};
     s->depth++;
-    s->entries += entries(from);
+    s->entries += prove_entries(from);
     if (s->entries > MOST_ENTRIES) return proof_wrong(s->r, TOO_LARGE);
     s->capacity = s->nvar;
     s->var = arena_dup(&s->arena, from->var, sizeof *s->var * (size_t)s->nvar);
@@ -625,7 +629,7 @@ state_copy(const struct state *from, struct state *s)
             struct edge *to = arena_dup(&s->arena, e, sizeof *e);
             to->cost = arena_dup(&s->arena, e->cost, sizeof *e->cost * n);
             to->room[0] = to->room[1] = NULL;
-            join(s, to);
+            link_edge(s, to);
         }
     return 0;
 }
@@ -634,10 +638,10 @@ static int steps(struct state *s);
 
 /* Replays a split: every value left needs a case, and every case must close. */
 static int
-split(struct state *s)
+proof_split(struct state *s)
 {
     int64_t v, value;
-    TRY(variable(s, &v));
+    TRY(read_variable(s, &v));
     TRY(proof_line_ends(s->r));
     uint8_t *open = arena_dup(&s->arena, s->var[v].here, (size_t)s->var[v].n);
     while (proof_word(s->r, "case")) {
@@ -665,8 +669,9 @@ static const struct {
     const char *name;
     int (*step)(struct state *s);
     bool has_lines; /* consumes the end of its last line */
-} step_of[] = {{"support", support, false}, {"out", out, false},           {"as", as, false},     {"cut", cut, false},
-               {"drop", drop, false},       {"round", bound_round, false}, {"split", split, true}};
+} step_of[] = {{"support", support, false}, {"out", prove_removal, false}, {"as", prove_substitution, false},
+               {"cut", proof_cut, false},   {"drop", proof_drop, false},   {"round", bound_round, false},
+               {"split", proof_split, true}};
 
 /* Skips the remaining steps up to "end" once nothing below the claim is left. The search took these steps before
  * finding its best choice, and the proof does not need them. */
@@ -697,7 +702,7 @@ steps(struct state *s)
         TRY(pass_steps(s));
     } else {
         no_messages(s);
-        s->closed = lower_bound(s) >= s->below;
+        s->closed = prove_lower_bound(s) >= s->below;
     }
     return proof_line_ends(s->r);
 }
@@ -705,7 +710,7 @@ steps(struct state *s)
 /* ---- the whole ---- */
 
 static void
-say(const struct proof *r, struct str *said)
+print_proof_error(const struct proof *r, struct str *said)
 {
     double part = r->cost ? 100.0 / (double)r->cost : 0.0;
     str_addf(said, "%d operators, %d tensors: the plan costs %lld ns", (int)r->nnode, (int)r->ntensor,
@@ -734,12 +739,12 @@ check_digest(struct proof *r, const char *text)
 }
 
 static int
-check(struct state *s)
+proof_check_step(struct state *s)
 {
     const char *text = s->r->at;
     TRY(proof_read(s->r));
     TRY(check_choice(s->r));
-    TRY(build(s));
+    TRY(prove_build(s));
     TRY(steps(s));
     if (!s->closed) return fail(E_PLAN, "certificate: the proof does not show the bound");
     return check_digest(s->r, text);
@@ -750,8 +755,8 @@ proof_check(const char *text, size_t bytes, struct str *said)
 {
     struct proof r = {.at = text, .end = text + bytes, .line = 1};
     struct state s = {.r = &r};
-    int status = check(&s);
-    if (!status) say(&r, said);
+    int status = proof_check_step(&s);
+    if (!status) print_proof_error(&r, said);
     arena_fini(&r.arena);
     arena_fini(&s.arena);
     return status;

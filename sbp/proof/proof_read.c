@@ -172,7 +172,7 @@ read_net(struct proof *r)
 /* ---- the claim ---- */
 
 static int
-line_of(struct proof *r, const char *word, int64_t least, int64_t most, int64_t *out)
+read_integer(struct proof *r, const char *word, int64_t least, int64_t most, int64_t *out)
 {
     TRY(proof_wants(r, word));
     TRY(proof_number(r, least, most, out));
@@ -191,13 +191,13 @@ read_claim(struct proof *r)
         TRY(proof_number(r, 0, (int64_t)1 << 60, &r->price[t]));
         TRY(proof_line_ends(r));
     }
-    TRY(line_of(r, "scale", 1, 1 << 16, &r->scale));
+    TRY(read_integer(r, "scale", 1, 1 << 16, &r->scale));
     TRY(proof_wants(r, "choice"));
     for (int64_t i = 0; i < r->nnode; i++) TRY(proof_number(r, 0, r->node[i].cost->n - 1, &r->choice[i]));
     TRY(proof_line_ends(r));
-    TRY(line_of(r, "cost", 0, PROOF_NEVER - 1, &r->cost));
-    TRY(line_of(r, "bound", 0, r->cost, &r->bound));
-    if (r->at < r->end && *r->at == 's') TRY(line_of(r, "searched", r->bound + 1, r->cost, &r->searched));
+    TRY(read_integer(r, "cost", 0, PROOF_NEVER - 1, &r->cost));
+    TRY(read_integer(r, "bound", 0, r->cost, &r->bound));
+    if (r->at < r->end && *r->at == 's') TRY(read_integer(r, "searched", r->bound + 1, r->cost, &r->searched));
     TRY(proof_wants(r, "proof"));
     return proof_line_ends(r);
 }

@@ -85,7 +85,7 @@ is_used(const struct net *n, int32_t level)
 
 /* Restricts an array to the remaining candidates, once per array and list, so that shared arrays stay shared. */
 static const void *
-shorten(struct along *w, const void *was, size_t size, const struct left *left)
+shorten_left(struct along *w, const void *was, size_t size, const struct left *left)
 {
     uint64_t hash = hash_number((uint64_t)(uintptr_t)was, (uint64_t)(uintptr_t)left);
     uint32_t at = 0;
@@ -101,7 +101,7 @@ shorten(struct along *w, const void *was, size_t size, const struct left *left)
 }
 
 static void
-make_net(struct along *w, const int32_t *choice, int32_t level)
+make_level_net(struct along *w, const int32_t *choice, int32_t level)
 {
     const struct net *n = w->net;
     w->few = (struct net){.nnode = n->nnode, .ntensor = n->ntensor, .rank = n->rank};
@@ -111,15 +111,15 @@ make_net(struct along *w, const int32_t *choice, int32_t level)
     for (int32_t i = 0; i < n->nnode; i++) {
         w->left[i] = list_left(w, &n->node[i], choice[i], level);
         w->few.node[i].ncand = w->left[i]->n;
-        w->few.node[i].cost = shorten(w, n->node[i].cost, sizeof(int64_t), w->left[i]);
+        w->few.node[i].cost = shorten_left(w, n->node[i].cost, sizeof(int64_t), w->left[i]);
     }
     for (int32_t i = 0; i < n->ntensor; i++) {
         struct net_tensor *t = &w->few.tensor[i];
         struct net_use *use = ARENA_ARRAY(&w->arena, struct net_use, t->nuse + 1);
-        t->form = shorten(w, t->form, sizeof *t->form, w->left[t->maker]);
+        t->form = shorten_left(w, t->form, sizeof *t->form, w->left[t->maker]);
         for (int32_t k = 0; k < t->nuse; k++) {
             use[k] = t->use[k];
-            use[k].form = shorten(w, use[k].form, sizeof *use[k].form, w->left[use[k].node]);
+            use[k].form = shorten_left(w, use[k].form, sizeof *use[k].form, w->left[use[k].node]);
         }
         t->use = use;
     }
@@ -127,7 +127,7 @@ make_net(struct along *w, const int32_t *choice, int32_t level)
 
 /* Searches for a better choice of a net, starting from the present one. */
 static void
-glance(const struct net *n, struct explore *s, int32_t *choice)
+glance_along(const struct net *n, struct explore *s, int32_t *choice)
 {
     struct cfn *c = cfn_new(n, s->scale, NULL);
     struct around near = {.net = n};
@@ -145,12 +145,12 @@ along_axis(const struct net *n, int32_t level, bool hold, struct explore *s, int
 {
     struct along w = {.net = n, .hold = hold};
     w.lists.arena = w.arrays.arena = &w.arena;
-    make_net(&w, choice, level);
+    make_level_net(&w, choice, level);
     int32_t *pick = ARENA_ARRAY(&w.arena, int32_t, n->nnode);
     for (int32_t i = 0; i < n->nnode; i++)
         while (w.left[i]->candidate[pick[i]] != choice[i]) pick[i]++;
     int64_t before = s->best;
-    glance(&w.few, s, pick);
+    glance_along(&w.few, s, pick);
     for (int32_t i = 0; i < n->nnode && s->best < before; i++) choice[i] = w.left[i]->candidate[pick[i]];
     arena_fini(&w.arena);
     return s->best < before - before / LITTLE;
@@ -236,7 +236,7 @@ few_layers(const struct net *n, struct explore *s, int32_t used, const int32_t *
         all_layers(&f, now, from, s, choice);
         all_axes(&f.net, &few, used, false, now);
         few.looks = GLANCE;
-        glance(&f.net, &few, now);
+        glance_along(&f.net, &few, now);
         all_layers(&f, now, from, s, choice);
         alike = s->best / n->nnode <= few.best / f.net.nnode;
     }

@@ -14,7 +14,7 @@ enum {
 };
 
 static int32_t
-draw(struct around *w, int32_t n)
+draw_index(struct around *w, int32_t n)
 {
     w->random = w->random * 6364136223846793005u + 1442695040888963407u;
     return (int32_t)((w->random >> 33) % (uint64_t)n);
@@ -41,7 +41,7 @@ around_end(struct around *w)
 /* ---- choosing a neighbourhood ---- */
 
 static void
-take(struct around *w, int32_t node)
+add_near_node(struct around *w, int32_t node)
 {
     if (w->at[node] >= 0 || w->nnear >= w->size || w->net->node[node].ncand == 1) return;
     w->at[node] = w->nnear;
@@ -49,23 +49,23 @@ take(struct around *w, int32_t node)
 }
 
 static void
-take_around(struct around *w, int32_t node)
+take_around_node(struct around *w, int32_t node)
 {
     for (int32_t i = w->local.first[node]; i < w->local.first[node + 1]; i++) {
         const struct net_tensor *t = &w->net->tensor[w->local.tensor[i]];
         int32_t from = t->nuse > HUB ? w->turn % t->nuse : 0;
-        take(w, t->maker);
-        for (int32_t k = 0; k < MIN(t->nuse, HUB); k++) take(w, t->use[(from + k) % t->nuse].node);
+        add_near_node(w, t->maker);
+        for (int32_t k = 0; k < MIN(t->nuse, HUB); k++) add_near_node(w, t->use[(from + k) % t->nuse].node);
     }
 }
 
 /* Collects nodes breadth first, so that similar nodes in similar surroundings get neighbourhoods in the same order. */
 static void
-choose_near(struct around *w, int32_t seed)
+choose_near_nodes(struct around *w, int32_t seed)
 {
     w->nnear = 0;
-    take(w, seed);
-    for (int32_t k = 0; k < w->nnear; k++) take_around(w, w->near[k]);
+    add_near_node(w, seed);
+    for (int32_t k = 0; k < w->nnear; k++) take_around_node(w, w->near[k]);
 }
 
 static void
@@ -85,7 +85,7 @@ struct making {
 
 /* Returns a node's number in the small network. A node outside gets only its current candidate, at cost 0. */
 static int32_t
-number(struct making *m, int32_t node)
+number_node(struct making *m, int32_t node)
 {
     static const int64_t nothing = 0;
     if (m->w->at[node] >= 0) return m->w->at[node];
@@ -111,7 +111,7 @@ add_tensor(struct making *m, const struct net_tensor *t)
     uint8_t *wanted = ARENA_ARRAY(m->a, uint8_t, t->nto + 1);
     *x = *t;
     x->nuse = 0;
-    x->maker = number(m, t->maker);
+    x->maker = number_node(m, t->maker);
     x->form = form_of(m, t->maker, t->form);
     for (int32_t k = 0; k < t->nuse; k++) {
         const struct net_use *u = &t->use[k];
@@ -120,14 +120,14 @@ add_tensor(struct making *m, const struct net_tensor *t)
             if (*once) continue;
             *once = 1;
         }
-        use[x->nuse].node = number(m, u->node);
+        use[x->nuse].node = number_node(m, u->node);
         use[x->nuse++].form = form_of(m, u->node, u->form);
     }
     x->use = use;
 }
 
 static void
-make_net(struct making *m)
+make_near_net(struct making *m)
 {
     struct around *w = m->w;
     int32_t nnode = w->nnear, ntensor = 0;
@@ -170,7 +170,7 @@ small_begin(struct small *m, struct around *w)
 {
     *m = (struct small){0};
     m->making = (struct making){.w = w, .a = &m->arena, .to = &m->net};
-    make_net(&m->making);
+    make_near_net(&m->making);
     m->choice = ARENA_ARRAY(&m->arena, int32_t, m->net.nnode + 1);
     for (int32_t k = 0; k < w->nnear; k++) m->choice[k] = w->local.choice[w->near[k]];
     m->cost = net_cost(&m->net, m->choice);
@@ -187,7 +187,7 @@ small_end(struct small *m, struct around *w)
 }
 
 static void
-keep(struct around *w, const int32_t *choice, int64_t gain)
+keep_step(struct around *w, const int32_t *choice, int64_t gain)
 {
     for (int32_t k = 0; k < w->nnear; k++) w->local.choice[w->near[k]] = choice[k];
     w->cost -= gain;
@@ -195,7 +195,7 @@ keep(struct around *w, const int32_t *choice, int64_t gain)
 
 /* Tries the improvement of a neighbourhood at all similar places, because layers of a model are similar. */
 static void
-repeat(struct around *w, const int32_t *near, const int32_t *was, const int32_t *then, int32_t n)
+repeat_choice(struct around *w, const int32_t *near, const int32_t *was, const int32_t *then, int32_t n)
 {
     const struct net *net = w->net;
     int32_t seed = near[0];
@@ -205,7 +205,7 @@ repeat(struct around *w, const int32_t *near, const int32_t *was, const int32_t 
         bool alike = j != seed;
         if (net->node[j].cost != net->node[seed].cost || net->node[j].ncand != net->node[seed].ncand) continue;
         w->size = n;
-        if (alike) choose_near(w, j);
+        if (alike) choose_near_nodes(w, j);
         alike = alike && w->nnear == n;
         for (int32_t k = 0; k < n && alike; k++)
             alike = net->node[w->near[k]].cost == net->node[near[k]].cost &&
@@ -217,13 +217,13 @@ repeat(struct around *w, const int32_t *near, const int32_t *was, const int32_t 
         small_begin(&m, w);
         memcpy(m.choice, then, sizeof *then * (size_t)n);
         int64_t cost = net_cost(&m.net, m.choice);
-        if (cost < m.cost) keep(w, then, m.cost - cost);
+        if (cost < m.cost) keep_step(w, then, m.cost - cost);
         small_end(&m, w);
     }
 }
 
 static bool
-try_near(struct around *w)
+try_near_nodes(struct around *w)
 {
     struct small m;
     small_begin(&m, w);
@@ -239,12 +239,12 @@ try_near(struct around *w)
     w->work += SETUP * s.work;
     cfn_free(&c);
     bool better = s.best < m.cost * w->scale;
-    if (better) keep(w, m.choice, m.cost - s.best / w->scale);
+    if (better) keep_step(w, m.choice, m.cost - s.best / w->scale);
     struct arena kept = m.arena;
     m.arena = (struct arena){0};
     int32_t *then = m.choice;
     small_end(&m, w);
-    if (better) repeat(w, near, was, then, n);
+    if (better) repeat_choice(w, near, was, then, n);
     arena_fini(&kept);
     return better;
 }
@@ -256,10 +256,10 @@ around_look(struct around *w, int64_t work)
     for (work += w->work; w->work < work && !(w->stop && w->stop(w->arg));) {
         int32_t size = w->size;
         w->work++;
-        w->turn = draw(w, INT32_MAX);
-        choose_near(w, draw(w, w->net->nnode));
+        w->turn = draw_index(w, INT32_MAX);
+        choose_near_nodes(w, draw_index(w, w->net->nnode));
         if (w->nnear == 0) continue;
-        bool better = try_near(w);
+        bool better = try_near_nodes(w);
         any = any || better;
         w->size = better ? MAX(SMALL, size - size / 16) : size + 1 + size / 32;
         if (w->size > w->most) w->size = SMALL;
@@ -274,7 +274,7 @@ enum { SHARE = 3, IDLE = 2 };
 
 /* Restarts from a cheaper choice. */
 static void
-set(struct around *w, const int32_t *choice, int64_t cost)
+keep_choice(struct around *w, const int32_t *choice, int64_t cost)
 {
     memcpy(w->local.choice, choice, sizeof *choice * (size_t)w->net->nnode);
     w->cost = cost;
@@ -286,7 +286,7 @@ better(struct explore *s, int64_t work)
     struct around *w = s->of;
     if (s->best >= NET_NEVER) return false;
     if (!w->near) around_begin(w, w->net, s->choice, s->scale);
-    if (s->best < w->cost * s->scale) set(w, s->choice, s->best / s->scale);
+    if (s->best < w->cost * s->scale) keep_choice(w, s->choice, s->best / s->scale);
     w->stop = s->stop;
     w->arg = s->arg;
     bool found = around_look(w, SHARE * work >> w->idle);

@@ -16,7 +16,7 @@ enum {
 };
 
 static bool
-stops(struct explore *s)
+explore_stops(struct explore *s)
 {
     if (!s->stopped && s->stop) s->stopped = s->stop(s->arg);
     return s->stopped;
@@ -24,7 +24,7 @@ stops(struct explore *s)
 
 /* Returns the cost that better solutions must stay below. */
 static int64_t
-below(const struct explore *s)
+explore_below(const struct explore *s)
 {
     return s->best >= NET_NEVER ? NET_NEVER : s->best - s->scale + 1;
 }
@@ -42,7 +42,7 @@ found(struct explore *s, const struct cfn *c, const int32_t *pick, int64_t cost)
 }
 
 static int32_t
-left(const struct cfn *c)
+variables_left(const struct cfn *c)
 {
     int32_t n = 0;
     for (int32_t v = 0; v < c->nvar; v++) n += c->var[v].n > 0;
@@ -63,7 +63,7 @@ tired(const struct explore *s)
 static bool
 begin_with_fewer(struct explore *s, struct cfn *c, struct dual *d)
 {
-    bool many = left(c) >= MANY, known = false;
+    bool many = variables_left(c) >= MANY, known = false;
     int32_t *pick = must_alloc(sizeof *pick * (size_t)MAX(1, c->nvar));
     if (many) cfn_share(c);
     if (many && !s->nlook) known = fewer_messages(c, s->stop, s->arg, pick, &s->work);
@@ -86,7 +86,7 @@ tighten(struct explore *s, struct cfn *c, int64_t *bound)
     bool known = begin_with_fewer(s, c, &d); /* then at least one round follows */
     int sweeps = known ? 1 : SWEEPS;
     for (int idle = 0;
-         idle < (s->patience ? s->patience : PATIENCE) && is == STUCK && (known || (!tired(s) && !stops(s)));) {
+         idle < (s->patience ? s->patience : PATIENCE) && is == STUCK && (known || (!tired(s) && !explore_stops(s)));) {
         s->nlook++;
         known = false;
         dual_sweep(&d, sweeps);
@@ -94,8 +94,8 @@ tighten(struct explore *s, struct cfn *c, int64_t *bound)
         int64_t best = s->best;
         found(s, c, d.pick, dual_polish(&d));
         dual_bound(&d);
-        if (s->better && s->best == best && d.bound < below(s)) s->better(s, 2 * sweeps * d.entries);
-        if (d.bound >= below(s)) is = CLOSED;
+        if (s->better && s->best == best && d.bound < explore_below(s)) s->better(s, 2 * sweeps * d.entries);
+        if (d.bound >= explore_below(s)) is = CLOSED;
         int64_t gap = s->best - d.bound;
         idle = d.bound - before > gap / 64 ? 0 : idle + 1;
         before = MAX(before, d.bound);
@@ -103,7 +103,7 @@ tighten(struct explore *s, struct cfn *c, int64_t *bound)
     }
     int64_t gone;
     *bound = MAX(*bound, d.bound); /* bound of the messages in the proof */
-    if (!dual_prune(&d, below(s), &gone))
+    if (!dual_prune(&d, explore_below(s), &gone))
         is = CLOSED;
     else if (gone > 0)
         is = SMALLER;
@@ -145,7 +145,7 @@ branch_variable(struct cfn *c, int32_t *order)
     return v;
 }
 
-static bool look(struct explore *s, struct cfn *c, int64_t *bound);
+static bool explore_look(struct explore *s, struct cfn *c, int64_t *bound);
 
 /* Branches on one variable, value by value. Returns true if all branches are closed. */
 static bool
@@ -162,7 +162,7 @@ branch(struct explore *s, struct cfn *c)
         keep[order[k]] = 1;
         trail_say(&s->trail, "case %d\n", (int)c->var[v].value[order[k]]);
         cfn_keep(one, v, keep);
-        closed = look(s, one, &bound);
+        closed = explore_look(s, one, &bound);
         trail_say(&s->trail, "end\n");
         trail_cut(&s->trail, gone);
         cfn_free(&one);
@@ -174,20 +174,20 @@ branch(struct explore *s, struct cfn *c)
 
 /* Searches a network. Returns true if no solution better than the best known one is left. bound: of this network. */
 static bool
-look(struct explore *s, struct cfn *c, int64_t *bound)
+explore_look(struct explore *s, struct cfn *c, int64_t *bound)
 {
     for (bool first = true;; first = false) {
         if (!cfn_reduce(c)) return true;
         if (first && !s->patience && !s->looks && cfn_dominate(c, DOMAIN)) continue;
-        if (left(c) == 0) {
+        if (variables_left(c) == 0) {
             found(s, c, NULL, c->constant);
             *bound = MAX(*bound, c->constant);
             return true;
         }
-        if (stops(s)) return false;
+        if (explore_stops(s)) return false;
         enum outcome is = tighten(s, c, bound);
         if (is == CLOSED) return true;
-        if (tired(s) || stops(s)) return false;
+        if (tired(s) || explore_stops(s)) return false;
         if (is == STUCK) break;
     }
     if (s->root) return false;
@@ -206,7 +206,7 @@ explore(struct explore *s, struct cfn *c)
     c->arg = s->arg;
     s->work += cfn_entries(c);
     s->value = must_alloc(sizeof *s->value * (size_t)MAX(1, c->nvar));
-    bool closed = look(s, c, &bound);
+    bool closed = explore_look(s, c, &bound);
     int64_t least = closed || bound > s->best ? s->best : bound;
     s->work += c->work;
     trail_cut(&s->trail, 0);

@@ -19,7 +19,7 @@ enum {
 /* ---- kept layers ---- */
 
 static bool
-is_kept(const struct repeat *like, int32_t side, int32_t i)
+is_repeat_kept(const struct repeat *like, int32_t side, int32_t i)
 {
     int32_t layer = like->layer[i];
     return layer < side || layer >= like->nlayer - side;
@@ -36,9 +36,9 @@ across(const struct repeat *like, int32_t side, int32_t from, int32_t to)
 
 /* Returns the representative of an item that is left out: its counterpart in the last layer before the gap. */
 static int32_t
-stands_for(const struct repeat *like, int32_t side, int32_t i)
+side_stands_for(const struct repeat *like, int32_t side, int32_t i)
 {
-    return is_kept(like, side, i) ? i : repeat_moved(like, i, side - 1 - like->layer[i]);
+    return is_repeat_kept(like, side, i) ? i : repeat_moved(like, i, side - 1 - like->layer[i]);
 }
 
 /* ---- messages ---- */
@@ -61,7 +61,7 @@ hash_some(const int64_t *x, int64_t n)
 
 /* Hashes a variable's costs and neighbours, whatever the order of the neighbours. */
 static uint64_t
-key_of(const struct cfn *c, int32_t v, const uint64_t *alone, const uint64_t *table)
+variable_key(const struct cfn *c, int32_t v, const uint64_t *alone, const uint64_t *table)
 {
     const struct cfn_var *x = &c->var[v];
     uint64_t h = hash_number(alone[v], (uint64_t)x->nedge);
@@ -90,7 +90,7 @@ variables_repeat(struct few *f, struct arena *a)
         if (e->table) table[k] = hash_some(e->table->cost, (int64_t)c->var[e->u].n * c->var[e->v].n);
     }
     for (int round = 0; round < ROUNDS; round++) {
-        for (int32_t i = 0; i < f->like.n; i++) key[i] = key_of(c, f->order[i], alone, table);
+        for (int32_t i = 0; i < f->like.n; i++) key[i] = variable_key(c, f->order[i], alone, table);
         for (int32_t i = 0; i < f->like.n; i++) alone[f->order[i]] = key[i];
     }
     for (int32_t i = 0; i < f->like.n; i++) {
@@ -106,7 +106,7 @@ variables_repeat(struct few *f, struct arena *a)
 }
 
 static void *
-copy_of(const void *from, size_t size)
+duplicate_bytes(const void *from, size_t size)
 {
     return memcpy(must_alloc(size), from, size);
 }
@@ -121,12 +121,12 @@ keep_variables(struct few *f)
     f->is = ARENA_ARRAY(&f->like.arena, int32_t, f->like.n + 1);
     for (int32_t i = 0; i < f->like.n; i++) {
         const struct cfn_var *x = &f->whole->var[f->order[i]];
-        f->is[i] = is_kept(&f->like, BOUND, i) ? c->nvar : -1;
+        f->is[i] = is_repeat_kept(&f->like, BOUND, i) ? c->nvar : -1;
         if (f->is[i] < 0) continue;
         c->rank[c->nvar] = i;
         c->var[c->nvar].n = x->n;
-        c->var[c->nvar].cost = copy_of(x->cost, sizeof *x->cost * (size_t)x->n);
-        c->var[c->nvar++].value = copy_of(x->value, sizeof *x->value * (size_t)x->n);
+        c->var[c->nvar].cost = duplicate_bytes(x->cost, sizeof *x->cost * (size_t)x->n);
+        c->var[c->nvar++].value = duplicate_bytes(x->value, sizeof *x->value * (size_t)x->n);
     }
 }
 
@@ -148,7 +148,7 @@ keep_edges(struct few *f)
 }
 
 static void
-sweep(struct few *f, bool (*stop)(void *arg), void *arg, int32_t *pick, int64_t *work)
+sweep_fewer(struct few *f, bool (*stop)(void *arg), void *arg, int32_t *pick, int64_t *work)
 {
     struct dual d;
     int64_t before = -NET_NEVER;
@@ -200,7 +200,7 @@ static void
 hand_picks(const struct few *f, const int32_t *few, int32_t *pick)
 {
     for (int32_t i = 0; i < f->like.n; i++) {
-        int32_t v = f->order[i], as = stands_for(&f->like, BOUND, i);
+        int32_t v = f->order[i], as = side_stands_for(&f->like, BOUND, i);
         pick[v] = as >= 0 && f->is[as] >= 0 ? MIN(few[f->is[as]], f->whole->var[v].n - 1) : 0;
     }
 }
@@ -215,7 +215,7 @@ fewer_messages(struct cfn *c, bool (*stop)(void *arg), void *arg, int32_t *pick,
         keep_variables(&f);
         keep_edges(&f);
         int32_t *few = ARENA_ARRAY(&tmp, int32_t, f.like.n + 1);
-        sweep(&f, stop, arg, few, work);
+        sweep_fewer(&f, stop, arg, few, work);
         hand_messages(&f);
         hand_picks(&f, few, pick);
         cfn_free(&f.c);
@@ -270,7 +270,7 @@ keep_nodes(struct fewer *f)
     f->net.node = ARENA_ARRAY(&f->like.arena, struct net_node, n->nnode + 1);
     f->is = ARENA_ARRAY(&f->like.arena, int32_t, n->nnode + 1);
     for (int32_t v = 0; v < n->nnode; v++) {
-        f->is[v] = is_kept(&f->like, CHOICE, v) ? f->net.nnode : -1;
+        f->is[v] = is_repeat_kept(&f->like, CHOICE, v) ? f->net.nnode : -1;
         if (f->is[v] >= 0) f->net.node[f->net.nnode++] = n->node[v];
     }
 }
@@ -329,7 +329,7 @@ fewer_whole(const struct fewer *f, const int32_t *few, int32_t *whole)
     struct local l;
     uint8_t *alone = must_alloc((size_t)f->whole->nnode + 1);
     for (int32_t v = 0; v < f->whole->nnode; v++) {
-        int32_t as = stands_for(&f->like, CHOICE, v);
+        int32_t as = side_stands_for(&f->like, CHOICE, v);
         alone[v] = as < 0 || f->is[as] < 0 || few[f->is[as]] >= f->whole->node[v].ncand;
         if (!alone[v]) whole[v] = few[f->is[as]];
     }

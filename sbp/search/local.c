@@ -8,7 +8,7 @@
 #include <string.h>
 
 static void
-count_tensors(struct local *l, int32_t *last, bool store)
+count_local_tensors(struct local *l, int32_t *last, bool store)
 {
     const struct net *n = l->net;
     memset(last, 0xff, sizeof *last * (size_t)n->nnode);
@@ -34,10 +34,10 @@ local_begin(struct local *l, const struct net *n, const int32_t *choice)
     l->seen = ARENA_ARRAY(&l->arena, int32_t, forms);
     l->first = ARENA_ARRAY(&l->arena, int32_t, n->nnode + 2);
     int32_t *last = ARENA_ARRAY(&l->arena, int32_t, MAX(1, n->nnode));
-    count_tensors(l, last, false);
+    count_local_tensors(l, last, false);
     for (int32_t i = 0; i < n->nnode; i++) l->first[i + 1] += l->first[i];
     l->tensor = ARENA_ARRAY(&l->arena, int32_t, l->first[n->nnode] + 1);
-    count_tensors(l, last, true);
+    count_local_tensors(l, last, true);
     memmove(l->first + 1, l->first, sizeof *l->first * (size_t)n->nnode);
     l->first[0] = 0;
     for (int32_t i = 0; i < n->nnode; i++) l->choice[i] = choice ? choice[i] : UNDECIDED;
@@ -50,7 +50,7 @@ local_end(struct local *l)
 }
 
 static int64_t
-tensor_cost(struct local *l, const struct net_tensor *t)
+local_tensor_cost(struct local *l, const struct net_tensor *t)
 {
     int64_t sum = 0;
     if (l->choice[t->maker] == UNDECIDED) return 0;
@@ -76,7 +76,7 @@ local_cost(struct local *l, int32_t node, int32_t k, int64_t most)
     int32_t was = l->choice[node];
     l->choice[node] = k;
     for (int32_t i = l->first[node]; i < l->first[node + 1] && sum < NET_NEVER && sum <= most; i++) {
-        int64_t c = tensor_cost(l, &l->net->tensor[l->tensor[i]]);
+        int64_t c = local_tensor_cost(l, &l->net->tensor[l->tensor[i]]);
         sum = c >= NET_NEVER ? NET_NEVER : sum + c;
     }
     l->choice[node] = was;
@@ -111,7 +111,7 @@ struct front { /* neighbours of decided nodes, in the order reached */
 };
 
 static void
-reach(struct front *f, int32_t node)
+reach_node(struct front *f, int32_t node)
 {
     if (f->reached[node]) return;
     f->reached[node] = 1;
@@ -123,8 +123,8 @@ reach_around(struct local *l, struct front *f, int32_t node)
 {
     for (int32_t i = l->first[node]; i < l->first[node + 1]; i++) {
         const struct net_tensor *t = &l->net->tensor[l->tensor[i]];
-        reach(f, t->maker);
-        for (int32_t k = 0; k < t->nuse; k++) reach(f, t->use[k].node);
+        reach_node(f, t->maker);
+        for (int32_t k = 0; k < t->nuse; k++) reach_node(f, t->use[k].node);
     }
 }
 
@@ -144,11 +144,11 @@ outward_order(struct local *l)
     struct front f = {.node = ARENA_ARRAY(&l->arena, int32_t, MAX(1, n->nnode)),
                       .reached = ARENA_ARRAY(&l->arena, uint8_t, MAX(1, n->nnode))};
     for (int32_t i = 0; i < n->nnode; i++)
-        if (possible(&n->node[i]) == 1) reach(&f, i);
+        if (possible(&n->node[i]) == 1) reach_node(&f, i);
     for (int32_t next = 0; f.head < n->nnode; f.head++) {
         if (f.head == f.n) { /* a component of the program without hints */
             while (f.reached[next]) next++;
-            reach(&f, next);
+            reach_node(&f, next);
         }
         reach_around(l, &f, f.node[f.head]);
     }
@@ -170,7 +170,7 @@ struct word { /* a neighbour: conversion cost to it, and the most that another c
 /* Returns the weight of a neighbour: the maker of t (reader: -1), which node reads, or a reader of t, which node
  * makes. */
 static struct word
-word_of(const struct local *l, const struct net_tensor *t, int32_t reader, int32_t node)
+tensor_word(const struct local *l, const struct net_tensor *t, int32_t reader, int32_t node)
 {
     int32_t other = reader < 0 ? t->maker : t->use[reader].node;
     const struct net_node *v = &l->net->node[node];
@@ -207,7 +207,7 @@ follows_whom(const struct local *l, const int32_t *rank, int32_t node)
         for (int32_t r = t->maker == node ? 0 : -1; r < (t->maker == node ? t->nuse : 0); r++) {
             struct word w = {.of = r < 0 ? t->maker : t->use[r].node};
             if (rank[w.of] >= rank[node]) continue;
-            w = word_of(l, t, r, node);
+            w = tensor_word(l, t, r, node);
             if (best.of == node || weighs_more(&w, &best, rank)) best = w;
         }
     }

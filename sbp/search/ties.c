@@ -29,7 +29,7 @@ struct pairs {
 
 /* Returns the bytes that a choice sends: its cost in a net with bytes for costs. */
 static int64_t
-bytes_sent(const struct net *n, const int32_t *choice)
+choice_bytes_sent(const struct net *n, const int32_t *choice)
 {
     struct arena tmp = {0};
     struct net sent = *n;
@@ -72,7 +72,7 @@ set_grain(struct pairs *p)
 }
 
 static int64_t
-pair(const struct pairs *p, int64_t cost, int64_t bytes)
+ties_pair(const struct pairs *p, int64_t cost, int64_t bytes)
 {
     return cost > p->cost ? NET_NEVER : cost * p->unit + MIN(bytes / p->grain, p->unit);
 }
@@ -95,7 +95,7 @@ table_of(struct pairs *p, struct table **known, const struct net_tensor *t)
     for (const struct table *x = *at; x; x = x->next)
         if (x->price == t->price && x->moved == t->moved && x->n == n) return x->is;
     int64_t *is = ARENA_ARRAY(&p->arena, int64_t, n + 1);
-    for (int32_t k = 0; k < n; k++) is[k] = pair(p, t->price[k], t->moved ? t->moved[k] : 0);
+    for (int32_t k = 0; k < n; k++) is[k] = ties_pair(p, t->price[k], t->moved ? t->moved[k] : 0);
     struct table *x = ARENA_NEW(&p->arena, struct table);
     *x = (struct table){.price = t->price, .moved = t->moved, .is = is, .n = n, .next = *at};
     *at = x;
@@ -109,7 +109,8 @@ costs_of(struct pairs *p, struct table **known, const struct net_node *v)
     for (const struct table *x = *at; x; x = x->next)
         if (x->price == v->cost && x->n == v->ncand && !x->moved) return x->is;
     int64_t *is = ARENA_ARRAY(&p->arena, int64_t, v->ncand), least = least_cost(v);
-    for (int32_t k = 0; k < v->ncand; k++) is[k] = pair(p, v->cost[k] >= NET_NEVER ? NET_NEVER : v->cost[k] - least, 0);
+    for (int32_t k = 0; k < v->ncand; k++)
+        is[k] = ties_pair(p, v->cost[k] >= NET_NEVER ? NET_NEVER : v->cost[k] - least, 0);
     struct table *x = ARENA_NEW(&p->arena, struct table);
     *x = (struct table){.price = v->cost, .is = is, .n = v->ncand, .next = *at};
     *at = x;
@@ -117,7 +118,7 @@ costs_of(struct pairs *p, struct table **known, const struct net_node *v)
 }
 
 static void
-make_net(struct pairs *p)
+make_ties_net(struct pairs *p)
 {
     const struct net *n = p->of;
     struct table **node = ARENA_ARRAY(&p->arena, struct table *, TABLES);
@@ -163,18 +164,18 @@ ties_break(const struct net *n, bool (*stop)(void *arg), void *arg, int32_t *cho
 {
     struct pairs p = {.of = n};
     int64_t cost = net_cost(n, choice);
-    p.bytes = bytes_sent(n, choice);
+    p.bytes = choice_bytes_sent(n, choice);
     if (n->nnode > LARGE || cost >= NET_NEVER || p.bytes == 0 || p.bytes >= MOST) return false;
     p.cost = cost;
     for (int32_t i = 0; i < n->nnode; i++) p.cost -= least_cost(&n->node[i]);
     if (p.cost >= MOST) return false;
     set_grain(&p);
-    make_net(&p);
+    make_ties_net(&p);
     int32_t *other = arena_dup(&p.arena, choice, sizeof *choice * (size_t)n->nnode);
     bool changed = n->nnode <= WHOLE ? search_whole(&p, stop, arg, other) : search_near(&p, stop, arg, other);
     if (changed) {
         int64_t then = net_cost(n, other);
-        changed = then < cost || (then == cost && bytes_sent(n, other) < p.bytes);
+        changed = then < cost || (then == cost && choice_bytes_sent(n, other) < p.bytes);
     }
     if (changed && n->memory_limit) changed = net_peak(n, other) <= MAX(n->memory_limit, net_peak(n, choice));
     if (changed) memcpy(choice, other, sizeof *choice * (size_t)n->nnode);

@@ -21,7 +21,7 @@ struct writer {
 };
 
 static bool
-is_listed(struct writer *w, const void *at, int64_t n, int32_t *id)
+is_writer_listed(struct writer *w, const void *at, int64_t n, int32_t *id)
 {
     struct listed **head = &w->listed[((uintptr_t)at >> 4 ^ (uintptr_t)at >> 16) % LISTED];
     for (struct listed *l = *head; l; l = l->next)
@@ -36,7 +36,7 @@ is_listed(struct writer *w, const void *at, int64_t n, int32_t *id)
 }
 
 static void
-number(struct str *out, int64_t x)
+print_integer(struct str *out, int64_t x)
 {
     if (x >= NET_NEVER)
         str_add(out, " -");
@@ -49,9 +49,9 @@ list64(struct writer *w, const int64_t *x, int64_t n)
 {
     int32_t id;
     if (!x) return -1;
-    if (is_listed(w, x, n, &id)) return id;
+    if (is_writer_listed(w, x, n, &id)) return id;
     str_addf(w->out, "list %d %lld", (int)id, (long long)n);
-    for (int64_t i = 0; i < n; i++) number(w->out, x[i]);
+    for (int64_t i = 0; i < n; i++) print_integer(w->out, x[i]);
     str_add(w->out, "\n");
     return id;
 }
@@ -60,7 +60,7 @@ static int32_t
 list16(struct writer *w, const uint16_t *x, int32_t n)
 {
     int32_t id;
-    if (is_listed(w, x, n, &id)) return id;
+    if (is_writer_listed(w, x, n, &id)) return id;
     str_addf(w->out, "list %d %d", (int)id, (int)n);
     for (int32_t i = 0; i < n; i++) str_addf(w->out, " %d", (int)x[i]);
     str_add(w->out, "\n");

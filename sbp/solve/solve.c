@@ -26,7 +26,7 @@ enum {
 /* ---- without a memory limit ---- */
 
 static bool
-stops(const struct solve_options *o)
+solve_stops(const struct solve_options *o)
 {
     return o->stop && o->stop(o->arg);
 }
@@ -57,7 +57,7 @@ solve_free(const struct net *n, const struct solve_options *o, bool root, int32_
     s.trail.text = proof;
     struct around near = {.net = n};
     if (!root && r->cost < NET_NEVER) along_axes(n, s.scale, o->stop, o->arg, o->other, r->choice, &r->cost);
-    if (r->cost < NET_NEVER && stops(o)) { /* no time for the whole network */
+    if (r->cost < NET_NEVER && solve_stops(o)) { /* no time for the whole network */
         r->bound = MIN(r->cost, work_alone(n));
         return;
     }
@@ -75,7 +75,7 @@ solve_free(const struct net *n, const struct solve_options *o, bool root, int32_
 
 /* Shortens copies to the live ranges that readers need. */
 static void
-settle(const struct copies *copies, struct best *r)
+settle_copies(const struct copies *copies, struct best *r)
 {
     if (!copies || r->cost >= NET_NEVER) return;
     copies_settle(copies, r->choice);
@@ -96,7 +96,7 @@ by_rule(const struct net *n, const struct copies *copies, enum solve_mode mode, 
     if (cost < r->cost) {
         r->cost = cost;
         memcpy(r->choice, l.choice, sizeof *r->choice * (size_t)plain->nnode);
-        settle(copies, r);
+        settle_copies(copies, r);
     }
     local_end(&l);
 }
@@ -141,11 +141,11 @@ with_copies(struct arena *a, const struct copies *c, const int32_t *choice)
 /* Solves without the limit, in a few bounding rounds, on the net without copy nodes (they have no effect then).
  * Returns true if nothing more can be learnt so: the choice exceeds the limit, or none is possible. */
 static bool
-is_over(const struct net *n, const struct copies *copies, const struct solve_options *o, struct best *r)
+ends_at_once(const struct net *n, const struct copies *copies, const struct solve_options *o, struct best *r)
 {
     const struct net *plain = copies ? copies->net : n;
     solve_free(plain, o, plain->nnode > LARGE, GLANCE, NULL, r);
-    settle(copies, r);
+    settle_copies(copies, r);
     if (r->cost >= NET_NEVER) return r->bound >= NET_NEVER; /* proved, if a few rounds suffice */
     return net_peak(n, r->choice) > n->memory_limit;
 }
@@ -160,9 +160,9 @@ solve_limited(struct arena *a, const struct net *n, const struct copies *copies,
     int64_t *price = ARENA_ARRAY(a, int64_t, net_times(n) + 1), *best_price = ARENA_ARRAY(a, int64_t, net_times(n) + 1);
     r->cost = NET_NEVER;
     if (plain->nnode <= LARGE) squeeze(plain, o, start, r, price, least_peak);
-    settle(copies, r);
+    settle_copies(copies, r);
     struct solve_options counted = {.mode = SOLVE_OPTIMAL, .start = o->start, .until = lowest_until()};
-    if (o->quick ? lowest_is_sought(plain) : !stops(o))
+    if (o->quick ? lowest_is_sought(plain) : !solve_stops(o))
         limited_solve(n, copies, o->quick ? &counted : o, r, price, least_peak, best_price);
     str_clear(&out->proof);
     out->price = best_price;
@@ -198,11 +198,11 @@ solve_all(struct arena *a, const struct net *n, const struct copies *copies, con
     struct best all = r;
     all.choice = ARENA_ARRAY(a, int32_t, MAX(1, n->nnode));
     memcpy(all.choice, r.choice, sizeof *r.choice * (size_t)n->nnode);
-    if (n->memory_limit && optimal) over = is_over(n, copies, o, &all);
+    if (n->memory_limit && optimal) over = ends_at_once(n, copies, o, &all);
     bool closed = n->memory_limit && optimal && all.cost == all.bound && !o->proof;
     bool enough = o->quick && n->memory_limit && all.cost < NET_NEVER;
     if (!over && !closed && !enough) solve_free(n, o, root, 0, o->proof ? &out->proof : NULL, &all);
-    settle(copies, &all);
+    settle_copies(copies, &all);
     int64_t least_peak = all.cost < NET_NEVER ? net_peak(n, all.choice) : INT64_MAX;
     out->certified = all.bound;
     if (n->memory_limit && all.cost < NET_NEVER && (root ? net_peak(n, r.choice) : least_peak) > n->memory_limit)
@@ -212,7 +212,7 @@ solve_all(struct arena *a, const struct net *n, const struct copies *copies, con
     if (r.cost >= NET_NEVER && o->quick && least_peak < INT64_MAX)
         take_lowest(a, n, copies, o, &r, &least_peak, &out->floor);
     if (r.cost >= NET_NEVER && n->memory_limit && least_peak < INT64_MAX) {
-        out->floor = MAX(out->floor, floor_alone(copies ? copies->net : n));
+        out->floor = MAX(out->floor, peak_bound_alone(copies ? copies->net : n));
         out->peak = least_peak;
         return nothing_meets(n, least_peak, out->floor);
     }
@@ -347,7 +347,7 @@ net_regret(const struct net *n, const struct solved *s, bool (*stop)(void *arg),
         }
     if (!n->memory_limit) regrets_find(&r);
     for (int32_t i = 0; i < n->nnode && n->memory_limit; i++)
-        for (int32_t k = 0; k < n->node[i].ncand && !stops(&o); k++)
+        for (int32_t k = 0; k < n->node[i].ncand && !solve_stops(&o); k++)
             if (low[i][k] < high[i][k]) regret_limited(n, s, i, k, &o, &low[i][k], &high[i][k]);
     local_end(&l);
     regrets_end(&r);

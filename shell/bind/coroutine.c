@@ -67,9 +67,9 @@ modes_keep(lua_State *L, int i, lua_State *co)
     lua_pop(L, 1);
 }
 
-/* Sets the modes of the coroutine at i, which is about to run. Returns the caller's modes, for leave(). */
+/* Sets the modes of the coroutine at i, which is about to run. Returns the caller's modes, for leave_coroutine(). */
 static struct modes
-enter(lua_State *L, int i, lua_State *co)
+enter_coroutine(lua_State *L, int i, lua_State *co)
 {
     const struct shell *sh = shell_of(L);
     static const struct modes none;
@@ -84,7 +84,7 @@ enter(lua_State *L, int i, lua_State *co)
 }
 
 static void
-leave(lua_State *L, int i, lua_State *co, const struct modes *before)
+leave_coroutine(lua_State *L, int i, lua_State *co, const struct modes *before)
 {
     const struct shell *sh = shell_of(L);
     if (sh->left) sh->left();
@@ -92,7 +92,7 @@ leave(lua_State *L, int i, lua_State *co, const struct modes *before)
     modes_set(sh, before);
 }
 
-/* coroutine.resume and close: calls Lua's own function, upvalue 1, between enter() and leave(). */
+/* coroutine.resume and close: calls Lua's own function, upvalue 1, between enter_coroutine() and leave_coroutine(). */
 static int
 call_within(lua_State *L)
 {
@@ -101,12 +101,12 @@ call_within(lua_State *L)
     luaL_checkstack(L, LUA_MINSTACK, "too many arguments to resume");
     if (!co && !lua_gettop(L)) lua_pushnil(L);
     lua_pushvalue(L, 1);
-    lua_insert(L, 1); /* the coroutine, kept for leave() */
+    lua_insert(L, 1); /* the coroutine, kept for leave_coroutine() */
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_insert(L, 2);
-    if (co) before = enter(L, 1, co);
+    if (co) before = enter_coroutine(L, 1, co);
     int code = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 0);
-    if (co) leave(L, 1, co, &before);
+    if (co) leave_coroutine(L, 1, co, &before);
     return code ? lua_error(L) : lua_gettop(L) - 1;
 }
 
@@ -118,12 +118,12 @@ wrapped(lua_State *L)
     int nres = 0, narg = lua_gettop(L);
     if (!lua_checkstack(co, narg)) return luaL_error(L, "too many arguments to resume");
     luaL_checkstack(L, LUA_MINSTACK, "too many arguments to resume");
-    struct modes before = enter(L, lua_upvalueindex(1), co);
+    struct modes before = enter_coroutine(L, lua_upvalueindex(1), co);
     lua_xmove(L, co, narg);
     int code = lua_resume(co, L, narg, &nres);
     bool failed = code != LUA_OK && code != LUA_YIELD;
     if (failed && lua_status(co) != LUA_OK && lua_status(co) != LUA_YIELD) lua_resetthread(co);
-    leave(L, lua_upvalueindex(1), co, &before);
+    leave_coroutine(L, lua_upvalueindex(1), co, &before);
     if (failed) {
         lua_xmove(co, L, 1);
         return lua_error(L);

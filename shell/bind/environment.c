@@ -10,16 +10,16 @@
 #include <unistd.h>
 
 static const char *
-set(const char *name)
+environment_value(const char *name)
 {
     const char *text = getenv(name);
     return text && *text ? text : NULL;
 }
 
-static int wrong(struct environment *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int environment_malformed(struct environment *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 static int
-wrong(struct environment *e, const char *fmt, ...)
+environment_malformed(struct environment *e, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -29,21 +29,22 @@ wrong(struct environment *e, const char *fmt, ...)
 }
 
 static int
-read_number(struct environment *e, const char *name, uint64_t most, uint64_t *out)
+read_env_number(struct environment *e, const char *name, uint64_t most, uint64_t *out)
 {
-    const char *text = set(name);
+    const char *text = environment_value(name);
     char *end;
     if (!text) return 0;
     errno = 0;
     *out = strtoull(text, &end, 10);
-    if (*end || errno || *text == '-' || *out > most) return wrong(e, "%s is a whole number, not '%s'", name, text);
+    if (*end || errno || *text == '-' || *out > most)
+        return environment_malformed(e, "%s is a whole number, not '%s'", name, text);
     return 0;
 }
 
 static int
 read_checks(struct environment *e)
 {
-    const char *text = set("RILLE_CHECK");
+    const char *text = environment_value("RILLE_CHECK");
     while (text && *text) {
         size_t n = strcspn(text, ",");
         if (n == 3 && !strncmp(text, "ref", n))
@@ -51,7 +52,7 @@ read_checks(struct environment *e)
         else if (n == 3 && !strncmp(text, "nan", n))
             e->options.check_nan = true;
         else
-            return wrong(e, "RILLE_CHECK is a list of ref and nan, not '%s'", text);
+            return environment_malformed(e, "RILLE_CHECK is a list of ref and nan, not '%s'", text);
         text += n + (text[n] == ',');
     }
     return 0;
@@ -60,7 +61,7 @@ read_checks(struct environment *e)
 bool
 environment_path(const char *xdg, const char *under_home, const char *name, char path[PATH_MAX])
 {
-    const char *base = set(xdg), *home = set("HOME");
+    const char *base = environment_value(xdg), *home = environment_value("HOME");
     int n = -1;
     if (base)
         n = snprintf(path, PATH_MAX, "%s/rille/%s", base, name);
@@ -73,7 +74,7 @@ environment_path(const char *xdg, const char *under_home, const char *name, char
 static void
 find_costs(struct environment *e)
 {
-    const char *named = set("RILLE_COST");
+    const char *named = environment_value("RILLE_COST");
     if (named)
         snprintf(e->cost, sizeof e->cost, "%s", named);
     else if (!environment_path("XDG_CONFIG_HOME", ".config", "cost", e->cost))
@@ -86,16 +87,16 @@ environment_read(struct environment *e)
 {
     uint64_t threads = 0;
     memset(e, 0, sizeof *e);
-    if (read_number(e, "RILLE_THREADS", INT_MAX, &threads)) return -1;
-    if (read_number(e, "RILLE_SEED", UINT64_MAX, &e->options.seed)) return -1;
+    if (read_env_number(e, "RILLE_THREADS", INT_MAX, &threads)) return -1;
+    if (read_env_number(e, "RILLE_SEED", UINT64_MAX, &e->options.seed)) return -1;
     if (read_checks(e)) return -1;
     e->options.threads = (int)threads;
-    e->options.devices = set("RILLE_DEVICES");
-    e->options.bus = set("RILLE_BUS");
-    e->trace = set("RILLE_TRACE");
-    e->transport = set("RILLE_TRANSPORT");
+    e->options.devices = environment_value("RILLE_DEVICES");
+    e->options.bus = environment_value("RILLE_BUS");
+    e->trace = environment_value("RILLE_TRACE");
+    e->transport = environment_value("RILLE_TRANSPORT");
     if (e->transport && strcmp(e->transport, "tcp") && strcmp(e->transport, "mpi"))
-        return wrong(e, "RILLE_TRANSPORT is tcp or mpi, not '%s'", e->transport);
+        return environment_malformed(e, "RILLE_TRANSPORT is tcp or mpi, not '%s'", e->transport);
     find_costs(e);
     return 0;
 }

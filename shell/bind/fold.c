@@ -21,7 +21,7 @@ terminal_columns(int fd)
 
 /* Returns the columns of the character at text, and sets its bytes. */
 static int
-character(const char *text, const char *end, size_t *bytes)
+terminal_character(const char *text, const char *end, size_t *bytes)
 {
     mbstate_t state;
     wchar_t c;
@@ -55,7 +55,7 @@ break_of(const char *text, const char *end, int columns)
         }
         if (strchr("([{", *at)) depth++;
         if (strchr(")]}", *at) && depth) depth--;
-        width += character(at, end, &bytes);
+        width += terminal_character(at, end, &bytes);
     }
     if (width <= columns) return end;
     return outside ? outside : any ? any : end;

@@ -10,7 +10,7 @@ set_number(lua_State *L, const char *key, double v)
 }
 
 static void
-set_integer(lua_State *L, const char *key, int64_t v)
+chart_set_integer(lua_State *L, const char *key, int64_t v)
 {
     lua_pushinteger(L, v);
     lua_setfield(L, -2, key);
@@ -27,9 +27,9 @@ static void
 push_span(lua_State *L, const struct rille_chart_span *s)
 {
     lua_createtable(L, 0, 6);
-    set_integer(L, "device", s->device + 1);
-    set_integer(L, "stage", s->stage);
-    if (s->piece >= 0) set_integer(L, "piece", s->piece);
+    chart_set_integer(L, "device", s->device + 1);
+    chart_set_integer(L, "stage", s->stage);
+    if (s->piece >= 0) chart_set_integer(L, "piece", s->piece);
     set_text(L, "what", s->what);
     set_number(L, "from", s->begin);
     set_number(L, "to", s->end);
@@ -39,7 +39,7 @@ static void
 push_stall(lua_State *L, const struct rille_chart_stall *s)
 {
     lua_createtable(L, 0, 3);
-    set_integer(L, "stage", s->stage);
+    chart_set_integer(L, "stage", s->stage);
     set_number(L, "share", s->share);
     set_text(L, "text", s->text);
 }
@@ -58,7 +58,7 @@ push_device(lua_State *L, const struct rille_chart *c, const struct rille_chart_
         lua_rawseti(L, -2, k + 1);
     }
     lua_setfield(L, -2, "memory");
-    set_integer(L, "peak", most);
+    chart_set_integer(L, "peak", most);
     (void)c;
 }
 
@@ -92,12 +92,12 @@ static void
 push_chart(lua_State *L, const struct rille_chart *c)
 {
     lua_createtable(L, 0, 21);
-    set_integer(L, "stages", c->nstage);
-    set_integer(L, "threads", c->nthread);
-    set_integer(L, "computing", c->ncompute);
-    set_integer(L, "at_once", c->natonce);
-    set_integer(L, "pieces", c->pieces);
-    set_integer(L, "lag", c->lag);
+    chart_set_integer(L, "stages", c->nstage);
+    chart_set_integer(L, "threads", c->nthread);
+    chart_set_integer(L, "computing", c->ncompute);
+    chart_set_integer(L, "at_once", c->natonce);
+    chart_set_integer(L, "pieces", c->pieces);
+    chart_set_integer(L, "lag", c->lag);
     lua_pushboolean(L, c->split);
     lua_setfield(L, -2, "split");
     lua_pushboolean(L, c->reckoned);
@@ -107,24 +107,24 @@ push_chart(lua_State *L, const struct rille_chart *c)
     set_number(L, "weight", c->weight);
     set_number(L, "move", c->moving);
     set_number(L, "bound", c->bound);
-    set_integer(L, "activations", c->activations);
-    set_integer(L, "activations_1f1b", c->activations_1f1b);
+    chart_set_integer(L, "activations", c->activations);
+    chart_set_integer(L, "activations_1f1b", c->activations_1f1b);
     set_number(L, "again", c->again);
     lua_createtable(L, c->ndevice, 0);
     for (int d = 0; d < c->ndevice; d++) {
         lua_createtable(L, 0, 3);
         lua_pushfstring(L, "%s:%d", c->device[d].kind, c->device[d].device);
         lua_setfield(L, -2, "device");
-        set_integer(L, "thread", c->device[d].thread);
-        set_integer(L, "arena", c->device[d].arena);
+        chart_set_integer(L, "thread", c->device[d].thread);
+        chart_set_integer(L, "arena", c->device[d].arena);
         lua_rawseti(L, -2, d + 1);
     }
     lua_setfield(L, -2, "devices");
     push_run(L, c, &c->planned);
     lua_setfield(L, -2, "planned");
     if (!c->measured.nspan) return;
-    set_integer(L, "call", c->call);
-    set_integer(L, "calls", c->ncall);
+    chart_set_integer(L, "call", c->call);
+    chart_set_integer(L, "calls", c->ncall);
     push_run(L, c, &c->measured);
     lua_setfield(L, -2, "measured");
 }

@@ -10,7 +10,7 @@ static const char being_made, maker;
 
 /* Calls each function of the list at index 1 with the value at index 2. */
 static int
-tell(lua_State *L)
+conditions_tell(lua_State *L)
 {
     lua_Integer n = (lua_Integer)lua_rawlen(L, 1);
     for (lua_Integer k = 1; k <= n; k++) {
@@ -23,9 +23,9 @@ tell(lua_State *L)
 
 /* Pops the list at the top and calls its functions with `when`; returns Lua's code. */
 static int
-told(lua_State *L, const char *when)
+condition_told(lua_State *L, const char *when)
 {
-    lua_pushcfunction(L, tell);
+    lua_pushcfunction(L, conditions_tell);
     lua_insert(L, -2);
     lua_pushstring(L, when);
     return lua_pcall(L, 2, 0, 0);
@@ -41,7 +41,7 @@ conditions_begin(lua_State *L)
     for (lua_Integer k = 1; k <= n; k++) {
         lua_rawgeti(L, -1, k);
         lua_getfield(L, -1, "conditions");
-        if (told(L, "again")) lua_pop(L, 1); /* the condition then lacks the recorded state: costs a trace */
+        if (condition_told(L, "again")) lua_pop(L, 1); /* the condition then lacks the recorded state: costs a trace */
         lua_pop(L, 1);
     }
     lua_setfield(L, -2, "traces");
@@ -63,7 +63,7 @@ conditions_end(lua_State *L, int failed)
         lua_pop(L, 1);
         return failed;
     }
-    return told(L, "traced");
+    return condition_told(L, "traced");
 }
 
 void

@@ -48,7 +48,7 @@ options_apply(lua_State *L, const struct options *o, struct rille_tensor *t)
 }
 
 static int64_t
-size_read(lua_State *L, int i, const char *who)
+size_argument(lua_State *L, int i, const char *who)
 {
     int64_t n;
     if (!whole_at(L, i, &n)) complain(L, "%s: a size is a whole number, found %s", who, what_is(L, i));
@@ -65,14 +65,14 @@ shape_read(lua_State *L, int *i, const char *who, int64_t *shape)
         if (len > RILLE_DIMS) complain(L, "%s: a tensor has at most %d dimensions, found %d", who, RILLE_DIMS, len);
         for (; n < len; n++, lua_pop(L, 1)) {
             lua_rawgeti(L, at, n + 1);
-            shape[n] = size_read(L, lua_gettop(L), who);
+            shape[n] = size_argument(L, lua_gettop(L), who);
         }
         *i = at + 1;
         return n;
     }
     for (; lua_type(L, *i) == LUA_TNUMBER; ++*i) {
         if (n == RILLE_DIMS) complain(L, "%s: a tensor has at most %d dimensions", who, RILLE_DIMS);
-        shape[n++] = size_read(L, *i, who);
+        shape[n++] = size_argument(L, *i, who);
     }
     if (*i == at) complain(L, "%s: a shape such as {4, 5} is wanted, found %s", who, what_is(L, at));
     return n;
@@ -222,8 +222,8 @@ create_eye(lua_State *L)
 {
     struct source src = {.who = "eye", .ndim = 2, .dtype = "f32"};
     bool wide = lua_type(L, 2) == LUA_TNUMBER;
-    src.shape[0] = size_read(L, 1, src.who);
-    src.shape[1] = wide ? size_read(L, 2, src.who) : src.shape[0];
+    src.shape[0] = size_argument(L, 1, src.who);
+    src.shape[1] = wide ? size_argument(L, 2, src.who) : src.shape[0];
     return source_call(L, &src, wide || lua_isnil(L, 2) ? 3 : 2);
 }
 
@@ -279,7 +279,7 @@ static int
 create_linspace(lua_State *L)
 {
     struct source src = {.who = "linspace", .ndim = 1, .dtype = "f32"};
-    src.shape[0] = size_read(L, 3, src.who);
+    src.shape[0] = size_argument(L, 3, src.who);
     source_number(L, &src, "start", 1);
     source_number(L, &src, "stop", 2);
     return source_call(L, &src, 4);

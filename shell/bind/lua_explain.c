@@ -43,7 +43,7 @@ set_string(lua_State *L, const char *key, const char *value)
 }
 
 static void
-set_integer(lua_State *L, const char *key, int64_t value)
+explain_set_integer(lua_State *L, const char *key, int64_t value)
 {
     lua_pushinteger(L, value);
     lua_setfield(L, -2, key);
@@ -63,7 +63,7 @@ set_strings(lua_State *L, const char *key, int n, const char *const *list)
 /* Lists that the core stores once for many records, at one address, share one Lua table, kept in the table at
  * `lists`. If this address has a table, sets the field to it and returns true. */
 static bool
-is_shared(lua_State *L, const char *key, const void *address, int lists)
+is_address_shared(lua_State *L, const char *key, const void *address, int lists)
 {
     if (lua_rawgetp(L, lists, address) != LUA_TNIL) {
         lua_setfield(L, -2, key);
@@ -75,7 +75,7 @@ is_shared(lua_State *L, const char *key, const void *address, int lists)
 
 /* Registers the field of the table at the top as the shared table of this address. */
 static void
-share(lua_State *L, const char *key, const void *address, int lists)
+share_table(lua_State *L, const char *key, const void *address, int lists)
 {
     lua_getfield(L, -1, key);
     lua_rawsetp(L, lists, address);
@@ -84,9 +84,9 @@ share(lua_State *L, const char *key, const void *address, int lists)
 static void
 set_layouts(lua_State *L, const char *key, int n, const char *const *list, int lists)
 {
-    if (is_shared(L, key, list, lists)) return;
+    if (is_address_shared(L, key, list, lists)) return;
     set_strings(L, key, n, list);
-    share(L, key, list, lists);
+    share_table(L, key, list, lists);
 }
 
 /* Sets results: {shape =, part =} for each output. */
@@ -111,10 +111,10 @@ push_candidate(lua_State *L, const struct rille_explain_op *op, const struct ril
     lua_createtable(L, 0, 5);
     set_layouts(L, "inputs", op->ninput, c->inputs, lists);
     set_layouts(L, "outputs", op->noutput, c->outputs, lists);
-    set_integer(L, "bytes", c->bytes);
-    set_integer(L, "owed", c->owed);
-    if (c->regret >= 0) set_integer(L, "regret", c->regret);
-    if (c->regret >= 0 && c->regret_high < INT64_MAX) set_integer(L, "regret_high", c->regret_high);
+    explain_set_integer(L, "bytes", c->bytes);
+    explain_set_integer(L, "owed", c->owed);
+    if (c->regret >= 0) explain_set_integer(L, "regret", c->regret);
+    if (c->regret >= 0 && c->regret_high < INT64_MAX) explain_set_integer(L, "regret_high", c->regret_high);
     lua_pushnumber(L, c->share);
     lua_setfield(L, -2, "share");
 }
@@ -122,14 +122,14 @@ push_candidate(lua_State *L, const struct rille_explain_op *op, const struct ril
 static void
 set_ops_candidates(lua_State *L, const struct rille_explain_op *op, int lists)
 {
-    if (op->candidates && is_shared(L, "candidates", op->candidates, lists)) return;
+    if (op->candidates && is_address_shared(L, "candidates", op->candidates, lists)) return;
     lua_createtable(L, op->ncandidate, 0);
     for (int k = 0; k < op->ncandidate; k++) {
         push_candidate(L, op, &op->candidates[k], lists);
         lua_rawseti(L, -2, k + 1);
     }
     lua_setfield(L, -2, "candidates");
-    if (op->candidates) share(L, "candidates", op->candidates, lists);
+    if (op->candidates) share_table(L, "candidates", op->candidates, lists);
 }
 
 static void
@@ -146,8 +146,8 @@ push_op(lua_State *L, const struct rille_explain_op *op, int lists)
     set_string(L, "call", op->call);
     lua_pushboolean(L, op->in_parts);
     lua_setfield(L, -2, "in_parts");
-    set_integer(L, "parts_ns", op->parts_ns);
-    set_integer(L, "piece_ns", op->piece_ns);
+    explain_set_integer(L, "parts_ns", op->parts_ns);
+    explain_set_integer(L, "piece_ns", op->piece_ns);
 }
 
 /* Sets candidates: the methods for a move, the chosen one first, each with its hops. */
@@ -160,8 +160,8 @@ set_candidates(lua_State *L, const struct rille_explain_boxing *b)
         lua_createtable(L, 0, 5);
         set_string(L, "name", p->name);
         set_strings(L, "layouts", p->nhop, p->layouts);
-        set_integer(L, "bytes", p->bytes);
-        set_integer(L, "staging", p->staging);
+        explain_set_integer(L, "bytes", p->bytes);
+        explain_set_integer(L, "staging", p->staging);
         lua_pushnumber(L, p->ns);
         lua_setfield(L, -2, "ns");
         lua_rawseti(L, -2, k + 1);
@@ -182,9 +182,9 @@ push_boxing(lua_State *L, const struct rille_explain_boxing *b)
     push_shape(L, b->ndim, b->shape);
     lua_setfield(L, -2, "shape");
     set_string(L, "dtype", b->dtype);
-    set_integer(L, "bytes", b->bytes);
-    set_integer(L, "bound", b->bound);
-    set_integer(L, "times", b->times);
+    explain_set_integer(L, "bytes", b->bytes);
+    explain_set_integer(L, "bound", b->bound);
+    explain_set_integer(L, "times", b->times);
     set_string(L, "name", b->name);
     set_string(L, "steps", b->steps);
     set_string(L, "forced_by", b->forced_by);
@@ -220,8 +220,8 @@ set_meetings(lua_State *L, const struct rille_explain *x)
         lua_setfield(L, -2, "hints");
         set_string(L, "from", m->from);
         set_string(L, "to", m->to);
-        set_integer(L, "bytes", m->bytes);
-        set_integer(L, "ns", m->ns);
+        explain_set_integer(L, "bytes", m->bytes);
+        explain_set_integer(L, "ns", m->ns);
         lua_rawseti(L, -2, k + 1);
     }
     lua_setfield(L, -2, "meetings");
@@ -243,10 +243,10 @@ set_axes(lua_State *L, const struct rille_explain *x)
 static void
 set_plan(lua_State *L, const struct rille_explain *x)
 {
-    set_integer(L, "cost", x->cost);
-    set_integer(L, "bound", x->bound);
-    set_integer(L, "memory", x->peak);
-    set_integer(L, "scratch", x->scratch);
+    explain_set_integer(L, "cost", x->cost);
+    explain_set_integer(L, "bound", x->bound);
+    explain_set_integer(L, "memory", x->peak);
+    explain_set_integer(L, "scratch", x->scratch);
     if (x->cost == x->bound)
         lua_pushinteger(L, 0);
     else
@@ -279,7 +279,7 @@ make_explain(lua_State *L)
         lua_rawseti(L, -2, k + 1);
     }
     lua_setfield(L, -2, "boxing");
-    set_integer(L, "bytes", x->bytes);
+    explain_set_integer(L, "bytes", x->bytes);
     if (x->meetings) set_meetings(L, x);
     if (x->planned) set_plan(L, x);
     set_string(L, "text", x->text);
@@ -341,9 +341,9 @@ plan_physical(lua_State *L, int i)
     return physical;
 }
 
-/* rille.plan(y, ..., {physical = true}) */
+/* rille.explain_plan(y, ..., {physical = true}) */
 static int
-plan(lua_State *L)
+explain_plan(lua_State *L)
 {
     struct rille_tensor *t[MAX_ROOTS];
     char *text;
@@ -399,7 +399,8 @@ boxing(lua_State *L)
 void
 explain_open(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"explain", explain}, {"plan", plan}, {"boxing", boxing}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {
+        {"explain", explain}, {"plan", explain_plan}, {"boxing", boxing}, {NULL, NULL}};
     lua_createtable(L, 0, 1);
     lua_pushcfunction(L, text_tostring);
     lua_setfield(L, -2, "__tostring");

@@ -111,7 +111,7 @@ load_names(lua_State *L, struct rille_file *f, const char *path, int i, const ch
 /* Pushes a table of the tensors listed in the option `names`, or of all tensors. If the file has a single unnamed
  * tensor, pushes that tensor. */
 static int
-load_all(lua_State *L, struct rille_file *f, const char *path, int i, const char *who)
+file_load_all(lua_State *L, struct rille_file *f, const char *path, int i, const char *who)
 {
     struct rille_file_entry e, more;
     lua_newtable(L);
@@ -145,14 +145,14 @@ load_options(lua_State *L, int i, const char *who)
     check_keys(L, i, who, keys);
 }
 
-/* rille.load(path[, options]) */
+/* rille.file_load(path[, options]) */
 static int
-load(lua_State *L)
+file_load(lua_State *L)
 {
     const char *path = path_check(L, 1, "load");
     lua_settop(L, 2);
     load_options(L, 2, "load");
-    return load_all(L, file_push(L, "load", path, NULL), path, 2, "load");
+    return file_load_all(L, file_push(L, "load", path, NULL), path, 2, "load");
 }
 
 /* rille._load(path, format, options): like rille.load for a format that the file name does not tell. */
@@ -162,7 +162,7 @@ load_format(lua_State *L)
     const char *path = path_check(L, 1, "load"), *format = luaL_optstring(L, 2, NULL);
     lua_settop(L, 3);
     load_options(L, 3, "load");
-    return load_all(L, file_push(L, "load", path, format), path, 3, "load");
+    return file_load_all(L, file_push(L, "load", path, format), path, 3, "load");
 }
 
 /* Reads the list of n integers, one for each axis, in field `key` of the row at `i`. */
@@ -272,7 +272,7 @@ struct names { /* tensors by name for the core; in a userdata on the stack */
 };
 
 static int
-count_tensors(lua_State *L, int i, const char *who)
+count_file_tensors(lua_State *L, int i, const char *who)
 {
     int n = 0;
     for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1), n++) {
@@ -288,7 +288,7 @@ static void
 names_read(lua_State *L, int i, const char *who, struct names *out)
 {
     bool table = lua_istable(L, i);
-    int n = table ? count_tensors(L, i, who) : 1;
+    int n = table ? count_file_tensors(L, i, who) : 1;
     struct rille_tensor *one = table ? NULL : tensor_check(L, i, who);
     char *memory = lua_newuserdatauv(L, (sizeof *out->name + sizeof *out->tensor) * (size_t)(n + 1), 0);
     *out = (struct names){.name = (const char **)memory,
@@ -306,7 +306,7 @@ names_read(lua_State *L, int i, const char *who, struct names *out)
 
 /* Reads a size: 5000000000, "5GB", "200 MB", "1KB"; K is 1,000. */
 static int64_t
-size_read(lua_State *L, int i, const char *who)
+file_size_argument(lua_State *L, int i, const char *who)
 {
     static const struct {
         const char *unit;
@@ -325,7 +325,7 @@ size_read(lua_State *L, int i, const char *who)
 
 /* Creates the folder if the path does not exist. */
 static void
-make_folder(lua_State *L, const char *who, const char *path)
+make_save_folder(lua_State *L, const char *who, const char *path)
 {
     struct stat st;
     if (stat(path, &st) && mkdir(path, 0777))
@@ -338,13 +338,13 @@ claim_folder(lua_State *L, const char *who, const char *path)
 {
     at_line(L);
     check_as(L, who, rille_may_save(path, true));
-    make_folder(L, who, path);
+    make_save_folder(L, who, path);
     check_as(L, who, rille_claim_folder(shell_of(L)->session, path));
 }
 
-/* rille.save(path, {name = tensor} | tensor | module[, {max_shard_size =}]) */
+/* rille.lua_file_save(path, {name = tensor} | tensor | module[, {max_shard_size =}]) */
 static int
-save(lua_State *L)
+lua_file_save(lua_State *L)
 {
     static const char *const keys[] = {"max_shard_size", NULL};
     const char *path = path_check(L, 1, "save");
@@ -355,7 +355,7 @@ save(lua_State *L)
         if (!lua_istable(L, 3)) complain(L, "save: the options are a table, found %s", what_is(L, 3));
         check_keys(L, 3, "save", keys);
         lua_getfield(L, 3, "max_shard_size");
-        o.shard_bytes = size_read(L, -1, "save");
+        o.shard_bytes = file_size_argument(L, -1, "save");
         lua_pop(L, 1);
     }
     if (lua_istable(L, 2) && luaL_getmetafield(L, 2, "__saved") != LUA_TNIL) { /* a module: the table of its tensors */
@@ -366,7 +366,7 @@ save(lua_State *L)
     names_read(L, 2, "save", &names);
     files_finish(L);
     struct stat st;
-    if (o.shard_bytes) make_folder(L, "save", path);
+    if (o.shard_bytes) make_save_folder(L, "save", path);
     if (o.shard_bytes && !stat(path, &st) && !S_ISDIR(st.st_mode))
         complain(L, "save: %s: max_shard_size is for a folder", path);
     at_line(L);
@@ -376,7 +376,7 @@ save(lua_State *L)
 
 /* Returns the strings of the list at i, and pushes the userdata that stores the array. */
 static const char *const *
-texts_read(lua_State *L, int i, int *n)
+file_texts_read(lua_State *L, int i, int *n)
 {
     *n = (int)lua_rawlen(L, i);
     const char **text = lua_newuserdatauv(L, sizeof *text * (size_t)(*n + 1), 0);
@@ -399,9 +399,9 @@ checkpoint(lua_State *L)
     bool background = lua_toboolean(L, 5);
     luaL_checktype(L, 3, LUA_TTABLE);
     luaL_checktype(L, 4, LUA_TTABLE);
-    o.metadata = texts_read(L, 3, &o.nmetadata);
+    o.metadata = file_texts_read(L, 3, &o.nmetadata);
     o.nmetadata /= 2;
-    o.old = texts_read(L, 4, &o.nold);
+    o.old = file_texts_read(L, 4, &o.nold);
     names_read(L, 2, "checkpoint.save", &names);
     files_finish(L);
     at_line(L);
@@ -412,7 +412,7 @@ checkpoint(lua_State *L)
 
 /* rille._verify(path): nil, or a message that says how the file is damaged. */
 static int
-verify(lua_State *L)
+file_verify(lua_State *L)
 {
     const char *path = path_check(L, 1, "verify");
     int status = rille_verify(path);
@@ -491,7 +491,7 @@ of_parts(lua_State *L)
 
 /* rille._finish(): waits for a background save. */
 static int
-finish(lua_State *L)
+file_finish_call(lua_State *L)
 {
     files_finish(L);
     return 0;
@@ -509,7 +509,7 @@ write_text(lua_State *L)
 
 /* rille._read(path, most[, who]): the text of a regular file of at most `most` bytes. who: prefix of errors. */
 static int
-read_text(lua_State *L)
+file_read_text_call(lua_State *L)
 {
     size_t n;
     char *text = NULL;
@@ -522,17 +522,17 @@ read_text(lua_State *L)
 }
 
 static const luaL_Reg functions[] = {
-    {"load", load},
+    {"load", file_load},
     {"load_npy", load_npy},
-    {"save", save},
+    {"save", lua_file_save},
     {"_write", write_text},
-    {"_read", read_text},
+    {"_read", file_read_text_call},
     {"_load", load_format},
     {"_windows", load_windows},
     {"_contents", contents},
     {"_checkpoint", checkpoint},
-    {"_verify", verify},
-    {"_finish", finish},
+    {"_verify", file_verify},
+    {"_finish", file_finish_call},
     {"_list", list},
     {"_may_save", may_save},
     {"_random", random_state},

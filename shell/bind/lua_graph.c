@@ -32,7 +32,7 @@ graph_check(lua_State *L, int i)
 
 /* Collects the tensors among the values from first to last; returns their number. */
 static int
-tensors_of(lua_State *L, int first, int last, struct rille_tensor **out)
+list_graph_tensors(lua_State *L, int first, int last, struct rille_tensor **out)
 {
     int n = 0;
     for (int i = first; i <= last; i++) {
@@ -89,7 +89,7 @@ amount_option(lua_State *L, int i, const char *key)
 
 /* Like amount_at(), in bytes, at least 1. */
 static int64_t
-bytes_at(lua_State *L, const char *who, const char *key)
+memory_option(lua_State *L, const char *who, const char *key)
 {
     double v = amount_at(L, who, key);
     if (v > 0 && v < 1) complain(L, "%s: %s is at least 1 byte", who, key);
@@ -160,7 +160,7 @@ planner_options(lua_State *L, int i, struct graph *g)
     g->options.auto_parallel = planned ? g->mode : NULL;
     g->options.again = true;
     lua_getfield(L, i, "memory_limit");
-    g->options.memory_limit = bytes_at(L, "graph", "memory_limit");
+    g->options.memory_limit = memory_option(L, "graph", "memory_limit");
     g->options.time_limit = amount_option(L, i, "time_limit");
 }
 
@@ -196,7 +196,7 @@ graph_options(lua_State *L, int i, struct graph *g)
 }
 
 static int
-graph_new(lua_State *L)
+lua_graph_new(lua_State *L)
 {
     if (!lua_isfunction(L, 1) && !luaL_getmetafield(L, 1, "__call"))
         return complain(L, "graph: a function is wanted, found %s", what_is(L, 1));
@@ -350,7 +350,7 @@ trace_once(lua_State *L, struct graph *g, int pattern, int last, int nin, struct
         rille_trace_abort(s);
         complain(L, "graph: at most %d tensors go in or out of a step", MAX_TENSORS);
     }
-    int nout = tensors_of(L, pattern + 1, results, out);
+    int nout = list_graph_tensors(L, pattern + 1, results, out);
     at_line(L);
     int code = rille_trace_end(s, nout, out, &g->trace[g->ntrace]);
     if (code && rille_tracing(s)) rille_trace_abort(s);
@@ -418,7 +418,7 @@ graph_call(lua_State *L)
     struct graph *g = graph_check(L, 1);
     struct rille_tensor *in[MAX_TENSORS];
     int last = lua_gettop(L);
-    int nin = tensors_of(L, 2, last, in);
+    int nin = list_graph_tensors(L, 2, last, in);
     if (rille_tracing(shell_of(L)->session)) return complain(L, "graph: a step cannot be called inside another one");
     push_pattern(L, 2, last);
     int k = find_trace(L, g, nin, in);
@@ -665,7 +665,7 @@ whatif_each(lua_State *L, struct graph *g, struct rille_cluster *c)
     for (int k = 1; k <= n; k++) {
         struct rille_explain *e;
         lua_rawgeti(L, -2, k);
-        c->memory = bytes_at(L, "whatif", "memory");
+        c->memory = memory_option(L, "whatif", "memory");
         int status = rille_graph_whatif(g->trace[g->last], c, &e);
         if (status && !strncmp(rille_error(), "memory:", 7)) {
             lua_pushboolean(L, false);
@@ -712,7 +712,7 @@ whatif(lua_State *L)
         whatif_each(L, g, &c);
         return 1;
     }
-    c.memory = bytes_at(L, "whatif", "memory");
+    c.memory = memory_option(L, "whatif", "memory");
     check(L, rille_graph_whatif(g->trace[g->last], &c, &e));
     explain_push(L, &e);
     return 1;
@@ -788,7 +788,7 @@ graph_open(lua_State *L)
     lua_pushcclosure(L, graph_index, 1);
     lua_setfield(L, -2, "__index");
     lua_pop(L, 1);
-    lua_pushcfunction(L, graph_new);
+    lua_pushcfunction(L, lua_graph_new);
     lua_setfield(L, -2, "graph");
     lua_pushcfunction(L, whatif);
     lua_setfield(L, -2, "whatif");

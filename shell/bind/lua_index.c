@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Raises an error that ends with a description of the tensor, which is argument 1 of all functions here. */
-static int __attribute__((format(printf, 2, 3))) wrong(lua_State *L, const char *fmt, ...)
+static int __attribute__((format(printf, 2, 3))) index_error(lua_State *L, const char *fmt, ...)
 {
     char what[600];
     luaL_Buffer b;
@@ -40,11 +40,11 @@ static void
 pick_position(lua_State *L, int i, int axis, int64_t size, struct pick *p)
 {
     int64_t at;
-    if (!whole_at(L, i, &at)) wrong(L, "index: a position is a whole number, found %s", what_is(L, i));
+    if (!whole_at(L, i, &at)) index_error(L, "index: a position is a whole number, found %s", what_is(L, i));
     int64_t from_start = at < 0 ? at + size : at;
     if (from_start < 0 || from_start >= size)
-        wrong(L, "index: position %lld is out of range: axis %d has %lld entries, and positions count from 0",
-              (long long)at, axis, (long long)size);
+        index_error(L, "index: position %lld is out of range: axis %d has %lld entries, and positions count from 0",
+                    (long long)at, axis, (long long)size);
     *p = (struct pick){from_start, from_start + 1, 1, false, true};
 }
 
@@ -61,13 +61,13 @@ pick_range(lua_State *L, int i, int axis, int64_t size, struct pick *p)
 {
     int64_t v[3] = {0, size, 1};
     int n = (int)lua_rawlen(L, i);
-    if (n > 3) wrong(L, "index: a range is {start, stop, step}, found %d entries for axis %d", n, axis);
+    if (n > 3) index_error(L, "index: a range is {start, stop, step}, found %d entries for axis %d", n, axis);
     for (int k = 0; k < n; k++, lua_pop(L, 1)) {
         lua_rawgeti(L, i, k + 1);
         if (!whole_at(L, -1, &v[k]))
-            wrong(L, "index: a range is whole numbers {start, stop, step}, found %s", what_is(L, -1));
+            index_error(L, "index: a range is whole numbers {start, stop, step}, found %s", what_is(L, -1));
     }
-    if (v[2] < 1) wrong(L, "index: the step of a range is at least 1, found %lld", (long long)v[2]);
+    if (v[2] < 1) index_error(L, "index: the step of a range is at least 1, found %lld", (long long)v[2]);
     *p = (struct pick){clip(v[0], size), clip(v[1], size), v[2], false, false};
     p->whole = p->start == 0 && p->stop == size && p->step == 1;
 }
@@ -80,7 +80,8 @@ pick_read(lua_State *L, int i, int axis, int64_t size, struct pick *p)
     else if (lua_istable(L, i))
         pick_range(L, i, axis, size, p);
     else
-        wrong(L, "index: a position or a range such as {0, 2} is wanted for axis %d, found %s", axis, what_is(L, i));
+        index_error(L, "index: a position or a range such as {0, 2} is wanted for axis %d, found %s", axis,
+                    what_is(L, i));
 }
 
 /* Reads the key at i into one selection for each axis. */
@@ -89,7 +90,7 @@ picks_read(lua_State *L, int i, struct rille_tensor *t, struct pick *picks)
 {
     const int64_t *shape = rille_tensor_shape(t);
     int ndim = rille_tensor_ndim(t), n = lua_istable(L, i) ? (int)lua_rawlen(L, i) : 1;
-    if (n > ndim) wrong(L, "index: %d positions for a tensor of %d dimensions", n, ndim);
+    if (n > ndim) index_error(L, "index: %d positions for a tensor of %d dimensions", n, ndim);
     for (int axis = 0; axis < ndim; axis++) picks[axis] = (struct pick){0, shape[axis], 1, true, false};
     if (!lua_istable(L, i)) {
         pick_read(L, i, 0, shape[0], &picks[0]);
@@ -102,7 +103,7 @@ picks_read(lua_State *L, int i, struct rille_tensor *t, struct pick *picks)
 }
 
 static struct rille_arg
-arg_of(struct rille_tensor *t)
+index_arg(struct rille_tensor *t)
 {
     return (struct rille_arg){.kind = RILLE_ARG_TENSOR, .tensor = t};
 }
@@ -117,7 +118,7 @@ int_attr(const char *name, int64_t i)
 static struct rille_tensor *
 apply_top(lua_State *L, const char *name, int nattr, const struct rille_attr *attrs)
 {
-    struct rille_arg arg = arg_of(tensor_test(L, -1));
+    struct rille_arg arg = index_arg(tensor_test(L, -1));
     struct rille_tensor *t = op_apply(L, name, 1, &arg, nattr, attrs);
     lua_remove(L, -2);
     return t;
@@ -143,7 +144,7 @@ squeeze_top(lua_State *L, int axis)
 static int
 index_by_tensor(lua_State *L, struct rille_tensor *t)
 {
-    struct rille_arg args[] = {arg_of(t), arg_of(tensor_test(L, 2))};
+    struct rille_arg args[] = {index_arg(t), index_arg(tensor_test(L, 2))};
     struct rille_attr axis = int_attr("axis", 0);
     op_apply(L, "index_select", 2, args, 1, &axis);
     return 1;
@@ -156,7 +157,7 @@ index_get(lua_State *L)
     struct pick picks[RILLE_DIMS];
     if (tensor_test(L, 2)) return index_by_tensor(L, t);
     if (lua_type(L, 2) != LUA_TNUMBER && !lua_istable(L, 2))
-        return wrong(L, "index: a position, a table of ranges or a name is wanted, found %s", what_is(L, 2));
+        return index_error(L, "index: a position, a table of ranges or a name is wanted, found %s", what_is(L, 2));
     picks_read(L, 2, t, picks);
     int ndim = rille_tensor_ndim(t);
     lua_pushvalue(L, 1);
@@ -191,10 +192,10 @@ push_source(lua_State *L, struct rille_tensor *x, int i)
     if (!v) {
         bool boolean = lua_isboolean(L, i);
         if (!boolean && lua_type(L, i) != LUA_TNUMBER)
-            wrong(L, "index: a tensor or a number can be assigned, found %s", what_is(L, i));
+            index_error(L, "index: a tensor or a number can be assigned, found %s", what_is(L, i));
         if (value_kind(dtype)->store(value, boolean || lua_isinteger(L, i),
                                      boolean ? lua_toboolean(L, i) : lua_tointeger(L, i), lua_tonumber(L, i)))
-            wrong(L, "index: %s does not fit in %s", number_text(L, i), dtype);
+            index_error(L, "index: %s does not fit in %s", number_text(L, i), dtype);
         push_broadcast(L, x, dtype, 0, NULL, value);
         return;
     }
@@ -225,10 +226,11 @@ align_top(lua_State *L, int ndim, const struct pick *picks)
         bool has = !picks[axis].drop && from >= 0;
         shape[axis] = has ? rille_tensor_shape(v)[from--] : 1;
         if (shape[axis] != 1 && shape[axis] != pick_count(&picks[axis]))
-            wrong(L, "index: %lld entries are assigned to %lld of axis %d", (long long)shape[axis],
-                  (long long)pick_count(&picks[axis]), axis);
+            index_error(L, "index: %lld entries are assigned to %lld of axis %d", (long long)shape[axis],
+                        (long long)pick_count(&picks[axis]), axis);
     }
-    if (from >= 0) wrong(L, "index: what is assigned has %d dimensions more than the part it is assigned to", from + 1);
+    if (from >= 0)
+        index_error(L, "index: what is assigned has %d dimensions more than the part it is assigned to", from + 1);
     if (rille_tensor_ndim(v) == ndim && !memcmp(shape, rille_tensor_shape(v), (size_t)ndim * sizeof *shape)) return;
     struct rille_attr attr = {.name = "shape", .kind = RILLE_INTS, .n = ndim, .list = shape};
     apply_top(L, "reshape", 1, &attr);
@@ -247,7 +249,7 @@ spread_top(lua_State *L, struct rille_tensor *x, int axis, const struct pick *p)
         ids[j] = k < count ? k : count - 1;
     }
     struct rille_tensor *at = push_broadcast(L, x, "i64", 1, &size, ids);
-    struct rille_arg args[] = {arg_of(tensor_test(L, -3)), arg_of(at)};
+    struct rille_arg args[] = {index_arg(tensor_test(L, -3)), index_arg(at)};
     struct rille_attr attr = int_attr("axis", axis);
     op_apply(L, "index_select", 2, args, 1, &attr);
     lua_replace(L, -4);
@@ -277,30 +279,30 @@ merge_top(lua_State *L, struct rille_tensor *x, const struct pick *picks)
         if (picks[axis].whole) continue;
         struct rille_tensor *mask = push_mask(L, x, axis, &picks[axis]);
         if (!masks++) continue;
-        struct rille_arg both[] = {arg_of(tensor_test(L, -2)), arg_of(mask)};
+        struct rille_arg both[] = {index_arg(tensor_test(L, -2)), index_arg(mask)};
         op_apply(L, "logical_and", 2, both, 0, NULL);
         lua_replace(L, -3);
         lua_pop(L, 1);
     }
     if (!masks) return;
-    struct rille_arg args[] = {arg_of(tensor_test(L, -1)), arg_of(tensor_test(L, v)), arg_of(x)};
+    struct rille_arg args[] = {index_arg(tensor_test(L, -1)), index_arg(tensor_test(L, v)), index_arg(x)};
     op_apply(L, "where", 3, args, 0, NULL);
     lua_replace(L, v);
     lua_settop(L, v);
 }
 
 static int
-assign_part(lua_State *L)
+index_assign_part(lua_State *L)
 {
     struct rille_tensor *x = tensor_check(L, 1, "index");
     struct pick picks[RILLE_DIMS];
     luaL_checkstack(L, 20, "index");
     if (lua_type(L, 2) != LUA_TNUMBER && !lua_istable(L, 2))
-        return wrong(L, "index: a position or a table of ranges is wanted, found %s", what_is(L, 2));
+        return index_error(L, "index: a position or a table of ranges is wanted, found %s", what_is(L, 2));
     picks_read(L, 2, x, picks);
     if (!rille_tensor_is_leaf(x))
-        return wrong(L, "index: only a variable can be assigned to, and this is the result of an operator; "
-                        "write x[{0, 1}] = v, not x[0][1] = v");
+        return index_error(L, "index: only a variable can be assigned to, and this is the result of an operator; "
+                              "write x[{0, 1}] = v, not x[0][1] = v");
     int ndim = rille_tensor_ndim(x);
     push_source(L, x, 3);
     align_top(L, ndim, picks);
@@ -319,7 +321,7 @@ index_set(lua_State *L)
 {
     struct rille_session *s = shell_of(L)->session;
     lua_settop(L, 3);
-    lua_pushcfunction(L, assign_part);
+    lua_pushcfunction(L, index_assign_part);
     lua_insert(L, 1);
     bool mode = rille_grad_mode(s, false);
     int code = lua_pcall(L, 3, 0, 0);
@@ -330,7 +332,7 @@ index_set(lua_State *L)
 /* ---- pairs ---- */
 
 static int
-next_row(lua_State *L)
+next_index_row(lua_State *L)
 {
     struct rille_tensor *t = tensor_check(L, 1, "pairs");
     lua_Integer row = lua_isnil(L, 2) ? 0 : lua_tointeger(L, 2) + 1;
@@ -347,8 +349,8 @@ int
 index_pairs(lua_State *L)
 {
     struct rille_tensor *t = tensor_check(L, 1, "pairs");
-    if (rille_tensor_ndim(t) == 0) return wrong(L, "pairs: a tensor of no dimensions has no rows");
-    lua_pushcfunction(L, next_row);
+    if (rille_tensor_ndim(t) == 0) return index_error(L, "pairs: a tensor of no dimensions has no rows");
+    lua_pushcfunction(L, next_index_row);
     lua_pushvalue(L, 1);
     lua_pushnil(L);
     return 3;
@@ -370,7 +372,8 @@ axis_read(lua_State *L, struct rille_tensor *t, const char *who)
         check_keys(L, options, who, keys);
         lua_getfield(L, options, "strategy");
         lua_getfield(L, options, "axis");
-        if (options == STRATEGY && !lua_isnil(L, 3) && !lua_isnil(L, -1)) wrong(L, "%s: axis is given twice", who);
+        if (options == STRATEGY && !lua_isnil(L, 3) && !lua_isnil(L, -1))
+            index_error(L, "%s: axis is given twice", who);
         if (options == 3 || !lua_isnil(L, -1)) lua_copy(L, -1, 3);
         lua_copy(L, -2, STRATEGY);
         lua_settop(L, STRATEGY);
@@ -379,9 +382,9 @@ axis_read(lua_State *L, struct rille_tensor *t, const char *who)
         lua_replace(L, STRATEGY);
     }
     if (!lua_isnil(L, 3) && !whole_at(L, 3, &axis))
-        wrong(L, "%s: axis is a whole number, found %s", who, what_is(L, 3));
+        index_error(L, "%s: axis is a whole number, found %s", who, what_is(L, 3));
     if (axis < -ndim || axis >= ndim)
-        wrong(L, "%s: axis %lld is out of range for a tensor of %d dimensions", who, (long long)axis, ndim);
+        index_error(L, "%s: axis %lld is out of range for a tensor of %d dimensions", who, (long long)axis, ndim);
     return (int)(axis < 0 ? axis + ndim : axis);
 }
 
@@ -390,16 +393,16 @@ count_read(lua_State *L, int i, const char *who, const char *what, int64_t least
 {
     int64_t n;
     if (!whole_at(L, i, &n) || n < least)
-        wrong(L, "%s: %s is a whole number of at least %d, found %s", who, what, (int)least, what_is(L, i));
+        index_error(L, "%s: %s is a whole number of at least %d, found %s", who, what, (int)least, what_is(L, i));
     return n;
 }
 
 /* Appends one piece of the split to the list at the top. */
 static void
-add_piece(lua_State *L, const char *who, int axis, int64_t start, int64_t stop, int k)
+add_index_piece(lua_State *L, const char *who, int axis, int64_t start, int64_t stop, int k)
 {
     const char *why = lua_isnil(L, STRATEGY) ? NULL : op_strategy(L, STRATEGY);
-    if (why) wrong(L, "%s: %s", who, why);
+    if (why) index_error(L, "%s: %s", who, why);
     lua_pushvalue(L, 1);
     slice_top(L, axis, start, stop, 1);
     lua_rawseti(L, -2, k);
@@ -414,10 +417,10 @@ split_even(lua_State *L, const char *who, int axis, int64_t total, int64_t piece
     lua_newtable(L);
     piece = piece < total ? piece : total;
     if (piece && total / piece > MOST_PIECES)
-        return wrong(L, "split: axis %d has %lld entries, more than %d pieces of %lld", axis, (long long)total,
-                     MOST_PIECES, (long long)piece);
+        return index_error(L, "split: axis %d has %lld entries, more than %d pieces of %lld", axis, (long long)total,
+                           MOST_PIECES, (long long)piece);
     for (int64_t start = 0; start < total || k == 0; start += piece)
-        add_piece(L, who, axis, start, piece < total - start ? start + piece : total, ++k);
+        add_index_piece(L, who, axis, start, piece < total - start ? start + piece : total, ++k);
     return 1;
 }
 
@@ -437,14 +440,14 @@ tensor_split(lua_State *L)
         sum = size > INT64_MAX - sum ? INT64_MAX : sum + size;
     }
     if (sum != total)
-        return wrong(L, "split: the sizes add up to %lld, but axis %d has %lld entries", (long long)sum, axis,
-                     (long long)total);
+        return index_error(L, "split: the sizes add up to %lld, but axis %d has %lld entries", (long long)sum, axis,
+                           (long long)total);
     lua_newtable(L);
     for (int k = 1; k <= n; k++) {
         lua_rawgeti(L, 2, k);
         int64_t size = lua_tointeger(L, -1);
         lua_pop(L, 1);
-        add_piece(L, "split", axis, start, start + size, k);
+        add_index_piece(L, "split", axis, start, start + size, k);
         start += size;
     }
     return 1;
@@ -459,9 +462,9 @@ tensor_chunk(lua_State *L)
     int axis = axis_read(L, t, "chunk");
     int64_t total = rille_tensor_shape(t)[axis], n = count_read(L, 2, "chunk", "the number of pieces", 1);
     if (total) return split_even(L, "chunk", axis, total, (total - 1) / n + 1);
-    if (n > MOST_PIECES) return wrong(L, "chunk: %lld pieces, more than %d", (long long)n, MOST_PIECES);
+    if (n > MOST_PIECES) return index_error(L, "chunk: %lld pieces, more than %d", (long long)n, MOST_PIECES);
     lua_newtable(L);
-    for (int k = 1; k <= n; k++) add_piece(L, "chunk", axis, 0, 0, k);
+    for (int k = 1; k <= n; k++) add_index_piece(L, "chunk", axis, 0, 0, k);
     return 1;
 }
 

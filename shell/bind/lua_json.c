@@ -57,7 +57,7 @@ push_with_reals(lua_State *L, const char *text, size_t n)
 
 /* ---- values ---- */
 
-static void push(lua_State *L, const json_t *v);
+static void push_json(lua_State *L, const json_t *v);
 
 static void
 push_array(lua_State *L, const json_t *v)
@@ -67,7 +67,7 @@ push_array(lua_State *L, const json_t *v)
     lua_pushvalue(L, ARRAY_META);
     lua_setmetatable(L, -2);
     for (size_t i = 0; i < n; i++) {
-        push(L, json_array_get(v, i));
+        push_json(L, json_array_get(v, i));
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
 }
@@ -81,14 +81,14 @@ push_object(lua_State *L, const json_t *v)
     json_object_foreach((json_t *)v, name, of)
     {
         lua_pushstring(L, name);
-        push(L, of);
+        push_json(L, of);
         lua_rawset(L, -3);
     }
 }
 
 /* Recurses as deep as jansson's own nesting limit. */
 static void
-push(lua_State *L, const json_t *v)
+push_json(lua_State *L, const json_t *v)
 {
     luaL_checkstack(L, 4, "JSON is nested too deep");
     switch (json_typeof(v)) {
@@ -133,7 +133,7 @@ read(lua_State *L)
     for (char *c = why.text; *c; c++)
         if (*c < ' ' || *c > '~') *c = '?'; /* the message may quote arbitrary bytes */
     if (!*v) return complain(L, "%s: line %d is not JSON: %s", who, why.line > 0 ? why.line : 1, why.text);
-    push(L, *v);
+    push_json(L, *v);
     json_decref(*v);
     *v = NULL;
     return 1;

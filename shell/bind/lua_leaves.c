@@ -61,7 +61,7 @@ push_next(lua_State *L, int i)
 
 /* rille._take(who, {{name, leaf, value}, ...}): copy_ of each. */
 static int
-take(lua_State *L)
+leaves_take(lua_State *L)
 {
     const char *who = luaL_checkstring(L, 1);
     struct leaves all = leaves_read(L, who);
@@ -125,6 +125,6 @@ retype(lua_State *L)
 void
 leaves_open(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"_take", take}, {"_lay", lay}, {"_retype", retype}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"_take", leaves_take}, {"_lay", lay}, {"_retype", retype}, {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
 }

@@ -59,7 +59,7 @@ tensor_describe(lua_State *L, luaL_Buffer *b, const char *name, struct rille_ten
 }
 
 /* Raises an error with the operator, the message, and the operands found so far. */
-static int __attribute__((format(printf, 2, 3))) refuse(struct call *c, const char *fmt, ...)
+static int __attribute__((format(printf, 2, 3))) refuse_call(struct call *c, const char *fmt, ...)
 {
     const struct lua_op *o = c->o;
     char what[600];
@@ -81,7 +81,7 @@ static int __attribute__((format(printf, 2, 3))) refuse(struct call *c, const ch
 /* ---- operands ---- */
 
 static void
-grow(struct call *c)
+grow_call(struct call *c)
 {
     int cap = 2 * c->cap;
     struct rille_arg *more = lua_newuserdatauv(c->L, (size_t)cap * sizeof *more, 0);
@@ -102,8 +102,8 @@ next_operand(const struct call *c)
 static void
 add_operand(struct call *c, struct rille_arg arg)
 {
-    if (!next_operand(c)) refuse(c, "one tensor too many; it takes %d", c->o->noperand);
-    if (c->narg == c->cap) grow(c);
+    if (!next_operand(c)) refuse_call(c, "one tensor too many; it takes %d", c->o->noperand);
+    if (c->narg == c->cap) grow_call(c);
     c->arg[c->narg++] = arg;
 }
 
@@ -127,12 +127,12 @@ kind_text(const struct rille_attr_info *a)
 static int
 wrong_type(struct call *c, const struct rille_attr_info *a, int i)
 {
-    return refuse(c, "%s is %s%s, found %s", a->name, kind_text(a), a->kind == RILLE_TEXT ? a->words : "",
-                  what_is(c->L, i));
+    return refuse_call(c, "%s is %s%s, found %s", a->name, kind_text(a), a->kind == RILLE_TEXT ? a->words : "",
+                       what_is(c->L, i));
 }
 
 static int64_t
-integer(struct call *c, const struct rille_attr_info *a, int i)
+integer_argument(struct call *c, const struct rille_attr_info *a, int i)
 {
     int64_t v;
     if (!whole_at(c->L, i, &v)) wrong_type(c, a, i);
@@ -144,14 +144,14 @@ read_list(struct call *c, const struct rille_attr_info *a, struct rille_attr *ou
 {
     out->list = list;
     if (!lua_istable(c->L, i)) {
-        list[out->n++] = integer(c, a, i);
+        list[out->n++] = integer_argument(c, a, i);
         return;
     }
     int n = (int)lua_rawlen(c->L, i);
-    if (n > NLIST) refuse(c, "%s has %d entries; at most %d are possible", a->name, n, NLIST);
+    if (n > NLIST) refuse_call(c, "%s has %d entries; at most %d are possible", a->name, n, NLIST);
     for (int k = 1; k <= n; k++) {
         lua_rawgeti(c->L, i, k);
-        list[out->n++] = integer(c, a, lua_gettop(c->L));
+        list[out->n++] = integer_argument(c, a, lua_gettop(c->L));
         lua_pop(c->L, 1);
     }
 }
@@ -164,7 +164,7 @@ read_attr(struct call *c, int k, int i)
     int type = lua_type(c->L, i);
     *out = (struct rille_attr){.name = a->name, .kind = a->kind};
     switch (a->kind) {
-    case RILLE_INT: out->i = integer(c, a, i); break;
+    case RILLE_INT: out->i = integer_argument(c, a, i); break;
     case RILLE_INTS: read_list(c, a, out, c->list[k], i); break;
     case RILLE_FLOAT:
         if (type != LUA_TNUMBER) wrong_type(c, a, i);
@@ -180,19 +180,19 @@ read_attr(struct call *c, int k, int i)
         out->text = text_at(c->L, i, c->o->name);
         break;
     }
-    if (c->slot[k]) refuse(c, "%s is given twice", a->name);
+    if (c->slot[k]) refuse_call(c, "%s is given twice", a->name);
     c->slot[k] = ++c->nattr;
 }
 
 /* Adds one entry to the only attribute, a list: x:permute(1, 0). */
 static bool
-spread(struct call *c, int i)
+spread_list(struct call *c, int i)
 {
     const struct lua_op *o = c->o;
     if (!o->spread || !c->slot[0] || lua_type(c->L, i) != LUA_TNUMBER) return false;
     struct rille_attr *a = &c->attr[0];
-    if (a->n == NLIST) refuse(c, "%s has at most %d entries", a->name, NLIST);
-    c->list[0][a->n++] = integer(c, &o->attr[0], i);
+    if (a->n == NLIST) refuse_call(c, "%s has at most %d entries", a->name, NLIST);
+    c->list[0][a->n++] = integer_argument(c, &o->attr[0], i);
     return true;
 }
 
@@ -200,18 +200,18 @@ static void
 next_attr(struct call *c, int i)
 {
     const struct lua_op *o = c->o;
-    if (spread(c, i)) return;
+    if (spread_list(c, i)) return;
     if (c->position < o->nattr) {
         read_attr(c, c->position++, i);
         return;
     }
     const struct rille_operand_info *in = next_operand(c);
-    if (in) refuse(c, "a tensor is wanted for %s, found %s", in->name, what_is(c->L, i));
-    refuse(c, "one argument too many, %s", what_is(c->L, i));
+    if (in) refuse_call(c, "a tensor is wanted for %s, found %s", in->name, what_is(c->L, i));
+    refuse_call(c, "one argument too many, %s", what_is(c->L, i));
 }
 
 static int
-unknown_name(struct call *c, const char *name)
+unknown_argument(struct call *c, const char *name)
 {
     const struct lua_op *o = c->o;
     luaL_Buffer b;
@@ -222,7 +222,7 @@ unknown_name(struct call *c, const char *name)
     }
     luaL_addstring(&b, "strategy");
     luaL_pushresult(&b);
-    return refuse(c, "no attribute is called '%s'; it has %s", name, lua_tostring(c->L, -1));
+    return refuse_call(c, "no attribute is called '%s'; it has %s", name, lua_tostring(c->L, -1));
 }
 
 /* ---- tables: a list of tensors, a list of integers, names ---- */
@@ -245,7 +245,7 @@ add_tensor_list(struct call *c, int i)
     for (int k = 1; k <= n; k++) {
         lua_rawgeti(L, i, k);
         struct rille_tensor *t = tensor_test(L, -1);
-        if (!t) refuse(c, "entry %d of the list is %s; tensors are wanted", k, what_is(L, -1));
+        if (!t) refuse_call(c, "entry %d of the list is %s; tensors are wanted", k, what_is(L, -1));
         lua_pop(L, 1);
         add_operand(c, (struct rille_arg){.kind = RILLE_ARG_TENSOR, .tensor = t});
     }
@@ -259,7 +259,7 @@ read_operand_name(struct call *c, const char *name, int i)
     int k = 0;
     while (k < o->noperand && (!o->operand[k].optional || strcmp(o->operand[k].name, name))) k++;
     if (k == o->noperand) return false;
-    if (k < c->narg && c->arg[k].kind != RILLE_ARG_NONE) refuse(c, "%s is given twice", name);
+    if (k < c->narg && c->arg[k].kind != RILLE_ARG_NONE) refuse_call(c, "%s is given twice", name);
     while (c->narg <= k) add_operand(c, (struct rille_arg){.kind = RILLE_ARG_NONE});
     struct rille_tensor *t = tensor_test(c->L, i);
     struct rille_live **live = t ? NULL : kind_test(c->L, i, KIND_LIVE);
@@ -270,7 +270,7 @@ read_operand_name(struct call *c, const char *name, int i)
     else if (o->operand[k].number && lua_type(c->L, i) == LUA_TNUMBER)
         c->arg[k] = number_arg(c->L, i);
     else
-        refuse(c, "a tensor is wanted for %s, found %s", name, what_is(c->L, i));
+        refuse_call(c, "a tensor is wanted for %s, found %s", name, what_is(c->L, i));
     return true;
 }
 
@@ -305,11 +305,11 @@ static void
 read_strategy(struct call *c, int i)
 {
     const char *why = op_strategy(c->L, i);
-    if (why) refuse(c, "%s", why);
+    if (why) refuse_call(c, "%s", why);
 }
 
 static void
-read_name(struct call *c, int key, int value)
+read_name_argument(struct call *c, int key, int value)
 {
     const char *name = text_at(c->L, key, c->o->name);
     for (int k = 0; k < c->o->nattr; k++)
@@ -320,7 +320,7 @@ read_name(struct call *c, int key, int value)
     if (!strcmp(name, "strategy"))
         read_strategy(c, value);
     else if (!read_operand_name(c, name, value))
-        unknown_name(c, name);
+        unknown_argument(c, name);
 }
 
 /* Reads the named entries of the table at i; returns true if there are any. */
@@ -332,7 +332,7 @@ read_names(struct call *c, int i)
     for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1)) {
         if (lua_type(L, -2) != LUA_TSTRING) continue;
         any = true;
-        read_name(c, lua_gettop(L) - 1, lua_gettop(L));
+        read_name_argument(c, lua_gettop(L) - 1, lua_gettop(L));
     }
     return any;
 }
@@ -349,7 +349,7 @@ read_table(struct call *c, int i)
     bool list = lua_rawlen(c->L, i) > 0, named = false;
     int at = c->position;
     if (list) c->position++;
-    if (list && at >= o->nattr) refuse(c, "a table without names is one argument too many");
+    if (list && at >= o->nattr) refuse_call(c, "a table without names is one argument too many");
     if (list) read_attr(c, at, i);
     named = read_names(c, i);
     if (!list && !named && at < o->nattr && o->attr[at].kind == RILLE_INTS && o->attr[at].required)
@@ -366,7 +366,7 @@ read_nil(struct call *c)
         c->position++;
         return;
     }
-    if (!in->optional) refuse(c, "a tensor is wanted for %s, found nil", in->name);
+    if (!in->optional) refuse_call(c, "a tensor is wanted for %s, found nil", in->name);
     add_operand(c, (struct rille_arg){.kind = RILLE_ARG_NONE});
 }
 
@@ -384,7 +384,7 @@ read_userdata(struct call *c, int i)
 }
 
 static void
-read_number(struct call *c, int i)
+read_number_argument(struct call *c, int i)
 {
     const struct rille_operand_info *in = next_operand(c);
     if (in && in->number)
@@ -398,7 +398,7 @@ read_arg(struct call *c, int i)
 {
     switch (lua_type(c->L, i)) {
     case LUA_TUSERDATA: read_userdata(c, i); break;
-    case LUA_TNUMBER: read_number(c, i); break;
+    case LUA_TNUMBER: read_number_argument(c, i); break;
     case LUA_TNIL: read_nil(c); break;
     case LUA_TTABLE: read_table(c, i); break;
     default: next_attr(c, i); break;
@@ -545,7 +545,7 @@ op_describe(lua_State *L, const struct rille_op *op)
 }
 
 static void
-push_function(lua_State *L, const char *name, lua_CFunction function)
+push_named_function(lua_State *L, const char *name, lua_CFunction function)
 {
     const struct rille_op *op = rille_op_find(name);
     if (!op) {
@@ -559,13 +559,13 @@ push_function(lua_State *L, const char *name, lua_CFunction function)
 void
 op_push(lua_State *L, const char *name)
 {
-    push_function(L, name, op_call);
+    push_named_function(L, name, op_call);
 }
 
 void
 op_push_unary(lua_State *L, const char *name)
 {
-    push_function(L, name, op_call_unary);
+    push_named_function(L, name, op_call_unary);
 }
 
 /* Adds every public operator as a function of the module and as a method; with "_" appended, as an in-place method.

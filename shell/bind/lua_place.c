@@ -93,7 +93,7 @@ mesh_sizes(lua_State *L, struct mesh *m, int i)
 
 /* rille.placement(kind, mesh) */
 static int
-place_new(lua_State *L)
+lua_place_new(lua_State *L)
 {
     struct mesh m = {0};
     const struct rille_place *p;
@@ -373,7 +373,7 @@ place_open(lua_State *L)
     lua_newtable(L);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &place_table);
 
-    lua_pushcfunction(L, place_new);
+    lua_pushcfunction(L, lua_place_new);
     lua_setfield(L, -2, "placement");
     luaL_newlib(L, sbp);
     lua_pushliteral(L, "B");

@@ -139,7 +139,7 @@ recompute(lua_State *L)
 /* rille._autocast(dtype or nil): sets the dtype; returns the previous one. rille._autocast(): returns the current
  * dtype. */
 static int
-autocast(lua_State *L)
+shell_autocast(lua_State *L)
 {
     const char *dtype = lua_isnoneornil(L, 1) ? NULL : text_at(L, 1, "autocast");
     bool sets = !lua_isnone(L, 1);
@@ -306,7 +306,7 @@ trace_pause(lua_State *L)
 
 /* rille._trace_mean(t): the mean of t over the micro-batches of a trace; outside a trace, t. */
 static int
-trace_mean(lua_State *L)
+lua_trace_mean(lua_State *L)
 {
     struct rille_tensor *t = tensor_check(L, 1, "_trace_mean"), **slot = tensor_slot(L);
     at_line(L);
@@ -316,7 +316,7 @@ trace_mean(lua_State *L)
 
 /* rille._tracing(): whether a compiled step is being traced, and whether it is a planned one. */
 static int
-tracing(lua_State *L)
+lua_tracing(lua_State *L)
 {
     lua_pushboolean(L, rille_tracing(shell_of(L)->session));
     lua_pushboolean(L, rille_planning(shell_of(L)->session));
@@ -327,7 +327,7 @@ tracing(lua_State *L)
  * increments table[key]. On failure neither the variables nor the field change. Implemented in C because Ctrl-C can
  * interrupt before any line of Lua. */
 static int
-step(lua_State *L)
+live_step(lua_State *L)
 {
     struct rille_session *s = shell_of(L)->session;
     luaL_checktype(L, 1, LUA_TTABLE);
@@ -374,7 +374,7 @@ static const luaL_Reg functions[] = {
     {"manual_seed", manual_seed},
     {"allow_tf32", allow_tf32},
     {"no_grad", no_grad},
-    {"_autocast", autocast},
+    {"_autocast", shell_autocast},
     {"_interrupts", interrupts},
     {"_recompute", recompute},
     {"grad", grad},
@@ -384,9 +384,9 @@ static const luaL_Reg functions[] = {
     {"clock", wall_clock},
     {"is_terminal", is_terminal},
     {"_trace_pause", trace_pause},
-    {"_trace_mean", trace_mean},
-    {"_tracing", tracing},
-    {"_step", step},
+    {"_trace_mean", lua_trace_mean},
+    {"_tracing", lua_tracing},
+    {"_step", live_step},
     {"_generation", generation},
     {"_fail_act", fail_act},
     {"_slow_op", slow_op},
@@ -398,7 +398,7 @@ static const luaL_Reg functions[] = {
 
 /* A package searcher: loads "rille.nn.linear" from nn/linear.lua. */
 static int
-search(lua_State *L)
+search_module(lua_State *L)
 {
     const char *name = luaL_checkstring(L, 1);
     if (strncmp(name, "rille.", 6)) return 0;
@@ -419,7 +419,7 @@ add_searcher(lua_State *L)
         lua_rawgeti(L, -1, k);
         lua_rawseti(L, -2, k + 1);
     }
-    lua_pushcfunction(L, search);
+    lua_pushcfunction(L, search_module);
     lua_rawseti(L, -2, 2);
     lua_pop(L, 2);
 }
@@ -518,7 +518,7 @@ module_loaded(lua_State *L)
 
 /* Fills the module table at the top, the result of require. */
 static void
-publish(lua_State *L)
+publish_scratch(lua_State *L)
 {
     lua_getglobal(L, "package");
     lua_getfield(L, -1, "preload");
@@ -558,7 +558,7 @@ open_module(lua_State *L)
     lua_pushvalue(L, -2);
     luaL_setfuncs(L, meta, 1); /* the module is the upvalue */
     lua_setmetatable(L, -2);
-    publish(L);
+    publish_scratch(L);
     add_searcher(L);
 }
 

@@ -34,7 +34,7 @@ write_picture(lua_State *L, const char *path, const char *text)
 
 /* Like the function above, for a text allocated by the core; frees the text. */
 static int
-put(lua_State *L, const char *path, char *text)
+put_file(lua_State *L, const char *path, char *text)
 {
     lua_pushstring(L, text);
     free(text);
@@ -43,7 +43,7 @@ put(lua_State *L, const char *path, char *text)
 
 /* Displays the SVG in the notebook, with the terminal's text as fallback; frees both. */
 static int
-display(lua_State *L, char *svg, char *plain)
+show_display(lua_State *L, char *svg, char *plain)
 {
     shell_of(L)->display("image/svg+xml", svg, plain);
     free(svg);
@@ -60,17 +60,17 @@ tensor_show(lua_State *L)
     char *text, *svg;
     if (!path && shell_of(L)->display) {
         check(L, rille_tensor_show_svg(t, &svg));
-        if (!rille_tensor_show(t, NOTEBOOK, false, &text)) return display(L, svg, text);
+        if (!rille_tensor_show(t, NOTEBOOK, false, &text)) return show_display(L, svg, text);
         free(svg);
         return raise_core(L, "show");
     }
     check(L, path ? rille_tensor_show_svg(t, &text) : rille_tensor_show(t, print_columns(), shell_of(L)->color, &text));
-    return put(L, path, text);
+    return put_file(L, path, text);
 }
 
 /* Returns the layout at one end of the move in the record at 1. */
 static const struct rille_layout *
-end_of(lua_State *L, const char *sbp_key, const char *place_key, int ndim)
+show_layout(lua_State *L, const char *sbp_key, const char *place_key, int ndim)
 {
     const struct rille_layout *l;
     lua_getfield(L, 1, place_key);
@@ -94,18 +94,18 @@ boxing_show(lua_State *L)
     lua_getfield(L, 1, "shape");
     int at = 3, ndim = shape_read(L, &at, "show", shape);
     const char *dtype = lua_getfield(L, 1, "dtype") == LUA_TSTRING ? lua_tostring(L, -1) : "";
-    const struct rille_layout *from = end_of(L, "from", "placement_from", ndim);
-    const struct rille_layout *to = end_of(L, "to", "placement_to", ndim);
+    const struct rille_layout *from = show_layout(L, "from", "placement_from", ndim);
+    const struct rille_layout *to = show_layout(L, "to", "placement_to", ndim);
     if (!path && sh->display) {
         check(L, rille_show_move_svg(sh->session, dtype, ndim, shape, from, to, &svg));
         if (!rille_show_move(sh->session, dtype, ndim, shape, from, to, NOTEBOOK, false, &text))
-            return display(L, svg, text);
+            return show_display(L, svg, text);
         free(svg);
         return raise_core(L, "show");
     }
     check(L, path ? rille_show_move_svg(sh->session, dtype, ndim, shape, from, to, &text)
                   : rille_show_move(sh->session, dtype, ndim, shape, from, to, print_columns(), sh->color, &text));
-    return put(L, path, text);
+    return put_file(L, path, text);
 }
 
 int

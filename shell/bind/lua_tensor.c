@@ -94,7 +94,7 @@ shape_tostring(lua_State *L)
 
 /* x.shape == y.shape, x.shape == {2, 3} */
 static int
-shape_equal(lua_State *L)
+lua_shape_equal(lua_State *L)
 {
     bool same = lua_istable(L, 1) && lua_istable(L, 2) && lua_rawlen(L, 1) == lua_rawlen(L, 2);
     for (lua_Integer k = 1; same && k <= (lua_Integer)lua_rawlen(L, 1); k++) {
@@ -110,7 +110,7 @@ shape_equal(lua_State *L)
 static void
 open_shapes(lua_State *L)
 {
-    static const luaL_Reg meta[] = {{"__tostring", shape_tostring}, {"__eq", shape_equal}, {NULL, NULL}};
+    static const luaL_Reg meta[] = {{"__tostring", shape_tostring}, {"__eq", lua_shape_equal}, {NULL, NULL}};
     luaL_newlib(L, meta);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &shape_meta);
 }
@@ -587,7 +587,7 @@ static const struct {
 /* Adds the metatable's functions that need tables. Stack: the methods at the top, the module below, the metatable
  * below that. */
 static void
-open_index(lua_State *L)
+tensor_open_index(lua_State *L)
 {
     lua_pushvalue(L, -1);
     lua_createtable(L, 0, NFIELD);
@@ -632,7 +632,7 @@ tensor_open(lua_State *L)
     lua_setfield(L, -3, "cat");
     lua_pushcfunction(L, tensor_to_global); /* instead of the operator, which accepts no layout */
     lua_setfield(L, -3, "to_global");
-    open_index(L);
+    tensor_open_index(L);
     lua_setfield(L, -3, "__methods"); /* for completion and help */
     lua_remove(L, -2);
 }

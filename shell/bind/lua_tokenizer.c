@@ -30,7 +30,7 @@ trainer_gc(lua_State *L)
 
 /* Returns the strings of the list at i, and pushes the userdata that stores the array. */
 static const char *const *
-texts_read(lua_State *L, int i, const char *who, int *n)
+tokenizer_texts_read(lua_State *L, int i, const char *who, int *n)
 {
     if (!lua_isnoneornil(L, i) && !lua_istable(L, i))
         complain(L, "%s: special is a list of texts, found %s", who, what_is(L, i));
@@ -78,7 +78,7 @@ tokenizer(lua_State *L)
     const char *pattern = lua_isnoneornil(L, 2) ? NULL : text_at(L, 2, who);
     int n;
     lua_settop(L, 4);
-    const char *const *special = texts_read(L, 3, who, &n);
+    const char *const *special = tokenizer_texts_read(L, 3, who, &n);
     const int64_t *ids = special_ids(L, 4, who, n);
     struct rille_tokenizer **t = kind_new(L, KIND_TOKENIZER, sizeof *t);
     check_as(L, who, rille_tokenizer_open(path, pattern, n, special, ids, t));
@@ -93,14 +93,14 @@ trainer(lua_State *L)
     const char *who = "tokenizer.train", *pattern = lua_isnoneornil(L, 1) ? NULL : text_at(L, 1, who);
     int n;
     lua_settop(L, 2);
-    const char *const *special = texts_read(L, 2, who, &n);
+    const char *const *special = tokenizer_texts_read(L, 2, who, &n);
     struct rille_trainer **r = kind_new(L, KIND_TRAINER, sizeof *r);
     check_as(L, who, rille_trainer_new(pattern, n, special, r));
     return 1;
 }
 
 static int
-trainer_add(lua_State *L)
+lua_trainer_add(lua_State *L)
 {
     struct rille_trainer **r = kind_test(L, 1, KIND_TRAINER);
     size_t n;
@@ -219,7 +219,7 @@ decode(lua_State *L)
 }
 
 static int
-save(lua_State *L)
+lua_tokenizer_save(lua_State *L)
 {
     struct rille_tokenizer *t = tokenizer_check(L, "save");
     if (lua_type(L, 2) != LUA_TSTRING) complain(L, "save: the name of a file is wanted, found %s", what_is(L, 2));
@@ -253,11 +253,15 @@ to_text(lua_State *L)
 void
 tokenizers_open(lua_State *L)
 {
-    static const luaL_Reg methods[] = {
-        {"encode", encode},      {"decode", decode},     {"save", save}, {"__index", index_tokenizer},
-        {"__tostring", to_text}, {"__gc", tokenizer_gc}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"encode", encode},
+                                       {"decode", decode},
+                                       {"save", lua_tokenizer_save},
+                                       {"__index", index_tokenizer},
+                                       {"__tostring", to_text},
+                                       {"__gc", tokenizer_gc},
+                                       {NULL, NULL}};
     static const luaL_Reg training[] = {
-        {"add", trainer_add}, {"finish", trainer_finish}, {"__gc", trainer_gc}, {NULL, NULL}};
+        {"add", lua_trainer_add}, {"finish", trainer_finish}, {"__gc", trainer_gc}, {NULL, NULL}};
     kind_make(L, KIND_TOKENIZER, "rille.tokenizer", methods);
     lua_pop(L, 1);
     kind_make(L, KIND_TRAINER, "rille.trainer", training);

@@ -58,7 +58,7 @@ take_ids(lua_State *L, int i, const char *who, struct rille_tokens **out)
 }
 
 static void
-take_tensor(lua_State *L, int i, const char *who, struct rille_tokens **out)
+take_tokens_tensor(lua_State *L, int i, const char *who, struct rille_tokens **out)
 {
     struct rille_tensor *t = tensor_check(L, i, who);
     if (rille_tensor_ndim(t) != 1 || strcmp(rille_tensor_dtype(t), "i64"))
@@ -90,7 +90,7 @@ tokens(lua_State *L)
     } else if (type == LUA_TTABLE) {
         take_ids(L, 2, who, slot);
     } else if (tensor_test(L, 2)) {
-        take_tensor(L, 2, who, slot);
+        take_tokens_tensor(L, 2, who, slot);
     } else {
         complain(L, "%s: a file, a list of files, a list of ids or a tensor of ids is wanted, found %s", who,
                  what_is(L, 2));
@@ -99,9 +99,9 @@ tokens(lua_State *L)
     return 1;
 }
 
-/* t:count(): the number of ids, and the number in the longest file. */
+/* t:tokens_count(): the number of ids, and the number in the longest file. */
 static int
-count(lua_State *L)
+tokens_count(lua_State *L)
 {
     int64_t most, n = rille_tokens_count(tokens_check(L), &most);
     lua_pushinteger(L, n);
@@ -110,7 +110,7 @@ count(lua_State *L)
 }
 
 static int
-windows(lua_State *L)
+tokens_windows(lua_State *L)
 {
     lua_pushinteger(L, rille_tokens_windows(tokens_check(L), luaL_checkinteger(L, 2)));
     return 1;
@@ -201,9 +201,9 @@ make_weak(lua_State *L)
 void
 tokens_open(lua_State *L)
 {
-    static const luaL_Reg methods[] = {{"count", count},     {"digest", digest},  {"windows", windows},
-                                       {"batch", batch},     {"stats", stats},    {"all", all},
-                                       {"close", tokens_gc}, {"__gc", tokens_gc}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"count", tokens_count}, {"digest", digest},  {"windows", tokens_windows},
+                                       {"batch", batch},        {"stats", stats},    {"all", all},
+                                       {"close", tokens_gc},    {"__gc", tokens_gc}, {NULL, NULL}};
     make_weak(L);
     kind_make(L, KIND_TOKENS, "rille.tokens", methods);
     lua_pushvalue(L, -1);

@@ -1,7 +1,7 @@
 /* lua_workers.c - worker processes in Lua: their state, losses, snapshots.
  *
  * The loss of a worker is an ordinary error: a text with the user's line. The core's text is remembered, so that
- * is_lost() recognises it inside any longer message. */
+ * worker_is_lost() recognises it inside any longer message. */
 #include "shell/bind/shell.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ lost_is(lua_State *L, int i)
 }
 
 static int
-is_lost(lua_State *L)
+worker_is_lost(lua_State *L)
 {
     luaL_checkany(L, 1);
     lua_pushboolean(L, lost_is(L, 1));
@@ -90,7 +90,7 @@ snapshot(lua_State *L)
 }
 
 static int
-recover(lua_State *L)
+workers_recover(lua_State *L)
 {
     int count = (int)luaL_optinteger(L, 1, 0);
     int64_t number;
@@ -105,7 +105,10 @@ recover(lua_State *L)
 void
 workers_open(lua_State *L)
 {
-    static const luaL_Reg functions[] = {
-        {"workers", workers}, {"is_lost", is_lost}, {"_snapshot", snapshot}, {"_recover", recover}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"workers", workers},
+                                         {"is_lost", worker_is_lost},
+                                         {"_snapshot", snapshot},
+                                         {"_recover", workers_recover},
+                                         {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
 }

@@ -20,7 +20,7 @@ module_is_source(const char *source)
 }
 
 static const struct module_text *
-find(const char *name)
+find_module(const char *name)
 {
     for (const struct module_text *m = module_texts; m->name; m++)
         if (!strcmp(m->name, name)) return m;
@@ -44,7 +44,7 @@ bool
 module_exists(lua_State *L, const char *name)
 {
     const char *path = push_path(L, name);
-    bool there = path ? !access(path, R_OK) : find(name) != NULL;
+    bool there = path ? !access(path, R_OK) : find_module(name) != NULL;
     if (path) lua_pop(L, 1);
     return there;
 }
@@ -71,7 +71,7 @@ push_file(lua_State *L, const char *path)
 int
 module_load(lua_State *L, const char *name)
 {
-    const struct module_text *m = find(name);
+    const struct module_text *m = find_module(name);
     const char *chunk = lua_pushfstring(L, CHUNK "%s", name), *path = push_path(L, name);
     if (path && push_file(L, path)) return LUA_ERRFILE;
     if (path) {

@@ -8,7 +8,7 @@
 enum { LONGEST = 40 };
 
 static int
-least(int a, int b)
+least_of_three(int a, int b)
 {
     return a < b ? a : b;
 }
@@ -26,7 +26,7 @@ changes(const char *a, const char *b)
         for (int j = 1; j <= n; j++) {
             int changed = corner + (tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1]));
             corner = row[j];
-            row[j] = least(changed, least(row[j - 1], corner) + 1);
+            row[j] = least_of_three(changed, least_of_three(row[j - 1], corner) + 1);
         }
     }
     return row[n];
@@ -151,7 +151,7 @@ name_hint(lua_State *L, const struct nearest *best)
 
 /* rille._nearest(table, name): returns the key nearest to name, or nil. */
 static int
-nearest(lua_State *L)
+nearest_name(lua_State *L)
 {
     struct nearest best = {0};
     luaL_checktype(L, 1, LUA_TTABLE);
@@ -163,6 +163,6 @@ nearest(lua_State *L)
 void
 names_open(lua_State *L)
 {
-    lua_pushcfunction(L, nearest);
+    lua_pushcfunction(L, nearest_name);
     lua_setfield(L, -2, "_nearest");
 }

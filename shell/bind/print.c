@@ -159,7 +159,7 @@ add_heading(luaL_Buffer *b, const struct table *t, const int64_t *index)
 }
 
 static void
-add_matrix(luaL_Buffer *b, const struct table *t, const char *data)
+format_matrix(luaL_Buffer *b, const struct table *t, const char *data)
 {
     int64_t rows = t->shape[t->ndim - 2], row_bytes = t->shape[t->ndim - 1] * t->kind->bytes;
     for (int64_t r = 0; r < rows; r++) {
@@ -170,7 +170,7 @@ add_matrix(luaL_Buffer *b, const struct table *t, const char *data)
 
 /* Advances the leading positions. Returns false after the last. */
 static bool
-step(const struct table *t, int64_t *index)
+next_index(const struct table *t, int64_t *index)
 {
     for (int axis = t->ndim - 3; axis >= 0; axis--) {
         if (++index[axis] < t->shape[axis]) return true;
@@ -190,23 +190,23 @@ add_values(luaL_Buffer *b, const struct table *t)
     } else if (t->ndim == 1)
         add_vector(b, t);
     else if (t->ndim == 2)
-        add_matrix(b, t, t->data);
+        format_matrix(b, t, t->data);
     else {
         int64_t index[RILLE_DIMS] = {0};
         int64_t bytes = t->shape[t->ndim - 1] * t->shape[t->ndim - 2] * t->kind->bytes;
         const char *data = t->data;
         do {
             add_heading(b, t, index);
-            add_matrix(b, t, data);
+            format_matrix(b, t, data);
             data += bytes;
-        } while (step(t, index));
+        } while (next_index(t, index));
     }
 }
 
 /* ---- the head ---- */
 
 static void
-print_head(lua_State *L, luaL_Buffer *b, struct rille_tensor *t)
+print_tensor_head(lua_State *L, luaL_Buffer *b, struct rille_tensor *t)
 {
     char text[32];
     const struct rille_layout *l = rille_tensor_layout(t);
@@ -397,7 +397,7 @@ print_tensor(lua_State *L, struct rille_tensor *x)
     t.data = lua_touserdata(L, shown);
     partial = strchr(rille_layout_text(shell_of(L)->session, rille_tensor_layout(x)), 'P');
     luaL_buffinit(L, &b);
-    print_head(L, &b, x);
+    print_tensor_head(L, &b, x);
     if (good && partial) luaL_addstring(&b, ", reduced for display");
     if (good) add_strange(&b, &t, n);
     luaL_pushresult(&b);
@@ -442,7 +442,7 @@ print_line(lua_State *L, int i)
     int64_t n = rille_tensor_numel(x), at = 0;
     luaL_Buffer b;
     luaL_buffinit(L, &b);
-    print_head(L, &b, x);
+    print_tensor_head(L, &b, x);
     luaL_pushresult(&b);
     if (n == 0 || n > FEW) return;
     choose_shown(&t, x);

@@ -51,7 +51,7 @@ to_f16(double value)
 }
 
 static double
-of_f16(uint16_t h)
+value_of_f16(uint16_t h)
 {
     int e = h >> 10 & 31, m = h & 1023;
     double a = e == 31 ? (m ? NAN : INFINITY) : e ? ldexp(m + 1024, e - 25) : ldexp(m, -24);
@@ -59,7 +59,7 @@ of_f16(uint16_t h)
 }
 
 static double
-real_of(bool is_int, int64_t i, double f)
+number_real(bool is_int, int64_t i, double f)
 {
     return is_int ? (double)i : f;
 }
@@ -83,7 +83,7 @@ odd_of(bool is_int, int64_t i, double f)
 {
     enum { LOW = 1 << 10 };
     bool exact = i > -((int64_t)1 << 53) && i < (int64_t)1 << 53;
-    return real_of(is_int, exact || i % LOW == 0 ? i : (i / LOW | 1) * LOW, f);
+    return number_real(is_int, exact || i % LOW == 0 ? i : (i / LOW | 1) * LOW, f);
 }
 
 static int
@@ -97,7 +97,7 @@ store_f32(void *at, bool is_int, int64_t i, double f)
 static int
 store_f64(void *at, bool is_int, int64_t i, double f)
 {
-    double v = real_of(is_int, i, f);
+    double v = number_real(is_int, i, f);
     memcpy(at, &v, 8);
     return 0;
 }
@@ -113,7 +113,7 @@ store_bf16(void *at, bool is_int, int64_t i, double f)
 static int
 store_f16(void *at, bool is_int, int64_t i, double f)
 {
-    uint16_t v = to_f16(real_of(is_int, i, f));
+    uint16_t v = to_f16(number_real(is_int, i, f));
     memcpy(at, &v, 2);
     return 0;
 }
@@ -181,7 +181,7 @@ get_f16(const void *at)
 {
     uint16_t v;
     memcpy(&v, at, 2);
-    return of_f16(v);
+    return value_of_f16(v);
 }
 
 static int64_t

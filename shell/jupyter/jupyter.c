@@ -140,7 +140,7 @@ refuse_cell(lua_State *L, struct outcome *o)
 }
 
 static void
-remember(const char *code)
+remember_code(const char *code)
 {
     json_array_append_new(history, json_pack("[iio]", 1, number, string_of(code)));
 }
@@ -164,12 +164,12 @@ reply_of(struct outcome *o)
 }
 
 static json_t *
-execute(lua_State *L, json_t *content)
+run_execute_request(lua_State *L, json_t *content)
 {
     const char *code = text_in(content, "code");
     bool silent = json_is_true(json_object_get(content, "silent"));
     struct outcome o = {0};
-    if (!silent && !json_is_false(json_object_get(content, "store_history"))) number++, remember(code);
+    if (!silent && !json_is_false(json_object_get(content, "store_history"))) number++, remember_code(code);
     if (!silent)
         sockets_publish(request, "execute_input",
                         json_pack("{sosi}", "code", string_of(code), "execution_count", number));
@@ -189,7 +189,7 @@ execute(lua_State *L, json_t *content)
 
 /* Converts Jupyter's cursor position, counted in characters, to the shell's, counted in bytes. */
 static int
-bytes_of(const char *text, json_int_t characters)
+byte_offset(const char *text, json_int_t characters)
 {
     const char *at = text;
     for (; *at && characters > 0; characters--)
@@ -209,11 +209,11 @@ static int
 cursor(json_t *content, const char *code)
 {
     json_t *at = json_object_get(content, "cursor_pos");
-    return json_is_integer(at) ? bytes_of(code, json_integer_value(at)) : (int)strlen(code);
+    return json_is_integer(at) ? byte_offset(code, json_integer_value(at)) : (int)strlen(code);
 }
 
 static int
-complete_protected(lua_State *L)
+jupyter_complete_protected(lua_State *L)
 {
     int end = (int)lua_tointeger(L, 2);
     repl_push_environment(L);
@@ -228,7 +228,7 @@ complete_code(lua_State *L, json_t *content)
     const char *code = text_in(content, "code");
     int end = cursor(content, code), begin = end;
     json_t *list = json_array();
-    lua_pushcfunction(L, complete_protected);
+    lua_pushcfunction(L, jupyter_complete_protected);
     lua_pushstring(L, code);
     lua_pushinteger(L, end);
     if (!run_quiet(L, 2, 2)) {
@@ -285,7 +285,7 @@ is_complete(lua_State *L, json_t *content)
 
 /* Returns true if the history request asks for the cell, by number or by a file name pattern. */
 static bool
-is_wanted(json_t *entry, json_t *content)
+is_entry_wanted(json_t *entry, json_t *content)
 {
     const char *how = text_in(content, "hist_access_type"), *pattern = text_in(content, "pattern");
     json_int_t at = json_integer_value(json_array_get(entry, 1));
@@ -303,7 +303,7 @@ tell_history(lua_State *L, json_t *content)
     (void)L;
     json_t *list = json_array(), *entry, *n = json_object_get(content, "n");
     size_t k;
-    json_array_foreach(history, k, entry) if (is_wanted(entry, content)) json_array_append(list, entry);
+    json_array_foreach(history, k, entry) if (is_entry_wanted(entry, content)) json_array_append(list, entry);
     bool outputs = json_is_true(json_object_get(content, "output")); /* outputs are not kept */
     json_array_foreach(list, k, entry) if (outputs) json_array_set_new(
         list, k, json_pack("[OO[On]]", json_array_get(entry, 0), json_array_get(entry, 1), json_array_get(entry, 2)));
@@ -326,7 +326,7 @@ static const struct kind_of_request {
     const char *type, *reply;
     json_t *(*answer)(lua_State *L, json_t *content);
 } requests[] = {
-    {"execute_request", "execute_reply", execute},
+    {"execute_request", "execute_reply", run_execute_request},
     {"complete_request", "complete_reply", complete_code},
     {"inspect_request", "inspect_reply", inspect},
     {"is_complete_request", "is_complete_reply", is_complete},
@@ -337,7 +337,7 @@ static const struct kind_of_request {
 
 /* Answers a request. An unknown type gets no reply, as the protocol requires. */
 static void
-serve(lua_State *L, const struct frames *f)
+jupyter_serve(lua_State *L, const struct frames *f)
 {
     struct message m;
     failed = false;
@@ -360,7 +360,7 @@ serve(lua_State *L, const struct frames *f)
 /* ---- how a cell reaches the front end ---- */
 
 static void
-display(const char *type, const char *text, const char *plain)
+publish_display(const char *type, const char *text, const char *plain)
 {
     sockets_publish(
         request, "display_data",
@@ -379,7 +379,7 @@ wait_answer(lua_State *L, struct frames *f)
 
 /* io.read(...): asks the front end for one line, and reads from that line as from a file. Upvalue 1 is io.tmpfile. */
 static int
-ask(lua_State *L)
+jupyter_ask(lua_State *L)
 {
     struct frames f;
     struct message answer;
@@ -412,7 +412,7 @@ replace_read(lua_State *L)
 {
     lua_getglobal(L, "io");
     lua_getfield(L, -1, "tmpfile");
-    lua_pushcclosure(L, ask, 1);
+    lua_pushcclosure(L, jupyter_ask, 1);
     lua_setfield(L, -2, "read");
     lua_pop(L, 1);
 }
@@ -428,7 +428,7 @@ serve_all(lua_State *L)
         struct frames f;
         enum sockets_event got = sockets_next(&f, 1000);
         if (got == SOCKETS_REQUEST) {
-            serve(L, &f);
+            jupyter_serve(L, &f);
             frames_free(&f);
         }
         if (got == SOCKETS_END || interrupt_quit() || (parent && getppid() != parent)) return;
@@ -447,7 +447,7 @@ jupyter_run(lua_State *L, const char *connection_file)
     history = json_array();
     repl_open(L);
     replace_read(L);
-    shell_of(L)->display = display;
+    shell_of(L)->display = publish_display;
     serve_all(L);
     shell_of(L)->display = NULL;
     sockets_close();

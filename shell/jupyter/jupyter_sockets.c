@@ -60,7 +60,7 @@ sockets_wire(void)
 /* ---- frames over sockets ---- */
 
 static bool
-receive(void *socket, struct frames *f, int flags)
+sockets_receive(void *socket, struct frames *f, int flags)
 {
     int more = 1;
     size_t size = sizeof more;
@@ -86,7 +86,7 @@ send_from(void *socket, const struct frames *f, int first)
 }
 
 static void
-answer(enum socket at, const struct message *to, const char *type, json_t *content)
+answer_request(enum socket at, const struct message *to, const char *type, json_t *content)
 {
     struct frames f = {0};
     message_write(&wire, &f, to, at != IOPUB, type, content);
@@ -97,7 +97,7 @@ answer(enum socket at, const struct message *to, const char *type, json_t *conte
 static void
 publish_state(const struct message *of, const char *state)
 {
-    answer(IOPUB, of, "status", json_pack("{ss}", "execution_state", state));
+    answer_request(IOPUB, of, "status", json_pack("{ss}", "execution_state", state));
 }
 
 /* ---- output ---- */
@@ -107,8 +107,8 @@ publish_stream(struct stream *s, bool all)
 {
     size_t n = all ? s->size : wire_whole(s->text, s->size);
     if (!n) return;
-    answer(IOPUB, current.header ? &current : NULL, "stream",
-           json_pack("{ssso}", "name", s->name, "text", wire_text(s->text, n)));
+    answer_request(IOPUB, current.header ? &current : NULL, "stream",
+                   json_pack("{ssso}", "name", s->name, "text", wire_text(s->text, n)));
     memmove(s->text, s->text + n, s->size - n);
     s->size -= n;
 }
@@ -138,14 +138,14 @@ static void
 interrupt_request(enum socket at, const struct message *m)
 {
     if (busy) pthread_kill(main_thread, SIGINT);
-    answer(at, m, "interrupt_reply", json_pack("{ss}", "status", "ok"));
+    answer_request(at, m, "interrupt_reply", json_pack("{ss}", "status", "ok"));
 }
 
 static void
 shutdown_request(enum socket at, const struct message *m)
 {
     bool restart = json_is_true(json_object_get(m->content, "restart"));
-    answer(at, m, "shutdown_reply", json_pack("{sssb}", "status", "ok", "restart", restart));
+    answer_request(at, m, "shutdown_reply", json_pack("{sssb}", "status", "ok", "restart", restart));
     if (busy) pthread_kill(main_thread, SIGTERM);
     zmq_send(inner, "", 0, 0);
 }
@@ -153,11 +153,12 @@ shutdown_request(enum socket at, const struct message *m)
 static void
 kernel_info_request(enum socket at, const struct message *m)
 {
-    answer(at, m, "kernel_info_reply",
-           json_pack("{ss ss ss ss ss s{ss ss ss ss}}", "status", "ok", "protocol_version", "5.3", "implementation",
-                     "rille", "implementation_version", RILLE_VERSION, "banner",
-                     "Rille " RILLE_VERSION ", " LUA_RELEASE, "language_info", "name", "lua", "version",
-                     LUA_VERSION_MAJOR "." LUA_VERSION_MINOR, "mimetype", "text/x-lua", "file_extension", ".lua"));
+    answer_request(at, m, "kernel_info_reply",
+                   json_pack("{ss ss ss ss ss s{ss ss ss ss}}", "status", "ok", "protocol_version", "5.3",
+                             "implementation", "rille", "implementation_version", RILLE_VERSION, "banner",
+                             "Rille " RILLE_VERSION ", " LUA_RELEASE, "language_info", "name", "lua", "version",
+                             LUA_VERSION_MAJOR "." LUA_VERSION_MINOR, "mimetype", "text/x-lua", "file_extension",
+                             ".lua"));
 }
 
 /* Requests answered by this thread; on the control socket also during a run. */
@@ -183,7 +184,7 @@ answer_urgent(enum socket at, const struct message *m)
 }
 
 static void
-refuse(const char *why)
+refuse_message(const char *why)
 {
     dprintf(streams[1].kept, "rille: jupyter: a message was refused: %s\n", why);
 }
@@ -192,13 +193,13 @@ static void
 abort_request(const struct message *m)
 {
     publish_state(m, "busy");
-    answer(SHELL, m, "execute_reply", json_pack("{ss}", "status", "aborted"));
+    answer_request(SHELL, m, "execute_reply", json_pack("{ss}", "status", "aborted"));
     publish_state(m, "idle");
 }
 
 /* Passes a request to the main thread, which is idle. */
 static void
-hand_over(struct message *m, const struct frames *f)
+hand_over_frames(struct message *m, const struct frames *f)
 {
     message_free(&current);
     current = *m;
@@ -223,16 +224,16 @@ take_frames(enum socket at, const struct frames *f, bool abort)
     struct message m = {0};
     const char *wrong = message_read(&wire, f, &m);
     if (wrong)
-        refuse(wrong);
+        refuse_message(wrong);
     else if (at == INPUT) {
         if (is_awaited(&m)) asking = false, send_from(inner, f, 0);
     } else if (!answer_urgent(at, &m)) {
         if (at == CONTROL)
-            refuse("its type is none of the control socket's");
+            refuse_message("its type is none of the control socket's");
         else if (abort && !strcmp(message_type(&m), "execute_request"))
             abort_request(&m);
         else
-            hand_over(&m, f);
+            hand_over_frames(&m, f);
     }
     message_free(&m);
 }
@@ -241,7 +242,7 @@ static void
 take_request(enum socket at)
 {
     struct frames f;
-    if (!receive(sockets[at], &f, ZMQ_DONTWAIT)) return;
+    if (!sockets_receive(sockets[at], &f, ZMQ_DONTWAIT)) return;
     take_frames(at, &f, false);
     frames_free(&f);
 }
@@ -252,7 +253,7 @@ static void
 hold_waiting(void)
 {
     struct frames f;
-    while (receive(sockets[SHELL], &f, ZMQ_DONTWAIT)) {
+    while (sockets_receive(sockets[SHELL], &f, ZMQ_DONTWAIT)) {
         struct frames *more = realloc(held, (size_t)(nheld + 1) * sizeof *held);
         if (!more) {
             frames_free(&f);
@@ -275,7 +276,7 @@ static void
 echo(void)
 {
     struct frames f;
-    if (!receive(sockets[HEARTBEAT], &f, ZMQ_DONTWAIT)) return;
+    if (!sockets_receive(sockets[HEARTBEAT], &f, ZMQ_DONTWAIT)) return;
     send_from(sockets[HEARTBEAT], &f, 0);
     frames_free(&f);
 }
@@ -293,7 +294,7 @@ static void
 take_answer(void)
 {
     struct frames f;
-    if (!receive(inner, &f, ZMQ_DONTWAIT)) return;
+    if (!sockets_receive(inner, &f, ZMQ_DONTWAIT)) return;
     empty_streams(true);
     switch (f.frame[0].data[0]) {
     case TO_SHELL: send_from(sockets[SHELL], &f, 1); break;
@@ -309,7 +310,7 @@ take_answer(void)
 /* Runs the thread of the sockets. The shell's socket is the last in the list, so that it can be left out during a
  * run. */
 static void *
-serve(void *unused)
+sockets_serve(void *unused)
 {
     (void)unused;
     publish_state(NULL, "starting");
@@ -339,7 +340,7 @@ serve(void *unused)
 /* ---- the main thread's side ---- */
 
 static void
-say(int letter, const struct message *to, const char *type, json_t *content)
+publish_status(int letter, const struct message *to, const char *type, json_t *content)
 {
     struct frames f = {0};
     char first = (char)letter;
@@ -354,38 +355,38 @@ say(int letter, const struct message *to, const char *type, json_t *content)
 void
 sockets_reply(const struct message *to, const char *type, json_t *content)
 {
-    say(TO_SHELL, to, type, content);
+    publish_status(TO_SHELL, to, type, content);
 }
 
 void
 sockets_publish(const struct message *to, const char *type, json_t *content)
 {
-    say(TO_IOPUB, to, type, content);
+    publish_status(TO_IOPUB, to, type, content);
 }
 
 void
 sockets_ask(const struct message *to, json_t *content)
 {
-    say(TO_INPUT, to, "input_request", content);
+    publish_status(TO_INPUT, to, "input_request", content);
 }
 
 void
 sockets_abort(void)
 {
-    say(ABORT, NULL, NULL, NULL);
+    publish_status(ABORT, NULL, NULL, NULL);
 }
 
 void
 sockets_done(void)
 {
-    say(DONE, NULL, NULL, NULL);
+    publish_status(DONE, NULL, NULL, NULL);
 }
 
 enum sockets_event
 sockets_next(struct frames *f, int ms)
 {
     zmq_pollitem_t at = {outer, 0, ZMQ_POLLIN, 0};
-    if (zmq_poll(&at, 1, ms) <= 0 || !receive(outer, f, ZMQ_DONTWAIT)) return SOCKETS_NONE;
+    if (zmq_poll(&at, 1, ms) <= 0 || !sockets_receive(outer, f, ZMQ_DONTWAIT)) return SOCKETS_NONE;
     if (f->n > 1) return SOCKETS_REQUEST;
     frames_free(f);
     return SOCKETS_END;
@@ -394,16 +395,16 @@ sockets_next(struct frames *f, int ms)
 /* ---- opening ---- */
 
 static const char *
-text_of(json_t *connection, const char *name)
+connection_string(json_t *connection, const char *name)
 {
     const char *text = json_string_value(json_object_get(connection, name));
     return text ? text : "";
 }
 
 static int
-bind_all(json_t *connection, char *why, size_t size)
+bind_sockets(json_t *connection, char *why, size_t size)
 {
-    const char *transport = text_of(connection, "transport"), *ip = text_of(connection, "ip");
+    const char *transport = connection_string(connection, "transport"), *ip = connection_string(connection, "ip");
     int linger = LAST_MS, unlimited = 0;
     for (int k = 0; k < NSOCKET; k++) {
         char address[512];
@@ -429,9 +430,9 @@ connect_threads(void)
 }
 
 static int
-read_key(json_t *connection, char *why, size_t size)
+read_wire_key(json_t *connection, char *why, size_t size)
 {
-    const char *scheme = text_of(connection, "signature_scheme"), *key = text_of(connection, "key");
+    const char *scheme = connection_string(connection, "signature_scheme"), *key = connection_string(connection, "key");
     if (*key && *scheme && strcmp(scheme, "hmac-sha256"))
         return snprintf(why, size, "jupyter: the signature scheme is hmac-sha256, found %s", scheme), -1;
     if (strlen(key) >= WIRE_KEY)
@@ -470,13 +471,13 @@ let_go(struct stream *s)
 
 /* Starts the thread with all signals blocked, because the main thread handles signals. */
 static int
-start_thread(void)
+start_sockets_thread(void)
 {
     sigset_t all, before;
     main_thread = pthread_self();
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&thread, NULL, serve, NULL);
+    int code = pthread_create(&thread, NULL, sockets_serve, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return code;
 }
@@ -498,11 +499,12 @@ sockets_open(const char *connection_file, char *why, size_t size)
     json_t *connection = json_load_file(connection_file, 0, &wrong);
     if (!connection) return snprintf(why, size, "jupyter: %s: %s", connection_file, wrong.text), -1;
     context = zmq_ctx_new();
-    int code = read_key(connection, why, size);
-    if (!code) code = bind_all(connection, why, size);
+    int code = read_wire_key(connection, why, size);
+    if (!code) code = bind_sockets(connection, why, size);
     json_decref(connection);
     if (code) return close_sockets(), code;
-    if (connect_threads() || catch_stream(&streams[0], stdout) || catch_stream(&streams[1], stderr) || start_thread())
+    if (connect_threads() || catch_stream(&streams[0], stdout) || catch_stream(&streams[1], stderr) ||
+        start_sockets_thread())
         return snprintf(why, size, "jupyter: %s", strerror(errno)), -1;
     return 0;
 }
@@ -510,7 +512,7 @@ sockets_open(const char *connection_file, char *why, size_t size)
 void
 sockets_close(void)
 {
-    say(END, NULL, NULL, NULL);
+    publish_status(END, NULL, NULL, NULL);
     pthread_join(thread, NULL);
     for (int k = 0; k < NSTREAM; k++) let_go(&streams[k]);
     message_free(&current);

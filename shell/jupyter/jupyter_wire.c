@@ -42,7 +42,7 @@ frames_free(struct frames *f)
 /* ---- signatures ---- */
 
 static void
-draw(char text[WIRE_UUID])
+draw_uuid(char text[WIRE_UUID])
 {
     unsigned char bytes[WIRE_UUID / 2];
     randombytes_buf(bytes, sizeof bytes);
@@ -53,7 +53,7 @@ int
 wire_open(struct wire *w)
 {
     if (sodium_init() < 0) return -1;
-    draw(w->session);
+    draw_uuid(w->session);
     return 0;
 }
 
@@ -140,7 +140,7 @@ new_header(const struct wire *w, const char *type)
     gmtime_r(&now.tv_sec, &tm);
     size_t n = strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &tm);
     snprintf(date + n, sizeof date - n, ".%06dZ", (int)now.tv_usec);
-    draw(id);
+    draw_uuid(id);
     return json_pack("{ssssssssssss}", "msg_id", id, "session", w->session, "username", "kernel", "date", date,
                      "msg_type", type, "version", "5.3");
 }
@@ -178,7 +178,7 @@ message_write(const struct wire *w, struct frames *out, const struct message *pa
 
 /* Returns the size in bytes of the UTF-8 character at `at`; 0: invalid; negative: truncated by the end. */
 static int
-character(const unsigned char *at, size_t size)
+utf8_character(const unsigned char *at, size_t size)
 {
     int n = *at < 0x80 ? 1 : *at < 0xc2 ? 0 : *at < 0xe0 ? 2 : *at < 0xf0 ? 3 : *at < 0xf5 ? 4 : 0;
     for (int k = 1; k < n; k++) {
@@ -196,7 +196,7 @@ wire_text(const char *text, size_t size)
     char *good = malloc(3 * size + 1), *to = good;
     if (!good) return json_string("(out of memory)");
     for (size_t at = 0; at < size;) {
-        int n = character((const unsigned char *)text + at, size - at);
+        int n = utf8_character((const unsigned char *)text + at, size - at);
         memcpy(to, n > 0 ? text + at : "\xef\xbf\xbd", n > 0 ? (size_t)n : 3);
         to += n > 0 ? n : 3;
         at += n > 0 ? (size_t)n : 1;
@@ -211,7 +211,7 @@ wire_whole(const char *text, size_t size)
 {
     for (size_t back = 1; back <= 3 && back <= size; back++) {
         const unsigned char *at = (const unsigned char *)text + size - back;
-        if (*at >= 0xc0) return character(at, back) < 0 ? size - back : size;
+        if (*at >= 0xc0) return utf8_character(at, back) < 0 ? size - back : size;
         if (*at < 0x80) return size;
     }
     return size;

@@ -32,7 +32,7 @@ struct found {
 };
 
 static bool
-is_wanted(const struct found *f, const char *name)
+is_controller_wanted(const struct found *f, const char *name)
 {
     char *end;
     if (!name) return f->user == (long)geteuid();
@@ -42,7 +42,7 @@ is_wanted(const struct found *f, const char *name)
 
 /* Finds the controllers of that name. If the user has any of them, returns only the user's. */
 static int
-find(const char *name, struct found found[CONTROLLERS])
+find_controllers(const char *name, struct found found[CONTROLLERS])
 {
     char line[512], *at;
     int n = 0, own = 0;
@@ -53,7 +53,7 @@ find(const char *name, struct found found[CONTROLLERS])
                     sscanf(at, "@rille-attach/%ld/%ld/%47s", &f.user, &f.pid, f.title) == 3;
         bool again = false; /* each connection has a line, too */
         for (int i = 0; i < n && good; i++) again |= found[i].user == f.user && found[i].pid == f.pid;
-        if (good && !again && n < CONTROLLERS && is_wanted(&f, name)) found[n++] = f;
+        if (good && !again && n < CONTROLLERS && is_controller_wanted(&f, name)) found[n++] = f;
     }
     if (list) fclose(list);
     for (int i = 0; i < n; i++)
@@ -62,7 +62,7 @@ find(const char *name, struct found found[CONTROLLERS])
 }
 
 static int
-failed(const char *fmt, const char *what)
+attach_failed(const char *fmt, const char *what)
 {
     fputs("rille: attach: ", stderr);
     fprintf(stderr, fmt, what);
@@ -73,19 +73,20 @@ failed(const char *fmt, const char *what)
 static int
 tell_many(const struct found *found, int n)
 {
-    failed("several controllers run; which one? rille attach %s", "NAME, or the number of its process:");
+    attach_failed("several controllers run; which one? rille attach %s", "NAME, or the number of its process:");
     for (int i = 0; i < n; i++) fprintf(stderr, "  %ld  %s\n", found[i].pid, found[i].title);
     return USAGE;
 }
 
 static int
-choose(const char *name, struct found *out)
+choose_controller(const char *name, struct found *out)
 {
     struct found found[CONTROLLERS];
-    int n = find(name, found);
+    int n = find_controllers(name, found);
     if (n > 1) return tell_many(found, n);
-    if (n == 0 && name) return failed("no controller called '%s' runs on this host", name);
-    if (n == 0) return failed("no controller of this user runs on this host; %s begins one", "rille launch -n 4");
+    if (n == 0 && name) return attach_failed("no controller called '%s' runs on this host", name);
+    if (n == 0)
+        return attach_failed("no controller of this user runs on this host; %s begins one", "rille launch -n 4");
     *out = found[0];
     return 0;
 }
@@ -100,16 +101,16 @@ connect_to(const struct found *f, int *fd)
     *fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (*fd < 0 ||
         connect(*fd, (struct sockaddr *)&name, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)))
-        return failed("the controller does not answer: %s", strerror(errno));
+        return attach_failed("the controller does not answer: %s", strerror(errno));
     long user = attach_user(*fd);
     if (user != (long)geteuid() && (geteuid() || user != f->user))
-        return failed("not permitted: %s is another user's", f->title);
+        return attach_failed("not permitted: %s is another user's", f->title);
     return 0;
 }
 
 /* Sends the version and the three streams. */
 static int
-greet(int fd)
+greet_controller(int fd)
 {
     union {
         struct cmsghdr head;
@@ -131,7 +132,7 @@ greet(int fd)
 static volatile sig_atomic_t presses;
 
 static void
-on_press(int number)
+attach_on_press(int number)
 {
     (void)number;
     presses = presses + 1;
@@ -140,9 +141,9 @@ on_press(int number)
 /* Waits for the controller's answer and returns its letter; 0: the controller has ended; 'I': the user has pressed
  * Ctrl-C a second time. The first press is passed on to the controller. */
 static char
-await(int fd, char text[512])
+await_reply(int fd, char text[512])
 {
-    struct sigaction press = {.sa_handler = on_press}, before;
+    struct sigaction press = {.sa_handler = attach_on_press}, before;
     struct pollfd in = {.fd = fd, .events = POLLIN};
     bool patient = false;
     ssize_t n = 0;
@@ -167,12 +168,13 @@ attach_open(const char *name, struct attach *out)
 {
     struct found f;
     char text[512];
-    int code = choose(name, &f);
+    int code = choose_controller(name, &f);
     if (!code) code = connect_to(&f, &out->fd);
     if (code) return code;
-    char answer = greet(out->fd) ? 0 : await(out->fd, text);
+    char answer = greet_controller(out->fd) ? 0 : await_reply(out->fd, text);
     if (answer == 'I') return 128 + SIGINT;
-    if (answer != 'Y') return failed("the controller did not let this prompt in: %s", answer ? text + 1 : "it ended");
+    if (answer != 'Y')
+        return attach_failed("the controller did not let this prompt in: %s", answer ? text + 1 : "it ended");
     memcpy(out->title, f.title, sizeof out->title);
     out->pid = f.pid;
     return 0;
@@ -192,12 +194,12 @@ take_remote(lua_State *L, const char *chunk, int number, bool *more)
     fflush(stdout);
     bool fits = n < ATTACH_MOST - 1, sent = fits && send(controller, packet, (size_t)n, MSG_NOSIGNAL) == n;
     free(packet);
-    if (!fits) return failed("a chunk has at most %s", "65,000 bytes"), COMMAND_DONE;
-    char answer = sent ? await(controller, text) : 0;
+    if (!fits) return attach_failed("a chunk has at most %s", "65,000 bytes"), COMMAND_DONE;
+    char answer = sent ? await_reply(controller, text) : 0;
     *more = answer == 'M';
     if (answer == 'M' || answer == 'D') return COMMAND_DONE;
     exit_code = answer == 'Q' ? 0 : answer == 'I' ? 128 + SIGINT : FAILED;
-    if (!answer) failed("the controller has %s", "ended");
+    if (!answer) attach_failed("the controller has %s", "ended");
     return COMMAND_QUIT;
 }
 

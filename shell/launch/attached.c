@@ -1,9 +1,9 @@
 /* attached.c - the controller's side of rille attach: accepts visitors and runs their lines.
  *
  * The kernel sends SIGURG, which nothing else uses, when a visitor connects or writes. The signal handler sets a
- * hook (interrupt.c), and Lua calls serve() between two instructions. At a prompt the editor calls serve(). While a
- * line runs, streams 0 to 2 are the visitor's terminal, so that all output appears there at once; errors of that
- * terminal are cleared when the line is done. */
+ * hook (interrupt.c), and Lua calls attached_serve() between two instructions. At a prompt the editor calls
+ * attached_serve(). While a line runs, streams 0 to 2 are the visitor's terminal, so that all output appears there at
+ * once; errors of that terminal are cleared when the line is done. */
 #include "shell/launch/attach.h"
 
 #include "shell/repl/repl.h"
@@ -50,8 +50,8 @@ take_press(int fd, bool *gone)
     return n == 1 && letter == 'I' && recv(fd, &letter, 1, MSG_DONTWAIT) == 1;
 }
 
-/* SIGURG: passes a visitor's Ctrl-C on, and asks for serve(). If the visitor has disconnected, stops the line as a
- * second press does, so that it ends whatever it catches. */
+/* SIGURG: passes a visitor's Ctrl-C on, and asks for attached_serve(). If the visitor has disconnected, stops the line
+ * as a second press does, so that it ends whatever it catches. */
 static void
 on_knock(int number)
 {
@@ -66,7 +66,7 @@ on_knock(int number)
 
 /* Makes the kernel send SIGURG to this thread when fd is readable. */
 static int
-watch(int fd)
+watch_fd(int fd)
 {
     struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = gettid()};
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
@@ -77,7 +77,7 @@ watch(int fd)
 /* ---- visitors ---- */
 
 static void
-say(const struct visitor *v, char letter, const char *text)
+send_line(const struct visitor *v, char letter, const char *text)
 {
     char packet[512];
     int n = snprintf(packet, sizeof packet, "%c%s", letter, text);
@@ -85,7 +85,7 @@ say(const struct visitor *v, char letter, const char *text)
 }
 
 static void
-leave(struct visitor *v)
+visitor_leave(struct visitor *v)
 {
     for (int i = 0; i < ATTACH_STREAMS; i++)
         if (v->stream[i] >= 0) close(v->stream[i]);
@@ -94,14 +94,14 @@ leave(struct visitor *v)
 }
 
 static void
-refuse(struct visitor *v, const char *why)
+refuse_visitor(struct visitor *v, const char *why)
 {
-    say(v, 'N', why);
-    leave(v);
+    send_line(v, 'N', why);
+    visitor_leave(v);
 }
 
 static void
-let_in(int fd)
+let_visitor_in(int fd)
 {
     struct visitor spare = {.fd = fd, .stream = {-1, -1, -1}}, *v = &spare;
     long user = attach_user(fd);
@@ -109,17 +109,17 @@ let_in(int fd)
         if (here.visitor[i].fd < 0) v = &here.visitor[i];
     *v = spare;
     if (user && user != (long)geteuid())
-        refuse(v, "it is another user's");
+        refuse_visitor(v, "it is another user's");
     else if (v == &spare)
-        refuse(v, "it has as many prompts as it may have");
-    else if (watch(fd))
-        refuse(v, strerror(errno));
+        refuse_visitor(v, "it has as many prompts as it may have");
+    else if (watch_fd(fd))
+        refuse_visitor(v, strerror(errno));
 }
 
 /* Receives a packet, zero-terminated, and the streams sent with it. Returns its size in bytes; 0: none now; -1: the
  * connection has ended, or the packet was truncated. */
 static ssize_t
-take(struct visitor *v, char text[ATTACH_MOST])
+receive_line(struct visitor *v, char text[ATTACH_MOST])
 {
     union {
         struct cmsghdr head;
@@ -187,7 +187,7 @@ turn_back(struct streams *kept)
 }
 
 static void
-run_line(struct visitor *v, const char *text)
+run_visitor_line(struct visitor *v, const char *text)
 {
     struct streams kept;
     char *chunk;
@@ -201,11 +201,11 @@ run_line(struct visitor *v, const char *text)
         end = repl_chunk(here.L, chunk + (*chunk == ' '), number, &more);
     here.serving = -1;
     turn_back(&kept);
-    say(v, more ? 'M' : end == COMMAND_QUIT ? 'Q' : 'D', "");
+    send_line(v, more ? 'M' : end == COMMAND_QUIT ? 'Q' : 'D', "");
 }
 
 static void
-greet(struct visitor *v, const char *text)
+greet_visitor(struct visitor *v, const char *text)
 {
     char why[200];
     size_t n = strcspn(text, " ");
@@ -213,44 +213,44 @@ greet(struct visitor *v, const char *text)
     bool same = n == strlen(RILLE_VERSION) && !strncmp(text, RILLE_VERSION, n);
     snprintf(why, sizeof why, "it is rille %s, and this is rille %.*s", RILLE_VERSION, (int)n, text);
     if (!has_all || !same) {
-        refuse(v, same ? "it was given no terminal" : why);
+        refuse_visitor(v, same ? "it was given no terminal" : why);
         return;
     }
     v->in = true;
     v->color = strstr(text, " color");
-    say(v, 'Y', here.title);
+    send_line(v, 'Y', here.title);
 }
 
 static void
-hear(struct visitor *v)
+hear_visitor(struct visitor *v)
 {
     static char text[ATTACH_MOST];
     ssize_t n;
-    while (v->fd >= 0 && (n = take(v, text)) != 0) {
+    while (v->fd >= 0 && (n = receive_line(v, text)) != 0) {
         if (n < 0 || (text[0] != 'I' && text[0] != (v->in ? 'L' : 'H')))
-            leave(v);
+            visitor_leave(v);
         else if (text[0] == 'H')
-            greet(v, text + 1);
+            greet_visitor(v, text + 1);
         else if (text[0] == 'L')
-            run_line(v, text + 1);
+            run_visitor_line(v, text + 1);
     }
 }
 
 static void
-serve(void)
+attached_serve(void)
 {
     int fd;
     if (here.serving >= 0) return;
-    while ((fd = accept4(here.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) let_in(fd);
+    while ((fd = accept4(here.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) let_visitor_in(fd);
     for (int i = 0; i < VISITORS; i++)
-        if (here.visitor[i].fd >= 0) hear(&here.visitor[i]);
+        if (here.visitor[i].fd >= 0) hear_visitor(&here.visitor[i]);
 }
 
 static void
 serve_between(lua_State *L)
 {
     (void)L;
-    serve();
+    attached_serve();
 }
 
 /* ---- opening ---- */
@@ -265,7 +265,7 @@ listen_as(const char *title)
     return here.any < 0 || here.listener < 0 ||
            bind(here.listener, (struct sockaddr *)&name,
                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) ||
-           listen(here.listener, VISITORS) || watch(here.listener);
+           listen(here.listener, VISITORS) || watch_fd(here.listener);
 }
 
 /* Sets the title to a file's name, with '_' for each blank, control or non-ASCII character. */
@@ -291,5 +291,5 @@ attached_open(lua_State *L, const char *title)
     interrupt_visitor(serve_between);
     sigaction(SIGURG, &knock, NULL);
     if (listen_as(here.title)) return; /* no abstract sockets: no visitors */
-    edit_visitors(here.any, serve);
+    edit_visitors(here.any, attached_serve);
 }

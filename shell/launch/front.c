@@ -83,7 +83,7 @@ static const struct option {
 static const char *const valued[] = {"-e", "-E", "-l", "--color"};
 
 static int
-usage(const char *fmt, const char *what)
+front_usage(const char *fmt, const char *what)
 {
     fputs("rille: ", stderr);
     fprintf(stderr, fmt, what);
@@ -94,7 +94,7 @@ usage(const char *fmt, const char *what)
 /* Returns the option that an argument names, and sets *value if the argument contains the value ("--bind=A", "-n4");
  * NULL: not a cluster option. */
 static const struct option *
-match(const char *arg, const char **value)
+match_option(const char *arg, const char **value)
 {
     *value = NULL;
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
@@ -127,10 +127,10 @@ take_words(int *argc, char **argv, int first, struct words *w)
     int from = first, to = first;
     while (from < *argc && argv[from][0] == '-' && argv[from][1] && strcmp(argv[from], "--")) {
         const char *value;
-        const struct option *o = match(argv[from], &value);
+        const struct option *o = match_option(argv[from], &value);
         if (!strcmp(argv[from], "--help")) w->help = true;
         if (!strcmp(argv[from], "--stdin")) w->from_stdin = true;
-        if (o && !value && from + 1 == *argc) return usage("%s needs an argument", argv[from]);
+        if (o && !value && from + 1 == *argc) return front_usage("%s needs an argument", argv[from]);
         int more = (o && !value) || (!o && has_value(argv[from]) && from + 1 < *argc);
         if (o) *(const char **)(void *)((char *)w + o->at) = value ? value : argv[from + 1];
         for (int i = 0; i <= more; i++, from++)
@@ -143,7 +143,7 @@ take_words(int *argc, char **argv, int first, struct words *w)
 }
 
 static int
-integer(const char *text, int least, int most, int *out)
+parse_integer(const char *text, int least, int most, int *out)
 {
     char *end;
     long n = strtol(text, &end, 10);
@@ -157,8 +157,8 @@ static int
 read_keep(const struct words *w, int *seconds)
 {
     *seconds = 0;
-    if (!w->keep || !integer(w->keep, 1, 1 << 24, seconds)) return 0;
-    return usage("--keep is a number of seconds, not '%s'", w->keep);
+    if (!w->keep || !parse_integer(w->keep, 1, 1 << 24, seconds)) return 0;
+    return front_usage("--keep is a number of seconds, not '%s'", w->keep);
 }
 
 static int
@@ -168,13 +168,13 @@ only(const struct words *w, const char *word, const char *allowed)
         const char *value = *(const char *const *)(const void *)((const char *)w + options[i].at);
         if (!value || options[i].kept || strstr(allowed, options[i].name)) continue;
         fprintf(stderr, "rille: %s has no option %s\n", word, options[i].name);
-        return usage("%s", word);
+        return front_usage("%s", word);
     }
     return 0;
 }
 
 static int
-refused(const char *what)
+front_refused(const char *what)
 {
     fprintf(stderr, "rille: %s\n", what);
     return USAGE;
@@ -189,7 +189,7 @@ pretended_host(const struct front *f, int rank, char text[32])
 {
     int n;
     const char *hosts = getenv("RILLE_HOSTS");
-    if (!hosts || integer(hosts, 1, WORKERS_MOST, &n) || rank * n / f->cluster.workers == 0) return NULL;
+    if (!hosts || parse_integer(hosts, 1, WORKERS_MOST, &n) || rank * n / f->cluster.workers == 0) return NULL;
     snprintf(text, 32, "host%d", rank * n / f->cluster.workers);
     return text;
 }
@@ -221,7 +221,7 @@ host_name(void *arg, int rank)
 }
 
 static int
-start(void *arg, int rank, const char *address, const unsigned char secret[RILLE_SECRET], int *pid)
+start_local_worker(void *arg, int rank, const char *address, const unsigned char secret[RILLE_SECRET], int *pid)
 {
     const struct front *f = arg;
     char host[32], key[FRONT_TEXT];
@@ -239,7 +239,7 @@ start(void *arg, int rank, const char *address, const unsigned char secret[RILLE
 }
 
 static void
-say(void *arg, const char *text)
+front_say(void *arg, const char *text)
 {
     (void)arg;
     fprintf(stderr, "rille: %s\n", text);
@@ -247,7 +247,7 @@ say(void *arg, const char *text)
 
 /* Returns the contents of a file, which the caller frees; NULL after printing the error. */
 static char *
-read_text(const char *path, size_t *n)
+read_front_text(const char *path, size_t *n)
 {
     enum { MOST = 1 << 20 };
     FILE *file = fopen(path, "r");
@@ -266,8 +266,8 @@ read_hosts(const struct words *w, struct hosts *out)
 {
     struct hosts_error e;
     size_t n;
-    if (w->hosts && w->hostfile) return usage("launch: -H or --hostfile%s", "");
-    char *text = w->hosts ? strdup(w->hosts) : read_text(w->hostfile, &n);
+    if (w->hosts && w->hostfile) return front_usage("launch: -H or --hostfile%s", "");
+    char *text = w->hosts ? strdup(w->hosts) : read_front_text(w->hostfile, &n);
     if (!text) return USAGE;
     if (w->hosts) n = strlen(text);
     int code = hosts_parse(text, n, out, &e);
@@ -300,7 +300,8 @@ launch_over(const struct words *w, struct front *f)
     int code = read_hosts(w, &f->hosts);
     if (code) return code;
     if (!w->n) f->cluster.workers = f->hosts.slots;
-    if (f->cluster.workers > WORKERS_MOST) return refused("launch: a job has at most 256 workers (-n takes the first)");
+    if (f->cluster.workers > WORKERS_MOST)
+        return front_refused("launch: a job has at most 256 workers (-n takes the first)");
     if (f->cluster.workers > f->hosts.slots) {
         fprintf(stderr, "rille: launch: -n wants %d workers, and the hosts have places for %d\n", f->cluster.workers,
                 f->hosts.slots);
@@ -316,22 +317,23 @@ static int
 launch_kept(const struct words *w, bool over)
 {
     if (!w->bind || rille_address(w->bind))
-        return usage("launch: --keep wants --bind tcp://HOST:PORT, where workers look for the next controller%s", "");
+        return front_usage("launch: --keep wants --bind tcp://HOST:PORT, where workers look for the next controller%s",
+                           "");
     if (over && !w->key_file)
-        return usage("launch: --keep wants --key-file FILE, since the next controller has the same key%s", "");
+        return front_usage("launch: --keep wants --key-file FILE, since the next controller has the same key%s", "");
     return 0;
 }
 
 static int
-launch(const struct words *w, struct front *f)
+launch_workers(const struct words *w, struct front *f)
 {
     int code = only(w, "launch", "-n --bind --key-file -H --hosts --hostfile --keep --root");
     if (code) return code;
     bool over = w->hosts || w->hostfile;
-    if (!w->n && !over) return usage("launch: -n N or -H HOSTS is wanted: how many workers%s", "");
-    if (w->n && integer(w->n, 1, WORKERS_MOST, &f->cluster.workers))
-        return usage("launch: -n is a number of workers from 1 to 256, not '%s'", w->n);
-    f->cluster.start = start;
+    if (!w->n && !over) return front_usage("launch: -n N or -H HOSTS is wanted: how many workers%s", "");
+    if (w->n && parse_integer(w->n, 1, WORKERS_MOST, &f->cluster.workers))
+        return front_usage("launch: -n is a number of workers from 1 to 256, not '%s'", w->n);
+    f->cluster.start = start_local_worker;
     f->cluster.bind = w->bind;
     f->cluster.key_file = w->key_file;
     f->cluster.root = w->root;
@@ -349,11 +351,11 @@ coordinator(const struct words *w, struct front *f)
 {
     int code = only(w, "coordinator", "--bind --world --key-file --root");
     if (code) return code;
-    if (!w->bind) return usage("coordinator: --bind ADDRESS is wanted: where workers join%s", "");
-    if (rille_address(w->bind)) return usage("coordinator: --bind: %s", rille_error());
-    if (!w->world) return usage("coordinator: --world N is wanted: how many workers there are to be%s", "");
-    if (integer(w->world, 1, WORLD_MOST, &f->cluster.workers))
-        return usage("coordinator: --world is a number of workers from 1 to 1024, not '%s'", w->world);
+    if (!w->bind) return front_usage("coordinator: --bind ADDRESS is wanted: where workers join%s", "");
+    if (rille_address(w->bind)) return front_usage("coordinator: --bind: %s", rille_error());
+    if (!w->world) return front_usage("coordinator: --world N is wanted: how many workers there are to be%s", "");
+    if (parse_integer(w->world, 1, WORLD_MOST, &f->cluster.workers))
+        return front_usage("coordinator: --world is a number of workers from 1 to 1024, not '%s'", w->world);
     f->cluster.bind = w->bind;
     f->cluster.key_file = w->key_file;
     f->cluster.root = w->root;
@@ -366,7 +368,7 @@ coordinator(const struct words *w, struct front *f)
 static void
 say_news(const char *text)
 {
-    say(NULL, text);
+    front_say(NULL, text);
 }
 
 /* Ignores Ctrl-C, because the controller handles the interrupts of the terminal. */
@@ -386,17 +388,18 @@ choose_transport(const struct environment *e, enum rille_mpi *out)
     bool must = e->transport && !strcmp(e->transport, "mpi");
     *out = RILLE_TCP;
     if (ranked_read(&r, why) || (e->transport && !must)) return 0;
-    if (must && !r.mpi) return refused("RILLE_TRANSPORT=mpi: no launcher of MPI (mpirun, srun) started this process");
-    if (must && rille_mpi_library(&library)) return usage("RILLE_TRANSPORT=mpi: %s", rille_error());
+    if (must && !r.mpi)
+        return front_refused("RILLE_TRANSPORT=mpi: no launcher of MPI (mpirun, srun) started this process");
+    if (must && rille_mpi_library(&library)) return front_usage("RILLE_TRANSPORT=mpi: %s", rille_error());
     if (r.mpi) *out = must ? RILLE_MPI : RILLE_MPI_IF_ALL;
     return 0;
 }
 
 static int
-serve(struct rille_worker_options *o)
+worker_serve(struct rille_worker_options *o)
 {
     struct environment e;
-    if (environment_read(&e)) return refused(e.error);
+    if (environment_read(&e)) return front_refused(e.error);
     int code = choose_transport(&e, &o->mpi);
     if (code) return code;
     if (o->keep_seconds) o->mpi = RILLE_TCP; /* MPI cannot be initialised twice */
@@ -412,7 +415,7 @@ serve(struct rille_worker_options *o)
 }
 
 static const char *
-own_devices(const char *given)
+own_worker_devices(const char *given)
 {
     static char text[32];
     const char *environment = getenv("RILLE_DEVICES");
@@ -429,7 +432,7 @@ worker(const struct words *w)
     struct rille_worker_options o = {.join = w->join,
                                      .key_file = w->key_file,
                                      .root = w->root,
-                                     .devices = own_devices(w->devices),
+                                     .devices = own_worker_devices(w->devices),
                                      .collectives = w->collectives,
                                      .host = w->host,
                                      .rank = -1,
@@ -438,31 +441,31 @@ worker(const struct words *w)
     int code = only(w, "worker", "--join --rank --key-file --wait --host --keep --root");
     if (code) return code;
     if (read_keep(w, &o.keep_seconds)) return USAGE;
-    if (!w->join) return usage("worker: --join ADDRESS is wanted: the coordinator's%s", "");
-    if (rille_address(w->join)) return usage("worker: --join: %s", rille_error());
-    if (rille_devices(o.devices, true)) return usage("worker: %s", rille_error());
-    if (w->rank && integer(w->rank, 0, WORKERS_MOST - 1, &o.rank))
-        return usage("worker: --rank counts from 0, and is not '%s'", w->rank);
-    if (w->wait && integer(w->wait, 1, 1 << 24, &o.wait_seconds))
-        return usage("worker: --wait is a number of seconds, not '%s'", w->wait);
+    if (!w->join) return front_usage("worker: --join ADDRESS is wanted: the coordinator's%s", "");
+    if (rille_address(w->join)) return front_usage("worker: --join: %s", rille_error());
+    if (rille_devices(o.devices, true)) return front_usage("worker: %s", rille_error());
+    if (w->rank && parse_integer(w->rank, 0, WORKERS_MOST - 1, &o.rank))
+        return front_usage("worker: --rank counts from 0, and is not '%s'", w->rank);
+    if (w->wait && parse_integer(w->wait, 1, 1 << 24, &o.wait_seconds))
+        return front_usage("worker: --wait is a number of seconds, not '%s'", w->wait);
     if (w->from_stdin && spawned_read(o.secret, &o.key_file, o.join, o.keep_seconds))
-        return refused("worker: --stdin: no secret came");
-    return serve(&o);
+        return front_refused("worker: --stdin: no secret came");
+    return worker_serve(&o);
 }
 
 /* ---- keys ---- */
 
 static int
-keys(int argc, char **argv)
+front_keys_run(int argc, char **argv)
 {
     struct words w = {0};
     int workers, code = take_words(&argc, argv, 2, &w);
     if (!code) code = only(&w, "keys", "--world");
     if (code) return code;
     if (!w.world && argc == 2) return keys_one();
-    if (!w.world || argc != 3) return usage("keys: --world N FOLDER, or nothing%s", "");
-    if (integer(w.world, 1, WORLD_MOST, &workers))
-        return usage("keys: --world is a number of workers from 1 to 1024, not '%s'", w.world);
+    if (!w.world || argc != 3) return front_usage("keys: --world N FOLDER, or nothing%s", "");
+    if (parse_integer(w.world, 1, WORLD_MOST, &workers))
+        return front_usage("keys: --world is a number of workers from 1 to 1024, not '%s'", w.world);
     return keys_folder(argv[2], workers);
 }
 
@@ -475,10 +478,10 @@ serve_as_child(struct rille_worker_options *o)
 {
     int status = 0;
     pid_t child = fork();
-    if (child < 0) return refused(strerror(errno));
+    if (child < 0) return front_refused(strerror(errno));
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        return serve(o);
+        return worker_serve(o);
     }
     ignore_interrupts();
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
@@ -492,7 +495,7 @@ ranked(int *argc, char **argv, struct front *f)
     struct ranked r;
     char why[FRONT_TEXT];
     static char address[FRONT_TEXT];
-    if (ranked_read(&r, why)) return refused(why);
+    if (ranked_read(&r, why)) return front_refused(why);
     if (!r.launcher) return -1;
     int code = take_words(argc, argv, 1, &w);
     if (code) return code;
@@ -504,18 +507,18 @@ ranked(int *argc, char **argv, struct front *f)
         struct rille_worker_options o = {.join = address,
                                          .key_file = w.key_file,
                                          .root = w.root,
-                                         .devices = own_devices(w.devices),
+                                         .devices = own_worker_devices(w.devices),
                                          .collectives = w.collectives,
                                          .host = w.host,
                                          .rank = r.rank,
                                          .wait_seconds = WAIT_JOINED};
         if (read_keep(&w, &o.keep_seconds)) return USAGE;
-        if (rille_devices(o.devices, true)) return usage("%s", rille_error());
-        return r.mpi ? serve_as_child(&o) : serve(&o);
+        if (rille_devices(o.devices, true)) return front_usage("%s", rille_error());
+        return r.mpi ? serve_as_child(&o) : worker_serve(&o);
     }
     struct environment e;
     enum rille_mpi mpi;
-    if (environment_read(&e)) return refused(e.error);
+    if (environment_read(&e)) return front_refused(e.error);
     if ((code = choose_transport(&e, &mpi))) return code;
     f->on = true;
     f->cluster.workers = r.size;
@@ -524,7 +527,7 @@ ranked(int *argc, char **argv, struct front *f)
     f->cluster.key_file = w.key_file;
     f->cluster.root = w.root;
     f->collectives = w.collectives;
-    f->cluster.start = start;
+    f->cluster.start = start_local_worker;
     f->cluster.started = 1;
     return -1;
 }
@@ -534,18 +537,18 @@ ranked(int *argc, char **argv, struct front *f)
 static int
 by_word(const char *word, const struct words *w, struct front *f)
 {
-    if (!strcmp(word, "launch")) return launch(w, f);
+    if (!strcmp(word, "launch")) return launch_workers(w, f);
     if (!strcmp(word, "coordinator")) return coordinator(w, f);
     return worker(w);
 }
 
 /* Handles `rille attach [NAME]`, which accepts no other arguments. */
 static int
-attach(int argc, char **argv, struct front *f)
+front_attach(int argc, char **argv, struct front *f)
 {
     if (argc > 2 && !strcmp(argv[2], "--help")) return fputs(help, stdout), 0;
-    if (argc > 2 && argv[2][0] == '-') return usage("attach has no option %s", argv[2]);
-    if (argc > 3) return usage("attach: one NAME is wanted, and %s is a second one", argv[3]);
+    if (argc > 2 && argv[2][0] == '-') return front_usage("attach has no option %s", argv[2]);
+    if (argc > 3) return front_usage("attach: one NAME is wanted, and %s is a second one", argv[3]);
     int code = attach_open(argc > 2 ? argv[2] : NULL, &f->attach);
     f->attached = !code;
     return code ? code : -1;
@@ -557,10 +560,10 @@ front_read(int *argc, char **argv, struct front *f)
     static const char *const word[] = {"launch", "coordinator", "worker"};
     struct words w = {0};
     *f = (struct front){0};
-    f->cluster.say = say;
+    f->cluster.say = front_say;
     f->cluster.arg = f;
-    if (*argc > 1 && !strcmp(argv[1], "keys")) return keys(*argc, argv);
-    if (*argc > 1 && !strcmp(argv[1], "attach")) return attach(*argc, argv, f);
+    if (*argc > 1 && !strcmp(argv[1], "keys")) return front_keys_run(*argc, argv);
+    if (*argc > 1 && !strcmp(argv[1], "attach")) return front_attach(*argc, argv, f);
     for (size_t i = 0; *argc > 1 && i < sizeof word / sizeof *word; i++) {
         if (strcmp(argv[1], word[i])) continue;
         int code = take_words(argc, argv, 2, &w);

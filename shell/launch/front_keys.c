@@ -20,14 +20,14 @@ key_in_memory(const char *text, size_t n, char path[KEY_PATH])
 }
 
 static void
-forget(char *text)
+erase_text(char *text)
 {
     if (text) explicit_bzero(text, strlen(text));
     free(text);
 }
 
 static int
-failed(const char *what, const char *why)
+keys_failed(const char *what, const char *why)
 {
     fprintf(stderr, "rille: keys: %s%s%s\n", what, *what ? ": " : "", why);
     return 1;
@@ -42,11 +42,11 @@ keys_one(void)
 {
     struct stat st;
     char *text;
-    if (rille_key_new(&text)) return failed("", rille_error());
+    if (rille_key_new(&text)) return keys_failed("", rille_error());
     bool safe = fstat(1, &st) || !S_ISREG(st.st_mode) || !fchmod(1, 0600);
-    if (!safe) failed("the file cannot be kept from others", strerror(errno));
+    if (!safe) keys_failed("the file cannot be kept from others", strerror(errno));
     bool written = safe && fputs(text, stdout) >= 0 && fflush(stdout) == 0;
-    forget(text);
+    erase_text(text);
     return written ? 0 : 1;
 }
 
@@ -56,10 +56,10 @@ write_key(const char *folder, int rank, const char *text)
     char name[RILLE_KEY_NAME], path[FRONT_TEXT];
     rille_key_name(rank, name);
     if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
-        return failed(folder, "too long a name");
+        return keys_failed(folder, "too long a name");
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && !fsync(fd);
-    int code = written ? 0 : failed(path, strerror(errno));
+    int code = written ? 0 : keys_failed(path, strerror(errno));
     if (fd >= 0) close(fd);
     return code;
 }
@@ -70,13 +70,13 @@ new_keys(int workers, char ***out)
 {
     char **text = calloc((size_t)workers + 1, sizeof *text);
     *out = text;
-    return text && !rille_key_new_ranks(workers, text) ? 0 : failed("", text ? rille_error() : strerror(errno));
+    return text && !rille_key_new_ranks(workers, text) ? 0 : keys_failed("", text ? rille_error() : strerror(errno));
 }
 
 static void
 forget_keys(int workers, char **text)
 {
-    for (int i = 0; text && i <= workers; i++) forget(text[i]);
+    for (int i = 0; text && i <= workers; i++) erase_text(text[i]);
     free(text);
 }
 
@@ -84,7 +84,7 @@ int
 keys_folder(const char *folder, int workers)
 {
     char **text = NULL;
-    int code = mkdir(folder, 0700) && errno != EEXIST ? failed(folder, strerror(errno)) : new_keys(workers, &text);
+    int code = mkdir(folder, 0700) && errno != EEXIST ? keys_failed(folder, strerror(errno)) : new_keys(workers, &text);
     for (int i = 0; i <= workers && !code; i++) code = write_key(folder, i - 1, text[i]);
     forget_keys(workers, text);
     return code;

@@ -22,7 +22,8 @@ struct word {
 static const char digits[] = "0123456789";
 static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
 
-static int __attribute__((format(printf, 3, 4))) wrong(const struct reader *r, const char *at, const char *fmt, ...)
+static int __attribute__((format(printf, 3, 4)))
+hosts_malformed(const struct reader *r, const char *at, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -43,17 +44,18 @@ static int
 wrong_character(const struct reader *r, const char *at, const char *of)
 {
     unsigned char c = (unsigned char)*at;
-    return c > ' ' && c < 127 ? wrong(r, at, "%s has no '%c'", of, c) : wrong(r, at, "%s has no byte 0x%02x", of, c);
+    return c > ' ' && c < 127 ? hosts_malformed(r, at, "%s has no '%c'", of, c)
+                              : hosts_malformed(r, at, "%s has no byte 0x%02x", of, c);
 }
 
 /* Reads a word that is a number from 1 to `most`. */
 static int
-read_number(const struct reader *r, struct word w, const char *what, int most, int *out)
+read_host_number(const struct reader *r, struct word w, const char *what, int most, int *out)
 {
     long n = 0;
     const char *at = w.at;
     while (at < w.end && is_in(digits, *at) && n <= most) n = 10 * n + (*at++ - '0');
-    if (at != w.end || n < 1 || n > most) return wrong(r, w.at, "%s is a number from 1 to %d", what, most);
+    if (at != w.end || n < 1 || n > most) return hosts_malformed(r, w.at, "%s is a number from 1 to %d", what, most);
     *out = (int)n;
     return 0;
 }
@@ -65,7 +67,7 @@ add_host(const struct reader *r, const char *at, const struct host *h)
 {
     struct host *to = r->out->host, *end = to + r->out->n;
     while (to < end && (strcmp(to->name, h->name) || strcmp(to->user, h->user) || to->port != h->port)) to++;
-    if (to == r->out->host + HOSTS_MOST) return wrong(r, at, "there are more than %d hosts", HOSTS_MOST);
+    if (to == r->out->host + HOSTS_MOST) return hosts_malformed(r, at, "there are more than %d hosts", HOSTS_MOST);
     if (to == end) {
         *to = *h;
         r->out->n++;
@@ -74,17 +76,19 @@ add_host(const struct reader *r, const char *at, const struct host *h)
         to->most = h->most ? h->most : to->most;
     }
     r->out->slots += h->slots;
-    if (r->out->slots > HOST_SLOTS_MOST) return wrong(r, at, "there are more than %d workers", HOST_SLOTS_MOST);
+    if (r->out->slots > HOST_SLOTS_MOST)
+        return hosts_malformed(r, at, "there are more than %d workers", HOST_SLOTS_MOST);
     if (to->most && to->slots > to->most)
-        return wrong(r, at, "%s has %d slots, and max_slots=%d", to->name, to->slots, to->most);
+        return hosts_malformed(r, at, "%s has %d slots, and max_slots=%d", to->name, to->slots, to->most);
     return 0;
 }
 
 static int
-add_piece(const struct reader *r, const char *at, struct host *h, const char *piece, size_t n)
+add_host_piece(const struct reader *r, const char *at, struct host *h, const char *piece, size_t n)
 {
     size_t length = strlen(h->name);
-    if (length + n >= sizeof h->name) return wrong(r, at, "a host's name has at most %d characters", HOST_NAME - 1);
+    if (length + n >= sizeof h->name)
+        return hosts_malformed(r, at, "a host's name has at most %d characters", HOST_NAME - 1);
     memcpy(h->name + length, piece, n);
     h->name[length + n] = '\0';
     return 0;
@@ -103,17 +107,18 @@ expand_range(const struct reader *r, struct word range, const char *rest, const 
         const char *at = side[i].at;
         while (at < side[i].end && is_in(digits, *at) && at - side[i].at < 9) n[i] = 10 * n[i] + (*at++ - '0');
         if (at != side[i].end || at == side[i].at)
-            return wrong(r, at, "brackets have numbers of up to 9 digits, as in [01-03,07]");
+            return hosts_malformed(r, at, "brackets have numbers of up to 9 digits, as in [01-03,07]");
     }
     int width = *side[0].at == '0' ? (int)(side[0].end - side[0].at) : 1;
-    if (n[1] < n[0]) return wrong(r, side[1].at, "a range counts upwards");
+    if (n[1] < n[0]) return hosts_malformed(r, side[1].at, "a range counts upwards");
     if (*side[1].at == '0' && side[1].end - side[1].at != width && n[1] > 0)
-        return wrong(r, side[1].at, "both ends of a range have as many digits, or the second no zeros before it");
+        return hosts_malformed(r, side[1].at,
+                               "both ends of a range have as many digits, or the second no zeros before it");
     for (long k = n[0]; k <= n[1]; k++) {
         char text[16];
         struct host one = *h;
         int length = snprintf(text, sizeof text, "%0*ld", width, k);
-        int code = add_piece(r, range.at, &one, text, (size_t)length);
+        int code = add_host_piece(r, range.at, &one, text, (size_t)length);
         if (!code) code = expand(r, rest, end, one);
         if (code) return code;
     }
@@ -125,14 +130,14 @@ static int
 expand(const struct reader *r, const char *at, const char *end, struct host h)
 {
     const char *stop = at;
-    if (at < end && *at == '-' && !*h.name) return wrong(r, at, "a host's name does not begin with '-'");
+    if (at < end && *at == '-' && !*h.name) return hosts_malformed(r, at, "a host's name does not begin with '-'");
     while (stop < end && is_in(plain, *stop)) stop++;
     if (stop < end && *stop != '[') return wrong_character(r, stop, "a host's name");
-    int code = add_piece(r, at, &h, at, (size_t)(stop - at));
+    int code = add_host_piece(r, at, &h, at, (size_t)(stop - at));
     if (code) return code;
     if (stop == end) return add_host(r, at, &h);
     const char *close = memchr(stop, ']', (size_t)(end - stop));
-    assert(close); /* checked by read_name() */
+    assert(close); /* checked by read_host_name() */
     for (const char *from = stop + 1; from <= close; from++) {
         const char *comma = memchr(from, ',', (size_t)(close - from));
         struct word range = {from, comma ? comma : close};
@@ -149,14 +154,15 @@ add_ipv6(const struct reader *r, struct word w, struct host h)
     struct in6_addr address;
     char text[HOST_NAME] = "";
     size_t n = (size_t)(w.end - w.at);
-    if (n >= sizeof text) return wrong(r, w.at, "a host's name has at most %d characters", HOST_NAME - 1);
+    if (n >= sizeof text) return hosts_malformed(r, w.at, "a host's name has at most %d characters", HOST_NAME - 1);
     memcpy(text, w.at, n);
     char *zone = memchr(text, '%', n);
     bool zoned = zone && zone[1] && strspn(zone + 1, plain) == n - (size_t)(zone + 1 - text);
     if (zone) *zone = '\0';
     if ((zone && !zoned) || strlen(text) != (zone ? (size_t)(zone - text) : n) ||
         inet_pton(AF_INET6, text, &address) != 1)
-        return wrong(r, w.at, "this is no IPv6 address; one worker more is \"a:2\", and a port \"ssh://a:22\"");
+        return hosts_malformed(r, w.at,
+                               "this is no IPv6 address; one worker more is \"a:2\", and a port \"ssh://a:22\"");
     memcpy(h.name, w.at, n);
     return add_host(r, w.at, &h);
 }
@@ -183,21 +189,21 @@ skip_blanks(struct reader *r)
 
 /* Reads the first word of an item; commas in brackets belong to the word. */
 static int
-read_name(struct reader *r, struct word *w)
+read_host_name(struct reader *r, struct word *w)
 {
     const char *open = NULL;
     for (w->at = r->at; r->at < r->end && (!ends_word(*r->at) || (open && *r->at == ',')); r->at++) {
-        if (*r->at == '[' && open) return wrong(r, r->at, "there are brackets in brackets");
-        if (*r->at == ']' && !open) return wrong(r, r->at, "nothing opens this bracket");
+        if (*r->at == '[' && open) return hosts_malformed(r, r->at, "there are brackets in brackets");
+        if (*r->at == ']' && !open) return hosts_malformed(r, r->at, "nothing opens this bracket");
         if (*r->at == '[') open = r->at;
         if (*r->at == ']') open = NULL;
     }
     w->end = r->at;
-    return open ? wrong(r, open, "nothing closes this bracket") : 0;
+    return open ? hosts_malformed(r, open, "nothing closes this bracket") : 0;
 }
 
 static int
-read_key(struct reader *r, struct host *h)
+read_host_key(struct reader *r, struct host *h)
 {
     static const struct {
         const char *name;
@@ -210,15 +216,16 @@ read_key(struct reader *r, struct host *h)
     r->at = key.end;
     size_t n = (size_t)(key.end - key.at), k = 0;
     while (k < sizeof keys / sizeof *keys && (n != strlen(keys[k].name) || memcmp(key.at, keys[k].name, n))) k++;
-    if (k == sizeof keys / sizeof *keys) return wrong(r, key.at, "behind a host stand slots=N and max_slots=N");
+    if (k == sizeof keys / sizeof *keys)
+        return hosts_malformed(r, key.at, "behind a host stand slots=N and max_slots=N");
     skip_blanks(r);
-    if (r->at == r->end || *r->at != '=') return wrong(r, r->at, "%s wants = and a number", keys[k].name);
+    if (r->at == r->end || *r->at != '=') return hosts_malformed(r, r->at, "%s wants = and a number", keys[k].name);
     r->at++;
     skip_blanks(r);
     value.at = r->at;
     while (r->at < r->end && !ends_word(*r->at)) r->at++;
     value.end = r->at;
-    return read_number(r, value, keys[k].name, HOST_SLOTS_MOST, (int *)(void *)((char *)h + keys[k].at));
+    return read_host_number(r, value, keys[k].name, HOST_SLOTS_MOST, (int *)(void *)((char *)h + keys[k].at));
 }
 
 /* Removes "ssh://" and "user@" from the start of the word. */
@@ -230,8 +237,10 @@ take_user(const struct reader *r, struct word *w, struct host *h, bool *is_uri)
     const char *sign = memchr(w->at, '@', (size_t)(w->end - w->at));
     if (!sign) return 0;
     size_t n = (size_t)(sign - w->at);
-    if (n == 0 || *w->at == '-') return wrong(r, w->at, "before '@' stands a user, who does not begin with '-'");
-    if (n >= sizeof h->user) return wrong(r, w->at, "a user's name has at most %zu characters", sizeof h->user - 1);
+    if (n == 0 || *w->at == '-')
+        return hosts_malformed(r, w->at, "before '@' stands a user, who does not begin with '-'");
+    if (n >= sizeof h->user)
+        return hosts_malformed(r, w->at, "a user's name has at most %zu characters", sizeof h->user - 1);
     for (const char *at = w->at; at < sign; at++)
         if (!is_in(plain, *at)) return wrong_character(r, at, "a user's name");
     memcpy(h->user, w->at, n);
@@ -246,8 +255,8 @@ take_numbers(const struct reader *r, struct word *w, struct host *h, bool is_uri
     if (!first) return 0;
     const char *second = is_uri ? memchr(first + 1, ':', (size_t)(w->end - first - 1)) : NULL;
     struct word port = {first + 1, second ? second : w->end}, slots = {(second ? second : first) + 1, w->end};
-    if (is_uri && read_number(r, port, "a port", 65535, &h->port)) return -1;
-    if ((!is_uri || second) && read_number(r, slots, "how many workers", HOST_SLOTS_MOST, &h->slots)) return -1;
+    if (is_uri && read_host_number(r, port, "a port", 65535, &h->port)) return -1;
+    if ((!is_uri || second) && read_host_number(r, slots, "how many workers", HOST_SLOTS_MOST, &h->slots)) return -1;
     w->end = first;
     return 0;
 }
@@ -259,7 +268,7 @@ read_item(struct reader *r)
     struct host h = {.slots = 1};
     struct word w;
     bool is_uri;
-    if (read_name(r, &w) || take_user(r, &w, &h, &is_uri)) return -1;
+    if (read_host_name(r, &w) || take_user(r, &w, &h, &is_uri)) return -1;
     const char *close = w.at < w.end && *w.at == '[' ? memchr(w.at, ']', (size_t)(w.end - w.at)) : NULL;
     bool bracketed = close && memchr(w.at, ':', (size_t)(close - w.at));
     const char *colon = memchr(w.at, ':', (size_t)(w.end - w.at));
@@ -267,9 +276,9 @@ read_item(struct reader *r)
     if (bracketed && colon && *colon != ':') return wrong_character(r, colon, "what is behind an IPv6 address");
     bool bare = !bracketed && !is_uri && colon && memchr(colon + 1, ':', (size_t)(w.end - colon - 1));
     if (!bare && take_numbers(r, &w, &h, is_uri, colon)) return -1;
-    if (w.at == w.end) return wrong(r, w.at, "a host is wanted");
+    if (w.at == w.end) return hosts_malformed(r, w.at, "a host is wanted");
     for (skip_blanks(r); r->at < r->end && !ends_word(*r->at); skip_blanks(r))
-        if (read_key(r, &h)) return -1;
+        if (read_host_key(r, &h)) return -1;
     if (bracketed) return add_ipv6(r, (struct word){w.at + 1, close}, h);
     return bare ? add_ipv6(r, w, h) : expand(r, w.at, w.end, h);
 }
@@ -286,14 +295,14 @@ at_line_end(struct reader *r)
 }
 
 static int
-read_line(struct reader *r)
+read_host_line(struct reader *r)
 {
     if (at_line_end(r)) return 0;
     for (;;) {
         if (read_item(r)) return -1;
         if (at_line_end(r)) return 0;
         r->at++; /* inside a line, an item ends only at a comma */
-        if (at_line_end(r)) return wrong(r, r->at, "a host is wanted behind the comma");
+        if (at_line_end(r)) return hosts_malformed(r, r->at, "a host is wanted behind the comma");
     }
 }
 
@@ -303,10 +312,10 @@ hosts_parse(const char *text, size_t n, struct hosts *out, struct hosts_error *e
     struct reader r = {.at = text, .end = text + n, .line = text, .nline = 1, .out = out, .error = error};
     *out = (struct hosts){0};
     for (;;) {
-        if (read_line(&r)) return -1;
+        if (read_host_line(&r)) return -1;
         if (r.at == r.end) break;
         r.line = ++r.at;
         r.nline++;
     }
-    return out->n ? 0 : wrong(&r, r.at, "there is no host");
+    return out->n ? 0 : hosts_malformed(&r, r.at, "there is no host");
 }

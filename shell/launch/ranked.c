@@ -73,7 +73,7 @@ static const struct row {
 };
 
 static int
-number(const char *name, int *out)
+environment_integer(const char *name, int *out)
 {
     const char *text = getenv(name);
     char *end;
@@ -112,7 +112,7 @@ find_address(const struct row *row, struct ranked *r, char why[FRONT_TEXT])
     if (!host || !*host || !strcmp(host, "localhost")) host = "127.0.0.1";
     if (!getenv("MASTER_PORT")) {
         port = port_of(row);
-    } else if (number("MASTER_PORT", &port) || port < 1 || port > 65535) {
+    } else if (environment_integer("MASTER_PORT", &port) || port < 1 || port > 65535) {
         snprintf(why, FRONT_TEXT, "MASTER_PORT is a port, not '%s'", getenv("MASTER_PORT"));
         return -1;
     }
@@ -127,8 +127,8 @@ static bool
 is_spread(const struct row *row, const struct ranked *r)
 {
     int n;
-    if (row->local && !number(row->local, &n)) return n != r->size;
-    return row->hosts && !number(row->hosts, &n) && n > 1;
+    if (row->local && !environment_integer(row->local, &n)) return n != r->size;
+    return row->hosts && !environment_integer(row->hosts, &n) && n > 1;
 }
 
 /* Returns true and sets `why` if processes on several hosts lack the address of rank 0, or a port and any variable
@@ -151,7 +151,8 @@ ranked_read(struct ranked *r, char why[FRONT_TEXT])
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *row = &rows[i];
         if (!getenv(row->rank) || !getenv(row->size) || (row->also && !getenv(row->also))) continue;
-        if (number(row->rank, &r->rank) || number(row->size, &r->size) || r->size < 1 || r->rank >= r->size) {
+        if (environment_integer(row->rank, &r->rank) || environment_integer(row->size, &r->size) || r->size < 1 ||
+            r->rank >= r->size) {
             snprintf(why, FRONT_TEXT, "%s is '%.60s' and %s '%.60s': a rank is below the number of processes",
                      row->rank, getenv(row->rank), row->size, getenv(row->size));
             return -1;

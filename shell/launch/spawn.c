@@ -66,7 +66,7 @@ put_line(struct stream *s, bool whole)
 
 /* Reads from the stream and prints complete lines. Returns false when the stream has ended. */
 static bool
-take_bytes(struct stream *s)
+stream_fill(struct stream *s)
 {
     char bytes[LINE];
     ssize_t n = read(s->fd, bytes, sizeof bytes);
@@ -99,7 +99,7 @@ read_streams(void *arg)
         char byte;
         if (fd[n].revents && read(out.wake[0], &byte, 1) < 0) continue;
         for (int i = 0; i < n; i++) {
-            if (!fd[i].revents || take_bytes(stream[i])) continue;
+            if (!fd[i].revents || stream_fill(stream[i])) continue;
             pthread_mutex_lock(&out.lock);
             for (int k = 0; k < out.n; k++)
                 if (out.stream[k] == stream[i]) out.stream[k] = out.stream[--out.n];
@@ -111,13 +111,13 @@ read_streams(void *arg)
 }
 
 static void
-wake(void)
+wake_spawner(void)
 {
     if (write(out.wake[1], "", 1) < 0) return;
 }
 
 static int
-start_thread(void)
+start_spawn_thread(void)
 {
     sigset_t all, was;
     if (out.runs) return 0;
@@ -146,7 +146,7 @@ add_stream(int fd, int rank, int to)
         close(fd);
         free(s);
     }
-    wake();
+    wake_spawner();
 }
 
 static void
@@ -164,7 +164,7 @@ spawn_close(void)
     pthread_mutex_lock(&out.lock);
     out.quit = true;
     pthread_mutex_unlock(&out.lock);
-    wake();
+    wake_spawner();
     pthread_join(out.thread, NULL);
     close(out.wake[0]);
     close(out.wake[1]);
@@ -175,7 +175,7 @@ spawn_close(void)
 
 /* Returns the path of this program; /proc/self/exe if the file was moved or deleted. */
 static const char *
-own_path(void)
+program_path(void)
 {
     static char path[4096];
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
@@ -233,7 +233,7 @@ struct command {
 };
 
 static void
-add_word(struct command *c, const char *word)
+command_add_word(struct command *c, const char *word)
 {
     c->argv[c->n++] = (char *)(uintptr_t)word;
 }
@@ -242,20 +242,20 @@ static void
 add_option(struct command *c, const char *option, const char *value)
 {
     if (!value) return;
-    add_word(c, option);
-    add_word(c, value);
+    command_add_word(c, option);
+    command_add_word(c, value);
 }
 
 /* Adds the environment variables that are passed on to other hosts: settings of computation, no secrets. */
 static void
-add_variables(struct command *c)
+export_variables(struct command *c)
 {
     static const char *const carried[] = {"RILLE_CHECK=", "RILLE_THREADS=", "OMP_", "GOMP_", "CUDA_VISIBLE_DEVICES="};
     int n = 0;
-    add_word(c, "env");
+    command_add_word(c, "env");
     for (char **at = environ; *at; at++)
         for (size_t i = 0; i < sizeof carried / sizeof *carried; i++)
-            if (!strncmp(*at, carried[i], strlen(carried[i])) && n++ < CARRIED) add_word(c, *at);
+            if (!strncmp(*at, carried[i], strlen(carried[i])) && n++ < CARRIED) command_add_word(c, *at);
 }
 
 /* Writes the command as text, quoted for one evaluation by a shell. */
@@ -276,14 +276,14 @@ static void
 over_ssh(const struct host *h, const char *text, char port[16], struct command *ssh)
 {
     static const char *const settings[] = {"BatchMode=yes", "ServerAliveInterval=5", "ServerAliveCountMax=3"};
-    add_word(ssh, "ssh");
+    command_add_word(ssh, "ssh");
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) add_option(ssh, "-o", settings[i]);
     snprintf(port, 16, "%d", h->port);
     add_option(ssh, "-p", h->port ? port : NULL);
     add_option(ssh, "-l", *h->user ? h->user : NULL);
-    add_word(ssh, "--");
-    add_word(ssh, h->name);
-    add_word(ssh, text);
+    command_add_word(ssh, "--");
+    command_add_word(ssh, h->name);
+    command_add_word(ssh, text);
 }
 
 /* Writes the secret, the size of the key, and the key. A pipe accepts all of it in one write. */
@@ -315,10 +315,10 @@ spawn_worker(const struct spawned *w, int *pid)
     char number[16], port[16], keep[16], line[2 * LINE];
     struct command run = {0}, ssh = {0};
     snprintf(number, sizeof number, "%d", w->rank);
-    if (w->over_ssh) add_variables(&run);
-    add_word(&run, w->over_ssh ? own_path() : "rille");
-    add_word(&run, "worker");
-    add_word(&run, "--stdin");
+    if (w->over_ssh) export_variables(&run);
+    command_add_word(&run, w->over_ssh ? program_path() : "rille");
+    command_add_word(&run, "worker");
+    command_add_word(&run, "--stdin");
     add_option(&run, "--join", w->address);
     add_option(&run, "--rank", number);
     add_option(&run, "-d", w->devices);
@@ -329,10 +329,10 @@ spawn_worker(const struct spawned *w, int *pid)
     add_option(&run, "--keep", w->keep ? keep : NULL);
     if (w->over_ssh) quote(&run, line, sizeof line);
     if (w->over_ssh) over_ssh(w->over_ssh, line, port, &ssh);
-    int code = start_thread() || high_pipe(in) || high_pipe(text) || high_pipe(errors) ? errno : 0;
+    int code = start_spawn_thread() || high_pipe(in) || high_pipe(text) || high_pipe(errors) ? errno : 0;
     const int fds[3] = {in[0], text[1], errors[1]};
     if (!code) code = write_secrets(in[1], w);
-    if (!code) code = spawn(w->over_ssh ? "ssh" : own_path(), w->over_ssh ? ssh.argv : run.argv, fds, pid);
+    if (!code) code = spawn(w->over_ssh ? "ssh" : program_path(), w->over_ssh ? ssh.argv : run.argv, fds, pid);
     if (!code) {
         add_stream(text[0], w->rank, 1);
         add_stream(errors[0], w->rank, 2);
@@ -353,7 +353,7 @@ spawn_worker(const struct spawned *w, int *pid)
 /* ---- in the worker ---- */
 
 static bool
-read_all(int fd, void *to, size_t n)
+read_fully(int fd, void *to, size_t n)
 {
     for (size_t got = 0; got < n;) {
         ssize_t more = read(fd, (char *)to + got, n - got);
@@ -371,7 +371,7 @@ static void *
 await_end(void *arg)
 {
     char byte;
-    while (read_all(0, &byte, 1)) continue;
+    while (read_fully(0, &byte, 1)) continue;
     sleep(LEAVE_SECONDS);
     rille_sweep(arg);
     fputs("rille: worker: the connection over which it was started has ended\n", stderr);
@@ -387,9 +387,9 @@ spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file, const ch
     sigset_t all, was;
     pthread_t thread;
     *key_file = NULL;
-    if (!read_all(0, secret, RILLE_SECRET) || !read_all(0, size, SIZE)) return -1;
+    if (!read_fully(0, secret, RILLE_SECRET) || !read_fully(0, size, SIZE)) return -1;
     size_t n = size[0] + ((size_t)size[1] << 8);
-    if (n > KEY_MOST || !read_all(0, key, n) || (n && key_in_memory(key, n, path))) return -1;
+    if (n > KEY_MOST || !read_fully(0, key, n) || (n && key_in_memory(key, n, path))) return -1;
     if (n) *key_file = path;
     explicit_bzero(key, sizeof key);
     if (kept) return 0;

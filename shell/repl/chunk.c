@@ -175,7 +175,7 @@ static const struct {
 
 /* Returns the text after the prompt at the start of the line; NULL: no prompt. */
 static const char *
-behind(const char *line, const char *prompt)
+text_behind(const char *line, const char *prompt)
 {
     size_t n = strlen(prompt);
     while (n && prompt[n - 1] == ' ') n--; /* an empty line may have lost its space */
@@ -187,7 +187,7 @@ bool
 chunk_is_transcript(const char *text)
 {
     for (size_t k = 0; k < sizeof prompts / sizeof *prompts; k++)
-        if (behind(text, prompts[k].first)) return true;
+        if (text_behind(text, prompts[k].first)) return true;
     return false;
 }
 
@@ -198,11 +198,11 @@ chunk_push_transcript(lua_State *L, const char *text)
     luaL_Buffer b;
     size_t k = 0;
     int n = 0;
-    while (!behind(text, prompts[k].first)) k++;
+    while (!text_behind(text, prompts[k].first)) k++;
     lua_newtable(L);
     int list = lua_gettop(L);
     while (*text) {
-        const char *begin = behind(text, prompts[k].first);
+        const char *begin = text_behind(text, prompts[k].first);
         if (!begin) {
             text += strcspn(text, "\n");
             text += *text == '\n';
@@ -214,7 +214,7 @@ chunk_push_transcript(lua_State *L, const char *text)
             luaL_addlstring(&b, begin, size);
             luaL_addchar(&b, '\n');
             text = begin + size + (begin[size] == '\n');
-        } while (*text && (begin = behind(text, prompts[k].next)));
+        } while (*text && (begin = text_behind(text, prompts[k].next)));
         luaL_pushresult(&b);
         lua_rawseti(L, list, ++n);
     }

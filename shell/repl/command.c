@@ -8,7 +8,7 @@
 
 /* Pushes the values of the expression in text, and returns how many. */
 static int
-evaluate(lua_State *L, int env, const char *text, const char *command)
+evaluate_command(lua_State *L, int env, const char *text, const char *command)
 {
     bool more;
     int before = lua_gettop(L);
@@ -28,7 +28,7 @@ command_time(lua_State *L, int env, const char *text)
 {
     int first = lua_gettop(L) + 1;
     double start = clock_seconds();
-    evaluate(L, env, text, "time");
+    evaluate_command(L, env, text, "time");
     for (int i = first; i <= lua_gettop(L); i++) {
         struct rille_tensor *t = tensor_test(L, i);
         at_line(L);
@@ -47,21 +47,21 @@ command_time(lua_State *L, int env, const char *text)
 }
 
 static int
-compare(const void *a, const void *b)
+compare_entries(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 /* Adds {name, value} of the user's names in the table at index i, in order, to the list at the top. */
 static void
-add_variables(lua_State *L, int i)
+list_variables(lua_State *L, int i)
 {
     int list = lua_gettop(L), n = 0, capacity = 0;
     for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1)) capacity++;
     const char **names = lua_newuserdatauv(L, ((size_t)capacity + 1) * sizeof *names, 0);
     for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1))
         if (lua_type(L, -2) == LUA_TSTRING && !repl_is_own(L, lua_tostring(L, -2))) names[n++] = lua_tostring(L, -2);
-    qsort(names, (size_t)n, sizeof *names, compare);
+    qsort(names, (size_t)n, sizeof *names, compare_entries);
     for (int k = 0; k < n; k++) {
         lua_createtable(L, 2, 0);
         lua_pushstring(L, names[k]);
@@ -91,10 +91,10 @@ push_variables(lua_State *L, int env)
     int list = lua_gettop(L);
     lua_pushvalue(L, env);
     lua_insert(L, list);
-    add_variables(L, list);
+    list_variables(L, list);
     lua_pushglobaltable(L);
     lua_replace(L, list);
-    add_variables(L, list);
+    list_variables(L, list);
     lua_remove(L, list);
 }
 
@@ -143,7 +143,7 @@ static int
 command_actors(lua_State *L, int env, const char *text)
 {
     if (*text) {
-        evaluate(L, env, text, "actors");
+        evaluate_command(L, env, text, "actors");
         if (!kind_test(L, -1, KIND_GRAPH)) return luaL_error(L, ":actors: a graph is wanted, found %s", what_is(L, -1));
         lua_getfield(L, -1, "actors");
         lua_insert(L, -2);
@@ -203,9 +203,9 @@ command_workers(lua_State *L, int env, const char *text)
 
 /* Calls rille.NAME with the values, or method NAME of a graph, and prints the result. */
 static int
-look(lua_State *L, int env, const char *text, const char *name)
+command_look(lua_State *L, int env, const char *text, const char *name)
 {
-    int n = evaluate(L, env, text, name), first = lua_gettop(L) - n + 1;
+    int n = evaluate_command(L, env, text, name), first = lua_gettop(L) - n + 1;
     if (n && kind_test(L, first, KIND_GRAPH)) {
         lua_getfield(L, first, name);
         lua_pushvalue(L, first);
@@ -224,13 +224,13 @@ look(lua_State *L, int env, const char *text, const char *name)
 static int
 command_explain(lua_State *L, int env, const char *text)
 {
-    return look(L, env, text, "explain");
+    return command_look(L, env, text, "explain");
 }
 
 static int
 command_plan(lua_State *L, int env, const char *text)
 {
-    return look(L, env, text, "plan");
+    return command_look(L, env, text, "plan");
 }
 
 /* :trace step run.json */
@@ -241,7 +241,7 @@ command_trace(lua_State *L, int env, const char *text)
     if (!space || !space[1]) return luaL_error(L, ":trace STEP FILE: writes the times of a graph's last run");
     const char *step = lua_pushlstring(L, text, (size_t)(space - text));
     int first = lua_gettop(L) + 1;
-    evaluate(L, env, step, "trace");
+    evaluate_command(L, env, step, "trace");
     lua_settop(L, first);
     if (!kind_test(L, -1, KIND_GRAPH)) return luaL_error(L, ":trace: a graph is wanted, found %s", what_is(L, -1));
     lua_getfield(L, -1, "trace");

@@ -15,7 +15,7 @@ static const char *const kinds[] = {
 
 /* Pushes the chunk up to the cursor, and the list of its tokens {kind, from, to}; positions count from 1. */
 static void
-push_chunk(lua_State *L, const char *line, int end)
+push_line_chunk(lua_State *L, const char *line, int end)
 {
     const char *text = lua_pushlstring(L, line, (size_t)end);
     lua_newtable(L);
@@ -33,7 +33,7 @@ push_chunk(lua_State *L, const char *line, int end)
 }
 
 static void
-push_function(lua_State *L, const char *name)
+push_completed_function(lua_State *L, const char *name)
 {
     lua_getglobal(L, "require");
     lua_pushliteral(L, "rille.complete");
@@ -88,7 +88,7 @@ files(lua_State *L)
 /* rille._keys(table, prefix): returns the string keys that begin with prefix; in C because a table may be very
  * large. */
 static int
-keys(lua_State *L)
+complete_keys(lua_State *L)
 {
     size_t size, n;
     const char *prefix = luaL_checklstring(L, 2, &size);
@@ -108,9 +108,9 @@ int
 complete(lua_State *L, int env, const char *line, int end)
 {
     env = lua_absindex(L, env);
-    push_function(L, "list");
+    push_completed_function(L, "list");
     lua_pushvalue(L, env);
-    push_chunk(L, line, end);
+    push_line_chunk(L, line, end);
     push_commands(L);
     lua_pushcfunction(L, files);
     lua_call(L, 5, 2);
@@ -123,8 +123,8 @@ bool
 complete_hint(lua_State *L, const char *line, int end)
 {
     if (end > HINT_BYTES) return false;
-    push_function(L, "hint");
-    push_chunk(L, line, end);
+    push_completed_function(L, "hint");
+    push_line_chunk(L, line, end);
     lua_call(L, 2, 1);
     bool known = lua_isstring(L, -1);
     if (!known) lua_pop(L, 1);
@@ -149,7 +149,7 @@ complete_open(lua_State *L)
     lua_getglobal(L, "rille");
     lua_pushcfunction(L, complete_text);
     lua_setfield(L, -2, "_complete");
-    lua_pushcfunction(L, keys);
+    lua_pushcfunction(L, complete_keys);
     lua_setfield(L, -2, "_keys");
     lua_pop(L, 1);
 }

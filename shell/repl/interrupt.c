@@ -36,7 +36,7 @@ static void (*visitor)(lua_State *L);
 static volatile sig_atomic_t knocked, nested, visitor_presses; /* nested: chain index of its line; 0: none */
 
 static void
-enter(lua_State *co)
+enter_visit(lua_State *co)
 {
     if (depth < DEPTH) chain[depth] = co;
     depth = depth + 1;
@@ -54,7 +54,7 @@ static void visit(lua_State *L, lua_Debug *ar);
 
 /* Sets the hook that lets the visitor in, unless a stopping hook is set. */
 static void
-let_in(lua_State *L)
+let_interrupt_in(lua_State *L)
 {
     lua_Hook is = lua_gethook(L);
     if (!is || is == visit) lua_sethook(L, visit, LUA_MASKCOUNT, 1);
@@ -64,7 +64,7 @@ static void
 clear_hook(lua_State *L)
 {
     lua_sethook(L, NULL, 0, 0);
-    if (knocked && !nested) let_in(L);
+    if (knocked && !nested) let_interrupt_in(L);
 }
 
 /* Notes that the running code has received the last press, or the request to end. */
@@ -76,7 +76,7 @@ was_told(void)
 }
 
 static void
-stop(lua_State *L, lua_Debug *ar)
+stop_hook(lua_State *L, lua_Debug *ar)
 {
     (void)ar;
     was_told();
@@ -89,20 +89,20 @@ static void
 stop_from(int first)
 {
     int mask = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT;
-    for (int k = first; k < depth && k < DEPTH; k++) lua_sethook(chain[k], stop, mask, 1);
+    for (int k = first; k < depth && k < DEPTH; k++) lua_sethook(chain[k], stop_hook, mask, 1);
     if (depth && shell->session) rille_interrupt(shell->session);
     pattern_stop();
 }
 
 static void
-stop_all(void)
+interrupt_stop_all(void)
 {
     stop_from(0);
 }
 
 /* Writes to stderr from a signal handler: no partial text, no allocation. */
 static void
-tell(const char *text)
+notify_user(const char *text)
 {
     ssize_t written = write(2, text, strlen(text));
     (void)written;
@@ -113,10 +113,10 @@ tell_wait(void)
 {
     char doing[200] = "";
     if (shell->session) rille_doing(shell->session, doing, sizeof doing);
-    tell("\nwaiting for ");
-    tell(doing[0] ? doing : "a function of Lua's own, which");
-    tell(doing[0] ? ", which cannot be stopped at once" : " cannot be stopped");
-    tell(interactive ? "; Ctrl-\\ ends the program\n" : "; a third Ctrl-C ends the program\n");
+    notify_user("\nwaiting for ");
+    notify_user(doing[0] ? doing : "a function of Lua's own, which");
+    notify_user(doing[0] ? ", which cannot be stopped at once" : " cannot be stopped");
+    notify_user(interactive ? "; Ctrl-\\ ends the program\n" : "; a third Ctrl-C ends the program\n");
 }
 
 static void
@@ -130,11 +130,11 @@ count_press(void)
 }
 
 static void
-on_press(int number)
+interrupt_on_press(int number)
 {
     count_press();
     if (presses >= 3 && !interactive) _exit(128 + number);
-    stop_all();
+    interrupt_stop_all();
     if (presses == 2) tell_wait();
 }
 
@@ -144,7 +144,7 @@ on_quit(int number)
     if (quit) _exit(128 + number);
     quit = number;
     if (depth) alarm(PATIENCE);
-    stop_all();
+    interrupt_stop_all();
 }
 
 /* Ends the program, because the running code has not reacted to the request to end. */
@@ -196,11 +196,11 @@ interrupt_start(lua_State *L)
     struct sigaction action;
     if (depth) { /* a visitor's line */
         nested = depth;
-        enter(L);
+        enter_visit(L);
         return;
     }
     memset(&action, 0, sizeof action);
-    action.sa_handler = on_press;
+    action.sa_handler = interrupt_on_press;
     sigemptyset(&action.sa_mask);
     shell = shell_of(L);
     chain[0] = L;
@@ -208,7 +208,7 @@ interrupt_start(lua_State *L)
     presses = 0;
     told = 1;
     sigaction(SIGINT, &action, &before);
-    if (knocked) let_in(L);
+    if (knocked) let_interrupt_in(L);
 }
 
 void
@@ -259,7 +259,7 @@ void
 interrupt_knock(void)
 {
     knocked = 1;
-    for (int k = 0; !nested && k < depth && k < DEPTH; k++) let_in(chain[k]);
+    for (int k = 0; !nested && k < depth && k < DEPTH; k++) let_interrupt_in(chain[k]);
 }
 
 void
@@ -272,7 +272,7 @@ interrupt_visit(void)
 /* ---- opening ---- */
 
 static void
-left(void)
+leave_visit(void)
 {
     depth = depth - 1;
 }
@@ -296,7 +296,7 @@ interrupt_open(lua_State *L)
     lua_pop(L, 1);
     struct shell *sh = shell_of(L);
     sh->cancelled = spent;
-    sh->entered = enter;
-    sh->left = left;
+    sh->entered = enter_visit;
+    sh->left = leave_visit;
     rille_stop_when(gave_up, NULL);
 }

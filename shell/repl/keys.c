@@ -26,7 +26,7 @@ static lua_State *state; /* for completion */
 /* ---- completion ---- */
 
 static int
-complete_protected(lua_State *L)
+keys_complete_protected(lua_State *L)
 {
     repl_push_environment(L);
     int begin = complete(L, lua_gettop(L), lua_tostring(L, 1), (int)lua_tointeger(L, 2));
@@ -39,7 +39,7 @@ complete_protected(lua_State *L)
 static int
 push_words(const char *line, int end)
 {
-    lua_pushcfunction(state, complete_protected);
+    lua_pushcfunction(state, keys_complete_protected);
     lua_pushstring(state, line);
     lua_pushinteger(state, end);
     bool good = lua_pcall(state, 2, 2, 0) == LUA_OK;
@@ -314,7 +314,7 @@ last_part(const char *word)
 }
 
 static const char *
-word_at(int list, int k)
+key_word_at(int list, int k)
 {
     lua_rawgeti(state, list, k);
     const char *word = lua_tostring(state, -1);
@@ -328,21 +328,21 @@ print_words(int list, int n)
     int rows, columns, wide = 0, most = n < WORDS ? n : WORDS;
     rl_get_screen_size(&rows, &columns);
     for (int k = 1; k <= most; k++) {
-        int width = (int)strlen(last_part(word_at(list, k))) + 2;
+        int width = (int)strlen(last_part(key_word_at(list, k))) + 2;
         wide = width > wide ? width : wide;
     }
     int across = columns / wide > 0 ? columns / wide : 1, down = (most + across - 1) / across;
     for (int r = 0; r < down; r++) {
         for (int c = 0; c < across && c * down + r < most; c++)
             fprintf(rl_outstream, "%-*s", c == across - 1 || (c + 1) * down + r >= most ? 0 : wide,
-                    last_part(word_at(list, c * down + r + 1)));
+                    last_part(key_word_at(list, c * down + r + 1)));
         fputs("\r\n", rl_outstream);
     }
     if (n > most) fprintf(rl_outstream, "... and %d more\r\n", n - most);
 }
 
 static void
-list_words(int list, int n)
+list_key_words(int list, int n)
 {
     leave_chunk();
     print_words(list, n);
@@ -355,12 +355,12 @@ list_words(int list, int n)
 
 /* Returns the length of the longest common prefix, in bytes. */
 static size_t
-common(int list, int n)
+common_prefix(int list, int n)
 {
-    const char *first = word_at(list, 1);
+    const char *first = key_word_at(list, 1);
     size_t size = strlen(first);
     for (int k = 2; k <= n; k++) {
-        const char *word = word_at(list, k);
+        const char *word = key_word_at(list, k);
         size_t same = 0;
         while (same < size && word[same] == first[same]) same++;
         size = same;
@@ -390,13 +390,13 @@ on_tab(int count, int key)
     if (start > 0 && start + (int)strspn(rl_line_buffer + start, " ") >= rl_point) return rl_insert_text("  "), 0;
     int before = lua_gettop(state), begin = push_words(rl_line_buffer, rl_point), list = lua_gettop(state);
     int n = begin < 0 ? 0 : (int)lua_rawlen(state, list);
-    size_t typed = (size_t)(rl_point - begin), size = n ? common(list, n) : 0;
+    size_t typed = (size_t)(rl_point - begin), size = n ? common_prefix(list, n) : 0;
     if (n == 0)
         rl_ding();
     else if (size > typed || n == 1)
-        replace_text(begin, word_at(list, 1), size);
+        replace_text(begin, key_word_at(list, 1), size);
     else
-        list_words(list, n);
+        list_key_words(list, n);
     lua_settop(state, before);
     return 0;
 }
@@ -458,7 +458,7 @@ keys_resized(void)
 
 /* Returns a copy of the next word of the list at the top of Lua's stack; NULL at the end. */
 static char *
-next_word(const char *text, int again)
+next_completion(const char *text, int again)
 {
     static lua_Integer at;
     (void)text;
@@ -477,7 +477,7 @@ on_complete(const char *text, int start, int end)
     rl_attempted_completion_over = 1;
     int begin = push_words(rl_line_buffer, end);
     if (begin < 0) return NULL;
-    if (begin == start) words = rl_completion_matches(text, next_word);
+    if (begin == start) words = rl_completion_matches(text, next_completion);
     lua_pop(state, 1);
     return words;
 }

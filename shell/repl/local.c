@@ -127,7 +127,7 @@ kind_of_nil(lua_State *L)
 /* Raises the error for an undefined name, and suggests a local, a global, or Rille's equivalent of another program's
  * name. */
 static int
-unknown_name(lua_State *L)
+unknown_local(lua_State *L)
 {
     struct nearest best = {0};
     const char *name = text_at(L, 2, "name"), *other = name_elsewhere("", name);
@@ -139,7 +139,7 @@ unknown_name(lua_State *L)
 }
 
 static int
-read_name(lua_State *L)
+read_local_name(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
     int kind = kind_of_nil(L);
@@ -148,7 +148,7 @@ read_name(lua_State *L)
     lua_pushvalue(L, 2);
     if (lua_gettable(L, -2) != LUA_TNIL || kind == NIL_GLOBAL || lua_type(L, 2) != LUA_TSTRING) return 1;
     if (!strcmp(lua_tostring(L, 2), "_")) return 1; /* no value has been printed yet */
-    return unknown_name(L);
+    return unknown_local(L);
 }
 
 static int
@@ -193,7 +193,7 @@ local_environment(lua_State *L)
     lua_newtable(L); /* its metatable */
     lua_newtable(L); /* names that are nil */
     lua_pushvalue(L, -1);
-    lua_pushcclosure(L, read_name, 1);
+    lua_pushcclosure(L, read_local_name, 1);
     lua_setfield(L, -3, "__index");
     lua_pushvalue(L, -1);
     lua_pushcclosure(L, write_name, 1);

@@ -23,7 +23,7 @@ struct bytes {
 };
 
 static void
-add(struct bytes *b, const char *text, size_t n)
+append_bytes(struct bytes *b, const char *text, size_t n)
 {
     if (b->n + n + 1 > b->capacity) {
         size_t capacity = 2 * b->capacity + n + 64;
@@ -38,9 +38,9 @@ add(struct bytes *b, const char *text, size_t n)
 }
 
 static void
-add_text(struct bytes *b, const char *text)
+append_text(struct bytes *b, const char *text)
 {
-    add(b, text, strlen(text));
+    append_bytes(b, text, strlen(text));
 }
 
 /* ---- a picture ---- */
@@ -86,23 +86,23 @@ struct brush {
 };
 
 static void
-next_row(struct brush *b)
+next_drawn_row(struct brush *b)
 {
-    if (b->style != PLAIN) add_text(&b->row->text, marks[PLAIN]);
+    if (b->style != PLAIN) append_text(&b->row->text, marks[PLAIN]);
     b->style = PLAIN;
     b->row = new_row(b->p);
 }
 
 static void
-put(struct brush *b, const char *text, size_t n, int width, enum style style)
+put_styled(struct brush *b, const char *text, size_t n, int width, enum style style)
 {
-    if (b->row->width + width > b->p->columns) next_row(b);
+    if (b->row->width + width > b->p->columns) next_drawn_row(b);
     if (style != b->style) {
-        if (b->style != PLAIN) add_text(&b->row->text, marks[PLAIN]);
-        if (style != PLAIN) add_text(&b->row->text, marks[style]);
+        if (b->style != PLAIN) append_text(&b->row->text, marks[PLAIN]);
+        if (style != PLAIN) append_text(&b->row->text, marks[style]);
     }
     b->style = style;
-    add(&b->row->text, text, n);
+    append_bytes(&b->row->text, text, n);
     b->row->width += width;
 }
 
@@ -117,24 +117,24 @@ put_character(struct brush *b, const char *text, size_t n, enum style style)
     memset(&state, 0, sizeof state);
     size_t size = mbrtowc(&c, text, n, &state);
     if (size == (size_t)-1 || size == (size_t)-2 || size == 0) {
-        put(b, "?", 1, 1, style);
+        put_styled(b, "?", 1, 1, style);
         return 1;
     }
     int width = wcwidth(c);
     if (*text == '\t') {
-        for (int k = 8 - b->row->width % 8; k > 0; k--) put(b, " ", 1, 1, style);
+        for (int k = 8 - b->row->width % 8; k > 0; k--) put_styled(b, " ", 1, 1, style);
     } else if (width < 0) {
         seen[0] = '^';
         seen[1] = (unsigned char)*text < 32 ? (char)(*text + '@') : '?';
-        put(b, seen, 2, 2, style);
+        put_styled(b, seen, 2, 2, style);
     } else {
-        put(b, text, size, width, style);
+        put_styled(b, text, size, width, style);
     }
     return size;
 }
 
 static void
-put_text(struct brush *b, const char *text, enum style style)
+put_styled_text(struct brush *b, const char *text, enum style style)
 {
     for (size_t n = strlen(text); n;) {
         size_t size = put_character(b, text, n, style);
@@ -146,7 +146,7 @@ put_text(struct brush *b, const char *text, enum style style)
 /* ---- colours ---- */
 
 static void
-fill(unsigned char *style, const char *text, const char *from, const char *to, enum style s)
+fill_style(unsigned char *style, const char *text, const char *from, const char *to, enum style s)
 {
     memset(style + (from - text), s, (size_t)(to - from));
 }
@@ -156,7 +156,7 @@ static void
 fill_comments(unsigned char *style, const char *text, const char *from, const char *to)
 {
     while (from < to && strchr(" \t\n", *from)) from++;
-    fill(style, text, from, to, FAINT);
+    fill_style(style, text, from, to, FAINT);
 }
 
 /* Sets a style for each byte. */
@@ -168,14 +168,14 @@ colour(const char *text, size_t n, unsigned char *style)
     memset(style, PLAIN, n);
     if (*at == '?' || (*at == ':' && at[1] != ':')) { /* a command or a page */
         const char *end = *at == '?' ? text + n : at + strcspn(at, " \t\n");
-        fill(style, text, at, end, WORD);
+        fill_style(style, text, at, end, WORD);
         at = end;
     }
     for (; (t = token_next(at)).kind != T_END; at = token_after(&t)) {
         fill_comments(style, text, at, t.at);
-        if (t.kind == T_STRING) fill(style, text, t.at, token_after(&t), TEXT);
-        if (t.kind == T_NUMBER) fill(style, text, t.at, token_after(&t), NUMBER);
-        if (token_is_keyword(&t)) fill(style, text, t.at, token_after(&t), WORD);
+        if (t.kind == T_STRING) fill_style(style, text, t.at, token_after(&t), TEXT);
+        if (t.kind == T_NUMBER) fill_style(style, text, t.at, token_after(&t), NUMBER);
+        if (token_is_keyword(&t)) fill_style(style, text, t.at, token_after(&t), WORD);
     }
     fill_comments(style, text, at, text + n);
 }
@@ -188,15 +188,15 @@ put_hint(struct brush *b, const char *hint)
     enum { LEAST = 12 };
     int left = b->p->columns - b->row->width - 3;
     if (left < LEAST) return;
-    put_text(b, "  ", FAINT);
+    put_styled_text(b, "  ", FAINT);
     for (const char *at = hint; *at && b->row->width < b->p->columns - 1; at++) {
         bool last = b->row->width == b->p->columns - 2 && at[1];
-        put(b, last ? ">" : at, 1, 1, FAINT); /* the texts of pages are ASCII */
+        put_styled(b, last ? ">" : at, 1, 1, FAINT); /* the texts of pages are ASCII */
     }
 }
 
 static void
-draw(const struct paint *what, struct picture *p)
+draw_picture(const struct paint *what, struct picture *p)
 {
     size_t n = strlen(what->text);
     unsigned char *style = malloc(n + 1);
@@ -205,24 +205,24 @@ draw(const struct paint *what, struct picture *p)
     b.row = new_row(p);
     if (!style || !b.row) return;
     colour(what->text, n, style);
-    put_text(&b, what->prompt, PLAIN);
+    put_styled_text(&b, what->prompt, PLAIN);
     for (size_t k = 0; k <= n;) {
         if ((int)k == what->cursor) {
-            if (b.row->width == p->columns) next_row(&b);
+            if (b.row->width == p->columns) next_drawn_row(&b);
             p->cursor_row = p->n - 1;
             p->cursor_column = b.row->width;
         }
         if (k == n) break;
         if (what->text[k] == '\n') {
-            next_row(&b);
-            put_text(&b, what->more, FAINT);
+            next_drawn_row(&b);
+            put_styled_text(&b, what->more, FAINT);
             k++;
         } else {
             k += put_character(&b, what->text + k, n - k, (enum style)style[k]);
         }
     }
     if (what->hint) put_hint(&b, what->hint);
-    if (b.style != PLAIN) add_text(&b.row->text, marks[PLAIN]);
+    if (b.style != PLAIN) append_text(&b.row->text, marks[PLAIN]);
     free(style);
 }
 
@@ -242,15 +242,15 @@ crop(struct picture *p, int rows)
 /* ---- on the terminal ---- */
 
 static void
-move(struct bytes *out, int from, int to)
+move_cursor(struct bytes *out, int from, int to)
 {
     char up[16];
     if (to < from) {
         snprintf(up, sizeof up, "\033[%dA", from - to);
-        add_text(out, up);
+        append_text(out, up);
     }
-    for (; from < to; from++) add_text(out, "\r\n"); /* also creates rows that do not exist yet */
-    add_text(out, "\r");
+    for (; from < to; from++) append_text(out, "\r\n"); /* also creates rows that do not exist yet */
+    append_text(out, "\r");
 }
 
 /* Moves to the first row of the picture after the terminal has folded it to another width, and clears everything
@@ -262,13 +262,13 @@ forget_folds(struct bytes *out, int columns)
     for (int k = 0; k < shown.cursor_row; k++)
         above += shown.row[k].width > columns ? (shown.row[k].width - 1) / columns + 1 : 1;
     above += shown.cursor_column / columns;
-    move(out, above, 0);
-    add_text(out, "\033[J");
+    move_cursor(out, above, 0);
+    append_text(out, "\033[J");
     clear(&shown);
 }
 
 static const char *
-text_of(const struct row *r)
+row_string(const struct row *r)
 {
     return r->text.at ? r->text.at : "";
 }
@@ -278,18 +278,18 @@ write_difference(struct bytes *out, const struct picture *p)
 {
     int at = shown.cursor_row, n = p->n > shown.n ? p->n : shown.n;
     for (int k = 0; k < n; k++) {
-        const char *now = k < p->n ? text_of(&p->row[k]) : "";
-        if (k < shown.n && !strcmp(now, text_of(&shown.row[k]))) continue;
-        move(out, at, k);
-        add_text(out, "\033[K"); /* first: after a full row it would delete the last character */
-        add_text(out, now);
+        const char *now = k < p->n ? row_string(&p->row[k]) : "";
+        if (k < shown.n && !strcmp(now, row_string(&shown.row[k]))) continue;
+        move_cursor(out, at, k);
+        append_text(out, "\033[K"); /* first: after a full row it would delete the last character */
+        append_text(out, now);
         at = k;
     }
-    move(out, at, p->cursor_row);
+    move_cursor(out, at, p->cursor_row);
     if (p->cursor_column) {
         char right[16];
         snprintf(right, sizeof right, "\033[%dC", p->cursor_column);
-        add_text(out, right);
+        append_text(out, right);
     }
 }
 
@@ -298,7 +298,7 @@ paint(FILE *to, const struct paint *what)
 {
     struct picture p = {0};
     struct bytes out = {0};
-    draw(what, &p);
+    draw_picture(what, &p);
     crop(&p, what->rows);
     if (shown.n && shown.columns != what->columns) forget_folds(&out, what->columns);
     write_difference(&out, &p);

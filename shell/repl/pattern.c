@@ -113,7 +113,7 @@ check_texts(lua_State *L)
 
 /* string.find, string.match */
 static int
-find(lua_State *L)
+pattern_find(lua_State *L)
 {
     check_texts(L);
     luaL_optinteger(L, 3, 1);
@@ -166,21 +166,21 @@ call_library(lua_State *L)
 }
 
 static int
-less(lua_State *L)
+pattern_less(lua_State *L)
 {
     lua_pushboolean(L, lua_compare(L, 1, 2, LUA_OPLT));
     return 1;
 }
 
 static int
-sort(lua_State *L)
+pattern_sort(lua_State *L)
 {
     if (!lua_istable(L, 1) && !lua_getmetatable(L, 1)) luaL_checktype(L, 1, LUA_TTABLE);
     lua_settop(L, 2);
     lua_Integer n = luaL_len(L, 1);
     if (n > 1 && !lua_isnil(L, 2)) luaL_checktype(L, 2, LUA_TFUNCTION);
     if (n >= LONG_LIST && lua_isnil(L, 2)) {
-        lua_pushcfunction(L, less);
+        lua_pushcfunction(L, pattern_less);
         lua_replace(L, 2);
     }
     return call_library(L);
@@ -189,7 +189,7 @@ sort(lua_State *L)
 /* table.move: splits a long move into pieces, because hooks run between calls. The last piece is moved first if the
  * others would overwrite its source. */
 static int
-move(lua_State *L)
+pattern_move(lua_State *L)
 {
     lua_Integer from = luaL_checkinteger(L, 2), end = luaL_checkinteger(L, 3), to = luaL_checkinteger(L, 4);
     luaL_argcheck(L, from > 0 || end < LUA_MAXINTEGER + from, 3, "too many elements to move");
@@ -232,9 +232,10 @@ rep(lua_State *L)
 static const struct {
     const char *module, *name;
     lua_CFunction ours;
-} replaced[] = {{"string", "find", find}, {"string", "match", find}, {"string", "gmatch", gmatch},
-                {"string", "gsub", gsub}, {"string", "rep", rep},    {"table", "sort", sort},
-                {"table", "move", move}};
+} replaced[] = {{"string", "find", pattern_find}, {"string", "match", pattern_find},
+                {"string", "gmatch", gmatch},     {"string", "gsub", gsub},
+                {"string", "rep", rep},           {"table", "sort", pattern_sort},
+                {"table", "move", pattern_move}};
 
 /* ---- blocks ---- */
 

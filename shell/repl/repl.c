@@ -165,7 +165,7 @@ print_error(lua_State *L, const char *text)
 }
 
 static int
-failed(lua_State *L)
+repl_failed(lua_State *L)
 {
     print_error(L, lua_tostring(L, -1));
     lua_settop(L, 0);
@@ -183,7 +183,7 @@ show_protected(lua_State *L)
 
 /* Pushes the chunk without trailing blanks and ";", so that the expression in "x;" is tried as an expression. */
 static void
-push_chunk(lua_State *L, const char *chunk)
+push_compiled_chunk(lua_State *L, const char *chunk)
 {
     size_t n = strlen(chunk);
     while (n && (isspace((unsigned char)chunk[n - 1]) || chunk[n - 1] == ';')) n--;
@@ -207,7 +207,7 @@ static void
 run_values(lua_State *L, bool silent)
 {
     if (run_quiet(L, 0, LUA_MULTRET)) {
-        failed(L);
+        repl_failed(L);
         return;
     }
     int n = lua_gettop(L);
@@ -215,7 +215,7 @@ run_values(lua_State *L, bool silent)
     if (n && !silent) {
         lua_pushcfunction(L, show_protected);
         lua_insert(L, 1);
-        if (run_quiet(L, n, 0)) failed(L);
+        if (run_quiet(L, n, 0)) repl_failed(L);
     }
     lua_settop(L, 0);
     collect_if_due(L);
@@ -231,17 +231,17 @@ run_chunk(lua_State *L, bool silent)
 
 /* Runs the text typed so far. Returns true if the chunk needs more lines. */
 static bool
-evaluate(lua_State *L, const char *chunk, int number)
+evaluate_chunk(lua_State *L, const char *chunk, int number)
 {
     char name[32];
     bool more = false, silent = chunk_is_silent(chunk);
     snprintf(name, sizeof name, "=shell:%d", number);
     lua_settop(L, 0);
     repl_push_environment(L);
-    push_chunk(L, chunk);
+    push_compiled_chunk(L, chunk);
     int code = chunk_load(L, 1, silent ? lua_tostring(L, 2) : chunk, name, &more);
     if (code && more) return true;
-    if (code) return failed(L);
+    if (code) return repl_failed(L);
     lua_replace(L, 1);
     lua_settop(L, 1);
     run_chunk(L, silent);
@@ -303,7 +303,7 @@ run_marked(lua_State *L, const char *chunk)
     lua_settop(L, 0);
     lua_pushcfunction(L, repl_marked);
     lua_pushstring(L, chunk);
-    if (run_quiet(L, 1, 1)) return failed(L), COMMAND_DONE;
+    if (run_quiet(L, 1, 1)) return repl_failed(L), COMMAND_DONE;
     int result = (int)lua_tointeger(L, -1);
     lua_settop(L, 0);
     return result;
@@ -314,7 +314,7 @@ repl_chunk(lua_State *L, const char *chunk, int number, bool *more)
 {
     *more = false;
     if (chunk_is_marked(chunk)) return run_marked(L, chunk);
-    *more = evaluate(L, chunk, number);
+    *more = evaluate_chunk(L, chunk, number);
     return COMMAND_DONE;
 }
 

@@ -42,7 +42,7 @@ push_key(struct show *s, int key)
 }
 
 static int
-compare(const void *a, const void *b)
+compare_shown_keys(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -54,7 +54,7 @@ sort_texts(lua_State *L, int first)
     int n = lua_gettop(L) - first + 1;
     const char **texts = lua_newuserdatauv(L, ((size_t)n + 1) * sizeof *texts, 0);
     for (int k = 0; k < n; k++) texts[k] = lua_tostring(L, first + k);
-    qsort(texts, (size_t)n, sizeof *texts, compare);
+    qsort(texts, (size_t)n, sizeof *texts, compare_shown_keys);
     for (int k = 0; k < n; k++) lua_pushstring(L, texts[k]);
     for (int k = 0; k < n; k++) lua_replace(L, first + n - 1 - k);
     lua_pop(L, 1);
@@ -87,7 +87,7 @@ push_fields(struct show *s, int table, int depth, lua_Integer list)
 
 /* Joins the n strings at the top: on one line if they fit, else one per line. */
 static void
-join(lua_State *L, int n, int depth)
+join_shown(lua_State *L, int n, int depth)
 {
     luaL_Buffer b;
     size_t size = 0;
@@ -128,7 +128,7 @@ show_table(struct show *s, int table, int depth)
     }
     lua_Integer left = list - shown + push_fields(s, table, depth, list);
     if (left) lua_pushfstring(L, "... %I more", left);
-    join(L, lua_gettop(L) - before, depth);
+    join_shown(L, lua_gettop(L) - before, depth);
 }
 
 /* Returns the bytes of the printable character at text; 0: not printable. */

@@ -93,7 +93,7 @@ bracket_at(const struct spot *p)
 
 /* Finds a word of Python before another name on the same line: "import torch", "x is None". */
 static const char *
-word_at(const struct spot *p)
+syntax_word_at(const struct spot *p)
 {
     char name[16];
     const char *end = token_after(&p->now);
@@ -110,7 +110,7 @@ spot_hint(const struct spot *p)
     const char *here = colon_at(p);
     if (!here) here = sign_at(p);
     if (!here) here = bracket_at(p);
-    return here ? here : word_at(p);
+    return here ? here : syntax_word_at(p);
 }
 
 static const char *

@@ -17,7 +17,7 @@ with_mode(lua_State *L, int mode)
 }
 
 static int
-load(lua_State *L)
+text_only_load(lua_State *L)
 {
     return with_mode(L, 3);
 }
@@ -66,7 +66,8 @@ searcher(lua_State *L)
 void
 text_only_open(lua_State *L)
 {
-    static const luaL_Reg replaced[] = {{"load", load}, {"loadfile", loadfile}, {"dofile", dofile}, {NULL, NULL}};
+    static const luaL_Reg replaced[] = {
+        {"load", text_only_load}, {"loadfile", loadfile}, {"dofile", dofile}, {NULL, NULL}};
     for (const luaL_Reg *r = replaced; r->name; r++) {
         lua_getglobal(L, r->name);
         lua_pushcclosure(L, r->func, 1);

@@ -42,7 +42,7 @@ static struct {
 /* ---- sampling: in a signal handler ---- */
 
 static void
-count(const char *text, int samples)
+format_count(const char *text, int samples)
 {
     int n = atomic_load(&top.nname);
     for (int k = 0; k < n; k++) {
@@ -66,9 +66,9 @@ sample(int number)
         if (t >= atomic_load(&top.nthread)) atomic_store(&top.nthread, t + 1);
         if (*text) {
             atomic_fetch_add(&top.busy[t], 1);
-            count(text, 1);
+            format_count(text, 1);
         } else if (waits && rille_waiting_thread(top.s, t, text, sizeof text) && *text) {
-            count(text, WAITS_EVERY);
+            format_count(text, WAITS_EVERY);
         }
     }
 }
@@ -83,7 +83,7 @@ put_bar(FILE *f, double share, int width)
 }
 
 static int
-by_count(const void *a, const void *b)
+compare_top_counts(const void *a, const void *b)
 {
     long x = atomic_load(&(*(struct sampled *const *)a)->count), y = atomic_load(&(*(struct sampled *const *)b)->count);
     return (x < y) - (x > y);
@@ -91,7 +91,7 @@ by_count(const void *a, const void *b)
 
 /* Paints the table. Returns the number of lines written. */
 static int
-paint(FILE *f, int columns, bool over)
+paint_top(FILE *f, int columns, bool over)
 {
     long samples = atomic_load(&top.sample);
     int n = atomic_load(&top.nname), nthread = atomic_load(&top.nthread), lines = 1, bar = columns < 60 ? 16 : 32;
@@ -106,7 +106,7 @@ paint(FILE *f, int columns, bool over)
         fprintf(f, " %3.0f %%%s\n", 100 * share, clear);
     }
     for (int k = 0; k < n; k++) list[k] = &top.name[k];
-    qsort(list, (size_t)n, sizeof *list, by_count);
+    qsort(list, (size_t)n, sizeof *list, compare_top_counts);
     for (int k = 0; k < n && k < SHOWN; k++, lines++)
         fprintf(f, "  %5.1f %%  %.*s%s\n",
                 100.0 * (double)atomic_load(&list[k]->count) / (double)(samples * (nthread ? nthread : 1)),
@@ -137,7 +137,7 @@ painter(void *columns)
             break;
         }
         if (lines) printf("\033[%dA\r", lines);
-        lines = paint(stdout, *(int *)columns, false);
+        lines = paint_top(stdout, *(int *)columns, false);
     }
     if (lines) printf("\033[%dA\r\033[J", lines);
     fflush(stdout);
@@ -192,7 +192,7 @@ start_painter(struct watch *w)
 }
 
 static void
-stop(struct watch *w)
+stop_watch(struct watch *w)
 {
     struct itimerspec never = {0};
     atomic_store(&top.over, true);
@@ -263,8 +263,8 @@ top_run(lua_State *L, int nargs)
     start_painter(&w);
     int code = lua_pcall(L, nargs, LUA_MULTRET, 0);
     double seconds = clock_seconds() - top.begin;
-    stop(&w);
-    paint(stdout, w.columns, true);
+    stop_watch(&w);
+    paint_top(stdout, w.columns, true);
     if (rille_in_cluster(top.s)) paint_workers(top.s, &worked, seconds, "");
     return code;
 }
@@ -272,7 +272,7 @@ top_run(lua_State *L, int nargs)
 /* ---- the session as it is ---- */
 
 static void
-put_counters(const struct rille_counters *c, const struct rille_counters *before, double seconds, const char *clear)
+put_top_counters(const struct rille_counters *c, const struct rille_counters *before, double seconds, const char *clear)
 {
     const struct {
         const char *name;
@@ -306,7 +306,7 @@ paint_session(struct rille_session *s, struct rille_counters *before, struct wor
     if (i == 0) printf("  no device was used yet%s\n", clear), i = 1;
     if (rille_in_cluster(s)) i += paint_workers(s, worked, seconds, clear);
     rille_count(s, &now);
-    put_counters(&now, before, seconds, clear);
+    put_top_counters(&now, before, seconds, clear);
     *before = now;
     return i + 3;
 }

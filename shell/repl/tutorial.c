@@ -22,7 +22,7 @@ step_of(lua_State *L, const char *text, int nstep)
 }
 
 static void
-check_devices(lua_State *L)
+describe_own_devices(lua_State *L)
 {
     struct rille_session *s = shell_of(L)->session;
     if (rille_device_count(s, "cpu") < LEAST_DEVICES)
@@ -47,7 +47,7 @@ print_folded(const char *text)
 
 /* Prints the title and text of the step at the top of the stack. */
 static void
-tell(lua_State *L, int step, int nstep)
+show_step_number(lua_State *L, int step, int nstep)
 {
     lua_rawgeti(L, -1, 1);
     lua_rawgeti(L, -2, 2);
@@ -58,7 +58,7 @@ tell(lua_State *L, int step, int nstep)
 
 /* Runs a line. told: prints the line and its values, as if it had been typed. */
 static void
-run_line(lua_State *L, int env, const char *line, bool told)
+run_tutorial_line(lua_State *L, int env, const char *line, bool told)
 {
     bool more;
     int before = lua_gettop(L);
@@ -78,7 +78,7 @@ run_step(lua_State *L, int env, bool told)
     for (int k = 3; lua_rawgeti(L, step, k) == LUA_TTABLE; k++, lua_settop(L, step)) {
         bool look = lua_getfield(L, -1, "look") != LUA_TNIL;
         lua_rawgeti(L, step + 1, 1);
-        if (told || !look) run_line(L, env, lua_tostring(L, -1), told);
+        if (told || !look) run_tutorial_line(L, env, lua_tostring(L, -1), told);
     }
     lua_settop(L, step);
 }
@@ -91,14 +91,14 @@ tutorial_run(lua_State *L, int env, const char *text)
     lua_call(L, 1, 1);
     int steps = lua_gettop(L), nstep = (int)lua_rawlen(L, steps), next = step_of(L, "", nstep);
     int step = step_of(L, text, nstep);
-    check_devices(L);
+    describe_own_devices(L);
     for (; next < step; next++) { /* earlier steps, on which this one builds */
         lua_rawgeti(L, steps, next);
         run_step(L, env, false);
         lua_pop(L, 1);
     }
     lua_rawgeti(L, steps, step);
-    tell(L, step, nstep);
+    show_step_number(L, step, nstep);
     run_step(L, env, true);
     lua_pushinteger(L, step % nstep + 1);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &next_step);

@@ -181,9 +181,9 @@ struct tried {
 
 /* A block that is packed, or unpacked, from the wrong place. */
 static void
-try_copy(struct plan *p, struct move_seat *seat, const struct move_seat *was, struct tried *n)
+try_copy(struct plan *p, struct move_comm_rank *seat, const struct move_comm_rank *was, struct tried *n)
 {
-    struct seat_copy copy[MEET_SEATS];
+    struct comm_rank_copy copy[MEET_SEATS];
     int32_t many = was->npack ? was->npack : was->nunpack;
     *seat = *was;
     if (many == 0) return;
@@ -201,8 +201,8 @@ static void
 try_seat(struct plan *p, int32_t i, struct tried *n)
 {
     struct task *t = &p->task[i];
-    const struct move_seat *was = t->move.seat;
-    struct move_seat seat = *was;
+    const struct move_comm_rank *was = t->move.seat;
+    struct move_comm_rank seat = *was;
     t->move.seat = &seat;
     seat.seat = (was->seat + 1) % was->in->n;
     n->refused += is_refused(p, "seat");
@@ -246,12 +246,12 @@ try_readers(struct plan *p, int32_t i, struct tried *n)
     for (int32_t k = 0; k < p->task[i].nin; k++) {
         struct in_port *in = &p->task[i].in[k];
         struct fan *f = &p->task[in->task].out[in->out].fan[in->fan];
-        if (p->task[in->task].kind != &kind_collect || in->token != TOKEN_DONE || f->nreader > 1) continue;
-        in->token = TOKEN_EVENT;
+        if (p->task[in->task].kind != &kind_collect || in->token != SYNC_HOST || f->nreader > 1) continue;
+        in->token = SYNC_EVENT;
         f->nissued = 1;
         n->events++;
         n->late += is_refused(p, "goes on before the work of task");
-        in->token = TOKEN_DONE;
+        in->token = SYNC_HOST;
         f->nissued = 0;
     }
 }
@@ -292,7 +292,7 @@ main(void)
     uint64_t seed = seed_of(18);
     alarm(getenv("RILLE_LONG") ? 2 * HANG : HANG);
     if (rille_open(&o, &s)) return 1;
-    other_kind = DEV_LATE;
+    other_kind = DEV_ASYNC;
     collecting_begin(true);
     test_values(s, seed);
     test_failures(s, seed + 1);

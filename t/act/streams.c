@@ -275,10 +275,10 @@ try_edges(struct plan *p, struct count *c)
             const struct task *from = &p->task[in->task];
             if (from->device != p->task[i].device || from->stream == p->task[i].stream) continue;
             c->crossing++;
-            c->early += in->token == TOKEN_EVENT;
+            c->early += in->token == SYNC_EVENT;
             uint8_t was = in->token;
-            if (was == TOKEN_DONE) continue; /* because of data that may be refused */
-            in->token = TOKEN_ISSUED;
+            if (was == SYNC_HOST) continue; /* because of data that may be refused */
+            in->token = SYNC_ENQUEUED;
             c->refused += is_refused(p, "goes on before the work of task");
             in->token = was;
         }
@@ -307,7 +307,7 @@ test_proof(struct rille_session *s, uint64_t seed)
 {
     struct engine *e = simulator(seed);
     struct count edges = {0}, streams = {0};
-    other_kind = DEV_LATE;
+    other_kind = DEV_ASYNC;
     for (int i = 0; i < (getenv("RILLE_LONG") ? 2000 : 150); i++) {
         struct plan *p = random_plan(s, &seed, i % 3 == 2);
         if (!p) continue;

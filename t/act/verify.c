@@ -48,11 +48,11 @@ is_node(const struct task *t)
 static void
 copy_seat(struct arena *a, struct task_move *m)
 {
-    struct move_seat *s = COPY(a, m->seat, 1);
+    struct move_comm_rank *s = COPY(a, m->seat, 1);
     s->pack = COPY(a, s->pack, s->npack);
     s->unpack = COPY(a, s->unpack, s->nunpack);
     for (int32_t i = 0; i < s->npack + s->nunpack; i++) {
-        struct seat_copy *c = i < s->npack ? &s->pack[i] : &s->unpack[i - s->npack];
+        struct comm_rank_copy *c = i < s->npack ? &s->pack[i] : &s->unpack[i - s->npack];
         c->from = COPY(a, c->from, 1);
         c->to = COPY(a, c->to, 1);
     }
@@ -211,8 +211,8 @@ port_slots(struct slots *s, const struct task *t)
         SLOT(s, "where.index", o->where.index);
         SLOT(s, "where.offset", o->where.offset);
         SLOT(s, "where.stride", o->where.stride);
-        SLOT(s, "where.nberth", o->where.nberth);
-        for (int32_t b = 0; b < o->where.nberth; b++) SLOT(s, "where.berth", o->where.berth[b]);
+        SLOT(s, "where.nberth", o->where.nact_offset);
+        for (int32_t b = 0; b < o->where.nact_offset; b++) SLOT(s, "where.berth", o->where.berth[b]);
         SLOT(s, "out_port.shared", o->shared);
         SLOT(s, "out_port.nfan", o->nfan);
         for (int32_t f = 0; f < o->nfan; f++) {
@@ -266,14 +266,14 @@ chain_slots(struct slots *s, const struct plan_chain *c)
 }
 
 static void
-seat_slots(struct slots *s, const struct move_seat *m)
+seat_slots(struct slots *s, const struct move_comm_rank *m)
 {
     SLOT(s, "move_seat.seat", m->seat);
     SLOT(s, "move_seat.numel", m->numel);
     SLOT(s, "move_seat.npack", m->npack);
     SLOT(s, "move_seat.nunpack", m->nunpack);
     for (int32_t i = 0; i < m->npack + m->nunpack; i++) {
-        const struct seat_copy *c = i < m->npack ? &m->pack[i] : &m->unpack[i - m->npack];
+        const struct comm_rank_copy *c = i < m->npack ? &m->pack[i] : &m->unpack[i - m->npack];
         SLOT(s, "seat_copy.from_skip", c->from_skip);
         SLOT(s, "seat_copy.to_skip", c->to_skip);
         view_slots(s, c->from, "seat_copy.from", "seat_copy.from.stride");
@@ -789,7 +789,7 @@ main(void)
     test_shared(s, seed);
     test_layouts(s, seed);
     test_mutants(s, seed, more ? 20000 : 1000, more ? 1000 : 40);
-    other_kind = DEV_LATE;
+    other_kind = DEV_ASYNC;
     test_shared(s, seed + 1);
     test_mutants(s, seed + 1, more ? 20000 : 500, more ? 1000 : 20);
     collecting_begin(true);

@@ -157,7 +157,7 @@ test_bring(struct side *a, const char *how)
                         n[] = {1, CARRIER_PIECE, CARRIER_PIECE, 7, 4};
     int wrong = 0;
     for (int i = 0; i < (int)countof(at); i++) {
-        carrier_bring(a->carrier, 1, at[i], at[i], n[i]);
+        carrier_fetch(a->carrier, 1, at[i], at[i], n[i]);
         await(&a->brought, i + 1);
         wrong += !a->same || a->count != at[i] || a->n != n[i];
     }
@@ -185,7 +185,7 @@ test_two(const char *host, const struct key *key, const struct key *other, const
     ok(b.program == 77 && a.same, "%s: a list that is asked for comes, of %zu bytes", how, a.n);
     test_bring(&a, how);
     side_join(&b, 2, job, ports);
-    carrier_bring(a.carrier, 1, 5, 5, 9);
+    carrier_fetch(a.carrier, 1, 5, 5, 9);
     say(&a, 1000); /* both of the epoch that is over */
     side_join(&a, 2, job, ports);
     say(&a, 2000);

@@ -24,7 +24,7 @@ is_free(const struct model *m, int at, size_t units)
 
 /* Every range of whole and half units is found exactly where the model has it. */
 static int
-differs(const struct held *h, const struct model *m, uint64_t first)
+differs(const struct device_heap *h, const struct model *m, uint64_t first)
 {
     int wrong = 0;
     for (int at = 0; at < 2 * PLACES; at++)
@@ -32,7 +32,7 @@ differs(const struct held *h, const struct model *m, uint64_t first)
             bool there = false;
             for (int i = 0; i < PLACES; i++)
                 there = there || (m[i].taken && at >= 2 * i && at + n <= 2 * (i + (int)m[i].units));
-            const struct holding *o = held_find(h, first + (uint64_t)at * (UNIT / 2), (size_t)n * (UNIT / 2));
+            const struct holding *o = device_heap_find(h, first + (uint64_t)at * (UNIT / 2), (size_t)n * (UNIT / 2));
             wrong += there != (o != NULL);
         }
     return wrong;
@@ -41,7 +41,7 @@ differs(const struct held *h, const struct model *m, uint64_t first)
 static void
 test_held(void)
 {
-    struct held h = {0};
+    struct device_heap h = {0};
     struct model m[PLACES] = {{0}};
     uint64_t state = seed_of(7), first = (uint64_t)3 << BANK_SHIFT;
     int wrong = 0, said = 0;
@@ -49,30 +49,30 @@ test_held(void)
         int at = (int)(next_random(&state) % PLACES);
         size_t units = 1 + next_random(&state) % 4;
         if (m[at].taken && next_random(&state) % 2) {
-            held_give(&h, first + (uint64_t)at * UNIT);
+            device_heap_give(&h, first + (uint64_t)at * UNIT);
             m[at].taken = false;
         } else {
             bool fits = is_free(m, at, units);
-            int status = held_take(&h, DEV_LATE, 0, first + (uint64_t)at * UNIT, units * UNIT);
+            int status = device_heap_take(&h, DEV_ASYNC, 0, first + (uint64_t)at * UNIT, units * UNIT);
             wrong += fits != !status;
             said += status == E_BUS;
             if (!status) m[at] = (struct model){true, units};
         }
         if (i % 500 == 0) wrong += differs(&h, m, first);
     }
-    held_give(&h, 1); /* of what nobody took */
+    device_heap_give(&h, 1); /* of what nobody took */
     is_int(wrong, 0, "what was taken is found, whole, and nothing else is");
     ok(said > 0, "taking twice is refused");
     const char *bytes = "kept as it is";
     char back[16];
-    struct held one = {0};
-    is_int(held_take(&one, DEV_LATE, 0, first, 64), 0, "64 bytes are taken");
-    const struct holding *o = held_find(&one, first, 14);
+    struct device_heap one = {0};
+    is_int(device_heap_take(&one, DEV_ASYNC, 0, first, 64), 0, "64 bytes are taken");
+    const struct holding *o = device_heap_find(&one, first, 14);
     ok(o && !device_kind(o->kind)->copy(o->data, bytes, 14) && !device_kind(o->kind)->copy(back, o->data, 14) &&
            !memcmp(back, bytes, 14),
        "the kind's copy reaches them");
-    held_free(&one);
-    held_free(&h);
+    device_heap_free(&one);
+    device_heap_free(&h);
 }
 
 /* Three workers' ranges in all ways of two memories and three kinds. */
@@ -80,7 +80,7 @@ static void
 test_banks(void)
 {
     enum { RANGES = 4 };
-    static const int kind[] = {DEV_CPU, DEV_LATE, DEV_CUDA};
+    static const int kind[] = {DEV_CPU, DEV_ASYNC, DEV_CUDA};
     int wrong = 0;
     for (int code = 0; code < 6 * 6 * 6 * 6; code++) {
         struct plan_range r[RANGES];

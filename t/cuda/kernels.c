@@ -35,7 +35,7 @@ struct work {
     struct sum *sum; /* NULL: a sample */
     bool looks;      /* of a sample: for what is wrong in its data, */
     struct finding want;
-    struct led *led; /* or a chain that it leads */
+    struct epilogue *led; /* or a chain that it leads */
     struct trial trial;
     struct cuda_source source;
     const char *memory;
@@ -532,7 +532,7 @@ check_sum(struct work *w, void *lib, uint64_t seed)
 static void
 check_led(struct work *w, void *lib, uint64_t seed)
 {
-    struct led *l = w->led;
+    struct epilogue *l = w->led;
     const struct fuse_step *lead = &l->step[l->lead];
     void *in[LED_IN], *from[LED_IN], *got[LED_OUT], *want[LED_OUT], *made[OP_OUT], *to[LED_OUT];
     void *scratch = trial_take(MAX(w->source.scratch_bytes, l->alone.scratch_bytes) + 1);

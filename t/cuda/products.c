@@ -95,7 +95,7 @@ try_call(const struct op *op, const char *text, enum memory m, uint64_t seed)
     struct fuse_step step = {.call = c};
     for (int i = 0; i < MIN(c->nin, OP_OPERAND); i++) step.arg[i].index = i;
     kcall_of(&t, c, t.got, view, data, &k);
-    bool found = cuda_product_of(&t.arena, led_by(1, &step), 1, &step, c->nin, view, view + c->nin, &p, &at);
+    bool found = cuda_product_of(&t.arena, epilogue_by(1, &step), 1, &step, c->nin, view, view + c->nin, &p, &at);
     if (!found && must_be_found(op, text, &c->in[0], m))
         ok(false, "%s %s, %s is a product", op->name, text, memory_text[m]);
     if (found) {
@@ -286,7 +286,7 @@ try_chain(enum dtype d, enum bias bias, enum after after, bool kept, bool turned
     struct cuda_product p;
     struct cuda_places at;
     make(&c, bias, after, kept, turned);
-    bool found = cuda_product_of(&c.arena, led_by(c.nstep, c.step), c.nstep, c.step, c.nin, c.in, c.out, &p, &at);
+    bool found = cuda_product_of(&c.arena, epilogue_by(c.nstep, c.step), c.nstep, c.step, c.nin, c.in, c.out, &p, &at);
     bool good = found == is_known(d, bias, after, kept);
     double far = 0;
     if (found) {

@@ -52,10 +52,10 @@ static bool
 is_right(struct ahead *a, const struct batch_at *at)
 {
     const void *data;
-    if (ahead_take(a, at, &data)) return false;
+    if (read_ahead_take(a, at, &data)) return false;
     bool right = true;
     for (int64_t i = 0; i < at->n * at->length; i++) right = right && ((const uint64_t *)data)[i] == value_at(at, i);
-    ahead_give_back(a);
+    read_ahead_give_back(a);
     return right;
 }
 
@@ -64,7 +64,7 @@ test_places(uint64_t seed)
 {
     enum { TIMES = 4000 };
     struct made m = {0};
-    struct ahead *a = ahead_new(&(struct ahead_source){&m, bytes_of, fill, next});
+    struct ahead *a = read_ahead_new(&(struct read_ahead_source){&m, bytes_of, fill, next});
     struct batch_at at = {.seed = 1, .n = 2, .length = 3};
     int right = 0;
     for (uint64_t i = 0; i < TIMES; i++) {
@@ -79,7 +79,7 @@ test_places(uint64_t seed)
         right += is_right(a, &at);
         at = next(NULL, &at);
     }
-    ahead_free(&a);
+    read_ahead_free(&a);
     ok(right == TIMES, "%d batches are those of their places, one in four out of turn", TIMES);
 }
 
@@ -87,7 +87,7 @@ static struct rille_source_stats
 stats_of(const struct ahead *a)
 {
     struct rille_source_stats s;
-    ahead_stats(a, &s);
+    read_ahead_stats(a, &s);
     return s;
 }
 
@@ -97,35 +97,37 @@ test_credits(void)
 {
     enum { TIMES = 50 };
     struct made m = {0};
-    struct ahead *a = ahead_new(&(struct ahead_source){&m, bytes_of, fill, next});
+    struct ahead *a = read_ahead_new(&(struct read_ahead_source){&m, bytes_of, fill, next});
     struct batch_at at = {.seed = 1, .n = 2, .length = 3};
     bool bounded = true;
     for (int i = 0; i < TIMES; i++, at = next(NULL, &at)) {
         is_right(a, &at);
-        while (m.nfill < i + 1 + AHEAD_DEPTH || stats_of(a).full < i + 1) sched_yield();
+        while (m.nfill < i + 1 + READ_AHEAD_DEPTH || stats_of(a).full < i + 1) sched_yield();
         for (int k = 0; k < 20; k++) sched_yield();
-        bounded = bounded && m.nfill == i + 1 + AHEAD_DEPTH;
+        bounded = bounded && m.nfill == i + 1 + READ_AHEAD_DEPTH;
     }
     struct rille_source_stats s = stats_of(a);
     ok(bounded, "what is read is as far ahead as there are credits, and no further");
-    ok(s.waited <= 1 && s.taken == TIMES && s.read == TIMES + AHEAD_DEPTH, "nobody waits for a batch but the first");
-    ahead_free(&a);
+    ok(s.waited <= 1 && s.taken == TIMES && s.read == TIMES + READ_AHEAD_DEPTH,
+       "nobody waits for a batch but the first");
+    read_ahead_free(&a);
 }
 
 static void
 test_errors(void)
 {
     struct made m = {.fails = true};
-    struct ahead *a = ahead_new(&(struct ahead_source){&m, bytes_of, fill, next});
+    struct ahead *a = read_ahead_new(&(struct read_ahead_source){&m, bytes_of, fill, next});
     struct batch_at at = {.n = 1, .length = 1};
     const void *data;
     bool right = true;
     for (; at.first < BAD; at = next(NULL, &at)) right = right && is_right(a, &at);
     ok(right, "batches before one that cannot be read are there");
-    ok(ahead_take(a, &at, &data) == E_IO && !strcmp(err_text(), "row 3"), "its error is told when it is asked for");
+    ok(read_ahead_take(a, &at, &data) == E_IO && !strcmp(err_text(), "row 3"),
+       "its error is told when it is asked for");
     at = next(NULL, &at);
     ok(is_right(a, &at), "and the one behind it is there");
-    ahead_free(&a);
+    read_ahead_free(&a);
     ok(!a, "it can be freed in the middle");
 }
 

@@ -446,7 +446,7 @@ open_carrier(struct carrier *c, struct plan *p)
     c->hear = (struct carrier_hear){NULL, on_asked, on_listed, on_give, on_brought, NULL};
     c->net = &nobody;
     c->peer = peer;
-    c->carrying = carrying_new(c, p, &far);
+    c->carrying = carrier_channels_new(c, p, &far);
     c->joined = true;
     c->world = 2;
     c->epoch = 3;
@@ -458,8 +458,8 @@ static void
 take_acts(struct carrier *c, const struct channel *channel)
 {
     static char to[ACT];
-    const struct transport *t = carrying_transport(c->carrying);
-    const struct carry_lane *l = &c->carrying->lane[0];
+    const struct transport *t = carrier_channels_transport(c->carrying);
+    const struct carrier_channel *l = &c->carrying->lane[0];
     struct msg m;
     while (bus_recv(c->bus, addr_of(0, 0), &m, 1, BUS_LOOK)) {
         if (m.kind != MSG_FULL || m.task != 0 || m.run != c->run) continue; /* as an engine does */
@@ -493,21 +493,21 @@ fuzz_carrier(const uint8_t *bytes, size_t n)
     struct carrier c = {0};
     struct plan p;
     open_carrier(&c, &p);
-    const struct carry_lane *l = &c.carrying->lane[0];
+    const struct carrier_channel *l = &c.carrying->lane[0];
     while (in.n) {
         struct head h;
         zmq_msg_t body;
         uint8_t what = next_byte(&in);
         next_head(&in, &c, &h);
         size_t size = what & 2 ? (size_t)next_byte(&in) : l->offset ? ACT - PIECE : PIECE;
-        for (size_t i = 0; what & 8 && i < sizeof(struct bring); i++) piece[i] = (char)next_byte(&in);
+        for (size_t i = 0; what & 8 && i < sizeof(struct fetch); i++) piece[i] = (char)next_byte(&in);
         zmq_msg_init_data(&body, piece, size, NULL, NULL);
         carrier_take(&c, what & 1 ? BYTES : MESSAGES, &h, &body);
         zmq_msg_close(&body);
         assert(l->came - l->taken <= ACTS);
         if (what & 4) take_acts(&c, p.channel);
     }
-    carrying_free(&c.carrying);
+    carrier_channels_free(&c.carrying);
     c.bus->kind->close(&c.bus);
 }
 

@@ -120,7 +120,7 @@ meet_goes_on(int seat, const struct meet_call *c)
 }
 
 static inline void
-meet_begin(struct meet *m, int seat, const struct meet_call *c)
+hint_conflict_begin(struct meet *m, int seat, const struct meet_call *c)
 {
     m->asked[seat] = true;
     m->call[seat] = *c;
@@ -158,7 +158,7 @@ meet_look(struct meet *m, int seat, const struct meet_call *c, bool *done)
 {
     *done = false;
     if (m->kept && meet_goes_on(seat, c)) return m->cut ? "cut" : NULL; /* one is kept at a time */
-    if (!m->asked[seat] && !m->cut) meet_begin(m, seat, c);
+    if (!m->asked[seat] && !m->cut) hint_conflict_begin(m, seat, c);
     if (m->cut || m->wrong) return m->cut ? "cut" : m->wrong;
     *done = m->begun[seat] <= m->done || meet_goes_on(seat, c);
     m->asked[seat] = !*done;

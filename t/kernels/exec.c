@@ -134,7 +134,7 @@ test_choice(void)
     ok(r.scratch >= 100, "its scratch is counted");
     ok(!run(&r, &op, 2, DEV_CPU), "with gaps it is computed too");
     is_str(r.variant, "late", "by a variant that accepts gaps");
-    ok(!run(&r, &op, 1, DEV_LATE) && !strcmp(r.variant, "yes"), "a late device has the variants of the cpu");
+    ok(!run(&r, &op, 1, DEV_ASYNC) && !strcmp(r.variant, "yes"), "a late device has the variants of the cpu");
     ok(run(&r, &op, 1, DEV_CUDA) == E_KERNEL && strstr(err_text(), "twice"),
        "where there is no variant the error names the operator");
 }

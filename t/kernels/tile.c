@@ -162,7 +162,7 @@ right(const struct trial *t, const struct level *l, bool busy, int last, bool ha
     struct tile_step s[8];
     program(t, number, busy, last, s);
     for (int i = 0; i < COUNT + GUARD; i++) elem_set_f(d, result, i, UNTOUCHED);
-    bool alone = !busy && is_alone(s);
+    bool alone = !busy && is_lone_step(s);
     int64_t size = (int64_t)compute_bytes(t->type), vector = l->width / size, part = t->n;
     if (halves) part = (t->n / 2 + vector) / vector * vector;
     for (int64_t at = 0; at < t->n; at += part) {
@@ -253,11 +253,11 @@ repeats_itself(void)
                            add_b = {TILE_CODE(TILE_ADD, 0), {TILE_WALKS}, {b}};
     const struct tile_step put_a = {TILE_STORE, {TILE_WALKS}, {a}}, put = {TILE_STORE, {TILE_WALKS}, {result}};
     const struct tile_step stream_a = {TILE_STREAM, {TILE_WALKS}, {a}};
-    ok(may_repeat((const struct tile_step[]){load_a, add_b, put, end}), "a result of its own");
-    ok(!may_repeat((const struct tile_step[]){load_a, add_b, put_a, end}), "none over the first operand");
-    ok(!may_repeat((const struct tile_step[]){load_a, add_a, add_b, stream_a, end}), "streamed neither");
-    ok(!may_repeat((const struct tile_step[]){add_b, add_a, put, add_b, put_a, end}), "nor over a later one");
-    ok(may_repeat((const struct tile_step[]){add_b, put_a, add_a, put, end}), "but what was written may be read");
+    ok(may_repeat_step((const struct tile_step[]){load_a, add_b, put, end}), "a result of its own");
+    ok(!may_repeat_step((const struct tile_step[]){load_a, add_b, put_a, end}), "none over the first operand");
+    ok(!may_repeat_step((const struct tile_step[]){load_a, add_a, add_b, stream_a, end}), "streamed neither");
+    ok(!may_repeat_step((const struct tile_step[]){add_b, add_a, put, add_b, put_a, end}), "nor over a later one");
+    ok(may_repeat_step((const struct tile_step[]){add_b, put_a, add_a, put, end}), "but what was written may be read");
 }
 
 int

@@ -31,7 +31,7 @@ collecting_communicator(bool edge, int32_t n, const int32_t *device)
     assert(ncollecting < COMMUNICATORS && n <= MEET_SEATS);
     struct seats *s = &collecting[ncollecting++];
     memcpy(s->device, device, sizeof *device * (size_t)n);
-    s->face = (struct communicator){DEV_LATE, n, s->device, edge, communicator_name(DEV_LATE, edge, n, device)};
+    s->face = (struct communicator){DEV_ASYNC, n, s->device, edge, communicator_name(DEV_ASYNC, edge, n, device)};
     meet_open(&s->meet, n, s->device);
     return &s->face;
 }

@@ -28,7 +28,7 @@ static const struct led_chain {
      5},
 };
 
-struct led {
+struct epilogue {
     const struct led_chain *chain;
     int lead, nin, nout;
     struct fuse_step step[LED_STEPS];
@@ -44,7 +44,7 @@ struct led {
 
 /* a is of the result's dtype or of another, and lies as it may; n is a number. */
 static inline void
-led_operands(struct led *l, const struct call *c, enum memory m, uint64_t *random)
+led_operands(struct epilogue *l, const struct call *c, enum memory m, uint64_t *random)
 {
     const struct type *y = &c->out[0];
     const int64_t *last = y->dim + y->ndim - 1;
@@ -76,7 +76,7 @@ led_print(char *text, size_t room, const struct type *t)
 }
 
 static inline void
-led_lead(struct led *l, int at, const struct call *c)
+led_lead(struct epilogue *l, int at, const struct call *c)
 {
     struct fuse_step *s = &l->step[l->lead = at];
     s->call = c;
@@ -84,7 +84,7 @@ led_lead(struct led *l, int at, const struct call *c)
 }
 
 static inline bool
-led_step(struct led *l, struct arena *a, int at, int nlead)
+led_step(struct epilogue *l, struct arena *a, int at, int nlead)
 {
     const struct led_step *s = &l->chain->step[at];
     struct sample *to = &l->sample[at];
@@ -107,7 +107,7 @@ led_step(struct led *l, struct arena *a, int at, int nlead)
 
 /* Results of the chain, in the order of steps. */
 static inline void
-led_results(struct led *l)
+led_results(struct epilogue *l)
 {
     for (int i = 0; i < l->chain->nstep; i++) {
         const struct call *c = l->step[i].call;
@@ -123,7 +123,7 @@ led_results(struct led *l)
 }
 
 static inline int
-led_views(const struct led *l, const struct trial *t, struct view *in, struct view *out)
+led_views(const struct epilogue *l, const struct trial *t, struct view *in, struct view *out)
 {
     for (int i = 0; i < l->nin; i++)
         in[i] = i < l->nin - LED_MORE ? t->in[i].view : l->more[i - l->nin + LED_MORE].view;
@@ -133,7 +133,7 @@ led_views(const struct led *l, const struct trial *t, struct view *in, struct vi
 
 /* Operand i of the chain as one of `then`. */
 static inline int
-led_from(struct led *l, int i)
+led_from(struct epilogue *l, int i)
 {
     int k = 1;
     while (k < l->nthen && l->from[k] != i) k++;
@@ -144,7 +144,7 @@ led_from(struct led *l, int i)
 
 /* The call alone, and the other steps, whose operand 0 is its result. */
 static inline bool
-led_apart(struct led *l, struct trial *t)
+led_apart(struct epilogue *l, struct trial *t)
 {
     struct view in[LED_IN], out[LED_OUT], made[OP_OUT], then[LED_IN], last[LED_OUT];
     struct fuse_step step[LED_STEPS];
@@ -176,12 +176,12 @@ led_apart(struct led *l, struct trial *t)
 
 /* False: the chain has no types. *one: it is one kernel. */
 static inline bool
-led_open(struct led *l, const struct led_chain *chain, struct trial *t, enum memory m, uint64_t seed, bool *one,
+led_open(struct epilogue *l, const struct led_chain *chain, struct trial *t, enum memory m, uint64_t seed, bool *one,
          struct cuda_source *source)
 {
     struct view in[LED_IN], out[LED_OUT];
     const struct call *c = &t->sample.call;
-    *l = (struct led){.chain = chain, .nin = c->nin + LED_MORE, .nthen = 1};
+    *l = (struct epilogue){.chain = chain, .nin = c->nin + LED_MORE, .nthen = 1};
     led_operands(l, c, m, &seed);
     make_tensor(&l->first, &c->out[0], DENSE);
     for (int i = 0; i < chain->nstep; i++)

@@ -61,10 +61,10 @@ goes_direct(const struct plan *p)
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
         const struct plan_move *of = task_hop(t);
-        bool late = of && of->from->place->kind == DEV_LATE && of->to->place->kind == DEV_LATE;
-        if (late && (t->kind == &kind_send || t->kind == &kind_recv || p->device[t->device].kind != DEV_LATE))
+        bool late = of && of->from->place->kind == DEV_ASYNC && of->to->place->kind == DEV_ASYNC;
+        if (late && (t->kind == &kind_send || t->kind == &kind_recv || p->device[t->device].kind != DEV_ASYNC))
             return false;
-        if (late && p->device[task_holder(t)].kind != DEV_LATE) return false;
+        if (late && p->device[task_holder(t)].kind != DEV_ASYNC) return false;
     }
     return true;
 }
@@ -74,13 +74,13 @@ static int
 match(const struct parts *x, int which, const struct str *spoilt)
 {
     struct str text[MOST_PARTS] = {{0}};
-    struct seats_list list[MOST_PARTS];
+    struct comm_ranks_list list[MOST_PARTS];
     for (int m = 0; m < x->n; m++) {
-        seats_write(x->plan[m], &text[m]);
+        comm_ranks_write(x->plan[m], &text[m]);
         const struct str *s = spoilt && m == which ? spoilt : &text[m];
-        list[m] = (struct seats_list){m, str_text(s), s->len};
+        list[m] = (struct comm_ranks_list){m, str_text(s), s->len};
     }
-    int status = seats_match(x->n, list);
+    int status = comm_ranks_match(x->n, list);
     for (int m = 0; m < x->n; m++) str_free(&text[m]);
     return status;
 }
@@ -166,7 +166,7 @@ layout_on(struct rille_session *s, int naxis, const char *text)
     static const int32_t axis[2][2] = {{4, 1}, {2, 2}}, rank[4] = {2, 0, 1, 3};
     const struct place *p;
     const struct layout *l;
-    assert(place_new(s->atlas, DEV_LATE, naxis, axis[naxis - 1], rank, &p) == 0);
+    assert(place_new(s->atlas, DEV_ASYNC, naxis, axis[naxis - 1], rank, &p) == 0);
     assert(layout_parse(s->atlas, p, text, 2, &l) == 0);
     return l;
 }
@@ -224,7 +224,7 @@ layout_of(struct rille_session *s, int32_t nrank, const int32_t *rank, const cha
 {
     const struct place *p;
     const struct layout *l;
-    assert(place_new(s->atlas, DEV_LATE, 1, &nrank, rank, &p) == 0);
+    assert(place_new(s->atlas, DEV_ASYNC, 1, &nrank, rank, &p) == 0);
     assert(layout_parse(s->atlas, p, text, 2, &l) == 0);
     return l;
 }
@@ -368,7 +368,7 @@ plant(struct plan *p, int32_t i, int kind, struct arena *a)
     struct task *t = &p->task[i];
     struct plan_move *of = (struct plan_move *)(uintptr_t)t->move.of;
     struct collective *by = arena_dup(a, of->by, sizeof *by);
-    struct move_seat *seat = arena_dup(a, t->move.seat, sizeof *seat);
+    struct move_comm_rank *seat = arena_dup(a, t->move.seat, sizeof *seat);
     struct communicator *in = arena_dup(a, seat->in, sizeof *in);
     int32_t *device = arena_dup(a, in->device, sizeof *device * (size_t)in->n);
     switch (kind) {
@@ -402,7 +402,7 @@ mistakes(struct rille_session *s, uint64_t first)
         if (!draw(s, seed, count_all, &x)) continue;
         int m = (int)(seed % (uint64_t)x.n), kind = (int)(seed / 4 % KINDS);
         int32_t i = seat_at(x.plan[m], seed / 5);
-        if (i >= 0 && seats_abroad(x.plan[m], i)) {
+        if (i >= 0 && comm_ranks_abroad(x.plan[m], i)) {
             plant(x.plan[m], i, kind, &a);
             bool is = plan_verify(x.plan[m]) || match(&x, 0, NULL);
             planted[kind]++;
@@ -430,12 +430,12 @@ other_lists(struct rille_session *s, uint64_t first)
         int32_t i = seat_at(x.plan[m], seed);
         bool abroad = false;
         for (int32_t k = 0; k < x.plan[m]->ntask; k++)
-            abroad = abroad || (x.plan[m]->task[k].kind == &kind_collect && seats_abroad(x.plan[m], k));
+            abroad = abroad || (x.plan[m]->task[k].kind == &kind_collect && comm_ranks_abroad(x.plan[m], k));
         if (i >= 0 && abroad) {
             struct str none = {0};
             n++;
             found += match(&x, m, &none) == E_PLAN;
-            seats_write(x.plan[m], &list);
+            comm_ranks_write(x.plan[m], &list);
             size_t at = (size_t)(next_random(&rng) % list.len);
             list.text[at] = (char)(list.text[at] ^ (1 << next_random(&rng) % 8));
             if (seed % 5 == 0) list.len -= 1 + (size_t)(next_random(&rng) % 31);
@@ -460,7 +460,7 @@ end_at(const struct plan *p, bool sends, bool packs, uint64_t which)
     for (int32_t k = 0; k < p->ntask; k++) {
         int32_t i = (int32_t)((which + (uint64_t)k) % (uint64_t)p->ntask);
         const struct task *t = &p->task[i];
-        if (t->kind == (sends ? &kind_direct_send : &kind_direct_recv) && (!packs || t->move.seat->npack)) return i;
+        if (t->kind == (sends ? &kind_p2p_send : &kind_p2p_recv) && (!packs || t->move.seat->npack)) return i;
     }
     return -1;
 }
@@ -489,7 +489,7 @@ show_early(const struct plan *p, int32_t i)
     struct out_port *o = &p->task[i].out[0];
     const struct reader *r = &o->fan[0].reader[0];
     if (o->nfan == 0 || p->task[r->task].thread != p->task[i].thread) return false;
-    p->task[r->task].in[r->port].token = TOKEN_EVENT;
+    p->task[r->task].in[r->port].token = SYNC_EVENT;
     o->fan[0].nissued = 1;
     return true;
 }
@@ -507,11 +507,11 @@ static bool
 plant_end(struct plan *p, int32_t i, int kind, struct arena *a)
 {
     struct task *t = &p->task[i];
-    struct move_seat *seat = arena_dup(a, t->move.seat, sizeof *seat);
+    struct move_comm_rank *seat = arena_dup(a, t->move.seat, sizeof *seat);
     struct communicator *in = arena_dup(a, seat->in, sizeof *in);
     const int32_t other[] = {in->device[1], in->device[0]};
     bool packs = seat->npack > 0;
-    struct seat_copy *pack = packs ? arena_dup(a, seat->pack, sizeof *pack * (size_t)seat->npack) : NULL;
+    struct comm_rank_copy *pack = packs ? arena_dup(a, seat->pack, sizeof *pack * (size_t)seat->npack) : NULL;
     seat->in = in;
     seat->pack = pack;
     t->move.seat = seat;
@@ -523,11 +523,11 @@ plant_end(struct plan *p, int32_t i, int kind, struct arena *a)
     case 4: return seat->numel++, true;
     case 5: return seat->dtype = seat->dtype == DT_F32 ? DT_I32 : DT_F32, true;
     case 6: return t->stream = STREAM_MOVE, true;
-    case 7: return t->kind == &kind_direct_recv && show_early(p, i);
+    case 7: return t->kind == &kind_p2p_recv && show_early(p, i);
     case 8: return packs && (pack[0].from_skip += 4, true);
     case 9: return packs && (seat->npack--, true);
-    case 10: return t->kind == &kind_direct_recv && follow_hop(p, i);
-    default: return t->kind = t->kind == &kind_direct_send ? &kind_send : &kind_recv, true;
+    case 10: return t->kind == &kind_p2p_recv && follow_hop(p, i);
+    default: return t->kind = t->kind == &kind_p2p_send ? &kind_send : &kind_recv, true;
     }
 }
 
@@ -592,7 +592,7 @@ one_without(struct rille_session *s, uint64_t first)
 
 /* ---- one end in another order ---- */
 
-static struct held {
+static struct device_heap {
     const struct parts *parts;
     bool holds, over;
     struct msg m;
@@ -605,7 +605,7 @@ static bool
 tells_edge(const struct msg *m)
 {
     if (m->kind != MSG_FULL || m->out != MSG_FAR) return false;
-    return held.parts->plan[addr_process(m->to)]->task[m->task].kind == &kind_direct_recv;
+    return held.parts->plan[addr_process(m->to)]->task[m->task].kind == &kind_p2p_recv;
 }
 
 /* The first of two that go one way comes behind the second. */
@@ -650,7 +650,7 @@ other_orders(struct rille_session *s, uint64_t first)
         struct parts x;
         if (!draw(s, seed, count_edges, &x)) continue;
         if (!parts_open(&x, seed)) {
-            held = (struct held){.parts = &x};
+            held = (struct device_heap){.parts = &x};
             x.playing = &swapping;
             x.told = true;
             parts_run(&x, got);
@@ -689,8 +689,8 @@ words(void)
         {NULL, 0, "not all positions have seats"},
     };
     for (size_t i = 0; i < countof(row); i++) {
-        const struct seats_list list[] = {{5, row[i].bytes, row[i].n}, {0, good, sizeof good}};
-        int status = seats_match(2, list);
+        const struct comm_ranks_list list[] = {{5, row[i].bytes, row[i].n}, {0, good, sizeof good}};
+        int status = comm_ranks_match(2, list);
         ok(row[i].why ? status == E_PLAN && strstr(err_text(), row[i].why) : !status, "row %d: %s", (int)i,
            status ? err_text() : "they agree");
     }
@@ -704,7 +704,7 @@ main(void)
     uint64_t seed = seed_of(1);
     alarm(getenv("RILLE_LONG") ? 3600 : 300);
     if (rille_open(&o, &s)) return 1;
-    other_kind = DEV_LATE;
+    other_kind = DEV_ASYNC;
     every_move(s);
     every_stage(s);
     found_once(s);

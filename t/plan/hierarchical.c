@@ -69,7 +69,7 @@ static struct {
 } n;
 
 static void
-complain(const struct plan_move *m, const struct cut *c, const struct legs *legs, int64_t owners, int64_t best)
+complain(const struct plan_move *m, const struct cut *c, const struct hierarchical *legs, int64_t owners, int64_t best)
 {
     struct str text = {0};
     layout_print(m->from, &text);
@@ -89,11 +89,11 @@ try_cut(struct rille_session *s, const struct plan *p, const struct str *bytes, 
     struct type t = ref_type(p->program, move->value);
     struct parts x = {0};
     struct arena a = {0};
-    struct mines mines;
-    struct legs legs;
+    struct local_set mines;
+    struct hierarchical legs;
     parts_map(&x, c);
-    mines_init(&mines, &x.map[0], &a);
-    bool priced = legs_of(&a, &mines, &cost, &t, move->from, move->to, &legs);
+    local_set_init(&mines, &x.map[0], &a);
+    bool priced = hierarchical_of(&a, &mines, &cost, &t, move->from, move->to, &legs);
     arena_fini(&a);
     if (!priced) return;
     int64_t owners = sent(s, bytes, c, 0), best = sent(s, bytes, c, cost.wire_ns_per_byte);

@@ -340,7 +340,7 @@ plant_credits(struct plan *p, struct count *c)
             struct out_port *o = &p->task[i].out[k], was = *o;
             if (o->nreg < 2 || o->where.kind != IN_ARENA) continue;
             if (o->bytes == 0 || o->where.stride > where_stride(o->bytes)) continue; /* rooms may have more of them, */
-            if (o->where.nberth) continue; /* and have, where acts have berths */
+            if (o->where.nact_offset) continue; /* and have, where acts have berths */
             o->nreg = 1;
             o->once = p->task[i].nact / o->every <= 1;
             judge(p, c);

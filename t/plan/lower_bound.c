@@ -13,7 +13,7 @@ enum { MOST_STAGES = 64 };
 
 /* The most that any set of acts asks for. */
 static int64_t
-all_sets(const struct floor_acts *acts, int n)
+all_sets(const struct lower_bound_acts *acts, int n)
 {
     int64_t most = 0;
     for (unsigned set = 1; set < 1u << n; set++) {
@@ -33,17 +33,17 @@ all_sets(const struct floor_acts *acts, int n)
 static void
 try_lanes(int n, int64_t below)
 {
-    struct floor_acts acts[4];
+    struct lower_bound_acts acts[4];
     int64_t lanes = 1, wrong = 0;
     for (int i = 0; i < 3 * n; i++) lanes *= below;
     for (int64_t k = 0; k < lanes; k++) {
         int64_t digits = k;
         for (int i = 0; i < n; i++) {
-            acts[i] = (struct floor_acts){digits % below, digits / below % below, digits / below / below % below};
+            acts[i] = (struct lower_bound_acts){digits % below, digits / below % below, digits / below / below % below};
             digits /= below * below * below;
         }
         int64_t want = all_sets(acts, n);
-        wrong += floor_of_lane(acts, n) != want;
+        wrong += lower_bound_of_lane(acts, n) != want;
     }
     ok(wrong == 0, "%d acts, all numbers below %d: the floor of a lane is what the worst set of its acts asks for", n,
        (int)below);
@@ -61,7 +61,7 @@ struct stage_plan {
     struct stage_bytes bytes[MOST_STAGES];
     struct stage_turn turn[MOST_STAGES][NACT];
     struct prog_pool pool[MOST_STAGES], peak[MOST_STAGES];
-    struct rehearsed_rule rule;
+    struct pipeline_sim_rule rule;
 };
 
 static void
@@ -78,7 +78,7 @@ deal(struct stage_plan *s, int p, int v, int m, bool back)
                              .joint = s->joint,
                              .bytes = s->bytes};
     s->joint[0] = true;
-    s->rule = (struct rehearsed_rule){s->turn, 1, 1};
+    s->rule = (struct pipeline_sim_rule){s->turn, 1, 1};
     for (int q = 0; q < p * v; q++) {
         s->lane[q] = back && q / p % 2 ? p - 1 - q % p : q % p;
         s->pool[q] = (struct prog_pool){m, m, m, m};
@@ -104,10 +104,10 @@ give_all(struct stage_plan *s, int64_t forward, int64_t backward, int64_t weight
 static int64_t
 time_of(struct stage_plan *s)
 {
-    static const struct rehearsed_aim any = {INT64_MAX, INT64_MAX, 0, INT64_MAX, INT32_MAX};
+    static const struct pipeline_sim_aim any = {INT64_MAX, INT64_MAX, 0, INT64_MAX, INT32_MAX};
     struct arena a = {0};
-    struct rehearsed r = {.peak = s->peak};
-    rehearse(theatre_open(&s->l, &a), &s->rule, s->pool, &any, &r);
+    struct pipeline_sim_result r = {.peak = s->peak};
+    pipeline_sim_run(simulator_open(&s->l, &a), &s->rule, s->pool, &any, &r);
     arena_fini(&a);
     return r.time;
 }
@@ -120,7 +120,7 @@ struct count {
 static void
 check(struct stage_plan *s, struct count *c)
 {
-    int64_t floor = pipeline_floor(&s->l), time = time_of(s), work[MOST_STAGES] = {0}, most = 0;
+    int64_t floor = pipeline_lower_bound(&s->l), time = time_of(s), work[MOST_STAGES] = {0}, most = 0;
     for (int q = 0; q < s->l.n; q++)
         for (int a = 0; a < NACT; a++) work[s->lane[q]] += s->cost[q][a] * s->l.pieces;
     for (int k = 0; k < s->l.nlane; k++) most = MAX(most, work[k]);
@@ -185,7 +185,7 @@ keeps_lag(struct stage_plan *s, bool split, int64_t want, bool exact)
     int p = s->l.n, m = s->l.pieces;
     for (int q = 0; q < p; q++)
         s->pool[q] = (struct prog_pool){MIN(m, p - q), MIN(m, split ? p : p - q), split ? MIN(m, q + 1) : 1, m};
-    int64_t time = time_of(s), floor = pipeline_floor(&s->l);
+    int64_t time = time_of(s), floor = pipeline_lower_bound(&s->l);
     bool good = time >= floor && (exact ? time == want : time <= want) && (!exact || floor == want);
     for (int q = 0; q < p; q++)
         good = good && s->peak[q].backward <= s->pool[q].backward && s->peak[q].weight <= s->pool[q].weight &&
@@ -223,23 +223,23 @@ try_formulas(void)
             for (int m = 1; m <= 64; m++, of++) {
                 deal(&s, p, v, m, false);
                 give_all(&s, 1, 2, 0);
-                int64_t floor = pipeline_floor(&s.l);
+                int64_t floor = pipeline_lower_bound(&s.l);
                 joint += m % p || floor == 3 * (v * m + p - 1);
                 kept += v > 1 || (floor == 3 * (m + p - 1) && time_of(&s) == floor);
                 s.l.hop = 7;
-                hops += v > 1 || pipeline_floor(&s.l) == 3 * m + (p - 1) * (3 + 2 * 7);
+                hops += v > 1 || pipeline_lower_bound(&s.l) == 3 * m + (p - 1) * (3 + 2 * 7);
                 s.l.hop = 0;
                 give_all(&s, 1, 1, 1);
-                apart += m < p || pipeline_floor(&s.l) == 3 * v * m + p - 1;
+                apart += m < p || pipeline_lower_bound(&s.l) == 3 * v * m + p - 1;
                 s.l.trained = false;
                 give_all(&s, 1, 0, 0);
                 s.cost[0][PHASE_WEIGHT] = 0;
-                forward +=
-                    pipeline_floor(&s.l) == (m >= p || v == 1 ? v * m + p - 1 : MAX(v * m + p - 1, p * v + m - 1));
-                round += time_of(&s) >= pipeline_floor(&s.l);
+                forward += pipeline_lower_bound(&s.l) ==
+                           (m >= p || v == 1 ? v * m + p - 1 : MAX(v * m + p - 1, p * v + m - 1));
+                round += time_of(&s) >= pipeline_lower_bound(&s.l);
                 deal(&s, p, v, m, true);
                 give_all(&s, 1, 1, 1);
-                back += m < 2 * p || pipeline_floor(&s.l) == 3 * v * m + p - 1;
+                back += m < 2 * p || pipeline_lower_bound(&s.l) == 3 * v * m + p - 1;
             }
         ok(joint == of, "v = %d: B and W as one act, p divides m: (v m + p - 1) (F + B)", v);
         ok(kept == of, "v = %d: and GPipe keeps it where a device has one stage", v);

@@ -149,7 +149,7 @@ berth_that_is_read(const struct plan *p, const struct task *t, int32_t device)
 {
     for (int32_t k = 0; k < t->nin; k++) {
         const struct out_port *o = &p->task[t->in[k].task].out[t->in[k].out];
-        if (o->where.kind == IN_ARENA && o->where.index == device && o->where.nberth > 0) return k;
+        if (o->where.kind == IN_ARENA && o->where.index == device && o->where.nact_offset > 0) return k;
     }
     return -1;
 }
@@ -164,10 +164,10 @@ test_berths(const struct plan *p, const char *name)
     for (int32_t i = 0; i < p->ntask; i += 7) {
         const struct task *t = &p->task[i];
         const struct where *w = t->nresult > 0 ? &t->out[0].where : NULL;
-        int32_t k = w && w->kind == IN_ARENA && w->nberth > 0 ? berth_that_is_read(p, t, w->index) : -1;
+        int32_t k = w && w->kind == IN_ARENA && w->nact_offset > 0 ? berth_that_is_read(p, t, w->index) : -1;
         if (k < 0) continue;
-        int64_t *berth = (int64_t *)&w->berth[i % w->nberth], was = *berth;
-        *berth = p->task[t->in[k].task].out[t->in[k].out].where.berth[i % w->nberth];
+        int64_t *berth = (int64_t *)&w->berth[i % w->nact_offset], was = *berth;
+        *berth = p->task[t->in[k].task].out[t->in[k].out].where.berth[i % w->nact_offset];
         refused += plan_verify(p) != 0;
         *berth = was;
         n++;

@@ -123,7 +123,7 @@ plays(const struct parts *x)
     int32_t first[MOST_PARTS];
     struct act_time *act;
     int64_t nact, all = 0;
-    const struct plan *p = plan_join((const struct plan *const *)x->plan, x->n, false, &a, first);
+    const struct plan *p = plan_merge_partitions((const struct plan *const *)x->plan, x->n, false, &a, first);
     int64_t *cost = ARENA_ARRAY(&a, int64_t, p->ntask + 1);
     bool good = true;
     for (int32_t i = 0; i < p->ntask; i++) {
@@ -132,7 +132,8 @@ plays(const struct parts *x)
         all += t->nact;
         good = good && (!(t->kind->flags & KIND_SENDS) || t->out[t->nout - 1].nfan == 1);
     }
-    good = good && !plan_play(p, cost, &(struct play_how){.share = PLAY_DEVICES}, &a, &act, &nact) && nact == all;
+    good = good && !plan_sim_run(p, cost, &(struct plan_sim_options){.share = PLAN_SIM_DEVICES}, &a, &act, &nact) &&
+           nact == all;
     good = good && settles(x, p, first, act, nact);
     arena_fini(&a);
     return good;
@@ -547,8 +548,8 @@ plant_halfway(struct plan *p, int kind, int32_t at)
     struct task *reader = sends ? end : t;
     struct box_move *step = t->move.step;
     switch (kind) {
-    case 0: return reader->in[0].token = TOKEN_ISSUED, "a SEND that goes on when its bytes are enqueued";
-    case 1: return reader->in[0].token = TOKEN_EVENT, "a stream that waits for host code by an event";
+    case 0: return reader->in[0].token = SYNC_ENQUEUED, "a SEND that goes on when its bytes are enqueued";
+    case 1: return reader->in[0].token = SYNC_EVENT, "a stream that waits for host code by an event";
     case 2:
     case 3: return reader->arg[0].skip += 4, sends ? "a SEND of other bytes" : "a landing of other bytes";
     case 4:
@@ -573,7 +574,7 @@ mistakes_halfway(struct rille_session *s, uint64_t first)
 {
     int planted[HALVES] = {0}, found[HALVES] = {0};
     const char *name[HALVES] = {0};
-    other_kind = DEV_LATE;
+    other_kind = DEV_ASYNC;
     for (uint64_t seed = first; seed < first + 400; seed++) {
         struct parts x = {0};
         uint64_t rng = seed;
@@ -610,10 +611,10 @@ no_host(struct rille_session *s)
 {
     struct parts x = {0};
     struct str bytes = {0};
-    struct plan *p = plan_move_of(s, 6, layout_on(s, DEV_LATE, 1, "S(0)"), layout_on(s, DEV_LATE, 1, "B"));
+    struct plan *p = plan_move_of(s, 6, layout_on(s, DEV_ASYNC, 1, "S(0)"), layout_on(s, DEV_ASYNC, 1, "B"));
     assert(p);
     program_write(p->program, &bytes);
-    other_kind = DEV_LATE;
+    other_kind = DEV_ASYNC;
     parts_map(&x, &cut[0]);
     for (int m = 0; m < x.n; m++) x.map[m].range += x.n, x.map[m].nrange -= x.n;
     ok(parts_compile(&x, &bytes, s->atlas) == E_PLACE &&
@@ -692,13 +693,13 @@ main(int argc, char **argv)
     found_once(s);
     waits_for_all(s);
     random_programs(s, seed_of(1), DEV_CPU, most);
-    random_programs(s, seed_of(1), DEV_LATE, most);
+    random_programs(s, seed_of(1), DEV_ASYNC, most);
     every_move(s, DEV_CPU, DEV_CPU);
-    every_move(s, DEV_CPU, DEV_LATE);
-    every_move(s, DEV_LATE, DEV_CPU);
-    every_move(s, DEV_LATE, DEV_LATE);
+    every_move(s, DEV_CPU, DEV_ASYNC);
+    every_move(s, DEV_ASYNC, DEV_CPU);
+    every_move(s, DEV_ASYNC, DEV_ASYNC);
     failures(s, seed_of(1), DEV_CPU);
-    failures(s, seed_of(1), DEV_LATE);
+    failures(s, seed_of(1), DEV_ASYNC);
     mistakes(s, seed_of(1));
     mistakes_halfway(s, seed_of(1));
     no_host(s);

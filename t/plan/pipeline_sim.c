@@ -43,17 +43,17 @@ static void
 compare(struct net *n, int p, int v, bool back, const struct rille_graph_options *g, struct count *c)
 {
     static const struct rille_chart_costs costs = {.forward = 1, .backward = 1, .weight = 1};
-    static const struct dial_costs in_ns = {.forward = 1e9, .backward = 1e9, .weight = 1e9};
+    static const struct schedule_search_costs in_ns = {.forward = 1e9, .backward = 1e9, .weight = 1e9};
     struct rille_graph *graph = NULL;
     struct rille_chart *chart;
-    struct dial d;
+    struct schedule_search_result d;
     int dealt[MOST_STAGES];
     deal(dealt, p, v, back);
     struct rille_tensor *loss = chain(n, dealt, p * v, g);
     net_train(n, loss);
     must(rille_trace_end(n->s, 1, &loss, &graph), g->schedule ? g->schedule : "memory");
     must(rille_graph_chart(graph, &costs, &chart), "chart");
-    bool told = dial_read(graph->runner->plan->program, &in_ns, &d);
+    bool told = schedule_search_read(graph->runner->plan->program, &in_ns, &d);
     bool same = told && fabs(chart->planned.time - 1e-9 * d.time) < 0.01;
     c->tried++;
     c->same += same;

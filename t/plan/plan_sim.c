@@ -40,7 +40,7 @@ one_at_a_time(const struct plan *p, const struct act_time *act, int64_t n, bool 
 static bool
 keeps_floor(const struct plan *p, const struct act_time *act, int64_t n)
 {
-    int64_t floor = floor_of_plan(p, act, n), work = 0;
+    int64_t floor = lower_bound_of_plan(p, act, n), work = 0;
     for (int64_t i = 0; i < n; i++) work += act[i].end - act[i].begin;
     return floor <= (n ? act[n - 1].end : 0) && (floor > 0 || work == 0);
 }
@@ -49,14 +49,14 @@ keeps_floor(const struct plan *p, const struct act_time *act, int64_t n)
 static bool
 keeps_rows(const struct plan *p, const int64_t *cost, uint64_t *rng, struct arena *a, struct count *c)
 {
-    struct play_how how = {.share = PLAY_DEVICES, .jitter = {0.3, next_random(rng)}};
+    struct plan_sim_options how = {.share = PLAN_SIM_DEVICES, .jitter = {0.3, next_random(rng)}};
     struct lane_rows rows;
     struct act_time *act;
     int64_t n;
-    if (play_rows(p, cost, &how, a, &rows)) return false;
+    if (plan_sim_rows(p, cost, &how, a, &rows)) return false;
     c->rows += rows.nlane > 0;
     how.rows = &rows;
-    bool good = !plan_play(p, cost, &how, a, &act, &n) && keeps_floor(p, act, n);
+    bool good = !plan_sim_run(p, cost, &how, a, &act, &n) && keeps_floor(p, act, n);
     return good && comes_once(p, act, n) && one_at_a_time(p, act, n, false) && has_inputs(p, act, n);
 }
 
@@ -68,7 +68,8 @@ try_plan(const struct plan *p, uint64_t *rng, struct count *c)
     struct act_time *act;
     int64_t n, idle = 0, busy = 0, *cost = random_costs(p, rng);
     c->plans++;
-    if (plan_play(p, cost, &(struct play_how){.share = PLAY_DEVICES}, &a, &act, &n)) diag("%s", err_text());
+    if (plan_sim_run(p, cost, &(struct plan_sim_options){.share = PLAN_SIM_DEVICES}, &a, &act, &n))
+        diag("%s", err_text());
     c->acts += (int)n;
     c->once += comes_once(p, act, n);
     c->apart += one_at_a_time(p, act, n, false);
@@ -83,7 +84,7 @@ try_plan(const struct plan *p, uint64_t *rng, struct count *c)
     for (int32_t d = 0; d < p->ndevice; d++) busy += o.busy[d];
     c->explained += !turn;
     c->balanced += idle + busy == (o.end - o.begin) * p->ndevice;
-    if (!plan_play(p, cost, &(struct play_how){.share = PLAY_THREADS}, &a, &act, &n))
+    if (!plan_sim_run(p, cost, &(struct plan_sim_options){.share = PLAN_SIM_THREADS}, &a, &act, &n))
         c->shared += comes_once(p, act, n) && one_at_a_time(p, act, n, true) && has_inputs(p, act, n);
     c->patient += keeps_rows(p, cost, rng, &a, c);
     arena_fini(&a);

@@ -101,11 +101,11 @@ cost_of(const struct task *t)
 static void
 give_rows(struct rille_graph *g, struct arena *a, struct whole *w)
 {
-    must(sight_whole(g->s, g->runner, NULL, 0, true, a, w), "the whole plan");
-    struct play_how how = {.share = PLAY_THREADS, .jitter = {0.3, 5}};
+    must(cluster_view_whole(g->s, g->runner, NULL, 0, true, a, w), "the whole plan");
+    struct plan_sim_options how = {.share = PLAN_SIM_THREADS, .jitter = {0.3, 5}};
     int64_t *cost = ARENA_ARRAY(a, int64_t, w->plan->ntask);
     for (int32_t i = 0; i < w->plan->ntask; i++) cost[i] = cost_of(&w->plan->task[i]);
-    must(play_rows(w->plan, cost, &how, &g->arena, &g->rows), "rows");
+    must(plan_sim_rows(w->plan, cost, &how, &g->arena, &g->rows), "rows");
     g->rows.nlane = g->rows.first_lane[w->plan->nthread];
     for (int32_t i = 0; i < w->plan->ntask; i++)
         if (g->rows.patience[i]) g->rows.patience[i] = FOR_EVER;
@@ -127,7 +127,7 @@ tell_order(struct rille_graph *g, struct str *out)
     struct arena a = {0};
     struct whole w;
     int n = 0;
-    must(sight_whole(g->s, g->runner, g->act, g->nact, true, &a, &w), "acts");
+    must(cluster_view_whole(g->s, g->runner, g->act, g->nact, true, &a, &w), "acts");
     struct act_time *act = ARENA_ARRAY(&a, struct act_time, w.nact);
     memcpy(act, w.act, sizeof *act * (size_t)w.nact);
     qsort(act, (size_t)w.nact, sizeof *act, by_begin);
@@ -156,9 +156,9 @@ struct seen {
 static void
 set_times(struct rille_graph *g)
 {
-    struct sight x;
-    for (int i = 0; i < sight_count(g->runner); i++) {
-        must(sight_part(g->s, g->runner, i, &x), "a part");
+    struct cluster_view x;
+    for (int i = 0; i < cluster_view_count(g->runner); i++) {
+        must(cluster_view_part(g->s, g->runner, i, &x), "a part");
         struct act_time *act = i ? (struct act_time *)(uintptr_t)x.act : g->act;
         for (int64_t k = 0; k < (i ? x.nact : g->nact); k++)
             act[k].end = act[k].begin + cost_of(&x.plan->task[act[k].task]);
@@ -220,19 +220,19 @@ test_bytes(const struct dealt *how)
     struct str s = {0};
     struct rille_graph *g = begin(&n, how, 0);
     give_rows(g, &a, &w);
-    play_rows_write(&g->rows, w.plan, 0, &s);
-    must(play_rows_read(w.plan, s.text, s.len, &a, &r), "rows that travel");
+    plan_sim_rows_write(&g->rows, w.plan, 0, &s);
+    must(plan_sim_rows_read(w.plan, s.text, s.len, &a, &r), "rows that travel");
     bool same = r.nlane == g->rows.nlane && !memcmp(r.first, g->rows.first, sizeof *r.first * (size_t)(r.nlane + 1));
     same = same && !memcmp(r.act, g->rows.act, sizeof *r.act * (size_t)r.first[r.nlane]);
     for (int32_t k = 0; k < r.nlane; k++) same = same && r.max_ready[k] == g->rows.max_ready[k];
     ok(same, "rows that travel are the same");
     int refused = 0, kept = 0;
-    for (size_t cut = 0; cut < s.len; cut++) refused += play_rows_read(w.plan, s.text, cut, &a, &r) == E_BUS;
+    for (size_t cut = 0; cut < s.len; cut++) refused += plan_sim_rows_read(w.plan, s.text, cut, &a, &r) == E_BUS;
     is_int(refused, (int64_t)s.len, "none that are cut off are rows");
     for (size_t i = 0; i < s.len; i += 3) {
         struct arena tmp = {0};
         s.text[i] ^= 0x80;
-        int status = play_rows_read(w.plan, s.text, s.len, &tmp, &r);
+        int status = plan_sim_rows_read(w.plan, s.text, s.len, &tmp, &r);
         kept += !status && r.first[r.nlane] <= r.first_act[w.plan->ntask];
         refused += status == E_BUS;
         s.text[i] ^= 0x80;

@@ -72,10 +72,10 @@ static void
 make_rows(struct rille_graph *g, uint64_t *rng)
 {
     const struct plan *p = g->runner->plan;
-    struct play_how how = {.share = PLAY_THREADS, .jitter = {0.3, next_random(rng)}};
+    struct plan_sim_options how = {.share = PLAN_SIM_THREADS, .jitter = {0.3, next_random(rng)}};
     int64_t *cost = must_alloc(sizeof *cost * (size_t)p->ntask);
     for (int32_t i = 0; i < p->ntask; i++) cost[i] = 100000 * (1 + (int64_t)(next_random(rng) % 5));
-    must(play_rows(p, cost, &how, &g->arena, &g->rows), "rows");
+    must(plan_sim_rows(p, cost, &how, &g->arena, &g->rows), "rows");
     g->rows.nlane = g->rows.first_lane[p->nthread];
     for (int32_t i = 0; i < p->ntask; i++)
         if (g->rows.patience[i]) g->rows.patience[i] = FOR_EVER;
@@ -103,12 +103,12 @@ static bool
 plays(const struct rille_graph *g, uint64_t *rng)
 {
     const struct plan *p = g->runner->plan;
-    struct play_how how = {.share = PLAY_THREADS, .rows = &g->rows};
+    struct plan_sim_options how = {.share = PLAN_SIM_THREADS, .rows = &g->rows};
     struct arena a = {0};
     struct act_time *act;
     int64_t nact, *cost = ARENA_ARRAY(&a, int64_t, p->ntask);
     for (int32_t i = 0; i < p->ntask; i++) cost[i] = (int64_t)(next_random(rng) % 1000);
-    bool good = !plan_play(p, cost, &how, &a, &act, &nact) && in_order(&g->rows, act, nact);
+    bool good = !plan_sim_run(p, cost, &how, &a, &act, &nact) && in_order(&g->rows, act, nact);
     arena_fini(&a);
     return good;
 }
@@ -146,7 +146,7 @@ crossings(const struct plan *p, bool *done)
             const struct task *from = &p->task[in->task], *to = &p->task[i];
             bool crosses = from->stage != to->stage && from->device != to->device;
             n += crosses;
-            *done = *done && (!crosses || in->token == TOKEN_DONE);
+            *done = *done && (!crosses || in->token == SYNC_HOST);
         }
     return n;
 }

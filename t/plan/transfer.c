@@ -209,7 +209,7 @@ training(const char *kind, const char *second, const char *schedule)
 static void
 refused(struct rille_session *s)
 {
-    struct plan *p = there_and_back(s, layout_on(s, DEV_LATE, 1, "B"), layout_on(s, DEV_CUDA, 1, "B"));
+    struct plan *p = there_and_back(s, layout_on(s, DEV_ASYNC, 1, "B"), layout_on(s, DEV_CUDA, 1, "B"));
     ok(!p && strstr(err_text(), "a value does not go from late to cuda devices at once"),
        "kinds of which neither reaches the other are refused by name");
 }
@@ -218,7 +218,7 @@ refused(struct rille_session *s)
 static void
 found(struct rille_session *s)
 {
-    struct plan *p = there_and_back(s, layout_on(s, DEV_LATE, 1, "P"), layout_on(s, DEV_LATE, 1, "S(0)"));
+    struct plan *p = there_and_back(s, layout_on(s, DEV_ASYNC, 1, "P"), layout_on(s, DEV_ASYNC, 1, "S(0)"));
     assert(p && plan_verify(p) == 0);
     device_late.flags &= ~(unsigned)ONE_SPACE;
     ok(plan_verify(p) == E_PLAN, "a plan without transfers is refused where they are needed");
@@ -233,14 +233,14 @@ main(void)
     struct rille_session *s;
     alarm(HANG);
     if (rille_open(&o, &s)) return 1;
-    every_move(s, DEV_CPU, DEV_LATE, "cpu -> late");
-    every_move(s, DEV_LATE, DEV_CPU, "late -> cpu");
-    other_kind = DEV_LATE;
+    every_move(s, DEV_CPU, DEV_ASYNC, "cpu -> late");
+    every_move(s, DEV_ASYNC, DEV_CPU, "late -> cpu");
+    other_kind = DEV_ASYNC;
     random_programs(s, seed_of(1), "cpu and late");
     refused(s);
     found(s);
     device_late.flags &= ~(unsigned)ONE_SPACE;
-    every_move(s, DEV_LATE, DEV_LATE, "late devices that do not reach each other");
+    every_move(s, DEV_ASYNC, DEV_ASYNC, "late devices that do not reach each other");
     random_programs(s, seed_of(1), "cpu and such");
     device_late.flags |= ONE_SPACE;
     rille_close(&s);

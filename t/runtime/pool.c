@@ -121,7 +121,7 @@ test_limit(void)
 static void
 test_arena(void)
 {
-    struct pool *p = pool_new(DEV_LATE, 0, MB);
+    struct pool *p = pool_new(DEV_ASYNC, 0, MB);
     struct buffer *b;
     void *small, *large, *again;
     is_int(pool_arena(p, 1000, &small), 0, "an arena is given");
@@ -129,7 +129,7 @@ test_arena(void)
     is_int(pool_arena(p, 500 * KB, &large), 0, "it grows");
     pool_arena(p, 2000, &again);
     ok(again == large && pool_count(p).arena_bytes >= 500 * KB, "and does not shrink");
-    device_kind(DEV_LATE)->fill(large, 1, 500 * KB);
+    device_kind(DEV_ASYNC)->fill(large, 1, 500 * KB);
     is_int(buffer_new(p, 600 * KB, &b), E_MEMORY, "it counts towards the limit");
     is_int(pool_arena(p, 2 * MB, &again), E_MEMORY, "and is refused beyond it");
     pool_free(&p);

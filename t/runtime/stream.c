@@ -67,7 +67,7 @@ sleep_until(const struct stream *s, int64_t mark)
 static void
 open_streams(struct stream **s, int n, bool driven)
 {
-    const struct device_kind *late = device_kind(DEV_LATE);
+    const struct device_kind *late = device_kind(DEV_ASYNC);
     for (int i = 0; i < n; i++) {
         if (late->stream_new(i, STREAM_COMPUTE, driven, &s[i])) printf("Bail out! %s\n", err_text());
         stream_tell(s[i], wake, &owner);
@@ -77,7 +77,7 @@ open_streams(struct stream **s, int n, bool driven)
 static void
 close_streams(struct stream **s, int n)
 {
-    for (int i = 0; i < n; i++) device_kind(DEV_LATE)->stream_free(&s[i]);
+    for (int i = 0; i < n; i++) device_kind(DEV_ASYNC)->stream_free(&s[i]);
 }
 
 /* ---- tests ---- */
@@ -290,7 +290,7 @@ launch_in_a_ring(uint64_t from)
     static const struct device_events events = {event_make, event_drop, event_note, event_await, event_follow, NULL};
     static struct device_kind launches;
     struct stream *s[STREAMS];
-    launches = *device_kind(DEV_LATE);
+    launches = *device_kind(DEV_ASYNC);
     launches.settle = lane_settle;
     launches.events = &events;
     memset(lane, 0, sizeof lane);

@@ -16,9 +16,9 @@ struct told {
 static struct told
 find(struct arena *a, const struct net *n, int64_t work, bool split)
 {
-    struct told t = {.bound = floor_alone(n), .peak = INT64_MAX};
-    struct floor_options o = {.until = work_done() + work, .split = split};
-    floor_find(a, n, &o, &t.bound, &t.peak, &t.choice);
+    struct told t = {.bound = peak_bound_alone(n), .peak = INT64_MAX};
+    struct peak_bound_options o = {.until = work_done() + work, .split = split};
+    peak_bound_find(a, n, &o, &t.bound, &t.peak, &t.choice);
     return t;
 }
 
@@ -51,7 +51,7 @@ small_nets(uint64_t seed, int n)
             made++;
             exact += good;
             early += fine;
-            alone += floor_alone(&net) < least;
+            alone += peak_bound_alone(&net) < least;
             if (!good || !fine) diag("SEED=%llu", (unsigned long long)seed + (unsigned long long)k);
         }
         arena_fini(&a);

@@ -37,7 +37,7 @@ struct sim_bus {
 
 /* splitmix64: Steele, Lea & Flood 2014. */
 static uint64_t
-next(uint64_t *state)
+sim_bus_random(uint64_t *state)
 {
     uint64_t z = (*state += 0x9e3779b97f4a7c15u);
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -52,14 +52,14 @@ choose_sim(struct bus *b, uint64_t n)
     struct sim_bus *s = (struct sim_bus *)b;
     uint64_t uneven = -n % n; /* 2^64 mod n: lower values are redrawn, because they would favour the first choices */
     uint64_t r;
-    do r = next(&s->random);
+    do r = sim_bus_random(&s->random);
     while (r < uneven);
     return r % n;
 }
 
 /* Returns the index of the end with this address; the threads of a process are adjacent. */
 static int
-end_of(const struct sim_bus *s, uint32_t addr)
+sim_end_of(const struct sim_bus *s, uint32_t addr)
 {
     for (int i = 0; i < s->nend; i++)
         if (addr_process(s->end[i].addr) == addr_process(addr)) {
@@ -72,7 +72,7 @@ end_of(const struct sim_bus *s, uint32_t addr)
 }
 
 static void
-grow(struct queue *q)
+grow_queue(struct queue *q)
 {
     uint64_t capacity = q->capacity ? 2 * q->capacity : FIRST_CAPACITY;
     struct msg *ring = must_alloc(capacity * sizeof *ring);
@@ -87,8 +87,8 @@ send_sim(struct bus *b, const struct msg *m)
 {
     struct sim_bus *s = (struct sim_bus *)b;
     assert(m->from != m->to);
-    struct queue *q = &s->end[end_of(s, m->to)].from[end_of(s, m->from)];
-    if (q->tail - q->head == q->capacity) grow(q);
+    struct queue *q = &s->end[sim_end_of(s, m->to)].from[sim_end_of(s, m->from)];
+    if (q->tail - q->head == q->capacity) grow_queue(q);
     q->ring[q->tail++ & (q->capacity - 1)] = *m;
     s->sent++;
     return 0;
@@ -112,7 +112,7 @@ static int
 recv_sim(struct bus *b, uint32_t self, struct msg *m, int max, enum bus_wait wait)
 {
     struct sim_bus *s = (struct sim_bus *)b;
-    const struct sim_end *e = &s->end[end_of(s, self)];
+    const struct sim_end *e = &s->end[sim_end_of(s, self)];
     struct queue *q = NULL;
     int n = 0, nready;
     while (n < max && (nready = ready(s, e, -1, NULL)) > 0) {
@@ -150,7 +150,7 @@ static void
 attach_sim(struct bus *b, uint32_t end, struct bus_user user)
 {
     struct sim_bus *s = (struct sim_bus *)b;
-    int i = end_of(s, end);
+    int i = sim_end_of(s, end);
     if (!s->end[i].user.turn) s->used[s->nused++] = i;
     s->end[i].user = user;
 }

@@ -57,23 +57,23 @@ struct zmq_bus {
 /* ---- messages ---- */
 
 static int
-broken(const char *what)
+bus_broken(const char *what)
 {
     return fail(E_BUS, "zmq bus: %s: %s", what, zmq_strerror(errno));
 }
 
 /* Sends without waiting. Queues have no limit, so EAGAIN too means that the bus is broken. */
 static int
-put(void *socket, const void *bytes, size_t n)
+send_frame(void *socket, const void *bytes, size_t n)
 {
     while (zmq_send(socket, bytes, n, ZMQ_DONTWAIT) < 0)
-        if (errno != EINTR) return broken("send");
+        if (errno != EINTR) return bus_broken("send");
     return 0;
 }
 
 /* Receives a message that has arrived or certainly will. */
 static void
-take(void *socket, void *bytes, size_t n)
+recv_frame(void *socket, void *bytes, size_t n)
 {
     int got;
     do got = zmq_recv(socket, bytes, n, 0);
@@ -83,19 +83,19 @@ take(void *socket, void *bytes, size_t n)
 
 /* Returns the number of ends. A thread that does not see the newest end yet has no message from it. */
 static inline int
-ends(const struct zmq_bus *z)
+bus_has_threads(const struct zmq_bus *z)
 {
     return atomic_load_explicit(&z->nthread, memory_order_relaxed);
 }
 
 static int
-send_zmq(struct bus *b, const struct msg *m)
+bus_send_zmq(struct bus *b, const struct msg *m)
 {
     struct zmq_bus *z = (struct zmq_bus *)b;
     int from = addr_thread(m->from), to = addr_thread(m->to);
-    assert(from != to && from < ends(z) && to < ends(z) && addr_process(m->to) == z->process);
+    assert(from != to && from < bus_has_threads(z) && to < bus_has_threads(z) && addr_process(m->to) == z->process);
     struct end *me = &z->end[from], *peer = &z->end[to];
-    TRY(put(me->link[to], m, sizeof *m));
+    TRY(send_frame(me->link[to], m, sizeof *m));
     atomic_fetch_add(&peer->bell[from].sent, 1);
     waker_wake(&peer->waker);
     return 0;
@@ -109,21 +109,21 @@ nudge_zmq(struct bus *b, uint32_t end)
 
 /* Returns true if a message has arrived, or the end has something else to do. */
 static bool
-rung(const struct zmq_bus *z, const struct end *e)
+bus_zmq_rung(const struct zmq_bus *z, const struct end *e)
 {
-    for (int from = 0, n = ends(z); from < n; from++)
+    for (int from = 0, n = bus_has_threads(z); from < n; from++)
         if (atomic_load(&e->bell[from].sent) != e->taken[from]) return true;
     return e->user.busy && e->user.busy(e->user.of);
 }
 
 static int
-collect(const struct zmq_bus *z, struct end *e, struct msg *m, int max)
+bus_zmq_collect(const struct zmq_bus *z, struct end *e, struct msg *m, int max)
 {
-    int n = 0, nend = ends(z);
+    int n = 0, nend = bus_has_threads(z);
     for (int k = 0; k < nend && n < max; k++) {
         int from = e->first + k < nend ? e->first + k : e->first + k - nend;
         uint64_t sent = atomic_load_explicit(&e->bell[from].sent, memory_order_acquire);
-        for (; e->taken[from] != sent && n < max; e->taken[from]++) take(e->link[from], &m[n++], sizeof *m);
+        for (; e->taken[from] != sent && n < max; e->taken[from]++) recv_frame(e->link[from], &m[n++], sizeof *m);
     }
     e->first = e->first + 1 < nend ? e->first + 1 : 0;
     return n;
@@ -135,7 +135,7 @@ collect(const struct zmq_bus *z, struct end *e, struct msg *m, int max)
 static bool
 crowded(const struct zmq_bus *z, const struct end *e, int core)
 {
-    for (int i = 0, n = ends(z); i < n; i++) {
+    for (int i = 0, n = bus_has_threads(z); i < n; i++) {
         const struct end *other = &z->end[i];
         if (other != e && atomic_load_explicit(&other->core, memory_order_relaxed) == core &&
             !atomic_load_explicit(&other->waker.asleep, memory_order_relaxed))
@@ -148,14 +148,14 @@ static bool
 rings_soon(const struct zmq_bus *z, const struct end *e)
 {
     for (int i = 0; i < SPIN_BATCH; i++, relax())
-        if (rung(z, e)) return true;
+        if (bus_zmq_rung(z, e)) return true;
     return false;
 }
 
 /* Spins until a doorbell rings, and returns true. Returns false when the budget is spent, or after CROWD_NS if
  * spinning keeps another thread from working; by then a thread that was just woken has recorded its core. */
 static bool
-spin(const struct zmq_bus *z, struct end *e)
+bus_zmq_spin(const struct zmq_bus *z, struct end *e)
 {
     int64_t budget = z->spin_ns, begin, now;
     if (budget <= 0) return false;
@@ -174,12 +174,12 @@ spin(const struct zmq_bus *z, struct end *e)
 /* Sleeps until a doorbell rings, a nudge, a signal, or the user's time limit. The session's thread also wakes after
  * LOOK_UP_NS, because an interrupt may have come from another thread or just before it fell asleep. */
 static void
-doze(const struct zmq_bus *z, struct end *e)
+bus_zmq_doze(const struct zmq_bus *z, struct end *e)
 {
     int64_t most = e->user.waits ? e->user.waits(e->user.of) : 0;
     if (e == z->end && (most == 0 || most > LOOK_UP_NS)) most = LOOK_UP_NS;
     waker_arm(&e->waker);
-    if (rung(z, e))
+    if (bus_zmq_rung(z, e))
         waker_disarm(&e->waker);
     else
         waker_sleep(&e->waker, most);
@@ -190,12 +190,12 @@ static int
 recv_zmq(struct bus *b, uint32_t self, struct msg *m, int max, enum bus_wait wait)
 {
     struct zmq_bus *z = (struct zmq_bus *)b;
-    assert(addr_thread(self) < ends(z));
+    assert(addr_thread(self) < bus_has_threads(z));
     struct end *e = &z->end[addr_thread(self)];
-    int n = collect(z, e, m, max);
-    if (n || wait == BUS_LOOK || ends(z) == 1) return n;
-    if (wait == BUS_SLEEP || !spin(z, e)) doze(z, e);
-    return collect(z, e, m, max);
+    int n = bus_zmq_collect(z, e, m, max);
+    if (n || wait == BUS_LOOK || bus_has_threads(z) == 1) return n;
+    if (wait == BUS_SLEEP || !bus_zmq_spin(z, e)) bus_zmq_doze(z, e);
+    return bus_zmq_collect(z, e, m, max);
 }
 
 static bool
@@ -236,17 +236,17 @@ socket_new(struct zmq_bus *z, void **out)
 {
     static const int zero = 0;
     *out = zmq_socket(z->context, ZMQ_PAIR);
-    if (!*out) return broken("socket");
+    if (!*out) return bus_broken("socket");
     static const int option[] = {ZMQ_LINGER, ZMQ_SNDHWM, ZMQ_RCVHWM};
     for (size_t i = 0; i < countof(option); i++)
-        if (zmq_setsockopt(*out, option[i], &zero, sizeof zero)) return broken("option");
+        if (zmq_setsockopt(*out, option[i], &zero, sizeof zero)) return bus_broken("option");
     return 0;
 }
 
 /* Links threads i and j, i < j. The binding side can send only after it has processed its mailbox and learned of its
  * peer; reading ZMQ_EVENTS does that. */
 static int
-join(struct zmq_bus *z, int i, int j)
+connect_ends(struct zmq_bus *z, int i, int j)
 {
     void **binds = &z->end[i].link[j], **connects = &z->end[j].link[i];
     char name[48];
@@ -254,10 +254,10 @@ join(struct zmq_bus *z, int i, int j)
     size_t n = sizeof events;
     snprintf(name, sizeof name, "inproc://link-%d-%d", i, j);
     TRY(socket_new(z, binds));
-    if (zmq_bind(*binds, name)) return broken(name);
+    if (zmq_bind(*binds, name)) return bus_broken(name);
     TRY(socket_new(z, connects));
-    if (zmq_connect(*connects, name)) return broken(name);
-    return zmq_getsockopt(*binds, ZMQ_EVENTS, &events, &n) ? broken(name) : 0;
+    if (zmq_connect(*connects, name)) return bus_broken(name);
+    return zmq_getsockopt(*binds, ZMQ_EVENTS, &events, &n) ? bus_broken(name) : 0;
 }
 
 /* Raises the file limit for sockets: from 32 threads on they need more than the usual soft limit of 1024. */
@@ -286,7 +286,7 @@ close_socket(void **socket)
 
 /* Closes thread j's links to the threads before it. */
 static void
-part(struct zmq_bus *z, int j)
+disconnect_ends(struct zmq_bus *z, int j)
 {
     for (int i = 0; i < j; i++) {
         close_socket(&z->end[i].link[j]);
@@ -300,12 +300,12 @@ grow_zmq(struct bus *b, int nthread)
 {
     struct zmq_bus *z = (struct zmq_bus *)b;
     assert(nthread <= z->most);
-    if (nthread > ends(z)) allow_files(sockets_of(nthread));
-    for (int j = ends(z); j < nthread; j++) {
+    if (nthread > bus_has_threads(z)) allow_files(sockets_of(nthread));
+    for (int j = bus_has_threads(z); j < nthread; j++) {
         int status = 0;
-        for (int i = 0; !status && i < j; i++) status = join(z, i, j);
+        for (int i = 0; !status && i < j; i++) status = connect_ends(z, i, j);
         if (status) {
-            part(z, j);
+            disconnect_ends(z, j);
             err_note("%d threads need %d sockets", nthread, sockets_of(nthread));
             return status;
         }
@@ -315,10 +315,10 @@ grow_zmq(struct bus *b, int nthread)
 }
 
 static int
-start(struct zmq_bus *z)
+start_steward(struct zmq_bus *z)
 {
     z->context = zmq_ctx_new();
-    if (!z->context) return broken("context");
+    if (!z->context) return bus_broken("context");
     zmq_ctx_set(z->context, ZMQ_IO_THREADS, 0);
     zmq_ctx_set(z->context, ZMQ_BLOCKY, 0);
     zmq_ctx_set(z->context, ZMQ_MAX_SOCKETS, sockets_of(z->most) + 1);
@@ -326,11 +326,11 @@ start(struct zmq_bus *z)
 }
 
 static void
-close_zmq(struct bus **b)
+bus_close_zmq(struct bus **b)
 {
     struct zmq_bus *z = (struct zmq_bus *)*b;
     if (!z) return;
-    for (int j = z->context ? ends(z) - 1 : 0; j > 0; j--) part(z, j);
+    for (int j = z->context ? bus_has_threads(z) - 1 : 0; j > 0; j--) disconnect_ends(z, j);
     while (z->context && zmq_ctx_term(z->context) && errno == EINTR) continue;
     free(z->bell);
     free(z->end);
@@ -364,8 +364,8 @@ open_zmq(const struct bus_options *o, struct bus **out)
         z->end[i].bell = z->bell + (size_t)i * n;
         atomic_init(&z->end[i].core, -1); /* unknown */
     }
-    if (!status && n > 1) status = start(z);
-    if (status) close_zmq(&b);
+    if (!status && n > 1) status = start_steward(z);
+    if (status) bus_close_zmq(&b);
     *out = b;
     return status;
 }
@@ -373,10 +373,10 @@ open_zmq(const struct bus_options *o, struct bus **out)
 const struct bus_kind bus_zmq = {
     .name = "zmq",
     .open = open_zmq,
-    .close = close_zmq,
+    .close = bus_close_zmq,
     .grow = grow_zmq,
     .attach = attach_zmq,
-    .send = send_zmq,
+    .send = bus_send_zmq,
     .recv = recv_zmq,
     .nudge = nudge_zmq,
     .drive = drive_zmq,

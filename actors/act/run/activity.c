@@ -28,7 +28,7 @@ first_under_way(const struct worker *w, const struct flow *f)
 }
 
 static struct line
-line_of(const struct run *r, const struct task *t)
+act_line(const struct run *r, const struct task *t)
 {
     return t->blame_node >= 0 ? r->line[t->blame_node] : (struct line){0};
 }
@@ -54,7 +54,7 @@ worker_await(struct worker *w, const struct flow *f)
         worker_awaits_nothing(w);
         return;
     }
-    set_awaited(&w->awaited, &u->act, is_left(w, u) ? u->at : line_of(w->run, u->act.task));
+    set_awaited(&w->awaited, &u->act, is_left(w, u) ? u->at : act_line(w->run, u->act.task));
 }
 
 void
@@ -67,7 +67,7 @@ worker_awaits_nothing(struct worker *w)
 
 /* Appends text without the library's printf, which a signal handler must not call. */
 static char *
-put_text(char *at, const char *end, const char *text)
+put_status_text(char *at, const char *end, const char *text)
 {
     while (*text && at < end) *at++ = *text++;
     return at;
@@ -88,22 +88,22 @@ put_number(char *at, const char *end, int n)
 static char *
 put_task(char *at, const char *end, const struct task *t, struct line line)
 {
-    at = put_text(at, end, t->name ? t->name : "a move");
+    at = put_status_text(at, end, t->name ? t->name : "a move");
     if (!line.file) return at;
-    at = put_text(put_text(at, end, " ("), end, line.file);
-    return put_text(put_number(put_text(at, end, ":"), end, line.line), end, ")");
+    at = put_status_text(put_status_text(at, end, " ("), end, line.file);
+    return put_status_text(put_number(put_status_text(at, end, ":"), end, line.line), end, ")");
 }
 
 static char *
 put_device(char *at, const char *end, const struct plan_device *d)
 {
-    at = put_text(put_text(at, end, " on "), end, device_kind_text(d->kind));
-    return put_number(put_text(at, end, ":"), end, d->rank);
+    at = put_status_text(put_status_text(at, end, " on "), end, device_kind_text(d->kind));
+    return put_number(put_status_text(at, end, ":"), end, d->rank);
 }
 
 /* Prints the task, and its device if that has streams. */
 static void
-print_task(const struct plan *p, const struct task *t, struct line line, char *text, size_t size)
+print_doing_task(const struct plan *p, const struct task *t, struct line line, char *text, size_t size)
 {
     const struct plan_device *d = &p->device[t->device];
     char *end = text + size - 1, *at = put_task(text, end, t, line);
@@ -112,23 +112,23 @@ print_task(const struct plan *p, const struct task *t, struct line line, char *t
 }
 
 void
-doing_print(const struct plan *p, const struct run *r, int32_t i, char *text, size_t size)
+activity_print(const struct plan *p, const struct run *r, int32_t i, char *text, size_t size)
 {
-    print_task(p, &p->task[i], line_of(r, &p->task[i]), text, size);
+    print_doing_task(p, &p->task[i], act_line(r, &p->task[i]), text, size);
 }
 
 void
-worker_doing(const struct worker *w, char *text, size_t size)
+worker_activity(const struct worker *w, char *text, size_t size)
 {
     const struct awaited *a = &w->awaited;
     const struct task *t = atomic_load(&a->task);
     int acting = atomic_load(&w->acting);
     *text = '\0';
     if (acting)
-        doing_print(w->plan, w->run, acting - 1, text, size);
+        activity_print(w->plan, w->run, acting - 1, text, size);
     else if (t)
-        print_task(atomic_load(&a->plan), t, (struct line){atomic_load(&a->file), atomic_load(&a->line), NULL}, text,
-                   size);
+        print_doing_task(atomic_load(&a->plan), t, (struct line){atomic_load(&a->file), atomic_load(&a->line), NULL},
+                         text, size);
 }
 
 /* Returns the task on another thread that blocks this task: the producer of a missing input, or (sets *reads) a
@@ -139,10 +139,10 @@ waited_for(const struct actors *a, int32_t i, bool *reads)
     const struct task *task = a->plan->task, *t = &task[i];
     for (int32_t k = 0; k < t->nin; k++) {
         int32_t by = t->in[k].task;
-        if (task[by].thread != t->thread && look_in(a, i, k)) return *reads = false, by;
+        if (task[by].thread != t->thread && inspect_in(a, i, k)) return *reads = false, by;
     }
     for (int32_t k = 0; k < t->nresult; k++) {
-        int32_t by = look_reader(a, i, k);
+        int32_t by = inspect_reader(a, i, k);
         if (by >= 0 && task[by].thread != t->thread) return *reads = true, by;
     }
     return -1;
@@ -158,12 +158,12 @@ run_waiting(const struct run *r, int thread, char *text, size_t size)
     for (int32_t i = 0, by; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
         bool reads;
-        if (t->thread != thread || look_begun(r->actors, i) >= t->nact) continue;
+        if (t->thread != thread || inspect_begun(r->actors, i) >= t->nact) continue;
         if ((by = waited_for(r->actors, i, &reads)) < 0) continue;
         const struct task *other = &p->task[by];
-        char *at = put_text(put_task(text, end, t, line_of(r, t)), end, " waits for ");
-        at = put_device(put_task(at, end, other, line_of(r, other)), end, &p->device[other->device]);
-        *put_text(at, end, reads ? " to read" : "") = '\0';
+        char *at = put_status_text(put_task(text, end, t, act_line(r, t)), end, " waits for ");
+        at = put_device(put_task(at, end, other, act_line(r, other)), end, &p->device[other->device]);
+        *put_status_text(at, end, reads ? " to read" : "") = '\0';
         return;
     }
 }

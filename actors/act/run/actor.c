@@ -21,14 +21,14 @@
 void
 worker_ready(struct worker *w, int task)
 {
-    if (edge_offers(&w->plan->task[task]))
-        edge_offer(w, task);
+    if (p2p_offers(&w->plan->task[task]))
+        p2p_offer(w, task);
     else
         lanes_push(w, task);
 }
 
 static void
-wait_less(struct worker *w, int task)
+await_less(struct worker *w, int task)
 {
     struct actor *a = &w->actors->actor[task];
     assert(a->waits > 0);
@@ -39,7 +39,7 @@ static void
 deliver(struct worker *w, const struct reader *r)
 {
     const struct in_port *p = &w->plan->task[r->task].in[r->port];
-    if (++w->actors->actor[r->task].in[r->port].tokens == p->need) wait_less(w, r->task);
+    if (++w->actors->actor[r->task].in[r->port].tokens == p->need) await_less(w, r->task);
 }
 
 /* Notifies the readers [first, end) of a fan on this thread of a full register, or of a signal. */
@@ -76,11 +76,11 @@ reg_free(struct worker *w, int task, int out, int reg)
     struct out_state *o = &w->actors->actor[task].out[out];
     assert(o->readers[reg] > 0);
     if (--o->readers[reg] > 0) return;
-    if (reg == o->write) wait_less(w, task);
+    if (reg == o->write) await_less(w, task);
 }
 
 static void
-give_back(struct worker *w, const struct in_port *p, int32_t *left, int reg)
+give_back_register(struct worker *w, const struct in_port *p, int32_t *left, int reg)
 {
     assert(*left > 0);
     w->messages++;
@@ -98,10 +98,10 @@ give_back(struct worker *w, const struct in_port *p, int32_t *left, int reg)
 
 /* Uses up one micro-batch that the channel may send or receive, and notifies the other end. */
 static void
-pass_on(struct worker *w, int task, int piece)
+pass_on_act(struct worker *w, int task, int piece)
 {
     const struct task *t = &w->plan->task[task];
-    if (t->channel < 0 || t->kind->flags & KIND_DIRECT) return;
+    if (t->channel < 0 || t->kind->flags & KIND_P2P) return;
     const struct channel_far *far = &w->run->far[t->channel];
     if (--w->actors->channel[t->channel] == 0) w->actors->actor[task].waits++;
     worker_send_to(w, far->addr,
@@ -117,10 +117,10 @@ channel_arrive(struct worker *w, const struct msg *m)
 {
     const struct task *t = m->task < (uint32_t)w->plan->ntask ? &w->plan->task[m->task] : NULL;
     if (!t || t->channel < 0 || t->thread != w->id) return;
-    if (edge_offers(t))
-        edge_told(w, (int)m->task, m->reg);
+    if (p2p_offers(t))
+        p2p_full(w, (int)m->task, m->reg);
     else if (++w->actors->channel[t->channel] == 1)
-        wait_less(w, (int)m->task);
+        await_less(w, (int)m->task);
 }
 
 /* ---- acting ---- */
@@ -168,7 +168,7 @@ take_input(struct worker *w, struct actor *a, const struct in_port *p, struct in
 
 /* Publishes results and gives inputs back, for an act whose work was synchronous. */
 static void
-settle(struct worker *w, int task, int piece)
+settle_act(struct worker *w, int task, int piece)
 {
     const struct task *t = &w->plan->task[task];
     struct actor *a = &w->actors->actor[task];
@@ -185,12 +185,12 @@ settle(struct worker *w, int task, int piece)
                 send_full(w, task, k, f, reg, piece);
     }
     for (int k = 0; k < t->nin; k++)
-        if (take_input(w, a, &t->in[k], &a->in[k], &reg)) give_back(w, &t->in[k], &a->in[k].left[reg], reg);
+        if (take_input(w, a, &t->in[k], &a->in[k], &reg)) give_back_register(w, &t->in[k], &a->in[k].left[reg], reg);
     if (a->waits == 0 && a->begun < t->nact) lanes_push(w, task);
 }
 
 static void
-failed(struct worker *w, int task, int status)
+record_failure(struct worker *w, int task, int status)
 {
     const struct task *t = &w->plan->task[task];
     struct line at = t->blame_node >= 0 ? w->run->line[t->blame_node] : (struct line){0};
@@ -257,17 +257,17 @@ act_now(struct worker *w, int task)
     if (!status) status = end_work(&a);
     atomic_store_explicit(&w->acting, 0, memory_order_release);
     if (status) {
-        failed(w, task, status);
+        record_failure(w, task, status);
         return;
     }
-    pass_on(w, task, a.piece);
+    pass_on_act(w, task, a.piece);
     if (sends) {
         send_on(w, task, &a, begin_ns);
         return;
     }
     if (!FAULT(EARLY_BACK)) poison_inputs(w->run, task, a.piece, NULL);
     count_act(w, task, &a, begin_ns, w->run->timed ? now_ns() : 0);
-    settle(w, task, a.piece);
+    settle_act(w, task, a.piece);
 }
 
 /* ---- acting on streams ---- */
@@ -286,7 +286,7 @@ wait_for_inputs(const struct worker *w, const struct task *t, struct flow *f)
     const struct in_state *in = w->actors->actor[t - w->plan->task].in;
     for (int k = 0; k < t->nin; k++) {
         const struct in_port *p = &t->in[k];
-        if (p->token != TOKEN_EVENT || FAULT(NO_EVENT)) continue;
+        if (p->token != SYNC_EVENT || FAULT(NO_EVENT)) continue;
         struct flow *other = flow_of(w, &w->plan->task[p->task]);
         other->wanted = MAX(other->wanted, fills_of(w, p)[in[k].read].mark);
     }
@@ -326,8 +326,9 @@ issue_inputs(struct worker *w, int task)
     struct actor *a = &w->actors->actor[task];
     int reg;
     for (int k = 0; k < t->nin; k++) {
-        bool early = t->in[k].token == TOKEN_ISSUED || FAULT(EARLY_BACK);
-        if (take_input(w, a, &t->in[k], &a->in[k], &reg) && early) give_back(w, &t->in[k], &a->in[k].left[reg], reg);
+        bool early = t->in[k].token == SYNC_ENQUEUED || FAULT(EARLY_BACK);
+        if (take_input(w, a, &t->in[k], &a->in[k], &reg) && early)
+            give_back_register(w, &t->in[k], &a->in[k].left[reg], reg);
     }
 }
 
@@ -361,11 +362,11 @@ done_inputs(struct worker *w, int task)
         const struct in_port *p = &t->in[k];
         const struct out_port *o = &w->plan->task[p->task].out[p->out];
         struct in_state *s = &a->in[k];
-        if (o->once || p->token == TOKEN_ISSUED || FAULT(EARLY_BACK) || ++s->given < p->hold) continue;
+        if (o->once || p->token == SYNC_ENQUEUED || FAULT(EARLY_BACK) || ++s->given < p->hold) continue;
         int reg = s->give;
         s->given = 0;
         s->give = reg + 1 < o->nreg ? reg + 1 : 0;
-        give_back(w, p, &s->left[reg], reg);
+        give_back_register(w, p, &s->left[reg], reg);
     }
 }
 
@@ -379,7 +380,7 @@ has_nothing_to_do(const struct worker *w, int32_t device)
     return w->nleft == 0;
 }
 
-static void finish(struct worker *w, struct flow *f);
+static void finish_oldest(struct worker *w, struct flow *f);
 
 static bool
 may_finish(const struct flow *f)
@@ -393,8 +394,8 @@ finish_inputs(struct worker *w, const struct under_way *u)
 {
     for (int k = 0; k < u->act.task->nin; k++) {
         const struct in_port *p = &u->act.task->in[k];
-        struct flow *f = p->token == TOKEN_EVENT ? flow_of(w, &w->plan->task[p->task]) : NULL;
-        while (f && !w->stopped && may_finish(f) && flow_oldest(f)->order < u->order) finish(w, f);
+        struct flow *f = p->token == SYNC_EVENT ? flow_of(w, &w->plan->task[p->task]) : NULL;
+        while (f && !w->stopped && may_finish(f) && flow_oldest(f)->order < u->order) finish_oldest(w, f);
     }
 }
 
@@ -407,13 +408,13 @@ begin_of(const struct worker *w, const struct flow *f, const struct under_way *u
     const struct in_state *in = w->actors->actor[t - w->plan->task].in;
     int64_t ns = MAX(u->begin_ns, f->until_ns);
     for (int k = 0; k < t->nin; k++)
-        if (t->in[k].token == TOKEN_EVENT) ns = MAX(ns, fills_of(w, &t->in[k])[in[k].give].done_ns);
+        if (t->in[k].token == SYNC_EVENT) ns = MAX(ns, fills_of(w, &t->in[k])[in[k].give].done_ns);
     return ns;
 }
 
 /* Finishes the oldest act of a flow, whose work is complete. */
 static void
-finish(struct worker *w, struct flow *f)
+finish_oldest(struct worker *w, struct flow *f)
 {
     struct under_way *u = flow_oldest(f);
     if (is_left(w, u)) {
@@ -430,11 +431,11 @@ finish(struct worker *w, struct flow *f)
     if (!f->edge && has_nothing_to_do(w, u->act.task->device)) w->actors->busy_ns[u->act.task->device] += now;
     if (!status && !FAULT(EARLY_SAY)) status = end_work(&u->act);
     if (status) {
-        failed(w, task, status);
+        record_failure(w, task, status);
         return;
     }
     w->actors->actor[task].done++;
-    pass_on(w, task, u->act.piece);
+    pass_on_act(w, task, u->act.piece);
     if (!u->counted) count_act(w, task, &u->act, begin_ns, now);
     done_outputs(w, task, u->act.piece, now);
     done_inputs(w, task);
@@ -457,7 +458,7 @@ end_sending(struct worker *w, const struct sending *s)
 
 /* Returns true if the act's bytes are taken, and all earlier acts of its task are over. */
 static bool
-is_over(const struct worker *w, const struct sending *s)
+sending_is_over(const struct worker *w, const struct sending *s)
 {
     const struct transport *t = w->run->transport;
     return w->actors->actor[s->task].done == s->piece && (!s->ticket || t->taken(t->of, s->ticket));
@@ -469,7 +470,7 @@ finish_sending(struct worker *w)
     int32_t n = 0, was = w->nsending;
     for (int32_t i = 0; i < was; i++) {
         struct sending s = w->sending[i];
-        if (w->stopped || !is_over(w, &s)) {
+        if (w->stopped || !sending_is_over(w, &s)) {
             w->sending[n++] = s;
             continue;
         }
@@ -488,7 +489,7 @@ send_on(struct worker *w, int task, const struct act *a, int64_t begin_ns)
     struct sending s = {task, a->piece, a->ticket, begin_ns};
     issue_outputs(w, task, a->piece, 0);
     issue_inputs(w, task);
-    if (!s.ticket && is_over(w, &s)) {
+    if (!s.ticket && sending_is_over(w, &s)) {
         end_sending(w, &s);
     } else {
         if (w->nsending == w->sending_capacity) finish_sending(w); /* frees an entry: a received act is over */
@@ -512,7 +513,7 @@ worker_may_complete(const struct worker *w)
 {
     if (w->nsending > 0 && !w->run->transport->nudges) return true; /* must be polled: the transport does not nudge */
     for (int32_t i = 0; i < w->nsending; i++)
-        if (is_over(w, &w->sending[i])) return true;
+        if (sending_is_over(w, &w->sending[i])) return true;
     for (int i = 0; i < w->nflow && w->nunder > 0; i++) {
         const struct flow *f = &w->flow[i];
         if (!flow_empty(f) && (!f->tells || stream_passed(f->stream, flow_oldest(f)->mark))) return true;
@@ -561,7 +562,7 @@ make_way(struct worker *w, struct flow *f)
 {
     if (!flow_full(f)) return;
     flow_await(w, f, flow_oldest(f)->mark);
-    finish(w, f);
+    finish_oldest(w, f);
 }
 
 void
@@ -589,7 +590,7 @@ worker_enqueue(struct worker *w, int task, int piece, struct flow *f)
     int status = begin_work(w, &u->act);
     if (!status && FAULT(EARLY_SAY)) status = end_work(&u->act);
     if (status) {
-        failed(w, task, status);
+        record_failure(w, task, status);
         return -1;
     }
     poison_inputs(w->run, task, piece, f->stream);
@@ -643,7 +644,7 @@ worker_act(struct worker *w, struct lane *l, int i)
     say_doing(w, task, 0);
     struct flow *f = flow_of(w, &w->plan->task[task]);
     if (f && f->edge)
-        edge_send(w, task, f);
+        p2p_send(w, task, f);
     else if (f)
         act_issue(w, task, f);
     else
@@ -659,10 +660,10 @@ worker_complete(struct worker *w)
     for (int i = 0; i < w->nflow; i++) {
         struct flow *f = &w->flow[i];
         while (!w->stopped && may_finish(f)) {
-            finish(w, f);
+            finish_oldest(w, f);
             any = true;
         }
-        if (f->nqueue) edge_go_on(w, f);
+        if (f->nqueue) p2p_continue(w, f);
     }
     return any;
 }

@@ -137,7 +137,7 @@ struct worker {
 static inline struct flow *
 flow_of(const struct worker *w, const struct task *t)
 {
-    return t->kind->flags & KIND_DIRECT ? w->edge_of[t->channel] : w->flow_of[t->device * NSTREAM + t->stream];
+    return t->kind->flags & KIND_P2P ? w->edge_of[t->channel] : w->flow_of[t->device * NSTREAM + t->stream];
 }
 
 /* Reserves memory for a run and opens streams for its devices. Session's thread, before START. driven: streams
@@ -221,16 +221,16 @@ void worker_send_to(struct worker *w, uint32_t addr, struct msg m);
 void worker_await(struct worker *w, const struct flow *f);
 void worker_awaits_nothing(struct worker *w);
 /* Prints the task that the thread computes, or waits for on a stream; "": none. */
-void worker_doing(const struct worker *w, char *text, size_t size);
+void worker_activity(const struct worker *w, char *text, size_t size);
 /* Prints the thread's first actor that is blocked by another thread, and the blocking task; "": none. */
 void run_waiting(const struct run *r, int thread, char *text, size_t size);
 
 /* In inspect.c, also for deadlock reports: return true if an input lacks full registers, an output a free one. actors:
  * struct actors. */
-bool look_in(const void *actors, int32_t task, int32_t port);
-bool look_out(const void *actors, int32_t task, int32_t out);
+bool inspect_in(const void *actors, int32_t task, int32_t port);
+bool inspect_out(const void *actors, int32_t task, int32_t out);
 /* Returns a task that still reads the register the actor writes next; -1: none. */
-int32_t look_reader(const void *actors, int32_t task, int32_t out);
+int32_t inspect_reader(const void *actors, int32_t task, int32_t out);
 
 /* Fills in the addresses of an act whose plan, task and piece are set; `address` provides the storage (address.c). */
 void act_address(const struct worker *w, struct act *a, void **address);

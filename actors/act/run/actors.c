@@ -64,10 +64,10 @@ actors_new(const struct plan *p)
     a->busy_ns = ARENA_ARRAY(&a->arena, int64_t, p->ndevice);
     a->roles = ARENA_ARRAY(&a->arena, uint8_t, p->ndevice);
     a->channel = ARENA_ARRAY(&a->arena, int32_t, p->nchannel);
-    token_roles(p, a->roles);
+    sync_roles(p, a->roles);
     count_left(a);
     list_peers(a);
-    a->ncommunicator = seats_communicators(p, &a->arena, &a->communicator);
+    a->ncommunicator = comm_ranks_communicators(p, &a->arena, &a->communicator);
     for (int i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
         a->naddress = MAX(a->naddress, t->narg + t->nresult);

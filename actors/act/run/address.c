@@ -12,7 +12,7 @@ reg_address(const struct run *r, const struct where *w, int reg, int piece)
     if (w->kind == IN_TASK) w = &r->plan->task[w->index].out[0].where;
     if (w->stride == 0) return nothing;
     char *base = w->kind == IN_ROOT ? r->root[w->index] : r->arena[w->index];
-    return base + (w->nberth ? w->berth[piece % w->nberth] : w->offset + reg * w->stride);
+    return base + (w->nact_offset ? w->berth[piece % w->nact_offset] : w->offset + reg * w->stride);
 }
 
 /* Returns the bytes of number operands behind the device's arena; 0: the device reads numbers in host memory. */
@@ -23,7 +23,7 @@ numbers_behind(const struct plan *p, int device)
 }
 
 int64_t
-run_room(const struct plan *p, int device)
+run_arena_bytes(const struct plan *p, int device)
 {
     int64_t arena = p->device[device].arena_bytes, numbers = numbers_behind(p, device);
     return numbers ? where_stride(arena) + numbers : arena;
@@ -74,7 +74,7 @@ act_address(const struct worker *w, struct act *a, void **address)
     const struct actor *actor = &w->actors->actor[t - w->plan->task];
     void **in = address, **out = in + t->narg;
     for (int i = 0; i < t->narg; i++) in[i] = arg_address(w, a, &t->arg[i]);
-    bool direct = t->kind->flags & KIND_DIRECT; /* a direct RECV has claimed its register before */
+    bool direct = t->kind->flags & KIND_P2P; /* a direct RECV has claimed its register before */
     for (int k = 0; k < t->nresult; k++)
         out[k] =
             reg_address(w->run, &t->out[k].where, direct ? a->piece % t->out[k].nreg : actor->out[k].write, a->piece);

@@ -95,7 +95,7 @@ worker_told(void *of)
 }
 
 static void
-tell(struct worker *w, int to, enum msg_kind kind)
+worker_tell(struct worker *w, int to, enum msg_kind kind)
 {
     worker_send(w, to, (struct msg){.kind = (uint8_t)kind, .status = (uint8_t)w->status});
 }
@@ -103,7 +103,7 @@ tell(struct worker *w, int to, enum msg_kind kind)
 /* ---- one worker ---- */
 
 static void
-end(struct worker *w)
+end_worker_run(struct worker *w)
 {
     if (!w->active) return;
     if (w->stopped) flows_cut(w);
@@ -115,16 +115,16 @@ end(struct worker *w)
     worker_bill(w, -1);
     w->active = false;
     w->allocations += must_count() - w->asked;
-    if (w != w->engine->worker) tell(w, w->engine->worker[0].id, MSG_END);
+    if (w != w->engine->worker) worker_tell(w, w->engine->worker[0].id, MSG_END);
 }
 
 /* Stops this process's threads, and one thread per host with a channel, which stops that host's threads. */
 static void
-stop_all(struct engine *e)
+engine_stop_all(struct engine *e)
 {
     struct worker *w = &e->worker[0];
     const struct actors *a = w->actors;
-    for (int t = 1; t < e->nthread; t++) tell(w, e->worker[t].id, MSG_STOP);
+    for (int t = 1; t < e->nthread; t++) worker_tell(w, e->worker[t].id, MSG_STOP);
     for (int32_t i = 0; i < a->npeer; i++)
         worker_send_to(w, w->run->far[a->peer[i]].addr, (struct msg){.kind = MSG_STOP, .out = MSG_FAR});
     w->stopped = e->stopped = true;
@@ -145,7 +145,7 @@ stop_for(struct worker *w, const struct msg *m)
 }
 
 static void
-take_message(struct worker *w, const struct msg *m)
+worker_take_message(struct worker *w, const struct msg *m)
 {
     struct engine *e = w->engine;
     if (m->kind == MSG_QUIT) {
@@ -156,7 +156,7 @@ take_message(struct worker *w, const struct msg *m)
         if (m->run != w->run_id) return;
         e->nended++;
         if (m->status && !e->status) e->status = m->status;
-        if (m->status && !e->stopped) stop_all(e);
+        if (m->status && !e->stopped) engine_stop_all(e);
         return;
     }
     if (run_after(m->run, w->run_id)) worker_begin(w, e->job, m->run);
@@ -198,13 +198,13 @@ take_messages(struct worker *w, bool idle)
     struct msg m[BATCH];
     if (wait != BUS_LOOK) signals_pass();
     int n = bus_recv(w->engine->bus, w->addr, m, BATCH, wait);
-    for (int i = 0; i < n; i++) take_message(w, &m[i]);
+    for (int i = 0; i < n; i++) worker_take_message(w, &m[i]);
     return n > 0;
 }
 
 /* Does what the simulator's seed selects: runs any ready actor, steps a stream, or completes finished work. */
 static bool
-play(struct worker *w, struct bus *b)
+engine_play(struct worker *w, struct bus *b)
 {
     bool streams = w->nunder > 0;
     uint64_t choice = bus_choose(b, (uint64_t)(w->nready > 0) + 2 * streams);
@@ -219,11 +219,11 @@ play(struct worker *w, struct bus *b)
 /* Runs one ready actor, or completes finished stream work. Returns false if neither exists. With a single thread no
  * message can arrive, so it runs up to ALONE actors per call. */
 static bool
-work(struct worker *w)
+run_worker(struct worker *w)
 {
     enum { ALONE = 8 };
     struct bus *b = w->engine->bus;
-    if (b && !b->kind->threaded) return (w->nready > 0 || w->nunder > 0) && play(w, b);
+    if (b && !b->kind->threaded) return (w->nready > 0 || w->nunder > 0) && engine_play(w, b);
     bool any = w->nunder > 0 && worker_complete(w);
     if (w->nready == 0 || w->stopped) return any;
     int n = w->plan->nthread == 1 ? ALONE : 1;
@@ -238,7 +238,7 @@ work(struct worker *w)
 }
 
 static bool
-turn(void *of, bool wait)
+engine_turn(void *of, bool wait)
 {
     struct worker *w = of;
     struct bus *b = w->engine->bus;
@@ -249,9 +249,9 @@ turn(void *of, bool wait)
     }
     if (b && (!w->active || w->plan->nthread > 1 || w->plan->nchannel)) came = take_messages(w, wait && idle);
     if (!w->active) return came;
-    bool did = !w->stopped && !worker_is_over(w) && work(w);
+    bool did = !w->stopped && !worker_is_over(w) && run_worker(w);
     if (!w->stopped && !worker_is_over(w)) return came || did;
-    end(w);
+    end_worker_run(w);
     return true;
 }
 
@@ -263,7 +263,7 @@ device_thread(void *arg)
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     denormals_flush();
-    while (!w->quit) turn(w, true);
+    while (!w->quit) engine_turn(w, true);
     return NULL;
 }
 
@@ -284,7 +284,8 @@ static void
 attach(struct engine *e, int thread)
 {
     struct worker *w = &e->worker[thread];
-    e->bus->kind->attach(e->bus, w->addr, (struct bus_user){.of = w, .turn = turn, .busy = busy, .waits = waits});
+    e->bus->kind->attach(e->bus, w->addr,
+                         (struct bus_user){.of = w, .turn = engine_turn, .busy = busy, .waits = waits});
 }
 
 int
@@ -347,7 +348,7 @@ engine_doing_thread(const struct engine *e, int thread, char *text, size_t size)
 {
     *text = '\0';
     if (thread < 0 || thread >= e->nthread) return false;
-    worker_doing(&e->worker[thread], text, size);
+    worker_activity(&e->worker[thread], text, size);
     return true;
 }
 
@@ -399,7 +400,7 @@ worker_may_update(struct worker *w)
 
 /* Returns true if the run was asked to stop and can still be stopped. */
 static bool
-stops(struct engine *e)
+engine_stops(struct engine *e)
 {
     return atomic_load(&e->aborted) || (atomic_load(&e->interrupted) && gate_turn(e, GATE_STOPPED));
 }
@@ -410,7 +411,7 @@ wants_stop(void *engine)
 {
     struct engine *e = engine;
     signals_pass_in_time(); /* the signal that asks to stop may be held */
-    if (!stops(e)) return false;
+    if (!engine_stops(e)) return false;
     atomic_store(&e->cut, 1);
     return true;
 }
@@ -422,7 +423,7 @@ worker_ask(struct worker *w)
 }
 
 static void
-cancel(struct worker *w)
+cancel_run(struct worker *w)
 {
     worker_fail(w, fail(E_CANCEL, "interrupted"));
 }
@@ -431,10 +432,10 @@ cancel(struct worker *w)
 
 /* Fails a run that cannot end. No verified plan gets here. */
 static void
-deadlocked(struct worker *w)
+report_deadlock(struct worker *w)
 {
     struct deadlock who = {
-        .plan = w->plan, .state = w->actors, .begun = look_begun, .in_waits = look_in, .out_waits = look_out};
+        .plan = w->plan, .state = w->actors, .begun = inspect_begun, .in_waits = inspect_in, .out_waits = inspect_out};
     struct str text = {0};
     deadlock_print(&who, &text);
     worker_fail(w, fail(E_PLAN, "deadlock: no actor can act, no message is under way and no work is unfinished: %s",
@@ -454,7 +455,7 @@ unsettled(const struct worker *w)
 static bool
 go_alone(struct worker *w)
 {
-    if (turn(w, false) || busy(w)) return true;
+    if (engine_turn(w, false) || busy(w)) return true;
     if (w->nunder == 0) return false;
     worker_rest(w, waits(w));
     return true;
@@ -462,7 +463,7 @@ go_alone(struct worker *w)
 
 /* Returns false if nothing can happen any more. */
 static bool
-go_on(struct engine *e)
+engine_goes_on(struct engine *e)
 {
     struct worker *w = &e->worker[0];
     bool alone = w->plan->nthread == 1 && !w->plan->nchannel;
@@ -476,20 +477,20 @@ engine_step(struct engine *e)
 {
     struct worker *w = &e->worker[0];
     if (e->nended >= e->nthread - 1 && !w->active && !unsettled(w)) return false;
-    if (!w->stopped && stops(e))
-        cancel(w);
-    else if (!go_on(e))
-        deadlocked(w);
+    if (!w->stopped && engine_stops(e))
+        cancel_run(w);
+    else if (!engine_goes_on(e))
+        report_deadlock(w);
     if (e->stopped || !w->stopped || !w->status) return true;
     if (!e->status) e->status = w->status;
-    stop_all(e);
+    engine_stop_all(e);
     return true;
 }
 
 /* Returns the worker whose failure is reported: the first by thread, workers cut short by another's failure last;
  * NULL: none. */
 static const struct worker *
-failed(const struct engine *e)
+failed_worker(const struct engine *e)
 {
     const struct worker *found = NULL;
     for (int t = 0; t < e->nthread; t++) {
@@ -502,7 +503,7 @@ failed(const struct engine *e)
 static int
 outcome(struct engine *e)
 {
-    const struct worker *w = failed(e);
+    const struct worker *w = failed_worker(e);
     if (w) return fail((enum err_code)w->status, "%s", w->text);
     return atomic_load(&e->cut) ? fail(E_CANCEL, "interrupted") : 0;
 }
@@ -540,7 +541,7 @@ nap(const struct stream_work *w, const struct stream *s)
 
 /* Tests: makes an act fail, or sleep (on the act's stream, if any). */
 static int
-trouble(void *engine, const struct act *a)
+engine_trouble(void *engine, const struct act *a)
 {
     struct engine *e = engine;
     int64_t ns = task_slowness(e, a->plan, a->task);
@@ -558,7 +559,7 @@ has_trouble(struct engine *e)
 
 /* Prepares everything that can fail before a run begins. */
 static int
-prepare(struct engine *e, struct run *r)
+prepare_run(struct engine *e, struct run *r)
 {
     bool driven = e->bus && !e->bus->kind->threaded;
     assert(engine_follows(e, r));
@@ -585,13 +586,13 @@ engine_begin(struct engine *e, struct run *r)
     atomic_store(&e->interrupted, 0);
     atomic_store(&e->aborted, 0);
     atomic_store(&e->cut, 0);
-    r->before_act = has_trouble(e) ? trouble : NULL;
+    r->before_act = has_trouble(e) ? engine_trouble : NULL;
     r->hook = e;
-    TRY(prepare(e, r));
+    TRY(prepare_run(e, r));
     e->job = r;
     worker_begin(w, r, id);
     if (e->bus && e->bus->kind->admit) e->bus->kind->admit(e->bus, id);
-    for (int t = 1; t < nthread; t++) tell(w, e->worker[t].id, MSG_START);
+    for (int t = 1; t < nthread; t++) worker_tell(w, e->worker[t].id, MSG_START);
     return 0;
 }
 
@@ -644,7 +645,7 @@ engine_acts(const struct engine *e, int thread, const struct act_time **acts)
 int32_t
 engine_blame(const struct engine *e)
 {
-    const struct worker *w = failed(e);
+    const struct worker *w = failed_worker(e);
     return w ? w->blame : -1;
 }
 

@@ -44,7 +44,7 @@ struct run {
 
 /* Returns the bytes that a run needs on a device: the arena, and behind it the number operands if the device cannot
  * read host memory. */
-int64_t run_room(const struct plan *p, int device);
+int64_t run_arena_bytes(const struct plan *p, int device);
 /* Sets *at to the numbers behind the arena and returns their bytes; 0: the numbers are in host memory only. */
 size_t run_numbers(const struct run *r, int device, void **at);
 struct communicator_post;
@@ -85,9 +85,9 @@ bool actors_acted(const struct actors *a, int task);
 void actors_clear(struct actors *a);
 void actors_mark(struct actors *a, int task, int32_t acts);
 
-/* Between runs: look_begun returns how many acts an actor began in the last run; actors_print prints "done",
+/* Between runs: inspect_begun returns how many acts an actor began in the last run; actors_print prints "done",
  * "ready", or what the actor waited for when the run ended (inspect.c). */
-int32_t look_begun(const void *actors, int32_t task);
+int32_t inspect_begun(const void *actors, int32_t task);
 void actors_print(const struct actors *a, int32_t task, struct str *s);
 
 /* Runs the plan to the end or to the first failure. On return no thread touches the run, unless it stays open.
@@ -105,7 +105,7 @@ int engine_end(struct engine *e);
 void engine_interrupt(struct engine *e);
 /* Prints a task of a run: "matmul (a.lua:3)"; on a device with streams, "matmul (a.lua:3) on late:0".
  * Async-signal-safe. */
-void doing_print(const struct plan *p, const struct run *r, int32_t task, char *text, size_t size);
+void activity_print(const struct plan *p, const struct run *r, int32_t task, char *text, size_t size);
 /* Returns true if a run is in progress. Async-signal-safe. */
 bool engine_is_running(const struct engine *e);
 /* Prints the task that a device thread computes. If the thread only waits for its devices: the first task with

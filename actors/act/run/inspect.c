@@ -3,32 +3,32 @@
 #include "actors/plan/model/deadlock.h"
 
 int32_t
-look_begun(const void *actors, int32_t task)
+inspect_begun(const void *actors, int32_t task)
 {
     return ((const struct actors *)actors)->actor[task].begun;
 }
 
 bool
-look_in(const void *actors, int32_t task, int32_t port)
+inspect_in(const void *actors, int32_t task, int32_t port)
 {
     const struct actors *a = actors;
     return a->actor[task].in[port].tokens < a->plan->task[task].in[port].need;
 }
 
 bool
-look_out(const void *actors, int32_t task, int32_t out)
+inspect_out(const void *actors, int32_t task, int32_t out)
 {
     const struct out_state *o = &((const struct actors *)actors)->actor[task].out[out];
     return o->readers[o->write] > 0;
 }
 
 int32_t
-look_reader(const void *actors, int32_t task, int32_t out)
+inspect_reader(const void *actors, int32_t task, int32_t out)
 {
     const struct actors *a = actors;
     const struct out_port *o = &a->plan->task[task].out[out];
     const int32_t *left = a->left[a->first_out[task] + out];
-    if (!look_out(a, task, out)) return -1;
+    if (!inspect_out(a, task, out)) return -1;
     for (int f = 0; f < o->nfan; f++)
         if (left[f * o->nreg + a->actor[task].out[out].write] > 0) return o->fan[f].reader[0].task;
     return -1;
@@ -45,14 +45,14 @@ actors_print(const struct actors *a, int32_t task, struct str *s)
     }
     size_t before = s->len;
     for (int32_t k = 0; k < t->nin; k++) {
-        if (!look_in(a, task, k)) continue;
+        if (!inspect_in(a, task, k)) continue;
         str_add(s, gap);
         task_print(a->plan, t->in[k].task, s);
         gap = ", ";
     }
     for (int32_t k = 0; k < t->nresult; k++) {
-        if (!look_out(a, task, k)) continue;
-        int32_t by = look_reader(a, task, k), nreg = t->out[k].nreg;
+        if (!inspect_out(a, task, k)) continue;
+        int32_t by = inspect_reader(a, task, k), nreg = t->out[k].nreg;
         str_add(s, gap);
         if (by >= 0) {
             task_print(a->plan, by, s);

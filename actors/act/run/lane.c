@@ -9,7 +9,7 @@
 /* ---- heaps ---- */
 
 static uint64_t
-key_of(const struct worker *w, int task)
+lane_task_key(const struct worker *w, int task)
 {
     int32_t act = w->actors->actor[task].begun;
     const struct lane_rows *rows = w->run->rows;
@@ -17,7 +17,7 @@ key_of(const struct worker *w, int task)
 }
 
 static struct lane *
-lane_of(const struct worker *w, int task)
+task_lane(const struct worker *w, int task)
 {
     const struct lane_rows *rows = w->run->rows;
     return rows ? &w->lane[rows->lane_of[task] - rows->first_lane[w->id]] : w->lane;
@@ -26,10 +26,10 @@ lane_of(const struct worker *w, int task)
 void
 lanes_push(struct worker *w, int task)
 {
-    struct lane *l = lane_of(w, task);
+    struct lane *l = task_lane(w, task);
     assert(w->nready < w->capacity);
     w->nready++;
-    heap_push(&l->ready, key_of(w, task), task);
+    heap_push(&l->ready, lane_task_key(w, task), task);
 }
 
 /* ---- rows ---- */
@@ -37,7 +37,7 @@ lanes_push(struct worker *w, int task)
 void
 lanes_ended(struct worker *w, int task, int64_t now)
 {
-    if (w->run->rows) lane_of(w, task)->free_ns = now;
+    if (w->run->rows) task_lane(w, task)->free_ns = now;
 }
 
 /* Returns true if the lane should idle for the next task of its row instead of starting a ready one. While the
@@ -45,7 +45,7 @@ lanes_ended(struct worker *w, int task, int64_t now)
  * waits a little, from when the stream ran dry or the thread ended an act; a late task costs time only. A thread
  * with nothing in flight never waits for a task that only it could make ready. */
 static bool
-bides(struct worker *w, struct lane *l)
+lane_holds_back(struct worker *w, struct lane *l)
 {
     const struct actor *actor = w->actors->actor;
     const struct flow *f = flow_of(w, &w->plan->task[l->ready.value[0]]);
@@ -66,7 +66,7 @@ lanes_next(struct worker *w)
     struct lane *next = NULL;
     w->until_ns = INT64_MAX;
     for (struct lane *l = w->lane; l < w->lane + w->nlane; l++)
-        if (l->ready.n > 0 && (!next || l->ready.key[0] < next->ready.key[0]) && !bides(w, l)) next = l;
+        if (l->ready.n > 0 && (!next || l->ready.key[0] < next->ready.key[0]) && !lane_holds_back(w, l)) next = l;
     if (next) w->until_ns = 0;
     return next;
 }

@@ -100,7 +100,7 @@ time_begins(struct run *r, uint64_t number, int64_t now, bool works)
 /* Keeps the error of an open run. The current run reads invalid results, so it ends with that error. If there is no
  * current run, or it has ended already, the next wait reports the error. */
 static void
-keep_failure(struct worker *w, const struct under_way *u, int status)
+keep_run_failure(struct worker *w, const struct under_way *u, int status)
 {
     struct left *l = &w->left;
     bool first = l->failed == 0;
@@ -125,7 +125,7 @@ left_finish(struct worker *w, struct flow *f)
     struct under_way u = *flow_oldest(f);
     int status = stream_trouble(f->stream, u.mark);
     int64_t now = now_ns();
-    if (status) keep_failure(w, &u, status);
+    if (status) keep_run_failure(w, &u, status);
     f->first++;
     f->until_ns = now;
     w->nunder--;
@@ -146,7 +146,7 @@ left_look(struct worker *w, const struct flow *f)
         const struct under_way *u = &f->act[i % FLOW_ACTS];
         if (!is_left(w, u)) continue;
         int status = stream_trouble(f->stream, u->mark);
-        if (status) keep_failure(w, u, status);
+        if (status) keep_run_failure(w, u, status);
         time_ends(u->of, u->run, now_ns());
     }
 }
@@ -154,7 +154,7 @@ left_look(struct worker *w, const struct flow *f)
 /* ---- the next run ---- */
 
 static int
-put(const struct stream_work *w, const struct stream *s)
+put_numbers(const struct stream_work *w, const struct stream *s)
 {
     const struct put *p = w->of;
     struct view_rows row = {.nrow = 1, .row = p->bytes, .to = p->bytes, .from = p->bytes};
@@ -192,7 +192,7 @@ enqueue_numbers(struct worker *w, const struct run *r, struct stream *s)
     if (p->bytes == 0) return 0;
     TRY(put_room(p, p->bytes));
     memcpy(p->from, r->number, p->bytes);
-    struct stream_work work = {.run = put, .of = p, .launches = true};
+    struct stream_work work = {.run = put_numbers, .of = p, .launches = true};
     return FAULT(EARLY_NUMBERS) ? s->kind->copy(p->to, p->from, p->bytes) : stream_enqueue(s, &work);
 }
 

@@ -15,14 +15,14 @@ tell_end(struct worker *w, int task, enum msg_kind kind, uint16_t turn, int piec
 }
 
 static void
-push(struct flow *f, int32_t task)
+push_send(struct flow *f, int32_t task)
 {
     assert(f->nqueue < f->queue_capacity);
     f->queue[(f->first_queued + f->nqueue++) % f->queue_capacity] = task;
 }
 
 static int32_t
-pop(struct flow *f)
+pop_send(struct flow *f)
 {
     int32_t task = f->queue[f->first_queued];
     f->first_queued = (f->first_queued + 1) % f->queue_capacity;
@@ -31,7 +31,7 @@ pop(struct flow *f)
 }
 
 void
-edge_offer(struct worker *w, int task)
+p2p_offer(struct worker *w, int task)
 {
     struct actor *a = &w->actors->actor[task];
     while (a->waits == 0 && a->begun < w->plan->task[task].nact && !w->stopped) {
@@ -63,23 +63,23 @@ receive_one(struct worker *w, int task, struct flow *f)
 }
 
 void
-edge_go_on(struct worker *w, struct flow *f)
+p2p_continue(struct worker *w, struct flow *f)
 {
     while (f->nqueue > 0 && !flow_full(f) && !w->stopped) {
-        int32_t task = pop(f);
-        (edge_offers(&w->plan->task[task]) ? receive_one : send_one)(w, task, f);
+        int32_t task = pop_send(f);
+        (p2p_offers(&w->plan->task[task]) ? receive_one : send_one)(w, task, f);
     }
 }
 
 void
-edge_send(struct worker *w, int task, struct flow *f)
+p2p_send(struct worker *w, int task, struct flow *f)
 {
-    push(f, task);
-    edge_go_on(w, f);
+    push_send(f, task);
+    p2p_continue(w, f);
 }
 
 void
-edge_told(struct worker *w, int task, uint16_t turn)
+p2p_full(struct worker *w, int task, uint16_t turn)
 {
     const struct task *t = &w->plan->task[task];
     struct flow *f = w->edge_of[t->channel];
@@ -94,6 +94,6 @@ edge_told(struct worker *w, int task, uint16_t turn)
         return;
     }
     f->turn++;
-    push(f, task);
-    edge_go_on(w, f);
+    push_send(f, task);
+    p2p_continue(w, f);
 }

@@ -19,19 +19,19 @@
 
 /* Returns true if the task is a direct RECV; a direct RECV never enters a lane. */
 static inline bool
-edge_offers(const struct task *t)
+p2p_offers(const struct task *t)
 {
-    return (t->kind->flags & (KIND_DIRECT | KIND_SENDS)) == KIND_DIRECT;
+    return (t->kind->flags & (KIND_P2P | KIND_SENDS)) == KIND_P2P;
 }
 
 /* Begins all acts that a ready RECV can begin, and sends the other end a FREE for each. */
-void edge_offer(struct worker *w, int task);
+void p2p_offer(struct worker *w, int task);
 /* Handles a FULL: the other end has sent act `turn` of the link. Queues the RECV's work as the next on its stream.
  * An unexpected send fails the run (E_BUS). */
-void edge_told(struct worker *w, int task, uint16_t turn);
+void p2p_full(struct worker *w, int task, uint16_t turn);
 /* Queues an act of a SEND as the next on its stream. */
-void edge_send(struct worker *w, int task, struct flow *f);
+void p2p_send(struct worker *w, int task, struct flow *f);
 /* Enqueues acts that are queued on a link, as many as its stream has room for. */
-void edge_go_on(struct worker *w, struct flow *f);
+void p2p_continue(struct worker *w, struct flow *f);
 
 #endif

@@ -11,7 +11,7 @@
 
 /* Returns the result that owns the registers: with IN_TASK, result 0 of another task. */
 static const struct out_port *
-holder_of(const struct actors *a, int task, int out, int32_t *result)
+holder_port(const struct actors *a, int task, int out, int32_t *result)
 {
     const struct out_port *o = &a->plan->task[task].out[out];
     bool lodges = o->where.kind == IN_TASK;
@@ -20,7 +20,7 @@ holder_of(const struct actors *a, int task, int out, int32_t *result)
 }
 
 static void
-make(struct actors *a)
+make_poison(struct actors *a)
 {
     const struct plan *p = a->plan;
     int32_t nresult = 0, nreg = 0, result;
@@ -34,7 +34,7 @@ make(struct actors *a)
             x->first[a->first_out[i] + k] = nreg;
             nreg += o->nreg;
             if (o->control) continue;
-            holder_of(a, i, k, &result);
+            holder_port(a, i, k, &result);
             for (int f = 0; f < o->nfan; f++) x->readers[result] += o->fan[f].nreader;
         }
     x->left = ARENA_ARRAY(&a->arena, _Atomic int32_t, nreg + 1);
@@ -45,7 +45,7 @@ void
 poison_begin(const struct run *r)
 {
     struct actors *a = r->actors;
-    if (!a->poison) make(a);
+    if (!a->poison) make_poison(a);
     for (int i = 0; i < a->plan->ntask; i++)
         for (int k = 0; k < a->plan->task[i].nout; k++) {
             int32_t result = a->first_out[i] + k, first = a->poison->first[result];
@@ -55,7 +55,7 @@ poison_begin(const struct run *r)
 }
 
 static void
-fill(const struct run *r, const struct out_port *o, int reg, int piece, const struct stream *s)
+fill_register(const struct run *r, const struct out_port *o, int reg, int piece, const struct stream *s)
 {
     if (o->where.kind != IN_ARENA || o->bytes == 0) return;
     memset(stream_reach(s, reg_address(r, &o->where, reg, piece)), 0xff, (size_t)o->bytes);
@@ -63,7 +63,7 @@ fill(const struct run *r, const struct out_port *o, int reg, int piece, const st
 
 /* Encodes an act as stream work. */
 static struct stream_work
-work_of(const struct run *r, int task, int piece)
+work_of_fill(const struct run *r, int task, int piece)
 {
     return (struct stream_work){.of = r, .piece = (uint64_t)task << 32 | (uint32_t)piece};
 }
@@ -77,7 +77,7 @@ fill_outputs(const struct stream_work *work, const struct stream *s)
     for (int k = 0; k < t->nresult; k++) {
         const struct out_port *o = &t->out[k];
         if (o->control || o->shared || piece % o->every) continue; /* another task fills it, or an earlier act did */
-        fill(r, o, piece / o->every % o->nreg, piece, s);
+        fill_register(r, o, piece / o->every % o->nreg, piece, s);
     }
     return 0;
 }
@@ -93,11 +93,11 @@ leave_inputs(const struct stream_work *work, const struct stream *s)
         const struct in_port *in = &t->in[k];
         int32_t result;
         if (r->plan->task[in->task].out[in->out].control || (piece + 1) % in->hold) continue;
-        const struct out_port *o = holder_of(r->actors, in->task, in->out, &result);
+        const struct out_port *o = holder_port(r->actors, in->task, in->out, &result);
         int reg = piece / in->hold % o->nreg;
         _Atomic int32_t *left = &x->left[x->first[result] + reg];
         if (atomic_fetch_sub(left, 1) > 1) continue;
-        fill(r, o, reg, piece, s);
+        fill_register(r, o, reg, piece, s);
         atomic_store(left, x->readers[result]);
     }
     return 0;
@@ -106,7 +106,7 @@ leave_inputs(const struct stream_work *work, const struct stream *s)
 void
 poison_outputs(const struct run *r, int task, int piece, struct stream *s)
 {
-    struct stream_work work = work_of(r, task, piece);
+    struct stream_work work = work_of_fill(r, task, piece);
     work.run = fill_outputs;
     if (r->poison) stream_enqueue(s, &work);
 }
@@ -114,7 +114,7 @@ poison_outputs(const struct run *r, int task, int piece, struct stream *s)
 void
 poison_inputs(const struct run *r, int task, int piece, struct stream *s)
 {
-    struct stream_work work = work_of(r, task, piece);
+    struct stream_work work = work_of_fill(r, task, piece);
     work.run = leave_inputs;
     if (r->poison) stream_enqueue(s, &work);
 }

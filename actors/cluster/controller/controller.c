@@ -31,7 +31,7 @@ enum { TICK_MS = 100, SILENCE_TICKS = 8, DIRECT = 16, BYE_MS = 2000 };
 /* ---- callbacks of the coordinator ---- */
 
 static void
-on_send(void *arg, int peer, const struct packet *p)
+send_to_member(void *arg, int peer, const struct packet *p)
 {
     struct cluster *c = arg;
     str_clear(&c->packet);
@@ -48,7 +48,7 @@ on_cut(void *arg, int peer)
 }
 
 static void
-wake(struct cluster *c, enum cluster_sleeper who)
+wake_cluster(struct cluster *c, enum cluster_sleeper who)
 {
     uint64_t one = 1;
     if (write(c->wake_fd[who], &one, sizeof one) < 0) return; /* already awake */
@@ -58,7 +58,7 @@ wake(struct cluster *c, enum cluster_sleeper who)
 static void
 wake_session(struct cluster *c)
 {
-    if (atomic_load(&c->attended) && !pthread_equal(c->attendant, pthread_self())) wake(c, SLEEPS_SESSION);
+    if (atomic_load(&c->attended) && !pthread_equal(c->attendant, pthread_self())) wake_cluster(c, SLEEPS_SESSION);
 }
 
 static void
@@ -141,7 +141,7 @@ note_loss(struct cluster *c, const struct notice *n)
     c->full = false; /* cancels a NOTICE_FULL not yet acted on */
     c->nepoch++;
     pthread_cond_broadcast(&c->filed);
-    reach_forget(c->reach, n->rank);
+    remote_access_forget(c->reach, n->rank);
     kill_process(&c->process[n->rank]);
 }
 
@@ -254,7 +254,7 @@ void
 control_look(struct cluster *c)
 {
     take_control(c);
-    wake(c, SLEEPS_CLUSTER);
+    wake_cluster(c, SLEEPS_CLUSTER);
 }
 
 static void
@@ -271,7 +271,7 @@ note_heard(struct cluster *c, const struct packet *p)
 }
 
 static void
-take_beats(struct cluster *c)
+controller_take_beats(struct cluster *c)
 {
     const void *bytes;
     size_t n;
@@ -316,7 +316,7 @@ take_ends(struct cluster *c)
 }
 
 static void
-tick(struct cluster *c)
+cluster_tick(struct cluster *c)
 {
     struct packet p;
     coordinator_tick(c->c);
@@ -327,25 +327,25 @@ tick(struct cluster *c)
         if (link_send(c->link, LINK_BEAT, c->process[r].beat_peer, c->packet.text, c->packet.len)) err_clear();
     }
     c->tick_ns = now_ns() + TICK_MS * 1000000ll;
-    take_beats(c); /* a send may consume the readiness event of arrivals */
+    controller_take_beats(c); /* a send may consume the readiness event of arrivals */
     take_control(c);
 }
 
 /* ---- waiting ---- */
 
 static void
-pump(struct cluster *c)
+cluster_pump(struct cluster *c)
 {
-    take_beats(c);
+    controller_take_beats(c);
     take_control(c);
     take_ends(c);
-    if (now_ns() >= c->tick_ns) tick(c);
+    if (now_ns() >= c->tick_ns) cluster_tick(c);
 }
 
 /* Sleeps until an event may have arrived, at most until the next tick. Releases the lock while asleep; the poll set
  * is read before. */
 static void
-sleep_on(struct cluster *c, enum cluster_sleeper who)
+cluster_sleep(struct cluster *c, enum cluster_sleeper who)
 {
     struct pollfd fd[3 + 64];
     nfds_t n = 0;
@@ -373,9 +373,9 @@ cluster_thread(void *arg)
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     pthread_mutex_lock(&c->lock);
     while (!c->quit) {
-        pump(c);
+        cluster_pump(c);
         if (atomic_load(&c->interrupted)) pthread_cond_broadcast(&c->filed); /* a signal handler must not */
-        sleep_on(c, SLEEPS_CLUSTER);
+        cluster_sleep(c, SLEEPS_CLUSTER);
     }
     pthread_mutex_unlock(&c->lock);
     return NULL;
@@ -390,13 +390,13 @@ attend(struct cluster *c, const bool *done)
     c->attendant = pthread_self();
     atomic_store(&c->attended, true);
     while (!status) {
-        pump(c);
+        cluster_pump(c);
         if (c->full && (status = control_begin(c))) break;
         if (*done) break;
         if (c->nloss && coordinator_phase(c->c) == CLUSTER_BROKEN) status = E_LOST;
         if (!status && atomic_load(&c->interrupted)) status = E_CANCEL;
         if (status) break;
-        sleep_on(c, SLEEPS_SESSION);
+        cluster_sleep(c, SLEEPS_SESSION);
     }
     atomic_store(&c->attended, false);
     return status;
@@ -411,7 +411,7 @@ control_say_lost(const struct cluster *c)
 
 /* Waits until the epoch is formed. */
 static int
-gather(struct cluster *c)
+gather_members(struct cluster *c)
 {
     c->formed = false;
     int status = attend(c, &c->formed);
@@ -487,7 +487,7 @@ keeper(void *of, int memory)
 static int
 open_coordinator(struct cluster *c)
 {
-    struct coordinator_env env = {c, on_send, on_cut, on_tell};
+    struct coordinator_env env = {c, send_to_member, on_cut, on_tell};
     segment_path(c->own, c->path);
     machine_text(NULL, &c->machine);
     struct coordinator_options o = {.world = c->options.world,
@@ -501,8 +501,8 @@ open_coordinator(struct cluster *c)
     TRY(random_bytes(c->job_id, sizeof c->job_id));
     memcpy(o.job, c->job_id, sizeof o.job);
     c->c = coordinator_new(&o, &env);
-    struct reach_options ro = {c->link, c->job_id, c->options.world, c, keeper, control_broken};
-    c->reach = reach_new(&ro);
+    struct remote_access_options ro = {c->link, c->job_id, c->options.world, c, keeper, control_broken};
+    c->reach = remote_access_new(&ro);
     return 0;
 }
 
@@ -523,7 +523,7 @@ open_all(struct cluster *c)
 
 /* Waits for workers left by an earlier coordinator, then starts the missing ranks. */
 static int
-take_over(struct cluster *c)
+replace_controller(struct cluster *c)
 {
     int64_t until = now_ns() + TAKE_OVER_MS * 1000000ll;
     while (now_ns() < until && !c->full && !atomic_load(&c->interrupted)) {
@@ -550,8 +550,8 @@ cluster_open(const struct cluster_options *o, struct cluster **out)
     for (int k = 0; k < NSLEEPS; k++) opened = (c->wake_fd[k] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) >= 0 && opened;
     int status = !opened ? fail(E_IO, "eventfd: %s", strerror(errno)) : open_all(c);
     pthread_mutex_lock(&c->lock);
-    if (!status && o->start && o->takes_over) status = take_over(c);
-    if (!status) status = gather(c);
+    if (!status && o->start && o->takes_over) status = replace_controller(c);
+    if (!status) status = gather_members(c);
     pthread_mutex_unlock(&c->lock);
     *out = c;
     if (status) cluster_close(out, 1);
@@ -595,13 +595,13 @@ cluster_close(struct cluster **cp, int status)
         pthread_mutex_lock(&c->lock);
         c->quit = true;
         pthread_mutex_unlock(&c->lock);
-        wake(c, SLEEPS_CLUSTER);
+        wake_cluster(c, SLEEPS_CLUSTER);
         pthread_join(c->thread, NULL);
     }
     if (c->c && !c->passes_on) dismiss(c, status);
     coordinator_free(&c->c);
     link_free(&c->link);
-    reach_free(&c->reach);
+    remote_access_free(&c->reach);
     control_free(c);
     for (int k = 0; k < NSLEEPS; k++)
         if (c->wake_fd[k] >= 0) close(c->wake_fd[k]);
@@ -663,7 +663,7 @@ void
 cluster_interrupt(struct cluster *c)
 {
     atomic_store(&c->interrupted, 1);
-    for (int k = 0; k < NSLEEPS; k++) wake(c, k);
+    for (int k = 0; k < NSLEEPS; k++) wake_cluster(c, k);
 }
 
 void
@@ -688,7 +688,7 @@ cluster_lost(struct cluster *c, int i, struct cluster_loss *out)
 }
 
 static bool
-stands(const struct cluster *c)
+cluster_is_ready(const struct cluster *c)
 {
     enum coordinator_phase phase = coordinator_phase(c->c);
     return phase >= CLUSTER_IDLE && phase != CLUSTER_BROKEN;
@@ -698,14 +698,14 @@ bool
 cluster_stands(struct cluster *c)
 {
     pthread_mutex_lock(&c->lock);
-    bool does = stands(c);
+    bool does = cluster_is_ready(c);
     pthread_mutex_unlock(&c->lock);
     return does;
 }
 
 /* Gathers the next epoch, and starts the processes of reopened ranks. */
 static int
-begin_next(struct cluster *c, int workers)
+begin_next_epoch(struct cluster *c, int workers)
 {
     int there = 0;
     for (int r = 0; r < c->options.world; r++) there += coordinator_member(c->c, r)->state != MEMBER_RETIRED;
@@ -715,19 +715,19 @@ begin_next(struct cluster *c, int workers)
 }
 
 static int
-recover(struct cluster *c, int workers)
+controller_recover(struct cluster *c, int workers)
 {
-    if (stands(c)) return fail(E_STATE, "recover: no worker is lost");
+    if (cluster_is_ready(c)) return fail(E_STATE, "recover: no worker is lost");
     atomic_store(&c->interrupted, 0);
-    if (coordinator_phase(c->c) == CLUSTER_BROKEN) TRY(begin_next(c, workers));
-    return gather(c);
+    if (coordinator_phase(c->c) == CLUSTER_BROKEN) TRY(begin_next_epoch(c, workers));
+    return gather_members(c);
 }
 
 int
 cluster_recover(struct cluster *c, int workers)
 {
     pthread_mutex_lock(&c->lock);
-    int status = recover(c, workers);
+    int status = controller_recover(c, workers);
     pthread_mutex_unlock(&c->lock);
     return status;
 }

@@ -102,7 +102,7 @@ int control_say_lost(const struct cluster *c);
 /* Call after a send outside of attend(): the send may have consumed the readiness event of incoming packets. Handles
  * them and wakes the cluster's thread. With the lock. */
 void control_look(struct cluster *c);
-/* memories.c: `broken` of struct reach_options; of: the cluster. */
+/* memories.c: `broken` of struct remote_access_options; of: the cluster. */
 int control_broken(void *of);
 /* files.c; with the lock. */
 void control_filed(struct cluster *c, const struct notice *n);

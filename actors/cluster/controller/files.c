@@ -13,7 +13,7 @@ enum { PLACES = WIRE_PIECE / 8 };
 
 /* Returns the range of file blocks that the copies touch; the request carries the digests of these blocks. */
 static void
-blocks_of(const struct shard_copy *copy, int32_t n, int64_t *first, int64_t *end)
+copy_blocks(const struct shard_copy *copy, int32_t n, int64_t *first, int64_t *end)
 {
     *first = INT64_MAX;
     *end = 0;
@@ -33,7 +33,7 @@ packet_of(const struct cluster_file *f, uint64_t count)
         p.places = (struct span){(const void *)f->place, (uint32_t)(8 * f->n)};
         return p;
     }
-    blocks_of(f->copy, f->n, &first, &end);
+    copy_blocks(f->copy, f->n, &first, &end);
     p.places = (struct span){(const void *)f->copy, (uint32_t)(sizeof *f->copy * (size_t)f->n)};
     p.offset = (uint64_t)first;
     p.digests = (struct span){(const void *)(f->digest + first), (uint32_t)(8 * (end - first))};
@@ -41,7 +41,7 @@ packet_of(const struct cluster_file *f, uint64_t count)
 }
 
 static int
-check(const struct cluster_file *f)
+check_cluster_file(const struct cluster_file *f)
 {
     bool much = f->n > (f->copy ? (int32_t)CLUSTER_COPIES : PLACES);
     if (strlen(f->path) > WIRE_TEXT / 2) return fail(E_ARG, "%s: too long a name", f->path);
@@ -78,7 +78,7 @@ all_done(const struct filing *w)
 }
 
 static void
-take_out(struct cluster *c, const struct filing *w)
+remove_filing(struct cluster *c, const struct filing *w)
 {
     struct filing **at = &c->filing;
     while (*at != w) at = &(*at)->next;
@@ -87,7 +87,7 @@ take_out(struct cluster *c, const struct filing *w)
 
 /* Cancels unfinished files. Workers still answer. */
 static void
-cancel(struct cluster *c, const struct filing *w)
+cancel_filing(struct cluster *c, const struct filing *w)
 {
     for (int i = 0; i < w->n; i++) {
         const struct packet p = {.kind = PACKET_CANCEL, .count = w->first + (uint64_t)i};
@@ -97,7 +97,7 @@ cancel(struct cluster *c, const struct filing *w)
 }
 
 static int
-await(struct cluster *c, struct filing *w)
+await_filing(struct cluster *c, struct filing *w)
 {
     bool lost = false;
     uint32_t epoch = c->nepoch;
@@ -109,7 +109,7 @@ await(struct cluster *c, struct filing *w)
     while (!lost && !all_done(w)) {
         if (c->nepoch == epoch) pthread_cond_wait(&c->filed, &c->lock);
         lost = c->nepoch != epoch;
-        if (!lost && w->interruptible && atomic_exchange(&c->interrupted, 0)) cancel(c, w);
+        if (!lost && w->interruptible && atomic_exchange(&c->interrupted, 0)) cancel_filing(c, w);
     }
     if (!lost) return 0;
     return c->nloss ? control_say_lost(c) : fail(E_LOST, "workers were lost while files were written or read");
@@ -134,15 +134,15 @@ failure(struct cluster *c, const struct filing *w)
 int
 cluster_files(struct cluster *c, int n, struct cluster_file *file, bool interruptible)
 {
-    for (int i = 0; i < n; i++) TRY(check(&file[i]));
+    for (int i = 0; i < n; i++) TRY(check_cluster_file(&file[i]));
     pthread_mutex_lock(&c->lock);
     struct filing w = {.file = file, .n = n, .first = c->nfile + 1, .interruptible = interruptible, .next = c->filing};
     if (interruptible) atomic_store(&c->interrupted, 0);
     c->nfile += (uint64_t)n;
     c->filing = &w;
-    int status = await(c, &w);
+    int status = await_filing(c, &w);
     if (!status) status = failure(c, &w);
-    take_out(c, &w);
+    remove_filing(c, &w);
     pthread_mutex_unlock(&c->lock);
     return status;
 }

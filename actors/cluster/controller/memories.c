@@ -107,7 +107,7 @@ static int
 hold_far(void *of, size_t at, size_t bytes, bool give)
 {
     const struct bank *w = of;
-    return reach_hold(w->of->of->reach, w->of->number, w->first + at, bytes, give);
+    return remote_access_hold(w->of->of->reach, w->of->number, w->first + at, bytes, give);
 }
 
 /* Returns the maximum size of a memory, as its workers report; on this host, the size of the segment. */
@@ -158,7 +158,7 @@ renew_memory(const struct memory *m)
 
 /* Fills the tables of the cluster when the world is first full. */
 static int
-settle(struct cluster *c)
+settle_memories(struct cluster *c)
 {
     c->nmemory = coordinator_memories(c->c);
     c->memory = must_alloc(sizeof *c->memory * (size_t)c->nmemory);
@@ -192,7 +192,7 @@ int
 control_begin(struct cluster *c)
 {
     c->full = false;
-    if (!c->range) TRY(settle(c));
+    if (!c->range) TRY(settle_memories(c));
     TRY(new_bus(c, c->bus_text));
     struct form f = {.threads = (uint32_t)c->options.threads,
                      .abilities = c->abilities,
@@ -266,7 +266,7 @@ cluster_home(const struct cluster *c)
 }
 
 static const struct range *
-range_of(const struct cluster *c, int kind, int device)
+memory_range(const struct cluster *c, int kind, int device)
 {
     for (int i = 0; i < c->nrange; i++) {
         const struct range *r = &c->range[i];
@@ -278,14 +278,14 @@ range_of(const struct cluster *c, int kind, int device)
 int
 cluster_memory_of(const struct cluster *c, int kind, int device)
 {
-    const struct range *r = range_of(c, kind, device);
+    const struct range *r = memory_range(c, kind, device);
     return r ? (int)r->memory : c->home;
 }
 
 int
 cluster_thread_of(const struct cluster *c, int kind, int device)
 {
-    const struct range *r = range_of(c, kind, device);
+    const struct range *r = memory_range(c, kind, device);
     if (!r || (int)r->memory != c->home) return -1;
     return (int)(r->slot + ((uint32_t)device - r->first) % r->nslot);
 }
@@ -293,7 +293,7 @@ cluster_thread_of(const struct cluster *c, int kind, int device)
 int
 cluster_gpu(struct cluster *c, int device, struct cuda_gpu *out, struct str *kernels)
 {
-    const struct range *r = range_of(c, DEV_CUDA, device);
+    const struct range *r = memory_range(c, DEV_CUDA, device);
     if (!r)
         return fail(E_PLACE, "there is no cuda:%d; the workers have %d of kind cuda", device,
                     (int)c->devices.n[DEV_CUDA]);
@@ -317,7 +317,7 @@ find_bank(const struct cluster *c, int kind, int device)
 }
 
 static uint64_t
-position_of(const struct bank *w, const void *p)
+bank_position(const struct bank *w, const void *p)
 {
     return w->first + (uint64_t)((const char *)p - segment_base(w->segment));
 }
@@ -331,12 +331,12 @@ cluster_position(const struct cluster *c, int kind, int device, const void *p, u
     if (!p) return 0;
     if (at < base || at - base >= segment_bytes(w->segment))
         return fail(E_STATE, "a value lies where workers do not reach it; clone() it before it is used with them");
-    *out = position_of(w, p);
+    *out = bank_position(w, p);
     return 0;
 }
 
 static void *
-take_bytes(void *of, size_t bytes)
+bank_take(void *of, size_t bytes)
 {
     return segment_take(((struct bank *)of)->segment, bytes);
 }
@@ -351,14 +351,14 @@ static int
 read_far(void *of, void *to, const void *from, size_t bytes)
 {
     const struct bank *w = of;
-    return reach_fetch(w->of->of->reach, w->of->number, position_of(w, from), to, bytes);
+    return remote_access_fetch(w->of->of->reach, w->of->number, bank_position(w, from), to, bytes);
 }
 
 static int
 write_far(void *of, void *to, const void *from, size_t bytes)
 {
     const struct bank *w = of;
-    return reach_store(w->of->of->reach, w->of->number, position_of(w, to), from, bytes);
+    return remote_access_store(w->of->of->reach, w->of->number, bank_position(w, to), from, bytes);
 }
 
 int
@@ -376,8 +376,8 @@ static int
 bring_far(void *of, void *to, void *source_of, const void *from, size_t bytes)
 {
     const struct bank *w = of, *source = source_of;
-    return reach_bring(w->of->of->reach, w->of->number, position_of(w, to), source->of->number,
-                       position_of(source, from), bytes);
+    return remote_access_copy(w->of->of->reach, w->of->number, bank_position(w, to), source->of->number,
+                              bank_position(source, from), bytes);
 }
 
 void
@@ -385,7 +385,7 @@ cluster_source(struct cluster *c, int kind, int device, struct pool_source *out)
 {
     struct bank *w = find_bank(c, kind, device);
     bool here = w->segment == c->own;
-    *out = (struct pool_source){.take = take_bytes,
+    *out = (struct pool_source){.take = bank_take,
                                 .give = give_bytes,
                                 .read = here ? NULL : read_far,
                                 .write = here ? NULL : write_far,
@@ -399,9 +399,9 @@ cluster_digests(struct cluster *c, int memory, const uint64_t *place, int n, uin
 {
     for (int i = 0, end = 0; i < n; i = end) {
         uint64_t bytes = 0;
-        while (end < n && end - i < REACH_SUMS && bytes + place[2 * end + 1] <= REACH_SUM_BYTES)
+        while (end < n && end - i < REMOTE_ACCESS_DIGESTS && bytes + place[2 * end + 1] <= REMOTE_ACCESS_DIGEST_BYTES)
             bytes += place[2 * end++ + 1];
-        TRY(reach_digests(c->reach, memory, &place[2 * i], end - i, &out[i]));
+        TRY(remote_access_digests(c->reach, memory, &place[2 * i], end - i, &out[i]));
     }
     return 0;
 }

@@ -17,7 +17,7 @@ enum {
 };
 
 struct reach {
-    struct reach_options options;
+    struct remote_access_options options;
     pthread_mutex_t lock; /* held during a whole request; guards all fields */
     pthread_mutex_t peer_lock;
     int *peer;        /* by rank: its link, -1: none; peer_lock */
@@ -43,7 +43,7 @@ struct wish {
 };
 
 struct reach *
-reach_new(const struct reach_options *o)
+remote_access_new(const struct remote_access_options *o)
 {
     struct reach *r = must_alloc(sizeof *r);
     r->options = *o;
@@ -56,7 +56,7 @@ reach_new(const struct reach_options *o)
 }
 
 void
-reach_free(struct reach **rp)
+remote_access_free(struct reach **rp)
 {
     struct reach *r = *rp;
     *rp = NULL;
@@ -68,7 +68,7 @@ reach_free(struct reach **rp)
 }
 
 static int
-peer_of(struct reach *r, int rank)
+peer_of_rank(struct reach *r, int rank)
 {
     pthread_mutex_lock(&r->peer_lock);
     int peer = r->peer[rank];
@@ -77,7 +77,7 @@ peer_of(struct reach *r, int rank)
 }
 
 void
-reach_forget(struct reach *r, int rank)
+remote_access_forget(struct reach *r, int rank)
 {
     pthread_mutex_lock(&r->peer_lock);
     r->peer[rank] = -1;
@@ -93,7 +93,7 @@ piece_bytes(const struct wish *w, size_t done)
 }
 
 static int
-ask(struct reach *r, struct wish *w)
+ask_memory(struct reach *r, struct wish *w)
 {
     size_t n = piece_bytes(w, w->asked);
     struct packet p = {.kind = (uint8_t)w->kind,
@@ -108,12 +108,12 @@ ask(struct reach *r, struct wish *w)
     w->asked += n;
     str_clear(&r->packet);
     packet_write(&p, &r->packet);
-    return link_send(r->options.link, LINK_BULK, peer_of(r, w->rank), r->packet.text, r->packet.len);
+    return link_send(r->options.link, LINK_BULK, peer_of_rank(r, w->rank), r->packet.text, r->packet.len);
 }
 
 /* Handles an answer. The count identifies the piece; answers to abandoned requests are dropped. */
 static int
-answer(struct wish *w, const struct packet *p)
+receive_answer(struct wish *w, const struct packet *p)
 {
     size_t n = piece_bytes(w, w->answered);
     uint64_t want = w->first + w->answered / WIRE_PIECE;
@@ -137,7 +137,7 @@ answer(struct wish *w, const struct packet *p)
 /* Learns the link of a rank. Links belong to processes, so a packet of a lost process may arrive after a packet of
  * its successor; the later epoch wins. */
 static void
-know(struct reach *r, int peer, const struct packet *p)
+know_peer(struct reach *r, int peer, const struct packet *p)
 {
     bool ours = p->kind == PACKET_BEAT && span_is(p->job, (struct span){r->options.job, CLUSTER_ID}) &&
                 link_is_of(r->options.link, LINK_BULK, peer, p->rank);
@@ -151,7 +151,7 @@ know(struct reach *r, int peer, const struct packet *p)
 }
 
 static int
-take(struct reach *r, struct wish *w)
+receive_answers(struct reach *r, struct wish *w)
 {
     const void *bytes;
     size_t n;
@@ -162,8 +162,8 @@ take(struct reach *r, struct wish *w)
             err_clear();
             continue;
         }
-        know(r, peer, &p);
-        if (peer == peer_of(r, w->rank)) TRY(answer(w, &p));
+        know_peer(r, peer, &p);
+        if (peer == peer_of_rank(r, w->rank)) TRY(receive_answer(w, &p));
     }
     return 0;
 }
@@ -181,7 +181,7 @@ ask_another(struct reach *r, struct wish *w, int rank)
 /* Finds the worker to ask, and restarts the unanswered pieces if the worker changed. E_LOST: no worker, or the two
  * workers of a BRING cannot meet in this epoch. */
 static int
-find_keepers(struct reach *r, struct wish *w)
+find_wish_keepers(struct reach *r, struct wish *w)
 {
     int rank = r->options.keeper(r->options.of, w->memory), source = -1;
     if (rank < 0) return err_last();
@@ -196,7 +196,7 @@ find_keepers(struct reach *r, struct wish *w)
 /* Restarts the unanswered pieces after a failed send. The link will return, or the memory will have another keeper,
  * or none. */
 static bool
-give_up(struct reach *r, struct wish *w)
+give_up_wish(struct reach *r, struct wish *w)
 {
     err_clear();
     ask_another(r, w, w->rank);
@@ -204,19 +204,19 @@ give_up(struct reach *r, struct wish *w)
 }
 
 static int
-carry_out(struct reach *r, struct wish *w)
+carry_out_wish(struct reach *r, struct wish *w)
 {
     w->rank = w->source_rank = -1;
     while (w->answered < w->n) {
-        TRY(find_keepers(r, w));
-        bool met = peer_of(r, w->rank) >= 0, known = met;
+        TRY(find_wish_keepers(r, w));
+        bool met = peer_of_rank(r, w->rank) >= 0, known = met;
         while (known && w->asked < w->n && w->asked - w->answered < (size_t)UNDER_WAY * WIRE_PIECE)
-            if (ask(r, w)) known = give_up(r, w);
-        TRY(take(r, w));
-        if (w->answered == w->n || (!met && peer_of(r, w->rank) >= 0)) continue;
+            if (ask_memory(r, w)) known = give_up_wish(r, w);
+        TRY(receive_answers(r, w));
+        if (w->answered == w->n || (!met && peer_of_rank(r, w->rank) >= 0)) continue;
         struct pollfd fd = {.fd = link_fd(r->options.link, LINK_BULK), .events = POLLIN};
         poll(&fd, 1, known ? LOOK_UP_MS : 1);
-        TRY(take(r, w));
+        TRY(receive_answers(r, w));
     }
     return 0;
 }
@@ -226,19 +226,19 @@ fulfil(struct reach *r, struct wish w)
 {
     if (w.n == 0) return 0;
     pthread_mutex_lock(&r->lock);
-    int status = carry_out(r, &w);
+    int status = carry_out_wish(r, &w);
     pthread_mutex_unlock(&r->lock);
     return status;
 }
 
 int
-reach_hold(struct reach *r, int memory, uint64_t at, size_t bytes, bool give)
+remote_access_hold(struct reach *r, int memory, uint64_t at, size_t bytes, bool give)
 {
     return fulfil(r, (struct wish){.kind = PACKET_HOLD, .memory = memory, .at = at, .n = bytes, .give = give});
 }
 
 int
-reach_store(struct reach *r, int memory, uint64_t at, const void *from, size_t bytes)
+remote_access_store(struct reach *r, int memory, uint64_t at, const void *from, size_t bytes)
 {
     return fulfil(
         r,
@@ -246,21 +246,21 @@ reach_store(struct reach *r, int memory, uint64_t at, const void *from, size_t b
 }
 
 int
-reach_fetch(struct reach *r, int memory, uint64_t at, void *to, size_t bytes)
+remote_access_fetch(struct reach *r, int memory, uint64_t at, void *to, size_t bytes)
 {
     return fulfil(r, (struct wish){.kind = PACKET_FETCH, .memory = memory, .at = at, .bytes = to, .n = bytes});
 }
 
 int
-reach_digests(struct reach *r, int memory, const uint64_t *place, int n, uint64_t *out)
+remote_access_digests(struct reach *r, int memory, const uint64_t *place, int n, uint64_t *out)
 {
-    assert(n <= REACH_SUMS);
+    assert(n <= REMOTE_ACCESS_DIGESTS);
     return fulfil(
         r, (struct wish){.kind = PACKET_SUM, .memory = memory, .n = n > 0, .place = place, .nplace = n, .digest = out});
 }
 
 int
-reach_bring(struct reach *r, int memory, uint64_t at, int source, uint64_t from, size_t bytes)
+remote_access_copy(struct reach *r, int memory, uint64_t at, int source, uint64_t from, size_t bytes)
 {
     return fulfil(
         r, (struct wish){.kind = PACKET_BRING, .memory = memory, .at = at, .source = source, .from = from, .n = bytes});

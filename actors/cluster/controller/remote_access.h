@@ -11,7 +11,7 @@
 #include "actors/cluster/wire/link.h"
 
 struct reach;
-struct reach_options {
+struct remote_access_options {
     struct link *link; /* its bulk socket is used only here */
     const unsigned char *job;
     int world;
@@ -22,20 +22,20 @@ struct reach_options {
      * the next epoch. Any thread. */
     int (*broken)(void *of);
 };
-struct reach *reach_new(const struct reach_options *o);
-void reach_free(struct reach **r);
+struct reach *remote_access_new(const struct remote_access_options *o);
+void remote_access_free(struct reach **r);
 /* Forgets the process of a rank; a new process may take the rank. */
-void reach_forget(struct reach *r, int rank);
+void remote_access_forget(struct reach *r, int rank);
 
 /* Hold (or give back) pages, store, and fetch bytes at a position. E_LOST, E_MEMORY, E_BUS. */
-int reach_hold(struct reach *r, int memory, uint64_t at, size_t bytes, bool give);
-int reach_store(struct reach *r, int memory, uint64_t at, const void *from, size_t bytes);
-int reach_fetch(struct reach *r, int memory, uint64_t at, void *to, size_t bytes);
-/* Fetches the digests (runtime/file/source.h) of at most REACH_SUMS blocks of REACH_SUM_BYTES in total. place: pairs
- * of position and bytes. */
-enum { REACH_SUMS = 4096, REACH_SUM_BYTES = 4 << 20 };
-int reach_digests(struct reach *r, int memory, const uint64_t *place, int n, uint64_t *out);
+int remote_access_hold(struct reach *r, int memory, uint64_t at, size_t bytes, bool give);
+int remote_access_store(struct reach *r, int memory, uint64_t at, const void *from, size_t bytes);
+int remote_access_fetch(struct reach *r, int memory, uint64_t at, void *to, size_t bytes);
+/* Fetches the digests (runtime/file/source.h) of at most REMOTE_ACCESS_DIGESTS blocks of REMOTE_ACCESS_DIGEST_BYTES in
+ * total. place: pairs of position and bytes. */
+enum { REMOTE_ACCESS_DIGESTS = 4096, REMOTE_ACCESS_DIGEST_BYTES = 4 << 20 };
+int remote_access_digests(struct reach *r, int memory, const uint64_t *place, int n, uint64_t *out);
 /* Copies bytes from one memory to another, worker to worker. */
-int reach_bring(struct reach *r, int memory, uint64_t at, int source, uint64_t from, size_t bytes);
+int remote_access_copy(struct reach *r, int memory, uint64_t at, int source, uint64_t from, size_t bytes);
 
 #endif

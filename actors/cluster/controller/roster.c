@@ -7,7 +7,7 @@
 
 /* Returns the index of a memory's slot in the table of all slots. */
 static int
-slot_at(const struct cluster *c, uint32_t memory, uint32_t slot)
+rank_of_slot(const struct cluster *c, uint32_t memory, uint32_t slot)
 {
     int s = 0;
     for (; s < c->nslot; s++)
@@ -19,7 +19,7 @@ slot_at(const struct cluster *c, uint32_t memory, uint32_t slot)
 static int
 owner_of(const struct cluster *c, const struct range *h, uint32_t n)
 {
-    return (int)coordinator_slot(c->c, slot_at(c, h->memory, h->slot + n % h->nslot));
+    return (int)coordinator_slot(c->c, rank_of_slot(c, h->memory, h->slot + n % h->nslot));
 }
 
 int
@@ -52,7 +52,7 @@ print_devices(const struct cluster *c, int rank, char *out, size_t size)
 }
 
 static void
-describe(const struct cluster *c, int rank, struct cluster_worker *out)
+describe_worker(const struct cluster *c, int rank, struct cluster_worker *out)
 {
     const struct member_info *m = coordinator_member(c->c, rank);
     *out = (struct cluster_worker){.rank = rank, .pid = (int)m->pid, .cores = (int)m->cores, .bytes = m->bytes};
@@ -72,7 +72,7 @@ cluster_worker(struct cluster *c, int i, struct cluster_worker *out)
     pthread_mutex_lock(&c->lock);
     for (int r = 0; r < c->options.world && !there; r++) {
         if (coordinator_member(c->c, r)->state == MEMBER_RETIRED || i-- > 0) continue;
-        describe(c, r, out);
+        describe_worker(c, r, out);
         there = true;
     }
     pthread_mutex_unlock(&c->lock);

@@ -85,7 +85,7 @@ coordinate_send(struct coordinator *c, int rank, struct packet p)
 }
 
 static void
-send_all(struct coordinator *c, struct packet p)
+send_to_all(struct coordinator *c, struct packet p)
 {
     for (int r = 0; r < c->options.world; r++)
         if (is_in(&c->member[r])) coordinate_send(c, r, p);
@@ -136,7 +136,7 @@ fence(struct coordinator *c, const struct member *m)
 }
 
 static void
-lose(struct coordinator *c, int rank, const char *how)
+lose_member(struct coordinator *c, int rank, const char *how)
 {
     struct member *m = &c->member[rank];
     if (!is_in(m) && m->info.state != MEMBER_ABSENT) return;
@@ -167,20 +167,20 @@ void
 coordinate_lose_for(struct coordinator *c, int rank, struct span text)
 {
     char *why = coordinate_text(text);
-    lose(c, rank, why);
+    lose_member(c, rank, why);
     free(why);
 }
 
 void
 coordinator_gone(struct coordinator *c, int rank, const char *how)
 {
-    if (rank >= 0 && rank < c->options.world) lose(c, rank, how);
+    if (rank >= 0 && rank < c->options.world) lose_member(c, rank, how);
 }
 
 void
 coordinator_cut(struct coordinator *c, int peer, const char *how)
 {
-    if (peer < c->npeer && c->peer[peer].rank >= 0) lose(c, c->peer[peer].rank, how);
+    if (peer < c->npeer && c->peer[peer].rank >= 0) lose_member(c, c->peer[peer].rank, how);
 }
 
 /* ---- heartbeats ---- */
@@ -203,9 +203,9 @@ coordinator_tick(struct coordinator *c)
         if (!is_in(m) || is_unheard(c, r)) continue;
         m->info.lag = (int32_t)(m->said - m->seen) > 0 ? m->info.lag + 1 : 0;
         if (++m->info.missed > c->options.silence * (int)c->every)
-            lose(c, r, "fell silent");
+            lose_member(c, r, "fell silent");
         else if (m->info.lag > LAG_TICKS)
-            lose(c, r, lost_packet);
+            lose_member(c, r, lost_packet);
     }
 }
 
@@ -247,7 +247,7 @@ take_beat(struct member *m, uint64_t count, uint32_t seq)
 }
 
 static bool
-speaks_for(const struct coordinator *c, int speaker, uint32_t rank)
+coordinator_relays_for(const struct coordinator *c, int speaker, uint32_t rank)
 {
     if (rank >= (uint32_t)c->options.world || !is_in(&c->member[rank])) return false;
     return coordinate_is_spoken(c, (int)rank) && c->memory[c->member[rank].info.memory].first == speaker;
@@ -262,7 +262,7 @@ coordinator_beat(struct coordinator *c, const struct packet *p)
     for (uint32_t i = 0; i + 4 * NBEAT <= p->others.n; i += 4 * NBEAT) {
         uint32_t beat[NBEAT];
         memcpy(beat, p->others.bytes + i, sizeof beat);
-        if (speaks_for(c, p->rank, beat[BEAT_RANK]))
+        if (coordinator_relays_for(c, p->rank, beat[BEAT_RANK]))
             take_beat(&c->member[beat[BEAT_RANK]], beat[BEAT_COUNT], beat[BEAT_SEQ]);
     }
     return true;
@@ -271,14 +271,14 @@ coordinator_beat(struct coordinator *c, const struct packet *p)
 /* ---- receiving ---- */
 
 static void
-leave(struct coordinator *c, int rank, const struct packet *p)
+lose_leaver(struct coordinator *c, int rank, const struct packet *p)
 {
     coordinate_lose_for(c, rank, p->text);
 }
 
 static void (*const handle[NPACKET])(struct coordinator *c, int rank, const struct packet *p) = {
     [PACKET_MADE] = coordinate_made, [PACKET_READY] = coordinate_ready, [PACKET_HAVE] = coordinate_have,
-    [PACKET_ACTS] = coordinate_acts, [PACKET_END] = coordinate_end,     [PACKET_LEAVE] = leave,
+    [PACKET_ACTS] = coordinate_acts, [PACKET_END] = coordinate_end,     [PACKET_LEAVE] = lose_leaver,
     [PACKET_MEET] = coordinate_meet, [PACKET_FILED] = coordinate_filed, [PACKET_UNITE] = coordinate_unite,
 };
 
@@ -310,13 +310,13 @@ coordinator_receive(struct coordinator *c, int peer, const struct packet *p)
     struct member *m = &c->member[rank];
     if ((int32_t)(p->seq - m->seen) <= 0) return;
     if (p->seq != m->seen + 1) {
-        lose(c, rank, lost_packet);
+        lose_member(c, rank, lost_packet);
         return;
     }
     m->seen = p->seq;
     m->info.missed = m->info.lag = 0;
     if (!handle[p->kind]) {
-        if (p->kind != PACKET_HELLO) lose(c, rank, "said what no worker says");
+        if (p->kind != PACKET_HELLO) lose_member(c, rank, "said what no worker says");
         return;
     }
     if (p->epoch == c->epoch || p->kind == PACKET_LEAVE) handle[p->kind](c, rank, p);
@@ -327,7 +327,7 @@ coordinator_receive(struct coordinator *c, int peer, const struct packet *p)
 void
 coordinator_bye(struct coordinator *c, int status)
 {
-    send_all(c, (struct packet){.kind = PACKET_BYE, .status = (uint32_t)status});
+    send_to_all(c, (struct packet){.kind = PACKET_BYE, .status = (uint32_t)status});
 }
 
 /* ---- queries ---- */

@@ -184,7 +184,7 @@ struct start {
     const struct places *places; /* by memory */
     const uint64_t *numbers;
     int nnumber;
-    const struct str *rows; /* by memory (play_rows_write), for members with rows of another number; NULL: none */
+    const struct str *rows; /* by memory (plan_sim_rows_write), for members with rows of another number; NULL: none */
     uint32_t rows_number;
 };
 struct places {

@@ -75,7 +75,7 @@ check_gpus(const struct coordinator *c, int rank, const struct packet *p, int n)
 
 /* Checks that no member uses the same GPU: a collective library has one rank per GPU. */
 static int
-check_seats(const struct coordinator *c, const struct packet *p, const char *gpus)
+check_hello_seats(const struct coordinator *c, const struct packet *p, const char *gpus)
 {
     for (int r = 0; r < c->options.world && p->abilities & COLLECTS; r++) {
         const struct member *m = &c->member[r];
@@ -97,7 +97,7 @@ object_to_devices(const struct coordinator *c, int rank, const struct packet *p,
     if (!status && d.gpus.all) status = fail(E_PLACE, "the worker does not say how many GPUs it has");
     if (!status) status = gpus_check(gpus, d.n[DEV_CUDA]);
     if (!status) status = check_gpus(c, rank, p, d.n[DEV_CUDA]);
-    if (!status) status = check_seats(c, p, gpus);
+    if (!status) status = check_hello_seats(c, p, gpus);
     if (status) {
         str_add(why, err_text());
         err_clear();
@@ -136,7 +136,7 @@ objection(const struct coordinator *c, int key, const struct packet *p, int rank
 
 /* who: " (host, pid 4711)", or "". */
 static void
-refuse(struct coordinator *c, int peer, const char *who, const char *why)
+refuse_peer(struct coordinator *c, int peer, const char *who, const char *why)
 {
     struct packet no = {.kind = PACKET_REFUSE, .epoch = c->epoch, .seq = 1, .text = span_text(why)};
     struct str text = {0};
@@ -155,7 +155,7 @@ coordinator_foreign(struct coordinator *c, int peer, int protocol)
     if (c->peer[peer].out || c->peer[peer].rank >= 0) return;
     snprintf(why, sizeof why, "it speaks protocol %d and the coordinator, rille %.32s, protocol %d", protocol,
              c->options.version, WIRE_VERSION);
-    refuse(c, peer, "", why);
+    refuse_peer(c, peer, "", why);
 }
 
 bool
@@ -169,7 +169,7 @@ coordinate_all_in(struct coordinator *c)
 
 /* Returns the memory of a machine; a new machine gets the next number. */
 static int
-memory_of(struct coordinator *c, const char *machine)
+memory_of_machine(struct coordinator *c, const char *machine)
 {
     for (int m = c->nmemory - 1; m >= 0; m--)
         if (!strcmp(c->memory[m].info.machine, machine)) return m;
@@ -190,7 +190,7 @@ coordinate_full(struct coordinator *c, int rank)
     for (int r = 0; r < c->options.world; r++) {
         struct member *m = &c->member[r];
         if (!m->machine) continue;
-        if (first) m->info.memory = memory_of(c, m->machine);
+        if (first) m->info.memory = memory_of_machine(c, m->machine);
         struct memory_info *at = &c->memory[m->info.memory].info;
         if (strcmp(at->machine, m->machine)) {
             free(at->machine);
@@ -243,7 +243,7 @@ coordinate_hello(struct coordinator *c, int peer, const struct packet *p)
         str_add(&who, " (");
         span_print(p->host, &who);
         str_addf(&who, ", pid %u)", p->pid);
-        refuse(c, peer, str_text(&who), str_text(&why));
+        refuse_peer(c, peer, str_text(&who), str_text(&why));
         str_free(&who);
     } else {
         admit(c, peer, rank, p);

@@ -39,7 +39,7 @@ coordinate_keeper(const struct coordinator *c, int memory)
 
 /* Chooses the rank that makes each other host's memory ready, by the rule of coordinate_keeper(). */
 static void
-find_keepers(struct coordinator *c)
+find_memory_keepers(struct coordinator *c)
 {
     for (int m = 0; m < c->nmemory; m++) c->memory[m].info.keeper = -1;
     for (int r = c->options.world - 1; r >= 0; r--) {
@@ -54,7 +54,7 @@ find_keepers(struct coordinator *c)
 
 /* Links the members of each memory, in order of rank. The first becomes the speaker. */
 static void
-line_up(struct coordinator *c)
+line_up_members(struct coordinator *c)
 {
     enum { SPEAKERS = 4096 /* maximum heartbeats per tick */ };
     int nin = 0, nspeaker = 0;
@@ -118,7 +118,7 @@ known_ports(const struct coordinator *c, int memory, struct str *out)
 
 /* Records a met memory; returns false if it was known. */
 static bool
-remember(struct memory *at, uint32_t memory)
+remember_meeting(struct memory *at, uint32_t memory)
 {
     for (int i = 0; i < at->nmeet; i++)
         if (at->meets[i] == memory) return false;
@@ -156,8 +156,8 @@ coordinate_meet(struct coordinator *c, int rank, const struct packet *p)
         uint32_t memory;
         memcpy(&memory, p->memories.bytes + i, sizeof memory);
         if (memory >= (uint32_t)c->nmemory || (int)memory == own) continue;
-        if (remember(&c->memory[own], memory)) {
-            remember(&c->memory[memory], (uint32_t)own);
+        if (remember_meeting(&c->memory[own], memory)) {
+            remember_meeting(&c->memory[memory], (uint32_t)own);
             introduce(c, own, (int)memory, rank);
             introduce(c, (int)memory, own, rank);
         }
@@ -241,8 +241,8 @@ coordinator_form(struct coordinator *c, const struct form *f)
     for (int i = 0; i < f->nrange; i++)
         if (f->range[i].kind == DEV_CUDA) c->memory[f->range[i].memory].ngpu += (int)f->range[i].n;
     for (int s = 0; s < f->nslot; s++) c->slot[s] = (struct slot){f->slot[s].memory, heir(c, &f->slot[s], s)};
-    find_keepers(c);
-    line_up(c);
+    find_memory_keepers(c);
+    line_up_members(c);
     uint32_t *nslots = must_alloc(sizeof *nslots * (size_t)c->nmemory);
     for (int s = 0; s < f->nslot; s++) nslots[f->slot[s].memory]++;
     c->awaited = 0;
@@ -335,7 +335,7 @@ first_gone(const struct coordinator *c, int memory)
 }
 
 static void
-want(struct member *m)
+reopen_rank(struct member *m)
 {
     m->info.state = MEMBER_ABSENT;
     m->info.beats = 0;
@@ -364,7 +364,7 @@ coordinator_recover(struct coordinator *c, int workers)
     for (int m = 0; m < c->nmemory; m++) {
         int r = first_gone(c, m);
         if (r < 0) continue;
-        want(&c->member[r]);
+        reopen_rank(&c->member[r]);
         alive++;
     }
     for (int r = 0; r < c->options.world; r++) {
@@ -373,7 +373,7 @@ coordinator_recover(struct coordinator *c, int workers)
         if (m->info.stayed) m->info.state = MEMBER_PRESENT;
         if (m->info.state != MEMBER_LOST) continue;
         if (alive++ < workers)
-            want(m);
+            reopen_rank(m);
         else
             m->info.state = MEMBER_RETIRED;
     }

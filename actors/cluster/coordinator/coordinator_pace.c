@@ -25,7 +25,7 @@ by_acts_and_busy(const void *a, const void *b)
 }
 
 static void
-tell(struct coordinator *c, struct pace *p)
+report_pace(struct coordinator *c, struct pace *p)
 {
     char text[128];
     if (p->told) return;
@@ -36,14 +36,14 @@ tell(struct coordinator *c, struct pace *p)
 
 /* Compares n workers with equal acts, sorted by busy time. The median of the others is next to the middle. */
 static void
-compare(struct coordinator *c, struct pace **p, int n)
+compare_paces(struct coordinator *c, struct pace **p, int n)
 {
     int middle = (n - 2) / 2;
     for (int i = 0; i < n && n > 1; i++) {
         uint64_t others = p[i <= middle ? middle + 1 : middle]->busy_ns;
         bool slow = p[i]->busy_ns > TIMES * others && p[i]->busy_ns - others > excess_ns;
         p[i]->times = slow ? (double)p[i]->busy_ns / (double)MAX(others, 1) : 0;
-        if (slow) tell(c, p[i]);
+        if (slow) report_pace(c, p[i]);
     }
 }
 
@@ -58,7 +58,7 @@ coordinate_pace(struct coordinator *c)
     qsort(p, (size_t)n, sizeof(struct pace *), by_acts_and_busy);
     for (int first = 0, i = 1; i <= n; i++) {
         if (i < n && p[i]->acts == p[first]->acts) continue;
-        compare(c, p + first, i - first);
+        compare_paces(c, p + first, i - first);
         first = i;
     }
     for (int i = 0; i < n; i++) p[i]->acts = p[i]->busy_ns = 0;

@@ -36,7 +36,7 @@ find_shipped(struct coordinator *c, uint64_t id)
 
 /* Removes an entry from the list; the order of later entries is kept. */
 static struct shipped
-take_out(struct coordinator *c, struct shipped *s)
+remove_shipped(struct coordinator *c, struct shipped *s)
 {
     struct shipped out = *s;
     memmove(s, s + 1, sizeof *s * (size_t)(&c->shipped[--c->nshipped] - s));
@@ -44,9 +44,9 @@ take_out(struct coordinator *c, struct shipped *s)
 }
 
 static void
-drop(struct coordinator *c, struct shipped *s)
+drop_shipped(struct coordinator *c, struct shipped *s)
 {
-    struct shipped out = take_out(c, s);
+    struct shipped out = remove_shipped(c, s);
     for (int r = 0; r < c->options.world; r++)
         if (out.has[r] && is_in(&c->member[r]))
             coordinate_send(c, r, (struct packet){.kind = PACKET_FORGET, .program = out.id});
@@ -60,7 +60,7 @@ coordinator_forget(struct coordinator *c, uint64_t program)
     struct shipped *s = known(c, program), *oldest = NULL;
     int nidle = 0;
     if (!s) return;
-    struct shipped last = take_out(c, s);
+    struct shipped last = remove_shipped(c, s);
     last.idle = true;
     c->shipped[c->nshipped++] = last;
     for (int i = c->nshipped - 1; i >= 0; i--) {
@@ -68,12 +68,12 @@ coordinator_forget(struct coordinator *c, uint64_t program)
         oldest = &c->shipped[i];
         nidle++;
     }
-    if (nidle > COORDINATOR_IDLE) drop(c, oldest);
+    if (nidle > COORDINATOR_IDLE) drop_shipped(c, oldest);
 }
 
 /* Sends a program, or its schedule rows, in pieces. */
 static void
-send_pieces(struct coordinator *c, int rank, struct packet p, const void *bytes, size_t nbyte)
+send_shipped_pieces(struct coordinator *c, int rank, struct packet p, const void *bytes, size_t nbyte)
 {
     size_t at = 0;
     do {
@@ -89,7 +89,7 @@ send_pieces(struct coordinator *c, int rank, struct packet p, const void *bytes,
 static void
 ship(struct coordinator *c, int rank, const struct start *s)
 {
-    send_pieces(c, rank, (struct packet){.kind = PACKET_PROGRAM, .program = s->program}, s->bytes, s->nbyte);
+    send_shipped_pieces(c, rank, (struct packet){.kind = PACKET_PROGRAM, .program = s->program}, s->bytes, s->nbyte);
     c->member[rank].info.state = MEMBER_BUSY;
 }
 
@@ -100,7 +100,7 @@ ship_rows(struct coordinator *c, int rank, const struct start *s)
     uint32_t *has = &find_shipped(c, s->program)->rows[rank];
     if (!s->rows || *has == s->rows_number) return;
     const struct str *rows = &s->rows[c->member[rank].info.memory];
-    send_pieces(c, rank, (struct packet){.kind = PACKET_ROWS, .program = s->program}, rows->text, rows->len);
+    send_shipped_pieces(c, rank, (struct packet){.kind = PACKET_ROWS, .program = s->program}, rows->text, rows->len);
     *has = s->rows_number;
 }
 
@@ -171,10 +171,10 @@ begin_run(struct coordinator *c)
 static bool
 parts_agree(struct coordinator *c, struct shipped *s)
 {
-    struct seats_list *list = must_alloc(sizeof *list * (size_t)(c->nmemory + 1));
+    struct comm_ranks_list *list = must_alloc(sizeof *list * (size_t)(c->nmemory + 1));
     for (int m = 0; m < c->nmemory; m++)
-        list[m] = (struct seats_list){m, str_text(&s->memory[m].seats), s->memory[m].seats.len};
-    s->agreed = s->agreed || !seats_match(c->nmemory, list);
+        list[m] = (struct comm_ranks_list){m, str_text(&s->memory[m].seats), s->memory[m].seats.len};
+    s->agreed = s->agreed || !comm_ranks_match(c->nmemory, list);
     free(list);
     if (s->agreed) return true;
     blame(c, -1, E_PLAN, -1, span_text(err_text()));
@@ -184,7 +184,7 @@ parts_agree(struct coordinator *c, struct shipped *s)
 
 /* Begins the run, or ends the shipping: every member has the program. */
 static void
-go_on(struct coordinator *c)
+continue_shipping(struct coordinator *c)
 {
     if (!c->status) parts_agree(c, find_shipped(c, c->start.program));
     if (c->status || c->start.flags & START_SHIPS)
@@ -229,7 +229,7 @@ coordinator_start(struct coordinator *c, const struct start *s)
     p->idle = false;
     if (s->flags & START_SHIPS) retell(c, p);
     if (all_have(c, p)) {
-        go_on(c);
+        continue_shipping(c);
         return;
     }
     c->phase = CLUSTER_SHIP;
@@ -255,7 +255,7 @@ objection_to(struct coordinator *c, int rank, const struct packet *p)
 }
 
 static void
-keep_part(struct shipped *s, int memory, const struct packet *p)
+keep_shipped_part(struct shipped *s, int memory, const struct packet *p)
 {
     struct part *part = &s->memory[memory];
     s->agreed = false;
@@ -282,10 +282,10 @@ coordinate_have(struct coordinator *c, int rank, const struct packet *p)
     } else {
         struct shipped *s = find_shipped(c, p->program);
         s->has[rank] = 1;
-        keep_part(s, m->info.memory, p);
+        keep_shipped_part(s, m->info.memory, p);
         coordinate_tell(c, (struct notice){.kind = NOTICE_HAVE, .rank = rank, .packet = p});
     }
-    if (coordinate_last(c)) go_on(c);
+    if (coordinate_last(c)) continue_shipping(c);
 }
 
 void

@@ -70,7 +70,7 @@ send_packet(struct worker_member *m, uint32_t epoch, struct packet p)
 }
 
 static void
-work(struct worker_member *m, struct work w)
+queue_work(struct worker_member *m, struct work w)
 {
     w.epoch = m->epoch;
     m->env.work(m->env.arg, &w);
@@ -78,11 +78,11 @@ work(struct worker_member *m, struct work w)
 
 /* Ends this worker; the first reason counts. */
 static void
-end(struct worker_member *m, int status, const char *text)
+member_end(struct worker_member *m, int status, const char *text)
 {
     if (m->state == LEFT) return;
     m->state = LEFT;
-    work(m, (struct work){.kind = WORK_LEAVE, .status = status, .text = text});
+    queue_work(m, (struct work){.kind = WORK_LEAVE, .status = status, .text = text});
 }
 
 void
@@ -101,22 +101,22 @@ welcome(struct worker_member *m, const struct packet *p)
     m->state = IN;
     m->rank = p->rank;
     memcpy(m->job, p->job.bytes, ID);
-    work(m, (struct work){.kind = WORK_WELCOME, .packet = p});
+    queue_work(m, (struct work){.kind = WORK_WELCOME, .packet = p});
 }
 
 static void
-refused(struct worker_member *m, const struct packet *p)
+queue_refused(struct worker_member *m, const struct packet *p)
 {
     struct str text = {0};
     span_print(p->text, &text);
-    end(m, LEAVE_FAILED, str_text(&text));
+    member_end(m, LEAVE_FAILED, str_text(&text));
     str_free(&text);
 }
 
 static void
-make(struct worker_member *m, const struct packet *p)
+queue_make(struct worker_member *m, const struct packet *p)
 {
-    work(m, (struct work){.kind = WORK_MAKE, .packet = p});
+    queue_work(m, (struct work){.kind = WORK_MAKE, .packet = p});
 }
 
 static void
@@ -127,13 +127,13 @@ form(struct worker_member *m, const struct packet *p)
     m->every = MAX(1, MIN(p->every, (uint32_t)EVERY_MOST));
     str_clear(&m->spoken);
     str_addn(&m->spoken, p->spoken.bytes, p->spoken.n);
-    work(m, (struct work){.kind = WORK_FORM, .packet = p});
+    queue_work(m, (struct work){.kind = WORK_FORM, .packet = p});
 }
 
 static void
 ports(struct worker_member *m, const struct packet *p)
 {
-    work(m, (struct work){.kind = WORK_PORTS, .packet = p});
+    queue_work(m, (struct work){.kind = WORK_PORTS, .packet = p});
 }
 
 /* Appends a piece, which must begin where the previous piece ended. */
@@ -143,7 +143,7 @@ piece(struct worker_member *m, const struct packet *p, enum work_kind as)
     bool first = p->offset == 0;
     if (p->total > MEMBER_PROGRAM_MOST || p->bytes.n > p->total || p->offset > p->total - p->bytes.n ||
         (!first && (as != m->as || p->program != m->id || p->offset != m->program.len))) {
-        end(m, LEAVE_FAILED, "a program came in pieces that do not fit");
+        member_end(m, LEAVE_FAILED, "a program came in pieces that do not fit");
         return;
     }
     if (first) str_clear(&m->program);
@@ -151,7 +151,7 @@ piece(struct worker_member *m, const struct packet *p, enum work_kind as)
     m->id = p->program;
     str_addn(&m->program, p->bytes.bytes, p->bytes.n);
     if (m->program.len < p->total) return;
-    work(m, (struct work){.kind = as, .program = m->id, .bytes = str_text(&m->program), .n = m->program.len});
+    queue_work(m, (struct work){.kind = as, .program = m->id, .bytes = str_text(&m->program), .n = m->program.len});
     str_free(&m->program);
 }
 
@@ -162,54 +162,54 @@ program(struct worker_member *m, const struct packet *p)
 }
 
 static void
-rows(struct worker_member *m, const struct packet *p)
+queue_rows(struct worker_member *m, const struct packet *p)
 {
     piece(m, p, WORK_ROWS);
 }
 
 static void
-forget(struct worker_member *m, const struct packet *p)
+queue_forget(struct worker_member *m, const struct packet *p)
 {
-    work(m, (struct work){.kind = WORK_FORGET, .program = p->program});
+    queue_work(m, (struct work){.kind = WORK_FORGET, .program = p->program});
 }
 
 static void
-start(struct worker_member *m, const struct packet *p)
+queue_start(struct worker_member *m, const struct packet *p)
 {
-    work(m, (struct work){.kind = WORK_START, .packet = p, .program = p->program});
+    queue_work(m, (struct work){.kind = WORK_START, .packet = p, .program = p->program});
 }
 
 static void
-stop(struct worker_member *m, const struct packet *p)
+queue_stop(struct worker_member *m, const struct packet *p)
 {
     if (p->flags == STOP_LOST) m->speaker = -1; /* every member speaks for itself until the next epoch */
     if (p->flags == STOP_LOST) str_clear(&m->spoken);
-    work(m, (struct work){.kind = WORK_STOP, .packet = p});
+    queue_work(m, (struct work){.kind = WORK_STOP, .packet = p});
 }
 
 static void
 unite(struct worker_member *m, const struct packet *p)
 {
-    if (p->bytes.n == COMMUNICATOR_ID) work(m, (struct work){.kind = WORK_UNITE, .packet = p});
+    if (p->bytes.n == COMMUNICATOR_ID) queue_work(m, (struct work){.kind = WORK_UNITE, .packet = p});
 }
 
 static void
 file(struct worker_member *m, const struct packet *p)
 {
-    work(m, (struct work){.kind = WORK_FILE, .packet = p});
+    queue_work(m, (struct work){.kind = WORK_FILE, .packet = p});
 }
 
 static void
-cancel(struct worker_member *m, const struct packet *p)
+queue_cancel(struct worker_member *m, const struct packet *p)
 {
-    work(m, (struct work){.kind = WORK_CANCEL, .packet = p});
+    queue_work(m, (struct work){.kind = WORK_CANCEL, .packet = p});
 }
 
 static void
 bye(struct worker_member *m, const struct packet *p)
 {
     UNUSED(p);
-    end(m, LEAVE_DONE, "");
+    member_end(m, LEAVE_DONE, "");
 }
 
 /* inside: only in state IN. */
@@ -217,11 +217,21 @@ static const struct {
     void (*take)(struct worker_member *m, const struct packet *p);
     bool inside;
 } handle[NPACKET] = {
-    [PACKET_REFUSE] = {refused, false}, [PACKET_WELCOME] = {welcome, false}, [PACKET_MAKE] = {make, true},
-    [PACKET_FORM] = {form, true},       [PACKET_PROGRAM] = {program, true},  [PACKET_FORGET] = {forget, true},
-    [PACKET_PORTS] = {ports, true},     [PACKET_START] = {start, true},      [PACKET_STOP] = {stop, true},
-    [PACKET_BYE] = {bye, false},        [PACKET_SAVE] = {file, true},        [PACKET_LOAD] = {file, true},
-    [PACKET_CANCEL] = {cancel, true},   [PACKET_ROWS] = {rows, true},        [PACKET_UNITE] = {unite, true},
+    [PACKET_REFUSE] = {queue_refused, false},
+    [PACKET_WELCOME] = {welcome, false},
+    [PACKET_MAKE] = {queue_make, true},
+    [PACKET_FORM] = {form, true},
+    [PACKET_PROGRAM] = {program, true},
+    [PACKET_FORGET] = {queue_forget, true},
+    [PACKET_PORTS] = {ports, true},
+    [PACKET_START] = {queue_start, true},
+    [PACKET_STOP] = {queue_stop, true},
+    [PACKET_BYE] = {bye, false},
+    [PACKET_SAVE] = {file, true},
+    [PACKET_LOAD] = {file, true},
+    [PACKET_CANCEL] = {queue_cancel, true},
+    [PACKET_ROWS] = {queue_rows, true},
+    [PACKET_UNITE] = {unite, true},
 };
 
 void
@@ -229,7 +239,7 @@ member_receive(struct worker_member *m, const struct packet *p)
 {
     if (m->state == LEFT || (int32_t)(p->seq - m->seen) <= 0) return;
     if (p->seq != m->seen + 1) {
-        end(m, LEAVE_ORPHAN, lost_packet);
+        member_end(m, LEAVE_ORPHAN, lost_packet);
         return;
     }
     m->seen = p->seq;
@@ -247,31 +257,32 @@ member_tick(struct worker_member *m)
 {
     int silence = m->options.silence * (int)m->every;
     m->ticks++;
-    if (m->state == JOIN && m->sent && ++m->missed > silence) end(m, LEAVE_ORPHAN, "the coordinator does not answer");
+    if (m->state == JOIN && m->sent && ++m->missed > silence)
+        member_end(m, LEAVE_ORPHAN, "the coordinator does not answer");
     if (m->state == JOIN && m->options.wait && m->ticks > (uint32_t)m->options.wait)
-        end(m, LEAVE_FAILED, "no coordinator was there in the time that was given");
+        member_end(m, LEAVE_FAILED, "no coordinator was there in the time that was given");
     if (m->state != IN) return;
     m->lag = (int32_t)(m->said - m->seen) > 0 ? m->lag + 1 : 0;
     if (++m->missed > silence)
-        end(m, LEAVE_ORPHAN, "the coordinator fell silent");
+        member_end(m, LEAVE_ORPHAN, "the coordinator fell silent");
     else if (m->lag > LAG_TICKS)
-        end(m, LEAVE_ORPHAN, lost_packet);
+        member_end(m, LEAVE_ORPHAN, lost_packet);
 }
 
 void
 member_cut(struct worker_member *m, const char *how)
 {
-    end(m, LEAVE_ORPHAN, how);
+    member_end(m, LEAVE_ORPHAN, how);
 }
 
 static _Atomic uint64_t *
-word_of(struct worker_member *m, int rank, bool down)
+rank_word(struct worker_member *m, int rank, bool down)
 {
     return m->env.word ? m->env.word(m->env.arg, rank, down) : NULL;
 }
 
 static void
-hear(struct worker_member *m, uint64_t count, uint32_t seq)
+member_hear(struct worker_member *m, uint64_t count, uint32_t seq)
 {
     if (count <= m->heard) return;
     m->heard = count;
@@ -280,7 +291,7 @@ hear(struct worker_member *m, uint64_t count, uint32_t seq)
 }
 
 static bool
-speaks_for(const struct worker_member *m, uint32_t rank)
+member_relays_for(const struct worker_member *m, uint32_t rank)
 {
     for (size_t i = 0; i < m->spoken.len; i += sizeof rank)
         if (!memcmp(m->spoken.text + i, &rank, sizeof rank)) return true;
@@ -292,11 +303,12 @@ member_heard(struct worker_member *m, const struct packet *p)
 {
     bool ours = m->state == IN && p->kind == PACKET_BEAT && p->job.n == ID && !memcmp(p->job.bytes, m->job, ID);
     if (!ours || p->count <= m->heard) return;
-    hear(m, p->count, p->seq);
+    member_hear(m, p->count, p->seq);
     for (uint32_t i = 0; i + 4 * NBEAT <= p->others.n; i += 4 * NBEAT) {
         uint32_t beat[NBEAT];
         memcpy(beat, p->others.bytes + i, sizeof beat);
-        _Atomic uint64_t *down = speaks_for(m, beat[BEAT_RANK]) ? word_of(m, (int)beat[BEAT_RANK], true) : NULL;
+        _Atomic uint64_t *down =
+            member_relays_for(m, beat[BEAT_RANK]) ? rank_word(m, (int)beat[BEAT_RANK], true) : NULL;
         if (down) atomic_store(down, (uint64_t)beat[BEAT_COUNT] << 32 | beat[BEAT_SEQ]);
     }
 }
@@ -309,7 +321,7 @@ beat_others(struct worker_member *m)
     for (size_t i = 0; i < m->spoken.len; i += 4) {
         uint32_t rank;
         memcpy(&rank, m->spoken.text + i, sizeof rank);
-        _Atomic uint64_t *up = word_of(m, (int)rank, false);
+        _Atomic uint64_t *up = rank_word(m, (int)rank, false);
         uint64_t left = up ? atomic_load(up) : 0;
         const uint32_t beat[NBEAT] = {rank, (uint32_t)(left >> 32), (uint32_t)left};
         str_addn(&m->others, beat, sizeof beat);
@@ -323,11 +335,11 @@ leave_beat(struct worker_member *m)
 {
     enum { QUIET = 4 };
     if (m->speaker < 0) return false;
-    _Atomic uint64_t *up = word_of(m, m->rank, false), *down = word_of(m, m->rank, true);
+    _Atomic uint64_t *up = rank_word(m, m->rank, false), *down = rank_word(m, m->rank, true);
     if (!up || !down) return false;
     atomic_store(up, m->beats << 32 | m->sent);
     uint64_t heard = atomic_load(down);
-    hear(m, heard >> 32, (uint32_t)heard);
+    member_hear(m, heard >> 32, (uint32_t)heard);
     return heard && m->missed < QUIET * (int)m->every;
 }
 

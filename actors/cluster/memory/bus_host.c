@@ -92,7 +92,7 @@ bus_host_format(void *segment, int nslot)
 }
 
 static struct end_shared *
-ends_of(void *segment)
+segment_ends(void *segment)
 {
     return (struct end_shared *)(void *)((char *)segment + lines(sizeof(struct head)));
 }
@@ -106,13 +106,13 @@ bus_host_gate(void *segment)
 _Atomic uint64_t *
 bus_host_doing(void *segment, int slot)
 {
-    return &ends_of(segment)[slot].doing;
+    return &segment_ends(segment)[slot].doing;
 }
 
 _Atomic uint64_t *
 bus_host_beat(void *segment, int slot, bool down)
 {
-    return &ends_of(segment)[slot].beat[down];
+    return &segment_ends(segment)[slot].beat[down];
 }
 
 int
@@ -126,7 +126,7 @@ bus_host_map(void *segment, size_t bytes, int nslot, const uint32_t *owner, stru
     h->bus.kind = &bus_host;
     h->head = head;
     h->nslot = nslot;
-    h->shared = ends_of(segment);
+    h->shared = segment_ends(segment);
     h->ring = (struct ring *)(void *)((char *)h->shared + lines((size_t)nslot * sizeof *h->shared));
     for (int s = 0; s < nslot; s++) {
         int thread = 0;
@@ -138,7 +138,7 @@ bus_host_map(void *segment, size_t bytes, int nslot, const uint32_t *owner, stru
 }
 
 static int
-slot_of(const struct host_bus *h, uint32_t addr)
+segment_slot(const struct host_bus *h, uint32_t addr)
 {
     for (int s = 0; s < h->nslot; s++)
         if (h->addr[s] == addr) return s;
@@ -246,7 +246,7 @@ send_host(struct bus *b, const struct msg *m)
 {
     struct host_bus *h = (struct host_bus *)b;
     struct end *e = &h->end[addr_thread(m->from)];
-    int to = slot_of(h, m->to);
+    int to = segment_slot(h, m->to);
     e->sent++;
     if (to < 0 && h->far.send) return h->far.send(h->far.of, m);
     if (to < 0) return fail(E_BUS, "host bus: nobody has address %x", m->to);
@@ -266,24 +266,24 @@ bus_host_far(struct bus *b, const struct bus_far *far)
 
 /* Returns the end with this address; NULL: not in this process. */
 static struct end *
-end_of(struct host_bus *h, uint32_t addr)
+host_end_of(struct host_bus *h, uint32_t addr)
 {
     bool here = addr_process(addr) == h->process && addr_thread(addr) < h->nthread;
     return here ? &h->end[addr_thread(addr)] : NULL;
 }
 
 bool
-bus_host_bring_room(struct bus *b, const struct msg *m)
+bus_host_fetch_room(struct bus *b, const struct msg *m)
 {
-    const struct end *e = end_of((struct host_bus *)b, m->to);
+    const struct end *e = host_end_of((struct host_bus *)b, m->to);
     return !e || atomic_load(&e->brought->sent) - atomic_load(&e->brought->taken) < ENTRIES;
 }
 
 bool
-bus_host_bring(struct bus *b, const struct msg *m)
+bus_host_fetch(struct bus *b, const struct msg *m)
 {
     struct host_bus *h = (struct host_bus *)b;
-    struct end *e = end_of(h, m->to);
+    struct end *e = host_end_of(h, m->to);
     if (!e) return true;
     if (!ring_put(e->brought, m)) return false;
     waker_wake(&h->shared[e->slot].waker);
@@ -317,7 +317,7 @@ empty(const struct host_bus *h, struct ring *r, struct msg *m, int max)
 }
 
 static int
-collect(const struct host_bus *h, struct end *e, struct msg *m, int max)
+bus_host_collect(const struct host_bus *h, struct end *e, struct msg *m, int max)
 {
     int n = empty(h, e->brought, m, max);
     for (int k = 0; k < h->nslot && n < max; k++)
@@ -327,7 +327,7 @@ collect(const struct host_bus *h, struct end *e, struct msg *m, int max)
 }
 
 static bool
-rung(const struct host_bus *h, const struct end *e)
+bus_host_rung(const struct host_bus *h, const struct end *e)
 {
     if (ring_peek(h, e->brought)) return true;
     for (int from = 0; from < h->nslot; from++)
@@ -337,12 +337,12 @@ rung(const struct host_bus *h, const struct end *e)
 }
 
 static bool
-spin(const struct host_bus *h, const struct end *e)
+bus_host_spin(const struct host_bus *h, const struct end *e)
 {
     int64_t until = h->spin_ns > 0 ? now_ns() + h->spin_ns : 0;
     while (until && now_ns() < until)
         for (int i = 0; i < SPIN_BATCH; i++) {
-            if (rung(h, e)) return true;
+            if (bus_host_rung(h, e)) return true;
             relax();
         }
     return false;
@@ -350,13 +350,13 @@ spin(const struct host_bus *h, const struct end *e)
 
 /* Sleeps until a message, a nudge or a signal arrives, or a timeout. */
 static void
-doze(struct host_bus *h, struct end *e)
+bus_host_doze(struct host_bus *h, struct end *e)
 {
     struct waker *me = &h->shared[e->slot].waker;
     const struct bus_user *u = &h->user[e - h->end];
     int64_t look_up = e->nspilled ? 50000 : (int64_t)LOOK_UP_MS * 1000000, most = u->waits ? u->waits(u->of) : 0;
     waker_arm(me);
-    if (rung(h, e))
+    if (bus_host_rung(h, e))
         waker_disarm(me);
     else
         waker_sleep(me, most && most < look_up ? most : look_up);
@@ -368,10 +368,10 @@ recv_host(struct bus *b, uint32_t self, struct msg *m, int max, enum bus_wait wa
     struct host_bus *h = (struct host_bus *)b;
     struct end *e = &h->end[addr_thread(self)];
     if (e->nspilled) spill_all(h, e);
-    int n = collect(h, e, m, max);
+    int n = bus_host_collect(h, e, m, max);
     if (n || wait == BUS_LOOK) return n;
-    if (wait == BUS_SLEEP || !spin(h, e)) doze(h, e);
-    return collect(h, e, m, max);
+    if (wait == BUS_SLEEP || !bus_host_spin(h, e)) bus_host_doze(h, e);
+    return bus_host_collect(h, e, m, max);
 }
 
 static bool

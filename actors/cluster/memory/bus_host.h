@@ -33,9 +33,9 @@ struct bus_far {
 };
 void bus_host_far(struct bus *b, const struct bus_far *far);
 /* Delivers a message from a different host to a thread of this process; false: no space now. Drops a message for an
- * unknown thread. Only a single thread may deliver. bus_host_bring_room returns true if there is space. */
-bool bus_host_bring(struct bus *b, const struct msg *m);
-bool bus_host_bring_room(struct bus *b, const struct msg *m);
+ * unknown thread. Only a single thread may deliver. bus_host_fetch_room returns true if there is space. */
+bool bus_host_fetch(struct bus *b, const struct msg *m);
+bool bus_host_fetch_room(struct bus *b, const struct msg *m);
 /* Wakes the session thread if it is blocked on this bus. Any thread. */
 void bus_host_nudge(struct bus *b);
 /* Returns the word by which the processes decide if a run can still be cancelled (engine_options.gate). */

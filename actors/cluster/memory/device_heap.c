@@ -9,7 +9,7 @@
 
 /* Returns the index of the first allocation that ends behind a position. */
 static int32_t
-first_behind(const struct held *h, uint64_t at)
+first_behind(const struct device_heap *h, uint64_t at)
 {
     int32_t lo = 0, hi = h->n;
     while (lo < hi) {
@@ -23,7 +23,7 @@ first_behind(const struct held *h, uint64_t at)
 }
 
 int
-held_take(struct held *h, int kind, int device, uint64_t at, size_t bytes)
+device_heap_take(struct device_heap *h, int kind, int device, uint64_t at, size_t bytes)
 {
     int32_t i = first_behind(h, at);
     if (bytes == 0 || at > UINT64_MAX - bytes || (i < h->n && h->list[i].at < at + bytes))
@@ -40,23 +40,23 @@ held_take(struct held *h, int kind, int device, uint64_t at, size_t bytes)
 }
 
 static void
-give(const struct holding *o)
+release_holding(const struct holding *o)
 {
     device_kind(o->kind)->give(o->device, o->data, o->bytes);
 }
 
 void
-held_give(struct held *h, uint64_t at)
+device_heap_give(struct device_heap *h, uint64_t at)
 {
     int32_t i = first_behind(h, at);
     if (i == h->n || h->list[i].at != at) return;
-    give(&h->list[i]);
+    release_holding(&h->list[i]);
     memmove(h->list + i, h->list + i + 1, sizeof *h->list * (size_t)(h->n - i - 1));
     h->n--;
 }
 
 const struct holding *
-held_find(const struct held *h, uint64_t at, size_t bytes)
+device_heap_find(const struct device_heap *h, uint64_t at, size_t bytes)
 {
     int32_t i = first_behind(h, at);
     const struct holding *o = i < h->n ? &h->list[i] : NULL;
@@ -65,9 +65,9 @@ held_find(const struct held *h, uint64_t at, size_t bytes)
 }
 
 void
-held_free(struct held *h)
+device_heap_free(struct device_heap *h)
 {
-    for (int32_t i = 0; i < h->n; i++) give(&h->list[i]);
+    for (int32_t i = 0; i < h->n; i++) release_holding(&h->list[i]);
     free(h->list);
-    *h = (struct held){0};
+    *h = (struct device_heap){0};
 }

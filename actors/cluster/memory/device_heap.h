@@ -13,17 +13,17 @@ struct holding {
     int kind, device;
     char *data;
 };
-struct held {
+struct device_heap {
     struct holding *list; /* sorted by position, without overlap */
     int32_t n, capacity;
 };
 
 /* Allocates bytes of the device at a position. E_MEMORY, E_KERNEL; E_BUS: overlaps an allocation. */
-int held_take(struct held *h, int kind, int device, uint64_t at, size_t bytes);
+int device_heap_take(struct device_heap *h, int kind, int device, uint64_t at, size_t bytes);
 /* Frees the allocation at this position, if any. */
-void held_give(struct held *h, uint64_t at);
+void device_heap_give(struct device_heap *h, uint64_t at);
 /* Returns the allocation that contains the bytes; NULL: none. */
-const struct holding *held_find(const struct held *h, uint64_t at, size_t bytes);
-void held_free(struct held *h);
+const struct holding *device_heap_find(const struct device_heap *h, uint64_t at, size_t bytes);
+void device_heap_free(struct device_heap *h);
 
 #endif

@@ -55,7 +55,7 @@ map(int fd, size_t bytes, struct segment **out)
 }
 
 static int
-make(int fd, size_t bytes)
+make_memory_file(int fd, size_t bytes)
 {
     int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
     if (fchmod(fd, 0600) || ftruncate(fd, (off_t)bytes) || fcntl(fd, F_ADD_SEALS, seals))
@@ -69,7 +69,7 @@ segment_new(size_t bytes, struct segment **out)
     bytes = (bytes + PAGE - 1) / PAGE * PAGE;
     int fd = memfd_create("rille", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) return fail(E_MEMORY, "shared memory: %s", strerror(errno));
-    int status = make(fd, bytes);
+    int status = make_memory_file(fd, bytes);
     if (!status) status = map(fd, bytes, out);
     if (status) close(fd);
     return status;
@@ -156,7 +156,7 @@ segment_renew(struct segment *s)
 
 /* Returns the index of the first extent at or above `at`. */
 static int32_t
-lower_bound(const struct extent *list, int32_t n, size_t at)
+first_extent_from(const struct extent *list, int32_t n, size_t at)
 {
     int32_t lo = 0, hi = n;
     while (lo < hi) {
@@ -170,7 +170,7 @@ lower_bound(const struct extent *list, int32_t n, size_t at)
 }
 
 static void
-insert(struct extent *list, int32_t *n, int32_t i, struct extent e)
+insert_extent(struct extent *list, int32_t *n, int32_t i, struct extent e)
 {
     memmove(list + i + 1, list + i, sizeof e * (size_t)(*n - i));
     list[i] = e;
@@ -186,7 +186,7 @@ static void delete (struct extent *list, int32_t *n, int32_t i)
 static void
 free_extent(struct segment *s, struct extent e)
 {
-    int32_t i = lower_bound(s->free, s->nfree, e.at);
+    int32_t i = first_extent_from(s->free, s->nfree, e.at);
     bool left = i > 0 && s->free[i - 1].at + s->free[i - 1].bytes == e.at;
     bool right = i < s->nfree && e.at + e.bytes == s->free[i].at;
     if (left) {
@@ -199,7 +199,7 @@ free_extent(struct segment *s, struct extent e)
         s->free[i].bytes += e.bytes;
     } else {
         GROW(s->free, s->nfree + 1, s->free_capacity);
-        insert(s->free, &s->nfree, i, e);
+        insert_extent(s->free, &s->nfree, i, e);
     }
 }
 
@@ -216,14 +216,14 @@ take_pages(struct segment *s, size_t bytes)
     s->free[i].bytes -= bytes;
     if (s->free[i].bytes == 0) delete (s->free, &s->nfree, i);
     GROW(s->taken, s->ntaken + 1, s->taken_capacity);
-    insert(s->taken, &s->ntaken, lower_bound(s->taken, s->ntaken, e.at), e);
+    insert_extent(s->taken, &s->ntaken, first_extent_from(s->taken, s->ntaken, e.at), e);
     return s->base + e.at;
 }
 
 static void
 give_pages(struct segment *s, size_t at)
 {
-    int32_t i = lower_bound(s->taken, s->ntaken, at);
+    int32_t i = first_extent_from(s->taken, s->ntaken, at);
     assert(i < s->ntaken && s->taken[i].at == at);
     struct extent e = s->taken[i];
     delete (s->taken, &s->ntaken, i);
@@ -235,7 +235,7 @@ give_pages(struct segment *s, size_t at)
 /* ---- cells ---- */
 
 static int
-class_of(size_t bytes)
+segment_class(size_t bytes)
 {
     int c = 0;
     while ((size_t)ALIGN << c < bytes) c++;
@@ -257,7 +257,7 @@ cut_chunk(struct segment *s, int c)
     if (!p) return false;
     GROW(s->chunk, s->nchunk + 1, s->chunk_capacity);
     size_t at = (size_t)(p - s->base);
-    insert(s->chunk, &s->nchunk, lower_bound(s->chunk, s->nchunk, at), (struct extent){at, size});
+    insert_extent(s->chunk, &s->nchunk, first_extent_from(s->chunk, s->nchunk, at), (struct extent){at, size});
     for (size_t i = CHUNK / size; i > 0; i--) push_cell(s, c, p + (i - 1) * size);
     return true;
 }
@@ -271,7 +271,7 @@ segment_take(struct segment *s, size_t bytes)
         if (p) s->used += (bytes + PAGE - 1) / PAGE * PAGE;
         return p;
     }
-    int c = class_of(bytes);
+    int c = segment_class(bytes);
     if (s->ncell[c] == 0 && !cut_chunk(s, c)) return NULL;
     s->used += (size_t)ALIGN << c;
     return s->cell[c][--s->ncell[c]];
@@ -282,11 +282,11 @@ segment_give(struct segment *s, void *p)
 {
     if (!p) return;
     size_t at = (size_t)((char *)p - s->base);
-    int32_t i = lower_bound(s->chunk, s->nchunk, at + 1) - 1;
+    int32_t i = first_extent_from(s->chunk, s->nchunk, at + 1) - 1;
     if (i < 0 || at >= s->chunk[i].at + CHUNK) {
         give_pages(s, at);
         return;
     }
     s->used -= s->chunk[i].bytes;
-    push_cell(s, class_of(s->chunk[i].bytes), p);
+    push_cell(s, segment_class(s->chunk[i].bytes), p);
 }

@@ -28,7 +28,7 @@
 enum { TICK_MS = 100 };
 
 static int
-broken(const char *what)
+carrier_broken(const char *what)
 {
     return fail(E_BUS, "%s: %s", what, zmq_strerror(errno));
 }
@@ -60,7 +60,7 @@ close_peers(struct carrier *c)
 }
 
 static void
-lose(struct carrier *c, const char *fmt, int rank)
+carrier_lose(struct carrier *c, const char *fmt, int rank)
 {
     char how[256];
     if (c->told_lost) return;
@@ -76,7 +76,8 @@ look_after(struct carrier *c, int rank)
 {
     struct peer *p = &c->peer[rank];
     if (c->net->is_down(c, rank) && !p->down_ns) p->down_ns = now_ns();
-    if (p->down_ns && now_ns() - p->down_ns > SILENT_MS * 1000000ll) lose(c, "lost its link to worker %d", rank);
+    if (p->down_ns && now_ns() - p->down_ns > SILENT_MS * 1000000ll)
+        carrier_lose(c, "lost its link to worker %d", rank);
 }
 
 /* ---- sending ---- */
@@ -98,7 +99,7 @@ carrier_head(const struct carrier *c, const struct msg *m)
 }
 
 static struct peer *
-peer_of(struct carrier *c, int rank)
+carrier_peer(struct carrier *c, int rank)
 {
     if (!c->joined || rank < 0 || rank >= c->world || rank == c->rank) return NULL;
     struct peer *p = &c->peer[rank];
@@ -112,7 +113,7 @@ peer_of(struct carrier *c, int rank)
 bool
 carrier_knows(struct carrier *c, int rank)
 {
-    return peer_of(c, rank) != NULL;
+    return carrier_peer(c, rank) != NULL;
 }
 
 static void
@@ -120,7 +121,7 @@ send_message(struct carrier *c, const struct msg *m)
 {
     int rank = addr_process(m->to);
     struct head h = carrier_head(c, m);
-    if (peer_of(c, rank)) c->net->send(c, rank, MESSAGES, &h, NULL);
+    if (carrier_peer(c, rank)) c->net->send(c, rank, MESSAGES, &h, NULL);
 }
 
 /* Called on ZeroMQ's thread when it has released a piece. */
@@ -128,7 +129,7 @@ static void
 released(void *data, void *hint)
 {
     struct parcel *parcel = hint;
-    struct carry_lane *l = parcel->lane;
+    struct carrier_channel *l = parcel->lane;
     struct carrier *c = l->of->carrier;
     uint32_t from = parcel->m.from;
     struct peer *p = &c->peer[addr_process(l->far_addr)];
@@ -158,7 +159,7 @@ send_piece(struct carrier *c, struct peer *p, struct parcel *parcel)
 
 /* Sends pieces while fewer than CREDITS are in flight. */
 static void
-send_pieces(struct carrier *c, struct peer *p)
+send_peer_pieces(struct carrier *c, struct peer *p)
 {
     while (p->first && atomic_load(&p->flying) < CREDITS) {
         struct parcel *parcel = p->first;
@@ -171,9 +172,9 @@ send_pieces(struct carrier *c, struct peer *p)
 }
 
 static void
-line_up(struct carrier *c, struct parcel *parcel)
+line_up_parcel(struct carrier *c, struct parcel *parcel)
 {
-    struct peer *p = peer_of(c, addr_process(parcel->m.to));
+    struct peer *p = carrier_peer(c, addr_process(parcel->m.to));
     if (!p || atomic_load(&c->dropping)) return;
     parcel->next = NULL;
     *p->last = parcel;
@@ -184,9 +185,9 @@ static void
 send_item(struct carrier *c, const struct item *i)
 {
     if (i->parcel)
-        line_up(c, i->parcel);
-    else if (i->m.kind == CARRY_BRING)
-        carrier_send_bring(c, i);
+        line_up_parcel(c, i->parcel);
+    else if (i->m.kind == CARRIER_FETCH)
+        carrier_send_fetch(c, i);
     else
         send_message(c, &i->m);
 }
@@ -205,7 +206,7 @@ drain_queue(struct carrier *c)
     c->draining_capacity = capacity;
     for (int32_t i = 0; i < n; i++) send_item(c, &item[i]);
     for (int r = 0; r < c->world; r++)
-        if (c->peer[r].first) send_pieces(c, &c->peer[r]);
+        if (c->peer[r].first) send_peer_pieces(c, &c->peer[r]);
 }
 
 static bool
@@ -226,7 +227,7 @@ send_now(struct carrier *c, const struct item *i)
     if (pthread_mutex_trylock(&c->lock)) return false;
     bool now = c->joined && rank < c->world && !atomic_load(&c->cut) && c->net->ready(c, rank) && !has_queue(c);
     if (now) send_item(c, i);
-    if (now && i->parcel) send_pieces(c, &c->peer[rank]);
+    if (now && i->parcel) send_peer_pieces(c, &c->peer[rank]);
     pthread_mutex_unlock(&c->lock);
     return now;
 }
@@ -246,8 +247,8 @@ static int
 send_far(void *of, const struct msg *m)
 {
     struct carrier *c = of;
-    struct carrying *k = c->carrying;
-    struct carry_lane *l = k && m->kind == MSG_FULL && m->out == MSG_FAR ? carrying_find(k, m) : NULL;
+    struct carrier_channels *k = c->carrying;
+    struct carrier_channel *l = k && m->kind == MSG_FULL && m->out == MSG_FAR ? carrier_channels_find(k, m) : NULL;
     struct item i = {.m = *m, .parcel = l ? &l->parcel[l->told++ % l->c->nreg] : NULL};
     if (i.parcel) i.parcel->m = *m;
     if (!send_now(c, &i)) carrier_post(c, &i);
@@ -267,55 +268,55 @@ take_next(struct carrier *c, enum road road)
 }
 
 /* Returns the lane of a message's RECV task in the current run; NULL: invalid. */
-static struct carry_lane *
+static struct carrier_channel *
 lane_for(const struct carrier *c, const struct head *h)
 {
-    const struct carrying *k = h->m.run == c->run ? c->carrying : NULL;
+    const struct carrier_channels *k = h->m.run == c->run ? c->carrying : NULL;
     const struct task *t = k && h->m.task < (uint32_t)k->plan->ntask ? &k->plan->task[h->m.task] : NULL;
     return t && t->channel >= 0 ? &k->lane[t->channel] : NULL;
 }
 
 static enum fate
-take_message(struct carrier *c, const struct head *h, zmq_msg_t *body)
+carrier_take_message(struct carrier *c, const struct head *h, zmq_msg_t *body)
 {
     int from = addr_process(h->m.from);
-    if (h->m.kind == CARRY_ASK) {
+    if (h->m.kind == CARRIER_ASK) {
         c->hear.asked(c->hear.of, c->epoch, from, h->program);
         return FATE_DONE;
     }
-    if (h->m.kind == CARRY_LIST) {
+    if (h->m.kind == CARRIER_LIST) {
         c->hear.listed(c->hear.of, c->epoch, from, h->program, zmq_msg_data(body), zmq_msg_size(body));
         return FATE_DONE;
     }
-    if (h->m.kind == CARRY_BRING) return carrier_take_bring(c, h, body);
+    if (h->m.kind == CARRIER_FETCH) return carrier_take_fetch(c, h, body);
     bool known = h->m.kind == MSG_FULL || h->m.kind == MSG_FREE || h->m.kind == MSG_STOP;
     if (!known || h->m.out != MSG_FAR) return FATE_STRANGE;
     if (run_after(h->m.run, c->run)) return FATE_LATER;
-    const struct carry_lane *l = h->m.kind == MSG_FULL ? lane_for(c, h) : NULL;
+    const struct carrier_channel *l = h->m.kind == MSG_FULL ? lane_for(c, h) : NULL;
     if (l && l->piece) return FATE_STRANGE; /* its FULL must arrive with the bytes */
-    return bus_host_bring(c->bus, &h->m) ? FATE_DONE : FATE_LATER;
+    return bus_host_fetch(c->bus, &h->m) ? FATE_DONE : FATE_LATER;
 }
 
 static enum fate
 take_piece(struct carrier *c, const struct head *h, zmq_msg_t *body)
 {
-    if (h->m.kind == CARRY_BROUGHT) return carrier_take_brought(c, h, body);
+    if (h->m.kind == CARRIER_FETCHED) return carrier_take_fetched(c, h, body);
     if (run_after(h->m.run, c->run)) return FATE_LATER;
     if (h->m.run != c->run || !c->carrying) return FATE_DONE;
-    struct carry_lane *l = lane_for(c, h);
+    struct carrier_channel *l = lane_for(c, h);
     if (!l || !l->piece || h->m.kind != MSG_FULL || h->m.out != MSG_FAR) return FATE_STRANGE;
     size_t want = (size_t)MIN(l->c->bytes - l->offset, (int64_t)PIECE);
     if (h->offset != (uint64_t)l->offset || zmq_msg_size(body) != want ||
         l->came - atomic_load(&l->taken) >= l->c->nreg)
         return FATE_STRANGE;
     bool last = l->offset + (int64_t)want == l->c->bytes;
-    if (last && !bus_host_bring_room(c->bus, &h->m)) return FATE_LATER;
+    if (last && !bus_host_fetch_room(c->bus, &h->m)) return FATE_LATER;
     zmq_msg_move(&l->piece[l->came % l->c->nreg * l->npiece + l->offset / PIECE], body);
     l->offset += (int64_t)want;
     if (!last) return FATE_DONE;
     l->offset = 0;
     l->came++;
-    bus_host_bring(c->bus, &h->m);
+    bus_host_fetch(c->bus, &h->m);
     return FATE_DONE;
 }
 
@@ -324,11 +325,11 @@ carrier_take(struct carrier *c, enum road road, const struct head *h, zmq_msg_t 
 {
     if (memcmp(h->job, c->job, CLUSTER_ID) || h->m.epoch != c->epoch || !c->joined)
         return run_after(h->m.epoch, c->epoch) ? FATE_LATER : FATE_DONE;
-    return road == MESSAGES ? take_message(c, h, body) : take_piece(c, h, body);
+    return road == MESSAGES ? carrier_take_message(c, h, body) : take_piece(c, h, body);
 }
 
 static void
-receive(struct carrier *c, enum road road)
+carrier_receive(struct carrier *c, enum road road)
 {
     if (!c->look[road] && !c->held[road]) return;
     c->look[road] = false;
@@ -337,7 +338,7 @@ receive(struct carrier *c, enum road road)
         c->held[road] = fate == FATE_LATER;
         if (fate == FATE_LATER) return;
         if (fate == FATE_STRANGE)
-            lose(c, "was sent by worker %d what belongs to no channel", addr_process(c->head[road].m.from));
+            carrier_lose(c, "was sent by worker %d what belongs to no channel", addr_process(c->head[road].m.from));
     }
 }
 
@@ -345,7 +346,7 @@ receive(struct carrier *c, enum road road)
 
 /* Opens MPI. If MPI does not see the workers, every worker detects that, and uses tcp. */
 static void
-open_mpi(struct carrier *c)
+carrier_open_mpi(struct carrier *c)
 {
     c->net = &net_mpi;
     if (mpi_open(c)) {
@@ -357,21 +358,21 @@ open_mpi(struct carrier *c)
 }
 
 static void
-pump(struct carrier *c)
+carrier_pump(struct carrier *c)
 {
     if (atomic_load(&c->lost)) mpi_break(c);
     if (atomic_exchange(&c->cut, false)) close_peers(c);
-    if (atomic_load(&c->opens)) open_mpi(c);
+    if (atomic_load(&c->opens)) carrier_open_mpi(c);
     drain_queue(c);
-    receive(c, MESSAGES);
-    receive(c, BYTES);
+    carrier_receive(c, MESSAGES);
+    carrier_receive(c, BYTES);
     if (now_ns() < c->tick_ns) return;
     for (int r = 0; c->joined && r < c->world; r++) look_after(c, r);
     c->tick_ns = now_ns() + TICK_MS * 1000000ll;
 }
 
 static bool
-is_idle(struct carrier *c)
+is_carrier_idle(struct carrier *c)
 {
     pthread_mutex_lock(&c->queue_lock);
     bool idle = c->nqueue == 0;
@@ -410,10 +411,10 @@ carrier_thread(void *arg)
     pthread_mutex_lock(&c->lock);
     while (!c->quit) {
         uint64_t count;
-        pump(c);
+        carrier_pump(c);
         struct timespec nap = nap_of(c);
         atomic_store(&c->asleep, true);
-        bool idle = is_idle(c), always = !idle || c->mpi;
+        bool idle = is_carrier_idle(c), always = !idle || c->mpi;
         pthread_mutex_unlock(&c->lock);
         int ready = idle ? ppoll(fd, countof(fd), &nap, NULL) : 0;
         atomic_store(&c->asleep, false);
@@ -437,10 +438,10 @@ find_mpi(struct carrier *c)
 }
 
 static int
-open_carrier(struct carrier *c, const char *host)
+carrier_open(struct carrier *c, const char *host)
 {
     c->context = zmq_ctx_new();
-    if (!c->context) return broken("context");
+    if (!c->context) return carrier_broken("context");
     TRY(find_mpi(c));
     zmq_ctx_set(c->context, ZMQ_BLOCKY, 0);
     zmq_ctx_set(c->context, ZMQ_MAX_SOCKETS, 1 << 16);
@@ -466,7 +467,7 @@ carrier_new(const struct carrier_options *o, struct carrier **out)
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->queue_lock, NULL);
     for (int road = 0; road < NROAD; road++) zmq_msg_init(&c->body[road]);
-    int status = open_carrier(c, o->host);
+    int status = carrier_open(c, o->host);
     if (status) carrier_free(&c);
     *out = c;
     return status;
@@ -680,23 +681,23 @@ carrier_speech(const struct carrier *c, int kind, int rank)
 void
 carrier_ask(struct carrier *c, int rank, uint64_t program)
 {
-    struct msg m = carrier_speech(c, CARRY_ASK, rank);
+    struct msg m = carrier_speech(c, CARRIER_ASK, rank);
     pthread_mutex_lock(&c->lock);
     struct head h = carrier_head(c, &m);
     h.program = program;
-    if (peer_of(c, rank)) c->net->send(c, rank, MESSAGES, &h, NULL);
+    if (carrier_peer(c, rank)) c->net->send(c, rank, MESSAGES, &h, NULL);
     pthread_mutex_unlock(&c->lock);
 }
 
 void
 carrier_list(struct carrier *c, int rank, uint64_t program, const void *bytes, size_t n)
 {
-    struct msg m = carrier_speech(c, CARRY_LIST, rank);
+    struct msg m = carrier_speech(c, CARRIER_LIST, rank);
     zmq_msg_t body;
     pthread_mutex_lock(&c->lock);
     struct head h = carrier_head(c, &m);
     h.program = program;
-    if (n <= LIST_MOST && peer_of(c, rank) && !zmq_msg_init_data(&body, must_copy(bytes, n), n, forget_body, NULL))
+    if (n <= LIST_MOST && carrier_peer(c, rank) && !zmq_msg_init_data(&body, must_copy(bytes, n), n, forget_body, NULL))
         c->net->send(c, rank, MESSAGES, &h, &body);
     pthread_mutex_unlock(&c->lock);
 }

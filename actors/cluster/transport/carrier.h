@@ -29,7 +29,7 @@ struct carrier_hear {
     void (*listed)(void *of, uint32_t epoch, int from, uint64_t program, const void *bytes, size_t n);
     /* Copies n bytes at a position of this host's memory, for a worker of another host. E_BUS: invalid range. */
     int (*give)(void *of, uint64_t at, size_t n, void *to);
-    /* Answer to carrier_bring(); bytes NULL: the worker does not have them. */
+    /* Answer to carrier_fetch(); bytes NULL: the worker does not have them. */
     void (*brought)(void *of, int from, uint64_t count, const void *bytes, size_t n);
     void (*lost)(void *of, const char *how); /* a link to a member failed, or carried an invalid message */
 };
@@ -76,16 +76,16 @@ void carrier_list(struct carrier *c, int rank, uint64_t program, const void *byt
  * brought() with the answer. No answer arrives if the epoch ends first or has not begun at that worker. Any thread,
  * even with a lock that callbacks take. */
 enum { CARRIER_PIECE = 1 << 20 };
-void carrier_bring(struct carrier *c, int rank, uint64_t count, uint64_t at, size_t n);
+void carrier_fetch(struct carrier *c, int rank, uint64_t count, uint64_t at, size_t n);
 
 /* The channels of a connected plan partition, for one run at a time. far: the other ends in this epoch; p and far
  * must outlive the result. */
-struct carrying;
-struct carrying *carrying_new(struct carrier *c, const struct plan *p, const struct channel_far *far);
-void carrying_free(struct carrying **k);
-const struct transport *carrying_transport(const struct carrying *k);
+struct carrier_channels;
+struct carrier_channels *carrier_channels_new(struct carrier *c, const struct plan *p, const struct channel_far *far);
+void carrier_channels_free(struct carrier_channels **k);
+const struct transport *carrier_channels_transport(const struct carrier_channels *k);
 /* Begin and end a run of the channels. Main thread. */
-void carrier_begin(struct carrier *c, struct carrying *k, uint32_t run);
+void carrier_begin(struct carrier *c, struct carrier_channels *k, uint32_t run);
 void carrier_end(struct carrier *c);
 
 #endif

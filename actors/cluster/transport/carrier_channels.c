@@ -14,13 +14,13 @@ enum { COPIED = 1 << 16 /* bytes; smaller sends are copied, so that their regist
 /* ---- lanes ---- */
 
 static int
-by_end(const struct carry_lane *l, uint32_t addr, int32_t task)
+by_end(const struct carrier_channel *l, uint32_t addr, int32_t task)
 {
     return l->far_addr != addr ? (l->far_addr < addr ? -1 : 1) : (l->far_task > task) - (l->far_task < task);
 }
 
-struct carry_lane *
-carrying_find(const struct carrying *k, const struct msg *m)
+struct carrier_channel *
+carrier_channels_find(const struct carrier_channels *k, const struct msg *m)
 {
     uint32_t addr = m->to;
     int32_t task = (int32_t)m->task;
@@ -40,9 +40,9 @@ carrying_find(const struct carrying *k, const struct msg *m)
 /* ---- the transport ---- */
 
 static int
-put(void *of, int32_t channel, const struct channel *c, const char *from, int64_t *ticket)
+carrying_put(void *of, int32_t channel, const struct channel *c, const char *from, int64_t *ticket)
 {
-    struct carry_lane *l = &((struct carrying *)of)->lane[channel];
+    struct carrier_channel *l = &((struct carrier_channels *)of)->lane[channel];
     if (c->bytes == 0) return 0;
     int64_t act = l->put++;
     struct parcel *parcel = &l->parcel[act % c->nreg];
@@ -62,16 +62,16 @@ put(void *of, int32_t channel, const struct channel *c, const char *from, int64_
 }
 
 static bool
-taken(void *of, int64_t ticket)
+carrying_taken(void *of, int64_t ticket)
 {
-    struct carry_lane *l = &((struct carrying *)of)->lane[(ticket >> 32) - 1];
+    struct carrier_channel *l = &((struct carrier_channels *)of)->lane[(ticket >> 32) - 1];
     return !run_after((uint32_t)ticket, (uint32_t)atomic_load(&l->gone));
 }
 
 static int
-take_bytes(void *of, int32_t channel, const struct channel *c, char *to)
+carrying_take(void *of, int32_t channel, const struct channel *c, char *to)
 {
-    struct carry_lane *l = &((struct carrying *)of)->lane[channel];
+    struct carrier_channel *l = &((struct carrier_channels *)of)->lane[channel];
     int64_t act = atomic_load_explicit(&l->taken, memory_order_relaxed);
     for (int32_t i = 0; i < l->npiece; i++) {
         zmq_msg_t *piece = &l->piece[act % c->nreg * l->npiece + i];
@@ -86,9 +86,9 @@ take_bytes(void *of, int32_t channel, const struct channel *c, char *to)
 /* Drops unsent parcels, and waits until ZeroMQ has released the sent pieces. The wait ends: peers receive until the
  * epoch is over, and then the links are closed. */
 static void
-stop(void *of)
+carrying_stop(void *of)
 {
-    struct carrier *c = ((struct carrying *)of)->carrier;
+    struct carrier *c = ((struct carrier_channels *)of)->carrier;
     atomic_store(&c->dropping, true);
     pthread_mutex_lock(&c->lock);
     for (int r = 0; r < c->world; r++) {
@@ -100,7 +100,7 @@ stop(void *of)
 }
 
 static bool
-is_dense(const struct channel *c)
+is_dense_channel(const struct channel *c)
 {
     int64_t stride = 1;
     const struct view *v = c->nslice == 1 ? c->slice[0].view : NULL;
@@ -112,11 +112,11 @@ is_dense(const struct channel *c)
 }
 
 static void
-make_lane(struct carrying *k, int32_t channel, const struct channel_far *far)
+carry_make_lane(struct carrier_channels *k, int32_t channel, const struct channel_far *far)
 {
-    struct carry_lane *l = &k->lane[channel];
+    struct carrier_channel *l = &k->lane[channel];
     const struct channel *c = &k->plan->channel[channel];
-    *l = (struct carry_lane){.of = k, .c = c, .far_addr = far->addr, .far_task = far->task};
+    *l = (struct carrier_channel){.of = k, .c = c, .far_addr = far->addr, .far_task = far->task};
     if (c->bytes == 0 || c->direct) return;
     l->npiece = (int32_t)((c->bytes + PIECE - 1) / PIECE);
     if (!c->sends) {
@@ -126,7 +126,7 @@ make_lane(struct carrying *k, int32_t channel, const struct channel_far *far)
     }
     l->parcel = must_alloc(sizeof *l->parcel * (size_t)c->nreg);
     for (int32_t i = 0; i < c->nreg; i++) l->parcel[i].lane = l;
-    if (is_dense(c)) l->dense = c->slice[0].view;
+    if (is_dense_channel(c)) l->dense = c->slice[0].view;
     if (!l->dense || c->bytes < COPIED) l->copies = must_alloc((size_t)(c->nreg * c->bytes));
     k->to[k->nto++] = l;
 }
@@ -134,27 +134,31 @@ make_lane(struct carrying *k, int32_t channel, const struct channel_far *far)
 static int
 compare_ends(const void *a, const void *b)
 {
-    const struct carry_lane *x = *(struct carry_lane *const *)a, *y = *(struct carry_lane *const *)b;
+    const struct carrier_channel *x = *(struct carrier_channel *const *)a, *y = *(struct carrier_channel *const *)b;
     return by_end(x, y->far_addr, y->far_task);
 }
 
-struct carrying *
-carrying_new(struct carrier *c, const struct plan *p, const struct channel_far *far)
+struct carrier_channels *
+carrier_channels_new(struct carrier *c, const struct plan *p, const struct channel_far *far)
 {
-    struct carrying *k = must_alloc(sizeof *k);
+    struct carrier_channels *k = must_alloc(sizeof *k);
     k->carrier = c;
     k->plan = p;
     k->lane = must_alloc(sizeof *k->lane * (size_t)(p->nchannel + 1));
     k->to = must_alloc(sizeof(*k->to) * (size_t)(p->nchannel + 1));
-    for (int32_t i = 0; i < p->nchannel; i++) make_lane(k, i, &far[i]);
+    for (int32_t i = 0; i < p->nchannel; i++) carry_make_lane(k, i, &far[i]);
     qsort(k->to, (size_t)k->nto, sizeof(*k->to), compare_ends);
-    k->transport =
-        (struct transport){.of = k, .put = put, .taken = taken, .take = take_bytes, .stop = stop, .nudges = true};
+    k->transport = (struct transport){.of = k,
+                                      .put = carrying_put,
+                                      .taken = carrying_taken,
+                                      .take = carrying_take,
+                                      .stop = carrying_stop,
+                                      .nudges = true};
     return k;
 }
 
 static void
-reset_lane(struct carry_lane *l)
+reset_lane(struct carrier_channel *l)
 {
     l->put = l->told = l->came = l->offset = 0;
     atomic_store(&l->gone, 0);
@@ -167,9 +171,9 @@ reset_lane(struct carry_lane *l)
 }
 
 void
-carrying_free(struct carrying **kp)
+carrier_channels_free(struct carrier_channels **kp)
 {
-    struct carrying *k = *kp;
+    struct carrier_channels *k = *kp;
     *kp = NULL;
     if (!k) return;
     carrier_await(k->carrier);
@@ -185,13 +189,13 @@ carrying_free(struct carrying **kp)
 }
 
 const struct transport *
-carrying_transport(const struct carrying *k)
+carrier_channels_transport(const struct carrier_channels *k)
 {
     return &k->transport;
 }
 
 void
-carrier_begin(struct carrier *c, struct carrying *k, uint32_t run)
+carrier_begin(struct carrier *c, struct carrier_channels *k, uint32_t run)
 {
     carrier_await(c);
     for (int32_t i = 0; i < k->plan->nchannel; i++) reset_lane(&k->lane[i]);

@@ -17,10 +17,15 @@ enum {
     SILENT_MS = 3000, /* timeout: a peer with data unacknowledged, or a link down, for this long is lost */
 };
 enum road { MESSAGES, BYTES, NROAD };
-enum { CARRY_ASK = 64, CARRY_LIST, CARRY_BRING, CARRY_BROUGHT }; /* message kinds, in addition to enum msg_kind */
+enum {
+    CARRIER_ASK = 64,
+    CARRIER_LIST,
+    CARRIER_FETCH,
+    CARRIER_FETCHED
+}; /* message kinds, in addition to enum msg_kind */
 
 /* Body of BRING: the requested bytes; in BROUGHT it precedes the bytes. */
-struct bring {
+struct fetch {
     uint64_t count, at, n;
 };
 
@@ -35,7 +40,7 @@ struct head {
 /* Bytes that one act of a SEND sends. */
 struct parcel {
     struct parcel *next; /* in the peer's queue */
-    struct carry_lane *lane;
+    struct carrier_channel *lane;
     struct msg m; /* FULL message sent behind the bytes */
     const char *bytes;
     int64_t sent;
@@ -43,8 +48,8 @@ struct parcel {
 };
 
 /* One end of a channel with bytes: a ring with an entry per register. */
-struct carry_lane {
-    struct carrying *of;
+struct carrier_channel {
+    struct carrier_channels *of;
     const struct channel *c;
     uint32_t far_addr;
     int32_t far_task, npiece;
@@ -58,11 +63,11 @@ struct carry_lane {
     _Atomic int64_t taken;    /* RECV: acts taken. Device thread's */
 };
 
-struct carrying {
+struct carrier_channels {
     struct carrier *carrier;
     const struct plan *plan;
-    struct carry_lane *lane; /* by channel */
-    struct carry_lane **to;  /* sending lanes with bytes, sorted by address and task of the other end */
+    struct carrier_channel *lane; /* by channel */
+    struct carrier_channel **to;  /* sending lanes with bytes, sorted by address and task of the other end */
     int32_t nto;
     struct transport transport;
 };
@@ -78,7 +83,7 @@ struct peer {
 struct item { /* queue entry: a message, or a parcel */
     struct msg m;
     struct parcel *parcel;
-    struct bring bring; /* of a CARRY_BRING message */
+    struct fetch bring; /* of a CARRIER_FETCH message */
 };
 
 /* A way to carry messages between workers: a head, and at most one body. Heads of one road and sender arrive in
@@ -126,9 +131,9 @@ struct carrier {
     int rank, world, serial; /* serial: number of the next monitor's name */
     struct peer *peer;       /* by rank */
     struct bus *bus;
-    struct carrying *carrying; /* of the current run; NULL: none */
-    bool held[NROAD];          /* head[road] must wait for a later run or epoch, as must all behind it */
-    bool look[NROAD];          /* a message may be there; avoids system calls that find none */
+    struct carrier_channels *carrying; /* of the current run; NULL: none */
+    bool held[NROAD];                  /* head[road] must wait for a later run or epoch, as must all behind it */
+    bool look[NROAD];                  /* a message may be there; avoids system calls that find none */
     struct head head[NROAD];
     zmq_msg_t body[NROAD];
     int64_t tick_ns;
@@ -145,9 +150,9 @@ struct carrier {
 enum fate { FATE_DONE, FATE_LATER, FATE_STRANGE };
 enum fate carrier_take(struct carrier *c, enum road road, const struct head *h, zmq_msg_t *body);
 /* Send and receive requests for bytes of memories, and the answers (fetch.c). */
-void carrier_send_bring(struct carrier *c, const struct item *i);
-enum fate carrier_take_bring(struct carrier *c, const struct head *h, zmq_msg_t *body);
-enum fate carrier_take_brought(struct carrier *c, const struct head *h, zmq_msg_t *body);
+void carrier_send_fetch(struct carrier *c, const struct item *i);
+enum fate carrier_take_fetch(struct carrier *c, const struct head *h, zmq_msg_t *body);
+enum fate carrier_take_fetched(struct carrier *c, const struct head *h, zmq_msg_t *body);
 /* carrier.c: carrier_head returns a header for this epoch. carrier_knows returns true if the worker has a link, and
  * opens one if possible. carrier_post queues an item. */
 struct head carrier_head(const struct carrier *c, const struct msg *m);
@@ -156,7 +161,7 @@ void carrier_post(struct carrier *c, const struct item *i);
 /* Returns a message from this carrier to a worker's carrier. */
 struct msg carrier_speech(const struct carrier *c, int kind, int rank);
 /* Returns the lane of a FULL; NULL: its channel has no bytes. */
-struct carry_lane *carrying_find(const struct carrying *k, const struct msg *m);
+struct carrier_channel *carrier_channels_find(const struct carrier_channels *k, const struct msg *m);
 /* Wakes the carrier's thread if it sleeps. Any thread. */
 void carrier_wake(struct carrier *c);
 /* Waits until ZeroMQ has released all pieces. */

@@ -10,18 +10,18 @@
 #include <string.h>
 
 void
-carrier_bring(struct carrier *c, int rank, uint64_t count, uint64_t at, size_t n)
+carrier_fetch(struct carrier *c, int rank, uint64_t count, uint64_t at, size_t n)
 {
     struct item i = {.bring = {count, at, n}};
-    i.m = (struct msg){.kind = CARRY_BRING, .to = addr_of(rank, 0)};
+    i.m = (struct msg){.kind = CARRIER_FETCH, .to = addr_of(rank, 0)};
     carrier_post(c, &i);
 }
 
 void
-carrier_send_bring(struct carrier *c, const struct item *i)
+carrier_send_fetch(struct carrier *c, const struct item *i)
 {
     int rank = addr_process(i->m.to);
-    struct msg m = carrier_speech(c, CARRY_BRING, rank);
+    struct msg m = carrier_speech(c, CARRIER_FETCH, rank);
     struct head h = carrier_head(c, &m);
     zmq_msg_t body;
     if (!carrier_knows(c, rank)) {
@@ -35,12 +35,12 @@ carrier_send_bring(struct carrier *c, const struct item *i)
 
 /* Answers a request; with a header only if the bytes are missing. */
 enum fate
-carrier_take_bring(struct carrier *c, const struct head *h, zmq_msg_t *body)
+carrier_take_fetch(struct carrier *c, const struct head *h, zmq_msg_t *body)
 {
     int rank = addr_process(h->m.from);
-    struct msg m = carrier_speech(c, CARRY_BROUGHT, rank);
+    struct msg m = carrier_speech(c, CARRIER_FETCHED, rank);
     struct head answer = carrier_head(c, &m);
-    struct bring b;
+    struct fetch b;
     zmq_msg_t out;
     if (zmq_msg_size(body) != sizeof b) return FATE_STRANGE;
     memcpy(&b, zmq_msg_data(body), sizeof b);
@@ -59,9 +59,9 @@ carrier_take_bring(struct carrier *c, const struct head *h, zmq_msg_t *body)
 }
 
 enum fate
-carrier_take_brought(struct carrier *c, const struct head *h, zmq_msg_t *body)
+carrier_take_fetched(struct carrier *c, const struct head *h, zmq_msg_t *body)
 {
-    struct bring b;
+    struct fetch b;
     size_t n = zmq_msg_size(body);
     const char *bytes = zmq_msg_data(body);
     if (n < sizeof b) return FATE_STRANGE;

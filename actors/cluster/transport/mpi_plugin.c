@@ -8,7 +8,7 @@
 static MPI_Comm all; /* separate from other MPI messages of the process */
 
 static int
-open_mpi(int *rank, int *size)
+mpi_plugin_open(int *rank, int *size)
 {
     int has;
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &has) || has < MPI_THREAD_FUNNELED) return -1;
@@ -25,14 +25,14 @@ ticket_of(MPI_Request *r, int status)
 }
 
 static void *
-send_mpi(int rank, int tag, const void *bytes, size_t n)
+mpi_plugin_send(int rank, int tag, const void *bytes, size_t n)
 {
     MPI_Request *r = n <= INT_MAX ? malloc(sizeof *r) : NULL;
     return r ? ticket_of(r, MPI_Isend(bytes, (int)n, MPI_BYTE, rank, tag, all, r)) : NULL;
 }
 
 static void *
-receive_mpi(int rank, int tag, void *to, size_t n)
+mpi_plugin_receive(int rank, int tag, void *to, size_t n)
 {
     MPI_Request *r = n <= INT_MAX ? malloc(sizeof *r) : NULL;
     return r ? ticket_of(r, MPI_Irecv(to, (int)n, MPI_BYTE, rank, tag, all, r)) : NULL;
@@ -57,7 +57,7 @@ done_mpi(void *ticket)
 }
 
 static void
-close_mpi(void)
+mpi_plugin_close(void)
 {
     MPI_Comm_free(&all);
     MPI_Finalize();
@@ -66,12 +66,12 @@ close_mpi(void)
 static const struct mpi_plugin plugin = {
     .version = MPI_PLUGIN_VERSION,
     .library = RILLE_MPI_LIBRARY,
-    .open = open_mpi,
-    .send = send_mpi,
-    .receive = receive_mpi,
+    .open = mpi_plugin_open,
+    .send = mpi_plugin_send,
+    .receive = mpi_plugin_receive,
     .look = look_mpi,
     .done = done_mpi,
-    .close = close_mpi,
+    .close = mpi_plugin_close,
 };
 
 __attribute__((visibility("default"))) mpi_plugin_get rille_mpi_plugin;

@@ -27,7 +27,7 @@ launched_by(void)
 }
 
 static int
-open_plugin(const struct mpi_plugin **out)
+load_mpi_plugin(const struct mpi_plugin **out)
 {
     void *file = plugin_open("librille-mpi.so", true);
     mpi_plugin_get *get;
@@ -50,7 +50,7 @@ mpi_find(const struct mpi_plugin **out)
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static const struct mpi_plugin *found;
     pthread_mutex_lock(&lock);
-    int status = found ? 0 : open_plugin(&found);
+    int status = found ? 0 : load_mpi_plugin(&found);
     *out = found;
     pthread_mutex_unlock(&lock);
     return status;
@@ -126,7 +126,7 @@ free_first(struct mpi *m, struct line *l)
 
 /* Abandons the pending sends to a worker, and their requests to MPI, which is broken from then on. */
 static void
-give_up(struct mpi *m, int rank)
+give_up_mpi(struct mpi *m, int rank)
 {
     m->broken = m->broken || m->to[rank].first;
     while (m->to[rank].first) free_first(m, &m->to[rank]);
@@ -135,7 +135,7 @@ give_up(struct mpi *m, int rank)
 static void
 give_up_all(struct mpi *m)
 {
-    for (int r = 0; r < m->world; r++) give_up(m, r);
+    for (int r = 0; r < m->world; r++) give_up_mpi(m, r);
 }
 
 void
@@ -160,7 +160,7 @@ mpi_close(struct carrier *c)
 
 /* Returns true if the operation is complete. A failure breaks MPI. */
 static bool
-is_over(struct mpi *m, void **ticket)
+mpi_is_over(struct mpi *m, void **ticket)
 {
     if (!*ticket) return true;
     enum mpi_done done = m->plugin->done(*ticket);
@@ -172,10 +172,11 @@ is_over(struct mpi *m, void **ticket)
 
 /* Frees completed sends, in order for each worker, because tickets of channels are numbers of released acts. */
 static void
-collect(struct mpi *m)
+mpi_collect(struct mpi *m)
 {
     for (int r = 0; r < m->world && m->nsending && !m->broken; r++)
-        for (struct sending *s; (s = m->to[r].first) && is_over(m, &s->ticket[HEAD]) && is_over(m, &s->ticket[BODY]);)
+        for (struct sending *s;
+             (s = m->to[r].first) && mpi_is_over(m, &s->ticket[HEAD]) && mpi_is_over(m, &s->ticket[BODY]);)
             free_first(m, &m->to[r]);
 }
 
@@ -190,16 +191,16 @@ connect_mpi(struct carrier *c, int rank)
 
 /* Waits at most FINISH_MS for pending sends to the worker, then abandons the rest; does not wait if MPI is broken. */
 static void
-close_mpi(struct carrier *c, int rank)
+carrier_close_mpi(struct carrier *c, int rank)
 {
     struct mpi *m = c->mpi;
     int64_t until = now_ns() + FINISH_MS * 1000000ll;
-    while (m && m->to[rank].first && !m->broken && now_ns() < until) collect(m);
-    if (m) give_up(m, rank);
+    while (m && m->to[rank].first && !m->broken && now_ns() < until) mpi_collect(m);
+    if (m) give_up_mpi(m, rank);
 }
 
 static void
-send_mpi(struct carrier *c, int rank, enum road road, const struct head *h, zmq_msg_t *body)
+carrier_send_mpi(struct carrier *c, int rank, enum road road, const struct head *h, zmq_msg_t *body)
 {
     struct mpi *m = c->mpi;
     struct sending *s = must_alloc(sizeof *s);
@@ -243,23 +244,23 @@ take_head(struct mpi *m, enum road road, int *rank)
     if (!m->plugin->look(tag_of(road, HEAD), rank)) return false;
     void *ticket = m->plugin->receive(*rank, tag_of(road, HEAD), &r->head, sizeof r->head);
     m->broken = !ticket;
-    while (!is_over(m, &ticket)) continue;
+    while (!mpi_is_over(m, &ticket)) continue;
     return !m->broken;
 }
 
 static bool
-receive_mpi(struct carrier *c, enum road road, struct head *h, zmq_msg_t *body)
+carrier_receive_mpi(struct carrier *c, enum road road, struct head *h, zmq_msg_t *body)
 {
     struct mpi *m = c->mpi;
     struct receiving *r = &m->road[road];
     int rank;
     if (m->broken) return false;
-    collect(m);
+    mpi_collect(m);
     if (!r->bytes) {
         if (!take_head(m, road, &rank)) return false;
         if (r->head.body && !expect_body(m, road, rank)) m->broken = true;
     }
-    if (m->broken || !is_over(m, &r->ticket) || m->broken) return false;
+    if (m->broken || !mpi_is_over(m, &r->ticket) || m->broken) return false;
     *h = r->head.head;
     if (r->bytes) zmq_msg_init_data(body, r->bytes, r->head.body, free_bytes, NULL);
     r->bytes = NULL;
@@ -286,4 +287,5 @@ mpi_is_busy(const struct carrier *c)
     return c->mpi && !c->mpi->broken && (c->mpi->nsending || c->mpi->road[BYTES].bytes || c->carrying);
 }
 
-const struct net net_mpi = {"MPI", connect_mpi, close_mpi, send_mpi, receive_mpi, ready_mpi, is_down_mpi};
+const struct net net_mpi = {"MPI",     connect_mpi, carrier_close_mpi, carrier_send_mpi, carrier_receive_mpi,
+                            ready_mpi, is_down_mpi};

@@ -12,7 +12,7 @@
 #include <string.h>
 
 static int
-broken(const char *what)
+net_broken(const char *what)
 {
     return fail(E_BUS, "%s: %s", what, zmq_strerror(errno));
 }
@@ -29,11 +29,11 @@ new_socket(struct carrier *c, int type, const char *address, int rank, void **ou
     static const int64_t most = LIST_MOST;
     const int six = strchr(address, '[') != NULL;
     *out = zmq_socket(c->context, type);
-    if (!*out) return broken("socket");
+    if (!*out) return net_broken("socket");
     for (size_t i = 0; i < countof(set); i++)
-        if (zmq_setsockopt(*out, set[i].option, &set[i].value, sizeof set[i].value)) return broken("option");
+        if (zmq_setsockopt(*out, set[i].option, &set[i].value, sizeof set[i].value)) return net_broken("option");
     if (zmq_setsockopt(*out, ZMQ_MAXMSGSIZE, &most, sizeof most) || zmq_setsockopt(*out, ZMQ_IPV6, &six, sizeof six))
-        return broken("option");
+        return net_broken("option");
     if (!c->has_key) return 0;
     return type == ZMQ_PULL ? curve_serve(*out, &c->key) : curve_join(*out, &c->key, rank);
 }
@@ -45,24 +45,24 @@ net_zmq_bind(struct carrier *c, enum road road, const char *host)
     size_t n = sizeof c->port[road];
     snprintf(any, sizeof any, "tcp://%s:*", host);
     TRY(new_socket(c, ZMQ_PULL, any, -1, &c->in[road]));
-    if (zmq_bind(c->in[road], any)) return broken(any);
-    return zmq_getsockopt(c->in[road], ZMQ_LAST_ENDPOINT, c->port[road], &n) ? broken(any) : 0;
+    if (zmq_bind(c->in[road], any)) return net_broken(any);
+    return zmq_getsockopt(c->in[road], ZMQ_LAST_ENDPOINT, c->port[road], &n) ? net_broken(any) : 0;
 }
 
 /* Opens a socket on which ZeroMQ reports the end of a link. */
 static int
-watch(struct carrier *c, void *socket, void **out)
+net_monitor(struct carrier *c, void *socket, void **out)
 {
     static const int linger = 0;
     char name[64];
     int events = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CLOSED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
                  ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
     snprintf(name, sizeof name, "inproc://watch%d", c->serial++);
-    if (zmq_socket_monitor(socket, name, events)) return broken("monitor");
+    if (zmq_socket_monitor(socket, name, events)) return net_broken("monitor");
     *out = zmq_socket(c->context, ZMQ_PAIR);
-    if (!*out) return broken("monitor");
+    if (!*out) return net_broken("monitor");
     zmq_setsockopt(*out, ZMQ_LINGER, &linger, sizeof linger);
-    return zmq_connect(*out, name) ? broken("monitor") : 0;
+    return zmq_connect(*out, name) ? net_broken("monitor") : 0;
 }
 
 static int
@@ -73,8 +73,8 @@ connect_zmq(struct carrier *c, int rank)
     for (int road = 0; road < NROAD; road++) {
         if (!p->port[road][0]) return fail(E_BUS, "a worker has no port");
         TRY(new_socket(c, ZMQ_PUSH, p->port[road], rank, &p->socket[road]));
-        TRY(watch(c, p->socket[road], &p->monitor[road]));
-        if (zmq_connect(p->socket[road], p->port[road])) return broken(p->port[road]);
+        TRY(net_monitor(c, p->socket[road], &p->monitor[road]));
+        if (zmq_connect(p->socket[road], p->port[road])) return net_broken(p->port[road]);
     }
     return 0;
 }
@@ -82,7 +82,7 @@ connect_zmq(struct carrier *c, int rank)
 /* Closes the links to a worker; ZeroMQ drops unsent messages. Stops the monitors first: otherwise ZeroMQ's thread
  * waits for ever to report the end to nobody. */
 static void
-close_zmq(struct carrier *c, int rank)
+carrier_close_zmq(struct carrier *c, int rank)
 {
     struct peer *p = &c->peer[rank];
     for (int road = 0; road < NROAD; road++) {
@@ -94,7 +94,7 @@ close_zmq(struct carrier *c, int rank)
 }
 
 static void
-send_zmq(struct carrier *c, int rank, enum road road, const struct head *h, zmq_msg_t *body)
+carrier_send_zmq(struct carrier *c, int rank, enum road road, const struct head *h, zmq_msg_t *body)
 {
     void *socket = c->peer[rank].socket[road];
     int sent = zmq_send(socket, h, sizeof *h, ZMQ_DONTWAIT | (body ? ZMQ_SNDMORE : 0));
@@ -159,4 +159,5 @@ is_down_zmq(struct carrier *c, int rank)
     return down;
 }
 
-const struct net net_zmq = {"tcp", connect_zmq, close_zmq, send_zmq, receive_zmq, ready_zmq, is_down_zmq};
+const struct net net_zmq = {"tcp",       connect_zmq, carrier_close_zmq, carrier_send_zmq,
+                            receive_zmq, ready_zmq,   is_down_zmq};

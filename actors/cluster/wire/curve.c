@@ -23,7 +23,7 @@ struct curve {
 };
 
 static int
-broken(const char *what)
+curve_broken(const char *what)
 {
     return fail(E_BUS, "%s: %s", what, zmq_strerror(errno));
 }
@@ -103,13 +103,13 @@ zap_thread(void *arg)
 }
 
 static int
-start(void *context, struct curve *c)
+start_authenticator(void *context, struct curve *c)
 {
     int linger = 0;
     c->socket = zmq_socket(context, ZMQ_REP);
-    if (!c->socket) return broken("zap");
+    if (!c->socket) return curve_broken("zap");
     zmq_setsockopt(c->socket, ZMQ_LINGER, &linger, sizeof linger);
-    if (zmq_bind(c->socket, "inproc://zeromq.zap.01")) return broken("zap");
+    if (zmq_bind(c->socket, "inproc://zeromq.zap.01")) return curve_broken("zap");
     if (pthread_create(&c->thread, NULL, zap_thread, c)) return fail(E_BUS, "zap: no thread");
     c->runs = true;
     return 0;
@@ -121,7 +121,7 @@ curve_new(void *context, const struct key *key, struct curve **out)
     struct curve *c = must_alloc(sizeof *c);
     c->key = key;
     *out = c;
-    return start(context, c);
+    return start_authenticator(context, c);
 }
 
 void
@@ -148,7 +148,7 @@ curve_serve(void *socket, const struct key *k)
     failed |= zmq_setsockopt(socket, ZMQ_CURVE_SERVER, &one, sizeof one);
     failed |= zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, k->secret[side], KEY_TEXT);
     failed |= zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, sizeof domain - 1);
-    return failed ? broken("CURVE") : 0;
+    return failed ? curve_broken("CURVE") : 0;
 }
 
 int
@@ -161,7 +161,7 @@ curve_join(void *socket, const struct key *k, int whose)
     failed |= zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server, KEY_TEXT);
     failed |= zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, k->public[KEY_WORKER], KEY_TEXT);
     failed |= zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, k->secret[KEY_WORKER], KEY_TEXT);
-    return failed ? broken("CURVE") : 0;
+    return failed ? curve_broken("CURVE") : 0;
 }
 
 bool

@@ -44,7 +44,7 @@ entry_at(const char *text, int i)
 }
 
 static int
-digit(char c)
+decimal_digit(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
@@ -55,14 +55,14 @@ read_uuid(const char *at, unsigned char uuid[CUDA_UUID])
 {
     if (*at++ != ' ') return NULL;
     for (int k = 0; k < CUDA_UUID; k++, at += 2) {
-        if (digit(at[0]) < 0 || digit(at[1]) < 0) return NULL;
-        uuid[k] = (unsigned char)(digit(at[0]) << 4 | digit(at[1]));
+        if (decimal_digit(at[0]) < 0 || decimal_digit(at[1]) < 0) return NULL;
+        uuid[k] = (unsigned char)(decimal_digit(at[0]) << 4 | decimal_digit(at[1]));
     }
     return *at == ' ' ? at : NULL;
 }
 
 static bool
-read_entry(const char *at, struct cuda_gpu *out)
+parse_gpu_entry(const char *at, struct cuda_gpu *out)
 {
     const char *entry_end = strchr(at, '|');
     char *end;
@@ -81,7 +81,7 @@ read_entry(const char *at, struct cuda_gpu *out)
 }
 
 static int
-count(const char *text)
+count_gpus(const char *text)
 {
     int n = 0;
     for (; *text; text++) n += *text == '|';
@@ -99,9 +99,9 @@ static unsigned char *
 list_uuids(const char *text, size_t *n)
 {
     struct cuda_gpu g;
-    unsigned char *uuid = must_alloc((size_t)count(text) * CUDA_UUID + 1);
+    unsigned char *uuid = must_alloc((size_t)count_gpus(text) * CUDA_UUID + 1);
     *n = 0;
-    for (const char *at = entry_at(text, 1); at && read_entry(at, &g); at = entry_at(at, 1))
+    for (const char *at = entry_at(text, 1); at && parse_gpu_entry(at, &g); at = entry_at(at, 1))
         memcpy(uuid + CUDA_UUID * (*n)++, g.uuid, CUDA_UUID);
     qsort(uuid, *n, CUDA_UUID, by_uuid);
     return uuid;
@@ -125,7 +125,7 @@ gpus_check(const char *text, int n)
     struct cuda_gpu g;
     const char *at = entry_at(text, 1);
     bool good = n == 0 ? !*text : at != NULL;
-    for (int i = 0; good && i < n; i++, at = entry_at(at, 1)) good = at && read_entry(at, &g);
+    for (int i = 0; good && i < n; i++, at = entry_at(at, 1)) good = at && parse_gpu_entry(at, &g);
     return good && (n == 0 || (at && !*at)) ? 0 : fail(E_BUS, "GPUs: %d devices are told of in another way", n);
 }
 
@@ -133,5 +133,5 @@ void
 gpus_read(const char *text, int i, struct cuda_gpu *out, struct str *kernels)
 {
     str_addn(kernels, text, strcspn(text, "|"));
-    read_entry(entry_at(text, 1 + i), out);
+    parse_gpu_entry(entry_at(text, 1 + i), out);
 }

@@ -146,7 +146,7 @@ parse_ranks(const char *at, const char *end, struct key *out)
 }
 
 static int
-parse(const char *at, const char *end, struct key *out)
+parse_key(const char *at, const char *end, struct key *out)
 {
     const char *line;
     int n = next_line(&at, end, &line);
@@ -160,7 +160,7 @@ int
 key_parse(const char *text, size_t size, struct key *out)
 {
     *out = (struct key){0};
-    int status = parse(text, text + size, out);
+    int status = parse_key(text, text + size, out);
     if (status) key_forget(out);
     return status;
 }
@@ -173,7 +173,7 @@ key_copy(const struct key *k, struct key *out)
 }
 
 static int
-read_file(int fd, const char *path, struct key *out)
+read_key_file(int fd, const char *path, struct key *out)
 {
     struct stat st;
     if (fstat(fd, &st)) return fail(E_IO, "%s: %s", path, strerror(errno));
@@ -203,7 +203,7 @@ leave_no_core(void)
 }
 
 static int
-open_file(const char *path, int whose, int *fd)
+open_key_file(const char *path, int whose, int *fd)
 {
     char name[KEY_FILE];
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -239,9 +239,9 @@ key_read(const char *path, int whose, struct key *out)
     int fd;
     *out = (struct key){0};
     leave_no_core();
-    TRY(open_file(path, whose, &fd));
+    TRY(open_key_file(path, whose, &fd));
     if (fd < 0) return fail(E_IO, "%s: %s", path, strerror(errno));
-    int status = read_file(fd, path, out);
+    int status = read_key_file(fd, path, out);
     close(fd);
     if (!status) status = check_whose(path, whose, out);
     if (status) key_forget(out);

@@ -58,7 +58,7 @@ struct link {
 };
 
 static int
-broken(const char *what)
+link_broken(const char *what)
 {
     return fail(E_BUS, "%s: %s", what, zmq_strerror(errno));
 }
@@ -133,16 +133,16 @@ open_socket(struct link *l, enum link_socket which)
     struct link_end *e = &l->end[which];
     const int six = strchr(e->endpoint, '[') != NULL;
     e->socket = zmq_socket(l->context, l->serves ? ZMQ_ROUTER : ZMQ_DEALER);
-    if (!e->socket) return broken("socket");
+    if (!e->socket) return link_broken("socket");
     for (size_t i = 0; i < countof(set); i++)
-        if (zmq_setsockopt(e->socket, set[i].option, &set[i].value, sizeof set[i].value)) return broken("option");
+        if (zmq_setsockopt(e->socket, set[i].option, &set[i].value, sizeof set[i].value)) return link_broken("option");
     if (zmq_setsockopt(e->socket, ZMQ_MAXMSGSIZE, &most, sizeof most) ||
         zmq_setsockopt(e->socket, ZMQ_LINGER, &linger, sizeof linger) ||
         zmq_setsockopt(e->socket, ZMQ_IPV6, &six, sizeof six) ||
         zmq_setsockopt(e->socket, ZMQ_IMMEDIATE, &immediate, sizeof immediate))
-        return broken("option");
+        return link_broken("option");
     if (l->serves && zmq_setsockopt(e->socket, ZMQ_ROUTER_MANDATORY, &mandatory, sizeof mandatory))
-        return broken("option");
+        return link_broken("option");
     if (!has_key(l)) return 0;
     return l->serves ? curve_serve(e->socket, &l->key) : curve_join(e->socket, &l->key, KEY_COORDINATORS);
 }
@@ -157,7 +157,7 @@ new_link(const struct key *key, bool serves, struct link **out)
     for (int i = 0; i < NLINK_SOCKET; i++) zmq_msg_init(&l->end[i].msg);
     *out = l;
     l->context = zmq_ctx_new();
-    if (!l->context) return broken("context");
+    if (!l->context) return link_broken("context");
     zmq_ctx_set(l->context, ZMQ_BLOCKY, 0);
     zmq_ctx_set(l->context, ZMQ_MAX_SOCKETS, 1 << 16);
     return 0;
@@ -215,7 +215,7 @@ lock_folder(struct link *l)
 
 /* Makes a folder of mode 0700 that no other user can have made. */
 static int
-make_folder(struct link *l)
+make_socket_folder(struct link *l)
 {
     const char *base[] = {getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"};
     for (size_t i = 0; i < countof(base); i++) {
@@ -239,8 +239,8 @@ bind_end(struct link *l, enum link_socket which, const char *address)
     size_t n = sizeof e->endpoint;
     snprintf(e->endpoint, sizeof e->endpoint, "%s", address);
     TRY(open_socket(l, which));
-    if (zmq_bind(e->socket, address)) return broken(address);
-    return zmq_getsockopt(e->socket, ZMQ_LAST_ENDPOINT, e->endpoint, &n) ? broken(address) : 0;
+    if (zmq_bind(e->socket, address)) return link_broken(address);
+    return zmq_getsockopt(e->socket, ZMQ_LAST_ENDPOINT, e->endpoint, &n) ? link_broken(address) : 0;
 }
 
 static int
@@ -248,7 +248,7 @@ bind_folder(struct link *l)
 {
     static const char *const name[NLINK_SOCKET] = {"control", "beat", "bulk"};
     char address[LINK_ENDPOINT];
-    TRY(make_folder(l));
+    TRY(make_socket_folder(l));
     for (int i = 0; i < NLINK_SOCKET; i++) {
         snprintf(address, sizeof address, "ipc://%s/%s", l->folder, name[i]);
         TRY(bind_end(l, i, address));
@@ -302,16 +302,16 @@ connect_end(struct link *l, enum link_socket which, const char *address)
 }
 
 static int
-watch(struct link *l)
+link_monitor(struct link *l)
 {
     static const int linger = 0;
     int events = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
                  ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
-    if (zmq_socket_monitor(l->end[LINK_CONTROL].socket, "inproc://watch", events)) return broken("monitor");
+    if (zmq_socket_monitor(l->end[LINK_CONTROL].socket, "inproc://watch", events)) return link_broken("monitor");
     l->monitor = zmq_socket(l->context, ZMQ_PAIR);
-    if (!l->monitor) return broken("monitor");
+    if (!l->monitor) return link_broken("monitor");
     zmq_setsockopt(l->monitor, ZMQ_LINGER, &linger, sizeof linger);
-    return zmq_connect(l->monitor, "inproc://watch") ? broken("monitor") : 0;
+    return zmq_connect(l->monitor, "inproc://watch") ? link_broken("monitor") : 0;
 }
 
 int
@@ -324,8 +324,9 @@ link_join(const char *address, const struct key *key, struct link **out)
     struct link *l;
     int status = new_link(key, false, &l);
     if (!status) status = connect_end(l, LINK_CONTROL, address);
-    if (!status) status = watch(l);
-    if (!status && zmq_connect(l->end[LINK_CONTROL].socket, l->end[LINK_CONTROL].endpoint)) status = broken(address);
+    if (!status) status = link_monitor(l);
+    if (!status && zmq_connect(l->end[LINK_CONTROL].socket, l->end[LINK_CONTROL].endpoint))
+        status = link_broken(address);
     if (status) link_free(&l);
     *out = l;
     return status;
@@ -338,7 +339,7 @@ link_join_more(struct link *l, enum link_socket which, const char *address)
     TRY(link_address(address, &local));
     if (l->end[which].socket) return 0;
     TRY(connect_end(l, which, address));
-    return zmq_connect(l->end[which].socket, l->end[which].endpoint) ? broken(address) : 0;
+    return zmq_connect(l->end[which].socket, l->end[which].endpoint) ? link_broken(address) : 0;
 }
 
 enum link_state
@@ -433,7 +434,7 @@ link_fd(const struct link *l, enum link_socket which)
 /* Returns the number of a routing id, a new one if unknown; -1: too many peers. The search begins with the oldest
  * peers, which send most. */
 static int
-number_of(struct link_end *e, const void *id, size_t n)
+peer_number(struct link_end *e, const void *id, size_t n)
 {
     if (n == 0 || n > ID_MOST) return -1;
     for (int i = 0; i < e->npeer; i++)
@@ -449,14 +450,14 @@ number_of(struct link_end *e, const void *id, size_t n)
 
 /* Receives the next message; false: none. *good: the number of frames is right, and the sender is permitted. */
 static bool
-take(struct link *l, struct link_end *e, int *peer, bool *good)
+receive_from(struct link *l, struct link_end *e, int *peer, bool *good)
 {
     zmq_msg_t id;
     *peer = 0;
     if (l->serves) {
         zmq_msg_init(&id);
         bool got = zmq_msg_recv(&id, e->socket, ZMQ_DONTWAIT) >= 0;
-        if (got) *peer = zmq_msg_more(&id) ? number_of(e, zmq_msg_data(&id), zmq_msg_size(&id)) : -1;
+        if (got) *peer = zmq_msg_more(&id) ? peer_number(e, zmq_msg_data(&id), zmq_msg_size(&id)) : -1;
         bool more = got && zmq_msg_more(&id);
         zmq_msg_close(&id);
         if (!more) {
@@ -477,7 +478,7 @@ link_receive(struct link *l, enum link_socket which, int *peer, const void **byt
 {
     struct link_end *e = &l->end[which];
     bool good;
-    while (e->socket && take(l, e, peer, &good)) {
+    while (e->socket && receive_from(l, e, peer, &good)) {
         if (!good) continue;
         *bytes = zmq_msg_data(&e->msg);
         *n = zmq_msg_size(&e->msg);
@@ -508,7 +509,7 @@ link_send(struct link *l, enum link_socket which, int peer, const void *bytes, s
     if (l->serves) {
         assert(peer >= 0 && peer < e->npeer);
         const struct peer_id *p = &e->peer[peer];
-        if (zmq_send(e->socket, p->bytes, p->n, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0) return broken("send");
+        if (zmq_send(e->socket, p->bytes, p->n, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0) return link_broken("send");
     }
-    return zmq_send(e->socket, bytes, n, ZMQ_DONTWAIT) < 0 ? broken("send") : 0;
+    return zmq_send(e->socket, bytes, n, ZMQ_DONTWAIT) < 0 ? link_broken("send") : 0;
 }

@@ -77,7 +77,7 @@ print_number(const struct sockaddr *a, socklen_t n, char out[MACHINE_ADDRESS])
 
 /* Looks up a host, IPv4 first; NULL: unknown. Brackets around IPv6 are removed. The caller frees the result. */
 static struct addrinfo *
-find_host(const char *host, size_t n)
+resolve_host(const char *host, size_t n)
 {
     static const int family[] = {AF_INET, AF_INET6};
     struct addrinfo *found = NULL;
@@ -95,7 +95,7 @@ find_host(const char *host, size_t n)
 bool
 machine_number(const char *host, size_t n, char out[MACHINE_ADDRESS])
 {
-    struct addrinfo *found = find_host(host, n);
+    struct addrinfo *found = resolve_host(host, n);
     bool good = found && print_number(found->ai_addr, found->ai_addrlen, out);
     if (found) freeaddrinfo(found);
     return good;
@@ -118,7 +118,7 @@ bool
 machine_address(const char *to, char out[MACHINE_ADDRESS])
 {
     const char *host = strncmp(to, "tcp://", 6) ? NULL : to + 6, *colon = host ? strrchr(host, ':') : NULL;
-    struct addrinfo *found = colon ? find_host(host, (size_t)(colon - host)) : NULL;
+    struct addrinfo *found = colon ? resolve_host(host, (size_t)(colon - host)) : NULL;
     bool good = found && own_end(found, out);
     if (found) freeaddrinfo(found);
     if (!good) snprintf(out, MACHINE_ADDRESS, "127.0.0.1");

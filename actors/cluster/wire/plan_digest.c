@@ -7,21 +7,21 @@
 #include <string.h>
 
 static void
-add_text(struct digest *h, const char *text)
+digest_program_text(struct digest *h, const char *text)
 {
     for (; *text; text++) digest_add(h, (unsigned char)*text);
     digest_add(h, 0x100);
 }
 
 static void
-add_where(struct digest *h, const struct where *w)
+digest_where(struct digest *h, const struct where *w)
 {
     digest_add(h, w->kind);
     digest_add(h, (uint64_t)w->index);
     digest_add(h, (uint64_t)w->offset);
     digest_add(h, (uint64_t)w->stride);
-    digest_add(h, (uint64_t)w->nberth);
-    for (int32_t i = 0; i < w->nberth; i++) digest_add(h, (uint64_t)w->berth[i]);
+    digest_add(h, (uint64_t)w->nact_offset);
+    for (int32_t i = 0; i < w->nact_offset; i++) digest_add(h, (uint64_t)w->berth[i]);
 }
 
 static void
@@ -31,7 +31,7 @@ add_out(struct digest *h, const struct out_port *o)
     digest_add(h, (uint64_t)o->nreg);
     digest_add(h, (uint64_t)o->every);
     digest_add(h, (uint64_t)o->bytes);
-    add_where(h, &o->where);
+    digest_where(h, &o->where);
     for (int32_t f = 0; f < o->nfan; f++) {
         digest_add(h, (uint64_t)o->fan[f].thread);
         digest_add(h, (uint64_t)o->fan[f].nreader);
@@ -49,7 +49,7 @@ add_in(struct digest *h, const struct in_port *in)
 }
 
 static void
-add_arg(struct digest *h, const struct arg *a)
+digest_arg(struct digest *h, const struct arg *a)
 {
     digest_add(h, a->kind);
     digest_add(h, (uint64_t)a->index);
@@ -60,19 +60,19 @@ add_arg(struct digest *h, const struct arg *a)
 static void
 add_task(struct digest *h, const struct task *t)
 {
-    add_text(h, t->kind->name);
+    digest_program_text(h, t->kind->name);
     digest_add(h, (uint64_t)t->thread << 32 | (uint64_t)t->turn << 8 | t->phase);
     digest_add(h, (uint64_t)t->lead);
     digest_add(h, (uint64_t)t->device);
     digest_add(h, (uint64_t)t->pos);
     digest_add(h, (uint64_t)t->nact);
     digest_add(h, t->priority);
-    if (t->exec) add_text(h, exec_variant(t->exec));
+    if (t->exec) digest_program_text(h, exec_variant(t->exec));
     if (t->exec) digest_add(h, exec_scratch(t->exec));
     for (int32_t i = 0; i < t->nin; i++) add_in(h, &t->in[i]);
     for (int32_t k = 0; k < t->nout; k++) add_out(h, &t->out[k]);
-    for (int32_t i = 0; i < t->narg; i++) add_arg(h, &t->arg[i]);
-    if (!(t->kind->flags & (KIND_COLLECTS | KIND_DIRECT))) return;
+    for (int32_t i = 0; i < t->narg; i++) digest_arg(h, &t->arg[i]);
+    if (!(t->kind->flags & (KIND_COLLECTS | KIND_P2P))) return;
     digest_add(h, t->move.seat->in->name);
     digest_add(h, (uint64_t)t->move.seat->seat);
 }

@@ -74,7 +74,7 @@ packet_name(int kind)
 /* ---- numbers ---- */
 
 static void
-put(struct str *out, uint64_t v, int size)
+put_little_endian(struct str *out, uint64_t v, int size)
 {
     unsigned char b[8];
     for (int i = 0; i < size; i++) b[i] = (unsigned char)(v >> 8 * i);
@@ -82,7 +82,7 @@ put(struct str *out, uint64_t v, int size)
 }
 
 static uint64_t
-get(const unsigned char *p, int size)
+get_word(const unsigned char *p, int size)
 {
     uint64_t v = 0;
     for (int i = 0; i < size; i++) v |= (uint64_t)p[i] << 8 * i;
@@ -99,16 +99,16 @@ write_field(const struct field *f, const struct packet *p, struct str *out)
     if (size == 4) {
         uint32_t v;
         memcpy(&v, at, 4);
-        put(out, v, 4);
+        put_little_endian(out, v, 4);
     } else if (size == 8) {
         uint64_t v;
         memcpy(&v, at, 8);
-        put(out, v, 8);
+        put_little_endian(out, v, 8);
     } else {
         struct span s;
         memcpy(&s, at, sizeof s);
         assert(s.n <= kinds[f->kind].most && s.n % kinds[f->kind].unit == 0);
-        put(out, s.n, 4);
+        put_little_endian(out, s.n, 4);
         str_addn(out, s.bytes, s.n);
     }
 }
@@ -118,12 +118,12 @@ packet_write(const struct packet *p, struct str *out)
 {
     size_t begin = out->len;
     assert(p->kind > PACKET_NONE && p->kind < NPACKET);
-    put(out, WIRE_MAGIC, 2);
-    put(out, WIRE_VERSION, 2);
-    put(out, p->kind, 4);
-    put(out, p->epoch, 4);
-    put(out, p->seq, 4);
-    put(out, 0, 8); /* length of the body, set below */
+    put_little_endian(out, WIRE_MAGIC, 2);
+    put_little_endian(out, WIRE_VERSION, 2);
+    put_little_endian(out, p->kind, 4);
+    put_little_endian(out, p->epoch, 4);
+    put_little_endian(out, p->seq, 4);
+    put_little_endian(out, 0, 8); /* length of the body, set below */
     for (size_t i = 0; i < countof(fields); i++)
         if (fields[i].packet == p->kind) write_field(&fields[i], p, out);
     uint64_t body = out->len - begin - WIRE_HEAD;
@@ -142,7 +142,7 @@ static int
 read_span(const struct field *f, struct reader *r, struct span *s)
 {
     if (r->left < 4) return fail(E_BUS, "packet %s: it ends in %s", names[f->packet], f->name);
-    uint32_t n = (uint32_t)get(r->at, 4);
+    uint32_t n = (uint32_t)get_word(r->at, 4);
     if (n > kinds[f->kind].most || n % kinds[f->kind].unit)
         return fail(E_BUS, "packet %s: %s of %u bytes", names[f->packet], f->name, n);
     if (n > r->left - 4) return fail(E_BUS, "packet %s: it ends in %s", names[f->packet], f->name);
@@ -159,7 +159,7 @@ read_field(const struct field *f, struct reader *r, struct packet *p)
     size_t size = kinds[f->kind].size;
     if (!size) return read_span(f, r, (struct span *)(void *)at);
     if (r->left < size) return fail(E_BUS, "packet %s: it ends in %s", names[f->packet], f->name);
-    uint64_t v = get(r->at, (int)size);
+    uint64_t v = get_word(r->at, (int)size);
     uint32_t low = (uint32_t)v;
     memcpy(at, size == 8 ? (void *)&v : (void *)&low, size);
     r->at += size;
@@ -168,21 +168,21 @@ read_field(const struct field *f, struct reader *r, struct packet *p)
 }
 
 static int
-read_head(const unsigned char *b, size_t n, struct packet *p)
+read_packet_head(const unsigned char *b, size_t n, struct packet *p)
 {
     if (n < WIRE_HEAD) return fail(E_BUS, "packet of %zu bytes: its head has %d", n, WIRE_HEAD);
-    if (get(b, 2) != WIRE_MAGIC) return fail(E_BUS, "packet: it is none of Rille's");
-    if (get(b + 2, 2) != WIRE_VERSION)
-        return fail(E_BUS, "packet of protocol %d; this version of rille speaks protocol %d", (int)get(b + 2, 2),
+    if (get_word(b, 2) != WIRE_MAGIC) return fail(E_BUS, "packet: it is none of Rille's");
+    if (get_word(b + 2, 2) != WIRE_VERSION)
+        return fail(E_BUS, "packet of protocol %d; this version of rille speaks protocol %d", (int)get_word(b + 2, 2),
                     WIRE_VERSION);
-    uint32_t kind = (uint32_t)get(b + 4, 4);
+    uint32_t kind = (uint32_t)get_word(b + 4, 4);
     if (kind == PACKET_NONE || kind >= NPACKET) return fail(E_BUS, "packet of kind %u, which there is not", kind);
-    if (get(b + 16, 8) != n - WIRE_HEAD)
-        return fail(E_BUS, "packet %s: it says %llu bytes and has %zu", names[kind], (unsigned long long)get(b + 16, 8),
-                    n - WIRE_HEAD);
+    if (get_word(b + 16, 8) != n - WIRE_HEAD)
+        return fail(E_BUS, "packet %s: it says %llu bytes and has %zu", names[kind],
+                    (unsigned long long)get_word(b + 16, 8), n - WIRE_HEAD);
     p->kind = (uint8_t)kind;
-    p->epoch = (uint32_t)get(b + 8, 4);
-    p->seq = (uint32_t)get(b + 12, 4);
+    p->epoch = (uint32_t)get_word(b + 8, 4);
+    p->seq = (uint32_t)get_word(b + 12, 4);
     return 0;
 }
 
@@ -190,14 +190,14 @@ int
 packet_protocol(const void *bytes, size_t n)
 {
     const unsigned char *b = bytes;
-    return n >= WIRE_HEAD && get(b, 2) == WIRE_MAGIC ? (int)get(b + 2, 2) : 0;
+    return n >= WIRE_HEAD && get_word(b, 2) == WIRE_MAGIC ? (int)get_word(b + 2, 2) : 0;
 }
 
 int
 packet_read(const void *bytes, size_t n, struct packet *out)
 {
     *out = (struct packet){0};
-    TRY(read_head(bytes, n, out));
+    TRY(read_packet_head(bytes, n, out));
     struct reader r = {(const unsigned char *)bytes + WIRE_HEAD, n - WIRE_HEAD};
     for (size_t i = 0; i < countof(fields); i++)
         if (fields[i].packet == out->kind) TRY(read_field(&fields[i], &r, out));

@@ -39,7 +39,7 @@
 enum { TICK_MS = 100, SILENCE_TICKS = 45, LEAVE_MS = 1500 };
 
 static void
-wake(struct server *s)
+wake_server(struct server *s)
 {
     uint64_t one = 1;
     if (write(s->wake_fd, &one, sizeof one) < 0) return; /* already awake */
@@ -48,7 +48,7 @@ wake(struct server *s)
 /* ---- callbacks of the member ---- */
 
 static void
-on_send(void *arg, const struct packet *p)
+send_to_controller(void *arg, const struct packet *p)
 {
     struct server *s = arg;
     str_clear(&s->packet);
@@ -82,11 +82,11 @@ server_leave(struct server *s, int status, const char *text)
         now_ns() + (status == LEAVE_ORPHAN ? MAX(LEAVE_MS, s->options.keep_s * 1000ll) : LEAVE_MS) * 1000000ll;
     snprintf(s->text, sizeof s->text, "%s", text ? text : "");
     stop_engine(s);
-    wake(s);
+    wake_server(s);
 }
 
 static void
-stop(struct server *s, const struct packet *p)
+stop_server(struct server *s, const struct packet *p)
 {
     if (p->flags == STOP_LOST && s->carrier)
         carrier_cut(s->carrier, true); /* senders to the lost worker stop waiting */
@@ -118,7 +118,7 @@ keep_spans(struct order *o)
 }
 
 static void
-add_order(struct orders *to, const struct work *w)
+queue_order(struct orders *to, const struct work *w)
 {
     struct order *o = must_alloc(sizeof *o);
     o->work = *w;
@@ -145,7 +145,7 @@ on_work(void *arg, const struct work *w)
         return;
     }
     if (w->kind == WORK_STOP) {
-        stop(s, w->packet);
+        stop_server(s, w->packet);
         return;
     }
     if (w->kind == WORK_UNITE) {
@@ -157,11 +157,11 @@ on_work(void *arg, const struct work *w)
         return;
     }
     bool file = w->kind == WORK_FILE;
-    add_order(file ? &s->files : &s->orders, w);
+    queue_order(file ? &s->files : &s->orders, w);
     if (file)
         server_file(s);
     else
-        wake(s);
+        wake_server(s);
 }
 
 /* Returns the heartbeat word of a rank of this host; NULL: no bus, or the rank has no slot. */
@@ -226,7 +226,7 @@ server_take_control(struct server *s)
 }
 
 static void
-take_beats(struct server *s)
+worker_take_beats(struct server *s)
 {
     const void *bytes;
     size_t n;
@@ -263,7 +263,7 @@ server_find(const struct server *s, uint64_t at, size_t n, struct spot *out)
 {
     *out = (struct spot){.kind = device_kind(DEV_CPU)};
     if (at >> BANK_SHIFT == 0) return find_shared(s, at, n, &out->data);
-    const struct holding *h = held_find(&s->held, at, n);
+    const struct holding *h = device_heap_find(&s->held, at, n);
     if (!h) return fail(E_BUS, "bytes outside of what devices hold");
     *out = (struct spot){device_kind(h->kind), h->data + (at - h->at)};
     return 0;
@@ -271,7 +271,7 @@ server_find(const struct server *s, uint64_t at, size_t n, struct spot *out)
 
 /* Takes or gives pages: of the memory shared by the host's processes (bank 0), or of the bank's device. */
 static int
-hold(struct server *s, const struct packet *p)
+hold_buffer(struct server *s, const struct packet *p)
 {
     uint64_t bank = p->offset >> BANK_SHIFT, offset = p->offset - (bank << BANK_SHIFT);
     bool give = p->flags & HOLD_GIVE;
@@ -285,8 +285,8 @@ hold(struct server *s, const struct packet *p)
     if (!bank_device(&s->map, s->map.memory, (int32_t)bank, &kind, &device) || offset > BANK_BYTES ||
         p->total > BANK_BYTES - offset)
         return fail(E_BUS, "HOLD: there is no such bank");
-    if (!give) return held_take(&s->held, kind, device, p->offset, p->total);
-    held_give(&s->held, p->offset);
+    if (!give) return device_heap_take(&s->held, kind, device, p->offset, p->total);
+    device_heap_give(&s->held, p->offset);
     return 0;
 }
 
@@ -304,7 +304,7 @@ fetch(const struct server *s, const struct packet *p, struct span *out, void **c
 }
 
 static int
-store(const struct server *s, uint64_t at, const void *bytes, size_t n)
+worker_store(const struct server *s, uint64_t at, const void *bytes, size_t n)
 {
     struct spot spot;
     TRY(server_find(s, at, n, &spot));
@@ -312,12 +312,12 @@ store(const struct server *s, uint64_t at, const void *bytes, size_t n)
 }
 
 static void
-take_value(struct server *s, const struct packet *p)
+server_take_value(struct server *s, const struct packet *p)
 {
     struct span bytes = {0};
     void *copy = NULL;
-    int status = p->kind == PACKET_HOLD    ? hold(s, p)
-                 : p->kind == PACKET_STORE ? store(s, p->offset, p->bytes.bytes, p->bytes.n)
+    int status = p->kind == PACKET_HOLD    ? hold_buffer(s, p)
+                 : p->kind == PACKET_STORE ? worker_store(s, p->offset, p->bytes.bytes, p->bytes.n)
                                            : fetch(s, p, &bytes, &copy);
     reply(s, p, status, bytes);
     free(copy);
@@ -340,7 +340,7 @@ static void
 take_sum(struct server *s, const struct packet *p)
 {
     struct str sums = {0};
-    uint64_t place[2], digest, left = REACH_SUM_BYTES;
+    uint64_t place[2], digest, left = REMOTE_ACCESS_DIGEST_BYTES;
     int status = p->places.n % sizeof place ? fail(E_BUS, "sum: %u bytes of places", p->places.n) : 0;
     for (uint32_t i = 0; i < p->places.n && !status; i += sizeof place) {
         memcpy(place, p->places.bytes + i, sizeof place);
@@ -361,7 +361,7 @@ bring_here(const struct server *s, const struct packet *p)
     TRY(server_find(s, p->source, (size_t)p->total, &spot));
     void *bytes = must_alloc(p->total);
     int status = spot.kind->copy(bytes, spot.data, p->total);
-    if (!status) status = store(s, p->offset, bytes, (size_t)p->total);
+    if (!status) status = worker_store(s, p->offset, bytes, (size_t)p->total);
     free(bytes);
     return status;
 }
@@ -382,7 +382,7 @@ take_bring(struct server *s, const struct packet *p)
         return;
     }
     s->brought[p->count % SERVER_BRINGS] = (struct brought){p->count, p->offset, p->source, p->rank, (size_t)p->total};
-    carrier_bring(s->carrier, p->rank, p->count, p->source, (size_t)p->total);
+    carrier_fetch(s->carrier, p->rank, p->count, p->source, (size_t)p->total);
 }
 
 void
@@ -391,7 +391,7 @@ server_bring_again(struct server *s)
     pthread_mutex_lock(&s->lock);
     for (int i = 0; i < SERVER_BRINGS; i++) {
         const struct brought *b = &s->brought[i];
-        if (b->count) carrier_bring(s->carrier, b->rank, b->count, b->from, b->n);
+        if (b->count) carrier_fetch(s->carrier, b->rank, b->count, b->from, b->n);
     }
     pthread_mutex_unlock(&s->lock);
 }
@@ -411,7 +411,7 @@ take_bulk(struct server *s)
         else if (p.kind == PACKET_SUM)
             take_sum(s, &p);
         else if (p.kind == PACKET_HOLD || p.kind == PACKET_STORE || p.kind == PACKET_FETCH)
-            take_value(s, &p);
+            server_take_value(s, &p);
     }
 }
 
@@ -439,7 +439,7 @@ on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
     struct brought *b = &s->brought[count % SERVER_BRINGS];
     struct packet p = {.kind = PACKET_BRING, .count = count};
     if (b->count == count && b->rank == from && b->n == n && n) {
-        int status = bytes ? store(s, b->at, bytes, n) : fail(E_BUS, "bring: worker %d has no such bytes", from);
+        int status = bytes ? worker_store(s, b->at, bytes, n) : fail(E_BUS, "bring: worker %d has no such bytes", from);
         *b = (struct brought){0};
         reply(s, &p, status, (struct span){0});
         take_bulk(s);
@@ -463,7 +463,7 @@ take_state(struct server *s, enum link_state state)
 }
 
 static void
-tick(struct server *s)
+server_tick(struct server *s)
 {
     struct packet p;
     member_tick(s->member);
@@ -475,26 +475,26 @@ tick(struct server *s)
     }
     s->tick_ns = now_ns() + TICK_MS * 1000000ll;
     server_take_control(s); /* a send may consume the readiness event of arrivals */
-    take_beats(s);
+    worker_take_beats(s);
 }
 
 /* Handles arrivals. Packets come before a change of the link's state, so that BYE followed by the link's end is no
  * loss of the coordinator. */
 static void
-pump(struct server *s)
+server_pump(struct server *s)
 {
     enum link_state state = link_state(s->link);
     server_take_control(s);
     take_state(s, state);
-    take_beats(s);
+    worker_take_beats(s);
     take_bulk(s);
-    if (now_ns() >= s->tick_ns) tick(s);
+    if (now_ns() >= s->tick_ns) server_tick(s);
 }
 
 /* Sleeps until an event may have arrived, at most until the next tick. Releases the lock while asleep; the poll set
  * is read before. */
 static void
-sleep_on(struct server *s, bool control)
+server_sleep(struct server *s, bool control)
 {
     struct pollfd fd[5];
     nfds_t n = 0;
@@ -530,9 +530,9 @@ link_thread(void *arg)
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     pthread_mutex_lock(&s->lock);
     while (!s->quit) {
-        pump(s);
+        server_pump(s);
         if (s->leaving && now_ns() > s->leave_ns) end_process(s);
-        sleep_on(s, s->busy);
+        server_sleep(s, s->busy);
     }
     pthread_mutex_unlock(&s->lock);
     return NULL;
@@ -558,15 +558,15 @@ server_take(struct orders *from)
 }
 
 static void
-work(struct server *s)
+serve_work(struct server *s)
 {
     pthread_mutex_lock(&s->lock);
     while (!s->leaving) {
-        pump(s);
+        server_pump(s);
         struct order *o = server_take(&s->orders);
         s->busy = o != NULL;
         if (!o) {
-            sleep_on(s, true);
+            server_sleep(s, true);
             continue;
         }
         pthread_mutex_unlock(&s->lock);
@@ -596,7 +596,7 @@ open_server(struct server *s)
     if (ngpu) TRY(cuda_join(cuda_abilities(), 0, ngpu)); /* replaces the abilities of an earlier cluster */
     gpus_print(0, ngpu, &s->gpus);
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    struct member_env env = {s, on_send, on_work, on_word};
+    struct member_env env = {s, send_to_controller, on_work, on_word};
     struct member_options o = {.hello = {.kind = PACKET_HELLO,
                                          .protocol = WIRE_VERSION,
                                          .version = span_text(s->options.version),
@@ -631,7 +631,7 @@ close_server(struct server *s)
     segment_free(&s->bus);
     segment_free(&s->made_bus);
     segment_free(&s->segment);
-    held_free(&s->held);
+    device_heap_free(&s->held);
     atlas_free(&s->atlas);
     str_free(&s->packet);
     str_free(&s->machine);
@@ -651,7 +651,7 @@ close_server(struct server *s)
 
 /* Serves a coordinator. *last: the assigned rank, unless none was assigned. E_LOST: the coordinator is gone. */
 static int
-serve_once(const struct serve_options *o, int *last)
+serve_once(const struct cluster_worker_options *o, int *last)
 {
     struct server s = {.options = *o, .wake_fd = -1};
     pthread_mutex_init(&s.lock, NULL);
@@ -663,7 +663,7 @@ serve_once(const struct serve_options *o, int *last)
     if (o->check_ref || o->check_nan) kernel_check(o->check_ref, o->check_nan);
     int status = open_server(&s);
     if (!status) {
-        work(&s);
+        serve_work(&s);
         pthread_mutex_lock(&s.lock);
         s.quit = true;
         pthread_mutex_unlock(&s.lock);
@@ -682,9 +682,9 @@ serve_once(const struct serve_options *o, int *last)
 
 /* Serves coordinators in turn. With keep_s, a worker that lost its coordinator rejoins as the same rank. */
 int
-cluster_serve(const struct serve_options *o)
+cluster_serve(const struct cluster_worker_options *o)
 {
-    struct serve_options again = *o;
+    struct cluster_worker_options again = *o;
     int status = serve_once(&again, &again.rank);
     while (status == E_LOST && o->keep_s > 0) {
         char text[WIRE_TEXT];

@@ -7,7 +7,7 @@
 #include "actors/cluster/coordinator/coordinator.h"
 #include "actors/cluster/wire/devices.h"
 
-struct serve_options {
+struct cluster_worker_options {
     const char *join;     /* the coordinator's address */
     const char *key_file; /* NULL: none */
     const char *root;     /* allow-listed folders for files, separated by ":"; NULL: none */
@@ -26,6 +26,6 @@ struct serve_options {
 };
 /* Serves a coordinator on the calling thread, which is device thread 0. Returns 0 when the job ended. E_BUS, E_ARG,
  * E_IO...: the coordinator did not admit the worker; E_LOST: the coordinator is gone. */
-int cluster_serve(const struct serve_options *o);
+int cluster_serve(const struct cluster_worker_options *o);
 
 #endif

@@ -13,7 +13,7 @@
 /* ---- joining ---- */
 
 static char *
-text_of(struct span s)
+span_string(struct span s)
 {
     char *text = must_alloc(s.n + 1);
     memcpy(text, s.bytes, s.n);
@@ -35,7 +35,7 @@ join_bulk(struct server *s, const char *address, uint32_t epoch)
 void
 server_welcome(struct server *s, const struct order *o)
 {
-    char *beat = text_of(o->packet.beat), *bulk = text_of(o->packet.bulk);
+    char *beat = span_string(o->packet.beat), *bulk = span_string(o->packet.bulk);
     memcpy(s->job_id, o->packet.job.bytes, CLUSTER_ID);
     s->world = (int)o->packet.world;
     pthread_mutex_lock(&s->lock);
@@ -88,7 +88,7 @@ make_memory(struct server *s, const struct packet *p, uint32_t epoch, char segme
 }
 
 static int
-open_carrier(struct server *s)
+worker_open_carrier(struct server *s)
 {
     struct carrier_options o = {.hear = server_hear, .mpi = s->options.mpi};
     struct carrier *carrier;
@@ -134,7 +134,7 @@ server_make(struct server *s, const struct order *o)
     struct made made = {.segment = segment, .bus = bus, .port = port, .text = ""};
     end_lost(o->packet.lost);
     if (o->packet.flags & MAKE_MEMORY) made.status = make_memory(s, &o->packet, o->work.epoch, segment, bus);
-    if (!made.status && o->packet.flags & MAKE_PORT) made.status = open_carrier(s);
+    if (!made.status && o->packet.flags & MAKE_PORT) made.status = worker_open_carrier(s);
     if (s->carrier) carrier_port(s->carrier, port);
     made.mpi = s->carrier && carrier_has_mpi(s->carrier);
     if (made.status) made.text = err_text();
@@ -147,7 +147,7 @@ server_make(struct server *s, const struct order *o)
 static int
 open_bus(struct server *s, struct span text)
 {
-    char *path = text_of(text), *space = strchr(path, ' ');
+    char *path = span_string(text), *space = strchr(path, ' ');
     segment_free(&s->bus);
     int status = space ? 0 : fail(E_BUS, "the epoch's bus has no path");
     if (space) *space = '\0';
@@ -265,7 +265,7 @@ may_spin(const struct server *s)
 }
 
 static int
-open_engine(struct server *s, int rank, struct bus **bus, struct engine **out)
+worker_open_engine(struct server *s, int rank, struct bus **bus, struct engine **out)
 {
     uint32_t owner[BUS_HOST_SLOTS];
     for (int i = 0, k = 0; i < s->nall; i++)
@@ -290,7 +290,7 @@ open_memory(struct server *s, const struct packet *p)
 {
     struct segment *opened;
     if (s->segment && s->segment_made == p->made) return 0;
-    char *path = text_of(p->segment);
+    char *path = span_string(p->segment);
     int status = segment_open(path, p->memory, &opened);
     free(path);
     if (!status) set_segment(s, opened, p->made);
@@ -311,7 +311,7 @@ say_why_tcp(const struct server *s)
 static int
 join_others(struct server *s, const struct order *o, struct bus *bus)
 {
-    char *ports = text_of(o->packet.ports);
+    char *ports = span_string(o->packet.ports);
     struct carrier_epoch e = {.epoch = o->work.epoch,
                               .job = s->job_id,
                               .rank = member_rank(s->member),
@@ -342,7 +342,7 @@ server_form(struct server *s, const struct order *o)
     if (!status) status = read_map(s, &o->packet);
     pthread_mutex_unlock(&s->lock);
     if (!status) status = join_gpus(s, o->packet.abilities);
-    if (!status) status = open_engine(s, member_rank(s->member), &bus, &engine);
+    if (!status) status = worker_open_engine(s, member_rank(s->member), &bus, &engine);
     if (!status && s->carrier) status = join_others(s, o, bus);
     pthread_mutex_lock(&s->lock);
     s->engine = engine;

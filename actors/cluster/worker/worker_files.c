@@ -39,7 +39,7 @@ check_wanted(const struct transfer *t)
 
 /* Copies n bytes from memory, or (in) to memory. */
 static int
-copy_bytes(struct transfer *t, uint64_t at, char *bytes, size_t n, bool in)
+copy_transfer(struct transfer *t, uint64_t at, char *bytes, size_t n, bool in)
 {
     struct server *s = t->s;
     struct spot spot;
@@ -52,7 +52,7 @@ copy_bytes(struct transfer *t, uint64_t at, char *bytes, size_t n, bool in)
 }
 
 static uint64_t
-number(struct span s, uint32_t i)
+span_number(struct span s, uint32_t i)
 {
     uint64_t v;
     memcpy(&v, s.bytes + 8 * i, 8);
@@ -77,10 +77,10 @@ write_places(struct transfer *t, struct span places)
 {
     if (places.n % 16) return fail(E_BUS, "SAVE: %u bytes of places", places.n);
     for (uint32_t i = 0; i < places.n / 8; i += 2) {
-        uint64_t at = number(places, i), left = number(places, i + 1);
+        uint64_t at = span_number(places, i), left = span_number(places, i + 1);
         while (left) {
             size_t n = (size_t)MIN(left, (uint64_t)SOURCE_BLOCK - t->n);
-            TRY(copy_bytes(t, at, t->block + t->n, n, false));
+            TRY(copy_transfer(t, at, t->block + t->n, n, false));
             at += n;
             left -= n;
             t->n += n;
@@ -109,7 +109,7 @@ save_file(struct transfer *t, const char *path)
 
 /* ---- reading ---- */
 
-/* Checks a received copy; copy_bytes() checks positions in memory. */
+/* Checks a received copy; copy_transfer() checks positions in memory. */
 static bool
 is_copy(const struct shard_copy *c, const struct source *from)
 {
@@ -122,14 +122,14 @@ is_copy(const struct shard_copy *c, const struct source *from)
 
 /* Copies rows block by block, so that each block is read once. */
 static int
-load_rows(struct transfer *t, const struct source *from, const struct shard_copy *c)
+load_copy_rows(struct transfer *t, const struct source *from, const struct shard_copy *c)
 {
     for (int64_t row = 0; row < c->nrow; row++)
         for (int64_t done = 0; done < c->bytes;) {
             int64_t at = c->from + row * c->from_stride + done;
             int64_t n = MIN(c->bytes - done, SOURCE_BLOCK - at % SOURCE_BLOCK);
             TRY(source_read(from, at, t->block, n));
-            TRY(copy_bytes(t, (uint64_t)(c->to + row * c->to_stride + done), t->block, (size_t)n, true));
+            TRY(copy_transfer(t, (uint64_t)(c->to + row * c->to_stride + done), t->block, (size_t)n, true));
             done += n;
         }
     return 0;
@@ -147,13 +147,13 @@ load_copies(struct transfer *t, struct source *from)
     for (uint32_t i = 0; i < p->places.n; i += sizeof c) {
         memcpy(&c, p->places.bytes + i, sizeof c);
         if (!is_copy(&c, from)) return fail(E_IO, "%s: damaged: it ends before what is wanted of it", from->name);
-        TRY(load_rows(t, from, &c));
+        TRY(load_copy_rows(t, from, &c));
     }
     return 0;
 }
 
 static int
-load_file(struct transfer *t, const char *path)
+transfer_load_file(struct transfer *t, const char *path)
 {
     struct rooted file;
     struct source *from;
@@ -179,7 +179,7 @@ server_serve_file(struct server *s, const struct order *o)
     pthread_mutex_lock(&s->lock);
     t.made = s->segment_made;
     pthread_mutex_unlock(&s->lock);
-    int status = p->kind == PACKET_SAVE ? save_file(&t, path) : load_file(&t, path);
+    int status = p->kind == PACKET_SAVE ? save_file(&t, path) : transfer_load_file(&t, path);
     pthread_mutex_lock(&s->lock);
     member_filed(s->member, o->work.epoch, p->count, status, status ? err_text() : "", &t.digests);
     pthread_mutex_unlock(&s->lock);

@@ -58,16 +58,16 @@ struct job { /* a program and its plan */
     struct arena arena, of_rows;
     struct lane_rows rows; /* last received; in use if run.rows is set */
     struct channel_far *far;
-    struct carrying *carrying; /* NULL: no channels */
-    bool *listed;              /* by memory: its list has arrived, or is not needed */
-    int32_t nwanted;           /* lists still missing */
-    uint32_t epoch;            /* epoch of the addresses in far */
-    bool had;                  /* the outcome was reported to the coordinator */
-    bool waits;                /* for ports of workers, before asking for their lists */
+    struct carrier_channels *carrying; /* NULL: no channels */
+    bool *listed;                      /* by memory: its list has arrived, or is not needed */
+    int32_t nwanted;                   /* lists still missing */
+    uint32_t epoch;                    /* epoch of the addresses in far */
+    bool had;                          /* the outcome was reported to the coordinator */
+    bool waits;                        /* for ports of workers, before asking for their lists */
 };
 
 struct server {
-    struct serve_options options;
+    struct cluster_worker_options options;
     struct link *link;
     struct worker_member *member;
     struct str packet, machine, devices, gpus;
@@ -102,7 +102,7 @@ struct server {
     bool yields;             /* decides, or updates nothing: an interrupt also ends the making of communicators */
     struct segment *segment; /* memory of the host's devices; set under the lock, because several threads read it */
     uint32_t segment_made;   /* epoch in which it was made */
-    struct held held;        /* device memory held by the worker; under the lock */
+    struct device_heap held; /* device memory held by the worker; under the lock */
     struct carrier *carrier; /* to other hosts; NULL: no other hosts */
     struct brought brought[SERVER_BRINGS]; /* requests in flight, by count modulo the size */
     /* Private to the main thread. */

@@ -15,7 +15,7 @@ enum { PLANS = 1 << 16 };
 void
 job_free(struct job *j)
 {
-    carrying_free(&j->carrying);
+    carrier_channels_free(&j->carrying);
     actors_free(&j->actors);
     plan_free(&j->plan);
     arena_fini(&j->arena);
@@ -55,7 +55,7 @@ server_rows(struct server *s, const struct order *o)
     if (!j || !j->plan) return;
     j->run.rows = NULL;
     arena_reset(&j->of_rows);
-    if (play_rows_read(j->plan, o->work.bytes, o->work.n, &j->of_rows, &j->rows))
+    if (plan_sim_rows_read(j->plan, o->work.bytes, o->work.n, &j->of_rows, &j->rows))
         err_clear();
     else
         j->run.rows = &j->rows;
@@ -63,17 +63,17 @@ server_rows(struct server *s, const struct order *o)
 
 /* Checks that the plan's list of collectives fits a packet. */
 static int
-check_seats(const struct plan *p)
+check_plan_seats(const struct plan *p)
 {
     struct str seats = {0};
-    seats_write(p, &seats);
+    comm_ranks_write(p, &seats);
     bool fits = seats.len <= WIRE_PIECE;
     str_free(&seats);
     return fits ? 0 : fail(E_PLAN, "a program has more collectives by a library than its workers can compare");
 }
 
 static int
-make_plan(struct server *s, const struct order *o, struct plan **out)
+make_ordered_plan(struct server *s, const struct order *o, struct plan **out)
 {
     struct program *g;
     if (program_name(o->work.bytes, o->work.n) != o->work.program)
@@ -81,7 +81,7 @@ make_plan(struct server *s, const struct order *o, struct plan **out)
     TRY(program_read(o->work.bytes, o->work.n, s->atlas, &g));
     g->map = &s->map;
     TRY(plan_compile(g, s->atlas, out));
-    int status = check_seats(*out);
+    int status = check_plan_seats(*out);
     if (status) plan_free(out);
     return status;
 }
@@ -113,10 +113,10 @@ tell_have(struct server *s, struct job *j, int status)
     unsigned char *replaces = p ? must_alloc((size_t)p->program->nroot + 1) : NULL;
     for (int32_t d = 0; p && d < p->ndevice; d++) {
         arena[h.narena++] = device_number(p->device[d].kind, p->device[d].rank);
-        arena[h.narena++] = (uint64_t)run_room(p, d);
+        arena[h.narena++] = (uint64_t)run_arena_bytes(p, d);
     }
     struct str seats = {0};
-    if (p) seats_write(p, &seats);
+    if (p) comm_ranks_write(p, &seats);
     h.seats = str_text(&seats);
     h.nseat = seats.len;
     for (int32_t k = 0; p && k < p->program->nroot; k++) replaces[h.nreplace++] = (unsigned char)root_fate(p, k);
@@ -155,7 +155,7 @@ workers_of(const struct server *s, int memory, int i)
 
 /* Returns the worker of a memory to ask for its list; requests of this memory's workers are spread over that memory. */
 static int
-partner(const struct server *s, int memory)
+partner_rank(const struct server *s, int memory)
 {
     int own = 0;
     while (workers_of(s, s->map.memory, own) != member_rank(s->member)) own++;
@@ -163,7 +163,7 @@ partner(const struct server *s, int memory)
 }
 
 static int
-memory_of(const struct server *s, int rank)
+memory_of_rank(const struct server *s, int rank)
 {
     for (int i = 0; i < s->nall; i++)
         if ((int)s->slot[i].owner == rank) return (int)s->slot[i].memory;
@@ -176,7 +176,7 @@ void
 server_met(struct server *s, const char *ports)
 {
     while (*ports) {
-        int memory = memory_of(s, atoi(ports));
+        int memory = memory_of_rank(s, atoi(ports));
         if (memory >= 0) s->met[memory] = MEET_DONE;
         ports += strcspn(ports, "\n");
         ports += *ports == '\n';
@@ -185,7 +185,7 @@ server_met(struct server *s, const char *ports)
 
 /* Returns true if the ports of a memory's workers are known; else requests them. */
 static bool
-meet(struct server *s, int memory)
+ask_to_meet(struct server *s, int memory)
 {
     if (s->met[memory] == MEET_NOT) {
         s->met[memory] = MEET_ASKED;
@@ -201,7 +201,7 @@ meet_all(struct server *s, const struct job *j)
 {
     bool all = true;
     for (int32_t i = 0; i < j->actors->npeer; i++)
-        if (!meet(s, j->plan->channel[j->actors->peer[i]].peer)) all = false;
+        if (!ask_to_meet(s, j->plan->channel[j->actors->peer[i]].peer)) all = false;
     return all;
 }
 
@@ -217,7 +217,7 @@ ask_for_lists(struct server *s, struct job *j)
     for (int32_t i = 0; i < a->npeer; i++) {
         int memory = j->plan->channel[a->peer[i]].peer;
         j->listed[memory] = false;
-        carrier_ask(s->carrier, partner(s, memory), j->id);
+        carrier_ask(s->carrier, partner_rank(s, memory), j->id);
     }
 }
 
@@ -229,19 +229,19 @@ server_find_ends(struct server *s, struct job *j)
         if (addr < 0) return fail(E_PLAN, "channels: another memory has no thread %d", (int)j->far[c].thread);
         j->far[c].addr = (uint32_t)addr;
     }
-    carrying_free(&j->carrying);
-    if (j->plan->nchannel) j->carrying = carrying_new(s->carrier, j->plan, j->far);
-    j->run.transport = j->carrying ? carrying_transport(j->carrying) : NULL;
+    carrier_channels_free(&j->carrying);
+    if (j->plan->nchannel) j->carrying = carrier_channels_new(s->carrier, j->plan, j->far);
+    j->run.transport = j->carrying ? carrier_channels_transport(j->carrying) : NULL;
     j->epoch = s->epoch;
     return 0;
 }
 
 /* Sends this worker's list of channels. The list of a failed program is empty, which matches no other list. */
 static void
-answer(struct server *s, const struct job *j, int rank)
+answer_ask(struct server *s, const struct job *j, int rank)
 {
     struct str list = {0};
-    if (j->plan) channels_write(j->plan, memory_of(s, rank), &list);
+    if (j->plan) channels_write(j->plan, memory_of_rank(s, rank), &list);
     carrier_list(s->carrier, rank, j->id, str_text(&list), list.len);
     str_free(&list);
 }
@@ -250,12 +250,12 @@ void
 server_asked(struct server *s, const struct order *o)
 {
     struct job **j = job_find(s, o->work.program);
-    int memory = memory_of(s, o->work.from);
+    int memory = memory_of_rank(s, o->work.from);
     if (o->work.epoch != s->epoch || memory < 0) return;
-    bool met = meet(s, memory);
+    bool met = ask_to_meet(s, memory);
     if (!o->work.program) return;
     if (met && j) {
-        answer(s, *j, o->work.from);
+        answer_ask(s, *j, o->work.from);
         return;
     }
     GROW(s->asker, s->nasker + 1, s->asker_capacity);
@@ -268,8 +268,8 @@ answer_askers(struct server *s)
     int n = 0;
     for (int i = 0; i < s->nasker; i++) {
         struct job **j = job_find(s, s->asker[i].program);
-        if (j && meet(s, memory_of(s, s->asker[i].rank)))
-            answer(s, *j, s->asker[i].rank);
+        if (j && ask_to_meet(s, memory_of_rank(s, s->asker[i].rank)))
+            answer_ask(s, *j, s->asker[i].rank);
         else
             s->asker[n++] = s->asker[i];
     }
@@ -295,7 +295,7 @@ void
 server_listed(struct server *s, const struct order *o)
 {
     struct job **found = job_find(s, o->work.program), *j = found ? *found : NULL;
-    int memory = memory_of(s, o->work.from);
+    int memory = memory_of_rank(s, o->work.from);
     if (!j || j->had || o->work.epoch != s->epoch || memory < 0 || j->listed[memory]) return;
     int status = channels_match(j->plan, memory, o->work.bytes, o->work.n, j->far);
     j->listed[memory] = true;
@@ -309,7 +309,8 @@ server_program(struct server *s, const struct order *o)
 {
     struct plan *p = NULL;
     server_forget(s, o);
-    int status = s->njob < PLANS ? make_plan(s, o, &p) : fail(E_MEMORY, "a worker keeps at most %d plans", PLANS);
+    int status =
+        s->njob < PLANS ? make_ordered_plan(s, o, &p) : fail(E_MEMORY, "a worker keeps at most %d plans", PLANS);
     struct job *j = new_job(s, o->work.program, status ? NULL : p);
     if (s->carrier) answer_askers(s);
     if (!status && j->actors->npeer && !s->carrier) status = fail(E_PLAN, "a program crosses hosts, and there is one");

@@ -26,7 +26,7 @@ address(const struct server *s, struct span places, size_t i, int64_t bytes, voi
 
 /* With the lock. */
 static int
-bind(const struct server *s, struct job *j, const struct packet *p)
+bind_run(const struct server *s, struct job *j, const struct packet *p)
 {
     const struct plan *plan = j->plan;
     size_t want = (size_t)plan->nleaf_part + (size_t)plan->nroot_part + (size_t)plan->ndevice, k = 0;
@@ -38,7 +38,8 @@ bind(const struct server *s, struct job *j, const struct packet *p)
         TRY(address(s, p->places, k++, plan->leaf_part[i].bytes, &j->run.leaf[i]));
     for (int32_t i = 0; i < plan->nroot_part; i++)
         TRY(address(s, p->places, k++, plan->root_part[i].bytes, &j->run.root[i]));
-    for (int32_t i = 0; i < plan->ndevice; i++) TRY(address(s, p->places, k++, run_room(plan, i), &j->run.arena[i]));
+    for (int32_t i = 0; i < plan->ndevice; i++)
+        TRY(address(s, p->places, k++, run_arena_bytes(plan, i), &j->run.arena[i]));
     if (numbers) memcpy(j->run.number, p->numbers.bytes, 8 * numbers);
     return 0;
 }
@@ -54,7 +55,7 @@ updates(const struct program *p)
 /* Runs the program. Sets *ran to false if no act began: the worker is leaving, a failure was reported before the
  * run, or communicators could not be made. */
 static int
-run(struct server *s, struct job *j, const struct packet *p, bool *ran)
+run_job(struct server *s, struct job *j, const struct packet *p, bool *ran)
 {
     const struct plan *plan = j->plan;
     j->run.timed = p->flags & START_TIMED;
@@ -103,7 +104,7 @@ list_acted(const struct job *j, int *n)
     for (int32_t i = 0; i < j->plan->ntask && *n < WIRE_PIECE / 4; i++) {
         if (!actors_acted(j->actors, i)) continue;
         list[(*n)++] = i;
-        list[(*n)++] = look_begun(j->actors, i);
+        list[(*n)++] = inspect_begun(j->actors, i);
     }
     return list;
 }
@@ -152,10 +153,10 @@ server_start(struct server *s, const struct order *o)
     if (there && j->carrying && j->epoch != s->epoch) e.status = server_find_ends(s, j);
     if (!e.status) {
         pthread_mutex_lock(&s->lock);
-        e.status = bind(s, j, &o->packet);
+        e.status = bind_run(s, j, &o->packet);
         pthread_mutex_unlock(&s->lock);
     }
-    if (!e.status) e.status = run(s, j, &o->packet, &ran);
+    if (!e.status) e.status = run_job(s, j, &o->packet, &ran);
     e.text = e.status ? err_text() : "";
     if (ran && e.status) e.node = engine_blame(s->engine);
     int32_t *begun = ran && e.status ? list_begun(j, &e.nbegun) : NULL;

@@ -23,12 +23,12 @@ static uint32_t *
 memories_of(const struct server *s, const struct communicator *c, int *n)
 {
     struct arena a = {0};
-    struct mines m;
+    struct local_set m;
     int32_t *memory = must_alloc(sizeof *memory * (size_t)c->n);
-    mines_init(&m, &s->map, &a);
+    local_set_init(&m, &s->map, &a);
     *n = 0;
     for (int32_t i = 0; i < c->n; i++) {
-        int32_t at = mines_memory(&m, c->kind, c->device[i]);
+        int32_t at = local_set_memory(&m, c->kind, c->device[i]);
         if (at >= 0 && at != s->map.memory) memory[(*n)++] = at;
     }
     *n = sorted_once(memory, *n);
@@ -37,7 +37,7 @@ memories_of(const struct server *s, const struct communicator *c, int *n)
 }
 
 static int
-tell(void *of, const struct communicator *c, const unsigned char id[COMMUNICATOR_ID])
+tell_unite_id(void *of, const struct communicator *c, const unsigned char id[COMMUNICATOR_ID])
 {
     const struct meeting_of *m = of;
     struct unite u = {.run = m->run, .name = c->name, .id = id};
@@ -52,7 +52,7 @@ tell(void *of, const struct communicator *c, const unsigned char id[COMMUNICATOR
 }
 
 static const struct united *
-find(const struct server *s, uint32_t run, uint64_t name)
+find_united(const struct server *s, uint32_t run, uint64_t name)
 {
     for (int i = 0; i < s->nunited; i++)
         if (s->united[i].run == run && s->united[i].name == name) return &s->united[i];
@@ -60,20 +60,20 @@ find(const struct server *s, uint32_t run, uint64_t name)
 }
 
 static int
-hear(void *of, const struct communicator *c, unsigned char id[COMMUNICATOR_ID])
+hear_unite_id(void *of, const struct communicator *c, unsigned char id[COMMUNICATOR_ID])
 {
     const struct meeting_of *m = of;
     struct server *s = m->s;
     const struct united *u;
     pthread_mutex_lock(&s->lock);
-    while (!(u = find(s, m->run, c->name)) && !atomic_load(&s->parts)) pthread_cond_wait(&s->unites, &s->lock);
+    while (!(u = find_united(s, m->run, c->name)) && !atomic_load(&s->parts)) pthread_cond_wait(&s->unites, &s->lock);
     if (u) memcpy(id, u->id, COMMUNICATOR_ID);
     pthread_mutex_unlock(&s->lock);
     return u ? 0 : fail(E_CANCEL, "interrupted");
 }
 
 static bool
-left(void *of)
+meeting_left(void *of)
 {
     const struct meeting_of *m = of;
     return atomic_load(&m->s->parts);
@@ -105,7 +105,7 @@ server_cut(void)
 
 /* Forgets the ids of this run and of earlier runs. */
 static void
-forget(struct server *s, uint32_t run)
+forget_united(struct server *s, uint32_t run)
 {
     int n = 0;
     for (int i = 0; i < s->nunited; i++)
@@ -117,13 +117,13 @@ int
 server_meet(struct server *s, struct job *j, const struct packet *start)
 {
     struct meeting_of of = {s, s->epoch, start->run};
-    struct communicator_post post = {&of, tell, hear, left};
+    struct communicator_post post = {&of, tell_unite_id, hear_unite_id, meeting_left};
     if (s->anew != start->anew) server_cut();
     s->anew = start->anew;
     int status = run_meet(&j->run, &post);
     pthread_mutex_lock(&s->lock);
     s->meets = false;
-    forget(s, start->run);
+    forget_united(s, start->run);
     pthread_mutex_unlock(&s->lock);
     return status;
 }

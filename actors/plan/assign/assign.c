@@ -23,7 +23,7 @@ is_alias(const struct program *p, int32_t i)
 }
 
 static int32_t
-node_new(struct planner *w, int32_t ncand, const int64_t *cost)
+add_net_node(struct planner *w, int32_t ncand, const int64_t *cost)
 {
     struct net *n = &w->a->net;
     n->node[n->nnode] = (struct net_node){.ncand = ncand, .cost = cost, .time = running(n->nnode)};
@@ -47,7 +47,7 @@ made(struct value *v, int32_t node, const struct layout *const *layout, int32_t 
 }
 
 static void
-reads(struct planner *w, struct value *v, int32_t node, const struct layout *const *layout, int32_t stride)
+note_read(struct planner *w, struct value *v, int32_t node, const struct layout *const *layout, int32_t stride)
 {
     struct reader *x = ARENA_NEW(&w->a->arena, struct reader);
     *x = (struct reader){.node = node, .layout = layout, .stride = stride, .begin = moving(node)};
@@ -69,7 +69,7 @@ nothing(struct planner *w, int32_t n)
 static int32_t
 place_node(struct planner *w, const struct layout *const *layout, int32_t n, const struct layout *now)
 {
-    int32_t node = node_new(w, n, nothing(w, n));
+    int32_t node = add_net_node(w, n, nothing(w, n));
     w->form[node] = layout;
     for (int32_t k = 0; k < n; k++)
         if (layout[k] == now) w->start[node] = k;
@@ -104,17 +104,17 @@ leaf_node(struct planner *w, int32_t i)
 }
 
 static int64_t
-times_of(const struct planner *w, const struct prog_node *n)
+node_times(const struct planner *w, const struct prog_node *n)
 {
     return n->piece ? w->p->pieces : 1;
 }
 
 static const int64_t *
-work(struct planner *w, const struct prog_node *n, const struct candidate_list *l)
+candidate_costs(struct planner *w, const struct prog_node *n, const struct candidate_list *l)
 {
     struct arena tmp = {0};
     int64_t *cost = ARENA_ARRAY(&tmp, int64_t, l->n);
-    candidates_work(w->p, n, l, &w->o->rates, times_of(w, n), cost);
+    candidates_work(w->p, n, l, &w->o->rates, node_times(w, n), cost);
     const int64_t *kept = hash_keep(&w->kept, cost, sizeof *cost * (size_t)l->n);
     arena_fini(&tmp);
     return kept;
@@ -122,7 +122,7 @@ work(struct planner *w, const struct prog_node *n, const struct candidate_list *
 
 /* Returns a layout's index in the list; appends it if absent. */
 static uint16_t
-index_of(const struct layout **list, int32_t *n, const struct layout *l)
+layout_index(const struct layout **list, int32_t *n, const struct layout *l)
 {
     int32_t k = 0;
     while (k < *n && list[k] != l) k++;
@@ -161,7 +161,7 @@ move_node(struct planner *w, int32_t i)
     struct value *from = value_of(w, n->in[0]);
     if (n->again || (makes_partial(n) && !from->partly)) {
         struct value *own = &w->value[i * OP_OUT + 1];
-        made(own, from->maker, from->layout, from->stride, &from->type, n->again ? times_of(w, n) : from->times);
+        made(own, from->maker, from->layout, from->stride, &from->type, n->again ? node_times(w, n) : from->times);
         own->holds = HOLDS_NOTHING;
         own->asked = makes_partial(n);
         own->at = from->at;
@@ -173,19 +173,19 @@ move_node(struct planner *w, int32_t i)
     } else {
         memcpy(layout, all, sizeof *all * (size_t)nall);
         count = nall;
-        index_of(layout, &count, n->layout[0]);
+        layout_index(layout, &count, n->layout[0]);
     }
     /* Gradients are summed at their maker, so the sum may have any layout offered there. */
     if (n->accumulate) {
         int32_t ncand = w->a->net.node[from->maker].ncand;
         layout = ARENA_ARRAY(&w->a->arena, const struct layout *, ncand + 1);
         count = 0;
-        for (int32_t k = 0; k < ncand; k++) index_of(layout, &count, from->layout[(int64_t)k * from->stride]);
-        index_of(layout, &count, n->layout[0]);
+        for (int32_t k = 0; k < ncand; k++) layout_index(layout, &count, from->layout[(int64_t)k * from->stride]);
+        layout_index(layout, &count, n->layout[0]);
     }
     int32_t node = w->a->node[i] = place_node(w, layout, count, n->layout[0]);
-    reads(w, planner_source(w, i), node, layout, 1);
-    made(&w->value[i * OP_OUT], node, layout, 1, &n->type[0], n->accumulate ? 1 : times_of(w, n));
+    note_read(w, planner_source(w, i), node, layout, 1);
+    made(&w->value[i * OP_OUT], node, layout, 1, &n->type[0], n->accumulate ? 1 : node_times(w, n));
     if (!n->accumulate) w->value[i * OP_OUT].holds = HOLDS_NOTHING;
     return 0;
 }
@@ -203,7 +203,7 @@ source_node(struct planner *w, int32_t i)
         TRY(candidate_layouts(&w->cand, &n->type[0], n->layout[0], &layout, &count));
         w->a->node[i] = place_node(w, layout, count, n->layout[0]);
     }
-    made(&w->value[i * OP_OUT], w->a->node[i], w->form[w->a->node[i]], 1, &n->type[0], times_of(w, n));
+    made(&w->value[i * OP_OUT], w->a->node[i], w->form[w->a->node[i]], 1, &n->type[0], node_times(w, n));
     return 0;
 }
 
@@ -214,7 +214,7 @@ compute_node(struct planner *w, int32_t i)
     const struct candidate_list *l;
     int32_t now;
     TRY(candidates_of(&w->cand, i, &l, &now));
-    int32_t node = w->a->node[i] = node_new(w, l->n, work(w, n, l));
+    int32_t node = w->a->node[i] = add_net_node(w, l->n, candidate_costs(w, n, l));
     w->a->candidate[node] = l->candidate;
     w->list[node] = l;
     w->start[node] = now;
@@ -225,9 +225,9 @@ compute_node(struct planner *w, int32_t i)
         memcpy(flat + (int64_t)k * stride, l->candidate[k].layout, sizeof *flat * (size_t)stride);
     for (int k = 0; k < n->nin; k++)
         if (n->in[k].kind == REF_NODE || n->in[k].kind == REF_LEAF)
-            reads(w, value_of(w, n->in[k]), node, flat + k, stride);
+            note_read(w, value_of(w, n->in[k]), node, flat + k, stride);
     for (int k = 0; k < n->nout; k++)
-        made(&w->value[i * OP_OUT + k], node, flat + n->nin + k, stride, &n->type[k], times_of(w, n));
+        made(&w->value[i * OP_OUT + k], node, flat + n->nin + k, stride, &n->type[k], node_times(w, n));
     if (n->op->flags & OP_VIEW) w->value[i * OP_OUT].holds = HOLDS_NOTHING;
     return 0;
 }
@@ -239,7 +239,7 @@ program_node(struct planner *w, int32_t i)
     w->a->node[i] = -1;
     if (is_alias(w->p, i)) return 0;
     if (w->p->pieces > 1) w->now = (struct moment){w->stages.stage[i], w->stages.phase[i]};
-    w->in_pieces = times_of(w, n) > 1;
+    w->in_pieces = node_times(w, n) > 1;
     if (n->op->flags & OP_MOVE)
         TRY(move_node(w, i));
     else if (n->op->flags & OP_SOURCE)
@@ -252,7 +252,7 @@ program_node(struct planner *w, int32_t i)
 
 /* Returns true if r, the new version of a variable, may overwrite the old one. */
 static bool
-is_over(struct planner *w, struct ref r, int32_t leaf)
+is_overwritten(struct planner *w, struct ref r, int32_t leaf)
 {
     r = program_source(w->p, r);
     if (r.kind != REF_NODE) return false;
@@ -270,7 +270,7 @@ root_node(struct planner *w, int32_t k)
     const struct assign_root *o = &w->o->root[k];
     struct value *v = value_of(w, r->ref);
     struct reader **last = v->end;
-    bool over = o->leaf >= 0 && !v->reader && is_over(w, r->ref, o->leaf);
+    bool over = o->leaf >= 0 && !v->reader && is_overwritten(w, r->ref, o->leaf);
     int32_t node = -1;
     if (o->leaf >= 0) {
         node = w->a->leaf[o->leaf];
@@ -278,7 +278,7 @@ root_node(struct planner *w, int32_t k)
         const struct layout *const *l = just(w, ref_layout(w->p, r->ref));
         node = place_node(w, l, 1, l[0]);
     }
-    if (node >= 0) reads(w, v, node, w->form[node], 1);
+    if (node >= 0) note_read(w, v, node, w->form[node], 1);
     w->a->root[k] = node;
     v->holds = over ? HOLDS_OVER : HOLDS_PARTS;
     v->dies = INT32_MAX;
@@ -330,8 +330,8 @@ forms(struct planner *w, int32_t ncand, const struct layout *const *layout, int3
  * bytes, and the converted copy overwrites the old version. An intermediate value of a chain needs a register of its
  * own. */
 static int64_t
-copy_bytes(const struct value *v, const struct layout *from, const struct layout *to, int64_t own, int64_t moved,
-           int64_t sent)
+conversion_bytes(const struct value *v, const struct layout *from, const struct layout *to, int64_t own, int64_t moved,
+                 int64_t sent)
 {
     if (from == to) return 0;
     int64_t inner = v->holds == HOLDS_INNER ? own : 0;
@@ -384,13 +384,13 @@ prices(struct planner *w, const struct value *v, const struct layout **from, int
         const int64_t *own = largest_parts(&tmp, &v->type, from, nfrom),
                       *there = largest_parts(&tmp, &v->type, to, nto);
         for (int32_t f = 0; f < nfrom; f++) {
-            struct pair_row *row = pairs_from(&w->pairs, &v->type, v->asked, from[f]);
+            struct pair_row *row = move_table_from(&w->pairs, &v->type, v->asked, from[f]);
             for (int32_t t = 0; t < nto; t++) {
-                int64_t one = pairs_price(&w->pairs, row, to[t], there[t], &sent);
+                int64_t one = move_table_price(&w->pairs, row, to[t], there[t], &sent);
                 price[(int64_t)f * nto + t] = one >= NET_NEVER / v->times ? NET_NEVER : one * v->times;
                 moved[(int64_t)f * nto + t] = sent >= NET_NEVER / v->times ? NET_NEVER : sent * v->times;
                 copy[(int64_t)f * nto + t] =
-                    copy_bytes(v, from[f], to[t], assign_aligned(own[f]), assign_aligned(there[t]), one);
+                    conversion_bytes(v, from[f], to[t], assign_aligned(own[f]), assign_aligned(there[t]), one);
             }
         }
         p = ARENA_NEW(&w->a->arena, struct priced);
@@ -404,7 +404,7 @@ prices(struct planner *w, const struct value *v, const struct layout **from, int
 
 /* Returns the bytes by layout, times `times`. */
 static const int64_t *
-bytes_of(struct planner *w, const struct value *v, const struct layout **from, int32_t n, int64_t times)
+price_row(struct planner *w, const struct value *v, const struct layout **from, int32_t n, int64_t times)
 {
     struct arena tmp = {0};
     int64_t *bytes = ARENA_ARRAY(&tmp, int64_t, n);
@@ -418,7 +418,7 @@ bytes_of(struct planner *w, const struct value *v, const struct layout **from, i
 
 /* Returns the reader that alone reads the value last and computes with it; NULL: none. */
 static struct reader *
-last_reader(const struct planner *w, const struct value *v)
+last_value_reader(const struct planner *w, const struct value *v)
 {
     struct reader *last = NULL;
     int32_t n = 0;
@@ -436,7 +436,7 @@ last_reader(const struct planner *w, const struct value *v)
 static void
 end_before(struct planner *w, struct value *v)
 {
-    struct reader *r = last_reader(w, v);
+    struct reader *r = last_value_reader(w, v);
     if (!r) return;
     struct arena tmp = {0};
     struct net_node *n = &w->a->net.node[r->node];
@@ -536,11 +536,11 @@ tensor_of(struct planner *w, struct value *v)
         t->copy = p->copy;
         t->credit = v->times > 1 ? w->credit : NULL;
     }
-    if (v->holds == HOLDS_REGISTER || parts) t->bytes = bytes_of(w, v, from, t->nfrom, parts ? v->times : 1);
+    if (v->holds == HOLDS_REGISTER || parts) t->bytes = price_row(w, v, from, t->nfrom, parts ? v->times : 1);
     if (v->holds == HOLDS_REGISTER && v->nreg > 1) {
         struct net_tensor *others = &n->tensor[n->ntensor++];
         *others = (struct net_tensor){.maker = t->maker, .form = t->form, .nfrom = t->nfrom};
-        others->bytes = bytes_of(w, v, from, t->nfrom, v->nreg - 1);
+        others->bytes = price_row(w, v, from, t->nfrom, v->nreg - 1);
         others->born = n->round_begin;
         others->dies = n->round_end;
     }
@@ -549,7 +549,7 @@ tensor_of(struct planner *w, struct value *v)
 }
 
 static int
-build(struct planner *w)
+build_net(struct planner *w)
 {
     struct program *p = w->p;
     struct assigned *a = w->a;
@@ -679,7 +679,7 @@ whole_start(const struct planner *w)
 
 /* Builds the network of the program. The caller frees *out and its `a`. */
 static int
-begin(struct program *p, struct atlas *at, const struct assign_options *o, struct planner **out)
+begin_planner(struct program *p, struct atlas *at, const struct assign_options *o, struct planner **out)
 {
     struct planner *w = *out = must_alloc(sizeof *w);
     struct assigned *a = must_alloc(sizeof *a);
@@ -690,27 +690,28 @@ begin(struct program *p, struct atlas *at, const struct assign_options *o, struc
     struct arena tmp = {0};
     struct hash_table known = {.arena = &tmp};
     struct assign_prices prices = {.cost = &p->cost, .links = o->links, .known = &known};
-    pairs_begin(&w->pairs, &tmp, &prices);
+    move_table_begin(&w->pairs, &tmp, &prices);
     candidates_begin(&w->cand, &a->arena, at, p);
-    int status = build(w);
+    int status = build_net(w);
     w->pairs = (struct pairs){0};
     arena_fini(&tmp);
     return status;
 }
 
 static bool
-at_once(void *arg)
+stop_at_once(void *arg)
 {
     UNUSED(arg);
     return true;
 }
 
-/* Shows a copy of the program, in the layouts that a mode chooses, to the caller's glance(). Returns its answer. */
+/* Shows a copy of the program, in the layouts that a mode chooses, to the caller's glance_first(). Returns its answer.
+ */
 static bool
-is_wanted(struct planner *w, enum solve_mode mode)
+is_start_wanted(struct planner *w, enum solve_mode mode)
 {
     struct program *p = w->p, *q = program_copy(p);
-    struct solve_options s = {.mode = mode, .start = w->start, .stop = at_once};
+    struct solve_options s = {.mode = mode, .start = w->start, .stop = stop_at_once};
     bool wanted = false;
     if (net_solve(&w->a->arena, &w->a->net, &s, &w->a->solved)) {
         err_clear();
@@ -726,12 +727,12 @@ is_wanted(struct planner *w, enum solve_mode mode)
 
 /* Shows the choices of all quick modes. In mode "optimal" the first wanted one becomes the mode. */
 static void
-glance(struct planner *w, struct solve_options *s)
+glance_first(struct planner *w, struct solve_options *s)
 {
     for (int mode = SOLVE_PROPAGATE; w->o->glance && mode < SOLVE_OPTIMAL; mode++) {
-        if (!is_wanted(w, (enum solve_mode)mode) || s->mode != SOLVE_OPTIMAL) continue;
+        if (!is_start_wanted(w, (enum solve_mode)mode) || s->mode != SOLVE_OPTIMAL) continue;
         s->mode = w->a->mode = (enum solve_mode)mode;
-        s->stop = at_once;
+        s->stop = stop_at_once;
     }
 }
 
@@ -739,7 +740,7 @@ int
 assign_layouts(struct program *p, struct atlas *at, const struct assign_options *o, struct assigned **out)
 {
     struct planner *w;
-    int status = begin(p, at, o, &w);
+    int status = begin_planner(p, at, o, &w);
     bool built = !status;
     struct assigned *a = w->a;
     struct solve_options s = {.mode = a->mode, .start = w->start, .stop = o->stop, .arg = o->arg, .proof = o->proof};
@@ -751,7 +752,7 @@ assign_layouts(struct program *p, struct atlas *at, const struct assign_options 
         if (known && a->mode == SOLVE_GREEDY) s.start = known;
     }
     int64_t start = computed_ns();
-    if (!status) glance(w, &s);
+    if (!status) glance_first(w, &s);
     if (!status) status = net_solve(&a->arena, &a->net, &s, &a->solved);
     a->search_ns = computed_ns() - start;
     if (!status) {
@@ -762,7 +763,7 @@ assign_layouts(struct program *p, struct atlas *at, const struct assign_options 
     }
     free(w);
     if (status && o->least) *o->least = (struct assign_least){a->solved.peak, a->solved.floor};
-    if (status == E_PLAN && built) status = clash_tell(p, a, status);
+    if (status == E_PLAN && built) status = constraint_conflict_report(p, a, status);
     if (status) assigned_free(&a);
     *out = a;
     return status;

@@ -21,7 +21,7 @@ struct listed_call {
 /* ---- cut orders of the program's fixed layouts ---- */
 
 static void
-add_order(struct candidates *c, const struct layout *l)
+add_axis_order(struct candidates *c, const struct layout *l)
 {
     bool plain = true;
     for (int a = 0; l && a < l->place->naxis; a++) plain = plain && l->order[a] == a;
@@ -39,9 +39,9 @@ candidates_begin(struct candidates *c, struct arena *a, struct atlas *at, const 
 {
     *c = (struct candidates){.arena = a, .atlas = at, .program = p, .calls = {.arena = a}};
     c->most = MIN(PRODUCTS_MOST, MAX(PRODUCTS_LEAST, PRODUCTS_OF_ALL / MAX(1, p->nnode)));
-    for (int32_t i = 0; i < p->nleaf; i++) add_order(c, p->leaf[i].layout);
+    for (int32_t i = 0; i < p->nleaf; i++) add_axis_order(c, p->leaf[i].layout);
     for (int32_t i = 0; i < p->nnode; i++)
-        if (p->node[i].asked) add_order(c, p->node[i].layout[0]);
+        if (p->node[i].asked) add_axis_order(c, p->node[i].layout[0]);
 }
 
 /* ---- axes of one rank ---- */
@@ -72,7 +72,7 @@ put_names(struct str *k, const struct layout *l)
 
 /* Fills the node's traced layouts: operands, then results. */
 static void
-traced(const struct prog_node *n, const struct layout **layout)
+traced_layouts(const struct prog_node *n, const struct layout **layout)
 {
     for (int k = 0; k < n->nin; k++) layout[k] = n->want[k];
     for (int k = 0; k < n->nout; k++) layout[n->nin + k] = n->layout[k];
@@ -81,7 +81,7 @@ traced(const struct prog_node *n, const struct layout **layout)
 /* ---- one call ---- */
 
 static struct call
-call_of(const struct program *p, const struct prog_node *n, struct type *in, struct type *out, struct arena *a)
+node_call(const struct program *p, const struct prog_node *n, struct type *in, struct type *out, struct arena *a)
 {
     const struct layout **layout = ARENA_ARRAY(a, const struct layout *, n->nin + 1);
     for (int i = 0; i < n->nin; i++) {
@@ -94,7 +94,7 @@ call_of(const struct program *p, const struct prog_node *n, struct type *in, str
 }
 
 static void
-put_type(struct str *k, const struct type *t, const struct layout *l)
+put_call_type(struct str *k, const struct type *t, const struct layout *l)
 {
     int32_t head[2] = {t->dtype | t->ndim << 8 | t->weak << 16, l ? l->place->id : -1};
     str_addn(k, head, sizeof head);
@@ -102,11 +102,11 @@ put_type(struct str *k, const struct type *t, const struct layout *l)
 }
 
 static void
-key_of(const struct call *c, const struct prog_node *n, struct str *k)
+print_call_key(const struct call *c, const struct prog_node *n, struct str *k)
 {
     str_addn(k, &n->op, sizeof n->op);
-    for (int i = 0; i < c->nin; i++) put_type(k, &c->in[i], c->layout[i]);
-    for (int i = 0; i < c->nout; i++) put_type(k, &c->out[i], n->layout[i]);
+    for (int i = 0; i < c->nin; i++) put_call_type(k, &c->in[i], c->layout[i]);
+    for (int i = 0; i < c->nout; i++) put_call_type(k, &c->out[i], n->layout[i]);
     uint8_t strategy = n->strategy != NULL; /* takes_all() reads it */
     str_addn(k, &strategy, sizeof strategy);
     for (int i = 0; i < c->nin; i++) put_names(k, n->want[i]);
@@ -122,7 +122,7 @@ key_of(const struct call *c, const struct prog_node *n, struct str *k)
 }
 
 static bool
-is_listed(const struct candidate_list *l, const struct layout *const *layout)
+is_candidate_listed(const struct candidate_list *l, const struct layout *const *layout)
 {
     for (int32_t k = 0; k < l->n; k++)
         if (!memcmp(l->candidate[k].layout, layout, sizeof *layout * (size_t)l->nlayout)) return true;
@@ -130,10 +130,10 @@ is_listed(const struct candidate_list *l, const struct layout *const *layout)
 }
 
 static void
-add(struct candidates *c, struct candidate_list *l, const struct call *call, const struct rule *r,
-    const struct layout *const *layout, const int *choice, int naxis)
+add_candidate(struct candidates *c, struct candidate_list *l, const struct call *call, const struct rule *r,
+              const struct layout *const *layout, const int *choice, int naxis)
 {
-    if (is_listed(l, layout)) return;
+    if (is_candidate_listed(l, layout)) return;
     l->candidate[l->n].layout = arena_dup(c->arena, layout, sizeof *layout * (size_t)l->nlayout);
     l->candidate[l->n].share = sig_share(call, r, layout);
     for (int a = 0; a < naxis; a++) l->part[l->n * MAX_AXIS + a] = choice ? (uint8_t)choice[a] : 255;
@@ -158,11 +158,11 @@ try_product(struct products *x, const int *choice, const uint8_t *order)
     if (!sig_layouts(x->c->atlas, x->place, x->call, x->rule, x->sig, choice, order, layout)) return;
     for (int32_t k = 0; k < x->l->nlayout; k++)
         if (layout[k]) layout[k] = named_as(x->c->atlas, layout[k], x->now[k]);
-    add(x->c, x->l, x->call, x->rule, layout, choice, x->place->naxis);
+    add_candidate(x->c, x->l, x->call, x->rule, layout, choice, x->place->naxis);
 }
 
 static void
-try_orders(struct products *x, const int *choice)
+try_product_orders(struct products *x, const int *choice)
 {
     for (int32_t o = -1; o < x->c->norder; o++) try_product(x, choice, o < 0 ? NULL : x->c->order[o]);
 }
@@ -181,7 +181,7 @@ next_choice(const struct place *p, int nsig, int *choice)
 
 /* Returns the number of combinations of n entries per axis; at most PRODUCTS_MOST + 1. */
 static int64_t
-product(const struct place *p, int n)
+mesh_product(const struct place *p, int n)
 {
     int64_t all = 1;
     for (int a = 0; a < p->naxis && all <= PRODUCTS_MOST; a++) all *= p->axis[a] > 1 ? n : 1;
@@ -195,7 +195,7 @@ takes_all(const struct candidates *c, const struct place *p, int n, bool strateg
 {
     int axes = 0;
     for (int a = 0; a < p->naxis; a++) axes += p->axis[a] > 1;
-    return product(p, n) <= (strategy || axes <= 2 ? PRODUCTS_MOST : c->most);
+    return mesh_product(p, n) <= (strategy || axes <= 2 ? PRODUCTS_MOST : c->most);
 }
 
 static void
@@ -204,7 +204,7 @@ all_products(struct products *x)
     int choice[MAX_AXIS], whole = sig_whole(x->sig);
     for (int a = 0; a < x->place->naxis; a++) choice[a] = x->place->axis[a] == 1 ? whole : 0;
     do {
-        try_orders(x, choice);
+        try_product_orders(x, choice);
     } while (next_choice(x->place, x->sig->nsig, choice));
 }
 
@@ -218,7 +218,7 @@ some_products(struct products *x)
         for (int minor = 0; minor < x->sig->nsig; minor++)
             for (int cut = 1; cut < p->naxis; cut++) {
                 for (int a = 0; a < p->naxis; a++) choice[a] = p->axis[a] == 1 ? whole : a < cut ? major : minor;
-                try_orders(x, choice);
+                try_product_orders(x, choice);
             }
 }
 
@@ -236,7 +236,7 @@ list_call(struct candidates *c, struct call *call, const struct prog_node *n, st
         return status;
     }
     bool every = takes_all(c, p, s.nsig, n->strategy);
-    int64_t products = every ? product(p, s.nsig) : (int64_t)s.nsig * s.nsig * p->naxis;
+    int64_t products = every ? mesh_product(p, s.nsig) : (int64_t)s.nsig * s.nsig * p->naxis;
     int64_t capacity = products * (c->norder + 1);
     l->nlayout = n->nin + n->nout;
     l->candidate = ARENA_ARRAY(c->arena, struct assign_candidate, capacity + 1);
@@ -245,7 +245,7 @@ list_call(struct candidates *c, struct call *call, const struct prog_node *n, st
     for (int k = 0; k < call->nout; k++) l->bytes += (double)type_bytes(&call->out[k]);
     l->flops = n->op->flops ? n->op->flops(call) : 2 * rule_points(&rule);
     const struct layout *now[OPERANDS + OP_OUT];
-    traced(n, now);
+    traced_layouts(n, now);
     struct products x = {c, l, call, &rule, &s, p, now};
     if (every)
         all_products(&x);
@@ -256,10 +256,10 @@ list_call(struct candidates *c, struct call *call, const struct prog_node *n, st
 }
 
 static int
-find(struct candidates *c, struct call *call, const struct prog_node *n, struct candidate_list **out)
+find_candidates(struct candidates *c, struct call *call, const struct prog_node *n, struct candidate_list **out)
 {
     struct str key = {0};
-    key_of(call, n, &key);
+    print_call_key(call, n, &key);
     uint64_t hash = hash_bytes(0, key.text, key.len);
     uint32_t at = 0;
     struct listed_call *m;
@@ -290,7 +290,7 @@ with_now(struct candidates *c, struct call *call, const struct layout *const *no
     wide->part = ARENA_ARRAY(c->arena, uint8_t, (l->n + 1) * MAX_AXIS);
     memcpy(wide->candidate, l->candidate, sizeof *l->candidate * (size_t)l->n);
     memcpy(wide->part, l->part, (size_t)l->n * MAX_AXIS);
-    if (!status) add(c, wide, call, &rule, now, NULL, MAX_AXIS);
+    if (!status) add_candidate(c, wide, call, &rule, now, NULL, MAX_AXIS);
     arena_fini(&tmp);
     *list = wide;
     return status;
@@ -318,9 +318,9 @@ candidates_of(struct candidates *c, int32_t i, const struct candidate_list **out
     struct arena tmp = {0};
     struct candidate_list *l;
     if (n->nin > OPERANDS) return fail(E_PLAN, "%s: more operands than a planner looks at", n->name);
-    struct call call = call_of(c->program, n, in, result, &tmp);
-    int status = find(c, &call, n, &l);
-    traced(n, layout);
+    struct call call = node_call(c->program, n, in, result, &tmp);
+    int status = find_candidates(c, &call, n, &l);
+    traced_layouts(n, layout);
     for (*now = 0; !status && *now < l->n; ++*now)
         if (!memcmp(l->candidate[*now].layout, layout, sizeof *layout * (size_t)l->nlayout)) break;
     bool legal = status || *now < l->n || now_is_legal(c, n, &call, layout);
@@ -366,7 +366,7 @@ candidate_layouts(struct candidates *c, const struct type *t, const struct layou
     int nentry = t->ndim + 1, entry[MAX_AXIS] = {0};
     *n = 0;
     bool every = takes_all(c, p, nentry, false);
-    int64_t products = every ? product(p, nentry) : (int64_t)nentry * nentry * p->naxis;
+    int64_t products = every ? mesh_product(p, nentry) : (int64_t)nentry * nentry * p->naxis;
     *out = ARENA_ARRAY(c->arena, const struct layout *, products *(c->norder + 1) + 1);
     do {
         if (!every && !in_two(p, entry)) continue;

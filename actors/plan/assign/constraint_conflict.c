@@ -22,7 +22,7 @@ is_blamed(const struct program *p, const struct assigned *a, int32_t i, int32_t 
 }
 
 int
-clash_tell(const struct program *p, const struct assigned *a, int status)
+constraint_conflict_report(const struct program *p, const struct assigned *a, int status)
 {
     struct str s = {0};
     int32_t group = -1, left = 0;

@@ -10,6 +10,6 @@
 
 /* Fails with E_SBP and names each unsatisfiable hint of p (whose net is in a) with its line. Without such a hint,
  * returns `status` and leaves the error message as it is. */
-int clash_tell(const struct program *p, const struct assigned *a, int status);
+int constraint_conflict_report(const struct program *p, const struct assigned *a, int status);
 
 #endif

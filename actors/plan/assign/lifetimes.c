@@ -6,7 +6,7 @@
 
 /* Returns, by net node, the last net node of its chain; itself outside of chains. */
 static int32_t *
-chain_ends(struct planner *w, const struct together *t, struct arena *a)
+chain_ends(struct planner *w, const struct fusion_groups *t, struct arena *a)
 {
     int32_t *end = ARENA_ARRAY(a, int32_t, w->a->net.nnode + 1);
     for (int32_t v = 0; v < w->a->net.nnode; v++) end[v] = v;
@@ -20,8 +20,8 @@ static void
 compute_together(struct planner *w)
 {
     struct arena tmp = {0};
-    struct together t;
-    together_find(w->p, &tmp, &t);
+    struct fusion_groups t;
+    fusion_groups_find(w->p, &tmp, &t);
     const int32_t *end = chain_ends(w, &t, &tmp);
     for (int32_t i = 0; i < w->p->nnode * OP_OUT + w->p->nleaf; i++) {
         struct value *v = &w->value[i];

@@ -10,13 +10,13 @@ struct pair_type {
 };
 
 void
-pairs_begin(struct pairs *p, struct arena *a, const struct assign_prices *prices)
+move_table_begin(struct pairs *p, struct arena *a, const struct assign_prices *prices)
 {
     *p = (struct pairs){.arena = a, .prices = prices};
 }
 
 static int32_t
-number_of(struct pairs *p, const struct layout *l)
+layout_number(struct pairs *p, const struct layout *l)
 {
     if (l->id >= p->nnumber) {
         int32_t was = p->nnumber;
@@ -40,10 +40,10 @@ pairs_of(struct pairs *p, const struct type *t, bool asked)
 }
 
 struct pair_row *
-pairs_from(struct pairs *p, const struct type *t, bool asked, const struct layout *from)
+move_table_from(struct pairs *p, const struct type *t, bool asked, const struct layout *from)
 {
     struct pair_type *x = pairs_of(p, t, asked);
-    int32_t i = number_of(p, from);
+    int32_t i = layout_number(p, from);
     if (i >= x->n) {
         int32_t was = x->n;
         x->n = 2 * i;
@@ -57,9 +57,9 @@ pairs_from(struct pairs *p, const struct type *t, bool asked, const struct layou
 }
 
 int64_t
-pairs_price(struct pairs *p, struct pair_row *r, const struct layout *to, int64_t part, int64_t *bytes)
+move_table_price(struct pairs *p, struct pair_row *r, const struct layout *to, int64_t part, int64_t *bytes)
 {
-    int32_t i = number_of(p, to);
+    int32_t i = layout_number(p, to);
     if (i >= r->n) {
         int32_t was = r->n;
         r->n = p->n + p->n / 4 + 1;

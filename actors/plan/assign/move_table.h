@@ -25,10 +25,10 @@ struct pairs {
 };
 
 /* Starts an empty table with costs from `prices`, which must outlive it; memory comes from a. */
-void pairs_begin(struct pairs *p, struct arena *a, const struct assign_prices *prices);
+void move_table_begin(struct pairs *p, struct arena *a, const struct assign_prices *prices);
 /* Returns the row of moves of type t from a layout. asked: as in assign_price(). */
-struct pair_row *pairs_from(struct pairs *p, const struct type *t, bool asked, const struct layout *from);
+struct pair_row *move_table_from(struct pairs *p, const struct type *t, bool asked, const struct layout *from);
 /* Returns the cost of a move, as assign_price_part() does. */
-int64_t pairs_price(struct pairs *p, struct pair_row *r, const struct layout *to, int64_t part, int64_t *bytes);
+int64_t move_table_price(struct pairs *p, struct pair_row *r, const struct layout *to, int64_t part, int64_t *bytes);
 
 #endif

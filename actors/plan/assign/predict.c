@@ -44,7 +44,7 @@ struct predicting {
 /* ---- lanes ---- */
 
 static int32_t
-lane_of(struct predicting *w, const struct place *place)
+place_lane(struct predicting *w, const struct place *place)
 {
     for (int32_t i = 0; i < w->nsite; i++)
         if (w->site[i].place == place) return w->site[i].lane;
@@ -59,7 +59,7 @@ lane_of(struct predicting *w, const struct place *place)
 static int32_t
 lane_of_node(struct predicting *w, int32_t i)
 {
-    return lane_of(w, w->p->node[i].layout[0]->place);
+    return place_lane(w, w->p->node[i].layout[0]->place);
 }
 
 /* Numbers lanes: the stages' lanes first, as in the pipeline. */
@@ -73,7 +73,7 @@ find_sites(struct predicting *w)
         w->site[w->nsite++] = (struct site){w->stages.place[q], lane[q]};
     }
     for (int32_t i = 0; i < w->p->nnode; i++) lane_of_node(w, i);
-    for (int32_t i = 0; i < w->p->nleaf; i++) lane_of(w, w->p->leaf[i].layout->place);
+    for (int32_t i = 0; i < w->p->nleaf; i++) place_lane(w, w->p->leaf[i].layout->place);
 }
 
 /* ---- moves ---- */
@@ -85,13 +85,13 @@ once_a_piece(const struct program *p, struct ref r)
 }
 
 static void
-price(struct predicting *w, struct move *m, const struct layout *from)
+price_predicted_move(struct predicting *w, struct move *m, const struct layout *from)
 {
     const struct prog_node *n = &w->p->node[m->node];
     struct type type = ref_type(w->p, m->value);
     int64_t bytes, times = m->piece ? w->p->pieces : 1;
     double all = (double)assign_price(&w->prices, &type, from, m->to, n->asked, &bytes);
-    bool far = bytes > 0 && m->value.kind == REF_NODE && lane_of(w, from->place) != lane_of(w, m->to->place);
+    bool far = bytes > 0 && m->value.kind == REF_NODE && place_lane(w, from->place) != place_lane(w, m->to->place);
     m->latency = far ? MIN(all, assign_latency(&w->prices, from, m->to)) : 0;
     m->links = far ? MIN(all - m->latency, assign_sending(&w->prices, from, m->to, bytes)) * (double)times : 0;
     m->reader = (all - m->latency) * (double)times - m->links;
@@ -100,7 +100,7 @@ price(struct predicting *w, struct move *m, const struct layout *from)
 /* Returns the move for operand k of node i; NULL: none needed. Fetches and repeated gathers are never shared with
  * other readers. */
 static struct move *
-move_of(struct predicting *w, int32_t i, int32_t k)
+predicted_move(struct predicting *w, int32_t i, int32_t k)
 {
     const struct prog_node *n = &w->p->node[i];
     const struct layout *to = n->op->flags & OP_MOVE ? n->layout[0] : n->want[k], *from = ref_layout(w->p, n->in[k]);
@@ -114,7 +114,7 @@ move_of(struct predicting *w, int32_t i, int32_t k)
         if (m->to == to && m->value.kind == r.kind && m->value.index == r.index && m->value.out == r.out) return m;
     m = ARENA_NEW(&w->arena, struct move);
     *m = (struct move){.value = r, .to = to, .node = i, .piece = n->again ? n->piece : once_a_piece(w->p, r)};
-    price(w, m, from);
+    price_predicted_move(w, m, from);
     if (!n->again) hash_add(&w->moves, hash, m);
     return m;
 }
@@ -131,7 +131,7 @@ find_moves(struct predicting *w)
     }
     w->reads = ARENA_ARRAY(&w->arena, struct move *, n + 1);
     for (int32_t i = 0; i < p->nnode; i++)
-        for (int32_t k = 0; k < p->node[i].nin; k++) w->reads[w->first_read[i] + k] = move_of(w, i, k);
+        for (int32_t k = 0; k < p->node[i].nin; k++) w->reads[w->first_read[i] + k] = predicted_move(w, i, k);
 }
 
 /* Returns the move of operand k if node i is its first reader and k its first such operand; else NULL. */
@@ -148,14 +148,14 @@ moves_first(const struct predicting *w, int32_t i, int32_t k)
 
 /* Returns the time of all acts of a node. */
 static double
-work_of(const struct predicting *w, int32_t i)
+predicted_work(const struct predicting *w, int32_t i)
 {
     int32_t node = i < w->a->nprog ? w->a->node[i] : -1;
     return node < 0 ? 0 : (double)w->a->net.node[node].cost[w->a->solved.choice[node]];
 }
 
 static void
-find_late(struct predicting *w)
+predict_find_late(struct predicting *w)
 {
     const struct program *p = w->p;
     w->late = ARENA_ARRAY(&w->arena, bool, p->nnode + 1);
@@ -169,7 +169,7 @@ find_late(struct predicting *w)
 /* Sets the costs and link times per micro-batch. In a pipeline without weight gradients the simulator knows forward
  * alone, so all work counts as forward. */
 static void
-share_out(struct predicting *w, const double *work, const double *links)
+share_out_work(struct predicting *w, const double *work, const double *links)
 {
     struct pipeline *l = &w->line;
     bool any = false;
@@ -204,15 +204,15 @@ deal_costs(struct predicting *w)
     double *links = ARENA_ARRAY(&w->arena, double, NACT * w->line.n);
     for (int32_t i = 0; i < p->nnode; i++) {
         bool piece = p->node[i].piece && w->stages.phase[i] < NACT;
-        if (piece) work[w->stages.stage[i] * NACT + w->stages.phase[i]] += work_of(w, i);
-        if (!piece && !w->late[i]) before[lane_of_node(w, i)] += work_of(w, i);
+        if (piece) work[w->stages.stage[i] * NACT + w->stages.phase[i]] += predicted_work(w, i);
+        if (!piece && !w->late[i]) before[lane_of_node(w, i)] += predicted_work(w, i);
         for (int32_t k = 0; k < p->node[i].nin; k++) {
             const struct move *m = moves_first(w, i, k);
             if (m && m->piece) deal_move(w, m, work, links);
             if (m && !m->piece && !w->late[i]) before[lane_of_node(w, i)] += m->reader + m->links + m->latency;
         }
     }
-    share_out(w, work, links);
+    share_out_work(w, work, links);
     w->line.begin = ARENA_ARRAY(&w->arena, int64_t, w->nlane);
     for (int32_t k = 0; k < w->line.nlane; k++) w->line.begin[k] = llround(before[k]);
 }
@@ -223,11 +223,11 @@ deal_costs(struct predicting *w)
 static int
 play_pieces(struct predicting *w)
 {
-    static const struct rehearsed_aim any = {INT64_MAX, INT64_MAX, 0, INT64_MAX, INT32_MAX};
-    struct rehearsed_rule rule = pipeline_rule(w->p, &w->stages, &w->arena);
-    struct rehearsed r = {.peak = ARENA_ARRAY(&w->arena, struct prog_pool, w->line.n),
-                          .end = ARENA_ARRAY(&w->arena, int64_t, w->line.nlane)};
-    rehearse(theatre_open(&w->line, &w->arena), &rule, w->stages.pool, &any, &r);
+    static const struct pipeline_sim_aim any = {INT64_MAX, INT64_MAX, 0, INT64_MAX, INT32_MAX};
+    struct pipeline_sim_rule rule = pipeline_rule(w->p, &w->stages, &w->arena);
+    struct pipeline_sim_result r = {.peak = ARENA_ARRAY(&w->arena, struct prog_pool, w->line.n),
+                                    .end = ARENA_ARRAY(&w->arena, int64_t, w->line.nlane)};
+    pipeline_sim_run(simulator_open(&w->line, &w->arena), &rule, w->stages.pool, &any, &r);
     if (r.time == 0) return fail(E_PLAN, "a schedule of %d stages does not end", (int)w->line.n);
     for (int32_t k = 0; k < w->line.nlane; k++) w->ready[k] = (double)r.end[k];
     return 0;
@@ -257,12 +257,12 @@ play_late(struct predicting *w)
             }
             there = MAX(there, has ? has->done : made_at(w, p->node[i].in[k]));
         }
-        w->done[i] = *ready = MAX(*ready, there) + work_of(w, i);
+        w->done[i] = *ready = MAX(*ready, there) + predicted_work(w, i);
     }
 }
 
 static int64_t
-time_of(struct predicting *w)
+predicted_time(struct predicting *w)
 {
     double most = 0;
     for (int32_t k = 0; k < w->nlane; k++) most = MAX(most, w->ready[k]);
@@ -278,7 +278,7 @@ net_lanes(struct predicting *w)
     const struct assigned *a = w->a;
     int32_t *lane = ARENA_ARRAY(&w->arena, int32_t, a->net.nnode + 1);
     for (int32_t v = 0; v < a->net.nnode; v++)
-        if (a->form[v]) lane[v] = lane_of(w, a->form[v][a->solved.choice[v]]->place);
+        if (a->form[v]) lane[v] = place_lane(w, a->form[v][a->solved.choice[v]]->place);
     for (int32_t i = 0; i < MIN(a->nprog, w->p->nnode); i++)
         if (a->node[i] >= 0) lane[a->node[i]] = lane_of_node(w, i);
     return lane;
@@ -343,11 +343,11 @@ foretell(struct predicting *w, struct assigned *a)
     w->done = ARENA_ARRAY(&w->arena, double, w->p->nnode + 1);
     pipeline_find(&w->line, w->p, &w->stages, NULL, &w->arena);
     find_moves(w);
-    find_late(w);
+    predict_find_late(w);
     deal_costs(w);
     TRY(play_pieces(w));
     play_late(w);
-    a->time = time_of(w);
+    a->time = predicted_time(w);
     return 0;
 }
 

@@ -5,7 +5,7 @@
 #include "runtime/device/stream.h"
 
 static int
-carry_out(const struct stream_work *w, const struct stream *s)
+accumulate_now(const struct stream_work *w, const struct stream *s)
 {
     const struct task *t = w->of;
     struct view dst, src;
@@ -18,15 +18,15 @@ carry_out(const struct stream_work *w, const struct stream *s)
 }
 
 static int
-begin(struct act *a)
+begin_accumulate(struct act *a)
 {
-    return kind_enqueue(a, carry_out, a->piece == 0 ? a->task->copies : a->task->adds);
+    return kind_enqueue(a, accumulate_now, a->piece == 0 ? a->task->copies : a->task->adds);
 }
 
 const struct task_kind kind_accumulate = {
     .name = "accumulate",
     .flags = KIND_WRITES | KIND_ONCE_A_BATCH,
-    .begin = begin,
+    .begin = begin_accumulate,
     .check = value_accumulate,
     .result = kind_result_type,
     .print = kind_print_name,

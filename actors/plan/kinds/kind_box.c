@@ -5,7 +5,7 @@
 #include "actors/plan/verify/verify_value.h"
 
 static struct type
-result(const struct plan *p, int32_t task, int32_t out)
+box_result(const struct plan *p, int32_t task, int32_t out)
 {
     const struct task *t = &p->task[task];
     const struct plan_move *b = t->move.of;
@@ -14,7 +14,7 @@ result(const struct plan *p, int32_t task, int32_t out)
 }
 
 static void
-print(const struct plan *p, int32_t task, struct str *s)
+print_box_task(const struct plan *p, int32_t task, struct str *s)
 {
     const struct task *t = &p->task[task];
     str_addf(s, "box %s%s", t->name, t->move.stage ? " (stage)" : "");
@@ -25,6 +25,6 @@ const struct task_kind kind_box = {
     .flags = KIND_MOVE | KIND_WRITES,
     .begin = move_begin,
     .check = value_move,
-    .result = result,
-    .print = print,
+    .result = box_result,
+    .print = print_box_task,
 };

@@ -14,9 +14,9 @@ take_part(const struct stream_work *w, const struct stream *s)
 {
     const struct task *t = w->of;
     const struct collective *c = t->move.of->by;
-    const struct move_seat *own = t->move.seat;
+    const struct move_comm_rank *own = t->move.seat;
     struct collective_call call = {c->verb, c->reduce, c->dtype, own->numel};
-    void *in = own->npack ? w->out[1] : w->in[0], *out = own->nunpack ? w->out[seat_nresult(own) - 1] : w->out[0];
+    void *in = own->npack ? w->out[1] : w->in[0], *out = own->nunpack ? w->out[comm_rank_nresult(own) - 1] : w->out[0];
     if (own->numel == 0) return 0;
     TRY(move_rearrange(own->npack, own->pack, w->in[0], in, s));
     int status = s->kind->collect(own->in, own->seat, &call, s, stream_reach(s, in), stream_reach(s, out));
@@ -24,14 +24,14 @@ take_part(const struct stream_work *w, const struct stream *s)
 }
 
 static int
-begin(struct act *a)
+begin_collective(struct act *a)
 {
     a->received += a->task->move.received;
     return kind_enqueue(a, take_part, true);
 }
 
 static struct type
-result(const struct plan *p, int32_t task, int32_t out)
+collective_result(const struct plan *p, int32_t task, int32_t out)
 {
     const struct task *t = &p->task[task];
     if (out > 0) return move_row(t, (enum dtype)t->move.of->by->dtype, out);
@@ -39,7 +39,7 @@ result(const struct plan *p, int32_t task, int32_t out)
 }
 
 static void
-print(const struct plan *p, int32_t task, struct str *s)
+print_collective_task(const struct plan *p, int32_t task, struct str *s)
 {
     str_addf(s, "collect %s", p->task[task].name);
 }
@@ -47,8 +47,8 @@ print(const struct plan *p, int32_t task, struct str *s)
 const struct task_kind kind_collect = {
     .name = "collect",
     .flags = KIND_MOVE | KIND_WRITES | KIND_COLLECTS,
-    .begin = begin,
+    .begin = begin_collective,
     .check = value_collect,
-    .result = result,
-    .print = print,
+    .result = collective_result,
+    .print = print_collective_task,
 };

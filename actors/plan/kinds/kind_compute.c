@@ -3,20 +3,20 @@
 #include "actors/plan/verify/verify_value.h"
 
 static int
-begin(struct act *a)
+begin_compute(struct act *a)
 {
     struct finding *find = a->task->looks ? &a->find : NULL;
     return exec_enqueue(a->task->exec, a->in, a->out, a->scratch, a->stream, (uint64_t)a->piece, find);
 }
 
 static int
-done(struct act *a)
+compute_done(struct act *a)
 {
     return exec_say(a->task->exec, &a->find, (uint64_t)a->piece);
 }
 
 static struct type
-result(const struct plan *p, int32_t task, int32_t out)
+compute_result(const struct plan *p, int32_t task, int32_t out)
 {
     const struct task *t = &p->task[task];
     struct ref of = t->chain ? t->chain->live_out[out] : (struct ref){REF_NODE, (uint8_t)out, t->node};
@@ -27,10 +27,10 @@ result(const struct plan *p, int32_t task, int32_t out)
 const struct task_kind kind_compute = {
     .name = "compute",
     .flags = KIND_EXEC | KIND_NODE | KIND_WRITES,
-    .begin = begin,
-    .done = done,
+    .begin = begin_compute,
+    .done = compute_done,
     .check = value_compute,
-    .result = result,
+    .result = compute_result,
     .print = kind_print_name,
 };
 
@@ -44,9 +44,9 @@ print_sum(const struct plan *p, int32_t task, struct str *s)
 const struct task_kind kind_sum = {
     .name = "sum",
     .flags = KIND_EXEC | KIND_NODE | KIND_WRITES | KIND_ONCE_A_BATCH,
-    .begin = begin,
-    .done = done,
+    .begin = begin_compute,
+    .done = compute_done,
     .check = value_sum,
-    .result = result,
+    .result = compute_result,
     .print = print_sum,
 };

@@ -3,7 +3,7 @@
 #include "actors/plan/verify/verify_value.h"
 
 static int
-begin(struct act *a)
+begin_copy(struct act *a)
 {
     return kind_enqueue(a, kind_copy_source, a->task->copies);
 }
@@ -11,7 +11,7 @@ begin(struct act *a)
 const struct task_kind kind_copy = {
     .name = "copy",
     .flags = KIND_WRITES,
-    .begin = begin,
+    .begin = begin_copy,
     .check = value_copy,
     .result = kind_result_type,
     .print = kind_print_name,

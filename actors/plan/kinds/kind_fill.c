@@ -5,7 +5,7 @@
 #include "actors/plan/verify/verify_value.h"
 
 static void
-print(const struct plan *p, int32_t task, struct str *s)
+print_fill_task(const struct plan *p, int32_t task, struct str *s)
 {
     str_addf(s, "box %s", p->task[task].name);
 }
@@ -16,5 +16,5 @@ const struct task_kind kind_fill = {
     .begin = move_begin,
     .check = value_fill,
     .result = kind_result_type,
-    .print = print,
+    .print = print_fill_task,
 };

@@ -2,14 +2,14 @@
 #include "actors/plan/verify/verify_value.h"
 
 static int
-begin(struct act *a)
+begin_gate(struct act *a)
 {
     UNUSED(a);
     return 0;
 }
 
 static int
-check(struct values *s, int32_t task)
+check_gate_task(struct values *s, int32_t task)
 {
     const struct task *t = &s->v->plan->task[task];
     TRY(proof_same(s->v, task, "narg", t->narg, 0));
@@ -19,8 +19,8 @@ check(struct values *s, int32_t task)
 const struct task_kind kind_gate = {
     .name = "gate",
     .flags = KIND_ORDER | KIND_FAR,
-    .begin = begin,
-    .check = check,
+    .begin = begin_gate,
+    .check = check_gate_task,
     .result = kind_result_type,
     .print = kind_print_far,
 };

@@ -4,7 +4,7 @@
 #include "actors/plan/verify/verify_value.h"
 
 static int
-begin(struct act *a)
+begin_join(struct act *a)
 {
     const struct task *t = a->task;
     for (int i = 0; i < t->nin; i++) {
@@ -18,7 +18,7 @@ begin(struct act *a)
 const struct task_kind kind_join = {
     .name = "join",
     .flags = KIND_MOVE | KIND_ALIAS,
-    .begin = begin,
+    .begin = begin_join,
     .check = value_join,
     .result = kind_result_type,
     .print = kind_print_name,

@@ -25,7 +25,7 @@ struct step {
 };
 
 static void
-source(const void *of, int k, struct box_operand *out)
+move_operand_source(const void *of, int k, struct box_operand *out)
 {
     const struct step *s = of;
     const struct box_from *f = &s->move->from[k];
@@ -33,14 +33,14 @@ source(const void *of, int k, struct box_operand *out)
 }
 
 static int
-launch(const struct step *step, void *to, struct cuda_bundle *b)
+launch_step(const struct step *step, void *to, struct cuda_bundle *b)
 {
     const struct box_move *m = step->move;
     void *in[CUDA_SOURCES];
     assert(m->nfrom <= CUDA_SOURCES);
     for (int k = 0; k < m->nfrom; k++) {
         struct box_operand o;
-        source(step, k, &o);
+        move_operand_source(step, k, &o);
         in[k] = o.data;
     }
     return cuda_bundle_add(b, m->launch, in, &to);
@@ -48,13 +48,13 @@ launch(const struct step *step, void *to, struct cuda_bundle *b)
 
 /* Copies between memory spaces by the device, if it can; *begun: the device does the copy. */
 static int
-carry(const struct step *step, const struct view *dst, bool *begun)
+carry_step(const struct step *step, const struct view *dst, bool *begun)
 {
     const struct stream *s = step->stream;
     struct box_operand from;
     struct view_rows rows;
     if (!s || !s->kind->carry) return 0;
-    source(step, 0, &from);
+    move_operand_source(step, 0, &from);
     return view_as_rows(dst, from.view, &rows) ? s->kind->carry(s->device, dst->data, from.data, &rows, begun) : 0;
 }
 
@@ -65,20 +65,20 @@ take_step(const struct box_move *m, const struct stream_work *w, const struct st
     struct step step = {m, w, s};
     bool begun = false;
     dst.data = (char *)stream_reach(s, w->out[0]) + m->skip;
-    if (m->launch) return launch(&step, dst.data, b);
-    if (m->nfrom == 1) TRY(carry(&step, &dst, &begun));
+    if (m->launch) return launch_step(&step, dst.data, b);
+    if (m->nfrom == 1) TRY(carry_step(&step, &dst, &begun));
     if (begun) return 0;
     if (m->verb == BOX_FILL)
         box_fill(m->reduce, &dst);
     else
-        box_reduce_each(m->reduce, &dst, m->nfrom, source, &step);
+        box_reduce_each(m->reduce, &dst, m->nfrom, move_operand_source, &step);
     return 0;
 }
 
 /* Runs all steps. Steps write slices of their own and read finished data, so steps of one kernel are launched
  * together. */
 static int
-carry_out(const struct stream_work *w, const struct stream *s)
+move_now(const struct stream_work *w, const struct stream *s)
 {
     const struct task *t = w->of;
     struct cuda_bundle b;
@@ -88,7 +88,7 @@ carry_out(const struct stream_work *w, const struct stream *s)
 }
 
 static void
-count_received(struct act *a, const struct box_move *m)
+count_move_received(struct act *a, const struct box_move *m)
 {
     for (int i = 0; i < m->nfrom; i++)
         if (on_other_device(a->plan, a->task, &a->task->arg[m->from[i].arg]))
@@ -100,19 +100,19 @@ move_begin(struct act *a)
 {
     bool launches = true;
     for (int i = 0; i < a->task->move.nstep; i++) {
-        count_received(a, &a->task->move.step[i]);
+        count_move_received(a, &a->task->move.step[i]);
         launches = launches && a->task->move.step[i].launch;
     }
-    return kind_enqueue(a, carry_out, launches);
+    return kind_enqueue(a, move_now, launches);
 }
 
 int
-move_rearrange(int32_t n, const struct seat_copy *copy, void *from, void *to, const struct stream *s)
+move_rearrange(int32_t n, const struct comm_rank_copy *copy, void *from, void *to, const struct stream *s)
 {
     struct cuda_bundle b;
     cuda_bundle_begin(&b, s->device);
     for (int32_t i = 0; i < n; i++) {
-        const struct seat_copy *c = &copy[i];
+        const struct comm_rank_copy *c = &copy[i];
         struct view src = *c->from, dst = *c->to;
         src.data = (char *)stream_reach(s, from) + c->from_skip;
         dst.data = (char *)stream_reach(s, to) + c->to_skip;

@@ -9,7 +9,7 @@
 int move_begin(struct act *a);
 struct stream;
 /* Copies windows from `from` to `to`, by the device or by host code, as work of the stream. E_KERNEL. */
-int move_rearrange(int32_t n, const struct seat_copy *copy, void *from, void *to, const struct stream *s);
+int move_rearrange(int32_t n, const struct comm_rank_copy *copy, void *from, void *to, const struct stream *s);
 /* Returns the type of a result that is a plain row of numbers: a stage, or received data. */
 struct type move_row(const struct task *t, enum dtype dtype, int32_t out);
 /* Returns the same for an end of a channel. The plan may be unproved. */

@@ -6,27 +6,27 @@
 #include "runtime/device/stream.h"
 
 static int
-take_over(const struct stream_work *w, const struct stream *s)
+take_over_recv(const struct stream_work *w, const struct stream *s)
 {
     const struct task *t = w->of;
-    const struct move_seat *own = t->move.seat;
+    const struct move_comm_rank *own = t->move.seat;
     struct collective_call call = {COLLECT_PASS, RED_NONE, own->dtype, own->numel};
     if (own->numel == 0) return 0;
     return s->kind->collect(own->in, own->seat, &call, s, NULL, stream_reach(s, w->out[0]));
 }
 
 static int
-begin(struct act *a)
+begin_p2p_recv(struct act *a)
 {
     a->received += a->plan->channel[a->task->channel].bytes;
-    return kind_enqueue(a, take_over, true);
+    return kind_enqueue(a, take_over_recv, true);
 }
 
-const struct task_kind kind_direct_recv = {
+const struct task_kind kind_p2p_recv = {
     .name = "recv by nccl",
-    .flags = KIND_MOVE | KIND_WRITES | KIND_FAR | KIND_DIRECT,
-    .begin = begin,
-    .check = value_direct_recv,
+    .flags = KIND_MOVE | KIND_WRITES | KIND_FAR | KIND_P2P,
+    .begin = begin_p2p_recv,
+    .check = value_p2p_recv,
     .result = move_far_row,
     .print = kind_print_far,
 };

@@ -10,10 +10,10 @@
 #include "runtime/device/stream.h"
 
 static int
-hand_over(const struct stream_work *w, const struct stream *s)
+hand_over_send(const struct stream_work *w, const struct stream *s)
 {
     const struct task *t = w->of;
-    const struct move_seat *own = t->move.seat;
+    const struct move_comm_rank *own = t->move.seat;
     struct collective_call call = {COLLECT_PASS, RED_NONE, own->dtype, own->numel};
     void *row = own->npack ? w->out[0] : w->in[0];
     if (own->numel == 0) return 0;
@@ -22,16 +22,16 @@ hand_over(const struct stream_work *w, const struct stream *s)
 }
 
 static int
-begin(struct act *a)
+begin_p2p_send(struct act *a)
 {
-    return kind_enqueue(a, hand_over, true);
+    return kind_enqueue(a, hand_over_send, true);
 }
 
-const struct task_kind kind_direct_send = {
+const struct task_kind kind_p2p_send = {
     .name = "send by nccl",
-    .flags = KIND_MOVE | KIND_SENDS | KIND_WRITES | KIND_FAR | KIND_DIRECT,
-    .begin = begin,
-    .check = value_direct_send,
+    .flags = KIND_MOVE | KIND_SENDS | KIND_WRITES | KIND_FAR | KIND_P2P,
+    .begin = begin_p2p_send,
+    .check = value_p2p_send,
     .result = move_far_row,
     .print = kind_print_far,
 };

@@ -4,7 +4,7 @@
 #include "actors/plan/verify/verify_value.h"
 
 static int
-begin(struct act *a)
+begin_recv(struct act *a)
 {
     const struct transport *t = a->transport;
     const struct channel *c = &a->plan->channel[a->task->channel];
@@ -15,7 +15,7 @@ begin(struct act *a)
 const struct task_kind kind_recv = {
     .name = "recv",
     .flags = KIND_MOVE | KIND_WRITES | KIND_FAR,
-    .begin = begin,
+    .begin = begin_recv,
     .check = value_recv,
     .result = move_far_row,
     .print = kind_print_far,

@@ -5,7 +5,7 @@
 #include "actors/plan/verify/verify_value.h"
 
 static int
-begin(struct act *a)
+begin_send(struct act *a)
 {
     const struct transport *t = a->transport;
     return t->put(t->of, a->task->channel, &a->plan->channel[a->task->channel], a->in[0], &a->ticket);
@@ -14,7 +14,7 @@ begin(struct act *a)
 const struct task_kind kind_send = {
     .name = "send",
     .flags = KIND_MOVE | KIND_SENDS | KIND_FAR,
-    .begin = begin,
+    .begin = begin_send,
     .check = value_send,
     .result = kind_result_type,
     .print = kind_print_far,

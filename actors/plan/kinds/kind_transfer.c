@@ -7,7 +7,7 @@
 #include "runtime/device/device.h"
 
 static struct type
-result(const struct plan *p, int32_t task, int32_t out)
+transfer_result(const struct plan *p, int32_t task, int32_t out)
 {
     const struct task *t = &p->task[task];
     return move_row(t, (enum dtype)t->move.step[0].view->dtype, out);
@@ -25,7 +25,7 @@ kind_from(const struct plan *p, const struct task *t)
 }
 
 static void
-print(const struct plan *p, int32_t task, struct str *s)
+print_transfer_task(const struct plan *p, int32_t task, struct str *s)
 {
     const struct task *t = &p->task[task];
     int32_t to = task_holder(t);
@@ -39,6 +39,6 @@ const struct task_kind kind_transfer = {
     .flags = KIND_MOVE | KIND_WRITES | KIND_CARRIES,
     .begin = move_begin,
     .check = value_transfer,
-    .result = result,
-    .print = print,
+    .result = transfer_result,
+    .print = print_transfer_task,
 };

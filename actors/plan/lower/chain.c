@@ -28,8 +28,8 @@ chain_of(struct lower *l, int32_t node, struct chain *chain)
     struct ref in[FUSE_INPUTS], live_out[FUSE_OUTS];
     const struct layout *want[FUSE_INPUTS];
     *c = (struct plan_chain){.member = member, .in = in, .want = want, .live_out = live_out};
-    c->nstep = fuse_members(&l->outline->fusion, node, c->member);
-    c->nin = fuse_inputs(&l->outline->fusion, c->member, c->nstep, c->in, c->want);
+    c->nstep = fusion_members(&l->outline->fusion, node, c->member);
+    c->nin = fusion_inputs(&l->outline->fusion, c->member, c->nstep, c->in, c->want);
     for (int i = 0; i < c->nstep; i++) {
         const struct prog_node *m = &l->program->node[c->member[i]];
         struct fuse_step *s = &chain->step[i];
@@ -39,10 +39,10 @@ chain_of(struct lower *l, int32_t node, struct chain *chain)
             s->arg[k] = inside >= 0 ? (struct fuse_arg){true, inside} : (struct fuse_arg){false, -1};
             if (inside < 0 && m->in[k].kind != REF_NONE)
                 s->arg[k].index =
-                    fuse_input(c->nin, c->in, c->want, m->in[k], m->in[k].kind == REF_NUMBER ? NULL : m->want[k]);
+                    fusion_input(c->nin, c->in, c->want, m->in[k], m->in[k].kind == REF_NUMBER ? NULL : m->want[k]);
         }
         for (int k = 0; k < m->nout; k++) {
-            if (!fuse_shown(&l->outline->fusion, c->member[i], k)) continue;
+            if (!fusion_shown(&l->outline->fusion, c->member[i], k)) continue;
             if (k == 0) s->out = c->nout;
             if (k == 1) s->others = c->nout;
             c->live_out[c->nout++] = (struct ref){REF_NODE, (uint8_t)k, c->member[i]};
@@ -131,7 +131,7 @@ lower_chain(struct lower *l, int32_t node)
 {
     struct chain chain;
     struct pval *in[FUSE_INPUTS] = {0};
-    const struct mine *mine = mine_of(&l->mines, l->program->node[node].layout[0]->place);
+    const struct local_positions *mine = local_positions_of(&l->mines, l->program->node[node].layout[0]->place);
     chain_of(l, node, &chain);
     struct plan_chain *c = arena_dup(&l->plan->arena, &chain.plan, sizeof chain.plan);
     const char *name = chain_name(l, &chain);

@@ -18,7 +18,7 @@ may_collect(const struct lower *l, const struct pval *from, const struct layout 
 {
     const struct prog_node *n = &l->program->node[l->at];
     bool once = !from->piece && !(n->again && n->piece);
-    return seats_library(to->place->kind) && once && collective_of(&from->type, from->layout, to, c);
+    return comm_ranks_library(to->place->kind) && once && collective_of(&from->type, from->layout, to, c);
 }
 
 /* ---- ranks in communicators ---- */
@@ -34,7 +34,8 @@ struct seating {
 /* Makes the copy between block i and its window in the shard, which begins at lo; blocks are contiguous in their
  * buffer. Compiled kernels are launched before or after the library's kernels. */
 static int
-make_copy(struct seating *m, bool came, const struct view *part, const int64_t *lo, int32_t i, struct seat_copy *out)
+make_copy(struct seating *m, bool came, const struct view *part, const int64_t *lo, int32_t i,
+          struct comm_rank_copy *out)
 {
     const struct plan_move *move = m->move;
     const struct collective *c = move->by;
@@ -50,37 +51,38 @@ make_copy(struct seating *m, bool came, const struct view *part, const int64_t *
     int64_t own_skip = m->numel * i * (int64_t)dtype_bytes(own.dtype);
     skip *= (int64_t)dtype_bytes(window.dtype);
     if (kind->flags & COMPILES) TRY(cuda_launch_combine(&m->l->plan->arena, RED_SUM, 1, from, to, true, &made));
-    *out = (struct seat_copy){intern_view(m->l, from), intern_view(m->l, to), came ? own_skip : skip,
-                              came ? skip : own_skip, made};
+    *out = (struct comm_rank_copy){intern_view(m->l, from), intern_view(m->l, to), came ? own_skip : skip,
+                                   came ? skip : own_skip, made};
     return made || !kind->settle ? 0 : fail(E_PLAN, "no kernel packs the blocks of a collective");
 }
 
 static int
-make_copies(struct seating *m, bool came, const struct view *part, const int64_t *lo, int32_t n, struct seat_copy **out)
+make_copies(struct seating *m, bool came, const struct view *part, const int64_t *lo, int32_t n,
+            struct comm_rank_copy **out)
 {
-    *out = ARENA_ARRAY(&m->l->plan->arena, struct seat_copy, n);
+    *out = ARENA_ARRAY(&m->l->plan->arena, struct comm_rank_copy, n);
     for (int32_t i = 0; i < n; i++) TRY(make_copy(m, came, part, lo, i, &(*out)[i]));
     return 0;
 }
 
 /* Sets the communicator; the device kind returns the same communicator for equal device lists. */
 static void
-find_communicator(const struct seating *m, struct move_seat *s)
+find_communicator(const struct seating *m, struct move_comm_rank *s)
 {
     const struct plan_move *move = m->move;
     const struct place *p = move->to->place;
     int32_t first, *device = ARENA_ARRAY(&m->l->tmp, int32_t, move->by->size);
-    s->seat = collective_seat(move->by, p, m->pos, &first);
+    s->seat = collective_comm_rank(move->by, p, m->pos, &first);
     for (int32_t i = 0; i < move->by->size; i++) device[i] = p->rank[collective_pos(move->by, p, first, i)];
     s->in = device_kind(p->kind)->communicator(false, move->by->size, device);
 }
 
 static int
-take_seat(struct seating *m, const struct pval *from, struct move_seat *s)
+take_collective_seat(struct seating *m, const struct pval *from, struct move_comm_rank *s)
 {
     const struct plan_move *move = m->move;
     const struct collective *c = move->by;
-    const struct view *has = from->part[mine_find(from->mine, m->pos)].view;
+    const struct view *has = from->part[local_set_find(from->mine, m->pos)].view;
     struct view part = part_local(move->to, &move->type, m->pos);
     struct box box;
     m->numel = s->numel = collective_numel(c, &move->type, move->from, move->to, m->pos);
@@ -110,7 +112,7 @@ follow_last(struct lower *l, int32_t task)
 
 static int
 collect_task(struct lower *l, const struct plan_move *move, const struct box_plan *b, const struct pval *from,
-             struct pval *to, int32_t k, const struct move_seat *seat)
+             struct pval *to, int32_t k, const struct move_comm_rank *seat)
 {
     const struct collective *c = move->by;
     const struct place *p = move->to->place;
@@ -120,32 +122,32 @@ collect_task(struct lower *l, const struct plan_move *move, const struct box_pla
     struct draft *d = draft_new(l, &kind_collect, from->node, p->kind, rank, pos, false, &id);
     d->task.move = (struct task_move){.of = move, .received = b->received[box_rank_at(b, rank)], .seat = seat};
     d->task.name = move->name;
-    d->task.nresult = seat_nresult(seat);
+    d->task.nresult = comm_rank_nresult(seat);
     draft_out(l, d, type_bytes(&local), 1);
     if (seat->npack) draft_out(l, d, block * seat->npack, 1);
     if (seat->nunpack) draft_out(l, d, block * seat->nunpack, 1);
     draft_args(l, id, 1);
-    TRY(draft_reads(l, id, &from->part[mine_find(from->mine, pos)], 0, false));
+    TRY(draft_reads(l, id, &from->part[local_set_find(from->mine, pos)], 0, false));
     follow_last(l, id);
     part_is_result(&to->part[k], id, 0);
     return 0;
 }
 
 int
-collect_parts(struct lower *l, struct plan_move *move, const struct cross *x, struct pval *from, struct pval *to,
-              bool *done)
+collective_parts(struct lower *l, struct plan_move *move, const struct redistribution *x, struct pval *from,
+                 struct pval *to, bool *done)
 {
     struct collective c;
     *done = may_collect(l, from, to->layout, &c);
     if (!*done) return 0;
     move->by = arena_dup(&l->plan->arena, &c, sizeof c);
-    move->late = !cross_is_all(x) && lower_is_late(l, from);
+    move->late = !redistribute_is_all(x) && lower_is_late(l, from);
     move->nleg = 0;
     struct seating m = {.l = l, .move = move};
-    struct move_seat *seat = ARENA_ARRAY(&l->plan->arena, struct move_seat, to->mine->n);
+    struct move_comm_rank *seat = ARENA_ARRAY(&l->plan->arena, struct move_comm_rank, to->mine->n);
     for (int32_t k = 0; k < to->mine->n; k++) {
         m.pos = to->mine->pos[k];
-        TRY(take_seat(&m, from, &seat[k]));
+        TRY(take_collective_seat(&m, from, &seat[k]));
         TRY(collect_task(l, move, x->own, from, to, k, &seat[k]));
     }
     return 0;

@@ -3,7 +3,7 @@
 #include "actors/plan/lower/lower.h"
 
 static struct moment
-moment_of(const struct draft *d)
+draft_moment(const struct draft *d)
 {
     return (struct moment){.stage = d->task.stage, .phase = d->task.phase};
 }
@@ -15,9 +15,9 @@ moment_of(const struct draft *d)
 static int32_t
 asked_by(const struct lower *l, const struct draft *from, const struct draft *to)
 {
-    int32_t n = outline_credits(l->outline, moment_of(from), moment_of(to));
+    int32_t n = outline_credits(l->outline, draft_moment(from), draft_moment(to));
     bool crosses = to->task.device != from->task.device && to->task.stage != from->task.stage &&
-                   !task_brings(l->plan, &to->task) && !task_brings(l->plan, &from->task);
+                   !task_fetches(l->plan, &to->task) && !task_fetches(l->plan, &from->task);
     return crosses ? MAX(n, MIN(2, l->program->pieces)) : n;
 }
 
@@ -48,7 +48,7 @@ struct span {
 };
 
 static void
-find_spans(const struct lower *l, struct span *span, int32_t nstage)
+find_credit_spans(const struct lower *l, struct span *span, int32_t nstage)
 {
     for (int32_t i = 0; i < l->plan->ndevice * nstage; i++) span[i] = (struct span){-1, {-1, -1}};
     for (int32_t i = 0; i < l->ndraft; i++) {
@@ -71,12 +71,13 @@ credit_pools(struct lower *l)
     int32_t nstage = o->stages.n, n = l->plan->ndevice * nstage;
     if (l->program->pieces == 1) return;
     struct span *span = ARENA_ARRAY(&l->pass, struct span, n + 1);
-    find_spans(l, span, nstage);
+    find_credit_spans(l, span, nstage);
     for (int32_t i = 0; i < n; i++)
         for (int k = 0; k < 2; k++) {
             int32_t entry = span[i].entry, last = span[i].last[k];
             if (entry < 0 || last <= entry) continue;
-            order_credit(l, entry, last, outline_credits(o, moment_of(&l->draft[entry]), moment_of(&l->draft[last])));
+            order_credit(l, entry, last,
+                         outline_credits(o, draft_moment(&l->draft[entry]), draft_moment(&l->draft[last])));
         }
 }
 

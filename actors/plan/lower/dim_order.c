@@ -43,7 +43,7 @@ turn_strides(struct view *dense, const struct view *shown)
 }
 
 const struct view *
-laid_result(struct lower *l, int32_t node, int32_t out, int32_t own, const struct pval *v)
+dim_order_result(struct lower *l, int32_t node, int32_t out, int32_t own, const struct pval *v)
 {
     const struct view *dense = v->part[own].view;
     int32_t reader = viewer_of(l, node, out);

@@ -105,7 +105,7 @@ check_rates(const struct lower *l, int32_t to, int32_t from)
 /* Sets *port to the port by which the task reads a part; adds a port unless one is found. fresh: adds a port without
  * searching. */
 static int
-follow(struct lower *l, int32_t to, const struct part *part, bool fresh, int32_t *port)
+follow_edge(struct lower *l, int32_t to, const struct part *part, bool fresh, int32_t *port)
 {
     struct draft *d = &l->draft[to];
     *port = 0;
@@ -127,7 +127,7 @@ draft_reads(struct lower *l, int32_t task, const struct part *part, int argument
                         .index = part->index,
                         .skip = part->skip * (int64_t)dtype_bytes(part->view->dtype),
                         .piece_stride = part->piece_stride};
-    if (part->kind == ARG_REG) TRY(follow(l, task, part, fresh, &arg->index));
+    if (part->kind == ARG_REG) TRY(follow_edge(l, task, part, fresh, &arg->index));
     return 0;
 }
 
@@ -176,7 +176,7 @@ pval_new(struct lower *l, const struct type *type, const struct layout *layout, 
     v->piece = piece;
     v->node = ref.kind == REF_NODE ? ref.index : -1;
     v->ref = ref;
-    v->mine = mine_of(&l->mines, layout->place);
+    v->mine = local_positions_of(&l->mines, layout->place);
     v->part = ARENA_ARRAY(&l->tmp, struct part, v->mine->n);
     struct type last = {0};
     for (int32_t k = 0; k < v->mine->n; k++) {

@@ -15,7 +15,7 @@
 /* ---- views ---- */
 
 static uint64_t
-hash_of(const struct view *v)
+view_hash(const struct view *v)
 {
     uint64_t h = hash_number(0x2545f4914f6cdd1dull, (uint64_t)v->dtype << 8 | v->ndim);
     for (int d = 0; d < v->ndim; d++) h = hash_number(hash_number(h, (uint64_t)v->dim[d]), (uint64_t)v->stride[d]);
@@ -25,7 +25,7 @@ hash_of(const struct view *v)
 const struct view *
 intern_view(struct lower *l, const struct view *v)
 {
-    uint64_t hash = hash_of(v);
+    uint64_t hash = view_hash(v);
     uint32_t at = 0;
     for (const struct view *old; (old = hash_next(&l->views, hash, &at));)
         if (view_same(old, v)) return old;
@@ -64,7 +64,7 @@ add_attr(struct str *s, const struct attr *a)
 }
 
 static void
-add_step(struct str *s, const struct fuse_step *step)
+print_step_key(struct str *s, const struct fuse_step *step)
 {
     const struct call *c = step->call;
     add_number(s, (intptr_t)c->op);
@@ -99,7 +99,7 @@ kernels_of(struct kernels *k, int nstep, const struct fuse_step *step)
     k->step = step;
     for (int i = 0; i < nstep; i++) k->placed |= op_is_placed(step[i].call->op);
     if (k->placed) return;
-    for (int i = 0; i < nstep; i++) add_step(&s, &step[i]);
+    for (int i = 0; i < nstep; i++) print_step_key(&s, &step[i]);
     add_number(&s, k->device);
     add_number(&s, like->threads);
     add_number(&s, like->adds << 1 | like->unread);

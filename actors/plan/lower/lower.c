@@ -28,7 +28,7 @@ outlives(const struct lower *l, int32_t node)
 
 /* Converts a node's operands to the layouts it needs; NULL for numbers and absent operands. */
 static int
-operands(struct lower *l, int32_t node, struct pval **in)
+lower_operands(struct lower *l, int32_t node, struct pval **in)
 {
     const struct prog_node *n = &l->program->node[node];
     for (int i = 0; i < n->nin; i++) {
@@ -108,8 +108,8 @@ part_here(struct lower *l, struct computing *c, int32_t i, const struct pval *v,
     struct view placed = part_placed(v, own);
     int64_t skip;
     if (l->shares[c->node] && shape_equal(&v->type, &l->program->node[c->node].type[0])) {
-        struct view slice = replica_slice(part.view, v->layout, &v->type, v->mine->pos[own], &skip);
-        placed = replica_slice(&placed, v->layout, &v->type, v->mine->pos[own], &skip);
+        struct view slice = shared_update_slice(part.view, v->layout, &v->type, v->mine->pos[own], &skip);
+        placed = shared_update_slice(&placed, v->layout, &v->type, v->mine->pos[own], &skip);
         part.view = intern_view(l, &slice);
         part.skip += skip;
     }
@@ -141,7 +141,7 @@ compute_task(struct lower *l, struct computing *c, int32_t own, int pos)
     }
     for (int o = 0; o < n->nout; o++) {
         struct pval *v = l->node_val[c->to * OP_OUT + o];
-        if (!adds) v->part[own].view = laid_result(l, c->node, o, own, v);
+        if (!adds) v->part[own].view = dim_order_result(l, c->node, o, own, v);
         struct part part = part_here(l, c, n->nin + o, v, own);
         draft_out(l, &l->draft[id], view_bytes(part.view), adds ? l->program->pieces : 1);
         part_is_result(&part, id, o);
@@ -219,7 +219,7 @@ lower_node(struct lower *l, int32_t node)
     if (l->outline->fusion.group[node] != node) return 0; /* computed with a later node */
     if (l->outline->fusion.group_size[node] > 1) return lower_chain(l, node);
     if (n->accumulate && l->node_val[node * OP_OUT]) return 0; /* the product has already added to the sum */
-    TRY(operands(l, node, in));
+    TRY(lower_operands(l, node, in));
     if (n->op->flags & OP_MOVE && !n->accumulate) {
         l->node_val[node * OP_OUT] = in[0];
         return 0;
@@ -228,7 +228,7 @@ lower_node(struct lower *l, int32_t node)
     for (int k = 0; k < n->nout; k++)
         l->node_val[to * OP_OUT + k] = pval_new(l, &n->type[k], n->layout[k], n->piece && !n->accumulate && sum < 0,
                                                 (struct ref){REF_NODE, (uint8_t)k, to});
-    const struct mine *mine = mine_of(&l->mines, n->layout[0]->place);
+    const struct local_positions *mine = local_positions_of(&l->mines, n->layout[0]->place);
     if (mine->n == 0) return 0;
     struct computing c = {.node = node, .to = to, .in = in, .call = program_call(l->program, n, &l->tmp)};
     if (!n->accumulate && !(n->op->flags & OP_VIEW)) begin_kernels(l, &c);
@@ -253,7 +253,7 @@ lower_results(struct lower *l, int32_t node)
 {
     const struct outline *o = l->outline;
     int32_t member[FUSE_STEPS];
-    int n = o->fusion.group[node] == node ? fuse_members(&o->fusion, node, member) : 0;
+    int n = o->fusion.group[node] == node ? fusion_members(&o->fusion, node, member) : 0;
     for (int m = 0; m < n; m++)
         for (int k = 0; k < l->program->node[member[m]].nout; k++) {
             struct ref r = {REF_NODE, (uint8_t)k, member[m]};
@@ -291,7 +291,7 @@ lower_nodes(struct lower *l)
     lower_leaves(l);
     for (int32_t i = 0; i < p->nnode; i++) {
         l->at = i;
-        int status = guard_node(l, i);
+        int status = update_order_gate(l, i);
         if (!status) status = lower_node(l, i);
         if (!status) status = lower_results(l, i);
         if (!status) continue;
@@ -333,7 +333,7 @@ lower_roots(struct lower *l)
                 part_is_result(&part, id, 0);
             }
             struct out_port *o = &l->draft[part.index].out[part.out];
-            int64_t offset = p->shared[k] ? replica_offset(v->layout, &v->type, v->mine->pos[own]) : 0;
+            int64_t offset = p->shared[k] ? shared_update_offset(v->layout, &v->type, v->mine->pos[own]) : 0;
             o->where =
                 (struct where){.kind = IN_ROOT, .index = p->root_first[k] + own, .offset = offset, .stride = o->bytes};
             if (root->join) o->nreg = l->program->pieces;

@@ -29,7 +29,7 @@ struct pval {
     bool piece;
     int32_t node;   /* source node in the program; -1: a leaf */
     struct ref ref; /* the original value, however often it was moved */
-    const struct mine *mine;
+    const struct local_positions *mine;
     struct part *part;  /* by local position (mine) */
     struct pval *moved; /* next copy of the same value in another layout */
 };
@@ -62,11 +62,11 @@ struct lower {
     struct pval **node_val; /* [node * OP_OUT + out] */
     struct pval **leaf_val;
     struct outline *outline;
-    bool *shares;    /* by node: replica_updates */
+    bool *shares;    /* by node: shared_update_nodes */
     bool *checks;    /* by node: program_checks */
     bool *read;      /* by node: another node reads a result */
     int32_t *reader; /* by result: the one node that depends on its memory layout, NOBODY, or SEVERAL (as for a root) */
-    struct mines mines;
+    struct local_set mines;
     struct order {
         int32_t *line, *place;        /* by task: line, and place on the line (order.c) */
         int32_t *seen, stamp, *queue; /* scratch of a search */
@@ -81,7 +81,7 @@ struct lower {
     int32_t exec_capacity;
     int32_t gate, gated; /* last gate, -1: none; drafts before this index have a gate behind them if needed */
     bool *is_gated;      /* by node: a gate precedes it */
-    struct crosses crosses;
+    struct redistributions crosses;
     struct plan_move **move;
     int32_t nmove, move_capacity;
     int32_t *collected;      /* by device: its last collective task, -1: none; NULL: no collectives yet */
@@ -132,7 +132,7 @@ struct pval *pval_new(struct lower *l, const struct type *type, const struct lay
 void draft_edge(struct lower *l, int32_t to, const struct edge *e); /* appends an edge; duplicates are allowed */
 
 /* dim_order.c: returns the view of result shard `own` of a node in its register; v has the dense view. */
-const struct view *laid_result(struct lower *l, int32_t node, int32_t out, int32_t own, const struct pval *v);
+const struct view *dim_order_result(struct lower *l, int32_t node, int32_t out, int32_t own, const struct pval *v);
 
 /* order.c */
 void order_begin(struct lower *l); /* call when all tasks exist */
@@ -151,7 +151,7 @@ struct mover { /* a move in the making */
     const struct box_plan *b; /* local steps */
     struct pval *from;
     bool piece; /* its tasks act once per micro-batch */
-    const struct cross *cross;
+    const struct redistribution *cross;
     int32_t *recv;           /* by incoming channel: the RECV or transfer task */
     int32_t *stage_task;     /* by stage */
     int32_t *part_task;      /* by local destination shard */
@@ -160,14 +160,14 @@ struct mover { /* a move in the making */
     bool *boxed;
     struct view part; /* destination shard in the making */
 };
-void mover_init(struct mover *m, struct lower *l, const struct plan_move *move, const struct cross *x,
+void mover_init(struct mover *m, struct lower *l, const struct plan_move *move, const struct redistribution *x,
                 struct pval *from);
 /* Returns the view of a slice in a local source: the shard at mesh position pos, or a stage unless `stage` is
  * BOX_PART. *part: the source; *skip: further elements. */
 struct view mover_window(struct mover *m, int32_t stage, int32_t pos, const struct box *slice, struct part *part,
                          int64_t *skip);
 /* Returns the view of slice `which` of a channel in the received buffer: dense, *skip elements from the start. */
-struct view mover_received(const struct mover *m, const struct cross_channel *c, int32_t which, int64_t *skip);
+struct view mover_received(const struct mover *m, const struct redistribute_channel *c, int32_t which, int64_t *skip);
 /* Make the tasks that fill stages first to end - 1; the tasks that fill destination shards. */
 int move_stages(struct mover *m, int32_t first, int32_t end);
 int move_parts(struct mover *m, struct pval *to);
@@ -175,26 +175,27 @@ int move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_st
              const struct box *slice, int rank, const struct view *dst, int64_t skip);
 /* shared_shard.c: gives equal shards on several ranks of one memory space a single register. *done: the move can be
  * shared. */
-int share_parts(struct lower *l, const struct plan_move *move, const struct cross *x, struct pval *from,
-                struct pval *to, bool *done);
+int shared_shard_parts(struct lower *l, const struct plan_move *move, const struct redistribution *x, struct pval *from,
+                       struct pval *to, bool *done);
 
 /* collective.c: makes the local tasks of a library collective. *done: the move is a collective, and the device kind has
  * a library for it. */
-int collect_parts(struct lower *l, struct plan_move *move, const struct cross *x, struct pval *from, struct pval *to,
-                  bool *done);
+int collective_parts(struct lower *l, struct plan_move *move, const struct redistribution *x, struct pval *from,
+                     struct pval *to, bool *done);
 
 /* send.c: returns one end of a channel of the move. */
-struct channel mover_channel(const struct mover *m, const struct cross_channel *c, bool sends);
+struct channel mover_channel(const struct mover *m, const struct redistribute_channel *c, bool sends);
 /* Returns the window of slice `which` in the source of a channel, as mover_window. */
-struct view mover_sent(struct mover *m, const struct cross_channel *c, int32_t which, struct part *part, int64_t *skip);
+struct view mover_sent(struct mover *m, const struct redistribute_channel *c, int32_t which, struct part *part,
+                       int64_t *skip);
 /* Returns the placement of the reader of a channel. */
-const struct place *mover_reader(const struct mover *m, const struct cross_channel *c);
+const struct place *mover_reader(const struct mover *m, const struct redistribute_channel *c);
 /* p2p.c: make the tasks at the two ends of a channel that a library carries. */
-int direct_send(struct mover *m, const struct cross_channel *c);
-int direct_recv(struct mover *m, int32_t channel);
+int lower_p2p_send(struct mover *m, const struct redistribute_channel *c);
+int lower_p2p_recv(struct mover *m, int32_t channel);
 /* send.c: makes the tasks of a move, with its transfers between memory spaces and its sends and receives between
  * hosts. */
-int move_across(struct lower *l, const struct plan_move *move, const struct cross *x, struct pval *from,
+int move_across(struct lower *l, const struct plan_move *move, const struct redistribution *x, struct pval *from,
                 struct pval *to);
 /* Returns true if the value is known only after the last micro-batch. */
 bool lower_is_late(const struct lower *l, const struct pval *v);
@@ -220,8 +221,8 @@ struct pval *lower_value(struct lower *l, struct ref r);
 struct view number_view(const struct type *t, void *data);
 
 /* update_order.c */
-int guard_node(struct lower *l, int32_t node); /* call before the node's tasks are made */
-void guard_updates(struct lower *l);
+int update_order_gate(struct lower *l, int32_t node); /* call before the node's tasks are made */
+void update_order_updates(struct lower *l);
 
 /* credit.c */
 void credit_registers(struct lower *l);

@@ -40,7 +40,8 @@ moves_pieces(const struct lower *l, const struct pval *v)
 }
 
 void
-mover_init(struct mover *m, struct lower *l, const struct plan_move *move, const struct cross *x, struct pval *from)
+mover_init(struct mover *m, struct lower *l, const struct plan_move *move, const struct redistribution *x,
+           struct pval *from)
 {
     const struct box_plan *b = x->own;
     int32_t n = from->mine->n + b->nstage + x->nin;
@@ -67,7 +68,7 @@ mover_window(struct mover *m, int32_t stage, int32_t pos, const struct box *slic
         *part = (struct part){.kind = ARG_REG, .index = m->stage_task[stage], .view = &row};
         return stage_window(b, stage, slice, skip);
     }
-    int32_t k = mine_find(m->from->mine, pos);
+    int32_t k = local_set_find(m->from->mine, pos);
     *part = m->from->part[k];
     if (!m->boxed[k]) layout_box(b->from, &b->type, pos, &m->box[k]);
     m->boxed[k] = true;
@@ -75,11 +76,11 @@ mover_window(struct mover *m, int32_t stage, int32_t pos, const struct box *slic
 }
 
 struct view
-mover_received(const struct mover *m, const struct cross_channel *c, int32_t which, int64_t *skip)
+mover_received(const struct mover *m, const struct redistribute_channel *c, int32_t which, int64_t *skip)
 {
     const struct box *slice = c->slice[which].slice;
     struct type t = m->b->type;
-    t.dtype = (uint8_t)cross_dtype(m->cross, c);
+    t.dtype = (uint8_t)redistribute_dtype(m->cross, c);
     for (int d = 0; d < t.ndim; d++) t.dim[d] = slice->hi[d] - slice->lo[d];
     *skip = c->offset[which];
     return view_dense(&t, NULL);
@@ -92,14 +93,14 @@ move_source(struct mover *m, const struct box_work *w, bool to_stage, const stru
             const struct box *slice, struct part *part, struct view *view, int64_t *skip)
 {
     int32_t own = m->from->mine->n, which;
-    if (!cross_in_place(m->cross, w, to_stage, s)) {
-        int32_t channel = cross_find(m->cross, w, to_stage, s, slice, &which);
+    if (!redistribute_in_place(m->cross, w, to_stage, s)) {
+        int32_t channel = redistribute_find(m->cross, w, to_stage, s, slice, &which);
         *part = (struct part){.kind = ARG_REG, .index = m->recv[channel], .view = &row};
         *view = mover_received(m, &m->cross->in[channel], which, skip);
         return own + m->b->nstage + channel;
     }
     *view = mover_window(m, s->stage, s->pos, slice, part, skip);
-    return s->stage != BOX_PART ? own + s->stage : mine_find(m->from->mine, s->pos);
+    return s->stage != BOX_PART ? own + s->stage : local_set_find(m->from->mine, s->pos);
 }
 
 /* Finds the task's argument that reads a source, or adds an argument. */
@@ -206,7 +207,7 @@ move_task(struct mover *m, const struct box_work *w, bool to_stage, int32_t like
     const struct box_plan *b = m->b;
     int32_t nsource = 0, index = to_stage ? w->same : w->pos;
     for (int i = 0; i < w->nstep; i++) nsource += w->step[i].nsource;
-    bool fetches = !to_stage && cross_fetches(m->cross, m->l->program, m->move, w->pos);
+    bool fetches = !to_stage && redistribute_fetches(m->cross, m->l->program, m->move, w->pos);
     int kind = move_kind(b, to_stage || fetches), rank = fetches ? b->from->place->rank[w->pos] : w->rank;
     struct draft *d = draft_new(m->l, &kind_box, m->from->node, kind, rank, index, m->piece, id);
     if (like < 0) d->task.move.step = ARENA_ARRAY(&m->l->plan->arena, struct box_move, w->nstep);
@@ -274,7 +275,7 @@ move_name(struct pval *v, struct pval *to)
     for (int32_t k = 0; k < to->mine->n; k++) {
         const struct view *own = to->part[k].view;
         int32_t rank = to->layout->place->rank[to->mine->pos[k]];
-        to->part[k] = v->part[mine_find(v->mine, place_find(v->layout->place, rank))];
+        to->part[k] = v->part[local_set_find(v->mine, place_find(v->layout->place, rank))];
         /* An empty shard has the new layout's shape: {0, 4} is not {4, 0}. */
         if (view_numel(own) == 0) to->part[k].view = own;
     }
@@ -298,25 +299,25 @@ static int
 move_once(struct lower *l, struct pval *v, const struct hop *hop, bool share, struct pval **out)
 {
     const struct layout *layout = hop->to;
-    const struct cross *x;
+    const struct redistribution *x;
     struct pval *to = *out = pval_new(l, &v->type, layout, moves_pieces(l, v), v->ref);
     if (hop->number < 0) {
         move_name(v, to);
         return 0;
     }
     if (v->mine->n == 0 && to->mine->n == 0) return 0;
-    TRY(cross_of(&l->crosses, &v->type, v->layout, layout, &x));
+    TRY(redistribute_of(&l->crosses, &v->type, v->layout, layout, &x));
     if (to->mine->n == 0 && x->own->nstage + x->nin + x->nout == 0) return 0; /* no local shard is read */
     struct plan_move *move = remember_move(l, hop, x->own);
     bool fetches = hop_fetches(l->program, move), done = false;
-    if (!fetches) TRY(collect_parts(l, move, x, v, to, &done));
-    if (cross_is_all(x) && !fetches && share && !done) TRY(share_parts(l, move, x, v, to, &done));
+    if (!fetches) TRY(collective_parts(l, move, x, v, to, &done));
+    if (redistribute_is_all(x) && !fetches && share && !done) TRY(shared_shard_parts(l, move, x, v, to, &done));
     return done ? 0 : move_across(l, move, x, v, to);
 }
 
 /* Returns true if the next hop of the outline belongs to this operand of the current node. */
 static bool
-is_next(const struct lower *l, int operand)
+is_next_read(const struct lower *l, int operand)
 {
     const struct hop *h = &l->outline->hop[l->hop];
     return l->hop < l->outline->nhop && h->step == l->at && h->operand == operand;
@@ -331,13 +332,13 @@ lower_moved(struct lower *l, struct pval *v, const struct layout *layout, int op
         *out = moved_alone(l, v, layout);
         return 0;
     }
-    if (!is_next(l, operand)) { /* already in the layout, or converted earlier */
+    if (!is_next_read(l, operand)) { /* already in the layout, or converted earlier */
         if (v->layout != layout)
             for (to = v->moved; to->layout != layout;) to = to->moved;
         *out = to;
         return 0;
     }
-    while (is_next(l, operand)) {
+    while (is_next_read(l, operand)) {
         const struct hop *hop = &l->outline->hop[l->hop];
         TRY(move_once(l, to, hop, share || hop->to != layout, &to));
         l->hop++;

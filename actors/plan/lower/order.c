@@ -50,7 +50,7 @@ order_begin(struct lower *l)
 /* Marks, by line, the last place that the search must reach so that all n tasks are found. Returns the number of
  * lines, and the lowest task in *first. */
 static int32_t
-want(struct order *o, const int32_t *a, int32_t n, int32_t *first)
+order_want(struct order *o, const int32_t *a, int32_t n, int32_t *first)
 {
     int32_t nline = 0;
     *first = INT32_MAX;
@@ -70,7 +70,7 @@ want(struct order *o, const int32_t *a, int32_t n, int32_t *first)
 
 /* Records that task x precedes b. Returns true if that completes a line. */
 static bool
-meet(struct order *o, int32_t x)
+order_meet(struct order *o, int32_t x)
 {
     int32_t line = o->line[x];
     if (o->wanted_by[line] != o->stamp || o->met[line] >= o->place[x]) return false;
@@ -83,11 +83,11 @@ meet(struct order *o, int32_t x)
  * number of tasks to find and of b's inputs. Edges are limited, too: tasks with an input per rank reach the same
  * tasks many times. */
 static void
-search(struct lower *l, int32_t b, int32_t left, int32_t first, int32_t looks)
+search_order(struct lower *l, int32_t b, int32_t left, int32_t first, int32_t looks)
 {
     struct order *o = &l->order;
     int32_t n = 0, scans = looks * SCANS;
-    left -= meet(o, b);
+    left -= order_meet(o, b);
     o->queue[n++] = b;
     for (int32_t at = 0; at < n && left > 0; at++)
         for (const struct edge *e = l->draft[o->queue[at]].in; e && left > 0; e = e->next) {
@@ -97,13 +97,13 @@ search(struct lower *l, int32_t b, int32_t left, int32_t first, int32_t looks)
             if (looks-- == 0) return;
             o->seen[x] = o->stamp;
             o->queue[n++] = x;
-            left -= meet(o, x);
+            left -= order_meet(o, x);
         }
 }
 
 /* Returns true if a is known to precede b. */
 static bool
-is_met(const struct order *o, int32_t a, int32_t b)
+is_order_met(const struct order *o, int32_t a, int32_t b)
 {
     return a != b && o->met[o->line[a]] >= o->place[a];
 }
@@ -132,13 +132,13 @@ order_all(struct lower *l, const int32_t *a, int32_t n, int32_t b)
     struct order *o = &l->order;
     int32_t first;
     o->stamp++;
-    int32_t nline = want(o, a, n, &first);
-    search(l, b, nline, first, LOOKS + n + l->draft[b].nin);
+    int32_t nline = order_want(o, a, n, &first);
+    search_order(l, b, nline, first, LOOKS + n + l->draft[b].nin);
     for (int32_t i = n - 1; i >= 0; i--) {
         bool twice = i + 1 < n && a[i] == a[i + 1];
-        if (twice || is_met(o, a[i], b)) continue;
+        if (twice || is_order_met(o, a[i], b)) continue;
         order_edge(l, a[i], b);
-        meet(o, a[i]);
+        order_meet(o, a[i]);
     }
 }
 

@@ -3,7 +3,7 @@
  * The SEND is a task of the device that has the bytes, the RECV of a device that reads them; no cpu device's memory
  * is involved. The two share a point-to-point link (runtime/device/communicator.h) from device to device. The library
  * sends one row. The SEND packs several windows, or a window with gaps, into a register of its own. Whether a move's
- * channels are direct follows from facts that all partitions know (cross_is_direct). */
+ * channels are direct follows from facts that all partitions know (redistribute_is_p2p). */
 #include "actors/plan/lower/lower.h"
 
 #include "kernels/cuda/launch.h"
@@ -11,23 +11,23 @@
 #include "runtime/base/error.h"
 
 /* Returns the rank data of an end: sender 0, receiver 1. */
-static struct move_seat *
-take_seat(const struct mover *m, const struct cross_channel *c, bool sends)
+static struct move_comm_rank *
+take_p2p_seat(const struct mover *m, const struct redistribute_channel *c, bool sends)
 {
     const struct place *from = m->b->from->place, *to = mover_reader(m, c);
-    int32_t device[2] = {from->rank[cross_from(m->cross, c)], to->rank[cross_to(m->cross, c)]};
-    struct move_seat *s = ARENA_NEW(&m->l->plan->arena, struct move_seat);
-    *s = (struct move_seat){.in = device_kind(from->kind)->communicator(true, 2, device),
-                            .seat = sends ? 0 : 1,
-                            .dtype = (uint8_t)cross_dtype(m->cross, c),
-                            .numel = c->numel};
+    int32_t device[2] = {from->rank[redistribute_from(m->cross, c)], to->rank[redistribute_to(m->cross, c)]};
+    struct move_comm_rank *s = ARENA_NEW(&m->l->plan->arena, struct move_comm_rank);
+    *s = (struct move_comm_rank){.in = device_kind(from->kind)->communicator(true, 2, device),
+                                 .seat = sends ? 0 : 1,
+                                 .dtype = (uint8_t)redistribute_dtype(m->cross, c),
+                                 .numel = c->numel};
     return s;
 }
 
 /* Makes a task on the device of that rank. */
 static struct draft *
-add_end(struct mover *m, const struct cross_channel *c, const struct task_kind *kind, const struct move_seat *s,
-        int32_t *id)
+add_endpoint(struct mover *m, const struct redistribute_channel *c, const struct task_kind *kind,
+             const struct move_comm_rank *s, int32_t *id)
 {
     struct draft *d = draft_new(m->l, kind, m->from->node, s->in->kind, s->in->device[s->seat], c->to, m->piece, id);
     d->task.move = (struct task_move){.of = m->move, .seat = s};
@@ -37,20 +37,21 @@ add_end(struct mover *m, const struct cross_channel *c, const struct task_kind *
 
 /* Makes the copy of slice i: from its window in the shard to its place in the row. */
 static int
-pack_slice(struct mover *m, const struct cross_channel *c, int32_t i, struct part *part, struct seat_copy *out)
+pack_slice(struct mover *m, const struct redistribute_channel *c, int32_t i, struct part *part,
+           struct comm_rank_copy *out)
 {
-    int64_t skip, at, width = (int64_t)dtype_bytes(cross_dtype(m->cross, c));
+    int64_t skip, at, width = (int64_t)dtype_bytes(redistribute_dtype(m->cross, c));
     struct view src = mover_sent(m, c, i, part, &skip), dst = mover_received(m, c, i, &at);
     const struct device_kind *kind = device_kind(m->b->from->place->kind);
     struct cuda_launch *made = NULL;
     if (kind->flags & COMPILES) TRY(cuda_launch_combine(&m->l->plan->arena, RED_SUM, 1, &src, &dst, true, &made));
-    *out = (struct seat_copy){intern_view(m->l, &src), intern_view(m->l, &dst), skip * width, at * width, made};
+    *out = (struct comm_rank_copy){intern_view(m->l, &src), intern_view(m->l, &dst), skip * width, at * width, made};
     return made || !kind->settle ? 0 : fail(E_PLAN, "no kernel packs what a library sends");
 }
 
 /* Prepares packing; a single window without gaps is sent in place. */
 static int
-pack(struct mover *m, const struct cross_channel *c, struct move_seat *s, struct part *part)
+pack_rows(struct mover *m, const struct redistribute_channel *c, struct move_comm_rank *s, struct part *part)
 {
     int64_t skip;
     struct view first = mover_sent(m, c, 0, part, &skip);
@@ -60,20 +61,20 @@ pack(struct mover *m, const struct cross_channel *c, struct move_seat *s, struct
         return 0;
     }
     s->npack = c->nslice;
-    s->pack = ARENA_ARRAY(&m->l->plan->arena, struct seat_copy, s->npack);
+    s->pack = ARENA_ARRAY(&m->l->plan->arena, struct comm_rank_copy, s->npack);
     for (int32_t i = 0; i < s->npack; i++) TRY(pack_slice(m, c, i, part, &s->pack[i]));
     return 0;
 }
 
 int
-direct_send(struct mover *m, const struct cross_channel *c)
+lower_p2p_send(struct mover *m, const struct redistribute_channel *c)
 {
-    struct move_seat *s = take_seat(m, c, true);
+    struct move_comm_rank *s = take_p2p_seat(m, c, true);
     struct channel made = mover_channel(m, c, true);
     struct part part;
     int32_t id;
-    TRY(pack(m, c, s, &part));
-    struct draft *d = add_end(m, c, &kind_direct_send, s, &id);
+    TRY(pack_rows(m, c, s, &part));
+    struct draft *d = add_endpoint(m, c, &kind_p2p_send, s, &id);
     d->task.nresult = s->npack > 0;
     if (s->npack) draft_out(m->l, d, made.bytes, 1);
     made.direct = true;
@@ -83,11 +84,11 @@ direct_send(struct mover *m, const struct cross_channel *c)
 }
 
 int
-direct_recv(struct mover *m, int32_t channel)
+lower_p2p_recv(struct mover *m, int32_t channel)
 {
-    const struct cross_channel *c = &m->cross->in[channel];
+    const struct redistribute_channel *c = &m->cross->in[channel];
     struct channel made = mover_channel(m, c, false);
-    struct draft *d = add_end(m, c, &kind_direct_recv, take_seat(m, c, false), &m->recv[channel]);
+    struct draft *d = add_endpoint(m, c, &kind_p2p_recv, take_p2p_seat(m, c, false), &m->recv[channel]);
     d->task.nresult = 1;
     draft_out(m->l, d, made.bytes, 1);
     made.direct = true;

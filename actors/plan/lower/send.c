@@ -36,7 +36,7 @@ channel_add(struct lower *l, int32_t task, const struct channel *c)
 }
 
 static int
-by_name(const void *a, const void *b)
+compare_channel_names(const void *a, const void *b)
 {
     return channel_compare(&((const struct channel *)a)->name, &((const struct channel *)b)->name);
 }
@@ -45,7 +45,7 @@ void
 channel_list(struct lower *l)
 {
     struct plan *p = l->plan;
-    if (l->nchannel) qsort(l->channel, (size_t)l->nchannel, sizeof *l->channel, by_name);
+    if (l->nchannel) qsort(l->channel, (size_t)l->nchannel, sizeof *l->channel, compare_channel_names);
     p->nchannel = l->nchannel;
     p->channel = arena_dup(&p->arena, l->channel, sizeof *l->channel * (size_t)l->nchannel);
     for (int32_t c = 0; c < p->nchannel; c++) p->task[p->channel[c].task].channel = c;
@@ -60,31 +60,31 @@ lower_is_late(const struct lower *l, const struct pval *v)
 }
 
 struct channel
-mover_channel(const struct mover *m, const struct cross_channel *c, bool sends)
+mover_channel(const struct mover *m, const struct redistribute_channel *c, bool sends)
 {
     struct channel out = {.sends = sends, .peer = c->peer, .late = lower_is_late(m->l, m->from)};
-    out.turn = cross_turn(m->cross, c, sends);
+    out.turn = redistribute_turn(m->cross, c, sends);
     out.name = (struct channel_name){.operand = m->move->operand,
                                      .hop = m->move->hop,
                                      .from_side = c->from_side,
                                      .to_side = c->to_side,
                                      .from = c->from,
                                      .to = c->to};
-    out.dtype = (uint8_t)cross_dtype(m->cross, c);
+    out.dtype = (uint8_t)redistribute_dtype(m->cross, c);
     out.bytes = c->numel * (int64_t)dtype_bytes(out.dtype);
-    out.what = cross_what(m->cross, m->from->ref, c);
+    out.what = redistribute_what(m->cross, m->from->ref, c);
     return out;
 }
 
 struct view
-mover_sent(struct mover *m, const struct cross_channel *c, int32_t which, struct part *part, int64_t *skip)
+mover_sent(struct mover *m, const struct redistribute_channel *c, int32_t which, struct part *part, int64_t *skip)
 {
     int32_t stage = c->from_side == SIDE_STAGE ? box_stage_at(m->b, c->from) : BOX_PART;
-    return mover_window(m, stage, cross_from(m->cross, c), c->slice[which].slice, part, skip);
+    return mover_window(m, stage, redistribute_from(m->cross, c), c->slice[which].slice, part, skip);
 }
 
 const struct place *
-mover_reader(const struct mover *m, const struct cross_channel *c)
+mover_reader(const struct mover *m, const struct redistribute_channel *c)
 {
     return (c->to_side == SIDE_STAGE ? m->b->from : m->b->to)->place;
 }
@@ -99,15 +99,16 @@ struct end {
 
 /* Returns the view of a channel's data as one row. */
 static struct view
-row_of(const struct mover *m, const struct cross_channel *c)
+channel_row_view(const struct mover *m, const struct redistribute_channel *c)
 {
-    struct type t = type_of(cross_dtype(m->cross, c), 1, &c->numel);
+    struct type t = type_of(redistribute_dtype(m->cross, c), 1, &c->numel);
     return view_dense(&t, NULL);
 }
 
 /* Makes a task that carries a channel's data from one device's memory to another's. The caller sets the steps. */
 static int
-carry_task(struct mover *m, const struct cross_channel *c, struct end from, struct end to, int32_t nstep, int32_t *id)
+carry_task(struct mover *m, const struct redistribute_channel *c, struct end from, struct end to, int32_t nstep,
+           int32_t *id)
 {
     struct lower *l = m->l;
     int kind = device_carrier(from.kind, to.kind);
@@ -120,7 +121,7 @@ carry_task(struct mover *m, const struct cross_channel *c, struct end from, stru
     d->task.move.step = ARENA_ARRAY(&l->plan->arena, struct box_move, nstep);
     d->task.name = kind_transfer.name;
     d->task.nresult = 1;
-    draft_out(l, d, c->numel * (int64_t)dtype_bytes(cross_dtype(m->cross, c)), 1);
+    draft_out(l, d, c->numel * (int64_t)dtype_bytes(redistribute_dtype(m->cross, c)), 1);
     d->out[0].where.index = draft_device(l, to.kind, to.rank);
     draft_args(l, *id, 1);
     return 0;
@@ -141,7 +142,7 @@ copy_step(struct mover *m, const struct view *src, int64_t skip, const struct vi
 
 /* Makes a task that copies the slices of a channel from their local sources into one row. */
 static int
-carry_slices(struct mover *m, const struct cross_channel *c, struct end from, struct end to, int32_t *id)
+carry_slices(struct mover *m, const struct redistribute_channel *c, struct end from, struct end to, int32_t *id)
 {
     struct part part;
     TRY(carry_task(m, c, from, to, c->nslice, id));
@@ -156,9 +157,10 @@ carry_slices(struct mover *m, const struct cross_channel *c, struct end from, st
 
 /* Makes a task that carries the row of task `of` to another memory. */
 static int
-carry_row(struct mover *m, const struct cross_channel *c, int32_t of, struct end from, struct end to, int32_t *id)
+carry_row(struct mover *m, const struct redistribute_channel *c, int32_t of, struct end from, struct end to,
+          int32_t *id)
 {
-    struct view row = row_of(m, c);
+    struct view row = channel_row_view(m, c);
     struct part part = {.kind = ARG_REG, .index = of, .view = &row};
     TRY(carry_task(m, c, from, to, 1, id));
     m->l->draft[*id].task.move.step[0] = copy_step(m, &row, 0, &row, 0);
@@ -168,10 +170,10 @@ carry_row(struct mover *m, const struct cross_channel *c, int32_t of, struct end
 static int
 transfer_task(struct mover *m, int32_t channel)
 {
-    const struct cross_channel *c = &m->cross->in[channel];
+    const struct redistribute_channel *c = &m->cross->in[channel];
     const struct place *from = m->b->from->place, *to = mover_reader(m, c);
-    return carry_slices(m, c, (struct end){from->kind, from->rank[cross_from(m->cross, c)]},
-                        (struct end){to->kind, to->rank[cross_to(m->cross, c)]}, &m->recv[channel]);
+    return carry_slices(m, c, (struct end){from->kind, from->rank[redistribute_from(m->cross, c)]},
+                        (struct end){to->kind, to->rank[redistribute_to(m->cross, c)]}, &m->recv[channel]);
 }
 
 /* ---- sends and receives between hosts ---- */
@@ -182,7 +184,7 @@ host_end(const struct mover *m, struct end device, struct end *out)
 {
     *out = device;
     if (device_kind(device.kind)->flags & HOST_READS) return 0;
-    *out = (struct end){DEV_CPU, mines_host(&m->l->mines, device.kind, device.rank)};
+    *out = (struct end){DEV_CPU, local_set_host(&m->l->mines, device.kind, device.rank)};
     if (out->rank >= 0) return 0;
     return fail(E_PLACE,
                 "%s:%d: what goes to other memories goes through that of a cpu device of its worker, which "
@@ -192,12 +194,12 @@ host_end(const struct mover *m, struct end device, struct end *out)
 
 /* Makes a SEND. A row in host memory is sent as one slice; memory that host code reads is sent slice by slice. */
 static int
-send_task(struct mover *m, const struct cross_channel *c)
+send_task(struct mover *m, const struct redistribute_channel *c)
 {
     struct lower *l = m->l;
     const struct place *place = m->b->from->place;
-    struct end from = {place->kind, place->rank[cross_from(m->cross, c)]}, host;
-    struct view row = row_of(m, c);
+    struct end from = {place->kind, place->rank[redistribute_from(m->cross, c)]}, host;
+    struct view row = channel_row_view(m, c);
     struct part part = {.kind = ARG_REG, .view = &row};
     TRY(host_end(m, from, &host));
     bool there = host.kind == from.kind;
@@ -225,9 +227,9 @@ static int
 recv_task(struct mover *m, int32_t channel)
 {
     struct lower *l = m->l;
-    const struct cross_channel *c = &m->cross->in[channel];
+    const struct redistribute_channel *c = &m->cross->in[channel];
     const struct place *place = mover_reader(m, c);
-    struct end to = {place->kind, place->rank[cross_to(m->cross, c)]}, host;
+    struct end to = {place->kind, place->rank[redistribute_to(m->cross, c)]}, host;
     TRY(host_end(m, to, &host));
     struct channel made = mover_channel(m, c, false);
     int32_t id;
@@ -244,35 +246,36 @@ recv_task(struct mover *m, int32_t channel)
 /* ---- the tasks of a hop ---- */
 
 static int
-send_all(struct mover *m, int32_t first, int32_t end)
+send_all_channels(struct mover *m, int32_t first, int32_t end)
 {
-    bool direct = cross_is_direct(m->cross);
-    for (int32_t i = first; i < end; i++) TRY((direct ? direct_send : send_task)(m, &m->cross->out[i]));
+    bool direct = redistribute_is_p2p(m->cross);
+    for (int32_t i = first; i < end; i++) TRY((direct ? lower_p2p_send : send_task)(m, &m->cross->out[i]));
     return 0;
 }
 
 static int
 receive_all(struct mover *m, int32_t first, int32_t end)
 {
-    bool direct = cross_is_direct(m->cross);
+    bool direct = redistribute_is_p2p(m->cross);
     for (int32_t i = first; i < end; i++) {
         bool here = m->cross->in[i].peer == m->l->plan->memory;
-        TRY((here ? transfer_task : direct ? direct_recv : recv_task)(m, i));
+        TRY((here ? transfer_task : direct ? lower_p2p_recv : recv_task)(m, i));
     }
     return 0;
 }
 
 int
-move_across(struct lower *l, const struct plan_move *move, const struct cross *x, struct pval *from, struct pval *to)
+move_across(struct lower *l, const struct plan_move *move, const struct redistribution *x, struct pval *from,
+            struct pval *to)
 {
     struct mover m;
     mover_init(&m, l, move, x, from);
-    TRY(send_all(&m, 0, x->npart));
-    struct cross_level done = {.nout = x->npart};
+    TRY(send_all_channels(&m, 0, x->npart));
+    struct redistribute_level done = {.nout = x->npart};
     for (int32_t k = 0; k < x->nlevel; done = x->level[k++]) {
         TRY(receive_all(&m, done.nin, x->level[k].nin));
         TRY(move_stages(&m, done.nstage, x->level[k].nstage));
-        TRY(send_all(&m, done.nout, x->level[k].nout));
+        TRY(send_all_channels(&m, done.nout, x->level[k].nout));
     }
     TRY(receive_all(&m, done.nin, x->nin));
     return move_parts(&m, to);

@@ -36,7 +36,7 @@ struct sharing {
 enum { SLAB_LEAST = 1024 }; /* elements; smaller slices are not divided */
 
 static void
-find_members(struct sharing *s, int32_t corner)
+find_sharing_members(struct sharing *s, int32_t corner)
 {
     s->corner = corner;
     s->nmember = 0;
@@ -45,7 +45,7 @@ find_members(struct sharing *s, int32_t corner)
 }
 
 static bool
-is_member(const struct sharing *s, int32_t rank)
+is_sharing_member(const struct sharing *s, int32_t rank)
 {
     int32_t pos = place_find(s->m.b->to->place, rank);
     return pos >= 0 && grid_spot(&s->grid, pos).corner == s->corner;
@@ -105,7 +105,7 @@ find_items(struct sharing *s)
         if (staged && step->nsource > 1) return false;
         if (staged)
             add_staged(s, step);
-        else if (step->nsource == 1 && is_member(s, step->source[0].rank))
+        else if (step->nsource == 1 && is_sharing_member(s, step->source[0].rank))
             add_item(s, step->slice, step, step->source[0].rank);
         else
             add_slabs(s, step);
@@ -226,7 +226,7 @@ in_one_space(const struct layout *l)
 }
 
 static bool
-may_share(const struct lower *l, const struct cross *x, const struct pval *from)
+may_share_move(const struct lower *l, const struct redistribution *x, const struct pval *from)
 {
     const struct box_plan *b = x->own;
     return l->program->pieces == 1 && !from->piece && x->one_space && in_one_space(b->from) && in_one_space(b->to) &&
@@ -235,7 +235,7 @@ may_share(const struct lower *l, const struct cross *x, const struct pval *from)
 
 /* Adds the bytes that devices receive if this group shares: sources on other devices, and slices that others fill. */
 static void
-count_received(struct sharing *s, int64_t *received)
+count_shard_received(struct sharing *s, int64_t *received)
 {
     const struct box_plan *b = s->m.b;
     int64_t size = box_width_from(b); /* items are slices of shards, not of stages */
@@ -262,13 +262,13 @@ sends_as_little(const struct box_plan *b, const int64_t *received)
 }
 
 int
-share_parts(struct lower *l, const struct plan_move *move, const struct cross *x, struct pval *from, struct pval *to,
-            bool *done)
+shared_shard_parts(struct lower *l, const struct plan_move *move, const struct redistribution *x, struct pval *from,
+                   struct pval *to, bool *done)
 {
     const struct box_plan *b = x->own;
     int32_t n = b->to->place->nrank;
     *done = false;
-    if (!may_share(l, x, from)) return 0;
+    if (!may_share_move(l, x, from)) return 0;
     struct sharing s = {.to = to, .grid = grid_of(b->to, &b->type)};
     if (s.grid.nreplica < 2) return 0;
     mover_init(&s.m, l, move, x, from);
@@ -280,14 +280,14 @@ share_parts(struct lower *l, const struct plan_move *move, const struct cross *x
     int64_t *received = ARENA_ARRAY(&l->tmp, int64_t, b->nrank);
     for (int32_t pos = 0; pos < n; pos++) {
         if (grid_spot(&s.grid, pos).corner != pos) continue;
-        find_members(&s, pos);
+        find_sharing_members(&s, pos);
         if (part_bytes(&s) == 0 || !find_items(&s)) return 0;
-        count_received(&s, received);
+        count_shard_received(&s, received);
     }
     if (!sends_as_little(b, received)) return 0;
     for (int32_t pos = 0; pos < n; pos++) {
         if (grid_spot(&s.grid, pos).corner != pos) continue;
-        find_members(&s, pos);
+        find_sharing_members(&s, pos);
         find_items(&s);
         sort_items(&s);
         TRY(share_group(&s));

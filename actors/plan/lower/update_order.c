@@ -47,7 +47,7 @@ join_gate(struct lower *l, const struct plan_device *at, const struct channel *e
 
 /* Called before an update is lowered: adds a gate behind the checks that have none. */
 int
-guard_node(struct lower *l, int32_t node)
+update_order_gate(struct lower *l, int32_t node)
 {
     if (!l->is_gated) l->is_gated = gates_find(l->program, &l->tmp);
     if (!l->is_gated[node] || l->plan->ndevice == 0) return 0;
@@ -98,7 +98,7 @@ mark_wanted(struct guard *g)
     for (int32_t k = 0; k < p->program->nroot; k++) {
         int32_t over = p->program->root[k].overwrites_leaf;
         if (over < 0 || !p->overwrites[k]) continue;
-        int32_t n = mine_of(&g->l->mines, p->program->leaf[over].layout->place)->n;
+        int32_t n = local_positions_of(&g->l->mines, p->program->leaf[over].layout->place)->n;
         memset(g->wanted + p->leaf_first[over], true, (size_t)n);
     }
 }
@@ -119,7 +119,7 @@ each_read(struct guard *g, int32_t *next, int32_t *reader)
 }
 
 static void
-find_readers(struct guard *g)
+order_find_readers(struct guard *g)
 {
     struct arena *a = &g->l->pass;
     int32_t n = g->l->plan->nleaf_part;
@@ -161,7 +161,7 @@ reads_own(const struct guard *g, int32_t root_part, int32_t leaf_part)
     const struct draft *d = &g->l->draft[g->writer[root_part]];
     int32_t k = 0;
     while (d->out[k].where.kind != IN_ROOT || d->out[k].where.index != root_part) k++;
-    return replica_reads_own(&d->task, &d->out[k], k, leaf_part);
+    return shared_update_reads_own(&d->task, &d->out[k], k, leaf_part);
 }
 
 /* Returns true if a root shard may overwrite a leaf shard: no task reads the leaf shard later; if a move makes the
@@ -184,7 +184,7 @@ wait_for_readers(struct guard *g, int32_t root_part, int32_t leaf_part)
 
 /* Returns true if two local shards of root k are replicas in one shared buffer. */
 static bool
-lie_together(const struct plan *p, int32_t k, int32_t a, int32_t b)
+lie_together_in_part(const struct plan *p, int32_t k, int32_t a, int32_t b)
 {
     const struct layout *l = ref_layout(p->program, p->program->root[k].ref);
     const struct plan_part *part = p->root_part + p->root_first[k];
@@ -199,18 +199,18 @@ guard_root(struct guard *g, int32_t k)
     const struct prog_root *r = &l->program->root[k];
     p->overwrites[k] = p->overwrites[k] && r->overwrites_leaf >= 0;
     int32_t moved = r->ref.kind == REF_NODE && l->program->node[r->ref.index].op->flags & OP_MOVE ? r->ref.index : -1;
-    int32_t n = p->overwrites[k] ? mine_of(&l->mines, ref_layout(l->program, r->ref)->place)->n : 0;
+    int32_t n = p->overwrites[k] ? local_positions_of(&l->mines, ref_layout(l->program, r->ref)->place)->n : 0;
     int32_t root = p->root_first[k], leaf = n ? p->leaf_first[r->overwrites_leaf] : 0;
     int32_t span = p->shared[k] ? n : 1;
     for (int32_t own = 0; own < n; own++)
         for (int32_t i = 0; i < span && p->overwrites[k]; i++)
-            if (lie_together(p, k, own, (own + i) % n))
+            if (lie_together_in_part(p, k, own, (own + i) % n))
                 p->overwrites[k] = may_replace(g, root + own, leaf + (own + i) % n, moved);
     for (int32_t own = 0; own < n && p->overwrites[k] && p->shared[k]; own++)
         p->overwrites[k] = reads_own(g, root + own, leaf + own);
     for (int32_t own = 0; own < n && p->overwrites[k]; own++) {
         for (int32_t i = 0; i < span; i++)
-            if (lie_together(p, k, own, (own + i) % n)) wait_for_readers(g, root + own, leaf + (own + i) % n);
+            if (lie_together_in_part(p, k, own, (own + i) % n)) wait_for_readers(g, root + own, leaf + (own + i) % n);
         l->draft[g->writer[root + own]].task.updates = true;
     }
 }
@@ -227,14 +227,14 @@ follow_gates(struct lower *l)
 }
 
 void
-guard_updates(struct lower *l)
+update_order_updates(struct lower *l)
 {
     struct guard g = {.l = l};
     g.writer = ARENA_ARRAY(&l->pass, int32_t, l->plan->nroot_part + 1);
     g.wanted = ARENA_ARRAY(&l->pass, bool, l->plan->nleaf_part + 1);
     find_writers(&g);
     mark_wanted(&g);
-    find_readers(&g);
+    order_find_readers(&g);
     for (int32_t k = 0; k < l->program->nroot; k++) guard_root(&g, k);
     follow_gates(l);
 }

@@ -19,13 +19,13 @@
 #include <string.h>
 
 enum {
-    MOST_TENANTS = 2048,   /* tenants per device; the ordering table has their pairs */
-    FEW_USES = 1 << 12,    /* uses per device: up to this many, one berth per micro-batch; */
-    ENOUGH = 64,           /* above, at most this many micro-batches have berths, */
-    MOST_USES = 1 << 14,   /* and at most this many uses: micro-batches take turns */
-    MOST_SIGHTS = 1 << 28, /* approximate number of tenant pairs examined for the bound */
-    LEAST_GAIN = 128,      /* least gain, as a fraction of the arena: below, registers stay, */
-    LEAST_BYTES = 1 << 15, /* and least gain in bytes */
+    MOST_LIVE_RANGES = 2048, /* tenants per device; the ordering table has their pairs */
+    FEW_USES = 1 << 12,      /* uses per device: up to this many, one berth per micro-batch; */
+    ENOUGH = 64,             /* above, at most this many micro-batches have berths, */
+    MOST_USES = 1 << 14,     /* and at most this many uses: micro-batches take turns */
+    MOST_SIGHTS = 1 << 28,   /* approximate number of tenant pairs examined for the bound */
+    LEAST_GAIN = 128,        /* least gain, as a fraction of the arena: below, registers stay, */
+    LEAST_BYTES = 1 << 15,   /* and least gain in bytes */
     FAR = 1 << 28,
 };
 
@@ -41,7 +41,7 @@ struct waiting {
 /* Returns true if the edge counts micro-batches one by one, or connects a task that runs once with all
  * micro-batches. */
 static bool
-is_plain(const struct plan *p, const struct task *t, const struct in_port *in)
+is_plain_input(const struct plan *p, const struct task *t, const struct in_port *in)
 {
     const struct task *from = &p->task[in->task];
     const struct out_port *o = &from->out[in->out];
@@ -64,12 +64,12 @@ is_all_plain(const struct plan *p)
 {
     for (int32_t i = 0; i < p->ntask; i++)
         for (int32_t k = 0; k < p->task[i].nin; k++)
-            if (!is_plain(p, &p->task[i], &p->task[i].in[k])) return false;
+            if (!is_plain_input(p, &p->task[i], &p->task[i].in[k])) return false;
     return true;
 }
 
 static void
-list_back(struct berths *b)
+list_back(struct act_offsets *b)
 {
     const struct plan *p = b->plan;
     b->all.n = 0;
@@ -85,7 +85,7 @@ list_back(struct berths *b)
 
 /* Puts the predecessors of x, which ended `lag` acts earlier, into their buckets. */
 static int32_t
-look_back(struct berths *b, const struct backs *l, int32_t x, int32_t lag, int32_t n)
+look_back(struct act_offsets *b, const struct backs *l, int32_t x, int32_t lag, int32_t n)
 {
     for (int32_t e = l->first[x]; e >= 0; e = l->of[e].next) {
         int32_t y = l->of[e].task, sum = lag + l->of[e].lag;
@@ -100,7 +100,7 @@ look_back(struct berths *b, const struct backs *l, int32_t x, int32_t lag, int32
 /* Computes the least lag of each predecessor of `from` (Dijkstra with buckets, because lags are small). outside:
  * along paths through tasks that are not near. Returns the number of entries used in b->waiting. */
 static int32_t
-find_lags(struct berths *b, const struct backs *l, int32_t from, bool outside)
+find_lags(struct act_offsets *b, const struct backs *l, int32_t from, bool outside)
 {
     int32_t pieces = b->plan->pieces;
     for (int32_t lag = 0; lag < pieces; lag++) b->bucket[lag] = -1;
@@ -116,7 +116,7 @@ find_lags(struct berths *b, const struct backs *l, int32_t from, bool outside)
 }
 
 static void
-forget_lags(struct berths *b, int32_t nmet)
+forget_lags(struct act_offsets *b, int32_t nmet)
 {
     for (int32_t i = 0; i < nmet; i++) b->lag[b->waiting[i].task] = FAR;
 }
@@ -124,12 +124,12 @@ forget_lags(struct berths *b, int32_t nmet)
 /* ---- tasks near a device ---- */
 
 static void
-find_near(struct berths *b, int32_t device)
+find_near_tasks(struct act_offsets *b, int32_t device)
 {
     const struct plan *p = b->plan;
     for (int32_t i = 0; i < p->ntask; i++) b->is_near[i] = p->task[i].device == device;
-    for (int32_t i = 0; i < b->ntenant; i++) {
-        const struct out_port *o = berth_port(b, &b->tenant[i]);
+    for (int32_t i = 0; i < b->nlive_range; i++) {
+        const struct out_port *o = act_offset_port(b, &b->tenant[i]);
         b->is_near[b->tenant[i].task] = true;
         for (int32_t f = 0; f < o->nfan; f++)
             for (int32_t r = 0; r < o->fan[f].nreader; r++) b->is_near[o->fan[f].reader[r].task] = true;
@@ -139,7 +139,7 @@ find_near(struct berths *b, int32_t device)
 /* Replaces paths from a portal through tasks that are not near by single steps to the next near tasks. Returns false
  * if there are too many. */
 static bool
-step_over(struct berths *b, int32_t portal)
+step_over(struct act_offsets *b, int32_t portal)
 {
     int32_t n = find_lags(b, &b->all, portal, true);
     for (int32_t i = 0; i < n; i++) {
@@ -156,11 +156,11 @@ step_over(struct berths *b, int32_t portal)
 /* Lists predecessors among near tasks and portals; a search in these lists finds the same lags. Returns false if
  * there are too many portals to save time. */
 static bool
-list_near(struct berths *b, int32_t device)
+list_near(struct act_offsets *b, int32_t device)
 {
     const struct plan *p = b->plan;
     b->local.n = b->nportal = 0;
-    find_near(b, device);
+    find_near_tasks(b, device);
     for (int32_t i = 0; i < p->ntask; i++) b->local.first[i] = -1;
     for (int32_t i = 0; i < p->ntask; i++)
         for (int32_t e = b->is_near[i] ? b->all.first[i] : -1; e >= 0; e = b->all.of[e].next) {
@@ -172,7 +172,7 @@ list_near(struct berths *b, int32_t device)
             }
         }
     for (int32_t i = 0; i < b->nportal; i++) b->lag[b->portal[i]] = FAR;
-    if (b->nportal > b->ntenant / 4) return false;
+    if (b->nportal > b->nlive_range / 4) return false;
     for (int32_t i = 0; i < b->nportal; i++)
         if (!step_over(b, b->portal[i])) return false;
     return true;
@@ -181,7 +181,7 @@ list_near(struct berths *b, int32_t device)
 /* Returns the lag from a reader of x to the writer of y, for which lags were computed. A task that runs once counts
  * as the first act before its successors, and as the last act after its predecessors. */
 static int32_t
-after_reader(const struct berths *b, const struct tenant *x, int32_t reader, const struct tenant *y)
+after_reader(const struct act_offsets *b, const struct tenant *x, int32_t reader, const struct tenant *y)
 {
     const struct plan *p = b->plan;
     if (b->lag[reader] == FAR) return FAR;
@@ -191,7 +191,7 @@ after_reader(const struct berths *b, const struct tenant *x, int32_t reader, con
 }
 
 static int32_t
-after_readers(const struct berths *b, const struct tenant *x, const struct tenant *y)
+after_readers(const struct act_offsets *b, const struct tenant *x, const struct tenant *y)
 {
     const struct out_port *o = &b->plan->task[x->task].out[x->out];
     int32_t most = o->nfan ? -FAR : FAR; /* without a reader, the end of a use is unknown */
@@ -202,9 +202,9 @@ after_readers(const struct berths *b, const struct tenant *x, const struct tenan
 }
 
 static void
-find_after(struct berths *b, int32_t device)
+find_after(struct act_offsets *b, int32_t device)
 {
-    int32_t n = b->ntenant, nmet = 0;
+    int32_t n = b->nlive_range, nmet = 0;
     for (int32_t i = 0; i < b->plan->ntask; i++) b->lag[i] = FAR;
     const struct backs *l = list_near(b, device) ? &b->local : &b->all;
     for (int32_t i = 0; i < b->plan->ntask; i++) b->lag[i] = FAR;
@@ -218,9 +218,9 @@ find_after(struct berths *b, int32_t device)
 }
 
 static struct reach
-reach_of(const struct berths *b, int32_t x, int32_t y)
+reach_of(const struct act_offsets *b, int32_t x, int32_t y)
 {
-    int32_t n = b->ntenant, end = b->plan->pieces - 1;
+    int32_t n = b->nlive_range, end = b->plan->pieces - 1;
     return (struct reach){MAX(1 - b->after[x * n + y], b->tenant[y].again ? -end : 0),
                           MIN(b->after[y * n + x] - 1, b->tenant[x].again ? end : 0)};
 }
@@ -228,7 +228,7 @@ reach_of(const struct berths *b, int32_t x, int32_t y)
 /* ---- lower bound ---- */
 
 static int32_t
-last_use(const struct berths *b, int32_t x)
+last_use(const struct act_offsets *b, int32_t x)
 {
     return b->tenant[x].again ? b->plan->pieces - 1 : 0;
 }
@@ -250,13 +250,13 @@ ended_then(const int32_t *begun, const int32_t *after, int32_t n)
 /* Returns the bytes in use when begun[] uses of each tenant have begun and only uses that must have ended have
  * ended. */
 static int64_t
-bytes_at(const struct berths *b, const int32_t *begun)
+live_bytes_at(const struct act_offsets *b, const int32_t *begun)
 {
-    int32_t n = b->ntenant;
+    int32_t n = b->nlive_range;
     int64_t bytes = 0;
     for (int32_t z = 0; z < n; z++) {
         int32_t live = begun[z] > 0 ? begun[z] - ended_then(begun, &b->after[z * n], n) : 0;
-        bytes += where_stride(berth_port(b, &b->tenant[z])->bytes) * MAX(live, 0);
+        bytes += where_stride(act_offset_port(b, &b->tenant[z])->bytes) * MAX(live, 0);
     }
     return bytes;
 }
@@ -264,26 +264,26 @@ bytes_at(const struct berths *b, const int32_t *begun)
 /* Computes the latest moment, not after `from`, in which use i of x has not ended: all uses that may have begun by
  * then. */
 static void
-moment_before(const struct berths *b, int32_t x, int32_t i, const int32_t *from, int32_t *begun)
+moment_before(const struct act_offsets *b, int32_t x, int32_t i, const int32_t *from, int32_t *begun)
 {
-    const int32_t *after = &b->after[x * b->ntenant];
-    for (int32_t y = 0; y < b->ntenant; y++) begun[y] = MIN(from[y], MAX(i + after[y], 0));
+    const int32_t *after = &b->after[x * b->nlive_range];
+    for (int32_t y = 0; y < b->nlive_range; y++) begun[y] = MIN(from[y], MAX(i + after[y], 0));
 }
 
 /* Adds one more use that must not have ended, and looks for a heavier moment. Returns true if one was found. */
 static bool
-find_heavier(struct berths *b, int32_t step, bool first, int64_t enough, int64_t *most)
+find_heavier(struct act_offsets *b, int32_t step, bool first, int64_t enough, int64_t *most)
 {
     int64_t was = *most;
-    for (int32_t x = 0; x < b->ntenant && *most < enough; x += step) {
+    for (int32_t x = 0; x < b->nlive_range && *most < enough; x += step) {
         int32_t last = b->from[x] - 1;
         for (int32_t k = 0; k < 3 && k <= last; k++) {
             int32_t i = first && k == 2 ? last / 2 : last - k;
             moment_before(b, x, i, b->from, b->begun);
-            int64_t bytes = bytes_at(b, b->begun);
+            int64_t bytes = live_bytes_at(b, b->begun);
             if (bytes <= *most) continue;
             *most = bytes;
-            memcpy(b->heaviest, b->begun, sizeof *b->begun * (size_t)b->ntenant);
+            memcpy(b->heaviest, b->begun, sizeof *b->begun * (size_t)b->nlive_range);
         }
     }
     return *most > was;
@@ -292,9 +292,9 @@ find_heavier(struct berths *b, int32_t step, bool first, int64_t enough, int64_t
 /* Returns a lower bound of any arena, seldom below the optimum: a heavy moment, found by greedily choosing uses that
  * have not ended. With many tenants, tries a sample. Stops when the bound reaches `enough`. */
 static int64_t
-find_bound(struct berths *b, int64_t enough)
+find_bound(struct act_offsets *b, int64_t enough)
 {
-    int64_t n = b->ntenant, most = 0, step = 1 + 16 * n * n * n / MOST_SIGHTS;
+    int64_t n = b->nlive_range, most = 0, step = 1 + 16 * n * n * n / MOST_SIGHTS;
     b->begun = ARENA_ARRAY(&b->of_device, int32_t, n + 1);
     b->from = ARENA_ARRAY(&b->of_device, int32_t, n + 1);
     b->heaviest = ARENA_ARRAY(&b->of_device, int32_t, n + 1);
@@ -308,7 +308,7 @@ find_bound(struct berths *b, int64_t enough)
 
 /* Marks tasks that run once, after tasks that run per micro-batch. */
 static void
-find_late(struct berths *b)
+act_offset_find_late(struct act_offsets *b)
 {
     const struct plan *p = b->plan;
     b->late = ARENA_ARRAY(&b->arena, bool, p->ntask + 1);
@@ -321,10 +321,10 @@ find_late(struct berths *b)
 
 /* Adds a tenant's lifetime: from its write in the first micro-batch (last: in the last one) to its last reader. */
 static void
-add_lifetime(struct berths *b, const struct tenant *t, bool last, int64_t *change)
+add_lifetime(struct act_offsets *b, const struct tenant *t, bool last, int64_t *change)
 {
     const struct plan *p = b->plan;
-    const struct out_port *o = berth_port(b, t);
+    const struct out_port *o = act_offset_port(b, t);
     int32_t from = t->task + (last ? p->ntask : 0), until = from;
     for (int32_t f = 0; f < o->nfan; f++)
         for (int32_t r = 0; r < o->fan[f].nreader; r++) {
@@ -338,11 +338,11 @@ add_lifetime(struct berths *b, const struct tenant *t, bool last, int64_t *chang
 
 /* Returns the peak bytes if all tasks run in list order, micro-batch by micro-batch. No arena is smaller. */
 static int64_t
-bytes_in_order(struct berths *b)
+bytes_in_order(struct act_offsets *b)
 {
     const struct plan *p = b->plan;
     int64_t *change = ARENA_ARRAY(&b->of_device, int64_t, 2 * p->ntask + 2), bytes = 0, most = 0;
-    for (int32_t i = 0; i < b->ntenant; i++) {
+    for (int32_t i = 0; i < b->nlive_range; i++) {
         const struct tenant *t = &b->tenant[i];
         if (t->again || !b->late[t->task]) add_lifetime(b, t, false, change);
         if (t->again || b->late[t->task]) add_lifetime(b, t, true, change);
@@ -357,27 +357,27 @@ bytes_in_order(struct berths *b)
 /* ---- uses ---- */
 
 static bool
-is_tenant(const struct out_port *o, int32_t device)
+shares_offset(const struct out_port *o, int32_t device)
 {
     return o->where.kind == IN_ARENA && o->where.index == device && o->bytes > 0;
 }
 
 /* Lists the device's tenants; returns the number that are made per micro-batch. */
 static int32_t
-list_tenants(struct berths *b, int32_t device)
+list_offset_live_ranges(struct act_offsets *b, int32_t device)
 {
     const struct plan *p = b->plan;
     int32_t nagain = 0;
-    b->ntenant = 0;
+    b->nlive_range = 0;
     for (int32_t i = 0; i < p->ntask; i++)
         for (int32_t k = 0; k < p->task[i].nresult; k++) {
-            if (!is_tenant(&p->task[i].out[k], device)) continue;
+            if (!shares_offset(&p->task[i].out[k], device)) continue;
             bool again = p->task[i].nact > 1 && p->task[i].out[k].every == 1;
-            b->tenant[b->ntenant++] = (struct tenant){.task = i,
-                                                      .out = k,
-                                                      .asked = b->asked[b->first_out[i] + k],
-                                                      .nreg = p->task[i].out[k].nreg,
-                                                      .again = again};
+            b->tenant[b->nlive_range++] = (struct tenant){.task = i,
+                                                          .out = k,
+                                                          .asked = b->asked[b->first_out[i] + k],
+                                                          .nreg = p->task[i].out[k].nreg,
+                                                          .again = again};
             nagain += again;
         }
     return nagain;
@@ -386,16 +386,16 @@ list_tenants(struct berths *b, int32_t device)
 /* Sets the number of berths to the number of micro-batches, or less. Returns false if a result's registers could not
  * take turns in them. */
 static bool
-count_berths(struct berths *b, int32_t nagain)
+count_berths(struct act_offsets *b, int32_t nagain)
 {
-    int32_t once = b->ntenant - nagain, most = 1;
-    if (nagain == 0 || b->ntenant > MOST_TENANTS) return false;
+    int32_t once = b->nlive_range - nagain, most = 1;
+    if (nagain == 0 || b->nlive_range > MOST_LIVE_RANGES) return false;
     int32_t fits = MAX(MIN(ENOUGH, (MOST_USES - once) / nagain), (FEW_USES - once) / nagain);
-    b->nberth = MIN(b->plan->pieces, fits);
-    b->nuse = once + nagain * b->nberth;
-    for (int32_t i = 0; i < b->ntenant; i++)
+    b->nact_offset = MIN(b->plan->pieces, fits);
+    b->nuse = once + nagain * b->nact_offset;
+    for (int32_t i = 0; i < b->nlive_range; i++)
         if (b->tenant[i].again) most = MAX(most, b->tenant[i].asked);
-    return b->nberth >= MIN(b->plan->pieces, 2 * most);
+    return b->nact_offset >= MIN(b->plan->pieces, 2 * most);
 }
 
 /* ---- a device ---- */
@@ -405,14 +405,14 @@ count_berths(struct berths *b, int32_t nagain)
 static int64_t
 good_enough(int64_t least)
 {
-    return least + MAX(least / BERTHS_GOOD, LEAST_BYTES);
+    return least + MAX(least / ACT_OFFSETS_GOOD, LEAST_BYTES);
 }
 
 /* Inverse of good_enough(): returns the least bound for which so many bytes are good enough. */
 static int64_t
 good_from(int64_t bytes)
 {
-    int64_t least = MAX(MIN(bytes - LEAST_BYTES, bytes - bytes / (BERTHS_GOOD + 1)), 0);
+    int64_t least = MAX(MIN(bytes - LEAST_BYTES, bytes - bytes / (ACT_OFFSETS_GOOD + 1)), 0);
     while (least > 0 && bytes <= good_enough(least - 1)) least--;
     while (bytes > good_enough(least)) least++;
     return least;
@@ -421,9 +421,9 @@ good_from(int64_t bytes)
 /* Sets each result's registers to the number its readers requested, or back to the number from packing (one per
  * stage slot). With berths, extra registers only let producers run further ahead. */
 static void
-set_registers(struct berths *b, bool asked)
+set_registers(struct act_offsets *b, bool asked)
 {
-    for (int32_t i = 0; i < b->ntenant; i++) {
+    for (int32_t i = 0; i < b->nlive_range; i++) {
         const struct task *t = &b->plan->task[b->tenant[i].task];
         struct out_port *o = &t->out[b->tenant[i].out];
         o->nreg = asked ? b->tenant[i].asked : b->tenant[i].nreg;
@@ -432,19 +432,19 @@ set_registers(struct berths *b, bool asked)
 }
 
 static void
-take_berths(struct berths *b)
+take_berths(struct act_offsets *b)
 {
     int32_t u = 0;
-    for (int32_t i = 0; i < b->ntenant; i++) {
+    for (int32_t i = 0; i < b->nlive_range; i++) {
         const struct tenant *t = &b->tenant[i];
         struct out_port *o = &b->plan->task[t->task].out[t->out];
         o->where.offset = b->best[u];
         o->where.stride = where_stride(o->bytes);
         if (t->again) {
-            o->where.nberth = b->nberth;
-            o->where.berth = arena_dup(&b->plan->arena, b->best + u, sizeof *b->best * (size_t)b->nberth);
+            o->where.nact_offset = b->nact_offset;
+            o->where.berth = arena_dup(&b->plan->arena, b->best + u, sizeof *b->best * (size_t)b->nact_offset);
         }
-        u += t->again ? b->nberth : 1;
+        u += t->again ? b->nact_offset : 1;
     }
 }
 
@@ -460,7 +460,7 @@ move_empty(struct plan *p, int32_t device)
 }
 
 static void
-make_room(struct berths *b)
+make_room(struct act_offsets *b)
 {
     struct arena *a = &b->of_device;
     int32_t n = b->nuse + 1;
@@ -481,17 +481,18 @@ make_room(struct berths *b)
 
 /* Returns true if uses of the same berth never overlap. */
 static bool
-takes_turns(const struct berths *b)
+takes_turns(const struct act_offsets *b)
 {
-    for (int32_t i = 0; i < b->ntenant; i++)
-        if (b->tenant[i].again && b->nberth < b->plan->pieces && b->after[i * b->ntenant + i] > b->nberth) return false;
+    for (int32_t i = 0; i < b->nlive_range; i++)
+        if (b->tenant[i].again && b->nact_offset < b->plan->pieces && b->after[i * b->nlive_range + i] > b->nact_offset)
+            return false;
     return true;
 }
 
 static void
-find_reach(struct berths *b)
+find_reach(struct act_offsets *b)
 {
-    int32_t n = b->ntenant;
+    int32_t n = b->nlive_range;
     b->reach = ARENA_ARRAY(&b->of_device, struct reach, n * n);
     for (int32_t x = 0; x < n; x++)
         for (int32_t y = 0; y < n; y++) b->reach[x * n + y] = reach_of(b, x, y);
@@ -499,29 +500,29 @@ find_reach(struct berths *b)
 
 /* Returns false if rotating registers are as good. */
 static bool
-find_berths(struct berths *b, struct plan_device *d, int32_t device)
+find_berths(struct act_offsets *b, struct plan_device *d, int32_t device)
 {
     list_back(b);
-    b->after = ARENA_ARRAY(&b->of_device, int32_t, b->ntenant * b->ntenant);
+    b->after = ARENA_ARRAY(&b->of_device, int32_t, b->nlive_range * b->nlive_range);
     find_after(b, device);
     if (!takes_turns(b)) return false;
     int64_t bound = find_bound(b, good_from(d->scratch));
     if (d->scratch <= good_enough(bound)) return false;
     find_reach(b);
     make_room(b);
-    berths_list(b);
-    int64_t bytes = berths_place(b, bound);
+    act_offsets_list(b);
+    int64_t bytes = act_offsets_place(b, bound);
     if (bytes > d->scratch - d->scratch / LEAST_GAIN) return false;
     d->scratch = bytes;
-    d->nberth = b->nberth;
+    d->nact_offset = b->nact_offset;
     d->arena_bytes = d->scratch + d->scratch_bytes;
     return true;
 }
 
 static void
-pack_device(struct berths *b, struct plan_device *d, int32_t device)
+pack_offset_device(struct act_offsets *b, struct plan_device *d, int32_t device)
 {
-    if (!count_berths(b, list_tenants(b, device))) return;
+    if (!count_berths(b, list_offset_live_ranges(b, device))) return;
     int64_t least = bytes_in_order(b);
     if (d->scratch <= good_enough(least)) return;
     set_registers(b, true);
@@ -534,7 +535,7 @@ pack_device(struct berths *b, struct plan_device *d, int32_t device)
 }
 
 static void
-make_tables(struct berths *b)
+make_offset_tables(struct act_offsets *b)
 {
     const struct plan *p = b->plan;
     struct arena *a = &b->arena;
@@ -557,14 +558,14 @@ make_tables(struct berths *b)
 }
 
 void
-berth_registers(struct plan *p, const int32_t *first_out, const int32_t *asked)
+act_offset_registers(struct plan *p, const int32_t *first_out, const int32_t *asked)
 {
-    struct berths b = {.plan = p, .first_out = first_out, .asked = asked};
+    struct act_offsets b = {.plan = p, .first_out = first_out, .asked = asked};
     if (p->pieces == 1 || !is_all_plain(p)) return;
-    make_tables(&b);
-    find_late(&b);
+    make_offset_tables(&b);
+    act_offset_find_late(&b);
     for (int32_t d = 0; d < p->ndevice; d++) {
-        pack_device(&b, &p->device[d], d);
+        pack_offset_device(&b, &p->device[d], d);
         arena_reset(&b.of_device);
     }
     arena_fini(&b.of_device);

@@ -9,6 +9,6 @@
 #include "actors/plan/model/plan.h"
 
 /* first_out: by task, index of its first result. asked: by result, registers requested by the readers. */
-void berth_registers(struct plan *p, const int32_t *first_out, const int32_t *asked);
+void act_offset_registers(struct plan *p, const int32_t *first_out, const int32_t *asked);
 
 #endif

@@ -29,7 +29,7 @@ enum {
 
 /* Sets the bits of uses first to last; first <= last. */
 static void
-mark(uint64_t *bits, int32_t first, int32_t last)
+mark_uses(uint64_t *bits, int32_t first, int32_t last)
 {
     int32_t lo = first >> 6, hi = last >> 6;
     uint64_t from = ~UINT64_C(0) << (first & 63), to = ~UINT64_C(0) >> (63 - (last & 63));
@@ -39,40 +39,41 @@ mark(uint64_t *bits, int32_t first, int32_t last)
     bits[hi] |= to;
 }
 
-/* Marks the uses of tenant y that may be live together with use u. Use i stands for micro-batches i + k * nberth. */
+/* Marks the uses of tenant y that may be live together with use u. Use i stands for micro-batches i + k * nact_offset.
+ */
 static void
-mark_met(struct berths *b, const struct use *u, const struct tenant *y, struct reach r)
+mark_met(struct act_offsets *b, const struct use *u, const struct tenant *y, struct reach r)
 {
-    int32_t n = b->nberth, from = u->berth - r.hi, to = u->berth - r.lo;
+    int32_t n = b->nact_offset, from = u->berth - r.hi, to = u->berth - r.lo;
     if (from > to) return;
     if (n == b->plan->pieces || !y->again) {
         for (; n < b->plan->pieces && b->tenant[u->tenant].again && to < 0; to += n) from += n; /* a later piece of u */
         from = MAX(from, 0);
         to = MIN(to, y->nuse - 1);
-        if (from <= to) mark(b->near, y->first + from, y->first + to);
+        if (from <= to) mark_uses(b->near, y->first + from, y->first + to);
         return;
     }
     if (to - from + 1 >= n) {
-        mark(b->near, y->first, y->first + n - 1);
+        mark_uses(b->near, y->first, y->first + n - 1);
         return;
     }
     from = (from % n + n) % n;
     to = (to % n + n) % n;
-    mark(b->near, y->first + from, y->first + (from <= to ? to : n - 1));
-    if (from > to) mark(b->near, y->first, y->first + to);
+    mark_uses(b->near, y->first + from, y->first + (from <= to ? to : n - 1));
+    if (from > to) mark_uses(b->near, y->first, y->first + to);
 }
 
 static void
-find_near(struct berths *b, int32_t u)
+find_near_uses(struct act_offsets *b, int32_t u)
 {
-    const struct reach *r = &b->reach[b->use[u].tenant * b->ntenant];
+    const struct reach *r = &b->reach[b->use[u].tenant * b->nlive_range];
     memset(b->near, 0, sizeof *b->near * (size_t)(b->nuse / 64 + 1));
-    for (int32_t y = 0; y < b->ntenant; y++) mark_met(b, &b->use[u], &b->tenant[y], r[y]);
+    for (int32_t y = 0; y < b->nlive_range; y++) mark_met(b, &b->use[u], &b->tenant[y], r[y]);
     b->near[u >> 6] &= ~(UINT64_C(1) << (u & 63));
 }
 
 static bool
-is_near(const struct berths *b, int32_t u)
+is_near(const struct act_offsets *b, int32_t u)
 {
     return b->near[u >> 6] >> (u & 63) & 1;
 }
@@ -86,15 +87,15 @@ top_of(const struct use *u)
 }
 
 void
-berths_list(struct berths *b)
+act_offsets_list(struct act_offsets *b)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < b->ntenant; i++) {
+    for (int32_t i = 0; i < b->nlive_range; i++) {
         struct tenant *t = &b->tenant[i];
-        const struct out_port *o = berth_port(b, t);
+        const struct out_port *o = act_offset_port(b, t);
         int64_t bytes = where_stride(o->bytes);
         t->first = n;
-        t->nuse = t->again ? b->nberth : 1;
+        t->nuse = t->again ? b->nact_offset : 1;
         for (int32_t k = 0; k < t->nuse; k++)
             b->use[n++] = (struct use){.tenant = i,
                                        .berth = k,
@@ -108,7 +109,7 @@ berths_list(struct berths *b)
 
 /* Inserts u into a list sorted by address, behind all uses at the same or a lower address. */
 static void
-insert(int32_t *list, int32_t n, int32_t u, const struct use *use, bool by_top)
+insert_use(int32_t *list, int32_t n, int32_t u, const struct use *use, bool by_top)
 {
     int64_t key = use[u].offset + (by_top ? use[u].bytes : 0);
     int32_t lo = 0, hi = n;
@@ -124,17 +125,17 @@ insert(int32_t *list, int32_t n, int32_t u, const struct use *use, bool by_top)
 }
 
 static void
-set_down(struct berths *b, int32_t u, int64_t offset)
+set_down(struct act_offsets *b, int32_t u, int64_t offset)
 {
     b->use[u].offset = offset;
     b->use[u].out = false;
-    insert(b->low, b->nplaced, u, b->use, false);
-    insert(b->high, b->nplaced, u, b->use, true);
+    insert_use(b->low, b->nplaced, u, b->use, false);
+    insert_use(b->high, b->nplaced, u, b->use, true);
     b->nplaced++;
 }
 
 static int32_t
-keep_placed(const struct berths *b, int32_t *list)
+keep_placed(const struct act_offsets *b, int32_t *list)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < b->nplaced; i++) {
@@ -146,7 +147,7 @@ keep_placed(const struct berths *b, int32_t *list)
 
 /* Removes evicted uses from the sorted lists. */
 static void
-take_out(struct berths *b)
+remove_placed(struct act_offsets *b)
 {
     keep_placed(b, b->low);
     b->nplaced = keep_placed(b, b->high);
@@ -154,10 +155,10 @@ take_out(struct berths *b)
 
 /* Returns the lowest offset for u that is free of overlapping placed uses. */
 static int64_t
-lowest_place(struct berths *b, int32_t u)
+lowest_place(struct act_offsets *b, int32_t u)
 {
     int64_t at = 0;
-    find_near(b, u);
+    find_near_uses(b, u);
     for (int32_t k = 0; k < b->nplaced; k++) {
         if (!is_near(b, b->low[k])) continue;
         const struct use *q = &b->use[b->low[k]];
@@ -170,14 +171,14 @@ lowest_place(struct berths *b, int32_t u)
 /* Returns true if the use is placed later, into gaps or on top. Large uses are often multiples of each other, and a
  * small use between them leaves a gap that no large use fills. */
 static bool
-is_small(const struct berths *b, int32_t u)
+is_small(const struct act_offsets *b, int32_t u)
 {
     return b->use[u].bytes < b->small;
 }
 
 /* Stores the current offsets as the best; returns the arena's bytes without small uses. */
 static int64_t
-keep_best(const struct berths *b)
+keep_best_offsets(const struct act_offsets *b)
 {
     int64_t all = 0;
     for (int32_t u = 0; u < b->nuse; u++) {
@@ -194,7 +195,7 @@ keep_best(const struct berths *b)
 enum order { BY_END, BY_REGISTERS, BY_BEGIN, BY_MET, BY_BYTES_MET, ORDERS };
 
 static int
-by_key(const void *x, const void *y)
+compare_use_keys(const void *x, const void *y)
 {
     const struct ordered *a = x, *b = y;
     if (a->key != b->key) return a->key < b->key ? -1 : 1;
@@ -203,9 +204,9 @@ by_key(const void *x, const void *y)
 
 /* Counts the uses that have ended before u begins, or (behind) begin after u has ended. */
 static int32_t
-count_apart(const struct berths *b, const struct use *u, bool behind)
+count_apart(const struct act_offsets *b, const struct use *u, bool behind)
 {
-    int32_t n = b->ntenant, x = u->tenant, sum = 0;
+    int32_t n = b->nlive_range, x = u->tenant, sum = 0;
     for (int32_t y = 0; y < n; y++) {
         int32_t first = u->berth + b->after[x * n + y], last = u->berth - b->after[y * n + x];
         sum += MIN(MAX(behind ? b->tenant[y].nuse - first : last + 1, 0), b->tenant[y].nuse);
@@ -214,7 +215,7 @@ count_apart(const struct berths *b, const struct use *u, bool behind)
 }
 
 static struct ordered
-key_of(const struct berths *b, int32_t use, enum order by)
+order_key(const struct act_offsets *b, int32_t use, enum order by)
 {
     const struct use *u = &b->use[use];
     if (by == BY_REGISTERS) return (struct ordered){u->offset, 0, use};
@@ -230,18 +231,18 @@ key_of(const struct berths *b, int32_t use, enum order by)
 
 /* Sorts the uses of less than `was` bytes, without small ones, into b->ordered; returns their number. */
 static int32_t
-list_ordered(struct berths *b, enum order by, int64_t was)
+list_ordered(struct act_offsets *b, enum order by, int64_t was)
 {
     int32_t n = 0;
     for (int32_t u = 0; u < b->nuse; u++)
-        if (!is_small(b, u) && b->use[u].bytes < was) b->ordered[n++] = key_of(b, u, by);
-    qsort(b->ordered, (size_t)n, sizeof *b->ordered, by_key);
+        if (!is_small(b, u) && b->use[u].bytes < was) b->ordered[n++] = order_key(b, u, by);
+    qsort(b->ordered, (size_t)n, sizeof *b->ordered, compare_use_keys);
     return n;
 }
 
 /* Places the large uses in this order. Returns the arena's bytes; stops early once they exceed `most`. */
 static int64_t
-let_down(struct berths *b, enum order by, int64_t most)
+let_down(struct act_offsets *b, enum order by, int64_t most)
 {
     int64_t all = 0;
     int32_t n = list_ordered(b, by, INT64_MAX);
@@ -259,10 +260,10 @@ let_down(struct berths *b, enum order by, int64_t most)
 /* Lists the placed uses that may be live together with u, by lowest and by highest address. Branch-free, because the
  * branches would be unpredictable. */
 static void
-list_met(struct berths *b, int32_t u)
+list_met(struct act_offsets *b, int32_t u)
 {
     int32_t n = 0, m = 0;
-    find_near(b, u);
+    find_near_uses(b, u);
     for (int32_t i = 0; i < b->nplaced; i++) {
         b->met[n] = b->low[i];
         n += is_near(b, b->low[i]);
@@ -283,7 +284,7 @@ list_met(struct berths *b, int32_t u)
 /* Returns the offset for u, directly above or below an overlapping use, at which evictions cost least; the lowest of
  * equals. */
 static int64_t
-best_place(const struct berths *b, const struct use *u, int64_t top)
+best_place(const struct act_offsets *b, const struct use *u, int64_t top)
 {
     int32_t n = b->nmet;
     int64_t best = 0, least = INT64_MAX;
@@ -310,7 +311,7 @@ best_place(const struct berths *b, const struct use *u, int64_t top)
 
 /* Evicts the uses that overlap u at this offset. */
 static void
-clear_way(struct berths *b, const struct use *u, int64_t at)
+clear_way(struct act_offsets *b, const struct use *u, int64_t at)
 {
     int32_t was = b->nqueue;
     for (int32_t i = 0; i < b->nmet && b->begin[i].at < at + u->bytes; i++) {
@@ -320,12 +321,12 @@ clear_way(struct berths *b, const struct use *u, int64_t at)
         q->cost += q->bytes;
         b->queue[b->nqueue++] = b->met[i];
     }
-    if (b->nqueue > was) take_out(b);
+    if (b->nqueue > was) remove_placed(b);
 }
 
 /* Takes the most costly use from the queue of evicted ones. */
 static int32_t
-next_out(struct berths *b)
+next_out(struct act_offsets *b)
 {
     int32_t pick = 0;
     for (int32_t k = 1; k < b->nqueue; k++)
@@ -337,7 +338,7 @@ next_out(struct berths *b)
 
 /* Packs the large uses below `top`. Returns false if the budget ran out. */
 static bool
-squeeze(struct berths *b, int64_t top)
+squeeze_offsets(struct act_offsets *b, int64_t top)
 {
     b->nqueue = 0;
     for (int32_t u = 0; u < b->nuse; u++) {
@@ -346,7 +347,7 @@ squeeze(struct berths *b, int64_t top)
         b->use[u].out = top_of(&b->use[u]) > top;
         if (b->use[u].out) b->queue[b->nqueue++] = u;
     }
-    take_out(b);
+    remove_placed(b);
     while (b->nqueue > 0 && b->looks > 0) {
         int32_t u = next_out(b);
         list_met(b, u);
@@ -359,21 +360,21 @@ squeeze(struct berths *b, int64_t top)
 
 /* Tries greedy orders, until one takes at most `enough` bytes. Returns the bytes of the best. */
 static int64_t
-try_orders(struct berths *b, int64_t enough)
+try_offset_orders(struct act_offsets *b, int64_t enough)
 {
     int64_t best = INT64_MAX, looks = ORDER_LOOKS;
     for (int by = 0; by < ORDERS && best > enough && (by == 0 || looks > 0); by++) {
         int64_t all = let_down(b, by, best);
         looks -= (int64_t)b->nuse * b->nuse;
-        if (all < best) best = keep_best(b);
-        berths_list(b);
+        if (all < best) best = keep_best_offsets(b);
+        act_offsets_list(b);
     }
     return best;
 }
 
 /* Restores the best offsets of the large uses. */
 static void
-lie_best(struct berths *b)
+lie_best(struct act_offsets *b)
 {
     b->nplaced = 0;
     for (int32_t u = 0; u < b->nuse; u++)
@@ -382,7 +383,7 @@ lie_best(struct berths *b)
 
 /* Lowers the size limit of small uses and places those that are no longer small. Returns the arena's bytes. */
 static int64_t
-add_smaller(struct berths *b, int64_t bytes, int64_t limit)
+add_smaller(struct act_offsets *b, int64_t bytes, int64_t limit)
 {
     int64_t was = b->small;
     lie_best(b);
@@ -399,17 +400,18 @@ add_smaller(struct berths *b, int64_t bytes, int64_t limit)
 
 /* Shrinks an arena of so many bytes until that fails; returns the least bytes. */
 static int64_t
-squeeze_on(struct berths *b, int64_t bytes, int64_t bound, int64_t looks)
+squeeze_on(struct act_offsets *b, int64_t bytes, int64_t bound, int64_t looks)
 {
     b->looks = MIN(looks, (int64_t)b->nuse * b->nuse * STEPS);
     lie_best(b);
-    while (bytes > bound + bound / BERTHS_GOOD && squeeze(b, MAX(bound, bytes - MAX(bytes / STEP, REG_ALIGN))))
-        bytes = keep_best(b);
+    while (bytes > bound + bound / ACT_OFFSETS_GOOD &&
+           squeeze_offsets(b, MAX(bound, bytes - MAX(bytes / STEP, REG_ALIGN))))
+        bytes = keep_best_offsets(b);
     return bytes;
 }
 
 static int
-by_bytes(const void *x, const void *y)
+compare_use_bytes(const void *x, const void *y)
 {
     const struct ordered *a = x, *b = y;
     return (a->key > b->key) - (a->key < b->key);
@@ -417,14 +419,14 @@ by_bytes(const void *x, const void *y)
 
 /* Returns a size limit: uses below the limit hold at most 1/part of all bytes. */
 static int64_t
-least_large(struct berths *b, int64_t part)
+least_large(struct act_offsets *b, int64_t part)
 {
     int64_t all = 0, sum = 0, limit = 0;
     for (int32_t u = 0; u < b->nuse; u++) {
         b->ordered[u] = (struct ordered){b->use[u].bytes, 0, u};
         all += b->use[u].bytes;
     }
-    qsort(b->ordered, (size_t)b->nuse, sizeof *b->ordered, by_bytes);
+    qsort(b->ordered, (size_t)b->nuse, sizeof *b->ordered, compare_use_bytes);
     for (int32_t i = 0; i < b->nuse && sum <= all / part; i++) {
         limit = b->ordered[i].key;
         sum += limit;
@@ -434,10 +436,10 @@ least_large(struct berths *b, int64_t part)
 
 /* Packs large uses, then small, finally tiny; returns the arena's bytes. */
 static int64_t
-place_by_size(struct berths *b, int64_t bound)
+place_by_size(struct act_offsets *b, int64_t bound)
 {
     b->small = least_large(b, SMALL);
-    int64_t bytes = try_orders(b, bound + bound / BERTHS_GOOD), tiny = least_large(b, TINY);
+    int64_t bytes = try_offset_orders(b, bound + bound / ACT_OFFSETS_GOOD), tiny = least_large(b, TINY);
     bytes = squeeze_on(b, bytes, bound, STEP_LOOKS);
     bytes = add_smaller(b, bytes, tiny);
     bytes = squeeze_on(b, bytes, bound, STEP_LOOKS);
@@ -446,9 +448,9 @@ place_by_size(struct berths *b, int64_t bound)
 }
 
 int64_t
-berths_place(struct berths *b, int64_t bound)
+act_offsets_place(struct act_offsets *b, int64_t bound)
 {
-    int64_t enough = bound + bound / BERTHS_GOOD, bytes = try_orders(b, enough);
+    int64_t enough = bound + bound / ACT_OFFSETS_GOOD, bytes = try_offset_orders(b, enough);
     if (bytes <= enough) return bytes;
     int64_t *best = b->best;
     b->best = b->better;

@@ -1,7 +1,7 @@
 /* act_offset_place.h - offsets for the uses of a device's registers.
  *
- * berth_registers() (act_offset.h) owns the struct berths, fills the fields below in its own arenas, and runs on one
- * thread. Deterministic. */
+ * act_offset_registers() (act_offset.h) owns the struct act_offsets, fills the fields below in its own arenas, and runs
+ * on one thread. Deterministic. */
 #ifndef RILLE_PLAN_ACT_OFFSET_PLACE_H
 #define RILLE_PLAN_ACT_OFFSET_PLACE_H
 
@@ -9,7 +9,7 @@
 #include "runtime/base/arena.h"
 
 enum {
-    BERTHS_GOOD = 32, /* registers, or uses, that take at most 1/32 more than the bound are good enough */
+    ACT_OFFSETS_GOOD = 32, /* registers, or uses, that take at most 1/32 more than the bound are good enough */
 };
 
 struct tenant {
@@ -45,9 +45,9 @@ struct backs {
     struct back *of;
     int32_t n;
 };
-struct berths {
+struct act_offsets {
     struct plan *plan;
-    const int32_t *first_out, *asked; /* arguments of berth_registers() */
+    const int32_t *first_out, *asked; /* arguments of act_offset_registers() */
     struct arena arena, of_device;
     int32_t nback;            /* capacity of `all` and of `local` */
     struct backs all, local;  /* lists of all tasks; of the tasks near the current device */
@@ -58,9 +58,9 @@ struct berths {
     struct waiting *waiting;
     /* The current device. */
     struct tenant *tenant;
-    int32_t ntenant, nuse, nberth;
-    int32_t *after;      /* [a * ntenant + b]: use i of a has ended before use k of b begins, if i + after <= k */
-    struct reach *reach; /* [a * ntenant + b] */
+    int32_t nlive_range, nuse, nact_offset;
+    int32_t *after;      /* [a * nlive_range + b]: use i of a has ended before use k of b begins, if i + after <= k */
+    struct reach *reach; /* [a * nlive_range + b] */
     int32_t *begun, *from, *heaviest; /* by tenant: number of uses begun at a moment */
     struct use *use;
     uint64_t *near;               /* bit mask by use: may be live together with the current use */
@@ -74,15 +74,15 @@ struct berths {
 };
 
 static inline const struct out_port *
-berth_port(const struct berths *b, const struct tenant *t)
+act_offset_port(const struct act_offsets *b, const struct tenant *t)
 {
     return &b->plan->task[t->task].out[t->out];
 }
 
 /* Lists the uses of all tenants, at the offsets of their registers. */
-void berths_list(struct berths *b);
+void act_offsets_list(struct act_offsets *b);
 /* Assigns each use an offset, in b->best. Uses that may be live together share no bytes. Returns the bytes of the
  * arena. bound: no arena is smaller. */
-int64_t berths_place(struct berths *b, int64_t bound);
+int64_t act_offsets_place(struct act_offsets *b, int64_t bound);
 
 #endif

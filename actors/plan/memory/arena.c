@@ -54,7 +54,7 @@ struct memory {
     struct item *item, *packed;
     int32_t nitem, npacked, period; /* period: its number of tasks */
     struct room *room;              /* by stage */
-    struct rooms *rooms;
+    struct stage_slots *rooms;
     int64_t bytes;
     struct pair *pair;
     int32_t npair, pair_capacity;
@@ -63,7 +63,7 @@ struct memory {
 /* ---- tenants ---- */
 
 static bool
-is_tenant(const struct out_port *o)
+shares_arena(const struct out_port *o)
 {
     return o->where.kind == IN_ARENA;
 }
@@ -72,18 +72,18 @@ is_tenant(const struct out_port *o)
 static int32_t
 holder(const struct draft *d)
 {
-    return d->nout && is_tenant(&d->out[0]) ? d->out[0].where.index : d->task.device;
+    return d->nout && shares_arena(&d->out[0]) ? d->out[0].where.index : d->task.device;
 }
 
 /* Prefix sum: turns counts at first[d + 1] into first indices at first[d], d <= n. */
 static void
-add_up(int32_t *first, int32_t n)
+prefix_sums(int32_t *first, int32_t n)
 {
     for (int32_t d = 0; d < n; d++) first[d + 1] += first[d];
 }
 
 static void
-list_tenants(struct memory *m)
+list_arena_live_ranges(struct memory *m)
 {
     struct lower *l = m->l;
     struct arena *a = &l->pass;
@@ -96,10 +96,10 @@ list_tenants(struct memory *m)
         l->first_out[i] = nout;
         nout += d->nout;
         m->first_task[holder(d) + 1]++;
-        for (int k = 0; k < d->nout; k++) m->first[holder(d) + 1] += is_tenant(&d->out[k]);
+        for (int k = 0; k < d->nout; k++) m->first[holder(d) + 1] += shares_arena(&d->out[k]);
     }
-    add_up(m->first, ndevice);
-    add_up(m->first_task, ndevice);
+    prefix_sums(m->first, ndevice);
+    prefix_sums(m->first_task, ndevice);
     m->tenant = ARENA_ARRAY(a, struct tenant, m->first[ndevice] + 1);
     m->of = ARENA_ARRAY(a, int32_t, nout + 1);
     l->asked = ARENA_ARRAY(&l->tmp, int32_t, nout + 1);
@@ -111,7 +111,7 @@ list_tenants(struct memory *m)
         m->task[next_task[holder(d)]++] = i;
         for (int k = 0; k < d->nout; k++) {
             int32_t *of = &m->of[l->first_out[i] + k];
-            *of = is_tenant(&d->out[k]) ? next[holder(d)]++ : -1;
+            *of = shares_arena(&d->out[k]) ? next[holder(d)]++ : -1;
             if (*of >= 0) m->tenant[*of] = (struct tenant){.task = i, .out = k, .last = i};
         }
     }
@@ -129,7 +129,7 @@ read_by(const struct memory *m, const struct edge *e)
 /* Lists the readers of each tenant. A register filled by several tasks has an edge to the reader from each, which
  * counts once. */
 static void
-each_reader(struct memory *m, int32_t *next, int32_t *reader)
+next_reader(struct memory *m, int32_t *next, int32_t *reader)
 {
     const struct lower *l = m->l;
     for (int32_t t = 0; t < m->first[l->plan->ndevice]; t++) m->tenant[t].last = m->tenant[t].task;
@@ -145,21 +145,21 @@ each_reader(struct memory *m, int32_t *next, int32_t *reader)
 }
 
 static void
-list_readers(struct memory *m)
+arena_list_readers(struct memory *m)
 {
     struct arena *a = &m->l->pass;
     int32_t n = m->first[m->l->plan->ndevice];
     m->first_reader = ARENA_ARRAY(a, int32_t, n + 2);
-    each_reader(m, m->first_reader + 1, NULL);
-    add_up(m->first_reader, n);
+    next_reader(m, m->first_reader + 1, NULL);
+    prefix_sums(m->first_reader, n);
     int32_t *next = arena_dup(a, m->first_reader, sizeof *next * (size_t)(n + 1));
     m->reader = ARENA_ARRAY(a, int32_t, m->first_reader[n] + 1);
-    each_reader(m, next, m->reader);
+    next_reader(m, next, m->reader);
 }
 
 /* A register filled by several tasks belongs to the first of them. */
 static void
-list_writers(struct memory *m)
+list_task_writers(struct memory *m)
 {
     const struct lower *l = m->l;
     m->next_writer = ARENA_ARRAY(&m->l->pass, int32_t, l->ndraft + 1);
@@ -178,7 +178,7 @@ list_writers(struct memory *m)
 /* Marks tasks that wait for the last micro-batch: they read a sum over micro-batches, need tokens of several acts,
  * or follow such a task. */
 static void
-find_late(struct memory *m)
+arena_find_late(struct memory *m)
 {
     const struct lower *l = m->l;
     m->late = ARENA_ARRAY(&m->l->pass, bool, l->ndraft + 1);
@@ -245,7 +245,7 @@ find_kernels(struct memory *m)
 
 /* Returns the index of a task among the device's tasks. */
 static int32_t
-position_of(const struct memory *m, int32_t device, int32_t task)
+arena_position(const struct memory *m, int32_t device, int32_t task)
 {
     int32_t lo = m->first_task[device], hi = m->first_task[device + 1];
     while (lo < hi) {
@@ -309,7 +309,7 @@ mark_waits(struct memory *m, int32_t task, int depth)
 }
 
 static bool
-waits_for(struct memory *m, int32_t task, int32_t other)
+arena_waits_for(struct memory *m, int32_t task, int32_t other)
 {
     enum { MOVE_TASKS = 3 }; /* staging, filling a shard, joining shards */
     if (m->meets != task) {
@@ -324,9 +324,9 @@ waits_for(struct memory *m, int32_t task, int32_t other)
 static int32_t
 kernel_beside(struct memory *m, int32_t device, int32_t task, int behind)
 {
-    int32_t first = m->first_task[device], at = position_of(m, device, task), beside = m->kernel[behind][first + at];
+    int32_t first = m->first_task[device], at = arena_position(m, device, task), beside = m->kernel[behind][first + at];
     int32_t kernel = m->task[first + beside];
-    if (beside == at || (behind ? waits_for(m, kernel, task) : waits_for(m, task, kernel))) return at;
+    if (beside == at || (behind ? arena_waits_for(m, kernel, task) : arena_waits_for(m, task, kernel))) return at;
     return beside;
 }
 
@@ -353,9 +353,9 @@ first_position(const struct memory *m, int32_t device, const struct tenant *t)
     const struct draft *draft = m->l->draft;
     int32_t hop = t->task;
     const struct task *own = &draft[t->task].task;
-    if ((own->kind->flags & (KIND_DIRECT | KIND_SENDS)) != KIND_DIRECT) return position_of(m, device, t->task);
+    if ((own->kind->flags & (KIND_P2P | KIND_SENDS)) != KIND_P2P) return arena_position(m, device, t->task);
     while (hop > 0 && draft[hop - 1].task.kind->flags & KIND_MOVE && draft[hop - 1].task.move.of == own->move.of) hop--;
-    return MAX(0, position_of(m, device, hop));
+    return MAX(0, arena_position(m, device, hop));
 }
 
 /* Models a run as its first micro-batch and, a period later, the last. A result made per micro-batch lives from the
@@ -370,7 +370,7 @@ item_of(struct memory *m, int32_t device, const struct tenant *t)
     int32_t period = m->first_task[device + 1] - m->first_task[device];
     struct item it = {.bytes = where_stride(o->bytes),
                       .first = first_position(m, device, t),
-                      .last = position_of(m, device, t->last),
+                      .last = arena_position(m, device, t->last),
                       .asked = o->nreg,
                       .nreg = o->nreg,
                       .stage = d->task.stage,
@@ -411,9 +411,9 @@ pack_device_items(struct memory *m)
 {
     int32_t nstage = m->l->outline->stages.n, n = 0;
     struct pack_items p = {ARENA_ARRAY(&m->l->pass, struct pack_item, m->nitem + nstage + 1), 0, m->period, true};
-    rooms_begin(m->rooms, m->item, m->nitem, m->period);
+    stage_slots_begin(m->rooms, m->item, m->nitem, m->period);
     for (int32_t s = 0; s < nstage; s++) {
-        if (m->l->program->pieces > 1) rooms_find(m->rooms, s, &m->room[s]);
+        if (m->l->program->pieces > 1) stage_slots_find(m->rooms, s, &m->room[s]);
         const struct room *r = &m->room[s];
         if (r->nreg) p.item[p.n++] = (struct pack_item){r->nreg * r->bytes, r->first, r->last, 0, 0};
     }
@@ -434,7 +434,7 @@ pack_device_items(struct memory *m)
 /* ---- reuse of bytes ---- */
 
 static void
-add_pair(struct memory *m, int32_t a, int32_t b, bool next_period)
+add_lifetime_pair(struct memory *m, int32_t a, int32_t b, bool next_period)
 {
     GROW(m->pair, m->npair + 1, m->pair_capacity);
     m->pair[m->npair++] = (struct pair){a, b, next_period};
@@ -445,7 +445,7 @@ struct written {
     int32_t first, item;
 };
 static int
-by_time(const void *a, const void *b)
+compare_arena_times(const void *a, const void *b)
 {
     const struct written *x = a, *y = b;
     return x->first != y->first ? x->first - y->first : x->item - y->item;
@@ -499,7 +499,7 @@ take_cuts(struct memory *m, struct sweep *s, int32_t b, int32_t r)
     for (; s->cut[c] < at + it->bytes; c++) {
         int32_t a = s->owner[c];
         bool known = r > 0 && a >= 0 && it->in_room && m->item[a].in_room;
-        if (a >= 0 && a != last && !known) add_pair(m, a, b, false);
+        if (a >= 0 && a != last && !known) add_lifetime_pair(m, a, b, false);
         last = a;
         s->owner[c] = b;
         if (!it->again) continue;
@@ -517,7 +517,7 @@ close_periods(struct memory *m, const struct sweep *s)
         bool same = s->closed[c] == a && s->opened[c] == b;
         a = s->closed[c];
         b = s->opened[c];
-        if (a != b && !same) add_pair(m, a, b, true);
+        if (a != b && !same) add_lifetime_pair(m, a, b, true);
     }
 }
 
@@ -529,7 +529,7 @@ find_pairs(struct memory *m)
     m->npair = 0;
     cut_arena(m, &s);
     for (int32_t i = 0; i < m->nitem; i++) w[i] = (struct written){m->item[i].first, i};
-    qsort(w, (size_t)m->nitem, sizeof *w, by_time);
+    qsort(w, (size_t)m->nitem, sizeof *w, compare_arena_times);
     for (int32_t i = 0; i < m->nitem; i++) {
         const struct item *it = &m->item[w[i].item];
         for (int32_t r = 0; r < it->nreg && it->bytes > 0; r++) take_cuts(m, &s, w[i].item, r);
@@ -569,7 +569,7 @@ is_alike(const struct memory *m)
 }
 
 static void
-pack_device(struct memory *m, int32_t device)
+pack_arena_device(struct memory *m, int32_t device)
 {
     const struct tenant *t = &m->tenant[m->first[device]];
     m->period = m->first_task[device + 1] - m->first_task[device];
@@ -600,20 +600,20 @@ arena_registers(struct lower *l)
 {
     struct memory m = {.l = l};
     TRY(sizes_check(l));
-    list_tenants(&m);
-    list_readers(&m);
-    list_writers(&m);
+    list_arena_live_ranges(&m);
+    arena_list_readers(&m);
+    list_task_writers(&m);
     find_kernels(&m);
-    find_late(&m);
+    arena_find_late(&m);
     find_wanted(&m);
     find_frugal(&m);
     int32_t most = 0;
     for (int32_t d = 0; d < l->plan->ndevice; d++) most = MAX(most, m.first[d + 1] - m.first[d]);
     m.room = ARENA_ARRAY(&l->pass, struct room, l->outline->stages.n + 1);
     m.item = ARENA_ARRAY(&l->pass, struct item, most + 1);
-    m.rooms = rooms_new(l->outline, most, &l->pass);
+    m.rooms = stage_slots_new(l->outline, most, &l->pass);
     m.packed = ARENA_ARRAY(&l->pass, struct item, most + 1);
-    for (int32_t d = 0; d < l->plan->ndevice; d++) pack_device(&m, d);
+    for (int32_t d = 0; d < l->plan->ndevice; d++) pack_arena_device(&m, d);
     free(m.pair);
     sizes_scratch(l);
     return 0;

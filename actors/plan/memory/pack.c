@@ -46,7 +46,7 @@ struct ranked {
 };
 
 static int
-by_key(const void *a, const void *b)
+compare_ranked_keys(const void *a, const void *b)
 {
     const struct ranked *x = a, *y = b;
     if (x->key != y->key) return x->key < y->key ? -1 : 1;
@@ -66,7 +66,7 @@ most_byte_time(const struct span *s)
 }
 
 static double
-longest(const struct span *s)
+span_length(const struct span *s)
 {
     return -(double)s->last + s->first;
 }
@@ -93,17 +93,17 @@ typedef double key_fn(const struct span *s);
 
 /* Sorts the spans ranked[0..n) by key; equal keys by number. */
 static void
-sort(const struct pack *p, struct ranked *ranked, int n, key_fn *key)
+sort_ranked(const struct pack *p, struct ranked *ranked, int n, key_fn *key)
 {
     for (int i = 0; i < n; i++) ranked[i].key = key(&p->span[ranked[i].span]);
-    qsort(ranked, (size_t)n, sizeof *ranked, by_key);
+    qsort(ranked, (size_t)n, sizeof *ranked, compare_ranked_keys);
 }
 
 static void
 rank_all(const struct pack *p, struct ranked *ranked, key_fn *key)
 {
     for (int i = 0; i < p->n; i++) ranked[i].span = i;
-    sort(p, ranked, p->n, key);
+    sort_ranked(p, ranked, p->n, key);
 }
 
 /* ---- placing ---- */
@@ -115,7 +115,7 @@ struct placed { /* sorted by offset */
 
 /* Returns true if lifetimes overlap; within a group, if they overlap within a period. */
 static bool
-meet(const struct pack *p, const struct placed *q, const struct span *s)
+lifetimes_overlap(const struct pack *p, const struct placed *q, const struct span *s)
 {
     int32_t over = s->group && s->group == q->group ? p->period : 0;
     return q->last - over >= s->first && q->first <= s->last - over;
@@ -128,7 +128,7 @@ gap_for(const struct pack *p, int n, const struct span *s, bool tightest)
     int64_t top = 0, best = -1, best_gap = INT64_MAX;
     for (int i = 0; i < n; i++) {
         const struct placed *q = &p->placed[i];
-        if (!meet(p, q, s)) continue;
+        if (!lifetimes_overlap(p, q, s)) continue;
         int64_t gap = q->offset - top;
         if (gap >= s->bytes && gap < best_gap) {
             if (!tightest) return top;
@@ -141,7 +141,7 @@ gap_for(const struct pack *p, int n, const struct span *s, bool tightest)
 }
 
 static void
-insert(struct placed *placed, int n, struct placed q)
+insert_placed(struct placed *placed, int n, struct placed q)
 {
     int lo = 0, hi = n;
     while (lo < hi) {
@@ -163,7 +163,7 @@ place(struct pack *p, int n, bool tightest)
     for (int i = 0; i < n; i++) {
         const struct span *s = &p->span[p->order[i].span];
         int64_t at = gap_for(p, i, s, tightest);
-        insert(p->placed, i, (struct placed){at, at + s->bytes, s->first, s->last, s->group});
+        insert_placed(p->placed, i, (struct placed){at, at + s->bytes, s->first, s->last, s->group});
         p->offset[p->order[i].span] = at;
         top = MAX(top, at + s->bytes);
     }
@@ -290,7 +290,7 @@ add_hole(struct heap *h, int32_t before, int64_t offset, int64_t bytes, int32_t 
 
 /* Allocates block b in a hole, whose remainder stays a hole; or at the top, absorbing a topmost hole. */
 static void
-take(struct heap *h, int32_t b, int64_t bytes)
+allocate_block(struct heap *h, int32_t b, int64_t bytes)
 {
     int32_t hole = hole_for(h, bytes);
     if (hole < 0 && h->tail >= 0 && h->block[h->tail].hole) hole = h->tail;
@@ -307,7 +307,7 @@ take(struct heap *h, int32_t b, int64_t bytes)
 
 /* Frees block b and merges it with adjacent holes. */
 static void
-give_back(struct heap *h, int32_t b)
+free_block(struct heap *h, int32_t b)
 {
     struct block *x = &h->block[b];
     int64_t offset = x->offset, bytes = x->bytes;
@@ -346,12 +346,12 @@ sweep_spans(struct pack *p, struct ranked *order, int n, int32_t over)
     int gone = 0;
     heap_init(&h, p);
     memcpy(p->expiry, order, (size_t)n * sizeof *order);
-    sort(p, order, n, earliest);
-    sort(p, p->expiry, n, expires);
+    sort_ranked(p, order, n, earliest);
+    sort_ranked(p, p->expiry, n, expires);
     for (int i = 0; i < n; i++) {
         const struct span *s = &p->span[order[i].span];
-        for (; p->span[p->expiry[gone].span].last - over < s->first; gone++) give_back(&h, p->expiry[gone].span);
-        take(&h, order[i].span, s->bytes);
+        for (; p->span[p->expiry[gone].span].last - over < s->first; gone++) free_block(&h, p->expiry[gone].span);
+        allocate_block(&h, order[i].span, s->bytes);
         p->offset[order[i].span] = h.block[order[i].span].offset;
     }
     return h.top;
@@ -359,7 +359,7 @@ sweep_spans(struct pack *p, struct ranked *order, int n, int32_t over)
 
 /* Packs a group of n spans into one block. */
 static struct span
-block_of(struct pack *p, struct ranked *order, int n)
+span_of_block(struct pack *p, struct ranked *order, int n)
 {
     struct span b = p->span[order[0].span];
     for (int i = 1; i < n; i++) {
@@ -372,16 +372,16 @@ block_of(struct pack *p, struct ranked *order, int n)
 
 /* Sweeps all spans of the order after the first `skip`, above `floor`; returns the bytes of the arena. */
 static int64_t
-sweep(struct pack *p, int skip, int64_t floor)
+sweep_pack(struct pack *p, int skip, int64_t floor)
 {
     struct ranked *order = p->order + skip, *alone = p->alone;
     int n = p->n - skip, nalone = 0, nblock = 0;
-    sort(p, order, n, by_group);
+    sort_ranked(p, order, n, by_group);
     for (int i = 0, more; i < n; i += more) {
         int32_t group = p->span[order[i].span].group;
         for (more = 1; group && i + more < n && p->span[order[i + more].span].group == group;) more++;
         alone[nalone++].span = group ? p->n + nblock : order[i].span;
-        if (group) p->span[p->n + nblock++] = block_of(p, order + i, more);
+        if (group) p->span[p->n + nblock++] = span_of_block(p, order + i, more);
     }
     int64_t top = floor + sweep_spans(p, alone, nalone, 0);
     for (int i = 0, block = p->n - 1, group = 0; i < n; i++) {
@@ -436,15 +436,15 @@ attempt(struct pack *p, int64_t bound)
 {
     for (int backwards = 0; backwards < 2 && p->best_bytes > bound; backwards++) {
         rank_all(p, p->order, earliest);
-        consider(p, sweep(p, 0, 0));
+        consider(p, sweep_pack(p, 0, 0));
         mirror(p);
     }
     if (p->best_bytes > bound && p->n > NTHOROUGH) {
         int nplaced = MIN(p->n, NPLACED);
         rank_all(p, p->order, largest);
-        consider(p, sweep(p, nplaced, place(p, nplaced, false)));
+        consider(p, sweep_pack(p, nplaced, place(p, nplaced, false)));
     }
-    static key_fn *const keys[] = {largest, most_byte_time, longest, earliest};
+    static key_fn *const keys[] = {largest, most_byte_time, span_length, earliest};
     for (size_t k = 0; k < 2 * countof(keys) && p->best_bytes > bound && p->n <= NTHOROUGH; k++) {
         rank_all(p, p->order, keys[k / 2]);
         consider(p, place(p, p->n, k % 2));
@@ -505,7 +505,7 @@ struct change {
 };
 
 static int
-by_time(const void *a, const void *b)
+compare_pack_times(const void *a, const void *b)
 {
     const struct change *x = a, *y = b;
     return (x->when > y->when) - (x->when < y->when);
@@ -515,13 +515,13 @@ static int
 by_group_and_time(const void *a, const void *b)
 {
     const struct change *x = a, *y = b;
-    return x->group != y->group ? (x->group > y->group) - (x->group < y->group) : by_time(a, b);
+    return x->group != y->group ? (x->group > y->group) - (x->group < y->group) : compare_pack_times(a, b);
 }
 
 /* Converts the n changes of a group within a period to changes over all periods. In the first period the group grows
  * to its peak so far; in the last period it shrinks to its peak still to come. */
 static void
-spread(struct change *x, int n, int32_t period)
+spread_change(struct change *x, int n, int32_t period)
 {
     int64_t alive = 0, most = 0, later = 0;
     for (int i = 0; i < n; i++) x[i].alive = alive += x[i].bytes;
@@ -553,9 +553,9 @@ pack_bound(const struct pack_items *p, int64_t align)
     qsort(change, (size_t)n, sizeof *change, by_group_and_time);
     for (int i = 0, more; i < n; i += more) {
         for (more = 1; i + more < n && change[i + more].group == change[i].group;) more++;
-        if (change[i].group) spread(change + i, more, p->period);
+        if (change[i].group) spread_change(change + i, more, p->period);
     }
-    qsort(change, (size_t)n, sizeof *change, by_time);
+    qsort(change, (size_t)n, sizeof *change, compare_pack_times);
     int64_t alive = 0, most = 0;
     for (int i = 0; i < n; i++) {
         alive += change[i].bytes;

@@ -12,7 +12,7 @@ struct live_range {
 };
 
 static int32_t
-last_reader(const struct out_port *o, int32_t task)
+last_port_reader(const struct out_port *o, int32_t task)
 {
     for (int32_t f = 0; f < o->nfan; f++)
         for (int32_t r = 0; r < o->fan[f].nreader; r++) task = MAX(task, o->fan[f].reader[r].task);
@@ -33,7 +33,7 @@ list_live(const struct plan *p, int32_t device, int32_t *n)
             if (o->where.kind != IN_ARENA || o->where.index != device || o->bytes == 0) continue;
             GROW(list, *n + 1, capacity);
             bool pieces = o->nreg > 1;
-            list[(*n)++] = (struct live_range){i, k, pieces ? 0 : i, pieces ? p->ntask : last_reader(o, i),
+            list[(*n)++] = (struct live_range){i, k, pieces ? 0 : i, pieces ? p->ntask : last_port_reader(o, i),
                                                o->nreg * where_stride(o->bytes)};
         }
     return list;
@@ -60,7 +60,7 @@ find_peak(const struct plan *p, const struct live_range *list, int32_t n)
 }
 
 static int
-by_bytes(const void *x, const void *y)
+compare_live_bytes(const void *x, const void *y)
 {
     const struct live_range *a = x, *b = y;
     return a->bytes != b->bytes ? (a->bytes < b->bytes) - (a->bytes > b->bytes) : a->task - b->task;
@@ -71,7 +71,7 @@ static int32_t
 keep_peak(const struct plan *p, struct live_range *list, int32_t n)
 {
     int32_t peak = find_peak(p, list, n), kept = 0;
-    if (n > 0) qsort(list, (size_t)n, sizeof *list, by_bytes);
+    if (n > 0) qsort(list, (size_t)n, sizeof *list, compare_live_bytes);
     for (int32_t i = 0; i < n; i++)
         if (list[i].first <= peak && peak <= list[i].last) list[kept++] = list[i];
     return kept;

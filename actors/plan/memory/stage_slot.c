@@ -25,7 +25,7 @@ struct trial {
     int64_t bytes;
 };
 
-struct rooms {
+struct stage_slots {
     const struct outline *outline;
     struct item *item;
     int32_t nitem, period;
@@ -51,14 +51,14 @@ may_join(const struct item *it, int32_t stage, const struct room *r)
 /* Returns the end of the item's life in a slot, in one micro-batch. Operands of delayed weight gradients live to the
  * end of the micro-batch. */
 static int32_t
-leaves(const struct rooms *m, const struct item *it)
+leaves(const struct stage_slots *m, const struct item *it)
 {
     return it->waits ? m->period : it->last - m->period;
 }
 
 /* Returns the maximum over positions first to last. */
 static int64_t
-most_load(const struct rooms *m, const struct load *load, int32_t first, int32_t last)
+most_load(const struct stage_slots *m, const struct load *load, int32_t first, int32_t last)
 {
     int32_t l = m->width + first, r = m->width + last;
     int64_t left = load->most[l], right = load->most[r];
@@ -88,7 +88,7 @@ add_above(const struct load *load, int32_t node)
 }
 
 static void
-add_load(const struct rooms *m, const struct load *load, int32_t first, int32_t last, int64_t bytes)
+add_load(const struct stage_slots *m, const struct load *load, int32_t first, int32_t last, int64_t bytes)
 {
     for (int32_t l = m->width + first, r = m->width + last + 1; l < r; l >>= 1, r >>= 1) {
         int32_t node[2] = {l & 1 ? l++ : 0, r & 1 ? --r : 0};
@@ -103,7 +103,7 @@ add_load(const struct rooms *m, const struct load *load, int32_t first, int32_t 
 }
 
 static void
-clear_load(const struct rooms *m, const struct load *load)
+clear_load(const struct stage_slots *m, const struct load *load)
 {
     memset(load->most, 0, sizeof *load->most * 2 * (size_t)m->width);
     memset(load->add, 0, sizeof *load->add * 2 * (size_t)m->width);
@@ -112,7 +112,7 @@ clear_load(const struct rooms *m, const struct load *load)
 /* Selects the items in the slots: all with as many registers as slots, then others in order while the slot's peak
  * stays within `bytes`. Returns the peak. */
 static int64_t
-fill_room(struct rooms *m, int32_t stage, const struct room *r, int64_t bytes)
+fill_room(struct stage_slots *m, int32_t stage, const struct room *r, int64_t bytes)
 {
     clear_load(m, &m->room);
     for (int must = 1; must >= 0; must--)
@@ -128,7 +128,7 @@ fill_room(struct rooms *m, int32_t stage, const struct room *r, int64_t bytes)
 
 /* Rebuilds the load of the items in the slots. */
 static void
-fill_again(struct rooms *m)
+fill_again(struct stage_slots *m)
 {
     clear_load(m, &m->room);
     for (int32_t i = 0; i < m->nitem; i++) {
@@ -139,7 +139,7 @@ fill_again(struct rooms *m)
 
 /* Adds an item to the load outside of the slots, or removes it (sign -1). */
 static void
-put_beside(struct rooms *m, const struct item *it, int sign)
+put_beside(struct stage_slots *m, const struct item *it, int sign)
 {
     if (it->group && it->phase < PHASE_BATCH)
         add_load(m, &m->group[it->phase], it->first, it->last - m->period, sign * it->bytes);
@@ -149,7 +149,7 @@ put_beside(struct rooms *m, const struct item *it, int sign)
 
 /* Rebuilds the load outside of the slots. */
 static void
-fill_beside(struct rooms *m, int32_t stage)
+fill_beside(struct stage_slots *m, int32_t stage)
 {
     for (int phase = 0; phase < PHASE_BATCH; phase++) clear_load(m, &m->group[phase]);
     m->alone = 0;
@@ -161,7 +161,7 @@ fill_beside(struct rooms *m, int32_t stage)
 
 /* Returns the bytes outside of the slots: peak of each group, plus the rest. */
 static int64_t
-bytes_beside(const struct rooms *m)
+bytes_beside(const struct stage_slots *m)
 {
     int64_t bytes = m->alone;
     for (int phase = 0; phase < PHASE_BATCH; phase++) bytes += most_of_all(&m->group[phase]);
@@ -170,7 +170,7 @@ bytes_beside(const struct rooms *m)
 
 /* Lists the items of one slot for packing; at: their indices, then -1. */
 static struct pack_items
-list_room(const struct rooms *m, struct pack_item *p, int32_t *at)
+list_room(const struct stage_slots *m, struct pack_item *p, int32_t *at)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < m->nitem; i++) {
@@ -184,7 +184,7 @@ list_room(const struct rooms *m, struct pack_item *p, int32_t *at)
 }
 
 static void
-move_in(struct rooms *m, struct room *r, const struct pack_item *p, const int32_t *at)
+move_in(struct stage_slots *m, struct room *r, const struct pack_item *p, const int32_t *at)
 {
     r->first = INT32_MAX;
     r->last = -1;
@@ -202,7 +202,7 @@ move_in(struct rooms *m, struct room *r, const struct pack_item *p, const int32_
 /* Returns true if credits guarantee that a slot's previous micro-batch has left this phase before the next one
  * enters. */
 static bool
-leaves_early(const struct rooms *m, int32_t stage, uint8_t phase, int32_t nreg)
+leaves_early(const struct stage_slots *m, int32_t stage, uint8_t phase, int32_t nreg)
 {
     struct moment forward = {stage, PHASE_FORWARD}, then = {stage, phase};
     return outline_credits(m->outline, forward, then) <= nreg;
@@ -211,7 +211,7 @@ leaves_early(const struct rooms *m, int32_t stage, uint8_t phase, int32_t nreg)
 /* ---- moving items ---- */
 
 static int64_t
-bytes_of(struct rooms *m, const struct room *r)
+slot_bytes(struct stage_slots *m, const struct room *r)
 {
     m->looks--;
     return r->nreg * most_of_all(&m->room) + bytes_beside(m);
@@ -219,7 +219,7 @@ bytes_of(struct rooms *m, const struct room *r)
 
 /* Moves an item into the slots, or out of them. */
 static void
-turn(struct rooms *m, struct item *it)
+toggle_item(struct stage_slots *m, struct item *it)
 {
     int sign = it->joins ? -1 : 1;
     add_load(m, &m->room, it->first, leaves(m, it), sign * it->bytes);
@@ -229,23 +229,23 @@ turn(struct rooms *m, struct item *it)
 
 /* Moves one or two items; undoes that unless the total decreases. */
 static bool
-is_better(struct rooms *m, const struct room *r, struct item *a, struct item *b, int64_t *least)
+is_better_slot(struct stage_slots *m, const struct room *r, struct item *a, struct item *b, int64_t *least)
 {
-    turn(m, a);
-    if (b) turn(m, b);
-    int64_t bytes = bytes_of(m, r);
+    toggle_item(m, a);
+    if (b) toggle_item(m, b);
+    int64_t bytes = slot_bytes(m, r);
     if (bytes < *least) {
         *least = bytes;
         return true;
     }
-    turn(m, a);
-    if (b) turn(m, b);
+    toggle_item(m, a);
+    if (b) toggle_item(m, b);
     return false;
 }
 
 /* Lists the items that may be in the slots or outside. */
 static int32_t
-list_free(struct rooms *m, int32_t stage, const struct room *r)
+list_free(struct stage_slots *m, int32_t stage, const struct room *r)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < m->nitem; i++)
@@ -255,26 +255,27 @@ list_free(struct rooms *m, int32_t stage, const struct room *r)
 
 /* Moves the n listed items in and out until the total no longer decreases. Returns true if it decreased. */
 static bool
-go_in_and_out(struct rooms *m, const struct room *r, int32_t n)
+go_in_and_out(struct stage_slots *m, const struct room *r, int32_t n)
 {
     if (m->looks <= 0) return false;
-    int64_t was = bytes_of(m, r), least = was;
+    int64_t was = slot_bytes(m, r), least = was;
     for (bool better = true; better && m->looks > 0;) {
         better = false;
-        for (int32_t i = 0; i < n && m->looks > 0; i++) better |= is_better(m, r, &m->item[m->at[i]], NULL, &least);
+        for (int32_t i = 0; i < n && m->looks > 0; i++)
+            better |= is_better_slot(m, r, &m->item[m->at[i]], NULL, &least);
     }
     return least < was;
 }
 
 /* Exchanges pairs of an item in the slots and one outside. Returns true if that decreased the total. */
 static bool
-change_places(struct rooms *m, const struct room *r, int32_t n)
+change_places(struct stage_slots *m, const struct room *r, int32_t n)
 {
-    int64_t was = bytes_of(m, r), least = was;
+    int64_t was = slot_bytes(m, r), least = was;
     for (int32_t i = 0; i < n; i++)
         for (int32_t k = i + 1; k < n && m->looks > 0; k++) {
             struct item *a = &m->item[m->at[i]], *b = &m->item[m->at[k]];
-            if (a->joins != b->joins) is_better(m, r, a, b, &least);
+            if (a->joins != b->joins) is_better_slot(m, r, a, b, &least);
         }
     return least < was;
 }
@@ -282,7 +283,7 @@ change_places(struct rooms *m, const struct room *r, int32_t n)
 /* ---- choosing ---- */
 
 static void
-keep(const struct rooms *m, const struct room *r, int64_t bytes, struct trial *t)
+keep_trial(const struct stage_slots *m, const struct room *r, int64_t bytes, struct trial *t)
 {
     if (bytes >= t->bytes) return;
     t->bytes = bytes;
@@ -292,14 +293,14 @@ keep(const struct rooms *m, const struct room *r, int64_t bytes, struct trial *t
 
 /* Restores the items of an alternative. */
 static void
-restore(struct rooms *m, const struct trial *t)
+restore_trial(struct stage_slots *m, const struct trial *t)
 {
     for (int32_t i = 0; i < m->nitem; i++) m->item[i].joins = t->joins[i];
 }
 
 /* Packs the items of one slot; returns the bytes. */
 static int64_t
-pack_room(struct rooms *m, bool thorough)
+pack_room(struct stage_slots *m, bool thorough)
 {
     struct pack_items in = list_room(m, m->packed, m->at);
     in.thorough = thorough;
@@ -307,40 +308,40 @@ pack_room(struct rooms *m, bool thorough)
 }
 
 static void
-try_packed(struct rooms *m, int32_t stage, const struct room *r, bool thorough)
+try_packed(struct stage_slots *m, int32_t stage, const struct room *r, bool thorough)
 {
     fill_beside(m, stage);
-    keep(m, r, r->nreg * pack_room(m, thorough) + bytes_beside(m), &m->best);
+    keep_trial(m, r, r->nreg * pack_room(m, thorough) + bytes_beside(m), &m->best);
 }
 
 /* Packs the alternative after exchanges. Items that share more bytes are ordered more strictly, and tasks wait for
  * that order, so the alternative must win by 1/LEAST_GAIN. */
 static void
-try_exchanged(struct rooms *m, int32_t stage)
+try_exchanged(struct stage_slots *m, int32_t stage)
 {
     const struct trial *t = &m->rough[1];
-    restore(m, t);
+    restore_trial(m, t);
     fill_beside(m, stage);
     int64_t bytes = t->best.nreg * pack_room(m, true) + bytes_beside(m);
-    if (bytes <= m->best.bytes - m->best.bytes / LEAST_GAIN) keep(m, &t->best, bytes, &m->best);
+    if (bytes <= m->best.bytes - m->best.bytes / LEAST_GAIN) keep_trial(m, &t->best, bytes, &m->best);
 }
 
 /* Alternates exchanges and single moves, starting from an alternative, until neither helps. */
 static void
-exchange(struct rooms *m, int32_t stage, struct trial *t, int32_t n)
+exchange(struct stage_slots *m, int32_t stage, struct trial *t, int32_t n)
 {
     const struct room *r = &t->best;
-    restore(m, t);
+    restore_trial(m, t);
     fill_again(m);
     fill_beside(m, stage);
     m->looks = MOST_LOOKS;
     while (change_places(m, r, n) && go_in_and_out(m, r, n)) continue;
-    keep(m, r, bytes_of(m, r), t);
+    keep_trial(m, r, slot_bytes(m, r), t);
 }
 
 /* Tries the smallest slots, the largest, and the best of some sizes between, before and after exchanges. */
 static void
-try_rooms(struct rooms *m, int32_t stage, struct room r)
+try_rooms(struct stage_slots *m, int32_t stage, struct room r)
 {
     int64_t small = fill_room(m, stage, &r, 0), large = fill_room(m, stage, &r, INT64_MAX);
     fill_room(m, stage, &r, small);
@@ -356,20 +357,20 @@ try_rooms(struct rooms *m, int32_t stage, struct room r)
         r.late = k % 2;
         fill_room(m, stage, &r, small + (large - small) * (k / 2) / ROOM_SIZES);
         fill_beside(m, stage);
-        keep(m, &r, bytes_of(m, &r), &rough[0]);
-        if (go_in_and_out(m, &r, n)) keep(m, &r, bytes_of(m, &r), &rough[1]);
+        keep_trial(m, &r, slot_bytes(m, &r), &rough[0]);
+        if (go_in_and_out(m, &r, n)) keep_trial(m, &r, slot_bytes(m, &r), &rough[1]);
     }
-    restore(m, &rough[0]);
-    keep(m, &rough[0].best, rough[0].bytes, &rough[1]);
+    restore_trial(m, &rough[0]);
+    keep_trial(m, &rough[0].best, rough[0].bytes, &rough[1]);
     exchange(m, stage, &rough[1], n);
-    restore(m, &rough[0]);
+    restore_trial(m, &rough[0]);
     try_packed(m, stage, &rough[0].best, true);
     try_exchanged(m, stage);
 }
 
 /* Returns true if a result of the stage has this number of registers. */
 static bool
-is_asked(const struct rooms *m, int32_t stage, int32_t nreg)
+is_slot_asked(const struct stage_slots *m, int32_t stage, int32_t nreg)
 {
     bool asked = false;
     for (int32_t i = 0; i < m->nitem && !asked; i++)
@@ -381,20 +382,20 @@ is_asked(const struct rooms *m, int32_t stage, int32_t nreg)
  * free one by one; short-lived results are stored in these gaps, or outside if the slot would grow by more bytes. If
  * micro-batches leave forward and backward at different times, slots may last until either. */
 void
-rooms_find(struct rooms *m, int32_t stage, struct room *out)
+stage_slots_find(struct stage_slots *m, int32_t stage, struct room *out)
 {
     struct trial *t = &m->best;
     t->bytes = INT64_MAX;
     t->best = *out = (struct room){0};
     for (int32_t nreg = 2; nreg <= m->outline->program->pieces; nreg++) {
         struct room r = {.nreg = nreg, .weights = leaves_early(m, stage, PHASE_WEIGHT, nreg)};
-        if (!is_asked(m, stage, nreg)) continue;
+        if (!is_slot_asked(m, stage, nreg)) continue;
         r.phases = 1 << PHASE_FORWARD | (unsigned)leaves_early(m, stage, PHASE_BACKWARD, nreg) << PHASE_BACKWARD |
                    (unsigned)r.weights << PHASE_WEIGHT;
         try_rooms(m, stage, r);
     }
     if (!t->best.nreg) return;
-    restore(m, t);
+    restore_trial(m, t);
     int64_t bytes = pack_room(m, true);
     if (m->at[0] < 0) return;
     *out = t->best;
@@ -402,11 +403,11 @@ rooms_find(struct rooms *m, int32_t stage, struct room *out)
     move_in(m, out, m->packed, m->at);
 }
 
-struct rooms *
-rooms_new(const struct outline *o, int32_t most, struct arena *a)
+struct stage_slots *
+stage_slots_new(const struct outline *o, int32_t most, struct arena *a)
 {
-    struct rooms *m = ARENA_ARRAY(a, struct rooms, 1);
-    *m = (struct rooms){.outline = o, .arena = a};
+    struct stage_slots *m = ARENA_ARRAY(a, struct stage_slots, 1);
+    *m = (struct stage_slots){.outline = o, .arena = a};
     m->packed = ARENA_ARRAY(a, struct pack_item, most + 1);
     m->at = ARENA_ARRAY(a, int32_t, most + 1);
     m->best.joins = ARENA_ARRAY(a, bool, most + 1);
@@ -415,13 +416,13 @@ rooms_new(const struct outline *o, int32_t most, struct arena *a)
 }
 
 static struct load
-load_new(const struct rooms *m)
+load_new(const struct stage_slots *m)
 {
     return (struct load){ARENA_ARRAY(m->arena, int64_t, 2 * m->width), ARENA_ARRAY(m->arena, int64_t, 2 * m->width)};
 }
 
 void
-rooms_begin(struct rooms *m, struct item *item, int32_t nitem, int32_t period)
+stage_slots_begin(struct stage_slots *m, struct item *item, int32_t nitem, int32_t period)
 {
     m->item = item;
     m->nitem = nitem;

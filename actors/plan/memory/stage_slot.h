@@ -3,8 +3,8 @@
  *
  * A stage has as many equal slots as micro-batches may be in flight. A result with that many registers has a
  * register in each slot. A result with fewer registers is stored in gaps of the slots or outside of them, as costs
- * fewer bytes. rooms_find() decides; arena.c places slots and the other results. A struct rooms belongs to one pass
- * over all devices and its thread, and is in the given arena. */
+ * fewer bytes. stage_slots_find() decides; arena.c places slots and the other results. A struct stage_slots belongs to
+ * one pass over all devices and its thread, and is in the given arena. */
 #ifndef RILLE_PLAN_STAGE_SLOT_H
 #define RILLE_PLAN_STAGE_SLOT_H
 
@@ -32,13 +32,13 @@ struct room {
     int64_t bytes, offset;     /* bytes of one slot; offset of the first */
 };
 
-struct rooms;
+struct stage_slots;
 /* Allocates for devices with at most `most` items. */
-struct rooms *rooms_new(const struct outline *o, int32_t most, struct arena *a);
+struct stage_slots *stage_slots_new(const struct outline *o, int32_t most, struct arena *a);
 /* Begins a device with these items (owned by the caller) and `period` tasks. */
-void rooms_begin(struct rooms *r, struct item *item, int32_t nitem, int32_t period);
+void stage_slots_begin(struct stage_slots *r, struct item *item, int32_t nitem, int32_t period);
 /* Returns in *out the slots of a stage, without their offset. Sets in_room, nreg and offset (from the beginning of
  * the first slot) of the items stored in them. */
-void rooms_find(struct rooms *r, int32_t stage, struct room *out);
+void stage_slots_find(struct stage_slots *r, int32_t stage, struct room *out);
 
 #endif

@@ -64,7 +64,7 @@ static const char *const term[] = {
     [BYTES] = "bytes",    [WHAT] = "content",    [EDGE] = "the edge of a library (0: none)"};
 
 static void
-row_of(const struct plan *p, const struct channel *c, uint64_t *row)
+fill_channel_row(const struct plan *p, const struct channel *c, uint64_t *row)
 {
     const struct channel_name *n = &c->name;
     row[STEP] = (uint64_t)n->step;
@@ -105,7 +105,7 @@ root_fate(const struct plan *p, int32_t k)
 }
 
 static int
-check_roots(const struct plan *p, int32_t peer, const char *bytes)
+check_peer_roots(const struct plan *p, int32_t peer, const char *bytes)
 {
     for (int32_t k = 0; k < p->program->nroot; k++) {
         uint64_t here = root_fate(p, k), there = contract_get(bytes, HEADER + (size_t)k);
@@ -125,7 +125,7 @@ channels_write(const struct plan *p, int32_t peer, struct str *s)
     for (int32_t k = 0; k < p->program->nroot; k++) contract_put(s, root_fate(p, k));
     for (int32_t c = 0; c < p->nchannel; c++) {
         if (p->channel[c].peer != peer) continue;
-        row_of(p, &p->channel[c], row);
+        fill_channel_row(p, &p->channel[c], row);
         for (int i = 0; i < ROW; i++) contract_put(s, row[i]);
     }
 }
@@ -159,7 +159,7 @@ name_of(const uint64_t *row)
 }
 
 static int
-lacks(const struct channel_name *name, int32_t memory)
+lacks_channel(const struct channel_name *name, int32_t memory)
 {
     struct str text = {0};
     channel_print(name, &text);
@@ -169,7 +169,7 @@ lacks(const struct channel_name *name, int32_t memory)
 }
 
 static int
-differs(const struct channel_name *name, int k, uint64_t here, int32_t peer, uint64_t there)
+channel_differs(const struct channel_name *name, int k, uint64_t here, int32_t peer, uint64_t there)
 {
     struct str text = {0};
     channel_print(name, &text);
@@ -185,9 +185,9 @@ check_terms(const struct channel *c, const uint64_t *here, const uint64_t *there
 {
     struct str text = {0};
     for (int k = 0; k < SENDS; k++)
-        if (here[k] != there[k]) return lacks(&c->name, c->peer);
+        if (here[k] != there[k]) return lacks_channel(&c->name, c->peer);
     for (int k = NREG; k <= EDGE; k++)
-        if (here[k] != there[k]) return differs(&c->name, k, here[k], c->peer, there[k]);
+        if (here[k] != there[k]) return channel_differs(&c->name, k, here[k], c->peer, there[k]);
     if (there[SENDS] == !here[SENDS] && there[TASK] <= INT32_MAX && there[THREAD] <= INT16_MAX) return 0;
     channel_print(&c->name, &text);
     int status = fail(E_PLAN, "channels: %s: both ends %s", str_text(&text), c->sends ? "send" : "receive");
@@ -200,24 +200,24 @@ channels_match(const struct plan *p, int32_t peer, const char *bytes, size_t n, 
 {
     uint64_t here[ROW], there[ROW];
     TRY(check_header(p, peer, bytes, n));
-    TRY(check_roots(p, peer, bytes));
+    TRY(check_peer_roots(p, peer, bytes));
     size_t before = HEADER + (size_t)p->program->nroot, nrow = (n / 8 - before) / ROW, r = 0;
     for (int32_t c = 0; c < p->nchannel; c++) {
         if (p->channel[c].peer != peer) continue;
-        if (r == nrow) return lacks(&p->channel[c].name, peer);
+        if (r == nrow) return lacks_channel(&p->channel[c].name, peer);
         for (int i = 0; i < ROW; i++) there[i] = contract_get(bytes, before + r * ROW + (size_t)i);
         r++;
-        row_of(p, &p->channel[c], here);
+        fill_channel_row(p, &p->channel[c], here);
         struct channel_name name = name_of(there);
         int order = channel_compare(&p->channel[c].name, &name);
-        if (order) return order < 0 ? lacks(&p->channel[c].name, peer) : lacks(&name, p->memory);
+        if (order) return order < 0 ? lacks_channel(&p->channel[c].name, peer) : lacks_channel(&name, p->memory);
         TRY(check_terms(&p->channel[c], here, there));
         far[c] = (struct channel_far){.task = (int32_t)there[TASK], .thread = (int32_t)there[THREAD]};
     }
     if (r == nrow) return 0;
     for (int i = 0; i < ROW; i++) there[i] = contract_get(bytes, before + r * ROW + (size_t)i);
     struct channel_name name = name_of(there);
-    return lacks(&name, p->memory);
+    return lacks_channel(&name, p->memory);
 }
 
 /* ---- bytes ---- */

@@ -44,15 +44,16 @@ struct channel_slice {
 
 struct channel {
     struct channel_name name;
-    bool sends;    /* true: this partition has the SEND; false: the RECV */
-    int32_t peer;  /* host of the peer partition */
-    int32_t turn;  /* place of the act in the order of its hop (cross_turn); of gates: of its step (update_order.c) */
+    bool sends;   /* true: this partition has the SEND; false: the RECV */
+    int32_t peer; /* host of the peer partition */
+    int32_t
+        turn; /* place of the act in the order of its hop (redistribute_turn); of gates: of its step (update_order.c) */
     int32_t task;  /* task of this end */
     int32_t nreg;  /* acts by which the SEND may be ahead of the RECV: registers free at the other end; direct: one act,
                       after the RECV has reported that it is ready */
     int32_t nact;  /* acts per run */
     uint8_t dtype; /* element type */
-    bool direct;   /* a library carries the bytes: both ends are KIND_DIRECT tasks of devices */
+    bool direct;   /* a library carries the bytes: both ends are KIND_P2P tasks of devices */
     bool late;     /* acts once, after the last micro-batch; false: a single act comes in the first round */
     int64_t bytes; /* bytes per act; 0: order only */
     uint64_t what; /* digest of the content: a value, in the layouts of a hop, in these slices (redistribute.h) */

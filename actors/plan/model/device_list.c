@@ -13,7 +13,7 @@ struct lister {
 };
 
 static int
-by_device(const void *a, const void *b)
+compare_listed_devices(const void *a, const void *b)
 {
     const struct device_name *x = a, *y = b;
     return x->kind != y->kind ? x->kind - y->kind : x->rank - y->rank;
@@ -21,12 +21,12 @@ by_device(const void *a, const void *b)
 
 /* Sorts and removes duplicates. */
 static void
-sort_devices(struct devices *s)
+sort_listed_devices(struct devices *s)
 {
     int32_t n = 0;
-    if (s->n) qsort(s->device, (size_t)s->n, sizeof *s->device, by_device);
+    if (s->n) qsort(s->device, (size_t)s->n, sizeof *s->device, compare_listed_devices);
     for (int32_t i = 0; i < s->n; i++)
-        if (n == 0 || by_device(&s->device[n - 1], &s->device[i])) s->device[n++] = s->device[i];
+        if (n == 0 || compare_listed_devices(&s->device[n - 1], &s->device[i])) s->device[n++] = s->device[i];
     s->n = n;
 }
 
@@ -43,7 +43,7 @@ is_seen(struct lister *l, const struct place *p)
 
 /* Adds a placement. Sorts when the list has doubled, so that duplicates do not accumulate. */
 static void
-add_place(struct lister *l, const struct place *p)
+list_place(struct lister *l, const struct place *p)
 {
     struct devices *s = l->s;
     if (p == l->last || is_seen(l, p)) return;
@@ -51,7 +51,7 @@ add_place(struct lister *l, const struct place *p)
     GROW(s->device, s->n + p->nrank, s->capacity);
     for (int32_t i = 0; i < p->nrank; i++) s->device[s->n++] = (struct device_name){p->kind, p->rank[i]};
     if (s->n < 2 * l->sorted + 4096) return;
-    sort_devices(s);
+    sort_listed_devices(s);
     l->sorted = s->n;
 }
 
@@ -60,10 +60,10 @@ devices_of(const struct program *p, struct devices *out)
 {
     struct lister l = {.s = out};
     *out = (struct devices){0};
-    for (int32_t i = 0; i < p->nleaf; i++) add_place(&l, p->leaf[i].layout->place);
+    for (int32_t i = 0; i < p->nleaf; i++) list_place(&l, p->leaf[i].layout->place);
     for (int32_t i = 0; i < p->nnode; i++)
-        for (int32_t k = 0; k < p->node[i].nout; k++) add_place(&l, p->node[i].layout[k]->place);
-    sort_devices(out);
+        for (int32_t k = 0; k < p->node[i].nout; k++) list_place(&l, p->node[i].layout[k]->place);
+    sort_listed_devices(out);
     hash_free(&l.seen);
 }
 

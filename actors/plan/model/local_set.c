@@ -6,24 +6,24 @@
 #include <stdlib.h>
 
 static int
-by_device(const void *a, const void *b)
+compare_local_devices(const void *a, const void *b)
 {
     const struct plan_range *x = *(const struct plan_range *const *)a, *y = *(const struct plan_range *const *)b;
     return x->kind != y->kind ? x->kind - y->kind : (x->first > y->first) - (x->first < y->first);
 }
 
 void
-mines_init(struct mines *m, const struct plan_map *map, struct arena *a)
+local_set_init(struct local_set *m, const struct plan_map *map, struct arena *a)
 {
-    *m = (struct mines){.arena = a, .map = map};
+    *m = (struct local_set){.arena = a, .map = map};
     if (!map) return;
     m->range = ARENA_ARRAY(a, const struct plan_range *, map->nrange + 1);
     for (int i = 0; i < map->nrange; i++) m->range[i] = &map->range[i];
-    qsort(m->range, (size_t)map->nrange, sizeof(*m->range), by_device);
+    qsort(m->range, (size_t)map->nrange, sizeof(*m->range), compare_local_devices);
 }
 
 const struct plan_range *
-mines_range(const struct mines *m, int kind, int32_t rank)
+local_set_range(const struct local_set *m, int kind, int32_t rank)
 {
     int32_t lo = 0, hi = m->map ? m->map->nrange : 0;
     while (lo < hi) {
@@ -39,42 +39,42 @@ mines_range(const struct mines *m, int kind, int32_t rank)
 }
 
 int32_t
-mines_memory(const struct mines *m, int kind, int32_t rank)
+local_set_memory(const struct local_set *m, int kind, int32_t rank)
 {
-    if (!m->map || kind == DEV_META) return mines_own(m);
-    const struct plan_range *h = mines_range(m, kind, rank);
+    if (!m->map || kind == DEV_META) return local_set_own(m);
+    const struct plan_range *h = local_set_range(m, kind, rank);
     return h ? h->memory : -1;
 }
 
 /* Deals devices round-robin to the cpu devices of the host's first cpu range. */
 int32_t
-mines_host(const struct mines *m, int kind, int32_t rank)
+local_set_host(const struct local_set *m, int kind, int32_t rank)
 {
-    const struct plan_range *own = mines_range(m, kind, rank);
+    const struct plan_range *own = local_set_range(m, kind, rank);
     for (int i = 0; own && i < m->map->nrange; i++)
-        if (m->range[i]->kind == DEV_CPU && m->range[i]->memory == mines_own(m))
+        if (m->range[i]->kind == DEV_CPU && m->range[i]->memory == local_set_own(m))
             return m->range[i]->first + (rank - own->first) % m->range[i]->n;
     return -1;
 }
 
-static struct mine *
-find_mine(struct mines *m, const struct place *p)
+static struct local_positions *
+find_mine(struct local_set *m, const struct place *p)
 {
-    struct mine *mine = ARENA_NEW(m->arena, struct mine);
-    *mine = (struct mine){.place = p, .pos = ARENA_ARRAY(m->arena, int32_t, p->nrank)};
+    struct local_positions *mine = ARENA_NEW(m->arena, struct local_positions);
+    *mine = (struct local_positions){.place = p, .pos = ARENA_ARRAY(m->arena, int32_t, p->nrank)};
     for (int32_t pos = 0; pos < (m->first ? 1 : p->nrank); pos++)
-        if (m->first || mines_memory(m, p->kind, p->rank[pos]) == mines_own(m)) mine->pos[mine->n++] = pos;
+        if (m->first || local_set_memory(m, p->kind, p->rank[pos]) == local_set_own(m)) mine->pos[mine->n++] = pos;
     mine->all = mine->n == p->nrank;
     return mine;
 }
 
-const struct mine *
-mine_of(struct mines *m, const struct place *p)
+const struct local_positions *
+local_positions_of(struct local_set *m, const struct place *p)
 {
     if (m->last && m->last->place == p) return m->last;
     uint64_t hash = hash_number(0, (uint64_t)p->id);
     uint32_t at = 0;
-    struct mine *mine;
+    struct local_positions *mine;
     while ((mine = hash_next(&m->found, hash, &at)) && mine->place != p) continue;
     if (!mine) {
         mine = find_mine(m, p);
@@ -85,7 +85,7 @@ mine_of(struct mines *m, const struct place *p)
 }
 
 int32_t
-mine_find(const struct mine *m, int32_t pos)
+local_set_find(const struct local_positions *m, int32_t pos)
 {
     int32_t lo = 0, hi = m->n;
     if (m->all) return pos;

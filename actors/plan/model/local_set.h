@@ -10,37 +10,37 @@
 #include "runtime/base/hash.h"
 
 /* The local positions of a placement, ascending. */
-struct mine {
+struct local_positions {
     const struct place *place;
     int32_t n;
     int32_t *pos;
     bool all; /* all positions are local: pos[i] is i */
 };
 
-struct mines {
+struct local_set {
     struct arena *arena;
     const struct plan_map *map;      /* NULL: one host */
     bool first;                      /* keep only the first position of each placement, on any host */
     const struct plan_range **range; /* sorted by kind, then by first device */
-    struct hash_table found;         /* struct mine by placement */
-    struct mine *last;               /* result of the latest lookup */
+    struct hash_table found;         /* struct local_positions by placement */
+    struct local_positions *last;    /* result of the latest lookup */
 };
 
-void mines_init(struct mines *m, const struct plan_map *map, struct arena *a);
-const struct mine *mine_of(struct mines *m, const struct place *p);
+void local_set_init(struct local_set *m, const struct plan_map *map, struct arena *a);
+const struct local_positions *local_positions_of(struct local_set *m, const struct place *p);
 /* Returns the index of a position in m->pos; -1: the position is on another host. */
-int32_t mine_find(const struct mine *m, int32_t pos);
+int32_t local_set_find(const struct local_positions *m, int32_t pos);
 /* Returns the range of a device; NULL: the device is in no range, or there is no map. */
-const struct plan_range *mines_range(const struct mines *m, int kind, int32_t rank);
+const struct plan_range *local_set_range(const struct local_set *m, int kind, int32_t rank);
 /* Returns the host of a device: that of its range, or 0 without a map. A device that only represents a layout (meta)
  * is on every host. */
-int32_t mines_memory(const struct mines *m, int kind, int32_t rank);
+int32_t local_set_memory(const struct local_set *m, int kind, int32_t rank);
 /* Returns the rank of the cpu device through which a local device exchanges data with other hosts, if host code
  * cannot read the device's memory. -1: the host has no cpu devices. */
-int32_t mines_host(const struct mines *m, int kind, int32_t rank);
+int32_t local_set_host(const struct local_set *m, int kind, int32_t rank);
 /* Returns the host of the partition. */
 static inline int32_t
-mines_own(const struct mines *m)
+local_set_own(const struct local_set *m)
 {
     return m->map ? m->map->memory : 0;
 }

@@ -22,13 +22,13 @@
 #include "kernels/exec/kernel.h"
 
 /* Location of a result's registers: consecutive, `stride` bytes apart, from `offset` on. Stride 0: the registers
- * have no bytes. If nberth > 0, every act has an offset of its own, whatever the register: act i is stored at
- * berth[i % nberth]. */
+ * have no bytes. If nact_offset > 0, every act has an offset of its own, whatever the register: act i is stored at
+ * berth[i % nact_offset]. */
 struct where {
     uint8_t kind;  /* enum where_kind */
     int32_t index; /* index of a plan device, root part or task, by kind */
     int64_t offset, stride;
-    int32_t nberth; /* number of per-act offsets; 0: registers take turns */
+    int32_t nact_offset; /* number of per-act offsets; 0: registers take turns */
     const int64_t *berth;
 };
 enum where_kind {
@@ -47,12 +47,12 @@ where_stride(int64_t bytes)
 
 /* When a reader may go on, and when its register is returned (sync.c). With every token the producer's work is done
  * before the reader's work begins. */
-enum token {
-    TOKEN_DONE,   /* the producer's work is done; the register is returned when the reader's work is done */
-    TOKEN_ISSUED, /* the producer has enqueued its work on the stream that the reader uses, too; the register is
+enum sync {
+    SYNC_HOST,     /* the producer's work is done; the register is returned when the reader's work is done */
+    SYNC_ENQUEUED, /* the producer has enqueued its work on the stream that the reader uses, too; the register is
                      returned when the reader has enqueued its work */
-    TOKEN_EVENT,  /* the producer has enqueued its work on another stream of this thread, and the reader's stream waits
-                     for that work; the register is returned when the reader's work is done */
+    SYNC_EVENT,    /* the producer has enqueued its work on another stream of this thread, and the reader's stream waits
+                       for that work; the register is returned when the reader's work is done */
 };
 
 struct in_port {
@@ -60,7 +60,7 @@ struct in_port {
     int32_t hold;      /* acts that read a register before the reader returns the register */
     int32_t need;      /* tokens per act of a control edge; data: 1 */
     int32_t fan;       /* index of the producer's fan that contains this port */
-    uint8_t token;     /* enum token: the synchronisation before an act */
+    uint8_t token;     /* enum sync: the synchronisation before an act */
 };
 
 struct reader {
@@ -140,7 +140,7 @@ struct plan_move {
 };
 
 /* A copy between a window of a shard and a dense block, in either direction. */
-struct seat_copy {
+struct comm_rank_copy {
     const struct view *from, *to;
     int64_t from_skip, to_skip;       /* bytes */
     const struct cuda_launch *launch; /* NULL: host code does it */
@@ -149,13 +149,13 @@ struct seat_copy {
  * unpack, are stored in results behind the first, in that order; no task reads these. A shard with gaps is packed,
  * too. A sender on a link has no other results, and packs every slice that it sends, except a single slice without
  * gaps. */
-struct move_seat {
+struct move_comm_rank {
     struct communicator *in;
     int32_t seat;
     uint8_t dtype;          /* element type carried by a link */
     int64_t numel;          /* collective_numel; of a link: number of elements carried */
     int32_t npack, nunpack; /* number of blocks; 0: the library reads the argument, or writes the result, in place */
-    struct seat_copy *pack, *unpack;
+    struct comm_rank_copy *pack, *unpack;
 };
 
 /* The share of a task in a move. */
@@ -164,8 +164,8 @@ struct task_move {
     bool stage; /* fills a stage of the move, not a destination shard */
     int32_t nstep;
     struct box_move *step;
-    int64_t received;             /* bytes read from other devices' memory per act */
-    const struct move_seat *seat; /* for KIND_COLLECTS and KIND_DIRECT; else NULL */
+    int64_t received;                  /* bytes read from other devices' memory per act */
+    const struct move_comm_rank *seat; /* for KIND_COLLECTS and KIND_P2P; else NULL */
 };
 
 struct task {
@@ -208,7 +208,7 @@ struct plan_device {
     int32_t thread, rank;
     int64_t arena_bytes; /* size of the arena: registers, then scratch */
     int64_t scratch, scratch_bytes;
-    int32_t nberth; /* per-act offsets of each result in the arena that has bytes */
+    int32_t nact_offset; /* per-act offsets of each result in the arena that has bytes */
 };
 
 struct plan_part {
@@ -268,7 +268,7 @@ task_channel(const struct plan *p, const struct task *t)
 }
 /* Returns how many results a task with a rank in a communicator has. */
 static inline int32_t
-seat_nresult(const struct move_seat *s)
+comm_rank_nresult(const struct move_comm_rank *s)
 {
     return 1 + (s->npack > 0) + (s->nunpack > 0);
 }
@@ -280,7 +280,7 @@ task_hop(const struct task *t)
 }
 /* Returns the program node that offloads or re-fetches a value by the move of this task; NULL: none. */
 static inline const struct prog_node *
-task_brings(const struct plan *p, const struct task *t)
+task_fetches(const struct plan *p, const struct task *t)
 {
     const struct plan_move *m = task_hop(t);
     bool there = m && m->step >= 0 && m->step < p->program->nnode;

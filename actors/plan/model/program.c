@@ -157,7 +157,7 @@ program_widen(struct program *p)
 }
 
 static struct type
-held(struct type t, const struct layout *l)
+held_type(struct type t, const struct layout *l)
 {
     if (l) t.dtype = (uint8_t)layout_dtype(l, (enum dtype)t.dtype);
     return t;
@@ -180,7 +180,7 @@ copied(struct arena *a, const void *p, size_t size, int32_t n)
 }
 
 static void
-copy_node(struct arena *a, struct prog_node *n)
+copy_program_node(struct arena *a, struct prog_node *n)
 {
     n->attr = copied(a, n->attr, sizeof *n->attr, op_nattr(n->op));
     n->in = copied(a, n->in, sizeof *n->in, n->nin);
@@ -204,7 +204,7 @@ program_copy(const struct program *p)
     to->root = copied(a, p->root, sizeof *p->root, p->nroot);
     to->pool = copied(a, p->pool, sizeof *p->pool, p->npool);
     for (int32_t i = 0; i < p->nnumber; i++) to->number[i] = arena_dup(a, p->number[i], sizeof **p->number);
-    for (int32_t i = 0; i < p->nnode; i++) copy_node(a, &to->node[i]);
+    for (int32_t i = 0; i < p->nnode; i++) copy_program_node(a, &to->node[i]);
     return to;
 }
 
@@ -213,10 +213,10 @@ program_call(const struct program *p, const struct prog_node *n, struct arena *a
 {
     struct call *c = ARENA_NEW(a, struct call);
     struct type *in = ARENA_ARRAY(a, struct type, n->nin);
-    for (int i = 0; i < n->nin; i++) in[i] = held(ref_type(p, n->in[i]), n->want[i]);
+    for (int i = 0; i < n->nin; i++) in[i] = held_type(ref_type(p, n->in[i]), n->want[i]);
     *c = (struct call){.op = n->op, .nin = n->nin, .nout = n->nout, .in = in, .attr = n->attr, .layout = n->want};
     c->out = ARENA_ARRAY(a, struct type, n->nout);
-    for (int k = 0; k < n->nout; k++) c->out[k] = held(n->type[k], n->layout[k]);
+    for (int k = 0; k < n->nout; k++) c->out[k] = held_type(n->type[k], n->layout[k]);
     return c;
 }
 

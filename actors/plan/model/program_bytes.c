@@ -27,7 +27,7 @@ struct wire {
 };
 
 static int
-wrong(const struct wire *w, const char *what)
+program_malformed(const struct wire *w, const char *what)
 {
     return fail(E_PLAN, "program: byte %lld: %s", (long long)(w->at - w->begin), what);
 }
@@ -45,13 +45,13 @@ each_u64(struct wire *w, uint64_t *v)
     }
     *v = 0;
     for (int shift = 0; shift < 70; shift += 7) {
-        if (w->at == w->end) return wrong(w, "the bytes end too early");
+        if (w->at == w->end) return program_malformed(w, "the bytes end too early");
         uint64_t b = *w->at++;
         if (shift == 63 && b > 1) break;
         *v |= (b & 127) << shift;
         if (b < 128) return 0;
     }
-    return wrong(w, "a number is too large");
+    return program_malformed(w, "a number is too large");
 }
 
 /* A number from least to most. */
@@ -62,7 +62,7 @@ each_i64(struct wire *w, int64_t *v, int64_t least, int64_t most)
     TRY(each_u64(w, &x));
     if (w->out) return 0;
     *v = (int64_t)(x >> 1 ^ (x & 1 ? UINT64_MAX : 0));
-    return *v < least || *v > most ? wrong(w, "a number is out of its range") : 0;
+    return *v < least || *v > most ? program_malformed(w, "a number is out of its range") : 0;
 }
 
 static int
@@ -123,9 +123,9 @@ read_place(struct wire *w, const struct place **out)
         axis[a] = 0;
         TRY(each_i32(w, &axis[a], 1, w->end - w->at));
         n *= axis[a];
-        if (n > w->end - w->at) return wrong(w, "a placement has more ranks than there are bytes");
+        if (n > w->end - w->at) return program_malformed(w, "a placement has more ranks than there are bytes");
     }
-    if (naxis == 0) return wrong(w, "a placement has no axes");
+    if (naxis == 0) return program_malformed(w, "a placement has no axes");
     int32_t *rank = ARENA_ARRAY(w->arena, int32_t, n);
     for (int64_t i = 0; i < n; i++) TRY(each_i32(w, &rank[i], 0, INT32_MAX));
     return place_new(w->atlas, kind, naxis, axis, rank, out);
@@ -203,7 +203,7 @@ static int
 each_some_layout(struct wire *w, const struct layout **l)
 {
     TRY(each_layout(w, l));
-    return *l ? 0 : wrong(w, "a value has no layout");
+    return *l ? 0 : program_malformed(w, "a value has no layout");
 }
 
 /* ---- types, references, attributes ---- */
@@ -247,12 +247,12 @@ each_op(struct wire *w, const struct op **op)
         str_addn(w->out, (*op)->name, n);
         return 0;
     }
-    if (n > w->end - w->at) return wrong(w, "the bytes end too early");
+    if (n > w->end - w->at) return program_malformed(w, "the bytes end too early");
     memcpy(name, w->at, n);
     name[n] = '\0';
     w->at += n;
     *op = op_find(name);
-    return *op ? 0 : wrong(w, "there is no operator of this name");
+    return *op ? 0 : program_malformed(w, "there is no operator of this name");
 }
 
 /* ---- the program ---- */
@@ -274,7 +274,8 @@ each_node(struct wire *w, struct prog_node *n)
     TRY(each_i32(w, &n->recompute, 0, INT32_MAX));
     bool has_attr = n->attr != NULL;
     TRY(each_bool(w, &has_attr));
-    if (!w->out && has_attr != (op_nattr(n->op) > 0)) return wrong(w, "attributes do not go with the operator");
+    if (!w->out && has_attr != (op_nattr(n->op) > 0))
+        return program_malformed(w, "attributes do not go with the operator");
     struct ref *in = ROOM_FOR(w, n->in, struct ref, n->nin);
     const struct layout **want = ROOM_FOR(w, n->want, const struct layout *, n->nin);
     struct type *type = ROOM_FOR(w, n->type, struct type, n->nout);
@@ -407,7 +408,7 @@ program_parse(const char *bytes, size_t n, struct atlas *at, struct program **ou
     const unsigned char *begin = (const unsigned char *)bytes;
     struct wire w = {.begin = begin, .at = begin + sizeof MAGIC, .end = begin + n, .arena = &p->arena, .atlas = at};
     int status = each_program(&w, p);
-    if (!status && w.at != w.end) status = wrong(&w, "more bytes than the program has");
+    if (!status && w.at != w.end) status = program_malformed(&w, "more bytes than the program has");
     wire_fini(&w);
     if (status) program_free(&p);
     *out = p;

@@ -32,33 +32,33 @@ role_of(const struct plan *p, const struct task *t)
     if (!(t->kind->flags & KIND_MOVE) || !(device_kind(p->device[t->device].kind)->flags & ROLES))
         return STREAM_COMPUTE;
     if (t->kind->flags & KIND_COLLECTS) return STREAM_COLLECT;
-    if (t->kind->flags & KIND_DIRECT) return t->kind->flags & KIND_SENDS ? STREAM_SEND : STREAM_RECV;
-    if (!(t->kind->flags & KIND_CARRIES) && !task_brings(p, t)) return STREAM_MOVE;
+    if (t->kind->flags & KIND_P2P) return t->kind->flags & KIND_SENDS ? STREAM_SEND : STREAM_RECV;
+    if (!(t->kind->flags & KIND_CARRIES) && !task_fetches(p, t)) return STREAM_MOVE;
     return task_holder(t) == t->device ? STREAM_IN : STREAM_OUT;
 }
 
 static bool
-has_streams(const struct plan_device *d)
+device_has_streams(const struct plan_device *d)
 {
     return device_kind(d->kind)->stream_new;
 }
 
 /* Returns the token of an edge. checks: by node, program_checks. */
-static enum token
+static enum sync
 token_of(const struct plan *p, const bool *checks, const struct task *from, int32_t out, const struct task *to)
 {
     const struct plan_device *a = &p->device[from->device], *b = &p->device[to->device];
-    if (!has_streams(a) || !has_streams(b)) return TOKEN_DONE;
-    if ((to->updates || from->out[out].control) && task_op(p, from) && checks[from->node]) return TOKEN_DONE;
-    if ((from->kind->flags | to->kind->flags) & KIND_DIRECT) return TOKEN_DONE;
-    if (from->device == to->device && from->stream == to->stream) return TOKEN_ISSUED;
-    if (from->kind->flags & KIND_COLLECTS) return TOKEN_DONE;
-    if (p->pieces > 1 && from->stage != to->stage) return TOKEN_DONE;
-    return a->kind == b->kind && a->thread == b->thread ? TOKEN_EVENT : TOKEN_DONE;
+    if (!device_has_streams(a) || !device_has_streams(b)) return SYNC_HOST;
+    if ((to->updates || from->out[out].control) && task_op(p, from) && checks[from->node]) return SYNC_HOST;
+    if ((from->kind->flags | to->kind->flags) & KIND_P2P) return SYNC_HOST;
+    if (from->device == to->device && from->stream == to->stream) return SYNC_ENQUEUED;
+    if (from->kind->flags & KIND_COLLECTS) return SYNC_HOST;
+    if (p->pieces > 1 && from->stage != to->stage) return SYNC_HOST;
+    return a->kind == b->kind && a->thread == b->thread ? SYNC_EVENT : SYNC_HOST;
 }
 
 void
-token_choose(struct plan *p)
+sync_choose(struct plan *p)
 {
     struct arena a = {0};
     const bool *checks = program_checks(p->program, &a);
@@ -67,14 +67,14 @@ token_choose(struct plan *p)
         for (int32_t k = 0; k < p->task[i].nin; k++) {
             struct in_port *in = &p->task[i].in[k];
             in->token = (uint8_t)token_of(p, checks, &p->task[in->task], in->out, &p->task[i]);
-            if (in->token != TOKEN_ISSUED)
+            if (in->token != SYNC_ENQUEUED)
                 p->task[in->task].shown = p->task[i].shown = true; /* reader: to return the register */
         }
     arena_fini(&a);
 }
 
 void
-token_roles(const struct plan *p, uint8_t *roles)
+sync_roles(const struct plan *p, uint8_t *roles)
 {
     memset(roles, 0, (size_t)p->ndevice);
     for (int32_t i = 0; i < p->ntask; i++) roles[p->task[i].device] |= (uint8_t)(1 << p->task[i].stream);

@@ -7,8 +7,8 @@
 #include "actors/plan/model/plan.h"
 
 /* Sets the stream of every task and the token of every in-port of a plan under construction. */
-void token_choose(struct plan *p);
+void sync_choose(struct plan *p);
 /* Returns, by plan device, the stream roles of its tasks as bits 1 << enum stream_role. Any thread. */
-void token_roles(const struct plan *p, uint8_t *roles);
+void sync_roles(const struct plan *p, uint8_t *roles);
 
 #endif

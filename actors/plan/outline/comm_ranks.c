@@ -16,7 +16,7 @@
 #include <string.h>
 
 bool
-seats_library(int kind)
+comm_ranks_library(int kind)
 {
     const struct device_kind *k = device_kind(kind);
     return k->flags & COLLECTS && (!k->settle || k->flags & COMPILES);
@@ -32,12 +32,12 @@ is_of(const struct plan *p, int64_t task, const struct plan_move *m)
 
 /* If all positions are here, the distance of the tasks is that of the positions. */
 int32_t
-seats_partner(const struct plan *p, int32_t task, int32_t seat)
+comm_ranks_partner(const struct plan *p, int32_t task, int32_t seat)
 {
     const struct task *t = &p->task[task];
     const struct plan_move *m = t->move.of;
     int32_t first;
-    collective_seat(m->by, m->to->place, t->pos, &first);
+    collective_comm_rank(m->by, m->to->place, t->pos, &first);
     int32_t pos = collective_pos(m->by, m->to->place, first, seat), step = pos < t->pos ? -1 : 1;
     int64_t at = (int64_t)task + pos - t->pos;
     if (is_of(p, at, m) && p->task[at].pos == pos) return (int32_t)at;
@@ -47,11 +47,11 @@ seats_partner(const struct plan *p, int32_t task, int32_t seat)
 }
 
 bool
-seats_abroad(const struct plan *p, int32_t task)
+comm_ranks_abroad(const struct plan *p, int32_t task)
 {
     int32_t n = p->nmemory > 1 ? p->task[task].move.of->by->size : 0;
     for (int32_t i = 0; i < n; i++)
-        if (seats_partner(p, task, i) < 0) return true;
+        if (comm_ranks_partner(p, task, i) < 0) return true;
     return false;
 }
 
@@ -62,7 +62,7 @@ struct wish { /* a task that needs its communicator */
 };
 
 static int
-by_turn(const void *a, const void *b)
+compare_seat_turns(const void *a, const void *b)
 {
     const struct wish *v = a, *w = b;
     const int32_t x[] = {v->hop, v->first, v->second, v->task}, y[] = {w->hop, w->first, w->second, w->task};
@@ -77,7 +77,7 @@ wish_of(const struct task *t, int32_t task, int32_t hop)
     const struct communicator *in = t->move.seat->in;
     struct wish w = {hop, in->device[0], in->device[1], task};
     if (!(t->kind->flags & KIND_COLLECTS)) return w;
-    collective_seat(t->move.of->by, t->move.of->to->place, t->pos, &w.first);
+    collective_comm_rank(t->move.of->by, t->move.of->to->place, t->pos, &w.first);
     w.second = 0;
     return w;
 }
@@ -91,17 +91,17 @@ list_wishes(const struct plan *p, struct arena *a, int32_t *n)
     *n = 0;
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
-        if (!(t->kind->flags & (KIND_COLLECTS | KIND_DIRECT))) continue;
+        if (!(t->kind->flags & (KIND_COLLECTS | KIND_P2P))) continue;
         hop += last != t->move.of;
         last = t->move.of;
         wish[(*n)++] = wish_of(t, i, hop);
     }
-    if (*n) qsort(wish, (size_t)*n, sizeof *wish, by_turn);
+    if (*n) qsort(wish, (size_t)*n, sizeof *wish, compare_seat_turns);
     return wish;
 }
 
 int32_t
-seats_communicators(const struct plan *p, struct arena *a, struct communicator ***out)
+comm_ranks_communicators(const struct plan *p, struct arena *a, struct communicator ***out)
 {
     int32_t n, nfound = 0;
     const struct wish *wish = list_wishes(p, a, &n);
@@ -125,7 +125,7 @@ seats_communicators(const struct plan *p, struct arena *a, struct communicator *
 enum { HOP, WHAT, HERE, ALL, ROW };
 
 static void
-add_layout(struct digest *d, const struct layout *l)
+digest_layout(struct digest *d, const struct layout *l)
 {
     const struct place *p = l->place;
     digest_add(d, (uint64_t)p->kind << 8 | p->naxis);
@@ -144,8 +144,8 @@ what_of(const struct plan_move *m, const struct task *t)
     digest_add(&d, (uint64_t)m->value.kind << 40 | (uint64_t)m->value.out << 32 | (uint32_t)m->value.index);
     digest_add(&d, (uint64_t)m->type.dtype << 8 | m->type.ndim);
     for (int k = 0; k < m->type.ndim; k++) digest_add(&d, (uint64_t)m->type.dim[k]);
-    add_layout(&d, m->from);
-    add_layout(&d, m->to);
+    digest_layout(&d, m->from);
+    digest_layout(&d, m->to);
     digest_add(&d, (uint64_t)c->verb << 24 | (uint64_t)c->reduce << 16 | (uint64_t)c->dtype << 8 | c->gives);
     digest_add(&d, (uint64_t)c->axes << 32 | (uint32_t)c->size);
     digest_add(&d, (uint64_t)c->nsent << 32 | (uint32_t)c->ncame);
@@ -154,7 +154,7 @@ what_of(const struct plan_move *m, const struct task *t)
 }
 
 void
-seats_write(const struct plan *p, struct str *s)
+comm_ranks_write(const struct plan *p, struct str *s)
 {
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct plan_move *m = p->task[i].move.of;
@@ -182,7 +182,7 @@ by_hop(const void *a, const void *b)
 }
 
 static int
-differs(const struct row *r, const char *what)
+row_differs(const struct row *r, const char *what)
 {
     struct str text = {0};
     str_addf(&text, "step %d, ", (int)(r->word[HOP] >> 32));
@@ -199,17 +199,17 @@ match_hop(const struct row *r, size_t left, size_t *n)
 {
     uint64_t seats = 0;
     for (*n = 0; *n < left && r[*n].word[HOP] == r->word[HOP]; ++*n) {
-        if (*n && r[*n].memory == r[*n - 1].memory) return differs(&r[*n], "has two of this name");
+        if (*n && r[*n].memory == r[*n - 1].memory) return row_differs(&r[*n], "has two of this name");
         if (r[*n].word[WHAT] != r->word[WHAT] || r[*n].word[ALL] != r->word[ALL])
-            return differs(&r[*n], "takes part in another than the first that does");
-        if (r[*n].word[HERE] > r->word[ALL] - seats) return differs(&r[*n], "has seats that are others'");
+            return row_differs(&r[*n], "takes part in another than the first that does");
+        if (r[*n].word[HERE] > r->word[ALL] - seats) return row_differs(&r[*n], "has seats that are others'");
         seats += r[*n].word[HERE];
     }
-    return seats == r->word[ALL] ? 0 : differs(r, "takes part in one in which not all positions have seats");
+    return seats == r->word[ALL] ? 0 : row_differs(r, "takes part in one in which not all positions have seats");
 }
 
 int
-seats_match(int n, const struct seats_list *list)
+comm_ranks_match(int n, const struct comm_ranks_list *list)
 {
     size_t nrow = 0, all = 0, same;
     int status = 0;

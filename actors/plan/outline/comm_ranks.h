@@ -13,26 +13,26 @@
 
 /* Returns true if plans may use the collective library of this device kind. A kind with streams must have compiled
  * packing kernels, because packing by host code would have to wait for the stream. */
-bool seats_library(int kind);
+bool comm_ranks_library(int kind);
 
 /* Returns the task at rank `seat` of the collective in which `task` takes part; -1: in another partition. */
-int32_t seats_partner(const struct plan *p, int32_t task, int32_t seat);
+int32_t comm_ranks_partner(const struct plan *p, int32_t task, int32_t seat);
 /* Returns true if the collective of a task has ranks in other partitions. */
-bool seats_abroad(const struct plan *p, int32_t task);
+bool comm_ranks_abroad(const struct plan *p, int32_t task);
 
 /* Lists the communicators (groups and point-to-point links) of the plan without duplicates, in the order of
  * creation, which is the same in all partitions. Returns their number. */
-int32_t seats_communicators(const struct plan *p, struct arena *a, struct communicator ***out);
+int32_t comm_ranks_communicators(const struct plan *p, struct arena *a, struct communicator ***out);
 
 /* Appends this partition's list of collectives, as 64-bit numbers, least byte first. */
-void seats_write(const struct plan *p, struct str *s);
-/* The list of one partition, from any source. seats_match() compares the lists of n partitions. E_PLAN: names the
+void comm_ranks_write(const struct plan *p, struct str *s);
+/* The list of one partition, from any source. comm_ranks_match() compares the lists of n partitions. E_PLAN: names the
  * first hop on which the lists disagree, or in which a position is missing. */
-struct seats_list {
+struct comm_ranks_list {
     int memory;
     const void *bytes;
     size_t n;
 };
-int seats_match(int n, const struct seats_list *list);
+int comm_ranks_match(int n, const struct comm_ranks_list *list);
 
 #endif

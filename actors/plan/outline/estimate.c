@@ -23,19 +23,19 @@ call_work(const struct call *c, double *flops, double *bytes)
 }
 
 static int64_t
-time_of(double flops, double bytes)
+roofline_ns(double flops, double bytes)
 {
     return ACT_NS + (int64_t)MAX(flops / FLOPS_PER_NS, bytes / BYTES_PER_NS);
 }
 
 int64_t
-node_reckon(const struct program *p, int32_t node, struct arena *tmp)
+node_estimate(const struct program *p, int32_t node, struct arena *tmp)
 {
     const struct prog_node *n = &p->node[node];
     double bytes, flops;
     int32_t nrank = n->layout[0]->place->nrank;
     call_work(program_call(p, n, tmp), &flops, &bytes);
-    return time_of(flops / nrank, bytes / nrank) - ACT_NS;
+    return roofline_ns(flops / nrank, bytes / nrank) - ACT_NS;
 }
 
 static int64_t
@@ -47,19 +47,19 @@ out_bytes(const struct task *t)
 }
 
 void
-plan_reckon(const struct plan *p, int64_t *cost)
+plan_estimate(const struct plan *p, int64_t *cost)
 {
     struct arena tmp = {0};
     int64_t *node = ARENA_ARRAY(&tmp, int64_t, p->program->nnode + 1);
     for (int32_t i = 0; i < p->program->nnode; i++) node[i] = -1;
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
-        cost[i] = t->kind->flags & KIND_ORDER ? 0 : time_of(0, 2.0 * (double)out_bytes(t));
+        cost[i] = t->kind->flags & KIND_ORDER ? 0 : roofline_ns(0, 2.0 * (double)out_bytes(t));
         if (!(t->kind->flags & KIND_NODE)) continue;
         cost[i] = ACT_NS;
         for (int32_t k = 0; k < (t->chain ? t->chain->nstep : 1); k++) {
             int32_t at = t->chain ? t->chain->member[k] : t->node;
-            if (node[at] < 0) node[at] = node_reckon(p->program, at, &tmp);
+            if (node[at] < 0) node[at] = node_estimate(p->program, at, &tmp);
             cost[i] += node[at];
         }
     }

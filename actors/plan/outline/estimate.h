@@ -5,8 +5,8 @@
 #include "actors/plan/model/plan.h"
 
 /* Estimates the time of one act of each task on one core, ns, with the constants of rates.h. */
-void plan_reckon(const struct plan *p, int64_t *cost);
+void plan_estimate(const struct plan *p, int64_t *cost);
 /* Returns the estimate for one rank's share of a node's call, ns, without the fixed cost of an act. */
-int64_t node_reckon(const struct program *p, int32_t node, struct arena *tmp);
+int64_t node_estimate(const struct program *p, int32_t node, struct arena *tmp);
 
 #endif

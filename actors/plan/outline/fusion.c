@@ -48,7 +48,7 @@ fusible(const struct prog_node *n)
 /* Returns true if the node may begin a chain. Devices that compile kernels have no generated kernels for chains with
  * a product, but their matrix library computes the following steps, and so do their row kernels. */
 static bool
-leads(const struct prog_node *n)
+can_lead(const struct prog_node *n)
 {
     unsigned flags = device_kind(n->layout[0]->place->kind)->flags;
     bool here = n->op->product ? flags & MULTIPLIES || !(flags & COMPILES) : flags & COMPILES;
@@ -58,7 +58,7 @@ leads(const struct prog_node *n)
 /* Returns true if the node may be computed in place on the result of a product. A micro-batched node may not: a
  * chain does not know its rows' position in the batch, and findings in the data are reported by position. */
 static bool
-follows(const struct prog_node *n)
+can_follow(const struct prog_node *n)
 {
     unsigned flags = device_kind(n->layout[0]->place->kind)->flags;
     return n->op->flags & OP_FOLLOWS && n->nout == 1 && !n->accumulate && !n->piece && flags & FUSES;
@@ -68,7 +68,7 @@ follows(const struct prog_node *n)
 
 /* Lists readers: reader[first[i]] to reader[first[i + 1] - 1] read node i. */
 static void
-list_readers(struct fusion *l)
+fusion_list_readers(struct fusion *l)
 {
     const struct program *p = l->program;
     l->reader_first = ARENA_ARRAY(l->arena, int32_t, p->nnode + 2);
@@ -107,7 +107,7 @@ reads_first(const struct prog_node *n, int32_t other)
 }
 
 bool
-fuse_shown(const struct fusion *l, int32_t node, int out)
+fusion_shown(const struct fusion *l, int32_t node, int out)
 {
     const struct prog_node *n = l->program->node;
     if (out > 0 || l->group[node] == node || n[node].op->flags & OP_UPDATE || l->roots[node] & 1) return true;
@@ -121,14 +121,14 @@ fuse_shown(const struct fusion *l, int32_t node, int out)
 enum { CHAIN_INPUTS = 32 };
 
 int
-fuse_members(const struct fusion *l, int32_t node, int32_t *member)
+fusion_members(const struct fusion *l, int32_t node, int32_t *member)
 {
     memcpy(member, l->member + (size_t)node * FUSE_STEPS, sizeof *member * (size_t)l->group_size[node]);
     return l->group_size[node];
 }
 
 static bool
-is_member(const int32_t *member, int n, struct ref r)
+is_fused_member(const int32_t *member, int n, struct ref r)
 {
     for (int i = 0; i < n; i++)
         if (r.kind == REF_NODE && member[i] == r.index) return true;
@@ -136,7 +136,7 @@ is_member(const int32_t *member, int n, struct ref r)
 }
 
 int
-fuse_input(int n, const struct ref *in, const struct layout *const *want, struct ref r, const struct layout *as)
+fusion_input(int n, const struct ref *in, const struct layout *const *want, struct ref r, const struct layout *as)
 {
     int i = 0;
     while (i < n && !(in[i].kind == r.kind && in[i].index == r.index && in[i].out == r.out && want[i] == as)) i++;
@@ -144,15 +144,15 @@ fuse_input(int n, const struct ref *in, const struct layout *const *want, struct
 }
 
 int
-fuse_inputs(const struct fusion *l, const int32_t *member, int n, struct ref *in, const struct layout **want)
+fusion_inputs(const struct fusion *l, const int32_t *member, int n, struct ref *in, const struct layout **want)
 {
     int nin = 0;
     for (int i = 0; i < n; i++) {
         const struct prog_node *m = &l->program->node[member[i]];
         for (int k = 0; k < m->nin; k++) {
             const struct layout *as = m->in[k].kind == REF_NUMBER ? NULL : m->want[k];
-            if (m->in[k].kind == REF_NONE || is_member(member, i, m->in[k])) continue;
-            if (fuse_input(nin, in, want, m->in[k], as) < nin) continue;
+            if (m->in[k].kind == REF_NONE || is_fused_member(member, i, m->in[k])) continue;
+            if (fusion_input(nin, in, want, m->in[k], as) < nin) continue;
             in[nin] = m->in[k];
             want[nin++] = as;
         }
@@ -179,7 +179,7 @@ count_ends(const struct fusion *l, const int32_t *member, int n, int *nin, int *
             if (m->in[k].kind != REF_NONE &&
                 !(m->in[k].kind == REF_NODE && l->group[m->in[k].index] == l->group[member[i]]))
                 ++*nin;
-        for (int k = 0; k < m->nout; k++) *nout += fuse_shown(l, member[i], k);
+        for (int k = 0; k < m->nout; k++) *nout += fusion_shown(l, member[i], k);
     }
 }
 
@@ -190,18 +190,18 @@ same_moment(const struct stages *s, int32_t a, int32_t b)
 }
 
 static bool
-lies_alike(const struct fusion *l, const struct prog_node *x, const struct prog_node *y, int operand)
+fuses_alike(const struct fusion *l, const struct prog_node *x, const struct prog_node *y, int operand)
 {
     if (l->any_layout) return x->layout[0]->place == y->layout[0]->place;
     return x->layout[0] == y->want[operand] && x->layout[0] == y->layout[0];
 }
 
 static bool
-joins(const struct fusion *l, int32_t a, int32_t b, int operand)
+may_join_chain(const struct fusion *l, int32_t a, int32_t b, int operand)
 {
     const struct prog_node *x = &l->program->node[a], *y = &l->program->node[b];
-    return l->group[a] == a && (fusible(x) || leads(x)) && same_moment(l->stages, a, b) && x->piece == y->piece &&
-           lies_alike(l, x, y, operand) && shape_equal(&x->type[0], &y->type[0]) && fuses_dtype(x);
+    return l->group[a] == a && (fusible(x) || can_lead(x)) && same_moment(l->stages, a, b) && x->piece == y->piece &&
+           fuses_alike(l, x, y, operand) && shape_equal(&x->type[0], &y->type[0]) && fuses_dtype(x);
 }
 
 /* Returns true if node b directly follows the operator it is computed beside, and that operator ends its chain. */
@@ -211,7 +211,7 @@ has_beside(const struct fusion *l, int32_t b)
     if (b == 0) return false;
     const struct prog_node *x = &l->program->node[b - 1], *y = &l->program->node[b];
     return y->op->eltwise.beside == x->op && x->in[0].kind == y->in[0].kind && x->in[0].index == y->in[0].index &&
-           x->in[0].out == y->in[0].out && x->want[0] == y->want[0] && joins(l, b - 1, b, 0);
+           x->in[0].out == y->in[0].out && x->want[0] == y->want[0] && may_join_chain(l, b - 1, b, 0);
 }
 
 /* Returns true for a product, followed by an operator that is computed in place on its result. */
@@ -219,9 +219,9 @@ static bool
 is_followed(const struct fusion *l, const int32_t *member, int n)
 {
     const struct prog_node *first = &l->program->node[member[0]], *last = &l->program->node[member[n - 1]];
-    if (n != 2 || !leads(first) || !first->op->product || !follows(last)) return false;
+    if (n != 2 || !can_lead(first) || !first->op->product || !can_follow(last)) return false;
     for (int k = 1; k < last->nin; k++)
-        if (is_member(member, 1, last->in[k])) return false;
+        if (is_fused_member(member, 1, last->in[k])) return false;
     return true;
 }
 
@@ -248,7 +248,7 @@ is_led(const struct fusion *l, const int32_t *member, int n)
         if (fusible(m)) continue;
         if (reads_others(l, member, n, member[i])) return false;
         for (int k = 0; k < m->nin; k++)
-            if (is_member(member, n, m->in[k])) return false;
+            if (is_fused_member(member, n, m->in[k])) return false;
         nlead++;
     }
     return nlead <= 1;
@@ -276,7 +276,7 @@ lie_as_read(const struct fusion *l, const int32_t *member, int n)
     for (int i = 0; i < n; i++)
         for (int k = 0; k < node[member[i]].nin; k++) {
             struct ref r = node[member[i]].in[k];
-            if (is_member(member, i, r) && !lies_alike(l, &node[r.index], &node[member[i]], k)) return false;
+            if (is_fused_member(member, i, r) && !fuses_alike(l, &node[r.index], &node[member[i]], k)) return false;
         }
     return true;
 }
@@ -297,7 +297,7 @@ bytes_for(const struct fusion *l, const int32_t *member, int n)
     struct ref in[FUSE_STEPS * OP_OPERAND];
     const struct layout *want[FUSE_STEPS * OP_OPERAND];
     int64_t bytes = 0;
-    for (int i = 0, nin = fuse_inputs(l, member, n, in, want); i < nin; i++)
+    for (int i = 0, nin = fusion_inputs(l, member, n, in, want); i < nin; i++)
         if (in[i].kind == REF_NODE && dies_in(l, in[i].index, member[n - 1]))
             bytes += type_bytes(&l->program->node[in[i].index].type[in[i].out]);
     return bytes;
@@ -322,14 +322,14 @@ try_join(struct fusion *l, int32_t a, int32_t b)
     int32_t member[FUSE_STEPS], of_b[FUSE_STEPS], all[FUSE_STEPS];
     int nin, nout, size = l->group_size[a] + l->group_size[b];
     if (size > FUSE_STEPS) return;
-    int n = fuse_members(l, a, member);
+    int n = fusion_members(l, a, member);
     for (int i = 0; i < n; i++)
         if (!readers_follow(l, member[i], b)) return;
     if (holds_up(l, member, n, a, b)) return;
     int64_t waiting = work_between(l, a, b) ? bytes_for(l, member, n) : 0;
     if (waiting > MAX(WAITS_FREELY, type_bytes(&l->program->node[a].type[0]))) return;
     for (int i = 0; i < n; i++) l->group[member[i]] = b;
-    merge(member, n, of_b, fuse_members(l, b, of_b), all);
+    merge(member, n, of_b, fusion_members(l, b, of_b), all);
     count_ends(l, all, size, &nin, &nout);
     bool fits = nin <= CHAIN_INPUTS && nout <= OP_OUT && lie_as_read(l, all, size);
     if (fits && (is_led(l, all, size) || is_followed(l, all, size))) {
@@ -360,7 +360,7 @@ casts_leaf(const struct fusion *l, const struct prog_node *n)
 }
 
 bool
-fuse_casts(const struct fusion *l, int32_t node)
+fusion_casts(const struct fusion *l, int32_t node)
 {
     const struct prog_node *n = &l->program->node[node];
     bool ends = l->group[node] == node; /* no other chain ends with a node that reads only a leaf */
@@ -372,12 +372,12 @@ groups(const struct fusion *l, int32_t i)
 {
     const struct prog_node *n = &l->program->node[i];
     bool updates = n->op->flags & OP_UPDATE && device_kind(n->layout[0]->place->kind)->flags & FUSES && !n->piece;
-    return updates || fuse_casts(l, i);
+    return updates || fusion_casts(l, i);
 }
 
 /* Returns true if two updates (or casts) have the same operator, attributes, numbers, dtypes and devices. */
 static bool
-alike(const struct fusion *l, int32_t a, int32_t b)
+nodes_alike(const struct fusion *l, int32_t a, int32_t b)
 {
     const struct prog_node *x = &l->program->node[a], *y = &l->program->node[b];
     if (x->op != y->op || x->nin != y->nin || x->layout[0]->place != y->layout[0]->place) return false;
@@ -395,7 +395,7 @@ alike(const struct fusion *l, int32_t a, int32_t b)
 
 /* Returns the value whose bytes r may share. */
 static struct ref
-behind(const struct program *p, struct ref r)
+source_behind(const struct program *p, struct ref r)
 {
     while (r.kind == REF_NODE && p->node[r.index].op->flags & (OP_VIEW | OP_MOVE) && !p->node[r.index].accumulate)
         r = p->node[r.index].in[0];
@@ -407,10 +407,10 @@ static bool
 reads_written(const struct program *p, const struct prog_node *y, int32_t x)
 {
     for (int k = 0; k < y->nin; k++) {
-        struct ref r = behind(p, y->in[k]);
+        struct ref r = source_behind(p, y->in[k]);
         if (r.kind == REF_NODE && r.index == x) return true;
         for (int i = 0; i < p->node[x].op->ninplace && i < p->node[x].nin; i++) {
-            struct ref over = behind(p, p->node[x].in[i]);
+            struct ref over = source_behind(p, p->node[x].in[i]);
             if (r.kind == over.kind && r.kind != REF_NONE && r.index == over.index && r.out == over.out) return true;
         }
     }
@@ -427,7 +427,7 @@ bytes_here(const struct prog_node *n)
 /* Returns true if the node is too large for a group. Operands that are moved for the node (a gradient to be reduced
  * or sliced) wait in their source layout, so these must be small. */
 static bool
-is_large(const struct program *p, const struct prog_node *n)
+is_large_node(const struct program *p, const struct prog_node *n)
 {
     enum { SMALL = 16 };
     for (int k = 0; k < n->nin; k++) {
@@ -446,11 +446,11 @@ may_group(const struct fusion *l, int32_t a, int32_t b)
     struct ref in[FUSE_STEPS * OP_OPERAND];
     const struct layout *want[FUSE_STEPS * OP_OPERAND];
     int32_t member[FUSE_STEPS + 1];
-    bool follows = !l->hoists || !fuse_casts(l, b);
-    int n = fuse_members(l, a, member);
+    bool follows = !l->hoists || !fusion_casts(l, b);
+    int n = fusion_members(l, a, member);
     int64_t bytes = bytes_here(&p->node[b]);
     member[n] = b;
-    if (n == FUSE_STEPS || fuse_inputs(l, member, n + 1, in, want) > FUSE_INPUTS) return false;
+    if (n == FUSE_STEPS || fusion_inputs(l, member, n + 1, in, want) > FUSE_INPUTS) return false;
     for (int i = 0; i < n; i++) {
         bytes += bytes_here(&p->node[member[i]]);
         if ((follows && !readers_follow(l, member[i], b)) || reads_written(p, &p->node[b], member[i]) ||
@@ -477,11 +477,11 @@ group_updates(struct fusion *l)
 {
     const struct program *p = l->program;
     int32_t *open = ARENA_ARRAY(l->arena, int32_t, p->nnode + 1), nopen = 0;
-    const bool *shares = replica_updates(p, l->arena);
+    const bool *shares = shared_update_nodes(p, l->arena);
     for (int32_t b = 0; b < p->nnode; b++) {
         int32_t i = 0;
-        if (shares[b] || !groups(l, b) || is_large(p, &p->node[b])) continue;
-        while (i < nopen && !alike(l, open[i], b)) i++;
+        if (shares[b] || !groups(l, b) || is_large_node(p, &p->node[b])) continue;
+        while (i < nopen && !nodes_alike(l, open[i], b)) i++;
         if (i < nopen && may_group(l, open[i], b)) group_with(l, open[i], b);
         open[i] = b;
         nopen = MAX(nopen, i + 1);
@@ -495,7 +495,7 @@ static bool
 adds(const struct fusion *l, int32_t i, const struct prog_node *sum)
 {
     const struct prog_node *n = &l->program->node[i];
-    return leads(n) && n->op->product && l->group[i] == i && n->piece && n->type[0].dtype == DT_F32 &&
+    return can_lead(n) && n->op->product && l->group[i] == i && n->piece && n->type[0].dtype == DT_F32 &&
            sum->type[0].dtype == DT_F32 && n->layout[0] == sum->layout[0];
 }
 
@@ -509,23 +509,23 @@ find_sums(struct fusion *l)
 }
 
 void
-fuse_nodes(struct fusion *l)
+fusion_nodes(struct fusion *l)
 {
     const struct program *p = l->program;
     l->group = ARENA_ARRAY(l->arena, int32_t, p->nnode + 1);
     l->group_size = ARENA_ARRAY(l->arena, int32_t, p->nnode + 1);
     l->member = ARENA_ARRAY(l->arena, int32_t, (size_t)(p->nnode + 1) * FUSE_STEPS);
-    list_readers(l);
+    fusion_list_readers(l);
     for (int32_t b = 0; b < p->nnode; b++) {
         l->group[b] = l->member[(size_t)b * FUSE_STEPS] = b;
         l->group_size[b] = 1;
     }
     for (int32_t b = 0; b < p->nnode; b++) {
         const struct prog_node *n = &p->node[b];
-        if (!fusible(n) && !follows(n)) continue;
+        if (!fusible(n) && !can_follow(n)) continue;
         if (fusible(n) && has_beside(l, b)) try_join(l, b - 1, b);
         for (int k = 0; k < (fusible(n) ? n->nin : 1); k++)
-            if (n->in[k].kind == REF_NODE && joins(l, n->in[k].index, b, k)) try_join(l, n->in[k].index, b);
+            if (n->in[k].kind == REF_NODE && may_join_chain(l, n->in[k].index, b, k)) try_join(l, n->in[k].index, b);
     }
     group_updates(l);
     find_sums(l);

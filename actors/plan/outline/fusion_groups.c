@@ -16,7 +16,7 @@ any_vanishes(const struct fusion *f, int32_t node)
 }
 
 void
-together_find(const struct program *p, struct arena *a, struct together *t)
+fusion_groups_find(const struct program *p, struct arena *a, struct fusion_groups *t)
 {
     struct stages stages = {0};
     struct fusion f = {.program = p, .stages = &stages, .arena = a, .any_layout = true};
@@ -24,13 +24,13 @@ together_find(const struct program *p, struct arena *a, struct together *t)
     bool *inner = ARENA_ARRAY(a, bool, p->nnode + 1), *early = ARENA_ARRAY(a, bool, p->nnode + 1);
     bool known = !stages_find(&stages, p, a);
     if (known)
-        fuse_nodes(&f);
+        fusion_nodes(&f);
     else
         err_clear(); /* compiling reports the error */
     for (int32_t i = 0; i < p->nnode; i++) {
         end[i] = known ? f.group[i] : i;
-        inner[i] = known && p->node[i].nout == 1 && !fuse_shown(&f, i, 0);
+        inner[i] = known && p->node[i].nout == 1 && !fusion_shown(&f, i, 0);
         early[i] = known && hops_early_open(&f, i) && !any_vanishes(&f, i);
     }
-    *t = (struct together){.end = end, .inner = inner, .early = early};
+    *t = (struct fusion_groups){.end = end, .inner = inner, .early = early};
 }

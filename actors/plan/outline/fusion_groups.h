@@ -9,11 +9,11 @@
 
 #include "actors/plan/model/program.h"
 
-struct together {
+struct fusion_groups {
     const int32_t *end; /* by node: last node of the chain; a single node: itself */
     const bool *inner;  /* by node: no reader is outside the chain, and no register holds the result */
     const bool *early;  /* by node: a pending reduction in its results may be summed right after it (hops.c) */
 };
-void together_find(const struct program *p, struct arena *a, struct together *t);
+void fusion_groups_find(const struct program *p, struct arena *a, struct fusion_groups *t);
 
 #endif

@@ -25,7 +25,7 @@ depth_of(int32_t i)
 /* Returns the turn of a channel end. Deep nodes are early on the way up and late on the way down; the sender
  * precedes the receiver. */
 static int32_t
-turn_of(bool up, int32_t below, bool sends)
+gate_turn_of(bool up, int32_t below, bool sends)
 {
     return 2 * (up ? 32 - depth_of(below) : 64 + depth_of(below)) + !sends;
 }
@@ -49,7 +49,7 @@ gate_ends(int32_t node, const int32_t *memory, int32_t n, int32_t me, int32_t pi
                                                          .to = memory[to]},
                                                 .sends = sends,
                                                 .peer = memory[sends ? to : from],
-                                                .turn = turn_of(up, below, sends),
+                                                .turn = gate_turn_of(up, below, sends),
                                                 .late = pieces > 1};
             }
         }

@@ -16,7 +16,7 @@ enum {
 };
 /* Bytes on the network, by memory. */
 struct wires {
-    struct mines *mines;
+    struct local_set *mines;
     const struct box_cost *cost;
     struct grid from, to;
     struct deal deal;
@@ -31,16 +31,16 @@ struct wires {
 };
 
 static int32_t
-memory_at(const struct wires *w, const struct grid *g, int32_t pos)
+wire_memory_at(const struct wires *w, const struct grid *g, int32_t pos)
 {
     const struct place *p = g->layout->place;
-    return mines_memory(w->mines, p->kind, p->rank[pos]);
+    return local_set_memory(w->mines, p->kind, p->rank[pos]);
 }
 
 static int32_t
 addend_memory(const struct wires *w, int32_t corner, int32_t addend, int32_t replica)
 {
-    return memory_at(w, &w->from, grid_pos(&w->from, (struct spot){corner, addend, replica}));
+    return wire_memory_at(w, &w->from, grid_pos(&w->from, (struct spot){corner, addend, replica}));
 }
 
 /* ---- where legs begin ---- */
@@ -54,7 +54,7 @@ find_legs(const struct wires *w, struct arena *a, int32_t *first)
     for (int32_t pos = 0; pos < w->from.layout->place->nrank; pos++) {
         struct spot s = grid_spot(&w->from, pos);
         if (s.addend == 0 || begins[s.addend]) continue;
-        begins[s.addend] = memory_at(w, &w->from, pos) != addend_memory(w, s.corner, s.addend - 1, s.replica);
+        begins[s.addend] = wire_memory_at(w, &w->from, pos) != addend_memory(w, s.corner, s.addend - 1, s.replica);
     }
     first[n++] = 0;
     for (int32_t i = 1; i < w->from.naddend; i++)
@@ -114,7 +114,7 @@ count_results(struct wires *w, int32_t corner, double bytes)
 {
     begin_results(w);
     for (int32_t k = 0; k < w->to.nreplica; k++)
-        want_result(w, memory_at(w, &w->to, grid_pos(&w->to, (struct spot){corner, 0, k})));
+        want_result(w, wire_memory_at(w, &w->to, grid_pos(&w->to, (struct spot){corner, 0, k})));
     count_wanted(w, bytes);
 }
 
@@ -128,7 +128,7 @@ count_direct_cell(struct wires *w, int32_t tile, int32_t corner, double numel)
     int32_t stamp = ++w->stamp; /* count_results() uses another */
     memset(w->owned, 0, sizeof *w->owned * (size_t)w->nmemory);
     for (int32_t k = 0; k < w->deal.nowner; k++) {
-        int32_t pos = w->deal.owner[k], m = memory_at(w, &w->from, pos), own = grid_spot(&w->from, pos).replica;
+        int32_t pos = w->deal.owner[k], m = wire_memory_at(w, &w->from, pos), own = grid_spot(&w->from, pos).replica;
         int32_t *reads = &w->reads[m * w->from.nreplica + own];
         if (direct && *reads == stamp) continue; /* a memory receives a value once for all readers */
         *reads = stamp;
@@ -144,8 +144,8 @@ static void
 count_hand(struct wires *w, const struct relay *r, int32_t tile, int32_t from, int32_t to, double bytes)
 {
     for (int32_t k = 0; k < r->nshare; k++) {
-        int32_t m = memory_at(w, &w->from, relay_owner(r, tile, from, k));
-        int32_t n = memory_at(w, &w->from, relay_owner(r, tile, to, k));
+        int32_t m = wire_memory_at(w, &w->from, relay_owner(r, tile, from, k));
+        int32_t n = wire_memory_at(w, &w->from, relay_owner(r, tile, to, k));
         if (m == n) continue;
         w->out[m] += bytes / r->nshare;
         w->in[n] += bytes / r->nshare;
@@ -157,7 +157,7 @@ own_shares(struct wires *w, const struct relay *r, int32_t tile, int32_t leg)
 {
     memset(w->owned, 0, sizeof *w->owned * (size_t)w->nmemory);
     for (int32_t k = 0; k < r->nshare; k++)
-        w->owned[memory_at(w, &w->from, relay_owner(r, tile, leg, k))] += 1.0 / r->nshare;
+        w->owned[wire_memory_at(w, &w->from, relay_owner(r, tile, leg, k))] += 1.0 / r->nshare;
 }
 
 /* Counts the return path: the owners of a segment send the sum to all ranks that hold its addends. */
@@ -266,15 +266,15 @@ wires_init(struct wires *w, struct arena *tmp)
 
 /* Returns true if the map has all devices of the placement. */
 static bool
-knows(const struct mines *m, const struct place *p)
+knows(const struct local_set *m, const struct place *p)
 {
     for (int32_t i = 0; i < p->nrank; i++)
-        if (mines_memory(m, p->kind, p->rank[i]) < 0) return false;
+        if (local_set_memory(m, p->kind, p->rank[i]) < 0) return false;
     return true;
 }
 
 static bool
-choose(struct wires *w, struct arena *a, struct arena *tmp, struct legs *out)
+choose_segments(struct wires *w, struct arena *a, struct arena *tmp, struct hierarchical *out)
 {
     int32_t *first = ARENA_ARRAY(tmp, int32_t, w->from.naddend + 1), n = find_legs(w, tmp, first);
     struct type part = layout_shard(w->from.layout, w->from.type, 0);
@@ -293,15 +293,15 @@ choose(struct wires *w, struct arena *a, struct arena *tmp, struct legs *out)
 }
 
 bool
-legs_of(struct arena *a, struct mines *m, const struct box_cost *cost, const struct type *t, const struct layout *from,
-        const struct layout *to, struct legs *out)
+hierarchical_of(struct arena *a, struct local_set *m, const struct box_cost *cost, const struct type *t,
+                const struct layout *from, const struct layout *to, struct hierarchical *out)
 {
     struct wires w = {.mines = m, .cost = cost, .from = grid_of(from, t), .to = grid_of(to, t)};
     struct arena tmp = {0};
-    *out = (struct legs){NULL, {0, 0}, {0, 0}};
+    *out = (struct hierarchical){NULL, {0, 0}, {0, 0}};
     if (!m->map || w.from.naddend == 1 || w.to.naddend > 1) return false;
     if (!knows(m, from->place) || !knows(m, to->place)) return false;
-    bool priced = choose(&w, a, &tmp, out);
+    bool priced = choose_segments(&w, a, &tmp, out);
     arena_fini(&tmp);
     return priced;
 }

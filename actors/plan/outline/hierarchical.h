@@ -14,14 +14,14 @@
 struct wire_price {
     double bytes, ns;
 };
-struct legs {
+struct hierarchical {
     const struct box_relay *relay; /* each segment (leg) of a replica is on one host; NULL: owners read all */
     struct wire_price owners, handed;
 };
 
 /* Prices both methods; sets out->relay, allocated in a, if handing on is faster. Returns false, and no prices, if no
  * sum spans hosts. */
-bool legs_of(struct arena *a, struct mines *m, const struct box_cost *cost, const struct type *t,
-             const struct layout *from, const struct layout *to, struct legs *out);
+bool hierarchical_of(struct arena *a, struct local_set *m, const struct box_cost *cost, const struct type *t,
+                     const struct layout *from, const struct layout *to, struct hierarchical *out);
 
 #endif

@@ -37,7 +37,7 @@ struct finder {
 /* ---- ways ---- */
 
 static int
-add_way(struct finder *f, uint64_t hash, const struct type *t, const struct layout *from, const struct layout *to)
+add_path(struct finder *f, uint64_t hash, const struct type *t, const struct layout *from, const struct layout *to)
 {
     struct box_path *path;
     TRY(box_path(&f->tmp, f->atlas, t, from, to, &f->o->program->cost, &path));
@@ -62,7 +62,7 @@ find_way(struct finder *f, const struct type *t, const struct layout *from, cons
         *out = &f->way[hash_index_of(found)];
         if ((*out)->from == from && (*out)->to == to && type_equal(&(*out)->type, t)) return 0;
     }
-    TRY(add_way(f, hash, t, from, to));
+    TRY(add_path(f, hash, t, from, to));
     *out = &f->way[f->nway - 1];
     return 0;
 }
@@ -145,7 +145,7 @@ hops_early_fits(const struct type *t, const struct layout *from, const struct la
 
 /* Returns true if node i does not determine when its operands are made. */
 static bool
-leaves_open(const struct fusion *f, int32_t i)
+may_leave_open(const struct fusion *f, int32_t i)
 {
     const struct prog_node *n = &f->program->node[i];
     return !n->again && !(n->op->flags & OP_MOVE && f->roots[i]);
@@ -159,13 +159,13 @@ hops_early_open(const struct fusion *f, int32_t node)
     bool each_piece = p->pieces > 1 && n->piece && !n->accumulate;
     if (each_piece || f->roots[node] || n->op->flags & OP_MOVE) return false;
     for (int32_t k = f->reader_first[node]; k < f->reader_first[node + 1]; k++)
-        if (!leaves_open(f, f->reader[k])) return false;
+        if (!may_leave_open(f, f->reader[k])) return false;
     return true;
 }
 
 /* Returns the layout in which node i needs r; NULL: several. */
 static const struct layout *
-wants(const struct outline *o, int32_t i, struct ref r)
+wanted_layout(const struct outline *o, int32_t i, struct ref r)
 {
     const struct prog_node *n = &o->program->node[i];
     const struct layout *want = NULL;
@@ -185,7 +185,7 @@ hops_early(const struct outline *o, struct ref r)
     const struct layout *to = NULL;
     if (!layout_has_partial(n->layout[r.out]) || !hops_early_open(f, r.index)) return NULL;
     for (int32_t k = f->reader_first[r.index]; k < f->reader_first[r.index + 1]; k++) {
-        const struct layout *want = wants(o, f->reader[k], r);
+        const struct layout *want = wanted_layout(o, f->reader[k], r);
         if (!want || (to && to != want)) return NULL;
         to = want;
     }
@@ -196,7 +196,7 @@ static int
 find_results(struct finder *f, int32_t step)
 {
     int32_t member[FUSE_STEPS];
-    int n = fuse_members(&f->o->fusion, step, member);
+    int n = fusion_members(&f->o->fusion, step, member);
     for (int m = 0; m < n; m++)
         for (int k = 0; k < f->o->program->node[member[m]].nout; k++) {
             struct ref r = {REF_NODE, (uint8_t)k, member[m]};
@@ -223,7 +223,7 @@ find_chain(struct finder *f, int32_t step)
     int32_t member[FUSE_STEPS];
     struct ref in[FUSE_INPUTS];
     const struct layout *want[FUSE_INPUTS];
-    int n = fuse_inputs(fusion, member, fuse_members(fusion, step, member), in, want);
+    int n = fusion_inputs(fusion, member, fusion_members(fusion, step, member), in, want);
     for (int i = 0; i < n; i++) {
         struct known *there;
         if (want[i]) TRY(move_operand(f, step, i, *known_of(f, in[i]), want[i], &there));

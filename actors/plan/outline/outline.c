@@ -19,7 +19,7 @@ struct layouts {
 };
 
 static void
-add_text(struct digest *d, const struct layout *l)
+digest_layout_text(struct digest *d, const struct layout *l)
 {
     struct str text = {0};
     layout_print(l, &text);
@@ -42,11 +42,11 @@ add_layout(struct layouts *s, const struct layout *l)
     s->layout[s->n] = l;
     hash_add(&s->seen, hash, hash_index(s->n));
     digest_add(s->digest, (uint64_t)s->n++);
-    add_text(s->digest, l);
+    digest_layout_text(s->digest, l);
 }
 
 static void
-add_hop(struct layouts *s, const struct hop *h)
+digest_hop(struct layouts *s, const struct hop *h)
 {
     struct digest *d = s->digest;
     digest_add(d, (uint64_t)(uint32_t)h->step << 32 | (uint32_t)h->number);
@@ -58,14 +58,14 @@ add_hop(struct layouts *s, const struct hop *h)
 }
 
 static struct moment
-moment_of(const struct outline *o, int32_t node)
+node_moment(const struct outline *o, int32_t node)
 {
     return (struct moment){o->stages.stage[node], o->stages.phase[node]};
 }
 
 /* Digests a step, with the credits from its operands. */
 static void
-add_step(const struct outline *o, int32_t i, struct digest *d)
+digest_step(const struct outline *o, int32_t i, struct digest *d)
 {
     const struct prog_node *n = &o->program->node[i];
     digest_add(d, (uint64_t)o->fusion.group[i] << 1 | o->stages.late[i]);
@@ -73,7 +73,7 @@ add_step(const struct outline *o, int32_t i, struct digest *d)
     digest_add(d, (uint64_t)o->stages.stage[i] << 8 | o->stages.phase[i]);
     for (int32_t k = 0; k < n->nin && o->program->pieces > 1; k++)
         if (n->in[k].kind == REF_NODE)
-            digest_add(d, (uint64_t)outline_credits(o, moment_of(o, n->in[k].index), moment_of(o, i)));
+            digest_add(d, (uint64_t)outline_credits(o, node_moment(o, n->in[k].index), node_moment(o, i)));
 }
 
 void
@@ -86,8 +86,8 @@ outline_digest(const struct outline *o, unsigned char out[16])
     program_write(o->program, &bytes);
     digest_bytes(&d, str_text(&bytes), bytes.len);
     str_free(&bytes);
-    for (int32_t i = 0; i < o->program->nnode; i++) add_step(o, i, &d);
-    for (int32_t i = 0; i < o->nhop; i++) add_hop(&layouts, &o->hop[i]);
+    for (int32_t i = 0; i < o->program->nnode; i++) digest_step(o, i, &d);
+    for (int32_t i = 0; i < o->nhop; i++) digest_hop(&layouts, &o->hop[i]);
     digest_add(&d, (uint64_t)o->nshare);
     arena_fini(&layouts.arena);
     memcpy(out, &d.a, 8);
@@ -121,7 +121,7 @@ outline_new(const struct program *p, struct atlas *at, struct outline **out)
     o->program = p;
     int status = stages_find(&o->stages, p, &o->arena);
     o->fusion = (struct fusion){.program = p, .stages = &o->stages, .arena = &o->arena};
-    fuse_nodes(&o->fusion);
+    fusion_nodes(&o->fusion);
     o->nshare = find_share(p);
     if (!status && at) status = hops_find(o, at);
     if (status)

@@ -29,19 +29,19 @@ struct fusion {
     int32_t *sum;                   /* by node: the sum over micro-batches that its kernel accumulates into; -1: none */
 };
 
-void fuse_nodes(struct fusion *f);
+void fusion_nodes(struct fusion *f);
 /* Lists the members of the chain that ends at node, in order; returns their number (at most FUSE_STEPS). */
-int fuse_members(const struct fusion *f, int32_t node, int32_t *member);
+int fusion_members(const struct fusion *f, int32_t node, int32_t *member);
 /* Returns true if the node ends a group of casts of leaves, or is such a cast by itself. */
-bool fuse_casts(const struct fusion *f, int32_t node);
+bool fusion_casts(const struct fusion *f, int32_t node);
 /* Lists the values that these members read from outside the chain, each once, in the order of reading; returns their
  * number (at most FUSE_INPUTS). want: NULL for numbers. */
-int fuse_inputs(const struct fusion *f, const int32_t *member, int n, struct ref *in, const struct layout **want);
+int fusion_inputs(const struct fusion *f, const int32_t *member, int n, struct ref *in, const struct layout **want);
 /* Returns the index of this input among n; n: not found. */
-int fuse_input(int n, const struct ref *in, const struct layout *const *want, struct ref r, const struct layout *as);
+int fusion_input(int n, const struct ref *in, const struct layout *const *want, struct ref r, const struct layout *as);
 /* Returns true if a member's result is stored in memory. A first result is stored only if the node ends the chain or
  * is an update, or if the result is a root or is read outside the chain. Other results are always stored. */
-bool fuse_shown(const struct fusion *f, int32_t node, int out);
+bool fusion_shown(const struct fusion *f, int32_t node, int out);
 
 /* A conversion of a value from one layout to another by a single collective, whichever ranks take part. */
 struct hop {

@@ -36,15 +36,15 @@ place_of(const struct box_plan *b, bool to_stage)
 }
 
 static int32_t
-space_at(const struct place *p, int32_t pos)
+device_space_at(const struct place *p, int32_t pos)
 {
     return device_space(p->kind, p->rank[pos]);
 }
 
 static bool
-is_far(const struct box_plan *b, bool to_stage, int32_t to, int32_t from)
+is_far_read(const struct box_plan *b, bool to_stage, int32_t to, int32_t from)
 {
-    return space_at(place_of(b, to_stage), to) != space_at(b->from->place, from);
+    return device_space_at(place_of(b, to_stage), to) != device_space_at(b->from->place, from);
 }
 
 /* Return the mesh positions of the source and of the reader. */
@@ -62,23 +62,23 @@ read_to(const struct box_plan *b, const struct box_read *r)
 
 /* Returns the memory of the other end: the source's if `in`, else the reader's. */
 static int32_t
-memory_of(struct mines *m, const struct box_plan *b, const struct box_read *r, bool in)
+memory_of_read(struct local_set *m, const struct box_plan *b, const struct box_read *r, bool in)
 {
     const struct place *p = in ? b->from->place : place_of(b, r->to_stage);
-    return mines_memory(m, p->kind, p->rank[in ? read_from(b, r) : read_to(b, r)]);
+    return local_set_memory(m, p->kind, p->rank[in ? read_from(b, r) : read_to(b, r)]);
 }
 
 /* Returns the level of a read. in: the level of stages that read it, or behind all levels for shards. Else 0 for
  * shards, 1 + level for stages. */
 static int32_t
-turn_of(const struct box_plan *b, const struct box_read *r, bool in)
+read_turn(const struct box_plan *b, const struct box_read *r, bool in)
 {
     if (in) return r->to_stage ? box_stage_level(b, r->to) : box_nlevel(b);
     return r->from_stage ? 1 + box_stage_level(b, r->from) : 0;
 }
 
 static struct side *
-find_sides(struct arena *a, struct mines *m, const struct box_plan *b, const struct box_read *read, int32_t nread,
+find_sides(struct arena *a, struct local_set *m, const struct box_plan *b, const struct box_read *read, int32_t nread,
            bool in, int32_t *n)
 {
     struct side *side = ARENA_ARRAY(a, struct side, nread + 1);
@@ -87,9 +87,9 @@ find_sides(struct arena *a, struct mines *m, const struct box_plan *b, const str
         if (i == 0 || compare_tasks(&read[i - 1], &read[i]))
             side[(*n)++] = (struct side){.read = &read[i],
                                          .ndim = b->type.ndim,
-                                         .memory = memory_of(m, b, &read[i], in),
-                                         .space = space_at(place_of(b, read[i].to_stage), read_to(b, &read[i])),
-                                         .turn = turn_of(b, &read[i], in),
+                                         .memory = memory_of_read(m, b, &read[i], in),
+                                         .space = device_space_at(place_of(b, read[i].to_stage), read_to(b, &read[i])),
+                                         .turn = read_turn(b, &read[i], in),
                                          .run = *n};
         side[*n - 1].n++;
     }
@@ -138,7 +138,7 @@ by_content(const void *a, const void *b)
 
 /* Sorts in the order of their tasks (send.c). */
 static int
-by_turn(const void *a, const void *b)
+compare_cross_turns(const void *a, const void *b)
 {
     const struct side *v = *(const struct side *const *)a, *w = *(const struct side *const *)b;
     const struct box_read *x = v->read, *y = w->read;
@@ -149,18 +149,18 @@ by_turn(const void *a, const void *b)
     return (x->to > y->to) - (x->to < y->to);
 }
 
-static struct cross_channel
+static struct redistribute_channel
 channel_of(struct arena *a, const struct side *s)
 {
     const struct box_read *r = s->read;
-    struct cross_channel c = {.from_side = r->from_stage ? SIDE_STAGE : SIDE_PART,
-                              .to_side = r->to_stage ? SIDE_STAGE : SIDE_PART,
-                              .from = r->from,
-                              .to = r->to,
-                              .peer = s->memory,
-                              .nslice = s->n,
-                              .slice = r,
-                              .offset = ARENA_ARRAY(a, int64_t, s->n)};
+    struct redistribute_channel c = {.from_side = r->from_stage ? SIDE_STAGE : SIDE_PART,
+                                     .to_side = r->to_stage ? SIDE_STAGE : SIDE_PART,
+                                     .from = r->from,
+                                     .to = r->to,
+                                     .peer = s->memory,
+                                     .nslice = s->n,
+                                     .slice = r,
+                                     .offset = ARENA_ARRAY(a, int64_t, s->n)};
     for (int32_t i = 0; i < s->n; i++) {
         c.offset[i] = c.numel;
         c.numel += box_numel(r[i].slice, s->ndim);
@@ -170,7 +170,7 @@ channel_of(struct arena *a, const struct side *s)
 
 /* Makes the channels of all sides, in the order of their tasks, and sets each side's channel. Channels to stages are
  * not shared. */
-static struct cross_channel *
+static struct redistribute_channel *
 group(struct arena *a, struct side *side, int32_t n, int32_t *nchannel)
 {
     struct side **sorted = ARENA_ARRAY(a, struct side *, n + 1), **first = ARENA_ARRAY(a, struct side *, n + 1);
@@ -182,9 +182,9 @@ group(struct arena *a, struct side *side, int32_t n, int32_t *nchannel)
         if (!shares) first[nfirst++] = sorted[i];
         sorted[i]->channel = first[nfirst - 1]->run; /* temporarily: run of the first sharer */
     }
-    struct cross_channel *channel = ARENA_ARRAY(a, struct cross_channel, nfirst + 1);
+    struct redistribute_channel *channel = ARENA_ARRAY(a, struct redistribute_channel, nfirst + 1);
     int32_t *place = ARENA_ARRAY(a, int32_t, n + 1);
-    if (n) qsort(first, (size_t)nfirst, sizeof(*first), by_turn);
+    if (n) qsort(first, (size_t)nfirst, sizeof(*first), compare_cross_turns);
     for (int32_t i = 0; i < nfirst; i++) {
         channel[i] = channel_of(a, first[i]);
         place[first[i]->run] = i;
@@ -197,18 +197,18 @@ group(struct arena *a, struct side *side, int32_t n, int32_t *nchannel)
 /* ---- a move ---- */
 
 static void
-find_in(struct arena *a, struct mines *m, struct cross *x, const struct box_border *b)
+find_in(struct arena *a, struct local_set *m, struct redistribution *x, const struct box_border *b)
 {
     struct side *side = find_sides(a, m, x->own, b->in, b->nin, true, &x->nrun);
     x->in = group(a, side, x->nrun, &x->nin);
-    x->run = ARENA_ARRAY(a, struct cross_run, x->nrun + 1);
+    x->run = ARENA_ARRAY(a, struct redistribute_run, x->nrun + 1);
     for (int32_t i = 0; i < x->nrun; i++)
-        x->run[i] = (struct cross_run){
+        x->run[i] = (struct redistribute_run){
             .key = *side[i].read, .first = (int32_t)(side[i].read - b->in), .n = side[i].n, .channel = side[i].channel};
 }
 
 static void
-find_out(struct arena *a, struct mines *m, struct cross *x, const struct box_border *b)
+find_out(struct arena *a, struct local_set *m, struct redistribution *x, const struct box_border *b)
 {
     int32_t n;
     struct side *side = find_sides(a, m, x->own, b->out, b->nout, false, &n);
@@ -218,12 +218,12 @@ find_out(struct arena *a, struct mines *m, struct cross *x, const struct box_bor
 
 /* Counts list entries up to each level. */
 static void
-find_levels(struct arena *a, struct cross *x)
+find_levels(struct arena *a, struct redistribution *x)
 {
     const struct box_plan *b = x->own;
-    struct cross_level end = {.nout = x->npart};
+    struct redistribute_level end = {.nout = x->npart};
     x->nlevel = box_nlevel(b);
-    x->level = ARENA_ARRAY(a, struct cross_level, x->nlevel);
+    x->level = ARENA_ARRAY(a, struct redistribute_level, x->nlevel);
     for (int32_t k = 0; k < x->nlevel; k++) {
         while (end.nin < x->nin && x->in[end.nin].to_side == SIDE_STAGE && box_stage_level(b, x->in[end.nin].to) == k)
             end.nin++;
@@ -235,32 +235,33 @@ find_levels(struct arena *a, struct cross *x)
 
 /* Returns true if all local positions are in memory space *space; *space is -1 before the first. */
 static bool
-same_space(const struct mine *m, int32_t *space)
+same_space(const struct local_positions *m, int32_t *space)
 {
-    if (m->n && *space < 0) *space = space_at(m->place, m->pos[0]);
+    if (m->n && *space < 0) *space = device_space_at(m->place, m->pos[0]);
     for (int32_t i = 0; i < m->n; i++)
-        if (space_at(m->place, m->pos[i]) != *space) return false;
+        if (device_space_at(m->place, m->pos[i]) != *space) return false;
     return true;
 }
 
 static int
-find(const struct crosses *s, const struct type *t, const struct layout *from, const struct layout *to, struct cross *x)
+find_crossing(const struct redistributions *s, const struct type *t, const struct layout *from, const struct layout *to,
+              struct redistribution *x)
 {
     struct arena *a = s->arena;
-    struct mines *m = s->mines;
+    struct local_set *m = s->mines;
     struct box_border border;
     int32_t space = -1;
-    *x = (struct cross){.from = mine_of(m, from->place), .to = mine_of(m, to->place)};
+    *x = (struct redistribution){.from = local_positions_of(m, from->place), .to = local_positions_of(m, to->place)};
     x->one_space = same_space(x->from, &space) && same_space(x->to, &space);
     struct box_ranks own = {.nfrom = x->from->n, .from = x->from->pos, .nto = x->to->n, .to = x->to->pos};
-    struct legs legs = {NULL, {0, 0}, {0, 0}};
-    if (cross_is_all(x)) {
+    struct hierarchical legs = {NULL, {0, 0}, {0, 0}};
+    if (redistribute_is_all(x)) {
         TRY(box_plan(a, t, from, to, &x->own));
     } else {
-        legs_of(a, m, s->cost, t, from, to, &legs);
+        hierarchical_of(a, m, s->cost, t, from, to, &legs);
         TRY(box_plan_relay(a, t, from, to, legs.relay, &own, &x->own));
     }
-    box_border(a, x->own, &own, x->one_space ? NULL : is_far, &border);
+    box_border(a, x->own, &own, x->one_space ? NULL : is_far_read, &border);
     find_in(a, m, x, &border);
     find_out(a, m, x, &border);
     find_levels(a, x);
@@ -268,48 +269,49 @@ find(const struct crosses *s, const struct type *t, const struct layout *from, c
 }
 
 bool
-cross_is_all(const struct cross *x)
+redistribute_is_all(const struct redistribution *x)
 {
     return x->from->all && x->to->all;
 }
 
 /* Stages are on the devices of their addends. */
 bool
-cross_is_direct(const struct cross *x)
+redistribute_is_p2p(const struct redistribution *x)
 {
     int from = x->from->place->kind, to = x->to->place->kind;
-    return from == to && seats_library(from);
+    return from == to && comm_ranks_library(from);
 }
 
 bool
-cross_in_place(const struct cross *x, const struct box_work *w, bool to_stage, const struct box_source *s)
+redistribute_in_place(const struct redistribution *x, const struct box_work *w, bool to_stage,
+                      const struct box_source *s)
 {
-    bool here = s->stage == BOX_PART ? mine_find(x->from, s->pos) >= 0 : s->stage != BOX_ELSEWHERE;
+    bool here = s->stage == BOX_PART ? local_set_find(x->from, s->pos) >= 0 : s->stage != BOX_ELSEWHERE;
     if (!here || x->one_space) return here;
     int32_t to = to_stage ? box_stage_pos(x->own, w->pos) : w->pos;
-    return !is_far(x->own, to_stage, to, box_source_pos(x->own, s));
+    return !is_far_read(x->own, to_stage, to, box_source_pos(x->own, s));
 }
 
 bool
-cross_fetches(const struct cross *x, const struct program *p, const struct plan_move *of, int32_t pos)
+redistribute_fetches(const struct redistribution *x, const struct program *p, const struct plan_move *of, int32_t pos)
 {
-    return x->one_space && hop_fetches(p, of) && mine_find(x->from, pos) >= 0;
+    return x->one_space && hop_fetches(p, of) && local_set_find(x->from, pos) >= 0;
 }
 
 static int
-by_task(const void *a, const void *b)
+compare_cross_tasks(const void *a, const void *b)
 {
-    return compare_tasks(&((const struct cross_run *)a)->key, &((const struct cross_run *)b)->key);
+    return compare_tasks(&((const struct redistribute_run *)a)->key, &((const struct redistribute_run *)b)->key);
 }
 
 int32_t
-cross_find(const struct cross *x, const struct box_work *w, bool to_stage, const struct box_source *s,
-           const struct box *slice, int32_t *which)
+redistribute_find(const struct redistribution *x, const struct box_work *w, bool to_stage, const struct box_source *s,
+                  const struct box *slice, int32_t *which)
 {
-    struct cross_run key = {.key = {s->stage != BOX_PART, to_stage, s->pos, w->pos, slice}};
-    const struct cross_run *run = bsearch(&key, x->run, (size_t)x->nrun, sizeof key, by_task);
+    struct redistribute_run key = {.key = {s->stage != BOX_PART, to_stage, s->pos, w->pos, slice}};
+    const struct redistribute_run *run = bsearch(&key, x->run, (size_t)x->nrun, sizeof key, compare_cross_tasks);
     assert(run);
-    const struct cross_channel *c = &x->in[run->channel];
+    const struct redistribute_channel *c = &x->in[run->channel];
     int32_t lo = 0, hi = c->nslice;
     while (hi - lo > 1) {
         int32_t mid = lo + (hi - lo) / 2;
@@ -326,8 +328,8 @@ cross_find(const struct cross *x, const struct box_work *w, bool to_stage, const
 /* ---- all moves ---- */
 
 int
-cross_of(struct crosses *s, const struct type *t, const struct layout *from, const struct layout *to,
-         const struct cross **out)
+redistribute_of(struct redistributions *s, const struct type *t, const struct layout *from, const struct layout *to,
+                const struct redistribution **out)
 {
     uint64_t hash = layout_hash_move(t, from, to);
     uint32_t at = 0;
@@ -335,8 +337,8 @@ cross_of(struct crosses *s, const struct type *t, const struct layout *from, con
         const struct box_plan *b = (*out)->own;
         if (b->from == from && b->to == to && type_equal(&b->type, t)) return 0;
     }
-    struct cross *made = ARENA_NEW(s->arena, struct cross);
-    TRY(find(s, t, from, to, made));
+    struct redistribution *made = ARENA_NEW(s->arena, struct redistribution);
+    TRY(find_crossing(s, t, from, to, made));
     s->found.arena = s->arena;
     hash_add(&s->found, hash, made);
     *out = made;
@@ -347,7 +349,7 @@ cross_of(struct crosses *s, const struct type *t, const struct layout *from, con
 
 /* Order: shards are sent; in each level stages receive and are sent; shards receive. */
 int32_t
-cross_turn(const struct cross *x, const struct cross_channel *c, bool sends)
+redistribute_turn(const struct redistribution *x, const struct redistribute_channel *c, bool sends)
 {
     enum { PARTS, RECV, SEND, NTURN };
     if (sends) return c->from_side == SIDE_STAGE ? box_stage_level(x->own, c->from) * NTURN + SEND : PARTS;
@@ -355,13 +357,13 @@ cross_turn(const struct cross *x, const struct cross_channel *c, bool sends)
 }
 
 int32_t
-cross_from(const struct cross *x, const struct cross_channel *c)
+redistribute_from(const struct redistribution *x, const struct redistribute_channel *c)
 {
     return c->from_side == SIDE_STAGE ? box_stage_pos(x->own, c->from) : c->from;
 }
 
 int32_t
-cross_to(const struct cross *x, const struct cross_channel *c)
+redistribute_to(const struct redistribution *x, const struct redistribute_channel *c)
 {
     return c->to_side == SIDE_STAGE ? box_stage_pos(x->own, c->to) : c->to;
 }
@@ -369,7 +371,7 @@ cross_to(const struct cross *x, const struct cross_channel *c)
 /* ---- what a channel carries ---- */
 
 enum dtype
-cross_dtype(const struct cross *x, const struct cross_channel *c)
+redistribute_dtype(const struct redistribution *x, const struct redistribute_channel *c)
 {
     const struct box_plan *b = x->own;
     return c->from_side == SIDE_STAGE ? box_stage_dtype(b, c->from) : layout_dtype(b->from, (enum dtype)b->type.dtype);
@@ -387,7 +389,7 @@ hash_layout(uint64_t h, const struct layout *l)
 }
 
 uint64_t
-cross_what(const struct cross *x, struct ref value, const struct cross_channel *c)
+redistribute_what(const struct redistribution *x, struct ref value, const struct redistribute_channel *c)
 {
     const struct box_plan *b = x->own;
     uint64_t h = hash_number((uint64_t)value.kind << 40 | (uint64_t)value.out << 32 | (uint32_t)value.index,

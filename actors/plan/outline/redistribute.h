@@ -13,7 +13,7 @@
 #include "actors/plan/model/plan.h"
 #include "boxing/box.h"
 
-struct cross_channel {
+struct redistribute_channel {
     uint8_t from_side, to_side; /* enum channel_side */
     int32_t from, to, peer;     /* see struct channel_name; memory of the other end (of a transfer: this one) */
     int32_t nslice;
@@ -23,61 +23,63 @@ struct cross_channel {
 };
 
 /* The reads of one task of one source that the task cannot read in place. */
-struct cross_run {
+struct redistribute_run {
     struct box_read key; /* task and source; the slice is not part of the key */
     int32_t first, n, channel;
 };
 
 /* Tasks are sorted by level of stages (box_stage_level). Counts include those of earlier levels. */
-struct cross_level {
+struct redistribute_level {
     int32_t nin, nstage, nout; /* channels to its stages, stages, and channels from stages */
 };
 
-struct cross {
-    const struct mine *from, *to;
+struct redistribution {
+    const struct local_positions *from, *to;
     bool one_space;       /* all local shards and stages share one memory space */
     struct box_plan *own; /* the stages and destination shards here */
-    struct cross_channel *in, *out;
+    struct redistribute_channel *in, *out;
     int32_t nin, nout; /* in: channels to stages, by level, then to shards; out: channels from shards, then from stages,
                           by level */
     int32_t npart;     /* the first npart outgoing channels send shards */
     int32_t nlevel;
-    struct cross_level *level;
-    struct cross_run *run; /* sorted by task and source */
+    struct redistribute_level *level;
+    struct redistribute_run *run; /* sorted by task and source */
     int32_t nrun;
 };
 
 /* Cache of moves. Owned by the maker or the verifier of a plan; one thread. */
-struct crosses {
+struct redistributions {
     struct arena *arena;
-    struct mines *mines;
+    struct local_set *mines;
     const struct box_cost *cost;
     struct hash_table found;
 };
 /* Returns the cached move, or analyses it. E_SBP: no method makes the move. */
-int cross_of(struct crosses *s, const struct type *t, const struct layout *from, const struct layout *to,
-             const struct cross **out);
+int redistribute_of(struct redistributions *s, const struct type *t, const struct layout *from, const struct layout *to,
+                    const struct redistribution **out);
 
 /* Returns true if all positions of the move are in this partition. */
-bool cross_is_all(const struct cross *x);
+bool redistribute_is_all(const struct redistribution *x);
 /* Returns true if a library carries the move's channels to other hosts from device memory to device memory. */
-bool cross_is_direct(const struct cross *x);
+bool redistribute_is_p2p(const struct redistribution *x);
 /* Returns true if this work reads the source in place: the source is here, in the same memory space. */
-bool cross_in_place(const struct cross *x, const struct box_work *w, bool to_stage, const struct box_source *s);
+bool redistribute_in_place(const struct redistribution *x, const struct box_work *w, bool to_stage,
+                           const struct box_source *s);
 /* Returns true if the holder of the offloaded shard fetches it: the move fetches, the shard at pos is here, and
  * everything here is in one memory space. */
-bool cross_fetches(const struct cross *x, const struct program *p, const struct plan_move *of, int32_t pos);
+bool redistribute_fetches(const struct redistribution *x, const struct program *p, const struct plan_move *of,
+                          int32_t pos);
 /* Returns the incoming channel for a step's remote source; sets *which to the index of the slice in the channel. */
-int32_t cross_find(const struct cross *x, const struct box_work *w, bool to_stage, const struct box_source *s,
-                   const struct box *slice, int32_t *which);
+int32_t redistribute_find(const struct redistribution *x, const struct box_work *w, bool to_stage,
+                          const struct box_source *s, const struct box *slice, int32_t *which);
 /* Returns the turn of a channel's end in the order of a move's tasks over all partitions; a SEND precedes its RECV. */
-int32_t cross_turn(const struct cross *x, const struct cross_channel *c, bool sends);
+int32_t redistribute_turn(const struct redistribution *x, const struct redistribute_channel *c, bool sends);
 /* Return the mesh position of the source of a channel, and of its reader. */
-int32_t cross_from(const struct cross *x, const struct cross_channel *c);
-int32_t cross_to(const struct cross *x, const struct cross_channel *c);
+int32_t redistribute_from(const struct redistribution *x, const struct redistribute_channel *c);
+int32_t redistribute_to(const struct redistribution *x, const struct redistribute_channel *c);
 /* Returns the dtype of the elements of a channel. */
-enum dtype cross_dtype(const struct cross *x, const struct cross_channel *c);
+enum dtype redistribute_dtype(const struct redistribution *x, const struct redistribute_channel *c);
 /* Returns a hash of what a channel carries: the value, the layouts of the hop, and the slices. */
-uint64_t cross_what(const struct cross *x, struct ref value, const struct cross_channel *c);
+uint64_t redistribute_what(const struct redistribution *x, struct ref value, const struct redistribute_channel *c);
 
 #endif

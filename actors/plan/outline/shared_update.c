@@ -14,7 +14,7 @@ has_replicas(const struct layout *l)
 }
 
 bool
-replica_in_place(const struct layout *l, const struct type *t, int64_t least)
+shared_update_in_place(const struct layout *l, const struct type *t, int64_t least)
 {
     enum { IN_PLACE = HOST_READS | ONE_SPACE };
     return has_replicas(l) && (device_kind(l->place->kind)->flags & IN_PLACE) == IN_PLACE && type_bytes(t) >= least;
@@ -29,17 +29,17 @@ has_slices(const struct op *op)
 
 /* Returns true if host code of all devices would write the same bytes, and there are enough bytes and rows to share. */
 static bool
-may_share(const struct program *p, const struct prog_node *n)
+may_share_update(const struct program *p, const struct prog_node *n)
 {
     const struct layout *l = n->layout[0];
     const struct type *t = &n->type[0];
     return has_slices(n->op) && !n->piece && t->ndim > 0 && t->dim[0] >= l->place->nrank &&
-           replica_in_place(l, t, p->shared_least);
+           shared_update_in_place(l, t, p->shared_least);
 }
 
 /* Returns true if all operands and results with the variable's shape have the variable's layout. */
 static bool
-lies_alike(const struct program *p, const struct prog_node *n)
+updates_alike(const struct program *p, const struct prog_node *n)
 {
     for (int k = 0; k < n->nin; k++) {
         struct type t = ref_type(p, n->in[k]);
@@ -63,13 +63,13 @@ is_version(const struct program *p, const struct prog_root *r)
 }
 
 bool *
-replica_updates(const struct program *p, struct arena *a)
+shared_update_nodes(const struct program *p, struct arena *a)
 {
     bool *shares = ARENA_ARRAY(a, bool, p->nnode + 1);
     uint8_t *versions = ARENA_ARRAY(a, uint8_t, p->nnode * OP_OUT + 1);
     if (p->map || p->shared_least == 0) return shares;
     for (int32_t i = 0; i < p->nnode; i++) {
-        shares[i] = may_share(p, &p->node[i]) && lies_alike(p, &p->node[i]);
+        shares[i] = may_share_update(p, &p->node[i]) && updates_alike(p, &p->node[i]);
         for (int k = 0; k < p->node[i].nin; k++)
             if (p->node[i].in[k].kind == REF_NODE) shares[p->node[i].in[k].index] = false;
     }
@@ -86,7 +86,7 @@ replica_updates(const struct program *p, struct arena *a)
 }
 
 struct view
-replica_slice(const struct view *part, const struct layout *l, const struct type *t, int pos, int64_t *skip)
+shared_update_slice(const struct view *part, const struct layout *l, const struct type *t, int pos, int64_t *skip)
 {
     struct grid g = grid_of(l, t);
     struct view v = *part;
@@ -99,17 +99,17 @@ replica_slice(const struct view *part, const struct layout *l, const struct type
 }
 
 int64_t
-replica_offset(const struct layout *l, const struct type *t, int pos)
+shared_update_offset(const struct layout *l, const struct type *t, int pos)
 {
     struct type local = layout_shard(l, t, pos);
     struct view part = view_dense(&local, NULL);
     int64_t skip;
-    replica_slice(&part, l, t, pos, &skip);
+    shared_update_slice(&part, l, t, pos, &skip);
     return skip * (int64_t)dtype_bytes(part.dtype);
 }
 
 bool
-replica_reads_own(const struct task *t, const struct out_port *o, int32_t k, int32_t leaf_part)
+shared_update_reads_own(const struct task *t, const struct out_port *o, int32_t k, int32_t leaf_part)
 {
     for (int32_t a = 0; a < t->narg; a++) {
         if (t->arg[a].kind != ARG_LEAF || t->arg[a].index != leaf_part) continue;

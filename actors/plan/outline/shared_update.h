@@ -11,17 +11,17 @@
 
 /* Returns true if replicas of such a tensor share one buffer: devices that use host memory hold equal shards, and
  * the tensor has at least `least` bytes. */
-bool replica_in_place(const struct layout *l, const struct type *t, int64_t least);
+bool shared_update_in_place(const struct layout *l, const struct type *t, int64_t least);
 /* Returns, by node, whether the node is a sliced update or a sliced initial value. Only roots may read its results. */
-bool *replica_updates(const struct program *p, struct arena *a);
+bool *shared_update_nodes(const struct program *p, struct arena *a);
 /* Returns the slice of `part` that the device at mesh position `pos` writes, and its first element in *skip, counted
  * from the start of the shard. A view with a global position keeps it. */
-struct view replica_slice(const struct view *part, const struct layout *l, const struct type *t, int pos,
-                          int64_t *skip);
+struct view shared_update_slice(const struct view *part, const struct layout *l, const struct type *t, int pos,
+                                int64_t *skip);
 /* Returns the byte offset of that slice in the shared buffer. */
-int64_t replica_offset(const struct layout *l, const struct type *t, int pos);
+int64_t shared_update_offset(const struct layout *l, const struct type *t, int pos);
 /* Returns true if the task reads no more of leaf part `leaf_part` than the slice that its result k, o, writes, and
  * reads the slice untransposed. Other devices write the rest. */
-bool replica_reads_own(const struct task *t, const struct out_port *o, int32_t k, int32_t leaf_part);
+bool shared_update_reads_own(const struct task *t, const struct out_port *o, int32_t k, int32_t leaf_part);
 
 #endif

@@ -71,7 +71,7 @@ find_phases(struct stages *s, const struct program *p, struct arena *a)
 /* Marks sums over micro-batches, updates (each micro-batch reads the old version), and all nodes that depend on
  * either. */
 static void
-find_late(struct stages *s, const struct program *p, struct arena *a)
+stage_find_late(struct stages *s, const struct program *p, struct arena *a)
 {
     const bool *update = program_updates(p, a);
     for (int32_t i = 0; i < p->nnode; i++) {
@@ -219,14 +219,14 @@ struct fold {
 };
 
 static double
-work_of(const struct stages *s, const struct program *p, int32_t node, struct arena *a)
+node_work(const struct stages *s, const struct program *p, int32_t node, struct arena *a)
 {
-    return s->phase[node] == PHASE_FORWARD ? 1 + (double)node_reckon(p, node, a) : 0;
+    return s->phase[node] == PHASE_FORWARD ? 1 + (double)node_estimate(p, node, a) : 0;
 }
 
 /* Returns true if the node is behind the middle of its stage. Must be called for all nodes in order. */
 static bool
-is_late(struct fold *f, double work)
+is_stage_late(struct fold *f, double work)
 {
     f->done += work;
     return f->folded && f->done - work / 2 >= f->work / 2;
@@ -236,11 +236,11 @@ static void
 find_folds(const struct stages *s, const struct program *p, struct fold *fold, struct arena *a)
 {
     bool *late = ARENA_ARRAY(a, bool, s->n), *early = ARENA_ARRAY(a, bool, s->n);
-    for (int32_t i = 0; i < p->nnode; i++) fold[s->stage[i]].work += work_of(s, p, i, a);
+    for (int32_t i = 0; i < p->nnode; i++) fold[s->stage[i]].work += node_work(s, p, i, a);
     for (int32_t q = 1; q < s->n - 1; q++) fold[q].folded = stages_meet(s->place[q - 1], s->place[q + 1]);
     for (int32_t i = 0; i < p->nnode; i++) {
         int32_t q = s->stage[i];
-        bool second = is_late(&fold[q], work_of(s, p, i, a));
+        bool second = is_stage_late(&fold[q], node_work(s, p, i, a));
         if (s->phase[i] == PHASE_FORWARD) *(second ? &late[q] : &early[q]) = true;
     }
     for (int32_t q = 0, shift = 0; q < s->n; q++) {
@@ -261,7 +261,7 @@ fold_stages(struct stages *s, const struct program *p, struct arena *a)
     s->n += fold[s->n - 1].shift;
     for (int32_t i = 0; i < p->nnode; i++) {
         struct fold *f = &fold[s->stage[i]];
-        if (s->phase[i] == PHASE_FORWARD) s->stage[i] += f->shift + is_late(f, work_of(s, p, i, &tmp));
+        if (s->phase[i] == PHASE_FORWARD) s->stage[i] += f->shift + is_stage_late(f, node_work(s, p, i, &tmp));
     }
     arena_fini(&tmp);
 }
@@ -308,7 +308,7 @@ stages_find(struct stages *s, const struct program *p, struct arena *a)
     find_phases(s, p, a);
     s->late = ARENA_ARRAY(a, bool, n);
     if (p->pieces > 1) {
-        find_late(s, p, a);
+        stage_find_late(s, p, a);
         bool *floats = ARENA_ARRAY(a, bool, n), *loose = ARENA_ARRAY(a, bool, n);
         forward_early(s, p, floats);
         forward_late(s, p, floats, loose, ARENA_ARRAY(a, int32_t, n));
@@ -335,7 +335,7 @@ stages_find(struct stages *s, const struct program *p, struct arena *a)
 
 /* Returns the maximum distance of stages a and b, in micro-batches in transit between them. */
 static int64_t
-apart(const struct stages *s, int32_t a, int32_t b)
+stage_distance(const struct stages *s, int32_t a, int32_t b)
 {
     int64_t n = 0;
     for (int32_t q = MIN(a, b) + 1; q <= MAX(a, b); q++) n += s->pool[q].hop - 1;
@@ -345,7 +345,7 @@ apart(const struct stages *s, int32_t a, int32_t b)
 int32_t
 stages_credits(const struct program *p, const struct stages *s, struct moment from, struct moment to)
 {
-    int64_t n, way = apart(s, from.stage, to.stage);
+    int64_t n, way = stage_distance(s, from.stage, to.stage);
     if (from.phase >= to.phase)
         n = way + 1;
     else if (from.phase != PHASE_FORWARD)

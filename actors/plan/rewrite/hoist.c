@@ -21,8 +21,8 @@ hoisted(const struct fusion *f)
 {
     int32_t *index = ARENA_ARRAY(f->arena, int32_t, f->program->nnode + 1), member[FUSE_STEPS], at = 0;
     for (int32_t i = 0; i < f->program->nnode; i++) {
-        bool casts = fuse_casts(f, f->group[i]);
-        int n = fuse_members(f, f->group[i], member);
+        bool casts = fusion_casts(f, f->group[i]);
+        int n = fusion_members(f, f->group[i], member);
         if (!casts) index[i] = at++;
         for (int k = 0; k < n && casts && member[0] == i; k++) index[member[k]] = at++;
     }
@@ -39,7 +39,7 @@ hoist_casts(struct program *p)
         err_clear(); /* compiling reports the error */
     } else {
         struct fusion f = {.program = p, .stages = &stages, .arena = &a, .hoists = true};
-        fuse_nodes(&f);
+        fusion_nodes(&f);
         rewrite_order(p, hoisted(&f));
     }
     arena_fini(&a);

@@ -73,7 +73,7 @@ bringer_end(struct bringer *b)
 /* ---- nodes ---- */
 
 static struct ref
-add(struct bringer *b, const struct prog_node *n, int32_t before)
+add_insertion(struct bringer *b, const struct prog_node *n, int32_t before)
 {
     GROW(b->list, b->n + 1, b->capacity);
     b->list[b->n] = (struct insertion){*n, before};
@@ -82,7 +82,7 @@ add(struct bringer *b, const struct prog_node *n, int32_t before)
 
 /* Returns a move of r that copies the line, phase and micro-batching of node i. */
 static struct prog_node
-move_of(struct bringer *b, int32_t i, struct ref r, const struct type *t, const struct layout *to)
+make_move_node(struct bringer *b, int32_t i, struct ref r, const struct type *t, const struct layout *to)
 {
     struct arena *a = &b->p->arena;
     struct prog_node n = b->p->node[i];
@@ -104,7 +104,7 @@ move_of(struct bringer *b, int32_t i, struct ref r, const struct type *t, const 
 /* Returns the node that a fetch for node i must precede: the first reader of the fetch `depth` before, or the first
  * fetch's if there are fewer; but after the source. */
 static int32_t
-ahead_of(struct bringer *b, int32_t i, int32_t source)
+position_ahead(struct bringer *b, int32_t i, int32_t source)
 {
     int32_t n = b->nahead++, slot = n % b->depth, of = n < b->depth ? 0 : slot;
     int32_t at = n == 0 ? i : MIN(i, MAX(b->ahead[of], source + 1));
@@ -114,23 +114,23 @@ ahead_of(struct bringer *b, int32_t i, int32_t source)
 
 /* Returns the replacement of a value, or of a view of it, in backward; node i is its first reader. */
 static struct ref
-standing_for(struct bringer *b, struct ref r, int32_t i)
+offload_standing_for(struct bringer *b, struct ref r, int32_t i)
 {
     int32_t *again = &b->again[r.index * OP_OUT + r.out];
     if (*again < 0) { /* a view of a value that has been replaced */
-        struct ref whole = standing_for(b, b->p->node[r.index].in[0], i);
+        struct ref whole = offload_standing_for(b, b->p->node[r.index].in[0], i);
         struct prog_node n = b->p->node[r.index];
         n.in = arena_dup(&b->p->arena, &whole, sizeof whole);
         n.phase = PHASE_BACKWARD;
         n.again = r.index + 1;
-        *again = add(b, &n, i).index;
+        *again = add_insertion(b, &n, i).index;
     }
     return (struct ref){.kind = REF_NODE, .index = *again};
 }
 
 /* Returns the value that r is a view of; none if r is already replaced (a view in backward has read it first). */
 static struct ref
-source_of(const struct bringer *b, struct ref r)
+offload_source(const struct bringer *b, struct ref r)
 {
     const struct program *p = b->p;
     while (r.kind == REF_NODE && r.index < p->nnode && p->node[r.index].op->flags & OP_VIEW) r = p->node[r.index].in[0];
@@ -186,11 +186,11 @@ activation_aside(struct bringer *b, struct ref r, int32_t i)
     const struct prog_node *n = &b->p->node[r.index];
     const struct layout *aside, *own = n->layout[r.out];
     TRY(layout_aside(b, own, &aside));
-    struct prog_node store = move_of(b, r.index, r, &n->type[r.out], aside);
-    struct ref there = add(b, &store, r.index + 1);
-    struct prog_node fetch = move_of(b, r.index, there, &n->type[r.out], own);
+    struct prog_node store = make_move_node(b, r.index, r, &n->type[r.out], aside);
+    struct ref there = add_insertion(b, &store, r.index + 1);
+    struct prog_node fetch = make_move_node(b, r.index, there, &n->type[r.out], own);
     fetch.phase = PHASE_BACKWARD;
-    struct ref back = add(b, &fetch, ahead_of(b, i, r.index));
+    struct ref back = add_insertion(b, &fetch, position_ahead(b, i, r.index));
     GROW(b->absent, b->nabsent + 1, b->absent_capacity);
     b->absent[b->nabsent++] = (struct absent){r.index, there.index - b->p->nnode, back.index - b->p->nnode, i};
     b->again[r.index * OP_OUT + r.out] = back.index;
@@ -226,10 +226,10 @@ activations_aside(struct bringer *b)
     struct program *p = b->p;
     for (int32_t i = 0; i < p->nnode; i++)
         for (int32_t k = 0; k < p->node[i].nin && is_backward(p, i); k++) {
-            struct ref whole = source_of(b, p->node[i].in[k]);
+            struct ref whole = offload_source(b, p->node[i].in[k]);
             if (!goes_aside(b, whole)) continue;
             if (b->again[whole.index * OP_OUT + whole.out] < 0) TRY(activation_aside(b, whole, i));
-            rewrite_operand(p, i, k, standing_for(b, p->node[i].in[k], i));
+            rewrite_operand(p, i, k, offload_standing_for(b, p->node[i].in[k], i));
         }
     let_stores_overlap(b);
     return 0;
@@ -245,9 +245,10 @@ state_aside(struct bringer *b, int32_t i, int32_t k, int32_t leaf)
     struct program *p = b->p;
     const struct layout *own = p->node[i].want[k];
     TRY(layout_aside(b, own, &p->leaf[leaf].layout));
-    struct prog_node fetch = move_of(b, i, (struct ref){.kind = REF_LEAF, .index = leaf}, &p->leaf[leaf].type, own);
+    struct prog_node fetch =
+        make_move_node(b, i, (struct ref){.kind = REF_LEAF, .index = leaf}, &p->leaf[leaf].type, own);
     fetch.again = p->nnode + b->n + 1; /* belongs to its own stage only */
-    rewrite_operand(p, i, k, add(b, &fetch, ahead_of(b, i, -1)));
+    rewrite_operand(p, i, k, add_insertion(b, &fetch, position_ahead(b, i, -1)));
     return 0;
 }
 
@@ -256,8 +257,8 @@ version_aside(struct bringer *b, struct prog_root *root, int32_t leaf)
 {
     struct program *p = b->p;
     struct ref r = program_source(p, root->ref);
-    struct prog_node store = move_of(b, r.index, r, &p->leaf[leaf].type, p->leaf[leaf].layout);
-    root->ref = add(b, &store, r.index + 1);
+    struct prog_node store = make_move_node(b, r.index, r, &p->leaf[leaf].type, p->leaf[leaf].layout);
+    root->ref = add_insertion(b, &store, r.index + 1);
     root->overwrites_leaf = -1;
 }
 
@@ -280,8 +281,8 @@ states_aside(struct bringer *b, const int32_t *root_leaf)
 }
 
 int
-bring_aside(struct program *p, struct atlas *at, const struct place *aside, const bool *variable,
-            const int32_t *root_leaf, int32_t depth)
+offload_values(struct program *p, struct atlas *at, const struct place *aside, const bool *variable,
+               const int32_t *root_leaf, int32_t depth)
 {
     struct bringer b;
     bringer_init(&b, p, variable, depth);
@@ -314,7 +315,7 @@ is_gather(const struct bringer *b, int32_t i)
 enum { READ_FORWARD = 1, READ_ONCE = 2 };
 
 static uint8_t *
-find_readers(const struct program *p, struct arena *a)
+count_program_readers(const struct program *p, struct arena *a)
 {
     uint8_t *read = ARENA_ARRAY(a, uint8_t, p->nnode + 1);
     for (int32_t i = 0; i < p->nnode; i++)
@@ -337,7 +338,7 @@ mark_gathers(struct bringer *b)
 {
     struct program *p = b->p;
     struct arena tmp = {0};
-    uint8_t *read = find_readers(p, &tmp);
+    uint8_t *read = count_program_readers(p, &tmp);
     for (int32_t i = 0; i < p->nnode; i++) {
         if (is_gather(b, i) && read[i] == READ_FORWARD) p->node[i].again = i + 1;
         struct ref whole = program_whole(p, (struct ref){.kind = REF_NODE, .index = i});
@@ -347,26 +348,26 @@ mark_gathers(struct bringer *b)
 }
 
 static void
-gather_again(struct bringer *b, struct ref r, int32_t i)
+insert_gather(struct bringer *b, struct ref r, int32_t i)
 {
     const struct prog_node *n = &b->p->node[r.index];
-    struct prog_node fetch = move_of(b, r.index, n->in[0], &n->type[0], n->layout[0]);
+    struct prog_node fetch = make_move_node(b, r.index, n->in[0], &n->type[0], n->layout[0]);
     fetch.phase = PHASE_BACKWARD;
-    b->again[r.index * OP_OUT] = add(b, &fetch, ahead_of(b, i, r.index)).index;
+    b->again[r.index * OP_OUT] = add_insertion(b, &fetch, position_ahead(b, i, r.index)).index;
 }
 
 const int32_t *
-bring_again(struct program *p, const bool *variable, int32_t depth)
+offload_gather_again(struct program *p, const bool *variable, int32_t depth)
 {
     struct bringer b;
     bringer_init(&b, p, variable, depth);
     mark_gathers(&b);
     for (int32_t i = 0; i < p->nnode; i++)
         for (int32_t k = 0; k < p->node[i].nin && is_backward(p, i); k++) {
-            struct ref whole = source_of(&b, p->node[i].in[k]);
+            struct ref whole = offload_source(&b, p->node[i].in[k]);
             if (whole.kind != REF_NODE || !p->node[whole.index].again) continue;
-            if (b.again[whole.index * OP_OUT] < 0) gather_again(&b, whole, i);
-            rewrite_operand(p, i, k, standing_for(&b, p->node[i].in[k], i));
+            if (b.again[whole.index * OP_OUT] < 0) insert_gather(&b, whole, i);
+            rewrite_operand(p, i, k, offload_standing_for(&b, p->node[i].in[k], i));
         }
     return bringer_end(&b);
 }

@@ -30,7 +30,7 @@ struct recomputer {
 /* ---- what there is ---- */
 
 static bool
-may_repeat(const struct recomputer *r, int32_t i)
+may_recompute(const struct recomputer *r, int32_t i)
 {
     const struct prog_node *n = &r->p->node[i];
     bool leaves = n->op->flags & OP_MOVE && ref_layout(r->p, n->in[0])->place != n->layout[0]->place;
@@ -39,7 +39,7 @@ may_repeat(const struct recomputer *r, int32_t i)
 }
 
 static void
-note_reader(struct recomputer *r, struct ref of, int32_t reader)
+note_recomputed_reader(struct recomputer *r, struct ref of, int32_t reader)
 {
     const struct program *p = r->p;
     struct ref whole = program_whole(p, of);
@@ -64,7 +64,7 @@ find_values(struct recomputer *r)
         }
     }
     for (int32_t i = 0; i < p->nnode; i++)
-        for (int32_t k = 0; k < p->node[i].nin; k++) note_reader(r, p->node[i].in[k], i);
+        for (int32_t k = 0; k < p->node[i].nin; k++) note_recomputed_reader(r, p->node[i].in[k], i);
 }
 
 static void
@@ -73,12 +73,12 @@ find_passages(struct recomputer *r)
     const struct program *p = r->p;
     struct arena reckoned = {0};
     int32_t *room = ARENA_ARRAY(&r->tmp, int32_t, r->stages.n);
-    for (int32_t i = 0; i < p->nnode; i++) room[r->stages.stage[i]] += may_repeat(r, i);
+    for (int32_t i = 0; i < p->nnode; i++) room[r->stages.stage[i]] += may_recompute(r, i);
     for (int32_t q = 0; q < r->stages.n; q++) r->passage[q].node = ARENA_ARRAY(&r->tmp, int32_t, room[q] + 1);
     for (int32_t i = 0; i < p->nnode; i++) {
-        if (!may_repeat(r, i)) continue;
+        if (!may_recompute(r, i)) continue;
         struct passage *s = &r->passage[r->stages.stage[i]];
-        r->work[i] = 1 + (double)node_reckon(p, i, &reckoned);
+        r->work[i] = 1 + (double)node_estimate(p, i, &reckoned);
         s->node[s->n++] = i;
     }
     arena_fini(&reckoned);
@@ -101,7 +101,7 @@ recomputer_init(struct recomputer *r, struct program *p)
 
 /* Returns, for a cut after the k-th node of a passage, the bytes made before the cut and read after it. */
 static int64_t *
-find_alive(struct recomputer *r, const struct passage *s)
+find_alive_nodes(struct recomputer *r, const struct passage *s)
 {
     int64_t *alive = ARENA_ARRAY(&r->tmp, int64_t, s->n), *ends = ARENA_ARRAY(&r->tmp, int64_t, r->p->nnode), now = 0;
     for (int32_t k = 0, at = 0; k < s->n; k++) {
@@ -133,11 +133,11 @@ recompute_cut(int32_t n, const double *work, const int64_t *alive, bool *ends)
 }
 
 static void
-find_ends(struct recomputer *r, const struct passage *s, bool *ends)
+find_passage_ends(struct recomputer *r, const struct passage *s, bool *ends)
 {
     double *work = ARENA_ARRAY(&r->tmp, double, s->n);
     for (int32_t k = 0; k < s->n; k++) work[k] = r->work[s->node[k]];
-    recompute_cut(s->n, work, find_alive(r, s), ends);
+    recompute_cut(s->n, work, find_alive_nodes(r, s), ends);
 }
 
 struct part {
@@ -159,7 +159,7 @@ choose_parts(struct recomputer *r, const struct passage *s, int32_t n)
     struct part part[RECOMPUTE_PARTS] = {{0}};
     bool *ends = ARENA_ARRAY(&r->tmp, bool, s->n), chosen[RECOMPUTE_PARTS] = {false};
     int32_t nparts = 1;
-    find_ends(r, s, ends);
+    find_passage_ends(r, s, ends);
     for (int32_t k = 0; k < s->n; k++) {
         r->part[s->node[k]] = nparts - 1;
         part[nparts - 1].last = s->node[k];
@@ -183,7 +183,7 @@ choose_parts(struct recomputer *r, const struct passage *s, int32_t n)
 /* ---- what backward reads instead ---- */
 
 static struct ref
-standing_for(struct recomputer *r, struct ref of, int32_t reader)
+recompute_standing_for(struct recomputer *r, struct ref of, int32_t reader)
 {
     if (of.kind != REF_NODE || r->part[of.index] < 0) return of;
     if (r->twin[of.index] < 0) {
@@ -192,7 +192,7 @@ standing_for(struct recomputer *r, struct ref of, int32_t reader)
         for (int32_t k = 0; k < n.nin; k++) {
             bool within = in[k].kind == REF_NODE && r->stages.stage[in[k].index] == r->stages.stage[of.index] &&
                           r->part[in[k].index] == r->part[of.index];
-            if (within) in[k] = standing_for(r, in[k], reader);
+            if (within) in[k] = recompute_standing_for(r, in[k], reader);
         }
         n.in = in;
         n.phase = PHASE_BACKWARD;
@@ -248,7 +248,7 @@ recompute_parts(struct program *p, const int32_t *parts, int32_t n)
     }
     for (int32_t i = 0; !status && i < p->nnode; i++)
         for (int32_t k = 0; k < p->node[i].nin && p->node[i].phase == PHASE_BACKWARD; k++) {
-            struct ref now = p->node[i].in[k], again = standing_for(&r, now, i);
+            struct ref now = p->node[i].in[k], again = recompute_standing_for(&r, now, i);
             if (again.index != now.index) rewrite_operand(p, i, k, again);
         }
     if (!status) {

@@ -73,7 +73,7 @@ rewrite_operand(struct program *p, int32_t i, int32_t k, struct ref r)
 }
 
 static int
-by_place(const void *x, const void *y)
+compare_insert_places(const void *x, const void *y)
 {
     const struct insertion *a = *(const struct insertion *const *)x, *b = *(const struct insertion *const *)y;
     return a->before != b->before ? (a->before > b->before) - (a->before < b->before) : (a > b) - (a < b);
@@ -95,7 +95,7 @@ renamed(struct program *p, const struct prog_node *n, const int32_t *index)
 
 /* Merges program and list: node i goes to index[i]; nodes of the list are numbered behind the program's. */
 static void
-put_together(struct program *p, const struct insertion *list, int32_t n, const int32_t *index)
+merge_insertions(struct program *p, const struct insertion *list, int32_t n, const int32_t *index)
 {
     int32_t all = p->nnode + n;
     struct prog_node *node = ARENA_ARRAY(&p->arena, struct prog_node, all + 1);
@@ -113,19 +113,19 @@ rewrite_insert(struct program *p, const struct insertion *list, int32_t n)
     int32_t all = p->nnode + n, *index = ARENA_ARRAY(&p->arena, int32_t, all + 1), at = 0, next = 0;
     const struct insertion **order = ARENA_ARRAY(&p->arena, const struct insertion *, n + 1);
     for (int32_t k = 0; k < n; k++) order[k] = &list[k];
-    if (n) qsort(order, (size_t)n, sizeof *order, by_place);
+    if (n) qsort(order, (size_t)n, sizeof *order, compare_insert_places);
     for (int32_t i = 0; i <= p->nnode; i++) {
         for (; next < n && order[next]->before == i; next++) index[p->nnode + (order[next] - list)] = at++;
         if (i < p->nnode) index[i] = at++;
     }
-    put_together(p, list, n, index);
+    merge_insertions(p, list, n, index);
     return index;
 }
 
 void
 rewrite_order(struct program *p, const int32_t *index)
 {
-    put_together(p, NULL, 0, index);
+    merge_insertions(p, NULL, 0, index);
 }
 
 void

@@ -33,7 +33,7 @@ books_open(const struct plan *p, const struct act_time *act, int64_t nact, struc
 }
 
 static int64_t
-end_of(const struct books *b, int32_t task, int64_t n)
+act_end(const struct books *b, int32_t task, int64_t n)
 {
     return n < b->plan->task[task].nact ? b->end[b->first[task] + n] : -1;
 }
@@ -57,7 +57,7 @@ cause_of_input(const struct books *b, const struct in_port *in, int64_t n, struc
 {
     const struct out_port *out = &b->plan->task[in->task].out[in->out];
     int64_t token = in->need * (n / in->hold + 1), every = out->control ? 1 : out->every;
-    later(c, STALL_INPUT, in->task, end_of(b, in->task, token * every - 1));
+    later(c, STALL_INPUT, in->task, act_end(b, in->task, token * every - 1));
 }
 
 /* Updates the cause with the time at which each reader of register r gave the register back. */
@@ -68,7 +68,7 @@ cause_of_register(const struct books *b, const struct out_port *out, int64_t r, 
         for (int32_t k = 0; k < out->fan[f].nreader; k++) {
             const struct reader *to = &out->fan[f].reader[k];
             int64_t hold = b->plan->task[to->task].in[to->port].hold;
-            later(c, STALL_REGISTER, to->task, end_of(b, to->task, (r + 1) * hold - 1));
+            later(c, STALL_REGISTER, to->task, act_end(b, to->task, (r + 1) * hold - 1));
         }
 }
 
@@ -95,7 +95,7 @@ struct stalls {
 
 /* Returns true if two waits are reported as one: same stage, same line of the program. */
 static bool
-alike(const struct plan *p, const struct stall *s, const struct stall *t)
+stalls_alike(const struct plan *p, const struct stall *s, const struct stall *t)
 {
     if (s->kind != t->kind || s->stage != t->stage || (s->on < 0) != (t->on < 0)) return false;
     if (s->kind == STALL_TURN || s->kind == STALL_END) return true;
@@ -110,7 +110,7 @@ stall_add(const struct plan *p, struct stalls *l, struct stall s)
     int32_t i = 0;
     if (s.ns <= 0) return;
     s.longest = s.ns;
-    while (i < l->n && !alike(p, &l->list[i], &s)) i++;
+    while (i < l->n && !stalls_alike(p, &l->list[i], &s)) i++;
     if (i < l->n) {
         struct stall *t = &l->list[i];
         t->ns += s.ns;
@@ -122,7 +122,7 @@ stall_add(const struct plan *p, struct stalls *l, struct stall s)
 }
 
 static int
-by_begin(const void *a, const void *b)
+compare_stall_begin(const void *a, const void *b)
 {
     const struct act_time *x = a, *y = b;
     return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin) : (x->end > y->end) - (x->end < y->end);
@@ -159,7 +159,7 @@ device_stalls(const struct books *b, const struct act_time *act, int64_t nact, i
 }
 
 static int
-by_length(const void *a, const void *b)
+compare_stall_lengths(const void *a, const void *b)
 {
     const struct stall *x = a, *y = b;
     return x->ns != y->ns ? (x->ns < y->ns) - (x->ns > y->ns) : (x->stage > y->stage) - (x->stage < y->stage);
@@ -178,12 +178,12 @@ find_stalls(const struct books *b, const struct act_time *act, int64_t nact, str
     for (int64_t i = 0; i < nact; i++) sorted[first[p->task[act[i].task].device + 1]++] = act[i];
     for (int32_t d = 0; d < p->ndevice; d++) {
         stage[d] = stage_of(p, d);
-        qsort(sorted + first[d], (size_t)(first[d + 1] - first[d]), sizeof *sorted, by_begin);
+        qsort(sorted + first[d], (size_t)(first[d + 1] - first[d]), sizeof *sorted, compare_stall_begin);
         o->busy[d] = device_stalls(b, sorted + first[d], first[d + 1] - first[d], stage[d], o, &l);
     }
     for (int32_t i = 0; i < l.n; i++)
         for (int32_t d = 0; d < p->ndevice; d++) l.list[i].ndevice += stage[d] == l.list[i].stage;
-    if (l.n) qsort(l.list, (size_t)l.n, sizeof *l.list, by_length);
+    if (l.n) qsort(l.list, (size_t)l.n, sizeof *l.list, compare_stall_lengths);
     o->stall = l.list;
     o->nstall = l.n;
 }
@@ -191,7 +191,7 @@ find_stalls(const struct books *b, const struct act_time *act, int64_t nact, str
 /* ---- memory ---- */
 
 static int
-by_time(const void *a, const void *b)
+compare_change_times(const void *a, const void *b)
 {
     const struct reg_change *x = a, *y = b;
     if (x->at != y->at) return (x->at > y->at) - (x->at < y->at);
@@ -204,7 +204,7 @@ static int64_t
 until(const struct books *b, int32_t task, int32_t k, int64_t r)
 {
     const struct out_port *out = &b->plan->task[task].out[k];
-    struct cause c = {STALL_TURN, -1, end_of(b, task, (r + 1) * out->every - 1)};
+    struct cause c = {STALL_TURN, -1, act_end(b, task, (r + 1) * out->every - 1)};
     cause_of_register(b, out, r, &c);
     for (int32_t f = 0; f < out->nfan; f++)
         for (int32_t i = 0; i < out->fan[f].nreader; i++) {
@@ -236,7 +236,7 @@ list_changes(const struct books *b, struct arena *a, struct reg_change **list, i
                 (*list)[(*n)++] = (struct reg_change){to, -out->bytes, out->where.index};
             }
         }
-    qsort(*list, (size_t)*n, sizeof **list, by_time);
+    qsort(*list, (size_t)*n, sizeof **list, compare_change_times);
 }
 
 static void
@@ -280,7 +280,7 @@ plan_crossings(const struct plan *p, const struct act_time *act, int64_t nact, s
             const struct out_port *out = &p->task[in->task].out[in->out];
             if (out->control || act[i].piece % in->hold || p->task[in->task].device == p->task[act[i].task].device)
                 continue;
-            int64_t sent = end_of(&b, in->task, (act[i].piece / in->hold + 1) * (int64_t)out->every - 1);
+            int64_t sent = act_end(&b, in->task, (act[i].piece / in->hold + 1) * (int64_t)out->every - 1);
             if (sent >= 0) (*list)[(*n)++] = (struct crossing){in->task, act[i].task, sent, act[i].begin};
         }
 }
@@ -320,7 +320,7 @@ plan_at_once(const struct plan *p)
 /* ---- what acts took ---- */
 
 static int
-by_number(const void *a, const void *b)
+compare_stall_numbers(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
@@ -337,7 +337,7 @@ account_costs(const struct plan *p, const struct act_time *act, int64_t nact, in
     for (int64_t i = 0; i < nact; i++) ns[first[act[i].task + 1]++] = act[i].end - act[i].begin;
     for (int32_t i = 0; i < p->ntask; i++) {
         int64_t n = first[i + 1] - first[i];
-        if (n) qsort(ns + first[i], (size_t)n, sizeof *ns, by_number);
+        if (n) qsort(ns + first[i], (size_t)n, sizeof *ns, compare_stall_numbers);
         if (n) cost[i] = ns[first[i] + n / 2];
     }
     arena_fini(&tmp);

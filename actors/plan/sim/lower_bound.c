@@ -9,12 +9,12 @@
 static int
 by_head(const void *a, const void *b)
 {
-    const struct floor_acts *x = a, *y = b;
+    const struct lower_bound_acts *x = a, *y = b;
     return (x->head > y->head) - (x->head < y->head);
 }
 
 int64_t
-floor_of_lane(struct floor_acts *acts, int32_t n)
+lower_bound_of_lane(struct lower_bound_acts *acts, int32_t n)
 {
     struct arena tmp = {0};
     struct heap open = heap_for(n, &tmp);
@@ -23,7 +23,7 @@ floor_of_lane(struct floor_acts *acts, int32_t n)
     for (int32_t i = 0; i < n || open.n;) {
         if (!open.n) now = MAX(now, acts[i].head);
         for (; i < n && acts[i].head <= now; i++) heap_push(&open, UINT64_MAX - (uint64_t)acts[i].tail, i);
-        struct floor_acts *x = &acts[open.value[0]];
+        struct lower_bound_acts *x = &acts[open.value[0]];
         int64_t does = i < n ? MIN(x->work, acts[i].head - now) : x->work;
         now += does;
         x->work -= does;
@@ -58,7 +58,7 @@ count_acts(const struct plan *p, const struct act_time *act, int64_t nact, struc
 }
 
 static int64_t
-time_of(const struct took *t, int64_t nact)
+lane_bound_ns(const struct took *t, int64_t nact)
 {
     return nact >= t->nact ? t->all : t->least * nact;
 }
@@ -72,34 +72,34 @@ carries_data(const struct plan *p, const struct in_port *in)
 /* Computes heads and tails. Edges point forward in the task list. A register held for several acts is read by all of
  * them. */
 static void
-find_ends(const struct plan *p, const struct took *took, struct floor_acts *acts)
+find_lane_ends(const struct plan *p, const struct took *took, struct lower_bound_acts *acts)
 {
     for (int32_t i = 0; i < p->ntask; i++)
         for (int32_t k = 0; k < p->task[i].nin; k++) {
             const struct in_port *in = &p->task[i].in[k];
             if (!carries_data(p, in)) continue;
-            int64_t before = time_of(&took[in->task], p->task[in->task].out[in->out].every);
+            int64_t before = lane_bound_ns(&took[in->task], p->task[in->task].out[in->out].every);
             acts[i].head = MAX(acts[i].head, acts[in->task].head + before);
         }
     for (int32_t i = p->ntask - 1; i >= 0; i--)
         for (int32_t k = 0; k < p->task[i].nin; k++) {
             const struct in_port *in = &p->task[i].in[k];
-            int64_t behind = time_of(&took[i], in->hold) + acts[i].tail;
+            int64_t behind = lane_bound_ns(&took[i], in->hold) + acts[i].tail;
             if (carries_data(p, in)) acts[in->task].tail = MAX(acts[in->task].tail, behind);
         }
 }
 
 int64_t
-floor_of_plan(const struct plan *p, const struct act_time *act, int64_t nact)
+lower_bound_of_plan(const struct plan *p, const struct act_time *act, int64_t nact)
 {
     struct arena tmp = {0};
     struct took *took = count_acts(p, act, nact, &tmp);
-    struct floor_acts *acts = ARENA_ARRAY(&tmp, struct floor_acts, p->ntask + 1),
-                      *sorted = ARENA_ARRAY(&tmp, struct floor_acts, p->ntask + 1);
-    struct play_lanes lanes = play_lanes(p, PLAY_DEVICES, &tmp);
+    struct lower_bound_acts *acts = ARENA_ARRAY(&tmp, struct lower_bound_acts, p->ntask + 1),
+                            *sorted = ARENA_ARRAY(&tmp, struct lower_bound_acts, p->ntask + 1);
+    struct plan_sim_lanes lanes = plan_sim_lanes(p, PLAN_SIM_DEVICES, &tmp);
     int32_t *first = ARENA_ARRAY(&tmp, int32_t, lanes.n + 2);
     int64_t floor = 0;
-    find_ends(p, took, acts);
+    find_lane_ends(p, took, acts);
     for (int32_t i = 0; i < p->ntask; i++) {
         acts[i].work = took[i].all;
         first[lanes.of[i] + 2]++;
@@ -107,7 +107,7 @@ floor_of_plan(const struct plan *p, const struct act_time *act, int64_t nact)
     for (int32_t k = 0; k < lanes.n; k++) first[k + 1] += first[k];
     for (int32_t i = 0; i < p->ntask; i++) sorted[first[lanes.of[i] + 1]++] = acts[i];
     for (int32_t k = 0; k < lanes.n; k++) {
-        int64_t own = floor_of_lane(sorted + first[k], first[k + 1] - first[k]);
+        int64_t own = lower_bound_of_lane(sorted + first[k], first[k + 1] - first[k]);
         floor = MAX(floor, own);
     }
     arena_fini(&tmp);

@@ -9,14 +9,14 @@
 #include "actors/plan/sim/plan_sim.h"
 
 /* Acts of a lane with equal head and tail. work: total time. Nanoseconds. */
-struct floor_acts {
+struct lower_bound_acts {
     int64_t head, work, tail;
 };
 /* Returns the largest bound over all subsets of a lane's acts. Sorts the acts and consumes their work. */
-int64_t floor_of_lane(struct floor_acts *acts, int32_t n);
+int64_t lower_bound_of_lane(struct lower_bound_acts *acts, int32_t n);
 
 /* Returns the bound for a plan whose acts took these times, simulated or measured, on the lanes of independent
  * devices. Only data edges order acts: register reuse and memory sharing belong to the schedule. */
-int64_t floor_of_plan(const struct plan *p, const struct act_time *act, int64_t nact);
+int64_t lower_bound_of_plan(const struct plan *p, const struct act_time *act, int64_t nact);
 
 #endif

@@ -35,7 +35,7 @@ other_end(const struct joiner *j, const struct channel *c, int *part)
 
 /* Returns the sending end of the channel whose data the port reads, and its partition in *far; NULL: no channel. */
 static const struct channel *
-received(const struct joiner *j, int part, const struct in_port *in, int *far)
+received_channel(const struct joiner *j, int part, const struct in_port *in, int *far)
 {
     const struct plan *p = j->part[part];
     int32_t channel = in->out == 0 ? p->task[in->task].channel : -1;
@@ -50,7 +50,7 @@ port_to_sender(const struct joiner *j, int part, int32_t task, int32_t port)
 {
     const struct task *t = &j->part[part]->task[task];
     int32_t n = t->nin;
-    for (int32_t k = 0, far; k < port; k++) n += received(j, part, &t->in[k], &far) != NULL;
+    for (int32_t k = 0, far; k < port; k++) n += received_channel(j, part, &t->in[k], &far) != NULL;
     return n;
 }
 
@@ -79,7 +79,7 @@ take_room(const struct joiner *j, int part, int32_t task, struct task *t)
 {
     const struct task *was = &j->part[part]->task[task];
     for (int32_t k = 0, far; k < was->nin; k++) {
-        const struct channel *end = received(j, part, &was->in[k], &far);
+        const struct channel *end = received_channel(j, part, &was->in[k], &far);
         if (!end) continue;
         t->in[t->nin] = was->in[k];
         t->in[t->nin].task = j->first[far] + end->task;
@@ -160,7 +160,7 @@ copy_devices(const struct joiner *j, int part, struct plan_device *device)
 }
 
 const struct plan *
-plan_join(const struct plan *const *part, int n, bool as_one, struct arena *a, int32_t *first)
+plan_merge_partitions(const struct plan *const *part, int n, bool as_one, struct arena *a, int32_t *first)
 {
     struct joiner j = {part, n, as_one, a, first, ARENA_ARRAY(a, int32_t, n + 1), ARENA_ARRAY(a, int32_t, n + 1)};
     struct plan *all = ARENA_NEW(a, struct plan);
@@ -195,7 +195,7 @@ struct ends {
 };
 
 static void
-ends_of(const struct plan *p, const struct act_time *act, int64_t nact, struct arena *a, struct ends *e)
+find_act_ends(const struct plan *p, const struct act_time *act, int64_t nact, struct arena *a, struct ends *e)
 {
     e->first = ARENA_ARRAY(a, int32_t, p->ntask + 2);
     for (int64_t i = 0; i < nact; i++)
@@ -230,7 +230,7 @@ plan_clocks(const struct plan *const *part, int n, const struct act_time *const 
     struct ends *ends = ARENA_ARRAY(&a, struct ends, n);
     int64_t *lag = ARENA_ARRAY(&a, int64_t, n * n);
     for (int i = 0; i < n * n; i++) lag[i] = INT64_MIN;
-    for (int i = 0; i < n; i++) ends_of(part[i], act[i], nact[i], &a, &ends[i]);
+    for (int i = 0; i < n; i++) find_act_ends(part[i], act[i], nact[i], &a, &ends[i]);
     for (int i = 0, far; i < n; i++)
         for (int32_t k = 0; k < part[i]->nchannel; k++) {
             const struct channel *c = &part[i]->channel[k], *end = c->sends ? other_end(&j, c, &far) : NULL;

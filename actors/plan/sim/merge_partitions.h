@@ -11,7 +11,8 @@
  * in this order. first: the number of each part's first task. In arena a. as_one: moves between parts are as those of
  * one memory, which the receiver's device makes when a register there is free; else they are as parts run, where as
  * many pieces may be on their way as well. */
-const struct plan *plan_join(const struct plan *const *part, int n, bool as_one, struct arena *a, int32_t *first);
+const struct plan *plan_merge_partitions(const struct plan *const *part, int n, bool as_one, struct arena *a,
+                                         int32_t *first);
 
 struct act_time;
 /* The acts of one run of each part, of a part on a clock of its own, and of a task in the order in which they were. How

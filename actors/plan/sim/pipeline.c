@@ -60,7 +60,7 @@ find_links(const struct describing *f)
 
 /* Computes, by stage, the time per micro-batch of forward, and of its part that backward recomputes; ns. */
 static void
-find_again(const struct describing *f)
+find_recomputed(const struct describing *f)
 {
     const struct program *p = f->p;
     struct arena tmp = {0};
@@ -69,7 +69,7 @@ find_again(const struct describing *f)
     for (int32_t i = 0; i < p->nnode; i++) {
         const struct prog_node *n = &p->node[i];
         if (!n->piece || n->op->flags & OP_VIEW || !(n->recompute || n->phase == PHASE_FORWARD)) continue;
-        (n->recompute ? f->l->again : f->l->once)[f->s->stage[i]] += (double)node_reckon(p, i, &tmp);
+        (n->recompute ? f->l->again : f->l->once)[f->s->stage[i]] += (double)node_estimate(p, i, &tmp);
     }
     arena_fini(&tmp);
 }
@@ -77,7 +77,7 @@ find_again(const struct describing *f)
 /* Uses the given costs. If the gradient of a stage's input is not needed, all of backward counts as weight
  * gradients. */
 static void
-give_costs(const struct describing *f, const struct dial_costs *c)
+give_costs(const struct describing *f, const struct schedule_search_costs *c)
 {
     struct pipeline *l = f->l;
     for (int32_t q = 0; q < l->n; q++) {
@@ -100,7 +100,7 @@ reckon_costs(const struct describing *f)
     int64_t all = 0;
     for (int32_t i = 0; i < p->nnode; i++) {
         if (f->s->phase[i] >= NACT || !p->node[i].piece) continue;
-        int64_t ns = node_reckon(p, i, &tmp);
+        int64_t ns = node_estimate(p, i, &tmp);
         l->cost[f->s->stage[i]][f->s->phase[i]] += ns;
         all += ns;
     }
@@ -175,8 +175,8 @@ find_bytes(const struct describing *f)
 }
 
 void
-pipeline_find(struct pipeline *l, const struct program *p, const struct stages *s, const struct dial_costs *costs,
-              struct arena *a)
+pipeline_find(struct pipeline *l, const struct program *p, const struct stages *s,
+              const struct schedule_search_costs *costs, struct arena *a)
 {
     const struct describing f = {l, p, s, a};
     *l = (struct pipeline){.n = s->n, .pieces = p->pieces, .joint = s->joint};
@@ -184,7 +184,7 @@ pipeline_find(struct pipeline *l, const struct program *p, const struct stages *
     for (int32_t i = 0; i < p->nnode; i++) l->trained = l->trained || s->phase[i] == PHASE_WEIGHT;
     l->lane = pipeline_lanes(s, &l->nlane, a);
     find_links(&f);
-    find_again(&f);
+    find_recomputed(&f);
     if (costs)
         give_costs(&f, costs);
     else
@@ -193,10 +193,10 @@ pipeline_find(struct pipeline *l, const struct program *p, const struct stages *
     find_bytes(&f);
 }
 
-struct rehearsed_rule
+struct pipeline_sim_rule
 pipeline_rule(const struct program *p, const struct stages *s, struct arena *a)
 {
-    struct rehearsed_rule rule;
+    struct pipeline_sim_rule rule;
     rule.turn = arena_alloc(a, sizeof *rule.turn * (size_t)s->n);
     stages_round(p, s, &rule.group, &rule.round);
     for (int32_t q = 0; q < s->n; q++)
@@ -207,7 +207,7 @@ pipeline_rule(const struct program *p, const struct stages *s, struct arena *a)
 /* ---- lower bound ---- */
 
 struct stage_acts {
-    struct floor_acts of[NACT]; /* by phase */
+    struct lower_bound_acts of[NACT]; /* by phase */
 };
 
 static int64_t
@@ -217,13 +217,13 @@ hop_of(const struct pipeline *l, const struct link *k)
 }
 
 static int64_t
-done(const struct pipeline *l, struct stage_acts *acts, int32_t stage, enum node_phase phase)
+next_end(const struct pipeline *l, struct stage_acts *acts, int32_t stage, enum node_phase phase)
 {
     return acts[stage].of[phase].head + l->cost[stage][phase];
 }
 
 static int64_t
-left(const struct pipeline *l, struct stage_acts *acts, int32_t stage, enum node_phase phase)
+contexts_left(const struct pipeline *l, struct stage_acts *acts, int32_t stage, enum node_phase phase)
 {
     return l->cost[stage][phase] + acts[stage].of[phase].tail;
 }
@@ -234,40 +234,40 @@ find_heads(const struct pipeline *l, struct stage_acts *acts)
 {
     for (const struct link *k = l->link; k < l->link + l->nlink; k++) {
         int64_t *head = &acts[k->to].of[PHASE_FORWARD].head;
-        *head = MAX(*head, done(l, acts, k->from, PHASE_FORWARD) + hop_of(l, k));
+        *head = MAX(*head, next_end(l, acts, k->from, PHASE_FORWARD) + hop_of(l, k));
     }
-    for (int32_t q = 0; q < l->n; q++) acts[q].of[PHASE_BACKWARD].head = done(l, acts, q, PHASE_FORWARD);
+    for (int32_t q = 0; q < l->n; q++) acts[q].of[PHASE_BACKWARD].head = next_end(l, acts, q, PHASE_FORWARD);
     for (int32_t i = l->nlink; i-- > 0;) {
         const struct link *k = &l->link[i];
         int64_t *head = &acts[k->from].of[PHASE_BACKWARD].head;
-        *head = MAX(*head, done(l, acts, k->to, PHASE_BACKWARD) + hop_of(l, k));
+        *head = MAX(*head, next_end(l, acts, k->to, PHASE_BACKWARD) + hop_of(l, k));
     }
-    for (int32_t q = 0; q < l->n; q++) acts[q].of[PHASE_WEIGHT].head = done(l, acts, q, PHASE_BACKWARD);
+    for (int32_t q = 0; q < l->n; q++) acts[q].of[PHASE_WEIGHT].head = next_end(l, acts, q, PHASE_BACKWARD);
 }
 
 static void
 find_tails(const struct pipeline *l, struct stage_acts *acts)
 {
     const struct link *end = l->link + l->nlink;
-    for (int32_t q = 0; q < l->n; q++) acts[q].of[PHASE_BACKWARD].tail = left(l, acts, q, PHASE_WEIGHT);
+    for (int32_t q = 0; q < l->n; q++) acts[q].of[PHASE_BACKWARD].tail = contexts_left(l, acts, q, PHASE_WEIGHT);
     for (const struct link *k = l->link; k < end; k++) {
         int64_t *tail = &acts[k->to].of[PHASE_BACKWARD].tail;
-        *tail = MAX(*tail, left(l, acts, k->from, PHASE_BACKWARD) + hop_of(l, k));
+        *tail = MAX(*tail, contexts_left(l, acts, k->from, PHASE_BACKWARD) + hop_of(l, k));
     }
-    for (int32_t q = 0; q < l->n; q++) acts[q].of[PHASE_FORWARD].tail = left(l, acts, q, PHASE_BACKWARD);
+    for (int32_t q = 0; q < l->n; q++) acts[q].of[PHASE_FORWARD].tail = contexts_left(l, acts, q, PHASE_BACKWARD);
     for (int32_t i = l->nlink; i-- > 0;) {
         const struct link *k = &l->link[i];
         int64_t *tail = &acts[k->from].of[PHASE_FORWARD].tail;
-        *tail = MAX(*tail, left(l, acts, k->to, PHASE_FORWARD) + hop_of(l, k));
+        *tail = MAX(*tail, contexts_left(l, acts, k->to, PHASE_FORWARD) + hop_of(l, k));
     }
 }
 
 int64_t
-pipeline_floor(const struct pipeline *l)
+pipeline_lower_bound(const struct pipeline *l)
 {
     struct arena tmp = {0};
     struct stage_acts *acts = arena_alloc(&tmp, sizeof *acts * (size_t)l->n);
-    struct floor_acts *own = ARENA_ARRAY(&tmp, struct floor_acts, NACT * l->n);
+    struct lower_bound_acts *own = ARENA_ARRAY(&tmp, struct lower_bound_acts, NACT * l->n);
     int64_t floor = 0;
     find_heads(l, acts);
     find_tails(l, acts);
@@ -278,7 +278,7 @@ pipeline_floor(const struct pipeline *l)
                 own[n] = acts[q].of[a];
                 own[n++].work = l->cost[q][a] * l->pieces;
             }
-        int64_t least = floor_of_lane(own, n);
+        int64_t least = lower_bound_of_lane(own, n);
         floor = MAX(floor, least);
     }
     arena_fini(&tmp);

@@ -10,11 +10,11 @@
 /* Returns the lane of each stage, and the number of lanes in *nlane. */
 int32_t *pipeline_lanes(const struct stages *s, int32_t *nlane, struct arena *a);
 /* Fills the pipeline, which borrows the stages. costs: NULL: estimated. */
-void pipeline_find(struct pipeline *l, const struct program *p, const struct stages *s, const struct dial_costs *costs,
-                   struct arena *a);
+void pipeline_find(struct pipeline *l, const struct program *p, const struct stages *s,
+                   const struct schedule_search_costs *costs, struct arena *a);
 /* Returns the turns of the program's priority rule. */
-struct rehearsed_rule pipeline_rule(const struct program *p, const struct stages *s, struct arena *a);
+struct pipeline_sim_rule pipeline_rule(const struct program *p, const struct stages *s, struct arena *a);
 /* Returns a lower bound of the time of any schedule (lower_bound.h). Links must be sorted and point to later stages. */
-int64_t pipeline_floor(const struct pipeline *l);
+int64_t pipeline_lower_bound(const struct pipeline *l);
 
 #endif

@@ -60,7 +60,7 @@ struct circle {
     int64_t backward, weight, end;
 };
 
-struct theatre {
+struct simulator {
     const struct pipeline *p;
     struct slot *slot; /* in lane order */
     struct slot **of;  /* by stage: its slots */
@@ -73,9 +73,9 @@ struct theatre {
     struct event *arrival; /* in the order of time */
     /* one simulation */
     const struct prog_pool *pool;
-    const struct rehearsed_aim *aim;
-    const struct rehearsed_rule *rule;
-    struct rehearsed *out;
+    const struct pipeline_sim_aim *aim;
+    const struct pipeline_sim_rule *rule;
+    struct pipeline_sim_result *out;
     uint32_t nend, ended;
     int64_t narrival, arrived;
     int64_t left, now;
@@ -97,7 +97,7 @@ may_act(const struct slot *s, int32_t pieces)
 enum { STAGE_BITS = 24, ACT_BITS = 2, PLACE_BITS = 30 };
 
 static uint64_t
-turn_of(const struct theatre *t, const struct slot *s)
+slot_turn(const struct simulator *t, const struct slot *s)
 {
     struct stage_turn turn = t->rule->turn[s->stage][s->act];
     int32_t listed = s->act == FORWARD ? s->stage : t->p->n - 1 - s->stage;
@@ -106,21 +106,21 @@ turn_of(const struct theatre *t, const struct slot *s)
 }
 
 static uint64_t
-round_of(const struct rehearsed_rule *r, int32_t piece)
+round_of(const struct pipeline_sim_rule *r, int32_t piece)
 {
     int64_t round = r->group == 1 ? piece : (int64_t)(piece / r->group) * r->round + piece % r->group;
     return (uint64_t)round << (ACT_BITS + STAGE_BITS);
 }
 
 static void
-stir(struct theatre *t, uint32_t lane)
+stir(struct simulator *t, uint32_t lane)
 {
     t->stirred[lane / 64] |= 1ull << lane % 64;
 }
 
 /* Marks the slot ready if its next micro-batch may run; the mark stays until the act begins. */
 static void
-wake(struct theatre *t, struct slot *s)
+wake_slot(struct simulator *t, struct slot *s)
 {
     uint64_t *word = &t->lane[s->lane].ready[s->index / 64], bit = 1ull << s->index % 64;
     if (*word & bit || !may_act(s, t->p->pieces)) return;
@@ -133,7 +133,7 @@ wake(struct theatre *t, struct slot *s)
 
 /* Records the pool sizes in use, and how far other stages are ahead. */
 static void
-note_needs(struct theatre *t, struct lane *l, struct slot *s)
+note_needs(struct simulator *t, struct lane *l, struct slot *s)
 {
     for (struct need *n = s->need; n < s->gift; n++) {
         int32_t used = s->begun + 1 - *n->come;
@@ -147,7 +147,7 @@ note_needs(struct theatre *t, struct lane *l, struct slot *s)
 
 /* Returns a lower bound of the remaining time after a micro-batch enters the slot's stage, from the pool sizes. */
 static int64_t
-circles(const struct theatre *t, const struct slot *s)
+circles(const struct simulator *t, const struct slot *s)
 {
     const struct circle *c = &t->circle[s->stage];
     const struct prog_pool *pool = &t->pool[s->stage];
@@ -158,10 +158,10 @@ circles(const struct theatre *t, const struct slot *s)
 /* Returns true if the aim is out of reach, even if the lane never idles again. rest: lower bound of the remaining
  * time. */
 static bool
-is_hopeless(struct theatre *t, const struct lane *l, int64_t rest)
+is_hopeless(struct simulator *t, const struct lane *l, int64_t rest)
 {
-    const struct rehearsed_aim *aim = t->aim;
-    const struct rehearsed *r = t->out;
+    const struct pipeline_sim_aim *aim = t->aim;
+    const struct pipeline_sim_result *r = t->out;
     t->least = MAX(t->least, t->now + MAX(l->work, rest));
     int64_t time = MAX(aim->floor, t->least);
     return time > aim->time || (time == aim->time && r->bytes >= aim->bytes) || r->bytes > aim->most_bytes ||
@@ -170,7 +170,7 @@ is_hopeless(struct theatre *t, const struct lane *l, int64_t rest)
 
 /* Inserts an end; most are the latest so far. */
 static void
-will_end(struct theatre *t, struct event e)
+will_end(struct simulator *t, struct event e)
 {
     uint32_t at = t->nend++;
     for (; at != t->ended && t->end[(at - 1) & t->end_mask].at > e.at; at--)
@@ -179,7 +179,7 @@ will_end(struct theatre *t, struct event e)
 }
 
 static void
-begin(struct theatre *t, struct lane *l, struct slot *s)
+begin_slot(struct simulator *t, struct lane *l, struct slot *s)
 {
     int64_t cost = t->p->cost[s->stage][s->act], rest = 0;
     if (t->p->trained && s->act == FORWARD) {
@@ -194,12 +194,12 @@ begin(struct theatre *t, struct lane *l, struct slot *s)
     l->busy = s;
     s->begun++;
     will_end(t, (struct event){t->now + cost, s});
-    wake(t, s);
+    wake_slot(t, s);
 }
 
 /* Begins the lane's ready act with the least key, if it is idle. */
 static void
-lane_goes_on(struct theatre *t, struct lane *l)
+lane_goes_on(struct simulator *t, struct lane *l)
 {
     struct slot *best = NULL;
     if (l->busy) return;
@@ -208,11 +208,11 @@ lane_goes_on(struct theatre *t, struct lane *l)
             struct slot *s = &l->slot[64 * w + (uint32_t)__builtin_ctzll(word)];
             if (!best || s->key < best->key) best = s;
         }
-    if (best) begin(t, l, best);
+    if (best) begin_slot(t, l, best);
 }
 
 static void
-lanes_go_on(struct theatre *t)
+lanes_go_on(struct simulator *t)
 {
     for (uint32_t w = 0; w < t->nstirred; w++) {
         uint64_t word = t->stirred[w];
@@ -224,15 +224,15 @@ lanes_go_on(struct theatre *t)
 /* ---- end of an act ---- */
 
 static void
-arrive(struct theatre *t, struct slot *s)
+arrive_slot(struct simulator *t, struct slot *s)
 {
     s->there++;
-    for (struct slot **w = s->wakes_far; w < s->wakes_end; w++) wake(t, *w);
+    for (struct slot **w = s->wakes_far; w < s->wakes_end; w++) wake_slot(t, *w);
 }
 
 /* Schedules the arrival on other lanes; most are the latest so far. */
 static void
-will_arrive(struct theatre *t, struct slot *s)
+will_arrive(struct simulator *t, struct slot *s)
 {
     s->sent = MAX(s->sent, t->now) + s->wire;
     int64_t at = t->narrival++, due = s->sent + t->p->hop;
@@ -241,7 +241,7 @@ will_arrive(struct theatre *t, struct slot *s)
 }
 
 static void
-end(struct theatre *t, struct slot *s)
+end_slot(struct simulator *t, struct slot *s)
 {
     struct lane *l = &t->lane[s->lane];
     l->busy = NULL;
@@ -250,29 +250,29 @@ end(struct theatre *t, struct slot *s)
     s->done++;
     t->left--;
     if (s->act == WEIGHT) l->held--;
-    for (struct slot **w = s->wakes; w < s->wakes_far; w++) wake(t, *w);
+    for (struct slot **w = s->wakes; w < s->wakes_far; w++) wake_slot(t, *w);
     if (s->wakes_far < s->wakes_end) will_arrive(t, s);
 }
 
 /* Returns the time of the next end or arrival; NEVER: none. */
 static int64_t
-next_moment(const struct theatre *t)
+next_moment(const struct simulator *t)
 {
     int64_t at = t->ended != t->nend ? t->end[t->ended & t->end_mask].at : NEVER;
     return t->arrived < t->narrival ? MIN(at, t->arrival[t->arrived].at) : at;
 }
 
 static void
-play(struct theatre *t)
+play_pipeline(struct simulator *t)
 {
     while (t->left > 0) {
         lanes_go_on(t);
         t->now = next_moment(t);
         if (t->now == NEVER || t->hopeless) return;
         while (t->arrived < t->narrival && t->arrival[t->arrived].at == t->now)
-            arrive(t, t->arrival[t->arrived++].slot);
+            arrive_slot(t, t->arrival[t->arrived++].slot);
         while (t->ended != t->nend && t->end[t->ended & t->end_mask].at == t->now)
-            end(t, t->end[t->ended++ & t->end_mask].slot);
+            end_slot(t, t->end[t->ended++ & t->end_mask].slot);
     }
 }
 
@@ -280,7 +280,7 @@ play(struct theatre *t)
 
 /* Numbers slots by lane; the slots of a stage are adjacent. */
 static void
-number_slots(struct theatre *t, struct arena *a)
+number_slots(struct simulator *t, struct arena *a)
 {
     const struct pipeline *p = t->p;
     uint32_t *n = ARENA_ARRAY(a, uint32_t, p->nlane);
@@ -301,39 +301,39 @@ number_slots(struct theatre *t, struct arena *a)
 }
 
 static bool
-is_far(const struct theatre *t, const struct slot *a, const struct slot *b)
+is_far_slot(const struct simulator *t, const struct slot *a, const struct slot *b)
 {
     return a->lane != b->lane && (t->p->hop > 0 || t->p->wire);
 }
 
 static struct need
-gift_of(const struct theatre *t, struct slot *from, const struct slot *to)
+gift_of(const struct simulator *t, struct slot *from, const struct slot *to)
 {
-    return (struct need){.come = is_far(t, from, to) ? &from->there : &from->done, .from = from};
+    return (struct need){.come = is_far_slot(t, from, to) ? &from->there : &from->done, .from = from};
 }
 
 static struct need
-room_of(struct slot *from, int64_t bytes)
+stage_need(struct slot *from, int64_t bytes)
 {
     return (struct need){.come = &from->done, .from = from, .bytes = bytes};
 }
 
 /* Writes the needs of a stage's acts to `need`, pools first. Returns the end. */
 static struct need *
-find_needs(struct theatre *t, int32_t q, struct need *need)
+find_needs(struct simulator *t, int32_t q, struct need *need)
 {
     const struct pipeline *p = t->p;
     const struct stage_bytes *b = &p->bytes[q];
     struct slot *f = &t->of[q][FORWARD], *back = &t->of[q][BACKWARD], *w = &t->of[q][WEIGHT];
     f->need = need;
-    if (p->trained) *need++ = room_of(p->joint[q] ? w : back, b->backward);
-    if (p->trained) *need++ = room_of(w, b->weight);
+    if (p->trained) *need++ = stage_need(p->joint[q] ? w : back, b->backward);
+    if (p->trained) *need++ = stage_need(w, b->weight);
     f->gift = need;
     for (int32_t k = 0; k < p->nlink; k++)
         if (p->link[k].to == q) *need++ = gift_of(t, &t->of[p->link[k].from][FORWARD], f);
     f->need_end = back->need = need;
     if (!p->trained) return need;
-    *need++ = room_of(w, b->behind);
+    *need++ = stage_need(w, b->behind);
     back->gift = need;
     *need++ = gift_of(t, f, back);
     for (int32_t k = 0; k < p->nlink; k++)
@@ -345,7 +345,7 @@ find_needs(struct theatre *t, int32_t q, struct need *need)
 
 /* Lists the slots that each slot wakes: on the same lane, then on others. */
 static void
-find_wakes(struct theatre *t, struct arena *a)
+find_wakes(struct simulator *t, struct arena *a)
 {
     int32_t nslot = NACT * t->p->n;
     int32_t *n = ARENA_ARRAY(a, int32_t, nslot);
@@ -358,7 +358,7 @@ find_wakes(struct theatre *t, struct arena *a)
     for (int far = 0; far < 2; far++)
         for (struct slot *s = t->slot; s < t->slot + nslot; s++)
             for (struct need *k = s->need; k < s->need_end; k++) {
-                if (is_far(t, k->from, s) != far) continue;
+                if (is_far_slot(t, k->from, s) != far) continue;
                 *k->from->wakes_end++ = s;
                 if (!far) k->from->wakes_far++;
             }
@@ -366,7 +366,7 @@ find_wakes(struct theatre *t, struct arena *a)
 
 /* Computes lower bounds of round trips. Links are sorted by source and point to later stages. */
 static void
-find_circles(struct theatre *t)
+find_circles(struct simulator *t)
 {
     const struct pipeline *p = t->p;
     struct circle *c = t->circle;
@@ -387,10 +387,10 @@ find_circles(struct theatre *t)
     }
 }
 
-struct theatre *
-theatre_open(const struct pipeline *p, struct arena *a)
+struct simulator *
+simulator_open(const struct pipeline *p, struct arena *a)
 {
-    struct theatre *t = ARENA_NEW(a, struct theatre);
+    struct simulator *t = ARENA_NEW(a, struct simulator);
     t->p = p;
     t->slot = ARENA_ARRAY(a, struct slot, NACT * p->n);
     t->of = ARENA_ARRAY(a, struct slot *, p->n);
@@ -417,7 +417,7 @@ theatre_open(const struct pipeline *p, struct arena *a)
 /* ---- one simulation ---- */
 
 static void
-open_lanes(struct theatre *t)
+open_lanes(struct simulator *t)
 {
     memset(t->stirred, 0, sizeof *t->stirred * t->nstirred);
     for (int32_t k = 0; k < t->p->nlane; k++) {
@@ -432,7 +432,7 @@ open_lanes(struct theatre *t)
 }
 
 static void
-open_stage(struct theatre *t, int32_t q)
+open_stage(struct simulator *t, int32_t q)
 {
     const struct pipeline *p = t->p;
     const struct stage_bytes *b = &p->bytes[q];
@@ -443,7 +443,7 @@ open_stage(struct theatre *t, int32_t q)
         s->begun = s->done = s->there = 0;
         s->sent = 0;
         s->wire = p->wire ? p->wire[q][s->act] : 0;
-        s->turn = turn_of(t, s);
+        s->turn = slot_turn(t, s);
         for (struct need *n = s->need; n < s->need_end; n++) n->used = n < s->gift;
         if (s->act == FORWARD || p->trained) l->work += p->cost[q][s->act] * p->pieces;
     }
@@ -455,7 +455,7 @@ open_stage(struct theatre *t, int32_t q)
 
 /* Reports the pools in use. hop: how far the producers were ahead, divided by the number of stages between. */
 static void
-tell_peaks(const struct theatre *t, struct prog_pool *peak)
+tell_peaks(const struct simulator *t, struct prog_pool *peak)
 {
     for (int32_t q = 0; q < t->p->n; q++) peak[q] = (struct prog_pool){1, 1, 1, 2};
     for (int32_t q = 0; q < t->p->n; q++) {
@@ -470,8 +470,8 @@ tell_peaks(const struct theatre *t, struct prog_pool *peak)
 }
 
 void
-rehearse(struct theatre *t, const struct rehearsed_rule *rule, const struct prog_pool *pool,
-         const struct rehearsed_aim *aim, struct rehearsed *out)
+pipeline_sim_run(struct simulator *t, const struct pipeline_sim_rule *rule, const struct prog_pool *pool,
+                 const struct pipeline_sim_aim *aim, struct pipeline_sim_result *out)
 {
     int64_t acts = (int64_t)t->p->n * (t->p->trained ? NACT : 1) * t->p->pieces;
     t->rule = rule;
@@ -487,8 +487,8 @@ rehearse(struct theatre *t, const struct rehearsed_rule *rule, const struct prog
     out->bytes = 0;
     open_lanes(t);
     for (int32_t q = 0; q < t->p->n; q++) open_stage(t, q);
-    for (int32_t q = 0; q < t->p->n; q++) wake(t, &t->of[q][FORWARD]);
-    play(t);
+    for (int32_t q = 0; q < t->p->n; q++) wake_slot(t, &t->of[q][FORWARD]);
+    play_pipeline(t);
     out->time = t->left == 0 ? t->now : 0;
     for (int32_t k = 0; k < t->p->nlane && out->end; k++) out->end[k] = t->lane[k].end;
     assert(t->left > 0 || t->now >= t->least);

@@ -2,8 +2,8 @@
  * micro-batches it holds.
  *
  * Each stage has one act of forward, backward and weight gradients per micro-batch. A lane, the devices of one
- * placement, runs one act at a time. plan_sim.h simulates the tasks of a plan on the same clock; rehearse() tries a
- * thousand schedules and abandons a hopeless one early. Pure, any thread. */
+ * placement, runs one act at a time. plan_sim.h simulates the tasks of a plan on the same clock; pipeline_sim_run()
+ * tries a thousand schedules and abandons a hopeless one early. Pure, any thread. */
 #ifndef RILLE_PLAN_PIPELINE_SIM_H
 #define RILLE_PLAN_PIPELINE_SIM_H
 
@@ -35,20 +35,20 @@ struct pipeline {
 };
 
 /* A program's priority rule: turns of each stage's acts, and rounds (stage.h). */
-struct rehearsed_rule {
+struct pipeline_sim_rule {
     struct stage_turn (*turn)[NACT];
     int32_t group, round;
 };
 
 /* Target of a simulation: less time, or equal time and fewer bytes, within the limits. */
-struct rehearsed_aim {
+struct pipeline_sim_aim {
     int64_t time, bytes;
     int64_t floor;         /* proven lower bound of the time of any schedule */
     int64_t most_bytes;    /* limit of a lane's bytes */
     int32_t most_contexts; /* limit of a lane's contexts */
 };
 
-struct rehearsed {
+struct pipeline_sim_result {
     int64_t time;           /* ns; 0: deadlocked, or abandoned because the aim is out of reach */
     struct prog_pool *peak; /* by stage: most that was in use of each pool; owned by the caller */
     int64_t bytes;          /* peak bytes of the fullest lane, if pools are as large as `peak` */
@@ -57,8 +57,8 @@ struct rehearsed {
     int64_t acts;           /* number of acts simulated */
 };
 /* State shared by the simulations of a pipeline. In the arena; borrows the pipeline. One thread. */
-struct theatre *theatre_open(const struct pipeline *p, struct arena *a);
-void rehearse(struct theatre *t, const struct rehearsed_rule *rule, const struct prog_pool *pool,
-              const struct rehearsed_aim *aim, struct rehearsed *out);
+struct simulator *simulator_open(const struct pipeline *p, struct arena *a);
+void pipeline_sim_run(struct simulator *t, const struct pipeline_sim_rule *rule, const struct prog_pool *pool,
+                      const struct pipeline_sim_aim *aim, struct pipeline_sim_result *out);
 
 #endif

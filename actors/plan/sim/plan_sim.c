@@ -30,7 +30,7 @@ struct lane {
 struct player {
     const struct plan *plan;
     const int64_t *cost;
-    const struct play_how *how;
+    const struct plan_sim_options *how;
     const struct lane_rows *rows; /* NULL: no waiting */
     const int32_t *lane_of;       /* by task */
     struct lane *lane;
@@ -69,35 +69,35 @@ make_ports(struct player *g, struct arena *a)
 }
 
 static bool
-has_streams(const struct plan_device *d)
+sim_has_streams(const struct plan_device *d)
 {
     return device_kind(d->kind)->stream_new;
 }
 
 /* Numbers the lanes of a device, one per role of its tasks. own >= 0: the only lane of the device. */
 static void
-number_roles(struct play_lanes *l, uint8_t roles, int32_t own, int32_t *lane)
+number_roles(struct plan_sim_lanes *l, uint8_t roles, int32_t own, int32_t *lane)
 {
     for (int role = 0; role < NSTREAM; role++)
         if (roles >> role & 1) lane[role] = own >= 0 ? own : l->n++;
 }
 
 /* Returns the lanes: device by device, or thread by thread, where devices without streams share one lane. */
-struct play_lanes
-play_lanes(const struct plan *p, enum play_share share, struct arena *a)
+struct plan_sim_lanes
+plan_sim_lanes(const struct plan *p, enum plan_sim_share share, struct arena *a)
 {
-    struct play_lanes l = {.of = ARENA_ARRAY(a, int32_t, p->ntask + 1),
-                           .first = ARENA_ARRAY(a, int32_t, p->nthread + 1)};
+    struct plan_sim_lanes l = {.of = ARENA_ARRAY(a, int32_t, p->ntask + 1),
+                               .first = ARENA_ARRAY(a, int32_t, p->nthread + 1)};
     int32_t *lane = ARENA_ARRAY(a, int32_t, p->ndevice * NSTREAM + 1);
     uint8_t *roles = ARENA_ARRAY(a, uint8_t, p->ndevice + 1);
-    token_roles(p, roles);
-    for (int32_t d = 0; share == PLAY_DEVICES && d < p->ndevice; d++)
+    sync_roles(p, roles);
+    for (int32_t d = 0; share == PLAN_SIM_DEVICES && d < p->ndevice; d++)
         number_roles(&l, roles[d], -1, lane + d * NSTREAM);
-    for (int32_t t = 0; share == PLAY_THREADS && t < p->nthread; t++) {
+    for (int32_t t = 0; share == PLAN_SIM_THREADS && t < p->nthread; t++) {
         l.first[t] = l.n++;
         for (int32_t d = 0; d < p->ndevice; d++)
             if (p->device[d].thread == t)
-                number_roles(&l, roles[d], has_streams(&p->device[d]) ? -1 : l.first[t], lane + d * NSTREAM);
+                number_roles(&l, roles[d], sim_has_streams(&p->device[d]) ? -1 : l.first[t], lane + d * NSTREAM);
     }
     l.first[p->nthread] = l.n;
     for (int32_t i = 0; i < p->ntask; i++) l.of[i] = lane[p->task[i].device * NSTREAM + p->task[i].stream];
@@ -110,7 +110,7 @@ make_lanes(struct player *g, int64_t nact, struct arena *a)
 {
     const struct plan *p = g->plan;
     const struct lane_rows *rows = g->rows;
-    struct play_lanes l = play_lanes(p, g->how->share, a);
+    struct plan_sim_lanes l = plan_sim_lanes(p, g->how->share, a);
     g->lane_of = l.of;
     g->nlane = l.n;
     assert(!rows || rows->nlane == g->nlane);
@@ -141,14 +141,14 @@ make_ready(struct player *g, int32_t task)
 
 /* Counts down the ports that block a task; queues the task at 0. */
 static void
-wait_less(struct player *g, int32_t task)
+sim_wait_less(struct player *g, int32_t task)
 {
     assert(g->waits[task] > 0);
     if (--g->waits[task] == 0) make_ready(g, task);
 }
 
 static void
-publish(struct player *g, int32_t task, int32_t k)
+publish_result(struct player *g, int32_t task, int32_t k)
 {
     const struct out_port *out = &g->plan->task[task].out[k];
     int64_t o = g->first_out[task] + k;
@@ -157,7 +157,7 @@ publish(struct player *g, int32_t task, int32_t k)
             const struct reader *to = &out->fan[f].reader[r];
             if (!out->control) g->left[o][g->write[o]]++;
             if (++g->token[g->first_in[to->task] + to->port] == g->plan->task[to->task].in[to->port].need)
-                wait_less(g, to->task);
+                sim_wait_less(g, to->task);
         }
     if (out->control) return;
     g->write[o] = (g->write[o] + 1) % out->nreg;
@@ -165,7 +165,7 @@ publish(struct player *g, int32_t task, int32_t k)
 }
 
 static void
-give_back(struct player *g, int32_t task, int32_t k)
+free_register(struct player *g, int32_t task, int32_t k)
 {
     const struct in_port *in = &g->plan->task[task].in[k];
     const struct out_port *out = &g->plan->task[in->task].out[in->out];
@@ -175,13 +175,13 @@ give_back(struct player *g, int32_t task, int32_t k)
     g->token[i] -= in->need;
     if (g->token[i] < in->need) g->waits[task]++;
     if (out->control) return;
-    if (--g->left[o][g->give[i]] == 0 && g->give[i] == g->write[o]) wait_less(g, in->task);
+    if (--g->left[o][g->give[i]] == 0 && g->give[i] == g->write[o]) sim_wait_less(g, in->task);
     g->give[i] = (g->give[i] + 1) % out->nreg;
 }
 
 /* Completes the lane's act: publishes results and gives inputs back. */
 static void
-settle(struct player *g, struct lane *l)
+end_task(struct player *g, struct lane *l)
 {
     int32_t task = l->task;
     const struct task *t = &g->plan->task[task];
@@ -189,16 +189,16 @@ settle(struct player *g, struct lane *l)
     l->task = -1;
     g->waits[task]++; /* keeps the task blocked until all ports are updated */
     for (int32_t k = 0; k < t->nout; k++)
-        if (t->out[k].control || g->begun[task] % t->out[k].every == 0) publish(g, task, k);
-    for (int32_t k = 0; k < t->nin; k++) give_back(g, task, k);
-    wait_less(g, task);
+        if (t->out[k].control || g->begun[task] % t->out[k].every == 0) publish_result(g, task, k);
+    for (int32_t k = 0; k < t->nin; k++) free_register(g, task, k);
+    sim_wait_less(g, task);
 }
 
 /* Returns the time of the task's next act, with jitter. */
 static int64_t
-cost_of(const struct player *g, int32_t task)
+sim_task_cost(const struct player *g, int32_t task)
 {
-    const struct play_jitter *j = &g->how->jitter;
+    const struct plan_sim_jitter *j = &g->how->jitter;
     if (j->share == 0) return g->cost[task];
     uint64_t bits = hash_number(hash_number(j->seed, (uint64_t)task), (uint64_t)g->begun[task]) >> 11;
     return (int64_t)((double)g->cost[task] * (1 + j->share * ((double)bits * 0x1p-52 - 1)));
@@ -207,7 +207,7 @@ cost_of(const struct player *g, int32_t task)
 /* Returns true if lane k waits for the next act of its row instead of beginning a ready one. Schedules a check for
  * the end of the lane's patience. */
 static bool
-bides(struct player *g, int32_t k, int64_t now)
+player_holds_back(struct player *g, int32_t k, int64_t now)
 {
     struct lane *l = &g->lane[k];
     for (; l->row < l->row_end && l->row->piece < g->begun[l->row->task]; l->row++) continue;
@@ -221,15 +221,16 @@ bides(struct player *g, int32_t k, int64_t now)
 
 /* Begins the next act of each idle lane; free: only acts that cost no time. Returns true if any began. */
 static bool
-begin_next(struct player *g, int64_t now, bool free)
+begin_next_task(struct player *g, int64_t now, bool free)
 {
     bool any = false;
     for (int32_t k = 0; k < g->nlane; k++) {
         struct lane *l = &g->lane[k];
-        if (l->task >= 0 || l->ready.n == 0 || (free && g->cost[l->ready.value[0]] > 0) || bides(g, k, now)) continue;
+        if (l->task >= 0 || l->ready.n == 0 || (free && g->cost[l->ready.value[0]] > 0) || player_holds_back(g, k, now))
+            continue;
         l->task = heap_take(&l->ready, 0);
         l->begin = now;
-        l->end = now + cost_of(g, l->task);
+        l->end = now + sim_task_cost(g, l->task);
         g->begun[l->task]++;
         heap_push(&g->ends, (uint64_t)l->end, k);
         any = true;
@@ -241,11 +242,11 @@ begin_next(struct player *g, int64_t now, bool free)
 static void
 begin_acts(struct player *g, int64_t now)
 {
-    if (!begin_next(g, now, true)) begin_next(g, now, false);
+    if (!begin_next_task(g, now, true)) begin_next_task(g, now, false);
 }
 
 static int
-check_finished(const struct player *g)
+check_sim_finished(const struct player *g)
 {
     for (int32_t i = 0; i < g->plan->ntask; i++)
         if (g->begun[i] < g->plan->task[i].nact)
@@ -257,12 +258,12 @@ static void
 next_event(struct player *g, int64_t now)
 {
     struct lane *l = &g->lane[heap_take(&g->ends, 0)];
-    if (l->task >= 0 && l->end == now) settle(g, l); /* otherwise a check of a waiting lane, perhaps outdated */
+    if (l->task >= 0 && l->end == now) end_task(g, l); /* otherwise a check of a waiting lane, perhaps outdated */
 }
 
 int
-plan_play(const struct plan *p, const int64_t *cost, const struct play_how *how, struct arena *a, struct act_time **act,
-          int64_t *nact)
+plan_sim_run(const struct plan *p, const int64_t *cost, const struct plan_sim_options *how, struct arena *a,
+             struct act_time **act, int64_t *nact)
 {
     struct player g = {.plan = p, .cost = cost, .how = how};
     g.rows = how->rows && how->rows->nlane ? how->rows : NULL;
@@ -280,7 +281,7 @@ plan_play(const struct plan *p, const int64_t *cost, const struct play_how *how,
     }
     for (begin_acts(&g, now); g.ends.n > 0; begin_acts(&g, now))
         for (now = (int64_t)g.ends.key[0]; g.ends.n > 0 && (int64_t)g.ends.key[0] == now;) next_event(&g, now);
-    int status = check_finished(&g);
+    int status = check_sim_finished(&g);
     arena_fini(&tmp);
     *act = g.act;
     *nact = g.nact;
@@ -292,7 +293,7 @@ plan_play(const struct plan *p, const int64_t *cost, const struct play_how *how,
 enum { LITTLE = 20, DRAWS = 8, ACTS = 1 << 18 }; /* short: below 1/LITTLE of the longest; most acts simulated */
 
 static int64_t
-longest(const int64_t *ns, int64_t n)
+longest_ns(const int64_t *ns, int64_t n)
 {
     int64_t most = 0;
     for (int64_t k = 0; k < n; k++) most = MAX(most, ns[k]);
@@ -304,7 +305,7 @@ longest(const int64_t *ns, int64_t n)
 static int64_t
 even_unit(const int64_t *ns, int64_t n, int parts)
 {
-    int64_t most = longest(ns, n), least = most;
+    int64_t most = longest_ns(ns, n), least = most;
     for (int64_t k = 0; k < n; k++)
         if (ns[k] >= most / LITTLE) least = MIN(least, ns[k]);
     return MAX(1, least / parts);
@@ -321,7 +322,7 @@ even_costs(const struct plan *p, const int64_t *cost, int parts, struct arena *a
     int64_t n = (int64_t)p->ndevice * nstage * (PHASE_BATCH + 1), *even = ARENA_ARRAY(a, int64_t, p->ntask + 1);
     int64_t *work = ARENA_ARRAY(a, int64_t, n + 1), *before = ARENA_ARRAY(a, int64_t, n + 1);
     for (int32_t i = 0; i < p->ntask; i++) work[task_moment(&p->task[i], nstage)] += cost[i];
-    int64_t little = longest(work, n) / LITTLE;
+    int64_t little = longest_ns(work, n) / LITTLE;
     memset(work, 0, sizeof *work * (size_t)n);
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
@@ -342,13 +343,13 @@ even_costs(const struct plan *p, const int64_t *cost, int parts, struct arena *a
 
 /* Returns the total time of ndraw simulations with different jitter. */
 static int64_t
-time_of_draws(const struct plan *p, const int64_t *cost, struct play_how how, int64_t ndraw)
+time_of_draws(const struct plan *p, const int64_t *cost, struct plan_sim_options how, int64_t ndraw)
 {
     int64_t sum = 0, n;
     for (int64_t i = 0; i < ndraw; i++, how.jitter.seed++) {
         struct arena tmp = {0};
         struct act_time *act;
-        if (!plan_play(p, cost, &how, &tmp, &act, &n) && n) sum += act[n - 1].end;
+        if (!plan_sim_run(p, cost, &how, &tmp, &act, &n) && n) sum += act[n - 1].end;
         arena_fini(&tmp);
     }
     return sum;
@@ -389,18 +390,18 @@ set_patience(struct lane_rows *r, const struct plan *p, const int64_t *even, dou
 /* Returns true if threads enqueue work on streams ahead. Then rows are always used, because the simulator cannot
  * predict the order of enqueueing without rows. */
 static bool
-enqueues(const struct plan *p, enum play_share share)
+enqueues(const struct plan *p, enum plan_sim_share share)
 {
     bool any = false;
-    for (int32_t d = 0; d < p->ndevice; d++) any = any || has_streams(&p->device[d]);
-    return any && share == PLAY_THREADS;
+    for (int32_t d = 0; d < p->ndevice; d++) any = any || sim_has_streams(&p->device[d]);
+    return any && share == PLAN_SIM_THREADS;
 }
 
 /* Sets the patience, as a fraction of an act, with which the draws take least time. Of equal ones takes the longest,
  * because it tolerates an act that occasionally takes twice as long. Returns that time. */
 static int64_t
 choose_patience(struct lane_rows *r, const struct plan *p, const int64_t *cost, const int64_t *even,
-                struct play_how how, int64_t ndraw)
+                struct plan_sim_options how, int64_t ndraw)
 {
     static const double share[] = {4, 1, 0.2};
     int64_t least = INT64_MAX;
@@ -418,18 +419,18 @@ choose_patience(struct lane_rows *r, const struct plan *p, const int64_t *cost, 
 
 /* Computes rows with moments rounded to 1/parts of the shortest, and the time of the draws with them. */
 static int
-rows_of(const struct plan *p, const int64_t *cost, const struct play_how *how, int parts, struct arena *a,
-        struct lane_rows *r, int64_t *time)
+simulate_rows(const struct plan *p, const int64_t *cost, const struct plan_sim_options *how, int parts, struct arena *a,
+              struct lane_rows *r, int64_t *time)
 {
     struct arena tmp = {0};
     struct act_time *act;
     int64_t n = 0, *even = even_costs(p, cost, parts, &tmp);
     *r = (struct lane_rows){0};
     *time = INT64_MAX;
-    int status = plan_play(p, even, &(struct play_how){.share = how->share}, &tmp, &act, &n);
+    int status = plan_sim_run(p, even, &(struct plan_sim_options){.share = how->share}, &tmp, &act, &n);
     int64_t ndraw = status || n == 0 ? 0 : MIN(DRAWS, ACTS / n);
     if (ndraw) {
-        struct play_lanes l = play_lanes(p, how->share, a);
+        struct plan_sim_lanes l = plan_sim_lanes(p, how->share, a);
         r->nlane = l.n;
         r->lane_of = l.of;
         r->first_lane = l.first;
@@ -444,14 +445,15 @@ rows_of(const struct plan *p, const int64_t *cost, const struct play_how *how, i
 /* Tries fine and coarse units. Measured costs are inexact, so coarse units do better if fine ones separate equal
  * acts. */
 int
-play_rows(const struct plan *p, const int64_t *cost, const struct play_how *how, struct arena *a, struct lane_rows *out)
+plan_sim_rows(const struct plan *p, const int64_t *cost, const struct plan_sim_options *how, struct arena *a,
+              struct lane_rows *out)
 {
     static const int parts[] = {20, 5};
     struct lane_rows r;
     int64_t time, least = INT64_MAX;
     *out = (struct lane_rows){0};
     for (size_t i = 0; i < countof(parts); i++) {
-        TRY(rows_of(p, cost, how, parts[i], a, &r, &time));
+        TRY(simulate_rows(p, cost, how, parts[i], a, &r, &time));
         if (time < least) *out = r;
         least = MIN(least, time);
     }
@@ -463,7 +465,7 @@ play_rows(const struct plan *p, const int64_t *cost, const struct play_how *how,
 enum { NTASK, NACT, NHEAD }; /* header, 64-bit numbers; then patience by task, place by act */
 
 void
-play_rows_write(const struct lane_rows *r, const struct plan *part, int32_t first, struct str *out)
+plan_sim_rows_write(const struct lane_rows *r, const struct plan *part, int32_t first, struct str *out)
 {
     int64_t act = r->first_act[first], head[NHEAD] = {part->ntask, r->nact};
     str_addn(out, head, sizeof head);
@@ -499,7 +501,7 @@ by_lane(const void *x, const void *y)
 
 /* Rebuilds the rows: acts by place, lane by lane. */
 static void
-list_rows(const struct plan *p, struct lane_rows *r, struct arena *a)
+list_lane_rows(const struct plan *p, struct lane_rows *r, struct arena *a)
 {
     struct arena tmp = {0};
     int64_t n = 0;
@@ -520,9 +522,9 @@ list_rows(const struct plan *p, struct lane_rows *r, struct arena *a)
 }
 
 int
-play_rows_read(const struct plan *p, const void *bytes, size_t n, struct arena *a, struct lane_rows *out)
+plan_sim_rows_read(const struct plan *p, const void *bytes, size_t n, struct arena *a, struct lane_rows *out)
 {
-    struct play_lanes l = play_lanes(p, PLAY_THREADS, a);
+    struct plan_sim_lanes l = plan_sim_lanes(p, PLAN_SIM_THREADS, a);
     struct lane_rows r = {.nlane = l.n, .lane_of = l.of, .first_lane = l.first};
     int64_t head[NHEAD];
     r.first_act = ARENA_ARRAY(a, int64_t, p->ntask + 1);
@@ -539,7 +541,7 @@ play_rows_read(const struct plan *p, const void *bytes, size_t n, struct arena *
     r.patience = arena_dup(a, (const char *)bytes + sizeof head, patience);
     r.place = arena_dup(a, (const char *)bytes + sizeof head + patience, place);
     if (head[NTASK] != p->ntask || !makes_sense(p, &r)) return fail(E_BUS, "rows came that make no sense");
-    list_rows(p, &r, a);
+    list_lane_rows(p, &r, a);
     *out = r;
     return 0;
 }

@@ -14,21 +14,21 @@ struct act_time {
     int64_t begin, end;
 };
 
-enum play_share {
-    PLAY_DEVICES, /* devices and their streams run independently, on a lane each */
-    PLAY_THREADS, /* as in a real run: devices of a thread without streams take turns */
+enum plan_sim_share {
+    PLAN_SIM_DEVICES, /* devices and their streams run independently, on a lane each */
+    PLAN_SIM_THREADS, /* as in a real run: devices of a thread without streams take turns */
 };
 
 /* Lanes run one act at a time: a stream of a device, or a thread for its devices without streams. */
-struct play_lanes {
+struct plan_sim_lanes {
     int32_t n;
     int32_t *of;    /* by task */
-    int32_t *first; /* PLAY_THREADS, by thread: its first lane; behind them the number of lanes */
+    int32_t *first; /* PLAN_SIM_THREADS, by thread: its first lane; behind them the number of lanes */
 };
-struct play_lanes play_lanes(const struct plan *p, enum play_share share, struct arena *a);
+struct plan_sim_lanes plan_sim_lanes(const struct plan *p, enum plan_sim_share share, struct arena *a);
 
 /* Random change of each act's time, by at most `share` of its cost; a function of seed, task and act. */
-struct play_jitter {
+struct plan_sim_jitter {
     double share; /* 0 to 1 */
     uint64_t seed;
 };
@@ -57,30 +57,30 @@ row_key(const struct lane_rows *r, int32_t task, int32_t act)
     return (uint64_t)r->place[r->first_act[task] + act];
 }
 
-struct play_how {
-    enum play_share share;
-    struct play_jitter jitter;
+struct plan_sim_options {
+    enum plan_sim_share share;
+    struct plan_sim_jitter jitter;
     const struct lane_rows *rows; /* rows of lanes for the same `share`; NULL: none */
 };
 
 /* Simulates a plan. cost: by task, nanoseconds of an act. Returns all acts in the order of their ends, starting at
  * time 0. E_PLAN: the plan does not run to its end (a verified plan does). */
-int plan_play(const struct plan *p, const int64_t *cost, const struct play_how *how, struct arena *a,
-              struct act_time **act, int64_t *nact);
+int plan_sim_run(const struct plan *p, const int64_t *cost, const struct plan_sim_options *how, struct arena *a,
+                 struct act_time **act, int64_t *nact);
 
 /* Computes the rows of a plan with these costs, in arena a, and the lanes' patience. Patience is 0, 0.2, 1 or 4
  * acts: the one with which random draws, from how's seed on, end soonest. Acts per micro-batch count as equally
  * long, as stages are meant to be. If lanes are threads and devices have streams, there are always rows, because
  * work enqueued ahead follows the rows or no order at all. Plans of many acts have no rows. The draws of a plan take
- * about 0.1 s in total. E_PLAN as plan_play(). */
-int play_rows(const struct plan *p, const int64_t *cost, const struct play_how *how, struct arena *a,
-              struct lane_rows *out);
+ * about 0.1 s in total. E_PLAN as plan_sim_run(). */
+int plan_sim_rows(const struct plan *p, const int64_t *cost, const struct plan_sim_options *how, struct arena *a,
+                  struct lane_rows *out);
 
 /* Serialises the rows of `part` for the process that runs this plan partition. Its tasks are first, first + 1, ...
  * of the plan of r. */
-void play_rows_write(const struct lane_rows *r, const struct plan *part, int32_t first, struct str *out);
+void plan_sim_rows_write(const struct lane_rows *r, const struct plan *part, int32_t first, struct str *out);
 /* Deserialises rows of threads' lanes for a plan, from bytes of any origin, in arena a. E_BUS: malformed, or rows of
  * another plan. */
-int play_rows_read(const struct plan *p, const void *bytes, size_t n, struct arena *a, struct lane_rows *out);
+int plan_sim_rows_read(const struct plan *p, const void *bytes, size_t n, struct arena *a, struct lane_rows *out);
 
 #endif

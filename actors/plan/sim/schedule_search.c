@@ -1,9 +1,9 @@
 /* schedule_search.c - schedule search: the least bubble within a memory limit.
  *
- * pipeline.c computes costs and bytes of the stages. search() enumerates candidates, each a line of pool sizes and a
- * rule. Candidates that exceed the limit or were tried are skipped; the others are simulated, and the pools that the
- * simulation used are stored. Lines are tried in large steps, then in small steps near the best, and the best is
- * polished stage by stage. Budget that is left while the best is above the lower bound is spent on a random walk
+ * pipeline.c computes costs and bytes of the stages. search_schedules() enumerates candidates, each a line of pool
+ * sizes and a rule. Candidates that exceed the limit or were tried are skipped; the others are simulated, and the pools
+ * that the simulation used are stored. Lines are tried in large steps, then in small steps near the best, and the best
+ * is polished stage by stage. Budget that is left while the best is above the lower bound is spent on a random walk
  * (wander). With one stage per device all lines are tried, so more memory hardly ever yields a slower schedule. */
 #include "actors/plan/sim/schedule_search.h"
 
@@ -28,8 +28,8 @@ struct search {
     const struct program *program;
     struct stages stages;
     struct pipeline line;
-    struct theatre *theatre; /* simulator of `line` */
-    struct rehearsed_rule rule[NRULE];
+    struct simulator *theatre; /* simulator of `line` */
+    struct pipeline_sim_rule rule[NRULE];
     int64_t base;
     int64_t floor;         /* lower bound of the time */
     int32_t most_contexts; /* limit of a lane; 0: none */
@@ -45,7 +45,7 @@ struct search {
 
 /* Returns the bytes of the fullest lane with these pools. */
 static int64_t
-bytes_of(const struct search *s, const struct prog_pool *pool)
+pool_bytes(const struct search *s, const struct prog_pool *pool)
 {
     int64_t most = 0;
     for (int32_t lane = 0; lane < s->line.nlane; lane++) {
@@ -69,13 +69,13 @@ bytes_of_1f1b(struct search *s)
         int32_t n = MIN(l->pieces, l->nlane - l->lane[q]);
         pool[q] = (struct prog_pool){n, n, 1, 2};
     }
-    return bytes_of(s, pool);
+    return pool_bytes(s, pool);
 }
 
 /* ---- bubble ---- */
 
 static int64_t
-work_of(const struct pipeline *l, int32_t lane)
+lane_work(const struct pipeline *l, int32_t lane)
 {
     int64_t ns = 0;
     for (int32_t q = 0; q < l->n; q++)
@@ -87,7 +87,7 @@ work_of(const struct pipeline *l, int32_t lane)
 static const int64_t MOST_ACTS = 20000000;
 
 static int
-describe(struct search *s, struct program *p, const struct dial_costs *costs)
+describe_schedule(struct search *s, struct program *p, const struct schedule_search_costs *costs)
 {
     struct pipeline *l = &s->line;
     s->program = p;
@@ -96,19 +96,20 @@ describe(struct search *s, struct program *p, const struct dial_costs *costs)
     TRY(stages_find(&s->stages, p, &s->arena));
     pipeline_find(l, p, &s->stages, costs, &s->arena);
     s->base = bytes_of_1f1b(s);
-    s->floor = pipeline_floor(l);
-    s->theatre = theatre_open(l, &s->arena);
+    s->floor = pipeline_lower_bound(l);
+    s->theatre = simulator_open(l, &s->arena);
     return 0;
 }
 
 static void
-tell(const struct search *s, struct dial *out)
+report_best(const struct search *s, struct schedule_search_result *out)
 {
     const struct pipeline *l = &s->line;
     const struct candidate *c = &s->best;
     double work = 0;
-    for (int32_t lane = 0; lane < l->nlane; lane++) work += (double)work_of(l, lane);
-    *out = (struct dial){.time = (double)c->time, .bytes = c->bytes, .base = s->base, .contexts = c->contexts};
+    for (int32_t lane = 0; lane < l->nlane; lane++) work += (double)lane_work(l, lane);
+    *out = (struct schedule_search_result){
+        .time = (double)c->time, .bytes = c->bytes, .base = s->base, .contexts = c->contexts};
     double once = 0, again = 0;
     for (int32_t q = 0; q < l->n; q++) once += l->once[q], again += l->again[q];
     out->again = again / MAX(1, once);
@@ -143,7 +144,7 @@ is_new(struct search *s, uint8_t rule, const struct prog_pool *pool)
 /* Returns true if a is faster than the best, or equally fast and smaller; in a search for the least memory, smaller
  * first. */
 static bool
-is_better(const struct search *s, const struct candidate *a)
+is_better_schedule(const struct search *s, const struct candidate *a)
 {
     const struct candidate *b = &s->best;
     bool faster = a->time < b->time, smaller = a->bytes < b->bytes;
@@ -152,7 +153,7 @@ is_better(const struct search *s, const struct candidate *a)
 }
 
 static void
-keep(struct search *s, const struct candidate *c)
+keep_schedule(struct search *s, const struct candidate *c)
 {
     struct prog_pool *pool = s->best.pool ? s->best.pool : ARENA_ARRAY(&s->arena, struct prog_pool, s->line.n);
     memcpy(pool, c->pool, sizeof *pool * (size_t)s->line.n);
@@ -160,11 +161,11 @@ keep(struct search *s, const struct candidate *c)
     s->best.pool = pool;
 }
 
-static struct rehearsed_aim
+static struct pipeline_sim_aim
 aim_of(const struct search *s)
 {
     const struct candidate *best = &s->best;
-    struct rehearsed_aim aim = {INT64_MAX, INT64_MAX, s->floor, INT64_MAX, INT32_MAX};
+    struct pipeline_sim_aim aim = {INT64_MAX, INT64_MAX, s->floor, INT64_MAX, INT32_MAX};
     if (s->most_bytes) aim.most_bytes = s->most_bytes;
     if (s->most_contexts) aim.most_contexts = s->most_contexts;
     if (best->time && s->given_up) aim.most_bytes = best->bytes;
@@ -190,12 +191,12 @@ try_room(struct search *s, uint8_t rule, const struct prog_pool *pool)
 {
     if (s->acts > s->most_acts || !is_new(s, rule, pool)) return false;
     arena_reset(&s->tmp);
-    struct rehearsed_aim aim = aim_of(s);
-    struct rehearsed r = {.peak = ARENA_ARRAY(&s->tmp, struct prog_pool, s->line.n)};
-    rehearse(s->theatre, &s->rule[rule], pool, &aim, &r);
+    struct pipeline_sim_aim aim = aim_of(s);
+    struct pipeline_sim_result r = {.peak = ARENA_ARRAY(&s->tmp, struct prog_pool, s->line.n)};
+    pipeline_sim_run(s->theatre, &s->rule[rule], pool, &aim, &r);
     s->acts += r.acts;
     struct candidate c = {.rule = rule, .pool = r.peak, .time = r.time, .bytes = r.bytes, .contexts = r.contexts};
-    if (c.time && is_better(s, &c)) keep(s, &c);
+    if (c.time && is_better_schedule(s, &c)) keep_schedule(s, &c);
     return c.time > 0;
 }
 
@@ -421,7 +422,7 @@ try_lines(struct search *s)
 /* ---- named schedules ---- */
 
 static bool
-is_told(const struct line *told, int32_t n, struct line at)
+is_line_listed(const struct line *told, int32_t n, struct line at)
 {
     for (int32_t k = 0; k < n; k++)
         if (told[k].line == at.line && !strcmp(told[k].file, at.file)) return true;
@@ -430,14 +431,14 @@ is_told(const struct line *told, int32_t n, struct line at)
 
 /* Appends the source lines at which stages begin, without duplicates: "a.lua:3, a.lua:5". */
 static void
-add_lines(const struct program *p, const struct stages *s, struct str *text)
+print_schedule_lines(const struct program *p, const struct stages *s, struct str *text)
 {
     enum { MOST = 8 };
     struct line told[MOST];
     for (int32_t q = 0, n = 0; q < s->n && n < MOST; q++) {
         int32_t i = 0;
         while (i < p->nnode && (s->stage[i] != q || s->phase[i] != PHASE_FORWARD || !p->node[i].line.file)) i++;
-        if (i == p->nnode || is_told(told, n, p->node[i].line)) continue;
+        if (i == p->nnode || is_line_listed(told, n, p->node[i].line)) continue;
         told[n] = p->node[i].line;
         str_addf(text, "%s%s:%d", n ? ", " : "", told[n].file, (int)told[n].line);
         n++;
@@ -449,7 +450,7 @@ static int
 at_stages(const struct program *p, const struct stages *s, int status)
 {
     struct str lines = {0};
-    add_lines(p, s, &lines);
+    print_schedule_lines(p, s, &lines);
     const char *text = str_text(&lines);
     if (*text) {
         fail((enum err_code)status, "%s; its stages begin at %s", err_text(), text);
@@ -514,18 +515,18 @@ contexts_of(const char *name, int32_t p)
     return !strcmp(name, "v-half") ? p + 2 : 2 * p;
 }
 
-const char *const dial_names[] = {"interleaved", "zb-v", "v-half", "v-min", "auto", NULL};
+const char *const schedule_search_names[] = {"interleaved", "zb-v", "v-half", "v-min", "auto", NULL};
 
 bool
-dial_knows(const char *name)
+schedule_search_knows(const char *name)
 {
-    for (const char *const *own = dial_names; *own; own++)
+    for (const char *const *own = schedule_search_names; *own; own++)
         if (!strcmp(*own, name)) return true;
     return false;
 }
 
 bool
-dial_folds(const char *name)
+schedule_search_folds(const char *name)
 {
     return name[0] != 'i';
 }
@@ -534,7 +535,7 @@ dial_folds(const char *name)
  * chunks, and forward and backward go round the v chunks in groups of p micro-batches. Measured in the fifth round,
  * in the steady state. */
 static int32_t
-rounds_hold(int32_t p, int32_t v, int32_t lane, int32_t chunk)
+replan_hold(int32_t p, int32_t v, int32_t lane, int32_t chunk)
 {
     int32_t n = p * v, all = 2 * (p - 1 - lane) + (v - 1) * p + 1, most = 0;
     for (int32_t i = 0; i < p; i++) {
@@ -552,7 +553,7 @@ try_rounds(struct search *s)
     int32_t n = s->line.n, p = s->line.nlane, v = s->stages.nchunk, m = s->line.pieces;
     struct prog_pool *pool = must_alloc(sizeof *pool * (size_t)n);
     for (int32_t q = 0; q < n; q++) {
-        int32_t room = MIN(m, rounds_hold(p, v, s->line.lane[q], s->stages.chunk[q]));
+        int32_t room = MIN(m, replan_hold(p, v, s->line.lane[q], s->stages.chunk[q]));
         pool[q] = (struct prog_pool){room, room, 1, m};
     }
     try_room(s, RULE_ROUNDS, pool);
@@ -560,7 +561,7 @@ try_rounds(struct search *s)
 }
 
 static int64_t
-bytes_wished(const struct search *s, const struct dial_wish *w)
+bytes_wished(const struct search *s, const struct schedule_search_request *w)
 {
     int64_t most = w->memory > 16 ? (int64_t)w->memory : (int64_t)(w->memory * (double)s->base);
     if (w->memory > 0) most = MAX(1, most); /* 0: no limit */
@@ -568,7 +569,7 @@ bytes_wished(const struct search *s, const struct dial_wish *w)
 }
 
 static int
-search(struct search *s, const struct dial_wish *w)
+search_schedules(struct search *s, const struct schedule_search_request *w)
 {
     make_rules(s);
     s->most_bytes = bytes_wished(s, w);
@@ -599,14 +600,14 @@ seek_least(struct search *s)
 
 /* Fails, unless the schedule with the least memory fits. */
 static int
-nothing_fits(struct search *s, const struct dial_wish *w)
+no_schedule_fits(struct search *s, const struct schedule_search_request *w)
 {
-    struct dial least;
+    struct schedule_search_result least;
     int64_t most = s->most_bytes;
     int32_t contexts = s->most_contexts;
     TRY(seek_least(s));
     if ((!most || s->best.bytes <= most) && (!contexts || s->best.contexts <= contexts)) return 0;
-    tell(s, &least);
+    report_best(s, &least);
     if (w->possible) *w->possible = least.bytes;
     double factor = s->base ? (double)least.bytes / (double)s->base : 1;
     fail(E_MEMORY,
@@ -626,22 +627,22 @@ comes_in_pieces(const struct program *p)
 }
 
 static int
-choose(struct search *s, struct program *p, const struct dial_wish *w)
+choose_schedule(struct search *s, struct program *p, const struct schedule_search_request *w)
 {
-    static const struct dial_costs alike = {.forward = 1e6, .backward = 1e6, .weight = 1e6},
-                                   joint = {.forward = 1e6, .backward = 2e6};
-    const struct dial_costs *costs = w->costs;
+    static const struct schedule_search_costs alike = {.forward = 1e6, .backward = 1e6, .weight = 1e6},
+                                              joint = {.forward = 1e6, .backward = 2e6};
+    const struct schedule_search_costs *costs = w->costs;
     if (!costs && w->name[0] == 'i') costs = &joint;
     if (!costs && (w->name[0] == 'z' || w->name[0] == 'v')) costs = &alike;
     p->rule = RULE_DEEP; /* distinguishes the stages of a device */
-    p->fold = dial_folds(w->name);
-    TRY(describe(s, p, costs));
+    p->fold = schedule_search_folds(w->name);
+    TRY(describe_schedule(s, p, costs));
     if (!comes_in_pieces(p)) return 0;
     if (w->base && *w->base) s->base = *w->base;
     if (w->base) *w->base = s->base;
     if (w->least) make_rules(s);
-    TRY(w->least ? seek_least(s) : search(s, w));
-    if (!w->least && s->best.time == 0) TRY(nothing_fits(s, w));
+    TRY(w->least ? seek_least(s) : search_schedules(s, w));
+    if (!w->least && s->best.time == 0) TRY(no_schedule_fits(s, w));
     p->rule = s->best.rule;
     p->npool = s->line.n;
     p->pool = arena_dup(&p->arena, s->best.pool, sizeof *p->pool * (size_t)p->npool);
@@ -656,29 +657,30 @@ search_fini(struct search *s)
 }
 
 int
-dial_turn(struct program *p, const struct dial_wish *wish)
+schedule_search_run(struct program *p, const struct schedule_search_request *wish)
 {
     struct search s = {0};
-    int status = p->pieces > 1 ? choose(&s, p, wish) : 0;
+    int status = p->pieces > 1 ? choose_schedule(&s, p, wish) : 0;
     search_fini(&s);
     return status;
 }
 
 bool
-dial_read(const struct program *p, const struct dial_costs *costs, struct dial *out)
+schedule_search_read(const struct program *p, const struct schedule_search_costs *costs,
+                     struct schedule_search_result *out)
 {
     struct search s = {0};
     struct program copy = *p;
-    bool good = p->pieces > 1 && !describe(&s, &copy, costs) && s.line.n > 1;
+    bool good = p->pieces > 1 && !describe_schedule(&s, &copy, costs) && s.line.n > 1;
     if (good) {
         make_rules(&s);
         uint8_t rule = p->rule;
         s.stages.pool = p->npool ? p->pool : s.stages.pool;
         try_room(&s, rule, s.stages.pool);
         good = s.best.time > 0;
-        s.best.bytes = bytes_of(&s, s.stages.pool);
+        s.best.bytes = pool_bytes(&s, s.stages.pool);
     }
-    if (good) tell(&s, out);
+    if (good) report_best(&s, out);
     search_fini(&s);
     return good;
 }

@@ -48,7 +48,7 @@ proof_fits(int64_t n, size_t size, const struct arena *a)
 /* ---- devices, leaves and roots ---- */
 
 static int
-by_device(const void *a, const void *b)
+compare_proof_devices(const void *a, const void *b)
 {
     const struct plan_device *x = a, *y = b;
     return x->kind != y->kind ? x->kind - y->kind : x->rank - y->rank;
@@ -60,19 +60,19 @@ struct devices {
 };
 
 static void
-add_place(struct devices *s, const struct place *p)
+collect_place(struct devices *s, const struct place *p)
 {
     GROW(s->device, s->n + p->nrank, s->capacity);
     for (int i = 0; i < p->nrank; i++) s->device[s->n++] = (struct plan_device){.kind = p->kind, .rank = p->rank[i]};
 }
 
 static void
-sort_devices(struct devices *s)
+sort_proof_devices(struct devices *s)
 {
     int32_t n = 0;
-    if (s->n) qsort(s->device, (size_t)s->n, sizeof(*s->device), by_device);
+    if (s->n) qsort(s->device, (size_t)s->n, sizeof(*s->device), compare_proof_devices);
     for (int32_t i = 0; i < s->n; i++)
-        if (n == 0 || by_device(&s->device[n - 1], &s->device[i])) s->device[n++] = s->device[i];
+        if (n == 0 || compare_proof_devices(&s->device[n - 1], &s->device[i])) s->device[n++] = s->device[i];
     s->n = n;
 }
 
@@ -82,29 +82,29 @@ program_devices(const struct program *g, struct devices *s)
 {
     const struct place *last = NULL;
     for (int32_t i = 0; i < g->nleaf; i++) {
-        if (g->leaf[i].layout->place != last) add_place(s, g->leaf[i].layout->place);
+        if (g->leaf[i].layout->place != last) collect_place(s, g->leaf[i].layout->place);
         last = g->leaf[i].layout->place;
     }
     for (int32_t i = 0; i < g->nnode; i++)
         for (int32_t k = 0; k < g->node[i].nout; k++) {
-            if (g->node[i].layout[k]->place != last) add_place(s, g->node[i].layout[k]->place);
+            if (g->node[i].layout[k]->place != last) collect_place(s, g->node[i].layout[k]->place);
             last = g->node[i].layout[k]->place;
         }
-    sort_devices(s);
+    sort_proof_devices(s);
 }
 
 /* Adds the cpu devices through which channels to other hosts go, for devices whose memory host code cannot read. */
 static void
-add_hosts(const struct mines *m, struct devices *s)
+add_proof_hosts(const struct local_set *m, struct devices *s)
 {
     int32_t own = s->n;
     GROW(s->device, 2 * own, s->capacity);
     for (int32_t i = 0; i < own; i++) {
         const struct plan_device *d = &s->device[i];
-        int32_t host = device_kind(d->kind)->flags & HOST_READS ? -1 : mines_host(m, d->kind, d->rank);
+        int32_t host = device_kind(d->kind)->flags & HOST_READS ? -1 : local_set_host(m, d->kind, d->rank);
         if (host >= 0) s->device[s->n++] = (struct plan_device){.kind = DEV_CPU, .rank = host};
     }
-    sort_devices(s);
+    sort_proof_devices(s);
 }
 
 /* Checks the plan's list of hosts against all devices, and leaves in s the devices of its own host. */
@@ -112,14 +112,14 @@ static int
 check_memories(struct proof *v, struct devices *s)
 {
     const struct plan *p = v->plan;
-    const struct mines *m = &v->mines;
+    const struct local_set *m = &v->mines;
     int32_t n, own = 0, *memory = ARENA_ARRAY(&v->tmp, int32_t, s->n + 1);
-    for (int32_t i = 0; i < s->n; i++) memory[i] = mines_memory(m, s->device[i].kind, s->device[i].rank);
+    for (int32_t i = 0; i < s->n; i++) memory[i] = local_set_memory(m, s->device[i].kind, s->device[i].rank);
     for (int32_t i = 0; i < s->n; i++)
-        if (memory[i] == mines_own(m)) s->device[own++] = s->device[i];
+        if (memory[i] == local_set_own(m)) s->device[own++] = s->device[i];
     n = sorted_once(memory, s->n);
     s->n = own;
-    bool same = p->memory == mines_own(m) && p->nmemory == n;
+    bool same = p->memory == local_set_own(m) && p->nmemory == n;
     for (int32_t i = 0; same && i < n; i++) same = p->memories[i] == memory[i];
     return same ? 0 : fail(E_PLAN, "plan: its list of memories is not that of the program's devices");
 }
@@ -128,7 +128,8 @@ static int
 check_device(const struct plan *p, int32_t i, const struct plan_device *want)
 {
     const struct plan_device *d = &p->device[i];
-    if (by_device(d, want)) return fail(E_PLAN, "plan: device %d is not the one that the program names", (int)i);
+    if (compare_proof_devices(d, want))
+        return fail(E_PLAN, "plan: device %d is not the one that the program names", (int)i);
     if (d->thread >= p->nthread)
         return fail(E_PLAN, "plan: device %d: thread %d of %d", (int)i, d->thread, (int)p->nthread);
     bool inside = d->scratch >= 0 && d->scratch_bytes >= 0 && d->arena_bytes >= d->scratch;
@@ -146,7 +147,7 @@ check_devices(struct proof *v)
     int status = 0, most = 0;
     program_devices(p->program, &s);
     status = check_memories(v, &s);
-    if (!status && p->nmemory > 1) add_hosts(&v->mines, &s);
+    if (!status && p->nmemory > 1) add_proof_hosts(&v->mines, &s);
     if (!status && p->ndevice != s.n)
         status = fail(E_PLAN, "plan: %d devices, the program names %d", (int)p->ndevice, (int)s.n);
     for (int32_t i = 0; !status && i < s.n; i++) {
@@ -173,16 +174,16 @@ check_part(const struct plan_part *part, const char *what, int32_t index, int po
 }
 
 static int
-check_leaves(const struct plan *p, struct mines *m)
+check_plan_leaves(const struct plan *p, struct local_set *m)
 {
     const struct program *g = p->program;
     int32_t n = 0;
-    for (int32_t i = 0; i < g->nleaf; i++) n += mine_of(m, g->leaf[i].layout->place)->n;
+    for (int32_t i = 0; i < g->nleaf; i++) n += local_positions_of(m, g->leaf[i].layout->place)->n;
     if (p->nleaf_part != n) return fail(E_PLAN, "plan: %d leaf parts, the program has %d", (int)p->nleaf_part, (int)n);
     n = 0;
     for (int32_t i = 0; i < g->nleaf; i++) {
         const struct prog_leaf *f = &g->leaf[i];
-        const struct mine *mine = mine_of(m, f->layout->place);
+        const struct local_positions *mine = local_positions_of(m, f->layout->place);
         if (p->leaf_first[i] != n)
             return fail(E_PLAN, "plan: first part of leaf %d is %d", (int)i, (int)p->leaf_first[i]);
         for (int32_t k = 0; k < mine->n; k++)
@@ -194,19 +195,19 @@ check_leaves(const struct plan *p, struct mines *m)
 }
 
 static int
-check_roots(struct proof *v)
+check_proof_roots(struct proof *v)
 {
     const struct plan *p = v->plan;
     const struct program *g = p->program;
-    struct mines *m = &v->mines;
+    struct local_set *m = &v->mines;
     int32_t n = 0;
-    for (int32_t k = 0; k < g->nroot; k++) n += mine_of(m, ref_layout(g, g->root[k].ref)->place)->n;
+    for (int32_t k = 0; k < g->nroot; k++) n += local_positions_of(m, ref_layout(g, g->root[k].ref)->place)->n;
     if (p->nroot_part != n) return fail(E_PLAN, "plan: %d root parts, the program has %d", (int)p->nroot_part, (int)n);
     n = 0;
     for (int32_t k = 0; k < g->nroot; k++) {
         const struct prog_root *r = &g->root[k];
         const struct layout *l = ref_layout(g, r->ref);
-        const struct mine *mine = mine_of(m, l->place);
+        const struct local_positions *mine = local_positions_of(m, l->place);
         struct type t = ref_type(g, r->ref);
         if (p->root_first[k] != n)
             return fail(E_PLAN, "plan: first part of root %d is %d", (int)k, (int)p->root_first[k]);
@@ -243,7 +244,7 @@ static bool
 is_move(const struct plan *p, int32_t i)
 {
     const struct plan_move *of = p->task[i].move.of;
-    bool known = i > 0 && p->task[i - 1].kind->flags & (KIND_COLLECTS | KIND_DIRECT) && p->task[i - 1].move.of == of;
+    bool known = i > 0 && p->task[i - 1].kind->flags & (KIND_COLLECTS | KIND_P2P) && p->task[i - 1].move.of == of;
     for (int32_t k = 0; k < p->nmove && !known; k++) known = p->move[k] == of;
     return known;
 }
@@ -254,7 +255,7 @@ check_end(const struct proof *v, int32_t i)
 {
     const struct plan *p = v->plan;
     const struct task *t = &p->task[i];
-    const struct move_seat *own = t->move.seat;
+    const struct move_comm_rank *own = t->move.seat;
     if (!own || !own->in || own->in->n != 2 || !own->in->edge || own->seat != !(t->kind->flags & KIND_SENDS))
         return proof_fail(v, i, "is at no end of an edge");
     if (t->channel < 0 || !p->channel[t->channel].direct) return proof_fail(v, i, "has no channel of a library");
@@ -277,10 +278,10 @@ check_partners(const struct proof *v, int32_t i)
     if (!of->by || !t->move.seat || !t->move.seat->in || t->pos < 0 || t->pos >= n || of->by->size < 2 ||
         of->by->size > n)
         return proof_fail(v, i, "has no seat in a collective");
-    collective_seat(of->by, place, t->pos, &first);
+    collective_comm_rank(of->by, place, t->pos, &first);
     for (int32_t k = 0, before = -1; k < of->by->size; k++) {
-        int32_t at = seats_partner(p, i, k), pos = collective_pos(of->by, place, first, k);
-        bool here = pos >= 0 && pos < n && mines_memory(&v->mines, place->kind, place->rank[pos]) == p->memory;
+        int32_t at = comm_ranks_partner(p, i, k), pos = collective_pos(of->by, place, first, k);
+        bool here = pos >= 0 && pos < n && local_set_memory(&v->mines, place->kind, place->rank[pos]) == p->memory;
         if (here ? at <= before : at >= 0) return proof_fail(v, i, "has no partner in seat %d", (int)k);
         if (here) before = at;
     }
@@ -306,7 +307,7 @@ check_kind(const struct proof *v, int32_t i)
         (t->channel >= 0 && !(has & KIND_FAR)))
         return proof_fail(v, i, "channel is %d", (int)t->channel);
     if (t->phase > PHASE_BATCH) return proof_fail(v, i, "phase is %d", t->phase);
-    if (has & KIND_DIRECT) return check_end(v, i);
+    if (has & KIND_P2P) return check_end(v, i);
     if (t->channel >= 0 && p->channel[t->channel].direct)
         return proof_fail(v, i, "has a channel of a library, and is not at an end of its edge");
     return has & KIND_COLLECTS ? check_partners(v, i) : 0;
@@ -320,8 +321,8 @@ check_counts(const struct proof *v, int32_t i)
     bool node = t->kind->flags & KIND_NODE;
     int32_t nresult = t->kind->flags & (KIND_ORDER | KIND_SENDS) ? 0 : 1;
     if (node) nresult = t->chain ? t->chain->nout : p->program->node[t->node].nout;
-    if (t->kind->flags & KIND_COLLECTS) nresult = seat_nresult(t->move.seat);
-    if (t->kind->flags & KIND_DIRECT && t->kind->flags & KIND_SENDS) nresult = t->move.seat->npack > 0;
+    if (t->kind->flags & KIND_COLLECTS) nresult = comm_rank_nresult(t->move.seat);
+    if (t->kind->flags & KIND_P2P && t->kind->flags & KIND_SENDS) nresult = t->move.seat->npack > 0;
     TRY(proof_same(v, i, "nresult", t->nresult, nresult));
     if (t->nout < nresult || t->nout > nresult + MOST_BEYOND) return proof_fail(v, i, "nout is %d", (int)t->nout);
     if (t->nact != 1 && t->nact != p->pieces) return proof_fail(v, i, "nact is %d", (int)t->nact);
@@ -376,12 +377,12 @@ check_in_root(const struct proof *v, int32_t i, const struct out_port *o)
     const struct plan_part *part = &p->root_part[o->where.index];
     struct ref r = p->program->root[part->index].ref;
     struct type t = ref_type(p->program, r);
-    int64_t offset = p->shared[part->index] ? replica_offset(ref_layout(p->program, r), &t, part->pos) : 0;
+    int64_t offset = p->shared[part->index] ? shared_update_offset(ref_layout(p->program, r), &t, part->pos) : 0;
     TRY(proof_same(v, i, "offset in a root", o->where.offset, offset));
     return proof_same(v, i, "stride in a root", o->where.stride, o->bytes);
 }
 
-/* Checks per-act offsets: an act has its own offset, or shares it with the acts nberth before and behind. */
+/* Checks per-act offsets: an act has its own offset, or shares it with the acts nact_offset before and behind. */
 static int
 check_berths(const struct proof *v, int32_t i, int32_t k)
 {
@@ -390,10 +391,10 @@ check_berths(const struct proof *v, int32_t i, int32_t k)
     const struct where *w = &o->where;
     int64_t scratch = p->device[w->index].scratch;
     bool again = o->every == 1 && p->task[i].nact > 1 && p->task[i].nact == p->pieces;
-    if (!again || o->shared || w->nberth > p->pieces || w->nberth != p->device[w->index].nberth || !w->berth ||
-        !proof_fits(w->nberth, sizeof *w->berth, &p->arena))
-        return proof_fail(v, i, "result %d has %d berths", (int)k, (int)w->nberth);
-    for (int32_t b = 0; b < w->nberth; b++)
+    if (!again || o->shared || w->nact_offset > p->pieces || w->nact_offset != p->device[w->index].nact_offset ||
+        !w->berth || !proof_fits(w->nact_offset, sizeof *w->berth, &p->arena))
+        return proof_fail(v, i, "result %d has %d berths", (int)k, (int)w->nact_offset);
+    for (int32_t b = 0; b < w->nact_offset; b++)
         if (w->berth[b] < 0 || w->berth[b] % ALIGN || w->berth[b] > scratch || o->bytes > scratch - w->berth[b])
             return proof_fail(v, i,
                               "result %d: berth %d of %lld bytes at %lld does not fit the %lld bytes for registers",
@@ -409,11 +410,11 @@ check_in_arena(const struct proof *v, int32_t i, int32_t k)
     const struct out_port *o = &t->out[k];
     const struct where *w = &o->where;
     int64_t all, each = o->bytes + (ALIGN - 1);
-    const struct prog_node *brings = task_brings(v->plan, t);
+    const struct prog_node *brings = task_fetches(v->plan, t);
     bool carried = (t->kind->flags & KIND_CARRIES || brings) && w->index >= 0 && w->index < v->plan->ndevice;
     if (!carried) TRY(proof_same(v, i, "device of a result", w->index, t->device));
     const struct plan_device *d = &v->plan->device[w->index];
-    if (w->nberth) return check_berths(v, i, k);
+    if (w->nact_offset) return check_berths(v, i, k);
     if (w->offset < 0 || w->offset % ALIGN || w->offset > d->scratch || each > d->scratch + (ALIGN - 1) ||
         w->stride < (each & ~(int64_t)(ALIGN - 1)) || w->stride % ALIGN ||
         __builtin_mul_overflow(w->stride, (int64_t)o->nreg - 1, &all) || all > d->scratch - w->offset ||
@@ -433,7 +434,7 @@ check_beyond(const struct proof *v, int32_t i, int32_t k)
     for (int32_t j = t->nresult; j < k; j++)
         if (t->out[j].control && o->control) return proof_fail(v, i, "output %d is a second of its kind", (int)k);
     TRY(proof_same(v, i, "where of what is no result", o->where.kind, NOWHERE));
-    TRY(proof_same(v, i, "berths of what is no result", o->where.nberth, 0));
+    TRY(proof_same(v, i, "berths of what is no result", o->where.nact_offset, 0));
     TRY(proof_same(v, i, "every of what is no result", o->every, 1));
     return proof_same(v, i, "bytes of what is no result", o->bytes, 0);
 }
@@ -455,7 +456,7 @@ check_out(const struct proof *v, int32_t i, int32_t k)
     if (o->nfan < 0 || o->nfan > p->nthread) return proof_fail(v, i, "nfan is %d", (int)o->nfan);
     if (k >= t->nresult) return 0;
     if (o->bytes < 0 || o->bytes > INT64_MAX - ALIGN) return proof_fail(v, i, "bytes is %lld", (long long)o->bytes);
-    if (o->where.kind != IN_ARENA) TRY(proof_same(v, i, "berths outside of an arena", o->where.nberth, 0));
+    if (o->where.kind != IN_ARENA) TRY(proof_same(v, i, "berths outside of an arena", o->where.nact_offset, 0));
     switch (o->where.kind) {
     case IN_ARENA: return check_in_arena(v, i, k);
     case IN_ROOT: return check_in_root(v, i, o);
@@ -493,7 +494,7 @@ list_ends(struct proof *v)
 /* Checks that the readers of a fan are in-ports naming the fan. seen: marks in-ports, which must be named once. *n:
  * readers so far. */
 static int
-check_fan(const struct proof *v, int32_t i, int32_t k, int32_t f, bool *seen, int64_t *n)
+check_fan_seen(const struct proof *v, int32_t i, int32_t k, int32_t f, bool *seen, int64_t *n)
 {
     const struct plan *p = v->plan;
     const struct out_port *o = &p->task[i].out[k];
@@ -532,7 +533,7 @@ check_edges(struct proof *v)
             TRY(check_out(v, i, k));
             v->nreg[out] = o->control ? 0 : o->nreg;
             v->made[out] = o->control ? v->nact[i] : v->nact[i] / o->every;
-            for (int32_t f = 0; f < o->nfan; f++) TRY(check_fan(v, i, k, f, seen, &n));
+            for (int32_t f = 0; f < o->nfan; f++) TRY(check_fan_seen(v, i, k, f, seen, &n));
             v->first_reader[++out] = n;
         }
     for (int32_t i = 0; i < p->ntask; i++)
@@ -598,10 +599,10 @@ check_frame(struct proof *v)
     if (p->pieces != g->pieces)
         return fail(E_PLAN, "plan: %d pieces, the program has %d", (int)p->pieces, (int)g->pieces);
     TRY(check_devices(v));
-    TRY(check_leaves(p, &v->mines));
-    v->shares = replica_updates(g, &v->tmp);
+    TRY(check_plan_leaves(p, &v->mines));
+    v->shares = shared_update_nodes(g, &v->tmp);
     v->checks = program_checks(g, &v->tmp);
-    TRY(check_roots(v));
+    TRY(check_proof_roots(v));
     if (!proof_fits(p->ntask, sizeof(struct task), &p->arena)) return fail(E_PLAN, "plan: ntask is %d", (int)p->ntask);
     if (!proof_fits(p->nmove, sizeof(struct plan_move *), &p->arena))
         return fail(E_PLAN, "plan: nmove is %d", (int)p->nmove);
@@ -639,7 +640,7 @@ prove(struct proof *v)
     TRY(prove_program(v));
     TRY(check_frame(v));
     TRY(check_tasks(v));
-    TRY(prove_tokens(v));
+    TRY(prove_syncs(v));
     TRY(prove_run(v));
     TRY(prove_channels(v));
     TRY(prove_values(v));
@@ -651,7 +652,7 @@ int
 plan_verify(const struct plan *p)
 {
     struct proof v = {.plan = p};
-    mines_init(&v.mines, p->program->map, &v.tmp);
+    local_set_init(&v.mines, p->program->map, &v.tmp);
     int status = prove(&v);
     arena_fini(&v.tmp);
     return status;

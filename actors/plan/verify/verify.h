@@ -23,7 +23,7 @@
 /* Source of an in-port's tokens, as stated by its task. */
 struct inlet {
     int32_t task, out, fan;
-    uint8_t token; /* enum token */
+    uint8_t token; /* enum sync */
 };
 
 /* State of one proof. Tasks and ports take hundreds of bytes each, and edges connect distant tasks. The few fields
@@ -31,7 +31,7 @@ struct inlet {
 struct proof {
     const struct plan *plan;
     struct arena tmp;
-    struct mines mines;
+    struct local_set mines;
     int64_t *first_in, *first_out; /* number of a task's first in-port, out-port; [ntask]: their total */
     int32_t *thread, *nact;        /* by task */
     struct inlet *inlet;           /* by in-port */
@@ -40,7 +40,7 @@ struct proof {
     int32_t *made;                 /* by out-port: tokens per run and edge */
     int64_t *first_reader;         /* by out-port, plus a total: index in `reader` of the first reader */
     struct reader *reader;         /* readers of all out-ports, grouped by out-port */
-    bool *shares;                  /* by node: replica_updates */
+    bool *shares;                  /* by node: shared_update_nodes */
     bool *checks;                  /* by node: program_checks */
     int32_t *sums;                 /* by node: program_sums; NULL: not yet computed */
     uint8_t *wide;                 /* by node: program_wide; NULL: not yet computed */
@@ -72,12 +72,12 @@ bool proof_same_attr(const struct attr *a, const struct attr *b);
 int prove_program(struct proof *v);
 
 /* verify_sync.c */
-int prove_tokens(struct proof *v);
+int prove_syncs(struct proof *v);
 /* verify_run.c */
 int prove_run(struct proof *v);
 /* Returns true if a task of a collective may act at the place of its last local partner: the partners act in the
  * same round, and all readers of their results come later. */
-bool proof_seat_keeps_order(const struct proof *v, int32_t i);
+bool proof_comm_rank_keeps_order(const struct proof *v, int32_t i);
 /* Simulates tokens if rounds do not prove the run. Takes time linear in the number of acts. */
 int proof_run_greedily(struct proof *v);
 /* verify_channel.c */
@@ -88,7 +88,7 @@ int prove_values(struct proof *v);
 int prove_credits(struct proof *v);
 /* verify_act_offset.c: proves all devices on which results have per-act offsets. has[device], initially false, is set
  * for these. */
-int prove_berths(struct proof *v, bool *has);
+int prove_act_offsets(struct proof *v, bool *has);
 /* verify_memory.c */
 int prove_memory(struct proof *v);
 

@@ -33,7 +33,7 @@ struct claim {
     int32_t from;
 };
 
-struct berth_proof {
+struct act_offset_proof {
     struct proof *v;
     bool *late;                 /* by task: acts once, behind tasks that act per micro-batch */
     int32_t *first_waits, *lag; /* by task: its first step back; fewest micro-batches back, NEVER: not met */
@@ -80,7 +80,7 @@ gives_back(const struct proof *v, int32_t reader, const struct in_port *in, int6
 }
 
 static void
-list_steps(struct berth_proof *b)
+list_steps(struct act_offset_proof *b)
 {
     const struct plan *p = b->v->plan;
     struct arena *a = &b->v->tmp;
@@ -113,7 +113,7 @@ list_steps(struct berth_proof *b)
 
 /* Lowers the lag of a task, and nwanted if the claims are then proved. */
 static void
-note_lag(struct berth_proof *b, int32_t task, int32_t lag)
+note_lag(struct act_offset_proof *b, int32_t task, int32_t lag)
 {
     if (b->lag[task] == NEVER) b->met[b->nmet++] = task;
     b->nwanted -= b->lag[task] > b->wanted[task] && lag <= b->wanted[task];
@@ -123,7 +123,7 @@ note_lag(struct berth_proof *b, int32_t task, int32_t lag)
 /* Searches back from `task` for the fewest micro-batches to every task that it waits for, until all claims are
  * proved. Every path proves its lag, even if a shorter path has not been found yet. */
 static void
-go_back(struct berth_proof *b, int32_t task)
+walk_back(struct act_offset_proof *b, int32_t task)
 {
     const struct plan *p = b->v->plan;
     int32_t first = 0, n = 0, most = p->ntask + 1;
@@ -147,7 +147,7 @@ go_back(struct berth_proof *b, int32_t task)
 /* ---- claims ---- */
 
 static int
-not_proved(const struct berth_proof *b, const struct claim *c, int32_t reader)
+not_proved(const struct act_offset_proof *b, const struct claim *c, int32_t reader)
 {
     const struct use *u = &b->use[c->from];
     struct str name = {0};
@@ -166,7 +166,7 @@ not_proved(const struct berth_proof *b, const struct claim *c, int32_t reader)
 /* Returns the largest lag of the claim's task behind a reader whose last act on the use is then proved to have
  * ended; negative: none. */
 static int32_t
-lag_wanted(const struct berth_proof *b, const struct claim *c, int32_t reader, const struct in_port *in)
+lag_wanted(const struct act_offset_proof *b, const struct claim *c, int32_t reader, const struct in_port *in)
 {
     const struct plan *p = b->v->plan;
     const struct use *u = &b->use[c->from];
@@ -175,10 +175,10 @@ lag_wanted(const struct berth_proof *b, const struct claim *c, int32_t reader, c
     return at - (u->again ? u->act : p->task[reader].nact == 1 ? 0 : last);
 }
 
-typedef int reader_fn(struct berth_proof *b, const struct claim *c, int32_t reader, const struct in_port *in);
+typedef int reader_fn(struct act_offset_proof *b, const struct claim *c, int32_t reader, const struct in_port *in);
 
 static int
-each_reader(struct berth_proof *b, const struct claim *c, reader_fn *visit)
+visit_readers(struct act_offset_proof *b, const struct claim *c, reader_fn *visit)
 {
     const struct plan *p = b->v->plan;
     const struct out_port *o = &p->task[b->use[c->from].task].out[b->use[c->from].out];
@@ -191,7 +191,7 @@ each_reader(struct berth_proof *b, const struct claim *c, reader_fn *visit)
 }
 
 static int
-want(struct berth_proof *b, const struct claim *c, int32_t reader, const struct in_port *in)
+claim_want(struct act_offset_proof *b, const struct claim *c, int32_t reader, const struct in_port *in)
 {
     b->nwanted += b->wanted[reader] == NEVER;
     b->wanted[reader] = MIN(b->wanted[reader], lag_wanted(b, c, reader, in));
@@ -199,7 +199,7 @@ want(struct berth_proof *b, const struct claim *c, int32_t reader, const struct 
 }
 
 static int
-want_no_more(struct berth_proof *b, const struct claim *c, int32_t reader, const struct in_port *in)
+want_no_more(struct act_offset_proof *b, const struct claim *c, int32_t reader, const struct in_port *in)
 {
     (void)c, (void)in;
     b->wanted[reader] = NEVER;
@@ -207,32 +207,32 @@ want_no_more(struct berth_proof *b, const struct claim *c, int32_t reader, const
 }
 
 static int
-has_ended(struct berth_proof *b, const struct claim *c, int32_t reader, const struct in_port *in)
+has_ended(struct act_offset_proof *b, const struct claim *c, int32_t reader, const struct in_port *in)
 {
     return b->lag[reader] <= lag_wanted(b, c, reader, in) ? 0 : not_proved(b, c, reader);
 }
 
 /* Checks the claims of one task, in which no claim occurs twice. */
 static int
-check_claims_of(struct berth_proof *b, const struct claim *c, int32_t n)
+check_claims_of(struct act_offset_proof *b, const struct claim *c, int32_t n)
 {
     const struct plan *p = b->v->plan;
     b->nwanted = b->nmet = 0;
     for (int32_t i = 0; i < n; i++) {
         const struct use *u = &b->use[c[i].from];
         if (p->task[u->task].out[u->out].nfan == 0) return not_proved(b, &c[i], u->task);
-        TRY(each_reader(b, &c[i], want));
+        TRY(visit_readers(b, &c[i], claim_want));
     }
-    go_back(b, c->task);
+    walk_back(b, c->task);
     int status = 0;
-    for (int32_t i = 0; i < n && !status; i++) status = each_reader(b, &c[i], has_ended);
-    for (int32_t i = 0; i < n; i++) TRY(each_reader(b, &c[i], want_no_more));
+    for (int32_t i = 0; i < n && !status; i++) status = visit_readers(b, &c[i], has_ended);
+    for (int32_t i = 0; i < n; i++) TRY(visit_readers(b, &c[i], want_no_more));
     while (b->nmet > 0) b->lag[b->met[--b->nmet]] = NEVER;
     return status;
 }
 
 static int
-by_task(const void *x, const void *y)
+compare_use_tasks(const void *x, const void *y)
 {
     const struct claim *a = x, *b = y;
     if (a->task != b->task) return (a->task > b->task) - (a->task < b->task);
@@ -240,12 +240,12 @@ by_task(const void *x, const void *y)
 }
 
 static int
-check_claims(struct berth_proof *b)
+check_claims(struct act_offset_proof *b)
 {
     int32_t n = 0;
-    if (b->nclaim) qsort(b->claim, (size_t)b->nclaim, sizeof *b->claim, by_task);
+    if (b->nclaim) qsort(b->claim, (size_t)b->nclaim, sizeof *b->claim, compare_use_tasks);
     for (int32_t i = 0; i < b->nclaim; i++)
-        if (n == 0 || by_task(&b->claim[n - 1], &b->claim[i]) != 0) b->claim[n++] = b->claim[i];
+        if (n == 0 || compare_use_tasks(&b->claim[n - 1], &b->claim[i]) != 0) b->claim[n++] = b->claim[i];
     for (int32_t i = 0, end; i < n; i = end) {
         for (end = i; end < n && b->claim[end].task == b->claim[i].task;) end++;
         TRY(check_claims_of(b, b->claim + i, end - i));
@@ -256,7 +256,7 @@ check_claims(struct berth_proof *b)
 /* ---- uses ---- */
 
 static void
-find_late(struct berth_proof *b)
+verify_find_late(struct act_offset_proof *b)
 {
     const struct plan *p = b->v->plan;
     b->late = ARENA_ARRAY(&b->v->tmp, bool, p->ntask + 1);
@@ -268,7 +268,7 @@ find_late(struct berth_proof *b)
 }
 
 static void
-add_uses(struct berth_proof *b, int32_t task, int32_t out)
+add_uses(struct act_offset_proof *b, int32_t task, int32_t out)
 {
     const struct plan *p = b->v->plan;
     const struct out_port *o = &p->task[task].out[out];
@@ -276,7 +276,7 @@ add_uses(struct berth_proof *b, int32_t task, int32_t out)
     int64_t bytes = (o->bytes + ALIGN - 1) & ~(int64_t)(ALIGN - 1);
     bool again = by_piece(p, task) && o->every == 1;
     for (int32_t act = 0; act < (again ? p->pieces : 1); act++) {
-        int64_t lo = w->nberth ? w->berth[act % w->nberth] : w->offset + act % o->nreg * w->stride;
+        int64_t lo = w->nact_offset ? w->berth[act % w->nact_offset] : w->offset + act % o->nreg * w->stride;
         int32_t piece = b->late[task] ? p->pieces - 1 : act;
         b->use[b->nuse++] = (struct use){lo, lo + bytes, task, out, act, piece, again};
     }
@@ -293,13 +293,13 @@ struct lyings {
 };
 
 static bool
-lies(const struct out_port *o)
+is_in_arena(const struct out_port *o)
 {
     return o->where.kind == IN_ARENA && o->bytes > 0;
 }
 
 static void
-list_lying(struct berth_proof *b, struct lyings *l, bool *has)
+list_lying(struct act_offset_proof *b, struct lyings *l, bool *has)
 {
     const struct plan *p = b->v->plan;
     struct arena *a = &b->v->tmp;
@@ -310,12 +310,12 @@ list_lying(struct berth_proof *b, struct lyings *l, bool *has)
         for (int32_t i = 0; i < p->ntask; i++)
             for (int32_t k = 0; k < p->task[i].nresult; k++) {
                 const struct out_port *o = &p->task[i].out[k];
-                if (!lies(o)) continue;
+                if (!is_in_arena(o)) continue;
                 if (fill) l->of[next[o->where.index]] = (struct lying){i, k};
                 next[o->where.index]++;
                 if (fill) continue;
                 l->nuse[o->where.index] += p->task[i].nact;
-                has[o->where.index] = has[o->where.index] || o->where.nberth > 0;
+                has[o->where.index] = has[o->where.index] || o->where.nact_offset > 0;
             }
         if (fill) break;
         for (int32_t d = 0; d < p->ndevice; d++) {
@@ -336,14 +336,14 @@ by_order(const void *x, const void *y)
 
 /* Claims that the next owner of a cut follows its last owner. */
 static void
-follow(struct berth_proof *b, int32_t was, int32_t now)
+claim_use(struct act_offset_proof *b, int32_t was, int32_t now)
 {
     GROW(b->claim, b->nclaim + 1, b->capacity);
     b->claim[b->nclaim++] = (struct claim){b->use[now].task, b->use[now].act, was};
 }
 
 static int
-check_uses(struct berth_proof *b, int64_t *cut, int32_t *owner)
+check_uses(struct act_offset_proof *b, int64_t *cut, int32_t *owner)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < b->nuse; i++) {
@@ -356,7 +356,7 @@ check_uses(struct berth_proof *b, int64_t *cut, int32_t *owner)
     for (int32_t i = 0; i < b->nuse; i++) {
         int32_t was = -1;
         for (int32_t k = sorted_last64(cut, n, b->use[i].lo); cut[k] < b->use[i].hi; k++) {
-            if (owner[k] >= 0 && owner[k] != was) follow(b, owner[k], i);
+            if (owner[k] >= 0 && owner[k] != was) claim_use(b, owner[k], i);
             was = owner[k];
             owner[k] = i;
         }
@@ -365,7 +365,7 @@ check_uses(struct berth_proof *b, int64_t *cut, int32_t *owner)
 }
 
 static int
-check_device(struct berth_proof *b, const struct lyings *l, int32_t device)
+check_device_uses(struct act_offset_proof *b, const struct lyings *l, int32_t device)
 {
     int64_t n = l->nuse[device];
     if (n > INT32_MAX / 2) return fail(E_PLAN, "plan: device %d has too many uses of registers", (int)device);
@@ -382,7 +382,7 @@ check_device(struct berth_proof *b, const struct lyings *l, int32_t device)
 }
 
 static void
-make_tables(struct berth_proof *b)
+make_proof_tables(struct act_offset_proof *b)
 {
     struct arena *a = &b->v->tmp;
     int32_t n = b->v->plan->ntask + 1;
@@ -392,22 +392,22 @@ make_tables(struct berth_proof *b)
     b->queue = ARENA_ARRAY(a, int32_t, n);
     b->queued = ARENA_ARRAY(a, bool, n);
     for (int32_t i = 0; i < n; i++) b->lag[i] = b->wanted[i] = NEVER;
-    find_late(b);
+    verify_find_late(b);
     list_steps(b);
 }
 
 int
-prove_berths(struct proof *v, bool *has)
+prove_act_offsets(struct proof *v, bool *has)
 {
     const struct plan *p = v->plan;
-    struct berth_proof b = {.v = v};
+    struct act_offset_proof b = {.v = v};
     struct lyings l;
     int status = 0;
     list_lying(&b, &l, has);
     for (int32_t d = 0; d < p->ndevice && !status; d++) {
         if (!has[d]) continue;
-        if (!b.lag) make_tables(&b);
-        status = check_device(&b, &l, d);
+        if (!b.lag) make_proof_tables(&b);
+        status = check_device_uses(&b, &l, d);
     }
     free(b.claim);
     return status;

@@ -17,7 +17,7 @@
  * because channels and library collectives are listed in the order of a key. The key follows from a channel's name
  * and puts every SEND before its RECV. Each act has a round in which all its input exists: at a channel the round
  * stated by both ends (channel.late), at a collective the round stated by all ranks (plan_move.late). Connecting
- * partitions compares these statements, and the contents of channels (channels_match, seats_match). */
+ * partitions compares these statements, and the contents of channels (channels_match, comm_ranks_match). */
 #include "actors/plan/outline/gates.h"
 #include "actors/plan/outline/comm_ranks.h"
 #include "actors/plan/verify/verify.h"
@@ -28,8 +28,8 @@
 
 /* ---- the lists can be merged ---- */
 
-/* Compares the places of two channels in the list. Turns within a hop are those of cross_turn(), which the proof of
- * each end derives. Gates go up a tree of hosts and down again (update_order.c): lower hosts send up before higher
+/* Compares the places of two channels in the list. Turns within a hop are those of redistribute_turn(), which the proof
+ * of each end derives. Gates go up a tree of hosts and down again (update_order.c): lower hosts send up before higher
  * hosts do, and receive after them. */
 static int
 compare_keys(const struct channel *a, const struct channel *b)
@@ -53,13 +53,13 @@ channel_fail(const struct channel *c, const char *what)
 
 /* Returns the key of a collective's task: the key of a channel of its hop, which has no channels. */
 static struct channel
-key_of(const struct plan_move *m)
+channel_key(const struct plan_move *m)
 {
     return (struct channel){.name = {.step = m->step, .operand = m->operand, .hop = m->hop}};
 }
 
 static int
-check_order(const struct proof *v)
+check_channel_order(const struct proof *v)
 {
     const struct plan *p = v->plan;
     struct channel last = {0};
@@ -68,7 +68,7 @@ check_order(const struct proof *v)
         const struct task *t = &p->task[i];
         bool seat = t->kind->flags & KIND_COLLECTS;
         if (t->channel < 0 && !seat) continue;
-        struct channel c = seat ? key_of(t->move.of) : p->channel[t->channel];
+        struct channel c = seat ? channel_key(t->move.of) : p->channel[t->channel];
         bool before = any && compare_keys(&last, &c) > 0;
         if (before && !seat) return channel_fail(&c, "its task stands too late in the list");
         if (before) return proof_fail(v, i, "stands too late in the list for a collective of several parts");
@@ -171,13 +171,14 @@ check_ready(const struct proof *v, const struct channel *c)
 /* Proves, for a rank of a collective with partners in other partitions, that the task acts in the round stated by
  * the collective, and at its place in the list. */
 static int
-check_seat(const struct proof *v, int32_t i)
+check_channel_seat(const struct proof *v, int32_t i)
 {
     const struct task *t = &v->plan->task[i];
-    if (!(t->kind->flags & KIND_COLLECTS) || !seats_abroad(v->plan, i)) return 0;
+    if (!(t->kind->flags & KIND_COLLECTS) || !comm_ranks_abroad(v->plan, i)) return 0;
     if (v->late[i] && !t->move.of->late)
         return proof_fail(v, i, "comes after the last piece, its collective says otherwise");
-    return proof_seat_keeps_order(v, i) ? 0 : proof_fail(v, i, "does not act where its partners in other parts do");
+    return proof_comm_rank_keeps_order(v, i) ? 0
+                                             : proof_fail(v, i, "does not act where its partners in other parts do");
 }
 
 int
@@ -188,11 +189,11 @@ prove_channels(struct proof *v)
         return fail(E_PLAN, "plan: nchannel is %d", (int)p->nchannel);
     for (int32_t c = 0; c < p->nchannel; c++) TRY(check_channel(v, c));
     if (p->nchannel == 0 && p->nmemory == 1) return 0; /* single partition: verify_run.c suffices */
-    TRY(check_order(v));
+    TRY(check_channel_order(v));
     TRY(check_gates(v));
     for (int32_t c = 0; c < p->nchannel; c++) TRY(check_round(v, &p->channel[c]));
     for (int32_t c = 0; c < p->nchannel; c++)
         if (p->channel[c].direct && !p->channel[c].sends) TRY(check_ready(v, &p->channel[c]));
-    for (int32_t i = 0; i < p->ntask; i++) TRY(check_seat(v, i));
+    for (int32_t i = 0; i < p->ntask; i++) TRY(check_channel_seat(v, i));
     return v->no_round < 0 ? 0 : proof_fail(v, v->no_round, "acts for each piece, and waits for the last");
 }

@@ -33,13 +33,13 @@ begin_move(struct values *s, int32_t task)
 }
 
 static int
-check_seat(struct values *s, int32_t task)
+check_collective_seat(struct values *s, int32_t task)
 {
     const struct task *t = &s->v->plan->task[task];
     const struct plan_move *of = t->move.of;
-    const struct move_seat *own = t->move.seat;
+    const struct move_comm_rank *own = t->move.seat;
     const struct place *p = of->to->place;
-    int32_t first, seat = collective_seat(of->by, p, t->pos, &first);
+    int32_t first, seat = collective_comm_rank(of->by, p, t->pos, &first);
     TRY(proof_same(s->v, task, "seat", own->seat, seat));
     TRY(proof_same(s->v, task, "elements of a block", own->numel,
                    collective_numel(of->by, &of->type, of->from, of->to, t->pos)));
@@ -48,7 +48,7 @@ check_seat(struct values *s, int32_t task)
         TRY(proof_same(s->v, task, "the device of a seat", own->in->device[i],
                        p->rank[collective_pos(of->by, p, first, i)]));
     int32_t at = -1;
-    for (int32_t i = 0; i < own->in->n && at < 0; i++) at = seats_partner(s->v->plan, task, i);
+    for (int32_t i = 0; i < own->in->n && at < 0; i++) at = comm_ranks_partner(s->v->plan, task, i);
     if (s->v->plan->task[at].move.seat->in != own->in)
         return proof_fail(s->v, task, "its partners have another communicator");
     return 0;
@@ -57,7 +57,8 @@ check_seat(struct values *s, int32_t task)
 /* Proves the copy between block i, dense behind the blocks before it, and its window in the shard `part`. came: a
  * received block. */
 static int
-check_copy(struct values *s, int32_t task, bool came, const struct view *part, int32_t i, const struct seat_copy *copy)
+check_seat_copy(struct values *s, int32_t task, bool came, const struct view *part, int32_t i,
+                const struct comm_rank_copy *copy)
 {
     const struct task *t = &s->v->plan->task[task];
     const struct plan_move *of = t->move.of;
@@ -81,7 +82,7 @@ check_copy(struct values *s, int32_t task, bool came, const struct view *part, i
 
 /* Proves that packed or unpacked blocks have a result of their own, in device memory and without readers. */
 static int
-check_room(struct values *s, int32_t task, int32_t k, int32_t nblock)
+check_collective_room(struct values *s, int32_t task, int32_t k, int32_t nblock)
 {
     const struct task *t = &s->v->plan->task[task];
     const struct out_port *o = &t->out[k];
@@ -96,20 +97,20 @@ check_copies(struct values *s, int32_t task, const struct view *part)
 {
     const struct task *t = &s->v->plan->task[task];
     const struct plan_move *of = t->move.of;
-    const struct move_seat *own = t->move.seat;
+    const struct move_comm_rank *own = t->move.seat;
     struct view whole = value_part(of->to, &of->type, t->pos);
     bool packs = of->by->packs || !view_is_dense(part);
     TRY(proof_same(s->v, task, "blocks packed", own->npack, packs ? of->by->nsent : 0));
     TRY(proof_same(s->v, task, "blocks unpacked", own->nunpack, of->by->unpacks ? of->by->ncame : 0));
-    for (int32_t i = 0; i < own->npack; i++) TRY(check_copy(s, task, false, part, i, &own->pack[i]));
-    for (int32_t i = 0; i < own->nunpack; i++) TRY(check_copy(s, task, true, &whole, i, &own->unpack[i]));
-    if (own->npack) TRY(check_room(s, task, 1, own->npack));
-    return own->nunpack ? check_room(s, task, seat_nresult(own) - 1, own->nunpack) : 0;
+    for (int32_t i = 0; i < own->npack; i++) TRY(check_seat_copy(s, task, false, part, i, &own->pack[i]));
+    for (int32_t i = 0; i < own->nunpack; i++) TRY(check_seat_copy(s, task, true, &whole, i, &own->unpack[i]));
+    if (own->npack) TRY(check_collective_room(s, task, 1, own->npack));
+    return own->nunpack ? check_collective_room(s, task, comm_rank_nresult(own) - 1, own->nunpack) : 0;
 }
 
 /* Proves an edge from the device's previous collective, if there was one. */
 static int
-check_order(struct values *s, int32_t task)
+check_seat_order(struct values *s, int32_t task)
 {
     const struct plan *p = s->v->plan;
     const struct task *t = &p->task[task];
@@ -138,8 +139,8 @@ value_collect(struct values *s, int32_t task)
     TRY(value_at(s, task, of->to));
     TRY(value_moves(s, task));
     TRY(proof_same(s->v, task, "acts of a collective", t->nact, 1));
-    TRY(check_seat(s, task));
-    TRY(check_order(s, task));
+    TRY(check_collective_seat(s, task));
+    TRY(check_seat_order(s, task));
     TRY(proof_same(s->v, task, "narg", t->narg, 1));
     TRY(proof_same(s->v, task, "nstep", t->move.nstep, 0));
     TRY(value_read_at(s, task, 0, s->box_ref, of->from, t->pos, &s->box_version, &view));

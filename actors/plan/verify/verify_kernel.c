@@ -23,13 +23,13 @@ proof_same_attr(const struct attr *a, const struct attr *b)
 
 /* Returns true if `held` is the type in which a rank stores elements of type t. l NULL: a number. */
 static bool
-is_held(const struct type *held, const struct type *t, const struct layout *l)
+is_type_held(const struct type *held, const struct type *t, const struct layout *l)
 {
     return held->dtype == (l ? layout_dtype(l, (enum dtype)t->dtype) : t->dtype) && shape_equal(held, t);
 }
 
 static int
-check_call(const struct values *s, int32_t task, const struct prog_node *n, const struct call *c)
+check_node_call(const struct values *s, int32_t task, const struct prog_node *n, const struct call *c)
 {
     if (c->op != n->op)
         return proof_fail(s->v, task, "its kernel computes %s, the program says %s", c->op->name, n->op->name);
@@ -40,11 +40,11 @@ check_call(const struct values *s, int32_t task, const struct prog_node *n, cons
             return proof_fail(s->v, task, "its kernel has another %s", n->op->attr[k].name);
     for (int32_t i = 0; i < n->nin; i++) {
         const struct type *t = ref_type_of(s->v->plan->program, n->in[i]);
-        if (!is_held(&c->in[i], t, n->want[i]) || c->in[i].weak != t->weak)
+        if (!is_type_held(&c->in[i], t, n->want[i]) || c->in[i].weak != t->weak)
             return proof_fail(s->v, task, "its kernel was made for another type of operand %d", (int)i);
     }
     for (int32_t k = 0; k < n->nout; k++)
-        if (!is_held(&c->out[k], &n->type[k], n->layout[k]))
+        if (!is_type_held(&c->out[k], &n->type[k], n->layout[k]))
             return proof_fail(s->v, task, "its kernel was made for another type of result %d", (int)k);
     return 0;
 }
@@ -52,12 +52,12 @@ check_call(const struct values *s, int32_t task, const struct prog_node *n, cons
 /* ---- wiring ---- */
 
 static int
-check_step(const struct values *s, int32_t task, int32_t i, const struct fuse_step *step)
+check_fused_step(const struct values *s, int32_t task, int32_t i, const struct fuse_step *step)
 {
     const struct plan_chain *c = s->v->plan->task[task].chain;
     const struct prog_node *n = &s->v->plan->program->node[c->member[i]];
     int out = -1, others = 0;
-    TRY(check_call(s, task, n, step->call));
+    TRY(check_node_call(s, task, n, step->call));
     for (int32_t k = 0; k < n->nin; k++) {
         if (n->in[k].kind == REF_NONE) continue;
         struct fuse_arg want = value_chain_source(c, i, n, k);
@@ -93,7 +93,7 @@ check_made(const struct values *s, int32_t task)
     const struct prog_node *n = &s->v->plan->program->node[t->node];
     const struct exec_made *made = exec_made(t->exec);
     TRY(proof_same(s->v, task, "steps of its kernel", made->nstep, t->chain ? t->chain->nstep : 1));
-    for (int32_t i = 0; t->chain && i < made->nstep; i++) TRY(check_step(s, task, i, &made->step[i]));
+    for (int32_t i = 0; t->chain && i < made->nstep; i++) TRY(check_fused_step(s, task, i, &made->step[i]));
     TRY(proof_same(s->v, task, "whether its kernel adds to a sum", made->adds,
                    t->kind->flags & KIND_ONCE_A_BATCH ? 1 : 0));
     if (t->chain) return 0;
@@ -101,7 +101,7 @@ check_made(const struct values *s, int32_t task)
     for (int32_t i = 0; i < MIN(n->nin, OP_OPERAND); i++)
         if (made->step[0].arg[i].step || made->step[0].arg[i].index != i)
             return proof_fail(s->v, task, "operand %d of its kernel is another value", (int)i);
-    return check_call(s, task, n, made->step[0].call);
+    return check_node_call(s, task, n, made->step[0].call);
 }
 
 /* ---- the task ---- */
@@ -149,7 +149,7 @@ value_kernel(struct values *s, int32_t task)
 /* ---- credits ---- */
 
 static struct moment
-moment_of(const struct task *t)
+task_moment_of(const struct task *t)
 {
     return (struct moment){.stage = t->stage, .phase = t->phase};
 }
@@ -163,9 +163,9 @@ asked(const struct proof *v, const struct stages *st, const struct task *from, c
     for (int32_t f = 0; f < o->nfan; f++)
         for (int32_t r = 0; r < o->fan[f].nreader; r++) {
             const struct task *to = &v->plan->task[o->fan[f].reader[r].task];
-            n = MAX(n, stages_credits(v->plan->program, st, moment_of(from), moment_of(to)));
-            bool crosses = to->device != from->device && to->stage != from->stage && !task_brings(v->plan, to) &&
-                           !task_brings(v->plan, from);
+            n = MAX(n, stages_credits(v->plan->program, st, task_moment_of(from), task_moment_of(to)));
+            bool crosses = to->device != from->device && to->stage != from->stage && !task_fetches(v->plan, to) &&
+                           !task_fetches(v->plan, from);
             if (crosses) n = MAX(n, MIN(2, v->plan->pieces));
         }
     return n;
@@ -177,7 +177,7 @@ static int
 check_moment(const struct proof *v, const struct stages *st, int32_t task)
 {
     const struct task *t = &v->plan->task[task];
-    int32_t of = task_brings(v->plan, t) ? task_hop(t)->step : t->node;
+    int32_t of = task_fetches(v->plan, t) ? task_hop(t)->step : t->node;
     int phase = t->kind->flags & KIND_ORDER ? PHASE_BATCH : of >= 0 ? st->phase[of] : PHASE_FORWARD;
     TRY(proof_same(v, task, "phase", t->phase, phase));
     if (t->kind->flags & KIND_NODE) return proof_same(v, task, "stage", t->stage, st->stage[t->node]);
@@ -187,7 +187,7 @@ check_moment(const struct proof *v, const struct stages *st, int32_t task)
 /* Proves that nreg is the requested count. A per-micro-batch result in a stage pool may have more: one per slot
  * (arena.c). */
 static int
-check_registers(const struct proof *v, int32_t task, int32_t k, int32_t want)
+check_register_count(const struct proof *v, int32_t task, int32_t k, int32_t want)
 {
     const struct task *t = &v->plan->task[task];
     int32_t nreg = t->out[k].nreg;
@@ -207,7 +207,8 @@ check_turns(struct proof *v, const struct stages *st)
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
         bool *was = &begun[task_moment(t, st->n)];
-        struct stage_turn turn = stages_turn(p->program, st, moment_of(t), task_goes_on(t, st->joint[t->stage], was));
+        struct stage_turn turn =
+            stages_turn(p->program, st, task_moment_of(t), task_goes_on(t, st->joint[t->stage], was));
         TRY(proof_same(v, i, "turn", t->turn, turn.first));
         TRY(proof_same(v, i, "place in a round", t->lead, turn.lead));
     }
@@ -226,7 +227,7 @@ prove_credits(struct proof *v)
         bool each = t->nact > 1 && !(t->kind->flags & KIND_ONCE_A_BATCH);
         for (int32_t k = 0; k < t->nresult; k++)
             if (t->out[k].where.kind == IN_ARENA)
-                TRY(check_registers(v, i, k, each ? asked(v, &st, t, &t->out[k]) : 1));
+                TRY(check_register_count(v, i, k, each ? asked(v, &st, t, &t->out[k]) : 1));
     }
     return check_turns(v, &st);
 }

@@ -106,7 +106,7 @@ not_before(struct memory *m, const int32_t *a, int32_t n, int32_t b)
 }
 
 static bool
-before(struct memory *m, int32_t a, int32_t b)
+memory_before(struct memory *m, int32_t a, int32_t b)
 {
     return not_before(m, &a, 1, b) < 0;
 }
@@ -123,7 +123,7 @@ struct block {
 
 /* Lists the registers stored in a device's arena, in task order. */
 static int32_t
-blocks_of(const struct memory *m, const int32_t *task, int32_t n, struct block *block)
+task_blocks(const struct memory *m, const int32_t *task, int32_t n, struct block *block)
 {
     int32_t nblock = 0;
     for (int32_t i = 0; i < n; i++) {
@@ -149,7 +149,7 @@ blocks_of(const struct memory *m, const int32_t *task, int32_t n, struct block *
 }
 
 static int
-shared(const struct memory *m, const struct block *a, const struct block *b, int32_t reader)
+check_shared_block(const struct memory *m, const struct block *a, const struct block *b, int32_t reader)
 {
     struct str name = {0};
     task_print(m->v->plan, a->task, &name);
@@ -166,7 +166,7 @@ shared(const struct memory *m, const struct block *a, const struct block *b, int
 
 /* Links results that are stored in one register: each task points to the next writer. */
 static void
-list_writers(struct memory *m)
+list_part_writers(struct memory *m)
 {
     const struct plan *p = m->v->plan;
     m->next_writer = ARENA_ARRAY(&m->v->tmp, int32_t, p->ntask + 1);
@@ -235,21 +235,21 @@ check_heir(struct memory *m, const struct block *a, const struct block *b)
 {
     const struct plan *p = m->v->plan;
     bool sum = p->task[b->task].nact > 1 && !b->repeats;
-    if (a->repeats && (sum || (b->repeats && !in_step(a, b)))) return shared(m, a, b, a->task);
+    if (a->repeats && (sum || (b->repeats && !in_step(a, b)))) return check_shared_block(m, a, b, a->task);
     list_users(m, a);
     for (int32_t i = 0; i < m->nuser && !a->repeats && p->task[b->task].nact > 1; i++)
-        if (p->task[m->user[i]].nact > 1) return shared(m, a, b, m->user[i]);
+        if (p->task[m->user[i]].nact > 1) return check_shared_block(m, a, b, m->user[i]);
     for (int32_t w = b->task; w >= 0; w = writer_after(m, b, w)) {
         if (!(p->task[w].kind->flags & KIND_WRITES)) continue;
         int32_t late = not_before(m, m->user, m->nlast, w);
-        if (late >= 0) return shared(m, a, b, late);
+        if (late >= 0) return check_shared_block(m, a, b, late);
     }
     return 0;
 }
 
 /* Returns true if the task's act that reuses the register, for a later micro-batch, waits for `reader`. */
 static bool
-waits_for(struct memory *m, int32_t task, int32_t nreg, int32_t reader)
+memory_waits_for(struct memory *m, int32_t task, int32_t nreg, int32_t reader)
 {
     const struct plan *p = m->v->plan;
     const struct task *t = &p->task[task];
@@ -260,7 +260,7 @@ waits_for(struct memory *m, int32_t task, int32_t nreg, int32_t reader)
         for (int64_t r = m->v->first_reader[at]; r < m->v->first_reader[at + 1]; r++) {
             const struct reader *to = &m->v->reader[r];
             bool piece = p->task[to->task].nact == t->nact && p->task[to->task].in[to->port].hold == 1;
-            if (piece && (to->task == reader || before(m, reader, to->task))) return true;
+            if (piece && (to->task == reader || memory_before(m, reader, to->task))) return true;
         }
     }
     return false;
@@ -273,11 +273,12 @@ check_return(struct memory *m, const struct block *last, const struct block *fir
     int32_t nreg = first->nreg;
     if (last->task == first->task && last->out == first->out) return 0;
     if (last->once && in_step(last, first)) return 0; /* no next period */
-    if (!in_step(last, first) || !waits_for(m, first->task, nreg, last->task))
-        return shared(m, last, first, last->task);
+    if (!in_step(last, first) || !memory_waits_for(m, first->task, nreg, last->task))
+        return check_shared_block(m, last, first, last->task);
     int64_t at = m->v->first_out[last->task] + last->out;
     for (int64_t r = m->v->first_reader[at]; r < m->v->first_reader[at + 1]; r++)
-        if (!waits_for(m, first->task, nreg, m->v->reader[r].task)) return shared(m, last, first, m->v->reader[r].task);
+        if (!memory_waits_for(m, first->task, nreg, m->v->reader[r].task))
+            return check_shared_block(m, last, first, m->v->reader[r].task);
     return 0;
 }
 
@@ -324,7 +325,7 @@ check_blocks(struct memory *m, const struct block *block, int32_t n, struct cuts
 }
 
 static int
-check_registers(struct memory *m)
+check_register_memory(struct memory *m)
 {
     const struct plan *p = m->v->plan;
     struct arena *a = &m->v->tmp;
@@ -345,10 +346,10 @@ check_registers(struct memory *m)
                      .first = ARENA_ARRAY(a, int32_t, 2 * most + 1),
                      .last = ARENA_ARRAY(a, int32_t, 2 * most + 1)};
     bool *berths = ARENA_ARRAY(a, bool, p->ndevice + 1);
-    TRY(prove_berths(m->v, berths));
+    TRY(prove_act_offsets(m->v, berths));
     for (int32_t d = 0; d < p->ndevice; d++) {
         if (berths[d]) continue;
-        int32_t n = blocks_of(m, task + first[d], first[d + 1] - first[d], block);
+        int32_t n = task_blocks(m, task + first[d], first[d + 1] - first[d], block);
         TRY(check_blocks(m, block, n, &c));
     }
     return 0;
@@ -357,7 +358,7 @@ check_registers(struct memory *m)
 /* ---- updates ---- */
 
 static bool
-is_leaf(const struct arg *a, int32_t leaf)
+is_leaf_arg(const struct arg *a, int32_t leaf)
 {
     return a->kind == ARG_LEAF && a->index == leaf;
 }
@@ -366,7 +367,7 @@ static bool
 reads_leaf(const struct task *t, int32_t leaf)
 {
     for (int32_t a = 0; a < t->narg; a++)
-        if (is_leaf(&t->arg[a], leaf)) return true;
+        if (is_leaf_arg(&t->arg[a], leaf)) return true;
     return false;
 }
 
@@ -386,13 +387,13 @@ writes_in_place(const struct plan *p, const struct task *t, int32_t k, int32_t l
     struct ref r = t->chain ? t->chain->live_out[k] : (struct ref){REF_NODE, (uint8_t)k, t->node};
     const struct op *op = p->program->node[r.index].op;
     int32_t over = op->flags & OP_INPLACE && r.out < op->ninplace ? argument_of(p, t, r.index, r.out) : -1;
-    if (over < 0 || over >= t->narg || !is_leaf(&t->arg[over], leaf)) return false;
+    if (over < 0 || over >= t->narg || !is_leaf_arg(&t->arg[over], leaf)) return false;
     if (t->arg[over].skip != t->out[k].where.offset) return false;
     for (int32_t i = 0; t->chain && i < t->chain->nstep; i++) {
         int32_t m = t->chain->member[i];
         for (int32_t a = 0; m != r.index && a < p->program->node[m].nin; a++) {
             int32_t read = argument_of(p, t, m, a);
-            if (read >= 0 && is_leaf(&t->arg[read], leaf)) return false;
+            if (read >= 0 && is_leaf_arg(&t->arg[read], leaf)) return false;
         }
     }
     return true;
@@ -416,7 +417,7 @@ check_over(const struct memory *m, int32_t task, int32_t k, int32_t *writer)
     if (!writes_in_place(p, t, k, leaf) && (!(t->kind->flags & KIND_MOVE) || reads_leaf(t, leaf)))
         return proof_fail(m->v, task, "root %d cannot be written over leaf %d in place", (int)part->index,
                           (int)root->overwrites_leaf);
-    if (p->shared[part->index] && !replica_reads_own(t, &t->out[k], k, leaf))
+    if (p->shared[part->index] && !shared_update_reads_own(t, &t->out[k], k, leaf))
         return proof_fail(m->v, task, "reads more of leaf %d than its slice", (int)root->overwrites_leaf);
     if (!t->updates)
         return proof_fail(m->v, task, "writes over leaf %d and is not marked as an update", (int)root->overwrites_leaf);
@@ -426,7 +427,7 @@ check_over(const struct memory *m, int32_t task, int32_t k, int32_t *writer)
 }
 
 static bool
-is_over(const struct plan *p, const struct task *t, int32_t k)
+overwrites_root(const struct plan *p, const struct task *t, int32_t k)
 {
     return t->out[k].where.kind == IN_ROOT && p->overwrites[p->root_part[t->out[k].where.index].index];
 }
@@ -434,7 +435,7 @@ is_over(const struct plan *p, const struct task *t, int32_t k)
 static int
 check_reader(struct memory *m, int32_t task, int32_t writer, int32_t leaf)
 {
-    if (task == writer || before(m, task, writer)) return 0;
+    if (task == writer || memory_before(m, task, writer)) return 0;
     struct str name = {0};
     task_print(m->v->plan, task, &name);
     int status =
@@ -445,7 +446,7 @@ check_reader(struct memory *m, int32_t task, int32_t writer, int32_t leaf)
 
 /* Returns true if two leaf parts are replicas of one block, so share a buffer if replicas of the leaf do. */
 static bool
-lie_together(const struct plan *p, const struct plan_part *a, const struct plan_part *b)
+parts_lie_together(const struct plan *p, const struct plan_part *a, const struct plan_part *b)
 {
     const struct layout *l = p->program->leaf[a->index].layout;
     return a->index == b->index && layout_origin(l, a->pos) == layout_origin(l, b->pos);
@@ -466,7 +467,7 @@ check_readers(struct memory *m, const int32_t *writer, const bool *shared)
             if (!shared[part->index] || writer[arg->index] == i) continue;
             int32_t first = p->leaf_first[part->index];
             for (int32_t w = first; w < p->nleaf_part && p->leaf_part[w].index == part->index; w++)
-                if (lie_together(p, part, &p->leaf_part[w])) TRY(check_reader(m, i, writer[w], part->index));
+                if (parts_lie_together(p, part, &p->leaf_part[w])) TRY(check_reader(m, i, writer[w], part->index));
         }
     return 0;
 }
@@ -528,7 +529,7 @@ check_updates(struct memory *m)
         const struct task *t = &p->task[i];
         bool over = false;
         for (int32_t k = 0; k < t->nresult; k++) {
-            if (!is_over(p, t, k)) continue;
+            if (!overwrites_root(p, t, k)) continue;
             TRY(check_over(m, i, k, writer));
             over = true;
         }
@@ -549,8 +550,8 @@ prove_memory(struct proof *v)
 {
     struct memory m = {.v = v};
     find_rows(&m);
-    list_writers(&m);
-    int status = check_registers(&m);
+    list_part_writers(&m);
+    int status = check_register_memory(&m);
     free(m.user);
     return status ? status : check_updates(&m);
 }

@@ -57,10 +57,10 @@ value_begin_move(struct values *s, int32_t task)
     if (s->box >= p->nmove || p->move[s->box] != b)
         return proof_fail(s->v, task, "its move is not number %d of the plan", (int)s->box);
     TRY(check_name(s, task, b));
-    TRY(cross_of(&s->crosses, &b->type, b->from, b->to, &s->cross));
+    TRY(redistribute_of(&s->crosses, &b->type, b->from, b->to, &s->cross));
     TRY(moved_value(s, task, b, &s->box_ref));
     /* If everything that is read is on other hosts, the partitions there prove the value. */
-    if (s->box_ref.kind == REF_NONE && !cross_is_all(s->cross)) s->box_ref = b->value;
+    if (s->box_ref.kind == REF_NONE && !redistribute_is_all(s->cross)) s->box_ref = b->value;
     struct type t = ref_type(p->program, s->box_ref);
     if (s->box_ref.kind != REF_NONE && !type_equal(&t, &b->type))
         return proof_fail(s->v, task, "moves a value of another type");
@@ -111,7 +111,7 @@ check_from(struct values *s, int32_t task, const struct box_work *w, const struc
     int64_t skip;
     if (f->arg < 0 || f->arg >= t->narg)
         return proof_fail(s->v, task, "a move reads argument %d of %d", (int)f->arg, (int)t->narg);
-    if (!cross_in_place(s->cross, w, t->move.stage, from)) return value_received(s, task, w, step, i, f);
+    if (!redistribute_in_place(s->cross, w, t->move.stage, from)) return value_received(s, task, w, step, i, f);
     if (from->stage != BOX_PART) {
         struct content c;
         TRY(value_content(s, task, f->arg, &c));
@@ -126,8 +126,8 @@ check_from(struct values *s, int32_t task, const struct box_work *w, const struc
 }
 
 static int
-check_step(struct values *s, int32_t task, const struct box_work *w, const struct box_step *step,
-           const struct box_move *m)
+check_box_step(struct values *s, int32_t task, const struct box_work *w, const struct box_step *step,
+               const struct box_move *m)
 {
     const struct box_plan *b = s->cross->own;
     struct view view;
@@ -148,7 +148,7 @@ check_step(struct values *s, int32_t task, const struct box_work *w, const struc
 }
 
 static int64_t
-received(const struct box_plan *b, const struct box_work *w, const struct box_step *step, bool staged)
+received_bytes(const struct box_plan *b, const struct box_work *w, const struct box_step *step, bool staged)
 {
     int64_t n = 0;
     bool other_kind = !staged && b->from->place->kind != b->to->place->kind;
@@ -168,8 +168,8 @@ check_moves(struct values *s, int32_t task, const struct box_work *w)
     if (t->narg > nsource)
         return proof_fail(s->v, task, "narg is %d for %lld sources", (int)t->narg, (long long)nsource);
     for (int32_t i = 0; i < w->nstep; i++) {
-        TRY(check_step(s, task, w, &w->step[i], &t->move.step[i]));
-        bytes += received(b, w, &w->step[i], t->move.stage);
+        TRY(check_box_step(s, task, w, &w->step[i], &t->move.step[i]));
+        bytes += received_bytes(b, w, &w->step[i], t->move.stage);
     }
     return proof_same(s->v, task, "received", t->move.received, bytes);
 }
@@ -181,7 +181,7 @@ value_moves(struct values *s, int32_t task)
     const struct task *t = &s->v->plan->task[task];
     struct ref r = s->box_ref;
     TRY(proof_same(s->v, task, "node", t->node, r.kind == REF_NODE ? r.index : r.kind == REF_LEAF ? -1 : t->node));
-    const struct prog_node *anew = task_brings(s->v->plan, t);
+    const struct prog_node *anew = task_fetches(s->v->plan, t);
     if (anew) return value_rate(s, task, anew->piece, 1);
     if (r.kind == REF_NONE) return value_rate(s, task, t->nact > 1, 1);
     /* A value gathered again per micro-batch may be moved on as often, because it never changes. */
@@ -197,7 +197,7 @@ check_place(struct values *s, int32_t task, const struct box_work *w)
     const struct task *t = &p->task[task];
     const struct place *from = t->move.of->from->place, *to = t->move.of->to->place;
     const struct plan_device *holder = &p->device[task_holder(t)];
-    if (!cross_fetches(s->cross, p->program, t->move.of, w->pos)) return value_at(s, task, t->move.of->to);
+    if (!redistribute_fetches(s->cross, p->program, t->move.of, w->pos)) return value_at(s, task, t->move.of->to);
     if (holder->kind != to->kind || holder->rank != w->rank)
         return proof_fail(s->v, task, "fetches for another device than rank %d of the program", (int)w->rank);
     return value_on(s, task, from->kind, from->rank[w->pos]);

@@ -42,7 +42,7 @@ value_sound(const struct type *t, const struct layout *l)
 }
 
 static int
-check_leaves(const struct program *g)
+check_program_leaves(const struct program *g)
 {
     for (int32_t i = 0; i < g->nleaf; i++)
         if (!value_sound(&g->leaf[i].type, g->leaf[i].layout))
@@ -69,7 +69,7 @@ ref_sound(const struct program *g, struct ref r, int32_t n)
 }
 
 static bool
-is_tensor(struct ref r)
+is_tensor_ref(struct ref r)
 {
     return r.kind == REF_NODE || r.kind == REF_LEAF;
 }
@@ -110,7 +110,7 @@ check_operands(const struct program *g, int32_t i)
     if (n->recompute < 0 || n->recompute > g->nnode) return node_fail(g, i, "recompute is %d", (int)n->recompute);
     if (n->accumulate && !n->piece) return node_fail(g, i, "sums pieces, and is not computed for each");
     for (int32_t k = 0; k < n->nin; k++) {
-        if (is_tensor(n->in[k]) && !(n->op->flags & OP_MOVE)) {
+        if (is_tensor_ref(n->in[k]) && !(n->op->flags & OP_MOVE)) {
             if (!n->want[k] || layout_fits(n->want[k], ref_type_of(g, n->in[k])))
                 return node_fail(g, i, "operand %d has no layout", (int)k);
         }
@@ -141,7 +141,7 @@ check_attr(const struct program *g, int32_t i, int k)
         return node_fail(g, i, "attribute %s is no dtype", def->name);
     if (def->kind == ATTR_TEXT && (a->i < 0 || a->i >= words_of(def->text)))
         return node_fail(g, i, "attribute %s is none of its words", def->name);
-    if (!(def->flags & (ATTR_AXIS | ATTR_AXIS_NEW)) || n->nin == 0 || !is_tensor(n->in[0])) return 0;
+    if (!(def->flags & (ATTR_AXIS | ATTR_AXIS_NEW)) || n->nin == 0 || !is_tensor_ref(n->in[0])) return 0;
     int64_t ndim = ref_type(g, n->in[0]).ndim + (def->flags & ATTR_AXIS_NEW ? 1 : 0);
     bool inside = def->kind != ATTR_INT || (a->i >= 0 && a->i < MAX(1, ndim));
     for (int32_t e = 0; def->kind == ATTR_INTS && e < a->n; e++)
@@ -203,7 +203,7 @@ derived_at(struct derivations *s, const struct call *c, uint32_t wide)
 }
 
 static void
-remember(struct derivations *s, const struct call *c, uint32_t wide)
+remember_derived(struct derivations *s, const struct call *c, uint32_t wide)
 {
     struct derived **at = derived_at(s, c, wide), *d = *at ? *at : ARENA_NEW(&s->v->tmp, struct derived);
     d->call = *c;
@@ -215,7 +215,7 @@ remember(struct derivations *s, const struct call *c, uint32_t wide)
 }
 
 static int
-check_call(struct derivations *s, int32_t i)
+check_program_call(struct derivations *s, int32_t i)
 {
     const struct program *g = s->v->plan->program;
     const struct prog_node *n = &g->node[i];
@@ -223,7 +223,7 @@ check_call(struct derivations *s, int32_t i)
     const struct layout *layout[MOST_OPERANDS + OP_OUT];
     for (int32_t k = 0; k < n->nin; k++) {
         in[k] = ref_type(g, n->in[k]);
-        layout[k] = is_tensor(n->in[k]) ? n->want[k] : NULL;
+        layout[k] = is_tensor_ref(n->in[k]) ? n->want[k] : NULL;
     }
     for (int32_t k = 0; k < n->nout; k++) layout[n->nin + k] = n->layout[k];
     struct call c = {
@@ -240,7 +240,7 @@ check_call(struct derivations *s, int32_t i)
     if (!status) status = sig_check(&s->scratch, &c, &rule, layout);
     arena_reset(&s->scratch);
     if (!status) {
-        remember(s, &c, wide);
+        remember_derived(s, &c, wide);
         return 0;
     }
     char text[1024];
@@ -287,7 +287,7 @@ check_recomputed(const struct program *g, int32_t i)
 }
 
 static int
-check_node(struct derivations *s, int32_t i)
+check_program_node(struct derivations *s, int32_t i)
 {
     const struct program *g = s->v->plan->program;
     const struct prog_node *n = &g->node[i];
@@ -300,17 +300,17 @@ check_node(struct derivations *s, int32_t i)
         struct type t = ref_type(g, n->in[0]);
         /* A sum of half values over micro-batches is f32. */
         if (n->accumulate && dtype_is_half((enum dtype)t.dtype) && n->type[0].dtype == DT_F32) t.dtype = DT_F32;
-        return is_tensor(n->in[0]) ? same_types(g, i, &t) : node_fail(g, i, "moves no tensor");
+        return is_tensor_ref(n->in[0]) ? same_types(g, i, &t) : node_fail(g, i, "moves no tensor");
     }
     /* A source gets its shape from the program, and any layout fits its result. */
-    return n->op->flags & OP_SOURCE ? 0 : check_call(s, i);
+    return n->op->flags & OP_SOURCE ? 0 : check_program_call(s, i);
 }
 
 static int
-check_root(const struct program *g, int32_t k)
+check_program_root(const struct program *g, int32_t k)
 {
     const struct prog_root *r = &g->root[k];
-    if (!ref_sound(g, r->ref, g->nnode) || !is_tensor(r->ref))
+    if (!ref_sound(g, r->ref, g->nnode) || !is_tensor_ref(r->ref))
         return fail(E_PLAN, "plan: root %d names no value", (int)k);
     if (r->overwrites_leaf < -1 || r->overwrites_leaf >= g->nleaf)
         return fail(E_PLAN, "plan: root %d is written over leaf %d", (int)k, (int)r->overwrites_leaf);
@@ -350,14 +350,14 @@ prove_program(struct proof *v)
         !proof_fits(g->nroot, sizeof *g->root, m) || !proof_fits(g->nnumber, sizeof *g->number, m))
         return fail(E_PLAN, "plan: a program of %d leaves, %d nodes, %d roots, %d numbers is larger than its memory",
                     (int)g->nleaf, (int)g->nnode, (int)g->nroot, (int)g->nnumber);
-    TRY(check_leaves(g));
+    TRY(check_program_leaves(g));
     for (int32_t i = 0; i < g->nnode; i++) TRY(check_refs(g, i));
     struct derivations s = {.v = v};
     int status = 0;
-    for (int32_t i = 0; i < g->nnode && !status; i++) status = check_node(&s, i);
+    for (int32_t i = 0; i < g->nnode && !status; i++) status = check_program_node(&s, i);
     arena_fini(&s.scratch);
     for (int32_t i = 0; i < g->nnode && !status; i++) status = check_recomputed(g, i);
-    for (int32_t k = 0; k < g->nroot && !status; k++) status = check_root(g, k);
+    for (int32_t k = 0; k < g->nroot && !status; k++) status = check_program_root(g, k);
     if (status || v->plan->nmemory < 2) return status; /* 0: a program read from bytes, not planned yet */
     return check_late(g, ARENA_ARRAY(&v->tmp, bool, g->nnode + 1));
 }

@@ -56,12 +56,12 @@ static int32_t
 first_partner(const struct plan *p, int32_t task, int32_t seat, int32_t step)
 {
     int32_t at;
-    while ((at = seats_partner(p, task, seat)) < 0) seat += step;
+    while ((at = comm_ranks_partner(p, task, seat)) < 0) seat += step;
     return at;
 }
 
 bool
-proof_seat_keeps_order(const struct proof *v, int32_t i)
+proof_comm_rank_keeps_order(const struct proof *v, int32_t i)
 {
     const struct plan *p = v->plan;
     const struct task *t = &p->task[i];
@@ -81,7 +81,7 @@ runs_by_rounds(struct proof *v)
     find_rounds(v);
     bool all = v->no_round < 0;
     for (int32_t i = 0; i < p->ntask && all; i++)
-        if (p->task[i].kind->flags & KIND_COLLECTS) all = proof_seat_keeps_order(v, i);
+        if (p->task[i].kind->flags & KIND_COLLECTS) all = proof_comm_rank_keeps_order(v, i);
     return all;
 }
 
@@ -133,7 +133,7 @@ can_act(const struct tokens *s, int32_t task)
 }
 
 static void
-look_at(struct tokens *s, int32_t task)
+visit_task(struct tokens *s, int32_t task)
 {
     if (s->queued[task]) return;
     s->queued[task] = true;
@@ -141,7 +141,7 @@ look_at(struct tokens *s, int32_t task)
 }
 
 static void
-publish(struct tokens *s, int32_t task, int32_t k)
+publish_token(struct tokens *s, int32_t task, int32_t k)
 {
     const struct out_port *out = &s->v->plan->task[task].out[k];
     int64_t o = s->v->first_out[task] + k;
@@ -150,13 +150,13 @@ publish(struct tokens *s, int32_t task, int32_t k)
             const struct reader *to = &out->fan[f].reader[r];
             s->token[s->v->first_in[to->task] + to->port]++;
             if (!out->control) s->left[o][s->write[o]]++;
-            look_at(s, to->task);
+            visit_task(s, to->task);
         }
     if (!out->control) s->write[o] = (s->write[o] + 1) % out->nreg;
 }
 
 static void
-take(struct tokens *s, int32_t task, int32_t k)
+take_token(struct tokens *s, int32_t task, int32_t k)
 {
     const struct in_port *in = &s->v->plan->task[task].in[k];
     const struct out_port *out = &s->v->plan->task[in->task].out[in->out];
@@ -165,7 +165,7 @@ take(struct tokens *s, int32_t task, int32_t k)
     s->used[i] = 0;
     s->token[i] -= in->need;
     if (out->control) return;
-    if (--s->left[o][s->give[i]] == 0) look_at(s, in->task);
+    if (--s->left[o][s->give[i]] == 0) visit_task(s, in->task);
     s->give[i] = (s->give[i] + 1) % out->nreg;
 }
 
@@ -174,9 +174,9 @@ act(struct tokens *s, int32_t task)
 {
     const struct task *t = &s->v->plan->task[task];
     s->begun[task]++;
-    for (int32_t k = 0; k < t->nin; k++) take(s, task, k);
+    for (int32_t k = 0; k < t->nin; k++) take_token(s, task, k);
     for (int32_t k = 0; k < t->nout; k++)
-        if (t->out[k].control || s->begun[task] % t->out[k].every == 0) publish(s, task, k);
+        if (t->out[k].control || s->begun[task] % t->out[k].every == 0) publish_token(s, task, k);
 }
 
 /* npartner returns how many tasks act together with a task, itself included; partner returns number i of these. -1:
@@ -188,10 +188,10 @@ npartner(const struct task *t)
 }
 
 static int32_t
-partner(const struct tokens *s, int32_t task, int32_t i)
+partner_task(const struct tokens *s, int32_t task, int32_t i)
 {
     const struct task *t = &s->v->plan->task[task];
-    return t->kind->flags & KIND_COLLECTS ? seats_partner(s->v->plan, task, i) : task;
+    return t->kind->flags & KIND_COLLECTS ? comm_ranks_partner(s->v->plan, task, i) : task;
 }
 
 /* Lets all local partners act. Returns false if a partner cannot act: results are ready when all partners have
@@ -201,9 +201,9 @@ act_together(struct tokens *s, int32_t task)
 {
     int32_t n = npartner(&s->v->plan->task[task]), at;
     for (int32_t i = 0; i < n; i++)
-        if ((at = partner(s, task, i)) >= 0 && !can_act(s, at)) return false;
+        if ((at = partner_task(s, task, i)) >= 0 && !can_act(s, at)) return false;
     for (int32_t i = 0; i < n; i++)
-        if ((at = partner(s, task, i)) >= 0) act(s, at);
+        if ((at = partner_task(s, task, i)) >= 0) act(s, at);
     return true;
 }
 
@@ -234,7 +234,7 @@ tokens_init(struct tokens *s, struct proof *v)
 }
 
 static int
-deadlocked(const struct tokens *s)
+prove_deadlock(const struct tokens *s)
 {
     struct deadlock who = {
         .plan = s->v->plan, .state = s, .begun = begun, .in_waits = in_waits, .out_waits = out_waits};
@@ -246,10 +246,10 @@ deadlocked(const struct tokens *s)
 }
 
 static int
-check_finished(const struct tokens *s)
+check_run_finished(const struct tokens *s)
 {
     for (int32_t i = 0; i < s->v->plan->ntask; i++)
-        if (s->begun[i] < s->v->plan->task[i].nact) return deadlocked(s);
+        if (s->begun[i] < s->v->plan->task[i].nact) return prove_deadlock(s);
     return 0;
 }
 
@@ -273,13 +273,13 @@ proof_run_greedily(struct proof *v)
     struct tokens s;
     tokens_init(&s, v);
     /* Pushes in reverse order, so that the first tasks of the plan are popped first. */
-    for (int32_t i = v->plan->ntask - 1; i >= 0; i--) look_at(&s, i);
+    for (int32_t i = v->plan->ntask - 1; i >= 0; i--) visit_task(&s, i);
     while (s.nqueue > 0) {
         int32_t task = s.queue[--s.nqueue];
         s.queued[task] = false;
         while (act_together(&s, task)) continue;
     }
-    TRY(check_finished(&s));
+    TRY(check_run_finished(&s));
     for (int32_t i = 0; i < v->plan->ntask; i++) TRY(check_rest(&s, i));
     return 0;
 }

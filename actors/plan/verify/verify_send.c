@@ -34,13 +34,13 @@ value_stage_window(const struct box_plan *b, int32_t stage, const struct box *sl
 enum turn
 value_turn(struct values *s, int32_t *which)
 {
-    const struct cross *x = s->cross;
-    struct cross_level done = {.nout = x->npart};
+    const struct redistribution *x = s->cross;
+    struct redistribute_level done = {.nout = x->npart};
     int32_t n = s->box_task++;
     if (n < x->npart) return *which = n, SEND_ALL;
     n -= x->npart;
     for (int32_t k = 0; k < x->nlevel; done = x->level[k++]) {
-        const struct cross_level *end = &x->level[k];
+        const struct redistribute_level *end = &x->level[k];
         if ((*which = done.nin + n) < end->nin) return RECV_ALL;
         n -= end->nin - done.nin;
         if ((*which = done.nstage + n) < end->nstage) return FILL_STAGES;
@@ -57,7 +57,7 @@ int
 value_end_move(const struct values *s, int32_t task)
 {
     const struct plan *p = s->v->plan;
-    const struct cross *x = s->cross;
+    const struct redistribution *x = s->cross;
     if (task + 1 < p->ntask && task_hop(&p->task[task + 1]) == p->task[task].move.of) return 0;
     return proof_same(s->v, task, "parts of its move", s->box_task, x->nout + x->nin + x->own->nstage + x->own->npart);
 }
@@ -66,7 +66,7 @@ value_end_move(const struct values *s, int32_t task)
 
 /* Proves that the task's channel is x, as seen from this end. */
 static int
-check_channel(struct values *s, int32_t task, const struct cross_channel *x, bool sends)
+check_send_channel(struct values *s, int32_t task, const struct redistribute_channel *x, bool sends)
 {
     const struct plan *p = s->v->plan;
     const struct task *t = &p->task[task];
@@ -79,18 +79,19 @@ check_channel(struct values *s, int32_t task, const struct cross_channel *x, boo
         return proof_fail(s->v, task, "its channel is that of another part");
     TRY(proof_same(s->v, task, "sends of its channel", c->sends, sends));
     TRY(proof_same(s->v, task, "peer of its channel", c->peer, x->peer));
-    TRY(proof_same(s->v, task, "whether a library carries its channel", c->direct, cross_is_direct(s->cross)));
-    TRY(proof_same(s->v, task, "turn of its channel", c->turn, cross_turn(s->cross, x, sends)));
-    TRY(proof_same(s->v, task, "dtype of its channel", c->dtype, cross_dtype(s->cross, x)));
+    TRY(proof_same(s->v, task, "whether a library carries its channel", c->direct, redistribute_is_p2p(s->cross)));
+    TRY(proof_same(s->v, task, "turn of its channel", c->turn, redistribute_turn(s->cross, x, sends)));
+    TRY(proof_same(s->v, task, "dtype of its channel", c->dtype, redistribute_dtype(s->cross, x)));
     TRY(proof_same(s->v, task, "bytes of its channel", c->bytes,
-                   x->numel * (int64_t)dtype_bytes(cross_dtype(s->cross, x))));
+                   x->numel * (int64_t)dtype_bytes(redistribute_dtype(s->cross, x))));
     return proof_same(s->v, task, "content of its channel", (int64_t)c->what,
-                      (int64_t)cross_what(s->cross, s->box_ref, x));
+                      (int64_t)redistribute_what(s->cross, s->box_ref, x));
 }
 
 /* Finds the window of slice i of a channel in argument 0. *bytes: offset in the register or leaf. */
 static int
-find_window(struct values *s, int32_t task, const struct cross_channel *x, int32_t i, struct view *view, int64_t *bytes)
+find_channel_window(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i, struct view *view,
+                    int64_t *bytes)
 {
     const struct task *t = &s->v->plan->task[task];
     const struct box_plan *b = s->cross->own;
@@ -114,13 +115,13 @@ find_window(struct values *s, int32_t task, const struct cross_channel *x, int32
 
 /* Proves that `got`, at `bytes` from the start of argument 0, is the window of slice i. */
 static int
-check_window(struct values *s, int32_t task, const struct cross_channel *x, int32_t i, const struct view *got,
+check_window(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i, const struct view *got,
              int64_t bytes)
 {
     const struct task *t = &s->v->plan->task[task];
     struct view view;
     int64_t skip;
-    TRY(find_window(s, task, x, i, &view, &skip));
+    TRY(find_channel_window(s, task, x, i, &view, &skip));
     if (!view_same(got, &view)) return proof_fail(s->v, task, "a window that it sends is not what its channel says");
     return proof_same(s->v, task, "skip of what it sends", t->arg[0].skip + bytes, skip);
 }
@@ -158,10 +159,10 @@ struct end {
 
 /* Finds the device whose memory host code uses for data of device `at`; *elsewhere: not `at` itself. */
 static int
-find_host(const struct values *s, int32_t task, struct end at, struct end *host, bool *elsewhere)
+find_end_host(const struct values *s, int32_t task, struct end at, struct end *host, bool *elsewhere)
 {
     *elsewhere = !(device_kind(at.kind)->flags & HOST_READS);
-    *host = *elsewhere ? (struct end){DEV_CPU, mines_host(&s->v->mines, at.kind, at.rank)} : at;
+    *host = *elsewhere ? (struct end){DEV_CPU, local_set_host(&s->v->mines, at.kind, at.rank)} : at;
     return host->rank >= 0 ? 0 : proof_fail(s->v, task, "no host memory is there to send from");
 }
 
@@ -195,25 +196,25 @@ take_turn(struct values *s, int32_t task, bool second)
 
 /* Returns true if the view is a dense row of all elements that a channel carries. */
 static bool
-is_row(const struct values *s, const struct cross_channel *x, const struct view *view)
+is_row(const struct values *s, const struct redistribute_channel *x, const struct view *view)
 {
-    struct type row = type_of(cross_dtype(s->cross, x), 1, &x->numel);
+    struct type row = type_of(redistribute_dtype(s->cross, x), 1, &x->numel);
     struct view dense = view_dense(&row, NULL);
     return view_same(view, &dense);
 }
 
 static struct end
-source_end(const struct values *s, const struct cross_channel *x)
+source_end(const struct values *s, const struct redistribute_channel *x)
 {
     const struct place *p = s->cross->own->from->place;
-    return (struct end){p->kind, p->rank[cross_from(s->cross, x)]};
+    return (struct end){p->kind, p->rank[redistribute_from(s->cross, x)]};
 }
 
 static struct end
-reader_end(const struct values *s, const struct cross_channel *x)
+reader_end(const struct values *s, const struct redistribute_channel *x)
 {
     const struct place *p = (x->to_side == SIDE_STAGE ? s->cross->own->from : s->cross->own->to)->place;
-    return (struct end){p->kind, p->rank[cross_to(s->cross, x)]};
+    return (struct end){p->kind, p->rank[redistribute_to(s->cross, x)]};
 }
 
 int
@@ -224,12 +225,12 @@ value_send(struct values *s, int32_t task)
     struct end host;
     bool elsewhere;
     TRY(begin_turn(s, task, SEND_ALL, &which));
-    const struct cross_channel *x = &s->cross->out[which];
+    const struct redistribute_channel *x = &s->cross->out[which];
     TRY(proof_same(s->v, task, "narg", t->narg, 1));
-    TRY(find_host(s, task, source_end(s, x), &host, &elsewhere));
+    TRY(find_end_host(s, task, source_end(s, x), &host, &elsewhere));
     TRY(take_turn(s, task, elsewhere));
     TRY(value_on(s, task, host.kind, host.rank));
-    TRY(check_channel(s, task, x, true));
+    TRY(check_send_channel(s, task, x, true));
     const struct channel *c = &s->v->plan->channel[t->channel];
     TRY(proof_same(s->v, task, "slices of its channel", c->nslice, elsewhere ? 1 : x->nslice));
     if (elsewhere && (!is_row(s, x, c->slice[0].view) || c->slice[0].skip))
@@ -241,10 +242,10 @@ value_send(struct values *s, int32_t task)
 
 /* Proves that result 0 of the task has as many bytes as the channel carries. */
 static int
-check_room(const struct values *s, int32_t task, const struct cross_channel *x)
+check_channel_room(const struct values *s, int32_t task, const struct redistribute_channel *x)
 {
     return proof_same(s->v, task, "bytes of a result", s->v->plan->task[task].out[0].bytes,
-                      x->numel * (int64_t)dtype_bytes(cross_dtype(s->cross, x)));
+                      x->numel * (int64_t)dtype_bytes(redistribute_dtype(s->cross, x)));
 }
 
 /* Records that the result holds the data of incoming channel `which`. */
@@ -263,12 +264,12 @@ value_recv(struct values *s, int32_t task)
     struct end host;
     bool elsewhere;
     TRY(begin_turn(s, task, RECV_ALL, &which));
-    const struct cross_channel *x = &s->cross->in[which];
-    TRY(check_room(s, task, x));
+    const struct redistribute_channel *x = &s->cross->in[which];
+    TRY(check_channel_room(s, task, x));
     TRY(proof_same(s->v, task, "narg", s->v->plan->task[task].narg, 0));
-    TRY(find_host(s, task, reader_end(s, x), &host, &elsewhere));
+    TRY(find_end_host(s, task, reader_end(s, x), &host, &elsewhere));
     TRY(value_on(s, task, host.kind, host.rank));
-    TRY(check_channel(s, task, x, false));
+    TRY(check_send_channel(s, task, x, false));
     TRY(proof_same(s->v, task, "slices of its channel", s->v->plan->channel[s->v->plan->task[task].channel].nslice, 0));
     if (elsewhere) return hold_turn(s, task);
     TRY(take_turn(s, task, false));
@@ -279,24 +280,24 @@ value_recv(struct values *s, int32_t task)
 
 /* Proves that the task is at its end of the link between these devices. */
 static int
-check_seat(const struct values *s, int32_t task, const struct cross_channel *x)
+check_send_seat(const struct values *s, int32_t task, const struct redistribute_channel *x)
 {
-    const struct move_seat *own = s->v->plan->task[task].move.seat;
+    const struct move_comm_rank *own = s->v->plan->task[task].move.seat;
     struct end from = source_end(s, x), to = reader_end(s, x);
     if (from.kind != own->in->kind || own->in->device[0] != from.rank || own->in->device[1] != to.rank)
         return proof_fail(s->v, task, "sends on the edge of other devices");
     TRY(value_on(s, task, own->in->kind, own->in->device[own->seat]));
-    TRY(proof_same(s->v, task, "dtype of what is carried", own->dtype, cross_dtype(s->cross, x)));
+    TRY(proof_same(s->v, task, "dtype of what is carried", own->dtype, redistribute_dtype(s->cross, x)));
     return proof_same(s->v, task, "elements that are carried", own->numel, x->numel);
 }
 
 /* Proves that slice i is packed behind the slices before it. */
 static int
-check_packed(struct values *s, int32_t task, const struct cross_channel *x, int32_t i)
+check_packed(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i)
 {
-    const struct seat_copy *copy = &s->v->plan->task[task].move.seat->pack[i];
+    const struct comm_rank_copy *copy = &s->v->plan->task[task].move.seat->pack[i];
     struct type type = s->cross->own->type;
-    type.dtype = (uint8_t)cross_dtype(s->cross, x);
+    type.dtype = (uint8_t)redistribute_dtype(s->cross, x);
     for (int d = 0; d < type.ndim; d++) type.dim[d] = x->slice[i].slice->hi[d] - x->slice[i].slice->lo[d];
     struct view dense = view_dense(&type, NULL);
     if (!view_same(copy->to, &dense)) return proof_fail(s->v, task, "what it sends is not packed dense");
@@ -309,37 +310,37 @@ check_packed(struct values *s, int32_t task, const struct cross_channel *x, int3
 
 /* Proves that data sent in place is a single window without gaps. */
 static int
-check_unpacked(struct values *s, int32_t task, const struct cross_channel *x)
+check_unpacked(struct values *s, int32_t task, const struct redistribute_channel *x)
 {
     const struct task *t = &s->v->plan->task[task];
     struct view view;
     int64_t skip;
     TRY(proof_same(s->v, task, "windows that are sent as they lie", x->nslice, 1));
-    TRY(find_window(s, task, x, 0, &view, &skip));
+    TRY(find_channel_window(s, task, x, 0, &view, &skip));
     if (!view_is_dense(&view)) return proof_fail(s->v, task, "sends a window that has gaps as it lies");
     return proof_same(s->v, task, "skip of what it sends", t->arg[0].skip, skip);
 }
 
 int
-value_direct_send(struct values *s, int32_t task)
+value_p2p_send(struct values *s, int32_t task)
 {
     const struct task *t = &s->v->plan->task[task];
-    const struct move_seat *own = t->move.seat;
+    const struct move_comm_rank *own = t->move.seat;
     int32_t which;
     TRY(begin_turn(s, task, SEND_ALL, &which));
-    const struct cross_channel *x = &s->cross->out[which];
+    const struct redistribute_channel *x = &s->cross->out[which];
     TRY(proof_same(s->v, task, "narg", t->narg, 1));
     TRY(proof_same(s->v, task, "nstep", t->move.nstep, 0));
     TRY(take_turn(s, task, false));
-    TRY(check_channel(s, task, x, true));
-    TRY(check_seat(s, task, x));
+    TRY(check_send_channel(s, task, x, true));
+    TRY(check_send_seat(s, task, x));
     if (!own->npack) {
         TRY(check_unpacked(s, task, x));
         return value_end_move(s, task);
     }
     TRY(proof_same(s->v, task, "slices that are packed", own->npack, x->nslice));
     for (int32_t i = 0; i < own->npack; i++) TRY(check_packed(s, task, x, i));
-    TRY(check_room(s, task, x));
+    TRY(check_channel_room(s, task, x));
     TRY(proof_same(s->v, task, "where of packed slices", t->out[0].where.kind, IN_ARENA));
     TRY(proof_same(s->v, task, "readers of packed slices", t->out[0].nfan, 0));
     *value_result(s, task, 0) = (struct content){.ref = s->box_ref, .pos = -1, .received = true, .box = t->move.of};
@@ -347,19 +348,19 @@ value_direct_send(struct values *s, int32_t task)
 }
 
 int
-value_direct_recv(struct values *s, int32_t task)
+value_p2p_recv(struct values *s, int32_t task)
 {
     const struct task *t = &s->v->plan->task[task];
     int32_t which;
     TRY(begin_turn(s, task, RECV_ALL, &which));
-    const struct cross_channel *x = &s->cross->in[which];
+    const struct redistribute_channel *x = &s->cross->in[which];
     TRY(proof_same(s->v, task, "narg", t->narg, 0));
     TRY(proof_same(s->v, task, "nstep", t->move.nstep, 0));
     TRY(proof_same(s->v, task, "slices that are packed", t->move.seat->npack, 0));
     TRY(take_turn(s, task, false));
-    TRY(check_room(s, task, x));
-    TRY(check_channel(s, task, x, false));
-    TRY(check_seat(s, task, x));
+    TRY(check_channel_room(s, task, x));
+    TRY(check_send_channel(s, task, x, false));
+    TRY(check_send_seat(s, task, x));
     return has_come(s, task, which);
 }
 
@@ -367,7 +368,7 @@ value_direct_recv(struct values *s, int32_t task)
 
 /* Proves that a step copies one window of argument 0 to this destination. */
 static int
-check_copy(const struct values *s, int32_t task, const struct box_move *m, const struct view *dst, int64_t skip)
+check_box_copy(const struct values *s, int32_t task, const struct box_move *m, const struct view *dst, int64_t skip)
 {
     TRY(proof_same(s->v, task, "verb of a move", m->verb, BOX_COPY));
     TRY(proof_same(s->v, task, "reduce of a move", m->reduce, RED_NONE));
@@ -379,20 +380,20 @@ check_copy(const struct values *s, int32_t task, const struct box_move *m, const
 
 /* Proves that step i copies slice i behind the slices before it. */
 static int
-check_carried(struct values *s, int32_t task, const struct cross_channel *x, int32_t i)
+check_carried(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i)
 {
     const struct box_move *m = &s->v->plan->task[task].move.step[i];
     struct type type = s->cross->own->type;
-    type.dtype = (uint8_t)cross_dtype(s->cross, x);
+    type.dtype = (uint8_t)redistribute_dtype(s->cross, x);
     for (int d = 0; d < type.ndim; d++) type.dim[d] = x->slice[i].slice->hi[d] - x->slice[i].slice->lo[d];
     struct view dense = view_dense(&type, NULL);
-    TRY(check_copy(s, task, m, &dense, x->offset[i]));
+    TRY(check_box_copy(s, task, m, &dense, x->offset[i]));
     return check_window(s, task, x, i, m->from[0].view, m->from[0].skip);
 }
 
 /* Proves that the task carries between these two devices, on the device whose stream can access both. */
 static int
-check_ends(const struct values *s, int32_t task, const struct cross_channel *x, struct end from, struct end to)
+check_ends(const struct values *s, int32_t task, const struct redistribute_channel *x, struct end from, struct end to)
 {
     const struct plan *p = s->v->plan;
     const struct task *t = &p->task[task];
@@ -408,10 +409,10 @@ check_ends(const struct values *s, int32_t task, const struct cross_channel *x, 
 }
 
 static int
-check_slices(struct values *s, int32_t task, const struct cross_channel *x, struct end from, struct end to)
+check_slices(struct values *s, int32_t task, const struct redistribute_channel *x, struct end from, struct end to)
 {
     TRY(check_ends(s, task, x, from, to));
-    TRY(check_room(s, task, x));
+    TRY(check_channel_room(s, task, x));
     TRY(proof_same(s->v, task, "nstep", s->v->plan->task[task].move.nstep, x->nslice));
     for (int32_t i = 0; i < x->nslice; i++) TRY(check_carried(s, task, x, i));
     return 0;
@@ -419,11 +420,11 @@ check_slices(struct values *s, int32_t task, const struct cross_channel *x, stru
 
 /* Proves a transfer of outgoing data to host memory. */
 static int
-value_lift(struct values *s, int32_t task, const struct cross_channel *x)
+value_lift(struct values *s, int32_t task, const struct redistribute_channel *x)
 {
     struct end from = source_end(s, x), host;
     bool elsewhere;
-    TRY(find_host(s, task, from, &host, &elsewhere));
+    TRY(find_end_host(s, task, from, &host, &elsewhere));
     if (!elsewhere) return proof_fail(s->v, task, "carries what host code reads where it lies");
     TRY(check_slices(s, task, x, from, host));
     return hold_turn(s, task);
@@ -431,20 +432,20 @@ value_lift(struct values *s, int32_t task, const struct cross_channel *x)
 
 /* Proves a transfer of received data from host memory to the reader. */
 static int
-value_land(struct values *s, int32_t task, const struct cross_channel *x, int32_t which)
+value_land(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t which)
 {
     const struct box_move *step = s->v->plan->task[task].move.step;
     struct end to = reader_end(s, x), host;
-    struct type row = type_of(cross_dtype(s->cross, x), 1, &x->numel);
+    struct type row = type_of(redistribute_dtype(s->cross, x), 1, &x->numel);
     struct view dense = view_dense(&row, NULL);
     bool elsewhere;
-    TRY(find_host(s, task, to, &host, &elsewhere));
+    TRY(find_end_host(s, task, to, &host, &elsewhere));
     if (!elsewhere) return proof_fail(s->v, task, "carries what came from memory %d to where it lies", (int)x->peer);
     TRY(take_turn(s, task, true));
     TRY(check_ends(s, task, x, host, to));
-    TRY(check_room(s, task, x));
+    TRY(check_channel_room(s, task, x));
     TRY(proof_same(s->v, task, "nstep", s->v->plan->task[task].move.nstep, 1));
-    TRY(check_copy(s, task, step, &dense, 0));
+    TRY(check_box_copy(s, task, step, &dense, 0));
     if (!is_row(s, x, step->from[0].view) || step->from[0].skip)
         return proof_fail(s->v, task, "does not carry all that came");
     return has_come(s, task, which);
@@ -459,7 +460,7 @@ value_transfer(struct values *s, int32_t task)
     if (turn != SEND_ALL && turn != RECV_ALL) return proof_fail(s->v, task, "it is not its turn to transfer");
     TRY(value_moves(s, task));
     if (turn == SEND_ALL) return value_lift(s, task, &s->cross->out[which]);
-    const struct cross_channel *x = &s->cross->in[which];
+    const struct redistribute_channel *x = &s->cross->in[which];
     if (x->peer != s->v->plan->memory) return value_land(s, task, x, which);
     TRY(take_turn(s, task, false));
     TRY(check_slices(s, task, x, source_end(s, x), reader_end(s, x)));
@@ -472,11 +473,11 @@ int
 value_received(struct values *s, int32_t task, const struct box_work *w, const struct box_step *step, int32_t i,
                const struct box_from *f)
 {
-    const struct cross *x = s->cross;
+    const struct redistribution *x = s->cross;
     const struct task *t = &s->v->plan->task[task];
-    int32_t which, channel = cross_find(x, w, t->move.stage, &step->source[i], step->slice, &which);
+    int32_t which, channel = redistribute_find(x, w, t->move.stage, &step->source[i], step->slice, &which);
     struct type type = x->own->type;
-    type.dtype = (uint8_t)cross_dtype(x, &x->in[channel]);
+    type.dtype = (uint8_t)redistribute_dtype(x, &x->in[channel]);
     struct content got;
     TRY(value_content(s, task, f->arg, &got));
     if (!got.received || got.box != t->move.of || got.pos != channel)

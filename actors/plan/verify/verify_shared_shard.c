@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 static bool
-within(const struct box *in, const struct box *out, int ndim)
+is_box_within(const struct box *in, const struct box *out, int ndim)
 {
     for (int d = 0; d < ndim; d++)
         if (in->lo[d] < out->lo[d] || in->hi[d] > out->hi[d] || in->lo[d] >= in->hi[d]) return false;
@@ -22,7 +22,8 @@ says_so(const struct box_step *s, const struct box_move *m, int ndim)
 {
     for (int32_t k = 0; k < s->nsource; k++)
         if (s->source[k].stage != BOX_PART) return false;
-    return s->verb == m->verb && s->reduce == m->reduce && s->nsource == m->nfrom && within(m->slice, s->slice, ndim);
+    return s->verb == m->verb && s->reduce == m->reduce && s->nsource == m->nfrom &&
+           is_box_within(m->slice, s->slice, ndim);
 }
 
 /* Returns such a step, from the work of the task's shard or of its device's stage; NULL: none. */
@@ -63,7 +64,8 @@ check_slice(struct values *s, int32_t task, const struct box_move *m, int64_t *r
     struct box whole;
     layout_box(b->to, &b->type, t->pos, &whole);
     const struct box_step *step = m->slice ? step_for(s, task, m) : NULL;
-    if (!step || !within(m->slice, &whole, b->type.ndim)) return proof_fail(s->v, task, "fills a slice of no step");
+    if (!step || !is_box_within(m->slice, &whole, b->type.ndim))
+        return proof_fail(s->v, task, "fills a slice of no step");
     struct view part = value_part(b->to, &b->type, t->pos);
     struct view view = value_window(&part, part.offset, m->slice, &skip);
     TRY(value_fills(s, task, m, &view, skip));
@@ -90,7 +92,7 @@ check_shared(struct values *s, int32_t task)
     const struct task *t = &p->task[task];
     const struct plan_move *b = t->move.of;
     if (task == 0 || task_hop(&p->task[task - 1]) != b) TRY(value_begin_move(s, task));
-    if (!cross_is_all(s->cross)) return proof_fail(s->v, task, "shares a part with ranks of other memories");
+    if (!redistribute_is_all(s->cross)) return proof_fail(s->v, task, "shares a part with ranks of other memories");
     if (t->pos < 0 || t->pos >= b->to->place->nrank) return proof_fail(s->v, task, "pos is %d", (int)t->pos);
     if (s->box_ref.kind == REF_NODE) TRY(proof_same(s->v, task, "node", t->node, s->box_ref.index));
     TRY(value_rate(s, task, false, 1));
@@ -115,13 +117,13 @@ value_fill(struct values *s, int32_t task)
 
 /* Returns true if the task fills slices of a destination shard of the move. */
 static bool
-fills(const struct task *t, const struct plan_move *b)
+fills_shard(const struct task *t, const struct plan_move *b)
 {
     return task_hop(t) == b && t->kind->flags & KIND_ALIAS && t->kind->flags & KIND_WRITES;
 }
 
 static int
-by_begin(const void *a, const void *b)
+compare_slice_begin(const void *a, const void *b)
 {
     const struct box *x = *(const struct box *const *)a, *y = *(const struct box *const *)b;
     for (int d = 0; d < MAX_DIM; d++)
@@ -136,7 +138,7 @@ any_meet(const struct box **slice, int32_t n, int ndim)
 {
     int cut = 0;
     struct box both;
-    qsort(slice, (size_t)n, sizeof *slice, by_begin);
+    qsort(slice, (size_t)n, sizeof *slice, compare_slice_begin);
     while (cut + 1 < ndim && slice[0]->lo[cut] == slice[n - 1]->lo[cut]) cut++;
     for (int32_t i = 0; i < n; i++)
         for (int32_t k = i + 1; k < n && (ndim == 0 || slice[k]->lo[cut] < slice[i]->hi[cut]); k++)
@@ -157,7 +159,7 @@ check_cover(struct values *s, int32_t task)
     layout_box(b->to, &b->type, t->pos, &mine);
     for (int32_t i = 0; i < t->nin; i++) {
         const struct task *f = &p->task[t->in[i].task];
-        n += fills(f, b) ? f->move.nstep : 0;
+        n += fills_shard(f, b) ? f->move.nstep : 0;
     }
     const struct box **slice = ARENA_ARRAY(&s->v->tmp, const struct box *, n + 1);
     n = 0;
@@ -166,7 +168,7 @@ check_cover(struct values *s, int32_t task)
         if (f->out[t->in[i].out].control) continue;
         for (int32_t k = 0; k < f->move.nstep; k++) {
             const struct box *of = f->move.step[k].slice;
-            if (!within(of, &mine, b->type.ndim)) return proof_fail(s->v, task, "joins a slice of another part");
+            if (!is_box_within(of, &mine, b->type.ndim)) return proof_fail(s->v, task, "joins a slice of another part");
             sum += box_numel(of, b->type.ndim);
             slice[n++] = of;
         }
@@ -191,7 +193,7 @@ check_fills(struct values *s, int32_t task, int32_t *n, int64_t *own)
         int32_t fill = t->in[i].task;
         const struct task *f = &p->task[fill];
         if (f->out[t->in[i].out].control) continue;
-        if (!fills(f, t->move.of) || t->in[i].out ||
+        if (!fills_shard(f, t->move.of) || t->in[i].out ||
             (f->out[0].where.kind == IN_TASK ? f->out[0].where.index : fill) != t->out[0].where.index)
             return proof_fail(s->v, task, "joins what is not of its part");
         if (fill <= last) return proof_fail(s->v, task, "joins a slice twice");

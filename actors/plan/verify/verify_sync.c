@@ -11,15 +11,15 @@
 #include "runtime/device/stream.h"
 
 static bool
-keeps(const struct plan *p, const struct task *from, const struct task *to, uint8_t token)
+sync_keeps_order(const struct plan *p, const struct task *from, const struct task *to, uint8_t token)
 {
-    if (token == TOKEN_DONE) return true;
-    if ((from->kind->flags | to->kind->flags) & KIND_DIRECT) return false;
+    if (token == SYNC_HOST) return true;
+    if ((from->kind->flags | to->kind->flags) & KIND_P2P) return false;
     const struct plan_device *a = &p->device[from->device], *b = &p->device[to->device];
     bool streams = device_kind(a->kind)->stream_new && device_kind(b->kind)->stream_new;
     switch (token) {
-    case TOKEN_ISSUED: return streams && from->device == to->device && from->stream == to->stream;
-    case TOKEN_EVENT:
+    case SYNC_ENQUEUED: return streams && from->device == to->device && from->stream == to->stream;
+    case SYNC_EVENT:
         return streams && a->kind == b->kind && a->thread == b->thread && !(from->kind->flags & KIND_COLLECTS);
     default: return false;
     }
@@ -34,7 +34,7 @@ check_stream(const struct proof *v, int32_t task)
     if ((t->stream == STREAM_COLLECT) != !!(t->kind->flags & KIND_COLLECTS))
         return proof_fail(v, task, "stream %d, on which collectives alone wait for other devices", (int)t->stream);
     bool sends = t->stream == STREAM_SEND, direct = sends || t->stream == STREAM_RECV;
-    if (direct != !!(t->kind->flags & KIND_DIRECT) || (sends && !(t->kind->flags & KIND_SENDS)))
+    if (direct != !!(t->kind->flags & KIND_P2P) || (sends && !(t->kind->flags & KIND_SENDS)))
         return proof_fail(v, task, "stream %d, on which a library brings bytes to devices elsewhere", (int)t->stream);
     if (t->stream != STREAM_COMPUTE && t->exec && exec_scratch(t->exec))
         return proof_fail(v, task, "uses scratch memory of its device on another stream than others do");
@@ -48,9 +48,9 @@ check_port(const struct proof *v, int32_t task, int32_t k)
     const struct task *t = &p->task[task];
     const struct in_port *in = &t->in[k];
     const struct task *from = &p->task[in->task];
-    if (!keeps(p, from, t, in->token))
+    if (!sync_keeps_order(p, from, t, in->token))
         return proof_fail(v, task, "port %d goes on before the work of task %d is done", (int)k, (int)in->task);
-    if (in->token != TOKEN_DONE && (t->updates || from->out[in->out].control) && task_op(p, from) &&
+    if (in->token != SYNC_HOST && (t->updates || from->out[in->out].control) && task_op(p, from) &&
         v->checks[from->node])
         return proof_fail(v, task, "goes on before it is known whether task %d refuses its data", (int)in->task);
     return 0;
@@ -58,11 +58,11 @@ check_port(const struct proof *v, int32_t task, int32_t k)
 
 /* Proves that readers notified early are the first of their fan. */
 static int
-check_fan(const struct proof *v, int32_t task, const struct fan *fan)
+check_fan_sync(const struct proof *v, int32_t task, const struct fan *fan)
 {
     for (int32_t r = 0; r < fan->nreader; r++) {
         const struct reader *to = &fan->reader[r];
-        bool early = v->inlet[v->first_in[to->task] + to->port].token != TOKEN_DONE;
+        bool early = v->inlet[v->first_in[to->task] + to->port].token != SYNC_HOST;
         if (early != (r < fan->nissued))
             return proof_fail(v, task, "reader %d of a fan is not told when its token says", (int)r);
     }
@@ -70,14 +70,14 @@ check_fan(const struct proof *v, int32_t task, const struct fan *fan)
 }
 
 int
-prove_tokens(struct proof *v)
+prove_syncs(struct proof *v)
 {
     const struct plan *p = v->plan;
     for (int32_t i = 0; i < p->ntask; i++) {
         TRY(check_stream(v, i));
         for (int32_t k = 0; k < p->task[i].nin; k++) TRY(check_port(v, i, k));
         for (int32_t k = 0; k < p->task[i].nout; k++)
-            for (int32_t f = 0; f < p->task[i].out[k].nfan; f++) TRY(check_fan(v, i, &p->task[i].out[k].fan[f]));
+            for (int32_t f = 0; f < p->task[i].out[k].nfan; f++) TRY(check_fan_sync(v, i, &p->task[i].out[k].fan[f]));
     }
     return 0;
 }

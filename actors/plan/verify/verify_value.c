@@ -12,7 +12,7 @@
 /* ---- kinds ---- */
 
 static int
-next_of(const struct values *s, int32_t task, const struct mine *mine, int32_t k)
+next_of_source(const struct values *s, int32_t task, const struct local_positions *mine, int32_t k)
 {
     return proof_same(s->v, task, "pos", s->v->plan->task[task].pos, k < mine->n ? mine->pos[k] : -1);
 }
@@ -21,7 +21,8 @@ next_of(const struct values *s, int32_t task, const struct mine *mine, int32_t k
 static int
 next_position(const struct values *s, int32_t task, int32_t node)
 {
-    return next_of(s, task, mine_of(&s->v->mines, s->v->plan->program->node[node].layout[0]->place), s->done[node]++);
+    return next_of_source(s, task, local_positions_of(&s->v->mines, s->v->plan->program->node[node].layout[0]->place),
+                          s->done[node]++);
 }
 
 /* Returns true if the kernel must know which block of the global tensor it computes. */
@@ -56,7 +57,7 @@ take_slice(const struct values *s, int32_t task, const struct layout *l, const s
     const struct task *t = &s->v->plan->task[task];
     int64_t more = 0;
     if (!s->v->shares[t->node] || !shape_equal(type, &s->v->plan->program->node[t->node].type[0])) return;
-    *view = replica_slice(view, l, type, t->pos, &more);
+    *view = shared_update_slice(view, l, type, t->pos, &more);
     *skip += more;
 }
 
@@ -88,7 +89,7 @@ check_arguments(struct values *s, int32_t task, int32_t nin, const struct ref *i
 
 /* Returns true if `made` has the sizes of v and no gaps, whatever the memory order of its dimensions. */
 static bool
-is_turned(const struct view *made, const struct view *v)
+is_transposed_view(const struct view *made, const struct view *v)
 {
     bool seen[MAX_DIM] = {false};
     int left = v->ndim;
@@ -118,7 +119,8 @@ check_result(struct values *s, int32_t task, int32_t out, int32_t node, int32_t 
         return proof_fail(s->v, task, "a slice of result %d does not outlive the run", (int)k);
     const struct view *made = exec_view(t->exec, t->narg + out), *turned = NULL;
     if (n->op->flags & OP_ANY_ORDER && made && made->ndim == view.ndim && !view_same(made, &view)) {
-        if (!is_turned(made, &view)) return proof_fail(s->v, task, "result %d is no order of its dimensions", (int)out);
+        if (!is_transposed_view(made, &view))
+            return proof_fail(s->v, task, "result %d is no order of its dimensions", (int)out);
         for (int d = 0; d < view.ndim; d++) view.stride[d] = made->stride[d];
         turned = made;
     }
@@ -130,7 +132,7 @@ check_result(struct values *s, int32_t task, int32_t out, int32_t node, int32_t 
 }
 
 static bool
-is_member(const struct plan_chain *c, int32_t n, int32_t node)
+is_chain_member(const struct plan_chain *c, int32_t n, int32_t node)
 {
     for (int32_t i = 0; i < n; i++)
         if (c->member[i] == node) return true;
@@ -153,19 +155,19 @@ value_chain_source(const struct plan_chain *c, int32_t member, const struct prog
 /* Returns true if member i, which is not element-wise, leads its chain: the members before are element-wise, and not
  * its operands. */
 static bool
-leads(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n)
+leads_chain(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n)
 {
     for (int32_t j = 0; j < i; j++)
         if (!(s->v->plan->program->node[c->member[j]].op->flags & OP_ELTWISE)) return false;
     for (int32_t k = 0; k < n->nin; k++)
-        if (n->in[k].kind == REF_NODE && is_member(c, i, n->in[k].index)) return false;
+        if (n->in[k].kind == REF_NODE && is_chain_member(c, i, n->in[k].index)) return false;
     return n->op->flags & OP_LEADS && i < c->nstep - 1;
 }
 
 /* Returns true if member i ends a chain of two that has a lead: it may overwrite the lead's result, which is its
  * operand 0 only. */
 static bool
-follows(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n)
+follows_in_chain(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n)
 {
     const struct prog_node *first = &s->v->plan->program->node[c->member[0]];
     bool ends = c->nstep == 2 && i == 1 && n->op->flags & OP_FOLLOWS && !n->piece;
@@ -179,11 +181,12 @@ follows(const struct values *s, const struct plan_chain *c, int32_t i, const str
 
 /* Returns true if a member is an element-wise node of the chain's shape and layout, or leads or ends the chain. */
 static bool
-belongs(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n,
-        const struct prog_node *last)
+belongs_to_chain(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n,
+                 const struct prog_node *last)
 {
-    bool one = n->nout == 1 && (n->op->flags & OP_ELTWISE || follows(s, c, i, n));
-    return (one || leads(s, c, i, n)) && n->layout[0] == last->layout[0] && shape_equal(&n->type[0], &last->type[0]);
+    bool one = n->nout == 1 && (n->op->flags & OP_ELTWISE || follows_in_chain(s, c, i, n));
+    return (one || leads_chain(s, c, i, n)) && n->layout[0] == last->layout[0] &&
+           shape_equal(&n->type[0], &last->type[0]);
 }
 
 /* Returns true for a group: one operator, all results live-out, and no reads between members. Otherwise it is a
@@ -197,7 +200,7 @@ is_group(const struct values *s, const struct plan_chain *c)
         const struct prog_node *n = &node[c->member[i]];
         if (n->op != node[c->member[0]].op) return false;
         for (int32_t k = 0; k < n->nin; k++)
-            if (n->in[k].kind == REF_NODE && is_member(c, i, n->in[k].index)) return false;
+            if (n->in[k].kind == REF_NODE && is_chain_member(c, i, n->in[k].index)) return false;
     }
     return true;
 }
@@ -223,7 +226,7 @@ is_grouped(const struct values *s, const struct prog_node *n, const struct prog_
 }
 
 static int
-check_member(struct values *s, int32_t task, int32_t i, bool grouped)
+check_chain_member(struct values *s, int32_t task, int32_t i, bool grouped)
 {
     const struct task *t = &s->v->plan->task[task];
     const struct program *g = s->v->plan->program;
@@ -231,7 +234,7 @@ check_member(struct values *s, int32_t task, int32_t i, bool grouped)
     const struct prog_node *last = &g->node[t->node];
     int32_t m = c->member[i];
     const struct prog_node *n = &g->node[m];
-    bool fits = grouped ? is_grouped(s, n, last) : belongs(s, c, i, n, last);
+    bool fits = grouped ? is_grouped(s, n, last) : belongs_to_chain(s, c, i, n, last);
     if (!fits || n->accumulate || n->piece != last->piece || s->v->shares[m])
         return proof_fail(s->v, task, "%s does not belong in its chain", n->op->name);
     if (m != t->node) TRY(next_position(s, task, m));
@@ -239,7 +242,7 @@ check_member(struct values *s, int32_t task, int32_t i, bool grouped)
         struct ref r = n->in[k];
         if (r.kind != REF_NONE && value_chain_source(c, i, n, k).index < 0)
             return proof_fail(s->v, task, "operand %d of %s is not read", (int)k, n->op->name);
-        if (r.kind == REF_NODE && is_member(c, i, r.index) && n->want[k] != g->node[r.index].layout[r.out])
+        if (r.kind == REF_NODE && is_chain_member(c, i, r.index) && n->want[k] != g->node[r.index].layout[r.out])
             return proof_fail(s->v, task, "operand %d of %s is moved within its chain", (int)k, n->op->name);
     }
     return 0;
@@ -251,7 +254,7 @@ static bool
 shows_next(const struct values *s, const struct plan_chain *c, int32_t k)
 {
     struct ref r = c->live_out[k], last = k ? c->live_out[k - 1] : (struct ref){REF_NODE, 0, -1};
-    if (r.kind != REF_NODE || !is_member(c, c->nstep, r.index)) return false;
+    if (r.kind != REF_NODE || !is_chain_member(c, c->nstep, r.index)) return false;
     bool ends = k + 1 == c->nout || c->live_out[k + 1].index != r.index;
     if (ends && r.out != s->v->plan->program->node[r.index].nout - 1) return false;
     bool begins = r.out == 0 || (r.out == 1 && !(s->v->plan->program->node[r.index].op->flags & OP_UPDATE));
@@ -271,7 +274,7 @@ check_chain(struct values *s, int32_t task)
         if (c->member[i] < 0 || c->member[i] > t->node || (i && c->member[i] <= c->member[i - 1]))
             return proof_fail(s->v, task, "member %d of its chain is node %d", (int)i, (int)c->member[i]);
     bool grouped = is_group(s, c);
-    for (int32_t i = 0; i < c->nstep; i++) TRY(check_member(s, task, i, grouped));
+    for (int32_t i = 0; i < c->nstep; i++) TRY(check_chain_member(s, task, i, grouped));
     TRY(check_arguments(s, task, c->nin, c->in, c->want));
     for (int32_t k = 0; k < c->nout; k++) {
         struct ref r = c->live_out[k];
@@ -349,8 +352,9 @@ value_accumulate(struct values *s, int32_t task)
 {
     const struct program *g = s->v->plan->program;
     s->sum = MAX(s->sum, 0);
-    while (s->sum < g->nnode && (!g->node[s->sum].accumulate ||
-                                 s->done[s->sum] == mine_of(&s->v->mines, g->node[s->sum].layout[0]->place)->n))
+    while (s->sum < g->nnode &&
+           (!g->node[s->sum].accumulate ||
+            s->done[s->sum] == local_positions_of(&s->v->mines, g->node[s->sum].layout[0]->place)->n))
         s->sum++;
     if (s->sum == g->nnode) return proof_fail(s->v, task, "the program has no such sum of pieces");
     const struct prog_node *n = &g->node[s->sum];
@@ -418,7 +422,7 @@ value_copy(struct values *s, int32_t task)
 /* Proves that a result in a root part is the root's value there, complete and dense, or this rank's slice of the
  * value. */
 static int
-check_root(struct values *s, int32_t task, int32_t k)
+check_root_value(struct values *s, int32_t task, int32_t k)
 {
     const struct plan *p = s->v->plan;
     const struct task *t = &p->task[task];
@@ -439,7 +443,7 @@ check_root(struct values *s, int32_t task, int32_t k)
     TRY(proof_same(s->v, task, "times that a root is made", t->nact / o->every, o->nreg));
     if (!p->shared[part->index]) return proof_same(s->v, task, "bytes of a root", o->bytes * o->nreg, part->bytes);
     struct type type = ref_type(p->program, root->ref);
-    view = replica_slice(&view, ref_layout(p->program, root->ref), &type, part->pos, &skip);
+    view = shared_update_slice(&view, ref_layout(p->program, root->ref), &type, part->pos, &skip);
     return proof_same(s->v, task, "bytes of a slice of a root", o->bytes, view_bytes(&view));
 }
 
@@ -474,8 +478,9 @@ check_complete(const struct values *s)
     const struct plan *p = s->v->plan;
     for (int32_t i = 0; i < p->program->nnode; i++) {
         const struct prog_node *n = &p->program->node[i];
-        int32_t want =
-            n->op->flags & (OP_MOVE | OP_VIEW) && !n->accumulate ? 0 : mine_of(&s->v->mines, n->layout[0]->place)->n;
+        int32_t want = n->op->flags & (OP_MOVE | OP_VIEW) && !n->accumulate
+                           ? 0
+                           : local_positions_of(&s->v->mines, n->layout[0]->place)->n;
         if (s->done[i] != want)
             return fail(E_PLAN, "plan: node %d, %s, is computed on %d ranks here of %d", (int)i, n->op->name,
                         (int)s->done[i], (int)want);
@@ -488,7 +493,7 @@ check_complete(const struct values *s)
 }
 
 static void
-find_again(struct values *s)
+find_recomputed_values(struct values *s)
 {
     const struct program *g = s->v->plan->program;
     s->again = ARENA_ARRAY(&s->v->tmp, bool, g->nnode *OP_OUT + g->nleaf + 1);
@@ -503,7 +508,7 @@ prove_values(struct proof *v)
 {
     const struct plan *p = v->plan;
     struct values s = {.v = v, .box = -1, .sum = -1};
-    s.crosses = (struct crosses){.arena = &v->tmp, .mines = &v->mines, .cost = &v->plan->program->cost};
+    s.crosses = (struct redistributions){.arena = &v->tmp, .mines = &v->mines, .cost = &v->plan->program->cost};
     s.out = ARENA_ARRAY(&v->tmp, struct content, v->first_out[p->ntask] + 1);
     s.space = ARENA_ARRAY(&v->tmp, int32_t, p->ntask + 1);
     s.done = ARENA_ARRAY(&v->tmp, int32_t, p->program->nnode + 1);
@@ -512,11 +517,11 @@ prove_values(struct proof *v)
     s.root_version = ARENA_ARRAY(&v->tmp, const void *, p->program->nroot + 1);
     s.root_task = ARENA_ARRAY(&v->tmp, int32_t, p->nroot_part + 1);
     for (int32_t r = 0; r < p->nroot_part; r++) s.root_task[r] = -1;
-    find_again(&s);
+    find_recomputed_values(&s);
     for (int32_t i = 0; i < p->ntask; i++) {
         TRY(p->task[i].kind->check(&s, i));
         TRY(check_spaces(&s, i));
-        for (int32_t k = 0; k < p->task[i].nresult; k++) TRY(check_root(&s, i, k));
+        for (int32_t k = 0; k < p->task[i].nresult; k++) TRY(check_root_value(&s, i, k));
     }
     return check_complete(&s);
 }

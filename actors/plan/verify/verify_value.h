@@ -30,12 +30,12 @@ struct values {
     bool halfway; /* the task before made one half of a channel's way through host memory; the next task must make the
                      other */
     struct ref box_ref; /* value that the current move moves */
-    struct crosses crosses;
-    const struct cross *cross; /* box plan of the current move on this host, and its channels */
-    struct hash_table kernels; /* kernels already proved, by address */
-    int32_t filled, nfill;     /* of the shard filled last: its first task, and number of filling tasks */
-    int32_t joined;            /* of the shard joined last: its first task */
-    int32_t *collected;        /* by device: its last task of a collective, -1: none; NULL: no collective yet */
+    struct redistributions crosses;
+    const struct redistribution *cross; /* box plan of the current move on this host, and its channels */
+    struct hash_table kernels;          /* kernels already proved, by address */
+    int32_t filled, nfill;              /* of the shard filled last: its first task, and number of filling tasks */
+    int32_t joined;                     /* of the shard joined last: its first task */
+    int32_t *collected; /* by device: its last task of a collective, -1: none; NULL: no collective yet */
 };
 
 /* ---- verify_part.c ---- */
@@ -111,8 +111,8 @@ int value_collect(struct values *s, int32_t task);
 
 int value_send(struct values *s, int32_t task);
 int value_recv(struct values *s, int32_t task);
-int value_direct_send(struct values *s, int32_t task);
-int value_direct_recv(struct values *s, int32_t task);
+int value_p2p_send(struct values *s, int32_t task);
+int value_p2p_recv(struct values *s, int32_t task);
 int value_transfer(struct values *s, int32_t task);
 /* The tasks of a hop have a fixed order, by turns (send.c). Returns the turn of the next task; *which: index of the
  * outgoing or incoming channel, the stage or the shard. */

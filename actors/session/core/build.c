@@ -96,7 +96,7 @@ key_call(struct key *k, const struct op *op, int nin, struct val *const *in, con
 }
 
 static struct derived *
-memo_find(const struct memo *m, const struct key *k, uint64_t hash)
+derived_find(const struct memo *m, const struct key *k, uint64_t hash)
 {
     uint32_t at = 0;
     for (struct derived *d; (d = hash_next(&m->calls, hash, &at));)
@@ -120,7 +120,7 @@ memo_free(struct memo *m)
 enum { MEMO_MOST = 1 << 16 };
 
 static void
-memo_put(struct memo *m, const struct key *k, uint64_t hash, const struct derived *made)
+derived_put(struct memo *m, const struct key *k, uint64_t hash, const struct derived *made)
 {
     if (m->calls.n >= MEMO_MOST) memo_free(m);
     size_t wants = sizeof(made->want[0]) * (size_t)made->nin;
@@ -145,7 +145,7 @@ struct called {
 };
 
 static void
-call_of(const struct op *op, int nin, struct val *const *in, const struct attr *attr, struct called *c)
+make_called(const struct op *op, int nin, struct val *const *in, const struct attr *attr, struct called *c)
 {
     for (int i = 0; i < nin; i++) {
         c->type[i] = in[i] ? in[i]->type : (struct type){0};
@@ -171,7 +171,7 @@ build_refuse(int code, const struct op *op, int nin, struct val *const *in, cons
     va_end(ap);
     struct called c;
     struct str operands = {0};
-    call_of(op, nin, in, NULL, &c);
+    make_called(op, nin, in, NULL, &c);
     call_print_operands(&c.call, &operands);
     int status = fail((enum err_code)code, "%s%s%s", what, operands.len ? "; " : "", str_text(&operands));
     str_free(&operands);
@@ -391,16 +391,16 @@ derived_of(const struct call_context *ctx, const struct op *op, int nin, struct 
     struct key key;
     key_call(&key, op, nin, in, attr);
     uint64_t hash = hash_bytes(0, key.byte, key.n);
-    *out = key.full || ctx->strategy ? NULL : memo_find(&ctx->s->memo, &key, hash);
+    *out = key.full || ctx->strategy ? NULL : derived_find(&ctx->s->memo, &key, hash);
     if (*out) return 0;
     struct type result[OP_OUT] = {0};
     struct called c;
-    call_of(op, nin, in, attr, &c);
+    make_called(op, nin, in, attr, &c);
     c.call.out = result;
     made->nin = nin;
     made->nout = c.call.nout;
     TRY(derive(ctx, &c.call, made));
-    if (!key.full && !ctx->strategy) memo_put(&ctx->s->memo, &key, hash, made);
+    if (!key.full && !ctx->strategy) derived_put(&ctx->s->memo, &key, hash, made);
     *out = made;
     return 0;
 }
@@ -461,11 +461,11 @@ compose_as_asked(const struct call_context *ctx,
                  int (*write)(struct build *, const struct call *, struct val *const *, struct val **),
                  struct called *c, struct val *const *in, struct val **out)
 {
-    struct inside inside = {.group = ctx->inside ? ctx->inside->group : ++ctx->s->ninside};
+    struct split_propagation inside = {.group = ctx->inside ? ctx->inside->group : ++ctx->s->ninside};
     struct call_context inner = build_plain(ctx);
     TRY(strategy_check(ctx->strategy, &c->call));
     TRY(lay_as_asked(ctx->s, ctx->strategy, c));
-    inside_begin(&inside, &ctx->s->scratch, ctx->strategy, c->call.nin, in);
+    split_propagation_begin(&inside, &ctx->s->scratch, ctx->strategy, c->call.nin, in);
     inner.inside = &inside;
     TRY(compose(&inner, write, &c->call, in, out));
     for (int i = 0; i < c->call.nin; i++)
@@ -481,7 +481,7 @@ write_with(const struct call_context *ctx,
            int nin, struct val *const *in, const struct attr *attr, struct val **out)
 {
     struct called c;
-    call_of(op, nin, in, attr, &c);
+    make_called(op, nin, in, attr, &c);
     return ctx->strategy ? compose_as_asked(ctx, write, &c, in, out) : compose(ctx, write, &c.call, in, out);
 }
 
@@ -541,15 +541,15 @@ add_inside(const struct call_context *ctx, const struct op *op, int nin, struct 
            struct val **out)
 {
     struct type result[OP_OUT] = {0};
-    struct inside_op cut;
+    struct split_propagation_op cut;
     struct call_context own = *ctx;
     struct called c;
-    call_of(op, nin, in, attr, &c);
+    make_called(op, nin, in, attr, &c);
     c.call.out = result;
-    inside_operator(ctx->inside, &ctx->s->scratch, &c.call, in, &cut);
+    split_propagation_operator(ctx->inside, &ctx->s->scratch, &c.call, in, &cut);
     if (cut.known) own.strategy = &cut.own;
     TRY(add_one(&own, op, nin, in, attr, out));
-    inside_made(ctx->inside, &ctx->s->scratch, &cut, c.call.nout, out);
+    split_propagation_made(ctx->inside, &ctx->s->scratch, &cut, c.call.nout, out);
     return 0;
 }
 
@@ -572,7 +572,7 @@ folded(const struct call_context *ctx, const struct op *op, int nin, struct val 
     if (!op->fold || ctx->strategy || !in[0] || in[0]->is_number) return NULL;
     const struct node *n = tracing(ctx->s) && in[0]->node && in[0]->node->traced ? in[0]->node : NULL;
     if (n && n->strategy) n = NULL;
-    call_of(op, nin, in, attr, &c);
+    make_called(op, nin, in, attr, &c);
     struct val *v = op->fold(&c.call, in[0], n);
     if (!v) return NULL;
     bool asked = ctx->phase == PHASE_FORWARD && (v->needs_grad || in[0]->needs_grad);

@@ -22,7 +22,7 @@ heard_begin(struct heard *h, bool timed)
 void
 heard_acts(struct heard *h, const void *times, size_t bytes, int64_t began, int64_t here)
 {
-    int64_t more = MIN((int64_t)(bytes / sizeof *h->act), SIGHT_ACTS - h->nact);
+    int64_t more = MIN((int64_t)(bytes / sizeof *h->act), CLUSTER_VIEW_ACTS - h->nact);
     GROW(h->act, h->nact + more, h->act_capacity);
     if (more) memcpy(h->act + h->nact, times, sizeof *h->act * (size_t)more);
     for (struct act_time *a = h->act + h->nact; a < h->act + h->nact + more; a++) {
@@ -62,17 +62,17 @@ heard_free(struct heard *h)
 /* ---- partitions ---- */
 
 int
-sight_hosts(const struct runner *r)
+cluster_view_hosts(const struct runner *r)
 {
     return MAX(1, (int)r->plan->nmemory);
 }
 
 int
-sight_count(const struct runner *r)
+cluster_view_count(const struct runner *r)
 {
     int n = 1;
     for (int i = 0; r->remote && i < r->plan->nmemory; i++) n += r->plan->memories[i] != r->plan->memory;
-    return MIN(n, SIGHT_PARTS);
+    return MIN(n, CLUSTER_VIEW_PARTS);
 }
 
 /* Returns the i-th shown memory: the session's own, then the others. */
@@ -120,11 +120,11 @@ mark(struct heard *h)
 }
 
 int
-sight_part(struct rille_session *s, struct runner *r, int i, struct sight *out)
+cluster_view_part(struct rille_session *s, struct runner *r, int i, struct cluster_view *out)
 {
     int memory = memory_at(r->plan, i);
-    *out = (struct sight){.plan = r->plan, .actors = r->actors};
-    if (sight_count(r) > 1) cluster_host(s->cluster, memory, out->host);
+    *out = (struct cluster_view){.plan = r->plan, .actors = r->actors};
+    if (cluster_view_count(r) > 1) cluster_host(s->cluster, memory, out->host);
     if (i == 0) return 0;
     struct heard *h = remote_heard(r, memory);
     TRY(compile(s, r, memory, h));
@@ -137,15 +137,16 @@ sight_part(struct rille_session *s, struct runner *r, int i, struct sight *out)
 }
 
 int
-sight_settle(struct rille_session *s, struct runner *r, const struct act_time *own, int64_t nown, struct sight *out)
+cluster_view_settle(struct rille_session *s, struct runner *r, const struct act_time *own, int64_t nown,
+                    struct cluster_view *out)
 {
-    const struct plan *part[SIGHT_PARTS];
-    const struct act_time *act[SIGHT_PARTS];
-    int64_t nact[SIGHT_PARTS], later[SIGHT_PARTS];
-    int n = sight_count(r);
+    const struct plan *part[CLUSTER_VIEW_PARTS];
+    const struct act_time *act[CLUSTER_VIEW_PARTS];
+    int64_t nact[CLUSTER_VIEW_PARTS], later[CLUSTER_VIEW_PARTS];
+    int n = cluster_view_count(r);
     bool settled = true;
     for (int i = 0; i < n; i++) {
-        TRY(sight_part(s, r, i, &out[i]));
+        TRY(cluster_view_part(s, r, i, &out[i]));
         part[i] = out[i].plan;
         act[i] = i ? out[i].act : own;
         nact[i] = i ? out[i].nact : nown;
@@ -162,23 +163,23 @@ sight_settle(struct rille_session *s, struct runner *r, const struct act_time *o
 }
 
 int
-sight_whole(struct rille_session *s, struct runner *r, const struct act_time *own, int64_t nown, bool as_one,
-            struct arena *a, struct whole *out)
+cluster_view_whole(struct rille_session *s, struct runner *r, const struct act_time *own, int64_t nown, bool as_one,
+                   struct arena *a, struct whole *out)
 {
-    int n = sight_count(r);
+    int n = cluster_view_count(r);
     *out = (struct whole){.plan = r->plan, .npart = n, .act = own, .nact = nown};
     out->part = ARENA_ARRAY(a, const struct plan *, n);
     out->first = ARENA_ARRAY(a, int32_t, n);
     out->part[0] = r->plan;
     if (n == 1) return 0;
-    struct sight *sight = ARENA_ARRAY(a, struct sight, n);
+    struct cluster_view *sight = ARENA_ARRAY(a, struct cluster_view, n);
     int64_t nact = nown;
-    TRY(sight_settle(s, r, own, nown, sight));
+    TRY(cluster_view_settle(s, r, own, nown, sight));
     for (int i = 0; i < n; i++) {
         out->part[i] = sight[i].plan;
         nact += nown ? sight[i].nact : 0;
     }
-    out->plan = plan_join(out->part, n, as_one, a, out->first);
+    out->plan = plan_merge_partitions(out->part, n, as_one, a, out->first);
     struct act_time *act = ARENA_ARRAY(a, struct act_time, nact + 1);
     if (nown) memcpy(act, own, sizeof *act * (size_t)nown);
     for (int i = 1; i < n && out->nact < nact; i++)

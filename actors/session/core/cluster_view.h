@@ -4,7 +4,7 @@
  * other hosts here on demand, without messages. At the end of each run workers report numbers: acts by task, busy
  * time by device and, if the run was timed, begin and end of each act. Act times are on the worker's clock and
  * arrive with the begin of the run on that clock, so clocks may differ by days. With very many hosts, only the first
- * SIGHT_PARTS are shown.
+ * CLUSTER_VIEW_PARTS are shown.
  *
  * Owner: the runner. Session's thread. */
 #ifndef RILLE_SESSION_CLUSTER_VIEW_H
@@ -12,7 +12,7 @@
 
 #include "actors/session/core/session.h"
 
-enum { SIGHT_PARTS = 64, SIGHT_ACTS = 1 << 22 /* SIGHT_ACTS: per host and run */ };
+enum { CLUSTER_VIEW_PARTS = 64, CLUSTER_VIEW_ACTS = 1 << 22 /* CLUSTER_VIEW_ACTS: per host and run */ };
 
 /* Reports of a host's workers on the last run. */
 struct heard {
@@ -35,20 +35,20 @@ void heard_busy(struct heard *h, uint64_t device, uint64_t ns);
 void heard_free(struct heard *h);
 
 /* The plan partition of one memory. */
-struct sight {
+struct cluster_view {
     const struct plan *plan;
     const struct actors *actors;
     const struct act_time *act; /* of another host; own acts are in the graph */
     int64_t nact;
     char host[64]; /* "": single host */
 };
-int sight_hosts(const struct runner *r); /* number of hosts with devices of the plan */
-int sight_count(const struct runner *r); /* number of shown partitions; the session's own is number 0 */
-int sight_part(struct rille_session *s, struct runner *r, int i, struct sight *out);
+int cluster_view_hosts(const struct runner *r); /* number of hosts with devices of the plan */
+int cluster_view_count(const struct runner *r); /* number of shown partitions; the session's own is number 0 */
+int cluster_view_part(struct rille_session *s, struct runner *r, int i, struct cluster_view *out);
 /* Aligns the times of other hosts with the session's own acts and each other by messages sent: a remote run begins
- * later, by the time that its order was under way. out: sight_count() partitions. */
-int sight_settle(struct rille_session *s, struct runner *r, const struct act_time *own, int64_t nown,
-                 struct sight *out);
+ * later, by the time that its order was under way. out: cluster_view_count() partitions. */
+int cluster_view_settle(struct rille_session *s, struct runner *r, const struct act_time *own, int64_t nown,
+                        struct cluster_view *out);
 
 /* The joined plan of all shown hosts, and the acts of the last timed run. Allocated in the given arena; refers to
  * the partitions. */
@@ -60,9 +60,9 @@ struct whole {
     const struct act_time *act;
     int64_t nact;
 };
-/* own: the session's own acts of that run; as_one: as in plan_join(). */
-int sight_whole(struct rille_session *s, struct runner *r, const struct act_time *own, int64_t nown, bool as_one,
-                struct arena *a, struct whole *out);
+/* own: the session's own acts of that run; as_one: as in plan_merge_partitions(). */
+int cluster_view_whole(struct rille_session *s, struct runner *r, const struct act_time *own, int64_t nown, bool as_one,
+                       struct arena *a, struct whole *out);
 
 /* ---- remote.c ---- */
 struct str *remote_rows(struct rille_session *s,

@@ -67,7 +67,7 @@ enter_leaf(struct collection *c, struct val *v)
 /* Returns true if the walk ends at this value. COLLECT_RUN: the value has bytes. COLLECT_TRACE: the value was made
  * outside this trace. COLLECT_EXPLAIN: a variable, or a discarded node's result. */
 static bool
-is_leaf(const struct val *v, enum collect_mode mode)
+is_walk_end(const struct val *v, enum collect_mode mode)
 {
     if (v->is_number || (v->input >= 0 && mode != COLLECT_RUN)) return true;
     switch (mode) {
@@ -80,9 +80,9 @@ is_leaf(const struct val *v, enum collect_mode mode)
 static int
 visit_val(struct rille_session *s, struct collection *c, struct val *v, uint64_t mark, enum collect_mode mode)
 {
-    if (v->mark == mark && (is_leaf(v, mode) || v->node->mark == mark)) return 0;
+    if (v->mark == mark && (is_walk_end(v, mode) || v->node->mark == mark)) return 0;
     if (mode != COLLECT_EXPLAIN) TRY(val_readable(v));
-    if (is_leaf(v, mode)) {
+    if (is_walk_end(v, mode)) {
         v->mark = mark;
         enter_leaf(c, v);
         return 0;
@@ -96,7 +96,7 @@ visit_val(struct rille_session *s, struct collection *c, struct val *v, uint64_t
 
 /* Walks depth first, operands before their node, with an explicit stack, because programs may be deep. */
 static int
-walk(struct rille_session *s, struct collection *c, struct val *root, uint64_t mark, enum collect_mode mode)
+walk_graph(struct rille_session *s, struct collection *c, struct val *root, uint64_t mark, enum collect_mode mode)
 {
     int32_t depth = 0;
     int status = visit_val(s, c, root, mark, mode);
@@ -108,7 +108,7 @@ walk(struct rille_session *s, struct collection *c, struct val *root, uint64_t m
         if (f->next == f->node->nin) {
             GROW(c->node, c->nnode + 1, c->node_capacity);
             for (int k = 0; k < f->node->nout; k++) /* results with bytes that are read as leaves keep their index */
-                if (f->node->out[k]->mark != mark || !is_leaf(f->node->out[k], mode)) f->node->out[k]->index = -1;
+                if (f->node->out[k]->mark != mark || !is_walk_end(f->node->out[k], mode)) f->node->out[k]->index = -1;
             f->node->index = c->nnode;
             c->node[c->nnode++] = f->node;
             depth--;
@@ -207,10 +207,10 @@ folds_to_little(const struct node *n)
 /* Emits node i, then the nodes hosted by it. hosted[i]: first node to follow node i, next[j]: the one after j; -1:
  * none. */
 static void
-emit(struct collection *c, int32_t i, const int32_t *hosted, const int32_t *next, struct node **order, int32_t *n)
+emit_node(struct collection *c, int32_t i, const int32_t *hosted, const int32_t *next, struct node **order, int32_t *n)
 {
     order[(*n)++] = c->node[i];
-    for (int32_t j = hosted[i]; j >= 0; j = next[j]) emit(c, j, hosted, next, order, n);
+    for (int32_t j = hosted[i]; j >= 0; j = next[j]) emit_node(c, j, hosted, next, order, n);
 }
 
 /* Moves reductions right behind their operand's node and the element-wise nodes that follow it. The walk reaches the
@@ -233,7 +233,7 @@ folds_early(struct collection *c)
         hosted[host] = i;
     }
     for (int32_t i = 0; i < c->nnode; i++)
-        if (!moves[i]) emit(c, i, hosted, next, order, &n);
+        if (!moves[i]) emit_node(c, i, hosted, next, order, &n);
     for (int32_t i = 0; i < n; i++) c->node[i] = order[i], order[i]->index = i;
     free(hosted);
     free(order);
@@ -248,7 +248,7 @@ struct readers {
 
 /* Finds the readers, by node and output. The caller frees the array. */
 static struct readers *
-find_readers(const struct collection *c)
+collect_readers(const struct collection *c)
 {
     struct readers *list = must_alloc(sizeof *list * (size_t)(c->nnode * OP_OUT + 1));
     for (int32_t i = 0; i < c->nnode * OP_OUT; i++) list[i] = (struct readers){-1, -1, false};
@@ -268,7 +268,7 @@ find_readers(const struct collection *c)
  * common operand; -1: none. Never on devices that compile kernels: libraries there recognise a derivative by the
  * node before it. */
 static int32_t
-beside(const struct collection *c, const struct readers *readers, int32_t i)
+node_beside(const struct collection *c, const struct readers *readers, int32_t i)
 {
     const struct node *n = c->node[i];
     const struct val *x = n->op->eltwise.beside ? n->in[0] : NULL;
@@ -287,12 +287,12 @@ besides_early(struct collection *c)
     int32_t n = 0, first = 0;
     while (first < c->nnode && !c->node[first]->op->eltwise.beside) first++;
     if (first == c->nnode) return;
-    struct readers *readers = find_readers(c);
+    struct readers *readers = collect_readers(c);
     struct node **order = must_alloc(sizeof *order * (size_t)c->nnode);
     bool *moves = must_alloc((size_t)c->nnode);
     for (int32_t i = 0; i < c->nnode; i++) {
         if (moves[i]) continue;
-        int32_t at = beside(c, readers, i);
+        int32_t at = node_beside(c, readers, i);
         if (at >= 0) {
             moves[at] = true;
             c->node[at]->phase = MIN(c->node[at]->phase, c->node[i]->phase);
@@ -309,7 +309,7 @@ besides_early(struct collection *c)
 /* Adds as roots the present versions of variables that are computed on the way, and results with handles that were
  * computed before and not kept. Both would be recomputed in every run. */
 static void
-add_variables(struct collection *c)
+collect_variables(struct collection *c)
 {
     for (int32_t i = 0; i < c->nnode; i++)
         for (int k = 0; k < c->node[i]->nout; k++) {
@@ -360,14 +360,14 @@ collect(struct rille_session *s, int n, struct val *const *root, enum collect_mo
     uint64_t mark = graph_mark(s->graph);
     for (int i = 0; i < n; i++) {
         if (mode == COLLECT_RUN && root[i]->store) continue;
-        TRY(walk(s, c, root[i], mark, mode));
+        TRY(walk_graph(s, c, root[i], mark, mode));
         add_root(c, root[i]);
     }
     as_made(c);
     updates_last(c);
     folds_early(c);
     besides_early(c);
-    if (mode == COLLECT_RUN) add_variables(c);
+    if (mode == COLLECT_RUN) collect_variables(c);
     if (mode == COLLECT_RUN) add_saved(c, mark);
     unique_roots(c, s);
     return 0;
@@ -385,17 +385,17 @@ ref_of(const struct val *v)
 }
 
 static void
-put(struct str *k, const void *p, size_t n)
+put_key_bytes(struct str *k, const void *p, size_t n)
 {
     str_addn(k, p, n);
 }
 
 static void
-put_type(struct str *k, const struct type *t, const struct layout *l)
+put_program_type(struct str *k, const struct type *t, const struct layout *l)
 {
     int32_t head[2] = {t->dtype | t->ndim << 8 | t->weak << 16, l ? l->id : -1};
-    put(k, head, sizeof head);
-    put(k, t->dim, sizeof(t->dim[0]) * t->ndim);
+    put_key_bytes(k, head, sizeof head);
+    put_key_bytes(k, t->dim, sizeof(t->dim[0]) * t->ndim);
 }
 
 /* Packs the ref into a number, because padding bytes of a struct are undefined. */
@@ -404,7 +404,7 @@ put_ref(struct str *k, const struct val *v)
 {
     struct ref r = ref_of(v);
     int32_t packed = r.index << 8 | r.kind << 4 | r.out;
-    put(k, &packed, sizeof packed);
+    put_key_bytes(k, &packed, sizeof packed);
 }
 
 static void
@@ -413,21 +413,21 @@ put_node(struct str *k, const struct node *n)
     uint32_t head[2] = {(uint32_t)n->nin | (uint32_t)n->nout << 16, (uint32_t)n->phase | (uint32_t)n->per_piece << 8 |
                                                                         (uint32_t)n->accumulate << 16 |
                                                                         (uint32_t)(n->recomputes > 0) << 24};
-    put(k, &n->op, sizeof n->op);
-    put(k, head, sizeof head);
+    put_key_bytes(k, &n->op, sizeof n->op);
+    put_key_bytes(k, head, sizeof head);
     for (int i = 0; i < n->nin; i++) {
         int32_t want = n->want[i] ? n->want[i]->id : -1;
         put_ref(k, n->in[i]);
-        put(k, &want, sizeof want);
+        put_key_bytes(k, &want, sizeof want);
     }
     for (int i = 0, nattr = op_nattr(n->op); i < nattr; i++) {
         const struct attr *a = &n->attr[i];
         int64_t value[2] = {a->i, a->n | (int64_t)a->set << 32};
-        put(k, value, sizeof value);
-        put(k, &a->f, sizeof a->f);
-        put(k, a->list, sizeof(a->list[0]) * (size_t)a->n);
+        put_key_bytes(k, value, sizeof value);
+        put_key_bytes(k, &a->f, sizeof a->f);
+        put_key_bytes(k, a->list, sizeof(a->list[0]) * (size_t)a->n);
     }
-    for (int o = 0; o < n->nout; o++) put_type(k, &n->out[o]->type, n->out[o]->layout);
+    for (int o = 0; o < n->nout; o++) put_program_type(k, &n->out[o]->type, n->out[o]->layout);
 }
 
 /* Returns the leaf that root v (a result of an in-place operator) may overwrite; -1: none. Operators that may reject
@@ -448,9 +448,9 @@ collection_key(struct rille_session *s, struct collection *c)
 {
     str_clear(&c->key);
     int32_t head[4] = {c->nnode, c->nleaf, c->nnumber, s->threads};
-    put(&c->key, head, sizeof head);
-    for (int32_t i = 0; i < c->nleaf; i++) put_type(&c->key, &c->leaf[i]->type, c->leaf[i]->layout);
-    for (int32_t i = 0; i < c->nnumber; i++) put(&c->key, &c->number[i]->type.dtype, 1);
+    put_key_bytes(&c->key, head, sizeof head);
+    for (int32_t i = 0; i < c->nleaf; i++) put_program_type(&c->key, &c->leaf[i]->type, c->leaf[i]->layout);
+    for (int32_t i = 0; i < c->nnumber; i++) put_key_bytes(&c->key, &c->number[i]->type.dtype, 1);
     for (int32_t i = 0; i < c->nnode; i++) put_node(&c->key, c->node[i]);
     for (int32_t i = 0; i < c->nroot; i++) {
         put_ref(&c->key, c->root[i]);
@@ -460,7 +460,7 @@ collection_key(struct rille_session *s, struct collection *c)
 /* ---- the program ---- */
 
 static void
-copy_node(struct arena *a, const struct node *n, struct prog_node *p)
+copy_graph_node(struct arena *a, const struct node *n, struct prog_node *p)
 {
     struct ref *in = ARENA_ARRAY(a, struct ref, n->nin);
     struct type *type = ARENA_ARRAY(a, struct type, n->nout);
@@ -559,7 +559,7 @@ collection_uses(struct collection *c)
 
 /* Returns true if a result with `uses` reads in the walk is also needed elsewhere, and the run does not keep it. */
 static bool
-is_wanted(const struct collection *c, const struct val *v, int32_t uses)
+is_value_wanted(const struct collection *c, const struct val *v, int32_t uses)
 {
     return !v->store && v->mark != c->root_mark && v->keep > uses;
 }
@@ -571,7 +571,7 @@ keep_next_time(const struct collection *c, int32_t i)
     const int32_t *all = c->use + c->nnode * OP_OUT + c->nleaf;
     for (int k = 0; k < c->node[i]->nout; k++) {
         struct val *v = c->node[i]->out[k];
-        if (is_wanted(c, v, all[i * OP_OUT + k])) v->keep_next = 1;
+        if (is_value_wanted(c, v, all[i * OP_OUT + k])) v->keep_next = 1;
     }
 }
 
@@ -580,7 +580,7 @@ still_wanted(const struct collection *c, int32_t i)
 {
     const struct node *n = c->node[i];
     for (int k = 0; k < n->nout; k++)
-        if (is_wanted(c, n->out[k], c->use[i * OP_OUT + k])) return true;
+        if (is_value_wanted(c, n->out[k], c->use[i * OP_OUT + k])) return true;
     return false;
 }
 
@@ -646,7 +646,7 @@ collection_program(struct rille_session *s, struct collection *c)
     for (int32_t i = 0; i < c->nleaf; i++)
         p->leaf[i] = (struct prog_leaf){.type = c->leaf[i]->type, .layout = c->leaf[i]->layout};
     for (int32_t i = 0; i < c->nnumber; i++) p->number[i] = arena_dup(a, &c->number[i]->type, sizeof(struct type));
-    for (int32_t i = 0; i < c->nnode; i++) copy_node(a, c->node[i], &p->node[i]);
+    for (int32_t i = 0; i < c->nnode; i++) copy_graph_node(a, c->node[i], &p->node[i]);
     link_recomputed(c, p);
     for (int32_t i = 0; i < c->nroot; i++)
         p->root[i] = (struct prog_root){.ref = ref_of(c->root[i]), .overwrites_leaf = overwritten_leaf(c->root[i])};

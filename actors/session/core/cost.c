@@ -86,7 +86,7 @@ used(const struct rille_cost *c)
 /* Reads the next word of a line, at most room - 1 characters. Returns false at the end of the line, which stays
  * unread. */
 static bool
-next_word(FILE *f, char *out, size_t room)
+next_cost_word(FILE *f, char *out, size_t room)
 {
     int c;
     size_t n = 0;
@@ -100,7 +100,7 @@ next_word(FILE *f, char *out, size_t room)
 
 /* Fails with what is wrong and the offending text. */
 static int
-refuse(const char *where, const char *what, const char *text)
+refuse_cost(const char *where, const char *what, const char *text)
 {
     struct str plain = {0};
     str_add_plain(&plain, text);
@@ -111,19 +111,19 @@ refuse(const char *where, const char *what, const char *text)
 
 /* Parses one parameter. seen: a bit for each parameter given on an earlier line. */
 static int
-take(const char *where, const char *name, const char *number, struct rille_cost *c, unsigned *seen)
+read_cost(const char *where, const char *name, const char *number, struct rille_cost *c, unsigned *seen)
 {
     char *end;
     size_t i = 0;
     while (i < countof(parameter) && strcmp(parameter[i].name, name)) i++;
-    if (i == countof(parameter)) return refuse(where, "no cost is called", name);
+    if (i == countof(parameter)) return refuse_cost(where, "no cost is called", name);
     if (*seen >> i & 1) return fail(E_IO, "%s: %s was given already", where, name);
     *seen |= 1u << i;
     double value = strtod(number, &end);
     if (*end || !(value >= parameter[i].least && value <= parameter[i].most)) {
         char what[128];
         snprintf(what, sizeof what, "%s is a number from %g to %g, found", name, parameter[i].least, parameter[i].most);
-        return refuse(where, what, number);
+        return refuse_cost(where, what, number);
     }
     *parameter_in(c, i) = value;
     return 0;
@@ -131,13 +131,13 @@ take(const char *where, const char *name, const char *number, struct rille_cost 
 
 /* Reads a line: a name and a number, a comment, or nothing. Comments may have any length. */
 static int
-read_line(FILE *f, const char *where, struct rille_cost *c, unsigned *seen)
+read_cost_line(FILE *f, const char *where, struct rille_cost *c, unsigned *seen)
 {
     char name[40], number[40], more[2];
-    if (next_word(f, name, sizeof name) && *name != '#') {
-        if (!next_word(f, number, sizeof number) || next_word(f, more, sizeof more))
+    if (next_cost_word(f, name, sizeof name) && *name != '#') {
+        if (!next_cost_word(f, number, sizeof number) || next_cost_word(f, more, sizeof more))
             return fail(E_IO, "%s: the name of a cost and a number are wanted", where);
-        TRY(take(where, name, number, c, seen));
+        TRY(read_cost(where, name, number, c, seen));
     }
     for (int byte = 0; byte != EOF && byte != '\n';) byte = getc(f);
     return 0;
@@ -156,7 +156,7 @@ cost_read(const char *path, struct box_cost *out, struct compute_rates *rates)
     FILE *f = fopen(path, "r");
     for (int line = 1; f && !status && !feof(f) && !ferror(f); line++) {
         snprintf(where, sizeof where, "%s:%d", path, line);
-        status = read_line(f, where, &c, &seen);
+        status = read_cost_line(f, where, &c, &seen);
     }
     if (!f || ferror(f)) status = fail(E_IO, "costs: %s cannot be read: %s", path, strerror(errno));
     if (f) fclose(f);

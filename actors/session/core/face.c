@@ -31,7 +31,7 @@ face_tensor(const struct rille_tensor *t, const char *who)
 }
 
 static int
-foreign(const char *who, const char *what, int i)
+foreign_handle(const char *who, const char *what, int i)
 {
     return fail(E_ARG, "%s: %s %d belongs to another session", who, what, i);
 }
@@ -44,7 +44,7 @@ face_tensors(const struct rille_session *s, int n, struct rille_tensor *const *t
     if (n && !t) return fail(E_ARG, "%s: the list of tensors is NULL", who);
     for (int i = 0; i < n; i++) {
         if (!t[i]) return fail(E_ARG, "%s: tensor %d is NULL", who, i);
-        if (t[i]->s != s) return foreign(who, "tensor", i);
+        if (t[i]->s != s) return foreign_handle(who, "tensor", i);
     }
     return 0;
 }
@@ -59,7 +59,8 @@ face_args(const struct rille_session *s, int n, const struct rille_arg *args, co
         if (args[i].kind > RILLE_ARG_LIVE) return fail(E_ARG, "%s: operand %d is of no kind", who, i);
         if ((tensor && !args[i].tensor) || (live && !args[i].live))
             return fail(E_ARG, "%s: operand %d is NULL", who, i);
-        if ((tensor && args[i].tensor->s != s) || (live && args[i].live->s != s)) return foreign(who, "operand", i);
+        if ((tensor && args[i].tensor->s != s) || (live && args[i].live->s != s))
+            return foreign_handle(who, "operand", i);
     }
     return 0;
 }

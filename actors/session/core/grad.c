@@ -29,7 +29,7 @@ struct sweep {
 };
 
 static int32_t
-slot_of(struct sweep *w, struct val *v)
+gradient_slot(struct sweep *w, struct val *v)
 {
     if (v->mark == w->mark) return v->index;
     GROW(w->at, w->nat + 1, w->at_capacity);
@@ -43,16 +43,16 @@ slot_of(struct sweep *w, struct val *v)
 
 /* Returns true if differentiation stops at v: v is a version of a variable, or has no node. */
 static bool
-stops(const struct val *v)
+ends_sweep(const struct val *v)
 {
     return !v->node || v->owner;
 }
 
 static void
-reach(struct sweep *w, struct val *v)
+reach_value(struct sweep *w, struct val *v)
 {
-    slot_of(w, v);
-    if (stops(v) || v->node->mark == w->mark) return;
+    gradient_slot(w, v);
+    if (ends_sweep(v) || v->node->mark == w->mark) return;
     v->node->mark = w->mark;
     GROW(w->node, w->nnode + 1, w->node_capacity);
     w->node[w->nnode++] = v->node;
@@ -78,7 +78,7 @@ val_asked(const struct sweep *w, struct val *v)
 static int
 find_nodes(struct sweep *w, struct val *root)
 {
-    reach(w, root);
+    reach_value(w, root);
     for (int32_t i = 0; i < w->nnode; i++) {
         const struct node *n = w->node[i];
         if (n->spent)
@@ -87,7 +87,7 @@ find_nodes(struct sweep *w, struct val *root)
                         "operators are added up, for one backward",
                         n->name, n->line.file ? n->line.file : "?", n->line.line);
         for (int k = 0; k < n->nin; k++)
-            if (n->in[k] && n->in[k]->needs_grad) reach(w, val_asked(w, n->in[k]));
+            if (n->in[k] && n->in[k]->needs_grad) reach_value(w, val_asked(w, n->in[k]));
     }
     if (w->nnode > 1) qsort(w->node, (size_t)w->nnode, sizeof(*w->node), by_serial_down);
     return 0;
@@ -104,7 +104,7 @@ call2(const struct call_context *ctx, const char *op, struct val *a, struct val 
 
 /* Returns true if an operator may fuse the addition into node n: n is not computed yet. */
 static bool
-is_asked(const struct node *n)
+is_gradient_asked(const struct node *n)
 {
     return n && n->state == NODE_NEW;
 }
@@ -112,7 +112,7 @@ is_asked(const struct node *n)
 /* Adds an earlier gradient of the same value to *g. If both are results of one operator (plus), or one operator can
  * add onto an existing value (onto), uses that shorter form. */
 static int
-add_to(const struct call_context *ctx, struct val *before, struct val **g)
+add_gradient(const struct call_context *ctx, struct val *before, struct val **g)
 {
     const struct node *x = before->node, *y = (*g)->node;
     if (before->layout == (*g)->layout) {
@@ -120,9 +120,9 @@ add_to(const struct call_context *ctx, struct val *before, struct val **g)
         struct val *sum = NULL;
         if (x && y && x->op == y->op && x->op->plus)
             sum = x->op->plus(&b.base, x, y);
-        else if (is_asked(y) && y->op->onto)
+        else if (is_gradient_asked(y) && y->op->onto)
             sum = y->op->onto(&b.base, y, before);
-        else if (is_asked(x) && x->op->onto)
+        else if (is_gradient_asked(x) && x->op->onto)
             sum = x->op->onto(&b.base, x, *g);
         if (b.base.failed) return err_last();
         if (sum) return *g = sum, 0;
@@ -143,16 +143,16 @@ sum_of_pieces(const struct sweep *w, const struct call_context *ctx, struct val 
 {
     *out = g;
     if (!w->pieces || is_after(g)) return 0;
-    if (trace_per_piece(g)) return microbatch_sum(ctx, g, out);
-    return call2(ctx, "mul", g, build_number(ctx->s, false, trace_pieces(ctx->s), 0), out);
+    if (trace_per_microbatch(g)) return microbatch_sum(ctx, g, out);
+    return call2(ctx, "mul", g, build_number(ctx->s, false, trace_microbatches(ctx->s), 0), out);
 }
 
 /* Returns true if the layout of v stems from its operands of equal shape, without moves. After a move, such as a
  * scatter of partial sums, the node that made the addends needs the gradient unsplit. */
 static bool
-lies_so(const struct val *v)
+lies_as_value(const struct val *v)
 {
-    while (v && !stops(v)) {
+    while (v && !ends_sweep(v)) {
         const struct node *n = v->node;
         const struct val *from = NULL;
         for (int k = 0; k < n->nin; k++) {
@@ -177,7 +177,7 @@ cut_as(const struct call_context *ctx, const struct val *v, struct val **g)
         if (has->sbp[a].kind == SBP_B && v->layout->sbp[a].kind == SBP_S) want[a] = v->layout->sbp[a];
     }
     TRY(layout_new(ctx->s->atlas, has->place, want, v->layout->order, &l));
-    if (l == has || price_move(NULL, &v->type, has, l) || !lies_so(v)) return 0;
+    if (l == has || price_move(NULL, &v->type, has, l) || !lies_as_value(v)) return 0;
     TRY(reuse_below(ctx, l, g));
     return (*g)->layout == l ? 0 : build_to_global(ctx, *g, l, g);
 }
@@ -186,7 +186,7 @@ cut_as(const struct call_context *ctx, const struct val *v, struct val **g)
  * replicated. If v is the same for all micro-batches (a weight of two stages), moves to another placement once per
  * batch. */
 static int
-receive(struct sweep *w, const struct call_context *ctx, struct val *v, struct val *g)
+receive_gradient(struct sweep *w, const struct call_context *ctx, struct val *v, struct val *g)
 {
     if (!shape_equal(&g->type, &v->type))
         return fail(E_KERNEL,
@@ -194,24 +194,24 @@ receive(struct sweep *w, const struct call_context *ctx, struct val *v, struct v
     if (g->layout->place != v->layout->place) {
         const struct layout *l;
         TRY(layout_summed(ctx->s->atlas, v->layout, &l));
-        if (trace_per_piece(g) && !trace_per_piece(v)) TRY(sum_of_pieces(w, ctx, g, &g));
+        if (trace_per_microbatch(g) && !trace_per_microbatch(v)) TRY(sum_of_pieces(w, ctx, g, &g));
         TRY(build_to_global(ctx, g, l, &g));
     }
     TRY(build_cast(ctx, g, v->type.dtype, &g));
     TRY(cut_as(ctx, v, &g));
-    int32_t i = slot_of(w, v);
+    int32_t i = gradient_slot(w, v);
     if (w->grad[i] && is_after(w->grad[i]) != is_after(g)) {
         TRY(sum_of_pieces(w, ctx, w->grad[i], &w->grad[i]));
         TRY(sum_of_pieces(w, ctx, g, &g));
     }
-    if (w->grad[i]) TRY(add_to(ctx, w->grad[i], &g));
+    if (w->grad[i]) TRY(add_gradient(ctx, w->grad[i], &g));
     w->grad[i] = g;
     return 0;
 }
 
 /* Gives the gradient of a pinned move the layout of the move's operand. */
 static int
-go_back(const struct call_context *ctx, const struct node *n, struct val **din)
+propagate_back(const struct call_context *ctx, const struct node *n, struct val **din)
 {
     const struct layout *l;
     if (!n->pins || !*din) return 0;
@@ -231,7 +231,7 @@ bytes_made(const struct node *n)
 
 /* Finds the bytes alive behind each of n ordered nodes; work[k]: bytes that node k makes. */
 static void
-find_alive(const struct sweep *w, struct node *const *node, int32_t n, const double *work, int64_t *alive)
+find_alive_bytes(const struct sweep *w, struct node *const *node, int32_t n, const double *work, int64_t *alive)
 {
     int32_t *at = must_alloc(sizeof *at * 2 * (size_t)(w->nnode + 1)), *last = at + w->nnode; /* by node, from 1 */
     int64_t *gone = must_alloc(sizeof *gone * (size_t)(n + 1)), now = 0;
@@ -239,7 +239,7 @@ find_alive(const struct sweep *w, struct node *const *node, int32_t n, const dou
     for (int32_t k = 0; k < n; k++)
         for (int i = 0; i < node[k]->nin; i++) {
             const struct val *v = node[k]->in[i];
-            if (v && !stops(v) && v->node->mark == w->mark && at[v->node->index]) last[v->node->index] = k + 1;
+            if (v && !ends_sweep(v) && v->node->mark == w->mark && at[v->node->index]) last[v->node->index] = k + 1;
         }
     for (int32_t k = 0; k < n; k++) {
         now -= gone[k];
@@ -265,7 +265,7 @@ cut_region(struct sweep *w)
     int64_t *alive = must_alloc(sizeof *alive * (size_t)(n + 1));
     bool *ends = must_alloc((size_t)n + 1);
     for (int32_t k = 0; k < n; k++) work[k] = (double)bytes_made(node[k]);
-    find_alive(w, node, n, work, alive);
+    find_alive_bytes(w, node, n, work, alive);
     recompute_cut(n, work, alive, ends);
     for (int32_t k = 0, part = ++s->nregion; k < n; k++) {
         node[k]->region = part;
@@ -281,16 +281,16 @@ cut_region(struct sweep *w)
 static struct val *
 val_recomputed(const struct sweep *w, struct val *v)
 {
-    if (!v || stops(v) || v->node->mark != w->mark || !w->recomputed[v->node->index]) return v;
+    if (!v || ends_sweep(v) || v->node->mark != w->mark || !w->recomputed[v->node->index]) return v;
     return w->recomputed[v->node->index]->out[v->out];
 }
 
 /* Returns true if the node is recomputed. Nodes alike for all micro-batches (casts and views of weights) are not:
  * they are computed once per batch and stay. */
 static bool
-is_repeated(const struct sweep *w, const struct node *n)
+is_repeated_node(const struct sweep *w, const struct node *n)
 {
-    return n->region && (trace_pieces(w->ctx->s) == 1 || n->per_piece);
+    return n->region && (trace_microbatches(w->ctx->s) == 1 || n->per_piece);
 }
 
 /* Adds the call again on recomputed operands, with the same result layouts. */
@@ -323,9 +323,9 @@ node_for_grad(struct sweep *w, struct node *n, struct node **out)
 {
     int status = 0;
     *out = n;
-    if (!is_repeated(w, n)) return 0;
+    if (!is_repeated_node(w, n)) return 0;
     for (int32_t i = w->nnode; !status && !w->recomputed[n->index] && i-- > 0;)
-        if (w->node[i]->region == n->region && is_repeated(w, w->node[i])) status = node_recompute(w, w->node[i]);
+        if (w->node[i]->region == n->region && is_repeated_node(w, w->node[i])) status = node_recompute(w, w->node[i]);
     *out = w->recomputed[n->index];
     return status;
 }
@@ -356,10 +356,11 @@ through_node(struct sweep *w, struct node *n)
     else
         din[0] = dout[0];
     if (b.base.failed) status = err_last();
-    if (!status) status = go_back(&there, n, &din[0]);
+    if (!status) status = propagate_back(&there, n, &din[0]);
     if (status) err_note("gradient of %s", n->name);
     for (int i = 0; !status && i < n->nin; i++)
-        if (din[i] && n->in[i] && n->in[i]->needs_grad) status = receive(w, &there, val_asked(w, n->in[i]), din[i]);
+        if (din[i] && n->in[i] && n->in[i]->needs_grad)
+            status = receive_gradient(w, &there, val_asked(w, n->in[i]), din[i]);
     free(din);
     return status;
 }
@@ -371,7 +372,7 @@ seed(const struct call_context *ctx, struct val *y, struct val **out)
     const struct layout *l;
     TRY(layout_summed(ctx->s->atlas, y->layout, &l));
     struct build_source source = {.type = &y->type, .layout = l};
-    double share = trace_per_piece(y) ? 1.0 / trace_pieces(ctx->s) : 1;
+    double share = trace_per_microbatch(y) ? 1.0 / trace_microbatches(ctx->s) : 1;
     struct val *one = build_number(ctx->s, false, share, 0), *res[OP_OUT];
     TRY(build_call(ctx, op_find("full"), 1, &one, NULL, &source, res));
     *out = res[0];
@@ -386,7 +387,7 @@ sweep_from(struct sweep *w, const struct call_context *ctx, struct val *y)
     struct call_context backward = *ctx;
     backward.phase = PHASE_BACKWARD;
     w->ctx = &backward;
-    w->pieces = trace_pieces(s) > 1 && trace_per_piece(y);
+    w->pieces = trace_microbatches(s) > 1 && trace_per_microbatch(y);
     w->mark = graph_mark(s->graph);
     if (!y->needs_grad) return fail(E_STATE, "no gradient can be asked here: nothing that it depends on requires one");
     TRY(find_nodes(w, y));
@@ -394,7 +395,7 @@ sweep_from(struct sweep *w, const struct call_context *ctx, struct val *y)
     for (int32_t i = 0; i < w->nnode; i++) w->node[i]->index = i;
     cut_region(w);
     int status = seed(&backward, y, &dy);
-    if (!status) status = receive(w, &backward, y, dy);
+    if (!status) status = receive_gradient(w, &backward, y, dy);
     for (int32_t i = 0; !status && i < w->nnode; i++) status = through_node(w, w->node[i]);
     w->ctx = NULL;
     return status;

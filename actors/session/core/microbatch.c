@@ -19,7 +19,7 @@ static bool
 lies_so(const struct node *n, int k)
 {
     const struct val *x = k < n->nin ? n->in[k] : NULL;
-    return x && !x->is_number && trace_per_piece(x) && x->layout == n->want[k] && !layout_partial(x->layout);
+    return x && !x->is_number && trace_per_microbatch(x) && x->layout == n->want[k] && !layout_partial(x->layout);
 }
 
 static bool
@@ -33,7 +33,7 @@ static bool
 is_fixed(const struct node *n, int k, const struct val *v)
 {
     const struct val *x = n->in[k];
-    return x->is_number || (!trace_per_piece(x) && alike(x, v) && x->layout == n->want[k]);
+    return x->is_number || (!trace_per_microbatch(x) && alike(x, v) && x->layout == n->want[k]);
 }
 
 /* Returns the operands of n (bits) that can be summed instead of its result v; 0: none. */
@@ -74,7 +74,7 @@ int
 microbatch_sum(const struct call_context *ctx, struct val *v, struct val **out)
 {
     *out = v;
-    if (trace_pieces(ctx->s) == 1 || !trace_per_piece(v)) return 0;
+    if (trace_microbatches(ctx->s) == 1 || !trace_per_microbatch(v)) return 0;
     enum dtype d = (enum dtype)v->type.dtype;
     if (!dtype_is_half(d) || layout_partial(v->layout)) return sum_up(ctx, v, out);
     TRY(sum_up_wide(ctx, v, out));
@@ -94,8 +94,8 @@ int
 microbatch_mean(const struct call_context *ctx, struct val *v, struct val **out)
 {
     *out = v;
-    if (trace_pieces(ctx->s) == 1 || !trace_per_piece(v)) return 0;
-    TRY(scaled(ctx, v, 1.0 / trace_pieces(ctx->s), out));
+    if (trace_microbatches(ctx->s) == 1 || !trace_per_microbatch(v)) return 0;
+    TRY(scaled(ctx, v, 1.0 / trace_microbatches(ctx->s), out));
     return microbatch_sum(ctx, *out, out);
 }
 

@@ -25,7 +25,7 @@ open_run_after(struct rille_session *s)
 }
 
 static int
-await(void *of, uint64_t number, bool must)
+await_number(void *of, uint64_t number, bool must)
 {
     struct rille_session *s = of;
     int status = engine_await(s->engine, number, must);
@@ -36,19 +36,19 @@ await(void *of, uint64_t number, bool must)
 int
 session_settle(struct rille_session *s)
 {
-    return s->cluster ? 0 : await(s, engine_last(s->engine), false);
+    return s->cluster ? 0 : await_number(s, engine_last(s->engine), false);
 }
 
 void
 session_drain(struct rille_session *s)
 {
-    if (s->engine && !s->cluster) await(s, engine_last(s->engine), true);
+    if (s->engine && !s->cluster) await_number(s, engine_last(s->engine), true);
 }
 
 void
 work_order_begin(struct rille_session *s)
 {
-    s->work.await = await;
+    s->work.await = await_number;
     s->work.of = s;
 }
 

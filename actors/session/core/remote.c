@@ -17,7 +17,7 @@
 
 /* The plan partition of one memory. */
 struct remote_part {
-    struct mines mines;
+    struct local_set mines;
     bool known;      /* a worker has reported the partition */
     uint64_t *arena; /* pairs (device, bytes) */
     int narena;      /* number of devices */
@@ -48,7 +48,7 @@ struct remote {
 static int
 put_store(const struct cluster *c, struct remote_part *part, const struct layout *l, const struct store *store)
 {
-    const struct mine *mine = mine_of(&part->mines, l->place);
+    const struct local_positions *mine = local_positions_of(&part->mines, l->place);
     for (int32_t i = 0; i < mine->n; i++) {
         const struct buffer *b = store->part[mine->pos[i]];
         if (b && buffer_is_lost(b)) return fail(E_LOST, "a value that it reads was on a host that is lost");
@@ -153,8 +153,9 @@ on_have(void *arg, int memory, const struct cluster_part *made)
     part->narena = made->narena / 2;
     part->arena = arena_dup(&m->arena, made->arena, sizeof *made->arena * (size_t)made->narena);
     part->base = ARENA_ARRAY(&m->arena, void *, part->narena + 1);
-    for (int32_t i = 0; i < g->nleaf; i++) nplace += mine_of(&part->mines, g->leaf[i].layout->place)->n;
-    for (int32_t k = 0; k < g->nroot; k++) nplace += mine_of(&part->mines, ref_layout(g, g->root[k].ref)->place)->n;
+    for (int32_t i = 0; i < g->nleaf; i++) nplace += local_positions_of(&part->mines, g->leaf[i].layout->place)->n;
+    for (int32_t k = 0; k < g->nroot; k++)
+        nplace += local_positions_of(&part->mines, ref_layout(g, g->root[k].ref)->place)->n;
     part->place = ARENA_ARRAY(&m->arena, uint64_t, nplace + 1);
     for (int32_t k = 0; k < g->nroot; k++)
         if (made->replaces[k] == ROOT_NEW) reply->r->overwrites[k] = false;
@@ -180,12 +181,12 @@ remote_doing(const struct rille_session *s, int thread, char *text, size_t size)
     int32_t task;
     *text = '\0';
     if (!cluster_doing(s->cluster, thread, &task)) return false;
-    if (r && task >= 0 && task < r->plan->ntask) doing_print(r->plan, &r->run, task, text, size);
+    if (r && task >= 0 && task < r->plan->ntask) activity_print(r->plan, &r->run, task, text, size);
     return true;
 }
 
 static struct line
-line_of(const struct runner *r, int32_t node)
+runner_line(const struct runner *r, int32_t node)
 {
     bool known = node >= 0 && node < r->plan->program->nnode;
     return known ? r->run.line[node] : (struct line){0};
@@ -199,7 +200,7 @@ tell_loss(struct rille_session *s, const struct runner *r)
     if (!cluster_lost(s->cluster, 0, &l)) return E_LOST;
     const struct plan *p = r->plan;
     bool known = l.task >= 0 && l.task < p->ntask;
-    struct line at = known ? line_of(r, p->task[l.task].blame_node) : (struct line){0};
+    struct line at = known ? runner_line(r, p->task[l.task].blame_node) : (struct line){0};
     struct str where = {0};
     if (at.file) str_addf(&where, " (%s:%d)", at.file, (int)at.line);
     int status = fail(E_LOST, "worker %d (%s, pid %d) %s%s%s%s", l.rank, l.host, l.pid, l.how,
@@ -211,7 +212,7 @@ tell_loss(struct rille_session *s, const struct runner *r)
 static int
 tell_failure(const struct runner *r, const struct cluster_job *job, int status)
 {
-    struct line at = line_of(r, job->node);
+    struct line at = runner_line(r, job->node);
     if (at.file) err_note("%s:%d", at.file, (int)at.line);
     return status;
 }
@@ -263,7 +264,7 @@ remote_new(struct rille_session *s, const struct runner *r)
     m->places = ARENA_ARRAY(&m->arena, struct places, m->npart);
     m->rows = ARENA_ARRAY(&m->arena, struct str, m->npart);
     m->begun = ARENA_ARRAY(&m->arena, bool, p->program->nroot + 1);
-    for (int i = 0; i < m->npart; i++) mines_init(&m->part[i].mines, cluster_map(s->cluster, i), &m->arena);
+    for (int i = 0; i < m->npart; i++) local_set_init(&m->part[i].mines, cluster_map(s->cluster, i), &m->arena);
     return m;
 }
 

@@ -37,7 +37,7 @@ same_number(const struct number *x, const struct number *y)
 
 /* Merges equal numbers, by comparison with all before, because numbers are few. */
 static void
-find_numbers(struct merge *m)
+merge_numbers(struct merge *m)
 {
     for (int32_t i = 0; i < m->p->nnumber; i++) {
         int32_t k = 0;
@@ -115,7 +115,7 @@ find_equal(struct merge *m, int32_t i)
 
 /* Removes merged nodes. Returns the new index of each node. */
 static const int32_t *
-renumber(struct merge *m)
+renumber_nodes(struct merge *m)
 {
     struct program *p = m->p;
     int32_t *index = ARENA_ARRAY(&p->arena, int32_t, p->nnode + 1), n = 0;
@@ -150,9 +150,9 @@ reuse_equal(struct program *p, const struct collection *c)
     m.kept = ARENA_ARRAY(&m.scratch, bool, p->nnode + 1);
     for (int32_t k = 0; k < p->nroot; k++)
         if (p->root[k].ref.kind == REF_NODE) m.kept[p->root[k].ref.index] = true;
-    find_numbers(&m);
+    merge_numbers(&m);
     for (int32_t i = 0; i < p->nnode; i++) find_equal(&m, i);
-    const int32_t *became = renumber(&m);
+    const int32_t *became = renumber_nodes(&m);
     arena_fini(&m.scratch);
     return became;
 }

@@ -159,7 +159,7 @@ take_arenas(struct rille_session *s, struct runner *r)
         struct pool *pool;
         TRY(session_pool(s, p->device[i].kind, p->device[i].rank, &pool));
         int64_t arena = p->device[i].arena_bytes;
-        int status = pool_arena(pool, (size_t)run_room(p, i), &r->run.arena[i]);
+        int status = pool_arena(pool, (size_t)run_arena_bytes(p, i), &r->run.arena[i]);
         if (status) return no_arena(status, p, i);
         if (s->poison && arena) TRY(device_kind(p->device[i].kind)->fill(r->run.arena[i], 0xff, (size_t)arena));
     }
@@ -215,7 +215,7 @@ take_root(struct rille_session *s, struct runner *r, int32_t k)
 }
 
 static void
-bind_all(struct runner *r)
+bind_roots(struct runner *r)
 {
     const struct plan *p = r->plan;
     for (int32_t k = 0; k < p->program->nroot; k++) bind_parts(r->run.root, p->root_first, k, r->root[k]);
@@ -242,7 +242,7 @@ runner_run(struct rille_session *s, struct runner *r, bool timed)
         drop_roots(r, k);
         return status;
     }
-    if (!s->cluster) bind_all(r);
+    if (!s->cluster) bind_roots(r);
     open_run_bound(s, r);
     s->last = r;
     int status = s->cluster ? remote_run(s, r) : engine_run(s->engine, &r->run);
@@ -284,7 +284,7 @@ may_donate(const struct collection *c, const struct val *leaf)
 }
 
 static int
-bind(struct rille_session *s, struct collection *c, struct runner *r)
+bind_runner(struct rille_session *s, struct collection *c, struct runner *r)
 {
     const struct program *g = r->plan->program;
     assert(g->nleaf == c->nleaf && g->nroot == c->nroot && g->nnumber == c->nnumber);
@@ -304,7 +304,7 @@ bind(struct rille_session *s, struct collection *c, struct runner *r)
 /* Returns true if the bytes are needed after the run: by handles or readers of the value, or by the gradient of its
  * node. */
 static bool
-is_kept(const struct val *v)
+is_value_kept(const struct val *v)
 {
     return v->keep > 0 || (v->node && node_has_gradient(v->node) && node_saves_out(v->node, v->out));
 }
@@ -313,7 +313,7 @@ is_kept(const struct val *v)
 static void
 join_replicas(const struct program *g, struct store *s, const struct val *v)
 {
-    if (!s || !g->shared_least || !replica_in_place(v->layout, &v->type, g->shared_least)) return;
+    if (!s || !g->shared_least || !shared_update_in_place(v->layout, &v->type, g->shared_least)) return;
     for (int pos = 0; pos < s->n; pos++) share_first(s, v->layout, pos);
 }
 
@@ -325,7 +325,7 @@ take_roots(struct collection *c, struct runner *r)
     for (int32_t k = 0; k < c->nroot; k++) {
         if (r->overwrites[k] && r->donate[k]) store_drop(&c->leaf[g->root[k].overwrites_leaf]->store);
         if (r->root[k]->nref == 1) join_replicas(g, r->root[k], c->root[k]);
-        if (is_kept(c->root[k]))
+        if (is_value_kept(c->root[k]))
             c->root[k]->store = r->root[k];
         else
             store_drop(&r->root[k]);
@@ -365,7 +365,7 @@ runner_overwrote(const struct runner *r, bool *root)
 
 /* Marks variables that a failed run had begun to overwrite. */
 static void
-mark_half_written(struct collection *c, const struct runner *r)
+mark_half_run(struct collection *c, const struct runner *r)
 {
     const struct program *p = r->plan->program;
     bool *began = must_alloc(sizeof *began * (size_t)(p->nroot + 1));
@@ -390,10 +390,10 @@ session_eval(struct rille_session *s, int n, struct val *const *v)
     TRY(cache_find(s, c, &r));
     collection_uses(c);
     collection_unfinished(c);
-    TRY(bind(s, c, r));
+    TRY(bind_runner(s, c, r));
     int status = runner_run(s, r, false);
     if (status) {
-        mark_half_written(c, r);
+        mark_half_run(c, r);
         return status;
     }
     take_roots(c, r);

@@ -283,7 +283,7 @@ int reuse_below(const struct call_context *ctx, const struct layout *want, struc
 /* ---- op_forms.c ---- */
 /* Prints the calls that a composite op is made of and the resulting layouts, for the op's help page. Prints nothing
  * if the op is never a composite. */
-void op_made_print(struct rille_session *s, const struct op *op, struct str *out);
+void op_forms_print(struct rille_session *s, const struct op *op, struct str *out);
 
 /* ---- collect.c ---- */
 enum collect_mode {
@@ -379,7 +379,7 @@ struct summed {
 };
 /* Takes the digests of n buffers, which the session holds meanwhile. Any thread. E_CANCEL: *stop was set (NULL:
  * never). E_LOST. */
-int buffers_sum(struct rille_session *s, int32_t n, struct summed *list, const atomic_bool *stop);
+int digests_of_buffers(struct rille_session *s, int32_t n, struct summed *list, const atomic_bool *stop);
 
 /* ---- replica.c: replicas of a snapshot on other hosts, and checks that its bytes have not changed ---- */
 struct copy {
@@ -394,9 +394,9 @@ bool copy_is_whole(const struct copy *c); /* no shard is lost or damaged; ignore
 void copy_drop(struct copy *c);
 /* Begins to make new spares for all copies. Their buffers stay held until copying_end(). E_MEMORY. */
 struct copying;
-int copies_spare(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out);
+int copies_replicate(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out);
 /* Begins to take the digests of all copies, for copies_check(). */
-void copies_sum(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out);
+void copies_digest(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out);
 /* Compares shards and spares with their digests; a shard or spare that differs counts as lost from now on. Skips
  * copies without digests. E_LOST: a host that held some is lost. */
 int copies_check(struct rille_session *s, int32_t n, struct copy *const *c);

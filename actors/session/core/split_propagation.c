@@ -9,24 +9,25 @@
 #include <string.h>
 
 static void
-know(struct inside *w, struct arena *a, const struct val *v, const int32_t *pieces)
+know_pieces(struct split_propagation *w, struct arena *a, const struct val *v, const int32_t *pieces)
 {
     ARENA_GROW(a, w->val, w->nval + 1, w->capacity);
-    struct inside_val *x = &w->val[w->nval++];
+    struct split_propagation_val *x = &w->val[w->nval++];
     x->val = v;
     memcpy(x->pieces, pieces, sizeof *pieces * v->type.ndim);
 }
 
 void
-inside_begin(struct inside *w, struct arena *a, const struct strategy *s, int nin, struct val *const *in)
+split_propagation_begin(struct split_propagation *w, struct arena *a, const struct strategy *s, int nin,
+                        struct val *const *in)
 {
     for (int i = 0, k = 0; i < nin; i++)
-        if (in[i] && in[i]->layout) know(w, a, in[i], s->pieces[k++]);
+        if (in[i] && in[i]->layout) know_pieces(w, a, in[i], s->pieces[k++]);
 }
 
 /* Returns the split of v; NULL: unknown. */
 static const int32_t *
-pieces_of(const struct inside *w, const struct val *v)
+split_pieces(const struct split_propagation *w, const struct val *v)
 {
     for (int32_t i = 0; v && i < w->nval; i++)
         if (w->val[i].val == v) return w->val[i].pieces;
@@ -56,18 +57,19 @@ read_pieces(const struct rule_operand *o, int ndim, const int32_t *cut, int32_t 
 }
 
 void
-inside_operator(const struct inside *w, struct arena *a, struct call *c, struct val *const *in, struct inside_op *out)
+split_propagation_operator(const struct split_propagation *w, struct arena *a, struct call *c, struct val *const *in,
+                           struct split_propagation_op *out)
 {
     struct rule r;
     int32_t cut[RULE_FACTOR];
-    *out = (struct inside_op){0};
+    *out = (struct split_propagation_op){0};
     if (call_infer(a, c, &r)) { /* deriving the call reports the error */
         err_clear();
         return;
     }
     for (int f = 0; f < RULE_FACTOR; f++) cut[f] = 1;
     for (int i = 0; i < c->nin; i++) {
-        const int32_t *pieces = pieces_of(w, in[i]);
+        const int32_t *pieces = split_pieces(w, in[i]);
         out->known = out->known || pieces;
         for (int d = 0; pieces && !r.operand[i].ignored && d < c->in[i].ndim; d++)
             cut_letters(&r, &r.operand[i].dim[d], pieces[d], cut);
@@ -92,8 +94,9 @@ inside_operator(const struct inside *w, struct arena *a, struct call *c, struct 
 }
 
 void
-inside_made(struct inside *w, struct arena *a, const struct inside_op *o, int nout, struct val *const *out)
+split_propagation_made(struct split_propagation *w, struct arena *a, const struct split_propagation_op *o, int nout,
+                       struct val *const *out)
 {
     for (int k = 0; o->known && k < nout; k++)
-        if (out[k] && !pieces_of(w, out[k])) know(w, a, out[k], o->result[k]);
+        if (out[k] && !split_pieces(w, out[k])) know_pieces(w, a, out[k], o->result[k]);
 }

@@ -12,27 +12,29 @@
 #include "runtime/graph/graph.h"
 #include "sbp/strategy.h"
 
-struct inside {
+struct split_propagation {
     int32_t group; /* group number, as in strategy.h */
     int32_t nval, capacity;
-    struct inside_val {
+    struct split_propagation_val {
         const struct val *val;
         int32_t pieces[MAX_DIM];
     } * val; /* values with a known split */
 };
 /* Split of an operator inside the call. */
-struct inside_op {
+struct split_propagation_op {
     bool known; /* the split of an operand is known */
     struct strategy own;
     int32_t result[OP_OUT][MAX_DIM]; /* pieces by result and dimension */
 };
 
 /* Begins with the call's operands, split as its (checked) strategy says. */
-void inside_begin(struct inside *w, struct arena *a, const struct strategy *s, int nin, struct val *const *in);
+void split_propagation_begin(struct split_propagation *w, struct arena *a, const struct strategy *s, int nin,
+                             struct val *const *in);
 /* Finds the split of call c, and fills c's result types. */
-void inside_operator(const struct inside *w, struct arena *a, struct call *c, struct val *const *in,
-                     struct inside_op *out);
+void split_propagation_operator(const struct split_propagation *w, struct arena *a, struct call *c,
+                                struct val *const *in, struct split_propagation_op *out);
 /* Records the split of the operator's results. */
-void inside_made(struct inside *w, struct arena *a, const struct inside_op *o, int nout, struct val *const *out);
+void split_propagation_made(struct split_propagation *w, struct arena *a, const struct split_propagation_op *o,
+                            int nout, struct val *const *out);
 
 #endif

@@ -254,7 +254,7 @@ fill_part(const struct view *whole, const struct layout *l, const struct type *t
 
 /* Fills the shard in place or, if the host cannot write the device, in a host copy that is then written. */
 static int
-write_part(const struct view *whole, const struct layout *l, const struct type *t, int pos, const struct buffer *b)
+write_shard(const struct view *whole, const struct layout *l, const struct type *t, int pos, const struct buffer *b)
 {
     if (buffer_host_reads(b)) {
         fill_part(whole, l, t, pos, b->data);
@@ -285,7 +285,7 @@ rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim, con
         struct view whole = view_dense(&t, (void *)(uintptr_t)data);
         int status = 0;
         for (int pos = 0; pos < l->place->nrank && !status; pos++)
-            if (store->part[pos]) status = write_part(&whole, l, &t, pos, store->part[pos]);
+            if (store->part[pos]) status = write_shard(&whole, l, &t, pos, store->part[pos]);
         if (status) {
             store_drop(&store);
             return status;
@@ -540,7 +540,7 @@ next_version(const struct call_context *ctx, struct rille_tensor *t, const void 
         return fail(E_PLACE, "in place: a tensor on meta devices has a layout and no values: it cannot be put into one "
                              "that has them");
     TRY(version_of(ctx, t, src->val, out));
-    if (!tracing(t->s) || !trace_per_piece(*out)) return 0;
+    if (!tracing(t->s) || !trace_per_microbatch(*out)) return 0;
     return fail(E_PLAN, "in place: a value that differs from micro-batch to micro-batch cannot be put into a "
                         "variable, which changes once a batch");
 }

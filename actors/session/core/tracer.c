@@ -26,7 +26,7 @@ rille_trace_pause(struct rille_session *s, bool pause)
 }
 
 int
-trace_pieces(const struct rille_session *s)
+trace_microbatches(const struct rille_session *s)
 {
     return tracing(s) ? s->trace.pieces : 1;
 }
@@ -47,7 +47,7 @@ trace_refuses(struct rille_session *s, const char *what)
 }
 
 bool
-trace_per_piece(const struct val *v)
+trace_per_microbatch(const struct val *v)
 {
     return v->input >= 0 || (v->node && v->node->per_piece && !v->node->accumulate);
 }

@@ -31,14 +31,14 @@ struct call_forms {
 };
 
 struct trace;
-struct rounds;
+struct replan;
 struct session_trace {
     struct trace *now; /* the trace in progress (step/trace.c); NULL: none */
     const struct tracer *tracer;
     int32_t pieces;  /* micro-batches of the step */
     int64_t nrandom; /* random calls so far */
     bool paused;
-    struct rounds *rounds;          /* replanning rounds of the step that is being planned (replan.h); NULL: none */
+    struct replan *rounds;          /* replanning rounds of the step that is being planned (replan.h); NULL: none */
     const struct call_forms *forms; /* NULL: the form that moves the fewest bytes is chosen at once */
     uint64_t spelled;               /* hash of the operators that calls have added, in order */
     bool parts;                     /* a call was made in parts */
@@ -47,13 +47,13 @@ struct session_trace {
 /* Returns true if calls are recorded: a trace is in progress and not paused. */
 bool tracing(const struct rille_session *s);
 /* Returns the number of micro-batches of the trace; 1 without a trace. */
-int trace_pieces(const struct rille_session *s);
+int trace_microbatches(const struct rille_session *s);
 /* Returns the number of earlier random calls in this trace, and counts one more. */
 int64_t trace_ordinal(struct rille_session *s);
 /* In a trace that is not paused: refuses a read; the error names the requested `what`. */
 int trace_refuses(struct rille_session *s, const char *what);
 /* Returns true if the step computes v once per micro-batch. */
-bool trace_per_piece(const struct val *v);
+bool trace_per_microbatch(const struct val *v);
 
 /* Report an event to the tracer; do nothing without a trace. A loss without batch data on its devices fails the
  * trace at its end. */

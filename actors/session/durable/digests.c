@@ -24,7 +24,7 @@ block_count(const struct summed *x)
 }
 
 static bool
-stops(const atomic_bool *stop)
+digests_stop(const atomic_bool *stop)
 {
     return stop && atomic_load(stop) && fail(E_CANCEL, "the digests were given up");
 }
@@ -36,7 +36,7 @@ sum_here(struct summed *x, const atomic_bool *stop)
     size_t left = x->buffer->bytes;
     uint64_t *digest = must_alloc(sizeof *digest * (size_t)(block_count(x) + 1));
     for (int i = 0; i < block_count(x); i++, left -= MIN(left, (size_t)SOURCE_BLOCK)) {
-        if (stops(stop)) {
+        if (digests_stop(stop)) {
             free(digest);
             return E_CANCEL;
         }
@@ -69,7 +69,7 @@ add_blocks(struct rille_session *s, const struct summed *x, struct blocks *all)
 
 /* Digests the blocks, in one memory, of the buffers from x to end. */
 static int
-ask(struct rille_session *s, struct summed *x, const struct summed *end, int memory, struct blocks *all)
+ask_digests(struct rille_session *s, struct summed *x, const struct summed *end, int memory, struct blocks *all)
 {
     uint64_t *digest = must_alloc(sizeof *digest * (size_t)(all->n + 1)), *at = digest;
     int status = cluster_digests(s->cluster, memory, all->place, all->n, digest);
@@ -94,7 +94,7 @@ sum_there(struct rille_session *s, int32_t n, struct summed *list, int memory, c
     for (int32_t i = 0, first = 0; i < n && !status; i++) {
         if (is_far_in(s, &list[i], memory)) status = add_blocks(s, &list[i], &all);
         if (status || all.n == 0 || (i < n - 1 && all.bytes < AT_ONCE)) continue;
-        status = stops(stop) ? E_CANCEL : ask(s, &list[first], &list[i + 1], memory, &all);
+        status = digests_stop(stop) ? E_CANCEL : ask_digests(s, &list[first], &list[i + 1], memory, &all);
         first = i + 1;
     }
     free(all.place);
@@ -102,7 +102,7 @@ sum_there(struct rille_session *s, int32_t n, struct summed *list, int memory, c
 }
 
 int
-buffers_sum(struct rille_session *s, int32_t n, struct summed *list, const atomic_bool *stop)
+digests_of_buffers(struct rille_session *s, int32_t n, struct summed *list, const atomic_bool *stop)
 {
     for (int32_t i = 0; i < n; i++)
         if (buffer_host_reads(list[i].buffer)) TRY(sum_here(&list[i], stop));

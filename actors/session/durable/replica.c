@@ -66,7 +66,7 @@ copy_pairs(struct copying *c)
 static int
 take_sums(struct copying *c)
 {
-    int status = c->nsum ? buffers_sum(c->s, c->nsum, c->summed, &c->stop) : 0;
+    int status = c->nsum ? digests_of_buffers(c->s, c->nsum, c->summed, &c->stop) : 0;
     for (int32_t i = 0; i < c->nsum; i++) c->sum[i]->digest = c->summed[i].digest;
     return status;
 }
@@ -83,7 +83,7 @@ copy_thread(void *arg)
 }
 
 static void
-start(struct copying *c)
+start_copying(struct copying *c)
 {
     sigset_t all, was;
     sigfillset(&all);
@@ -118,8 +118,8 @@ copying_end(struct copying **cp, bool whole)
 
 /* Makes a buffer for shard `pos` of a store, and adds the copy from `from` to the list. */
 static int
-add_pair(struct rille_session *s, struct copying *c, const struct buffer *from, int kind, int32_t to,
-         struct store *store, int32_t pos)
+add_replica_pair(struct rille_session *s, struct copying *c, const struct buffer *from, int kind, int32_t to,
+                 struct store *store, int32_t pos)
 {
     struct pool *pool;
     TRY(session_pool(s, kind, to, &pool));
@@ -132,16 +132,16 @@ add_pair(struct rille_session *s, struct copying *c, const struct buffer *from, 
 /* ---- state of shards ---- */
 
 static const struct buffer *
-side_of(const struct copy *c, int32_t pos, int side)
+copy_side(const struct copy *c, int32_t pos, int side)
 {
     const struct store *store = side == SPARE ? c->spare : c->store;
     return store ? store->part[pos] : NULL;
 }
 
 static bool
-is_lost(const struct copy *c, int32_t pos, int side)
+is_copy_lost(const struct copy *c, int32_t pos, int side)
 {
-    const struct buffer *b = side_of(c, pos, side);
+    const struct buffer *b = copy_side(c, pos, side);
     return b && (buffer_is_lost(b) || (c->sums && c->sums->of[pos].damaged[side]));
 }
 
@@ -149,7 +149,7 @@ bool
 copy_is_whole(const struct copy *c)
 {
     bool lost = false;
-    for (int32_t pos = 0; c->store && pos < c->store->n; pos++) lost |= is_lost(c, pos, PART);
+    for (int32_t pos = 0; c->store && pos < c->store->n; pos++) lost |= is_copy_lost(c, pos, PART);
     return !lost;
 }
 
@@ -157,7 +157,7 @@ bool
 copy_is_lost(const struct copy *c)
 {
     for (int32_t pos = 0; c->store && pos < c->store->n; pos++)
-        if (is_lost(c, pos, PART) || is_lost(c, pos, SPARE)) return true;
+        if (is_copy_lost(c, pos, PART) || is_copy_lost(c, pos, SPARE)) return true;
     return false;
 }
 
@@ -207,7 +207,7 @@ replica(const struct rille_session *s, const struct copy *c, int32_t pos, bool l
     const struct place *p = c->layout->place;
     int own = host_of(s, p->kind, p->rank[pos]), origin = layout_origin(c->layout, pos);
     for (int32_t i = 0; i < p->nrank; i++)
-        if (i != pos && layout_origin(c->layout, i) == origin && !is_lost(c, i, PART) &&
+        if (i != pos && layout_origin(c->layout, i) == origin && !is_copy_lost(c, i, PART) &&
             (lost || host_of(s, p->kind, p->rank[i]) != own))
             return i;
     return -1;
@@ -221,7 +221,7 @@ summed_of(const struct rille_session *s, const struct copy *c, int32_t pos, int 
 {
     const struct place *p = c->layout->place;
     int32_t device = side == SPARE ? neighbour(s, p->kind, p->rank[pos]) : p->rank[pos];
-    return (struct summed){.buffer = side_of(c, pos, side), .kind = p->kind, .device = device};
+    return (struct summed){.buffer = copy_side(c, pos, side), .kind = p->kind, .device = device};
 }
 
 static void
@@ -240,12 +240,12 @@ add_sums(struct rille_session *s, struct copying *all, struct copy *c)
 }
 
 void
-copies_sum(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out)
+copies_digest(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out)
 {
     struct copying *all = must_alloc(sizeof *all);
     all->s = s;
     for (int32_t i = 0; i < n; i++) add_sums(s, all, c[i]);
-    start(all);
+    start_copying(all);
     *out = all;
 }
 
@@ -264,7 +264,7 @@ list_checks(const struct rille_session *s, int32_t n, struct copy *const *c, str
         for (int32_t pos = 0; c[i]->sums && pos < c[i]->sums->n; pos++)
             for (int side = 0; side < NSIDE; side++) {
                 struct sum *sum = &c[i]->sums->of[pos];
-                if (!sum->digest || !side_of(c[i], pos, side) || is_lost(c[i], pos, side)) continue;
+                if (!sum->digest || !copy_side(c[i], pos, side) || is_copy_lost(c[i], pos, side)) continue;
                 if (out) out[count] = (struct check){summed_of(s, c[i], pos, side), sum, side};
                 count++;
             }
@@ -279,7 +279,7 @@ copies_check(struct rille_session *s, int32_t n, struct copy *const *c)
     struct summed *now = must_alloc(sizeof *now * (size_t)(count + 1));
     list_checks(s, n, c, check);
     for (int32_t i = 0; i < count; i++) now[i] = check[i].now;
-    int status = buffers_sum(s, count, now, NULL);
+    int status = digests_of_buffers(s, count, now, NULL);
     for (int32_t i = 0; i < count; i++) {
         size_t bytes = sizeof(uint64_t) * (size_t)source_blocks((int64_t)now[i].buffer->bytes);
         check[i].was->damaged[check[i].side] = now[i].digest && memcmp(now[i].digest, check[i].was->digest, bytes);
@@ -300,13 +300,13 @@ add_spares(struct rille_session *s, struct copying *all, struct copy *c)
     for (int32_t pos = 0; pos < p->nrank; pos++) {
         struct buffer *b = c->store->part[pos];
         int32_t to = b && replica(s, c, pos, false) < 0 ? neighbour(s, p->kind, p->rank[pos]) : -1;
-        if (to >= 0) TRY(add_pair(s, all, b, p->kind, to, c->spare, pos));
+        if (to >= 0) TRY(add_replica_pair(s, all, b, p->kind, to, c->spare, pos));
     }
     return 0;
 }
 
 int
-copies_spare(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out)
+copies_replicate(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out)
 {
     struct copying *all = must_alloc(sizeof *all);
     int status = 0;
@@ -316,7 +316,7 @@ copies_spare(struct rille_session *s, int32_t n, struct copy *const *c, struct c
     }
     *out = all;
     if (!status)
-        start(all);
+        start_copying(all);
     else
         copying_end(out, false);
     return status;
@@ -366,7 +366,7 @@ copies_tell_lost(struct rille_session *s, int32_t n, struct copy *const *c, stru
 {
     for (int32_t i = 0; i < n && s->cluster; i++)
         for (int32_t pos = 0; c[i]->store && pos < c[i]->store->n; pos++)
-            if (is_lost(c[i], pos, PART)) {
+            if (is_copy_lost(c[i], pos, PART)) {
                 tell_lost(s, c[i], pos, out);
                 return;
             }
@@ -378,7 +378,7 @@ elsewhere(const struct rille_session *s, const struct copy *c, int32_t pos)
 {
     int32_t other = replica(s, c, pos, true);
     if (other >= 0) return c->store->part[other];
-    return is_lost(c, pos, SPARE) ? NULL : side_of(c, pos, SPARE);
+    return is_copy_lost(c, pos, SPARE) ? NULL : copy_side(c, pos, SPARE);
 }
 
 static int
@@ -388,14 +388,14 @@ add_lost(struct rille_session *s, struct copying *all, struct copy *c, struct st
     for (int32_t pos = 0; pos < p->nrank; pos++) {
         struct buffer *b = c->store->part[pos];
         if (!b) continue;
-        if (!is_lost(c, pos, PART)) {
+        if (!is_copy_lost(c, pos, PART)) {
             whole->part[pos] = b;
             buffer_hold(b);
             continue;
         }
         const struct buffer *from = elsewhere(s, c, pos);
         if (!from) return refuse_lost(c, pos);
-        TRY(add_pair(s, all, from, p->kind, p->rank[pos], whole, pos));
+        TRY(add_replica_pair(s, all, from, p->kind, p->rank[pos], whole, pos));
     }
     return 0;
 }
@@ -405,7 +405,7 @@ copies_gone(struct rille_session *s, int32_t n, struct copy *const *c)
 {
     for (int32_t i = 0; i < n; i++)
         for (int32_t pos = 0; c[i]->store && pos < c[i]->store->n; pos++)
-            if (is_lost(c[i], pos, PART) && !elsewhere(s, c[i], pos)) return true;
+            if (is_copy_lost(c[i], pos, PART) && !elsewhere(s, c[i], pos)) return true;
     return false;
 }
 

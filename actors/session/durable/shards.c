@@ -97,7 +97,7 @@ add_part(struct saving_shards *g, const struct saved *v, int pos, struct shard_p
 }
 
 static int
-add_value(struct saving_shards *g, const struct saved *v, const char *name, struct shard_value *out)
+add_saved_value(struct saving_shards *g, const struct saved *v, const char *name, struct shard_value *out)
 {
     int n = v->layout->place->nrank;
     int *writer = ARENA_ARRAY(&g->arena, int, n);
@@ -180,10 +180,10 @@ write_manifest(struct saving_shards *g, const char *path, int n, const struct sa
 }
 
 static int
-save_shards(struct saving_shards *g, const char *path, int n, const struct saved *value, const struct save_item *item,
-            const struct safetensors_options *o, bool interruptible)
+save_variable_shards(struct saving_shards *g, const char *path, int n, const struct saved *value,
+                     const struct save_item *item, const struct safetensors_options *o, bool interruptible)
 {
-    for (int i = 0; i < n; i++) TRY(add_value(g, &value[i], item[i].name, &g->value[i]));
+    for (int i = 0; i < n; i++) TRY(add_saved_value(g, &value[i], item[i].name, &g->value[i]));
     number_files(g, path);
     int status = cluster_files(g->s->cluster, g->nfile, g->wish, interruptible);
     if (!status) status = write_manifest(g, path, n, o);
@@ -200,7 +200,7 @@ shards_save(struct rille_session *s, const char *path, int n, const struct saved
     g.value = ARENA_ARRAY(&g.arena, struct shard_value, n + 1);
     g.file = ARENA_ARRAY(&g.arena, struct shard_file, g.world);
     g.wish = ARENA_ARRAY(&g.arena, struct cluster_file, g.world);
-    int status = save_shards(&g, path, n, value, item, o, interruptible);
+    int status = save_variable_shards(&g, path, n, value, item, o, interruptible);
     for (int r = 0; r < g.world; r++) free(g.shard[r].place);
     for (int i = 0; i < g.nfile; i++) cluster_file_free(&g.wish[i]);
     arena_fini(&g.arena);
@@ -250,7 +250,7 @@ add_reads(struct loading_shards *g, const struct entry *e, const struct layout *
 }
 
 static void
-ask_for(struct loading_shards *g, int rank, int32_t file)
+request_blocks(struct loading_shards *g, int rank, int32_t file)
 {
     const struct source *s = g->f->source[file];
     const struct reading *r = reading_of(g, rank, file);
@@ -272,7 +272,7 @@ load_store(struct loading_shards *g, const struct entry *e, const struct layout 
     for (int pos = 0; pos < l->place->nrank; pos++)
         if (store->part[pos] && store->part[pos]->bytes) TRY(add_reads(g, e, l, pos, store->part[pos]));
     for (int r = 0; r < g->world; r++)
-        for (int32_t i = 0; i < g->f->nsource; i++) ask_for(g, r, i);
+        for (int32_t i = 0; i < g->f->nsource; i++) request_blocks(g, r, i);
     return cluster_files(g->s->cluster, g->nwish, g->wish, true);
 }
 

@@ -80,7 +80,7 @@ compute(struct rille_session *s, int32_t count)
 }
 
 static struct copy
-copy_of(const struct val *v)
+copy_value(const struct val *v)
 {
     if (v->store) store_hold(v->store);
     return (struct copy){.type = v->type, .layout = v->layout, .store = v->store};
@@ -89,8 +89,8 @@ copy_of(const struct val *v)
 static void
 keep_variable(struct rille_tensor *t, struct kept *k)
 {
-    *k = (struct kept){.t = rille_tensor_hold(t), .copy[VALUE] = copy_of(t->val)};
-    if (t->grad && has_bytes(t->grad->val)) k->copy[GRADIENT] = copy_of(t->grad->val);
+    *k = (struct kept){.t = rille_tensor_hold(t), .copy[VALUE] = copy_value(t->val)};
+    if (t->grad && has_bytes(t->grad->val)) k->copy[GRADIENT] = copy_value(t->grad->val);
 }
 
 /* Lists all copies of the snapshot, for replica.c; the caller frees the list. */
@@ -108,7 +108,7 @@ keep_spares(struct rille_session *s, struct snapshot *p)
 {
     if (!s->cluster || cluster_memories(s->cluster) < 2) return 0;
     struct copy **list = copies_of(p);
-    int status = copies_spare(s, NCOPY * p->n, list, &p->copying);
+    int status = copies_replicate(s, NCOPY * p->n, list, &p->copying);
     free(list);
     return status;
 }
@@ -117,7 +117,7 @@ static void
 keep_sums(struct rille_session *s, struct snapshot *p)
 {
     struct copy **list = copies_of(p);
-    copies_sum(s, NCOPY * p->n, list, &p->summing);
+    copies_digest(s, NCOPY * p->n, list, &p->summing);
     free(list);
 }
 
@@ -131,7 +131,7 @@ end_copying(struct snapshot *p, bool whole)
 
 /* Makes the snapshot being taken the last one. */
 static void
-advance(struct rille_session *s)
+advance_snapshot(struct rille_session *s)
 {
     snapshot_free(&s->before);
     s->before = s->snapshot;
@@ -147,13 +147,13 @@ drop_before(struct rille_session *s)
 
 /* Ends the snapshot being taken: status 0: complete; else dropped. */
 static int
-settle(struct rille_session *s, int status)
+settle_snapshot(struct rille_session *s, int status)
 {
     if (status) {
         snapshot_free(&s->taken);
         return status;
     }
-    advance(s);
+    advance_snapshot(s);
     drop_before(s);
     return 0;
 }
@@ -163,11 +163,11 @@ snapshot_look(struct rille_session *s)
 {
     struct snapshot *p = s->taken;
     if (!p || (p->copying && !copying_ended(p->copying))) return;
-    if (settle(s, end_copying(p, true))) err_clear(); /* a lost host, which the next run reports */
+    if (settle_snapshot(s, end_copying(p, true))) err_clear(); /* a lost host, which the next run reports */
 }
 
 static int
-take(struct rille_session *s, int keep, struct snapshot **out)
+snapshot_take(struct rille_session *s, int keep, struct snapshot **out)
 {
     int32_t n = 0;
     for (struct rille_tensor *t = s->tensors; t; t = t->next) n += is_variable(t);
@@ -195,10 +195,10 @@ rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *olde
     if (keep < 1 || keep > 2) return fail(E_ARG, "snapshot: keep is 1 or 2, not %d", keep);
     TRY(trace_refuses(s, "snapshot"));
     TRY(rille_step(s)); /* pending updates belong to the snapshot */
-    if (s->taken) TRY(settle(s, end_copying(s->taken, true)));
+    if (s->taken) TRY(settle_snapshot(s, end_copying(s->taken, true)));
     s->after_run = snapshot_look;
-    TRY(take(s, keep, &s->taken));
-    if (!s->snapshot) TRY(settle(s, end_copying(s->taken, true))); /* the first snapshot is waited for */
+    TRY(snapshot_take(s, keep, &s->taken));
+    if (!s->snapshot) TRY(settle_snapshot(s, end_copying(s->taken, true))); /* the first snapshot is waited for */
     snapshot_look(s);
     *number = s->snapshots;
     *oldest = s->before ? s->before->number : s->snapshot->number;
@@ -215,7 +215,7 @@ rille_has_snapshot(struct rille_session *s)
 
 /* Restores shards that are lost or damaged from other hosts, and makes new spares. */
 static int
-mend(struct rille_session *s, struct snapshot *p)
+mend_snapshot(struct rille_session *s, struct snapshot *p)
 {
     struct copy **list = copies_of(p);
     bool lost = false;
@@ -229,7 +229,7 @@ mend(struct rille_session *s, struct snapshot *p)
 }
 
 static bool
-is_whole(const struct snapshot *p)
+is_snapshot_whole(const struct snapshot *p)
 {
     for (int32_t i = 0; i < NCOPY * p->n; i++)
         if (!copy_is_whole(&p->kept[i / NCOPY].copy[i % NCOPY])) return false;
@@ -250,11 +250,11 @@ pass_over_taken(struct rille_session *s)
 
 /* Chooses the latest usable snapshot: the snapshot being taken, if its spares are complete or nothing of it is lost. */
 static int
-choose(struct rille_session *s)
+choose_snapshot(struct rille_session *s)
 {
     struct snapshot *p = s->taken;
-    if (p && (p->spared || is_whole(p)))
-        advance(s);
+    if (p && (p->spared || is_snapshot_whole(p)))
+        advance_snapshot(s);
     else if (p)
         pass_over_taken(s);
     return s->snapshot ? 0 : fail(E_LOST, "recover: the snapshot lay on hosts that are lost");
@@ -273,7 +273,7 @@ is_gone(struct rille_session *s, struct snapshot *p)
 static int
 mend_latest(struct rille_session *s)
 {
-    int status = mend(s, s->snapshot);
+    int status = mend_snapshot(s, s->snapshot);
     if (!status || !s->before || !is_gone(s, s->snapshot)) return status;
     str_clear(&s->passed_over);
     str_add(&s->passed_over, err_text());
@@ -281,7 +281,7 @@ mend_latest(struct rille_session *s)
     s->snapshot = s->before;
     s->before = NULL;
     err_clear();
-    return mend(s, s->snapshot);
+    return mend_snapshot(s, s->snapshot);
 }
 
 static struct val *
@@ -292,7 +292,7 @@ value_of(struct rille_session *s, const struct copy *c)
 }
 
 static void
-restore(struct rille_session *s, const struct kept *k)
+restore_snapshot(struct rille_session *s, const struct kept *k)
 {
     struct rille_tensor *t = k->t;
     const struct copy *value = &k->copy[VALUE], *grad = &k->copy[GRADIENT];
@@ -307,7 +307,7 @@ restore_all(struct rille_session *s)
     struct snapshot *p = s->snapshot;
     for (int32_t i = 0; i < s->nupdate; i++) val_drop(s->graph, &s->update[i].before);
     s->nupdate = s->nwatch = 0;
-    for (int32_t i = 0; i < p->n; i++) restore(s, &p->kept[i]);
+    for (int32_t i = 0; i < p->n; i++) restore_snapshot(s, &p->kept[i]);
     s->seed = p->seed;
     s->ordinal = p->ordinal;
 }
@@ -321,7 +321,7 @@ regain(struct rille_session *s, int workers)
     struct cluster_loss l;
     for (int left = s->cluster ? cluster_world(s->cluster) : 0;; left--) {
         int status = s->cluster && (workers || !cluster_stands(s->cluster)) ? cluster_recover(s->cluster, workers) : 0;
-        if (!status) status = choose(s);
+        if (!status) status = choose_snapshot(s);
         if (!status) status = mend_latest(s);
         bool again = s->cluster && (!status || status == E_LOST) && cluster_lost(s->cluster, 0, &l) && l.again;
         if (!again || !left) return status;

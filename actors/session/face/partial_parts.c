@@ -10,8 +10,8 @@
 
 /* Makes the type and layout of the addends. Returns false if the tensor has MAX_DIM dimensions already. */
 static bool
-parts_of(struct rille_session *s, const struct type *t, const struct layout *l, struct type *type,
-         const struct layout **layout)
+parts_layout(struct rille_session *s, const struct type *t, const struct layout *l, struct type *type,
+             const struct layout **layout)
 {
     struct sbp sbp[MAX_AXIS];
     if (t->ndim == MAX_DIM) return false;
@@ -31,8 +31,8 @@ parts_of(struct rille_session *s, const struct type *t, const struct layout *l, 
 }
 
 static void
-share(struct rille_session *s, const struct store *store, const struct type *t, const struct layout *l,
-      struct rille_tensor **out)
+share_store(struct rille_session *s, const struct store *store, const struct type *t, const struct layout *l,
+            struct rille_tensor **out)
 {
     struct store *same = (struct store *)(uintptr_t)store;
     store_hold(same);
@@ -46,10 +46,10 @@ rille_tensor_parts(struct rille_tensor *t, struct rille_tensor **out)
     const struct layout *l;
     TRY(face_tensor(t, __func__));
     TRY(face_given(out, "out", __func__));
-    if (!layout_has_partial(t->val->layout) || !parts_of(t->s, &t->val->type, t->val->layout, &type, &l))
+    if (!layout_has_partial(t->val->layout) || !parts_layout(t->s, &t->val->type, t->val->layout, &type, &l))
         return fail(E_SBP, "parts: the tensor is no partial sum, or has %d dimensions", MAX_DIM);
     TRY(rille_eval(t->s, 1, &t));
-    share(t->s, t->val->store, &type, l, out);
+    share_store(t->s, t->val->store, &type, l, out);
     return 0;
 }
 
@@ -69,12 +69,12 @@ rille_tensor_of_parts(struct rille_tensor *parts, const struct rille_layout *lay
     type.ndim = (uint8_t)MAX(have->ndim - 1, 0);
     memcpy(type.dim, have->dim + 1, sizeof *type.dim * type.ndim);
     TRY(layout_fits(l, &type));
-    if (!layout_has_partial(l) || !parts_of(parts->s, &type, l, &twin, &there) || !type_equal(&twin, have))
+    if (!layout_has_partial(l) || !parts_layout(parts->s, &type, l, &twin, &there) || !type_equal(&twin, have))
         return fail(E_SBP, "parts: the layout is not that of a sum of %lld parts",
                     have->ndim ? (long long)have->dim[0] : 0);
     TRY(rille_tensor_to_global(parts, (const struct rille_layout *)there, &moved));
     int status = rille_eval(parts->s, 1, &moved);
-    if (!status) share(parts->s, moved->val->store, &type, l, out);
+    if (!status) share_store(parts->s, moved->val->store, &type, l, out);
     rille_tensor_free(&moved);
     return status;
 }

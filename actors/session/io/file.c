@@ -89,7 +89,7 @@ rille_file_text(const struct rille_file *f, int i, const char **key, const char 
 
 /* Reads the shard at mesh position pos into host memory. */
 static int
-read_bytes(const struct type *t, const struct layout *l, int pos, leaf_reader *read, void *arg, void *data)
+read_layout_bytes(const struct type *t, const struct layout *l, int pos, leaf_reader *read, void *arg, void *data)
 {
     struct type local = layout_shard(l, t, pos);
     struct box box;
@@ -113,14 +113,15 @@ read_bytes(const struct type *t, const struct layout *l, int pos, leaf_reader *r
 /* Reads the shard at mesh position pos into its buffer. A replica is copied from the first position with the same
  * shard. */
 static int
-read_part(const struct type *t, const struct layout *l, struct store *store, int pos, leaf_reader *read, void *arg)
+read_layout_part(const struct type *t, const struct layout *l, struct store *store, int pos, leaf_reader *read,
+                 void *arg)
 {
     struct buffer *part = store->part[pos];
     int origin = layout_origin(l, pos);
     if (origin < pos) return buffer_copy(part, store->part[origin]);
-    if (buffer_host_reads(part)) return read_bytes(t, l, pos, read, arg, part->data);
+    if (buffer_host_reads(part)) return read_layout_bytes(t, l, pos, read, arg, part->data);
     void *copy = must_alloc(part->bytes);
-    int status = read_bytes(t, l, pos, read, arg, copy);
+    int status = read_layout_bytes(t, l, pos, read, arg, copy);
     if (!status) status = buffer_write(part, copy);
     free(copy);
     return status;
@@ -134,7 +135,7 @@ leaf_read(struct rille_session *s, const struct type *t, const struct layout *l,
     TRY(layout_fits(l, t));
     if (!(device_kind(l->place->kind)->flags & NO_BYTES)) TRY(store_make(s, t, l, &store));
     for (int pos = 0; store && pos < l->place->nrank; pos++) {
-        int status = store->part[pos] ? read_part(t, l, store, pos, read, arg) : 0;
+        int status = store->part[pos] ? read_layout_part(t, l, store, pos, read, arg) : 0;
         if (!status) continue;
         store_drop(&store);
         return status;
@@ -187,7 +188,7 @@ window_read(const struct entry *e, const int64_t *from, const int64_t *to, struc
 
 /* Returns true if the layout's devices have bytes, and no shard is partial. */
 static bool
-is_plain(const struct layout *l)
+is_plain_layout(const struct layout *l)
 {
     return !layout_has_partial(l) && !(device_kind(l->place->kind)->flags & NO_BYTES);
 }
@@ -207,7 +208,7 @@ load_window(struct rille_file *f, struct wanted *w, const int64_t *from, const i
     if (dtype && dtype_is_float(t.dtype)) t.dtype = (uint8_t)d;
     w->dtype = t.dtype;
     bool by_workers =
-        !from && e->npart && t.dtype == e->type.dtype && is_plain(l) && shards_here(f->s, f->tensors->path);
+        !from && e->npart && t.dtype == e->type.dtype && is_plain_layout(l) && shards_here(f->s, f->tensors->path);
     return by_workers ? shards_load(f->s, f->tensors, e, l, out) : leaf_read(f->s, &t, l, read_wanted, w, out);
 }
 

@@ -26,8 +26,8 @@ struct reg {
 enum order { WORK, REST, END };
 
 struct ahead {
-    struct ahead_source source;
-    struct reg reg[AHEAD_DEPTH];
+    struct read_ahead_source source;
+    struct reg reg[READ_AHEAD_DEPTH];
     pthread_t thread;
     bool begun, held; /* held: the caller owns the register at `taken` */
     _Atomic int order;
@@ -45,7 +45,7 @@ struct ahead {
 /* ---- the source's thread ---- */
 
 static void
-fill(struct ahead *a, struct reg *r)
+fill_batch(struct ahead *a, struct reg *r)
 {
     size_t bytes = a->source.bytes(&a->next);
     if (bytes > r->bytes) {
@@ -61,9 +61,9 @@ fill(struct ahead *a, struct reg *r)
 }
 
 static bool
-has_work(const struct ahead *a)
+ahead_has_work(const struct ahead *a)
 {
-    return a->order == WORK && a->filled - a->taken < AHEAD_DEPTH;
+    return a->order == WORK && a->filled - a->taken < READ_AHEAD_DEPTH;
 }
 
 /* Waits for a credit or a new order. */
@@ -76,7 +76,7 @@ wait_for_credit(struct ahead *a)
     waker_wake(&a->session);
     for (;;) {
         waker_arm(&a->worker);
-        if (a->order != order || has_work(a)) break;
+        if (a->order != order || ahead_has_work(a)) break;
         waker_sleep(&a->worker, 0);
     }
     waker_disarm(&a->worker);
@@ -84,15 +84,15 @@ wait_for_credit(struct ahead *a)
 }
 
 static void *
-work(void *arg)
+read_ahead_work(void *arg)
 {
     struct ahead *a = arg;
     while (a->order != END) {
-        if (!has_work(a)) {
+        if (!ahead_has_work(a)) {
             wait_for_credit(a);
             continue;
         }
-        fill(a, &a->reg[a->filled % AHEAD_DEPTH]);
+        fill_batch(a, &a->reg[a->filled % READ_AHEAD_DEPTH]);
         a->filled++;
         waker_wake(&a->session);
     }
@@ -102,7 +102,7 @@ work(void *arg)
 /* ---- the session's thread ---- */
 
 struct ahead *
-ahead_new(const struct ahead_source *source)
+read_ahead_new(const struct read_ahead_source *source)
 {
     struct ahead *a = must_alloc(sizeof *a);
     a->source = *source;
@@ -110,23 +110,23 @@ ahead_new(const struct ahead_source *source)
 }
 
 static void
-tell(struct ahead *a, enum order order)
+send_order(struct ahead *a, enum order order)
 {
     a->order = order;
     waker_wake(&a->worker);
 }
 
 void
-ahead_free(struct ahead **ap)
+read_ahead_free(struct ahead **ap)
 {
     struct ahead *a = *ap;
     *ap = NULL;
     if (!a) return;
     if (a->begun) {
-        tell(a, END);
+        send_order(a, END);
         pthread_join(a->thread, NULL);
     }
-    for (int i = 0; i < AHEAD_DEPTH; i++) {
+    for (int i = 0; i < READ_AHEAD_DEPTH; i++) {
         free(a->reg[i].data);
         free(a->reg[i].why);
     }
@@ -160,17 +160,17 @@ static int
 go_to(struct ahead *a, const struct batch_at *at)
 {
     if (a->begun) {
-        tell(a, REST);
+        send_order(a, REST);
         wait_until(a, rests);
     }
     a->nread += a->filled;
     a->filled = a->taken = 0;
     a->next = a->expected = *at;
     if (a->begun) {
-        tell(a, WORK);
+        send_order(a, WORK);
         return 0;
     }
-    TRY(thread_start(&a->thread, work, a));
+    TRY(thread_start(&a->thread, read_ahead_work, a));
     a->begun = true;
     return 0;
 }
@@ -183,7 +183,7 @@ same_place(const struct batch_at *a, const struct batch_at *b)
 }
 
 int
-ahead_take(struct ahead *a, const struct batch_at *at, const void **out)
+read_ahead_take(struct ahead *a, const struct batch_at *at, const void **out)
 {
     assert(!a->held);
     if (!a->begun || !same_place(&a->expected, at)) TRY(go_to(a, at));
@@ -193,19 +193,19 @@ ahead_take(struct ahead *a, const struct batch_at *at, const void **out)
         wait_until(a, is_filled);
         a->wait += 1e-9 * (double)(now_ns() - start);
     }
-    const struct reg *r = &a->reg[a->taken % AHEAD_DEPTH];
+    const struct reg *r = &a->reg[a->taken % READ_AHEAD_DEPTH];
     a->held = true;
     a->ntaken++;
     a->expected = a->source.next(a->source.arg, at);
     *out = r->data;
     if (!r->status) return 0;
     int status = fail((enum err_code)r->status, "%s", r->why);
-    ahead_give_back(a);
+    read_ahead_give_back(a);
     return status;
 }
 
 void
-ahead_give_back(struct ahead *a)
+read_ahead_give_back(struct ahead *a)
 {
     assert(a->held);
     a->held = false;
@@ -214,9 +214,9 @@ ahead_give_back(struct ahead *a)
 }
 
 void
-ahead_stats(const struct ahead *a, struct rille_source_stats *out)
+read_ahead_stats(const struct ahead *a, struct rille_source_stats *out)
 {
-    *out = (struct rille_source_stats){.depth = AHEAD_DEPTH,
+    *out = (struct rille_source_stats){.depth = READ_AHEAD_DEPTH,
                                        .read = a->nread + a->filled,
                                        .taken = a->ntaken,
                                        .waited = a->nwait,

@@ -83,7 +83,7 @@ rille_tokens_close(struct rille_tokens **tp)
     if (face_given(tp, "the tokens", __func__) || !*tp || tokens_given(*tp, __func__)) return;
     struct rille_tokens *t = *tp;
     *tp = NULL;
-    ahead_free(&t->ahead);
+    read_ahead_free(&t->ahead);
     for (int i = 0; i < t->nfile; i++) source_close(&t->file[i].source);
     free(t->file);
     free(t);
@@ -133,7 +133,7 @@ windows_in(const struct token_file *f, int64_t length)
 }
 
 static int64_t
-windows(const struct rille_tokens *t, int64_t length)
+count_windows(const struct rille_tokens *t, int64_t length)
 {
     int64_t n = 0;
     for (int i = 0; i < t->nfile; i++) n += windows_in(&t->file[i], length);
@@ -143,7 +143,7 @@ windows(const struct rille_tokens *t, int64_t length)
 int64_t
 rille_tokens_windows(const struct rille_tokens *t, int64_t length)
 {
-    return tokens_given(t, __func__) || length < 1 ? 0 : windows(t, length);
+    return tokens_given(t, __func__) || length < 1 ? 0 : count_windows(t, length);
 }
 
 /* ---- batches on the source's thread: n rows of length + 1 ids ---- */
@@ -156,7 +156,7 @@ batch_bytes(const struct batch_at *at)
 
 /* Returns the file of window w, and the position in the file where the window begins. */
 static const struct token_file *
-find_window(const struct rille_tokens *t, int64_t w, int64_t length, int64_t *at)
+find_token_file(const struct rille_tokens *t, int64_t w, int64_t length, int64_t *at)
 {
     const struct token_file *f = t->file;
     for (; w >= windows_in(f, length); f++) w -= windows_in(f, length);
@@ -178,11 +178,11 @@ static int
 batch_fill(void *arg, const struct batch_at *at, void *out)
 {
     const struct rille_tokens *t = arg;
-    uint64_t key = rng_key(at->seed, at->epoch), n = (uint64_t)windows(t, at->length);
+    uint64_t key = rng_key(at->seed, at->epoch), n = (uint64_t)count_windows(t, at->length);
     int64_t *id = out;
     for (int64_t row = at->first; row < at->first + at->n; row++, id += at->length + 1) {
         int64_t from;
-        const struct token_file *f = find_window(t, (int64_t)rng_shuffle(key, n, (uint64_t)row), at->length, &from);
+        const struct token_file *f = find_token_file(t, (int64_t)rng_shuffle(key, n, (uint64_t)row), at->length, &from);
         TRY(token_file_read(f, from, at->length + 1, id));
         if (at->vocab) TRY(check_ids(f, from, at->length + 1, id, at->vocab));
     }
@@ -195,16 +195,16 @@ batch_next(void *arg, const struct batch_at *at)
 {
     struct batch_at next = *at;
     next.first += at->n;
-    if (next.first + next.n <= windows(arg, at->length)) return next;
+    if (next.first + next.n <= count_windows(arg, at->length)) return next;
     next.first = 0;
     next.epoch++;
     return next;
 }
 
 static struct ahead *
-ahead_of(struct rille_tokens *t)
+tokens_ahead(struct rille_tokens *t)
 {
-    if (!t->ahead) t->ahead = ahead_new(&(struct ahead_source){t, batch_bytes, batch_fill, batch_next});
+    if (!t->ahead) t->ahead = read_ahead_new(&(struct read_ahead_source){t, batch_bytes, batch_fill, batch_next});
     return t->ahead;
 }
 
@@ -212,8 +212,8 @@ void
 rille_tokens_stats(const struct rille_tokens *t, struct rille_source_stats *out)
 {
     if (tokens_given(t, __func__) || face_given(out, "out", __func__)) return;
-    *out = (struct rille_source_stats){.depth = AHEAD_DEPTH};
-    if (t->ahead) ahead_stats(t->ahead, out);
+    *out = (struct rille_source_stats){.depth = READ_AHEAD_DEPTH};
+    if (t->ahead) read_ahead_stats(t->ahead, out);
 }
 
 /* ---- batches on the session's thread ---- */
@@ -257,18 +257,19 @@ rille_tokens_batch(struct rille_tokens *t, const struct rille_token_rows *w, str
         return fail(E_ARG, "tokens: %lld rows from row %lld on of an epoch of %lld", (long long)w->n,
                     (long long)w->first, (long long)nwindow);
     const void *id;
-    TRY(ahead_take(ahead_of(t), &(struct batch_at){w->seed, w->epoch, w->first, w->n, w->length, w->vocab}, &id));
+    TRY(read_ahead_take(tokens_ahead(t), &(struct batch_at){w->seed, w->epoch, w->first, w->n, w->length, w->vocab},
+                        &id));
     struct rows r = {id, w->length + 1, 0};
     int status = leaf_read(t->s, &type, layout_or_default(t->s, w->x), read_rows, &r, x);
     r.shift = 1;
     if (!status) status = leaf_read(t->s, &type, layout_or_default(t->s, w->y), read_rows, &r, y);
     if (status) rille_tensor_free(x);
-    ahead_give_back(t->ahead);
+    read_ahead_give_back(t->ahead);
     return status;
 }
 
 static int
-read_all(void *arg, const struct box *b, void *out)
+read_all_tokens(void *arg, const struct box *b, void *out)
 {
     const struct rille_tokens *t = arg;
     int64_t first = 0, *id = out;
@@ -289,5 +290,5 @@ rille_tokens_all(struct rille_tokens *t, const struct rille_layout *layout, stru
     TRY(face_given(out, "out", __func__));
     int64_t most, n = rille_tokens_count(t, &most);
     struct type type = type_of(DT_I64, 1, &n);
-    return leaf_read(t->s, &type, layout_or_default(t->s, layout), read_all, t, out);
+    return leaf_read(t->s, &type, layout_or_default(t->s, layout), read_all_tokens, t, out);
 }

@@ -18,7 +18,7 @@ struct shuttle {
 };
 
 static int
-line_of(struct rille_session *s, int n, bool reversed, const char *sbp, const struct rille_layout **out)
+calibrate_line(struct rille_session *s, int n, bool reversed, const char *sbp, const struct rille_layout **out)
 {
     int32_t size = n, rank[4];
     const struct rille_place *p;
@@ -107,8 +107,8 @@ static int
 time_small(struct rille_session *s, int n, double *ns)
 {
     struct shuttle m = {.shape = {8, 8}};
-    TRY(line_of(s, n, false, "S(0)", &m.at[0]));
-    TRY(line_of(s, n, false, "S(1)", &m.at[1]));
+    TRY(calibrate_line(s, n, false, "S(0)", &m.at[0]));
+    TRY(calibrate_line(s, n, false, "S(1)", &m.at[1]));
     return time_move(s, m, 64, ns);
 }
 
@@ -119,8 +119,8 @@ static int
 time_copy(struct rille_session *s, double *ns)
 {
     struct shuttle m = {.shape = {ROWS, COLUMNS}};
-    TRY(line_of(s, 2, false, "S(0)", &m.at[0]));
-    TRY(line_of(s, 2, true, "S(0)", &m.at[1]));
+    TRY(calibrate_line(s, 2, false, "S(0)", &m.at[0]));
+    TRY(calibrate_line(s, 2, true, "S(0)", &m.at[1]));
     return time_move(s, m, 4, ns);
 }
 
@@ -129,8 +129,8 @@ static int
 time_sum(struct rille_session *s, double *ns)
 {
     struct shuttle m = {.shape = {ROWS, COLUMNS}, .n = 1};
-    TRY(line_of(s, 2, false, "P", &m.at[0]));
-    TRY(line_of(s, 2, false, "S(0)", &m.at[1]));
+    TRY(calibrate_line(s, 2, false, "P", &m.at[0]));
+    TRY(calibrate_line(s, 2, false, "S(0)", &m.at[1]));
     return time_shuttle(s, &m, ns);
 }
 
@@ -161,7 +161,7 @@ time_op(struct rille_session *s, const char *op, int64_t n, const char *const sb
     int status = 0;
     for (int i = 0; i < 2 && !status; i++) {
         const struct rille_layout *at;
-        status = line_of(s, 2, false, sbp[i], &at);
+        status = calibrate_line(s, 2, false, sbp[i], &at);
         if (!status) status = rille_create(s, rille_op_find("ones"), 0, NULL, 2, shape, "f32", at, &x[i]);
     }
     if (!status) status = rille_eval(s, 2, x);
@@ -173,14 +173,14 @@ time_op(struct rille_session *s, const char *op, int64_t n, const char *const sb
 }
 
 static int
-product(struct rille_session *s, struct rille_tensor *a, struct rille_tensor *b, struct rille_tensor **out)
+multiply_timed(struct rille_session *s, struct rille_tensor *a, struct rille_tensor *b, struct rille_tensor **out)
 {
     struct rille_arg arg[] = {{.kind = RILLE_ARG_TENSOR, .tensor = a}, {.kind = RILLE_ARG_TENSOR, .tensor = b}};
     return rille_call(s, rille_op_find("matmul"), 2, arg, 0, NULL, out);
 }
 
 static int
-turned(struct rille_session *s, struct rille_tensor *a, struct rille_tensor **out)
+calibrate_transposed(struct rille_session *s, struct rille_tensor *a, struct rille_tensor **out)
 {
     struct rille_arg arg = {.kind = RILLE_ARG_TENSOR, .tensor = a};
     struct rille_attr at[] = {{.name = "axis0", .kind = RILLE_INT, .i = 0},
@@ -194,11 +194,11 @@ trace_layer(struct rille_session *s, struct rille_tensor *x, struct rille_tensor
             struct rille_tensor *back[2])
 {
     struct rille_tensor *wt = NULL, *xt = NULL;
-    int status = product(s, x, w, y);
-    if (!status) status = turned(s, w, &wt);
-    if (!status) status = turned(s, x, &xt);
-    if (!status) status = product(s, *y, wt, &back[0]);
-    if (!status) status = product(s, xt, *y, &back[1]);
+    int status = multiply_timed(s, x, w, y);
+    if (!status) status = calibrate_transposed(s, w, &wt);
+    if (!status) status = calibrate_transposed(s, x, &xt);
+    if (!status) status = multiply_timed(s, *y, wt, &back[0]);
+    if (!status) status = multiply_timed(s, xt, *y, &back[1]);
     rille_tensor_free(&wt);
     rille_tensor_free(&xt);
     return status;
@@ -234,7 +234,7 @@ time_products(struct rille_session *s, int64_t n, double *ns)
     int status = 0;
     for (int i = 0; i <= LAYERS && !status; i++) {
         const struct rille_layout *at;
-        status = line_of(s, 2, false, i ? "B" : "S(0)", &at);
+        status = calibrate_line(s, 2, false, i ? "B" : "S(0)", &at);
         if (!status) status = rille_create(s, rille_op_find("randn"), 0, NULL, 2, shape, "f32", at, &x[i]);
     }
     if (!status) status = rille_eval(s, 1 + LAYERS, x);

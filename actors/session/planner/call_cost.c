@@ -34,7 +34,7 @@ find_tensors(struct sharing *w)
 
 /* Queues the calls' own nodes, in the order of calls. A node that several calls made belongs to the first. */
 static void
-begin(struct sharing *w, const struct assigned *a, const struct program *p, int32_t ncall)
+begin_sharing(struct sharing *w, const struct assigned *a, const struct program *p, int32_t ncall)
 {
     int32_t *next = ARENA_ARRAY(&w->tmp, int32_t, ncall + 2);
     for (int32_t i = 0; i < a->nprog; i++) {
@@ -50,7 +50,7 @@ begin(struct sharing *w, const struct assigned *a, const struct program *p, int3
 
 /* Spreads breadth-first from the calls: the first node to reach a tensor passes its call to all nodes of the tensor. */
 static void
-spread(struct sharing *w)
+spread_queue(struct sharing *w)
 {
     bool *seen = ARENA_ARRAY(&w->tmp, bool, w->net->ntensor + 1);
     for (int32_t q = 0; q < w->nqueue; q++) {
@@ -88,21 +88,21 @@ add_moves(struct sharing *w, const struct net_tensor *t, int64_t *ns)
 
 /* Does everything but the costs. */
 static void
-share(struct sharing *w, const struct assigned *a, const struct program *p, int32_t ncall)
+share_by_call(struct sharing *w, const struct assigned *a, const struct program *p, int32_t ncall)
 {
     *w = (struct sharing){.net = &a->net, .choice = a->solved.choice};
     w->call = ARENA_ARRAY(&w->tmp, int32_t, a->net.nnode + 1);
     w->queue = ARENA_ARRAY(&w->tmp, int32_t, a->net.nnode + 1);
     find_tensors(w);
-    begin(w, a, p, ncall);
-    spread(w);
+    begin_sharing(w, a, p, ncall);
+    spread_queue(w);
 }
 
 void
-ways_cost(const struct assigned *a, const struct program *p, int32_t ncall, int64_t *ns)
+call_cost_times(const struct assigned *a, const struct program *p, int32_t ncall, int64_t *ns)
 {
     struct sharing w;
-    share(&w, a, p, ncall);
+    share_by_call(&w, a, p, ncall);
     memset(ns, 0, sizeof *ns * (size_t)(ncall + 1));
     for (int32_t v = 0; v < a->net.nnode; v++) ns[w.call[v]] += a->net.node[v].cost[w.choice[v]];
     for (int32_t i = 0; i < a->net.ntensor; i++) add_moves(&w, &a->net.tensor[i], ns);
@@ -112,7 +112,7 @@ ways_cost(const struct assigned *a, const struct program *p, int32_t ncall, int6
 /* ---- memory ---- */
 
 static int32_t
-fullest(struct sharing *w)
+fullest_time(struct sharing *w)
 {
     int32_t end = net_times(w->net), most = 0;
     int64_t *live = ARENA_ARRAY(&w->tmp, int64_t, end + 1);
@@ -124,7 +124,7 @@ fullest(struct sharing *w)
 
 /* Adds the live bytes of a tensor and its copies: the tensor to the maker's call, each copy to the reader's call. */
 static void
-add_live(const struct sharing *w, const struct net_tensor *t, int32_t time, int64_t *bytes)
+add_live_bytes(const struct sharing *w, const struct net_tensor *t, int32_t time, int64_t *bytes)
 {
     int32_t from = t->form[w->choice[t->maker]];
     if (t->bytes && t->born <= time && time < t->dies) bytes[w->call[t->maker]] += t->bytes[from];
@@ -136,15 +136,15 @@ add_live(const struct sharing *w, const struct net_tensor *t, int32_t time, int6
 }
 
 void
-ways_held(const struct assigned *a, const struct program *p, int32_t ncall, int64_t *bytes)
+call_cost_bytes(const struct assigned *a, const struct program *p, int32_t ncall, int64_t *bytes)
 {
     struct sharing w;
-    share(&w, a, p, ncall);
-    int32_t time = fullest(&w);
+    share_by_call(&w, a, p, ncall);
+    int32_t time = fullest_time(&w);
     memset(bytes, 0, sizeof *bytes * (size_t)(ncall + 1));
     for (int32_t v = 0; v < a->net.nnode; v++)
         if (a->net.node[v].memory && a->net.node[v].time == time)
             bytes[w.call[v]] += a->net.node[v].memory[w.choice[v]];
-    for (int32_t i = 0; i < a->net.ntensor; i++) add_live(&w, &a->net.tensor[i], time, bytes);
+    for (int32_t i = 0; i < a->net.ntensor; i++) add_live_bytes(&w, &a->net.tensor[i], time, bytes);
     arena_fini(&w.tmp);
 }

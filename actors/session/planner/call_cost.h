@@ -12,8 +12,8 @@
 
 /* Sets, by call (0: nodes without a call), the cost in ns of step p with the layouts of a; ns has ncall + 1
  * elements. */
-void ways_cost(const struct assigned *a, const struct program *p, int32_t ncall, int64_t *ns);
+void call_cost_times(const struct assigned *a, const struct program *p, int32_t ncall, int64_t *ns);
 /* Sets, by call, bytes on the fullest rank at the peak; bytes has ncall + 1 elements. */
-void ways_held(const struct assigned *a, const struct program *p, int32_t ncall, int64_t *bytes);
+void call_cost_bytes(const struct assigned *a, const struct program *p, int32_t ncall, int64_t *bytes);
 
 #endif

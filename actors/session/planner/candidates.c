@@ -25,22 +25,23 @@ struct told { /* candidates of a node, for given operand types and layouts, with
 };
 
 void
-alternatives_begin(struct alternatives *t, struct rille_session *s, const struct program *p,
-                   const struct assigned *planned, struct arena *a)
+explain_candidates_begin(struct explain_candidates *t, struct rille_session *s, const struct program *p,
+                         const struct assigned *planned, struct arena *a)
 {
-    *t = (struct alternatives){.s = s, .p = p, .planned = planned, .a = a, .sent = {.arena = a}, .told = {.arena = a}};
+    *t = (struct explain_candidates){
+        .s = s, .p = p, .planned = planned, .a = a, .sent = {.arena = a}, .told = {.arena = a}};
     t->counted.arena = &t->tmp;
 }
 
 void
-alternatives_end(struct alternatives *t)
+explain_candidates_end(struct explain_candidates *t)
 {
     arena_fini(&t->tmp);
     t->counted = (struct hash_table){.arena = &t->tmp};
 }
 
 const char **
-alternatives_texts(struct alternatives *t, int n, const struct layout *const *l, int *count)
+explain_candidates_texts(struct explain_candidates *t, int n, const struct layout *const *l, int *count)
 {
     const char **out = ARENA_ARRAY(t->a, const char *, n + 1);
     int k = 0;
@@ -52,7 +53,8 @@ alternatives_texts(struct alternatives *t, int n, const struct layout *const *l,
 
 /* Returns the bytes of a move, computed once per move, because layers and candidates repeat. */
 static int64_t
-bytes_sent(struct alternatives *t, const struct type *type, const struct layout *from, const struct layout *to)
+candidate_bytes_sent(struct explain_candidates *t, const struct type *type, const struct layout *from,
+                     const struct layout *to)
 {
     uint64_t hash = layout_hash_move(type, from, to);
     uint32_t at = 0;
@@ -67,16 +69,16 @@ bytes_sent(struct alternatives *t, const struct type *type, const struct layout 
 }
 
 static int64_t
-moved_by(struct alternatives *t, const struct told *x, const struct assign_candidate *c)
+moved_by(struct explain_candidates *t, const struct told *x, const struct assign_candidate *c)
 {
     int64_t sum = 0;
     for (int i = 0; i < x->nin; i++)
-        if (x->has[i] && c->layout[i]) sum += bytes_sent(t, &x->type[i], x->has[i], c->layout[i]);
+        if (x->has[i] && c->layout[i]) sum += candidate_bytes_sent(t, &x->type[i], x->has[i], c->layout[i]);
     return sum;
 }
 
 static bool
-is_told(const struct told *x, const struct told *y)
+is_candidate_told(const struct told *x, const struct told *y)
 {
     if (x->of != y->of || x->nin != y->nin) return false;
     for (int i = 0; i < x->nin; i++)
@@ -86,7 +88,7 @@ is_told(const struct told *x, const struct told *y)
 
 /* Returns the shared list of nodes with the same candidates and equal operands, because layers repeat. */
 static struct told *
-told_of(struct alternatives *t, const struct prog_node *n, const struct assign_candidate *c, int32_t count)
+told_of(struct explain_candidates *t, const struct prog_node *n, const struct assign_candidate *c, int32_t count)
 {
     struct told *x = ARENA_NEW(t->a, struct told), *y;
     uint64_t hash = hash_address(c);
@@ -100,27 +102,27 @@ told_of(struct alternatives *t, const struct prog_node *n, const struct assign_c
         hash = hash_number(hash, (uintptr_t)x->has[i]);
     }
     while ((y = hash_next(&t->told, hash, &at)))
-        if (is_told(x, y)) return y;
+        if (is_candidate_told(x, y)) return y;
     x->row = ARENA_ARRAY(t->a, struct rille_explain_candidate, count + 1);
     for (int32_t k = 0; k < count; k++)
-        x->row[k] =
-            (struct rille_explain_candidate){.inputs = alternatives_texts(t, n->nin, c[k].layout, NULL),
-                                             .outputs = alternatives_texts(t, n->nout, c[k].layout + n->nin, NULL),
-                                             .bytes = moved_by(t, x, &c[k]),
-                                             .share = c[k].share};
+        x->row[k] = (struct rille_explain_candidate){
+            .inputs = explain_candidates_texts(t, n->nin, c[k].layout, NULL),
+            .outputs = explain_candidates_texts(t, n->nout, c[k].layout + n->nin, NULL),
+            .bytes = moved_by(t, x, &c[k]),
+            .share = c[k].share};
     hash_add(&t->told, hash, x);
     return x;
 }
 
 static bool
-is_better(const struct rille_explain_candidate *x, const struct rille_explain_candidate *y)
+is_better_candidate(const struct rille_explain_candidate *x, const struct rille_explain_candidate *y)
 {
     return x->regret != y->regret ? x->regret < y->regret : x->regret_high < y->regret_high;
 }
 
 /* Ranks the candidates: the chosen one first, then by regret. */
 static void
-rank_candidates(struct alternatives *t, const struct told *x, int32_t count, struct ranked *r)
+rank_candidates(struct explain_candidates *t, const struct told *x, int32_t count, struct ranked *r)
 {
     int32_t first = 0;
     r->candidates = ARENA_ARRAY(t->a, struct rille_explain_candidate, count + 1);
@@ -131,7 +133,7 @@ rank_candidates(struct alternatives *t, const struct told *x, int32_t count, str
         c.regret_high = r->high[i] >= NET_NEVER ? INT64_MAX : r->high[i];
         bool chosen = i == r->choice;
         int32_t at = r->n++;
-        for (; at > (chosen ? 0 : first) && (chosen || is_better(&c, &r->candidates[at - 1])); at--)
+        for (; at > (chosen ? 0 : first) && (chosen || is_better_candidate(&c, &r->candidates[at - 1])); at--)
             r->candidates[at] = r->candidates[at - 1];
         r->candidates[at] = c;
         first += chosen;
@@ -139,7 +141,8 @@ rank_candidates(struct alternatives *t, const struct told *x, int32_t count, str
 }
 
 void
-alternatives_tell(struct alternatives *t, int32_t node, const struct prog_node *n, struct rille_explain_op *op)
+explain_candidates_report(struct explain_candidates *t, int32_t node, const struct prog_node *n,
+                          struct rille_explain_op *op)
 {
     const struct assigned *a = t->planned;
     int32_t count = a->net.node[node].ncand;

@@ -9,7 +9,7 @@
 #include "actors/session/core/session.h"
 #include "runtime/base/hash.h"
 
-struct alternatives {
+struct explain_candidates {
     struct rille_session *s;
     const struct program *p;
     const struct assigned *planned; /* NULL: the step was not planned */
@@ -19,13 +19,14 @@ struct alternatives {
     struct hash_table counted; /* known results of box_bytes_known, in tmp */
 };
 
-void alternatives_begin(struct alternatives *t, struct rille_session *s, const struct program *p,
-                        const struct assigned *planned, struct arena *a);
-void alternatives_end(struct alternatives *t); /* keeps the results */
+void explain_candidates_begin(struct explain_candidates *t, struct rille_session *s, const struct program *p,
+                              const struct assigned *planned, struct arena *a);
+void explain_candidates_end(struct explain_candidates *t); /* keeps the results */
 /* Fills candidates and ncandidate: the chosen candidate first, then the others by regret. Nodes with equal
  * candidates and regrets share one array. node: net node of the prog_node; must have candidates. */
-void alternatives_tell(struct alternatives *t, int32_t node, const struct prog_node *n, struct rille_explain_op *op);
+void explain_candidates_report(struct explain_candidates *t, int32_t node, const struct prog_node *n,
+                               struct rille_explain_op *op);
 /* Returns layouts as text, without those of numbers and absent operands; *count (may be NULL): their number. */
-const char **alternatives_texts(struct alternatives *t, int n, const struct layout *const *l, int *count);
+const char **explain_candidates_texts(struct explain_candidates *t, int n, const struct layout *const *l, int *count);
 
 #endif

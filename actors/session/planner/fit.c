@@ -24,15 +24,15 @@ struct fitter {
     struct rille_graph *g;
     const struct rille_graph_options *o;
     const struct fit_source *from;
-    int64_t limit;                  /* bytes per device; 0: none */
-    int64_t base;                   /* bytes of 1F1B without recomputation; 0: not known yet */
-    int64_t allowed;                /* limit of activations in the last plan, bytes; 0: none */
-    int64_t least;                  /* least bytes of a plan or schedule found; 0: not known */
-    const struct dial_costs *costs; /* NULL: estimated */
-    int64_t reckoned;               /* memory limit given to the planner, which counts less than a plan holds */
-    bool quick;                     /* as solve.h has it */
-    struct assign_least possible;   /* least bytes known to the planner, if the limit was too low; 0: it was not */
-    struct program *planned;        /* laid out by the planner; all plans are made from it; NULL: not so */
+    int64_t limit;                             /* bytes per device; 0: none */
+    int64_t base;                              /* bytes of 1F1B without recomputation; 0: not known yet */
+    int64_t allowed;                           /* limit of activations in the last plan, bytes; 0: none */
+    int64_t least;                             /* least bytes of a plan or schedule found; 0: not known */
+    const struct schedule_search_costs *costs; /* NULL: estimated */
+    int64_t reckoned;             /* memory limit given to the planner, which counts less than a plan holds */
+    bool quick;                   /* as solve.h has it */
+    struct assign_least possible; /* least bytes known to the planner, if the limit was too low; 0: it was not */
+    struct program *planned;      /* laid out by the planner; all plans are made from it; NULL: not so */
     struct arena tmp;
     bool searched;  /* the schedule is searched */
     int32_t nstage; /* number of stages with a recomputed part each; 0: none */
@@ -44,17 +44,17 @@ struct fitter {
 static const char *
 schedule_of(const struct fitter *f)
 {
-    return f->o->schedule && dial_knows(f->o->schedule) ? f->o->schedule : "memory";
+    return f->o->schedule && schedule_search_knows(f->o->schedule) ? f->o->schedule : "memory";
 }
 
 static bool
 folds(const struct fitter *f)
 {
-    return f->searched && dial_folds(schedule_of(f));
+    return f->searched && schedule_search_folds(schedule_of(f));
 }
 
 static int
-lay_out(struct fitter *f, struct program *p)
+assign_program(struct fitter *f, struct program *p)
 {
     if (f->o->auto_parallel) return planned_assign(f->g, p, f->o, f->reckoned, f->quick, &f->possible);
     return f->o->zero ? planned_zero(f->g, p, f->o->zero) : 0;
@@ -66,12 +66,12 @@ static struct program *
 laid_out(struct fitter *f, const int32_t *parts, int *status)
 {
     struct program *p = f->planned ? program_copy(f->planned) : f->from->program(f->from->arg);
-    *status = f->planned ? 0 : lay_out(f, p);
+    *status = f->planned ? 0 : assign_program(f, p);
     if (!*status && f->o->auto_parallel && f->searched && !f->planned) f->planned = program_copy(p);
     p->fold = folds(f);
     if (!*status && p->fold && !f->o->auto_parallel) *status = recompute_apart(p);
     if (!*status && parts) *status = recompute_parts(p, parts, f->nstage);
-    if (!*status) *status = planned_bring(f->g, p, f->o);
+    if (!*status) *status = planned_offload(f->g, p, f->o);
     if (!*status && !f->o->auto_parallel) hoist_casts(p);
     if (*status) program_free(&p);
     return p;
@@ -88,14 +88,14 @@ static int
 turn_dial(struct fitter *f, struct program *p, struct search how)
 {
     if (!f->searched) return 0;
-    return dial_turn(p, &(struct dial_wish){.name = schedule_of(f),
-                                            .memory = f->o->memory,
-                                            .most = how.most,
-                                            .least = how.least,
-                                            .costs = f->costs,
-                                            .possible = &f->least,
-                                            .allowed = &f->allowed,
-                                            .base = &f->base});
+    return schedule_search_run(p, &(struct schedule_search_request){.name = schedule_of(f),
+                                                                    .memory = f->o->memory,
+                                                                    .most = how.most,
+                                                                    .least = how.least,
+                                                                    .costs = f->costs,
+                                                                    .possible = &f->least,
+                                                                    .allowed = &f->allowed,
+                                                                    .base = &f->base});
 }
 
 static int
@@ -116,11 +116,11 @@ static int
 too_much(struct fitter *f, const struct plan *p)
 {
     int32_t d;
-    struct dial told = {0};
+    struct schedule_search_result told = {0};
     struct str most = {0};
     int64_t held = f->least = measure_held(p, &d);
     if (held <= f->limit) return 0;
-    dial_read(p->program, f->costs, &told);
+    schedule_search_read(p->program, f->costs, &told);
     plan_peak_print(p, d, 3, &most);
     int status = fail(E_MEMORY,
                       "graph: no schedule of its stages keeps a device within the limit %lld; the least is %lld bytes, "
@@ -134,23 +134,24 @@ too_much(struct fitter *f, const struct plan *p)
 static int64_t
 activations(struct fitter *f, const struct program *p)
 {
-    struct dial d;
-    return dial_read(p, f->costs, &d) ? d.bytes : 0;
+    struct schedule_search_result d;
+    return schedule_search_read(p, f->costs, &d) ? d.bytes : 0;
 }
 
 /* Returns the time of a step, by simulating the plan's own tasks: the pipeline simulator of stages does not know
  * which tasks are fused. */
 static double
-time_of(struct fitter *f, const struct plan *p)
+program_time(struct fitter *f, const struct plan *p)
 {
-    struct dial d;
-    if (f->costs) return dial_read(p->program, f->costs, &d) ? d.time : 0;
+    struct schedule_search_result d;
+    if (f->costs) return schedule_search_read(p->program, f->costs, &d) ? d.time : 0;
     struct arena a = {0};
     struct act_time *act;
     int64_t n, *cost = ARENA_ARRAY(&a, int64_t, p->ntask + 1);
-    plan_reckon(p, cost);
-    double time =
-        !plan_play(p, cost, &(struct play_how){.share = PLAY_DEVICES}, &a, &act, &n) && n ? (double)act[n - 1].end : 0;
+    plan_estimate(p, cost);
+    double time = !plan_sim_run(p, cost, &(struct plan_sim_options){.share = PLAN_SIM_DEVICES}, &a, &act, &n) && n
+                      ? (double)act[n - 1].end
+                      : 0;
     arena_fini(&a);
     return time;
 }
@@ -159,7 +160,7 @@ time_of(struct fitter *f, const struct plan *p)
 static void
 keep_faster(struct fitter *f, struct plan **best, struct plan *p)
 {
-    bool slower = *best && time_of(f, p) >= time_of(f, *best);
+    bool slower = *best && program_time(f, p) >= program_time(f, *best);
     if (!slower) plan_free(best);
     if (slower)
         plan_free(&p);
@@ -190,7 +191,7 @@ enum { TRIES = 8 };
 /* Searches a schedule within the memory limit by bisection: the next limit of activations is halfway between the
  * largest that fitted and the smallest that did not fit. */
 static int
-search_within(struct fitter *f, const int32_t *parts, struct plan **out)
+search_plan_within(struct fitter *f, const int32_t *parts, struct plan **out)
 {
     int64_t most = 0, good = 0, bad = INT64_MAX;
     int status = 0;
@@ -263,7 +264,7 @@ lay_once(struct fitter *f, int64_t reckoned, struct plan **out, int64_t *held)
     *out = NULL;
     *held = INT64_MAX;
     program_free(&f->planned);
-    int status = f->searched ? search_within(f, NULL, out) : plan_once(f, NULL, (struct search){0}, out);
+    int status = f->searched ? search_plan_within(f, NULL, out) : plan_once(f, NULL, (struct search){0}, out);
     if (status == E_MEMORY && f->least) { /* for these layouts */
         *held = f->least;
         return 0;
@@ -290,19 +291,19 @@ lay_below(struct fitter *f, int64_t held, struct plan **out)
  * knows. Independent of clock and limit, so a request for the reported minimum finds the same plan; plans found
  * before are not reported. */
 static int
-lay_at_once(struct fitter *f, struct plan **out, struct rounds_least *least)
+lay_at_once(struct fitter *f, struct plan **out, struct replan_least *least)
 {
     enum { STEPS = 2 };
     int64_t held;
     f->quick = true;
     int status = lay_once(f, 1, out, &held);
-    *least = (struct rounds_least){held, f->possible};
+    *least = (struct replan_least){held, f->possible};
     int64_t possible = least->counted.bytes;
     for (int i = STEPS; i >= 0 && !*out && (!status || f->possible.bytes); i--) {
         int64_t within = possible + possible * i / STEPS;
         if (i < STEPS && f->g->assigned && f->g->assigned->solved.peak <= within) continue; /* same result */
         status = lay_once(f, within, out, &held);
-        if (held < INT64_MAX && !*out) rounds_hold(f->g->s, f->g, held);
+        if (held < INT64_MAX && !*out) replan_hold(f->g->s, f->g, held);
         least->held = MIN(least->held, held);
     }
     f->quick = false;
@@ -311,9 +312,9 @@ lay_at_once(struct fitter *f, struct plan **out, struct rounds_least *least)
 
 /* Reports the least plan found, which may not be the minimum, and the planner's proven lower bound. */
 static int
-nothing_fits(const struct fitter *f, const struct rounds_least *here)
+no_plan_fits(const struct fitter *f, const struct replan_least *here)
 {
-    struct rounds_least l = rounds_least(f->g->s, here);
+    struct replan_least l = replan_least(f->g->s, here);
     struct str proved = {0};
     if (l.counted.bytes) str_add(&proved, "by the planner's count, without scratch of kernels, the least possible is ");
     if (l.counted.floor < l.counted.bytes) str_addf(&proved, "from %lld to ", (long long)l.counted.floor);
@@ -331,18 +332,18 @@ nothing_fits(const struct fitter *f, const struct rounds_least *here)
  * hold more or less than the planner counts, because of kernels' scratch memory and of chains that a layout breaks
  * up. */
 static int
-lay_within(struct fitter *f, struct plan **out)
+lay_plan_within(struct fitter *f, struct plan **out)
 {
     int64_t held;
-    struct rounds_least least;
+    struct replan_least least;
     int status = lay_once(f, 0, out, &held);
     if (!status && !*out) status = lay_below(f, held, out);
     if (*out || (status && !f->possible.bytes)) return status;
-    if (rounds_have_best(f->g->s)) return status ? status : fail(E_MEMORY, "memory: no plan of this round fits");
+    if (replan_have_best(f->g->s)) return status ? status : fail(E_MEMORY, "memory: no plan of this round fits");
     status = lay_at_once(f, out, &least);
     if (status == E_CANCEL) return status;
     if (*out) err_clear();
-    return *out ? 0 : nothing_fits(f, &least);
+    return *out ? 0 : no_plan_fits(f, &least);
 }
 
 static int
@@ -350,9 +351,9 @@ plan_within(struct fitter *f, const int32_t *parts, struct plan **out)
 {
     int status;
     if (f->limit && f->o->auto_parallel) {
-        status = lay_within(f, out);
+        status = lay_plan_within(f, out);
     } else if (f->limit && f->searched) {
-        status = search_within(f, parts, out);
+        status = search_plan_within(f, parts, out);
     } else {
         TRY(plan_once(f, parts, (struct search){0}, out));
         status = f->limit ? measure_fits(*out, f->limit) : 0;
@@ -392,7 +393,7 @@ try_parts(struct fitter *f, const int32_t *parts, int32_t n, struct found *best)
     best->tried[best->ntried++] = parts;
     int status = plan_within(f, parts, &p);
     if (status) return status == E_MEMORY ? 0 : status;
-    double time = time_of(f, p);
+    double time = program_time(f, p);
     if (best->plan && time >= best->time) {
         plan_free(&p);
         return 0;
@@ -432,7 +433,7 @@ keep_more(struct fitter *f, int32_t n, const int32_t *most, int64_t bytes)
 
 /* Recomputes one step less on single stages, as long as that makes the plan faster. */
 static int
-improve(struct fitter *f, int32_t n, struct found *best)
+improve_parts(struct fitter *f, int32_t n, struct found *best)
 {
     const struct plan *was;
     do {
@@ -488,7 +489,7 @@ plan_auto(struct fitter *f, struct plan **out)
     }
     if (!status && best.plan) status = try_levels(f, n, &best);
     if (!best.plan) best.ntried = 0; /* try once more, for the error */
-    if (!status) status = best.plan ? improve(f, n, &best) : try_again(f, smallest, n, &best);
+    if (!status) status = best.plan ? improve_parts(f, n, &best) : try_again(f, smallest, n, &best);
     if (!status && !best.plan) status = E_MEMORY; /* the last try reported the error */
     arena_fini(&f->tmp);
     if (status) plan_free(&best.plan);
@@ -500,12 +501,12 @@ plan_auto(struct fitter *f, struct plan **out)
 int
 fit_plan(struct rille_graph *g, const struct rille_graph_options *o, const struct fit_source *from, struct plan **out)
 {
-    struct dial_costs costs;
+    struct schedule_search_costs costs;
     struct fitter f = {.g = g, .o = o, .from = from, .limit = o->memory_limit, .reckoned = o->memory_limit};
-    f.searched = o->memory > 0 || (o->schedule && dial_knows(o->schedule));
+    f.searched = o->memory > 0 || (o->schedule && schedule_search_knows(o->schedule));
     if (f.searched && !f.limit) f.limit = (int64_t)g->s->memory_limit;
     if (o->costs) {
-        TRY(dial_costs_of(o->costs, &costs));
+        TRY(schedule_search_costs_of(o->costs, &costs));
         costs.kept = true;
         f.costs = &costs;
     }

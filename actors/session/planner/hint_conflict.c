@@ -4,7 +4,7 @@
 #include "actors/plan/rewrite/rewrite.h"
 
 static int32_t *
-none(struct arena *a, int32_t n)
+no_indices(struct arena *a, int32_t n)
 {
     int32_t *x = ARENA_ARRAY(a, int32_t, n + 1);
     for (int32_t i = 0; i < n; i++) x[i] = -1;
@@ -12,18 +12,18 @@ none(struct arena *a, int32_t n)
 }
 
 void
-meet_begin(struct meet *m, const struct program *p, const struct assigned *a, const struct origin *origin,
-           struct arena *arena)
+hint_conflict_begin(struct meet *m, const struct program *p, const struct assigned *a, const struct origin *origin,
+                    struct arena *arena)
 {
     *m = (struct meet){.p = p, .origin = origin, .arena = arena};
     if (!a || a->mode != SOLVE_PROPAGATE) return;
     m->a = a;
     m->follows = ARENA_ARRAY(arena, int32_t, a->net.nnode + 1);
     net_follows(&a->net, a->solved.choice, m->follows);
-    m->of_node = none(arena, a->net.nnode);
-    m->of_leaf = none(arena, a->net.nnode);
-    m->of_root = none(arena, a->net.nnode);
-    m->reader = none(arena, p->nleaf);
+    m->of_node = no_indices(arena, a->net.nnode);
+    m->of_leaf = no_indices(arena, a->net.nnode);
+    m->of_root = no_indices(arena, a->net.nnode);
+    m->reader = no_indices(arena, p->nleaf);
     for (int32_t k = 0; k < p->nroot; k++)
         if (a->root[k] >= 0) m->of_root[a->root[k]] = k;
     for (int32_t i = p->nleaf - 1; i >= 0; i--) m->of_leaf[a->leaf[i]] = i;
@@ -48,7 +48,7 @@ hint_of(const struct meet *m, int32_t v)
 }
 
 static char *
-kept(const struct meet *m, struct str *s)
+keep_conflict_text(const struct meet *m, struct str *s)
 {
     char *text = arena_strdup(m->arena, str_text(s));
     str_free(s);
@@ -56,13 +56,13 @@ kept(const struct meet *m, struct str *s)
 }
 
 static const char *
-line_text(const struct meet *m, int32_t node)
+conflict_line(const struct meet *m, int32_t node)
 {
     struct str s = {0};
     const struct line *l = node >= 0 ? &m->p->node[node].line : NULL;
     if (!l || !l->file) return "?";
     str_addf(&s, "%s:%d", l->file, l->line);
-    return kept(m, &s);
+    return keep_conflict_text(m, &s);
 }
 
 /* Describes a hint: a call with its line, an argument or a variable with the line of its first reader, a result with
@@ -91,8 +91,8 @@ tell_hint(const struct meet *m, int32_t v, struct rille_explain_meeting_hint *ou
         layout_print(ref_layout(m->p, r), &s);
         if (r.kind == REF_NODE) node = r.index;
     }
-    out->what = kept(m, &s);
-    out->line = line_text(m, node);
+    out->what = keep_conflict_text(m, &s);
+    out->line = conflict_line(m, node);
 }
 
 /* Returns the net node that reads in program node i; for a move that the planner added, the node of the root. */
@@ -106,7 +106,7 @@ reader_of(const struct meet *m, int32_t i)
 }
 
 bool
-meet_at(const struct meet *m, struct ref r, int32_t i, struct rille_explain_meeting *out)
+hint_conflict_at(const struct meet *m, struct ref r, int32_t i, struct rille_explain_meeting *out)
 {
     if (!m->a || (r.kind == REF_NODE && r.index >= m->a->nprog)) return false;
     r = program_source(m->p, r);
@@ -117,6 +117,6 @@ meet_at(const struct meet *m, struct ref r, int32_t i, struct rille_explain_meet
     tell_hint(m, one, &out->hint[0]);
     tell_hint(m, other, &out->hint[1]);
     out->op = m->p->node[i].name;
-    out->line = line_text(m, i);
+    out->line = conflict_line(m, i);
     return true;
 }

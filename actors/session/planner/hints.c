@@ -19,7 +19,7 @@ struct pricing {
 };
 
 static char *
-where(struct arena *a, const struct line *l)
+where_text(struct arena *a, const struct line *l)
 {
     char text[512];
     if (!l || !l->file) return arena_strdup(a, "?");
@@ -68,14 +68,14 @@ plan_without(struct rille_graph *g, int32_t node, int32_t leaf, struct assigned 
 }
 
 static int
-add(struct pricing *w, const char *what, const struct line *line, int32_t node, int32_t leaf)
+add_hint(struct pricing *w, const char *what, const struct line *line, int32_t node, int32_t leaf)
 {
     struct assigned *a;
     const struct solved *with = &w->g->assigned->solved;
     TRY(plan_without(w->g, node, leaf, &a));
     struct rille_hint *h = &w->out->hint[w->out->n++];
     h->what = arena_strdup(w->arena, what);
-    h->line = where(w->arena, line);
+    h->line = where_text(w->arena, line);
     h->price = MAX(0, with->bound - a->solved.cost);
     h->price_high = MAX(h->price, with->cost - a->solved.bound);
     assigned_free(&a);
@@ -84,7 +84,7 @@ add(struct pricing *w, const char *what, const struct line *line, int32_t node, 
 
 /* Returns true if an earlier node has the same strategy. */
 static bool
-is_told(const struct program *p, int32_t i)
+is_hint_told(const struct program *p, int32_t i)
 {
     for (int32_t k = 0; k < i; k++)
         if (is_with(&p->node[k], &p->node[i])) return true;
@@ -100,13 +100,13 @@ price_nodes(struct pricing *w)
         const struct prog_node *n = &p->node[i];
         struct str what = {0};
         if ((!n->asked && !n->strategy) || (n->again && n->again != i + 1)) continue;
-        if (n->strategy && is_told(p, i)) continue;
+        if (n->strategy && is_hint_told(p, i)) continue;
         str_addf(&what, "%s ", n->name);
         if (n->asked)
             layout_print(n->layout[0], &what);
         else
             str_add(&what, "strategy");
-        status = add(w, str_text(&what), &n->line, i, -1);
+        status = add_hint(w, str_text(&what), &n->line, i, -1);
         str_free(&what);
     }
     return status;
@@ -153,7 +153,7 @@ price_leaves(struct pricing *w)
         type_print(&p->leaf[i].type, &what);
         str_add(&what, " ");
         layout_print(p->leaf[i].layout, &what);
-        status = add(w, str_text(&what), &p->node[reader[i] - 1].line, -1, i);
+        status = add_hint(w, str_text(&what), &p->node[reader[i] - 1].line, -1, i);
         str_free(&what);
     }
     arena_fini(&tmp);

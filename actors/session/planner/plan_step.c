@@ -48,11 +48,11 @@ rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, 
     TRY(rille_graph_check(o));
     int status = trace_begin(s, o, nin, in, piece);
     if (status) {
-        rounds_end(s, true);
+        replan_end(s, true);
         return status;
     }
     if (o->auto_parallel && !s->trace.rounds) planned_call(s);
-    if (o->auto_parallel && o->again && strcmp(o->auto_parallel, "greedy")) rounds_begin(s, o);
+    if (o->auto_parallel && o->again && strcmp(o->auto_parallel, "greedy")) replan_begin(s, o);
     return 0;
 }
 
@@ -61,7 +61,7 @@ rille_trace_abort(struct rille_session *s)
 {
     if (face_session(s, __func__)) return;
     if (!s->trace.now) return;
-    rounds_end(s, true);
+    replan_end(s, true);
     trace_end(s);
     build_settle(s, 0);
 }
@@ -99,12 +99,12 @@ rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *o
     TRY(face_given(gp, "out", __func__));
     if (!s->trace.now) return fail(E_STATE, "graph: nothing is being traced");
     int status = trace_compile(s, nout, out, plan_graph, gp);
-    bool again = status ? status == E_MEMORY && rounds_after_failure(s) : rounds_again(s, gp);
+    bool again = status ? status == E_MEMORY && replan_after_failure(s) : replan_again(s, gp);
     if (again && status) status = (err_clear(), 0);
-    rounds_end(s, false);
+    replan_end(s, false);
     trace_end(s);
-    if (status && status != E_CANCEL && (*gp = rounds_best(s))) status = (err_clear(), 0); /* keeps an earlier round */
-    if (!again) rounds_end(s, true);
+    if (status && status != E_CANCEL && (*gp = replan_best(s))) status = (err_clear(), 0); /* keeps an earlier round */
+    if (!again) replan_end(s, true);
     if (!status && !again) status = planned_settle(*gp);
     if (status) rille_graph_free(gp);
     return build_settle(s, status);

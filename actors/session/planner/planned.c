@@ -49,7 +49,7 @@ planned_leaf_behind(const struct program *p, struct ref r)
 
 /* Lets an optimiser's state follow its parameter: variables of equal shape that an update of a free leaf reads. */
 static void
-follow(const struct rille_graph *g, const struct program *p, struct assign_leaf *leaf)
+follow_updates(const struct rille_graph *g, const struct program *p, struct assign_leaf *leaf)
 {
     for (int32_t i = 0; i < p->nnode; i++) {
         const struct prog_node *n = &p->node[i];
@@ -103,7 +103,7 @@ planned_freedom(const struct rille_graph *g, const struct program *p, int32_t al
 {
     for (int32_t i = 0; i < p->nleaf; i++)
         leaf[i] = (struct assign_leaf){.free = i == also || g->origin[i].free, .follows = -1};
-    follow(g, p, leaf);
+    follow_updates(g, p, leaf);
     fix_roots(g, p, root);
 }
 
@@ -144,7 +144,7 @@ planned_end(const struct planned_clock *c, int status)
 /* Starts the search from the last choice, which may be from another limit. A lower bound under a looser limit holds
  * under a tighter one, too. */
 static void
-remember(struct rille_graph *g, struct assign_options *a)
+remember_bound(struct rille_graph *g, struct assign_options *a)
 {
     if (!g->assigned) return;
     const struct net *n = &g->assigned->net;
@@ -162,14 +162,14 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
                struct assign_least *least)
 {
     struct rille_session *s = g->s;
-    struct planned_clock clock = s->trace.rounds ? *rounds_clock(s) : planned_clock(s, rounds_search_ns(o));
-    g->search_ns = rounds_limit_ns(o);
+    struct planned_clock clock = s->trace.rounds ? *replan_clock(s) : planned_clock(s, replan_search_ns(o));
+    g->search_ns = replan_limit_ns(o);
     work_add(p->nnode * MADE_NS);
     /* Leave time for later searches. If the plan holds too much, others follow: a search without a limit may use a
      * quarter of the time left, a search with a limit 5/8. If another round follows: half. */
     if (o->memory_limit)
         clock.until -= MAX(0, clock.until - work_done()) * (limit ? 3 : 6) / 8;
-    else if (rounds_follow(s))
+    else if (replan_follow(s))
         clock.until -= MAX(0, clock.until - work_done()) / 2;
     if (quick) clock.until = clock.late = INT64_MAX;
     struct assign_leaf *leaf = ARENA_ARRAY(&g->arena, struct assign_leaf, p->nleaf + 1);
@@ -180,15 +180,15 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     a.least = least;
     *least = (struct assign_least){0};
     a.quick = quick;
-    a.searched = g->searched = o->memory > 0 || (o->schedule && dial_knows(o->schedule));
-    a.may_fail = rounds_have_best(s);
-    if (!quick) remember(g, &a);
+    a.searched = g->searched = o->memory > 0 || (o->schedule && schedule_search_knows(o->schedule));
+    a.may_fail = replan_have_best(s);
+    if (!quick) remember_bound(g, &a);
     assigned_free(&g->assigned);
     TRY(planned_mode(o->auto_parallel, &a.mode));
-    if (a.mode == SOLVE_OPTIMAL && rounds_look(s, o)) a.glance = rounds_glance;
+    if (a.mode == SOLVE_OPTIMAL && replan_look(s, o)) a.glance = replan_glance;
     a.of = s;
     bool rule;
-    a.mode = rounds_mode(s, a.mode, &rule);
+    a.mode = replan_mode(s, a.mode, &rule);
     if (rule) clock.until = work_done();
     if (quick) a.mode = SOLVE_OPTIMAL; /* the minimum is the same in all modes */
     a.rates = s->rates;
@@ -221,7 +221,7 @@ planned_zero(struct rille_graph *g, struct program *p, int level)
 
 /* Returns, by leaf, whether the leaf is a variable. */
 static bool *
-variables(struct rille_graph *g, const struct program *p)
+planned_variables(struct rille_graph *g, const struct program *p)
 {
     bool *is = ARENA_ARRAY(&g->arena, bool, p->nleaf + 1);
     for (int32_t i = 0; i < p->nleaf; i++) is[i] = g->origin[i].kind == FROM_VARIABLE;
@@ -231,7 +231,7 @@ variables(struct rille_graph *g, const struct program *p)
 const int32_t *
 planned_gather(struct rille_graph *g, struct program *p, const struct rille_graph_options *o)
 {
-    return bring_again(p, variables(g, p), o->prefetch);
+    return offload_gather_again(p, planned_variables(g, p), o->prefetch);
 }
 
 void
@@ -244,14 +244,14 @@ planned_land(struct rille_graph *g, struct program *p)
  * planned_gather did so before, because the planner counts it. Then offloads what backward reads. At last, lets new
  * versions that come from a move overwrite the old ones. */
 int
-planned_bring(struct rille_graph *g, struct program *p, const struct rille_graph_options *o)
+planned_offload(struct rille_graph *g, struct program *p, const struct rille_graph_options *o)
 {
-    const bool *variable = variables(g, p);
+    const bool *variable = planned_variables(g, p);
     const int32_t *root_leaf = root_leaves(g, p);
-    if (!o->auto_parallel) bring_again(p, variable, o->prefetch);
+    if (!o->auto_parallel) offload_gather_again(p, variable, o->prefetch);
     g->sliced = g->sliced || o->offload;
     if (o->offload)
-        TRY(bring_aside(p, g->s->atlas, (const struct place *)o->offload, variable, root_leaf, o->prefetch));
+        TRY(offload_values(p, g->s->atlas, (const struct place *)o->offload, variable, root_leaf, o->prefetch));
     rewrite_land(p, root_leaf);
     return 0;
 }

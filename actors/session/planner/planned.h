@@ -23,7 +23,7 @@ const int32_t *planned_gather(struct rille_graph *g, struct program *p, const st
 void planned_land(struct rille_graph *g, struct program *p);
 /* Rewrites a planned program: gathers values again or offloads them until backward; lets new versions overwrite the
  * old. */
-int planned_bring(struct rille_graph *g, struct program *p, const struct rille_graph_options *o);
+int planned_offload(struct rille_graph *g, struct program *p, const struct rille_graph_options *o);
 /* Sets which leaves and roots of p are free for the planner, and leaf `also` (-1: none). leaf and root have room for
  * all of the program's. */
 void planned_freedom(const struct rille_graph *g, const struct program *p, int32_t also, struct assign_leaf *leaf,

@@ -36,7 +36,7 @@ struct past { /* a finished round, by call */
         bool parts;
     } * call;
 };
-struct rounds {
+struct replan {
     struct planned_clock clock; /* clock of all rounds */
     int64_t begun;              /* work_done when this round began */
     int32_t round, nwritten, capacity, npast;
@@ -46,59 +46,59 @@ struct rounds {
     bool trying, whole_was;  /* trying: inside any_otherwise; whole_was: no whole round is due any more */
     bool mixed;              /* this is the mixed round */
     bool held;               /* past[npast] is a plan of this round over the limit */
-    bool looked;             /* rounds_look was asked */
+    bool looked;             /* replan_look was asked */
     enum solve_mode rule[2]; /* rules that have rounds of their own, nrule; the current mode is rule[at], or the step's
                                 if at == nrule */
     int32_t nrule, at;
     int64_t ruled; /* work_done after which no rule round begins */
-    struct past past[MOST_ROUNDS];
+    struct past past[REPLAN_MOST];
     struct rille_graph *best;
     int32_t best_past;    /* index in `past` of the best round; -1: without calls, or of another mode */
     struct way *best_way; /* forms of the calls of `best`, nbest */
     int32_t nbest;
     bool best_ruled;           /* `best` was planned by a rule, without a search */
-    struct rounds_least least; /* INT64_MAX: no round exceeded the limit */
+    struct replan_least least; /* INT64_MAX: no round exceeded the limit */
     struct arena arena;        /* for ways, wishes and past rounds */
 };
 
 int64_t
-rounds_limit_ns(const struct rille_graph_options *o)
+replan_limit_ns(const struct rille_graph_options *o)
 {
     return (int64_t)((o->time_limit > 0 ? MIN(o->time_limit, 1e9) : 1) * 1e9);
 }
 
 int64_t
-rounds_search_ns(const struct rille_graph_options *o)
+replan_search_ns(const struct rille_graph_options *o)
 {
     enum { BOUND_NS = 100000000 };
     bool simple = !strcmp(o->auto_parallel, "propagate") || !strcmp(o->auto_parallel, "greedy");
-    return simple && !o->memory_limit && !(o->time_limit > 0) ? BOUND_NS : rounds_limit_ns(o);
+    return simple && !o->memory_limit && !(o->time_limit > 0) ? BOUND_NS : replan_limit_ns(o);
 }
 
 static bool
-is_ruled(const struct rounds *r)
+is_ruled(const struct replan *r)
 {
     return r->at < r->nrule;
 }
 
 enum solve_mode
-rounds_mode(const struct rille_session *s, enum solve_mode mode, bool *rule)
+replan_mode(const struct rille_session *s, enum solve_mode mode, bool *rule)
 {
-    const struct rounds *r = s->trace.rounds;
+    const struct replan *r = s->trace.rounds;
     *rule = r && is_ruled(r);
     return *rule ? r->rule[r->at] : mode;
 }
 
 const struct planned_clock *
-rounds_clock(const struct rille_session *s)
+replan_clock(const struct rille_session *s)
 {
     return &s->trace.rounds->clock;
 }
 
 void
-rounds_end(struct rille_session *s, bool all)
+replan_end(struct rille_session *s, bool all)
 {
-    struct rounds *r = s->trace.rounds;
+    struct replan *r = s->trace.rounds;
     if (!r) return;
     for (int32_t k = 0; k < r->nwritten; k++) {
         for (int i = 0; i < r->written[k].nin; i++)
@@ -116,14 +116,14 @@ rounds_end(struct rille_session *s, bool all)
 }
 
 bool
-rounds_have_best(const struct rille_session *s)
+replan_have_best(const struct rille_session *s)
 {
     return s->trace.rounds && s->trace.rounds->best;
 }
 
 /* Adds to the best plan the costs of each call in parts and in one piece, over all rounds. */
 static void
-tell_calls(const struct rounds *r, struct assigned *a)
+tell_calls(const struct replan *r, struct assigned *a)
 {
     if (r->best_past < 0) return;
     const struct past *best = &r->past[r->best_past];
@@ -143,7 +143,7 @@ tell_calls(const struct rounds *r, struct assigned *a)
 }
 
 struct rille_graph *
-rounds_best(struct rille_session *s)
+replan_best(struct rille_session *s)
 {
     struct rille_graph *best = s->trace.rounds ? s->trace.rounds->best : NULL;
     if (!best) return NULL;
@@ -158,7 +158,7 @@ rounds_best(struct rille_session *s)
 
 /* Returns the form of call k, from 0. */
 static struct way
-way_of(const struct rounds *r, int32_t k)
+past_way(const struct replan *r, int32_t k)
 {
     return k >= 0 && k < r->nway ? r->way[k] : r->other;
 }
@@ -166,7 +166,7 @@ way_of(const struct rounds *r, int32_t k)
 static bool
 form_whole(const struct call_context *ctx)
 {
-    return ctx->s->trace.rounds && way_of(ctx->s->trace.rounds, ctx->call - 1).whole;
+    return ctx->s->trace.rounds && past_way(ctx->s->trace.rounds, ctx->call - 1).whole;
 }
 
 /* Only calls of the forward pass have forms: the forward pass is the same in each round, and gradients follow from
@@ -174,7 +174,7 @@ form_whole(const struct call_context *ctx)
 static bool
 form_due(const struct call_context *ctx, const struct op *op)
 {
-    const struct rounds *r = ctx->s->trace.rounds;
+    const struct replan *r = ctx->s->trace.rounds;
     return r && !r->trying && tracing(ctx->s) && !ctx->composite && !ctx->strategy && ctx->phase == PHASE_FORWARD &&
            (op->build || op->split_form);
 }
@@ -203,9 +203,9 @@ move_operands(const struct call_context *ctx, const struct wish *w, const struct
 }
 
 static void
-remember(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
+remember_operands(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
 {
-    struct rounds *r = s->trace.rounds;
+    struct replan *r = s->trace.rounds;
     GROW(r->written, r->nwritten + 1, r->capacity);
     struct written *w = &r->written[r->nwritten++];
     *w = (struct written){.op = op, .nin = nin, .spelled = s->trace.spelled, .parts = s->trace.parts};
@@ -235,20 +235,20 @@ form_call(const struct call_context *ctx, const struct op *op, int nin, struct v
     struct rille_session *s = ctx->s;
     int32_t k = s->trace.rounds->nwritten;
     struct val **moved = ARENA_ARRAY(&s->scratch, struct val *, nin + 1);
-    TRY(write_call(ctx, k, way_of(s->trace.rounds, k).wish, op, nin, in, attr, moved, out));
-    remember(s, op, nin, moved, attr);
+    TRY(write_call(ctx, k, past_way(s->trace.rounds, k).wish, op, nin, in, attr, moved, out));
+    remember_operands(s, op, nin, moved, attr);
     return 0;
 }
 
 static const struct call_forms forms = {.due = form_due, .call = form_call, .whole = form_whole};
 
 void
-rounds_begin(struct rille_session *s, const struct rille_graph_options *o)
+replan_begin(struct rille_session *s, const struct rille_graph_options *o)
 {
     if (!s->trace.rounds) {
         s->trace.rounds = must_alloc(sizeof *s->trace.rounds);
-        s->trace.rounds->clock = planned_clock(s, rounds_search_ns(o));
-        s->trace.rounds->least = (struct rounds_least){INT64_MAX, {INT64_MAX, INT64_MAX}};
+        s->trace.rounds->clock = planned_clock(s, replan_search_ns(o));
+        s->trace.rounds->least = (struct replan_least){INT64_MAX, {INT64_MAX, INT64_MAX}};
     }
     s->trace.forms = &forms;
     s->trace.rounds->begun = work_done();
@@ -273,7 +273,7 @@ planned_layout(const struct rille_session *s, const struct program *p, const int
 static struct way *
 wish_for(struct rille_session *s, const struct program *p)
 {
-    struct rounds *r = s->trace.rounds;
+    struct replan *r = s->trace.rounds;
     const int32_t *became = trace_became(s);
     struct way *way = ARENA_ARRAY(&r->arena, struct way, r->nwritten + 1);
     for (int32_t k = 0; k < r->nwritten; k++) {
@@ -304,7 +304,7 @@ is_otherwise(struct rille_session *s, int32_t k, const struct wish *x)
 static bool
 any_otherwise(struct rille_session *s, const struct way *way)
 {
-    struct rounds *r = s->trace.rounds;
+    struct replan *r = s->trace.rounds;
     bool paused = rille_trace_pause(s, false), any = false;
     r->trying = true;
     for (int32_t k = 0; k < r->nwritten && !any; k++) any = is_otherwise(s, k, way[k].wish);
@@ -314,10 +314,10 @@ any_otherwise(struct rille_session *s, const struct way *way)
 }
 
 bool
-rounds_look(struct rille_session *s, const struct rille_graph_options *o)
+replan_look(struct rille_session *s, const struct rille_graph_options *o)
 {
-    enum { SHARE = 4, ROUNDS = 2 * MOST_ROUNDS }; /* rules may use 1 / SHARE of the time; their rounds at most */
-    struct rounds *r = s->trace.rounds;
+    enum { SHARE = 4, ROUNDS = 2 * REPLAN_MOST }; /* rules may use 1 / SHARE of the time; their rounds at most */
+    struct replan *r = s->trace.rounds;
     if (!r || r->looked || !r->nwritten || o->memory_limit) return false;
     int64_t now = work_done();
     r->looked = true;
@@ -326,10 +326,10 @@ rounds_look(struct rille_session *s, const struct rille_graph_options *o)
 }
 
 bool
-rounds_glance(void *session, enum solve_mode mode, const struct program *p)
+replan_glance(void *session, enum solve_mode mode, const struct program *p)
 {
     struct rille_session *s = session;
-    struct rounds *r = s->trace.rounds;
+    struct replan *r = s->trace.rounds;
     if (any_otherwise(s, wish_for(s, p))) r->rule[r->nrule++] = mode;
     return r->nrule > 0;
 }
@@ -338,7 +338,7 @@ rounds_glance(void *session, enum solve_mode mode, const struct program *p)
 static bool
 try_there(struct rille_session *s, const struct rille_graph *g)
 {
-    struct rounds *r = s->trace.rounds;
+    struct replan *r = s->trace.rounds;
     struct way *way = wish_for(s, g->runner->plan->program);
     if (!any_otherwise(s, way)) return false;
     r->way = way;
@@ -347,7 +347,7 @@ try_there(struct rille_session *s, const struct rille_graph *g)
 }
 
 static void
-keep_best(struct rounds *r, struct rille_graph **g)
+keep_best_plan(struct replan *r, struct rille_graph **g)
 {
     int64_t cost = (*g)->assigned->solved.cost;
     bool searched = r->best_ruled && !is_ruled(r); /* a search also has a better bound */
@@ -366,7 +366,7 @@ keep_best(struct rounds *r, struct rille_graph **g)
 }
 
 static bool
-has_parts(const struct rounds *r)
+has_parts(const struct replan *r)
 {
     for (int32_t k = 0; k < r->nwritten; k++)
         if (r->written[k].parts) return true;
@@ -374,9 +374,9 @@ has_parts(const struct rounds *r)
 }
 
 bool
-rounds_follow(const struct rille_session *s)
+replan_follow(const struct rille_session *s)
 {
-    const struct rounds *r = s->trace.rounds;
+    const struct replan *r = s->trace.rounds;
     return r && has_parts(r) && !r->whole_was;
 }
 
@@ -384,8 +384,8 @@ rounds_follow(const struct rille_session *s)
 static bool
 try_whole(struct rille_session *s)
 {
-    struct rounds *r = s->trace.rounds;
-    bool due = rounds_follow(s);
+    struct replan *r = s->trace.rounds;
+    bool due = replan_follow(s);
     r->whole_was = true;
     if (!due) return false;
     r->nway = 0;
@@ -395,41 +395,41 @@ try_whole(struct rille_session *s)
 
 /* Records the costs of this round: of the step, and of each call (cost[1] is the first). */
 static void
-write_past(struct rounds *r, int64_t step, const int64_t *cost)
+write_past(struct replan *r, int64_t step, const int64_t *cost)
 {
     struct past *p = &r->past[r->npast];
     *p = (struct past){.n = r->nwritten, .step = step};
     p->call = ARENA_ARRAY(&r->arena, struct past_call, p->n);
     for (int32_t k = 0; k < p->n; k++)
-        p->call[k] = (struct past_call){way_of(r, k), r->written[k].spelled, cost[k + 1], r->written[k].parts};
+        p->call[k] = (struct past_call){past_way(r, k), r->written[k].spelled, cost[k + 1], r->written[k].parts};
 }
 
 static void
 keep_past(struct rille_session *s, const struct rille_graph *g)
 {
-    struct rounds *r = s->trace.rounds;
+    struct replan *r = s->trace.rounds;
     if (!r->best) r->npast = 0; /* earlier rounds exceeded the limit */
     if (!r->nwritten) return;
     int64_t *ns = ARENA_ARRAY(&s->scratch, int64_t, r->nwritten + 1);
-    ways_cost(g->assigned, g->runner->plan->program, r->nwritten, ns);
+    call_cost_times(g->assigned, g->runner->plan->program, r->nwritten, ns);
     write_past(r, g->assigned->solved.cost, ns);
     r->npast++;
 }
 
 void
-rounds_hold(struct rille_session *s, const struct rille_graph *g, int64_t held)
+replan_hold(struct rille_session *s, const struct rille_graph *g, int64_t held)
 {
-    struct rounds *r = s->trace.rounds;
+    struct replan *r = s->trace.rounds;
     if (!r || !r->nwritten || (r->held && r->past[r->npast].step <= held)) return;
     int64_t *bytes = ARENA_ARRAY(&s->scratch, int64_t, r->nwritten + 1);
-    ways_held(g->assigned, g->traced, r->nwritten, bytes);
+    call_cost_bytes(g->assigned, g->traced, r->nwritten, bytes);
     write_past(r, held, bytes);
     r->held = true;
 }
 
 /* Returns the round in which call k cost least; if equal, the one with the cheaper plan. */
 static int32_t
-cheapest(const struct rounds *r, int32_t k)
+cheapest_call(const struct replan *r, int32_t k)
 {
     int32_t best = 0;
     for (int32_t q = 1; q < r->npast; q++) {
@@ -441,16 +441,16 @@ cheapest(const struct rounds *r, int32_t k)
 
 /* Returns true if round p makes each call of the same operators as the call's cheapest round. */
 static bool
-is_mixed_so(const struct rounds *r, const struct past *p)
+is_mixed_so(const struct replan *r, const struct past *p)
 {
     for (int32_t k = 0; k < p->n; k++)
-        if (r->past[cheapest(r, k)].call[k].spelled != p->call[k].spelled) return false;
+        if (r->past[cheapest_call(r, k)].call[k].spelled != p->call[k].spelled) return false;
     return true;
 }
 
 /* Requests the mixed round, if no round was like that. */
 static bool
-try_mixed(struct rounds *r)
+try_mixed(struct replan *r)
 {
     for (int32_t q = 0; q < r->npast; q++)
         if (r->past[q].n != r->past[0].n || is_mixed_so(r, &r->past[q])) return false;
@@ -458,14 +458,14 @@ try_mixed(struct rounds *r)
     r->mixed = true;
     r->nway = r->past[0].n;
     r->way = ARENA_ARRAY(&r->arena, struct way, r->nway);
-    for (int32_t k = 0; k < r->nway; k++) r->way[k] = r->past[cheapest(r, k)].call[k].way;
+    for (int32_t k = 0; k < r->nway; k++) r->way[k] = r->past[cheapest_call(r, k)].call[k].way;
     return true;
 }
 
 /* Returns true if no time is left for another round. The part of a round that no clock can end (trace, net, plan) is
  * at least an eighth of the last round, or the complete round if a rule chooses. */
 static bool
-is_late(struct rounds *r)
+is_clock_over(struct replan *r)
 {
     int64_t now = work_done(), last = now - r->begun;
     if (is_ruled(r) && r->ruled - now < last) return true;
@@ -474,10 +474,10 @@ is_late(struct rounds *r)
 
 /* Ends the rounds of a rule: begins those of the next rule, or the step's own with the calls of the best round. */
 static bool
-next_mode(struct rounds *r)
+next_mode(struct replan *r)
 {
     if (!is_ruled(r)) return false;
-    r->at = is_late(r) ? r->nrule : r->at + 1;
+    r->at = is_clock_over(r) ? r->nrule : r->at + 1;
     r->way = is_ruled(r) ? NULL : r->best_way;
     r->nway = is_ruled(r) ? 0 : r->nbest;
     r->other = (struct way){0};
@@ -491,30 +491,30 @@ next_mode(struct rounds *r)
 static bool
 find_another(struct rille_session *s, const struct rille_graph *g)
 {
-    struct rounds *r = s->trace.rounds;
-    if (r->mixed || is_late(r)) return false;
+    struct replan *r = s->trace.rounds;
+    if (r->mixed || is_clock_over(r)) return false;
     if (!has_parts(r)) r->whole_was = true;
-    int32_t left = MOST_ROUNDS - 1 - r->round;
+    int32_t left = REPLAN_MOST - 1 - r->round;
     bool last_whole = left == 1 && !r->whole_was; /* the last round before the mixed one must be whole if none was */
     if (left > 0 && ((!r->other.whole && !last_whole && try_there(s, g)) || try_whole(s))) return true;
     return try_mixed(r);
 }
 
 bool
-rounds_after_failure(struct rille_session *s)
+replan_after_failure(struct rille_session *s)
 {
-    struct rounds *r = s->trace.rounds;
-    if (!r || r->best || r->mixed || r->round++ == MOST_ROUNDS - 1) return false;
+    struct replan *r = s->trace.rounds;
+    if (!r || r->best || r->mixed || r->round++ == REPLAN_MOST - 1) return false;
     r->npast += r->held;
     r->held = false;
     return try_whole(s) || try_mixed(r);
 }
 
-struct rounds_least
-rounds_least(struct rille_session *s, const struct rounds_least *here)
+struct replan_least
+replan_least(struct rille_session *s, const struct replan_least *here)
 {
     if (!s->trace.rounds) return *here;
-    struct rounds_least *l = &s->trace.rounds->least;
+    struct replan_least *l = &s->trace.rounds->least;
     l->held = MIN(l->held, here->held);
     l->counted.bytes = MIN(l->counted.bytes, here->counted.bytes);
     l->counted.floor = MIN(l->counted.floor, here->counted.floor);
@@ -522,15 +522,15 @@ rounds_least(struct rille_session *s, const struct rounds_least *here)
 }
 
 bool
-rounds_again(struct rille_session *s, struct rille_graph **g)
+replan_again(struct rille_session *s, struct rille_graph **g)
 {
-    struct rounds *r = s->trace.rounds;
+    struct replan *r = s->trace.rounds;
     if (!r) return false;
     r->round++;
     keep_past(s, *g);
     bool another = find_another(s, *g);
-    keep_best(r, g);
+    keep_best_plan(r, g);
     if (!another) another = next_mode(r);
-    if (!another) *g = rounds_best(s);
+    if (!another) *g = replan_best(s);
     return another;
 }

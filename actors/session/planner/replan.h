@@ -29,46 +29,46 @@
 #include "actors/plan/assign/assign.h"
 #include "actors/session/step/compiled.h"
 
-enum { MOST_ROUNDS = 4 /* with the mixed round */ };
+enum { REPLAN_MOST = 4 /* with the mixed round */ };
 
 /* Returns the step's time limit, ns, at most 30 years; 1 s if none is given. */
-int64_t rounds_limit_ns(const struct rille_graph_options *o);
+int64_t replan_limit_ns(const struct rille_graph_options *o);
 /* Returns the part of the limit that a search may use. 0.1 s if no limit is given and the choice needs no search
  * ("propagate" and "greedy" without a memory limit): only a bound is searched then. */
-int64_t rounds_search_ns(const struct rille_graph_options *o);
+int64_t replan_search_ns(const struct rille_graph_options *o);
 /* Called when a planned trace begins: begins the first round, or the next. */
-void rounds_begin(struct rille_session *s, const struct rille_graph_options *o);
+void replan_begin(struct rille_session *s, const struct rille_graph_options *o);
 /* Returns the clock that ends the search of all rounds. */
 struct planned_clock;
-const struct planned_clock *rounds_clock(const struct rille_session *s);
-/* Returns true, once, if the planner should try what rules would choose. rounds_glance is then called for each rule
+const struct planned_clock *replan_clock(const struct rille_session *s);
+/* Returns true, once, if the planner should try what rules would choose. replan_glance is then called for each rule
  * (assign_options.glance; session: the session). */
-bool rounds_look(struct rille_session *s, const struct rille_graph_options *o);
-bool rounds_glance(void *session, enum solve_mode mode, const struct program *p);
+bool replan_look(struct rille_session *s, const struct rille_graph_options *o);
+bool replan_glance(void *session, enum solve_mode mode, const struct program *p);
 /* Returns the mode of this round. *rule: the mode is a rule's, which needs no search, in place of the step's. */
-enum solve_mode rounds_mode(const struct rille_session *s, enum solve_mode mode, bool *rule);
+enum solve_mode replan_mode(const struct rille_session *s, enum solve_mode mode, bool *rule);
 /* Returns true if a whole round will follow the round just traced. */
-bool rounds_follow(const struct rille_session *s);
+bool replan_follow(const struct rille_session *s);
 /* Ends a round: keeps the better of *g and the best so far, and frees the other. Returns true, with *g NULL, if
  * another round follows; else returns the best in *g. */
-bool rounds_again(struct rille_session *s, struct rille_graph **g);
+bool replan_again(struct rille_session *s, struct rille_graph **g);
 /* Reports a plan of this round that holds `held` bytes, more than the limit. Remembers the plan that holds least. */
-void rounds_hold(struct rille_session *s, const struct rille_graph *g, int64_t held);
+void replan_hold(struct rille_session *s, const struct rille_graph *g, int64_t held);
 /* Called if no plan of this round keeps within the memory limit. Returns true if another round should try: no
  * earlier round had a plan, and a whole or a mixed round is left. */
-bool rounds_after_failure(struct rille_session *s);
+bool replan_after_failure(struct rille_session *s);
 /* Least bytes of rounds without a plan within the limit: held by plans, and as counted by the planner. */
-struct rounds_least {
+struct replan_least {
     int64_t held;
     struct assign_least counted;
 };
 /* Returns the minimum of `here` and all earlier rounds. */
-struct rounds_least rounds_least(struct rille_session *s, const struct rounds_least *here);
+struct replan_least replan_least(struct rille_session *s, const struct replan_least *here);
 /* Forgets the trace of the round; all: earlier rounds, too. */
-void rounds_end(struct rille_session *s, bool all);
+void replan_end(struct rille_session *s, bool all);
 /* Returns true if an earlier round has a plan. */
-bool rounds_have_best(const struct rille_session *s);
+bool replan_have_best(const struct rille_session *s);
 /* Returns the best of earlier rounds, for the caller to own; NULL: none. */
-struct rille_graph *rounds_best(struct rille_session *s);
+struct rille_graph *replan_best(struct rille_session *s);
 
 #endif

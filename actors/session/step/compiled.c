@@ -73,7 +73,7 @@ origin_value(const struct origin *o, struct rille_tensor *const *in)
 
 /* Returns true if argument i has the layout that the step reads, or may be converted to it. */
 static bool
-lies(const struct rille_graph *g, int i, const struct rille_tensor *t)
+lies_as_planned(const struct rille_graph *g, int i, const struct rille_tensor *t)
 {
     return t->val->layout == g->in_layout[i] || (g->in_placed[i] && t->planned);
 }
@@ -85,7 +85,7 @@ rille_graph_fits(const struct rille_graph *g, int nin, struct rille_tensor *cons
     const struct program *p = g->runner->plan->program;
     if (nin != g->nin || g->generation != g->s->generation) return false;
     for (int i = 0; i < nin; i++)
-        if (!type_equal(&in[i]->val->type, &g->in_type[i]) || !lies(g, i, in[i])) return false;
+        if (!type_equal(&in[i]->val->type, &g->in_type[i]) || !lies_as_planned(g, i, in[i])) return false;
     for (int32_t i = 0; i < g->ngradient; i++)
         if ((g->gradient[i].t->grad != NULL) != g->gradient[i].before) return false;
     for (int32_t i = 0; i < g->nleaf; i++) {
@@ -320,7 +320,7 @@ meta_outcomes(struct rille_graph *g, struct rille_tensor **out)
 
 /* Marks variables and gradients that a failed run had begun to overwrite. */
 static void
-mark_half_written(struct rille_graph *g)
+mark_half_traced(struct rille_graph *g)
 {
     int32_t nroot = g->runner->plan->program->nroot;
     bool *began = must_alloc(sizeof *began * (size_t)(nroot + 1));
@@ -338,7 +338,8 @@ place_arguments(const struct rille_graph *g, struct rille_tensor *const *in)
 {
     for (int i = 0; i < g->nin; i++) {
         if (!g->in_placed[i]) continue;
-        if (!lies(g, i, in[i])) return fail(E_STATE, "graph: argument %d is another one too, and lies as that", i + 1);
+        if (!lies_as_planned(g, i, in[i]))
+            return fail(E_STATE, "graph: argument %d is another one too, and lies as that", i + 1);
         if (in[i]->val->layout != g->in_layout[i]) TRY(tensor_place(in[i], g->in_layout[i]));
     }
     return 0;
@@ -366,7 +367,7 @@ rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, 
     if (status) {
         s->ordinal = ordinal;
         undo_numbers(g, g->nlive);
-        mark_half_written(g);
+        mark_half_traced(g);
         return status;
     }
     take_outcomes(g, out);
@@ -411,10 +412,10 @@ rille_graph_plan(struct rille_graph *g, bool physical, char **out)
     TRY(face_graph(g, __func__));
     TRY(face_given(out, "out", __func__));
     struct str s = {0};
-    struct sight x;
-    int n = sight_count(g->runner), left = sight_hosts(g->runner) - n, status = 0;
+    struct cluster_view x;
+    int n = cluster_view_count(g->runner), left = cluster_view_hosts(g->runner) - n, status = 0;
     for (int i = 0; i < n && !status; i++) {
-        status = sight_part(g->s, g->runner, i, &x);
+        status = cluster_view_part(g->s, g->runner, i, &x);
         if (!status) plan_print(x.plan, physical, &s);
     }
     if (left > 0) str_addf(&s, "... and the parts of %d more hosts\n", left);

@@ -86,7 +86,7 @@ enum { WARM_CALLS = 2 }; /* the call whose times make rows; the next is timed, t
 
 /* measure.c: checks costs that the user gave for a chart, and converts them to those of a schedule search. E_ARG. */
 int chart_costs_check(const struct rille_chart_costs *k);
-int dial_costs_of(const struct rille_chart_costs *k, struct dial_costs *out);
+int schedule_search_costs_of(const struct rille_chart_costs *k, struct schedule_search_costs *out);
 /* measure.c: returns the most bytes that any device holds during a step: leaves, registers, scratch, and results
  * that overwrite no leaf. Sets *device (may be NULL) to that device of the plan. */
 int64_t measure_held(const struct plan *p, int32_t *device);

@@ -62,7 +62,7 @@ tenants_text(struct rille_graph *g, const struct plan *p, int32_t device, const 
 }
 
 static void
-device_stats(struct rille_graph *g, const struct sight *x, struct rille_device_stats *device)
+device_stats(struct rille_graph *g, const struct cluster_view *x, struct rille_device_stats *device)
 {
     const struct plan *p = x->plan;
     for (int d = 0; d < p->ndevice; d++)
@@ -110,7 +110,7 @@ measure_fits(const struct plan *p, int64_t limit)
 
 /* Returns the device that holds an operand of a task. */
 static int32_t
-holder_of(const struct plan *p, const struct task *t, const struct arg *a)
+holder_task(const struct plan *p, const struct task *t, const struct arg *a)
 {
     if (a->kind == ARG_REG) return task_holder(&p->task[t->in[a->index].task]);
     const struct plan_part *part = &p->leaf_part[a->index];
@@ -126,7 +126,7 @@ bytes_out(const struct plan *p, struct rille_device_stats *device)
         for (int m = 0; task_hop(t) && m < t->move.nstep; m++)
             for (int f = 0; f < t->move.step[m].nfrom; f++) {
                 const struct box_from *from = &t->move.step[m].from[f];
-                int32_t d = holder_of(p, t, &t->arg[from->arg]);
+                int32_t d = holder_task(p, t, &t->arg[from->arg]);
                 if (d != task_holder(t)) device[d].bytes_out += view_bytes(from->view) * t->nact;
             }
     }
@@ -169,11 +169,11 @@ measure_keep(struct rille_graph *g)
 static int
 find_devices(struct rille_graph *g, int npart, int *natonce)
 {
-    struct sight x;
+    struct cluster_view x;
     int n = 0;
     *natonce = 0;
     for (int i = 0; i < npart; i++) {
-        TRY(sight_part(g->s, g->runner, i, &x));
+        TRY(cluster_view_part(g->s, g->runner, i, &x));
         n += x.plan->ndevice;
         *natonce += plan_at_once(x.plan);
     }
@@ -191,13 +191,13 @@ rille_graph_stats(const struct rille_graph *cg, struct rille_stats *out)
     struct rille_stats *st = &g->stats;
     TRY(session_settle(g->s));
     if (!g->s->cluster) st->step_time = (double)g->runner->run.elapsed_ns * 1e-9;
-    struct sight x;
-    int npart = sight_count(g->runner), natonce;
+    struct cluster_view x;
+    int npart = cluster_view_count(g->runner), natonce;
     double busy = 0;
     TRY(find_devices(g, npart, &natonce));
-    st->nhost = sight_hosts(g->runner);
+    st->nhost = cluster_view_hosts(g->runner);
     for (int i = 0, d = 0; i < npart; d += x.plan->ndevice, i++) {
-        TRY(sight_part(g->s, g->runner, i, &x));
+        TRY(cluster_view_part(g->s, g->runner, i, &x));
         device_stats(g, &x, st->device + d);
         bytes_out(x.plan, st->device + d);
     }
@@ -225,10 +225,10 @@ chart_costs_check(const struct rille_chart_costs *k)
 }
 
 int
-dial_costs_of(const struct rille_chart_costs *k, struct dial_costs *out)
+schedule_search_costs_of(const struct rille_chart_costs *k, struct schedule_search_costs *out)
 {
     TRY(chart_costs_check(k));
     if (k->forward < 1e-9) return fail(E_ARG, "graph: a schedule for costs wants the seconds of forward");
-    *out = (struct dial_costs){1e9 * k->forward, 1e9 * k->backward, 1e9 * k->weight, 1e9 * k->move, false};
+    *out = (struct schedule_search_costs){1e9 * k->forward, 1e9 * k->backward, 1e9 * k->weight, 1e9 * k->move, false};
     return 0;
 }

@@ -16,10 +16,10 @@ static bool
 wants_rows(const struct rille_graph *g)
 {
     const struct plan *p = g->runner->plan;
-    int hosts = sight_hosts(g->runner);
+    int hosts = cluster_view_hosts(g->runner);
     bool several = p->nthread > 1 || hosts > 1;
     for (int32_t d = 0; d < p->ndevice; d++) several = several || device_kind(p->device[d].kind)->stream_new;
-    return p->pieces > 1 && several && hosts == sight_count(g->runner) && g->nact < MOST_ACTS / hosts;
+    return p->pieces > 1 && several && hosts == cluster_view_count(g->runner) && g->nact < MOST_ACTS / hosts;
 }
 
 void
@@ -28,19 +28,19 @@ rows_give(struct rille_graph *g, const struct lane_rows *rows, const struct whol
     if (!g->s->cluster) return;
     struct str *of = remote_rows(g->s, g->runner);
     for (int i = 0; i < w->npart && rows->nlane; i++)
-        play_rows_write(rows, w->part[i], w->first[i], &of[w->part[i]->memory]);
+        plan_sim_rows_write(rows, w->part[i], w->first[i], &of[w->part[i]->memory]);
 }
 
 static int
-make(struct rille_graph *g, struct arena *tmp)
+make_rows(struct rille_graph *g, struct arena *tmp)
 {
     struct whole w;
-    struct play_how how = {.share = PLAY_THREADS};
-    TRY(sight_whole(g->s, g->runner, g->act, g->nact, true, tmp, &w));
+    struct plan_sim_options how = {.share = PLAN_SIM_THREADS};
+    TRY(cluster_view_whole(g->s, g->runner, g->act, g->nact, true, tmp, &w));
     int64_t *cost = ARENA_ARRAY(tmp, int64_t, w.plan->ntask + 1);
     if (!account_costs(w.plan, w.act, w.nact, cost)) return 0;
     how.jitter.share = account_jitter(w.act, w.nact, cost);
-    TRY(play_rows(w.plan, cost, &how, &g->arena, &g->rows));
+    TRY(plan_sim_rows(w.plan, cost, &how, &g->arena, &g->rows));
     rows_give(g, &g->rows, &w);
     return 0;
 }
@@ -49,6 +49,6 @@ void
 rows_make(struct rille_graph *g)
 {
     struct arena tmp = {0};
-    if (wants_rows(g) && make(g, &tmp)) err_clear();
+    if (wants_rows(g) && make_rows(g, &tmp)) err_clear();
     arena_fini(&tmp);
 }

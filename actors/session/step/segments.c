@@ -21,7 +21,7 @@ add_bounds(struct segments *s, const struct type *t, const struct layout *l)
 
 /* Lists the numbers that divide every segment: "1, 2, 4". */
 static int
-no_pieces(const struct segments *s, int64_t rows)
+segments_no_pieces(const struct segments *s, int64_t rows)
 {
     struct str good = {0};
     for (int64_t m = 1; m <= rows && good.len < 200; m++) {
@@ -62,7 +62,7 @@ segments_find(struct segments *s, int32_t pieces, int n, struct rille_tensor *co
     if (n == 0) return 0;
     s->n = sorted_once64(s->bound, s->n) - 1;
     for (int32_t i = 0; i < s->n; i++)
-        if ((s->bound[i + 1] - s->bound[i]) % pieces) return no_pieces(s, rows);
+        if ((s->bound[i + 1] - s->bound[i]) % pieces) return segments_no_pieces(s, rows);
     return 0;
 }
 
@@ -126,7 +126,7 @@ segments_fit(const struct segments *s, const struct layout *l, int64_t rows)
 
 /* Copies between buffers on a device or (kind NULL) in host memory. */
 static int
-copy_bytes(const struct device_kind *kind, char *to, const char *from, size_t bytes)
+copy_segment(const struct device_kind *kind, char *to, const char *from, size_t bytes)
 {
     if (kind) return kind->copy(to, from, bytes);
     memcpy(to, from, bytes);
@@ -144,7 +144,7 @@ sort_shard(const struct segments *s, const struct device_kind *kind, const struc
             if (s->bound[i] < b->lo[0] || s->bound[i + 1] > b->hi[0]) continue;
             int64_t part = (s->bound[i + 1] - s->bound[i]) / s->pieces;
             int64_t own = (s->bound[i] - b->lo[0] + k * part) * row_bytes, bytes = part * row_bytes;
-            if (bytes) TRY(copy_bytes(kind, to + (back ? own : at), from + (back ? at : own), (size_t)bytes));
+            if (bytes) TRY(copy_segment(kind, to + (back ? own : at), from + (back ? at : own), (size_t)bytes));
             at += bytes;
         }
     return 0;

@@ -76,7 +76,7 @@ static void
 note_loss(struct rille_session *s, const struct val *y)
 {
     struct trace *r = s->trace.now;
-    if (s->trace.pieces == 1 || trace_per_piece(y) || (y->node && (y->node->accumulate || y->node->after))) return;
+    if (s->trace.pieces == 1 || trace_per_microbatch(y) || (y->node && (y->node->accumulate || y->node->after))) return;
     GROW(r->unfed, r->nunfed + 1, r->unfed_capacity);
     r->unfed[r->nunfed++] = (struct unfed_loss){y->layout->place, y->node ? y->node->line : s->context.at};
 }
@@ -126,7 +126,7 @@ classify(struct rille_session *s, struct node *n)
     for (int i = 0; i < n->nin; i++) {
         const struct val *v = n->in[i];
         if (!v) continue;
-        if (trace_per_piece(v))
+        if (trace_per_microbatch(v))
             n->per_piece = 1;
         else if (v->node && (v->node->accumulate || v->node->after))
             n->after = 1;
@@ -176,7 +176,7 @@ no_schedule(const char *name)
 {
     struct str all = {0};
     for (size_t i = 0; i < countof(schedules); i++) str_addf(&all, "%s\"%s\"", i ? ", " : "", schedules[i].name);
-    for (const char *const *dial = dial_names; *dial; dial++) str_addf(&all, ", \"%s\"", *dial);
+    for (const char *const *dial = schedule_search_names; *dial; dial++) str_addf(&all, ", \"%s\"", *dial);
     int status =
         fail(E_ARG, "graph: there is no schedule \"%s\"; there are %s, {lag =, split_backward =} and {memory =}", name,
              str_text(&all));
@@ -194,7 +194,7 @@ find_schedule(const struct rille_graph_options *o, struct schedule *out)
             *out = schedules[i];
             return 0;
         }
-    return dial_knows(o->schedule) ? 0 : no_schedule(o->schedule);
+    return schedule_search_knows(o->schedule) ? 0 : no_schedule(o->schedule);
 }
 
 int
@@ -206,7 +206,7 @@ trace_schedule_check(const struct rille_graph_options *o)
 
 /* Fails with the possible numbers of micro-batches: the divisors of the rows of every rank. */
 static int
-no_pieces(const struct trace *r, int i, const struct val *v)
+trace_no_pieces(const struct trace *r, int i, const struct val *v)
 {
     int64_t all = 0;
     struct str which = {0};
@@ -234,11 +234,11 @@ piece_type(const struct trace *r, int i, const struct val *v, struct type *out)
     if (v->type.ndim == 0)
         return fail(E_SHAPE, "graph: argument %d has no rows, which micro_batches = %d would cut", i + 1,
                     (int)r->pieces);
-    if (v->type.dim[0] % r->pieces) return no_pieces(r, i, v);
+    if (v->type.dim[0] % r->pieces) return trace_no_pieces(r, i, v);
     out->dim[0] /= r->pieces;
     for (int pos = 0; pos < v->layout->place->nrank; pos++) {
         struct type all = layout_shard(v->layout, &v->type, pos), one = layout_shard(v->layout, out, pos);
-        if (all.dim[0] != one.dim[0] * r->pieces) return no_pieces(r, i, v);
+        if (all.dim[0] != one.dim[0] * r->pieces) return trace_no_pieces(r, i, v);
     }
     return 0;
 }
@@ -366,7 +366,7 @@ result_value(const struct call_context *ctx, struct val *v, struct val **out, bo
     *out = v;
     *join = false;
     if (v->input >= 0) TRY(build_to_global(ctx, v, v->layout, out));
-    if (!trace_per_piece(*out) || ctx->s->trace.pieces == 1) return 0;
+    if (!trace_per_microbatch(*out) || ctx->s->trace.pieces == 1) return 0;
     if (v->type.ndim > 0) {
         *join = true;
         return can_join(ctx->s->trace.now, v);
@@ -411,7 +411,7 @@ made_by(struct rille_session *s, int nout, struct rille_tensor *const *out, stru
 
 /* Computes captured values that are still pending. */
 static int
-capture(struct rille_session *s, int n, struct val *const *root)
+capture_trace(struct rille_session *s, int n, struct val *const *root)
 {
     struct collection *c = &s->collection;
     TRY(collect(s, n, root, COLLECT_TRACE));
@@ -427,7 +427,7 @@ capture(struct rille_session *s, int n, struct val *const *root)
 }
 
 static struct origin
-variable(struct rille_tensor *t)
+variable_origin(struct rille_tensor *t)
 {
     struct origin o = {.kind = FROM_VARIABLE, .t = t, .free = t->planned, .requires_grad = t->requires_grad};
     rille_tensor_hold(t);
@@ -465,9 +465,9 @@ origin_of(const struct trace *r, const struct hash_table *values, struct val *v)
         const struct journal_entry *e = &r->journal[hash_index_of(found)];
         if (names(e, v) && (!first || e < first)) first = e;
     }
-    if (first && first->val == v) return variable(first->t);
+    if (first && first->val == v) return variable_origin(first->t);
     if (first) return (struct origin){.kind = FROM_GRADIENT, .t = rille_tensor_hold(first->t)};
-    if (v->owner && v->owner->nref > 0 && v->owner->val == v) return variable(v->owner);
+    if (v->owner && v->owner->nref > 0 && v->owner->val == v) return variable_origin(v->owner);
     val_hold(v);
     return (struct origin){.kind = FROM_VALUE, .val = v};
 }
@@ -531,7 +531,7 @@ trace_program(struct rille_graph *g, const struct trace_made *y)
 }
 
 static void
-add_live(struct rille_graph *g, struct rille_live *live)
+add_live_number(struct rille_graph *g, struct rille_live *live)
 {
     for (int32_t i = 0; i < g->nlive; i++)
         if (g->live[i] == live) return;
@@ -555,9 +555,9 @@ graph_sources(struct rille_graph *g, struct rille_session *s)
     g->live = ARENA_ARRAY(&g->arena, struct rille_live *, c->nnumber + r->nask + 1);
     for (int32_t i = 0; i < c->nnumber; i++) {
         g->number[i] = c->number[i]->number;
-        if (g->number[i].kind == NUM_LIVE) add_live(g, g->number[i].live);
+        if (g->number[i].kind == NUM_LIVE) add_live_number(g, g->number[i].live);
     }
-    for (int32_t i = 0; i < r->nask; i++) add_live(g, r->ask[i]);
+    for (int32_t i = 0; i < r->nask; i++) add_live_number(g, r->ask[i]);
     g->ngradient = r->njournal;
     g->gradient = ARENA_ARRAY(&g->arena, struct gradient_state, r->njournal + 1);
     for (int32_t i = 0; i < r->njournal; i++)
@@ -599,7 +599,7 @@ static int
 make_graph(struct rille_session *s, int nout, const struct trace_made *y, trace_plan_fn *plan, struct rille_graph **out)
 {
     struct plan *made;
-    TRY(capture(s, y->n, y->val));
+    TRY(capture_trace(s, y->n, y->val));
     s->compiles++;
     struct rille_graph *g = must_alloc(sizeof *g);
     g->s = s;

@@ -19,7 +19,7 @@ enum work { FORWARD, BACKWARD, WEIGHT, UPDATE, MOVE, NWORK };
 static const char *const work_text[NWORK] = {"forward", "backward", "weight", "update", "move"};
 
 static enum work
-work_of(const struct plan *p, int32_t task)
+task_work(const struct plan *p, int32_t task)
 {
     const struct task *t = &p->task[task];
     if (t->kind->flags & KIND_MOVE) return MOVE;
@@ -36,9 +36,9 @@ is_once(const struct plan *p, int32_t task)
 
 /* Returns the kind of cost of a task. Work once per batch counts as UPDATE, because it belongs to no micro-batch. */
 static enum work
-cost_of(const struct plan *p, int32_t task)
+chart_task_cost(const struct plan *p, int32_t task)
 {
-    return is_once(p, task) ? UPDATE : work_of(p, task);
+    return is_once(p, task) ? UPDATE : task_work(p, task);
 }
 
 struct charting {
@@ -56,10 +56,10 @@ struct charting {
 
 /* Returns the index of the task's group: tasks of a device, stage and kind of work share one given cost. */
 static int32_t
-group_of(const struct charting *x, int32_t task)
+task_group(const struct charting *x, int32_t task)
 {
     const struct task *t = &x->p->task[task];
-    return (t->device * x->c->nstage + t->stage) * NWORK + (int32_t)cost_of(x->p, task);
+    return (t->device * x->c->nstage + t->stage) * NWORK + (int32_t)chart_task_cost(x->p, task);
 }
 
 /* Returns the given cost of a group, ns. If the input needs no gradient, all of backward counts as weight gradient. */
@@ -80,9 +80,9 @@ given_costs(struct charting *x, const struct rille_chart_costs *given)
     int32_t ngroup = x->p->ndevice * x->c->nstage * NWORK;
     double *weight = ARENA_ARRAY(x->a, double, ngroup + 1), *before = ARENA_ARRAY(x->a, double, ngroup + 1);
     for (int32_t i = 0; i < x->p->ntask; i++)
-        if (!(x->p->task[i].kind->flags & KIND_ORDER)) weight[group_of(x, i)] += (double)x->cost[i] + 1;
+        if (!(x->p->task[i].kind->flags & KIND_ORDER)) weight[task_group(x, i)] += (double)x->cost[i] + 1;
     for (int32_t i = 0; i < x->p->ntask; i++) {
-        int32_t k = group_of(x, i);
+        int32_t k = task_group(x, i);
         double ns = given_for(given, weight, k), share = (double)x->cost[i] + 1;
         x->cost[i] = x->p->task[i].kind->flags & KIND_ORDER ? 0 : (int64_t)ns;
         if (k % NWORK == MOVE || x->cost[i] == 0) continue;
@@ -101,8 +101,8 @@ mean_costs(struct charting *x)
     int32_t ngroup = x->p->ndevice * x->c->nstage * NWORK, nforward = 0, nbackward = 0, nmove = 0;
     double *ns = ARENA_ARRAY(x->a, double, ngroup + 1), moves = 0;
     for (int32_t i = 0; i < x->p->ntask; i++) {
-        bool hop = cost_of(x->p, i) == MOVE && x->cost[i] > 0;
-        ns[group_of(x, i)] += (double)x->cost[i];
+        bool hop = chart_task_cost(x->p, i) == MOVE && x->cost[i] > 0;
+        ns[task_group(x, i)] += (double)x->cost[i];
         moves += hop ? (double)x->cost[i] : 0;
         nmove += hop;
     }
@@ -127,7 +127,7 @@ struct placed { /* an act and the device that it is drawn on */
 };
 
 static int
-by_device(const void *a, const void *b)
+compare_chart_devices(const void *a, const void *b)
 {
     const struct placed *x = a, *y = b;
     if (x->device != y->device) return x->device < y->device ? -1 : 1;
@@ -142,7 +142,7 @@ span_of(const struct charting *x, const struct act_time *act, int64_t begin)
     return (struct rille_chart_span){.device = t->device,
                                      .stage = t->stage,
                                      .piece = is_once(x->p, act->task) ? -1 : act->piece,
-                                     .what = work_text[work_of(x->p, act->task)],
+                                     .what = work_text[task_work(x->p, act->task)],
                                      .begin = (double)(act->begin - begin) * 1e-9,
                                      .end = (double)(act->end - begin) * 1e-9};
 }
@@ -155,12 +155,12 @@ goes_on(const struct rille_chart_span *s, const struct rille_chart_span *t, doub
 }
 
 static void
-find_spans(struct charting *x, const struct act_time *act, int64_t nact, const struct account *o,
-           struct rille_chart_run *r)
+find_chart_spans(struct charting *x, const struct act_time *act, int64_t nact, const struct account *o,
+                 struct rille_chart_run *r)
 {
     struct placed *sorted = must_alloc(sizeof *sorted * (size_t)(nact + 1));
     for (int64_t i = 0; i < nact; i++) sorted[i] = (struct placed){x->p->task[act[i].task].device, act[i]};
-    qsort(sorted, (size_t)nact, sizeof *sorted, by_device);
+    qsort(sorted, (size_t)nact, sizeof *sorted, compare_chart_devices);
     r->span = ARENA_ARRAY(x->a, struct rille_chart_span, nact + 1);
     for (int64_t i = 0; i < nact; i++) {
         struct rille_chart_span s = span_of(x, &sorted[i].act, o->begin);
@@ -176,7 +176,7 @@ find_spans(struct charting *x, const struct act_time *act, int64_t nact, const s
 /* ---- stalls, as text ---- */
 
 static void
-print_task(const struct charting *x, int32_t task, int32_t stage, struct str *s)
+print_chart_task(const struct charting *x, int32_t task, int32_t stage, struct str *s)
 {
     const struct task *t = &x->p->task[task];
     static const char *const of[] = {"", ", backward", ", weight gradients", ""};
@@ -195,13 +195,13 @@ print_stall(const struct charting *x, const struct stall *t, double share, struc
     switch (t->kind) {
     case STALL_INPUT:
         str_addf(s, "waited %.0f %% for ", 100 * share);
-        print_task(x, t->on, t->stage, s);
+        print_chart_task(x, t->on, t->stage, s);
         break;
     case STALL_REGISTER:
         str_addf(s, "waited %.0f %% for a register of ", 100 * share);
-        print_task(x, t->task, t->stage, s);
+        print_chart_task(x, t->task, t->stage, s);
         str_add(s, ", which was still read by ");
-        print_task(x, t->on, t->stage, s);
+        print_chart_task(x, t->on, t->stage, s);
         break;
     case STALL_TURN:
         str_addf(s, "waited %.0f %% for %s", 100 * share,
@@ -250,7 +250,7 @@ tell_run(struct charting *x, const struct act_time *act, int64_t nact, struct ri
     for (int32_t d = 0; d < x->p->ndevice; d++) r->busy[d] = (double)o.busy[d] * 1e-9;
     r->bubble = idle_share(x, r->busy, r->time);
     r->memory = o.memory;
-    find_spans(x, act, nact, &o, r);
+    find_chart_spans(x, act, nact, &o, r);
     tell_stalls(x, &o, r);
 }
 
@@ -293,9 +293,9 @@ static void
 tell_dial(struct charting *x)
 {
     struct rille_chart *c = x->c;
-    struct dial_costs costs = {1e9 * c->forward, 1e9 * c->backward, 1e9 * c->weight, 1e9 * c->moving, false};
-    struct dial d;
-    if (c->forward <= 0 || !dial_read(x->p->program, &costs, &d)) return;
+    struct schedule_search_costs costs = {1e9 * c->forward, 1e9 * c->backward, 1e9 * c->weight, 1e9 * c->moving, false};
+    struct schedule_search_result d;
+    if (c->forward <= 0 || !schedule_search_read(x->p->program, &costs, &d)) return;
     c->activations = d.bytes;
     c->activations_1f1b = d.base;
     c->again = d.again;
@@ -305,7 +305,7 @@ tell_dial(struct charting *x)
 static void
 tell_bound(struct charting *x, const struct act_time *act, int64_t nact)
 {
-    double least = 1e-9 * (double)floor_of_plan(x->p, act, nact);
+    double least = 1e-9 * (double)lower_bound_of_plan(x->p, act, nact);
     x->c->bound = idle_share(x, x->c->planned.busy, least);
 }
 
@@ -315,7 +315,7 @@ tell_planned(struct charting *x, const struct rille_chart_costs *costs)
     struct act_time *act;
     int64_t nact;
     x->cost = ARENA_ARRAY(x->a, int64_t, x->p->ntask + 1);
-    plan_reckon(x->p, x->cost);
+    plan_estimate(x->p, x->cost);
     if (costs)
         given_costs(x, costs);
     else
@@ -323,12 +323,12 @@ tell_planned(struct charting *x, const struct rille_chart_costs *costs)
     mean_costs(x);
     tell_dial(x);
     struct lane_rows rows;
-    struct play_how how = {.share = PLAY_DEVICES};
+    struct plan_sim_options how = {.share = PLAN_SIM_DEVICES};
     how.jitter.share = costs ? costs->jitter : account_jitter(x->act, x->nact, x->cost);
-    TRY(play_rows(x->p, x->cost, &how, x->a, &rows));
+    TRY(plan_sim_rows(x->p, x->cost, &how, x->a, &rows));
     how.rows = &rows;
-    how.jitter = (struct play_jitter){costs ? costs->jitter : 0, costs ? (uint64_t)costs->seed : 0};
-    TRY(plan_play(x->p, x->cost, &how, x->a, &act, &nact));
+    how.jitter = (struct plan_sim_jitter){costs ? costs->jitter : 0, costs ? (uint64_t)costs->seed : 0};
+    TRY(plan_sim_run(x->p, x->cost, &how, x->a, &act, &nact));
     tell_run(x, act, nact, &x->c->planned);
     tell_bound(x, act, nact);
     return 0;
@@ -336,10 +336,10 @@ tell_planned(struct charting *x, const struct rille_chart_costs *costs)
 
 /* Gets the joined plan and the acts of all shown hosts. */
 static int
-gather(struct charting *x)
+gather_chart(struct charting *x)
 {
     struct whole w;
-    TRY(sight_whole(x->g->s, x->g->runner, x->g->act, x->g->nact, false, x->a, &w));
+    TRY(cluster_view_whole(x->g->s, x->g->runner, x->g->act, x->g->nact, false, x->a, &w));
     x->p = w.plan;
     x->act = w.act;
     x->nact = w.nact;
@@ -357,7 +357,7 @@ rille_graph_chart(struct rille_graph *g, const struct rille_chart_costs *costs, 
     x.c->call = g->timed_call;
     x.c->ncall = g->ncall;
     g->watched = true;
-    int status = gather(&x);
+    int status = gather_chart(&x);
     if (!status) tell_devices(&x);
     if (!status) status = tell_planned(&x, costs);
     if (!status && x.nact) tell_run(&x, x.act, x.nact, &x.c->measured);

@@ -33,30 +33,30 @@ struct teller {
     struct ref *moved;
     const struct layout **moved_to;
     struct hash_table ways;
-    struct alternatives alternatives;
+    struct explain_candidates alternatives;
     struct assigned *planned; /* of a planned step; else NULL */
     bool *called;             /* by call: call costs were explained */
     struct meet meet;
-    struct mines mines; /* with several hosts */
+    struct local_set mines; /* with several hosts */
 };
 
 static void
-begin(struct teller *t)
+begin_explanation(struct teller *t)
 {
     const struct cluster *c = t->s->cluster;
     t->ways.arena = t->a;
-    alternatives_begin(&t->alternatives, t->s, t->p, t->planned, t->a);
-    if (c && cluster_memories(c) > 1) mines_init(&t->mines, cluster_map(c, cluster_home(c)), t->a);
+    explain_candidates_begin(&t->alternatives, t->s, t->p, t->planned, t->a);
+    if (c && cluster_memories(c) > 1) local_set_init(&t->mines, cluster_map(c, cluster_home(c)), t->a);
 }
 
 static const char *
-text_of(struct teller *t, const struct layout *l)
+layout_string(struct teller *t, const struct layout *l)
 {
     return rille_layout_text(t->s, (const struct rille_layout *)l);
 }
 
 static char *
-line_text(struct teller *t, const struct line *l)
+explain_line(struct teller *t, const struct line *l)
 {
     char buf[512];
     if (!l->file) return arena_strdup(t->a, "?");
@@ -123,8 +123,8 @@ tell_candidates(struct teller *t, const struct prog_node *n, struct rille_explai
     for (int k = 0; k < choice.ncandidate; k++) {
         const struct sig_candidate *s = &choice.candidate[k];
         op->candidates[k] = (struct rille_explain_candidate){
-            .inputs = alternatives_texts(&t->alternatives, n->nin, s->layout, NULL),
-            .outputs = alternatives_texts(&t->alternatives, n->nout, s->layout + n->nin, NULL),
+            .inputs = explain_candidates_texts(&t->alternatives, n->nin, s->layout, NULL),
+            .outputs = explain_candidates_texts(&t->alternatives, n->nout, s->layout + n->nin, NULL),
             .bytes = s->bytes,
             .owed = s->owed,
             .regret = -1,
@@ -136,7 +136,7 @@ tell_candidates(struct teller *t, const struct prog_node *n, struct rille_explai
 
 /* Returns the largest size of dimension d on a rank, for balanced shards. */
 static int64_t
-largest_part(const struct layout *l, const struct type *type, int d)
+largest_part_of_dim(const struct layout *l, const struct type *type, int d)
 {
     int64_t ways = 1;
     for (int a = 0; a < l->place->naxis; a++)
@@ -154,7 +154,7 @@ tell_results(struct teller *t, const struct prog_node *n, struct rille_explain_o
         r->ndim = n->type[i].ndim;
         for (int d = 0; d < r->ndim; d++) {
             r->shape[d] = n->type[i].dim[d];
-            r->part[d] = largest_part(n->layout[i], &n->type[i], d);
+            r->part[d] = largest_part_of_dim(n->layout[i], &n->type[i], d);
         }
     }
 }
@@ -181,14 +181,14 @@ tell_op(struct teller *t, const struct prog_node *n)
     if (n->op->flags & OP_MOVE) return 0;
     struct rille_explain_op *op = &t->e->ops[t->e->nop++];
     op->name = n->op->name;
-    op->line = line_text(t, &n->line);
-    op->inputs = alternatives_texts(&t->alternatives, n->nin, n->want, &op->ninput);
-    op->outputs = alternatives_texts(&t->alternatives, n->nout, n->layout, &op->noutput);
+    op->line = explain_line(t, &n->line);
+    op->inputs = explain_candidates_texts(&t->alternatives, n->nin, n->want, &op->ninput);
+    op->outputs = explain_candidates_texts(&t->alternatives, n->nout, n->layout, &op->noutput);
     tell_results(t, n, op);
     tell_call(t, n, op);
     int32_t i = (int32_t)(n - t->p->node), node = t->planned && i < t->planned->nprog ? t->planned->node[i] : -1;
     if (node < 0 || !t->planned->candidate[node]) return tell_candidates(t, n, op);
-    alternatives_tell(&t->alternatives, node, n, op);
+    explain_candidates_report(&t->alternatives, node, n, op);
     return 0;
 }
 
@@ -230,7 +230,7 @@ is_larger(const struct rille_explain_boxing *x, int n)
 
 /* Prints one line for consecutive ranks that receive the same bytes. */
 static void
-print_received(struct str *s, const struct rille_explain_boxing *b)
+print_boxing_received(struct str *s, const struct rille_explain_boxing *b)
 {
     for (int i = 0, k; i < b->nrank; i = k) {
         for (k = i + 1; k < b->nrank && b->received[k] == b->received[i] && b->rank[k] == b->rank[k - 1] + 1;) k++;
@@ -242,7 +242,7 @@ print_received(struct str *s, const struct rille_explain_boxing *b)
 }
 
 static void
-print_place(struct str *s, const struct rille_explain_boxing *b, const struct rille_place *place)
+print_boxing_place(struct str *s, const struct rille_explain_boxing *b, const struct rille_place *place)
 {
     const struct place *p = (const struct place *)place;
     str_add(s, " on ");
@@ -257,9 +257,9 @@ print_boxing(struct str *s, const struct rille_explain_boxing *b, bool pieces)
 {
     const char *each = !pieces ? "" : b->times > 1 ? " a micro-batch" : " a batch";
     str_addf(s, "boxing         %s", b->from);
-    print_place(s, b, b->from_place);
+    print_boxing_place(s, b, b->from_place);
     str_addf(s, " -> %s", b->to);
-    print_place(s, b, b->to_place);
+    print_boxing_place(s, b, b->to_place);
     str_addf(s, ": %s, %lld bytes%s (least possible %lld)", b->name, (long long)b->bytes, each, (long long)b->bound);
     if (b->times > 1) str_addf(s, ", %lld times a batch", (long long)b->times);
     str_add(s, b->handed_on);
@@ -276,7 +276,7 @@ print_boxing(struct str *s, const struct rille_explain_boxing *b, bool pieces)
         str_addf(s, "  %.1f us\n", p->ns / 1e3);
     }
     if (b->forced_by) str_addf(s, "      forced by %s\n", b->forced_by);
-    print_received(s, b);
+    print_boxing_received(s, b);
     for (const char *p = b->steps; *p;) {
         size_t n = strcspn(p, "\n");
         str_addf(s, "      %.*s\n", (int)n, p);
@@ -285,7 +285,7 @@ print_boxing(struct str *s, const struct rille_explain_boxing *b, bool pieces)
 }
 
 static char *
-kept(struct teller *t, struct str *s)
+keep_explain_text(struct teller *t, struct str *s)
 {
     char *out = arena_strdup(t->a, str_text(s));
     str_free(s);
@@ -297,12 +297,12 @@ static int
 plan_hop(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
          struct rille_explain_boxing *x, struct box_plan **out)
 {
-    struct legs legs;
+    struct hierarchical legs;
     struct str text = {0};
-    if (legs_of(t->a, &t->mines, &t->s->cost, type, from, to, &legs) && legs.relay) {
+    if (hierarchical_of(t->a, &t->mines, &t->s->cost, type, from, to, &legs) && legs.relay) {
         box_relay_print(legs.relay->nleg, legs.relay->back, legs.relay->nchunk, &text);
         str_addf(&text, ": %.1f us between hosts, not %.1f", legs.handed.ns / 1e3, legs.owners.ns / 1e3);
-        x->handed_on = kept(t, &text);
+        x->handed_on = keep_explain_text(t, &text);
     }
     return box_plan_all(t->a, type, from, to, legs.relay, out);
 }
@@ -324,7 +324,7 @@ tell_way(struct teller *t, const struct type *type, const struct box_candidate *
         struct box_plan *b = whole;
         if (way->nhop > 1) {
             TRY(plan_hop(t, type, way->hop[k].from, way->hop[k].to, x, &b));
-            str_addf(&steps, "%s to %s on ", b->name, text_of(t, b->to));
+            str_addf(&steps, "%s to %s on ", b->name, layout_string(t, b->to));
             place_print(b->to->place, &steps);
             str_add(&steps, ":\n");
         }
@@ -336,21 +336,21 @@ tell_way(struct teller *t, const struct type *type, const struct box_candidate *
         }
     }
     x->received = received;
-    x->steps = kept(t, &steps);
+    x->steps = keep_explain_text(t, &steps);
     return 0;
 }
 
 static struct rille_explain_path
-path_of(struct teller *t, const struct box_candidate *c)
+explain_path(struct teller *t, const struct box_candidate *c)
 {
     struct str name = {0};
     struct rille_explain_path p = {.nhop = c->nhop, .bytes = c->bytes, .staging = c->staging, .ns = c->ns};
     p.layouts = ARENA_ARRAY(t->a, const char *, c->nhop + 1);
     for (int k = 0; k < c->nhop; k++) {
         str_addf(&name, "%s%s", k ? ", " : "", c->hop[k].name);
-        p.layouts[k] = text_of(t, c->hop[k].to);
+        p.layouts[k] = layout_string(t, c->hop[k].to);
     }
-    p.name = kept(t, &name);
+    p.name = keep_explain_text(t, &name);
     return p;
 }
 
@@ -376,8 +376,8 @@ tell_priced(const struct type *type, const struct layout *from, const struct lay
 }
 
 static int
-find_ways(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
-          struct rille_explain_boxing *x)
+explain_paths(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
+              struct rille_explain_boxing *x)
 {
     struct box_path *path;
     TRY(box_path(t->a, t->s->atlas, type, from, to, &t->s->cost, &path));
@@ -387,7 +387,7 @@ find_ways(struct teller *t, const struct type *type, const struct layout *from, 
     if (is_larger(x, SPELT)) x->steps = "";
     x->ncandidate = path->ncandidate;
     x->candidates = ARENA_ARRAY(t->a, struct rille_explain_path, path->ncandidate + 1);
-    for (int k = 0; k < path->ncandidate; k++) x->candidates[k] = path_of(t, &path->candidate[k]);
+    for (int k = 0; k < path->ncandidate; k++) x->candidates[k] = explain_path(t, &path->candidate[k]);
     return 0;
 }
 
@@ -408,7 +408,7 @@ tell_ways(struct teller *t, const struct type *type, const struct layout *from, 
         x->times = own.times;
         x->forced_by = own.forced_by;
     } else {
-        TRY(find_ways(t, type, from, to, x));
+        TRY(explain_paths(t, type, from, to, x));
         w = ARENA_NEW(t->a, struct way);
         *w = (struct way){*type, from, to, x};
         hash_add(&t->ways, hash, w);
@@ -423,8 +423,8 @@ tell_move(struct teller *t, const struct type *type, const struct layout *from, 
 {
     struct str text = {0};
     struct rille_explain_boxing *x = &t->e->boxing[t->e->nboxing++];
-    *x = (struct rille_explain_boxing){.from = text_of(t, from),
-                                       .to = text_of(t, to),
+    *x = (struct rille_explain_boxing){.from = layout_string(t, from),
+                                       .to = layout_string(t, to),
                                        .from_place = (const struct rille_place *)from->place,
                                        .to_place = (const struct rille_place *)to->place,
                                        .ndim = type->ndim,
@@ -437,14 +437,14 @@ tell_move(struct teller *t, const struct type *type, const struct layout *from, 
         tell_priced(type, from, to, x, &text);
     else
         TRY(tell_ways(t, type, from, to, x, &text));
-    x->text = kept(t, &text);
+    x->text = keep_explain_text(t, &text);
     count_bytes(t, from, to, x->bytes * times);
     return 0;
 }
 
 /* Skips moves to the same layout (to_global to the present layout), and returns the value before. */
 static struct ref
-source_of(const struct program *p, struct ref r)
+ref_source(const struct program *p, struct ref r)
 {
     while (r.kind == REF_NODE) {
         const struct prog_node *n = &p->node[r.index];
@@ -455,7 +455,7 @@ source_of(const struct program *p, struct ref r)
 }
 
 static bool
-told(struct teller *t, struct ref r, const struct layout *to, int n)
+is_move_told(struct teller *t, struct ref r, const struct layout *to, int n)
 {
     for (int i = 0; i < n; i++)
         if (same_ref(t->moved[i], r) && t->moved_to[i] == to) return true;
@@ -468,18 +468,18 @@ forced_by(struct teller *t, struct ref r, const struct prog_node *n)
     struct str s = {0};
     if (r.kind == REF_NODE) {
         const struct prog_node *from = &t->p->node[r.index];
-        str_addf(&s, "%s (%s)", from->op->name, line_text(t, &from->line));
+        str_addf(&s, "%s (%s)", from->op->name, explain_line(t, &from->line));
     } else {
         str_add(&s, "a leaf");
     }
-    str_addf(&s, " -> %s (%s)", n->op->name, line_text(t, &n->line));
-    return kept(t, &s);
+    str_addf(&s, " -> %s (%s)", n->op->name, explain_line(t, &n->line));
+    return keep_explain_text(t, &s);
 }
 
 /* Returns how often a step makes and moves a value. If node n fetches the value again, the move runs at each act of
  * n. */
 static int64_t
-times_of(const struct program *p, const struct prog_node *n, struct ref r)
+explain_times(const struct program *p, const struct prog_node *n, struct ref r)
 {
     if (n->again && n->piece) return p->pieces;
     bool piece = r.kind == REF_LEAF ? p->leaf[r.index].piece : p->node[r.index].piece && !p->node[r.index].accumulate;
@@ -494,7 +494,7 @@ tell_meeting(struct teller *t, struct ref r, const struct prog_node *n, const st
     const struct rille_explain_boxing *b = &t->e->boxing[t->e->nboxing - 1];
     struct rille_explain_meeting *x = &t->e->meetings[t->e->nmeeting];
     int64_t bytes;
-    if (!meet_at(&t->meet, r, (int32_t)(n - t->p->node), x)) return;
+    if (!hint_conflict_at(&t->meet, r, (int32_t)(n - t->p->node), x)) return;
     x->from = b->from;
     x->to = b->to;
     x->bytes = b->bytes * b->times;
@@ -510,13 +510,13 @@ tell_moves(struct teller *t, const struct prog_node *n)
         const struct layout *want = n->op->flags & OP_MOVE ? n->layout[0] : n->want[i];
         const struct layout *has = ref_layout(t->p, n->in[i]);
         if (!want || !has || want == has) continue;
-        struct ref r = source_of(t->p, n->in[i]);
+        struct ref r = ref_source(t->p, n->in[i]);
         int seen = t->e->nboxing;
-        if (!n->again && told(t, r, want, seen)) continue;
+        if (!n->again && is_move_told(t, r, want, seen)) continue;
         t->moved[seen] = n->again ? (struct ref){0} : r;
         t->moved_to[seen] = want;
         struct type type = ref_type(t->p, n->in[i]);
-        TRY(tell_move(t, &type, has, want, forced_by(t, r, n), times_of(t->p, n, r)));
+        TRY(tell_move(t, &type, has, want, forced_by(t, r, n), explain_times(t->p, n, r)));
         t->e->boxing[seen].of_leaf = r.kind == REF_LEAF;
         tell_meeting(t, r, n, &type, has, want);
     }
@@ -628,8 +628,8 @@ explain_program(struct rille_session *s, const struct program *p, struct assigne
     struct teller t = {.s = s, .p = p, .planned = planned};
     int32_t operands = 1;
     t.e = explain_new(&t.a);
-    begin(&t);
-    meet_begin(&t.meet, p, planned, origin, t.a);
+    begin_explanation(&t);
+    hint_conflict_begin(&t.meet, p, planned, origin, t.a);
     for (int32_t i = 0; i < p->nnode; i++) operands += p->node[i].nin;
     if (t.meet.a) t.e->meetings = ARENA_ARRAY(t.a, struct rille_explain_meeting, operands);
     t.e->ops = ARENA_ARRAY(t.a, struct rille_explain_op, p->nnode + 1);
@@ -641,7 +641,7 @@ explain_program(struct rille_session *s, const struct program *p, struct assigne
         status = tell_moves(&t, &p->node[i]);
         if (!status) status = tell_op(&t, &p->node[i]);
     }
-    alternatives_end(&t.alternatives);
+    explain_candidates_end(&t.alternatives);
     if (planned) tell_plan(&t);
     print_all(&t);
     t.e->text = t.text.text;
@@ -717,7 +717,7 @@ rille_boxing(struct rille_session *s, const char *dtype, int ndim, const int64_t
                     (long long)type_bytes(&type));
     struct teller t = {.s = s};
     t.e = explain_new(&t.a);
-    begin(&t);
+    begin_explanation(&t);
     t.e->boxing = ARENA_ARRAY(t.a, struct rille_explain_boxing, 1);
     int status = tell_move(&t, &type, f, g, NULL, 1);
     if (!status) str_add(&t.text, t.e->boxing[0].text);

@@ -30,7 +30,7 @@ print_shape(struct str *s, int ndim, const int64_t *shape)
 }
 
 static void
-print_results(struct str *s, const struct rille_explain_op *op)
+print_op_results(struct str *s, const struct rille_explain_op *op)
 {
     for (int i = 0; i < op->noutput; i++) {
         const struct rille_explain_result *r = &op->results[i];
@@ -63,7 +63,7 @@ explain_op_print(struct str *s, const struct rille_explain_op *op)
     print_list(s, op->outputs);
     str_pad(s, 60);
     str_addf(s, "  %s\n", op->line);
-    print_results(s, op);
+    print_op_results(s, op);
     if (op->call) print_ways(s, op);
     enum { SHOWN = 6 };
     for (int k = 0; k < op->ncandidate && k < SHOWN; k++) {

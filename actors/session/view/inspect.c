@@ -7,7 +7,7 @@
 #include <string.h>
 
 static int64_t
-register_bytes(const struct task *t)
+shown_register_bytes(const struct task *t)
 {
     int64_t bytes = 0;
     for (int32_t k = 0; k < t->nout; k++)
@@ -18,10 +18,10 @@ register_bytes(const struct task *t)
 /* Prints the state of an actor on a worker. After a failed run, the number of acts of each actor is known, and so
  * the missing inputs. */
 static void
-print_far(const struct sight *x, int32_t task, struct str *out)
+print_far(const struct cluster_view *x, int32_t task, struct str *out)
 {
     const struct task *t = &x->plan->task[task];
-    int64_t begun = look_begun(x->actors, task);
+    int64_t begun = inspect_begun(x->actors, task);
     const char *gap = "waits for ";
     if (begun >= t->nact) {
         str_add(out, "done");
@@ -29,7 +29,7 @@ print_far(const struct sight *x, int32_t task, struct str *out)
     }
     for (int32_t k = 0; k < t->nin; k++) {
         int64_t of = x->plan->task[t->in[k].task].nact;
-        if (look_begun(x->actors, t->in[k].task) * t->nact > begun * of) continue;
+        if (inspect_begun(x->actors, t->in[k].task) * t->nact > begun * of) continue;
         str_add(out, gap);
         task_print(x->plan, t->in[k].task, out);
         gap = ", ";
@@ -39,7 +39,8 @@ print_far(const struct sight *x, int32_t task, struct str *out)
 
 /* Writes the state, a zero byte, and the line. */
 static void
-print_texts(const struct rille_session *s, const struct runner *r, const struct sight *x, int32_t task, struct str *out)
+print_texts(const struct rille_session *s, const struct runner *r, const struct cluster_view *x, int32_t task,
+            struct str *out)
 {
     const struct task *t = &x->plan->task[task];
     struct line line = t->blame_node >= 0 ? r->run.line[t->blame_node] : (struct line){0};
@@ -54,10 +55,10 @@ print_texts(const struct rille_session *s, const struct runner *r, const struct 
 
 /* Returns the index within its partition of the i-th task of all partitions; -1: none, or (after fail) unknown. */
 static int32_t
-find_task(struct rille_session *s, struct runner *r, int i, struct sight *x)
+find_task(struct rille_session *s, struct runner *r, int i, struct cluster_view *x)
 {
-    for (int k = 0; k < sight_count(r); i -= x->plan->ntask, k++) {
-        if (sight_part(s, r, k, x)) return -1;
+    for (int k = 0; k < cluster_view_count(r); i -= x->plan->ntask, k++) {
+        if (cluster_view_part(s, r, k, x)) return -1;
         if (i < x->plan->ntask) return i;
     }
     return -1;
@@ -67,7 +68,7 @@ bool
 rille_actor(struct rille_session *s, struct rille_graph *g, int i, struct rille_actor *out)
 {
     static const char *const phase[] = {"forward", "backward", "weight", "batch"};
-    struct sight x;
+    struct cluster_view x;
     if (face_session(s, __func__) || face_given(out, "out", __func__) || (g && face_graph(g, __func__))) return false;
     if (g && g->s != s) return fail(E_ARG, "%s: the graph belongs to another session", __func__), false;
     struct runner *r = g ? g->runner : s->last;
@@ -82,12 +83,12 @@ rille_actor(struct rille_session *s, struct rille_graph *g, int i, struct rille_
                                 .thread = t->thread,
                                 .stage = t->stage,
                                 .phase = phase[t->phase],
-                                .begun = look_begun(x.actors, i),
+                                .begun = inspect_begun(x.actors, i),
                                 .acts = t->nact,
                                 .pieces = x.plan->pieces,
-                                .bytes = register_bytes(t),
-                                .nhost = sight_hosts(r),
-                                .nshown = sight_count(r),
+                                .bytes = shown_register_bytes(t),
+                                .nhost = cluster_view_hosts(r),
+                                .nshown = cluster_view_count(r),
                                 .state = s->looked.text,
                                 .line = s->looked.text + strlen(s->looked.text) + 1};
     return true;

@@ -49,7 +49,7 @@ layout_of(struct maker *m, struct sbp sbp)
 
 /* Lists the layouts of an operand: S of each dimension, B, P. Indices and truth values have no P. */
 static void
-find_ways(struct maker *m, int i)
+list_operand_ways(struct maker *m, int i)
 {
     const struct type *t = &m->sample.in[i];
     const struct operand *in = &m->sample.call.op->in[MIN(i, op_noperand(m->sample.call.op) - 1)];
@@ -63,7 +63,7 @@ find_ways(struct maker *m, int i)
 }
 
 static int
-operand(struct maker *m, int i, struct rille_tensor **handle, struct val **out)
+make_operand(struct maker *m, int i, struct rille_tensor **handle, struct val **out)
 {
     const struct type *t = &m->sample.in[i];
     *handle = NULL;
@@ -77,7 +77,7 @@ operand(struct maker *m, int i, struct rille_tensor **handle, struct val **out)
 }
 
 static const char *
-kept(struct maker *m, struct str *s)
+keep_form_text(struct maker *m, struct str *s)
 {
     const char *text = arena_strdup(&m->a, str_text(s));
     str_free(s);
@@ -93,17 +93,17 @@ layouts_text(struct maker *m, struct rille_tensor *y)
             str_addf(&s, "%s%s", s.len ? ", " : "",
                      rille_layout_text(m->s, (const struct rille_layout *)m->way[i][m->at[i]]));
     str_addf(&s, " -> %s", rille_layout_text(m->s, rille_tensor_layout(y)));
-    return kept(m, &s);
+    return keep_form_text(m, &s);
 }
 
 static void
-add_made(struct maker *m, struct rille_tensor *y, const struct rille_explain *e)
+add_form_made(struct maker *m, struct rille_tensor *y, const struct rille_explain *e)
 {
     struct str of = {0};
     struct made *made = ARENA_NEW(&m->a, struct made);
     for (int k = 0; k < e->nop; k++) str_addf(&of, "%s%s", k ? ", " : "", e->ops[k].name);
     for (int k = 0; k < e->nboxing; k++) made->moved |= e->boxing[k].of_leaf && e->boxing[k].bytes > 0;
-    made->of = kept(m, &of);
+    made->of = keep_form_text(m, &of);
     made->layouts = layouts_text(m, y);
     made->lead = m->way[0][m->at[0]];
     made->bytes = e->bytes;
@@ -114,19 +114,19 @@ add_made(struct maker *m, struct rille_tensor *y, const struct rille_explain *e)
 
 /* Builds the call with the present operand layouts. Combinations that cannot be built are skipped. */
 static void
-make(struct maker *m)
+make_form(struct maker *m)
 {
     const struct call *c = &m->sample.call;
     struct rille_tensor *handle[SAMPLE_IN] = {NULL}, *y = NULL;
     struct val *in[SAMPLE_IN], *res[OP_OUT];
     struct rille_explain *e;
     int status = 0;
-    for (int i = 0; !status && i < c->nin; i++) status = operand(m, i, &handle[i], &in[i]);
+    for (int i = 0; !status && i < c->nin; i++) status = make_operand(m, i, &handle[i], &in[i]);
     if (!status) status = build_call(&m->s->context, c->op, c->nin, in, c->attr, NULL, res);
     if (!status) y = tensor_new(m->s, res[0], false);
     build_settle(m->s, status);
     if (y && !rille_explain(m->s, 1, &y, &e)) {
-        if (e->nop != 1 || strcmp(e->ops[0].name, c->op->name)) add_made(m, y, e);
+        if (e->nop != 1 || strcmp(e->ops[0].name, c->op->name)) add_form_made(m, y, e);
         rille_explain_free(&e);
     }
     rille_tensor_free(&y);
@@ -135,7 +135,7 @@ make(struct maker *m)
 
 /* Advances to the next combination; false after the last. */
 static bool
-next(struct maker *m)
+next_form(struct maker *m)
 {
     for (int i = m->sample.call.nin - 1; i >= 0; i--) {
         if (m->nway[i] && ++m->at[i] < m->nway[i]) return true;
@@ -155,18 +155,18 @@ print_made(const struct made *m, struct str *s)
 }
 
 static bool
-fits(const struct made *m, const struct made *group, const struct layout *lead)
+fits_group(const struct made *m, const struct made *group, const struct layout *lead)
 {
     return !strcmp(m->of, group->of) && (!lead || m->lead == lead);
 }
 
 /* Returns the cheapest combination of the group with this first layout (NULL: any); the first of equals. */
 static const struct made *
-cheapest(const struct made *group, const struct layout *lead, bool moved)
+cheapest_form(const struct made *group, const struct layout *lead, bool moved)
 {
     const struct made *best = NULL;
     for (const struct made *m = group; m; m = m->next)
-        if (fits(m, group, lead) && m->moved <= moved && (!best || m->bytes < best->bytes)) best = m;
+        if (fits_group(m, group, lead) && m->moved <= moved && (!best || m->bytes < best->bytes)) best = m;
     return best;
 }
 
@@ -174,42 +174,42 @@ static bool
 leads_at_rest(const struct made *group, const struct layout *lead)
 {
     for (const struct made *m = group; m; m = m->next)
-        if (fits(m, group, lead) && m->nmove == 0) return true;
+        if (fits_group(m, group, lead) && m->nmove == 0) return true;
     return false;
 }
 
 /* Prints all combinations with the same operators as `group`, the first of them. */
 static void
-print_group(struct made *group, struct str *s)
+print_form_group(struct made *group, struct str *s)
 {
     int n = 0;
     str_addf(s, "  made of        %s\n", group->of);
     for (struct made *m = group; m; m = m->next) {
-        if (!fits(m, group, NULL)) continue;
-        bool best = m == cheapest(group, m->lead, false) && !leads_at_rest(group, m->lead);
+        if (!fits_group(m, group, NULL)) continue;
+        bool best = m == cheapest_form(group, m->lead, false) && !leads_at_rest(group, m->lead);
         m->told = true;
         if (m->nmove && !best) continue;
         print_made(m, s);
         n++;
     }
-    if (!n) print_made(cheapest(group, NULL, true), s);
+    if (!n) print_made(cheapest_form(group, NULL, true), s);
 }
 
 void
-op_made_print(struct rille_session *s, const struct op *op, struct str *out)
+op_forms_print(struct rille_session *s, const struct op *op, struct str *out)
 {
     struct maker *m = must_alloc(sizeof *m);
     *m = (struct maker){.s = s, .end = &m->first};
     bool paused = rille_trace_pause(s, true), grad = rille_grad_mode(s, false);
     if (op->sample[0] && sample_read(op, op->sample[0], &m->sample)) {
-        for (int i = 0; i < m->sample.call.nin; i++) find_ways(m, i);
-        do make(m);
-        while (next(m));
+        for (int i = 0; i < m->sample.call.nin; i++) list_operand_ways(m, i);
+        do make_form(m);
+        while (next_form(m));
     }
     if (m->first)
         str_addf(out, "  layouts of %s on two ranks, and of which operators it is then made\n", op->sample[0]);
     for (struct made *i = m->first; i; i = i->next)
-        if (!i->told) print_group(i, out);
+        if (!i->told) print_form_group(i, out);
     rille_grad_mode(s, grad);
     rille_trace_pause(s, paused);
     arena_fini(&m->a);

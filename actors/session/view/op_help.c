@@ -189,7 +189,7 @@ rille_op_help(struct rille_session *session, const struct rille_op *rop)
         if (op->sample[0] && !(op->flags & OP_SOURCE)) print_layouts(op, op->sample[0], &s);
         print_rows(op, &s);
     }
-    if (op->build) op_made_print(session, op, &s);
+    if (op->build) op_forms_print(session, op, &s);
     str_addf(&s, "  gradient       %s\n", gradient_text(op));
     if (op->source) str_addf(&s, "  source         %s\n", op->source);
     err_clear();

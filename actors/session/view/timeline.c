@@ -28,7 +28,7 @@ struct timeline { /* of one host's partition */
 };
 
 static void
-put_text(FILE *f, const char *text)
+put_json_text(FILE *f, const char *text)
 {
     fputc('"', f);
     for (; *text; text++) {
@@ -76,7 +76,7 @@ put_devices(struct timeline *t)
 {
     uint64_t named = 0;
     uint8_t *roles = ARENA_ARRAY(&t->tmp, uint8_t, t->p->ndevice + 1);
-    token_roles(t->p, roles);
+    sync_roles(t->p, roles);
     for (int32_t d = 0; d < t->p->ndevice; d++) {
         int pid = pid_of(t, d);
         const char *kind = device_kind_text(t->p->device[d].kind);
@@ -100,7 +100,7 @@ put_act(const struct timeline *t, int64_t i)
     static const char *const phase[] = {"forward", "backward", "weight", "batch"};
     char line[512];
     fprintf(t->f, ",\n{\"name\":");
-    put_text(t->f, task->name);
+    put_json_text(t->f, task->name);
     fprintf(t->f,
             ",\"cat\":\"%s\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%d,\"tid\":%d,\"args\":{\"piece\":%d,"
             "\"stage\":%d,\"thread\":%d,\"line\":",
@@ -109,7 +109,7 @@ put_act(const struct timeline *t, int64_t i)
             (int)(t->part ? task->thread : t->g->act_thread[i]));
     struct line at = task_line(t->p, task);
     snprintf(line, sizeof line, "%s:%d", at.file ? at.file : "", at.line);
-    put_text(t->f, line);
+    put_json_text(t->f, line);
     fprintf(t->f, "}}");
 }
 
@@ -149,7 +149,7 @@ all_registers(struct timeline *t)
 
 /* Writes counters of free registers (credits), registers in use and their bytes; one value per point in time. */
 static void
-put_counters(struct timeline *t)
+put_trace_counters(struct timeline *t)
 {
     struct reg_change *list;
     int64_t n, *total = all_registers(t), *used = ARENA_ARRAY(&t->tmp, int64_t, t->p->ndevice + 1),
@@ -172,7 +172,7 @@ put_counters(struct timeline *t)
 }
 
 static void
-put_part(const struct rille_graph *g, int part, const struct sight *x, FILE *f, bool *any)
+put_part(const struct rille_graph *g, int part, const struct cluster_view *x, FILE *f, bool *any)
 {
     struct timeline t = {
         .g = g, .p = x->plan, .act = x->act, .nact = x->nact, .part = part, .host = x->host, .any = any, .f = f};
@@ -180,7 +180,7 @@ put_part(const struct rille_graph *g, int part, const struct sight *x, FILE *f, 
     put_devices(&t);
     for (int64_t i = 0; i < t.nact; i++) put_act(&t, i);
     put_messages(&t);
-    put_counters(&t);
+    put_trace_counters(&t);
     arena_fini(&t.tmp);
 }
 
@@ -198,13 +198,13 @@ rille_graph_timeline(struct rille_graph *g, const char *path)
         g->write_trace = rille_graph_timeline;
         return 0;
     }
-    struct sight part[SIGHT_PARTS];
-    TRY(sight_settle(g->s, g->runner, g->act, g->nact, part));
+    struct cluster_view part[CLUSTER_VIEW_PARTS];
+    TRY(cluster_view_settle(g->s, g->runner, g->act, g->nact, part));
     TRY(file_create("trace", path, &out));
     fprintf(out.f, "{\"traceEvents\":[");
-    int n = sight_count(g->runner);
+    int n = cluster_view_count(g->runner);
     for (int i = 0; i < n; i++) put_part(g, i, &part[i], out.f, &any);
     fprintf(out.f, "\n],\"displayTimeUnit\":\"ms\",\"otherData\":{\"hosts\":%d,\"shown\":%d}}\n",
-            sight_hosts(g->runner), n);
+            cluster_view_hosts(g->runner), n);
     return file_finish(&out);
 }

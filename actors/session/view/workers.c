@@ -23,20 +23,20 @@ rille_worker(const struct rille_worker_options *o)
 {
     TRY(face_given(o, "the options", __func__));
     TRY(face_given(o->join, "the address to join", __func__));
-    struct serve_options so = {.join = o->join,
-                               .key_file = o->key_file,
-                               .root = o->root,
-                               .version = RILLE_VERSION,
-                               .rank = o->rank,
-                               .host = o->host,
-                               .wait_s = o->wait_seconds,
-                               .keep_s = o->keep_seconds,
-                               .check_ref = o->check_ref,
-                               .check_nan = o->check_nan,
-                               .mpi = (enum carrier_mpi)o->mpi,
-                               .say = o->say,
-                               .joined = o->joined,
-                               .die = o->die};
+    struct cluster_worker_options so = {.join = o->join,
+                                        .key_file = o->key_file,
+                                        .root = o->root,
+                                        .version = RILLE_VERSION,
+                                        .rank = o->rank,
+                                        .host = o->host,
+                                        .wait_s = o->wait_seconds,
+                                        .keep_s = o->keep_seconds,
+                                        .check_ref = o->check_ref,
+                                        .check_nan = o->check_nan,
+                                        .mpi = (enum carrier_mpi)o->mpi,
+                                        .say = o->say,
+                                        .joined = o->joined,
+                                        .die = o->die};
     memcpy(so.secret, o->secret, sizeof so.secret);
     TRY(device_counts_of_worker(o->devices, true, &so.devices));
     TRY(session_collectives(o->collectives, o->devices, &so.devices.gpus));

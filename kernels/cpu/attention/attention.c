@@ -120,7 +120,7 @@ take(struct taker *t, bool wanted, int64_t n, size_t bytes)
 }
 
 static size_t
-lay_out(const struct attention *a, char *base, struct workspace *r)
+lay_out_workspace(const struct attention *a, char *base, struct workspace *r)
 {
     struct taker t = {.base = base};
     int64_t scores = a->ntile * a->keys * a->queries;
@@ -150,7 +150,7 @@ tiles_for(const struct attention *a)
 }
 
 static int
-make(const struct kcall *k, bool backward, void **state, size_t *scratch_bytes)
+make_attention(const struct kcall *k, bool backward, void **state, size_t *scratch_bytes)
 {
     struct view s = attention_scores(k);
     int last = s.ndim - 1;
@@ -158,7 +158,7 @@ make(const struct kcall *k, bool backward, void **state, size_t *scratch_bytes)
     struct workspace r;
     *a = (struct attention){.backward = backward, .causal = k->call->attr[ATT_CAUSAL].i, .nhead = 1};
     a->dtype = k->in[ATT_Q].dtype;
-    a->pairs = a->dtype == DT_BF16 && attention_pairs ? pairs_here() : NULL;
+    a->pairs = a->dtype == DT_BF16 && attention_pairs ? bf16_pairs_here() : NULL;
     a->scale = (float)k->call->attr[ATT_SCALE].f;
     a->nquery = s.dim[last - 1], a->nkey = s.dim[last];
     a->by = tiles_for(a);
@@ -172,7 +172,7 @@ make(const struct kcall *k, bool backward, void **state, size_t *scratch_bytes)
         attention_drop(a);
         return status;
     }
-    a->room_bytes = lay_out(a, NULL, &r);
+    a->room_bytes = lay_out_workspace(a, NULL, &r);
     *scratch_bytes = a->room_bytes * (size_t)a->nworker;
     *state = a;
     return 0;
@@ -181,13 +181,13 @@ make(const struct kcall *k, bool backward, void **state, size_t *scratch_bytes)
 int
 attention_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-    return make(k, false, state, scratch_bytes);
+    return make_attention(k, false, state, scratch_bytes);
 }
 
 int
 attention_grad_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-    return make(k, true, state, scratch_bytes);
+    return make_attention(k, true, state, scratch_bytes);
 }
 
 /* ---- matrices ---- */
@@ -323,7 +323,7 @@ add_mask(const struct worker *w, int64_t tile, float *s)
 
 /* Computes the scores and the maximum per query; returns the factor still to be applied to both. */
 static float
-scores(struct worker *w)
+attention_row_scores(struct worker *w)
 {
     const struct attention *a = w->a;
     bool masked = w->job->k->in[ATT_MASK].dtype != DT_NONE;
@@ -344,7 +344,7 @@ scores(struct worker *w)
 
 /* Computes the weights of a tile and adds their sums to total, per query. */
 static void
-exponentials(const struct worker *w, int64_t i, float scale, double *total)
+attention_exponentials(const struct worker *w, int64_t i, float scale, double *total)
 {
     float sum[QUERIES];
     w->a->by->exps(w, i, scale, tile_of(w, w->r.score, i), sum);
@@ -365,9 +365,9 @@ forward_block(struct worker *w, int64_t block)
     const struct attention *a = w->a;
     double total[QUERIES] = {0};
     block_start(w, block);
-    float scale = scores(w);
+    float scale = attention_row_scores(w);
     for (int64_t i = 0; i < w->ntile; i++) {
-        exponentials(w, i, scale, total);
+        attention_exponentials(w, i, scale, total);
         a->by->to_result(w, i, tile_of(w, w->r.score, i));
     }
     invert(w, total);
@@ -375,7 +375,7 @@ forward_block(struct worker *w, int64_t block)
 }
 
 static void
-forward(struct worker *w, int64_t lo, int64_t hi)
+attend_forward(struct worker *w, int64_t lo, int64_t hi)
 {
     const struct attention *a = w->a;
     for (int64_t u = lo; u < hi && !stop_now(); u++) {
@@ -396,11 +396,11 @@ any_nan(const struct worker *w)
 }
 
 static void
-weights(struct worker *w)
+attention_weights(struct worker *w)
 {
     double total[QUERIES] = {0};
-    float scale = scores(w);
-    for (int64_t i = 0; i < w->ntile; i++) exponentials(w, i, scale, total);
+    float scale = attention_row_scores(w);
+    for (int64_t i = 0; i < w->ntile; i++) attention_exponentials(w, i, scale, total);
     invert(w, total);
 }
 
@@ -408,11 +408,11 @@ weights(struct worker *w)
 static void
 weights_or_nan(struct worker *w)
 {
-    weights(w);
+    attention_weights(w);
     if (!w->a->causal || !any_nan(w)) return;
     w->ntile = w->a->ntile;
     w->nan = true;
-    weights(w);
+    attention_weights(w);
 }
 
 static void
@@ -436,7 +436,7 @@ backward_block(struct worker *w, int64_t block)
 }
 
 static void
-backward(struct worker *w, int64_t lo, int64_t hi)
+attend_backward(struct worker *w, int64_t lo, int64_t hi)
 {
     const struct attention *a = w->a;
     for (w->head = lo; w->head < hi; w->head++) {
@@ -450,15 +450,15 @@ backward(struct worker *w, int64_t lo, int64_t hi)
 /* ---- workers ---- */
 
 static void
-part(void *arg, int64_t lo, int64_t hi)
+attention_part(void *arg, int64_t lo, int64_t hi)
 {
     struct job *job = arg;
     const struct attention *a = job->a;
     int64_t n = a->backward ? a->nhead : a->nhead * a->nblock;
     for (int64_t i = lo; i < hi; i++) {
         struct worker w = {.a = a, .job = job, .product = a->product ? a->product[i] : NULL};
-        lay_out(a, (char *)job->k->scratch + (size_t)i * a->room_bytes, &w.r);
-        (a->backward ? backward : forward)(&w, n * i / a->nworker, n * (i + 1) / a->nworker);
+        lay_out_workspace(a, (char *)job->k->scratch + (size_t)i * a->room_bytes, &w.r);
+        (a->backward ? attend_backward : attend_forward)(&w, n * i / a->nworker, n * (i + 1) / a->nworker);
     }
 }
 
@@ -467,6 +467,6 @@ attention_run(const struct kcall *k, const void *state)
 {
     const struct attention *a = state;
     struct job job = {.a = a, .k = k, .scores = attention_scores(k)};
-    team_run(a->nworker, a->nworker, 1, part, &job);
+    team_run(a->nworker, a->nworker, 1, attention_part, &job);
     return job.failed ? fail(E_KERNEL, "oneDNN: a product of %s failed", k->call->op->name) : 0;
 }

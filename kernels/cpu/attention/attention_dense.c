@@ -13,7 +13,7 @@
 /* ---- preparation ---- */
 
 static int
-make_products(struct attention *a, void **p)
+dense_make_products(struct attention *a, void **p)
 {
     int64_t q = a->queries, k = a->keys;
     const struct {
@@ -36,15 +36,15 @@ make_products(struct attention *a, void **p)
 }
 
 static int
-make(struct attention *a)
+dense_make(struct attention *a)
 {
     a->product = must_alloc(sizeof *a->product * (size_t)a->nworker);
-    for (int w = 0; w < a->nworker; w++) TRY(make_products(a, a->product[w]));
+    for (int w = 0; w < a->nworker; w++) TRY(dense_make_products(a, a->product[w]));
     return 0;
 }
 
 static void
-drop(struct attention *a)
+dense_drop(struct attention *a)
 {
     for (int w = 0; w < a->nworker && a->product; w++)
         for (int i = 0; i < NPRODUCT; i++) prim_drop(a->product[w][i]);
@@ -52,7 +52,7 @@ drop(struct attention *a)
 }
 
 static void
-lay_out(const struct attention *a, struct taker *t, struct workspace *r)
+dense_lay_out(const struct attention *a, struct taker *t, struct workspace *r)
 {
     enum { HALF = sizeof(uint16_t) };
     int64_t keys = a->ntile * a->keys, most = MAX(a->keys, a->queries) * MAX(a->size, a->width);
@@ -77,7 +77,8 @@ lay_out(const struct attention *a, struct taker *t, struct workspace *r)
 
 /* Packs rows from..from + n of x as `lines` rows, and transposed; NULL: not needed. Missing rows are zero. */
 static void
-pack(const struct worker *w, const struct matrix *x, int64_t from, int64_t n, int64_t lines, void *rows, void *turned)
+dense_pack(const struct worker *w, const struct matrix *x, int64_t from, int64_t n, int64_t lines, void *rows,
+           void *turned)
 {
     float *to = w->r.lines[0], *turn = w->r.lines[1];
     matrix_load(x, from, n, to, x->size);
@@ -101,7 +102,7 @@ halves_at(const struct worker *w, void *x, int64_t size, int64_t i)
 }
 
 static void
-head(struct worker *w)
+dense_head(struct worker *w)
 {
     const struct attention *a = w->a;
     const struct view *in = w->job->k->in;
@@ -109,8 +110,8 @@ head(struct worker *w)
     size_t keys = (size_t)(a->ntile * a->keys) * sizeof(float);
     for (int64_t i = 0; i < a->ntile; i++) {
         int64_t from = i * a->keys, n = keys_in(w, i);
-        pack(w, &k, from, n, a->keys, halves_at(w, w->r.k, a->size, i), halves_at(w, w->r.k_other, a->size, i));
-        pack(w, &v, from, n, a->keys, halves_at(w, w->r.v, a->width, i), halves_at(w, w->r.v_other, a->width, i));
+        dense_pack(w, &k, from, n, a->keys, halves_at(w, w->r.k, a->size, i), halves_at(w, w->r.k_other, a->size, i));
+        dense_pack(w, &v, from, n, a->keys, halves_at(w, w->r.v, a->width, i), halves_at(w, w->r.v_other, a->width, i));
     }
     if (!a->backward) return;
     memset(w->r.sum_k, 0, keys * (size_t)a->size);
@@ -118,21 +119,21 @@ head(struct worker *w)
 }
 
 static void
-block(struct worker *w)
+dense_block(struct worker *w)
 {
     struct matrix q = matrix_of(w, &w->job->k->in[ATT_Q]);
-    pack(w, &q, w->from, w->nquery, w->a->queries, w->r.q, w->r.q_turned);
+    dense_pack(w, &q, w->from, w->nquery, w->a->queries, w->r.q, w->r.q_turned);
 }
 
 static void
-slopes(struct worker *w)
+dense_slopes(struct worker *w)
 {
     struct matrix g = matrix_of(w, &w->job->k->in[ATT_OUT_GRAD]);
-    pack(w, &g, w->from, w->nquery, w->a->queries, w->r.g, w->r.g_turned);
+    dense_pack(w, &g, w->from, w->nquery, w->a->queries, w->r.g, w->r.g_turned);
 }
 
 static void
-means(struct worker *w, float *mean)
+dense_means(struct worker *w, float *mean)
 {
     const struct view *in = w->job->k->in;
     struct matrix g = matrix_of(w, &in[ATT_OUT_GRAD]), out = matrix_of(w, &in[ATT_OUT]);
@@ -145,43 +146,43 @@ means(struct worker *w, float *mean)
 /* ---- products ---- */
 
 static int64_t
-rows(const struct worker *w, int64_t i)
+dense_rows(const struct worker *w, int64_t i)
 {
     UNUSED(i);
     return w->a->keys;
 }
 
 static void
-product(const struct worker *w, int which, void *a, void *b, float *c)
+dense_multiply(const struct worker *w, int which, void *a, void *b, float *c)
 {
     if (prim_at(w->product[which], (void *[]){a, b, c}, w->r.product, "attention")) w->job->failed = true;
 }
 
 /* Returns a tile of scores converted to an operand. */
 static void *
-rounded(const struct worker *w, const float *s)
+dense_rounded(const struct worker *w, const float *s)
 {
     block_store(COMP_F32, DT_BF16, s, w->a->keys * w->a->queries, w->r.tile[0], 1);
     return w->r.tile[0];
 }
 
 static void
-scores(const struct worker *w, int64_t i, float *s)
+dense_scores(const struct worker *w, int64_t i, float *s)
 {
-    product(w, SCORES, halves_at(w, w->r.k, w->a->size, i), w->r.q_turned, s);
+    dense_multiply(w, SCORES, halves_at(w, w->r.k, w->a->size, i), w->r.q_turned, s);
 }
 
 static void
-exps(const struct worker *w, int64_t i, float scale, float *s, float *sum)
+dense_exps(const struct worker *w, int64_t i, float scale, float *s, float *sum)
 {
     UNUSED(i);
     cols_exp(w->a->keys, w->a->queries, scale, s, w->max, sum);
 }
 
 static void
-score_grads(const struct worker *w, int64_t i, float *t)
+dense_score_grads(const struct worker *w, int64_t i, float *t)
 {
-    product(w, SLOPES, halves_at(w, w->r.v, w->a->width, i), w->r.g_turned, t);
+    dense_multiply(w, SLOPES, halves_at(w, w->r.v, w->a->width, i), w->r.g_turned, t);
 }
 
 /* Clears the block's result before the first tile. */
@@ -192,34 +193,34 @@ begin_result(const struct worker *w, int64_t i, int64_t size)
 }
 
 static void
-to_result(const struct worker *w, int64_t i, const float *p)
+dense_to_result(const struct worker *w, int64_t i, const float *p)
 {
     begin_result(w, i, w->a->width);
-    product(w, RESULT, halves_at(w, w->r.v_other, w->a->width, i), rounded(w, p), w->r.result);
+    dense_multiply(w, RESULT, halves_at(w, w->r.v_other, w->a->width, i), dense_rounded(w, p), w->r.result);
 }
 
 static void
-to_values(const struct worker *w, int64_t i, float *p)
+dense_to_values(const struct worker *w, int64_t i, float *p)
 {
     cols_times(w->a->keys, w->a->queries, p, w->inverse);
-    product(w, TO_V, rounded(w, p), w->r.g, tile_at(w, w->r.sum_v, w->a->width, sizeof(float), i));
+    dense_multiply(w, TO_V, dense_rounded(w, p), w->r.g, tile_at(w, w->r.sum_v, w->a->width, sizeof(float), i));
 }
 
 static void
-to_operands(const struct worker *w, int64_t i, const float *p, const float *mean, float *t)
+dense_to_operands(const struct worker *w, int64_t i, const float *p, const float *mean, float *t)
 {
     int64_t size = w->a->size;
     cols_softmax_grad(w->a->keys, w->a->queries, w->a->scale, p, mean, t);
-    void *e = rounded(w, t);
+    void *e = dense_rounded(w, t);
     begin_result(w, i, size);
-    product(w, TO_K, e, w->r.q, tile_at(w, w->r.sum_k, size, sizeof(float), i));
-    product(w, TO_Q, halves_at(w, w->r.k_other, size, i), e, w->r.result);
+    dense_multiply(w, TO_K, e, w->r.q, tile_at(w, w->r.sum_k, size, sizeof(float), i));
+    dense_multiply(w, TO_Q, halves_at(w, w->r.k_other, size, i), e, w->r.result);
 }
 
 /* ---- results ---- */
 
 static void
-give(struct worker *w, const float *factor)
+dense_store_result(struct worker *w, const float *factor)
 {
     struct matrix to = matrix_of(w, &w->job->k->out[0]);
     transpose_cols(to.size, w->a->queries, w->r.result, w->a->queries, w->r.lines[0], to.size);
@@ -227,12 +228,14 @@ give(struct worker *w, const float *factor)
 }
 
 static void
-give_sums(struct worker *w)
+dense_store_sums(struct worker *w)
 {
     struct matrix dk = matrix_of(w, &w->job->k->out[1]), dv = matrix_of(w, &w->job->k->out[2]);
     matrix_store(w->r.sum_k, dk.size, &dk, 0, w->a->nkey, NULL);
     matrix_store(w->r.sum_v, dv.size, &dv, 0, w->a->nkey, NULL);
 }
 
-const struct tiles attention_dense = {make,   drop, lay_out,   rows,        head,      block,       slopes, means,
-                                      scores, exps, to_result, score_grads, to_values, to_operands, give,   give_sums};
+const struct tiles attention_dense = {dense_make,      dense_drop,        dense_lay_out,      dense_rows,
+                                      dense_head,      dense_block,       dense_slopes,       dense_means,
+                                      dense_scores,    dense_exps,        dense_to_result,    dense_score_grads,
+                                      dense_to_values, dense_to_operands, dense_store_result, dense_store_sums};

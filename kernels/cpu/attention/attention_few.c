@@ -63,7 +63,7 @@ sharing(const struct kcall *k, const struct view *scores)
 }
 
 static int64_t
-units(const struct few_rows *a)
+few_row_units(const struct few_rows *a)
 {
     return a->nrow / a->shared * a->each;
 }
@@ -109,7 +109,7 @@ at_entry(const struct view *v, int64_t i)
 
 /* Returns the address of row r of q or of the result; stride: between its entries. */
 static char *
-row_at(const struct few_unit *u, const struct view *v, int64_t r, int64_t *stride)
+few_row_at(const struct few_unit *u, const struct view *v, int64_t r, int64_t *stride)
 {
     const struct view *scores = &u->job->scores;
     int64_t nquery = scores->dim[scores->ndim - 2];
@@ -123,7 +123,7 @@ load_queries(const struct few_unit *u)
     const struct view *q = &u->job->k->in[ATT_Q];
     int64_t size = u->job->a->size, stride;
     for (int64_t i = 0; i < u->n; i++) {
-        const char *from = row_at(u, q, u->from + i, &stride);
+        const char *from = few_row_at(u, q, u->from + i, &stride);
         block_load(COMP_F32, q->dtype, from, stride, size, u->query + i * size);
     }
 }
@@ -137,7 +137,7 @@ keys_of_row(const struct few_unit *u, int64_t i)
 
 /* Finds the range of keys that some row sees, according to bool masks and causality. */
 static void
-look(struct few_unit *u)
+find_key_range(struct few_unit *u)
 {
     u->lo = u->job->a->nkey, u->hi = 0;
     for (int64_t i = 0; i < u->n; i++) {
@@ -156,7 +156,7 @@ look(struct few_unit *u)
 
 /* Returns n of the unit's keys or values, starting at `key`, for gemm_few(): in place, else converted to floats. */
 static const void *
-lines_of(const struct few_unit *u, int operand, int64_t key, int64_t n, bool as_they_lie)
+few_lines(const struct few_unit *u, int operand, int64_t key, int64_t n, bool as_they_lie)
 {
     const struct view *v = &u->job->k->in[operand], *scores = &u->job->scores;
     int last = v->ndim - 1;
@@ -189,7 +189,7 @@ by_keys(const struct few_unit *u)
     p.b_row = 1, p.b_col = well ? v->stride[v->ndim - 2] : a->size;
     for (int64_t key = u->lo, n; key < u->hi; key += n) {
         n = MIN(u->hi - key, well ? u->hi : KEYS);
-        p.b = lines_of(u, ATT_K, key, n, well), p.c = u->score + key;
+        p.b = few_lines(u, ATT_K, key, n, well), p.c = u->score + key;
         gemm_few(&p, 0, n);
     }
 }
@@ -205,7 +205,7 @@ by_values(const struct few_unit *u)
     p.b_row = well ? v->stride[v->ndim - 2] : a->width, p.b_col = 1;
     for (int64_t key = u->lo; key < u->hi; key += p.k, p.add = true) {
         p.k = MIN(u->hi - key, well ? GEMM_PART : KEYS);
-        p.b = lines_of(u, ATT_V, key, p.k, well), p.a = u->score + key;
+        p.b = few_lines(u, ATT_V, key, p.k, well), p.a = u->score + key;
         gemm_few(&p, 0, a->width);
     }
 }
@@ -214,7 +214,7 @@ by_values(const struct few_unit *u)
 
 /* Replaces the scores of row i by exponentials; returns their sum. */
 static double
-exponentials(const struct few_unit *u, int64_t i)
+few_exponentials(const struct few_unit *u, int64_t i)
 {
     float *s = u->score + i * u->job->a->nkey, scale = (float)u->job->k->call->attr[ATT_SCALE].f, max = -INFINITY;
     struct keys l = keys_of_row(u, i);
@@ -233,13 +233,13 @@ exponentials(const struct few_unit *u, int64_t i)
 }
 
 static void
-give(const struct few_unit *u, int64_t i, double sum)
+store_normalized(const struct few_unit *u, int64_t i, double sum)
 {
     const struct view *out = &u->job->k->out[0];
     int64_t width = u->job->a->width, stride;
     float *y = u->sum + i * width;
     vec_affine(width, u->lo < u->hi ? (float)(1 / sum) : NAN, y, 0, y);
-    char *to = row_at(u, out, u->from + i, &stride);
+    char *to = few_row_at(u, out, u->from + i, &stride);
     block_store(COMP_F32, out->dtype, y, width, to, stride);
 }
 
@@ -248,13 +248,13 @@ give(const struct few_unit *u, int64_t i, double sum)
 /* Prefetches what the unit reads of an operand, if that is little: a stream of a few KB ends before the hardware
  * prefetcher starts. 12 heads of 64 after 33 tokens, two Zen 4 cores: 19 us become 14. */
 static void
-ask_for(const struct few_unit *u, int operand)
+prefetch_operand(const struct few_unit *u, int operand)
 {
     enum { LINE = 64, LITTLE = 1 << 16 };
     const struct view *v = &u->job->k->in[operand];
     int64_t each = (int64_t)dtype_bytes(v->dtype), bytes = v->dim[v->ndim - 1] * each;
     if (!lie_well(v, operand == ATT_K) || (u->hi - u->lo) * bytes > LITTLE) return;
-    const char *from = lines_of(u, operand, u->lo, 1, true);
+    const char *from = few_lines(u, operand, u->lo, 1, true);
     for (int64_t key = u->lo; key < u->hi; key++, from += v->stride[v->ndim - 2] * each)
         for (int64_t at = 0; at < bytes; at += LINE) __builtin_prefetch(from + at, 0, 2);
 }
@@ -263,18 +263,18 @@ static void
 one_unit(struct few_unit *u)
 {
     double sum[GEMM_FEW];
-    look(u);
-    ask_for(u, ATT_K);
-    ask_for(u, ATT_V);
+    find_key_range(u);
+    prefetch_operand(u, ATT_K);
+    prefetch_operand(u, ATT_V);
     load_queries(u);
     by_keys(u);
-    for (int64_t i = 0; i < u->n; i++) sum[i] = exponentials(u, i);
+    for (int64_t i = 0; i < u->n; i++) sum[i] = few_exponentials(u, i);
     by_values(u);
-    for (int64_t i = 0; i < u->n; i++) give(u, i, sum[i]);
+    for (int64_t i = 0; i < u->n; i++) store_normalized(u, i, sum[i]);
 }
 
 static void
-part(void *arg, int64_t share, int64_t lo, int64_t hi)
+few_part(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
     const struct few_job *job = arg;
     const struct few_rows *a = job->a;
@@ -297,6 +297,6 @@ attention_few_run(const struct kcall *k, const void *state)
     enum { WORTH = 16384 }; /* multiply-adds per thread */
     const struct few_rows *a = state;
     struct few_job job = {.a = a, .k = k, .scores = attention_scores(k)};
-    team_shares(k->threads, units(a), 1 + WORTH / (a->nkey * (a->size + a->width)), part, &job);
+    team_shares(k->threads, few_row_units(a), 1 + WORTH / (a->nkey * (a->size + a->width)), few_part, &job);
     return 0;
 }

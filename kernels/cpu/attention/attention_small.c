@@ -25,13 +25,13 @@ words(const struct attention *a, int64_t n)
 }
 
 static struct small_operand
-operand_at(struct small_operand x, int64_t i, int64_t j)
+small_operand_at(struct small_operand x, int64_t i, int64_t j)
 {
     return (struct small_operand){(const uint32_t *)x.data + i * x.row + j * x.col, x.row, x.col};
 }
 
 static int
-make(struct attention *a)
+small_make(struct attention *a)
 {
     a->multiply = a->pairs ? gemm_pairs() : gemm_small;
     a->dtype = a->pairs ? DT_BF16 : DT_F32;
@@ -39,13 +39,13 @@ make(struct attention *a)
 }
 
 static void
-drop(struct attention *a)
+small_drop(struct attention *a)
 {
     UNUSED(a);
 }
 
 static void
-lay_out(const struct attention *a, struct taker *t, struct workspace *r)
+small_lay_out(const struct attention *a, struct taker *t, struct workspace *r)
 {
     enum { WORD = sizeof(uint32_t) };
     bool back = a->backward, pairs = a->pairs;
@@ -73,7 +73,7 @@ lay_out(const struct attention *a, struct taker *t, struct workspace *r)
 
 /* Returns rows from..from + n of x: in place if stored as words, else packed in room and padded with zeros. */
 static struct small_operand
-rows_of(const struct worker *w, const struct matrix *x, int64_t from, int64_t n, void *room)
+small_load_rows(const struct worker *w, const struct matrix *x, int64_t from, int64_t n, void *room)
 {
     const struct attention *a = w->a;
     int64_t each = per_word(a), pitch = up(words(a, x->size)), most = MAX(a->keys, a->queries);
@@ -89,8 +89,8 @@ rows_of(const struct worker *w, const struct matrix *x, int64_t from, int64_t n,
     return (struct small_operand){room, pitch, 1};
 }
 
-/* Returns n such rows of `size` elements as the second operand of a product along them; packed: x is in rows_of()'s
- * room. */
+/* Returns n such rows of `size` elements as the second operand of a product along them; packed: x is in
+ * small_load_rows()'s room. */
 static struct small_operand
 other_of(const struct worker *w, struct small_operand x, int64_t n, int64_t size, bool packed, void *room)
 {
@@ -107,16 +107,16 @@ other_of(const struct worker *w, struct small_operand x, int64_t n, int64_t size
 /* Transposes the block's rows of n words: a column per query. Columns without a query are undefined, except that the
  * second half of the last pair is zero. */
 static void
-turn(const struct worker *w, struct small_operand x, int64_t n, float *room)
+transpose_operand(const struct worker *w, struct small_operand x, int64_t n, float *room)
 {
     int64_t queries = w->a->queries;
-    turn_matrix(w->nquery, n, x.data, x.row, room, queries, 1);
+    transpose16_matrix(w->nquery, n, x.data, x.row, room, queries, 1);
     for (int64_t i = 0; i < n && w->nquery % per_word(w->a); i++) room[i * queries + w->nquery] = 0;
 }
 
 /* Returns the rows of x starting at `from` for products to accumulate in. */
 static struct sums
-sums_of(const struct matrix *x, int64_t from, float *room)
+small_row_sums(const struct matrix *x, int64_t from, float *room)
 {
     bool there = x->dtype == DT_F32 && x->col == 1 && x->size % COLS == 0;
     return there ? (struct sums){(float *)x->data + from * x->row, x->row, true}
@@ -124,61 +124,61 @@ sums_of(const struct matrix *x, int64_t from, float *room)
 }
 
 static void
-head(struct worker *w)
+small_head(struct worker *w)
 {
     const struct attention *a = w->a;
     const struct view *in = w->job->k->in, *out = w->job->k->out;
     struct matrix k = matrix_of(w, &in[ATT_K]), v = matrix_of(w, &in[ATT_V]);
-    w->k = rows_of(w, &k, 0, a->nkey, w->r.k);
-    w->v = rows_of(w, &v, 0, a->nkey, w->r.v);
+    w->k = small_load_rows(w, &k, 0, a->nkey, w->r.k);
+    w->v = small_load_rows(w, &v, 0, a->nkey, w->r.v);
     if (!a->backward) {
         w->v_other = other_of(w, w->v, a->nkey, a->width, w->v.data == w->r.v, w->r.v_other);
         return;
     }
     w->k_other = other_of(w, w->k, a->nkey, a->size, w->k.data == w->r.k, w->r.k_other);
     struct matrix dk = matrix_of(w, &out[1]), dv = matrix_of(w, &out[2]);
-    w->sum_k = sums_of(&dk, 0, w->r.sum_k);
-    w->sum_v = sums_of(&dv, 0, w->r.sum_v);
+    w->sum_k = small_row_sums(&dk, 0, w->r.sum_k);
+    w->sum_v = small_row_sums(&dv, 0, w->r.sum_v);
 }
 
 static void
-block(struct worker *w)
+small_block(struct worker *w)
 {
     const struct attention *a = w->a;
     struct matrix q = matrix_of(w, &w->job->k->in[ATT_Q]), result = matrix_of(w, &w->job->k->out[0]);
-    w->q = rows_of(w, &q, w->from, w->nquery, w->r.q);
-    turn(w, w->q, words(a, a->size), w->r.q_turned);
-    w->result = sums_of(&result, w->from, w->r.result);
+    w->q = small_load_rows(w, &q, w->from, w->nquery, w->r.q);
+    transpose_operand(w, w->q, words(a, a->size), w->r.q_turned);
+    w->result = small_row_sums(&result, w->from, w->r.result);
     if (a->backward) w->q_other = other_of(w, w->q, w->nquery, a->size, w->q.data == w->r.q, w->r.q_other);
 }
 
 static void
-slopes(struct worker *w)
+small_slopes(struct worker *w)
 {
     const struct attention *a = w->a;
     struct matrix g = matrix_of(w, &w->job->k->in[ATT_OUT_GRAD]);
-    w->g = rows_of(w, &g, w->from, w->nquery, w->r.g);
-    turn(w, w->g, words(a, a->width), w->r.g_turned);
+    w->g = small_load_rows(w, &g, w->from, w->nquery, w->r.g);
+    transpose_operand(w, w->g, words(a, a->width), w->r.g_turned);
     w->g_other = other_of(w, w->g, w->nquery, a->width, w->g.data == w->r.g, w->r.g_other);
 }
 
 static void
-means(struct worker *w, float *mean)
+small_means(struct worker *w, float *mean)
 {
     const struct attention *a = w->a;
     struct matrix x = matrix_of(w, &w->job->k->in[ATT_OUT]);
-    struct small_operand out = rows_of(w, &x, w->from, w->nquery, w->r.out);
+    struct small_operand out = small_load_rows(w, &x, w->from, w->nquery, w->r.out);
     if (a->pairs)
         a->pairs->dots(w->nquery, words(a, a->width), w->g.data, w->g.row, out.data, out.row, mean);
     else
         for (int64_t c = 0; c < w->nquery; c++)
-            mean[c] = vec_dot(a->width, operand_at(w->g, c, 0).data, operand_at(out, c, 0).data);
+            mean[c] = vec_dot(a->width, small_operand_at(w->g, c, 0).data, small_operand_at(out, c, 0).data);
 }
 
 /* ---- products ---- */
 
 static int64_t
-rows(const struct worker *w, int64_t tile)
+small_rows(const struct worker *w, int64_t tile)
 {
     return words(w->a, keys_in(w, tile)) * per_word(w->a);
 }
@@ -200,13 +200,13 @@ skip_of(const struct worker *w, int64_t tile, int64_t key)
 /* Computes s = x b for a tile's rows x (keys or values of k words) and queries b as columns. Hidden scores are
  * undefined. */
 static void
-by_columns(const struct worker *w, int64_t tile, struct small_operand x, int64_t k, const float *b, float *s)
+small_by_columns(const struct worker *w, int64_t tile, struct small_operand x, int64_t k, const float *b, float *s)
 {
     int64_t queries = w->a->queries, n = keys_in(w, tile), band = band_of(w, tile, n);
-    x = operand_at(x, tile * w->a->keys, 0);
+    x = small_operand_at(x, tile * w->a->keys, 0);
     for (int64_t i = 0; i < n; i += band) {
         int64_t skip = skip_of(w, tile, i);
-        w->a->multiply(MIN(band, n - i), queries - skip, k, operand_at(x, i, 0), b + skip, queries, false,
+        w->a->multiply(MIN(band, n - i), queries - skip, k, small_operand_at(x, i, 0), b + skip, queries, false,
                        s + i * queries + skip, queries);
     }
 }
@@ -220,8 +220,9 @@ to_keys(const struct worker *w, int64_t tile, struct small_operand s, struct sma
     int64_t n = keys_in(w, tile), band = band_of(w, tile, n);
     for (int64_t i = 0; i < n; i += band) {
         int64_t skip = MIN(skip_of(w, tile, i), w->nquery), from = skip / per_word(a);
-        a->multiply(MIN(band, n - i), up(size), words(a, w->nquery - skip), operand_at(s, i, from),
-                    operand_at(b, from, 0).data, b.row, tile < w->begun, c.data + (tile * a->keys + i) * c.row, c.row);
+        a->multiply(MIN(band, n - i), up(size), words(a, w->nquery - skip), small_operand_at(s, i, from),
+                    small_operand_at(b, from, 0).data, b.row, tile < w->begun, c.data + (tile * a->keys + i) * c.row,
+                    c.row);
     }
 }
 
@@ -233,77 +234,77 @@ to_queries(const struct worker *w, int64_t tile, struct small_operand s, struct 
     const struct sums *c = &w->result;
     int64_t n = keys_in(w, tile), most = w->nquery, band = band_of(w, tile, most);
     int64_t seen = band == most ? n : w->first - tile * a->keys; /* + i + band: seen by the band's last query */
-    b = operand_at(b, tile * a->keys / per_word(a), 0);
+    b = small_operand_at(b, tile * a->keys / per_word(a), 0);
     for (int64_t i = 0; i < most; i += band)
         a->multiply(MIN(band, most - i), up(size), words(a, MIN(band == most ? n : MAX(seen + i + band, 0), n)),
-                    operand_at(s, i, 0), b.data, b.row, tile > 0, c->data + i * c->row, c->row);
+                    small_operand_at(s, i, 0), b.data, b.row, tile > 0, c->data + i * c->row, c->row);
 }
 
 static void
-scores(const struct worker *w, int64_t i, float *s)
+small_scores(const struct worker *w, int64_t i, float *s)
 {
-    by_columns(w, i, w->k, words(w->a, w->a->size), w->r.q_turned, s);
+    small_by_columns(w, i, w->k, words(w->a, w->a->size), w->r.q_turned, s);
 }
 
 /* Computes exponentials; of bf16 in the forward pass rounded, as columns. */
 static void
-exps(const struct worker *w, int64_t i, float scale, float *s, float *sum)
+small_exps(const struct worker *w, int64_t i, float scale, float *s, float *sum)
 {
     const struct attention *a = w->a;
     if (a->pairs)
-        a->pairs->exps(rows(w, i), a->queries, scale, s, w->max, a->backward ? NULL : w->r.tile[0], sum);
+        a->pairs->exps(small_rows(w, i), a->queries, scale, s, w->max, a->backward ? NULL : w->r.tile[0], sum);
     else
-        cols_exp(rows(w, i), a->queries, scale, s, w->max, sum);
+        cols_exp(small_rows(w, i), a->queries, scale, s, w->max, sum);
 }
 
 static void
-score_grads(const struct worker *w, int64_t i, float *t)
+small_score_grads(const struct worker *w, int64_t i, float *t)
 {
-    by_columns(w, i, w->v, words(w->a, w->a->width), w->r.g_turned, t);
+    small_by_columns(w, i, w->v, words(w->a, w->a->width), w->r.g_turned, t);
 }
 
 /* Return a tile's scores as columns, and as rows. */
 static struct small_operand
-columns_of(const struct worker *w, const float *s)
+small_columns(const struct worker *w, const float *s)
 {
     return (struct small_operand){w->a->pairs ? w->r.tile[0] : s, 1, w->a->queries};
 }
 
 static struct small_operand
-lines_of(const struct worker *w, const float *s)
+small_lines(const struct worker *w, const float *s)
 {
     return (struct small_operand){w->a->pairs ? w->r.tile[1] : s, w->a->queries / per_word(w->a), 1};
 }
 
 static void
-to_result(const struct worker *w, int64_t i, const float *p)
+small_to_result(const struct worker *w, int64_t i, const float *p)
 {
-    to_queries(w, i, columns_of(w, p), w->v_other, w->a->width);
+    to_queries(w, i, small_columns(w, p), w->v_other, w->a->width);
 }
 
 static void
-to_values(const struct worker *w, int64_t i, float *p)
+small_to_values(const struct worker *w, int64_t i, float *p)
 {
     const struct attention *a = w->a;
     if (a->pairs)
-        a->pairs->times(rows(w, i), a->queries, p, w->inverse, w->r.tile[1]);
+        a->pairs->times(small_rows(w, i), a->queries, p, w->inverse, w->r.tile[1]);
     else
-        cols_times(rows(w, i), a->queries, p, w->inverse);
-    to_keys(w, i, lines_of(w, p), w->g_other, a->width, w->sum_v);
+        cols_times(small_rows(w, i), a->queries, p, w->inverse);
+    to_keys(w, i, small_lines(w, p), w->g_other, a->width, w->sum_v);
 }
 
 static void
-to_operands(const struct worker *w, int64_t i, const float *p, const float *mean, float *t)
+small_to_operands(const struct worker *w, int64_t i, const float *p, const float *mean, float *t)
 {
     const struct attention *a = w->a;
     float factor[QUERIES];
     for (int64_t c = 0; c < a->queries && a->pairs; c++) factor[c] = a->scale * w->inverse[c];
     if (a->pairs)
-        a->pairs->grads(rows(w, i), a->queries, factor, p, mean, t, w->r.tile[1], w->r.tile[0]);
+        a->pairs->grads(small_rows(w, i), a->queries, factor, p, mean, t, w->r.tile[1], w->r.tile[0]);
     else
-        cols_softmax_grad(rows(w, i), a->queries, a->scale, p, mean, t);
-    to_keys(w, i, lines_of(w, t), w->q_other, a->size, w->sum_k);
-    to_queries(w, i, columns_of(w, t), w->k_other, a->size);
+        cols_softmax_grad(small_rows(w, i), a->queries, a->scale, p, mean, t);
+    to_keys(w, i, small_lines(w, t), w->q_other, a->size, w->sum_k);
+    to_queries(w, i, small_columns(w, t), w->k_other, a->size);
 }
 
 /* ---- results ---- */
@@ -321,14 +322,14 @@ give_rows(const struct worker *w, const struct sums *x, const struct matrix *to,
 }
 
 static void
-give(struct worker *w, const float *factor)
+small_store_result(struct worker *w, const float *factor)
 {
     struct matrix to = matrix_of(w, &w->job->k->out[0]);
     give_rows(w, &w->result, &to, w->from, w->nquery, factor);
 }
 
 static void
-give_sums(struct worker *w)
+small_store_sums(struct worker *w)
 {
     const struct attention *a = w->a;
     const struct sums *sum[] = {&w->sum_k, &w->sum_v};
@@ -341,5 +342,7 @@ give_sums(struct worker *w)
     }
 }
 
-const struct tiles attention_small = {make,   drop, lay_out,   rows,        head,      block,       slopes, means,
-                                      scores, exps, to_result, score_grads, to_values, to_operands, give,   give_sums};
+const struct tiles attention_small = {small_make,      small_drop,        small_lay_out,      small_rows,
+                                      small_head,      small_block,       small_slopes,       small_means,
+                                      small_scores,    small_exps,        small_to_result,    small_score_grads,
+                                      small_to_values, small_to_operands, small_store_result, small_store_sums};

@@ -13,20 +13,20 @@ struct copies {
 };
 
 static void
-narrow(struct view *v, int dim, int64_t lo, int64_t hi)
+narrow_view(struct view *v, int dim, int64_t lo, int64_t hi)
 {
     v->data = (char *)v->data + lo * v->stride[dim] * (int64_t)dtype_bytes(v->dtype);
     v->dim[dim] = hi - lo;
 }
 
 static void
-copy_shares(void *arg, int64_t lo, int64_t hi)
+run_copy_shares(void *arg, int64_t lo, int64_t hi)
 {
     const struct copies *c = arg;
     struct view dst = *c->dst, src = *c->src;
     int64_t n = dst.dim[c->dim];
-    narrow(&dst, c->dim, n * lo / c->nshare, n * hi / c->nshare);
-    narrow(&src, c->dim, n * lo / c->nshare, n * hi / c->nshare);
+    narrow_view(&dst, c->dim, n * lo / c->nshare, n * hi / c->nshare);
+    narrow_view(&src, c->dim, n * lo / c->nshare, n * hi / c->nshare);
     view_copy(&dst, &src);
 }
 
@@ -56,7 +56,7 @@ copies_run(const struct view *dst, const struct view *src, int threads)
     }
     struct copies c = {dst, src, dim_to_share(dst, nshare), nshare};
     c.nshare = (int)MIN((int64_t)nshare, dst->dim[c.dim]);
-    team_run(c.nshare, c.nshare, 1, copy_shares, &c);
+    team_run(c.nshare, c.nshare, 1, run_copy_shares, &c);
 }
 
 /* ---- concatenation ---- */

@@ -16,8 +16,8 @@
 /* An argument that oneDNN needs in another layout: reordered into scratch before a run, or from scratch after. */
 struct turn {
     bool used;                /* false: the caller's layout is used */
-    dnnl_primitive_t reorder; /* NULL: turning_run() reorders */
-    struct turning turning;
+    dnnl_primitive_t reorder; /* NULL: transpose16_run() reorders */
+    struct transpose16 turning;
     dnnl_memory_t plain;
     size_t at; /* offset in scratch, bytes */
 };
@@ -223,7 +223,7 @@ add_turn(struct prim *p, int i, const dnnl_memory_desc_t *plain, const dnnl_memo
     t->used = true;
     t->at = (*scratch_bytes + 63) / 64 * 64;
     *scratch_bytes = t->at + dnnl_memory_desc_get_size(wanted);
-    return turning_of(plain, wanted, &t->turning) ? 0 : add_reorder(t, is_result(p->from[i]), plain, wanted);
+    return transpose16_of(plain, wanted, &t->turning) ? 0 : add_reorder(t, is_result(p->from[i]), plain, wanted);
 }
 
 static int
@@ -297,14 +297,15 @@ prim_repeat_images(struct prim *p, int64_t at_once, int n, const struct view *co
 /* ---- running ---- */
 
 static void *
-bytes_of(const struct kcall *k, int from)
+kcall_bytes(const struct kcall *k, int from)
 {
     if (from == PRIM_SCRATCH) return k->scratch;
     return from >= PRIM_OUT ? k->out[from - PRIM_OUT].data : k->in[from].data;
 }
 
 static int
-execute(const struct prim *p, dnnl_primitive_t primitive, int narg, const dnnl_exec_arg_t *arg, const char *what)
+execute_primitive(const struct prim *p, dnnl_primitive_t primitive, int narg, const dnnl_exec_arg_t *arg,
+                  const char *what)
 {
     signals_hold();
     dnnl_status_t status = dnnl_primitive_execute(primitive, p->stream, narg, arg);
@@ -319,12 +320,12 @@ bring(const struct prim *p, int i, void *at, void *scratch, const char *what)
     const struct turn *t = &p->turn[i];
     bool out = is_result(p->from[i]);
     if (!t->reorder) {
-        turning_run(&t->turning, at, (float *)((char *)scratch + t->at), out, p->threads);
+        transpose16_run(&t->turning, at, (float *)((char *)scratch + t->at), out, p->threads);
         return 0;
     }
     dnnl_memory_t wanted = p->arg[i].memory, plain = t->plain;
     const dnnl_exec_arg_t arg[] = {{DNNL_ARG_FROM, out ? wanted : plain}, {DNNL_ARG_TO, out ? plain : wanted}};
-    return execute(p, p->turn[i].reorder, 2, arg, what);
+    return execute_primitive(p, p->turn[i].reorder, 2, arg, what);
 }
 
 /* Executes p once. before: argument addresses of the previous run, whose reordered arguments are still in scratch;
@@ -340,7 +341,7 @@ run_at(const struct prim *p, void *const *at, void *const *before, void *scratch
     for (int i = 0; i < p->narg; i++)
         if (p->turn[i].used && !is_result(p->from[i]) && (!before || before[i] != at[i]))
             TRY(bring(p, i, at[i], scratch, what));
-    TRY(execute(p, p->primitive, p->narg, p->arg, what));
+    TRY(execute_primitive(p, p->primitive, p->narg, p->arg, what));
     for (int i = 0; i < p->narg; i++)
         if (p->turn[i].used && is_result(p->from[i])) TRY(bring(p, i, at[i], scratch, what));
     return 0;
@@ -370,7 +371,7 @@ prim_run(const struct kcall *k, const void *state)
         void **now = at[r % 2];
         if (r) TRY(stop_check());
         for (int i = 0; i < p->narg; i++)
-            now[i] = (char *)bytes_of(k, p->from[i]) + (i < p->nskip ? p->skip[r * p->nskip + i] : 0);
+            now[i] = (char *)kcall_bytes(k, p->from[i]) + (i < p->nskip ? p->skip[r * p->nskip + i] : 0);
         TRY(run_at(p, now, r ? at[(r + 1) % 2] : NULL, k->scratch, k->call->op->name));
         TRY(run_more(&p->more, now, k->scratch, k->call->op->name));
     }

@@ -89,8 +89,8 @@ bool contract_accepts(const struct kcall *k); /* contract */
 bool contract_takes(const struct kcall *k, int i);
 int contract_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 /* Few rows times a column-major matrix (cpu/gemm/gemm_transposed.h). */
-bool gemm_turned_accepts(const struct kcall *k);
-int gemm_turned_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
+bool gemm_transposed_accepts(const struct kcall *k);
+int gemm_transposed_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 /* A few rows of f32 or bf16, by our own loops (cpu/gemm/gemm_few.c). */
 bool gemm_few_accepts(const struct kcall *k);
 int gemm_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);

@@ -53,7 +53,7 @@ of_blocks(const struct view *v, bool (*test)(int64_t n, const float *x), bool al
 /* Returns true if an operand is entirely NaN, so that the results are NaN anyway. Operands that are not dense are
  * not checked; the reference then computes the call, correctly but slowly. */
 static bool
-is_lost(const struct kcall *k)
+is_nan_lost(const struct kcall *k)
 {
     for (int i = 0; i < k->call->nin; i++) {
         const struct view *v = &k->in[i];
@@ -73,13 +73,13 @@ has_unbounded(const struct view *v)
 }
 
 bool
-doubts_result(const struct kcall *k)
+nonfinite_result(const struct kcall *k)
 {
-    return has_unbounded(&k->out[0]) && !is_lost(k);
+    return has_unbounded(&k->out[0]) && !is_nan_lost(k);
 }
 
 bool
-doubts_weight(const struct kcall *k)
+nonfinite_weight(const struct kcall *k)
 {
-    return has_unbounded(&k->in[1]) && !is_lost(k);
+    return has_unbounded(&k->in[1]) && !is_nan_lost(k);
 }

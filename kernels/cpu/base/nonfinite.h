@@ -8,7 +8,7 @@
 
 /* The .doubts of variants. Returns true if result 0 (operand 1) has non-finite values and no operand is entirely
  * NaN. An entirely NaN operand, as after diverged training, makes the results NaN anyway. */
-bool doubts_result(const struct kcall *k);
-bool doubts_weight(const struct kcall *k);
+bool nonfinite_result(const struct kcall *k);
+bool nonfinite_weight(const struct kcall *k);
 
 #endif

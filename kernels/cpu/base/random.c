@@ -22,7 +22,7 @@
 
 /* Converts an integer 0 <= n < 2^52 without the conversion instruction that older machines lack for vectors. */
 INLINE double
-real_of(uint64_t n)
+uniform_real(uint64_t n)
 {
     return double_of(n | 0x4330000000000000) - 0x1p52;
 }
@@ -31,7 +31,7 @@ real_of(uint64_t n)
 INLINE double
 long_real_of(uint64_t n)
 {
-    return real_of(n >> 26) * 0x1p26 + real_of(n & 0x3ffffff);
+    return uniform_real(n >> 26) * 0x1p26 + uniform_real(n & 0x3ffffff);
 }
 
 /* Returns ln(n / 2^top), 0 < n <= 2^top: n = 2^e m, sqrt(1/2) <= m < sqrt 2; ln m = 2 atanh s, s = (m - 1) / (m +
@@ -40,7 +40,7 @@ INLINE double
 ln(double n, int top, int terms)
 {
     uint64_t u = bits_of_double(n) - 0x3fe6a09e667f3bcd; /* minus the bits of sqrt(1/2) */
-    double e = real_of((u >> 52) & 0x7ff) - top;         /* n >= 1: the sign bit is 0 */
+    double e = uniform_real((u >> 52) & 0x7ff) - top;    /* n >= 1: the sign bit is 0 */
     double m = double_of((u & 0x000fffffffffffff) + 0x3fe6a09e667f3bcd);
     double s = (m - 1) / (m + 1), z = s * s, q = 1.0 / (2 * terms + 1);
     for (int k = terms - 1; k > 0; k--) q = q * z + 1.0 / (2 * k + 1);
@@ -108,7 +108,7 @@ normal_f32(int64_t n, int digits, union random_workspace *w)
     for (int64_t i = 0; i < n / 2; i++) {
         uint64_t pair = w->u64[i];
         double even, odd;
-        normal_pair(real_of((pair & 0xffffffff) + 1), 32, real_of(pair >> 32) * 0x1p-32, false, &even, &odd);
+        normal_pair(uniform_real((pair & 0xffffffff) + 1), 32, uniform_real(pair >> 32) * 0x1p-32, false, &even, &odd);
         w->f32[2 * i] = (float)even;
         w->f32[2 * i + 1] = (float)odd;
     }

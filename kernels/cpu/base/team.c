@@ -23,7 +23,7 @@ team_set(int n)
 /* Returns the number of iterations between two checks for a stop. One grain justifies a thread, and dozens of grains
  * take some milliseconds. If grain is 1, a single iteration may be a large part of the work. */
 static int64_t
-piece_of(int64_t grain)
+piece_of_grain(int64_t grain)
 {
     return grain > 1 ? 64 * grain : 1;
 }
@@ -68,7 +68,7 @@ void
 team_run(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t lo, int64_t hi), void *arg)
 {
     int64_t nteam = MIN((int64_t)threads, n / MAX(grain, 1));
-    const struct share all = {part, arg, 0, n, piece_of(grain), stop_asked()};
+    const struct share all = {part, arg, 0, n, piece_of_grain(grain), stop_asked()};
     if (nteam <= 1) {
         run_pieces(&all);
         return;
@@ -117,7 +117,7 @@ team_shares(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64
             void *arg)
 {
     grain = MAX(grain, 1);
-    struct shares s = {part, arg, n, MAX(MIN((int64_t)threads, n / grain), 1), piece_of(grain)};
+    struct shares s = {part, arg, n, MAX(MIN((int64_t)threads, n / grain), 1), piece_of_grain(grain)};
     if (n > 0) team_run((int)s.count, s.count, 1, run_shares, &s);
 }
 
@@ -129,7 +129,7 @@ struct left {
 };
 
 static uint64_t
-range_of(int64_t first, int64_t end)
+pack_range(int64_t first, int64_t end)
 {
     return (uint64_t)first << 32 | (uint64_t)end;
 }
@@ -145,7 +145,7 @@ take_turns(struct left *left, int64_t n, bool front, int64_t *lo, int64_t *hi)
         if (some <= 0 || (!front && some == end - first)) return false;
         *lo = front ? first : end - some;
         *hi = *lo + some;
-        rest = front ? range_of(*hi, end) : range_of(first, *lo);
+        rest = front ? pack_range(*hi, end) : pack_range(first, *lo);
     } while (
         !atomic_compare_exchange_weak_explicit(&left->range, &range, rest, memory_order_relaxed, memory_order_relaxed));
     return true;
@@ -176,7 +176,7 @@ team_level(int shares, int64_t turns, int64_t piece, void (*part)(void *arg, int
 {
     struct left left[LEVEL_MOST];
     assert(shares <= LEVEL_MOST && turns <= INT32_MAX);
-    for (int i = 0; i < shares; i++) atomic_init(&left[i].range, range_of(0, turns));
+    for (int i = 0; i < shares; i++) atomic_init(&left[i].range, pack_range(0, turns));
     struct level l = {part, arg, left, shares, MAX(piece, 1)};
     if (turns > 0) team_run(shares, shares, 1, run_level, &l);
 }

@@ -18,7 +18,7 @@ four_at(const float *x)
 }
 
 INLINE void
-turn_four(const float *x, int64_t width, float *y, int64_t n)
+transpose_four(const float *x, int64_t width, float *y, int64_t n)
 {
     four a = four_at(x), b = four_at(x + width), c = four_at(x + 2 * width), d = four_at(x + 3 * width);
     four ac = LOW(a, c), bd = LOW(b, d), ca = HIGH(a, c), db = HIGH(b, d);
@@ -31,7 +31,7 @@ transpose_cols(int64_t n, int64_t width, const float *x, int64_t x_pitch, float 
 {
     int64_t n4 = n / 4 * 4, width4 = width / 4 * 4;
     for (int64_t c = 0; c < width4; c += 4)
-        for (int64_t i = 0; i < n4; i += 4) turn_four(x + i * x_pitch + c, x_pitch, y + c * y_pitch + i, y_pitch);
+        for (int64_t i = 0; i < n4; i += 4) transpose_four(x + i * x_pitch + c, x_pitch, y + c * y_pitch + i, y_pitch);
     for (int64_t i = 0; i < n; i++)
         for (int64_t c = i < n4 ? width4 : 0; c < width; c++) y[c * y_pitch + i] = x[i * x_pitch + c];
 }

@@ -16,14 +16,14 @@
 enum { CHUNK = 1024, GRAIN = 4 }; /* pixels per unit of work; units that justify a thread */
 
 bool
-turning_of(const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *inner, struct turning *t)
+transpose16_of(const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *inner, struct transpose16 *t)
 {
     dnnl_memory_desc_t sixteens;
     const int64_t *n = plain->dims, *step = plain->format_desc.blocking.strides;
     bool rows = plain->ndims == 4 && plain->data_type == dnnl_f32 && plain->format_desc.blocking.inner_nblks == 0;
     if (!rows || n[1] % LANES || step[3] != 1 || step[2] != n[3]) return false;
     dnnl_memory_desc_init_by_tag(&sixteens, 4, n, dnnl_f32, dnnl_aBcd16b);
-    *t = (struct turning){n[0], n[1] / LANES, n[2] * n[3], step[1], step[0], n[1] * n[2] * n[3]};
+    *t = (struct transpose16){n[0], n[1] / LANES, n[2] * n[3], step[1], step[0], n[1] * n[2] * n[3]};
     return dnnl_memory_desc_equal(inner, &sixteens);
 }
 
@@ -85,7 +85,7 @@ squares(const float *from, int64_t from_step, int64_t from_square, float *to, in
 
 /* Converts n pixels of sixteen channels. */
 static void
-turn(const struct turning *t, float *plain, float *inner, bool back, int64_t n)
+transpose_block(const struct transpose16 *t, float *plain, float *inner, bool back, int64_t n)
 {
     int64_t whole = n / LANES;
     if (back)
@@ -103,7 +103,7 @@ turn(const struct turning *t, float *plain, float *inner, bool back, int64_t n)
 }
 
 struct work {
-    const struct turning *t;
+    const struct transpose16 *t;
     float *plain, *inner;
     bool back;
     int64_t chunks; /* per block */
@@ -113,17 +113,17 @@ static void
 turn_units(void *arg, int64_t lo, int64_t hi)
 {
     const struct work *w = arg;
-    const struct turning *t = w->t;
+    const struct transpose16 *t = w->t;
     for (int64_t u = lo; u < hi; u++) {
         int64_t first = u % w->chunks * CHUNK, block = u / w->chunks % t->blocks, image = u / w->chunks / t->blocks;
         float *plain = w->plain + image * t->plain_image + block * LANES * t->apart + first;
         float *inner = w->inner + image * t->inner_image + (block * t->places + first) * LANES;
-        turn(t, plain, inner, w->back, MIN(CHUNK, t->places - first));
+        transpose_block(t, plain, inner, w->back, MIN(CHUNK, t->places - first));
     }
 }
 
 void
-turning_run(const struct turning *t, float *plain, float *inner, bool back, int threads)
+transpose16_run(const struct transpose16 *t, float *plain, float *inner, bool back, int threads)
 {
     struct work w = {t, plain, inner, back, (t->places + CHUNK - 1) / CHUNK};
     team_run(threads, t->images * t->blocks * w.chunks, GRAIN, turn_units, &w);
@@ -154,7 +154,8 @@ turn_strips(void *arg, int64_t lo, int64_t hi)
 }
 
 void
-turn_matrix(int64_t rows, int64_t cols, const float *from, int64_t from_step, float *to, int64_t to_step, int threads)
+transpose16_matrix(int64_t rows, int64_t cols, const float *from, int64_t from_step, float *to, int64_t to_step,
+                   int threads)
 {
     enum { PLENTY = 1 << 15 }; /* floats that justify a thread */
     struct matrix_turn m = {rows, cols, from_step, to_step, from, to};

@@ -12,17 +12,17 @@
 
 /* Both layouts: an image has `blocks` blocks of sixteen channels with `places` pixels each. Strides in floats:
  * plain_image, inner_image between images; apart between channels of the plain layout. */
-struct turning {
+struct transpose16 {
     int64_t images, blocks, places, apart, plain_image, inner_image;
 };
 
 /* Returns false if plain is not NCHW of f32, or inner has another layout. */
-bool turning_of(const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *inner, struct turning *t);
+bool transpose16_of(const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *inner, struct transpose16 *t);
 /* Copies plain to inner; back: inner to plain. */
-void turning_run(const struct turning *t, float *plain, float *inner, bool back, int threads);
+void transpose16_run(const struct transpose16 *t, float *plain, float *inner, bool back, int threads);
 
 /* Sets to[j * to_step + i] = from[i * from_step + j] for i < rows, j < cols; strides in floats. */
-void turn_matrix(int64_t rows, int64_t cols, const float *from, int64_t from_step, float *to, int64_t to_step,
-                 int threads);
+void transpose16_matrix(int64_t rows, int64_t cols, const float *from, int64_t from_step, float *to, int64_t to_step,
+                        int threads);
 
 #endif

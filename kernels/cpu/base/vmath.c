@@ -28,7 +28,7 @@ at_most(float a, float most)
 
 /* Rounds to the nearest integer, |x| < 2^22: adding 1.5 * 2^23 leaves no bits for a fraction. */
 INLINE float
-nearest(float x)
+nearest_integer(float x)
 {
     return (x + 0x1.8p23f) - 0x1.8p23f;
 }
@@ -138,7 +138,7 @@ missing(float r)
 
 /* Returns y 2^power; `power` is added to the exponent bits. */
 INLINE float
-scaled(float y, uint32_t power)
+times_power_of_two(float y, uint32_t power)
 {
     return float_of(bits_of(y) + power);
 }
@@ -155,7 +155,7 @@ decay_of(float a, float low)
     float whole = fmaf(a, -1.44269504f, 0x1.8p23f + 64.0f), n = whole - (0x1.8p23f + 64.0f);
     float less = missing(fmaf(n, -2.12194440e-4f, fmaf(n, 0.693359375f, a)) + low);
     uint32_t power = bits_of(whole) << 23;
-    return (struct decay){power, less, scaled(1.0f - less, power)};
+    return (struct decay){power, less, times_power_of_two(1.0f - less, power)};
 }
 
 /* Returns 2^64 e^-a y; y is already scaled by 2^power. */
@@ -169,7 +169,7 @@ INLINE float
 sigmoid_one(float x)
 {
     struct decay d = decay_of(at_most(fabsf(x), 110.0f), 0);
-    float up = 1.0f / fmaf(d.value, 0x1p-64f, 1.0f), y = scaled(up, d.power);
+    float up = 1.0f / fmaf(d.value, 0x1p-64f, 1.0f), y = times_power_of_two(up, d.power);
     up = x != x ? x : up;
     return x < 0 ? decayed(&d, y) * 0x1p-64f : up;
 }
@@ -205,7 +205,7 @@ exp_minus_square(float x)
     q = fmaf(q, r, 0.499999942f * w);
     q = fmaf(q, r, -w);
     q = fmaf(q, r, w);
-    return scaled(q, bits_of(whole) << 23);
+    return times_power_of_two(q, bits_of(whole) << 23);
 }
 
 /* Returns q / (a q + p), polynomials in 0 <= a <= 14.43, so that Phi(-a) is e^(-a^2 / 2) / sqrt(2 pi) times the
@@ -250,7 +250,7 @@ less_part(float x, float part, float decay)
 
 /* Returns the slope at x. The slope at -|x| is -part * decay; the slope at |x| is 1 minus that. */
 INLINE float
-slope_of(float x, float part, float decay)
+gelu_slope_of(float x, float part, float decay)
 {
     part = x != x ? x : part;
     return fmaf(part, x < 0 ? -decay : decay, x < 0 ? 0.0f : 1.0f);
@@ -286,8 +286,9 @@ gelu_both(float x)
     more = fmaf(more, a, 0.936362803f);
     float share = under / fmaf(a, fmaf(under, 2.50663209f / UP, more), 1.99028718f);
     uint32_t power = bits_of(whole) << 23;
-    float part = a * scaled(share, power), slope = scaled(fmaf(a, UP * -0.398942280f, share), power);
-    return (struct both){less_part(x, part, decay), slope_of(x, slope, decay)};
+    float part = a * times_power_of_two(share, power),
+          slope = times_power_of_two(fmaf(a, UP * -0.398942280f, share), power);
+    return (struct both){less_part(x, part, decay), gelu_slope_of(x, slope, decay)};
 }
 
 /* Computes x / 2 (1 + tanh u) = x s(v) and s + x s (1 - s) v', 0 below -11. s is the logistic function, v = 2 u, u =
@@ -299,9 +300,9 @@ gelu_tanh_both(float x)
 {
     float a = at_most(fabsf(x), 11.0f), square = a * a, w = fmaf(square, GELU_CUBIC, GELU_LINEAR), v = a * w;
     struct decay d = decay_of(v, fmaf(a, w, -v));
-    float up = 1.0f / fmaf(d.value, 0x1p-64f, 1.0f), low = scaled(up, d.power);
+    float up = 1.0f / fmaf(d.value, 0x1p-64f, 1.0f), low = times_power_of_two(up, d.power);
     float slope = low * fmaf(-a * up, fmaf(square, 3 * GELU_CUBIC, GELU_LINEAR), 1.0f);
-    return (struct both){less_part(x, decayed(&d, a * low), -1 / UP), slope_of(x, decayed(&d, slope), -1 / UP)};
+    return (struct both){less_part(x, decayed(&d, a * low), -1 / UP), gelu_slope_of(x, decayed(&d, slope), -1 / UP)};
 }
 
 INLINE float
@@ -331,9 +332,9 @@ silu_both(float x)
 {
     float a = at_most(fabsf(x), 110.0f);
     struct decay d = decay_of(a, 0);
-    float up = 1.0f / fmaf(d.value, 0x1p-64f, 1.0f), low = scaled(up, d.power);
+    float up = 1.0f / fmaf(d.value, 0x1p-64f, 1.0f), low = times_power_of_two(up, d.power);
     float slope = low * fmaf(-a, up, 1.0f);
-    return (struct both){less_part(x, decayed(&d, a * low), -1 / UP), slope_of(x, decayed(&d, slope), -1 / UP)};
+    return (struct both){less_part(x, decayed(&d, a * low), -1 / UP), gelu_slope_of(x, decayed(&d, slope), -1 / UP)};
 }
 INLINE float
 silu_one(float x)
@@ -351,7 +352,7 @@ silu_derivative_one(float x)
 INLINE float
 sin_one(float x, int32_t quarter)
 {
-    float k = nearest(x * 0.636619772f);
+    float k = nearest_integer(x * 0.636619772f);
     float r = ((x - k * 1.5703125f) - k * 4.83751297e-4f) - k * 7.54978942e-8f;
     float u = r * r;
     float s = r + r * u * ((-0.000195878706f * u + 0.00833274818f) * u + -0.166666647f);
@@ -440,7 +441,7 @@ any_far(int64_t n, const float *x)
 }
 
 VECTOR static void
-turn(int64_t n, const float *x, float *y, int32_t quarter)
+sin_quarter_turn(int64_t n, const float *x, float *y, int32_t quarter)
 {
     for (int64_t i = 0; i < n; i++) y[i] = sin_one(x[i], quarter);
 }
@@ -449,7 +450,7 @@ void
 vec_sin(int64_t n, const float *x, float *y)
 {
     if (!any_far(n, x)) {
-        turn(n, x, y, 0);
+        sin_quarter_turn(n, x, y, 0);
         return;
     }
     for (int64_t i = 0; i < n; i++) y[i] = sinf(x[i]);
@@ -459,7 +460,7 @@ void
 vec_cos(int64_t n, const float *x, float *y)
 {
     if (!any_far(n, x)) {
-        turn(n, x, y, 1);
+        sin_quarter_turn(n, x, y, 1);
         return;
     }
     for (int64_t i = 0; i < n; i++) y[i] = cosf(x[i]);

@@ -80,7 +80,7 @@ logistic(double x)
 /* Returns a zero of x's sign for subnormal x, because functions would see its bits although comparisons treat it as
  * zero. */
 INLINE double
-full(double x)
+zero_keeps_sign(double x)
 {
     return x == 0 ? 0 * x : x;
 }
@@ -128,7 +128,7 @@ INLINE double
 pow_one(double x, double z, struct given g)
 {
     UNUSED(g);
-    return pow(full(x), full(z));
+    return pow(zero_keeps_sign(x), zero_keeps_sign(z));
 }
 BLOCK(pow, 2)
 
@@ -205,7 +205,7 @@ static block_f64 f64_lowered;
 INLINE double
 lowered_one(double x, double z, struct given g)
 {
-    return pow(full(x), z - (double)g.order);
+    return pow(zero_keeps_sign(x), z - (double)g.order);
 }
 BLOCK(lowered, 2)
 
@@ -246,13 +246,13 @@ vec_exp_f64(int64_t n, const double *x, double *y)
 }
 
 VECTOR static void
-widen(int64_t n, const float *x, double *y)
+widen_floats(int64_t n, const float *x, double *y)
 {
     for (int64_t i = 0; i < n; i++) y[i] = x[i];
 }
 
 VECTOR static void
-narrow(int64_t n, const double *x, float *y)
+narrow_to_float(int64_t n, const double *x, float *y)
 {
     for (int64_t i = 0; i < n; i++) y[i] = (float)x[i];
 }
@@ -266,8 +266,8 @@ f32_by_f64(block_f64 *f, const struct call *c, int64_t n, int narg, const float 
     assert(narg <= MOST);
     for (int64_t i = 0; i < n; i += SOME) {
         int64_t m = MIN(n - i, SOME);
-        for (int k = 0; k < narg; k++) widen(m, x[k] + i, from[k]);
+        for (int k = 0; k < narg; k++) widen_floats(m, x[k] + i, from[k]);
         f(c, m, at, to);
-        narrow(m, to, y + i);
+        narrow_to_float(m, to, y + i);
     }
 }

@@ -24,7 +24,7 @@ is_half(const struct type *t)
 }
 
 static void
-widen(const struct type *from, struct type *type, const struct view *v, struct view *view)
+widen_half_type(const struct type *from, struct type *type, const struct view *v, struct view *view)
 {
     *type = *from;
     *view = *v;
@@ -35,8 +35,8 @@ static struct kcall
 wide_call(const struct kcall *k, struct wide *w)
 {
     *w = (struct wide){.call = *k->call};
-    for (int i = 0; i < k->call->nin; i++) widen(&k->call->in[i], &w->in_type[i], &k->in[i], &w->in[i]);
-    for (int i = 0; i < k->call->nout; i++) widen(&k->call->out[i], &w->out_type[i], &k->out[i], &w->out[i]);
+    for (int i = 0; i < k->call->nin; i++) widen_half_type(&k->call->in[i], &w->in_type[i], &k->in[i], &w->in[i]);
+    for (int i = 0; i < k->call->nout; i++) widen_half_type(&k->call->out[i], &w->out_type[i], &k->out[i], &w->out[i]);
     struct kcall wide = *k;
     w->call.in = w->in_type;
     w->call.out = w->out_type;
@@ -125,7 +125,7 @@ move_range(void *arg, int64_t lo, int64_t hi)
 }
 
 static void
-move(const struct kcall *k, const struct view *half, void *wide, bool store)
+move_half(const struct kcall *k, const struct view *half, void *wide, bool store)
 {
     struct move m = {half, wide, store};
     team_run(k->threads, view_numel(half), 1 << 16, move_range, &m);
@@ -141,7 +141,7 @@ wide_run(const struct kcall *k, const void *state)
         bool half = is_half(&k->call->in[i]);
         in[i] = w->in[i];
         in[i].data = half ? scratch + w->in_at[i] : k->in[i].data;
-        if (half) move(k, &k->in[i], in[i].data, false);
+        if (half) move_half(k, &k->in[i], in[i].data, false);
     }
     for (int i = 0; i < k->call->nout; i++) {
         out[i] = w->out[i];
@@ -153,7 +153,7 @@ wide_run(const struct kcall *k, const void *state)
     wide.out = out;
     TRY(w->variant->run(&wide, w->state));
     for (int i = 0; i < k->call->nout; i++)
-        if (is_half(&k->call->out[i])) move(k, &k->out[i], out[i].data, true);
+        if (is_half(&k->call->out[i])) move_half(k, &k->out[i], out[i].data, true);
     return 0;
 }
 
@@ -168,9 +168,9 @@ wide_drop(void *state)
 
 /* Applies the non-finite check of the operator's other variants. */
 bool
-wide_doubts(const struct kcall *k)
+wide_nonfinite(const struct kcall *k)
 {
     const struct kernel_variant *variant = k->call->op->kernel;
-    while (variant->name && (!variant->doubts || variant->doubts == wide_doubts)) variant++;
+    while (variant->name && (!variant->doubts || variant->doubts == wide_nonfinite)) variant++;
     return variant->name && variant->doubts(k);
 }

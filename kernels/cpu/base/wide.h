@@ -10,12 +10,12 @@ bool wide_accepts(const struct kcall *k);
 int wide_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int wide_run(const struct kcall *k, const void *state);
 void wide_drop(void *state);
-bool wide_doubts(const struct kcall *k);
+bool wide_nonfinite(const struct kcall *k);
 
 #define WIDE_ROW                                                                                                       \
     {                                                                                                                  \
         "f32", .dense_in = true, .accepts = wide_accepts, .prepare = wide_prepare, .run = wide_run, .drop = wide_drop, \
-               .doubts = wide_doubts                                                                                   \
+               .doubts = wide_nonfinite                                                                                \
     }
 
 #endif

@@ -33,7 +33,7 @@ struct shape {
 /* Describes a block of a dense view. A kernel with groups {go, c, p, q}, of which a block has whole groups, becomes
  * {g, o, c, p, q}. */
 static void
-describe(const struct view *v, const struct view *whole, int64_t groups, dnnl_memory_desc_t *out)
+describe_conv_view(const struct view *v, const struct view *whole, int64_t groups, dnnl_memory_desc_t *out)
 {
     dnnl_dims_t size, stride;
     int n = v->ndim + (groups > 0);
@@ -50,23 +50,23 @@ describe(const struct view *v, const struct view *whole, int64_t groups, dnnl_me
 
 /* Returns the image's channels divided by the kernel's channels: 1 without groups, even if channels are split. */
 static int64_t
-groups_of(const struct view *x, const struct view *w)
+conv_groups(const struct view *x, const struct view *w)
 {
     return x->dim[1] / w->dim[1];
 }
 
 static int64_t
-pair(const struct attr *a, int i, int64_t by_default)
+attr_pair(const struct attr *a, int i, int64_t by_default)
 {
     return a->n == 0 ? by_default : a->list[a->n == 1 ? 0 : i];
 }
 
 /* Describes the layout of a primitive's argument: any layout if reordering pays, else dense. */
 static dnnl_memory_desc_t
-wanted(const struct view *v, int64_t groups, bool turned)
+wanted_desc(const struct view *v, int64_t groups, bool turned)
 {
     dnnl_memory_desc_t d;
-    describe(v, v, groups, &d);
+    describe_conv_view(v, v, groups, &d);
     if (turned) dnnl_memory_desc_init_by_tag(&d, d.ndims, d.dims, d.data_type, dnnl_format_tag_any);
     return d;
 }
@@ -78,9 +78,9 @@ struct three {
 
 /* Returns true if oneDNN may choose the layouts of all three. */
 static bool
-is_turned(const struct three *t)
+is_transposed_conv(const struct three *t)
 {
-    return groups_of(&t->x, &t->w) == 1 && t->w.dim[1] >= 3 && t->w.dim[2] * t->w.dim[3] > 1;
+    return conv_groups(&t->x, &t->w) == 1 && t->w.dim[1] >= 3 && t->w.dim[2] * t->w.dim[3] > 1;
 }
 
 /* Returns true if the window is a single pixel with a stride above 1. It equals a window with stride 1 on an image
@@ -89,8 +89,8 @@ static bool
 is_jump(const struct attr *a, const struct view *w)
 {
     bool jump = w->dim[2] * w->dim[3] == 1;
-    for (int i = 0; i < 2; i++) jump &= pair(&a[PADDING], i, 0) == 0;
-    return jump && (pair(&a[STRIDE], 0, 1) > 1 || pair(&a[STRIDE], 1, 1) > 1);
+    for (int i = 0; i < 2; i++) jump &= attr_pair(&a[PADDING], i, 0) == 0;
+    return jump && (attr_pair(&a[STRIDE], 0, 1) > 1 || attr_pair(&a[STRIDE], 1, 1) > 1);
 }
 
 /* Describes the pixels that such a window sees. */
@@ -99,7 +99,7 @@ describe_seen(const struct attr *a, const struct three *t, dnnl_memory_desc_t *x
 {
     dnnl_dims_t size = {t->x.dim[0], t->x.dim[1], t->y.dim[2], t->y.dim[3]}, stride;
     for (int d = 0; d < 4; d++) stride[d] = x->format_desc.blocking.strides[d];
-    for (int i = 0; i < 2; i++) stride[2 + i] *= pair(&a[STRIDE], i, 1);
+    for (int i = 0; i < 2; i++) stride[2 + i] *= attr_pair(&a[STRIDE], i, 1);
     dnnl_memory_desc_init_by_strides(x, 4, size, x->data_type, stride);
 }
 
@@ -119,24 +119,25 @@ struct window {
 static struct window
 window_of(const struct attr *a, const struct view *w, int i)
 {
-    int64_t reach = (w->dim[2 + i] - 1) * pair(&a[DILATION], i, 1) + 1;
-    return (struct window){pair(&a[STRIDE], i, 1), pair(&a[PADDING], i, 0), reach};
+    int64_t reach = (w->dim[2 + i] - 1) * attr_pair(&a[DILATION], i, 1) + 1;
+    return (struct window){attr_pair(&a[STRIDE], i, 1), attr_pair(&a[PADDING], i, 0), reach};
 }
 
 /* Describes a block: some of the images, channels and rows; the first `top` rows are padding. */
 static struct shape
-shape_of(const struct attr *a, const struct three *t, const struct three *whole, int64_t top, bool turned)
+conv_shape(const struct attr *a, const struct three *t, const struct three *whole, int64_t top, bool turned)
 {
     struct shape s = {0};
-    int64_t groups = groups_of(&t->x, &t->w), apart = groups > 1 ? groups : 0;
-    describe(&t->x, &whole->x, 0, &s.x);
-    describe(&t->w, &whole->w, apart, &s.w);
-    describe(&t->y, &whole->y, 0, &s.y);
-    s.any_x = wanted(&t->x, 0, turned), s.any_w = wanted(&t->w, apart, turned), s.any_y = wanted(&t->y, 0, turned);
+    int64_t groups = conv_groups(&t->x, &t->w), apart = groups > 1 ? groups : 0;
+    describe_conv_view(&t->x, &whole->x, 0, &s.x);
+    describe_conv_view(&t->w, &whole->w, apart, &s.w);
+    describe_conv_view(&t->y, &whole->y, 0, &s.y);
+    s.any_x = wanted_desc(&t->x, 0, turned), s.any_w = wanted_desc(&t->w, apart, turned),
+    s.any_y = wanted_desc(&t->y, 0, turned);
     for (int i = 0; i < 2; i++) {
         struct window w = window_of(a, &t->w, i);
         s.stride[i] = w.stride;
-        s.dilate[i] = pair(&a[DILATION], i, 1) - 1;
+        s.dilate[i] = attr_pair(&a[DILATION], i, 1) - 1;
         s.padding[i] = i == 0 ? top : w.padding;
         /* padding after the image that windows reach; a stride may leave some of the padding unused */
         s.padding_end[i] = (t->y.dim[2 + i] - 1) * w.stride + w.reach - t->x.dim[2 + i] - s.padding[i];
@@ -146,9 +147,9 @@ shape_of(const struct attr *a, const struct three *t, const struct three *whole,
 
 /* Describes a block that is read; if a band, only the pixels that a window sees. */
 static struct shape
-shape_read(const struct attr *a, const struct three *t, const struct three *whole, int64_t top)
+read_conv_shape(const struct attr *a, const struct three *t, const struct three *whole, int64_t top)
 {
-    struct shape s = shape_of(a, t, whole, top, is_turned(whole) || is_band(t, whole));
+    struct shape s = conv_shape(a, t, whole, top, is_transposed_conv(whole) || is_band(t, whole));
     if (!is_band(t, whole) || !is_jump(a, &t->w)) return s;
     describe_seen(a, t, &s.x);
     dnnl_memory_desc_init_by_tag(&s.any_x, 4, s.x.dims, s.x.data_type, dnnl_format_tag_any);
@@ -168,9 +169,9 @@ conv_accepts(const struct kcall *k)
 static bool
 is_product(const struct attr *a, const struct three *t)
 {
-    bool plain = groups_of(&t->x, &t->w) == 1;
+    bool plain = conv_groups(&t->x, &t->w) == 1;
     for (int i = 0; i < 2; i++)
-        plain &= t->w.dim[2 + i] == 1 && pair(&a[STRIDE], i, 1) == 1 && pair(&a[PADDING], i, 0) == 0;
+        plain &= t->w.dim[2 + i] == 1 && attr_pair(&a[STRIDE], i, 1) == 1 && attr_pair(&a[PADDING], i, 0) == 0;
     return plain;
 }
 
@@ -199,22 +200,22 @@ static bool
 is_gathered(const struct attr *a, const struct three *t)
 {
     bool outside = false;
-    for (int i = 0; i < 2; i++) outside |= pair(&a[PADDING], i, 0) >= window_of(a, &t->w, i).reach;
-    return !is_product(a, t) && !is_jump(a, &t->w) && (outside || !is_turned(t));
+    for (int i = 0; i < 2; i++) outside |= attr_pair(&a[PADDING], i, 0) >= window_of(a, &t->w, i).reach;
+    return !is_product(a, t) && !is_jump(a, &t->w) && (outside || !is_transposed_conv(t));
 }
 
 /* Returns the flops that would take equally long at full rate; few output or input channels do not reach that rate. */
 static double
-work_of(const struct attr *a, const struct three *t, int64_t channels)
+conv_work(const struct attr *a, const struct three *t, int64_t channels)
 {
     double flops = 2 * (double)view_numel(&t->y) * (double)(view_numel(&t->w) / t->w.dim[0]);
-    if (groups_of(&t->x, &t->w) > 1) return flops * (1 + 48 / (double)t->w.dim[1]);
+    if (conv_groups(&t->x, &t->w) > 1) return flops * (1 + 48 / (double)t->w.dim[1]);
     if (is_gathered(a, t)) return 3 * flops;
-    return is_turned(t) ? flops * (double)((channels + LANES - 1) / LANES * LANES) / (double)channels : flops;
+    return is_transposed_conv(t) ? flops * (double)((channels + LANES - 1) / LANES * LANES) / (double)channels : flops;
 }
 
 static int64_t
-parts_of(double work)
+conv_parts(double work)
 {
     return (int64_t)(work / conv_part.flops) + 1;
 }
@@ -255,21 +256,21 @@ cut_channels(struct cut *c, int64_t parts)
 }
 
 static struct cut
-cut_of(const struct attr *a, const struct three *t, int64_t channels, int threads)
+conv_cut(const struct attr *a, const struct three *t, int64_t channels, int threads)
 {
-    int64_t n = t->x.dim[0], groups = groups_of(&t->x, &t->w), rows = t->y.dim[2];
-    double work = work_of(a, t, channels), image = work / (double)n;
+    int64_t n = t->x.dim[0], groups = conv_groups(&t->x, &t->w), rows = t->y.dim[2];
+    double work = conv_work(a, t, channels), image = work / (double)n;
     struct window w = window_of(a, &t->w, 0);
     struct cut c = {
-        MIN(n, MAX((n + parts_of(work) - 1) / parts_of(work), threads)), rows, groups, channels, 1, 1, false};
+        MIN(n, MAX((n + conv_parts(work) - 1) / conv_parts(work), threads)), rows, groups, channels, 1, 1, false};
     if (image * (double)c.images <= conv_part.flops) return c;
     if (groups > 1 || is_product(a, t)) c.images = 1;
-    if (groups > 1) cut_groups(&c, groups, parts_of(image));
+    if (groups > 1) cut_groups(&c, groups, conv_parts(image));
     if (c.groups > 1) return c;
     work = image * (double)c.images / (double)c.parts;
-    cut_rows(&c, t, &w, parts_of(work));
+    cut_rows(&c, t, &w, conv_parts(work));
     c.product = c.bands > 1 && is_product(a, t);
-    if (groups == 1) cut_channels(&c, parts_of(work * (double)c.rows / (double)rows));
+    if (groups == 1) cut_channels(&c, conv_parts(work * (double)c.rows / (double)rows));
     return c;
 }
 
@@ -282,7 +283,7 @@ struct start {
 static struct start
 start_of(const struct three *t, const struct cut *c, bool back, int64_t i)
 {
-    int64_t groups = groups_of(&t->x, &t->w), n = (back ? t->x : t->y).dim[1];
+    int64_t groups = conv_groups(&t->x, &t->w), n = (back ? t->x : t->y).dim[1];
     int64_t window = t->w.dim[2] * t->w.dim[3], first = MIN(i * c->channels, n - c->channels);
     int64_t y = i * c->groups * (t->y.dim[1] / groups);
     if (groups > 1) return (struct start){i * c->groups * t->w.dim[1], y, y * t->w.dim[1] * window};
@@ -332,10 +333,10 @@ like(const struct attr *a, const struct three *t, const struct cut *c,
 
 /* Returns the views of a band of n images, for a part of the channels of x (back), or of y. */
 static struct three
-part_of(const struct three *whole, const struct cut *c, bool back, int64_t n, const struct band *b)
+conv_part_of(const struct three *whole, const struct cut *c, bool back, int64_t n, const struct band *b)
 {
     struct three t = *whole;
-    int64_t groups = groups_of(&t.x, &t.w);
+    int64_t groups = conv_groups(&t.x, &t.w);
     t.x.dim[0] = t.y.dim[0] = n;
     t.x.dim[2] = b->nx;
     t.y.dim[2] = b->ny;
@@ -350,7 +351,7 @@ part_of(const struct three *whole, const struct cut *c, bool back, int64_t n, co
 
 /* Returns the bytes of one index of dimension d of a dense view. */
 static int64_t
-bytes_of(const struct view *v, int d)
+dim_bytes(const struct view *v, int d)
 {
     int64_t n = (int64_t)dtype_bytes(v->dtype);
     while (++d < v->ndim) n *= v->dim[d];
@@ -361,13 +362,13 @@ bytes_of(const struct view *v, int d)
 static int64_t
 offset(const struct view *v, int64_t image, int64_t channel, int64_t row)
 {
-    return image * bytes_of(v, 0) + channel * bytes_of(v, 1) + row * bytes_of(v, 2);
+    return image * dim_bytes(v, 0) + channel * dim_bytes(v, 1) + row * dim_bytes(v, 2);
 }
 
 /* ---- the primitives ---- */
 
 static int
-forward(const struct shape *s, int threads, dnnl_primitive_desc_t *pd)
+conv_forward(const struct shape *s, int threads, dnnl_primitive_desc_t *pd)
 {
     dnnl_convolution_desc_t op;
     TRY(prim_check(dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_training, dnnl_convolution_direct,
@@ -385,10 +386,10 @@ static int
 y_new(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
       size_t *scratch_bytes)
 {
-    struct shape s = shape_read(k->call->attr, t, whole, top);
+    struct shape s = read_conv_shape(k->call->attr, t, whole, top);
     struct prim_arg arg[] = {{DNNL_ARG_SRC, 0, s.x}, {DNNL_ARG_WEIGHTS, 1, s.w}, {DNNL_ARG_DST, PRIM_OUT, s.y}};
     dnnl_primitive_desc_t pd;
-    TRY(forward(&s, k->threads, &pd));
+    TRY(conv_forward(&s, k->threads, &pd));
     return prim_new(pd, 3, arg, k->threads, prim, scratch_bytes);
 }
 
@@ -397,11 +398,11 @@ x_new(const struct kcall *k, const struct three *t, const struct three *whole, i
       size_t *scratch_bytes)
 {
     bool few = t->w.dim[1] < 3; /* oneDNN would compute sixteen channels: 7 times as slow */
-    bool turned = is_turned(whole) || (is_band(t, whole) && !few);
+    bool turned = is_transposed_conv(whole) || (is_band(t, whole) && !few);
     struct three ahead = *t;
     ahead.x.dtype = t->y.dtype; /* forward needs the image in the weights' dtype */
-    struct shape of_ahead = shape_of(k->call->attr, &ahead, whole, top, turned);
-    struct shape s = shape_of(k->call->attr, t, whole, top, turned);
+    struct shape of_ahead = conv_shape(k->call->attr, &ahead, whole, top, turned);
+    struct shape s = conv_shape(k->call->attr, t, whole, top, turned);
     struct prim_arg arg[] = {
         {DNNL_ARG_DIFF_DST, 0, s.y}, {DNNL_ARG_WEIGHTS, 1, s.w}, {DNNL_ARG_DIFF_SRC, PRIM_OUT, s.x}};
     dnnl_primitive_desc_t hint, pd;
@@ -410,7 +411,7 @@ x_new(const struct kcall *k, const struct three *t, const struct three *whole, i
                                                                     &s.any_y, s.stride, s.dilate, s.padding,
                                                                     s.padding_end),
                    "convolution"));
-    TRY(forward(&of_ahead, k->threads, &hint));
+    TRY(conv_forward(&of_ahead, k->threads, &hint));
     int status = prim_describe(&op, k->threads, hint, NULL, false, &pd);
     dnnl_primitive_desc_destroy(hint);
     TRY(status);
@@ -494,8 +495,8 @@ struct conv {
 
 /* Makes p repeat for all bands of band i's shape; the last images and channels may overlap previous ones. */
 static void
-repeat(struct prim *p, const struct attr *a, const struct pass *pass, const struct three *t, const struct cut *c,
-       int64_t i)
+repeat_primitive(struct prim *p, const struct attr *a, const struct pass *pass, const struct three *t,
+                 const struct cut *c, int64_t i)
 {
     int64_t images = t->x.dim[0], n = (images + c->images - 1) / c->images, bands = c->bands, count = 0;
     int64_t *skip = must_alloc((size_t)(3 * n * c->parts * bands) * sizeof *skip), *at = skip;
@@ -522,12 +523,12 @@ conv_fill(const struct kcall *k, const struct pass *pass, const struct three *wh
     for (int64_t i = 0; i < c->bands; i++) {
         if (like(a, whole, c, pass->band, i) != i) continue;
         struct band b = pass->band(a, whole, c, i);
-        struct three t = part_of(whole, c, pass->back, c->images, &b);
+        struct three t = conv_part_of(whole, c, pass->back, c->images, &b);
         void *prim;
         size_t scratch;
         TRY((c->product ? pass->product : pass->made)(k, &t, whole, b.top, &prim, &scratch));
         conv->prim[conv->nprim++] = prim;
-        repeat(prim, a, pass, whole, c, i);
+        repeat_primitive(prim, a, pass, whole, c, i);
         *scratch_bytes = MAX(*scratch_bytes, scratch);
     }
     return 0;
@@ -536,7 +537,7 @@ conv_fill(const struct kcall *k, const struct pass *pass, const struct three *wh
 static int
 conv_new(const struct kcall *k, const struct pass *pass, const struct three *whole, void **state, size_t *scratch_bytes)
 {
-    struct cut c = cut_of(k->call->attr, whole, (pass->back ? whole->x : whole->y).dim[1], k->threads);
+    struct cut c = conv_cut(k->call->attr, whole, (pass->back ? whole->x : whole->y).dim[1], k->threads);
     struct conv *conv = must_alloc(sizeof *conv + (size_t)c.bands * sizeof conv->prim[0]);
     *scratch_bytes = 0;
     int status = conv_fill(k, pass, whole, &c, conv, scratch_bytes);
@@ -599,7 +600,8 @@ w_new(const struct kcall *k, const struct three *t, const struct three *whole, i
 {
     struct three ahead = *t;
     ahead.w.dtype = t->x.dtype; /* forward needs the weights in x's dtype */
-    struct shape of_ahead = shape_read(k->call->attr, &ahead, whole, top), s = shape_read(k->call->attr, t, whole, top);
+    struct shape of_ahead = read_conv_shape(k->call->attr, &ahead, whole, top),
+                 s = read_conv_shape(k->call->attr, t, whole, top);
     struct prim_arg arg[] = {
         {DNNL_ARG_SRC, 0, s.x}, {DNNL_ARG_DIFF_DST, 1, s.y}, {DNNL_ARG_DIFF_WEIGHTS, PRIM_OUT, s.w}};
     dnnl_primitive_desc_t hint, pd;
@@ -608,7 +610,7 @@ w_new(const struct kcall *k, const struct three *t, const struct three *whole, i
                                                                        NULL, &s.any_y, s.stride, s.dilate, s.padding,
                                                                        s.padding_end),
                    "convolution"));
-    TRY(forward(&of_ahead, k->threads, &hint));
+    TRY(conv_forward(&of_ahead, k->threads, &hint));
     int status = prim_describe(&op, k->threads, hint, NULL, false, &pd);
     dnnl_primitive_desc_destroy(hint);
     TRY(status);
@@ -619,7 +621,7 @@ w_new(const struct kcall *k, const struct three *t, const struct three *whole, i
 static int
 part_new(const struct kcall *k, struct conv_w *c, int64_t n, const struct band *b, struct prim **prim)
 {
-    struct three t = part_of(&c->whole, &c->cut, false, n, b);
+    struct three t = conv_part_of(&c->whole, &c->cut, false, n, b);
     void *made;
     size_t scratch;
     TRY((c->cut.product ? w_product_new : w_new)(k, &t, &c->whole, b->top, &made, &scratch));
@@ -646,7 +648,7 @@ int
 conv_w_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
     struct three whole = {k->in[X], k->out[0], k->in[DY]};
-    struct cut cut = cut_of(k->call->attr, &whole, whole.w.dim[0], k->threads);
+    struct cut cut = conv_cut(k->call->attr, &whole, whole.w.dim[0], k->threads);
     int64_t n = 2 * cut.bands;
     struct conv_w *c = must_alloc(sizeof *c + (size_t)n * sizeof c->prim[0]);
     c->cut = cut;

@@ -22,7 +22,7 @@ struct windows {
 };
 
 static int64_t
-pair(const struct attr *a, int i, int64_t by_default)
+attr_pair_f64(const struct attr *a, int i, int64_t by_default)
 {
     return a->n == 0 ? by_default : a->list[a->n == 1 ? 0 : i];
 }
@@ -44,9 +44,9 @@ windows_of(const struct kcall *k, const struct view *x, const struct view *w, co
         s.size[i] = x->dim[2 + i];
         s.kernel[i] = w->dim[2 + i];
         s.result[i] = y->dim[2 + i];
-        s.stride[i] = pair(&a[STRIDE], i, 1);
-        s.padding[i] = pair(&a[PADDING], i, 0);
-        s.dilation[i] = pair(&a[DILATION], i, 1);
+        s.stride[i] = attr_pair_f64(&a[STRIDE], i, 1);
+        s.padding[i] = attr_pair_f64(&a[PADDING], i, 0);
+        s.dilation[i] = attr_pair_f64(&a[DILATION], i, 1);
     }
     s.deep = s.channels * s.kernel[0] * s.kernel[1];
     s.wide = s.result[0] * s.result[1];
@@ -60,7 +60,7 @@ windows_of(const struct kcall *k, const struct view *x, const struct view *w, co
 /* Copies row r of the matrix of windows (one entry of every window: a shifted channel) from x; add: adds the row to
  * x. */
 static void
-walk_row(const struct windows *s, int64_t r, double *x, double *row, bool add)
+walk_window_row(const struct windows *s, int64_t r, double *x, double *row, bool add)
 {
     int64_t area = s->kernel[0] * s->kernel[1], p = r % area / s->kernel[1], q = r % s->kernel[1];
     double *image = x + r / area * s->size[0] * s->size[1];
@@ -98,35 +98,36 @@ kernel_at(const struct windows *s, int64_t g)
 }
 
 static struct matrix_f64
-turned(struct matrix_f64 m)
+conv_transposed(struct matrix_f64 m)
 {
     return (struct matrix_f64){m.data, m.col, m.row};
 }
 
 static void
-forward(const struct windows *s, int64_t n, int64_t g, struct matrix_f64 all, void *scratch)
+conv_f64_forward(const struct windows *s, int64_t n, int64_t g, struct matrix_f64 all, void *scratch)
 {
-    for (int64_t r = 0; r < s->deep; r++) walk_row(s, r, image_at(s, n, g), all.data + r * s->wide, false);
+    for (int64_t r = 0; r < s->deep; r++) walk_window_row(s, r, image_at(s, n, g), all.data + r * s->wide, false);
     gemm_f64(s->kernels, s->wide, s->deep, kernel_at(s, g), all, false, result_at(s, n, g), scratch);
 }
 
 static void
-backward(const struct windows *s, int64_t n, int64_t g, struct matrix_f64 all, void *scratch)
+conv_f64_backward(const struct windows *s, int64_t n, int64_t g, struct matrix_f64 all, void *scratch)
 {
     double *x = image_at(s, n, g);
-    gemm_f64(s->deep, s->wide, s->kernels, turned(kernel_at(s, g)), result_at(s, n, g), false, all, scratch);
+    gemm_f64(s->deep, s->wide, s->kernels, conv_transposed(kernel_at(s, g)), result_at(s, n, g), false, all, scratch);
     memset(x, 0, (size_t)(s->channels * s->size[0] * s->size[1]) * sizeof *x);
-    for (int64_t r = 0; r < s->deep; r++) walk_row(s, r, x, all.data + r * s->wide, true);
+    for (int64_t r = 0; r < s->deep; r++) walk_window_row(s, r, x, all.data + r * s->wide, true);
 }
 
 /* Computes the gradient of a group's kernels over all images, in order, so that sums have a fixed order. */
 static void
-weights(const struct windows *s, int64_t n, int64_t g, struct matrix_f64 all, void *scratch)
+conv_f64_weights(const struct windows *s, int64_t n, int64_t g, struct matrix_f64 all, void *scratch)
 {
     UNUSED(n);
     for (int64_t i = 0; i < s->images; i++) {
-        for (int64_t r = 0; r < s->deep; r++) walk_row(s, r, image_at(s, i, g), all.data + r * s->wide, false);
-        gemm_f64(s->kernels, s->deep, s->wide, result_at(s, i, g), turned(all), i > 0, kernel_at(s, g), scratch);
+        for (int64_t r = 0; r < s->deep; r++) walk_window_row(s, r, image_at(s, i, g), all.data + r * s->wide, false);
+        gemm_f64(s->kernels, s->deep, s->wide, result_at(s, i, g), conv_transposed(all), i > 0, kernel_at(s, g),
+                 scratch);
     }
 }
 
@@ -136,7 +137,7 @@ struct work {
 };
 
 static void
-run_units(void *arg, int64_t share, int64_t lo, int64_t hi)
+run_conv_share(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
     const struct work *w = arg;
     const struct windows *s = w->s;
@@ -146,11 +147,11 @@ run_units(void *arg, int64_t share, int64_t lo, int64_t hi)
 }
 
 static int
-run(const struct windows *s, int threads, int64_t units,
-    void (*one)(const struct windows *s, int64_t n, int64_t g, struct matrix_f64 all, void *scratch))
+run_conv_units(const struct windows *s, int threads, int64_t units,
+               void (*one)(const struct windows *s, int64_t n, int64_t g, struct matrix_f64 all, void *scratch))
 {
     struct work w = {s, one};
-    team_shares(threads, units, 1, run_units, &w);
+    team_shares(threads, units, 1, run_conv_share, &w);
     return 0;
 }
 
@@ -176,7 +177,7 @@ conv_f64_run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
     struct windows s = windows_of(k, &k->in[0], &k->in[1], &k->out[0]);
-    return run(&s, k->threads, s.images * s.groups, forward);
+    return run_conv_units(&s, k->threads, s.images * s.groups, conv_f64_forward);
 }
 
 int
@@ -192,7 +193,7 @@ conv_x_f64_run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
     struct windows s = windows_of(k, &k->out[0], &k->in[1], &k->in[0]);
-    return run(&s, k->threads, s.images * s.groups, backward);
+    return run_conv_units(&s, k->threads, s.images * s.groups, conv_f64_backward);
 }
 
 int
@@ -208,5 +209,5 @@ conv_w_f64_run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
     struct windows s = windows_of(k, &k->in[0], &k->out[0], &k->in[1]);
-    return run(&s, k->threads, s.groups, weights);
+    return run_conv_units(&s, k->threads, s.groups, conv_f64_weights);
 }

@@ -39,7 +39,7 @@ plane_span(const struct plane *p, int i, int64_t u)
 /* Returns the windows per row rounded up so that vectorised loops have full vectors; rows in workspace have that
  * length. */
 INLINE int64_t
-rounded(const struct plane *p)
+pool_padded(const struct plane *p)
 {
     return p->window[1].stride <= 2 && p->lanes == 1 ? (p->m[1] + LANES - 1) / LANES * LANES : p->m[1];
 }
@@ -49,7 +49,7 @@ INLINE int64_t
 padded(const struct plane *p)
 {
     const struct window *w = &p->window[1];
-    int64_t reach = (rounded(p) - 1) * w->stride + w->dilation * (w->kernel - 1) + 1;
+    int64_t reach = (pool_padded(p) - 1) * w->stride + w->dilation * (w->kernel - 1) + 1;
     return (MAX(reach, w->padding + p->n[1]) + 1) * p->lanes;
 }
 
@@ -57,7 +57,7 @@ padded(const struct plane *p)
 size_t
 plane_workspace(const struct plane *p, size_t bytes)
 {
-    return (size_t)(2 * padded(p) + 3 * rounded(p) * p->lanes) * bytes;
+    return (size_t)(2 * padded(p) + 3 * pool_padded(p) * p->lanes) * bytes;
 }
 
 bool
@@ -119,7 +119,7 @@ add_quotients(int64_t n, const float *x, double by, double *sum)
 }
 
 VECTOR static double
-sum_of(int64_t n, const double *x)
+sum_window(int64_t n, const double *x)
 {
     double lane[LANES] = {0}, sum = 0;
     int64_t i = 0;
@@ -142,7 +142,7 @@ mean_long(const struct plane *p, const void *const *operand, void *result, void 
         for (int64_t i = h.lo; i < h.hi; i++) fold_add(x + i * p->n[1], p->n[1], row);
         for (int64_t v = 0; v < p->m[1]; v++) {
             struct span w = plane_span(p, 1, v);
-            *y++ = (float)(sum_of(w.hi - w.lo, row + w.lo) / (double)(h.count * w.count));
+            *y++ = (float)(sum_window(w.hi - w.lo, row + w.lo) / (double)(h.count * w.count));
         }
     }
 }
@@ -161,7 +161,7 @@ mean_back_long(const struct plane *p, const void *const *operand, void *result, 
         for (int64_t v = 0; v < p->m[1]; v++) row[v] /= (double)plane_span(p, 1, v).count;
         for (int64_t j = 0; j < p->n[1]; j++) {
             struct span w = covering(p, 1, j);
-            *dx++ = w.lo < w.hi ? (float)sum_of(w.hi - w.lo, row + w.lo) : 0;
+            *dx++ = w.lo < w.hi ? (float)sum_window(w.hi - w.lo, row + w.lo) : 0;
         }
     }
 }

@@ -14,7 +14,7 @@ struct shape {
 };
 
 static void
-describe(const struct view *v, dnnl_memory_desc_t *out)
+describe_pool_view(const struct view *v, dnnl_memory_desc_t *out)
 {
     dnnl_dims_t size;
     for (int i = 0; i < 4; i++) size[i] = v->dim[i];
@@ -22,11 +22,11 @@ describe(const struct view *v, dnnl_memory_desc_t *out)
 }
 
 static struct shape
-shape_of(const struct plane *p, const struct view *x, const struct view *y)
+pool_shape(const struct plane *p, const struct view *x, const struct view *y)
 {
     struct shape s = {.kind = p->count_padding ? dnnl_pooling_avg_include_padding : dnnl_pooling_avg_exclude_padding};
-    describe(x, &s.x.desc);
-    describe(y, &s.y.desc);
+    describe_pool_view(x, &s.x.desc);
+    describe_pool_view(y, &s.y.desc);
     for (int i = 0; i < 2; i++) {
         const struct window *w = &p->window[i];
         s.kernel[i] = w->kernel;
@@ -48,7 +48,7 @@ same_count(const struct plane *p)
 }
 
 static int
-forward(const struct shape *s, int threads, dnnl_primitive_desc_t *pd)
+pool_forward(const struct shape *s, int threads, dnnl_primitive_desc_t *pd)
 {
     dnnl_pooling_v2_desc_t op;
     TRY(prim_check(dnnl_pooling_v2_forward_desc_init(&op, dnnl_forward_training, s->kind, &s->x.desc, &s->y.desc,
@@ -58,14 +58,14 @@ forward(const struct shape *s, int threads, dnnl_primitive_desc_t *pd)
 }
 
 static int
-backward(const struct shape *s, int threads, dnnl_primitive_desc_t *pd)
+pool_backward(const struct shape *s, int threads, dnnl_primitive_desc_t *pd)
 {
     dnnl_pooling_v2_desc_t op;
     dnnl_primitive_desc_t hint;
     TRY(prim_check(dnnl_pooling_v2_backward_desc_init(&op, s->kind, &s->x.desc, &s->y.desc, s->stride, s->kernel,
                                                       s->dilate, s->padding, s->padding_end),
                    "pooling"));
-    TRY(forward(s, threads, &hint));
+    TRY(pool_forward(s, threads, &hint));
     int status = prim_describe(&op, threads, hint, NULL, false, pd);
     dnnl_primitive_desc_destroy(hint);
     return status;
@@ -79,7 +79,7 @@ is_fast(const struct plane *p, const struct view *x, const struct view *y, int t
     if (x->dtype != y->dtype || prim_dtype(x->dtype) == dnnl_data_type_undef) return false;
     if (!view_numel(x) || !view_numel(y) || !plane_fits(p) || !same_count(p)) return false;
     if (image_bytes(x) + image_bytes(y) > mean_part_bytes) return false; /* a run could not be stopped for too long */
-    struct shape s = shape_of(p, x, y);
+    struct shape s = pool_shape(p, x, y);
     dnnl_primitive_desc_t pd;
     if (make(&s, threads, &pd)) return false;
     bool plain = prim_is_plain(pd);
@@ -90,13 +90,13 @@ is_fast(const struct plane *p, const struct view *x, const struct view *y, int t
 bool
 mean_accepts(const struct kcall *k, const struct plane *p)
 {
-    return !plane_mean_is_long(p) && is_fast(p, &k->in[0], &k->out[0], k->threads, forward);
+    return !plane_mean_is_long(p) && is_fast(p, &k->in[0], &k->out[0], k->threads, pool_forward);
 }
 
 bool
 mean_back_accepts(const struct kcall *k, const struct plane *p)
 {
-    return !plane_mean_back_is_long(p) && is_fast(p, &k->out[0], &k->in[0], k->threads, backward);
+    return !plane_mean_back_is_long(p) && is_fast(p, &k->out[0], &k->in[0], k->threads, pool_backward);
 }
 
 /* ---- some images at a time, like convolutions (cpu/conv/conv.c) ---- */
@@ -113,10 +113,10 @@ mean_prepare(const struct kcall *k, const struct plane *p, void **state, size_t 
 {
     struct view x = k->in[0], y = k->out[0];
     x.dim[0] = y.dim[0] = images_at_once(&x, &y, k->threads);
-    struct shape s = shape_of(p, &x, &y);
+    struct shape s = pool_shape(p, &x, &y);
     struct prim_arg arg[] = {{DNNL_ARG_SRC, 0, s.x.desc}, {DNNL_ARG_DST, PRIM_OUT, s.y.desc}};
     dnnl_primitive_desc_t pd;
-    TRY(forward(&s, k->threads, &pd));
+    TRY(pool_forward(&s, k->threads, &pd));
     TRY(prim_new(pd, 2, arg, k->threads, state, scratch_bytes));
     prim_repeat_images(*state, x.dim[0], 2, (const struct view *[]){&k->in[0], &k->out[0]});
     return 0;
@@ -127,10 +127,10 @@ mean_back_prepare(const struct kcall *k, const struct plane *p, void **state, si
 {
     struct view x = k->out[0], y = k->in[0];
     x.dim[0] = y.dim[0] = images_at_once(&x, &y, k->threads);
-    struct shape s = shape_of(p, &x, &y);
+    struct shape s = pool_shape(p, &x, &y);
     struct prim_arg arg[] = {{DNNL_ARG_DIFF_DST, 0, s.y.desc}, {DNNL_ARG_DIFF_SRC, PRIM_OUT, s.x.desc}};
     dnnl_primitive_desc_t pd;
-    TRY(backward(&s, k->threads, &pd));
+    TRY(pool_backward(&s, k->threads, &pd));
     TRY(prim_new(pd, 2, arg, k->threads, state, scratch_bytes));
     prim_repeat_images(*state, x.dim[0], 2, (const struct view *[]){&k->in[0], &k->out[0]});
     return 0;

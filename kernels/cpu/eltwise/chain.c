@@ -171,7 +171,7 @@ new_area(struct elt *e, enum compute type, enum slot_kind kind)
 
 /* Returns the slot equal to `want`; makes a new one if necessary. */
 static int
-slot_of(struct elt *e, struct slot want)
+chain_slot(struct elt *e, struct slot want)
 {
     for (int s = 0; s < e->nslot; s++) {
         const struct slot *have = &e->slot[s];
@@ -200,7 +200,7 @@ is_beside_elements(const struct elt *e, const struct fuse_step *step, int k)
 
 /* Returns true if memory of dtype d is halves that tile.c accesses directly for this step. */
 static bool
-is_halves(enum dtype d, const struct step *s)
+loads_halves(enum dtype d, const struct step *s)
 {
     return dtype_is_half(d) && s->tile && s->type == COMP_F32;
 }
@@ -211,18 +211,19 @@ operand_slot(struct elt *e, const struct fuse_step *step, int k, const struct st
 {
     enum compute type = by->type;
     int index = step->arg[k].index;
-    if (index < 0) return slot_of(e, (struct slot){.index = index, .type = type, .kind = SLOT_ABSENT}); /* for chains */
+    if (index < 0)
+        return chain_slot(e, (struct slot){.index = index, .type = type, .kind = SLOT_ABSENT}); /* for chains */
     const struct lane *l = &e->lane[index];
     struct slot s = {.index = index, .type = type, .kind = SLOT_LOADED};
     if (l->dtype == DT_NONE)
         s.kind = SLOT_ABSENT;
     else if (lane_constant(e, l) && (e->numel > 1 || l->dtype != compute_dtype(type)))
         s.kind = by->tile ? SLOT_NUMBER : SLOT_CONSTANT;
-    else if ((l->dtype == compute_dtype(type) || is_halves(l->dtype, by)) && lane_runs(e, l))
+    else if ((l->dtype == compute_dtype(type) || loads_halves(l->dtype, by)) && lane_runs(e, l))
         s.kind = SLOT_DIRECT;
     else if (lane_by_row(e, l) && is_beside_elements(e, step, k))
         s.kind = SLOT_COLUMN;
-    return slot_of(e, s);
+    return chain_slot(e, s);
 }
 
 /* Returns true if the step's values (for tile.c) are selected from operands of dtype d, or are 0 and 1, so that
@@ -245,7 +246,7 @@ exact(const struct step *s)
 {
     enum dtype d = s->call->out[0].dtype;
     if (d == DT_BOOL) return tile_gives_truth(s->call->op->eltwise.tile);
-    return d == compute_dtype(s->type) || (is_halves(d, s) && chooses(s, d));
+    return d == compute_dtype(s->type) || (loads_halves(d, s) && chooses(s, d));
 }
 
 static int
@@ -254,7 +255,7 @@ result_slot(struct elt *e, int index, enum compute type)
     struct step *from = &e->step[index];
     bool as_it_is = from->type == type && exact(from);
     int n = e->nslot;
-    int s = slot_of(e, (struct slot){.kind = as_it_is ? SLOT_RESULT : SLOT_CONVERTED, .index = index, .type = type});
+    int s = chain_slot(e, (struct slot){.kind = as_it_is ? SLOT_RESULT : SLOT_CONVERTED, .index = index, .type = type});
     if (s == n && !as_it_is) {
         e->slot[s].sibling = from->converted;
         from->converted = s;
@@ -285,7 +286,7 @@ make_slots(struct arena *a, struct elt *e, const struct fuse_step *step)
 
 /* Returns the step whose result is argument k of step i; -1: none. */
 static int
-source(const struct elt *e, int i, int k)
+chain_source(const struct elt *e, int i, int k)
 {
     const struct slot *s = &e->slot[e->step[i].arg[k]];
     return s->kind == SLOT_RESULT || s->kind == SLOT_CONVERTED ? s->index : -1;
@@ -304,23 +305,23 @@ is_beside(const struct step *other, const struct step *s)
 static bool
 takes_value(const struct elt *e, int i, int k)
 {
-    if (source(e, i, k) != i - 1) return false;
+    if (chain_source(e, i, k) != i - 1) return false;
     const struct slot *s = &e->slot[e->step[i].arg[k]];
     const struct step *from = &e->step[i - 1];
-    return s->kind == SLOT_RESULT || (s->type == COMP_F32 && is_halves((enum dtype)from->call->out[0].dtype, from));
+    return s->kind == SLOT_RESULT || (s->type == COMP_F32 && loads_halves((enum dtype)from->call->out[0].dtype, from));
 }
 
 /* Returns true if step i can join the part. Conversions are made after a part, except that of one value passed to
  * the next step. */
 static bool
-belongs(const struct elt *e, const struct part *p, int i)
+part_has_step(const struct elt *e, const struct part *p, int i)
 {
     const struct step *first = &e->step[p->first];
     if (p->first == p->last && is_beside(first, &e->step[i])) return true;
     if (!e->step[i].tile || !first->tile || e->step[i].type != first->type) return false;
     int nvalue = 0;
     for (int k = 0; k < e->step[i].narg; k++) {
-        if (e->slot[e->step[i].arg[k]].kind != SLOT_CONVERTED || source(e, i, k) < p->first) continue;
+        if (e->slot[e->step[i].arg[k]].kind != SLOT_CONVERTED || chain_source(e, i, k) < p->first) continue;
         if (!takes_value(e, i, k) || nvalue++) return false;
     }
     return true;
@@ -331,7 +332,7 @@ make_parts(struct elt *e)
 {
     for (int i = 0; i < e->nstep; i++) {
         struct part *p = e->npart > 0 ? &e->part[e->npart - 1] : NULL;
-        if (!p || !belongs(e, p, i)) {
+        if (!p || !part_has_step(e, p, i)) {
             e->part[e->npart++] = (struct part){.first = i, .last = i};
             continue;
         }
@@ -344,7 +345,7 @@ make_parts(struct elt *e)
 
 /* Finds the readers of each step's result, and the last one. */
 static void
-find_readers(struct elt *e)
+chain_find_readers(struct elt *e)
 {
     for (int p = 0; p < e->npart; p++) {
         for (int i = e->part[p].first; i <= e->part[p].last; i++) {
@@ -355,7 +356,7 @@ find_readers(struct elt *e)
     }
     for (int i = 0; i < e->nstep; i++)
         for (int k = 0; k < e->step[i].narg; k++) {
-            int from = source(e, i, k);
+            int from = chain_source(e, i, k);
             if (from < 0 || k == e->step[i].value) continue;
             e->step[from].stored = true;
             e->step[from].last = MAX(e->step[from].last, i);
@@ -371,7 +372,7 @@ is_read(const struct elt *e, int index)
 {
     for (int i = index + 1; i < e->nstep; i++)
         for (int k = 0; k < e->step[i].narg; k++)
-            if (k != e->step[i].value && source(e, i, k) == index) return true;
+            if (k != e->step[i].value && chain_source(e, i, k) == index) return true;
     return false;
 }
 
@@ -399,7 +400,7 @@ place_results(struct elt *e)
         if (!s->stored) continue;
         if (s->out >= 0) {
             const struct lane *l = &e->lane[e->nin + s->out];
-            bool as_halves = is_halves(l->dtype, s) && !is_read(e, i);
+            bool as_halves = loads_halves(l->dtype, s) && !is_read(e, i);
             s->in_place = (l->dtype == compute_dtype(s->type) || as_halves) && lane_runs(e, l);
         }
         s->at = s->in_place ? (struct site){e->nin + s->out, 0} : result_area(e, i);
@@ -469,7 +470,7 @@ lay_out_scratch(struct elt *e)
 /* ---- programs for tile.c ---- */
 
 static struct instruction *
-emit(struct elt *e, int code)
+emit_instruction(struct elt *e, int code)
 {
     e->code[e->ncode] = (struct instruction){.code = code};
     return &e->code[e->ncode++];
@@ -483,7 +484,7 @@ is_number(const struct elt *e, int slot)
 
 /* Returns tile.c's addressing of memory of dtype d. */
 static enum tile_way
-way_of(enum dtype d, bool repeats)
+tile_way_of(enum dtype d, bool repeats)
 {
     if (d == DT_BF16) return repeats ? TILE_REPEATS_BF16 : TILE_WALKS_BF16;
     if (d == DT_F16) return repeats ? TILE_REPEATS_F16 : TILE_WALKS_F16;
@@ -496,7 +497,7 @@ emit_operand(struct elt *e, struct instruction *to, int slot)
     struct site at = chain_site(e, slot);
     bool repeats = e->rows && at.lane >= 0 && !e->lane[at.lane].linear;
     enum dtype d = at.lane >= 0 ? e->lane[at.lane].dtype : DT_NONE;
-    enum tile_way way = way_of(d, repeats);
+    enum tile_way way = tile_way_of(d, repeats);
     if (is_number(e, slot)) way = e->rows && e->slot[slot].kind == SLOT_COLUMN ? TILE_BY_ROW : TILE_STAYS;
     to->way[to->nat] = way;
     to->at[to->nat++] = at;
@@ -507,7 +508,8 @@ emit_fetches(struct elt *e, const struct step *s)
 {
     for (int k = 0; k < s->narg; k++) {
         const struct slot *t = &e->slot[s->arg[k]];
-        if (t->kind == SLOT_DIRECT && e->lane[t->index].far) emit_operand(e, emit(e, TILE_FETCH), s->arg[k]);
+        if (t->kind == SLOT_DIRECT && e->lane[t->index].far)
+            emit_operand(e, emit_instruction(e, TILE_FETCH), s->arg[k]);
     }
 }
 
@@ -536,7 +538,9 @@ emit_operation(struct elt *e, const struct step *s, int value)
         }
     }
     numbers = numbers && (n == 1 || (op == TILE_CLAMP && n == 2 && before == 0));
-    struct instruction *it = emit(e, tile_code(op, before) + (!numbers ? 0 : n == 1 ? TILE_NUMBER : TILE_NUMBERS));
+    struct instruction *it = emit_instruction(e, tile_code(op, before) + (!numbers ? 0
+                                                                          : n == 1 ? TILE_NUMBER
+                                                                                   : TILE_NUMBERS));
     for (int k = 0; k < n; k++) {
         emit_operand(e, it, slot[k]);
         e->slot[slot[k]].wide |= !numbers;
@@ -549,8 +553,8 @@ emit_store(struct elt *e, const struct step *s)
     const struct lane *l = s->at.lane >= 0 ? &e->lane[s->at.lane] : NULL;
     enum dtype d = l ? l->dtype : compute_dtype(s->type);
     bool past = s->in_place && l->passes && d == compute_dtype(s->type);
-    struct instruction *it = emit(e, past ? TILE_STREAM : d == DT_BF16 && exact(s) ? TILE_CUT : TILE_STORE);
-    it->way[0] = way_of(d, false);
+    struct instruction *it = emit_instruction(e, past ? TILE_STREAM : d == DT_BF16 && exact(s) ? TILE_CUT : TILE_STORE);
+    it->way[0] = tile_way_of(d, false);
     it->at[it->nat++] = s->at;
     e->streams = e->streams || past;
 }
@@ -562,7 +566,7 @@ emit_step(struct elt *e, int i)
     int value = s->value < 0 ? first_value(e, s) : s->value;
     emit_fetches(e, s);
     if (s->value < 0) {
-        emit_operand(e, emit(e, TILE_LOAD), s->arg[value]);
+        emit_operand(e, emit_instruction(e, TILE_LOAD), s->arg[value]);
         e->slot[s->arg[value]].wide = true;
     }
     emit_operation(e, s, value);
@@ -575,7 +579,7 @@ emit_rounding(struct elt *e, int i)
 {
     int k = e->step[i + 1].value;
     if (k < 0 || e->slot[e->step[i + 1].arg[k]].kind != SLOT_CONVERTED) return;
-    emit(e, e->step[i].call->out[0].dtype == DT_F16 ? TILE_ROUND_F16 : TILE_ROUND_BF16);
+    emit_instruction(e, e->step[i].call->out[0].dtype == DT_F16 ? TILE_ROUND_F16 : TILE_ROUND_BF16);
 }
 
 static void
@@ -589,7 +593,7 @@ emit_parts(struct elt *e)
             emit_step(e, i);
             if (i < part->last) emit_rounding(e, i);
         }
-        emit(e, TILE_END);
+        emit_instruction(e, TILE_END);
         part->ncode = e->ncode - part->code;
         for (int i = part->code; i < e->ncode; i++)
             for (int k = 0; k < e->code[i].nat; k++)
@@ -624,7 +628,7 @@ elt_new(struct arena *a, int nstep, const struct fuse_step *step, int nin, const
     mark_far(e, unread);
     make_slots(a, e, step);
     make_parts(e);
-    find_readers(e);
+    chain_find_readers(e);
     place_results(e);
     choose_block(e);
     emit_parts(e);

@@ -46,14 +46,14 @@ lane_here(const struct elt *e, const struct run *r, int i)
 }
 
 static char *
-where(const struct elt *e, const struct run *r, struct site p)
+site_address(const struct elt *e, const struct run *r, struct site p)
 {
     if (p.lane >= 0) return lane_here(e, r, p.lane);
     return p.lane == IN_SCRATCH ? r->scratch + e->area[p.area].at : NULL;
 }
 
 static void
-next_row(const struct elt *e, struct run *r)
+next_block_row(const struct elt *e, struct run *r)
 {
     int nlane = e->nin + e->nout;
     for (int k = e->nloop - 2; k >= 0; k--) {
@@ -74,7 +74,7 @@ next_rows(const struct elt *e, struct run *r, int64_t n)
         for (int i = 0; i < e->nin + e->nout; i++) r->offset[i] += (n - 1) * e->lane[i].stride[k];
         r->at[k] += n - 1;
     }
-    next_row(e, r);
+    next_block_row(e, r);
 }
 
 enum { ROWS = 256, SHORT = 16 };
@@ -90,7 +90,7 @@ rows_alike(const struct elt *e, const struct run *r, int64_t left)
 /* Loads rows row..row + nrow of a block, n elements each. Operands with one element per row, and rows of a few
  * elements, are loaded column by column: {1000000, 3} + {1000000, 1} then takes a quarter of the time. */
 static void
-load_rows(const struct elt *e, struct run *r, const struct slot *s, int64_t row, int64_t nrow, int64_t n)
+load_slot_rows(const struct elt *e, struct run *r, const struct slot *s, int64_t row, int64_t nrow, int64_t n)
 {
     const struct lane *l = &e->lane[s->index];
     int64_t apart = l->stride[e->nloop - 1], down = nrow > 1 ? l->stride[e->nloop - 2] : 0;
@@ -99,10 +99,10 @@ load_rows(const struct elt *e, struct run *r, const struct slot *s, int64_t row,
         int64_t i[ROWS];
     } column;
     int64_t width = (int64_t)compute_bytes(s->type), element = r->offset[s->index] + r->column * apart;
-    char *block = where(e, r, s->at) + row * e->row * width;
+    char *block = site_address(e, r, s->at) + row * e->row * width;
     const char *from = lane_data(e, r, s->index) + element * (int64_t)l->bytes;
     if (s->kind == SLOT_COLUMN) {
-        block_load(s->type, l->dtype, from, down, nrow, where(e, r, s->at) + row * width);
+        block_load(s->type, l->dtype, from, down, nrow, site_address(e, r, s->at) + row * width);
     } else if (nrow > 1 && apart == 0) {
         block_load(s->type, l->dtype, from, down, nrow, &column);
         block_spread(s->type, &column, nrow, n, block);
@@ -129,7 +129,7 @@ load_block(const struct elt *e, struct run *r)
         for (int s = 0; s < e->noperand; s++) {
             bool there = r->repeated && e->lane[e->slot[s].index].repeats;
             bool comes = e->slot[s].kind == SLOT_LOADED || e->slot[s].kind == SLOT_COLUMN;
-            if (comes && !there) load_rows(e, r, &e->slot[s], row, alike, e->rows ? e->row : n);
+            if (comes && !there) load_slot_rows(e, r, &e->slot[s], row, alike, e->rows ? e->row : n);
         }
         if (e->rows) next_rows(e, r, alike);
     }
@@ -171,8 +171,8 @@ compute_step(const struct elt *e, struct run *r, const struct step *s, int64_t n
 {
     const struct eltwise *f = &s->call->op->eltwise;
     const void *x[OP_OPERAND];
-    for (int k = 0; k < s->narg; k++) x[k] = where(e, r, chain_site(e, s->arg[k]));
-    void *y = where(e, r, s->at);
+    for (int k = 0; k < s->narg; k++) x[k] = site_address(e, r, chain_site(e, s->arg[k]));
+    void *y = site_address(e, r, s->at);
 
     if (s->type == COMP_F32 && f->block_f32)
         f->block_f32(s->call, n, (const float *const *)x, y);
@@ -188,8 +188,8 @@ compute_step(const struct elt *e, struct run *r, const struct step *s, int64_t n
 static void
 compute_both(const struct elt *e, struct run *r, const struct step *other, const struct step *s, int64_t n)
 {
-    const char *x = where(e, r, chain_site(e, s->arg[0]));
-    char *y = where(e, r, s->at), *beside = where(e, r, other->at);
+    const char *x = site_address(e, r, chain_site(e, s->arg[0]));
+    char *y = site_address(e, r, s->at), *beside = site_address(e, r, other->at);
     s->call->op->eltwise.f32_beside(s->call, n, (const float *)(const void *)x, (float *)(void *)y,
                                     (float *)(void *)beside);
 }
@@ -211,12 +211,13 @@ give_result(const struct elt *e, struct run *r, const struct step *s, int64_t n)
     if (s->out >= 0 && !s->in_place) {
         const struct lane *l = &e->lane[e->nin + s->out];
         int64_t stride = e->rows ? 1 : l->stride[e->nloop - 1];
-        block_store(s->type, l->dtype, where(e, r, s->at), n, lane_here(e, r, e->nin + s->out), stride);
+        block_store(s->type, l->dtype, site_address(e, r, s->at), n, lane_here(e, r, e->nin + s->out), stride);
     }
     for (int k = s->converted; k >= 0; k = e->slot[k].sibling) {
         const struct slot *to = &e->slot[k];
         if (!to->read) continue;
-        block_convert(s->type, s->call->out[0].dtype, to->type, n, where(e, r, s->at), where(e, r, to->at));
+        block_convert(s->type, s->call->out[0].dtype, to->type, n, site_address(e, r, s->at),
+                      site_address(e, r, to->at));
     }
 }
 
@@ -260,8 +261,8 @@ load_constants(const struct elt *e, struct run *r)
         const struct slot *t = &e->slot[s];
         if (t->kind != SLOT_CONSTANT && t->kind != SLOT_NUMBER) continue;
         int64_t n = t->kind == SLOT_NUMBER ? 1 : e->block;
-        block_load(t->type, e->lane[t->index].dtype, r->in[t->index], 0, n, where(e, r, t->at));
-        if (t->kind == SLOT_NUMBER && t->wide) fill_tile(t->type, where(e, r, t->at));
+        block_load(t->type, e->lane[t->index].dtype, r->in[t->index], 0, n, site_address(e, r, t->at));
+        if (t->kind == SLOT_NUMBER && t->wide) fill_tile(t->type, site_address(e, r, t->at));
     }
 }
 
@@ -274,14 +275,14 @@ load_code(const struct elt *e, struct run *r)
         const struct instruction *from = &e->code[i];
         r->code[i] = (struct tile_step){.code = from->code};
         for (int k = 0; k < from->nat; k++) {
-            if (from->at[k].lane == IN_SCRATCH) r->code[i].memory[k] = where(e, r, from->at[k]);
+            if (from->at[k].lane == IN_SCRATCH) r->code[i].memory[k] = site_address(e, r, from->at[k]);
             r->code[i].way[k] = (int)from->way[k];
         }
     }
 }
 
 static void
-run_blocks(const struct elt *e, struct run *r)
+run_elt_blocks(const struct elt *e, struct run *r)
 {
     while (r->done < r->stop) {
         int64_t n = load_block(e, r);
@@ -291,7 +292,7 @@ run_blocks(const struct elt *e, struct run *r)
         r->column += n;
         if (r->column < e->row) continue;
         r->column = 0;
-        next_row(e, r);
+        next_block_row(e, r);
     }
     if (e->streams) tile_fence();
 }
@@ -320,7 +321,7 @@ run_range(void *arg, int64_t share, int64_t lo, int64_t hi)
     seek(w->e, &r, lo * w->unit);
     load_constants(w->e, &r);
     load_code(w->e, &r);
-    run_blocks(w->e, &r);
+    run_elt_blocks(w->e, &r);
 }
 
 void
@@ -379,7 +380,7 @@ elt_ref(const struct kcall *k)
             elem_set_i(y->dtype, y->data, p, c->op->eltwise.i(c, i));
         if (++r.column < walk.row) continue;
         r.column = 0;
-        next_row(&walk, &r);
+        next_block_row(&walk, &r);
     }
     return 0;
 }

@@ -135,7 +135,7 @@ typedef uint16_t four_halves __attribute__((vector_size(8)));
 typedef uint32_t four_words __attribute__((vector_size(16)));
 typedef float four_floats __attribute__((vector_size(16)));
 static inline four_floats
-of_f16(four_halves h)
+four_of_f16(four_halves h)
 {
     return (four_floats){from_f16(h[0]), from_f16(h[1]), from_f16(h[2]), from_f16(h[3])};
 }
@@ -147,7 +147,7 @@ to_f16_of(four_floats f)
 }
 #define TILE_WIDEN(h)  __builtin_convertvector((four_halves)(h), four_words)
 #define TILE_NARROW(w) __builtin_convertvector((four_words)(w), four_halves)
-#define TILE_OF_F16(h) of_f16((four_halves)(h))
+#define TILE_OF_F16(h) four_of_f16((four_halves)(h))
 #define TILE_TO_F16(f) to_f16_of((four_floats)(f))
 #define TILE_SUFFIX    any
 #define TILE_LEVEL
@@ -184,7 +184,7 @@ has_halves(const struct tile_step *step)
 }
 
 static bool
-is_alone(const struct tile_step *step)
+is_lone_step(const struct tile_step *step)
 {
     if (has_halves(step)) return false;
     if (step[0].code != TILE_LOAD || step[0].way[0] == TILE_STAYS) return false;
@@ -232,7 +232,7 @@ meets_stores(const struct tile_step *step)
 
 /* Returns true if elements may be processed twice: no step overwrites what an earlier step reads. */
 static bool
-may_repeat(const struct tile_step *step)
+may_repeat_step(const struct tile_step *step)
 {
     for (const struct tile_step *s = step; s->code != TILE_END; s++)
         for (const struct tile_step *before = step; before < s && stores(s); before++)
@@ -250,8 +250,8 @@ tile_run(enum compute type, const struct tile_step *step, int64_t n, int64_t nro
     enum { NEAR = 8 << 10, FAR = 32 << 10, COLUMNS = 4 << 10 }; /* bytes */
     const struct level *here = &levels[machine_level()];
     int64_t size = (int64_t)compute_bytes(type), bytes = n * size, part = n;
-    bool alone = is_alone(step);
-    int how = (meets_stores(step) ? TILE_BACK : 0) | (!alone && may_repeat(step) ? TILE_OVER : 0) |
+    bool alone = is_lone_step(step);
+    int how = (meets_stores(step) ? TILE_BACK : 0) | (!alone && may_repeat_step(step) ? TILE_OVER : 0) |
               (machine_rounds_bf16() ? TILE_ROUNDS : 0);
     if (nrow > 1 && bytes > NEAR && bytes <= FAR && repeats(step)) part = COLUMNS / size;
     for (int64_t at = 0; at < n; at += part) {

@@ -84,7 +84,7 @@ tile_without(int op, int operand)
 
 /* Returns the operation that equals op with its two operands exchanged; TILE_NONE if there is none. */
 static inline int
-tile_turned(int op)
+tile_commuted(int op)
 {
     static const int turned[NTILE_OP] = {
         [TILE_ADD] = TILE_ADD, [TILE_MUL] = TILE_MUL, [TILE_EQ] = TILE_EQ, [TILE_NE] = TILE_NE,   [TILE_LT] = TILE_GT,
@@ -114,7 +114,7 @@ enum {
 static inline int
 tile_code(int op, int value)
 {
-    return value == 1 && tile_turned(op) != TILE_NONE ? TILE_CODE(tile_turned(op), 0) : TILE_CODE(op, value);
+    return value == 1 && tile_commuted(op) != TILE_NONE ? TILE_CODE(tile_commuted(op), 0) : TILE_CODE(op, value);
 }
 
 /* Elements (all equal) of a number in memory: the size of the longest tile. */

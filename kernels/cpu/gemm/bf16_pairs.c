@@ -25,7 +25,7 @@ joined(__m256i low, __m256i high)
 }
 
 X86_V4_BF16 static void
-join(int64_t n, int64_t size, const uint16_t *x, int64_t row, uint32_t *to, int64_t pitch)
+pairs_interleave(int64_t n, int64_t size, const uint16_t *x, int64_t row, uint32_t *to, int64_t pitch)
 {
     for (int64_t i = 0; i < n; i += 2, x += 2 * row, to += pitch)
         for (int64_t j = 0; j < pitch; j += FLOATS) {
@@ -36,7 +36,7 @@ join(int64_t n, int64_t size, const uint16_t *x, int64_t row, uint32_t *to, int6
 }
 
 X86_V4_BF16 INLINE __m256i
-rounded(__m512 x)
+pairs_rounded(__m512 x)
 {
     return (__m256i)_mm512_cvtneps_pbh(x);
 }
@@ -54,7 +54,7 @@ power_of_two(__m512 x)
 }
 
 X86_V4_BF16 static void
-exps(int64_t n, int64_t width, float scale, float *x, const float *shift, uint32_t *to, float *sum)
+pairs_exps(int64_t n, int64_t width, float scale, float *x, const float *shift, uint32_t *to, float *sum)
 {
     const float to_two = 1.44269504f;
     __m512 factor = _mm512_set1_ps(scale * to_two);
@@ -66,7 +66,7 @@ exps(int64_t n, int64_t width, float scale, float *x, const float *shift, uint32
             __m512 high = power_of_two(_mm512_fmsub_ps(factor, _mm512_loadu_ps(at + width), top));
             all = _mm512_add_ps(all, _mm512_add_ps(low, high));
             if (to) {
-                _mm512_storeu_si512(to + i / 2 * width + j, joined(rounded(low), rounded(high)));
+                _mm512_storeu_si512(to + i / 2 * width + j, joined(pairs_rounded(low), pairs_rounded(high)));
             } else {
                 _mm512_storeu_ps(at, low);
                 _mm512_storeu_ps(at + width, high);
@@ -83,7 +83,7 @@ times(int64_t n, int64_t width, const float *x, const float *factor, uint16_t *t
         __m512 f = _mm512_loadu_ps(factor + j);
         for (int64_t i = 0; i < n; i++)
             _mm256_storeu_si256((void *)(to + i * width + j),
-                                rounded(_mm512_mul_ps(f, _mm512_loadu_ps(x + i * width + j))));
+                                pairs_rounded(_mm512_mul_ps(f, _mm512_loadu_ps(x + i * width + j))));
     }
 }
 
@@ -98,7 +98,7 @@ grads(int64_t n, int64_t width, const float *factor, const float *x, const float
             for (int k = 0; k < 2; k++) {
                 int64_t at = (i + k) * width + j;
                 __m512 t = _mm512_sub_ps(_mm512_loadu_ps(y + at), d);
-                row[k] = rounded(_mm512_mul_ps(_mm512_mul_ps(f, _mm512_loadu_ps(x + at)), t));
+                row[k] = pairs_rounded(_mm512_mul_ps(_mm512_mul_ps(f, _mm512_loadu_ps(x + at)), t));
                 _mm256_storeu_si256((void *)(plain + at), row[k]);
             }
             _mm512_storeu_si512(to + i / 2 * width + j, joined(row[0], row[1]));
@@ -109,7 +109,7 @@ grads(int64_t n, int64_t width, const float *factor, const float *x, const float
 /* Multiplies by a factor so that subnormal numbers become zeros, as on devices (runtime/base/denormal.h); otherwise the
  * instruction's own treatment would differ. */
 X86_V4_BF16 static void
-store(int64_t n, int64_t size, const float *x, int64_t pitch, const float *factor, uint16_t *to, int64_t row)
+pairs_store(int64_t n, int64_t size, const float *x, int64_t pitch, const float *factor, uint16_t *to, int64_t row)
 {
     for (int64_t i = 0; i < n; i++, x += pitch, to += row) {
         __m512 f = _mm512_set1_ps(factor ? factor[i] : 1);
@@ -122,7 +122,7 @@ store(int64_t n, int64_t size, const float *x, int64_t pitch, const float *facto
         for (; j < size; j += FLOATS) {
             __mmask16 there = some(size - j);
             __m512 y = _mm512_mul_ps(f, _mm512_maskz_loadu_ps(there, x + j));
-            _mm256_mask_storeu_epi16(to + j, there, rounded(y));
+            _mm256_mask_storeu_epi16(to + j, there, pairs_rounded(y));
         }
     }
 }
@@ -143,10 +143,10 @@ dots(int64_t n, int64_t words, const uint32_t *x, int64_t x_row, const uint32_t 
 #endif
 
 const struct pairs *
-pairs_here(void)
+bf16_pairs_here(void)
 {
 #ifdef X86_LEVELS
-    static const struct pairs own = {join, exps, times, grads, store, dots};
+    static const struct pairs own = {pairs_interleave, pairs_exps, times, grads, pairs_store, dots};
     if (gemm_pairs()) return &own;
 #endif
     return NULL;

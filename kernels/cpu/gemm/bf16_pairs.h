@@ -27,6 +27,6 @@ struct pairs {
     void (*dots)(int64_t n, int64_t words, const uint32_t *x, int64_t x_row, const uint32_t *y, int64_t y_row,
                  float *dot);
 };
-const struct pairs *pairs_here(void); /* NULL if gemm_pairs() is */
+const struct pairs *bf16_pairs_here(void); /* NULL if gemm_pairs() is */
 
 #endif

@@ -38,7 +38,7 @@ struct experts {
 };
 
 static int
-size_of(const struct experts *e, int64_t left)
+expert_part_size(const struct experts *e, int64_t left)
 {
     int i = e->alone ? NSIZE - 1 : 0;
     while (sizes[i].least[e->dtype == DT_BF16] > left) i++;
@@ -52,28 +52,28 @@ struct piece {
 };
 
 static struct piece
-piece_of(const struct experts *e, int64_t nrow, int64_t i)
+expert_piece(const struct experts *e, int64_t nrow, int64_t i)
 {
     struct piece p = {.first = MIN(i, nrow / sizes[0].rows) * sizes[0].rows};
     for (int64_t before = p.first / sizes[0].rows; before < i; before++)
-        p.first += sizes[size_of(e, nrow - p.first)].rows;
-    p.size = size_of(e, nrow - p.first);
+        p.first += sizes[expert_part_size(e, nrow - p.first)].rows;
+    p.size = expert_part_size(e, nrow - p.first);
     p.n = MIN(sizes[p.size].rows, nrow - p.first);
     return p;
 }
 
 static int64_t
-pieces_of(const struct experts *e, int64_t nrow)
+row_pieces(const struct experts *e, int64_t nrow)
 {
     int64_t n = nrow / sizes[0].rows;
-    for (nrow %= sizes[0].rows; nrow > 0; nrow -= sizes[size_of(e, nrow)].rows) n++;
+    for (nrow %= sizes[0].rows; nrow > 0; nrow -= sizes[expert_part_size(e, nrow)].rows) n++;
     return n;
 }
 
 /* ---- supported views ---- */
 
 static bool
-by_rows(const struct view *w)
+experts_by_rows(const struct view *w)
 {
     return w->dim[3] == 1 || w->stride[3] == 1;
 }
@@ -82,7 +82,7 @@ by_rows(const struct view *w)
 bool
 experts_grad_takes(const struct kcall *k, int i)
 {
-    return i == IDS || (by_rows(&k->in[i]) && k->in[i].dim[3] > 1);
+    return i == IDS || (experts_by_rows(&k->in[i]) && k->in[i].dim[3] > 1);
 }
 
 /* Returns true for views with contiguous rows, and for row- or column-major matrices. */
@@ -101,13 +101,13 @@ experts_accepts(const struct kcall *k)
     enum dtype d = k->in[X].dtype;
     bool empty = view_numel(&k->in[X]) == 0 || view_numel(&k->in[W]) == 0 || view_numel(out) == 0;
     bool same = k->in[W].dtype == d && (out->dtype == d || (dtype_is_half(d) && out->dtype == DT_F32));
-    return !empty && same && by_rows(out);
+    return !empty && same && experts_by_rows(out);
 }
 
 /* ---- preparation ---- */
 
 static size_t
-up(size_t bytes)
+align_experts(size_t bytes)
 {
     return (bytes + 63) / 64 * 64;
 }
@@ -129,7 +129,7 @@ product_of(const struct experts *e, const struct view *w, bool gradient, int64_t
     g.x[A] = gradient ? (struct matrix){depth, rows, 1, depth} : (struct matrix){rows, depth, depth, 1};
     if (gradient)
         g.x[B] = (struct matrix){rows, panel, panel, 1};
-    else if (by_rows(w))
+    else if (experts_by_rows(w))
         g.x[B] = (struct matrix){depth, panel, copy ? panel : w->stride[2], 1};
     else
         g.x[B] = (struct matrix){depth, panel, 1, copy ? depth : w->stride[3]};
@@ -139,7 +139,7 @@ product_of(const struct experts *e, const struct view *w, bool gradient, int64_t
 }
 
 static int
-make_products(struct experts *e, const struct view *w, bool gradient, size_t *bytes)
+experts_make_products(struct experts *e, const struct view *w, bool gradient, size_t *bytes)
 {
     for (int i = 0; i < e->threads * (gradient ? NPRODUCT : MORE) * (int)NSIZE; i++) {
         int size = i % (int)NSIZE, how = i / (int)NSIZE % (gradient ? NPRODUCT : MORE);
@@ -155,14 +155,14 @@ make_products(struct experts *e, const struct view *w, bool gradient, size_t *by
 }
 
 static int64_t
-list_words(const struct kcall *k, const struct view *w)
+expert_words(const struct kcall *k, const struct view *w)
 {
     return 2 * (w->dim[0] * w->dim[1] + 1) + w->dim[0] * view_numel(&k->in[IDS]);
 }
 
 /* Returns the length of equal panels; a multiple of 16 if there are several. */
 static int64_t
-panel_of(int64_t width)
+expert_panel(int64_t width)
 {
     enum { STEP = 16 };
     int64_t n = (width + PANEL - 1) / PANEL;
@@ -176,35 +176,35 @@ share_scratch(struct experts *e, const struct view *w, bool gradient, size_t byt
     size_t factor = dtype_bytes(e->dtype), rows = (size_t)e->rows, depth = (size_t)w->dim[2], panel = (size_t)e->panel;
     size_t b = gradient ? rows * panel : w->dtype != e->dtype ? depth * panel : 0;
     size_t c = e->in_place ? 0 : (gradient ? depth : rows) * panel;
-    e->at[A] = up(bytes);
-    e->at[B] = e->at[A] + up(factor * rows * depth);
-    e->at[C] = e->at[B] + up(factor * b);
-    e->each = e->at[C] + up(sum_bytes(e) * c);
+    e->at[A] = align_experts(bytes);
+    e->at[B] = e->at[A] + align_experts(factor * rows * depth);
+    e->at[C] = e->at[B] + align_experts(factor * b);
+    e->each = e->at[C] + align_experts(sum_bytes(e) * c);
     return e->each * (size_t)e->threads;
 }
 
 /* Prepares the products. w: the matrices, or their gradient. */
 static int
-make(const struct kcall *k, const struct view *w, bool gradient, void **state, size_t *scratch_bytes)
+make_experts(const struct kcall *k, const struct view *w, bool gradient, void **state, size_t *scratch_bytes)
 {
     enum dtype d = k->in[X].dtype;
     const struct view *ids = &k->in[IDS];
-    int64_t entries = view_numel(ids), panel = panel_of(w->dim[3]), npanel = (w->dim[3] + panel - 1) / panel;
+    int64_t entries = view_numel(ids), panel = expert_panel(w->dim[3]), npanel = (w->dim[3] + panel - 1) / panel;
     int threads = (int)MIN(MAX(1, k->threads), w->dim[0] * (gradient ? w->dim[1] : entries) * npanel);
     struct experts *e = must_alloc(sizeof *e + sizeof *e->product * (size_t)threads);
     *e = (struct experts){.dtype = d, .panel = panel, .npanel = npanel, .threads = threads};
     if (d != DT_F64 && !prim_multiplies(d)) e->dtype = DT_F32;
     e->alone = ids->global[0] == 1 && ids->global[1] <= ALONE; /* independent of the sharding */
-    e->rows = sizes[size_of(e, entries)].rows;
+    e->rows = sizes[expert_part_size(e, entries)].rows;
     e->in_place = gradient && panel * npanel == w->dim[3] && w->dtype == (d == DT_F64 ? DT_F64 : DT_F32);
     size_t bytes =
         d == DT_F64 ? gemm_f64_scratch(gradient ? w->dim[2] : e->rows, panel, gradient ? e->rows : w->dim[2]) : 0;
-    int status = d == DT_F64 ? 0 : make_products(e, w, gradient, &bytes);
+    int status = d == DT_F64 ? 0 : experts_make_products(e, w, gradient, &bytes);
     if (status) {
         experts_drop(e);
         return status;
     }
-    *scratch_bytes = up(sizeof(int64_t) * (size_t)list_words(k, w)) + share_scratch(e, w, gradient, bytes);
+    *scratch_bytes = align_experts(sizeof(int64_t) * (size_t)expert_words(k, w)) + share_scratch(e, w, gradient, bytes);
     *state = e;
     return 0;
 }
@@ -212,13 +212,13 @@ make(const struct kcall *k, const struct view *w, bool gradient, void **state, s
 int
 experts_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-    return make(k, &k->in[W], false, state, scratch_bytes);
+    return make_experts(k, &k->in[W], false, state, scratch_bytes);
 }
 
 int
 experts_grad_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-    return make(k, &k->out[0], true, state, scratch_bytes);
+    return make_experts(k, &k->out[0], true, state, scratch_bytes);
 }
 
 void
@@ -250,7 +250,7 @@ named_by(const struct experts_run *r, int64_t row)
 
 /* Lists the rows by expert, in their original order. */
 static void
-list_rows(struct experts_run *r)
+list_expert_rows(struct experts_run *r)
 {
     int64_t nrow = r->y->dim[0] * r->y->dim[1] * r->y->dim[2], e;
     memset(r->first, 0, sizeof *r->first * (size_t)(r->nexpert + 1));
@@ -263,13 +263,13 @@ list_rows(struct experts_run *r)
 }
 
 static struct experts_run
-run_of(const struct kcall *k, const struct experts *e, const struct view *w, const struct view *y)
+experts_run_of(const struct kcall *k, const struct experts *e, const struct view *w, const struct view *y)
 {
     struct experts_run r = {.k = k, .e = e, .w = w, .y = y, .nexpert = w->dim[0] * w->dim[1], .first = k->scratch};
     r.unit = r.first + r.nexpert + 1;
     r.row = r.unit + r.nexpert + 1;
-    r.scratch = (char *)k->scratch + up(sizeof(int64_t) * (size_t)list_words(k, w));
-    list_rows(&r);
+    r.scratch = (char *)k->scratch + align_experts(sizeof(int64_t) * (size_t)expert_words(k, w));
+    list_expert_rows(&r);
     return r;
 }
 
@@ -283,14 +283,14 @@ matrix_at(const struct view *w, int64_t e)
 }
 
 static int64_t
-row_at(const struct view *v, const struct view *y, int64_t row)
+experts_row_at(const struct view *v, const struct view *y, int64_t row)
 {
     int64_t s = row % y->dim[2], i = row / y->dim[2] % y->dim[1], group = row / y->dim[2] / y->dim[1];
     return (v->dim[0] == 1 ? 0 : group * v->stride[0]) + i * v->stride[1] + (v->dim[2] == 1 ? 0 : s * v->stride[2]);
 }
 
 static void
-load(enum dtype to, const struct view *from, int64_t at, int64_t n, void *line)
+load_line(enum dtype to, const struct view *from, int64_t at, int64_t n, void *line)
 {
     const char *data = (const char *)from->data + at * (int64_t)dtype_bytes(from->dtype);
     if (from->dtype == to)
@@ -301,17 +301,18 @@ load(enum dtype to, const struct view *from, int64_t at, int64_t n, void *line)
 
 /* Gathers `width` elements from column `col` on of a piece's rows; pads missing rows with zeros. */
 static void
-gather(const struct experts_run *r, const struct view *v, int64_t m, const struct piece *p, int64_t col, int64_t width,
-       char *to)
+gather_rows(const struct experts_run *r, const struct view *v, int64_t m, const struct piece *p, int64_t col,
+            int64_t width, char *to)
 {
     size_t line = (size_t)width * dtype_bytes(r->e->dtype);
     const int64_t *row = r->row + r->first[m] + p->first;
-    for (int64_t i = 0; i < p->n; i++, to += line) load(r->e->dtype, v, row_at(v, r->y, row[i]) + col, width, to);
+    for (int64_t i = 0; i < p->n; i++, to += line)
+        load_line(r->e->dtype, v, experts_row_at(v, r->y, row[i]) + col, width, to);
     memset(to, 0, (size_t)(sizes[p->size].rows - p->n) * line);
 }
 
 static void
-store(const struct experts_run *r, const void *line, int64_t n, const struct view *to, int64_t at)
+experts_store(const struct experts_run *r, const void *line, int64_t n, const struct view *to, int64_t at)
 {
     block_store(r->e->dtype == DT_F64 ? COMP_F64 : COMP_F32, to->dtype, line, n,
                 (char *)to->data + at * (int64_t)dtype_bytes(to->dtype), 1);
@@ -323,7 +324,7 @@ struct columns {
 };
 
 static struct columns
-columns_of(const struct experts_run *r, int64_t p)
+expert_columns(const struct experts_run *r, int64_t p)
 {
     const struct experts *e = r->e;
     int64_t own = p * e->panel, from = MIN(own, r->w->dim[3] - e->panel);
@@ -335,10 +336,10 @@ static void
 widen_panel(const struct experts_run *r, int64_t m, int64_t from, float *to)
 {
     const struct view *w = r->w;
-    bool rows = by_rows(w);
+    bool rows = experts_by_rows(w);
     int64_t n = rows ? w->dim[2] : r->e->panel, length = rows ? r->e->panel : w->dim[2];
     int64_t at = matrix_at(w, m) + from * w->stride[3], apart = w->stride[rows ? 2 : 3];
-    for (int64_t i = 0; i < n; i++) load(DT_F32, w, at + i * apart, length, to + i * length);
+    for (int64_t i = 0; i < n; i++) load_line(DT_F32, w, at + i * apart, length, to + i * length);
 }
 
 static void
@@ -358,20 +359,20 @@ multiply_piece(const struct experts_run *r, int64_t share, int64_t m, struct pie
 {
     const struct experts *e = r->e;
     const int64_t *row = r->row + r->first[m] + p.first;
-    gather(r, &r->k->in[X], m, &p, 0, r->w->dim[2], at[A]);
+    gather_rows(r, &r->k->in[X], m, &p, 0, r->w->dim[2], at[A]);
     if (e->dtype == DT_F64)
         product_f64(r, p.n, at, scratch);
     else
         TRY(prim_at(e->product[share][FIRST][p.size], at, scratch, "experts"));
     for (int64_t i = 0; i < p.n; i++)
-        store(r, (char *)at[C] + (size_t)(i * e->panel + c->skip) * sum_bytes(e), c->n, r->y,
-              row_at(r->y, r->y, row[i]) + c->from + c->skip);
+        experts_store(r, (char *)at[C] + (size_t)(i * e->panel + c->skip) * sum_bytes(e), c->n, r->y,
+                      experts_row_at(r->y, r->y, row[i]) + c->from + c->skip);
     return 0;
 }
 
 /* Computes units of work, ordered by expert, panel, piece. */
 static void
-run_units(void *arg, int64_t share, int64_t lo, int64_t hi)
+run_expert_share(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
     const struct experts_run *r = arg;
     const struct experts *e = r->e;
@@ -380,12 +381,12 @@ run_units(void *arg, int64_t share, int64_t lo, int64_t hi)
     bool widens = w->dtype != e->dtype;
     for (int64_t u = lo, m = 0; u < hi && !stop_now(); u++) {
         while (r->unit[m + 1] <= u) m++;
-        int64_t nrow = r->first[m + 1] - r->first[m], pieces = pieces_of(e, nrow), i = (u - r->unit[m]) % pieces;
-        struct columns c = columns_of(r, (u - r->unit[m]) / pieces);
+        int64_t nrow = r->first[m + 1] - r->first[m], pieces = row_pieces(e, nrow), i = (u - r->unit[m]) % pieces;
+        struct columns c = expert_columns(r, (u - r->unit[m]) / pieces);
         char *own = (char *)w->data + (matrix_at(w, m) + c.from * w->stride[3]) * (int64_t)dtype_bytes(w->dtype);
         void *const at[] = {scratch + e->at[A], widens ? scratch + e->at[B] : own, scratch + e->at[C]};
         if (widens && (u == lo || i == 0)) widen_panel(r, m, c.from, at[B]);
-        if (multiply_piece(r, share, m, piece_of(e, nrow, i), &c, at, scratch)) return;
+        if (multiply_piece(r, share, m, expert_piece(e, nrow, i), &c, at, scratch)) return;
     }
 }
 
@@ -397,19 +398,20 @@ clear_rows(void *arg, int64_t lo, int64_t hi)
     size_t bytes = dtype_bytes(r->y->dtype);
     for (int64_t i = lo; i < hi; i++)
         if (named_by(r, i) < 0)
-            memset((char *)r->y->data + row_at(r->y, r->y, i) * (int64_t)bytes, 0, (size_t)r->y->dim[3] * bytes);
+            memset((char *)r->y->data + experts_row_at(r->y, r->y, i) * (int64_t)bytes, 0,
+                   (size_t)r->y->dim[3] * bytes);
 }
 
 int
 experts_run(const struct kcall *k, const void *state)
 {
     const struct experts *e = state;
-    struct experts_run r = run_of(k, e, &k->in[W], &k->out[0]);
+    struct experts_run r = experts_run_of(k, e, &k->in[W], &k->out[0]);
     int64_t nrow = r.y->dim[0] * r.y->dim[1] * r.y->dim[2];
     for (int64_t i = r.unit[0] = 0; i < r.nexpert; i++)
-        r.unit[i + 1] = r.unit[i] + pieces_of(e, r.first[i + 1] - r.first[i]) * e->npanel;
+        r.unit[i + 1] = r.unit[i] + row_pieces(e, r.first[i + 1] - r.first[i]) * e->npanel;
     if (r.first[r.nexpert] < nrow) team_run(k->threads, nrow, 1 + 65536 / r.y->dim[3], clear_rows, &r);
-    team_shares(e->threads, r.unit[r.nexpert], 1, run_units, &r);
+    team_shares(e->threads, r.unit[r.nexpert], 1, run_expert_share, &r);
     return 0;
 }
 
@@ -444,22 +446,22 @@ run_panels(void *arg, int64_t share, int64_t lo, int64_t hi)
     char *scratch = r->scratch + (size_t)share * e->each;
     for (int64_t u = lo; u < hi && !stop_now(); u++) {
         int64_t m = u / e->npanel, nrow = r->first[m + 1] - r->first[m];
-        struct columns c = columns_of(r, u % e->npanel);
+        struct columns c = expert_columns(r, u % e->npanel);
         char *own = (char *)w->data + (size_t)(matrix_at(w, m) + c.from) * dtype_bytes(w->dtype);
         void *const at[NMATRIX] = {scratch + e->at[A], scratch + e->at[B], e->in_place ? own : scratch + e->at[C]};
         if (nrow == 0) clear_panel(r, m, &c);
-        for (int64_t i = 0, pieces = pieces_of(e, nrow); i < pieces && !stop_now(); i++) {
-            struct piece p = piece_of(e, nrow, i);
-            gather(r, &r->k->in[X], m, &p, 0, depth, at[A]);
-            gather(r, r->y, m, &p, c.from, e->panel, at[B]);
+        for (int64_t i = 0, pieces = row_pieces(e, nrow); i < pieces && !stop_now(); i++) {
+            struct piece p = expert_piece(e, nrow, i);
+            gather_rows(r, &r->k->in[X], m, &p, 0, depth, at[A]);
+            gather_rows(r, r->y, m, &p, c.from, e->panel, at[B]);
             if (e->dtype == DT_F64)
                 add_f64(r, p.n, i > 0, at, scratch);
             else if (prim_at(e->product[share][i > 0 ? MORE : FIRST][p.size], at, scratch, "experts"))
                 return;
         }
         for (int64_t l = 0; l < depth && nrow > 0 && !e->in_place; l++)
-            store(r, scratch + e->at[C] + (size_t)(l * e->panel + c.skip) * sum_bytes(e), c.n, w,
-                  matrix_at(w, m) + l * w->stride[2] + c.from + c.skip);
+            experts_store(r, scratch + e->at[C] + (size_t)(l * e->panel + c.skip) * sum_bytes(e), c.n, w,
+                          matrix_at(w, m) + l * w->stride[2] + c.from + c.skip);
     }
 }
 
@@ -467,7 +469,7 @@ int
 experts_grad_run(const struct kcall *k, const void *state)
 {
     const struct experts *e = state;
-    struct experts_run r = run_of(k, e, &k->out[0], &k->in[W]);
+    struct experts_run r = experts_run_of(k, e, &k->out[0], &k->in[W]);
     team_shares(e->threads, r.nexpert * e->npanel, 1, run_panels, &r);
     return 0;
 }

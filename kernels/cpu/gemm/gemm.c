@@ -22,22 +22,22 @@
 /* ---- struct gemm of a call ---- */
 
 static int64_t
-size_of(const struct view *v, int d)
+gemm_size(const struct view *v, int d)
 {
     return d < 0 ? 1 : v->dim[d];
 }
 
 static int64_t
-stride_of(const struct view *v, int d)
+gemm_stride(const struct view *v, int d)
 {
     return d < 0 || v->dim[d] == 1 ? 0 : v->stride[d];
 }
 
 /* Returns the matrix over dimensions d and e of v; -1: no such dimension, size 1. */
 static struct matrix
-matrix_of(const struct view *v, int d, int e)
+gemm_matrix_of(const struct view *v, int d, int e)
 {
-    return (struct matrix){size_of(v, d), size_of(v, e), stride_of(v, d), stride_of(v, e)};
+    return (struct matrix){gemm_size(v, d), gemm_size(v, e), gemm_stride(v, d), gemm_stride(v, e)};
 }
 
 /* Adds a dimension of the batch; merges it with the previous one if that is contiguous with it in all three
@@ -82,11 +82,12 @@ gemm_of_matmul(const struct kcall *k)
     bool row = a->ndim == 1, col = b->ndim == 1; /* vectors: a is one row, b one column */
     int na = row ? 0 : a->ndim - 2, nb = col ? 0 : b->ndim - 2, nbatch = MAX(na, nb), n = nbatch + !row;
     struct gemm g = {.dtype = {a->dtype, b->dtype, c->dtype}};
-    g.x[A] = matrix_of(a, row ? -1 : na, a->ndim - 1);
-    g.x[B] = matrix_of(b, nb, col ? -1 : nb + 1);
-    g.x[C] = matrix_of(c, row ? -1 : nbatch, col ? -1 : n);
+    g.x[A] = gemm_matrix_of(a, row ? -1 : na, a->ndim - 1);
+    g.x[B] = gemm_matrix_of(b, nb, col ? -1 : nb + 1);
+    g.x[C] = gemm_matrix_of(c, row ? -1 : nbatch, col ? -1 : n);
     for (int d = 0; d < nbatch; d++)
-        batch_add(&g, c->dim[d], stride_of(a, d - (nbatch - na)), stride_of(b, d - (nbatch - nb)), stride_of(c, d));
+        batch_add(&g, c->dim[d], gemm_stride(a, d - (nbatch - na)), gemm_stride(b, d - (nbatch - nb)),
+                  gemm_stride(c, d));
     batch_to_rows(&g);
     return g;
 }
@@ -98,13 +99,13 @@ gemm_of_contract(const struct kcall *k, struct gemm *g)
     assert(a->ndim > 0);
     int last = a->ndim - 1;
     struct gemm lead = {0};
-    for (int d = 0; d < last; d++) batch_add(&lead, a->dim[d], stride_of(a, d), stride_of(b, d), 0);
+    for (int d = 0; d < last; d++) batch_add(&lead, a->dim[d], gemm_stride(a, d), gemm_stride(b, d), 0);
     if (lead.nbatch > 1) return false;
     struct batch sum = lead.nbatch ? lead.batch[0] : (struct batch){.size = 1};
     *g = (struct gemm){.dtype = {a->dtype, b->dtype, k->out[0].dtype}};
-    g->x[A] = (struct matrix){a->dim[last], sum.size, stride_of(a, last), sum.step[A]};
-    g->x[B] = (struct matrix){sum.size, b->dim[last], sum.step[B], stride_of(b, last)};
-    g->x[C] = matrix_of(&k->out[0], 0, 1);
+    g->x[A] = (struct matrix){a->dim[last], sum.size, gemm_stride(a, last), sum.step[A]};
+    g->x[B] = (struct matrix){sum.size, b->dim[last], sum.step[B], gemm_stride(b, last)};
+    g->x[C] = gemm_matrix_of(&k->out[0], 0, 1);
     return true;
 }
 
@@ -272,7 +273,7 @@ struct gemm_panel gemm_panel = {7e9, 1024, 16};
 
 /* Returns the length of equal parts of at least about `side`. */
 static int64_t
-part_of(int64_t size, int64_t side)
+gemm_part_of(int64_t size, int64_t side)
 {
     int64_t n = MAX(1, size / side), part = (size + n - 1) / n, step = gemm_panel.step;
     return MIN(size, (part + step - 1) / step * step);
@@ -321,7 +322,7 @@ part_of_long(int64_t k)
 }
 
 static struct panel
-panel_of(const struct gemm *g, int threads)
+gemm_panel_of(const struct gemm *g, int threads)
 {
     struct panel p = {g->x[C].rows, g->x[C].cols, g->x[A].cols};
     double flops = flops_at_once(g, threads), side = (double)gemm_panel.side / (adds_up(g) ? 1 : 4);
@@ -329,8 +330,8 @@ panel_of(const struct gemm *g, int threads)
     if (is_long) p.k = part_of_long(p.k);
     if (at_once) return p;
     double area = MIN(MAX(flops / 2 / (double)g->x[A].cols, side * side), 1e18);
-    p.m = part_of(p.m, (int64_t)ceil(sqrt(area)));
-    p.n = part_of(p.n, (int64_t)ceil(area / (double)p.m));
+    p.m = gemm_part_of(p.m, (int64_t)ceil(sqrt(area)));
+    p.n = gemm_part_of(p.n, (int64_t)ceil(area / (double)p.m));
     int64_t parts = MAX(1, llround(product_flops(p.m, p.n, p.k) / flops));
     if (adds_up(g) && !is_long) p.k = (p.k + parts - 1) / parts;
     return p;
@@ -457,7 +458,7 @@ gemm_make(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
                                     {.arg = DNNL_ARG_WEIGHTS, .from = swapped ? 0 : 1},
                                     {.arg = DNNL_ARG_DST, .from = PRIM_OUT}};
     dnnl_primitive_desc_t pd;
-    struct panel part = panel_of(g, threads);
+    struct panel part = gemm_panel_of(g, threads);
     bool whole = part.m == g->x[C].rows && part.n == g->x[C].cols && part.k == g->x[A].cols;
     int nbatch = whole && batch_goes_on(g) ? g->nbatch : 0;
     int64_t at_once = nbatch ? batch_at_once(g, threads) : 0;
@@ -502,29 +503,29 @@ contract_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 /* ---- few rows by a column-major matrix: products of the transposes (gemm_transposed.h) ---- */
 
 static bool
-turned_of(const struct kcall *k, struct turned_sizes *t)
+turned_of(const struct kcall *k, struct gemm_transposed_sizes *t)
 {
     if (!gemm_fits(k)) return false;
     struct gemm g = gemm_of_matmul(k);
     if (!gemm_settle(&g) || g.dtype[A] != DT_F32 || g.nbatch || g.x[B].row != 1 || g.x[C].col != 1) return false;
     const struct matrix *a = &g.x[A], *c = &g.x[C];
-    *t = (struct turned_sizes){c->rows, c->cols, a->cols, a->row, a->col, g.x[B].col, c->row};
+    *t = (struct gemm_transposed_sizes){c->rows, c->cols, a->cols, a->row, a->col, g.x[B].col, c->row};
     return t->k <= GEMM_LONG && product_flops(t->m, t->n, t->k) <= flops_at_once(&g, k->threads);
 }
 
 bool
-gemm_turned_accepts(const struct kcall *k)
+gemm_transposed_accepts(const struct kcall *k)
 {
-    struct turned_sizes t;
-    return turned_of(k, &t) && gemm_turned_pays(&t);
+    struct gemm_transposed_sizes t;
+    return turned_of(k, &t) && gemm_transposed_pays(&t);
 }
 
 int
-gemm_turned_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+gemm_transposed_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-    struct turned_sizes t;
+    struct gemm_transposed_sizes t;
     turned_of(k, &t);
-    return gemm_turned_make(&t, k->threads, state, scratch_bytes);
+    return gemm_transposed_make(&t, k->threads, state, scratch_bytes);
 }
 
 int

@@ -18,7 +18,7 @@ enum { MR = 4, NR = 16, KC = 256, MC = 64, NC = 512 };
 /* Packs `size` lines of x (`line` apart, each k elements, `step` apart) as strips of `width` lines; pads with zero
  * lines. */
 static void
-pack(int64_t size, int64_t k, const double *x, int64_t line, int64_t step, int64_t width, double *to)
+f64_pack(int64_t size, int64_t k, const double *x, int64_t line, int64_t step, int64_t width, double *to)
 {
     for (int64_t s = 0; s < size; s += width, to += width * k) {
         int64_t n = MIN(size - s, width);
@@ -30,7 +30,7 @@ pack(int64_t size, int64_t k, const double *x, int64_t line, int64_t step, int64
 
 /* Computes a block of c from packed blocks of a and b. */
 static void
-block(int64_t m, int64_t n, int64_t k, const double *a, const double *b, bool add, double *c, int64_t row)
+f64_block(int64_t m, int64_t n, int64_t k, const double *a, const double *b, bool add, double *c, int64_t row)
 {
     _Alignas(64) double sum[MR * NR];
     for (int64_t j = 0; j < n; j += NR)
@@ -44,7 +44,7 @@ block(int64_t m, int64_t n, int64_t k, const double *a, const double *b, bool ad
 }
 
 static int64_t
-up(int64_t n, int64_t to)
+round_up_f64(int64_t n, int64_t to)
 {
     return (n + to - 1) / to * to;
 }
@@ -53,22 +53,22 @@ size_t
 gemm_f64_scratch(int64_t m, int64_t n, int64_t k)
 {
     int64_t depth = MIN(k, KC);
-    return (size_t)(up(MIN(m, MC), MR) + up(MIN(n, NC), NR)) * (size_t)depth * sizeof(double) + 64;
+    return (size_t)(round_up_f64(MIN(m, MC), MR) + round_up_f64(MIN(n, NC), NR)) * (size_t)depth * sizeof(double) + 64;
 }
 
 void
 gemm_f64(int64_t m, int64_t n, int64_t k, struct matrix_f64 a, struct matrix_f64 b, bool add, struct matrix_f64 c,
          void *scratch)
 {
-    double *packed_b = scratch, *packed_a = packed_b + up(MIN(n, NC), NR) * MIN(k, KC);
+    double *packed_b = scratch, *packed_a = packed_b + round_up_f64(MIN(n, NC), NR) * MIN(k, KC);
     for (int64_t j = 0; j < n; j += NC)
         for (int64_t p = 0; p < k; p += KC) {
             int64_t width = MIN(n - j, NC), depth = MIN(k - p, KC);
-            pack(width, depth, b.data + p * b.row + j * b.col, b.col, b.row, NR, packed_b);
+            f64_pack(width, depth, b.data + p * b.row + j * b.col, b.col, b.row, NR, packed_b);
             for (int64_t i = 0; i < m; i += MC) {
                 int64_t height = MIN(m - i, MC);
-                pack(height, depth, a.data + i * a.row + p * a.col, a.row, a.col, MR, packed_a);
-                block(height, width, depth, packed_a, packed_b, add || p > 0, c.data + i * c.row + j, c.row);
+                f64_pack(height, depth, a.data + i * a.row + p * a.col, a.row, a.col, MR, packed_a);
+                f64_block(height, width, depth, packed_a, packed_b, add || p > 0, c.data + i * c.row + j, c.row);
             }
         }
 }

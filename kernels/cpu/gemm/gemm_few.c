@@ -24,7 +24,7 @@ enum {
 
 /* Sums the lanes of four vectors together; one after the other would take longer than a short column. */
 INLINE four
-sums_of(four a, four b, four c, four d)
+few_sums(four a, four b, four c, four d)
 {
     four ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
     four ab2 = __builtin_shufflevector(a, b, 2, 6, 3, 7), cd2 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
@@ -34,7 +34,7 @@ sums_of(four a, four b, four c, four d)
 
 /* Returns the address of an entry of a column of floats, or of bf16. */
 INLINE const void *
-entry(const void *column, int64_t l, bool halves)
+few_entry(const void *column, int64_t l, bool halves)
 {
     return (const char *)column + l * (halves ? 2 : 4);
 }
@@ -49,19 +49,19 @@ number_at(const void *column, int64_t l, bool halves)
 /* Returns the number of a column's elements per step. bf16 are multiplied in pairs, as stored in words, because
  * widening each separately takes longer than reading it. One Zen 4 (EPYC) core: 30.8 GB/s of b instead of 25.9. */
 INLINE int64_t
-at_once(bool halves)
+few_at_once(bool halves)
 {
     return halves ? FEW_PAIRED : LANES;
 }
 
 /* Completes n columns of row i of c: the sums of whole vectors plus the remainder of each column. */
 INLINE void
-finish(const struct few *p, int i, int n, bool halves, four sum, const void *const *b, float *const *c)
+few_finish(const struct few *p, int i, int n, bool halves, four sum, const void *const *b, float *const *c)
 {
     float total[STREAMS];
     memcpy(total, &sum, sizeof total);
     for (int j = 0; j < n; j++) {
-        for (int64_t l = p->k - p->k % at_once(halves); l < p->k; l++)
+        for (int64_t l = p->k - p->k % few_at_once(halves); l < p->k; l++)
             total[j] += p->a[i * p->a_row + l] * number_at(b[j], l, halves);
         float *to = c[j] + i * p->c_row;
         *to = p->add ? *to + total[j] : total[j];
@@ -70,7 +70,7 @@ finish(const struct few *p, int i, int n, bool halves, four sum, const void *con
 
 /* Prefetches a stream. alone: the core has a good hardware prefetcher. */
 INLINE void
-ask(const void *at, bool alone, int64_t ahead)
+prefetch_column(const void *at, bool alone, int64_t ahead)
 {
     if (alone)
         __builtin_prefetch((const char *)at + ONCE, 0, 0);

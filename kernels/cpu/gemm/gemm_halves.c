@@ -29,7 +29,7 @@ struct halves {
 /* ---- supported products ---- */
 
 static bool
-fits(const struct kcall *k)
+halves_fit(const struct kcall *k)
 {
     enum dtype d = k->in[0].dtype;
     return gemm_fits(k) && dtype_is_half(d) && !prim_multiplies(d);
@@ -37,7 +37,7 @@ fits(const struct kcall *k)
 
 /* Returns true if the product is large; small products are faster as floats (wide.h). */
 static bool
-is_large(const struct gemm *g)
+is_large_product(const struct gemm *g)
 {
     enum { LEAST = 1 << 18, FEW = 16 };
     return g->x[C].rows >= FEW && g->x[C].cols >= FEW && g->x[C].rows * g->x[C].cols * g->x[A].cols >= LEAST;
@@ -46,23 +46,23 @@ is_large(const struct gemm *g)
 bool
 gemm_halves_accepts(const struct kcall *k)
 {
-    if (!fits(k)) return false;
+    if (!halves_fit(k)) return false;
     struct gemm g = gemm_of_matmul(k);
-    return gemm_settle(&g) && is_large(&g);
+    return gemm_settle(&g) && is_large_product(&g);
 }
 
 bool
 contract_halves_accepts(const struct kcall *k)
 {
     struct gemm g;
-    return fits(k) && gemm_of_contract(k, &g) && gemm_settle(&g) && is_large(&g);
+    return halves_fit(k) && gemm_of_contract(k, &g) && gemm_settle(&g) && is_large_product(&g);
 }
 
 /* ---- preparation ---- */
 
 /* Returns the length of equal parts, at most `most`; a multiple of 16 if there are several. */
 static int64_t
-part_of(int64_t size, int64_t most)
+halves_part_of(int64_t size, int64_t most)
 {
     enum { STEP = 16 };
     int64_t n = (size + most - 1) / most;
@@ -70,13 +70,13 @@ part_of(int64_t size, int64_t most)
 }
 
 static bool
-by_rows(const struct matrix *x)
+halves_by_rows(const struct matrix *x)
 {
     return x->col == 1;
 }
 
 static int
-make_products(const struct gemm *g, struct halves *h, size_t *bytes)
+halves_make_products(const struct gemm *g, struct halves *h, size_t *bytes)
 {
     for (int i = 0; i < h->threads * NPRODUCT; i++) {
         bool more = i % NPRODUCT == MORE;
@@ -87,8 +87,8 @@ make_products(const struct gemm *g, struct halves *h, size_t *bytes)
                                         .m = h->m,
                                         .n = h->n,
                                         .k = more ? h->part : h->first,
-                                        .a_columns = !by_rows(&g->x[A]),
-                                        .b_columns = !by_rows(&g->x[B]),
+                                        .a_columns = !halves_by_rows(&g->x[A]),
+                                        .b_columns = !halves_by_rows(&g->x[B]),
                                         .add = more};
         TRY(gemm_dense(&p, &product, &scratch));
         h->product[i] = product;
@@ -98,7 +98,7 @@ make_products(const struct gemm *g, struct halves *h, size_t *bytes)
 }
 
 static size_t
-up(size_t bytes)
+align_halves(size_t bytes)
 {
     return (bytes + 63) / 64 * 64;
 }
@@ -108,22 +108,22 @@ halves_make(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
 {
     enum { DOWN = 256, ACROSS = 192, DEPTH = 384 };
     gemm_settle(g);
-    int64_t rows = g->x[C].rows, cols = g->x[C].cols, k = g->x[A].cols, m = part_of(rows, DOWN),
-            n = part_of(cols, ACROSS), part = part_of(k, DEPTH);
+    int64_t rows = g->x[C].rows, cols = g->x[C].cols, k = g->x[A].cols, m = halves_part_of(rows, DOWN),
+            n = halves_part_of(cols, ACROSS), part = halves_part_of(k, DEPTH);
     int64_t down = (rows + m - 1) / m, across = (cols + n - 1) / n, nparts = (k + part - 1) / part;
     threads = (int)MIN(MAX(1, threads), batch_count(g) * down * across);
     struct halves *h = must_alloc(sizeof *h + sizeof *h->product * NPRODUCT * (size_t)threads);
     *h = (struct halves){m, n, k - (nparts - 1) * part, part, nparts, down, across, .threads = threads};
     size_t bytes = 0;
-    int status = make_products(g, h, &bytes);
+    int status = halves_make_products(g, h, &bytes);
     if (status) {
         gemm_halves_drop(h);
         return status;
     }
-    h->at[A] = up(bytes);
-    h->at[B] = h->at[A] + up(sizeof(float) * (size_t)(h->m * h->part));
-    h->at[C] = h->at[B] + up(sizeof(float) * (size_t)(h->n * h->part));
-    h->each = h->at[C] + up(sizeof(float) * (size_t)(h->m * h->n));
+    h->at[A] = align_halves(bytes);
+    h->at[B] = h->at[A] + align_halves(sizeof(float) * (size_t)(h->m * h->part));
+    h->at[C] = h->at[B] + align_halves(sizeof(float) * (size_t)(h->n * h->part));
+    h->each = h->at[C] + align_halves(sizeof(float) * (size_t)(h->m * h->n));
     *scratch_bytes = h->each * (size_t)threads;
     *state = h;
     return 0;
@@ -167,7 +167,7 @@ struct lines {
 };
 
 static void
-widen(enum dtype d, const char *from, int64_t apart, struct lines have, struct lines block, float *to)
+widen_halves(enum dtype d, const char *from, int64_t apart, struct lines have, struct lines block, float *to)
 {
     for (int64_t i = 0; i < block.n; i++, to += block.length) {
         int64_t n = i < have.n ? have.length : 0;
@@ -183,15 +183,15 @@ widen_block(const struct halves_run *r, int i, int64_t at, int64_t nrow, int64_t
 {
     const struct matrix *x = &r->g.x[i];
     enum dtype d = r->g.dtype[i];
-    bool rowwise = by_rows(x);
+    bool rowwise = halves_by_rows(x);
     struct lines have = rowwise ? (struct lines){nrow, ncol} : (struct lines){ncol, nrow};
     struct lines block = rowwise ? (struct lines){rows, cols} : (struct lines){cols, rows};
-    widen(d, r->data[i] + at * (int64_t)dtype_bytes(d), rowwise ? x->row : x->col, have, block,
-          (float *)(void *)(scratch + r->h->at[i]));
+    widen_halves(d, r->data[i] + at * (int64_t)dtype_bytes(d), rowwise ? x->row : x->col, have, block,
+                 (float *)(void *)(scratch + r->h->at[i]));
 }
 
 static int
-multiply(const struct halves_run *r, int how, int64_t share, char *scratch)
+multiply_halves(const struct halves_run *r, int how, int64_t share, char *scratch)
 {
     const struct halves *h = r->h;
     void *const at[NMATRIX] = {scratch + h->at[A], scratch + h->at[B], scratch + h->at[C]};
@@ -211,7 +211,7 @@ store_block(const struct halves_run *r, int64_t at, int64_t nrow, int64_t ncol, 
 
 /* Computes the blocks of a product in column-major order. */
 static void
-run_blocks(void *arg, int64_t share, int64_t lo, int64_t hi)
+run_halves_blocks(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
     struct halves_run *r = arg;
     const struct halves *h = r->h;
@@ -224,7 +224,7 @@ run_blocks(void *arg, int64_t share, int64_t lo, int64_t hi)
         for (int64_t l = 0, n = h->first; l < x[A].cols && !stop_now(); l += n, n = h->part) {
             widen_block(r, A, skip[A] + row * x[A].row + l * x[A].col, nrow, n, h->m, n, scratch);
             widen_block(r, B, skip[B] + l * x[B].row + col * x[B].col, n, ncol, n, h->n, scratch);
-            if (multiply(r, l ? MORE : FIRST, share, scratch)) return;
+            if (multiply_halves(r, l ? MORE : FIRST, share, scratch)) return;
         }
         store_block(r, skip[C] + row * x[C].row + col * x[C].col, nrow, ncol, scratch);
     }
@@ -236,7 +236,7 @@ halves_run(const struct kcall *k, struct gemm g, const struct halves *h)
     gemm_settle(&g);
     struct halves_run r = {
         .g = g, .h = h, .data = {k->in[0].data, k->in[1].data, k->out[0].data}, .scratch = k->scratch};
-    team_shares(h->threads, batch_count(&g) * h->down * h->across, 1, run_blocks, &r);
+    team_shares(h->threads, batch_count(&g) * h->down * h->across, 1, run_halves_blocks, &r);
     return 0;
 }
 

@@ -34,7 +34,7 @@ struct whole {
 #include "kernels/cpu/base/lanes_levels.inc"
 
 static int64_t
-up(int64_t n, int64_t to)
+round_up_int(int64_t n, int64_t to)
 {
     return (n + to - 1) / to * to;
 }
@@ -78,7 +78,7 @@ struct ints {
 
 /* Chooses between the product and its transpose: few rows, or c row-major. */
 static bool
-settle(struct gemm *g, bool *swapped)
+choose_swap(struct gemm *g, bool *swapped)
 {
     const struct matrix *c = &g->x[C];
     *swapped = c->cols < FEW && c->cols < c->rows;
@@ -94,15 +94,15 @@ gemm_int_accepts(const struct kcall *k)
     enum dtype d = k->out[0].dtype;
     if (!gemm_fits(k) || !loops[d].product) return false;
     struct gemm g = gemm_of_matmul(k);
-    return settle(&g, &swapped);
+    return choose_swap(&g, &swapped);
 }
 
 static size_t
 scratch_of(const struct gemm *g)
 {
     const struct matrix *a = &g->x[A], *c = &g->x[C];
-    int64_t lines = up(MIN(c->cols, NC), NR_WORD) + up(MIN(c->rows, MC), MR);
-    return c->rows < FEW ? 0 : (size_t)up(lines * MIN(a->cols, KC) * (int64_t)sizeof(uint64_t), 64);
+    int64_t lines = round_up_int(MIN(c->cols, NC), NR_WORD) + round_up_int(MIN(c->rows, MC), MR);
+    return c->rows < FEW ? 0 : (size_t)round_up_int(lines * MIN(a->cols, KC) * (int64_t)sizeof(uint64_t), 64);
 }
 
 int
@@ -111,7 +111,7 @@ gemm_int_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     bool swapped;
     struct gemm g = gemm_of_matmul(k);
     UNUSED(state);
-    settle(&g, &swapped);
+    choose_swap(&g, &swapped);
     *scratch_bytes = scratch_of(&g) * (size_t)k->threads;
     return 0;
 }
@@ -148,7 +148,7 @@ gemm_int_run(const struct kcall *k, const void *state)
     bool swapped;
     UNUSED(state);
     struct ints all = {.g = gemm_of_matmul(k), .scratch = k->scratch};
-    settle(&all.g, &swapped);
+    choose_swap(&all.g, &swapped);
     const struct matrix *a = &all.g.x[A], *c = &all.g.x[C];
     all.data[A] = k->in[swapped].data;
     all.data[B] = k->in[!swapped].data;

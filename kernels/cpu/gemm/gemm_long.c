@@ -47,7 +47,7 @@ contract_long_accepts(const struct kcall *k)
 }
 
 static size_t
-up(size_t bytes)
+align_long(size_t bytes)
 {
     return (bytes + 63) / 64 * 64;
 }
@@ -56,12 +56,12 @@ up(size_t bytes)
 static size_t
 sums_bytes(const struct gemm *g, const struct of_long *l)
 {
-    return up(sizeof(double) * (size_t)(g->x[C].rows * g->x[C].cols * l->ngroups));
+    return align_long(sizeof(double) * (size_t)(g->x[C].rows * g->x[C].cols * l->ngroups));
 }
 
 /* Makes a single-threaded product of k columns of a and rows of b, into dense memory. */
 static int
-make_product(struct gemm g, int64_t k, struct prim **product, size_t *bytes)
+make_long_product(struct gemm g, int64_t k, struct prim **product, size_t *bytes)
 {
     size_t scratch;
     void *made;
@@ -88,13 +88,13 @@ long_make(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
     size_t bytes = 0;
     int status = 0;
     for (int i = 0; i < threads * NPRODUCT && !status; i++)
-        status = make_product(*g, i % NPRODUCT == FIRST ? l->first : part, &l->product[i], &bytes);
+        status = make_long_product(*g, i % NPRODUCT == FIRST ? l->first : part, &l->product[i], &bytes);
     if (status) {
         gemm_long_drop(l);
         return status;
     }
-    l->product_at = up(bytes);
-    l->each = l->product_at + up(sizeof(float) * (size_t)entries);
+    l->product_at = align_long(bytes);
+    l->each = l->product_at + align_long(sizeof(float) * (size_t)entries);
     *scratch_bytes = sums_bytes(g, l) + l->each * (size_t)threads;
     *state = l;
     return 0;
@@ -134,7 +134,7 @@ struct long_run {
 };
 
 static void
-run_groups(void *arg, int64_t share, int64_t lo, int64_t hi)
+run_long_groups(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
     const struct long_run *r = arg;
     const struct of_long *l = r->l;
@@ -179,7 +179,7 @@ long_run(const struct kcall *k, struct gemm g, const struct of_long *l)
         r.data[A] = (char *)k->in[0].data + skip[A] * (int64_t)dtype_bytes(g.dtype[A]);
         r.data[B] = (char *)k->in[1].data + skip[B] * (int64_t)dtype_bytes(g.dtype[B]);
         r.data[C] = (char *)k->out[0].data + skip[C] * (int64_t)sizeof(float);
-        team_shares(l->threads, l->ngroups, 1, run_groups, &r);
+        team_shares(l->threads, l->ngroups, 1, run_long_groups, &r);
         team_run(l->threads, r.entries, GRAIN, round_entries, &r);
     }
     return 0;

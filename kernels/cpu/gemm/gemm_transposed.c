@@ -21,7 +21,7 @@
 #include <stdlib.h>
 
 bool
-gemm_turned_pays(const struct turned_sizes *t)
+gemm_transposed_pays(const struct gemm_transposed_sizes *t)
 {
     enum { LEAST = 8, MOST = 192, AT_ONCE = 16, FAR = 700 * 1000 }; /* rows; FAR: floats of a, read with a stride */
     if (t->m < LEAST || t->m > MOST || (t->m > AT_ONCE && t->m % AT_ONCE) || t->m * t->k >= FAR) return false;
@@ -29,7 +29,7 @@ gemm_turned_pays(const struct turned_sizes *t)
 }
 
 struct turned {
-    struct turned_sizes size;
+    struct gemm_transposed_sizes size;
     struct prim *prim;
     size_t a_at, c_at; /* offsets of the transposes in scratch, bytes */
     int threads;
@@ -37,19 +37,19 @@ struct turned {
 
 /* Returns true if a is column-major, so that its transpose needs no copy. */
 static bool
-a_lies(const struct turned_sizes *t)
+a_lies(const struct gemm_transposed_sizes *t)
 {
     return t->a_col != 1;
 }
 
 static void
-describe(int64_t rows, int64_t cols, int64_t row, dnnl_memory_desc_t *out)
+describe_gemm_matrix(int64_t rows, int64_t cols, int64_t row, dnnl_memory_desc_t *out)
 {
     dnnl_memory_desc_init_by_strides(out, 2, (dnnl_dims_t){rows, cols}, dnnl_f32, (dnnl_dims_t){row, 1});
 }
 
 int
-gemm_turned_make(const struct turned_sizes *t, int threads, void **state, size_t *scratch_bytes)
+gemm_transposed_make(const struct gemm_transposed_sizes *t, int threads, void **state, size_t *scratch_bytes)
 {
     enum { B, A, C, NARG };
     struct prim_arg arg[NARG] = {[B] = {.arg = DNNL_ARG_SRC, .from = 1},
@@ -58,9 +58,9 @@ gemm_turned_make(const struct turned_sizes *t, int threads, void **state, size_t
     dnnl_matmul_desc_t op;
     dnnl_primitive_desc_t pd;
     void *prim;
-    describe(t->n, t->k, t->b_col, &arg[B].desc);
-    describe(t->k, t->m, a_lies(t) ? t->a_col : t->m, &arg[A].desc);
-    describe(t->n, t->m, t->m, &arg[C].desc);
+    describe_gemm_matrix(t->n, t->k, t->b_col, &arg[B].desc);
+    describe_gemm_matrix(t->k, t->m, a_lies(t) ? t->a_col : t->m, &arg[A].desc);
+    describe_gemm_matrix(t->n, t->m, t->m, &arg[C].desc);
     TRY(prim_check(dnnl_matmul_desc_init(&op, &arg[B].desc, &arg[A].desc, NULL, &arg[C].desc), "matmul"));
     TRY(prim_describe(&op, threads, NULL, NULL, false, &pd));
     TRY(prim_new(pd, NARG, arg, threads, &prim, scratch_bytes));
@@ -74,20 +74,20 @@ gemm_turned_make(const struct turned_sizes *t, int threads, void **state, size_t
 }
 
 int
-gemm_turned_run(const struct kcall *k, const void *state)
+gemm_transposed_run(const struct kcall *k, const void *state)
 {
     const struct turned *t = state;
-    const struct turned_sizes *s = &t->size;
+    const struct gemm_transposed_sizes *s = &t->size;
     float *turned = (float *)((char *)k->scratch + t->a_at), *c = (float *)((char *)k->scratch + t->c_at);
     void *a = a_lies(s) ? k->in[0].data : turned;
-    if (!a_lies(s)) turn_matrix(s->m, s->k, k->in[0].data, s->a_row, turned, s->m, t->threads);
+    if (!a_lies(s)) transpose16_matrix(s->m, s->k, k->in[0].data, s->a_row, turned, s->m, t->threads);
     TRY(prim_at(t->prim, (void *const[]){k->in[1].data, a, c}, k->scratch, k->call->op->name));
-    turn_matrix(s->n, s->m, c, s->m, k->out[0].data, s->c_row, t->threads);
+    transpose16_matrix(s->n, s->m, c, s->m, k->out[0].data, s->c_row, t->threads);
     return 0;
 }
 
 void
-gemm_turned_drop(void *state)
+gemm_transposed_drop(void *state)
 {
     struct turned *t = state;
     if (t) prim_drop(t->prim);

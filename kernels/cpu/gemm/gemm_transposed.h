@@ -6,16 +6,16 @@
 #include "runtime/graph/op.h"
 
 /* c[m,n] = a[m,k] b[k,n]; strides in floats. Columns of b and rows of c are dense, and either rows or columns of a. */
-struct turned_sizes {
+struct gemm_transposed_sizes {
     int64_t m, n, k, a_row, a_col, b_col, c_row;
 };
 
 /* Returns true if this is faster than oneDNN's product of a and b in their own layouts. */
-bool gemm_turned_pays(const struct turned_sizes *t);
+bool gemm_transposed_pays(const struct gemm_transposed_sizes *t);
 /* Prepares a variant; fails with E_KERNEL. */
-int gemm_turned_make(const struct turned_sizes *t, int threads, void **state, size_t *scratch_bytes);
+int gemm_transposed_make(const struct gemm_transposed_sizes *t, int threads, void **state, size_t *scratch_bytes);
 /* Run and drop a variant with operands a and b and result c. */
-int gemm_turned_run(const struct kcall *k, const void *state);
-void gemm_turned_drop(void *state);
+int gemm_transposed_run(const struct kcall *k, const void *state);
+void gemm_transposed_drop(void *state);
 
 #endif

@@ -40,7 +40,7 @@ sum_below(double a, double b)
 }
 
 INLINE struct pair
-product(struct pair a, struct pair b)
+pair_product(struct pair a, struct pair b)
 {
     double high = a.high * b.high;
     return (struct pair){high, fma(a.high, b.high, -high) + (a.high * b.low + a.low * b.high)};
@@ -48,9 +48,9 @@ product(struct pair a, struct pair b)
 
 /* Returns c + a b, if c is the largest. */
 INLINE struct pair
-step(struct pair a, struct pair b, double c, double c_low)
+pair_horner(struct pair a, struct pair b, double c, double c_low)
 {
-    struct pair p = product(a, b), sum = sum_below(c, p.high);
+    struct pair p = pair_product(a, b), sum = sum_below(c, p.high);
     return (struct pair){sum.high, sum.low + (p.low + c_low)};
 }
 
@@ -85,15 +85,15 @@ exponential(double x, double y)
     rest = 0x1.a01a01a01a01ap-16 + u * rest;
     rest = 0x1.a01a01a01a01ap-13 + u * rest;
     struct pair p = {rest, 0};
-    p = step(r, p, 0x1.6c16c16c16c17p-10, -0x1.f49f49f49f49fp-65);
-    p = step(r, p, 0x1.1111111111111p-7, 0x1.1111111111111p-63);
-    p = step(r, p, 0x1.5555555555555p-5, 0x1.5555555555555p-59);
-    p = step(r, p, 0x1.5555555555555p-3, 0x1.5555555555555p-57);
-    p = step(r, p, 0.5, 0);
-    p = product(r, p);
-    p = step(r, p, r.high, r.low);
+    p = pair_horner(r, p, 0x1.6c16c16c16c17p-10, -0x1.f49f49f49f49fp-65);
+    p = pair_horner(r, p, 0x1.1111111111111p-7, 0x1.1111111111111p-63);
+    p = pair_horner(r, p, 0x1.5555555555555p-5, 0x1.5555555555555p-59);
+    p = pair_horner(r, p, 0x1.5555555555555p-3, 0x1.5555555555555p-57);
+    p = pair_horner(r, p, 0.5, 0);
+    p = pair_product(r, p);
+    p = pair_horner(r, p, r.high, r.low);
     for (int i = 0; i < 4; i++) /* (1 + p)^2 - 1 */
-        p = step(p, p, 2 * p.high, 2 * p.low);
+        p = pair_horner(p, p, 2 * p.high, 2 * p.low);
     struct pair e = sum_below(1, p.high);
     double scale = power(k);
     return (struct pair){scale * e.high, scale * (e.low + p.low)};
@@ -182,7 +182,7 @@ exponentials(int64_t n, const double *x, double y, double *high, double *low)
 
 /* Adds n / LANES pairs to each lane's sum. */
 VECTOR static void
-add_up(int64_t n, const double *high, const double *low, double *sum, double *lack)
+add_up_pairs(int64_t n, const double *high, const double *low, double *sum, double *lack)
 {
     for (int64_t i = 0; i + LANES <= n; i += LANES)
         for (int l = 0; l < LANES; l++) {
@@ -193,7 +193,7 @@ add_up(int64_t n, const double *high, const double *low, double *sum, double *la
 }
 
 VECTOR static int64_t
-units(int64_t n, const double *high, const double *low)
+exp_pair_units(int64_t n, const double *high, const double *low)
 {
     int64_t sum = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -218,7 +218,7 @@ units_in_two(int64_t n, const double *high, const double *low)
 /* Loads at most a block of elements from `from` on as doubles. Pads to a multiple of LANES with -infinity, which
  * also replaces elements above `most`. Returns the number of elements. */
 static int64_t
-load(enum dtype d, int64_t n, const void *x, int64_t from, double most, double *to)
+load_doubles(enum dtype d, int64_t n, const void *x, int64_t from, double most, double *to)
 {
     int64_t some = MIN(n - from, BLOCK), i = 0;
     for (; i < some; i++) {
@@ -245,7 +245,7 @@ exp_pairs_log(enum dtype d, int64_t n, const void *x, double y)
 {
     double at[BLOCK], high[BLOCK], low[BLOCK], sum[LANES] = {0}, lack[LANES] = {0}, base = base_of(y);
     for (int64_t from = 0; from < n && stop_passes(from); from += BLOCK) {
-        int64_t some = load(d, n, x, from, INFINITY, at);
+        int64_t some = load_doubles(d, n, x, from, INFINITY, at);
         near_exponentials(some, at, base, high, low);
         add_to_lanes(some, high, low, sum, lack);
     }
@@ -262,9 +262,9 @@ exp_pairs_left(enum dtype d, int64_t n, const void *x, double y)
 {
     double at[BLOCK], high[BLOCK], low[BLOCK], sum[LANES] = {-1}, lack[LANES] = {0};
     for (int64_t from = 0; from < n && stop_passes(from); from += BLOCK) {
-        int64_t some = load(d, n, x, from, INFINITY, at);
+        int64_t some = load_doubles(d, n, x, from, INFINITY, at);
         exponentials(some, at, y, high, low);
-        add_up(some, high, low, sum, lack);
+        add_up_pairs(some, high, low, sum, lack);
     }
     for (int half = LANES / 2; half > 0; half /= 2)
         for (int l = 0; l < half; l++) {
@@ -281,9 +281,9 @@ exp_pairs_units(enum dtype d, int64_t n, const void *x)
     double at[BLOCK], high[BLOCK], low[BLOCK];
     uint64_t sum = 0;
     for (int64_t from = 0; from < n && stop_passes(from); from += BLOCK) {
-        int64_t some = load(d, n, x, from, 1, at);
+        int64_t some = load_doubles(d, n, x, from, 1, at);
         exponentials(some, at, 0, high, low);
-        sum += (uint64_t)units(some, high, low);
+        sum += (uint64_t)exp_pair_units(some, high, low);
     }
     return (int32_t)(uint32_t)sum;
 }
@@ -294,7 +294,7 @@ exp_pairs_units_at(int64_t n, const double *x, double y)
     double at[BLOCK], high[BLOCK], low[BLOCK];
     uint64_t sum = 0;
     for (int64_t from = 0; from < n && stop_passes(from); from += BLOCK) {
-        int64_t some = load(DT_F64, n, x, from, y + 1, at);
+        int64_t some = load_doubles(DT_F64, n, x, from, y + 1, at);
         exponentials(some, at, y, high, low);
         sum += units_in_two(some, high, low);
     }

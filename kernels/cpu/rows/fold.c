@@ -159,7 +159,7 @@ FOLD(squares, 8, X86_V4, 0, SQUARES, PLUS)
  * own additions. Shares add up in four vectors; the bits of a row do not depend on the other rows. */
 enum { SHORT = 1280, FOUR = 4 };
 VECTOR static void
-sums_of(const float *x, int64_t apart, int64_t rows, int64_t n, double *a)
+fold_eight_rows(const float *x, int64_t apart, int64_t rows, int64_t n, double *a)
 {
     enum { W = 4, EACH = SHARE / W };
     double number = 1;
@@ -202,7 +202,7 @@ void
 fold_sums(const float *x, int64_t apart, int64_t rows, int64_t n, double *a)
 {
     if (n >= SHARE && n < SHORT)
-        sums_of(x, apart, rows, n, a);
+        fold_eight_rows(x, apart, rows, n, a);
     else
         (machine_takes_wide() ? sums_8 : sums_4)(x, apart, rows, n, a);
 }

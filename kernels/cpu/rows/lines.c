@@ -44,7 +44,7 @@ lines_over(const struct view *v, const bool *gone, struct lines *l)
 enum { LANES = 32 };
 
 INLINE double
-greater(double a, double b)
+greater_f64(double a, double b)
 {
     return a > b ? a : b;
 }
@@ -56,14 +56,14 @@ max_block(int64_t n, const double *x)
     int64_t i = 0;
     for (int l = 0; l < LANES; l++) lane[l] = -INFINITY;
     for (; i + LANES <= n; i += LANES)
-        for (int l = 0; l < LANES; l++) lane[l] = greater(x[i + l], lane[l]);
-    for (; i < n; i++) max = greater(x[i], max);
-    for (int l = 0; l < LANES; l++) max = greater(lane[l], max);
+        for (int l = 0; l < LANES; l++) lane[l] = greater_f64(x[i + l], lane[l]);
+    for (; i < n; i++) max = greater_f64(x[i], max);
+    for (int l = 0; l < LANES; l++) max = greater_f64(lane[l], max);
     return max;
 }
 
 VECTOR static double
-sum_block(int64_t n, const double *x)
+sum_line_block(int64_t n, const double *x)
 {
     double lane[LANES] = {0}, sum = 0;
     int64_t i = 0;
@@ -89,7 +89,7 @@ dot_block(int64_t n, const double *x, const double *y)
 }
 
 VECTOR static void
-less(int64_t n, const double *x, double first, double then, double *y)
+subtract_two(int64_t n, const double *x, double first, double then, double *y)
 {
     INDEPENDENT
     for (int64_t i = 0; i < n; i++) y[i] = x[i] - first - then;
@@ -98,7 +98,7 @@ less(int64_t n, const double *x, double first, double then, double *y)
 static void
 exp_block(int64_t n, const double *x, double shift, double *y)
 {
-    less(n, x, shift, 0, y);
+    subtract_two(n, x, shift, 0, y);
     vec_exp_f64(n, y, y);
 }
 
@@ -163,7 +163,7 @@ logs_f64(int64_t n, double *x)
 static void
 exps_f64(int64_t n, const double *x, double first, double then, double scale, double *y)
 {
-    less(n, x, first, then, y);
+    subtract_two(n, x, first, then, y);
     vec_exp_f64(n, y, y);
     affine(n, scale, y, 0, y);
 }
@@ -206,7 +206,7 @@ exp_any_f32(int64_t n, const float *x, float shift, float *y)
     }                                                                                                                  \
     static void block_join_##suffix(int64_t n, const void *x, double *max, double *sum)                                \
     {                                                                                                                  \
-        double most = greater(max_of(n, x), *max);                                                                     \
+        double most = greater_f64(max_of(n, x), *max);                                                                 \
         if (most > *max) *sum *= exp(*max - most);                                                                     \
         type workspace[BLOCK];                                                                                         \
         exp_ahead(n, x, most > -INFINITY ? (type)most : 0, workspace);                                                 \
@@ -248,8 +248,8 @@ exp_any_f32(int64_t n, const float *x, float shift, float *y)
     }
 OF_A_BLOCK(float, f32, vec_max, vec_sum, vec_dot, vec_exp_below, vec_exp_ahead, exp_any_f32, vec_exps, vec_affine,
            less_f32, times_less_f32, vec_softmax_grads)
-OF_A_BLOCK(double, f64, max_block, sum_block, dot_block, exp_block, exp_block, exp_block, exps_f64, affine, less,
-           times_less, softmax_grads)
+OF_A_BLOCK(double, f64, max_block, sum_line_block, dot_block, exp_block, exp_block, exp_block, exps_f64, affine,
+           subtract_two, times_less, softmax_grads)
 
 /* Executes `of` for each block of n elements: m elements starting at i. */
 #define EACH_BLOCK(of)                                                                                                 \
@@ -262,7 +262,7 @@ OF_A_BLOCK(double, f64, max_block, sum_block, dot_block, exp_block, exp_block, e
     {                                                                                                                  \
         const type *x = from;                                                                                          \
         double max = -INFINITY;                                                                                        \
-        EACH_BLOCK(max = greater(block_max_##suffix(m, x + i), max))                                                   \
+        EACH_BLOCK(max = greater_f64(block_max_##suffix(m, x + i), max))                                               \
         return max;                                                                                                    \
     }                                                                                                                  \
     static double sum_##suffix(int64_t n, const void *from, double shift)                                              \
@@ -443,7 +443,7 @@ neighbours(const struct line_call *c)
 
 /* Returns the bytes of scratch per thread for view i. */
 static int64_t
-room_of(const struct line_call *c, int i)
+line_room(const struct line_call *c, int i)
 {
     if (in_place(c, i)) return 0;
     int64_t bytes = (int64_t)compute_bytes(compute_of((enum dtype)c->view[i]->dtype));
@@ -454,7 +454,7 @@ static int64_t
 room_of_all(const struct line_call *c)
 {
     int64_t bytes = 0;
-    for (int i = 0; i < c->nview; i++) bytes += room_of(c, i);
+    for (int i = 0; i < c->nview; i++) bytes += line_room(c, i);
     return bytes;
 }
 
@@ -485,7 +485,7 @@ struct work {
 };
 
 static struct work
-work_of(const struct line_call *c, const struct kcall *k)
+line_work(const struct line_call *c, const struct kcall *k)
 {
     struct work w = {.c = c, .k = k, .step = neighbours(c), .in_place = true};
     enum compute type = compute_of((enum dtype)c->view[0]->dtype);
@@ -494,7 +494,7 @@ work_of(const struct line_call *c, const struct kcall *k)
     w.per = (c->l.inner + w.step - 1) / w.step;
     for (int i = 0; i < c->nview; i++) {
         int64_t bytes = (int64_t)compute_bytes(type);
-        w.side[i] = (struct side){in_place(c, i), c->view[i]->data, c->l.size * bytes, room_of(c, i)};
+        w.side[i] = (struct side){in_place(c, i), c->view[i]->data, c->l.size * bytes, line_room(c, i)};
         w.room += w.side[i].room;
         w.in_place = w.in_place && w.side[i].in_place;
     }
@@ -547,7 +547,7 @@ run_in_place(const struct work *w, int64_t lo, int64_t hi)
 }
 
 static void
-run_groups(void *arg, int64_t share, int64_t lo, int64_t hi)
+run_line_groups(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
     const struct work *w = arg;
     char *scratch = (char *)w->k->scratch + share * w->room;
@@ -565,7 +565,7 @@ lines_run(const struct kcall *k, const void *state)
     UNUSED(state);
     k->call->op->lines(k, &c);
     if (c.l.outer == 0 || c.l.inner == 0) return 0;
-    struct work w = work_of(&c, k);
-    team_shares(k->threads, c.l.outer * w.per, 1 + GRAIN / MAX(w.step * c.l.size, 1), run_groups, &w);
+    struct work w = line_work(&c, k);
+    team_shares(k->threads, c.l.outer * w.per, 1 + GRAIN / MAX(w.step * c.l.size, 1), run_line_groups, &w);
     return 0;
 }

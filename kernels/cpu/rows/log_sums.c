@@ -23,7 +23,7 @@ static_assert((int)COLS == (int)EXP_COLS && (int)COLS == (int)LOG_SUMS, "as many
 /* Returns true if the logarithm of a sum of exponentials of the dtype has too few digits. The error of floats is
  * 2^-22, that of doubles' sum and logarithm 2^-50. */
 static bool
-lacks(enum dtype d, double y)
+lacks_digits(enum dtype d, double y)
 {
     return fabs(y) < (d == DT_F32 ? 2 : 8);
 }
@@ -64,7 +64,7 @@ near(int64_t n, const void *x, double m, double y)
 double
 log_sum_refined(enum dtype d, int64_t n, const void *x, double m, double y)
 {
-    if (!lacks(d, y) || n < 2) return y;
+    if (!lacks_digits(d, y) || n < 2) return y;
     return finer(d, n, x, m, exp_pairs_log(d, n, x, y));
 }
 
@@ -75,7 +75,7 @@ typedef double doubles4_at __attribute__((vector_size(32), aligned(8), may_alias
 
 /* Transposes four reals of each of four lines. */
 INLINE void
-turn_four(const double *const *line, int64_t i, double *to)
+transpose_four_f64(const double *const *line, int64_t i, double *to)
 {
     doubles4 a = *(const doubles4_at *)(line[0] + i), b = *(const doubles4_at *)(line[1] + i);
     doubles4 c = *(const doubles4_at *)(line[2] + i), d = *(const doubles4_at *)(line[3] + i);
@@ -95,7 +95,7 @@ turn_doubles(int64_t n, int64_t count, const double *x, double *to)
     int64_t n4 = n / 4 * 4;
     for (int64_t l = 0; l < COLS; l++) line[l] = x + MIN(l, count - 1) * n;
     for (int64_t i = 0; i < n4; i += 4)
-        for (int l = 0; l < COLS; l += 4) turn_four(line + l, i, to + l);
+        for (int l = 0; l < COLS; l += 4) transpose_four_f64(line + l, i, to + l);
     for (int64_t i = n4; i < n; i++)
         for (int l = 0; l < COLS; l++) to[i * COLS + l] = line[l][i];
 }
@@ -111,7 +111,7 @@ turn_floats(int64_t n, int64_t count, const float *x, double *to)
 }
 
 VECTOR static void
-greatest(int64_t n, const double *x, double *m)
+greatest_of_columns(int64_t n, const double *x, double *m)
 {
     for (int l = 0; l < COLS; l++) m[l] = -INFINITY;
     for (int64_t i = 0; i < n; i++)
@@ -193,7 +193,7 @@ static bool
 any_lacks(const double *y)
 {
     bool any = false;
-    for (int l = 0; l < COLS; l++) any = any || lacks(DT_F32, y[l]);
+    for (int l = 0; l < COLS; l++) any = any || lacks_digits(DT_F32, y[l]);
     return any;
 }
 
@@ -204,7 +204,7 @@ log_sums_short(enum dtype d, int64_t n, int64_t count, const void *x, double *y)
     _Alignas(64) double at[LOG_SUM_SHORT * COLS], m[COLS], first[COLS], then[COLS];
     bool doubles = d == DT_F64, few = n <= FEW && !doubles;
     doubles ? turn_doubles(n, count, x, at) : turn_floats(n, count, x, at);
-    greatest(n, at, m);
+    greatest_of_columns(n, at, m);
     if (!few) by_floats(n, at, m, first);
     if (doubles) pairs(n, at, m, first);
     if (few || (!doubles && any_lacks(first))) by_doubles(n, at, m, then);
@@ -217,6 +217,6 @@ log_sums_short(enum dtype d, int64_t n, int64_t count, const void *x, double *y)
         else if (doubles)
             y[l] = finer(d, n, line, m[l], first[l]);
         else
-            y[l] = few || lacks(d, first[l]) ? near(n, line, m[l], then[l]) : first[l];
+            y[l] = few || lacks_digits(d, first[l]) ? near(n, line, m[l], then[l]) : first[l];
     }
 }

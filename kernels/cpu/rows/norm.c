@@ -39,7 +39,7 @@ struct task {
 };
 
 static struct row
-row_at(const struct view *v, int64_t r, int64_t n)
+norm_row_at(const struct view *v, int64_t r, int64_t n)
 {
     if (v->dtype == DT_NONE) return (struct row){0};
     return (struct row){(char *)v->data + r * n * (int64_t)dtype_bytes(v->dtype), v->dtype, 1, n};
@@ -54,7 +54,7 @@ struct ahead {
 enum { AHEAD = 512, FAR_BYTES = 32 << 20, FAR_READ = 16384 };
 
 static struct ahead
-ahead_of(const struct norm *s)
+norm_ahead(const struct norm *s)
 {
     if (s->rows * s->n * (int64_t)sizeof(float) < FAR_BYTES) return (struct ahead){0, 0};
     return (struct ahead){ABREAST * s->n <= FAR_READ ? ABREAST * s->n : 0, AHEAD};
@@ -64,7 +64,7 @@ ahead_of(const struct norm *s)
 
 /* Returns x - mean. */
 INLINE float
-distance(float x, struct stats t)
+distance_f32(float x, struct stats t)
 {
     return (x - t.mean) - t.rest;
 }
@@ -78,9 +78,9 @@ scale_shift(int64_t n, const float *x, struct stats t, const float *weight, cons
         for (int64_t l = i; l < i + WIDE; l += LANES)
             __builtin_prefetch(x + l + ahead.read), __builtin_prefetch(y + l + ahead.write, 1);
         INDEPENDENT
-        for (int64_t l = i; l < i + WIDE; l++) y[l] = distance(x[l], t) * t.rstd * weight[l] + bias[l];
+        for (int64_t l = i; l < i + WIDE; l++) y[l] = distance_f32(x[l], t) * t.rstd * weight[l] + bias[l];
     }
-    for (; i < n; i++) y[i] = distance(x[i], t) * t.rstd * weight[i] + bias[i];
+    for (; i < n; i++) y[i] = distance_f32(x[i], t) * t.rstd * weight[i] + bias[i];
 }
 
 #define LANES_FILE "kernels/cpu/rows/norm_level.inc"
@@ -103,7 +103,7 @@ gradient_rows(int rows, int64_t n, const float *const *x, const float *const *dy
     for (int64_t i = 0; i < n; i++) {
         float of_weight = 0, of_bias = 0;
         for (int k = 0; k < rows; k++) {
-            float d = distance(x[k][i], t[k].stats), rstd = t[k].stats.rstd, g = dy[k][i];
+            float d = distance_f32(x[k][i], t[k].stats), rstd = t[k].stats.rstd, g = dy[k][i];
             dx[k][i] = rstd * fmaf(d, -t[k].scale, g * weight[i] - t[k].mean_u);
             of_weight += g * (d * rstd);
             of_bias += g;
@@ -124,7 +124,7 @@ gradients(int rows, int64_t n, const float *const *x, const float *const *dy, co
 }
 
 VECTOR static void
-add_to(int64_t n, const double *x, double *sum)
+norm_accumulate(int64_t n, const double *x, double *sum)
 {
     for (int64_t i = 0; i < n; i++) sum[i] += x[i];
 }
@@ -151,7 +151,7 @@ stats_from(float mean, const double sum[2], const struct norm *s)
 
 /* Returns true if the distance from the mean is so large that its square loses digits of the variance. */
 static bool
-is_far(struct stats t)
+is_far_from_zero(struct stats t)
 {
     return fabsf(t.rest) * t.rstd > 1;
 }
@@ -216,12 +216,12 @@ stats_abreast(const struct task *t, int64_t r, int n, struct stats *to)
     struct row x[ABREAST];
     float mean[ABREAST];
     double sum[ABREAST][2];
-    for (int k = 0; k < n; k++) x[k] = row_at(t->x, r + k, t->s->n);
+    for (int k = 0; k < n; k++) x[k] = norm_row_at(t->x, r + k, t->s->n);
     for (int k = 0; k < n; k++) mean[k] = near_mean(&x[k], t->s);
     for (int k = 0; k < n; k++) sums_around(mean[k], &x[k], sum[k]);
     for (int k = 0; k < n; k++) to[k] = stats_from(mean[k], sum[k], t->s);
     for (int k = 0; k < n; k++) {
-        if (!is_far(to[k])) continue;
+        if (!is_far_from_zero(to[k])) continue;
         mean[k] = to[k].mean + to[k].rest;
         sums_around(mean[k], &x[k], sum[k]);
         to[k] = stats_from(mean[k], sum[k], t->s);
@@ -234,17 +234,17 @@ stats_abreast(const struct task *t, int64_t r, int n, struct stats *to)
 }
 
 static void
-forward_row(const struct task *t, int64_t r, struct stats stats)
+forward_row_f32(const struct task *t, int64_t r, struct stats stats)
 {
     int64_t size = t->s->n;
     float x_workspace[ROW_BLOCK], w_workspace[ROW_BLOCK], b_workspace[ROW_BLOCK];
-    struct row x = row_at(t->x, r, size), y = row_at(t->to, r, size);
-    struct row w = row_at(t->weight, 0, size), b = row_at(t->bias, 0, size);
+    struct row x = norm_row_at(t->x, r, size), y = norm_row_at(t->to, r, size);
+    struct row w = norm_row_at(t->weight, 0, size), b = norm_row_at(t->bias, 0, size);
     for (int64_t i = 0; i < size && stop_passes(i); i += ROW_BLOCK) {
         int64_t n = MIN(size - i, ROW_BLOCK);
         float *to = row_into(&y, i, x_workspace);
         scale_shift(n, row_load(&x, i, n, x_workspace), stats, load_or(&w, i, n, 1, w_workspace),
-                    load_or(&b, i, n, 0, b_workspace), to, ahead_of(t->s));
+                    load_or(&b, i, n, 0, b_workspace), to, norm_ahead(t->s));
         row_store(&y, i, n, to);
     }
 }
@@ -313,7 +313,7 @@ forward_rows(const struct task *t, int64_t first, int rows)
 {
     struct stats stats[ABREAST];
     stats_abreast(t, first, rows, stats);
-    for (int k = 0; k < rows; k++) forward_row(t, first + k, stats[k]);
+    for (int k = 0; k < rows; k++) forward_row_f32(t, first + k, stats[k]);
 }
 
 static void
@@ -329,7 +329,7 @@ forward_widened(const struct task *t, int64_t lo, int64_t hi)
 }
 
 static void
-forward_range(void *arg, int64_t lo, int64_t hi)
+forward_rows_f32(void *arg, int64_t lo, int64_t hi)
 {
     const struct task *t = arg;
     if (pays(t))
@@ -344,7 +344,7 @@ backward_sums(const struct task *t, int64_t r, float mean, double sum[4])
 {
     int64_t size = t->s->n;
     float x_workspace[ROW_BLOCK], d_workspace[ROW_BLOCK], w_workspace[ROW_BLOCK];
-    struct row x = row_at(t->x, r, size), dy = row_at(t->dy, r, size), w = row_at(t->weight, 0, size);
+    struct row x = norm_row_at(t->x, r, size), dy = norm_row_at(t->dy, r, size), w = norm_row_at(t->weight, 0, size);
     for (int k = 0; k < 4; k++) sum[k] = 0;
     for (int64_t i = 0; i < size && stop_passes(i); i += ROW_BLOCK) {
         int64_t n = MIN(size - i, ROW_BLOCK);
@@ -356,12 +356,13 @@ backward_sums(const struct task *t, int64_t r, float mean, double sum[4])
 }
 
 static struct slope
-slope_of(const struct task *t, int64_t r)
+norm_slope(const struct task *t, int64_t r)
 {
-    struct row x = row_at(t->x, r, t->s->n), dy = row_at(t->dy, r, t->s->n), w = row_at(t->weight, 0, t->s->n);
+    struct row x = norm_row_at(t->x, r, t->s->n), dy = norm_row_at(t->dy, r, t->s->n),
+               w = norm_row_at(t->weight, 0, t->s->n);
     double sum[4], size = (double)t->s->n;
     struct stats stats = backward_sums(t, r, near_mean(&x, t->s), sum);
-    if (is_far(stats)) stats = backward_sums(t, r, stats.mean + stats.rest, sum);
+    if (is_far_from_zero(stats)) stats = backward_sums(t, r, stats.mean + stats.rest, sum);
     if (out_of_range(t->s, sum[1])) stats = stats_wide(t->s, &x, &dy, &w, sum);
     double ud =
         isfinite(sum[2]) ? sum[3] - (double)stats.rest * sum[2] : sum[3]; /* 0 times infinity is no correction */
@@ -377,19 +378,19 @@ backward_abreast(const struct task *t, int64_t r, int rows, const struct slope *
     const float *x[ABREAST], *dy[ABREAST];
     float *to[ABREAST];
     int64_t size = t->s->n;
-    struct row w = row_at(t->weight, 0, size);
+    struct row w = norm_row_at(t->weight, 0, size);
     for (int64_t i = 0; i < size && stop_passes(i); i += ROW_BLOCK) {
         int64_t n = MIN(size - i, ROW_BLOCK);
         for (int k = 0; k < rows; k++) {
-            struct row from = row_at(t->x, r + k, size), d_from = row_at(t->dy, r + k, size);
-            struct row dx = row_at(t->to, r + k, size);
+            struct row from = norm_row_at(t->x, r + k, size), d_from = norm_row_at(t->dy, r + k, size);
+            struct row dx = norm_row_at(t->to, r + k, size);
             x[k] = row_load(&from, i, n, x_workspace[k]);
             dy[k] = row_load(&d_from, i, n, d_workspace[k]);
             to[k] = row_into(&dx, i, x_workspace[k]);
         }
         gradients(rows, n, x, dy, load_or(&w, i, n, 1, w_workspace), slope, to, sum + i, sum + size + i);
         for (int k = 0; k < rows; k++) {
-            struct row dx = row_at(t->to, r + k, size);
+            struct row dx = norm_row_at(t->to, r + k, size);
             row_store(&dx, i, n, to[k]);
         }
     }
@@ -408,7 +409,7 @@ static void
 backward_rows(const struct task *t, int64_t first, int rows, double *sum)
 {
     struct slope slope[ABREAST];
-    for (int k = 0; k < rows; k++) slope[k] = slope_of(t, first + k);
+    for (int k = 0; k < rows; k++) slope[k] = norm_slope(t, first + k);
     backward_abreast(t, first, rows, slope, sum);
 }
 
@@ -438,7 +439,7 @@ fold_lots(void *arg, int64_t lo, int64_t hi)
 {
     const struct task *t = arg;
     int64_t n = 2 * t->s->n, nlot = lots_of(t->s);
-    for (int64_t lot = 1; lot < nlot; lot++) add_to(hi - lo, t->sum + lot * n + lo, t->sum + lo);
+    for (int64_t lot = 1; lot < nlot; lot++) norm_accumulate(hi - lo, t->sum + lot * n + lo, t->sum + lo);
 }
 
 /* ---- both ---- */
@@ -450,7 +451,7 @@ given(const struct view *v)
 }
 
 static int64_t
-row_grain(const struct norm *s)
+grain_f32(const struct norm *s)
 {
     return 1 + 16384 / MAX(s->n, 1);
 }
@@ -464,7 +465,7 @@ norm_forward(const struct norm *s, const struct view *x, const struct view *weig
         return;
     }
     struct task t = {.s = s, .x = x, .weight = weight, .bias = bias, .to = y};
-    team_run(s->threads, s->rows, row_grain(s), forward_range, &t);
+    team_run(s->threads, s->rows, grain_f32(s), forward_rows_f32, &t);
 }
 
 size_t
@@ -475,7 +476,7 @@ norm_scratch(const struct norm *s)
 }
 
 static void
-store(const double *sum, int64_t n, const struct view *v)
+norm_store(const double *sum, int64_t n, const struct view *v)
 {
     block_store(COMP_F64, v->dtype, sum, n, v->data, 1);
 }
@@ -492,6 +493,6 @@ norm_backward(const struct norm *s, const struct view *x, const struct view *dy,
     struct task t = {.s = s, .x = x, .dy = dy, .weight = weight, .to = to, .sum = scratch};
     team_run(s->threads, lots_of(s), 1, backward_lots, &t);
     team_run(s->threads, 2 * s->n, 16384, fold_lots, &t);
-    store(t.sum, s->n, &to[1]);
-    store(t.sum + s->n, s->n, &to[2]);
+    norm_store(t.sum, s->n, &to[1]);
+    norm_store(t.sum + s->n, s->n, &to[2]);
 }

@@ -26,7 +26,7 @@ struct task {
 
 /* Returns x - mean. */
 INLINE double
-distance(double x, struct stats t)
+distance_f64(double x, struct stats t)
 {
     return (x - t.mean) - t.rest;
 }
@@ -85,18 +85,18 @@ VECTOR static void
 normalise(int64_t n, const double *x, struct stats t, double *y)
 {
     INDEPENDENT
-    for (int64_t i = 0; i < n; i++) y[i] = distance(x[i], t) * t.rstd;
+    for (int64_t i = 0; i < n; i++) y[i] = distance_f64(x[i], t) * t.rstd;
 }
 
 VECTOR static void
-multiply(int64_t n, const double *w, double *y)
+multiply_vectors(int64_t n, const double *w, double *y)
 {
     INDEPENDENT
     for (int64_t i = 0; i < n; i++) y[i] *= w[i];
 }
 
 VECTOR static void
-add(int64_t n, const double *b, double *y)
+add_vectors(int64_t n, const double *b, double *y)
 {
     INDEPENDENT
     for (int64_t i = 0; i < n; i++) y[i] += b[i];
@@ -112,12 +112,12 @@ gradient_sums_f64(int64_t n, const double *x, const double *dy, const double *w,
         for (int l = 0; l < LANES; l++) {
             double u = w ? dy[i + l] * w[i + l] : dy[i + l];
             a[l] += u;
-            b[l] += u * (distance(x[i + l], t) * t.rstd);
+            b[l] += u * (distance_f64(x[i + l], t) * t.rstd);
         }
     for (int64_t i = whole; i < n; i++) {
         double u = w ? dy[i] * w[i] : dy[i];
         a[i - whole] += u;
-        b[i - whole] += u * (distance(x[i], t) * t.rstd);
+        b[i - whole] += u * (distance_f64(x[i], t) * t.rstd);
     }
     sum[0] += fold(a);
     sum[1] += fold(b);
@@ -130,7 +130,7 @@ gradient(int64_t n, const double *x, const double *dy, const double *w, struct s
     INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
         double u = w ? dy[i] * w[i] : dy[i];
-        dx[i] = t.rstd * (u - mean_u - distance(x[i], t) * t.rstd * mean_ux);
+        dx[i] = t.rstd * (u - mean_u - distance_f64(x[i], t) * t.rstd * mean_ux);
     }
 }
 
@@ -139,7 +139,7 @@ add_gradients(int64_t n, const double *x, const double *dy, struct stats t, doub
 {
     INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
-        dw[i] += dy[i] * (distance(x[i], t) * t.rstd);
+        dw[i] += dy[i] * (distance_f64(x[i], t) * t.rstd);
         db[i] += dy[i];
     }
 }
@@ -147,22 +147,22 @@ add_gradients(int64_t n, const double *x, const double *dy, struct stats t, doub
 /* ---- shares ---- */
 
 static void
-forward_row(const struct task *t, const double *x, double *y)
+forward_row_f64(const struct task *t, const double *x, double *y)
 {
     struct stats stats = stats_of(t->s, x);
     for (int64_t i = 0; i < t->s->n && stop_passes(i); i += BLOCK) {
         int64_t n = MIN(t->s->n - i, BLOCK);
         normalise(n, x + i, stats, y + i);
-        if (t->weight) multiply(n, t->weight + i, y + i);
-        if (t->bias) add(n, t->bias + i, y + i);
+        if (t->weight) multiply_vectors(n, t->weight + i, y + i);
+        if (t->bias) add_vectors(n, t->bias + i, y + i);
     }
 }
 
 static void
-forward_range(void *arg, int64_t lo, int64_t hi)
+forward_rows_f64(void *arg, int64_t lo, int64_t hi)
 {
     const struct task *t = arg;
-    for (int64_t r = lo; r < hi; r++) forward_row(t, t->x + r * t->s->n, t->to + r * t->s->n);
+    for (int64_t r = lo; r < hi; r++) forward_row_f64(t, t->x + r * t->s->n, t->to + r * t->s->n);
 }
 
 static void
@@ -208,7 +208,7 @@ weight_range(void *arg, int64_t lo, int64_t hi)
 /* ---- forward, gradient, gradient of the weights ---- */
 
 static int64_t
-row_grain(const struct norm *s)
+grain_f64(const struct norm *s)
 {
     return 1 + 8192 / MAX(s->n, 1);
 }
@@ -217,14 +217,14 @@ void
 norm_f64_forward(const struct norm *s, const double *x, const double *weight, const double *bias, double *y)
 {
     struct task t = {.s = s, .x = x, .weight = weight, .bias = bias, .to = y};
-    team_run(s->threads, s->rows, row_grain(s), forward_range, &t);
+    team_run(s->threads, s->rows, grain_f64(s), forward_rows_f64, &t);
 }
 
 void
 norm_f64_backward(const struct norm *s, const double *x, const double *dy, const double *weight, double *dx)
 {
     struct task t = {.s = s, .x = x, .dy = dy, .weight = weight, .to = dx};
-    team_run(s->threads, s->rows, row_grain(s), backward_range, &t);
+    team_run(s->threads, s->rows, grain_f64(s), backward_range, &t);
 }
 
 size_t
@@ -237,6 +237,6 @@ void
 norm_f64_weights(const struct norm *s, const double *x, const double *dy, double *dw, double *db, void *scratch)
 {
     struct task t = {.s = s, .x = x, .dy = dy, .to = dw, .bias_to = db, .stats = scratch};
-    team_run(s->threads, s->rows, row_grain(s), stats_range, &t);
+    team_run(s->threads, s->rows, grain_f64(s), stats_range, &t);
     team_run(s->threads, s->n, 64 + 8192 / MAX(s->rows, 1), weight_range, &t);
 }

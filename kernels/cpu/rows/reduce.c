@@ -354,7 +354,7 @@ kept_last(struct loop *all, bool *gone, int n)
 
 /* Plans the merged loops of the call; the last loop is the row. */
 static void
-plan(struct reduction *p, const struct kcall *k)
+plan_reduction(struct reduction *p, const struct kcall *k)
 {
     const struct view *x = &k->in[0];
     int64_t out[MAX_DIM];
@@ -387,7 +387,7 @@ plan(struct reduction *p, const struct kcall *k)
 
 /* Advances a position through loops and updates *in and *out; returns false after the last position. */
 static bool
-advance(const struct loop *loop, int n, int64_t *at, int64_t *in, int64_t *out)
+advance_loop(const struct loop *loop, int n, int64_t *at, int64_t *in, int64_t *out)
 {
     for (int i = n - 1; i >= 0; i--) {
         *in += loop[i].in;
@@ -417,7 +417,7 @@ wide(enum compute type, enum reduce r)
     } while (0)
 
 static void
-start(const struct reduction *p, int64_t n, void *accumulator)
+start_accumulator(const struct reduction *p, int64_t n, void *accumulator)
 {
     if (p->wide == COMP_I64)
         FILL(int64_t, reduce_start_i(p->reduce, p->out));
@@ -495,7 +495,7 @@ join_all(const struct reduction *p, int64_t rows, int64_t apart, int64_t in, int
     _Alignas(64) double buffer[BLOCK], part[NARROW];
     int64_t side = side_by_side(p, rows, apart, n), long_row = side * n;
     char *to = side > 1 ? (char *)part : accumulator;
-    if (side > 1) start(p, long_row, part);
+    if (side > 1) start_accumulator(p, long_row, part);
     for (int64_t i = 0, m; i < rows; i += m) {
         if (rows - i >= side)
             m = side * join_some(p, (rows - i) / side, side * apart, in + i * apart, long_row, buffer, to);
@@ -540,7 +540,7 @@ accumulate(const struct reduction *p, int64_t in, int64_t first, int64_t n, void
         bool goes_on = p->row_gone ? fold_row(p, in, &since, accumulator)
                                    : join_all(p, rows, apart, in + first * p->row.in, n, &since, accumulator);
         if (!goes_on) return;
-    } while (advance(p->gone, p->ngone - several, at, &in, &out));
+    } while (advance_loop(p->gone, p->ngone - several, at, &in, &out));
 }
 
 /* Returns the offsets of kept position i in the operand and in the result. */
@@ -562,7 +562,7 @@ fold_rows_of(const struct reduction *p, int64_t n, int64_t apart, int64_t in, vo
 {
     bool ready = lies_ready(p) && p->row.size <= CHUNK && (p->ngone == 0 || p->gone[p->ngone - 1].in > apart);
     int64_t at[MAX_DIM] = {0}, out = 0, since = 0, most = ready ? MAX(CHUNK / p->row.size, 1) : 1;
-    start(p, n, accumulator);
+    start_accumulator(p, n, accumulator);
     do {
         for (int64_t k = 0, some; k < n; k += some) {
             char *to = (char *)accumulator + (size_t)k * p->wide_bytes;
@@ -574,7 +574,7 @@ fold_rows_of(const struct reduction *p, int64_t n, int64_t apart, int64_t in, vo
             else
                 p->f.fold(p->x + (in + k * apart) * (int64_t)p->in_bytes, apart, some, p->row.size, to);
         }
-    } while (ready && advance(p->gone, p->ngone, at, &in, &out));
+    } while (ready && advance_loop(p->gone, p->ngone, at, &in, &out));
     return true;
 }
 
@@ -604,10 +604,10 @@ join_range(void *arg, int64_t lo, int64_t hi)
     kept_at(p, lo / pieces, at, &in, &out);
     for (int64_t i = lo; i < hi; i++) {
         int64_t j = i % pieces * p->piece, n = MIN(width - j, p->piece);
-        start(p, n, accumulator);
+        start_accumulator(p, n, accumulator);
         accumulate(p, in, j, n, accumulator);
         block_store(p->wide, p->out, accumulator, n, p->y + (out + j * p->row.out) * (int64_t)p->out_bytes, p->row.out);
-        if (j + n == width) advance(p->kept, p->nkept, at, &in, &out);
+        if (j + n == width) advance_loop(p->kept, p->nkept, at, &in, &out);
     }
 }
 
@@ -639,7 +639,7 @@ chunk_range(void *arg, int64_t lo, int64_t hi)
     for (int64_t i = lo; i < hi; i++) {
         part.row.size = MIN(c->size, c->p->row.size - i * c->size);
         char *to = c->of + (size_t)i * part.wide_bytes;
-        start(&part, 1, to);
+        start_accumulator(&part, 1, to);
         accumulate(&part, i * c->size * part.row.in, 0, 1, to);
     }
 }
@@ -651,18 +651,18 @@ reduce_one(const struct reduction *p, int threads)
     int64_t size = MAX(CHUNK, (p->row.size + MOST_CHUNKS - 1) / MOST_CHUNKS);
     int64_t n = (p->row.size + size - 1) / size;
     team_run(threads, n, 1, chunk_range, &(struct chunks){p, size, (char *)of});
-    start(p, 1, &result);
+    start_accumulator(p, 1, &result);
     loops_of[p->wide][p->reduce].fold(of, 0, 1, n, &result);
     block_store(p->wide, p->out, &result, 1, p->y, 1);
 }
 
 /* Sets every result to the identity, because the operand is empty. */
 static void
-fill(const struct reduction *p, const struct view *y)
+fill_neutral(const struct reduction *p, const struct view *y)
 {
     int64_t n = view_numel(y);
     double one;
-    start(p, 1, &one);
+    start_accumulator(p, 1, &one);
     for (int64_t i = 0; i < n; i++)
         block_store(p->wide, p->out, &one, 1, (char *)y->data + i * (int64_t)p->out_bytes, 1);
 }
@@ -688,10 +688,10 @@ reduce_run(const struct kcall *k, const void *state)
     p.f = loops_of[p.type][r];
     p.far = view_numel(x) * (int64_t)p.in_bytes > FAR;
     if (view_numel(x) == 0) {
-        fill(&p, y);
+        fill_neutral(&p, y);
         return 0;
     }
-    plan(&p, k);
+    plan_reduction(&p, k);
     if (p.nkept == 0 && p.ngone == 0 && p.row_gone && p.row.size >= 2 * CHUNK)
         reduce_one(&p, k->threads);
     else

@@ -13,7 +13,7 @@
 /* ---- blocks ---- */
 
 INLINE float
-greater(float a, float b)
+greater_f32(float a, float b)
 {
     return a > b ? a : b;
 }
@@ -21,9 +21,9 @@ greater(float a, float b)
 INLINE float
 fold_max(float *lane)
 {
-    for (int l = 0; l < 8; l++) lane[l] = greater(lane[l], lane[l + 8]);
-    for (int l = 0; l < 4; l++) lane[l] = greater(lane[l], lane[l + 4]);
-    return greater(greater(lane[0], lane[2]), greater(lane[1], lane[3]));
+    for (int l = 0; l < 8; l++) lane[l] = greater_f32(lane[l], lane[l + 8]);
+    for (int l = 0; l < 4; l++) lane[l] = greater_f32(lane[l], lane[l + 4]);
+    return greater_f32(greater_f32(lane[0], lane[2]), greater_f32(lane[1], lane[3]));
 }
 
 VECTOR float
@@ -33,13 +33,13 @@ vec_max(int64_t n, const float *x)
     for (int l = 0; l < WIDE; l++) lane[l] = -INFINITY;
     int64_t i = 0;
     for (; i + WIDE <= n; i += WIDE)
-        for (int l = 0; l < WIDE; l++) lane[l] = greater(x[i + l], lane[l]);
+        for (int l = 0; l < WIDE; l++) lane[l] = greater_f32(x[i + l], lane[l]);
     for (; i + LANES <= n; i += LANES)
-        for (int l = 0; l < LANES; l++) lane[l] = greater(x[i + l], lane[l]);
-    for (; i < n; i++) max = greater(x[i], max);
-    for (int l = 0; l < 2 * LANES; l++) lane[l] = greater(lane[l], lane[l + 2 * LANES]);
-    for (int l = 0; l < LANES; l++) lane[l] = greater(lane[l], lane[l + LANES]);
-    return greater(max, fold_max(lane));
+        for (int l = 0; l < LANES; l++) lane[l] = greater_f32(x[i + l], lane[l]);
+    for (; i < n; i++) max = greater_f32(x[i], max);
+    for (int l = 0; l < 2 * LANES; l++) lane[l] = greater_f32(lane[l], lane[l + 2 * LANES]);
+    for (int l = 0; l < LANES; l++) lane[l] = greater_f32(lane[l], lane[l + LANES]);
+    return greater_f32(max, fold_max(lane));
 }
 EXPORTED(vec_max)
 
@@ -149,7 +149,7 @@ strip_max(int lanes, int64_t n, int64_t width, float scale, const float *x, floa
     float lane[WIDE];
     for (int l = 0; l < lanes; l++) lane[l] = max[l];
     for (int64_t i = 0; i < n; i++)
-        for (int l = 0; l < lanes; l++) lane[l] = greater(scale * x[i * width + l], lane[l]);
+        for (int l = 0; l < lanes; l++) lane[l] = greater_f32(scale * x[i * width + l], lane[l]);
     for (int l = 0; l < lanes; l++) max[l] = lane[l];
 }
 
@@ -220,13 +220,13 @@ row_count(const struct view *v, int axis)
 }
 
 static char *
-row_at(const struct row *r, int64_t i)
+rows_row_at(const struct row *r, int64_t i)
 {
     return r->data + i * r->stride * (int64_t)dtype_bytes(r->dtype);
 }
 
 static bool
-is_plain(const struct row *r)
+is_plain_row(const struct row *r)
 {
     return r->dtype == DT_F32 && r->stride == 1;
 }
@@ -234,22 +234,22 @@ is_plain(const struct row *r)
 const float *
 row_load(const struct row *r, int64_t from, int64_t n, float *workspace)
 {
-    if (is_plain(r)) return (const float *)r->data + from;
-    block_load(COMP_F32, r->dtype, row_at(r, from), r->stride, n, workspace);
+    if (is_plain_row(r)) return (const float *)r->data + from;
+    block_load(COMP_F32, r->dtype, rows_row_at(r, from), r->stride, n, workspace);
     return workspace;
 }
 
 float *
 row_into(const struct row *r, int64_t from, float *workspace)
 {
-    return is_plain(r) ? (float *)r->data + from : workspace;
+    return is_plain_row(r) ? (float *)r->data + from : workspace;
 }
 
 void
 row_store(const struct row *r, int64_t from, int64_t n, const float *x)
 {
-    char *to = row_at(r, from);
-    if (!is_plain(r))
+    char *to = rows_row_at(r, from);
+    if (!is_plain_row(r))
         block_store(COMP_F32, r->dtype, x, n, to, r->stride);
     else if (to != (const char *)x)
         memcpy(to, x, (size_t)n * sizeof *x);
