@@ -16,6 +16,7 @@
 -- a stage of what is left at both ends. Both are exact. Round and round: of what is found from several beginnings no move of one or two
 -- cuts by a block is better.
 
+local rille = require "rille"
 local check = require "rille.check"
 
 local who = "rille.parallel: blocks"
@@ -27,14 +28,8 @@ local flight_of = {
   ["zb-h1"] = function(_, p) return p end,
   ["zb-h2"] = function(_, p) return 2 * p - 1 end,
 }
--- How many of its stages' activations device d (from 0) of p keeps at once, with v stages each.
-local contexts_of = {
-  interleaved = function(p, v, d) return 2 * (p - 1 - d) + (v - 1) * p + 1 end,
-  ["zb-v"] = function(p) return 2 * p end,
-  ["v-half"] = function(p) return p + 2 end,
-  ["v-min"] = function(p) return 2 * (p // 3) + 2 + (p % 3 == 2 and 2 or 0) end,
-}
 local there_and_back = "stages there and back, {P0, P1, P1, P0}"
+-- The schedules that are searched for, and the order of stages that each requires.
 local wants = {interleaved = "stages round and round, {P0, P1, P0, P1}", ["zb-v"] = there_and_back, ["v-half"] = there_and_back,
   ["v-min"] = there_and_back}
 
@@ -64,7 +59,8 @@ local function pipeline(o, n, device)
     table.insert(l.owned[d], s)
   end
   local schedule = o.schedule or "1f1b"
-  local flight, contexts = flight_of[schedule], contexts_of[schedule]
+  local flight, contexts = flight_of[schedule], {}
+  for d, own in ipairs(l.owned) do contexts[d] = rille._schedule_contexts(schedule, #l.owned, #own, d - 1) end
   function l.time(s, first, last)
     local moved = first > 1 and device[s] ~= device[s - 1] and o.hop or 0
     return cost[last] - cost[first - 1] + (type(moved) == "table" and moved[first] or moved)
@@ -77,9 +73,7 @@ local function pipeline(o, n, device)
       bytes, largest = bytes + memory[last[i]] - memory[first[i] - 1], math.max(largest, own)
       if flight then bytes = bytes + math.min(l.pieces, flight(l.stages - s + 1, l.stages, l.pieces)) * own end
     end
-    if not contexts then return bytes end
-    local v = #l.owned[d]
-    return bytes + math.min(l.pieces * v, contexts(#l.owned, v, d - 1)) * largest
+    return bytes + math.min(l.pieces * #l.owned[d], contexts[d]) * largest
   end
   return l
 end
@@ -308,11 +302,11 @@ local function cut(o, n, device)
   if type(o.hop) == "table" then numbers("hop", o.hop, n) elseif o.hop then numbers("hop", {o.hop}, 1) end
   check.count(who, "micro_batches", o.micro_batches or 1)
   local schedule, names = o.schedule or "1f1b", {}
-  for _, list in ipairs{flight_of, contexts_of} do
+  for _, list in ipairs{flight_of, wants} do
     for name in pairs(list) do names[#names + 1] = name end
   end
   table.sort(names)
-  check.that(flight_of[schedule] or contexts_of[schedule], "%s: schedule is one of %s, not %s", who, table.concat(names, ", "),
+  check.that(flight_of[schedule] or wants[schedule], "%s: schedule is one of %s, not %s", who, table.concat(names, ", "),
     check.shown(o.schedule))
   local good = not wants[schedule] or (schedule == "interleaved" and is_round or is_folded)(device)
   check.that(good, "%s: %s wants %s", who, schedule, wants[schedule] or "")

@@ -370,6 +370,15 @@ slow_op(lua_State *L)
     return 0;
 }
 
+/* rille._schedule_contexts(name, devices, stages, device): for lua/parallel; device counts from 0. */
+static int
+schedule_contexts(lua_State *L)
+{
+    lua_pushinteger(L, rille_schedule_contexts(luaL_checkstring(L, 1), (int)luaL_checkinteger(L, 2),
+                                               (int)luaL_checkinteger(L, 3), (int)luaL_checkinteger(L, 4)));
+    return 1;
+}
+
 static const luaL_Reg functions[] = {
     {"manual_seed", manual_seed},
     {"allow_tf32", allow_tf32},
@@ -377,6 +386,7 @@ static const luaL_Reg functions[] = {
     {"_autocast", shell_autocast},
     {"_interrupts", interrupts},
     {"_recompute", recompute},
+    {"_schedule_contexts", schedule_contexts},
     {"grad", grad},
     {"counters", counters},
     {"devices", devices},

@@ -59,7 +59,7 @@ pack() {
   cp $build/librille-cuda.so "$top/$build"
   cp $build/librille-cuda.so "$top/$build/lib" # beside the program, as the loader sees it
   libraries $build/rille $build/t/bin/cuda | while read -r library; do cp -L "$library" "$top/$build/lib"; done
-  cp -r --parents t/gpu/run.sh t/lib t/*.lua bench/gpu.* examples docs/cuda.md "$top"
+  cp -r --parents t/gpu/run.sh t/lib t/*/*.lua bench/gpu.* examples docs/cuda.md "$top"
   tar -C "$top" -czf "$file" .
   ls -l "$file"
 }

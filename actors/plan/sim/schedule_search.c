@@ -1,10 +1,11 @@
 /* schedule_search.c - schedule search: the least bubble within a memory limit.
  *
- * pipeline.c computes costs and bytes of the stages. search_schedules() enumerates candidates, each a line of pool
- * sizes and a rule. Candidates that exceed the limit or were tried are skipped; the others are simulated, and the pools
- * that the simulation used are stored. Lines are tried in large steps, then in small steps near the best, and the best
- * is polished stage by stage. Budget that is left while the best is above the lower bound is spent on a random walk
- * (wander). With one stage per device all lines are tried, so more memory hardly ever yields a slower schedule. */
+ * pipeline.c computes costs and bytes of the stages. try_all() runs a table of steps, which enumerate candidates, each
+ * a line of pool sizes and a rule. Candidates that exceed the limit or were tried are skipped; the others are
+ * simulated, and the pools that the simulation used are stored. Lines are tried in large steps, then in small steps
+ * near the best, and the best is polished stage by stage. Budget that is left while the best is above the lower bound
+ * is spent on a random walk (wander). With one stage per device all lines are tried, so more memory hardly ever yields
+ * a slower schedule. */
 #include "actors/plan/sim/schedule_search.h"
 
 #include "actors/plan/sim/pipeline.h"
@@ -30,6 +31,7 @@ struct search {
     struct pipeline line;
     struct simulator *theatre; /* simulator of `line` */
     struct pipeline_sim_rule rule[NRULE];
+    const struct schedule_family *family;
     int64_t base;
     int64_t floor;         /* lower bound of the time */
     int32_t most_contexts; /* limit of a lane; 0: none */
@@ -201,7 +203,7 @@ try_room(struct search *s, uint8_t rule, const struct prog_pool *pool)
 }
 
 /* Units of a line: slope and base in 1/PARTS of a micro-batch, with large and fine steps. */
-enum { PARTS = 24, SLOPES = 2 * PARTS, BASES = 2 * PARTS, LARGE_STEP = 2, FINE = PARTS / 2 };
+enum { PARTS = 24, SLOPES = 2 * PARTS, BASES = 2 * PARTS, LARGE_STEP = 2, SMALL_STEP = 1, FINE = PARTS / 2 };
 /* Delay of weight gradients: unlimited, or limited by the forward pool; ALIKE: with the same weight pool on all
  * stages. */
 enum wait { WAIT_LONG, WAIT_SHORT, WAIT_ALIKE, WAIT_ALIKE_SHORT, NWAIT };
@@ -267,11 +269,15 @@ try_cap(struct search *s, const struct cap *c)
     return s->best.time != time || s->best.bytes != bytes;
 }
 
+/* Small steps of a capped line, in 1/PARTS of a micro-batch. */
+enum { CAP_SLOPE_STEP = PARTS / 6, CAP_BASE_STEP = PARTS / 2 };
+
 /* Tries capped lines in large steps, then hill-climbs from the best in small steps. */
 static void
 try_caps(struct search *s)
 {
-    static const struct cap steps[] = {{.slope = 4}, {.base = 12}, {.most = 1}, {.behind = 1}, {.more = 1}};
+    static const struct cap small[] = {
+        {.slope = CAP_SLOPE_STEP}, {.base = CAP_BASE_STEP}, {.most = 1}, {.behind = 1}, {.more = 1}};
     int32_t p = s->line.nlane, m = s->line.pieces;
     struct cap best = {0}, c;
     for (c.most = MIN(m, p / 2 + 1); c.most <= MIN(m, p + 3); c.most++)
@@ -282,8 +288,8 @@ try_caps(struct search *s)
                         if (try_cap(s, &c)) best = c;
     for (bool better = best.most > 0; better;) {
         better = false;
-        for (size_t k = 0; k < 2 * countof(steps); k++) {
-            const struct cap *by = &steps[k / 2];
+        for (size_t k = 0; k < 2 * countof(small); k++) {
+            const struct cap *by = &small[k / 2];
             int32_t sign = k % 2 ? -1 : 1;
             c = (struct cap){best.slope + sign * by->slope, best.base + sign * by->base, best.most + sign * by->most,
                              best.behind + sign * by->behind, best.more + sign * by->more};
@@ -322,8 +328,18 @@ refine(struct search *s, int32_t slope, int32_t base)
     enum { FAR = 2 };
     struct line_range r;
     do {
-        r = (struct line_range){slope - FAR, base - 2 * FAR, slope + FAR, base + 2 * FAR, 1};
+        r = (struct line_range){slope - FAR, base - 2 * FAR, slope + FAR, base + 2 * FAR, SMALL_STEP};
     } while (try_range(s, r, &slope, &base));
+}
+
+enum { NPOOL = 3 }; /* pools of a stage */
+
+/* Returns the size of pool k of a stage. */
+static int32_t *
+pool_size(struct prog_pool *of, uint64_t k)
+{
+    int32_t *size[NPOOL] = {&of->backward, &of->weight, &of->behind};
+    return size[k];
 }
 
 /* Tries a micro-batch more or less in each pool of the best, while that improves. */
@@ -335,12 +351,10 @@ polish(struct search *s)
     s->most_acts = s->acts + POLISH_ACTS;
     for (bool better = true; better;) {
         better = false;
-        for (int32_t i = 0; i < 6 * n && s->acts < s->most_acts; i++) {
+        for (int32_t i = 0; i < 2 * NPOOL * n && s->acts < s->most_acts; i++) {
             int64_t time = s->best.time, bytes = s->best.bytes;
-            struct prog_pool *at = &pool[i / 6];
-            int32_t *room[] = {&at->backward, &at->weight, &at->behind};
             memcpy(pool, s->best.pool, sizeof *pool * (size_t)n);
-            int32_t *r = room[i % 6 / 2];
+            int32_t *r = pool_size(&pool[i / (2 * NPOOL)], (uint64_t)(i / 2 % NPOOL));
             *r += i % 2 ? 1 : -1;
             if (*r < 1 || *r > s->line.pieces) continue;
             try_room(s, s->best.rule, pool);
@@ -356,8 +370,7 @@ stray(struct search *s, struct prog_pool *pool, uint64_t draw)
 {
     for (uint64_t k = 0; k <= draw % 3; k++) {
         uint64_t at = hash_number(draw, k);
-        struct prog_pool *of = &pool[at % (uint64_t)s->line.n];
-        int32_t *room[] = {&of->backward, &of->weight, &of->behind}, *r = room[(at >> 32) % countof(room)];
+        int32_t *r = pool_size(&pool[at % (uint64_t)s->line.n], (at >> 32) % NPOOL);
         *r = MIN(MAX(1, *r + ((at >> 40) % 2 ? 1 : -1)), s->line.pieces);
     }
 }
@@ -405,18 +418,55 @@ try_lags(struct search *s)
 }
 
 static void
+try_1f1b(struct search *s)
+{
+    try_line(s, PARTS, PARTS, WAIT_SHORT);
+}
+
+/* Tries pools of all micro-batches. */
+static void
+try_gpipe(struct search *s)
+{
+    try_line(s, 0, s->line.pieces * PARTS, WAIT_LONG);
+}
+
+static void
 try_lines(struct search *s)
 {
     int32_t slope = 0, base = 0;
-    try_line(s, PARTS, PARTS, WAIT_SHORT); /* 1F1B */
-    if (s->stages.nchunk > 1) try_lags(s);
-    if (s->stages.nchunk > 1) try_caps(s);
     if (try_range(s, (struct line_range){1, 0, SLOPES, BASES, LARGE_STEP}, &slope, &base)) refine(s, slope, base);
-    try_line(s, 0, s->line.pieces * PARTS, WAIT_LONG); /* all micro-batches: GPipe */
+}
+
+/* Tries all lines, with several stages per device until FEW_ACTS are simulated. */
+static void
+try_fine_lines(struct search *s)
+{
+    int32_t slope, base;
     if (s->stages.nchunk > 1) s->most_acts = FEW_ACTS;
-    try_range(s, (struct line_range){1, 0, SLOPES, BASES, 1}, &slope, &base);
-    if (s->stages.nchunk > 1 && s->best.time) polish(s);
-    if (s->stages.nchunk > 1 && s->best.time && !s->given_up) wander(s);
+    try_range(s, (struct line_range){1, 0, SLOPES, BASES, SMALL_STEP}, &slope, &base);
+}
+
+/* Conditions of a step: several stages per device; a schedule was found; the fastest is sought, not the least memory.
+ */
+enum { IF_CHUNKS = 1, IF_FOUND = 2, IF_FASTEST = 4 };
+
+/* The steps of a search, in order. Each tries candidates and keeps the best. */
+static const struct search_step {
+    void (*run)(struct search *s);
+    unsigned when;
+} steps[] = {
+    {try_1f1b, 0},  {try_lags, IF_CHUNKS}, {try_caps, IF_CHUNKS},          {try_lines, 0},
+    {try_gpipe, 0}, {try_fine_lines, 0},   {polish, IF_CHUNKS | IF_FOUND}, {wander, IF_CHUNKS | IF_FOUND | IF_FASTEST},
+};
+
+static void
+try_all(struct search *s)
+{
+    for (size_t k = 0; k < countof(steps); k++) {
+        unsigned now =
+            (s->stages.nchunk > 1 ? IF_CHUNKS : 0u) | (s->best.time ? IF_FOUND : 0u) | (s->given_up ? 0u : IF_FASTEST);
+        if ((steps[k].when & ~now) == 0) steps[k].run(s);
+    }
 }
 
 /* ---- named schedules ---- */
@@ -460,22 +510,19 @@ at_stages(const struct program *p, const struct stages *s, int status)
     return status;
 }
 
-/* Schedules that require a placement of stages: there and back, or round-robin. */
-static const struct dealing {
-    const char *name, *wants;
-    bool back;
-} dealings[] = {
-    {"interleaved", "each placement twice or more, in one order each time (0 1 0 1)", false},
-    {"zb-v", "each placement twice, there and back (0 1 1 0)", true},
-    {"v-half", "each placement twice, there and back (0 1 1 0)", true},
-    {"v-min", "each placement twice, there and back (0 1 1 0)", true},
+/* Placements of stages that families require, as errors name them. */
+static const char *const dealings[] = {
+    [DEALT_ROUND_ROBIN] = "each placement twice or more, in one order each time (0 1 0 1)",
+    [DEALT_THERE_AND_BACK] = "each placement twice, there and back (0 1 1 0)",
 };
 
 static bool
-is_dealt(const struct search *s, bool back)
+is_dealt(const struct search *s, enum stage_dealing dealing)
 {
     const struct pipeline *l = &s->line;
     int32_t p = l->nlane;
+    bool back = dealing == DEALT_THERE_AND_BACK;
+    if (dealing == DEALT_ANYHOW) return true;
     bool good = l->n >= 2 * p && l->n % p == 0 && (!back || l->n == 2 * p);
     for (int32_t q = 0; good && q < l->n; q++) good = l->lane[q] == (back && q >= p ? l->n - 1 - q : q % p);
     return good;
@@ -483,7 +530,7 @@ is_dealt(const struct search *s, bool back)
 
 /* Reports the user's placement of stages, before stages were split. */
 static int
-no_dealing(struct search *s, const struct dealing *d)
+no_dealing(struct search *s)
 {
     struct program p = *s->program;
     struct stages st;
@@ -493,51 +540,18 @@ no_dealing(struct search *s, const struct dealing *d)
     int32_t *lane = pipeline_lanes(&st, &nlane, &s->arena);
     struct str dealt = {0};
     for (int32_t q = 0; q < st.n && q < 16; q++) str_addf(&dealt, "%s%d", q ? " " : "", (int)lane[q]);
-    fail(E_ARG, "graph: %s wants %s; the stages are dealt %s%s", d->name, d->wants, str_text(&dealt),
-         st.n > 16 ? " ..." : "");
+    fail(E_ARG, "graph: %s wants %s; the stages are dealt %s%s", s->family->name, dealings[s->family->dealing],
+         str_text(&dealt), st.n > 16 ? " ..." : "");
     str_free(&dealt);
     return at_stages(&p, &st, E_ARG);
 }
 
-static int
-check_dealing(struct search *s, const char *name)
-{
-    const struct dealing *d = dealings;
-    while (d < dealings + countof(dealings) && strcmp(d->name, name)) d++;
-    return d == dealings + countof(dealings) || is_dealt(s, d->back) ? 0 : no_dealing(s, d);
-}
-
-/* Returns the context limits of the schedules of Qi et al. 2024 on p devices; 2 p equals 1F1B. */
+/* Returns the most micro-batches of a chunk that a device holds, if it holds `all` of all chunks, and forward and
+ * backward go round the v chunks in groups of p micro-batches. Measured in the fifth round, in the steady state. */
 static int32_t
-contexts_of(const char *name, int32_t p)
+warmup_rounds(int32_t p, int32_t v, int32_t all, int32_t chunk)
 {
-    if (!strcmp(name, "v-min")) return 2 * (p / 3) + 2 + (p % 3 == 2 ? 2 : 0);
-    return !strcmp(name, "v-half") ? p + 2 : 2 * p;
-}
-
-const char *const schedule_search_names[] = {"interleaved", "zb-v", "v-half", "v-min", "auto", NULL};
-
-bool
-schedule_search_knows(const char *name)
-{
-    for (const char *const *own = schedule_search_names; *own; own++)
-        if (!strcmp(*own, name)) return true;
-    return false;
-}
-
-bool
-schedule_search_folds(const char *name)
-{
-    return name[0] != 'i';
-}
-
-/* Returns the most micro-batches of a chunk that a device holds, if it holds 2 (p - 1 - lane) + (v - 1) p + 1 of all
- * chunks, and forward and backward go round the v chunks in groups of p micro-batches. Measured in the fifth round,
- * in the steady state. */
-static int32_t
-replan_hold(int32_t p, int32_t v, int32_t lane, int32_t chunk)
-{
-    int32_t n = p * v, all = 2 * (p - 1 - lane) + (v - 1) * p + 1, most = 0;
+    int32_t n = p * v, most = 0;
     for (int32_t i = 0; i < p; i++) {
         int32_t done = 4 * n + chunk * p + i + 1 - all; /* backward acts of the device, over all chunks */
         int32_t own = done / n * p + MIN(MAX(done % n - (v - 1 - chunk) * p, 0), p);
@@ -553,7 +567,8 @@ try_rounds(struct search *s)
     int32_t n = s->line.n, p = s->line.nlane, v = s->stages.nchunk, m = s->line.pieces;
     struct prog_pool *pool = must_alloc(sizeof *pool * (size_t)n);
     for (int32_t q = 0; q < n; q++) {
-        int32_t room = MIN(m, replan_hold(p, v, s->line.lane[q], s->stages.chunk[q]));
+        int32_t all = s->family->contexts(p, v, s->line.lane[q]);
+        int32_t room = MIN(m, warmup_rounds(p, v, all, s->stages.chunk[q]));
         pool[q] = (struct prog_pool){room, room, 1, m};
     }
     try_room(s, RULE_ROUNDS, pool);
@@ -574,16 +589,31 @@ search_schedules(struct search *s, const struct schedule_search_request *w)
     make_rules(s);
     s->most_bytes = bytes_wished(s, w);
     if (w->allowed) *w->allowed = s->most_bytes;
-    TRY(check_dealing(s, w->name));
-    if (w->name[0] == 'z' || w->name[0] == 'v') s->most_contexts = contexts_of(w->name, s->line.nlane);
-    if (w->name[0] == 'i')
+    if (!is_dealt(s, s->family->dealing)) return no_dealing(s);
+    if (s->family->rounds) {
         try_rounds(s);
-    else
-        try_lines(s);
+        return 0;
+    }
+    if (s->family->contexts) s->most_contexts = s->family->contexts(s->line.nlane, s->stages.nchunk, 0);
+    try_all(s);
     return 0;
 }
 
 /* ---- interface ---- */
+
+bool
+schedule_search_knows(const char *name)
+{
+    const struct schedule_family *f = schedule_family(name);
+    return f && !f->hidden;
+}
+
+bool
+schedule_search_folds(const char *name)
+{
+    const struct schedule_family *f = schedule_family(name);
+    return !f || !f->rounds;
+}
 
 /* Searches for the schedule with the least memory, at any time. */
 static int
@@ -594,7 +624,7 @@ seek_least(struct search *s)
     s->most_acts = MOST_ACTS;
     s->tried = (struct hash_table){.arena = &s->arena};
     s->most_bytes = s->most_contexts = 0;
-    try_lines(s);
+    try_all(s);
     return s->best.time ? 0 : fail(E_PLAN, "graph: no schedule of its stages ends");
 }
 
@@ -629,14 +659,11 @@ comes_in_pieces(const struct program *p)
 static int
 choose_schedule(struct search *s, struct program *p, const struct schedule_search_request *w)
 {
-    static const struct schedule_search_costs alike = {.forward = 1e6, .backward = 1e6, .weight = 1e6},
-                                              joint = {.forward = 1e6, .backward = 2e6};
-    const struct schedule_search_costs *costs = w->costs;
-    if (!costs && w->name[0] == 'i') costs = &joint;
-    if (!costs && (w->name[0] == 'z' || w->name[0] == 'v')) costs = &alike;
+    s->family = schedule_family(w->name);
+    assert(s->family);
     p->rule = RULE_DEEP; /* distinguishes the stages of a device */
     p->fold = schedule_search_folds(w->name);
-    TRY(describe_schedule(s, p, costs));
+    TRY(describe_schedule(s, p, w->costs ? w->costs : s->family->costs));
     if (!comes_in_pieces(p)) return 0;
     if (w->base && *w->base) s->base = *w->base;
     if (w->base) *w->base = s->base;

@@ -7,12 +7,8 @@
 #define RILLE_PLAN_SCHEDULE_SEARCH_H
 
 #include "actors/plan/sim/pipeline_sim.h"
+#include "actors/plan/sim/schedule_family.h"
 
-/* Nanoseconds per micro-batch of a stage. move: latency between the devices of two stages. */
-struct schedule_search_costs {
-    double forward, backward, weight, move;
-    bool kept; /* costs are of a step without recomputation; recomputation is added */
-};
 struct schedule_search_request {
     const char *name;  /* "zb-v", "v-half", "v-min", "interleaved", "auto", or "memory" (limits below) */
     double memory;     /* up to 16: factor of 1F1B's bytes on its fullest device; above: bytes per device */
@@ -32,8 +28,7 @@ struct schedule_search_result {
     double again;        /* fraction of forward that backward recomputes */
 };
 
-/* Names of the schedules that the search supports; NULL-terminated. */
-extern const char *const schedule_search_names[];
+/* Returns true if the search supports the schedule, and users may name it. */
 bool schedule_search_knows(const char *name);
 /* Returns true if the schedule splits a stage whose results return to its input's devices into two stages. */
 bool schedule_search_folds(const char *name);

@@ -176,7 +176,7 @@ no_schedule(const char *name)
 {
     struct str all = {0};
     for (size_t i = 0; i < countof(schedules); i++) str_addf(&all, "%s\"%s\"", i ? ", " : "", schedules[i].name);
-    for (const char *const *dial = schedule_search_names; *dial; dial++) str_addf(&all, ", \"%s\"", *dial);
+    for (int i = 0; schedule_family_at(i); i++) str_addf(&all, ", \"%s\"", schedule_family_at(i)->name);
     int status =
         fail(E_ARG, "graph: there is no schedule \"%s\"; there are %s, {lag =, split_backward =} and {memory =}", name,
              str_text(&all));
@@ -202,6 +202,15 @@ trace_schedule_check(const struct rille_graph_options *o)
 {
     struct schedule schedule;
     return find_schedule(o, &schedule);
+}
+
+int
+rille_schedule_contexts(const char *schedule, int devices, int stages, int device)
+{
+    enum { MOST = 1 << 15 }; /* products fit in 31 bits */
+    if (face_given(schedule, "the schedule", __func__)) return 0;
+    if (device < 0 || device >= devices || stages < 1 || devices > MOST || stages > MOST) return 0;
+    return schedule_contexts(schedule, devices, stages, device);
 }
 
 /* Fails with the possible numbers of micro-batches: the divisors of the rows of every rank. */
