@@ -1,0 +1,50 @@
+#!/bin/bash
+# names.sh - names that were replaced do not come back, and grep finds a function by its name.
+#
+# names.tsv lists replaced names: old<TAB>new. An old name must not be an identifier of the product. A function may be
+# defined in one file only; the members of operators' records (grad, infer, reals, ...) are exempt. Each rule is tried on
+# a small planted tree, too. TAP.
+set -u
+n=0 failed=0
+list=$PWD/t/project/names.tsv
+folders=(runtime sbp boxing kernels actors shell)
+
+sources() { find "${folders[@]}" -name '*.[ch]' -o -name '*.inc' -o -name '*.def' 2>/dev/null | sort; }
+old_names_in_use() { # code without comments and texts
+  sources | xargs -r -d '\n' perl -0777 -e '
+    open my $list, "<", shift or die; my %new = map { (split /\t/)[0, 1] } map { s/\n//r } <$list>;
+    for my $file (@ARGV) {
+      open my $f, "<", $file or next; my $text = <$f>;
+      $text =~ s{/\*.*?\*/|"(?:\\.|[^"\\\n])*"}{}gs;
+      my %seen = map { $_ => 1 } $text =~ /(?:struct )?\b[a-z]\w+/g, $text =~ /\b\w+/g;
+      exists $seen{$_} and print "$file: $_ is called $new{$_}\n" for sort keys %new;
+    }' "$list"
+}
+names_of_two_files() { # functions begin a line, their type on the line before
+  sources | grep '\.c$' | grep -v '^kernels/op/' | xargs -r -d '\n' perl -ne '
+    print "$1 $ARGV\n" if /^([a-z]\w*)\(/ and $type; $type = /^(?:static |const |struct |enum |void|int|bool|char|double|size_t|[a-z]\w*_t)[^;(]*$/' |
+    sort -u | awk '{ if ($1 == name && $2 != file) print name " is defined in " file " and " $2; name = $1; file = $2 }'
+}
+
+plant() {
+  mkdir -p runtime/base sbp
+  printf '%s\n' 'static int' "$(head -1 "$list" | cut -f1)(void)" '{ return 0; }' 'static void' 'take(int x)' '{ }' >runtime/base/a.c
+  printf '%s\n' 'static void' 'take(char *x)' '{ }' >sbp/b.c
+}
+ok() { # ok NAME VIOLATIONS [ALLOWED]
+  n=$((n + 1))
+  [ "$(grep -c . <<<"$2")" -le "${3:-0}" ] && { echo "ok $n - $1"; return; }
+  failed=1
+  echo "not ok $n - $1"
+  head -40 <<<"$2" | sed 's/^/#   /'
+}
+
+planted=$(mktemp -d)
+trap 'rm -rf "$planted"' EXIT
+(cd "$planted" && plant)
+ok "no replaced name is in use" "$(old_names_in_use)"
+ok "a planted one is found" "$([ -n "$(cd "$planted" && old_names_in_use)" ] || echo missed)"
+ok "a function's name stands in one file, but for at most 12" "$(names_of_two_files)" 12
+ok "planted twins are found" "$([ -n "$(cd "$planted" && names_of_two_files)" ] || echo missed)"
+echo "1..$n"
+exit $failed
