@@ -3,7 +3,8 @@
  * float, in memory of every kind, with channels side by side, cut out of larger images. Those that lie dense are found;
  * what is found is computed here as runtime/device/device_cuda.h says it, and compared with references.
  *
- * t/bin/cuda convolutions gpu: the library of GPU 0 computes it, twice with the same bits; what it has no way for is told. */
+ * t/bin/cuda convolutions gpu: the library of GPU 0 computes it, twice with the same bits; what it has no way for is
+ * told. */
 #include "kernels/cuda/convolution.h"
 #include "kernels/cuda/source.h"
 #include "kernels/op/lib/table.h"

@@ -158,7 +158,8 @@ program_on(struct rille_session *s, int32_t n)
     struct val *x = call(&m, "matmul", 2, (struct val *[]){leaf(&m, rows), leaf(&m, whole)});
     struct val *y = call(&m, "matmul", 2, (struct val *[]){leaf(&m, columns), leaf(&m, rows)});
     x = x ? call(&m, "relu", 1, &x) : NULL;
-    bool made = x && y && !build_to_global(&s->context, x, columns, &root[0]) && !build_to_global(&s->context, y, whole, &root[1]);
+    bool made = x && y && !build_to_global(&s->context, x, columns, &root[0]) &&
+                !build_to_global(&s->context, y, whole, &root[1]);
     if (made && !collect(s, 2, root, COLLECT_RUN)) g = collection_program(s, &s->collection);
     build_settle(s, 0);
     return g;
