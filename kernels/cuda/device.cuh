@@ -1,9 +1,8 @@
 /* device.cuh - what every kernel's text begins with: elements of memory, random words, lines shared by a block.
  *
  * Compiled by NVRTC for GPUs and, with t/host/shim.h before it, by C++ compilers for the host. Numbers behave as on the
- * cpu: bf16 and f16 are computed as f32 and rounded to the nearest, of two the even one (runtime/tensor/half.h); reals
- * become integers cut towards zero and held in range, NaN 0 (runtime/tensor/type.h); Philox gives the words of
- * runtime/base/rng.h. */
+ * cpu: bf16 and f16 are computed as f32 and rounded to the nearest, of two the even one (runtime/tensor/half.h); reals become
+ * integers cut towards zero and held in range, NaN 0 (runtime/tensor/type.h); Philox gives the words of runtime/base/rng.h. */
 #ifdef __CUDACC_RTC__
 typedef signed char int8_t;
 typedef unsigned char uint8_t;
@@ -348,7 +347,9 @@ walk(P p, const int64_t *size, const int64_t *stride)
 
 /* V elements of a walk's innermost loop, which lie in one place, together, or `step` apart. */
 enum lying { IN_PLACE, TOGETHER, APART };
-template <class M, int V> struct __align__(sizeof(M) * V) pack { M of[V]; };
+template <class M, int V> struct __align__(sizeof(M) * V) pack {
+    M of[V];
+};
 /* whole: packs that lie together begin where a pack may. */
 template <int V, lying HOW, class M>
 DEVICE pack<M, V>
@@ -413,12 +414,7 @@ template <> struct bits_of<4> {
 
 /* Elements that lie together where a pack may, in registers. */
 template <class M, int V> struct row {
-    enum {
-        BYTES = V * sizeof(M),
-        WORDS = BYTES / 4,
-        UNIT = WORDS < 4 ? WORDS : 4,
-        EACH = sizeof(M) < 4 ? 4 / sizeof(M) : 1
-    };
+    enum { BYTES = V * sizeof(M), WORDS = BYTES / 4, UNIT = WORDS < 4 ? WORDS : 4, EACH = sizeof(M) < 4 ? 4 / sizeof(M) : 1 };
     uint32_t w[WORDS / UNIT][UNIT];
 
     METHOD void read(const M *at)
@@ -530,8 +526,7 @@ struct least {
     template <class C> static METHOD C join(C a, C x) { return x < a || x != x ? x : a; }
 };
 
-/* A number as a float and what that lacks of it: x minus it is (x - high) - low, to the last digit of the difference.
- */
+/* A number as a float and what that lacks of it: x minus it is (x - high) - low, to the last digit of the difference. */
 struct two_floats {
     float high, low;
 };

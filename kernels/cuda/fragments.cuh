@@ -143,8 +143,8 @@ right_along(T (*tile)[PITCH], int k, int n, uint32_t (&to)[2][2])
 
 /* ---- products of warpgroups ---- */
 
-/* Where column c of row r of a tile lies in its row: rows of GROUP halves are 128 bytes, whose units of 16 change
- * places by the row, as matrices of warpgroups have it. Such a tile begins at a multiple of 1024 bytes. */
+/* Where column c of row r of a tile lies in its row: rows of GROUP halves are 128 bytes, whose units of 16 change places
+ * by the row, as matrices of warpgroups have it. Such a tile begins at a multiple of 1024 bytes. */
 enum { GROUP = 64 };
 template <int PITCH>
 DEVICE int
@@ -154,7 +154,7 @@ column_in(int r, int c)
 }
 #if WARPGROUPS
 /* What it says is done behind groups_wait. */
-#define SUMS4(a, b, c, d) "%" #a ", %" #b ", %" #c ", %" #d
+#define SUMS4(a, b, c, d)  "%" #a ", %" #b ", %" #c ", %" #d
 #define ALL_SUMS                                                                                                       \
     "{" SUMS4(0, 1, 2, 3) ", " SUMS4(4, 5, 6, 7) ", " SUMS4(8, 9, 10, 11) ", " SUMS4(12, 13, 14, 15) ", " SUMS4(       \
         16, 17, 18, 19) ", " SUMS4(20, 21, 22, 23) ", " SUMS4(24, 25, 26, 27) ", " SUMS4(28, 29, 30, 31) "}, "
@@ -162,23 +162,24 @@ column_in(int r, int c)
     "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " " ALL_SUMS "{" x "}, " w ", " more ", 1, 1, " turned \
     ";\n"
 #define GROUP_PRODUCT(type, turned, step)                                                                              \
-    asm volatile(                                                                                                      \
-        "{\n.reg .pred p, q;\n.reg .b64 w1, w2, w3;\nsetp.ne.b32 p, %49, 0;\nsetp.eq.b32 q, %49, %49;\n"               \
-        "add.s64 w1, %48, " step ";\nadd.s64 w2, w1, " step ";\nadd.s64 w3, w2, " step ";\n"                           \
-        "wgmma.fence.sync.aligned;\n" GROUP_STEP(type, SUMS4(32, 33, 34, 35), "%48", "p", turned)                      \
-            GROUP_STEP(type, SUMS4(36, 37, 38, 39), "w1", "q", turned)                                                 \
-                GROUP_STEP(type, SUMS4(40, 41, 42, 43), "w2", "q", turned)                                             \
-                    GROUP_STEP(type, SUMS4(44, 45, 46, 47), "w3", "q", turned) "wgmma.commit_group.sync.aligned;\n}\n" \
-        : "+f"(sum[0][0]), "+f"(sum[0][1]), "+f"(sum[0][2]), "+f"(sum[0][3]), "+f"(sum[1][0]), "+f"(sum[1][1]),        \
-          "+f"(sum[1][2]), "+f"(sum[1][3]), "+f"(sum[2][0]), "+f"(sum[2][1]), "+f"(sum[2][2]), "+f"(sum[2][3]),        \
-          "+f"(sum[3][0]), "+f"(sum[3][1]), "+f"(sum[3][2]), "+f"(sum[3][3]), "+f"(sum[4][0]), "+f"(sum[4][1]),        \
-          "+f"(sum[4][2]), "+f"(sum[4][3]), "+f"(sum[5][0]), "+f"(sum[5][1]), "+f"(sum[5][2]), "+f"(sum[5][3]),        \
-          "+f"(sum[6][0]), "+f"(sum[6][1]), "+f"(sum[6][2]), "+f"(sum[6][3]), "+f"(sum[7][0]), "+f"(sum[7][1]),        \
-          "+f"(sum[7][2]), "+f"(sum[7][3])                                                                             \
-        : "r"(x[0][0]), "r"(x[0][1]), "r"(x[0][2]), "r"(x[0][3]), "r"(x[1][0]), "r"(x[1][1]), "r"(x[1][2]),            \
-          "r"(x[1][3]), "r"(x[2][0]), "r"(x[2][1]), "r"(x[2][2]), "r"(x[2][3]), "r"(x[3][0]), "r"(x[3][1]),            \
-          "r"(x[3][2]), "r"(x[3][3]), "l"(w), "r"((int)more)                                                           \
-        : "memory")
+    asm volatile("{\n.reg .pred p, q;\n.reg .b64 w1, w2, w3;\nsetp.ne.b32 p, %49, 0;\nsetp.eq.b32 q, %49, %49;\n"      \
+                 "add.s64 w1, %48, " step ";\nadd.s64 w2, w1, " step ";\nadd.s64 w3, w2, " step ";\n"                   \
+                 "wgmma.fence.sync.aligned;\n" GROUP_STEP(type, SUMS4(32, 33, 34, 35), "%48", "p", turned)             \
+                     GROUP_STEP(type, SUMS4(36, 37, 38, 39), "w1", "q", turned)                                        \
+                         GROUP_STEP(type, SUMS4(40, 41, 42, 43), "w2", "q", turned)                                    \
+                             GROUP_STEP(type, SUMS4(44, 45, 46, 47), "w3", "q", turned)                                \
+                 "wgmma.commit_group.sync.aligned;\n}\n"                                                                \
+                 : "+f"(sum[0][0]), "+f"(sum[0][1]), "+f"(sum[0][2]), "+f"(sum[0][3]), "+f"(sum[1][0]),                \
+                   "+f"(sum[1][1]), "+f"(sum[1][2]), "+f"(sum[1][3]), "+f"(sum[2][0]), "+f"(sum[2][1]),                \
+                   "+f"(sum[2][2]), "+f"(sum[2][3]), "+f"(sum[3][0]), "+f"(sum[3][1]), "+f"(sum[3][2]),                \
+                   "+f"(sum[3][3]), "+f"(sum[4][0]), "+f"(sum[4][1]), "+f"(sum[4][2]), "+f"(sum[4][3]),                \
+                   "+f"(sum[5][0]), "+f"(sum[5][1]), "+f"(sum[5][2]), "+f"(sum[5][3]), "+f"(sum[6][0]),                \
+                   "+f"(sum[6][1]), "+f"(sum[6][2]), "+f"(sum[6][3]), "+f"(sum[7][0]), "+f"(sum[7][1]),                \
+                   "+f"(sum[7][2]), "+f"(sum[7][3])                                                                    \
+                 : "r"(x[0][0]), "r"(x[0][1]), "r"(x[0][2]), "r"(x[0][3]), "r"(x[1][0]), "r"(x[1][1]), "r"(x[1][2]),   \
+                   "r"(x[1][3]), "r"(x[2][0]), "r"(x[2][1]), "r"(x[2][2]), "r"(x[2][3]), "r"(x[3][0]), "r"(x[3][1]),   \
+                   "r"(x[3][2]), "r"(x[3][3]), "l"(w), "r"((int)more)                                                  \
+                 : "memory")
 
 #endif
 /* Begins sum = x w, or sum + x w: x of GROUP rows, 16 of each warp as left factors, and as many columns; w a tile of

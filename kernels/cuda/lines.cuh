@@ -37,8 +37,8 @@ struct every {
 struct listing {
     enum { WARP = 32, WARPS = 8, EACH = 64, ALL = WARPS * EACH, PLACE = 48 /* bits of a place */ };
     uint64_t found[WARPS][EACH];
-    int nfound[WARPS];         /* more than EACH: the others are left out */
-    int n;                     /* of all; -1: some were left out */
+    int nfound[WARPS]; /* more than EACH: the others are left out */
+    int n;             /* of all; -1: some were left out */
     int turn[ALL], alike[ALL]; /* alike: how many have its turn */
     int64_t value[ALL];        /* what the place is worth */
     bool flag[WARPS * WARP];
@@ -52,7 +52,7 @@ struct listing {
 template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> struct team {
     typedef packed<PACK> element;
     int64_t n;
-    bool here;    /* there is a line */
+    bool here; /* there is a line */
     double *room; /* 256, of the block; where keys name lines, its listing, */
     every mine;   /* and all its lines */
 
@@ -300,7 +300,8 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         look_through(from, to, turn, turns, key);
         __syncthreads();
         int n = 0;
-        for (int w = 0; w < listing::WARPS; w++) n = n < 0 || l.nfound[w] > listing::EACH ? -1 : n + l.nfound[w];
+        for (int w = 0; w < listing::WARPS; w++)
+            n = n < 0 || l.nfound[w] > listing::EACH ? -1 : n + l.nfound[w];
         if (n >= 0) sort(value);
         if (threadIdx.x == 0) l.n = n;
         __syncthreads();

@@ -87,7 +87,9 @@ template <> struct factor<f16> {
 /* A thread has EACH x EACH results that lie together, so that it reads 16 bytes of a slice at once. */
 template <class C> struct tile_of {
     enum { SLICE = 16, EACH = 4, ACROSS = TILE / EACH, PAD = 4 };
-    struct __align__(16) slices { C left[SLICE][TILE + PAD], right[SLICE][TILE]; };
+    struct __align__(16) slices {
+        C left[SLICE][TILE + PAD], right[SLICE][TILE];
+    };
     C sum[EACH][EACH];
 
     METHOD static int row(int r) { return threadIdx.x / ACROSS * EACH + r; }
@@ -127,7 +129,9 @@ template <class C> struct tile_of {
 /* A warp has 16 rows and half of the columns, as fragments of 16 x 8. */
 template <class T> struct tile_of_halves {
     enum { SLICE = 32, COLUMNS = TILE / 2, FRAGMENTS = COLUMNS / 8, PAD = 8 };
-    struct __align__(16) slices { T left[TILE][SLICE + PAD], right[SLICE][TILE + PAD]; };
+    struct __align__(16) slices {
+        T left[TILE][SLICE + PAD], right[SLICE][TILE + PAD];
+    };
     float sum[FRAGMENTS][4];
 
     METHOD static int first_row() { return threadIdx.x / 64 * 16; }
@@ -166,7 +170,8 @@ template <class T> struct tile_of_halves {
     template <class Put> METHOD void end(Put put) const
     {
         for (int f = 0; f < FRAGMENTS; f++)
-            for (int i = 0; i < 4; i++) put(first_row() + row_of(i), first_column() + 8 * f + column_of(i), sum[f][i]);
+            for (int i = 0; i < 4; i++)
+                put(first_row() + row_of(i), first_column() + 8 * f + column_of(i), sum[f][i]);
     }
 };
 template <> struct tile_of<bf16> : tile_of_halves<bf16> {
@@ -176,8 +181,8 @@ template <> struct tile_of<f16> : tile_of_halves<f16> {
 
 /* ---- the walk ---- */
 
-/* Which elements neighbouring threads read: of the left factor those of a row, or of a place in the sum, of the right
- * one those of a place, or of a column. */
+/* Which elements neighbouring threads read: of the left factor those of a row, or of a place in the sum, of the right one
+ * those of a place, or of a column. */
 struct walk {
     bool left_by_place, right_by_column;
 };
@@ -206,10 +211,9 @@ template <class real, class T> struct products {
     int64_t parts;
     mutable int64_t part;
 
-    /* left(left_at(row(b, i), place(l))) and right(right_at(place(l), column(b, j))) are elements: places in memory,
-     * where 0 is one, and what lies there. put(b, i, j, the sum of products where meets(place, column)). Zeros of the
-     * right factor that do not meet count for nothing: beside a left factor that is infinite or NaN they are passed
-     * over. */
+    /* left(left_at(row(b, i), place(l))) and right(right_at(place(l), column(b, j))) are elements: places in memory, where
+     * 0 is one, and what lies there. put(b, i, j, the sum of products where meets(place, column)). Zeros of the right
+     * factor that do not meet count for nothing: beside a left factor that is infinite or NaN they are passed over. */
     template <class Row, class Column, class Place, class LeftAt, class Left, class RightAt, class Right, class Put,
               class Meets>
     METHOD void multiply(int64_t count, int64_t m, int64_t n, int64_t k, walk w, Row row, Column column, Place place,
