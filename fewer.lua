@@ -1,1 +1,0 @@
-rille.snapshot() print(pcall(rille.recover, {workers = 9}))

@@ -1,1 +1,0 @@
-io.stdout:write("up\n") io.stdout:flush() os.execute("exec sleep 30")
