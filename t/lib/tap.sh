@@ -9,7 +9,8 @@
 # function `tell` says, where it has one.
 n=0 failed=0
 hang=900 # seconds after which what should end is taken to hang: far beyond what anything takes beside others
-dir=$(mktemp -d)
+dir=$(mktemp -d) || exit
+. () { builtin . "$@" || { echo "Bail out! $1 cannot be read"; exit 1; }; } # a test without its helpers writes where it stands
 trap 'rm -rf "$dir"' EXIT
 
 report() { # report STATUS NAME: the status
