@@ -17,7 +17,7 @@ count() { grep -c "^$1" "$dir/told"; }
 few='s/^local schedules = .*/local schedules = {"1f1b", "gpipe", "zb-h1", {lag = 3, split_backward = true}}/
   s/ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2", "auto".*} do/ipairs{"1f1b", "zb-h1"} do/; s/for zero = 0, 3 do/for zero = 0, 3, 3 do/'
 [ -z "${RILLE_LONG:-}" ] || few=
-sed -e "$few" -e 's/^local function cpu(d) return rille.placement("cpu"/local function cpu(d) return rille.placement("cuda"/; s/places >= 10/places >= 1/' \
+sed -e "$few" -e 's/^local function cpu(d) return rille.placement("cpu"/local function cpu(d) return rille.placement("cuda"/; s/and 0 or 10/and 0 or 1/' \
   -e "s/stage on cpu\[/stage on cuda[/; s,t/parallel/schedules-bits.lua:,$dir/schedules-bits.lua:,g" t/parallel/schedules-bits.lua >"$dir/schedules-bits.lua"
 for shape in "4 cuda:0 " "2 cuda:0,cuda:1 ,buffers"; do
   read -r workers devices word <<<"$shape"

@@ -73,7 +73,7 @@ for _, name in ipairs(names) do
   local net = nets[name]
   tap.group(name, function()
     local want = scaled(trained(net, function() return cpu(0) end))
-    local tried = 0
+    local refused = 0
     local list = {table.unpack(schedules)}
     if name == "round" then list[#list + 1] = "interleaved" end
     if name == "there and back" then list[#list + 1], list[#list + 2], list[#list + 3] = "zb-v", "v-half", "v-min" end
@@ -81,17 +81,18 @@ for _, name in ipairs(names) do
       local ways = {{}, {recompute = true}, {offload = aside}, schedule.memory and {recompute = "auto"} or nil}
       if not os.getenv("RILLE_LONG") then ways = {ways[1], ways[2 + (i + #name) % (#ways - 1)]} end
       for _, how in ipairs(ways) do
+        if not tap.share() then goto next end
         local text = schedule_name(schedule)
         local good, got = pcall(trained, net, cpu, {micro_batches = PIECES, schedule = schedule, recompute = how.recompute, offload = how.offload})
-        local small = not good and type(schedule) == "table" and tostring(got):find("the least is")
-        if not small then
-          tried = tried + 1
+        if not good and type(schedule) == "table" and tostring(got):find("the least is") then refused = refused + 1
+        else
           if good then tap.is(got, want, ("%s%s: the bits of one device"):format(text, how.recompute and ", recomputed: " .. tostring(how.recompute) or how.offload and ", offloaded" or ""))
           else tap.ok(false, text, got) end
         end
+        ::next::
       end
     end
-    tap.ok(tried >= 2 * #list - 6, "nearly all were tried", tried)
+    tap.ok(refused <= 6, "few are refused", refused)
   end)
 end
 
@@ -104,11 +105,10 @@ tap.group("a place for each act", function()
   for _, name in ipairs{"a chain", "there and back", "a wave of four", "encoder and decoder"} do
     local want = trained(nets[name], function() return cpu(0) end, nil, nil, 1024)
     for _, s in ipairs{"1f1b", "zb-h1", "zb-h2", "auto", {lag = 3, split_backward = true}} do
-      local got = trained(nets[name], cpu, {micro_batches = PIECES, schedule = s}, look, 1024)
-      tap.is(got, scaled(want), name .. ", " .. schedule_name(s))
+      if tap.share() then tap.is(trained(nets[name], cpu, {micro_batches = PIECES, schedule = s}, look, 1024), scaled(want), name .. ", " .. schedule_name(s)) end
     end
   end
-  tap.ok(places >= 10, places .. " plans have some")
+  tap.ok(places >= (tap.which and 0 or 10), places .. " plans have some")
 end)
 
 tap.group("parts of the loss that nobody feeds", function()
@@ -179,8 +179,8 @@ tap.group("a circle of devices", function()
     for _, again in ipairs{false, true} do
       local want = trained(p, again, function() return cpu(0) end, {micro_batches = PIECES})
       for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2", "auto", {memory = 2}, {lag = 3, split_backward = true}} do
-        tap.is(trained(p, again, cpu, {micro_batches = PIECES, schedule = schedule}), want,
-          ("%s, %d stages, a gradient that %s: the bits of one device"):format(schedule_name(schedule), p, again and "goes through them again" or "enters the loss"))
+        if tap.share() then tap.is(trained(p, again, cpu, {micro_batches = PIECES, schedule = schedule}), want,
+          ("%s, %d stages, a gradient that %s: the bits of one device"):format(schedule_name(schedule), p, again and "goes through them again" or "enters the loss")) end
       end
     end
   end
@@ -222,8 +222,8 @@ tap.group("several losses", function()
       for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2", "auto", {memory = 2}, {lag = 3, split_backward = true}} do
         for _, how in ipairs{{}, {recompute = true}, {offload = aside}} do
           local options = {micro_batches = PIECES, schedule = schedule, recompute = how.recompute, offload = how.offload}
-          tap.is(trained(p, whole, cpu, options), want, ("%d %s, %s%s: the bits of one device"):format(p, whole and "heads, added up" or "losses, each by itself",
-            schedule_name(schedule), how.recompute and ", recomputed" or how.offload and ", offloaded" or ""))
+          if tap.share() then tap.is(trained(p, whole, cpu, options), want, ("%d %s, %s%s: the bits of one device"):format(p, whole and "heads, added up" or "losses, each by itself",
+            schedule_name(schedule), how.recompute and ", recomputed" or how.offload and ", offloaded" or "")) end
         end
       end
     end
@@ -313,13 +313,13 @@ tap.group("data and pipeline parallel, in slices", function()
           local text = ("%s, %s, zero %d%s%s"):format(name, schedule_name(schedule), zero,
             how.recompute and ", recomputed" or "", how.offload and ", offloaded" or "")
           local options = {micro_batches = pieces, schedule = schedule, zero = zero, recompute = how.recompute, offload = how.offload}
-          tap.is(updated(at, "S(0)", options), want, text .. ": the bits of one device")
+          if tap.share() then tap.is(updated(at, "S(0)", options), want, text .. ": the bits of one device") end
         end
       end
     end
     for zero = 0, 3 do
       local options = {micro_batches = pieces, schedule = {memory = 0.9}, zero = zero, recompute = "auto"}
-      tap.is(updated(at, "S(0)", options), want, ("%s, memory 0.9, zero %d, as much recomputed as that asks for"):format(name, zero))
+      if tap.share() then tap.is(updated(at, "S(0)", options), want, ("%s, memory 0.9, zero %d, as much recomputed as that asks for"):format(name, zero)) end
     end
   end
 end)
