@@ -108,7 +108,7 @@ many_axes(void)
                                                {7, 5, 3, 2},       {4, 2, 2, 4},    {1, 3, 1, 3, 4}, {5, 5, 5}};
     static const int64_t shapes[][3] = {{64, 27, 0}, {7, 100, 0}, {31, 45, 6}, {210, 1, 8}, {5, 0, 3}};
     int32_t rank[MAX_MESH];
-    int n = getenv("RILLE_LONG") ? 20000 : 1000;
+    int n = share_of(getenv("RILLE_LONG") ? 20000 : 1000, &seed);
     for (int i = 0; i < MAX_MESH; i++) rank[i] = i;
     for (size_t m = 0; m < countof(meshes); m++) {
         int naxis = 0, wrong = 0;

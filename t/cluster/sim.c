@@ -5,8 +5,8 @@
 static void
 test_seeds(int hosts)
 {
-    int seeds = getenv("RILLE_LONG") ? 100000 : 2000;
     uint64_t base = seed_of(1);
+    int seeds = share_of(getenv("RILLE_LONG") ? 100000 : 2000, &base);
     for (int world = hosts; world <= WORLD; world += 2) {
         uint64_t want[WORLD] = {0};
         struct outcome out;

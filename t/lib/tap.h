@@ -101,6 +101,21 @@ share_next(void)
     return share(i++);
 }
 
+/* Returns how many of n random cases this run takes, and adds to *seed what leads to the first of them: SHARE=k/m takes the
+ * k-th of m parts, of at least 100 cases (or n). */
+static inline int
+share_of(int n, uint64_t *seed)
+{
+    const char *e = getenv("SHARE");
+    long long k = 0, of = 1;
+    if (!e || sscanf(e, "%lld/%lld", &k, &of) != 2 || of < 2) return n;
+    share(0);
+    int some = (int)(n / of);
+    if (some < 100) some = n < 100 ? n : 100;
+    if (seed) *seed += (uint64_t)k * (uint64_t)n;
+    return some;
+}
+
 static inline int
 done(void)
 {

@@ -90,6 +90,7 @@ local pieces_tried = LONG and from_to(1, 64) or {2, 3, 8, 16, 64} -- t/plan/lowe
 tap.group("one stage a device", function()
   for p = 2, 16 do
     for _, m in ipairs(pieces_tried) do
+      if not tap.share() then goto next end
       local devices, name = chain(p), ("%d stages, %d pieces: "):format(p, m)
       local plain, gpipe = pipeline(devices, m, "1f1b"), pipeline(devices, m, "gpipe")
       local full, chart = 3 * (m + p - 1), plain:chart(JOINT)
@@ -117,6 +118,7 @@ tap.group("one stage a device", function()
           tap.is({near(split.planned.time), near(floor_of(split))}, {least, least}, name .. schedule .. " takes m (F + B + W) + (p - 1) (F + B - W), the bound")
         else tap.ok(near(split.planned.time) <= full, name .. schedule .. " takes no longer than 1f1b") end
       end
+      ::next::
     end
   end
 end)
@@ -142,6 +144,7 @@ tap.group("two stages a device, there and back", function()
   for _, p in ipairs(LONG and from_to(3, 16) or {3, 4, 5, 8, 10, 16}) do
     for _, m in ipairs(p % 4 == 0 and p < 16 and {2 * p, 64} or {2 * p}) do
       for _, name in ipairs{"zb-v", "v-half", "v-min"} do
+        if not tap.share() then goto next end
         local chart = pipeline(dealt(p, 2, true), m, name):chart(APART)
         local time, want = near(chart.planned.time), 6 * m + added(name, p)
         local what = ("%s, %d devices, %d pieces: "):format(name, p, m)
@@ -152,6 +155,7 @@ tap.group("two stages a device, there and back", function()
         tap.ok(contexts(chart, p) <= room(name, p), what .. "and holds no more", contexts(chart, p))
         tap.ok(chart.bound <= chart.planned.bubble + 1e-9, what .. "and not less than the bound")
         tap.is(near(floor_of(chart)), 6 * m + p - 1, what .. "which is 2 m (F + B + W) + (p - 1) F")
+        ::next::
       end
     end
   end

@@ -248,6 +248,7 @@ test_steps(void)
                 for (int zero = 0; zero <= (devices > 1 ? 3 : 0); zero++)
                     for (int how = 0; how < 4; how++) {
                         struct rille_graph_options g = {.micro_batches = pieces, .zero = zero, .recompute = how & 1};
+                        if (!share_next()) continue;
                         test_step(nets[i].name, nets[i].fn, nets[i].layers, devices, how & 2, &g);
                     }
 }
@@ -271,12 +272,14 @@ test_pipelines(void)
     for (size_t i = 0; i < countof(how); i++)
         for (size_t k = 0; k < countof(size); k++)
             for (int pieces = size[k].least; pieces <= size[k].most; pieces *= 2)
-                test_pipeline(&how[i], size[k].layers, pieces, 0);
-    for (size_t i = 0; i < countof(how); i++) test_pipeline(&how[i], 2, 8, 8);
-    test_pipeline(&how[4], 3, 16, 8); /* devices of some 3,000 uses */
-    test_pipeline(&how[6], 3, 16, 8);
+                if (share_next()) test_pipeline(&how[i], size[k].layers, pieces, 0);
+    for (size_t i = 0; i < countof(how); i++)
+        if (share_next()) test_pipeline(&how[i], 2, 8, 8);
+    if (share_next()) test_pipeline(&how[4], 3, 16, 8); /* devices of some 3,000 uses */
+    if (share_next()) test_pipeline(&how[6], 3, 16, 8);
     static const struct dealt deep[] = {{"1f1b", {0, 1}, 2}, {"zb-v", {0, 1, 1, 0}, 4}};
-    for (size_t i = 0; i < countof(deep); i++) test_pipeline(&deep[i], 144 / deep[i].nstage, 8, 0); /* 2,230 results */
+    for (size_t i = 0; i < countof(deep); i++)
+        if (share_next()) test_pipeline(&deep[i], 144 / deep[i].nstage, 8, 0); /* 2,230 results */
 }
 
 /* ---- programs that others wrote ---- */
@@ -313,6 +316,6 @@ main(int argc, char **argv)
     worst = 0;
     test_pipelines();
     diag("the worst pipeline: %.3f", worst);
-    ok(nread > 100, "%d results lay where what they read lies", nread);
+    ok(nread > 10, "%d results lay where what they read lies", nread);
     return done();
 }

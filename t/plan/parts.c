@@ -200,6 +200,7 @@ static void
 random_programs(struct rille_session *s, uint64_t seed, int kind, int most)
 {
     struct count n = {0};
+    most = share_of(most, &seed);
     other_kind = kind;
     for (int i = 0; i < most; i++) {
         uint64_t rng = seed + (uint64_t)i;
@@ -408,8 +409,9 @@ static void
 failures(struct rille_session *s, uint64_t first, int kind)
 {
     struct tally n = {0};
+    uint64_t cases = (uint64_t)share_of(getenv("RILLE_LONG") ? 6000 : 1500, &first);
     other_kind = kind;
-    for (uint64_t seed = first; seed < first + (getenv("RILLE_LONG") ? 6000 : 1500); seed++) {
+    for (uint64_t seed = first; seed < first + cases; seed++) {
         struct parts x;
         if (!guarded_parts(s, seed, &x)) continue;
         try_failure(&x, (enum way)(seed / 3 % NWAY), seed, &n);
@@ -420,7 +422,7 @@ failures(struct rille_session *s, uint64_t first, int kind)
     is_int(n.again, n.tried[BAD_ACT] + n.tried[STOP],
            "an act that fails in one memory, or a stop, ends the run in all, and the next goes well");
     other_kind = DEV_CPU;
-    ok(n.tried[BAD_DATA] > 5 && n.tried[BAD_ACT] > 5 && n.tried[STOP] > 5, "all of these were tried");
+    ok(n.tried[BAD_DATA] > 0 && n.tried[BAD_ACT] > 0 && n.tried[STOP] > 0, "all of these were tried");
     diag("%d, %d, %d", n.tried[BAD_DATA], n.tried[BAD_ACT], n.tried[STOP]);
 }
 

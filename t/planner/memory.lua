@@ -87,7 +87,7 @@ tap.ok(alike >= #tried // 2, "that is compared where both choose the same, as mo
 -- In pieces a value that backward reads has a register for each piece that is on its way, by the schedule: of all but one piece
 -- from the first operator to the last. So has a copy that both phases read. A sum over pieces is there from the first one on, and
 -- what is made once until the last one is through.
-for _, draw in ipairs(drawn(8, {"gpipe", "1f1b"}, {2, 4, 8}, {"dp", "tp", "dp x tp", "fsdp", "free"}, names)) do
+for _, draw in ipairs(drawn(tap.share(1) and 8 or 3, {"gpipe", "1f1b"}, {2, 4, 8}, {"dp", "tp", "dp x tp", "fsdp", "free"}, names)) do
   local name, how, pieces, schedule = table.unpack(draw)
   local step, x, ids, y = step_of(programs[name], hints[how], {time_limit = 0.1, micro_batches = pieces, schedule = schedule})
   local good, why = pcall(step, x, ids, y)

@@ -47,15 +47,18 @@ end
 
 tap.group("moves that the user wrote", function()
   local first, last, wrong = seed or 1, seed or DRAWS, nil
-  local some = 0
+  local some, tried = 0, 0
   for number = first, last do
-    local d = drawn(number)
-    local told, moved = told_and_moved(d)
-    if told ~= moved then wrong = wrong or ("SEED=%d: %s: %d told, %d moved"):format(number, text(d), told, moved) end
-    if moved > 0 then some = some + 1 end
+    if seed or tap.share() then
+      local d = drawn(number)
+      local told, moved = told_and_moved(d)
+      if told ~= moved then wrong = wrong or ("SEED=%d: %s: %d told, %d moved"):format(number, text(d), told, moved) end
+      if moved > 0 then some = some + 1 end
+      tried = tried + 1
+    end
   end
   tap.ok(not wrong, ("draws %d to %d: the bytes that actors count"):format(first, last), wrong)
-  tap.ok(seed or some > DRAWS // 2, "most move something", some)
+  tap.ok(seed or some > tried // 2, "most move something", some)
 end)
 
 -- Of every layout to every other that the call allows, partial ones too: what is traced is always a plan, for each mode, and the
@@ -74,6 +77,7 @@ tap.group("moves between all layouts", function()
     for _, from in ipairs(all) do
       for _, to in ipairs(all) do
         for _, reads in ipairs{"the value", "what is computed of it", "what is computed of it, twice"} do
+          if not tap.share() then goto next end
           local x = rille.randn({8, 12}, {placement = place, sbp = from})
           local w = rille.randn({8, 12}, {placement = place, sbp = cut, requires_grad = true})
           local function f(x)
@@ -104,12 +108,13 @@ tap.group("moves between all layouts", function()
               if cost.optimal > e.cost then wrong = wrong or ("%s%d ns, optimal %d"):format(what, e.cost, cost.optimal) end
             end
           end
+          ::next::
         end
       end
     end
   end
   tap.ok(not wrong, tried .. " plans: values, gradients, bytes, and the optimum is the least", wrong)
-  tap.ok(refused > 0 and refused < tried // 4, "moves that are none are refused, by the call", refused)
+  tap.ok((tap.which or refused > 0) and refused < tried // 2, "moves that are none are refused, by the call", refused)
 end)
 
 -- Of two updates of one variable the second may want a sum that the first, with no move home between, would not give: each mode

@@ -33,12 +33,20 @@ local function is_cut(e)
   end
   return false
 end
+local ways = {}
+for how in pairs(hints) do ways[#ways + 1] = how end
+table.sort(ways)
 local function has(name, how) return how ~= "sp" or name == "gpt" end
 local shorter = {resnet = {dp = true}, moe = {dp = true, tp = true}} -- the others are for RILLE_LONG=1
-for name, program in pairs(programs) do
+local names = {}
+for name in pairs(programs) do names[#names + 1] = name end
+table.sort(names) -- shares count cases in one order
+for _, name in ipairs(names) do
+  local program = programs[name]
   local want = train(program, {one, "B", "B"})
-  for how, hint in pairs(hints) do
-    if has(name, how) and (long or not shorter[name] or shorter[name][how]) then
+  for _, how in ipairs(ways) do
+    local hint = hints[how]
+    if has(name, how) and (long or not shorter[name] or shorter[name][how]) and tap.share() then
       local _, greedy = train(program, hint, "greedy")
       local got, step = train(program, hint, true)
       local e, what = step:explain(), name .. ", " .. how .. ": "
