@@ -61,14 +61,21 @@ target_include_directories(rille_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_IN
 # A program that computes needs libm: nobody has to say so, here and with pkg-config.
 target_link_libraries(rille_shared INTERFACE m)
 
-# ---- what the program tells of itself: the man page, and stubs for the Lua language server
+# ---- pages that the program makes: the man page, help as two pages, and stubs for the Lua language server
 
-add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/rille.1 ${CMAKE_BINARY_DIR}/luals/rille.lua
-  COMMAND ${CMAKE_COMMAND} -E make_directory luals
-  COMMAND rille --no-init -d cpu:1 ${CMAKE_SOURCE_DIR}/docs/man.lua > rille.1
-  COMMAND rille --no-init -d cpu:1 ${CMAKE_SOURCE_DIR}/docs/stubs.lua > luals/rille.lua
-  DEPENDS rille docs/man.lua docs/stubs.lua WORKING_DIRECTORY ${CMAKE_BINARY_DIR} VERBATIM)
-add_custom_target(rille_pages ALL DEPENDS ${CMAKE_BINARY_DIR}/rille.1 ${CMAKE_BINARY_DIR}/luals/rille.lua)
+set(RILLE_PAGES "")
+foreach(page man:rille.1 stubs:luals/rille.lua pages:docs/pages.md operators:docs/operators.md) # docs/NAME.lua prints FILE
+  string(REPLACE ":" ";" page ${page})
+  list(GET page 0 name)
+  list(GET page 1 file)
+  get_filename_component(folder ${file} DIRECTORY)
+  add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/${file}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ./${folder}
+    COMMAND rille --no-init -d cpu:1 ${CMAKE_SOURCE_DIR}/docs/${name}.lua > ${file}
+    DEPENDS rille docs/${name}.lua WORKING_DIRECTORY ${CMAKE_BINARY_DIR} VERBATIM)
+  list(APPEND RILLE_PAGES ${CMAKE_BINARY_DIR}/${file})
+endforeach()
+add_custom_target(rille_pages ALL DEPENDS ${RILLE_PAGES})
 
 # ---- where they go
 
@@ -94,7 +101,10 @@ install(FILES ${CMAKE_BINARY_DIR}/rille-config.cmake ${CMAKE_BINARY_DIR}/rille-c
 install(FILES ${CMAKE_BINARY_DIR}/rille.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES ${CMAKE_BINARY_DIR}/luals/rille.lua DESTINATION ${CMAKE_INSTALL_DATADIR}/rille/luals)
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/rille)
-install(FILES README.md LICENSE GLOSSARY.md docs/operators.md docs/pages.md docs/library.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# Pages for users link to each other and to nothing else of the tree.
+file(GLOB pages CONFIGURE_DEPENDS docs/*.md docs/sight-*.svg)
+install(FILES ${pages} ${CMAKE_BINARY_DIR}/docs/pages.md ${CMAKE_BINARY_DIR}/docs/operators.md LICENSE GLOSSARY.md
+  DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # ---- cpack -G DEB
 

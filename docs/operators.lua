@@ -1,6 +1,6 @@
--- operators.lua - writes docs/operators.md: the page of every operator, made from its record.
+-- operators.lua - prints operators.md: the help page of every operator, made from its record.
 --
---   build/release/rille docs/operators.lua > docs/operators.md      (t/project/docs.sh holds the file to this)
+--   cmake --build --preset release      writes build/release/docs/operators.md; cmake --install installs it
 
 local rille = require "rille"
 

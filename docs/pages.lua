@@ -1,6 +1,6 @@
--- pages.lua - writes docs/pages.md: the page of everything that is no operator, made from the registry of help.
+-- pages.lua - prints pages.md: the help page of everything that is no operator, made from the registry of help.
 --
---   build/release/rille docs/pages.lua > docs/pages.md      (t/project/docs.sh holds the file to this)
+--   cmake --build --preset release      writes build/release/docs/pages.md; cmake --install installs it
 
 local rille = require "rille"
 local pages = require "rille.pages"

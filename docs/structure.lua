@@ -1,10 +1,11 @@
--- structure.lua - draws docs/structure.svg: the folders, and what each includes and calls of the others.
+-- structure.lua - draws docs/structure.svg: the parts of Rille, their folders, and what each part includes and calls of the others.
 --
 --   bash t/project/layering.sh build/release/rille parts | build/release/rille docs/structure.lua > docs/structure.svg
 --
--- Each line read is "folder folder how": includes, calls, or both. The list stands in the picture as well, as a comment;
--- t/project/layering.sh compares it with the sources, so that the picture stays true. A folder stands above all that it takes
--- something of. An arrow is thin where others lead there too; those to the lowest folder are then left out: all lead there.
+-- A line of input is "part part how" (includes, calls, or both) or "part has folder...". The picture contains the input as a
+-- comment, and t/project/layering.sh compares it with the sources. A part stands above all parts that it uses. An arrow is
+-- thin if a longer way leads there, too; thin arrows to the lowest part are left out. docs/structure-before.svg was drawn
+-- in the same way of commit 68e48685, before the folders were split.
 
 -- name, what it is, column (0 left .. 1 right)
 local about = {
@@ -12,28 +13,33 @@ local about = {
   {"actors/session", "rille.h: tensors, gradients, steps", 0.5},
   {"actors/cluster", "worker processes", 0.5},
   {"actors/act", "messages, the bus, device threads", 0.5},
-  {"actors/plan", "plans: made, proved", 0.5},
+  {"actors/plan", "plans are made and proved", 0.5},
   {"kernels", "how a call is computed", 0.38},
-  {"kernels/op", "one record an operator", 0.62},
+  {"kernels/op", "one record per operator", 0.62},
   {"kernels/cpu", "loops, oneDNN", 0.5},
   {"kernels/cuda", "plug-in for GPUs", 0.23},
-  {"boxing", "moving tensors", 0.97},
+  {"boxing", "redistribution", 0.97},
   {"sbp", "rules, signatures, the planner's search", 0.5},
   {"runtime/text", "text to ids and back", 0.02},
-  {"runtime/file", "files of tensors", 0.02},
+  {"runtime/file", "tensor files", 0.02},
   {"runtime", "errors, memory, types, layouts, the stored graph", 0.5},
 }
-local WIDTH <const>, TOP <const>, STEP <const>, HIGH <const>, MARGIN <const> = 1120, 24, 92, 50, 24
+local WIDTH <const>, TOP <const>, STEP <const>, HIGH <const>, MARGIN <const> = 1120, 24, 110, 68, 24
 
 -- ---- what was read ----
 
-local list, takes, known = {}, {}, {}
+local list, takes, known, has = {}, {}, {}, {}
 for _, a in ipairs(about) do known[a[1]], takes[a[1]] = a, {} end
 for line in io.lines() do
-  local from, to, how = line:match("^(%S+) (%S+) (%S+)$")
-  assert(from and known[from] and known[to], "structure.lua: a folder without a line here: " .. line)
   list[#list + 1] = line
-  takes[from][to] = how
+  local part, names = line:match("^(%S+) has (.+)$")
+  local from, to, how = line:match("^(%S+) (%S+) (%S+)$")
+  if part then
+    has[part] = names
+  else
+    assert(from and known[from] and known[to], "structure.lua: a part without a line here: " .. line)
+    takes[from][to] = how
+  end
 end
 
 -- The longest way down from a folder: its height.
@@ -66,7 +72,7 @@ end
 
 local box = {}
 for _, a in ipairs(about) do
-  local wide = math.max(15 * #a[1] * 0.62, #a[2] * 6.6) + 36
+  local wide = math.max(15 * #a[1] * 0.62, #a[2] * 6.6, #(has[a[1]] or "") * 6.9) + 36
   local x = MARGIN + wide / 2 + a[3] * (WIDTH - 2 * MARGIN - wide)
   box[a[1]] = {x = x, y = TOP + (floors - height[a[1]]) * STEP, wide = wide}
 end
@@ -74,8 +80,10 @@ end
 local thin, bold = {}, {} -- {from, to}
 for _, line in ipairs(list) do
   local from, to = line:match("^(%S+) (%S+)")
+  if to == "has" then goto next end
   local kind = roundabout(from, to) and thin or bold
   if kind == bold or height[to] > 0 then kind[#kind + 1] = {from, to} end
+  ::next::
 end
 
 -- Does an arrow leave by the side of its box? One that goes far down and far away: it passes beside what is between.
@@ -123,13 +131,13 @@ print(([[
 <!-- made by docs/structure.lua of:
 %s
 -->
-<title>The folders of Rille, and what each includes and calls of the others: all arrows point down</title>
+<title>The parts of Rille, their folders, and what each includes and calls of the others: all arrows point down</title>
 <style>.page{fill:#fff}.box{fill:#eef3fa;stroke:#22304a;stroke-width:1.2}.public{fill:#ffe9cf}.base{fill:#e3f2dd}
-.name{fill:#22304a;font:600 15px ui-monospace,Menlo,monospace}.what{fill:#4a566b;font-size:12.5px}
+.name{fill:#22304a;font:600 15px ui-monospace,Menlo,monospace}.what,.has{fill:#4a566b;font-size:12.5px}.has{font-family:ui-monospace,Menlo,monospace;font-size:11.5px}
 .bold{fill:none;stroke:#22304a;stroke-width:1.7;marker-end:url(#head)}
 .thin{fill:none;stroke:#8793a8;stroke-width:.9;opacity:.75;marker-end:url(#faint)}.head{fill:#22304a}.faint{fill:#8793a8}
 @media (prefers-color-scheme:dark){.page{fill:#15181e}.box{fill:#232b38;stroke:#97a1b3}.public{fill:#4b3a22}.base{fill:#26382a}
-.name{fill:#eef1f7}.what{fill:#b6bfcd}.bold{stroke:#dfe4ee}.head{fill:#dfe4ee}.thin{stroke:#76819a}.faint{fill:#76819a}}</style>
+.name{fill:#eef1f7}.what,.has{fill:#b6bfcd}.bold{stroke:#dfe4ee}.head{fill:#dfe4ee}.thin{stroke:#76819a}.faint{fill:#76819a}}</style>
 <defs><marker id="head" viewBox="0 0 8 8" refX="2" refY="4" markerWidth="5.5" markerHeight="5.5" orient="auto">
 <path class="head" d="M0 0L8 4L0 8z"/></marker>
 <marker id="faint" viewBox="0 0 8 8" refX="2" refY="4" markerWidth="6" markerHeight="6" orient="auto">
@@ -143,6 +151,7 @@ for _, a in ipairs(about) do
   print(('<rect class="box%s" x="%.0f" y="%.0f" width="%.0f" height="%d" rx="8"/>'):format(class, b.x - b.wide / 2, b.y, b.wide, HIGH))
   print(('<text class="name" x="%.0f" y="%.0f" text-anchor="middle">%s/</text>'):format(b.x, b.y + 21, a[1]))
   print(('<text class="what" x="%.0f" y="%.0f" text-anchor="middle">%s</text>'):format(b.x, b.y + 39, a[2]))
+  if has[a[1]] then print(('<text class="has" x="%.0f" y="%.0f" text-anchor="middle">%s</text>'):format(b.x, b.y + 57, has[a[1]])) end
 end
-print(('<text class="what" x="%d" y="%d">An arrow: includes headers of, and calls. Thin: other arrows lead there too; all lead to runtime/. None points up, none closes a circle.</text>'):format(MARGIN, tall - 14))
+print(('<text class="what" x="%d" y="%d">An arrow: includes headers of, and calls. Thin: other arrows lead there, too; all lead to runtime/. None points up, none closes a circle.</text>'):format(MARGIN, tall - 14))
 print("</svg>")

@@ -5,9 +5,10 @@
 #   t/fuzz/run.sh [SECONDS a subject] [SUBJECT...]
 #   t/fuzz/run.sh files [INPUTS in all, 10^7]      what comes in files
 #
-# What it learns lies in build/fuzz/corpus/, from where `run.sh merge [SUBJECT...]` takes what is new into t/fuzz/, the least
-# that reaches as much; `run.sh relearn [SUBJECT...]` leaves in t/fuzz/ the least that reaches as much as both, where what
-# inputs mean has changed. An input that does harm is left in build/fuzz/.
+# An archive t/fuzz/SUBJECT.tar has the inputs of a subject; `tar xf` and pack (below) open and write one. libFuzzer keeps new
+# inputs in build/fuzz/corpus/. `run.sh merge [SUBJECT...]` adds to the archive the fewest of them that reach more code.
+# `run.sh relearn [SUBJECT...]` leaves in it the fewest inputs of both that reach as much, for subjects whose inputs have
+# changed their meaning. An input that does harm is left in build/fuzz/.
 set -u
 cd "$(dirname "$0")/../.."
 fuzz=build/fuzz/fuzz learnt=build/fuzz/corpus
@@ -21,19 +22,27 @@ else
   subjects=("$@")
   [ $# -gt 0 ] || subjects=($(grep -oE '\{"[a-z]+", fuzz_' t/fuzz/fuzz.c | cut -d'"' -f2))
 fi
+
+pack() { # pack FOLDER ARCHIVE: the same files make the same bytes
+  (cd "$1" && LC_ALL=C ls) | tar -C "$1" -b1 --format=ustar --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=644 -T - -cf "$2"
+}
+
 total=0 failed=0
 for s in "${subjects[@]}"; do
-  mkdir -p $learnt/"$s"
+  seeds=build/fuzz/seeds/$s
+  rm -rf "$seeds"
+  mkdir -p $learnt/"$s" "$seeds"
+  [ ! -e t/fuzz/"$s".tar ] || tar -C "$seeds" -xf t/fuzz/"$s".tar || exit
   if [ "$much" = merge ]; then
-    RILLE_FUZZ=$s $fuzz -merge=1 -max_len=8192 t/fuzz/"$s" $learnt/"$s" 2>&1 | tail -1
+    RILLE_FUZZ=$s $fuzz -merge=1 -max_len=8192 "$seeds" $learnt/"$s" 2>&1 | tail -1
+    pack "$seeds" t/fuzz/"$s".tar
     continue
   fi
   if [ "$much" = relearn ]; then
     least=$(mktemp -d)
-    RILLE_FUZZ=$s $fuzz -merge=1 -max_len=8192 "$least" t/fuzz/"$s" $learnt/"$s" 2>&1 | tail -1
-    rm -f t/fuzz/"$s"/*
-    mv "$least"/* t/fuzz/"$s"/
-    rmdir "$least"
+    RILLE_FUZZ=$s $fuzz -merge=1 -max_len=8192 "$least" "$seeds" $learnt/"$s" 2>&1 | tail -1
+    pack "$least" t/fuzz/"$s".tar
+    rm -r "$least"
     continue
   fi
   until=-max_total_time=$much
@@ -41,7 +50,7 @@ for s in "${subjects[@]}"; do
     [ "$much $s" != "files ${of%:*}" ] || until=-runs=$((inputs * ${of#*:} / 100))
   done
   RILLE_FUZZ=$s $fuzz "$until" -max_len=8192 -rss_limit_mb=4096 -timeout=20 -print_final_stats=1 \
-    -artifact_prefix=build/fuzz/"$s"- $learnt/"$s" t/fuzz/"$s" >build/fuzz/"$s".log 2>&1 || failed=1
+    -artifact_prefix=build/fuzz/"$s"- $learnt/"$s" "$seeds" >build/fuzz/"$s".log 2>&1 || failed=1
   n=$(sed -nE 's/^stat::number_of_executed_units: *//p' build/fuzz/"$s".log)
   grep -qE 'ERROR|SUMMARY' build/fuzz/"$s".log && found="harm: build/fuzz/$s.log" || found=
   printf '%-12s %12d %s\n' "$s" "${n:-0}" "$found"

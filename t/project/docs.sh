@@ -1,13 +1,21 @@
 #!/bin/bash
-# docs.sh - what is made from the registry of help and the operators' records is what they say: docs/*.md, the man page,
-# the stubs of the Lua language server.
+# docs.sh - the pages' links lead to files and headings; the program makes the pages of help, the man page, and the stubs of
+# the Lua language server from the registry of help and the operators' records.
 rille=$(realpath "${1:-build/release/rille}")
 . t/lib/tap.sh
-for page in operators pages; do
-  "$rille" --no-init "docs/$page.lua" >"$dir/$page.md"
-  ok "docs/$page.md is what docs/$page.lua writes" diff -u "docs/$page.md" "$dir/$page.md"
-done
-ok "there are many operators" test "$(grep -c '^## ' docs/operators.md)" -ge 90
+
+links() { perl t/lib/links.pl "$@" >"$dir/links"; grep -q ' ' "$dir/links" && ! grep -v '^[0-9]* links$' "$dir/links"; }
+mapfile -t pages < <(git ls-files '*.md' 2>/dev/null | grep . || find . -name '*.md' -not -path './build/*')
+ok "each link of a page leads to a file, and a heading of it" links "${pages[@]}"
+ok "there are many links" test "$(grep -o '^[0-9]*' "$dir/links")" -ge 30
+printf '%s\n' '# A b' '[one](#a-b) `[no](code)` [two](gone.md) [three](#c) [four](x.md#a-b)' >"$dir/x.md"
+is "a link to a missing file or heading is found" "$(perl t/lib/links.pl "$dir/x.md" | sed 's,.*/x.md: ,,')" "gone.md: no such file
+#c: no such heading
+4 links"
+
+made() { "$rille" --no-init -d cpu:1 "docs/$1.lua" >"$dir/$1.md" && [ "$(grep -c "$2" "$dir/$1.md")" -ge "$3" ]; }
+ok "every operator has its page" made operators '^## ' 90
+ok "so has what is no operator" made pages '^rille' 100
 "$rille" --no-init -d cpu:1 docs/man.lua >"$dir/rille.1"
 "$rille" --no-init -d cpu:1 docs/stubs.lua >"$dir/rille.lua"
 for word in 'devices LIST' 'rille coordinator' ':tutorial \[N\]' 'RILLE_CHECK' 'init.lua' '130' 'rille.nn.Linear(in, out'; do

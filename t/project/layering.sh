@@ -118,11 +118,14 @@ arrows() {
   } | awk '$1 != $2 && NF == 3' | sort -u |
     awk '{ two = $1 " " $2; also = two in how; how[two] = also ? "both" : $3 } END { for (two in how) print two, how[two] }' | sort
 }
-# parts: the same of whole parts - runtime, sbp, actors/plan and so on -, of which docs/structure.svg is drawn.
+# parts: the same of whole parts - runtime, sbp, actors/plan and so on -, of which docs/structure.svg is drawn; then "part has
+# folder...", from the lowest up.
+part_of='s#(^| )(actors/[a-z]+|kernels/(op|cpu|cuda)|runtime/(file|text))/[a-z/]*#\1\2#g; s#(^| )(runtime|sbp|shell|kernels)/(base|tensor|device|graph|net|search|limit|solve|proof|bind|repl|launch|jupyter|exec)#\1\2#g'
 parts() {
-  arrows | sed -E 's#(actors/[a-z]+|kernels/(op|cpu|cuda)|runtime/(file|text))/[a-z/]*#\1#g; s#(^| )(runtime|sbp|shell|kernels)/(base|tensor|device|graph|net|search|limit|solve|proof|bind|repl|launch|jupyter|exec)#\1\2#g' |
-    awk '$1 != $2' | sort -u |
+  arrows | sed -E "$part_of" | awk '$1 != $2' | sort -u |
     awk '{ two = $1 " " $2; how[two] = two in how && how[two] != $3 ? "both" : $3 } END { for (two in how) print two, how[two] }' | sort
+  paste -d' ' <(sed -E "$part_of" <<<"$layers") - <<<"$layers" |
+    awk '$1 != $2 { names[$1] = names[$1] " " substr($2, length($1) + 2) } END { for (part in names) print part " has" names[part] }' | sort
 }
 # Records of operators and of kinds of tasks are data: a lower folder may name one to build with it.
 calls_point_down() { # one call for each two folders: a list of all would be long

@@ -1,7 +1,7 @@
 /* op_help.c - the help page of an operator, made from its record: calls, meaning, layouts.
  *
- * The shell's ?name and docs/operators.md print this text. Signatures are derived from the rule of one of the
- * record's samples, by the function that derives those of a call. For composite operators see op_forms.c. */
+ * The shell's ?name and operators.md (docs/operators.lua) print this text. Signatures are derived from the rule of one
+ * of the record's samples, by the function that derives those of a call. For composite operators see op_forms.c. */
 #include "actors/session/core/session.h"
 #include "actors/session/core/face.h"
 

@@ -1,0 +1,36 @@
+#!/usr/bin/perl
+# links.pl FILE... - prints each link of the Markdown files to a file or heading that does not exist, and how many links there are.
+use strict;
+use warnings;
+
+my ($nlinks, %headings);
+
+sub prose_of {    # the text without code
+  my ($path) = @_;
+  open my $file, '<:encoding(UTF-8)', $path or die "$path: $!\n";
+  local $/;
+  my $text = <$file>;
+  $text =~ s/^```.*?^```$//msg;
+  return $text =~ s/`[^`\n]*`/`/gr;
+}
+
+sub headings_of {    # anchors, as GitHub makes them
+  my ($path) = @_;
+  return $headings{$path} //= do {
+    open my $file, '<:encoding(UTF-8)', $path or die "$path: $!\n";
+    +{map { /^#+ +(.*?)\s*$/ ? (lc($1) =~ s/[^\w\- ]//gr =~ tr/ /-/r => 1) : () } <$file>};
+  };
+}
+
+for my $path (@ARGV) {
+  my $folder = $path =~ s{[^/]*$}{}r;
+  for my $link (prose_of($path) =~ /\]\(([^()\s]+)\)/g) {
+    next if $link =~ /^[a-z]+:/;
+    $nlinks++;
+    my ($name, $heading) = split /#/, $link, 2;
+    my $target = $name eq '' ? $path : "$folder$name";
+    if (!-e $target) { print "$path: $link: no such file\n" }
+    elsif (defined $heading && !headings_of($target)->{$heading}) { print "$path: $link: no such heading\n" }
+  }
+}
+printf "%d links\n", $nlinks // 0;
