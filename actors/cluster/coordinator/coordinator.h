@@ -171,6 +171,7 @@ void coordinator_form(struct coordinator *c, const struct form *f);
 enum { MAKE_MEMORY = 1, MAKE_PORT = 2, MAKE_FRESH = 4 };
 enum { MADE_MPI = 1 };
 enum { HOLD_GIVE = 1 };
+enum { FILED_MORE = 1 };
 
 /* Ships the program to members without it, then runs it; only in IDLE. Ends with NOTICE_ENDED or NOTICE_LOST;
  * everything that *s points to must stay valid until then. */
