@@ -44,8 +44,8 @@ struct cluster_options {
 /* Binds, starts workers, and waits until all have joined. E_ARG, E_BUS, E_IO, E_MEMORY, E_CANCEL; E_LOST: a worker
  * ended first. */
 int cluster_open(const struct cluster_options *o, struct cluster **out);
-/* Ends the job with this exit status. Workers end too; processes on this host are killed after a grace period. */
-void cluster_close(struct cluster **c, int status);
+/* Ends the job. Workers end too; processes on this host are killed after a grace period. */
+void cluster_close(struct cluster **c);
 
 /* Returns the device counts of the cluster, numbered through the workers. */
 const struct device_counts *cluster_devices(const struct cluster *c);
