@@ -258,17 +258,24 @@ export_variables(struct command *c)
             if (!strncmp(*at, carried[i], strlen(carried[i])) && n++ < CARRIED) command_add_word(c, *at);
 }
 
-/* Writes the command as text, quoted for one evaluation by a shell. */
-static void
-quote(const struct command *c, char *text, size_t size)
+/* Returns the command as text, quoted for one evaluation by a shell, for the caller to free; NULL: no memory. */
+static char *
+quote(const struct command *c)
 {
-    size_t n = (size_t)snprintf(text, size, "exec");
-    for (int i = 0; i < c->n && n + 8 < size; i++) {
-        n += (size_t)snprintf(text + n, size - n, " '");
-        for (const char *at = c->argv[i]; *at && n + 8 < size; at++)
-            n += (size_t)snprintf(text + n, size - n, *at == '\'' ? "'\\''" : "%c", *at);
-        n += (size_t)snprintf(text + n, size - n, "'");
+    char *text = NULL;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+    if (!to) return NULL;
+    fputs("exec", to);
+    for (int i = 0; i < c->n; i++) {
+        fputs(" '", to);
+        for (const char *at = c->argv[i]; *at; at++) fprintf(to, *at == '\'' ? "'\\''" : "%c", *at);
+        putc('\'', to);
     }
+    bool failed = ferror(to);
+    if (!fclose(to) && !failed) return text;
+    free(text);
+    return NULL;
 }
 
 /* Builds the ssh command that runs `text` on the host, where the program must have the same path. */
@@ -286,24 +293,31 @@ over_ssh(const struct host *h, const char *text, char port[16], struct command *
     command_add_word(ssh, text);
 }
 
+/* Reads a key file of at most KEY_MOST bytes; returns an errno. */
+static int
+read_key_bytes(const char *path, unsigned char *bytes, size_t *size)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return errno;
+    ssize_t n = read(file, bytes, KEY_MOST + 1);
+    int code = n < 0 ? errno : n > KEY_MOST ? EFBIG : 0;
+    close(file);
+    *size = code ? 0 : (size_t)n;
+    return code;
+}
+
 /* Writes the secret, the size of the key, and the key. A pipe accepts all of it in one write. */
 static int
 write_secrets(int fd, const struct spawned *w)
 {
     unsigned char bytes[RILLE_SECRET + SIZE + KEY_MOST + 1];
-    ssize_t n = 0;
+    size_t n = 0;
+    int code = w->key_file ? read_key_bytes(w->key_file, bytes + RILLE_SECRET + SIZE, &n) : 0;
     memcpy(bytes, w->secret, RILLE_SECRET);
-    if (w->key_file) {
-        int file = open(w->key_file, O_RDONLY | O_CLOEXEC);
-        if (file >= 0) n = read(file, bytes + RILLE_SECRET + SIZE, KEY_MOST + 1);
-        if (file >= 0) close(file);
-        if (file < 0 || n < 0) return errno;
-        if (n > KEY_MOST) return EFBIG;
-    }
     bytes[RILLE_SECRET] = (unsigned char)(n & 255);
     bytes[RILLE_SECRET + 1] = (unsigned char)(n >> 8);
-    size_t all = RILLE_SECRET + SIZE + (size_t)n;
-    int code = write(fd, bytes, all) == (ssize_t)all ? 0 : EIO;
+    n += RILLE_SECRET + SIZE;
+    if (!code && write(fd, bytes, n) != (ssize_t)n) code = EIO;
     explicit_bzero(bytes, sizeof bytes);
     return code;
 }
@@ -312,7 +326,7 @@ int
 spawn_worker(const struct spawned *w, int *pid)
 {
     int in[2] = {-1, -1}, text[2] = {-1, -1}, errors[2] = {-1, -1};
-    char number[16], port[16], keep[16], line[2 * LINE];
+    char number[16], port[16], keep[16], *line = NULL;
     struct command run = {0}, ssh = {0};
     snprintf(number, sizeof number, "%d", w->rank);
     if (w->over_ssh) export_variables(&run);
@@ -327,8 +341,8 @@ spawn_worker(const struct spawned *w, int *pid)
     snprintf(keep, sizeof keep, "%d", w->keep);
     add_option(&run, "--root", w->root);
     add_option(&run, "--keep", w->keep ? keep : NULL);
-    if (w->over_ssh) quote(&run, line, sizeof line);
-    if (w->over_ssh) over_ssh(w->over_ssh, line, port, &ssh);
+    if (w->over_ssh && !(line = quote(&run))) return ENOMEM;
+    if (line) over_ssh(w->over_ssh, line, port, &ssh);
     int code = start_spawn_thread() || high_pipe(in) || high_pipe(text) || high_pipe(errors) ? errno : 0;
     const int fds[3] = {in[0], text[1], errors[1]};
     if (!code) code = write_secrets(in[1], w);
@@ -342,6 +356,7 @@ spawn_worker(const struct spawned *w, int *pid)
     close_pair(in);
     close_pair(text);
     close_pair(errors);
+    free(line);
     if (code && w->over_ssh)
         fprintf(stderr, "rille: worker %d: ssh, which is to start it on %s, could not be run: %s\n", w->rank,
                 w->over_ssh->name, strerror(code));
@@ -389,9 +404,10 @@ spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file, const ch
     *key_file = NULL;
     if (!read_fully(0, secret, RILLE_SECRET) || !read_fully(0, size, SIZE)) return -1;
     size_t n = size[0] + ((size_t)size[1] << 8);
-    if (n > KEY_MOST || !read_fully(0, key, n) || (n && key_in_memory(key, n, path))) return -1;
-    if (n) *key_file = path;
+    bool good = n <= KEY_MOST && read_fully(0, key, n) && !(n && key_in_memory(key, n, path));
     explicit_bzero(key, sizeof key);
+    if (!good) return -1;
+    if (n) *key_file = path;
     if (kept) return 0;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &was);

@@ -546,6 +546,9 @@ replace_controller(struct cluster *c)
 int
 cluster_open(const struct cluster_options *o, struct cluster **out)
 {
+    *out = NULL;
+    if (o->world < 1 || o->world > CLUSTER_WORLD)
+        return fail(E_ARG, "a job must have 1 to %d workers, found %d", CLUSTER_WORLD, o->world);
     struct cluster *c = must_alloc(sizeof *c);
     c->options = *o;
     c->process = must_alloc(sizeof *c->process * (size_t)o->world);
