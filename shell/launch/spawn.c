@@ -48,6 +48,13 @@ static struct {
 
 static int life[FRONT_CHILDREN]; /* by rank: 1 + our end of the worker's stdin; 0: none */
 
+static void
+close_pair(int fd[2])
+{
+    for (int i = 0; i < 2; i++)
+        if (fd[i] >= 0) close(fd[i]);
+}
+
 /* ---- lines ---- */
 
 static void
@@ -116,17 +123,20 @@ wake_spawner(void)
     if (write(out.wake[1], "", 1) < 0) return;
 }
 
+/* Returns an errno. */
 static int
 start_spawn_thread(void)
 {
     sigset_t all, was;
     if (out.runs) return 0;
-    if (pipe2(out.wake, O_CLOEXEC | O_NONBLOCK)) return -1;
+    if (pipe2(out.wake, O_CLOEXEC | O_NONBLOCK)) return errno;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &was);
-    out.runs = !pthread_create(&out.thread, NULL, read_streams, NULL);
+    int code = pthread_create(&out.thread, NULL, read_streams, NULL);
     pthread_sigmask(SIG_SETMASK, &was, NULL);
-    return out.runs ? 0 : -1;
+    out.runs = !code;
+    if (code) close_pair(out.wake);
+    return code;
 }
 
 static void
@@ -207,22 +217,17 @@ spawn(const char *program, char *const argv[], const int fds[3], int *pid)
     return code;
 }
 
-static void
-close_pair(int fd[2])
-{
-    for (int i = 0; i < 2; i++)
-        if (fd[i] >= 0) close(fd[i]);
-}
-
-/* Creates a pipe with descriptors of 16 and above, because the child's 0 to 2 are replaced by pipe ends. */
+/* Creates a pipe with descriptors of 16 and above, because the child's 0 to 2 are replaced by pipe ends. Returns an
+ * errno. */
 static int
 high_pipe(int fd[2])
 {
-    int low[2];
-    if (pipe2(low, O_CLOEXEC)) return -1;
-    for (int i = 0; i < 2; i++) fd[i] = fcntl(low[i], F_DUPFD_CLOEXEC, 16);
+    int low[2], code = 0;
+    if (pipe2(low, O_CLOEXEC)) return errno;
+    for (int i = 0; i < 2; i++)
+        if ((fd[i] = fcntl(low[i], F_DUPFD_CLOEXEC, 16)) < 0) code = errno;
     close_pair(low);
-    return fd[0] >= 0 && fd[1] >= 0 ? 0 : -1;
+    return code;
 }
 
 /* ---- starting a worker ---- */
@@ -343,7 +348,10 @@ spawn_worker(const struct spawned *w, int *pid)
     add_option(&run, "--keep", w->keep ? keep : NULL);
     if (w->over_ssh && !(line = quote(&run))) return ENOMEM;
     if (line) over_ssh(w->over_ssh, line, port, &ssh);
-    int code = start_spawn_thread() || high_pipe(in) || high_pipe(text) || high_pipe(errors) ? errno : 0;
+    int code = start_spawn_thread();
+    if (!code) code = high_pipe(in);
+    if (!code) code = high_pipe(text);
+    if (!code) code = high_pipe(errors);
     const int fds[3] = {in[0], text[1], errors[1]};
     if (!code) code = write_secrets(in[1], w);
     if (!code) code = spawn(w->over_ssh ? "ssh" : program_path(), w->over_ssh ? ssh.argv : run.argv, fds, pid);
