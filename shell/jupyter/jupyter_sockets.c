@@ -411,6 +411,7 @@ bind_sockets(json_t *connection, char *why, size_t size)
         int port = (int)json_integer_value(json_object_get(connection, kinds[k].port));
         snprintf(address, sizeof address, "%s://%s%c%d", transport, ip, strcmp(transport, "ipc") ? ':' : '-', port);
         sockets[k] = zmq_socket(context, kinds[k].type);
+        if (!sockets[k]) return snprintf(why, size, "jupyter: %s: %s", kinds[k].port, zmq_strerror(errno)), -1;
         zmq_setsockopt(sockets[k], ZMQ_LINGER, &linger, sizeof linger);
         zmq_setsockopt(sockets[k], ZMQ_SNDHWM, &unlimited, sizeof unlimited);
         if (port > 0 && !zmq_bind(sockets[k], address)) continue;
@@ -421,12 +422,14 @@ bind_sockets(json_t *connection, char *why, size_t size)
     return 0;
 }
 
+/* Returns an errno, also zmq's own. */
 static int
 connect_threads(void)
 {
     inner = zmq_socket(context, ZMQ_PAIR);
     outer = zmq_socket(context, ZMQ_PAIR);
-    return zmq_bind(inner, "inproc://main") || zmq_connect(outer, "inproc://main");
+    if (!inner || !outer || zmq_bind(inner, "inproc://main") || zmq_connect(outer, "inproc://main")) return zmq_errno();
+    return 0;
 }
 
 static int
@@ -442,20 +445,22 @@ read_wire_key(json_t *connection, char *why, size_t size)
     return 0;
 }
 
-/* Redirects the file's descriptor to a pipe. */
+/* Redirects the file's descriptor to a pipe. Returns an errno. */
 static int
 catch_stream(struct stream *s, FILE *file)
 {
-    int ends[2];
-    s->file = file;
-    s->fd = fileno(file);
-    if (pipe2(ends, O_CLOEXEC)) return -1;
+    int ends[2], code = 0;
+    if (pipe2(ends, O_CLOEXEC)) return errno;
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     fflush(file);
-    s->kept = fcntl(s->fd, F_DUPFD_CLOEXEC, 3);
+    s->fd = fileno(file);
     s->pipe = ends[0];
-    dup2(ends[1], s->fd);
+    s->kept = fcntl(s->fd, F_DUPFD_CLOEXEC, 3);
+    if (s->kept < 0 || dup2(ends[1], s->fd) < 0) code = errno;
     close(ends[1]);
+    if (code && s->kept >= 0) close(s->kept);
+    if (code) return close(ends[0]), code;
+    s->file = file;
     setvbuf(file, NULL, _IOLBF, 0);
     return 0;
 }
@@ -463,13 +468,15 @@ catch_stream(struct stream *s, FILE *file)
 static void
 let_go(struct stream *s)
 {
+    if (!s->file) return;
     fflush(s->file);
     dup2(s->kept, s->fd);
     close(s->kept);
     close(s->pipe);
+    s->file = NULL;
 }
 
-/* Starts the thread with all signals blocked, because the main thread handles signals. */
+/* Starts the thread with all signals blocked, because the main thread handles signals. Returns an errno. */
 static int
 start_sockets_thread(void)
 {
@@ -482,9 +489,11 @@ start_sockets_thread(void)
     return code;
 }
 
+/* Gives the streams back and closes the sockets. */
 static void
 close_sockets(void)
 {
+    for (int k = 0; k < NSTREAM; k++) let_go(&streams[k]);
     for (int k = 0; k < NSOCKET; k++)
         if (sockets[k]) zmq_close(sockets[k]);
     if (inner) zmq_close(inner);
@@ -503,10 +512,13 @@ sockets_open(const char *connection_file, char *why, size_t size)
     if (!code) code = bind_sockets(connection, why, size);
     json_decref(connection);
     if (code) return close_sockets(), code;
-    if (connect_threads() || catch_stream(&streams[0], stdout) || catch_stream(&streams[1], stderr) ||
-        start_sockets_thread())
-        return snprintf(why, size, "jupyter: %s", strerror(errno)), -1;
-    return 0;
+    code = connect_threads();
+    if (!code) code = catch_stream(&streams[0], stdout);
+    if (!code) code = catch_stream(&streams[1], stderr);
+    if (!code) code = start_sockets_thread();
+    if (!code) return 0;
+    close_sockets();
+    return snprintf(why, size, "jupyter: %s", zmq_strerror(code)), -1;
 }
 
 void
@@ -514,7 +526,6 @@ sockets_close(void)
 {
     publish_status(END, NULL, NULL, NULL);
     pthread_join(thread, NULL);
-    for (int k = 0; k < NSTREAM; k++) let_go(&streams[k]);
     message_free(&current);
     while (next_held < nheld) frames_free(&held[next_held++]);
     free(held);

@@ -444,8 +444,8 @@ worker(const struct words *w)
     if (!w->join) return front_usage("worker: --join ADDRESS is wanted: the coordinator's%s", "");
     if (rille_address(w->join)) return front_usage("worker: --join: %s", rille_error());
     if (rille_devices(o.devices, true)) return front_usage("worker: %s", rille_error());
-    if (w->rank && parse_integer(w->rank, 0, WORKERS_MOST - 1, &o.rank))
-        return front_usage("worker: --rank counts from 0, and is not '%s'", w->rank);
+    if (w->rank && parse_integer(w->rank, 0, WORLD_MOST - 1, &o.rank))
+        return front_usage("worker: --rank must be a number from 0 to 1023, not '%s'", w->rank);
     if (w->wait && parse_integer(w->wait, 1, 1 << 24, &o.wait_seconds))
         return front_usage("worker: --wait is a number of seconds, not '%s'", w->wait);
     if (w->from_stdin && spawned_read(o.secret, &o.key_file, o.join, o.keep_seconds))

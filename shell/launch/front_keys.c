@@ -14,9 +14,11 @@ int
 key_in_memory(const char *text, size_t n, char path[KEY_PATH])
 {
     int fd = memfd_create("key", MFD_CLOEXEC);
-    if (fd < 0 || fchmod(fd, 0600) || write(fd, text, n) != (ssize_t)n) return errno;
+    if (fd < 0) return errno;
+    int code = fchmod(fd, 0600) ? errno : write(fd, text, n) != (ssize_t)n ? EIO : 0;
     snprintf(path, KEY_PATH, "/proc/self/fd/%d", fd);
-    return 0;
+    if (code) close(fd);
+    return code;
 }
 
 static void
@@ -97,12 +99,14 @@ keys_of_job(struct front *f)
 {
     int workers = f->cluster.workers;
     char **text;
-    int code = new_keys(workers, &text);
+    if (new_keys(workers, &text)) return forget_keys(workers, text), 1;
     f->key = calloc((size_t)workers + 1, sizeof *f->key);
+    int code = f->key ? 0 : ENOMEM;
     for (int i = 0; i <= workers && !code; i++) code = key_in_memory(text[i], strlen(text[i]), f->key[i]);
     forget_keys(workers, text);
+    if (code) return keys_failed("", strerror(code));
     f->cluster.key_file = f->key[0];
-    return code;
+    return 0;
 }
 
 const char *

@@ -48,6 +48,13 @@ static struct {
 
 static int life[FRONT_CHILDREN]; /* by rank: 1 + our end of the worker's stdin; 0: none */
 
+static void
+close_pair(int fd[2])
+{
+    for (int i = 0; i < 2; i++)
+        if (fd[i] >= 0) close(fd[i]);
+}
+
 /* ---- lines ---- */
 
 static void
@@ -116,17 +123,20 @@ wake_spawner(void)
     if (write(out.wake[1], "", 1) < 0) return;
 }
 
+/* Returns an errno. */
 static int
 start_spawn_thread(void)
 {
     sigset_t all, was;
     if (out.runs) return 0;
-    if (pipe2(out.wake, O_CLOEXEC | O_NONBLOCK)) return -1;
+    if (pipe2(out.wake, O_CLOEXEC | O_NONBLOCK)) return errno;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &was);
-    out.runs = !pthread_create(&out.thread, NULL, read_streams, NULL);
+    int code = pthread_create(&out.thread, NULL, read_streams, NULL);
     pthread_sigmask(SIG_SETMASK, &was, NULL);
-    return out.runs ? 0 : -1;
+    out.runs = !code;
+    if (code) close_pair(out.wake);
+    return code;
 }
 
 static void
@@ -207,22 +217,17 @@ spawn(const char *program, char *const argv[], const int fds[3], int *pid)
     return code;
 }
 
-static void
-close_pair(int fd[2])
-{
-    for (int i = 0; i < 2; i++)
-        if (fd[i] >= 0) close(fd[i]);
-}
-
-/* Creates a pipe with descriptors of 16 and above, because the child's 0 to 2 are replaced by pipe ends. */
+/* Creates a pipe with descriptors of 16 and above, because the child's 0 to 2 are replaced by pipe ends. Returns an
+ * errno. */
 static int
 high_pipe(int fd[2])
 {
-    int low[2];
-    if (pipe2(low, O_CLOEXEC)) return -1;
-    for (int i = 0; i < 2; i++) fd[i] = fcntl(low[i], F_DUPFD_CLOEXEC, 16);
+    int low[2], code = 0;
+    if (pipe2(low, O_CLOEXEC)) return errno;
+    for (int i = 0; i < 2; i++)
+        if ((fd[i] = fcntl(low[i], F_DUPFD_CLOEXEC, 16)) < 0) code = errno;
     close_pair(low);
-    return fd[0] >= 0 && fd[1] >= 0 ? 0 : -1;
+    return code;
 }
 
 /* ---- starting a worker ---- */
@@ -258,17 +263,24 @@ export_variables(struct command *c)
             if (!strncmp(*at, carried[i], strlen(carried[i])) && n++ < CARRIED) command_add_word(c, *at);
 }
 
-/* Writes the command as text, quoted for one evaluation by a shell. */
-static void
-quote(const struct command *c, char *text, size_t size)
+/* Returns the command as text, quoted for one evaluation by a shell, for the caller to free; NULL: no memory. */
+static char *
+quote(const struct command *c)
 {
-    size_t n = (size_t)snprintf(text, size, "exec");
-    for (int i = 0; i < c->n && n + 8 < size; i++) {
-        n += (size_t)snprintf(text + n, size - n, " '");
-        for (const char *at = c->argv[i]; *at && n + 8 < size; at++)
-            n += (size_t)snprintf(text + n, size - n, *at == '\'' ? "'\\''" : "%c", *at);
-        n += (size_t)snprintf(text + n, size - n, "'");
+    char *text = NULL;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+    if (!to) return NULL;
+    fputs("exec", to);
+    for (int i = 0; i < c->n; i++) {
+        fputs(" '", to);
+        for (const char *at = c->argv[i]; *at; at++) fprintf(to, *at == '\'' ? "'\\''" : "%c", *at);
+        putc('\'', to);
     }
+    bool failed = ferror(to);
+    if (!fclose(to) && !failed) return text;
+    free(text);
+    return NULL;
 }
 
 /* Builds the ssh command that runs `text` on the host, where the program must have the same path. */
@@ -286,24 +298,31 @@ over_ssh(const struct host *h, const char *text, char port[16], struct command *
     command_add_word(ssh, text);
 }
 
+/* Reads a key file of at most KEY_MOST bytes; returns an errno. */
+static int
+read_key_bytes(const char *path, unsigned char *bytes, size_t *size)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return errno;
+    ssize_t n = read(file, bytes, KEY_MOST + 1);
+    int code = n < 0 ? errno : n > KEY_MOST ? EFBIG : 0;
+    close(file);
+    *size = code ? 0 : (size_t)n;
+    return code;
+}
+
 /* Writes the secret, the size of the key, and the key. A pipe accepts all of it in one write. */
 static int
 write_secrets(int fd, const struct spawned *w)
 {
     unsigned char bytes[RILLE_SECRET + SIZE + KEY_MOST + 1];
-    ssize_t n = 0;
+    size_t n = 0;
+    int code = w->key_file ? read_key_bytes(w->key_file, bytes + RILLE_SECRET + SIZE, &n) : 0;
     memcpy(bytes, w->secret, RILLE_SECRET);
-    if (w->key_file) {
-        int file = open(w->key_file, O_RDONLY | O_CLOEXEC);
-        if (file >= 0) n = read(file, bytes + RILLE_SECRET + SIZE, KEY_MOST + 1);
-        if (file >= 0) close(file);
-        if (file < 0 || n < 0) return errno;
-        if (n > KEY_MOST) return EFBIG;
-    }
     bytes[RILLE_SECRET] = (unsigned char)(n & 255);
     bytes[RILLE_SECRET + 1] = (unsigned char)(n >> 8);
-    size_t all = RILLE_SECRET + SIZE + (size_t)n;
-    int code = write(fd, bytes, all) == (ssize_t)all ? 0 : EIO;
+    n += RILLE_SECRET + SIZE;
+    if (!code && write(fd, bytes, n) != (ssize_t)n) code = EIO;
     explicit_bzero(bytes, sizeof bytes);
     return code;
 }
@@ -312,7 +331,7 @@ int
 spawn_worker(const struct spawned *w, int *pid)
 {
     int in[2] = {-1, -1}, text[2] = {-1, -1}, errors[2] = {-1, -1};
-    char number[16], port[16], keep[16], line[2 * LINE];
+    char number[16], port[16], keep[16], *line = NULL;
     struct command run = {0}, ssh = {0};
     snprintf(number, sizeof number, "%d", w->rank);
     if (w->over_ssh) export_variables(&run);
@@ -327,9 +346,12 @@ spawn_worker(const struct spawned *w, int *pid)
     snprintf(keep, sizeof keep, "%d", w->keep);
     add_option(&run, "--root", w->root);
     add_option(&run, "--keep", w->keep ? keep : NULL);
-    if (w->over_ssh) quote(&run, line, sizeof line);
-    if (w->over_ssh) over_ssh(w->over_ssh, line, port, &ssh);
-    int code = start_spawn_thread() || high_pipe(in) || high_pipe(text) || high_pipe(errors) ? errno : 0;
+    if (w->over_ssh && !(line = quote(&run))) return ENOMEM;
+    if (line) over_ssh(w->over_ssh, line, port, &ssh);
+    int code = start_spawn_thread();
+    if (!code) code = high_pipe(in);
+    if (!code) code = high_pipe(text);
+    if (!code) code = high_pipe(errors);
     const int fds[3] = {in[0], text[1], errors[1]};
     if (!code) code = write_secrets(in[1], w);
     if (!code) code = spawn(w->over_ssh ? "ssh" : program_path(), w->over_ssh ? ssh.argv : run.argv, fds, pid);
@@ -342,6 +364,7 @@ spawn_worker(const struct spawned *w, int *pid)
     close_pair(in);
     close_pair(text);
     close_pair(errors);
+    free(line);
     if (code && w->over_ssh)
         fprintf(stderr, "rille: worker %d: ssh, which is to start it on %s, could not be run: %s\n", w->rank,
                 w->over_ssh->name, strerror(code));
@@ -389,9 +412,10 @@ spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file, const ch
     *key_file = NULL;
     if (!read_fully(0, secret, RILLE_SECRET) || !read_fully(0, size, SIZE)) return -1;
     size_t n = size[0] + ((size_t)size[1] << 8);
-    if (n > KEY_MOST || !read_fully(0, key, n) || (n && key_in_memory(key, n, path))) return -1;
-    if (n) *key_file = path;
+    bool good = n <= KEY_MOST && read_fully(0, key, n) && !(n && key_in_memory(key, n, path));
     explicit_bzero(key, sizeof key);
+    if (!good) return -1;
+    if (n) *key_file = path;
     if (kept) return 0;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &was);

@@ -80,7 +80,7 @@ last_value(lua_State *L, const char *chunk)
         semicolon = token_is(&t, ";");
         returned = token_is(&t, "return");
     }
-    for (int k = n - 1; k >= 0 && k > n - CUTS; k--) {
+    for (int k = n - 1; k >= 0 && k >= n - CUTS; k--) {
         const char *c = cut[k % CUTS];
         if (is_chunk(L, c, strlen(c), true) && is_chunk(L, chunk, (size_t)(c - chunk), false)) return c;
     }

@@ -199,11 +199,10 @@ static void
 draw_picture(const struct paint *what, struct picture *p)
 {
     size_t n = strlen(what->text);
-    unsigned char *style = malloc(n + 1);
-    struct brush b = {.p = p};
+    struct brush b = {.p = p, .row = new_row(p)};
+    unsigned char *style = b.row ? malloc(n + 1) : NULL;
     p->columns = what->columns;
-    b.row = new_row(p);
-    if (!style || !b.row) return;
+    if (!style) return;
     colour(what->text, n, style);
     put_styled_text(&b, what->prompt, PLAIN);
     for (size_t k = 0; k <= n;) {

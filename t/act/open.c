@@ -546,11 +546,11 @@ ask(void *of)
 }
 
 static pthread_t
-begin_asking(struct rille_session *s, const char *want)
+begin_asking(struct rille_session *s, const char *name)
 {
     pthread_t thread;
     asked.s = s;
-    asked.want = want;
+    asked.want = name;
     asked.waits = pthread_self();
     *asked.text = '\0';
     atomic_store(&asked.told, false);

@@ -67,9 +67,33 @@ test_last_words(const char *bind)
     }
 }
 
+/* Addresses that a coordinator cannot be bound to; NULL: it can. */
+static void
+test_bind(void)
+{
+    static const struct {
+        const char *address, *wrong;
+    } table[] = {
+        {"tcp://127.0.0.1:*", NULL},
+        {"ipc:///tmp/rille-x/control", "\"ipc:///tmp/rille-x/control\" cannot be bound: expected tcp://HOST:PORT"},
+        {"ipc://x", "\"ipc://x\" cannot be bound: expected tcp://HOST:PORT"},
+        {"inproc://x", "\"inproc://x\" cannot be bound: expected tcp://HOST:PORT"},
+        {"", "\"\" cannot be bound: expected tcp://HOST:PORT"}};
+    for (size_t i = 0; i < countof(table); i++) {
+        struct link *l;
+        bool refused = link_serve(table[i].address, NULL, &l);
+        if (table[i].wrong)
+            is_str(refused ? err_text() : "bound", table[i].wrong, "other addresses than of tcp are refused");
+        else
+            ok(!refused, "%s is bound", table[i].address);
+        if (!refused) link_free(&l);
+    }
+}
+
 int
 main(void)
 {
+    test_bind();
     test_last_words(NULL);
     test_last_words("tcp://127.0.0.1:*");
     return done();

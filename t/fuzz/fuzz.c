@@ -221,7 +221,7 @@ fuzz_coordinator(const uint8_t *bytes, size_t n)
             coordinator_receive(c, from % 8, as_of_today(&p));
         if (told.full) coordinator_act(c, &(struct input){0}, &told, &run);
     }
-    coordinator_bye(c, 0);
+    coordinator_bye(c);
     coordinator_free(&c);
     str_free(&room);
 }

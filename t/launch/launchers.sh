@@ -184,6 +184,8 @@ refuses() { # NAME WORDS VARIABLES...
   ok "$1" [ "$code" = 2 -a "$(grep -cF "$2" err)" = 1 ]
 }
 refuses "pods without the first one's name are refused" "MASTER_ADDR is wanted" JOB_COMPLETION_INDEX=1 WORLD_SIZE=2 MASTER_PORT=5555
+refuses "more processes than a job can have are refused" "a job must have 1 to 131072 workers, found 200000" \
+  RANK=0 WORLD_SIZE=200000 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((32000 + $$ % 500)) LOCAL_WORLD_SIZE=200000
 refuses "Slurm's nodes without one's address as well" "MASTER_ADDR is wanted" SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=2
 refuses "Flux's nodes" "MASTER_ADDR is wanted" FLUX_TASK_RANK=1 FLUX_JOB_SIZE=2 FLUX_JOB_NNODES=2 PMI_RANK=1 PMI_SIZE=2
 # Variables of launchers that are not to be had here: two processes with them are a job.

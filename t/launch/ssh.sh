@@ -58,6 +58,8 @@ is "ssh is told user and port, and never asks" "$(head -n 12 ssh.log | tr '\n' '
 OMP_NUM_THREADS=3 GOMP_SPINCOUNT=1000 NOT_CARRIED=x over -d cpu:1 -H a -e ''
 for set in OMP_NUM_THREADS=3 GOMP_SPINCOUNT=1000; do ok "$set, which says how to compute, goes along" grep -q "exec 'env' .*'$set'" ssh.log; done
 ok "and no others" eval '! grep -qE "NOT_CARRIED|HOME=|XDG_" ssh.log'
+OMP_LONG=$(printf 'x%.0s' {1..20000}) over -d cpu:1 -H a -e 'io.write("long")'
+is "a command of any length arrives whole" "$stdout" "long"
 over -d cpu:1 -H a,b -e 'for _, w in ipairs(rille.workers()) do io.write(w.host, " ") end'
 is "workers say where they are" "$stdout" "a b "
 

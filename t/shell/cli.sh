@@ -65,6 +65,15 @@ for what in "launch -n" "coordinator --bind" "worker --join"; do
   is "$word without $option is an error of usage" "$code" 2
   has "$word: the message says what is missing" "$stderr" "$option"
 done
+for rank in -1:2 0:1 255:1 256:1 1023:1 1024:2 x:2; do
+  go worker --join tcp://127.0.0.1:1 --wait 1 --rank "${rank%:*}"
+  is "rank ${rank%:*} exits ${rank#*:}, as a world has at most 1,024 workers" "$code" "${rank#*:}"
+done
+for address in ipc:///tmp/rille-x/control ipc:///x; do
+  go coordinator --bind "$address" --world 1 -e ''
+  is "$address is no address to bind" "$code" 2
+  has "$address: the message says which are" "$stderr" "expected tcp://HOST:PORT"
+done
 for options in "-d" "-l" "-E" "--devices" "--color" "--color=blue" "--versio=1" "-x"; do
   go $options
   is "$options alone is an error of usage" "$code:$stdout" "2:"

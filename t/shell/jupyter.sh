@@ -27,4 +27,16 @@ ok "a connection file that is no JSON is refused" refused '{"ip": ' jupyter:
 ok "so is one without ports" refused '{"ip": "127.0.0.1", "transport": "tcp", "key": ""}' 'shell_port'
 ok "and another signature scheme" \
   refused '{"ip": "127.0.0.1", "transport": "tcp", "key": "k", "signature_scheme": "hmac-md5"}' hmac-md5
+ports=$(for k in shell control stdin iopub hb; do printf ', "%s_port": %d' $k $((40000 + RANDOM % 20000)); done)
+printf '{"ip": "127.0.0.1", "transport": "tcp", "key": ""%s}' "$ports" >"$dir/connection.json"
+few_files() { # for each number of descriptors that is too small: exit code 2 and the reason
+  local most code
+  for most in $(seq 12 2 80); do
+    (ulimit -n $most; timeout 3 "$rille" --jupyter "$dir/connection.json" >"$dir/out" 2>&1 </dev/null)
+    code=$?
+    [ $code = 124 ] && return
+    [ $code = 2 ] && grep -qE 'Too many open files|not be' "$dir/out" || return 1
+  done
+}
+ok "too few descriptors are an error that is printed, however many are missing" few_files
 finish

@@ -31,6 +31,11 @@ ok "the module does not list all it has" grep -qx 'rille 0.*; rille.help() lists
 answer 'error({code = 1})'
 is "an error that is a table is opened" "$got" '(the error is {code = 1})'
 
+for terms in 2 62 63 64; do # a value begins at each number
+  answer "a = 1; $(printf '1+%.0s' $(seq 2 $terms))1"
+  is "of $terms terms behind a statement, the value is printed" "$got" $terms
+done
+
 answer 'local t = os.clock() while os.clock() < t + 0.6 do end'
 ok "what took long tells how long" grep -qE '^ +[0-9]+\.[0-9]+ s$' <<<"$got"
 

@@ -72,13 +72,20 @@ watch_process(struct cluster *c, int rank, int pid, bool child)
     if (p->pidfd >= 0) fcntl(p->pidfd, F_SETFD, FD_CLOEXEC);
 }
 
+/* Kills a worker's process and waits until it has ended; reports a process that has not. */
 static void
-kill_process(struct process *p)
+kill_process(struct cluster *c, int rank)
 {
+    struct process *p = &c->process[rank];
     struct pollfd end = {.fd = p->pidfd, .events = POLLIN};
+    char text[128];
     if (p->pidfd < 0) return;
     syscall(SYS_pidfd_send_signal, p->pidfd, SIGKILL, NULL, 0);
-    poll(&end, 1, BYE_MS);
+    if (poll(&end, 1, BYE_MS) != 1 && c->options.say) {
+        snprintf(text, sizeof text, "worker %d (pid %d) was killed and has not ended within %d s", rank, p->pid,
+                 BYE_MS / 1000);
+        c->options.say(c->options.arg, text);
+    }
     if (p->child) waitpid(p->pid, NULL, 0);
     close(p->pidfd);
     *p = (struct process){.pidfd = -1, .beat_peer = -1};
@@ -142,7 +149,7 @@ note_loss(struct cluster *c, const struct notice *n)
     c->nepoch++;
     pthread_cond_broadcast(&c->filed);
     remote_access_forget(c->reach, n->rank);
-    kill_process(&c->process[n->rank]);
+    kill_process(c, n->rank);
 }
 
 static void
@@ -310,7 +317,7 @@ take_ends(struct cluster *c)
         if (p->pidfd < 0) continue;
         how_it_ended(p, how);
         coordinator_gone(c->c, r, how);
-        kill_process(p);
+        kill_process(c, r);
         take_control(c); /* a send may consume the readiness event of arrivals */
     }
 }
@@ -539,6 +546,9 @@ replace_controller(struct cluster *c)
 int
 cluster_open(const struct cluster_options *o, struct cluster **out)
 {
+    *out = NULL;
+    if (o->world < 1 || o->world > CLUSTER_WORLD)
+        return fail(E_ARG, "a job must have 1 to %d workers, found %d", CLUSTER_WORLD, o->world);
     struct cluster *c = must_alloc(sizeof *c);
     c->options = *o;
     c->process = must_alloc(sizeof *c->process * (size_t)o->world);
@@ -554,7 +564,7 @@ cluster_open(const struct cluster_options *o, struct cluster **out)
     if (!status) status = gather_members(c);
     pthread_mutex_unlock(&c->lock);
     *out = c;
-    if (status) cluster_close(out, 1);
+    if (status) cluster_close(out);
     return status;
 }
 
@@ -570,20 +580,20 @@ anybody(const struct cluster *c)
 
 /* Sends BYE, waits up to BYE_MS, then kills the remaining processes. */
 static void
-dismiss(struct cluster *c, int status)
+dismiss(struct cluster *c)
 {
     int64_t until = now_ns() + BYE_MS * 1000000ll;
-    coordinator_bye(c->c, status);
+    coordinator_bye(c->c);
     while (anybody(c) && now_ns() < until) {
         struct timespec nap = {.tv_nsec = 1000000};
         take_control(c);
         nanosleep(&nap, NULL);
     }
-    for (int r = 0; r < c->options.world; r++) kill_process(&c->process[r]);
+    for (int r = 0; r < c->options.world; r++) kill_process(c, r);
 }
 
 void
-cluster_close(struct cluster **cp, int status)
+cluster_close(struct cluster **cp)
 {
     struct cluster *c = *cp;
     char text[WIRE_TEXT];
@@ -598,7 +608,7 @@ cluster_close(struct cluster **cp, int status)
         wake_cluster(c, SLEEPS_CLUSTER);
         pthread_join(c->thread, NULL);
     }
-    if (c->c && !c->passes_on) dismiss(c, status);
+    if (c->c && !c->passes_on) dismiss(c);
     coordinator_free(&c->c);
     link_free(&c->link);
     remote_access_free(&c->reach);
@@ -611,6 +621,8 @@ cluster_close(struct cluster **cp, int status)
     explicit_bzero(c->secret, sizeof *c->secret * (size_t)c->options.world);
     free(c->secret);
     free(c->process);
+    pthread_cond_destroy(&c->filed);
+    pthread_mutex_destroy(&c->lock);
     free(c);
     if (code) fail((enum err_code)code, "%s", text); /* the earlier error counts */
 }

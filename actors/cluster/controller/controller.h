@@ -44,8 +44,8 @@ struct cluster_options {
 /* Binds, starts workers, and waits until all have joined. E_ARG, E_BUS, E_IO, E_MEMORY, E_CANCEL; E_LOST: a worker
  * ended first. */
 int cluster_open(const struct cluster_options *o, struct cluster **out);
-/* Ends the job with this exit status. Workers end too; processes on this host are killed after a grace period. */
-void cluster_close(struct cluster **c, int status);
+/* Ends the job. Workers end too; processes on this host are killed after a grace period. */
+void cluster_close(struct cluster **c);
 
 /* Returns the device counts of the cluster, numbered through the workers. */
 const struct device_counts *cluster_devices(const struct cluster *c);
@@ -125,9 +125,8 @@ bool cluster_doing(const struct cluster *c, int thread, int32_t *task);
 
 /* Returns true if workers may write and read this path, as realpath() returns it. */
 bool cluster_has_root(const struct cluster *c, const char *path);
-int cluster_world(const struct cluster *c);                       /* number of workers */
-int cluster_owner(struct cluster *c, int kind, int device);       /* rank that runs the device now; -1: none */
-enum { CLUSTER_COPIES = WIRE_PIECE / sizeof(struct shard_copy) }; /* copies in one request */
+int cluster_world(const struct cluster *c);                 /* number of workers */
+int cluster_owner(struct cluster *c, int kind, int device); /* rank that runs the device now; -1: none */
 struct cluster_file {
     int rank;
     const char *path;
@@ -138,8 +137,7 @@ struct cluster_file {
     const uint64_t *digest;
     int32_t n;          /* numbers in place, or copies */
     struct str digests; /* out: of the written blocks, u64 */
-    bool done;          /* private to files.c from here on */
-    int status;
+    int status;         /* private to files.c from here on */
     struct str why;
 };
 /* Requests all n files at once and waits. Any thread. E_LOST; E_IO: names the worker and its reason. interruptible

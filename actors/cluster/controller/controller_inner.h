@@ -25,11 +25,18 @@ struct process {    /* process of a rank */
     int64_t heard_ns;
 };
 
+struct file_request { /* a SAVE, or a part of a LOAD */
+    int file;         /* index in filing.file */
+    struct packet packet;
+    bool done;
+};
+
 struct filing { /* files awaited by a thread, on the thread's stack */
     struct filing *next;
     struct cluster_file *file;
-    uint64_t first; /* count of the first file */
-    int n;
+    struct file_request *request;
+    uint64_t first; /* count of the first request */
+    int nfile, n, capacity;
     bool interruptible;
 };
 

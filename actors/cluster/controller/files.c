@@ -1,5 +1,6 @@
 /* files.c - asks workers to write and read files, and waits for the outcome. */
 #include "actors/cluster/controller/controller_inner.h"
+#include "actors/cluster/controller/load_request.h"
 
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
@@ -11,69 +12,83 @@
 
 enum { PLACES = WIRE_PIECE / 8 };
 
-/* Returns the range of file blocks that the copies touch; the request carries the digests of these blocks. */
-static void
-copy_blocks(const struct shard_copy *copy, int32_t n, int64_t *first, int64_t *end)
-{
-    *first = INT64_MAX;
-    *end = 0;
-    for (int32_t i = 0; i < n; i++) {
-        int64_t last = copy[i].from + (copy[i].nrow - 1) * copy[i].from_stride + copy[i].bytes;
-        *first = MIN(*first, copy[i].from / SOURCE_BLOCK);
-        *end = MAX(*end, source_blocks(last));
-    }
-}
-
-static struct packet
-packet_of(const struct cluster_file *f, uint64_t count)
-{
-    struct packet p = {.kind = f->copy ? PACKET_LOAD : PACKET_SAVE, .count = count, .text = span_text(f->path)};
-    int64_t first, end;
-    if (!f->copy) {
-        p.places = (struct span){(const void *)f->place, (uint32_t)(8 * f->n)};
-        return p;
-    }
-    copy_blocks(f->copy, f->n, &first, &end);
-    p.places = (struct span){(const void *)f->copy, (uint32_t)(sizeof *f->copy * (size_t)f->n)};
-    p.offset = (uint64_t)first;
-    p.digests = (struct span){(const void *)(f->digest + first), (uint32_t)(8 * (end - first))};
-    return p;
-}
-
 static int
 check_cluster_file(const struct cluster_file *f)
 {
-    bool much = f->n > (f->copy ? (int32_t)CLUSTER_COPIES : PLACES);
     if (strlen(f->path) > WIRE_TEXT / 2) return fail(E_ARG, "%s: too long a name", f->path);
-    return much ? fail(E_ARG, "%s: it has too many parts", f->path) : 0;
+    return !f->copy && f->n > PLACES ? fail(E_ARG, "%s: it has too many parts", f->path) : 0;
+}
+
+static struct packet *
+add_request(struct filing *w, int file, enum packet_kind kind)
+{
+    GROW(w->request, w->n + 1, w->capacity);
+    struct file_request *r = &w->request[w->n++];
+    *r = (struct file_request){.file = file};
+    r->packet = (struct packet){.kind = (uint8_t)kind, .text = span_text(w->file[file].path)};
+    return &r->packet;
+}
+
+static void
+add_loads(struct filing *w, int file, struct load_requests *loads)
+{
+    const struct cluster_file *f = &w->file[file];
+    load_requests_make(f->copy, f->n, loads);
+    for (int32_t i = 0; i < loads->nrequest; i++) {
+        const struct load_request *r = &loads->request[i];
+        struct packet *p = add_request(w, file, PACKET_LOAD);
+        p->places = (struct span){(const void *)(loads->copy + r->first), (uint32_t)(sizeof *f->copy * (size_t)r->n)};
+        p->offset = (uint64_t)r->first_block;
+        p->digests =
+            (struct span){(const void *)(f->digest + r->first_block), (uint32_t)(8 * (r->end_block - r->first_block))};
+    }
+}
+
+static void
+add_save(struct filing *w, int file)
+{
+    const struct cluster_file *f = &w->file[file];
+    struct packet *p = add_request(w, file, PACKET_SAVE);
+    p->places = (struct span){(const void *)f->place, (uint32_t)(8 * f->n)};
 }
 
 /* ---- answers; with the lock ---- */
 
+static struct file_request *
+request_of_count(const struct cluster *c, uint64_t count, struct cluster_file **f)
+{
+    for (const struct filing *w = c->filing; w; w = w->next) {
+        if (count - w->first >= (uint64_t)w->n) continue;
+        struct file_request *r = &w->request[count - w->first];
+        *f = &w->file[r->file];
+        return r->done ? NULL : r;
+    }
+    return NULL;
+}
+
+/* Takes the outcome of a request. The digests of a written file arrive in pieces; the last one is the outcome. */
 void
 control_filed(struct cluster *c, const struct notice *n)
 {
-    struct cluster_file *f = NULL;
-    for (struct filing *w = c->filing; w && !f; w = w->next)
-        if (n->packet->count - w->first < (uint64_t)w->n) f = &w->file[n->packet->count - w->first];
-    if (!f || f->done || f->rank != n->rank) return;
     const struct packet *p = n->packet;
-    f->done = true;
-    f->status = (int)MIN(p->status, (uint32_t)NERR - 1);
-    if (f->status) {
+    struct cluster_file *f;
+    struct file_request *r = request_of_count(c, p->count, &f);
+    if (!r || f->rank != n->rank) return;
+    if (p->status && !f->status) {
+        f->status = (int)MIN(p->status, (uint32_t)NERR - 1);
         span_print(p->text, &f->why);
     } else if (!f->copy) {
-        str_clear(&f->digests);
         str_addn(&f->digests, p->digests.bytes, p->digests.n);
     }
-    pthread_cond_broadcast(&c->filed);
+    r->done = p->status || !(p->flags & FILED_MORE);
+    if (r->done) pthread_cond_broadcast(&c->filed);
 }
 
 static bool
 all_done(const struct filing *w)
 {
     for (int i = 0; i < w->n; i++)
-        if (!w->file[i].done) return false;
+        if (!w->request[i].done) return false;
     return true;
 }
 
@@ -91,7 +106,8 @@ cancel_filing(struct cluster *c, const struct filing *w)
 {
     for (int i = 0; i < w->n; i++) {
         const struct packet p = {.kind = PACKET_CANCEL, .count = w->first + (uint64_t)i};
-        if (!w->file[i].done) coordinator_file(c->c, w->file[i].rank, &p);
+        const struct file_request *r = &w->request[i];
+        if (!r->done) coordinator_file(c->c, w->file[r->file].rank, &p);
     }
     control_look(c);
 }
@@ -102,8 +118,9 @@ await_filing(struct cluster *c, struct filing *w)
     bool lost = false;
     uint32_t epoch = c->nepoch;
     for (int i = 0; i < w->n && !lost; i++) {
-        struct packet p = packet_of(&w->file[i], w->first + (uint64_t)i);
-        lost = !coordinator_file(c->c, w->file[i].rank, &p);
+        struct file_request *r = &w->request[i];
+        r->packet.count = w->first + (uint64_t)i;
+        lost = !coordinator_file(c->c, w->file[r->file].rank, &r->packet);
     }
     control_look(c);
     while (!lost && !all_done(w)) {
@@ -119,7 +136,7 @@ await_filing(struct cluster *c, struct filing *w)
 static int
 failure(struct cluster *c, const struct filing *w)
 {
-    for (int i = 0; i < w->n; i++) {
+    for (int i = 0; i < w->nfile; i++) {
         const struct cluster_file *f = &w->file[i];
         if (!f->status) continue;
         if (f->status == E_CANCEL)
@@ -131,19 +148,44 @@ failure(struct cluster *c, const struct filing *w)
     return 0;
 }
 
+/* Makes the requests of all files. loads: by file, owns the copies that the requests name. */
+static void
+make_requests(struct filing *w, struct load_requests *loads)
+{
+    for (int i = 0; i < w->nfile; i++)
+        if (w->file[i].copy)
+            add_loads(w, i, &loads[i]);
+        else
+            add_save(w, i);
+}
+
+static int
+carry_out_filing(struct cluster *c, struct filing *w)
+{
+    pthread_mutex_lock(&c->lock);
+    if (w->interruptible) atomic_store(&c->interrupted, 0);
+    w->first = c->nfile + 1;
+    w->next = c->filing;
+    c->nfile += (uint64_t)w->n;
+    c->filing = w;
+    int status = await_filing(c, w);
+    if (!status) status = failure(c, w);
+    remove_filing(c, w);
+    pthread_mutex_unlock(&c->lock);
+    return status;
+}
+
 int
 cluster_files(struct cluster *c, int n, struct cluster_file *file, bool interruptible)
 {
     for (int i = 0; i < n; i++) TRY(check_cluster_file(&file[i]));
-    pthread_mutex_lock(&c->lock);
-    struct filing w = {.file = file, .n = n, .first = c->nfile + 1, .interruptible = interruptible, .next = c->filing};
-    if (interruptible) atomic_store(&c->interrupted, 0);
-    c->nfile += (uint64_t)n;
-    c->filing = &w;
-    int status = await_filing(c, &w);
-    if (!status) status = failure(c, &w);
-    remove_filing(c, &w);
-    pthread_mutex_unlock(&c->lock);
+    struct filing w = {.file = file, .nfile = n, .interruptible = interruptible};
+    struct load_requests *loads = must_alloc(sizeof *loads * (size_t)(n + 1));
+    make_requests(&w, loads);
+    int status = carry_out_filing(c, &w);
+    for (int i = 0; i < n; i++) load_requests_free(&loads[i]);
+    free(loads);
+    free(w.request);
     return status;
 }
 

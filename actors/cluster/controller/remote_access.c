@@ -64,6 +64,8 @@ remote_access_free(struct reach **rp)
     str_free(&r->packet);
     free(r->peer);
     free(r->joined);
+    pthread_mutex_destroy(&r->lock);
+    pthread_mutex_destroy(&r->peer_lock);
     free(r);
 }
 

@@ -325,9 +325,9 @@ coordinator_receive(struct coordinator *c, int peer, const struct packet *p)
 /* ---- the end ---- */
 
 void
-coordinator_bye(struct coordinator *c, int status)
+coordinator_bye(struct coordinator *c)
 {
-    send_to_all(c, (struct packet){.kind = PACKET_BYE, .status = (uint32_t)status});
+    send_to_all(c, (struct packet){.kind = PACKET_BYE});
 }
 
 /* ---- queries ---- */

@@ -171,6 +171,7 @@ void coordinator_form(struct coordinator *c, const struct form *f);
 enum { MAKE_MEMORY = 1, MAKE_PORT = 2, MAKE_FRESH = 4 };
 enum { MADE_MPI = 1 };
 enum { HOLD_GIVE = 1 };
+enum { FILED_MORE = 1 };
 
 /* Ships the program to members without it, then runs it; only in IDLE. Ends with NOTICE_ENDED or NOTICE_LOST;
  * everything that *s points to must stay valid until then. */
@@ -205,8 +206,8 @@ void coordinator_forget(struct coordinator *c, uint64_t program);
  * not joined, lowest first, at least one per memory; permanently retires the rest. E_ARG: more members are alive, a
  * memory would have none, or too few ranks are left. */
 int coordinator_recover(struct coordinator *c, int workers);
-/* Ends the job: sends BYE with the exit status to all members. */
-void coordinator_bye(struct coordinator *c, int status);
+/* Ends the job: sends BYE to all members. */
+void coordinator_bye(struct coordinator *c);
 
 enum coordinator_phase coordinator_phase(const struct coordinator *c);
 /* Returns how many times longer a rank's acts took than those of workers with equal work, at the last comparison; 0:

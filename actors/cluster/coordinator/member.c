@@ -442,12 +442,18 @@ void
 member_filed(struct worker_member *m, uint32_t epoch, uint64_t count, int status, const char *text,
              const struct str *digests)
 {
-    send_packet(m, epoch,
-                (struct packet){.kind = PACKET_FILED,
-                                .count = count,
-                                .status = (uint32_t)status,
-                                .text = span_text(text),
-                                .digests = {(const void *)digests->text, (uint32_t)MIN(digests->len, WIRE_PIECE)}});
+    size_t at = 0, n;
+    do {
+        n = MIN(digests->len - at, (size_t)WIRE_PIECE);
+        send_packet(m, epoch,
+                    (struct packet){.kind = PACKET_FILED,
+                                    .count = count,
+                                    .status = (uint32_t)status,
+                                    .text = span_text(text),
+                                    .flags = at + n < digests->len ? FILED_MORE : 0,
+                                    .digests = {(const unsigned char *)digests->text + at, (uint32_t)n}});
+        at += n;
+    } while (at < digests->len);
 }
 
 void

@@ -513,6 +513,8 @@ carrier_free(struct carrier **cp)
     free(c->peer);
     free(c->queue);
     free(c->draining);
+    pthread_mutex_destroy(&c->lock);
+    pthread_mutex_destroy(&c->queue_lock);
     free(c);
 }
 

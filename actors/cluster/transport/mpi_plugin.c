@@ -11,7 +11,7 @@ static int
 mpi_plugin_open(int *rank, int *size)
 {
     int has;
-    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &has) || has < MPI_THREAD_FUNNELED) return -1;
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &has) || has < MPI_THREAD_SERIALIZED) return -1;
     if (MPI_Comm_dup(MPI_COMM_WORLD, &all) || MPI_Comm_set_errhandler(all, MPI_ERRORS_RETURN)) return -1;
     return MPI_Comm_rank(all, rank) || MPI_Comm_size(all, size) ? -1 : 0;
 }

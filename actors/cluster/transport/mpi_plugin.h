@@ -1,7 +1,7 @@
 /* mpi_plugin.h - interface of librille-mpi.so to the carrier: non-blocking messages by MPI.
  *
- * The carrier opens the plug-in if an MPI launcher started the workers; no other file calls MPI. A single thread,
- * MPI's main thread, makes all calls. The bytes of a message must not change until done() reports its end. After a
+ * The carrier opens the plug-in if an MPI launcher started the workers; no other file calls MPI. Any thread calls,
+ * one at a time (the carrier's lock). The bytes of a message must not change until done() reports its end. After a
  * failure or the loss of a worker no function may be called again, not even close(): MPI cannot recover. */
 #ifndef RILLE_CLUSTER_MPI_PLUGIN_H
 #define RILLE_CLUSTER_MPI_PLUGIN_H

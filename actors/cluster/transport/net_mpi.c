@@ -39,7 +39,10 @@ load_mpi_plugin(const struct mpi_plugin **out)
         return fail(E_BUS, "librille-mpi.so is of another version of Rille: %d, expected %d", p ? p->version : 0,
                     MPI_PLUGIN_VERSION);
     if (launcher && strncmp(launcher, p->library, strlen(launcher)))
-        return fail(E_BUS, "librille-mpi.so is for %s, and mpirun is that of %s", p->library, launcher);
+        return fail(E_BUS,
+                    "librille-mpi.so was built for %s, and this process was started by the launcher of %s: build Rille "
+                    "with that MPI, or set RILLE_TRANSPORT=tcp",
+                    p->library, launcher);
     *out = p;
     return 0;
 }
@@ -63,6 +66,9 @@ struct mpi_head {
     uint64_t body; /* bytes of the body */
     uint64_t has_body;
 };
+
+enum { HEAD, BODY };
+enum { FINISH_MS = 200 };
 
 struct sending {
     struct sending *next;
@@ -89,9 +95,6 @@ struct mpi {
     bool broken;
 };
 
-enum { HEAD, BODY };
-enum { FINISH_MS = 200 };
-
 static int
 tag_of(enum road road, int part)
 {
@@ -112,16 +115,32 @@ mpi_open(struct carrier *c)
     return fail(E_BUS, "MPI says rank %d of %d: its library is not the launcher's", rank, size);
 }
 
-/* Removes and frees the oldest send. */
-static void
-free_first(struct mpi *m, struct line *l)
+static struct sending *
+remove_first(struct mpi *m, struct line *l)
 {
     struct sending *s = l->first;
     l->first = s->next;
     if (!l->first) l->last = &l->first;
     m->nsending--;
+    return s;
+}
+
+static void
+free_sending(struct sending *s)
+{
     if (s->head.has_body) zmq_msg_close(&s->body);
     free(s);
+}
+
+/* Keeps an abandoned send until the process ends, because MPI may still read its bytes. A piece of a parcel is
+ * released: its bytes belong to the run, which waits for them. */
+static void
+keep_sending(struct sending *s, bool piece)
+{
+    static struct sending *kept;
+    if (piece) zmq_msg_close(&s->body);
+    s->next = kept;
+    kept = s;
 }
 
 /* Abandons the pending sends to a worker, and their requests to MPI, which is broken from then on. */
@@ -129,7 +148,13 @@ static void
 give_up_mpi(struct mpi *m, int rank)
 {
     m->broken = m->broken || m->to[rank].first;
-    while (m->to[rank].first) free_first(m, &m->to[rank]);
+    while (m->to[rank].first) {
+        struct sending *s = remove_first(m, &m->to[rank]);
+        if (s->ticket[HEAD] || s->ticket[BODY])
+            keep_sending(s, s->head.has_body && s->head.head.m.kind == MSG_FULL);
+        else
+            free_sending(s);
+    }
 }
 
 static void
@@ -177,7 +202,7 @@ mpi_collect(struct mpi *m)
     for (int r = 0; r < m->world && m->nsending && !m->broken; r++)
         for (struct sending *s;
              (s = m->to[r].first) && mpi_is_over(m, &s->ticket[HEAD]) && mpi_is_over(m, &s->ticket[BODY]);)
-            free_first(m, &m->to[r]);
+            free_sending(remove_first(m, &m->to[r]));
 }
 
 /* ---- the net ---- */

@@ -273,6 +273,7 @@ link_serve(const char *bind, const struct key *key, struct link **out)
     bool local = true, stays = true;
     char numbered[LINK_ENDPOINT];
     *out = NULL;
+    if (bind && !starts(bind, "tcp://")) return fail(E_ARG, "\"%s\" cannot be bound: expected tcp://HOST:PORT", bind);
     if (bind) {
         TRY(read_address(bind, true, &local));
         number_host(bind, true, numbered);
@@ -286,7 +287,7 @@ link_serve(const char *bind, const struct key *key, struct link **out)
     struct link *l;
     int status = new_link(key, true, &l);
     if (!status && key) status = curve_new(l->context, &l->key, &l->curve);
-    if (!status) status = bind && starts(bind, "tcp:") ? bind_tcp(l, numbered) : bind_folder(l);
+    if (!status) status = bind ? bind_tcp(l, numbered) : bind_folder(l);
     if (status) link_free(&l);
     *out = l;
     return status;

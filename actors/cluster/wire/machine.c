@@ -1,6 +1,8 @@
 /* machine.c - identity of a host: boot id, user, pid namespace; program of a process. */
 #include "actors/cluster/wire/machine.h"
 
+#include "runtime/base/error.h"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -145,11 +147,13 @@ machine_runs_us(int pid)
     return it.st_dev == us.st_dev && it.st_ino == us.st_ino;
 }
 
-void
+int
 machine_end(int pid)
 {
     struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
-    if (end.fd < 0) return;
-    if (machine_runs_us(pid) && !syscall(SYS_pidfd_send_signal, end.fd, SIGKILL, NULL, 0)) poll(&end, 1, END_MS);
+    if (end.fd < 0) return 0;
+    bool killed = machine_runs_us(pid) && !syscall(SYS_pidfd_send_signal, end.fd, SIGKILL, NULL, 0);
+    bool over = !killed || poll(&end, 1, END_MS) == 1;
     close(end.fd);
+    return over ? 0 : fail(E_BUS, "process %d was killed and has not ended within %d s", pid, END_MS / 1000);
 }

@@ -24,7 +24,7 @@ bool machine_is_loopback(const char *host, size_t n);
  * and kills only such processes. */
 bool machine_runs_us(int pid);
 
-/* Kills such a process and waits, at most 20 s, until it is gone; never kills another program. */
-void machine_end(int pid);
+/* Kills such a process and waits until it is gone; never kills another program. E_BUS: it is still there after 20 s. */
+int machine_end(int pid);
 
 #endif

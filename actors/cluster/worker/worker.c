@@ -647,6 +647,9 @@ close_server(struct server *s)
     free(s->route);
     free(s->doing);
     if (s->wake_fd >= 0) close(s->wake_fd);
+    pthread_cond_destroy(&s->unites);
+    pthread_cond_destroy(&s->filed);
+    pthread_mutex_destroy(&s->lock);
 }
 
 /* Serves a coordinator. *last: the assigned rank, unless none was assigned. E_LOST: the coordinator is gone. */

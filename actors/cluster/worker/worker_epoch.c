@@ -121,10 +121,11 @@ u32_at(struct span s, size_t i)
 }
 
 /* Kills lost workers of this host, even if they are stopped, or only cut off from the coordinator. */
-static void
+static int
 end_lost(struct span lost)
 {
-    for (uint32_t i = 0; i < lost.n / 4; i++) machine_end((int)u32_at(lost, i));
+    for (uint32_t i = 0; i < lost.n / 4; i++) TRY(machine_end((int)u32_at(lost, i)));
+    return 0;
 }
 
 void
@@ -132,8 +133,9 @@ server_make(struct server *s, const struct order *o)
 {
     char segment[SEGMENT_PATH] = "", bus[SEGMENT_PATH + 32] = "", port[CARRIER_PORT] = "";
     struct made made = {.segment = segment, .bus = bus, .port = port, .text = ""};
-    end_lost(o->packet.lost);
-    if (o->packet.flags & MAKE_MEMORY) made.status = make_memory(s, &o->packet, o->work.epoch, segment, bus);
+    made.status = end_lost(o->packet.lost);
+    if (!made.status && o->packet.flags & MAKE_MEMORY)
+        made.status = make_memory(s, &o->packet, o->work.epoch, segment, bus);
     if (!made.status && o->packet.flags & MAKE_PORT) made.status = worker_open_carrier(s);
     if (s->carrier) carrier_port(s->carrier, port);
     made.mpi = s->carrier && carrier_has_mpi(s->carrier);

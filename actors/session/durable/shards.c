@@ -254,16 +254,15 @@ request_blocks(struct loading_shards *g, int rank, int32_t file)
 {
     const struct source *s = g->f->source[file];
     const struct reading *r = reading_of(g, rank, file);
-    for (int32_t at = 0; at < r->n; at += CLUSTER_COPIES) {
-        char *real = real_path(s->name);
-        GROW(g->wish, g->nwish + 1, g->capacity);
-        g->wish[g->nwish++] = (struct cluster_file){.rank = rank,
-                                                    .path = arena_strdup(&g->arena, real ? real : s->name),
-                                                    .copy = r->copy + at,
-                                                    .digest = source_digests(s),
-                                                    .n = MIN(r->n - at, (int32_t)CLUSTER_COPIES)};
-        free(real);
-    }
+    if (!r->n) return;
+    char *real = real_path(s->name);
+    GROW(g->wish, g->nwish + 1, g->capacity);
+    g->wish[g->nwish++] = (struct cluster_file){.rank = rank,
+                                                .path = arena_strdup(&g->arena, real ? real : s->name),
+                                                .copy = r->copy,
+                                                .digest = source_digests(s),
+                                                .n = r->n};
+    free(real);
 }
 
 static int

@@ -226,7 +226,7 @@ rille_close(struct rille_session **sp)
             if (s->pool[kind][i]) pool_free(&s->pool[kind][i]);
         free(s->pool[kind]);
     }
-    cluster_close(&s->cluster, 0);
+    cluster_close(&s->cluster);
     for (int32_t i = 0; i < s->ntext; i++) free(s->text[i]);
     free(s->text);
     while (s->lives) {
