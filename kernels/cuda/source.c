@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+extern const struct op op_add, op_cast, op_maximum, op_minimum;
+
 enum { TILE = 64 }; /* as in product.cuh */
 
 void

@@ -4,6 +4,8 @@
  * least position at which it stands (P(min)). */
 #include "kernels/op/lib/arg.h"
 
+extern const struct op op_max;
+
 enum { AXIS, KEEPDIM };
 
 static int

@@ -3,6 +3,8 @@
 
 #include "kernels/cpu/base/copies.h"
 
+extern const struct op op_concat;
+
 enum { AXIS, DTYPE };
 enum { MOST = JOINED }; /* operands of one call: letters of a rule are few; longer lists are joined in parts */
 

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+extern const struct op op_cross_entropy_grad;
+
 static int
 rule(const struct call *c, struct str *rule)
 {

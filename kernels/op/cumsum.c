@@ -6,6 +6,8 @@
 #include "runtime/base/simd.h"
 #include "kernels/cpu/base/team.h"
 
+extern const struct op op_cumsum;
+
 enum { AXIS, REVERSE };
 
 static int

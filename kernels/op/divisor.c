@@ -13,6 +13,8 @@
 
 #include <stdatomic.h>
 
+extern const struct op op_divisor;
+
 enum { OF };
 
 int

@@ -13,6 +13,8 @@
 
 #include <math.h>
 
+extern const struct op op_dropout;
+
 enum { P, TRAINING };
 enum { DIGITS = 24 }; /* binary digits of the uniform value that is compared with p, for all dtypes */
 

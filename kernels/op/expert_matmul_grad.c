@@ -2,6 +2,8 @@
  * rows that name it. A split of the rows leaves partial sums. */
 #include "kernels/op/lib/experts.h"
 
+extern const struct op op_expert_matmul;
+
 enum { DY = W };
 enum { EXPERTS, DTYPE };
 

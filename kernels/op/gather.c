@@ -8,6 +8,8 @@
 #include "runtime/base/simd.h"
 #include "runtime/base/stop.h"
 
+extern const struct op op_gather_grad;
+
 void
 gather_rule(const struct type *x, const struct type *ids, int axis, struct str *x_text, struct str *ids_text)
 {

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+extern const struct op op_gather;
+
 static int
 rule(const struct call *c, struct str *rule)
 {

@@ -5,6 +5,8 @@
  * operator checks them if the looked-up entries are unused. */
 #include "kernels/op/lib/lookup.h"
 
+extern const struct op op_index_add_to, op_index_select;
+
 static int
 rule(const struct call *c, struct str *rule)
 {

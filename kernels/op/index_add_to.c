@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+extern const struct op op_index_select;
+
 static int
 rule(const struct call *c, struct str *rule)
 {

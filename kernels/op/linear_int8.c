@@ -73,6 +73,8 @@ enum { WAYS = WIDE / LANES, STREAMS = 4 }; /* parallel partial sums: the order o
 #define LANES_FILE "kernels/op/lib/linear_int8_level.inc"
 #include "kernels/cpu/base/lanes_levels.inc"
 
+extern const struct op op_matmul;
+
 VECTOR static void
 row_floats(int64_t k, const uint8_t *w, float *out)
 {

@@ -12,6 +12,8 @@
 #include "kernels/op/lib/op_impl.h"
 #include "runtime/base/stop.h"
 
+extern const struct op op_contract, op_matmul;
+
 enum { DTYPE };
 
 /* Returns the number of batch dimensions of an operand of ndim dimensions. */

@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 
+extern const struct op op_pad;
+
 enum { PAD, VALUE };
 
 static const int64_t MOST = (int64_t)1 << 60; /* adding a dimension and another pad cannot overflow 64 bits */

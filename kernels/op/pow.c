@@ -6,6 +6,8 @@
 #include "kernels/cpu/base/vmath_f64.h"
 #include "runtime/base/simd.h"
 
+extern const struct op op_eq, op_ge, op_logical_and, op_pow, op_pow_derivative;
+
 /* A subnormal number compares equal to zero, but pow would read its bits. Multiplying by 0 makes a zero of the same
  * sign (runtime/base/denormal.h). */
 REALS({ return pow(x[0] == 0 ? 0 * x[0] : x[0], x[1] == 0 ? 0 * x[1] : x[1]); });

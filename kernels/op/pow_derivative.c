@@ -4,6 +4,8 @@
 
 #include "kernels/cpu/base/vmath_f64.h"
 
+extern const struct op op_pow_derivative;
+
 enum { ORDER };
 
 REALS({

@@ -10,6 +10,8 @@
 
 #include "runtime/base/simd.h"
 
+extern const struct op op_eq;
+
 enum { X, REST, COUNT };
 
 REALS({

@@ -5,6 +5,8 @@
 
 #include "runtime/base/simd.h"
 
+extern const struct op op_floor_divide;
+
 REALS({
     real r = fmod(x[0], x[1]);
     return r != 0 && (r < 0) != (x[1] < 0) ? r + x[1] : r;

@@ -6,6 +6,8 @@
  * Su et al. 2021. */
 #include "kernels/op/lib/op_impl.h"
 
+extern const struct op op_concat, op_stack;
+
 enum { X, COS, SIN };
 enum { INTERLEAVED };
 

@@ -10,6 +10,8 @@
 
 #include <math.h>
 
+extern const struct op op_attention;
+
 enum { CAUSAL, SCALE };
 
 /* Returns true if there are too few queries for one operator to pay, yet more than its kernel for a few accepts. Below

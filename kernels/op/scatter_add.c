@@ -2,6 +2,8 @@
  * elements count, as in PyTorch. Sums of halves are f32 until x is in them. */
 #include "kernels/op/lib/gather.h"
 
+extern const struct op op_gather_grad;
+
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

@@ -3,6 +3,8 @@
  * balanced. */
 #include "kernels/op/lib/op_impl.h"
 
+extern const struct op op_slice_grad;
+
 enum { AXIS, START, STOP, STEP };
 
 static int64_t

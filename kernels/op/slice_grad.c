@@ -3,6 +3,8 @@
 
 #include "kernels/cpu/base/copies.h"
 
+extern const struct op op_concat, op_slice, op_slice_grad;
+
 enum { AXIS, START, STEP, SIZE };
 
 static int

@@ -1,6 +1,8 @@
 /* stack.c - tensors of one shape along a new axis. */
 #include "kernels/op/lib/op_impl.h"
 
+extern const struct op op_concat;
+
 enum { AXIS, MOST = 256 };
 
 static int

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+extern const struct op op_gather_grad;
+
 enum { K, AXIS, LARGEST, SORTED };
 
 static int

@@ -1,6 +1,8 @@
 /* tril.c - the lower triangle of matrices: zero above a diagonal. */
 #include "kernels/op/lib/triangle.h"
 
+extern const struct op op_tril;
+
 static int
 run(const struct kcall *k, const void *state)
 {

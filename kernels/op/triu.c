@@ -1,6 +1,8 @@
 /* triu.c - the upper triangle of matrices: zero below a diagonal. */
 #include "kernels/op/lib/triangle.h"
 
+extern const struct op op_triu;
+
 static int
 run(const struct kcall *k, const void *state)
 {

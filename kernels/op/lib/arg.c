@@ -7,6 +7,8 @@
 #include "runtime/base/simd.h"
 #include "kernels/cpu/base/team.h"
 
+extern const struct op op_eq, op_logical_or, op_min, op_ne, op_position;
+
 enum { AXIS, KEEPDIM };
 
 static bool

@@ -3,6 +3,10 @@
 
 #include <string.h>
 
+extern const struct op op_add, op_cast, op_cos, op_div, op_eq, op_exp, op_exp_sum, op_expand, op_line_sum, op_log,
+    op_matmul, op_max, op_mul, op_neg, op_permute, op_reshape, op_sigmoid, op_sign, op_sin, op_slice, op_square,
+    op_stop_gradient, op_sub, op_sum, op_transpose, op_where;
+
 struct val *
 b_call(struct build *b, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
 {

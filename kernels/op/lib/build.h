@@ -10,10 +10,6 @@
 #include "runtime/base/error.h"
 #include "runtime/graph/graph.h"
 
-#define OP(name) extern const struct op op_##name;
-#include "kernels/op/lib/ops.def"
-#undef OP
-
 /* Calls any operator; attr NULL: default attributes. */
 struct val *b_call(struct build *b, const struct op *op, int nin, struct val *const *in, const struct attr *attr);
 struct val *b_call1(struct build *b, const struct op *op, struct val *x);

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+extern const struct op op_moments_joined, op_moments_of, op_moments_told, op_norm_grad, op_rsqrt, op_stop_gradient;
+
 enum { X, WEIGHT, BIAS };
 enum { SHAPE, EPS };
 
