@@ -399,7 +399,7 @@ exec_new(const struct kcall *k, int device, struct exec **out)
     if (!status && k->adds) status = add_sum(e, device);
     if (!status && e->scratch_bytes >= MOST)
         status =
-            fail(E_MEMORY, "%s: the operands, as they are computed, are larger than 2^62 bytes", e->call->op->name);
+            fail(E_MEMORY, "%s: the operands converted for the kernel need more than 2^62 bytes", e->call->op->name);
     if (status) {
         exec_free(&e);
         return status;
@@ -442,7 +442,7 @@ exec_fused(int nstep, const struct fuse_step *step, int nin, const struct view *
            int device, int threads, struct exec **made)
 {
     if (!(device_kind(device)->flags & FUSES))
-        return fail(E_KERNEL, "chains of element-wise operators are for the cpu, not for %s", device_kind_text(device));
+        return fail(E_KERNEL, "%s cannot compute chains of element-wise operators", device_kind_text(device));
     struct exec *e = must_alloc(sizeof *e);
     e->nin = nin;
     e->nout = nout;

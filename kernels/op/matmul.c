@@ -57,7 +57,7 @@ matmul_infer(const struct call *c, int64_t *size)
     UNUSED(size);
     for (int k = 0; k < 2; k++)
         if (c->in[k].ndim == 0)
-            return call_fail(E_SHAPE, c, "%s must have a dimension at least, found a tensor of one element",
+            return call_fail(E_SHAPE, c, "%s must have at least 1 dimension, found a tensor of one element",
                              c->op->in[k].name);
     return product_dtype(c, DTYPE);
 }

@@ -101,7 +101,7 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
 
 const struct op op_remainder = {
     .name = "remainder",
-    .doc = "y = a - b floor(a / b); integers are not divided by 0",
+    .doc = "y = a - b floor(a / b); integers must not be divided by 0",
     .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}},
     .make_rule = rule_broadcast,
     .infer = infer_no_truth,

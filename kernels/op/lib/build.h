@@ -83,6 +83,8 @@ struct val *b_keepdim(struct build *b, const struct node *n, struct val *y);
 struct val *b_line_max(struct build *b, struct val *x, int64_t axis);
 struct val *b_line_exp_sum(struct build *b, struct val *x, struct val *m, int64_t axis);
 struct val *b_line_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, enum dtype d);
+/* Returns true at each position of x, also where x is NaN, in x's layout. */
+struct val *b_true(struct build *b, struct val *x);
 /* Repeats y to x's shape, in x's dtype and x's layout. b_expand would keep y's layout, and the whole repeated tensor
  * would be moved. */
 struct val *b_along(struct build *b, struct val *x, struct val *y);
