@@ -701,7 +701,7 @@ take_after(const struct kcall *k, const struct passing *p, struct lines_on *l)
     join_loops(k, l);
     bool can =
         p->parts == 1 && p->lanes == 1 && !p->pass->of && says(p, "each_of(") && (p->pack == 1 || l->nloop[1] == 1);
-    return can ? 0 : fail(E_KERNEL, "%s: what follows does not lie along its lines", k->call->op->name);
+    return can ? 0 : fail(E_KERNEL, "%s: the steps after it are not laid out along its lines", k->call->op->name);
 }
 
 static int
@@ -710,7 +710,7 @@ make_line_pass(struct arena *a, const struct kcall *k, struct passing *p, struct
     struct making m = making_begin(a, s);
     struct lines_on l;
     const struct after *f = p->after;
-    if (k->in[0].dtype == DT_NONE) return fail(E_KERNEL, "%s: there is no operand to go along", k->call->op->name);
+    if (k->in[0].dtype == DT_NONE) return fail(E_KERNEL, "%s: operand 0 is absent", k->call->op->name);
     split_dims(a, k, p->pass, &l);
     share_out_lanes(k, &l, p);
     s->parts.crowd = crowd_of(k, p);
@@ -736,7 +736,7 @@ make_line_pass(struct arena *a, const struct kcall *k, struct passing *p, struct
     s->scratch_bytes = (size_t)(jobs * p->keeps) * sizeof(uint64_t);
     int64_t threads = p->named ? naming_blocks(l.count) * CUDA_BLOCK : jobs / p->lanes * p->width;
     int status = making_finish(&m, "line", jobs > 0 ? threads : 0);
-    return can ? status : fail(E_KERNEL, "%s: its operands do not lie along lines", k->call->op->name);
+    return can ? status : fail(E_KERNEL, "%s: its operands are not laid out along lines", k->call->op->name);
 }
 
 /* Writes all passes. Each stores its numbers after those of the previous pass, and reads the numbers of the previous

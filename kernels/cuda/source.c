@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+extern const struct op op_add, op_cast, op_maximum, op_minimum;
+
 enum { TILE = 64 }; /* as in product.cuh */
 
 void
@@ -705,7 +707,7 @@ make_view(struct arena *a, const struct kcall *k, struct cuda_source *s)
         struct type t = type_of((enum dtype)k->in[0].dtype, k->in[0].ndim, k->in[0].dim);
         struct view dense = view_dense(&t, NULL);
         if (c->op->view(c, &dense, &window, &skip) || skip || !view_is_dense(&window))
-            return fail(E_KERNEL, "%s: no loops show this window", c->op->name);
+            return fail(E_KERNEL, "%s: no loops can read this window", c->op->name);
         window = k->in[0];
     }
     return cuda_source_copy(a, &window, &k->out[0], skip, s);

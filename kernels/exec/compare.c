@@ -73,9 +73,8 @@ compare(const char *op, const char *kernel, int i, const struct view *got, const
     while (p < n && result_agrees(&dense, want, p, largest)) p++;
     int status = 0;
     if (p < n)
-        status =
-            fail(E_KERNEL, "%s: kernel \"%s\" gives %.9g where the reference gives %.9g (result %d, element %lld)", op,
-                 kernel, elem_get_f(got->dtype, data, p), elem_get_f(want->dtype, want->data, p), i, (long long)p);
+        status = fail(E_KERNEL, "%s: kernel \"%s\" returned %.9g, the reference %.9g (result %d, element %lld)", op,
+                      kernel, elem_get_f(got->dtype, data, p), elem_get_f(want->dtype, want->data, p), i, (long long)p);
     free(data);
     return status;
 }

@@ -49,8 +49,16 @@ struct exec_made {
 };
 const struct exec_made *exec_made(const struct exec *e);
 size_t exec_bytes(const struct exec *e); /* memory that the exec holds, bytes, approximate */
+/* Makes an exec of several steps: a chain, in which steps depend on each other or mix operators; or a group. */
 int exec_fused(int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
                const struct view *out, int device, int threads, struct exec **e);
+
+/* Returns true if these steps form a group instead of a chain: independent calls of one operator, each of which writes
+ * an output. */
+bool group_is(int nstep, const struct fuse_step *step);
+/* Returns the index of the producer that a chain's element-wise steps follow, the last step whose operator has
+ * OP_LEADS; -1: none. */
+int epilogue_by(int nstep, const struct fuse_step *step);
 
 /* Copies src to dst as view_copy() does, with at most `threads` threads and no more than the size justifies; any
  * thread. */

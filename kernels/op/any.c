@@ -3,6 +3,8 @@
 
 #include "kernels/cpu/rows/reduce.h"
 
+extern const struct op op_any;
+
 enum { AXIS, KEEPDIM };
 
 /* Casts other dtypes to bool first. */

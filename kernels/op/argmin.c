@@ -4,6 +4,8 @@
  * least position at which it stands (P(min)). */
 #include "kernels/op/lib/arg.h"
 
+extern const struct op op_min;
+
 enum { AXIS, KEEPDIM };
 
 static int
@@ -47,7 +49,7 @@ const struct op op_argmin = {
     .doc = "y = first i with x[i] = min of x along axis",
     .in = {{"x"}},
     .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_AXIS | ATTR_ABSENT,
-                       .doc = "dimension to look along; none: the positions of all elements"},
+                       .doc = "dimension to search; none: the index among all elements"},
              [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep it with size 1"}},
     .make_rule = arg_rule,
     .infer = arg_infer,

@@ -9,6 +9,8 @@
 
 #include <math.h>
 
+extern const struct op op_attention_softmax, op_matmul;
+
 /* ---- the rule ---- */
 
 /* Returns the type of the scores. An operand's batch dimension of size 1 is broadcast. */

@@ -13,6 +13,8 @@
 
 #include "runtime/base/stop.h"
 
+extern const struct op op_attention_grad;
+
 static int
 rule(const struct call *c, struct str *rule)
 {

@@ -14,6 +14,8 @@
 #include <math.h>
 #include <string.h>
 
+extern const struct op op_eq, op_logical_or, op_ne, op_tril;
+
 enum { SCORES, MASK };
 
 static int

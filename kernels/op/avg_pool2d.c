@@ -2,6 +2,8 @@
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/op/lib/pool.h"
 
+extern const struct op op_avg_pool2d_grad;
+
 static int
 rule(const struct call *c, struct str *rule)
 {

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+extern const struct op op_avg_pool2d;
+
 static int
 rule(const struct call *c, struct str *rule)
 {

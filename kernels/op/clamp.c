@@ -3,6 +3,8 @@
 
 #include "kernels/cpu/eltwise/tile.h"
 
+extern const struct op op_gt, op_lt, op_maximum;
+
 REALS({
     real y = x[0];
     if (!absent(&c->in[1])) y = y > x[1] || isnan(y) ? y : x[1];

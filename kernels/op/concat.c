@@ -3,6 +3,8 @@
 
 #include "kernels/cpu/base/copies.h"
 
+extern const struct op op_concat;
+
 enum { AXIS, DTYPE };
 enum { MOST = JOINED }; /* operands of one call: letters of a rule are few; longer lists are joined in parts */
 
@@ -25,7 +27,7 @@ rule(const struct call *c, struct str *rule)
 static int
 check(const struct call *c)
 {
-    if (c->in[0].ndim == 0) return call_fail(E_SHAPE, c, "operands must have a dimension at least");
+    if (c->in[0].ndim == 0) return call_fail(E_SHAPE, c, "operands must have at least 1 dimension");
     for (int k = 1; k < c->nin; k++)
         if (c->in[k].ndim != c->in[0].ndim)
             return call_fail(E_SHAPE, c, "operands must have as many dimensions as the first, %d, found %d",
@@ -40,7 +42,7 @@ infer(const struct call *c, int64_t *size)
     TRY(check(c));
     for (int k = 0; k < c->nin && c->attr[DTYPE].set; k++)
         if (c->in[k].dtype != d && !(dtype_is_float(c->in[k].dtype) && dtype_is_float(d)))
-            return call_fail(E_DTYPE, c, "dtype %s is for floats", dtype_text(d));
+            return call_fail(E_DTYPE, c, "dtype %s needs float operands", dtype_text(d));
     size[0] = 0;
     for (int k = 0; k < c->nin; k++) size[0] = size_add(size[0], c->in[k].dim[c->attr[AXIS].i]);
     return 0;
@@ -63,7 +65,7 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     TRY(check(c));
     struct val *part[MOST];
     int npart = 0;
-    if (c->nin > MOST * MOST) return call_fail(E_ARG, c, "at most %d tensors are joined", MOST * MOST);
+    if (c->nin > MOST * MOST) return call_fail(E_ARG, c, "at most %d tensors can be joined", MOST * MOST);
     for (int k = 0; k < c->nin; k += MOST) part[npart++] = b_call(b, c->op, MIN(MOST, c->nin - k), in + k, c->attr);
     out[0] = b_call(b, c->op, npart, part, c->attr);
     return b->failed ? (int)err_last() : 0;
@@ -133,10 +135,11 @@ static const struct kernel_variant variants[] = {{"copy", .run = run}, {NULL}};
 
 const struct op op_concat = {
     .name = "concat",
-    .doc = "the operands one after the other along axis",
+    .doc = "the operands joined along axis",
     .in = {{"x", IN_LIST}},
-    .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_AXIS, .i = 0, .doc = "dimension that grows"},
-             [DTYPE] = {"dtype", ATTR_DTYPE, .doc = "of the result, a float, of floats; default: what all fit in"}},
+    .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_AXIS, .i = 0, .doc = "dimension to join along"},
+             [DTYPE] = {"dtype", ATTR_DTYPE,
+                        .doc = "dtype of the result, a float, for float operands; default: the promoted dtype"}},
     .dtype = OUT_ATTR,
     .make_rule = rule,
     .infer = infer,

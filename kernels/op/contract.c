@@ -8,6 +8,8 @@
 #include "kernels/cpu/base/wide.h"
 #include "kernels/op/lib/op_impl.h"
 
+extern const struct op op_contract, op_matmul;
+
 enum { DTYPE };
 
 static int

@@ -8,6 +8,8 @@
 #include "kernels/cpu/conv/conv_f64.h"
 #include "kernels/cpu/base/wide.h"
 
+extern const struct op op_conv2d, op_conv2d_grad_w, op_conv2d_grad_x;
+
 enum { X, W, BIAS };
 
 /* ---- shared ---- */

@@ -4,6 +4,8 @@
 #include "kernels/cpu/conv/conv_f64.h"
 #include "kernels/cpu/base/wide.h"
 
+extern const struct op op_conv2d, op_conv2d_grad_w;
+
 enum { DY, W };
 
 static int

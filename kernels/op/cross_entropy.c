@@ -7,6 +7,8 @@
  * of the logits. */
 #include "kernels/op/lib/cross_entropy.h"
 
+extern const struct op op_cross_entropy_parts, op_cross_entropy_rows, op_label_count, op_max, op_stop_gradient;
+
 enum { REDUCTION, IGNORE, SMOOTHING };
 enum { MEAN, SUM, NONE };
 

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+extern const struct op op_cross_entropy_grad;
+
 static int
 rule(const struct call *c, struct str *rule)
 {
@@ -76,7 +78,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0)) din[0] = b_narrow(b, hp, &x->type);
     if (b_wants(n, 2) || b_wants(n, 3)) din[2] = din[3] = b_neg(b, b_sum(b, hp, &axis, 1, false));
     if (b_wants(n, 4)) {
-        struct val *one = b_shift(b, b_scale(b, g, 0), 1), *in[] = {x, label, max, rest, one};
+        struct val *one = b_cast(b, b_true(b, g), g->type.dtype), *in[] = {x, label, max, rest, one};
         struct val *gradient = b_call(b, &op_cross_entropy_grad, 5, in, n->attr);
         din[4] = b_cast(b, b_sum_wide(b, b_mul(b, h, gradient), &axis, 1, false), g->type.dtype);
     }

@@ -10,6 +10,8 @@
 
 #include <math.h>
 
+extern const struct op op_cross_entropy_parts_grad, op_ne;
+
 enum { X, LABELS, M };
 
 static int

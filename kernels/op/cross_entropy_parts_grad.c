@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+extern const struct op op_cross_entropy_parts_grad, op_eq;
+
 enum { X, LABELS, M, DSUM, DAT };
 
 static int

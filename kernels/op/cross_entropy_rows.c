@@ -10,6 +10,8 @@
 
 #include <math.h>
 
+extern const struct op op_cross_entropy_grad, op_eq, op_ne;
+
 int
 ce_rule(const struct call *c, bool unsplit, const char *pattern, struct str *rule)
 {

@@ -6,6 +6,8 @@
 #include "runtime/base/simd.h"
 #include "kernels/cpu/base/team.h"
 
+extern const struct op op_cumsum;
+
 enum { AXIS, REVERSE };
 
 static int
@@ -262,7 +264,7 @@ const struct op op_cumsum = {
     .doc = "y[i] = x[0] + ... + x[i] along axis",
     .in = {{"x"}},
     .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension to sum along"},
-             [REVERSE] = {"reverse", ATTR_BOOL, .doc = "from the last one on"}},
+             [REVERSE] = {"reverse", ATTR_BOOL, .doc = "sum from the last element to the first"}},
     .make_rule = rule,
     .dtype = OUT_SUM,
     .linear = "0",

@@ -13,6 +13,8 @@
 
 #include <math.h>
 
+extern const struct op op_dropout;
+
 enum { P, TRAINING };
 enum { DIGITS = 24 }; /* binary digits of the uniform value that is compared with p, for all dtypes */
 
@@ -119,7 +121,7 @@ const struct op op_dropout = {
     .doc = "y = 0 with probability p, else x / (1 - p)",
     .source = "Srivastava et al. 2014",
     .in = {{"x", IN_FLOAT}, {"seed", IN_HIDDEN}, {"ordinal", IN_HIDDEN}},
-    .attr = {[P] = {"p", ATTR_FLOAT, .f = 0.5, .doc = "how likely an element is dropped"},
+    .attr = {[P] = {"p", ATTR_FLOAT, .f = 0.5, .doc = "probability of dropping an element"},
              [TRAINING] = {"training", ATTR_BOOL, .i = 1, .doc = "false: nothing is dropped"}},
     .make_rule = rule_same,
     .infer = infer,

@@ -22,7 +22,7 @@ static const char element[] = BODY({ return 0; });
 
 const struct op op_empty = {
     .name = "empty",
-    .doc = "y = anything",
+    .doc = "y = unset values",
     .infer = source_f32,
     .ref = ref,
     .element = element,

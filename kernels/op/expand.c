@@ -42,11 +42,13 @@ infer(const struct call *c, int64_t *size)
         int own = d - more(c);
         int64_t have = own < 0 ? 1 : c->in[0].dim[own], want = a->list[d];
         if (repeats(c, d)) {
-            if (want < 0) return call_fail(E_SHAPE, c, "a new dimension needs a size, found %lld", (long long)want);
+            if (want < 0)
+                return call_fail(E_SHAPE, c, "a new dimension must have a size of 0 or more, found %lld",
+                                 (long long)want);
             *size++ = want;
         } else if (want != -1 && want != have) {
-            return call_fail(E_SHAPE, c, "dimension %d is %lld, it cannot become %lld", own, (long long)have,
-                             (long long)want);
+            return call_fail(E_SHAPE, c, "dimension %d is %lld and cannot become %lld; only size 1 can", own,
+                             (long long)have, (long long)want);
         }
     }
     return 0;
@@ -70,7 +72,7 @@ const struct op op_expand = {
     .name = "expand",
     .doc = "y = x, dimensions of size 1 repeated to sizes",
     .in = {{"x"}},
-    .attr = {[SIZES] = {"sizes", ATTR_INTS, ATTR_REQUIRED, .doc = "of the result; -1 keeps one"}},
+    .attr = {[SIZES] = {"sizes", ATTR_INTS, ATTR_REQUIRED, .doc = "sizes of the result; -1 keeps a size"}},
     .make_rule = rule,
     .infer = infer,
     .dtype = OUT_IN0,

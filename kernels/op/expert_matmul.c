@@ -5,6 +5,8 @@
  * of a lookup table, leaves partial sums. Ids count through all groups; an id that names no expert gives zeros. */
 #include "kernels/op/lib/experts.h"
 
+extern const struct op op_expert_matmul, op_expert_matmul_grad;
+
 static int
 rule(const struct call *c, struct str *rule)
 {

@@ -2,6 +2,8 @@
  * rows that name it. A split of the rows leaves partial sums. */
 #include "kernels/op/lib/experts.h"
 
+extern const struct op op_expert_matmul;
+
 enum { DY = W };
 enum { EXPERTS, DTYPE };
 
@@ -74,7 +76,7 @@ const struct op op_expert_matmul_grad = {
     .name = "expert_matmul_grad",
     .doc = "dw[g, e, k, m] = sum of x[g, n, t, k] dy[g, n, t, m] over all n, t whose ids[n, t] is e of group g",
     .in = {[X] = {"x", IN_FLOAT}, [DY] = {"dy", IN_FLOAT}, [IDS] = {"ids", IN_INDEX}},
-    .attr = {[EXPERTS] = {"experts", ATTR_INT, ATTR_REQUIRED, .doc = "of a group"},
+    .attr = {[EXPERTS] = {"experts", ATTR_INT, ATTR_REQUIRED, .doc = "number of experts in a group"},
              [DTYPE] = {"dtype", ATTR_DTYPE, .doc = "of the result; default: theirs"}},
     .make_rule = rule,
     .infer = infer,

@@ -3,6 +3,8 @@
 
 #include "kernels/cpu/base/copies.h"
 
+extern const struct op op_flip;
+
 enum { AXES };
 
 static int

@@ -29,7 +29,7 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
 
 const struct op op_floor_divide = {
     .name = "floor_divide",
-    .doc = "y = floor(a / b); integers are not divided by 0",
+    .doc = "y = floor(a / b); integers must not be divided by 0",
     .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}},
     .make_rule = rule_broadcast,
     .infer = infer_no_truth,

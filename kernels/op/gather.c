@@ -8,6 +8,8 @@
 #include "runtime/base/simd.h"
 #include "runtime/base/stop.h"
 
+extern const struct op op_gather_grad;
+
 void
 gather_rule(const struct type *x, const struct type *ids, int axis, struct str *x_text, struct str *ids_text)
 {
@@ -22,7 +24,7 @@ int
 gather_check(const struct call *c)
 {
     const struct type *x = &c->in[0], *ids = &c->in[1];
-    if (x->ndim == 0) return call_fail(E_SHAPE, c, "x must have a dimension at least");
+    if (x->ndim == 0) return call_fail(E_SHAPE, c, "x must have at least 1 dimension");
     if (x->ndim != ids->ndim)
         return call_fail(E_SHAPE, c, "ids must have as many dimensions as x, %d, found %d", x->ndim, ids->ndim);
     for (int d = 0; d < x->ndim; d++)
@@ -230,7 +232,7 @@ const struct op op_gather = {
     .name = "gather",
     .doc = "y[i, j] = x[i, ids[i, j]], the position along axis",
     .in = {{"x"}, {"ids", IN_INDEX}},
-    .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension in which ids count"}},
+    .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension that ids index"}},
     .make_rule = rule,
     .infer = infer,
     .dtype = OUT_IN0,

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+extern const struct op op_gather;
+
 static int
 rule(const struct call *c, struct str *rule)
 {
@@ -245,7 +247,7 @@ const struct op op_gather_grad = {
     .name = "gather_grad",
     .doc = "y[i, v] = sum of src[i, j] over all j with ids[i, j] = v, along axis; of like's shape",
     .in = {{"like"}, {"ids", IN_INDEX}, {"src"}},
-    .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension in which ids count"}},
+    .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension that ids index"}},
     .make_rule = rule,
     .dtype = OUT_IN0,
     .linear = "2",

@@ -4,6 +4,8 @@
 #include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/base/vmath_f64.h"
 
+extern const struct op op_clamp;
+
 enum { APPROXIMATE };
 enum { APPROXIMATE_NONE, APPROXIMATE_TANH };
 

@@ -5,6 +5,8 @@
  * operator checks them if the looked-up entries are unused. */
 #include "kernels/op/lib/lookup.h"
 
+extern const struct op op_index_add_to, op_index_select;
+
 static int
 rule(const struct call *c, struct str *rule)
 {
@@ -66,7 +68,7 @@ const struct op op_index_add = {
     .name = "index_add",
     .doc = "y[.., v, ..] = sum of src[.., j, ..] over all j with ids[j] = v, along axis; of like's shape",
     .in = {{"like"}, {"ids", IN_INDEX}, {"src", IN_FLOAT}},
-    .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension in which ids count"}},
+    .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension that ids index"}},
     .make_rule = rule,
     .dtype = OUT_IN0,
     .linear = "2",

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+extern const struct op op_index_select;
+
 static int
 rule(const struct call *c, struct str *rule)
 {
@@ -62,7 +64,7 @@ const struct op op_index_add_to = {
     .name = "index_add_to",
     .doc = "y[.., v, ..] = x[.., v, ..] + sum of src[.., j, ..] over all j with ids[j] = v, along axis",
     .in = {{"x", IN_FLOAT}, {"ids", IN_INDEX}, {"src", IN_FLOAT}},
-    .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension in which ids count"}},
+    .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension that ids index"}},
     .make_rule = rule,
     .dtype = OUT_IN0,
     .linear = "02",

@@ -16,9 +16,9 @@ static int
 infer(const struct call *c, int64_t *size)
 {
     UNUSED(size);
-    if (c->in[0].ndim == 0) return call_fail(E_SHAPE, c, "x must have a dimension at least");
+    if (c->in[0].ndim == 0) return call_fail(E_SHAPE, c, "x must have at least 1 dimension");
     if (c->in[0].ndim + c->in[1].ndim > MAX_DIM + 1)
-        return call_fail(E_SHAPE, c, "the result has more than %d dimensions", MAX_DIM);
+        return call_fail(E_SHAPE, c, "the result must have at most %d dimensions", MAX_DIM);
     return 0;
 }
 
@@ -76,7 +76,7 @@ const struct op op_index_select = {
     .name = "index_select",
     .doc = "y[.., j, ..] = x[.., ids[j], ..], along axis",
     .in = {{"x"}, {"ids", IN_INDEX}},
-    .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension in which ids count"}},
+    .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension that ids index"}},
     .make_rule = rule,
     .infer = infer,
     .dtype = OUT_IN0,

@@ -28,9 +28,9 @@ static const char line[] = BODY({
 
 const struct op op_label_count = {
     .name = "label_count",
-    .doc = "how many labels are not ignore_index",
+    .doc = "number of labels that are not ignore_index",
     .in = {{"labels", IN_INDEX}},
-    .attr = {[IGNORE] = {"ignore_index", ATTR_INT, .i = -100, .doc = "a label that does not count"}},
+    .attr = {[IGNORE] = {"ignore_index", ATTR_INT, .i = -100, .doc = "label to ignore"}},
     .make_rule = rule,
     .dtype = OUT_I64,
     .reduce = RED_SUM,

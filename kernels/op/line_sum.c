@@ -22,7 +22,7 @@ const struct op op_line_sum = {
     .in = {{"x", IN_FLOAT}},
     .attr = {{"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to sum over; none: all"},
              {"keepdim", ATTR_BOOL, .doc = "keep them with size 1"},
-             {"dtype", ATTR_DTYPE, .doc = "of the result, a float; default: x's"}},
+             {"dtype", ATTR_DTYPE, .doc = "dtype of the result, a float; default: x's"}},
     .make_rule = reduce_rule,
     .dtype = OUT_SUM,
     .linear = "0",

@@ -33,7 +33,7 @@ infer(const struct call *c, int64_t *size)
 {
     UNUSED(size);
     const struct type *x = &c->in[IN_X], *w = &c->in[IN_W];
-    if (x->ndim == 0) return call_fail(E_SHAPE, c, "x must have a dimension at least");
+    if (x->ndim == 0) return call_fail(E_SHAPE, c, "x must have at least 1 dimension");
     if (w->ndim != 2 || w->dtype != DT_U8) return call_fail(E_DTYPE, c, "w must be u8 {n, k}");
     return 0;
 }
@@ -72,6 +72,8 @@ ref(const struct kcall *k)
 enum { WAYS = WIDE / LANES, STREAMS = 4 }; /* parallel partial sums: the order of additions is fixed */
 #define LANES_FILE "kernels/op/lib/linear_int8_level.inc"
 #include "kernels/cpu/base/lanes_levels.inc"
+
+extern const struct op op_matmul;
 
 VECTOR static void
 row_floats(int64_t k, const uint8_t *w, float *out)

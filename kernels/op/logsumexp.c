@@ -14,6 +14,8 @@
 #include <float.h>
 #include <math.h>
 
+extern const struct op op_clamp, op_eq, op_exp_left, op_exp_sum, op_floor, op_log_left, op_logsumexp, op_max;
+
 enum { AXIS, KEEPDIM };
 
 /* Bound on f64 results: below it the rounding errors of the sum and its logarithm exceed one unit in the last place

@@ -12,6 +12,8 @@
 #include "kernels/op/lib/op_impl.h"
 #include "runtime/base/stop.h"
 
+extern const struct op op_contract, op_matmul;
+
 enum { DTYPE };
 
 /* Returns the number of batch dimensions of an operand of ndim dimensions. */
@@ -55,7 +57,7 @@ matmul_infer(const struct call *c, int64_t *size)
     UNUSED(size);
     for (int k = 0; k < 2; k++)
         if (c->in[k].ndim == 0)
-            return call_fail(E_SHAPE, c, "%s must have a dimension at least, found a tensor of one element",
+            return call_fail(E_SHAPE, c, "%s must have at least 1 dimension, found a tensor of one element",
                              c->op->in[k].name);
     return product_dtype(c, DTYPE);
 }

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+extern const struct op op_max_pool2d_grad;
+
 static int
 rule(const struct call *c, struct str *rule)
 {

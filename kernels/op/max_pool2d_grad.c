@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+extern const struct op op_max_pool2d_pick;
+
 static int
 rule(const struct call *c, struct str *rule)
 {

@@ -3,6 +3,8 @@
 
 #include "kernels/cpu/eltwise/tile.h"
 
+extern const struct op op_eq, op_gt;
+
 REALS({ return x[0] > x[1] || isnan(x[0]) ? x[0] : x[1]; });
 
 INTEGERS({ return x[0] > x[1] ? x[0] : x[1]; });

@@ -10,7 +10,7 @@ static int
 rule(const struct call *c, struct str *rule)
 {
     int lead = c->in[0].ndim - 2;
-    if (lead < 0) return call_fail(E_SHAPE, c, "told must have two dimensions at least, found %d", c->in[0].ndim);
+    if (lead < 0) return call_fail(E_SHAPE, c, "told must have at least 2 dimensions, found %d", c->in[0].ndim);
     for (int d = 0; d < lead; d++) str_addf(rule, "%c", letter(d));
     str_add(rule, "[Y][Z]->");
     for (int d = 0; d < lead; d++) str_addf(rule, "%c", letter(d));
@@ -88,7 +88,7 @@ static const char element[] = MOMENTS_BODY({
 
 const struct op op_moments_joined = {
     .name = "moments_joined",
-    .doc = "of each part's code: that of how far the mean of the row is from its own, and of the row's deviation",
+    .doc = "code for each part: the distance from its mean to the row's mean, and the row's deviation",
     .in = {{"told"}},
     .make_rule = rule,
     .infer = infer,

@@ -128,11 +128,11 @@ flops(const struct call *c)
 
 const struct op op_moments_of = {
     .name = "moments_of",
-    .doc =
-        "the mean of the rows of x and 1 / sqrt(variance + eps), for each of their parts, of what it told and was told",
+    .doc = "mean and 1 / sqrt(variance + eps) of the rows of x, for each part of a row, from the codes it sent and "
+           "received",
     .in = {[X] = {"x", IN_FLOAT}, [TOLD] = {"told"}, [BACK] = {"joined"}},
     .nout = 2,
-    .attr = {[DIMS] = {"dims", ATTR_INT, .i = 1, .doc = "how many of the last dimensions a part has"},
+    .attr = {[DIMS] = {"dims", ATTR_INT, .i = 1, .doc = "number of last dimensions that form a part"},
              [EPS] = {"eps", ATTR_FLOAT, .f = 1e-5, .doc = "added to the variance"}},
     .make_rule = rule,
     .infer = infer,

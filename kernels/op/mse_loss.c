@@ -1,6 +1,8 @@
 /* mse_loss.c - the mean of squared differences. */
 #include "kernels/op/lib/op_impl.h"
 
+extern const struct op op_mean;
+
 enum { REDUCTION };
 enum { MEAN, SUM, NONE };
 

@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 
+extern const struct op op_pad;
+
 enum { PAD, VALUE };
 
 static const int64_t MOST = (int64_t)1 << 60; /* adding a dimension and another pad cannot overflow 64 bits */
@@ -42,7 +44,8 @@ static int
 infer(const struct call *c, int64_t *size)
 {
     int n = c->in[0].ndim;
-    if (c->attr[PAD].n % 2) return call_fail(E_ATTR, c, "pad must be pairs, found %d numbers", c->attr[PAD].n);
+    if (c->attr[PAD].n % 2)
+        return call_fail(E_ATTR, c, "pad must be pairs of numbers, found %d numbers", c->attr[PAD].n);
     if (c->attr[PAD].n > 2 * n)
         return call_fail(E_ATTR, c, "pad has %d pairs for %d dimensions", c->attr[PAD].n / 2, n);
     for (int d = 0; d < n; d++) {
@@ -161,8 +164,9 @@ const struct op op_pad = {
     .name = "pad",
     .doc = "y = x with pad[0] entries before and pad[1] after the last dimension, and so on to the first",
     .in = {{"x"}},
-    .attr = {[PAD] = {"pad", ATTR_INTS, ATTR_REQUIRED, .doc = "pairs from the last dimension; negative: taken off"},
-             [VALUE] = {"value", ATTR_FLOAT, .doc = "what is put there"}},
+    .attr = {[PAD] = {"pad", ATTR_INTS, ATTR_REQUIRED,
+                      .doc = "pairs (before, after), from the last dimension on; negative: removes entries"},
+             [VALUE] = {"value", ATTR_FLOAT, .doc = "value of the new entries"}},
     .make_rule = rule,
     .infer = infer,
     .dtype = OUT_IN0,

@@ -30,7 +30,7 @@ const struct op op_position = {
     .name = "position",
     .doc = "y[.., i, ..] = i along axis",
     .in = {{"x"}},
-    .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_AXIS, .doc = "dimension; none: row-major index in the whole"}},
+    .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_AXIS, .doc = "dimension; none: row-major index in the global tensor"}},
     .make_rule = rule_same,
     .dtype = OUT_I64,
     .grad = b_zero_grad,

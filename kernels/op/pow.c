@@ -6,6 +6,8 @@
 #include "kernels/cpu/base/vmath_f64.h"
 #include "runtime/base/simd.h"
 
+extern const struct op op_eq, op_ge, op_logical_and, op_pow, op_pow_derivative;
+
 /* A subnormal number compares equal to zero, but pow would read its bits. Multiplying by 0 makes a zero of the same
  * sign (runtime/base/denormal.h). */
 REALS({ return pow(x[0] == 0 ? 0 * x[0] : x[0], x[1] == 0 ? 0 * x[1] : x[1]); });
@@ -68,8 +70,7 @@ derivative_in_base(struct build *b, struct val *base, struct val *exponent)
 static struct val *
 number_beside(struct build *b, struct val *number, struct val *x)
 {
-    struct val *always = b_call2(b, &op_ge, b_call2(b, &op_eq, x, x), b_integer(b, 0));
-    return b_where(b, always, number, b_wide(b, x));
+    return b_where(b, b_true(b, x), number, b_wide(b, x));
 }
 
 /* d a^b / db = a^b ln a; 0 where a is 0 and b not negative, as in PyTorch. */
@@ -101,7 +102,8 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     enum dtype d = promotion_end(&p);
     const struct number *n = in[1]->is_number && in[1]->number.kind == NUM_FIXED ? &in[1]->number : NULL;
     if (!n) return 0;
-    if (dtype_is_int(d) && n->i < 0) return call_fail(E_VALUE, c, "an integer has no power of %lld", (long long)n->i);
+    if (dtype_is_int(d) && n->i < 0)
+        return call_fail(E_VALUE, c, "an exponent of integers must not be negative, found %lld", (long long)n->i);
     if (!in[0]->is_number && c->in[0].dtype == d && d != DT_BOOL && (n->is_int ? n->i == 2 : n->f == 2))
         out[0] = b_square(b, in[0]);
     return b->failed ? (int)err_last() : 0;

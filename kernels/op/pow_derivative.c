@@ -4,6 +4,8 @@
 
 #include "kernels/cpu/base/vmath_f64.h"
 
+extern const struct op op_pow_derivative;
+
 enum { ORDER };
 
 REALS({
@@ -33,7 +35,7 @@ const struct op op_pow_derivative = {
     .name = "pow_derivative",
     .doc = "y = b (b - 1) ... (b - order + 1) a^(b - order)",
     .in = {{"a"}, {"b", IN_NUMBER}},
-    .attr = {[ORDER] = {"order", ATTR_INT, .i = 1, .doc = "which derivative"}},
+    .attr = {[ORDER] = {"order", ATTR_INT, .i = 1, .doc = "order of the derivative"}},
     .make_rule = rule_broadcast,
     .dtype = OUT_FLOAT,
     .grad = grad,

@@ -3,6 +3,8 @@
 
 #include "kernels/cpu/rows/reduce.h"
 
+extern const struct op op_eq, op_prod, op_prod_others;
+
 enum { AXIS, KEEPDIM };
 
 /* dx = dy times the product of the others (prod_others.c). */

@@ -10,6 +10,8 @@
 
 #include "runtime/base/simd.h"
 
+extern const struct op op_eq;
+
 enum { X, REST, COUNT };
 
 REALS({
@@ -50,7 +52,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 const struct op op_prod_others = {
     .name = "prod_others",
-    .doc = "y = rest / x, where x is 0 rest, where other zeros are 0",
+    .doc = "y = rest / x; rest where x is 0; 0 where another element is 0",
     .in = {{"x", IN_FLOAT}, {"rest", IN_FLOAT}, {"count"}},
     .make_rule = rule_broadcast,
     .linear = "1",

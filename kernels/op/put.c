@@ -41,15 +41,15 @@ infer(const struct call *c, int64_t *size)
     UNUSED(size);
     const struct type *x = &c->in[X], *at = &c->in[AT], *src = &c->in[SRC];
     int axis = put_axis(c);
-    if (axis == 0) return call_fail(E_SHAPE, c, "axis 0 has the rows, whose positions lie along another axis");
+    if (axis == 0) return call_fail(E_SHAPE, c, "axis must not be 0, the dimension of the rows");
     if (at->ndim != 2 || at->dim[0] != x->dim[0])
-        return call_fail(E_SHAPE, c, "at is {%lld, n}, positions for each row of x", (long long)x->dim[0]);
+        return call_fail(E_SHAPE, c, "at must be {%lld, n}: positions for each row of x", (long long)x->dim[0]);
     if (src->ndim != x->ndim || src->dtype != x->dtype)
         return call_fail(E_SHAPE, c, "src must have x's dtype and as many dimensions");
     for (int d = 0; d < x->ndim; d++)
         if (src->dim[d] != (d == axis ? at->dim[1] : x->dim[d]))
-            return call_fail(E_SHAPE, c, "dimension %d of src is %lld, where %lld is expected", d,
-                             (long long)src->dim[d], (long long)(d == axis ? at->dim[1] : x->dim[d]));
+            return call_fail(E_SHAPE, c, "dimension %d of src must be %lld, found %lld", d,
+                             (long long)(d == axis ? at->dim[1] : x->dim[d]), (long long)src->dim[d]);
     return 0;
 }
 
@@ -113,7 +113,7 @@ const struct op op_put = {
     .name = "put",
     .doc = "y = x, but y[i, .., at[i, j], ..] = src[i, .., j, ..] along axis",
     .in = {{"x"}, {"at", IN_INDEX}, {"src"}},
-    .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension in which positions count, not the first"}},
+    .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension that positions index, not the first"}},
     .make_rule = rule,
     .infer = infer,
     .dtype = OUT_IN0,

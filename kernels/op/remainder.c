@@ -5,6 +5,8 @@
 
 #include "runtime/base/simd.h"
 
+extern const struct op op_floor_divide;
+
 REALS({
     real r = fmod(x[0], x[1]);
     return r != 0 && (r < 0) != (x[1] < 0) ? r + x[1] : r;
@@ -99,7 +101,7 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
 
 const struct op op_remainder = {
     .name = "remainder",
-    .doc = "y = a - b floor(a / b); integers are not divided by 0",
+    .doc = "y = a - b floor(a / b); integers must not be divided by 0",
     .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}},
     .make_rule = rule_broadcast,
     .infer = infer_no_truth,

@@ -23,7 +23,7 @@ infer(const struct call *c, int64_t *size)
 static int
 no_view(void)
 {
-    return fail(E_STATE, "reshape: no strides show the elements in this order; they must be copied");
+    return fail(E_STATE, "reshape: no strides show the elements in this order; a copy is needed");
 }
 
 /* Walks both shapes from the minor side. `run`: number of operand elements at a constant distance, counted from the

@@ -66,7 +66,7 @@ const struct op op_rms_norm = {
     .in = {{"x", IN_FLOAT}, {"weight", IN_FLOAT | IN_OPTIONAL}},
     .attr = {{"normalized_shape", ATTR_INTS, .doc = "sizes of the dimensions; default: the weight's, else the last"},
              {"eps", ATTR_FLOAT, .f = FLT_EPSILON,
-              .doc = "added to the mean of squares; default: the least that counts beside 1"}},
+              .doc = "added to the mean of squares; default: f32's epsilon, 2^-23"}},
     .make_rule = norm_rule,
     .infer = norm_infer,
     .dtype = OUT_IN0,

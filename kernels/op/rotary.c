@@ -6,6 +6,8 @@
  * Su et al. 2021. */
 #include "kernels/op/lib/op_impl.h"
 
+extern const struct op op_concat, op_stack;
+
 enum { X, COS, SIN };
 enum { INTERLEAVED };
 
@@ -13,7 +15,7 @@ static int
 check(const struct call *c)
 {
     const struct type *x = &c->in[X];
-    if (x->ndim < 2) return call_fail(E_SHAPE, c, "x must have 2 dimensions at least, found %d", x->ndim);
+    if (x->ndim < 2) return call_fail(E_SHAPE, c, "x must have at least 2 dimensions, found %d", x->ndim);
     int64_t length = x->dim[x->ndim - 2], half = x->dim[x->ndim - 1] / 2;
     if (x->dim[x->ndim - 1] % 2) return call_fail(E_SHAPE, c, "the last dimension of x must be even");
     for (int i = COS; i <= SIN; i++)
@@ -53,10 +55,10 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
 
 const struct op op_rotary = {
     .name = "rotary",
-    .doc = "pairs of the last dimension turned by the angle of their position",
+    .doc = "pairs of the last dimension rotated by the angle of their position",
     .source = "Su et al. 2021",
     .in = {{"x", IN_FLOAT}, {"cos", IN_FLOAT}, {"sin", IN_FLOAT}},
-    .attr = {[INTERLEAVED] = {"interleaved", ATTR_BOOL, .doc = "pairs are neighbours, not halves"}},
+    .attr = {[INTERLEAVED] = {"interleaved", ATTR_BOOL, .doc = "pairs are neighbours; false: from the two halves"}},
     .build = build,
     .sample = {"f32{2,3,4} f32{3,2} f32{3,2}", "f32{2,2,3,6} f32{5,3} f32{5,3} interleaved=true"},
 };

@@ -10,6 +10,8 @@
 
 #include <math.h>
 
+extern const struct op op_attention;
+
 enum { CAUSAL, SCALE };
 
 /* Returns true if there are too few queries for one operator to pay, yet more than its kernel for a few accepts. Below
@@ -89,11 +91,11 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
 
 const struct op op_scaled_dot_product_attention = {
     .name = "scaled_dot_product_attention",
-    .doc = "softmax(q k^T scale + mask) v; bool mask: true is seen, else it is added",
+    .doc = "softmax(q k^T scale + mask) v; a bool mask keeps keys where it is true",
     .source = "Vaswani et al. 2017",
     .in = {{"q", IN_FLOAT}, {"k", IN_FLOAT}, {"v", IN_FLOAT}, {"mask", IN_OPTIONAL}},
-    .attr = {[CAUSAL] = {"is_causal", ATTR_BOOL, .doc = "query i sees keys 0..i"},
-             [SCALE] = {"scale", ATTR_FLOAT, ATTR_ABSENT, .doc = "of the products; none: 1 / sqrt(size)"}},
+    .attr = {[CAUSAL] = {"is_causal", ATTR_BOOL, .doc = "query i attends to keys 0..i"},
+             [SCALE] = {"scale", ATTR_FLOAT, ATTR_ABSENT, .doc = "factor of the products; none: 1 / sqrt(size)"}},
     .build = build,
     .flags = OP_NARROW,
     .sample = {"f32{2,3,4,5} f32{2,3,4,5} f32{2,3,4,5} is_causal=true",

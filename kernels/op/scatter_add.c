@@ -2,6 +2,8 @@
  * elements count, as in PyTorch. Sums of halves are f32 until x is in them. */
 #include "kernels/op/lib/gather.h"
 
+extern const struct op op_gather_grad;
+
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
@@ -24,9 +26,9 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
 
 const struct op op_scatter_add = {
     .name = "scatter_add",
-    .doc = "y = x, and y[i, ids[i, j]] grows by src[i, j], the position along axis",
+    .doc = "y = x with src[i, j] added at y[i, ids[i, j]], along axis",
     .in = {{"x"}, {"ids", IN_INDEX}, {"src"}},
-    .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension in which ids count"}},
+    .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension that ids index"}},
     .build = build,
     .sample = {"f32{4,6} i64{4,3}<6 f32{4,3} axis=1", "f32{5,4} i64{3,2}<5 f32{7,2} axis=0"},
 };

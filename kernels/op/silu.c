@@ -4,6 +4,8 @@
 #include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/base/vmath_f64.h"
 
+extern const struct op op_silu_derivative;
+
 REALS({
     if (x[0] == -INFINITY) return -0.0; /* not -inf times 0 */
     return x[0] / (1 + exp(-x[0]));

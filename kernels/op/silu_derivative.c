@@ -4,6 +4,8 @@
 #include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/base/vmath_f64.h"
 
+extern const struct op op_clamp;
+
 REALS({
     real v = x[0] > 800 ? 800 : x[0] < -800 ? -800 : x[0]; /* sigmoid is 1 or 0 beyond; inf times 0 is NaN */
     real e = exp(-fabs(v)), up = 1 / (1 + e), s = v < 0 ? e * up : up;

@@ -3,6 +3,8 @@
  * balanced. */
 #include "kernels/op/lib/op_impl.h"
 
+extern const struct op op_slice_grad;
+
 enum { AXIS, START, STOP, STEP };
 
 static int64_t
@@ -32,9 +34,9 @@ range_of(const struct call *c)
 static int
 infer(const struct call *c, int64_t *size)
 {
-    if (c->in[0].ndim == 0) return call_fail(E_SHAPE, c, "x must have a dimension at least");
+    if (c->in[0].ndim == 0) return call_fail(E_SHAPE, c, "x must have at least 1 dimension");
     if (c->attr[STEP].i < 1)
-        return call_fail(E_ATTR, c, "step must be 1 or more, found %lld (flip turns an axis)",
+        return call_fail(E_ATTR, c, "step must be 1 or more, found %lld (flip reverses an axis)",
                          (long long)c->attr[STEP].i);
     struct range r = range_of(c);
     if (!r.all) *size = r.size;
@@ -80,13 +82,13 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 const struct op op_slice = {
     .name = "slice",
-    .doc = "y[i] = x[start + i step] along axis, up to and without stop",
+    .doc = "y[i] = x[start + i step] along axis, up to but without stop",
     .in = {{"x"}},
     .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension to cut"},
              [START] = {"start", ATTR_INT, .doc = "first position"},
              [STOP] = {"stop", ATTR_INT, ATTR_ABSENT, .i = INT64_MAX,
                        .doc = "the position after the last; none: the end"},
-             [STEP] = {"step", ATTR_INT, .i = 1, .doc = "from one to the next"}},
+             [STEP] = {"step", ATTR_INT, .i = 1, .doc = "distance between entries"}},
     .make_rule = rule,
     .infer = infer,
     .dtype = OUT_IN0,

@@ -3,6 +3,8 @@
 
 #include "kernels/cpu/base/copies.h"
 
+extern const struct op op_concat, op_slice, op_slice_grad;
+
 enum { AXIS, START, STEP, SIZE };
 
 static int
@@ -99,9 +101,9 @@ const struct op op_slice_grad = {
     .doc = "y[start + i step] = x[i] along axis, else 0",
     .in = {{"x"}},
     .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension"},
-             [START] = {"start", ATTR_INT, .doc = "where the first one goes"},
-             [STEP] = {"step", ATTR_INT, .i = 1, .doc = "from one to the next"},
-             [SIZE] = {"size", ATTR_INT, ATTR_REQUIRED, .doc = "of the dimension in the result"}},
+             [START] = {"start", ATTR_INT, .doc = "position of the first entry"},
+             [STEP] = {"step", ATTR_INT, .i = 1, .doc = "distance between entries"},
+             [SIZE] = {"size", ATTR_INT, ATTR_REQUIRED, .doc = "size of the dimension in the result"}},
     .make_rule = rule,
     .infer = infer,
     .dtype = OUT_IN0,

@@ -43,7 +43,7 @@ const struct op op_squeeze = {
     .doc = "y = x without dimensions of size 1",
     .in = {{"x"}},
     .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS,
-                       .doc = "dimensions to leave out where they are 1; none: all of size 1"}},
+                       .doc = "dimensions to drop if their size is 1; none: all of size 1"}},
     .make_rule = rule,
     .dtype = OUT_IN0,
     .linear = "0",

@@ -1,17 +1,19 @@
 /* stack.c - tensors of one shape along a new axis. */
 #include "kernels/op/lib/op_impl.h"
 
+extern const struct op op_concat;
+
 enum { AXIS, MOST = 256 };
 
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
-    if (c->nin > MOST) return call_fail(E_ARG, c, "at most %d tensors are stacked", MOST);
+    if (c->nin > MOST) return call_fail(E_ARG, c, "at most %d tensors can be stacked", MOST);
     TRY(infer_one_more(c, NULL));
     struct val *line[MOST];
     struct attr attr[OP_ATTR];
     for (int k = 0; k < c->nin; k++) {
-        if (!shape_equal(&c->in[k], &c->in[0])) return call_fail(E_SHAPE, c, "operands must have one shape");
+        if (!shape_equal(&c->in[k], &c->in[0])) return call_fail(E_SHAPE, c, "operands must have the same shape");
         line[k] = b_unsqueeze(b, in[k], c->attr[AXIS].i);
     }
     op_attr_defaults(&op_concat, attr);
@@ -24,7 +26,7 @@ const struct op op_stack = {
     .name = "stack",
     .doc = "the operands along a new dimension, at axis",
     .in = {{"x", IN_LIST}},
-    .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_AXIS_NEW, .i = 0, .doc = "where the new dimension stands"}},
+    .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_AXIS_NEW, .i = 0, .doc = "position of the new dimension"}},
     .build = build,
     .sample = {"f32{4,6} f32{4,6}", "f32{2,3} f32{2,3} f32{2,3} axis=2", "f32{} f32{}"},
 };

@@ -23,7 +23,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 const struct op op_to_global = {
     .name = "to_global",
-    .doc = "y = x, elsewhere or laid out otherwise",
+    .doc = "y = x on another placement or in another layout",
     .in = {{"x"}},
     .make_rule = rule_same,
     .linear = "0",

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+extern const struct op op_gather_grad;
+
 enum { K, AXIS, LARGEST, SORTED };
 
 static int
@@ -28,7 +30,7 @@ rule(const struct call *c, struct str *rule)
 static int
 infer(const struct call *c, int64_t *size)
 {
-    if (c->in[0].ndim == 0) return call_fail(E_SHAPE, c, "x must have a dimension at least");
+    if (c->in[0].ndim == 0) return call_fail(E_SHAPE, c, "x must have at least 1 dimension");
     int64_t k = c->attr[K].i, n = c->in[0].dim[c->attr[AXIS].i];
     if (k < 0 || k > n) return call_fail(E_ATTR, c, "k must be from 0 to %lld, found %lld", (long long)n, (long long)k);
     size[0] = k;
@@ -359,12 +361,12 @@ static const char line[] = BODY({
 
 const struct op op_topk = {
     .name = "topk",
-    .doc = "the k greatest along axis, best first, and their positions",
+    .doc = "the k largest values along axis, best first, and their positions",
     .in = {{"x"}},
     .nout = 2,
-    .attr = {[K] = {"k", ATTR_INT, ATTR_REQUIRED, .doc = "how many"},
-             [AXIS] = {"axis", ATTR_INT, ATTR_AXIS, .i = -1, .doc = "dimension to look along"},
-             [LARGEST] = {"largest", ATTR_BOOL, .i = 1, .doc = "false: the least"},
+    .attr = {[K] = {"k", ATTR_INT, ATTR_REQUIRED, .doc = "number of values"},
+             [AXIS] = {"axis", ATTR_INT, ATTR_AXIS, .i = -1, .doc = "dimension to search"},
+             [LARGEST] = {"largest", ATTR_BOOL, .i = 1, .doc = "false: the smallest"},
              [SORTED] = {"sorted", ATTR_BOOL, .i = 1, .doc = "results are always sorted"}},
     .make_rule = rule,
     .infer = infer,

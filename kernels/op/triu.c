@@ -1,6 +1,8 @@
 /* triu.c - the upper triangle of matrices: zero below a diagonal. */
 #include "kernels/op/lib/triangle.h"
 
+extern const struct op op_triu;
+
 static int
 run(const struct kcall *k, const void *state)
 {
@@ -29,7 +31,7 @@ const struct op op_triu = {
     .doc = "y[i, j] = x[i, j] where j >= i + diagonal, else 0",
     .in = {{"x"}},
     .attr = {[TRIANGLE_DIAGONAL] = {"diagonal", ATTR_INT,
-                                    .doc = "the first one that is kept, counted from the main one upwards"}},
+                                    .doc = "first diagonal that is kept; 0: the main one, 1: above it"}},
     .make_rule = rule_same,
     .infer = triangle_infer,
     .dtype = OUT_IN0,

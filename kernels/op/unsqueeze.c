@@ -37,7 +37,7 @@ const struct op op_unsqueeze = {
     .doc = "y = x with a dimension of size 1 at axis",
     .in = {{"x"}},
     .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS | ATTR_AXIS_NEW,
-                       .doc = "where the dimension will be"}},
+                       .doc = "position of the new dimension"}},
     .make_rule = rule,
     .infer = infer_one_more,
     .dtype = OUT_IN0,

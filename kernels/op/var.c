@@ -20,10 +20,10 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
 
 const struct op op_var = {
     .name = "var",
-    .doc = "y = sum of (x - mean x)^2 over axis / (how many - correction)",
+    .doc = "y = sum of (x - mean x)^2 over axis / (count - correction)",
     .in = {{"x"}},
     .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to reduce; none: all"},
-             [CORRECTION] = {"correction", ATTR_INT, .i = 1, .doc = "taken off the count"},
+             [CORRECTION] = {"correction", ATTR_INT, .i = 1, .doc = "subtracted from the count"},
              [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep them with size 1"}},
     .dtype = OUT_FLOAT,
     .build = build,

@@ -2,7 +2,7 @@
  * of every dtype, in memory of every kind, and chains of what may follow a product. What is found is computed here as
  * runtime/device/device_cuda.h says it, and compared with references; what may not be found is written here. */
 #include "kernels/cuda/product.h"
-#include "kernels/exec/epilogue.h"
+#include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
 #include "runtime/device/device.h"
 #include "t/lib/trial.h"

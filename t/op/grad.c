@@ -185,6 +185,42 @@ is_slope(const struct op *op)
     return strcmp(op->name, "moments_of");
 }
 
+/* Returns true if the group of operands, as in .linear, names operand k; '*' names all. */
+static bool
+is_in_group(const char *group, int k)
+{
+    size_t n = strcspn(group, "|");
+    return memchr(group, "0123456789ab"[k], n) || *group == '*';
+}
+
+/* A call that is linear in a group of operands has gradients that do not depend on their values: they are the same
+ * bits where all of these are NaN. */
+static void
+try_linear(struct trial *t, const struct gradients *s, const char *text, const char *group)
+{
+    void *value[SAMPLE_IN];
+    memcpy(value, t->value, sizeof value);
+    struct eager *e = eager_open();
+    struct gradients nan;
+    for (int k = 0; k < t->sample.call.nin; k++) {
+        if (!s->x[k] || !s->x[k]->needs_grad || !is_in_group(group, k)) continue;
+        t->value[k] = must_alloc((size_t)type_numel(&t->sample.in[k]) * sizeof(double) + 1);
+        for (int64_t i = 0; i < type_numel(&t->sample.in[k]); i++) ((double *)t->value[k])[i] = NAN;
+    }
+    int status = differentiate(e, t, &nan);
+    for (int k = 0; k < t->sample.call.nin; k++) {
+        if (t->value[k] == value[k]) continue;
+        free(t->value[k]);
+        bool same = !status && !nan.df[k] == !s->df[k];
+        if (same && s->df[k])
+            same = !memcmp(eager_f(nan.df[k]), eager_f(s->df[k]), (size_t)type_numel(&s->df[k]->type) * sizeof(double));
+        ok(same, "%s %s: the gradient of operand %d, in which it is linear, does not depend on it", t->op->name, text,
+           k);
+    }
+    memcpy(t->value, value, sizeof value);
+    eager_close(&e);
+}
+
 /* read: what gradients of all samples read so far, as in .saves. */
 static void
 try_sample(const struct op *op, const char *text, uint64_t seed, char *read)
@@ -206,6 +242,8 @@ try_sample(const struct op *op, const char *text, uint64_t seed, char *read)
         if (!ok(!e->unsaved[0], "%s %s: gradients read what records save", op->name, text)) diag("%s", e->unsaved);
         if (is_slope(op) && s.again && !ok(worst_g < TOLERANCE, "%s %s: so is the gradient's", op->name, text))
             diag("off by %g", worst_g);
+        for (const char *group = op->linear; group && *group; group += strcspn(group, "|"), group += *group == '|')
+            try_linear(&t, &s, text, group);
     }
     memcpy(read, e->read, READ);
     eager_close(&e);

@@ -2,7 +2,7 @@
 #include "actors/plan/lower/lower.h"
 
 #include "actors/plan/model/rates.h"
-#include "kernels/exec/group.h"
+#include "kernels/exec/kernel.h"
 #include "runtime/base/error.h"
 
 /* A chain in the making, and its permanent description in the plan. */

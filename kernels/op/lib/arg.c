@@ -7,6 +7,8 @@
 #include "runtime/base/simd.h"
 #include "kernels/cpu/base/team.h"
 
+extern const struct op op_eq, op_logical_or, op_min, op_ne, op_position;
+
 enum { AXIS, KEEPDIM };
 
 static bool
@@ -35,7 +37,7 @@ arg_infer(const struct call *c, int64_t *size)
     UNUSED(size);
     for (int d = 0; d < c->in[0].ndim; d++)
         if (looks_along(c, d) && c->in[0].dim[d] == 0)
-            return call_fail(E_SHAPE, c, "dimension %d is empty: there is no position to give", d);
+            return call_fail(E_SHAPE, c, "dimension %d must not be empty", d);
     return 0;
 }
 

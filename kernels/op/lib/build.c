@@ -3,6 +3,10 @@
 
 #include <string.h>
 
+extern const struct op op_add, op_cast, op_cos, op_div, op_eq, op_exp, op_exp_sum, op_expand, op_line_sum, op_log,
+    op_logical_or, op_matmul, op_max, op_mul, op_neg, op_permute, op_reshape, op_sigmoid, op_sign, op_sin, op_slice,
+    op_square, op_stop_gradient, op_sub, op_sum, op_transpose, op_where;
+
 struct val *
 b_call(struct build *b, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
 {
@@ -214,9 +218,15 @@ b_line_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, enum 
 }
 
 struct val *
+b_true(struct build *b, struct val *x)
+{
+    return b_call2(b, &op_logical_or, x, b_integer(b, 1));
+}
+
+struct val *
 b_along(struct build *b, struct val *x, struct val *y)
 {
-    return x && y ? b_mul(b, b_cast(b, b_call2(b, &op_eq, x, x), x->type.dtype), y) : NULL;
+    return x && y ? b_mul(b, b_cast(b, b_true(b, x), x->type.dtype), y) : NULL;
 }
 
 /* Returns true if n is a view of its whole operand and does not move it. For a view of a part, the whole sum would

@@ -10,10 +10,6 @@
 #include "runtime/base/error.h"
 #include "runtime/graph/graph.h"
 
-#define OP(name) extern const struct op op_##name;
-#include "kernels/op/lib/ops.def"
-#undef OP
-
 /* Calls any operator; attr NULL: default attributes. */
 struct val *b_call(struct build *b, const struct op *op, int nin, struct val *const *in, const struct attr *attr);
 struct val *b_call1(struct build *b, const struct op *op, struct val *x);
@@ -87,6 +83,8 @@ struct val *b_keepdim(struct build *b, const struct node *n, struct val *y);
 struct val *b_line_max(struct build *b, struct val *x, int64_t axis);
 struct val *b_line_exp_sum(struct build *b, struct val *x, struct val *m, int64_t axis);
 struct val *b_line_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, enum dtype d);
+/* Returns true at each position of x, also where x is NaN, in x's layout. */
+struct val *b_true(struct build *b, struct val *x);
 /* Repeats y to x's shape, in x's dtype and x's layout. b_expand would keep y's layout, and the whole repeated tensor
  * would be moved. */
 struct val *b_along(struct build *b, struct val *x, struct val *y);

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+extern const struct op op_index_add, op_softmax_grad;
+
 int
 call_fail(enum err_code code, const struct call *c, const char *fmt, ...)
 {

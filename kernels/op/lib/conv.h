@@ -11,10 +11,10 @@
 enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_TF32, CONV_SIZE };
 
 #define CONV_ATTRS                                                                                                     \
-    [CONV_STRIDE] = {"stride", ATTR_INTS, .doc = "how far a window moves; 1"},                                         \
-    [CONV_PADDING] = {"padding", ATTR_INTS, .doc = "zeros around the image; 0"},                                       \
-    [CONV_DILATION] = {"dilation", ATTR_INTS, .doc = "from one entry of a window to the next; 1"},                     \
-    [CONV_GROUPS] = {"groups", ATTR_INT, .i = 1, .doc = "parts of the channels that do not meet"},                     \
+    [CONV_STRIDE] = {"stride", ATTR_INTS, .doc = "step between windows; default 1"},                                   \
+    [CONV_PADDING] = {"padding", ATTR_INTS, .doc = "zeros around the image; default 0"},                               \
+    [CONV_DILATION] = {"dilation", ATTR_INTS, .doc = "distance between entries of a window; default 1"},               \
+    [CONV_GROUPS] = {"groups", ATTR_INT, .i = 1, .doc = "groups of channels that are convolved separately"},           \
     [CONV_TF32] = TF32_ATTR
 
 /* Common prefix of the bodies of all three: how a window moves, and structs for an entry of the kernel and for a

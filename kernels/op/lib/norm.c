@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+extern const struct op op_moments_joined, op_moments_of, op_moments_told, op_norm_grad, op_rsqrt, op_stop_gradient;
+
 enum { X, WEIGHT, BIAS };
 enum { SHAPE, EPS };
 
@@ -52,7 +54,7 @@ norm_infer(const struct call *c, int64_t *size)
 {
     UNUSED(size);
     int n = c->in[X].ndim, dims = norm_dims(c);
-    if (dims > n) return call_fail(E_SHAPE, c, "x must have %d dimensions at least to normalise, found %d", dims, n);
+    if (dims > n) return call_fail(E_SHAPE, c, "x must have at least %d dimensions, found %d", dims, n);
     for (int i = 0; i < c->attr[SHAPE].n; i++)
         if (c->attr[SHAPE].n != dims || c->attr[SHAPE].list[i] != c->in[X].dim[n - dims + i])
             return call_fail(E_ATTR, c, "normalized_shape must be the sizes of the last dimensions of x");

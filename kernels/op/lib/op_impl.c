@@ -176,8 +176,8 @@ product_dtype(const struct call *c, int at)
     enum dtype d = dtype_promote(c->in[0].dtype, false, c->in[1].dtype, false), to = (enum dtype)c->attr[at].i;
     bool good = !c->attr[at].set || to == d || (dtype_is_half(d) && to == DT_F32);
     return good ? 0
-                : call_fail(E_DTYPE, c, "the result is %s%s, not %s", dtype_text(d), dtype_is_half(d) ? " or f32" : "",
-                            dtype_text(to));
+                : call_fail(E_DTYPE, c, "dtype must be %s%s, found %s", dtype_text(d),
+                            dtype_is_half(d) ? " or f32" : "", dtype_text(to));
 }
 
 int64_t
@@ -201,7 +201,7 @@ infer_one_more(const struct call *c, int64_t *size)
 {
     UNUSED(size);
     if (c->in[0].ndim < MAX_DIM) return 0;
-    return call_fail(E_SHAPE, c, "a tensor has at most %d dimensions, and this one has them", MAX_DIM);
+    return call_fail(E_SHAPE, c, "the result must have at most %d dimensions", MAX_DIM);
 }
 
 int
@@ -209,7 +209,7 @@ infer_no_truth(const struct call *c, int64_t *size)
 {
     UNUSED(size);
     if (c->out[0].dtype != DT_BOOL) return 0;
-    return call_fail(E_DTYPE, c, "one of the operands must be float or integer, found bool alone");
+    return call_fail(E_DTYPE, c, "one of the operands must be float or integer, found only bool");
 }
 
 /* Rounds a fixed number to the half dtype d. A live number is known only at run time and stays unchanged. */

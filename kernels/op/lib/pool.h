@@ -12,11 +12,11 @@ enum { POOL_KERNEL, POOL_STRIDE, POOL_PADDING, POOL_DILATION, POOL_CEIL, POOL_CO
 
 #define POOL_ATTRS(dilation, count_pad)                                                                                \
     [POOL_KERNEL] = {"kernel_size", ATTR_INTS, ATTR_REQUIRED, .doc = "height and width of a window"},                  \
-    [POOL_STRIDE] = {"stride", ATTR_INTS, .doc = "how far a window moves; its own size"},                              \
-    [POOL_PADDING] = {"padding", ATTR_INTS, .doc = "entries around the image; 0"},                                     \
-    [POOL_DILATION] = {"dilation", ATTR_INTS, dilation, .doc = "from one entry of a window to the next; 1"},           \
-    [POOL_CEIL] = {"ceil_mode", ATTR_BOOL, .doc = "a last window may reach beyond the padding"},                       \
-    [POOL_COUNT_PAD] = {"count_include_pad", ATTR_BOOL, count_pad, .i = 1, .doc = "a mean counts the padding"}
+    [POOL_STRIDE] = {"stride", ATTR_INTS, .doc = "step between windows; default kernel_size"},                         \
+    [POOL_PADDING] = {"padding", ATTR_INTS, .doc = "entries around the image; default 0"},                             \
+    [POOL_DILATION] = {"dilation", ATTR_INTS, dilation, .doc = "distance between entries of a window; default 1"},     \
+    [POOL_CEIL] = {"ceil_mode", ATTR_BOOL, .doc = "let the last window extend beyond the padding"},                    \
+    [POOL_COUNT_PAD] = {"count_include_pad", ATTR_BOOL, count_pad, .i = 1, .doc = "count the padding in means"}
 
 /* Common prefix of all bodies. entries(): the image entries (of n) in window u of direction i, from *lo to *hi by
  * step[i]; returns the number that a mean divides by. windows(): the windows (of m) that may contain entry h. */

@@ -1,13 +1,14 @@
 /* table.c - the list of operators, and how to find one.
  *
- * ops.def has one line an operator, sorted by name, so that op_find can bisect.
- * It is included twice: op_impl.h declares the records, the array below holds
- * them. */
+ * ops.def has one line for each operator, sorted by name, so that op_find can bisect. Only this file includes it: a
+ * file that calls another operator declares that one record, so a new operator recompiles no other file. */
 #include "kernels/op/lib/table.h"
 
-#include "kernels/op/lib/op_impl.h"
-
 #include <string.h>
+
+#define OP(name) extern const struct op op_##name;
+#include "kernels/op/lib/ops.def"
+#undef OP
 
 const struct op *const op_table[] = {
 #define OP(name) &op_##name,

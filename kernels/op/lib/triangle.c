@@ -7,7 +7,7 @@ int
 triangle_infer(const struct call *c, int64_t *size)
 {
     UNUSED(size);
-    if (c->in[0].ndim < 2) return call_fail(E_SHAPE, c, "x must have 2 dimensions at least, found %d", c->in[0].ndim);
+    if (c->in[0].ndim < 2) return call_fail(E_SHAPE, c, "x must have at least 2 dimensions, found %d", c->in[0].ndim);
     return 0;
 }
 

@@ -1,4 +1,7 @@
-/* epilogue.c - a chain of element-wise calls after a product or row kernel, its producer.
+/* method_epilogue.c - a chain of element-wise calls after a product or row kernel, its producer.
+ *
+ * The epilogue (bias, activation, residual) is computed on the producer's first result within one task, so that result
+ * has no register. Alternatively, a single call follows a product and overwrites its result (OP_FOLLOWS).
  *
  * The whole product is written into the chain's last output, which the element-wise engine then overwrites. So the
  * bits are those of two separate tasks. Computing column panels one after the other would use nearer caches, but
@@ -8,12 +11,26 @@
  *     256 x 3072 x 768    5,540   5,490   5,870
  *     4096 x 512 x 512    9,930   9,590   9,850
  *     64 x 256 x 256       39.1    38.6 */
-#include "kernels/exec/epilogue.h"
+#include "kernels/exec/exec.h"
 
-#include "runtime/device/device.h"
 #include "runtime/base/error.h"
 
 #include <string.h>
+
+enum { PRODUCER, EPILOGUE, NPART }; /* parts of the exec */
+
+struct epilogue {
+    int nfrom;
+    int from[OP_OPERAND]; /* per operand of the producer: index among the chain's operands; -1: absent */
+    int to;               /* output of the chain that holds the producer's first result; -1: in scratch */
+    int nmade;            /* number of the producer's results */
+    int others; /* output of the chain for the producer's second result; further results use the next outputs */
+    size_t at;  /* offset of the first result if it is in scratch, bytes */
+    int nin;    /* epilogue operands: operand 0 is the producer's result, operand i > 0 is operand in[i] of the chain */
+    int in[EXEC_IN];
+    int nout; /* epilogue outputs: output k is output out[k] of the chain */
+    int out[EXEC_IN];
+};
 
 int
 epilogue_by(int nstep, const struct fuse_step *step)
@@ -98,72 +115,84 @@ output_of(int lead, int nstep, const struct fuse_step *step, const struct view *
 
 /* Makes the single step that overwrites the product, its operand 0. Operands keep the order of the call. */
 static int
-follow_new(struct epilogue *l, const struct fuse_step *s, const struct view *result, const struct view *in,
-           const struct view *out, int device, int threads)
+make_follower(struct exec *e, struct epilogue *l, const struct fuse_step *s, const struct view *result, int device)
 {
     struct view seen[OP_OPERAND] = {{0}};
     l->nin = s->call->nin;
     seen[0] = *result;
     for (int k = 1; k < l->nin; k++) {
         l->in[k] = s->call->in[k].dtype == DT_NONE ? -1 : s->arg[k].index;
-        if (l->in[k] >= 0) seen[k] = in[l->in[k]];
+        if (l->in[k] >= 0) seen[k] = e->in[l->in[k]];
     }
     l->out[l->nout++] = s->out;
-    return exec_new(&(struct kcall){.call = s->call, .in = seen, .out = &out[s->out], .threads = threads}, device,
-                    &l->then);
+    struct kcall k = {.call = s->call, .in = seen, .out = &e->out[s->out], .threads = e->k.threads};
+    return exec_new(&k, device, &e->part[EPILOGUE]);
 }
 
 /* Makes the epilogue, the steps after the producer. */
 static int
-others_new(struct arena *a, struct epilogue *l, int lead, int nstep, const struct fuse_step *step,
-           const struct view *result, const struct view *in, const struct view *out, int device, int threads)
+make_others(struct exec *e, struct epilogue *l, int lead, const struct view *result, int device)
 {
-    const struct fuse_step *other = other_steps(a, l, lead, nstep, step);
+    int nstep = e->made.nstep;
+    const struct fuse_step *other = other_steps(&e->arena, l, lead, nstep, e->made.step);
     struct view seen[EXEC_IN] = {*result}, made[EXEC_IN];
-    for (int i = 1; i < l->nin; i++) seen[i] = in[l->in[i]];
-    for (int k = 0; k < l->nout; k++) made[k] = out[l->out[k]];
-    return exec_fused(nstep - 1, other, l->nin, seen, l->nout, made, device, threads, &l->then);
+    for (int i = 1; i < l->nin; i++) seen[i] = e->in[l->in[i]];
+    for (int k = 0; k < l->nout; k++) made[k] = e->out[l->out[k]];
+    return exec_fused(nstep - 1, other, l->nin, seen, l->nout, made, device, e->k.threads, &e->part[EPILOGUE]);
 }
 
-int
-epilogue_new(struct arena *a, int lead, int nstep, const struct fuse_step *step, const struct view *in,
-             const struct view *out, int device, int threads, struct epilogue **made)
+/* Makes the producer. Sets *result to the view of its first result. */
+static int
+make_producer(struct exec *e, struct epilogue *l, int lead, struct view *result, int device)
 {
-    struct epilogue *l = *made = ARENA_NEW(a, struct epilogue);
-    const struct fuse_step *s = &step[lead];
-    struct view seen[EXEC_IN] = {{0}}, result[OP_OUT] = {dense_result(s->call, nstep, step, out)};
+    int nstep = e->made.nstep;
+    const struct fuse_step *step = e->made.step, *s = &step[lead];
+    struct view seen[EXEC_IN] = {{0}}, made[OP_OUT] = {dense_result(s->call, nstep, step, e->out)};
     for (int k = 0; k < s->call->nin; k++) {
         l->from[l->nfrom++] = s->call->in[k].dtype == DT_NONE ? -1 : s->arg[k].index;
-        if (l->from[k] >= 0) seen[k] = in[l->from[k]];
+        if (l->from[k] >= 0) seen[k] = e->in[l->from[k]];
     }
-    l->to = output_of(lead, nstep, step, out, result);
+    l->to = output_of(lead, nstep, step, e->out, made);
     l->nmade = s->call->nout;
     l->others = s->others;
-    if (l->to >= 0) *result = out[l->to];
-    for (int k = 1; k < s->call->nout; k++) result[k] = out[l->others + k - 1];
-    TRY(exec_new(&(struct kcall){.call = s->call, .in = seen, .out = result, .threads = threads}, device, &l->exec));
-
-    l->follows = step[nstep - 1].call->op->flags & OP_FOLLOWS;
-    if (l->follows)
-        TRY(follow_new(l, &step[nstep - 1], result, in, out, device, threads));
-    else
-        TRY(others_new(a, l, lead, nstep, step, result, in, out, device, threads));
-    l->at = (MAX(exec_scratch(l->then), exec_scratch(l->exec)) + 63) / 64 * 64;
-    l->scratch_bytes = l->at + (l->to < 0 ? (size_t)view_numel(result) * dtype_bytes(result->dtype) : 0);
-    return 0;
+    if (l->to >= 0) *made = e->out[l->to];
+    for (int k = 1; k < s->call->nout; k++) made[k] = e->out[l->others + k - 1];
+    *result = *made;
+    struct kcall k = {.call = s->call, .in = seen, .out = made, .threads = e->k.threads};
+    return exec_new(&k, device, &e->part[PRODUCER]);
 }
 
-int
-epilogue_run(const struct epilogue *l, void *const *in, void *const *out, void *scratch, int device, uint64_t piece,
-             struct finding *find)
+static int
+make_epilogue(struct exec *e, int device)
 {
+    int lead = epilogue_by(e->made.nstep, e->made.step);
+    const struct fuse_step *last = &e->made.step[e->made.nstep - 1];
+    struct view result;
+    if (!e->fused || lead < 0) return 0;
+    struct epilogue *l = ARENA_NEW(&e->arena, struct epilogue);
+    e->part = ARENA_ARRAY(&e->arena, struct exec *, NPART);
+    e->npart = NPART;
+    TRY(make_producer(e, l, lead, &result, device));
+    TRY(last->call->op->flags & OP_FOLLOWS ? make_follower(e, l, last, &result, device)
+                                           : make_others(e, l, lead, &result, device));
+    l->at = stage_align(MAX(exec_scratch(e->part[EPILOGUE]), exec_scratch(e->part[PRODUCER])));
+    size_t bytes = l->to < 0 ? (size_t)view_numel(&result) * dtype_bytes(result.dtype) : 0;
+    return exec_accept(e, &method_epilogue, exec_variant(e->part[PRODUCER]), l, l->at + bytes);
+}
+
+static int
+run_epilogue(const struct exec *e, void *const *in, void *const *out, const struct run_args *r)
+{
+    const struct epilogue *l = e->own;
     void *first[OP_OPERAND] = {NULL}, *made[OP_OUT], *then[EXEC_IN], *last[EXEC_IN];
     for (int k = 0; k < l->nfrom; k++)
         if (l->from[k] >= 0) first[k] = in[l->from[k]];
-    made[0] = then[0] = l->to < 0 ? (char *)scratch + l->at : out[l->to];
+    made[0] = then[0] = l->to < 0 ? r->scratch + l->at : out[l->to];
     for (int k = 1; k < l->nmade; k++) made[k] = out[l->others + k - 1];
     for (int i = 1; i < l->nin; i++) then[i] = l->in[i] < 0 ? NULL : in[l->in[i]];
     for (int k = 0; k < l->nout; k++) last[k] = out[l->out[k]];
-    TRY(exec_on(l->exec, first, made, scratch, device, piece, find));
-    return exec_on(l->then, then, last, scratch, device, piece, find);
+    TRY(exec_on(e->part[PRODUCER], first, made, r->scratch, r->device, r->piece, r->find));
+    return exec_on(e->part[EPILOGUE], then, last, r->scratch, r->device, r->piece, r->find);
 }
+
+const struct method method_epilogue = {.make = make_epilogue, .run = run_epilogue, .launches = exec_parts_launch};

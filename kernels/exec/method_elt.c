@@ -1,0 +1,24 @@
+/* method_elt.c - the element-wise engine of the host, for calls of element-wise operators and chains of them. */
+#include "kernels/exec/exec.h"
+
+#include "kernels/cpu/eltwise/eltwise.h"
+#include "runtime/base/error.h"
+
+static int
+make_elt(struct exec *e, int device)
+{
+    struct elt *elt;
+    if (!exec_by_host(device) || (!e->fused && !(e->call->op->flags & OP_ELTWISE))) return 0;
+    TRY(elt_new(&e->arena, e->made.nstep, e->made.step, e->nin, e->in, e->nout, e->out, e->k.threads, e->k.unread,
+                &elt));
+    return exec_accept(e, &method_elt, "eltwise", elt, stage_align(elt_scratch(elt)));
+}
+
+static int
+run_elt(const struct exec *e, void *const *in, void *const *out, const struct run_args *r)
+{
+    elt_run(e->own, in, out, r->scratch);
+    return 0;
+}
+
+const struct method method_elt = {.make = make_elt, .run = run_elt, .waits = true};

@@ -1,0 +1,34 @@
+/* method_launch.c - a kernel compiled for the device (kernels/cuda), of a call or a chain. */
+#include "kernels/exec/exec.h"
+
+#include "kernels/cuda/launch.h"
+#include "runtime/base/error.h"
+#include "runtime/device/device.h"
+
+static int
+make_launch(struct exec *e, int device)
+{
+    struct cuda_launch *l = NULL;
+    int nstep = e->made.nstep, lead = epilogue_by(nstep, e->made.step);
+    if (!(device_kind(device)->flags & COMPILES)) return 0;
+    if (!e->fused)
+        TRY(cuda_launch_call(&e->arena, &e->k, &l));
+    else if (lead < 0 || !(kernel_checks() & BY_REFERENCE)) /* a check needs the producer's result */
+        TRY(cuda_launch_chain(&e->arena, lead, nstep, e->made.step, e->nin, e->in, e->nout, e->out, &l));
+    return l ? exec_accept(e, &method_launch, l->source.engine, l, stage_align(l->scratch_bytes)) : 0;
+}
+
+static int
+run_launch(const struct exec *e, void *const *in, void *const *out, const struct run_args *r)
+{
+    return cuda_launch_run(e->own, r->device, in, out, r->scratch, r->piece, r->find);
+}
+
+static bool
+launch_launches(const struct exec *e, bool finds)
+{
+    const struct cuda_launch *l = e->own;
+    return !finds || !l->finder;
+}
+
+const struct method method_launch = {.make = make_launch, .run = run_launch, .launches = launch_launches};

@@ -1,0 +1,38 @@
+#!/bin/bash
+# operator.sh - one more operator is built fast: it recompiles fewer than ten files.
+#
+# A new operator is a new file and a line in ops.def. The test counts the objects that depend on ops.def, which ninja
+# recorded while it built the program, and the compile commands that a new file adds or changes.
+. t/lib/tap.sh
+built=$(dirname "$1")
+if ! command -v cmake >/dev/null || ! command -v ninja >/dev/null || [ ! -f "$built/.ninja_deps" ]; then
+  skip "a new operator recompiles fewer than ten files" "no cmake, or not built by ninja"
+  finish
+fi
+
+# The objects whose recorded dependencies contain a file with this name.
+dependants() { ninja -C "$built" -t deps | awk -v file="/$1$" '/^[^ ]/ { object = $1 } $1 ~ file { print object }' | sort -u; }
+dependants kernels/op/lib/ops.def | grep 'rille.*\.o:$' >"$dir/list"
+tell() { cat "$dir/list"; }
+some_few() { [ "$(wc -l <"$dir/list")" -ge 1 ] && [ "$(wc -l <"$dir/list")" -lt 9 ]; }
+ok "a line in ops.def recompiles at least one file and at most eight" some_few
+
+dependants kernels/op/lib/build.h >"$dir/builders"
+many() { [ "$(wc -l <"$dir/builders")" -gt 100 ]; }
+ok "the count would see a list that the builders' header includes" many
+
+cp -as "$PWD" "$dir/tree" 2>/dev/null
+rm -rf "$dir/tree/build" "$dir/tree/.git"
+commands() {
+  cmake -S "$dir/tree" -B "$dir/build" -G Ninja -DCMAKE_BUILD_TYPE=None -DRILLE_CUDA=OFF >/dev/null &&
+    ninja -C "$dir/build" -t commands | grep -- ' -c ' | sort >"$dir/$1"
+}
+ok "the tree is configured" commands before
+cp kernels/op/abs.c "$dir/tree/kernels/op/softsign.c"
+ok "and again with one more file" commands after
+changed() { [ "$(comm -13 "$dir/before" "$dir/after" | grep -vc 'kernels/op/softsign\.c')" = 0 ]; }
+tell() { comm -13 "$dir/before" "$dir/after"; }
+ok "which changes no other compile command" changed
+added() { comm -13 "$dir/before" "$dir/after" | grep -q 'kernels/op/softsign\.c'; }
+ok "and adds its own" added
+finish
