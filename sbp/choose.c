@@ -48,14 +48,14 @@ point_bytes(const struct point *p)
     return p->idle && all ? all + all / 20 + 1 : all;
 }
 
-/* Compares by bytes in all, then the busiest rank's share of the work (unless neither moves anything), then bytes
+/* Compares by bytes in all, then the busiest rank's load (unless neither moves anything), then bytes
  * moved now, number of operands that stay, and order S, B, P on the first different axis. */
 static int
 point_compare(const struct point *a, const struct point *b)
 {
     int64_t x = point_bytes(a), y = point_bytes(b);
     if (x != y) return x < y ? -1 : 1;
-    if (x > 0 && a->share != b->share) return a->share < b->share ? -1 : 1;
+    if (x > 0 && a->load != b->load) return a->load < b->load ? -1 : 1;
     if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
     if (a->nsame != b->nsame) return a->nsame > b->nsame ? -1 : 1;
     for (int i = 0; i < MAX_AXIS; i++)

@@ -226,6 +226,7 @@ point_spread(const struct search *s, struct point *p)
         p->idle |= cut[f] > size;
     }
     p->share = busiest / all;
+    p->load = s->q->call->op->ninplace ? 1 : p->share;
 }
 
 /* ---- initialisation ---- */

@@ -62,8 +62,9 @@ struct sig_candidate {
 };
 
 /* Chooses the signature with the fewest bytes moved now plus owed; a signature that leaves ranks without work counts
- * 5 % more. Ties that move or owe bytes: the smallest share of the busiest rank. Then fewer bytes moved now, more
- * operands that stay, and the first in the order S, B, P. E_SBP: no signature is reachable by moves.
+ * 5 % more. Ties that move or owe bytes: the smallest share of the busiest rank (not for updates in place, which stay
+ * with their variable). Then fewer bytes moved now, more operands that stay, and the first in the order S, B, P. E_SBP:
+ * no signature is reachable by moves.
  *
  * A value never becomes partial of its own accord, except a B operand beside a P(sum) operand on that axis.
  *

@@ -104,7 +104,7 @@ is_more_balanced(const struct sound *s, const struct sig_candidate *a, const str
     int64_t x = a->bytes + a->owed, y = b->bytes + b->owed;
     bool idle = leaves_idle(s, a->layout), other = leaves_idle(s, b->layout);
     if (x > 0 && idle && !other) return (double)y <= 1.05 * (double)x;
-    return x > 0 && x == y && idle == other && b->share < a->share;
+    return x > 0 && x == y && idle == other && !s->sample.call.op->ninplace && b->share < a->share;
 }
 
 static bool
