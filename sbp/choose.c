@@ -1,4 +1,4 @@
-/* choose.c - chooses the signature with the fewest bytes, moved now plus owed.
+/* choose.c - chooses the signature with the fewest bytes, moved now plus owed; of equal ones the most balanced.
  *
  * Moved bytes are the sum of prices of the operands that move; owed bytes (pending reductions) are computed in
  * debt.c. A signature that makes an operand partial of its own accord is never tried. A signature that cannot win is
@@ -40,13 +40,22 @@ moved_before(const struct search *s, int i, int code, const struct point *p)
     return false;
 }
 
-/* Compares by bytes in all, then bytes moved now, number of operands that stay, and order S, B, P on the first
- * different axis. */
+/* Returns the bytes in all, and over 5 % more for a point that leaves ranks without work. */
+static int64_t
+point_bytes(const struct point *p)
+{
+    int64_t all = p->bytes + p->owed;
+    return p->idle && all ? all + all / 20 + 1 : all;
+}
+
+/* Compares by bytes in all, then the busiest rank's load (unless neither moves anything), then bytes
+ * moved now, number of operands that stay, and order S, B, P on the first different axis. */
 static int
 point_compare(const struct point *a, const struct point *b)
 {
-    int64_t x = a->bytes + a->owed, y = b->bytes + b->owed;
+    int64_t x = point_bytes(a), y = point_bytes(b);
     if (x != y) return x < y ? -1 : 1;
+    if (x > 0 && a->load != b->load) return a->load < b->load ? -1 : 1;
     if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
     if (a->nsame != b->nsame) return a->nsame > b->nsame ? -1 : 1;
     for (int i = 0; i < MAX_AXIS; i++)
@@ -60,6 +69,7 @@ price_point(const struct search *s, struct point *p, const struct point *bound)
 {
     int code[RULE_OPERAND + OP_OUT];
     p->bytes = 0, p->owed = 0, p->nsame = 0;
+    point_spread(s, p);
     for (int i = 0; i < s->nmover; i++) {
         code[i] = mover_code(s, &s->mover[i], p->choice);
         p->nsame += !s->mover[i].back && mover_stays(&s->mover[i], code[i], p->order);
@@ -220,7 +230,7 @@ search_by_pairs(const struct search *s, struct point *best)
 static void
 point_candidate(const struct search *s, const struct point *p, struct sig_candidate *out)
 {
-    *out = (struct sig_candidate){.bytes = p->bytes, .owed = p->owed, .nsame = p->nsame};
+    *out = (struct sig_candidate){.bytes = p->bytes, .owed = p->owed, .share = p->share, .nsame = p->nsame};
     out->layout = arena_alloc(s->arena, sizeof *out->layout * (size_t)s->list.noperand);
     for (int k = 0; k < s->list.noperand; k++)
         if (!s->q->rule->operand[k].ignored) out->layout[k] = point_layout(s, k, p);
@@ -267,7 +277,7 @@ all_broadcast(const struct call *c, const struct rule *r, const struct layout *b
 static void
 choose_broadcast(struct arena *a, const struct rule *r, const struct layout *broadcast, struct sig_candidate *out)
 {
-    *out = (struct sig_candidate){0};
+    *out = (struct sig_candidate){.share = 1};
     out->layout = arena_alloc(a, sizeof *out->layout * (size_t)(r->nin + r->nout));
     for (int k = 0; k < r->nin + r->nout; k++) {
         if (r->operand[k].ignored) continue;

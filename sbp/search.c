@@ -205,6 +205,30 @@ point_layout(const struct search *s, int operand, const struct point *p)
     return l;
 }
 
+/* ---- balance ---- */
+
+void
+point_spread(const struct search *s, struct point *p)
+{
+    const struct rule *r = s->q->rule;
+    int64_t cut[RULE_FACTOR];
+    double busiest = 1, all = 1;
+    p->idle = false;
+    for (int f = 0; f < r->nfactor; f++) cut[f] = 1;
+    for (int i = 0; i < s->nfree; i++) {
+        int f = s->list.sig[p->choice[s->axis[i]]].factor;
+        if (f >= 0) cut[f] *= s->q->place->axis[s->axis[i]];
+    }
+    for (int f = 0; f < r->nfactor; f++) {
+        int64_t size = MAX(1, r->factor[f].size);
+        busiest *= (double)((size + cut[f] - 1) / cut[f]);
+        all *= (double)size;
+        p->idle |= cut[f] > size;
+    }
+    p->share = busiest / all;
+    p->load = s->q->call->op->ninplace ? 1 : p->share;
+}
+
 /* ---- initialisation ---- */
 
 static int

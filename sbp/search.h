@@ -51,6 +51,9 @@ struct search {
 /* A point of the search, with the values compared. */
 struct point {
     int64_t bytes, owed;
+    double share; /* fraction of the work on the busiest rank */
+    double load;  /* the share that is compared: 1 for an update in place, which stays with its variable */
+    bool idle;    /* some rank has no work, because a factor is shorter than the number of its shards */
     int nsame;
     int order;
     int choice[MAX_AXIS];
@@ -58,6 +61,8 @@ struct point {
 
 /* Fills every field except arena and q. */
 int search_init(struct search *s);
+/* Sets share, load and idle of a point from its choice. */
+void point_spread(const struct search *s, struct point *p);
 /* Returns the layout of an operand at a legal point. */
 const struct layout *point_layout(const struct search *s, int operand, const struct point *p);
 /* Returns true if an earlier order gives the same layouts. */

@@ -466,21 +466,41 @@ largest_cut(const struct type *t, const struct layout *l, int d)
     return t->dim[d] ? (double)part.dim[d] / (double)t->dim[d] : 1;
 }
 
-/* Each factor is cut wherever it occurs; in a merged dimension, the major factor. */
+/* Lowers the cuts of a dimension's factors to the fraction `is`. A merged dimension is cut from its major factor on,
+ * each to single values before the next. */
+static void
+cut_dim(const struct rule *r, const struct rule_dim *dim, double is, double *cut)
+{
+    for (int i = 0; i < dim->nfactor; i++) is /= cut[dim->factor[i]];
+    for (int i = 0; i < dim->nfactor && is < 1; i++) {
+        double *had = &cut[dim->factor[i]], least = 1 / (double)MAX(1, r->factor[dim->factor[i]].size);
+        double now = MAX(least, *had * is);
+        is *= *had / now;
+        *had = now;
+    }
+}
+
+/* Lowers the cuts of factors that stand alone in a dimension, or (merged) of those in merged dimensions. */
+static void
+cut_factors(const struct call *c, const struct rule *r, const struct layout *const *layout, bool merged, double *cut)
+{
+    for (int k = 0; k < r->nin + r->nout; k++) {
+        const struct rule_operand *o = &r->operand[k];
+        const struct type *t = k < r->nin ? &c->in[k] : &c->out[k - r->nin];
+        for (int d = 0; !o->ignored && layout[k] && d < o->ndim && d < t->ndim; d++)
+            if (o->dim[d].nfactor && (o->dim[d].nfactor > 1) == merged)
+                cut_dim(r, &o->dim[d], largest_cut(t, layout[k], d), cut);
+    }
+}
+
+/* Each factor is cut wherever it occurs. */
 double
 sig_share(const struct call *c, const struct rule *r, const struct layout *const *layout)
 {
     double cut[RULE_FACTOR], share = 1;
     for (int f = 0; f < r->nfactor; f++) cut[f] = 1;
-    for (int k = 0; k < r->nin + r->nout; k++) {
-        const struct rule_operand *o = &r->operand[k];
-        const struct type *t = k < r->nin ? &c->in[k] : &c->out[k - r->nin];
-        for (int d = 0; !o->ignored && layout[k] && d < o->ndim && d < t->ndim; d++)
-            if (o->dim[d].nfactor) {
-                double *had = &cut[o->dim[d].factor[0]];
-                *had = MIN(*had, largest_cut(t, layout[k], d));
-            }
-    }
+    cut_factors(c, r, layout, false, cut);
+    cut_factors(c, r, layout, true, cut);
     for (int f = 0; f < r->nfactor; f++) share *= cut[f];
     return share;
 }

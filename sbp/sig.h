@@ -57,11 +57,14 @@ struct sig_candidate {
     const struct layout **layout; /* inputs, outputs */
     int64_t bytes;                /* bytes moved for the operands (in an in-place update also the results' way back) */
     int64_t owed;                 /* bytes added to pending reductions (see below) */
+    double share;                 /* fraction of the work on the busiest rank */
     int nsame;                    /* number of operands that do not move */
 };
 
-/* Chooses the signature with the fewest bytes moved now plus owed. Ties: fewer bytes moved now, then more operands
- * that stay, then the first in the order S, B, P. E_SBP: no signature is reachable by moves.
+/* Chooses the signature with the fewest bytes moved now plus owed; a signature that leaves ranks without work counts
+ * 5 % more. Ties that move or owe bytes: the smallest share of the busiest rank (not for updates in place, which stay
+ * with their variable). Then fewer bytes moved now, more operands that stay, and the first in the order S, B, P. E_SBP:
+ * no signature is reachable by moves.
  *
  * A value never becomes partial of its own accord, except a B operand beside a P(sum) operand on that axis.
  *

@@ -97,8 +97,48 @@ limit_times(struct arena *a, const struct net *n, int32_t **time, int32_t *ntime
     for (int32_t i = 0; i < n->ntensor; i++) {
         to->tensor[i].born = first_time_from(*time, *ntime, n->tensor[i].born);
         to->tensor[i].dies = first_time_from(*time, *ntime, n->tensor[i].dies);
+        to->tensor[i].copy = NULL;
     }
     return to;
+}
+
+/* ---- simple bound on the peak ---- */
+
+/* Returns the fewest bytes of a node's possible candidates. */
+static int64_t
+least_bytes_of_node(const struct net_node *v, const int64_t *bytes, const uint16_t *form)
+{
+    int64_t least = INT64_MAX;
+    for (int32_t k = 0; k < v->ncand; k++)
+        if (v->cost[k] < NET_NEVER) least = MIN(least, bytes[form ? form[k] : k]);
+    return least == INT64_MAX ? 0 : least;
+}
+
+int64_t
+limit_least_peak(const struct net *n)
+{
+    struct arena tmp = {0};
+    int32_t end = net_times(n);
+    int64_t *live = ARENA_ARRAY(&tmp, int64_t, end + 1), most = 0;
+    for (int32_t i = 0; i < n->nnode; i++) {
+        if (!n->node[i].memory) continue;
+        int64_t least = least_bytes_of_node(&n->node[i], n->node[i].memory, NULL);
+        live[n->node[i].time] += least;
+        live[n->node[i].time + 1] -= least;
+    }
+    for (int32_t i = 0; i < n->ntensor; i++) {
+        const struct net_tensor *t = &n->tensor[i];
+        if (!t->bytes || t->dies <= t->born) continue;
+        int64_t least = least_bytes_of_node(&n->node[t->maker], t->bytes, t->form);
+        live[t->born] += least;
+        live[t->dies] -= least;
+    }
+    for (int32_t t = 0; t < end; t++) {
+        if (t) live[t] += live[t - 1];
+        most = MAX(most, live[t]);
+    }
+    arena_fini(&tmp);
+    return most;
 }
 
 /* ---- prices ---- */

@@ -11,10 +11,13 @@
 
 enum { LIMIT_SHIFT = 24 };
 
-/* Returns the net with only the times that matter: a choice may exceed the limit then, and the live set is maximal
- * (no subset of another time's). Shares everything but nodes and tensors, which are allocated in a. *time: the
- * *ntime remaining times of n; *ntime 0: every choice meets the limit. */
+/* Returns the net without converted copies, with only the times that matter: a choice may exceed the limit then, and
+ * the live set is maximal (no subset of another time's). Shares everything but nodes and tensors, which are allocated
+ * in a. *time: the *ntime remaining times of n; *ntime 0: every choice meets the limit, copies apart. */
 struct net *limit_times(struct arena *a, const struct net *n, int32_t **time, int32_t *ntime);
+
+/* Returns a lower bound on the peak of every choice: values are counted independently, each with its fewest bytes. */
+int64_t limit_least_peak(const struct net *n);
 
 struct limit {
     const struct net *net;

@@ -7,7 +7,6 @@
 #include "sbp/search/explore.h"
 #include "sbp/search/fewer.h"
 #include "sbp/limit/limit.h"
-#include "sbp/limit/lowest.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,7 +16,7 @@ enum {
     QUICK = 12,    /* the same for a large net under counted work */
     SURE = 6,      /* choices made regardless of the clock while none meets the limit */
     TIMES = 4,     /* maximum number of times with a price */
-    LOOKS = 6,     /* bounding rounds per price vector */
+    LOOKS = 12,    /* bounding rounds per price vector */
     SWEEPS = 4,    /* coordinate sweeps over the prices */
     DEAREST = 1000 /* at the highest price, the bytes of a choice cost this many times its cost */
 };
@@ -32,7 +31,7 @@ struct squeeze {
     const struct solve_options *o;
     struct limit limit;
     struct best *best;
-    int64_t *least_peak;
+    struct lowest *lowest;
     int32_t *choice; /* the current choice */
     int32_t time[TIMES], ntime;
     double price[TIMES], dearest; /* nanoseconds per byte: by time in `time`; the highest */
@@ -143,7 +142,7 @@ static bool
 squeeze_stops(const struct squeeze *q)
 {
     bool sure = q->best->cost >= NET_NEVER && q->nfound < SURE && !q->o->may_fail;
-    if (q->o->quick && q->nfound >= QUICK && !lowest_is_sought(q->net)) return true;
+    if (q->o->quick && q->nfound >= QUICK) return true;
     return !sure && q->o->stop && q->o->stop(q->o->arg);
 }
 
@@ -153,7 +152,10 @@ squeeze_offer(struct squeeze *q)
 {
     int64_t peak = limit_live(&q->limit, q->choice), cost = net_cost(q->net, q->choice);
     if (cost >= NET_NEVER) return false;
-    *q->least_peak = MIN(*q->least_peak, peak);
+    if (peak < q->lowest->peak) {
+        q->lowest->peak = peak;
+        memcpy(q->lowest->choice, q->choice, sizeof *q->choice * (size_t)q->net->nnode);
+    }
     if (peak > q->net->memory_limit) return false;
     if (cost < q->best->cost) {
         q->best->cost = cost;
@@ -342,9 +344,9 @@ mix_found(struct squeeze *q)
 
 void
 squeeze(const struct net *n, const struct solve_options *o, const int32_t *start, struct best *r, int64_t *price,
-        int64_t *least_peak)
+        struct lowest *lowest)
 {
-    struct squeeze q = {.net = n, .o = o, .best = r, .least_peak = least_peak};
+    struct squeeze q = {.net = n, .o = o, .best = r, .lowest = lowest};
     limit_begin(&q.limit, n);
     q.choice = arena_dup(&q.limit.arena, start, sizeof *start * (size_t)MAX(1, n->nnode));
     q.dearest = DEAREST * (double)MAX(1, net_cost(n, start)) / (double)MAX(1, limit_live(&q.limit, start));

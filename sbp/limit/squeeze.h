@@ -13,10 +13,13 @@
 
 #include "sbp/limit/limited.h"
 
+struct lowest { /* the choice of the least peak seen; INT64_MAX: none */
+    int64_t peak;
+    int32_t *choice;
+};
 /* start: a possible choice. r: the best known choice that meets the limit, if any; improved. price: receives the
- * final prices by time, 2^-LIMIT_SHIFT nanoseconds per byte. *least_peak: lowered to the least peak of any choice
- * seen. */
+ * final prices by time, 2^-LIMIT_SHIFT nanoseconds per byte. lowest: improved. */
 void squeeze(const struct net *n, const struct solve_options *o, const int32_t *start, struct best *r, int64_t *price,
-             int64_t *least_peak);
+             struct lowest *lowest);
 
 #endif

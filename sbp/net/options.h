@@ -13,10 +13,8 @@ struct solve_options {
     bool (*stop)(void *arg); /* polled by the search; true ends it; NULL: never */
     void *arg;
     bool may_fail; /* under a limit: the caller has a choice already, so stop() is polled from the start */
-    bool quick; /* SOLVE_OPTIMAL under a limit: return the first choices found (squeeze.h); stop() must then not depend
-                 * on a clock. If these exceed the limit and the net is small, search for the least peak */
-    int64_t until;  /* under a limit: work count at which the search ends (work.h); 0: never */
-    int64_t within; /* under a limit: a peak above the limit, in bytes, that is still acceptable; 0: none */
+    bool quick;    /* SOLVE_OPTIMAL under a limit: return the first choices found (squeeze.h), without a bound; stop()
+                    * must then not depend on a clock */
     bool proof;     /* write the steps of a certificate */
 };
 

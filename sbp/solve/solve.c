@@ -4,13 +4,11 @@
 #include "runtime/base/error.h"
 #include "sbp/search/along.h"
 #include "sbp/search/around.h"
-#include "sbp/limit/copies.h"
 #include "sbp/net/dual.h"
 #include "sbp/search/explore.h"
-#include "sbp/limit/peak_bound.h"
+#include "sbp/limit/limit.h"
 #include "sbp/limit/limited.h"
 #include "sbp/search/local.h"
-#include "sbp/limit/lowest.h"
 #include "sbp/solve/regret.h"
 #include "sbp/limit/squeeze.h"
 #include "sbp/search/ties.h"
@@ -18,9 +16,8 @@
 #include <string.h>
 
 enum {
-    GLANCE = 4, /* bounding rounds of the search without the limit, as its result may exceed the limit */
-    LARGE =
-        20000, /* nodes; a larger net is not improved before the limit is checked, nor squeezed: both take too long */
+    GLANCE = 4,    /* bounding rounds of the search without the limit, as its result may exceed the limit */
+    LARGE = 20000, /* nodes; a larger net is only bounded before the limit is checked, because more takes too long */
 };
 
 /* ---- without a memory limit ---- */
@@ -73,30 +70,19 @@ solve_free(const struct net *n, const struct solve_options *o, bool root, int32_
 
 /* ---- all modes ---- */
 
-/* Shortens copies to the live ranges that readers need. */
+/* Applies a rule and keeps its choice if cheaper than that of r. */
 static void
-settle_copies(const struct copies *copies, struct best *r)
-{
-    if (!copies || r->cost >= NET_NEVER) return;
-    copies_settle(copies, r->choice);
-    r->cost = net_cost(&copies->apart, r->choice);
-}
-
-/* Applies a rule and keeps its choice if cheaper than that of r. Rules work on the net without copies as nodes. */
-static void
-by_rule(const struct net *n, const struct copies *copies, enum solve_mode mode, const int32_t *start, struct best *r)
+by_rule(const struct net *n, enum solve_mode mode, const int32_t *start, struct best *r)
 {
     struct local l;
-    const struct net *plain = copies ? copies->net : n;
-    local_begin(&l, plain, mode == SOLVE_GREEDY ? start : NULL);
+    local_begin(&l, n, mode == SOLVE_GREEDY ? start : NULL);
     if (mode == SOLVE_GREEDY) choose_possible(&l);
     if (mode == SOLVE_PROPAGATE) choose_outward(&l, start);
     if (mode == SOLVE_RECURSIVE) choose_by_levels(&l, start);
-    int64_t cost = net_cost(plain, l.choice);
+    int64_t cost = net_cost(n, l.choice);
     if (cost < r->cost) {
         r->cost = cost;
-        memcpy(r->choice, l.choice, sizeof *r->choice * (size_t)plain->nnode);
-        settle_copies(copies, r);
+        memcpy(r->choice, l.choice, sizeof *r->choice * (size_t)n->nnode);
     }
     local_end(&l);
 }
@@ -104,15 +90,15 @@ by_rule(const struct net *n, const struct copies *copies, enum solve_mode mode, 
 /* Applies the rules. SOLVE_OPTIMAL starts from the best of all rules; another mode uses its own rule, or the first
  * that finds a choice. */
 static void
-by_rules(const struct net *n, const struct copies *copies, const struct solve_options *o, struct best *r)
+by_rules(const struct net *n, const struct solve_options *o, struct best *r)
 {
     bool optimal = o->mode == SOLVE_OPTIMAL;
-    if (!optimal && (o->mode != SOLVE_GREEDY || o->start)) by_rule(n, copies, o->mode, o->start, r);
+    if (!optimal && (o->mode != SOLVE_GREEDY || o->start)) by_rule(n, o->mode, o->start, r);
     for (int mode = 0; mode < SOLVE_OPTIMAL && o->start; mode++)
-        if (optimal || r->cost >= NET_NEVER) by_rule(n, copies, (enum solve_mode)mode, o->start, r);
+        if (optimal || r->cost >= NET_NEVER) by_rule(n, (enum solve_mode)mode, o->start, r);
 }
 
-/* Reports that no choice meets the limit, and whether the least peak found is proved optimal. */
+/* Reports that no choice within the limit was found, the least peak known, and a bound on every peak. */
 static int
 nothing_meets(const struct net *n, int64_t least_peak, int64_t floor)
 {
@@ -128,93 +114,85 @@ nothing_meets(const struct net *n, int64_t least_peak, int64_t floor)
         (long long)least_peak);
 }
 
-/* Extends a choice of the net by the copy nodes. */
-static int32_t *
-with_copies(struct arena *a, const struct copies *c, const int32_t *choice)
-{
-    int32_t *all = ARENA_ARRAY(a, int32_t, c->apart.nnode);
-    memcpy(all, choice, sizeof *all * (size_t)c->net->nnode);
-    copies_settle(c, all);
-    return all;
-}
-
-/* Solves without the limit, in a few bounding rounds, on the net without copy nodes (they have no effect then).
- * Returns true if nothing more can be learnt so: the choice exceeds the limit, or none is possible. */
+/* Solves without the limit, in a few bounding rounds. Returns true if nothing more can be learnt so: the choice exceeds
+ * the limit, or none is possible. */
 static bool
-ends_at_once(const struct net *n, const struct copies *copies, const struct solve_options *o, struct best *r)
+ends_at_once(const struct net *n, const struct solve_options *o, struct best *r)
 {
-    const struct net *plain = copies ? copies->net : n;
-    solve_free(plain, o, plain->nnode > LARGE, GLANCE, NULL, r);
-    settle_copies(copies, r);
+    solve_free(n, o, n->nnode > LARGE, GLANCE, NULL, r);
     if (r->cost >= NET_NEVER) return r->bound >= NET_NEVER; /* proved, if a few rounds suffice */
     return net_peak(n, r->choice) > n->memory_limit;
 }
 
+/* Looks for the least peak, as if nothing met the limit. So what is found does not depend on the limit, and every limit
+ * from the least peak that an error names is met. */
+static void
+find_lowest(struct arena *a, const struct net *n, const struct solve_options *o, const int32_t *start, struct best *r,
+            struct lowest *lowest)
+{
+    struct net least = *n;
+    least.memory_limit = 1;
+    squeeze(&least, o, start, r, ARENA_ARRAY(a, int64_t, net_times(n) + 1), lowest);
+    if (lowest->peak > n->memory_limit) return;
+    r->cost = net_cost(n, lowest->choice);
+    memcpy(r->choice, lowest->choice, sizeof *r->choice * (size_t)n->nnode);
+}
+
 /* Solves within the limit. r: in, the best choice without the limit; out, the best within it. */
 static void
-solve_limited(struct arena *a, const struct net *n, const struct copies *copies, const struct solve_options *o,
-              struct best *r, int64_t *least_peak, struct solved *out)
+solve_limited(struct arena *a, const struct net *n, const struct solve_options *o, struct best *r,
+              struct lowest *lowest, struct solved *out)
 {
-    const struct net *plain = copies ? copies->net : n;
     const int32_t *start = arena_dup(a, r->choice, sizeof *start * (size_t)n->nnode);
-    int64_t *price = ARENA_ARRAY(a, int64_t, net_times(n) + 1), *best_price = ARENA_ARRAY(a, int64_t, net_times(n) + 1);
+    out->price = ARENA_ARRAY(a, int64_t, net_times(n) + 1);
     r->cost = NET_NEVER;
-    if (plain->nnode <= LARGE) squeeze(plain, o, start, r, price, least_peak);
-    settle_copies(copies, r);
-    struct solve_options counted = {.mode = SOLVE_OPTIMAL, .start = o->start, .until = lowest_until()};
-    if (o->quick ? lowest_is_sought(plain) : !solve_stops(o))
-        limited_solve(n, copies, o->quick ? &counted : o, r, price, least_peak, best_price);
+    squeeze(n, o, start, r, out->price, lowest);
+    if (r->cost >= NET_NEVER && !o->may_fail) find_lowest(a, n, o, start, r, lowest);
+    if (!o->quick && !solve_stops(o)) limited_bound(n, o, r, out->price);
     str_clear(&out->proof);
-    out->price = best_price;
     out->owed = o->proof;
     out->certified = 0;
 }
 
-/* Searches for the least peak after no choice within the limit was found; r->choice is the best without the limit.
- * If the search meets the limit after all, r receives that choice. */
-static void
-take_lowest(struct arena *a, const struct net *n, const struct copies *copies, const struct solve_options *o,
-            struct best *r, int64_t *least_peak, int64_t *floor)
+static struct best
+copy_best(struct arena *a, const struct net *n, const struct best *r)
 {
-    const int32_t *choice;
-    struct solve_options from = {.start = r->choice, .stop = o->stop, .arg = o->arg};
-    *least_peak = lowest_peak(a, copies ? copies->net : n, &from, *least_peak, floor, &choice);
-    if (!choice) return;
-    if (copies) choice = with_copies(a, copies, choice);
-    memcpy(r->choice, choice, sizeof *r->choice * (size_t)n->nnode);
-    r->cost = net_cost(n, r->choice);
+    struct best to = *r;
+    to.choice = arena_dup(a, r->choice, sizeof *r->choice * (size_t)MAX(1, n->nnode));
+    return to;
 }
 
-/* n: the net, with copies as nodes if any matter; o->start is a choice of n. */
-static int
-solve_all(struct arena *a, const struct net *n, const struct copies *copies, const struct solve_options *o,
-          struct solved *out)
+/* Finds the choice into *r, by the mode. lowest: receives the choice of the least peak seen. */
+static void
+find_choice(struct arena *a, const struct net *n, const struct solve_options *o, struct best *r, struct lowest *lowest,
+            struct solved *out)
 {
-    struct best r = {.cost = NET_NEVER};
-    r.choice = ARENA_ARRAY(a, int32_t, MAX(1, n->nnode));
     bool optimal = o->mode == SOLVE_OPTIMAL, over = false;
-    by_rules(n, copies, o, &r);
-    bool root = !optimal && r.cost < NET_NEVER; /* a choice is known, and only its bound is missing */
-    struct best all = r;
-    all.choice = ARENA_ARRAY(a, int32_t, MAX(1, n->nnode));
-    memcpy(all.choice, r.choice, sizeof *r.choice * (size_t)n->nnode);
-    if (n->memory_limit && optimal) over = ends_at_once(n, copies, o, &all);
+    by_rules(n, o, r);
+    bool root = !optimal && r->cost < NET_NEVER; /* a choice is known, and only its bound is missing */
+    struct best all = copy_best(a, n, r);
+    if (n->memory_limit && optimal) over = ends_at_once(n, o, &all);
     bool closed = n->memory_limit && optimal && all.cost == all.bound && !o->proof;
     bool enough = o->quick && n->memory_limit && all.cost < NET_NEVER;
     if (!over && !closed && !enough) solve_free(n, o, root, 0, o->proof ? &out->proof : NULL, &all);
-    settle_copies(copies, &all);
-    int64_t least_peak = all.cost < NET_NEVER ? net_peak(n, all.choice) : INT64_MAX;
+    if (all.cost < NET_NEVER) *lowest = (struct lowest){net_peak(n, all.choice), copy_best(a, n, &all).choice};
     out->certified = all.bound;
-    if (n->memory_limit && all.cost < NET_NEVER && (root ? net_peak(n, r.choice) : least_peak) > n->memory_limit)
-        solve_limited(a, n, copies, o, &all, &least_peak, out);
-    if (!root || (n->memory_limit && net_peak(n, r.choice) > n->memory_limit)) r = all;
-    r.bound = MIN(all.bound, r.cost);
-    if (r.cost >= NET_NEVER && o->quick && least_peak < INT64_MAX)
-        take_lowest(a, n, copies, o, &r, &least_peak, &out->floor);
-    if (r.cost >= NET_NEVER && n->memory_limit && least_peak < INT64_MAX) {
-        out->floor = MAX(out->floor, peak_bound_alone(copies ? copies->net : n));
-        out->peak = least_peak;
-        return nothing_meets(n, least_peak, out->floor);
+    if (n->memory_limit && all.cost < NET_NEVER && (root ? net_peak(n, r->choice) : lowest->peak) > n->memory_limit)
+        solve_limited(a, n, o, &all, lowest, out);
+    if (!root || (n->memory_limit && net_peak(n, r->choice) > n->memory_limit)) *r = all;
+    r->bound = MIN(all.bound, r->cost);
+}
+
+static int
+solve_all(struct arena *a, const struct net *n, const struct solve_options *o, struct solved *out)
+{
+    struct best r = {.cost = NET_NEVER, .choice = ARENA_ARRAY(a, int32_t, MAX(1, n->nnode))};
+    struct lowest lowest = {.peak = INT64_MAX};
+    find_choice(a, n, o, &r, &lowest, out);
+    if (r.cost >= NET_NEVER && n->memory_limit && lowest.peak < INT64_MAX) {
+        out->floor = limit_least_peak(n);
+        out->peak = lowest.peak;
+        return nothing_meets(n, lowest.peak, out->floor);
     }
     if (r.cost >= NET_NEVER)
         return fail(E_PLAN, "cost network: no choice %s",
@@ -231,13 +209,11 @@ solve_all(struct arena *a, const struct net *n, const struct copies *copies, con
 
 /* Replaces the choice by one of equal cost that sends fewer bytes, if there is one. */
 static void
-settle_ties(struct arena *a, const struct net *n, const struct copies *copies, const struct solve_options *o,
-            struct solved *out)
+settle_ties(struct arena *a, const struct net *n, const struct solve_options *o, struct solved *out)
 {
     int32_t *choice = arena_dup(a, out->choice, sizeof *choice * (size_t)MAX(1, n->nnode));
     if (!ties_break(n, o->stop, o->arg, choice)) return;
-    if (copies) choice = with_copies(a, copies, choice);
-    int64_t cost = net_cost(out->net, choice);
+    int64_t cost = net_cost(n, choice);
     if (cost > out->cost) return;
     out->choice = choice;
     out->cost = cost;
@@ -249,14 +225,8 @@ net_solve(struct arena *a, const struct net *n, const struct solve_options *o, s
     *out = (struct solved){0};
     TRY(net_check(n));
     if (o->mode == SOLVE_GREEDY && !o->start) return fail(E_PLAN, "cost network: greedy needs a choice to start from");
-    struct copies *copies = ARENA_NEW(a, struct copies);
-    struct solve_options as = *o;
-    bool apart = copies_begin(a, n, copies);
-    if (apart) TRY(net_check(&copies->apart));
-    if (apart && o->start) as.start = with_copies(a, copies, o->start);
-    if (apart && o->other) as.other = with_copies(a, copies, o->other);
-    TRY(solve_all(a, apart ? &copies->apart : n, apart ? copies : NULL, &as, out));
-    if (o->mode == SOLVE_OPTIMAL) settle_ties(a, n, apart ? copies : NULL, o, out);
+    TRY(solve_all(a, n, o, out));
+    if (o->mode == SOLVE_OPTIMAL) settle_ties(a, n, o, out);
     out->peak = net_peak(n, out->choice);
     return 0;
 }
@@ -297,17 +267,11 @@ regret_limited(const struct net *n, const struct solved *s, int32_t node, int32_
     for (int32_t i = 0; i < n->node[node].ncand; i++) cost[i] = i == k ? n->node[node].cost[i] : NET_NEVER;
     forced.node[node].cost = cost;
     struct best r = {.cost = NET_NEVER, .choice = ARENA_ARRAY(&tmp, int32_t, MAX(1, n->nnode))};
-    int64_t least_peak = INT64_MAX;
+    struct lowest lowest = {INT64_MAX, ARENA_ARRAY(&tmp, int32_t, MAX(1, n->nnode))};
+    struct solved within = {0};
     solve_free(&forced, o, false, 0, NULL, &r);
-    if (r.cost < NET_NEVER && net_peak(n, r.choice) > n->memory_limit) {
-        struct copies copies;
-        bool apart = copies_begin(&tmp, &forced, &copies);
-        if (apart) r.choice = with_copies(&tmp, &copies, r.choice);
-        const struct net *whole = apart ? &copies.apart : &forced;
-        r.cost = NET_NEVER;
-        limited_solve(whole, apart ? &copies : NULL, o, &r, NULL, &least_peak,
-                      ARENA_ARRAY(&tmp, int64_t, net_times(whole) + 1));
-    }
+    if (r.cost < NET_NEVER && net_peak(n, r.choice) > n->memory_limit)
+        solve_limited(&tmp, &forced, o, &r, &lowest, &within);
     *low = r.bound >= NET_NEVER ? NET_NEVER : MAX(*low, r.bound - s->cost);
     *high = r.cost >= NET_NEVER ? NET_NEVER : MIN(*high, MAX(0, r.cost - s->cost));
     arena_fini(&tmp);

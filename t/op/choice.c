@@ -1,5 +1,6 @@
 /* choice.c - what the choice of a signature promises of every operator: plain operands give a partial result only
- * where a factor that they cut is reduced, and an update lies as its parameter.
+ * where a factor that they cut is reduced, work is balanced where that costs no bytes, and an update lies as its
+ * parameter.
  *
  * Walks the table of operators with the price that sessions use. */
 #include "boxing/box.h"
@@ -82,6 +83,73 @@ test_plain(const struct op *op, uint64_t seed)
     ok(!wrong && tried, "no plain operands of %s give a partial that no factor forces", op->name);
 }
 
+/* ---- balance ---- */
+
+/* Returns true if some rank has no element of an operand or result that has elements. */
+static bool
+leaves_idle(const struct sound *s, const struct layout *const *layout)
+{
+    for (int k = 0; k < s->noperand; k++)
+        for (int pos = 0; layout[k] && type_numel(sound_type(s, k)) && pos < layout[k]->place->nrank; pos++) {
+            struct type part = layout_shard(layout[k], sound_type(s, k), pos);
+            if (!type_numel(&part)) return true;
+        }
+    return false;
+}
+
+/* Returns true if candidate b should have been chosen instead of a: about as few bytes, and better balanced. */
+static bool
+is_more_balanced(const struct sound *s, const struct sig_candidate *a, const struct sig_candidate *b)
+{
+    int64_t x = a->bytes + a->owed, y = b->bytes + b->owed;
+    bool idle = leaves_idle(s, a->layout), other = leaves_idle(s, b->layout);
+    if (x > 0 && idle && !other) return (double)y <= 1.05 * (double)x;
+    return x > 0 && x == y && idle == other && !s->sample.call.op->ninplace && b->share < a->share;
+}
+
+static bool
+choice_is_balanced(struct sound *s, const struct place *p, const struct layout *const *given)
+{
+    struct sig_choice all;
+    int wrong = 0;
+    s->sample.call.layout = given;
+    struct sig_question q = {s->atlas, p, &s->sample.call, &s->rule, price, NULL};
+    if (sig_list_all(&s->arena, &q, &all)) return false;
+    for (int i = 0; i < all.ncandidate; i++) {
+        const struct sig_candidate *c = &all.candidate[i];
+        wrong += is_more_balanced(s, &all.candidate[0], c);
+        wrong += fabs(c->share - sig_share(&s->sample.call, &s->rule, c->layout)) > 1e-9;
+    }
+    if (wrong) diag("chosen: %s, share %g", sound_layout_text(s, all.candidate->layout), all.candidate->share);
+    return !wrong;
+}
+
+/* Plain operands on meshes whose axes are longer than many dimensions of the samples. */
+static void
+test_balance(const struct op *op, uint64_t seed)
+{
+    static const struct {
+        int naxis;
+        int32_t axis[2];
+    } on[] = {{1, {3}}, {1, {4}}, {1, {8}}, {2, {2, 3}}, {2, {2, 4}}};
+    int tried = 0, wrong = 0;
+    for (int i = 0; i < OP_SAMPLE && op->sample[i]; i++)
+        for (int n = 0; n < 40; n++) {
+            struct sound s;
+            const struct layout *given[SAMPLE_IN] = {NULL};
+            if (sound_start(&s, op, op->sample[i], seed * 1000 + (uint64_t)n)) diag("%s", err_text());
+            const struct place *p = sound_place(&s, on[n % 5].naxis, on[n % 5].axis);
+            for (int k = 0; k < s.rule.nin; k++)
+                if (!s.rule.operand[k].ignored) given[k] = random_plain(&s, p, s.sample.in[k].ndim);
+            bool bad = !choice_is_balanced(&s, p, given);
+            if (bad) diag("%s %s on mesh %d", op->name, op->sample[i], n % 5);
+            wrong += bad;
+            tried++;
+            sound_end(&s);
+        }
+    ok(!wrong && tried, "of signatures of equal bytes %s takes a balanced one", op->name);
+}
+
 /* ---- updates ---- */
 
 static const struct layout *
@@ -139,7 +207,7 @@ main(void)
 {
     uint64_t seed = seed_of(1);
     for (int i = 0; i < op_count; i++)
-        if (is_tried(op_table[i])) test_plain(op_table[i], seed);
+        if (is_tried(op_table[i])) test_plain(op_table[i], seed), test_balance(op_table[i], seed);
     int nupdate = 0;
     for (int i = 0; i < op_count; i++)
         if (op_table[i]->flags & OP_UPDATE) test_update(op_table[i]), nupdate++;

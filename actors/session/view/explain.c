@@ -129,7 +129,7 @@ tell_candidates(struct teller *t, const struct prog_node *n, struct rille_explai
             .owed = s->owed,
             .regret = -1,
             .regret_high = -1,
-            .share = sig_share(&c, &rule, s->layout)};
+            .share = s->share};
     }
     return 0;
 }
