@@ -16,11 +16,11 @@
 #include "runtime/base/hash.h"
 
 /* The user's handle on a value. A leaf is a variable; val is the present version. The struct lives while the
- * variable has handles (nref) or versions that name it as their owner (nversion). */
+ * variable has handles (nref), or versions or snapshots that refer to it (nref_weak). */
 struct rille_tensor {
     struct rille_session *s;
     struct val *val; /* held while nref > 0 */
-    int32_t nref, nversion;
+    int32_t nref, nref_weak;
     bool leaf, requires_grad, watched; /* watched: backward was called on it since the last step */
     bool planned;                      /* a planner may choose the layout */
     bool placed;                       /* a planner has chosen the layout */
@@ -201,6 +201,8 @@ void tensor_rebind(struct rille_tensor *t, struct val *v);
 void tensor_rebind_grad(struct rille_tensor *t, struct val *g);
 /* Gives an "auto" leaf the layout that a planner chose, for good. */
 int tensor_place(struct rille_tensor *t, const struct layout *l);
+/* Refers to t without holding its value. tensor_orphan ends that, and frees the struct of a variable without handles. */
+struct rille_tensor *tensor_refer(struct rille_tensor *t);
 void tensor_orphan(struct rille_tensor *t);
 /* Returns true if v is the present version of variable t. */
 bool tensor_is_present(const struct rille_tensor *t, const struct val *v);

@@ -17,7 +17,7 @@ own(struct rille_tensor *t, struct val *v)
     if (v->owner == t) return;
     if (v->owner) tensor_orphan(v->owner);
     v->owner = t;
-    t->nversion++;
+    tensor_refer(t);
 }
 
 struct rille_tensor *
@@ -36,10 +36,17 @@ tensor_new(struct rille_session *s, struct val *v, bool leaf)
     return t;
 }
 
+struct rille_tensor *
+tensor_refer(struct rille_tensor *t)
+{
+    t->nref_weak++;
+    return t;
+}
+
 void
 tensor_orphan(struct rille_tensor *t)
 {
-    if (--t->nversion == 0 && t->nref == 0) free(t);
+    if (--t->nref_weak == 0 && t->nref == 0) free(t);
 }
 
 bool
@@ -102,7 +109,7 @@ rille_tensor_free(struct rille_tensor **tp)
     if (!t || --t->nref > 0) return;
     struct rille_session *s = t->s;
     LIST_TAKE(s->tensors, t);
-    t->nversion++; /* keeps t alive meanwhile */
+    tensor_refer(t); /* keeps the struct meanwhile */
     unwatch(s, t);
     rille_tensor_free(&t->grad);
     val_drop(s->graph, &t->val);

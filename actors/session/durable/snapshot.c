@@ -20,7 +20,7 @@
 /* The copies of one variable. */
 enum { VALUE, GRADIENT, NCOPY };
 struct kept {
-    struct rille_tensor *t;  /* held */
+    struct rille_tensor *t;  /* referred to, not held: a snapshot keeps no variable alive */
     struct copy copy[NCOPY]; /* store NULL: no gradient */
 };
 struct snapshot {
@@ -44,7 +44,7 @@ snapshot_free(struct snapshot **sp)
     copying_end(&p->summing, false);
     for (int32_t i = 0; i < p->n; i++) {
         for (int c = 0; c < NCOPY; c++) copy_drop(&p->kept[i].copy[c]);
-        rille_tensor_free(&p->kept[i].t);
+        tensor_orphan(p->kept[i].t);
     }
     free(p);
 }
@@ -89,7 +89,7 @@ copy_value(const struct val *v)
 static void
 keep_variable(struct rille_tensor *t, struct kept *k)
 {
-    *k = (struct kept){.t = rille_tensor_hold(t), .copy[VALUE] = copy_value(t->val)};
+    *k = (struct kept){.t = tensor_refer(t), .copy[VALUE] = copy_value(t->val)};
     if (t->grad && has_bytes(t->grad->val)) k->copy[GRADIENT] = copy_value(t->grad->val);
 }
 
@@ -295,6 +295,7 @@ static void
 restore_snapshot(struct rille_session *s, const struct kept *k)
 {
     struct rille_tensor *t = k->t;
+    if (!t->nref) return; /* the program dropped it after the snapshot */
     const struct copy *value = &k->copy[VALUE], *grad = &k->copy[GRADIENT];
     if (t->val->store != value->store || t->val->half_written) tensor_rebind(t, value_of(s, value));
     rille_tensor_free(&t->grad);

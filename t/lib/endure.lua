@@ -1,0 +1,232 @@
+-- endure.lua - calls each facility COUNT times and checks that no process of the job grows. Run by t/session/endurance.sh:
+--
+--   rille -d cpu:2 endure.lua COUNT [NAME...]          one process
+--   ENDURE_JOB=1 rille launch -n 2 -d cpu:1 endure.lua COUNT        controller and workers
+--
+-- A facility is called in four rounds of COUNT / 4. It grows if a quantity rose in each of the last three rounds: private
+-- bytes by more than SLACK a round, any other quantity at all. A cache that fills up ends to rise; a leak does not.
+-- Prints TAP.
+
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local folder = os.getenv("ENDURE_FOLDER")
+local count <const> = tonumber(arg[1])
+local SLACK <const> = 64 -- kB
+
+-- ---- quantities of a process ----
+
+local function lines_of(command)
+  local pipe = io.popen(command)
+  local n = pipe:read("n")
+  pipe:close()
+  return n
+end
+
+local function private_kb(pid)
+  local sum, shared = 0, 0
+  for line in io.lines("/proc/" .. pid .. "/smaps_rollup") do
+    sum = sum + (tonumber(line:match("^Private_%a+:%s+(%d+)")) or 0)
+    shared = shared + (tonumber(line:match("^Shared_%a+:%s+(%d+)")) or 0)
+  end
+  return sum, shared
+end
+
+local function thread_count(pid)
+  for line in io.lines("/proc/" .. pid .. "/status") do
+    local n = line:match("^Threads:%s+(%d+)")
+    if n then return tonumber(n) end
+  end
+end
+
+local function mapping_count(pid)
+  local n = 0
+  for _ in io.lines("/proc/" .. pid .. "/maps") do n = n + 1 end
+  return n
+end
+
+local own = io.open("/proc/self/stat"):read("n")
+
+-- Returns the quantities of all processes of the job by name.
+local function measure()
+  collectgarbage()
+  collectgarbage()
+  local now = {}
+  local pids = {controller = own}
+  for _, w in ipairs(rille.workers()) do pids["worker " .. w.rank] = w.pid end
+  for who, pid in pairs(pids) do
+    local private = private_kb(pid)
+    now[who .. ": private kB"] = private
+    now[who .. ": threads"] = thread_count(pid)
+    now[who .. ": mappings"] = mapping_count(pid)
+    now[who .. ": descriptors"] = lines_of(("ls /proc/%d/fd | wc -l"):format(pid))
+  end
+  now["shared memory kB"] = lines_of("df -k --output=used /dev/shm | tail -1")
+  return now
+end
+
+-- ---- facilities ----
+
+local P = rille.placement("cpu", {0, 1})
+local net = rille.nn.Sequential(rille.nn.Linear(16, 32), rille.nn.Linear(32, 4))
+net:to_global{placement = P, sbp = "B"}
+local opt = rille.optim.AdamW(net:parameters(), {lr = 1e-3})
+local function batch(n) return rille.ones({n or 8, 16}, {placement = P, sbp = "S(0)"}) end
+local function path(name) return folder .. "/" .. name end
+
+local function train(n)
+  local loss = net(batch(n)):pow(2):mean()
+  loss:backward()
+  opt:step()
+  opt:zero_grad()
+  return loss
+end
+local step = rille.graph(train)
+step(8)
+local parts = {model = net, optimizer = opt}
+
+local function write(name, text)
+  local f <close> = assert(io.open(path(name), "wb"))
+  f:write(text)
+end
+write("table.csv", ("1,2,3\n"):rep(32))
+write("text.txt", ("a text of some words\n"):rep(32))
+write("bad.safetensors", "\8\0\0\0\0\0\0\0{\"a\": 1}")
+local tokens = rille.data.tokens((function()
+  local ids = {}
+  for i = 1, 400 do ids[i] = i % 50 end
+  return ids
+end)(), {batch = 2, length = 8, seed = 1})
+
+local fails = function(f, ...)
+  assert(not pcall(f, ...))
+end
+
+local facility = {
+  {"eager calls", function(i) return (rille.randn{4, 4} * i):sum():item() end},
+  {"eager training", function() return train():item() end},
+  {"compiled steps", function() return step(8):item() end},
+  {"snapshots", function(i) train(); rille.snapshot{step = i} end},
+  {"snapshots that keep two", function(i) train(); rille.snapshot({step = i}, {keep = 2}) end},
+  {"snapshots of a new batch", function(i) local x = rille.randn{64, 64}; x:sum():item(); rille.snapshot{step = i} end},
+  {"recoveries", function() train():item(); rille.recover() end},
+  {"files", function(i)
+    for _, name in ipairs{"a.safetensors", "a.npy", "shards"} do
+      local t = rille.ones({8, 8}, {placement = P, sbp = "S(0)"})
+      rille.save(path(name), name == "a.npy" and t or {t = t}, name == "shards" and {max_shard_size = "1KB"} or nil)
+      rille.load(path(name))
+    end
+    rille.save(path("net.safetensors"), net)
+    net:load(path("net.safetensors"))
+  end, few = 4},
+  {"checkpoints", function(i) rille.checkpoint.save(path("checkpoint"), parts, {keep = 2}); rille.checkpoint.load(path("checkpoint"), parts) end, few = 4},
+  {"asynchronous checkpoints", function(i)
+    train():item()
+    rille.checkpoint.save(path("async"), parts, {async = true, keep = 2})
+    train():item()
+  end, few = 4},
+  {"stats and traces", function() step(8); step:stats(); step:trace(path("trace.json")); return step:plan() end},
+  {"explanations", function() tostring(step:explain()); return tostring(rille.explain(net(batch()))) end},
+  {"printed tensors", function() return tostring(net(batch())), tostring(net), tostring(step), rille.devices() end},
+  {"counters and workers", function() return rille.counters(), rille.workers() end},
+  {"errors of shapes", function() fails(function() return rille.ones{2, 3}:matmul(rille.ones{4, 5}) end) end},
+  {"errors of data", function() fails(function() return rille.tensor{1, 9}:cast("i64"):one_hot(3):sum():item() end) end},
+  {"errors of steps", function() fails(rille.graph(function(x) return x:item() end), rille.ones{2}) end},
+  {"errors of files", function() fails(rille.load, path("bad.safetensors")); fails(rille.load, path("none")) end},
+  {"interrupts", function()
+    local big = rille.ones{64, 64}
+    local ok, why = pcall(function()
+      io.popen("kill -INT " .. own):close()
+      for _ = 1, 1e5 do big:matmul(big):sum():item() end
+    end)
+    rille._forget_presses()
+    assert(not ok and tostring(why):find("interrupted"), why)
+  end},
+  {"steps of a new function", function(i) return rille.graph(function(x) return x * 2 + 1 end)(rille.ones{4}):sum():item() end},
+  {"planned steps", function(i)
+    local planned = rille.graph(function(x) return x:matmul(x):sum() end, {auto_parallel = true})
+    return planned(rille.ones({8, 8}, {placement = P, sbp = "B"})):item()
+  end},
+  {"new shapes", function(i) return step(2 * (i % 3000 + 5)):item() end, caches = 96 << 10},
+  {"new shapes in eager calls", function(i) return (rille.ones{i % 20000 + 1} + 1):sum():item() end, caches = 96 << 10},
+  {"batches of tokens", function() return (tokens:next()):sum():item() end},
+  {"sources of tokens", function()
+    local data <close> = rille.data.tokens({1, 2, 3, 4, 5, 6, 7, 8, 9}, {batch = 1, length = 4})
+    return data:next()
+  end},
+  {"loaders", function()
+    for x in rille.data.loader{rille.ones{8, 2}, rille.ones{8}, batch = 4, shuffle = true, seed = 1} do x:sum():item() end
+  end},
+  {"tables and texts", function() return rille.data.csv(path("table.csv")), rille.data.text(path("text.txt")) end},
+  {"relayouts", function(i) net[1].weight:to_global_{placement = P, sbp = i % 2 == 0 and "S(0)" or "B"}; train():item() end},
+}
+
+-- ---- facilities of a job of several processes ----
+
+-- Calls work until the worker's death shows, and recovers.
+local function lose_worker(work)
+  io.popen("kill -KILL " .. rille.workers()[1].pid):close()
+  local ok, why = pcall(function()
+    while true do work() end
+  end)
+  assert(not ok and rille.is_lost(why), why)
+  rille.recover()
+end
+
+local lines = 0 -- typed by visitors
+function visited() lines = lines + 1 end
+
+local clustered = {
+  {"lost workers", function(i) train(); rille.snapshot{step = i}; lose_worker(train) end, few = 50},
+  {"lost workers in a compiled step", function(i) step(8); rille.snapshot{step = i}; lose_worker(function() step(8) end) end,
+    few = 50},
+  {"visitors", function()
+    local before = lines
+    os.execute(("echo 'visited()' | %s attach %s >%s 2>&1 &"):format(os.getenv("ENDURE_RILLE"), arg[0]:match("[^/]+$"), path("visit")))
+    while lines == before do end
+  end, few = 10},
+}
+if os.getenv("ENDURE_JOB") then table.move(clustered, 1, #clustered, #facility + 1, facility) end
+
+-- ---- rounds ----
+
+-- Calls the facility for one round, and returns the calls made so far.
+local function call(f, made, n)
+  for i = made + 1, made + n do f[2](i) end
+  return made + n
+end
+
+local function endure(f, total)
+  local n = math.max(1, total // (f.few or 1) // 4)
+  local made = call(f, 0, n)
+  local before, rose, first = measure(), {}, nil
+  first = before
+  for _ = 1, 3 do
+    made = call(f, made, n)
+    local now = measure()
+    for key, value in pairs(now) do
+      local least = key:find("kB") and SLACK or 0
+      if value > before[key] + least then rose[key] = (rose[key] or 0) + 1 end
+    end
+    before = now
+  end
+  local grown = {}
+  for key, times in pairs(rose) do
+    local most = f.caches and key:find("kB") and f.caches or -1
+    if times == 3 and before[key] - first[key] > most then
+      grown[#grown + 1] = ("%s: from %d to %d in %d calls"):format(key, first[key], before[key], 3 * n)
+    end
+  end
+  tap.ok(#grown == 0, ("%d calls: %s: no process grows"):format(made, f[1]), table.concat(grown, "\n"))
+end
+
+local only = {}
+for i = 2, #arg do only[arg[i]] = true end
+for _ = 1, 500 do train():item() end -- the session remembers this many nodes, for explain()
+local clock = os.clock()
+for _, f in ipairs(facility) do
+  if not next(only) or only[f[1]] then
+    tap.group(f[1], function() endure(f, count) end)
+    if os.getenv("ENDURE_TIMES") then tap.diag(("%.2f s"):format(os.clock() - clock)) clock = os.clock() end
+  end
+end
+tap.done()
