@@ -474,6 +474,13 @@ base_of(float most)
     return most == -INFINITY ? 0 : most;
 }
 
+/* Returns the factor of the weights of a row with this sum of exponentials; a row that sees nothing has sum 0. */
+DEVICE float
+inverse_of(float sum)
+{
+    return sum == 0 ? 0 : 1 / sum;
+}
+
 /* Both rows of a thread: the greatest score and the sum of weights so far. */
 struct softmax_of {
     float most[2], sum[2];
@@ -559,7 +566,7 @@ attention_forward(const Call &call, int64_t job)
         __syncthreads();
         bring_keys(0, from + NEAR);
     }
-    const float part[2] = {1 / sum_of_row(f.sum[0]), 1 / sum_of_row(f.sum[1])};
+    const float part[2] = {inverse_of(sum_of_row(f.sum[0])), inverse_of(sum_of_row(f.sum[1]))};
     store_all<W>(y, at.own, sum, part);
 }
 
@@ -642,9 +649,9 @@ attention_queries(const Call &call, int64_t job)
     for (int h = 0; h < 2; h++) {
         const float all = sum_of_row(f.sum[h]);
         const int row = at.own + row_of(2 * h);
-        part[h] = call.slope() / all;
+        part[h] = call.slope() * inverse_of(all);
         if (lane() % 4 == 0 && row < call.queries()) {
-            call.logs(at.head)[row] = f.most[h] == -INFINITY ? NAN : fmaf(f.most[h], call.factor(), log2f(all));
+            call.logs(at.head)[row] = all == 0 ? INFINITY : fmaf(base_of(f.most[h]), call.factor(), log2f(all));
             call.means(at.head)[row] = mean[h];
         }
     }

@@ -1,8 +1,8 @@
 /* attention.c - softmax over keys of scale q k^T + mask, times v, as one operator.
  *
  * The scores are never stored as a whole (kernels/cpu/attention/attention.c). Batch, queries and the width of values
- * may be split, but not the keys, because a softmax is over all keys. A query whose keys are all masked returns NaN,
- * the softmax of nothing. */
+ * may be split, but not the keys, because a softmax is over all keys. A query that sees no key (all scores
+ * -inf) returns 0 and has no gradient, as in PyTorch since 2.5. */
 #include "kernels/op/lib/attention.h"
 
 #include "runtime/base/stop.h"
@@ -132,6 +132,7 @@ query_of(const struct kcall *k, const struct view *scores, int64_t r)
     q.k = f64_of(&in[ATT_K]) + attention_head(&in[ATT_K], scores, head);
     q.max = -INFINITY;
     for (int64_t j = 0; j < q.n; j++) q.max = fmax(q.max, score(&q, j));
+    q.max = attention_base(q.max);
     for (int64_t j = 0; j < q.n; j++) q.sum += exp(score(&q, j) - q.max);
     return q;
 }
@@ -139,7 +140,7 @@ query_of(const struct kcall *k, const struct view *scores, int64_t r)
 double
 query_weight(const struct query *q, int64_t key)
 {
-    return exp(score(q, key) - q->max) / q->sum;
+    return exp(score(q, key) - q->max) * attention_inverse(q->sum);
 }
 
 static int
@@ -218,8 +219,9 @@ static const struct kernel_variant variants[] = {
 static const char line[] = ATTENTION_BODY BODY({
     const int64_t me = at[ROW], seen = here ? keys : 0;
     const auto mine = [&](int64_t j) { return sees(me, j) ? score(me, j) : -INFINITY; };
-    const double most = fold_of<greatest>(seen, (double)-INFINITY, mine);
-    const double sum = fold_of<sums>(seen, 0.0, [&](int64_t j) { return sees(me, j) ? exp(mine(j) - (real)most) : 0; });
+    const double top = fold_of<greatest>(seen, (double)-INFINITY, mine), most = top == -INFINITY ? 0 : top;
+    const double all = fold_of<sums>(seen, 0.0, [&](int64_t j) { return sees(me, j) ? exp(mine(j) - (real)most) : 0; });
+    const double sum = all == 0 ? 1 : all;
     for (int64_t base = 0; base < width; base += THREADS) {
         const int64_t i = base + rank();
         real y = 0;

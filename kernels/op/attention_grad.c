@@ -144,8 +144,9 @@ static const char queries[] = ATTENTION_BODY BODY({
         }
         return sum;
     };
-    const double most = fold_of<greatest>(seen, (double)-INFINITY, mine);
-    const double sum = fold_of<sums>(seen, 0.0, [&](int64_t j) { return sees(me, j) ? exp(mine(j) - (real)most) : 0; });
+    const double top = fold_of<greatest>(seen, (double)-INFINITY, mine), most = top == -INFINITY ? 0 : top;
+    const double all = fold_of<sums>(seen, 0.0, [&](int64_t j) { return sees(me, j) ? exp(mine(j) - (real)most) : 0; });
+    const double sum = all == 0 ? 1 : all;
     const auto weight = [&](int64_t j) { return exp(mine(j) - (real)most) / (real)sum; };
     g[ROW] = me;
     const double mean = fold_of<sums>(here ? width : 0, 0.0, [&](int64_t e) {

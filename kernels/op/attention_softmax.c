@@ -2,7 +2,8 @@
  *
  * A bool mask selects the visible keys; a mask of another dtype is added. With is_causal, query i (global index)
  * sees keys 0..i, on whichever rank its rows are; later keys, NaN included, are never read. Costs one pass more than
- * softmax, instead of three operators. A query whose keys are all masked returns NaN, the softmax of nothing. */
+ * softmax, instead of three operators. A query that sees no key (all scores -inf) has weights 0: attention_base() and
+ * attention_inverse() replace its maximum and its sum. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/attention.h"
 
@@ -57,8 +58,9 @@ ref(const struct kcall *k)
         double *y = f64_of(&k->out[0]) + r * n, max = -INFINITY, sum = 0;
         struct keys l = keys_of_row(k, r);
         for (int64_t i = 0; i < l.seen; i++) max = fmax(max, y[i] = from[i] * scale + keys_add(&l, i));
+        max = attention_base(max);
         for (int64_t i = 0; i < l.seen; i++) sum += y[i] = exp(y[i] - max);
-        for (int64_t i = 0; i < n; i++) y[i] = i < l.seen ? y[i] / sum : 0;
+        for (int64_t i = 0; i < n; i++) y[i] = i < l.seen ? y[i] * attention_inverse(sum) : 0;
     }
     return 0;
 }
@@ -97,6 +99,7 @@ one_row(const struct row *x, const struct row *y, const struct keys *l, float sc
         int64_t n = MIN(l->seen - i, ROW_BLOCK);
         max = fmaxf(max, vec_max(n, load(x, l, scale, i, n, workspace)));
     }
+    max = (float)attention_base(max);
     for (int64_t i = 0; i < l->seen; i += ROW_BLOCK) {
         int64_t n = MIN(l->seen - i, ROW_BLOCK);
         sum += vec_exp_sum(n, is_short ? workspace : load(x, l, scale, i, n, workspace), max, workspace);
@@ -105,7 +108,7 @@ one_row(const struct row *x, const struct row *y, const struct keys *l, float sc
         int64_t n = MIN(l->seen - i, ROW_BLOCK);
         if (!is_short) vec_exp_sum(n, load(x, l, scale, i, n, workspace), max, workspace);
         float *to = row_into(y, i, workspace);
-        vec_affine(n, (float)(1 / sum), workspace, 0, to);
+        vec_affine(n, (float)attention_inverse(sum), workspace, 0, to);
         row_store(y, i, n, to);
     }
     store_zeros(y, l->seen);
@@ -138,8 +141,8 @@ plain_range(void *arg, int64_t lo, int64_t hi)
         int64_t whole = MIN(n, (seen + LANES - 1) / LANES * LANES);
         vec_affine(seen, scale, (const float *)x->data + r * n, 0, y);
         for (int64_t i = seen; i < whole; i++) y[i] = -INFINITY;
-        double sum = vec_exp_sum(whole, y, vec_max(whole, y), y);
-        vec_affine(seen, (float)(1 / sum), y, 0, y);
+        double sum = vec_exp_sum(whole, y, (float)attention_base(vec_max(whole, y)), y);
+        vec_affine(seen, (float)attention_inverse(sum), y, 0, y);
         memset(y + seen, 0, (size_t)(n - seen) * sizeof *y);
     }
 }
@@ -176,8 +179,8 @@ one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, voi
     double *y = at[1];
     f->affine(l.seen, k->call->attr[ATT_SCALE].f, at[0], 0, y);
     for (int64_t i = 0; l.mask && i < l.seen; i++) y[i] += keys_add(&l, i);
-    double sum = f->exp_sum(l.seen, y, f->max(l.seen, y), y);
-    f->affine(l.seen, 1 / sum, y, 0, y);
+    double sum = f->exp_sum(l.seen, y, attention_base(f->max(l.seen, y)), y);
+    f->affine(l.seen, attention_inverse(sum), y, 0, y);
     for (int64_t i = l.seen; i < n; i++) y[i] = 0;
 }
 
@@ -215,14 +218,22 @@ masked(struct build *b, const struct call *c, struct val *const *in)
     return c->attr[ATT_CAUSAL].i ? b_where(b, not_after(b, x), x, never) : x;
 }
 
+/* Returns x with `value` replaced by `instead`. */
+static struct val *
+or_else(struct build *b, struct val *x, double value, double instead)
+{
+    return b_where(b, b_call2(b, &op_eq, x, b_number(b, value)), b_number(b, instead), x);
+}
+
 /* For split keys: the composite of softmax.c. */
 static int
 split_form(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
     int last = c->in[SCORES].ndim - 1;
     if (last < 1 || !is_cut(c, SCORES, last) || type_numel(&c->in[SCORES]) == 0) return 0;
-    struct val *x = masked(b, c, in), *m = b_line_max(b, x, last), *y = b_exp(b, b_sub(b, x, m));
-    out[0] = b_narrow(b, b_div(b, y, b_line_exp_sum(b, x, m, last)), &c->in[SCORES]);
+    struct val *x = masked(b, c, in), *m = or_else(b, b_line_max(b, x, last), -INFINITY, 0);
+    struct val *y = b_exp(b, b_sub(b, x, m)), *sum = or_else(b, b_line_exp_sum(b, x, m, last), 0, 1);
+    out[0] = b_narrow(b, b_div(b, y, sum), &c->in[SCORES]);
     return b->failed ? (int)err_last() : 0;
 }
 
@@ -241,8 +252,10 @@ static const char line[] = BODY({
         if (NDIM1 > 0 && dim1(NDIM1 - (NDIM1 > 0)) > 1) entry[NDIM1 - (NDIM1 > 0)] = i;
         return absent(&c->in[1]) ? s : s + (real)mask_adds(x1(entry));
     };
-    const real most = fold<greatest>((double)-INFINITY, [&](int64_t i) { return i < seen ? score(i) : -INFINITY; });
-    const real sum = fold<sums>(0.0, [&](int64_t i) { return i < seen ? exp(score(i) - most) : 0; });
+    const real top = fold<greatest>((double)-INFINITY, [&](int64_t i) { return i < seen ? score(i) : -INFINITY; });
+    const real most = top == -INFINITY ? 0 : top;
+    const real all = fold<sums>(0.0, [&](int64_t i) { return i < seen ? exp(score(i) - most) : 0; });
+    const real sum = all == 0 ? 1 : all;
     each([&](int64_t i) { y0(i, i < seen ? exp(score(i) - most) / sum : 0); });
 });
 

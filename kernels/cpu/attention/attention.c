@@ -283,7 +283,6 @@ static void
 block_start(struct worker *w, int64_t block)
 {
     const struct attention *a = w->a;
-    w->nan = false;
     w->from = block * a->queries;
     w->nquery = MIN(a->queries, a->nquery - w->from);
     w->first = w->job->scores.offset[w->job->scores.ndim - 2] + w->from;
@@ -339,6 +338,7 @@ attention_row_scores(struct worker *w)
         hide(w, i, s, -INFINITY);
         cols_max(rows, a->queries, scale, s, w->max);
     }
+    for (int64_t c = 0; c < a->queries; c++) w->max[c] = (float)attention_base(w->max[c]);
     return scale;
 }
 
@@ -354,7 +354,7 @@ attention_exponentials(const struct worker *w, int64_t i, float scale, double *t
 static void
 invert(struct worker *w, const double *total)
 {
-    for (int64_t c = 0; c < w->a->queries; c++) w->inverse[c] = (float)(1 / total[c]);
+    for (int64_t c = 0; c < w->a->queries; c++) w->inverse[c] = (float)attention_inverse(total[c]);
 }
 
 /* ---- forward ---- */
@@ -387,14 +387,6 @@ attend_forward(struct worker *w, int64_t lo, int64_t hi)
 
 /* ---- backward ---- */
 
-static bool
-any_nan(const struct worker *w)
-{
-    bool any = false;
-    for (int64_t c = 0; c < w->nquery; c++) any |= isnan(w->inverse[c]);
-    return any;
-}
-
 static void
 attention_weights(struct worker *w)
 {
@@ -404,24 +396,13 @@ attention_weights(struct worker *w)
     invert(w, total);
 }
 
-/* Sets all weights of a query that sees no key to NaN. */
-static void
-weights_or_nan(struct worker *w)
-{
-    attention_weights(w);
-    if (!w->a->causal || !any_nan(w)) return;
-    w->ntile = w->a->ntile;
-    w->nan = true;
-    attention_weights(w);
-}
-
 static void
 backward_block(struct worker *w, int64_t block)
 {
     const struct attention *a = w->a;
     float mean[QUERIES] = {0};
     block_start(w, block);
-    weights_or_nan(w);
+    attention_weights(w);
     a->by->slopes(w);
     a->by->means(w, mean);
     for (int64_t i = 0; i < w->ntile; i++) {

@@ -8,6 +8,8 @@
 
 #include "runtime/graph/op.h"
 
+#include <math.h>
+
 /* Operands and attributes of both operators; q, k, v, the gradient of the result and the result: [batch..., length,
  * size]. */
 enum { ATT_Q, ATT_K, ATT_V, ATT_MASK, ATT_OUT_GRAD, ATT_OUT };
@@ -28,6 +30,19 @@ struct keys keys_of(const struct view *scores, const struct view *mask, bool cau
 double keys_add(const struct keys *l, int64_t i);
 /* Adds the mask's entries to the scores of keys from..from + n, without regard to causality. */
 void keys_add_to(const struct keys *l, int64_t from, int64_t n, float *score);
+
+/* Return the addend's base and the factor of the softmax for a query's greatest score and its sum of exponentials. A
+ * query that sees no key has greatest score -inf and sum 0; its weights become 0, where the quotient would be NaN. */
+static inline double
+attention_base(double max)
+{
+    return max == -INFINITY ? 0 : max;
+}
+static inline double
+attention_inverse(double sum)
+{
+    return sum == 0 ? 0 : 1 / sum;
+}
 
 /* Returns a view of the scores of a call of either operator: sizes and global position, no data. */
 struct view attention_scores(const struct kcall *k);

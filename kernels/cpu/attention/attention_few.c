@@ -16,6 +16,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { KEYS = 64 }; /* rows of halves converted to floats at a time */
 
@@ -227,6 +228,7 @@ few_exponentials(const struct few_unit *u, int64_t i)
         if (l.mask) keys_add_to(&l, at, n, s + at);
         max = fmaxf(max, vec_max(n, s + at));
     }
+    max = (float)attention_base(max);
     for (int64_t at = u->lo; at < u->hi; at += ROW_BLOCK)
         sum += vec_exp_sum(MIN(u->hi - at, ROW_BLOCK), s + at, max, s + at);
     return sum;
@@ -238,7 +240,10 @@ store_normalized(const struct few_unit *u, int64_t i, double sum)
     const struct view *out = &u->job->k->out[0];
     int64_t width = u->job->a->width, stride;
     float *y = u->sum + i * width;
-    vec_affine(width, u->lo < u->hi ? (float)(1 / sum) : NAN, y, 0, y);
+    if (u->lo < u->hi)
+        vec_affine(width, (float)attention_inverse(sum), y, 0, y);
+    else
+        memset(y, 0, (size_t)width * sizeof *y); /* no key was read */
     char *to = few_row_at(u, out, u->from + i, &stride);
     block_store(COMP_F32, out->dtype, y, width, to, stride);
 }

@@ -187,14 +187,14 @@ small_rows(const struct worker *w, int64_t tile)
 static int64_t
 band_of(const struct worker *w, int64_t tile, int64_t n)
 {
-    return !w->nan && blind(w, tile, keys_in(w, tile) - 1) ? COLS : n;
+    return blind(w, tile, keys_in(w, tile) - 1) ? COLS : n;
 }
 
 /* Returns the number of leading query columns to skip in the band that starts at `key`. */
 static int64_t
 skip_of(const struct worker *w, int64_t tile, int64_t key)
 {
-    return w->nan ? 0 : blind(w, tile, key) / COLS * COLS;
+    return blind(w, tile, key) / COLS * COLS;
 }
 
 /* Computes s = x b for a tile's rows x (keys or values of k words) and queries b as columns. Hidden scores are

@@ -80,7 +80,6 @@ struct worker {
     int64_t head, from, nquery;           /* queries from..from + nquery of the head */
     int64_t first, ntile;                 /* global position of query `from`; tiles that the block sees */
     int64_t begun;                        /* tiles whose dk and dv hold a partial sum */
-    bool nan;                             /* some query's weights are NaN, even for hidden keys */
     float max[QUERIES], inverse[QUERIES]; /* per column; inverse: 1 / sum of exponentials */
     struct small_operand k, v, q, g, k_other, v_other, q_other, g_other; /* attention_small.c */
     struct sums result, sum_k, sum_v;
