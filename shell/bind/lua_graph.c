@@ -198,8 +198,9 @@ graph_options(lua_State *L, int i, struct graph *g)
 static int
 lua_graph_new(lua_State *L)
 {
+    lua_settop(L, 2);
     if (!lua_isfunction(L, 1) && !luaL_getmetafield(L, 1, "__call"))
-        return complain(L, "graph: a function is wanted, found %s", what_is(L, 1));
+        return complain(L, "graph: expected a function, found %s", what_is(L, 1));
     lua_settop(L, 2);
     struct graph *g = kind_new(L, KIND_GRAPH, sizeof *g);
     g->last = -1;
@@ -336,8 +337,8 @@ trace_once(lua_State *L, struct graph *g, int pattern, int last, int nin, struct
 {
     struct rille_session *s = shell_of(L)->session;
     struct rille_tensor *out[MAX_TENSORS];
+    conditions_begin(L, pattern);
     push_call(L, last, nin, in, g);
-    conditions_begin(L);
     shell_of(L)->tracing = g;
     int failed = lua_pcall(L, last - 1, LUA_MULTRET, 0);
     shell_of(L)->tracing = NULL;

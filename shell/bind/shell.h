@@ -230,13 +230,13 @@ int shape_read(lua_State *L, int *i, const char *who, int64_t *shape); /* table,
 /* ---- lua_conditions.c; the graph is at index 1 ---- */
 
 enum { GRAPH_CONDITIONS = 3 };       /* index of the user value with the last trace's conditions */
-void conditions_begin(lua_State *L); /* call before tracing */
+void conditions_begin(lua_State *L, int pattern); /* call before tracing; pattern: index of the call's pattern */
 /* Call after the traced function returned, to record which state must stay unchanged, or failed. Non-zero: an error
  * is at the top. */
 int conditions_end(lua_State *L, int failed);
 void conditions_give(lua_State *L); /* stores them in the trace at the top */
 bool conditions_hold(lua_State *L); /* true if all conditions of the trace at the top hold; raises their errors */
-void conditions_open(lua_State *L); /* adds _conditions, _first_changed to the table at the top */
+void conditions_open(lua_State *L); /* adds _conditions, _first_changed... to the table at the top */
 
 /* ---- lua_graph.c, lua_live.c, lua_explain.c ---- */
 
