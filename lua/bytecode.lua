@@ -5,7 +5,7 @@ local bytecode = {}
 
 local HEADER <const> = 32 -- bytes before the main function: signature, version, sizes, test numbers, number of upvalues
 local GETUPVAL <const>, GETTABUP <const>, GETTABLE <const>, GETFIELD <const>, SELF <const> = 9, 11, 12, 14, 20
-local LOADK <const>, ADDI <const>, SUBK <const>, FORPREP <const> = 3, 21, 23, 74
+local TEST <const>, LOADK <const>, ADDI <const>, SUBK <const>, FORPREP <const> = 66, 3, 21, 23, 74
 local SETUPVAL <const>, SETTABUP <const>, SETFIELD <const> = 10, 15, 18
 
 -- ---- reading ----
@@ -93,9 +93,10 @@ local function counts(loops, pc, register)
   return false
 end
 
--- Does the read at pc begin n = n + 1, of an upvalue, a global or a field? The same for other constants.
+-- Does the read at pc begin n = n + 1 or n = (n or 0) + 1, of an upvalue, a global or a field? The same for other constants.
 local function is_count(code, pc)
-  local add, set = (code[pc + 1] or 0) & 0x7f, code[pc + 3] or 0
+  local at = (code[pc + 1] or 0) & 0x7f == TEST and pc + 4 or pc + 1 -- test, jump, load
+  local add, set = (code[at] or 0) & 0x7f, code[at + 2] or 0
   if add < ADDI or add > SUBK then return false end
   local op, to = code[pc] & 0x7f, set & 0x7f
   if op == GETUPVAL then return to == SETUPVAL and set >> 16 & 0xff == code[pc] >> 16 & 0xff end

@@ -43,6 +43,15 @@ end
 -- Is it a class of Rille's?
 local function is_own_class(t) return check.is_own(rawget(t, "forward")) or check.is_own(rawget(t, "init")) end
 
+-- Is it the metatable of a kind of tables of Rille's: data readers, optimisers?
+local function is_own_metatable(meta)
+  for _, v in next, meta do
+    if type(v) == "function" then return check.is_own(v) end
+  end
+  local class = rawget(meta, "__index")
+  return type(class) == "table" and class ~= meta and is_own_metatable(class)
+end
+
 -- The names under which Rille's functions read a table of options.
 local option_names
 local function is_option(name)
@@ -134,6 +143,8 @@ local function visit_table(w, t, text)
   if objects[t] then
     objects[t](t, w.note, function(member, key) visit(w, member, ("%s.%s"):format(text, check.named(key))) end)
     if not w.follows_all(t) then return end
+  elseif type(meta) == "table" and rawget(t, "__index") == nil and is_own_metatable(meta) then
+    return
   end
   w.tables[#w.tables + 1] = {t, text}
   if not rawget(t, "__index") then w.place(t, reach.SIZE, rille._size(t), text) end

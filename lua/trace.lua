@@ -86,10 +86,8 @@ end
 local weak = {__mode = "k"}
 
 -- What is known of a step, for all of its traces. By holder and key: changed, how many traces changed the place; ignored: the
--- place is no longer followed. By name: counts, how many traces a change of the place has caused; told: has a warning been printed?
-local function new_memory()
-  return {changed = setmetatable({}, weak), ignored = setmetatable({}, weak), counts = {}, told = {}}
-end
+-- place is no longer followed. By name: counts, how many traces a change of the place has caused.
+local function new_memory() return {changed = setmetatable({}, weak), ignored = setmetatable({}, weak), counts = {}} end
 
 local function field_of(t, holder)
   t[holder] = t[holder] or {}
@@ -101,7 +99,14 @@ local function put(list, holder, key, value, name)
   list[n + 1], list[n + 2], list[n + 3], list.names[n + 1], list.n = holder, key, value, name, n + 3
 end
 
-local function tell(format, ...) io.stderr:write("rille: warning: ", format:format(...), "\n") end
+local told = {} -- warnings that were printed
+
+-- Prints a warning about the user's line, the first time.
+local function warn_once(format, ...)
+  local text = ("%s: graph: %s"):format(check.line(), format:format(...))
+  if not told[text] then io.stderr:write("rille: warning: ", text, "\n") end
+  told[text] = true
+end
 
 local OFTEN <const> = 8 -- traces for one place before a warning
 
@@ -114,8 +119,8 @@ local function count_change(memory, last)
   memory.counts[name] = (memory.counts[name] or 0) + 1
   if memory.counts[name] ~= OFTEN then return end
   local number = type(last[i + 2]) == "number"
-  tell("%s: graph: the step was traced %d times because '%s' changes from call to call, which is slow; %s", check.line(), OFTEN + 1,
-    name, number and "make it an argument that is a tensor, or a rille.live number" or "make it an argument")
+  warn_once("the step was traced %d times because '%s' changes from call to call, which is slow; %s", OFTEN + 1, name,
+    number and "make it an argument that is a tensor, or a rille.live number" or "make it an argument")
 end
 
 -- A trace of fn is going to be made; args: what it is called with, traces: the step's other traces.
@@ -154,11 +159,9 @@ local function drop_ignored(list)
   list.n, list.own = n, math.min(own, n)
 end
 
--- A compiled step does not repeat that its function changes a place. Tells so once.
-local function tell_change(memory, name)
-  if memory.told[name] then return end
-  memory.told[name] = true
-  tell("%s: graph: the step's function changes '%s' itself, which happens when it is traced and not at each call", check.line(), name)
+-- A compiled step does not repeat that its function changes a place.
+local function tell_change(name)
+  warn_once("the step's function changes '%s' itself, which happens when it is traced and not at each call", name)
 end
 
 -- The traced function itself changed place i. The trace serves calls that find the value that this one found. If a second trace
@@ -169,7 +172,7 @@ local function note_change(list, i)
   changed[key] = (changed[key] or 0) + 1
   if changed[key] < 2 then return false end
   field_of(memory.ignored, holder)[key] = true
-  tell_change(memory, list.names[i])
+  tell_change(list.names[i])
   return true
 end
 
@@ -186,11 +189,10 @@ local function done(list, traces)
   end
   for _, row in ipairs(list.counts) do
     local holder, key, value, name = table.unpack(row, 1, 4)
-    if not is_same(read(holder, key), value, 0) then tell_change(list.memory, name) end
+    if not is_same(read(holder, key), value, 0) then tell_change(name) end
   end
-  if reach.is_cut(list.walk) and not list.memory.cut then
-    list.memory.cut = true
-    tell("%s: graph: the step's function can read more values than are followed; pass what changes as an argument", check.line())
+  if reach.is_cut(list.walk) then
+    warn_once("the step's function can read more values than are followed; pass what changes as an argument")
   end
   list.walk, list.start, list.counts = nil, nil, nil
   if not ignores then return end

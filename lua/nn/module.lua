@@ -76,7 +76,7 @@ function Module:recompute(on)
 end
 
 local function construct(class, ...)
-  local self = setmetatable({}, class)
+  local self = setmetatable({training = class.training}, class)
   order_of[self], kind_of[self] = {}, {}
   if class.init then class.init(self, ...) end
   settings.made(self, order_of[self])

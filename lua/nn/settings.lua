@@ -130,6 +130,16 @@ end
 
 -- ---- in compiled steps ----
 
+-- Does the module compute with code of a class of Rille's, its own or one that it extends?
+local function extends_ours(m)
+  local class = getmetatable(m)
+  while class.__name ~= "nn.Module" do
+    if check.is_own(rawget(class, "forward")) then return true end
+    class = getmetatable(class).__index
+  end
+  return false
+end
+
 -- A layer, or a tensor that is one's own and no result: one that learns, or a buffer.
 local function is_part(v, kind)
   if not layout.is_tensor(v) then return type(v) == "table" and is_module(v) end
@@ -171,7 +181,8 @@ end
 -- else. Modes are followed apart.
 function settings.follow(m)
   if not made_of[m] or not trace.meets(m) then return end
-  if settings.class_of(m) then trace.follow(m, fields_of(m)) else trace.follow_all(m, m.__name) end
+  if extends_ours(m) then trace.follow(m, fields_of(m)) end
+  if not settings.class_of(m) then trace.follow_all(m, m.__name) end
   trace.follow(m, {"forward"})
 end
 
