@@ -25,11 +25,14 @@ function reach.object(t, list) objects[t] = list end
 -- ---- the libraries ----
 
 local libraries = {} -- functions and tables of Lua's libraries
-for _, name in ipairs{"_G", "string", "math", "table", "io", "os", "coroutine", "utf8", "debug", "package"} do
+for _, name in ipairs{"string", "math", "table", "io", "os", "coroutine", "utf8", "debug", "package"} do
   libraries[package.loaded[name]] = true
   for _, v in next, package.loaded[name] do
     if type(v) == "function" then libraries[v] = true end
   end
+end
+for _, v in next, _G do
+  if type(v) == "function" then libraries[v] = true end
 end
 
 local function rilles_modules()
@@ -88,7 +91,7 @@ local function add_field(w, t, key, text)
   w.taken[t] = taken
   if taken[key] then return end
   taken[key] = true
-  add(w, t, key, rawget(t, key), text)
+  add(w, t, key, rille._place(t, key), text)
 end
 
 -- Visits the upvalues, and fields of upvalues, that fn reads.
@@ -115,7 +118,7 @@ local function report_counts(w, fn, counted)
   for _, read in ipairs(counted.within) do
     local index, field = table.unpack(read)
     local name, t = debug.getupvalue(fn, index)
-    if type(t) == "table" then w.count(t, field, rawget(t, field), name == "_ENV" and field or name .. "." .. field) end
+    if type(t) == "table" then w.count(t, field, rille._place(t, field), name == "_ENV" and field or name .. "." .. field) end
   end
 end
 
@@ -140,6 +143,10 @@ end
 local function visit_table(w, t, text)
   if libraries[t] or w.own[t] or is_own_class(t) then return end
   local meta = debug.getmetatable(t)
+  if t == _G then
+    w.tables[#w.tables + 1] = {t, "_G"}
+    return
+  end
   if objects[t] then
     objects[t](t, w.note, function(member, key) visit(w, member, ("%s.%s"):format(text, check.named(key))) end)
     if not w.follows_all(t) then return end
@@ -147,7 +154,7 @@ local function visit_table(w, t, text)
     return
   end
   w.tables[#w.tables + 1] = {t, text}
-  if not rawget(t, "__index") then w.place(t, reach.SIZE, rille._size(t), text) end
+  if not rawget(t, "__index") then w.place(t, reach.SIZE, rille._place(t, reach.SIZE), text) end
   visit_metatable(w, meta, text)
 end
 
@@ -160,6 +167,7 @@ end
 
 -- May the code read this field of t? Modes of modules are followed apart.
 local function is_read(w, t, key)
+  if t == _G then return w.names[key] end
   if math.type(key) == "integer" then return rawlen(t) <= LARGE end
   if key == "training" and objects[t] then return false end
   return w.computed or w.names[key] or is_option(key)

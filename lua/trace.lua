@@ -48,13 +48,7 @@ local function is_same(a, b, depth)
   return true
 end
 
-local function read(holder, key)
-  if key == reach.SIZE then return rille._size(holder) end
-  if type(holder) == "function" then return select(2, debug.getupvalue(holder, key)) end
-  local v = rawget(holder, key)
-  if v == nil then return holder[key] end
-  return v
-end
+local read = rille._place
 
 -- ---- modes of modules ----
 
@@ -225,7 +219,7 @@ end
 function trace.follow(t, keys)
   local list = followed()
   for _, key in ipairs(list and keys or {}) do
-    local value = copied(t[key], 0)
+    local value = copied(read(t, key), 0)
     local start = list.start[t] and list.start[t][key]
     if start then value = start[1] end
     put(list, t, key, value, check.named(key))

@@ -71,6 +71,23 @@ table_size(lua_State *L, int i)
     return n;
 }
 
+/* Pushes the field of the table at h whose name is at h + 1, as Lua finds it through tables, not functions, that are
+ * __index. */
+static void
+push_field(lua_State *L, int h)
+{
+    lua_pushvalue(L, h);
+    for (;;) {
+        lua_pushvalue(L, h + 1);
+        if (lua_rawget(L, h + 2) != LUA_TNIL) break;
+        if (luaL_getmetafield(L, h + 2, "__index") != LUA_TTABLE) break;
+        lua_replace(L, h + 2);
+        lua_settop(L, h + 2);
+    }
+    lua_settop(L, h + 3);
+    lua_replace(L, h + 2);
+}
+
 /* Pushes the present value of the place whose holder is at h, and its key at h + 1. */
 static void
 push_place(lua_State *L, int h)
@@ -83,11 +100,7 @@ push_place(lua_State *L, int h)
         lua_pushinteger(L, table_size(L, h));
         return;
     }
-    lua_pushvalue(L, h + 1);
-    if (lua_rawget(L, h) != LUA_TNIL || !lua_getmetatable(L, h)) return;
-    lua_pop(L, 2);
-    lua_pushvalue(L, h + 1);
-    lua_gettable(L, h);
+    push_field(L, h);
 }
 
 /* Returns the first k of from, from + 3, ... for which the value of a place of the list at the top is another object
@@ -164,12 +177,12 @@ first_changed(lua_State *L)
     return 1;
 }
 
-/* rille._size(table): the number of its fields. */
+/* rille._place(holder, key): the present value of a place. */
 static int
-size_of_table(lua_State *L)
+place_value(lua_State *L)
 {
-    luaL_checktype(L, 1, LUA_TTABLE);
-    lua_pushinteger(L, table_size(L, 1));
+    lua_settop(L, 2);
+    push_place(L, 1);
     return 1;
 }
 
@@ -177,7 +190,7 @@ void
 conditions_open(lua_State *L)
 {
     static const luaL_Reg functions[] = {
-        {"_conditions", conditions}, {"_first_changed", first_changed}, {"_size", size_of_table}, {NULL, NULL}};
+        {"_conditions", conditions}, {"_first_changed", first_changed}, {"_place", place_value}, {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
     lua_pushlightuserdata(L, (void *)&size_key);
     lua_setfield(L, -2, "_size_key");
