@@ -6,6 +6,7 @@ local bytecode = {}
 local HEADER <const> = 32 -- bytes before the main function: signature, version, sizes, test numbers, number of upvalues
 local GETUPVAL <const>, GETTABUP <const>, GETTABLE <const>, GETFIELD <const>, SELF <const> = 9, 11, 12, 14, 20
 local TEST <const>, LOADK <const>, ADDI <const>, SUBK <const>, FORPREP <const> = 66, 3, 21, 23, 74
+local EQ <const>, EQK <const>, EQI <const> = 57, 60, 61
 local SETUPVAL <const>, SETTABUP <const>, SETFIELD <const> = 10, 15, 18
 
 -- ---- reading ----
@@ -45,11 +46,12 @@ local function list_of(r, read)
   return list
 end
 
--- A constant, of which only strings matter.
+-- A constant, of which only strings matter; true: a number.
 local function constant(r)
   local kind = r.byte()
-  if kind == 0x03 or kind == 0x13 then r.skip(8) end
-  return (kind == 0x04 or kind == 0x14) and r.string()
+  local number = kind == 0x03 or kind == 0x13
+  if number then r.skip(8) end
+  return number or (kind == 0x04 or kind == 0x14) and r.string()
 end
 
 local function captured(r)
@@ -121,7 +123,10 @@ local function scan(p, outer, found, counted)
     elseif op == GETTABLE then
       computed = computed or not counts(loops, pc, c)
     elseif op == LOADK then
-      loaded[#loaded + 1] = p.constants[(word >> 15) + 1] or nil
+      local name = p.constants[(word >> 15) + 1]
+      if name ~= true then loaded[#loaded + 1] = name end
+    elseif op == EQ or op == EQI or op == EQK and p.constants[b + 1] == true then
+      found.compares = true
     end
   end
   if computed then
@@ -135,13 +140,13 @@ local function scan(p, outer, found, counted)
   end
 end
 
-local function nothing_read() return {upvalues = {}, within = {}, fields = {}, computed = false} end
+local function nothing_read() return {upvalues = {}, within = {}, fields = {}, computed = false, compares = false} end
 
 local known = setmetatable({}, {__mode = "k"})
 
--- Returns what fn reads, {upvalues = {[index] = true}, within = {{index of an upvalue, field}, ...}, fields = {[name] = true},
--- computed = does it read fields whose names it computes?}, with indices as debug.getupvalue counts. counted: the same of what
--- fn only counts up.
+-- Returns what fn reads: {upvalues = {[index] = true}, within = {{index of an upvalue, field}, ...}, fields = {[name] = true},
+-- computed = does it read fields whose names it computes?, compares = does it test whether numbers are equal?, counted = the
+-- same of what fn only counts up}. Indices are those of debug.getupvalue.
 function bytecode.reads(fn)
   if not known[fn] then
     local main, outer = prototype(reader(string.dump(fn), HEADER + 1)), {}

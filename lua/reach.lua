@@ -127,7 +127,7 @@ local function visit_function(w, fn)
   local found = bytecode.reads(fn)
   for name in next, found.fields do w.names[name] = true end
   for name in next, found.counted.fields do w.counted[name] = true end
-  w.computed = w.computed or found.computed
+  w.computed, w.compares = w.computed or found.computed, w.compares or found.compares
   visit_upvalues(w, fn, found)
   report_counts(w, fn, found.counted)
 end
@@ -197,7 +197,7 @@ end
 -- fields matter?
 function reach.new(tell)
   return setmetatable({own = rilles_modules(), n = 0, seen = {}, taken = {}, tables = {}, names = {forward = true}, counted = {},
-    computed = false}, {__index = tell})
+    computed = false, compares = false}, {__index = tell})
 end
 
 -- Continues the walk from v. Of a function of Rille's own only the objects and functions that it was given count.

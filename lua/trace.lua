@@ -80,8 +80,10 @@ end
 local weak = {__mode = "k"}
 
 -- What is known of a step, for all of its traces. By holder and key: changed, how many traces changed the place; ignored: the
--- place is no longer followed. By name: counts, how many traces a change of the place has caused.
-local function new_memory() return {changed = setmetatable({}, weak), ignored = setmetatable({}, weak), counts = {}} end
+-- place is no longer followed; banned: its number cannot be live. By name: counts, how many traces a change of the place has caused.
+local function new_memory()
+  return {changed = setmetatable({}, weak), ignored = setmetatable({}, weak), banned = setmetatable({}, weak), counts = {}}
+end
 
 local function field_of(t, holder)
   t[holder] = t[holder] or {}
@@ -117,12 +119,9 @@ local function count_change(memory, last)
     number and "make it an argument that is a tensor, or a rille.live number" or "make it an argument")
 end
 
--- A trace of fn is going to be made; args: what it is called with, traces: the step's other traces.
-local function begin(fn, args, traces)
-  local memory = traces.memory or new_memory()
-  count_change(memory, traces.last)
+-- The list of a trace of fn that is going to be made; args: what it is called with.
+local function new_list(fn, args, memory)
   local list = {n = 0, names = {}, seen = {}, start = {}, counts = {}, memory = memory, modes = setmetatable({}, weak)}
-  traces.memory, traces.last = memory, list
   put(list, clock, "turns", clock.turns)
   for m in next, turned do list.modes[m] = m.training end
   local function place(holder, key, value, name)
@@ -135,8 +134,112 @@ local function begin(fn, args, traces)
   reach.from(list.walk, fn, "the step")
   for i = 1, args.n do reach.from(list.walk, args[i], "argument " .. i) end
   list.own = list.n -- places beyond are fields of Rille's own objects
+  list.settled = list.walk.computed or list.walk.compares
   return list
 end
+
+-- ---- numbers ----
+
+-- A number that changed becomes a live number, which costs no new trace, if the step's function only computes with it: a trace
+-- in which live numbers stand for the changed numbers must give the former trace's program, with the former numbers. Comparing a
+-- live number with < is an error, and functions that need a number refuse it; both end such a trace. Equality with a number and
+-- names of fields that are computed would go unnoticed, so functions with them have no live numbers.
+local LIVE <const> = rille._live_key
+
+local function write(row, value)
+  if type(row.holder) == "function" then
+    debug.setupvalue(row.holder, row.key, value)
+  else
+    rawset(row.holder, row.key, value)
+  end
+end
+
+-- May the place hold a live number, in its holder itself?
+local function can_be_live(memory, holder, key, was)
+  local now, banned = read(holder, key), memory.banned[holder]
+  return key ~= reach.SIZE and (was == LIVE or type(was) == "number") and type(now) == "number" and not (banned and banned[key])
+    and (type(holder) == "function" or rawget(holder, key) ~= nil)
+end
+
+-- The places whose numbers changed since the trace of `near`, {[holder] = {[key] = former number}}; nil: there is another change.
+local function changed_numbers(memory, near)
+  local found, i = {}, rille._first_changed(near, 1)
+  if near.settled then return nil end
+  while i do
+    local holder, key, was = near[i], near[i + 1], near[i + 2]
+    if i < near.own and can_be_live(memory, holder, key, was) then
+      field_of(found, holder)[key] = was
+    elseif not (i == 1 and is_in_mode(near) or is_same(was, read(holder, key), 0)) then
+      return nil
+    end
+    i = rille._first_changed(near, i + 3)
+  end
+  for k = 1, near.own, 3 do
+    if near[k + 2] == LIVE then field_of(found, near[k])[near[k + 1]] = read(near[k], near[k + 1]) end
+  end
+  return found
+end
+
+-- Makes rows of the list's places that get live numbers.
+local function add_numbers(list, found)
+  list.numbers, list.live = {}, setmetatable({}, {__mode = "v"})
+  for i = 1, list.own, 3 do
+    local holder, key = list[i], list[i + 1]
+    local former = found[holder] and found[holder][key]
+    if former then list.numbers[#list.numbers + 1] = {i = i, holder = holder, key = key, former = former, now = list[i + 2]} end
+  end
+end
+
+-- Puts live numbers into their places, before the step's function runs.
+local function enter(list)
+  for k, row in ipairs(list.numbers or {}) do
+    local holder, key = row.holder, row.key
+    local live = rille.live(function() return read(holder, key) end)
+    list.live[k] = live
+    write(row, live)
+  end
+end
+
+-- Puts the numbers back; notes places that the function itself changed.
+local function leave(list)
+  for k, row in ipairs(list.numbers or {}) do
+    if rawequal(read(row.holder, row.key), list.live[k]) then write(row, row.now) else list.touched = true end
+  end
+end
+
+-- Sets the former numbers, or the present ones.
+local function set_numbers(list, former)
+  for _, row in ipairs(list.numbers) do write(row, former and row.former or row.now) end
+end
+
+-- Rille's garbage has been collected. good: the trace is the former one with live numbers. Are they live from now on? Not if the
+-- function has kept one of them.
+local function proven(list, good, traces)
+  good = good and not list.touched and next(list.live) == nil
+  for _, row in ipairs(list.numbers) do
+    if good then list[row.i + 2] = LIVE else field_of(list.memory.banned, row.holder)[row.key] = true end
+  end
+  if good then traces.last = list end
+  return good
+end
+
+-- A trace of fn is going to be made, with other values than the step's other traces. near: the list of a trace that serves but
+-- for its values, to make one with live numbers from it; nil: none is wanted.
+local function begin(fn, args, traces, near)
+  traces.memory = traces.memory or new_memory()
+  local memory, found = traces.memory, nil
+  if near then
+    found = changed_numbers(memory, near)
+    if not found then return nil end
+  else
+    count_change(memory, traces.last)
+  end
+  local list = new_list(fn, args, memory)
+  if found then add_numbers(list, found) else traces.last = list end
+  return list
+end
+
+-- ---- changes by the function itself ----
 
 -- Removes ignored places from a list.
 local function drop_ignored(list)
@@ -170,8 +273,10 @@ local function note_change(list, i)
   return true
 end
 
--- The traced function has returned.
-local function done(list, traces)
+-- The traced function has returned, or failed.
+local function done(list, failed, traces)
+  leave(list)
+  if failed then return end
   local ignores = false
   for i = 4, list.n, 3 do
     local left = read(list[i], list[i + 1])
@@ -200,7 +305,7 @@ local function holds(list, i)
   return is_same(list[i + 2], read(list[i], list[i + 1]), 0)
 end
 
-rille._conditions{begin = begin, done = done, holds = holds}
+rille._conditions{begin = begin, enter = enter, done = done, set_numbers = set_numbers, proven = proven, holds = holds}
 
 -- ---- what Rille's own objects follow ----
 

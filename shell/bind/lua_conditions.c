@@ -5,10 +5,10 @@
  * only about values that differ. Lua makes the lists. */
 #include "shell/bind/shell.h"
 
-/* Registry keys: the list of the trace in progress; the functions {begin =, done =, holds =} of lua/trace.lua. */
+/* Registry keys: the list of the trace in progress; the functions {begin =, enter =, done =, ...} of lua/trace.lua. */
 static const char being_made, hooks;
-/* Key of a place that stands for the number of a table's fields. */
-static const char size_key;
+/* Key of a place that stands for the number of a table's fields; value of a place that may be any number. */
+static const char size_key, live_key;
 
 /* Pushes a hook. */
 static void
@@ -26,17 +26,64 @@ push_hook(lua_State *L, const char *name)
     lua_remove(L, -2);
 }
 
-void
-conditions_begin(lua_State *L, int pattern)
+/* Calls begin(fn, args, traces, near) with the value at the top as near, which it pops. Keeps the list that it returns;
+ * nil: none. */
+static void
+begin_list(lua_State *L, int pattern)
 {
     push_hook(L, "begin");
+    lua_insert(L, -2);
     lua_getiuservalue(L, 1, 1);
     lua_pushvalue(L, pattern);
     lua_getiuservalue(L, 1, 2);
-    lua_call(L, 3, 1);
-    lua_pushvalue(L, -1);
+    lua_rotate(L, -4, 3);
+    lua_call(L, 4, 1);
     lua_setiuservalue(L, 1, GRAPH_CONDITIONS);
+}
+
+void
+conditions_begin(lua_State *L, int pattern)
+{
+    lua_pushnil(L);
+    begin_list(L, pattern);
+}
+
+bool
+conditions_begin_live(lua_State *L, int pattern)
+{
+    begin_list(L, pattern);
+    bool begun = lua_getiuservalue(L, 1, GRAPH_CONDITIONS) == LUA_TTABLE;
+    lua_pop(L, 1);
+    return begun;
+}
+
+void
+conditions_none(lua_State *L)
+{
+    lua_pushnil(L);
+    lua_setiuservalue(L, 1, GRAPH_CONDITIONS);
+}
+
+/* Calls a hook with the list, if there is one, and two values more. Returns Lua's code. */
+static int
+tell_list(lua_State *L, const char *name, bool flag, int nresult)
+{
+    push_hook(L, name);
+    if (lua_getiuservalue(L, 1, GRAPH_CONDITIONS) == LUA_TNIL) {
+        lua_pop(L, 2);
+        return 0;
+    }
+    lua_pushboolean(L, flag);
+    lua_getiuservalue(L, 1, 2);
+    return lua_pcall(L, 3, nresult, 0);
+}
+
+int
+conditions_enter(lua_State *L)
+{
+    lua_getiuservalue(L, 1, GRAPH_CONDITIONS);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &being_made);
+    return tell_list(L, "enter", false, 0);
 }
 
 int
@@ -44,11 +91,23 @@ conditions_end(lua_State *L, int failed)
 {
     lua_pushnil(L);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &being_made);
-    if (failed) return failed;
-    push_hook(L, "done");
-    lua_getiuservalue(L, 1, GRAPH_CONDITIONS);
-    lua_getiuservalue(L, 1, 2);
-    return lua_pcall(L, 2, 0, 0);
+    int status = tell_list(L, "done", failed != 0, 0);
+    if (failed && status) lua_pop(L, 1);
+    return failed ? failed : status;
+}
+
+void
+conditions_numbers(lua_State *L, bool former)
+{
+    if (tell_list(L, "set_numbers", former, 0)) lua_pop(L, 1);
+}
+
+bool
+conditions_end_live(lua_State *L, bool good)
+{
+    bool proven = !tell_list(L, "proven", good, 1) && lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return proven;
 }
 
 void
@@ -119,7 +178,7 @@ find_changed(lua_State *L, lua_Integer from)
         lua_rawgeti(L, list, k + 1);
         push_place(L, list + 1);
         lua_rawgeti(L, list, k + 2);
-        same = lua_rawequal(L, -1, -2);
+        same = lua_rawequal(L, -1, -2) || (lua_touserdata(L, -1) == &live_key && lua_type(L, -2) == LUA_TNUMBER);
         lua_settop(L, list);
     }
     return same ? 0 : k - 3;
@@ -194,4 +253,6 @@ conditions_open(lua_State *L)
     luaL_setfuncs(L, functions, 0);
     lua_pushlightuserdata(L, (void *)&size_key);
     lua_setfield(L, -2, "_size_key");
+    lua_pushlightuserdata(L, (void *)&live_key);
+    lua_setfield(L, -2, "_live_key");
 }
