@@ -507,6 +507,9 @@ bool rille_graph_fits(const struct rille_graph *g, int nin, struct rille_tensor 
  * reads them. */
 int rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, struct rille_tensor **out);
 int rille_graph_results(const struct rille_graph *g);
+/* Compares two traces of one step: sets *how to NULL if both compute the same, else to a text that names the first
+ * difference, which the caller must free(). A live number equals a constant of its present value. */
+int rille_graph_compare(struct rille_graph *a, struct rille_graph *b, char **how);
 void rille_graph_free(struct rille_graph **g);
 /* Invalidates the graphs traced before, because something that traces depend on has changed (train/eval,
  * to_global_). */

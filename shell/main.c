@@ -44,7 +44,7 @@ static const char help[] =
     "      --help           print this\n\n"
     "Environment: RILLE_DEVICES (as -d), RILLE_SEED (random values), RILLE_THREADS (device threads),\n"
     "RILLE_TRACE=FILE (times of graphs), RILLE_LUA_DIR (Rille's own modules, for who works on them),\n"
-    "RILLE_CHECK=ref,nan (check kernels), RILLE_BUS=sim:SEED (simulated messages), RILLE_TRANSPORT=tcp|mpi (between "
+    "RILLE_CHECK=ref,nan,trace (check kernels, compiled steps), RILLE_BUS=sim:SEED (simulated messages), RILLE_TRANSPORT=tcp|mpi (between "
     "hosts), RILLE_COST=FILE (costs of moves).\n"
     "In the shell: :help, and ?name for the page of an operator or function.\n";
 

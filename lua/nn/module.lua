@@ -45,7 +45,7 @@ local function in_region(fn, ...)
 end
 
 function Module.__call(self, ...)
-  if rille._tracing() then settings.follow(self, kind_of[self]) end
+  if rille._tracing() then settings.follow(self) end
   local p, around = pin.of[self], recomputed[self] and in_region or plainly
   if p then return pin.call(self, p, around, ...) end
   return around(self.forward, self, ...)
@@ -54,7 +54,7 @@ end
 -- Is a call of self nothing but forward, as its class has it, computed again or not? So asks who does what several modules
 -- do at once (__at_once); a trace follows self as if it were called.
 function Module:__is_plain()
-  if rille._tracing() then settings.follow(self, kind_of[self]) end
+  if rille._tracing() then settings.follow(self) end
   return not pin.of[self] and rawget(self, "forward") == nil and check.is_own(self.forward)
 end
 
@@ -76,7 +76,7 @@ function Module:recompute(on)
 end
 
 local function construct(class, ...)
-  local self = setmetatable({}, class)
+  local self = setmetatable({training = class.training}, class)
   order_of[self], kind_of[self] = {}, {}
   if class.init then class.init(self, ...) end
   settings.made(self, order_of[self])

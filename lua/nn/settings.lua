@@ -1,20 +1,23 @@
 -- settings.lua - what a module computes with besides its tensors: heads, strides, eps... Two modules of one class, the same
 -- tensors and the same settings give the same results, up to what `free` names. Checkpoints keep them (lua/checkpoint.lua): a
 -- field that a class gets later is nil where nobody asks for it, or older checkpoints are refused. What fields of a user's
--- class mean is not known: it names its settings itself, function Net:settings() return {window = self.window} end. Compiled
--- steps follow them: where one is another than it was, they are traced again.
+-- class mean is not known: it names its settings itself, function Net:settings() return {window = self.window} end.
 
 local check = require "rille.check"
 local layout = require "rille.layout"
+local reach = require "rille.reach"
 local trace = require "rille.trace"
 
 local settings = {}
 
 local made_of = setmetatable({}, {__mode = "k"}) -- module -> the names of the fields that it was made with
 
+local list_fields -- below
+
 -- A module is made: fields that it gets from now on are its user's.
 function settings.made(module, names)
   made_of[module] = {}
+  reach.object(module, list_fields)
   for _, name in ipairs(names) do made_of[module][name] = true end
 end
 
@@ -127,6 +130,16 @@ end
 
 -- ---- in compiled steps ----
 
+-- Does the module compute with code of a class of Rille's, its own or one that it extends?
+local function extends_ours(m)
+  local class = getmetatable(m)
+  while class.__name ~= "nn.Module" do
+    if check.is_own(rawget(class, "forward")) then return true end
+    class = getmetatable(class).__index
+  end
+  return false
+end
+
 -- A layer, or a tensor that is one's own and no result: one that learns, or a buffer.
 local function is_part(v, kind)
   if not layout.is_tensor(v) then return type(v) == "table" and is_module(v) end
@@ -135,24 +148,6 @@ end
 
 -- Does a module of ours that a step has met get what it may compute with, now that it has it: a bias?
 function settings.grows(m, value) return trace.has_met(m) and is_part(value) and settings.class_of(m) ~= nil end
-
-local DEEP <const>, FEW <const> = 4, 64 -- tables in tables; entries after which a table without a part has none
-
--- {[key] = part, or the same of a plain table that has some}: the parts of a user's module, wherever it holds them; nil: none.
-local function parts_of(t, kinds, depth)
-  local out, n = nil, 0
-  for key, v in next, t do
-    local part = is_part(v, kinds[key]) and v
-    if not part and depth < DEEP and type(v) == "table" and getmetatable(v) == nil then part = parts_of(v, {}, depth + 1) end
-    if part then
-      out = out or {}
-      out[key] = part
-    end
-    n = n + 1
-    if n >= FEW and not out then return nil end
-  end
-  return out
-end
 
 -- The fields by which a module of ours computes.
 local function fields_of(m)
@@ -166,17 +161,29 @@ local function fields_of(m)
   return names
 end
 
--- A module is called; kinds: which of its fields are parameters and buffers. The step that is being traced, if there is one,
--- is traced again once it computes with something else; modes are train()'s to tell.
-function settings.follow(m, kinds)
-  if not made_of[m] or not trace.meets(m) then return end
-  if settings.class_of(m) then
-    trace.follow(m, fields_of(m))
-  else
-    trace.follow_value(kinds, function() return parts_of(m, kinds, 0) end)
+-- Is m a module of a user's class?
+function trace.is_users(m) return is_module(m) and settings.class_of(m) == nil end
+
+-- Lists what compiled steps follow of m, for lua/reach.lua.
+function list_fields(m, note, visit)
+  for _, key in ipairs(fields_of(m)) do note(m, key) end
+  note(m, "forward")
+  local function visit_members(t, seen)
+    seen[t] = true
+    for key, v in next, t do
+      if is_module(v) then visit(v, key) elseif type(v) == "table" and getmetatable(v) == nil and not seen[v] then visit_members(v, seen) end
+    end
   end
+  visit_members(m, {})
+end
+
+-- A module is called: the step that is being traced, if there is one, is traced again once the module computes with something
+-- else. Modes are followed apart.
+function settings.follow(m)
+  if not made_of[m] or not trace.meets(m) then return end
+  if extends_ours(m) then trace.follow(m, fields_of(m)) end
+  if not settings.class_of(m) then trace.follow_all(m, m.__name) end
   trace.follow(m, {"forward"})
-  if not check.is_own(m.settings) then trace.follow_value(m, function() return settings.named(m) end) end
 end
 
 return settings

@@ -18,6 +18,7 @@
 local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
+local reach = require "rille.reach"
 local snapshot = require "rille.snapshot"
 local trace = require "rille.trace"
 
@@ -301,6 +302,13 @@ local function constant_of(options)
   return names
 end
 
+-- Lists the options that compiled steps follow, for lua/reach.lua.
+local function list_options(opt, note)
+  for _, group in ipairs(opt.groups) do
+    for _, name in ipairs(opt.kind.constant) do note(group, name) end
+  end
+end
+
 -- The constructor of a kind: optim.SGD(params, options).
 return function(kind)
   kind.constant = constant_of(kind.options)
@@ -318,6 +326,7 @@ return function(kind)
     inside.params = settled(kind, "parameters", all)
     complete_all(opt)
     snapshot.watch(opt, keep)
+    reach.object(opt, list_options)
     return opt
   end
 end

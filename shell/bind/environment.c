@@ -51,8 +51,10 @@ read_checks(struct environment *e)
             e->options.check_ref = true;
         else if (n == 3 && !strncmp(text, "nan", n))
             e->options.check_nan = true;
+        else if (n == 5 && !strncmp(text, "trace", n))
+            e->check_trace = true;
         else
-            return environment_malformed(e, "RILLE_CHECK is a list of ref and nan, not '%s'", text);
+            return environment_malformed(e, "RILLE_CHECK must be a list of ref, nan and trace, found '%s'", text);
         text += n + (text[n] == ',');
     }
     return 0;

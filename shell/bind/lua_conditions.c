@@ -1,69 +1,113 @@
-/* lua_conditions.c - the conditions of a trace besides tensors and numbers: functions that return true while the
- * trace is valid.
+/* lua_conditions.c - what must be as it was for a trace to serve a call, besides tensors, arguments and numbers.
  *
- * Modules in Lua add functions to the list of the trace in progress (lua/trace.lua). The finished trace keeps the
- * list, and each call evaluates it. */
+ * A trace has a list of places with values (lua/trace.lua): list[k] is the holder of a place, list[k + 1] its key,
+ * list[k + 2] the value, for k = 1, 4, ... up to list.n. Each call of the step compares the list here, and asks Lua
+ * only about values that differ. Lua makes the lists. */
 #include "shell/bind/shell.h"
 
-/* Registry keys: the list of the trace in progress; the function that prepares each new list. */
-static const char being_made, maker;
+/* Registry keys: the list of the trace in progress; the functions {begin =, enter =, done =, ...} of lua/trace.lua. */
+static const char being_made, hooks;
+/* Key of a place that stands for the number of a table's fields; value of a place that may be any number. */
+static const char size_key, live_key;
 
-/* Calls each function of the list at index 1 with the value at index 2. */
-static int
-conditions_tell(lua_State *L)
+/* Pushes a hook. */
+static void
+push_hook(lua_State *L, const char *name)
 {
-    lua_Integer n = (lua_Integer)lua_rawlen(L, 1);
-    for (lua_Integer k = 1; k <= n; k++) {
-        lua_rawgeti(L, 1, k);
-        lua_pushvalue(L, 2);
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &hooks);
+    if (lua_isnil(L, -1)) {
+        lua_getglobal(L, "require");
+        lua_pushliteral(L, "rille.trace");
         lua_call(L, 1, 0);
+        lua_pop(L, 1);
+        lua_rawgetp(L, LUA_REGISTRYINDEX, &hooks);
     }
-    return 0;
+    lua_getfield(L, -1, name);
+    lua_remove(L, -2);
 }
 
-/* Pops the list at the top and calls its functions with `when`; returns Lua's code. */
-static int
-condition_told(lua_State *L, const char *when)
+/* Calls begin(fn, args, traces, near) with the value at the top as near, which it pops. Keeps the list that it returns;
+ * nil: none. */
+static void
+begin_list(lua_State *L, int pattern)
 {
-    lua_pushcfunction(L, conditions_tell);
+    push_hook(L, "begin");
     lua_insert(L, -2);
-    lua_pushstring(L, when);
-    return lua_pcall(L, 2, 0, 0);
+    lua_getiuservalue(L, 1, 1);
+    lua_pushvalue(L, pattern);
+    lua_getiuservalue(L, 1, 2);
+    lua_rotate(L, -4, 3);
+    lua_call(L, 4, 1);
+    lua_setiuservalue(L, 1, GRAPH_CONDITIONS);
 }
 
 void
-conditions_begin(lua_State *L)
+conditions_begin(lua_State *L, int pattern)
 {
-    lua_newtable(L);
-    int list = lua_gettop(L);
-    lua_getiuservalue(L, 1, 2);
-    lua_Integer n = (lua_Integer)lua_rawlen(L, -1);
-    for (lua_Integer k = 1; k <= n; k++) {
-        lua_rawgeti(L, -1, k);
-        lua_getfield(L, -1, "conditions");
-        if (condition_told(L, "again")) lua_pop(L, 1); /* the condition then lacks the recorded state: costs a trace */
-        lua_pop(L, 1);
+    lua_pushnil(L);
+    begin_list(L, pattern);
+}
+
+bool
+conditions_begin_live(lua_State *L, int pattern)
+{
+    begin_list(L, pattern);
+    bool begun = lua_getiuservalue(L, 1, GRAPH_CONDITIONS) == LUA_TTABLE;
+    lua_pop(L, 1);
+    return begun;
+}
+
+void
+conditions_none(lua_State *L)
+{
+    lua_pushnil(L);
+    lua_setiuservalue(L, 1, GRAPH_CONDITIONS);
+}
+
+/* Calls a hook with the list, if there is one, and two values more. Returns Lua's code. */
+static int
+tell_list(lua_State *L, const char *name, bool flag, int nresult)
+{
+    push_hook(L, name);
+    if (lua_getiuservalue(L, 1, GRAPH_CONDITIONS) == LUA_TNIL) {
+        lua_pop(L, 2);
+        return 0;
     }
-    lua_setfield(L, -2, "traces");
-    lua_rawgetp(L, LUA_REGISTRYINDEX, &maker);
-    lua_pushvalue(L, -2);
-    if (lua_isnil(L, -2) || lua_pcall(L, 1, 0, 0)) lua_settop(L, list);
+    lua_pushboolean(L, flag);
+    lua_getiuservalue(L, 1, 2);
+    return lua_pcall(L, 3, nresult, 0);
+}
+
+int
+conditions_enter(lua_State *L)
+{
+    lua_getiuservalue(L, 1, GRAPH_CONDITIONS);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &being_made);
+    return tell_list(L, "enter", false, 0);
 }
 
 int
 conditions_end(lua_State *L, int failed)
 {
-    lua_rawgetp(L, LUA_REGISTRYINDEX, &being_made);
-    lua_pushvalue(L, -1);
-    lua_setiuservalue(L, 1, GRAPH_CONDITIONS);
     lua_pushnil(L);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &being_made);
-    if (failed) {
-        lua_pop(L, 1);
-        return failed;
-    }
-    return condition_told(L, "traced");
+    int status = tell_list(L, "done", failed != 0, 0);
+    if (failed && status) lua_pop(L, 1);
+    return failed ? failed : status;
+}
+
+void
+conditions_numbers(lua_State *L, bool former)
+{
+    if (tell_list(L, "set_numbers", former, 0)) lua_pop(L, 1);
+}
+
+bool
+conditions_end_live(lua_State *L, bool good)
+{
+    bool proven = !tell_list(L, "proven", good, 1) && lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return proven;
 }
 
 void
@@ -73,30 +117,105 @@ conditions_give(lua_State *L)
     lua_setfield(L, -2, "conditions");
 }
 
+/* ---- comparing ---- */
+
+static lua_Integer
+table_size(lua_State *L, int i)
+{
+    enum { LARGE = 256 }; /* a longer list is measured by its border alone */
+    lua_Integer n = (lua_Integer)lua_rawlen(L, i);
+    if (n > LARGE) return n;
+    n = 0;
+    for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1)) n++;
+    return n;
+}
+
+/* Pushes the field of the table at h whose name is at h + 1, as Lua finds it through tables, not functions, that are
+ * __index. */
+static void
+push_field(lua_State *L, int h)
+{
+    lua_pushvalue(L, h);
+    for (;;) {
+        lua_pushvalue(L, h + 1);
+        if (lua_rawget(L, h + 2) != LUA_TNIL) break;
+        if (luaL_getmetafield(L, h + 2, "__index") != LUA_TTABLE) break;
+        lua_replace(L, h + 2);
+        lua_settop(L, h + 2);
+    }
+    lua_settop(L, h + 3);
+    lua_replace(L, h + 2);
+}
+
+/* Pushes the present value of the place whose holder is at h, and its key at h + 1. */
+static void
+push_place(lua_State *L, int h)
+{
+    if (lua_type(L, h) == LUA_TFUNCTION) {
+        if (!lua_getupvalue(L, h, (int)lua_tointeger(L, h + 1))) lua_pushnil(L);
+        return;
+    }
+    if (lua_touserdata(L, h + 1) == &size_key) {
+        lua_pushinteger(L, table_size(L, h));
+        return;
+    }
+    push_field(L, h);
+}
+
+/* Returns the first k of from, from + 3, ... for which the value of a place of the list at the top is another object
+ * than it was; 0: none. */
+static lua_Integer
+find_changed(lua_State *L, lua_Integer from)
+{
+    int list = lua_gettop(L);
+    luaL_checkstack(L, 8, "graph");
+    lua_getfield(L, list, "n");
+    lua_Integer n = lua_tointeger(L, -1), k = from;
+    bool same = true;
+    lua_pop(L, 1);
+    for (; same && k <= n; k += 3) {
+        lua_rawgeti(L, list, k);
+        lua_rawgeti(L, list, k + 1);
+        push_place(L, list + 1);
+        lua_rawgeti(L, list, k + 2);
+        same = lua_rawequal(L, -1, -2) || (lua_touserdata(L, -1) == &live_key && lua_type(L, -2) == LUA_TNUMBER);
+        lua_settop(L, list);
+    }
+    return same ? 0 : k - 3;
+}
+
+/* Asks Lua whether the value of place k is equal. */
+static bool
+is_equal(lua_State *L, lua_Integer k)
+{
+    push_hook(L, "holds");
+    lua_pushvalue(L, -2);
+    lua_pushinteger(L, k);
+    lua_call(L, 2, 1);
+    bool equal = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return equal;
+}
+
 bool
 conditions_hold(lua_State *L)
 {
-    bool hold = true;
     lua_getfield(L, -1, "conditions");
-    lua_Integer n = (lua_Integer)lua_rawlen(L, -1);
-    for (lua_Integer k = 1; hold && k <= n; k++) {
-        lua_rawgeti(L, -1, k);
-        lua_call(L, 0, 1);
-        hold = lua_toboolean(L, -1);
-        lua_pop(L, 1);
-    }
+    lua_Integer k = find_changed(L, 1);
+    while (k && is_equal(L, k)) k = find_changed(L, k + 3);
     lua_pop(L, 1);
-    return hold;
+    return !k;
 }
 
-/* rille._conditions(): the list of the trace in progress, or nil. With a function: each new list is passed to it
- * first. */
+/* ---- for lua/trace.lua ---- */
+
+/* rille._conditions(): the list of the trace in progress, or nil. With a table: sets the hooks. */
 static int
 conditions(lua_State *L)
 {
-    if (lua_isfunction(L, 1)) {
+    if (lua_istable(L, 1)) {
         lua_settop(L, 1);
-        lua_rawsetp(L, LUA_REGISTRYINDEX, &maker);
+        lua_rawsetp(L, LUA_REGISTRYINDEX, &hooks);
         return 0;
     }
     if (!rille_tracing(shell_of(L)->session)) return 0;
@@ -104,34 +223,36 @@ conditions(lua_State *L)
     return 1;
 }
 
-/* rille._first_changed(list, i): the first k of i, i + 3, ... up to list.n for which list[k][list[k + 1]] is not
- * list[k + 2]; nil: none. Checks hundreds of fields at each call of a step, in a sixth of the time that Lua takes. */
+/* rille._first_changed(list, from): find_changed(); nil: none. */
 static int
 first_changed(lua_State *L)
 {
-    lua_Integer k = luaL_checkinteger(L, 2);
-    lua_settop(L, 1);
+    lua_Integer from = luaL_checkinteger(L, 2);
     luaL_checktype(L, 1, LUA_TTABLE);
-    lua_getfield(L, 1, "n");
-    for (lua_Integer n = lua_tointeger(L, 2); k <= n; k += 3) {
-        lua_rawgeti(L, 1, k);
-        lua_rawgeti(L, 1, k + 1);
-        lua_gettable(L, -2);
-        lua_rawgeti(L, 1, k + 2);
-        bool same = lua_rawequal(L, -1, -2);
-        lua_settop(L, 2);
-        if (same) continue;
-        lua_pushinteger(L, k);
-        return 1;
-    }
-    return 0;
+    lua_settop(L, 1);
+    lua_Integer k = find_changed(L, from);
+    if (!k) return 0;
+    lua_pushinteger(L, k);
+    return 1;
+}
+
+/* rille._place(holder, key): the present value of a place. */
+static int
+place_value(lua_State *L)
+{
+    lua_settop(L, 2);
+    push_place(L, 1);
+    return 1;
 }
 
 void
 conditions_open(lua_State *L)
 {
-    lua_pushcfunction(L, conditions);
-    lua_setfield(L, -2, "_conditions");
-    lua_pushcfunction(L, first_changed);
-    lua_setfield(L, -2, "_first_changed");
+    static const luaL_Reg functions[] = {
+        {"_conditions", conditions}, {"_first_changed", first_changed}, {"_place", place_value}, {NULL, NULL}};
+    luaL_setfuncs(L, functions, 0);
+    lua_pushlightuserdata(L, (void *)&size_key);
+    lua_setfield(L, -2, "_size_key");
+    lua_pushlightuserdata(L, (void *)&live_key);
+    lua_setfield(L, -2, "_live_key");
 }

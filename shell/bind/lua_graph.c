@@ -1,47 +1,15 @@
-/* lua_graph.c - rille.graph(fn, options): a function that is traced once and then run as a plan.
- *
- * A graph object keeps the traces made so far. A call looks for a trace that fits: the core compares types and
- * layouts of the tensors, the variables and their gradients; arguments that are not tensors are compared here and
- * must be equal. If none fits, fn is called once with the micro-batch tensors that the core provides, and its calls
- * are recorded. Results that are not tensors are returned as they were traced.
- *
- * User values: 1, the function; 2, a list with {args = , results = , conditions = } for each trace; 3: shell.h. */
-#include "shell/bind/shell.h"
+/* lua_graph.c - rille.graph(fn, options): the options, and the methods of compiled steps. */
+#include "shell/bind/lua_graph.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TENSORS = 64, MAX_TRACES = 64 };
-
-struct graph {
-    struct rille_graph_options options;
-    struct rille_chart_costs costs;
-    char schedule[16], mode[16];
-    struct rille_graph *trace[MAX_TRACES];
-    int ntrace, last; /* last: index of the trace run last; -1: none */
-    struct line line; /* user's line that created the graph */
-};
-
-static struct graph *
+struct graph *
 graph_check(lua_State *L, int i)
 {
     struct graph *g = kind_test(L, i, KIND_GRAPH);
-    if (!g) complain(L, "a graph is wanted, found %s", what_is(L, i));
+    if (!g) complain(L, "graph: expected a compiled step, found %s", what_is(L, i));
     return g;
-}
-
-/* Collects the tensors among the values from first to last; returns their number. */
-static int
-list_graph_tensors(lua_State *L, int first, int last, struct rille_tensor **out)
-{
-    int n = 0;
-    for (int i = first; i <= last; i++) {
-        struct rille_tensor *t = tensor_test(L, i);
-        if (!t) continue;
-        if (n == MAX_TENSORS) complain(L, "graph: at most %d tensors go in or out of a step", MAX_TENSORS);
-        out[n++] = t;
-    }
-    return n;
 }
 
 /* ---- the options ---- */
@@ -176,11 +144,23 @@ recompute_option(lua_State *L, int i, struct graph *g)
     lua_pop(L, 1);
 }
 
+/* Reads check = "trace". */
+static void
+check_option(lua_State *L, int i, struct graph *g)
+{
+    if (lua_getfield(L, i, "check") != LUA_TNIL) {
+        if (lua_type(L, -1) != LUA_TSTRING || strcmp(lua_tostring(L, -1), "trace"))
+            complain(L, "graph: check must be \"trace\", found %s", what_is(L, -1));
+        g->check = true;
+    }
+    lua_pop(L, 1);
+}
+
 static void
 graph_options(lua_State *L, int i, struct graph *g)
 {
     static const char *const keys[] = {"micro_batches", "schedule", "auto_parallel", "recompute",  "zero",
-                                       "offload",       "prefetch", "memory_limit",  "time_limit", NULL};
+                                       "offload",       "prefetch", "memory_limit",  "time_limit", "check", NULL};
     if (lua_isnil(L, i)) return;
     if (!lua_istable(L, i)) complain(L, "graph: the options are a table, found %s", what_is(L, i));
     check_keys(L, i, "graph", keys);
@@ -192,17 +172,20 @@ graph_options(lua_State *L, int i, struct graph *g)
     planner_options(L, i, g);
     recompute_option(L, i, g);
     schedule_option(L, i, g);
+    check_option(L, i, g);
     check(L, rille_graph_check(&g->options));
 }
 
 static int
 lua_graph_new(lua_State *L)
 {
+    lua_settop(L, 2);
     if (!lua_isfunction(L, 1) && !luaL_getmetafield(L, 1, "__call"))
-        return complain(L, "graph: a function is wanted, found %s", what_is(L, 1));
+        return complain(L, "graph: expected a function, found %s", what_is(L, 1));
     lua_settop(L, 2);
     struct graph *g = kind_new(L, KIND_GRAPH, sizeof *g);
     g->last = -1;
+    g->check = shell_of(L)->check_trace;
     user_line(L, &g->line);
     graph_options(L, 2, g);
     lua_pushvalue(L, 1);
@@ -212,113 +195,7 @@ lua_graph_new(lua_State *L)
     return 1;
 }
 
-/* ---- finding a trace ---- */
-
-/* Packs the values from first to last into a table, the pattern of a call; a marker stands for each tensor. */
-static void
-push_pattern(lua_State *L, int first, int last)
-{
-    lua_createtable(L, last - first + 1, 1);
-    for (int i = first; i <= last; i++) {
-        if (tensor_test(L, i))
-            lua_pushlightuserdata(L, (void *)&shell_of(L)->meta[KIND_TENSOR]);
-        else
-            lua_pushvalue(L, i);
-        lua_rawseti(L, -2, i - first + 1);
-    }
-    lua_pushinteger(L, last - first + 1);
-    lua_setfield(L, -2, "n");
-}
-
-/* Returns true if the two patterns at the top are equal. */
-static bool
-same_pattern(lua_State *L)
-{
-    lua_getfield(L, -1, "n");
-    lua_getfield(L, -3, "n");
-    lua_Integer n = lua_tointeger(L, -1);
-    bool same = n == lua_tointeger(L, -2);
-    lua_pop(L, 2);
-    for (lua_Integer k = 1; same && k <= n; k++) {
-        lua_rawgeti(L, -1, k);
-        lua_rawgeti(L, -3, k);
-        same = lua_rawequal(L, -1, -2);
-        lua_pop(L, 2);
-    }
-    return same;
-}
-
-/* Returns the index of the trace that fits the call whose pattern is at the top, or -1. */
-static int
-find_trace(lua_State *L, struct graph *g, int nin, struct rille_tensor *const *in)
-{
-    int pattern = lua_gettop(L), found = -1;
-    lua_getiuservalue(L, 1, 2);
-    for (int k = 0; k < g->ntrace && found < 0; k++) {
-        if (!rille_graph_fits(g->trace[k], nin, in)) continue;
-        lua_rawgeti(L, -1, k + 1);
-        lua_getfield(L, -1, "args");
-        lua_pushvalue(L, pattern);
-        bool same = same_pattern(L);
-        lua_pop(L, 2);
-        if (same && conditions_hold(L)) found = k;
-        lua_pop(L, 1);
-    }
-    lua_pop(L, 1);
-    return found;
-}
-
-/* ---- tracing ---- */
-
-/* Frees the oldest trace to make room. */
-static void
-forget_trace(lua_State *L, struct graph *g)
-{
-    rille_graph_free(&g->trace[0]);
-    memmove(g->trace, g->trace + 1, (size_t)--g->ntrace * sizeof *g->trace);
-    if (g->last >= 0) g->last--; /* -1: the trace that ran last is the freed one */
-    lua_getiuservalue(L, 1, 2);
-    lua_getglobal(L, "table");
-    lua_getfield(L, -1, "remove");
-    lua_pushvalue(L, -3);
-    lua_pushinteger(L, 1);
-    lua_call(L, 2, 0);
-    lua_pop(L, 2);
-}
-
-/* Begins a trace and pushes the function and its arguments; micro-batch tensors replace the tensors. */
-static void
-push_call(lua_State *L, int last, int nin, struct rille_tensor *const *in, const struct graph *g)
-{
-    struct rille_tensor *piece[MAX_TENSORS], **slot[MAX_TENSORS];
-    int n = 0;
-    lua_getiuservalue(L, 1, 1);
-    for (int i = 2; i <= last; i++) {
-        if (tensor_test(L, i))
-            slot[n++] = tensor_slot(L);
-        else
-            lua_pushvalue(L, i);
-    }
-    at_line(L);
-    check(L, rille_trace_begin(shell_of(L)->session, &g->options, nin, in, piece));
-    for (int k = 0; k < nin; k++) *slot[k] = piece[k];
-}
-
-/* Writes a timeline if RILLE_TRACE=run.json is set: of the first trace's first run; the others' to run-2.json, ... */
-static void
-trace_by_environment(lua_State *L, struct rille_graph *g)
-{
-    struct shell *sh = shell_of(L);
-    if (!sh->trace) return;
-    const char *dot = strrchr(sh->trace, '.');
-    int stem = dot ? (int)(dot - sh->trace) : (int)strlen(sh->trace);
-    char path[4200];
-    if (sh->ntrace++ == 0)
-        snprintf(path, sizeof path, "%s", sh->trace);
-    else
-        snprintf(path, sizeof path, "%.*s-%d%s", stem, sh->trace, sh->ntrace, dot ? dot : "");
-    check(L, rille_graph_timeline(g, path));
-}
+/* ---- inspecting ---- */
 
 /* rille._graph_zero(): ZeRO stage of the step being traced (0: none), and the line that created the step. */
 static int
@@ -329,104 +206,6 @@ graph_zero(lua_State *L)
     lua_pushfstring(L, "%s:%d", g ? g->line.file : "", g ? g->line.number : 0);
     return 2;
 }
-
-/* Traces the function once. Its arguments are at 2 to last. Its results are left on the stack, above the pattern. */
-static void
-trace_once(lua_State *L, struct graph *g, int pattern, int last, int nin, struct rille_tensor *const *in)
-{
-    struct rille_session *s = shell_of(L)->session;
-    struct rille_tensor *out[MAX_TENSORS];
-    push_call(L, last, nin, in, g);
-    conditions_begin(L);
-    shell_of(L)->tracing = g;
-    int failed = lua_pcall(L, last - 1, LUA_MULTRET, 0);
-    shell_of(L)->tracing = NULL;
-    if (conditions_end(L, failed)) {
-        rille_trace_abort(s);
-        lua_error(L);
-    }
-    int results = lua_gettop(L);
-    if (results - pattern > MAX_TENSORS) {
-        rille_trace_abort(s);
-        complain(L, "graph: at most %d tensors go in or out of a step", MAX_TENSORS);
-    }
-    int nout = list_graph_tensors(L, pattern + 1, results, out);
-    at_line(L);
-    int code = rille_trace_end(s, nout, out, &g->trace[g->ntrace]);
-    if (code && rille_tracing(s)) rille_trace_abort(s);
-    check(L, code);
-}
-
-/* Creates a trace for the call whose pattern is at the top; returns its index. A planned step may be traced twice. */
-static int
-make_trace(lua_State *L, struct graph *g, int last, int nin, struct rille_tensor *const *in)
-{
-    int pattern = lua_gettop(L);
-    if (g->ntrace == MAX_TRACES) forget_trace(L, g);
-    luaL_checkstack(L, last + 8, "graph");
-    do {
-        lua_settop(L, pattern);
-        trace_once(L, g, pattern, last, nin, in);
-    } while (!g->trace[g->ntrace]);
-    int results = lua_gettop(L);
-    lua_getiuservalue(L, 1, 2);
-    lua_createtable(L, 0, 3);
-    lua_pushvalue(L, pattern);
-    lua_setfield(L, -2, "args");
-    push_pattern(L, pattern + 1, results);
-    lua_setfield(L, -2, "results");
-    conditions_give(L);
-    lua_rawseti(L, -2, g->ntrace + 1);
-    lua_settop(L, pattern);
-    lua_gc(L, LUA_GCCOLLECT); /* frees the trace's tensors now: already the first run may overwrite variables */
-    trace_by_environment(L, g->trace[g->ntrace]);
-    return g->ntrace++;
-}
-
-/* ---- running ---- */
-
-/* Runs trace k, pushes its results as the traced function returned them, and returns their number. */
-static int
-run_trace(lua_State *L, struct graph *g, int k, int nin, struct rille_tensor *const *in)
-{
-    struct rille_tensor *out[MAX_TENSORS] = {NULL}, **slot[MAX_TENSORS];
-    int n = 0;
-    lua_getiuservalue(L, 1, 2);
-    lua_rawgeti(L, -1, k + 1);
-    lua_getfield(L, -1, "results");
-    int results = lua_gettop(L);
-    lua_getfield(L, results, "n");
-    int count = (int)lua_tointeger(L, -1);
-    lua_pop(L, 1);
-    luaL_checkstack(L, count + 8, "graph");
-    for (int i = 1; i <= count; i++) {
-        if (lua_rawgeti(L, results, i) != LUA_TLIGHTUSERDATA) continue;
-        lua_pop(L, 1);
-        slot[n++] = tensor_slot(L);
-    }
-    at_line(L);
-    g->last = k;
-    check(L, rille_graph_run(g->trace[k], nin, in, out));
-    for (int i = 0; i < n; i++) *slot[i] = out[i];
-    collect_if_due(L);
-    return count;
-}
-
-static int
-graph_call(lua_State *L)
-{
-    struct graph *g = graph_check(L, 1);
-    struct rille_tensor *in[MAX_TENSORS];
-    int last = lua_gettop(L);
-    int nin = list_graph_tensors(L, 2, last, in);
-    if (rille_tracing(shell_of(L)->session)) return complain(L, "graph: a step cannot be called inside another one");
-    push_pattern(L, 2, last);
-    int k = find_trace(L, g, nin, in);
-    if (k < 0) k = make_trace(L, g, last, nin, in);
-    return run_trace(L, g, k, nin, in);
-}
-
-/* ---- inspecting ---- */
 
 /* Returns the trace that ran last; raises if there is none. */
 static struct rille_graph *

@@ -586,6 +586,7 @@ shell_open(lua_State *L, const struct environment *e)
     sh->running = L;
     sh->collect_at = SLACK;
     sh->trace = e->trace;
+    sh->check_trace = e->check_trace;
     lua_createtable(L, 0, 1);
     lua_pushcfunction(L, shell_close);
     lua_setfield(L, -2, "__gc");

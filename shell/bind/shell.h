@@ -41,6 +41,7 @@ struct line { /* a line of the user's program */
 struct environment {
     struct rille_options options;
     const char *trace;     /* RILLE_TRACE: a file for the trace of each graph, or NULL */
+    bool check_trace;      /* RILLE_CHECK=trace */
     const char *transport; /* RILLE_TRANSPORT: "tcp" or "mpi", or NULL */
     char cost[PATH_MAX];   /* file of measured transfer costs; "": no folder for it */
     char error[PATH_MAX];  /* message of a failure */
@@ -54,6 +55,7 @@ struct shell {
     struct line line;        /* line last passed to rille_at() */
     bool asking;             /* a starting run is calling Lua for a live number */
     const char *trace;       /* RILLE_TRACE: a file for the trace of each graph, or NULL */
+    bool check_trace;        /* RILLE_CHECK=trace */
     int ntrace;
     const struct graph *tracing;                   /* graph whose function is being traced (lua_graph.c), or NULL */
     int64_t ninterrupt;                            /* times that "interrupted" was raised */
@@ -229,14 +231,24 @@ int shape_read(lua_State *L, int *i, const char *who, int64_t *shape); /* table,
 
 /* ---- lua_conditions.c; the graph is at index 1 ---- */
 
-enum { GRAPH_CONDITIONS = 3 };       /* index of the user value with the last trace's conditions */
-void conditions_begin(lua_State *L); /* call before tracing */
-/* Call after the traced function returned, to record which state must stay unchanged, or failed. Non-zero: an error
- * is at the top. */
+enum { GRAPH_CONDITIONS = 3 }; /* index of the user value with the last trace's conditions */
+/* Lists what a trace of this call must follow. pattern: index of the call's pattern. */
+void conditions_begin(lua_State *L, int pattern);
+/* Like conditions_begin(), with live numbers for the numbers that changed since the conditions at the top, which it
+ * pops. False: something else has changed, or a number cannot be live. */
+bool conditions_begin_live(lua_State *L, int pattern);
+void conditions_none(lua_State *L); /* the next trace follows nothing */
+/* Call before and after the traced function runs; failed: it raised an error. Non-zero: an error is at the top. */
+int conditions_enter(lua_State *L);
 int conditions_end(lua_State *L, int failed);
+/* Sets the numbers that became live to their former values, or back. */
+void conditions_numbers(lua_State *L, bool former);
+/* Ends what conditions_begin_live() began. good: the trace computes what the former one does. False: the numbers
+ * cannot be live. */
+bool conditions_end_live(lua_State *L, bool good);
 void conditions_give(lua_State *L); /* stores them in the trace at the top */
-bool conditions_hold(lua_State *L); /* true if all conditions of the trace at the top hold; raises their errors */
-void conditions_open(lua_State *L); /* adds _conditions, _first_changed to the table at the top */
+bool conditions_hold(lua_State *L); /* true if all conditions of the trace at the top hold */
+void conditions_open(lua_State *L); /* adds _conditions, _first_changed... to the table at the top */
 
 /* ---- lua_graph.c, lua_live.c, lua_explain.c ---- */
 

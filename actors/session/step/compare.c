@@ -1,0 +1,147 @@
+/* compare.c - says whether two compiled steps compute the same, and if not, which call of the user's differs. */
+#include "actors/session/core/face.h"
+#include "actors/session/core/tracer.h"
+#include "actors/session/step/compiled.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Reads a number's value. Counts of calls are not asked, because asking counts. */
+static int
+number_value(const struct number *n, double *out)
+{
+    if (n->kind == NUM_LIVE && n->live->undo) return *out = 0, 0;
+    if (n->kind == NUM_LIVE)
+        return n->live->fn(n->live->arg, out) ? fail(E_VALUE, "a live number's function failed") : 0;
+    *out = n->is_int ? (double)n->i : n->f;
+    return 0;
+}
+
+/* A live number equals a constant that has its present value. */
+static int
+numbers_equal(const struct number *a, const struct number *b, bool *equal)
+{
+    double x, y;
+    bool live = a->kind == NUM_LIVE || b->kind == NUM_LIVE;
+    *equal = live || (a->kind == b->kind && a->is_int == b->is_int);
+    if (!*equal) return 0;
+    TRY(number_value(a, &x));
+    TRY(number_value(b, &y));
+    *equal = x == y || (isnan(x) && isnan(y));
+    return 0;
+}
+
+static bool
+origins_equal(const struct origin *a, const struct origin *b)
+{
+    return a->kind == b->kind && a->input == b->input && a->t == b->t && a->free == b->free &&
+           a->requires_grad == b->requires_grad && a->val == b->val;
+}
+
+static bool
+outcomes_equal(const struct outcome *a, const struct outcome *b)
+{
+    return a->kind == b->kind && a->root == b->root && a->t == b->t;
+}
+
+static bool
+gradients_equal(const struct gradient_state *a, const struct gradient_state *b)
+{
+    return a->t == b->t && a->before == b->before && a->after == b->after;
+}
+
+static bool
+programs_equal(const struct program *a, const struct program *b)
+{
+    struct str x = {0}, y = {0};
+    program_write(a, &x);
+    program_write(b, &y);
+    bool equal = x.len == y.len && !memcmp(x.text, y.text, x.len);
+    str_free(&x);
+    str_free(&y);
+    return equal;
+}
+
+static void
+say_node(const struct program *p, int32_t i, const char *what, struct str *how)
+{
+    const struct prog_node *n = &p->node[i];
+    str_addf(how, "%s", n->name);
+    if (n->line.file) str_addf(how, " (%s:%d)", n->line.file, (int)n->line.line);
+    str_addf(how, " %s", what);
+}
+
+/* Finds the first node that is another call in b, or reads other values. */
+static void
+compare_nodes(const struct program *a, const struct program *b, struct str *how)
+{
+    for (int32_t i = 0; i < a->nnode && !how->len; i++) {
+        const struct prog_node *x = &a->node[i], *y = &b->node[i];
+        if (i >= b->nnode)
+            say_node(a, i, "is no longer there", how);
+        else if (x->op != y->op || x->nin != y->nin)
+            str_addf(how, "%s is %s%s", x->name, x->name == y->name ? "now another " : "now ", y->name);
+        if (i < b->nnode && how->len && y->line.file) str_addf(how, " (%s:%d)", y->line.file, (int)y->line.line);
+        for (int32_t k = 0; i < b->nnode && !how->len && k < x->nin; k++)
+            if (memcmp(&x->in[k], &y->in[k], sizeof x->in[k])) say_node(b, i, "reads other values now", how);
+    }
+    if (!how->len && b->nnode > a->nnode) say_node(b, a->nnode, "is new", how);
+}
+
+/* Returns the first node that reads number i, which always has a reader. */
+static int32_t
+reader_of(const struct program *p, int32_t number)
+{
+    for (int32_t i = 0; i < p->nnode; i++)
+        for (int32_t k = 0; k < p->node[i].nin; k++)
+            if (p->node[i].in[k].kind == REF_NUMBER && p->node[i].in[k].index == number) return i;
+    return 0;
+}
+
+static int
+compare_numbers(const struct rille_graph *a, const struct rille_graph *b, struct str *how)
+{
+    const struct program *p = b->runner->plan->program;
+    for (int32_t i = 0; i < a->nnumber && !how->len; i++) {
+        bool equal;
+        double was, is;
+        TRY(numbers_equal(&a->number[i], &b->number[i], &equal));
+        if (equal) continue;
+        TRY(number_value(&a->number[i], &was));
+        TRY(number_value(&b->number[i], &is));
+        say_node(p, reader_of(p, i), "reads the number", how);
+        str_addf(how, " %.14g, which was %.14g when the step was traced", is, was);
+    }
+    return 0;
+}
+
+/* Compares what a step reads and writes. */
+static bool
+ends_equal(const struct rille_graph *a, const struct rille_graph *b)
+{
+    bool equal = a->nleaf == b->nleaf && a->noutcome == b->noutcome && a->ngradient == b->ngradient &&
+                 a->nnumber == b->nnumber && a->nrandom == b->nrandom && a->nout == b->nout;
+    for (int32_t i = 0; equal && i < a->nleaf; i++) equal = origins_equal(&a->origin[i], &b->origin[i]);
+    for (int32_t i = 0; equal && i < a->noutcome; i++) equal = outcomes_equal(&a->outcome[i], &b->outcome[i]);
+    for (int32_t i = 0; equal && i < a->ngradient; i++) equal = gradients_equal(&a->gradient[i], &b->gradient[i]);
+    return equal;
+}
+
+int
+rille_graph_compare(struct rille_graph *a, struct rille_graph *b, char **how)
+{
+    TRY(face_graph(a, __func__));
+    TRY(face_graph(b, __func__));
+    TRY(face_given(how, "how", __func__));
+    struct str s = {0};
+    const struct program *p = a->runner->plan->program, *q = b->runner->plan->program;
+    int status = 0;
+    compare_nodes(p, q, &s);
+    if (!s.len && a->nnumber == b->nnumber) status = compare_numbers(a, b, &s);
+    if (!status && !s.len && !ends_equal(a, b)) str_addf(&s, "the step reads or changes other tensors now");
+    if (!status && !s.len && !programs_equal(p, q)) str_addf(&s, "a call has other options, shapes or layouts now");
+    *how = s.len && !status ? s.text : NULL;
+    if (!*how) str_free(&s);
+    return status;
+}

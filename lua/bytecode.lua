@@ -1,0 +1,161 @@
+-- bytecode.lua - finds which upvalues, globals and fields the code of a Lua function reads, with the functions that are
+-- written inside it. Lua has no call that tells, so this reads the output of string.dump (Lua 5.4, lundump.c).
+
+local bytecode = {}
+
+local HEADER <const> = 32 -- bytes before the main function: signature, version, sizes, test numbers, number of upvalues
+local GETUPVAL <const>, GETTABUP <const>, GETTABLE <const>, GETFIELD <const>, SELF <const> = 9, 11, 12, 14, 20
+local TEST <const>, LOADK <const>, ADDI <const>, SUBK <const>, FORPREP <const> = 66, 3, 21, 23, 74
+local EQ <const>, EQK <const>, EQI <const> = 57, 60, 61
+local SETUPVAL <const>, SETTABUP <const>, SETFIELD <const> = 10, 15, 18
+
+-- ---- reading ----
+
+-- Reads unsigned numbers (7 bits per byte, the last one marked), strings, and so on from `text`, from `at` on.
+local function reader(text, at)
+  local r = {}
+  function r.byte()
+    at = at + 1
+    return text:byte(at - 1)
+  end
+  function r.skip(n) at = at + n end
+  function r.number()
+    local n = 0
+    while true do
+      local b = r.byte()
+      n = n << 7 | b & 0x7f
+      if b & 0x80 ~= 0 then return n end
+    end
+  end
+  function r.string()
+    local size = r.number()
+    if size == 0 then return nil end
+    at = at + size - 1
+    return text:sub(at - size + 1, at - 1)
+  end
+  function r.word()
+    at = at + 4
+    return (string.unpack("<I4", text, at - 4))
+  end
+  return r
+end
+
+local function list_of(r, read)
+  local list = {}
+  for i = 1, r.number() do list[i] = read(r) or false end
+  return list
+end
+
+-- A constant, of which only strings matter; true: a number.
+local function constant(r)
+  local kind = r.byte()
+  local number = kind == 0x03 or kind == 0x13
+  if number then r.skip(8) end
+  return number or (kind == 0x04 or kind == 0x14) and r.string()
+end
+
+local function captured(r)
+  local of_parent = r.byte() == 0
+  local index = r.byte()
+  r.skip(1)
+  return {of_parent = of_parent, index = index}
+end
+
+local function prototype(r)
+  r.string() -- source
+  r.number(); r.number() -- lines
+  r.skip(3)
+  local p = {}
+  p.code = list_of(r, r.word)
+  p.constants = list_of(r, constant)
+  p.upvalues = list_of(r, captured)
+  p.inner = list_of(r, prototype)
+  r.skip(r.number())
+  list_of(r, function() r.number(); r.number() end)
+  list_of(r, function() r.string(); r.number(); r.number() end)
+  list_of(r, r.string)
+  return p
+end
+
+-- ---- what the code reads ----
+
+-- Pairs of {first, last instruction, register} in which a register is the variable of a numeric loop.
+local function numeric_loops(code)
+  local loops = {}
+  for pc, word in ipairs(code) do
+    if word & 0x7f == FORPREP then loops[#loops + 1] = {pc, pc + (word >> 15) + 1, (word >> 7 & 0xff) + 3} end
+  end
+  return loops
+end
+
+local function counts(loops, pc, register)
+  for _, loop in ipairs(loops) do
+    if pc > loop[1] and pc <= loop[2] and register == loop[3] then return true end
+  end
+  return false
+end
+
+-- Does the read at pc begin n = n + 1 or n = (n or 0) + 1, of an upvalue, a global or a field? The same for other constants.
+local function is_count(code, pc)
+  local at = (code[pc + 1] or 0) & 0x7f == TEST and pc + 4 or pc + 1 -- test, jump, load
+  local add, set = (code[at] or 0) & 0x7f, code[at + 2] or 0
+  if add < ADDI or add > SUBK then return false end
+  local op, to = code[pc] & 0x7f, set & 0x7f
+  if op == GETUPVAL then return to == SETUPVAL and set >> 16 & 0xff == code[pc] >> 16 & 0xff end
+  local same = set >> 7 & 0xff == code[pc] >> 16 & 0xff and set >> 16 & 0xff == code[pc] >> 24
+  return same and (op == GETTABUP and to == SETTABUP or op == GETFIELD and to == SETFIELD)
+end
+
+-- Adds what p and its inner functions read to `found`, and what they count up to `counted`. outer[i]: index of p's upvalue i in
+-- the whole function, nil if an inner function's local.
+local function scan(p, outer, found, counted)
+  local loops, loaded, computed = numeric_loops(p.code), {}, false
+  for pc, word in ipairs(p.code) do
+    local op, b, c = word & 0x7f, word >> 16 & 0xff, word >> 24
+    local into = is_count(p.code, pc) and counted or found
+    if op == GETUPVAL and outer[b] then
+      into.upvalues[outer[b]] = true
+    elseif op == GETTABUP then
+      local name = p.constants[c + 1]
+      if outer[b] then into.within[#into.within + 1] = {outer[b], name} else into.fields[name] = true end
+    elseif op == GETFIELD or op == SELF and word >> 15 & 1 == 1 then
+      into.fields[p.constants[c + 1]] = true
+    elseif op == GETTABLE then
+      computed = computed or not counts(loops, pc, c)
+    elseif op == LOADK then
+      local name = p.constants[(word >> 15) + 1]
+      if name ~= true then loaded[#loaded + 1] = name end
+    elseif op == EQ or op == EQI or op == EQK and p.constants[b + 1] == true then
+      found.compares = true
+    end
+  end
+  if computed then
+    found.computed = true
+    for _, name in ipairs(loaded) do found.fields[name] = true end -- a name beyond the 256th constant is loaded first
+  end
+  for _, inner in ipairs(p.inner) do
+    local map = {}
+    for i, up in ipairs(inner.upvalues) do map[i - 1] = up.of_parent and outer[up.index] or nil end
+    scan(inner, map, found, counted)
+  end
+end
+
+local function nothing_read() return {upvalues = {}, within = {}, fields = {}, computed = false, compares = false} end
+
+local known = setmetatable({}, {__mode = "k"})
+
+-- Returns what fn reads: {upvalues = {[index] = true}, within = {{index of an upvalue, field}, ...}, fields = {[name] = true},
+-- computed = does it read fields whose names it computes?, compares = does it test whether numbers are equal?, counted = the
+-- same of what fn only counts up}. Indices are those of debug.getupvalue.
+function bytecode.reads(fn)
+  if not known[fn] then
+    local main, outer = prototype(reader(string.dump(fn), HEADER + 1)), {}
+    for i = 1, #main.upvalues do outer[i - 1] = i end
+    known[fn] = nothing_read()
+    known[fn].counted = nothing_read()
+    scan(main, outer, known[fn], known[fn].counted)
+  end
+  return known[fn]
+end
+
+return bytecode

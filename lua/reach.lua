@@ -1,0 +1,219 @@
+-- reach.lua - lists the places whose values a function may read: upvalues, globals, and fields of tables, objects and modules
+-- that it reaches through them, also through the Lua functions that it may call.
+--
+-- A place is a holder and a key: a function and the index of an upvalue, or a table and a field. Only fields with names that the
+-- code reads count, the names of Rille's options, entries of lists, and all fields where the code computes names. The key
+-- reach.SIZE stands for the number of a table's fields: it tells that a field was added.
+--
+-- Lua's own and Rille's own functions and tables are taken to stay as they are. Layers and optimisers of Rille are objects: they
+-- list the fields that matter themselves.
+
+local rille = require "rille"
+local bytecode = require "rille.bytecode"
+local check = require "rille.check"
+
+local reach = {SIZE = rille._size_key}
+
+local LARGE <const> = 256 -- entries of a list beyond which only their number is followed
+local MOST <const> = 4096 -- places of one walk
+
+local objects = setmetatable({}, {__mode = "k"}) -- object -> its function, below
+
+-- Makes t an object: list(t, note, visit) calls note(holder, key) for the fields that matter, visit(member, key) for modules in it.
+function reach.object(t, list) objects[t] = list end
+
+-- ---- the libraries ----
+
+local libraries = {} -- functions and tables of Lua's libraries
+for _, name in ipairs{"string", "math", "table", "io", "os", "coroutine", "utf8", "debug", "package"} do
+  libraries[package.loaded[name]] = true
+  for _, v in next, package.loaded[name] do
+    if type(v) == "function" then libraries[v] = true end
+  end
+end
+for _, v in next, _G do
+  if type(v) == "function" then libraries[v] = true end
+end
+
+local function rilles_modules()
+  local own = {}
+  for name, v in next, package.loaded do
+    if type(name) == "string" and type(v) == "table" and (name == "rille" or name:sub(1, 6) == "rille.") then own[v] = true end
+  end
+  return own
+end
+
+-- Is it a class of Rille's?
+local function is_own_class(t) return check.is_own(rawget(t, "forward")) or check.is_own(rawget(t, "init")) end
+
+-- Is it the metatable of a kind of tables of Rille's: data readers, optimisers?
+local function is_own_metatable(meta)
+  for _, v in next, meta do
+    if type(v) == "function" then return check.is_own(v) end
+  end
+  local class = rawget(meta, "__index")
+  return type(class) == "table" and class ~= meta and is_own_metatable(class)
+end
+
+-- The names under which Rille's functions read a table of options.
+local option_names
+local function is_option(name)
+  if not option_names then
+    option_names = {dtype = true, placement = true, sbp = true, requires_grad = true, name = true, strategy = true}
+    for op in pairs(rille) do
+      for _, attribute in ipairs((rille._operator(op) or {}).attributes or {}) do option_names[attribute.name] = true end
+    end
+  end
+  return option_names[name]
+end
+
+-- ---- the walk ----
+
+local visit
+
+-- Reports a place, and goes on to its value.
+local function add(w, holder, key, value, text)
+  if libraries[value] or w.own[value] or w.n >= MOST then return end
+  w.n = w.n + 1
+  w.place(holder, key, value, text)
+  visit(w, value, text)
+end
+
+local function add_upvalue(w, fn, index)
+  local cell, name, value = debug.upvalueid(fn, index), debug.getupvalue(fn, index)
+  if w.seen[cell] or name == "_ENV" then return end
+  w.seen[cell] = true
+  add(w, fn, index, value, name)
+end
+
+local function add_field(w, t, key, text)
+  local taken = w.taken[t] or {}
+  w.taken[t] = taken
+  if taken[key] then return end
+  taken[key] = true
+  add(w, t, key, rille._place(t, key), text)
+end
+
+-- Visits the upvalues, and fields of upvalues, that fn reads.
+local function visit_upvalues(w, fn, found)
+  for index in next, found.upvalues do add_upvalue(w, fn, index) end
+  for _, read in ipairs(found.within) do
+    local index, field = table.unpack(read)
+    local name, value = debug.getupvalue(fn, index)
+    if name == "_ENV" and type(value) == "table" then
+      add_field(w, value, field, field)
+    else
+      w.names[field] = true
+      add_upvalue(w, fn, index)
+    end
+  end
+end
+
+-- Reports the upvalues and globals that fn only counts up.
+local function report_counts(w, fn, counted)
+  for index in next, counted.upvalues do
+    local name, value = debug.getupvalue(fn, index)
+    w.count(fn, index, value, name)
+  end
+  for _, read in ipairs(counted.within) do
+    local index, field = table.unpack(read)
+    local name, t = debug.getupvalue(fn, index)
+    if type(t) == "table" then w.count(t, field, rille._place(t, field), name == "_ENV" and field or name .. "." .. field) end
+  end
+end
+
+local function visit_function(w, fn)
+  if debug.getinfo(fn, "S").what == "C" or check.is_own(fn) then return end
+  local found = bytecode.reads(fn)
+  for name in next, found.fields do w.names[name] = true end
+  for name in next, found.counted.fields do w.counted[name] = true end
+  w.computed, w.compares = w.computed or found.computed, w.compares or found.compares
+  visit_upvalues(w, fn, found)
+  report_counts(w, fn, found.counted)
+end
+
+-- The functions and the class through which Lua reads a table. Those of a class of Rille's are known.
+local function visit_metatable(w, meta, text)
+  if type(meta) ~= "table" or is_own_class(meta) then return end
+  for name, v in next, meta do
+    if type(name) == "string" and name:sub(1, 2) == "__" then visit(w, v, text) end
+  end
+end
+
+local function visit_table(w, t, text)
+  if libraries[t] or w.own[t] or is_own_class(t) then return end
+  local meta = debug.getmetatable(t)
+  if t == _G then
+    w.tables[#w.tables + 1] = {t, "_G"}
+    return
+  end
+  if objects[t] then
+    objects[t](t, w.note, function(member, key) visit(w, member, ("%s.%s"):format(text, check.named(key))) end)
+    if not w.follows_all(t) then return end
+  elseif type(meta) == "table" and rawget(t, "__index") == nil and is_own_metatable(meta) then
+    return
+  end
+  w.tables[#w.tables + 1] = {t, text}
+  if not rawget(t, "__index") then w.place(t, reach.SIZE, rille._place(t, reach.SIZE), text) end
+  visit_metatable(w, meta, text)
+end
+
+function visit(w, v, text)
+  local kind = type(v)
+  if kind ~= "table" and kind ~= "function" or w.seen[v] then return end
+  w.seen[v] = true
+  if kind == "table" then visit_table(w, v, text) else visit_function(w, v) end
+end
+
+-- May the code read this field of t? Modes of modules are followed apart.
+local function is_read(w, t, key)
+  if t == _G then return w.names[key] end
+  if math.type(key) == "integer" then return rawlen(t) <= LARGE end
+  if key == "training" and objects[t] then return false end
+  return w.computed or w.names[key] or is_option(key)
+end
+
+-- Visits fields until there are no more names and tables.
+local function visit_fields(w)
+  repeat
+    local n = w.n
+    for _, row in ipairs(w.tables) do
+      local t, text = table.unpack(row)
+      for key in next, t do
+        if is_read(w, t, key) then add_field(w, t, key, ("%s.%s"):format(text, check.named(key))) end
+      end
+    end
+  until w.n == n
+  for _, row in ipairs(w.tables) do
+    local t, text = table.unpack(row)
+    for name in next, w.counted do
+      if rawget(t, name) ~= nil and not is_read(w, t, name) then w.count(t, name, rawget(t, name), text .. "." .. name) end
+    end
+  end
+end
+
+-- Starts a walk. tell.place(holder, key, value, text) is called for each place, tell.count() likewise for what the code only counts
+-- up; tell.note(holder, key) for each field that an object lists; tell.follows_all(object): is it of a user's class, of which all
+-- fields matter?
+function reach.new(tell)
+  return setmetatable({own = rilles_modules(), n = 0, seen = {}, taken = {}, tables = {}, names = {forward = true}, counted = {},
+    computed = false, compares = false}, {__index = tell})
+end
+
+-- Continues the walk from v. Of a function of Rille's own only the objects and functions that it was given count.
+function reach.from(w, v, text)
+  if check.is_own(v) then
+    for index = 1, debug.getinfo(v, "u").nups do
+      local _, value = debug.getupvalue(v, index)
+      if type(value) == "function" or type(value) == "table" and getmetatable(value) ~= nil then visit(w, value, text) end
+    end
+  else
+    visit(w, v, text)
+  end
+  visit_fields(w)
+end
+
+-- Was the walk ended by its limit?
+function reach.is_cut(w) return w.n >= MOST end
+
+return reach

@@ -1,0 +1,26 @@
+/* lua_graph.h - a compiled step as a Lua object: lua_graph.c makes and inspects it, lua_graph_call.c calls it. */
+#ifndef RILLE_SHELL_LUA_GRAPH_H
+#define RILLE_SHELL_LUA_GRAPH_H
+
+#include "shell/bind/shell.h"
+
+enum { MAX_TENSORS = 64, MAX_TRACES = 64 };
+
+/* User values: 1, the function; 2, a list with {args =, results =, conditions =} for each trace; 3: shell.h. */
+struct graph {
+    struct rille_graph_options options;
+    struct rille_chart_costs costs;
+    char schedule[16], mode[16];
+    struct rille_graph *trace[MAX_TRACES];
+    int ntrace, last; /* last: index of the trace run last; -1: none */
+    bool check;       /* option check = "trace": some calls are traced again and compared */
+    int64_t ncall;    /* calls, if `check` */
+    struct line line; /* user's line that created the graph */
+};
+
+/* lua_graph.c: raises unless the value at i is a compiled step. */
+struct graph *graph_check(lua_State *L, int i);
+/* lua_graph_call.c: the step's __call. */
+int graph_call(lua_State *L);
+
+#endif

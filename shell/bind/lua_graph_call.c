@@ -1,0 +1,356 @@
+/* lua_graph_call.c - calls a compiled step.
+ *
+ * A graph object keeps the traces made so far. A call looks for a trace that fits: the core compares types and
+ * layouts of the tensors, the variables and their gradients; arguments that are not tensors are compared here and
+ * must be equal; lua_conditions.c compares what else the function read. If none fits, the function is called once
+ * with the micro-batch tensors that the core provides, and its calls are recorded. Results that are not tensors are
+ * returned as they were traced.
+ *
+ * If nothing but numbers has changed since a trace that fits otherwise, the function is traced with live numbers in
+ * their place. If that gives the program of the former trace, with the former numbers, it replaces that trace, and
+ * changes of the numbers cost no trace from then on. */
+#include "shell/bind/lua_graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Collects the tensors among the values from first to last; returns their number. */
+static int
+list_graph_tensors(lua_State *L, int first, int last, struct rille_tensor **out)
+{
+    int n = 0;
+    for (int i = first; i <= last; i++) {
+        struct rille_tensor *t = tensor_test(L, i);
+        if (!t) continue;
+        if (n == MAX_TENSORS) complain(L, "graph: at most %d tensors go in or out of a step", MAX_TENSORS);
+        out[n++] = t;
+    }
+    return n;
+}
+
+/* ---- finding a trace ---- */
+
+/* A call in progress: tensors among the arguments, which are at 2 to last; their pattern is at pattern. */
+struct step_call {
+    struct graph *g;
+    struct rille_tensor *in[MAX_TENSORS];
+    int nin, last, pattern;
+};
+
+/* Packs the values from first to last into a table, the pattern of a call; a marker stands for each tensor. */
+static void
+push_pattern(lua_State *L, int first, int last)
+{
+    lua_createtable(L, last - first + 1, 1);
+    for (int i = first; i <= last; i++) {
+        if (tensor_test(L, i))
+            lua_pushlightuserdata(L, (void *)&shell_of(L)->meta[KIND_TENSOR]);
+        else
+            lua_pushvalue(L, i);
+        lua_rawseti(L, -2, i - first + 1);
+    }
+    lua_pushinteger(L, last - first + 1);
+    lua_setfield(L, -2, "n");
+}
+
+/* Returns true if the two patterns at the top are equal. */
+static bool
+same_pattern(lua_State *L)
+{
+    lua_getfield(L, -1, "n");
+    lua_getfield(L, -3, "n");
+    lua_Integer n = lua_tointeger(L, -1);
+    bool same = n == lua_tointeger(L, -2);
+    lua_pop(L, 2);
+    for (lua_Integer k = 1; same && k <= n; k++) {
+        lua_rawgeti(L, -1, k);
+        lua_rawgeti(L, -3, k);
+        same = lua_rawequal(L, -1, -2);
+        lua_pop(L, 2);
+    }
+    return same;
+}
+
+/* Returns the index of the trace that fits the call, or -1. *near: a trace that fits but for its conditions; -1: none. */
+static int
+find_trace(lua_State *L, const struct step_call *c, int *near)
+{
+    const struct graph *g = c->g;
+    int first = g->last >= 0 ? g->last : 0, found = -1;
+    *near = -1;
+    lua_getiuservalue(L, 1, 2);
+    for (int i = 0; i < g->ntrace && found < 0; i++) {
+        int k = (first + i) % g->ntrace;
+        if (!rille_graph_fits(g->trace[k], c->nin, c->in)) continue;
+        lua_rawgeti(L, -1, k + 1);
+        lua_getfield(L, -1, "args");
+        lua_pushvalue(L, c->pattern);
+        bool same = same_pattern(L);
+        lua_pop(L, 2);
+        if (same && conditions_hold(L))
+            found = k;
+        else if (same && *near < 0)
+            *near = k;
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+    return found;
+}
+
+/* ---- tracing ---- */
+
+/* Frees the oldest trace to make room. */
+static void
+forget_trace(lua_State *L, struct graph *g)
+{
+    rille_graph_free(&g->trace[0]);
+    memmove(g->trace, g->trace + 1, (size_t)--g->ntrace * sizeof *g->trace);
+    if (g->last >= 0) g->last--; /* -1: the trace that ran last is the freed one */
+    lua_getiuservalue(L, 1, 2);
+    lua_getglobal(L, "table");
+    lua_getfield(L, -1, "remove");
+    lua_pushvalue(L, -3);
+    lua_pushinteger(L, 1);
+    lua_call(L, 2, 0);
+    lua_pop(L, 2);
+}
+
+/* Begins a trace and pushes the function and its arguments; micro-batch tensors replace the tensors. */
+static void
+push_call(lua_State *L, const struct step_call *c)
+{
+    struct rille_tensor *piece[MAX_TENSORS], **slot[MAX_TENSORS];
+    int n = 0;
+    lua_getiuservalue(L, 1, 1);
+    for (int i = 2; i <= c->last; i++) {
+        if (tensor_test(L, i))
+            slot[n++] = tensor_slot(L);
+        else
+            lua_pushvalue(L, i);
+    }
+    at_line(L);
+    check(L, rille_trace_begin(shell_of(L)->session, &c->g->options, c->nin, c->in, piece));
+    for (int k = 0; k < c->nin; k++) *slot[k] = piece[k];
+}
+
+/* Writes a timeline if RILLE_TRACE=run.json is set: of the first trace's first run; the others' to run-2.json, ... */
+static void
+trace_by_environment(lua_State *L, struct rille_graph *g)
+{
+    struct shell *sh = shell_of(L);
+    if (!sh->trace) return;
+    const char *dot = strrchr(sh->trace, '.');
+    int stem = dot ? (int)(dot - sh->trace) : (int)strlen(sh->trace);
+    char path[4200];
+    if (sh->ntrace++ == 0)
+        snprintf(path, sizeof path, "%s", sh->trace);
+    else
+        snprintf(path, sizeof path, "%.*s-%d%s", stem, sh->trace, sh->ntrace, dot ? dot : "");
+    check(L, rille_graph_timeline(g, path));
+}
+
+static int
+raise_now(lua_State *L)
+{
+    return raise_core(L, NULL);
+}
+
+/* Traces the function once, with the conditions that were begun; *made: NULL if the step must be traced again. The
+ * function's results are left on the stack, above the pattern. Returns 0, or non-zero with an error at the top. */
+static int
+trace_once(lua_State *L, const struct step_call *c, struct rille_graph **made)
+{
+    struct rille_session *s = shell_of(L)->session;
+    struct rille_tensor *out[MAX_TENSORS];
+    *made = NULL;
+    lua_settop(L, c->pattern);
+    push_call(L, c);
+    int failed = conditions_enter(L);
+    shell_of(L)->tracing = c->g;
+    if (!failed) failed = lua_pcall(L, c->last - 1, LUA_MULTRET, 0);
+    shell_of(L)->tracing = NULL;
+    failed = conditions_end(L, failed);
+    int results = lua_gettop(L);
+    if (failed || results - c->pattern > MAX_TENSORS) {
+        rille_trace_abort(s);
+        return failed ? failed : complain(L, "graph: at most %d tensors go in or out of a step", MAX_TENSORS);
+    }
+    int nout = list_graph_tensors(L, c->pattern + 1, results, out);
+    at_line(L);
+    int code = rille_trace_end(s, nout, out, made);
+    if (code && rille_tracing(s)) rille_trace_abort(s);
+    if (!code) return 0;
+    lua_pushcfunction(L, raise_now);
+    return lua_pcall(L, 0, 0, 0);
+}
+
+/* Traces until there is a graph: a planned step may be traced several times. Raises an error of the function. */
+static struct rille_graph *
+trace_call(lua_State *L, const struct step_call *c)
+{
+    struct rille_graph *made;
+    luaL_checkstack(L, c->last + 8, "graph");
+    do {
+        lua_settop(L, c->pattern);
+        conditions_begin(L, c->pattern);
+        if (trace_once(L, c, &made)) lua_error(L);
+    } while (!made);
+    return made;
+}
+
+/* Pushes {args =, results =, conditions =} for a trace whose results are above the pattern. */
+static void
+push_record(lua_State *L, const struct step_call *c)
+{
+    int results = lua_gettop(L);
+    lua_createtable(L, 0, 3);
+    lua_pushvalue(L, c->pattern);
+    lua_setfield(L, -2, "args");
+    push_pattern(L, c->pattern + 1, results);
+    lua_setfield(L, -2, "results");
+    conditions_give(L);
+}
+
+/* Creates a trace for the call; returns its index. */
+static int
+make_trace(lua_State *L, const struct step_call *c)
+{
+    struct graph *g = c->g;
+    if (g->ntrace == MAX_TRACES) forget_trace(L, g);
+    struct rille_graph *made = g->trace[g->ntrace] = trace_call(L, c);
+    push_record(L, c);
+    lua_getiuservalue(L, 1, 2);
+    lua_insert(L, -2);
+    lua_rawseti(L, -2, g->ntrace + 1);
+    lua_settop(L, c->pattern);
+    lua_gc(L, LUA_GCCOLLECT); /* frees the trace's tensors now: already the first run may overwrite variables */
+    trace_by_environment(L, made);
+    return g->ntrace++;
+}
+
+/* ---- live numbers ---- */
+
+/* Does the new trace, whose record is at the top, compute what the old one, k, does for the old numbers? */
+static bool
+is_generalised(lua_State *L, const struct step_call *c, int k, struct rille_graph *made)
+{
+    char *how = NULL;
+    int record = lua_gettop(L);
+    lua_getiuservalue(L, 1, 2);
+    lua_rawgeti(L, -1, k + 1);
+    lua_getfield(L, -1, "results");
+    lua_getfield(L, record, "results");
+    bool same = same_pattern(L);
+    lua_settop(L, record);
+    if (!same) return false;
+    conditions_numbers(L, true);
+    same = !rille_graph_compare(c->g->trace[k], made, &how) && !how;
+    conditions_numbers(L, false);
+    free(how);
+    return same;
+}
+
+/* Replaces trace k, from which only numbers differ, by one with live numbers. False: the step must be traced for the
+ * present numbers. */
+static bool
+replace_trace(lua_State *L, const struct step_call *c, int k)
+{
+    struct rille_graph *made = NULL;
+    int64_t interrupts = shell_of(L)->ninterrupt;
+    luaL_checkstack(L, c->last + 8, "graph");
+    lua_getiuservalue(L, 1, 2);
+    lua_rawgeti(L, -1, k + 1);
+    lua_getfield(L, -1, "conditions");
+    lua_replace(L, c->pattern + 1);
+    lua_settop(L, c->pattern + 1);
+    if (!conditions_begin_live(L, c->pattern)) return false;
+    if (trace_once(L, c, &made) && interrupts != shell_of(L)->ninterrupt) lua_error(L);
+    bool good = made;
+    if (good) push_record(L, c);
+    if (good) good = is_generalised(L, c, k, made);
+    if (good) lua_replace(L, c->pattern + 1);
+    lua_settop(L, c->pattern + good);
+    lua_gc(L, LUA_GCCOLLECT);
+    if (!conditions_end_live(L, good)) {
+        rille_graph_free(&made);
+        return false;
+    }
+    lua_getiuservalue(L, 1, 2);
+    lua_pushvalue(L, c->pattern + 1);
+    lua_rawseti(L, -2, k + 1);
+    lua_settop(L, c->pattern);
+    rille_graph_free(&c->g->trace[k]);
+    c->g->trace[k] = made;
+    return true;
+}
+
+/* ---- option check = "trace" ---- */
+
+/* In calls 1, 2, 4, 8, ... traces the function again, and raises an error if the program differs from trace k's. */
+static void
+check_trace(lua_State *L, const struct step_call *c, int k)
+{
+    struct rille_graph *made = NULL;
+    char *how = NULL;
+    int64_t n = ++c->g->ncall;
+    if (n & (n - 1)) return;
+    luaL_checkstack(L, c->last + 8, "graph");
+    conditions_none(L);
+    do
+        if (trace_once(L, c, &made)) lua_error(L);
+    while (!made);
+    int code = rille_graph_compare(c->g->trace[k], made, &how);
+    rille_graph_free(&made);
+    check(L, code);
+    lua_settop(L, c->pattern);
+    if (how) lua_pushstring(L, how);
+    free(how);
+    if (lua_gettop(L) > c->pattern)
+        complain(L, "graph: the step's function, traced again, computes something else: %s; make what it depends on an argument",
+                 lua_tostring(L, -1));
+}
+
+/* ---- running ---- */
+
+/* Runs trace k, pushes its results as the traced function returned them, and returns their number. */
+static int
+run_trace(lua_State *L, const struct step_call *c, int k)
+{
+    struct rille_tensor *out[MAX_TENSORS] = {NULL}, **slot[MAX_TENSORS];
+    int n = 0;
+    lua_getiuservalue(L, 1, 2);
+    lua_rawgeti(L, -1, k + 1);
+    lua_getfield(L, -1, "results");
+    int results = lua_gettop(L);
+    lua_getfield(L, results, "n");
+    int count = (int)lua_tointeger(L, -1);
+    lua_pop(L, 1);
+    luaL_checkstack(L, count + 8, "graph");
+    for (int i = 1; i <= count; i++) {
+        if (lua_rawgeti(L, results, i) != LUA_TLIGHTUSERDATA) continue;
+        lua_pop(L, 1);
+        slot[n++] = tensor_slot(L);
+    }
+    at_line(L);
+    c->g->last = k;
+    check(L, rille_graph_run(c->g->trace[k], c->nin, c->in, out));
+    for (int i = 0; i < n; i++) *slot[i] = out[i];
+    collect_if_due(L);
+    return count;
+}
+
+int
+graph_call(lua_State *L)
+{
+    struct step_call c = {.g = graph_check(L, 1), .last = lua_gettop(L)};
+    int near;
+    c.nin = list_graph_tensors(L, 2, c.last, c.in);
+    if (rille_tracing(shell_of(L)->session)) return complain(L, "graph: a step cannot be called inside another one");
+    push_pattern(L, 2, c.last);
+    c.pattern = lua_gettop(L);
+    int k = find_trace(L, &c, &near);
+    if (k >= 0 && c.g->check) check_trace(L, &c, k);
+    if (k < 0 && near >= 0 && replace_trace(L, &c, near)) k = near;
+    if (k < 0) k = make_trace(L, &c);
+    return run_trace(L, &c, k);
+}

@@ -1,0 +1,199 @@
+-- A compiled step follows what its function reads besides its arguments: upvalues, globals, fields, functions, modules, metatables.
+-- Reference: the same function, called eagerly.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+
+local function traces(step) return tonumber(tostring(step):match("(%d+) trace")) end
+
+-- What warnings the script prints.
+local function warnings_of(script)
+  local path = os.tmpname()
+  local file = assert(io.open(path, "w"))
+  file:write(script)
+  file:close()
+  local pipe = io.popen(("%s %s 2>&1"):format(os.getenv("RILLE") or "build/release/rille", path))
+  local text = pipe:read("a")
+  pipe:close()
+  os.remove(path)
+  return (text:gsub(path, "script.lua"))
+end
+
+-- ---- one way of reading each ----
+
+-- By what is read: a chunk that returns the function and the changes to make, one after the other.
+local ways = {
+  ["a number in an upvalue"] = "local k = 2.0; return function(x) return x * k end, {function() k = 3.0 end}",
+  ["a number in a global"] = "K = 2.0; return function(x) return x * K end, {function() K = 3.0 end}",
+  ["a global that was nil"] = "N = nil; return function(x) return N and x * N or x end, {function() N = 3 end}",
+  ["a global behind _G"] = "K = 2.0; return function(x) return x * _G.K end, {function() K = 3.0 end}",
+  ["a field"] = "local o = {k = 2}; return function(x) return x * o.k end, {function() o.k = 3 end}",
+  ["a field of a field"] = "local o = {p = {k = 2}}; return function(x) return x * o.p.k end, {function() o.p.k = 3 end, function() o.p = {k = 4} end}",
+  ["a field that was nil"] = "local o = {}; return function(x) return o.k and x * 2 or x end, {function() o.k = true end}",
+  ["a field of a global"] = "O = {k = 2}; return function(x) return x * O.k end, {function() O.k = 3 end, function() O = {k = 4} end}",
+  ["a field whose name is computed"] = "local o, n = {k1 = 2, k2 = 5}, 'k1'; return function(x) return x * o[n] end, {function() o.k1 = 3 end, function() n = 'k2' end}",
+  ["an entry of a list"] = "local o = {2, 3}; return function(x) return x * o[1] + o[2] end, {function() o[2] = 4 end}",
+  ["a list that grows"] = "local o = {2}; return function(x) for _, k in ipairs(o) do x = x * k end return x end, {function() o[2] = 4 end, function() o[1] = nil end}",
+  ["a flag"] = "local f = true; return function(x) if f then return x end return x * 10 end, {function() f = false end}",
+  ["a text"] = "local t = 'a'; return function(x) return t == 'a' and x or x * 7 end, {function() t = 'b' end}",
+  ["a tensor that is bound anew"] = "local w = rille.ones(2); return function(x) return x * w end, {function() w = rille.full({2}, 5) end}",
+  ["a function that is bound anew"] = "local g = function(x) return x * 2 end; return function(x) return g(x) end, {function() g = function(x) return x * 5 end end}",
+  ["an operator that is bound anew"] = "local act = rille.exp; return function(x) return act(x) end, {function() act = rille.square end}",
+  ["an upvalue of a function that is called"] = "local k = 2; local function g(x) return x * k end; return function(x) return g(x) end, {function() k = 3 end}",
+  ["an upvalue of a function inside"] = "local k = 2; return function(x) return (function() return x * k end)() end, {function() k = 3 end}",
+  ["a global of a function in a table"] = "K = 2; local o = {g = function(x) return x * K end}; return function(x) return o.g(x) end, {function() K = 3 end}",
+  ["a number in a threshold"] = "local epoch = 1; return function(x) return epoch > 2 and x * 3 or x end, {function() epoch = 2 end, function() epoch = 3 end}",
+  ["an option in a table"] = "local how = {axis = 0}; return function(x) return x:reshape(1, 2):sum(how):sum() end, {function() how.keepdim = true end, function() how.axis = 1 end}",
+  ["a field of an object"] = "local C = {}; C.__index = C; function C:f(x) return x * self.k end; local o = setmetatable({k = 2}, C); return function(x) return o:f(x) end, {function() o.k = 3 end}",
+  ["a field of a class"] = "local C = {k = 2}; C.__index = C; function C:f(x) return x * self.k end; local o = setmetatable({}, C); return function(x) return o:f(x) end, {function() C.k = 3 end, function() o.k = 5 end}",
+  ["a method of a class"] = "local C = {}; C.__index = C; function C:f(x) return x * 2 end; local o = setmetatable({}, C); return function(x) return o:f(x) end, {function() function C:f(x) return x * 3 end end}",
+  ["__call"] = "local k = 2; local o = setmetatable({}, {__call = function(_, x) return x * k end}); return function(x) return o(x) end, {function() k = 3 end}",
+  ["a field of a module"] = [[local M = rille.nn.Module:extend("M"); function M:init() self.k = 2 end; function M:forward(x) return x * self.k end
+    local m = M(); return function(x) return m(x) end, {function() m.k = 3 end}]],
+  ["a field that a module lacked"] = [[local M = rille.nn.Module:extend("M"); function M:forward(x) return self.k and x * self.k or x end
+    local m = M(); return function(x) return m(x) end, {function() m.k = 3 end}]],
+  ["a module in a Sequential"] = [[local M = rille.nn.Module:extend("M"); function M:init() self.k = 2 end; function M:forward(x) return x * self.k end
+    local m = rille.nn.Sequential(M(), rille.nn.ReLU()); return function(x) return m(x) end, {function() m[1].k = 3 end, function() m[2] = M() end}]],
+  ["a module that is the step"] = [[local M = rille.nn.Module:extend("M"); function M:init() self.k = 2 end; function M:forward(x) return x * self.k end
+    local m = M(); return m, {function() m.k = 3 end}]],
+  ["an upvalue of a method of a module"] = [[local k = 2; local M = rille.nn.Module:extend("M"); function M:forward(x) return x * k end
+    local m = M(); return function(x) return m(x) end, {function() k = 3 end}]],
+  ["a table that has itself"] = "local o = {k = 2}; o.self = o; return function(x) return x * o.self.self.k end, {function() o.k = 3 end}",
+  ["a table that has itself, replaced"] = "local o = {k = 2}; o.self = o; return function(x) return x * o.self.self.k end, {function() o = {k = 3}; o.self = o end}",
+}
+
+tap.group("each way of reading", function()
+  for _, what in ipairs{false, true} do
+    for name, chunk in pairs(ways) do
+      local fn, changes = load(chunk, "=chunk", "t", what and setmetatable({}, {__index = _G}) or _G)()
+      local step, x = rille.graph(fn), rille.tensor{1.5, 2}
+      step(x)
+      tap.near(step(x):totable(), fn(x):totable(), name)
+      tap.is(traces(step), 1, name .. ": two calls are traced once")
+      for i, change in ipairs(changes) do
+        change()
+        tap.near(step(x):totable(), fn(x):totable(), ("%s, change %d"):format(name, i))
+        local n = traces(step)
+        step(x)
+        tap.ok(traces(step) == n and n <= i + 1, "traced at most once for it", n)
+      end
+    end
+  end
+end)
+
+tap.group("arguments", function()
+  local step = rille.graph(function(x, o) return x * o.k end)
+  local o, x = {k = 2}, rille.ones{1}
+  tap.is({step(x, o):item(), step(x, o):item()}, {2, 2}, "a table")
+  o.k = 3
+  tap.is(step(x, o):item(), 3, "fields of a table that is an argument are followed")
+end)
+
+tap.group("what is nothing to a step", function()
+  local log, other, state = {}, 1, {k = 2, losses = {}}
+  local seen
+  local step = rille.graph(function(x) seen = x; log.last = x; return x * state.k end)
+  local x = rille.ones{1}
+  for i = 1, 4 do
+    step(x)
+    log[i], other, state.losses[i], NOT_READ, seen = i, i, i, i, i
+  end
+  tap.ok(traces(step) <= 2, "values that it does not read, or only writes", traces(step))
+end)
+
+tap.group("what a step changes itself", function()
+  local n, calls, cache = 0, {}, {}
+  local step = rille.graph(function(x)
+    n = n + 1
+    calls.n = (calls.n or 0) + 1
+    cache.w = cache.w or rille.full({1}, 3)
+    return x * cache.w
+  end)
+  for _ = 1, 5 do tap.is(step(rille.ones{1}):item(), 3, "gives what it gives eagerly") end
+  tap.ok(traces(step) <= 2, "counts cost no trace, what is made once costs one", traces(step))
+  local text = warnings_of([[
+    local n, v = 0, rille.ones{1}
+    local step = rille.graph(function(x) n = n + 1; v = v * 1; return x * v end)
+    for _ = 1, 5 do step(rille.ones{1}) end]])
+  for _, name in ipairs{"n", "v"} do
+    local _, times = text:gsub(("script.lua:3: graph: the step's function changes '%s' itself"):format(name), "")
+    tap.is(times, 1, name .. ": is told once")
+  end
+end)
+
+tap.group("warnings", function()
+  local text = warnings_of([[
+    local w
+    local step = rille.graph(function(x) return x * w end)
+    for i = 1, 40 do
+      w = rille.full({1}, i)
+      step(rille.ones{1})
+    end]])
+  local _, times = text:gsub("script.lua:5: graph: the step was traced 9 times because 'w' changes from call to call", "")
+  tap.is(times, 1, "a step that is traced again and again for one variable tells which, once")
+end)
+
+-- ---- random programs ----
+
+-- Each kind of place: declarations, an expression or statement that changes y, and a change with a number v or 0, 1, 2.
+local kinds = {
+  {"local a@ = 1", "y = y * a@", "a@ = $"},
+  {"A@ = 1", "y = y + A@", "A@ = $"},
+  {"local a@ = true", "if a@ then y = y + 1 else y = y * 2 end", "a@ = $ > 1"},
+  {"local a@ = {k = 1, deep = {k = 2}}", "y = y * a@.k + a@.deep.k", "a@.k = $", "a@.deep.k = $", "a@.deep = {k = $}", "a@ = {k = $, deep = {k = 3}}"},
+  {"local a@ = {1, 2}", "for i = 1, #a@ do y = y + a@[i] end", "a@[1] = $", "a@[3] = $", "a@[3] = nil"},
+  {"local a@ = {k0 = 1, k1 = 2}; local n@ = 'k0'", "y = y + a@[n@]", "a@.k0 = $", "a@.k1 = $", "n@ = 'k' .. ($ > 1 and 1 or 0)"},
+  {"local a@ = rille.full({2}, 2)", "y = y + a@", "a@ = rille.full({2}, $)", "a@:fill_($)"},
+  {"local k@ = 1; local function a@(z) return z * k@ end", "y = a@(y)", "k@ = $", "local v = $; a@ = function(z) return z + v end"},
+  {"local C@ = {c = 1}; C@.__index = C@; function C@:f(z) return z * self.c end; local a@ = setmetatable({}, C@)", "y = a@:f(y)",
+    "C@.c = $", "a@.c = $", "a@.c = nil"},
+  {"local M@ = rille.nn.Module:extend('M'); function M@:init(k) self.k, self.l = k, {} end "
+    .. "function M@:forward(z) for _, m in ipairs(self.l) do z = m(z) end return z * self.k + (self.b or 0) end; local a@ = M@(1)", "y = a@(y)",
+    "a@.k = $", "a@.b = $", "a@.l[1] = M@($)", "a@.l = {}"},
+  {"local a@ = 1", "if a@ > 1.5 then y = y * 3 end", "a@ = $"},
+}
+
+local function program(random)
+  local declared, body, changes = {}, {}, {}
+  for i = 1, 1 + random(5) do
+    local kind = kinds[random(#kinds)]
+    local function at(text) return (text:gsub("@", tostring(i))) end
+    declared[i], body[i] = at(kind[1]), at(kind[2])
+    for k = 3, #kind do changes[#changes + 1] = ("function(v) %s end"):format((at(kind[k]):gsub("%$", "v"))) end
+  end
+  return ("%s\nreturn function(x)\n  local y = x\n  %s\n  return y\nend, {%s}"):format(table.concat(declared, "\n"),
+    table.concat(body, "\n  "), table.concat(changes, ", "))
+end
+
+local values = {0, 1, 2, 0.5, 1.25}
+
+-- Runs a program; returns what went wrong, or nil.
+local function wrong_in(text, random)
+  local fn, changes = assert(load(text, "=program"))()
+  local step, x = rille.graph(fn), rille.tensor{1, 2}
+  for call = 1, 8 do
+    for _ = 1, random(3) - 1 do changes[random(#changes)](values[random(#values)]) end
+    local got, want = step(x), fn(x)
+    if (got - want):abs():max():item() > 1e-4 * (1 + want:abs():max():item()) then return ("call %d: %s, not %s"):format(call, got, want) end
+    local n = traces(step)
+    step(x)
+    if traces(step) ~= n then return ("call %d: traced again for nothing"):format(call) end
+  end
+end
+
+tap.group("500 random programs", function()
+  local seed = tap.seed(11)
+  for i = 1, 500 do
+    if tap.share(i) then
+      math.randomseed(seed, i)
+      local text = program(math.random)
+      local wrong = wrong_in(text, math.random)
+      if wrong then
+        tap.ok(false, ("program %d is eager's"):format(i), wrong .. "\n" .. text)
+        return
+      end
+    end
+  end
+  tap.ok(true, "changing what they read between calls, are what they are eagerly")
+end)
+
+tap.done()
