@@ -1,8 +1,8 @@
 /* arena.c - memory by lifetime: a chain of chunks, newest first, each filled from its front.
  *
- * A chunk is twice as large as the one before (up to CHUNK_MAX), so that an
- * arena of n bytes makes O(log n) calls to the host. What fills a huge page has one: plans of 100,000 tasks are gone
- * through many times, in an order that is not that of memory. */
+ * A chunk is twice as large as the chunk before (up to CHUNK_MAX), so an arena of n bytes makes O(log n) calls to
+ * the host. A chunk of CHUNK_MAX is one huge page, because plans of 100,000 tasks are read many times in an order
+ * that is not that of memory. */
 #include "runtime/base/arena.h"
 
 #include "runtime/base/pages.h"

@@ -57,7 +57,8 @@ hash_add(struct hash_table *t, uint64_t hash, void *item)
     t->n++;
 }
 
-/* Those that stand behind the gap until the next one are put again: a search for them must not end at the gap. */
+/* Puts the entries behind the gap again, up to the next gap, because a search for one of them must not end at the
+ * new gap. */
 void
 hash_remove(struct hash_table *t, uint64_t hash, const void *item)
 {

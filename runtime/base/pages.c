@@ -20,7 +20,7 @@ struct range {
 
 struct region {
     struct range all;
-    bool small;         /* its blocks are, than a huge page */
+    bool small;         /* its blocks are smaller than a huge page */
     struct range *free; /* by address, no two adjacent */
     int nfree, capacity;
 };
@@ -139,7 +139,7 @@ merge_free_ranges(struct region *r, struct range given)
     return given;
 }
 
-/* Returns to the host the huge pages that only `given` was using: those of the free range `f` that it touches. */
+/* Returns to the host the huge pages that only `given` was using: pages of the free range `f` that overlap `given`. */
 static void
 forget_pages(const struct region *r, struct range f, struct range given)
 {

@@ -1,12 +1,14 @@
 /* pages.h - large blocks of the host's memory, on huge pages that they share.
  *
- * Mapped by itself a block of 2.25 MiB has a huge page and 64 small ones behind it. Here blocks lie side by side in
- * regions, which are mapped whole and cost nothing where nobody wrote, so that nearly all of each lies on huge pages:
- * one fault for 2 MiB, and an entry of the TLB reaches as far. (GPT-2 124M, whose weights are of 2.25, 7 and 9 MiB,
- * writes an id in 16.3 to 16.7 ms for 17.1 on one core of an EPYC: 92 to 94 % of memory's speed for 89. Its keys and
- * values are of 384 KiB; products with them, which no cache holds any more, take 17 and 14 us for 28 and 24.) Blocks
- * smaller than a huge page have regions of their own, whose holes are as small. What is given back returns to the host
- * by huge pages. Process-wide; any thread. */
+ * A block of 2.25 MiB with a mapping of its own has one huge page and 64 small pages behind it. Here blocks are
+ * adjacent in regions. A region is mapped as one, and costs nothing where nobody has written, so nearly all of each
+ * block is on huge pages: one fault per 2 MiB, and one TLB entry per 2 MiB.
+ *
+ * On one core of an EPYC, GPT-2 124M (weights of 2.25, 7 and 9 MiB) generates an id in 16.3 to 16.7 ms instead of
+ * 17.1. Products with its keys and values (384 KiB each, out of the caches) take 17 and 14 us instead of 28 and 24.
+ *
+ * Blocks smaller than a huge page have regions of their own, so that their holes are reused by blocks of that size.
+ * Freed memory returns to the host by huge pages. Process-wide; any thread. */
 #ifndef RILLE_RUNTIME_PAGES_H
 #define RILLE_RUNTIME_PAGES_H
 

@@ -1,10 +1,9 @@
-/* rng.c - Philox4x32-10: ten rounds of two 32 x 32 -> 64 bit products, each mixing half of the counter with a key that
- * a Weyl sequence advances.
+/* rng.c - Philox4x32-10: ten rounds of two 32 x 32 -> 64 bit products. Each round mixes half of the counter with a
+ * key that a Weyl sequence advances.
  *
- * Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as easy as 1, 2, 3",
- * SC 2011. The counter of a block is (piece, its number); its four words belong
- * to four elements or two, as their position in the whole says, so that an
- * element stands for itself. */
+ * Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. The counter of a block is
+ * (micro-batch, block number). Its four words belong to four elements or to two, by their position in the global
+ * tensor. */
 #include "runtime/base/rng.h"
 
 #include <math.h>
@@ -36,7 +35,7 @@ philox(uint64_t key, uint64_t hi, uint64_t lo, uint32_t out[4])
     out[3] = c3;
 }
 
-/* Calls must not share streams even for seeds and ordinals that are near each other: the block cipher itself mixes. */
+/* Mixes seed and ordinal by the block cipher itself, so that near seeds and ordinals share no stream. */
 uint64_t
 rng_key(uint64_t seed, uint64_t ordinal)
 {
@@ -93,8 +92,9 @@ rng_normal_f64(uint64_t key, uint64_t piece, uint64_t i)
     return normal(u, (double)(rng_bits(key, piece, i | 1) >> 11) * 0x1p-53, i % 2);
 }
 
-/* A Feistel network of six rounds over the least even number of bits that holds n, with Philox as its round function;
- * what falls outside walks on until it is inside (Black & Rogaway 2002), four steps at most on average. */
+/* A Feistel network of six rounds over the least even number of bits that holds n, with Philox as round function. A
+ * value outside 0 .. n - 1 is encrypted again until it is inside (cycle walking; Black & Rogaway 2002): at most four
+ * times on average. */
 uint64_t
 rng_shuffle(uint64_t key, uint64_t n, uint64_t i)
 {

@@ -1,7 +1,8 @@
 /* rng.h - counter-based random numbers: Philox4x32-10 (Salmon et al., SC 2011).
  *
  * A value is a pure function of (key, position): key = (seed, ordinal of the random call), position = index of the
- * element in the whole tensor (and the piece). So it does not depend on how many ranks make it. Pure; any thread. */
+ * element in the global tensor, and the micro-batch. The value therefore does not depend on the number of ranks.
+ * Pure; any thread. */
 #ifndef RILLE_RUNTIME_RNG_H
 #define RILLE_RUNTIME_RNG_H
 
@@ -17,8 +18,8 @@ uint32_t rng_word(uint64_t key, uint64_t piece, uint64_t i);
 uint64_t rng_bits(uint64_t key, uint64_t piece, uint64_t i);
 /* Uniform in [0, 1), the first `digits` binary digits: up to 32 of the word, more (up to 53) of the 64 bits. */
 double rng_uniform(uint64_t key, uint64_t piece, uint64_t i, int digits);
-/* Standard normal: of two neighbours the even one takes the cosine and the odd one the sine of their pair of words
- * (f64: of their two pairs). */
+/* Standard normal. Of two neighbouring elements the even one takes the cosine and the odd one the sine of their pair
+ * of words (f64: of their two pairs). */
 float rng_normal(uint64_t key, uint64_t piece, uint64_t i);
 double rng_normal_f64(uint64_t key, uint64_t piece, uint64_t i);
 /* Returns element i of a permutation of 0 .. n - 1 given by the key. Needs no table, so an epoch may have any

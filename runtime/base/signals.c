@@ -1,4 +1,4 @@
-/* signals.c - stretches in which a thread takes no signals. */
+/* signals.c - blocks signals for stretches of a thread. */
 #include "runtime/base/signals.h"
 
 #include "runtime/base/base.h"
@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-/* What a thread's own instructions raise comes whether it is held or not. */
+/* Signals of a thread's own faulty instructions; they are delivered even if they are blocked. */
 static const int own_faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 
 static _Thread_local struct {

@@ -1,16 +1,16 @@
-/* simd.h - loops that the compiler vectorises for the machine it finds itself on.
+/* simd.h - marks for loops that the compiler vectorises for the machine that runs them.
  *
  * The compiler makes a function marked VECTOR for several x86-64 levels, and the loader picks one (an ifunc), so one
- * build runs everywhere and is fast. Helpers that such loops call are INLINE, so that they get the level of their
- * caller. The loader picks before a sanitizer's run-time is ready: there is one version then.
+ * build runs everywhere and is fast. Helpers of such loops are INLINE, so that each helper gets the level of its
+ * caller. Under a sanitizer there is one version, because the loader picks before the sanitizer's run-time is ready.
  *
- * clang 14 to 17 pick by single features alone: they have AVX-512 and the lowest level. They call the picked version
- * NAME.ifunc, and NAME.resolver, which picks, is seen by other files even where the function is static: so a function
- * that others call is followed by EXPORTED(name), and no two files have one of the same name (.ci/clang links them).
- * Other clangs before 19 have one level, that of their options (-march).
+ * clang 14 to 17 pick by single features, so they make two versions: AVX-512 and the lowest level. Other files call
+ * the picked version as NAME.ifunc, and the function NAME.resolver that picks is global even if the function is
+ * static. A function that other files call is therefore followed by EXPORTED(name), and function names are unique
+ * over all files (.ci/clang links them). Other clangs before 19 make one version, by their options (-march).
  *
- * A file of such loops begins with #pragma GCC optimize("O3", "no-trapping-math"): gcc vectorises fully at O3, and only
- * when it may compare in lanes whose result nobody takes. clang does so by itself. Macros; any thread. */
+ * A file of such loops begins with #pragma GCC optimize("O3", "no-trapping-math"): gcc vectorises fully at O3 only,
+ * and only if it may compute comparisons whose result is not used. clang needs no pragma. Macros; any thread. */
 #ifndef RILLE_RUNTIME_SIMD_H
 #define RILLE_RUNTIME_SIMD_H
 
@@ -19,7 +19,7 @@
 
 #if defined(__clang__)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED /* a sanitizer looks at loads and stores */
+#define SANITIZED /* a sanitizer checks loads and stores */
 #endif
 #if __clang_major__ < 14 || __clang_major__ == 18
 #define ONE_LEVEL
@@ -37,7 +37,7 @@
 #define VECTOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #define EXPORTED(name)
 #endif
-/* The turns of the loop that follows do not depend on each other, whatever its pointers may say. */
+/* The iterations of the next loop are independent, whatever its pointers may suggest. */
 #ifdef __clang__
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -45,8 +45,8 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-/* Vector x is in a register from here on. What is used several times gcc would read anew for each use, as an operand in
- * memory, though a core may load fewer vectors than it multiplies. */
+/* Keeps vector x in a register. gcc would load a vector with several uses again for each use, as a memory operand,
+ * although a core loads fewer vectors per cycle than it multiplies. */
 #if defined(__x86_64__)
 #define IN_REGISTER(x) __asm__("" : "+v"(x))
 #elif defined(__aarch64__)
@@ -55,8 +55,8 @@
 #define IN_REGISTER(x) UNUSED(x)
 #endif
 
-/* Loops whose vectors must have the width of the machine's registers are compiled for each level by themselves, and
- * pick one when they run. */
+/* A loop whose vectors must be as wide as the machine's registers is compiled once per level, and chosen when it
+ * runs. */
 #if defined(__x86_64__) && defined(__GNUC__)
 #define X86_LEVELS
 #define X86_V3      __attribute__((target("arch=x86-64-v3")))
@@ -78,7 +78,8 @@ machine_level(void)
 #endif
 }
 
-/* Does a core fetch far enough ahead of what it reads by itself? Asking it for more then costs more than it brings. */
+/* Returns 1 if the core prefetches far enough ahead by itself. More prefetching by software would then cost more
+ * than it saves. */
 INLINE int
 machine_fetches_ahead(void)
 {
@@ -89,7 +90,7 @@ machine_fetches_ahead(void)
 #endif
 }
 
-/* Has it an instruction that rounds floats to bf16? */
+/* Returns 1 if the processor has an instruction that rounds floats to bf16. */
 INLINE int
 machine_rounds_bf16(void)
 {
@@ -100,8 +101,8 @@ machine_rounds_bf16(void)
 #endif
 }
 
-/* Does a core multiply twice as many bf16 as floats at a time? Those of AMD that have such products; Intel's as many.
- */
+/* Returns 1 if a core multiplies twice as many bf16 as floats per cycle: AMD's with AVX512_BF16. Intel's multiply as
+ * many. */
 INLINE int
 machine_doubles_bf16(void)
 {
@@ -112,8 +113,7 @@ machine_doubles_bf16(void)
 #endif
 }
 
-/* Does a core compute with vectors of 64 bytes as wholes? Zen 4, the only one of its family that has them, takes them
- * apart. */
+/* Returns 1 if a core computes 64-byte vectors in one piece. Zen 4 splits them in two. */
 INLINE int
 machine_takes_wide(void)
 {

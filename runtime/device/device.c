@@ -1,12 +1,10 @@
 /* device.c - pools: the memory of one device.
  *
- * A request is rounded up to a size class, eight classes to a power of two, so
- * that a block wastes at most an eighth. Blocks given back lie in a list of
- * their class until asked for again, until they are more than was needed lately,
- * or until the limit or the host wants the room: a program that takes and gives
- * back the same in every step asks the host for nothing. (Fresh pages cost ten
- * times what writing them costs.) Idle bytes and the tail of a block are poisoned
- * under AddressSanitizer. */
+ * A request is rounded up to a size class, eight classes per power of two, so a block wastes at most an eighth. A
+ * freed block stays in the list of its class until it is requested again, until idle blocks exceed recent needs, or
+ * until the limit or the host needs the memory. A program that allocates and frees the same sizes in every step
+ * therefore makes no calls to the host. (Writing fresh pages costs ten times as much as writing used ones.) Under
+ * AddressSanitizer, idle bytes and the tail of a block are poisoned. */
 #include "runtime/device/device.h"
 
 #include "runtime/base/arena.h"
@@ -32,13 +30,14 @@
 #endif
 
 enum { ALIGN = 64, STEPS = 8, STEP_BITS = 3, NCLASS = 64 * STEPS };
-static const size_t idle_floor = (size_t)64 << 20; /* so much may always lie idle */
-enum { CREST_FADES = 4096, CREST_SLACK = 4 };      /* blocks given back; a part of the crest */
+static const size_t idle_floor = (size_t)64 << 20; /* idle bytes that a pool may always keep */
+/* number of freed blocks after which the crest fades; a fraction of the crest */
+enum { CREST_FADES = 4096, CREST_SLACK = 4 };
 
 /* ---- kinds ---- */
 
-/* Blocks of so many bytes are the system's, and go back to it: in the heap, whose holes are as long as what was there,
- * 4,000 sizes of tensors one after the other left 410 MB behind, and leave 190. (Sanitizers watch the heap.) */
+/* Blocks of at least this many bytes are mapped from the system and unmapped again. In the heap, 4,000 tensor sizes
+ * one after another left 410 MB of holes; so they leave 190 MB. (Sanitizers watch the heap.) */
 #if defined(__SANITIZE_ADDRESS__)
 static const size_t mapped = SIZE_MAX;
 #else
@@ -96,7 +95,7 @@ static const struct device_kind device_cpu = {
     .copy = host_copy,
     .fill = host_fill,
 };
-/* A plan of meta devices says what a cpu would do. */
+/* A plan for meta devices equals a plan for cpu devices. */
 static const struct device_kind device_meta = {.number = DEV_META, .flags = NO_BYTES | FUSES, .variants = DEV_CPU};
 
 static const struct device_kind *const kinds[NDEVICE_KIND] = {
@@ -113,7 +112,7 @@ device_kind(int kind)
     return kinds[kind];
 }
 
-/* A plan of devices without bytes says what it would be in the host's. */
+/* Devices without bytes count as the host's space, so that their plans equal a cpu's. */
 int32_t
 device_space(int kind, int32_t device)
 {
@@ -122,7 +121,7 @@ device_space(int kind, int32_t device)
     return flags & ONE_SPACE ? kind : NDEVICE_KIND + device * NDEVICE_KIND + kind;
 }
 
-/* Work on a stream reaches the host's bytes and those of its kind. */
+/* Work on a stream reaches the host's bytes and those of devices of its kind. */
 int
 device_carrier(int from, int to)
 {
@@ -150,17 +149,18 @@ struct block {
 struct pool {
     int device;
     const struct device_kind *kind;
-    struct pool_source source;      /* instead of the kind's memory; take NULL: there is none */
-    const struct work_order *order; /* NULL: no work touches its bytes between runs */
-    size_t limit_bytes;             /* 0: none */
+    struct pool_source source;      /* replaces the kind's memory; take NULL: no source */
+    const struct work_order *order; /* NULL: no work accesses its bytes between runs */
+    size_t limit_bytes;             /* 0: no limit */
     size_t idle_bytes;
-    size_t crest; /* the most bytes that were live lately */
+    size_t crest; /* largest number of bytes that were live recently */
     void *arena;
     struct pool_count count;
     struct block *idle[NCLASS];
 };
 
-/* The class of a request and the bytes of that class: the request rounded up to three bits below its leading one. */
+/* Returns the class of a request and the bytes of that class: the request rounded up to three bits below its leading
+ * one. */
 static int
 pool_class(size_t bytes, size_t *capacity)
 {
@@ -192,14 +192,14 @@ used_bytes(const struct pool *p)
     return p->count.live_bytes + p->count.arena_bytes;
 }
 
-/* Is work with this number still to be done? */
+/* Returns true if the work with this number is not done yet. */
 static bool
 is_number_open(const struct pool *p, uint64_t number)
 {
     return p->order && number > atomic_load(&p->order->done);
 }
 
-/* Memory goes when the last work that touches it is done: what failed is told to others. */
+/* Waits until the last work that accesses the memory is done. A failure of that work is reported elsewhere. */
 static void
 await_all(const struct pool *p, uint64_t number)
 {
@@ -216,7 +216,8 @@ block_release(struct pool *p, struct block *b)
     free(b);
 }
 
-/* The first block of the list that no work touches (any: or that some does); NULL: there is none. Takes it out. */
+/* Removes and returns the first block of the list that no work accesses (any: or that some work accesses); NULL:
+ * none. */
 static struct block *
 list_take(const struct pool *p, struct block **list, bool any)
 {
@@ -226,8 +227,8 @@ list_take(const struct pool *p, struct block **list, bool any)
     return b;
 }
 
-/* Gives idle blocks back to the host, large ones first, until at most keep bytes lie idle. must: also those that work
- * still touches. */
+/* Returns idle blocks to the host, large ones first, until at most `keep` bytes are idle. must: also blocks that
+ * work still accesses. */
 static void
 pool_trim(struct pool *p, size_t keep, bool must)
 {
@@ -261,7 +262,7 @@ refuse_allocation(const struct pool *p, size_t bytes)
                 free_text);
 }
 
-/* capacity bytes from the device, within the limit; idle blocks make way. */
+/* Allocates capacity bytes from the device, within the limit; frees idle blocks if necessary. */
 static int
 memory_take(struct pool *p, size_t bytes, size_t capacity, void **out)
 {
@@ -274,13 +275,13 @@ memory_take(struct pool *p, size_t bytes, size_t capacity, void **out)
         pool_trim(p, 0, true);
         *out = pool_take(p, capacity);
     }
-    bool gone = err_last() == E_LOST || err_last() == E_KERNEL; /* the source's host is; the device is broken */
+    bool gone = err_last() == E_LOST || err_last() == E_KERNEL; /* the source's host, or the device, is lost */
     if (!*out) return gone ? (int)err_last() : refuse_allocation(p, bytes);
     p->count.nalloc++;
     return 0;
 }
 
-/* An idle block of the class, or a fresh one. */
+/* Returns an idle block of the class, or a fresh one. */
 static int
 block_find(struct pool *p, size_t bytes, bool for_host, struct block **out)
 {
@@ -444,7 +445,7 @@ buffer_copy(const struct buffer *to, const struct buffer *from)
     return buffer_copy_part(to, from, 0, to->bytes);
 }
 
-/* Others make way first: what was just given back is what is asked for next. */
+/* Frees idle blocks of other classes first, because a block freed just now is usually requested next. */
 static void
 block_idle(struct pool *p, struct block *b)
 {
@@ -537,7 +538,7 @@ pool_limit(struct pool *p, size_t limit_bytes)
     p->limit_bytes = limit_bytes;
 }
 
-/* The old block goes first: its content is lost anyway, and two at a time might not fit. */
+/* Frees the old block before it allocates: its content is lost anyway, and both might not fit. */
 int
 pool_arena(struct pool *p, size_t bytes, void **out)
 {

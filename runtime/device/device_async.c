@@ -1,9 +1,9 @@
-/* device_async.c - a device kind for tests: what is enqueued is done later, and host code that touches its bytes
- * faults.
+/* device_async.c - a device kind for tests: enqueued work is done later, and its bytes fault if host code touches
+ * them.
  *
- * It stands for a GPU where there is none. Its memory is a range of addresses that
- * nothing lies at; the bytes of address p are at p + LATE_BYTES, where its work
- * finds them (reach). Its streams are those of the host (stream_host.h). */
+ * The kind stands for a GPU on machines without GPUs. Its memory is a range of inaccessible addresses; the bytes of
+ * address p are at p + LATE_BYTES, where the kind's work accesses them (reach). Its streams are those of the host
+ * (stream_host.h). */
 #include "runtime/base/arena.h"
 #include "runtime/base/pages.h"
 #include "runtime/device/stream_host.h"
@@ -18,14 +18,14 @@
 
 static const size_t LATE_BYTES = (size_t)1 << 38;
 
-/* Ranges that were given back, of all devices; taken again first fit. */
+/* freed address ranges of all devices; allocation is first fit */
 struct range {
     struct range *next;
     char *at;
     size_t bytes;
 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char *base; /* LATE_BYTES that fault, and as many behind them */
+static char *base; /* LATE_BYTES of addresses that fault, followed by the same number with the bytes */
 static size_t used;
 static struct range *idle;
 
@@ -97,7 +97,8 @@ async_take(int device, size_t bytes)
     return NULL;
 }
 
-/* The next who takes it finds zeros, as with fresh memory; whoever still touches it faults. */
+/* Discards the bytes, so that the next owner reads zeros as in fresh memory, and protects the addresses, so that
+ * late accesses fault. */
 static void
 async_give(int device, void *p, size_t bytes)
 {

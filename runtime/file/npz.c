@@ -171,7 +171,7 @@ unpack_deflated(const struct source *s, int64_t at, int64_t packed, uint8_t *out
         int64_t turn = MIN(n - given, INT64_C(1) << 30), before = packed - (int64_t)z.total_in;
         z.next_out = out + given;
         z.avail_out = (uInt)turn;
-        /* what is left of the block goes on first */
+        /* the rest of the block is unpacked first */
         status = inflate_blocks(s, at + packed - before + z.avail_in, before - z.avail_in, &z, block);
         if (!status && z.avail_out) status = damaged(s, "a member has fewer bytes than it says");
         given += turn;

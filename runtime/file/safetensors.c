@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All dtypes of the format; those that Rille lacks may be in a file, but are not read. */
+/* All dtypes of the format. A file may contain tensors of a dtype that Rille lacks, but they are not read. */
 static const struct {
     const char *name;
     uint8_t dtype, bits;

@@ -1,4 +1,4 @@
-/* half.c - rows of halves and of f32, each as the other. */
+/* half.c - conversion of contiguous halves to f32 and back. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "runtime/tensor/half.h"
 
@@ -14,8 +14,8 @@
     }
 
 #ifdef X86_LEVELS
-/* f16 eight at a time, as the processor does it: subnormals stay what they are. On one Zen 4 core 8 times as fast as
- * without branches. */
+/* Converts f16 by eights with the processor's instruction, which keeps subnormals: 8 times as fast as the code
+ * without branches on a Zen 4 core. */
 enum { EIGHT = 8, SIXTEEN = 16 };
 
 X86_V3 static void
@@ -40,7 +40,7 @@ round_sixteens(void *to, const void *from, int64_t n)
         _mm256_storeu_si256((void *)((uint16_t *)to + i), to_bf16_sixteen(_mm512_loadu_ps((const float *)from + i)));
 }
 
-/* How many of n the processor did. */
+/* Returns the number of elements that the processor's instructions converted; the caller converts the rest. */
 static int64_t
 widened(enum dtype d, float *to, const void *from, int64_t n)
 {

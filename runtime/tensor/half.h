@@ -1,8 +1,8 @@
-/* half.h - half precision, without branches, in line: for loops over many elements.
+/* half.h - inline conversions of half precision without branches, for loops over many elements.
  *
  * bf16 is the upper half of f32: 1 sign, 8 exponent, 7 fraction bits. f16: 1 sign, 5 exponent (bias 15), 10 fraction
- * bits. They round to the nearest, of two the even one; NaN stays NaN. runtime/tensor/type.h has the same as calls.
- * Pure; any thread. */
+ * bits. Conversions round to nearest, ties to even; NaN stays NaN. runtime/tensor/type.h has the same conversions as
+ * functions. Pure; any thread. */
 #ifndef RILLE_RUNTIME_HALF_H
 #define RILLE_RUNTIME_HALF_H
 
@@ -14,7 +14,7 @@
 #include <immintrin.h>
 #endif
 
-/* n elements in a row, of halves d (runtime/tensor/half.c). */
+/* Convert n contiguous halves of dtype d to f32, and back (runtime/tensor/half.c). */
 void half_widen(enum dtype d, float *to, const void *from, int64_t n);
 void half_round(enum dtype d, void *to, const float *from, int64_t n);
 
@@ -24,7 +24,7 @@ from_bf16(uint16_t h)
     return float_of((uint32_t)h << 16);
 }
 
-/* Of the bits of a float, or of a vector of floats; nan has all of them where it is none. */
+/* Rounds the bits u of a float, or of a vector of floats, to bf16. nan: all bits set where the float is NaN, else 0. */
 #define BF16_OF(u, nan) (((((u) + 0x7fff + ((u) >> 16 & 1)) >> 16) & ~(nan)) | (((u) >> 16 | 0x40) & (nan)))
 
 INLINE uint16_t
@@ -35,8 +35,8 @@ to_bf16(float f)
 }
 
 #ifdef X86_LEVELS
-/* Sixteen at a time, where machine_rounds_bf16(). The instruction takes what is too small for full precision for zero:
- * such a number is rounded as a fraction of 2, whose digits lie where its own do. */
+/* Rounds sixteen floats; requires machine_rounds_bf16(). The instruction flushes subnormals to zero, so each
+ * subnormal is rounded as a fraction added to 2, which has its digits at the same places. */
 X86_V4_BF16 INLINE __m256i
 to_bf16_sixteen(__m512 f)
 {
@@ -48,8 +48,8 @@ to_bf16_sixteen(__m512 f)
 }
 #endif
 
-/* Fraction and exponent moved into place are a float 2^112 too small. A difference of ordinary floats makes that of a
- * subnormal, since subnormal ones may be zeros (denormal.h). */
+/* Fraction and exponent, moved into place, are a float that is 2^112 times too small. A subnormal is computed as a
+ * difference of two normal floats, because the processor may flush subnormals to zero (denormal.h). */
 INLINE float
 from_f16(uint16_t h)
 {
@@ -71,8 +71,8 @@ to_f16(float f)
     return (uint16_t)(sign | (u >= 0x477ff000 ? special : finite));
 }
 
-/* Turns a double into the float from which halves round: cuts inexact ones towards zero and sets their last bit, so
- * that rounding once more gives what one rounding of the double does. */
+/* Rounds a double to odd: truncates, and sets the last bit if the result is inexact. Rounding the result to half
+ * precision then equals rounding the double once. */
 INLINE float
 odd_of(double d)
 {
@@ -82,7 +82,7 @@ odd_of(double d)
     return float_of(u | ((double)f != d));
 }
 
-/* The same of an integer: its first 24 digits, the last set where others follow. */
+/* Rounds an integer to odd: its first 24 digits, with the last bit set if any lower digit is set. */
 INLINE float
 odd_of_integer(int64_t i)
 {

@@ -1,8 +1,7 @@
-/* layout.c - the geometry of layouts: which box of a tensor lies where.
+/* layout.c - the geometry of layouts: which box of a tensor each mesh position holds.
  *
- * Every mesh axis with S cuts one dimension, in the layout's order, each the
- * range that those before it left. shard_range() is the only place that knows
- * how a range is cut. */
+ * Each mesh axis with S cuts one dimension. Axes that cut the same dimension do so in the layout's order, each
+ * within the range left by the axis before. shard_range() is the only place that knows how a range is cut. */
 #include "runtime/tensor/layout.h"
 
 #include "runtime/base/error.h"
@@ -116,7 +115,7 @@ layout_has_partial(const struct layout *l)
     return false;
 }
 
-/* Empty boxes are alike wherever they lie: they have no bytes. */
+/* Returns true if two boxes are equal; empty boxes are equal wherever they are, because they have no bytes. */
 static bool
 same_box(const struct box *a, const struct box *b, int ndim)
 {
@@ -126,7 +125,7 @@ same_box(const struct box *a, const struct box *b, int ndim)
     return true;
 }
 
-/* Does position pos of one layout have another box than the same device has in the other? */
+/* Returns true if the device at position pos of one layout has a different box in the other layout. */
 static bool
 other_box(const struct layout *a, const struct layout *b, const struct type *t, int pos)
 {
@@ -144,7 +143,8 @@ layout_same_boxes(const struct layout *a, const struct layout *b, const struct t
     const struct place *p = a->place, *q = b->place;
     if (a == b) return true;
     if (p->kind != q->kind || p->nrank != q->nrank || layout_partial(a) || layout_partial(b)) return false;
-    /* What differs does so one step along some axis, as a rule: a mesh of many devices is not walked to find it. */
+    /* A difference usually shows one step along some axis, so these positions are compared first: a mesh of many
+     * devices is not walked. */
     for (int step = p->nrank, i = 0; i < p->naxis; i++)
         if ((step /= p->axis[i]) < p->nrank && other_box(a, b, t, step)) return false;
     for (int pos = 0; pos < p->nrank; pos++)

@@ -78,7 +78,7 @@ dtype_class_fits(enum dtype from, enum dtype to)
     return class_rank(from) <= class_rank(to);
 }
 
-/* What a class becomes when only numbers have it. */
+/* Returns the dtype of a class to which only numbers contribute. */
 static enum dtype
 class_default(enum dtype d)
 {
@@ -86,7 +86,8 @@ class_default(enum dtype d)
     return by_rank[class_rank(d)];
 }
 
-/* The lines of dtypes.def are in order of promotion but for one pair, of which neither holds the other. */
+/* Returns the wider of two dtypes of one class. The lines of dtypes.def are in order of promotion, except bf16 and
+ * f16, neither of which holds the other. */
 static enum dtype
 promote_strong(enum dtype a, enum dtype b)
 {
@@ -171,7 +172,7 @@ refuse_shape(const struct type *t, const char *why)
     return status;
 }
 
-/* Empty dimensions count as one, so that strides do not overflow either. */
+/* Empty dimensions count as one element, so that strides do not overflow either. */
 int
 type_check(const struct type *t)
 {
@@ -236,7 +237,7 @@ f32_to_f16(float f)
 
 /* ---- elements ---- */
 
-/* Towards zero, held within lo..hi; NaN is 0. */
+/* Truncates towards zero and saturates to lo..hi; NaN gives 0. */
 static int64_t
 clamp_int(double v, int64_t lo, int64_t hi)
 {

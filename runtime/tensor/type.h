@@ -1,7 +1,8 @@
-/* type.h - what a tensor consists of and how large it is: dtype and shape.
+/* type.h - the type of a tensor: dtype and shape.
  *
- * Shapes are global unless said otherwise. dim[i] >= 0; ndim 0 is one element. A weak type is that of a number which
- * the user gave: it takes part in promotion only by its class (PyTorch's rule), and has ndim 0. A value; any thread. */
+ * Shapes are global unless stated otherwise. dim[i] >= 0; ndim 0 is one element. A weak type is that of a number in
+ * the user's program: only its class takes part in promotion (PyTorch's rule), and its ndim is 0. A value; any
+ * thread. */
 #ifndef RILLE_RUNTIME_TYPE_H
 #define RILLE_RUNTIME_TYPE_H
 
@@ -27,7 +28,7 @@ size_t dtype_bytes(enum dtype d);
 const char *dtype_text(enum dtype d);
 bool dtype_is_float(enum dtype d);
 bool dtype_is_half(enum dtype d); /* bf16, f16 */
-int dtype_digits(enum dtype d);   /* binary digits of a float, the hidden one too; 0 of others */
+int dtype_digits(enum dtype d);   /* binary digits of a float, with the hidden bit; 0: not a float */
 bool dtype_is_int(enum dtype d);  /* i64 i32 u8, not bool */
 /* Returns the dtype; DT_NONE after fail(E_DTYPE), which quotes the text. */
 enum dtype dtype_parse(const char *text);
@@ -36,9 +37,8 @@ enum dtype dtype_parse(const char *text);
 bool dtype_class_fits(enum dtype from, enum dtype to);
 /* Returns PyTorch's promotion of two dtypes, weak or not. If one is DT_NONE, returns the other. */
 enum dtype dtype_promote(enum dtype a, bool a_weak, enum dtype b, bool b_weak);
-/* Of any number of operands, again PyTorch's: one without dimensions counts beside one that has some by its class
- * alone, and is then as wide as it is; a number counts so beside both. Start with {0}; absent operands count for
- * nothing. */
+/* Promotion of any number of operands, as in PyTorch. An operand without dimensions counts by its class only, beside
+ * an operand with dimensions; a number counts so beside both. Start with {0}; absent operands are ignored. */
 struct promotion {
     enum dtype tensor, scalar, number;
 };
@@ -46,7 +46,7 @@ void promotion_add(struct promotion *p, const struct type *t);
 enum dtype promotion_end(const struct promotion *p);
 
 struct type type_of(enum dtype d, int ndim, const int64_t *dim);
-bool type_equal(const struct type *a, const struct type *b); /* weak does not count */
+bool type_equal(const struct type *a, const struct type *b); /* ignores weak */
 bool shape_equal(const struct type *a, const struct type *b);
 int64_t type_numel(const struct type *t);
 int64_t type_bytes(const struct type *t);
@@ -58,13 +58,13 @@ void type_strides(const struct type *t, int64_t *stride);
 void type_print(const struct type *t, struct str *s);
 void shape_print(const struct type *t, struct str *s);
 
-/* Convert half precision, round to nearest even; NaN stays NaN. */
+/* Convert half precision with rounding to nearest even; NaN stays NaN. */
 float bf16_to_f32(uint16_t h);
 uint16_t f32_to_bf16(float f);
 float f16_to_f32(uint16_t h);
 uint16_t f32_to_f16(float f);
-/* Element i of dense memory as double / int64 and back. Float to integer cuts
- * towards zero (saturating); anything to bool is "not zero". */
+/* Read and write element i of dense memory as double or int64. Float to integer truncates and saturates; any value
+ * to bool is "not zero". */
 double elem_get_f(enum dtype d, const void *p, int64_t i);
 int64_t elem_get_i(enum dtype d, const void *p, int64_t i);
 void elem_set_f(enum dtype d, void *p, int64_t i, double v);

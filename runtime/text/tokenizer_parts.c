@@ -170,7 +170,7 @@ tokenizer_batches(const struct tokenizer *t)
     return t->part[PART_PADDING] ? "truncation and padding" : part_names[PART_TRUNCATION];
 }
 
-/* ---- what is put around a text ---- */
+/* ---- templates around a text ---- */
 
 static int
 known_id(const struct tokenizer *t, const char *path, const json_t *id, struct ids *out)
