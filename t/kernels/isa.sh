@@ -1,8 +1,6 @@
 #!/bin/bash
-# isa.sh - tests of products and halves hold where oneDNN may use AVX2 alone, so without its products of bf16:
-# the same programs, whatever this machine has. Of exhaustive loops they take one share, as ever; only SHARE=all takes all.
+# isa.sh - tests of products and halves pass with AVX2 only, as on a processor without AVX-512 and products of bf16.
 set -u
-cd "$(dirname "$0")/.." || exit
 grep -qw avx512f /proc/cpuinfo || { echo "1..0 # SKIP no AVX-512 here: these tests have run so"; exit; }
 tests=(kernels/halves-ranks kernels/attention kernels/fused kernels/gemm nn/autocast op/halves)
 n=0 failed=0
