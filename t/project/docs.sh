@@ -13,6 +13,19 @@ is "a link to a missing file or heading is found" "$(perl t/lib/links.pl "$dir/x
 #c: no such heading
 4 links"
 
+# stale PAGE...: lines of call trees, "    function  file.c  ...", whose file does not define the function.
+stale() {
+  perl -ne 'next unless /^ {4,}([a-z]\w+) +([\w\/]+\.c)(?: |$)/; ($name, $file) = ($1, $2); $folder = $ARGV =~ s{[^/]*$}{}r; $n++;
+    ($path) = grep { -f } "$folder$file", $file; open $f, "<", $path // "" and $text = join "", <$f> or $text = "";
+    print "$ARGV: $name is not in $file\n" unless $text =~ /^\Q$name\E\(/m; END { print "$n functions\n" }' "$@"
+}
+trees() { stale "${pages[@]}" >"$dir/stale"; ! grep -v '^[0-9]* functions$' "$dir/stale"; }
+ok "each function of a call tree is defined in the file that stands beside it" trees
+ok "there are many such functions" test "$(grep -o '^[0-9]*' "$dir/stale")" -ge 120
+printf '    gone_away   t/lib/programs.c   a function that does not exist\n' >"$dir/y.md"
+is "a missing function is found" "$(stale "$dir/y.md" | sed 's,.*/y.md: ,,')" "gone_away is not in t/lib/programs.c
+1 functions"
+
 made() { "$rille" --no-init -d cpu:1 "docs/$1.lua" >"$dir/$1.md" && [ "$(grep -c "$2" "$dir/$1.md")" -ge "$3" ]; }
 ok "every operator has its page" made operators '^## ' 90
 ok "so has what is no operator" made pages '^rille' 100
