@@ -3,6 +3,8 @@
 #ifndef RILLE_CLUSTER_WORKER_INNER_H
 #define RILLE_CLUSTER_WORKER_INNER_H
 
+#include "actors/act/run/address.h"
+#include "actors/act/run/inspect.h"
 #include "actors/act/run/actor.h"
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/transport/carrier.h"
