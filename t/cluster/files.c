@@ -1,5 +1,5 @@
 /* Tests of actors/cluster/controller/files.c and load_request.c: requests and answers about files of any size. */
-#include "actors/cluster/controller/controller_inner.h"
+#include "actors/cluster/controller/files.h"
 #include "actors/cluster/controller/load_request.h"
 #include "actors/cluster/coordinator/member.h"
 #include "runtime/base/error.h"
@@ -100,7 +100,7 @@ digests_arrive(size_t n)
     struct cluster_file f = {.rank = 3};
     struct file_request request = {.file = 0};
     struct filing w = {.file = &f, .request = &request, .first = 7, .nfile = 1, .n = 1};
-    struct cluster c = {.filing = &w, .filed = PTHREAD_COND_INITIALIZER};
+    struct cluster c = {.files = {.first = &w, .changed = PTHREAD_COND_INITIALIZER}};
     struct worker_member *m =
         member_new(&(struct member_options){.silence = 3}, &(struct member_env){.arg = &c, .send = take_packet});
     struct str digests = {0};

@@ -11,7 +11,7 @@
 #include "actors/cluster/wire/key.h"
 #include "actors/cluster/wire/link.h"
 #include "actors/cluster/coordinator/member.h"
-#include "actors/cluster/worker/worker_inner.h"
+#include "actors/cluster/worker/worker_files.h"
 #include "actors/plan/model/channel.h"
 #include "actors/plan/model/plan.h"
 #include "actors/plan/model/program.h"
@@ -288,7 +288,7 @@ remove_files(void)
 
 /* A worker with a folder, a file in it, and memory. */
 static void
-open_files(struct server *s, uint64_t *digest)
+open_files(struct worker_process *s, uint64_t *digest)
 {
     static struct told h;
     static const struct member_env env = {&h, member_sends, member_works, NULL};
@@ -303,7 +303,7 @@ open_files(struct server *s, uint64_t *digest)
     assert(f && fwrite(bytes, sizeof bytes, 1, f) == 1 && !fclose(f));
     *digest = source_digest(bytes, sizeof bytes);
     pthread_mutex_init(&s->lock, NULL);
-    assert(!roots_read(file_folder, &s->roots) && !segment_new(SEGMENT_BYTES, &s->segment));
+    assert(!roots_read(file_folder, &s->roots) && !segment_new(SEGMENT_BYTES, &s->shared.segment));
     s->member = member_new(&o, &env);
 }
 
@@ -311,7 +311,7 @@ open_files(struct server *s, uint64_t *digest)
 static void
 fuzz_files(const uint8_t *bytes, size_t n)
 {
-    static struct server s;
+    static struct worker_process s;
     static uint64_t digest;
     enum { SAVES = 1, WIDE = 2, OTHER = 4, STRANGE = 8, LATER = 16 };
     struct input in = {bytes, n};
@@ -333,7 +333,7 @@ fuzz_files(const uint8_t *bytes, size_t n)
                                        .offset = what & LATER ? 1 : 0,
                                        .digests = {(const void *)&sum, sizeof sum},
                                        .places = {(const void *)places.text, (uint32_t)places.len}}};
-    server_serve_file(&s, &o);
+    worker_files_serve(&s, &o);
     err_clear();
     str_free(&places);
 }

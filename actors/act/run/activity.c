@@ -4,7 +4,11 @@
  * publishes the first task with incomplete stream work, also of an open run (worker.awaited). Both are atomic. A
  * thread sets `awaited` before it waits, and clears it before the run, or the wait for open runs, returns. No plan
  * is freed before that. */
+#include "actors/act/run/activity.h"
+
 #include "actors/act/run/actor.h"
+#include "actors/act/run/inspect.h"
+#include "actors/act/run/open_run.h"
 
 #include "runtime/device/device.h"
 
@@ -15,8 +19,8 @@ static const struct under_way *
 first_under_way(const struct worker *w, const struct flow *f)
 {
     const struct under_way *first = NULL;
-    for (int i = 0; i < w->nflow; i++) {
-        const struct flow *at = &w->flow[i];
+    for (int i = 0; i < w->flows.nflow; i++) {
+        const struct flow *at = &w->flows.flow[i];
         int64_t k = at->first;
         if (f && f != at) continue;
         while (k < at->next && stream_passed(at->stream, at->act[k % FLOW_ACTS].mark)) k++;
@@ -47,20 +51,20 @@ set_awaited(struct awaited *a, const struct act *act, struct line at)
 }
 
 void
-worker_await(struct worker *w, const struct flow *f)
+activity_await(struct worker *w, const struct flow *f)
 {
     const struct under_way *u = first_under_way(w, f);
     if (!u) {
-        worker_awaits_nothing(w);
+        activity_await_nothing(w);
         return;
     }
-    set_awaited(&w->awaited, &u->act, is_left(w, u) ? u->at : act_line(w->run, u->act.task));
+    set_awaited(&w->shown.awaited, &u->act, open_run_has(w, u) ? u->at : act_line(w->run, u->act.task));
 }
 
 void
-worker_awaits_nothing(struct worker *w)
+activity_await_nothing(struct worker *w)
 {
-    if (atomic_load(&w->awaited.task)) atomic_store(&w->awaited.task, NULL);
+    if (atomic_load(&w->shown.awaited.task)) atomic_store(&w->shown.awaited.task, NULL);
 }
 
 /* ---- text ---- */
@@ -118,11 +122,11 @@ activity_print(const struct plan *p, const struct run *r, int32_t i, char *text,
 }
 
 void
-worker_activity(const struct worker *w, char *text, size_t size)
+activity_thread(const struct worker *w, char *text, size_t size)
 {
-    const struct awaited *a = &w->awaited;
+    const struct awaited *a = &w->shown.awaited;
     const struct task *t = atomic_load(&a->task);
-    int acting = atomic_load(&w->acting);
+    int acting = atomic_load(&w->shown.acting);
     *text = '\0';
     if (acting)
         activity_print(w->plan, w->run, acting - 1, text, size);
@@ -150,7 +154,7 @@ waited_for(const struct actors *a, int32_t i, bool *reads)
 
 /* State written by other threads meanwhile may be slightly old, but no value is torn. */
 void
-run_waiting(const struct run *r, int thread, char *text, size_t size)
+activity_waiting(const struct run *r, int thread, char *text, size_t size)
 {
     const struct plan *p = r->plan;
     const char *end = text + size - 1;

@@ -1,8 +1,13 @@
 /* actor.c - ready -> act -> publish -> give back. */
 #include "actors/act/run/actor.h"
 
+#include "actors/act/run/activity.h"
+#include "actors/act/run/address.h"
+#include "actors/act/run/engine_inner.h"
+#include "actors/act/run/open_run.h"
 #include "actors/act/run/p2p.h"
 #include "actors/act/run/poison.h"
+
 #include "runtime/base/clock.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
@@ -48,7 +53,7 @@ tell_readers(struct worker *w, const struct fan *fan, int first, int end)
 {
     assert(fan->thread == w->id);
     for (int i = first; i < end; i++) deliver(w, &fan->reader[i]);
-    w->messages += end - first;
+    w->counts.messages += end - first;
 }
 
 /* Records that all readers of a fan on this thread have to give the register back. */
@@ -83,7 +88,7 @@ static void
 give_back_register(struct worker *w, const struct in_port *p, int32_t *left, int reg)
 {
     assert(*left > 0);
-    w->messages++;
+    w->counts.messages++;
     if ((--*left > 0 && !FAULT(EARLY_FREE)) || FAULT(KEPT)) return;
     int thread = w->plan->task[p->task].thread;
     if (thread == w->id)
@@ -194,13 +199,13 @@ record_failure(struct worker *w, int task, int status)
 {
     const struct task *t = &w->plan->task[task];
     struct line at = t->blame_node >= 0 ? w->run->line[t->blame_node] : (struct line){0};
-    w->status = status;
+    w->outcome.status = status;
     w->stopped = true;
-    w->blame = t->blame_node;
+    w->outcome.blame = t->blame_node;
     if (at.file && status != E_CANCEL)
-        snprintf(w->text, sizeof w->text, "%s:%d: %s", at.file, (int)at.line, err_text());
+        snprintf(w->outcome.text, sizeof w->outcome.text, "%s:%d: %s", at.file, (int)at.line, err_text());
     else
-        snprintf(w->text, sizeof w->text, "%s", err_text());
+        snprintf(w->outcome.text, sizeof w->outcome.text, "%s", err_text());
 }
 
 static int
@@ -220,21 +225,21 @@ end_work(struct act *a)
 void
 worker_bill(struct worker *w, int32_t device)
 {
-    if (w->on == device) return;
+    if (w->bill.on == device) return;
     int64_t now = now_ns();
-    if (w->on >= 0) w->actors->busy_ns[w->on] += now - w->since_ns;
-    w->on = device;
-    w->since_ns = now;
+    if (w->bill.on >= 0) w->actors->busy_ns[w->bill.on] += now - w->bill.since_ns;
+    w->bill.on = device;
+    w->bill.since_ns = now;
 }
 
 static void
 count_act(struct worker *w, int task, const struct act *a, int64_t begin_ns, int64_t end_ns)
 {
     w->todo--;
-    w->acts++;
+    w->counts.acts++;
     w->actors->actor[task].received += a->received;
-    if (w->run->timed && w->nact < w->act_capacity)
-        w->act[w->nact++] = (struct act_time){task, a->piece, begin_ns, end_ns};
+    if (w->run->timed && w->log.nact < w->log.act_capacity)
+        w->log.act[w->log.nact++] = (struct act_time){task, a->piece, begin_ns, end_ns};
 }
 
 static void send_on(struct worker *w, int task, const struct act *a, int64_t begin_ns);
@@ -249,13 +254,13 @@ act_now(struct worker *w, int task)
     worker_bill(w, a.task->device);
     int64_t begin_ns = w->run->timed ? now_ns() : 0;
     act_address(w, &a, w->address);
-    atomic_store_explicit(&w->acting, task + 1, memory_order_release);
+    atomic_store_explicit(&w->shown.acting, task + 1, memory_order_release);
     bool sends = a.task->kind->flags & KIND_SENDS;
     poison_outputs(w->run, task, a.piece, NULL);
     if (!sends && FAULT(EARLY_BACK)) poison_inputs(w->run, task, a.piece, NULL);
     int status = begin_work(w, &a);
     if (!status) status = end_work(&a);
-    atomic_store_explicit(&w->acting, 0, memory_order_release);
+    atomic_store_explicit(&w->shown.acting, 0, memory_order_release);
     if (status) {
         record_failure(w, task, status);
         return;
@@ -290,8 +295,8 @@ wait_for_inputs(const struct worker *w, const struct task *t, struct flow *f)
         struct flow *other = flow_of(w, &w->plan->task[p->task]);
         other->wanted = MAX(other->wanted, fills_of(w, p)[in[k].read].mark);
     }
-    for (int i = 0; i < w->nflow; i++) {
-        struct flow *other = &w->flow[i];
+    for (int i = 0; i < w->flows.nflow; i++) {
+        struct flow *other = &w->flows.flow[i];
         if (!stream_passed(other->stream, other->wanted)) stream_wait(f->stream, other->stream, other->wanted);
         other->wanted = 0;
     }
@@ -374,10 +379,10 @@ done_inputs(struct worker *w, int task)
 static bool
 has_nothing_to_do(const struct worker *w, int32_t device)
 {
-    struct flow *const *f = w->flow_of + device * NSTREAM;
+    struct flow *const *f = w->flows.of_device + device * NSTREAM;
     for (int role = 0; role < NSTREAM; role++)
         if (f[role] && !flow_empty(f[role])) return false;
-    return w->nleft == 0;
+    return w->flows.nleft == 0;
 }
 
 static void finish_oldest(struct worker *w, struct flow *f);
@@ -417,8 +422,8 @@ static void
 finish_oldest(struct worker *w, struct flow *f)
 {
     struct under_way *u = flow_oldest(f);
-    if (is_left(w, u)) {
-        left_finish(w, f);
+    if (open_run_has(w, u)) {
+        open_run_finish(w, f);
         return;
     }
     int task = (int)(u->act.task - w->plan->task);
@@ -427,7 +432,7 @@ finish_oldest(struct worker *w, struct flow *f)
     int64_t now = now_ns(), begin_ns = begin_of(w, f, u);
     f->first++;
     f->until_ns = now;
-    w->nunder--;
+    w->flows.nunder--;
     if (!f->edge && has_nothing_to_do(w, u->act.task->device)) w->actors->busy_ns[u->act.task->device] += now;
     if (!status && !FAULT(EARLY_SAY)) status = end_work(&u->act);
     if (status) {
@@ -467,17 +472,17 @@ sending_is_over(const struct worker *w, const struct sending *s)
 static bool
 finish_sending(struct worker *w)
 {
-    int32_t n = 0, was = w->nsending;
+    int32_t n = 0, was = w->sends.nsending;
     for (int32_t i = 0; i < was; i++) {
-        struct sending s = w->sending[i];
+        struct sending s = w->sends.sending[i];
         if (w->stopped || !sending_is_over(w, &s)) {
-            w->sending[n++] = s;
+            w->sends.sending[n++] = s;
             continue;
         }
-        w->nunder--;
+        w->flows.nunder--;
         end_sending(w, &s);
     }
-    w->nsending = n;
+    w->sends.nsending = n;
     return n < was;
 }
 
@@ -492,10 +497,11 @@ send_on(struct worker *w, int task, const struct act *a, int64_t begin_ns)
     if (!s.ticket && sending_is_over(w, &s)) {
         end_sending(w, &s);
     } else {
-        if (w->nsending == w->sending_capacity) finish_sending(w); /* frees an entry: a received act is over */
-        assert(w->nsending < w->sending_capacity);
-        w->sending[w->nsending++] = s;
-        w->nunder++;
+        if (w->sends.nsending == w->sends.sending_capacity)
+            finish_sending(w); /* frees an entry: a received act is over */
+        assert(w->sends.nsending < w->sends.sending_capacity);
+        w->sends.sending[w->sends.nsending++] = s;
+        w->flows.nunder++;
     }
     if (actor->waits == 0 && actor->begun < a->task->nact) lanes_push(w, task);
 }
@@ -503,19 +509,20 @@ send_on(struct worker *w, int task, const struct act *a, int64_t begin_ns)
 bool
 worker_drive(struct worker *w)
 {
-    for (int i = 0; i < w->nflow; i++)
-        if (w->flow[i].driven && stream_step(w->flow[i].stream)) return true;
+    for (int i = 0; i < w->flows.nflow; i++)
+        if (w->flows.flow[i].driven && stream_step(w->flows.flow[i].stream)) return true;
     return false;
 }
 
 bool
 worker_may_complete(const struct worker *w)
 {
-    if (w->nsending > 0 && !w->run->transport->nudges) return true; /* must be polled: the transport does not nudge */
-    for (int32_t i = 0; i < w->nsending; i++)
-        if (sending_is_over(w, &w->sending[i])) return true;
-    for (int i = 0; i < w->nflow && w->nunder > 0; i++) {
-        const struct flow *f = &w->flow[i];
+    if (w->sends.nsending > 0 && !w->run->transport->nudges)
+        return true; /* must be polled: the transport does not nudge */
+    for (int32_t i = 0; i < w->sends.nsending; i++)
+        if (sending_is_over(w, &w->sends.sending[i])) return true;
+    for (int i = 0; i < w->flows.nflow && w->flows.nunder > 0; i++) {
+        const struct flow *f = &w->flows.flow[i];
         if (!flow_empty(f) && (!f->tells || stream_passed(f->stream, flow_oldest(f)->mark))) return true;
     }
     return false;
@@ -548,7 +555,7 @@ void
 flow_await(struct worker *w, struct flow *f, int64_t mark)
 {
     while (!stream_passed(f->stream, mark)) {
-        worker_await(w, f);
+        activity_await(w, f);
         if (f->driven)
             worker_drive(w);
         else if (f->tells)
@@ -579,7 +586,7 @@ worker_enqueue(struct worker *w, int task, int piece, struct flow *f)
     struct under_way *u = flow_next(f, &address);
     worker_bill(w, -1);
     u->begin_ns = now_ns();
-    u->order = w->nissued++;
+    u->order = w->flows.nissued++;
     u->of = w->run;
     u->run = w->number;
     u->counted = w->run->stays_open && !w->plan->task[task].looks;
@@ -598,7 +605,7 @@ worker_enqueue(struct worker *w, int task, int piece, struct flow *f)
     u->mark = stream_mark(f->stream);
     if (!f->edge && has_nothing_to_do(w, u->act.task->device)) w->actors->busy_ns[u->act.task->device] -= u->begin_ns;
     f->next++;
-    w->nunder++;
+    w->flows.nunder++;
     if (u->counted) count_act(w, task, &u->act, 0, 0);
     return u->mark;
 }
@@ -640,7 +647,7 @@ worker_act(struct worker *w, struct lane *l, int i)
         return;
     }
     int task = heap_take(&l->ready, i);
-    w->nready--;
+    w->lanes.nready--;
     say_doing(w, task, 0);
     struct flow *f = flow_of(w, &w->plan->task[task]);
     if (f && f->edge)
@@ -656,9 +663,9 @@ worker_act(struct worker *w, struct lane *l, int i)
 bool
 worker_complete(struct worker *w)
 {
-    bool any = w->nsending > 0 && finish_sending(w);
-    for (int i = 0; i < w->nflow; i++) {
-        struct flow *f = &w->flow[i];
+    bool any = w->sends.nsending > 0 && finish_sending(w);
+    for (int i = 0; i < w->flows.nflow; i++) {
+        struct flow *f = &w->flows.flow[i];
         while (!w->stopped && may_finish(f)) {
             finish_oldest(w, f);
             any = true;
@@ -671,28 +678,29 @@ worker_complete(struct worker *w)
 bool
 worker_step(struct worker *w, uint64_t (*choose)(struct bus *b, uint64_t n), struct bus *b)
 {
-    if (w->nflow == 0) return false;
-    int i = (int)choose(b, (uint64_t)w->nflow);
-    return stream_step(w->flow[i].stream);
+    if (w->flows.nflow == 0) return false;
+    int i = (int)choose(b, (uint64_t)w->flows.nflow);
+    return stream_step(w->flows.flow[i].stream);
 }
 
 void
 worker_drain(struct worker *w)
 {
-    for (int i = 0; i < w->nflow; i++) {
-        struct flow *f = &w->flow[i];
+    for (int i = 0; i < w->flows.nflow; i++) {
+        struct flow *f = &w->flows.flow[i];
         int64_t all = stream_mark(f->stream);
         flow_await(w, f, all);
-        left_look(w, f);
+        open_run_check(w, f);
         stream_trouble(f->stream, all);
     }
-    for (int32_t d = 0; d < w->plan->ndevice && w->nflow > 0; d++)
-        if (w->nleft == 0 && !has_nothing_to_do(w, d)) w->actors->busy_ns[d] += now_ns();
-    for (int i = 0; i < w->nflow; i++) w->flow[i].first = w->flow[i].next = w->flow[i].nqueue = 0;
-    if (w->nsending) w->run->transport->stop(w->run->transport->of);
-    w->nsending = 0;
-    w->nunder = 0;
-    w->nleft = 0;
+    for (int32_t d = 0; d < w->plan->ndevice && w->flows.nflow > 0; d++)
+        if (w->flows.nleft == 0 && !has_nothing_to_do(w, d)) w->actors->busy_ns[d] += now_ns();
+    for (int i = 0; i < w->flows.nflow; i++)
+        w->flows.flow[i].first = w->flows.flow[i].next = w->flows.flow[i].nqueue = 0;
+    if (w->sends.nsending) w->run->transport->stop(w->run->transport->of);
+    w->sends.nsending = 0;
+    w->flows.nunder = 0;
+    w->flows.nleft = 0;
 }
 
 void
@@ -743,16 +751,16 @@ worker_capacity(struct worker *w, const struct run *run, bool driven)
         w->address_capacity = run->actors->naddress;
         w->address = must_realloc(w->address, sizeof *w->address * (size_t)w->address_capacity);
     }
-    if (run->timed && nact > w->act_capacity) {
-        w->act_capacity = nact;
-        w->act = must_realloc(w->act, sizeof *w->act * (size_t)nact);
+    if (run->timed && nact > w->log.act_capacity) {
+        w->log.act_capacity = nact;
+        w->log.act = must_realloc(w->log.act, sizeof *w->log.act * (size_t)nact);
     }
     int32_t sending = 0;
     for (int32_t c = 0; c < p->nchannel; c++)
         sending += p->channel[c].sends && !p->channel[c].direct ? p->channel[c].nreg : 0;
-    if (sending > w->sending_capacity) {
-        w->sending_capacity = sending;
-        w->sending = must_realloc(w->sending, sizeof *w->sending * (size_t)sending);
+    if (sending > w->sends.sending_capacity) {
+        w->sends.sending_capacity = sending;
+        w->sends.sending = must_realloc(w->sends.sending, sizeof *w->sends.sending * (size_t)sending);
     }
     return flows_make(w, run, driven);
 }
@@ -763,9 +771,9 @@ worker_free(struct worker *w)
     flows_free(w);
     lanes_free(w);
     free(w->address);
-    free(w->sending);
-    free(w->act);
-    puts_free(w);
+    free(w->sends.sending);
+    free(w->log.act);
+    open_run_free(w);
 }
 
 void
@@ -778,15 +786,15 @@ worker_begin(struct worker *w, struct run *run, uint32_t run_id)
     w->run_id = run_id;
     w->active = true;
     w->stopped = false;
-    w->status = 0;
-    w->blame = -1;
-    w->on = -1;
+    w->outcome.status = 0;
+    w->outcome.blame = -1;
+    w->bill.on = -1;
     for (int32_t d = 0; d < w->plan->ndevice; d++)
         if (w->plan->device[d].thread == w->id) w->actors->busy_ns[d] = 0;
-    w->nact = 0;
+    w->log.nact = 0;
     w->todo = w->plan->nact[w->id];
     lanes_reset(w);
     worker_ask(w);
-    w->asked = must_count();
+    w->counts.asked = must_count();
     for (int i = 0; i < w->plan->nlocal[w->id]; i++) actor_reset(w, w->plan->local[w->id][i]);
 }

@@ -1,8 +1,10 @@
 /* actors.c - the state of a plan's actors: created once, reset by each run. */
-#include "actors/act/run/actor.h"
+#include "actors/act/run/actors.h"
 
-#include "actors/plan/outline/comm_ranks.h"
+#include "actors/act/run/actor.h"
 #include "actors/plan/model/sync.h"
+#include "actors/plan/outline/comm_ranks.h"
+
 #include "runtime/device/device.h"
 #include "runtime/base/sorted.h"
 

@@ -1,4 +1,6 @@
 /* address.c - addresses of an act's arguments and results: a plan's offsets plus a run's base addresses. */
+#include "actors/act/run/address.h"
+
 #include "actors/act/run/actor.h"
 
 #include "runtime/device/device.h"

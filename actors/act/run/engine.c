@@ -9,7 +9,14 @@
  *
  * A message of an earlier run is dropped by its number. After the last END no thread touches the run: buffers and
  * arenas belong to the session again. */
+#include "actors/act/run/engine.h"
+
+#include "actors/act/run/activity.h"
 #include "actors/act/run/actor.h"
+#include "actors/act/run/address.h"
+#include "actors/act/run/engine_inner.h"
+#include "actors/act/run/inspect.h"
+#include "actors/act/run/open_run.h"
 #include "actors/act/run/poison.h"
 #include "actors/plan/model/deadlock.h"
 
@@ -62,8 +69,8 @@ struct engine {
 void
 worker_fail(struct worker *w, int status)
 {
-    w->status = status;
-    snprintf(w->text, sizeof w->text, "%s", err_text());
+    w->outcome.status = status;
+    snprintf(w->outcome.text, sizeof w->outcome.text, "%s", err_text());
     w->stopped = true;
 }
 
@@ -77,7 +84,7 @@ worker_send(struct worker *w, int to, struct msg m)
 void
 worker_send_to(struct worker *w, uint32_t addr, struct msg m)
 {
-    w->thread_messages++;
+    w->counts.thread_messages++;
     m.from = w->addr;
     m.to = addr;
     m.run = w->run_id;
@@ -97,7 +104,7 @@ worker_told(void *of)
 static void
 worker_tell(struct worker *w, int to, enum msg_kind kind)
 {
-    worker_send(w, to, (struct msg){.kind = (uint8_t)kind, .status = (uint8_t)w->status});
+    worker_send(w, to, (struct msg){.kind = (uint8_t)kind, .status = (uint8_t)w->outcome.status});
 }
 
 /* ---- one worker ---- */
@@ -107,14 +114,14 @@ end_worker_run(struct worker *w)
 {
     if (!w->active) return;
     if (w->stopped) flows_cut(w);
-    if (!w->stopped && w->run->stays_open && w->nunder > 0)
-        worker_leave(w);
+    if (!w->stopped && w->run->stays_open && w->flows.nunder > 0)
+        open_run_leave(w);
     else
         worker_drain(w);
-    worker_awaits_nothing(w);
+    activity_await_nothing(w);
     worker_bill(w, -1);
     w->active = false;
-    w->allocations += must_count() - w->asked;
+    w->counts.allocations += must_count() - w->counts.asked;
     if (w != w->engine->worker) worker_tell(w, w->engine->worker[0].id, MSG_END);
 }
 
@@ -178,7 +185,7 @@ static bool
 busy(const void *of)
 {
     const struct worker *w = of;
-    bool acts = w->nready > 0 && (w->until_ns == 0 || now_ns() >= w->until_ns - BRIEF_NS);
+    bool acts = w->lanes.nready > 0 && (w->lanes.until_ns == 0 || now_ns() >= w->lanes.until_ns - BRIEF_NS);
     return w->active && (w->stopped || worker_is_over(w) || acts || worker_may_complete(w));
 }
 
@@ -186,15 +193,15 @@ static int64_t
 waits(const void *of)
 {
     const struct worker *w = of;
-    bool ends = w->active && w->until_ns && w->until_ns < INT64_MAX;
-    return ends ? MAX(1, w->until_ns - BRIEF_NS - now_ns()) : 0;
+    bool ends = w->active && w->lanes.until_ns && w->lanes.until_ns < INT64_MAX;
+    return ends ? MAX(1, w->lanes.until_ns - BRIEF_NS - now_ns()) : 0;
 }
 
 /* A thread that waits for streams sleeps at once, to leave the cores to the streams. */
 static bool
 take_messages(struct worker *w, bool idle)
 {
-    enum bus_wait wait = !idle ? BUS_LOOK : w->active && w->nunder > 0 ? BUS_SLEEP : BUS_WAIT;
+    enum bus_wait wait = !idle ? BUS_LOOK : w->active && w->flows.nunder > 0 ? BUS_SLEEP : BUS_WAIT;
     struct msg m[BATCH];
     if (wait != BUS_LOOK) signals_pass();
     int n = bus_recv(w->engine->bus, w->addr, m, BATCH, wait);
@@ -206,11 +213,11 @@ take_messages(struct worker *w, bool idle)
 static bool
 engine_play(struct worker *w, struct bus *b)
 {
-    bool streams = w->nunder > 0;
-    uint64_t choice = bus_choose(b, (uint64_t)(w->nready > 0) + 2 * streams);
+    bool streams = w->flows.nunder > 0;
+    uint64_t choice = bus_choose(b, (uint64_t)(w->lanes.nready > 0) + 2 * streams);
     if (streams && choice == 0) return worker_step(w, b->kind->choose, b);
     if (streams && choice == 1) return worker_complete(w);
-    int i = (int)bus_choose(b, (uint64_t)w->nready);
+    int i = (int)bus_choose(b, (uint64_t)w->lanes.nready);
     struct lane *l = lanes_at(w, &i);
     worker_act(w, l, i);
     return true;
@@ -223,12 +230,12 @@ run_worker(struct worker *w)
 {
     enum { ALONE = 8 };
     struct bus *b = w->engine->bus;
-    if (b && !b->kind->threaded) return (w->nready > 0 || w->nunder > 0) && engine_play(w, b);
-    bool any = w->nunder > 0 && worker_complete(w);
-    if (w->nready == 0 || w->stopped) return any;
+    if (b && !b->kind->threaded) return (w->lanes.nready > 0 || w->flows.nunder > 0) && engine_play(w, b);
+    bool any = w->flows.nunder > 0 && worker_complete(w);
+    if (w->lanes.nready == 0 || w->stopped) return any;
     int n = w->plan->nthread == 1 ? ALONE : 1;
-    while (n-- > 0 && w->nready > 0 && !w->stopped) {
-        struct lane *l = w->run->rows ? lanes_next(w) : w->lane;
+    while (n-- > 0 && w->lanes.nready > 0 && !w->stopped) {
+        struct lane *l = w->run->rows ? lanes_next(w) : w->lanes.lane;
         if (!l) break;
         worker_act(w, l, 0);
         any = true;
@@ -245,7 +252,7 @@ engine_turn(void *of, bool wait)
     bool idle = !busy(w), came = false;
     if (idle && w->active) {
         worker_bill(w, -1);
-        worker_await(w, NULL);
+        activity_await(w, NULL);
     }
     if (b && (!w->active || w->plan->nthread > 1 || w->plan->nchannel)) came = take_messages(w, wait && idle);
     if (!w->active) return came;
@@ -348,7 +355,7 @@ engine_doing_thread(const struct engine *e, int thread, char *text, size_t size)
 {
     *text = '\0';
     if (thread < 0 || thread >= e->nthread) return false;
-    worker_activity(&e->worker[thread], text, size);
+    activity_thread(&e->worker[thread], text, size);
     return true;
 }
 
@@ -358,7 +365,7 @@ engine_waiting_thread(const struct engine *e, int thread, char *text, size_t siz
     if (!engine_doing_thread(e, thread, text, size)) return false;
     bool idle = !*text;
     *text = '\0';
-    if (e->job && idle) run_waiting(e->job, thread, text, size);
+    if (e->job && idle) activity_waiting(e->job, thread, text, size);
     return true;
 }
 
@@ -456,7 +463,7 @@ static bool
 go_alone(struct worker *w)
 {
     if (engine_turn(w, false) || busy(w)) return true;
-    if (w->nunder == 0) return false;
+    if (w->flows.nunder == 0) return false;
     worker_rest(w, waits(w));
     return true;
 }
@@ -481,8 +488,8 @@ engine_step(struct engine *e)
         cancel_run(w);
     else if (!engine_goes_on(e))
         report_deadlock(w);
-    if (e->stopped || !w->stopped || !w->status) return true;
-    if (!e->status) e->status = w->status;
+    if (e->stopped || !w->stopped || !w->outcome.status) return true;
+    if (!e->status) e->status = w->outcome.status;
     engine_stop_all(e);
     return true;
 }
@@ -495,7 +502,8 @@ failed_worker(const struct engine *e)
     const struct worker *found = NULL;
     for (int t = 0; t < e->nthread; t++) {
         const struct worker *w = &e->worker[t];
-        if (w->status && (!found || (found->status == E_CANCEL && w->status != E_CANCEL))) found = w;
+        if (w->outcome.status && (!found || (found->outcome.status == E_CANCEL && w->outcome.status != E_CANCEL)))
+            found = w;
     }
     return found;
 }
@@ -504,7 +512,7 @@ static int
 outcome(struct engine *e)
 {
     const struct worker *w = failed_worker(e);
-    if (w) return fail((enum err_code)w->status, "%s", w->text);
+    if (w) return fail((enum err_code)w->outcome.status, "%s", w->outcome.text);
     return atomic_load(&e->cut) ? fail(E_CANCEL, "interrupted") : 0;
 }
 
@@ -567,7 +575,7 @@ prepare_run(struct engine *e, struct run *r)
     TRY(run_meet(r, NULL));
     if (r->poison) poison_begin(r);
     for (int t = 0; t < e->nthread; t++) TRY(worker_capacity(&e->worker[t], r, driven));
-    return worker_put_numbers(&e->worker[0], r);
+    return open_run_put_numbers(&e->worker[0], r);
 }
 
 int
@@ -638,15 +646,15 @@ engine_interrupts(struct engine *e)
 int64_t
 engine_acts(const struct engine *e, int thread, const struct act_time **acts)
 {
-    *acts = e->worker[thread].act;
-    return e->worker[thread].nact;
+    *acts = e->worker[thread].log.act;
+    return e->worker[thread].log.nact;
 }
 
 int32_t
 engine_blame(const struct engine *e)
 {
     const struct worker *w = failed_worker(e);
-    return w ? w->blame : -1;
+    return w ? w->outcome.blame : -1;
 }
 
 struct engine_count
@@ -654,10 +662,10 @@ engine_count(const struct engine *e)
 {
     struct engine_count c = {.runs = e->runs};
     for (int t = 0; t < e->options.threads; t++) {
-        c.acts += e->worker[t].acts;
-        c.messages += e->worker[t].messages;
-        c.thread_messages += e->worker[t].thread_messages;
-        c.allocations += e->worker[t].allocations;
+        c.acts += e->worker[t].counts.acts;
+        c.messages += e->worker[t].counts.messages;
+        c.thread_messages += e->worker[t].counts.thread_messages;
+        c.allocations += e->worker[t].counts.allocations;
     }
     return c;
 }

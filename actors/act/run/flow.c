@@ -1,5 +1,8 @@
 /* flow.c - the streams of a thread, and storage for acts in flight on them. */
+#include "actors/act/run/flow.h"
+
 #include "actors/act/run/actor.h"
+#include "actors/act/run/engine_inner.h"
 
 #include "runtime/base/arena.h"
 #include "runtime/device/communicator.h"
@@ -32,8 +35,8 @@ flow_capacity(struct flow *f, int32_t naddress)
 static struct flow *
 find_flow(const struct worker *w, const struct plan_device *d, int role, const struct communicator *edge)
 {
-    for (int i = 0; i < w->nflow; i++) {
-        struct flow *f = &w->flow[i];
+    for (int i = 0; i < w->flows.nflow; i++) {
+        struct flow *f = &w->flows.flow[i];
         if (f->kind == d->kind && f->rank == d->rank && f->role == role && f->edge == edge) return f;
     }
     return NULL;
@@ -44,9 +47,9 @@ static int
 add_flow(struct worker *w, const struct plan_device *d, int role, const struct communicator *edge, bool driven)
 {
     if (find_flow(w, d, role, edge)) return 0;
-    w->flow = must_realloc(w->flow, sizeof *w->flow * (size_t)(w->nflow + 1));
-    TRY(flow_new(&w->flow[w->nflow], d->kind, d->rank, role, driven, w));
-    w->flow[w->nflow++].edge = edge;
+    w->flows.flow = must_realloc(w->flows.flow, sizeof *w->flows.flow * (size_t)(w->flows.nflow + 1));
+    TRY(flow_new(&w->flows.flow[w->flows.nflow], d->kind, d->rank, role, driven, w));
+    w->flows.flow[w->flows.nflow++].edge = edge;
     return 0;
 }
 
@@ -82,22 +85,23 @@ static void
 find_edges(struct worker *w, const struct run *run)
 {
     const struct plan *p = run->plan;
-    if (p->nchannel > w->channel_capacity) {
-        w->channel_capacity = p->nchannel;
-        w->edge_of = must_realloc(w->edge_of, sizeof *w->edge_of * (size_t)p->nchannel);
+    if (p->nchannel > w->flows.channel_capacity) {
+        w->flows.channel_capacity = p->nchannel;
+        w->flows.of_channel = must_realloc(w->flows.of_channel, sizeof *w->flows.of_channel * (size_t)p->nchannel);
     }
-    for (int i = 0; i < w->nflow; i++) w->flow[i].queue_capacity = w->flow[i].nqueue = w->flow[i].turn = 0;
+    for (int i = 0; i < w->flows.nflow; i++)
+        w->flows.flow[i].queue_capacity = w->flows.flow[i].nqueue = w->flows.flow[i].turn = 0;
     for (int32_t c = 0; c < p->nchannel; c++) {
         const struct communicator *edge = edge_at(w, p, &p->channel[c]);
         const struct task *t = &p->task[p->channel[c].task];
         struct flow *f = edge ? find_flow(w, &p->device[t->device], t->stream, edge) : NULL;
-        w->edge_of[c] = f;
+        w->flows.of_channel[c] = f;
         if (!f) continue;
         f->queue_capacity += p->channel[c].sends ? 1 : t->out[0].nreg;
         flow_capacity(f, run->actors->naddress);
     }
-    for (int i = 0; i < w->nflow; i++) {
-        struct flow *f = &w->flow[i];
+    for (int i = 0; i < w->flows.nflow; i++) {
+        struct flow *f = &w->flows.flow[i];
         if (f->edge) f->queue = must_realloc(f->queue, sizeof *f->queue * (size_t)(f->queue_capacity + 1));
         f->first_queued = 0;
     }
@@ -107,15 +111,16 @@ int
 flows_make(struct worker *w, const struct run *run, bool driven)
 {
     const struct plan *p = run->plan;
-    if (p->ndevice > w->device_capacity) {
-        w->device_capacity = p->ndevice;
-        w->flow_of = must_realloc(w->flow_of, sizeof *w->flow_of * NSTREAM * (size_t)p->ndevice);
+    if (p->ndevice > w->flows.device_capacity) {
+        w->flows.device_capacity = p->ndevice;
+        w->flows.of_device =
+            must_realloc(w->flows.of_device, sizeof *w->flows.of_device * NSTREAM * (size_t)p->ndevice);
     }
     TRY(make_flows(w, run, driven));
     for (int32_t k = 0; k < p->ndevice * NSTREAM; k++) {
         const struct plan_device *d = &p->device[k / NSTREAM];
-        struct flow *f = d->thread == w->id && w->nflow ? find_flow(w, d, k % NSTREAM, NULL) : NULL;
-        w->flow_of[k] = f;
+        struct flow *f = d->thread == w->id && w->flows.nflow ? find_flow(w, d, k % NSTREAM, NULL) : NULL;
+        w->flows.of_device[k] = f;
         if (f) flow_capacity(f, run->actors->naddress);
     }
     find_edges(w, run);
@@ -125,9 +130,9 @@ flows_make(struct worker *w, const struct run *run, bool driven)
 void
 flows_cut(const struct worker *w)
 {
-    for (int i = 0; i < w->nflow; i++) {
-        const struct device_kind *kind = device_kind(w->flow[i].kind);
-        if (w->flow[i].role == STREAM_COLLECT || w->flow[i].edge) kind->cut();
+    for (int i = 0; i < w->flows.nflow; i++) {
+        const struct device_kind *kind = device_kind(w->flows.flow[i].kind);
+        if (w->flows.flow[i].role == STREAM_COLLECT || w->flows.flow[i].edge) kind->cut();
     }
 }
 
@@ -160,14 +165,14 @@ run_meet(const struct run *r, const struct communicator_post *post)
 void
 flows_free(struct worker *w)
 {
-    for (int i = 0; i < w->nflow; i++) {
-        struct flow *f = &w->flow[i];
+    for (int i = 0; i < w->flows.nflow; i++) {
+        struct flow *f = &w->flows.flow[i];
         f->stream->kind->stream_free(&f->stream);
         free(f->act);
         free(f->address);
         free(f->queue);
     }
-    free(w->edge_of);
-    free(w->flow);
-    free(w->flow_of);
+    free(w->flows.of_channel);
+    free(w->flows.flow);
+    free(w->flows.of_device);
 }

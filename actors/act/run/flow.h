@@ -10,6 +10,7 @@
 #include "runtime/device/stream.h"
 
 struct communicator;
+struct communicator_post;
 struct run;
 struct worker;
 
@@ -41,6 +42,31 @@ struct flow {
     uint16_t turn; /* sequence number of the link's next act in this run, the same at both ends */
 };
 
+struct flows {         /* of a thread */
+    struct flow *flow; /* streams of the thread's devices, of every plan so far */
+    int32_t nflow;
+    struct flow **of_device; /* by plan device, then role; NULL: the work is synchronous */
+    int32_t device_capacity;
+    struct flow **of_channel; /* by channel: the flow of a direct channel whose task is on this thread; else NULL */
+    int32_t channel_capacity;
+    int64_t nissued; /* acts enqueued on streams so far */
+    int64_t nunder;  /* acts in flight: on streams, or sent and not yet taken */
+    int64_t nleft;   /* acts in flight that belong to earlier, open runs */
+};
+
+/* State of open runs (open_run.h). */
+enum { OPEN_RUNS = 4 };
+struct open_runs {
+    uint64_t failed; /* number of the first open run whose work failed; 0: none */
+    int status;      /* error not reported yet; 0: none */
+    char text[2048];
+    struct put { /* number operands being copied to the device, of this run and of open runs */
+        void *from, *to;
+        size_t bytes, capacity; /* capacity: bytes allocated at `from` */
+    } put[OPEN_RUNS + 1];
+    uint32_t nput;
+};
+
 /* Opens the streams that a run's plan needs on the worker's devices, and reserves room for acts. Keeps the streams
  * of other plans. Work in flight is allowed only if the run can follow it (engine.h). driven: see stream_new
  * (device.h). E_MEMORY. */
@@ -48,6 +74,9 @@ int flows_make(struct worker *w, const struct run *run, bool driven);
 /* Aborts stream work that waits for other devices, because the run has failed. */
 void flows_cut(const struct worker *w);
 void flows_free(struct worker *w);
+/* Creates the communicators in which the run has ranks, before the run begins. Blocks until every process with ranks
+ * has called. E_KERNEL; E_CANCEL: cut meanwhile. Session's thread. */
+int run_meet(const struct run *r, const struct communicator_post *post);
 
 static inline bool
 flow_empty(const struct flow *f)

@@ -1,4 +1,6 @@
 /* inspect.c - prints an actor's state between runs: done, ready, or blocked by which tasks. */
+#include "actors/act/run/inspect.h"
+
 #include "actors/act/run/actor.h"
 #include "actors/plan/model/deadlock.h"
 

@@ -1,4 +1,6 @@
 /* lane.c - heaps of ready tasks, and waiting for the next task of a row. */
+#include "actors/act/run/lane.h"
+
 #include "actors/act/run/actor.h"
 
 #include "runtime/base/arena.h"
@@ -20,15 +22,15 @@ static struct lane *
 task_lane(const struct worker *w, int task)
 {
     const struct lane_rows *rows = w->run->rows;
-    return rows ? &w->lane[rows->lane_of[task] - rows->first_lane[w->id]] : w->lane;
+    return rows ? &w->lanes.lane[rows->lane_of[task] - rows->first_lane[w->id]] : w->lanes.lane;
 }
 
 void
 lanes_push(struct worker *w, int task)
 {
     struct lane *l = task_lane(w, task);
-    assert(w->nready < w->capacity);
-    w->nready++;
+    assert(w->lanes.nready < w->lanes.ready_capacity);
+    w->lanes.nready++;
     heap_push(&l->ready, lane_task_key(w, task), task);
 }
 
@@ -54,9 +56,9 @@ lane_holds_back(struct worker *w, struct lane *l)
     for (; l->row < l->row_end && l->row->piece < actor[l->row->task].begun; l->row++) continue;
     if (patience == 0 || l->row == l->row_end || actor[l->row->task].waits == 0) return false;
     if (f && !flow_empty(f)) return true;
-    if ((w->plan->nthread == 1 && !w->plan->nchannel && w->nunder == 0) || now_ns() >= l->free_ns + patience)
+    if ((w->plan->nthread == 1 && !w->plan->nchannel && w->flows.nunder == 0) || now_ns() >= l->free_ns + patience)
         return false;
-    w->until_ns = MIN(w->until_ns, l->free_ns + patience);
+    w->lanes.until_ns = MIN(w->lanes.until_ns, l->free_ns + patience);
     return true;
 }
 
@@ -64,17 +66,17 @@ struct lane *
 lanes_next(struct worker *w)
 {
     struct lane *next = NULL;
-    w->until_ns = INT64_MAX;
-    for (struct lane *l = w->lane; l < w->lane + w->nlane; l++)
+    w->lanes.until_ns = INT64_MAX;
+    for (struct lane *l = w->lanes.lane; l < w->lanes.lane + w->lanes.nlane; l++)
         if (l->ready.n > 0 && (!next || l->ready.key[0] < next->ready.key[0]) && !lane_holds_back(w, l)) next = l;
-    if (next) w->until_ns = 0;
+    if (next) w->lanes.until_ns = 0;
     return next;
 }
 
 struct lane *
 lanes_at(struct worker *w, int *i)
 {
-    struct lane *l = w->lane;
+    struct lane *l = w->lanes.lane;
     for (; *i >= l->ready.n; l++) *i -= l->ready.n;
     return l;
 }
@@ -92,23 +94,23 @@ void
 lanes_make(struct worker *w, const struct run *run)
 {
     int32_t ntask = run->plan->nlocal[w->id], nlane = lane_count(w, run->rows);
-    if (ntask > w->capacity) {
-        w->capacity = ntask;
-        w->ready = must_realloc(w->ready, sizeof *w->ready * (size_t)ntask);
-        w->ready_key = must_realloc(w->ready_key, sizeof *w->ready_key * (size_t)ntask);
+    if (ntask > w->lanes.ready_capacity) {
+        w->lanes.ready_capacity = ntask;
+        w->lanes.ready = must_realloc(w->lanes.ready, sizeof *w->lanes.ready * (size_t)ntask);
+        w->lanes.ready_key = must_realloc(w->lanes.ready_key, sizeof *w->lanes.ready_key * (size_t)ntask);
     }
-    if (nlane > w->lane_capacity) {
-        w->lane_capacity = nlane;
-        w->lane = must_realloc(w->lane, sizeof *w->lane * (size_t)nlane);
+    if (nlane > w->lanes.lane_capacity) {
+        w->lanes.lane_capacity = nlane;
+        w->lanes.lane = must_realloc(w->lanes.lane, sizeof *w->lanes.lane * (size_t)nlane);
     }
 }
 
 void
 lanes_free(struct worker *w)
 {
-    free(w->ready);
-    free(w->ready_key);
-    free(w->lane);
+    free(w->lanes.ready);
+    free(w->lanes.ready_key);
+    free(w->lanes.lane);
 }
 
 void
@@ -116,12 +118,12 @@ lanes_reset(struct worker *w)
 {
     const struct lane_rows *r = w->run->rows;
     int64_t now = now_ns(), room = 0;
-    w->nready = 0;
-    w->until_ns = 0;
-    w->nlane = lane_count(w, r);
-    for (int32_t k = 0; k < w->nlane; k++) {
-        struct lane *l = &w->lane[k];
-        *l = (struct lane){.ready = {w->ready_key + room, w->ready + room, 0}, .free_ns = now};
+    w->lanes.nready = 0;
+    w->lanes.until_ns = 0;
+    w->lanes.nlane = lane_count(w, r);
+    for (int32_t k = 0; k < w->lanes.nlane; k++) {
+        struct lane *l = &w->lanes.lane[k];
+        *l = (struct lane){.ready = {w->lanes.ready_key + room, w->lanes.ready + room, 0}, .free_ns = now};
         if (!r) continue;
         int32_t n = r->first_lane[w->id] + k;
         room += r->max_ready[n];

@@ -18,6 +18,17 @@ struct lane {
     int64_t free_ns;                     /* time, ns, at which the lane's last act ended */
 };
 
+struct lanes { /* of a thread */
+    struct lane *lane;
+    int32_t nlane, lane_capacity;
+    int32_t nready; /* number of ready tasks in the lanes */
+    int32_t *ready; /* storage of the lanes' heaps */
+    uint64_t *ready_key;
+    int32_t ready_capacity;
+    int64_t until_ns; /* deadline, ns, of waits for the next task of a row; INT64_MAX: only stream progress ends the
+                         wait; 0: a ready task need not wait */
+};
+
 /* Reserves memory for the lanes of a run. */
 void lanes_make(struct worker *w, const struct run *run);
 void lanes_free(struct worker *w);
@@ -28,7 +39,7 @@ void lanes_reset(struct worker *w);
 void lanes_push(struct worker *w, int task);
 /* Returns the lane whose first task should act now; needs rows and a ready task. Of lanes that need not wait,
  * selects the first on the virtual clock, so a thread enqueues to several streams in the order of begin times. NULL:
- * all lanes wait, as w->until_ns says. */
+ * all lanes wait, as w->lanes.until_ns says. */
 struct lane *lanes_next(struct worker *w);
 /* Returns the lane of ready task *i, counted over all lanes, and sets *i to the index in that lane. */
 struct lane *lanes_at(struct worker *w, int *i);

@@ -11,7 +11,12 @@
  *
  * The streams of run n + 1 synchronise before their first work: one stream waits for the device's other streams and
  * copies the run's numbers over those of run n; the rest wait for that stream. */
+#include "actors/act/run/open_run.h"
+
+#include "actors/act/run/activity.h"
 #include "actors/act/run/actor.h"
+#include "actors/act/run/address.h"
+#include "actors/act/run/engine_inner.h"
 
 #include "runtime/base/arena.h"
 #include "runtime/base/clock.h"
@@ -50,14 +55,14 @@ keep_lines(const struct worker *w, const struct flow *f)
 }
 
 void
-worker_leave(struct worker *w)
+open_run_leave(struct worker *w)
 {
-    for (int i = 0; i < w->nflow; i++) {
-        if (flow_empty(&w->flow[i])) continue;
-        keep_lines(w, &w->flow[i]);
-        stream_show(w->flow[i].stream);
+    for (int i = 0; i < w->flows.nflow; i++) {
+        if (flow_empty(&w->flows.flow[i])) continue;
+        keep_lines(w, &w->flows.flow[i]);
+        stream_show(w->flows.flow[i].stream);
     }
-    w->nleft = w->nunder;
+    w->flows.nleft = w->flows.nunder;
 }
 
 /* Returns an act of the first open run that has work left; NULL: none. */
@@ -65,17 +70,17 @@ static const struct under_way *
 first_left(const struct worker *w)
 {
     const struct under_way *first = NULL;
-    for (int i = 0; i < w->nflow; i++) {
-        const struct under_way *u = flow_empty(&w->flow[i]) ? NULL : flow_oldest(&w->flow[i]);
-        if (u && is_left(w, u) && (!first || u->run < first->run)) first = u;
+    for (int i = 0; i < w->flows.nflow; i++) {
+        const struct under_way *u = flow_empty(&w->flows.flow[i]) ? NULL : flow_oldest(&w->flows.flow[i]);
+        if (u && open_run_has(w, u) && (!first || u->run < first->run)) first = u;
     }
     return first;
 }
 
 uint64_t
-left_first(const struct worker *w)
+open_run_first(const struct worker *w)
 {
-    const struct under_way *u = w->nleft > 0 ? first_left(w) : NULL;
+    const struct under_way *u = w->flows.nleft > 0 ? first_left(w) : NULL;
     return u ? u->run : w->number;
 }
 
@@ -102,7 +107,7 @@ time_begins(struct run *r, uint64_t number, int64_t now, bool works)
 static void
 keep_run_failure(struct worker *w, const struct under_way *u, int status)
 {
-    struct left *l = &w->left;
+    struct open_runs *l = &w->open;
     bool first = l->failed == 0;
     l->failed = first ? u->run : MIN(l->failed, u->run);
     if (!first) return;
@@ -111,16 +116,16 @@ keep_run_failure(struct worker *w, const struct under_way *u, int status)
     else
         snprintf(l->text, sizeof l->text, "%s", err_text());
     if (w->active && !w->stopped) {
-        w->status = status;
+        w->outcome.status = status;
         w->stopped = true;
-        memcpy(w->text, l->text, sizeof w->text);
+        memcpy(w->outcome.text, l->text, sizeof w->outcome.text);
     } else {
         l->status = status;
     }
 }
 
 void
-left_finish(struct worker *w, struct flow *f)
+open_run_finish(struct worker *w, struct flow *f)
 {
     struct under_way u = *flow_oldest(f);
     int status = stream_trouble(f->stream, u.mark);
@@ -128,23 +133,23 @@ left_finish(struct worker *w, struct flow *f)
     if (status) keep_run_failure(w, &u, status);
     f->first++;
     f->until_ns = now;
-    w->nunder--;
-    w->nleft--;
+    w->flows.nunder--;
+    w->flows.nleft--;
     const struct under_way *next = first_left(w);
     if (next && next->run <= u.run) return; /* that run, or an earlier one, still has work */
     time_ends(u.of, u.run, now);
     if (next)
         time_begins(next->of, next->run, now, true);
     else if (w->active)
-        time_begins(w->run, w->number, now, w->nunder > 0);
+        time_begins(w->run, w->number, now, w->flows.nunder > 0);
 }
 
 void
-left_look(struct worker *w, const struct flow *f)
+open_run_check(struct worker *w, const struct flow *f)
 {
     for (int64_t i = f->first; i < f->next; i++) {
         const struct under_way *u = &f->act[i % FLOW_ACTS];
-        if (!is_left(w, u)) continue;
+        if (!open_run_has(w, u)) continue;
         int status = stream_trouble(f->stream, u->mark);
         if (status) keep_run_failure(w, u, status);
         time_ends(u->of, u->run, now_ns());
@@ -178,16 +183,17 @@ put_room(struct put *p, size_t bytes)
 }
 
 void
-puts_free(struct worker *w)
+open_run_free(struct worker *w)
 {
-    for (size_t i = 0; i < countof(w->put); i++) device_kind(DEV_CPU)->give(0, w->put[i].from, w->put[i].capacity);
+    for (size_t i = 0; i < countof(w->open.put); i++)
+        device_kind(DEV_CPU)->give(0, w->open.put[i].from, w->open.put[i].capacity);
 }
 
 /* Enqueues the copy of a run's numbers, from a buffer of its own: copies of open runs may still be in flight. */
 static int
 enqueue_numbers(struct worker *w, const struct run *r, struct stream *s)
 {
-    struct put *p = &w->put[w->nput++ % countof(w->put)];
+    struct put *p = &w->open.put[w->open.nput++ % countof(w->open.put)];
     p->bytes = run_numbers(r, 0, &p->to);
     if (p->bytes == 0) return 0;
     TRY(put_room(p, p->bytes));
@@ -199,8 +205,8 @@ enqueue_numbers(struct worker *w, const struct run *r, struct stream *s)
 static void
 wait_for_left(const struct worker *w, struct stream *s)
 {
-    for (int i = 0; i < w->nflow; i++) {
-        const struct flow *f = &w->flow[i];
+    for (int i = 0; i < w->flows.nflow; i++) {
+        const struct flow *f = &w->flows.flow[i];
         int64_t all = stream_mark(f->stream);
         if (f->stream != s && !flow_empty(f) && !stream_passed(f->stream, all)) stream_wait(s, f->stream, all);
     }
@@ -211,7 +217,7 @@ order_behind(struct worker *w, const struct run *r)
 {
     struct stream *first = NULL;
     for (int role = 0; role < NSTREAM; role++) {
-        const struct flow *f = w->flow_of[role];
+        const struct flow *f = w->flows.of_device[role];
         if (!f) continue;
         if (first) {
             stream_wait(f->stream, first, stream_mark(first));
@@ -226,9 +232,9 @@ order_behind(struct worker *w, const struct run *r)
 }
 
 int
-worker_put_numbers(struct worker *w, const struct run *r)
+open_run_put_numbers(struct worker *w, const struct run *r)
 {
-    if (w->nleft > 0) return order_behind(w, r);
+    if (w->flows.nleft > 0) return order_behind(w, r);
     for (int32_t d = 0; d < r->plan->ndevice; d++) {
         void *at;
         size_t n = run_numbers(r, d, &at);
@@ -243,7 +249,7 @@ uint64_t
 engine_done(const struct engine *e)
 {
     const struct worker *w = engine_first(e);
-    return w->nleft > 0 ? left_first(w) - 1 : engine_last(e);
+    return w->flows.nleft > 0 ? open_run_first(w) - 1 : engine_last(e);
 }
 
 bool
@@ -252,12 +258,12 @@ engine_follows(const struct engine *e, const struct run *r)
     const struct worker *w = engine_first(e);
     const struct plan_device *d = &r->plan->device[0];
     bool same = true;
-    for (int i = 0; i < w->nflow && w->nleft > 0; i++) {
-        const struct flow *f = &w->flow[i];
+    for (int i = 0; i < w->flows.nflow && w->flows.nleft > 0; i++) {
+        const struct flow *f = &w->flows.flow[i];
         bool its = f->kind == d->kind && f->rank == d->rank;
         same = same && (its ? r->actors->naddress <= f->naddress : flow_empty(f));
     }
-    return w->nleft == 0 || (r->stays_open && same);
+    return w->flows.nleft == 0 || (r->stays_open && same);
 }
 
 /* Waits for open runs up to `number`, after a failure for all of them. */
@@ -265,16 +271,16 @@ static int
 await_left(struct engine *e, uint64_t number, bool must)
 {
     struct worker *w = engine_first(e);
-    while (w->nleft > 0 && (engine_done(e) < number || w->left.failed)) {
+    while (w->flows.nleft > 0 && (engine_done(e) < number || w->open.failed)) {
         if (worker_complete(w) || worker_drive(w)) continue;
         if (!must && atomic_load(engine_interrupts(e))) return fail(E_CANCEL, "interrupted");
-        worker_await(w, NULL);
+        activity_await(w, NULL);
         worker_rest(w, 0);
     }
-    for (int i = 0; i < w->nflow && w->nleft == 0; i++) {
-        int64_t all = stream_mark(w->flow[i].stream);
-        flow_await(w, &w->flow[i], all);
-        if (w->left.failed) stream_trouble(w->flow[i].stream, all);
+    for (int i = 0; i < w->flows.nflow && w->flows.nleft == 0; i++) {
+        int64_t all = stream_mark(w->flows.flow[i].stream);
+        flow_await(w, &w->flows.flow[i], all);
+        if (w->open.failed) stream_trouble(w->flows.flow[i].stream, all);
     }
     return 0;
 }
@@ -285,14 +291,14 @@ engine_await(struct engine *e, uint64_t number, bool must)
     assert(!engine_first(e)->active);
     atomic_store(engine_interrupts(e), 0);
     int status = await_left(e, number, must);
-    worker_awaits_nothing(engine_first(e));
+    activity_await_nothing(engine_first(e));
     return status;
 }
 
 int
 engine_left(struct engine *e)
 {
-    struct left *l = &engine_first(e)->left;
+    struct open_runs *l = &engine_first(e)->open;
     int status = l->status;
     l->status = 0;
     return status ? fail((enum err_code)status, "%s", l->text) : 0;
@@ -301,7 +307,7 @@ engine_left(struct engine *e)
 uint64_t
 engine_left_failed(struct engine *e)
 {
-    struct left *l = &engine_first(e)->left;
+    struct open_runs *l = &engine_first(e)->open;
     uint64_t failed = l->failed;
     l->failed = 0;
     return failed;

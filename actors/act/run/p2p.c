@@ -1,6 +1,8 @@
 /* p2p.c - life of a direct act: ready -> offered -> sent and reported -> enqueued. */
 #include "actors/act/run/p2p.h"
 
+#include "actors/act/run/engine_inner.h"
+
 #include "runtime/base/error.h"
 
 /* Notifies the other end of the act on a micro-batch. */
@@ -82,7 +84,7 @@ void
 p2p_full(struct worker *w, int task, uint16_t turn)
 {
     const struct task *t = &w->plan->task[task];
-    struct flow *f = w->edge_of[t->channel];
+    struct flow *f = w->flows.of_channel[t->channel];
     int32_t queued = 0;
     for (int32_t i = 0; i < f->nqueue; i++) queued += f->queue[(f->first_queued + i) % f->queue_capacity] == task;
     if (turn != f->turn || w->actors->channel[t->channel] + queued >= w->actors->actor[task].begun) {

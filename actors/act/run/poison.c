@@ -5,6 +5,8 @@
 #include "actors/act/run/poison.h"
 
 #include "actors/act/run/actor.h"
+#include "actors/act/run/address.h"
+
 #include "runtime/base/arena.h"
 
 #include <string.h>

@@ -4,6 +4,8 @@
  * writes would reach memory that others use. */
 #include "actors/cluster/controller/controller_inner.h"
 
+#include "actors/cluster/controller/files.h"
+#include "actors/cluster/controller/memories.h"
 #include "actors/act/run/engine.h"
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/wire/machine.h"
@@ -51,14 +53,15 @@ static void
 wake_cluster(struct cluster *c, enum cluster_sleeper who)
 {
     uint64_t one = 1;
-    if (write(c->wake_fd[who], &one, sizeof one) < 0) return; /* already awake */
+    if (write(c->wait.wake_fd[who], &one, sizeof one) < 0) return; /* already awake */
 }
 
 /* Wakes the session's thread, if another thread calls. */
 static void
 wake_session(struct cluster *c)
 {
-    if (atomic_load(&c->attended) && !pthread_equal(c->attendant, pthread_self())) wake_cluster(c, SLEEPS_SESSION);
+    if (atomic_load(&c->wait.attended) && !pthread_equal(c->wait.attendant, pthread_self()))
+        wake_cluster(c, SLEEPS_SESSION);
 }
 
 static void
@@ -95,12 +98,12 @@ kill_process(struct cluster *c, int rank)
 static int32_t
 task_of(const struct cluster *c, int rank)
 {
-    for (int s = 0, k = 0; c->bus && s < c->nslot; s++) {
-        if (!coordinator_memory(c->c, (int)c->slot[s].memory)->own) continue;
+    for (int s = 0, k = 0; c->hosts.bus && s < c->table.nslot; s++) {
+        if (!coordinator_memory(c->c, (int)c->table.slot[s].memory)->own) continue;
         int local = k++;
         if (coordinator_slot(c->c, s) != (uint32_t)rank) continue;
-        uint64_t doing = atomic_load(bus_host_doing(segment_base(c->bus), local));
-        if (doing >> 32 == c->run) return ((int32_t)doing & ~DOING_OVER) - 1;
+        uint64_t doing = atomic_load(bus_host_doing(segment_base(c->hosts.bus), local));
+        if (doing >> 32 == c->run.id) return ((int32_t)doing & ~DOING_OVER) - 1;
     }
     return -1;
 }
@@ -108,17 +111,19 @@ task_of(const struct cluster *c, int rank)
 bool
 cluster_is_running(const struct cluster *c)
 {
-    return c->job;
+    return c->run.job;
 }
 
 bool
 cluster_doing(const struct cluster *c, int thread, int32_t *task)
 {
     *task = -1;
-    if (thread < 0 || thread >= c->memory[c->home].map.nslot || !coordinator_memory(c->c, c->home)->own) return false;
-    if (!c->job) return true; /* between runs the bus may be replaced */
-    uint64_t doing = atomic_load(bus_host_doing(segment_base(c->bus), thread));
-    if (doing >> 32 == c->run && !((int32_t)doing & DOING_OVER)) *task = (int32_t)doing - 1;
+    if (thread < 0 || thread >= c->hosts.memory[c->hosts.home].map.nslot ||
+        !coordinator_memory(c->c, c->hosts.home)->own)
+        return false;
+    if (!c->run.job) return true; /* between runs the bus may be replaced */
+    uint64_t doing = atomic_load(bus_host_doing(segment_base(c->hosts.bus), thread));
+    if (doing >> 32 == c->run.id && !((int32_t)doing & DOING_OVER)) *task = (int32_t)doing - 1;
     return true;
 }
 
@@ -133,21 +138,21 @@ static void
 note_loss(struct cluster *c, const struct notice *n)
 {
     const struct member_info *m = coordinator_member(c->c, n->rank);
-    if (c->nloss < LOSSES) {
-        struct cluster_loss *l = &c->loss[c->nloss++];
+    if (c->epoch.nloss < LOSSES) {
+        struct cluster_loss *l = &c->epoch.loss[c->epoch.nloss++];
         *l = (struct cluster_loss){
             .rank = n->rank, .pid = (int)m->pid, .task = -1, .again = m->stayed || n->rank >= c->options.started};
         if (!l->pid) l->pid = c->process[n->rank].pid; /* pid of the launcher (ssh) */
         snprintf(l->host, sizeof l->host, "%s", m->host ? m->host : started_on(c, n->rank));
         snprintf(l->how, sizeof l->how, "%s", n->text);
-        if (c->job) {
-            l->run = c->run;
+        if (c->run.job) {
+            l->run = c->run.id;
             l->task = task_of(c, n->rank);
         }
     }
-    c->full = false; /* cancels a NOTICE_FULL not yet acted on */
-    c->nepoch++;
-    pthread_cond_broadcast(&c->filed);
+    c->epoch.full = false; /* cancels a NOTICE_FULL not yet acted on */
+    c->epoch.nlost++;
+    pthread_cond_broadcast(&c->files.changed);
     remote_access_forget(c->reach, n->rank);
     kill_process(c, n->rank);
 }
@@ -161,34 +166,35 @@ take_have(struct cluster *c, int rank, const struct packet *p)
                                 .narena = (int)(p->arenas.n / 8),
                                 .replaces = p->replaces.bytes,
                                 .nreplace = (int)p->replaces.n};
-    if (c->job && c->job->have) c->job->have(c->job->arg, coordinator_member(c->c, rank)->memory, &part);
+    if (c->run.job && c->run.job->have)
+        c->run.job->have(c->run.job->arg, coordinator_member(c->c, rank)->memory, &part);
     str_free(&arenas);
 }
 
 static void
 take_end(struct cluster *c, int rank, const struct packet *p)
 {
-    if (!c->job) return;
+    if (!c->run.job) return;
     int memory = coordinator_member(c->c, rank)->memory;
     if (p->kind == PACKET_ACTS) {
-        if (c->job->acts) c->job->acts(c->job->arg, memory, (int64_t)p->count, p->bytes.bytes, p->bytes.n);
+        if (c->run.job->acts) c->run.job->acts(c->run.job->arg, memory, (int64_t)p->count, p->bytes.bytes, p->bytes.n);
         return;
     }
-    c->job->nact += (int64_t)p->count;
-    for (uint32_t i = 0; c->job->begun && i < p->begun.n; i += 4) {
+    c->run.job->nact += (int64_t)p->count;
+    for (uint32_t i = 0; c->run.job->begun && i < p->begun.n; i += 4) {
         int32_t root;
         memcpy(&root, p->begun.bytes + i, 4);
-        c->job->begun(c->job->arg, root);
+        c->run.job->begun(c->run.job->arg, root);
     }
-    for (uint32_t i = 0; c->job->acted && i + 8 <= p->acted.n; i += 8) {
+    for (uint32_t i = 0; c->run.job->acted && i + 8 <= p->acted.n; i += 8) {
         int32_t pair[2];
         memcpy(pair, p->acted.bytes + i, 8);
-        c->job->acted(c->job->arg, memory, pair[0], pair[1]);
+        c->run.job->acted(c->run.job->arg, memory, pair[0], pair[1]);
     }
-    for (uint32_t i = 0; c->job->busy && i + 16 <= p->busy.n; i += 16) {
+    for (uint32_t i = 0; c->run.job->busy && i + 16 <= p->busy.n; i += 16) {
         uint64_t pair[2];
         memcpy(pair, p->busy.bytes + i, 16);
-        c->job->busy(c->job->arg, memory, pair[0], pair[1]);
+        c->run.job->busy(c->run.job->arg, memory, pair[0], pair[1]);
     }
 }
 
@@ -208,8 +214,8 @@ on_tell(void *arg, const struct notice *n)
 {
     struct cluster *c = arg;
     switch (n->kind) {
-    case NOTICE_FULL: c->full = true; break;
-    case NOTICE_FORMED: c->formed = true; break;
+    case NOTICE_FULL: c->epoch.full = true; break;
+    case NOTICE_FORMED: c->epoch.formed = true; break;
     case NOTICE_REFUSED:
         if (c->options.say) c->options.say(c->options.arg, n->text);
         break;
@@ -219,11 +225,11 @@ on_tell(void *arg, const struct notice *n)
     case NOTICE_FILED: control_filed(c, n); break;
     case NOTICE_HAVE: take_have(c, n->rank, n->packet); break;
     case NOTICE_ENDED:
-        c->ended = true;
-        c->status = n->status;
-        c->blame = n->rank;
-        c->node = n->node;
-        snprintf(c->text, sizeof c->text, "%s", n->text);
+        c->run.ended = true;
+        c->run.status = n->status;
+        c->run.blame = n->rank;
+        c->run.node = n->node;
+        snprintf(c->run.text, sizeof c->run.text, "%s", n->text);
         break;
     }
     wake_session(c);
@@ -333,7 +339,7 @@ cluster_tick(struct cluster *c)
         packet_write(&p, &c->packet);
         if (link_send(c->link, LINK_BEAT, c->process[r].beat_peer, c->packet.text, c->packet.len)) err_clear();
     }
-    c->tick_ns = now_ns() + TICK_MS * 1000000ll;
+    c->wait.tick_ns = now_ns() + TICK_MS * 1000000ll;
     controller_take_beats(c); /* a send may consume the readiness event of arrivals */
     take_control(c);
 }
@@ -346,7 +352,7 @@ cluster_pump(struct cluster *c)
     controller_take_beats(c);
     take_control(c);
     take_ends(c);
-    if (now_ns() >= c->tick_ns) cluster_tick(c);
+    if (now_ns() >= c->wait.tick_ns) cluster_tick(c);
 }
 
 /* Sleeps until an event may have arrived, at most until the next tick. Releases the lock while asleep; the poll set
@@ -357,13 +363,13 @@ cluster_sleep(struct cluster *c, enum cluster_sleeper who)
     struct pollfd fd[3 + 64];
     nfds_t n = 0;
     uint64_t count;
-    bool attends = who == SLEEPS_SESSION || !atomic_load(&c->attended);
-    fd[n++] = (struct pollfd){.fd = c->wake_fd[who], .events = POLLIN};
+    bool attends = who == SLEEPS_SESSION || !atomic_load(&c->wait.attended);
+    fd[n++] = (struct pollfd){.fd = c->wait.wake_fd[who], .events = POLLIN};
     fd[n++] = (struct pollfd){.fd = link_fd(c->link, LINK_BEAT), .events = POLLIN};
     if (attends) fd[n++] = (struct pollfd){.fd = link_fd(c->link, LINK_CONTROL), .events = POLLIN};
     for (int r = 0; attends && r < c->options.world && n < countof(fd); r++)
         if (c->process[r].pidfd >= 0) fd[n++] = (struct pollfd){.fd = c->process[r].pidfd, .events = POLLIN};
-    int64_t left = (c->tick_ns - now_ns()) / 1000000;
+    int64_t left = (c->wait.tick_ns - now_ns()) / 1000000;
     pthread_mutex_unlock(&c->lock);
     poll(fd, n, (int)MAX(1, MIN(left + 1, TICK_MS)));
     ssize_t taken = fd[0].revents ? read(fd[0].fd, &count, sizeof count) : 0;
@@ -379,9 +385,10 @@ cluster_thread(void *arg)
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     pthread_mutex_lock(&c->lock);
-    while (!c->quit) {
+    while (!c->wait.quit) {
         cluster_pump(c);
-        if (atomic_load(&c->interrupted)) pthread_cond_broadcast(&c->filed); /* a signal handler must not */
+        if (atomic_load(&c->wait.interrupted))
+            pthread_cond_broadcast(&c->files.changed); /* a signal handler must not */
         cluster_sleep(c, SLEEPS_CLUSTER);
     }
     pthread_mutex_unlock(&c->lock);
@@ -394,25 +401,25 @@ static int
 attend(struct cluster *c, const bool *done)
 {
     int status = 0;
-    c->attendant = pthread_self();
-    atomic_store(&c->attended, true);
+    c->wait.attendant = pthread_self();
+    atomic_store(&c->wait.attended, true);
     while (!status) {
         cluster_pump(c);
-        if (c->full && (status = control_begin(c))) break;
+        if (c->epoch.full && (status = control_begin(c))) break;
         if (*done) break;
-        if (c->nloss && coordinator_phase(c->c) == CLUSTER_BROKEN) status = E_LOST;
-        if (!status && atomic_load(&c->interrupted)) status = E_CANCEL;
+        if (c->epoch.nloss && coordinator_phase(c->c) == CLUSTER_BROKEN) status = E_LOST;
+        if (!status && atomic_load(&c->wait.interrupted)) status = E_CANCEL;
         if (status) break;
         cluster_sleep(c, SLEEPS_SESSION);
     }
-    atomic_store(&c->attended, false);
+    atomic_store(&c->wait.attended, false);
     return status;
 }
 
 int
 control_say_lost(const struct cluster *c)
 {
-    const struct cluster_loss *l = &c->loss[0];
+    const struct cluster_loss *l = &c->epoch.loss[0];
     return fail(E_LOST, "worker %d (%s, pid %d) %s", l->rank, l->host, l->pid, l->how);
 }
 
@@ -420,8 +427,8 @@ control_say_lost(const struct cluster *c)
 static int
 gather_members(struct cluster *c)
 {
-    c->formed = false;
-    int status = attend(c, &c->formed);
+    c->epoch.formed = false;
+    int status = attend(c, &c->epoch.formed);
     if (status == E_LOST) return control_say_lost(c);
     if (status == E_CANCEL) return fail(E_CANCEL, "interrupted while workers were waited for");
     return status ? status : control_renew(c);
@@ -483,7 +490,7 @@ keeper(void *of, int memory)
     struct cluster *c = of;
     pthread_mutex_lock(&c->lock);
     int rank = coordinator_keeper(c->c, memory);
-    if (rank < 0 && c->nloss)
+    if (rank < 0 && c->epoch.nloss)
         control_say_lost(c);
     else if (rank < 0)
         fail(E_LOST, "the workers of a host are lost, and the values there with them");
@@ -495,7 +502,7 @@ static int
 open_coordinator(struct cluster *c)
 {
     struct coordinator_env env = {c, send_to_member, on_cut, on_tell};
-    segment_path(c->own, c->path);
+    segment_path(c->hosts.own, c->hosts.path);
     machine_text(NULL, &c->machine);
     struct coordinator_options o = {.world = c->options.world,
                                     .silence = SILENCE_TICKS,
@@ -518,10 +525,10 @@ open_all(struct cluster *c)
 {
     TRY(roots_read(c->options.root, &c->roots));
     TRY(open_link(c));
-    TRY(segment_new(host_memory(), &c->own));
+    TRY(segment_new(host_memory(), &c->hosts.own));
     TRY(open_coordinator(c));
     if (c->options.start && !c->options.takes_over) TRY(start_absent(c));
-    c->tick_ns = now_ns() + TICK_MS * 1000000ll;
+    c->wait.tick_ns = now_ns() + TICK_MS * 1000000ll;
     if (pthread_create(&c->thread, NULL, cluster_thread, c))
         return fail(E_BUS, "the cluster's thread could not be started");
     c->started = true;
@@ -533,7 +540,7 @@ static int
 replace_controller(struct cluster *c)
 {
     int64_t until = now_ns() + TAKE_OVER_MS * 1000000ll;
-    while (now_ns() < until && !c->full && !atomic_load(&c->interrupted)) {
+    while (now_ns() < until && !c->epoch.full && !atomic_load(&c->wait.interrupted)) {
         pthread_mutex_unlock(&c->lock);
         poll(NULL, 0, TICK_MS / 10);
         pthread_mutex_lock(&c->lock);
@@ -555,9 +562,10 @@ cluster_open(const struct cluster_options *o, struct cluster **out)
     c->secret = must_alloc(sizeof *c->secret * (size_t)o->world);
     for (int r = 0; r < o->world; r++) c->process[r] = (struct process){.pidfd = -1, .beat_peer = -1};
     pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->filed, NULL);
+    pthread_cond_init(&c->files.changed, NULL);
     bool opened = true;
-    for (int k = 0; k < NSLEEPS; k++) opened = (c->wake_fd[k] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) >= 0 && opened;
+    for (int k = 0; k < NSLEEPS; k++)
+        opened = (c->wait.wake_fd[k] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) >= 0 && opened;
     int status = !opened ? fail(E_IO, "eventfd: %s", strerror(errno)) : open_all(c);
     pthread_mutex_lock(&c->lock);
     if (!status && o->start && o->takes_over) status = replace_controller(c);
@@ -603,7 +611,7 @@ cluster_close(struct cluster **cp)
     snprintf(text, sizeof text, "%s", err_text());
     if (c->started) {
         pthread_mutex_lock(&c->lock);
-        c->quit = true;
+        c->wait.quit = true;
         pthread_mutex_unlock(&c->lock);
         wake_cluster(c, SLEEPS_CLUSTER);
         pthread_join(c->thread, NULL);
@@ -614,14 +622,14 @@ cluster_close(struct cluster **cp)
     remote_access_free(&c->reach);
     control_free(c);
     for (int k = 0; k < NSLEEPS; k++)
-        if (c->wake_fd[k] >= 0) close(c->wake_fd[k]);
+        if (c->wait.wake_fd[k] >= 0) close(c->wait.wake_fd[k]);
     roots_free(&c->roots);
     str_free(&c->machine);
     str_free(&c->packet);
     explicit_bzero(c->secret, sizeof *c->secret * (size_t)c->options.world);
     free(c->secret);
     free(c->process);
-    pthread_cond_destroy(&c->filed);
+    pthread_cond_destroy(&c->files.changed);
     pthread_mutex_destroy(&c->lock);
     free(c);
     if (code) fail((enum err_code)code, "%s", text); /* the earlier error counts */
@@ -632,18 +640,18 @@ cluster_close(struct cluster **cp)
 static int
 finish_run(struct cluster *c, struct cluster_job *job)
 {
-    job->rank = c->blame;
-    job->node = c->node;
-    return c->status ? fail((enum err_code)MIN(c->status, NERR - 1), "%s", c->text) : 0;
+    job->rank = c->run.blame;
+    job->node = c->run.node;
+    return c->run.status ? fail((enum err_code)MIN(c->run.status, NERR - 1), "%s", c->run.text) : 0;
 }
 
 /* Stops the run everywhere after an interrupt, then waits for its end. */
 static int
 stop_and_wait(struct cluster *c)
 {
-    atomic_store(&c->interrupted, 0);
+    atomic_store(&c->wait.interrupted, 0);
     coordinator_stop(c->c);
-    return attend(c, &c->ended);
+    return attend(c, &c->run.ended);
 }
 
 int
@@ -653,19 +661,19 @@ cluster_run(struct cluster *c, struct cluster_job *job)
     job->rank = job->node = -1;
     pthread_mutex_lock(&c->lock);
     if (coordinator_phase(c->c) != CLUSTER_IDLE) {
-        status = c->nloss ? control_say_lost(c)
-                          : fail(E_STATE, "the cluster is %s", coordinator_phase_text(coordinator_phase(c->c)));
+        status = c->epoch.nloss ? control_say_lost(c)
+                                : fail(E_STATE, "the cluster is %s", coordinator_phase_text(coordinator_phase(c->c)));
         pthread_mutex_unlock(&c->lock);
         return status;
     }
-    c->job = job;
-    c->ended = false;
-    job->start.run = ++c->run;
-    atomic_store(&c->interrupted, 0);
+    c->run.job = job;
+    c->run.ended = false;
+    job->start.run = ++c->run.id;
+    atomic_store(&c->wait.interrupted, 0);
     coordinator_start(c->c, &job->start);
-    status = attend(c, &c->ended);
+    status = attend(c, &c->run.ended);
     while (status == E_CANCEL) status = stop_and_wait(c);
-    c->job = NULL;
+    c->run.job = NULL;
     status = status == E_LOST ? control_say_lost(c) : status ? status : finish_run(c, job);
     pthread_mutex_unlock(&c->lock);
     return status;
@@ -674,7 +682,7 @@ cluster_run(struct cluster *c, struct cluster_job *job)
 void
 cluster_interrupt(struct cluster *c)
 {
-    atomic_store(&c->interrupted, 1);
+    atomic_store(&c->wait.interrupted, 1);
     for (int k = 0; k < NSLEEPS; k++) wake_cluster(c, k);
 }
 
@@ -693,8 +701,8 @@ bool
 cluster_lost(struct cluster *c, int i, struct cluster_loss *out)
 {
     pthread_mutex_lock(&c->lock);
-    bool there = i < c->nloss;
-    if (there) *out = c->loss[i];
+    bool there = i < c->epoch.nloss;
+    if (there) *out = c->epoch.loss[i];
     pthread_mutex_unlock(&c->lock);
     return there;
 }
@@ -722,7 +730,7 @@ begin_next_epoch(struct cluster *c, int workers)
     int there = 0;
     for (int r = 0; r < c->options.world; r++) there += coordinator_member(c->c, r)->state != MEMBER_RETIRED;
     TRY(coordinator_recover(c->c, workers ? workers : there));
-    c->nloss = 0;
+    c->epoch.nloss = 0;
     return c->options.start ? start_absent(c) : 0;
 }
 
@@ -730,7 +738,7 @@ static int
 controller_recover(struct cluster *c, int workers)
 {
     if (cluster_is_ready(c)) return fail(E_STATE, "recover: no worker is lost");
-    atomic_store(&c->interrupted, 0);
+    atomic_store(&c->wait.interrupted, 0);
     if (coordinator_phase(c->c) == CLUSTER_BROKEN) TRY(begin_next_epoch(c, workers));
     return gather_members(c);
 }

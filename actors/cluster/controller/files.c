@@ -1,5 +1,5 @@
 /* files.c - asks workers to write and read files, and waits for the outcome. */
-#include "actors/cluster/controller/controller_inner.h"
+#include "actors/cluster/controller/files.h"
 #include "actors/cluster/controller/load_request.h"
 
 #include "runtime/base/arena.h"
@@ -57,7 +57,7 @@ add_save(struct filing *w, int file)
 static struct file_request *
 request_of_count(const struct cluster *c, uint64_t count, struct cluster_file **f)
 {
-    for (const struct filing *w = c->filing; w; w = w->next) {
+    for (const struct filing *w = c->files.first; w; w = w->next) {
         if (count - w->first >= (uint64_t)w->n) continue;
         struct file_request *r = &w->request[count - w->first];
         *f = &w->file[r->file];
@@ -81,7 +81,7 @@ control_filed(struct cluster *c, const struct notice *n)
         str_addn(&f->digests, p->digests.bytes, p->digests.n);
     }
     r->done = p->status || !(p->flags & FILED_MORE);
-    if (r->done) pthread_cond_broadcast(&c->filed);
+    if (r->done) pthread_cond_broadcast(&c->files.changed);
 }
 
 static bool
@@ -95,7 +95,7 @@ all_done(const struct filing *w)
 static void
 remove_filing(struct cluster *c, const struct filing *w)
 {
-    struct filing **at = &c->filing;
+    struct filing **at = &c->files.first;
     while (*at != w) at = &(*at)->next;
     *at = w->next;
 }
@@ -116,7 +116,7 @@ static int
 await_filing(struct cluster *c, struct filing *w)
 {
     bool lost = false;
-    uint32_t epoch = c->nepoch;
+    uint32_t epoch = c->epoch.nlost;
     for (int i = 0; i < w->n && !lost; i++) {
         struct file_request *r = &w->request[i];
         r->packet.count = w->first + (uint64_t)i;
@@ -124,12 +124,12 @@ await_filing(struct cluster *c, struct filing *w)
     }
     control_look(c);
     while (!lost && !all_done(w)) {
-        if (c->nepoch == epoch) pthread_cond_wait(&c->filed, &c->lock);
-        lost = c->nepoch != epoch;
-        if (!lost && w->interruptible && atomic_exchange(&c->interrupted, 0)) cancel_filing(c, w);
+        if (c->epoch.nlost == epoch) pthread_cond_wait(&c->files.changed, &c->lock);
+        lost = c->epoch.nlost != epoch;
+        if (!lost && w->interruptible && atomic_exchange(&c->wait.interrupted, 0)) cancel_filing(c, w);
     }
     if (!lost) return 0;
-    return c->nloss ? control_say_lost(c) : fail(E_LOST, "workers were lost while files were written or read");
+    return c->epoch.nloss ? control_say_lost(c) : fail(E_LOST, "workers were lost while files were written or read");
 }
 
 /* Returns the first failure, naming the worker. */
@@ -163,11 +163,11 @@ static int
 carry_out_filing(struct cluster *c, struct filing *w)
 {
     pthread_mutex_lock(&c->lock);
-    if (w->interruptible) atomic_store(&c->interrupted, 0);
-    w->first = c->nfile + 1;
-    w->next = c->filing;
-    c->nfile += (uint64_t)w->n;
-    c->filing = w;
+    if (w->interruptible) atomic_store(&c->wait.interrupted, 0);
+    w->first = c->files.nrequest + 1;
+    w->next = c->files.first;
+    c->files.nrequest += (uint64_t)w->n;
+    c->files.first = w;
     int status = await_filing(c, w);
     if (!status) status = failure(c, w);
     remove_filing(c, w);

@@ -1,5 +1,5 @@
 /* memories.c - assigns devices to memories and slots, and gives the session access to their bytes. */
-#include "actors/cluster/controller/controller_inner.h"
+#include "actors/cluster/controller/memories.h"
 
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/wire/gpus.h"
@@ -61,7 +61,7 @@ static uint32_t
 slots_of(const struct cluster *c, int memory)
 {
     uint32_t n = 0;
-    for (int s = 0; s < c->nslot; s++) n += c->slot[s].memory == (uint32_t)memory;
+    for (int s = 0; s < c->table.nslot; s++) n += c->table.slot[s].memory == (uint32_t)memory;
     return n;
 }
 
@@ -73,21 +73,21 @@ settle_rank(struct cluster *c, int rank)
     TRY(member_counts(c, rank, &d));
     int memory = coordinator_member(c->c, rank)->memory;
     uint32_t n = threads_of(c, &d), first = slots_of(c, memory);
-    if (c->nslot + (int)n > CLUSTER_SLOTS) return fail(E_ARG, "more than %d device threads", CLUSTER_SLOTS);
+    if (c->table.nslot + (int)n > CLUSTER_SLOTS) return fail(E_ARG, "more than %d device threads", CLUSTER_SLOTS);
     if (first + n > BUS_HOST_SLOTS) return fail(E_ARG, "more than %d device threads on one host", BUS_HOST_SLOTS);
-    if (rank == 0) c->devices.first = d.first;
-    if (d.n[DEV_CUDA]) c->abilities &= coordinator_member(c->c, rank)->abilities;
+    if (rank == 0) c->table.devices.first = d.first;
+    if (d.n[DEV_CUDA]) c->table.abilities &= coordinator_member(c->c, rank)->abilities;
     for (int k = 0; k < NDEVICE_KIND; k++) {
         if (!d.n[k]) continue;
-        c->range[c->nrange++] = (struct range){.kind = (uint32_t)k,
-                                               .first = (uint32_t)c->devices.n[k],
-                                               .n = (uint32_t)d.n[k],
-                                               .slot = first,
-                                               .nslot = n,
-                                               .memory = (uint32_t)memory};
-        c->devices.n[k] += d.n[k];
+        c->table.range[c->table.nrange++] = (struct range){.kind = (uint32_t)k,
+                                                           .first = (uint32_t)c->table.devices.n[k],
+                                                           .n = (uint32_t)d.n[k],
+                                                           .slot = first,
+                                                           .nslot = n,
+                                                           .memory = (uint32_t)memory};
+        c->table.devices.n[k] += d.n[k];
     }
-    for (uint32_t t = 0; t < n; t++) c->slot[c->nslot++] = (struct slot){(uint32_t)memory, (uint32_t)rank};
+    for (uint32_t t = 0; t < n; t++) c->table.slot[c->table.nslot++] = (struct slot){(uint32_t)memory, (uint32_t)rank};
     return 0;
 }
 
@@ -95,11 +95,11 @@ settle_rank(struct cluster *c, int rank)
 static void
 settle_plan_ranges(struct cluster *c)
 {
-    c->plan_range = must_alloc(sizeof *c->plan_range * (size_t)(c->nrange + 1));
-    for (int i = 0; i < c->nrange; i++) {
-        const struct range *r = &c->range[i];
-        c->plan_range[i] = (struct plan_range){(int32_t)r->kind, (int32_t)r->first, (int32_t)r->n,
-                                               (int32_t)r->slot, (int32_t)r->nslot, (int32_t)r->memory};
+    c->table.plan_range = must_alloc(sizeof *c->table.plan_range * (size_t)(c->table.nrange + 1));
+    for (int i = 0; i < c->table.nrange; i++) {
+        const struct range *r = &c->table.range[i];
+        c->table.plan_range[i] = (struct plan_range){(int32_t)r->kind, (int32_t)r->first, (int32_t)r->n,
+                                                     (int32_t)r->slot, (int32_t)r->nslot, (int32_t)r->memory};
     }
 }
 
@@ -119,22 +119,24 @@ memory_bytes(const struct cluster *c, int memory)
         const struct member_info *m = coordinator_member(c->c, r);
         if (m->memory == memory) bytes = MAX(bytes, m->bytes);
     }
-    bytes = coordinator_memory(c->c, memory)->own ? segment_bytes(c->own) : MIN(bytes, (uint64_t)1 << 44);
+    bytes = coordinator_memory(c->c, memory)->own ? segment_bytes(c->hosts.own) : MIN(bytes, (uint64_t)1 << 44);
     return (bytes + 4095) / 4096 * 4096;
 }
 
 static int
 settle_memory(struct cluster *c, int number)
 {
-    struct memory *m = &c->memory[number];
+    struct memory *m = &c->hosts.memory[number];
     bool own = coordinator_memory(c->c, number)->own;
-    *m = (struct memory){
-        .of = c,
-        .number = number,
-        .map = {.nrange = c->nrange, .nslot = (int32_t)slots_of(c, number), .memory = number, .range = c->plan_range},
-        .made_epoch = coordinator_memory(c->c, number)->made_epoch};
-    c->bytes[number] = memory_bytes(c, number);
-    if (own) c->home = number;
+    *m = (struct memory){.of = c,
+                         .number = number,
+                         .map = {.nrange = c->table.nrange,
+                                 .nslot = (int32_t)slots_of(c, number),
+                                 .memory = number,
+                                 .range = c->table.plan_range},
+                         .made_epoch = coordinator_memory(c->c, number)->made_epoch};
+    c->table.bytes[number] = memory_bytes(c, number);
+    if (own) c->hosts.home = number;
     m->nbank = 1 + banks_of(&m->map, number);
     m->bank = must_alloc(sizeof *m->bank * (size_t)m->nbank);
     for (int i = 0; i < m->nbank; i++) {
@@ -142,9 +144,9 @@ settle_memory(struct cluster *c, int number)
         struct segment_far far = {w, hold_far};
         *w = (struct bank){.of = m, .first = (uint64_t)i << BANK_SHIFT};
         if (own && i == 0)
-            w->segment = c->own;
+            w->segment = c->hosts.own;
         else
-            TRY(segment_far((size_t)(i ? BANK_BYTES : c->bytes[number]), &far, &w->segment));
+            TRY(segment_far((size_t)(i ? BANK_BYTES : c->table.bytes[number]), &far, &w->segment));
     }
     return 0;
 }
@@ -160,16 +162,16 @@ renew_memory(const struct memory *m)
 static int
 settle_memories(struct cluster *c)
 {
-    c->nmemory = coordinator_memories(c->c);
-    c->memory = must_alloc(sizeof *c->memory * (size_t)c->nmemory);
-    c->bytes = must_alloc(sizeof *c->bytes * (size_t)c->nmemory);
-    c->range = must_alloc(sizeof *c->range * (size_t)(c->options.world * NDEVICE_KIND));
-    c->slot = must_alloc(sizeof *c->slot * CLUSTER_SLOTS);
-    c->abilities = UINT32_MAX;
+    c->hosts.nmemory = coordinator_memories(c->c);
+    c->hosts.memory = must_alloc(sizeof *c->hosts.memory * (size_t)c->hosts.nmemory);
+    c->table.bytes = must_alloc(sizeof *c->table.bytes * (size_t)c->hosts.nmemory);
+    c->table.range = must_alloc(sizeof *c->table.range * (size_t)(c->options.world * NDEVICE_KIND));
+    c->table.slot = must_alloc(sizeof *c->table.slot * CLUSTER_SLOTS);
+    c->table.abilities = UINT32_MAX;
     for (int r = 0; r < c->options.world; r++) TRY(settle_rank(c, r));
-    if (c->devices.n[DEV_CUDA]) TRY(cuda_join(c->abilities, 0, 0));
+    if (c->table.devices.n[DEV_CUDA]) TRY(cuda_join(c->table.abilities, 0, 0));
     settle_plan_ranges(c);
-    for (int m = 0; m < c->nmemory; m++) TRY(settle_memory(c, m));
+    for (int m = 0; m < c->hosts.nmemory; m++) TRY(settle_memory(c, m));
     return 0;
 }
 
@@ -179,30 +181,30 @@ new_bus(struct cluster *c, char text[SEGMENT_PATH + 32])
 {
     char path[SEGMENT_PATH];
     int nslot = 0;
-    for (int s = 0; s < c->nslot; s++) nslot += coordinator_memory(c->c, (int)c->slot[s].memory)->own;
-    segment_free(&c->bus);
-    TRY(segment_new(bus_host_bytes(MAX(nslot, 1)), &c->bus));
-    bus_host_format(segment_base(c->bus), MAX(nslot, 1));
-    segment_path(c->bus, path);
-    snprintf(text, SEGMENT_PATH + 32, "%s %zu", path, segment_bytes(c->bus));
+    for (int s = 0; s < c->table.nslot; s++) nslot += coordinator_memory(c->c, (int)c->table.slot[s].memory)->own;
+    segment_free(&c->hosts.bus);
+    TRY(segment_new(bus_host_bytes(MAX(nslot, 1)), &c->hosts.bus));
+    bus_host_format(segment_base(c->hosts.bus), MAX(nslot, 1));
+    segment_path(c->hosts.bus, path);
+    snprintf(text, SEGMENT_PATH + 32, "%s %zu", path, segment_bytes(c->hosts.bus));
     return 0;
 }
 
 int
 control_begin(struct cluster *c)
 {
-    c->full = false;
-    if (!c->range) TRY(settle_memories(c));
-    TRY(new_bus(c, c->bus_text));
+    c->epoch.full = false;
+    if (!c->table.range) TRY(settle_memories(c));
+    TRY(new_bus(c, c->hosts.bus_text));
     struct form f = {.threads = (uint32_t)c->options.threads,
-                     .abilities = c->abilities,
-                     .segment = c->path,
-                     .bus = c->bus_text,
-                     .nrange = c->nrange,
-                     .nslot = c->nslot,
-                     .range = c->range,
-                     .slot = c->slot,
-                     .bytes = c->bytes};
+                     .abilities = c->table.abilities,
+                     .segment = c->hosts.path,
+                     .bus = c->hosts.bus_text,
+                     .nrange = c->table.nrange,
+                     .nslot = c->table.nslot,
+                     .range = c->table.range,
+                     .slot = c->table.slot,
+                     .bytes = c->table.bytes};
     coordinator_form(c->c, &f);
     return 0;
 }
@@ -210,12 +212,12 @@ control_begin(struct cluster *c)
 int
 control_renew(struct cluster *c)
 {
-    for (int m = 0; m < c->nmemory; m++) {
+    for (int m = 0; m < c->hosts.nmemory; m++) {
         uint32_t made = coordinator_memory(c->c, m)->made_epoch;
-        if (c->memory[m].made_epoch == made) continue;
-        c->memory[m].made_epoch = made;
+        if (c->hosts.memory[m].made_epoch == made) continue;
+        c->hosts.memory[m].made_epoch = made;
         pthread_mutex_unlock(&c->lock);
-        int status = renew_memory(&c->memory[m]);
+        int status = renew_memory(&c->hosts.memory[m]);
         pthread_mutex_lock(&c->lock);
         TRY(status);
     }
@@ -225,18 +227,18 @@ control_renew(struct cluster *c)
 void
 control_free(struct cluster *c)
 {
-    segment_free(&c->bus);
-    for (int m = 0; m < c->nmemory; m++) {
-        for (int i = 0; i < c->memory[m].nbank; i++)
-            if (c->memory[m].bank[i].segment != c->own) segment_free(&c->memory[m].bank[i].segment);
-        free(c->memory[m].bank);
+    segment_free(&c->hosts.bus);
+    for (int m = 0; m < c->hosts.nmemory; m++) {
+        for (int i = 0; i < c->hosts.memory[m].nbank; i++)
+            if (c->hosts.memory[m].bank[i].segment != c->hosts.own) segment_free(&c->hosts.memory[m].bank[i].segment);
+        free(c->hosts.memory[m].bank);
     }
-    segment_free(&c->own);
-    free(c->memory);
-    free(c->bytes);
-    free(c->range);
-    free(c->plan_range);
-    free(c->slot);
+    segment_free(&c->hosts.own);
+    free(c->hosts.memory);
+    free(c->table.bytes);
+    free(c->table.range);
+    free(c->table.plan_range);
+    free(c->table.slot);
 }
 
 /* ---- queries ---- */
@@ -244,32 +246,32 @@ control_free(struct cluster *c)
 const struct device_counts *
 cluster_devices(const struct cluster *c)
 {
-    return &c->devices;
+    return &c->table.devices;
 }
 
 const struct plan_map *
 cluster_map(const struct cluster *c, int memory)
 {
-    return &c->memory[memory].map;
+    return &c->hosts.memory[memory].map;
 }
 
 int
 cluster_memories(const struct cluster *c)
 {
-    return c->nmemory;
+    return c->hosts.nmemory;
 }
 
 int
 cluster_home(const struct cluster *c)
 {
-    return c->home;
+    return c->hosts.home;
 }
 
 static const struct range *
 memory_range(const struct cluster *c, int kind, int device)
 {
-    for (int i = 0; i < c->nrange; i++) {
-        const struct range *r = &c->range[i];
+    for (int i = 0; i < c->table.nrange; i++) {
+        const struct range *r = &c->table.range[i];
         if ((int)r->kind == kind && (uint32_t)device >= r->first && (uint32_t)device - r->first < r->n) return r;
     }
     return NULL;
@@ -279,14 +281,14 @@ int
 cluster_memory_of(const struct cluster *c, int kind, int device)
 {
     const struct range *r = memory_range(c, kind, device);
-    return r ? (int)r->memory : c->home;
+    return r ? (int)r->memory : c->hosts.home;
 }
 
 int
 cluster_thread_of(const struct cluster *c, int kind, int device)
 {
     const struct range *r = memory_range(c, kind, device);
-    if (!r || (int)r->memory != c->home) return -1;
+    if (!r || (int)r->memory != c->hosts.home) return -1;
     return (int)(r->slot + ((uint32_t)device - r->first) % r->nslot);
 }
 
@@ -296,7 +298,7 @@ cluster_gpu(struct cluster *c, int device, struct cuda_gpu *out, struct str *ker
     const struct range *r = memory_range(c, DEV_CUDA, device);
     if (!r)
         return fail(E_PLACE, "there is no cuda:%d; the workers have %d of kind cuda", device,
-                    (int)c->devices.n[DEV_CUDA]);
+                    (int)c->table.devices.n[DEV_CUDA]);
     pthread_mutex_lock(&c->lock);
     const struct member_info *m = NULL;
     for (int k = 0; k < c->options.world && !m; k++) {
@@ -312,7 +314,7 @@ cluster_gpu(struct cluster *c, int device, struct cuda_gpu *out, struct str *ker
 static struct bank *
 find_bank(const struct cluster *c, int kind, int device)
 {
-    const struct memory *m = &c->memory[cluster_memory_of(c, kind, device)];
+    const struct memory *m = &c->hosts.memory[cluster_memory_of(c, kind, device)];
     return &m->bank[bank_of(&m->map, m->number, kind, device)];
 }
 
@@ -366,7 +368,7 @@ control_broken(void *of)
 {
     struct cluster *c = of;
     pthread_mutex_lock(&c->lock);
-    bool is = c->nloss && coordinator_phase(c->c) == CLUSTER_BROKEN;
+    bool is = c->epoch.nloss && coordinator_phase(c->c) == CLUSTER_BROKEN;
     int status = is ? control_say_lost(c) : 0;
     pthread_mutex_unlock(&c->lock);
     return status;
@@ -384,7 +386,7 @@ void
 cluster_source(struct cluster *c, int kind, int device, struct pool_source *out)
 {
     struct bank *w = find_bank(c, kind, device);
-    bool here = w->segment == c->own;
+    bool here = w->segment == c->hosts.own;
     *out = (struct pool_source){.take = bank_take,
                                 .give = give_bytes,
                                 .read = here ? NULL : read_far,

@@ -10,8 +10,8 @@ static int
 rank_of_slot(const struct cluster *c, uint32_t memory, uint32_t slot)
 {
     int s = 0;
-    for (; s < c->nslot; s++)
-        if (c->slot[s].memory == memory && slot-- == 0) break;
+    for (; s < c->table.nslot; s++)
+        if (c->table.slot[s].memory == memory && slot-- == 0) break;
     return s;
 }
 
@@ -27,8 +27,8 @@ cluster_owner(struct cluster *c, int kind, int device)
 {
     int rank = -1;
     pthread_mutex_lock(&c->lock);
-    for (int i = 0; i < c->nrange; i++) {
-        const struct range *h = &c->range[i];
+    for (int i = 0; i < c->table.nrange; i++) {
+        const struct range *h = &c->table.range[i];
         if ((int)h->kind == kind && (uint32_t)device - h->first < h->n)
             rank = owner_of(c, h, (uint32_t)device - h->first);
     }
@@ -42,8 +42,8 @@ print_devices(const struct cluster *c, int rank, char *out, size_t size)
 {
     size_t n = 0;
     out[0] = '\0';
-    for (int i = 0; i < c->nrange; i++) {
-        const struct range *h = &c->range[i];
+    for (int i = 0; i < c->table.nrange; i++) {
+        const struct range *h = &c->table.range[i];
         for (uint32_t d = 0; d < h->n && n + 16 < size; d++)
             if (owner_of(c, h, d) == rank)
                 n += (size_t)snprintf(out + n, size - n, "%s%s:%u", n ? " " : "", device_kind_text((int)h->kind),

@@ -16,6 +16,12 @@
  * segment. */
 #include "actors/cluster/worker/worker_inner.h"
 
+#include "actors/cluster/worker/worker_epoch.h"
+#include "actors/cluster/worker/worker_files.h"
+#include "actors/cluster/worker/worker_job.h"
+#include "actors/cluster/worker/worker_run.h"
+#include "actors/cluster/worker/worker_unite.h"
+#include "actors/act/run/engine.h"
 #include "actors/cluster/wire/gpus.h"
 #include "actors/cluster/wire/machine.h"
 #include "actors/cluster/wire/position.h"
@@ -39,10 +45,10 @@
 enum { TICK_MS = 100, SILENCE_TICKS = 45, LEAVE_MS = 1500 };
 
 static void
-wake_server(struct server *s)
+wake_main_thread(struct worker_process *w)
 {
     uint64_t one = 1;
-    if (write(s->wake_fd, &one, sizeof one) < 0) return; /* already awake */
+    if (write(w->wake_fd, &one, sizeof one) < 0) return; /* already awake */
 }
 
 /* ---- callbacks of the member ---- */
@@ -50,50 +56,52 @@ wake_server(struct server *s)
 static void
 send_to_controller(void *arg, const struct packet *p)
 {
-    struct server *s = arg;
-    str_clear(&s->packet);
-    packet_write(p, &s->packet);
-    if (link_send(s->link, LINK_CONTROL, 0, s->packet.text, s->packet.len)) err_clear(); /* a lost peer falls silent */
+    struct worker_process *w = arg;
+    str_clear(&w->shared.packet);
+    packet_write(p, &w->shared.packet);
+    if (link_send(w->link, LINK_CONTROL, 0, w->shared.packet.text, w->shared.packet.len))
+        err_clear(); /* a lost peer falls silent */
 }
 
 /* Stops the engine's run. Repeated at every tick, because an engine that is about to begin discards an interrupt as
  * old. */
 static void
-stop_engine(struct server *s)
+stop_engine(struct worker_process *w)
 {
-    if (!s->engine || !s->running || (s->stop != s->running && !s->leaving)) return;
-    bool failed = s->leaving || s->stop_why >= STOP_FAILED;
-    if (s->meets && (failed || s->yields)) server_part(s);
+    if (!w->shared.engine || !w->shared.run.id || (w->shared.run.stop != w->shared.run.id && !w->shared.leave.asked))
+        return;
+    bool failed = w->shared.leave.asked || w->shared.run.stop_why >= STOP_FAILED;
+    if (w->shared.run.meets && (failed || w->shared.run.yields)) worker_unite_part(w);
     if (failed)
-        engine_abort(s->engine);
-    else if (s->decides)
-        engine_interrupt(s->engine);
-    bus_host_nudge(s->bus_end);
+        engine_abort(w->shared.engine);
+    else if (w->shared.run.decides)
+        engine_interrupt(w->shared.engine);
+    bus_host_nudge(w->shared.bus_end);
 }
 
 void
-server_leave(struct server *s, int status, const char *text)
+worker_leave(struct worker_process *w, int status, const char *text)
 {
-    if (s->leaving) return;
-    s->leaving = true;
-    s->status = status;
-    if (s->carrier) carrier_cut(s->carrier, status != 0);
-    s->leave_ns =
-        now_ns() + (status == LEAVE_ORPHAN ? MAX(LEAVE_MS, s->options.keep_s * 1000ll) : LEAVE_MS) * 1000000ll;
-    snprintf(s->text, sizeof s->text, "%s", text ? text : "");
-    stop_engine(s);
-    wake_server(s);
+    if (w->shared.leave.asked) return;
+    w->shared.leave.asked = true;
+    w->shared.leave.status = status;
+    if (w->shared.carrier) carrier_cut(w->shared.carrier, status != 0);
+    w->shared.leave.until_ns =
+        now_ns() + (status == LEAVE_ORPHAN ? MAX(LEAVE_MS, w->options.keep_s * 1000ll) : LEAVE_MS) * 1000000ll;
+    snprintf(w->shared.leave.text, sizeof w->shared.leave.text, "%s", text ? text : "");
+    stop_engine(w);
+    wake_main_thread(w);
 }
 
 static void
-stop_server(struct server *s, const struct packet *p)
+stop_worker_run(struct worker_process *w, const struct packet *p)
 {
-    if (p->flags == STOP_LOST && s->carrier)
-        carrier_cut(s->carrier, true); /* senders to the lost worker stop waiting */
-    if (p->flags == STOP_LOST) s->over = p->epoch;
-    s->stop_why = s->stop == p->run ? MAX(s->stop_why, p->flags) : p->flags;
-    s->stop = p->run;
-    stop_engine(s);
+    if (p->flags == STOP_LOST && w->shared.carrier)
+        carrier_cut(w->shared.carrier, true); /* senders to the lost worker stop waiting */
+    if (p->flags == STOP_LOST) w->shared.over = p->epoch;
+    w->shared.run.stop_why = w->shared.run.stop == p->run ? MAX(w->shared.run.stop_why, p->flags) : p->flags;
+    w->shared.run.stop = p->run;
+    stop_engine(w);
 }
 
 /* Copies the bytes that the spans of an order name, because the spans point into the link's buffer. */
@@ -137,41 +145,41 @@ order_free(struct order *o)
 }
 
 static void
-on_work(void *arg, const struct work *w)
+on_work(void *arg, const struct work *work)
 {
-    struct server *s = arg;
-    if (w->kind == WORK_LEAVE) {
-        server_leave(s, w->status, w->text);
+    struct worker_process *w = arg;
+    if (work->kind == WORK_LEAVE) {
+        worker_leave(w, work->status, work->text);
         return;
     }
-    if (w->kind == WORK_STOP) {
-        stop_server(s, w->packet);
+    if (work->kind == WORK_STOP) {
+        stop_worker_run(w, work->packet);
         return;
     }
-    if (w->kind == WORK_UNITE) {
-        server_unite(s, w->packet);
+    if (work->kind == WORK_UNITE) {
+        worker_unite_store(w, work->packet);
         return;
     }
-    if (w->kind == WORK_CANCEL) {
-        server_cancel_file(s, w->packet->count);
+    if (work->kind == WORK_CANCEL) {
+        worker_files_cancel(w, work->packet->count);
         return;
     }
-    bool file = w->kind == WORK_FILE;
-    queue_order(file ? &s->files : &s->orders, w);
+    bool file = work->kind == WORK_FILE;
+    queue_order(file ? &w->files.queue : &w->shared.orders, work);
     if (file)
-        server_file(s);
+        worker_files_wake(w);
     else
-        wake_server(s);
+        wake_main_thread(w);
 }
 
 /* Returns the heartbeat word of a rank of this host; NULL: no bus, or the rank has no slot. */
 static _Atomic uint64_t *
 on_word(void *arg, int rank, bool down)
 {
-    struct server *s = arg;
-    for (int i = 0, slot = 0; s->bus_end && i < s->nall; i++) {
-        if ((int)s->slot[i].memory != s->map.memory) continue;
-        if ((int)s->slot[i].owner == rank) return bus_host_beat(segment_base(s->bus), slot, down);
+    struct worker_process *w = arg;
+    for (int i = 0, slot = 0; w->shared.bus_end && i < w->shared.nall; i++) {
+        if ((int)w->shared.slot[i].memory != w->shared.map.memory) continue;
+        if ((int)w->shared.slot[i].owner == rank) return bus_host_beat(segment_base(w->main.bus), slot, down);
         slot++;
     }
     return NULL;
@@ -182,88 +190,88 @@ on_word(void *arg, int rank, bool down)
 static void
 on_asked(void *of, uint32_t epoch, int from, uint64_t program)
 {
-    struct server *s = of;
-    pthread_mutex_lock(&s->lock);
-    on_work(s, &(struct work){.kind = WORK_ASKED, .epoch = epoch, .from = from, .program = program});
-    pthread_mutex_unlock(&s->lock);
+    struct worker_process *w = of;
+    pthread_mutex_lock(&w->lock);
+    on_work(w, &(struct work){.kind = WORK_ASKED, .epoch = epoch, .from = from, .program = program});
+    pthread_mutex_unlock(&w->lock);
 }
 
 static void
 on_listed(void *of, uint32_t epoch, int from, uint64_t program, const void *bytes, size_t n)
 {
-    struct server *s = of;
-    pthread_mutex_lock(&s->lock);
-    on_work(s, &(struct work){
+    struct worker_process *w = of;
+    pthread_mutex_lock(&w->lock);
+    on_work(w, &(struct work){
                    .kind = WORK_LISTED, .epoch = epoch, .from = from, .program = program, .bytes = bytes, .n = n});
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&w->lock);
 }
 
 static void
 on_lost(void *of, const char *how)
 {
-    struct server *s = of;
-    pthread_mutex_lock(&s->lock);
-    member_leave(s->member, how);
-    server_leave(s, LEAVE_FAILED, how);
-    pthread_mutex_unlock(&s->lock);
+    struct worker_process *w = of;
+    pthread_mutex_lock(&w->lock);
+    member_leave(w->member, how);
+    worker_leave(w, LEAVE_FAILED, how);
+    pthread_mutex_unlock(&w->lock);
 }
 
 /* ---- receiving ---- */
 
 void
-server_take_control(struct server *s)
+worker_take_control(struct worker_process *w)
 {
     const void *bytes;
     size_t n;
     int peer;
     struct packet p;
-    while (!s->leaving && link_receive(s->link, LINK_CONTROL, &peer, &bytes, &n)) {
+    while (!w->shared.leave.asked && link_receive(w->link, LINK_CONTROL, &peer, &bytes, &n)) {
         if (packet_read(bytes, n, &p))
-            server_leave(s, LEAVE_FAILED, err_text());
+            worker_leave(w, LEAVE_FAILED, err_text());
         else
-            member_receive(s->member, &p);
+            member_receive(w->member, &p);
     }
 }
 
 static void
-worker_take_beats(struct server *s)
+worker_take_beats(struct worker_process *w)
 {
     const void *bytes;
     size_t n;
     int peer;
     struct packet p;
-    while (link_receive(s->link, LINK_BEAT, &peer, &bytes, &n))
-        if (!packet_read(bytes, n, &p)) member_heard(s->member, &p);
+    while (link_receive(w->link, LINK_BEAT, &peer, &bytes, &n))
+        if (!packet_read(bytes, n, &p)) member_heard(w->member, &p);
 }
 
 /* ---- values ---- */
 
 static void
-reply(struct server *s, const struct packet *p, int status, struct span bytes)
+reply(struct worker_process *w, const struct packet *p, int status, struct span bytes)
 {
     struct packet out = {.kind = PACKET_VALUE, .count = p->count, .status = (uint32_t)status, .bytes = bytes};
     if (status) out.bytes = span_text(err_text());
-    str_clear(&s->packet);
-    packet_write(&out, &s->packet);
-    if (link_send(s->link, LINK_BULK, 0, s->packet.text, s->packet.len)) err_clear();
+    str_clear(&w->shared.packet);
+    packet_write(&out, &w->shared.packet);
+    if (link_send(w->link, LINK_BULK, 0, w->shared.packet.text, w->shared.packet.len)) err_clear();
 }
 
 static int
-find_shared(const struct server *s, uint64_t at, size_t n, char **out)
+find_shared(const struct worker_process *w, uint64_t at, size_t n, char **out)
 {
-    if (!s->segment) return fail(E_BUS, "the host's memory is not there");
-    size_t most = segment_bytes(s->segment);
+    if (!w->shared.segment) return fail(E_BUS, "the host's memory is not there");
+    size_t most = segment_bytes(w->shared.segment);
     if (at > most || n > most - at) return fail(E_BUS, "bytes outside of the host's memory");
-    *out = segment_base(s->segment) + at;
+    *out = segment_base(w->shared.segment) + at;
     return 0;
 }
 
 int
-server_find(const struct server *s, uint64_t at, size_t n, struct spot *out)
+worker_find(const struct worker_process *w, uint64_t at, size_t n, struct spot *out)
 {
     *out = (struct spot){.kind = device_kind(DEV_CPU)};
-    if (at >> BANK_SHIFT == 0) return find_shared(s, at, n, &out->data);
-    const struct holding *h = device_heap_find(&s->held, at, n);
+    if (at >> BANK_SHIFT == 0) return find_shared(w, at, n, &out->data);
+    const struct holding *h = device_heap_find(&w->shared.heap, at, n);
     if (!h) return fail(E_BUS, "bytes outside of what devices hold");
     *out = (struct spot){device_kind(h->kind), h->data + (at - h->at)};
     return 0;
@@ -271,7 +279,7 @@ server_find(const struct server *s, uint64_t at, size_t n, struct spot *out)
 
 /* Takes or gives pages: of the memory shared by the host's processes (bank 0), or of the bank's device. */
 static int
-hold_buffer(struct server *s, const struct packet *p)
+hold_buffer(struct worker_process *w, const struct packet *p)
 {
     uint64_t bank = p->offset >> BANK_SHIFT, offset = p->offset - (bank << BANK_SHIFT);
     bool give = p->flags & HOLD_GIVE;
@@ -279,24 +287,24 @@ hold_buffer(struct server *s, const struct packet *p)
     int kind;
     char *at;
     if (bank == 0) {
-        TRY(find_shared(s, p->offset, p->total, &at));
-        return segment_hold(s->segment, p->offset, p->total, give);
+        TRY(find_shared(w, p->offset, p->total, &at));
+        return segment_hold(w->shared.segment, p->offset, p->total, give);
     }
-    if (!bank_device(&s->map, s->map.memory, (int32_t)bank, &kind, &device) || offset > BANK_BYTES ||
+    if (!bank_device(&w->shared.map, w->shared.map.memory, (int32_t)bank, &kind, &device) || offset > BANK_BYTES ||
         p->total > BANK_BYTES - offset)
         return fail(E_BUS, "HOLD: there is no such bank");
-    if (!give) return device_heap_take(&s->held, kind, device, p->offset, p->total);
-    device_heap_give(&s->held, p->offset);
+    if (!give) return device_heap_take(&w->shared.heap, kind, device, p->offset, p->total);
+    device_heap_give(&w->shared.heap, p->offset);
     return 0;
 }
 
 /* Finds the bytes to send. Sets *copy to a copy if one is needed; the caller frees it. */
 static int
-fetch(const struct server *s, const struct packet *p, struct span *out, void **copy)
+fetch(const struct worker_process *w, const struct packet *p, struct span *out, void **copy)
 {
     struct spot spot;
     if (p->total > WIRE_PIECE) return fail(E_BUS, "%s: too many bytes at once", packet_name(p->kind));
-    TRY(server_find(s, p->offset, p->total, &spot));
+    TRY(worker_find(w, p->offset, p->total, &spot));
     *out = (struct span){(const unsigned char *)spot.data, (uint32_t)p->total};
     if (spot.kind->flags & HOST_READS) return 0;
     out->bytes = *copy = must_alloc(p->total);
@@ -304,30 +312,30 @@ fetch(const struct server *s, const struct packet *p, struct span *out, void **c
 }
 
 static int
-worker_store(const struct server *s, uint64_t at, const void *bytes, size_t n)
+worker_store(const struct worker_process *w, uint64_t at, const void *bytes, size_t n)
 {
     struct spot spot;
-    TRY(server_find(s, at, n, &spot));
+    TRY(worker_find(w, at, n, &spot));
     return spot.kind->copy(spot.data, bytes, n);
 }
 
 static void
-server_take_value(struct server *s, const struct packet *p)
+take_value(struct worker_process *w, const struct packet *p)
 {
     struct span bytes = {0};
     void *copy = NULL;
-    int status = p->kind == PACKET_HOLD    ? hold_buffer(s, p)
-                 : p->kind == PACKET_STORE ? worker_store(s, p->offset, p->bytes.bytes, p->bytes.n)
-                                           : fetch(s, p, &bytes, &copy);
-    reply(s, p, status, bytes);
+    int status = p->kind == PACKET_HOLD    ? hold_buffer(w, p)
+                 : p->kind == PACKET_STORE ? worker_store(w, p->offset, p->bytes.bytes, p->bytes.n)
+                                           : fetch(w, p, &bytes, &copy);
+    reply(w, p, status, bytes);
     free(copy);
 }
 
 static int
-sum(const struct server *s, uint64_t at, size_t n, uint64_t *out)
+sum(const struct worker_process *w, uint64_t at, size_t n, uint64_t *out)
 {
     struct spot spot;
-    TRY(server_find(s, at, n, &spot));
+    TRY(worker_find(w, at, n, &spot));
     bool reads = spot.kind->flags & HOST_READS;
     void *copy = reads ? NULL : must_alloc(n);
     int status = reads ? 0 : spot.kind->copy(copy, spot.data, n);
@@ -337,81 +345,82 @@ sum(const struct server *s, uint64_t at, size_t n, uint64_t *out)
 }
 
 static void
-take_sum(struct server *s, const struct packet *p)
+take_sum(struct worker_process *w, const struct packet *p)
 {
     struct str sums = {0};
     uint64_t place[2], digest, left = REMOTE_ACCESS_DIGEST_BYTES;
     int status = p->places.n % sizeof place ? fail(E_BUS, "sum: %u bytes of places", p->places.n) : 0;
     for (uint32_t i = 0; i < p->places.n && !status; i += sizeof place) {
         memcpy(place, p->places.bytes + i, sizeof place);
-        status = place[1] > left ? fail(E_BUS, "sum: too many bytes at once") : sum(s, place[0], place[1], &digest);
+        status = place[1] > left ? fail(E_BUS, "sum: too many bytes at once") : sum(w, place[0], place[1], &digest);
         if (status) break;
         str_addn(&sums, &digest, sizeof digest);
         left -= place[1];
     }
-    reply(s, p, status, (struct span){(const void *)sums.text, (uint32_t)sums.len});
+    reply(w, p, status, (struct span){(const void *)sums.text, (uint32_t)sums.len});
     str_free(&sums);
 }
 
 /* Copies bytes within this worker's memory. */
 static int
-bring_here(const struct server *s, const struct packet *p)
+bring_here(const struct worker_process *w, const struct packet *p)
 {
     struct spot spot;
-    TRY(server_find(s, p->source, (size_t)p->total, &spot));
+    TRY(worker_find(w, p->source, (size_t)p->total, &spot));
     void *bytes = must_alloc(p->total);
     int status = spot.kind->copy(bytes, spot.data, p->total);
-    if (!status) status = worker_store(s, p->offset, bytes, (size_t)p->total);
+    if (!status) status = worker_store(w, p->offset, bytes, (size_t)p->total);
     free(bytes);
     return status;
 }
 
 /* Requests bytes from another worker; the answer follows when the bytes have arrived. */
 static void
-take_bring(struct server *s, const struct packet *p)
+take_bring(struct worker_process *w, const struct packet *p)
 {
     struct spot spot;
-    bool own = p->rank == member_rank(s->member);
+    bool own = p->rank == member_rank(w->member);
     int status = p->total > WIRE_PIECE ? fail(E_BUS, "bring: too many bytes at once")
-                                       : server_find(s, p->offset, (size_t)p->total, &spot);
-    if (!status && own) status = bring_here(s, p);
-    if (!status && !own && (!s->carrier || p->rank < 0))
+                                       : worker_find(w, p->offset, (size_t)p->total, &spot);
+    if (!status && own) status = bring_here(w, p);
+    if (!status && !own && (!w->shared.carrier || p->rank < 0))
         status = fail(E_BUS, "bring: there is no worker %d to ask", p->rank);
     if (status || own) {
-        reply(s, p, status, (struct span){0});
+        reply(w, p, status, (struct span){0});
         return;
     }
-    s->brought[p->count % SERVER_BRINGS] = (struct brought){p->count, p->offset, p->source, p->rank, (size_t)p->total};
-    carrier_fetch(s->carrier, p->rank, p->count, p->source, (size_t)p->total);
+    w->shared.brought[p->count % WORKER_FETCHES] =
+        (struct brought){p->count, p->offset, p->source, p->rank, (size_t)p->total};
+    carrier_fetch(w->shared.carrier, p->rank, p->count, p->source, (size_t)p->total);
 }
 
 void
-server_bring_again(struct server *s)
+worker_fetch_again(struct worker_process *w)
 {
-    pthread_mutex_lock(&s->lock);
-    for (int i = 0; i < SERVER_BRINGS; i++) {
-        const struct brought *b = &s->brought[i];
-        if (b->count) carrier_fetch(s->carrier, b->rank, b->count, b->from, b->n);
+    pthread_mutex_lock(&w->lock);
+    for (int i = 0; i < WORKER_FETCHES; i++) {
+        const struct brought *b = &w->shared.brought[i];
+        if (b->count) carrier_fetch(w->shared.carrier, b->rank, b->count, b->from, b->n);
     }
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&w->lock);
 }
 
 static void
-take_bulk(struct server *s)
+take_bulk(struct worker_process *w)
 {
     const void *bytes;
     size_t n;
     int peer;
     struct packet p;
-    while (!s->leaving && link_receive(s->link, LINK_BULK, &peer, &bytes, &n)) {
+    while (!w->shared.leave.asked && link_receive(w->link, LINK_BULK, &peer, &bytes, &n)) {
         if (packet_read(bytes, n, &p))
-            server_leave(s, LEAVE_FAILED, err_text());
+            worker_leave(w, LEAVE_FAILED, err_text());
         else if (p.kind == PACKET_BRING)
-            take_bring(s, &p);
+            take_bring(w, &p);
         else if (p.kind == PACKET_SUM)
-            take_sum(s, &p);
+            take_sum(w, &p);
         else if (p.kind == PACKET_HOLD || p.kind == PACKET_STORE || p.kind == PACKET_FETCH)
-            server_take_value(s, &p);
+            take_value(w, &p);
     }
 }
 
@@ -420,12 +429,12 @@ take_bulk(struct server *s)
 static int
 on_give(void *of, uint64_t at, size_t n, void *to)
 {
-    struct server *s = of;
+    struct worker_process *w = of;
     struct spot spot;
-    pthread_mutex_lock(&s->lock);
-    int status = server_find(s, at, n, &spot);
+    pthread_mutex_lock(&w->lock);
+    int status = worker_find(w, at, n, &spot);
     if (!status) status = spot.kind->copy(to, spot.data, n);
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&w->lock);
     return status;
 }
 
@@ -434,121 +443,121 @@ on_give(void *of, uint64_t at, size_t n, void *to)
 static void
 on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
 {
-    struct server *s = of;
-    pthread_mutex_lock(&s->lock);
-    struct brought *b = &s->brought[count % SERVER_BRINGS];
+    struct worker_process *w = of;
+    pthread_mutex_lock(&w->lock);
+    struct brought *b = &w->shared.brought[count % WORKER_FETCHES];
     struct packet p = {.kind = PACKET_BRING, .count = count};
     if (b->count == count && b->rank == from && b->n == n && n) {
-        int status = bytes ? worker_store(s, b->at, bytes, n) : fail(E_BUS, "bring: worker %d has no such bytes", from);
+        int status = bytes ? worker_store(w, b->at, bytes, n) : fail(E_BUS, "bring: worker %d has no such bytes", from);
         *b = (struct brought){0};
-        reply(s, &p, status, (struct span){0});
-        take_bulk(s);
+        reply(w, &p, status, (struct span){0});
+        take_bulk(w);
     }
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&w->lock);
 }
 
-const struct carrier_hear server_hear = {NULL, on_asked, on_listed, on_give, on_brought, on_lost};
+const struct carrier_hear worker_hear = {NULL, on_asked, on_listed, on_give, on_brought, on_lost};
 
 static void
-take_state(struct server *s, enum link_state state)
+take_state(struct worker_process *w, enum link_state state)
 {
     switch (state) {
     case LINK_WAITING: break;
-    case LINK_UP: member_linked(s->member); break;
+    case LINK_UP: member_linked(w->member); break;
     case LINK_DENIED:
-        server_leave(s, LEAVE_FAILED, "the coordinator does not take this worker's key, or one of the two has none");
+        worker_leave(w, LEAVE_FAILED, "the coordinator does not take this worker's key, or one of the two has none");
         break;
-    case LINK_DOWN: member_cut(s->member, "the link to the coordinator ended"); break;
+    case LINK_DOWN: member_cut(w->member, "the link to the coordinator ended"); break;
     }
 }
 
 static void
-server_tick(struct server *s)
+worker_tick(struct worker_process *w)
 {
     struct packet p;
-    member_tick(s->member);
-    stop_engine(s);
-    if (member_beat(s->member, &p)) {
-        str_clear(&s->packet);
-        packet_write(&p, &s->packet);
-        if (link_send(s->link, LINK_BEAT, 0, s->packet.text, s->packet.len)) err_clear();
+    member_tick(w->member);
+    stop_engine(w);
+    if (member_beat(w->member, &p)) {
+        str_clear(&w->shared.packet);
+        packet_write(&p, &w->shared.packet);
+        if (link_send(w->link, LINK_BEAT, 0, w->shared.packet.text, w->shared.packet.len)) err_clear();
     }
-    s->tick_ns = now_ns() + TICK_MS * 1000000ll;
-    server_take_control(s); /* a send may consume the readiness event of arrivals */
-    worker_take_beats(s);
+    w->shared.tick_ns = now_ns() + TICK_MS * 1000000ll;
+    worker_take_control(w); /* a send may consume the readiness event of arrivals */
+    worker_take_beats(w);
 }
 
 /* Handles arrivals. Packets come before a change of the link's state, so that BYE followed by the link's end is no
  * loss of the coordinator. */
 static void
-server_pump(struct server *s)
+worker_pump(struct worker_process *w)
 {
-    enum link_state state = link_state(s->link);
-    server_take_control(s);
-    take_state(s, state);
-    worker_take_beats(s);
-    take_bulk(s);
-    if (now_ns() >= s->tick_ns) server_tick(s);
+    enum link_state state = link_state(w->link);
+    worker_take_control(w);
+    take_state(w, state);
+    worker_take_beats(w);
+    take_bulk(w);
+    if (now_ns() >= w->shared.tick_ns) worker_tick(w);
 }
 
 /* Sleeps until an event may have arrived, at most until the next tick. Releases the lock while asleep; the poll set
  * is read before. */
 static void
-server_sleep(struct server *s, bool control)
+worker_sleep(struct worker_process *w, bool control)
 {
     struct pollfd fd[5];
     nfds_t n = 0;
     uint64_t count;
-    if (control) fd[n++] = (struct pollfd){.fd = s->wake_fd, .events = POLLIN};
-    if (control) fd[n++] = (struct pollfd){.fd = link_fd(s->link, LINK_CONTROL), .events = POLLIN};
-    fd[n++] = (struct pollfd){.fd = link_fd(s->link, LINK_BEAT), .events = POLLIN};
-    fd[n++] = (struct pollfd){.fd = link_fd(s->link, LINK_BULK), .events = POLLIN};
-    fd[n++] = (struct pollfd){.fd = link_state_fd(s->link), .events = POLLIN};
-    int64_t left = (s->tick_ns - now_ns()) / 1000000;
-    pthread_mutex_unlock(&s->lock);
+    if (control) fd[n++] = (struct pollfd){.fd = w->wake_fd, .events = POLLIN};
+    if (control) fd[n++] = (struct pollfd){.fd = link_fd(w->link, LINK_CONTROL), .events = POLLIN};
+    fd[n++] = (struct pollfd){.fd = link_fd(w->link, LINK_BEAT), .events = POLLIN};
+    fd[n++] = (struct pollfd){.fd = link_fd(w->link, LINK_BULK), .events = POLLIN};
+    fd[n++] = (struct pollfd){.fd = link_state_fd(w->link), .events = POLLIN};
+    int64_t left = (w->shared.tick_ns - now_ns()) / 1000000;
+    pthread_mutex_unlock(&w->lock);
     poll(fd, n, (int)MAX(1, MIN(left + 1, TICK_MS)));
     ssize_t taken = control && fd[0].revents ? read(fd[0].fd, &count, sizeof count) : 0;
     UNUSED(taken);
-    pthread_mutex_lock(&s->lock);
+    pthread_mutex_lock(&w->lock);
 }
 
 /* Ends the process: the main thread had time to return, but is in a kernel or a system call. */
 static void
-end_process(const struct server *s)
+end_process(const struct worker_process *w)
 {
-    if (!s->options.die) return;
-    link_sweep(s->options.join);
-    s->options.die(s->status ? 1 : 0);
+    if (!w->options.die) return;
+    link_sweep(w->options.join);
+    w->options.die(w->shared.leave.status ? 1 : 0);
 }
 
 static void *
 link_thread(void *arg)
 {
-    struct server *s = arg;
+    struct worker_process *w = arg;
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
-    pthread_mutex_lock(&s->lock);
-    while (!s->quit) {
-        server_pump(s);
-        if (s->leaving && now_ns() > s->leave_ns) end_process(s);
-        server_sleep(s, s->busy);
+    pthread_mutex_lock(&w->lock);
+    while (!w->shared.quit) {
+        worker_pump(w);
+        if (w->shared.leave.asked && now_ns() > w->shared.leave.until_ns) end_process(w);
+        worker_sleep(w, w->shared.busy);
     }
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&w->lock);
     return NULL;
 }
 
 /* ---- the main thread ---- */
 
-static void (*const perform[NWORK])(struct server *s, const struct order *o) = {
-    [WORK_WELCOME] = server_welcome, [WORK_MAKE] = server_make,     [WORK_FORM] = server_form,
-    [WORK_PROGRAM] = server_program, [WORK_FORGET] = server_forget, [WORK_START] = server_start,
-    [WORK_ASKED] = server_asked,     [WORK_LISTED] = server_listed, [WORK_PORTS] = server_ports,
-    [WORK_ROWS] = server_rows,
+static void (*const perform[NWORK])(struct worker_process *w, const struct order *o) = {
+    [WORK_WELCOME] = worker_epoch_welcome, [WORK_MAKE] = worker_epoch_make,   [WORK_FORM] = worker_epoch_form,
+    [WORK_PROGRAM] = worker_job_make,      [WORK_FORGET] = worker_job_forget, [WORK_START] = worker_run_start,
+    [WORK_ASKED] = worker_job_asked,       [WORK_LISTED] = worker_job_listed, [WORK_PORTS] = worker_job_ports,
+    [WORK_ROWS] = worker_job_rows,
 };
 
 struct order *
-server_take(struct orders *from)
+order_take(struct orders *from)
 {
     struct order *o = from->first;
     if (!o) return NULL;
@@ -558,126 +567,126 @@ server_take(struct orders *from)
 }
 
 static void
-serve_work(struct server *s)
+serve_work(struct worker_process *w)
 {
-    pthread_mutex_lock(&s->lock);
-    while (!s->leaving) {
-        server_pump(s);
-        struct order *o = server_take(&s->orders);
-        s->busy = o != NULL;
+    pthread_mutex_lock(&w->lock);
+    while (!w->shared.leave.asked) {
+        worker_pump(w);
+        struct order *o = order_take(&w->shared.orders);
+        w->shared.busy = o != NULL;
         if (!o) {
-            server_sleep(s, true);
+            worker_sleep(w, true);
             continue;
         }
-        pthread_mutex_unlock(&s->lock);
-        perform[o->work.kind](s, o);
+        pthread_mutex_unlock(&w->lock);
+        perform[o->work.kind](w, o);
         order_free(o);
-        pthread_mutex_lock(&s->lock);
+        pthread_mutex_lock(&w->lock);
     }
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&w->lock);
 }
 
 static int
-open_server(struct server *s)
+open_worker(struct worker_process *w)
 {
     struct key key = {0};
-    const char *file = s->options.key_file;
-    TRY(roots_read(s->options.root, &s->roots));
-    if (file) TRY(key_read(file, s->options.rank, &key));
-    if (file && key.nrank) s->options.rank = key.rank;
-    int status = link_join(s->options.join, file ? &key : NULL, &s->link);
+    const char *file = w->options.key_file;
+    TRY(roots_read(w->options.root, &w->roots));
+    if (file) TRY(key_read(file, w->options.rank, &key));
+    if (file && key.nrank) w->options.rank = key.rank;
+    int status = link_join(w->options.join, file ? &key : NULL, &w->link);
     key_forget(&key);
     TRY(status);
-    machine_text(s->options.host, &s->machine);
-    if (banks_wanted(&s->options.devices)) machine_apart(&s->machine);
-    machine_host(s->options.host, s->host);
-    device_counts_print(&s->options.devices, &s->devices);
-    int ngpu = s->options.devices.n[DEV_CUDA];
+    machine_text(w->options.host, &w->machine);
+    if (banks_wanted(&w->options.devices)) machine_apart(&w->machine);
+    machine_host(w->options.host, w->host);
+    device_counts_print(&w->options.devices, &w->devices);
+    int ngpu = w->options.devices.n[DEV_CUDA];
     if (ngpu) TRY(cuda_join(cuda_abilities(), 0, ngpu)); /* replaces the abilities of an earlier cluster */
-    gpus_print(0, ngpu, &s->gpus);
+    gpus_print(0, ngpu, &w->gpus);
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    struct member_env env = {s, send_to_controller, on_work, on_word};
+    struct member_env env = {w, send_to_controller, on_work, on_word};
     struct member_options o = {.hello = {.kind = PACKET_HELLO,
                                          .protocol = WIRE_VERSION,
-                                         .version = span_text(s->options.version),
-                                         .host = span_text(s->host),
-                                         .machine = span_text(str_text(&s->machine)),
-                                         .devices = span_text(str_text(&s->devices)),
-                                         .gpus = {(const void *)s->gpus.text, (uint32_t)s->gpus.len},
+                                         .version = span_text(w->options.version),
+                                         .host = span_text(w->host),
+                                         .machine = span_text(str_text(&w->machine)),
+                                         .devices = span_text(str_text(&w->devices)),
+                                         .gpus = {(const void *)w->gpus.text, (uint32_t)w->gpus.len},
                                          .abilities = cuda_abilities(),
                                          .pid = (uint32_t)getpid(),
                                          .cores = (uint32_t)thread_cores(),
                                          .memory = (uint64_t)pages * (uint64_t)size,
-                                         .rank = s->options.rank,
-                                         .secret = {s->options.secret, CLUSTER_ID}},
+                                         .rank = w->options.rank,
+                                         .secret = {w->options.secret, CLUSTER_ID}},
                                .silence = SILENCE_TICKS,
-                               .wait = s->options.wait_s * (1000 / TICK_MS)};
-    s->member = member_new(&o, &env);
-    s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (s->wake_fd < 0) return fail(E_IO, "eventfd: %s", strerror(errno));
-    s->tick_ns = now_ns() + TICK_MS * 1000000ll;
-    return pthread_create(&s->thread, NULL, link_thread, s) ? fail(E_BUS, "the link's thread could not be started") : 0;
+                               .wait = w->options.wait_s * (1000 / TICK_MS)};
+    w->member = member_new(&o, &env);
+    w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (w->wake_fd < 0) return fail(E_IO, "eventfd: %s", strerror(errno));
+    w->shared.tick_ns = now_ns() + TICK_MS * 1000000ll;
+    return pthread_create(&w->thread, NULL, link_thread, w) ? fail(E_BUS, "the link's thread could not be started") : 0;
 }
 
 static void
-close_server(struct server *s)
+close_worker(struct worker_process *w)
 {
-    server_close_engine(s);
-    while (s->njob) job_free(s->job[--s->njob]);
-    carrier_free(&s->carrier);
-    for (struct order *o; (o = server_take(&s->orders)) != NULL;) order_free(o);
-    member_free(&s->member);
-    link_free(&s->link);
-    segment_free(&s->bus);
-    segment_free(&s->made_bus);
-    segment_free(&s->segment);
-    device_heap_free(&s->held);
-    atlas_free(&s->atlas);
-    str_free(&s->packet);
-    str_free(&s->machine);
-    str_free(&s->devices);
-    str_free(&s->gpus);
-    roots_free(&s->roots);
-    free(s->job);
-    free(s->map.range);
-    free(s->slot);
-    free(s->asker);
-    free(s->united);
-    free(s->met);
-    free(s->route);
-    free(s->doing);
-    if (s->wake_fd >= 0) close(s->wake_fd);
-    pthread_cond_destroy(&s->unites);
-    pthread_cond_destroy(&s->filed);
-    pthread_mutex_destroy(&s->lock);
+    worker_epoch_close(w);
+    while (w->main.njob) worker_job_free(w->main.job[--w->main.njob]);
+    carrier_free(&w->shared.carrier);
+    for (struct order *o; (o = order_take(&w->shared.orders)) != NULL;) order_free(o);
+    member_free(&w->member);
+    link_free(&w->link);
+    segment_free(&w->main.bus);
+    segment_free(&w->main.made_bus);
+    segment_free(&w->shared.segment);
+    device_heap_free(&w->shared.heap);
+    atlas_free(&w->main.atlas);
+    str_free(&w->shared.packet);
+    str_free(&w->machine);
+    str_free(&w->devices);
+    str_free(&w->gpus);
+    roots_free(&w->roots);
+    free(w->main.job);
+    free(w->shared.map.range);
+    free(w->shared.slot);
+    free(w->main.asker);
+    free(w->shared.ids.id);
+    free(w->main.met);
+    free(w->main.route);
+    free(w->main.doing);
+    if (w->wake_fd >= 0) close(w->wake_fd);
+    pthread_cond_destroy(&w->shared.ids.changed);
+    pthread_cond_destroy(&w->files.wake);
+    pthread_mutex_destroy(&w->lock);
 }
 
 /* Serves a coordinator. *last: the assigned rank, unless none was assigned. E_LOST: the coordinator is gone. */
 static int
 serve_once(const struct cluster_worker_options *o, int *last)
 {
-    struct server s = {.options = *o, .wake_fd = -1};
-    pthread_mutex_init(&s.lock, NULL);
-    pthread_cond_init(&s.filed, NULL);
-    pthread_cond_init(&s.unites, NULL);
-    s.orders.last = &s.orders.first;
-    s.files.last = &s.files.first;
-    s.atlas = atlas_new();
+    struct worker_process w = {.options = *o, .wake_fd = -1};
+    pthread_mutex_init(&w.lock, NULL);
+    pthread_cond_init(&w.files.wake, NULL);
+    pthread_cond_init(&w.shared.ids.changed, NULL);
+    w.shared.orders.last = &w.shared.orders.first;
+    w.files.queue.last = &w.files.queue.first;
+    w.main.atlas = atlas_new();
     if (o->check_ref || o->check_nan) kernel_check(o->check_ref, o->check_nan);
-    int status = open_server(&s);
+    int status = open_worker(&w);
     if (!status) {
-        serve_work(&s);
-        pthread_mutex_lock(&s.lock);
-        s.quit = true;
-        pthread_mutex_unlock(&s.lock);
-        pthread_join(s.thread, NULL);
-        server_close_files(&s);
-        if (s.status) link_sweep(o->join);
+        serve_work(&w);
+        pthread_mutex_lock(&w.lock);
+        w.shared.quit = true;
+        pthread_mutex_unlock(&w.lock);
+        pthread_join(w.thread, NULL);
+        worker_files_close(&w);
+        if (w.shared.leave.status) link_sweep(o->join);
     }
-    int end = s.status, rank = s.member ? member_rank(s.member) : -1;
+    int end = w.shared.leave.status, rank = w.member ? member_rank(w.member) : -1;
     char text[WIRE_TEXT];
-    snprintf(text, sizeof text, "%s", s.text);
-    close_server(&s);
+    snprintf(text, sizeof text, "%s", w.shared.leave.text);
+    close_worker(&w);
     if (rank >= 0) *last = rank;
     if (status || !end) return status;
     return fail(end == LEAVE_ORPHAN ? E_LOST : E_BUS, "%s", text);

@@ -4,7 +4,7 @@
  * private block; the lock is held only while bytes are copied between block and memory. The folders of files were
  * allow-listed at the start of the process (runtime/file/root.h). Copying stops when the epoch ends or the order is
  * cancelled. */
-#include "actors/cluster/worker/worker_inner.h"
+#include "actors/cluster/worker/worker_files.h"
 
 #include "runtime/base/error.h"
 #include "runtime/file/root.h"
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 struct transfer { /* copies between a file and memory, by blocks */
-    struct server *s;
+    struct worker_process *w;
     const struct order *order;
     uint32_t made; /* epoch in which the memory was made */
     char *block;   /* SOURCE_BLOCK bytes */
@@ -31,8 +31,9 @@ struct transfer { /* copies between a file and memory, by blocks */
 static int
 check_wanted(const struct transfer *t)
 {
-    const struct server *s = t->s;
-    bool over = s->leaving || (int32_t)(s->over - t->order->work.epoch) >= 0 || s->segment_made != t->made;
+    const struct worker_process *w = t->w;
+    bool over = w->shared.leave.asked || (int32_t)(w->shared.over - t->order->work.epoch) >= 0 ||
+                w->shared.segment_made != t->made;
     if (over) return fail(E_LOST, "the workers of this time are no more together");
     return t->order->cancelled ? fail(E_CANCEL, "interrupted") : 0;
 }
@@ -41,13 +42,13 @@ check_wanted(const struct transfer *t)
 static int
 copy_transfer(struct transfer *t, uint64_t at, char *bytes, size_t n, bool in)
 {
-    struct server *s = t->s;
+    struct worker_process *w = t->w;
     struct spot spot;
-    pthread_mutex_lock(&s->lock);
+    pthread_mutex_lock(&w->lock);
     int status = check_wanted(t);
-    if (!status) status = server_find(s, at, n, &spot);
+    if (!status) status = worker_find(w, at, n, &spot);
     if (!status) status = spot.kind->copy(in ? spot.data : bytes, in ? bytes : spot.data, n);
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&w->lock);
     return status;
 }
 
@@ -95,7 +96,7 @@ static int
 save_file(struct transfer *t, const char *path)
 {
     struct rooted file;
-    TRY(rooted_create(&t->s->roots, path, &file));
+    TRY(rooted_create(&t->w->roots, path, &file));
     t->out = (struct saving){.path = path, .fd = file.fd};
     file.fd = -1;
     int status = write_places(t, t->order->packet.places);
@@ -157,7 +158,7 @@ transfer_load_file(struct transfer *t, const char *path)
 {
     struct rooted file;
     struct source *from;
-    TRY(rooted_open(&t->s->roots, path, &file));
+    TRY(rooted_open(&t->w->roots, path, &file));
     int fd = file.fd;
     file.fd = -1;
     rooted_close(&file);
@@ -170,19 +171,19 @@ transfer_load_file(struct transfer *t, const char *path)
 /* ---- the thread ---- */
 
 void
-server_serve_file(struct server *s, const struct order *o)
+worker_files_serve(struct worker_process *w, const struct order *o)
 {
     const struct packet *p = &o->packet;
-    struct transfer t = {.s = s, .order = o, .block = must_alloc(SOURCE_BLOCK), .out = {.fd = -1}};
+    struct transfer t = {.w = w, .order = o, .block = must_alloc(SOURCE_BLOCK), .out = {.fd = -1}};
     char *path = must_alloc(p->text.n + 1);
     memcpy(path, p->text.bytes, p->text.n);
-    pthread_mutex_lock(&s->lock);
-    t.made = s->segment_made;
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_lock(&w->lock);
+    t.made = w->shared.segment_made;
+    pthread_mutex_unlock(&w->lock);
     int status = p->kind == PACKET_SAVE ? save_file(&t, path) : transfer_load_file(&t, path);
-    pthread_mutex_lock(&s->lock);
-    member_filed(s->member, o->work.epoch, p->count, status, status ? err_text() : "", &t.digests);
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_lock(&w->lock);
+    member_filed(w->member, o->work.epoch, p->count, status, status ? err_text() : "", &t.digests);
+    pthread_mutex_unlock(&w->lock);
     str_free(&t.digests);
     free(t.block);
     free(path);
@@ -191,44 +192,44 @@ server_serve_file(struct server *s, const struct order *o)
 static void *
 files_thread(void *arg)
 {
-    struct server *s = arg;
-    pthread_mutex_lock(&s->lock);
-    while (!s->quit) {
-        s->file = server_take(&s->files);
-        if (!s->file) {
-            pthread_cond_wait(&s->filed, &s->lock);
+    struct worker_process *w = arg;
+    pthread_mutex_lock(&w->lock);
+    while (!w->shared.quit) {
+        w->files.current = order_take(&w->files.queue);
+        if (!w->files.current) {
+            pthread_cond_wait(&w->files.wake, &w->lock);
             continue;
         }
-        pthread_mutex_unlock(&s->lock);
-        server_serve_file(s, s->file);
-        pthread_mutex_lock(&s->lock);
-        order_free(s->file);
-        s->file = NULL;
-        server_take_control(s); /* a send may consume the readiness event of arrivals */
+        pthread_mutex_unlock(&w->lock);
+        worker_files_serve(w, w->files.current);
+        pthread_mutex_lock(&w->lock);
+        order_free(w->files.current);
+        w->files.current = NULL;
+        worker_take_control(w); /* a send may consume the readiness event of arrivals */
     }
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&w->lock);
     return NULL;
 }
 
 void
-server_file(struct server *s)
+worker_files_wake(struct worker_process *w)
 {
-    if (!s->has_files) s->has_files = !thread_start(&s->files_thread, files_thread, s);
-    pthread_cond_signal(&s->filed);
+    if (!w->files.runs) w->files.runs = !thread_start(&w->files.thread, files_thread, w);
+    pthread_cond_signal(&w->files.wake);
 }
 
 void
-server_cancel_file(struct server *s, uint64_t count)
+worker_files_cancel(struct worker_process *w, uint64_t count)
 {
-    if (s->file && s->file->packet.count == count) s->file->cancelled = true;
-    for (struct order *o = s->files.first; o; o = o->next)
+    if (w->files.current && w->files.current->packet.count == count) w->files.current->cancelled = true;
+    for (struct order *o = w->files.queue.first; o; o = o->next)
         if (o->packet.count == count) o->cancelled = true;
 }
 
 void
-server_close_files(struct server *s)
+worker_files_close(struct worker_process *w)
 {
-    pthread_cond_signal(&s->filed);
-    if (s->has_files) pthread_join(s->files_thread, NULL);
-    for (struct order *o; (o = server_take(&s->files)) != NULL;) order_free(o);
+    pthread_cond_signal(&w->files.wake);
+    if (w->files.runs) pthread_join(w->files.thread, NULL);
+    for (struct order *o; (o = order_take(&w->files.queue)) != NULL;) order_free(o);
 }

@@ -1,6 +1,8 @@
 /* worker_job.c - compiles programs to plans, and connects the plans to those of other hosts. */
-#include "actors/cluster/worker/worker_inner.h"
+#include "actors/cluster/worker/worker_job.h"
 
+#include "actors/cluster/worker/worker_epoch.h"
+#include "actors/act/run/address.h"
 #include "actors/cluster/wire/plan_digest.h"
 #include "actors/plan/outline/comm_ranks.h"
 #include "runtime/base/error.h"
@@ -13,7 +15,7 @@ enum { PLANS = 1 << 16 };
 /* ---- programs ---- */
 
 void
-job_free(struct job *j)
+worker_job_free(struct job *j)
 {
     carrier_channels_free(&j->carrying);
     actors_free(&j->actors);
@@ -24,34 +26,34 @@ job_free(struct job *j)
 }
 
 static struct job **
-job_find(struct server *s, uint64_t id)
+job_find(struct worker_process *w, uint64_t id)
 {
-    for (int i = 0; i < s->njob; i++)
-        if (s->job[i]->id == id) return &s->job[i];
+    for (int i = 0; i < w->main.njob; i++)
+        if (w->main.job[i]->id == id) return &w->main.job[i];
     return NULL;
 }
 
 struct job *
-server_job(struct server *s, uint64_t id)
+worker_job_find(struct worker_process *w, uint64_t id)
 {
-    struct job **j = job_find(s, id);
+    struct job **j = job_find(w, id);
     return j ? *j : NULL;
 }
 
 void
-server_forget(struct server *s, const struct order *o)
+worker_job_forget(struct worker_process *w, const struct order *o)
 {
-    struct job **j = job_find(s, o->work.program);
+    struct job **j = job_find(w, o->work.program);
     if (!j) return;
-    job_free(*j);
-    *j = s->job[--s->njob];
+    worker_job_free(*j);
+    *j = w->main.job[--w->main.njob];
 }
 
 /* Stores schedule rows. Without valid rows, acts run in order of readiness. */
 void
-server_rows(struct server *s, const struct order *o)
+worker_job_rows(struct worker_process *w, const struct order *o)
 {
-    struct job *j = server_job(s, o->work.program);
+    struct job *j = worker_job_find(w, o->work.program);
     if (!j || !j->plan) return;
     j->run.rows = NULL;
     arena_reset(&j->of_rows);
@@ -73,30 +75,30 @@ check_plan_seats(const struct plan *p)
 }
 
 static int
-make_ordered_plan(struct server *s, const struct order *o, struct plan **out)
+make_ordered_plan(struct worker_process *w, const struct order *o, struct plan **out)
 {
     struct program *g;
     if (program_name(o->work.bytes, o->work.n) != o->work.program)
         return fail(E_BUS, "a program came that has not the name that was said");
-    TRY(program_read(o->work.bytes, o->work.n, s->atlas, &g));
-    g->map = &s->map;
-    TRY(plan_compile(g, s->atlas, out));
+    TRY(program_read(o->work.bytes, o->work.n, w->main.atlas, &g));
+    g->map = &w->shared.map;
+    TRY(plan_compile(g, w->main.atlas, out));
     int status = check_plan_seats(*out);
     if (status) plan_free(out);
     return status;
 }
 
 static struct job *
-new_job(struct server *s, uint64_t id, struct plan *p)
+new_job(struct worker_process *w, uint64_t id, struct plan *p)
 {
     struct job *j = must_alloc(sizeof *j);
     *j = (struct job){.id = id, .plan = p};
-    GROW(s->job, s->njob + 1, s->job_capacity);
-    s->job[s->njob++] = j;
+    GROW(w->main.job, w->main.njob + 1, w->main.job_capacity);
+    w->main.job[w->main.njob++] = j;
     if (!p) return j;
     j->actors = actors_new(p);
     j->far = ARENA_ARRAY(&j->arena, struct channel_far, p->nchannel + 1);
-    j->listed = ARENA_ARRAY(&j->arena, bool, s->nmemory);
+    j->listed = ARENA_ARRAY(&j->arena, bool, w->shared.nmemory);
     j->run = run_of(&j->arena, p, j->actors);
     j->run.far = j->far;
     return j;
@@ -104,7 +106,7 @@ new_job(struct server *s, uint64_t id, struct plan *p)
 
 /* Reports to the coordinator what was compiled, or why it failed. */
 static void
-tell_have(struct server *s, struct job *j, int status)
+tell_have(struct worker_process *w, struct job *j, int status)
 {
     unsigned char digest[CLUSTER_ID];
     struct have h = {.program = j->id, .status = status, .text = status ? err_text() : ""};
@@ -128,9 +130,9 @@ tell_have(struct server *s, struct job *j, int status)
     h.arenas = arena;
     h.replaces = replaces;
     j->had = true;
-    pthread_mutex_lock(&s->lock);
-    member_have(s->member, s->epoch, &h);
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_lock(&w->lock);
+    member_have(w->member, w->main.epoch, &h);
+    pthread_mutex_unlock(&w->lock);
     free(arena);
     free(replaces);
     str_free(&seats);
@@ -140,12 +142,12 @@ tell_have(struct server *s, struct job *j, int status)
 
 /* Returns the i-th worker of a memory, by rank; i < 0: the number of workers. */
 static int
-workers_of(const struct server *s, int memory, int i)
+workers_of(const struct worker_process *w, int memory, int i)
 {
     int n = 0, last = -1;
-    for (int r = 0; r < s->world; r++)
-        for (int k = 0; k < s->nall; k++) {
-            if ((int)s->slot[k].memory != memory || (int)s->slot[k].owner != r) continue;
+    for (int r = 0; r < w->main.world; r++)
+        for (int k = 0; k < w->shared.nall; k++) {
+            if ((int)w->shared.slot[k].memory != memory || (int)w->shared.slot[k].owner != r) continue;
             last = r;
             if (n++ == i) return r;
             break;
@@ -155,29 +157,29 @@ workers_of(const struct server *s, int memory, int i)
 
 /* Returns the worker of a memory to ask for its list; requests of this memory's workers are spread over that memory. */
 static int
-partner_rank(const struct server *s, int memory)
+partner_rank(const struct worker_process *w, int memory)
 {
     int own = 0;
-    while (workers_of(s, s->map.memory, own) != member_rank(s->member)) own++;
-    return workers_of(s, memory, own % workers_of(s, memory, -1));
+    while (workers_of(w, w->shared.map.memory, own) != member_rank(w->member)) own++;
+    return workers_of(w, memory, own % workers_of(w, memory, -1));
 }
 
 static int
-memory_of_rank(const struct server *s, int rank)
+memory_of_rank(const struct worker_process *w, int rank)
 {
-    for (int i = 0; i < s->nall; i++)
-        if ((int)s->slot[i].owner == rank) return (int)s->slot[i].memory;
+    for (int i = 0; i < w->shared.nall; i++)
+        if ((int)w->shared.slot[i].owner == rank) return (int)w->shared.slot[i].memory;
     return -1;
 }
 
 /* ---- meeting ---- */
 
 void
-server_met(struct server *s, const char *ports)
+worker_job_met(struct worker_process *w, const char *ports)
 {
     while (*ports) {
-        int memory = memory_of_rank(s, atoi(ports));
-        if (memory >= 0) s->met[memory] = MEET_DONE;
+        int memory = memory_of_rank(w, atoi(ports));
+        if (memory >= 0) w->main.met[memory] = MEET_DONE;
         ports += strcspn(ports, "\n");
         ports += *ports == '\n';
     }
@@ -185,137 +187,138 @@ server_met(struct server *s, const char *ports)
 
 /* Returns true if the ports of a memory's workers are known; else requests them. */
 static bool
-ask_to_meet(struct server *s, int memory)
+ask_to_meet(struct worker_process *w, int memory)
 {
-    if (s->met[memory] == MEET_NOT) {
-        s->met[memory] = MEET_ASKED;
-        pthread_mutex_lock(&s->lock);
-        member_meet(s->member, s->epoch, (uint32_t)memory);
-        pthread_mutex_unlock(&s->lock);
+    if (w->main.met[memory] == MEET_NOT) {
+        w->main.met[memory] = MEET_ASKED;
+        pthread_mutex_lock(&w->lock);
+        member_meet(w->member, w->main.epoch, (uint32_t)memory);
+        pthread_mutex_unlock(&w->lock);
     }
-    return s->met[memory] == MEET_DONE;
+    return w->main.met[memory] == MEET_DONE;
 }
 
 static bool
-meet_all(struct server *s, const struct job *j)
+meet_all(struct worker_process *w, const struct job *j)
 {
     bool all = true;
     for (int32_t i = 0; i < j->actors->npeer; i++)
-        if (!ask_to_meet(s, j->plan->channel[j->actors->peer[i]].peer)) all = false;
+        if (!ask_to_meet(w, j->plan->channel[j->actors->peer[i]].peer)) all = false;
     return all;
 }
 
 /* Requests the lists of channels, once all ports are known. */
 static void
-ask_for_lists(struct server *s, struct job *j)
+ask_for_lists(struct worker_process *w, struct job *j)
 {
     const struct actors *a = j->actors;
-    j->waits = !meet_all(s, j);
+    j->waits = !meet_all(w, j);
     if (j->waits) return;
-    memset(j->listed, true, sizeof *j->listed * (size_t)s->nmemory);
+    memset(j->listed, true, sizeof *j->listed * (size_t)w->shared.nmemory);
     j->nwanted = a->npeer;
     for (int32_t i = 0; i < a->npeer; i++) {
         int memory = j->plan->channel[a->peer[i]].peer;
         j->listed[memory] = false;
-        carrier_ask(s->carrier, partner_rank(s, memory), j->id);
+        carrier_ask(w->shared.carrier, partner_rank(w, memory), j->id);
     }
 }
 
 int
-server_find_ends(struct server *s, struct job *j)
+worker_job_connect(struct worker_process *w, struct job *j)
 {
     for (int32_t c = 0; c < j->plan->nchannel; c++) {
-        int64_t addr = server_address(s, j->plan->channel[c].peer, j->far[c].thread);
+        int64_t addr = worker_epoch_address(w, j->plan->channel[c].peer, j->far[c].thread);
         if (addr < 0) return fail(E_PLAN, "channels: another memory has no thread %d", (int)j->far[c].thread);
         j->far[c].addr = (uint32_t)addr;
     }
     carrier_channels_free(&j->carrying);
-    if (j->plan->nchannel) j->carrying = carrier_channels_new(s->carrier, j->plan, j->far);
+    if (j->plan->nchannel) j->carrying = carrier_channels_new(w->shared.carrier, j->plan, j->far);
     j->run.transport = j->carrying ? carrier_channels_transport(j->carrying) : NULL;
-    j->epoch = s->epoch;
+    j->epoch = w->main.epoch;
     return 0;
 }
 
 /* Sends this worker's list of channels. The list of a failed program is empty, which matches no other list. */
 static void
-answer_ask(struct server *s, const struct job *j, int rank)
+answer_ask(struct worker_process *w, const struct job *j, int rank)
 {
     struct str list = {0};
-    if (j->plan) channels_write(j->plan, memory_of_rank(s, rank), &list);
-    carrier_list(s->carrier, rank, j->id, str_text(&list), list.len);
+    if (j->plan) channels_write(j->plan, memory_of_rank(w, rank), &list);
+    carrier_list(w->shared.carrier, rank, j->id, str_text(&list), list.len);
     str_free(&list);
 }
 
 void
-server_asked(struct server *s, const struct order *o)
+worker_job_asked(struct worker_process *w, const struct order *o)
 {
-    struct job **j = job_find(s, o->work.program);
-    int memory = memory_of_rank(s, o->work.from);
-    if (o->work.epoch != s->epoch || memory < 0) return;
-    bool met = ask_to_meet(s, memory);
+    struct job **j = job_find(w, o->work.program);
+    int memory = memory_of_rank(w, o->work.from);
+    if (o->work.epoch != w->main.epoch || memory < 0) return;
+    bool met = ask_to_meet(w, memory);
     if (!o->work.program) return;
     if (met && j) {
-        answer_ask(s, *j, o->work.from);
+        answer_ask(w, *j, o->work.from);
         return;
     }
-    GROW(s->asker, s->nasker + 1, s->asker_capacity);
-    s->asker[s->nasker++] = (struct asker){o->work.from, o->work.program};
+    GROW(w->main.asker, w->main.nasker + 1, w->main.asker_capacity);
+    w->main.asker[w->main.nasker++] = (struct asker){o->work.from, o->work.program};
 }
 
 static void
-answer_askers(struct server *s)
+answer_askers(struct worker_process *w)
 {
     int n = 0;
-    for (int i = 0; i < s->nasker; i++) {
-        struct job **j = job_find(s, s->asker[i].program);
-        if (j && ask_to_meet(s, memory_of_rank(s, s->asker[i].rank)))
-            answer_ask(s, *j, s->asker[i].rank);
+    for (int i = 0; i < w->main.nasker; i++) {
+        struct job **j = job_find(w, w->main.asker[i].program);
+        if (j && ask_to_meet(w, memory_of_rank(w, w->main.asker[i].rank)))
+            answer_ask(w, *j, w->main.asker[i].rank);
         else
-            s->asker[n++] = s->asker[i];
+            w->main.asker[n++] = w->main.asker[i];
     }
-    s->nasker = n;
+    w->main.nasker = n;
 }
 
 void
-server_ports(struct server *s, const struct order *o)
+worker_job_ports(struct worker_process *w, const struct order *o)
 {
     struct str ports = {0};
-    if (o->work.epoch != s->epoch || !s->carrier) return;
+    if (o->work.epoch != w->main.epoch || !w->shared.carrier) return;
     str_addn(&ports, o->packet.ports.bytes, o->packet.ports.n);
-    carrier_meet(s->carrier, str_text(&ports));
-    server_met(s, str_text(&ports));
-    for (int i = 0; i < s->njob; i++)
-        if (s->job[i]->waits) ask_for_lists(s, s->job[i]);
-    answer_askers(s);
-    server_bring_again(s);
+    carrier_meet(w->shared.carrier, str_text(&ports));
+    worker_job_met(w, str_text(&ports));
+    for (int i = 0; i < w->main.njob; i++)
+        if (w->main.job[i]->waits) ask_for_lists(w, w->main.job[i]);
+    answer_askers(w);
+    worker_fetch_again(w);
     str_free(&ports);
 }
 
 void
-server_listed(struct server *s, const struct order *o)
+worker_job_listed(struct worker_process *w, const struct order *o)
 {
-    struct job **found = job_find(s, o->work.program), *j = found ? *found : NULL;
-    int memory = memory_of_rank(s, o->work.from);
-    if (!j || j->had || o->work.epoch != s->epoch || memory < 0 || j->listed[memory]) return;
+    struct job **found = job_find(w, o->work.program), *j = found ? *found : NULL;
+    int memory = memory_of_rank(w, o->work.from);
+    if (!j || j->had || o->work.epoch != w->main.epoch || memory < 0 || j->listed[memory]) return;
     int status = channels_match(j->plan, memory, o->work.bytes, o->work.n, j->far);
     j->listed[memory] = true;
     if (!status && --j->nwanted > 0) return;
-    if (!status) status = server_find_ends(s, j);
-    tell_have(s, j, status);
+    if (!status) status = worker_job_connect(w, j);
+    tell_have(w, j, status);
 }
 
 void
-server_program(struct server *s, const struct order *o)
+worker_job_make(struct worker_process *w, const struct order *o)
 {
     struct plan *p = NULL;
-    server_forget(s, o);
+    worker_job_forget(w, o);
     int status =
-        s->njob < PLANS ? make_ordered_plan(s, o, &p) : fail(E_MEMORY, "a worker keeps at most %d plans", PLANS);
-    struct job *j = new_job(s, o->work.program, status ? NULL : p);
-    if (s->carrier) answer_askers(s);
-    if (!status && j->actors->npeer && !s->carrier) status = fail(E_PLAN, "a program crosses hosts, and there is one");
+        w->main.njob < PLANS ? make_ordered_plan(w, o, &p) : fail(E_MEMORY, "a worker keeps at most %d plans", PLANS);
+    struct job *j = new_job(w, o->work.program, status ? NULL : p);
+    if (w->shared.carrier) answer_askers(w);
+    if (!status && j->actors->npeer && !w->shared.carrier)
+        status = fail(E_PLAN, "a program crosses hosts, and there is one");
     if (!status && j->actors->npeer)
-        ask_for_lists(s, j);
+        ask_for_lists(w, j);
     else
-        tell_have(s, j, status);
+        tell_have(w, j, status);
 }

@@ -1,6 +1,12 @@
 /* worker_run.c - a run: binds addresses, runs the engine, reports the outcome. */
+#include "actors/cluster/worker/worker_run.h"
+
+#include "actors/cluster/worker/worker_job.h"
+#include "actors/cluster/worker/worker_unite.h"
+#include "actors/act/run/address.h"
+#include "actors/act/run/engine.h"
+#include "actors/act/run/inspect.h"
 #include "actors/cluster/wire/position.h"
-#include "actors/cluster/worker/worker_inner.h"
 
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
@@ -10,7 +16,7 @@
 
 /* Sets *out to the address of place i, which must hold the bytes; NULL: an empty place. */
 static int
-address(const struct server *s, struct span places, size_t i, int64_t bytes, void **out)
+address(const struct worker_process *w, struct span places, size_t i, int64_t bytes, void **out)
 {
     struct spot spot;
     uint64_t at;
@@ -18,7 +24,7 @@ address(const struct server *s, struct span places, size_t i, int64_t bytes, voi
     *out = NULL;
     if (at == POSITION_NONE && bytes == 0) return 0;
     if (bytes < 0 || at % 64) return fail(E_BUS, "START: place %zu is none", i);
-    int status = server_find(s, at, (size_t)bytes, &spot);
+    int status = worker_find(w, at, (size_t)bytes, &spot);
     if (status) err_note("START: place %zu", i);
     *out = status ? NULL : spot.data;
     return status;
@@ -26,7 +32,7 @@ address(const struct server *s, struct span places, size_t i, int64_t bytes, voi
 
 /* With the lock. */
 static int
-bind_run(const struct server *s, struct job *j, const struct packet *p)
+bind_run(const struct worker_process *w, struct job *j, const struct packet *p)
 {
     const struct plan *plan = j->plan;
     size_t want = (size_t)plan->nleaf_part + (size_t)plan->nroot_part + (size_t)plan->ndevice, k = 0;
@@ -35,11 +41,11 @@ bind_run(const struct server *s, struct job *j, const struct packet *p)
         return fail(E_BUS, "START: %u places and %u numbers; the program has %zu and %zu", p->places.n / 8,
                     p->numbers.n / 8, want, numbers);
     for (int32_t i = 0; i < plan->nleaf_part; i++)
-        TRY(address(s, p->places, k++, plan->leaf_part[i].bytes, &j->run.leaf[i]));
+        TRY(address(w, p->places, k++, plan->leaf_part[i].bytes, &j->run.leaf[i]));
     for (int32_t i = 0; i < plan->nroot_part; i++)
-        TRY(address(s, p->places, k++, plan->root_part[i].bytes, &j->run.root[i]));
+        TRY(address(w, p->places, k++, plan->root_part[i].bytes, &j->run.root[i]));
     for (int32_t i = 0; i < plan->ndevice; i++)
-        TRY(address(s, p->places, k++, run_arena_bytes(plan, i), &j->run.arena[i]));
+        TRY(address(w, p->places, k++, run_arena_bytes(plan, i), &j->run.arena[i]));
     if (numbers) memcpy(j->run.number, p->numbers.bytes, 8 * numbers);
     return 0;
 }
@@ -55,24 +61,24 @@ updates(const struct program *p)
 /* Runs the program. Sets *ran to false if no act began: the worker is leaving, a failure was reported before the
  * run, or communicators could not be made. */
 static int
-run_job(struct server *s, struct job *j, const struct packet *p, bool *ran)
+run_job(struct worker_process *w, struct job *j, const struct packet *p, bool *ran)
 {
     const struct plan *plan = j->plan;
     j->run.timed = p->flags & START_TIMED;
     j->run.id = p->run;
-    if (j->carrying) carrier_begin(s->carrier, j->carrying, p->run);
-    pthread_mutex_lock(&s->lock);
-    bool late = s->leaving || (s->stop == p->run && s->stop_why >= STOP_FAILED);
-    s->running = p->run;
-    s->meets = true;
-    atomic_store(&s->parts, false);
-    s->decides = plan->nmemory == 0 || plan->memories[0] == plan->memory;
-    s->yields = s->decides || !updates(plan->program);
-    pthread_mutex_unlock(&s->lock);
-    int status = late ? fail(E_CANCEL, "interrupted") : server_meet(s, j, p);
+    if (j->carrying) carrier_begin(w->shared.carrier, j->carrying, p->run);
+    pthread_mutex_lock(&w->lock);
+    bool late = w->shared.leave.asked || (w->shared.run.stop == p->run && w->shared.run.stop_why >= STOP_FAILED);
+    w->shared.run.id = p->run;
+    w->shared.run.meets = true;
+    atomic_store(&w->shared.run.parts, false);
+    w->shared.run.decides = plan->nmemory == 0 || plan->memories[0] == plan->memory;
+    w->shared.run.yields = w->shared.run.decides || !updates(plan->program);
+    pthread_mutex_unlock(&w->lock);
+    int status = late ? fail(E_CANCEL, "interrupted") : worker_unite_meet(w, j, p);
     *ran = !status;
-    if (*ran) status = engine_run(s->engine, &j->run);
-    if (j->carrying) carrier_end(s->carrier);
+    if (*ran) status = engine_run(w->shared.engine, &j->run);
+    if (j->carrying) carrier_end(w->shared.carrier);
     return status;
 }
 
@@ -111,13 +117,13 @@ list_acted(const struct job *j, int *n)
 
 /* Returns pairs of device and busy nanoseconds, for the devices of this worker's threads. */
 static uint64_t *
-list_busy(const struct server *s, const struct job *j, int *n)
+list_busy(const struct worker_process *w, const struct job *j, int *n)
 {
     const struct plan *p = j->plan;
     uint64_t *list = must_alloc(sizeof *list * (size_t)(2 * p->ndevice + 1));
     *n = 0;
     for (int32_t d = 0; d < p->ndevice && *n < WIRE_PIECE / 8; d++) {
-        if (addr_process(s->route[p->device[d].thread]) != member_rank(s->member)) continue;
+        if (addr_process(w->main.route[p->device[d].thread]) != member_rank(w->member)) continue;
         list[(*n)++] = device_number(p->device[d].kind, p->device[d].rank);
         list[(*n)++] = (uint64_t)j->actors->busy_ns[d];
     }
@@ -125,13 +131,13 @@ list_busy(const struct server *s, const struct job *j, int *n)
 }
 
 static struct act_time *
-list_times(const struct server *s, size_t *n)
+list_times(const struct worker_process *w, size_t *n)
 {
     struct act_time *list = NULL;
     *n = 0;
-    for (int t = 0; t < s->nlocal; t++) {
+    for (int t = 0; t < w->main.nlocal; t++) {
         const struct act_time *acts;
-        size_t more = (size_t)engine_acts(s->engine, t, &acts);
+        size_t more = (size_t)engine_acts(w->shared.engine, t, &acts);
         if (more == 0) continue;
         list = must_realloc(list, sizeof *list * (*n + more));
         memcpy(list + *n, acts, sizeof *list * more);
@@ -142,38 +148,38 @@ list_times(const struct server *s, size_t *n)
 }
 
 void
-server_start(struct server *s, const struct order *o)
+worker_run_start(struct worker_process *w, const struct order *o)
 {
-    struct job *j = server_job(s, o->work.program);
+    struct job *j = worker_job_find(w, o->work.program);
     struct run_end e = {.epoch = o->work.epoch, .run = o->packet.run, .node = -1, .began = now_ns()};
-    int64_t before = s->engine ? engine_count(s->engine).acts : 0;
+    int64_t before = w->shared.engine ? engine_count(w->shared.engine).acts : 0;
     bool ran = false;
-    bool there = j && j->plan && j->had && s->engine;
+    bool there = j && j->plan && j->had && w->shared.engine;
     e.status = there ? 0 : fail(E_BUS, "START: there is no such program here");
-    if (there && j->carrying && j->epoch != s->epoch) e.status = server_find_ends(s, j);
+    if (there && j->carrying && j->epoch != w->main.epoch) e.status = worker_job_connect(w, j);
     if (!e.status) {
-        pthread_mutex_lock(&s->lock);
-        e.status = bind_run(s, j, &o->packet);
-        pthread_mutex_unlock(&s->lock);
+        pthread_mutex_lock(&w->lock);
+        e.status = bind_run(w, j, &o->packet);
+        pthread_mutex_unlock(&w->lock);
     }
-    if (!e.status) e.status = run_job(s, j, &o->packet, &ran);
+    if (!e.status) e.status = run_job(w, j, &o->packet, &ran);
     e.text = e.status ? err_text() : "";
-    if (ran && e.status) e.node = engine_blame(s->engine);
+    if (ran && e.status) e.node = engine_blame(w->shared.engine);
     int32_t *begun = ran && e.status ? list_begun(j, &e.nbegun) : NULL;
     int32_t *acted = ran && e.status ? list_acted(j, &e.nacted) : NULL;
-    struct act_time *times = ran && !e.status && j->run.timed ? list_times(s, &e.ntime) : NULL;
-    uint64_t *busy = ran ? list_busy(s, j, &e.nbusy) : NULL;
+    struct act_time *times = ran && !e.status && j->run.timed ? list_times(w, &e.ntime) : NULL;
+    uint64_t *busy = ran ? list_busy(w, j, &e.nbusy) : NULL;
     e.begun = begun;
     e.acted = acted;
     e.busy = busy;
     e.times = times;
-    e.acts = s->engine ? (uint64_t)(engine_count(s->engine).acts - before) : 0;
-    pthread_mutex_lock(&s->lock);
-    s->running = 0;
-    s->meets = false;
-    member_ended(s->member, &e);
-    server_take_control(s); /* a send may consume the readiness event of arrivals */
-    pthread_mutex_unlock(&s->lock);
+    e.acts = w->shared.engine ? (uint64_t)(engine_count(w->shared.engine).acts - before) : 0;
+    pthread_mutex_lock(&w->lock);
+    w->shared.run.id = 0;
+    w->shared.run.meets = false;
+    member_ended(w->member, &e);
+    worker_take_control(w); /* a send may consume the readiness event of arrivals */
+    pthread_mutex_unlock(&w->lock);
     free(begun);
     free(acted);
     free(busy);

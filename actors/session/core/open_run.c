@@ -7,6 +7,7 @@
 #include "actors/session/core/face.h"
 #include "actors/session/core/session.h"
 
+#include "actors/act/run/open_run.h"
 #include "kernels/exec/kernel.h"
 
 #include <stdatomic.h>

@@ -6,7 +6,7 @@
  * failure names a node; the session knows the node's line. */
 #include "actors/session/core/cluster_view.h"
 
-#include "actors/act/run/actor.h"
+#include "actors/act/run/activity.h"
 #include "actors/cluster/controller/controller.h"
 #include "actors/cluster/wire/plan_digest.h"
 #include "actors/plan/model/local_set.h"

@@ -4,6 +4,9 @@
 #ifndef RILLE_SESSION_SESSION_H
 #define RILLE_SESSION_SESSION_H
 
+#include "actors/act/run/actors.h"
+#include "actors/act/run/address.h"
+#include "actors/act/run/inspect.h"
 #include "actors/act/run/engine.h"
 #include "actors/plan/model/program.h"
 #include "actors/plan/model/rates.h"

@@ -1,0 +1,18 @@
+/* activity.h - progress of a thread; functions that print are async-signal-safe. */
+#ifndef RILLE_ACT_ACTIVITY_H
+#define RILLE_ACT_ACTIVITY_H
+
+#include "actors/act/run/actor.h"
+
+/* Prints a task of a run: "matmul (a.lua:3)"; on a device with streams, "matmul (a.lua:3) on late:0".
+ * Async-signal-safe. */
+void activity_print(const struct plan *p, const struct run *r, int32_t task, char *text, size_t size);
+/* Records that the thread is about to wait for streams: for f only; NULL: for any stream. */
+void activity_await(struct worker *w, const struct flow *f);
+void activity_await_nothing(struct worker *w);
+/* Prints the task that the thread computes, or waits for on a stream; "": none. */
+void activity_thread(const struct worker *w, char *text, size_t size);
+/* Prints the thread's first actor that is blocked by another thread, and the blocking task; "": none. */
+void activity_waiting(const struct run *r, int thread, char *text, size_t size);
+
+#endif

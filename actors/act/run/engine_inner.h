@@ -1,0 +1,23 @@
+/* engine_inner.h - functions of engine.c for the other files of this folder. On the thread of the worker. */
+#ifndef RILLE_ACT_ENGINE_INNER_H
+#define RILLE_ACT_ENGINE_INNER_H
+
+#include "actors/act/run/actor.h"
+
+/* Returns true if the run may overwrite variables from now on; false: it was cancelled before. */
+bool worker_may_update(struct worker *w);
+/* Lets kernels on this thread poll whether to stop with the run. */
+void worker_ask(struct worker *w);
+/* Fails the run on this worker for the reason in err_text(); the worker starts no more acts. */
+void worker_fail(struct worker *w, int status);
+/* Wakes the worker `of`, because one of its streams has completed work. Called on the stream's thread. */
+void worker_told(void *of);
+/* Return the session's thread as a worker; the flag that an interrupt sets. */
+struct worker *engine_first(const struct engine *e);
+atomic_int *engine_interrupts(struct engine *e);
+/* Sends a message to the worker of another thread of the plan. */
+void worker_send(struct worker *w, int to, struct msg m);
+/* Sends a message to an address, which may belong to another process. */
+void worker_send_to(struct worker *w, uint32_t addr, struct msg m);
+
+#endif
