@@ -1,10 +1,10 @@
 /* logsumexp.c - the logarithm of the sum of exponentials over dimensions, without overflow.
  *
  * On an unsplit axis it is one operator. On a split axis it is a composite, where that moves fewer bytes: the
- * maximum m (P(max)), then the sum of e^(x - m) (P(sum)). */
+ * maximum m (P(max)), then the sum of e^(x - m) (P(sum)), both in f64. log_sums.h states the error, which holds for
+ * both forms; a split axis may round a result differently. */
 #include "kernels/op/lib/op_impl.h"
 
-#include "kernels/cpu/base/exact.h"
 #include "kernels/cpu/rows/fold.h"
 #include "kernels/cpu/rows/log_sums.h"
 #include "kernels/cpu/rows/reduce.h"
@@ -14,13 +14,9 @@
 #include <float.h>
 #include <math.h>
 
-extern const struct op op_clamp, op_eq, op_exp_left, op_exp_sum, op_floor, op_log_left, op_logsumexp, op_max;
+extern const struct op op_clamp, op_eq, op_exp_sum, op_floor, op_logsumexp, op_max;
 
 enum { AXIS, KEEPDIM };
-
-/* Bound on f64 results: below it the rounding errors of the sum and its logarithm exceed one unit in the last place
- * of the result. */
-#define BOUND_F64 8.0
 
 static struct val *
 exp_sum(struct build *b, struct val *x, struct val *m, const struct attr *axis)
@@ -29,48 +25,6 @@ exp_sum(struct build *b, struct val *x, struct val *m, const struct attr *axis)
     op_attr_defaults(&op_exp_sum, attr);
     attr_ints(&op_exp_sum, attr, "axis", axis->n, axis->list);
     return b_call(b, &op_exp_sum, 2, (struct val *[]){x, m}, attr);
-}
-
-/* Sets left[] to the sums of e^x minus 1, for lines whose `at` is from low to high. */
-static bool
-exp_left(struct build *b, struct val *x, struct val *at, const struct attr *axis, double low, double high,
-         struct val **left)
-{
-    struct attr attr[OP_ATTR];
-    op_attr_defaults(&op_exp_left, attr);
-    attr_ints(&op_exp_left, attr, "axis", axis->n, axis->list);
-    attr_float(&op_exp_left, attr, "low", low);
-    attr_float(&op_exp_left, attr, "high", high);
-    return x && at && b->add(b, &op_exp_left, 2, (struct val *[]){x, at}, attr, left);
-}
-
-/* Returns y, except near 0 (bound): there the result is computed from left and its remainder, more. */
-static struct val *
-log_left(struct build *b, struct val *y, struct val *left, struct val *more, double bound)
-{
-    struct attr attr[OP_ATTR];
-    op_attr_defaults(&op_log_left, attr);
-    attr_float(&op_log_left, attr, "bound", bound);
-    return left && more ? b_call(b, &op_log_left, 3, (struct val *[]){y, left, more}, attr) : NULL;
-}
-
-/* Refines y near 0, where it lacks digits (see log_left.c). For f32 the lines near 0 are selected by m, so only 4
- * bytes per line are exchanged beside the sums. Lines with a maximum from -1 - ln n to 0 take longer: f32{256,3072}
- * on two ranks 3.4 ms, others 1.0 ms. For f64 they are selected by y, 24 bytes per line are exchanged, and an
- * exponential takes 6 ns, or 120 ns if |y| < 1/4. */
-static struct val *
-near_zero(struct build *b, struct val *x, struct val *m, struct val *y, const struct attr *axis, int64_t count)
-{
-    bool doubles = x && x->type.dtype == DT_F64;
-    struct val *left[2] = {NULL}, *high, *low = b_number(b, 0);
-    bool there = doubles ? exp_left(b, x, y, axis, -BOUND_F64, BOUND_F64, left)
-                         : exp_left(b, x, m, axis, -1.26 - log((double)count), 0, left);
-    if (!there) return NULL;
-    high = b_cast(b, left[0], DT_F64);
-    if (!doubles) return log_left(b, y, b_scale(b, high, 0x1p-76), low, 0.25);
-    low = b_cast(b, b_sub(b, left[0], b_cast(b, high, DT_I64)), DT_F64); /* the digits that do not fit in a double */
-    low = b_add(b, b_scale(b, low, 0x1p-108), b_scale(b, b_cast(b, left[1], DT_F64), 0x1p-126));
-    return log_left(b, y, b_scale(b, high, 0x1p-108), low, BOUND_F64);
 }
 
 /* Returns m + log(sum of e^(x - m)). m is near the maximum but finite, so that a sum with an infinity is infinite,
@@ -89,7 +43,7 @@ by_parts(struct build *b, struct val *x, const struct call *c)
     struct val *within = b_call3(b, &op_clamp, greatest, b_number(b, -most), b_number(b, most));
     struct val *m = b_scale(b, b_call1(b, &op_floor, within), 1);
     struct val *y = b_add(b, b_cast(b, m, DT_F64), b_log(b, exp_sum(b, b_cast(b, x, DT_F64), m, axis)));
-    y = b_cast(b, near_zero(b, x, m, y, axis, reduced_count(c)), dtype);
+    y = b_cast(b, y, dtype);
     return c->attr[KEEPDIM].i ? y : b_squeeze(b, y, axis->list, axis->n);
 }
 
@@ -194,8 +148,9 @@ long_line(const struct reals *f, enum dtype d, int64_t n, const void *x)
 {
     double m = f->max(n, x);
     if (!isfinite(m)) return log(f->exp_sum_any(n, x, 0));
-    double sum = d == DT_F32 ? exponentials(n, x, (float)m) : f->exp_sum(n, x, m, NULL);
-    return log_sum_refined(d, n, x, m, m + log(sum));
+    if (d == DT_F64) return m + log(f->exp_sum(n, x, m, NULL));
+    double y = m + log(exponentials(n, x, (float)m));
+    return log_sum_is_near(y) ? log_sum_wide(n, x, m) : y;
 }
 
 static void
@@ -236,24 +191,12 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[0] = b_mul(b, b_div(b, dy, sum), b_exp(b, b_sub(b, x, y)));
 }
 
-/* All threads of a block sum again if any of their lines needs it. exact.h numbers the parts. */
-static const char line[] = "{" EXACT_BODY BODY(
+static const char line[] = BODY({
     const double most = fold<greatest>((double)-INFINITY, [&](element i) { return x0(i); });
     const double m = most - most == 0 ? most : 0;
-    const double sum = fold<sums>(0.0, [&](element i) { return exp(x0(i) - m); }); double y = m + log(sum);
-    const bool near = m == most && fabs(y) < (sizeof(real) == 8 ? 8 : 0x1p-16);
-    const auto left =
-        [&](int part) {
-            return (double)fold<sums>((int64_t)0, [&](element i) {
-                uint64_t e[2] = {0, 0};
-                if (near) exact_exp(x0(i), y, e);
-                return exact_part(e, part);
-            });
-        };
-    if (!all_of(!near)) {
-        const double d = left(0) * 0x1p-108 + left(1) * 0x1p-126;
-        y += near ? d - d * d / 2 : 0;
-    } once([&] { y0(0, y); });) "}";
+    const double sum = fold<sums>(0.0, [&](element i) { return exp(x0(i) - m); });
+    once([&] { y0(0, m + log(sum)); });
+});
 
 const struct op op_logsumexp = {
     .name = "logsumexp",

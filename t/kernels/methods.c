@@ -17,7 +17,7 @@ static const struct {
     const char *op, *dtype, *why;
 } left[] = {
     {"to_global", "*", "nothing is computed: it is moved"},
-    {"@(logsumexp|exp_sum|exp_left)", "*", "dimensions that do not lie together are moved there before"},
+    {"@(logsumexp|exp_sum)", "*", "dimensions that do not lie together are moved there before"},
     {"@(attention|attention_grad)", "f64", "nobody calls it: attention of f64 is by parts"},
     {"gather_grad", "bool", "truth values have no gradient"},
 };

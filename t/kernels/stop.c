@@ -63,8 +63,6 @@ static const struct {
     {"dropout", "f32{4000000} #1 #0"},
     {"embedding", "i64{4000}<500 f32{500,1000}"},
     {"empty", NULL}, /* has nothing to do */
-    {"exp_left", "f32{2000,4000} f32{2000,1} axis=1"},
-    {"exp_left", "f64{1,4000000} f64{1,1} axis=1"},
     {"exp_sum", "f32{2000,4000} f32{2000,1} axis=1"},
     {"expert_matmul", "f32{1,2000,1,512} f32{1,8,512,512} i64{2000,2}<8"},
     {"expert_matmul_grad", "f32{1,2000,1,512} f32{1,2000,2,512} i64{2000,2}<8 experts=8"},

@@ -129,8 +129,6 @@ static const struct reason {
      "a sum of integers begins again at the other end where they are full, and a wider one does not"},
     {"@(add|sub)", "*", of_extremes, "infinity and the identity of a maximum, which is the other one, make no number"},
     {"*", "*", looks_up, "an axis looked up counts as summed, and an extreme does not pass a sum"},
-    {"exp_left", "* -> *", NULL, "of floats the second result is 0 in any layout"},
-    {"log_left", "*P*", NULL, "where y is near 0, as a drawn one seldom is, it is what all ranks left"},
     {"@(max_pool2d_pick|exp_sum)", "*", of_extremes, "what it picks or sums by another operand counts as summed"},
     {"@(dropout|cast|concat|stack|pad|slice_grad|cross_entropy_parts_grad|max_pool2d|put)", "*", of_extremes,
      "monotone, but no maximum is taken through it"},

@@ -1,16 +1,24 @@
-/* log_sums.h - logarithms of sums of exponentials, within 1 unit in the last place of f32 or f64.
+/* log_sums.h - logarithms of sums of exponentials: y = m + log (sum of e^(x - m)), m the maximum.
  *
- * The maximum and the logarithm may cancel when added. The remainder then needs digits that exponentials of floats
- * do not have; near 0, digits that doubles do not have. Any thread: calls keep no state, and the caller owns all
- * memory. */
+ * The maximum and the logarithm may cancel when added. Exponentials of floats have too few digits for the remainder,
+ * so lines of floats with |y| < 2 use exponentials of doubles. Error: of f32 one unit in the last place, or 2^-48 where
+ * that is more; of f64 3 units in the last place of the largest of 1, |m| and |y|. Any thread: calls keep no state, and
+ * the caller owns all memory. */
 #ifndef RILLE_KERNELS_CPU_LOG_SUMS_H
 #define RILLE_KERNELS_CPU_LOG_SUMS_H
 
 #include "runtime/tensor/type.h"
 
-/* Returns y with the digits that it lacks through cancellation. x: n reals of dtype F32 or F64; m: their maximum,
- * finite; y: m + log of a sum of exponentials. */
-double log_sum_refined(enum dtype d, int64_t n, const void *x, double m, double y);
+#include <math.h>
+
+/* Returns true if y, computed from exponentials of floats, has too few digits. */
+static inline bool
+log_sum_is_near(double y)
+{
+    return fabs(y) < 2;
+}
+/* Returns y of n floats with finite maximum m, from exponentials of doubles. */
+double log_sum_wide(int64_t n, const float *x, double m);
 
 /* Sets y[l] for each of `count` <= LOG_SUMS consecutive lines of n <= LOG_SUM_SHORT reals. The bits of a line do not
  * depend on the other lines. */
