@@ -379,8 +379,9 @@ make_trace(lua_State *L, struct graph *g, int last, int nin, struct rille_tensor
     lua_rawseti(L, -2, g->ntrace + 1);
     lua_settop(L, pattern);
     lua_gc(L, LUA_GCCOLLECT); /* frees the trace's tensors now: already the first run may overwrite variables */
-    trace_by_environment(L, g->trace[g->ntrace]);
-    return g->ntrace++;
+    trace_by_environment(L, g->trace[g->ntrace++]);
+    while (g->ntrace > 1 && rille_graph_is_stale(g->trace[0])) forget_trace(L, g); /* no call fits it again */
+    return g->ntrace - 1;
 }
 
 /* ---- running ---- */
