@@ -503,6 +503,7 @@ int rille_trace_mean(struct rille_tensor *t, struct rille_tensor **out);
 /* Returns true if g fits these inputs (types and layouts; an "auto" input may have any layout if it was "auto" at
  * the trace), the captured variables, their gradients and the session's generation. */
 bool rille_graph_fits(const struct rille_graph *g, int nin, struct rille_tensor *const *in);
+bool rille_graph_is_stale(const struct rille_graph *g); /* true if g is of an older generation: it fits no inputs */
 /* Runs the graph. out has room for rille_graph_results() handles. "auto" inputs keep the layouts in which the graph
  * reads them. */
 int rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, struct rille_tensor **out);

@@ -225,7 +225,9 @@ make_trace(lua_State *L, const struct step_call *c)
     lua_settop(L, c->pattern);
     lua_gc(L, LUA_GCCOLLECT); /* frees the trace's tensors now: already the first run may overwrite variables */
     trace_by_environment(L, made);
-    return g->ntrace++;
+    g->ntrace++;
+    while (g->ntrace > 1 && rille_graph_is_stale(g->trace[0])) forget_trace(L, g); /* no call fits it again */
+    return g->ntrace - 1;
 }
 
 /* ---- live numbers ---- */

@@ -78,14 +78,6 @@ peer_of_rank(struct reach *r, int rank)
     return peer;
 }
 
-void
-remote_access_forget(struct reach *r, int rank)
-{
-    pthread_mutex_lock(&r->peer_lock);
-    r->peer[rank] = -1;
-    pthread_mutex_unlock(&r->peer_lock);
-}
-
 /* ---- a request ---- */
 
 static size_t
@@ -152,6 +144,7 @@ know_peer(struct reach *r, int peer, const struct packet *p)
     pthread_mutex_unlock(&r->peer_lock);
 }
 
+/* Receives all messages that have arrived. w NULL: no request waits for an answer. */
 static int
 receive_answers(struct reach *r, struct wish *w)
 {
@@ -165,9 +158,21 @@ receive_answers(struct reach *r, struct wish *w)
             continue;
         }
         know_peer(r, peer, &p);
-        if (peer == peer_of_rank(r, w->rank)) TRY(receive_answer(w, &p));
+        if (w && peer == peer_of_rank(r, w->rank)) TRY(receive_answer(w, &p));
     }
     return 0;
+}
+
+void
+remote_access_forget(struct reach *r, int rank)
+{
+    pthread_mutex_lock(&r->peer_lock);
+    r->peer[rank] = -1;
+    pthread_mutex_unlock(&r->peer_lock);
+    /* ZeroMQ frees the connections of lost processes only while its socket is used. A request in progress uses it. */
+    if (pthread_mutex_trylock(&r->lock)) return;
+    receive_answers(r, NULL);
+    pthread_mutex_unlock(&r->lock);
 }
 
 /* Restarts the unanswered pieces, addressed to this rank. */

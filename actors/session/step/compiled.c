@@ -79,11 +79,17 @@ lies_as_planned(const struct rille_graph *g, int i, const struct rille_tensor *t
 }
 
 bool
+rille_graph_is_stale(const struct rille_graph *g)
+{
+    return !face_graph(g, __func__) && g->generation != g->s->generation;
+}
+
+bool
 rille_graph_fits(const struct rille_graph *g, int nin, struct rille_tensor *const *in)
 {
     if (face_graph(g, __func__) || face_tensors(g->s, nin, in, __func__)) return false;
     const struct program *p = g->runner->plan->program;
-    if (nin != g->nin || g->generation != g->s->generation) return false;
+    if (nin != g->nin || rille_graph_is_stale(g)) return false;
     for (int i = 0; i < nin; i++)
         if (!type_equal(&in[i]->val->type, &g->in_type[i]) || !lies_as_planned(g, i, in[i])) return false;
     for (int32_t i = 0; i < g->ngradient; i++)

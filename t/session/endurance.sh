@@ -1,0 +1,20 @@
+#!/bin/bash
+# Every facility called again and again leaves memory, descriptors, threads, mappings and shared memory of all processes as
+# they were: in one process, and in a job of a controller and two workers, with workers that are killed and visitors.
+# endurance.sh path/to/rille: some hundred calls of each; SHARE=all: 10,000. TAP.
+rille=$(realpath "$1") job=endure$$.lua
+. t/lib/processes.sh
+count=300
+[ "${SHARE:-}" = all ] && count=10000
+cp t/lib/endure.lua "$dir/$job"
+mkdir "$dir/files"
+export ENDURE_FOLDER=$dir/files ENDURE_RILLE=$rille
+
+tell() { grep -A8 "^not ok" "$dir/out"; tail -3 "$dir/out"; cat "$dir/err"; }
+
+go -d cpu:2 t/lib/endure.lua $count
+is "one process does not grow" "$code" 0
+export ENDURE_JOB=1
+go launch -n 2 -d cpu:1 "$dir/$job" $count
+is "nor do a controller and its workers" "$code" 0
+finish
