@@ -202,13 +202,16 @@ end
 
 -- An optimiser's numbers: its own and those of its groups, each with its parameters.
 local function optimizer_numbers(opt, name_of)
-  local numbers = {kind = opt.kind.name, steps = opt.steps, options = {}, groups = {}}
+  local numbers, n = {kind = opt.kind.name, steps = opt.steps, options = {}, groups = {}}, 0
   for name in pairs(opt.kind.options) do numbers.options[name] = opt[name] end
   for i, group in ipairs(opt.groups) do
-    local own, params = {}, {}
+    local own, params, steps = {}, {}, {}
     for name in pairs(opt.kind.options) do own[name] = rawget(group.own, name) end
-    for k, p in ipairs(group.params) do params[k] = name_of[p] end
-    numbers.groups[i] = {own = own, params = params}
+    for k, p in ipairs(group.params) do
+      n = n + 1
+      params[k], steps[k] = name_of[p], opt.counts[n].steps
+    end
+    numbers.groups[i] = {own = own, params = params, steps = steps}
   end
   return numbers
 end
@@ -343,15 +346,18 @@ local function targets_of(contents, parts, name_of, params, partial, report)
   return targets
 end
 
--- Is it what optimizer_numbers() gave?
+local function is_count(v) return math.type(v) == "integer" and v >= 0 end
+
+-- Is it what optimizer_numbers() gave? Groups of older checkpoints have no counts of their parameters.
 local function are_numbers(saved)
-  if math.type(saved.steps) ~= "integer" or saved.steps < 0 or type(saved.options) ~= "table" or type(saved.groups) ~= "table" then
+  if not is_count(saved.steps) or type(saved.options) ~= "table" or type(saved.groups) ~= "table" then
     return false
   end
   for _, group in pairs(saved.groups) do
     if type(group) ~= "table" or type(group.own) ~= "table" or type(group.params) ~= "table" then return false end
-    for _, name in pairs(group.params) do
-      if type(name) ~= "string" then return false end
+    if group.steps ~= nil and (type(group.steps) ~= "table" or #group.steps ~= #group.params) then return false end
+    for k, name in pairs(group.params) do
+      if type(name) ~= "string" or group.steps and not is_count(group.steps[k]) then return false end
     end
   end
   return true
@@ -452,7 +458,11 @@ local function reslot(one, contents, name_of)
 end
 
 local function load_optimizer(opt, saved)
-  opt.steps = saved.steps
+  local counts = {}
+  for _, group in ipairs(saved.groups) do
+    for k = 1, #group.params do counts[#counts + 1] = group.steps and group.steps[k] or saved.steps end
+  end
+  opt:__count(saved.steps, counts)
   for name, value in pairs(saved.options) do opt[name] = value end
   for i, group in ipairs(opt.groups) do
     for name in pairs(opt.kind.options) do group[name] = saved.groups[i].own[name] end

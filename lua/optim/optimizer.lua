@@ -1,4 +1,4 @@
--- optimizer.lua - what all optimisers share: parameters, their state, the learning rate, the count of steps.
+-- optimizer.lua - what all optimisers share: parameters, their state, the learning rate, the counts of steps.
 --
 -- A kind of optimiser is a table:
 --   name, options   its defaults; each becomes a field, so opt.lr = 0.01 is what the next step uses. Compiled steps follow:
@@ -6,14 +6,17 @@
 --   check(o)        complains about options that make no sense
 --   slots(o)        names of the tensors it keeps for each parameter, like the parameter, zero at the start
 --   every           names of all that it keeps with any options
---   update(o, p, g, slot, lr, step)   records the update of one parameter
+--   update(o, p, g, slot, lr, step)   records the update of one parameter; step: the number of this update, from 1
 --
 -- Parameters are a list, or a list of groups {params =, lr =, weight_decay = ...}: what a group does not say, the
 -- optimiser says; opt.groups[1].lr = 0.01 is set like opt.lr. o is a group. Which parameters there are is settled when an
 -- optimiser is made: state and checkpoints count through them.
 --
+-- Each parameter counts its own updates, as in PyTorch: a step in which it has no gradient is none. opt.steps counts the calls
+-- of step(); setting it sets the count of every parameter, too.
+--
 -- State lies as the parameter does, or as rille.parallel said (layout.of_state). Inside a trace nothing runs; there lr
--- and the step count are live numbers, asked before each call of the compiled step, so a schedule does not recompile.
+-- and the counts are live numbers, asked before each call of the compiled step, so a schedule does not recompile.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -158,15 +161,20 @@ local function rate(group)
   return check.number(group.kind.name, "lr", group.lr, 0)
 end
 
--- The number of this step (from 1), and each group's learning rate, as operands.
-local function numbers(opt)
+-- Each group's learning rate, as an operand.
+local function rates_of(opt)
   local rates, tracing = {}, rille._tracing()
   for _, group in ipairs(opt.groups) do
     opt.kind.check(group)
     trace.follow(group, opt.kind.constant)
     rates[group] = tracing and rille.live(function() return rate(group) end) or rate(group)
   end
-  return tracing and rille._counter(opt.inside, "steps") or opt.steps + 1, rates
+  return rates
+end
+
+-- The number of the step that is being recorded (from 1), as an operand. counter: {steps = number of those before}.
+local function next_step(counter)
+  return rille._tracing() and rille._counter(counter, "steps") or counter.steps + 1
 end
 
 -- A step that is compiled with a zero of its own has parameters of no recipe that says another.
@@ -184,15 +192,18 @@ end
 -- Updates every parameter that has a gradient.
 function methods:step()
   check_zero(self)
-  rille._step(self.inside, "steps", function()
-    local step, rate_of = numbers(self)
+  rille._step("steps", function()
+    local rate_of, counted = rates_of(self), {self.inside}
+    next_step(self.inside)
     rille.no_grad(each, self, function(i, group, p)
       local g = p.grad
       if g then
         follow(self.slots[i], p)
-        self.kind.update(group, p, g, self.slots[i], rate_of[group], step)
+        self.kind.update(group, p, g, self.slots[i], rate_of[group], next_step(self.counts[i]))
+        counted[#counted + 1] = self.counts[i]
       end
     end)
+    return counted
   end)
 end
 
@@ -224,16 +235,24 @@ function methods:zero_grad()
   for _, p in ipairs(self.params) do p.grad = nil end
 end
 
--- The state as named tensors: "0.m" is slot m of the first parameter; "steps" their count.
+-- Sets the number of calls of step(), and of each parameter's updates (counts; nil: the same).
+function methods:__count(steps, counts)
+  self.inside.steps = steps
+  for i, counter in ipairs(self.counts) do counter.steps = counts and counts[i] or steps end
+end
+
+-- The state as named tensors: "0.m" is slot m of the first parameter and "0.steps" the number of its updates; "steps" is the
+-- number of calls of step().
 function methods:state_dict()
   local state = {steps = rille.tensor(self.steps, {dtype = "i64"})}
   for i, slot in ipairs(self.slots) do
     for name, t in pairs(slot) do state[("%d.%s"):format(i - 1, name)] = t:detach() end
+    state[("%d.steps"):format(i - 1)] = rille.tensor(self.counts[i].steps, {dtype = "i64"})
   end
   return state
 end
 
--- Of the same parameters. All or nothing.
+-- Of the same parameters. All or nothing. A state without counts of its parameters (of an older Rille) has one for all.
 function methods:load_state_dict(state)
   local who, list = self.kind.name .. ":load_state_dict", {}
   check.that(type(state) == "table", "%s takes a table of tensors, not %s", who, check.shown(state))
@@ -244,8 +263,11 @@ function methods:load_state_dict(state)
     check.that(has == wanted, "%s: '%s' is {%s} here, {%s} in what is loaded", who, name, wanted, has)
     return value
   end
-  local steps, known = check.whole(who, "'steps'", find("steps", {}):item(), 0), {steps = true}
+  local function count(name) return math.tointeger(check.whole(who, ("'%s'"):format(name), find(name, {}):item(), 0)) end
+  local steps, known, counts = count("steps"), {steps = true}, {}
   for i, slot in ipairs(self.slots) do
+    local own = ("%d.steps"):format(i - 1)
+    counts[i], known[own] = state[own] and count(own) or steps, true
     for name, t in pairs(slot) do
       local path = ("%d.%s"):format(i - 1, name)
       list[#list + 1], known[path] = {path, t, find(path, t.shape)}, true
@@ -255,13 +277,13 @@ function methods:load_state_dict(state)
     check.that(known[name], "%s: '%s' is no state of the %d parameters here", who, name, #self.params)
   end
   rille._take(who, list)
-  self.steps = steps
+  self:__count(steps, counts)
 end
 
 local function set_option(opt, name, value)
   local kind = opt.kind
   if name == "steps" then
-    opt.inside.steps = math.tointeger(check.whole(kind.name, "steps", value, 0))
+    opt:__count(math.tointeger(check.whole(kind.name, "steps", value, 0)))
   elseif kind.options[name] ~= nil then
     set(opt, opt.own, name, value)
   else
@@ -270,11 +292,11 @@ local function set_option(opt, name, value)
   end
 end
 
--- For rille.snapshot: what puts the options and the count of steps back; tensors are the core's to keep.
+-- For rille.snapshot: what puts the options and the counts of steps back; tensors are the core's to keep.
 local function keep(opt)
-  local was, steps, had = {}, opt.steps, {}
+  local was, steps, counts, had = {}, opt.steps, {}, {}
   for i, slot in ipairs(opt.slots) do
-    had[i] = {}
+    had[i], counts[i] = {}, opt.counts[i].steps
     for name in pairs(slot) do had[i][name] = true end
   end
   for g = 0, #opt.groups do
@@ -283,7 +305,7 @@ local function keep(opt)
     for name in pairs(opt.kind.options) do was[g][name] = own_value(rawget(group.own, name)) end
   end
   return function()
-    opt.steps = steps
+    opt:__count(steps, counts)
     for g = 0, #opt.groups do
       for name in pairs(opt.kind.options) do set(opt, (opt.groups[g] or opt).own, name, was[g][name]) end
     end
@@ -315,14 +337,14 @@ return function(kind)
   return function(params, given)
     local own = setmetatable(check.options(kind.name, given, kind.options), {__index = methods})
     for name, value in pairs(own) do own[name] = own_value(value) end
-    local inside = setmetatable({own = own, kind = kind, steps = 0, slots = {}}, {__index = own})
+    local inside = setmetatable({own = own, kind = kind, steps = 0, counts = {}, slots = {}}, {__index = own})
     inside.inside = inside
     local opt = setmetatable({}, {__index = inside, __methods = methods, __newindex = set_option, __tostring = text_of})
     inside.groups = settled(kind, "groups", groups_of(opt, params))
     check.number(kind.name, "lr", opt.lr, 0)
     kind.check(opt)
     local all = {}
-    each(opt, function(i, _, p) all[i] = p end)
+    each(opt, function(i, _, p) all[i], inside.counts[i] = p, {steps = 0} end)
     inside.params = settled(kind, "parameters", all)
     complete_all(opt)
     snapshot.watch(opt, keep)

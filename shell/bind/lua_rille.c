@@ -323,22 +323,26 @@ lua_tracing(lua_State *L)
     return 2;
 }
 
-/* rille._step(table, key, record): calls record(), which records the updates of a step, runs the step, and
- * increments table[key]. On failure neither the variables nor the field change. Implemented in C because Ctrl-C can
- * interrupt before any line of Lua. */
+/* rille._step(key, record): calls record(), which records the updates of a step and returns a list of tables; runs the
+ * step, and increments table[key] in each. On failure neither the variables nor the fields change. Implemented in C
+ * because Ctrl-C can interrupt before any line of Lua. */
 static int
 live_step(lua_State *L)
 {
     struct rille_session *s = shell_of(L)->session;
-    luaL_checktype(L, 1, LUA_TTABLE);
-    lua_settop(L, 3);
-    if (lua_pcall(L, 0, 0, 0)) {
+    lua_settop(L, 2);
+    if (lua_pcall(L, 0, 1, 0)) {
         rille_step_undo(s);
         return lua_error(L);
     }
     at_line(L);
     check(L, rille_step(s));
-    if (!rille_tracing(s)) count_field(L, 1, 1);
+    lua_Integer n = rille_tracing(s) ? 0 : (lua_Integer)lua_rawlen(L, 2);
+    for (lua_Integer i = 1; i <= n; i++, lua_settop(L, 2)) {
+        lua_rawgeti(L, 2, i);
+        lua_pushvalue(L, 1);
+        count_field(L, 3, 1);
+    }
     collect_if_due(L);
     return 0;
 }
