@@ -47,6 +47,12 @@ kind_make(lua_State *L, enum kind kind, const char *name, const luaL_Reg *method
 }
 
 void
+kind_metatable(lua_State *L, enum kind kind)
+{
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &kind_key[kind]);
+}
+
+void
 check_keys(lua_State *L, int i, const char *who, const char *const *keys)
 {
     i = lua_absindex(L, i);
@@ -562,6 +568,7 @@ open_module(lua_State *L)
     help_open(L);
     workers_open(L);
     names_open(L);
+    arity_open(L);
     static const luaL_Reg meta[] = {
         {"__index", module_index}, {"__tostring", module_tostring}, {"__close", module_close}, {NULL, NULL}};
     luaL_newlibtable(L, meta);

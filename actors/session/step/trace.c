@@ -568,6 +568,27 @@ add_live_number(struct rille_graph *g, struct rille_live *live)
     live->nref++;
 }
 
+/* Takes over what the calls read, except gradients, which a step may overwrite if nothing holds them. */
+static void
+graph_variables(struct rille_graph *g, const struct trace *r)
+{
+    struct hash_table gradients = {0};
+    for (int32_t i = 0; i < r->njournal; i++)
+        if (r->journal[i].grad) hash_add(&gradients, hash_address(r->journal[i].grad), r->journal[i].grad);
+    g->variable = ARENA_ARRAY(&g->arena, struct read_variable, r->nvariable + 1);
+    for (int32_t i = 0; i < r->nvariable; i++) {
+        uint32_t at = 0;
+        const void *found;
+        struct rille_tensor *t = r->variable[i].t;
+        do found = hash_next(&gradients, hash_address(t), &at);
+        while (found && found != t);
+        if (found) continue;
+        rille_tensor_hold(t);
+        g->variable[g->nvariable++] = r->variable[i];
+    }
+    hash_free(&gradients);
+}
+
 static void
 graph_sources(struct rille_graph *g, struct rille_session *s)
 {
@@ -587,9 +608,7 @@ graph_sources(struct rille_graph *g, struct rille_session *s)
         if (g->number[i].kind == NUM_LIVE) add_live_number(g, g->number[i].live);
     }
     for (int32_t i = 0; i < r->nask; i++) add_live_number(g, r->ask[i]);
-    g->nvariable = r->nvariable;
-    g->variable = arena_dup(&g->arena, r->variable, sizeof *r->variable * (size_t)r->nvariable);
-    for (int32_t i = 0; i < r->nvariable; i++) rille_tensor_hold(r->variable[i].t);
+    graph_variables(g, r);
     g->ngradient = r->njournal;
     g->gradient = ARENA_ARRAY(&g->arena, struct gradient_state, r->njournal + 1);
     for (int32_t i = 0; i < r->njournal; i++)
