@@ -442,6 +442,8 @@ int rille_live_new(struct rille_session *s, rille_live_fn *fn, void (*drop)(void
                    struct rille_live **out);
 /* Sets a function that the session calls when the run that asked for the number failed or was interrupted. */
 void rille_live_undo(struct rille_live *l, void (*undo)(void *arg));
+/* Makes l stand for an integer, not a float, in operators that tell them apart. */
+void rille_live_whole(struct rille_live *l);
 /* Makes the step being traced ask l at each call, even if nothing reads the number. E_STATE: no trace is in
  * progress. */
 int rille_live_ask(struct rille_live *l);

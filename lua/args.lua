@@ -27,7 +27,7 @@ local function convert(text, default)
     or nil
 end
 
-return function(words, defaults)
+return check.limited("rille.args", function(words, defaults)
   local function stop(code, format, ...)
     local file = code == 0 and io.stdout or io.stderr
     if format then file:write(format:format(...), "\n") end
@@ -67,4 +67,4 @@ return function(words, defaults)
   end
   if given < #defaults then stop(2, "%s is wanted", defaults[given + 1]:upper()) end
   return options
-end
+end)

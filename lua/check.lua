@@ -125,8 +125,79 @@ function check.options(who, given, defaults)
   return options
 end
 
+-- ---- arguments ----
+
+-- n arguments were given to a function that takes at most so many.
+local function check_count(who, most, n)
+  if n <= most then return end
+  check.fail("%s: expected %s, found %d", who, most == 0 and "no argument" or ("at most %d argument%s"):format(most, most == 1 and "" or "s"), n)
+end
+
+local parameters = setmetatable({}, {__mode = "k"}) -- function -> number of its parameters; false: any number
+
+-- Fails if `fn` has fewer parameters than there are values behind it. Functions of users, and those with "...", take any number.
+function check.arguments(who, fn, ...)
+  local most = parameters[fn]
+  if most == nil then
+    local info = debug.getinfo(fn, "u")
+    most = check.is_own(fn) and not info.isvararg and info.nparams
+    parameters[fn] = most
+  end
+  local n = select("#", ...)
+  if most and n > most - 1 then check_count(who, most - 1, n) end
+end
+
+-- A function like fn that refuses more arguments than fn has parameters.
+local function limited(who, fn)
+  local most = debug.getinfo(fn, "u").nparams
+  return function(...)
+    local n = select("#", ...)
+    if n > most then check_count(who, most, n) end
+    return fn(...)
+  end
+end
+
+check.limited = limited
+
+-- The same of a function that a table is called with.
+function check.limited_call(who, fn)
+  local most = debug.getinfo(fn, "u").nparams
+  return function(self, ...)
+    local n = select("#", ...)
+    if n >= most then check_count(who, most - 1, n) end
+    return fn(self, ...)
+  end
+end
+
+-- The same of a method, which needs its object.
+local function limited_method(class, name, fn)
+  local most = debug.getinfo(fn, "u").nparams
+  return function(self, ...)
+    if type(self) ~= "table" then check.fail("%s.%s is a method: write x:%s(...), with a colon", class, name, name) end
+    local n = select("#", ...)
+    if n >= most then check_count(("%s:%s"):format(self.__name or class, name), most - 1, n) end
+    return fn(self, ...)
+  end
+end
+
+-- Makes the public functions of a table refuse more arguments than they have parameters. who: the table's name; class: the
+-- functions are methods of it.
+function check.strict(who, t, class)
+  for name, fn in pairs(t) do
+    local is_public = type(name) == "string" and name:sub(1, 1) ~= "_" and name ~= "init" and name ~= "forward"
+    if is_public and type(fn) == "function" and not debug.getinfo(fn, "u").isvararg then
+      t[name] = class and limited_method(who, name, fn) or limited(("%s.%s"):format(who, name), fn)
+    end
+  end
+  return t
+end
+
 -- A module's table: a name that is not in it is an error, not nil.
 function check.names(who, t)
+  check.strict(who, t)
+  for _, class in pairs(t) do
+    if type(class) == "table" and rawget(class, "__index") == class then check.strict(class.__name, class, true) end
+  end
   return setmetatable(t, {__index = function(_, name)
     local near = type(name) == "string" and rille._nearest(t, name)
     check.fail("%s has no '%s'%s; there are: %s", who, named(name), near and ("; the nearest name is '%s'"):format(near) or "",

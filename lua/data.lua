@@ -70,6 +70,7 @@ function methods:epoch(epoch)
   return function() return one:advance() end
 end
 
+check.strict("rille.data.loader", methods, true)
 local meta = {__index = methods, __len = epochs.count, __call = epochs.call}
 
 -- data.loader{x, y, ..., batch =, shuffle = false, seed = 0, drop_last = false, sbp = of the batches}

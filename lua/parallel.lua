@@ -235,16 +235,16 @@ end
 
 -- Where ids, and labels, should lie.
 local function of_ids(which)
-  return function(model)
+  return check.limited("rille.parallel." .. which, function(model)
     check.that(type(model) == "table" and model.named_tensors, "rille.parallel.%s takes a module, not %s", which,
       check.shown(model))
     local p = applied[model]
     if not p then return whole_at(model) end
     return {placement = p[which].placement, sbp = p[which].sbp}
-  end
+  end)
 end
 
 return setmetatable({input = of_ids("input"), labels = of_ids("labels")}, {
-  __call = function(_, model, given) return parallel(model, given) end,
+  __call = check.limited_call("rille.parallel", function(_, model, given) return parallel(model, given) end),
   __index = function(_, name) check.fail("rille.parallel has no '%s'; there are: input, labels", check.named(name)) end,
 })

@@ -147,7 +147,7 @@ local function draw(all, o)
   return table.concat(out, "\n")
 end
 
-return function(path, series, options)
+return check.limited("rille.plot", function(path, series, options)
   check.picture("rille.plot", path)
   check.that(type(series) == "table", "rille.plot takes {name = {numbers}}, not %s", check.shown(series))
   local o = check.options("rille.plot", options, {title = check.none, x = check.none, y = check.none, log = false})
@@ -159,4 +159,4 @@ return function(path, series, options)
     all[#all + 1] = {name = name, points = thinned(points_of(name, named[name], o.log))}
   end
   rille._write("rille.plot", path, draw(all, o))
-end
+end)

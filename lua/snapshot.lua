@@ -40,7 +40,7 @@ function M.restore(number)
   return copy(kept.note, {}, "note")
 end
 
-return setmetatable(M, {__call = function(_, note, options)
+return setmetatable(M, {__call = check.limited_call("rille.snapshot", function(_, note, options)
   local o = check.options("rille.snapshot", options, {keep = 1})
   check.that(o.keep == 1 or o.keep == 2, "rille.snapshot: keep is 1 or 2, not %s", check.quoted(o.keep))
   local kept = {note = copy(note, {}, "note"), back = {}}
@@ -50,4 +50,4 @@ return setmetatable(M, {__call = function(_, note, options)
   for old in pairs(M.kept) do
     if old < oldest then M.kept[old] = nil end
   end
-end})
+end)})

@@ -61,11 +61,11 @@ function tokenizer.train(texts, given)
   return trainer:finish(o.size)
 end
 
-return setmetatable(tokenizer, {
-  __call = function(_, path, given)
+return setmetatable(check.strict("rille.tokenizer", tokenizer), {
+  __call = check.limited_call("rille.tokenizer", function(_, path, given)
     local o = check.options("rille.tokenizer", given, {pattern = check.none, special = check.none})
     check.path("rille.tokenizer", "the name of a file", path)
     return rille._tokenizer(path, o.pattern, specials("rille.tokenizer", o.special))
-  end,
+  end),
   __index = function(_, name) check.fail("rille.tokenizer has no '%s'; it has train, and is called", check.named(name)) end,
 })

@@ -144,7 +144,7 @@ end
 -- in which live numbers stand for the changed numbers must give the former trace's program, with the former numbers. Comparing a
 -- live number with < is an error, and functions that need a number refuse it; both end such a trace. Equality with a number and
 -- names of fields that are computed would go unnoticed, so functions with them have no live numbers.
-local LIVE <const> = rille._live_key
+local LIVE <const>, WHOLE <const> = rille._live_key, rille._whole_key -- values of places that may be any float, any integer
 
 local function write(row, value)
   if type(row.holder) == "function" then
@@ -157,7 +157,7 @@ end
 -- May the place hold a live number, in its holder itself?
 local function can_be_live(memory, holder, key, was)
   local now, banned = read(holder, key), memory.banned[holder]
-  return key ~= reach.SIZE and (was == LIVE or type(was) == "number") and type(now) == "number" and not (banned and banned[key])
+  return key ~= reach.SIZE and math.type(now) and math.type(was) == math.type(now) and not (banned and banned[key])
     and (type(holder) == "function" or rawget(holder, key) ~= nil)
 end
 
@@ -167,7 +167,7 @@ local function changed_numbers(memory, near)
   if near.settled then return nil end
   while i do
     local holder, key, was = near[i], near[i + 1], near[i + 2]
-    if i < near.own and can_be_live(memory, holder, key, was) then
+    if i > 1 and i < near.own and can_be_live(memory, holder, key, was) then
       field_of(found, holder)[key] = was
     elseif not (i == 1 and is_in_mode(near) or is_same(was, read(holder, key), 0)) then
       return nil
@@ -175,9 +175,9 @@ local function changed_numbers(memory, near)
     i = rille._first_changed(near, i + 3)
   end
   for k = 1, near.own, 3 do
-    if near[k + 2] == LIVE then field_of(found, near[k])[near[k + 1]] = read(near[k], near[k + 1]) end
+    if near[k + 2] == LIVE or near[k + 2] == WHOLE then field_of(found, near[k])[near[k + 1]] = read(near[k], near[k + 1]) end
   end
-  return found
+  return next(found) and found
 end
 
 -- Makes rows of the list's places that get live numbers.
@@ -193,17 +193,21 @@ end
 -- Puts live numbers into their places, before the step's function runs.
 local function enter(list)
   for k, row in ipairs(list.numbers or {}) do
-    local holder, key = row.holder, row.key
-    local live = rille.live(function() return read(holder, key) end)
+    local holder, key, now = row.holder, row.key, row.now
+    local live = rille.live(function()
+      local v = read(holder, key)
+      return type(v) == "userdata" and now or v -- during the trace the live number itself is there
+    end)
     list.live[k] = live
-    write(row, live)
+    write(row, math.type(row.now) == "integer" and rille._live_whole(live) or live)
   end
 end
 
 -- Puts the numbers back; notes places that the function itself changed.
 local function leave(list)
   for k, row in ipairs(list.numbers or {}) do
-    if rawequal(read(row.holder, row.key), list.live[k]) then write(row, row.now) else list.touched = true end
+    list.touched = list.touched or not rawequal(read(row.holder, row.key), list.live[k])
+    write(row, row.now)
   end
 end
 
@@ -217,7 +221,7 @@ end
 local function proven(list, good, traces)
   good = good and not list.touched and next(list.live) == nil
   for _, row in ipairs(list.numbers) do
-    if good then list[row.i + 2] = LIVE else field_of(list.memory.banned, row.holder)[row.key] = true end
+    if good then list[row.i + 2] = math.type(row.now) == "integer" and WHOLE or LIVE else field_of(list.memory.banned, row.holder)[row.key] = true end
   end
   if good then traces.last = list end
   return good

@@ -127,4 +127,5 @@ function train.saves_to(path, kind)
   return path
 end
 
+check.strict("rille.train.progress", methods, true)
 return check.names("rille.train", train)

@@ -6,9 +6,26 @@ extern const struct op op_mean;
 enum { REDUCTION };
 enum { MEAN, SUM, NONE };
 
+/* x and y have one shape: a loss of {n, 1} and {n} would compare each with each. */
+static int
+check_shapes(const struct call *c)
+{
+    const struct type *x = &c->in[0], *y = &c->in[1];
+    if (shape_equal(x, y)) return 0;
+    struct str a = {0}, b = {0};
+    shape_print(x, &a);
+    shape_print(y, &b);
+    int code = call_fail(E_SHAPE, c, "x and y must have the same shape, found %s and %s; use reshape%s, or expand y",
+                         str_text(&a), str_text(&b), str_text(&a));
+    str_free(&a);
+    str_free(&b);
+    return code;
+}
+
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
+    TRY(check_shapes(c));
     struct val *loss = b_square(b, b_sub(b, b_wide(b, in[0]), b_wide(b, in[1])));
     switch (c->attr[REDUCTION].i) {
     case MEAN: loss = b_reduce(b, &op_mean, loss, NULL, 0, false); break;
@@ -26,5 +43,5 @@ const struct op op_mse_loss = {
     .attr = {[REDUCTION] = {"reduction", ATTR_TEXT, .text = "mean|sum|none", .doc = "what becomes of the squares"}},
     .build = build,
     .flags = OP_WIDE,
-    .sample = {"f32{4,6} f32{4,6}", "f32{7} f32{1} reduction=sum", "f32{2,3} f32{3} reduction=none"},
+    .sample = {"f32{4,6} f32{4,6}", "f32{7} f32{7} reduction=sum", "f32{2,3} f32{2,3} reduction=none"},
 };

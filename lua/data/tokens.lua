@@ -25,6 +25,7 @@ end
 -- a batch was not there when it was asked for), wait (seconds of those).
 function methods:stats() return self.tokens:stats() end
 
+check.strict("rille.data.tokens", methods, true)
 local meta = {__index = methods, __len = epochs.count, __call = epochs.call, __close = function(self) self.tokens:close() end}
 
 -- Where x or y lies: only what was said.

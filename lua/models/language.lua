@@ -51,6 +51,8 @@ function Model:describe()
   return ("%d layers of %d, %d heads, %d ids"):format(c.layers, c.width, c.heads, c.vocab)
 end
 
+check.strict("models", Model, true)
+
 local sizes = {"vocab", "length", "layers", "heads", "width"}
 
 -- Options of new, or what a file says, checked and completed: config, and {placement =, sbp =, dtype =}.
@@ -81,6 +83,7 @@ end
 -- rille.models.NAME: {new =, load =}.
 function language.kind(kind)
   kind.class.kind = kind
+  check.strict(kind.class.__name, kind.class, true)
 
   -- A model whose parameters have no values worth reading yet.
   function kind.empty(config, where)

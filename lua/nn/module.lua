@@ -45,6 +45,7 @@ local function in_region(fn, ...)
 end
 
 function Module.__call(self, ...)
+  check.arguments(self.__name, self.forward, ...)
   if rille._tracing() then settings.follow(self) end
   local p, around = pin.of[self], recomputed[self] and in_region or plainly
   if p then return pin.call(self, p, around, ...) end
@@ -78,10 +79,13 @@ end
 local function construct(class, ...)
   local self = setmetatable({training = class.training}, class)
   order_of[self], kind_of[self] = {}, {}
-  if class.init then class.init(self, ...) end
+  check.arguments(class.__name, class.init, ...)
+  class.init(self, ...)
   settings.made(self, order_of[self])
   return self
 end
+
+function Module:init() end
 
 -- A class under this one. Metamethods are copied, for Lua does not inherit them.
 function Module:extend(name)
@@ -398,5 +402,9 @@ function Module.__tostring(self)
   if #lines == 0 then return ("%s(%s)"):format(self.__name, self:describe()) end
   return ("%s(\n%s\n)"):format(self.__name, table.concat(lines, "\n"))
 end
+
+local tie = check.limited("nn.tie", Module.tie)
+check.strict("nn.Module", Module, true)
+Module.tie = tie
 
 return setmetatable(Module, {__call = construct})

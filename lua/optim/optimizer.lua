@@ -324,6 +324,8 @@ local function constant_of(options)
   return names
 end
 
+check.strict("optimizer", methods, true)
+
 -- Lists the options that compiled steps follow, for lua/reach.lua.
 local function list_options(opt, note)
   for _, group in ipairs(opt.groups) do

@@ -294,7 +294,7 @@ for name in net:named_parameters() do names[#names + 1] = name end]],
     sign = "function Net:settings()",
     text = [[
 What it computes with besides its tensors, {name = value} of numbers, texts, flags and tables of them: written by classes of your
-own, whose fields Rille does not know. Compiled steps follow it; checkpoints keep it, and refuse a model that says another. A name that comes later is left
+own, whose fields checkpoints do not know. A checkpoint keeps it, and refuses a model that says another. A name that comes later is left
 out (nil) where all is as before, or older checkpoints are refused; so is what may change from one run to the next.]],
     code = [[
 Window = rille.nn.Module:extend('Window')

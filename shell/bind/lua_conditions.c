@@ -7,8 +7,9 @@
 
 /* Registry keys: the list of the trace in progress; the functions {begin =, enter =, done =, ...} of lua/trace.lua. */
 static const char being_made, hooks;
-/* Key of a place that stands for the number of a table's fields; value of a place that may be any number. */
-static const char size_key, live_key;
+/* Key of a place that stands for the number of a table's fields; values of a place that may be any float, or any
+ * integer that a double holds. */
+static const char size_key, live_key, whole_key;
 
 /* Pushes a hook. */
 static void
@@ -162,6 +163,18 @@ push_place(lua_State *L, int h)
     push_field(L, h);
 }
 
+/* Does the value at -2 equal the one at -1, which may stand for any number? */
+static bool
+is_as_it_was(lua_State *L)
+{
+    const void *mark = lua_touserdata(L, -1);
+    const lua_Integer most = (lua_Integer)1 << 53;
+    if (mark == &live_key) return lua_type(L, -2) == LUA_TNUMBER && !lua_isinteger(L, -2);
+    if (mark == &whole_key)
+        return lua_isinteger(L, -2) && lua_tointeger(L, -2) >= -most && lua_tointeger(L, -2) <= most;
+    return lua_rawequal(L, -1, -2);
+}
+
 /* Returns the first k of from, from + 3, ... for which the value of a place of the list at the top is another object
  * than it was; 0: none. */
 static lua_Integer
@@ -178,7 +191,7 @@ find_changed(lua_State *L, lua_Integer from)
         lua_rawgeti(L, list, k + 1);
         push_place(L, list + 1);
         lua_rawgeti(L, list, k + 2);
-        same = lua_rawequal(L, -1, -2) || (lua_touserdata(L, -1) == &live_key && lua_type(L, -2) == LUA_TNUMBER);
+        same = is_as_it_was(L);
         lua_settop(L, list);
     }
     return same ? 0 : k - 3;
@@ -255,4 +268,6 @@ conditions_open(lua_State *L)
     lua_setfield(L, -2, "_size_key");
     lua_pushlightuserdata(L, (void *)&live_key);
     lua_setfield(L, -2, "_live_key");
+    lua_pushlightuserdata(L, (void *)&whole_key);
+    lua_setfield(L, -2, "_whole_key");
 }

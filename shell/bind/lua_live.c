@@ -103,6 +103,8 @@ live_push(lua_State *L, rille_live_fn *ask)
     if (!live) luaL_error(L, "not enough memory");
     live->shell = shell_of(L);
     lua_pushvalue(L, 1);
+    lua_setiuservalue(L, -2, 1);
+    lua_pushvalue(L, 1);
     live->function = luaL_ref(L, LUA_REGISTRYINDEX);
     int code = rille_live_new(live->shell->session, ask, live_drop, live, slot);
     if (code) live_drop(live);
@@ -113,9 +115,86 @@ live_push(lua_State *L, rille_live_fn *ask)
 static int
 live_new(lua_State *L)
 {
-    if (!lua_isfunction(L, 1))
-        return complain(L, "live: a function that gives a number is wanted, found %s", what_is(L, 1));
+    if (!lua_isfunction(L, 1)) return complain(L, "live: expected a function that gives a number, found %s", what_is(L, 1));
     live_push(L, live_ask);
+    return 1;
+}
+
+/* ---- arithmetic: a live number computed from others ---- */
+
+/* Upvalues: Lua's operator; two operands, each a number or the function of a live number. */
+static int
+live_compute(lua_State *L)
+{
+    for (int i = 2; i <= 3; i++) {
+        lua_pushvalue(L, lua_upvalueindex(i));
+        if (lua_isfunction(L, -1)) lua_call(L, 0, 1);
+        if (lua_type(L, -1) != LUA_TNUMBER) return complain(L, "live: the function must give a number");
+    }
+    int op = (int)lua_tointeger(L, lua_upvalueindex(1));
+    if (op == LUA_OPUNM) lua_pop(L, 1);
+    lua_arith(L, op);
+    return 1;
+}
+
+/* Pushes an operand of live_compute() for the value at i. */
+static void
+push_live_operand(lua_State *L, int i)
+{
+    if (lua_type(L, i) == LUA_TNUMBER)
+        lua_pushvalue(L, i);
+    else if (!kind_test(L, i, KIND_LIVE) || lua_getiuservalue(L, i, 1) != LUA_TFUNCTION)
+        complain(L, "live: expected a number, found %s", what_is(L, i));
+}
+
+/* rille.live's arithmetic; upvalues: the operator, and its name as a metamethod. */
+static int
+live_arithmetic(lua_State *L)
+{
+    lua_settop(L, 2);
+    if (tensor_test(L, 2)) {
+        luaL_getmetafield(L, 2, lua_tostring(L, lua_upvalueindex(2)));
+        lua_insert(L, 1);
+        lua_call(L, 2, 1);
+        return 1;
+    }
+    lua_pushvalue(L, lua_upvalueindex(1));
+    push_live_operand(L, 1);
+    push_live_operand(L, 2);
+    lua_pushcclosure(L, live_compute, 3);
+    lua_replace(L, 1);
+    lua_settop(L, 1);
+    lua_pushvalue(L, 1);
+    lua_call(L, 0, 1);
+    bool whole = lua_isinteger(L, -1);
+    struct rille_live *live = live_push(L, live_ask);
+    if (whole) rille_live_whole(live);
+    return 1;
+}
+
+static void
+add_live_arithmetic(lua_State *L)
+{
+    static const struct {
+        const char *name;
+        int op;
+    } all[] = {{"__add", LUA_OPADD}, {"__sub", LUA_OPSUB}, {"__mul", LUA_OPMUL},   {"__div", LUA_OPDIV},
+               {"__mod", LUA_OPMOD}, {"__pow", LUA_OPPOW}, {"__idiv", LUA_OPIDIV}, {"__unm", LUA_OPUNM}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        lua_pushinteger(L, all[i].op);
+        lua_pushstring(L, all[i].name);
+        lua_pushcclosure(L, live_arithmetic, 2);
+        lua_setfield(L, -2, all[i].name);
+    }
+}
+
+/* rille._live_whole(live): an integer stands for the live number, not a float. Returns it. */
+static int
+live_whole(lua_State *L)
+{
+    struct rille_live **live = kind_test(L, 1, KIND_LIVE);
+    if (!live) return complain(L, "live: expected a live number, found %s", what_is(L, 1));
+    rille_live_whole(*live);
     return 1;
 }
 
@@ -176,7 +255,10 @@ live_open(lua_State *L)
     static const luaL_Reg meta[] = {{"__gc", live_gc},          {"__close", live_gc},          {"__index", live_index},
                                     {"__newindex", live_index}, {"__tostring", live_tostring}, {NULL, NULL}};
     kind_make(L, KIND_LIVE, "rille.live", meta);
+    add_live_arithmetic(L);
     lua_pop(L, 1);
+    lua_pushcfunction(L, live_whole);
+    lua_setfield(L, -2, "_live_whole");
     lua_pushcfunction(L, live_new);
     lua_setfield(L, -2, "live");
     lua_pushcfunction(L, counter_new);

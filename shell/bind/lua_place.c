@@ -184,6 +184,7 @@ place_index(lua_State *L)
         if (!strcmp(fields[i].name, name)) return fields[i].push(L, p);
     if (!strcmp(name, "show")) {
         lua_pushcfunction(L, place_show);
+        arity_limit(L, "show", 2, 1);
         return 1;
     }
     return complain(L, "a placement has no field '%s'; it has device, ranks, shape, size, show", name);

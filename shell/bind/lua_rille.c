@@ -16,7 +16,7 @@ static const char kind_key[NKIND]; /* registry keys of the metatables */
 void *
 kind_new(lua_State *L, enum kind kind, size_t size)
 {
-    void *u = lua_newuserdatauv(L, size, kind == KIND_GRAPH ? 3 : 0);
+    void *u = lua_newuserdatauv(L, size, kind == KIND_GRAPH ? 3 : kind == KIND_LIVE);
     memset(u, 0, size);
     lua_rawgetp(L, LUA_REGISTRYINDEX, &kind_key[kind]);
     lua_setmetatable(L, -2);
@@ -44,6 +44,12 @@ kind_make(lua_State *L, enum kind kind, const char *name, const luaL_Reg *method
     lua_pushvalue(L, -1);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &kind_key[kind]);
     shell_of(L)->meta[kind] = lua_topointer(L, -1);
+}
+
+void
+kind_metatable(lua_State *L, enum kind kind)
+{
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &kind_key[kind]);
 }
 
 void
@@ -566,6 +572,7 @@ open_module(lua_State *L)
     help_open(L);
     workers_open(L);
     names_open(L);
+    arity_open(L);
     static const luaL_Reg meta[] = {
         {"__index", module_index}, {"__tostring", module_tostring}, {"__close", module_close}, {NULL, NULL}};
     luaL_newlibtable(L, meta);

@@ -104,6 +104,7 @@ void *kind_new(lua_State *L, enum kind kind, size_t size);
 void *kind_test(lua_State *L, int i, enum kind kind);
 /* Pushes a new metatable for the kind, with the kind's name and methods. */
 void kind_make(lua_State *L, enum kind kind, const char *name, const luaL_Reg *methods);
+void kind_metatable(lua_State *L, enum kind kind); /* pushes the kind's metatable */
 /* Raises unless the host can allocate `bytes`, because Lua's own out-of-memory error has no line. scratch_new pushes
  * a userdata of that size. */
 void room_check(lua_State *L, const char *who, size_t bytes);
@@ -228,6 +229,13 @@ void create_open(lua_State *L);
 void options_read(lua_State *L, int i, const char *who, int ndim, struct options *o); /* i may be nil or none */
 void options_apply(lua_State *L, const struct options *o, struct rille_tensor *t);
 int shape_read(lua_State *L, int *i, const char *who, int64_t *shape); /* table, or numbers from *i on; advances *i */
+
+/* ---- arity.c ---- */
+
+/* Replaces the function at the top by one that refuses more than `most` arguments, of which the first `self` are its
+ * object. */
+void arity_limit(lua_State *L, const char *name, int most, int self);
+void arity_open(lua_State *L); /* makes functions of the module at the top, and methods, refuse more arguments */
 
 /* ---- lua_conditions.c; the graph is at index 1 ---- */
 

@@ -499,9 +499,7 @@ tap.group("models of the same shapes", function()
     ["'fc' is a table"] = {fc = nn.Linear(1, 1)}, ["the settings of 'none' are a table, {name = value}, not nil"] = {none = silent},
     ["'a.me.1' has itself among its settings"] = {a = loop}, ["'odd' is a table"] = {odd = odd}, ["...' is nested too deep"] = {far = setmetatable({}, Deep)}} do
     local net = Naming(says)
-    function net:forward(x) return self.fc(x) end
     tap.fails(function() rille.checkpoint.save(dir .. "/says", {model = net}) end, {"checkpoint.lua:", "Naming:settings", what}, "what is no setting: " .. what)
-    tap.fails(function() rille.graph(function(x) return net(x) end)(rille.ones{1, 2}) end, {"checkpoint.lua:", "Naming:settings", what}, "a compiled step says so, too")
   end
   local twice = Naming{a = turn, b = turn}
   rille.checkpoint.save(dir .. "/twice", {model = twice})
@@ -513,7 +511,7 @@ tap.group("models of the same shapes", function()
   end
   local Table, field = nn.Module:extend("Table"), nn.Linear(1, 1)
   Table.settings, field.settings = {1}, {1}
-  tap.fails(function() rille.checkpoint.save(dir .. "/says", {model = Table{}}) end, {"Table:settings is a function", "not a table"}, "a class whose settings are no function")
+  tap.fails(function() rille.checkpoint.save(dir .. "/says", {model = Table()}) end, {"Table:settings is a function", "not a table"}, "a class whose settings are no function")
   tap.ok(pcall(rille.checkpoint.save, dir .. "/field", {model = field}), "a field of that name is its user's")
   -- What says of its training what no save writes, and has its digest.
   local opt = rille.optim.AdamW({nn.Parameter(T{0})}, {lr = 1})

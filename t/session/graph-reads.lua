@@ -5,13 +5,17 @@ local rille = require "rille"
 
 local function traces(step) return tonumber(tostring(step):match("(%d+) trace")) end
 
--- What warnings the script prints.
-local function warnings_of(script)
+local first = 0
+while arg[first - 1] do first = first - 1 end
+local program_path = arg[first]
+
+-- What the script prints.
+local function warnings_of(script, environment)
   local path = os.tmpname()
   local file = assert(io.open(path, "w"))
   file:write(script)
   file:close()
-  local pipe = io.popen(("%s %s 2>&1"):format(os.getenv("RILLE") or "build/release/rille", path))
+  local pipe = io.popen(("%s %s %s 2>&1"):format(environment or "", program_path, path))
   local text = pipe:read("a")
   pipe:close()
   os.remove(path)
@@ -132,6 +136,81 @@ tap.group("warnings", function()
   tap.is(times, 1, "a step that is traced again and again for one variable tells which, once")
 end)
 
+-- A function of x and k with the traces that 20 values of k cost: 1 where numbers become live numbers, 2 with the first trace of an
+-- attempt, more where each value is traced.
+tap.group("numbers", function()
+  local x = rille.tensor{1.5, 2}
+  for _, row in ipairs{
+    {"x * k", 1}, {"x * (1 - k)", 1}, {"k / x - k ^ 2", 1}, {"x * (-k) + x * 2 * k", 1}, {"x * (k // 2) + k % 3", 1},
+    {"x + (function() return k * 2 end)()", 1}, {"x * 2", 1},
+    {"k < 7 and x * k or x", 20}, {"x * math.max(k, 3)", 20}, {"k == 7 and x or x * k", 20}, {"x * (({[7] = 3})[k] or k)", 20},
+    {"x * k + rille.full({2}, k)", 20}, {"type(k) == 'number' and x * k or x", 20}, {"x * k + #tostring(k)", 20},
+  } do
+    local body, most = table.unpack(row)
+    for _, step_by in ipairs{1, 0.75} do
+      local fn, set = load(("local k = 0; return function(x) return %s end, function(v) k = v end"):format(body))()
+      local step, right = rille.graph(fn), true
+      for i = 1, 20 do
+        set(i * step_by)
+        right = right and (step(x) - fn(x)):abs():max():item() < 1e-3
+      end
+      tap.ok(right, body .. ": is what it is eagerly")
+      tap.ok(most == 20 or traces(step) <= 1 + (step_by % 1 > 0 and 1 or 0), ("and is traced for %d numbers of 20"):format(traces(step)))
+    end
+  end
+  local two = {a = 1.5, b = 2.5}
+  local step = rille.graph(function(t) return t * two.a + two.b end)
+  for i = 1, 10 do
+    two.a = two.a + 0.5
+    if i % 2 == 0 then two.b = two.b - 0.25 end
+    tap.near(step(x):totable(), (x * two.a + two.b):totable(), "two numbers, call " .. i)
+  end
+  tap.is(traces(step), 1, "are both live")
+  two.a = rille.ones{2}
+  tap.near(step(x):totable(), (x + two.b):totable(), "a tensor in the place of a number is traced")
+  two.a = 3.5
+  tap.near(step(x):totable(), (x * 3.5 + two.b):totable(), "and a number again is not")
+  tap.is(traces(step), 2, "the first trace still serves")
+  local kept, k = {}, 1.5
+  local keeps = rille.graph(function(t) kept.k = k; return t * k, k end)
+  for i = 1, 4 do
+    k = i + 0.5
+    local y, same = keeps(x)
+    tap.is({y:totable(), same, math.type(kept.k)}, {(x * k):totable(), k, "float"}, "a number that the function keeps, or returns, is a number")
+  end
+  local w = rille.nn.Parameter(rille.ones{2})
+  local opt, beta = rille.optim.Adam({w}, {lr = 0.1}), 0.25
+  local eager = rille.nn.Parameter(rille.ones{2})
+  local eager_opt = rille.optim.Adam({eager}, {lr = 0.1})
+  local function train(p, o)
+    local loss = (p * p * beta):sum()
+    loss:backward(); o:step(); o:zero_grad()
+    return loss
+  end
+  local trains = rille.graph(function() return train(w, opt) end)
+  for i = 1, 10 do
+    beta = i / 7
+    tap.near(trains():item(), train(eager, eager_opt):item(), "a loss weight, step " .. i)
+  end
+  tap.is({traces(trains), opt.steps}, {1, 10}, "is a live number beside an optimiser's own")
+  tap.near(w:totable(), eager:totable(), "and the parameters are eager's")
+end)
+
+tap.group("check = \"trace\"", function()
+  local step = rille.graph(function(x) return x * os.tmpname():len() + rille.tensor{2} end, {check = "trace"})
+  for _ = 1, 9 do tap.ok(pcall(step, rille.ones{1}), "a function that computes the same again passes") end
+  local made = rille.graph(function(x) return x + rille.tensor{math.random()} end, {check = "trace"})
+  made(rille.ones{1})
+  tap.fails(function() made(rille.ones{1}) end, {"graph-reads.lua:", "reads or changes other tensors now"}, "one that makes other tensors fails")
+  local drawn = rille.graph(function(x) return x * math.random() end, {check = "trace"})
+  drawn(rille.ones{1})
+  tap.fails(function() drawn(rille.ones{1}) end, {"graph-reads.lua:", "mul (t/session/graph-reads.lua:", "reads the number"},
+    "a number that is drawn is told, with its line")
+  tap.fails(function() rille.graph(print, {check = true}) end, {'check must be "trace", found'}, "the option is a name")
+  local text = warnings_of("local s = rille.graph(function(x) return x * math.random() end) s(rille.ones{1}) s(rille.ones{1})", "RILLE_CHECK=trace")
+  tap.ok(text:find("computes something else: mul (script.lua:1) reads the number", 1, true), "RILLE_CHECK=trace checks all steps", text)
+end)
+
 -- ---- random programs ----
 
 -- Each kind of place: declarations, an expression or statement that changes y, and a change with a number v or 0, 1, 2.
@@ -150,6 +229,11 @@ local kinds = {
     .. "function M@:forward(z) for _, m in ipairs(self.l) do z = m(z) end return z * self.k + (self.b or 0) end; local a@ = M@(1)", "y = a@(y)",
     "a@.k = $", "a@.b = $", "a@.l[1] = M@($)", "a@.l = {}"},
   {"local a@ = 1", "if a@ > 1.5 then y = y * 3 end", "a@ = $"},
+  {"local a@ = 1", "y = y * (2 - a@) + a@ / 2", "a@ = $"},
+  {"local a@ = 1.5", "y = a@ == 0.5 and y or y * a@", "a@ = $", "a@ = $ + 0.5"},
+  {"local a@ = 1", "y = y * math.min(a@, 1)", "a@ = $"},
+  {"local a@ = 1", "if a@ ~= 0 then y = y + a@ end", "a@ = $"},
+  {"local a@, t@ = 1, {[0] = 3, 4, 5}", "y = y * (t@[a@] or a@)", "a@ = $", "t@[1] = $"},
 }
 
 local function program(random)

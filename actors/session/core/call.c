@@ -193,10 +193,12 @@ live_value(struct rille_session *s, struct rille_live *live)
 {
     struct number n = {.kind = NUM_FIXED};
     if (tracing(s)) {
-        n = (struct number){.kind = NUM_LIVE, .live = live};
+        n = (struct number){.kind = NUM_LIVE, .is_int = live->whole, .live = live};
         live->nref++; /* held by the number until the graph frees it */
-    } else if (live->fn(live->arg, &n.f)) {
-        return NULL;
+    } else {
+        double f;
+        if (live->fn(live->arg, &f)) return NULL;
+        return build_number(s, live->whole, f, (int64_t)f);
     }
     return build_fresh(s, graph_number(s->graph, n));
 }

@@ -25,6 +25,13 @@ rille_live_undo(struct rille_live *l, void (*undo)(void *arg))
 }
 
 void
+rille_live_whole(struct rille_live *l)
+{
+    if (face_given(l, "the live number", __func__) || face_session(l->s, __func__)) return;
+    l->whole = true;
+}
+
+void
 rille_live_free(struct rille_live **lp)
 {
     if (face_given(lp, "the pointer to the live number", __func__) || (*lp ? face_session((*lp)->s, __func__) : 0))

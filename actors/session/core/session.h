@@ -42,6 +42,7 @@ struct rille_live {
     void (*undo)(void *arg); /* NULL: nothing to undo */
     void *arg;
     int32_t nref;
+    bool whole;   /* an integer, not a float */
     double value; /* last answer of fn */
 };
 

@@ -32,11 +32,38 @@ numbers_equal(const struct number *a, const struct number *b, bool *equal)
     return 0;
 }
 
-static bool
-origins_equal(const struct origin *a, const struct origin *b)
+/* Reads all elements of a value. The caller frees them. */
+static int
+read_value(struct rille_session *s, struct val *v, void **out)
 {
-    return a->kind == b->kind && a->input == b->input && a->t == b->t && a->free == b->free &&
-           a->requires_grad == b->requires_grad && a->val == b->val;
+    struct box all = {0};
+    for (int d = 0; d < v->type.ndim; d++) all.hi[d] = v->type.dim[d];
+    *out = must_alloc((size_t)type_bytes(&v->type) + 1);
+    return session_read(s, v, &all, *out);
+}
+
+static int
+values_equal(struct rille_session *s, struct val *a, struct val *b, bool *equal)
+{
+    void *x = NULL, *y = NULL;
+    *equal = a == b;
+    if (*equal || !a || !b || !type_equal(&a->type, &b->type) || a->layout != b->layout) return 0;
+    int status = read_value(s, a, &x);
+    if (!status) status = read_value(s, b, &y);
+    *equal = !status && !memcmp(x, y, (size_t)type_bytes(&a->type));
+    free(x);
+    free(y);
+    return status;
+}
+
+/* Constants that each trace made anew are equal if their elements are. */
+static int
+origins_equal(const struct rille_graph *g, const struct origin *a, const struct origin *b, bool *equal)
+{
+    bool constant = a->kind == FROM_VARIABLE && b->kind == FROM_VARIABLE && !a->t->requires_grad;
+    *equal = a->kind == b->kind && a->input == b->input && a->free == b->free && (a->t == b->t || constant);
+    if (!*equal) return 0;
+    return constant ? values_equal(g->s, a->t->val, b->t->val, equal) : values_equal(g->s, a->val, b->val, equal);
 }
 
 static bool
@@ -117,15 +144,15 @@ compare_numbers(const struct rille_graph *a, const struct rille_graph *b, struct
 }
 
 /* Compares what a step reads and writes. */
-static bool
-ends_equal(const struct rille_graph *a, const struct rille_graph *b)
+static int
+ends_equal(const struct rille_graph *a, const struct rille_graph *b, bool *equal)
 {
-    bool equal = a->nleaf == b->nleaf && a->noutcome == b->noutcome && a->ngradient == b->ngradient &&
-                 a->nnumber == b->nnumber && a->nrandom == b->nrandom && a->nout == b->nout;
-    for (int32_t i = 0; equal && i < a->nleaf; i++) equal = origins_equal(&a->origin[i], &b->origin[i]);
-    for (int32_t i = 0; equal && i < a->noutcome; i++) equal = outcomes_equal(&a->outcome[i], &b->outcome[i]);
-    for (int32_t i = 0; equal && i < a->ngradient; i++) equal = gradients_equal(&a->gradient[i], &b->gradient[i]);
-    return equal;
+    *equal = a->nleaf == b->nleaf && a->noutcome == b->noutcome && a->ngradient == b->ngradient &&
+             a->nnumber == b->nnumber && a->nrandom == b->nrandom && a->nout == b->nout;
+    for (int32_t i = 0; *equal && i < a->noutcome; i++) *equal = outcomes_equal(&a->outcome[i], &b->outcome[i]);
+    for (int32_t i = 0; *equal && i < a->ngradient; i++) *equal = gradients_equal(&a->gradient[i], &b->gradient[i]);
+    for (int32_t i = 0; *equal && i < a->nleaf; i++) TRY(origins_equal(a, &a->origin[i], &b->origin[i], equal));
+    return 0;
 }
 
 int
@@ -137,9 +164,11 @@ rille_graph_compare(struct rille_graph *a, struct rille_graph *b, char **how)
     struct str s = {0};
     const struct program *p = a->runner->plan->program, *q = b->runner->plan->program;
     int status = 0;
+    bool equal = true;
     compare_nodes(p, q, &s);
     if (!s.len && a->nnumber == b->nnumber) status = compare_numbers(a, b, &s);
-    if (!status && !s.len && !ends_equal(a, b)) str_addf(&s, "the step reads or changes other tensors now");
+    if (!status && !s.len) status = ends_equal(a, b, &equal);
+    if (!status && !equal) str_addf(&s, "the step reads or changes other tensors now");
     if (!status && !s.len && !programs_equal(p, q)) str_addf(&s, "a call has other options, shapes or layouts now");
     *how = s.len && !status ? s.text : NULL;
     if (!*how) str_free(&s);

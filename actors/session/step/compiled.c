@@ -37,6 +37,7 @@ rille_graph_free(struct rille_graph **gp)
     }
     for (int32_t k = 0; k < g->noutcome; k++) rille_tensor_free(&g->outcome[k].t);
     for (int32_t i = 0; i < g->ngradient; i++) rille_tensor_free(&g->gradient[i].t);
+    for (int32_t i = 0; i < g->nvariable; i++) rille_tensor_free(&g->variable[i].t);
     for (int32_t i = 0; i < g->nlive; i++) rille_live_free(&g->live[i]);
     runner_free(&g->runner);
     assigned_free(&g->assigned);
@@ -94,11 +95,12 @@ rille_graph_fits(const struct rille_graph *g, int nin, struct rille_tensor *cons
         if (!type_equal(&in[i]->val->type, &g->in_type[i]) || !lies_as_planned(g, i, in[i])) return false;
     for (int32_t i = 0; i < g->ngradient; i++)
         if ((g->gradient[i].t->grad != NULL) != g->gradient[i].before) return false;
+    for (int32_t i = 0; i < g->nvariable; i++)
+        if (g->variable[i].t->requires_grad != g->variable[i].requires_grad) return false;
     for (int32_t i = 0; i < g->nleaf; i++) {
         const struct origin *o = &g->origin[i];
         const struct val *v = origin_value(o, in);
         if (o->kind == FROM_INPUT) continue;
-        if (o->kind == FROM_VARIABLE && o->t->requires_grad != o->requires_grad) return false;
         if (!v || v->layout != p->leaf[i].layout || !type_equal(&v->type, &p->leaf[i].type)) return false;
     }
     return true;

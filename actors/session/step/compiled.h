@@ -17,8 +17,12 @@ struct origin {
     int32_t input;          /* index of the argument */
     struct rille_tensor *t; /* held: the variable, or the owner of the gradient; an unplaced "auto" argument */
     bool free;          /* of a variable or an argument: the planner could choose the layout when the step was traced */
-    bool requires_grad; /* of a variable: value at the trace; a call requires the same */
     struct val *val;    /* held: FROM_VALUE, the value that the trace captured */
+};
+/* A variable that the traced calls read, whether the step needs it or not. A call requires the same requires_grad. */
+struct read_variable {
+    struct rille_tensor *t; /* held */
+    bool requires_grad;
 };
 /* Use of root `root` after a call: a result of the step, the new version of a variable, or its gradient. Several
  * outcomes may share a root, because a step may return one value twice, or return and assign it. */
@@ -49,7 +53,7 @@ struct rille_graph {
     bool meta; /* runs on meta devices: calls return tensors without values */
     uint64_t generation;
     int64_t nrandom; /* ordinals of random operators per call */
-    int32_t nin, nout, nleaf, noutcome, nnumber, nlive, ngradient;
+    int32_t nin, nout, nleaf, noutcome, nnumber, nlive, ngradient, nvariable;
     struct type *in_type;
     const struct layout **in_layout;
     bool *in_placed;          /* by argument: a planner chose in_layout; a call converts an "auto" argument to it */
@@ -60,6 +64,7 @@ struct rille_graph {
     struct number *number;
     struct rille_live **live; /* nlive, held: each is asked once per call */
     struct gradient_state *gradient;
+    struct read_variable *variable;
     bool sliced;               /* updates are sliced (ZeRO) or offloaded */
     struct assigned *assigned; /* the planner's result (planned.c); NULL: not planned */
     int64_t search_ns;         /* time limit of the search */

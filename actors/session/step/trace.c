@@ -45,6 +45,9 @@ struct trace {
     int32_t nfed, fed_capacity;
     struct unfed_loss *unfed;
     int32_t nunfed, unfed_capacity;
+    struct read_variable *variable; /* read by calls */
+    int32_t nvariable, variable_capacity;
+    struct hash_table variables; /* the same, by address */
     struct rille_live **ask; /* held: live numbers asked by calls, whether read or not */
     int32_t nask, ask_capacity;
 };
@@ -117,10 +120,24 @@ all_fed(const struct trace *r)
     return 0;
 }
 
+/* Notes that a call reads the variable. */
+static void
+note_variable(struct trace *r, struct rille_tensor *t)
+{
+    uint32_t at = 0;
+    for (const void *found; (found = hash_next(&r->variables, hash_address(t), &at));)
+        if (found == t) return;
+    hash_add(&r->variables, hash_address(t), t);
+    GROW(r->variable, r->nvariable + 1, r->variable_capacity);
+    r->variable[r->nvariable++] = (struct read_variable){rille_tensor_hold(t), t->requires_grad};
+}
+
 static int
 classify(struct rille_session *s, struct node *n)
 {
     n->traced = 1;
+    for (int i = 0; i < n->nin; i++)
+        if (n->in[i] && n->in[i]->owner && n->in[i]->owner->nref > 0) note_variable(s->trace.now, n->in[i]->owner);
     if (s->trace.pieces == 1) return 0;
     n->per_piece = n->op->flags & OP_RANDOM ? 1 : 0;
     for (int i = 0; i < n->nin; i++) {
@@ -277,6 +294,9 @@ trace_end(struct rille_session *s)
     free(r->journal);
     free(r->fed);
     free(r->unfed);
+    for (int32_t i = 0; i < r->nvariable; i++) rille_tensor_free(&r->variable[i].t);
+    free(r->variable);
+    hash_free(&r->variables);
     for (int32_t i = 0; i < r->nask; i++) rille_live_free(&r->ask[i]);
     free(r->ask);
     free(r);
@@ -438,7 +458,7 @@ capture_trace(struct rille_session *s, int n, struct val *const *root)
 static struct origin
 variable_origin(struct rille_tensor *t)
 {
-    struct origin o = {.kind = FROM_VARIABLE, .t = t, .free = t->planned, .requires_grad = t->requires_grad};
+    struct origin o = {.kind = FROM_VARIABLE, .t = t, .free = t->planned};
     rille_tensor_hold(t);
     return o;
 }
@@ -548,6 +568,27 @@ add_live_number(struct rille_graph *g, struct rille_live *live)
     live->nref++;
 }
 
+/* Takes over what the calls read, except gradients, which a step may overwrite if nothing holds them. */
+static void
+graph_variables(struct rille_graph *g, const struct trace *r)
+{
+    struct hash_table gradients = {0};
+    for (int32_t i = 0; i < r->njournal; i++)
+        if (r->journal[i].grad) hash_add(&gradients, hash_address(r->journal[i].grad), r->journal[i].grad);
+    g->variable = ARENA_ARRAY(&g->arena, struct read_variable, r->nvariable + 1);
+    for (int32_t i = 0; i < r->nvariable; i++) {
+        uint32_t at = 0;
+        const void *found;
+        struct rille_tensor *t = r->variable[i].t;
+        do found = hash_next(&gradients, hash_address(t), &at);
+        while (found && found != t);
+        if (found) continue;
+        rille_tensor_hold(t);
+        g->variable[g->nvariable++] = r->variable[i];
+    }
+    hash_free(&gradients);
+}
+
 static void
 graph_sources(struct rille_graph *g, struct rille_session *s)
 {
@@ -567,6 +608,7 @@ graph_sources(struct rille_graph *g, struct rille_session *s)
         if (g->number[i].kind == NUM_LIVE) add_live_number(g, g->number[i].live);
     }
     for (int32_t i = 0; i < r->nask; i++) add_live_number(g, r->ask[i]);
+    graph_variables(g, r);
     g->ngradient = r->njournal;
     g->gradient = ARENA_ARRAY(&g->arena, struct gradient_state, r->njournal + 1);
     for (int32_t i = 0; i < r->njournal; i++)

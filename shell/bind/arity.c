@@ -1,0 +1,93 @@
+/* arity.c - refuses arguments beyond those that a function of the module takes.
+ *
+ * One table lists the functions of the module, the other the methods of its objects, that are written in C and take a
+ * fixed number of arguments. Functions in Lua have lua/check.lua for the same. */
+#include "shell/bind/shell.h"
+
+struct arity {
+    const char *name;
+    int most;
+};
+
+static const struct arity functions[] = {
+    {"allow_tf32", 1}, {"boxing", 1},    {"certificate", 1}, {"chunk", 4},   {"clock", 0},     {"counters", 0},
+    {"devices", 0},    {"explain", 1},   {"device_info", 2}, {"grad", 2},    {"graph", 2},     {"help", 1},
+    {"is_lost", 1},    {"live", 1},      {"is_terminal", 1}, {"load", 2},    {"load_npy", 2},  {"manual_seed", 1},
+    {"operators", 0},  {"placement", 2}, {"page", 1},        {"plan", 2},    {"save", 3},      {"split", 4},
+    {"tensor", 2},     {"whatif", 2},    {"workers", 0},     {NULL, 0},
+};
+static const struct arity sbp[] = {{"split", 1}, {"partial", 1}, {NULL, 0}};
+/* Methods count their object, too. */
+static const struct arity tensor[] = {
+    {"backward", 1}, {"chunk", 4},  {"clone", 1}, {"copy_", 2},      {"detach", 1},     {"fill_", 2},
+    {"hist", 2},     {"item", 1},   {"numel", 1}, {"shards", 1},     {"show", 2},       {"split", 4},
+    {"stats", 1},    {"zero_", 1},  {"totable", 1}, {"to_local", 2}, {"to_global", 2}, {"to_global_", 2},
+    {"requires_grad_", 2}, {NULL, 0},
+};
+static const struct arity graph[] = {
+    {"actors", 1}, {"certify", 2}, {"chart", 2}, {"explain", 1}, {"hints", 1},
+    {"plan", 2},   {"show", 3},    {"stats", 1}, {"trace", 2},   {NULL, 0},
+};
+static const struct arity tokenizer[] = {{"encode", 3}, {"decode", 3}, {"save", 2}, {NULL, 0}};
+
+/* Upvalues: the function, its name, the most arguments it takes, and how many of them are its object. */
+static int
+call_within(lua_State *L)
+{
+    int most = (int)lua_tointeger(L, lua_upvalueindex(3)), self = (int)lua_tointeger(L, lua_upvalueindex(4));
+    int n = lua_gettop(L);
+    if (n > most) {
+        const char *name = lua_tostring(L, lua_upvalueindex(2));
+        if (most == self) return complain(L, "%s: expected no argument, found %d", name, n - self);
+        return complain(L, "%s: expected at most %d argument%s, found %d", name, most - self,
+                        most - self == 1 ? "" : "s", n - self);
+    }
+    if (!lua_getupvalue(L, lua_upvalueindex(1), 1)) return lua_tocfunction(L, lua_upvalueindex(1))(L);
+    lua_pop(L, 1);
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    lua_call(L, n, LUA_MULTRET);
+    return lua_gettop(L);
+}
+
+void
+arity_limit(lua_State *L, const char *name, int most, int self)
+{
+    lua_pushstring(L, name);
+    lua_pushinteger(L, most);
+    lua_pushinteger(L, self);
+    lua_pushcclosure(L, call_within, 4);
+}
+
+/* Makes the functions of the table at the top, which it pops, refuse more arguments. */
+static void
+limit_all(lua_State *L, const struct arity *list, int self)
+{
+    for (; list->name; list++) {
+        lua_getfield(L, -1, list->name);
+        arity_limit(L, list->name, list->most, self);
+        lua_setfield(L, -2, list->name);
+    }
+    lua_pop(L, 1);
+}
+
+void
+arity_open(lua_State *L)
+{
+    static const struct {
+        enum kind kind;
+        const char *field;
+        const struct arity *list;
+    } objects[] = {
+        {KIND_TENSOR, "__methods", tensor}, {KIND_GRAPH, "__methods", graph}, {KIND_TOKENIZER, NULL, tokenizer}};
+    for (size_t i = 0; i < sizeof objects / sizeof *objects; i++) {
+        kind_metatable(L, objects[i].kind);
+        if (objects[i].field) lua_getfield(L, -1, objects[i].field);
+        limit_all(L, objects[i].list, 1);
+        if (objects[i].field) lua_pop(L, 1);
+    }
+    lua_getfield(L, -1, "sbp");
+    limit_all(L, sbp, 0);
+    lua_pushvalue(L, -1);
+    limit_all(L, functions, 0);
+}

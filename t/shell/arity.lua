@@ -1,0 +1,105 @@
+-- No public function drops an argument that it does not know: too many are an error that tells how many are expected.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local nn, optim = rille.nn, rille.optim
+
+-- Functions that take any number of arguments, because they pass them on, or they are members of a list.
+local open = {}
+for name in ("no_grad autocast reshape permute expand zeros ones rand randn empty slice concat stack transpose nn.Sequential"):gmatch("%S+") do
+  open[name] = true
+end
+
+local function many(first)
+  local list = {first}
+  for i = #list + 1, 40 do list[i] = false end
+  return table.unpack(list, 1, 40)
+end
+
+local function refuses(name, fn, first)
+  local ok, message = pcall(fn, many(first))
+  message = tostring(message)
+  tap.ok(not ok and message:find("expected [%w ]+ arguments?, found %d"), name .. " refuses 40 arguments",
+    ok and "they were accepted" or message)
+end
+
+local function is_callable(v) return type(v) == "function" or type(v) == "table" and getmetatable(v) and getmetatable(v).__call end
+
+-- The callable members of a table that are public, in order.
+local function each(t, prefix, visit)
+  local names = {}
+  for name, v in pairs(t) do
+    if type(name) == "string" and name:sub(1, 1) ~= "_" and is_callable(v) then names[#names + 1] = name end
+  end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    if not open[prefix .. name] then visit(prefix .. name, t[name]) end
+  end
+end
+
+tap.group("functions", function()
+  local operators = {}
+  for _, name in ipairs(rille.operators()) do operators[name] = true end
+  operators.cat, operators.to_global = true, true
+  each(rille, "", function(name, fn) if not operators[name] then refuses(name, fn) end end)
+  for _, name in ipairs{"args", "plot", "recover", "snapshot", "parallel", "tokenizer"} do refuses(name, rille[name]) end
+  for _, module in ipairs{"nn", "nn.init", "optim", "data", "io", "models", "checkpoint", "parallel", "tokenizer", "train", "sbp"} do
+    local t = rille
+    for part in module:gmatch("%w+") do t = t[part] end
+    each(t, module .. ".", refuses)
+  end
+  for _, model in ipairs{"gpt2", "llama", "moe", "resnet"} do each(rille.models[model], "models." .. model .. ".", refuses) end
+end)
+
+tap.group("operators", function()
+  for _, name in ipairs(rille.operators()) do
+    local ok, message = pcall(rille[name], many(rille.ones{2}))
+    tap.ok(not ok, name .. " refuses 40 arguments", message)
+  end
+end)
+
+tap.group("methods", function()
+  local net = nn.Linear(2, 2)
+  local step = rille.graph(function(x) return x end)
+  step(rille.ones{2})
+  local objects = {tensor = rille.ones{2}, net = net, optimizer = optim.SGD(net:parameters(), {lr = 1}), graph = step,
+    placement = rille.placement("cpu", {0}), tokenizer = rille.tokenizer.train({"a b a b"}, {size = 258}), experts = nn.MixtureOfExperts(4, 4, 2),
+    loader = rille.data.loader{rille.ones{4}, batch = 2}, tokens = rille.data.tokens({1, 2, 3, 4, 5}, {batch = 1, length = 2}),
+    model = rille.models.gpt2.new{vocab = 8, length = 4, layers = 1, heads = 1, width = 4},
+    line = rille.train.progress{total = 2, file = io.tmpfile()}}
+  local operators = {}
+  for _, name in ipairs(rille.operators()) do operators[name] = true end
+  for kind, object in pairs(objects) do
+    local seen, t = {}, object
+    for _, name in ipairs(kind == "placement" and {"show"} or kind == "tokenizer" and {"encode", "decode", "save"} or {}) do
+      refuses(kind .. ":" .. name, object[name], object)
+    end
+    while t do
+      if type(t) == "table" then
+        each(t, kind .. ":", function(name, fn)
+          local method = name:match(":(.*)")
+          local is_operator = kind == "tensor" and (method == "to" or operators[method:gsub("_$", "")])
+          if not seen[method] and not is_operator and method ~= "init" and method ~= "forward" and type(fn) == "function" then
+            refuses(name, fn, object)
+          end
+          seen[method] = true
+        end)
+      end
+      local meta = debug.getmetatable(t)
+      t = meta and (rawget(meta, "__methods") or type(meta.__index) == "table" and meta.__index)
+    end
+  end
+end)
+
+tap.group("layers", function()
+  for _, call in ipairs{
+    {"nn.Linear", nn.Linear(2, 2), rille.ones{1, 2}}, {"nn.ReLU", nn.ReLU(), rille.ones{2}}, {"nn.Dropout", nn.Dropout(), rille.ones{2}},
+    {"nn.MSELoss", nn.MSELoss(), rille.ones{2}, rille.ones{2}}, {"nn.Sequential", nn.Sequential(nn.ReLU()), rille.ones{2}},
+  } do
+    local name, layer = call[1], call[2]
+    tap.ok(pcall(layer, table.unpack(call, 3)), name .. " is called")
+    call[#call + 1] = 5
+    tap.fails(function() layer(table.unpack(call, 3)) end, {"arity.lua:", name, "expected at most"}, name .. ": one argument too many fails")
+  end
+end)
+
+tap.done()

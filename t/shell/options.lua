@@ -1,0 +1,90 @@
+-- A misspelt option is an error that names it, in every public function that has options.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local pages = require "rille.pages"
+local nn, optim, data = rille.nn, rille.optim, rille.data
+
+local x = rille.ones{2, 2}
+local function with(t, o)
+  for key, value in pairs(o) do t[key] = value end
+  return t
+end
+local function graph() return rille.graph(function(y) return y end) end
+local function called()
+  local step = graph()
+  step(x)
+  return step
+end
+local ids = rille.zeros({1, 4}, {dtype = "i64"})
+local sizes = {vocab = 8, length = 4, layers = 1, heads = 1, width = 4}
+local net, dir = nn.Linear(2, 2), os.tmpname()
+
+-- By page: how the function is called with a table of options.
+local calls = {
+  boxing = function(o) return rille.boxing(with({shape = {2}, dtype = "f32"}, o)) end,
+  chunk = function(o) return x:chunk(2, 0, o) end, split = function(o) return x:split(1, 0, o) end,
+  graph = function(o) return rille.graph(print, o) end, recover = function(o) return rille.recover(o) end,
+  snapshot = function(o) return rille.snapshot(nil, o) end, plan = function(o) return rille.plan(x, o) end,
+  whatif = function(o) return rille.whatif(called(), with({mesh = {2}}, o)) end,
+  ["nn.BatchNorm2d"] = function(o) return nn.BatchNorm2d(2, o) end, ["nn.Conv2d"] = function(o) return nn.Conv2d(2, 2, 1, o) end,
+  ["nn.CrossEntropyLoss"] = nn.CrossEntropyLoss, ["nn.Embedding"] = function(o) return nn.Embedding(2, 2, o) end, ["nn.GELU"] = nn.GELU,
+  ["nn.LayerNorm"] = function(o) return nn.LayerNorm(2, o) end, ["nn.Linear"] = function(o) return nn.Linear(2, 2, o) end,
+  ["nn.MSELoss"] = nn.MSELoss, ["nn.MixtureOfExperts"] = function(o) return nn.MixtureOfExperts(2, 2, 2, o) end,
+  ["nn.MultiheadAttention"] = function(o) return nn.MultiheadAttention(4, 2, o) end, ["nn.RMSNorm"] = function(o) return nn.RMSNorm(2, o) end,
+  ["nn.Rotary"] = function(o) return nn.Rotary(4, 4, o) end, ["nn.SwiGLU"] = function(o) return nn.SwiGLU(2, 2, o) end,
+  ["nn.TransformerBlock"] = function(o) return nn.TransformerBlock(4, 2, o) end,
+  ["nn.rotary_tables"] = function(o) return nn.rotary_tables(4, 4, o) end,
+  ["nn.Module.to_global"] = function(o) return net:to_global(o) end, to_global = function(o) return x:to_global(o) end,
+  ["graph.chart"] = function(o) return called():chart(o) end, ["graph.show"] = function(o) return called():show(nil, o) end,
+  ["graph.plan"] = function(o) return called():plan(o) end,
+  ["tokenizer.decode"] = function(o) return rille.tokenizer.train({"a b"}, {size = 257}):decode({1}, o) end,
+  ["tokenizer.encode"] = function(o) return rille.tokenizer.train({"a b"}, {size = 257}):encode("a", o) end,
+  ["model.generate"] = function(o) return rille.models.gpt2.new(sizes):generate(ids, o) end,
+  ["checkpoint.load"] = function(o) return rille.checkpoint.load(dir, o) end, ["checkpoint.save"] = function(o) return rille.checkpoint.save(dir, o) end,
+  ["data.csv"] = function(o) return data.csv(dir, o) end, ["data.loader"] = function(o) return data.loader(with({x, batch = 1}, o)) end,
+  ["data.text"] = function(o) return data.text(dir, o) end, ["data.tokens"] = function(o) return data.tokens({1, 2, 3}, with({batch = 1, length = 1}, o)) end,
+  load = function(o) return rille.load(dir, o) end, load_npy = function(o) return rille.load_npy(dir, o) end,
+  save = function(o) return rille.save(dir, x, o) end,
+  ["models.gpt2"] = rille.models.gpt2.new, ["models.llama"] = rille.models.llama.new, ["models.moe"] = rille.models.moe.new,
+  ["models.resnet"] = rille.models.resnet.new,
+  ["optim.Adam"] = function(o) return optim.Adam(net:parameters(), o) end, ["optim.AdamW"] = function(o) return optim.AdamW(net:parameters(), o) end,
+  ["optim.SGD"] = function(o) return optim.SGD(net:parameters(), o) end, ["optim.constant"] = optim.constant, ["optim.cosine"] = optim.cosine,
+  ["optim.linear"] = optim.linear, parallel = function(o) return rille.parallel(rille.models.gpt2.new(sizes), o) end,
+  plot = function(o) return rille.plot(dir .. ".svg", {a = {1, 2}}, o) end, tokenizer = function(o) return rille.tokenizer(dir, o) end,
+  ["tokenizer.train"] = function(o) return rille.tokenizer.train({"a"}, o) end,
+  ["train.progress"] = function(o) return rille.train.progress(with({total = 1}, o)) end,
+}
+for _, name in ipairs{"arange", "empty", "eye", "full", "linspace", "ones", "rand", "randint", "randn", "tensor", "zeros"} do
+  local given = {arange = {3}, empty = {{2}}, eye = {2}, full = {{2}, 1}, linspace = {0, 1, 2}, ones = {{2}}, rand = {{2}},
+    randint = {0, 2, {2}}, randn = {{2}}, tensor = {{1}}, zeros = {{2}}}
+  calls[name] = function(o)
+    local list = {table.unpack(given[name])}
+    list[#list + 1] = o
+    return rille[name](table.unpack(list))
+  end
+end
+
+-- Pages whose braces are no options: lists, names of the user's, what an operator reads.
+local none = {args = true}
+
+local function has_options(name)
+  for braces in pages.signature(name):gmatch("%b{}") do
+    if braces:find("=") and not none[name] then return true end
+  end
+  return false
+end
+
+tap.group("options", function()
+  for _, name in ipairs(pages.names()) do
+    local operator = rille._operator(name)
+    if operator and not pages.row(name).sign then
+      local ok, message = pcall(rille[name], x, x, {no_such_option = 1})
+      tap.ok(not ok, name .. " refuses an option that it does not know", message)
+    elseif calls[name] or has_options(name) then
+      tap.fails(function() return calls[name]{no_such_option = 1} end, {"no_such_option"}, name .. " names an option that it does not know")
+    end
+  end
+end)
+
+os.remove(dir)
+tap.done()
