@@ -1,5 +1,5 @@
--- man.lua - writes the man page rille(1): from what `rille --help` and :help print, and from the registry of help. The build
--- does (cmake/install.cmake).
+-- man.lua - prints the man page rille(1), from the output of `rille --help` and :help and from the registry of help. The build
+-- runs it (cmake/install.cmake).
 --
 --   rille docs/man.lua > rille.1
 
@@ -15,7 +15,7 @@ local function run(command)
   return text
 end
 
--- Text as troff takes it.
+-- Returns text with troff's special characters escaped.
 local function plain(text) return (text:gsub("\\", "\\e"):gsub("%-", "\\-"):gsub("\n(['.])", "\n\\&%1"):gsub("^(['.])", "\\&%1")) end
 local function section(title) print(".SH " .. title) end
 local function literal(text) print(".nf\n" .. plain(text):gsub("\n$", "") .. "\n.fi") end
@@ -32,30 +32,30 @@ section "SYNOPSIS"
 literal(help:match("usage: (.-)\nRuns"):gsub("\n +", "\n"))
 section "DESCRIPTION"
 print(plain([[
-Runs a script in Lua, or a shell. Tensors lie on meshes of devices, each with a layout - split, broadcast or partial for each
-mesh axis -, and are used as if they were in one place. Without a script, and when stdin is a terminal, rille is a shell;
-"-" is stdin as a script.]]))
+Runs a script in Lua, or a shell. A tensor is distributed over a mesh of devices by its layout (split, broadcast or partial on
+each mesh axis), and is used as if it were in one place. Without a script, and if stdin is a terminal, rille is a shell; "-"
+reads the script from stdin.]]))
 section "OPTIONS"
 for line, more in help:match("\n\n(.-)\n\nEnvironment"):gsub("\n                       +", " "):gmatch("  +(%-[^\n]-)  +([^\n]+)") do item(line, more) end
 section "MANY PROCESSES"
 literal(run("RILLE launch --help"))
 section "THE SHELL"
-print("Tab completes names, options and file names; Enter ends a chunk that is complete; Up and Down move within it.")
+print("Tab completes names, options and file names. Enter runs a complete chunk. Up and Down move within a chunk.")
 for command, text in run("echo :help | RILLE --no-init --color never -i"):gmatch("\n  (:%a+ ?[%u/%[%] ]-)  +([^\n]+)") do item(command, text) end
-item("?NAME", "The page of a name; /WORD lists the pages that have the word, *norm* those whose names fit.")
-item("Ctrl-C", "The first press cancels the run in progress at its next act, or when its updates of variables are done; the second tells what is waited for.")
+item("?NAME", "The help page of a name. ?/WORD lists the pages with the word, ?*norm* the pages with a matching name.")
+item("Ctrl-C", "The first press cancels the run at its next act, or after the updates that have begun. The second press prints the cause of the wait.")
 section "ENVIRONMENT"
 for name, text in help:match("Environment: (.-)\nIn the shell"):gsub("\n", " "):gmatch("(RILLE_[%w_=:,]+) %((.-)%)") do item(name, text) end
-item("XDG_CONFIG_HOME, XDG_STATE_HOME", "Where init.lua and the history are; ~/.config and ~/.local/state.")
-item("NO_COLOR", "Nothing is coloured.")
+item("XDG_CONFIG_HOME, XDG_STATE_HOME", "Folders of init.lua and the history; by default ~/.config and ~/.local/state.")
+item("NO_COLOR", "Disables colours.")
 section "FILES"
-item("~/.config/rille/init.lua", "Is run before everything else, unless --no-init is given.")
-item("~/.local/state/rille/history", "What was typed.")
+item("~/.config/rille/init.lua", "Runs first, unless --no-init is given.")
+item("~/.local/state/rille/history", "The typed lines.")
 section "EXIT STATUS"
-for _, row in ipairs{{"0", "all went well"}, {"1", "an error of the script"}, {"2", "options or devices that make no sense"},
+for _, row in ipairs{{"0", "success"}, {"1", "an error of the script"}, {"2", "wrong options or devices"},
   {"3", "a worker was lost"}, {"130", "interrupted"}} do item(row[1], row[2]) end
 section "NAMES"
-print("How everything is called; rille.help(name), or ?name in the shell, tells more.")
+print("Calls of all functions. rille.help(name), or ?name in the shell, prints the page.")
 local lines = {}
 for _, name in ipairs(pages.names()) do lines[#lines + 1] = pages.signature(name) end
 literal(table.concat(lines, "\n"))

@@ -40,7 +40,7 @@ local function pipeline(schedule)
   return step
 end
 
--- Products sleep, so that each stage is a device of its own even where cores are few (RILLE_THREADS=4).
+-- Products sleep, so stages run in parallel on few cores, too (RILLE_THREADS=4).
 rille._slow_op("matmul", 0.005)
 rille._slow_op("contract", 0.005) -- gradients of weights
 pipeline("1f1b"):show(file("sight-1f1b"))

@@ -3,11 +3,11 @@
 --   bash t/project/layering.sh build/release/rille parts | build/release/rille docs/structure.lua > docs/structure.svg
 --
 -- A line of input is "part part how" (includes, calls, or both) or "part has folder...". The picture contains the input as a
--- comment, and t/project/layering.sh compares it with the sources. A part stands above all parts that it uses. An arrow is
+-- comment, and t/project/layering.sh compares it with the sources. A part is above the parts it uses. An arrow is
 -- thin if a longer way leads there, too; thin arrows to the lowest part are left out. docs/structure-before.svg was drawn
 -- in the same way of commit 68e48685, before the folders were split.
 
--- name, what it is, column (0 left .. 1 right)
+-- name, purpose, column (0 left .. 1 right)
 local about = {
   {"shell", "the program, its prompt, Lua's side of rille.h", 0.5},
   {"actors/session", "rille.h: tensors, gradients, steps", 0.5},
@@ -42,7 +42,7 @@ for line in io.lines() do
   end
 end
 
--- The longest way down from a folder: its height.
+-- Returns the length of the longest way down from a part: its height.
 local height = {}
 local function height_of(folder)
   if height[folder] then return height[folder] end
@@ -54,7 +54,7 @@ end
 local floors = 0
 for name in pairs(takes) do floors = math.max(floors, height_of(name)) end
 
--- Does a way of two arrows or more lead from one to the other?
+-- Returns true if a way of two or more arrows leads from one part to the other.
 local function roundabout(from, to)
   local function leads(a)
     for b in pairs(takes[a]) do
@@ -86,13 +86,13 @@ for _, line in ipairs(list) do
   ::next::
 end
 
--- Does an arrow leave by the side of its box? One that goes far down and far away: it passes beside what is between.
+-- Returns true if an arrow leaves by the side of its box: an arrow far down and far away passes beside the boxes between.
 local function sideways(from, to)
   local b, c = box[from], box[to]
   return height[from] - height[to] > 1 and math.abs(b.x - c.x) > b.wide / 2 + 100
 end
 
--- Where the arrows of a box begin or end along its edge, in the order of where they go.
+-- Places the ends of arrows along the edge of a box, in the order of their other ends.
 local down, up = {}, {}
 for name in pairs(takes) do down[name], up[name] = {}, {} end
 for _, kind in ipairs{thin, bold} do

@@ -1,5 +1,5 @@
--- stubs.lua - writes what the Lua language server (LuaLS) reads of Rille, for completion and checks in editors: from the
--- registry of help and the operators' records. The build does (cmake/install.cmake), for share/rille/luals/rille.lua.
+-- stubs.lua - prints definitions for the Lua language server (LuaLS), for completion and checks in editors, from the registry of
+-- help and the operators' records. The build runs it (cmake/install.cmake), for share/rille/luals/rille.lua.
 --
 --   rille docs/stubs.lua > rille.lua
 
@@ -11,7 +11,7 @@ local class_of = {tensor = "rille.Tensor", placement = "rille.Placement", graph 
 local modules = {"nn", "optim", "data", "models", "parallel", "checkpoint", "tokenizer", "io", "train", "sbp"}
 local keyword = {["in"] = "n_in", ["function"] = "fn", ["end"] = "to"}
 
--- What a parameter is, by the name that pages give it.
+-- type of a parameter, by its name on the pages
 local type_of = {shape = "integer[]|integer", sizes = "integer[]", path = "string", dir = "string", file = "string", text = "string", name = "string",
   kind = "string", ranks = "table", rank = "integer", dtype = "rille.dtype", fn = "function", n = "integer", x = "rille.Tensor", y = "rille.Tensor",
   ids = "rille.Tensor", params = "rille.Tensor[]", model = "rille.nn.Module", module = "rille.nn.Module", step = "rille.Graph", options = "table"}
@@ -23,7 +23,7 @@ local function comment(text)
   for line in (text .. "\n"):gmatch("([^\n]*)\n") do print("---" .. line) end
 end
 
--- The parts of a text between commas that are in no bracket.
+-- Splits text at the commas outside of brackets.
 local function parts(text)
   local list, depth, from = {}, 0, 1
   for i = 1, #text do
@@ -37,7 +37,7 @@ local function parts(text)
   return list
 end
 
--- The parameters in how something is called: "rille.randint(lo, hi, shape, {dtype =})".
+-- Returns the parameters of a call: "rille.randint(lo, hi, shape, {dtype =})".
 local function parameters(sign)
   local inside = sign:match("^[%w_.:= ]*(%b())")
   if not inside then return sign:match("^[%w_.:= ]*%b{}") and {{name = "options", type = "table"}} or {} end
@@ -149,7 +149,7 @@ for _, prefix in ipairs{"placement", "tensor", "graph", "optimizer", "loader", "
   vars[prefix] = emit_class(prefix, class_of[prefix], prefix == "model" and ": rille.nn.Module" or nil)
 end
 
--- Methods of tensors that are operators, or have a page without a prefix.
+-- methods of tensors: operators, and functions with a page without a prefix
 local methods = debug.getmetatable(rille.tensor(0)).__methods
 local sorted = {}
 for name in pairs(methods) do if name:sub(1, 1) ~= "_" then sorted[#sorted + 1] = name end end
@@ -175,7 +175,7 @@ local function emit_function(full, page)
   emit(full, params, results(page, record), text_of(page))
 end
 
--- The methods of a class of modules.
+-- Prints the methods of a class of modules.
 local function emit_methods(class)
   local inner = pages.below(class)
   table.sort(inner)
