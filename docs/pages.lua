@@ -35,13 +35,14 @@ for _, name in ipairs(pages.names()) do
 end
 
 print("# Pages\n")
-print("Made from the registry of help by `docs/pages.lua`; `?name` in the shell shows the same. Every example is run by `t/shell/help.lua`.")
+print("The help pages of everything that is no operator, printed by `docs/pages.lua`; `?name` in the shell shows the same page.")
+print("`t/shell/help.lua` runs every example.")
 print("Operators are in [operators.md](operators.md).")
 for g, names in ipairs(lists) do
   print(("\n## %s\n"):format(groups[g][1]))
   print("```")
   for i, name in ipairs(names) do
-    local page = rille.page(name):gsub("\n  %?[^\n]*", "") -- the list of what is below comes of itself
+    local page = rille.page(name):gsub("\n  %?[^\n]*", "") -- the pages below follow anyway
     print((i > 1 and "\n" or "") .. page)
   end
   print("```")
