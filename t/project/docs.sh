@@ -26,6 +26,11 @@ printf '    gone_away   t/lib/programs.c   a function that does not exist\n' >"$
 is "a missing function is found" "$(stale "$dir/y.md" | sed 's,.*/y.md: ,,')" "gone_away is not in t/lib/programs.c
 1 functions"
 
+brackets() { # the files in brackets of the glossary
+  grep -oE '\[[^]]*\]' GLOSSARY.md | grep -oE '[a-z_]+(/[a-z_0-9]+)+\.(h|c|lua)' | sort -u | while read -r file; do [ -e "$file" ] || echo "$file"; done
+}
+is "each file in brackets of the glossary exists" "$(brackets)" ""
+
 made() { "$rille" --no-init -d cpu:1 "docs/$1.lua" >"$dir/$1.md" && [ "$(grep -c "$2" "$dir/$1.md")" -ge "$3" ]; }
 ok "every operator has its page" made operators '^## ' 90
 ok "so has what is no operator" made pages '^rille' 100
