@@ -1,10 +1,9 @@
-/* acts.c - what an act costs beside its kernel, and a hop between two threads, in microseconds.
+/* acts.c - cost of an act beside its kernel, and of a hop between two threads, in microseconds.
  *
- * A compiled chain of small kernels runs on one device; the same kernels, called
- * one after the other, are taken off: what is left is dispatch. A chain of moves
- * to and fro between two devices on two threads has a message and an act in each
- * hop; beside it three messages, by a bus of its own between two threads. Prints
- * "what, least, median" of ROUNDS runs. */
+ * A compiled chain of small kernels runs on one device. The time of the same kernels, called in sequence, is
+ * subtracted; the rest is dispatch. A chain of moves between two devices on two threads has a message and an act per
+ * hop. Beside it: three messages between two threads, on a bus of their own. Prints "what, least, median" of ROUNDS
+ * runs. */
 #include "actors/act/bus/bus.h"
 #include "actors/plan/model/plan.h"
 #include "actors/session/step/compiled.h"

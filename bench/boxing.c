@@ -1,9 +1,8 @@
-/* boxing.c - how fast moves are decided on a mesh that one does not have: 8 x 16 x 8 ranks.
+/* boxing.c - time of planning moves on large meshes: 8 x 16 x 8 ranks.
  *
- * Prints, for each move: the price (box_bytes), one rank's part of the plan
- * alone, and with its border (the slowest of 64 ranks, each the best of 5), and
- * the bytes of memory both take. Then prices alone of all pairs of layouts of a
- * matrix, mean and dearest, on meshes of up to 100,000 ranks. Nothing runs. */
+ * Prints for each move: the price (box_bytes); the plan of one rank alone, and with its border (the slowest of 64
+ * ranks, each the best of 5); and the memory of both. Then mean and maximum of the prices of all pairs of layouts of a
+ * matrix, on meshes of up to 100,000 ranks. Nothing runs. */
 #include "bench/clock.h"
 #include "boxing/box.h"
 #include "runtime/base/error.h"

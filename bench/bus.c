@@ -1,10 +1,9 @@
-/* bus.c - how long a message between two threads takes, beside what else could carry it.
+/* bus.c - time of a message between two threads, beside other carriers.
  *
- * Two threads on two cores return a 32-byte message to each other; a one-way time
- * is half a round trip. In one run: the limit (a ring in shared memory, spinning),
- * the bus spinning and sleeping, and inproc used plainly, polling and blocking.
- * The cores of a virtual machine may be near or far and may move: a bare cache
- * line goes to and fro before and after, so that tables can be compared. */
+ * Two threads on two cores return a 32-byte message to each other; a one-way time is half a round trip. One run
+ * measures the limit (a ring in shared memory, spinning), the bus spinning and sleeping, and plain inproc sockets,
+ * polling and blocking. The cores of a virtual machine may be near or far and may move. So the time of a bare cache
+ * line is printed before and after, to make tables comparable. */
 #include "actors/act/bus/bus.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"

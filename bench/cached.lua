@@ -1,9 +1,9 @@
--- cached.lua - an eager sum over all devices from the call to its value, of a program that is cached: who waits is woken, or
--- looks up at the next tick.
+-- cached.lua - latency of an eager sum over all devices, from the call to its value, with a cached program.
 --
 --   rille launch -n 2 -d cpu:1 bench/cached.lua 2      bench/cluster.sh runs it over workers and hosts
 --
--- Prints "median, mean, worst" in microseconds of 3,000 runs.
+-- Shows whether sleepers are woken by messages or by the next tick. Prints "median, mean, worst" in microseconds of 3,000
+-- runs.
 local rille = require "rille"
 local ranks = {}
 for i = 1, tonumber(arg[1]) do ranks[i] = i - 1 end

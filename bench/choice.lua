@@ -1,12 +1,11 @@
--- choice.lua - what the choice of layouts moves in whole training steps, in bytes over all ranks.
+-- choice.lua - bytes that whole training steps move with the chosen layouts, over all ranks.
 --
 --   rille -d cpu:8 bench/choice.lua [program]
 --
--- A step is forward, backward and AdamW back into the parameters' layouts, so that all that is owed is paid. Three
--- columns: what a choice by moves alone has moved (as measured when the rule was that), what the step moves now, and the
--- least that is known to be possible if no operator does more work on a rank ("<" where it is the best that annealing
--- found, not proven). The first and the last are of steps in which each call is a node of its own, so that a step of
--- today may be below the least.
+-- A step is forward, backward and AdamW back into the parameters' layouts, so every pending reduction is paid. Columns:
+-- bytes of an earlier choice that counted moves alone; bytes of the step now; the least known bytes if no operator does more
+-- work on a rank ("<": the best found by annealing, without proof). In the first and last column each call is a node of its
+-- own, so a step of today may need fewer bytes than the last column.
 
 local rille = require "rille"
 local programs, make = dofile("bench/programs.lua")

@@ -1,13 +1,13 @@
--- clip.lua - how long clip_grad_norm takes on the gradients of GPT-2 124M.
+-- clip.lua - time of clip_grad_norm on the gradients of GPT-2 124M.
 --
 --   RILLE_THREADS=2 rille -d cpu:1 bench/clip.lua [--layers 12] [--rounds 9] [--memory $(build/release/bench/memory 2)]
 --
--- Alone, eagerly and as a compiled step, by a bound that cuts and by one that does not: the first call and the least of
--- --rounds after it, of eager ones without the texts that have gradients computed; and bytes at most beside the
--- parameters. Beside them what it takes at --memory GB/s to read all gradients once, and three times: those that are cut
--- are read twice and written. Then where it is fused with the update: a step of the model with AdamW, with it and
--- without, the least of each in turns; and the acts that sum up squares and make a factor of them, and how much longer
--- the updates take, which read gradients that went through the caches once more.
+-- First alone, eagerly and as a compiled step, with a bound that cuts and with a larger one: the first call, the least of
+-- --rounds further calls (eager ones without the texts that have gradients computed), and the most bytes beside the
+-- parameters. Beside them, the time of reading all gradients once and three times at --memory GB/s; a cut reads gradients
+-- twice and writes them once. Then fused with the update: a training step with AdamW, with and without clipping, in turns.
+-- Last: the acts that sum squares and compute the factor, and the extra time of the updates, whose gradients have left the
+-- caches.
 
 local rille = require "rille"
 local o = rille.args(arg, {layers = 12, rounds = 9, memory = 0.0})

@@ -1,4 +1,4 @@
-/* clock.h - what benchmarks that time themselves share: clocks in microseconds, and the order of times. */
+/* clock.h - shared by benchmarks that measure time: clocks in microseconds, and a comparison of times. */
 #ifndef RILLE_BENCH_CLOCK_H
 #define RILLE_BENCH_CLOCK_H
 

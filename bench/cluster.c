@@ -1,13 +1,12 @@
-/* cluster.c - messages and bytes between two processes of one host, beside what they are made of.
+/* cluster.c - messages and bytes between two processes of one host, beside their building blocks.
  *
- *   bench/cluster [round trips [ROWS]]   bench/cluster.sh adds Open MPI and gloo; ROWS: what their names begin with
+ *   bench/cluster [round trips [ROWS]]   bench/cluster.sh adds Open MPI and gloo; ROWS: prefix of the rows' names
  *
- * A round trip is 64 bytes there and 64 back: through shared memory bytes and a message that speaks of them, over tcp
- * what the carrier sends of a message. Who waits spins, or sleeps at once. Bandwidth is that of 64 MiB after 64 MiB,
- * which the receiver copies to memory of its own (in a plan it reads what lies in shared memory where it lies). Beside
- * them: a word of shared memory to spin on, a futex to sleep on, memcpy; a tcp socket, with one thread a side; ZeroMQ
- * used by one thread a side, and its own. All ways
- * take turns, ROUNDS times, and of each the best of all parts of a round is told, since others use the machine. */
+ * A round trip is 64 bytes there and 64 back: by shared memory, bytes and a message about them; by tcp, a message of
+ * the carrier. The waiting side spins, or sleeps at once. Bandwidth: 64 MiB after 64 MiB, which the receiver copies to
+ * its own memory (a plan reads shared memory in place). Beside them: a word of shared memory to spin on, a futex,
+ * memcpy; a tcp socket, one thread per side; ZeroMQ, one thread per side besides its own. All rows take turns, ROUNDS
+ * times, and the best part of each counts, because other programs use the machine. */
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/transport/carrier.h"
 #include "actors/cluster/memory/segment.h"

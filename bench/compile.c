@@ -1,12 +1,11 @@
-/* compile.c - from a traced program to a proved plan: how long it takes, how much memory, how large the plan is.
+/* compile.c - from a traced program to a proved plan: time, memory, and size of the plan.
  *
  *   compile [NAME]      all rows, or those whose name begins with NAME
  *
- * Each row is a process of its own, so that its memory is its own. Seconds are those that rille_trace_end takes of one
- * core: collecting the program, making the plan, proving it, making its actors; of a part, of making and proving it.
- * "proof" is what proving takes once more. "MB" is the most memory that the process had until then, "B/task" the plan's
- * own bytes, "arena" what the fullest device needs for registers,
- * "/live" that beside the registers in use at the worst moment (live.h). */
+ * Each row runs in a process of its own, for its own peak memory. Seconds: rille_trace_end on one core, which collects
+ * the program, makes the plan, proves it and makes its actors; for a part, making and proving the plan. "proof": time
+ * of a second proof. "MB": peak memory of the process until then. "B/task": bytes of the plan. "arena": registers of
+ * the fullest device. "/live": that over the registers in use at the worst moment (live.h). */
 #include "actors/plan/model/plan.h"
 #include "actors/session/step/compiled.h"
 #include "t/lib/live.h"

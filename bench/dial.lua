@@ -1,12 +1,11 @@
--- dial.lua - what the dial makes of memory: the bubble beside that of the published tables, waves of four, and what computing
--- again is worth.
+-- dial.lua - schedule search: idle time beside published tables, four waves, and the gain of recomputation.
 --
 --   rille -d cpu:1 bench/dial.lua
 --
--- On the virtual clock. First F = B = W: memory as 1F1B's bytes and as its pieces (held at once, from forward to the end of
--- weight gradients), slots of a step, the bubble as a share of 1F1B's; the bound, below which no schedule is; the table's
--- slots where one is published; seconds of search. Then a pipeline of layers, reckoned: microseconds of a step that keeps
--- all, that computes all again, and that computes as much again as is best.
+-- On the virtual clock. Part 1, F = B = W: memory in bytes of 1F1B and in its micro-batches (in flight from forward to the
+-- end of weight gradients), slots of a step, bubble as a share of 1F1B's, the lower bound of all schedules, slots of the
+-- published table, seconds of search. Part 2, a pipeline of layers with estimated costs: microseconds of a step that keeps
+-- all values, of one that recomputes all values, and of the best mixture.
 
 local rille = require "rille"
 local nn = rille.nn

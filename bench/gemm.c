@@ -1,10 +1,9 @@
-/* gemm.c - products of matrices: Rille's matmul beside oneDNN called directly, and what the core could do at most.
+/* gemm.c - matrix products: Rille's matmul beside oneDNN called directly, and the limit of the core.
  *
- * Every row computes one product both ways, in turns, on the same memory, and
- * keeps the least time of each: oneDNN's primitive executed as its manual shows,
- * and the operator through exec_enqueue(), as an actor calls it. The limit is the
- * best that oneDNN reaches on a packed 1024^3, tried again between the rows: other
- * work on the machine slows it down now and then.
+ * Each row computes one product both ways, in turns, on the same memory, and keeps the least time of each: oneDNN's
+ * primitive, executed as its manual shows, and the operator through exec_enqueue(), as an actor calls it. The limit is
+ * oneDNN's best rate on a packed 1024^3, measured again between the rows, because other work slows the machine at
+ * times.
  *
  *   bench/gemm [threads] */
 #include "kernels/exec/kernel.h"

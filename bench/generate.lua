@@ -1,10 +1,9 @@
--- generate.lua - how fast GPT-2 124M writes, a text of its own: Rille's part of bench/generate.sh.
+-- generate.lua - speed of text generation with GPT-2 124M: Rille's part of bench/generate.sh.
 --
 --   rille -d cpu:1 bench/generate.lua [--what all] [--layers 12] [--ids 64] [--wall]
 --
--- Prints lines "row, seconds an id, bytes of weights an id reads": the least of --ids; and "first, second": seconds until
--- a text's first id, when its steps are compiled and when they are there. Seconds are the processor's on one thread, with
--- --wall the clock's.
+-- Prints lines "row, seconds per id, bytes of weights per id", the least of --ids; and "first, second": seconds to the first
+-- id of a text, with compilation and without. Seconds are processor time of one thread, or wall-clock time with --wall.
 
 local rille = require "rille"
 local o = rille.args(arg, {what = "all", layers = 12, ids = 64, wall = false})

@@ -1,13 +1,12 @@
--- gpt2.lua - a training step of GPT-2 124M with AdamW, and writing with it: how long, and what the machine would need at least.
+-- gpt2.lua - a training step of GPT-2 124M with AdamW, and text generation: time, and the limit of the machine.
 --
 --   rille bench/gpt2.lua [--row NAME] [--case CASE] [--steps 8] [--layers 12]      bench/gpt2.sh runs it beside the peers
 --   rille bench/gpt2.lua --list
 --
--- Prints lines "name, case, least, median, peak" (milliseconds a step or an id; the most memory that the process had,
--- GB, which is the row's where it runs alone). A case is batch x length and a dtype. The limit is measured here: every
--- product of a step computed alone, again and again on the same memory, of attention those of the half that the mask
--- leaves, and AdamW's traffic (3 reads and 3 writes of every parameter, and its gradient's read) at the speed of memory.
--- It has no softmax, no norms, no loss.
+-- Prints lines "name, case, least, median, peak": milliseconds per step or id, and the process's peak memory in GB (of the
+-- row, if the row runs alone). A case is batch x length and a dtype. The limit is measured here: each product of a step
+-- alone, repeated on the same memory (of attention, the products of the unmasked half), and AdamW's traffic at the speed of
+-- memory (3 reads and 3 writes per parameter, and a read of the gradient). The limit contains no softmax, norms or loss.
 
 local rille = require "rille"
 local optim = rille.optim

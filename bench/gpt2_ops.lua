@@ -1,4 +1,4 @@
--- gpt2_ops.lua - steps of GPT-2 124M with AdamW, as bench/gpt2.lua has them, and the trace of each: bench/gpt2_ops.py reads them.
+-- gpt2_ops.lua - traces of training steps of GPT-2 124M with AdamW (bench/gpt2.lua), for bench/gpt2_ops.py.
 --
 --   rille bench/gpt2_ops.lua --out FOLDER [--steps 4] [--batch 4] [--length 64] [--layers 12] [--bf16]
 --

@@ -1,12 +1,12 @@
--- gpu.lua - what a GPU does in Rille: products, convolutions, attention, norms, AdamW, a training step of GPT-2 in bf16.
+-- gpu.lua - one GPU: products, convolutions, attention, norms, AdamW, a training step of GPT-2 in bf16.
 --
 --   rille -d cuda:0 bench/gpu.lua [--rounds 10] [--peak 989] [--small] [--kind cuda]      bench/gpu.sh runs it beside PyTorch
 --
--- Prints lines "case, who, least, median, rate, unit": milliseconds, and what the least comes to; of steps that are not waited
--- for one by one, the lesser and the greater mean of two rounds. MFU is of a training step:
--- 6 operations a parameter and token, and 12 x layers x width x length a token for attention, all of it, masked or not
--- (Chowdhery et al. 2022, appendix B), by --peak, the dense bf16 TFLOP/s that the card is sold with; without it no MFU is told.
--- --small: sizes at which a cpu, or a stand-in without GPUs, gets through.
+-- Prints lines "case, who, least, median, rate, unit": milliseconds, and the rate of the least. For steps without a wait in
+-- between: the lesser and the greater mean of two rounds. MFU of a training step: 6 operations per parameter and token, and
+-- 12 x layers x width x length per token for attention, masked or not (Chowdhery et al. 2022, appendix B), over --peak, the
+-- card's nominal dense bf16 TFLOP/s. Without --peak no MFU is printed. --small: sizes for a cpu, or for a stand-in without
+-- GPUs.
 
 local rille = require "rille"
 local o = rille.args(arg, {rounds = 10, peak = 0, small = false, kind = "cuda", only = ""})

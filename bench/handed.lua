@@ -1,6 +1,6 @@
--- handed.lua N - a sum of N devices for all of them, over the hosts that there are: rows of bench/cluster.sh.
+-- handed.lua N - an all-reduce over N devices and all hosts: rows of bench/cluster.sh.
 --
--- Prints bytes and the least of many runs in microseconds. A thin piece of the result is kept, so that only the move counts.
+-- Prints bytes, and the least time of many runs in microseconds. A thin slice of the result is kept, so only the move counts.
 
 local rille = require "rille"
 

@@ -2,9 +2,8 @@
  *
  *   iopddl [-t SECONDS] [-f] [-o DIR] FILE.json[.gz] ...     -f: without the memory limit; -o: choices to DIR/NAME.json
  *
- * Prints for each instance what was found, the certified bound, the gap and the time of one core, beside the best value
- * and the best bound that were published (contest's table; ti2-group 2026). The instances are at github google/iopddl.
- */
+ * Prints for each instance the value, the certified bound, the gap and the time of one core, beside the best published
+ * value and bound (contest's table; ti2-group 2026). The instances are at github google/iopddl. */
 #include "bench/clock.h"
 #include "runtime/base/error.h"
 #include "sbp/solve/solve.h"

@@ -1,12 +1,11 @@
--- jitter.lua - schedules of credits beside tables, on the virtual clock, when acts take longer or shorter than was planned.
+-- jitter.lua - schedules by credits beside fixed tables, on the virtual clock, when durations of acts vary.
 --
 --   rille -d cpu:1 bench/jitter.lua
 --
--- A table is the order in which each device works when nothing jitters: the same plan's own, kept whatever comes. Both take
--- the same act of the same stage and piece equally long: F = B = W = 1 (interleaved: B = 2, W with it), up to 10 % more or
--- less. Without cost of hops, and
--- where the device that receives works on it for 10 % of F: when it comes, or in a table before the act that wants it.
--- Prints makespans in units of F: without jitter; means and worst of SEEDS draws of credits and of the table.
+-- A table is the order of acts of the same plan without jitter, kept in any case. Both sides give an act of a stage and
+-- micro-batch the same duration: F = B = W = 1 (interleaved: B = 2, W included), up to 10 % more or less. First without a
+-- cost of hops; then the receiving device works 10 % of F on each arrival: on arrival, or in a table before the reading act.
+-- Prints makespans in units of F: without jitter; mean and worst of SEEDS draws, by credits and by the table.
 
 local rille = require "rille"
 local SEEDS <const>, JITTER <const>, UNIT <const> = 20, 0.1, 1e-3

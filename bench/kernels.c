@@ -1,11 +1,14 @@
-/* kernels.c - how fast kernels are: time of a call, and bytes of operands and results a second.
+/* kernels.c - speed of kernels: time of a call, and bytes of operands and results per second.
  *
- * Lines are operator and sample, as in the records: bench-kernels [NAME [SAMPLE]].
- * Values are as samples say: "i64{5}<7" below 7, "f32{4}>0.5" above it. A call is prepared once and run for some
- * milliseconds, ten times; the best is printed, of processor time of one thread. One that fails is an error.
+ *   bench-kernels [NAME [SAMPLE]]      lines are operator and sample, as in the records
  *
- * bench-kernels - reads such lines, operator and sample with a tab between them, and answers each with its
- * microseconds, those of a copy of as many bytes, and its variant: bench/kernels.py asks it, by turns with PyTorch. */
+ * Values are those of the sample: "i64{5}<7" below 7, "f32{4}>0.5" above it. A call is prepared once and runs for some
+ * milliseconds, ten times; the best processor time of one thread is printed. A failed call is an error.
+ *
+ *   bench-kernels -
+ *
+ * reads lines "operator<TAB>sample", and answers each with its microseconds, the microseconds of a copy of as many
+ * bytes, and the variant: bench/kernels.py asks it, in turns with PyTorch. */
 #include "bench/clock.h"
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"

@@ -1,10 +1,9 @@
--- kills.lua - kills a worker at a random moment, again and again, while a net is trained: wrong bits, and how long it takes
--- to notice and to go on.
+-- kills.lua - kills workers at random moments during training: wrong bits, detection time, recovery time.
 --
 --   rille launch -n 4 -d cpu:1 bench/kills.lua [kills = 200]
 --
--- The same steps are computed first without a loss; every loss must be one of those, to the last bit. Detection is from
--- the kill to the error in this script, recovery from the error to the end of the next step.
+-- The same steps are computed first without a loss. Every later loss must have the same bits. Detection: from the kill to
+-- the error in this script. Recovery: from the error to the end of the next step.
 
 local kills = tonumber(arg[1]) or 200
 local P = rille.placement("cpu", {0, 1, 2, 3})

@@ -1,8 +1,8 @@
-/* latency.c - how long the smallest things take from C, and one large product through the whole system.
+/* latency.c - the smallest operations from C, and one large product through the whole system.
  *
- * An operator call adds a node; reading its result finds the plan and runs it: everything that a step of a program does
- * except work. The product of two matrices of 1024 x 1024 goes the same way and is set beside oneDNN called directly on
- * the same thread, in turns. Prints "what, least, median", microseconds; Gflop/s for the product. */
+ * An operator call adds a node. Reading its result finds the plan and runs it: everything in a step except work. A
+ * product of two 1024 x 1024 matrices takes the same way, in turns with oneDNN called directly on the same thread.
+ * Prints "what, least, median", microseconds; Gflop/s for the product. */
 #include "bench/clock.h"
 #include "rille.h"
 #include "runtime/base/base.h"

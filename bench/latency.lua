@@ -1,8 +1,8 @@
--- latency.lua - how long the smallest things take from Lua: an operator call, and a value from a program that is cached.
+-- latency.lua - the smallest operations from Lua: an operator call, and a value from a cached program.
 --
 --   rille -d cpu:2 bench/latency.lua      bench/latency.sh runs it beside C and the peers
 --
--- Prints "what, least, median" in microseconds, of ROUNDS times CALLS calls. Garbage is collected as it comes.
+-- Prints "what, least, median" in microseconds, of ROUNDS times CALLS calls, garbage collection included.
 
 local rille = require "rille"
 local ROUNDS, CALLS = 15, 2000

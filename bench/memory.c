@@ -1,11 +1,12 @@
-/* memory.c - how fast cores read memory: the limit of whatever reads all its weights once an id.
+/* memory.c - how fast cores read memory: the limit of text generation, which reads all weights once per id.
  *
- *   memory [threads]       prints GB/s, the best of some rounds, of 1 to 8 streams a thread, and of asking or not
+ *   memory [threads]       prints GB/s, the best of some rounds, of 1 to 8 streams per thread, with prefetch and
+ * without
  *
- * Each thread sums a part of 512 MB as several streams, one after the other in memory, as fast as it comes; and again
- * asking for each line as one that is read once, of which outer caches keep no copy. Time is the processor's of one
- * thread, so that others who use the machine count less; of several it is the clock's, from the first that begins to
- * the last that ends: threads that do not run at once do not share memory. */
+ * Each thread sums a part of 512 MB as several streams that follow each other in memory; and again with non-temporal
+ * prefetch, so that outer caches keep no copy. With one thread, time is processor time, to exclude other programs. With
+ * several threads, time is wall-clock time, from the first begin to the last end, because only threads at the same time
+ * share memory. */
 #pragma GCC optimize("O3")
 #include "bench/clock.h"
 #include "runtime/base/simd.h"

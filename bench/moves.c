@@ -1,8 +1,8 @@
-/* moves.c - the least that a move could take here: the limit in bench/moves.sh.
+/* moves.c - the least time of a move on this machine: the limit in bench/moves.sh.
  *
- * Threads, one a core, that share all memory do only what must be done: add up the addends, each thread its part of the
- * result, or copy what is to be gathered or exchanged; then they meet, spinning. Prints "move, devices, bytes, column,
- * microseconds", the least of many rounds. */
+ * Threads, one per core, share all memory and do only the necessary work: each adds its part of the result, or copies
+ * the gathered or exchanged data. Then the threads meet, spinning. Prints "move, devices, bytes, column, microseconds",
+ * the least of many rounds. */
 #pragma GCC optimize("O3")
 #include "bench/clock.h"
 #include "runtime/base/simd.h"

@@ -1,8 +1,7 @@
--- moves.lua - how long a move takes in a compiled step: Rille's part of bench/moves.sh.
+-- moves.lua - time of a move in a compiled step: Rille's part of bench/moves.sh.
 --
--- Prints "move, devices, bytes, column, microseconds". Small moves are timed in a chain, there and back, large ones
--- alone. A thin piece of the result is kept, so that the move itself writes memory that is there and warm, as within a
--- step.
+-- Prints "move, devices, bytes, column, microseconds". Small moves are timed in a chain, there and back, large moves alone. A
+-- thin slice of the result is kept, so the move writes warm memory, as within a step.
 
 local rille = require "rille"
 

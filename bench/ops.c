@@ -1,13 +1,12 @@
-/* ops.c - large operators through the whole system, beside oneDNN or a copy of memory, and what the machine does at
- * most.
+/* ops.c - large operators through the whole system, beside oneDNN or a copy of memory, and the limit of the machine.
  *
  *   build/release/bench/ops [threads [name]]
  *
- * Each row is one operator (or a program of some) that is called through rille.h with its plan in the cache; the peer
- * is the same work in oneDNN called directly on dense memory, or a plain copy of as many bytes. They run in turns; the
- * least time of each counts. The limit is the larger of the arithmetic at the rate of a packed 1024^3 product and the
- * bytes at the rate at which memory is read and written (a streaming copy, an increment in place: the faster one), both
- * measured here on the same threads. */
+ * A row is an operator (or a program of some), called through rille.h with a cached plan. The peer is the same work in
+ * oneDNN, called directly on dense memory, or a plain copy of as many bytes. Both run in turns, and the least time of
+ * each counts. The limit is the larger of two times, measured here on the same threads: the arithmetic at the rate of a
+ * packed 1024^3 product; and the bytes at the rate of memory (the faster of a streaming copy and an increment in
+ * place). */
 #pragma GCC optimize("O3")
 #include "bench/clock.h"
 #include "rille.h"

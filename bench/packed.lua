@@ -1,7 +1,9 @@
--- packed.lua - how well registers of language models' training steps are packed: of the fullest device their bytes, the most
--- of them in use at once in plays of the plan, below which no arena is, and one as a multiple of the other.
+-- packed.lua - packing of registers in training steps of language models.
 --
 --   rille -d cpu:1 bench/packed.lua
+--
+-- Prints, for the fullest device: the bytes of its registers, the most bytes in use at once in simulations of the plan (a
+-- lower bound of every arena), and the quotient.
 
 local packed = dofile("t/lib/packed.lua")
 

@@ -1,12 +1,12 @@
--- pipeline.lua - pipelines of kernels that sleep, in real time: beside the virtual clock - with the costs that were measured,
--- and where all take exactly SLEEP - and the bound of all schedules.
+-- pipeline.lua - pipelines of sleeping kernels in real time, beside the virtual clock and the bound of all schedules.
 --
 --   RILLE_THREADS=8 rille -d cpu:8 bench/pipeline.lua          bench/pipeline.sh runs it beside PyTorch's pipeline
---   KIND=late RILLE_THREADS=2 rille -d late:8 bench/pipeline.lua          on devices with streams, which do the sleeping
+--   KIND=late RILLE_THREADS=2 rille -d late:8 bench/pipeline.lua          on devices with streams, which sleep
 --
--- A sleeping kernel wants no core, so that eight devices work at once on two. F, B and W take SLEEP each on every stage:
--- on the first, B is for what is added to its input. SLEEP and ROUNDS come from the environment. Prints lines "schedule,
--- devices, pieces, least of ROUNDS, measured costs, SLEEP, bound" in milliseconds.
+-- A sleeping kernel needs no core, so eight devices work at once on two cores. F, B and W take SLEEP each on every stage; B
+-- of the first stage belongs to an addition to its input. SLEEP and ROUNDS are environment variables. Prints lines
+-- "schedule, devices, micro-batches, least of ROUNDS, simulation with measured costs, simulation with SLEEP, bound" in
+-- milliseconds.
 
 local rille = require "rille"
 local SLEEP <const>, ROUNDS <const> = tonumber(os.getenv("SLEEP")) or 0.01, tonumber(os.getenv("ROUNDS")) or 6

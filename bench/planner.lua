@@ -1,14 +1,12 @@
--- planner.lua - forty training steps laid out by each mode of the planner: what a step costs, and how fast it is planned.
+-- planner.lua - forty training steps laid out by each mode of the planner: cost of a step, and time of planning.
 --
 --   rille -d cpu:8 bench/planner.lua [program | "regrets" | "large" | "within" | "deep"]
 --
--- Costs are the planner's own nanoseconds (what moves take and what the busiest rank computes), the bound is proven:
--- nothing costs less. What is laid out by hand stays so; what a program leaves open is chosen. "plan" is the time of a core
--- from the call of the step to its plan with mode "optimal", traces included. Then larger steps, on devices that are not
--- there, and on up to 100,000 of them (whatif), in meshes of up to six axes; the same within memory limits; and stacks of 109
--- and 543 layers. "regrets": how long explain() of each program takes, and of how many candidates it knows between two numbers
--- what they make the step slower.
--- bench/predict.lua measures such steps.
+-- Costs are nanoseconds of the cost model: moves, and compute of the busiest rank. The bound is proven. Handwritten layouts
+-- stay; the planner chooses all others. "plan": time of one core from the call of the step to its plan in mode "optimal",
+-- traces included. "large": GPT-2 and Llama on simulated devices, and whatif on up to 100,000 devices in meshes of up to six
+-- axes. "within": memory limits. "deep": stacks of 109 and 543 layers. "regrets": time of explain() per program, and the
+-- number of candidates whose regret is known only as an interval. bench/predict.lua measures such steps.
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local programs, make = dofile("bench/programs.lua")

@@ -1,9 +1,9 @@
--- processor.lua - what a training step and a pass take of the processor: for resnet.lua and llama.lua.
+-- processor.lua - processor time of a training step and a forward pass, for resnet.lua and llama.lua.
 --
 --   local timed, report = dofile("bench/processor.lua")(20)
 --
--- timed(run) gives the least and the median of so many runs, in milliseconds; report(name, what, least, median) prints the
--- line of which bench/processor.awk makes a table.
+-- timed(run) returns least and median of that many runs, in milliseconds. report(name, what, least, median) prints a line for
+-- bench/processor.awk.
 return function(steps)
   local function timed(run)
     local times = {}

@@ -1,7 +1,7 @@
--- programs.lua - forty training steps in layouts made by hand: what choice.lua and planner.lua measure.
+-- programs.lua - forty training steps in handwritten layouts, for choice.lua and planner.lua.
 --
--- Returns a list of {name, build, placement, what, bytes of a choice by moves alone, least bytes known, "<" where the least
--- is not proven, argument, function} and make(e), which gives a step and its arguments.
+-- Returns two values. The first is a list of {name, build, placement, what, bytes of a choice by moves alone, least known
+-- bytes, "<" if the least is unproven, argument, function}. The second is make(e), which returns a step and its arguments.
 
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim

@@ -1,7 +1,8 @@
-/* reads.c - what it takes to read a file that the system holds in memory: as a source does, by pread
- * (runtime/file/source.h), from a mapping of it that is new in each turn, and from memory of one's own, which is the
- * limit. All of the file, in pieces, to where it stays, as tensors are loaded; and windows of ids at places drawn by
- * chance, as batches are. The least of some turns.
+/* reads.c - time of reading a file in the page cache: as a source does, by pread (runtime/file/source.h); from a new
+ * mapping in each turn; and from the process's own memory, which is the limit.
+ *
+ * Reads the complete file in pieces, as tensors are loaded; and windows of ids at random places, as batches are. The
+ * least of some turns counts.
  *
  *   bench/reads [MiB = 500] [turns = 9] */
 #include "bench/clock.h"

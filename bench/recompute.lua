@@ -1,10 +1,10 @@
--- recompute.lua - what computing again saves in a pipeline, and what it takes: blocks of a GPT on four devices.
+-- recompute.lua - memory and time of recomputation in a pipeline: GPT blocks on four devices.
 --
 --   rille -d cpu:1 bench/recompute.lua
 --
--- Nothing is computed: plans, and their tasks on the virtual clock. Of each schedule the registers of the device that has
--- most and of all, MB, and microseconds of a step, where backward finds all that it reads, where each stage keeps what enters
--- it alone, and where it keeps what enters each block.
+-- Computes nothing: plans, and their tasks on the virtual clock. Prints for each schedule the registers of the fullest
+-- device and of all devices in MB, and microseconds of a step, in three variants: all values kept, only inputs of stages
+-- kept, only inputs of blocks kept.
 
 local rille = require "rille"
 local dealt = dofile("t/lib/dealt.lua")

@@ -1,9 +1,9 @@
--- resnet.lua - a training step and a pass of rille.models.resnet on images of 32 x 32: how long, and its convolutions alone.
+-- resnet.lua - a training step and a forward pass of rille.models.resnet on images of 32 x 32; and the convolutions alone.
 --
 --   RILLE_THREADS=1 rille -d cpu:1 bench/resnet.lua [--batch 32] [--width 16] [--steps 20]     bench/resnet.sh runs it beside PyTorch
 --
--- Prints lines "name, what, least, median": milliseconds of the processor. The limit is every convolution of the step, and its
--- gradients, computed alone, each again and again on the same memory; it has no norms, no additions, no update.
+-- Prints lines "name, what, least, median": milliseconds of processor time. The limit: each convolution of the step and its
+-- gradients alone, repeated on the same memory. The limit contains no norms, additions or update.
 
 local rille = require "rille"
 local o = rille.args(arg, {batch = 32, width = 16, steps = 20})

@@ -1,11 +1,10 @@
-/* scale.c - what a large cluster costs its coordinator: all workers as state machines in one process.
+/* scale.c - cost of a large cluster for its coordinator: all workers as state machines in one process.
  *
- * Packets are written and read as bytes, as over a socket; what a socket costs is not in it. A host has eight workers.
- * gather: every HELLO, until the epoch stands. run: START to all and END of all; of the coordinator alone, whose peers
- * are other machines, and of all state machines together. each: a heartbeat of each, one to each, and a tick, which is
- * every 100 ms; beat: the same where one of each host speaks for the others, of the coordinator and of all. The limit
- * is a memcpy of the bytes of a run. FORM: bytes of the longest one, where workers have a device and a thread each, as
- * long as there are slots. */
+ * Packets are encoded and decoded as bytes; sockets are not included. A host has eight workers. Columns: gather: every
+ * HELLO, until the epoch stands. run: START to all and END from all, of the coordinator alone, and of all state
+ * machines. each: a heartbeat from and to each worker, and a tick (every 100 ms). beat: the same with one worker per
+ * host that relays the heartbeats of the others. The limit is a memcpy of the bytes of a run. FORM: bytes of the
+ * longest FORM packet, for workers with a device and a thread each, up to the number of slots. */
 #include "actors/cluster/coordinator/coordinator.h"
 #include "actors/cluster/coordinator/member.h"
 #include "bench/clock.h"

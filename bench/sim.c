@@ -1,11 +1,10 @@
-/* sim.c - how many orders of events the simulators try in a second: bench/sim [SEEDS], of a cluster; 1,000,000.
+/* sim.c - orders of events per second in the simulators: bench/sim [SEEDS]; SEEDS of a cluster, default 1,000,000.
  *
- * Of sessions: a seed is a session of its own: two training steps over a pipeline of two stages and four devices, four
- * pieces, with every kind of move between layouts, real kernels, freed registers filled with NaN. It counts when its
- * loss and weights have the bits that threads give (t/act/sim.c says more). Of clusters: a seed is a coordinator and
- * its workers with faults - packets lost or doubled, links cut, workers killed or silent, coordinators killed and
- * followed by others, which take over their workers -, snapshots and recovery; it
- * is right when it ends with the numbers of a run without faults (t/lib/simulated.h). */
+ * Sessions: a seed is a session with two training steps over two stages, four devices and four micro-batches: every
+ * kind of move, real kernels, freed registers filled with NaN. Loss and weights must have the bits of threads
+ * (t/act/sim.c). Clusters: a seed is a coordinator and its workers with faults, snapshots and recovery: packets lost or
+ * doubled, links cut, workers killed or silent, coordinators killed and replaced. A seed must end with the numbers of a
+ * run without faults (t/lib/simulated.h). */
 #include "bench/clock.h"
 #include "t/lib/simulated.h"
 #include "t/lib/train.h"

@@ -1,10 +1,9 @@
-/* step.c - what the digits step costs at least on one core: its eight products in oneDNN and one pass of AdamW.
+/* step.c - the least time of the digits step on one core: eight products in oneDNN and one pass of AdamW.
  *
- * A perceptron 64-256-256-10 on a batch of 64: three products forward, two for the gradients of what the layers read,
- * three for those of the weights; then 85,002 values are updated. Nothing else runs, everything is in cache. Prints
- * "name, layout, least, median" in microseconds, as bench/step.lua does; bench/step.sh puts all in one table. Tells on
- * stderr how long a cache line takes from core to core: four devices share two cores, and it decides what sharing
- * costs. */
+ * A perceptron 64-256-256-10 on a batch of 64: three products forward, two for input gradients, three for weight
+ * gradients; then an update of 85,002 values. No other work; all data is in cache. Prints "name, layout, least, median"
+ * in microseconds, like bench/step.lua; bench/step.sh makes the table. Prints on stderr the time of a cache line
+ * between two cores, which decides the cost of sharing for four devices on two cores. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "bench/clock.h"
 #include "runtime/base/simd.h"

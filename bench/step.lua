@@ -1,11 +1,11 @@
--- step.lua - the digits step (perceptron 64-256-256-10, batch 64, AdamW) on one device and on four: how long, and on what.
+-- step.lua - the digits step (perceptron 64-256-256-10, batch 64, AdamW) on one device and on four, and its time by purpose.
 --
 --   rille -d cpu:4 bench/step.lua          bench/step.sh runs it beside the peers
 --   RILLE_THREADS=1 rille -d cpu:4 bench/step.lua own     compiled steps alone, by processor time
---   rille launch -n 2 -d cpu:1 bench/step.lua 2      on two devices, which are processes (bench/cluster.sh)
+--   rille launch -n 2 -d cpu:1 bench/step.lua 2      on two worker processes (bench/cluster.sh)
 --
--- A step is a call and reading its loss. Prints lines "name, layout, least, median" (microseconds, of ROUNDS times STEPS
--- steps), then for each compiled step where a thread's time went, from step:trace(), averaged over the threads.
+-- A step is a call and a read of its loss. Prints lines "name, layout, least, median" (microseconds, of ROUNDS times STEPS
+-- steps). Then, for each compiled step, the time of a thread by purpose, from step:trace(), averaged over the threads.
 
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim

@@ -1,10 +1,11 @@
-/* stop.c - how long kernels compute between two questions whether their result is still wanted (runtime/base/stop.h):
- * on one core, over calls that take from tenths of a second to seconds: the longest time, the time of all, and that of
- * the same call by turns with it when oneDNN has its products and convolutions whole. The least of three, or of one
- * that takes seconds.
+/* stop.c - time between two looks of a kernel at the stop flag (runtime/base/stop.h), on one core.
  *
- *   bench/stop [WORD]: only operators whose name has WORD in it
- *   bench/stop NAME SAMPLE: this call alone */
+ * Runs calls of tenths of a second to seconds. Prints the longest time without a look, the time of the call, and the
+ * time of the same call with undivided oneDNN products and convolutions, in turns. The least of three counts; of calls
+ * of seconds, one.
+ *
+ *   bench/stop [WORD]: only operators whose name contains WORD
+ *   bench/stop NAME SAMPLE: only this call */
 #include "bench/clock.h"
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/exec/kernel.h"
