@@ -3,8 +3,8 @@
 #
 #   bench/cluster.sh [build/release]
 #
-# Open MPI and gloo come from Debian: apt-get install openmpi-bin libopenmpi-dev libgloo-dev. What is not there is left
-# out.
+# Open MPI and gloo are Debian packages: apt-get install openmpi-bin libopenmpi-dev libgloo-dev. Rows without their peer are
+# omitted.
 set -u
 cd "$(dirname "$0")/.."
 build=${1:-build/release}

@@ -1,12 +1,12 @@
 #!/bin/bash
-# generate.sh - ids a second that GPT-2 124M writes, one text: Rille, llama.cpp and the speed of memory, in turns, in one run.
+# generate.sh - ids per second of GPT-2 124M, one text: Rille, llama.cpp and the speed of memory, in turns, in one run.
 #
 #   bench/generate.sh [build/release] [threads = 1] [rounds = 3]
 #
-# An id reads every weight once, so the limit is how fast memory is read (bench/memory.c). With one thread time is the
-# processor's, so that others who use the machine count less; with more it is the clock's: alone on the machine then.
-# llama.cpp comes from PyPI (llama-cpp-python, which is compiled: minutes) into build/llama, or is that of PYTHON, an
-# interpreter that has llama_cpp and gguf; where there is none it is left out.
+# An id reads every weight once, so the limit is the speed of memory (bench/memory.c). With one thread, time is processor time, to
+# exclude other programs. With more threads, time is wall-clock time, so the machine must be quiet. llama.cpp is built from
+# PyPI (llama-cpp-python, some minutes) into build/llama, or PYTHON names an interpreter with llama_cpp and gguf. Without
+# llama.cpp its rows are omitted.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release} threads=${2:-1} rounds=${3:-3}

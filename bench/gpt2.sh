@@ -3,7 +3,7 @@
 #
 #   bench/gpt2.sh [build/release [steps [layers]]]      peers are left out when bench/venv.sh has not been run; 6 GB of memory
 #
-# Milliseconds, least / median; then gigabytes. Each number is of a process of its own, so that its peak is its own.
+# Milliseconds, least / median; then gigabytes. Each row runs in a separate process, for a separate peak.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release} steps=${2:-8} layers=${3:-12}

@@ -2,10 +2,10 @@
 
     build/venv/bin/python bench/gpt2_ops.py [build/release [steps [batch length [layers]]]]
 
-bench/venv.sh makes the environment. One core, f32. Rille's times are those of step:trace(), PyTorch's those of its profiler
-without what a call calls; what each kind of operator takes in a step, the least of the steps: first Rille's steps run, then
-PyTorch's. The limit of products is their operations at the rate of the best product alone, that of AdamW its reads and writes at the rate of a copy.
-Every operator that either names is in one row; those that take a millisecond are named below.
+bench/venv.sh makes the environment. One core, f32. Times are those of step:trace() (Rille) and of the profiler, without nested
+calls (PyTorch): the least time per kind of operator over the steps. Rille's steps run first, then PyTorch's. The limit of
+products: their operations at the rate of the best product alone. The limit of AdamW: its reads and writes at the rate of a
+copy. Each operator belongs to one row; operators of a millisecond and more are listed below.
 """
 import collections
 import json

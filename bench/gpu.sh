@@ -1,11 +1,11 @@
 #!/bin/bash
 # gpu.sh - one table of what a GPU does: Rille beside PyTorch, eager and compiled, on the same card in one run.
 #
-#   bench/gpu.sh [build/release [rounds [peak]]]      PyTorch: of bench/venv.sh, else of python3; else it is left out
+#   bench/gpu.sh [build/release [rounds [peak]]]      PyTorch of bench/venv.sh or python3, if installed
 #
-# Milliseconds, least / median, and what the least comes to; each case is told on stderr as soon as it is there. peak: dense
-# bf16 TFLOP/s that the card is sold with, for MFU (bench/gpu.lua says what that counts): A100 312, H100 SXM 989. Without a
-# GPU it says why there is none, and ends with 0.
+# Milliseconds, least / median, and the rate of the least; each case is printed on stderr when it ends. peak: the card's nominal
+# dense bf16 TFLOP/s, for MFU (defined in bench/gpu.lua): A100 312, H100 SXM 989. Without a GPU the script prints the reason and
+# exits with 0.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build/release} rounds=${2:-10} peak=${3:-0}

@@ -1,12 +1,11 @@
-"""kernels.py - the operators that a training step calls, beside PyTorch and what the core could do at most.
+"""kernels.py - the operators of a training step, beside PyTorch and the limit of the core.
 
     build/venv/bin/python bench/kernels.py [build/release [part of a name]]      bench/venv.sh makes the environment
 
-One row is one operator on one thread, f32 unless it says otherwise: the kernel, prepared once (bench/kernels -), and
-PyTorch's operator as its user calls it, in turns, three times each; the least processor time of each, in microseconds.
-The limit is the longer of a copy of as many bytes as operands and results have, and the row's products and sums at the
-rate of the best product in the table. Rows where Rille is behind PyTorch say so; a row that cannot be computed ends the
-run.
+A row is an operator on one thread, f32 by default: the kernel, prepared once (bench/kernels -), and PyTorch's operator as a
+user calls it, in turns, three times each; the least processor time of each, in microseconds. The limit is the larger of
+two times: a copy of as many bytes as operands and results have, and the row's operations at the rate of the best
+product in the table. A mark shows rows where Rille is behind PyTorch. A row that cannot be computed ends the run.
 """
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""latency.py - what bench/latency.lua measures, in PyTorch, its DTensor and JAX: one small operator, and its value.
+"""latency.py - the measurements of bench/latency.lua in PyTorch, its DTensor and JAX: a small operator, and its value.
 
     build/venv/bin/python bench/latency.py jax|torch
 """

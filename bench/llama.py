@@ -2,8 +2,8 @@
 
     build/venv/bin/python bench/llama.py [llama | moe] [bf16]      bench/venv.sh makes the environment
 
-Prints lines "name, what, least, median": milliseconds of the processor, one thread. An expert gets the rows that chose
-it, which are taken out and added back.
+Prints lines "name, what, least, median": milliseconds of processor time, one thread. An expert computes its chosen
+rows, which are gathered before and added back after.
 """
 import sys
 

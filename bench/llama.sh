@@ -3,8 +3,7 @@
 #
 #   bench/llama.sh [build/release [rounds = 2]]      PyTorch is left out when bench/venv.sh has not been run
 #
-# Milliseconds of the processor, one thread, the least of all rounds and the least median. The limit is what the products
-# take alone.
+# Milliseconds of processor time, one thread, the least of all rounds and the least median. The limit: the products alone.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release} rounds=${2:-2}

@@ -3,8 +3,8 @@
 #
 #   bench/moves.sh [build/release]      JAX is left out when bench/venv.sh has not been run
 #
-# Open MPI and gloo come from Debian: apt-get install openmpi-bin libopenmpi-dev libgloo-dev. What is not there is left
-# out. Microseconds, the least of many rounds; bytes are those of the whole tensor.
+# Open MPI and gloo are Debian packages: apt-get install openmpi-bin libopenmpi-dev libgloo-dev. Rows without their peer are
+# omitted. Microseconds, the least of many rounds; bytes of the global tensor.
 set -u
 cd "$(dirname "$0")/.."
 build=${1:-build/release}

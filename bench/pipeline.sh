@@ -1,10 +1,11 @@
 #!/bin/bash
-# pipeline.sh - one table of pipelines whose kernels sleep: Rille on cpu devices, a thread for each, and on late ones, whose
-# streams sleep, with as many threads, two and one (late/2, late/1); its virtual clock, the bound, PyTorch's pipeline.
+# pipeline.sh - one table of pipelines of sleeping kernels: Rille on cpu devices, one thread per device; on late devices, whose
+# streams sleep, with eight, two and one threads (late/2, late/1); the virtual clock, the bound, PyTorch's pipeline.
 #
 #   bench/pipeline.sh [build/release]      PyTorch is left out when bench/venv.sh has not been run
 #
-# Milliseconds a step, the least of ROUNDS (6; from the third on there are rows). F = B = W = 10 ms a stage and piece; the first stage of Rille's has no B.
+# Milliseconds per step, the least of ROUNDS (6; schedule rows from the third on). F = B = W = 10 ms per stage and micro-batch;
+# the first stage of Rille's pipeline has no B.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release}

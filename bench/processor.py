@@ -1,4 +1,4 @@
-"""processor.py - the same line as bench/processor.lua prints, of PyTorch; the first runs do not count."""
+"""processor.py - prints the line of bench/processor.lua for PyTorch; the first runs do not count."""
 import time
 
 

@@ -2,8 +2,8 @@
 
     build/venv/bin/python bench/resnet.py [batch = 32 [width = 16]]      bench/venv.sh makes the environment
 
-Prints lines "name, what, least, median": milliseconds of the processor, one thread; images as PyTorch has them, and with
-channels innermost.
+Prints lines "name, what, least, median": milliseconds of processor time, one thread; images in NCHW and in NHWC
+memory order.
 """
 import sys
 

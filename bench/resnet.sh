@@ -3,8 +3,8 @@
 #
 #   bench/resnet.sh [build/release [rounds = 3]]      PyTorch is left out when bench/venv.sh has not been run
 #
-# Milliseconds of the processor, one thread, the least of all rounds and the least median. The limit is what its convolutions
-# and their gradients take alone.
+# Milliseconds of processor time, one thread, the least of all rounds and the least median. The limit: the convolutions and their
+# gradients alone.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release} rounds=${2:-3}

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-# shell.py - what one waits for at a prompt: until it is there, completion, printing, require. Beside lua5.4 and python3,
-# under the same terminal in the same run, by turns; medians.
+# shell.py - waiting times at a prompt: start, completion, printing, require. Beside lua5.4 and python3, on the same terminal in
+# the same run, in turns; medians.
 #
-#   bench/shell.py [build/release]      rows whose program is missing are left out
+#   bench/shell.py [build/release]      rows without their program are omitted
 import os, pty, select, shutil, statistics, subprocess, sys, time
 
 build = sys.argv[1] if len(sys.argv) > 1 else "build/release"

@@ -1,10 +1,10 @@
 #!/bin/bash
 # tokenizer.sh - text to ids and back on one core: Rille, PyPI's tokenizers and tiktoken, in turns, in one run.
 #
-#   bench/tokenizer.sh [build/release] [TEXT]      TEXT: this repository's own sources and pages unless it is given
+#   bench/tokenizer.sh [build/release] [TEXT]      TEXT: by default this repository's sources and pages
 #
-# The vocabulary is trained here by tokenizers, so that all three give the same ids, which is checked. Time is the
-# processor's, so that others who use the machine count less. The peers come from PyPI, into build/tokenizers (20 MB).
+# The script trains a vocabulary by tokenizers, and checks that all three programs return the same ids. Time is processor time, to
+# exclude other programs. The peers are installed from PyPI into build/tokenizers (20 MB).
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release}

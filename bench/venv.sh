@@ -1,6 +1,6 @@
 #!/bin/bash
-# venv.sh - the peers that benchmarks are compared with, from PyPI, into build/venv (about 6 GB; what they bring for GPUs
-# is never used). Nothing else of Rille needs Python.
+# venv.sh - installs the peers of the benchmarks from PyPI into build/venv (about 6 GB, GPU parts included). No other part of
+# Rille needs Python.
 set -eu
 cd "$(dirname "$0")/.."
 mkdir -p build
