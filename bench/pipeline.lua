@@ -2,7 +2,7 @@
 -- and where all take exactly SLEEP - and the bound of all schedules.
 --
 --   RILLE_THREADS=8 rille -d cpu:8 bench/pipeline.lua          bench/pipeline.sh runs it beside PyTorch's pipeline
---   KIND=late RILLE_THREADS=2 rille -d late:8 bench/pipeline.lua          on devices with streams, which do the sleeping
+--   KIND=async RILLE_THREADS=2 rille -d async:8 bench/pipeline.lua          on devices with streams, which do the sleeping
 --
 -- A sleeping kernel wants no core, so that eight devices work at once on two. F, B and W take SLEEP each on every stage:
 -- on the first, B is for what is added to its input. SLEEP and ROUNDS come from the environment. Prints lines "schedule,
