@@ -154,7 +154,7 @@ int rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *
 bool rille_has_snapshot(struct rille_session *s);
 int rille_recover(struct rille_session *s, int workers, int64_t *number, const char **why);
 
-/* Waits until the work of all runs is done, and returns its failure. A run on one device with streams (late, cuda)
+/* Waits until the work of all runs is done, and returns its failure. A run on one device with streams (async, cuda)
  * may return earlier: the device continues, and the call that waits reports a failure, with the line of the failed
  * operator. Reads and saves wait implicitly. "Interrupted" ends the wait, not the work. Call it before
  * rille_close(), which reports no failure of work. */
@@ -168,7 +168,7 @@ void rille_interrupt(struct rille_session *s);
  * true they fail with "interrupted", and its answer stays true until they have failed. NULL: no function. */
 void rille_stop_when(bool (*wanted)(void *arg), void *arg);
 /* Writes what the run in progress is doing: "matmul (a.lua:3)"; "a run" if this process cannot see it; for a device
- * with streams the work that a thread waits for, also after its run has returned, "matmul (a.lua:3) on late:0"; ""
+ * with streams the work that a thread waits for, also after its run has returned, "matmul (a.lua:3) on async:0"; ""
  * for nothing. Any thread, async-signal-safe. */
 void rille_doing(struct rille_session *s, char *text, size_t size);
 /* Writes what one device thread computes, or waits for on its devices, in this process or a worker on its host.

@@ -1,7 +1,7 @@
 -- pipeline.lua - pipelines of sleeping kernels in real time, beside the virtual clock and the bound of all schedules.
 --
 --   RILLE_THREADS=8 rille -d cpu:8 bench/pipeline.lua          bench/pipeline.sh runs it beside PyTorch's pipeline
---   KIND=late RILLE_THREADS=2 rille -d late:8 bench/pipeline.lua          on devices with streams, which sleep
+--   KIND=async RILLE_THREADS=2 rille -d async:8 bench/pipeline.lua          on devices with streams, which sleep
 --
 -- A sleeping kernel needs no core, so eight devices work at once on two cores. F, B and W take SLEEP each on every stage; B
 -- of the first stage belongs to an addition to its input. SLEEP and ROUNDS are environment variables. Prints lines

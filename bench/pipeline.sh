@@ -1,6 +1,6 @@
 #!/bin/bash
-# pipeline.sh - one table of pipelines of sleeping kernels: Rille on cpu devices, one thread per device; on late devices, whose
-# streams sleep, with eight, two and one threads (late/2, late/1); the virtual clock, the bound, PyTorch's pipeline.
+# pipeline.sh - one table of pipelines of sleeping kernels: Rille on cpu devices, one thread per device; on async devices, whose
+# streams sleep, with eight, two and one threads (async/2, async/1); the virtual clock, the bound, PyTorch's pipeline.
 #
 #   bench/pipeline.sh [build/release]      PyTorch is left out when bench/venv.sh has not been run
 #
@@ -13,6 +13,6 @@ python=${PYTHON:-build/venv/bin/python}
 printf '%-22s %8s %8s %10s %10s %10s %10s\n' schedule devices pieces least clock ideal bound
 {
   RILLE_THREADS=8 "$build/rille" -d cpu:8 bench/pipeline.lua
-  for threads in 8 2 1; do KIND=late RILLE_THREADS=$threads "$build/rille" -d late:8 bench/pipeline.lua; done
+  for threads in 8 2 1; do KIND=async RILLE_THREADS=$threads "$build/rille" -d async:8 bench/pipeline.lua; done
   if [ -x "$python" ]; then "$python" bench/pipeline.py; fi
 } | awk -F '\t' '{ printf "%-22s %8d %8d %10s %10s %10s %10s\n", $1, $2, $3, $4, $5, $6, $7 }'

@@ -74,7 +74,7 @@ main(int argc, char **argv)
     printf("%-22s %6s %6s %8s %9s %12s %12s\n", "", "seeds", "wrong", "seconds", "seeds/s", "acts/s", "messages/s");
     row("1f1b", (struct train_options){.schedule = "1f1b"});
     row("gpipe", (struct train_options){.schedule = "gpipe"});
-    row("1f1b, late devices", (struct train_options){.schedule = "1f1b", .kind = "late"});
+    row("1f1b, async devices", (struct train_options){.schedule = "1f1b", .kind = "async"});
     row("a plain loop", (struct train_options){0});
     printf("\n%-25s %8s %6s %8s %9s %9s %9s %9s\n", "a cluster with faults", "seeds", "wrong", "seconds", "seeds/s",
            "losses", "restarts", "taken");

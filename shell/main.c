@@ -44,7 +44,8 @@ static const char help[] =
     "      --help           print this\n\n"
     "Environment: RILLE_DEVICES (as -d), RILLE_SEED (random values), RILLE_THREADS (device threads),\n"
     "RILLE_TRACE=FILE (times of graphs), RILLE_LUA_DIR (Rille's own modules, for who works on them),\n"
-    "RILLE_CHECK=ref,nan,trace (check kernels, compiled steps), RILLE_BUS=sim:SEED (simulated messages), RILLE_TRANSPORT=tcp|mpi (between "
+    "RILLE_CHECK=ref,nan,trace (check kernels, compiled steps), RILLE_BUS=sim:SEED (simulated messages), "
+    "RILLE_TRANSPORT=tcp|mpi (between "
     "hosts), RILLE_COST=FILE (costs of moves).\n"
     "In the shell: :help, and ?name for the page of an operator or function.\n";
 
@@ -466,6 +467,13 @@ end_output(int code)
     return code ? code : 1;
 }
 
+static void
+warn_of_devices(const char *list)
+{
+    for (; list && *list; list += strcspn(list, ","), list += *list == ',')
+        if (!strncmp(list, "late", strcspn(list, ":,"))) tell_line("warning: " RENAMED_KIND);
+}
+
 /* Runs the program as a controller or alone. Returns its exit code. */
 static int
 begin_program(int argc, char **argv, struct front *front)
@@ -484,6 +492,7 @@ begin_program(int argc, char **argv, struct front *front)
     if (front->attached) p.environment.options.devices = "cpu:1"; /* the local session serves only the editor */
     if (!front->attached) p.environment.options.collectives = p.collectives;
     if (p.calibrate && p.environment.cost[0] && access(p.environment.cost, R_OK)) p.environment.options.cost = NULL;
+    warn_of_devices(p.environment.options.devices);
     if (front_options(front, p.environment.options.devices, &p.environment.options)) return open_failed();
     return run_program(&p);
 }

@@ -221,7 +221,7 @@ print_relations(const struct plan *p, int32_t first, int32_t end, struct list *l
 static void
 print_task_line(const struct plan *p, const struct task *t, struct str *s)
 {
-    if (p->pieces > 1) str_addf(s, "; %s%s", phase_text[t->phase], t->nact > 1 ? ", each piece" : "");
+    if (p->pieces > 1) str_addf(s, "; %s%s", phase_text[t->phase], t->nact > 1 ? ", each micro-batch" : "");
     struct line line = task_line(p, t);
     if (line.file) str_addf(s, "; %s:%d", line.file, (int)line.line);
     if (line.file && line.inside) str_addf(s, " in %s", line.inside);
@@ -376,9 +376,9 @@ plan_print(const struct plan *p, bool physical, struct str *s)
     int64_t nreg = 0;
     for (int32_t i = 0; i < p->ntask; i++)
         for (int32_t k = 0; k < p->task[i].nresult; k++) nreg += p->task[i].out[k].nreg;
-    str_addf(s, "plan: %d piece%s, %d device%s, %d task%s, %lld register%s", (int)p->pieces, p->pieces == 1 ? "" : "s",
-             (int)p->ndevice, p->ndevice == 1 ? "" : "s", (int)p->ntask, p->ntask == 1 ? "" : "s", (long long)nreg,
-             nreg == 1 ? "" : "s");
+    str_addf(s, "plan: %d micro-batch%s, %d device%s, %d task%s, %lld register%s", (int)p->pieces,
+             p->pieces == 1 ? "" : "es", (int)p->ndevice, p->ndevice == 1 ? "" : "s", (int)p->ntask,
+             p->ntask == 1 ? "" : "s", (long long)nreg, nreg == 1 ? "" : "s");
     if (p->nmemory > 1) str_addf(s, "; the part of memory %d, one of %d", (int)p->memory, (int)p->nmemory);
     str_add(s, "\n");
     (physical ? print_physical : print_logical)(p, s);

@@ -136,7 +136,7 @@ A stage begins where data goes on to other devices, also where it was before (a,
 other in a circle. A loss that no argument reaches, on devices to which none comes, is a stage that nothing feeds: an error.
 schedule: "1f1b" (of none is said), "gpipe", "zb-h1", "zb-h2"; "interleaved" for stages dealt round the
 devices (0 1 0 1); or found on a virtual clock: "zb-v", "v-half", "v-min" for stages dealt there and back (0 1 1 0), "auto" within memory_limit, {memory = 0.5} - up to 16: of what 1F1B holds, above: bytes of
-activations a device, of two pieces or more; costs = step:chart() finds it for measured times. {lag = 2, split_backward = true} by hand.
+activations a device, of two micro-batches or more; costs = step:chart() finds it for measured times. {lag = 2, split_backward = true} by hand.
 zero = 1, 2: updates, and their gradients, on slices; 3: of parameters that lie so (rille.parallel). Within the
 step alone, where a recipe's zero holds in eager lines too; of parameters that a recipe laid out with another one: an error.
 offload = placement: what backward reads, and optimisers' state, lies there meanwhile; a device for each of a value's.
@@ -326,10 +326,10 @@ what goes over the links of each mesh axis: a move counts where its slowest link
 a list: a record for each, or false where none was found that keeps it - the curve of memory against time. On the step's own
 mesh the search begins with the step's plan and has its time_limit, else 0.3 s: a step with that memory_limit may find a
 plan where this says false. Operators are as the step was traced. Each placement of the step is such a mesh of other devices.
-cost is all that is done, one after the other; stages work on pieces at the same time, by the step's schedule, and then
+cost is all that is done, one after the other; stages work on micro-batches at the same time, by the step's schedule, and then
 step_time is what that takes: hops between stages go over the slowest links. memory is what the fullest device holds, of its own
 stages alone: on the step's own mesh what the plan does; elsewhere, and of a schedule that is searched for, the planner's count
-and the scratch of one device's kernels, an eighth more than is held at most, in pieces 5 % less to a fifth more. What is not
+and the scratch of one device's kernels, an eighth more than is held at most, in micro-batches 5 % less to a fifth more. What is not
 given is reckoned as on this machine: rille --calibrate measures it; a latency of 0 is none.]],
     code = [[
 step = rille.graph(function(x) return x:exp() end)

@@ -482,7 +482,7 @@ step:certify(path)]],
 As rille.explain, of the whole step. Of a planned one also cost and bound (ns), gap, memory (bytes of the fullest device),
 scratch (those of them that kernels take while they run) and search_time (seconds of a core that the search for it took).
 cost is all that is done, one after the other, and what a planner makes least; step_time is what a step takes in seconds: the
-same, but that stages of a pipeline work on pieces at the same time, by its schedule.
+same, but that stages of a pipeline work on micro-batches at the same time, by its schedule.
 At the first operator of a call that may be made in parts where its axis is cut (softmax, log_softmax, norms, attention, and what is
 made of them) ops[i] has call ("softmax"), in_parts, and parts_ns and piece_ns: what that cost in either way while layouts were
 looked for, with its gradient and all that is nearer to it than to another such call.
@@ -508,7 +508,7 @@ step(rille.ones(64)):item()]],
   ["graph.show"] = {
     sign = 'step:show(["file.svg"][, {forward =, backward =}])',
     text = [[
-Draws what the step does when: a row a device, pieces numbered, planned above measured, memory below, and who
+Draws what the step does when: a row a device, micro-batches numbered, planned above measured, memory below, and who
 waited for what. The first three calls are timed, and all from the first show(), chart() or trace() on; an older one than the
 last is told. step:show(nil, {forward = 1, backward = 2}) plans with these costs.]],
     code = [[
@@ -533,9 +533,9 @@ step(rille.ones(64)):item()]],
   ["graph.chart"] = {
     sign = "step:chart([{forward =, backward =, weight =, move =, update =, jitter =, seed =}])",
     text = [[
-What step:show() draws, as a table: planned (on a virtual clock, by these seconds a piece and stage, or by measured
+What step:show() draws, as a table: planned (on a virtual clock, by these seconds a micro-batch and stage, or by measured
 ones; with jitter = 0.1 each act up to 10 % longer or shorter, drawn with seed) and measured, each {time =, bubble =, spans =, stalls =, devices =}; a span is
-{device =, stage =, piece =, what =, from =, to =}. activations: bytes that a device holds for backward; activations_1f1b: with
+{device =, stage =, micro_batch =, what =, from =, to =}. activations: bytes that a device holds for backward; activations_1f1b: with
 1F1B; bound: the least bubble; again: how much of forward backward computes again, 0 to 1. call of calls was measured; computing:
 devices that do not only hold what others put aside, whose bubble it is; at_once: how many of them can act at once.]],
     code = [[

@@ -24,13 +24,13 @@ end
 local function row(g)
   local a = g.actor
   return {a.name, g.from == g.to and g.from or g.from .. " - " .. g.to:match("%d+$"),
-    a.pieces > 1 and ("%d %s"):format(a.stage, a.phase) or "", ("%d of %d"):format(a.begun, a.acts),
+    a.micro_batches > 1 and ("%d %s"):format(a.stage, a.phase) or "", ("%d of %d"):format(a.begun, a.acts),
     g.bytes > 0 and paint.bytes(g.bytes) or "", g.state, a.line}
 end
 
 return function(list, columns)
   if #list == 0 then return "  no plan has run yet, or the one that ran last is gone; :actors STEP shows a compiled step's\n" end
-  local rows, all = {{"what", "device", list[1].pieces > 1 and "stage" or "", "acts", "registers", "state", "line"}}, groups(list)
+  local rows, all = {{"what", "device", list[1].micro_batches > 1 and "stage" or "", "acts", "registers", "state", "line"}}, groups(list)
   -- Who waits is told first: after a run that failed, that is the question.
   for k, g in ipairs(all) do g.order = (g.state:find("waits") and 0 or #all) + k end
   table.sort(all, function(x, y) return x.order < y.order end)

@@ -16,7 +16,7 @@ local MOST <const> = 400 -- spans of a device that are drawn one by one
 local function headline(c)
   local places = #c.devices == 1 and c.devices[1].device or ("%d devices"):format(#c.devices)
   if c.threads < #c.devices then places = places .. (" on %d thread%s"):format(c.threads, c.threads > 1 and "s" or "") end
-  local pieces = c.pieces > 1 and (", %d micro-batches, %s"):format(c.pieces, c.schedule) or ""
+  local pieces = c.micro_batches > 1 and (", %d micro-batches, %s"):format(c.micro_batches, c.schedule) or ""
   return ("%d stage%s, %s%s"):format(c.stages, c.stages > 1 and "s" or "", places, pieces)
 end
 
@@ -74,7 +74,7 @@ end
 
 local textures = {forward = "░", backward = "▓", weight = "▒", move = "»", update = "█"}
 
--- What each cell shows, as runs {what =, piece =, stage =, from =, to =} in cells, without those that are idle: the kind of
+-- What each cell shows, as runs {what =, micro_batch =, stage =, from =, to =} in cells, without those that are idle: the kind of
 -- work and the piece that take most of a cell; a cell that is mostly idle shows that, but where so much that was not shown
 -- makes up a cell: acts much shorter than cells are seen as often as they take time.
 local function runs_of(spans, time, columns)
@@ -83,7 +83,7 @@ local function runs_of(spans, time, columns)
     local from, to = s.from / time * columns, s.to / time * columns
     for k = math.floor(from), math.min(columns - 1, math.ceil(to) - 1) do
       local cell = cells[k] or {busy = 0, shares = {}}
-      local key = s.what .. ":" .. (s.piece or "")
+      local key = s.what .. ":" .. (s.micro_batch or "")
       local share = math.min(to, k + 1) - math.max(from, k)
       cells[k], cell.busy = cell, cell.busy + share
       cell.shares[key] = (cell.shares[key] or 0) + share
@@ -97,13 +97,13 @@ local function runs_of(spans, time, columns)
     unseen = unseen + busy - (seen and 1 or 0)
     if seen then
       if last and last.to == k and last.key == cell.key then last.to = k + 1
-      else runs[#runs + 1] = {key = cell.key, what = cell.most.what, piece = cell.most.piece, stage = cell.most.stage, from = k, to = k + 1} end
+      else runs[#runs + 1] = {key = cell.key, what = cell.most.what, micro_batch = cell.most.micro_batch, stage = cell.most.stage, from = k, to = k + 1} end
     end
   end
   return runs
 end
 
--- One device's row: each span begins with its piece's number where that fits.
+-- One device's row: each span begins with its micro-batch's number where that fits.
 local function row_text(spans, time, columns, color)
   local out, at = {}, 0
   local function idle(to)
@@ -111,7 +111,7 @@ local function row_text(spans, time, columns, color)
   end
   for _, r in ipairs(runs_of(spans, time, columns)) do
     idle(r.from)
-    local n, number = r.to - r.from, r.piece and tostring(r.piece) or ""
+    local n, number = r.to - r.from, r.micro_batch and tostring(r.micro_batch) or ""
     if #number > n then number = n == 1 and number:sub(-1) or "" end
     out[#out + 1] = paint.colored(number .. (color and " " or textures[r.what]):rep(n - #number), r.what, color)
     at = r.to
@@ -185,7 +185,7 @@ local WIDTH <const>, LEFT <const>, RIGHT <const>, ROW <const>, GAP <const> = 960
 local LINE <const>, LETTERS <const> = 18, 118 -- of text: its height, and how many letters a line has room for
 
 local function tip_of(s)
-  return ("%s%s, stage %d, %s"):format(s.what, s.piece and " of piece " .. s.piece or "", s.stage, paint.seconds(s.to - s.from))
+  return ("%s%s, stage %d, %s"):format(s.what, s.micro_batch and " of micro-batch " .. s.micro_batch or "", s.stage, paint.seconds(s.to - s.from))
 end
 
 -- Spans as they are, or where they are many what one can see of them: two runs a pixel.
@@ -209,7 +209,7 @@ local function draw_run(doc, c, run, rows, y, time)
       if w >= 0.15 then doc:box(x, y, math.max(0.3, w - (w > 4 and 0.8 or 0)), ROW - GAP, s.what, w > 1 and tip_of(s) or nil) end
     end
     for _, s in ipairs(spans) do -- above all boxes, and never one over the other: moves go on beside other work
-      local x, w, label = LEFT + s.from * scale, (s.to - s.from) * scale, s.piece and tostring(s.piece) or ""
+      local x, w, label = LEFT + s.from * scale, (s.to - s.from) * scale, s.micro_batch and tostring(s.micro_batch) or ""
       local half = 3.5 * #label
       if w >= 2 * half + 3 and x + w / 2 - half >= free then
         doc:text(x + w / 2, y + ROW / 2 + 2, "mid small", label)

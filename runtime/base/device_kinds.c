@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const char *const names[NDEVICE_KIND] = {
-    [DEV_CPU] = "cpu", [DEV_META] = "meta", [DEV_ASYNC] = "late", [DEV_CUDA] = "cuda"};
+    [DEV_CPU] = "cpu", [DEV_META] = "meta", [DEV_ASYNC] = "async", [DEV_CUDA] = "cuda"};
 
 const char *
 device_kind_text(int kind)
@@ -21,6 +21,7 @@ device_kind_parse(const char *text)
 {
     for (int k = 0; k < NDEVICE_KIND; k++)
         if (!strcmp(text, names[k])) return k;
+    if (!strcmp(text, "late")) return DEV_ASYNC; /* its name before 0.2; the shell warns */
     fail(E_PLACE, "\"%s\" is no device kind: expected cpu, meta or cuda", text);
     return -1;
 }

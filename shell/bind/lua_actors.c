@@ -8,8 +8,8 @@ push_actor(lua_State *L, const struct rille_actor *a)
     const struct {
         const char *key;
         lua_Integer value;
-    } numbers[] = {{"thread", a->thread}, {"stage", a->stage}, {"begun", a->begun}, {"acts", a->acts},
-                   {"pieces", a->pieces}, {"bytes", a->bytes}, {"hosts", a->nhost}, {"shown", a->nshown}};
+    } numbers[] = {{"thread", a->thread},        {"stage", a->stage}, {"begun", a->begun}, {"acts", a->acts},
+                   {"micro_batches", a->pieces}, {"bytes", a->bytes}, {"hosts", a->nhost}, {"shown", a->nshown}};
     const struct {
         const char *key, *value;
     } texts[] = {{"name", a->name}, {"kind", a->kind}, {"phase", a->phase}, {"state", a->state}, {"line", a->line}};
@@ -24,6 +24,7 @@ push_actor(lua_State *L, const struct rille_actor *a)
     }
     lua_pushfstring(L, "%s:%d", a->device_kind, a->device);
     lua_setfield(L, -2, "device");
+    renamed_fields(L);
 }
 
 void

@@ -1,6 +1,8 @@
 /* lua_chart.c - step:chart() as a table; lua/show/step.lua draws it. Seconds, bytes; devices count from 1, as lists do,
- * stages and pieces from 0. */
+ * stages and micro-batches from 0. */
 #include "shell/bind/shell.h"
+
+#include <string.h>
 
 static void
 set_number(lua_State *L, const char *key, double v)
@@ -23,16 +25,47 @@ set_text(lua_State *L, const char *key, const char *v)
     lua_setfield(L, -2, key);
 }
 
+/* __index: returns a field by its old name, with a warning. */
+static int
+read_renamed_field(lua_State *L)
+{
+    static const char *const renamed[][2] = {{"piece", "micro_batch"}, {"pieces", "micro_batches"}};
+    const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+    lua_pushnil(L);
+    for (size_t k = 0; k < sizeof renamed / sizeof *renamed; k++) {
+        if (strcmp(renamed[k][0], name)) continue;
+        lua_warning(
+            L,
+            lua_pushfstring(L, "the field \"%s\" is called \"%s\" now, and \"%s\" will be an error in the next release",
+                            name, renamed[k][1], name),
+            0);
+        lua_pushstring(L, renamed[k][1]);
+        lua_rawget(L, 1);
+    }
+    return 1;
+}
+
+void
+renamed_fields(lua_State *L)
+{
+    if (luaL_newmetatable(L, "rille.renamed_fields")) {
+        lua_pushcfunction(L, read_renamed_field);
+        lua_setfield(L, -2, "__index");
+    }
+    lua_setmetatable(L, -2);
+}
+
 static void
 push_span(lua_State *L, const struct rille_chart_span *s)
 {
     lua_createtable(L, 0, 6);
     chart_set_integer(L, "device", s->device + 1);
     chart_set_integer(L, "stage", s->stage);
-    if (s->piece >= 0) chart_set_integer(L, "piece", s->piece);
+    if (s->piece >= 0) chart_set_integer(L, "micro_batch", s->piece);
     set_text(L, "what", s->what);
     set_number(L, "from", s->begin);
     set_number(L, "to", s->end);
+    renamed_fields(L);
 }
 
 static void
@@ -92,11 +125,12 @@ static void
 push_chart(lua_State *L, const struct rille_chart *c)
 {
     lua_createtable(L, 0, 21);
+    renamed_fields(L);
     chart_set_integer(L, "stages", c->nstage);
     chart_set_integer(L, "threads", c->nthread);
     chart_set_integer(L, "computing", c->ncompute);
     chart_set_integer(L, "at_once", c->natonce);
-    chart_set_integer(L, "pieces", c->pieces);
+    chart_set_integer(L, "micro_batches", c->pieces);
     chart_set_integer(L, "lag", c->lag);
     lua_pushboolean(L, c->split);
     lua_setfield(L, -2, "split");

@@ -98,6 +98,7 @@ lua_place_new(lua_State *L)
     struct mesh m = {0};
     const struct rille_place *p;
     if (lua_type(L, 1) != LUA_TSTRING) complain(L, "placement: the first argument is a device kind such as \"cpu\"");
+    if (!strcmp(lua_tostring(L, 1), "late")) lua_warning(L, RENAMED_KIND, 0);
     if (!lua_istable(L, 2)) complain(L, "placement: the second argument is a table of ranks, found %s", what_is(L, 2));
     lua_settop(L, 2);
     luaL_checkstack(L, 2 * RILLE_AXES + 8, "placement");

@@ -17,6 +17,10 @@
 
 #include <limits.h>
 
+/* Warning for a device kind that was renamed; the old name works until the next release. */
+#define RENAMED_KIND                                                                                                   \
+    "the device kind \"late\" is called \"async\" now, and \"late\" will be an error in the next release"
+
 /* The kinds of userdata that the shell makes; each has one metatable. */
 enum kind {
     KIND_SHELL,
@@ -305,6 +309,7 @@ void actors_push(lua_State *L, struct rille_graph *g); /* a list of actors; NULL
 
 /* Reads the costs at i: {forward =, ...} or a chart. Returns false for nil or none. who: prefix of errors. */
 bool chart_costs(lua_State *L, int i, const char *who, struct rille_chart_costs *out);
+void renamed_fields(lua_State *L); /* the table at the top answers to old names of fields, with a warning */
 void chart_push(lua_State *L, struct rille_graph *g, int costs); /* costs: index of a table, nil or nothing */
 
 /* ---- value.c: dtypes as Lua values ---- */

@@ -100,7 +100,7 @@ machine_facts(lua_State *L, int list)
 static void
 device_facts(lua_State *L, int list)
 {
-    static const char *const kinds[] = {"cpu", "cuda", "meta", "late"};
+    static const char *const kinds[] = {"cpu", "cuda", "meta", "async"};
     struct rille_session *s = shell_of(L)->session;
     struct rille_gpu_info gpu;
     luaL_Buffer b;

@@ -201,7 +201,7 @@ main(void)
     for (int threads = 1; threads <= 2; threads++) {
         plain(threads, "cpu", false);
         plain(threads, "cpu", true);
-        plain(threads, "late", false);
+        plain(threads, "async", false);
         for (size_t i = 0; i < countof(schedules); i++) compiled(threads, schedules[i]);
     }
     return done();

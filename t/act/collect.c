@@ -287,7 +287,7 @@ test_mistakes(struct rille_session *s, uint64_t seed)
 int
 main(void)
 {
-    struct rille_options o = {.devices = "cpu:4,late:4", .threads = 1, .bus = "zmq"};
+    struct rille_options o = {.devices = "cpu:4,async:4", .threads = 1, .bus = "zmq"};
     struct rille_session *s;
     uint64_t seed = seed_of(18);
     alarm(getenv("RILLE_LONG") ? 2 * HANG : HANG);

@@ -246,7 +246,7 @@ no_memory(const struct train_options *o)
         int status = train_step(&t, &loss);
         if (status) {
             denied++;
-            if (status != E_MEMORY || (!says("cpu:") && !says("late:")))
+            if (status != E_MEMORY || (!says("cpu:") && !says("async:")))
                 wrong++, diag("%zu: %d, %s", spare, status, rille_error());
             wrong += !weights_left(&t, &start, &half_written) || half_written;
         } else {
@@ -358,7 +358,7 @@ main(void)
     static const char *const bus[] = {"zmq", "sim:1"};
     static const struct {
         const char *first, *second;
-    } kind[] = {{"cpu", NULL}, {"late", NULL}, {"cpu", "late"}, {"late", "cpu"}};
+    } kind[] = {{"cpu", NULL}, {"async", NULL}, {"cpu", "async"}, {"async", "cpu"}};
     static const char *const schedule[] = {NULL, "1f1b", "gpipe"};
     for (int i = 0; i < 16; i++) {
         struct train_options o = {.bus = bus[i % 2], .schedule = schedule[i / 8]};

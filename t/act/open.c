@@ -121,7 +121,7 @@ steps_open(struct steps *x, const struct trial *how)
 {
     *x = (struct steps){0};
     struct train_options o = {
-        .bus = how->bus, .kind = "late", .threads = how->threads, .single = true, .memory_limit = how->memory_limit};
+        .bus = how->bus, .kind = "async", .threads = how->threads, .single = true, .memory_limit = how->memory_limit};
     train_open(&x->t, &o);
     x->t.s->poison = false; /* a run that poisons is waited for */
     must(rille_live_new(x->t.s, rate_of, NULL, x, &x->rate), "a live number");
@@ -619,7 +619,7 @@ test_doing(void)
         is_str(begun, "a run", "a run is told of which nobody computes or waits for anything yet");
         rille_doing(x.t.s, text, sizeof text);
         is_str(text, "", "while nobody waits nothing is told");
-        pthread_t thread = begin_asking(x.t.s, "sgd x 2 (train.lua:6) on late:0");
+        pthread_t thread = begin_asking(x.t.s, "sgd x 2 (train.lua:6) on async:0");
         row[i].wait(&x, loss);
         pthread_join(thread, NULL);
         ok(atomic_load(&asked.told), "%s waits for %s", row[i].who, asked.text);
@@ -643,7 +643,7 @@ static void
 test_doing_in_run(void)
 {
     struct train t = {0};
-    struct train_options o = {.bus = "zmq", .kind = "late", .threads = 2};
+    struct train_options o = {.bus = "zmq", .kind = "async", .threads = 2};
     struct rille_tensor *x, *y;
     float value[ROWS * WIDTH];
     train_open(&t, &o);
@@ -651,7 +651,7 @@ test_doing_in_run(void)
     must(train_call(&t, "relu", 8, x, NULL, &y), "a call");
     device_late.enqueue = linger_on_second;
     atomic_store(&released, false);
-    pthread_t thread = begin_asking(t.s, "relu (train.lua:8) on late:1");
+    pthread_t thread = begin_asking(t.s, "relu (train.lua:8) on async:1");
     must(rille_tensor_read(y, value), "a value");
     pthread_join(thread, NULL);
     device_late.enqueue = enqueue;

@@ -30,7 +30,7 @@ options_of(const struct variant *v, const char *bus)
 static void
 list_variants(void)
 {
-    static const char *const kind[] = {"cpu", "late"}, *const schedule[] = {"1f1b", "gpipe", NULL};
+    static const char *const kind[] = {"cpu", "async"}, *const schedule[] = {"1f1b", "gpipe", NULL};
     for (int i = 0; i < 12; i++)
         variant[i] = (struct variant){.kind = kind[i % 2], .exact = i / 2 % 2, .schedule = schedule[i / 4]};
     for (int i = 0; i < 6; i++) /* stages of two kinds */
@@ -244,7 +244,7 @@ is_said(enum fault mistake, const char *name)
     enum { SEEDS = 12 };
     int silent = 0;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
-        struct trial t = trial_of(mistake, (struct train_options){.kind = "late", .schedule = "1f1b"}, seed);
+        struct trial t = trial_of(mistake, (struct train_options){.kind = "async", .schedule = "1f1b"}, seed);
         silent += in_child(says_so, &t) != 0;
     }
     ok(mistake == NO_FAULT ? silent == 0 : silent > 0, "%s", name);
@@ -290,11 +290,11 @@ main(void)
     is_caught(EARLY_BACK, "a register given back before it is read", "cpu", 4);
     is_caught_at_once(NO_FAULT, "without a mistake nothing is caught where registers are filled once", "cpu", 4);
     is_caught_at_once(EARLY_BACK, "a register that is filled once, given back before it is read,", "cpu", 4);
-    is_caught(EARLY_BACK, "a register given back when work is enqueued, not done,", "late", 4);
-    is_caught(EARLY_READ, "a reader that is told before the work is done", "late", 4);
-    is_caught(NO_EVENT, "a stream that does not wait for another of its device", "late", 4);
-    is_caught(NO_EVENT, "a stream that does not wait for another of its thread", "late", 2);
-    is_caught(NEXT_ADDRESS, "work that has the addresses of the next act", "late", 4);
+    is_caught(EARLY_BACK, "a register given back when work is enqueued, not done,", "async", 4);
+    is_caught(EARLY_READ, "a reader that is told before the work is done", "async", 4);
+    is_caught(NO_EVENT, "a stream that does not wait for another of its device", "async", 4);
+    is_caught(NO_EVENT, "a stream that does not wait for another of its thread", "async", 2);
+    is_caught(NEXT_ADDRESS, "work that has the addresses of the next act", "async", 4);
     is_said(NO_FAULT, "a label that is no class is refused on streams, whatever the order of events");
     is_said(EARLY_SAY, "what is wrong in data, asked for before the work is done, is caught");
     is_deadlock(KEPT, 0, "a register that is not given back", "a free register of result");

@@ -61,7 +61,7 @@ tensor(struct rille_session *s, const struct rille_layout *l)
 
 enum { RESULTS = 4 };
 
-/* One step: what does not depend on each other, on late:0. */
+/* One step: what does not depend on each other, on async:0. */
 static struct rille_graph *
 trace(struct rille_session *s, struct rille_tensor *const *x)
 {
@@ -71,9 +71,9 @@ trace(struct rille_session *s, struct rille_tensor *const *x)
     must(rille_trace_begin(s, &o, RESULTS, x, in), "trace");
     struct rille_arg arg = {.kind = RILLE_ARG_TENSOR, .tensor = in[STREAM_COMPUTE]};
     must(rille_call(s, rille_op_find("neg"), 1, &arg, 0, NULL, &out[STREAM_COMPUTE]), "neg");
-    must(rille_tensor_to_global(in[STREAM_IN], layout_on(s, "late", 1, "B"), &out[STREAM_IN]), "in");
+    must(rille_tensor_to_global(in[STREAM_IN], layout_on(s, "async", 1, "B"), &out[STREAM_IN]), "in");
     must(rille_tensor_to_global(in[STREAM_OUT], layout_on(s, "cpu", 1, "B"), &out[STREAM_OUT]), "out");
-    must(rille_tensor_to_global(in[STREAM_MOVE], layout_on(s, "late", 2, "B"), &out[STREAM_MOVE]), "move");
+    must(rille_tensor_to_global(in[STREAM_MOVE], layout_on(s, "async", 2, "B"), &out[STREAM_MOVE]), "move");
     must(rille_trace_end(s, RESULTS, out, &g), "trace");
     for (int i = 0; i < RESULTS; i++) {
         rille_tensor_free(&in[i]);
@@ -95,14 +95,14 @@ holds(struct rille_tensor *y, float factor)
 static bool
 ends(unsigned roles)
 {
-    struct rille_options o = {.devices = "cpu:1,late:2", .threads = 1, .bus = "zmq"};
+    struct rille_options o = {.devices = "cpu:1,async:2", .threads = 1, .bus = "zmq"};
     struct rille_session *s;
     struct rille_tensor *x[RESULTS], *y[RESULTS];
     must(rille_open(&o, &s), "open");
-    x[STREAM_COMPUTE] = tensor(s, layout_on(s, "late", 1, "B"));
+    x[STREAM_COMPUTE] = tensor(s, layout_on(s, "async", 1, "B"));
     x[STREAM_IN] = tensor(s, layout_on(s, "cpu", 1, "B"));
-    x[STREAM_OUT] = tensor(s, layout_on(s, "late", 1, "B"));
-    x[STREAM_MOVE] = tensor(s, layout_on(s, "late", 2, "S(0)"));
+    x[STREAM_OUT] = tensor(s, layout_on(s, "async", 1, "B"));
+    x[STREAM_MOVE] = tensor(s, layout_on(s, "async", 2, "S(0)"));
     struct rille_graph *g = trace(s, x);
     expected = roles;
     atomic_store(&begun, 0);
@@ -216,7 +216,7 @@ multiply(struct net *b, int way, float *got)
     ahead = way;
     memset(nwork, 0, sizeof nwork);
     for (int role = 0; role < NSTREAM; role++) atomic_store(&under_way[role], 0);
-    int n = (way > 0 ? gather_and_multiply : multiply_and_gather)(b, layout_on(b->s, "late", 2, "B"), y);
+    int n = (way > 0 ? gather_and_multiply : multiply_and_gather)(b, layout_on(b->s, "async", 2, "B"), y);
     device_late.enqueue = enqueue_panel;
     must(rille_eval(b->s, n, y), "eval");
     device_late.enqueue = enqueue_late;
@@ -233,7 +233,7 @@ multiply(struct net *b, int way, float *got)
 static void
 test_panels(void)
 {
-    struct rille_options o = {.devices = "cpu:1,late:2", .threads = 1, .bus = "zmq"};
+    struct rille_options o = {.devices = "cpu:1,async:2", .threads = 1, .bus = "zmq"};
     struct net b = {0};
     static float x[ROWS][PANELS * WIDTH], w[WIDTH], want[ROWS], got[ROWS];
     for (int j = 0; j < WIDTH; j++) w[j] = (float)(j % 5 - 2);
@@ -244,8 +244,8 @@ test_panels(void)
         }
     int64_t of_x[] = {ROWS, PANELS * WIDTH}, of_w[] = {WIDTH, 1};
     must(rille_open(&o, &b.s), "open");
-    must(rille_tensor_from_host(b.s, "f32", 2, of_x, x, layout_on(b.s, "late", 2, "S(0)"), &b.x), "x");
-    must(rille_tensor_from_host(b.s, "f32", 2, of_w, w, layout_on(b.s, "late", 2, "B"), &b.y), "w");
+    must(rille_tensor_from_host(b.s, "f32", 2, of_x, x, layout_on(b.s, "async", 2, "S(0)"), &b.x), "x");
+    must(rille_tensor_from_host(b.s, "f32", 2, of_w, w, layout_on(b.s, "async", 2, "B"), &b.y), "w");
     ok(multiply(&b, 1, got) && memcmp(got, want, sizeof got) == 0,
        "panel k + 1 is gathered while panel k is multiplied: they wait for each other");
     ok(multiply(&b, -1, got) && memcmp(got, want, sizeof got) == 0,
@@ -352,7 +352,7 @@ test_one_stream(struct rille_session *s, uint64_t seed)
 int
 main(void)
 {
-    struct rille_options o = {.devices = "cpu:4,late:4", .threads = 1, .bus = "zmq"};
+    struct rille_options o = {.devices = "cpu:4,async:4", .threads = 1, .bus = "zmq"};
     struct rille_session *s;
     alarm(HANG);
     test_side_by_side();

@@ -760,7 +760,7 @@ test_text(struct rille_session *s)
     is_str(str_text(&text[1]), str_text(&text[0]), "the text of a plan is the same for any number of threads");
     is_str(
         str_text(&text[0]),
-        "plan: 1 piece, 4 devices, 8 tasks, 8 registers\n"
+        "plan: 1 micro-batch, 4 devices, 8 tasks, 8 registers\n"
         "    0-1  relu                   cpu[0-1]      f32{2, 4}           32 B      from leaf 0; a.lua:3\n"
         "    2-3  box exchange           cpu[2-3]      f32{4, 4}           64 B      from 0-1; a.lua:3\n"
         "    4-5  join                   cpu[2-3]      f32{4, 4}           0 B       from 2-3; a.lua:3\n"
@@ -781,7 +781,7 @@ main(void)
 {
     uint64_t seed = seed_of(5);
     bool more = getenv("RILLE_LONG") != NULL;
-    struct rille_options o = {.devices = "cpu:4,late:4", .threads = 1, .bus = "zmq"};
+    struct rille_options o = {.devices = "cpu:4,async:4", .threads = 1, .bus = "zmq"};
     struct rille_session *s;
     alarm(more ? 2 * HANG : HANG);
     if (rille_open(&o, &s)) return 1;

@@ -231,7 +231,7 @@ open_session(bool simulated, const char *cost)
 {
     char bus[40];
     snprintf(bus, sizeof bus, "sim:%llu", (unsigned long long)seed++);
-    struct rille_options o = {.devices = "cpu:18,late:18", .threads = 3, .bus = simulated ? bus : "zmq", .cost = cost};
+    struct rille_options o = {.devices = "cpu:18,async:18", .threads = 3, .bus = simulated ? bus : "zmq", .cost = cost};
     must(rille_open(&o, &s), "open");
 }
 
@@ -274,8 +274,8 @@ test_meshes(bool simulated, const char *cost, int share)
     static const struct route route[] = {{"cpu", "cpu", 0, "where it is"},
                                          {"cpu", "cpu", 1, "to overlapping ranks"},
                                          {"cpu", "cpu", 9, "to other ranks"},
-                                         {"cpu", "late", 9, "to late devices"},
-                                         {"late", "cpu", 9, "from late devices"}};
+                                         {"cpu", "async", 9, "to late devices"},
+                                         {"async", "cpu", 9, "from late devices"}};
     for (size_t m = 0; m < countof(meshes); m++)
         for (size_t w = 0; w < countof(route); w++) {
             open_session(simulated, cost);

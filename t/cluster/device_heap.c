@@ -1,5 +1,6 @@
 /* Tests of actors/cluster/memory/device_heap.c and position.c: what workers have taken of their devices' own memory,
- * against a list that is searched from end to end; and the banks of every device of every map of small worlds. */
+ * against a list that is searched from end to end; and the device heaps of every device of every map of small worlds.
+ */
 #include "actors/cluster/memory/device_heap.h"
 #include "actors/cluster/wire/position.h"
 #include "runtime/base/error.h"
@@ -43,7 +44,7 @@ test_held(void)
 {
     struct device_heap h = {0};
     struct model m[PLACES] = {{0}};
-    uint64_t state = seed_of(7), first = (uint64_t)3 << BANK_SHIFT;
+    uint64_t state = seed_of(7), first = (uint64_t)3 << HEAP_SHIFT;
     int wrong = 0, said = 0;
     for (int i = 0; i < TURNS; i++) {
         int at = (int)(next_random(&state) % PLACES);
@@ -77,7 +78,7 @@ test_held(void)
 
 /* Three workers' ranges in all ways of two memories and three kinds. */
 static void
-test_banks(void)
+test_heaps(void)
 {
     enum { RANGES = 4 };
     static const int kind[] = {DEV_CPU, DEV_ASYNC, DEV_CUDA};
@@ -93,29 +94,29 @@ test_banks(void)
         }
         for (int memory = 0; memory < 2; memory++) {
             bool used[RANGES * 4] = {false};
-            int32_t n = banks_of(&map, memory), seen = 0, device;
+            int32_t n = position_heaps(&map, memory), seen = 0, device;
             int k;
             for (int i = 0; i < RANGES; i++)
                 for (int32_t d = r[i].first; d < r[i].first + r[i].n; d++) {
-                    int32_t w = bank_of(&map, memory, r[i].kind, d);
+                    int32_t w = position_heap(&map, memory, r[i].kind, d);
                     bool wants = r[i].memory == memory && r[i].kind != DEV_CPU;
                     wrong += wants != (w > 0) || w > n || (w && used[w]);
                     if (!w) continue;
                     used[w] = true;
                     seen++;
-                    wrong += !bank_device(&map, memory, w, &k, &device) || k != r[i].kind || device != d;
+                    wrong += !position_heap_device(&map, memory, w, &k, &device) || k != r[i].kind || device != d;
                 }
-            wrong +=
-                seen != n || bank_device(&map, memory, 0, &k, &device) || bank_device(&map, memory, n + 1, &k, &device);
+            wrong += seen != n || position_heap_device(&map, memory, 0, &k, &device) ||
+                     position_heap_device(&map, memory, n + 1, &k, &device);
         }
     }
-    is_int(wrong, 0, "each device that has its own memory has a bank of it, which names that device");
+    is_int(wrong, 0, "each device that has its own memory has a device heap of it, which names that device");
 }
 
 int
 main(void)
 {
     test_held();
-    test_banks();
+    test_heaps();
     return done();
 }

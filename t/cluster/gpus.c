@@ -112,7 +112,7 @@ test_lists(void)
         {"cpu:1,cuda:0", "cuda:0x1,cpu:1", false},
         {"cuda,cpu:1", "cuda:0x1,cpu:1", true},
         {"cpu:2", "cpu:2", true},
-        {"late:1,cpu:2", "late:1,cpu:2", true},
+        {"async:1,cpu:2", "async:1,cpu:2", true},
         {"cpu:2", "cpu:2,cuda:0", false},
     };
     for (size_t i = 0; i < countof(row); i++) {

@@ -121,21 +121,21 @@ test_devices(void)
         const char *devices, *why;
     } row[] = {
         {"", "this text names none"},
-        {"junk", "of kind cpu and cuda, not junk"},
+        {"junk", "\"junk\" is no device kind"},
         {"cpu:0", "a number of devices from 1 to 4096, not \"0\""},
         {"cpu:-1", "a number of devices from 1 to 4096, not \"-1\""},
         {"cpu:4097", "a number of devices from 1 to 4096, not \"4097\""},
         {"cpu:", "a number of devices from 1 to 4096, not \"\""},
         {"cpu:1,cpu:2", "\"cpu\" is named twice"},
         {",cpu:1", "kind:count, separated by commas"},
-        {"cpu1:1", "of kind cpu and cuda, not cpu1"},
+        {"cpu1:1", "\"cpu1\" is no device kind"},
         {"meta:1", "of kind cpu and cuda, not meta"},
-        {"late:1", "workers have cpu devices, \"cpu:1\" or more"},
+        {"async:1", "workers have cpu devices, \"cpu:1\" or more"},
         {"cuda:0", "workers have cpu devices, \"cpu:1\" or more"},
         {"cuda:all,cpu:1", "does not say how many GPUs it has"},
         {"cuda:0,cpu:1", "GPUs: 1 devices are told of in another way"},
         {"cpu:1,meta:1", "of kind cpu and cuda, not meta"},
-        {"\x1b[2J", "of kind cpu and cuda, not \\x1b[2J"},
+        {"\x1b[2J", "no device kind"},
     };
     struct told t = {0};
     struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};

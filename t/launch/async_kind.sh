@@ -1,6 +1,6 @@
 #!/bin/bash
 # async_kind.sh - tests in Lua hold on devices whose work is done later, and whose memory faults when host code touches it:
-# the same files, with "late" for "cpu". With RILLE_LONG=1 all of them, but those that read the word "cpu" in what is
+# the same files, with "async" for "cpu". With RILLE_LONG=1 all of them, but those that read the word "cpu" in what is
 # shown, or the clock.
 set -u
 some=(session/several-results boxing/grad shell/graph files/save nn/optim-clip session/random-calls nn/ranks shell/tensor nn/optim-update
@@ -16,39 +16,39 @@ trap 'rm -rf "$folder"' EXIT
 for file in * t/* t/*/*; do # the tree as it is, but for what is Lua in t: its tests name themselves in errors
   case $file in
   t) mkdir "$folder/t" ;;
-  t/*/*.lua) sed 's/"cpu"/"late"/g; s/cpu:/late:/g; s/cpu\[/late[/g' "$file" >"$folder/$file" ;;
+  t/*/*.lua) sed 's/"cpu"/"async"/g; s/cpu:/async:/g; s/cpu\[/async[/g' "$file" >"$folder/$file" ;;
   t/*) if [ -d "$file" ]; then mkdir -p "$folder/$file"; else ln -s "$PWD/$file" "$folder/$file"; fi ;;
   *) ln -s "$PWD/$file" "$folder/$file" ;;
   esac
 done
 for test in "${some[@]}"; do
   n=$((n + 1))
-  if (cd "$folder" && "$rille" -d late:8 "t/$test.lua") >"$folder/out" 2>&1 && grep -q '^ok' "$folder/out"; then echo "ok $n - $test"; else
+  if (cd "$folder" && "$rille" -d async:8 "t/$test.lua") >"$folder/out" 2>&1 && grep -q '^ok' "$folder/out"; then echo "ok $n - $test"; else
     echo "not ok $n - $test"
     failed=1
     grep -v '^ok' "$folder/out" | head -20 | sed 's/^/#   /'
   fi
 done
 n=$((n + 1))
-"$rille" -d cpu:1,late:1 t/lib/streams.lua >"$folder/out" 2>&1 && echo "ok $n - a trace has a track for each stream, whose acts follow each other" || {
+"$rille" -d cpu:1,async:1 t/lib/streams.lua >"$folder/out" 2>&1 && echo "ok $n - a trace has a track for each stream, whose acts follow each other" || {
   echo "not ok $n - a trace has a track for each stream, whose acts follow each other"
   failed=1
   sed 's/^/#   /' "$folder/out"
 }
 n=$((n + 1))
-if "$rille" -d cpu:1,late:4 t/lib/panels.lua >"$folder/out" 2>&1; then echo "ok $n - a panel of a product waits for none but the panel whose place it takes"; else
+if "$rille" -d cpu:1,async:4 t/lib/panels.lua >"$folder/out" 2>&1; then echo "ok $n - a panel of a product waits for none but the panel whose place it takes"; else
   echo "not ok $n - a panel of a product waits for none but the panel whose place it takes"
   failed=1
   sed 's/^/#   /' "$folder/out"
 fi
 n=$((n + 1))
-if "$rille" -d late:1 t/lib/unread.lua >"$folder/out" 2>&1; then echo "ok $n - steps that nobody waits for leave what those leave that are read"; else
+if "$rille" -d async:1 t/lib/unread.lua >"$folder/out" 2>&1; then echo "ok $n - steps that nobody waits for leave what those leave that are read"; else
   echo "not ok $n - steps that nobody waits for leave what those leave that are read"
   failed=1
   sed 's/^/#   /' "$folder/out"
 fi
 n=$((n + 1))
-"$rille" -d late:1 -e 'local x, step = rille.ones({8}), rille.graph(function(x) return x:sin() end)
+"$rille" -d async:1 -e 'local x, step = rille.ones({8}), rille.graph(function(x) return x:sin() end)
   for _ = 1, 3 do step(x) end
   rille._slow_op("sin", 0.05) step(x) step(x) os.exit(3)' >"$folder/out" 2>&1
 if [ $? = 3 ]; then echo "ok $n - a program exits while steps go on"; else
@@ -57,7 +57,7 @@ if [ $? = 3 ]; then echo "ok $n - a program exits while steps go on"; else
   sed 's/^/#   /' "$folder/out"
 fi
 n=$((n + 1))
-if RILLE_THREADS=1 "$rille" -d late:4 t/lib/naps.lua >"$folder/out" 2>&1; then echo "ok $n - kernels that sleep do so on their streams"; else
+if RILLE_THREADS=1 "$rille" -d async:4 t/lib/naps.lua >"$folder/out" 2>&1; then echo "ok $n - kernels that sleep do so on their streams"; else
   echo "not ok $n - kernels that sleep do so on their streams"
   failed=1
   sed 's/^/#   /' "$folder/out"

@@ -4,13 +4,13 @@
 rille=$1
 . t/lib/processes.sh
 root=$PWD
-late() { sed 's/"cpu"/"late"/g; s/cpu:/late:/g; s/cpu\[/late[/g' "$1" >"$2"; }
+async_copy() { sed 's/"cpu"/"async"/g; s/cpu:/async:/g; s/cpu\[/async[/g' "$1" >"$2"; }
 
 # ---- the same bits ----
 
 mkdir "$dir/examples"
 ln -s "$root/examples/data" "$dir/examples/data"
-late examples/digits.lua "$dir/examples/digits.lua"
+async_copy examples/digits.lua "$dir/examples/digits.lua"
 digits() { # FILE LAYOUT ARGUMENTS...: losses of 5 steps, to the last bit
   local file=$1 layout=$2
   shift 2
@@ -22,16 +22,16 @@ for layout in single dp tp dp-tp pp pp-tp; do
   want=$(digits examples/digits.lua $layout -d cpu:4)
   for shape in "1 4" "2 2" "4 1"; do
     read -r workers devices <<<"$shape"
-    got=$(digits "$dir/examples/digits.lua" $layout launch -n "$workers" -d "late:$devices,cpu:1")
-    is "$layout on $workers x $devices late devices is what one process computes" "$got" "${want:-nothing}"
+    got=$(digits "$dir/examples/digits.lua" $layout launch -n "$workers" -d "async:$devices,cpu:1")
+    is "$layout on $workers x $devices async devices is what one process computes" "$got" "${want:-nothing}"
   done
 done
 
 # ---- tests in Lua, on two workers ----
 
 for test in session/several-results shell/graph shell/tensor files/save files/checkpoint session/random-calls op/layouts parallel/offload; do
-  late "t/$test.lua" "$dir/${test##*/}.lua"
-  go launch -n 2 -d late:4,cpu:1 "$dir/${test##*/}.lua"
+  async_copy "t/$test.lua" "$dir/${test##*/}.lua"
+  go launch -n 2 -d async:4,cpu:1 "$dir/${test##*/}.lua"
   is "$test.lua holds" "$code $(grep -c '^ok' "$dir/out" | sed 's/^0$/none/; s/^[1-9].*/ok/')" "0 ok"
 done
 
@@ -72,9 +72,9 @@ print(table.concat(losses, " "))
 LUA
 go -d cpu:4 "$dir/train.lua" cpu lives
 want=$stdout
-go launch -n 2 -d late:2,cpu:1 "$dir/train.lua" late lives
-is "a step on late devices of two workers has the losses of one process" "$stdout" "${want:-nothing}"
-go launch -n 2 -d late:2,cpu:1 "$dir/train.lua" late dies
+go launch -n 2 -d async:2,cpu:1 "$dir/train.lua" async lives
+is "a step on async devices of two workers has the losses of one process" "$stdout" "${want:-nothing}"
+go launch -n 2 -d async:2,cpu:1 "$dir/train.lua" async dies
 is "and goes on with the same bits from a snapshot when one was killed" "$stdout$stderr" "${want:-nothing}lost"
 
 # ---- copies within a memory that is not the controller's ----
@@ -93,7 +93,7 @@ for _, sbp in ipairs{"B", "S(0)", "S(1)", "P"} do
 end
 print(wrong)
 LUA
-for shape in "cpu cpu:2" "late late:2,cpu:1"; do
+for shape in "cpu cpu:2" "async async:2,cpu:1"; do
   read -r kind devices <<<"$shape"
   RILLE_HOSTS=2 go launch -n 2 -d "$devices" "$dir/copies.lua" "$kind" "$dir/x.safetensors"
   is "$kind: parts that are equal are copied where they lie" "$code $stdout" "0 0"
@@ -101,7 +101,7 @@ done
 
 # ---- what is refused ----
 
-go launch -n 2 -d late:2 -e ''
+go launch -n 2 -d async:2 -e ''
 ok "workers have a cpu device, through which bytes of others come" ends 2 "cpu:1"
 go launch -n 2 -d meta:2,cpu:1 -e ''
 ok "and no devices without bytes" ends 2 "meta"

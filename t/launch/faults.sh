@@ -245,10 +245,12 @@ ok "devices that the workers do not have are an error at the line" ends 1 "there
 go launch -n 2 -d cpu:0 -e ''
 ok "none is an error of usage" ends 2 '"cpu" wants a number of devices'
 for devices in gpu:1 meta:2 cpu:1,meta:1 nvidia:1; do
+  why="workers have devices of kind cpu and cuda, not meta"
+  [[ $devices = *meta* ]] || why="is no device kind"
   go launch -n 2 -d $devices -e 'print(1)'
-  ok "workers of $devices are not started" ends 2 "workers have devices of kind cpu and cuda, not "
+  ok "workers of $devices are not started" ends 2 "$why"
   go worker --join $address -d $devices
-  ok "nor does one of them join" ends 2 "workers have devices of kind cpu and cuda, not "
+  ok "nor does one of them join" ends 2 "$why"
 done
 files=$(ulimit -S -n)
 ulimit -S -n 24

@@ -1,12 +1,12 @@
 -- naps.lua - kernels that sleep on devices with streams sleep there: four devices of one thread do so at the same time.
 -- Of a few runs the shortest takes less than all of them one after the other.
 --
---   RILLE_THREADS=1 rille -d late:4 t/lib/naps.lua          prints ok, or what it took
+--   RILLE_THREADS=1 rille -d async:4 t/lib/naps.lua          prints ok, or what it took
 
 local rille = require "rille"
 local DEVICES <const>, SLEEP <const> = 4, 0.05
 local x, best = {}, math.huge
-for d = 1, DEVICES do x[d] = rille.ones({8}, {placement = rille.placement("late", {d - 1})}) end
+for d = 1, DEVICES do x[d] = rille.ones({8}, {placement = rille.placement("async", {d - 1})}) end
 local step = rille.graph(function(...)
   local y = {...}
   for d = 1, DEVICES do y[d] = y[d]:sin() end

@@ -34,7 +34,7 @@ local function products_before(tasks, id, seen, found)
   return found
 end
 
-local on = rille.placement("late", {{0, 1}, {2, 3}})
+local on = rille.placement("async", {{0, 1}, {2, 3}})
 for _, count in ipairs{2, 4, 8} do
   local x = rille.randn({4, 128, 1024}, {placement = on, sbp = {"S(0)", "S(2)"}})
   local w = rille.randn({256, 1024}, {placement = on, sbp = {"S(1)", "S(0)"}})

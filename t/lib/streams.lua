@@ -1,7 +1,7 @@
--- streams.lua - the trace of a step that offloads: a track for each stream of late:0, on which acts follow each other.
+-- streams.lua - the trace of a step that offloads: a track for each stream of async:0, on which acts follow each other.
 
 local rille = require "rille"
-local on, path = rille.placement("late", {0}), os.tmpname()
+local on, path = rille.placement("async", {0}), os.tmpname()
 local weight = {}
 for i = 1, 4 do weight[i] = rille.randn({8, 8}, {placement = on}):requires_grad_(true) end
 local step = rille.graph(function(x)
@@ -21,5 +21,5 @@ for _, e in ipairs(rille.json.load(path).traceEvents) do
   end
 end
 os.remove(path)
-for _, name in ipairs {"cpu:0", "late:0", "late:0 in", "late:0 out"} do assert(acts[track[name]], "no acts of " .. name) end
-assert(track["late:0"] ~= track["late:0 in"] and not track["late:0 move"], "other tracks")
+for _, name in ipairs {"cpu:0", "async:0", "async:0 in", "async:0 out"} do assert(acts[track[name]], "no acts of " .. name) end
+assert(track["async:0"] ~= track["async:0 in"] and not track["async:0 move"], "other tracks")

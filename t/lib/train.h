@@ -17,7 +17,7 @@
 enum { ROWS = 16, WIDTH = 6, HIDDEN = 8, CLASSES = 4, PIECES = 4 };
 
 struct train_options {
-    const char *bus, *kind; /* "zmq", "sim:3"; "cpu", "late" */
+    const char *bus, *kind; /* "zmq", "sim:3"; "cpu", "async" */
     const char *second;     /* kind of the second stage; NULL: the same */
     int threads;            /* 0: 4 */
     const char *schedule;   /* NULL: no compiled step, a plain loop */
@@ -186,7 +186,7 @@ train_open(struct train *t, const struct train_options *given)
     if (!o->threads) o->threads = 4;
     if (!o->pieces) o->pieces = PIECES;
     struct rille_options so = {
-        .devices = "cpu:4,late:4", .bus = o->bus, .threads = o->threads, .memory_limit = o->memory_limit};
+        .devices = "cpu:4,async:4", .bus = o->bus, .threads = o->threads, .memory_limit = o->memory_limit};
     must(rille_open(&so, &t->s), "open");
     t->x = train_tensor(t, ROWS, WIDTH, 0, "S(0)", 1);
     t->y = o->exact ? train_tensor(t, ROWS, CLASSES, 1, "S(0)", 4) : train_labels(t);

@@ -2,11 +2,11 @@
 -- dropout, an optimiser whose rate changes, batches from the host, a value of an earlier step read now and then, a file
 -- that is saved meanwhile. Its times are those of the device.
 --
---   rille -d late:1 t/lib/unread.lua [KIND]        prints ok, or raises
+--   rille -d async:1 t/lib/unread.lua [KIND]        prints ok, or raises
 
 local rille = require "rille"
 local nn <const>, STEPS <const> = rille.nn, 25
-local at <const> = {placement = rille.placement(arg[1] or "late", {0}), sbp = "B"}
+local at <const> = {placement = rille.placement(arg[1] or "async", {0}), sbp = "B"}
 
 local function train(waits, path)
   rille.manual_seed(3)

@@ -15,11 +15,11 @@ for shape in "2 2 1" "4 1 1" "2 2 2" "4 1 2" "4 1 4"; do
   RILLE_HOSTS=$hosts go launch -n "$workers" -d "cpu:$devices" "$net" cpu cpu aside
   is "aside over $workers processes of $hosts hosts" "$stdout" "$want"
 done
-go -d late:4 "$net" late late
+go -d async:4 "$net" async async
 want=$stdout
-for pair in "late late" "late cpu" "cpu late"; do
+for pair in "async async" "async cpu" "cpu async"; do
   read -r computes holds <<<"$pair"
-  go -d late:4,cpu:4 "$net" "$computes" "$holds" aside
+  go -d async:4,cpu:4 "$net" "$computes" "$holds" aside
   is "$computes computes, aside on $holds" "$stdout" "$want"
 done
 finish

@@ -117,7 +117,7 @@ tap.group("what is computed again is of its own stage", function()
   for _, again in ipairs{true, "auto"} do
     local good = true
     for _, s in ipairs(pipeline({0, 1, 2, 3}, 8, {memory = 0.5}, {recompute = again}):chart().planned.spans) do
-      good = good and (not s.stage or not s.piece or s.stage == s.device - 1)
+      good = good and (not s.stage or not s.micro_batch or s.stage == s.device - 1)
     end
     tap.ok(good, ("recompute = %s, also where a stage reads the argument alone"):format(again))
   end
@@ -142,7 +142,7 @@ tap.group("what backward alone wanted", function()
   local forward, good = 0, true
   for _, s in ipairs(step:chart().planned.spans) do
     if s.device == 3 and s.what == "forward" then forward = forward + 1 end
-    good = good and (not s.stage or not s.piece or s.stage == s.device - 1)
+    good = good and (not s.stage or not s.micro_batch or s.stage == s.device - 1)
   end
   tap.is(forward, 0, "is not computed by forward, too: nobody wants the loss")
   tap.ok(good, "and what it is made of is of its stage")

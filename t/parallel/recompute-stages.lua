@@ -53,7 +53,7 @@ end
 -- Does each act of a piece belong to a stage of its own device?
 local function is_at_home(step, devices)
   for _, s in ipairs(step:chart().planned.spans) do
-    if s.stage and s.piece and devices[s.stage + 1] ~= s.device - 1 then return false end
+    if s.stage and s.micro_batch and devices[s.stage + 1] ~= s.device - 1 then return false end
   end
   return true
 end

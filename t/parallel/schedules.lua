@@ -22,9 +22,9 @@ local function slots(step, costs) return near(step:chart(costs).planned.time) en
 local function order(chart, device)
   local words = {}
   for _, s in ipairs(chart.planned.spans) do
-    if s.device == device and s.piece then
+    if s.device == device and s.micro_batch then
       local what = s.what:sub(1, 1)
-      words[#words + 1] = (device == 1 and what == "w" and "b" or what) .. s.piece
+      words[#words + 1] = (device == 1 and what == "w" and "b" or what) .. s.micro_batch
     end
   end
   return table.concat(words, " ")

@@ -699,7 +699,7 @@ words(void)
 int
 main(void)
 {
-    struct rille_options o = {.devices = "cpu:4,late:4", .threads = 1, .bus = "zmq"};
+    struct rille_options o = {.devices = "cpu:4,async:4", .threads = 1, .bus = "zmq"};
     struct rille_session *s;
     uint64_t seed = seed_of(1);
     alarm(getenv("RILLE_LONG") ? 3600 : 300);

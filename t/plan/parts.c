@@ -620,7 +620,7 @@ no_host(struct rille_session *s)
     parts_map(&x, &cut[0]);
     for (int m = 0; m < x.n; m++) x.map[m].range += x.n, x.map[m].nrange -= x.n;
     ok(parts_compile(&x, &bytes, s->atlas) == E_PLACE &&
-           strstr(err_text(), "late:0: what goes to other memories goes through that of a cpu device of its worker"),
+           strstr(err_text(), "async:0: what goes to other memories goes through that of a cpu device of its worker"),
        "a memory without cpu devices is named: %s", err_text());
     other_kind = DEV_CPU;
     parts_close(&x);
@@ -686,7 +686,7 @@ on_devices(const char *text)
 int
 main(int argc, char **argv)
 {
-    struct rille_options o = {.devices = "cpu:4,late:4", .threads = 1, .bus = "zmq"};
+    struct rille_options o = {.devices = "cpu:4,async:4", .threads = 1, .bus = "zmq"};
     struct rille_session *s;
     int most = getenv("RILLE_LONG") ? 20000 : 3000;
     if (argc > 1) return on_devices(argv[1]);

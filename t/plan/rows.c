@@ -200,7 +200,7 @@ int
 main(void)
 {
     static const int line[] = {0, 1, 2, 3}, zigzag[] = {0, 1, 2, 3, 3, 2, 1, 0};
-    static const char *kind[] = {"cpu", "late"};
+    static const char *kind[] = {"cpu", "async"};
     uint64_t seed = seed_of(7);
     alarm(HANG);
     for (int k = 0; k < 2; k++)

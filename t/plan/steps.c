@@ -117,7 +117,7 @@ struct stepped {
 static void
 step_open(struct stepped *t, const struct step *of, const char *kind, uint64_t seed)
 {
-    struct rille_options o = {.devices = "cpu:4,late:4", .threads = 2, .bus = "zmq"};
+    struct rille_options o = {.devices = "cpu:4,async:4", .threads = 2, .bus = "zmq"};
     *t = (struct stepped){.net = {.kind = kind}};
     other_kind = device_kind_parse(kind);
     must(rille_open(&o, &t->net.s), "open");
@@ -200,7 +200,7 @@ try_mistake(enum fault mistake, const char *name, uint64_t first)
     for (size_t i = 0; i < countof(step); i++) {
         struct stepped t;
         fault = NO_FAULT;
-        step_open(&t, &step[i], "late", first);
+        step_open(&t, &step[i], "async", first);
         fault = mistake;
         for (uint64_t seed = first; seed < first + SEEDS; seed++, tried++) caught += is_caught(&t, seed);
         fault = NO_FAULT;
@@ -217,9 +217,9 @@ main(void)
     alarm(HANG);
     for (size_t i = 0; i < countof(step); i++) {
         if (share_next()) try_step(&step[i], "cpu", "", seed);
-        if (share_next()) try_step(&step[i], "late", "", seed);
+        if (share_next()) try_step(&step[i], "async", "", seed);
         device_late.flags &= ~(unsigned)ONE_SPACE;
-        if (share_next()) try_step(&step[i], "late", " that do not reach each other", seed);
+        if (share_next()) try_step(&step[i], "async", " that do not reach each other", seed);
         device_late.flags |= ONE_SPACE;
     }
     try_mistake(NO_FAULT, "nothing, without a mistake,", seed);

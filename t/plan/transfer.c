@@ -210,7 +210,7 @@ static void
 refused(struct rille_session *s)
 {
     struct plan *p = there_and_back(s, layout_on(s, DEV_ASYNC, 1, "B"), layout_on(s, DEV_CUDA, 1, "B"));
-    ok(!p && strstr(err_text(), "a value does not go from late to cuda devices at once"),
+    ok(!p && strstr(err_text(), "a value does not go from async to cuda devices at once"),
        "kinds of which neither reaches the other are refused by name");
 }
 
@@ -229,7 +229,7 @@ found(struct rille_session *s)
 int
 main(void)
 {
-    struct rille_options o = {.devices = "cpu:8,late:4", .threads = 1, .bus = "zmq"};
+    struct rille_options o = {.devices = "cpu:8,async:4", .threads = 1, .bus = "zmq"};
     struct rille_session *s;
     alarm(HANG);
     if (rille_open(&o, &s)) return 1;
@@ -245,6 +245,6 @@ main(void)
     device_late.flags |= ONE_SPACE;
     rille_close(&s);
     static const char *const schedule[] = {NULL, "1f1b", "gpipe"};
-    for (int i = 0; i < 6; i++) training(i % 2 ? "cpu" : "late", i % 2 ? "late" : "cpu", schedule[i / 2]);
+    for (int i = 0; i < 6; i++) training(i % 2 ? "cpu" : "async", i % 2 ? "async" : "cpu", schedule[i / 2]);
     return done();
 }

@@ -70,7 +70,7 @@ places(struct world *w, const char *kind)
     for (int i = 0; i < PLACES; i++)
         if (rille_place(w->s,
                         kind    ? kind
-                        : i % 2 ? "late"
+                        : i % 2 ? "async"
                                 : "cpu",
                         mesh[i].naxis, mesh[i].size, mesh[i].rank, &w->place[i]))
             abort();
@@ -516,7 +516,7 @@ static int
 open_worlds(const char *bus, int threads, struct rille_session **one, struct rille_session **many)
 {
     struct rille_options alone = {.devices = "cpu:1", .threads = 1, .bus = "zmq"};
-    struct rille_options spread = {.devices = "cpu:6,late:6", .threads = threads, .bus = bus};
+    struct rille_options spread = {.devices = "cpu:6,async:6", .threads = threads, .bus = bus};
     return rille_open(&alone, one) || rille_open(&spread, many);
 }
 
@@ -549,7 +549,7 @@ found_once(void)
     static const uint64_t seed[] = {4, 11, 97, 1132, 1730, 12298, 22837, 31883, 40387, 60023};
     for (size_t i = 0; i < sizeof seed / sizeof *seed; i++) {
         programs("zmq", 2, "cpu", seed[i], 1);
-        programs("zmq", 2, "late", seed[i], 1);
+        programs("zmq", 2, "async", seed[i], 1);
     }
 }
 
@@ -561,9 +561,9 @@ main(void)
     found_once();
     programs("zmq", 1, "cpu", seed, n);
     programs("zmq", 4, "cpu", seed + 10000, n);
-    programs("zmq", 3, "late", seed + 20000, n);
+    programs("zmq", 3, "async", seed + 20000, n);
     programs("sim:1", 6, "cpu", seed + 30000, n);
-    programs("sim:2", 4, "late", seed + 40000, n);
+    programs("sim:2", 4, "async", seed + 40000, n);
     programs("zmq", 3, NULL, seed + 50000, n);
     programs("sim:3", 4, NULL, seed + 60000, n);
     return done();

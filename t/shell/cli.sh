@@ -78,6 +78,14 @@ for options in "-d" "-l" "-E" "--devices" "--color" "--color=blue" "--versio=1" 
   go $options
   is "$options alone is an error of usage" "$code:$stdout" "2:"
 done
+for devices in late:2 cpu:1,late:2 async:2; do
+  go -d "$devices" -e 'print(rille.placement("async", {1}))'
+  is "$devices: the kind is called async" "$code:$stdout" "0:async[1]"
+  is "$devices: the old name is warned of" "$(grep -c 'late.*is called.*async' <<<"$stderr")" "$(grep -c late <<<"$devices")"
+done
+go -d async:2 -e 'print(rille.placement("late", {0}))'
+is "a placement of the old name works" "$code:$stdout" "0:async[0]"
+has "and is warned of" "$stderr" '"late" will be an error in the next release'
 for devices in "cpu:0" "cpu:x" "cpu:2,,cpu:3" "gpu" "cpu:-1" ":4" "cpu:2,cpu:3" "cuda:all"; do
   go -d "$devices" -e 'print(1)'
   is "-d $devices: there are no such devices" "$code:$stdout" "2:"

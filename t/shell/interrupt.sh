@@ -17,11 +17,11 @@ shows "a second press says what is waited for" 'waiting for '
 shows "and the session goes on" alive
 # What a device works at later: of a step that waits for its two devices, and of one that has returned, when its plan goes.
 for ranks in 0 0,1; do
-  devices=late:2
-  session "type f, x = rille.graph(function(x) return x:relu() end), rille.ones({2}, {placement = rille.placement('late', {$ranks})})\\n" prompt \
+  devices=async:2
+  session "type f, x = rille.graph(function(x) return x:relu() end), rille.ones({2}, {placement = rille.placement('async', {$ranks})})\\n" prompt \
     'type for k = 1, 4 do f(x) end rille._slow_op("relu", 8)\n' prompt 'type io.stderr:write("slee", "ping ") f(x) f = nil collectgarbage()\n' \
     'wait sleeping' pause 'type \003' pause 'type \003' 'wait waiting for' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'
-  shows "a second press says which work of late:$ranks is waited for" "waiting for relu (shell:1:1) on late:0, which cannot be stopped at once"
+  shows "a second press says which work of async:$ranks is waited for" "waiting for relu (shell:1:1) on async:0, which cannot be stopped at once"
   shows "and the session goes on" alive
 done
 unset devices

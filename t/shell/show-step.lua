@@ -23,7 +23,8 @@ end
 tap.group("what a chart says", function()
   local step = pipeline(4, 8, "1f1b")
   local c = step:chart()
-  tap.is({c.stages, c.pieces, #c.devices, c.schedule}, {4, 8, 4, "1f1b"}, "stages, pieces, devices, schedule")
+  tap.is({c.stages, c.micro_batches, #c.devices, c.schedule}, {4, 8, 4, "1f1b"}, "stages, pieces, devices, schedule")
+  tap.is({c.pieces, c.planned.spans[1].piece, c.planned.spans[1].none}, {8, c.planned.spans[1].micro_batch, nil}, "old names of fields are answered")
   for _, name in ipairs{"planned", "measured"} do
     local run, idle, busy = c[name], 0, 0
     for _, d in ipairs(run.devices) do
@@ -224,14 +225,14 @@ tap.group("kinds of work", function()
           local last = {}
           local spans = step:chart{forward = 1, backward = 1, weight = 1, move = 0.1, update = 1}.planned.spans
           for _, s in ipairs(spans) do
-            if s.piece and s.what == "forward" then last[s.device] = math.max(last[s.device] or 0, s.to) end
+            if s.micro_batch and s.what == "forward" then last[s.device] = math.max(last[s.device] or 0, s.to) end
           end
           for _, s in ipairs(spans) do
             if s.what == "update" then
               updates = updates + 1
-              if s.piece or s.from < last[s.device] - 1e-9 then early[#early + 1] = ("zero %d, device %d, %g"):format(zero, s.device, s.from) end
+              if s.micro_batch or s.from < last[s.device] - 1e-9 then early[#early + 1] = ("zero %d, device %d, %g"):format(zero, s.device, s.from) end
             end
-            moved = moved + (s.what == "move" and not s.piece and 1 or 0)
+            moved = moved + (s.what == "move" and not s.micro_batch and 1 or 0)
           end
         end
         local name = ("%d pieces, %s%s: "):format(pieces, schedule, recompute and ", recomputed" or "")

@@ -6,7 +6,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cat >"$folder/test.lua" <<'EOF'
 local tap = dofile("t/lib/tap.lua")
-local cpu, late = rille.placement("cpu", {0, 1}), rille.placement("late", {0, 1})
+local cpu, late = rille.placement("cpu", {0, 1}), rille.placement("async", {0, 1})
 local SBP = {"S(0)", "S(1)", "B", "P"}
 
 local x = rille.arange(24):reshape{4, 6}
@@ -42,29 +42,29 @@ local got, step, input = run(late)
 tap.is(got, want, "loss and gradients through a change of devices are those of one kind, bit for bit")
 local l, ga, gb = step(input)
 tap.is({l:item(), ga:totable(), gb:totable()}, want, "so are those of a compiled step")
-tap.is({tostring(ga.placement), tostring(gb.placement)}, {"cpu[0, 1]", "late[0, 1]"}, "each gradient lies with its parameter")
+tap.is({tostring(ga.placement), tostring(gb.placement)}, {"cpu[0, 1]", "async[0, 1]"}, "each gradient lies with its parameter")
 
 local transfers = {}
 for _, a in ipairs(step:actors()) do
   if a.name == "transfer" then transfers[#transfers + 1] = a end
 end
-tap.ok(#transfers >= 4 and transfers[1].device == "late:0" and transfers[1].bytes > 0, "actors of a step: transfers, with their bytes")
+tap.ok(#transfers >= 4 and transfers[1].device == "async:0" and transfers[1].bytes > 0, "actors of a step: transfers, with their bytes")
 local bytes = {}
 for _, d in ipairs(step:stats().devices) do bytes[d.device] = d.bytes_in end
-tap.ok(bytes["late:0"] > 0 and bytes["cpu:0"] > 0, "stats: both kinds received")
+tap.ok(bytes["async:0"] > 0 and bytes["cpu:0"] > 0, "stats: both kinds received")
 
 local y = x:to_global{placement = cpu, sbp = {"S(0)"}}:to_global{placement = late, sbp = {"S(1)"}}
 local plan, explain = tostring(rille.plan(y)), tostring(rille.explain(y))
-tap.ok(plan:find("transfer cpu %-> late%s+late%[0%-1%]%s+i64{6}%s+48 B"), "plan shows the transfer and its bytes")
-tap.ok(explain:find("S(0) on cpu[0, 1] -> S(1) on late[0, 1]: exchange, 192 bytes (least possible 192), by transfers", 1, true),
+tap.ok(plan:find("transfer cpu %-> async%s+async%[0%-1%]%s+i64{6}%s+48 B"), "plan shows the transfer and its bytes")
+tap.ok(explain:find("S(0) on cpu[0, 1] -> S(1) on async[0, 1]: exchange, 192 bytes (least possible 192), by transfers", 1, true),
   "explain says that it goes by transfers")
 tap.done()
 EOF
-"$1" -d cpu:4,late:2 "$folder/test.lua" | sed 's/^1\.\.23$//'
+"$1" -d cpu:4,async:2 "$folder/test.lua" | sed 's/^1\.\.23$//'
 
 printf '%s\n' 'x = rille.ones({8}, {placement = rille.placement("cpu", {0, 1}), sbp = {"S(0)"}})' \
-  'print(x:to_global{placement = rille.placement("late", {0, 1}), sbp = {"B"}}:totable()[8])' ':actors' >"$folder/lines"
-text=$("$1" -i --no-init -d cpu:2,late:2 <"$folder/lines" 2>&1)
-if grep -Eq '^ +transfer +late:0 .*1 of 1 ' <<<"$text"; then echo "ok 24 - :actors names the transfers"; else
+  'print(x:to_global{placement = rille.placement("async", {0, 1}), sbp = {"B"}}:totable()[8])' ':actors' >"$folder/lines"
+text=$("$1" -i --no-init -d cpu:2,async:2 <"$folder/lines" 2>&1)
+if grep -Eq '^ +transfer +async:0 .*1 of 1 ' <<<"$text"; then echo "ok 24 - :actors names the transfers"; else
   echo "not ok 24 - :actors names the transfers"; sed 's/^/# /' <<<"$text"; fi
 echo 1..24

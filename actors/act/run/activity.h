@@ -4,7 +4,7 @@
 
 #include "actors/act/run/actor.h"
 
-/* Prints a task of a run: "matmul (a.lua:3)"; on a device with streams, "matmul (a.lua:3) on late:0".
+/* Prints a task of a run: "matmul (a.lua:3)"; on a device with streams, "matmul (a.lua:3) on async:0".
  * Async-signal-safe. */
 void activity_print(const struct plan *p, const struct run *r, int32_t task, char *text, size_t size);
 /* Records that the thread is about to wait for streams: for f only; NULL: for any stream. */

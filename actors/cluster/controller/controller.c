@@ -135,7 +135,7 @@ started_on(const struct cluster *c, int rank)
 }
 
 static void
-note_loss(struct cluster *c, const struct notice *n)
+note_lost_member(struct cluster *c, const struct notice *n)
 {
     const struct member_info *m = coordinator_member(c->c, n->rank);
     if (c->epoch.nloss < LOSSES) {
@@ -219,7 +219,7 @@ on_tell(void *arg, const struct notice *n)
     case NOTICE_REFUSED:
         if (c->options.say) c->options.say(c->options.arg, n->text);
         break;
-    case NOTICE_LOST: note_loss(c, n); break;
+    case NOTICE_LOST: note_lost_member(c, n); break;
     case NOTICE_ACTS: take_end(c, n->rank, n->packet); break;
     case NOTICE_SLOW: say_slow(c, n); break;
     case NOTICE_FILED: control_filed(c, n); break;

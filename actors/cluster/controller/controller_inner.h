@@ -25,7 +25,7 @@ struct process {    /* process of a rank */
     int64_t heard_ns;
 };
 
-struct bank {
+struct memory_heap {
     struct memory *of;
     struct segment *segment; /* this host's memory, or the allocations of another host's */
     uint64_t first;          /* position (position.h) of the first byte */
@@ -37,8 +37,8 @@ struct memory {
     int number;
     uint32_t made_epoch;
     struct plan_map map;
-    struct bank *bank; /* [0]: shared by the host's processes; then one per device with own memory */
-    int nbank;
+    struct memory_heap *heap; /* [0]: shared by the host's processes; then one per device with own memory */
+    int nheap;
 };
 
 /* The lock guards all fields that are not constant, except the session thread's own. */

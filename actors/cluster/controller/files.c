@@ -30,7 +30,7 @@ add_request(struct filing *w, int file, enum packet_kind kind)
 }
 
 static void
-add_loads(struct filing *w, int file, struct load_requests *loads)
+request_loads(struct filing *w, int file, struct load_requests *loads)
 {
     const struct cluster_file *f = &w->file[file];
     load_requests_make(f->copy, f->n, loads);
@@ -45,7 +45,7 @@ add_loads(struct filing *w, int file, struct load_requests *loads)
 }
 
 static void
-add_save(struct filing *w, int file)
+request_save(struct filing *w, int file)
 {
     const struct cluster_file *f = &w->file[file];
     struct packet *p = add_request(w, file, PACKET_SAVE);
@@ -154,9 +154,9 @@ make_requests(struct filing *w, struct load_requests *loads)
 {
     for (int i = 0; i < w->nfile; i++)
         if (w->file[i].copy)
-            add_loads(w, i, &loads[i]);
+            request_loads(w, i, &loads[i]);
         else
-            add_save(w, i);
+            request_save(w, i);
 }
 
 static int

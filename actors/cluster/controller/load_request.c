@@ -19,7 +19,7 @@ begin_block(const struct shard_copy *c)
 
 /* Adds a copy to the last request if it has room, else to a new one. */
 static void
-add_copy(struct load_requests *l, const struct shard_copy *c)
+append_load_copy(struct load_requests *l, const struct shard_copy *c)
 {
     struct load_request *r = l->nrequest ? &l->request[l->nrequest - 1] : NULL;
     int64_t first = begin_block(c), end = end_block(c);
@@ -58,7 +58,7 @@ divide_copy(struct load_requests *l, const struct shard_copy *c)
 {
     struct shard_copy half[2];
     if (end_block(c) - begin_block(c) <= LOAD_BLOCKS) {
-        add_copy(l, c);
+        append_load_copy(l, c);
         return;
     }
     halve_copy(c, half);

@@ -106,7 +106,7 @@ settle_plan_ranges(struct cluster *c)
 static int
 hold_far(void *of, size_t at, size_t bytes, bool give)
 {
-    const struct bank *w = of;
+    const struct memory_heap *w = of;
     return remote_access_hold(w->of->of->reach, w->of->number, w->first + at, bytes, give);
 }
 
@@ -137,16 +137,16 @@ settle_memory(struct cluster *c, int number)
                          .made_epoch = coordinator_memory(c->c, number)->made_epoch};
     c->table.bytes[number] = memory_bytes(c, number);
     if (own) c->hosts.home = number;
-    m->nbank = 1 + banks_of(&m->map, number);
-    m->bank = must_alloc(sizeof *m->bank * (size_t)m->nbank);
-    for (int i = 0; i < m->nbank; i++) {
-        struct bank *w = &m->bank[i];
+    m->nheap = 1 + position_heaps(&m->map, number);
+    m->heap = must_alloc(sizeof *m->heap * (size_t)m->nheap);
+    for (int i = 0; i < m->nheap; i++) {
+        struct memory_heap *w = &m->heap[i];
         struct segment_far far = {w, hold_far};
-        *w = (struct bank){.of = m, .first = (uint64_t)i << BANK_SHIFT};
+        *w = (struct memory_heap){.of = m, .first = (uint64_t)i << HEAP_SHIFT};
         if (own && i == 0)
             w->segment = c->hosts.own;
         else
-            TRY(segment_far((size_t)(i ? BANK_BYTES : c->table.bytes[number]), &far, &w->segment));
+            TRY(segment_far((size_t)(i ? HEAP_BYTES : c->table.bytes[number]), &far, &w->segment));
     }
     return 0;
 }
@@ -154,7 +154,7 @@ settle_memory(struct cluster *c, int number)
 static int
 renew_memory(const struct memory *m)
 {
-    for (int i = 0; i < m->nbank; i++) TRY(segment_renew(m->bank[i].segment));
+    for (int i = 0; i < m->nheap; i++) TRY(segment_renew(m->heap[i].segment));
     return 0;
 }
 
@@ -229,9 +229,9 @@ control_free(struct cluster *c)
 {
     segment_free(&c->hosts.bus);
     for (int m = 0; m < c->hosts.nmemory; m++) {
-        for (int i = 0; i < c->hosts.memory[m].nbank; i++)
-            if (c->hosts.memory[m].bank[i].segment != c->hosts.own) segment_free(&c->hosts.memory[m].bank[i].segment);
-        free(c->hosts.memory[m].bank);
+        for (int i = 0; i < c->hosts.memory[m].nheap; i++)
+            if (c->hosts.memory[m].heap[i].segment != c->hosts.own) segment_free(&c->hosts.memory[m].heap[i].segment);
+        free(c->hosts.memory[m].heap);
     }
     segment_free(&c->hosts.own);
     free(c->hosts.memory);
@@ -311,15 +311,15 @@ cluster_gpu(struct cluster *c, int device, struct cuda_gpu *out, struct str *ker
     return known ? 0 : fail(E_LOST, "the worker of cuda:%d is lost", device);
 }
 
-static struct bank *
-find_bank(const struct cluster *c, int kind, int device)
+static struct memory_heap *
+find_memory_heap(const struct cluster *c, int kind, int device)
 {
     const struct memory *m = &c->hosts.memory[cluster_memory_of(c, kind, device)];
-    return &m->bank[bank_of(&m->map, m->number, kind, device)];
+    return &m->heap[position_heap(&m->map, m->number, kind, device)];
 }
 
 static uint64_t
-bank_position(const struct bank *w, const void *p)
+memory_heap_position(const struct memory_heap *w, const void *p)
 {
     return w->first + (uint64_t)((const char *)p - segment_base(w->segment));
 }
@@ -327,40 +327,40 @@ bank_position(const struct bank *w, const void *p)
 int
 cluster_position(const struct cluster *c, int kind, int device, const void *p, uint64_t *out)
 {
-    const struct bank *w = find_bank(c, kind, device);
+    const struct memory_heap *w = find_memory_heap(c, kind, device);
     uint64_t base = (uint64_t)(uintptr_t)segment_base(w->segment), at = (uint64_t)(uintptr_t)p;
     *out = POSITION_NONE;
     if (!p) return 0;
     if (at < base || at - base >= segment_bytes(w->segment))
         return fail(E_STATE, "a value lies where workers do not reach it; clone() it before it is used with them");
-    *out = bank_position(w, p);
+    *out = memory_heap_position(w, p);
     return 0;
 }
 
 static void *
-bank_take(void *of, size_t bytes)
+take_from_heap(void *of, size_t bytes)
 {
-    return segment_take(((struct bank *)of)->segment, bytes);
+    return segment_take(((struct memory_heap *)of)->segment, bytes);
 }
 
 static void
-give_bytes(void *of, void *p)
+give_to_heap(void *of, void *p)
 {
-    segment_give(((struct bank *)of)->segment, p);
+    segment_give(((struct memory_heap *)of)->segment, p);
 }
 
 static int
 read_far(void *of, void *to, const void *from, size_t bytes)
 {
-    const struct bank *w = of;
-    return remote_access_fetch(w->of->of->reach, w->of->number, bank_position(w, from), to, bytes);
+    const struct memory_heap *w = of;
+    return remote_access_fetch(w->of->of->reach, w->of->number, memory_heap_position(w, from), to, bytes);
 }
 
 static int
 write_far(void *of, void *to, const void *from, size_t bytes)
 {
-    const struct bank *w = of;
-    return remote_access_store(w->of->of->reach, w->of->number, bank_position(w, to), from, bytes);
+    const struct memory_heap *w = of;
+    return remote_access_store(w->of->of->reach, w->of->number, memory_heap_position(w, to), from, bytes);
 }
 
 int
@@ -377,18 +377,18 @@ control_broken(void *of)
 static int
 bring_far(void *of, void *to, void *source_of, const void *from, size_t bytes)
 {
-    const struct bank *w = of, *source = source_of;
-    return remote_access_copy(w->of->of->reach, w->of->number, bank_position(w, to), source->of->number,
-                              bank_position(source, from), bytes);
+    const struct memory_heap *w = of, *source = source_of;
+    return remote_access_copy(w->of->of->reach, w->of->number, memory_heap_position(w, to), source->of->number,
+                              memory_heap_position(source, from), bytes);
 }
 
 void
 cluster_source(struct cluster *c, int kind, int device, struct pool_source *out)
 {
-    struct bank *w = find_bank(c, kind, device);
+    struct memory_heap *w = find_memory_heap(c, kind, device);
     bool here = w->segment == c->hosts.own;
-    *out = (struct pool_source){.take = bank_take,
-                                .give = give_bytes,
+    *out = (struct pool_source){.take = take_from_heap,
+                                .give = give_to_heap,
                                 .read = here ? NULL : read_far,
                                 .write = here ? NULL : write_far,
                                 .bring = here ? NULL : bring_far,

@@ -1,7 +1,7 @@
-/* device_heap.h - a worker's allocations in its devices' banks, by position (position.h).
+/* device_heap.h - a worker's allocations in the heaps of its devices, by position (position.h).
  *
- * The controller decides which bytes of a bank are allocated and freed; the worker allocates them from the device's
- * kind. One owner; one thread at a time. */
+ * The controller decides which bytes of a device heap are allocated and freed; the worker allocates them from the
+ * device's kind. One owner; one thread at a time. */
 #ifndef RILLE_CLUSTER_DEVICE_HEAP_H
 #define RILLE_CLUSTER_DEVICE_HEAP_H
 

@@ -50,23 +50,11 @@ device_counts_parse(const char *text, bool here, struct device_counts *out)
     return 0;
 }
 
-static bool
-is_device_word(const char *at, size_t n, const char *word)
-{
-    return n == strlen(word) && !strncmp(at, word, n);
-}
-
 int
 device_counts_of_worker(const char *text, bool here, struct device_counts *out)
 {
-    static const int of_workers[] = {DEV_CPU, DEV_ASYNC, DEV_CUDA};
-    for (const char *at = text; *at; at += strcspn(at, ","), at += *at == ',') {
-        size_t n = strcspn(at, ":,"), k = 0;
-        while (k < countof(of_workers) && !is_device_word(at, n, device_kind_text(of_workers[k]))) k++;
-        if (n && k == countof(of_workers))
-            return fail(E_PLACE, "workers have devices of kind cpu and cuda, not %.*s", (int)MIN(n, 32), at);
-    }
     TRY(device_counts_parse(text, here, out));
+    if (out->n[DEV_META]) return fail(E_PLACE, "workers have devices of kind cpu and cuda, not meta");
     return out->n[DEV_CPU] ? 0 : fail(E_PLACE, "workers have cpu devices, \"cpu:1\" or more, and this text names none");
 }
 

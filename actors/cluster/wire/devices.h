@@ -1,4 +1,4 @@
-/* devices.h - parses lists of devices: counts by kind, "cpu:8,late:2", or chosen GPUs, "cuda:0,cuda:1x2". Values;
+/* devices.h - parses lists of devices: counts by kind, "cpu:8,async:2", or chosen GPUs, "cuda:0,cuda:1x2". Values;
  * any thread. */
 #ifndef RILLE_CLUSTER_DEVICES_H
 #define RILLE_CLUSTER_DEVICES_H

@@ -1,35 +1,35 @@
-/* position.c - counts banks through the device ranges of a memory. */
+/* position.c - counts device heaps through the device ranges of a memory. */
 #include "actors/cluster/wire/position.h"
 
-/* Returns true if devices of the kind have banks. */
+/* Returns true if devices of the kind have device heaps. */
 static bool
-bank_wanted(int kind)
+kind_has_heap(int kind)
 {
     return !(device_kind(kind)->flags & (HOST_READS | NO_BYTES));
 }
 
 static bool
-has_banks(const struct plan_range *r, int32_t memory)
+range_has_heaps(const struct plan_range *r, int32_t memory)
 {
-    return r->memory == memory && bank_wanted(r->kind);
+    return r->memory == memory && kind_has_heap(r->kind);
 }
 
 int32_t
-banks_of(const struct plan_map *map, int32_t memory)
+position_heaps(const struct plan_map *map, int32_t memory)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < map->nrange; i++)
-        if (has_banks(&map->range[i], memory)) n += map->range[i].n;
+        if (range_has_heaps(&map->range[i], memory)) n += map->range[i].n;
     return n;
 }
 
 int32_t
-bank_of(const struct plan_map *map, int32_t memory, int kind, int32_t device)
+position_heap(const struct plan_map *map, int32_t memory, int kind, int32_t device)
 {
     int32_t before = 1;
     for (int32_t i = 0; i < map->nrange; i++) {
         const struct plan_range *r = &map->range[i];
-        if (!has_banks(r, memory)) continue;
+        if (!range_has_heaps(r, memory)) continue;
         if (r->kind == kind && device >= r->first && device - r->first < r->n) return before + device - r->first;
         before += r->n;
     }
@@ -37,15 +37,15 @@ bank_of(const struct plan_map *map, int32_t memory, int kind, int32_t device)
 }
 
 bool
-bank_device(const struct plan_map *map, int32_t memory, int32_t bank, int *kind, int32_t *device)
+position_heap_device(const struct plan_map *map, int32_t memory, int32_t heap, int *kind, int32_t *device)
 {
     int32_t before = 1;
     for (int32_t i = 0; i < map->nrange; i++) {
         const struct plan_range *r = &map->range[i];
-        if (!has_banks(r, memory)) continue;
-        if (bank >= before && bank - before < r->n) {
+        if (!range_has_heaps(r, memory)) continue;
+        if (heap >= before && heap - before < r->n) {
             *kind = r->kind;
-            *device = r->first + bank - before;
+            *device = r->first + heap - before;
             return true;
         }
         before += r->n;
@@ -54,9 +54,9 @@ bank_device(const struct plan_map *map, int32_t memory, int32_t bank, int *kind,
 }
 
 bool
-banks_wanted(const struct device_counts *d)
+position_heaps_wanted(const struct device_counts *d)
 {
     for (int k = 0; k < NDEVICE_KIND; k++)
-        if (d->n[k] && bank_wanted(k)) return true;
+        if (d->n[k] && kind_has_heap(k)) return true;
     return false;
 }

@@ -270,29 +270,30 @@ int
 worker_find(const struct worker_process *w, uint64_t at, size_t n, struct spot *out)
 {
     *out = (struct spot){.kind = device_kind(DEV_CPU)};
-    if (at >> BANK_SHIFT == 0) return find_shared(w, at, n, &out->data);
+    if (at >> HEAP_SHIFT == 0) return find_shared(w, at, n, &out->data);
     const struct holding *h = device_heap_find(&w->shared.heap, at, n);
     if (!h) return fail(E_BUS, "bytes outside of what devices hold");
     *out = (struct spot){device_kind(h->kind), h->data + (at - h->at)};
     return 0;
 }
 
-/* Takes or gives pages: of the memory shared by the host's processes (bank 0), or of the bank's device. */
+/* Takes or gives pages: of the memory shared by the host's processes (device heap 0), or of the device heap's device.
+ */
 static int
 hold_buffer(struct worker_process *w, const struct packet *p)
 {
-    uint64_t bank = p->offset >> BANK_SHIFT, offset = p->offset - (bank << BANK_SHIFT);
+    uint64_t heap = p->offset >> HEAP_SHIFT, offset = p->offset - (heap << HEAP_SHIFT);
     bool give = p->flags & HOLD_GIVE;
     int32_t device;
     int kind;
     char *at;
-    if (bank == 0) {
+    if (heap == 0) {
         TRY(find_shared(w, p->offset, p->total, &at));
         return segment_hold(w->shared.segment, p->offset, p->total, give);
     }
-    if (!bank_device(&w->shared.map, w->shared.map.memory, (int32_t)bank, &kind, &device) || offset > BANK_BYTES ||
-        p->total > BANK_BYTES - offset)
-        return fail(E_BUS, "HOLD: there is no such bank");
+    if (!position_heap_device(&w->shared.map, w->shared.map.memory, (int32_t)heap, &kind, &device) ||
+        offset > HEAP_BYTES || p->total > HEAP_BYTES - offset)
+        return fail(E_BUS, "HOLD: there is no such device heap");
     if (!give) return device_heap_take(&w->shared.heap, kind, device, p->offset, p->total);
     device_heap_give(&w->shared.heap, p->offset);
     return 0;
@@ -598,7 +599,7 @@ open_worker(struct worker_process *w)
     key_forget(&key);
     TRY(status);
     machine_text(w->options.host, &w->machine);
-    if (banks_wanted(&w->options.devices)) machine_apart(&w->machine);
+    if (position_heaps_wanted(&w->options.devices)) machine_apart(&w->machine);
     machine_host(w->options.host, w->host);
     device_counts_print(&w->options.devices, &w->devices);
     int ngpu = w->options.devices.n[DEV_CUDA];

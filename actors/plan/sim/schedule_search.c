@@ -641,7 +641,7 @@ no_schedule_fits(struct search *s, const struct schedule_search_request *w)
     if (w->possible) *w->possible = least.bytes;
     double factor = s->base ? (double)least.bytes / (double)s->base : 1;
     fail(E_MEMORY,
-         "graph: no schedule of %d stage%s and %d pieces holds its activations in %lld byte%s a device "
+         "graph: no schedule of %d stage%s and %d micro-batches holds its activations in %lld byte%s a device "
          "(memory = %g); the least is %lld bytes, %.3g of 1F1B's, with %.0f %% idle",
          (int)s->line.n, s->line.n > 1 ? "s" : "", (int)s->line.pieces, (long long)most, most == 1 ? "" : "s",
          w->memory, (long long)least.bytes, factor, 100 * least.bubble);

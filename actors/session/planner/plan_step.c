@@ -22,10 +22,11 @@ rille_graph_check(const struct rille_graph_options *o)
         return fail(E_ARG, "graph: memory = %g finds a schedule, %s is one; give one or the other", o->memory,
                     o->schedule ? o->schedule : "lag and split_backward");
     if (o->memory > 0 && o->micro_batches <= 1)
-        return fail(E_ARG,
-                    "graph: memory = %g is for pieces, of which it lets so many be under way, and there is one "
-                    "(micro_batches = %d); memory_limit bounds a step of one piece",
-                    o->memory, MAX(1, o->micro_batches));
+        return fail(
+            E_ARG,
+            "graph: memory = %g limits the micro-batches in flight, and micro_batches is %d: use memory_limit for a "
+            "step of one micro-batch",
+            o->memory, MAX(1, o->micro_batches));
     if (o->memory_limit < 0) return fail(E_ARG, "graph: memory_limit is %lld bytes", (long long)o->memory_limit);
     if (o->auto_parallel) TRY(planned_mode(o->auto_parallel, &mode));
     if (o->auto_parallel && o->recompute_auto)

@@ -110,7 +110,7 @@ all_fed(const struct trace *r)
         struct str place = {0};
         place_print(u->place, &place);
         fail(E_ARG,
-             "graph: nothing feeds the stage on %s: no argument of the step, of which micro_batches = %d makes pieces, "
+             "graph: nothing feeds the stage on %s: no argument of the step, which micro_batches = %d divides, "
              "reaches its loss",
              str_text(&place), (int)r->pieces);
         str_free(&place);
@@ -309,10 +309,10 @@ static int
 lies_nowhere(const struct trace *r, int i)
 {
     if (!r->options.auto_parallel || r->pieces == 1) return 0;
-    return fail(
-        E_ARG,
-        "graph: argument %d has sbp = \"auto\", and its rows are cut into %d pieces as it lies: give it a layout",
-        i + 1, (int)r->pieces);
+    return fail(E_ARG,
+                "graph: argument %d has sbp = \"auto\", and its rows are divided into %d micro-batches in its present "
+                "layout: give it a layout",
+                i + 1, (int)r->pieces);
 }
 
 static const struct tracer tracer = {.classify = classify, .journal = note_change, .loss = note_loss};
@@ -380,10 +380,11 @@ can_join(const struct trace *r, const struct val *v)
     if (segments_fit(&r->segments, v->layout, v->type.dim[0])) return 0;
     struct str text = {0};
     layout_print(v->layout, &text);
-    int status = fail(E_SBP,
-                      "graph: a result is %s, which cuts rows that lie together in the arguments: the pieces would be "
-                      "joined in another order; move it with to_global before it is returned",
-                      str_text(&text));
+    int status = fail(
+        E_SBP,
+        "graph: a result is %s, which separates rows that are adjacent in the arguments, so the micro-batches would be "
+        "joined in another order; move it with to_global before it is returned",
+        str_text(&text));
     str_free(&text);
     return status;
 }

@@ -591,7 +591,7 @@ tell_plan(struct teller *t)
              s->cost == s->bound ? ": no plan of these operators costs less\n" : "");
     if (s->cost != s->bound) str_addf(&t->text, ": within %.3f %% of the best of these operators\n", 100 * t->e->gap);
     if (t->e->time != s->cost)
-        str_addf(&t->text, "         in %d pieces, stages at the same time: %lld ns\n", (int)t->p->pieces,
+        str_addf(&t->text, "         in %d micro-batches, stages at the same time: %lld ns\n", (int)t->p->pieces,
                  (long long)t->e->time);
     str_addf(&t->text, "         a device holds %lld bytes at most, %lld of them scratch memory of kernels\n",
              (long long)t->e->peak, (long long)t->e->scratch);

@@ -102,7 +102,7 @@ put_act(const struct timeline *t, int64_t i)
     fprintf(t->f, ",\n{\"name\":");
     put_json_text(t->f, task->name);
     fprintf(t->f,
-            ",\"cat\":\"%s\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%d,\"tid\":%d,\"args\":{\"piece\":%d,"
+            ",\"cat\":\"%s\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%d,\"tid\":%d,\"args\":{\"micro_batch\":%d,"
             "\"stage\":%d,\"thread\":%d,\"line\":",
             phase[task->phase], micros(t, a->begin), (double)(a->end - a->begin) * 1e-3, pid_of(t, task->device),
             tid_of(t, task->device, task->stream), (int)a->piece, (int)task->stage,
