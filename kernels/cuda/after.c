@@ -190,7 +190,7 @@ making_epilogue(struct arena *a, int lead, int nstep, const struct fuse_step *st
     const struct call *c = step[lead].call;
     struct view in[OP_OPERAND] = {{0}}, out[OP_OUT], all[MAKING_LANES];
     struct after f = {.lead = lead, .nstep = nstep, .step = step, .ends = *e, .index = c->nin + c->nout};
-    if ((!c->op->line && !c->op->pass) || c->op->by_position || c->op->ninplace)
+    if ((!c->op->gpu.line && !c->op->gpu.pass) || c->op->gpu.by_position || c->op->ninplace)
         return fail(E_KERNEL, "%s cannot lead a kernel", c->op->name);
     lead_views(&step[lead], e, in, out);
     if (view_numel(&out[0]) == 0) return fail(E_KERNEL, "%s: the result is empty", c->op->name);

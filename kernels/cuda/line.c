@@ -20,10 +20,10 @@ line_dims(const struct call *c, const struct line_pass *pass, bool *gone)
         pass->dims(c, gone);
     else if (pass->of > 0)
         gone[c->out[pass->of - 1].ndim - 1] = true;
-    else if (c->op->folds != RED_NONE)
+    else if (c->op->host.folds != RED_NONE)
         reduced_dims(c, gone);
-    else if (c->op->line_dims)
-        c->op->line_dims(c, gone);
+    else if (c->op->gpu.line_dims)
+        c->op->gpu.line_dims(c, gone);
     else if (axis >= 0 && c->op->attr[axis].flags & ATTR_ABSENT && !c->attr[axis].set)
         memset(gone, true, c->in[0].ndim); /* all */
     else if (axis >= 0)
@@ -42,7 +42,7 @@ is_flat(const struct kcall *k, const struct lines_on *l)
         const struct view *v = i < k->call->nin ? &k->in[i] : &k->out[i - k->call->nin];
         if (v->dtype != DT_NONE && v->ndim == l->ndim && !view_is_dense(v)) return false;
     }
-    return k->call->op->line_dims == no_dims;
+    return k->call->op->gpu.line_dims == no_dims;
 }
 
 /* Long enough that what a body computes once a line costs little beside 16 elements a thread. Of any number of
@@ -109,7 +109,7 @@ are_joint(const struct kcall *k, const struct lines_on *l, int g, int a, int b)
     for (int i = 0; i < c->nin + c->nout; i++) {
         bool operand = i < c->nin;
         const struct view *v = operand ? &k->in[i] : &k->out[i - c->nin];
-        if (v->dtype == DT_NONE || (operand ? c->in[i].weak || c->op->by_position >> i & 1 : view_numel(v) == 0))
+        if (v->dtype == DT_NONE || (operand ? c->in[i].weak || c->op->gpu.by_position >> i & 1 : view_numel(v) == 0))
             continue;
         if (!line_strides(l, i, v, stride) || stride[g][a] != stride[g][b] * l->size[g][b]) return false;
     }
@@ -272,7 +272,7 @@ fold_body(struct arena *a, const struct kcall *k, enum fold_form form)
         [FOLD_PART] = "keep(0, fold<kind>(start, [&](element i) { return as<type>(x0(from + i)); }));",
         [FOLD_PARTS] = "const type v = fold_parts<kind>(start, [&](int64_t i) { return kept_part<type>(i, 0); });\n"
                        "        once([&] { y0(0, v); });"};
-    enum reduce r = k->call->op->folds;
+    enum reduce r = k->call->op->host.folds;
     bool real = compute_of((enum dtype)k->in[0].dtype) != COMP_I64;
     double start = reduce_start_f(r);
     int64_t whole = reduce_start_i(r, (enum dtype)k->out[0].dtype);
@@ -406,7 +406,7 @@ is_across(const struct kcall *k, const struct line_pass *pass, const struct line
 {
     enum { SIDE = 8 };
     int64_t stride[2][MAX_DIM];
-    if (pass->of || k->call->op->by_position || l->flat || l->length <= SIDE) return false;
+    if (pass->of || k->call->op->gpu.by_position || l->flat || l->length <= SIDE) return false;
     if (!line_strides(l, 0, &k->in[0], stride)) return false;
     const struct loop *line = &l->loop[0][l->nloop[0] - 1], *along = &l->loop[1][l->nloop[1] - 1];
     return line->size >= SIDE && stride[0][line->last] == 1 && stride[1][along->last] != 1;
@@ -435,7 +435,8 @@ lying_view(const struct kcall *k, uint32_t writes, int i)
     const struct call *c = k->call;
     bool operand = i < c->nin;
     const struct view *v = operand ? &k->in[i] : &k->out[i - c->nin];
-    if (v->dtype == DT_NONE || (operand ? c->in[i].weak || c->op->by_position >> i & 1 : !(writes >> (i - c->nin) & 1)))
+    if (v->dtype == DT_NONE ||
+        (operand ? c->in[i].weak || c->op->gpu.by_position >> i & 1 : !(writes >> (i - c->nin) & 1)))
         return NULL;
     return !operand && view_numel(v) == 0 ? NULL : v;
 }
@@ -501,7 +502,7 @@ make_added_lines(struct making *m, const struct kcall *k, const struct lines_on 
     const struct call *c = k->call;
     bool can = true;
     for (int i = 0; i < MAX(c->nin, op_noperand(c->op)) && can; i++) {
-        if (c->op->by_position >> i & 1)
+        if (c->op->gpu.by_position >> i & 1)
             add_positioned(m, k, p, i);
         else if (i >= c->nin || k->in[i].dtype == DT_NONE)
             str_addf(&m->head, "    METHOD real x%d(int64_t = 0) const { return 0; }\n", i);
@@ -543,7 +544,7 @@ share_out_lanes(const struct kcall *k, const struct lines_on *l, struct passing 
         p->gap = p->lanes > 1 ? ACROSS_LANES : ACROSS, p->width = CUDA_BLOCK / p->gap;
     else if (p->joins)
         p->gap = 1, p->width = width_of(p->joins, l->count, 0);
-    else if (k->call->op->by_position)
+    else if (k->call->op->gpu.by_position)
         p->gap = 1, p->width = positions_width(l->length);
     else
         p->gap = 1, p->width = p->parts > 1 ? CUDA_BLOCK : width_of(l->length, l->count, p->pack > 1 ? holds : 0);
@@ -574,7 +575,7 @@ begin_lines(struct making *m, const struct kcall *k, const struct lines_on *l, c
              has_half_operands(k), line_type(k) == COMP_F32 ? "float" : "double",
              line_type(k) == COMP_I64 ? "int64_t" : "double", p->parts);
     making_add_names(&m->head, k->call->op);
-    if (k->call->op->by_position) add_place_type(m, l, p->pass->of > 0);
+    if (k->call->op->gpu.by_position) add_place_type(m, l, p->pass->of > 0);
     add_kept(m, p);
 }
 
@@ -779,8 +780,8 @@ making_fold(struct arena *a, const struct kcall *k, struct cuda_source *s)
 int
 line_make(struct arena *a, const struct kcall *k, const struct after *after, struct cuda_source *s)
 {
-    const struct line_pass one[] = {{.body = k->call->op->line, .writes = UINT32_MAX}, {NULL}};
-    return make_passes(a, k, k->call->op->pass ? k->call->op->pass : one, after, s);
+    const struct line_pass one[] = {{.body = k->call->op->gpu.line, .writes = UINT32_MAX}, {NULL}};
+    return make_passes(a, k, k->call->op->gpu.pass ? k->call->op->gpu.pass : one, after, s);
 }
 
 int

@@ -1,7 +1,7 @@
 /* source.h - the kernel that computes a call or a chain on a GPU, as text of CUDA C++, and how it is launched.
  *
  * The text follows from the operators' records: the bodies of element-wise operators (struct eltwise), of values at
- * positions and of lines (struct op, element and line), and what an operator folds. Engines are written around them:
+ * positions and of lines (struct op_gpu), and what an operator folds. Engines are written around them:
  *
  *   each   element by element of the results: chains, and functions of positions
  *   line   a group of threads a line: folds, softmax, norms
@@ -91,7 +91,7 @@ int cuda_source_copy(struct arena *a, const struct view *from, const struct view
 int cuda_source_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to,
                         struct cuda_source *s);
 
-/* Writes the finder of an operator that checks data (op->allows): each block searches its share of the operand and
+/* Writes the finder of an operator that checks data (op->host.allows): each block searches its share of the operand and
  * stores its first invalid element, a struct finding, in scratch, at the block's index. */
 int cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source *s);
 
