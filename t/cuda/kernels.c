@@ -382,8 +382,8 @@ compile(const char *dir)
     snprintf(path, sizeof path, "%s/kernels.cpp", dir);
     FILE *f = fopen(path, "w");
     if (!f) return NULL;
-    fprintf(f,
-            "#include \"t/host/shim.h\"\n#include \"kernels/cuda/device.cuh\"\n#include \"kernels/cuda/lines.cuh\"\n");
+    fprintf(f, "#include \"t/host/shim.h\"\n#include \"kernels/cuda/device.cuh\"\n#include \"kernels/cuda/lines.cuh\"\n"
+               "#include \"kernels/cuda/members.cuh\"\n");
     int n = write_texts(f, -1);
     fclose(f);
     diag("%d texts for %lld calls; %lld chains lie so that no line leads them", n, (long long)nwork,
