@@ -162,7 +162,7 @@ check_operand(const struct call *c, int i)
     if (c->in[i].weak && !(flags & IN_NUMBER)) return refuse_operand(E_ARG, c, i, "must be a tensor, found a number");
     if (flags & IN_INDEX) return check_class(c, i, "I");
     if (flags & IN_FLOAT) return check_class(c, i, "F");
-    return c->op->accepts ? check_class(c, i, c->op->accepts) : 0;
+    return c->op->shape.accepts ? check_class(c, i, c->op->shape.accepts) : 0;
 }
 
 /* Returns the promoted dtype of the operands; index operands and hidden numbers do not count. */
@@ -187,7 +187,7 @@ static enum dtype
 out_dtype(const struct call *c)
 {
     enum dtype d = promoted(c), given;
-    switch (c->op->dtype) {
+    switch (c->op->shape.dtype) {
     case OUT_PROMOTE: return d;
     case OUT_FLOAT: return d == DT_NONE || dtype_is_float(d) ? d : DT_F32;
     case OUT_BOOL: return DT_BOOL;
@@ -220,7 +220,7 @@ source_rule(struct arena *a, const struct call *c, struct rule *r)
             size[n] = c->out[k].dim[d];
         }
     }
-    op.rule = str_text(&text);
+    op.shape.rule = str_text(&text);
     named.op = &op;
     int status = rule_of_call(a, &named, size, r);
     str_free(&text);
@@ -230,7 +230,7 @@ source_rule(struct arena *a, const struct call *c, struct rule *r)
 static int
 call_rule(struct arena *a, const struct call *c, const int64_t *size, struct rule *r)
 {
-    bool source = c->op->flags & OP_SOURCE && !c->op->rule && !c->op->make_rule;
+    bool source = c->op->flags & OP_SOURCE && !c->op->shape.rule && !c->op->shape.make_rule;
     return source ? source_rule(a, c, r) : rule_of_call(a, c, size, r);
 }
 
@@ -253,7 +253,7 @@ call_infer(struct arena *a, struct call *c, struct rule *r)
     for (int k = 0; k < c->nout; k++) c->out[k].dtype = (uint8_t)d, c->out[k].weak = 0;
     int64_t size[RULE_FACTOR];
     for (int f = 0; f < RULE_FACTOR; f++) size[f] = -1;
-    if (c->op->infer) TRY(c->op->infer(c, size));
+    if (c->op->shape.infer) TRY(c->op->shape.infer(c, size));
     TRY(call_rule(a, c, size, r));
     for (int k = 0; k < c->nout; k++) {
         rule_shape(r, k, &c->out[k]);

@@ -379,12 +379,12 @@ bind_letters(struct arena *a, const struct call *c, const char *text, const int6
 int
 rule_of_call(struct arena *a, const struct call *c, const int64_t *new_size, struct rule *out)
 {
-    if (!c->op->make_rule) {
-        if (!c->op->rule) return fail(E_ARG, "%s: the operator has no rule", c->op->name);
-        return bind_letters(a, c, c->op->rule, new_size, out);
+    if (!c->op->shape.make_rule) {
+        if (!c->op->shape.rule) return fail(E_ARG, "%s: the operator has no rule", c->op->name);
+        return bind_letters(a, c, c->op->shape.rule, new_size, out);
     }
     struct str text = {0};
-    int status = c->op->make_rule(c, &text);
+    int status = c->op->shape.make_rule(c, &text);
     if (!status) status = bind_letters(a, c, str_text(&text), new_size, out);
     str_free(&text);
     return status;

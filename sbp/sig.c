@@ -47,7 +47,7 @@ factor_dim(const struct rule_operand *o, int f)
 static enum reduce
 reduce_of(const struct call *c)
 {
-    enum reduce r = c->op->reduce_of ? c->op->reduce_of(c) : c->op->reduce;
+    enum reduce r = c->op->partial.reduce_of ? c->op->partial.reduce_of(c) : c->op->partial.reduce;
     return r == RED_PROD ? RED_NONE : r; /* there is no P(prod) */
 }
 
@@ -95,9 +95,9 @@ static const char *
 rule_groups(const struct call *c, const struct pass *p)
 {
     const char *const text[] = {
-        [LINEAR] = c->op->linear_of ? c->op->linear_of(c) : c->op->linear,
-        [INCREASING] = c->op->increasing,
-        [DECREASING] = c->op->decreasing,
+        [LINEAR] = c->op->partial.linear_of ? c->op->partial.linear_of(c) : c->op->partial.linear,
+        [INCREASING] = c->op->partial.increasing,
+        [DECREASING] = c->op->partial.decreasing,
     };
     return text[p->property] ? text[p->property] : "";
 }

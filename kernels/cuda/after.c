@@ -17,33 +17,15 @@ static void
 add_bringing(struct making *m, int k, enum dtype d, bool together)
 {
     const char *memory = making_memory(d);
-    str_addf(&m->head, "    METHOD %s v%d(int64_t i) const { return ((const %s *)a.v%d.data)[v%d_at(i)]; }\n", memory,
-             k, memory, k, k);
-    if (!together) return;
-    str_addf(
-        &m->head,
-        "    mutable pack<%s, PACK> now_v%d;\n    METHOD %s v%d(const packed<PACK> &i) const\n    {\n"
-        "        const bool whole = (uint64_t)a.v%d.data %% (sizeof(%s) * PACK) == 0;\n"
-        "        if (i.u == 0) now_v%d = bring<PACK, TOGETHER>((const %s *)a.v%d.data + v%d_at(i.first), 1, whole);\n"
-        "        return now_v%d.of[i.u];\n    }\n",
-        memory, k, memory, k, k, memory, k, memory, k, k, k);
+    str_addf(&m->head, "    READ_BESIDE(%d, %s)\n", k, memory);
+    if (together) str_addf(&m->head, "    READ_BESIDE_PACK(%d, %s)\n", k, memory);
 }
 
 /* Declares r<k>(i), which writes a result of the chain; a pack is written once its last element is computed. */
 static void
 add_leaving(struct making *m, int k, enum dtype d, bool together)
 {
-    const char *memory = making_memory(d);
-    str_addf(&m->head, "    mutable pack<%s, PACK> now_r%d;\n    METHOD void r%d(const packed<PACK> &i) const\n    {\n",
-             memory, k, k);
-    if (together)
-        str_addf(&m->head,
-                 "        const bool whole = (uint64_t)a.r%d.data %% (sizeof(%s) * PACK) == 0;\n"
-                 "        if (i.u == PACK - 1)\n"
-                 "            leave<PACK, TOGETHER>(now_r%d, (%s *)a.r%d.data + r%d_at(i.first), 1, whole);\n    }\n",
-                 k, memory, k, memory, k, k);
-    else
-        str_addf(&m->head, "        ((%s *)a.r%d.data)[r%d_at(i)] = now_r%d.of[i.u];\n    }\n", memory, k, k, k);
+    str_addf(&m->head, "    %s(%d, %s)\n", together ? "WRITE_BESIDE_PACK" : "WRITE_BESIDE", k, making_memory(d));
 }
 
 /* Declares end i of the chain, operand or result k. */
@@ -190,7 +172,7 @@ making_epilogue(struct arena *a, int lead, int nstep, const struct fuse_step *st
     const struct call *c = step[lead].call;
     struct view in[OP_OPERAND] = {{0}}, out[OP_OUT], all[MAKING_LANES];
     struct after f = {.lead = lead, .nstep = nstep, .step = step, .ends = *e, .index = c->nin + c->nout};
-    if ((!c->op->line && !c->op->pass) || c->op->by_position || c->op->ninplace)
+    if ((!c->op->gpu.line && !c->op->gpu.pass) || c->op->gpu.by_position || c->op->ninplace)
         return fail(E_KERNEL, "%s cannot lead a kernel", c->op->name);
     lead_views(&step[lead], e, in, out);
     if (view_numel(&out[0]) == 0) return fail(E_KERNEL, "%s: the result is empty", c->op->name);

@@ -21,7 +21,7 @@ batch_dims(const struct kcall *k)
 static bool
 is_gradient(const struct kcall *k)
 {
-    return k->call->op->attends[1];
+    return k->call->op->gpu.attends[1];
 }
 
 static bool
@@ -36,7 +36,7 @@ has_rows(const struct view *v, enum dtype d)
 bool
 making_attends(const struct kcall *k)
 {
-    if (!k->call->op->attends[0]) return false;
+    if (!k->call->op->gpu.attends[0]) return false;
     enum dtype d = (enum dtype)k->in[ATT_Q].dtype;
     bool can = d == DT_BF16 || d == DT_F16;
     for (int i = 0; i < k->call->nin && can; i++)
@@ -134,7 +134,7 @@ set_block(const struct kcall *k, const char *pass, struct cuda_parts *parts)
 {
     int last = batch_dims(k) + 1;
     bool few = MAX(k->in[ATT_Q].dim[last], k->in[ATT_V].dim[last]) <= SIZE / 2;
-    bool keys = is_gradient(k) && !strcmp(pass, k->call->op->attends[1]);
+    bool keys = is_gradient(k) && !strcmp(pass, k->call->op->gpu.attends[1]);
     parts->threads = 4 * WARP;
     parts->crowd = keys || !few ? 2 : is_gradient(k) ? 3 : 4;
 }
@@ -182,7 +182,8 @@ make_attention_pass(struct arena *a, const struct kcall *k, const char *pass, in
     add_attention_mask(&m, k);
     if (is_gradient(k)) {
         add_attention_matrix(&m, "g", ATT_OUT_GRAD, &k->in[ATT_OUT_GRAD], batch);
-        if (!strcmp(pass, k->call->op->attends[0])) add_attention_matrix(&m, "out", ATT_OUT, &k->in[ATT_OUT], batch);
+        if (!strcmp(pass, k->call->op->gpu.attends[0]))
+            add_attention_matrix(&m, "out", ATT_OUT, &k->in[ATT_OUT], batch);
         add_result(&m, "dq", k, 0);
         add_result(&m, "dk", k, 1);
         add_result(&m, "dv", k, 2);
@@ -207,7 +208,7 @@ int
 making_attention(struct arena *a, const struct kcall *k, struct cuda_source *s)
 {
     int64_t queries = k->in[ATT_Q].dim[batch_dims(k)], keys = k->in[ATT_K].dim[batch_dims(k)];
-    const char *const *pass = k->call->op->attends;
+    const char *const *pass = k->call->op->gpu.attends;
     TRY(make_attention_pass(a, k, pass[0], queries, s));
     if (!is_gradient(k)) return 0;
     if (view_numel(&k->out[1]) == 0 && view_numel(&k->out[2]) == 0) return 0;

@@ -54,8 +54,8 @@ cuda_convolution_of(const struct fuse_step *step, int nin, const struct view *in
     const struct call *call = step->call;
     struct convolution w;
     memset(c, 0, sizeof *c);
-    if (!call->op->convolution || call->nout != 1) return false;
-    call->op->convolution(call, &w);
+    if (!call->op->gpu.convolution || call->nout != 1) return false;
+    call->op->gpu.convolution(call, &w);
     const int operand[] = {w.image, w.kernel, w.result};
     struct cuda_image *const image[] = {&c->x, &c->w, &c->y};
     int factor[3], nfactor = 0;

@@ -1,6 +1,6 @@
 /* convolution.h - convolutions and their gradients by a library (cuDNN).
  *
- * The record of an operator says which calls are convolutions (struct op, convolution). The library computes
+ * The record of an operator says which calls are convolutions (gpu.convolution). The library computes
  * convolutions of floats whose images are dense in one of the known orders. Pure. */
 #ifndef RILLE_KERNELS_CUDA_CONVOLUTION_H
 #define RILLE_KERNELS_CUDA_CONVOLUTION_H

@@ -24,7 +24,7 @@ static int
 add_finder(struct arena *a, const struct kcall *k, struct cuda_launch *l)
 {
     struct cuda_source s;
-    if (!k->call->op->allows) return 0;
+    if (!k->call->op->host.allows) return 0;
     TRY(cuda_source_find(a, k, &s));
     TRY(finish_source(a, &s, k->call->nin, &l->finder));
     l->scratch_bytes += s.scratch_bytes;

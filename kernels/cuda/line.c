@@ -20,10 +20,10 @@ line_dims(const struct call *c, const struct line_pass *pass, bool *gone)
         pass->dims(c, gone);
     else if (pass->of > 0)
         gone[c->out[pass->of - 1].ndim - 1] = true;
-    else if (c->op->folds != RED_NONE)
+    else if (c->op->host.folds != RED_NONE)
         reduced_dims(c, gone);
-    else if (c->op->line_dims)
-        c->op->line_dims(c, gone);
+    else if (c->op->gpu.line_dims)
+        c->op->gpu.line_dims(c, gone);
     else if (axis >= 0 && c->op->attr[axis].flags & ATTR_ABSENT && !c->attr[axis].set)
         memset(gone, true, c->in[0].ndim); /* all */
     else if (axis >= 0)
@@ -42,7 +42,7 @@ is_flat(const struct kcall *k, const struct lines_on *l)
         const struct view *v = i < k->call->nin ? &k->in[i] : &k->out[i - k->call->nin];
         if (v->dtype != DT_NONE && v->ndim == l->ndim && !view_is_dense(v)) return false;
     }
-    return k->call->op->line_dims == no_dims;
+    return k->call->op->gpu.line_dims == no_dims;
 }
 
 /* Long enough that what a body computes once a line costs little beside 16 elements a thread. Of any number of
@@ -109,7 +109,7 @@ are_joint(const struct kcall *k, const struct lines_on *l, int g, int a, int b)
     for (int i = 0; i < c->nin + c->nout; i++) {
         bool operand = i < c->nin;
         const struct view *v = operand ? &k->in[i] : &k->out[i - c->nin];
-        if (v->dtype == DT_NONE || (operand ? c->in[i].weak || c->op->by_position >> i & 1 : view_numel(v) == 0))
+        if (v->dtype == DT_NONE || (operand ? c->in[i].weak || c->op->gpu.by_position >> i & 1 : view_numel(v) == 0))
             continue;
         if (!line_strides(l, i, v, stride) || stride[g][a] != stride[g][b] * l->size[g][b]) return false;
     }
@@ -178,19 +178,11 @@ add_reading(struct making *m, int k, const struct passing *p, enum dtype d, bool
 {
     const char *memory = making_memory(d), *type = making_compute(compute_of(d));
     if (p->lanes > 1) {
-        str_addf(&m->head,
-                 "    METHOD auto x%d(int64_t i) const\n    {\n"
-                 "        return lanes_at<%s, LANES>((const %s *)a.x%d.data + x%d_at(i));\n    }\n",
-                 k, type, memory, k, k);
+        str_addf(&m->head, "    READ_LANES(%d, %s, %s)\n", k, type, memory);
         return;
     }
-    str_addf(&m->head, "    METHOD %s x%d(int64_t i) const { return get<%s>(((const %s *)a.x%d.data)[x%d_at(i)]); }\n",
-             type, k, type, memory, k, k);
-    if (together)
-        str_addf(&m->head,
-                 "    mutable current<%s, PACK> now%d;\n    METHOD %s x%d(const packed<PACK> &i) const\n    {\n"
-                 "        return get<%s>(now%d.get((const %s *)a.x%d.data + x%d_at(i.first), i.u));\n    }\n",
-                 memory, k, type, k, type, k, memory, k, k);
+    str_addf(&m->head, "    READ_ONE(%d, %s, %s)\n", k, type, memory);
+    if (together) str_addf(&m->head, "    READ_PACK(%d, %s, %s)\n", k, type, memory);
 }
 
 /* Declares y<k>(i, value), and y<k>(element, value), which writes a pack or lanes once the last value arrives. */
@@ -198,24 +190,11 @@ static void
 add_writing(struct making *m, int k, const struct passing *p, enum dtype d, bool together)
 {
     const char *memory = making_memory(d);
-    str_addf(&m->head,
-             "    template <class C> METHOD void y%d(int64_t i, C v) const\n    {\n"
-             "        ((%s *)a.y%d.data)[y%d_at(i)] = put<%s>(v);\n    }\n",
-             k, memory, k, k, memory);
+    str_addf(&m->head, "    WRITE_ONE(%d, %s)\n", k, memory);
     if (p->lanes > 1)
-        str_addf(&m->head,
-                 "    template <class C, int N> METHOD void y%d(int64_t i, const lanes<C, N> &v) const\n    {\n"
-                 "#pragma unroll\n        for (int u = 0; u < N; u++) ((%s *)a.y%d.data)[y%d_at(i) + u] = "
-                 "put<%s>(v.of[u]);\n"
-                 "    }\n",
-                 k, memory, k, k, memory);
+        str_addf(&m->head, "    WRITE_LANES(%d, %s)\n", k, memory);
     else if (together)
-        str_addf(&m->head,
-                 "    mutable row<%s, PACK> z%d;\n"
-                 "    template <class C> METHOD void y%d(const packed<PACK> &i, C v) const\n    {\n"
-                 "        z%d.set(i.u, put<%s>(v));\n"
-                 "        if (i.u == PACK - 1) z%d.write((%s *)a.y%d.data + y%d_at(i.first));\n    }\n",
-                 memory, k, k, k, memory, k, memory, k, k);
+        str_addf(&m->head, "    WRITE_PACK(%d, %s)\n", k, memory);
 }
 
 void
@@ -227,15 +206,11 @@ line_add_place(struct making *m, const struct lines_on *l, char name, int k, int
     making_fill(m, FILL_ADDRESS, index, 0);
     add_loops(m, l, 0, stride[0]);
     add_loops(m, l, 1, stride[1]);
-    str_addf(&m->head,
-             "    METHOD int64_t %c%d_at(int64_t i) const\n    {\n        return walk<%d>((%s)line, a.across, "
-             "a.%c%d.across)",
-             name, k, l->nloop[0], making_places(l->count), name, k);
     if (together)
-        str_add(&m->head, " + i;\n    }\n");
+        str_addf(&m->head, "    PLACE_TOGETHER(%c%d, %d, %s)\n", name, k, l->nloop[0], making_places(l->count));
     else
-        str_addf(&m->head, " + walk<%d>((%s)i, a.along, a.%c%d.along);\n    }\n", l->nloop[1], making_places(l->length),
-                 name, k);
+        str_addf(&m->head, "    PLACE_APART(%c%d, %d, %s, %d, %s)\n", name, k, l->nloop[0], making_places(l->count),
+                 l->nloop[1], making_places(l->length));
 }
 
 static bool
@@ -245,7 +220,7 @@ add_line_view(struct making *m, const struct lines_on *l, const struct passing *
     int64_t stride[2][MAX_DIM];
     enum dtype d = (enum dtype)v->dtype;
     if (name == 'y' && view_numel(v) == 0) { /* a result that is unused, or has no lines */
-        str_addf(&m->head, "    template <class C> METHOD void y%d(int64_t, C) const {}\n", k);
+        str_addf(&m->head, "    WRITE_NOTHING(%d)\n", k);
         return true;
     }
     if (!line_strides(l, index, v, stride)) return false;
@@ -272,7 +247,7 @@ fold_body(struct arena *a, const struct kcall *k, enum fold_form form)
         [FOLD_PART] = "keep(0, fold<kind>(start, [&](element i) { return as<type>(x0(from + i)); }));",
         [FOLD_PARTS] = "const type v = fold_parts<kind>(start, [&](int64_t i) { return kept_part<type>(i, 0); });\n"
                        "        once([&] { y0(0, v); });"};
-    enum reduce r = k->call->op->folds;
+    enum reduce r = k->call->op->host.folds;
     bool real = compute_of((enum dtype)k->in[0].dtype) != COMP_I64;
     double start = reduce_start_f(r);
     int64_t whole = reduce_start_i(r, (enum dtype)k->out[0].dtype);
@@ -321,33 +296,17 @@ add_kept(struct making *m, const struct passing *p)
     if (p->keeps) {
         str_add(&m->member, "    uint64_t *keeps;\n");
         making_fill(m, FILL_SCRATCH, 0, p->keep_at);
-        str_addf(
-            &m->head,
-            "    template <class C> METHOD void keep(int k, C v) const\n    {\n"
-            "        once([&] { keep_of(0, k, v); });\n    }\n"
-            "    template <class C> METHOD void keep_of(int64_t u, int k, C v) const\n    {\n"
-            "        a.keeps[(part * a.lines + line + u) * %d + k] = bits_as<uint64_t>(v);\n    }\n"
-            "    template <class C, int N> METHOD void keep_of(int64_t, int k, const lanes<C, N> &v) const\n    {\n"
-            "#pragma unroll\n        for (int u = 0; u < N; u++) keep_of(u, k, v.of[u]);\n    }\n",
-            p->keeps);
+        str_addf(&m->head, "    WRITE_KEPT(%d)\n", p->keeps);
     }
     if (p->kept) {
         str_add(&m->member, "    const uint64_t *kept;\n");
         making_fill(m, FILL_SCRATCH, 0, p->kept_at);
-        str_addf(&m->head,
-                 "    template <class C> METHOD C kept(int64_t of, int k) const { return bits_as<C>(a.kept[of * %d + "
-                 "k]); }\n",
-                 p->kept);
+        str_addf(&m->head, "    READ_KEPT(%d)\n", p->kept);
     }
     if (p->joins) {
         str_add(&m->member, "    const uint64_t *parts;\n");
         making_fill(m, FILL_SCRATCH, 0, p->part_at);
-        str_addf(&m->head,
-                 "    template <class C> METHOD C kept_part(int64_t i, int k) const\n    {\n"
-                 "        return bits_as<C>(a.parts[(i * a.lines + line) * %d + k]);\n    }\n"
-                 "    template <class Fold, class C, class F> METHOD C fold_parts(C first, F f) const\n    {\n"
-                 "        return this->template fold_of<Fold>(here ? %d : 0, first, f);\n    }\n",
-                 p->part_kept, p->joins);
+        str_addf(&m->head, "    READ_KEPT_PARTS(%d, %d)\n", p->part_kept, p->joins);
     }
 }
 
@@ -406,7 +365,7 @@ is_across(const struct kcall *k, const struct line_pass *pass, const struct line
 {
     enum { SIDE = 8 };
     int64_t stride[2][MAX_DIM];
-    if (pass->of || k->call->op->by_position || l->flat || l->length <= SIDE) return false;
+    if (pass->of || k->call->op->gpu.by_position || l->flat || l->length <= SIDE) return false;
     if (!line_strides(l, 0, &k->in[0], stride)) return false;
     const struct loop *line = &l->loop[0][l->nloop[0] - 1], *along = &l->loop[1][l->nloop[1] - 1];
     return line->size >= SIDE && stride[0][line->last] == 1 && stride[1][along->last] != 1;
@@ -435,7 +394,8 @@ lying_view(const struct kcall *k, uint32_t writes, int i)
     const struct call *c = k->call;
     bool operand = i < c->nin;
     const struct view *v = operand ? &k->in[i] : &k->out[i - c->nin];
-    if (v->dtype == DT_NONE || (operand ? c->in[i].weak || c->op->by_position >> i & 1 : !(writes >> (i - c->nin) & 1)))
+    if (v->dtype == DT_NONE ||
+        (operand ? c->in[i].weak || c->op->gpu.by_position >> i & 1 : !(writes >> (i - c->nin) & 1)))
         return NULL;
     return !operand && view_numel(v) == 0 ? NULL : v;
 }
@@ -501,10 +461,10 @@ make_added_lines(struct making *m, const struct kcall *k, const struct lines_on 
     const struct call *c = k->call;
     bool can = true;
     for (int i = 0; i < MAX(c->nin, op_noperand(c->op)) && can; i++) {
-        if (c->op->by_position >> i & 1)
+        if (c->op->gpu.by_position >> i & 1)
             add_positioned(m, k, p, i);
         else if (i >= c->nin || k->in[i].dtype == DT_NONE)
-            str_addf(&m->head, "    METHOD real x%d(int64_t = 0) const { return 0; }\n", i);
+            str_addf(&m->head, "    READ_NOTHING(%d)\n", i);
         else if (c->in[i].weak)
             making_add_number(m, i, (enum dtype)k->in[i].dtype);
         else
@@ -543,7 +503,7 @@ share_out_lanes(const struct kcall *k, const struct lines_on *l, struct passing 
         p->gap = p->lanes > 1 ? ACROSS_LANES : ACROSS, p->width = CUDA_BLOCK / p->gap;
     else if (p->joins)
         p->gap = 1, p->width = width_of(p->joins, l->count, 0);
-    else if (k->call->op->by_position)
+    else if (k->call->op->gpu.by_position)
         p->gap = 1, p->width = positions_width(l->length);
     else
         p->gap = 1, p->width = p->parts > 1 ? CUDA_BLOCK : width_of(l->length, l->count, p->pack > 1 ? holds : 0);
@@ -574,7 +534,7 @@ begin_lines(struct making *m, const struct kcall *k, const struct lines_on *l, c
              has_half_operands(k), line_type(k) == COMP_F32 ? "float" : "double",
              line_type(k) == COMP_I64 ? "int64_t" : "double", p->parts);
     making_add_names(&m->head, k->call->op);
-    if (k->call->op->by_position) add_place_type(m, l, p->pass->of > 0);
+    if (k->call->op->gpu.by_position) add_place_type(m, l, p->pass->of > 0);
     add_kept(m, p);
 }
 
@@ -779,8 +739,8 @@ making_fold(struct arena *a, const struct kcall *k, struct cuda_source *s)
 int
 line_make(struct arena *a, const struct kcall *k, const struct after *after, struct cuda_source *s)
 {
-    const struct line_pass one[] = {{.body = k->call->op->line, .writes = UINT32_MAX}, {NULL}};
-    return make_passes(a, k, k->call->op->pass ? k->call->op->pass : one, after, s);
+    const struct line_pass one[] = {{.body = k->call->op->gpu.line, .writes = UINT32_MAX}, {NULL}};
+    return make_passes(a, k, k->call->op->gpu.pass ? k->call->op->gpu.pass : one, after, s);
 }
 
 int

@@ -210,8 +210,7 @@ making_add_number(struct making *m, int k, enum dtype d)
 {
     str_addf(&m->member, "    const int64_t *number%d;\n", k);
     making_fill(m, FILL_ADDRESS, k, 0);
-    str_addf(&m->head, "    METHOD %s x%d(int64_t = 0) const { return bits_as<%s>(*a.number%d); }\n", making_memory(d),
-             k, making_memory(d), k);
+    str_addf(&m->head, "    READ_NUMBER(%d, %s)\n", k, making_memory(d));
 }
 
 /* Declares a view whose elements or positions a body reads. */
@@ -230,11 +229,7 @@ making_add_whole(struct making *m, char name, int k, int index, const struct vie
 void
 making_add_sizes(struct making *m, char name, int k, int ndim)
 {
-    str_addf(&m->head,
-             "    METHOD int64_t dim%d(int d) const { return a.%c%d.dim[d]; }\n"
-             "    METHOD int64_t place%d(int d) const { return a.%c%d.offset[d]; }\n"
-             "    METHOD int64_t whole%d(int d) const { return a.%c%d.whole[d]; }\n    enum { NDIM%d = %d };\n",
-             k, name, k, k, name, k, k, name, k, k, ndim);
+    str_addf(&m->head, "    SIZES_OF(%c, %d, %d)\n", name, k, ndim);
 }
 
 static void
@@ -242,13 +237,7 @@ add_reader(struct making *m, int k, const struct view *v)
 {
     enum dtype d = (enum dtype)v->dtype;
     const char *type = making_compute(compute_of(d)), *memory = making_memory(d);
-    str_addf(&m->head,
-             "    METHOD int64_t x%d_at(const int64_t *at) const\n    {\n        int64_t o = 0;\n"
-             "        for (int d = 0; d < %d; d++) o += at[d] * a.x%d.stride[d];\n        return o;\n    }\n"
-             "    METHOD %s x%d_stored(int64_t o) const { return ((const %s *)a.x%d.data)[o]; }\n"
-             "    METHOD %s x%d_from(int64_t o) const { return get<%s>(x%d_stored(o)); }\n"
-             "    METHOD %s x%d(const int64_t *at) const { return x%d_from(x%d_at(at)); }\n",
-             k, v->ndim, k, memory, k, memory, k, type, k, type, k, type, k, k, k);
+    str_addf(&m->head, "    READ_AT(%d, %d, %s, %s)\n", k, v->ndim, type, memory);
     making_add_sizes(m, 'x', k, v->ndim);
 }
 
@@ -256,10 +245,7 @@ void
 making_add_operand(struct making *m, const struct kcall *k, int i)
 {
     if (i >= k->call->nin || k->in[i].dtype == DT_NONE) {
-        str_addf(&m->head,
-                 "    METHOD int64_t x%d(const int64_t * = 0) const { return 0; }\n"
-                 "    METHOD int64_t dim%d(int) const { return 1; }\n    enum { NDIM%d = 0 };\n",
-                 i, i, i);
+        str_addf(&m->head, "    ABSENT_AT(%d)\n", i);
     } else if (k->call->in[i].weak) {
         making_add_number(m, i, (enum dtype)k->in[i].dtype);
     } else {

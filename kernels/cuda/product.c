@@ -150,7 +150,7 @@ read_product(struct arena *a, const struct fuse_step *s, const struct view *in, 
     const struct call *c = s->call;
     struct rule rule;
     struct factors f = {.seen = 0};
-    bool linear = c->op->product && c->op->reduce == RED_SUM && c->nin == 2 && c->nout == 1;
+    bool linear = c->op->gpu.product && c->op->partial.reduce == RED_SUM && c->nin == 2 && c->nout == 1;
     if (!linear || c->in[1].dtype == DT_NONE) return false;
     if (rule_of_call(a, c, NULL, &rule)) return err_clear(), false;
     const struct view *view[ALL] = {[X] = &in[s->arg[0].index], [W] = &in[s->arg[1].index], [Y] = y};

@@ -384,7 +384,7 @@ make_joined(struct arena *a, const struct kcall *k, struct cuda_source *s)
     for (int i = 0; i < k->call->nin; i++) {
         struct view window;
         int64_t skip;
-        k->call->op->window(k, i, &window, &skip);
+        k->call->op->host.window(k, i, &window, &skip);
         int pack = copy_pack(&k->in[i], &window);
         add_copy(&m, i, k->call->nin, &k->in[i], 0, &window, skip, pack);
         threads = MAX(threads, view_numel(&window) / pack);
@@ -492,7 +492,7 @@ make_element(struct arena *a, const struct kcall *k, struct cuda_source *s)
     making_add_whole(&m, 'y', 0, c->nin, y);
     add_position(&m, k);
     str_addf(&m.head, "    METHOD auto of(const call *c) const\n    {\n        (void)c;\n        %s\n    }\n};\n",
-             c->op->element);
+             c->op->gpu.element);
     str_addf(&m.body,
              "        element e = {a, {0}};\n        int64_t o = 0;\n        %s rest = p;\n#pragma unroll\n"
              "        for (int d = %d; d >= 0; d--) {\n            const %s n = a.y0.dim[d], left = rest / n;\n"
@@ -531,7 +531,7 @@ cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source *s)
 {
     struct making m = making_begin(a, s);
     struct allowed w = {0};
-    k->call->op->allows(k, &w);
+    k->call->op->host.allows(k, &w);
     making_what(&m, "find");
     making_what(&m, k->call->op->name);
     const struct view *x = &k->in[w.operand];
@@ -684,7 +684,7 @@ make_product_source(struct arena *a, const struct kcall *k, struct cuda_source *
                          "        for (int d = 0; d < NDIM; d++) i = i * size(d) + at[d];\n"
                          "        part_of(part, i) = v;\n    }\n");
     str_addf(&m.head, "    METHOD void of(const call *c) const\n    {\n        (void)c;\n        %s\n    }\n};\n",
-             c->op->product);
+             c->op->gpu.product);
     str_add(&m.body, "    product p(a);\n");
     making_add_call(&m.body, "c", c);
     str_add(&m.body, "    p.of(&c);\n");
@@ -703,10 +703,10 @@ make_view(struct arena *a, const struct kcall *k, struct cuda_source *s)
     const struct call *c = k->call;
     struct view window = k->out[0];
     int64_t skip = 0;
-    if (c->op->view(c, &k->in[0], &window, &skip)) { /* a reshape: same elements in row-major order */
+    if (c->op->host.view(c, &k->in[0], &window, &skip)) { /* a reshape: same elements in row-major order */
         struct type t = type_of((enum dtype)k->in[0].dtype, k->in[0].ndim, k->in[0].dim);
         struct view dense = view_dense(&t, NULL);
-        if (c->op->view(c, &dense, &window, &skip) || skip || !view_is_dense(&window))
+        if (c->op->host.view(c, &dense, &window, &skip) || skip || !view_is_dense(&window))
             return fail(E_KERNEL, "%s: no loops can read this window", c->op->name);
         window = k->in[0];
     }
@@ -723,11 +723,11 @@ cuda_source_call(struct arena *a, const struct kcall *k, struct cuda_source *s)
         return cuda_source_chain(a, -1, 1, &step, k->call->nin, k->in, 1, k->out, s);
     }
     if (op->flags & OP_VIEW) return make_view(a, k, s);
-    if (op->window) return make_joined(a, k, s);
-    if (op->element) return make_element(a, k, s);
-    if (op->product) return make_product_source(a, k, s);
-    if (op->folds != RED_NONE) return making_fold(a, k, s);
+    if (op->host.window) return make_joined(a, k, s);
+    if (op->gpu.element) return make_element(a, k, s);
+    if (op->gpu.product) return make_product_source(a, k, s);
+    if (op->host.folds != RED_NONE) return making_fold(a, k, s);
     if (making_attends(k)) return making_attention(a, k, s);
-    if (op->pass || op->line) return making_line(a, k, s);
+    if (op->gpu.pass || op->gpu.line) return making_line(a, k, s);
     return fail(E_KERNEL, "%s has no kernel for GPUs", op->name);
 }

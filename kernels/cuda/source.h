@@ -1,41 +1,55 @@
-/* source.h - the kernel that computes a call or a chain on a GPU, as text of CUDA C++, and how it is launched.
+/* source.h - writes the kernel that computes a call or a chain on a GPU, as text of CUDA C++, and its launch.
  *
- * The text follows from the operators' records: the bodies of element-wise operators (struct eltwise), of values at
- * positions and of lines (struct op, element and line), and what an operator folds. Engines are written around them:
+ * The text follows from the operators' records: the bodies of element-wise operators (struct eltwise), the bodies in
+ * struct op_gpu, and reductions (host.folds). Engines are written around them:
  *
- *   each   element by element of the results: chains, and functions of positions
- *   line   a group of threads a line: folds, softmax, norms
- *   product  a block of threads a tile: products of matrices, convolutions
- *   attention  a warp 16 rows: attention of halves and its gradient, by matrix products of warps
- *   copy   bits from one strided memory to another
+ *   each       element by element of the results: chains, and functions of positions
+ *   line       a group of threads per line: reductions, softmax, norms
+ *   product    a block of threads per tile: products of matrices, convolutions
+ *   attention  a warp per 16 rows: attention of halves and its gradient, by matrix products of warps
+ *   copy       bits from one strided memory to another
  *
- * A body of an element has at[d], the position in the result; place(d), whole(d) and index(), the same in the whole
- * tensor; NDIM, DIGITS (of a float), key() and a.piece for random numbers; of operand k x<k>(at), or x<k>() of a
- * number, dim<k>(d), place<k>(d) (its offset) and NDIM<k>. Its value is what it returns.
+ * Names in every body (k: number of an operand or result)
  *
- * A body of a line has n elements, which its lambdas meet as `element i` (lines.cuh): of operand k x<k>(i), of result k
- * y<k>(i, value) - also where they have one value a line, or one for all lines; of an operand one element at a time,
- * the same of it for each i, since a thread reads and writes packs of 16 bytes where all lie together. An int64_t i is
- * any element, by itself. Result 0 of an operator that leads chains (OP_LEADS) it writes in each_of, which reads what
- * the chain's steps want there before; these are computed where y0 is called. Operands that the record reads by
- * position are otherwise: of these x<k>(at), which is x<k>_from(x<k>_at(at)), x<k>_nth(j) of the j-th element in
- * row-major order, dim<k>(d) and NDIM<k>; where(i, at) gives the position of an element in what lines are of, dim0(d),
- * place0(d), whole0(d) and NDIM0 its sizes; of a result size(d), place(d), NDIM. keep(k, value) of a line,
- * kept<type>(line, k) of the pass before, or of the one before that; of a pass whose lines are parted, elements from +
- * 0..n-1 of the line, PARTS, and in the pass behind it kept_part<type>(part, k) and fold_parts<sums>(start, f). line:
- * its number; a.length; each(f), once(f), fold<sums>(start, f), fold_near, fold_products, fold_exponentials, each_of,
- * held(f), each_named(...) of lines.cuh, f a lambda; real, the type that it computes in, wide, in which it adds up, and
- * fine, a number that minus(x, fine) takes off. Of a pass that says so (lanes) x<k>(i) may be numbers of as many lines
- * (lanes of device.cuh). Both read c as bodies of element-wise operators do (kernels/op/lib/eltwise.h).
+ *   c                        attributes, as in bodies of element-wise operators (kernels/op/lib/eltwise.h)
+ *   dim<k>(d), NDIM<k>       sizes and number of dimensions of operand k
  *
- * A body of a product calls multiply(...) of product.cuh. It has x<k>(at), which is x<k>_from(x<k>_at(at)),
- * x<k>_stored, which is what lies there as it lies, dim<k>(d) and NDIM<k> as a body of an element has, coordinate, the
- * type of what is added up of positions along dimensions, NDIM and size(d) of the result, and write(at, value).
+ * Body of an element; it returns the value
+ *
+ *   at[d]                    position in the result; NDIM: number of its dimensions
+ *   place(d), whole(d)       offset and size in the global tensor; index(): row-major index there
+ *   x<k>(at), x<k>()         element of operand k; a number
+ *   place<k>(d)              offset of operand k
+ *   DIGITS, key(), a.piece   digits of a float; key of random numbers; micro-batch
+ *
+ * Body of a line. Its lambdas visit elements as `element i`: packs of 16 bytes where all operands are contiguous, else
+ * single elements. An int64_t i is any single element.
+ *
+ *   n, a.length, line        elements of the line, or of the part; of the whole line; number of the line
+ *   x<k>(i), y<k>(i, value)  element of operand k; writes result k. Also if there is one value per line, or one for all
+ *   each, once, fold, fold_near, fold_products, fold_exponentials, each_of, held, each_named
+ *                            loops of lines.cuh. An operator that leads chains (OP_LEADS) writes result 0 in each_of,
+ *                            which first reads the operands of the chain's steps; the steps are computed in y0
+ *   real, wide, fine         types: of the computation; of sums; of a number that minus(x, fine) subtracts
+ *   keep(k, value)           stores a number of the line; kept<type>(line, k) reads one of the pass before
+ *   from, PARTS              parted lines: elements from + 0..n-1, parts per line. The pass after it has
+ *                            kept_part<type>(part, k) and fold_parts<sums>(start, f)
+ *   x<k>(at)                 operands read by position (by_position): x<k>_from(x<k>_at(at)); x<k>_nth(j): element j in
+ *                            row-major order; where(i, at): position of element i of the line
+ *   place0(d), whole0(d)     offset and global size of what is cut into lines; of a result size(d), place(d), NDIM
+ *
+ * With lanes, x<k>(i) are numbers of as many adjacent lines (lanes of device.cuh).
+ *
+ * Body of a product; it calls multiply(...) of product.cuh
+ *
+ *   x<k>(at)                 x<k>_from(x<k>_at(at)); x<k>_stored: what is stored, unconverted
+ *   coordinate               the type for sums of positions along dimensions
+ *   size(d), NDIM            of the result; write(at, value)
  *
  * A text depends on dtypes, attributes and the number of loops, not on sizes and strides: those are words of its
- * argument, like addresses, also of the numbers of a call. It is compiled after the text of device.cuh, and named after
- * what it computes and its digest, so that profilers tell. Everything is in the caller's arena; only
- * read afterwards, any thread. */
+ * argument, like addresses and the numbers of a call. It is compiled after the text of device.cuh, and its name says
+ * what it computes and has its digest, so that profilers show it. Everything is in the caller's arena and only read
+ * afterwards, by any thread. */
 #ifndef RILLE_KERNELS_CUDA_SOURCE_H
 #define RILLE_KERNELS_CUDA_SOURCE_H
 
@@ -91,7 +105,7 @@ int cuda_source_copy(struct arena *a, const struct view *from, const struct view
 int cuda_source_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to,
                         struct cuda_source *s);
 
-/* Writes the finder of an operator that checks data (op->allows): each block searches its share of the operand and
+/* Writes the finder of an operator that checks data (op->host.allows): each block searches its share of the operand and
  * stores its first invalid element, a struct finding, in scratch, at the block's index. */
 int cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source *s);
 
@@ -100,7 +114,7 @@ int cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source 
  * call, in `room` words; the words of the calls follow. */
 void cuda_source_many(struct arena *a, const struct cuda_source *s, struct cuda_source *many);
 
-extern const char cuda_device_text[]; /* device.cuh and then lines.cuh */
+extern const char cuda_device_text[]; /* device.cuh, lines.cuh, members.cuh */
 /* fragments.cuh, and product.cuh or attention.cuh, which follow it in the texts that need them. */
 extern const char cuda_fragments_text[], cuda_product_text[], cuda_attention_text[];
 

@@ -388,7 +388,7 @@ exec_say(const struct exec *e, const struct finding *f, uint64_t piece)
     if (e->npart) return exec_say(e->part[e->npart - 1], f, piece); /* the epilogue */
     struct kcall k = e->k;
     k.piece = piece;
-    return e->call->op->say(&k, f);
+    return e->call->op->host.say(&k, f);
 }
 
 int

@@ -16,7 +16,8 @@ make_ref(struct exec *e, int device)
 {
     const struct op *op = e->call->op;
     if (!exec_by_host(device) || e->fused) return 0;
-    if (!op->ref && !(op->flags & OP_ELTWISE)) return fail(E_KERNEL, "%s has no kernel and no reference", op->name);
+    if (!op->host.ref && !(op->flags & OP_ELTWISE))
+        return fail(E_KERNEL, "%s has no kernel and no reference", op->name);
     for (int i = 0; i < e->nin; i++)
         if (stage_has_operand(e, i) && !suits_ref(&e->in[i])) stage_operand(e, i, stage_ref_dtype(e->in[i].dtype));
     for (int i = 0; i < e->nout; i++) stage_result(e, i, stage_ref_dtype(e->out[i].dtype));
@@ -30,7 +31,7 @@ run_ref(const struct exec *e, void *const *in, void *const *out, const struct ru
     stage_in(e, &v, in, r->scratch);
     stage_aim_out(e, &v, out, r->scratch);
     struct kcall k = stage_call(e, &v, r);
-    TRY(k.call->op->ref ? k.call->op->ref(&k) : elt_ref(&k));
+    TRY(k.call->op->host.ref ? k.call->op->host.ref(&k) : elt_ref(&k));
     stage_out(e, &v, out);
     return 0;
 }

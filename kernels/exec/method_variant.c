@@ -37,7 +37,7 @@ static const struct kernel_variant *
 choose_variant(struct exec *e, int kind)
 {
     struct view *seen = ARENA_ARRAY(&e->arena, struct view, e->nin);
-    for (const struct kernel_variant *variant = e->call->op->kernel; variant && variant->name; variant++)
+    for (const struct kernel_variant *variant = e->call->op->host.kernel; variant && variant->name; variant++)
         if (variant->device == kind && variant_accepts(variant, e, seen)) return variant;
     return NULL;
 }
@@ -84,7 +84,8 @@ static const struct kernel_variant *
 choose_wide(struct exec *e, int kind)
 {
     const struct op *op = e->call->op;
-    if (!op->kernel || op->flags & OP_ELTWISE || !has_dtype(e, dtype_is_half) || !has_dtype(e, is_f32)) return NULL;
+    if (!op->host.kernel || op->flags & OP_ELTWISE || !has_dtype(e, dtype_is_half) || !has_dtype(e, is_f32))
+        return NULL;
     widen_call(e);
     const struct kernel_variant *variant = choose_variant(e, kind);
     if (variant) return variant;

@@ -17,10 +17,10 @@ make_window(struct exec *e, int device)
     if (!exec_by_host(device) || e->fused || !(op->flags & OP_VIEW)) return 0;
     struct window *w = ARENA_NEW(&e->arena, struct window);
     w->view = e->out[0];
-    if (op->view(e->call, &e->in[0], &w->view, &w->skip)) {
+    if (op->host.view(e->call, &e->in[0], &w->view, &w->skip)) {
         stage_operand(e, 0, e->in[0].dtype);
         w->view = e->out[0];
-        TRY(op->view(e->call, &e->seen_in[0], &w->view, &w->skip));
+        TRY(op->host.view(e->call, &e->seen_in[0], &w->view, &w->skip));
     }
     w->view.dtype = e->in[0].dtype;
     return exec_accept(e, &method_window, "copy", w, e->scratch_bytes);

@@ -25,9 +25,9 @@ const struct op op_add = {
     .name = "add",
     .doc = "y = a + b",
     .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}},
-    .make_rule = rule_broadcast,
-    .linear_of = linear_if_tensors,
-    .grad = grad,
+    .shape.make_rule = rule_broadcast,
+    .partial.linear_of = linear_if_tensors,
+    .grad.build = grad,
     .eltwise =
         {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .tile = TILE_ADD, .follow = follow},
     .flags = OP_ELTWISE,

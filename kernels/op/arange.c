@@ -70,9 +70,9 @@ const struct op op_arange = {
     .name = "arange",
     .doc = "y[i] = start + i step",
     .in = {{"start", IN_NUMBER}, {"stop", IN_NUMBER | IN_OPTIONAL}, {"step", IN_NUMBER | IN_OPTIONAL}},
-    .ref = ref,
-    .element = element,
-    .kernel = variants,
+    .host.ref = ref,
+    .gpu.element = element,
+    .host.kernel = variants,
     .flags = OP_SOURCE,
     .sample = {"#0 #4", "#1 #7 #2", "#0.5 #2.5 #0.5"},
 };

@@ -23,10 +23,10 @@ static const char element[] = BODY({ return 0; });
 const struct op op_empty = {
     .name = "empty",
     .doc = "y = unset values",
-    .infer = source_f32,
-    .ref = ref,
-    .element = element,
-    .kernel = variants,
+    .shape.infer = source_f32,
+    .host.ref = ref,
+    .gpu.element = element,
+    .host.kernel = variants,
     .flags = OP_SOURCE,
     .sample = {""},
 };

@@ -28,10 +28,10 @@ static const char element[] = BODY({ return NDIM == 2 && place(0) == place(1); }
 const struct op op_eye = {
     .name = "eye",
     .doc = "y[i, j] = (i == j)",
-    .infer = source_f32,
-    .ref = ref,
-    .element = element,
-    .kernel = variants,
+    .shape.infer = source_f32,
+    .host.ref = ref,
+    .gpu.element = element,
+    .host.kernel = variants,
     .flags = OP_SOURCE,
     .sample = {""},
 };

@@ -31,10 +31,10 @@ const struct op op_floor_divide = {
     .name = "floor_divide",
     .doc = "y = floor(a / b); integers must not be divided by 0",
     .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}},
-    .make_rule = rule_broadcast,
-    .infer = infer_no_truth,
+    .shape.make_rule = rule_broadcast,
+    .shape.infer = infer_no_truth,
     .build = build,
-    .grad = b_zero_grad,
+    .grad.build = b_zero_grad,
     .eltwise =
         {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .block_f32 = floor_divide_block},
     .flags = OP_ELTWISE | OP_HIDDEN,

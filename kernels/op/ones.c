@@ -22,10 +22,10 @@ static const char element[] = BODY({ return 1; });
 const struct op op_ones = {
     .name = "ones",
     .doc = "y = 1",
-    .infer = source_f32,
-    .ref = ref,
-    .element = element,
-    .kernel = variants,
+    .shape.infer = source_f32,
+    .host.ref = ref,
+    .gpu.element = element,
+    .host.kernel = variants,
     .flags = OP_SOURCE,
     .sample = {""},
 };

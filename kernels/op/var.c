@@ -25,7 +25,7 @@ const struct op op_var = {
     .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to reduce; none: all"},
              [CORRECTION] = {"correction", ATTR_INT, .i = 1, .doc = "subtracted from the count"},
              [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep them with size 1"}},
-    .dtype = OUT_FLOAT,
+    .shape.dtype = OUT_FLOAT,
     .build = build,
     .flags = OP_WIDE,
     .sample = {"f32{4,6}", "f32{4,6} axis=1 correction=0", "f32{2,3,5} axis=0,2 keepdim=1"},

@@ -331,14 +331,14 @@ bool
 node_saves_in(const struct node *n, int i)
 {
     if (n->region) return true; /* computing it again reads all of them */
-    const char *s = n->op->saves;
+    const char *s = n->op->grad.saves;
     return s && strchr(s, '0' + i) != NULL;
 }
 
 bool
 node_saves_out(const struct node *n, int k)
 {
-    const char *s = n->op->saves;
+    const char *s = n->op->grad.saves;
     return s && strchr(s, 'a' + k) != NULL;
 }
 

@@ -233,15 +233,8 @@ struct convolution {
     int64_t stride[2], padding[2], dilation[2];
 };
 
-struct op {
-    const char *name;
-    const char *doc;    /* one line: what it computes, as a formula */
-    const char *source; /* where it is from, or NULL */
-    struct operand in[OP_OPERAND];
-    int nout; /* number of results; 0 means 1 */
-    struct attr_def attr[OP_ATTR];
-
-    /* Correspondence of dimensions. */
+/* How the dimensions, sizes and dtypes of the results follow from the operands. */
+struct op_shape {
     const char *rule; /* or: */
     int (*make_rule)(const struct call *c, struct str *rule);
     /* Checks attributes against operands (E_ATTR, E_SHAPE), and sets what the rule cannot express: dtypes of
@@ -250,69 +243,62 @@ struct op {
     enum out_dtype dtype;
     /* Allowed dtypes of operands, as class letters and names: "F", "FI", "FIB". NULL: all. */
     const char *accepts;
+};
 
-    /* How partial values pass. '|' separates groups, hexadecimal digits name operands: "0|1" linear in operand 0 alone
-     * and in 1 alone; "01" in both together, "*" in all tensors together. linear carries P(sum); increasing carries
-     * P(max) and P(min) (where the operator reduces a factor, only the kind of that reduction); decreasing carries them
-     * crosswise. */
+/* How partial values pass through the operator. '|' separates groups, hexadecimal digits name operands: "0|1" linear in
+ * operand 0 alone and in 1 alone; "01" in both together, "*" in all tensors together. linear carries P(sum); increasing
+ * carries P(max) and P(min) (where the operator reduces a factor, only the kind of that reduction); decreasing carries
+ * them crosswise. */
+struct op_partial {
     const char *linear, *increasing, *decreasing;
     const char *(*linear_of)(const struct call *c); /* linear, if it depends on the call; overrides linear */
     enum reduce reduce; /* reduction that a split of a reduced factor leaves; RED_NONE: no split */
     enum reduce (*reduce_of)(const struct call *c);
     uint32_t sums; /* several results: bit k: result k is a sum over the RED_SUM factor, f32 until complete */
+};
 
-    /* Builds the nodes of the gradient. dout[k] is NULL where no gradient arrives; din[i] is initially NULL, and
-     * stays NULL where there is none. saves: operands ('0'..) and outputs ('a'..) that the gradient reads, e.g.
-     * "1a". */
-    void (*grad)(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
+/* build: builds the nodes of the gradient. dout[k] is NULL where no gradient arrives; din[i] is initially NULL, and
+ * stays NULL where there is none. saves: operands ('0'..) and outputs ('a'..) that the gradient reads, e.g. "1a". */
+struct op_grad {
+    void (*build)(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
     const char *saves;
+};
+
+/* Other calls that compute the same with less work; each may be NULL. */
+struct op_rewrite {
     /* Returns the result of node n with its two dimensions exchanged, by another call; NULL: not possible. Avoids a
      * gradient of a transposed weight that is a view, which all readers would access with strides. */
     struct val *(*transposed)(struct build *b, const struct node *n);
     /* Returns the result of node n, which rounds its sums to 16 bits, as f32 without that rounding, by another call;
      * so weights that products read in 16 bits get f32 gradients. NULL: not possible. */
     struct val *(*unrounded)(struct build *b, const struct node *n);
-
     /* Returns an existing value that equals the result of a call on x: x (a cast to its own dtype), or the operand
      * of the call that produced x (a transpose of a transpose). NULL: none. before: the call that produced x; NULL:
      * forgotten. */
     struct val *(*fold)(const struct call *c, struct val *x, const struct node *before);
-
     /* Absorbs the operators that produce operands: replaces operands without a value in `in`, which has room for all
-     * operands of the record, by the inputs of their operators. Returns the number of operands. NULL: never. */
+     * operands of the record, by the inputs of their operators. Returns the number of operands. */
     int (*absorb)(struct val **in, int nin);
-
     /* Returns the sum of the results of two calls of this operator, x and y, with less work than an addition: for
      * gradients that are added at a value. NULL: none. */
     struct val *(*plus)(struct build *b, const struct node *x, const struct node *y);
     /* Returns the sum of x, from any operator, and the result of node n likewise. */
     struct val *(*onto)(struct build *b, const struct node *n, struct val *x);
+};
 
-    /* Builds a composite from other operators; writes nout values. out[0] NULL without failure: this call is no
-     * composite (and rule, ref... are set). */
-    int (*build)(struct build *b, const struct call *c, struct val *const *in, struct val **out);
-
-    /* Builds the same call from others that work on shards, for layouts that split an axis which must stay unsplit
-     * (out[0] stays NULL if there is no such axis). The session uses it if it moves fewer bytes. */
-    int (*split_form)(struct build *b, const struct call *c, struct val *const *in, struct val **out);
-
-    /* Computes the call. ref: one obvious loop; receives dense views, floats as f64, integers and bools as i64. */
-    int (*ref)(const struct kcall *k);
-    struct eltwise eltwise;
-    /* Reduction over the dimensions of its attribute axis (kernels/cpu/rows/reduce.h); RED_NONE: none. */
-    enum reduce folds;
-    /* Of others, what machines that compile texts compute (kernels/cuda/source.h): bodies in C++. element: the value at
-     * a position of the result; line: all of one line of operand 0, along the dimensions that line_dims says (NULL: the
-     * attribute axis, or else the last); product: what a product of matrices reads and where it writes. All NULL: the
-     * host computes the call for them. */
-    const char *element, *line, *product;
-    const struct line_pass *pass; /* or lines in several passes */
-    const char *attends[2];       /* 16-bit floats: the templates of kernels/cuda/attention.cuh, one per pass */
-    void (*line_dims)(const struct call *c, bool *gone);
-    void (*convolution)(const struct call *c, struct convolution *w); /* convolutions and their gradients; pure */
-    uint32_t halves; /* bit i: of operand i, halves that were cast to f32, it may as well read the halves: it computes
-                      * in f32, and its results are the same */
-    uint32_t by_position; /* bit i: operand i does not lie along lines, and a line's body reads it by its positions */
+/* How the host computes a call. */
+struct op_host {
+    int (*ref)(const struct kcall *k); /* one obvious loop over dense views: floats as f64, integers and bools as i64 */
+    enum reduce
+        folds; /* reduction over the dimensions of the attribute axis (kernels/cpu/rows/reduce.h), or RED_NONE */
+    const struct kernel_variant *kernel; /* ends with a variant whose name is NULL; may be NULL */
+    /* Describes the work of variant "lines" on each line of a call (kernels/cpu/rows/lines.h); false: the lines are not
+     * contiguous. */
+    bool (*lines)(const struct kcall *k, struct line_call *c);
+    /* OP_VIEW: fills out[0]'s strides and *skip (elements from the start of in[0]) for local shards. E_STATE when
+     * in[0]'s strides cannot show it (a reshape of a transpose): then it is a task like any other, and exec_new copies.
+     */
+    int (*view)(const struct call *c, const struct view *in, struct view *out, int64_t *skip);
     /* Operators whose result is the concatenation of their operands: returns the window of out[0] that operand i
      * fills, and in *skip its first element. */
     void (*window)(const struct kcall *k, int i, struct view *window, int64_t *skip);
@@ -320,16 +306,49 @@ struct op {
      * turns the report into E_VALUE, on the host and later, when k's views have no data. Updates wait for it. */
     int (*say)(const struct kcall *k, const struct finding *f);
     void (*allows)(const struct kcall *k, struct allowed *a); /* sets the allowed values; k's views need no data */
-    /* OP_VIEW: fills out[0]'s strides and *skip (elements from the start of in[0]) for local shards. E_STATE when
-     * in[0]'s strides cannot show it (a reshape of a transpose): then it is a task like any other, and exec_new copies.
-     */
-    int (*view)(const struct call *c, const struct view *in, struct view *out, int64_t *skip);
-    /* Describes the work of variant "lines" on each line of a call (kernels/cpu/rows/lines.h); false: the lines are not
-     * contiguous. */
-    bool (*lines)(const struct kcall *k, struct line_call *c);
-    const struct kernel_variant *kernel; /* ends with a variant whose name is NULL; may be NULL */
-    int ninplace;
+};
+
+/* How machines that compile texts compute a call (kernels/cuda/source.h), besides eltwise and folds: bodies in C++. All
+ * NULL: the host computes the call for them. */
+struct op_gpu {
+    const char *element;          /* the value at a position of the result */
+    const char *line;             /* all of one line of operand 0 */
+    const struct line_pass *pass; /* or lines in several passes */
+    void (*line_dims)(const struct call *c,
+                      bool *gone); /* dimensions of a line; NULL: the attribute axis, or the last */
+    uint32_t by_position;   /* bit i: operand i does not lie along lines, and a line's body reads it by its positions */
+    const char *product;    /* operands and result of a product of matrices */
+    const char *attends[2]; /* 16-bit floats: the templates of kernels/cuda/attention.cuh, one per pass */
+    void (*convolution)(const struct call *c, struct convolution *w); /* convolutions and their gradients; pure */
+    uint32_t halves; /* bit i: of operand i, halves that were cast to f32, it may as well read the halves: it computes
+                      * in f32, and its results are the same */
+};
+
+struct op {
+    const char *name;
+    const char *doc;    /* one line: what it computes, as a formula */
+    const char *source; /* where it is from, or NULL */
+    struct operand in[OP_OPERAND];
+    int nout; /* number of results; 0 means 1 */
+    struct attr_def attr[OP_ATTR];
     unsigned flags;
+    int ninplace; /* OP_INPLACE: number of results that may overwrite operands */
+
+    struct op_shape shape;
+    struct op_partial partial;
+    struct op_grad grad;
+    struct op_rewrite rewrite;
+
+    /* Builds a composite from other operators; writes nout values. out[0] NULL without failure: this call is no
+     * composite (and rule, ref... are set). */
+    int (*build)(struct build *b, const struct call *c, struct val *const *in, struct val **out);
+    /* Builds the same call from others that work on shards, for layouts that split an axis which must stay unsplit
+     * (out[0] stays NULL if there is no such axis). The session uses it if it moves fewer bytes. */
+    int (*split_form)(struct build *b, const struct call *c, struct val *const *in, struct val **out);
+
+    struct eltwise eltwise; /* OP_ELTWISE: both host and GPUs compute this */
+    struct op_host host;
+    struct op_gpu gpu;
     double (*flops)(const struct call *c); /* default: 2 at each of rule_points() */
 
     /* The tests try: "f32{4,6} f32{6,8}", "f32{4,6} axis=0", "i64{5}<7 f32{7,3}" (values below 7), "f32{4}>0.5" (above

@@ -145,7 +145,7 @@ static bool
 must_be_found(const struct op *op, const struct type *in, enum memory m, enum lie lie, bool wide)
 {
     bool lies = (m == DENSE || m == ASTRAY) && lie != CUT_OUT;
-    return op->convolution && dtype_is_float((enum dtype)in->dtype) && lies && !wide;
+    return op->gpu.convolution && dtype_is_float((enum dtype)in->dtype) && lies && !wide;
 }
 
 /* What was found, computed, is what the reference computes. */
@@ -164,7 +164,7 @@ check(struct trial *t, const struct cuda_convolution *c, const struct cuda_place
         same = trial_same(&t->got[0].view, &t->again[0].view);
     }
     kcall_of(t, &t->sample.call, t->want, view, data, &k);
-    bool good = t->sample.call.op->convolution && !ref_run(&k) && same;
+    bool good = t->sample.call.op->gpu.convolution && !ref_run(&k) && same;
     double far = distance(&t->got[0].view, &t->want[0].view);
     if (!ok(good && far <= 1, "%s: the convolution of a library is the reference", name))
         diag("%g times what is allowed; twice the same bits: %d", far, same);
@@ -219,11 +219,12 @@ try_sample(const struct op *op, const char *text, uint64_t seed)
     char as[128];
     for (size_t d = 0; d < countof(dtype); d++) {
         if (!trial_retype(op, text, dtype[d], as, sizeof as)) continue;
-        for (int m = 0; m < (op->convolution ? NMEMORY : 1); m++)
+        for (int m = 0; m < (op->gpu.convolution ? NMEMORY : 1); m++)
             if (m != FAR) try_call(op, as, (enum memory)m, AS_IT_IS, false, seed++);
-        for (int l = CHANNELS_LAST; l < NLIE && op->convolution; l++)
+        for (int l = CHANNELS_LAST; l < NLIE && op->gpu.convolution; l++)
             try_call(op, as, DENSE, (enum lie)l, false, seed++);
-        if (op->convolution && dtype_is_half(dtype_parse(dtype[d]))) try_call(op, as, DENSE, AS_IT_IS, true, seed++);
+        if (op->gpu.convolution && dtype_is_half(dtype_parse(dtype[d])))
+            try_call(op, as, DENSE, AS_IT_IS, true, seed++);
     }
 }
 
@@ -243,7 +244,7 @@ main(int argc, char **argv)
         return 0;
     }
     for (int i = 0; i < op_count; i++)
-        for (int s = 0; s < OP_SAMPLE && op_table[i]->sample[s] && (!on_gpu || op_table[i]->convolution); s++)
+        for (int s = 0; s < OP_SAMPLE && op_table[i]->sample[s] && (!on_gpu || op_table[i]->gpu.convolution); s++)
             try_sample(op_table[i], op_table[i]->sample[s], seed += 100);
     for (size_t i = 0; i < countof(more); i++) try_sample(op_find(more[i].op), more[i].text, seed += 100);
     if (on_gpu) {

@@ -108,7 +108,7 @@ add_operator(const struct op *op, uint64_t seed)
             has |= add_work(op, text, DENSE, seed + (uint64_t)i);
             strange = false;
         }
-    bool lines = op->line || op->pass || op->folds != RED_NONE;
+    bool lines = op->gpu.line || op->gpu.pass || op->host.folds != RED_NONE;
     for (int i = 0; lines && i < OP_SAMPLE && op->sample[i]; i++) {
         char squared[128];
         square(op->sample[i], squared, sizeof squared);
@@ -151,7 +151,7 @@ add_look(const struct op *op, const char *text, enum memory m, int nbad, uint64_
     struct kcall k;
     if (!trial_open(&w->trial, op, text, m, seed)) return;
     kcall_of(&w->trial, &w->trial.sample.call, w->trial.want, view, data, &k);
-    op->allows(&k, &allowed);
+    op->host.allows(&k, &allowed);
     const struct view *x = &view[allowed.operand];
     for (int i = 0; i < nbad && view_numel(x); i++) {
         int64_t at = (int64_t)(next_random(&seed) % (uint64_t)view_numel(x));
@@ -173,7 +173,7 @@ add_looks(uint64_t seed)
 {
     static const char *const large[] = {"embedding", "i64{9000}<9 f32{9,1}", "divisor", "i32{3,30000}>1"};
     for (int i = 0; i < op_count; i++)
-        for (int s = 0; op_table[i]->allows && s < OP_SAMPLE && op_table[i]->sample[s]; s++)
+        for (int s = 0; op_table[i]->host.allows && s < OP_SAMPLE && op_table[i]->sample[s]; s++)
             for (int m = 0; m < NMEMORY && is_tried(op_table[i]->name); m++)
                 for (int n = 0; n <= 3; n++) add_look(op_table[i], op_table[i]->sample[s], (enum memory)m, n, seed++);
     for (int i = 0; i < 4; i += 2)
@@ -265,7 +265,7 @@ add_leds(const struct op *op, const char *text, size_t n, uint64_t seed)
 {
     static const enum memory more[] = {ASTRAY, TURNED, GAPS, REPEATED};
     static size_t turn;
-    if (!(op->flags & OP_LEADS) || !(op->line || op->pass)) return;
+    if (!(op->flags & OP_LEADS) || !(op->gpu.line || op->gpu.pass)) return;
     for (; n > 0; n--, turn++) {
         const struct led_chain *chain = &led_chains[turn % countof(led_chains)];
         add_led(op, text, DENSE, chain, DENSE, seed + n);
@@ -382,8 +382,8 @@ compile(const char *dir)
     snprintf(path, sizeof path, "%s/kernels.cpp", dir);
     FILE *f = fopen(path, "w");
     if (!f) return NULL;
-    fprintf(f,
-            "#include \"t/host/shim.h\"\n#include \"kernels/cuda/device.cuh\"\n#include \"kernels/cuda/lines.cuh\"\n");
+    fprintf(f, "#include \"t/host/shim.h\"\n#include \"kernels/cuda/device.cuh\"\n#include \"kernels/cuda/lines.cuh\"\n"
+               "#include \"kernels/cuda/members.cuh\"\n");
     int n = write_texts(f, -1);
     fclose(f);
     diag("%d texts for %lld calls; %lld chains lie so that no line leads them", n, (long long)nwork,

@@ -72,9 +72,9 @@ record(const struct kernel_variant *variants)
     return (struct op){.name = "twice",
                        .doc = "y = 2 x",
                        .in = {{.name = "x"}},
-                       .make_rule = rule_same,
-                       .ref = twice,
-                       .kernel = variants};
+                       .shape.make_rule = rule_same,
+                       .host.ref = twice,
+                       .host.kernel = variants};
 }
 
 struct run {
@@ -295,7 +295,7 @@ test_window(void)
     struct exec *e;
     int64_t skip;
     struct view shown = view[1];
-    ok(call.op->view(&call, &view[0], &shown, &skip) == E_STATE, "a reshape of a transpose cannot be shown");
+    ok(call.op->host.view(&call, &view[0], &shown, &skip) == E_STATE, "a reshape of a transpose cannot be shown");
     bool good = !exec_new(&k, DEV_CPU, &e) && exec_scratch(e) <= sizeof scratch && !exec_run(e, &from, &to, scratch, 0);
     for (int i = 0; i < 6; i++) good &= y[i] == i;
     ok(good, "it is copied");

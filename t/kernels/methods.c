@@ -36,7 +36,7 @@ way_of(struct sample *s)
     const struct op *op = c->op;
     const char *way = NULL;
     if (op->flags & OP_SOURCE) c->out[0] = source;
-    if ((op->rule || op->make_rule || op->flags & OP_SOURCE) && !call_infer(&a, c, &rule)) {
+    if ((op->shape.rule || op->shape.make_rule || op->flags & OP_SOURCE) && !call_infer(&a, c, &rule)) {
         struct exec *e;
         for (int i = 0; i < c->nin + c->nout; i++)
             view[i] = view_dense(i < c->nin ? &s->in[i] : &s->out[i - c->nin], NULL);

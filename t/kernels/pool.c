@@ -122,7 +122,7 @@ run(const struct trial *t, const struct kernel_variant *variant, int threads, vo
     struct call c = t->sample.call;
     struct kcall k = {.call = &c, .in = t->view, .out = t->view + c.nin, .threads = threads};
     struct exec *e;
-    op.kernel = alone;
+    op.host.kernel = alone;
     c.op = &op;
     if (exec_new(&k, DEV_CPU, &e)) return ok(false, "%s is prepared: %s", op.name, err_text());
     bool taken = !strcmp(exec_variant(e), variant->name);
@@ -224,7 +224,7 @@ static void
 test_rows(uint64_t seed)
 {
     for (size_t o = 0; o < countof(ops); o++)
-        for (const struct kernel_variant *variant = op_find(ops[o])->kernel; variant->name; variant++) {
+        for (const struct kernel_variant *variant = op_find(ops[o])->host.kernel; variant->name; variant++) {
             int taken = 0;
             for (size_t d = 0; d < countof(dtypes); d++)
                 for (size_t w = 0; w < countof(windows); w++)
@@ -239,7 +239,7 @@ static void
 test_long(uint64_t seed)
 {
     for (size_t o = 3; o < countof(ops); o++)
-        for (const struct kernel_variant *variant = op_find(ops[o])->kernel; variant->name; variant++)
+        for (const struct kernel_variant *variant = op_find(ops[o])->host.kernel; variant->name; variant++)
             for (size_t d = 0; d < countof(dtypes); d++)
                 for (size_t w = 0; w < countof(long_windows); w++)
                     try_variant(o, variant, dtypes[d], long_shapes, countof(long_shapes), long_windows[w], seed + w);
@@ -256,7 +256,7 @@ test_groups(const char *op, enum dtype d, const char *window, uint64_t seed)
     bool same = true;
     write_call(text[0], sizeof text[0], op, d, "3,11,7,9", window);
     write_call(text[1], sizeof text[1], op, d, "1,1,7,9", window);
-    const struct kernel_variant *variant = op_find(op)->kernel;
+    const struct kernel_variant *variant = op_find(op)->host.kernel;
     while (strcmp(variant->name, "simd")) variant++;
     trial_open(&all, op, text[0], ORDINARY, seed);
     trial_open(&one, op, text[1], ORDINARY, seed);

@@ -271,10 +271,10 @@ main(void)
     gemm_panel.flops = 1e6;
     gemm_panel.side = 64;
     for (const struct op *const *op = op_table; *op; op++)
-        if ((*op)->kernel) ok(has_row((*op)->name), "%s has a row", (*op)->name);
+        if ((*op)->host.kernel) ok(has_row((*op)->name), "%s has a row", (*op)->name);
     stop_ask(wanted, NULL);
     for (const struct op *const *op = op_table; *op; op++)
-        if (!has_row((*op)->name) && (*op)->rule && !((*op)->flags & OP_VIEW) && share_next()) try_long(*op);
+        if (!has_row((*op)->name) && (*op)->shape.rule && !((*op)->flags & OP_VIEW) && share_next()) try_long(*op);
     for (size_t i = 0; i < countof(table); i++)
         if (table[i].sample && share_next()) try_dtypes(table[i].op, table[i].sample);
     stop_ask(NULL, NULL);

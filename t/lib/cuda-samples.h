@@ -129,7 +129,7 @@ retype(const struct op *op, const char *text, const char *dtype, char *to, size_
     }
     if (!sample_read(op, to, &s)) return false;
     if (op->flags & OP_SOURCE) s.call.out[0] = source_shape;
-    bool has_type = op->rule || op->make_rule || op->flags & OP_SOURCE;
+    bool has_type = op->shape.rule || op->shape.make_rule || op->flags & OP_SOURCE;
     has_type = has_type && !call_infer(&a, &s.call, &rule);
     arena_fini(&a);
     return has_type;

@@ -96,7 +96,7 @@ eager_run(struct node *n, const struct call *c)
     struct finding find = {0};
     struct kcall k = {.call = c, .in = view, .out = view + n->nin, .threads = 1, .find = &find};
     TRY(ref_run(&k));
-    return find.at ? c->op->say(&k, &find) : 0;
+    return find.at ? c->op->host.say(&k, &find) : 0;
 }
 
 static inline struct node *
@@ -166,7 +166,7 @@ eager_close(struct eager **e)
 static inline void
 eager_look_for_unsaved(struct eager *e, const struct node *n, int first)
 {
-    const char *saves = n->op->saves ? n->op->saves : "";
+    const char *saves = n->op->grad.saves ? n->op->grad.saves : "";
     for (int i = first; i < e->nnode; i++)
         for (int k = 0; k < e->node[i]->nin; k++) {
             const struct val *read = e->node[i]->in[k];
@@ -198,9 +198,9 @@ eager_grad(struct eager *e, int ny, struct val *const *y, struct val *const *dy,
         struct val *dout[OP_OUT], *din[SAMPLE_IN] = {NULL};
         bool any = false;
         for (int k = 0; k < n->nout; k++) any |= (dout[k] = eager_value(n->out[k])->slope) != NULL;
-        if (!any || !n->op->grad || !n->out[0]->needs_grad) continue;
+        if (!any || !n->op->grad.build || !n->out[0]->needs_grad) continue;
         int first = e->nnode;
-        n->op->grad(b, n, dout, din);
+        n->op->grad.build(b, n, dout, din);
         eager_look_for_unsaved(e, n, first);
         for (int k = 0; k < n->nin; k++) {
             if (!din[k] || !n->in[k]->needs_grad) continue;

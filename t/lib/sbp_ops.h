@@ -145,58 +145,91 @@ MEANING(relu_f, x[0] < 0 ? 0 : x[0])
 MEANING(square_f, x[0] * x[0])
 MEANING(where_f, x[0] != 0 ? x[1] : x[2])
 
-#define ELTWISE(meaning) .make_rule = broadcast_rule, .flags = OP_ELTWISE, .eltwise = {.f = meaning}
+#define ELTWISE(meaning) .shape.make_rule = broadcast_rule, .flags = OP_ELTWISE, .eltwise = {.f = meaning}
 
-static const struct op matmul = {
-    .name = "matmul", .in = {{"a"}, {"b"}}, .rule = "mk,kn->mn", .linear = "0|1", .reduce = RED_SUM, .ref = matmul_ref};
-static const struct op add = {
-    .name = "add", .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}}, .linear = "01", .increasing = "0|1", ELTWISE(add_f)};
-static const struct op sub = {
-    .name = "sub", .in = {{"a"}, {"b"}}, .linear = "*", .increasing = "0", .decreasing = "1", ELTWISE(sub_f)};
+static const struct op matmul = {.name = "matmul",
+                                 .in = {{"a"}, {"b"}},
+                                 .shape.rule = "mk,kn->mn",
+                                 .partial.linear = "0|1",
+                                 .partial.reduce = RED_SUM,
+                                 .host.ref = matmul_ref};
+static const struct op add = {.name = "add",
+                              .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}},
+                              .partial.linear = "01",
+                              .partial.increasing = "0|1",
+                              ELTWISE(add_f)};
+static const struct op sub = {.name = "sub",
+                              .in = {{"a"}, {"b"}},
+                              .partial.linear = "*",
+                              .partial.increasing = "0",
+                              .partial.decreasing = "1",
+                              ELTWISE(sub_f)};
 static const struct op mul = {
-    .name = "mul", .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}}, .linear = "0|1", ELTWISE(mul_f)};
-static const struct op neg = {.name = "neg", .in = {{"x"}}, .linear = "0", .decreasing = "0", ELTWISE(neg_f)};
-static const struct op relu = {.name = "relu", .in = {{"x"}}, .increasing = "0", ELTWISE(relu_f)};
+    .name = "mul", .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}}, .partial.linear = "0|1", ELTWISE(mul_f)};
+static const struct op neg = {
+    .name = "neg", .in = {{"x"}}, .partial.linear = "0", .partial.decreasing = "0", ELTWISE(neg_f)};
+static const struct op relu = {.name = "relu", .in = {{"x"}}, .partial.increasing = "0", ELTWISE(relu_f)};
 static const struct op where = {.name = "where",
                                 .in = {{"c"}, {"a", IN_NUMBER}, {"b", IN_NUMBER}},
-                                .linear = "12",
-                                .increasing = "1|2|12",
+                                .partial.linear = "12",
+                                .partial.increasing = "1|2|12",
                                 ELTWISE(where_f)};
-static const struct op rest = {.name = "rest", .in = {{"x"}}, .rule = "a[b]->a[b]", .ref = rest_ref};
-static const struct op sum = {
-    .name = "sum", .in = {{"x"}}, .rule = "ab->a", .linear = "0", .reduce = RED_SUM, .ref = sum_ref};
-static const struct op max = {
-    .name = "max", .in = {{"x"}}, .rule = "ab->a", .increasing = "0", .reduce = RED_MAX, .ref = max_ref};
+static const struct op rest = {.name = "rest", .in = {{"x"}}, .shape.rule = "a[b]->a[b]", .host.ref = rest_ref};
+static const struct op sum = {.name = "sum",
+                              .in = {{"x"}},
+                              .shape.rule = "ab->a",
+                              .partial.linear = "0",
+                              .partial.reduce = RED_SUM,
+                              .host.ref = sum_ref};
+static const struct op max = {.name = "max",
+                              .in = {{"x"}},
+                              .shape.rule = "ab->a",
+                              .partial.increasing = "0",
+                              .partial.reduce = RED_MAX,
+                              .host.ref = max_ref};
 static const struct op lookup = {.name = "lookup",
                                  .in = {{"ids", IN_INDEX}, {"table"}},
-                                 .rule = "n,vc->nc",
-                                 .linear = "1",
-                                 .reduce = RED_SUM,
-                                 .ref = lookup_ref};
-static const struct op pair = {
-    .name = "pair", .in = {{"x"}}, .nout = 2, .rule = "ab->ab,a", .reduce = RED_SUM, .ref = pair_ref};
+                                 .shape.rule = "n,vc->nc",
+                                 .partial.linear = "1",
+                                 .partial.reduce = RED_SUM,
+                                 .host.ref = lookup_ref};
+static const struct op pair = {.name = "pair",
+                               .in = {{"x"}},
+                               .nout = 2,
+                               .shape.rule = "ab->ab,a",
+                               .partial.reduce = RED_SUM,
+                               .host.ref = pair_ref};
 static const struct op reshape = {.name = "reshape",
                                   .in = {{"x"}},
                                   .attr = {{"shape", ATTR_INTS, 0, 0, 0, NULL, NULL}},
-                                  .make_rule = reshape_rule,
-                                  .infer = reshape_infer,
-                                  .linear = "0",
-                                  .increasing = "0",
-                                  .ref = same_elements_ref,
+                                  .shape.make_rule = reshape_rule,
+                                  .shape.infer = reshape_infer,
+                                  .partial.linear = "0",
+                                  .partial.increasing = "0",
+                                  .host.ref = same_elements_ref,
                                   .flags = OP_VIEW};
-static const struct op whole_copy = {
-    .name = "whole_copy", .in = {{"x"}}, .rule = "[a]b->[a]b", .linear = "0", .increasing = "0", .ref = copy_ref};
+static const struct op whole_copy = {.name = "whole_copy",
+                                     .in = {{"x"}},
+                                     .shape.rule = "[a]b->[a]b",
+                                     .partial.linear = "0",
+                                     .partial.increasing = "0",
+                                     .host.ref = copy_ref};
 
 static const struct op dull = {.name = "dull", .in = {{"a"}, {"b"}}, ELTWISE(mul_f)}; /* says too little */
 
 /* Wrong on purpose. */
-static const struct op norm = {.name = "norm", .in = {{"x"}}, .rule = "ab->a", .reduce = RED_SUM, .ref = norm_ref};
-static const struct op square = {.name = "square", .in = {{"x"}}, .linear = "0", ELTWISE(square_f)};
-static const struct op shortest = {
-    .name = "shortest", .in = {{"x"}}, .rule = "ab->a", .increasing = "0", .reduce = RED_SUM, .ref = max_ref};
-static const struct op loose = {.name = "loose", .in = {{"x"}}, .rule = "ab->ab", .ref = rest_ref};
-static const struct op adds_one = {.name = "adds_one", .in = {{"a"}, {"b"}}, .linear = "0", ELTWISE(add_f)};
-static const struct op joint = {.name = "joint", .in = {{"a"}, {"b"}}, .increasing = "01", ELTWISE(add_f)};
+static const struct op norm = {
+    .name = "norm", .in = {{"x"}}, .shape.rule = "ab->a", .partial.reduce = RED_SUM, .host.ref = norm_ref};
+static const struct op square = {.name = "square", .in = {{"x"}}, .partial.linear = "0", ELTWISE(square_f)};
+static const struct op shortest = {.name = "shortest",
+                                   .in = {{"x"}},
+                                   .shape.rule = "ab->a",
+                                   .partial.increasing = "0",
+                                   .partial.reduce = RED_SUM,
+                                   .host.ref = max_ref};
+static const struct op loose = {.name = "loose", .in = {{"x"}}, .shape.rule = "ab->ab", .host.ref = rest_ref};
+static const struct op adds_one = {.name = "adds_one", .in = {{"a"}, {"b"}}, .partial.linear = "0", ELTWISE(add_f)};
+static const struct op joint = {.name = "joint", .in = {{"a"}, {"b"}}, .partial.increasing = "01", ELTWISE(add_f)};
 
 static const struct {
     const struct op *op;

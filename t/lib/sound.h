@@ -127,7 +127,7 @@ sound_window(const struct kcall *k)
 {
     struct view from = *k->in, to = *k->out;
     int64_t skip = 0;
-    if (k->call->op->view(k->call, k->in, &to, &skip)) {
+    if (k->call->op->host.view(k->call, k->in, &to, &skip)) {
         if (view_numel(k->in) != view_numel(&to)) return fail(E_SHAPE, "a view of other elements");
         memcpy(k->out->data, k->in->data, sizeof(union cell) * (size_t)view_numel(&to));
         return 0;
@@ -145,7 +145,7 @@ static inline int
 sound_run(const struct kcall *k)
 {
     const struct op *op = k->call->op;
-    if (op->ref) return op->ref(k);
+    if (op->host.ref) return op->host.ref(k);
     return op->flags & OP_VIEW ? sound_window(k) : sound_eltwise(k);
 }
 
@@ -164,7 +164,7 @@ sound_rank(struct sound *s, const struct type *local, const struct box *box, uni
     struct finding find = {0};
     struct kcall k = {.call = &s->sample.call, .in = v, .out = v + s->rule.nin, .threads = 1, .find = &find};
     int status = sound_run(&k);
-    return !status && find.at ? s->sample.call.op->say(&k, &find) : status;
+    return !status && find.at ? s->sample.call.op->host.say(&k, &find) : status;
 }
 
 /* ---- values ---- */

@@ -138,7 +138,7 @@ trial_retype(const struct op *op, const char *text, const char *dtype, char *to,
         n += (size_t)snprintf(to + n, capacity - n, "%.*s", here ? 8 : 1, here ? dtype : text);
         text += here ? 3 : 1;
     }
-    bool good = sample_read(op, to, &s) && (op->rule || op->make_rule) && !call_infer(&a, &s.call, &rule);
+    bool good = sample_read(op, to, &s) && (op->shape.rule || op->shape.make_rule) && !call_infer(&a, &s.call, &rule);
     arena_fini(&a);
     return good;
 }
@@ -153,7 +153,7 @@ trial_open(struct trial *t, const struct op *op, const char *text, enum memory m
     if (!sample_read(op, text, &t->sample)) return ok(false, "%s: sample \"%s\" can be read", op->name, text);
     struct call *c = &t->sample.call;
     if (op->flags & OP_SOURCE) c->out[0] = source_shape;
-    if (!op->rule && !op->make_rule && !(op->flags & OP_SOURCE)) return false;
+    if (!op->shape.rule && !op->shape.make_rule && !(op->flags & OP_SOURCE)) return false;
     if (call_infer(&t->arena, c, &t->rule)) {
         ok(false, "%s %s has a type", op->name, text);
         diag("%s", err_text());

@@ -131,7 +131,7 @@ try_way(struct trial *t, const struct op *op, const char *way, int i, int64_t x,
     int status = compute(t, op, &find);
     elem_set_i(ids->dtype, t->data[i], at, before);
     ntried++;
-    bool good = op->say ? status == E_VALUE && find.at == 1 + at && find.value[0] == x : !status && !find.at;
+    bool good = op->host.say ? status == E_VALUE && find.at == 1 + at && find.value[0] == x : !status && !find.at;
     if (!good || !edges_are_whole(t))
         ok(false, "%s by %s: %lld is found at %lld (%d, at %lld)", op->name, way, (long long)x, (long long)at, status,
            (long long)find.at);
@@ -146,13 +146,13 @@ try_value(struct trial *t, const struct op *op, int i, int64_t x)
     char by_ref[400], by_way[400];
     struct op alone = *op;
     uint64_t same = seed;
-    alone.kernel = NULL;
+    alone.host.kernel = NULL;
     if (!fits((enum dtype)t->view[i].dtype, x)) return;
-    if (op->ref) try_way(t, &alone, "the reference", i, x, by_ref);
-    for (const struct kernel_variant *v = op->kernel; v && v->name; v++) {
+    if (op->host.ref) try_way(t, &alone, "the reference", i, x, by_ref);
+    for (const struct kernel_variant *v = op->host.kernel; v && v->name; v++) {
         const struct kernel_variant one[2] = {*v, {NULL}};
         if (v->device != DEV_CPU) continue;
-        alone.kernel = one;
+        alone.host.kernel = one;
         seed = same;
         try_way(t, &alone, v->name, i, x, by_way);
         if (strcmp(by_ref, by_way)) ok(false, "%s: \"%s\" is said as \"%s\"", op->name, by_ref, by_way);
@@ -183,12 +183,12 @@ try_op(const struct op *op)
         for (int i = 0; good && i < MIN(t.sample.call.nin, OP_OPERAND); i++) {
             if (!t.data[i] || t.view[i].dtype == DT_BOOL || view_numel(&t.view[i]) == 0) continue;
             if (takes_positions(op, i)) try_operand(&t, op, i);
-            if (op->flags & OP_NONZERO && op->say) try_value(&t, op, i, 0);
+            if (op->flags & OP_NONZERO && op->host.say) try_value(&t, op, i, 0);
         }
         trial_close(&t);
     }
     if (ntried > before && tap_failed == failed)
-        ok(true, "%s %s (%ld tries)", op->name, op->say ? "finds what is no position" : "passes it over",
+        ok(true, "%s %s (%ld tries)", op->name, op->host.say ? "finds what is no position" : "passes it over",
            ntried - before);
 }
 
@@ -204,8 +204,9 @@ try_says(const struct op *op)
     bool takes = false, passes = false;
     for (int i = 0; i < OP_OPERAND; i++) takes = takes || takes_positions(op, i);
     for (size_t i = 0; i < countof(silent); i++) passes = passes || !strcmp(op->name, silent[i]);
-    if (takes && op->ref) ok(!op->say == passes, "%s %s", op->name, passes ? "is silent" : "says what is no position");
-    if (op->say && !op->allows) ok(false, "%s says what is wrong, and not what is right", op->name);
+    if (takes && op->host.ref)
+        ok(!op->host.say == passes, "%s %s", op->name, passes ? "is silent" : "says what is no position");
+    if (op->host.say && !op->host.allows) ok(false, "%s says what is wrong, and not what is right", op->name);
 }
 
 int

@@ -25,7 +25,7 @@ choose(struct sound *s, const struct place *p, const struct layout *const *given
 static bool
 is_tried(const struct op *op)
 {
-    bool computes = op->ref || op->flags & (OP_ELTWISE | OP_VIEW);
+    bool computes = op->host.ref || op->flags & (OP_ELTWISE | OP_VIEW);
     return computes && !(op->flags & (OP_SOURCE | OP_MOVE));
 }
 

@@ -242,7 +242,8 @@ try_sample(const struct op *op, const char *text, uint64_t seed, char *read)
         if (!ok(!e->unsaved[0], "%s %s: gradients read what records save", op->name, text)) diag("%s", e->unsaved);
         if (is_slope(op) && s.again && !ok(worst_g < TOLERANCE, "%s %s: so is the gradient's", op->name, text))
             diag("off by %g", worst_g);
-        for (const char *group = op->linear; group && *group; group += strcspn(group, "|"), group += *group == '|')
+        for (const char *group = op->partial.linear; group && *group;
+             group += strcspn(group, "|"), group += *group == '|')
             try_linear(&t, &s, text, group);
     }
     memcpy(read, e->read, READ);
@@ -267,12 +268,12 @@ main(int argc, char **argv)
         const struct op *op = op_table[i];
         if (argc > 1 && strcmp(argv[1], op->name)) continue;
         if (needs_gradient(op))
-            ok(op->grad || op->build, "%s has a gradient or is made of operators that have", op->name);
-        if (op->flags & OP_SOURCE || (!op->grad && !op->build)) continue;
+            ok(op->grad.build || op->build, "%s has a gradient or is made of operators that have", op->name);
+        if (op->flags & OP_SOURCE || (!op->grad.build && !op->build)) continue;
         char read[READ] = "";
         for (int k = 0; k < OP_SAMPLE && op->sample[k]; k++)
             try_sample(op, op->sample[k], seed + (uint64_t)(100 * i + k), read);
-        const char *saves = op->saves ? op->saves : "";
+        const char *saves = op->grad.saves ? op->grad.saves : "";
         if (!ok(strlen(saves) == strspn(saves, read), "%s saves nothing that its gradient does not read", op->name))
             diag("it saves \"%s\" and reads \"%s\"", saves, read);
     }

@@ -132,11 +132,12 @@ try_sample(const struct op *op, const char *text, enum memory m, uint64_t seed)
             diag("%s", err_text());
         }
         try_way(&t, op, "the way chosen", text, m);
-        for (const struct kernel_variant *v = op->kernel; v && v->name; v++) note_reached(v); /* "f32" is of others */
-        for (const struct kernel_variant *variant = op->kernel; variant && variant->name; variant++) {
+        for (const struct kernel_variant *v = op->host.kernel; v && v->name; v++)
+            note_reached(v); /* "f32" is of others */
+        for (const struct kernel_variant *variant = op->host.kernel; variant && variant->name; variant++) {
             const struct kernel_variant alone[2] = {*variant, {NULL}};
             struct op copy = *op;
-            copy.kernel = alone;
+            copy.host.kernel = alone;
             if (variant->device != DEV_CPU) continue;
             try_way(&t, &copy, variant->name, text, m);
             note_reached(variant);
@@ -273,7 +274,7 @@ is_call(const struct op *op, const char *text)
     struct arena a = {0};
     struct sample s;
     struct rule rule;
-    bool good = sample_read(op, text, &s) && (op->rule || op->make_rule) && op_attr_find(op, "size") < 0;
+    bool good = sample_read(op, text, &s) && (op->shape.rule || op->shape.make_rule) && op_attr_find(op, "size") < 0;
     good = good && !strstr(text, "<0") && !call_infer(&a, &s.call, &rule);
     err_clear();
     arena_fini(&a);
@@ -314,9 +315,9 @@ all_reached(void)
 {
     int missed = 0;
     for (int i = 0; i < op_count; i++)
-        for (const struct kernel_variant *v = op_table[i]->kernel; v && v->name; v++) {
+        for (const struct kernel_variant *v = op_table[i]->host.kernel; v && v->name; v++) {
             if (v->device != DEV_CPU || is_reached(v) || may_be_idle(op_table[i], v)) continue;
-            diag("%s: %s, variant %d", op_table[i]->name, v->name, (int)(v - op_table[i]->kernel));
+            diag("%s: %s, variant %d", op_table[i]->name, v->name, (int)(v - op_table[i]->host.kernel));
             missed++;
         }
     ok(missed == 0, "every variant takes some sample");

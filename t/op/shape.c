@@ -18,7 +18,7 @@ is_source(const struct op *op)
 static bool
 has_rule(const struct op *op)
 {
-    return op->rule || op->make_rule || is_source(op);
+    return op->shape.rule || op->shape.make_rule || is_source(op);
 }
 
 /* ---- the record ---- */
@@ -39,7 +39,7 @@ static bool
 saves_fit(const struct op *op)
 {
     int nout = op->nout ? op->nout : 1;
-    for (const char *s = op->saves; s && *s; s++) {
+    for (const char *s = op->grad.saves; s && *s; s++) {
         bool operand = *s >= '0' && *s < '0' + op_noperand(op), result = *s >= 'a' && *s < 'a' + nout;
         if (!operand && !result) return false;
     }
@@ -67,10 +67,11 @@ check_record(const struct op *op, const struct op *previous)
     ok(op_find(name) == op, "%s is found by its name", name);
     ok(op->doc && *op->doc, "%s says what it computes", name);
     ok(has_rule(op) || op->build, "%s has a rule or is made of others", name);
-    ok(!has_rule(op) || op->ref || op->flags & (OP_ELTWISE | OP_VIEW), "%s has a meaning", name);
+    ok(!has_rule(op) || op->host.ref || op->flags & (OP_ELTWISE | OP_VIEW), "%s has a meaning", name);
     ok(!(op->flags & OP_ELTWISE) || op->eltwise.f, "%s, element by element, is a function of reals", name);
-    ok(!(op->flags & OP_VIEW) == !op->view, "%s is a view exactly if it shows one", name);
-    ok(list || (digits_fit(op->linear, n) && digits_fit(op->increasing, n) && digits_fit(op->decreasing, n)),
+    ok(!(op->flags & OP_VIEW) == !op->host.view, "%s is a view exactly if it shows one", name);
+    ok(list || (digits_fit(op->partial.linear, n) && digits_fit(op->partial.increasing, n) &&
+                digits_fit(op->partial.decreasing, n)),
        "%s passes partials of operands that it has", name);
     ok(list || saves_fit(op), "%s saves operands and results that it has", name);
     ok(attrs_fit(op), "%s: attributes have a kind, a text and one name each", name);

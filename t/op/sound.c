@@ -56,7 +56,7 @@ one_sided(const struct sound *s, const struct sbp *v)
 static bool
 truth_of_extremes(const struct sound *s, const struct sbp *v)
 {
-    return is_eltwise(s) && s->sample.call.op->dtype == OUT_BOOL && of_extremes(s, v);
+    return is_eltwise(s) && s->sample.call.op->shape.dtype == OUT_BOOL && of_extremes(s, v);
 }
 
 static bool
@@ -64,7 +64,7 @@ looks_up(const struct sound *s, const struct sbp *v)
 {
     bool index = false;
     for (int k = 0; k < s->rule.nin; k++) index |= sound_is_index(s, k);
-    return index && s->sample.call.op->reduce == RED_SUM && of_extremes(s, v);
+    return index && s->sample.call.op->partial.reduce == RED_SUM && of_extremes(s, v);
 }
 
 static bool
@@ -146,7 +146,7 @@ static const struct reason {
 static bool
 is_tried(const struct op *op)
 {
-    bool computes = op->ref || op->flags & (OP_ELTWISE | OP_VIEW);
+    bool computes = op->host.ref || op->flags & (OP_ELTWISE | OP_VIEW);
     return computes && !(op->flags & (OP_SOURCE | OP_MOVE));
 }
 

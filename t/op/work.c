@@ -87,7 +87,7 @@ main(void)
 {
     double flops = 0, elements;
     for (const struct op *const *op = op_table; *op; op++)
-        if ((*op)->rule || (*op)->make_rule) try_passes(*op); /* the others are made of these */
+        if ((*op)->shape.rule || (*op)->shape.make_rule) try_passes(*op); /* the others are made of these */
     for (size_t i = 0; i < countof(table); i++)
         ok(work_of(table[i].op, table[i].sample, &flops, &elements) && flops == table[i].flops,
            "%s %s is %g operations: %g", table[i].op, table[i].sample, table[i].flops, flops);

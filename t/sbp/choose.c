@@ -300,7 +300,7 @@ test_ties(void)
                                   .in = {{"p"}, {"g"}},
                                   .ninplace = 1,
                                   .flags = OP_INPLACE | OP_ELTWISE,
-                                  .make_rule = broadcast_rule,
+                                  .shape.make_rule = broadcast_rule,
                                   .eltwise = {.f = sub_f}};
     static const uint8_t twice[] = {0, 0};
     is_str(chosen2(&matmul, "f32{4,6} f32{6,8}", "S(0)", "B"), "S(0), B -> S(0), 0 bytes", "data parallel");

@@ -147,10 +147,10 @@ static const char *
 infer_rule(const char *rule, int nout, const char *sample)
 {
     struct op op = {.name = "op",
-                    .rule = rule,
+                    .shape.rule = rule,
                     .nout = nout,
                     .in = {{"a", IN_NUMBER | IN_OPTIONAL}, {"b", IN_NUMBER | IN_OPTIONAL}, {"c", IN_OPTIONAL}},
-                    .infer = give_sizes};
+                    .shape.infer = give_sizes};
     return infer(&op, sample);
 }
 
@@ -190,7 +190,7 @@ test_shapes(void)
     }
 }
 
-static const struct op matmul = {.name = "matmul", .in = {{"a"}, {"b"}}, .rule = "mk,kn->mn"};
+static const struct op matmul = {.name = "matmul", .in = {{"a"}, {"b"}}, .shape.rule = "mk,kn->mn"};
 
 static void
 test_shape_errors(void)
@@ -274,13 +274,13 @@ test_dtypes(void)
     };
     for (size_t i = 0; i < countof(t); i++) {
         struct op op = {.name = "op",
-                        .rule = "a,a->a",
-                        .dtype = t[i].kind,
+                        .shape.rule = "a,a->a",
+                        .shape.dtype = t[i].kind,
                         .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER | IN_OPTIONAL}},
                         .attr = {{"dtype", ATTR_DTYPE, 0, 0, 0, NULL, NULL}}};
         is_str(infer(&op, t[i].sample), t[i].type, t[i].sample);
     }
-    struct op lookup = {.name = "lookup", .rule = "n,[v]c->nc", .in = {{"ids", IN_INDEX}, {"table"}}};
+    struct op lookup = {.name = "lookup", .shape.rule = "n,[v]c->nc", .in = {{"ids", IN_INDEX}, {"table"}}};
     is_str(infer(&lookup, "i64{3} bf16{7,2}"), "bf16{3, 2}", "positions take no part in promotion");
 }
 
@@ -307,8 +307,8 @@ test_dtype_errors(void)
         {NULL, 0, "-", "op: a is missing"},
     };
     for (size_t i = 0; i < countof(t); i++) {
-        struct op op = {.name = "op", .rule = "a->a", .accepts = t[i].accepts, .in = {{"a", t[i].flags}}};
-        if (t[i].flags & IN_INDEX) op.dtype = OUT_IN0;
+        struct op op = {.name = "op", .shape.rule = "a->a", .shape.accepts = t[i].accepts, .in = {{"a", t[i].flags}}};
+        if (t[i].flags & IN_INDEX) op.shape.dtype = OUT_IN0;
         is_str(infer(&op, t[i].sample), t[i].error, "dtypes are checked against the record");
     }
 }
@@ -407,7 +407,7 @@ test_reshape(void)
         {"f32{4,6}", 2, {-1, -1}, NULL, "reshape: expected a shape of 24 elements, found {-1, -1}; x is f32{4, 6}"},
         {"f32{0,6}", 2, {0, -1}, NULL, "reshape: expected a shape of 0 elements, found {0, -1}; x is f32{0, 6}"},
     };
-    struct op op = {.name = "reshape", .in = {{"x"}}, .make_rule = write_reshape, .infer = size_reshape};
+    struct op op = {.name = "reshape", .in = {{"x"}}, .shape.make_rule = write_reshape, .shape.infer = size_reshape};
     for (size_t i = 0; i < countof(t); i++) {
         naxes = t[i].ndim;
         memcpy(axes, t[i].dim, sizeof axes);
@@ -440,7 +440,7 @@ test_all_reshapes(void)
     static int64_t shape[600][5];
     int64_t dim[4];
     int n = all_shapes(48, dim, 0, shape, 0), wrong = 0;
-    struct op op = {.name = "reshape", .in = {{"x"}}, .make_rule = write_reshape, .infer = size_reshape};
+    struct op op = {.name = "reshape", .in = {{"x"}}, .shape.make_rule = write_reshape, .shape.infer = size_reshape};
     for (int i = 0; i < n; i++)
         for (int j = 0; j < n; j += 7) {
             struct type in = type_of(DT_F32, (int)shape[i][4], shape[i]), out, want;
@@ -460,7 +460,7 @@ test_all_reshapes(void)
 static void
 test_lists(void)
 {
-    struct op op = {.name = "concat", .in = {{"x", IN_LIST}}, .make_rule = rule_same};
+    struct op op = {.name = "concat", .in = {{"x", IN_LIST}}, .shape.make_rule = rule_same};
     is_str(infer(&op, "f32{2} f32{2} f32{3}"),
            "concat: dimension 0 of x[0] is 2 but dimension 0 of x[2] is 3 (a); x[0] is "
            "f32{2}, x[1] is f32{2}, x[2] is f32{3}",

@@ -34,10 +34,10 @@ struct model {
 
 /* Operators that save nothing, operands, results. */
 static const struct op ops[] = {{.name = "a"},
-                                {.name = "b", .saves = "0"},
-                                {.name = "c", .saves = "1a"},
-                                {.name = "d", .saves = "b", .nout = 2},
-                                {.name = "e", .saves = "02ab", .nout = 2}};
+                                {.name = "b", .grad.saves = "0"},
+                                {.name = "c", .grad.saves = "1a"},
+                                {.name = "d", .grad.saves = "b", .nout = 2},
+                                {.name = "e", .grad.saves = "02ab", .nout = 2}};
 
 static int
 below(struct model *m, int n)
@@ -50,7 +50,7 @@ below(struct model *m, int n)
 static bool
 saves(const struct model_node *n, char what)
 {
-    return n->op->saves && strchr(n->op->saves, what);
+    return n->op->grad.saves && strchr(n->op->grad.saves, what);
 }
 
 static void

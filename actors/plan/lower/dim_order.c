@@ -53,7 +53,7 @@ dim_order_result(struct lower *l, int32_t node, int32_t out, int32_t own, const 
     struct view lies = *dense, operand = part_placed(v, own);
     struct view shown = part_local(r->layout[0], &r->type[0], v->mine->pos[own]);
     int64_t skip = 0;
-    if (r->op->view(c, &operand, &shown, &skip) || skip != 0 || !turn_strides(&lies, &shown)) return dense;
+    if (r->op->host.view(c, &operand, &shown, &skip) || skip != 0 || !turn_strides(&lies, &shown)) return dense;
     if (device_kind(v->layout->place->kind)->flags & COMPILES && lies.stride[lies.ndim - 1] != 1) return dense;
     return intern_view(l, &lies);
 }

@@ -196,7 +196,7 @@ view_part(struct lower *l, int32_t node, const struct call *c, struct pval *in, 
     const struct part *from = &in->part[own];
     struct view v = part_placed(l->node_val[node * OP_OUT], own), operand = part_placed(in, own);
     int64_t skip = 0;
-    if (n->op->view(c, &operand, &v, &skip)) {
+    if (n->op->host.view(c, &operand, &v, &skip)) {
         int32_t id;
         TRY(single_task(l, &kind_copy, in, &in->type, own, in->piece, &id));
         l->draft[id].task.node = node;

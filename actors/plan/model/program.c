@@ -59,7 +59,7 @@ allowed_by(const struct program *p, int32_t i, struct arena *a)
     for (int k = 0; k < c->nin; k++) view[k] = view_dense(&c->in[k], NULL);
     for (int k = 0; k < c->nout; k++) view[c->nin + k] = view_dense(&c->out[k], NULL);
     const struct kcall k = {.call = c, .in = view, .out = view + c->nin};
-    c->op->allows(&k, &allowed);
+    c->op->host.allows(&k, &allowed);
     return allowed;
 }
 
@@ -77,7 +77,7 @@ program_checks(const struct program *p, struct arena *a)
     struct allowed *by = ARENA_ARRAY(a, struct allowed, p->nnode + 1);
     int32_t *last = ARENA_ARRAY(a, int32_t, p->nleaf + p->nnode * OP_OUT + 1); /* by value: 1 + its last checker */
     for (int32_t i = 0; i < p->nnode; i++) {
-        if (!p->node[i].op->say) continue;
+        if (!p->node[i].op->host.say) continue;
         by[i] = allowed_by(p, i, a);
         struct ref r = p->node[i].in[by[i].operand];
         checks[i] = true;
@@ -95,7 +95,7 @@ program_sums(const struct program *p, struct arena *a)
     enum { UNREAD = -2, NONE = -1 };
     int32_t *sum = ARENA_ARRAY(a, int32_t, p->nnode + 1);
     for (int32_t i = 0; i < p->nnode; i++)
-        sum[i] = p->node[i].op && p->node[i].op->reduce == RED_SUM && p->node[i].nout == 1 ? UNREAD : NONE;
+        sum[i] = p->node[i].op && p->node[i].op->partial.reduce == RED_SUM && p->node[i].nout == 1 ? UNREAD : NONE;
     for (int32_t k = 0; k < p->nroot; k++) {
         struct ref r = p->root[k].ref;
         if (r.kind == REF_NODE && r.index >= 0 && r.index < p->nnode) sum[r.index] = NONE;
@@ -124,7 +124,7 @@ program_wide(const struct program *p, struct arena *a)
     uint8_t *wide = ARENA_ARRAY(a, uint8_t, p->nnode + 1), *read = ARENA_ARRAY(a, uint8_t, p->nnode + 1), *at;
     for (int32_t i = 0; i < p->nnode; i++) {
         const struct op *op = p->node[i].op;
-        if (op && op->reduce == RED_SUM) wide[i] = (uint8_t)(p->node[i].nout == 1 ? 1 : op->sums);
+        if (op && op->partial.reduce == RED_SUM) wide[i] = (uint8_t)(p->node[i].nout == 1 ? 1 : op->partial.sums);
     }
     for (int32_t k = 0; k < p->nroot; k++)
         if ((at = bits_of(p, wide, p->root[k].ref))) *at &= (uint8_t) ~(1u << p->root[k].ref.out);

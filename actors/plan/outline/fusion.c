@@ -51,7 +51,7 @@ static bool
 can_lead(const struct prog_node *n)
 {
     unsigned flags = device_kind(n->layout[0]->place->kind)->flags;
-    bool here = n->op->product ? flags & MULTIPLIES || !(flags & COMPILES) : flags & COMPILES;
+    bool here = n->op->gpu.product ? flags & MULTIPLIES || !(flags & COMPILES) : flags & COMPILES;
     return n->op->flags & OP_LEADS && !n->accumulate && flags & FUSES && here;
 }
 
@@ -219,7 +219,7 @@ static bool
 is_followed(const struct fusion *l, const int32_t *member, int n)
 {
     const struct prog_node *first = &l->program->node[member[0]], *last = &l->program->node[member[n - 1]];
-    if (n != 2 || !can_lead(first) || !first->op->product || !can_follow(last)) return false;
+    if (n != 2 || !can_lead(first) || !first->op->gpu.product || !can_follow(last)) return false;
     for (int k = 1; k < last->nin; k++)
         if (is_fused_member(member, 1, last->in[k])) return false;
     return true;
@@ -495,7 +495,7 @@ static bool
 adds(const struct fusion *l, int32_t i, const struct prog_node *sum)
 {
     const struct prog_node *n = &l->program->node[i];
-    return can_lead(n) && n->op->product && l->group[i] == i && n->piece && n->type[0].dtype == DT_F32 &&
+    return can_lead(n) && n->op->gpu.product && l->group[i] == i && n->piece && n->type[0].dtype == DT_F32 &&
            sum->type[0].dtype == DT_F32 && n->layout[0] == sum->layout[0];
 }
 

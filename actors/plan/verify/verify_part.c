@@ -84,7 +84,7 @@ value_find_view(const struct proof *v, const struct content *c, const struct pro
         .op = n->op, .nin = n->nin, .nout = 1, .in = &type, .out = &result, .attr = n->attr, .layout = n->want};
     int64_t more = 0;
     *view = value_part(n->layout[0], &result, pos);
-    if (n->op->view(&call, &in, view, &more)) return false;
+    if (n->op->host.view(&call, &in, view, &more)) return false;
     *skip += more;
     return true;
 }

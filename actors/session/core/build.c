@@ -328,7 +328,7 @@ build_add(const struct call_context *ctx, const struct op *op, struct val *const
     n->call = ctx->call;
     n->strategy = ctx->strategy ? must_copy(ctx->strategy, sizeof *ctx->strategy) : NULL;
     ctx->s->nodes++;
-    bool grad = ctx->grad && (op->grad || op->flags & OP_MOVE) && any_needs_grad(d->nin, in);
+    bool grad = ctx->grad && (op->grad.build || op->flags & OP_MOVE) && any_needs_grad(d->nin, in);
     for (int k = 0; k < d->nout; k++) {
         n->out[k]->needs_grad = grad && dtype_is_float(d->type[k].dtype);
         out[k] = build_fresh(ctx->s, n->out[k]);
@@ -569,11 +569,11 @@ static struct val *
 folded(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
 {
     struct called c;
-    if (!op->fold || ctx->strategy || !in[0] || in[0]->is_number) return NULL;
+    if (!op->rewrite.fold || ctx->strategy || !in[0] || in[0]->is_number) return NULL;
     const struct node *n = tracing(ctx->s) && in[0]->node && in[0]->node->traced ? in[0]->node : NULL;
     if (n && n->strategy) n = NULL;
     make_called(op, nin, in, attr, &c);
-    struct val *v = op->fold(&c.call, in[0], n);
+    struct val *v = op->rewrite.fold(&c.call, in[0], n);
     if (!v) return NULL;
     bool asked = ctx->phase == PHASE_FORWARD && (v->needs_grad || in[0]->needs_grad);
     if (asked && (v != in[0] || !ctx->grad)) return NULL;
@@ -604,9 +604,9 @@ build_call(const struct call_context *ctx, const struct op *op, int nin, struct 
     else
         op_attr_defaults(op, attr);
     struct val *own[IN_MAX];
-    if (op->absorb) {
+    if (op->rewrite.absorb) {
         memcpy(own, in, sizeof *in * (size_t)nin);
-        nin = op->absorb(own, nin);
+        nin = op->rewrite.absorb(own, nin);
         in = own;
     }
     int tf32 = ctx->s->tf32 ? op_attr_find(op, "tf32") : -1;
@@ -742,10 +742,10 @@ builder_add(struct build *base, const struct op *op, int nin, struct val *const 
     struct val *out[OP_OUT] = {0}, *own[OP_OPERAND];
     if (base->failed) return NULL;
     int status = 0;
-    if (op->halves) {
+    if (op->gpu.halves) {
         memcpy(own, in, sizeof *own * (size_t)nin);
         for (int i = 0; i < nin && !status; i++)
-            if (op->halves >> i & 1) status = build_halves_below(b->ctx, in[i], &own[i]);
+            if (op->gpu.halves >> i & 1) status = build_halves_below(b->ctx, in[i], &own[i]);
         in = own;
     }
     if (status || build_call(b->ctx, op, nin, in, attr, NULL, out)) {

@@ -424,8 +424,8 @@ rille_create(struct rille_session *s, const struct rille_op *rop, int nargs, con
     enum dtype d = DT_F32;
     if (!(op->flags & OP_SOURCE)) return fail(E_ARG, "%s: does not make a tensor from nothing", op->name);
     if (dtype && (d = dtype_parse(dtype)) == DT_NONE) return named(err_last(), op->name);
-    if (!dtype && op->dtype == OUT_I64) d = DT_I64;
-    if (op->flags & OP_RANDOM && op->dtype != OUT_I64 && !dtype_is_float(d))
+    if (!dtype && op->shape.dtype == OUT_I64) d = DT_I64;
+    if (op->flags & OP_RANDOM && op->shape.dtype != OUT_I64 && !dtype_is_float(d))
         return fail(E_DTYPE, "%s: its values are of a float dtype, not %s", op->name, dtype_text(d));
     if (ndim < 0 || ndim > MAX_DIM) return fail(E_SHAPE, "%s: at most %d dimensions, not %d", op->name, MAX_DIM, ndim);
     struct type t = type_of(d, ndim, shape);

@@ -200,7 +200,7 @@ static bool
 folds_to_little(const struct node *n)
 {
     enum { LITTLE = 16 }; /* size ratio */
-    const struct val *x = n->op->folds != RED_NONE && n->nin == 1 ? n->in[0] : NULL;
+    const struct val *x = n->op->host.folds != RED_NONE && n->nin == 1 ? n->in[0] : NULL;
     return is_made(x) && type_numel(&n->out[0]->type) <= type_numel(&x->type) / LITTLE;
 }
 
@@ -436,7 +436,7 @@ static int32_t
 overwritten_leaf(const struct val *v)
 {
     const struct node *n = v->node;
-    if (!n || !(n->op->flags & OP_INPLACE) || v->out >= n->op->ninplace || n->op->allows) return -1;
+    if (!n || !(n->op->flags & OP_INPLACE) || v->out >= n->op->ninplace || n->op->host.allows) return -1;
     const struct val *old = n->in[v->out];
     if (!old || old->is_number || ref_of(old).kind != REF_LEAF) return -1;
     if (old->layout != v->layout || n->want[v->out] != v->layout || !type_equal(&old->type, &v->type)) return -1;

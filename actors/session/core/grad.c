@@ -118,12 +118,12 @@ add_gradient(const struct call_context *ctx, struct val *before, struct val **g)
     if (before->layout == (*g)->layout) {
         struct builder b = builder_of(ctx);
         struct val *sum = NULL;
-        if (x && y && x->op == y->op && x->op->plus)
-            sum = x->op->plus(&b.base, x, y);
-        else if (is_gradient_asked(y) && y->op->onto)
-            sum = y->op->onto(&b.base, y, before);
-        else if (is_gradient_asked(x) && x->op->onto)
-            sum = x->op->onto(&b.base, x, *g);
+        if (x && y && x->op == y->op && x->op->rewrite.plus)
+            sum = x->op->rewrite.plus(&b.base, x, y);
+        else if (is_gradient_asked(y) && y->op->rewrite.onto)
+            sum = y->op->rewrite.onto(&b.base, y, before);
+        else if (is_gradient_asked(x) && x->op->rewrite.onto)
+            sum = x->op->rewrite.onto(&b.base, x, *g);
         if (b.base.failed) return err_last();
         if (sum) return *g = sum, 0;
     }
@@ -351,8 +351,8 @@ through_node(struct sweep *w, struct node *n)
     there.composite = n->name;
     there.call = n->call;
     int status = 0;
-    if (n->op->grad)
-        n->op->grad(&b.base, from, dout, din);
+    if (n->op->grad.build)
+        n->op->grad.build(&b.base, from, dout, din);
     else
         din[0] = dout[0];
     if (b.base.failed) status = err_last();

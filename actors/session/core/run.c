@@ -425,7 +425,7 @@ waits_for_going(struct rille_session *s, struct val *v, bool *doubtful)
     for (int32_t i = 0; i < c->nleaf; i++) waits = waits || c->leaf[i]->leaving;
     for (int32_t i = 0; i < c->nnode && waits; i++) {
         waits = !was_computed(c->node[i]);
-        *doubtful = *doubtful || c->node[i]->op->say;
+        *doubtful = *doubtful || c->node[i]->op->host.say;
     }
     return waits;
 }

@@ -615,7 +615,7 @@ may_fail(struct rille_session *s, struct val *v, bool *out)
     const struct collection *c = &s->collection;
     TRY(collect(s, 1, &v, COLLECT_RUN));
     *out = false;
-    for (int32_t i = 0; i < c->nnode; i++) *out = *out || c->node[i]->op->say;
+    for (int32_t i = 0; i < c->nnode; i++) *out = *out || c->node[i]->op->host.say;
     return 0;
 }
 

@@ -143,9 +143,10 @@ print_rule(const struct op *op, struct str *s)
     struct str made = {0};
     struct arena a = {0};
     struct sample *m = ARENA_NEW(&a, struct sample);
-    if (op->rule) {
-        str_addf(s, "  rule           %s\n", op->rule);
-    } else if (op->make_rule && op->sample[0] && sample_read(op, op->sample[0], m) && !op->make_rule(&m->call, &made)) {
+    if (op->shape.rule) {
+        str_addf(s, "  rule           %s\n", op->shape.rule);
+    } else if (op->shape.make_rule && op->sample[0] && sample_read(op, op->sample[0], m) &&
+               !op->shape.make_rule(&m->call, &made)) {
         str_addf(s, "  rule           %s  for %s\n", str_text(&made), op->sample[0]);
     }
     str_free(&made);
@@ -159,7 +160,7 @@ print_rows(const struct op *op, struct str *s)
     if (op->flags & OP_ELTWISE) str_add(s, "element-wise blocks, ");
     if (op->flags & OP_VIEW) str_add(s, "nobody: it is a view; ");
     const char *last = "";
-    for (const struct kernel_variant *r = op->kernel; r && r->name; last = r->name, r++)
+    for (const struct kernel_variant *r = op->host.kernel; r && r->name; last = r->name, r++)
         if (strcmp(r->name, last)) str_addf(s, "%s, ", r->name);
     str_add(s, "the reference\n");
 }
@@ -168,9 +169,9 @@ print_rows(const struct op *op, struct str *s)
 static const char *
 gradient_text(const struct op *op)
 {
-    if (op->grad == b_zero_grad) return "none: flat";
+    if (op->grad.build == b_zero_grad) return "none: flat";
     if (op->flags & OP_MOVE) return "a move back";
-    return op->grad || op->build ? "yes" : "none";
+    return op->grad.build || op->build ? "yes" : "none";
 }
 
 char *
@@ -183,7 +184,7 @@ rille_op_help(struct rille_session *session, const struct rille_op *rop)
     if (op->doc) str_addf(&s, "  %s\n", op->doc);
     print_operands(op, &s);
     print_attributes(op, &s);
-    bool has_rule = (op->rule || op->make_rule) && !(op->flags & OP_MOVE);
+    bool has_rule = (op->shape.rule || op->shape.make_rule) && !(op->flags & OP_MOVE);
     if (has_rule) {
         print_rule(op, &s);
         if (op->sample[0] && !(op->flags & OP_SOURCE)) print_layouts(op, op->sample[0], &s);

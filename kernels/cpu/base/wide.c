@@ -49,7 +49,7 @@ wide_call(const struct kcall *k, struct wide *w)
 static const struct kernel_variant *
 variant_for(const struct kcall *wide)
 {
-    for (const struct kernel_variant *variant = wide->call->op->kernel; variant->name; variant++)
+    for (const struct kernel_variant *variant = wide->call->op->host.kernel; variant->name; variant++)
         if (variant->device == DEV_CPU && variant->run != wide_run && (!variant->accepts || variant->accepts(wide)))
             return variant;
     return NULL;
@@ -170,7 +170,7 @@ wide_drop(void *state)
 bool
 wide_nonfinite(const struct kcall *k)
 {
-    const struct kernel_variant *variant = k->call->op->kernel;
+    const struct kernel_variant *variant = k->call->op->host.kernel;
     while (variant->name && (!variant->doubts || variant->doubts == wide_nonfinite)) variant++;
     return variant->name && variant->doubts(k);
 }

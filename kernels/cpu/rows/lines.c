@@ -420,7 +420,7 @@ lines_accepts(const struct kcall *k)
     struct line_call c;
     for (int i = 0; i < k->call->nout; i++)
         if (!view_is_dense(&k->out[i])) return false;
-    return k->call->op->lines(k, &c) && are_alike(&c);
+    return k->call->op->host.lines(k, &c) && are_alike(&c);
 }
 
 /* Returns true if a view's lines are contiguous reals in memory. */
@@ -463,7 +463,7 @@ lines_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
     struct line_call c;
     UNUSED(state);
-    k->call->op->lines(k, &c);
+    k->call->op->host.lines(k, &c);
     *scratch_bytes = (size_t)(room_of_all(&c) * k->threads);
     return 0;
 }
@@ -563,7 +563,7 @@ lines_run(const struct kcall *k, const void *state)
 {
     struct line_call c;
     UNUSED(state);
-    k->call->op->lines(k, &c);
+    k->call->op->host.lines(k, &c);
     if (c.l.outer == 0 || c.l.inner == 0) return 0;
     struct work w = line_work(&c, k);
     team_shares(k->threads, c.l.outer * w.per, 1 + GRAIN / MAX(w.step * c.l.size, 1), run_line_groups, &w);

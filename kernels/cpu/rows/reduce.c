@@ -115,7 +115,7 @@ combine_i(enum reduce r, int64_t a, int64_t x)
 int
 reduce_ref(const struct kcall *k)
 {
-    enum reduce r = k->call->op->folds;
+    enum reduce r = k->call->op->host.folds;
     const struct view *x = &k->in[0], *y = &k->out[0];
     int64_t n = view_numel(x), m = view_numel(y);
     for (int64_t i = 0; i < m; i++)
@@ -677,7 +677,7 @@ int
 reduce_run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
-    enum reduce r = k->call->op->folds;
+    enum reduce r = k->call->op->host.folds;
     const struct view *x = &k->in[0], *y = &k->out[0];
     struct reduction p = {.x = x->data, .y = y->data, .in = x->dtype, .out = y->dtype, .reduce = r};
     p.in_bytes = dtype_bytes(p.in);

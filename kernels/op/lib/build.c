@@ -244,13 +244,13 @@ is_unrounded(const struct val *x)
 {
     const struct node *n = x->node;
     if (!n || n->state != NODE_NEW || !dtype_is_half(x->type.dtype)) return false;
-    return n->op->unrounded || (shows_all(n) && is_unrounded(n->in[0]));
+    return n->op->rewrite.unrounded || (shows_all(n) && is_unrounded(n->in[0]));
 }
 
 static struct val *
 unrounded(struct build *b, const struct node *n)
 {
-    if (n->op->unrounded) return n->op->unrounded(b, n);
+    if (n->op->rewrite.unrounded) return n->op->rewrite.unrounded(b, n);
     struct val *wide = unrounded(b, n->in[0]->node);
     return wide ? b_call(b, n->op, 1, &wide, n->attr) : NULL;
 }
@@ -386,7 +386,8 @@ struct val *
 b_transpose(struct build *b, struct val *x, int i, int j)
 {
     if (!x) return NULL;
-    if (x->node && x->node->op->transposed && x->type.ndim == 2 && i != j) return x->node->op->transposed(b, x->node);
+    if (x->node && x->node->op->rewrite.transposed && x->type.ndim == 2 && i != j)
+        return x->node->op->rewrite.transposed(b, x->node);
     struct attr attr[OP_ATTR];
     op_attr_defaults(&op_transpose, attr);
     attr_int(&op_transpose, attr, "axis0", i);

@@ -112,7 +112,7 @@ lookup_find(const struct kcall *k)
     struct walk walk;
     int64_t position = 0;
     if (!k->find) return;
-    k->call->op->allows(k, &a);
+    k->call->op->host.allows(k, &a);
     if (a.after) begin_after(&a, &k->in[a.after - 1]);
     const struct view *x = &k->in[a.operand];
     if (view_is_dense(x) && all_allowed(x, &a)) return;

@@ -155,7 +155,7 @@ static int
 run_ref(const struct kcall *k, const void *state)
 {
     UNUSED(state);
-    return k->call->op->ref(k);
+    return k->call->op->host.ref(k);
 }
 
 const struct kernel_variant kernel_direct[] = {{"direct", .dense_in = true, .accepts = dense_out, .run = run_ref},
