@@ -94,7 +94,8 @@ gradient       yes]],
     sign = "rille.explain(y)",
     text = [[
 each operator's signature, results (shape; part: the most that a rank has of it), candidates and bytes; each boxing's steps, bytes
-and bound]],
+and bound. Candidates are in the order in which they would be chosen: fewest bytes moved and owed, where a candidate that leaves
+ranks without work counts 5 % more; of equal bytes the smallest share of the busiest rank.]],
     code = [[
 P = rille.placement('cpu', {0, 1})
 x = rille.ones({4, 2}, {placement = P, sbp = 'S(0)'})]],
@@ -148,8 +149,8 @@ recompute = true computes again what backward reads, each stage as one, a step o
 stages, where memory is too little, or better spent so.
 auto_parallel = true lays the step out ("propagate": outward from what lies somewhere, in linear time); e = step:explain() has e.cost
 and e.bound, in ns, and e.gap, and of "propagate" e.meetings, where hints meet; with memory_limit =, in bytes a device, and
-time_limit =, in seconds of a core (1, or 0.1 for the bound of "propagate" and "greedy"): where they end in vain the least that it needs is
-looked for, 5 s for a large step, and what is proved of it told. step:certify(file) writes what proves a plan. A call that may be written as
+time_limit =, in seconds of a core (1, or 0.1 for the bound of "propagate" and "greedy"). If no plan within the limit is found, the
+error names the least memory of a plan that was found, which may be asked for. step:certify(file) writes what proves a plan. A call that may be written as
 several operators, a softmax over a cut axis, is tried both ways, in four rounds at most, of a small step as "propagate" and
 "recursive" write it too; the bound is of the operators of the best.
 zero, offload and recompute = "auto" choose what a plan chooses, too: beside auto_parallel each is an error.]],

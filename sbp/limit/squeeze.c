@@ -1,4 +1,4 @@
-/* squeeze.c - column generation by memory prices, without copies as nodes, and mixtures of two choices by layer. */
+/* squeeze.c - column generation by memory prices, and mixtures of two choices by layer. */
 #include "sbp/limit/squeeze.h"
 
 #include "runtime/base/hash.h"
@@ -12,8 +12,8 @@
 #include <string.h>
 
 enum {
-    TURNS = 24,    /* maximum number of choices */
-    QUICK = 12,    /* the same for a large net under counted work */
+    TURNS = 48,    /* maximum number of choices */
+    QUICK = 6,     /* choices of a search under counted work */
     SURE = 6,      /* choices made regardless of the clock while none meets the limit */
     TIMES = 4,     /* maximum number of times with a price */
     LOOKS = 12,    /* bounding rounds per price vector */
@@ -36,7 +36,7 @@ struct squeeze {
     int32_t time[TIMES], ntime;
     double price[TIMES], dearest; /* nanoseconds per byte: by time in `time`; the highest */
     struct found found[TURNS];
-    int32_t nfound;
+    int32_t nfound, first; /* first: index of the first choice of this search */
 };
 
 /* ---- the priced net ---- */
@@ -49,6 +49,7 @@ struct pricing {
     struct arena arena;
     const struct net *net;
     const struct limit *limit;
+    const int32_t *choice; /* copies are priced beside this choice; NULL: as if all readers that may want one did */
     struct net to;
     struct hash_table arrays, tables;
 };
@@ -83,31 +84,61 @@ during_rounds(const struct pricing *p)
     return p->limit->sum[p->net->round_end] - p->limit->sum[p->net->round_begin];
 }
 
-/* Returns, by form, the price of a byte from the first to the last reader that may need the form; NULL: all 0. */
-static const int64_t *
-spans(struct pricing *p, const struct net_tensor *t)
+/* A live range of a copy; end 0: none. */
+struct span {
+    int32_t begin, end;
+};
+
+/* Returns the live range of a copy from the first to the last reader that wants the form: in the choice, or in any. */
+static struct span
+span_of_all(const struct pricing *p, const struct net_tensor *t, int32_t form)
 {
-    int64_t *span = ARENA_ARRAY(&p->arena, int64_t, t->nto);
+    struct span s = {INT32_MAX, 0};
+    for (int32_t k = 0; k < t->nuse; k++) {
+        const struct net_use *u = &t->use[k];
+        if (p->choice ? u->form[p->choice[u->node]] != form : !use_may_want(p->net, u, form)) continue;
+        s.begin = MIN(s.begin, u->begin);
+        s.end = MAX(s.end, u->end);
+    }
+    return s;
+}
+
+/* Returns the cheapest live range of a copy that one reader alone may want. */
+static struct span
+span_of_one(const struct pricing *p, const struct net_tensor *t, int32_t form)
+{
+    const int64_t *sum = p->limit->sum;
+    struct span s = {0};
+    for (int32_t k = 0; k < t->nuse; k++) {
+        const struct net_use *u = &t->use[k];
+        if (!use_may_want(p->net, u, form)) continue;
+        if (!s.end || sum[u->end] - sum[u->begin] < sum[s.end] - sum[s.begin]) s = (struct span){u->begin, u->end};
+    }
+    return s;
+}
+
+/* Returns, by form, the price of a byte of a copy; NULL: all 0. */
+static const int64_t *
+span_prices(struct pricing *p, const struct net_tensor *t)
+{
+    int64_t *price = ARENA_ARRAY(&p->arena, int64_t, t->nto);
     bool any = false;
     for (int32_t f = 0; f < t->nto; f++) {
-        int32_t begin = INT32_MAX, end = 0;
-        for (int32_t k = 0; k < t->nuse; k++) {
-            if (!use_may_want(p->net, &t->use[k], f)) continue;
-            begin = MIN(begin, t->use[k].begin);
-            end = MAX(end, t->use[k].end);
-        }
-        int64_t others = end ? net_others(p->net, t, begin, end) : 0;
-        span[f] = end ? p->limit->sum[end] - p->limit->sum[begin] : 0;
-        if (others) span[f] += MIN(during_rounds(p), (INT64_MAX - span[f]) / others) * others;
-        any = any || span[f];
+        struct span s = span_of_all(p, t, f);
+        if (!s.end && p->choice) s = span_of_one(p, t, f);
+        if (!s.end) continue;
+        int64_t others = net_others(p->net, t, s.begin, s.end);
+        price[f] = p->limit->sum[s.end] - p->limit->sum[s.begin];
+        if (others) price[f] += MIN(during_rounds(p), (INT64_MAX - price[f]) / others) * others;
+        any = any || price[f];
     }
-    return any ? hash_keep(&p->arrays, span, sizeof *span * (size_t)t->nto) : NULL;
+    return any ? hash_keep(&p->arrays, price, sizeof *price * (size_t)t->nto) : NULL;
 }
 
 static const int64_t *
 priced_table(struct pricing *p, const struct net_tensor *t)
 {
-    const int64_t *span = t->copy && t->nuse ? spans(p, t) : NULL;
+    const int64_t *span = t->copy && t->nuse ? span_prices(p, t) : NULL;
     if (!span) return t->price;
     uint64_t hash = hash_number(hash_number((uint64_t)(uintptr_t)t->price, (uint64_t)(uintptr_t)t->copy),
                                 (uint64_t)(uintptr_t)span);
@@ -141,8 +172,8 @@ price_net(struct pricing *p)
 static bool
 squeeze_stops(const struct squeeze *q)
 {
-    bool sure = q->best->cost >= NET_NEVER && q->nfound < SURE && !q->o->may_fail;
-    if (q->o->quick && q->nfound >= QUICK) return true;
+    bool sure = q->best->cost >= NET_NEVER && q->nfound - q->first < SURE && !q->o->may_fail;
+    if (q->o->quick && q->nfound - q->first >= QUICK) return true;
     return !sure && q->o->stop && q->o->stop(q->o->arg);
 }
 
@@ -282,13 +313,13 @@ set_prices(struct squeeze *q)
     for (int32_t k = 0; k < q->ntime; k++) q->limit.price[q->time[k]] = (int64_t)(q->price[k] * (1 << LIMIT_SHIFT));
 }
 
-/* Makes choices until one recurs. */
+/* Makes choices until one recurs. beside: prices copies beside the current choice. */
 static void
-search_prices(struct squeeze *q)
+search_prices(struct squeeze *q, bool beside)
 {
-    remember_choice(q);
+    q->first = q->nfound;
     for (bool news = true; news && q->nfound < TURNS && !squeeze_stops(q); news = remember_choice(q)) {
-        struct pricing p = {.net = q->net, .limit = &q->limit};
+        struct pricing p = {.net = q->net, .limit = &q->limit, .choice = beside ? q->choice : NULL};
         bool more = price_fullest(q);
         for (int k = 0; k < SWEEPS * q->ntime && !more; k++) best_price(q, k % q->ntime);
         set_prices(q);
@@ -355,7 +386,11 @@ squeeze(const struct net *n, const struct solve_options *o, const int32_t *start
         remember_choice(&q);
         memcpy(q.choice, start, sizeof *start * (size_t)n->nnode);
     }
-    search_prices(&q);
+    remember_choice(&q);
+    search_prices(&q, false);
+    memcpy(q.choice, r->cost < NET_NEVER ? r->choice : lowest->choice, sizeof *start * (size_t)n->nnode);
+    limit_live(&q.limit, q.choice);
+    search_prices(&q, true);
     mix_found(&q);
     memcpy(price, q.limit.price, sizeof *price * (size_t)q.limit.ntime);
     limit_end(&q.limit);

@@ -1,10 +1,11 @@
-/* squeeze.h - soon finds a choice that meets a memory limit (inside sbp/).
+/* squeeze.h - finds a choice that meets a memory limit (inside sbp/).
  *
  * Column generation (Dantzig & Wolfe 1960). Bytes have a price at the few times that were over the limit, and the
  * net with these prices is solved like a net without a limit. Each solution is a new choice; the Lagrangian dual
- * over all choices so far gives the next prices. Then layers are mixed: between a choice above the limit and a
- * choice below it are choices with some layers of each. A copy costs as if all readers that may need it did, so the
- * net stays as small as without a limit. squeeze proves nothing; limited.h does.
+ * over all choices so far gives the next prices. A converted copy has a price like a candidate, from its first to its
+ * last reader; since these depend on several choices, a first search counts all readers that may want the copy, and a
+ * second one those of the current choice. Then layers are mixed: between a choice above the limit and a choice below it
+ * are choices with some layers of each. squeeze proves nothing; limited.h does.
  *
  * squeeze does not poll stop() before a choice meets the limit or the search was long enough, except with may_fail.
  * So finding a choice, or the least peak, does not depend on the clock. One call, one thread. */

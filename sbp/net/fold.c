@@ -103,14 +103,6 @@ fold_end(struct folded *f)
     arena_fini(&f->arena);
 }
 
-struct cfn *
-fold_priced(const struct folded *f, int64_t *const *extra)
-{
-    struct cfn *c = cfn_copy(f->c);
-    fold_reprice(f, extra, c);
-    return c;
-}
-
 void
 fold_reprice(const struct folded *f, int64_t *const *extra, struct cfn *c)
 {
@@ -138,52 +130,4 @@ fold_choice(const struct folded *f, const int32_t *candidate, int32_t *choice)
             choice[m->node] = m->to ? m->to[candidate[v]] : candidate[v];
         }
     for (int32_t k = 0; k < f->nsure; k++) choice[f->sure[k].node] = f->sure[k].candidate;
-}
-
-/* Returns true if candidate c of variable v implies the candidates in `choice`. */
-static bool
-choice_agrees(const struct folded *f, int32_t v, int32_t c, const int32_t *choice)
-{
-    for (int32_t k = f->first[v]; k < f->first[v + 1]; k++) {
-        const struct fold_node *m = &f->node[k];
-        if ((m->to ? m->to[c] : c) != choice[m->node]) return false;
-    }
-    return true;
-}
-
-/* Returns the value (index) of v that agrees with `choice` and is cheapest given the picked neighbours; -1: none
- * agrees. */
-static int32_t
-least_agreeing(const struct folded *f, int32_t v, const int32_t *choice, const int32_t *pick)
-{
-    const struct cfn_var *x = &f->c->var[v];
-    int64_t least = INT64_MAX;
-    int32_t best = -1;
-    for (int32_t i = 0; i < x->n; i++) {
-        if (!choice_agrees(f, v, x->value[i], choice)) continue;
-        int64_t cost = x->cost[i];
-        for (int32_t k = 0; k < x->nedge; k++) {
-            const struct cfn_edge *e = &f->c->edge[x->edge[k]];
-            int32_t other = pick[edge_other(e, v)];
-            if (other >= 0) cost = cost_add(cost, edge_cost(f->c, e, v, i, other));
-        }
-        if (cost >= least) continue;
-        least = cost;
-        best = i;
-    }
-    return best;
-}
-
-/* "Made" variables decide no node; their values follow from the rest, so a second pass is needed. */
-bool
-fold_find(const struct folded *f, const int32_t *choice, int32_t *candidate)
-{
-    int32_t n = f->c->nvar, *pick = must_alloc(sizeof *pick * (size_t)(n + 1));
-    bool known = true;
-    for (int32_t v = 0; v < n; v++) pick[v] = -1;
-    for (int turn = 0; turn < 2; turn++)
-        for (int32_t v = 0; v < n && known; v++) known = (pick[v] = least_agreeing(f, v, choice, pick)) >= 0;
-    for (int32_t v = 0; v < n && known; v++) candidate[v] = f->c->var[v].value[pick[v]];
-    free(pick);
-    return known;
 }

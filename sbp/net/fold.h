@@ -28,14 +28,10 @@ struct folded {
 /* Returns false if no choice is possible. */
 bool fold_begin(struct folded *f, const struct net *n, int64_t scale);
 void fold_end(struct folded *f);
-/* Returns a copy of the folded network with scaled extra costs, by node and candidate. The caller frees the copy. */
-struct cfn *fold_priced(const struct folded *f, int64_t *const *extra);
-/* Replaces the extra costs of c, made by fold_priced. Messages stay. */
+/* Sets the costs of c, a copy of the folded network, to its own plus scaled extra costs, by node and candidate.
+ * Messages stay. */
 void fold_reprice(const struct folded *f, int64_t *const *extra, struct cfn *c);
 /* Translates candidates of the variables into a candidate for each node of the net. */
 void fold_choice(const struct folded *f, const int32_t *candidate, int32_t *choice);
-/* Translates a possible choice of the net into candidates of the variables. Returns false if folding dropped the
- * choice. */
-bool fold_find(const struct folded *f, const int32_t *choice, int32_t *candidate);
 
 #endif

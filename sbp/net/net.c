@@ -250,11 +250,3 @@ net_check(const struct net *n)
     arena_fini(&tmp);
     return status;
 }
-
-const uint16_t *
-net_identity(struct arena *a)
-{
-    uint16_t *form = ARENA_ARRAY(a, uint16_t, UINT16_MAX);
-    for (int k = 0; k < UINT16_MAX; k++) form[k] = (uint16_t)k;
-    return form;
-}

@@ -69,7 +69,5 @@ int net_check(const struct net *n);
 /* Returns, by tensor, the first tensor with the identical price and moved tables, so that a table is read only once.
  * A tensor without readers maps to itself. Allocated in a. */
 const int32_t *net_same_tables(struct arena *a, const struct net *n);
-/* Returns the identity, k -> k, for a tensor whose forms are its node's candidates. Allocated in a. */
-const uint16_t *net_identity(struct arena *a);
 
 #endif

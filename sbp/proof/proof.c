@@ -22,7 +22,6 @@ struct edge {
     int64_t *to[2];   /* messages to the values of either end; NULL: none */
     int64_t *room[2]; /* storage of the messages */
     wide low;         /* least cost of the edge minus messages */
-    struct edge *is;  /* not used */
 };
 struct var {
     int64_t n, nedge, capacity, *cost;

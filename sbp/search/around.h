@@ -2,8 +2,7 @@
  *
  * Chooses a neighbourhood (some connected nodes) again while all other nodes stay fixed: a small network, solved
  * like the whole. Chains of operators so change their layout together, which neither single changes nor messages
- * achieve. For networks without a memory limit; nearby.h is the version with a limit. Deterministic. One owner, one
- * thread. */
+ * achieve. The memory limit is ignored. Deterministic. One owner, one thread. */
 #ifndef RILLE_SBP_AROUND_H
 #define RILLE_SBP_AROUND_H
 

@@ -11,7 +11,7 @@
  *   choice CANDIDATE...
  *   cost COST
  *   bound BOUND                     bound that the proof shows
- *   searched BOUND                  bound that the search showed, if higher: by partition, under a memory limit
+ *   searched BOUND                  bound that the search showed, if higher
  *   proof                           followed by the steps: reduce.h, dual.h
  *   end
  *   digest HEX                      digest of everything above (runtime/base/hash.h), to detect damage
@@ -30,8 +30,8 @@ struct certify_with {
     const char *name;
     double value;
 };
-/* Writes the certificate of s->net, in which each converted copy that matters under a memory limit is a node
- * (copies.h). `out` must be empty. */
+/* Writes the certificate of s->net. Converted copies count no bytes in it, so a bound within a memory limit holds for
+ * the net with copies, too. `out` must be empty. */
 void certify(const struct solved *s, int nwith, const struct certify_with *with, struct str *out);
 /* Appends the line "digest". */
 void certify_seal(struct str *out);

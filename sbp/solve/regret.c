@@ -83,6 +83,7 @@ regrets_begin(struct regrets *r, const struct net *n, const struct solved *s, co
     r->keep = ARENA_ARRAY(&r->arena, uint8_t, UINT16_MAX);
     r->least = ARENA_ARRAY(&r->arena, int64_t *, c->nvar + 1);
     r->of = ARENA_ARRAY(&r->arena, int32_t, n->nnode + 1);
+    for (int32_t i = 0; i < n->nnode; i++) r->of[i] = -1;
     for (int32_t v = 0; v < c->nvar; v++) {
         r->least[v] = ARENA_ARRAY(&r->arena, int64_t, c->var[v].n);
         for (int32_t k = r->folded.first[v]; k < r->folded.first[v + 1]; k++) r->of[r->folded.node[k].node] = k;
@@ -134,10 +135,12 @@ keep_possible(struct regrets *r, struct cfn *c, int64_t high, int32_t node, int3
     return true;
 }
 
-/* Finds the best plan in which a node takes candidate k; bounds it if o->stop() ends the search. */
+/* Finds the best plan in which a node takes candidate k; bounds it if o->stop() ends the search. Folding has left the
+ * node a choice. */
 static void
 find_one(struct regrets *r, int32_t node, int32_t k)
 {
+    assert(r->of[node] >= 0);
     int64_t *low = &r->low[node][k], *high = &r->high[node][k], cost = r->solved->cost;
     struct cfn *c = cfn_copy(r->folded.c);
     struct explore s = {.stop = r->o->stop, .arg = r->o->arg, .scale = c->scale, .best = NET_NEVER};

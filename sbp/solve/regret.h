@@ -19,7 +19,7 @@ struct regrets {
     bool begun;                        /* false: time ran out before the start */
     struct folded folded;              /* with the dual's messages */
     int64_t **least;                   /* by folded variable, by value: lower bound on plans with this value, scaled */
-    int32_t *of;                       /* by node: index of its entry in folded.node */
+    int32_t *of;                       /* by node: index of its entry in folded.node; -1: folding fixed its candidate */
     int32_t *choice, *value;           /* scratch: by node; by variable */
     uint8_t *keep;                     /* by value: scratch */
     struct arena arena;

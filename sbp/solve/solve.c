@@ -124,18 +124,19 @@ ends_at_once(const struct net *n, const struct solve_options *o, struct best *r)
     return net_peak(n, r->choice) > n->memory_limit;
 }
 
-/* Looks for the least peak, as if nothing met the limit. So what is found does not depend on the limit, and every limit
- * from the least peak that an error names is met. */
-static void
+/* Looks for the least peak, as if nothing met the limit, so what is found does not depend on the limit. Returns true,
+ * with that choice in r, if it meets the limit. */
+static bool
 find_lowest(struct arena *a, const struct net *n, const struct solve_options *o, const int32_t *start, struct best *r,
             struct lowest *lowest)
 {
     struct net least = *n;
     least.memory_limit = 1;
     squeeze(&least, o, start, r, ARENA_ARRAY(a, int64_t, net_times(n) + 1), lowest);
-    if (lowest->peak > n->memory_limit) return;
+    if (lowest->peak > n->memory_limit) return false;
     r->cost = net_cost(n, lowest->choice);
     memcpy(r->choice, lowest->choice, sizeof *r->choice * (size_t)n->nnode);
+    return true;
 }
 
 /* Solves within the limit. r: in, the best choice without the limit; out, the best within it. */
@@ -145,13 +146,13 @@ solve_limited(struct arena *a, const struct net *n, const struct solve_options *
 {
     const int32_t *start = arena_dup(a, r->choice, sizeof *start * (size_t)n->nnode);
     out->price = ARENA_ARRAY(a, int64_t, net_times(n) + 1);
-    r->cost = NET_NEVER;
-    squeeze(n, o, start, r, out->price, lowest);
-    if (r->cost >= NET_NEVER && !o->may_fail) find_lowest(a, n, o, start, r, lowest);
-    if (!o->quick && !solve_stops(o)) limited_bound(n, o, r, out->price);
     str_clear(&out->proof);
     out->owed = o->proof;
     out->certified = 0;
+    r->cost = NET_NEVER;
+    if (o->quick && !find_lowest(a, n, o, start, r, lowest)) return;
+    squeeze(n, o, start, r, out->price, lowest);
+    if (!o->quick && !solve_stops(o)) limited_bound(n, o, r, out->price);
 }
 
 static struct best

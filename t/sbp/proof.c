@@ -10,11 +10,13 @@
 #include "t/lib/nets.h"
 #include "t/lib/tap.h"
 
+/* more: claims that the search showed as much as there is to show, whatever is proven. */
 static bool
-written(struct arena *a, const struct net *n, struct solved *s, struct str *text)
+written(struct arena *a, const struct net *n, bool more, struct solved *s, struct str *text)
 {
     int status = net_solve(a, n, &(struct solve_options){.mode = SOLVE_OPTIMAL, .proof = true}, s);
     if (!status) net_prove(a, s);
+    if (!status && more) s->bound = s->cost;
     if (!status) certify(s, 1, &(struct certify_with){"alpha_ns", 150}, text);
     str_free(&s->proof);
     return !status;
@@ -268,7 +270,7 @@ every_field(uint64_t seed, int n)
         struct net net = draw_net(&a, seed + (uint64_t)k);
         int64_t lies = d.lies;
         struct str lie = {0};
-        bool made = written(&a, &net, &s, &text);
+        bool made = written(&a, &net, false, &s, &text);
         if (made) damage_fields(&text, &d);
         if (made && lying(&net, &s, &text, &lie)) {
             damage_fields(&lie, &d);
@@ -449,7 +451,7 @@ main(void)
         struct solved s;
         struct net net = draw_net(&a, seed + (uint64_t)k);
         if (k % 3 == 0) net.memory_limit = 10 + draw(40);
-        if (written(&a, &net, &s, &text)) {
+        if (written(&a, &net, k % 2, &s, &text)) {
             made++;
             if (accepted(text.text, text.len))
                 good++;

@@ -287,9 +287,9 @@ lay_below(struct fitter *f, int64_t held, struct plan **out)
     return status;
 }
 
-/* Fallback if time runs out without a plan: plans greedily for limits up to twice the lower bound that the planner
- * knows. Independent of clock and limit, so a request for the reported minimum finds the same plan; plans found
- * before are not reported. */
+/* Fallback if time runs out without a plan: plans greedily for limits up to twice the least that the planner knows, or,
+ * if that is too much, for the least alone. Independent of clock and limit, so a request for the reported minimum finds
+ * the same plan; plans found before are not reported. */
 static int
 lay_at_once(struct fitter *f, struct plan **out, struct replan_least *least)
 {
@@ -299,7 +299,7 @@ lay_at_once(struct fitter *f, struct plan **out, struct replan_least *least)
     int status = lay_once(f, 1, out, &held);
     *least = (struct replan_least){held, f->possible};
     int64_t possible = least->counted.bytes;
-    for (int i = STEPS; i >= 0 && !*out && (!status || f->possible.bytes); i--) {
+    for (int i = possible > f->limit ? 0 : STEPS; i >= 0 && !*out && (!status || f->possible.bytes); i--) {
         int64_t within = possible + possible * i / STEPS;
         if (i < STEPS && f->g->assigned && f->g->assigned->solved.peak <= within) continue; /* same result */
         status = lay_once(f, within, out, &held);
