@@ -119,8 +119,8 @@ tap.group("PyTorch's values", function()
     local row = L:totable()[i]
     return math.log(math.exp(row[1]) + math.exp(row[2]) + math.exp(row[3])) - row[label + 1]
   end
-  tap.near(step(L, rille.tensor{0, IGNORED, 2, 0}):item(), (loss(1, 0) + loss(3, 2) + loss(4, 0)) / 3, "one row is ignored")
-  tap.near(step(L, rille.tensor{IGNORED, IGNORED, 2, 0}):item(), (loss(3, 2) + loss(4, 0)) / 2, "a whole micro-batch is ignored")
+  tap.near(step(L, rille.tensor({0, IGNORED, 2, 0}, {dtype = "i64"})):item(), (loss(1, 0) + loss(3, 2) + loss(4, 0)) / 3, "one row is ignored")
+  tap.near(step(L, rille.tensor({IGNORED, IGNORED, 2, 0}, {dtype = "i64"})):item(), (loss(3, 2) + loss(4, 0)) / 2, "a whole micro-batch is ignored")
 end)
 
 -- Gradients that are asked for and used again.

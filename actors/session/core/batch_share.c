@@ -25,6 +25,13 @@ batch_share_adds(const struct val *v)
     return share == SHARE_SUM || share == SHARE_ROWS;
 }
 
+static bool
+is_mean(const struct val *v)
+{
+    enum batch_share share = batch_share_of(v);
+    return share == SHARE_MEAN || share == SHARE_FROM_MEANS;
+}
+
 static int
 rows_axis(const struct val *v)
 {
@@ -45,7 +52,7 @@ has_share(int nin, struct val *const *in, enum batch_share share)
 struct reading {
     struct call call;
     struct type in[OPERANDS], out[OP_OUT];
-    int cost, each[OPERANDS];     /* cost: NEVER: no signature fits */
+    int cost, each[OPERANDS]; /* cost: NEVER: no signature fits */
     enum batch_share share[OP_OUT];
     int rows[OP_OUT];
 };
@@ -55,7 +62,7 @@ static int
 entry_cost(struct sbp want, const struct val *v, bool sums)
 {
     enum batch_share share = batch_share_of(v);
-    bool alike = share == SHARE_WHOLE || share == SHARE_MEAN;
+    bool alike = share == SHARE_WHOLE || is_mean(v);
     if (want.kind == SBP_P && want.reduce == RED_SUM)
         return share == SHARE_SUM ? FITS : alike && sums ? CONVERTED : NEVER;
     if (want.kind == SBP_P) return share == SHARE_EXTREME ? FITS : NEVER;
@@ -70,7 +77,8 @@ share_of_entry(struct sbp entry, int nin, struct val *const *in)
 {
     if (entry.kind == SBP_S) return SHARE_ROWS;
     if (entry.kind == SBP_P) return entry.reduce == RED_SUM ? SHARE_SUM : SHARE_EXTREME;
-    if (has_share(nin, in, SHARE_SUM) || has_share(nin, in, SHARE_MEAN)) return SHARE_MEAN;
+    for (int i = 0; i < nin; i++)
+        if (in[i] && (is_mean(in[i]) || batch_share_of(in[i]) == SHARE_SUM)) return SHARE_FROM_MEANS;
     return has_share(nin, in, SHARE_DRAWN) ? SHARE_DRAWN : SHARE_OTHER;
 }
 
@@ -143,7 +151,8 @@ read_call(struct rille_session *s, const struct op *op, int nin, struct val *con
     struct rule rule;
     struct sig_list list;
     *r = (struct reading){.cost = NEVER};
-    r->call = (struct call){.op = op, .nin = nin, .nout = op->nout ? op->nout : 1, .in = r->in, .out = r->out, .attr = attr};
+    r->call =
+        (struct call){.op = op, .nin = nin, .nout = op->nout ? op->nout : 1, .in = r->in, .out = r->out, .attr = attr};
     if (op == op_find("reshape") && out) {
         read_reshape(r, in[0], out);
         return;
@@ -210,11 +219,14 @@ note_plain(struct node *n)
     return true;
 }
 
-/* Returns true if a composite, such as mean, divides a sum by the number of its elements in the micro-batch. */
+/* Returns true if a composite, such as mean, divides a sum over rows by the number of its elements. */
 static bool
 divides_by_count(const struct node *n)
 {
-    return n->op == op_find("div") && n->in[1]->is_number && strcmp(n->name, n->op->name) != 0;
+    if (n->op != op_find("div") || !n->in[1]->is_number || !strcmp(n->name, n->op->name)) return false;
+    const struct val *x = n->in[0];
+    while (x->node->op == op_find("cast")) x = x->node->in[0];
+    return x->node->op == op_find("sum") && batch_share_of(x->node->in[0]) == SHARE_ROWS;
 }
 
 void
@@ -232,19 +244,19 @@ batch_share_note(struct rille_session *s, struct node *n)
 
 /* ---- operands ---- */
 
-/* Returns true if v follows from the arguments before the step begins: no gradient, no random or live number. */
+/* Returns true if v can be computed before the step begins: it needs no gradient, no random and no live number. */
 static bool
 is_known_before(struct rille_session *s, struct val *v)
 {
     uint64_t mark = graph_mark(s->graph);
     int n = 1, capacity = 0;
     struct val **stack = NULL;
-    bool known = true;
+    bool known = !v->needs_grad;
     GROW(stack, n, capacity);
     stack[0] = v;
     while (n > 0 && known) {
         struct val *x = stack[--n];
-        known = !x->needs_grad && !(x->is_number && x->number.kind == NUM_LIVE);
+        known = !(x->is_number && x->number.kind == NUM_LIVE);
         if (x->is_number || !trace_per_microbatch(x) || x->input >= 0 || x->mark == mark) continue;
         x->mark = mark;
         known = known && !(x->node->op->flags & OP_RANDOM);
@@ -293,10 +305,11 @@ check_count(const struct call_context *ctx, const struct op *op, int nin, struct
     double count = in[1]->number.is_int ? (double)in[1]->number.i : in[1]->number.f;
     const struct type *t = type_summed(in[0], &rows);
     if (!t || !counts_elements(t, rows, count)) return 0;
-    return build_refuse(E_PLAN, op, nin, in,
-                        "div: a sum over the rows is divided by %g, which is a count of one of the %d micro-batches and "
-                        "not of the batch; write mean(), or multiply by the reciprocal if a constant is meant",
-                        count, trace_microbatches(ctx->s));
+    return build_refuse(
+        E_PLAN, op, nin, in,
+        "div: a sum over the rows is divided by %g, which is a count of one of the %d micro-batches and "
+        "not of the batch; write mean(), or multiply by the reciprocal if a constant is meant",
+        count, trace_microbatches(ctx->s));
 }
 
 static int
@@ -327,14 +340,15 @@ accumulate(const struct call_context *ctx, const struct op *op, int nin, struct 
         enum batch_share share = in[i] ? batch_share_of(in[i]) : SHARE_WHOLE;
         if (share == SHARE_SUM)
             TRY(microbatch_sum(ctx, in[i], &in[i]));
-        else if (share == SHARE_MEAN)
+        else if (in[i] && is_mean(in[i]))
             TRY(microbatch_mean(ctx, in[i], &in[i]));
         else if (share != SHARE_WHOLE)
-            return build_refuse(E_PLAN, op, nin, in,
-                                "%s: an operand is a sum over the rows of the batch, and with micro_batches = %d it is "
-                                "known only after the last of them, because it depends on parameters or random numbers; "
-                                "detach() it, take it of each row (axis 1 and on), or use micro_batches = 1",
-                                op->name, trace_microbatches(ctx->s));
+            return build_refuse(
+                E_PLAN, op, nin, in,
+                "%s: an operand is a sum over the rows of the batch, and with micro_batches = %d it is "
+                "known only after the last of them, because it depends on parameters or random numbers; "
+                "detach() it, take it of each row (axis 1 and on), or use micro_batches = 1",
+                op->name, trace_microbatches(ctx->s));
     }
     return 0;
 }
@@ -381,4 +395,47 @@ batch_share_operands(const struct call_context *ctx, const struct op *op, int ni
     int status = adapt(ctx, op, nin, in, attr, r);
     free(r);
     return status;
+}
+
+/* ---- values of the batch ---- */
+
+/* Makes the batch's value of a function of means and sums: the same calls on the batch's means and sums. *known: false
+ * if the function reads something else of a micro-batch. */
+static int
+from_means(const struct call_context *ctx, struct val *v, bool *known, struct val **out)
+{
+    struct val *in[OPERANDS], *res[OP_OUT];
+    const struct node *n = v->node;
+    for (int i = 0; i < n->nin && *known; i++) {
+        in[i] = n->in[i];
+        enum batch_share share = in[i] ? batch_share_of(in[i]) : SHARE_WHOLE;
+        if (share == SHARE_FROM_MEANS)
+            TRY(from_means(ctx, in[i], known, &in[i]));
+        else if (share != SHARE_WHOLE)
+            *known = share == SHARE_SUM || share == SHARE_MEAN;
+        if (*known && share != SHARE_FROM_MEANS && share != SHARE_WHOLE) TRY(batch_share_join(ctx, in[i], &in[i]));
+    }
+    *known = *known && !(n->op->flags & OP_RANDOM);
+    if (!*known) return 0;
+    if (n->op->flags & OP_MOVE) return build_to_global(ctx, in[0], v->layout, out);
+    TRY(build_call(ctx, n->op, n->nin, in, n->attr, NULL, res));
+    *out = res[v->out];
+    return 0;
+}
+
+int
+batch_share_join(const struct call_context *ctx, struct val *v, struct val **out)
+{
+    bool known = true;
+    if (batch_share_of(v) == SHARE_EXTREME)
+        return fail(
+            E_PLAN,
+            "graph: a result is the greatest or the least value of one of the %d micro-batches, and a step does "
+            "not make the batch's of them; return that of each row",
+            trace_microbatches(ctx->s));
+    if (batch_share_of(v) == SHARE_FROM_MEANS) {
+        TRY(from_means(ctx, v, &known, out));
+        if (known) return 0;
+    }
+    return batch_share_adds(v) ? microbatch_sum(ctx, v, out) : microbatch_mean(ctx, v, out);
 }

@@ -16,13 +16,15 @@
 
 struct attr;
 enum batch_share {
-    SHARE_WHOLE,   /* the same for all micro-batches */
-    SHARE_ROWS,    /* the batch's value joins the micro-batches' along one axis (val->rows) */
-    SHARE_SUM,     /* the batch's value is the sum of the micro-batches' */
-    SHARE_MEAN,    /* the batch's value is their mean, or is estimated by it, like the statistics of a batch norm */
-    SHARE_EXTREME, /* the batch's value is the greatest or the least of them */
-    SHARE_DRAWN,   /* random numbers */
-    SHARE_OTHER,   /* a function of several rows of a micro-batch */
+    SHARE_WHOLE,      /* the same for all micro-batches */
+    SHARE_ROWS,       /* the batch's value joins the micro-batches' along one axis (val->rows) */
+    SHARE_SUM,        /* the batch's value is the sum of the micro-batches' */
+    SHARE_MEAN,       /* the batch's value is their mean */
+    SHARE_FROM_MEANS, /* a function of means and sums; a gradient takes it for a mean, as of a batch norm's statistics
+                       */
+    SHARE_EXTREME,    /* the batch's value is the greatest or the least of them */
+    SHARE_DRAWN,      /* random numbers */
+    SHARE_OTHER,      /* a function of several rows of a micro-batch */
 };
 enum batch_share batch_share_of(const struct val *v);
 /* Returns true if the batch's value is the sum of the values (or of all rows) of its micro-batches, and not their
@@ -34,5 +36,8 @@ void batch_share_note(struct rille_session *s, struct node *n);
  * error says what to write instead. */
 int batch_share_operands(const struct call_context *ctx, const struct op *op, int nin, struct val **in,
                          const struct attr *attr);
+
+/* Makes the batch's value of a value of each micro-batch that has no rows: known after the last micro-batch. E_PLAN. */
+int batch_share_join(const struct call_context *ctx, struct val *v, struct val **out);
 
 #endif

@@ -88,11 +88,12 @@ find_nodes(struct sweep *w, struct val *root)
                         "operators are added up, for one backward",
                         n->name, n->line.file ? n->line.file : "?", n->line.line);
         if (n->accumulate)
-            return fail(E_STATE,
-                        "the loss is no sum of the losses of %d micro-batches: an operator (%s:%d) needs a sum over the "
-                        "rows of the whole batch that depends on parameters; detach() it, if it is a divisor, or use "
-                        "micro_batches = 1",
-                        trace_microbatches(w->ctx->s), n->line.file ? n->line.file : "?", n->line.line);
+            return fail(
+                E_STATE,
+                "the loss is no sum of the losses of %d micro-batches: an operator (%s:%d) needs a sum over the "
+                "rows of the whole batch that depends on parameters; detach() it, if it is a divisor, or use "
+                "micro_batches = 1",
+                trace_microbatches(w->ctx->s), n->line.file ? n->line.file : "?", n->line.line);
         for (int k = 0; k < n->nin; k++)
             if (n->in[k] && n->in[k]->needs_grad) reach_value(w, val_asked(w, n->in[k]));
     }

@@ -346,7 +346,8 @@ lies_nowhere(const struct trace *r, int i)
         i + 1, (int)r->pieces);
 }
 
-static const struct tracer tracer = {.classify = classify, .journal = note_change, .total = total_of, .loss = note_loss};
+static const struct tracer tracer = {
+    .classify = classify, .journal = note_change, .total = total_of, .loss = note_loss};
 
 /* Makes the values that stand for the arguments. */
 static void
@@ -419,18 +420,6 @@ can_join(const struct trace *r, const struct val *v)
     return status;
 }
 
-/* Makes the value of a result that no rows of an argument belong to: the sum or the mean over the micro-batches. */
-static int
-reduced_value(const struct call_context *ctx, struct val *v, struct val **out)
-{
-    if (batch_share_of(v) == SHARE_EXTREME)
-        return fail(E_PLAN,
-                    "graph: a result is the greatest or the least value of one of the %d micro-batches, and the batch's "
-                    "is not made of them in a step; return that of each row",
-                    ctx->s->trace.pieces);
-    return batch_share_adds(v) ? microbatch_sum(ctx, v, out) : microbatch_mean(ctx, v, out);
-}
-
 /* Makes the value of a result: rows are joined, sums are added up, other numbers are averaged over the micro-batches.
  */
 static int
@@ -441,8 +430,8 @@ result_value(const struct call_context *ctx, struct val *v, struct val **out, bo
     if (v->input >= 0) TRY(build_to_global(ctx, v, v->layout, out));
     if (!trace_per_microbatch(*out) || ctx->s->trace.pieces == 1) return 0;
     enum batch_share share = batch_share_of(*out);
-    bool reduced = share == SHARE_SUM || share == SHARE_MEAN || share == SHARE_EXTREME;
-    if (v->type.ndim == 0 || reduced) return reduced_value(ctx, *out, out);
+    bool rows = share == SHARE_ROWS || share == SHARE_DRAWN || share == SHARE_OTHER;
+    if (v->type.ndim == 0 || !rows) return batch_share_join(ctx, *out, out);
     if (share == SHARE_ROWS && (*out)->rows > 0)
         return fail(E_PLAN,
                     "graph: the rows of the arguments are dimension %d of a result, and results are joined from %d "
