@@ -89,7 +89,7 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
 
 const struct op op_scaled_dot_product_attention = {
     .name = "scaled_dot_product_attention",
-    .doc = "softmax(q k^T scale + mask) v; bool mask: true is seen, else it is added",
+    .doc = "softmax(q k^T scale + mask) v; bool mask: true is seen, else it is added; a query that sees no key gives 0",
     .source = "Vaswani et al. 2017",
     .in = {{"q", IN_FLOAT}, {"k", IN_FLOAT}, {"v", IN_FLOAT}, {"mask", IN_OPTIONAL}},
     .attr = {[CAUSAL] = {"is_causal", ATTR_BOOL, .doc = "query i sees keys 0..i"},
