@@ -136,6 +136,7 @@ read_reshape(struct reading *r, const struct val *x, const struct type *y)
     if (batch_share_of(x) == SHARE_ROWS) {
         for (int i = 0; i < rows_axis(x); i++) before *= x->type.dim[i];
         while (d < y->ndim && now < before) now *= y->dim[d++];
+        while (d < y->ndim - 1 && y->dim[d] == 1 && x->type.dim[rows_axis(x)] > 1) d++;
         if (now != before || d == y->ndim) return;
     }
     r->cost = FITS;
@@ -201,6 +202,17 @@ set_share(struct node *n, int k, enum batch_share share, int rows)
     n->out[k]->rows = (uint8_t)rows;
 }
 
+/* Returns true if a sum reduces the rows of an operand of unknown share: rows are its first dimension, if any. */
+static bool
+sums_rows(const struct node *n)
+{
+    if (n->op != op_find("sum") || batch_share_of(n->in[0]) != SHARE_OTHER) return false;
+    const struct attr *axis = &n->attr[op_attr_find(n->op, "axis")];
+    for (int i = 0; i < axis->n; i++)
+        if (axis->list[i] == 0) return true;
+    return axis->n == 0;
+}
+
 /* Sets the share of a node that needs no signature. Returns false if the node is no such node. */
 static bool
 note_plain(struct node *n)
@@ -214,19 +226,22 @@ note_plain(struct node *n)
         set_share(n, 0, batch_share_of(x), rows_axis(x));
         return true;
     }
-    if (number_beside(n->op, n->nin, n->in) < 0) return false;
+    if (!sums_rows(n) && number_beside(n->op, n->nin, n->in) < 0) return false;
     set_share(n, 0, SHARE_SUM, 0);
     return true;
 }
 
-/* Returns true if a composite, such as mean, divides a sum over rows by the number of its elements. */
+/* Returns true if a composite, such as mean, divides a sum over rows by a count of the micro-batch: a number, or a
+ * value that is the same for all micro-batches and no total of the batch. */
 static bool
 divides_by_count(const struct node *n)
 {
-    if (n->op != op_find("div") || !n->in[1]->is_number || !strcmp(n->name, n->op->name)) return false;
-    const struct val *x = n->in[0];
+    if (n->op != op_find("div") || !strcmp(n->name, n->op->name)) return false;
+    const struct val *x = n->in[0], *count = n->in[1];
+    if (!count->is_number && (!count->node || !count->node->traced)) return false;
     while (x->node->op == op_find("cast")) x = x->node->in[0];
-    return x->node->op == op_find("sum") && batch_share_of(x->node->in[0]) == SHARE_ROWS;
+    enum batch_share share = x->node->op == op_find("sum") ? batch_share_of(x->node->in[0]) : SHARE_WHOLE;
+    return share == SHARE_ROWS || share == SHARE_OTHER;
 }
 
 void
