@@ -43,26 +43,23 @@ end
 -- (n, experts): the same of each expert; 0 but for the top_k.
 function MixtureOfExperts:gates(x)
   local best, given = choose(self, x)
-  local n = best.shape[1]
-  return (best:one_hot(self.experts):to(given.dtype) * given:reshape{n, self.top_k, 1}):sum{axis = 1}
+  return (best:one_hot(self.experts):to(given.dtype) * given:unsqueeze(2)):sum{axis = 1}
 end
 
 -- By the experts that it chose: ranks that have some of them have a group each, whose results are their own until they are
 -- added up.
 local function of_chosen(self, rows, groups)
-  local n, d = rows.shape[1], rows.shape[2]
   local best, given = choose(self, rows)
   local function times(x, w)
     return rille._expert_matmul(x, w:reshape{groups, self.experts // groups, w.shape[2], w.shape[3]}, best)
   end
-  local y = times(times(rows:reshape{1, n, 1, d}, self.up):gelu(), self.down)
-  return (y * given:reshape{1, n, self.top_k, 1}):sum{axis = {0, 2}}
+  local y = times(times(rows:unsqueeze(0):unsqueeze(2), self.up):gelu(), self.down)
+  return (y * given:unsqueeze(0):unsqueeze(3)):sum{axis = {0, 2}}
 end
 
 local function of_all(self, rows)
-  local n, d = rows.shape[1], rows.shape[2]
-  local gates = self:gates(rows):transpose(0, 1):reshape{self.experts, n, 1}
-  local hidden = rille.matmul(rows:reshape{1, n, d}, self.up):gelu()
+  local gates = self:gates(rows):transpose(0, 1):unsqueeze(2)
+  local hidden = rille.matmul(rows:unsqueeze(0), self.up):gelu()
   return (rille.matmul(hidden, self.down) * gates):sum{axis = 0}
 end
 

@@ -133,6 +133,12 @@ x = rille.ones({4, 2}, {placement = P, sbp = 'S(0)'})]],
     sign = "step = rille.graph(fn, {micro_batches =, schedule =, auto_parallel =, recompute =, zero =, offload =, prefetch =, memory_limit =, time_limit =})",
     text = [[
 step(x, y) traces fn once, then runs the plan. step:explain(), step:plan(), step:stats(), step:trace(file)
+micro_batches = m cuts each argument along axis 0 into m parts, which are computed one after the other. Loss, gradients and scalar
+results are those of the whole batch: of means, of sums, and of quotients whose divisor follows from the arguments (ignore_index,
+the sum of a mask), also where a part has no label. A divisor that depends on parameters must be detached, and a mean over rows is
+written mean(): a sum divided by x.shape[1] is an error. Statistics inside layers (batch norm) are those of one part. Results that
+have rows are joined. Lines that call backward() several times before opt:step() add up what they are given: divide each loss
+by the count of the whole batch there.
 A stage begins where data goes on to other devices, also where it was before (a, b, a: three); so no stages wait for each
 other in a circle. A loss that no argument reaches, on devices to which none comes, is a stage that nothing feeds: an error.
 schedule: "1f1b" (of none is said), "gpipe", "zb-h1", "zb-h2"; "interleaved" for stages dealt round the

@@ -240,7 +240,9 @@ m = rille.models.moe.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 
   ["optim.Adam"] = {
     is = "optimizer",
     sign = "rille.optim.Adam(params, {lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0})",
-    text = "Steps by the gradient's running mean over the root of its running square.",
+    text = [[
+Steps by the gradient's running mean over the root of its running square. Each parameter counts its own updates for the
+bias correction, as in PyTorch: a step in which it has no gradient does not count. opt.steps counts the calls of step().]],
     code = [[
 w = rille.nn.Parameter(rille.ones(2))
 opt = rille.optim.Adam({w}, {lr = 0.1})
@@ -252,7 +254,7 @@ opt:step()]],
   ["optim.AdamW"] = {
     is = "optimizer",
     sign = "rille.optim.AdamW(params, {lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0.01})",
-    text = "Adam that takes lr weight_decay p from p beside the step.",
+    text = "Adam that takes lr weight_decay p from p beside the step. Each parameter counts its own updates.",
     code = [[
 w = rille.nn.Parameter(rille.ones(2))
 opt = rille.optim.AdamW({w}, {lr = 0.1})

@@ -60,6 +60,8 @@ struct val {
     uint8_t keep_next;    /* the last run computed but did not keep it, though it has a handle; the next run keeps it */
     uint8_t half_written; /* a run failed while writing it: reading is an error until it is set again */
     uint8_t leaving;      /* a step is about to replace it (session_release) */
+    uint8_t share, rows;  /* traces with micro-batches: relation to the batch's value, and the rows' dimension
+                             (actors/session/core/batch_share.h) */
     int16_t input;        /* index of a traced graph's input, NO_INPUT, ENDED_INPUT */
     struct type type;
     const struct layout *layout; /* NULL for numbers */

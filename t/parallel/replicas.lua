@@ -15,7 +15,7 @@ local function trained(how, batch, pieces, zero)
   local b = whole({COLUMNS}):to_global{placement = how.placement, sbp = all}:detach():requires_grad_()
   local opt = optim.SGD({w, b}, {lr = 1, momentum = 1})
   local step = rille.graph(function(x, y)
-    local loss = ((x:matmul(w) + b) * y):sum() * pieces -- the mean of pieces
+    local loss = ((x:matmul(w) + b) * y):sum()
     loss:backward(); opt:step(); opt:zero_grad()
     return loss
   end, {micro_batches = pieces, zero = zero})

@@ -3,6 +3,7 @@
  * Types come from the dimension rule, layouts from the cheapest signature. Both are pure functions of operator,
  * attributes, types and layouts, and are remembered, so a training loop that is traced again derives nothing. A
  * composite operator builds itself from others. */
+#include "actors/session/core/batch_share.h"
 #include "actors/session/core/split_propagation.h"
 #include "actors/session/core/session.h"
 #include "actors/session/core/tracer.h"
@@ -558,6 +559,12 @@ add_primitive(const struct call_context *ctx, const struct op *op, int nin, stru
               const struct attr *attr, struct val **out)
 {
     bool inside = ctx->inside && !ctx->strategy;
+    struct val *own[IN_MAX];
+    if (trace_microbatches(ctx->s) > 1) {
+        memcpy(own, in, sizeof *in * (size_t)nin);
+        TRY(batch_share_operands(ctx, op, nin, own, attr));
+        in = own;
+    }
     return (inside ? add_inside : add_one)(ctx, op, nin, in, attr, out);
 }
 

@@ -3,6 +3,7 @@
  * Visits nodes from a value back to the leaves, in reverse order of creation. Each operator's record expresses its
  * gradient by other operators, so gradients have layouts, prices and gradients of their own. The gradient of a leaf
  * is summed over the micro-batches where it is deposited, before anything moves it. */
+#include "actors/session/core/batch_share.h"
 #include "actors/session/core/session.h"
 #include "actors/session/core/tracer.h"
 
@@ -86,6 +87,13 @@ find_nodes(struct sweep *w, struct val *root)
                         "backward has already run through %s (%s:%d), and what it needed was let go: losses that share "
                         "operators are added up, for one backward",
                         n->name, n->line.file ? n->line.file : "?", n->line.line);
+        if (n->accumulate)
+            return fail(
+                E_STATE,
+                "the loss is no sum of the losses of %d micro-batches: an operator (%s:%d) needs a sum over the "
+                "rows of the whole batch that depends on parameters; detach() it, if it is a divisor, or use "
+                "micro_batches = 1",
+                trace_microbatches(w->ctx->s), n->line.file ? n->line.file : "?", n->line.line);
         for (int k = 0; k < n->nin; k++)
             if (n->in[k] && n->in[k]->needs_grad) reach_value(w, val_asked(w, n->in[k]));
     }
@@ -365,14 +373,16 @@ through_node(struct sweep *w, struct node *n)
     return status;
 }
 
-/* Makes the initial gradient: ones in y's shape; 1/m each if y is a value of one of m micro-batches. */
+/* Makes the initial gradient: ones in y's shape; 1/m each if the batch's value is the mean of those of m
+ * micro-batches. */
 static int
 seed(const struct call_context *ctx, struct val *y, struct val **out)
 {
     const struct layout *l;
     TRY(layout_summed(ctx->s->atlas, y->layout, &l));
     struct build_source source = {.type = &y->type, .layout = l};
-    double share = trace_per_microbatch(y) ? 1.0 / trace_microbatches(ctx->s) : 1;
+    bool mean = trace_per_microbatch(y) && !batch_share_adds(y);
+    double share = mean ? 1.0 / trace_microbatches(ctx->s) : 1;
     struct val *one = build_number(ctx->s, false, share, 0), *res[OP_OUT];
     TRY(build_call(ctx, op_find("full"), 1, &one, NULL, &source, res));
     *out = res[0];

@@ -69,3 +69,9 @@ trace_loss(struct rille_session *s, const struct val *y)
 {
     if (tracing(s)) s->trace.tracer->loss(s, y);
 }
+
+int
+trace_total(const struct call_context *ctx, struct val *v, struct val **out)
+{
+    return ctx->s->trace.tracer->total(ctx, v, out);
+}

@@ -17,6 +17,8 @@ struct tracer {
     int (*classify)(struct rille_session *s, struct node *n);
     /* Called before a variable or its gradient changes for the first time in the trace. */
     void (*journal)(struct rille_session *s, struct rille_tensor *t);
+    /* Returns the whole batch's sum of v, which follows from the arguments, as a value that exists before the step. */
+    int (*total)(const struct call_context *ctx, struct val *v, struct val **out);
     /* Called for each loss whose gradients are needed. */
     void (*loss)(struct rille_session *s, const struct val *y);
 };
@@ -60,5 +62,6 @@ bool trace_per_microbatch(const struct val *v);
 int trace_classify(struct rille_session *s, struct node *n);
 void trace_journal(struct rille_session *s, struct rille_tensor *t);
 void trace_loss(struct rille_session *s, const struct val *y);
+int trace_total(const struct call_context *ctx, struct val *v, struct val **out);
 
 #endif

@@ -39,6 +39,7 @@ rille_graph_free(struct rille_graph **gp)
     for (int32_t i = 0; i < g->ngradient; i++) rille_tensor_free(&g->gradient[i].t);
     for (int32_t i = 0; i < g->nvariable; i++) rille_tensor_free(&g->variable[i].t);
     for (int32_t i = 0; i < g->nlive; i++) rille_live_free(&g->live[i]);
+    rille_graph_free(&g->totals);
     runner_free(&g->runner);
     assigned_free(&g->assigned);
     program_free(&g->traced);
@@ -364,6 +365,7 @@ rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, 
     if (nin != g->nin) return fail(E_ARG, "graph: %d arguments are wanted, not %d", (int)g->nin, nin);
     if (g->meta) return meta_outcomes(g, out);
     TRY(place_arguments(g, in));
+    if (g->totals) TRY(rille_graph_run(g->totals, nin, in, out));
     TRY(release_replaced(g));
     uint64_t ordinal = s->ordinal;
     TRY(bind_graph(g, nin, in));

@@ -50,7 +50,8 @@ struct rille_graph {
     struct rille_session *s;
     struct rille_graph *next, *back; /* links of the session's list */
     struct runner *runner;
-    bool meta; /* runs on meta devices: calls return tensors without values */
+    struct rille_graph *totals; /* owned: runs before each call, writes totals of the batch into variables; or NULL */
+    bool meta;                  /* runs on meta devices: calls return tensors without values */
     uint64_t generation;
     int64_t nrandom; /* ordinals of random operators per call */
     int32_t nin, nout, nleaf, noutcome, nnumber, nlive, ngradient, nvariable;

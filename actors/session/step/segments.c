@@ -66,6 +66,14 @@ segments_find(struct segments *s, int32_t pieces, int n, struct rille_tensor *co
     return 0;
 }
 
+struct segments
+segments_copy(const struct segments *s)
+{
+    struct segments copy = *s;
+    if (s->bound) copy.bound = must_copy(s->bound, sizeof *s->bound * (size_t)(s->n + 1));
+    return copy;
+}
+
 void
 segments_free(struct segments *s)
 {

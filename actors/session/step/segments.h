@@ -18,6 +18,7 @@ struct segments {
 /* Finds the segments of the arguments, whose first axes must be equally long. E_SHAPE: they differ, or the number of
  * micro-batches does not divide a segment; the text names the segment and numbers that would work. */
 int segments_find(struct segments *s, int32_t pieces, int n, struct rille_tensor *const *in);
+struct segments segments_copy(const struct segments *s);
 void segments_free(struct segments *s);
 /* Returns the number of segments if they are equally long (error messages then give positions); else 0. */
 int32_t segments_alike(const struct segments *s);

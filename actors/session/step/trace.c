@@ -8,6 +8,7 @@
  * deposited; everything after that happens once per batch. */
 #include "actors/plan/outline/stage.h"
 #include "actors/session/step/compiled.h"
+#include "actors/session/core/batch_share.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/tracer.h"
 #include "actors/session/step/trace.h"
@@ -31,6 +32,12 @@ struct unfed_loss {
     struct line line;
 };
 
+/* A sum over the whole batch that exists before the step (trace_total): `of` summed over the micro-batches. */
+struct batch_total {
+    struct val *of, *sum;   /* held */
+    struct rille_tensor *t; /* held: the variable that the step reads; a step of its own writes it before */
+};
+
 struct trace {
     struct rille_graph_options options;
     int32_t pieces, lag, nin;
@@ -48,6 +55,8 @@ struct trace {
     struct read_variable *variable; /* read by calls */
     int32_t nvariable, variable_capacity;
     struct hash_table variables; /* the same, by address */
+    struct batch_total *total;
+    int32_t ntotal, total_capacity;
     struct rille_live **ask; /* held: live numbers asked by calls, whether read or not */
     int32_t nask, ask_capacity;
 };
@@ -149,6 +158,7 @@ classify(struct rille_session *s, struct node *n)
             n->after = 1;
     }
     if (n->per_piece) note_fed(s->trace.now, n->out[0]->layout->place);
+    if (n->per_piece) batch_share_note(s, n);
     if (n->per_piece && n->op->flags & OP_UPDATE)
         return fail(E_PLAN,
                     "%s: a value that differs from micro-batch to micro-batch enters an update, which happens once "
@@ -157,6 +167,41 @@ classify(struct rille_session *s, struct node *n)
     if (n->per_piece && n->after)
         return fail(E_PLAN, "%s: mixes a value of one micro-batch with one that is known only after all of them",
                     n->name);
+    return 0;
+}
+
+/* Makes a variable of zeros outside the trace, for a total of v's type and layout. */
+static int
+total_variable(const struct call_context *ctx, const struct val *v, struct rille_tensor **out)
+{
+    struct build_source source = {.type = &v->type, .layout = v->layout};
+    struct val *zero = build_number(ctx->s, false, 0, 0), *res[OP_OUT];
+    bool paused = rille_trace_pause(ctx->s, true);
+    int status = build_call(ctx, op_find("full"), 1, &zero, NULL, &source, res);
+    rille_trace_pause(ctx->s, paused);
+    if (!status) *out = tensor_new(ctx->s, res[0], true);
+    return status;
+}
+
+static int
+total_of(const struct call_context *ctx, struct val *v, struct val **out)
+{
+    struct trace *r = ctx->s->trace.now;
+    const struct layout *l;
+    struct batch_total w = {.of = v};
+    struct call_context plain = *ctx;
+    for (int32_t i = 0; i < r->ntotal; i++)
+        if (r->total[i].of == v) return *out = r->total[i].t->val, 0;
+    plain.grad = false;
+    TRY(microbatch_sum(&plain, v, &w.sum));
+    TRY(layout_summed(ctx->s->atlas, v->layout, &l));
+    if (l != w.sum->layout) TRY(build_to_global(&plain, w.sum, l, &w.sum));
+    TRY(total_variable(&plain, w.sum, &w.t));
+    val_hold(w.of);
+    val_hold(w.sum);
+    GROW(r->total, r->ntotal + 1, r->total_capacity);
+    r->total[r->ntotal++] = w;
+    *out = w.t->val;
     return 0;
 }
 
@@ -287,6 +332,12 @@ trace_end(struct rille_session *s)
         val_drop(s->graph, &r->input[i]);
         rille_tensor_free(&r->auto_input[i]);
     }
+    for (int32_t i = 0; i < r->ntotal; i++) {
+        val_drop(s->graph, &r->total[i].of);
+        val_drop(s->graph, &r->total[i].sum);
+        rille_tensor_free(&r->total[i].t);
+    }
+    free(r->total);
     free(r->input);
     free(r->auto_input);
     if (r->options.recompute) s->region = s->step_region = 0;
@@ -315,7 +366,8 @@ lies_nowhere(const struct trace *r, int i)
                 i + 1, (int)r->pieces);
 }
 
-static const struct tracer tracer = {.classify = classify, .journal = note_change, .loss = note_loss};
+static const struct tracer tracer = {
+    .classify = classify, .journal = note_change, .total = total_of, .loss = note_loss};
 
 /* Makes the values that stand for the arguments. */
 static void
@@ -389,7 +441,8 @@ can_join(const struct trace *r, const struct val *v)
     return status;
 }
 
-/* Makes the value of a result: a scalar is averaged over the micro-batches, other values are joined. */
+/* Makes the value of a result: rows are joined, sums are added up, other numbers are averaged over the micro-batches.
+ */
 static int
 result_value(const struct call_context *ctx, struct val *v, struct val **out, bool *join)
 {
@@ -397,11 +450,16 @@ result_value(const struct call_context *ctx, struct val *v, struct val **out, bo
     *join = false;
     if (v->input >= 0) TRY(build_to_global(ctx, v, v->layout, out));
     if (!trace_per_microbatch(*out) || ctx->s->trace.pieces == 1) return 0;
-    if (v->type.ndim > 0) {
-        *join = true;
-        return can_join(ctx->s->trace.now, v);
-    }
-    return microbatch_mean(ctx, *out, out);
+    enum batch_share share = batch_share_of(*out);
+    bool rows = share == SHARE_ROWS || share == SHARE_DRAWN || share == SHARE_OTHER;
+    if (v->type.ndim == 0 || !rows) return batch_share_join(ctx, *out, out);
+    if (share == SHARE_ROWS && (*out)->rows > 0)
+        return fail(E_PLAN,
+                    "graph: the rows of the arguments are dimension %d of a result, and results are joined from %d "
+                    "micro-batches along dimension 0; permute it before it is returned",
+                    (*out)->rows, ctx->s->trace.pieces);
+    *join = true;
+    return can_join(ctx->s->trace.now, v);
 }
 
 /* The outcomes of a trace: results first, then changed gradients, then changed variables. */
@@ -600,7 +658,6 @@ graph_sources(struct rille_graph *g, struct rille_session *s)
     g->origin = ARENA_ARRAY(&g->arena, struct origin, c->nleaf + 1);
     for (int32_t i = 0; i < c->nleaf; i++) g->origin[i] = origin_of(r, &values, c->leaf[i]);
     hash_free(&values);
-    g->nrandom = s->trace.nrandom;
     g->nnumber = c->nnumber;
     g->number = ARENA_ARRAY(&g->arena, struct number, c->nnumber + 1);
     g->live = ARENA_ARRAY(&g->arena, struct rille_live *, c->nnumber + r->nask + 1);
@@ -608,6 +665,14 @@ graph_sources(struct rille_graph *g, struct rille_session *s)
         g->number[i] = c->number[i]->number;
         if (g->number[i].kind == NUM_LIVE) add_live_number(g, g->number[i].live);
     }
+}
+
+/* Fills the counts that change with each call of the step: random numbers, live numbers, and gradients. */
+static void
+graph_counts(struct rille_graph *g, struct rille_session *s)
+{
+    const struct trace *r = s->trace.now;
+    g->nrandom = s->trace.nrandom;
     for (int32_t i = 0; i < r->nask; i++) add_live_number(g, r->ask[i]);
     graph_variables(g, r);
     g->ngradient = r->njournal;
@@ -646,21 +711,22 @@ trace_became(const struct rille_session *s)
     return s->trace.now->became;
 }
 
-/* Makes the compiled step of the outcomes y; `plan` makes the step's plan. */
+/* Makes a compiled step of the outcomes y; `plan` makes its plan. totals: the step that runs before, to compute the
+ * totals of the batch. */
 static int
-make_graph(struct rille_session *s, int nout, const struct trace_made *y, trace_plan_fn *plan, struct rille_graph **out)
+make_graph(struct rille_session *s, int nout, const struct trace_made *y, trace_plan_fn *plan, bool totals,
+           struct rille_graph **out)
 {
     struct plan *made;
     TRY(capture_trace(s, y->n, y->val));
-    s->compiles++;
     struct rille_graph *g = must_alloc(sizeof *g);
     g->s = s;
     g->generation = s->generation;
     g->nout = nout;
     graph_inputs(g, s->trace.now);
-    g->segments = s->trace.now->segments; /* taken over */
-    s->trace.now->segments = (struct segments){0};
+    g->segments = segments_copy(&s->trace.now->segments);
     graph_sources(g, s);
+    if (!totals) graph_counts(g, s);
     bind_outcomes(g, y, &s->collection);
     LIST_PUSH(s->graphs, g);
     int status = plan(g, y, &made);
@@ -670,6 +736,44 @@ make_graph(struct rille_session *s, int nout, const struct trace_made *y, trace_
     }
     g->runner = runner_new(s, made);
     *out = g;
+    return 0;
+}
+
+/* Makes the step that computes the totals of the batch. No option of the traced step is about it. */
+static int
+make_totals(struct rille_session *s, trace_plan_fn *plan, struct rille_graph **out)
+{
+    struct trace *r = s->trace.now;
+    struct rille_graph_options options = r->options;
+    struct trace_made y = {.val = ARENA_ARRAY(&s->scratch, struct val *, r->ntotal + 1),
+                           .outcome = ARENA_ARRAY(&s->scratch, struct outcome, r->ntotal + 1),
+                           .join = ARENA_ARRAY(&s->scratch, bool, r->ntotal + 1),
+                           .n = r->ntotal};
+    *out = NULL;
+    if (r->ntotal == 0) return 0;
+    for (int32_t i = 0; i < r->ntotal; i++) {
+        y.val[i] = r->total[i].sum;
+        y.outcome[i] = (struct outcome){.kind = TO_VARIABLE, .t = r->total[i].t};
+    }
+    r->options = (struct rille_graph_options){.micro_batches = options.micro_batches};
+    int status = make_graph(s, 0, &y, plan, true, out);
+    r->options = options;
+    return status;
+}
+
+/* Makes the compiled step and the step of its totals. */
+static int
+make_steps(struct rille_session *s, int nout, const struct trace_made *y, trace_plan_fn *plan, struct rille_graph **gp)
+{
+    struct rille_graph *totals;
+    TRY(make_totals(s, plan, &totals));
+    s->compiles++;
+    int status = make_graph(s, nout, y, plan, false, gp);
+    if (status) {
+        rille_graph_free(&totals);
+        return status;
+    }
+    (*gp)->totals = totals;
     return 0;
 }
 
@@ -685,7 +789,7 @@ trace_compile(struct rille_session *s, int nout, struct rille_tensor *const *out
     TRY(all_fed(s->trace.now));
     TRY(made_by(s, nout, out, &y));
     bool paused = rille_trace_pause(s, true);
-    int status = make_graph(s, nout, &y, plan, gp);
+    int status = make_steps(s, nout, &y, plan, gp);
     rille_trace_pause(s, paused);
     return status;
 }

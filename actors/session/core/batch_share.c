@@ -1,0 +1,456 @@
+/* batch_share.c - how a value of one micro-batch belongs to the value of the whole batch. */
+#include "actors/session/core/batch_share.h"
+#include "actors/session/core/session.h"
+#include "actors/session/core/tracer.h"
+
+#include "kernels/op/lib/table.h"
+#include "sbp/sig.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPERANDS = 256, NEVER = 1 << 20, FITS = 0, REPEATED = 1, CONVERTED = 2, REPLACED = 1 << 10 };
+
+enum batch_share
+batch_share_of(const struct val *v)
+{
+    if (v->is_number || !trace_per_microbatch(v)) return SHARE_WHOLE;
+    return v->input >= 0 ? SHARE_ROWS : (enum batch_share)v->share;
+}
+
+bool
+batch_share_adds(const struct val *v)
+{
+    enum batch_share share = batch_share_of(v);
+    return share == SHARE_SUM || share == SHARE_ROWS;
+}
+
+static bool
+is_mean(const struct val *v)
+{
+    enum batch_share share = batch_share_of(v);
+    return share == SHARE_MEAN || share == SHARE_FROM_MEANS;
+}
+
+static int
+rows_axis(const struct val *v)
+{
+    return v->input >= 0 ? 0 : v->rows;
+}
+
+static bool
+has_share(int nin, struct val *const *in, enum batch_share share)
+{
+    for (int i = 0; i < nin; i++)
+        if (in[i] && batch_share_of(in[i]) == share) return true;
+    return false;
+}
+
+/* ---- signatures on the axis of micro-batches ---- */
+
+/* A call, how it reads each operand on the axis of micro-batches, and the entries of its results. */
+struct reading {
+    struct call call;
+    struct type in[OPERANDS], out[OP_OUT];
+    int cost, each[OPERANDS]; /* cost: NEVER: no signature fits */
+    enum batch_share share[OP_OUT];
+    int rows[OP_OUT];
+};
+
+/* Returns how well an operand fits an entry. sums: another operand of the call is a share of a sum. */
+static int
+entry_cost(struct sbp want, const struct val *v, bool sums)
+{
+    enum batch_share share = batch_share_of(v);
+    bool alike = share == SHARE_WHOLE || is_mean(v);
+    if (want.kind == SBP_P && want.reduce == RED_SUM)
+        return share == SHARE_SUM ? FITS : alike && sums ? CONVERTED : NEVER;
+    if (want.kind == SBP_P) return share == SHARE_EXTREME ? FITS : NEVER;
+    if (share == SHARE_DRAWN) return FITS;
+    if (want.kind == SBP_S)
+        return share == SHARE_ROWS ? (rows_axis(v) == want.axis ? FITS : NEVER) : alike ? REPEATED : NEVER;
+    return alike ? FITS : share == SHARE_SUM ? REPLACED : NEVER;
+}
+
+static enum batch_share
+share_of_entry(struct sbp entry, int nin, struct val *const *in)
+{
+    if (entry.kind == SBP_S) return SHARE_ROWS;
+    if (entry.kind == SBP_P) return entry.reduce == RED_SUM ? SHARE_SUM : SHARE_EXTREME;
+    for (int i = 0; i < nin; i++)
+        if (in[i] && (is_mean(in[i]) || batch_share_of(in[i]) == SHARE_SUM)) return SHARE_FROM_MEANS;
+    return has_share(nin, in, SHARE_DRAWN) ? SHARE_DRAWN : SHARE_OTHER;
+}
+
+/* Reads the call by one signature if that costs less than the best so far. */
+static void
+try_signature(struct reading *r, const struct rule *rule, const struct sig *sig, int nin, struct val *const *in)
+{
+    int cost = 0, each[OPERANDS] = {0};
+    bool sums = has_share(nin, in, SHARE_SUM);
+    for (int i = 0; i < nin; i++) {
+        if (!in[i] || in[i]->is_number || rule->operand[i].ignored) continue;
+        each[i] = entry_cost(sig->v[i], in[i], sums);
+        cost += each[i];
+    }
+    if (cost >= r->cost) return;
+    r->cost = cost;
+    memcpy(r->each, each, sizeof each);
+    for (int k = 0; k < r->call.nout; k++) {
+        r->share[k] = share_of_entry(sig->v[rule->nin + k], nin, in);
+        r->rows[k] = sig->v[rule->nin + k].axis;
+    }
+}
+
+/* Fills the types of operands. A single row is taken as many: a dimension of size 1 belongs to no factor. */
+static void
+operand_types(struct reading *r, int nin, struct val *const *in, int times)
+{
+    for (int i = 0; i < nin; i++) {
+        r->in[i] = in[i] ? in[i]->type : (struct type){0};
+        if (in[i] && batch_share_of(in[i]) == SHARE_ROWS) r->in[i].dim[rows_axis(in[i])] *= times;
+    }
+}
+
+static bool
+has_one_row(int nin, struct val *const *in)
+{
+    for (int i = 0; i < nin; i++)
+        if (in[i] && batch_share_of(in[i]) == SHARE_ROWS && in[i]->type.dim[rows_axis(in[i])] == 1) return true;
+    return false;
+}
+
+static int
+infer_signatures(struct rille_session *s, struct reading *r, struct rule *rule, struct sig_list *list)
+{
+    TRY(call_infer(&s->scratch, &r->call, rule));
+    return sig_axis(&s->scratch, &r->call, rule, list);
+}
+
+/* Reads a reshape: rows stay the outer part of the dimension before which there are as many elements. */
+static void
+read_reshape(struct reading *r, const struct val *x, const struct type *y)
+{
+    int64_t before = 1, now = 1;
+    int d = 0;
+    if (batch_share_of(x) == SHARE_ROWS) {
+        for (int i = 0; i < rows_axis(x); i++) before *= x->type.dim[i];
+        while (d < y->ndim && now < before) now *= y->dim[d++];
+        while (d < y->ndim - 1 && y->dim[d] == 1 && x->type.dim[rows_axis(x)] > 1) d++;
+        if (now != before || d == y->ndim) return;
+    }
+    r->cost = FITS;
+    r->share[0] = batch_share_of(x);
+    r->rows[0] = d;
+}
+
+/* Finds the best reading of a call; its cost is NEVER if there is none. */
+static void
+read_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+          const struct type *out, struct reading *r)
+{
+    struct rule rule;
+    struct sig_list list;
+    *r = (struct reading){.cost = NEVER};
+    r->call =
+        (struct call){.op = op, .nin = nin, .nout = op->nout ? op->nout : 1, .in = r->in, .out = r->out, .attr = attr};
+    if (op == op_find("reshape") && out) {
+        read_reshape(r, in[0], out);
+        return;
+    }
+    operand_types(r, nin, in, has_one_row(nin, in) ? trace_microbatches(s) : 1);
+    if (infer_signatures(s, r, &rule, &list)) {
+        err_clear();
+        operand_types(r, nin, in, 1);
+        if (infer_signatures(s, r, &rule, &list)) {
+            err_clear();
+            return;
+        }
+    }
+    for (int i = 0; i < list.nsig; i++) try_signature(r, &rule, &list.sig[i], nin, in);
+}
+
+/* Returns true for a cast between numbers, which is linear but for rounding. */
+static bool
+is_number_cast(const struct op *op, const struct val *x, const struct attr *attr)
+{
+    if (op != op_find("cast")) return false;
+    enum dtype to = (enum dtype)attr[op_attr_find(op, "dtype")].i, from = (enum dtype)x->type.dtype;
+    return to != DT_BOOL && from != DT_BOOL && (dtype_is_float(to) || !dtype_is_float(from));
+}
+
+/* Returns the operand that is a number beside shares of a sum, if the call adds or selects them; -1: none. */
+static int
+number_beside(const struct op *op, int nin, struct val *const *in)
+{
+    int first = op == op_find("where") ? 1 : op == op_find("add") || op == op_find("sub") ? 0 : nin, number = -1;
+    if (first && first < nin && batch_share_of(in[0]) != SHARE_WHOLE) return -1;
+    for (int i = first; i < nin; i++)
+        if (in[i]->is_number && in[i]->number.kind == NUM_FIXED)
+            number = i;
+        else if (batch_share_of(in[i]) != SHARE_SUM)
+            return -1;
+    return number;
+}
+
+/* ---- results ---- */
+
+static void
+set_share(struct node *n, int k, enum batch_share share, int rows)
+{
+    n->out[k]->share = (uint8_t)share;
+    n->out[k]->rows = (uint8_t)rows;
+}
+
+/* Returns true if a sum reduces the rows of an operand of unknown share: rows are its first dimension, if any. */
+static bool
+sums_rows(const struct node *n)
+{
+    if (n->op != op_find("sum") || batch_share_of(n->in[0]) != SHARE_OTHER) return false;
+    const struct attr *axis = &n->attr[op_attr_find(n->op, "axis")];
+    for (int i = 0; i < axis->n; i++)
+        if (axis->list[i] == 0) return true;
+    return axis->n == 0;
+}
+
+/* Sets the share of a node that needs no signature. Returns false if the node is no such node. */
+static bool
+note_plain(struct node *n)
+{
+    struct val *x = n->nin && n->in[0] && !n->in[0]->is_number ? n->in[0] : NULL;
+    if (n->op->flags & OP_SOURCE) {
+        set_share(n, 0, SHARE_DRAWN, 0);
+        return true;
+    }
+    if (x && (n->op->flags & OP_MOVE || is_number_cast(n->op, x, n->attr))) {
+        set_share(n, 0, batch_share_of(x), rows_axis(x));
+        return true;
+    }
+    if (!sums_rows(n) && number_beside(n->op, n->nin, n->in) < 0) return false;
+    set_share(n, 0, SHARE_SUM, 0);
+    return true;
+}
+
+/* Returns true if a composite, such as mean, divides a sum over rows by a count of the micro-batch: a number, or a
+ * value that is the same for all micro-batches and no total of the batch. */
+static bool
+divides_by_count(const struct node *n)
+{
+    if (n->op != op_find("div") || !strcmp(n->name, n->op->name)) return false;
+    const struct val *x = n->in[0], *count = n->in[1];
+    if (!count->is_number && (!count->node || !count->node->traced)) return false;
+    while (x->node->op == op_find("cast")) x = x->node->in[0];
+    enum batch_share share = x->node->op == op_find("sum") ? batch_share_of(x->node->in[0]) : SHARE_WHOLE;
+    return share == SHARE_ROWS || share == SHARE_OTHER;
+}
+
+void
+batch_share_note(struct rille_session *s, struct node *n)
+{
+    struct reading *r;
+    for (int k = 0; k < n->nout; k++) set_share(n, k, SHARE_OTHER, 0);
+    if (note_plain(n)) return;
+    r = must_alloc(sizeof *r);
+    read_call(s, n->op, n->nin, n->in, n->attr, &n->out[0]->type, r);
+    for (int k = 0; k < n->nout && r->cost < NEVER; k++) set_share(n, k, r->share[k], r->rows[k]);
+    if (n->out[0]->share == SHARE_SUM && divides_by_count(n)) set_share(n, 0, SHARE_MEAN, 0);
+    free(r);
+}
+
+/* ---- operands ---- */
+
+/* Returns true if v can be computed before the step begins: it needs no gradient, no random and no live number. */
+static bool
+is_known_before(struct rille_session *s, struct val *v)
+{
+    uint64_t mark = graph_mark(s->graph);
+    int n = 1, capacity = 0;
+    struct val **stack = NULL;
+    bool known = !v->needs_grad;
+    GROW(stack, n, capacity);
+    stack[0] = v;
+    while (n > 0 && known) {
+        struct val *x = stack[--n];
+        known = !(x->is_number && x->number.kind == NUM_LIVE);
+        if (x->is_number || !trace_per_microbatch(x) || x->input >= 0 || x->mark == mark) continue;
+        x->mark = mark;
+        known = known && !(x->node->op->flags & OP_RANDOM);
+        GROW(stack, n + x->node->nin, capacity);
+        for (int i = 0; i < x->node->nin; i++)
+            if (x->node->in[i]) stack[n++] = x->node->in[i];
+    }
+    free(stack);
+    return known;
+}
+
+/* Returns the type that the sum v was taken of; NULL: unknown. *rows: the dimension of the rows. */
+static const struct type *
+type_summed(const struct val *v, int *rows)
+{
+    while (v && batch_share_of(v) == SHARE_SUM) {
+        const struct node *n = v->node;
+        v = NULL;
+        for (int i = 0; i < n->nin && !v; i++)
+            if (n->in[i] && !n->in[i]->is_number && batch_share_of(n->in[i]) != SHARE_WHOLE) v = n->in[i];
+    }
+    if (!v || batch_share_of(v) != SHARE_ROWS) return NULL;
+    *rows = rows_axis(v);
+    return &v->type;
+}
+
+/* Returns true if `count` is a product of dimensions of t, that of the rows among them. */
+static bool
+counts_elements(const struct type *t, int rows, double count)
+{
+    for (unsigned set = 0; set < 1U << t->ndim; set++) {
+        double product = 1;
+        for (int d = 0; d < t->ndim; d++)
+            if (set >> d & 1) product *= (double)t->dim[d];
+        if (set >> rows & 1 && product == count) return true;
+    }
+    return false;
+}
+
+/* Checks that no sum is divided by a number that may be a count of the micro-batch: the whole batch has another. */
+static int
+check_count(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in)
+{
+    int rows;
+    if (ctx->composite || op != op_find("div") || !in[1]->is_number || in[1]->number.kind != NUM_FIXED) return 0;
+    double count = in[1]->number.is_int ? (double)in[1]->number.i : in[1]->number.f;
+    const struct type *t = type_summed(in[0], &rows);
+    if (!t || !counts_elements(t, rows, count)) return 0;
+    return build_refuse(
+        E_PLAN, op, nin, in,
+        "div: a sum over the rows is divided by %g, which is a count of one of the %d micro-batches and "
+        "not of the batch; write mean(), or multiply by the reciprocal if a constant is meant",
+        count, trace_microbatches(ctx->s));
+}
+
+static int
+multiply(const struct call_context *ctx, struct val *v, double f, struct val **out)
+{
+    struct val *in[2] = {v, build_number(ctx->s, false, f, 0)}, *res[OP_OUT];
+    TRY(build_call(ctx, op_find("mul"), 2, in, NULL, NULL, res));
+    *out = res[0];
+    return 0;
+}
+
+/* Makes a value that is the same for all micro-batches, or a mean of them, a share of a sum. */
+static int
+convert(const struct call_context *ctx, struct val *v, struct val **out)
+{
+    double share = 1.0 / trace_microbatches(ctx->s);
+    if (!v->is_number) return multiply(ctx, v, share, out);
+    double f = v->number.is_int ? (double)v->number.i : v->number.f;
+    *out = build_number(ctx->s, false, f * share, 0);
+    return 0;
+}
+
+/* Replaces all operands by those of the whole batch, known after its last micro-batch. */
+static int
+accumulate(const struct call_context *ctx, const struct op *op, int nin, struct val **in)
+{
+    for (int i = 0; i < nin; i++) {
+        enum batch_share share = in[i] ? batch_share_of(in[i]) : SHARE_WHOLE;
+        if (share == SHARE_SUM)
+            TRY(microbatch_sum(ctx, in[i], &in[i]));
+        else if (in[i] && is_mean(in[i]))
+            TRY(microbatch_mean(ctx, in[i], &in[i]));
+        else if (share != SHARE_WHOLE)
+            return build_refuse(
+                E_PLAN, op, nin, in,
+                "%s: an operand is a sum over the rows of the batch, and with micro_batches = %d it is "
+                "known only after the last of them, because it depends on parameters or random numbers; "
+                "detach() it, take it of each row (axis 1 and on), or use micro_batches = 1",
+                op->name, trace_microbatches(ctx->s));
+    }
+    return 0;
+}
+
+/* Replaces operand k, a share of a sum that the call reads as a whole. */
+static int
+replace(const struct call_context *ctx, const struct op *op, int nin, struct val **in, int k, bool *again)
+{
+    bool divides = op == op_find("div") && k == 1;
+    if (ctx->composite && !divides) return 0; /* a library's statistic of the micro-batch */
+    *again = true;
+    if (is_known_before(ctx->s, in[k])) return trace_total(ctx, in[k], &in[k]);
+    *again = !ctx->composite;
+    return ctx->composite ? 0 : accumulate(ctx, op, nin, in);
+}
+
+static int
+adapt(const struct call_context *ctx, const struct op *op, int nin, struct val **in, const struct attr *attr,
+      struct reading *r)
+{
+    bool again = true;
+    while (again && has_share(nin, in, SHARE_SUM)) {
+        again = false;
+        read_call(ctx->s, op, nin, in, attr, NULL, r);
+        for (int i = 0; i < nin && r->cost < NEVER && !again; i++)
+            if (r->each[i] == REPLACED) TRY(replace(ctx, op, nin, in, i, &again));
+    }
+    for (int i = 0; i < nin && r->cost < NEVER; i++)
+        if (r->each[i] == CONVERTED) TRY(convert(ctx, in[i], &in[i]));
+    return 0;
+}
+
+int
+batch_share_operands(const struct call_context *ctx, const struct op *op, int nin, struct val **in,
+                     const struct attr *attr)
+{
+    bool plain = op->flags & (OP_MOVE | OP_SOURCE) || op == op_find("reshape") || ctx->phase != PHASE_FORWARD;
+    if (plain || trace_microbatches(ctx->s) == 1 || !has_share(nin, in, SHARE_SUM)) return 0;
+    if (is_number_cast(op, in[0], attr)) return 0;
+    TRY(check_count(ctx, op, nin, in));
+    int number = number_beside(op, nin, in);
+    if (number >= 0) return convert(ctx, in[number], &in[number]);
+    struct reading *r = must_alloc(sizeof *r);
+    int status = adapt(ctx, op, nin, in, attr, r);
+    free(r);
+    return status;
+}
+
+/* ---- values of the batch ---- */
+
+/* Makes the batch's value of a function of means and sums: the same calls on the batch's means and sums. *known: false
+ * if the function reads something else of a micro-batch. */
+static int
+from_means(const struct call_context *ctx, struct val *v, bool *known, struct val **out)
+{
+    struct val *in[OPERANDS], *res[OP_OUT];
+    const struct node *n = v->node;
+    for (int i = 0; i < n->nin && *known; i++) {
+        in[i] = n->in[i];
+        enum batch_share share = in[i] ? batch_share_of(in[i]) : SHARE_WHOLE;
+        if (share == SHARE_FROM_MEANS)
+            TRY(from_means(ctx, in[i], known, &in[i]));
+        else if (share != SHARE_WHOLE)
+            *known = share == SHARE_SUM || share == SHARE_MEAN;
+        if (*known && share != SHARE_FROM_MEANS && share != SHARE_WHOLE) TRY(batch_share_join(ctx, in[i], &in[i]));
+    }
+    *known = *known && !(n->op->flags & OP_RANDOM);
+    if (!*known) return 0;
+    if (n->op->flags & OP_MOVE) return build_to_global(ctx, in[0], v->layout, out);
+    TRY(build_call(ctx, n->op, n->nin, in, n->attr, NULL, res));
+    *out = res[v->out];
+    return 0;
+}
+
+int
+batch_share_join(const struct call_context *ctx, struct val *v, struct val **out)
+{
+    bool known = true;
+    if (batch_share_of(v) == SHARE_EXTREME)
+        return fail(
+            E_PLAN,
+            "graph: a result is the greatest or the least value of one of the %d micro-batches, and a step does "
+            "not make the batch's of them; return that of each row",
+            trace_microbatches(ctx->s));
+    if (batch_share_of(v) == SHARE_FROM_MEANS) {
+        TRY(from_means(ctx, v, &known, out));
+        if (known) return 0;
+    }
+    return batch_share_adds(v) ? microbatch_sum(ctx, v, out) : microbatch_mean(ctx, v, out);
+}

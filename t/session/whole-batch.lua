@@ -1,0 +1,160 @@
+-- whole-batch.lua - micro-batches give the loss, the results and the gradients of the whole batch: for means, sums, and divisors
+-- that depend on data, also where a micro-batch has no label; on one device, split, on stages, and both. What cannot be known is
+-- an error that says what to write.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+
+rille.manual_seed(tap.seed(7))
+local IGNORED <const>, ROWS <const>, WIDTH <const>, CLASSES <const> = -100, 8, 5, 4
+local P0, P1, P01, P23 = rille.placement("cpu", {0}), rille.placement("cpu", {1}), rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
+
+local places = { -- of the first layer and of the second, and how the rows lie
+  {"on one device", P0, P0, "B"},
+  {"with rows split", P01, P01, "S(0)"},
+  {"on two stages", P0, P1, "B"},
+  {"with rows split, on two stages", P01, P23, "S(0)"},
+}
+
+local labels = {
+  {"labels", {0, 1, 2, 3, 0, 1, 2, 3}},
+  {"some ignored", {0, IGNORED, 2, 0, IGNORED, IGNORED, 1, 3}},
+  {"micro-batches of ignored ones", {IGNORED, IGNORED, IGNORED, IGNORED, 1, 2, IGNORED, 3}},
+  {"one label", {IGNORED, IGNORED, IGNORED, IGNORED, IGNORED, 2, IGNORED, IGNORED}},
+}
+
+local weight = rille.tensor{0.5, 2, 1, 3} -- of classes
+local function seen(y) return y:ne(IGNORED):to("f32") end
+local function each(z, y) return z:cross_entropy(y, {reduction = "none"}) end
+local function class_weight(z, y)
+  local of = weight:to_global{placement = z.placement, sbp = "B"}
+  return y:eq(IGNORED):where(0, of[y:eq(IGNORED):where(0, y)])
+end
+
+-- loss(z, y, w): of logits, labels and the weight of the second layer.
+local losses = {
+  {"cross_entropy", function(z, y) return z:cross_entropy(y) end},
+  {"cross_entropy with smoothing", function(z, y) return z:cross_entropy(y, {label_smoothing = 0.1}) end},
+  {"a sum of cross_entropy", function(z, y) return z:cross_entropy(y, {reduction = "sum"}) end},
+  {"cross_entropy divided by hand", function(z, y) return each(z, y):sum() / seen(y):sum() end},
+  {"a masked mean", function(z, y) return (z:square():mean(1) * seen(y)):sum() / seen(y):sum() end},
+  {"a masked mean with a least divisor", function(z, y) return (z:square():mean(1) * seen(y)):sum() / seen(y):sum():maximum(1) end},
+  {"a masked mean by its reciprocal", function(z, y) return (z:square():sum(1) * seen(y)):sum() * seen(y):sum():reciprocal() end},
+  {"a masked mean, unless nothing is seen", function(z, y)
+    local n = seen(y):sum()
+    return n:gt(0):where((z:square():sum(1) * seen(y)):sum() / n, 0)
+  end},
+  {"a mean of weights that were normalised", function(z, y) return (each(z, y) * (seen(y) / seen(y):sum())):sum() end},
+  {"weights of classes", function(z, y) local c = class_weight(z, y); return (each(z, y) * c):sum() / c:sum() end},
+  {"a divisor that was detached", function(z, y)
+    local c = z:detach():square():sum(1)
+    return (each(z, y) * c):sum() / c:sum()
+  end},
+  {"a mean", function(z) return z:square():mean() end},
+  {"a mean of sums", function(z) return z:square():sum(1):mean() end},
+  {"a sum of means over the rows", function(z) return z:square():mean(0):sum() end},
+  {"a sum", function(z) return z:square():sum() end},
+  {"half a sum", function(z) return 0.5 * z:square():sum() end},
+  {"a sum by two axes", function(z) return z:square():sum(0):sum() / 3 end},
+  {"a sum of rows in another order", function(z) return z:transpose(0, 1):exp():sum(1):mean() end},
+  {"mse_loss", function(z) return z:mse_loss(z:detach() * 0.5) end},
+  {"a sum of mse_loss", function(z) return z:mse_loss(z:detach() * 0.5, {reduction = "sum"}) end},
+  {"a sum and a regulariser", function(z, _, w) return z:square():sum() + w:square():sum() * 0.1 end},
+  {"a mean and a regulariser", function(z, _, w) return z:square():mean() + w:square():sum() * 0.1 end},
+  {"cross_entropy and a mean", function(z, y) return z:cross_entropy(y) + 0.01 * z:square():mean() end},
+  {"a mean and a sum", function(z, y) return z:square():mean() - each(z, y):sum() end},
+  {"cross_entropy and a constant", function(z, y) return 1 - z:cross_entropy(y) end},
+  {"two divisors", function(z, y) return z:cross_entropy(y) + (z:sum(1) * y:eq(2):to("f32")):sum() / (y:eq(2):sum() + 1) end},
+}
+
+-- The loss, gradients and other results of a step of m micro-batches.
+local function run(place, y, loss, m, dtype)
+  local function leaf(t, p) return t:to_global{placement = p, sbp = "B"}:detach():clone():requires_grad_() end
+  rille.manual_seed(11)
+  local w1 = leaf(rille.randn{WIDTH, 6}, place[2])
+  local w2 = leaf(rille.randn{6, CLASSES}, place[3])
+  local x = rille.randn{ROWS, WIDTH}:to_global{placement = place[2], sbp = place[4]}:detach()
+  local function there(t) return t:to_global{placement = place[3], sbp = place[4]} end
+  local step = rille.graph(function(x, y)
+    local z = there(x:matmul(w1):tanh()):matmul(w2)
+    if dtype then z = z:to(dtype) end
+    y = there(y)
+    local l = loss(z, y, w2)
+    l:backward()
+    return l, l:exp(), seen(y):sum(), z:sum(1), z:mean(0), z:detach():sum(0)
+  end, {micro_batches = m})
+  local out = {step(x, rille.tensor(y, {placement = place[2], sbp = place[4], dtype = "i64"}))}
+  out[#out + 1], out[#out + 2] = w1.grad, w2.grad
+  for i, t in ipairs(out) do out[i] = t:to("f64"):totable() end
+  return out
+end
+
+for _, l in ipairs(losses) do
+  for _, y in ipairs(labels) do
+    for _, place in ipairs(places) do
+      if tap.share() then
+        local name = ("%s, %s, %s"):format(l[1], y[1], place[1])
+        local want = run(place, y[2], l[2], 1)
+        for m = 2, place[4] == "B" and ROWS or ROWS // 2, m == 2 and 2 or 1 do
+          if ROWS % m == 0 then tap.near(run(place, y[2], l[2], m), want, name .. (", %d micro-batches"):format(m), 2e-5, 1e-5) end
+        end
+      end
+    end
+  end
+end
+
+tap.group("values of halves", function()
+  for _, d in ipairs{"bf16", "f16"} do
+    for _, l in ipairs{losses[1], losses[3], losses[12], losses[15]} do
+      local want, got = run(places[1], labels[2][2], l[2], 1, d), run(places[1], labels[2][2], l[2], 4, d)
+      tap.near({got[1], got[7], got[8]}, {want[1], want[7], want[8]}, d .. ": " .. l[1], 5e-2, 5e-2)
+    end
+  end
+end)
+
+-- torchtitan#2206, transformers#34191: logits, labels and PyTorch's values.
+tap.group("PyTorch's values", function()
+  local L = rille.tensor{{0.2, 1.0, 0.5}, {0.1, 0.3, 0.6}, {1, 2, 3}, {-1, 0, 1}}
+  local step = rille.graph(function(x, y) return x:cross_entropy(y) end, {micro_batches = 2})
+  local function loss(i, label)
+    local row = L:totable()[i]
+    return math.log(math.exp(row[1]) + math.exp(row[2]) + math.exp(row[3])) - row[label + 1]
+  end
+  tap.near(step(L, rille.tensor({0, IGNORED, 2, 0}, {dtype = "i64"})):item(), (loss(1, 0) + loss(3, 2) + loss(4, 0)) / 3, "one row is ignored")
+  tap.near(step(L, rille.tensor({IGNORED, IGNORED, 2, 0}, {dtype = "i64"})):item(), (loss(3, 2) + loss(4, 0)) / 2, "a whole micro-batch is ignored")
+end)
+
+-- Gradients that are asked for and used again.
+tap.group("a penalty on gradients", function()
+  local function penalty(m)
+    local w = rille.tensor({{1, 2}, {3, 4}}, {requires_grad = true})
+    local step = rille.graph(function(x)
+      x = x:detach():requires_grad_()
+      local g = rille.grad(x:matmul(w):square():sum(), {x}, {create_graph = true})
+      local l = (g * g):sum()
+      l:backward()
+      return l
+    end, {micro_batches = m})
+    return {step(rille.tensor{{1, 0}, {0, 1}, {1, 1}, {2, 1}}):item(), w.grad:totable()}
+  end
+  tap.near(penalty(2), penalty(1), "is that of the batch", 1e-5)
+end)
+
+tap.group("what cannot be known", function()
+  local w = rille.tensor({{1, 2}, {3, 4}}, {requires_grad = true})
+  local x = rille.tensor{{1, 0}, {0, 1}, {1, 1}, {2, 1}}
+  local function refused(fn, texts, name)
+    tap.fails(function() rille.graph(fn, {micro_batches = 2})(x) end, texts, name)
+    w.grad = nil
+  end
+  local function z(a) return a:matmul(w) end
+  refused(function(a) local l = z(a):sum() / a.shape[1]; l:backward(); return l end, {"div", "2", "mean()"}, "a count of rows by hand")
+  refused(function(a) local l = z(a):sum() / 4; l:backward(); return l end, {"div", "4", "mean()"}, "a count of elements by hand")
+  refused(function(a) local l = z(a):square():sum() / z(a):sum(); l:backward(); return l end, {"detach()", "micro_batches"},
+    "a divisor with a gradient")
+  refused(function(a) local l = z(a):sum():square(); l:backward(); return l end, {"detach()", "micro_batches"}, "the square of a sum")
+  refused(function(a) local l = (z(a) / z(a):sum(0)):sum(); l:backward(); return l end, {"div", "detach()"},
+    "rows divided by a sum over rows")
+  refused(function(a) return z(a):max() end, {"greatest"}, "a maximum over rows")
+  refused(function(a) return z(a):transpose(0, 1) end, {"dimension 1", "permute"}, "rows that are another dimension")
+end)
+tap.done()
