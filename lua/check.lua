@@ -192,11 +192,71 @@ function check.strict(who, t, class)
   return t
 end
 
+-- ---- names ----
+
+-- What is wrong with a name that a thing lacks: what another framework's name is here, or the nearest of these names.
+local function say_missing(who, name, elsewhere, names)
+  local near = not elsewhere and rille._nearest(names, name)
+  check.fail("%s has no '%s'%s", who, name, elsewhere and ": " .. elsewhere or near and ("; the nearest name is '%s'"):format(near) or "")
+end
+
+-- The names of all classes above a class, with its own.
+local function class_names(class)
+  local names = {}
+  while type(class) == "table" do
+    for name in pairs(class) do names[name] = true end
+    local meta = getmetatable(class)
+    class = meta and meta.__index
+  end
+  return names
+end
+
+-- The names of fields that the functions of a class read, which an object may lack.
+local function optional_names(names, class)
+  local optional = {}
+  for name in pairs(names) do
+    local fn = class[name]
+    if type(fn) == "function" and check.is_own(fn) then
+      for field in pairs(require("rille.bytecode").reads(fn).fields) do optional[field] = true end
+    end
+  end
+  return optional
+end
+
+local strict = setmetatable({}, {__mode = "k"}) -- classes whose __index is a function
+
+-- The table in which Lua looks up what an object with this metatable lacks.
+function check.index_of(meta) return strict[meta] and meta or rawget(meta, "__index") end
+
+-- Makes a class of Rille's strict: for its users, a field that neither an object nor the class has is an error, not nil.
+function check.strict_class(class)
+  local names, optional = class_names(class), nil
+  optional = optional_names(names, class)
+  check.strict(class.__name, class, true)
+  strict[class] = true
+  rawset(class, "__index", function(self, name)
+    local v = class[name]
+    if v ~= nil or type(name) ~= "string" or name:sub(1, 1) == "_" or optional[name] then return v end
+    local info = debug.getinfo(2, "S")
+    if info.what == "C" or info.source:sub(1, #own) == own then return nil end
+    local all = {}
+    for key in pairs(names) do all[key] = true end
+    for key in next, self do all[key] = true end
+    say_missing(class.__name, name, rille._elsewhere("module", name) or rille._elsewhere("layer", name), all)
+  end)
+end
+
+-- The __index of the class above all: names of other frameworks are errors in users' classes, too.
+function check.foreign_name(_, name)
+  local elsewhere = type(name) == "string" and rille._elsewhere("module", name)
+  if elsewhere then say_missing("a module", name, elsewhere) end
+end
+
 -- A module's table: a name that is not in it is an error, not nil.
 function check.names(who, t)
   check.strict(who, t)
-  for _, class in pairs(t) do
-    if type(class) == "table" and rawget(class, "__index") == class then check.strict(class.__name, class, true) end
+  for name, class in pairs(t) do
+    if name ~= "Module" and type(class) == "table" and rawget(class, "__index") == class then check.strict_class(class) end
   end
   return setmetatable(t, {__index = function(_, name)
     local near = type(name) == "string" and rille._nearest(t, name)

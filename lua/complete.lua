@@ -10,6 +10,7 @@
 -- what it gives, or nothing. The chunk comes as tokens {kind, from, to}, up to the cursor.
 
 local rille = require "rille"
+local check = require "rille.check"
 local pages = require "rille.pages"
 local metatable_of, next, rawget, type = debug.getmetatable, next, rawget, type
 
@@ -103,7 +104,7 @@ local function field(t, name)
     if t == rille and is_module[name] then value = t[name] end -- loads it
     if value ~= nil then return value end
     local meta = metatable_of(t)
-    t = type(meta) == "table" and rawget(meta, "__index") or nil
+    t = type(meta) == "table" and check.index_of(meta) or nil
   end
 end
 
@@ -125,7 +126,7 @@ local function member(thing, name)
   return {value = field(thing.value, name), page = module and pages.find(module .. name)}
 end
 
-local function is_class(t) return type(t) == "table" and rawget(t, "__index") == t end
+local function is_class(t) return type(t) == "table" and check.index_of(t) == t end
 
 local function result(thing)
   local value, page = thing.value, thing.page
@@ -223,7 +224,7 @@ local function members(thing, prefix, functions)
       for _, name in ipairs(pages.modules) do add(name) end
     end
     local meta = metatable_of(t)
-    t = type(meta) == "table" and rawget(meta, "__index") or nil
+    t = type(meta) == "table" and check.index_of(meta) or nil
   end
   return list
 end

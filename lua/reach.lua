@@ -51,7 +51,7 @@ local function is_own_metatable(meta)
   for _, v in next, meta do
     if type(v) == "function" then return check.is_own(v) end
   end
-  local class = rawget(meta, "__index")
+  local class = check.index_of(meta)
   return type(class) == "table" and class ~= meta and is_own_metatable(class)
 end
 

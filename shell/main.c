@@ -344,6 +344,7 @@ run_all(lua_State *L, const struct program *p)
     if (p->doctor) return doctor_print(L, p->json) ? 1 : 0;
     if (p->front->on) attached_open(L, script ? p->argv[p->script] : p->naction ? "chunk" : "prompt");
     push_arg(L, p);
+    repl_prepare(L); /* what is there now is not the user's */
     int code = p->no_init ? 0 : run_init(L);
     if (!code) code = run_actions(L, p);
     if (!code && script) code = run_script(L, p, p->argv[p->script]);

@@ -6,7 +6,7 @@ local check = require "rille.check"
 local layout = require "rille.layout"
 local settings = require "rille.nn.settings"
 
-local function is_module(v) return type(v) == "table" and type(v.named_tensors) == "function" end
+local is_module = settings.is_module
 
 local function shape_text(t) return "{" .. table.concat(t.shape, ", ") .. "}" end
 

@@ -83,7 +83,7 @@ end
 -- rille.models.NAME: {new =, load =}.
 function language.kind(kind)
   kind.class.kind = kind
-  check.strict(kind.class.__name, kind.class, true)
+  check.strict_class(kind.class)
 
   -- A model whose parameters have no values worth reading yet.
   function kind.empty(config, where)

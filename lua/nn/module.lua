@@ -98,7 +98,7 @@ function Module:extend(name)
   return setmetatable(class, {__index = self, __call = construct})
 end
 
-function Module:forward()
+function Module:forward(...)
   check.fail("%s has no forward", self.__name)
 end
 
@@ -407,4 +407,4 @@ local tie = check.limited("nn.tie", Module.tie)
 check.strict("nn.Module", Module, true)
 Module.tie = tie
 
-return setmetatable(Module, {__call = construct})
+return setmetatable(Module, {__call = construct, __index = check.foreign_name})

@@ -45,6 +45,7 @@ local function as_one(t)
 end
 
 local function is_module(v) return made_of[v] ~= nil end
+settings.is_module = is_module
 
 -- Fields of one of our modules that are none of its settings.
 local function is_other(t, key)

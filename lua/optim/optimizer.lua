@@ -32,7 +32,6 @@ local function check_parameters(name, params, seen)
   check.that(#params > 0, "%s: the list of parameters is empty", name)
   for i, p in ipairs(params) do
     check.that(layout.is_tensor(p), "%s: parameter %d is a %s, not a tensor", name, i, type(p))
-    check.that(p.requires_grad, "%s: parameter %d does not require a gradient", name, i)
     check.that(p.is_leaf, "%s: parameter %d is a result, which backward gives no gradient: only leaf tensors are updated", name, i)
     check.that(not seen[p], "%s: parameter %d is in the list twice", name, i)
     seen[p] = true
@@ -345,8 +344,9 @@ return function(kind)
     inside.groups = settled(kind, "groups", groups_of(opt, params))
     check.number(kind.name, "lr", opt.lr, 0)
     kind.check(opt)
-    local all = {}
-    each(opt, function(i, _, p) all[i], inside.counts[i] = p, {steps = 0} end)
+    local all, learns = {}, false -- frozen parameters have a place, and are updated once they are frozen no more
+    each(opt, function(i, _, p) all[i], inside.counts[i], learns = p, {steps = 0}, learns or p.requires_grad end)
+    check.that(learns, "%s: no parameter requires a gradient: p:requires_grad_(true) makes p learn", kind.name)
     inside.params = settled(kind, "parameters", all)
     complete_all(opt)
     snapshot.watch(opt, keep)

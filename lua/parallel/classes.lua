@@ -29,7 +29,7 @@ local by_name = {
 -- Of a module's class or the nearest one above it; nil: it stays whole.
 return function(module)
   local class = getmetatable(module)
-  while class do
+  while type(class) == "table" do
     local known = classes[class] or by_name[rawget(class, "__name")]
     if known then return known end
     local above = getmetatable(class)

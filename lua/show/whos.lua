@@ -1,6 +1,7 @@
 -- whos.lua - :whos, :mem, :devices, :workers: the user's variables, who owns what memory, what there is to compute on.
 
 local rille = require "rille"
+local check = require "rille.check"
 local layout = require "rille.layout"
 local paint = require "rille.show.paint"
 
@@ -16,8 +17,14 @@ end
 local function is_kind(v, name) return type(v) == "userdata" and (debug.getmetatable(v) or {}).__name == name end
 local function is_tensor(v) return is_kind(v, "rille.tensor") end
 local function is_placement(v) return is_kind(v, "rille.placement") end
-local function is_module(v) return type(v) == "table" and getmetatable(v) ~= nil and type(v.named_tensors) == "function" end
-local function is_optimizer(v) return type(v) == "table" and getmetatable(v) ~= nil and type(v.state_dict) == "function" and not is_module(v) end
+local is_module = require("rille.nn.settings").is_module
+
+-- Fields of foreign tables are not asked for, because a table may refuse.
+local function is_optimizer(v)
+  local meta = type(v) == "table" and debug.getmetatable(v)
+  local methods = type(meta) == "table" and rawget(meta, "__methods")
+  return type(methods) == "table" and rawget(methods, "state_dict") ~= nil
+end
 
 -- Where a table has what it holds; an optimiser shows it, and is empty itself.
 local function inside(v)
@@ -67,7 +74,7 @@ end
 local function described(v)
   if is_tensor(v) then return of_tensor(v), paint.place(v.placement), {v} end
   if is_placement(v) then return paint.place(v), "", nil end
-  if type(v) == "table" and rawget(v, "__index") == v then return "class", "", nil end
+  if type(v) == "table" and check.index_of(v) == v then return "class", "", nil end
   if is_module(v) then
     local n = 0
     for _, p in ipairs(v:parameters()) do n = n + p:numel() end

@@ -189,6 +189,22 @@ take_order(struct cursor *c, const struct place *p, uint8_t *order)
     return n == p->naxis && accept_word(c, ")");
 }
 
+/* Says what to write for a wrong number of entries. */
+static int
+wrong_count(const char *text, int n, const struct place *p)
+{
+    if (n != 1)
+        return fail(E_SBP, "\"%s\" has %d entries, but the mesh has %d ax%s", text, n, p->naxis,
+                    p->naxis == 1 ? "is" : "es");
+    struct str full = {0};
+    str_addf(&full, "{\"%s\"", text);
+    for (int k = 1; k < p->naxis; k++) str_addf(&full, ", \"B\"");
+    int status = fail(E_SBP, "\"%s\" has 1 entry, but the mesh has %d axes: write one entry per axis, as in %s}", text,
+                      p->naxis, str_text(&full));
+    str_free(&full);
+    return status;
+}
+
 int
 layout_parse(struct atlas *a, const struct place *p, const char *text, int ndim, const struct layout **out)
 {
@@ -208,8 +224,8 @@ layout_parse(struct atlas *a, const struct place *p, const char *text, int ndim,
     if (parenthesised && !accept_word(&c, ")")) return bad_layout(text, p);
     ordered = accept_word(&c, "order");
     if ((ordered && !take_order(&c, p, order)) || !at_end(&c)) return bad_layout(text, p);
-    if (n != p->naxis)
-        return fail(E_SBP, "\"%s\" has %d %s, but the mesh has %d axes", text, n, n == 1 ? "entry" : "entries",
-                    p->naxis);
+    if (n == 1 && !parenthesised && sbp[0].kind == SBP_B) /* "B" alone stands for all axes */
+        while (n < p->naxis) sbp[n++] = sbp[0];
+    if (n != p->naxis) return wrong_count(text, n, p);
     return layout_new(a, p, sbp, ordered ? order : NULL, out);
 }

@@ -132,6 +132,45 @@ static const struct elsewhere {
     {"rille", "jit", "write rille.graph(fn)"},
     {"rille", "compile", "write rille.graph(fn)"},
     {"rille", "seed", "write rille.manual_seed(n)"},
+    {"module", "cuda", "write net:to_global{placement = rille.placement(\"cuda\", {0}), sbp = \"B\"}"},
+    {"module", "cpu", "write net:to_global{placement = rille.placement(\"cpu\", {0}), sbp = \"B\"}"},
+    {"module", "half", "write net:to(\"f16\")"},
+    {"module", "bfloat16", "write net:to(\"bf16\")"},
+    {"module", "requires_grad_", "write for _, p in ipairs(net:parameters()) do p:requires_grad_(false) end"},
+    {"module", "zero_grad", "write optimizer:zero_grad()"},
+    {"module", "children", "write net:modules(), or pairs over its fields"},
+    {"module", "named_children", "write net:named_modules()"},
+    {"module", "buffers", "write net:named_buffers()"},
+    {"module", "register_buffer", "write net:buffer(name, t)"},
+    {"module", "register_parameter", "write net.name = rille.nn.Parameter(t)"},
+    {"module", "register_module", "write net.name = module"},
+    {"module", "add_module", "write net.name = module"},
+    {"module", "register_forward_hook", "there are no hooks: override forward in a class of your own"},
+    {"module", "register_forward_pre_hook", "there are no hooks: override forward in a class of your own"},
+    {"module", "register_full_backward_hook", "there are no hooks: read p.grad after backward"},
+    {"module", "register_backward_hook", "there are no hooks: read p.grad after backward"},
+    {"module", "compile", "write rille.graph(net)"},
+    {"module", "getParameters", "write net:parameters(), a list of tensors"},
+    {"module", "zeroGradParameters", "write optimizer:zero_grad()"},
+    {"module", "updateParameters", "write optimizer:step()"},
+    {"module", "accGradParameters", "write loss:backward()"},
+    {"module", "updateOutput", "write net(x)"},
+    {"module", "updateGradInput", "write loss:backward()"},
+    {"module", "evaluate", "write net:eval()"},
+    {"module", "clearState", "write nothing: results are freed when nobody reads them"},
+    {"layer", "add", "write net[#net + 1] = module, or rille.nn.Sequential(a, b, ...)"},
+    {"layer", "insert", "write rille.nn.Sequential(a, b, ...)"},
+    {"layer", "append", "write net[#net + 1] = module"},
+    {"layer", "get", "write net[i], which counts from 1"},
+    {"layer", "size", "write #net"},
+    {"layer", "backward", "write loss:backward()"},
+    {"layer", "float", "write net:to(\"f32\")"},
+    {"layer", "double", "write net:to(\"f64\")"},
+    {"layer", "type", "write net:to(dtype)"},
+    {"layer", "clone", "make another module, and write other:load_state_dict(net:state_dict())"},
+    {"layer", "reset", "write rille.nn.init.normal_(p, mean, std) for its parameters"},
+    {"layer", "device", "write net:parameters()[1].placement"},
+    {"layer", "dtype", "write net:parameters()[1].dtype"},
     {NULL, NULL, NULL},
 };
 
@@ -160,9 +199,19 @@ nearest_name(lua_State *L)
     return 1;
 }
 
+/* rille._elsewhere(scope, name): Rille's equivalent of another program's name, or nil. */
+static int
+elsewhere_name(lua_State *L)
+{
+    lua_pushstring(L, name_elsewhere(luaL_checkstring(L, 1), luaL_checkstring(L, 2)));
+    return 1;
+}
+
 void
 names_open(lua_State *L)
 {
+    lua_pushcfunction(L, elsewhere_name);
+    lua_setfield(L, -2, "_elsewhere");
     lua_pushcfunction(L, nearest_name);
     lua_setfield(L, -2, "_nearest");
 }

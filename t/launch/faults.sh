@@ -241,7 +241,7 @@ is "of two hosts one worker after another is killed, and no loss is wrong" "$cod
 # ---- devices ----
 
 go launch -n 2 -d cpu:2 -e 'rille.ones({4}, {placement = rille.placement("cpu", {3, 4}), sbp = "S(0)"})'
-ok "devices that the workers do not have are an error at the line" ends 1 "there is no device 4; this session has cpu:4"
+ok "devices that the workers do not have are an error at the line" ends 1 "there is no device 4 of kind cpu: this session has devices cpu:0 to cpu:3"
 go launch -n 2 -d cpu:0 -e ''
 ok "none is an error of usage" ends 2 '"cpu" wants a number of devices'
 for devices in gpu:1 meta:2 cpu:1,meta:1 nvidia:1; do

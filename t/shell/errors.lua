@@ -161,7 +161,14 @@ tap.group("layouts", function()
     tap.fails(function() f{placement = "cpu", sbp = "B"} end, way .. "placement is a rille.placement, found", way .. "placement")
   end
   fails({": placement: \"gpu\" is no device kind"}, function() rille.placement("gpu", {0}) end)
-  fails({": placement: there is no device 99"}, function() rille.placement("cpu", {99}) end)
+  local last = 0
+  while pcall(rille.placement, "cpu", {last + 1}) do last = last + 1 end
+  fails({": placement: there is no device 99 of kind cpu: this session has devices cpu:0 to cpu:" .. last}, function() rille.placement("cpu", {99}) end)
+  if not pcall(rille.placement, "cuda", {0}) then
+    fails({": placement: there is no device 0 of kind cuda: this session has no GPU; start it with -d cuda:all"}, function()
+      return rille.ones({4}, {placement = rille.placement("cuda", {0})})
+    end)
+  end
   fails({": placement: ", "zero byte"}, function() rille.placement("cpu\0", {0}) end)
 end)
 
