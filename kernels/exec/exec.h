@@ -2,7 +2,8 @@
  * others use kernel.h.
  *
  * exec.c has the table of methods. The first one that accepts an exec computes it. A method sees the caller's operands
- * and results, or, through stage.c, dense copies of them in scratch. */
+ * and results, or, through stage.c, dense copies of them in scratch. An exec belongs to its task, and is used by one
+ * thread. */
 #ifndef RILLE_KERNELS_EXEC_H
 #define RILLE_KERNELS_EXEC_H
 

@@ -76,7 +76,8 @@ bool atlas_has_layout(const struct atlas *a, const struct layout *l);
 int layout_fits(const struct layout *l, const struct type *t);
 
 /* Text: "S(0)", "(B, S(0))", "(S(0), S(0)) order (1, 0)". Parsing accepts all of these and, with ndim >= 0, S(-1);
- * errors quote the text. "B" alone stands for B on every mesh axis. For entries given one by one: sbp_parse for each, then layout_new. */
+ * errors quote the text. "B" alone stands for B on every mesh axis. For entries given one by one: sbp_parse for each,
+ * then layout_new. */
 void sbp_print(struct sbp s, struct str *out);
 void layout_print(const struct layout *l, struct str *out);
 int sbp_parse(const char *text, int ndim, struct sbp *out);

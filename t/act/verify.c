@@ -577,9 +577,8 @@ static void
 test_layouts(struct rille_session *s, uint64_t seed)
 {
     int illegal = 0, refused = 0, right = 0, wrong = 0;
-    int cases = share_of(300, &seed);
     struct engine *e = simulator(seed);
-    for (int i = 0; i < cases; i++) {
+    for (int i = 0, cases = share_of(300, &seed); i < cases; i++) {
         struct plan *p = random_plan(s, &seed, false);
         if (!p) continue;
         uint64_t want = outcome(e, p);
@@ -698,9 +697,8 @@ static void
 test_shared(struct rille_session *s, uint64_t seed)
 {
     int tried = 0, refused = 0, harmless = 0;
-    int cases = share_of(200, &seed);
     struct engine *e = simulator(seed);
-    for (int i = 0; i < cases; i++) {
+    for (int i = 0, cases = share_of(200, &seed); i < cases; i++) {
         struct plan *p = random_plan(s, &seed, i % 3 == 2);
         if (!p) continue;
         uint64_t want = outcome(e, p);

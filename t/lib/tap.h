@@ -101,8 +101,8 @@ share_next(void)
     return share(i++);
 }
 
-/* Returns how many of n random cases this run takes, and adds to *seed what leads to the first of them: SHARE=k/m takes the
- * k-th of m parts, of at least 100 cases (or n). */
+/* Returns how many of n random cases this run takes, and adds to *seed what leads to the first of them: SHARE=k/m takes
+ * the k-th of m parts, of at least 100 cases (or n). */
 static inline int
 share_of(int n, uint64_t *seed)
 {

@@ -1,21 +1,23 @@
-/* async.c - what is known before the last piece, and read, is not computed together with what is known only after
- * it: who reads it waits for no sum over the pieces.
+/* async.c - a value known before the last micro-batch is not fused with a value known only after it.
  *
- * Each program has a call that reads no piece, a sum over the pieces, and a call that reads both, so that the two calls
- * could be one task; and somebody who reads the first. It is planned in one memory and in parts, and run. */
+ * An early value that has a reader must not wait for the sum over micro-batches. Each program has a call that reads
+ * no micro-batch, a sum over micro-batches, and a call that reads both. The two calls could be fused into one task,
+ * but another task reads the result of the first call. Each program is planned on one host and in partitions, and
+ * run. */
 #include "t/lib/parts.h"
 
 #include <unistd.h>
 
 static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {4, {1, 1, 1, 1}}, {3, {1, 2, 1}}};
 
-/* What lies in the layout `whole` differs from piece to piece; what such a thing is moved to `split` for is a sum. */
+/* Values with layout `whole` differ between micro-batches. A move of such a value to layout `split` is a sum over
+ * micro-batches. */
 struct program_of {
     struct maker m;
-    const struct layout *whole, *split, *far; /* far: other devices */
+    const struct layout *whole, *split, *far; /* far: a layout on other devices */
     struct val *piece;
     struct val *sum, *rate;
-    struct val *early, *late; /* the two calls */
+    struct val *early, *late; /* results of the two calls */
 };
 
 static struct val *
@@ -80,15 +82,16 @@ static const struct {
     const char *name;
     void (*calls)(struct program_of *x);
     struct val *(*reader)(struct program_of *x);
-    const char *one; /* what the two calls are as one task; NULL: they are two */
+    const char *one; /* name of the fused task of the two calls; NULL: they must stay two tasks */
 } row[] = {
-    {"element-wise calls, the first read by the second alone", element_wise, nobody, "relu+add"},
-    {"element-wise calls, the first read elsewhere", element_wise, elsewhere, NULL},
-    {"element-wise calls, the first read for each piece", element_wise, each_piece, NULL},
-    {"element-wise calls, the first read for each piece elsewhere", element_wise, each_piece_elsewhere, NULL},
-    {"updates, the first read elsewhere", updates, elsewhere, NULL},
-    {"updates, the first read for each piece", updates, each_piece, NULL},
-    {"updates, the first read for each piece elsewhere", updates, each_piece_elsewhere, NULL},
+    {"element-wise calls; only the second call reads the first result", element_wise, nobody, "relu+add"},
+    {"element-wise calls; other devices read the first result", element_wise, elsewhere, NULL},
+    {"element-wise calls; each micro-batch reads the first result", element_wise, each_piece, NULL},
+    {"element-wise calls; each micro-batch reads the first result on other devices", element_wise, each_piece_elsewhere,
+     NULL},
+    {"updates; other devices read the first result", updates, elsewhere, NULL},
+    {"updates; each micro-batch reads the first result", updates, each_piece, NULL},
+    {"updates; each micro-batch reads the first result on other devices", updates, each_piece_elsewhere, NULL},
 };
 
 /* ---- programs ---- */
@@ -165,18 +168,18 @@ try_row(struct rille_session *s, int i)
     int same = 0;
     program_write(g, &bytes);
     bool planned = !plan_compile(g, s->atlas, &p);
-    ok(planned, "%s: planned in one memory", row[i].name);
+    ok(planned, "%s: is planned on one host", row[i].name);
     if (planned) {
         struct engine *e = simulator(1);
         struct bench whole;
         struct str text = {0};
         plan_print(p, false, &text);
-        if (row[i].one) ok(strstr(str_text(&text), row[i].one) != NULL, "%s: they are one task", row[i].name);
+        if (row[i].one) ok(strstr(str_text(&text), row[i].one) != NULL, "%s: the two calls are one task", row[i].name);
         str_free(&text);
         bench_open(&whole, p);
-        ok(!engine_run(e, &whole.run), "%s: and run", row[i].name);
+        ok(!engine_run(e, &whole.run), "%s: runs on one host", row[i].name);
         for (int k = 0; k < (int)countof(cut); k++) same += same_in_parts(&whole, &bytes, &cut[k], s->atlas);
-        is_int(same, countof(cut), "and in parts, with the same bits");
+        is_int(same, countof(cut), "plan partitions give the same bits");
         bench_close(&whole);
         engine_free(&e);
     } else {

@@ -1,5 +1,5 @@
--- cache.lua - a loop that does the same again and again finds its plans, whatever garbage lies about; plans are kept
--- by their bytes.
+-- cache.lua - a loop that repeats the same step finds its plans in the cache, whatever garbage exists. The cache limits
+-- plans by bytes.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
@@ -20,7 +20,7 @@ local function step_of(place, batch_sbp)
   end
 end
 
--- Plans made in n steps.
+-- Returns the number of plans compiled in n steps.
 local function compiles(step, n)
   local before = rille.counters().compiles
   for _ = 1, n do step() end
@@ -30,10 +30,10 @@ end
 for _, case in ipairs{{"one device", {0}, "B"}, {"two devices", {0, 1}, "S(0)"}} do
   local name, step = case[1], step_of(rille.placement("cpu", case[2]), case[3])
   local first = compiles(step, 20)
-  tap.ok(first > 0 and first <= 5, name .. ": the first steps make a few plans")
-  tap.is(compiles(step, 300), 0, name .. ": the others find them")
+  tap.ok(first > 0 and first <= 5, name .. ": the first 20 steps compile 1 to 5 plans")
+  tap.is(compiles(step, 300), 0, name .. ": 300 further steps compile none")
 end
-tap.group("plans are kept by their bytes", function()
+tap.group("the plan cache is limited by bytes", function()
   local p = rille.placement("cpu", {0, 1, 2, 3, 4, 5, 6, 7})
   local w = rille.eye(8, {placement = p, sbp = "B"})
   local most = 0
@@ -43,7 +43,7 @@ tap.group("plans are kept by their bytes", function()
     y:sum():item()
     most = math.max(most, rille.counters().plan_bytes)
   end
-  tap.ok(most > 0 and most <= 64 << 20, "300 plans of 320 tasks take 64 MiB at most", most .. " bytes")
+  tap.ok(most > 0 and most <= 64 << 20, "300 plans of 320 tasks keep at most 64 MiB in the cache", most .. " bytes")
 end)
 
 tap.done()

@@ -1,8 +1,11 @@
-/* comm_ranks.c - collectives of a library whose seats lie in several memories, and channels that it carries from device
- * to device: parts give the bits of one memory that has none, whatever the order of events; they say alike what they
- * take part in, and mistakes in that are found.
+/* comm_ranks.c - library collectives and point-to-point links between plan partitions.
  *
- * Moves between all layouts, and random programs, on late devices, whose library is a stand-in (t/lib/collecting.h). */
+ * Partitions that use a collective library give the bits of one host without a library, in any order of events.
+ * Partitions list the collectives that they take part in; the lists must agree, and planted mistakes in them are
+ * found.
+ *
+ * Covers moves between all layouts, and random programs, on asynchronous test devices. A stand-in replaces the
+ * library (t/lib/collecting.h). */
 #include "actors/plan/outline/comm_ranks.h"
 #include "t/lib/parts.h"
 
@@ -31,7 +34,7 @@ count_all(const struct parts *x)
     return n;
 }
 
-/* Nothing goes from part to part for a move that a library makes: no channel, no transfer, no box. */
+/* Returns true if moves by library collectives have no tasks but collectives: no channel, transfer or box task. */
 static bool
 goes_alone(const struct plan *p)
 {
@@ -42,7 +45,7 @@ goes_alone(const struct plan *p)
     return true;
 }
 
-/* Channels that a library carries, by their SENDs. */
+/* Returns the number of channels that the library carries, counted at their sending ends. */
 static int
 count_edges(const struct parts *x)
 {
@@ -53,8 +56,8 @@ count_edges(const struct parts *x)
     return n;
 }
 
-/* What is direct goes by no task but its two ends: of a hop between such devices none sends, receives or lifts to
- * another kind of device's memory. */
+/* Returns true if moves between asynchronous devices have no other tasks than the two ends of a direct channel: no
+ * SEND, no RECV, no task on another kind of device. */
 static bool
 goes_direct(const struct plan *p)
 {
@@ -69,7 +72,8 @@ goes_direct(const struct plan *p)
     return true;
 }
 
-/* Do all parts say the same of their collectives? spoilt: what part `which` says instead; NULL: it says its own. */
+/* Compares the collective lists of all partitions. spoilt: replaces the list of partition `which`; NULL: none is
+ * replaced. */
 static int
 match(const struct parts *x, int which, const struct str *spoilt)
 {
@@ -90,7 +94,7 @@ struct count {
     long passes;
 };
 
-/* The program in parts that have a library, beside one memory that has none. */
+/* Runs the program in partitions with a library and compares it with one host without a library. */
 static void
 try_cut(struct rille_session *s, const struct bench *whole, int status, const struct str *bytes, int want,
         const struct cut *c, uint64_t seed, struct count *n)
@@ -101,7 +105,8 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
     collecting_begin(true);
     meet_keeps = seed % 2;
     bool good = !parts_compile(&x, bytes, s->atlas);
-    if (!good && strstr(err_text(), "is known only after all")) { /* no order of pieces is one */
+    if (!good &&
+        strstr(err_text(), "is known only after all")) { /* refused: the micro-batches read a sum over all of them */
         n->refused++;
         parts_close(&x);
         return;
@@ -149,11 +154,13 @@ static void
 say(const struct count *n, const char *what)
 {
     ok(n->programs > 0 && n->seats + n->edges > 0,
-       "%s: %d in parts, with %d seats and %d channels that a library carries", what, n->programs, n->seats, n->edges);
-    ok(n->indirect == 0 && n->passes >= n->edges, "%s: those by no task but their ends (%ld passes)", what, n->passes);
-    ok(n->alone == 0, "%s: no channel, transfer or box stands for a move that a library makes", what);
-    ok(n->agreed == n->programs, "%s: parts agree (%d)", what, n->agreed);
-    ok(n->same == n->programs, "%s: the bits of one memory without a library (%d)", what, n->same);
+       "%s: %d programs in partitions have %d collective tasks and %d channels carried by the library", what,
+       n->programs, n->seats, n->edges);
+    ok(n->indirect == 0 && n->passes >= n->edges, "%s: these channels have no tasks but their two ends (%ld passes)",
+       what, n->passes);
+    ok(n->alone == 0, "%s: moves by library collectives have no channel, transfer or box task", what);
+    ok(n->agreed == n->programs, "%s: the lists of all partitions agree (%d)", what, n->agreed);
+    ok(n->same == n->programs, "%s: partitions give the bits of one host without a library (%d)", what, n->same);
 }
 
 /* ---- every move ---- */
@@ -183,7 +190,8 @@ list_layouts(struct rille_session *s, const struct layout **out)
     }
 }
 
-/* The plan of one memory, with a library and without; the seats of the first. */
+/* Compiles the plan of one host twice. Returns the plan without a library; *want is the number of collective tasks
+ * of the plan with a library. */
 static struct plan *
 plan_twice(struct rille_session *s, const struct layout *from, const struct layout *to, int *want)
 {
@@ -214,11 +222,12 @@ every_move(struct rille_session *s)
         plan_free(&p);
     }
     wire_ns_per_byte = 0;
-    ok(npair > 40, "%d pairs of layouts are collectives of one memory", npair);
+    ok(npair > 40, "%d pairs of layouts are collectives on one host", npair);
     say(&n, "moves");
 }
 
-/* From one list of devices to another: a stage to the next, and what no library makes among the same. */
+/* Layout on a list of devices. every_stage() moves between lists as pipeline stages do, and within a list where the
+ * library has no collective. */
 static const struct layout *
 layout_of(struct rille_session *s, int32_t nrank, const int32_t *rank, const char *text)
 {
@@ -249,7 +258,7 @@ every_stage(struct rille_session *s)
     }
     wire_ns_per_byte = 0;
     say(&n, "stages");
-    ok(n.edges > 500, "and there are many of them");
+    ok(n.edges > 500, "stages: the library carries more than 500 channels");
 }
 
 /* ---- programs ---- */
@@ -271,7 +280,8 @@ random_programs(struct rille_session *s, uint64_t seed, int most)
     diag("%d refused", n.refused);
 }
 
-/* Where a call that reads no piece could be one task with one that reads a sum over them (t/plan/async.c). */
+/* Runs programs in which a call that reads no micro-batch could be fused with a call that reads a sum over
+ * micro-batches (t/plan/async.c). */
 static void
 found_once(struct rille_session *s)
 {
@@ -285,12 +295,12 @@ found_once(struct rille_session *s)
         try_program(s, p, -1, seed[i], &n);
         plan_free(&p);
     }
-    is_int(n.same, (int)countof(seed), "what is known before the last piece is not kept until after it");
+    is_int(n.same, (int)countof(seed), "values known before the last micro-batch do not wait for it");
 }
 
 /* ---- what goes wrong ---- */
 
-/* A random program in parts, connected; false: this one has none of what is counted. */
+/* Makes a random program in partitions and connects them. Returns false if it has nothing that `counted` counts. */
 static bool
 draw(struct rille_session *s, uint64_t seed, int (*counted)(const struct parts *x), struct parts *x)
 {
@@ -310,7 +320,7 @@ draw(struct rille_session *s, uint64_t seed, int (*counted)(const struct parts *
     return good;
 }
 
-/* An act fails, or somebody stops: all parts end, and the next run is whole. */
+/* Makes an act fail, or stops the run. Checks that all partitions end, and that the next run succeeds. */
 static void
 failures(struct rille_session *s, uint64_t first, int (*counted)(const struct parts *x))
 {
@@ -336,8 +346,8 @@ failures(struct rille_session *s, uint64_t first, int (*counted)(const struct pa
         }
         parts_close(&x);
     }
-    ok(ended > n / 4, "of %d runs %d fail in the middle, or are stopped", n, ended);
-    is_int(again, n, "and the next one of each is whole");
+    ok(ended > n / 4, "of %d runs, %d fail or are stopped half-way", n, ended);
+    is_int(again, n, "the run after each of them succeeds");
 }
 
 /* ---- planted mistakes ---- */
@@ -354,10 +364,10 @@ seat_at(const struct plan *p, uint64_t which)
 enum { KINDS = 9 };
 static const char *const mistake[KINDS] = {"another verb",
                                            "another dtype",
-                                           "another seat",
-                                           "another time",
+                                           "another rank",
+                                           "another time of the act",
                                            "a move of another hop",
-                                           "other devices",
+                                           "another list of devices",
                                            "another number of elements",
                                            "another value",
                                            "another number of acts"};
@@ -391,7 +401,7 @@ plant(struct plan *p, int32_t i, int kind, struct arena *a)
     t->move.seat = seat;
 }
 
-/* By the part's own proof, or by who compares. */
+/* Plants mistakes in collective tasks. The partition's verifier or the comparison of lists must find each. */
 static void
 mistakes(struct rille_session *s, uint64_t first)
 {
@@ -416,7 +426,7 @@ mistakes(struct rille_session *s, uint64_t first)
         ok(planted[k] > 0 && found[k] == planted[k], "%s is found (%d of %d)", mistake[k], found[k], planted[k]);
 }
 
-/* One part without a library, others with one; a list that another one wrote. */
+/* Replaces the list of one partition: by that of a partition without collectives, and by a damaged list. */
 static void
 other_lists(struct rille_session *s, uint64_t first)
 {
@@ -445,15 +455,15 @@ other_lists(struct rille_session *s, uint64_t first)
         str_free(&list);
         parts_close(&x);
     }
-    ok(found == n, "a part that takes part in nothing is found (%d of %d)", found, n);
-    ok(nfound > nlist / 2, "lists with a bit changed or cut off: %d of %d refused, no harm by the others", nfound,
-       nlist);
+    ok(found == n, "a partition that lists no collectives is found (%d of %d)", found, n);
+    ok(nfound > nlist / 2, "lists with a changed bit or a missing end: %d of %d are refused, the others do no harm",
+       nfound, nlist);
 }
 
 /* ---- planted mistakes at ends of edges ---- */
 
-/* A task that is an end of an edge: of the part's, the first from `which` on; one that packs, if it has to. -1: there
- * is none. */
+/* Returns the first task from `which` on, cyclically, that is an end of a point-to-point link; packs: one that packs
+ * slices. -1: none. */
 static int32_t
 end_at(const struct plan *p, bool sends, bool packs, uint64_t which)
 {
@@ -472,7 +482,8 @@ first_of_hop(const struct plan *p, int32_t task)
     return task;
 }
 
-/* An edge into the task from the hop's own first one, in the place of another; false: it has none to change. */
+/* Replaces the task's first input by an edge from the first task of its own hop. Returns false if the task has no
+ * input or is the first. */
 static bool
 follow_hop(struct plan *p, int32_t i)
 {
@@ -482,7 +493,8 @@ follow_hop(struct plan *p, int32_t i)
     return true;
 }
 
-/* Of one of its thread: a reader of a RECV, a SEND of who made what it reads. */
+/* Marks the RECV's first reader as ready when the work is enqueued. Returns false if no reader is on the RECV's
+ * thread. */
 static bool
 show_early(const struct plan *p, int32_t i)
 {
@@ -495,14 +507,22 @@ show_early(const struct plan *p, int32_t i)
 }
 
 static const char *const end_mistake[] = {
-    "another direction",    "the edge of other devices",  "a group's communicator",
-    "no library's channel", "another number of elements", "another dtype",
-    "another stream",       "a reader told early",        "a slice from elsewhere",
-    "a slice too few",      "an edge from its own hop",   "a kind that host code carries out",
+    "another direction",
+    "the link of other devices",
+    "a communicator that is no link",
+    "a channel that is not direct",
+    "another number of elements",
+    "another dtype",
+    "another stream",
+    "a reader notified early",
+    "a slice at another offset",
+    "a missing slice",
+    "an edge from its own hop",
+    "a kind that host code carries out",
 };
 enum { END_KINDS = countof(end_mistake) };
 
-/* False: nothing is planted, there is no place for it. */
+/* Plants a mistake in one end of a link. Returns false if this mistake has no place there. */
 static bool
 plant_end(struct plan *p, int32_t i, int kind, struct arena *a)
 {
@@ -555,7 +575,8 @@ edge_mistakes(struct rille_session *s, uint64_t first)
         ok(planted[k] > 0 && found[k] == planted[k], "%s is found (%d of %d)", end_mistake[k], found[k], planted[k]);
 }
 
-/* A part that was made without a library, beside others that have one. */
+/* Compiles one partition without a library, beside partitions with a library. parts_connect() must find the
+ * mismatch. */
 static void
 one_without(struct rille_session *s, uint64_t first)
 {
@@ -586,8 +607,8 @@ one_without(struct rille_session *s, uint64_t first)
         str_free(&bytes);
         parts_close(&x);
     }
-    ok(found == n && named > 0, "channels that only one end thinks are a library's are found (%d of %d, %d by name)",
-       found, n, named);
+    ok(found == n && named > 0, "channels that are direct at one end only are found (%d of %d, %d by name)", found, n,
+       named);
 }
 
 /* ---- one end in another order ---- */
@@ -596,11 +617,11 @@ static struct device_heap {
     const struct parts *parts;
     bool holds, over;
     struct msg m;
-    int choices; /* since it is held */
+    int choices; /* scheduling choices since the message is held */
     bool swapped;
 } held;
 
-/* Does it tell the receiver of an edge that the other end has sent? */
+/* Returns true if the message notifies the receiver of a link that the other end has sent. */
 static bool
 tells_edge(const struct msg *m)
 {
@@ -608,7 +629,7 @@ tells_edge(const struct msg *m)
     return held.parts->plan[addr_process(m->to)]->task[m->task].kind == &kind_p2p_recv;
 }
 
-/* The first of two that go one way comes behind the second. */
+/* Holds the first such message, and sends it behind the second one with the same sender and receiver. */
 static int
 send_swapped(struct bus *b, const struct msg *m)
 {
@@ -624,7 +645,7 @@ send_swapped(struct bus *b, const struct msg *m)
     return bus_sim.send(b, &held.m);
 }
 
-/* Where no second comes for so long, the first does. */
+/* Sends the held message if no second one follows within PATIENCE scheduling choices. */
 static uint64_t
 choose_swapped(struct bus *b, uint64_t n)
 {
@@ -636,8 +657,8 @@ choose_swapped(struct bus *b, uint64_t n)
     return bus_sim.choose(b, n);
 }
 
-/* Two that go one way are of one edge, where each device has a thread of its own, or of two, which wait for nothing of
- * each other: the run fails, saying so, or gives what it should. */
+/* Swaps two messages between two threads. If they belong to one link, the run must fail with E_BUS; if they belong
+ * to two independent links, the run must succeed. */
 static void
 other_orders(struct rille_session *s, uint64_t first)
 {
@@ -665,10 +686,11 @@ other_orders(struct rille_session *s, uint64_t first)
         parts_close(&x);
     }
     ok(told == n && said > 0,
-       "of %d runs in which one end of an edge hears in another order none goes wrong unsaid (%d say so)", n, said);
+       "%d runs with swapped messages on links: none gives a wrong result without an error (%d report an error)", n,
+       said);
 }
 
-/* What is said, word by word. */
+/* Checks the error texts of comm_ranks_match(). */
 static void
 words(void)
 {

@@ -1,13 +1,13 @@
--- credits.lua - how many registers a result has follows from the program: its stages, phases and the schedule.
+-- credits.lua - the number of registers of a result follows from the program: its stages, phases and schedule.
 --
--- Read off the text of plans, so nothing here depends on time.
+-- Reads the text of plans, so nothing depends on time.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 
 local function text_of(step) return tostring(step:plan()) end
 
--- Registers of the first result of each task with this name, by the order of the list; how often is one per device.
+-- Returns the device and number of registers of each task with this name, in the order of the list.
 local function registers(plan, name, phase)
   local found = {}
   for line in plan:gmatch("[^\n]+") do
@@ -26,7 +26,7 @@ local function counts(list)
   return table.concat(n, " ")
 end
 
--- A chain of products over these devices, one after the other; what a stage does to x.
+-- Returns the plan of a pipeline with one product per device. skip: the last stage also reads the input of the first.
 local function pipeline(devices, pieces, schedule, skip)
   local on, weight = {}, {}
   for s, d in ipairs(devices) do
@@ -48,17 +48,18 @@ local function pipeline(devices, pieces, schedule, skip)
   return text_of(step)
 end
 
-tap.group("a stage has as many registers as pieces are between its forward and its backward", function()
+tap.group("a stage has one register per micro-batch between its forward and its backward", function()
   local boxes = registers(pipeline({0, 1, 2, 3}, 8, "1f1b"), "box permute", "forward")
-  tap.is(counts(boxes), "3 2 1", "1f1b: p - s of them at the end of each hop")
+  tap.is(counts(boxes), "3 2 1", "1f1b: the move into stage s has p - s registers")
   boxes = registers(pipeline({0, 1, 2, 3}, 8, {lag = 2}), "box permute", "forward")
-  tap.is(counts(boxes), "5 3 1", "lag 2: 2 (p - 1 - s) + 1")
+  tap.is(counts(boxes), "5 3 1", "lag 2: 2 (p - s) - 1 registers")
   boxes = registers(pipeline({0, 1, 2, 3}, 8, "gpipe"), "box permute", "forward")
-  tap.is(counts(boxes), "8 8 8", "gpipe: one for each piece")
+  tap.is(counts(boxes), "8 8 8", "gpipe: one register per micro-batch")
 end)
 
-tap.group("what pieces wait for does not wait for pieces", function()
-  -- The gradient of a sum is the same for all pieces: it comes once a batch, while few pieces are under way.
+tap.group("a value that all micro-batches read does not wait for a micro-batch", function()
+  -- The gradient of a sum is equal for all micro-batches: it is sent once per batch, while few micro-batches are in
+  -- flight.
   local on = {rille.placement("cpu", {0}), rille.placement("cpu", {1}), rille.placement("cpu", {2})}
   for _, schedule in ipairs{"gpipe", "1f1b", "zb-h1", "zb-h2"} do
     for _, loss in ipairs{"sum", "mean"} do
@@ -75,7 +76,7 @@ tap.group("what pieces wait for does not wait for pieces", function()
           return l
         end, {micro_batches = pieces, schedule = schedule})
         local good, why = pcall(step, x)
-        tap.ok(good, ("%s, the %s of %d pieces"):format(schedule, loss, pieces), why)
+        tap.ok(good, ("%s, the %s of %d micro-batches: the step runs"):format(schedule, loss, pieces), why)
         for s = 1, 3 do grads[s] = weights[s].grad and weights[s].grad:totable() end
         local h, plain = x:detach(), {}
         for s = 1, 3 do plain[s] = weights[s]:detach():clone():requires_grad_(true) end
@@ -85,15 +86,15 @@ tap.group("what pieces wait for does not wait for pieces", function()
         l:backward()
         local want = {}
         for s = 1, 3 do want[s] = plain[s].grad:totable() end
-        tap.near(grads, want, "and its gradients are those of one piece")
+        tap.near(grads, want, "its gradients equal those of one batch")
       end
     end
   end
 end)
 
-tap.group("stages are those of the program", function()
+tap.group("the program determines the stages", function()
   local plain = pipeline({0, 1, 2, 3}, 8, "1f1b")
-  for i = 0, 1100 do -- orders of the eight devices
+  for i = 0, 1100 do -- a prefix of the permutations of 8 devices
     local order, left = {}, {0, 1, 2, 3, 4, 5, 6, 7}
     for n = 8, 1, -1 do
       order[#order + 1] = table.remove(left, i % n + 1)
@@ -102,23 +103,23 @@ tap.group("stages are those of the program", function()
     rille.placement("cpu", order)
   end
   tap.is(counts(registers(pipeline({4, 5, 6, 7}, 8, "1f1b"), "box permute", "forward")),
-    counts(registers(plain, "box permute", "forward")), "however many placements were made before")
+    counts(registers(plain, "box permute", "forward")), "earlier placements do not change the numbers of registers")
   local turns = registers(pipeline({0, 1, 0, 1}, 8, "1f1b"), "box permute", "forward")
-  tap.is(counts(turns), "3 2 1", "devices that come again are stages of their own: interleaved")
+  tap.is(counts(turns), "3 2 1", "a device that recurs is a further stage: interleaved")
 end)
 
-tap.group("a value that skips stages is not what they wait for", function()
+tap.group("stages do not wait for a value that skips them", function()
   local plan = pipeline({0, 1, 2, 3}, 8, "1f1b", true)
-  tap.is(registers(plan, "mul", "forward")[1].n, 4, "where it is made it has a register for each hop that it skips, and one more")
-  tap.is(counts(registers(plan, "box permute", "forward")), "3 2 1 3", "where it is read, one for each hop")
-  tap.is(counts(registers(plan, "box permute", "backward")), "3 1 1 1", "and its gradient on the way back")
+  tap.is(registers(plan, "mul", "forward")[1].n, 4, "the producer has a register for each skipped hop, and one more")
+  tap.is(counts(registers(plan, "box permute", "forward")), "3 2 1 3", "the move to the reader has a register for each hop")
+  tap.is(counts(registers(plan, "box permute", "backward")), "3 1 1 1", "so has the move of its gradient")
 end)
 
-tap.group("gradients of weights come last", function()
+tap.group("weight gradients are computed last", function()
   local plan = pipeline({0, 1}, 4, "1f1b")
   local weights = registers(plan, "contract+accumulate", "weights")
-  tap.is(#weights, 2, "they are a phase of their own")
-  tap.is(#registers(plan, "contract", "backward"), 0, "and none is in another")
+  tap.is(#weights, 2, "weight gradients have a phase of their own")
+  tap.is(#registers(plan, "contract", "backward"), 0, "no weight gradient is in the backward phase")
 end)
 
 tap.done()

@@ -1,16 +1,18 @@
--- Updates that are alike in all but their variables are one task: few of them for many variables, with the bits of one at a
--- time; what reads another's variable, or is large, stays by itself.
+-- groups.lua - updates that differ only in their variables are grouped into one task, with the bits of separate
+-- updates.
+--
+-- An update that reads another's variable, or is large, stays a task of its own.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
 local STEPS <const> = 3
 
--- Sizes of all kinds; more of them than one group holds. The large one is more than a group's bytes.
+-- Shapes of many kinds, more than one group holds. LARGE alone exceeds the bytes of a group.
 local SHAPES = {{1}, {0}, {7}, {3, 5}, {2, 3, 4}, {64, 33}, {}, {0, 4}, {257}, {1, 1, 1}}
 for n = 1, 22 do SHAPES[#SHAPES + 1] = {n} end
 local LARGE = {640, 512}
 
--- What updates read and write beside lr and what else is a number. slots: tensors that are kept; -1: one that is absent.
+-- Operator, number of state tensors (-1: one that is absent), attributes, and the number operands.
 local KINDS = {
   {"adamw", 2, {beta1 = 0.9, weight_decay = 0.1}, function(lr, t) return lr, t end},
   {"adamw", 2, {decoupled = false, eps = 1e-3}, function(lr, t) return lr, t end},
@@ -18,7 +20,7 @@ local KINDS = {
   {"sgd", -1, {weight_decay = 0.01}, function(lr) return lr end},
 }
 
--- Variables of these shapes with their state and gradients, the same at each call.
+-- Returns variables of these shapes with state and gradients. Values are the same at each call.
 local function variables(shapes, dtype, slots, how)
   local all = {}
   rille.manual_seed(7)
@@ -30,8 +32,8 @@ local function variables(shapes, dtype, slots, how)
   return all
 end
 
--- Trains them (a function gives its value in the step): updates listed together are one compiled step. Returns all values,
--- and the plan of the first.
+-- Trains the variables. Updates listed together are one compiled step; a function in place of a tensor is called in the
+-- step. Returns all values and the plan of the first step.
 local function train(kind, all, together, scale)
   local name, slots, attrs, numbers = table.unpack(kind)
   local steps = {}
@@ -71,7 +73,7 @@ local function at_once(n)
   return {list}
 end
 
--- Of a plan: how many updates its groups on the first device have, and how many groups there are.
+-- Returns the number of updates in the groups of the first device, and the number of these groups.
 local function groups(plan, name)
   local members, n = 0, 0
   for size in plan:gmatch(name .. " x (%d+) +cpu%[0") do members, n = members + math.tointeger(size), n + 1 end
@@ -92,14 +94,14 @@ for _, kind in ipairs(KINDS) do
         local want = train(kind, variables(SHAPES, dtype, kind[2], how[2]), by_itself(n), scale)
         local got, plan = train(kind, variables(SHAPES, dtype, kind[2], how[2]), at_once(n), scale)
         local members, count = groups(plan, kind[1])
-        tap.is(got, want, what .. ": a group gives the bits of one at a time")
-        tap.ok(members == n and count == 2, what .. ": two tasks update all", plan)
+        tap.is(got, want, what .. ": grouped updates give the bits of separate updates")
+        tap.ok(members == n and count == 2, what .. ": two tasks update all variables", plan)
       end
     end
   end
 end
 
-tap.group("what is no group", function()
+tap.group("updates that are not grouped", function()
   local kind = KINDS[3]
   local how = HOW[1][2]
   local function compare(shapes, change, name, ngrouped)
@@ -110,17 +112,17 @@ tap.group("what is no group", function()
     end
     local want = train(kind, made(), by_itself(#shapes))
     local got, plan = train(kind, made(), at_once(#shapes))
-    tap.is(got, want, name .. ": the same bits")
+    tap.is(got, want, name .. ": gives the same bits")
     tap.is((groups(plan, kind[1])), ngrouped, name)
   end
-  compare({{5}, LARGE, {6}}, function() end, "a large variable is updated by itself, small ones around it are grouped", 2)
-  compare({{400, 400}, {400, 400}}, function() end, "two that are too large together are not grouped", 0)
-  compare({{6}, {6}}, function(all) all[1][3] = all[2][1] end, "a gradient that is a later one's variable", 0)
-  compare({{6}, {6}}, function(all) all[2][3] = all[1][1] end, "a gradient that is an earlier one's variable", 0)
+  compare({{5}, LARGE, {6}}, function() end, "a large variable has its own task, the small variables around it are grouped", 2)
+  compare({{400, 400}, {400, 400}}, function() end, "two variables that are too large together are not grouped", 0)
+  compare({{6}, {6}}, function(all) all[1][3] = all[2][1] end, "a gradient that is the variable of a later update: no group", 0)
+  compare({{6}, {6}}, function(all) all[2][3] = all[1][1] end, "a gradient that is the variable of an earlier update: no group", 0)
   compare({{6}, {2, 3}}, function(all)
     all[1][3] = function() return all[2][1]:reshape{6} end
-  end, "a gradient that is a view of a variable", 0)
-  compare({{6}, {6}, {6}}, function(all) all[3][3] = all[1][2] end, "a gradient that is another's state", 2)
-  compare({{6}, {6}}, function(all) all[2][3] = all[1][3] end, "two share a gradient", 2)
+  end, "a gradient that is a view of a variable: no group", 0)
+  compare({{6}, {6}, {6}}, function(all) all[3][3] = all[1][2] end, "a gradient that is the state of another update: the other two are grouped", 2)
+  compare({{6}, {6}}, function(all) all[2][3] = all[1][3] end, "two updates that share a gradient are grouped", 2)
 end)
 tap.done()

@@ -1,14 +1,14 @@
-/* hierarchical.c - what hierarchical.c reckons of a sum between hosts is what plans send, counted channel by channel;
- * and it knows best.
+/* hierarchical.c - the estimate of bytes that a sum between hosts sends equals the bytes of the plan's channels, and
+ * the method that hierarchical.c chooses never sends more.
  *
- * Every pair of layouts with a sum on meshes over 2 and over 4 hosts is planned in parts, made by owners and handed on.
- */
+ * Every pair of layouts with a sum, on meshes over 2 and over 4 hosts, is planned in partitions with both methods:
+ * owners read all addends, or running sums are handed on from host to host. */
 #include "actors/plan/outline/hierarchical.h"
 #include "t/lib/parts.h"
 
 #include <math.h>
 
-enum { DEVICES = 8, MOST_LAYOUTS = 80, SIZE = 768 /* 16 chunks of 6 shares of the eighth of a side */ };
+enum { DEVICES = 8, MOST_LAYOUTS = 80, SIZE = 768 /* 16 chunks of 6 shares of an eighth of a side */ };
 static const struct cut cut[] = {{2, {4, 4}}, {2, {2, 6}}, {4, {2, 2, 2, 2}}, {4, {1, 3, 3, 1}}};
 
 /* ---- layouts ---- */
@@ -34,7 +34,7 @@ add_layouts(struct rille_session *s, int naxis, const int32_t *axis)
 
 /* ---- what is sent ---- */
 
-/* Bytes that the busiest memory sends or receives. */
+/* Returns the bytes that the busiest host sends or receives. */
 static int64_t
 count(const struct parts *x)
 {
@@ -48,7 +48,7 @@ count(const struct parts *x)
     return most;
 }
 
-/* -1: it cannot be planned so. */
+/* Returns the bytes sent by the plan in partitions; -1: it cannot be planned. */
 static int64_t
 sent(struct rille_session *s, const struct str *bytes, const struct cut *c, double ns_per_byte)
 {
@@ -125,16 +125,16 @@ main(void)
     struct rille_session *s;
     struct rille_options o = {.devices = "cpu:8"};
     if (rille_open(&o, &s)) return 1;
-    s->cost.alpha_ns = 0; /* at once, not in hops */
+    s->cost.alpha_ns = 0; /* no latency: moves are direct, not in several hops */
     add_layouts(s, 1, (int32_t[]){8});
     add_layouts(s, 2, (int32_t[]){4, 2});
     add_layouts(s, 2, (int32_t[]){2, 4});
     for (int i = 0; i < nlayout; i++)
         for (int k = 0; k < nlayout; k++)
             if (layout_has_partial(layout[i]) && !layout_has_partial(layout[k])) try_pair(s, layout[i], layout[k]);
-    ok(n.pairs > 900 && n.handed > 300, "%d sums between hosts, of which %d are handed on", n.pairs, n.handed);
-    is_int(n.wrong, 0, "what they are reckoned to send is what plans send");
-    is_int(n.worse, 0, "and they are handed on only where that sends less");
+    ok(n.pairs > 900 && n.handed > 300, "%d sums between hosts, %d of them handed on", n.pairs, n.handed);
+    is_int(n.wrong, 0, "plans send the estimated bytes");
+    is_int(n.worse, 0, "sums are handed on only if that sends no more");
     rille_close(&s);
     return done();
 }

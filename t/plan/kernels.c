@@ -1,9 +1,9 @@
-/* kernels.c - mistakes that a compiler could make are refused: a kernel of another operator, with another
- * attribute, of other pieces, wired otherwise, with a result that lies otherwise; a chain of other steps; a kernel of
- * two threads; scratch that is too small; registers that are too few; an order that is missing.
+/* kernels.c - the verifier refuses mistakes in kernels and memory that a compiler could make.
  *
- * Each is planted in every task of random plans that can have it. And tasks of a plan share a kernel where they compute
- * the same on one thread, whatever nodes they are of, and nowhere else: told of each two tasks. */
+ * Mistakes: another operator, attribute, micro-batch count, wiring or result layout; other steps in a chain; a
+ * kernel on two threads; too little scratch; too few registers; a missing control edge. Each mistake is planted in
+ * every suitable task of random plans. Also checks, for each pair of tasks, that they share a kernel if and only if
+ * they compute the same on one thread. */
 #include "t/lib/plans.h"
 
 #include "runtime/device/device.h"
@@ -14,7 +14,8 @@ struct count {
     int planted, refused, harmless;
 };
 
-/* The plan as it is now: refused, or harmless when it may be and still computes the same. */
+/* Verifies the changed plan, which must be refused. judge_run() also accepts a plan that computes the same:
+ * harmless. */
 static void
 judge(struct plan *p, struct count *c)
 {
@@ -41,7 +42,7 @@ views_of(const struct exec *e, int from, int n, struct view *out)
     return out;
 }
 
-/* A kernel as the task's, but for its call, or its pieces. */
+/* Returns a kernel like the task's with another call or another count of micro-batches. */
 static struct exec *
 other_kernel(const struct plan *p, const struct task *t, const struct call *call, struct pieces pieces)
 {
@@ -92,7 +93,7 @@ plant_attribute(struct plan *p, struct task *t, struct count *c)
     judge_kernel(p, t, other_kernel(p, t, &call, exec_made(t->exec)->pieces), c);
 }
 
-/* Messages would tell positions of another piece. */
+/* Changes the count of micro-batches: messages would report other positions. */
 static void
 plant_pieces(struct plan *p, struct task *t, struct count *c)
 {
@@ -107,7 +108,7 @@ plant_pieces(struct plan *p, struct task *t, struct count *c)
     if (made->step[0].call->nin > 0) judge_kernel(p, t, other_kernel(p, t, made->step[0].call, of), c);
 }
 
-/* A result whose dimensions lie in the other order, or with gaps. */
+/* Transposes the result, or leaves gaps between its rows. */
 static void
 plant_turned(struct engine *sim, struct plan *p, struct task *t, uint64_t want, struct count *c)
 {
@@ -144,7 +145,7 @@ struct steps {
     int n;
 };
 
-/* Those of the task's chain, to be changed; false: it has none. */
+/* Copies the steps of the task's chain for changes. Returns false if the task has no chain. */
 static bool
 steps_of(const struct task *t, struct steps *s)
 {
@@ -170,7 +171,7 @@ judge_steps(struct plan *p, struct task *t, const struct steps *s, struct count 
         judge_kernel(p, t, e, c);
 }
 
-/* Operands of one step change places. */
+/* Swaps two operands of one step. */
 static void
 plant_wiring(struct plan *p, struct task *t, struct count *c)
 {
@@ -184,7 +185,7 @@ plant_wiring(struct plan *p, struct task *t, struct count *c)
     }
 }
 
-/* One step computes another operator. */
+/* Replaces the operator of one step. */
 static void
 plant_step_operator(struct plan *p, struct task *t, struct count *c)
 {
@@ -198,7 +199,7 @@ plant_step_operator(struct plan *p, struct task *t, struct count *c)
         }
 }
 
-/* Who reads a step reads its first operand: as if the step had been left out. */
+/* Leaves out a step: its readers read its first operand instead. */
 static void
 plant_skipped_step(struct plan *p, struct task *t, struct count *c)
 {
@@ -219,8 +220,8 @@ plant_skipped_step(struct plan *p, struct task *t, struct count *c)
 /* ---- who shares a kernel ---- */
 
 struct sharing {
-    int64_t shared, of_nodes, apart,
-        wrong; /* pairs: that share, two nodes one; that differ; that should not, or should */
+    int64_t shared, of_nodes, apart, wrong; /* pairs of tasks that share a kernel; of those, with two nodes; that do not
+                                               share; that share or differ wrongly */
 };
 
 static bool
@@ -249,7 +250,7 @@ same_step(const struct fuse_step *x, const struct fuse_step *y)
     return same;
 }
 
-/* Does a node read a result of the one whose results the task's are? */
+/* Returns true if a node reads the task's result. */
 static bool
 is_read(const struct plan *p, const struct task *t)
 {
@@ -264,7 +265,7 @@ is_read(const struct plan *p, const struct task *t)
     return read;
 }
 
-/* Plans of a few numbers: each kernel has one thread. */
+/* Returns true if the tasks may share a kernel. Plans here are small, so each kernel has one thread. */
 static bool
 compute_alike(const struct plan *p, const struct task *t, const struct task *u)
 {
@@ -302,7 +303,7 @@ judge_sharing(const struct plan *p, struct sharing *s)
         }
 }
 
-/* A kernel that another thread runs, too. */
+/* Gives the task the kernel of a task on another thread. */
 static void
 plant_runner(struct plan *p, struct task *t, struct count *c)
 {
@@ -339,8 +340,9 @@ plant_credits(struct plan *p, struct count *c)
         for (int32_t k = 0; k < p->task[i].nresult; k++) {
             struct out_port *o = &p->task[i].out[k], was = *o;
             if (o->nreg < 2 || o->where.kind != IN_ARENA) continue;
-            if (o->bytes == 0 || o->where.stride > where_stride(o->bytes)) continue; /* rooms may have more of them, */
-            if (o->where.nact_offset) continue; /* and have, where acts have berths */
+            if (o->bytes == 0 || o->where.stride > where_stride(o->bytes))
+                continue;                       /* stage slots may have more registers, */
+            if (o->where.nact_offset) continue; /* and have them with per-act offsets */
             o->nreg = 1;
             o->once = p->task[i].nact / o->every <= 1;
             judge(p, c);
@@ -348,7 +350,7 @@ plant_credits(struct plan *p, struct count *c)
         }
 }
 
-/* The reader of a control edge forgets it. */
+/* Removes a control edge at its reader. */
 static void
 plant_order(struct engine *e, struct plan *p, uint64_t want, struct count *c)
 {
@@ -410,21 +412,21 @@ main(void)
         plant_order(e, p, want, &order);
         plan_free(&p);
     }
-    diag("of two tasks: %lld share a kernel, %lld of two nodes, %lld do not", (long long)sharing.shared,
-         (long long)sharing.of_nodes, (long long)sharing.apart);
+    diag("pairs of tasks: %lld share a kernel, %lld of those have two nodes, %lld do not share",
+         (long long)sharing.shared, (long long)sharing.of_nodes, (long long)sharing.apart);
     ok(sharing.of_nodes > 0 && sharing.apart > 0 && !sharing.wrong,
-       "tasks share a kernel where they compute the same on one thread, nowhere else");
+       "tasks share a kernel if and only if they compute the same on one thread");
     told(&operator, "a kernel of another operator");
     told(&attribute, "a kernel with another attribute");
-    told(&pieces, "a kernel that counts pieces otherwise");
-    told(&turned, "a kernel whose result lies otherwise");
-    told(&wiring, "a chain whose operands are swapped");
-    told(&step, "a chain of which a step computes another operator");
+    told(&pieces, "a kernel with another count of micro-batches");
+    told(&turned, "a kernel with another layout of its result");
+    told(&wiring, "a chain with swapped operands");
+    told(&step, "a chain with another operator in a step");
     told(&skipped, "a chain that skips a step");
-    told(&runner, "a kernel that two threads run");
-    told(&scratch, "scratch that is too small");
-    told(&credits, "a register less than the schedule wants");
-    told(&order, "an order that is missing");
+    told(&runner, "a kernel on two threads");
+    told(&scratch, "too little scratch");
+    told(&credits, "a missing register");
+    told(&order, "a missing control edge");
     engine_free(&e);
     rille_close(&s);
     return done();

@@ -1,6 +1,8 @@
-/* lower_bound.c - the floor of schedules: of lanes the most that any set of acts asks for, all sets tried; of pipelines
- * never above what a schedule takes, whatever its stages cost and wherever they lie, and equal where formulas say what
- * the best one takes. p = 2 to 16 devices, m = 1 to 64 pieces, v = 1, 2, 4 stages on each. */
+/* lower_bound.c - the lower bound of schedules.
+ *
+ * For a lane, the bound is the most that any subset of its acts needs; all subsets are tried. For a pipeline, no
+ * schedule is faster than the bound, whatever the costs and placement of stages, and the bound equals the known
+ * formulas for the best schedule. p = 2 to 16 devices, m = 1 to 64 micro-batches, v = 1, 2, 4 stages per device. */
 #include "actors/plan/sim/lower_bound.h"
 #include "actors/plan/sim/pipeline.h"
 #include "t/lib/tap.h"
@@ -11,7 +13,7 @@ enum { MOST_STAGES = 64 };
 
 /* ---- lanes ---- */
 
-/* The most that any set of acts asks for. */
+/* Returns the largest bound over all subsets of acts. */
 static int64_t
 all_sets(const struct lower_bound_acts *acts, int n)
 {
@@ -29,7 +31,7 @@ all_sets(const struct lower_bound_acts *acts, int n)
     return most;
 }
 
-/* All lanes of n acts whose heads, work and tails are less than `below`. */
+/* Tries all lanes of n acts with heads, work and tails less than `below`. */
 static void
 try_lanes(int n, int64_t below)
 {
@@ -45,13 +47,13 @@ try_lanes(int n, int64_t below)
         int64_t want = all_sets(acts, n);
         wrong += lower_bound_of_lane(acts, n) != want;
     }
-    ok(wrong == 0, "%d acts, all numbers below %d: the floor of a lane is what the worst set of its acts asks for", n,
+    ok(wrong == 0, "%d acts, all numbers below %d: the bound of a lane is that of the worst subset of its acts", n,
        (int)below);
 }
 
 /* ---- pipelines ---- */
 
-/* Stages dealt round the devices, or there and back. */
+/* A pipeline with stages dealt round robin, or there and back (a V). */
 struct stage_plan {
     struct pipeline l;
     int32_t lane[MOST_STAGES];
@@ -116,7 +118,7 @@ struct count {
     int tried, ended, above, nothing, below_work;
 };
 
-/* One schedule of it: is it below the floor? */
+/* Simulates one schedule and compares its time with the bound. */
 static void
 check(struct stage_plan *s, struct count *c)
 {
@@ -131,7 +133,7 @@ check(struct stage_plan *s, struct count *c)
     c->below_work += floor < most;
 }
 
-/* What stages cost, how far devices are, what is read beyond the next stage, what room there is, whose turn it is. */
+/* Varies the costs of stages, the latency, links that skip stages, and the stages' pools. */
 static void
 vary(struct stage_plan *s, uint64_t *rng, bool uneven)
 {
@@ -168,17 +170,18 @@ try_grid(uint64_t *rng)
                     vary(&s, rng, k / 2);
                     check(&s, &c);
                 }
-        diag("v = %d: %d pipelines, %d rehearsed to their end", v, c.tried, c.ended);
-        ok(c.ended > c.tried / 2, "v = %d: schedules end", v);
-        ok(c.above == 0, "v = %d: none takes less than the floor", v);
-        ok(c.nothing == 0, "v = %d: where there is work the floor is not 0", v);
-        ok(c.below_work == 0, "v = %d: nor below the work of a device", v);
+        diag("v = %d: %d pipelines, %d simulated to their end", v, c.tried, c.ended);
+        ok(c.ended > c.tried / 2, "v = %d: most schedules end", v);
+        ok(c.above == 0, "v = %d: no schedule is faster than the lower bound", v);
+        ok(c.nothing == 0, "v = %d: the bound is not 0 if there is work", v);
+        ok(c.below_work == 0, "v = %d: the bound is at least the work of each device", v);
     }
 }
 
 /* ---- formulas ---- */
 
-/* One stage a device, room as with a lag of 1: F before B before W. Keeps the schedule its formula, and its room? */
+/* Simulates one stage per device with the pools of lookahead 1, in the order F, B, W. Returns true if the schedule
+ * has the time of its formula and stays within its pools. */
 static bool
 keeps_lag(struct stage_plan *s, bool split, int64_t want, bool exact)
 {
@@ -208,9 +211,11 @@ try_lags(void)
             apart += keeps_lag(&s, false, full, false);
             split += keeps_lag(&s, true, m >= p ? 3 * m + p - 1 : full, m >= p);
         }
-    is_int(joint, of, "1f1b, B and W as one act: (m + p - 1) (F + B), p - s pieces on stage s, and that is the floor");
-    is_int(apart, of, "1f1b, B and W apart: at most that");
-    is_int(split, of, "zb-h1: m (F + B + W) + (p - 1) (F + B - W) where m >= p, the floor; else no longer than 1f1b");
+    is_int(joint, of,
+           "1f1b, B and W as one act: takes (m + p - 1) (F + B), the bound, with p - s micro-batches on stage s");
+    is_int(apart, of, "1f1b, B and W as two acts: takes at most that");
+    is_int(split, of,
+           "zb-h1: takes m (F + B + W) + (p - 1) (F + B - W), the bound, if m >= p; else at most as long as 1f1b");
 }
 
 static void
@@ -241,13 +246,14 @@ try_formulas(void)
                 give_all(&s, 1, 1, 1);
                 back += m < 2 * p || pipeline_lower_bound(&s.l) == 3 * v * m + p - 1;
             }
-        ok(joint == of, "v = %d: B and W as one act, p divides m: (v m + p - 1) (F + B)", v);
-        ok(kept == of, "v = %d: and GPipe keeps it where a device has one stage", v);
-        ok(hops == of, "v = %d: with hops of c m (F + B) + (p - 1) (F + B + 2 c)", v);
-        ok(apart == of, "v = %d: B and W apart, m >= p: v m (F + B + W) + (p - 1) F", v);
-        ok(back == of, "v = %d: there and back, m >= 2 p: as much", v);
-        ok(forward == of, "v = %d: forward alone: (v m + p - 1) F, or the way of all pieces through one stage", v);
-        ok(round == of, "v = %d: and no less is taken", v);
+        ok(joint == of, "v = %d: B and W as one act, p divides m: the bound is (v m + p - 1) (F + B)", v);
+        ok(kept == of, "v = %d: GPipe reaches the bound with one stage per device", v);
+        ok(hops == of, "v = %d: with latency c the bound is m (F + B) + (p - 1) (F + B + 2 c)", v);
+        ok(apart == of, "v = %d: B and W as two acts, m >= p: the bound is v m (F + B + W) + (p - 1) F", v);
+        ok(back == of, "v = %d: stages there and back, m >= 2 p: the same bound", v);
+        ok(forward == of, "v = %d: forward only: the bound is (v m + p - 1) F, or all micro-batches through one stage",
+           v);
+        ok(round == of, "v = %d: forward only: no schedule is faster", v);
     }
 }
 

@@ -1,10 +1,10 @@
--- memory.lua - registers share memory however many tasks there are, and in pieces too.
+-- memory.lua - registers share memory, whatever the number of tasks, also with micro-batches.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
 
--- Bytes of a device's arena: it grows, so every program has a device of its own.
+-- Returns the arena bytes of a device. An arena only grows, so each program has a device of its own.
 local function arena(device)
   for _, d in ipairs(rille.devices()) do
     if d.device == device then return d.arena_bytes end
@@ -25,7 +25,7 @@ tap.group("memory does not grow with the length of a chain", function()
   tap.is(long, short, "9,000 products need what 20 need")
 end)
 
--- A perceptron of K layers trained on a batch of so many rows, in so many pieces.
+-- Trains a perceptron of K layers on ROWS rows in so many micro-batches. Returns its arena bytes.
 local function train(device, pieces)
   local K <const>, N <const>, ROWS <const> = 12, 32, 512
   local p = rille.placement("cpu", {device})
@@ -44,17 +44,17 @@ local function train(device, pieces)
   return arena(device)
 end
 
-tap.group("pieces share memory as whole batches do", function()
+tap.group("micro-batches reduce memory", function()
   local whole, half, eighth = train(2, 1), train(3, 2), train(4, 8)
-  tap.ok(half <= 0.6 * whole, "two pieces need half of it", ("%d of %d bytes"):format(half, whole))
-  tap.ok(eighth <= 0.2 * whole, "eight pieces an eighth", ("%d of %d bytes"):format(eighth, whole))
+  tap.ok(half <= 0.6 * whole, "two micro-batches need at most 0.6 of the arena", ("%d of %d bytes"):format(half, whole))
+  tap.ok(eighth <= 0.2 * whole, "eight micro-batches need at most 0.2 of the arena", ("%d of %d bytes"):format(eighth, whole))
 end)
 
--- Also where moves have streams of their own: a move that waits for a kernel does not run beside it.
-tap.group("between kernels that wait for a move two values are there", function()
+-- Moves may have streams of their own. A move that waits for a kernel does not run beside the kernel.
+tap.group("between kernels and moves at most two values are live", function()
   local ROWS <const>, N <const> = 2048, 8
   local p = rille.placement("cpu", {0, 1})
-  local moves = { -- how factors lie, what a softmax reads, the same in all layers
+  local moves = { -- layouts of the two factors of each product, and of the operand of softmax
     ["all-reduce"] = {"S(1)", "S(0)", "B"},
     ["reduce-scatter"] = {"S(1)", "S(0)", "S(0)"},
     ["all-gather"] = {"S(0)", "B", "B"},
@@ -73,7 +73,7 @@ tap.group("between kernels that wait for a move two values are there", function(
   end
 end)
 
-tap.group("a limit", function()
+tap.group("memory_limit", function()
   local function step(limit)
     local p, layer = rille.placement("cpu", {5}), {}
     for i = 1, 6 do
@@ -90,13 +90,13 @@ tap.group("a limit", function()
     return made
   end
   local stats = step():stats().devices[1]
-  tap.ok(stats.tenants:find("gelu f32{512, 32}", 1, true) and stats.tenants:find("memory.lua:", 1, true), "stats name the largest tenants", stats.tenants)
-  tap.ok(pcall(step, stats.peak_memory), "a step that holds no more than the limit is made")
+  tap.ok(stats.tenants:find("gelu f32{512, 32}", 1, true) and stats.tenants:find("memory.lua:", 1, true), "stats name the largest registers", stats.tenants)
+  tap.ok(pcall(step, stats.peak_memory), "a step that needs exactly the limit is compiled")
   tap.fails(function() step(stats.peak_memory - 1) end, {"cpu:5", "the limit is " .. stats.peak_memory - 1, "gelu f32{512, 32}", "memory.lua:"},
-    "one that would hold more is refused with them")
+    "a step that needs more is refused, with the largest registers in the message")
 end)
 
--- A step that is called with batches of several sizes has a plan of each; what it says of itself is of the last call.
+-- A step that is called with several batch sizes has a plan per size. Its stats are those of the last call.
 tap.group("stats are of the last call", function()
   local p = rille.placement("cpu", {6})
   local function made()
@@ -113,13 +113,13 @@ tap.group("stats are of the last call", function()
   for turn = 1, 2 do
     for i, n in ipairs(rows) do
       local t = stats_of(step, n)
-      if turn == 1 then got[i] = t else tap.is(t, got[i], ("%d rows: the same when they come again"):format(n)) end
+      if turn == 1 then got[i] = t else tap.is(t, got[i], ("%d rows: stats are the same at the second call"):format(n)) end
     end
   end
-  tap.is(got, want, "whatever was called before, greater or smaller")
+  tap.is(got, want, "stats do not depend on earlier calls, larger or smaller")
   for i, n in ipairs(rows) do
     local text = stats_of(step, n)[3]
-    tap.ok(#text > 0 and tostring(step:plan{physical = true}):find("most of it: " .. text, 1, true), ("%d rows: and the plan names the same tenants"):format(n), text)
+    tap.ok(#text > 0 and tostring(step:plan{physical = true}):find("most of it: " .. text, 1, true), ("%d rows: the plan names the same registers"):format(n), text)
   end
 end)
 

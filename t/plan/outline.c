@@ -1,8 +1,8 @@
-/* outline.c - a program's bytes make the same outline and the same plan in another process; bytes that are none
- * are refused, whatever they are. Plans have the hops that the outline decides, its digest tells of each decision, and
- * its size does not depend on how many devices there are.
+/* outline.c - a program's bytes make the same outline and the same plan in another process; other bytes are refused.
  *
- * The other process is another atlas: other numbers of placements and layouts. */
+ * A plan has the hops that the outline decides. The outline's digest covers each decision. The size of an outline
+ * does not depend on the number of devices. The other process is represented by another atlas, with other numbers of
+ * placements and layouts. */
 #include "t/lib/plans.h"
 
 #include "actors/plan/outline/outline.h"
@@ -13,12 +13,13 @@
 
 struct count {
     int programs, read, same, equal_plans, apart;
-    int numbered, hops, moves, ordered, changes, told, credits; /* of the outline's decisions */
+    int numbered, hops, moves, ordered, changes, told, credits; /* decisions of the outline */
 };
 
 /* ---- what is decided ---- */
 
-/* Hops in the order of steps and operands, numbers without gaps, each going on from where the one before came to. */
+/* Checks hops: sorted by step and operand, numbered without gaps, and each continues from the layout of the one
+ * before. */
 static bool
 in_order(const struct outline *o)
 {
@@ -37,7 +38,7 @@ in_order(const struct outline *o)
     return good && number == o->nmove;
 }
 
-/* The moves of a plan in one memory are the hops that have numbers, in their order. */
+/* Checks that the moves of a one-host plan are the numbered hops, in order. */
 static bool
 as_numbered(const struct outline *o, const struct plan *p)
 {
@@ -62,7 +63,7 @@ told(const struct outline *o, struct count *c)
     c->told += memcmp(o->digest, other, sizeof other) != 0;
 }
 
-/* The digest tells of one decision that is another, whichever it is. */
+/* Changes one decision and checks that the digest differs. */
 #define TELL(field, otherwise)                                                                                         \
     do {                                                                                                               \
         __typeof__(field) kept_ = (field);                                                                             \
@@ -97,7 +98,7 @@ change_hop(struct outline *o, int32_t i, struct count *c)
     TELL(h->name, "by hand");
 }
 
-/* As if each stage had room for a piece more: other credits alone, where any are others. */
+/* Gives each stage a pool larger by one micro-batch. If that changes credits, the digest must differ. */
 static void
 change_credits(struct outline *o, struct count *c)
 {
@@ -122,7 +123,7 @@ change_credits(struct outline *o, struct count *c)
     free(room);
 }
 
-/* The outline of a plan that was made in this atlas. */
+/* Checks the outline of a plan that was made in this atlas, and changes its decisions. */
 static void
 try_decisions(struct rille_session *s, const struct plan *p, uint64_t *rng, struct count *c)
 {
@@ -140,7 +141,8 @@ try_decisions(struct rille_session *s, const struct plan *p, uint64_t *rng, stru
 
 /* ---- how large it is ---- */
 
-/* A product of a split and a whole matrix, one that is partial, and moves of both: on so many devices. */
+/* A program on n devices: a product of a split and a replicated matrix, a product with a partial result, and a move
+ * of both. */
 static struct program *
 program_on(struct rille_session *s, int32_t n)
 {
@@ -171,9 +173,9 @@ sizes(struct rille_session *s)
     struct program *few = program_on(s, 4), *many = program_on(s, 1024);
     struct outline *a = NULL, *b = NULL;
     bool made = few && many && !outline_new(few, s->atlas, &a) && !outline_new(many, s->atlas, &b);
-    ok(made && a->nmove >= 2, "a program on 4 devices, and on 1,024, moves something");
-    ok(made && a->nhop == b->nhop && a->nmove == b->nmove, "in as many hops");
-    ok(made && a->arena.used_bytes == b->arena.used_bytes, "and its outline has as many bytes");
+    ok(made && a->nmove >= 2, "the program moves values on 4 and on 1,024 devices");
+    ok(made && a->nhop == b->nhop && a->nmove == b->nmove, "both outlines have the same number of hops");
+    ok(made && a->arena.used_bytes == b->arena.used_bytes, "both outlines have the same number of bytes");
     if (made) diag("%d hops, %lld bytes", (int)b->nhop, (long long)b->arena.used_bytes);
     outline_free(&a);
     outline_free(&b);
@@ -181,7 +183,7 @@ sizes(struct rille_session *s)
     if (many) program_free(&many);
 }
 
-/* Task by task, and in the bits that they compute. */
+/* Compares plans task by task, and the bits that they compute. */
 static bool
 plans_agree(struct engine *e, struct program *g, struct atlas *at, struct plan *p)
 {
@@ -221,7 +223,8 @@ try_program(struct engine *e, struct plan *p, struct count *c, const unsigned ch
 
 /* ---- bytes that are none ---- */
 
-/* What is read of them is refused, or a program like any other: it can be planned, or that is refused. */
+/* Reads spoilt bytes. Returns true if they are refused with a reason, or are a program that can be planned or
+ * refused. */
 static bool
 is_safe(const char *bytes, size_t n, int *accepted)
 {
@@ -277,20 +280,21 @@ main(void)
         spoil(p, &seed, &tried, &unsafe, &accepted);
         plan_free(&p);
     }
-    is_int(c.read, c.programs, "what is written can be read");
-    is_int(c.same, c.programs, "and has the digest of the outline that it was written with");
-    is_int(c.equal_plans, c.programs, "and is planned as that was, task by task and bit by bit");
-    ok(c.apart >= c.programs - 5, "other programs have other digests");
-    is_int(c.numbered, c.programs, "its hops that move bytes are the moves of the plan, in their order");
-    is_int(c.ordered, c.programs, "in the order of steps and operands, numbered without gaps, by the method's name");
-    is_int(c.told, c.changes, "the digest tells of any decision that is another");
-    ok(c.credits > 0, "of credits too, where nothing else is");
-    ok(c.moves > c.programs / 2 && c.hops > c.moves, "there are such moves, and hops that move nothing");
+    is_int(c.read, c.programs, "written programs can be read");
+    is_int(c.same, c.programs, "the outline of the program read has the digest of the original");
+    is_int(c.equal_plans, c.programs, "its plan equals the original task by task and bit by bit");
+    ok(c.apart >= c.programs - 5, "different programs have different digests");
+    is_int(c.numbered, c.programs, "the hops that move bytes are the moves of the plan, in order");
+    is_int(c.ordered, c.programs,
+           "hops are sorted by step and operand, numbered without gaps, and named by their method");
+    is_int(c.told, c.changes, "the digest changes with any decision");
+    ok(c.credits > 0, "changes of credits alone were tried");
+    ok(c.moves > c.programs / 2 && c.hops > c.moves, "there are hops that move bytes, and hops that move none");
     diag("%d hops, %d moves, %d changes, %d of them of credits", c.hops, c.moves, c.changes, c.credits);
     sizes(s);
     diag("%d programs; %d spoilt, %d of them another program", c.programs, tried, accepted);
-    is_int(unsafe, 0, "bytes that are spoilt are refused with a reason, or are a program");
-    ok(accepted < tried / 2, "most are refused");
+    is_int(unsafe, 0, "spoilt bytes are refused with a reason, or are a program");
+    ok(accepted < tried / 2, "most spoilt bytes are refused");
     engine_free(&e);
     rille_close(&s);
     return done();
