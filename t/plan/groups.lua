@@ -122,7 +122,7 @@ tap.group("updates that are not grouped", function()
   compare({{6}, {2, 3}}, function(all)
     all[1][3] = function() return all[2][1]:reshape{6} end
   end, "a gradient that is a view of a variable: no group", 0)
-  compare({{6}, {6}, {6}}, function(all) all[3][3] = all[1][2] end, "a gradient that is the state of another update: the other two are grouped", 2)
+  compare({{6}, {6}, {6}}, function(all) all[3][3] = all[1][2] end, "a gradient that is the state of another update: two of three are grouped", 2)
   compare({{6}, {6}}, function(all) all[2][3] = all[1][3] end, "two updates that share a gradient are grouped", 2)
 end)
 tap.done()

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Registers of gpt2 and llama in stages take at most 1.05 of what they must: by all schedules, with recompute and zero.
+# Registers of gpt2 and llama in stages take at most 1.05 of the lower bound: all schedules, with recompute and zero.
 rille=$1
 . t/lib/tap.sh
 "$rille" -d cpu:1 t/lib/packed_steps.lua "$dir" >"$dir.out" 2>&1 || { cat "$dir.out"; rm -f "$dir.out"; exit 1; }

@@ -1,7 +1,9 @@
-/* packing.c - registers of training steps are packed within 5 % of the most bytes that can be in use at once:
- * transformers and perceptrons of several depths, on one device and on two, whole and in pieces, with zero 0 to 3,
- * recomputed, and with values aside; in stages, by all schedules, of one layer and of many, of so many that no act has
- * a berth, and with gated layers below a wide head, too. (Language models in stages: t/plan/packing-models.sh.) */
+/* packing.c - registers of training steps are packed within 5 % of the lower bound.
+ *
+ * The bound is the most bytes that can be in use at once, or that cannot overlap. Steps: transformers and
+ * perceptrons of several depths; one and two devices; with and without micro-batches; zero 0 to 3; recompute;
+ * offload. Pipelines: all schedules, few and many layers per stage, too many acts for per-act offsets, and gated
+ * layers below a wide head. (Language models in stages: t/plan/packing-models.sh.) */
 #include "actors/session/step/compiled.h"
 #include "t/lib/clique.h"
 #include "t/lib/net.h"
@@ -13,7 +15,7 @@ enum { WIDTH = 32, HEADS = 4, TIME = 16, ROWS = 16 };
 
 static const struct rille_layout *split, *all;
 
-/* op(a, b, c), of which a is given back. */
+/* Returns op(a, b, c). Releases a. */
 static struct rille_tensor *
 call3(struct net *n, const char *op, struct rille_tensor *a, struct rille_tensor *b, struct rille_tensor *c)
 {
@@ -43,7 +45,7 @@ product(struct net *n, struct rille_tensor *x, int64_t in, int64_t out)
     return call(n, "matmul", x, net_param(n, in, out, all));
 }
 
-/* x + what f makes of it, which is given back. */
+/* Returns x + more. Releases both. */
 static struct rille_tensor *
 plus(struct net *n, struct rille_tensor *x, struct rille_tensor *more)
 {
@@ -59,7 +61,7 @@ perceptron(struct net *n, struct rille_tensor *x, int layers)
     return x;
 }
 
-/* One head over TIME positions: softmax(q k^T) v. */
+/* One attention head over TIME positions: softmax(q k^T) v. */
 static struct rille_tensor *
 attention(struct net *n, struct rille_tensor *x)
 {
@@ -82,7 +84,7 @@ transformer(struct net *n, struct rille_tensor *x, int layers)
     return x;
 }
 
-/* As language models have it: the hidden layer is gated, its width divides little. */
+/* Like a layer of a language model: the hidden layer is gated, and its width has few divisors. */
 static struct rille_tensor *
 gated(struct net *n, struct rille_tensor *x, int layers)
 {
@@ -97,7 +99,7 @@ gated(struct net *n, struct rille_tensor *x, int layers)
     return x;
 }
 
-/* Stages of so many layers: stage q lies on device dealt[q]. A head, if there is one, is so many times as wide. */
+/* Stages of `layers` layers each; stage q is on device dealt[q]. head: width factor of a last layer; 0: none. */
 static struct rille_tensor *
 pipeline(struct net *n, struct rille_tensor *x, const int *dealt, int nstage, int layers, int head)
 {
@@ -109,7 +111,7 @@ pipeline(struct net *n, struct rille_tensor *x, const int *dealt, int nstage, in
     return head ? call(n, "gelu", product(n, x, WIDTH, head * WIDTH), NULL) : x;
 }
 
-/* Rows of all heads, on devices 0 to n - 1. */
+/* The input has the rows of all heads, on devices 0 to n - 1. */
 static void
 open_net(struct net *b, int32_t n)
 {
@@ -126,7 +128,8 @@ typedef struct rille_tensor *net_fn(struct net *n, struct rille_tensor *x, int l
 
 static double worst;
 
-/* The arena of each device is at most 1.05 times what can be in use there, or must be apart, and never less. */
+/* Checks that each device's arena is at least, and at most 1.05 times, the lower bound: bytes live at once
+ * (live_most()), or uses that cannot overlap (clique_most()). */
 static void
 check_plan(const struct plan *p, const char *name)
 {
@@ -140,10 +143,10 @@ check_plan(const struct plan *p, const char *name)
         ratio = MAX(ratio, of);
     }
     worst = MAX(worst, ratio);
-    ok(least >= 1 && ratio <= 1.05, "%s: registers take %.3f of what they must", name, ratio);
+    ok(least >= 1 && ratio <= 1.05, "%s: registers take %.3f of the lower bound", name, ratio);
 }
 
-/* A result with berths that the task reads, where it writes one, -1. */
+/* Returns the first input of the task that has per-act offsets on the device; -1: none. */
 static int32_t
 berth_that_is_read(const struct plan *p, const struct task *t, int32_t device)
 {
@@ -156,7 +159,7 @@ berth_that_is_read(const struct plan *p, const struct task *t, int32_t device)
 
 static int nread;
 
-/* In one act of many, results lie where what they are made of does: the proof refuses each. */
+/* Places the result of one act over an input that the act reads. The verifier must refuse each such plan. */
 static void
 test_berths(const struct plan *p, const char *name)
 {
@@ -173,11 +176,11 @@ test_berths(const struct plan *p, const char *name)
         n++;
     }
     nread += n;
-    ok(refused == n && plan_verify(p) == 0, "%s: of %d results where what they read lies %d are refused", name, n,
-       refused);
+    ok(refused == n && plan_verify(p) == 0, "%s: %d results were placed over an operand, the verifier refused %d", name,
+       n, refused);
 }
 
-/* Ends the trace of a step that trains. */
+/* Ends the trace of a training step and checks its plan. */
 static void
 check_step(struct net *n, struct rille_tensor *loss, const char *name)
 {
@@ -206,16 +209,16 @@ test_step(const char *what, net_fn *fn, int layers, int32_t devices, bool aside,
     char name[200];
     open_net(&n, devices);
     static const int32_t rank[] = {4, 5};
-    if (aside) must(rille_place(n.s, "cpu", 1, &devices, rank, &o.offload), "placement aside");
-    snprintf(name, sizeof name, "%s of %d layers, %d devices, %d pieces, zero %d%s%s", what, layers, devices,
-             g->micro_batches, g->zero, g->recompute ? ", recomputed" : "", aside ? ", aside" : "");
+    if (aside) must(rille_place(n.s, "cpu", 1, &devices, rank, &o.offload), "placement for offload");
+    snprintf(name, sizeof name, "%s of %d layers, %d devices, %d micro-batches, zero %d%s%s", what, layers, devices,
+             g->micro_batches, g->zero, g->recompute ? ", recomputed" : "", aside ? ", offload" : "");
     check_step(&n, fn(&n, begin_step(&n, &o), layers), name);
     net_close(&n);
 }
 
 struct dealt {
     const char *schedule;
-    int stage[8], nstage; /* on which device each is */
+    int stage[8], nstage; /* device of each stage */
 };
 
 static void
@@ -225,7 +228,7 @@ test_pipeline(const struct dealt *how, int layers, int pieces, int head)
     struct rille_graph_options g = {.micro_batches = pieces, .schedule = how->schedule};
     char name[200];
     open_net(&n, 1);
-    snprintf(name, sizeof name, "%s, %d stages of %d %slayers, %d pieces", how->schedule, how->nstage, layers,
+    snprintf(name, sizeof name, "%s, %d stages of %d %slayers, %d micro-batches", how->schedule, how->nstage, layers,
              head ? "gated " : "", pieces);
     check_step(&n, pipeline(&n, begin_step(&n, &g), how->stage, how->nstage, layers, head), name);
     net_close(&n);
@@ -257,7 +260,7 @@ static void
 test_pipelines(void)
 {
     static const struct {
-        int layers, least, most; /* pieces, and twice as many up to */
+        int layers, least, most; /* micro-batches: from `least`, doubled up to `most` */
     } size[] = {{1, 4, 16}, {2, 4, 16}, {4, 8, 8}, {12, 8, 8}};
     static const struct dealt how[] = {
         {"gpipe", {0, 1, 2, 3}, 4},
@@ -275,7 +278,7 @@ test_pipelines(void)
                 if (share_next()) test_pipeline(&how[i], size[k].layers, pieces, 0);
     for (size_t i = 0; i < countof(how); i++)
         if (share_next()) test_pipeline(&how[i], 2, 8, 8);
-    if (share_next()) test_pipeline(&how[4], 3, 16, 8); /* devices of some 3,000 uses */
+    if (share_next()) test_pipeline(&how[4], 3, 16, 8); /* some 3,000 uses per device */
     if (share_next()) test_pipeline(&how[6], 3, 16, 8);
     static const struct dealt deep[] = {{"1f1b", {0, 1}, 2}, {"zb-v", {0, 1, 1, 0}, 4}};
     for (size_t i = 0; i < countof(deep); i++)
@@ -296,7 +299,7 @@ check_file(const char *path)
     for (size_t n; f && (n = fread(part, 1, sizeof part, f)) > 0;) str_addn(&bytes, part, n);
     if (f) fclose(f);
     must(program_read(str_text(&bytes), bytes.len, at, &g), path);
-    g->dry_run = true; /* on meta devices */
+    g->dry_run = true; /* meta devices */
     must(plan_compile(g, at, &p), path);
     check_plan(p, strrchr(path, '/') ? strrchr(path, '/') + 1 : path);
     plan_free(&p);
@@ -304,7 +307,7 @@ check_file(const char *path)
     str_free(&bytes);
 }
 
-/* FILE...: the steps of these programs; else those that are made here. */
+/* FILE...: checks these stored programs; without arguments, steps made here. */
 int
 main(int argc, char **argv)
 {
@@ -312,10 +315,10 @@ main(int argc, char **argv)
     for (int i = 1; i < argc; i++) check_file(argv[i]);
     if (argc > 1) return done();
     test_steps();
-    diag("the worst: %.3f", worst);
+    diag("the worst step: %.3f", worst);
     worst = 0;
     test_pipelines();
     diag("the worst pipeline: %.3f", worst);
-    ok(nread > 10, "%d results lay where what they read lies", nread);
+    ok(nread > 10, "%d results were placed over an operand", nread);
     return done();
 }

@@ -1,7 +1,8 @@
-/* parts.c - parts of memories that do not reach each other give the bits of one plan in one memory.
+/* parts.c - plan partitions of hosts that cannot access each other's memory give the bits of one plan on one host.
  *
- * Random programs, and every move between layouts, are planned whole and in parts; the parts have heaps of their own,
- * and run together on one simulator in orders that a seed decides. plan-parts cuda:0x4: programs with such devices. */
+ * Random programs, and every move between layouts, are planned on one host and in partitions. Each partition has
+ * buffers of its own. One simulator runs all partitions in an order that a seed decides. plan-parts cuda:0x4: random
+ * programs with such devices. */
 #include "actors/plan/outline/gates.h"
 #include "actors/plan/sim/merge_partitions.h"
 #include "actors/plan/sim/plan_sim.h"
@@ -16,7 +17,7 @@ struct count {
     int programs, parts, refused, compiled, connected, ordered, joined, same, channels, handed, transfers, tasks;
 };
 
-/* Every move of a part is one of the whole plan's, and they come in one order: that of the outline's hops. */
+/* Checks that the moves of a partition are moves of the one-host plan, in the order of the outline's hops. */
 static bool
 in_order(const struct plan *part, const struct plan *whole)
 {
@@ -41,7 +42,7 @@ all_in_order(const struct parts *x, const struct plan *whole)
     return good;
 }
 
-/* Sums that go from stage to stage. */
+/* Returns the number of channels that hand on a running sum from stage to stage. */
 static int
 count_handed(const struct plan *p)
 {
@@ -51,7 +52,7 @@ count_handed(const struct plan *p)
     return n;
 }
 
-/* Is everything received, on clocks that are taken so much later, after it was sent? */
+/* Returns true if everything is received after it was sent, with later[m] added to the clock of partition m. */
 static bool
 is_caused(const struct plan *p, const int32_t *first, int n, const struct act_time *act, int64_t nact,
           const int64_t *later)
@@ -62,7 +63,7 @@ is_caused(const struct plan *p, const int32_t *first, int n, const struct act_ti
     bool good = true;
     for (int64_t i = 0; i < nact; i++) count[act[i].task + 1]++;
     for (int32_t i = 1; i <= p->ntask; i++) count[i] += count[i - 1];
-    for (int64_t i = 0; i < nact; i++) at[count[act[i].task]++] = &act[i]; /* count: where a task's acts end */
+    for (int64_t i = 0; i < nact; i++) at[count[act[i].task]++] = &act[i]; /* count[i]: end of task i's acts */
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
         int mine = n - 1, far = n - 1;
@@ -80,8 +81,8 @@ is_caused(const struct plan *p, const int32_t *first, int n, const struct act_ti
     return good;
 }
 
-/* Clocks of parts that differ, by up to an hour, are put in order by what the parts sent each other; those that were in
- * order stay. */
+/* Shifts the clocks of partitions by up to an hour. plan_clocks() must restore an order in which receives follow
+ * sends, and must leave clocks alone that were in order. */
 static bool
 settles(const struct parts *x, const struct plan *p, const int32_t *first, struct act_time *act, int64_t nact)
 {
@@ -115,7 +116,7 @@ settles(const struct parts *x, const struct plan *p, const int32_t *first, struc
     return good;
 }
 
-/* Joined, they are played to their end, and no send goes unread. */
+/* Checks that the merged plan can be simulated to its end, and that every send has a reader. */
 static bool
 plays(const struct parts *x)
 {
@@ -139,7 +140,7 @@ plays(const struct parts *x)
     return good;
 }
 
-/* Whole and in parts. */
+/* Runs the program in partitions and compares it with one host. */
 static void
 try_cut(struct rille_session *s, const struct bench *whole, int status, const struct str *bytes, const struct cut *c,
         uint64_t seed, struct count *n)
@@ -149,7 +150,7 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
     n->parts++;
     parts_map(&x, c);
     bool good = !parts_compile(&x, bytes, s->atlas);
-    bool refused = strstr(err_text(), "is known only after all"); /* no order of pieces is one */
+    bool refused = strstr(err_text(), "is known only after all"); /* the micro-batches read a sum over all of them */
     if (!good && refused) {
         n->parts--;
         n->refused++;
@@ -164,7 +165,8 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
     if (good && !parts_open(&x, seed)) {
         parts_run(&x, got);
         for (int m = 0; m < x.n; m++) {
-            if (!got[m] != !status) diag("seed %llu: part %d: %d, %s", (unsigned long long)seed, m, got[m], err_text());
+            if (!got[m] != !status)
+                diag("seed %llu: partition %d: %d, %s", (unsigned long long)seed, m, got[m], err_text());
             good = good && !got[m] == !status;
             n->channels += x.plan[m]->nchannel;
             n->tasks += x.plan[m]->ntask;
@@ -174,7 +176,7 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
         }
         good = good && (status || parts_agree(&x, whole));
         n->same += good;
-        if (!good) diag("seed %llu: another result with %d parts", (unsigned long long)seed, x.n);
+        if (!good) diag("seed %llu: another result with %d partitions", (unsigned long long)seed, x.n);
     }
     parts_close(&x);
 }
@@ -195,7 +197,8 @@ try_program(struct rille_session *s, struct plan *p, uint64_t seed, struct count
     str_free(&bytes);
 }
 
-/* Some have late devices in each memory, so that parts have channels, transfers, and channels that go by transfers. */
+/* With kind DEV_ASYNC or a GPU kind each host also has such devices, so that partitions have channels, transfers,
+ * and channels behind transfers. */
 static void
 random_programs(struct rille_session *s, uint64_t seed, int kind, int most)
 {
@@ -211,18 +214,19 @@ random_programs(struct rille_session *s, uint64_t seed, int kind, int most)
     }
     other_kind = DEV_CPU;
     wire_ns_per_byte = 0;
-    ok(n.parts > most / 2, "many random programs can be cut into parts");
-    is_int(n.compiled, n.parts, "each part of a random program is planned and proved");
-    is_int(n.ordered, n.compiled, "its moves are those of one memory, in their order");
-    is_int(n.connected, n.compiled, "parts agree about the channels between them");
-    is_int(n.joined, n.compiled, "joined, they are one plan, which can be played");
-    is_int(n.same, n.compiled, "and give the bits of one memory");
-    ok(n.handed > 0, "some hand on a sum");
-    diag("%d programs, %d refused, %d tasks, %d ends of channels, %d hand on a sum, %d transfers", n.programs,
-         n.refused, n.tasks, n.channels, n.handed, n.transfers);
+    ok(n.parts > most / 2, "most random programs can be planned in partitions");
+    is_int(n.compiled, n.parts, "each partition of a random program is planned and verified");
+    is_int(n.ordered, n.compiled, "the moves of a partition are those of one host, in order");
+    is_int(n.connected, n.compiled, "partitions agree about the channels between them");
+    is_int(n.joined, n.compiled, "the merged partitions are one plan, which can be simulated");
+    is_int(n.same, n.compiled, "partitions give the bits of one host");
+    ok(n.handed > 0, "some programs hand on a sum");
+    diag("%d programs, %d refused, %d tasks, %d channel ends, %d sums handed on, %d transfers", n.programs, n.refused,
+         n.tasks, n.channels, n.handed, n.transfers);
 }
 
-/* Where what ends late had lain before what comes once a piece or is sent early, that waited for the last piece. */
+/* Programs that once deadlocked: the memory of a value of each micro-batch, or of an early send, was shared with a
+ * value that lives until after the last micro-batch. */
 static void
 found_once(struct rille_session *s)
 {
@@ -236,10 +240,10 @@ found_once(struct rille_session *s)
         plan_free(&p);
     }
     is_int(n.same, (int)countof(seed),
-           "no piece, and nothing that is sent early, waits for memory that is free after the last piece");
+           "no micro-batch, and no early send, waits for memory that is free only after the last micro-batch");
 }
 
-/* In one memory its registers happen to be enough. */
+/* On one host this program happens to have enough registers. */
 static void
 waits_for_all(struct rille_session *s)
 {
@@ -248,7 +252,7 @@ waits_for_all(struct rille_session *s)
     struct plan *p = random_plan(s, &rng, true);
     assert(p);
     try_program(s, p, 79, &n);
-    is_int(n.refused, 1, "parts of a program whose pieces read a sum over them are refused");
+    is_int(n.refused, 1, "partitions of a program are refused if its micro-batches read a sum over all of them");
     plan_free(&p);
 }
 
@@ -302,14 +306,14 @@ every_move(struct rille_session *s, int a, int b)
     const char *text = device_kind_text(a), *and = device_kind_text(b);
     ok(n.programs == tries * npair, "%s -> %s: every pair of layouts on 4 and 2 x 2 devices, cut 2 + 2 and 1 + 3", text,
        and);
-    ok(n.same == n.parts, "%s -> %s: in parts as in one memory", text, and);
-    ok(n.handed > 0, "%s -> %s: also where sums are handed on", text, and);
-    diag("%d tasks, %d ends of channels, %d hand on a sum, %d transfers", n.tasks, n.channels, n.handed, n.transfers);
+    ok(n.same == n.parts, "%s -> %s: partitions give the bits of one host", text, and);
+    ok(n.handed > 0, "%s -> %s: some sums are handed on", text, and);
+    diag("%d tasks, %d channel ends, %d sums handed on, %d transfers", n.tasks, n.channels, n.handed, n.transfers);
 }
 
 /* ---- what goes wrong ---- */
 
-/* A random program that updates, after something that may refuse its data, in parts; false: this one does not. */
+/* Makes a random program in partitions whose updates wait for a check of data. Returns false if this seed has none. */
 static bool
 guarded_parts(struct rille_session *s, uint64_t seed, struct parts *x)
 {
@@ -335,7 +339,7 @@ guarded_parts(struct rille_session *s, uint64_t seed, struct parts *x)
     return good;
 }
 
-/* Ids that are refused, in the parts that have any; how many have. */
+/* Writes invalid ids into all partitions that have ids. Returns the number of filled leaves. */
 static int
 spoil_ids(struct parts *x)
 {
@@ -349,7 +353,7 @@ spoil_ids(struct parts *x)
     return n;
 }
 
-/* Do the leaves of a part that are updated behind a gate hold what they did? */
+/* Returns true if the leaves that are updated behind a gate have their old values. */
 static bool
 nothing_updated(struct plan *p, const struct bench *b)
 {
@@ -403,8 +407,8 @@ try_failure(struct parts *x, enum way way, uint64_t seed, struct tally *n)
     n->again += count_failed(x, got) == 0;
 }
 
-/* Bad data in one memory: no memory updates. An act that fails, or a stop, in one ends the run in all. Then a run goes
- * well. */
+/* Checks that no host updates if one host has bad data; that an act that fails, or a stop, on one host ends the run
+ * on all hosts; and that the next run succeeds. */
 static void
 failures(struct rille_session *s, uint64_t first, int kind)
 {
@@ -417,19 +421,20 @@ failures(struct rille_session *s, uint64_t first, int kind)
         try_failure(&x, (enum way)(seed / 3 % NWAY), seed, &n);
         parts_close(&x);
     }
-    is_int(n.refused, n.tried[BAD_DATA], "data that one memory refuses ends the run");
-    is_int(n.kept, n.tried[BAD_DATA], "and no memory has updated");
-    is_int(n.again, n.tried[BAD_ACT] + n.tried[STOP],
-           "an act that fails in one memory, or a stop, ends the run in all, and the next goes well");
+    is_int(n.refused, n.tried[BAD_DATA], "bad data on one host ends the run");
+    is_int(n.kept, n.tried[BAD_DATA], "no host updates after bad data");
+    is_int(n.again, n.tried[BAD_ACT] + n.tried[STOP], "the run after a failed act or a stop succeeds");
     other_kind = DEV_CPU;
-    ok(n.tried[BAD_DATA] > 0 && n.tried[BAD_ACT] > 0 && n.tried[STOP] > 0, "all of these were tried");
-    diag("%d, %d, %d", n.tried[BAD_DATA], n.tried[BAD_ACT], n.tried[STOP]);
+    ok(n.tried[BAD_DATA] > 0 && n.tried[BAD_ACT] > 0 && n.tried[STOP] > 0,
+       "bad data, failed acts and stops were all tried");
+    diag("%d runs with bad data, %d with a failed act, %d with a stop", n.tried[BAD_DATA], n.tried[BAD_ACT],
+         n.tried[STOP]);
 }
 
 /* ---- planted mistakes ---- */
 
 enum { KINDS = 14 };
-/* A mistake in a channel of a part: what it is called; NULL: there is nothing to spoil. */
+/* Plants a mistake in a channel. Returns its name; NULL: the channel has nothing to spoil. */
 static const char *
 plant(struct plan *p, int kind, int32_t at)
 {
@@ -437,13 +442,13 @@ plant(struct plan *p, int kind, int32_t at)
     struct channel_slice *slice = (struct channel_slice *)c->slice;
     switch (kind) {
     case 0: return c->nreg++, "another number of registers";
-    case 1: return p->nchannel--, "a channel that one part lacks";
+    case 1: return p->nchannel--, "a channel that one partition lacks";
     case 2: return c->bytes += 4, "another number of bytes";
     case 3: return slice ? slice->skip += 4, "another window" : NULL;
     case 4: return c->what++, "another value";
     case 5: return c->name.to++, "another destination";
-    case 6: return c->late = !c->late, "another time";
-    case 7: return c->peer++, "another memory";
+    case 6: return c->late = !c->late, "another time of the act";
+    case 7: return c->peer++, "another host";
     case 8: return c->sends = !c->sends, "another direction";
     case 9: return c->nact++, "another number of acts";
     case 10: return c->name.step++, "another step";
@@ -457,7 +462,8 @@ plant(struct plan *p, int kind, int32_t at)
     }
 }
 
-/* Its own proof, or the other parts that compare lists with it, find it. */
+/* Returns true if the partition's own verifier, or the comparison of lists with another partition, finds the
+ * mistake. */
 static bool
 is_found(struct parts *x, int m)
 {
@@ -467,7 +473,8 @@ is_found(struct parts *x, int m)
     return false;
 }
 
-/* A list of channels with a byte changed, or cut off, is refused, or names a task that is not compared. */
+/* Changes a byte of a channel list, or cuts the list. The list must be refused, unless the change is in a task
+ * number, which is not compared. */
 static void
 spoil_list(struct parts *x, int m, uint64_t *rng, int *tried, int *accepted)
 {
@@ -515,14 +522,14 @@ mistakes(struct rille_session *s, uint64_t first)
         plan_free(&p);
         str_free(&bytes);
     }
-    ok(accepted < tried / 4, "a list of channels that was spoilt is refused (all but %d of %d)", accepted, tried);
+    ok(accepted < tried / 4, "a spoilt list of channels is refused (all but %d of %d)", accepted, tried);
     for (int k = 0; k < KINDS; k++)
         ok(planted[k] > 0 && found[k] == planted[k], "%s is found (%d of %d)", name[k] ? name[k] : "nothing", found[k],
            planted[k]);
 }
 
-/* The end of a channel that goes through host memory, from channel `at` on: its SEND or RECV, and the transfer; false:
- * there is none. */
+/* Finds the first channel from `at` on that passes through host memory: its SEND or RECV task, and the transfer
+ * task. Returns false if there is none. */
 static bool
 find_halfway(struct plan *p, int32_t at, bool sends, struct task **end, struct task **transfer)
 {
@@ -540,7 +547,7 @@ find_halfway(struct plan *p, int32_t at, bool sends, struct task **end, struct t
 }
 
 enum { HALVES = 16 };
-/* A mistake in one of the two tasks by which a channel goes through host memory. */
+/* Plants a mistake in the SEND or RECV, or in the transfer, of a channel through host memory. */
 static const char *
 plant_halfway(struct plan *p, int kind, int32_t at)
 {
@@ -550,27 +557,41 @@ plant_halfway(struct plan *p, int kind, int32_t at)
     struct task *reader = sends ? end : t;
     struct box_move *step = t->move.step;
     switch (kind) {
-    case 0: return reader->in[0].token = SYNC_ENQUEUED, "a SEND that goes on when its bytes are enqueued";
+    case 0: return reader->in[0].token = SYNC_ENQUEUED, "a SEND that starts when its bytes are enqueued";
     case 1: return reader->in[0].token = SYNC_EVENT, "a stream that waits for host code by an event";
     case 2:
-    case 3: return reader->arg[0].skip += 4, sends ? "a SEND of other bytes" : "a landing of other bytes";
+    case 3:
+        return reader->arg[0].skip += 4,
+               sends ? "a SEND of other bytes" : "a transfer from host memory that reads other bytes";
     case 4:
-    case 5: return step->skip += 4, sends ? "a lift to another place" : "a landing at another place";
+    case 5:
+        return step->skip += 4,
+               sends ? "a transfer to another place in host memory" : "a transfer from host memory to another place";
     case 6:
-    case 7: return step->from[0].skip += 4, sends ? "a lift of another window" : "a landing of another window";
+    case 7:
+        return step->from[0].skip += 4,
+               sends ? "a transfer to host memory of another window" : "a transfer from host memory of another window";
     case 8:
-    case 9: return t->move.nstep--, sends ? "a lift that leaves a slice out" : "a landing of nothing";
-    case 10: return end->device = t->device, end->thread = t->thread, "a SEND of a device that host code does not read";
-    case 11: return end->device = t->device, end->thread = t->thread, "a RECV to such a device";
+    case 9:
+        return t->move.nstep--,
+               sends ? "a transfer to host memory that omits a slice" : "a transfer from host memory of nothing";
+    case 10:
+        return end->device = t->device, end->thread = t->thread,
+               "a SEND from a device whose memory host code cannot read";
+    case 11:
+        return end->device = t->device, end->thread = t->thread,
+               "a RECV to a device whose memory host code cannot write";
     case 12:
-    case 13: return t->pos++, sends ? "a lift for another reader" : "a landing for another reader";
+    case 13:
+        return t->pos++, sends ? "a transfer to host memory for another reader"
+                               : "a transfer from host memory for another reader";
     case 14: return ((struct channel_slice *)p->channel[end->channel].slice)->skip += 4, "a SEND of another row";
-    case 15: return t->kind = &kind_box, "a landing that is another kind of task";
+    case 15: return t->kind = &kind_box, "a transfer from host memory that is another kind of task";
     default: return NULL;
     }
 }
 
-/* What the stream of a device takes to host memory, and from there, is proved task by task. */
+/* Plants mistakes in transfers to and from host memory. The verifier must find each. */
 static void
 mistakes_halfway(struct rille_session *s, uint64_t first)
 {
@@ -594,7 +615,7 @@ mistakes_halfway(struct rille_session *s, uint64_t first)
             name[kind] = text;
             planted[kind]++;
             bool refused = plan_verify(x.plan[m]);
-            if (!refused) diag("seed %llu, part %d: %s", (unsigned long long)seed, m, text);
+            if (!refused) diag("seed %llu, partition %d: %s", (unsigned long long)seed, m, text);
             found[kind] += refused;
         }
         parts_close(&x);
@@ -607,7 +628,7 @@ mistakes_halfway(struct rille_session *s, uint64_t first)
            planted[k]);
 }
 
-/* A worker without cpu devices sends nothing that host code does not read. */
+/* A worker without cpu devices cannot send from devices whose memory host code cannot read. */
 static void
 no_host(struct rille_session *s)
 {
@@ -621,14 +642,14 @@ no_host(struct rille_session *s)
     for (int m = 0; m < x.n; m++) x.map[m].range += x.n, x.map[m].nrange -= x.n;
     ok(parts_compile(&x, &bytes, s->atlas) == E_PLACE &&
            strstr(err_text(), "async:0: what goes to other memories goes through that of a cpu device of its worker"),
-       "a memory without cpu devices is named: %s", err_text());
+       "the error names the device of a host without cpu devices: %s", err_text());
     other_kind = DEV_CPU;
     parts_close(&x);
     plan_free(&p);
     str_free(&bytes);
 }
 
-/* A leaf that is said to lie where another memory has it: whoever reads it dies of that. */
+/* Makes partition 0 read a leaf in the memory of partition 1. The access must fault. */
 static void
 locks(struct rille_session *s)
 {
@@ -660,10 +681,10 @@ locks(struct rille_session *s)
         plan_free(&p);
         str_free(&bytes);
     }
-    ok(died >= tried - 2, "who touches the memory of others faults (%d of %d; the rest read no leaf)", died, tried);
+    ok(died >= tried - 2, "access to another host's memory faults (%d of %d; the rest read no leaf)", died, tried);
 }
 
-/* Devices of another kind, "cuda:0x4", in each memory. */
+/* Runs random programs with devices of another kind, such as "cuda:0x4", on each host. */
 static int
 on_devices(const char *text)
 {

@@ -1,21 +1,23 @@
--- peaks.lua - the registers of real steps take at most 5 % more than what is in use at once: models, recomputed, in
--- pieces, by recipes of rille.parallel. Nothing is computed: all lies on meta. Pipelines are those of packing.c.
+-- peaks.lua - registers of real steps take at most 5 % more than the peak of bytes in use.
+--
+-- Steps: models, also recomputed, with micro-batches, and by recipes of rille.parallel. Runs on meta devices: nothing
+-- is computed. Pipelines are tested in packing.c.
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 
-local PLAYS <const> = 6 -- on a virtual clock, each with other times of the acts
+local PLAYS <const> = 6 -- simulated runs, each with other act times
 
 local function meta(...) return rille.placement("meta", {...}) end
 
--- Bytes of each device's registers, as the plan has them.
+-- Returns the bytes of each device's registers in the plan.
 local function arenas(step)
   local bytes = {}
   for at in tostring(step:plan{physical = true}):gmatch("scratch at (%d+)") do bytes[#bytes + 1] = math.tointeger(at) end
   return bytes
 end
 
--- The device with the largest arena; this beside the most that was in use at once while the step was played.
+-- Returns the largest arena relative to the most bytes in use on its device in simulated runs; then both numbers.
 local function packed(step)
   local bytes, device, live = arenas(step), 1, 0
   for d = 2, #bytes do if bytes[d] > bytes[device] then device = d end end
@@ -33,7 +35,7 @@ local function check(name, step)
   tap.ok(ratio <= 1.05, ("%s: %.3f"):format(name, ratio), ("%d bytes, %d in use"):format(bytes, live))
 end
 
--- One step of training on ids, or pictures.
+-- Loss of a language model; then the training step of any model.
 local function language(net, vocab)
   return function(x, y) return net(x):reshape{-1, vocab}:cross_entropy(y:reshape{-1}) end
 end
@@ -71,18 +73,18 @@ tap.group("models", function()
   for _, kind in ipairs{"gpt2", "llama", "moe"} do
     for _, pieces in ipairs{1, 4} do
       for _, again in ipairs{false, true} do
-        check(("%s, %d pieces%s"):format(kind, pieces, again and ", recomputed" or ""),
+        check(("%s, %d micro-batches%s"):format(kind, pieces, again and ", recomputed" or ""),
           model(kind, meta(0), nil, {micro_batches = pieces, recompute = again or nil}, 2 * pieces))
       end
     end
   end
 end)
-tap.group("pictures", function()
+tap.group("image model", function()
   for _, pieces in ipairs{1, 4} do
     local net = rille.models.resnet.new{classes = 10, width = 16, placement = meta(0), sbp = "B"}
     local step = trainer(net, function(x, y) return net(x):cross_entropy(y) end, {micro_batches = pieces})
     step(rille.empty({4 * pieces, 3, 32, 32}, {placement = meta(0)}), rille.empty({4 * pieces}, {dtype = "i64", placement = meta(0)}))
-    check(("resnet, %d pieces"):format(pieces), step)
+    check(("resnet, %d micro-batches"):format(pieces), step)
   end
 end)
 
@@ -97,11 +99,11 @@ tap.group("many devices", function()
   for _, r in ipairs(recipes) do
     for _, kind in ipairs{"gpt2", "llama", "moe"} do
       for _, pieces in ipairs{1, 4} do
-        check(("%s, %s, %d pieces"):format(kind, r[1], pieces), model(kind, r[2], r[3], {micro_batches = pieces}, 8 * pieces))
+        check(("%s, %s, %d micro-batches"):format(kind, r[1], pieces), model(kind, r[2], r[3], {micro_batches = pieces}, 8 * pieces))
       end
     end
   end
 end)
 
-tap.ok(worst > 0, ("the worst: %.3f (%s)"):format(worst, worst_name))
+tap.ok(worst > 0, ("the worst ratio is %.3f (%s)"):format(worst, worst_name))
 tap.done()

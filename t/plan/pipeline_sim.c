@@ -1,6 +1,9 @@
-/* pipeline_sim.c - a plan takes on the clock of its tasks what its schedule took on the clock of its stages: all
- * schedules, v = 1, 2, 4 stages on each of p = 2 to 8 devices, dealt round or there and back, 2 to 29 pieces. Stages
- * have two tasks for backward, the first two for its weights, and acts of others become ready between them. */
+/* pipeline_sim.c - the plan simulator (tasks) and the pipeline simulator (stages) report the same time of a
+ * schedule.
+ *
+ * All schedules; p = 2 to 8 devices; v = 1, 2, 4 stages per device, dealt round robin or there and back (a V); 2 to
+ * 29 micro-batches. Each stage has two backward tasks, and the first stage has two weight-gradient tasks. Acts of
+ * other stages become ready between the tasks. */
 #include "actors/plan/sim/schedule_search.h"
 #include "actors/session/step/compiled.h"
 #include "t/lib/net.h"
@@ -11,7 +14,7 @@
 
 enum { WIDTH = 4, MOST_STAGES = 32 };
 
-/* tanh(x W) on each stage; the loss is a sum. */
+/* Each stage computes tanh(x W); the loss is a sum. */
 static struct rille_tensor *
 chain(struct net *n, const int *dealt, int nstage, const struct rille_graph_options *g)
 {
@@ -38,7 +41,7 @@ struct count {
     int tried, same;
 };
 
-/* One schedule: what stages take, and what tasks take. */
+/* Compares the times of one schedule in both simulators. */
 static void
 compare(struct net *n, int p, int v, bool back, const struct rille_graph_options *g, struct count *c)
 {
@@ -58,7 +61,8 @@ compare(struct net *n, int p, int v, bool back, const struct rille_graph_options
     c->tried++;
     c->same += same;
     if (!same)
-        diag("%s %g, %d devices, %d stages on each, %d pieces: %.3f rehearsed, %.3f played",
+        diag("%s %g, %d devices, %d stages on each, %d micro-batches: %.3f in the pipeline simulator, %.3f in the plan "
+             "simulator",
              g->schedule ? g->schedule : "memory", g->memory, p, v, g->micro_batches, told ? 1e-9 * d.time : 0.0,
              chart->planned.time);
     rille_chart_free(&chart);
@@ -71,7 +75,7 @@ is_round(const char *schedule)
     return schedule && !strcmp(schedule, "interleaved");
 }
 
-/* Some numbers of pieces on p devices. */
+/* Tries several numbers of micro-batches on p devices. */
 static struct count
 compare_pieces(const char *schedule, double memory, int v, bool back, int p)
 {
@@ -108,7 +112,7 @@ main(void)
         {NULL, 1, 2, true},           {NULL, 1.2, 2, false},        {NULL, 1, 4, true},     {NULL, 1.2, 4, true}};
     int tried = 0;
     alarm(HANG);
-    /* Of two devices with several stages each, those between are searched for as two, of one task each. */
+    /* 2 devices with several stages each are left out. (The search takes inner stages as two, of one task each.) */
     for (size_t i = 0; i < countof(how); i++) {
         struct count all = {0};
         for (int p = how[i].v > 1 && !is_round(how[i].schedule) ? 3 : 2; p <= 8; p += p == 3 ? 2 : 1) {
@@ -117,7 +121,7 @@ main(void)
             all.same += c.same;
         }
         tried += all.tried;
-        ok(all.same == all.tried, "%s %g, %d stages a device%s: %d plans take what was rehearsed",
+        ok(all.same == all.tried, "%s %g, %d stages per device%s: %d plans take the same time in both simulators",
            how[i].schedule ? how[i].schedule : "memory", how[i].memory, how[i].v, how[i].back ? ", there and back" : "",
            all.tried);
     }

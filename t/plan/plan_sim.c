@@ -1,6 +1,7 @@
-/* plan_sim.c - a plan on the virtual clock: random plans at random costs. All acts come once, no device does two at a
- * time, nobody begins before what it reads is there, no device is idle without a reason, and no play takes less than
- * the floor of its acts. */
+/* plan_sim.c - simulates random plans with random costs.
+ *
+ * Checks that all acts occur once; that no device runs two acts at a time; that no act begins before its inputs are
+ * ready; that every idle time of a device has a cause; and that no simulated run is faster than the lower bound. */
 #include "t/lib/acts.h"
 #include "t/lib/plans.h"
 
@@ -21,7 +22,7 @@ random_costs(const struct plan *p, uint64_t *rng)
     return cost;
 }
 
-/* Acts come in the order in which they end, so those of a lane do too. */
+/* Acts are listed in the order in which they end, so the acts of a lane are in order, too. */
 static bool
 one_at_a_time(const struct plan *p, const struct act_time *act, int64_t n, bool threads)
 {
@@ -45,7 +46,7 @@ keeps_floor(const struct plan *p, const struct act_time *act, int64_t n)
     return floor <= (n ? act[n - 1].end : 0) && (floor > 0 || work == 0);
 }
 
-/* Waiting for what is next in a row, do lanes do the same acts? */
+/* Returns true if lanes that wait for the next act of their row run the same acts. */
 static bool
 keeps_rows(const struct plan *p, const int64_t *cost, uint64_t *rng, struct arena *a, struct count *c)
 {
@@ -109,17 +110,18 @@ main(void)
         plan_free(&p);
     }
     diag("%d plans, %d acts", c.plans, c.acts);
-    ok(c.plans > 100, "there are plans");
-    is_int(c.once, c.plans, "all acts of a plan come, once each and in order");
-    is_int(c.apart, c.plans, "a device does one act at a time");
-    is_int(c.caused, c.plans, "an act begins when all that it reads is there");
-    is_int(c.above, c.plans, "no play takes less than the floor, which is not 0 where there is work");
+    ok(c.plans > 100, "more than 100 plans are made");
+    is_int(c.once, c.plans, "each act of a plan occurs once and in order");
+    is_int(c.apart, c.plans, "a device runs one act at a time");
+    is_int(c.caused, c.plans, "an act begins after its inputs are ready");
+    is_int(c.above, c.plans,
+           "no simulated run is faster than the lower bound, and the bound is not 0 if there is work");
     is_int(c.explained, c.plans, "a device that is idle waits for a result or for a register");
     is_int(c.balanced, c.plans, "busy and idle times add up");
-    is_int(c.shared, c.plans, "devices of a thread take turns");
-    is_int(c.patient, c.plans, "who waits for what is next in a row does the same acts, after the same inputs");
-    ok(c.rows > 0, "somebody waits in %d plans", c.rows);
-    is_int(c.ran, c.plans, "and what was played is what actors run to its end");
+    is_int(c.shared, c.plans, "devices of a thread run one act at a time");
+    is_int(c.patient, c.plans, "lanes that wait for the next act of their row run the same acts, after their inputs");
+    ok(c.rows > 0, "lanes have rows in %d plans", c.rows);
+    is_int(c.ran, c.plans, "actors run the simulated plans to their end");
     engine_free(&e);
     rille_close(&s);
     return done();

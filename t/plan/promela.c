@@ -1,6 +1,8 @@
-/* promela.c - small random plans and the bus's doorbells as models, checked by spin in every order of events: no
- * register is written too early, every run ends, every register comes back, an interrupt stops all updates or none; the
- * same of training steps in stages. Mistakes that are planted in models are found. */
+/* promela.c - checks models of small random plans, of pipelines, and of the bus's doorbells with spin in every order
+ * of events.
+ *
+ * No register is overwritten too early, every run ends, every register is given back, and an interrupt stops all
+ * updates or none. Mistakes planted in models are found. Skipped if spin is not installed. */
 #include "t/lib/plans.h"
 
 #include "t/oracles/promela.h"
@@ -12,7 +14,7 @@
 
 static char dir[] = "/tmp/rille-promela-XXXXXX";
 
-/* 0: no error in any order; 1: an error; -1: not all orders were tried; -2: the model is none. */
+/* Returns 0: no error in any order; 1: an error; -1: not all orders were tried; -2: not a valid model. */
 static int
 check(const char *model)
 {
@@ -57,7 +59,7 @@ acts_of(const struct plan *p)
     return n;
 }
 
-/* The text with every `what` replaced; the caller's. */
+/* Returns the text with every `what` replaced by `by`. The caller frees the result. */
 static char *
 replaced(const char *text, const char *what, const char *by)
 {
@@ -83,7 +85,7 @@ try_plan(struct plan *p, struct count *c)
     c->models++;
     c->right += got == 0 || got == -1;
     c->whole += got == 0;
-    if (got == 1 || got == -2) diag("plan of %d tasks, %d pieces: %d", (int)p->ntask, (int)p->pieces, got);
+    if (got == 1 || got == -2) diag("plan of %d tasks, %d micro-batches: %d", (int)p->ntask, (int)p->pieces, got);
     for (int32_t i = 0; i < p->ntask; i++)
         if (p->task[i].updates) {
             c->updates++;
@@ -93,7 +95,7 @@ try_plan(struct plan *p, struct count *c)
     str_free(&s);
 }
 
-/* Is a register of it filled twice, by one thread for another? */
+/* Returns true if the plan fills a register twice for a reader on another thread. */
 static bool
 has_credits(const struct plan *p)
 {
@@ -106,7 +108,7 @@ has_credits(const struct plan *p)
     return false;
 }
 
-/* A writer that asks nobody; a register that never comes back from another thread. */
+/* Plants two mistakes: a writer that does not wait for credits; a register that another thread never gives back. */
 static void
 plant(struct plan *p, struct count *c)
 {
@@ -146,7 +148,7 @@ whole_on(struct rille_session *s, int32_t device)
 
 enum { MOST_STAGES = 4, WIDE = 2 };
 
-/* A step of n stages, each with a weight: forward, backward, and updates of the weights. */
+/* A training step of n stages with a weight each: forward, backward and updates. */
 struct staged {
     int n;
     struct rille_tensor *x, *w[MOST_STAGES];
@@ -210,7 +212,7 @@ staged_close(struct staged *p)
     for (int q = 0; q < p->n; q++) rille_tensor_free(&p->w[q]);
 }
 
-/* A thread a stage; the user may interrupt at any moment. */
+/* Checks pipelines with one thread per stage. The user may interrupt at any moment. */
 static void
 pipelines(void)
 {
@@ -228,10 +230,10 @@ pipelines(void)
         const struct plan *plan = p.graph->runner->plan;
         plan_promela(plan, &text);
         ok(check(str_text(&text)) == 0 && plan->nthread == p.n,
-           "%s, %d stages, %d pieces: a step that is interrupted at any moment updates all or nothing, and ends",
+           "%s, %d stages, %d micro-batches: a step that is interrupted at any moment updates all or nothing, and ends",
            list[k].schedule, p.n, list[k].pieces);
         char *open = replaced(str_text(&text), "gate = 1; ", "");
-        if (k == 0) is_int(check(open), 1, "an update after which the user may still interrupt is found");
+        if (k == 0) is_int(check(open), 1, "spin finds an update that does not close the gate to interrupts");
         free(open);
         str_free(&text);
         staged_close(&p);
@@ -239,7 +241,7 @@ pipelines(void)
     }
 }
 
-/* The model in t/oracles. */
+/* Checks the model t/oracles/doorbell.pml. */
 static void
 doorbells(void)
 {
@@ -249,9 +251,9 @@ doorbells(void)
     while (f && fgets(line, sizeof line, f)) str_add(&s, line);
     if (f) fclose(f);
     is_int(check(str_text(&s)), 0,
-           "doorbells lose no message and leave nobody asleep, in every order of loads and stores");
+           "doorbells lose no message and wake every sleeper, in every order of loads and stores");
     char *hasty = replaced(str_text(&s), "bell[s] > taken[s] -> rang = true", "false -> rang = true");
-    is_int(check(hasty), 1, "without the second look at the bells somebody sleeps for ever");
+    is_int(check(hasty), 1, "without the second check of the doorbells a thread sleeps for ever");
     free(hasty);
     str_free(&s);
 }
@@ -287,14 +289,14 @@ main(void)
         if (acts_of(p) <= 20 && p->nthread > 1 && has_credits(p)) plant(p, &c);
         plan_free(&p);
     }
-    diag("%d models, %d of them in all orders, %d with updates, %d with pieces", c.models, c.whole, c.updates,
+    diag("%d models, %d of them in all orders, %d with updates, %d with micro-batches", c.models, c.whole, c.updates,
          c.pieces);
     ok(c.models >= want && c.pieces > 0, "there are small plans on several threads, also with micro-batches");
     is_int(c.right, c.models,
-           "in every order of events each runs to its end, and nobody writes what is still to be read");
-    ok(c.whole > c.models / 2, "of most plans all orders were tried");
-    is_int(c.lost, 2, "a register that does not come back is found");
-    ok(c.eager > 0, "so is a writer that does not wait");
+           "in every order of events each plan ends, and no register is overwritten before it is read");
+    ok(c.whole > c.models / 2, "all orders were tried for most plans");
+    is_int(c.lost, 2, "a register that is not given back is found");
+    ok(c.eager > 0, "a writer that does not wait for credits is found");
     char command[64];
     snprintf(command, sizeof command, "rm -r %s", dir);
     if (system(command)) diag("%s is left", dir);

@@ -1,6 +1,7 @@
-/* rows-far.c - pipelines over two processes, of one host and of two, do their acts in the order of one process, by
- * all schedules: rows of the whole plan, made of times that are given, reach the workers of each part. The losses are
- * the same to the bit. Rows that came damaged are refused or kept, and end. */
+/* rows-far.c - pipelines over two processes run their acts in the order of one process.
+ *
+ * All schedules; two processes on one host and on two. Rows of the whole plan, made of given times, are sent to the
+ * workers of each partition. Losses have the same bits. Damaged rows are refused, or accepted as rows that end. */
 #include "actors/session/step/compiled.h"
 #include "actors/session/core/cluster_view.h"
 #include "runtime/base/error.h"
@@ -17,12 +18,12 @@ static const int64_t FOR_EVER = 1000000000000000000;
 
 struct dealt {
     const char *schedule;
-    int stage[2 * DEVICES], nstage; /* on which device each is */
+    int stage[2 * DEVICES], nstage; /* device of each stage */
 };
 
 /* ---- workers ---- */
 
-/* Of this program, as a process of its own: worker ADDRESS RANK DEVICES HOST, its secret in the input. */
+/* Runs this program as a worker process: worker ADDRESS RANK DEVICES HOST, with the secret on stdin. */
 static int
 serve(char **argv)
 {
@@ -62,7 +63,7 @@ start(void *arg, int rank, const char *address, const unsigned char secret[RILLE
 
 /* ---- a training step ---- */
 
-/* hosts 0: this process alone. */
+/* hosts: 0: this process alone; else two workers on that many hosts. */
 static struct rille_graph *
 begin(struct net *n, const struct dealt *how, int hosts)
 {
@@ -88,7 +89,7 @@ run(const struct net *n, struct rille_graph *g)
 
 /* ---- rows ---- */
 
-/* What a task takes, the same wherever it is done: anything, and little if it is a move. */
+/* Returns the cost of a task, equal in all processes: a hash of the task; small for moves. */
 static int64_t
 cost_of(const struct task *t)
 {
@@ -97,7 +98,7 @@ cost_of(const struct task *t)
     return 100000 * (1 + (int64_t)(h % 5));
 }
 
-/* Lanes have rows, also where these are of no use, and wait for ever. */
+/* Gives rows to all lanes, even where rows are of no use, and lets lanes wait for ever. */
 static void
 give_rows(struct rille_graph *g, struct arena *a, struct whole *w)
 {
@@ -120,7 +121,7 @@ by_begin(const void *x, const void *y)
     return a->end != b->end ? (a->end > b->end) - (a->end < b->end) : a->task - b->task;
 }
 
-/* As text: what each device did of what is in rows, in order, without the moves. Returns how many acts. */
+/* Appends, per device, the acts that are in rows, in time order and without the moves. Returns the number of acts. */
 static int
 tell_order(struct rille_graph *g, struct str *out)
 {
@@ -152,7 +153,7 @@ struct seen {
     int acts, lanes, parts;
 };
 
-/* As if the last timed run had been with these times. */
+/* Replaces the times of the last timed run by cost_of(). */
 static void
 set_times(struct rille_graph *g)
 {
@@ -165,7 +166,8 @@ set_times(struct rille_graph *g)
     }
 }
 
-/* Losses of runs without rows, with those that the step made itself, and of the last one with others that it keeps. */
+/* Records the losses of runs without rows, of a run with rows that the step made itself, and of a run with the rows
+ * of give_rows(). */
 static void
 look(const struct dealt *how, int hosts, struct seen *out)
 {
@@ -190,26 +192,26 @@ look(const struct dealt *how, int hosts, struct seen *out)
     arena_fini(&a);
 }
 
-/* Returns whether they made rows. */
+/* Returns true if one process makes rows by itself. */
 static int
 test_order(const struct dealt *how)
 {
     struct seen here, there;
     look(how, 0, &here);
-    ok(here.acts >= 3 * how->nstage * PIECES, "%s: %d acts in rows", how->schedule, here.acts);
+    ok(here.acts >= 3 * how->nstage * PIECES, "%s: rows have %d acts", how->schedule, here.acts);
     for (int hosts = 1; hosts <= 2; hosts++) {
         look(how, hosts, &there);
         is_int(there.parts, hosts, hosts > 1 ? "two processes, of two hosts" : "two processes, of one host");
-        is_int(there.lanes, here.lanes, "make rows by their first calls where one process does");
-        is_str(str_text(&there.order), str_text(&here.order), "do their acts in its order");
-        ok(!memcmp(here.loss, there.loss, sizeof here.loss), "with the same losses");
+        is_int(there.lanes, here.lanes, "the first calls make rows if those of one process do");
+        is_str(str_text(&there.order), str_text(&here.order), "the acts run in the order of one process");
+        ok(!memcmp(here.loss, there.loss, sizeof here.loss), "the losses are those of one process");
         str_free(&there.order);
     }
     str_free(&here.order);
     return here.lanes > 0;
 }
 
-/* Rows as they travel: what is read is what was written; anything else is refused, or are rows. */
+/* Rows that are written and read are equal. Damaged rows are refused, or are rows. */
 static void
 test_bytes(const struct dealt *how)
 {
@@ -225,10 +227,10 @@ test_bytes(const struct dealt *how)
     bool same = r.nlane == g->rows.nlane && !memcmp(r.first, g->rows.first, sizeof *r.first * (size_t)(r.nlane + 1));
     same = same && !memcmp(r.act, g->rows.act, sizeof *r.act * (size_t)r.first[r.nlane]);
     for (int32_t k = 0; k < r.nlane; k++) same = same && r.max_ready[k] == g->rows.max_ready[k];
-    ok(same, "rows that travel are the same");
+    ok(same, "rows that are written and read are equal");
     int refused = 0, kept = 0;
     for (size_t cut = 0; cut < s.len; cut++) refused += plan_sim_rows_read(w.plan, s.text, cut, &a, &r) == E_BUS;
-    is_int(refused, (int64_t)s.len, "none that are cut off are rows");
+    is_int(refused, (int64_t)s.len, "truncated rows are refused");
     for (size_t i = 0; i < s.len; i += 3) {
         struct arena tmp = {0};
         s.text[i] ^= 0x80;
@@ -238,8 +240,8 @@ test_bytes(const struct dealt *how)
         s.text[i] ^= 0x80;
         arena_fini(&tmp);
     }
-    is_int(refused + kept, (int64_t)(s.len + (s.len + 2) / 3), "whatever byte differs, they are refused or are rows");
-    ok(kept > 0 && refused > (int)s.len, "both are seen");
+    is_int(refused + kept, (int64_t)(s.len + (s.len + 2) / 3), "rows with a changed byte are refused or are rows");
+    ok(kept > 0 && refused > (int)s.len, "changed rows: some are refused, some are rows");
     str_free(&s);
     rille_graph_free(&g);
     net_close(&n);
@@ -263,7 +265,7 @@ main(int argc, char **argv)
     alarm(HANG);
     int made = 0;
     for (size_t i = 0; i < sizeof how / sizeof *how; i++) made += test_order(&how[i]);
-    ok(made > 0, "%d schedules have rows by their first calls", made);
+    ok(made > 0, "%d schedules have rows after their first calls", made);
     test_bytes(&how[6]);
     return done();
 }

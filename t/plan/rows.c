@@ -1,7 +1,7 @@
-/* rows.c - lanes keep their rows: one that may wait as long as it likes does the acts of its row in their order,
- * whatever comes first, in pipelines whose tasks are said to take anything; on devices that work themselves and on
- * those that have streams, on as many threads as devices and on fewer; played and run. Rows that nobody can keep put
- * off what there is to do, and no more than that. */
+/* rows.c - a lane that may wait for ever runs the acts of its row in order, whatever becomes ready first.
+ *
+ * Pipelines with random task costs; devices with and without streams; as many threads as devices, and fewer;
+ * simulated and run. Rows that no lane can follow only delay acts. */
 #include "actors/session/step/compiled.h"
 #include "runtime/base/error.h"
 #include "t/lib/acts.h"
@@ -13,7 +13,7 @@ enum { DEVICES = 4, PIECES = 8, WIDTH = 8, TRIES = 5, RUNS = 3 };
 
 static const int64_t FOR_EVER = 1000000000000000000;
 
-/* Stages, by the device that has each, of devices of a kind. */
+/* A pipeline: device kind, bus, schedule, and the device of each stage. */
 struct stages_on {
     const char *kind, *bus, *schedule;
     const int *dealt;
@@ -49,7 +49,7 @@ run(const struct net *n, struct rille_graph *g)
     return value;
 }
 
-/* Do the acts that are in rows come as these say? Acts of a lane lie in their order. */
+/* Returns true if the acts that are in rows occur in the order of the rows. Acts of a lane are listed in order. */
 static bool
 in_order(const struct lane_rows *r, const struct act_time *act, int64_t n)
 {
@@ -67,7 +67,7 @@ in_order(const struct lane_rows *r, const struct act_time *act, int64_t n)
     return good && done == r->first[r->nlane];
 }
 
-/* Tasks take anything; lanes have rows, also where these are of no use, and wait for ever. */
+/* Gives rows for random costs to all lanes, even where rows are of no use, and lets lanes wait for ever. */
 static void
 make_rows(struct rille_graph *g, uint64_t *rng)
 {
@@ -82,7 +82,7 @@ make_rows(struct rille_graph *g, uint64_t *rng)
     free(cost);
 }
 
-/* Any order of each lane's acts, for which it waits any time that is short. */
+/* Shuffles each lane's row, and lets the lane wait for a random short time. */
 static void
 break_rows(struct rille_graph *g, uint64_t *rng)
 {
@@ -113,7 +113,7 @@ plays(const struct rille_graph *g, uint64_t *rng)
     return good;
 }
 
-/* loss: of as many runs as there are here, without rows. */
+/* loss: losses of as many runs without rows. */
 static void
 try_rows(const struct stages_on *x, const double *loss, uint64_t *rng, struct count *c)
 {
@@ -135,7 +135,8 @@ try_rows(const struct stages_on *x, const double *loss, uint64_t *rng, struct co
     net_close(&n);
 }
 
-/* Edges from a stage to that of another device; whether all tell their readers when the work is done. */
+/* Returns the number of edges between stages on different devices. Clears *done if an edge does not notify its
+ * reader when the work is done. */
 static int
 crossings(const struct plan *p, bool *done)
 {
@@ -160,20 +161,20 @@ test(struct stages_on x, uint64_t *rng)
     struct rille_graph *g = begin(&n, &x);
     bool done = true;
     int crossing = crossings(g->runner->plan, &done);
-    ok(crossing > 0 && done, "%d edges from stage to stage say when the work is done", crossing);
+    ok(crossing > 0 && done, "%d edges between stages notify their readers when the work is done", crossing);
     for (int i = 0; i < RUNS; i++) loss[i] = run(&n, g);
     rille_graph_free(&g);
     net_close(&n);
     for (int i = 0; i < TRIES; i++) try_rows(&x, loss, rng, &c);
-    ok(c.acts > TRIES * x.nstage * PIECES, "%s, %s, %d threads: %lld acts in rows", x.kind, x.schedule, x.threads,
+    ok(c.acts > TRIES * x.nstage * PIECES, "%s, %s, %d threads: rows have %lld acts", x.kind, x.schedule, x.threads,
        (long long)c.acts);
-    is_int(c.played, TRIES, "are played in their order");
-    is_int(c.ran, TRIES, "and run in it");
-    is_int(c.after, TRIES, "after what they read, by the clock");
-    is_int(c.live, TRIES, "rows that nobody can keep end, with the same losses");
+    is_int(c.played, TRIES, "simulated acts follow the rows");
+    is_int(c.ran, TRIES, "acts that run follow the rows");
+    is_int(c.after, TRIES, "acts that run begin after their inputs");
+    is_int(c.live, TRIES, "runs with shuffled rows end with the same losses");
 }
 
-/* The simulator does any act that is ready, in rows or not, and keeps them by lane as threads do. */
+/* The simulator runs any ready act, in rows or not. Lanes follow their rows as on threads. */
 static void
 simulate(struct stages_on x, uint64_t *rng)
 {
@@ -193,7 +194,7 @@ simulate(struct stages_on x, uint64_t *rng)
         rille_graph_free(&g);
         net_close(&n);
     }
-    ok(same == SEEDS + 1, "%s, simulated, %d threads: any order of events gives the loss", x.kind, x.threads);
+    ok(same == SEEDS + 1, "%s, simulated bus, %d threads: any order of events gives the same loss", x.kind, x.threads);
 }
 
 int

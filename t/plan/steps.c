@@ -1,11 +1,10 @@
-/* steps.c - training steps in parts of memories that do not reach each other give the bits of one memory: data,
- * tensor and pipeline parallel, in pieces, with updates in place and data that is checked.
+/* steps.c - training steps in plan partitions give the bits of one host.
  *
- * Once on cpu devices, once on late ones, of which each memory has as many: what goes to another memory is lifted to
- * host memory by a stream, and taken on by another where it has come (actors/plan/lower/send.c). Once more without
- * ONE_SPACE, as of GPUs that do not reach each other. Mistakes of actors between streams, host code and the transport
- * are found.
- */
+ * Data, tensor and pipeline parallel steps, also with micro-batches, in-place updates and checked data. Hosts cannot
+ * access each other's memory. Each step runs on cpu devices and on asynchronous test devices, of which each host has
+ * as many. There, one stream copies a value for another host to host memory, and another stream copies the received
+ * value to its device (actors/plan/lower/send.c). A third run without ONE_SPACE stands for GPUs that cannot access
+ * each other. Planted mistakes between streams, host code and the transport are found. */
 #include "actors/session/step/compiled.h"
 #include "t/lib/faults.h"
 #include "t/lib/net.h"
@@ -76,12 +75,12 @@ static const struct step {
     struct rille_graph_options options;
 } step[] = {
     {"data parallel", data_before, data_layer, {0}},
-    {"data parallel, 4 pieces", data_before, data_layer, {.micro_batches = 4}},
+    {"data parallel, 4 micro-batches", data_before, data_layer, {.micro_batches = 4}},
     {"tensor parallel", tensor_before, tensor_layer, {0}},
-    {"tensor parallel, 2 pieces", tensor_before, tensor_layer, {.micro_batches = 2}},
+    {"tensor parallel, 2 micro-batches", tensor_before, tensor_layer, {.micro_batches = 2}},
     {"pipeline", stages_before, stages_layer, {0}},
-    {"pipeline, 1f1b, 8 pieces", stages_before, stages_layer, {.micro_batches = 8, .schedule = "1f1b"}},
-    {"pipeline, gpipe, 8 pieces", stages_before, stages_layer, {.micro_batches = 8, .schedule = "gpipe"}},
+    {"pipeline, 1f1b, 8 micro-batches", stages_before, stages_layer, {.micro_batches = 8, .schedule = "1f1b"}},
+    {"pipeline, gpipe, 8 micro-batches", stages_before, stages_layer, {.micro_batches = 8, .schedule = "gpipe"}},
     {"pipeline, split backward", stages_before, stages_layer, {.micro_batches = 8, .split_backward = true}},
 };
 
@@ -105,11 +104,11 @@ trace(struct net *b, const struct step *t)
 
 static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {4, {1, 1, 1, 1}}};
 
-/* A step on devices of a kind: its plan in one memory, and what that gave. */
+/* A step on devices of a kind: its plan on one host, and the results of that. */
 struct stepped {
     struct net net;
     struct bench whole;
-    struct str bytes; /* of its program */
+    struct str bytes; /* of the step's program */
     struct rille_graph *g;
     struct engine *e;
 };
@@ -138,7 +137,8 @@ step_close(struct stepped *t)
     net_close(&t->net);
 }
 
-/* Of each part: channels, results, and transfers next to channels where host code does not read what lies there. */
+/* Checks that the partition has channels and results, and has transfers if and only if host code cannot read its
+ * devices. */
 static bool
 is_whole(const struct plan *p)
 {
@@ -170,13 +170,13 @@ try_step(const struct step *of, const char *kind, const char *more, uint64_t fir
     step_open(&t, of, kind, first);
     int n = getenv("RILLE_LONG") ? 300 : other_kind == DEV_CPU ? 15 : 6;
     for (int i = 0; i < n; i++) good += agrees(&t, first + (uint64_t)i);
-    ok(good == n, "%s on %s%s: parts give the bits of one memory, in %d orders", of->name, kind, more, n);
+    ok(good == n, "%s on %s%s: partitions give the bits of one host, in %d orders of events", of->name, kind, more, n);
     step_close(&t);
 }
 
 /* ---- mistakes ---- */
 
-/* In a process of its own, which the mistake may end. */
+/* Runs the step in a child process, because the mistake may end the process. */
 static bool
 is_caught(const struct stepped *t, uint64_t seed)
 {
@@ -207,7 +207,7 @@ try_mistake(enum fault mistake, const char *name, uint64_t first)
         step_close(&t);
     }
     ok(mistake == NO_FAULT ? caught == 0 : caught > 0, "%s is caught", name);
-    diag("by %d of %d", caught, tried);
+    diag("caught in %d of %d runs", caught, tried);
 }
 
 int
@@ -219,13 +219,13 @@ main(void)
         if (share_next()) try_step(&step[i], "cpu", "", seed);
         if (share_next()) try_step(&step[i], "async", "", seed);
         device_late.flags &= ~(unsigned)ONE_SPACE;
-        if (share_next()) try_step(&step[i], "async", " that do not reach each other", seed);
+        if (share_next()) try_step(&step[i], "async", " that cannot access each other", seed);
         device_late.flags |= ONE_SPACE;
     }
     try_mistake(NO_FAULT, "nothing, without a mistake,", seed);
-    try_mistake(EARLY_READ, "a SEND that is told before its bytes are in host memory", seed);
-    try_mistake(EARLY_BACK, "a register given back before the stream has read what came", seed);
-    try_mistake(NO_EVENT, "a stream that does not wait for the one that takes on what came", seed);
-    try_mistake(NEXT_ADDRESS, "a stream that lifts from, or takes on to, the place of the next act", seed);
+    try_mistake(EARLY_READ, "a SEND that is notified before its bytes are in host memory", seed);
+    try_mistake(EARLY_BACK, "a register that is given back before the stream has read the received value", seed);
+    try_mistake(NO_EVENT, "a stream that does not wait for the stream that copies the received value", seed);
+    try_mistake(NEXT_ADDRESS, "a stream that copies from or to the place of the next act", seed);
     return done();
 }

@@ -1,9 +1,10 @@
-/* transfer.c - values go between devices that do not read each other's memory, in one plan, with the bits of one
- * memory.
+/* transfer.c - values move between devices that cannot read each other's memory, in one plan, with the bits of one
+ * memory space.
  *
- * Every move between layouts, and random programs, on cpu and late devices are run beside the same program with other
- * cpu devices for the late ones. Memory of late devices faults when host code touches it. Once more all that without
- * ONE_SPACE, as of GPUs that do not reach each other. Then a training step whose stages are of both kinds. */
+ * Every move between layouts, and random programs, run on cpu and asynchronous test devices, and again with other
+ * cpu devices in place of the asynchronous ones. Memory of asynchronous devices faults if host code touches it. All
+ * is repeated without ONE_SPACE, as with GPUs that cannot access each other. Then a training step has stages on both
+ * kinds. */
 #include "runtime/device/device.h"
 #include "t/lib/plans.h"
 #include "t/lib/train.h"
@@ -12,7 +13,7 @@
 
 /* ---- a program beside itself ---- */
 
-/* The layout on cpu devices: those of late devices have numbers behind the others. */
+/* Returns the layout on cpu devices. Asynchronous device n becomes cpu device NDEV + n. */
 static const struct layout *
 on_cpu(struct rille_session *s, const struct layout *l)
 {
@@ -29,7 +30,8 @@ on_cpu(struct rille_session *s, const struct layout *l)
 static void
 all_on_cpu(struct rille_session *s, int n, const struct layout *const *list)
 {
-    const struct layout **l = (const struct layout **)(uintptr_t)list; /* of a program that was read just now */
+    const struct layout **l =
+        (const struct layout **)(uintptr_t)list; /* The program was just read: its lists may be changed. */
     for (int k = 0; k < n; k++)
         if (l[k]) l[k] = on_cpu(s, l[k]);
 }
@@ -63,7 +65,7 @@ count_transfers(const struct plan *p)
     return n;
 }
 
-/* The bytes that a run leaves in each root part, in some orders of events. */
+/* Compares the bytes of all root shards after runs in two orders of events with those of the program on cpu devices. */
 static void
 try_plan(struct rille_session *s, struct plan *p, uint64_t seed, struct count *n)
 {
@@ -107,14 +109,14 @@ list_layouts(struct rille_session *s, int kind, const struct layout **out)
     for (int i = 0; i < 6; i++) out[n++] = layout_on(s, kind, 1, text[i]);
     for (int i = 0; i < 36; i++) {
         char both[24];
-        if (i / 6 >= 3 && i % 6 >= 3 && i / 6 != i % 6) continue; /* two kinds of partials */
+        if (i / 6 >= 3 && i % 6 >= 3 && i / 6 != i % 6) continue; /* P entries with different reductions */
         snprintf(both, sizeof both, "(%s, %s)", text[i / 6], text[i % 6]);
         out[n++] = layout_on(s, kind, 2, both);
     }
     return n;
 }
 
-/* A leaf goes to another layout and back. */
+/* Moves a leaf to another layout and back. */
 static struct plan *
 there_and_back(struct rille_session *s, const struct layout *from, const struct layout *to)
 {
@@ -131,7 +133,7 @@ there_and_back(struct rille_session *s, const struct layout *from, const struct 
     return p;
 }
 
-/* P(sum) does not become P(max). */
+/* P(sum) cannot become P(max). */
 static bool
 is_move(const struct layout *from, const struct layout *to)
 {
@@ -155,8 +157,8 @@ every_move(struct rille_session *s, int a, int b, const char *name)
             diag("%s", err_text());
         plan_free(&p);
     }
-    ok(n.same == npair, "%s: every pair of layouts, there and back, has the bits of one memory", name);
-    ok(n.transfers > npair, "%s: by transfers", name);
+    ok(n.same == npair, "%s: every pair of layouts, there and back, has the bits of one memory space", name);
+    ok(n.transfers > npair, "%s: the moves use transfers", name);
     diag("%d pairs, %d transfers", npair, n.transfers);
 }
 
@@ -172,15 +174,15 @@ random_programs(struct rille_session *s, uint64_t seed, const char *name)
         if (p) try_plan(s, p, seed + (uint64_t)i, &n);
         plan_free(&p);
     }
-    ok(n.programs > 300 && n.same == n.programs, "%s: %d random programs have the bits of one memory", name,
+    ok(n.programs > 300 && n.same == n.programs, "%s: %d random programs have the bits of one memory space", name,
        n.programs);
-    if (!strcmp(name, "cpu and late")) is_int(n.planned, n.programs, "in one memory nothing is transferred");
+    if (!strcmp(name, "cpu and late")) is_int(n.planned, n.programs, "one memory space has no transfers");
     diag("%d transfers", n.transfers);
 }
 
 /* ---- training ---- */
 
-/* Stages of two kinds give what stages of one give, bit by bit: on threads, and in any order of events. */
+/* Stages on two kinds give the bits of stages on one kind: on threads, and in any order of events. */
 static void
 training(const char *kind, const char *second, const char *schedule)
 {
@@ -205,23 +207,23 @@ training(const char *kind, const char *second, const char *schedule)
 
 /* ---- what cannot be ---- */
 
-/* Work of late devices does not reach a GPU's memory. */
+/* Asynchronous devices cannot write to a GPU's memory. */
 static void
 refused(struct rille_session *s)
 {
     struct plan *p = there_and_back(s, layout_on(s, DEV_ASYNC, 1, "B"), layout_on(s, DEV_CUDA, 1, "B"));
     ok(!p && strstr(err_text(), "a value does not go from async to cuda devices at once"),
-       "kinds of which neither reaches the other are refused by name");
+       "a move between kinds that cannot access each other is refused by name");
 }
 
-/* The proof finds who reads what it does not reach: a plan that was made where it did. */
+/* The verifier finds a read that cannot access its memory, in a plan that was made when it could. */
 static void
 found(struct rille_session *s)
 {
     struct plan *p = there_and_back(s, layout_on(s, DEV_ASYNC, 1, "P"), layout_on(s, DEV_ASYNC, 1, "S(0)"));
     assert(p && plan_verify(p) == 0);
     device_late.flags &= ~(unsigned)ONE_SPACE;
-    ok(plan_verify(p) == E_PLAN, "a plan without transfers is refused where they are needed");
+    ok(plan_verify(p) == E_PLAN, "a plan without the transfers that it needs is refused");
     device_late.flags |= ONE_SPACE;
     plan_free(&p);
 }
@@ -240,8 +242,8 @@ main(void)
     refused(s);
     found(s);
     device_late.flags &= ~(unsigned)ONE_SPACE;
-    every_move(s, DEV_ASYNC, DEV_ASYNC, "late devices that do not reach each other");
-    random_programs(s, seed_of(1), "cpu and such");
+    every_move(s, DEV_ASYNC, DEV_ASYNC, "late devices that cannot access each other");
+    random_programs(s, seed_of(1), "cpu and late devices that cannot access each other");
     device_late.flags |= ONE_SPACE;
     rille_close(&s);
     static const char *const schedule[] = {NULL, "1f1b", "gpipe"};
