@@ -75,7 +75,7 @@ reduce_of(const struct layout *l)
     return r;
 }
 
-/* ---- the value: a sum (or maximum) over a first axis that is split wherever the matrix is to be partial ---- */
+/* ---- values: the sum or maximum over a first axis, which is split to make the matrix partial ---- */
 
 static float
 element(int depth, int i)
@@ -130,7 +130,7 @@ reduced(struct rille_tensor *x, bool max)
     return y;
 }
 
-/* ---- one pair ---- */
+/* ---- one pair of layouts ---- */
 
 /* The step: x reduced, moved, and - if read - read by one more operator, so that the move's parts may be shared. */
 static struct rille_graph *
@@ -224,7 +224,7 @@ pair_is_right(const struct rille_layout *from, const struct rille_layout *to)
     return stays && agree && as_meant;
 }
 
-/* ---- all pairs ---- */
+/* ---- all pairs of layouts ---- */
 
 static void
 open_session(bool simulated, const char *cost)

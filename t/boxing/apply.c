@@ -17,7 +17,7 @@ static struct arena arena;
 static int nfailed_pairs;
 static long npairs, nrefused, nrelays;
 
-/* ---- the test's own geometry ---- */
+/* ---- geometry, independent of boxing/ ---- */
 
 /* Does mesh position pos hold index k of dimension d? Cuts a range by hand, the first parts longer. */
 static bool
@@ -119,7 +119,7 @@ held(const struct layout *l, const struct type *t)
     return addends_of(l) > 1 ? part_of(kind_of(l), t->dtype) : t->dtype;
 }
 
-/* ---- the least number of bytes for one element ---- */
+/* ---- the minimum of bytes for one element ---- */
 
 struct element {
     int p, q;
@@ -284,7 +284,7 @@ element_is_right(void **part, const struct layout *l, const struct type *t, int6
     return all == value_of(e) && (!was_whole || keepers == 1);
 }
 
-/* ---- one pair ---- */
+/* ---- one pair of layouts ---- */
 
 static void
 complain(const char *what, const struct type *t, const struct layout *from, const struct layout *to)
@@ -400,7 +400,7 @@ check_pair(const struct type *t, const struct layout *from, const struct layout 
     check_relay(p, t, from, to);
 }
 
-/* ---- what is enumerated and drawn ---- */
+/* ---- enumerated and random cases ---- */
 
 static const struct layout *from_list[MAX_LAYOUT], *to_list[MAX_LAYOUT];
 
@@ -440,7 +440,7 @@ draw_pairs(const struct place *p, const struct place *q, long n, const char *wha
     finish(what, before);
 }
 
-/* ---- the bound itself: a search over everything that ranks could send ---- */
+/* ---- the bound: a search over all that ranks could send ---- */
 
 enum { SEARCH_RANKS = 4, SEARCH_ADDENDS = 3 };
 

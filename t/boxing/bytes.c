@@ -29,7 +29,7 @@ tells_names(const struct type *t, const struct layout *from, const struct layout
     return box_renames(t, from, to, box_bytes(t, from, to)) == layout_same_boxes(from, to, t);
 }
 
-/* ---- beside the plan ---- */
+/* ---- comparison with the plan ---- */
 
 static struct arena counted; /* of the whole test: */
 static struct hash_table known = {.arena = &counted};
@@ -67,7 +67,7 @@ every_pair_as_planned(void)
         }
 }
 
-/* ---- beside what each rank lacks ---- */
+/* ---- comparison with the bytes that each rank lacks ---- */
 
 static int64_t
 lacking(const struct type *t, const struct layout *from, const struct layout *to)

@@ -24,7 +24,7 @@ complain(const char *what, const struct type *t, const struct layout *from, cons
     str_free(&s);
 }
 
-/* ---- parts of a value ---- */
+/* ---- shards of a value ---- */
 
 static size_t
 part_bytes(const struct layout *l, const struct type *t, int pos)
@@ -60,7 +60,7 @@ add(enum reduce r, int64_t a, int64_t b)
     return r == RED_MAX ? MAX(a, b) : r == RED_MIN ? MIN(a, b) : r == RED_PROD ? a * b : a + b;
 }
 
-/* ---- a collective, as its verb says it, of blocks that lie one behind the other ---- */
+/* ---- reference collectives on contiguous blocks ---- */
 
 struct blocks {
     const struct collective *c;
@@ -162,7 +162,7 @@ carry_out(const struct blocks *b, void *const *src, void **dst)
     }
 }
 
-/* ---- beside box_plan ---- */
+/* ---- comparison with box_plan ---- */
 
 static void **
 boxed(const struct type *t, const struct layout *from, const struct layout *to, void *const *src)
@@ -258,7 +258,7 @@ try_meshes(void)
        npacked, nunpacked);
 }
 
-/* ---- what a library is not asked for ---- */
+/* ---- moves that are no library collectives ---- */
 
 static bool
 find(const char *from, const char *to, enum dtype d, int64_t rows, int64_t cols, struct collective *c)

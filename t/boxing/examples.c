@@ -177,7 +177,7 @@ bytes_and_names(void)
     }
 }
 
-/* ---- 2-D moves that systems with greedy rules send more for ---- */
+/* ---- 2-D moves for which greedy rules send more ---- */
 
 static void
 cyclic_swap(void)
@@ -196,7 +196,7 @@ cyclic_swap(void)
     is_str(plan->name, "permute", "and is called permute");
 }
 
-/* ---- text, hops, refusal ---- */
+/* ---- text, hops, refused moves ---- */
 
 static void
 steps_as_text(void)

@@ -167,7 +167,7 @@ sends_nobody_more(const struct type *t, const struct layout *from, const struct 
     return right;
 }
 
-/* ---- pairs ---- */
+/* ---- pairs of layouts ---- */
 
 static int nwrong, npair, ncandidate;
 
@@ -326,7 +326,7 @@ no_sequence_is_kinder(const struct place *p, const char *what)
     diag("%d layouts, %d sequences", n, nway);
 }
 
-/* ---- the cheapest of few axes, gone through whole ---- */
+/* ---- cheapest path on few axes, by full search ---- */
 
 enum { MANY = 64, EIGHT = 8 };
 static struct hop {
@@ -427,7 +427,7 @@ no_way_is_passed_over(const struct place *square, const struct place *six, const
                         "nor on 2 x 2 x 2, over layouts in its order to one without sums");
 }
 
-/* ---- the cheapest of many axes ---- */
+/* ---- cheapest path on many axes ---- */
 
 /* Layouts of one dimension on 2 x 2 x 2 x 2: number k has an entry for each digit of k to the base ENTRIES. */
 enum { AXES = 4, ENTRIES = 3, ALL = 81, HOPS = 8 };
@@ -613,7 +613,7 @@ equal_axes(int naxis, const int32_t *axis, const int64_t *shape)
        (int)axis[0], (int)shape[0], (int)shape[1], ncompared);
 }
 
-/* ---- what wins ---- */
+/* ---- paths that beat the direct exchange ---- */
 
 static void
 what_wins(void)

@@ -212,7 +212,7 @@ check_pair(const struct type *t, const struct layout *from, const struct layout 
     if (draw_relay(&arena, t, from, to, &relay)) check_sets(t, from, to, &relay);
 }
 
-/* ---- which pairs ---- */
+/* ---- pairs of layouts ---- */
 
 static const struct layout *from_list[MAX_LAYOUT], *to_list[MAX_LAYOUT];
 

@@ -29,7 +29,7 @@ is_tried(const struct op *op)
     return computes && !(op->flags & (OP_SOURCE | OP_MOVE));
 }
 
-/* ---- plain operands ---- */
+/* ---- operands without partial values ---- */
 
 static const struct layout *
 random_plain(struct sound *s, const struct place *p, int ndim)

@@ -247,7 +247,7 @@ others(uint64_t seed)
     try_sample(op_find("contract"), "f32{70000,1} f32{70000,2}", DENSE, seed); /* of a row repeated errors add up */
 }
 
-/* ---- dimensions of no and of one element ---- */
+/* ---- dimensions of size 0 and 1 ---- */
 
 /* The sample with `to`, a digit, where a dimension, or the bound of ids, is `from`; false: there is none. */
 static bool

@@ -21,7 +21,7 @@ has_rule(const struct op *op)
     return op->shape.rule || op->shape.make_rule || is_source(op);
 }
 
-/* ---- the record ---- */
+/* ---- operator records ---- */
 
 static bool
 digits_fit(const char *groups, int n)
@@ -125,7 +125,7 @@ check_sample(const struct op *op, const char *text)
     ok(good, "%s %s: what does not fit is refused in the operator's name", op->name, text);
 }
 
-/* ---- shapes by hand ---- */
+/* ---- hand-written shapes ---- */
 
 static const struct {
     const char *op, *sample, *want; /* the first result */

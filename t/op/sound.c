@@ -14,7 +14,7 @@ static const struct {
     const char *name;
 } mesh[] = {{1, {2}, "2"}, {1, {3}, "3"}, {1, {4}, "4"}, {2, {2, 2}, "2x2"}, {2, {2, 3}, "2x3"}};
 
-/* ---- why something that holds is not derived ---- */
+/* ---- reasons for valid layouts that the rules do not derive ---- */
 
 static bool
 is_extreme(struct sbp v)
@@ -39,7 +39,7 @@ of_extremes(const struct sound *s, const struct sbp *v)
     return false;
 }
 
-/* ---- the same of what only operators of one kind meet, by their records ---- */
+/* ---- reasons that apply to one kind of operator ---- */
 
 static bool
 is_eltwise(const struct sound *s)

@@ -51,7 +51,7 @@ updates(struct program_of *x)
     x->late = updated(x, x->sum);
 }
 
-/* ---- who reads the first ---- */
+/* ---- readers of the first result ---- */
 
 static struct val *
 elsewhere(struct program_of *x)

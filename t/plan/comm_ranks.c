@@ -298,7 +298,7 @@ found_once(struct rille_session *s)
     is_int(n.same, (int)countof(seed), "values known before the last micro-batch do not wait for it");
 }
 
-/* ---- what goes wrong ---- */
+/* ---- failed and stopped runs ---- */
 
 /* Makes a random program in partitions and connects them. Returns false if it has nothing that `counted` counts. */
 static bool
@@ -460,7 +460,7 @@ other_lists(struct rille_session *s, uint64_t first)
        nfound, nlist);
 }
 
-/* ---- planted mistakes at ends of edges ---- */
+/* ---- planted mistakes at the ends of links ---- */
 
 /* Returns the first task from `which` on, cyclically, that is an end of a point-to-point link; packs: one that packs
  * slices. -1: none. */
@@ -611,7 +611,7 @@ one_without(struct rille_session *s, uint64_t first)
        named);
 }
 
-/* ---- one end in another order ---- */
+/* ---- swapped messages ---- */
 
 static struct device_heap {
     const struct parts *parts;

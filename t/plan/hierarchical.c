@@ -32,7 +32,7 @@ add_layouts(struct rille_session *s, int naxis, const int32_t *axis)
     }
 }
 
-/* ---- what is sent ---- */
+/* ---- bytes that plans send ---- */
 
 /* Returns the bytes that the busiest host sends or receives. */
 static int64_t
@@ -62,7 +62,7 @@ sent(struct rille_session *s, const struct str *bytes, const struct cut *c, doub
     return n;
 }
 
-/* ---- pairs ---- */
+/* ---- pairs of layouts ---- */
 
 static struct {
     int pairs, handed, wrong, worse;

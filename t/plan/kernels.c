@@ -217,7 +217,7 @@ plant_skipped_step(struct plan *p, struct task *t, struct count *c)
     }
 }
 
-/* ---- who shares a kernel ---- */
+/* ---- tasks that share a kernel ---- */
 
 struct sharing {
     int64_t shared, of_nodes, apart, wrong; /* pairs of tasks that share a kernel; of those, with two nodes; that do not

@@ -9,14 +9,14 @@
 
 #include <unistd.h>
 
-/* ---- there and back ---- */
+/* ---- counts ---- */
 
 struct count {
     int programs, read, same, equal_plans, apart;
     int numbered, hops, moves, ordered, changes, told, credits; /* decisions of the outline */
 };
 
-/* ---- what is decided ---- */
+/* ---- decisions ---- */
 
 /* Checks hops: sorted by step and operand, numbered without gaps, and each continues from the layout of the one
  * before. */
@@ -139,7 +139,7 @@ try_decisions(struct rille_session *s, const struct plan *p, uint64_t *rng, stru
     outline_free(&o);
 }
 
-/* ---- how large it is ---- */
+/* ---- size ---- */
 
 /* A program on n devices: a product of a split and a replicated matrix, a product with a partial result, and a move
  * of both. */
@@ -221,7 +221,7 @@ try_program(struct engine *e, struct plan *p, struct count *c, const unsigned ch
     atlas_free(&at);
 }
 
-/* ---- bytes that are none ---- */
+/* ---- spoilt bytes ---- */
 
 /* Reads spoilt bytes. Returns true if they are refused with a reason, or are a program that can be planned or
  * refused. */

@@ -285,7 +285,7 @@ test_pipelines(void)
         if (share_next()) test_pipeline(&deep[i], 144 / deep[i].nstage, 8, 0); /* 2,230 results */
 }
 
-/* ---- programs that others wrote ---- */
+/* ---- stored programs ---- */
 
 static void
 check_file(const char *path)

@@ -311,7 +311,7 @@ every_move(struct rille_session *s, int a, int b)
     diag("%d tasks, %d channel ends, %d sums handed on, %d transfers", n.tasks, n.channels, n.handed, n.transfers);
 }
 
-/* ---- what goes wrong ---- */
+/* ---- failed and stopped runs ---- */
 
 /* Makes a random program in partitions whose updates wait for a check of data. Returns false if this seed has none. */
 static bool

@@ -124,7 +124,7 @@ plant(struct plan *p, struct count *c)
     str_free(&s);
 }
 
-/* ---- pipelines that have names ---- */
+/* ---- pipelines of named schedules ---- */
 
 static struct rille_tensor *
 called(struct rille_session *s, const char *op, struct rille_tensor *a, struct rille_tensor *b)

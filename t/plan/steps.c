@@ -100,7 +100,7 @@ trace(struct net *b, const struct step *t)
     return g;
 }
 
-/* ---- in parts ---- */
+/* ---- plan partitions ---- */
 
 static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {4, {1, 1, 1, 1}}};
 
@@ -174,7 +174,7 @@ try_step(const struct step *of, const char *kind, const char *more, uint64_t fir
     step_close(&t);
 }
 
-/* ---- mistakes ---- */
+/* ---- planted mistakes ---- */
 
 /* Runs the step in a child process, because the mistake may end the process. */
 static bool

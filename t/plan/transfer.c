@@ -11,7 +11,7 @@
 
 #include <unistd.h>
 
-/* ---- a program beside itself ---- */
+/* ---- a program and its copy on cpu devices ---- */
 
 /* Returns the layout on cpu devices. Asynchronous device n becomes cpu device NDEV + n. */
 static const struct layout *
@@ -205,7 +205,7 @@ training(const char *kind, const char *second, const char *schedule)
        kind, second);
 }
 
-/* ---- what cannot be ---- */
+/* ---- refused plans ---- */
 
 /* Asynchronous devices cannot write to a GPU's memory. */
 static void
