@@ -1,11 +1,13 @@
--- Tests of arguments with sbp = "auto" (actors/session/planner/planned.c, compiled.c): a planner places them as it places parameters, and
--- what comes in their place at a later call lies as they do.
+-- arguments.lua - arguments with sbp = "auto" in planned steps (actors/session/planner/planned.c, compiled.c).
+--
+-- The planner chooses layouts of arguments as it does for parameters. At later calls, arguments are converted to the
+-- layouts of the first call.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local places = {line = {0, 1, 2, 3}, grid = {{0, 1}, {2, 3}}, pair = {0, 1}}
 local modes = {true, "propagate", "recursive", "greedy"}
 
--- Functions of an argument x and a variable w; which arguments are "auto".
+-- Functions of arguments and a variable w, with the numbers of the arguments that are "auto".
 local functions = {
   {"product", function(w) return function(x) return x:matmul(w):relu():sum(0) end end, {1}},
   {"rows", function(w) return function(x) return x:exp():matmul(w):softmax(1) end end, {1}},
@@ -42,28 +44,28 @@ for where, ranks in pairs(places) do
         local got = step(a, b)
         good = good and close(got, want)
         laid = laid or {tostring(a.sbp), tostring(b.sbp)}
-        if tostring(a.sbp) ~= laid[1] or tostring(b.sbp) ~= laid[2] then good, why = false, "later ones lie elsewhere" end
-        if not close(step(a, b), want) then good, why = false, "of placed ones" end
+        if tostring(a.sbp) ~= laid[1] or tostring(b.sbp) ~= laid[2] then good, why = false, "later arguments have other layouts" end
+        if not close(step(a, b), want) then good, why = false, "placed arguments give other values" end
       end
       local traced = calls
-      tap.ok(good, name .. ": three batches have the right values, and lie alike", why)
+      tap.ok(good, name .. ": three batches have the right values and equal layouts", why)
       step(arguments(90, "auto"))
-      tap.is(calls, traced, name .. ": batches that are \"auto\" want no more traces")
+      tap.is(calls, traced, name .. ": \"auto\" arguments need no further traces")
       if mode == true then
         local given = rille.graph(fn, {auto_parallel = true, time_limit = 0.1})
         given(arguments(1, "B"))
         local free, held = step:explain(), given:explain()
-        tap.ok(free.cost <= held.cost, name .. ": no dearer than if they were B", free.cost .. ", " .. held.cost)
+        tap.ok(free.cost <= held.cost, name .. ": costs no more than with B arguments", free.cost .. ", " .. held.cost)
       end
     end
   end
 end
 
--- One tensor in two ways: the right values, or it is told.
+-- One tensor with two names gets the right values, or an error that names the two layouts.
 local P = rille.placement("cpu", {0, 1, 2, 3})
 for _, row in ipairs{
   {"two arguments", function(x) return function(a, b) return a:matmul(b:transpose(0, 1)), a:sum(0), b:sum(1) end, {x, x} end},
-  {"a variable, too", function(x) return function(a) return a:matmul(x:transpose(0, 1)), x:sum(0), a:sum(1) end, {x} end},
+  {"an argument and a variable", function(x) return function(a) return a:matmul(x:transpose(0, 1)), x:sum(0), a:sum(1) end, {x} end},
 } do
   local x, like = fresh(P, "auto", 3), fresh(P, "B", 3)
   local fn, given = row[2](x)
@@ -73,11 +75,11 @@ for _, row in ipairs{
   local want = table.pack(plain(table.unpack(same)))
   local good = got[1]
   for k = 1, want.n do good = good and close(got[k + 1], want[k]) end
-  tap.ok(good or tostring(got[2]):match('"auto".*two layouts'), row[1] .. " and one tensor", got[2])
+  tap.ok(good or tostring(got[2]):match('"auto".*two layouts'), row[1] .. " with one tensor: right values, or an error about two layouts", got[2])
 end
 
--- Pieces are cut as an argument lies.
+-- Micro-batches are slices in an argument's layout, so the layout must be known.
 local step = rille.graph(function(x) return x:sum() end, {auto_parallel = true, micro_batches = 2})
-tap.fails(function() step(fresh(P, "auto", 1)) end, {"argument 1", '"auto"', "2 pieces", "layout"}, "in pieces it is told that a layout is wanted")
-tap.ok(close(rille.graph(function(x) return x:sum() end)(fresh(P, "auto", 1)), fresh(P, "B", 1):sum()), "without a planner it is B")
+tap.fails(function() step(fresh(P, "auto", 1)) end, {"argument 1", '"auto"', "2 pieces", "layout"}, "micro-batches with an \"auto\" argument: the error asks for a layout")
+tap.ok(close(rille.graph(function(x) return x:sum() end)(fresh(P, "auto", 1)), fresh(P, "B", 1):sum()), "without a planner an \"auto\" argument is B")
 tap.done()

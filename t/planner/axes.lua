@@ -1,12 +1,14 @@
--- A mesh axis of one device costs nothing and changes nothing of a plan, whatever layouts are called there;
--- on many axes a long program has few candidates, and still what was asked for (actors/plan/assign/candidate.c, price.c).
+-- axes.lua - mesh axes of size 1, and meshes of many axes (actors/plan/assign/candidate.c, price.c).
+--
+-- An axis of one device costs nothing and does not change the plan, whatever its SBP entries. On many axes the
+-- operators of a long program have few candidates, and requested strategies are among them.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
 local P = rille.placement
 local line = {"cpu", {0, 1, 2, 3}}
 local square = {"cpu", {{0, 1}, {2, 3}}}
--- Meshes with axes of one device, and how an entry of the mesh without them is written there.
+-- Mesh without and with axes of size 1, and the positions of the other axes in the second mesh.
 local meshes = {
   {line, {"cpu", {{0}, {1}, {2}, {3}}}, {1}},
   {line, {"cpu", {{0, 1, 2, 3}}}, {2}},
@@ -22,7 +24,7 @@ local function axes(ranks)
   return n
 end
 
--- Entries of the axes that are not of one device, and `other` on those that are.
+-- Returns a full SBP list: `entries` on the axes at positions `at`, `other` on the axes of size 1.
 local function spread(entries, at, n, other)
   local sbp = {}
   for a = 1, n do sbp[a] = other end
@@ -49,7 +51,7 @@ local programs = {
   end,
 }
 
--- What is off, in words.
+-- Returns a text that describes the difference, or nil.
 local function differs(a, b) return a ~= b and ("%s instead of %s"):format(b, a) or nil end
 
 local function planned(place, program, entries)
@@ -81,13 +83,14 @@ for _, name in ipairs{"a sum of rows", "a training step"} do
       local off = differs(a.cost, b.cost) or differs(a.bound, b.bound) or differs(a.bytes, b.bytes) or
         differs(most(as), most(bs)) or (math.abs(b2 - a2) > 1e-4 * math.abs(a2) and differs(a2, b2)) or nil
       tap.ok(not off and math.abs(b1 - a1) <= 1e-4 * math.abs(a1),
-        ("%s: an axis of one device, %s on it, changes nothing of %s"):format(name, other, with),
+        ("%s: an axis of one device with entry %s does not change the plan on %s"):format(name, other, with),
         off and (off .. " (cost, bound, bytes, memory or value)"))
     end
   end
 end
 
--- Many axes. A long program's operators have few candidates there, a short one's all; a strategy finds the one it asks for.
+-- Many axes. Operators of a long program have few candidates, those of a short program all. A strategy finds the
+-- candidate that it asks for.
 local cube = P("cpu", {{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}})
 
 local function chain(length, strategy)
@@ -118,17 +121,17 @@ do
     local step, other = chain(table.unpack(c))
     local e = step:explain()
     local what = ("%d operators, %s: "):format(c[1], c[2] and "a strategy" or "no strategy")
-    tap.ok(e.bound <= e.cost and e.gap >= 0, what .. "there is a plan and a bound")
-    if c[1] == 1 then tap.ok(math.abs(other - value) < 1e-3, what .. "the sum is the same", other .. " and " .. value) end
+    tap.ok(e.bound <= e.cost and e.gap >= 0, what .. "explain() has a plan and a bound")
+    if c[1] == 1 then tap.ok(math.abs(other - value) < 1e-3, what .. "the sum is equal", other .. " and " .. value) end
     if c[1] > 1 and not c[2] then
       local n = candidates(e, "matmul")
-      tap.ok(n > 1 and n < few, what .. "there are fewer candidates than in a short program", n .. " and " .. few)
+      tap.ok(n > 1 and n < few, what .. "matmul has fewer candidates than in a short program", n .. " and " .. few)
     end
     for _, op in ipairs(c[2] and e.ops or {}) do
       if op.name == "matmul" then
         local cut = table.concat(op.candidates[1].outputs, " ") .. table.concat(op.candidates[1].inputs, " ")
         tap.ok(cut:find("S(0)", 1, true) and cut:find("S(1)", 1, true) and cut:find("P", 1, true),
-          what .. "rows, columns and the contraction are cut", cut)
+          what .. "rows, columns and the contraction are split", cut)
       end
     end
   end
@@ -141,7 +144,7 @@ do
   step()
   local least, e = 1, step:explain()
   for _, op in ipairs(e.ops) do least = math.min(least, op.candidates[1].share) end
-  tap.ok(least == 1 / 8 and e.bytes == 0, "what is cut three ways stays so in a long program, its work an eighth", least)
+  tap.ok(least == 1 / 8 and e.bytes == 0, "a tensor split on three axes stays split in a long program, with 1/8 of the work per device", least)
   for _, mesh in ipairs{{2, 2, 2, 2}, {16, 16, 16, 24}, {10, 10, 10, 10, 10}, {2, 2, 2, 2, 2, 2}, {12, 8, 8, 8, 8, 2}} do
     local e = rille.whatif(chain(400), {mesh = mesh})
     tap.ok(e.cost > 0 and e.bound <= e.cost, table.concat(mesh, " x ") .. ": whatif finds a plan and a bound")

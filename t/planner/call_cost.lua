@@ -1,11 +1,13 @@
--- call_cost.lua - calls whose axis is cut are made in parts or in one piece: each in a planned step as it is cheaper for
--- it, whatever others the step has (actors/session/planner/replan.c, call_cost.c).
+-- call_cost.lua - a call with a split axis is computed in parts or in one piece, whichever costs less in the planned
+-- step (actors/session/planner/replan.c, call_cost.c).
+--
+-- The choice is made per call, whatever other calls the step has.
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 
 local P <const>, ONE <const> = rille.placement("cpu", {0, 1, 2, 3}), rille.placement("cpu", {0})
 
--- Each call: its name, and what gives it on a placement: a function, and its operand.
+-- Each call: its name, and a function that returns a function and its operand for a placement.
 local calls = {}
 for _, shape in ipairs{{64, 4096}, {1, 65536}, {16, 512}} do
   for _, name in ipairs{"softmax", "log_softmax", "layer_norm", "rms_norm"} do
@@ -23,7 +25,7 @@ for _, sizes in ipairs{{512, 512}, {1, 512}, {1, 4096}} do
   end}
 end
 
--- What the calls give, and their gradients; the step, and how often it was traced.
+-- Returns the results of the calls and their gradients, the step, and the number of its traces.
 local function run(place, list, gradient)
   local f, x, traces = {}, {}, 0
   for k, call in ipairs(list) do
@@ -53,10 +55,10 @@ local function near(got, want)
     local off = ((y:to_global{sbp = "B"} - w):abs() / (w:abs() + w:abs():mean())):max():item()
     if not (off < 1e-3) then return false, ("result %d is off by %g"):format(k, off) end
   end
-  return #got == #want, "there are more or fewer"
+  return #got == #want, "the number of results differs"
 end
 
--- What explain() says: of calls that share nothing the ways that were taken cost what the step does, and no other was better.
+-- Checks explain(): the costs of independent calls add up to the cost of the step, and no rejected method was cheaper.
 local function told(step)
   local e, sum, n, why = step:explain(), 0, 0, nil
   for _, op in ipairs(e.ops) do
@@ -84,22 +86,22 @@ for _, gradient in ipairs{false, true} do
     for l = k, #calls do
       local name = ("%s and %s%s: "):format(call[1], calls[l][1], with)
       local got, step, traces = run(P, {call, calls[l]}, gradient)
-      tap.ok(step:explain().cost <= alone[k] + alone[l], name .. "together they cost no more than one by one",
+      tap.ok(step:explain().cost <= alone[k] + alone[l], name .. "both calls together cost no more than separately",
         ("%d, and %d + %d"):format(step:explain().cost, alone[k], alone[l]))
       local good, n, why = told(step)
-      tap.ok(good, name .. "explain() tells what both ways cost", why)
-      tap.is(n, 2, name .. "once for each call")
-      if k == l then tap.is(traces, 2, name .. "where both are made alike no more rounds are traced than for one") end
-      tap.ok(traces <= 3, name .. "there are three rounds at most")
-      tap.ok(near(got, (run(ONE, {call, calls[l]}, gradient))), name .. "the values of one device")
+      tap.ok(good, name .. "explain() reports the cost of both methods", why)
+      tap.is(n, 2, name .. "explain() reports each call once")
+      if k == l then tap.is(traces, 2, name .. "two equal calls need no more traces than one call") end
+      tap.ok(traces <= 3, name .. "the step is traced at most three times")
+      tap.ok(near(got, (run(ONE, {call, calls[l]}, gradient))), name .. "values equal those of one device")
     end
   end
   local got, step = run(P, calls, gradient)
-  tap.ok(step:explain().cost <= all, "all calls together cost no more than one by one" .. with)
-  tap.ok(near(got, (run(ONE, calls, gradient))), "and have the values of one device")
+  tap.ok(step:explain().cost <= all, "all calls together cost no more than separately" .. with)
+  tap.ok(near(got, (run(ONE, calls, gradient))), "all calls together: values equal those of one device")
 end
 
--- So also where results are computed again for the backward pass, in micro-batches, and within a memory limit.
+-- The same with recompute, with micro-batches, and within a memory limit.
 do
   local function pair(place, options)
     rille.manual_seed(8)
@@ -118,7 +120,7 @@ do
   end
   local want = pair(ONE, {})
   local _, free = pair(P, {auto_parallel = true, time_limit = 600})
-  for name, options in pairs{["computed again"] = {recompute = true}, ["in micro-batches"] = {micro_batches = 2},
+  for name, options in pairs{["with recompute"] = {recompute = true}, ["with micro-batches"] = {micro_batches = 2},
     ["within a memory limit"] = {memory_limit = math.floor(0.98 * free:explain().memory)}} do
     options.auto_parallel, options.time_limit = true, 600
     local got, step, traces = pair(P, options)
@@ -126,13 +128,13 @@ do
     for _, op in ipairs(step:explain().ops) do
       if op.call then ways[#ways + 1] = {op.call, op.in_parts} end
     end
-    tap.ok(near(got, want), name .. ": the values of one device")
-    if options.micro_batches then tap.is({traces, ways}, {3, {{"softmax", false}, {"rms_norm", true}}}, name .. ": each call has its own way") end
+    tap.ok(near(got, want), name .. ": values equal those of one device")
+    if options.micro_batches then tap.is({traces, ways}, {3, {{"softmax", false}, {"rms_norm", true}}}, name .. ": each call has its own method") end
   end
 end
--- Chains of calls that each mode writes in its own way: no mode comes to less than the search for the best, with time enough
--- or, where steps are small, with little.
-tap.group("no mode costs less than the best", function()
+-- Chains of calls that each mode expands in its own way. No mode finds a plan that costs less than the optimal mode's,
+-- even with a short time limit and small steps.
+tap.group("no mode costs less than optimal", function()
   local LINE <const>, GRID <const> = rille.placement("cpu", {0, 1}), rille.placement("cpu", {{0, 1}, {2, 3}})
   local function learned(f)
     return function(x)
@@ -153,15 +155,15 @@ tap.group("no mode costs less than the best", function()
   end
   local function chain(x) return x:softmax(0):gelu():softmax(1):log_softmax(1) end
   local programs = {
-    {"norms and softmaxes, learned", learned(norms), LINE, "S(1)", {256, 16}},
+    {"norms and softmaxes, with gradients", learned(norms), LINE, "S(1)", {256, 16}},
     {"norms and softmaxes", norms, LINE, "S(1)", {256, 16}},
-    {"logsumexp, learned", learned(scaled), LINE, "S(1)", {256, 16}},
+    {"logsumexp, with gradients", learned(scaled), LINE, "S(1)", {256, 16}},
     {"logsumexp of long rows", learned(scaled), LINE, "S(1)", {512, 64}},
-    {"softmaxes both ways", chain, GRID, {"S(0)", "S(1)"}, {64, 256}},
-    {"and the other way round", chain, GRID, {"S(1)", "S(0)"}, {64, 256}},
-    {"firsts of rows, in a moment", firsts, CUBE, {"S(0)", "S(0)", "B"}, {5, 6}, 0.3},
-    {"firsts twice, in a moment", function(x) return first(first(x)) end, CUBE, {"S(0)", "S(1)", "B"}, {5, 6}, 0.3},
-    {"softmaxes, in a moment", chain, CUBE, {"S(0)", "S(1)", "B"}, {16, 64}, 0.3},
+    {"softmaxes on a grid", chain, GRID, {"S(0)", "S(1)"}, {64, 256}},
+    {"softmaxes on a grid, axes exchanged", chain, GRID, {"S(1)", "S(0)"}, {64, 256}},
+    {"argmax of rows, short time limit", firsts, CUBE, {"S(0)", "S(0)", "B"}, {5, 6}, 0.3},
+    {"argmax twice, short time limit", function(x) return first(first(x)) end, CUBE, {"S(0)", "S(1)", "B"}, {5, 6}, 0.3},
+    {"softmaxes, short time limit", chain, CUBE, {"S(0)", "S(1)", "B"}, {16, 64}, 0.3},
   }
   for _, program in ipairs(programs) do
     local name, f, place, sbp, shape, limit = table.unpack(program)

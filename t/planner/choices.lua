@@ -1,4 +1,4 @@
--- choices.lua - what the choice of layouts means for a user: results, their layouts, and the bytes that move.
+-- choices.lua - effects of the choice of layouts for a user: results, their layouts, and bytes moved.
 
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
@@ -7,15 +7,15 @@ local P2 = rille.placement("cpu", {0, 1})
 local P4 = rille.placement("cpu", {0, 1, 2, 3})
 local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
 
--- A leaf with the values of x.
+-- Returns a leaf with the values of x in a layout.
 local function laid(x, placement, sbp) return rille.tensor(x:totable(), {placement = placement, sbp = sbp}) end
 
 tap.group("two plain tensors", function()
   local x, y = rille.randn({4, 6}), rille.randn({4, 6})
   local z = laid(x, P2, "S(0)") + laid(y, P2, "S(1)")
   tap.is(z.sbp, "S(0)", "S(0) + S(1) is S(0)")
-  tap.is(rille.explain(z).bytes, 48, "one of them is exchanged")
-  tap.is(z:totable(), (x + y):totable(), "and the sum is that of one device")
+  tap.is(rille.explain(z).bytes, 48, "one operand is exchanged")
+  tap.is(z:totable(), (x + y):totable(), "the sum is that of one device")
 end)
 
 -- The table of sbp/README.md.
@@ -34,7 +34,7 @@ tap.group("sums and products", function()
   end
 end)
 
--- The identity of a maximum is -inf: arithmetic with it gives NaN where the whole has an infinity.
+-- The identity of a maximum is -inf. Arithmetic with -inf would give NaN where the full value has an infinity.
 tap.group("infinities on a mesh", function()
   local inf = math.huge
   local x = rille.tensor{{inf, 1, 2, 3}, {4, -inf, 6, 7}, {8, 9, 10, 11}, {12, 13, 14, inf}}
@@ -44,20 +44,21 @@ tap.group("infinities on a mesh", function()
     local b = laid(y, P22, {"B", "S(0)"})
     local got = rille[name](a, b)
     tap.is(got.sbp, "(S(0), S(0))", name .. " of (S(0), B) and (B, S(0)) is (S(0), S(0))")
-    tap.is(got:totable(), rille[name](x, y):totable(), name .. ": infinities stay what they are")
+    tap.is(got:totable(), rille[name](x, y):totable(), name .. ": infinities are kept")
   end
 end)
 
 tap.group("moments over a split axis", function()
   local x = rille.randn({64, 1024})
   local v = laid(x, P2, "S(0)"):var{axis = 0}
-  tap.is(rille.explain(v).bytes, 16384, "var moves one number of f64 a column, twice")
-  tap.near(v:totable(), x:var{axis = 0}:totable(), "and is the variance", 1e-4, 1e-5)
+  tap.is(rille.explain(v).bytes, 16384, "var moves one f64 number per column, twice")
+  tap.near(v:totable(), x:var{axis = 0}:totable(), "var on a split axis is the variance", 1e-4, 1e-5)
 end)
 
--- Numbers a row move, not the rows: where an operator must see a whole axis and the axis is cut, it is written in parts.
--- (A mean is of f64, so that what lies far from 0 keeps its digits.)
-tap.group("rows that are cut", function()
+-- An operator that needs a whole axis is computed in parts if the axis is split: per row, a few numbers move instead of
+-- the row.
+-- (The mean is f64, so that values far from 0 keep their digits.)
+tap.group("rows split across devices", function()
   local x, w, b = rille.randn({64, 1024}), rille.randn({1024}), rille.randn({1024})
   local function run(f, placement)
     local function leaf(t, sbp)
@@ -83,11 +84,11 @@ tap.group("rows that are cut", function()
     local one, dx = run(f)
     local rough = name:find("halves") and 0.02 or 1e-4
     tap.is({y.sbp, rille.explain(y).bytes}, {"S(1)", bytes}, ("%s moves %d bytes"):format(name, bytes))
-    tap.near(y:totable(), one:totable(), name .. ": the values are those of one device", rough, 1e-5)
-    tap.near(g, dx, name .. ": and the gradients", 10 * rough, rough)
+    tap.near(y:totable(), one:totable(), name .. ": values are those of one device", rough, 1e-5)
+    tap.near(g, dx, name .. ": gradients are those of one device", 10 * rough, rough)
   end
   local narrow = laid(rille.randn({64, 8}), P4, "S(1)"):softmax(-1)
-  tap.is({narrow.sbp, #rille.explain(narrow).ops}, {"S(0)", 1}, "short rows are cheaper to move than to take apart")
+  tap.is({narrow.sbp, #rille.explain(narrow).ops}, {"S(0)", 1}, "short rows are moved, not computed in parts")
   local inf = math.huge
   local odd = rille.ones({4, 64}):totable()
   odd[1][3], odd[2][3], odd[3][5] = inf, -inf, 3.3e38
@@ -99,8 +100,9 @@ tap.group("rows that are cut", function()
   end
 end)
 
--- Keys and values cut along the keys: each rank weighs its own; numbers a query move, and no key.
-tap.group("attention over keys that are cut", function()
+-- Keys and values are split along the keys. Each rank attends to its own keys; a few numbers per query move, and no
+-- keys.
+tap.group("attention over split keys", function()
   for _, rows in ipairs{1, 128} do
     local shape = {{2, 2, rows, 8}, {2, 2, 192, 8}, {2, 2, 192, 8}}
     local data, masks = {}, {bool = rille.rand{rows, 192}:gt(0.3), float = rille.randn{rows, 192}}
@@ -122,7 +124,7 @@ tap.group("attention over keys that are cut", function()
       local got, bytes = run(P4, "S(2)", how[1], how[2])
       local name = ("%d queries%s%s"):format(rows, how[1] and ", a mask of " .. how[1] or "", how[2] and ", causal" or "")
       tap.near(got, want, name .. ": values and gradients of one device", 1e-3, 1e-4)
-      if not how[1] then tap.ok(bytes <= 2 * 2 * rows * 4 * 3 * 2 * 3, name .. ": at most three numbers a query, there and back") end
+      if not how[1] then tap.ok(bytes <= 2 * 2 * rows * 4 * 3 * 2 * 3, name .. ": at most three numbers per query move, there and back") end
     end
   end
 end)
@@ -141,12 +143,12 @@ tap.group("gradient descent on a split parameter", function()
     local what = next(how) and next(how) or "plain"
     tap.is(step:explain().bytes, 0, what .. ": a step moves nothing")
     tap.is(w.sbp, "S(0)", what .. ": the parameter stays split")
-    tap.near(w[63][7]:item(), how.weight_decay and 0.45 or how.nesterov and 0.05 or 0.5, what .. ": and is updated",
+    tap.near(w[63][7]:item(), how.weight_decay and 0.45 or how.nesterov and 0.05 or 0.5, what .. ": the parameter is updated",
              1e-6)
   end
 end)
 
-tap.group("an axis of one rank has no kind", function()
+tap.group("partial values on an axis of one rank", function()
   local one, x = rille.placement("cpu", {0}), rille.tensor{1, 2, 3}
   for _, from in ipairs{"P", "P(max)", "P(min)"} do
     for _, to in ipairs{"P", "P(max)", "P(min)"} do
@@ -156,20 +158,20 @@ tap.group("an axis of one rank has no kind", function()
   end
 end)
 
-tap.group("what is owed", function()
+tap.group("pending reductions", function()
   local a = rille.ones({16, 16}, {placement = P4, sbp = "S(0)"})
   local op = rille.explain(a:matmul(a * 2)).ops[2]
-  tap.is({op.candidates[1].bytes, op.candidates[1].owed}, {3072, 0}, "the chosen product owes nothing")
+  tap.is({op.candidates[1].bytes, op.candidates[1].owed}, {3072, 0}, "the chosen product has no pending reduction")
   local p
   for _, c in ipairs(op.candidates) do if c.outputs[1] == "P" then p = c end end
-  tap.is({p.bytes, p.owed}, {768, 3072}, "the partial one would move less and owe more")
-  tap.ok(tostring(rille.explain(a:matmul(a * 2))):find("768 bytes moved, 3072 owed", 1, true), "and says so in print")
+  tap.is({p.bytes, p.owed}, {768, 3072}, "the partial candidate moves less and has a pending reduction")
+  tap.ok(tostring(rille.explain(a:matmul(a * 2))):find("768 bytes moved, 3072 owed", 1, true), "the text of explain() shows both numbers")
 end)
 
-tap.group("partial values that no sum may pass", function()
+tap.group("operators that need the sum of a partial value", function()
   local inf = math.huge
   local P3 = rille.placement("cpu", {0, 1, 2})
-  for name, sign in pairs{max = 1, min = -1} do -- two of three ranks have nothing: the identity, an infinity
+  for name, sign in pairs{max = 1, min = -1} do -- two of three ranks are empty and have the identity, an infinity
     local one = rille.full({1, 2}, 3):max{axis = 0}
     local x = rille.full({1, 2}, 3, {placement = P3, sbp = "S(0)"})
     x = x[name](x, {axis = 0})
@@ -188,12 +190,12 @@ tap.group("partial values that no sum may pass", function()
   for name, f in pairs{i64 = function(v) return v:to"i64" end, f64 = function(v) return v:to"f64" end,
                        half = function(v) return v / 2 end, cumsum = function(v) return v:cumsum(0) end,
                        scaled = function(v) return v * 2.5 end, u8 = function(v) return v:to"u8" end} do
-    tap.is(f(many):totable(), f(alone):totable(), "beyond what 32 bits hold it goes on as on one device: " .. name)
+    tap.is(f(many):totable(), f(alone):totable(), "a sum beyond 32 bits is as on one device:  " .. name)
   end
 end)
 
--- What an operator's results are, and the most that a rank has of them.
-tap.group("what a rank has", function()
+-- explain() reports the shape of an operator's results, and the largest shard of a rank.
+tap.group("the largest shard of a rank", function()
   local wrong, tried = {}, 0
   local P, Q = rille.placement("cpu", {0, 1, 2}), rille.placement("cpu", {{0, 1, 2}, {3, 4, 5}})
   for rows = 0, 13 do
@@ -210,12 +212,12 @@ tap.group("what a rank has", function()
       end
     end
   end
-  tap.is(wrong, {}, ("%d layouts: the largest part is what shards() has"):format(tried))
+  tap.is(wrong, {}, ("%d layouts: the largest shard is that of shards()"):format(tried))
   local function text(n, sbp) return tostring(rille.explain(-rille.zeros({n, 5}, {placement = P, sbp = sbp}))) end
   tap.ok(text(6, "S(0)"):find("each rank has {2, 5} of {6, 5}", 1, true) and text(7, "S(0)"):find("a rank has at most {3, 5} of {7, 5}", 1, true)
-    and text(6, "B"):find("each rank has all of {6, 5}", 1, true), "and it is printed", text(7, "S(0)"))
+    and text(6, "B"):find("each rank has all of {6, 5}", 1, true), "the text of explain() shows the largest shard", text(7, "S(0)"))
   local parts = rille.topk(rille.zeros({6, 5}, {placement = P, sbp = "S(0)"}), 2)
-  tap.is(#rille.explain(parts).ops[1].results, 2, "of each result")
+  tap.is(#rille.explain(parts).ops[1].results, 2, "explain() lists each result of topk")
 end)
 
 tap.done()

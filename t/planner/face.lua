@@ -1,11 +1,13 @@
--- face.lua - what a user is promised of planned steps, a sentence each: the same plan each time, where variables and what
--- follows them lie, what another graph and another cluster make of that, what a hint costs, what is told and verified.
+-- face.lua - promises to the user about planned steps.
+--
+-- The same program gives the same plan. Variables, and tensors that follow them, have the chosen layouts. Other graphs
+-- and clusters respect or ignore hints as documented. Prices of hints, texts, and certificates are right.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local programs, place, entries = dofile("t/lib/planned.lua")
 local modes = {"greedy", "propagate", "recursive", "optimal"}
-local LONG <const>, NONE <const> = 600, 1e-9 -- seconds of a search that ends by itself, and of one that may look at nothing
+local LONG <const>, NONE <const> = 600, 1e-9 -- seconds: a search that ends by itself; a search without time
 
 local function certificate(step)
   local path = os.tmpname()
@@ -16,7 +18,7 @@ local function certificate(step)
   return text
 end
 
--- A training step of a program that is laid out by nobody, called once; the net, and its optimiser.
+-- Returns a training step that was called once, of a program with free layouts; the net; its optimiser.
 local function trained(program, mesh, options, make)
   rille.manual_seed(3)
   local net = programs[program]()
@@ -35,37 +37,37 @@ tap.group("the same program has the same plan", function()
   for _, program in ipairs{"mlp", "blocks", "tied"} do
     for _, mesh in ipairs{"line", "grid"} do
       for _, mode in ipairs(modes) do
-        -- On a grid searches do not end soon by themselves; what is chosen in no time is the same there, too.
+        -- Searches on a grid take long, so only the choice without time is compared there.
         for _, seconds in ipairs(mesh == "grid" and {NONE} or {LONG, NONE}) do
           local one, other = trained(program, mesh, {mode = mode, seconds = seconds}), trained(program, mesh, {mode = mode, seconds = seconds})
           local what = ("%s on a %s, %s, %g seconds: "):format(program, mesh, mode, seconds)
-          tap.ok(certificate(one) == certificate(other), what .. "the same certificate, to the letter")
-          if seconds == LONG then tap.ok(tostring(one:explain()) == tostring(other:explain()), what .. "and explain() says the same") end
+          tap.ok(certificate(one) == certificate(other), what .. "the two certificates are identical")
+          if seconds == LONG then tap.ok(tostring(one:explain()) == tostring(other:explain()), what .. "the two texts of explain() are identical") end
         end
       end
     end
   end
 end)
 
-tap.group("what is told", function()
+tap.group("the report of explain()", function()
   for _, mode in ipairs(modes) do
     for _, seconds in ipairs{LONG, NONE} do
       local step = trained("blocks", "line", {mode = mode, seconds = seconds})
       local e, good = step:explain(), true
       tap.ok(math.type(e.cost) == "integer" and math.type(e.bound) == "integer" and e.bound >= 0 and e.bound <= e.cost,
-        mode .. ": cost and bound are whole nanoseconds", e.cost .. " and " .. e.bound)
-      tap.is(e.gap, (e.cost - e.bound) / e.cost, mode .. ": the gap is what the bound is below the cost")
+        mode .. ": cost and bound are integer nanoseconds", e.cost .. " and " .. e.bound)
+      tap.is(e.gap, (e.cost - e.bound) / e.cost, mode .. ": the gap is (cost - bound) / cost")
       for _, op in ipairs(e.ops) do
         for k, c in ipairs(op.candidates) do good = good and math.type(c.regret) == "integer" and (k > 1 or c.regret == 0) and c.share > 0 and c.share <= 1 end
       end
-      tap.ok(good, mode .. ": candidates have a regret, that of the chosen one 0, and a share of the work")
+      tap.ok(good, mode .. ": candidates have a regret, 0 for the chosen one, and a share of the work")
       tap.ok(tap.has(tostring(e), ("planned: %d ns a step, bound %d ns"):format(e.cost, e.bound), e.gap == 0 and "no plan of these operators costs less" or "of the best of these operators",
-        ("a device holds %d bytes at most, %d of them scratch memory of kernels"):format(e.memory, e.scratch)), mode .. ": which is printed, with memory")
+        ("a device holds %d bytes at most, %d of them scratch memory of kernels"):format(e.memory, e.scratch)), mode .. ": the text shows cost, bound and memory")
     end
   end
 end)
 
-tap.group("what follows a parameter lies as it does", function()
+tap.group("optimiser state has the layout of its parameter", function()
   local tried = 0
   for name, make in pairs(optim) do
     if name:find("^%u") then
@@ -84,10 +86,10 @@ tap.group("what follows a parameter lies as it does", function()
       end
     end
   end
-  tap.ok(tried >= 30, "state of optimisers lies as their parameters: " .. tried)
+  tap.ok(tried >= 30, "optimiser states compared with their parameters: " .. tried)
 end)
 
-tap.group("a leaf that is the planner's", function()
+tap.group("leaves with sbp = auto", function()
   local P = place("line")
   local at = {placement = P, sbp = "auto"}
   local path = os.tmpname() .. ".safetensors"
@@ -106,20 +108,21 @@ tap.group("a leaf that is the planner's", function()
   for name, f in pairs(make) do
     local w = f()
     local grid = name == "on a grid"
-    tap.is(w.sbp, grid and "(B, B)" or "B", name .. ": until a step is planned it is whole")
+    tap.is(w.sbp, grid and "(B, B)" or "B", name .. ": is B until a step is planned")
     local step = rille.graph(function(x) return x:matmul(w):relu():sum() end, {auto_parallel = true, time_limit = LONG})
     step(rille.ones({2, 64}, {placement = w.placement, sbp = grid and {"B", "B"} or "B"}))
-    tap.ok(w.sbp:find("S"), name .. ": then it lies where few rows want it", w.sbp)
+    tap.ok(w.sbp:find("S"), name .. ": then has the layout that is best for few rows", w.sbp)
   end
   os.remove(path)
   local G = place("grid")
-  tap.fails(function() rille.ones({4, 4}, {placement = G, sbp = {"auto", "B"}}) end, {"\"auto\" is one word for all axes"}, "it is one word for all axes")
+  tap.fails(function() rille.ones({4, 4}, {placement = G, sbp = {"auto", "B"}}) end, {"\"auto\" is one word for all axes"}, "a list with \"auto\" in it is refused")
   tap.fails(function() rille.boxing{shape = {4, 4}, from = {placement = P, sbp = "S(0)"}, to = {placement = P, sbp = "auto"}} end,
-    {"auto", "variables"}, "a move goes somewhere")
-  tap.fails(function() rille.ones({4, 4}, {placement = P}):exp():to_global{sbp = "auto"} end, {"auto", "variables"}, "and of variables alone")
+    {"auto", "variables"}, "rille.boxing refuses \"auto\"")
+  tap.fails(function() rille.ones({4, 4}, {placement = P}):exp():to_global{sbp = "auto"} end, {"auto", "variables"}, "to_global refuses \"auto\" for computed values")
 end)
 
--- Two graphs that share variables, called in any order, many rows or few: the first plan decides, and the other lives with it.
+-- Two graphs share variables and are called in any order with many or few rows. The first plan fixes the layouts; the
+-- other graph uses them.
 tap.group("graphs that share variables agree", function()
   local P = place("line")
   local function rows(n, sbp) return rille.ones({n, 64}, {placement = P, sbp = sbp}) / 64 end
@@ -144,23 +147,23 @@ tap.group("graphs that share variables agree", function()
       for _, b in ipairs{few, many, batch} do
         for _, g in ipairs{other, one} do
           g(rows(b[1], b[2]))
-          tap.is(lie(), fixed, name .. "what comes after moves no variable")
-          tap.is(g:explain().bytes, tap.received(g), name .. "and moves what it says")
+          tap.is(lie(), fixed, name .. "later calls move no variable")
+          tap.is(g:explain().bytes, tap.received(g), name .. "later calls move the reported bytes")
         end
       end
       layouts[table.concat(fixed, " ")] = true
       for _, p in ipairs(net:parameters()) do p:to_global_{sbp = "auto"} end
       local cost = other(rows(2, "B")) and other:explain().cost
-      tap.ok(cost > 0, name .. "until they are free again")
+      tap.ok(cost > 0, name .. "variables set to \"auto\" again are planned again")
     end
   end
   local n = 0
   for _ in pairs(layouts) do n = n + 1 end
-  tap.ok(n > 1, "the first batch matters: so many layouts were chosen", n)
+  tap.ok(n > 1, "different first batches give different layouts", n)
 end)
 
--- The price of a variable that is only read is what the step costs less where the planner may lay it.
-tap.group("what is only read is a hint too", function()
+-- The price of a variable that is only read is the cost that the step saves if the planner may choose its layout.
+tap.group("the layout of a read-only variable is a hint", function()
   local P = place("line")
   for _, sbp in ipairs{"B", "S(0)", "S(1)", "auto"} do
     for _, rows in ipairs{2, 512} do
@@ -174,16 +177,16 @@ tap.group("what is only read is a hint too", function()
       end
       local with, step = cost(sbp)
       local hints, free, name = step:hints(), cost("auto"), ("%d rows, %s: "):format(rows, sbp)
-      tap.is(#hints, sbp == "auto" and 1 or 2, name .. "each that was laid out is one, what an optimiser keeps is none")
+      tap.is(#hints, sbp == "auto" and 1 or 2, name .. "each layout given by hand is a hint, optimiser state is none")
       local found
       for _, h in ipairs(hints) do found = found or h.what == "variable f32{64, 64} " .. sbp and h.price == with - free and h.price == h.price_high end
-      tap.ok(found or sbp == "auto", name .. "its price is what the step costs less without it", tostring(hints) .. ": " .. with - free)
+      tap.ok(found or sbp == "auto", name .. "the price is the cost saved without the hint", tostring(hints) .. ": " .. with - free)
     end
   end
 end)
 
--- On a mesh of as many axes layouts given by hand hold; on one of another number nothing does, strategies neither. A memory limit
--- that is far away changes nothing of what is told.
+-- Layouts given by hand hold on a mesh with the same number of axes. On other meshes neither layouts nor strategies
+-- hold. A distant memory limit does not change the report.
 tap.group("on other clusters", function()
   local P = place("line")
   local function step_of(sbp, strategy)
@@ -194,9 +197,9 @@ tap.group("on other clusters", function()
   end
   local open = step_of("auto")
   for name, step in pairs{["a variable"] = step_of("B"), ["a strategy"] = step_of("auto", {{1, 1}, {1, 1}})} do
-    tap.ok(rille.whatif(step, {mesh = {4}}).cost > rille.whatif(open, {mesh = {4}}).cost, name .. " holds on as many axes")
+    tap.ok(rille.whatif(step, {mesh = {4}}).cost > rille.whatif(open, {mesh = {4}}).cost, name .. " holds on a mesh with as many axes")
     for _, mesh in ipairs{{2, 2}, {8, 4}, {2, 2, 2}} do
-      tap.is(rille.whatif(step, {mesh = mesh}).cost, rille.whatif(open, {mesh = mesh}).cost, name .. " does not on " .. table.concat(mesh, " x "))
+      tap.is(rille.whatif(step, {mesh = mesh}).cost, rille.whatif(open, {mesh = mesh}).cost, name .. " does not hold on " .. table.concat(mesh, " x "))
     end
   end
   local step = trained("mlp", "line", {mode = true})
@@ -206,33 +209,33 @@ tap.group("on other clusters", function()
     for _, op in ipairs(far.ops) do
       for _, c in ipairs(op.candidates) do all, open = all + 1, open + (c.regret ~= c.regret_high and 1 or 0) end
     end
-    local name = table.concat(mesh, " x ") .. ", a limit that is far away: "
-    if e.gap == 0 and far.gap == 0 then -- what the clock ends may be a little more or less
+    local name = table.concat(mesh, " x ") .. ", a distant memory limit: "
+    if e.gap == 0 and far.gap == 0 then -- a search ended by the clock may differ a little
       tap.is({far.cost, far.bound, far.memory, far.bytes}, {e.cost, e.bound, e.memory, e.bytes}, name .. "the same plan, bound and memory")
     end
-    tap.ok(#mesh > 1 or e.gap == 0 and far.gap == 0 and open == 0, name .. "and regrets are exact", open .. " of " .. all)
-    tap.near(e.step_time, e.cost / 1e9, name .. "a step's seconds are its cost")
+    tap.ok(#mesh > 1 or e.gap == 0 and far.gap == 0 and open == 0, name .. "regrets are exact", open .. " of " .. all)
+    tap.near(e.step_time, e.cost / 1e9, name .. "step_time is the cost in seconds")
     local curve = rille.whatif(step, {mesh = mesh, memory = {1e12, 1}})
     tap.ok(curve[1].step_time > 0 and curve[2] == false, name .. "a curve has a record for each limit, or false")
   end
-  tap.fails(function() rille.whatif(step, {mesh = {1 << 40}}) end, {"more than 16777216 devices"}, "too many devices are told as such")
+  tap.fails(function() rille.whatif(step, {mesh = {1 << 40}}) end, {"more than 16777216 devices"}, "a mesh with too many devices is refused")
 end)
 
-tap.group("devices that are not there", function()
+tap.group("meta devices", function()
   local M = rille.placement("meta", {0, 1, 2, 3})
   local w = nn.Parameter(rille.ones({64, 64}, {placement = M, sbp = "auto"}))
   local opt = optim.SGD({w}, {lr = 0.1})
   local step = rille.graph(function(x) local y = x:matmul(w):square():mean(); y:backward(); opt:step(); opt:zero_grad(); return y end,
     {auto_parallel = true, time_limit = LONG})
   local y = step(rille.ones({32, 64}, {placement = M, sbp = "S(0)"}))
-  tap.is({y.shape, y.placement.device}, {{}, "meta"}, "a step there gives tensors")
-  tap.fails(function() y:item() end, {"meta"}, "without values")
+  tap.is({y.shape, y.placement.device}, {{}, "meta"}, "a step on meta devices returns tensors")
+  tap.fails(function() y:item() end, {"meta"}, "these tensors have no values")
   local e = step:explain()
-  tap.is(rille.whatif(step, {mesh = {4}}).cost, e.cost, "it is planned as elsewhere")
-  tap.ok(rille.certificate and certificate(step):find("\ncost " .. e.cost .. "\n"), "and certified, its cost in decimal")
+  tap.is(rille.whatif(step, {mesh = {4}}).cost, e.cost, "whatif plans it as on other devices")
+  tap.ok(rille.certificate and certificate(step):find("\ncost " .. e.cost .. "\n"), "the certificate has the cost in decimal")
 end)
 
--- `rille verify` ends with 0 and says what is proven, or with 1 and says what is wrong.
+-- `rille verify` exits with 0 and prints what is proven, or with 1 and prints what is wrong.
 tap.group("rille verify", function()
   local at = 0
   while arg[at - 1] do at = at - 1 end
@@ -253,8 +256,8 @@ tap.group("rille verify", function()
     local step = trained("mlp", seconds == LONG and "line" or "grid", {mode = true, seconds = seconds})
     local text, e = certificate(step), step:explain()
     local code, said = written(text)
-    tap.is(code, 0, "what certify() wrote is accepted")
-    tap.ok(tap.has(said, tostring(e.cost), e.gap == 0 and "no plan costs less" or tostring(e.bound)), "and it says what it proves", said)
+    tap.is(code, 0, "a certificate of certify() is accepted")
+    tap.ok(tap.has(said, tostring(e.cost), e.gap == 0 and "no plan costs less" or tostring(e.bound)), "`rille verify` prints what is proven", said)
     local worse = {half = text:sub(1, #text // 2), nothing = "", ["two in one"] = text .. text,
       ["a lower cost"] = text:gsub("\ncost %d+", "\ncost " .. e.cost - 1), ["a higher bound"] = text:gsub("\nbound %d+", "\nbound " .. e.bound + 1),
       ["another choice"] = text:gsub("\nchoice %d+", "\nchoice 99"), ["no digest"] = text:gsub("digest .*", ""), ["a byte more"] = text .. "x"}
@@ -264,7 +267,7 @@ tap.group("rille verify", function()
     end
   end
   os.remove(path)
-  tap.is(verify(path), 1, "so is a file that is not there")
+  tap.is(verify(path), 1, "a missing file is refused")
 end)
 
 tap.done()

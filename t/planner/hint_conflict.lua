@@ -1,5 +1,8 @@
--- Tests of where hints meet in a step planned by "propagate" (actors/session/planner/hint_conflict.c, net_follows of sbp/search/local.c): a table of
--- programs, each with the meetings that it has, and what they cost beside the moves of explain().
+-- hint_conflict.lua - conflicts of hints in steps planned by "propagate" (actors/session/planner/hint_conflict.c,
+-- net_follows of sbp/search/local.c).
+--
+-- explain().meetings lists the places where layouts from two hints meet and a move is needed. Each program of a table
+-- has a list of expected meetings with the bytes of their moves.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -7,7 +10,7 @@ local line, grid = rille.placement("cpu", {0, 1}), rille.placement("cpu", {{0, 1
 
 local function ones(P, shape, sbp, grad) return rille.ones(shape, {placement = P, sbp = sbp, requires_grad = grad}) end
 
--- Lines of this file at which a function is written, counted from its own.
+-- Returns the line k lines below the function's first line, as text.
 local function here(f, k) return ("t/planner/hint_conflict.lua:%d"):format(debug.getinfo(f, "S").linedefined + k) end
 
 local function planned(f, mode, ...)
@@ -41,11 +44,12 @@ local function crossed(x)
   return y:exp()
 end
 
--- Name, function, arguments, and the meetings: reader, its line from the function's, hints with theirs, from, to, bytes.
+-- Name, function, arguments, and meetings: reader and line (from the function's first), two hints with their lines,
+-- from, to, bytes.
 local cases = {
   {"columns, then rows", column_row, {ones(line, {32, 16}, "B"), ones(line, {16, 64}, "S(1)"), ones(line, {64, 16}, "S(0)")}, {}},
   {"data parallel forward", product, {ones(line, {32, 16}, "S(0)"), ones(line, {16, 16}, "B")}, {}},
-  {"nothing that is cut", product, {ones(line, {32, 16}, "B"), ones(line, {16, 16}, "B")}, {}},
+  {"no split operands", product, {ones(line, {32, 16}, "B"), ones(line, {16, 16}, "B")}, {}},
   {"rows, then columns", product, {ones(line, {256, 16}, "S(0)"), ones(line, {16, 16}, "S(1)")},
     {{"matmul", 1, "argument f32{16, 16} S(1)", 1, "argument f32{256, 16} S(0)", 1, "S(1)", "B", 1024}}},
   {"a clash in the middle of a chain", chain, {ones(line, {64, 64}, "S(0)")},
@@ -62,7 +66,8 @@ local cases = {
     {{"to_global", 2, "argument f32{64, 64} (S(0), B)", 1, "to_global (B, S(1))", 2, "(S(0), B)", "(B, S(1))", 16384}}},
 }
 
--- Every meeting is a move of explain(), of the same bytes; the ns are no more than those of the step.
+-- Checks that each meeting is a move of explain() with equal bytes, and that meetings together take no more time than
+-- the step.
 local function are_moves(e)
   local ns = 0
   for _, m in ipairs(e.meetings) do
@@ -85,37 +90,37 @@ for _, case in ipairs(cases) do
     expected[i] = {w[1], here(f, w[2]), w[3], here(f, w[4]), w[5], here(f, w[6]), w[7], w[8], w[9]}
     text[i] = ("%s (%s): %s (%s) and %s (%s)\n      %s -> %s: %d bytes, "):format(table.unpack(expected[i]))
   end
-  tap.is(got, expected, name .. ": so many meetings, with both hints and what is moved")
-  tap.ok(are_moves(e), name .. ": each is a move of the plan, and takes time")
+  tap.is(got, expected, name .. ": the meetings, with both hints and the move")
+  tap.ok(are_moves(e), name .. ": each meeting is a move of the plan, and takes time")
   tap.ok(tap.has(tostring(e), #want == 0 and "no hints meet" or ("hints meet %d time"):format(#want), table.unpack(text)),
-    name .. ": the text tells each")
+    name .. ": the text lists each meeting")
   met = met + #want
 end
-tap.ok(met >= 6, "programs with meetings were among them: " .. met)
+tap.ok(met >= 6, "meetings found in all programs: " .. met)
 
--- Variables are named as such; the sum of a gradient is where the batch's layout meets the parameter's.
+-- Variables are named as variables. A gradient's sum is where the batch's layout meets the parameter's.
 do
   local w = nn.Parameter(ones(line, {64, 64}, "B"))
   local opt = optim.SGD({w}, {lr = 0.1})
   local e = planned(function(x) x:matmul(w):square():sum():backward(); opt:step(); opt:zero_grad() end, "propagate", ones(line, {1024, 64}, "S(0)"))
   tap.is({#e.meetings, e.meetings[1].op, e.meetings[1].hints[1].what, e.meetings[1].hints[2].what},
     {1, "sgd", "argument f32{1024, 64} S(0)", "variable f32{64, 64} B"}, "data parallel: one meeting, the gradient's")
-  tap.is(e.meetings[1].bytes, e.bytes, "which is all that moves")
+  tap.is(e.meetings[1].bytes, e.bytes, "data parallel: nothing else moves")
 end
 
--- Pieces: a move that happens for each counts so often.
+-- With micro-batches, a move of each micro-batch counts once per micro-batch.
 do
   local w = ones(line, {64, 512}, "S(1)")
   local step = rille.graph(function(x) return (x:to_global{sbp = "S(1)"}:exp():matmul(w)) end, {auto_parallel = "propagate", micro_batches = 4})
   step(ones(line, {64, 64}, "S(0)"))
   local e, sum = step:explain(), 0
   for _, m in ipairs(e.meetings) do sum = sum + m.bytes end
-  tap.ok(#e.meetings > 0 and sum == e.bytes, ("in pieces: the meetings' bytes are all there are (%d, %d)"):format(sum, e.bytes))
+  tap.ok(#e.meetings > 0 and sum == e.bytes, ("micro-batches: all bytes moved are those of meetings (%d, %d)"):format(sum, e.bytes))
 end
 
--- Other modes tell of none.
+-- Other modes report no meetings.
 for _, mode in ipairs{"optimal", "recursive", "greedy"} do
   local e = planned(chain, mode, ones(line, {64, 64}, "S(0)"))
-  tap.ok(e.meetings == nil and not tostring(e):find("hints meet"), mode .. ": layouts do not go outward, and nothing meets")
+  tap.ok(e.meetings == nil and not tostring(e):find("hints meet"), mode .. ": layouts are not propagated, so no meetings are reported")
 end
 tap.done()

@@ -1,7 +1,9 @@
--- Tests of what explain() says where nodes are put into a program: what zero, offload, recompute and micro-batches bring again, aside,
--- or compute a second time (actors/session/view/explain.c, hint_conflict.c; actors/plan/rewrite/offload.c, recompute.c). All of them with each other, planned
--- and not: bytes are those that actors count, what is chosen is what runs, lines are those of the calls, a regret is what a plan
--- costs that is forced.
+-- inserted.lua - explain() reports nodes that are inserted into a program by zero, offload, recompute and micro-batches
+-- (actors/session/view/explain.c, hint_conflict.c; actors/plan/rewrite/offload.c, recompute.c).
+--
+-- Tries all combinations, with and without a planner. Reported bytes are those that actors count; the chosen candidate
+-- is the one that runs; lines are those of the calls; a regret is the extra cost of a plan that is forced to a
+-- candidate.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -9,7 +11,8 @@ local line, aside = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3
 local D <const>, ROWS <const> = 16, 32
 local file = debug.getinfo(1, "S").short_src
 
--- What is tried: a recipe's zero, a graph's, whether all is computed again, what lies aside, pieces, the mode of a planner.
+-- Trains with the options c: zero of a recipe, zero of a graph, recompute, offload, micro-batches, planner mode.
+-- Returns two losses, the step, and a line before its function.
 local function train(c)
   rille.manual_seed(3)
   local net = nn.Sequential(nn.SwiGLU(D, 2 * D), nn.LayerNorm(D), nn.Linear(D, D))
@@ -35,19 +38,19 @@ local function same_list(a, b)
   return true
 end
 
--- Is what stands first of an operator's candidates what runs?
+-- Returns true if the first candidate of each operator is the one that runs.
 local function are_chosen(e)
   for _, op in ipairs(e.ops) do
     local c = op.candidates[1]
     if c and not (same_list(c.inputs, op.inputs) and same_list(c.outputs, op.outputs)) then
       return false, ("%s (%s): %s, not %s"):format(op.name, op.line, table.concat(c.inputs, ", "), table.concat(op.inputs, ", "))
     end
-    if c and e.gap and (c.regret ~= 0 or c.regret_high ~= 0) then return false, op.name .. " is chosen and not the best" end
+    if c and e.gap and (c.regret ~= 0 or c.regret_high ~= 0) then return false, op.name .. " is chosen but has a regret" end
   end
   return true
 end
 
--- Lines of calls within the step; what is called by modules has the user's line, or theirs.
+-- Checks the lines of calls. A call inside a module has the line of the user's call or of the module.
 local function are_lines(e, first)
   for _, op in ipairs(e.ops) do
     local at, number = op.line:match("^(.*):(%d+)$")
@@ -64,7 +67,7 @@ local function near(a, b)
   return #a == #b
 end
 
--- Every meeting is a move of the plan.
+-- Checks that each meeting of hints is a move of the plan.
 local function are_moves(e)
   for _, m in ipairs(e.meetings or {}) do
     local found
@@ -76,20 +79,20 @@ end
 
 local tried = 0
 local function try(c, want)
-  local name = ("recipe %d, graph %d, recompute %s, %s, %d pieces, %s: "):format(c.recipe or 0, c.zero or 0, c.recompute,
-    c.offload and "offload" or "all here", c.pieces, c.mode or "by hand")
+  local name = ("recipe zero %d, graph zero %d, recompute %s, %s, %d micro-batches, %s: "):format(c.recipe or 0, c.zero or 0, c.recompute,
+    c.offload and "offload" or "no offload", c.pieces, c.mode or "no planner")
   local losses, step, first = train(c)
   local e, sum = step:explain(), 0
   for _, b in ipairs(e.boxing) do sum = sum + b.bytes * b.times end
-  tap.ok(near(losses, want), name .. "the losses of a plain step")
-  tap.is({e.bytes, sum}, {tap.received(step), e.bytes}, name .. "bytes are those that actors count")
+  tap.ok(near(losses, want), name .. "losses are those of a plain step")
+  tap.is({e.bytes, sum}, {tap.received(step), e.bytes}, name .. "reported bytes are those that actors count")
   local good, why = are_chosen(e)
-  tap.ok(good, name .. "the candidate that is first is what runs", why)
+  tap.ok(good, name .. "the first candidate is the one that runs", why)
   good, why = are_lines(e, first)
   tap.ok(good, name .. "lines are those of the calls", why)
   good, why = are_moves(e)
-  tap.ok(good, name .. "meetings are moves", why)
-  tap.ok(not c.mode or e.bound <= e.cost and (c.mode ~= true or e.gap == 0), name .. "the bound is no more than the cost")
+  tap.ok(good, name .. "meetings are moves of the plan", why)
+  tap.ok(not c.mode or e.bound <= e.cost and (c.mode ~= true or e.gap == 0), name .. "the bound is at most the cost")
   tried = tried + 1
   return e
 end
@@ -109,14 +112,14 @@ for _, pieces in ipairs{1, 2} do
       for _, mode in ipairs{"greedy", "propagate", "recursive", true} do
         cost[mode] = try({recipe = zero, recompute = recompute, pieces = pieces, mode = mode}, want).cost
       end
-      tap.ok(cost[true] <= math.min(cost.greedy, cost.propagate, cost.recursive), "optimal is the least")
+      tap.ok(cost[true] <= math.min(cost.greedy, cost.propagate, cost.recursive), "the optimal mode costs least")
     end
   end
 end
-tap.is(tried, 2 * (5 * 3 * 2 + 4 * 2 * 4), "all pairs were tried")
+tap.is(tried, 2 * (5 * 3 * 2 + 4 * 2 * 4), "all combinations were tried")
 
--- What a candidate makes the step slower is what it takes with a strategy that forces it; a hint that is gathered twice is one, and
--- costs what both gathers do.
+-- A candidate's regret is the extra cost of a step whose strategy forces the candidate. A hint that is gathered twice
+-- counts once, with the cost of both gathers.
 do
   local function planned(c, strategy, sbp)
     rille.manual_seed(3)
@@ -133,7 +136,7 @@ do
     for _ = 1, 2 do step(rille.randn({ROWS * 8, D}, {placement = line, sbp = "S(0)"})) end
     return step:explain(), step
   end
-  -- In how many parts operands are cut that lie so.
+  -- Returns, per operand, the number of shards along each axis.
   local function cuts(inputs)
     local list = {}
     for i, sbp in ipairs(inputs) do
@@ -145,7 +148,7 @@ do
   local forced = 0
   for _, pieces in ipairs{1, 2} do
     for _, recompute in ipairs{false, true} do
-      local c, name = {mode = true, pieces = pieces, recompute = recompute}, ("%d pieces, recompute %s: "):format(pieces, recompute)
+      local c, name = {mode = true, pieces = pieces, recompute = recompute}, ("%d micro-batches, recompute %s: "):format(pieces, recompute)
       local e, step = planned(c, nil, "B")
       local least, op = {}, nil
       for _, one in ipairs(e.ops) do op = op or one.name == "matmul" and one end
@@ -157,31 +160,31 @@ do
       for key, regret in pairs(least) do
         local a, b, x, y = key:match("(%d) (%d), (%d) (%d)")
         local f = planned(c, {{tonumber(a), tonumber(b)}, {tonumber(x), tonumber(y)}}, "B")
-        local more = f.cost - e.cost -- computed again it is forced twice
-        tap.ok(recompute and more >= regret or more == regret, ("%scut into %s: %d ns more, and %d when forced"):format(name, key, regret, more))
+        local more = f.cost - e.cost -- a recomputed call is forced twice
+        tap.ok(recompute and more >= regret or more == regret, ("%ssplit into %s: regret %d ns, forced plan costs %d ns more"):format(name, key, regret, more))
         forced = forced + 1
       end
       local hints, gathers, without = step:hints(), 0, planned(c)
       for _, h in ipairs(hints) do
         if h.what == "to_global B" then
           gathers = gathers + 1
-          tap.is({h.price, h.price_high}, {e.cost - without.cost, e.cost - without.cost}, name .. "a gather costs what the step costs less without it")
+          tap.is({h.price, h.price_high}, {e.cost - without.cost, e.cost - without.cost}, name .. "the price of a gather is the cost saved without it")
         end
       end
-      tap.is(gathers, 1, name .. "it is one hint")
+      tap.is(gathers, 1, name .. "the gather is one hint")
       local twice = 0
       for _, b in ipairs(e.boxing) do
         if b.from == "S(0)" and b.to == "B" and b.shape[2] == 4 * D then twice = twice + b.times end
       end
-      tap.is(twice, 2 * pieces, name .. "for each piece it is gathered twice")
+      tap.is(twice, 2 * pieces, name .. "each micro-batch gathers twice")
       local far, all = rille.whatif(step, {mesh = {2}}), rille.whatif(step, {mesh = {2, 2}})
-      tap.ok(far.cost == e.cost and far.bytes == e.bytes and all.cost > 0, name .. "whatif tells the same of as many devices")
+      tap.ok(far.cost == e.cost and far.bytes == e.bytes and all.cost > 0, name .. "whatif reports the same for an equal mesh")
       local path = os.tmpname()
       step:certify(path)
-      tap.ok(tap.has(rille.certificate(path), tostring(e.cost)), name .. "the certificate has its cost")
+      tap.ok(tap.has(rille.certificate(path), tostring(e.cost)), name .. "the certificate has the cost of the step")
       os.remove(path)
     end
   end
-  tap.ok(forced >= 12, "plans were forced: " .. forced)
+  tap.ok(forced >= 12, "plans forced by a strategy: " .. forced)
 end
 tap.done()

@@ -1,5 +1,6 @@
-/* interrupt.c - an interrupt ends the call of a planned step, also where no search is under way when it comes:
- * while the step is traced, between two searches. One that came before the call ends nothing. */
+/* interrupt.c - an interrupt ends the call of a planned step, even if no search is running when it arrives.
+ *
+ * The interrupt arrives during tracing, between two searches. An interrupt before the call has no effect. */
 #include "rille.h"
 #include "t/lib/tap.h"
 
@@ -15,7 +16,7 @@ ones(struct rille_session *s, const struct rille_layout *at)
     return t;
 }
 
-/* x x, planned; interrupted: while it is traced. Returns what the trace's end does. */
+/* Plans x x. interrupted: interrupts during tracing. Returns the status of rille_trace_end(). */
 static int
 plan(struct rille_session *s, struct rille_tensor *x, const char *mode, int64_t limit, bool interrupted)
 {
@@ -48,12 +49,12 @@ main(void)
     for (int m = 0; m < 3; m++)
         for (int64_t limit = 0; limit <= 1 << 20; limit += 1 << 20) {
             int status = plan(s, x, modes[m], limit, true);
-            ok(status != 0 && strstr(rille_error(), "interrupted"), "%s, limit %d: it ends: %s", modes[m], (int)limit,
-               rille_error());
+            ok(status != 0 && strstr(rille_error(), "interrupted"), "%s, limit %d: the call ends: %s", modes[m],
+               (int)limit, rille_error());
             rille_interrupt(s);
-            is_int(plan(s, x, modes[m], limit, false), 0, "the next call is not that one");
+            is_int(plan(s, x, modes[m], limit, false), 0, "an interrupt before a call has no effect");
         }
     rille_tensor_free(&x);
-    is_int(rille_close(&s), 0, "nothing is left");
+    is_int(rille_close(&s), 0, "the session closes without leaks");
     return done();
 }
