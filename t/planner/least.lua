@@ -1,5 +1,8 @@
--- Tests of what a planner says of memory on random chains of operators (actors/plan/outline/fusion_groups.c, sbp/limit/lowest.c): where nothing meets
--- a limit the least is told, with it there is a plan, and with less there is none; what is accepted fits.
+-- least.lua - the least memory limit that a planner reports, on random programs (actors/plan/outline/fusion_groups.c,
+-- sbp/limit/lowest.c).
+--
+-- If no plan meets a limit, the error names the least limit with a plan. With that limit there is a plan; with less
+-- there is none. An accepted plan keeps its limit.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local SEED <const> = tonumber(os.getenv("SEED") or 1)
@@ -8,7 +11,7 @@ local UNARY <const> = {"neg", "exp", "tanh", "relu", "square", "sigmoid"}
 local BINARY <const> = {"add", "sub", "mul", "maximum"}
 local LAYOUT <const> = {"S(0)", "S(1)", "B"}
 
--- Applies to the values so far, the first at 0.
+-- Each function makes one operator of the values so far. v[0] is the argument.
 local make = {
   function(v, i) local f = UNARY[math.random(#UNARY)]; return function() return rille[f](v[i - 1]) end end,
   function(v, i) local f, k = BINARY[math.random(#BINARY)], math.random(0, i - 1); return function() return rille[f](v[i - 1], v[k]) end end,
@@ -16,7 +19,7 @@ local make = {
   function(v, i, w) return function() return v[i - 1]:matmul(w.square) end end,
   function(v, i) return function() return v[i - 1]:softmax(-1) end end,
 }
-local SHARE <const> = {9, 15, 17, 18, 20} -- of twenty, up to each
+local SHARE <const> = {9, 15, 17, 18, 20} -- cumulative weights of the five kinds, of 20
 
 local function chain(seed)
   math.randomseed(seed)
@@ -30,7 +33,7 @@ local function chain(seed)
     while SHARE[kind] < draw do kind = kind + 1 end
     call[i] = make[kind](v, i, w)
   end
-  -- What the fullest device holds, and what of it is counted; or an error.
+  -- Returns the bytes held by the fullest device and the bytes that the planner counts for it, or raises an error.
   return function(limit)
     local step = rille.graph(function(y)
       v[0] = y
@@ -49,12 +52,12 @@ end
 for seed = SEED, SEED + CHAINS - 1 do
   local run = chain(seed)
   local held, counted = run()
-  tap.ok(counted >= 0.98 * held and counted <= 1.12 * held, ("seed %d: counted are %d bytes, held %d"):format(seed, counted, held))
+  tap.ok(counted >= 0.98 * held and counted <= 1.12 * held, ("seed %d: the planner counts %d bytes, the device holds %d"):format(seed, counted, held))
   local good, why = pcall(run, 1)
   local least = not good and math.tointeger(tostring(why):match("found is (%d+)$"))
-  tap.ok(least and least <= held, "one byte is too little, and the least is told: " .. tostring(why))
+  tap.ok(least and least <= held, "a limit of one byte is refused, and the error names the least: " .. tostring(why))
   local fits, most = pcall(run, least)
-  tap.ok(fits and most <= least, ("with the least, %d bytes, there is a plan of %s"):format(least, tostring(most)))
+  tap.ok(fits and most <= least, ("the least limit, %d bytes, has a plan of %s bytes"):format(least, tostring(most)))
   local low, high = 1, least -- refused, accepted
   while high - low > 1 + least // 64 do
     local half = (low + high) // 2
@@ -62,11 +65,11 @@ for seed = SEED, SEED + CHAINS - 1 do
     if accepted then high = bytes else low = half end
     if accepted and bytes > half then break end
   end
-  tap.is(high, least, "and with less there is none")
+  tap.is(high, least, "no lower limit has a plan")
 end
 
--- The same of programs on meshes of one to three axes, under autocast or not, with gradients or not, and with strategies, some of
--- which cut the axis that a call normalises: it is told in whatever round it was found, and found again in that.
+-- The same for programs on meshes of one to three axes, with and without autocast and gradients. Strategies may split
+-- the axis that a call normalises. A second search finds the same least limit, in any replanning round.
 local MESHES <const> = {{0, 1, 2, 3}, {{0, 1}, {2, 3}}, {{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}}, {0, 1}}
 local PROGRAMS <const> = os.getenv("RILLE_LONG") and 300 or 8
 
@@ -136,9 +139,9 @@ for seed = SEED, SEED + PROGRAMS - 1 do
   local least = not good and math.tointeger(tostring(why):match("found is (%d+)$"))
   local fits, most = pcall(run, least)
   tap.ok(free and least and fits and most <= least,
-    ("program %d: with the least that is told, %s bytes, there is a plan of %s"):format(seed, least, most), free and why or held)
+    ("program %d: the reported least limit, %s bytes, has a plan of %s bytes"):format(seed, least, most), free and why or held)
   local fewer, bytes = pcall(run, least and least - 1)
   tap.ok(fewer and bytes < least or math.tointeger(tostring(bytes):match("found is (%d+)$")) == least,
-    "with a byte less there is a plan of less, or the same is told", bytes)
+    "a byte less has a smaller plan, or the error names the same least limit", bytes)
 end
 tap.done()

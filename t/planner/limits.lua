@@ -1,11 +1,13 @@
--- Tests of planned steps within memory limits (actors/session/planner/fit.c, whatif.c): no device holds more than it may, and of what cannot be
--- met the least is told.
+-- limits.lua - planned steps within memory limits (actors/session/planner/fit.c, whatif.c).
+--
+-- No device holds more than the limit. If no plan meets the limit, the error names the least limit.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local programs, place, _, train = dofile("t/lib/planned.lua")
 
--- Shares of n, from all to one: once one was refused, the least alone. try(k) says whether k was met.
+-- Calls try(k) for k = n down to 1, each a share k / n of the memory. try returns true if the limit was met. After the
+-- first refusal only k = 1 is tried.
 local function shares(n, try)
   local met = true
   for k = n, 1, -1 do
@@ -13,17 +15,17 @@ local function shares(n, try)
   end
 end
 
--- Limits.
+-- Limits that are far away, tight, and impossible.
 do
   local _, step = train("mlp", "line", "B", "S(0)", {auto_parallel = true, memory_limit = 1e9})
-  tap.ok(step:explain().gap == 0, "a limit that is far away changes nothing")
+  tap.ok(step:explain().gap == 0, "a distant limit does not change the plan")
   local good, why = pcall(train, "mlp", "line", "B", "S(0)", {auto_parallel = true, memory_limit = 200})
-  tap.ok(not good and tostring(why):find("memory") and tostring(why):find("%d+$"), "what nothing meets names the least: " .. tostring(why))
+  tap.ok(not good and tostring(why):find("memory") and tostring(why):find("%d+$"), "the error for a limit that no plan meets names the least: " .. tostring(why))
   good, why = pcall(train, "mlp", "line", "B", "S(0)", {auto_parallel = true, memory_limit = 1})
-  tap.ok(not good and tostring(why):find("within 1 byte a device", 1, true), "one byte is no bytes: " .. tostring(why))
+  tap.ok(not good and tostring(why):find("within 1 byte a device", 1, true), "the error for one byte says 1 byte: " .. tostring(why))
 end
 
--- What a device holds: no more than the limit, or the least is told, with which there is a plan.
+-- A plan within a limit holds no more than the limit; a refusal names a least limit that has a plan.
 do
   local function most(limit, sbp, mode, program)
     rille.manual_seed(1)
@@ -46,9 +48,9 @@ do
   end
   local least = told(1, "optimal")
   for _, mode in ipairs{"propagate", "recursive", "greedy"} do
-    tap.is(told(1, mode), least, mode .. ": the least is the step's, not the mode's")
+    tap.is(told(1, mode), least, mode .. ": the least limit does not depend on the mode")
   end
-  tap.is(told(least - 1, "propagate"), least, "nor the limit's that was asked")
+  tap.is(told(least - 1, "propagate"), least, "the least limit does not depend on the requested limit")
   for name, sbp in pairs{B = {"B", "B"}, auto = "auto"} do
     for _, mode in ipairs{"optimal", "greedy"} do
       local much, least = most(nil, sbp, mode), nil
@@ -56,20 +58,20 @@ do
         local limit, what = much * k // 6, ("%s, %s, a limit of %d of %d bytes: "):format(mode, name, much * k // 6, much)
         local good, held = pcall(most, limit, sbp, mode)
         if good then
-          tap.ok(held <= limit, what .. "no device holds more", held)
+          tap.ok(held <= limit, what .. "no device holds more than the limit", held)
         else
           least = math.tointeger(tostring(held):match("memory: .* found is (%d+)$"))
-          tap.ok(least and least > limit, what .. "or the least is told", held)
+          tap.ok(least and least > limit, what .. "the error names the least limit", held)
         end
         return good
       end)
       local good, held = pcall(most, least, sbp, mode)
-      tap.ok(good and held <= least, ("%s, %s: with the least, %d bytes, there is a plan"):format(mode, name, least), held)
+      tap.ok(good and held <= least, ("%s, %s: the least limit, %d bytes, has a plan"):format(mode, name, least), held)
     end
   end
 end
 
--- Stages that a planner lays out, with a schedule that is searched for: within the limit, or refused with the least.
+-- Stages laid out by a planner, with a searched schedule: within the limit, or refused with the least limit.
 do
   local A, B = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
   local PIECES <const> = 4
@@ -97,21 +99,21 @@ do
       local good, held, bits, step = pcall(staged, limit, mode)
       local name = ("%s, %d of %d bytes: "):format(mode, limit, much)
       if good then
-        tap.ok(held <= limit and k > 1, name .. "no device of a planned pipeline holds more", held)
+        tap.ok(held <= limit and k > 1, name .. "no device of the pipeline holds more than the limit", held)
         tap.is(bits, want, name .. "the same bits")
-        local told = k % 4 > 0 or step:explain().bound > 0 -- which looks for regrets first
-        tap.ok(told and #step:hints() > 0, name .. "and what the planner says of it is there")
+        local told = k % 4 > 0 or step:explain().bound > 0 -- looks for regrets first
+        tap.ok(told and #step:hints() > 0, name .. "explain() has a bound and hints")
       else
         least = math.tointeger(tostring(held):match("the least[%a ]* is (%d+)") or tostring(held):match("found is (%d+)"))
-        tap.ok(least and least > limit, name .. "or the least is told", held)
+        tap.ok(least and least > limit, name .. "the error names the least limit", held)
       end
       return good
     end)
-    tap.ok(least and least < much, mode .. ": limits are met that a plan without one does not keep to")
+    tap.ok(least and least < much, mode .. ": some limits below the memory of the free plan are met")
   end
 end
 
--- Limits of whatif are limits of what is told, scratch memory of kernels with it; what is refused is told as well.
+-- Limits of whatif include scratch memory of kernels. A refusal names the least.
 do
   local P = place("line")
   local net = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64))
@@ -127,17 +129,17 @@ do
   tap.ok(all.scratch > 0 and all.memory > all.scratch, "kernels take some of the memory", all.scratch .. " of " .. all.memory)
   local limits = {all.memory, all.memory - 1, all.memory - all.scratch // 2, all.memory * 3 // 4, all.scratch, 1}
   for k, e in ipairs(rille.whatif(step, {mesh = {4}, memory = limits})) do
-    tap.ok(not e and k > 1 or e.memory <= limits[k], ("within %d bytes are told %s"):format(limits[k], e and e.memory or "none"))
+    tap.ok(not e and k > 1 or e.memory <= limits[k], ("whatif within %d bytes reports %s"):format(limits[k], e and e.memory or "none"))
   end
   tap.fails(function() rille.whatif(step, {mesh = {4}, memory = 10}) end, {"10 bytes", "the least found takes", "with it"},
-    "what cannot be met is told, and the least")
+    "whatif names a limit that no plan meets, and the least")
   local _, message = pcall(rille.whatif, step, {mesh = {4}, memory = 10})
   local least = tonumber(tostring(message):match("the least found takes (%d+)"))
   local good, e = pcall(rille.whatif, step, {mesh = {4}, memory = least})
-  tap.ok(good and e.memory <= least, ("what is told, %s bytes, is met"):format(least))
+  tap.ok(good and e.memory <= least, ("whatif meets the least limit, %s bytes"):format(least))
 end
 
--- Also where a plan is found at once, when no clock helps: what is told as a bound is one.
+-- Plans found at once, without time for a search, have a valid bound, too.
 tap.group("a bound within a limit", function()
   local P, layouts, sizes = rille.placement("cpu", {0, 1, 2, 3}), {"S(0)", "S(1)", "B", "auto"}, {16, 32, 64}
   local met, vain = 0, nil
@@ -158,7 +160,7 @@ tap.group("a bound within a limit", function()
       local good, why = pcall(step, x)
       return good and step:explain(), why
     end
-    planned("propagate") -- places what is auto; gradients are there from now on
+    planned("propagate") -- chooses layouts for "auto"; gradients exist from here on
     local much = planned("propagate").memory
     for _, limit in ipairs{much, much * 3 // 4} do
       local e, why = planned("propagate", limit)
@@ -173,7 +175,7 @@ tap.group("a bound within a limit", function()
       end
     end
   end
-  tap.ok(met > 20 and not vain, "propagate: met where a plan is known, above zero, and no more than the cost", vain or met)
+  tap.ok(met > 20 and not vain, "propagate: limits of known plans are met; bounds are above 0 and at most the cost", vain or met)
 end)
 
 tap.done()

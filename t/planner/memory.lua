@@ -1,12 +1,14 @@
--- Tests of what a planner counts of memory (actors/plan/assign/assign.c, actors/session/planner/fit.c) on real programs: what it says a device
--- takes is what the plan holds, and the least that it tells is met by a plan. SEED draws which of the programs in which layouts,
--- pieces and schedules; RILLE_LONG=1 takes all.
+-- memory.lua - memory that a planner reports for real programs (actors/plan/assign/assign.c,
+-- actors/session/planner/fit.c).
+--
+-- The reported memory of a device is what the plan holds, and the reported least limit has a plan. SEED draws programs,
+-- layouts, micro-batches and schedules; RILLE_LONG=1 tries all.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local programs, hints, lay = dofile("t/lib/layouts.lua")
 local ROWS <const> = 64
 local SEED <const>, ALL <const> = tonumber(os.getenv("SEED") or 1), os.getenv("RILLE_LONG")
-local some <const> = not tap.share(1) -- a share draws fewer
+local some <const> = not tap.share(1) -- a share of the cases draws fewer
 print("# SEED=" .. SEED)
 math.randomseed(SEED + (tap.which or 0))
 
@@ -14,7 +16,7 @@ local names = {}
 for name in pairs(programs) do names[#names + 1] = name end
 table.sort(names)
 
--- So many draws of one from each list; all that there are of them, if all are asked for.
+-- Returns n random combinations of one entry per list; all combinations with RILLE_LONG.
 local function drawn(n, ...)
   local all = {{}}
   for _, list in ipairs{...} do
@@ -37,7 +39,7 @@ local function held_by(step)
   return held
 end
 
--- A training step that nobody has called yet, and what it is called with.
+-- Returns a training step that was not called yet, and its arguments.
 local function step_of(program, hint, options)
   rille.manual_seed(5)
   local net = program[1]()
@@ -54,8 +56,8 @@ local function step_of(program, hint, options)
   return step, x, ids, rille.randint(0, 8, {ROWS}, at)
 end
 
--- What the fullest device holds, what the planner counted, the scratch memory of kernels in it and in the plan, what is held in the
--- first call, what is said where the same devices are not there; whether that is the same choice.
+-- Returns: bytes held by the fullest device; reported bytes; reported scratch memory; scratch memory of the plan; bytes
+-- held in the first call; whatif's report for the same mesh; whether whatif chose the same plan; the cost.
 local function train(program, hint, limit, seconds)
   local step, x, ids, y = step_of(program, hint, {time_limit = seconds or limit and 1 or 0.3, memory_limit = limit})
   step(x, ids, y)
@@ -67,56 +69,56 @@ local function train(program, hint, limit, seconds)
   return held_by(step), told.memory, told.scratch, scratch, first, far, far.cost == told.cost, told.cost
 end
 
--- What is counted of scratch memory is what the plan has, exactly; whatif on the step's own mesh begins with the step's choice, and
--- tells what its plan holds.
-local KEPT <const> = {moe = 16 * 4 * 4} -- the balance that a mixture keeps of its trace reads the router as it was
+-- Reported scratch memory equals that of the plan. whatif on the step's own mesh starts from the step's plan and
+-- reports the memory of that plan.
+local KEPT <const> = {moe = 16 * 4 * 4} -- bytes: load balance of a mixture of experts, kept from tracing because it reads the router's earlier value
 local alike, tried = 0, drawn(some and 2 or 5, {"dp", "tp", "dp x tp", "fsdp", "free"}, names)
 for _, draw in ipairs(tried) do
   local name, how = table.unpack(draw)
   local held, memory, told, scratch, first, far, same, cost = train(programs[name], hints[how])
-  tap.is(memory, held, ("%s, %s: what is told is what is held"):format(name, how))
-  tap.is(told, scratch, ("%s, %s: the scratch memory of its kernels is in it"):format(name, how))
+  tap.is(memory, held, ("%s, %s: the reported memory is what is held"):format(name, how))
+  tap.is(told, scratch, ("%s, %s: the reported scratch memory is that of the plan"):format(name, how))
   tap.ok(far.cost <= cost, ("%s, %s: whatif's plan costs no more, %d ns"):format(name, how, cost), far.cost)
-  if same then tap.is({far.memory, far.scratch}, {held, scratch}, ("%s, %s: and holds what the step does"):format(name, how)) end
+  if same then tap.is({far.memory, far.scratch}, {held, scratch}, ("%s, %s: whatif's plan holds what the step holds"):format(name, how)) end
   alike = alike + (same and 1 or 0)
   tap.ok(first >= held and first <= held + (KEPT[name] or 0),
-    ("%s, %s: the first call holds what others hold, %d bytes"):format(name, how, held), first)
+    ("%s, %s: the first call holds as much as later calls, %d bytes"):format(name, how, held), first)
 end
 
-tap.ok(alike >= #tried // 2, "that is compared where both choose the same, as most do", alike)
+tap.ok(alike >= #tried // 2, "at least half of the cases chose the same plan", alike)
 
--- In pieces a value that backward reads has a register for each piece that is on its way, by the schedule: of all but one piece
--- from the first operator to the last. So has a copy that both phases read. A sum over pieces is there from the first one on, and
--- what is made once until the last one is through.
+-- With micro-batches, a value that backward reads has a register per micro-batch in flight, by the schedule. A copy
+-- that both phases read has them, too. A sum over micro-batches exists from the first one on, and a value made once
+-- exists until the last one ends.
 for _, draw in ipairs(drawn(some and 2 or 8, {"gpipe", "1f1b"}, {2, 4, 8}, {"dp", "tp", "dp x tp", "fsdp", "free"}, names)) do
   local name, how, pieces, schedule = table.unpack(draw)
   local step, x, ids, y = step_of(programs[name], hints[how], {time_limit = 0.1, micro_batches = pieces, schedule = schedule})
   local good, why = pcall(step, x, ids, y)
   local held, told = good and held_by(step), good and step:explain().memory
   tap.ok(good and held - told >= 0 and held - told <= (KEPT[name] or 0),
-    ("%s, %s, %d pieces by %s: told are %s bytes, the first call holds %s"):format(name, how, pieces, schedule, told, held), why)
+    ("%s, %s, %d micro-batches by %s: reported are %s bytes, the first call holds %s"):format(name, how, pieces, schedule, told, held), why)
   local mesh = type(hints[how][2]) == "table" and {2, 2} or {4}
   local far = good and rille.whatif(step, {mesh = mesh})
   tap.ok(good and (far.cost < step:explain().cost or far.memory == told),
-    ("%s, %s, %d pieces by %s: whatif tells as much"):format(name, how, pieces, schedule), far and far.memory)
+    ("%s, %s, %d micro-batches by %s: whatif reports the same"):format(name, how, pieces, schedule), far and far.memory)
   local within = good and rille.whatif(step, {mesh = mesh, memory = {told}})[1]
   tap.ok(within and within.memory <= told and within.cost <= step:explain().cost,
-    ("%s, %s, %d pieces by %s: and so within a limit of as much"):format(name, how, pieces, schedule), within and within.memory)
+    ("%s, %s, %d micro-batches by %s: whatif meets the reported memory as a limit"):format(name, how, pieces, schedule), within and within.memory)
 end
 
--- Of what cannot be met the least is told, and met, whatever the clock says.
+-- An impossible limit is refused with the least limit, whatever the clock says, and the least limit has a plan.
 for _, how in ipairs{"tp", "fsdp"} do
   local held = train(programs.mlp, hints[how])
   local good, why = pcall(train, programs.mlp, hints[how], held // 4)
   local least = not good and math.tointeger(tostring(why):match("found is (%d+)$"))
-  tap.ok(least and least < held, ("%s: a quarter of %d bytes is too little, and the least is told"):format(how, held), why)
+  tap.ok(least and least < held, ("%s: a quarter of %d bytes is refused, and the error names the least"):format(how, held), why)
   local _, soon = pcall(train, programs.mlp, hints[how], held // 4, 1e-9)
-  tap.is(math.tointeger(tostring(soon):match("found is (%d+)$")), least, how .. ": the same least in no time")
+  tap.is(math.tointeger(tostring(soon):match("found is (%d+)$")), least, how .. ": the same least limit without search time")
   local again, _, _, _, first = train(programs.mlp, hints[how], least)
-  tap.ok(math.max(again, first) <= least, ("%s: with the least, %d bytes, there is a plan of %d"):format(how, least, again))
+  tap.ok(math.max(again, first) <= least, ("%s: the least limit, %d bytes, has a plan of %d"):format(how, least, again))
 end
--- A norm over columns that are cut is written in parts, which move less and hold more: where they hold too much it is written in
--- one piece, and the least that is told is that of either.
+-- A norm over split columns is computed in parts, which move less and hold more. If the parts exceed the limit, the
+-- norm is computed in one piece. The least limit considers both.
 do
   local line = hints.dp[1]
   local along, at = {placement = line, sbp = "S(0)"}, {placement = line, sbp = "S(1)"}
@@ -135,7 +137,7 @@ do
   end
   local good, why = pcall(norm, 1000)
   local least = not good and math.tointeger(tostring(why):match("found is (%d+)$"))
-  tap.ok(least and norm(least) <= least, "a norm in one piece, if parts hold too much, holds the least that is told", why)
-  tap.ok(least and least <= norm(), "which is no more than what the plan without a limit holds", least)
+  tap.ok(least and norm(least) <= least, "the least limit has a plan, with the norm in one piece", why)
+  tap.ok(least and least <= norm(), "the least limit is at most the memory of the plan without a limit", least)
 end
 tap.done()

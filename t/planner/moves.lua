@@ -1,5 +1,7 @@
--- moves.lua - moves that the user wrote, of one value and of what they give, and moves home between updates: what
--- explain() says is moved is what actors count, with a planner and without, in pieces and whole.
+-- moves.lua - moves written by the user, and moves of variables between updates.
+--
+-- The bytes that explain() reports are those that actors count, with and without a planner, with and without
+-- micro-batches.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
@@ -12,7 +14,8 @@ local readers = {
   function(v) return v:exp():sum() end, function(v) return (v * 2):sum() end, function(v) return v:square():sum{axis = 0}:sum() end,
 }
 
--- What each move is of - the value, 0, or what an earlier move gave - where to, and what reads it.
+-- Draws 2 to 4 moves. of: the value (0) or the result of an earlier move; to: the new layout; reader: a function of the
+-- result.
 local function drawn(number)
   math.randomseed(number)
   local moves = {}
@@ -22,7 +25,7 @@ local function drawn(number)
 end
 
 local function text(d)
-  local words = {("x %s, w %s%s, %s, %d pieces:"):format(d.x, d.w, d.grad and " learned" or "", tostring(d.how.auto_parallel),
+  local words = {("x %s, w %s%s, %s, %d micro-batches:"):format(d.x, d.w, d.grad and " with gradient" or "", tostring(d.how.auto_parallel),
     d.how.micro_batches)}
   for i, m in ipairs(d.moves) do words[#words + 1] = ("%d to %s"):format(m.of, m.to) end
   return table.concat(words, " ")
@@ -45,24 +48,24 @@ local function told_and_moved(d)
   return step:explain().bytes, tap.received(step)
 end
 
-tap.group("moves that the user wrote", function()
+tap.group("moves written by the user", function()
   local first, last, wrong = seed or 1, seed or DRAWS, nil
   local some, tried = 0, 0
   for number = first, last do
     if seed or tap.share() then
       local d = drawn(number)
       local told, moved = told_and_moved(d)
-      if told ~= moved then wrong = wrong or ("SEED=%d: %s: %d told, %d moved"):format(number, text(d), told, moved) end
+      if told ~= moved then wrong = wrong or ("SEED=%d: %s: %d bytes reported, %d moved"):format(number, text(d), told, moved) end
       if moved > 0 then some = some + 1 end
       tried = tried + 1
     end
   end
-  tap.ok(not wrong, ("draws %d to %d: the bytes that actors count"):format(first, last), wrong)
-  tap.ok(seed or some > tried // 2, "most move something", some)
+  tap.ok(not wrong, ("draws %d to %d: reported bytes are those that actors count"):format(first, last), wrong)
+  tap.ok(seed or some > tried // 2, "most draws move something", some)
 end)
 
--- Of every layout to every other that the call allows, partial ones too: what is traced is always a plan, for each mode, and the
--- optimum costs no more than any. (From one kind of partial value to another there is no move.)
+-- Moves between all pairs of layouts that the call allows, also partial ones. Each mode finds a plan, and the optimal
+-- mode costs least. (One kind of partial value cannot become another.)
 tap.group("moves between all layouts", function()
   local line, grid = {"S(0)", "S(1)", "B", "P", "P(max)", "P(min)"}, {}
   for _, a in ipairs{"S(0)", "B", "P", "P(max)"} do
@@ -96,7 +99,7 @@ tap.group("moves between all layouts", function()
             local what = ("%s to %s, %s, %s: "):format(text(from), text(to), reads, mode)
             tried, refused = tried + 1, refused + (fine and 0 or 1)
             if fine ~= good then
-              wrong = wrong or what .. tostring(fine and "there is no such move" or y)
+              wrong = wrong or what .. tostring(fine and "the move is impossible" or y)
             elseif not good then
               if not tostring(y):find("cannot become", 1, true) then wrong = wrong or what .. tostring(y) end
             else
@@ -104,7 +107,7 @@ tap.group("moves between all layouts", function()
               cost[mode] = e.cost
               if math.abs(y:item() - want:item()) > 1e-3 * (1 + math.abs(want:item())) then wrong = wrong or what .. "its value" end
               if slope and (w.grad - slope):abs():max():item() > 1e-3 then wrong = wrong or what .. "its gradient" end
-              if e.bytes ~= tap.received(step) then wrong = wrong or ("%s%d bytes told, %d moved"):format(what, e.bytes, tap.received(step)) end
+              if e.bytes ~= tap.received(step) then wrong = wrong or ("%s%d bytes reported, %d moved"):format(what, e.bytes, tap.received(step)) end
               if cost.optimal > e.cost then wrong = wrong or ("%s%d ns, optimal %d"):format(what, e.cost, cost.optimal) end
             end
           end
@@ -113,12 +116,12 @@ tap.group("moves between all layouts", function()
       end
     end
   end
-  tap.ok(not wrong, tried .. " plans: values, gradients, bytes, and the optimum is the least", wrong)
-  tap.ok((tap.which or refused > 0) and refused < tried // 2, "moves that are none are refused, by the call", refused)
+  tap.ok(not wrong, tried .. " plans: values, gradients and bytes are right, and optimal costs least", wrong)
+  tap.ok((tap.which or refused > 0) and refused < tried // 2, "impossible moves are refused by the call", refused)
 end)
 
--- Of two updates of one variable the second may want a sum that the first, with no move home between, would not give: each mode
--- has a plan even so.
+-- Two updates of one variable. The second may need a layout that the first cannot produce without a move in between.
+-- Each mode finds a plan nevertheless.
 tap.group("updates that follow each other", function()
   local updates = {
     relu = function(v, x) v:add_(x:relu()) end, add = function(v, x) v:add_(x) end,
@@ -148,15 +151,15 @@ tap.group("updates that follow each other", function()
             elseif mode then
               local e = step:explain()
               costs[mode] = e.cost
-              if e.bytes ~= tap.received(step) then wrong = wrong or what .. "the bytes that actors count" end
-              if e.bound > e.cost or e.cost < costs.optimal then wrong = wrong or what .. "the optimum is the least" end
+              if e.bytes ~= tap.received(step) then wrong = wrong or what .. "reported bytes are not those that actors count" end
+              if e.bound > e.cost or e.cost < costs.optimal then wrong = wrong or what .. "bound above cost, or below optimal" end
             end
           end
         end
       end
     end
   end
-  tap.ok(not wrong, tried .. " steps: values, bytes, bounds", wrong)
+  tap.ok(not wrong, tried .. " steps: values, bytes and bounds are right", wrong)
 end)
 
 tap.done()

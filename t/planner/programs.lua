@@ -1,5 +1,7 @@
--- Tests of planned steps on real programs (actors/plan/assign/assign.c): with layouts that the user gave as hints, and with none, a
--- plan costs no more than the greedy one, computes what one device computes, and moves the bytes that it says.
+-- programs.lua - planned steps of real programs, with the user's layouts as hints and without
+-- (actors/plan/assign/assign.c).
+--
+-- A plan costs no more than the greedy one, computes what one device computes, and moves the reported bytes.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -7,7 +9,7 @@ local nn, optim = rille.nn, rille.optim
 local one, line = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3})
 local programs, hints, lay = dofile("t/lib/layouts.lua")
 
--- Two losses, and the step.
+-- Returns two losses and the step.
 local function train(program, hint, mode)
   rille.manual_seed(5)
   local net = program[1]()
@@ -17,7 +19,7 @@ local function train(program, hint, mode)
     local loss = net(x, ids):cross_entropy(y)
     loss:backward(); opt:step(); opt:zero_grad()
     return loss
-  end, {auto_parallel = mode, time_limit = mode == true and 600 or nil}) -- what is proved depends on no clock
+  end, {auto_parallel = mode, time_limit = mode == true and 600 or nil}) -- the proof does not depend on the clock
   local at = {placement = hint[1], sbp = hint[2]}
   local x, ids = rille.randn({16, table.unpack(program[2])}, at), rille.randint(0, 40, {16}, at)
   local y, losses = rille.randint(0, 8, {16}, at), {}
@@ -26,7 +28,7 @@ local function train(program, hint, mode)
 end
 
 local long = os.getenv("RILLE_LONG")
--- Is a residual added by ranks that have a part of the sequence each?
+-- Returns true if ranks add a residual on their shards of the sequence.
 local function is_cut(e)
   for _, op in ipairs(e.ops) do
     if op.name == "add" and op.outputs[1] == "S(1)" then return true end
@@ -37,10 +39,10 @@ local ways = {}
 for how in pairs(hints) do ways[#ways + 1] = how end
 table.sort(ways)
 local function has(name, how) return how ~= "sp" or name == "gpt" end
-local shorter = {resnet = {dp = true}, moe = {dp = true, tp = true}} -- the others are for RILLE_LONG=1
+local shorter = {resnet = {dp = true}, moe = {dp = true, tp = true}} -- other combinations need RILLE_LONG=1
 local names = {}
 for name in pairs(programs) do names[#names + 1] = name end
-table.sort(names) -- shares count cases in one order
+table.sort(names) -- shares need a fixed order of cases
 for _, name in ipairs(names) do
   local program = programs[name]
   local want = train(program, {one, "B", "B"})
@@ -50,15 +52,15 @@ for _, name in ipairs(names) do
       local _, greedy = train(program, hint, "greedy")
       local got, step = train(program, hint, true)
       local e, what = step:explain(), name .. ", " .. how .. ": "
-      tap.near(got, want, what .. "the losses of one device", 1e-4, 1e-5)
-      tap.ok(e.cost <= greedy:explain().cost, ("%sno dearer than the greedy choice (%d, %d)"):format(what, e.cost, greedy:explain().cost))
-      tap.is(e.bytes, tap.received(step), what .. "the bytes that actors count")
-      if how == "sp" then tap.ok(is_cut(e), what .. "the sequence is cut between blocks") end
+      tap.near(got, want, what .. "losses are those of one device", 1e-4, 1e-5)
+      tap.ok(e.cost <= greedy:explain().cost, ("%scosts no more than the greedy choice (%d, %d)"):format(what, e.cost, greedy:explain().cost))
+      tap.is(e.bytes, tap.received(step), what .. "reported bytes are those that actors count")
+      if how == "sp" then tap.ok(is_cut(e), what .. "the sequence is split between blocks") end
     end
   end
 end
 
--- Two large layers: a step on these rows, with parameters that lie so.
+-- Trains two large layers on so many rows with parameters in layout `sbp`. Returns the net and the report.
 local function wide(rows, sbp, batch)
   rille.manual_seed(5)
   local net = nn.Sequential(nn.Linear(256, 1024, {bias = false}), nn.GELU(), nn.Linear(1024, 256, {bias = false}))
@@ -73,7 +75,7 @@ local function wide(rows, sbp, batch)
   return net, step:explain()
 end
 
--- Data parallelism stays that: the least bytes would move if every rank computed all.
+-- Data parallel products stay split. (Fewest bytes would move if every rank computed everything.)
 do
   local _, e = wide(512, "B", "S(0)")
   local most = 0
@@ -83,15 +85,15 @@ do
   tap.is(most, 0.25, "products of a data parallel step are computed by quarters")
 end
 
--- Where the batch is small and weights are large, the first layer is cut by columns and the second by rows.
+-- With a small batch and large weights, the first layer is split by columns and the second by rows.
 do
   local net, e = wide(8, "auto", "B")
-  tap.is({net[1].weight.sbp, net[3].weight.sbp}, {"S(0)", "S(1)"}, "columns, then rows: found by nobody's hint")
-  tap.is(e.gap, 0, "and proven")
+  tap.is({net[1].weight.sbp, net[3].weight.sbp}, {"S(0)", "S(1)"}, "columns, then rows: found without hints")
+  tap.is(e.gap, 0, "columns, then rows: proven optimal")
 end
 
--- On other clusters, of very many devices too, the plan with parameters left open is no dearer than those with parameters whole,
--- or cut as tensor parallelism cuts them: of small programs, and of one whose layers are too many to be looked at one by one.
+-- On other clusters, also very large ones, the plan with free parameters costs no more than those with replicated or
+-- tensor parallel parameters: for small programs, and for one with too many layers for a full search.
 do
   local Blocks = nn.Module:extend("Blocks")
   function Blocks:init()

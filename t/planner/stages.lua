@@ -1,11 +1,15 @@
--- Tests of what a planned step of stages is said to take (actors/plan/assign/predict.c, session/view/whatif.c): its time is that of its
--- schedule, by closed forms, and a device holds what its own stages keep. Meta devices: nothing is computed.
+-- stages.lua - the predicted time and memory of planned steps with stages (actors/plan/assign/predict.c,
+-- session/view/whatif.c).
+--
+-- The time follows the schedule's closed form, and a device holds what its own stages keep. Meta devices: nothing is
+-- computed.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local WIDTH <const>, ROWS <const>, BLOCKS <const> = 4096, 64, 4
 
--- Blocks of equal work, of x scaled so that the first one's gradient is wanted too, dealt over devices in this order; thick[i]: a
--- block does so many products. options: those of the graph, and forward: without gradients; size: devices of a stage.
+-- Makes a step of BLOCKS blocks of equal work, dealt over devices in order. x is scaled so that the first block's
+-- gradient is needed. thick[i]: products of block i. options: those of the graph, and forward: no gradients. size:
+-- devices per stage.
 local function chain(devices, pieces, options, thick, size)
   local at, scale, weight, how = {}, {}, {}, {auto_parallel = true, micro_batches = pieces}
   for k, v in pairs(options) do how[k] = v end
@@ -47,37 +51,37 @@ local serial = {}
 for _, m in ipairs{4, 16} do
   local e = far(chain({0}, m, {}))
   serial[m] = e.step_time
-  tap.is(math.floor(e.step_time * 1e9 + 0.5), e.cost, m .. " pieces on one device take what they cost")
+  tap.is(math.floor(e.step_time * 1e9 + 0.5), e.cost, m .. " micro-batches on one device take the cost of the step")
 end
 
--- Forward alone fills and drains once. Of a training step a third each is forward, gradients that go back, and those of weights,
--- for which nobody waits: filling and draining take two of the three.
+-- Forward alone fills and drains the pipeline once. A training step is a third each forward, input gradients and weight
+-- gradients. No stage waits for weight gradients, so filling and draining take two of the three.
 tap.group("equal stages", function()
   for _, deal in ipairs(deals) do
     for m, all in pairs(serial) do
-      local p, name = #deal, ("%d stages, %d pieces: "):format(#deal, m)
+      local p, name = #deal, ("%d stages, %d micro-batches: "):format(#deal, m)
       local plain, train = (m + p - 1) / m / p, (3 * m + 2 * (p - 1)) / 3 / m / p
       for _, schedule in ipairs{"gpipe", "1f1b"} do
         local reads = far(chain(deal, m, {schedule = schedule, forward = true})).step_time
         local one = far(chain({0}, m, {forward = true})).step_time
-        near(name .. schedule .. " takes (m + p - 1) / m / p of it forward", reads / one, plain)
+        near(name .. schedule .. " takes (m + p - 1) / m / p of one device's time forward", reads / one, plain)
         local step = chain(deal, m, {schedule = schedule})
-        near(name .. schedule .. " takes (3 m + 2 (p - 1)) / 3 / m / p of it in training", far(step).step_time / all, train)
+        near(name .. schedule .. " takes (3 m + 2 (p - 1)) / 3 / m / p of one device's time in training", far(step).step_time / all, train)
         local e = step:explain()
-        near(name .. schedule .. ", and explain says so", e.step_time / all, train)
-        tap.ok(e.cost * 1e-9 >= all and tostring(e):find("stages at the same time", 1, true), name .. "while its cost is all of it")
+        near(name .. schedule .. ": explain() reports that time", e.step_time / all, train)
+        tap.ok(e.cost * 1e-9 >= all and tostring(e):find("stages at the same time", 1, true), name .. "the cost is the time of one device")
       end
       local least = (1 - NEAR) * (3 * m + p - 1) / 3 / m / p
       for _, schedule in ipairs{"zb-h1", "zb-h2"} do
         local got = far(chain(deal, m, {schedule = schedule})).step_time / all
-        tap.ok(got < train and got > least, name .. schedule .. " takes less, and no less than it can", got)
+        tap.ok(got < train and got > least, name .. schedule .. " takes less than 1f1b, and at least its lower bound", got)
       end
     end
   end
   local train = (3 * 16 + 2) / 3 / 16 / 2
   for schedule, deal in pairs{interleaved = {0, 1, 0, 1}, ["zb-v"] = {0, 1, 1, 0}, auto = {0, 1, 1, 0}} do
     local got = far(chain(deal, 16, {schedule = schedule})).step_time / serial[16]
-    tap.ok(got < train and got > (1 - NEAR) / 2, schedule .. " on two devices takes less than 1f1b, and no less than its work", got)
+    tap.ok(got < train and got > (1 - NEAR) / 2, schedule .. " on two devices takes less than 1f1b, and at least its work", got)
   end
 end)
 
@@ -96,17 +100,17 @@ tap.group("unequal stages", function()
   end
 end)
 
--- What goes over links: a piece after the other by bandwidth, side by side by latency.
+-- Bandwidth serialises the micro-batches on a link, latency does not.
 tap.group("hops", function()
   local step, m, p = chain(deals[2], 16, {schedule = "gpipe"}), 16, 4
   local bytes, slow = ROWS * WIDTH * 4, 1e6
   local base = far(step, {latency = 0, bandwidth = 1e15}).step_time
-  near("gpipe waits twice for each hop's latency", far(step, {latency = 0.1, bandwidth = 1e15}).step_time, base + 2 * (p - 1) * 0.1)
-  near("links carry a piece after the other, both ways at once", far(step, {latency = 0, bandwidth = slow, flops = 1e18}).step_time,
+  near("gpipe waits twice for the latency of each hop", far(step, {latency = 0.1, bandwidth = 1e15}).step_time, base + 2 * (p - 1) * 0.1)
+  near("links carry one micro-batch at a time, both directions at once", far(step, {latency = 0, bandwidth = slow, flops = 1e18}).step_time,
     (m - 1 + 2 * (p - 1)) * bytes / slow)
   local eager = chain(deals[2], 16, {schedule = "1f1b"})
   tap.ok(far(eager, {latency = 0.1}).step_time > far(step, {latency = 0.1}).step_time, "1f1b waits for latencies more often")
-  tap.ok(far(step, {flops = 1e9}).step_time > 10 * base, "devices may be slower")
+  tap.ok(far(step, {flops = 1e9}).step_time > 10 * base, "slower devices take longer")
 end)
 
 tap.group("memory", function()
@@ -114,17 +118,17 @@ tap.group("memory", function()
   for _, schedule in ipairs{"gpipe", "1f1b", "zb-h1"} do
     for _, m in ipairs{4, 16} do kept[schedule .. m] = far(chain(deals[2], m, {schedule = schedule})).memory end
   end
-  tap.is(kept["1f1b4"] + 12 * ROWS * WIDTH * 4, kept["1f1b16"], "1f1b keeps as many pieces as stages: more are a longer argument")
-  tap.ok(kept.gpipe16 > kept["1f1b16"] + 12 * ROWS * WIDTH * 4, "gpipe keeps all of them")
-  tap.ok(kept.gpipe4 >= kept["1f1b4"] and kept.gpipe4 < kept.gpipe16, "which may be few", kept.gpipe4)
+  tap.is(kept["1f1b4"] + 12 * ROWS * WIDTH * 4, kept["1f1b16"], "1f1b keeps as many micro-batches as stages; more only lengthen the argument")
+  tap.ok(kept.gpipe16 > kept["1f1b16"] + 12 * ROWS * WIDTH * 4, "gpipe keeps all micro-batches")
+  tap.ok(kept.gpipe4 >= kept["1f1b4"] and kept.gpipe4 < kept.gpipe16, "gpipe with few micro-batches keeps less", kept.gpipe4)
   local one, most = far(chain({0}, 16, {schedule = "1f1b"})).memory, kept["1f1b16"]
-  tap.ok(most < one, "a device of four stages holds less than one that has all")
+  tap.ok(most < one, "one device of four holds less than a single device")
   local step = chain(deals[2], 16, {schedule = "1f1b"})
-  tap.is(far(step, {memory = most}).memory, most, "what it holds is a limit that it keeps")
-  tap.fails(function() far(step, {memory = 1000}) end, {"memory", "1000 bytes"}, "what nothing keeps is told")
+  tap.is(far(step, {memory = most}).memory, most, "the reported memory is met as a limit")
+  tap.fails(function() far(step, {memory = 1000}) end, {"memory", "1000 bytes"}, "a limit that no plan meets is refused")
 end)
 
--- What is done once a batch comes before and behind the pieces; other devices' sums are waited for.
+-- Work once per batch comes before and after the micro-batches. Sums over several devices are waited for.
 tap.group("once a batch", function()
   local nn, optim = rille.nn, rille.optim
   local net, on = {}, {}
@@ -147,8 +151,8 @@ tap.group("once a batch", function()
     return rille.whatif(step, {mesh = {1}, latency = 0.001, bandwidth = 1e12})
   end
   local plain, clipped = train(false), train(true)
-  tap.ok(plain.step_time < plain.cost * 1e-9 + 0.01, "updates are at the same time")
-  tap.ok(clipped.step_time > plain.step_time + 0.0009, "a norm over all stages is waited for",
+  tap.ok(plain.step_time < plain.cost * 1e-9 + 0.01, "stages update at the same time")
+  tap.ok(clipped.step_time > plain.step_time + 0.0009, "the updates wait for a norm over all stages",
     ("%g %g"):format(plain.step_time, clipped.step_time))
 end)
 

@@ -1,11 +1,11 @@
 #!/bin/bash
-# stop.sh path/to/rille - Ctrl-C while a planner searches: it ends, whatever time it was given, and the session
-# lives on.
+# stop.sh path/to/rille - Ctrl-C during a planner's search: the search ends, whatever its time limit, and the session
+# continues.
 . t/lib/tap.sh
 rille=$(realpath "$1")
 cd "$dir" || exit 1
 
-# So many blocks that neither choosing their layouts within a limit nor without one ends soon.
+# So many blocks that the search for layouts takes long, with and without a memory limit.
 cat >plan.lua <<'LUA'
 local rille = require "rille"
 local P = rille.placement("cpu", {{0, 1, 2, 3}, {4, 5, 6, 7}})
@@ -30,7 +30,7 @@ for limit in none 5e6; do
   LIMIT=$limit timeout -s KILL $hang bash -c 'trap "" INT; set -m; "$0" -d cpu:8 plan.lua >out 2>err & p=$!
     until [ -e begun ]; do sleep 0.1; done
     sleep 1.5; kill -INT $p; wait $p' "$rille" 2>/dev/null
-  is "a search with a million seconds, limit $limit, ends at Ctrl-C, and the session lives on" "$(cat out err)" \
+  is "a search of a million seconds, limit $limit, ends at Ctrl-C, and the session continues" "$(cat out err)" \
     "$(printf 'interrupted\t4.0')"
 done
 finish

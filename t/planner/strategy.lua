@@ -1,6 +1,7 @@
--- strategy.lua - a strategy is its operator's own, whatever its operands are, however layouts are chosen: the operator
--- lies as asked and gives the numbers of one device. What its operands are made of again below a move has none; what a call in
--- parts is made of is cut as its operand.
+-- strategy.lua - a strategy applies to its own operator, whatever its operands are and however layouts are chosen.
+--
+-- The operator has the requested layouts and computes the numbers of one device. Operands that are computed again
+-- behind a move have no strategy. Operators of an expanded call are split as the call's operand.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
@@ -46,15 +47,15 @@ for _, sbp in ipairs{"S(0)", "S(1)", "B"} do
             if op.name == "matmul" then found = op.inputs end
           end
           tap.ok(good, what, got)
-          tap.is(found, s[2], what .. ": it lies so")
-          tap.is(good and got:totable(), want, what .. ": its numbers")
+          tap.is(found, s[2], what .. ": has the requested layouts")
+          tap.is(good and got:totable(), want, what .. ": right values")
         end
       end
     end
   end
 end
 
--- Operands of an autocast product are casts, which have no strategy.
+-- The operands of an autocast product are casts, which have no strategy.
 for _, mode in ipairs(modes) do
   local a, b = whole({8, 8}, "S(0)"), whole({8, 16}, "S(0)")
   local step = rille.graph(function()
@@ -66,8 +67,8 @@ for _, mode in ipairs(modes) do
   end
 end
 
--- A strategy that cuts the axis along which a call normalises makes the call in parts, each of which is cut so, whatever would
--- be cheaper; one that does not makes it in one piece.
+-- A strategy that splits the normalised axis makes the call in parts, each split as requested, even if that costs more.
+-- With any other strategy the call stays in one piece.
 local GRID <const> = rille.placement("cpu", {{0, 1}, {2, 3}})
 local W, C = whole({256}, "B") / 4, whole({256}, "B")
 local norms = {
@@ -81,7 +82,7 @@ local cuts = {
   {GRID, {{"S(0)", "S(1)"}, {"B", "S(1)"}}, {{2, 2}, {1, 2}, {1, 4}}},
 }
 
--- In how many pieces a layout cuts the axis.
+-- Returns the number of shards along an axis of a layout.
 local function pieces(place, text, axis)
   local n, at = 1, 0
   for entry in text:gmatch("[%u][^,%s%)]*%)?") do
@@ -113,7 +114,7 @@ for name, f in pairs(norms) do
             local what = ("%s of %s%s, %s, {%d, %d}: "):format(name, type(sbp) == "table" and table.concat(sbp, ", ") or sbp,
               with and " with a weight" or "", m == 0 and "eager" or modes[m][1], s[1], s[2])
             local good, y, g = pcall(m == 0 and run or rille.graph(function() return run(s) end, modes[m][2]), s)
-            tap.ok(good and near(y, want) and near(g, slope), what .. "its numbers, and its gradient", y)
+            tap.ok(good and near(y, want) and near(g, slope), what .. "right values and gradient", y)
             if m > 0 then
               local step, wrong = rille.graph(function() return f(x:detach(), s, w, c) end, modes[m][2]), nil
               step()
@@ -125,7 +126,7 @@ for name, f in pairs(norms) do
                 end
                 if (op.name == name) ~= (s[2] == 1) then wrong = "there is " .. op.name end
               end
-              tap.ok(not wrong, what .. "it is cut so", wrong)
+              tap.ok(not wrong, what .. "split as requested", wrong)
             end
           end
         end
@@ -134,7 +135,8 @@ for name, f in pairs(norms) do
   end
 end
 
--- A strategy of any call that is made of several operators cuts these as its operands, letter by letter of their rules.
+-- A strategy of a call that expands into several operators splits these like its operands, by the letters of their
+-- rules.
 do
   local y, ids = whole({8, 256}, "S(0)"), rille.randint(0, 256, {8}, {placement = P, sbp = "B"})
   local made = {
@@ -155,22 +157,22 @@ do
           local what = ("%s of %s, %s, {%d, %d}: "):format(name, sbp, m == 0 and "eager" or modes[m][1], s[1], s[2])
           local step = m > 0 and rille.graph(function() return f(x, s) end, modes[m][2])
           local good, got = pcall(step or f, x, s)
-          tap.ok(good and (got - want):abs():max():item() <= 1e-4 * (1 + want:abs():max():item()), what .. "its numbers", got)
+          tap.ok(good and (got - want):abs():max():item() <= 1e-4 * (1 + want:abs():max():item()), what .. "right values", got)
           local found = not step
           for _, op in ipairs(good and step and step:explain().ops or {}) do
             for _, text in ipairs(op.inputs) do
               found = found or (pieces(P, text, 0) == s[1] and pieces(P, text, 1) == s[2])
             end
           end
-          tap.ok(found, what .. "some operator reads it cut so")
+          tap.ok(found, what .. "an operator reads the operand split as requested")
         end
       end
     end
   end
 end
 
--- So does one that cuts the keys of attention, which is one operator or, of few queries, two products and a softmax: each product
--- is cut as the call's operands are. Masks that lie anywhere, heads repeated, queries and keys cut at once.
+-- A strategy may split the keys of attention. The call is one operator or, for few queries, two products and a softmax,
+-- each split as the call's operands. Covers masks in any layout, and split queries and keys.
 local function operand(shape, place, sbp)
   local x = whole(shape, "B"):to_global{placement = place, sbp = sbp} / 4
   return x:detach():requires_grad_()
@@ -193,7 +195,7 @@ for _, length in ipairs{16, 128} do
     local place, sbp, pieces_q, pieces_k = table.unpack(cut)
     local q, k, v = operand({4, 4, length, 16}, place, sbp), operand({4, 4, 256, 16}, place, sbp), operand({4, 4, 256, 16}, place, sbp)
     local at = {placement = place, sbp = type(sbp) == "table" and {"B", "S(1)"} or "S(0)"}
-    local masks = {false, (rille.rand({length, 256}, at) * rille.arange(256, {placement = place}):to("f32")):lt(2)} -- all see key 0
+    local masks = {false, (rille.rand({length, 256}, at) * rille.arange(256, {placement = place}):to("f32")):lt(2)} -- all queries see key 0
     for _, causal in ipairs{false, true} do
       for _, mask in ipairs(masks) do
         local list = {pieces_q, pieces_k, pieces_k}
@@ -208,21 +210,21 @@ for _, length in ipairs{16, 128} do
           local what = ("attention of %d queries on %s%s%s, %s, {%s} and {%s}: "):format(length, type(sbp) == "table" and table.concat(sbp, ", ") or sbp,
             causal and ", causal" or "", mask and ", masked" or "", m == 0 and "eager" or modes[m][1], table.concat(pieces_q, ", "), table.concat(pieces_k, ", "))
           local good, y, g = pcall(m == 0 and run or rille.graph(function() return run(list) end, modes[m][2]), list)
-          tap.ok(good and near(y, want) and near(g, slope), what .. "its numbers, and its gradient", y)
+          tap.ok(good and near(y, want) and near(g, slope), what .. "right values and gradient", y)
           if m > 0 then
             local step, wrong, products = rille.graph(function() return (run(list)) end, modes[m][2]), nil, 0
             step()
             for _, op in ipairs(step:explain().ops) do
               if op.name == "matmul" then
                 products = products + 1
-                local axis = products == 1 and 3 or 2 -- of the second operand: transposed keys, then values
+                local axis = products == 1 and 3 or 2 -- axis of the second operand: transposed keys, then values
                 if pieces(place, op.inputs[2], axis) ~= pieces_k[3] or pieces(place, op.inputs[1], 2) ~= pieces_q[3] then
                   wrong = "product " .. products .. " reads " .. table.concat(op.inputs, " and ")
                 end
               end
             end
             local parts = length < 128 or pieces_k[3] > 1
-            tap.ok(not wrong and products == (parts and 2 or 0), what .. "it is cut so", wrong or products .. " products")
+            tap.ok(not wrong and products == (parts and 2 or 0), what .. "split as requested", wrong or products .. " products")
           end
         end
       end
@@ -230,7 +232,7 @@ for _, length in ipairs{16, 128} do
   end
 end
 
--- Hints of a step that are strategies.
+-- Returns the strategies among the hints of a step.
 local function strategies(step)
   local list = {}
   for _, h in ipairs(step:hints()) do list[#list + 1] = h.what:match(".* strategy$") end
@@ -241,48 +243,48 @@ do
   local q, k = operand({4, 4, 16, 16}, P, "B"), operand({4, 4, 256, 16}, P, "B")
   local whole_q, cut_k = {1, 1, 1, 1}, {1, 1, 4, 1}
   local function attention(list) return function() return rille.scaled_dot_product_attention(q, k, k, {strategy = list}) end end
-  tap.fails(attention{whole_q, {1, 1, 3, 1}, {1, 1, 3, 1}}, "fits no layouts", "keys are not cut in three")
+  tap.fails(attention{whole_q, {1, 1, 3, 1}, {1, 1, 3, 1}}, "fits no layouts", "four devices cannot split keys into three")
   tap.fails(attention{{1, 1, 4, 1}, cut_k, cut_k}, "matmul: strategy {{1, 1, 4, 1}, {1, 1, 1, 4}} fits no layouts",
-    "four devices do not cut queries and keys into four each")
-  tap.fails(attention{whole_q, cut_k}, "one list for each operand", "attention wants lists of q, k and v")
+    "four devices cannot split queries and keys into four each")
+  tap.fails(attention{whole_q, cut_k}, "one list for each operand", "attention needs lists for q, k and v")
   local step = rille.graph(attention{whole_q, cut_k, cut_k}, {auto_parallel = true})
   step()
-  tap.is(strategies(step), {"scaled_dot_product_attention strategy"}, "the strategy of attention is one hint, which names the call")
+  tap.is(strategies(step), {"scaled_dot_product_attention strategy"}, "the strategy of attention is one hint that names the call")
 end
 
 do
   local x = whole({8, 256}, "S(1)")
-  tap.fails(function() return x:softmax(1, {strategy = {{1, 3}}}) end, "strategy {{1, 3}} fits no layouts", "nobody cuts in three")
-  tap.fails(function() return x:softmax(1, {strategy = {{1, 4}, {1}}}) end, "one list for each operand", "lists are as many as operands")
+  tap.fails(function() return x:softmax(1, {strategy = {{1, 3}}}) end, "strategy {{1, 3}} fits no layouts", "four devices cannot split into three")
+  tap.fails(function() return x:softmax(1, {strategy = {{1, 4}, {1}}}) end, "one list for each operand", "the number of lists must be the number of operands")
   local step = rille.graph(function() return x:softmax(1, {strategy = {{1, 4}}}) end, {auto_parallel = true})
   step()
-  tap.is(strategies(step), {"softmax strategy"}, "the strategy of a call in parts is one hint, which names the call")
+  tap.is(strategies(step), {"softmax strategy"}, "the strategy of a call in parts is one hint that names the call")
 end
--- Lists of slices, each of which is cut so.
+-- split() and chunk() return slices, each split as requested.
 do
   local x = whole({8, 16}, "S(0)")
   local calls = {
     split = function(s) return x:split(4, 1, {strategy = s}) end, chunk = function(s) return x:chunk(4, {axis = 1, strategy = s}) end,
     ["split by sizes"] = function(s) return rille.split(x, {4, 8, 4}, {axis = -1, strategy = s}) end,
   }
-  tap.fails(function() return x:split(4, 1, {axis = 1}) end, "split: axis is given twice", "an axis is given once")
+  tap.fails(function() return x:split(4, 1, {axis = 1}) end, "split: axis is given twice", "an axis that is given twice is refused")
   for name, call in pairs(calls) do
     local want = call()
     for _, s in ipairs{{{4, 1}, "S(0)"}, {{1, 1}, "B"}} do
       local step = rille.graph(function() return table.unpack(call{s[1]}) end, {auto_parallel = true})
       local got = {step()}
-      for k, y in ipairs(want) do tap.is(got[k]:totable(), y:totable(), ("%s %d as %s: its numbers"):format(name, k, s[2])) end
+      for k, y in ipairs(want) do tap.is(got[k]:totable(), y:totable(), ("%s %d as %s: right values"):format(name, k, s[2])) end
       local n = 0
       for _, op in ipairs(step:explain().ops) do n = n + (op.name == "slice" and op.inputs[1] == s[2] and 1 or 0) end
-      tap.is(n, #want, name .. " as " .. s[2] .. ": each slice reads it so")
+      tap.is(n, #want, name .. " as " .. s[2] .. ": each slice reads that layout")
     end
-    tap.fails(function() return call{{3, 1}} end, "slice: strategy {{3, 1}} fits no layouts", name .. ": nobody cuts in three")
+    tap.fails(function() return call{{3, 1}} end, "slice: strategy {{3, 1}} fits no layouts", name .. ": four devices cannot split into three")
     tap.fails(function() return call(3) end, {name:match("%a+") .. ": strategy is a list with one list of numbers for each operand", "f32{8, 16}"},
-      name .. ": a strategy is a list")
+      name .. ": a strategy that is no list is refused")
   end
 end
 
--- A call that does nothing to its operand, or undoes what was done, is a call nevertheless: its operand lies so.
+-- A call that does nothing to its operand, or undoes an earlier call, still has its operand in the requested layout.
 do
   local calls = {
     permute = function(x, s) return x:permute({0, 1}, {strategy = s}) end,
@@ -307,19 +309,19 @@ do
           local function run() return f(x + 0, {s[1]}) end
           local step = m > 0 and rille.graph(run, modes[m][2])
           local good, y = pcall(step or run)
-          tap.is(good and y:totable() or y, want, what .. "its numbers")
+          tap.is(good and y:totable() or y, want, what .. "right values")
           if step then
             local ops = good and step:explain().ops or {}
             local op = ops[#ops]
             local is = name == "dropout" and "reshape" or word
-            tap.ok(op and op.name == is and op.inputs[1] == s[2], what .. "it lies so", op and op.inputs[1])
+            tap.ok(op and op.name == is and op.inputs[1] == s[2], what .. "has the requested layout", op and op.inputs[1])
           elseif good then
-            tap.is(y.sbp, s[name == "transpose" and 3 or 2], what .. "it lies so")
+            tap.is(y.sbp, s[name == "transpose" and 3 or 2], what .. "has the requested layout")
           end
         end
       end
-      tap.fails(function() return f(x, {{3, 1}}) end, {word, "strategy {{3, 1}} fits no layouts"}, name .. ": nobody cuts in three")
-      tap.fails(function() return f(x, {{4}}) end, {word, "one number for each axis"}, name .. ": a number for each axis")
+      tap.fails(function() return f(x, {{3, 1}}) end, {word, "strategy {{3, 1}} fits no layouts"}, name .. ": four devices cannot split into three")
+      tap.fails(function() return f(x, {{4}}) end, {word, "one number for each axis"}, name .. ": a list with too few numbers is refused")
     end
   end
   local x = whole({8, 8}, "B")
@@ -327,12 +329,12 @@ do
     local step = rille.graph(function() return (x + 0):transpose(0, 1, {strategy = {{4, 1}}}):transpose(0, 1) end, modes[m][2])
     local y = step()
     local op = step:explain().ops[2]
-    tap.ok(op.name == "transpose" and op.inputs[1] == "S(0)", modes[m][1] .. ": what is undone lay so")
-    tap.is(y:totable(), x:totable(), modes[m][1] .. ": it is what it was")
+    tap.ok(op.name == "transpose" and op.inputs[1] == "S(0)", modes[m][1] .. ": the undone call has the requested layout")
+    tap.is(y:totable(), x:totable(), modes[m][1] .. ": the values are unchanged")
   end
 end
 
--- A view lies so whoever reads it, where; and of equal calls those alone are one that are to be cut alike.
+-- A view has the requested layout whatever its reader. Two equal calls become one only if their strategies are equal.
 do
   local x = whole({8, 12}, {"S(1)", "S(0)"}, GRID)
   local z = whole({12, 8}, {"S(0)", "S(1)"}, GRID)
@@ -347,7 +349,7 @@ do
         step()
         local found
         for _, op in ipairs(step:explain().ops) do found = op.name == "transpose" and op.inputs[1] or found end
-        local what = ("a view read by a %s, %s, {%d, %d}: it lies so"):format(name, mode[1], s[1][1], s[1][2])
+        local what = ("a view read by a %s, %s, {%d, %d}: has the requested layout"):format(name, mode[1], s[1][1], s[1][2])
         tap.ok(found == s[2] or found == s[3], what, found)
       end
     end
@@ -369,8 +371,8 @@ do
         end
       end
       local what = ("two equal calls, %s: "):format(mode[1])
-      tap.ok(lies["B B"] and (pair ~= cut or lies["S(0) B"]), what .. "each lies as it is asked to")
-      tap.ok(products <= (pair == same and 1 or 2), what .. "what is cut alike is one", products)
+      tap.ok(lies["B B"] and (pair ~= cut or lies["S(0) B"]), what .. "each has its requested layouts")
+      tap.ok(products <= (pair == same and 1 or 2), what .. "equal strategies make one call", products)
     end
   end
 end

@@ -1,10 +1,12 @@
 #!/bin/bash
-# work.sh path/to/rille - a search ends where what it has counted says so (sbp/net/work.h), not the clock: the same
-# certificates on machines of any speed, and beside others that compute. Far behind that the clock ends it.
+# work.sh path/to/rille - a search ends by its count of work (sbp/net/work.h), not by the clock.
+#
+# Certificates are equal on machines of any speed, and beside other processes that compute. A far slower machine ends
+# the search by the clock.
 . t/lib/tap.sh
 rille=$(realpath "$1")
 
-# A machine SPEED times as slow: what a thread has computed is so many times as much.
+# Simulates a machine SPEED times as slow: multiplies the CPU time of threads by SPEED.
 cat >"$dir/slow.c" <<'C'
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -24,7 +26,7 @@ read_clock(clockid_t id, struct timespec *t)
 }
 C
 
-# Certificates of each program in each mode, with each time limit, within no memory limit and within one.
+# Writes certificates of each program in each mode, with several time limits, with and without a memory limit.
 cat >"$dir/plan.lua" <<'LUA'
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -65,7 +67,7 @@ end
 LUA
 
 cc -shared -fPIC -O1 -o "$dir/slow.so" "$dir/slow.c" || exit 1
-plans() { # plans SPEED: certificates to a folder of that name
+plans() { # plans SPEED: writes certificates to a folder of that name
   mkdir "$dir/$1"
   SPEED=$1 LD_PRELOAD="$dir/slow.so" ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0" \
     timeout -s KILL $hang "$rille" -d cpu:4 "$dir/plan.lua" "$dir/$1"
@@ -77,19 +79,19 @@ for k in 1 2 3; do
   while :; do :; done &
   busy+=($!)
 done
-ok "a clock ten times as fast, beside others that compute" plans 0.1
+ok "a clock of speed 0.1, beside processes that compute" plans 0.1
 kill "${busy[@]}"
 wait "${busy[@]}" 2>/dev/null
 
-is "all have planned" "$(find "$dir/0" -type f | wc -l)" 29
+is "all plans are written" "$(find "$dir/0" -type f | wc -l)" 29
 for file in "$dir/0"/*; do
   name=${file##*/}
-  for speed in 0.01 0.1; do ok "$name is the same, clock $speed" cmp "$file" "$dir/$speed/$name"; done
+  for speed in 0.01 0.1; do ok "$name is equal with clock speed $speed" cmp "$file" "$dir/$speed/$name"; done
 done
 
-ok "a clock by which nothing can end in time" plans 100000
+ok "a clock too fast for any search" plans 100000
 for file in "$dir/100000"/*; do
   if grep -q 'no plan found' "$file"; then continue; fi
-  ok "${file##*/} is a certificate still" "$rille" verify "$file"
+  ok "${file##*/} is a valid certificate" "$rille" verify "$file"
 done
 finish
