@@ -1,5 +1,7 @@
--- rille.parallel with blocks = {input = ids}: what the planner reckons of each block (lua/parallel/priced.lua) adds up to what it
--- reckons of the whole model, stages are cut by it, and the model is as it was.
+-- blocks.lua - rille.parallel with blocks = {input = ids}: estimates per block (lua/parallel/priced.lua).
+--
+-- The planner's estimates of the blocks add up to its estimate of the whole model, the estimates decide the cut into
+-- stages, and the model is left unchanged.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn
@@ -38,7 +40,7 @@ end
 local recipes = {{"data", LINE, {data = 0}}, {"1D", LINE, {tensor = 0}}, {"sequence parallel", LINE, {tensor = 0, sequence = true}},
   {"zero 3", LINE, {data = 0, zero = 3}}, {"data x 1D", GRID, {data = 0, tensor = 1}}, {"2D", GRID, {tensor = {0, 1}}}}
 
--- What the whole model costs on the mesh of one stage; what is counted twice: the forward pass beside the last block.
+-- Returns the planner's report of a step of the whole model, on the mesh of one stage.
 local function whole(kind, place, recipe)
   local m = new(kind, place)
   rille.parallel(m, recipe)
@@ -59,22 +61,22 @@ for kind in pairs(kinds) do
       local list = priced(m, {table.unpack(blocks_of(m))}, entries, stages, taken(kind))
       local all = whole(kind, stages[1], recipe)
       local ratio, bytes = sum(list.cost) / all.cost, (sum(list.memory) + sum(list.activations)) / all.memory
-      tap.ok(ratio > 0.9 and ratio < 1.1, name .. "blocks cost what the model costs", ratio)
-      -- More than the model, since what each works with counts too, and the model has that once.
-      tap.ok(bytes > 0.8 and bytes < 2.5, name .. "and take what it takes", bytes)
+      tap.ok(ratio > 0.9 and ratio < 1.1, name .. "costs of the blocks add up to the cost of the model", ratio)
+      -- The sum exceeds the model's memory: each block counts its own working memory.
+      tap.ok(bytes > 0.8 and bytes < 2.5, name .. "memory of the blocks adds up to that of the model", bytes)
       tap.ok(kind == "resnet" or list.cost[2] == list.cost[3] and list.memory[2] == list.memory[3] and list.hop[1] == list.hop[4],
-        name .. "equal blocks cost as much")
+        name .. "equal blocks have equal costs")
       local same = true
       for _, found in ipairs(m:named_tensors()) do same = same and first[found.name] == found.tensor end
       for _, part in ipairs(m:modules()) do same = same and not pin.of[part] and rawget(part, "forward") == nil end
-      tap.ok(same and next(first), name .. "the model is as it was")
+      tap.ok(same and next(first), name .. "the model is unchanged")
     end
   end
 end
 
--- ---- the cut ----
+-- ---- cuts into stages ----
 
--- How many blocks each stage has.
+-- Returns the number of blocks of each stage.
 local function dealt(stages, o, blocks)
   local m = new("gpt2", stages[1], o)
   rille.parallel(m, {data = 0, stages = stages, blocks = blocks})
@@ -86,12 +88,12 @@ local function dealt(stages, o, blocks)
   return table.concat(counts, " ")
 end
 local ids = taken("gpt2")
-tap.is(dealt(LINE, {layers = 6, vocab = 20000}, {input = ids, micro_batches = 4}), "1 4 1", "an embedding and a head that are heavy leave the stages in the middle more blocks")
-tap.is(dealt(LINE, {layers = 6}, {input = ids, micro_batches = 4}), "2 2 2", "light ones do not")
-tap.is(dealt(LINE, {layers = 6, vocab = 20000}, {input = ids, cost = {1, 1, 1, 1, 1, 1}, micro_batches = 4}), "2 2 2", "a list the user gives stands in its place")
-tap.is(dealt({LINE[1]}, {layers = 3}, {input = ids}), "3", "one stage has all")
+tap.is(dealt(LINE, {layers = 6, vocab = 20000}, {input = ids, micro_batches = 4}), "1 4 1", "a heavy embedding and head leave more blocks to the middle stages")
+tap.is(dealt(LINE, {layers = 6}, {input = ids, micro_batches = 4}), "2 2 2", "a light embedding and head do not")
+tap.is(dealt(LINE, {layers = 6, vocab = 20000}, {input = ids, cost = {1, 1, 1, 1, 1, 1}, micro_batches = 4}), "2 2 2", "the user's list of costs replaces the estimate")
+tap.is(dealt({LINE[1]}, {layers = 3}, {input = ids}), "3", "one stage has all blocks")
 
--- Of lists, the least that is named holds, and a byte less does not.
+-- With lists of costs: the least memory limit that the error names has a cut, a byte less has none.
 local lists = {cost = {1, 1, 1, 1, 1, 1}, memory = {5, 2, 3, 4, 1, 6}, activations = {1, 2, 1, 2, 1, 2}, micro_batches = 4}
 local function limited(limit)
   local o = {memory_limit = limit}
@@ -99,15 +101,15 @@ local function limited(limit)
   return pcall(dealt, LINE, {layers = 6}, o)
 end
 local least = tonumber(tostring(select(2, limited(0))):match("ask for memory_limit = (%d+)"))
-tap.ok(least and limited(least) and not limited(least - 1), "the least memory that is named has a cut: " .. tostring(least))
+tap.ok(least and limited(least) and not limited(least - 1), "the least memory limit that the error names has a cut: " .. tostring(least))
 
--- A model that ends with its last block, whose result no parameter follows.
+-- A model that ends with its last block. No parameter follows the block's result.
 do
   local function block() return nn.TransformerBlock(16, 2) end
   local bare = nn.Sequential(block(), block(), block(), block())
   bare:to_global{placement = LINE[1], sbp = "B"}
   rille.parallel(bare, {stages = {LINE[1], LINE[2]}, blocks = {input = rille.randn({8, 4, 16}, {placement = LINE[1], sbp = "B"}), micro_batches = 4}})
-  tap.is(pin.of[bare[2]].placement == LINE[1] and pin.of[bare[3]].placement == LINE[2], true, "blocks alone are a model that is cut")
+  tap.is(pin.of[bare[2]].placement == LINE[1] and pin.of[bare[3]].placement == LINE[2], true, "a model of blocks alone is cut")
 end
 
 -- ---- errors ----
@@ -117,16 +119,16 @@ local function fails(blocks, want, what, stages)
   local good, why = pcall(rille.parallel, m, {data = 0, stages = stages or LINE, blocks = blocks})
   tap.ok(not good and tostring(why):find(want, 1, true), what .. ": " .. tostring(why))
   local y = m:forward(rille.zeros({2, 4}, {dtype = "i64", placement = (stages or LINE)[1], sbp = "B"}))
-  tap.ok(y.shape[3] == 96 and not next(pin.of, nil) or not pin.of[m.h[1]], "and the model is as it was")
+  tap.ok(y.shape[3] == 96 and not next(pin.of, nil) or not pin.of[m.h[1]], "after the error the model is unchanged")
 end
 fails({input = 3}, "is what the model takes in a micro-batch, a tensor, not 3", "input: no tensor")
 fails({input = rille.zeros{8, 16}}, "takes ids, integers", "input: ids that are no integers")
 fails({input = rille.zeros({8, 64}, {dtype = "i64"})}, "64", "input: more positions than the model has")
-fails({input = ids, cost = {1, 2}}, "cost", "a list that is too short beside it")
+fails({input = ids, cost = {1, 2}}, "cost", "input with a list that is too short")
 fails({input = ids, memory_limit = 10}, "ask for memory_limit = ", "less memory than any cut needs")
-fails({cost = {1, 1, 1, 1}, memory = {1, 2, 3, 4}, memory_limit = 3}, "ask for memory_limit = 4", "the least is told of lists, too")
-fails({cost = {1, 1e308, 1, 1e308}}, "cost has numbers from 0 to 1e100, not 1e+308", "costs whose sum is no number")
-fails({input = ids, inputs = 3}, "inputs", "an option there is not")
+fails({cost = {1, 1, 1, 1}, memory = {1, 2, 3, 4}, memory_limit = 3}, "ask for memory_limit = 4", "the error names the least memory of lists, too")
+fails({cost = {1, 1e308, 1, 1e308}}, "cost has numbers from 0 to 1e100, not 1e+308", "costs whose sum would overflow")
+fails({input = ids, inputs = 3}, "inputs", "an unknown option")
 fails({input = ids}, "stages have meshes of one shape; else list cost", "stages of different shapes", {mesh{0, 1}, mesh{2, 3, 4}})
 
 rille.no_grad(fails, {input = ids}, "is not reckoned within rille.no_grad; call it outside, or list cost", "no gradients")

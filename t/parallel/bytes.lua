@@ -1,16 +1,18 @@
--- Recipes hold and move what their formulas say: local shapes, bytes of every device and collectives of one transformer
--- block, forward and backward, of a table, a head and a loss, of stages, and of an update, on meshes of up to 64 devices.
+-- bytes.lua - recipes hold and move what their formulas say.
 --
--- T tokens, width h, hidden 4h; W = 12 h^2 weights. Elements that a device receives, with what is gathered forward kept for
--- the backward pass:
+-- Checks local shapes, bytes of every device and collectives: of one transformer block, forward and backward; of an
+-- embedding table, a head and a loss; of stages; and of an update, on meshes of up to 64 devices.
+--
+-- T tokens, width h, hidden 4h; W = 12 h^2 weights. Elements that a device receives, if gathered values are kept from
+-- forward to backward:
 --
 --   1D                        8 (p-1)/p Th                       4 all-reduces
---   1D with sequence          8 (p-1)/p Th                       each of them a reduce-scatter and an all-gather
---   2D, q x r                 2 (r-1)/qr 4 Th + 2 (q-1)/qr W     q cuts rows; each side that moves does so once each way
+--   1D with sequence          8 (p-1)/p Th                       4 pairs of reduce-scatter and all-gather
+--   2D, q x r                 2 (r-1)/qr 4 Th + 2 (q-1)/qr W     q splits rows; each side moves once each way
 --   2D in panels              the same
 --   2.5D, q x q x d           2D with T/d tokens
---   3D, i x j x k             2 (j-1)/ijk 4 Th + 2 (k-1)/ijk 12 Th + 2 (i-1)/ijk W, on a cube of side l that is
---                             2 (l-1)/l^3 (16 Th + W); norms sum numbers a row, less than a twentieth of that here
+--   3D, i x j x k             2 (j-1)/ijk 4 Th + 2 (k-1)/ijk 12 Th + 2 (i-1)/ijk W, on a cube of side l:
+--                             2 (l-1)/l^3 (16 Th + W); norms sum numbers per row, here less than a twentieth of that
 --   data, d                   2 (d-1)/d of all parameters; with zero the same, as reduce-scatter and all-gather
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
@@ -56,7 +58,8 @@ local function entries_of(sbp)
   return list
 end
 
--- A gradient where it is deposited: as its parameter, but partial may stay where that is whole.
+-- Returns a gradient in the layout in which it is stored: that of its parameter, but P may stay where the parameter is
+-- B.
 local function deposited(g, p)
   local want, has = entries_of(p.sbp), entries_of(g.sbp)
   for axis, e in ipairs(want) do
@@ -65,7 +68,7 @@ local function deposited(g, p)
   return g:to_global{sbp = want}
 end
 
--- The shape of a tensor's part on every rank of its mesh; nil where they are not alike.
+-- Returns the shape of a tensor's shards; nil if shards differ.
 local function part_of(t)
   local parts = t:shards()
   for _, part in ipairs(parts) do
@@ -74,9 +77,9 @@ local function part_of(t)
   return parts[1].shape
 end
 
--- What explain says is moved: elements that all devices receive of activations and weights, how many such moves there are (count)
--- and how many collectives of each kind (kinds), what each device receives of them, nil where they are not alike (each); elements
--- of numbers a row, statistics of norms, floats or bytes (rows), and of vectors, biases, weights of norms (vectors).
+-- Sums up the moves that explain() reports. elements: activations and weights received by all devices. count: moves of
+-- each. kinds: collectives of each kind. each: elements per device, nil if devices differ. rows: numbers per row, such
+-- as statistics of norms, floats or bytes. vectors: biases and weights of norms.
 local function tally(e, place)
   local sum, received = {elements = 0, count = {activations = 0, weights = 0}, rows = 0, vectors = 0, kinds = {}}, {}
   for _, move in ipairs(e.boxing) do
@@ -94,7 +97,7 @@ local function tally(e, place)
   return sum
 end
 
--- The gradients of params where they are deposited, then that of x.
+-- Returns the gradients of params in the layouts in which they are stored, then that of x.
 local function gradients(y, params, x)
   local leaves = table.move(params, 1, #params, 1, {})
   leaves[#leaves + 1] = x
@@ -103,7 +106,7 @@ local function gradients(y, params, x)
   return grads
 end
 
--- The tally of one block, and what a device holds.
+-- Returns the tally of one block, and the shapes that a device holds.
 local function moved(shape, recipe, b, s, h, heads)
   local place = mesh("meta", shape)
   local net, stream = block(place, recipe, h, heads)
@@ -116,24 +119,24 @@ local function moved(shape, recipe, b, s, h, heads)
   return tally(e, place), held
 end
 
--- want: of one device; over all devices it is a whole number. held: what a device holds of the stream between blocks, of a
--- column layer's weight, h to 4h, of a row layer's, and of what stands between these two, as divisors of their dimensions.
+-- want: formula per device; times the number of devices it is an integer. held: divisors of dimensions, for the stream
+-- between blocks, a column layer's weight (h to 4h), a row layer's weight, and the value between these two layers.
 local function expect(what, shape, recipe, sizes, want, activations, weights, kinds, held)
   local b, s, h, heads = table.unpack(sizes)
   local devices = product(shape)
   local sum, has = moved(shape, recipe, b, s, h, heads)
   local name, formula = ("%s on %s"):format(what, table.concat(shape, " x ")), want(b * s * h, 12 * h * h) * devices
-  tap.is(sum.elements, formula, name .. ": elements over all devices are the formula's")
-  tap.is(sum.count, {activations = activations, weights = weights}, name .. ": in so many moves")
-  tap.is({sum.rows * 20 <= formula, sum.vectors}, {true, 0}, name .. ": norms and biases move next to nothing")
-  tap.is({sum.each, sum.kinds}, {formula / devices, kinds}, name .. ": each device receives as much, by these collectives")
+  tap.is(sum.elements, formula, name .. ": elements over all devices equal the formula")
+  tap.is(sum.count, {activations = activations, weights = weights}, name .. ": number of moves")
+  tap.is({sum.rows * 20 <= formula, sum.vectors}, {true, 0}, name .. ": norms and biases move little")
+  tap.is({sum.each, sum.kinds}, {formula / devices, kinds}, name .. ": each device receives the same bytes, by the expected collectives")
   local function divided(of, by) return {of[1] // by[1], of[2] // by[2], of[3] and of[3] // by[3]} end
   tap.is(has, {stream = divided({b, s, h}, held[1]), columns = divided({4 * h, h}, held[2]), rows = divided({h, 4 * h}, held[3]),
     wide = divided({b, s, 4 * h}, held[4])},
-    name .. ": and holds the formula's share")
+    name .. ": a device holds the shapes of the formula")
 end
 
--- As many all-gathers as reduce-scatters.
+-- Returns counts of as many all-gathers as reduce-scatters.
 local function pairs_of(n) return n > 0 and {["all-gather"] = n, ["reduce-scatter"] = n} or {} end
 
 tap.group("1D", function()
@@ -144,7 +147,7 @@ tap.group("1D", function()
     expect("1D", {p}, {tensor = 0}, sizes, formula, 4, 0, {["all-reduce"] = 4}, {{1, 1, 1}, table.unpack(rest)})
     expect("1D with sequence", {p}, {tensor = 0, sequence = true}, sizes, formula, 8, 0, pairs_of(4), {{1, p, 1}, table.unpack(rest)})
   end
-  -- more tokens than the width: a rule that looks at one product alone would move the weights
+  -- More tokens than the width: a rule that considers each product alone would move the weights.
   expect("1D, long", {4}, {tensor = 0}, {4, 256, 16, 4}, function(Th) return 6 * Th end, 4, 0, {["all-reduce"] = 4},
     {{1, 1, 1}, {4, 1}, {1, 4}, {1, 1, 4}})
   expect("data x 1D", {2, 4}, {data = 0, tensor = 1}, {4, 16, 32, 4}, function(Th) return 8 * 3 * (Th // 2 // 4) end, 4, 0,
@@ -161,8 +164,8 @@ tap.group("2D", function()
   end
 end)
 
--- What a device needs beside its parts of the operands: never more than two panels of them, whatever their number, a sum so
--- far, a product and the next sum, and the scratch of a kernel.
+-- Peak memory beside the shards of the operands, for any number of panels: two panels of the operands, the sum so far,
+-- a product, the next sum, and the kernel's scratch.
 tap.group("panels in memory", function()
   local panels = require "rille.nn.panels"
   local P, m, k, n = rille.placement("cpu", {{0, 1}, {2, 3}}), 512, 1024, 256
@@ -172,23 +175,24 @@ tap.group("panels in memory", function()
     local step = rille.graph(function(v) return panels.product(v, w, {"B", "S(0)"}, count) end)
     step(x)
     local leaves, sum, panel = (m + n) * k, m * n, (m + n) * k * 2 // count
-    local most, scratch = 0, {} -- of the products' kernel, beside the panels
+    local most, scratch = 0, {} -- scratch of the products' kernel, not counted
     for at, bytes in tostring(step:plan{physical = true}):gmatch("\ndevice %l+:(%d+) [^\n]*scratch at %d+ %+ (%d+) B") do
       scratch[at + 1] = math.tointeger(bytes)
     end
     for i, device in ipairs(step:stats().devices) do most = math.max(most, device.peak_memory - (scratch[i] or 0)) end
-    tap.ok(most <= leaves + 3 * sum + 2 * panel, ("%d panels: two at a time at most"):format(count), most)
+    tap.ok(most <= leaves + 3 * sum + 2 * panel, ("%d panels: at most two are held at a time"):format(count), most)
   end
 end)
 
--- SUMMA's panels: the same bytes in more moves; q, k and v share their input's. Norms sum statistics instead of gathering.
+-- SUMMA's panels: the same bytes in more moves. q, k and v share the panels of their input. Norms sum statistics
+-- instead of gathering.
 tap.group("panels", function()
   for _, shape in ipairs{{2, 2}, {3, 3}, {2, 4}, {4, 4}, {8, 8}} do
     local q, r = shape[1], shape[2]
     local b, s, h, count = q * r, 16, 4 * q * r, 2
     local sum = moved(shape, {tensor = {0, 1}, panels = count}, b, s, h, q * r)
     local Th, W, name = b * s * h, 12 * h * h, ("%d panels on %d x %d"):format(count, q, r)
-    tap.is(sum.elements, 2 * (r - 1) * 4 * Th + 2 * (q - 1) * W, name .. ": elements over all devices are the formula's")
+    tap.is(sum.elements, 2 * (r - 1) * 4 * Th + 2 * (q - 1) * W, name .. ": elements over all devices equal the formula")
     tap.ok((sum.rows + sum.vectors) * 5 <= sum.elements, name .. ": norms and biases move little")
   end
 end)
@@ -215,18 +219,19 @@ tap.group("3D", function()
   end
 end)
 
--- The best dataflow of 2D is fully sharded data parallel over rows and 1D with sequence over columns.
-tap.group("equal ways", function()
+-- The best dataflow of 2D is fully sharded data parallel over rows with 1D and sequence over columns.
+tap.group("equivalent recipes", function()
   local sizes = {16, 8, 32, 16}
   local two = moved({4, 4}, {tensor = {0, 1}}, table.unpack(sizes))
   local zero = moved({4, 4}, {data = 0, tensor = 1, sequence = true, zero = 3}, table.unpack(sizes))
-  tap.is(zero.elements, two.elements, "2D moves what ZeRO 3 over 1D with sequence does, norms and biases apart")
+  tap.is(zero.elements, two.elements, "2D moves the bytes of ZeRO 3 with 1D and sequence, without norms and biases")
   local plain = moved({1, 1}, {tensor = {0, 1}}, 2, 4, 16, 2)
   local nothing = moved({1, 1, 1}, {tensor = {0, 1, 2}, method = "3d"}, 2, 4, 16, 2)
   tap.is({plain.elements, nothing.elements}, {0, 0}, "one device moves nothing")
 end)
 
--- What a model moves beside its blocks, 2 m(1) - m(2) of models of one and two: elements, and those of vectors. V: ids there are.
+-- Returns the elements, and those of vectors, that a model moves outside its blocks: 2 m(1) - m(2) for models of one
+-- and two blocks. V: size of the vocabulary.
 local function beside_blocks(shape, recipe, sizes, column)
   local b, s, h, heads, V = table.unpack(sizes)
   local place, sum = mesh("meta", shape), {}
@@ -246,8 +251,8 @@ local function beside_blocks(shape, recipe, sizes, column)
   return 2 * sum[1].elements - sum[2].elements, 2 * sum[1].vectors - sum[2].vectors
 end
 
--- Elements of one device: a table cut by rows (ids) gives partial rows, one cut by columns parts of each; the head is a column
--- layer, and of its logits each device keeps its ids: the loss sums three numbers a token.
+-- Elements per device. A table split by rows (ids) gives partial rows, a table split by columns a shard of each row.
+-- The head is a column layer; each device keeps the logits of its ids, and the loss sums three numbers per token.
 --
 --   1D                        rows 2 (p-1)/p Th, columns (p-1)/p Th;  head 2 (p-1)/p Th
 --   2D, 2.5D                  both: 2 (r-1)/qr Th/d + 2 (q-1)/qr Vh
@@ -257,8 +262,8 @@ tap.group("tables, heads, losses", function()
     local b, s, h, _, V = table.unpack(sizes)
     local elements, vectors = beside_blocks(shape, recipe, sizes, column)
     local name = ("%s on %s"):format(what, table.concat(shape, " x "))
-    tap.is(elements, want(b * s * h, V * h, b * s * V), name .. ": a table and a head move what the formulas say")
-    tap.ok(vectors <= product(shape) * 2 * 4 * b * s, name .. ": and a loss a few numbers a token", vectors)
+    tap.is(elements, want(b * s * h, V * h, b * s * V), name .. ": a table and a head move the bytes of the formulas")
+    tap.ok(vectors <= product(shape) * 2 * 4 * b * s, name .. ": a loss moves a few numbers per token", vectors)
   end
   for _, p in ipairs{2, 4, 8, 9, 16, 64} do
     local heads = p == 9 and 9 or 64
@@ -287,7 +292,8 @@ tap.group("tables, heads, losses", function()
   end
 end)
 
--- The moves of a step, by kind, and the bytes that each device receives; nil: they are not alike.
+-- Returns the bytes of a step's moves, the bytes per device (nil if devices differ), and the number of moves of each
+-- kind.
 local function of_step(step, place)
   local kinds, each, e = {}, nil, step:explain()
   for _, rank in ipairs(place.ranks) do
@@ -302,7 +308,8 @@ local function of_step(step, place)
   return e.bytes, each, kinds
 end
 
--- A whole step: what parameters cost, with state and gradients as zero has them. Backward gathers again what it reads: no biases.
+-- A whole step with parameters, state and gradients laid out by zero. With zero 3, backward gathers again the
+-- parameters that it reads, which excludes biases.
 tap.group("updates", function()
   for _, d in ipairs{2, 4, 8, 9, 16, 64} do
     for zero = 0, 3 do
@@ -318,16 +325,17 @@ tap.group("updates", function()
       local step = rille.graph(function(a) net(a):square():sum():backward(); opt:step(); opt:zero_grad() end)
       step(x)
       local name, bytes, each, kinds = ("data over %d, zero %d: "):format(d, zero), of_step(step, place)
-      tap.is(bytes // 4, (d - 1) * (2 * n + again), name .. "every parameter goes each way once, and once more for backward with 3")
+      tap.is(bytes // 4, (d - 1) * (2 * n + again), name .. "every parameter moves once each way, and once more for backward with zero 3")
       local sums = {["reduce-scatter"] = count, ["all-gather"] = count + read}
       tap.is({each, kinds}, {bytes // d, zero == 0 and {["all-reduce"] = count} or sums},
-        name .. "each device receives as much, a collective a parameter")
-      if place.device == "cpu" then tap.is(bytes, tap.received(step), name .. "which actors count") end
+        name .. "each device receives the same bytes, by one collective per parameter")
+      if place.device == "cpu" then tap.is(bytes, tap.received(step), name .. "reported bytes are those that actors count") end
     end
   end
 end)
 
--- Stages: what stands between two blocks goes forward, its gradient back, from each device to the one of its number.
+-- Between stages an activation is sent forward and its gradient back, from each device to the device with the same
+-- index.
 tap.group("stages", function()
   for _, n in ipairs{{2, 1}, {4, 1}, {8, 1}, {9, 1}, {16, 1}, {64, 1}, {4, 2}, {8, 8}} do
     local stages, d = table.unpack(n)
@@ -347,7 +355,7 @@ tap.group("stages", function()
       if move.bytes > 0 and #move.shape == 3 then sum, kinds[move.name] = sum + move.bytes // 4, (kinds[move.name] or 0) + 1 end
     end
     tap.is({sum, kinds}, {2 * (stages - 1) * T * h, {permute = 2 * (stages - 1)}},
-      ("%d stages of %d: every border is crossed once each way"):format(stages, d))
+      ("%d stages of %d: every stage boundary is crossed once each way"):format(stages, d))
   end
 end)
 

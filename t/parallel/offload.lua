@@ -1,5 +1,7 @@
--- Tests of actors/plan/rewrite/offload.c: what backward reads, and optimisers' state, on another placement meanwhile: the same bits,
--- less memory, and copies while others compute.
+-- offload.lua - values that backward reads, and optimiser state, are stored on another placement meanwhile
+-- (actors/plan/rewrite/offload.c).
+--
+-- The bits are those of a step without offload, the memory is less, and copies overlap with computation.
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
@@ -8,7 +10,7 @@ local WIDTH <const>, LAYERS <const>, ROWS <const> = 64, 8, 256
 
 local function cpu(...) return rille.placement("cpu", {...}) end
 
--- Losses and a weight after three steps of a net on P; the step, the optimiser.
+-- Returns losses and a weight after three steps of a net on P; the step; the optimiser; the net.
 local function train(P, options, sbp, rows)
   rille.manual_seed(4)
   local layers = {}
@@ -39,11 +41,11 @@ tap.group("bits and memory", function()
   for _, pieces in ipairs{1, 4} do
     for _, zero in ipairs{0, 2} do
       for _, schedule in ipairs{"1f1b", "gpipe"} do
-        local name = ("%d pieces, zero %d, %s: "):format(pieces, zero, schedule)
+        local name = ("%d micro-batches, zero %d, %s: "):format(pieces, zero, schedule)
         local want, plain = train(cpu(0, 1), {micro_batches = pieces, zero = zero, schedule = schedule})
         local got, step = train(cpu(0, 1), {micro_batches = pieces, zero = zero, schedule = schedule, offload = cpu(2, 3)})
-        tap.is(got, want, name .. "the bits of a step that keeps all")
-        -- Activations of a batch, and two moments, lie aside; parameters, gradients and what is at work stay.
+        tap.is(got, want, name .. "the bits of a step without offload")
+        -- Activations of a batch and two moments are offloaded. Parameters, gradients and working memory stay.
         local less, kept = arena(step, 0), arena(plain, 0)
         tap.ok(less < 0.7 * kept, name .. "less memory", ("%d of %d bytes"):format(less, kept))
       end
@@ -51,21 +53,21 @@ tap.group("bits and memory", function()
   end
 end)
 
-tap.group("more", function()
+tap.group("options and errors", function()
   local want = train(cpu(0), {recompute = true}, "B")
-  tap.is(train(cpu(0), {recompute = true, offload = cpu(5)}, "B"), want, "with recomputation")
+  tap.is(train(cpu(0), {recompute = true, offload = cpu(5)}, "B"), want, "offload with recompute")
   local got, _, opt, net = train(cpu(0), {offload = cpu(3, 4)}, "B")
-  tap.is(got, (train(cpu(0), {}, "B")), "aside may have more devices")
-  tap.is(opt:state_dict()["0.m"].placement, cpu(3), "state lies aside")
+  tap.is(got, (train(cpu(0), {}, "B")), "the offload placement may have more devices")
+  tap.is(opt:state_dict()["0.m"].placement, cpu(3), "optimiser state is on the offload placement")
   local loss = net(rille.ones({2, WIDTH}, {placement = cpu(0)})):sum()
   loss:backward()
   opt:step()
-  tap.is(opt:state_dict()["0.m"].placement, cpu(0), "and comes back for a line that is not compiled")
+  tap.is(opt:state_dict()["0.m"].placement, cpu(0), "optimiser state returns for an update outside a compiled step")
   tap.fails(function() train(cpu(0, 1), {offload = cpu(2)}) end, {"offload", "cpu[0, 1]", "cpu[2]", "as many"}, "too few devices")
   tap.fails(function() train(cpu(0, 1), {offload = cpu(0, 1)}) end, {"offload", "other devices"}, "its own devices")
   tap.fails(function() train(cpu(0), {offload = rille.placement("meta", {1})}) end, {"offload", "cpu[0]", "meta[1]", "keep values"}, "devices without values")
   tap.fails(function() train(cpu(0), {offload = 3}) end, {"placement"}, "no placement")
-  tap.fails(function() train(cpu(0), {offload = cpu(1), auto_parallel = true}) end, {"offload", "auto_parallel"}, "two who choose")
+  tap.fails(function() train(cpu(0), {offload = cpu(1), auto_parallel = true}) end, {"offload", "auto_parallel"}, "offload with auto_parallel")
 end)
 
 tap.group("prefetch", function()
@@ -73,9 +75,9 @@ tap.group("prefetch", function()
     local want, last = train(cpu(0, 1), {micro_batches = pieces}), 0
     for _, prefetch in ipairs{1, 2, 4, 100} do
       local got, step = train(cpu(0, 1), {micro_batches = pieces, offload = cpu(2, 3), prefetch = prefetch})
-      local name = ("%d pieces, %d values ahead: "):format(pieces, prefetch)
+      local name = ("%d micro-batches, prefetch %d: "):format(pieces, prefetch)
       tap.is(got, want, name .. "the same bits")
-      tap.ok(arena(step, 0) > last, name .. "those take memory", ("%d bytes after %d"):format(arena(step, 0), last))
+      tap.ok(arena(step, 0) > last, name .. "a deeper prefetch takes more memory", ("%d bytes after %d"):format(arena(step, 0), last))
       last = arena(step, 0)
     end
   end
@@ -95,11 +97,12 @@ tap.group("prefetch", function()
   end
   local loss, less = sliced(1)
   local same, more = sliced(20)
-  tap.ok(same == loss and more > less, "gathers of zero = 3 as well", ("%g %g, %d %d bytes"):format(loss, same, less, more))
-  tap.fails(function() train(cpu(0), {offload = cpu(1), prefetch = 0}) end, {"prefetch", "1 to"}, "none ahead")
+  tap.ok(same == loss and more > less, "prefetch of zero = 3 gathers: same loss, more memory", ("%g %g, %d %d bytes"):format(loss, same, less, more))
+  tap.fails(function() train(cpu(0), {offload = cpu(1), prefetch = 0}) end, {"prefetch", "1 to"}, "prefetch = 0")
 end)
 
--- On the virtual clock, where no thread is late: how much of the time in which device 1 copies device 0 is at work.
+-- In the plan simulator: returns the number of copies on device 1, and the share of their time in which device 0
+-- computes.
 local function beside(prefetch)
   local layers, P = {}, rille.placement("meta", {0})
   for i = 1, LAYERS do layers[2 * i - 1], layers[2 * i] = nn.Linear(WIDTH, WIDTH), nn.GELU() end
@@ -118,10 +121,10 @@ local function beside(prefetch)
   return copies, both / whole
 end
 
-tap.group("copies while others compute", function()
+tap.group("copies overlap with computation", function()
   for _, prefetch in ipairs{1, 2, 4} do
     local copies, share = beside(prefetch)
-    tap.ok(copies >= LAYERS and share >= 0.9, ("%d values ahead: the device that computes is at work meanwhile"):format(prefetch), ("%.2f of %d copies"):format(share, copies))
+    tap.ok(copies >= LAYERS and share >= 0.9, ("prefetch %d: the computing device works during copies"):format(prefetch), ("%.2f of %d copies"):format(share, copies))
   end
 end)
 

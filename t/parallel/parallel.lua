@@ -1,5 +1,7 @@
--- rille.parallel: every recipe gives one device's losses and the same text; its table is what is set, prints, and can be
--- edited and given back; what does not fit is refused and changes nothing.
+-- parallel.lua - every recipe of rille.parallel gives one device's losses and the same generated text.
+--
+-- The returned table describes what is set; it prints, and can be edited and applied again. A recipe that does not fit
+-- is refused and changes nothing.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -10,7 +12,7 @@ local P22, P24, P23 = mesh{{0, 1}, {2, 3}}, mesh{{0, 1, 2, 3}, {4, 5, 6, 7}}, me
 local Q22 = mesh{{4, 5}, {6, 7}}
 local P222 = mesh{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}}
 
-local long = os.getenv("RILLE_LONG") -- every recipe for every model, and text of each
+local long = os.getenv("RILLE_LONG") -- every recipe for every model, with generated text
 
 local sizes = {
   gpt2 = {vocab = 37, length = 8, layers = 2, heads = 4, width = 16},
@@ -34,7 +36,7 @@ for r = 1, 8 do
 end
 local function ids(t, how) return rille.tensor(t, {dtype = "i64"}):to_global(how) end
 
--- Losses of three steps with clipping; then two prompts go on.
+-- Returns the losses of two or three steps with clipping, and the optimiser.
 local function train(m, pieces, schedule)
   local x, y = ids(rows, rille.parallel.input(m)), ids(labels, rille.parallel.labels(m))
   local opt, out = optim.AdamW(m:parameters(), {lr = 1e-2}), {}
@@ -52,7 +54,7 @@ local function train(m, pieces, schedule)
 end
 local function text(m) return m:generate({{3, 1, 4}, {1, 5}}, {max_new_tokens = 3, seed = 2, temperature = 0.7}) end
 
-local recipes = { -- what, mesh, recipe, micro-batches, kinds it is not for
+local recipes = { -- name, mesh, recipe, micro-batches, model kinds to skip
   {"data", P8, {data = 0}},
   {"data over two axes", P24, {data = {0, 1}}},
   {"1D", P2, {tensor = 0}, 2},
@@ -80,44 +82,45 @@ local recipes = { -- what, mesh, recipe, micro-batches, kinds it is not for
   {"stages x data x 1D", P22, {stages = {P22, Q22}, data = 0, tensor = 1}},
   {"stages x 2D", P22, {stages = {P22, Q22}, tensor = {0, 1}}, 2},
   {"stages x zero 3", P22, {stages = {P4, Q4}, data = 0, zero = 3}, 1},
-  {"zero 3 x 1D, in pieces", P22, {data = 0, tensor = 1, zero = 3}, 2},
+  {"zero 3 x 1D, micro-batches", P22, {data = 0, tensor = 1, zero = 3}, 2},
 }
 for _, kind in ipairs{"gpt2", "llama", "moe"} do
   tap.group(kind, function()
     local one = new(kind, P1)
     local want, said = train(one), text(one)
-    tap.ok(want[#want] < want[1], kind .. ": it learns on one device")
+    tap.ok(want[#want] < want[1], kind .. ": the loss falls on one device")
     for i, r in ipairs(recipes) do
       if not (r[5] and r[5][kind]) and (kind == "gpt2" or long or i % 4 == 3) and tap.share() then
         local m = new(kind, r[2])
         local t = rille.parallel(m, r[3])
         tap.near(train(m), want, ("%s: %s"):format(kind, r[1]), 2e-4, 1e-5)
-        if long or i % 2 == 0 then tap.is(text(m), said, ("%s: %s says the same"):format(kind, r[1])) end
+        if long or i % 2 == 0 then tap.is(text(m), said, ("%s: %s generates the same text"):format(kind, r[1])) end
         if r[4] and kind == "gpt2" then
           m = new(kind, r[2])
           rille.parallel(m, t)
-          tap.near(train(m, r[4]), want, ("%s: %s, compiled, by its table, %d pieces"):format(kind, r[1], r[4]), 2e-4, 1e-5)
+          tap.near(train(m, r[4]), want, ("%s: %s, compiled, applied from its table, %d micro-batches"):format(kind, r[1], r[4]), 2e-4, 1e-5)
         end
       end
     end
   end)
 end
 
--- Where queries, keys and values are one product (lua/nn/stacked.lua), it is cut as the three were.
+-- Queries, keys and values may be one product (lua/nn/stacked.lua), which is split like the three.
 tap.group("under autocast", function()
   local function losses(m, pieces) return rille.autocast("bf16", train, m, pieces) end
   local plain, want = train(new("gpt2", P1)), losses(new("gpt2", P1))
-  tap.near(want, plain, "the losses of f32 but for rounding", 2e-2, 1e-3)
+  tap.near(want, plain, "losses are near those of f32", 2e-2, 1e-3)
   for _, r in ipairs(recipes) do
     if not tap.share() then goto next end
     local m = new("gpt2", r[2])
     rille.parallel(m, r[3])
-    tap.near(losses(m, r[4]), want, r[1] .. (r[4] and (", compiled, %d pieces"):format(r[4]) or ""), 2e-3, 1e-4)
+    tap.near(losses(m, r[4]), want, r[1] .. (r[4] and (", compiled, %d micro-batches"):format(r[4]) or ""), 2e-3, 1e-4)
     ::next::
   end
 end)
 
--- Rows, positions, classes, widths, hidden widths and experts are cut into parts that are not alike; heads are not cut.
+-- Rows, positions, classes, widths, hidden widths and experts are split into unequal shards; heads are not split
+-- unevenly.
 tap.group("sizes that do not divide", function()
   local odd = {
     gpt2 = {vocab = 37, length = 8, layers = 2, heads = 6, width = 18},
@@ -154,7 +157,7 @@ tap.group("sizes that do not divide", function()
   end
 end)
 
--- Schedules that are looked for reckon with what stages hold, be it a part of a view.
+-- Schedule searches consider what stages hold, also if it is a shard of a view.
 tap.group("schedules of stages that are split", function()
   local dealings = {
     {{1, 2}, {"auto", "gpipe", "zb-h1", "zb-h2", {memory = 1}, {lag = 3, split_backward = true}}},
@@ -186,7 +189,7 @@ tap.group("schedules of stages that are split", function()
   end
 end)
 
--- Images are cut along the batch, where recipes cut it; all else of a residual network stays whole.
+-- A residual network is split along the batch if the recipe splits the batch; everything else stays replicated.
 tap.group("resnet", function()
   rille.manual_seed(5)
   local images, classes = rille.randn{8, 1, 8, 8}, rille.randint(0, 3, {8})
@@ -203,7 +206,7 @@ tap.group("resnet", function()
     local x, y = images:to_global(rille.parallel.input(m)), classes:to_global(rille.parallel.labels(m))
     for i = 1, 3 do out[i] = run(x, y):item() end
     m:eval()
-    out[4] = m(x):square():mean():item() -- by what the norms have seen
+    out[4] = m(x):square():mean():item() -- uses the norms' running statistics
     return out, t, m
   end
   local want, want2 = losses(P1), losses(P1, nil, 2)
@@ -212,28 +215,28 @@ tap.group("resnet", function()
     {"stages x zero 3", P2, {stages = {P2, mesh{2, 3}}, data = 0, zero = 3}}, {"data x 1D", P22, {data = 0, tensor = 1}},
     {"1D with sequence", P2, {tensor = 0, sequence = true}}, {"2D", P22, {tensor = {0, 1}}},
     {"2.5D", P222, {tensor = {0, 1, 2}, method = "2.5d"}}, {"3D", P222, {tensor = {0, 1, 2}, method = "3d"}}} do
-    tap.near((losses(r[2], r[3])), want, r[1] .. ": losses of one device", 1e-3, 1e-4)
+    tap.near((losses(r[2], r[3])), want, r[1] .. ": losses are those of one device", 1e-3, 1e-4)
   end
-  tap.near((losses(P1, {stages = {P1, mesh{1}}}, 2)), want2, "stages, in two pieces", 1e-3, 1e-4)
+  tap.near((losses(P1, {stages = {P1, mesh{1}}}, 2)), want2, "stages, two micro-batches", 1e-3, 1e-4)
   local _, t, m = losses(P2, {data = 0, zero = 3})
   tap.is({t["blocks.0"].output, m.blocks[1].conv1.weight.sbp, rille.parallel.input(m).sbp}, {"S(0)", "S(0)", "S(0)"},
-    "blocks give what is cut along the batch")
+    "the output of blocks is split along the batch")
   _, t = losses(P22, {tensor = {0, 1}})
   tap.is({t["blocks.1"].output, tostring(t):find("blocks.0.conv1.weight%s+%(B, B%)  on cpu[^\n]*no recipe knows") ~= nil}, {"(S(0), B)", true},
-    "also 2D, which leaves convolutions whole and says so")
+    "2D leaves convolutions replicated, and the table says so")
 end)
 
-tap.group("what lies where", function()
+tap.group("layouts of parameters and state", function()
   local m = new("gpt2", P22)
   rille.parallel(m, {tensor = {0, 1}})
   local fc1 = m.h[1].fc1.weight
-  tap.is({fc1.sbp, fc1:to_local(3).shape}, {"(S(1), S(0))", {32, 8}}, "2D cuts a weight both ways")
+  tap.is({fc1.sbp, fc1:to_local(3).shape}, {"(S(1), S(0))", {32, 8}}, "2D splits a weight on both axes")
   m = new("gpt2", P222)
   local t = rille.parallel(m, {tensor = {0, 1, 2}, method = "3d"})
   tap.is({m.h[1].fc1.weight.sbp, m.h[1].fc1.weight:to_local(0).shape, m.h[1].fc2.weight:to_local(0).shape},
-    {"(S(1), S(0), S(1)) order (1, 2, 0)", {32, 4}, {8, 16}}, "3D cuts it in three, inputs by k first")
+    {"(S(1), S(0), S(1)) order (1, 2, 0)", {32, 4}, {8, 16}}, "3D splits a weight on three axes, inputs by k first")
   tap.is(t["h.0.attention.out_proj"], {input = "(S(0), S(2), B)", output = "(S(0), S(0), S(2))",
-    use = {weight = "(B, S(1), S(0))"}}, "and says what its layers take and give")
+    use = {weight = "(B, S(1), S(0))"}}, "the table has input and output layouts of layers")
 
   m = new("gpt2", P4)
   local opt = optim.AdamW(m:parameters(), {lr = 1e-2})
@@ -246,13 +249,13 @@ tap.group("what lies where", function()
   end
   local g = step()
   tap.is({m.wte.weight.sbp, g.sbp, opt.slots[1].m.sbp, t["wte.weight"].state}, {"B", "S(0)", "S(0)", "S(0)"},
-    "zero 2 cuts gradients and state, of an optimiser that was made before too")
+    "zero 2 splits gradients and state, also of an optimiser made before")
   rille.parallel(m, {data = 0})
   g = step()
-  tap.is({g.sbp, opt.slots[1].m.sbp}, {"P", "B"}, "without zero they lie as the parameter again")
+  tap.is({g.sbp, opt.slots[1].m.sbp}, {"P", "B"}, "without zero, gradients and state have the layout of the parameter again")
   m.wte.weight:to_global_{placement = P4, sbp = "B"}
   rille.parallel(m, {data = 0, zero = 1})
-  tap.is({step().sbp, opt.slots[1].m.sbp}, {"P", "S(0)"}, "zero 1 cuts the state alone")
+  tap.is({step().sbp, opt.slots[1].m.sbp}, {"P", "S(0)"}, "zero 1 splits only the state")
 end)
 
 tap.group("the table", function()
@@ -262,27 +265,27 @@ tap.group("the table", function()
   local m = new("gpt2", P22)
   local t = rille.parallel(m, {data = 0, tensor = 1})
   local text_ = tostring(t)
-  tap.ok(text_:find("h.0.fc1.weight%s+%(B, S%(0%)%)  on cpu") and text_:find("h.1.fc2%s+output %(S%(0%), B%)"), "prints layouts and pins",
+  tap.ok(text_:find("h.0.fc1.weight%s+%(B, S%(0%)%)  on cpu") and text_:find("h.1.fc2%s+output %(S%(0%), B%)"), "the text has layouts and pins",
     text_)
-  tap.ok(text_:find("wte.weight") < text_:find("h.0.norm1.weight"), "in the model's order")
+  tap.ok(text_:find("wte.weight") < text_:find("h.0.norm1.weight"), "the text is in the model's order")
   t["h.0.fc1.weight"].sbp = {"B", "B"}
   t["h.0"].output = nil
   t["h.1.fc1"] = {output = {"S(0)", "B"}}
   local again = rille.parallel(m, t)
-  tap.is({m.h[1].fc1.weight.sbp, again["h.1.fc1"].output, again["h.0"].output}, {"(B, B)", {"S(0)", "B"}, nil}, "edited, it is what is set")
-  tap.is(rille.parallel.input(m).sbp, "(S(0), B)", "ids go where they went")
-  tap.near(train(m), (train(new("gpt2", P1))), "losses stay", 2e-4, 1e-5)
+  tap.is({m.h[1].fc1.weight.sbp, again["h.1.fc1"].output, again["h.0"].output}, {"(B, B)", {"S(0)", "B"}, nil}, "an edited table is applied")
+  tap.is(rille.parallel.input(m).sbp, "(S(0), B)", "the input layout is unchanged")
+  tap.near(train(m), (train(new("gpt2", P1))), "losses are unchanged", 2e-4, 1e-5)
   local before = m.h[1].fc2.weight.sbp
   tap.is(next(rille.parallel(m, {})["h.0.fc2.weight"]) ~= nil and m.h[1].fc2.weight.sbp, before, "{} changes no layout")
-  tap.is(rille.parallel.input(m).sbp, "(B, B)", "and takes all else away")
+  tap.is(rille.parallel.input(m).sbp, "(B, B)", "{} removes pins and input layouts")
   local net = nn.Sequential(nn.Linear(4, 8), nn.TransformerBlock(8, 2), nn.Linear(8, 3))
   net:to_global{placement = P2, sbp = "B"}
   text_ = tostring(rille.parallel(net, {tensor = 0}))
   tap.ok(text_:find("0.weight%s+B  on cpu%[0, 1%]  %(no recipe knows") and not text_:find("fc1.weight[^\n]+no recipe"),
-    "a layer that no recipe knows stays whole, and the table says so", text_)
+    "an unknown layer stays replicated, and the table says so", text_)
 end)
 
--- Which list of modules is dealt: the longest, the first of several, wherever it is held.
+-- Stages deal the longest list of modules, or the first of several longest, at any depth of the module's tables.
 tap.group("the list that stages deal", function()
   local names = {"left", "right", "up", "down", "in", "out", "enc", "dec"}
   local function dealt(hold)
@@ -308,21 +311,21 @@ tap.group("the list that stages deal", function()
     local order = table.move(names, k, #names, 1, {})
     table.move(names, 1, k - 1, #order + 1, order)
     tap.is(dealt(function(m) for _, name in ipairs(order) do m[name] = blocks(2) end end),
-      "0 0" .. (" 1"):rep(2 * #names - 1), ("of lists as long as others the first, %s"):format(order[1]))
+      "0 0" .. (" 1"):rep(2 * #names - 1), ("of equally long lists, the first: %s"):format(order[1]))
   end
   tap.is(dealt(function(m)
     m.one = blocks(2)
     m.two = blocks(3)
-  end), "0 0 0 0 0 1", "the longest")
-  tap.is(dealt(function(m) m.parts = {within = {deep = blocks(4)}} end), "0 0 0 1 1", "in tables of tables")
-  tap.is(dealt(function(m) m[1], m[2] = nn.TransformerBlock(4, 2), nn.TransformerBlock(4, 2) end), "0 0 1", "the model's own")
+  end), "0 0 0 0 0 1", "the longest list")
+  tap.is(dealt(function(m) m.parts = {within = {deep = blocks(4)}} end), "0 0 0 1 1", "a list in nested tables")
+  tap.is(dealt(function(m) m[1], m[2] = nn.TransformerBlock(4, 2), nn.TransformerBlock(4, 2) end), "0 0 1", "the model's own list")
   tap.is(dealt(function(m)
     local b = blocks(2)
     m.list = {b[1], b[1], b[2]}
-  end), "0 0 1", "a block that is there twice is one")
+  end), "0 0 1", "a block that occurs twice counts once")
 end)
 
--- Where blocks are cut into stages is what trying all cuts finds.
+-- The cut of blocks into stages equals the best of all cuts.
 tap.group("stages by what blocks cost", function()
   local cut = require "rille.parallel.cut"
   local seed = tonumber(os.getenv("SEED")) or os.time()
@@ -336,7 +339,7 @@ tap.group("stages by what blocks cost", function()
   local flight = {["1f1b"] = function(left) return left end, gpipe = function(_, _, m) return m end, ["zb-h1"] = function(_, p) return p end,
     ["zb-h2"] = function(_, p) return 2 * p - 1 end}
   local contexts = {["v-min"] = {2, 4, 4, 4, 6, 6}, ["v-half"] = {3, 4, 5, 6, 7, 8}, ["zb-v"] = {2, 4, 6, 8, 10, 12}}
-  -- The definition: what a batch takes with these counts; nil where the memory is too much.
+  -- The definition: returns the time of a batch with these counts of blocks; nil if a device exceeds the memory limit.
   local function time_of(o, counts, device)
     local t, bytes, largest, before, first, all, held = {}, {}, {}, {}, 1, 0, {}
     for s, count in ipairs(counts) do
@@ -375,7 +378,7 @@ tap.group("stages by what blocks cost", function()
     end
     return best
   end
-  -- By how much the cut takes longer than the best there is: 1 where it does not; nil where it is wrong.
+  -- Returns the time of the cut relative to the best cut, from 1 upwards; nil if the cut is wrong.
   local function try(schedule, n, device)
     local o = {cost = list(n, 20), memory = list(n, 9), activations = list(n, 5), micro_batches = math.random(1, 6),
       memory_limit = math.random(5, 60), hop = math.random(2) == 1 and list(n, 6) or math.random(0, 5), schedule = schedule}
@@ -402,13 +405,13 @@ tap.group("stages by what blocks cost", function()
     local n = math.random(1, 8)
     exact(({"1f1b", "gpipe", "zb-h1", "zb-h2"})[k % 4 + 1], n, dealt(math.random(1, n), 1))
   end
-  tap.is(wrong, 0, "600 lists of blocks are cut as trying all cuts would, for each schedule")
+  tap.is(wrong, 0, "cuts of 600 lists of blocks equal the best of all cuts, for each schedule")
   local more = long and 5 or 1
   for k = 1, 120 * more do
     local n = math.random(2, 10)
     exact(({"1f1b", "zb-h1", "zb-v", "v-half", "v-min"})[k % 5 + 1], n, dealt(math.random(1, math.min(4, n // 2)), 2, true))
   end
-  tap.is(wrong, 0, "and lists over stages that go there and back")
+  tap.is(wrong, 0, "so do cuts into stages there and back")
   local worst, missed = 1, 0
   for k = 1, 80 * more do
     local n, v = math.random(4, 10), math.random(2, 3)
@@ -418,14 +421,14 @@ tap.group("stages by what blocks cost", function()
     if not ratio and want < math.huge then missed = missed + 1 end
     worst = math.max(worst, ratio or 1)
   end
-  print(("# round and round: at most %.2f of the best, %d cuts within memory not found"):format(worst, missed))
-  tap.ok(worst < 1.35 and missed <= 3 * more, "round and round no cut is far from the best")
+  print(("# round robin: at most %.2f of the best, %d cuts within memory not found"):format(worst, missed))
+  tap.ok(worst < 1.35 and missed <= 3 * more, "cuts into stages round robin are near the best")
   local m = new("gpt2", P1)
   rille.parallel(m, {stages = {P1, P2}, blocks = {cost = {3, 1}, micro_batches = 4}})
-  tap.ok(tostring(m:named_parameters() and m.h[1].fc1.weight.placement) ~= tostring(m.h[2].fc1.weight.placement), "a model is dealt so")
+  tap.ok(tostring(m:named_parameters() and m.h[1].fc1.weight.placement) ~= tostring(m.h[2].fc1.weight.placement), "blocks of a model are cut by cost")
   m = new("gpt2", P1)
   rille.parallel(m, {stages = {P1, P1}, blocks = {cost = {3, 1}, micro_batches = 4, schedule = "v-half"}})
-  tap.is(m.h[2].fc1.weight.placement, P1, "and there and back")
+  tap.is(m.h[2].fc1.weight.placement, P1, "blocks of a model are cut by cost, there and back")
 end)
 
 tap.group("mistakes", function()
@@ -443,8 +446,8 @@ tap.group("mistakes", function()
   refused(mesh{0, 1, 2}, {tensor = 0}, {"4 heads", "'h.0.attention'", "3 ranks", "1, 2, 4"}, "heads that do not divide")
   refused(P22, {tensor = {0, 1}, panels = 3}, {"width of 16", "3 panels", "multiple of 6"}, "panels that do not divide")
   refused(P22, {data = 0, tensor = 1, panels = 2}, {"panels", "2d", "1d"}, "panels of 1D")
-  refused(P4, {tensor = 1}, {"no axis 1", "it has 1"}, "an axis that is not there")
-  refused(P4, {tensor = "x"}, {"number from 0", "x"}, "no axis at all")
+  refused(P4, {tensor = 1}, {"no axis 1", "it has 1"}, "an axis that does not exist")
+  refused(P4, {tensor = "x"}, {"number from 0", "x"}, "an axis that is no number")
   refused(P22, {data = 0, tensor = 0}, {"axis 0", "data and tensor"}, "one axis twice")
   refused(P22, {tensor = {0, 1}, method = "5d"}, {"'5d'", "1d, 2.5d, 2d, 3d"}, "an unknown method")
   refused(P22, {tensor = {0, 1}, method = "3d"}, {"3d takes 3", "names 2"}, "too few axes")
@@ -455,7 +458,7 @@ tap.group("mistakes", function()
   end
   refused(mesh{{{0}, {1}}}, {tensor = {0, 1, 2}, method = "2.5d"}, {"2.5d", "1 and 2", "of 2 ranks 1 x 1 x 2 would do"}, "2.5D that is not square")
   refused(mesh{{{0, 1}, {2, 3}, {4, 5}, {6, 7}}}, {tensor = {0, 1, 2}, method = "2.5d"}, {"1 and 4", "of 8 ranks 1 x 1 x 8, 2 x 2 x 2 would do"},
-    "2.5D where another mesh is square")
+    "2.5D on a mesh for which a square one exists")
   refused(P22, {data = 0, tensor = 1, method = "2d", sequence = true}, {"2d takes 2"}, "a method for other axes")
   refused(P22, {tensor = {0, 1}, sequence = true}, {"sequence", "1d"}, "sequence with 2D")
   refused(P4, {data = 0, sequence = true}, {"sequence", "tensor"}, "sequence alone")
@@ -467,30 +470,30 @@ tap.group("mistakes", function()
   refused(P4, {zero = 1}, {"zero", "data"}, "zero without data")
   refused(P4, {tensr = 0}, {"'tensr'", "tensor"}, "an unknown name")
   refused(P4, {stages = {P1, P2, P4}}, {"3 stages", "2 blocks"}, "more stages than blocks")
-  refused(P4, {stages = {P1, "cpu"}}, {"stages[2]", "placement"}, "a stage that is none")
+  refused(P4, {stages = {P1, "cpu"}}, {"stages[2]", "placement"}, "a stage that is no placement")
   refused(P4, {data = 0, chunks = 2}, {"chunks", "stages"}, "chunks without stages")
   refused(P4, {data = 0, blocks = {cost = {1, 2}}}, {"blocks", "stages"}, "costs of blocks without stages")
   refused(P4, {stages = {P1, P2}, blocks = {cost = {1}}}, {"cost", "2 numbers"}, "costs of too few blocks")
-  refused(P4, {stages = {P1, P2}, blocks = {cost = {1, 2}, schedule = "2f2b"}}, {"schedule", "1f1b", "zb-h2", "v-min", "2f2b"}, "a schedule that is none")
+  refused(P4, {stages = {P1, P2}, blocks = {cost = {1, 2}, schedule = "2f2b"}}, {"schedule", "1f1b", "zb-h2", "v-min", "2f2b"}, "an unknown schedule")
   refused(P4, {stages = {P1, P2}, blocks = {cost = {1, 2}, schedule = "zb-v"}}, {"zb-v", "there and back"}, "stages that do not go back")
-  refused(P4, {stages = {P1, P2}, blocks = {cost = {1, 2}, schedule = "interleaved"}}, {"interleaved", "round and round"}, "one round")
+  refused(P4, {stages = {P1, P2}, blocks = {cost = {1, 2}, schedule = "interleaved"}}, {"interleaved", "round and round"}, "stages that do not recur")
   refused(P4, {stages = {P1, P2}, blocks = {cost = {1, -2}}}, {"cost", "-2"}, "a cost below zero")
   refused(P4, {stages = {P1, P2}, blocks = {cost = {1, 2}, memory = {5, 5}, memory_limit = 4}}, {"2 stages", "memory_limit"},
-    "stages that no memory meets")
+    "a memory limit that no cut meets")
   refused(P4, {stages = {P1, P2}, blocks = {costs = {1, 2}}}, {"'costs'", "cost"}, "an unknown name of blocks")
-  refused(P4, {["h.0.fc3"] = {output = "B"}}, {"'h.0.fc3'", "no module"}, "a name that is not there")
+  refused(P4, {["h.0.fc3"] = {output = "B"}}, {"'h.0.fc3'", "no module"}, "a name that does not exist")
   refused(P4, {["wte.weight"] = {sbp = "S(5)"}}, {"'wte.weight'", "S(5)"}, "a layout that does not fit")
   refused(P4, {["wte.weight"] = {output = "B"}}, {"'wte.weight'", "parameter", "'output'"}, "a pin of a parameter")
   refused(P4, {["h.0"] = {sbp = "B"}}, {"'h.0'", "module", "'sbp'"}, "a layout of a module")
   for _, key in ipairs{"input", "output"} do
     for _, sbp in ipairs{"S(0", "S(8)", "X", 3, {"S(0)", "B"}} do
-      refused(P4, {["h.0"] = {[key] = sbp}}, {"'h.0'", key}, ("%s that no tensor has: %s"):format(key, type(sbp)))
+      refused(P4, {["h.0"] = {[key] = sbp}}, {"'h.0'", key}, ("an invalid %s layout: %s"):format(key, type(sbp)))
     end
   end
-  refused(P4, {["h.0"] = {placement = "cpu"}}, {"'h.0'", "placement", "cpu"}, "a pin on no placement")
-  refused(P4, {["h.0.fc1"] = {use = {wieght = "B"}}}, {"'h.0.fc1'", "wieght"}, "a use of nothing")
-  tap.fails(function() rille.parallel(nn.Linear(2, 2), {data = 0}) end, {"no layer", "parallel.lua"}, "a model that no recipe knows")
-  tap.fails(function() rille.parallel(3, {}) end, {"module", "3", "parallel.lua"}, "no module")
+  refused(P4, {["h.0"] = {placement = "cpu"}}, {"'h.0'", "placement", "cpu"}, "a pin with an invalid placement")
+  refused(P4, {["h.0.fc1"] = {use = {wieght = "B"}}}, {"'h.0.fc1'", "wieght"}, "a use of an unknown parameter")
+  tap.fails(function() rille.parallel(nn.Linear(2, 2), {data = 0}) end, {"no layer", "parallel.lua"}, "a model without layers that a recipe knows")
+  tap.fails(function() rille.parallel(3, {}) end, {"module", "3", "parallel.lua"}, "an argument that is no module")
   tap.fails(function() rille.parallel(new("gpt2", P1)) end, {"recipe", "nil", "parallel.lua"}, "no recipe")
   tap.fails(function() return rille.parallel.output end, {"output", "input, labels"}, "an unknown function")
 end)
