@@ -1,6 +1,7 @@
--- pipeline.lua - placements form a pipeline whose stages work at the same time; credits say how far ahead one may be.
+-- pipeline.lua - placements form a pipeline whose stages work at the same time, and credits limit how far ahead a stage
+-- may be.
 --
--- Kernels that sleep make every act of one operator last equally long, whatever else the machine does.
+-- Slowed kernels sleep, so every act of an operator takes equally long on any machine.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
@@ -9,7 +10,7 @@ local nn, optim = rille.nn, rille.optim
 local first, second = rille.placement("cpu", {0}), rille.placement("cpu", {1})
 local PIECES <const>, SLEEP <const> = 8, 0.01
 
--- ---- forward alone: stage 2 works on piece k while stage 1 works on k + 1 ----
+-- ---- forward alone: stage 2 works on micro-batch k while stage 1 works on k + 1 ----
 
 local w1 = rille.eye(8, {placement = first})
 local w2 = rille.eye(8, {placement = second})
@@ -23,7 +24,7 @@ end
 
 local acts_of = dofile("t/lib/acts.lua")
 
--- The acts of an operator, by device: {begin, end} in seconds, in order.
+-- Returns the acts of an operator by device, in order: {begin, end} in seconds.
 local function events_of(step, name)
   local by_device = {[0] = {}, [1] = {}}
   for _, a in ipairs(acts_of(step)) do
@@ -32,7 +33,7 @@ local function events_of(step, name)
   return by_device
 end
 
--- Seconds during which an event of a and one of b are both under way.
+-- Returns the seconds during which an event of a and an event of b overlap.
 local function overlap(a, b)
   local sum = 0
   for _, i in ipairs(a) do
@@ -50,7 +51,7 @@ local two_threads = threads[0] and threads[1]
 tap.group("stages overlap", function()
   if not two_threads then return tap.ok(true, "two stages # SKIP there is one device thread") end
   local step = forward(PIECES)
-  tap.near(step(x):totable(), x:totable(), "a pipeline of two unit matrices gives what it was given")
+  tap.near(step(x):totable(), x:totable(), "a pipeline of two unit matrices returns its input")
   rille._slow_op("matmul", SLEEP)
   local best, both, whole = math.huge, 0, true
   for _ = 1, 8 do
@@ -63,10 +64,10 @@ tap.group("stages overlap", function()
     if best <= 1.05 * (PIECES + 1) / PIECES then break end
   end
   rille._slow_op("matmul", 0)
-  tap.ok(best <= 1.05 * (PIECES + 1) / PIECES, "m pieces take (m + 1) / m of the ideal time, within 5 %",
+  tap.ok(best <= 1.05 * (PIECES + 1) / PIECES, "m micro-batches take (m + 1) / m of the ideal time, within 5 %",
     ("%.3f of it, (m + 1) / m is %.3f"):format(best, (PIECES + 1) / PIECES))
-  tap.ok(whole, "a trace has every piece on both devices")
-  tap.ok(both >= 0.8 * (PIECES - 1) / PIECES, "and the trace shows both devices busy at the same time",
+  tap.ok(whole, "a trace has every micro-batch on both devices")
+  tap.ok(both >= 0.8 * (PIECES - 1) / PIECES, "the trace shows both devices busy at the same time",
     ("%.0f %% of the time"):format(100 * both))
 end)
 
@@ -101,7 +102,7 @@ tap.group("schedules", function()
   tap.is(piped, waits, "1f1b and gpipe give the same bits")
 end)
 
--- ---- credits: how many pieces may be between forward and backward on a stage ----
+-- ---- credits: the number of micro-batches between forward and backward on a stage ----
 
 local STAGES <const> = 4
 
@@ -121,7 +122,7 @@ local function four_stages(schedule)
   return step, rille.randn({2 * PIECES, 8}, {placement = on[1]}), rille.randn({2 * PIECES, 8}, {placement = on[STAGES]})
 end
 
--- The most registers that a forward result has, by stage: "f32{2, 8} x4" in the plan's text.
+-- Returns, by stage, the most registers of a forward result: "f32{2, 8} x4" in the plan's text.
 local function registers(step)
   local most = {}
   for s = 1, STAGES do most[s] = 1 end
@@ -135,13 +136,13 @@ local function registers(step)
   return most
 end
 
--- The most pieces whose forward act has begun and whose backward act has not ended, by stage; from a trace.
+-- Returns, by stage, the most micro-batches at once between the begin of forward and the end of backward, from a trace.
 local function ahead(step)
   local events = {}
   for s = 1, STAGES do events[s] = {} end
   for _, a in ipairs(acts_of(step)) do
     local forward = a.name:find("gelu") ~= nil
-    if forward or (a.phase ~= "forward" and a.name:find("%f[%a]mul$")) then -- times gelu's derivative
+    if forward or (a.phase ~= "forward" and a.name:find("%f[%a]mul$")) then -- the product with gelu's derivative
       table.insert(events[a.device + 1], {forward and a.from or a.to, forward and 1 or -1})
     end
   end
@@ -154,7 +155,7 @@ local function ahead(step)
       n = n + e[2]
       most[s] = math.max(most[s], n)
     end
-    assert(#list == 2 * PIECES and n == 0, "one forward and one backward act a piece")
+    assert(#list == 2 * PIECES and n == 0, "one forward and one backward act per micro-batch")
   end
   return most
 end
@@ -169,7 +170,7 @@ tap.group("credits", function()
     local want = {}
     for s = 1, STAGES do want[s] = lag and math.min(PIECES, lag * (STAGES - s) + 1) or PIECES end
     losses[#losses + 1] = step(x, y):item()
-    tap.is(registers(step), want, name .. ": a stage has L (p - 1 - s) + 1 registers for what backward reads")
+    tap.is(registers(step), want, name .. ": a stage has L (p - 1 - s) + 1 registers for values that backward reads")
     local within, most = true, {0, 0, 0, 0}
     for _ = 1, 10 do
       step(x, y)
@@ -178,9 +179,9 @@ tap.group("credits", function()
         most[s] = math.max(most[s], n)
       end
     end
-    tap.ok(within, name .. ": no stage is ever further ahead", table.concat(most, " "))
+    tap.ok(within, name .. ": no stage is further ahead than its registers allow", table.concat(most, " "))
   end
-  tap.is({losses[2], losses[3]}, {losses[1], losses[1]}, "all give the same loss")
+  tap.is({losses[2], losses[3]}, {losses[1], losses[1]}, "all schedules give the same loss")
 end)
 
 tap.done()

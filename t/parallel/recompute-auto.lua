@@ -1,12 +1,15 @@
--- Tests of actors/session/planner/fit.c and actors/plan/rewrite/recompute.c: recompute = "auto" keeps all where that fits and is fastest,
--- and computes parts of stages again where memory asks for it; the same bits, and the memory that was asked for.
+-- recompute-auto.lua - recompute = "auto" (actors/session/planner/fit.c, actors/plan/rewrite/recompute.c).
+--
+-- The search keeps all values if they fit and that is fastest, and recomputes parts of stages if the memory limit
+-- requires that. Bits are unchanged, and the limit is kept.
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
 
 local WIDTH <const>, LAYERS <const>, PIECES <const>, STAGES <const> = 16, 4, 8, 4
 
--- Stages of LAYERS layers each, with dropout if that is wanted: {loss, gradient}, the compiled step. rows: of a piece.
+-- Trains stages of LAYERS layers each. dropout: probability, or nil; rows: per micro-batch. Returns {loss, gradient}
+-- and the compiled step.
 local function trained(kind, options, dropout, rows)
   rille.manual_seed(3)
   local on, layers = {}, {}
@@ -41,26 +44,26 @@ tap.group("memory", function()
   local kept = meta(1, false)
   local last = math.huge
   for _, memory in ipairs{0.3, 0.35, 0.5, 0.75, 1, 2, 4} do
-    local name = ("%g of what 1F1B holds: "):format(memory)
+    local name = ("%g of 1F1B's memory: "):format(memory)
     local chart = meta(memory, "auto")
-    tap.ok(chart.activations <= memory * kept.activations_1f1b + 1, name .. "it holds no more",
+    tap.ok(chart.activations <= memory * kept.activations_1f1b + 1, name .. "activations fit",
       ("%d of %d"):format(chart.activations, kept.activations_1f1b))
-    tap.ok(chart.planned.time <= last, name .. "and is no slower than with less", ("%g after %g"):format(chart.planned.time, last))
+    tap.ok(chart.planned.time <= last, name .. "no slower than with less memory", ("%g after %g"):format(chart.planned.time, last))
     local good, alone = pcall(meta, memory, false)
-    if good then tap.ok(chart.planned.time <= alone.planned.time, name .. "nor than where all is kept", ("%g, %g"):format(chart.planned.time, alone.planned.time))
-    else tap.ok(tostring(alone):find("the least is", 1, true), name .. "which nothing meets where all is kept", alone) end
+    if good then tap.ok(chart.planned.time <= alone.planned.time, name .. "no slower than without recompute", ("%g, %g"):format(chart.planned.time, alone.planned.time))
+    else tap.ok(tostring(alone):find("the least is", 1, true), name .. "no plan without recompute meets it", alone) end
     last = chart.planned.time
   end
-  tap.ok(meta(0.5, "auto").planned.time < 0.6 * meta(0.5, false).planned.time, "half the memory is better spent on computing again than on waiting")
+  tap.ok(meta(0.5, "auto").planned.time < 0.6 * meta(0.5, false).planned.time, "with half the memory, recomputing is faster than waiting")
   local both = math.min(meta(0.75, false).planned.time, meta(0.75 * kept.activations_1f1b, true).planned.time)
-  tap.ok(meta(0.75, "auto").planned.time < 0.95 * both, "some of it again is faster than nothing or all", both)
-  tap.ok(meta(0.3, "auto").again > 0.8 and meta(0.75, "auto").again < 0.6 and meta(4, "auto").again == 0, "a chart tells how much is computed again")
-  tap.is(meta(4, "auto").planned.time, meta(4, false).planned.time, "with much memory nothing is computed again")
-  tap.fails(function() meta(0.001, "auto") end, {"memory = 0.001", "the least is", "recompute-auto.lua:"}, "memory that nothing can meet")
+  tap.ok(meta(0.75, "auto").planned.time < 0.95 * both, "partial recompute is faster than none or full", both)
+  tap.ok(meta(0.3, "auto").again > 0.8 and meta(0.75, "auto").again < 0.6 and meta(4, "auto").again == 0, "a chart reports the recomputed share")
+  tap.is(meta(4, "auto").planned.time, meta(4, false).planned.time, "with much memory nothing is recomputed")
+  tap.fails(function() meta(0.001, "auto") end, {"memory = 0.001", "the least is", "recompute-auto.lua:"}, "memory that no plan meets")
 end)
 
--- Stages from which data go back are two, each of which has a share of its own that is computed again.
-tap.group("of stages round some devices, or there and back, the least is told", function()
+-- A device with several stages has a recomputed share per stage.
+tap.group("the least memory of several stages per device", function()
   local dealt = dofile("t/lib/dealt.lua")
   local function place(d) return rille.placement("meta", {d}) end
   local function chart(devices, memory, recompute)
@@ -79,14 +82,14 @@ tap.group("of stages round some devices, or there and back, the least is told", 
       return tonumber(tostring(select(2, pcall(chart, devices, 0.001, recompute))):match("the least is (%d+) bytes"))
     end
     local some = least("auto")
-    tap.ok(some <= math.min(least(false), least(true)), name .. "no more than where all is kept, or all is computed again", some)
-    tap.is(chart(devices, some, "auto").activations, some, name .. "there is a plan with it")
-    tap.fails(function() chart(devices, some - 1, "auto") end, {"the least is " .. some}, name .. "a byte less cannot be")
+    tap.ok(some <= math.min(least(false), least(true)), name .. "the least with auto is at most that of none or full recompute", some)
+    tap.is(chart(devices, some, "auto").activations, some, name .. "the least has a plan")
+    tap.fails(function() chart(devices, some - 1, "auto") end, {"the least is " .. some}, name .. "a byte less is refused")
   end
 end)
 
--- What is tried in shares of memory, whoever has more tries too. From stage to stage ways to choose parts are followed that
--- begin elsewhere: half a percent is left.
+-- A search with a larger limit also tries the budgets of smaller limits. The stage-by-stage choice of parts may start
+-- elsewhere, so half a percent is allowed.
 local NEARLY <const> = 1.005
 
 tap.group("more memory makes no step slower", function()
@@ -97,7 +100,7 @@ tap.group("more memory makes no step slower", function()
       local time = step:chart().planned.time
       most, last = math.max(most, time / last), math.min(last, time)
     end
-    tap.ok(most <= NEARLY, ("shares of what 1F1B holds, %d rows"):format(rows), most)
+    tap.ok(most <= NEARLY, ("shares of 1F1B's memory, %d rows"):format(rows), most)
   end
   for _, recompute in ipairs{false, true, "auto"} do
     local function limited(limit) return select(2, trained("meta", {schedule = "auto", memory_limit = limit, recompute = recompute}, nil, 64)) end
@@ -113,17 +116,17 @@ end)
 
 local pipeline = dofile("t/lib/stages.lua")
 
-tap.group("what is computed again is of its own stage", function()
+tap.group("recomputed acts belong to their own stage", function()
   for _, again in ipairs{true, "auto"} do
     local good = true
     for _, s in ipairs(pipeline({0, 1, 2, 3}, 8, {memory = 0.5}, {recompute = again}):chart().planned.spans) do
       good = good and (not s.stage or not s.micro_batch or s.stage == s.device - 1)
     end
-    tap.ok(good, ("recompute = %s, also where a stage reads the argument alone"):format(again))
+    tap.ok(good, ("recompute = %s: every act is on the device of its stage"):format(again))
   end
 end)
 
-tap.group("what backward alone wanted", function()
+tap.group("values that only backward needs", function()
   local on, weight = {}, {}
   for d = 1, 3 do
     on[d] = rille.placement("meta", {d - 1})
@@ -144,11 +147,11 @@ tap.group("what backward alone wanted", function()
     if s.device == 3 and s.what == "forward" then forward = forward + 1 end
     good = good and (not s.stage or not s.micro_batch or s.stage == s.device - 1)
   end
-  tap.is(forward, 0, "is not computed by forward, too: nobody wants the loss")
-  tap.ok(good, "and what it is made of is of its stage")
+  tap.is(forward, 0, "the last stage has no forward acts: nothing reads the loss")
+  tap.ok(good, "every act is on the device of its stage")
 end)
 
--- The most that a device holds, with what bits; in how long, as reckoned.
+-- Returns the most bytes that a device holds, the bits, and the estimated time.
 local function limited(limit, recompute)
   local function options() return {memory_limit = limit, schedule = "auto", recompute = recompute} end
   local bits, step = trained("cpu", options())
@@ -158,20 +161,20 @@ local function limited(limit, recompute)
   return most, bits, reckoned:chart().planned.time
 end
 
-tap.group("a limit bounds all that a device holds", function()
+tap.group("memory_limit bounds all memory of a device", function()
   local want = trained("cpu", {})
   for _, recompute in ipairs{false, "auto"} do
     local _, why = pcall(limited, 1, recompute)
     local least = tonumber(tostring(why):match("limit 1; the least is (%d+) bytes, on cpu:%d, with %d+ %% idle"))
-    tap.ok(least and tostring(why):find("most of the registers: .*recompute%-auto.lua:%d+"), "memory that nothing can meet is refused with the least, its bubble and lines", why)
+    tap.ok(least and tostring(why):find("most of the registers: .*recompute%-auto.lua:%d+"), "a limit that no plan meets is refused with the least, its bubble and lines", why)
     local last, much = math.huge, (limited(1 << 30, recompute))
     for k = 0, 4 do
       local limit = least + (much - least) * k // 4
       local held, bits, time = limited(limit, recompute)
       local name = ("recompute %s, %d bytes: "):format(recompute, limit)
-      tap.ok(held <= limit, name .. "no device holds more", held)
+      tap.ok(held <= limit, name .. "no device holds more than the limit", held)
       tap.is(bits, want, name .. "the same bits")
-      tap.ok(time <= NEARLY * last, name .. "and is no slower than with less", ("%g after %g"):format(time, last))
+      tap.ok(time <= NEARLY * last, name .. "no slower than with less memory", ("%g after %g"):format(time, last))
       last = math.min(last, time)
     end
   end
@@ -180,18 +183,18 @@ end)
 tap.group("bits", function()
   local want = trained("cpu", {})
   for _, memory in ipairs{0.3, 0.5, 1, 2} do
-    tap.is((trained("cpu", {schedule = {memory = memory}, recompute = "auto"})), want, ("%g of what 1F1B holds"):format(memory))
+    tap.is((trained("cpu", {schedule = {memory = memory}, recompute = "auto"})), want, ("%g of 1F1B's memory"):format(memory))
   end
   tap.is((trained("cpu", {recompute = "auto"})), want, "with no limit")
-  for name, options in pairs{["with a schedule that is not searched for"] = {memory_limit = 1 << 20}, ["with offload"] = {offload = rille.placement("cpu", {4, 5, 6, 7})},
+  for name, options in pairs{["with a fixed schedule"] = {memory_limit = 1 << 20}, ["with offload"] = {offload = rille.placement("cpu", {4, 5, 6, 7})},
     ["with zero"] = {zero = 3}} do
     options.recompute = "auto"
     options.schedule = options.memory_limit and "gpipe" or {memory = 0.5}
     tap.is((trained("cpu", options)), want, name)
   end
   tap.is((trained("cpu", {schedule = {memory = 0.35}, recompute = "auto"}, 0.5)), (trained("cpu", {}, 0.5)), "with dropout: the same elements")
-  tap.fails(function() trained("cpu", {recompute = "often"}) end, {"recompute", "auto", "often"}, "another word")
-  tap.fails(function() trained("cpu", {recompute = 1}) end, {"graph: recompute", "auto", "1"}, "a number")
+  tap.fails(function() trained("cpu", {recompute = "often"}) end, {"recompute", "auto", "often"}, "an unknown word for recompute")
+  tap.fails(function() trained("cpu", {recompute = 1}) end, {"graph: recompute", "auto", "1"}, "a number for recompute")
   tap.fails(function() trained("cpu", {recompute = "auto", auto_parallel = true}) end, {"recompute", "auto_parallel"}, "with a planner")
 end)
 

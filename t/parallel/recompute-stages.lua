@@ -1,14 +1,17 @@
--- recompute-stages.lua - recompute in pipelines: a stage keeps of each piece that is under way what enters it, and of one
--- piece, or of those whose weight gradients wait, what lies between. Over schedules, stages and pieces; the same bits.
+-- recompute-stages.lua - recompute in pipelines.
+--
+-- A stage keeps its input for each micro-batch in flight. It keeps the values inside the stage for one micro-batch, or
+-- for those whose weight gradients wait. Tries schedules, stages and micro-batches; the bits are unchanged.
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local dealt = dofile("t/lib/dealt.lua")
 local nn = rille.nn
 
-local WIDTH <const>, ROWS <const>, LAYERS <const>, BLOCKS <const> = 8, 16, 8, 2 -- of a device
-local UNIT <const> = 4 * WIDTH * ROWS -- bytes of what a layer gives of a piece
+local WIDTH <const>, ROWS <const>, LAYERS <const>, BLOCKS <const> = 8, 16, 8, 2 -- layers and blocks per device
+local UNIT <const> = 4 * WIDTH * ROWS -- bytes of a layer's result per micro-batch
 
--- Blocks of layers on these devices in turn; place(d) is where device d is. The loss and all gradients, the step.
+-- Trains blocks of layers on these devices in turn; place(d) returns the placement of device d. Returns the loss and
+-- all gradients, and the step.
 local function trained(place, devices, pieces, schedule, recompute)
   local turns = #devices // (1 + math.max(table.unpack(devices)))
   local net = {}
@@ -43,14 +46,14 @@ local function meta(d) return rille.placement("meta", {d}) end
 local function cpu(d) return rille.placement("cpu", {d}) end
 local function one(_) return cpu(0) end
 
--- What the registers of each device take, in units.
+-- Returns the bytes of each device's registers, in units.
 local function registers(step)
   local bytes = {}
   for at in tostring(step:plan{physical = true}):gmatch("scratch at (%d+)") do bytes[#bytes + 1] = at / UNIT end
   return bytes
 end
 
--- Does each act of a piece belong to a stage of its own device?
+-- Returns true if each act of a micro-batch runs on the device of its stage.
 local function is_at_home(step, devices)
   for _, s in ipairs(step:chart().planned.spans) do
     if s.stage and s.micro_batch and devices[s.stage + 1] ~= s.device - 1 then return false end
@@ -58,20 +61,21 @@ local function is_at_home(step, devices)
   return true
 end
 
--- The pieces of stage q of p between forward and weight gradients, and between backward and those.
+-- Returns the micro-batches of stage q of p between forward and weight gradient, and between backward and weight
+-- gradient.
 local lags = {gpipe = {0}, ["1f1b"] = {1}, ["zb-h1"] = {1, true}, ["zb-h2"] = {2, true}}
 local function pieces_of(schedule, p, m, q)
   local lag, split = table.unpack(lags[schedule])
   if lag == 0 then return m, 1 end
   if not split then return math.min(m, lag * (p - 1 - q) + 1), 1 end
-  return math.min(m, lag * (p - 1) + 1), q > 0 and math.min(m, lag * q + 1) or 1 -- the first has no other backward
+  return math.min(m, lag * (p - 1) + 1), q > 0 and math.min(m, lag * q + 1) or 1 -- the first stage has no backward for its input
 end
 
--- Beside what is kept: what a layer has at work, forward and backward, and what comes and goes.
+-- Units beside kept values: a layer's working values in forward and backward, and values sent and received.
 local AT_WORK <const> = 8
 
--- Units of a stage: of what enters it (the first reads the argument) and its blocks, and what the loss reads; of insides,
--- and of gradients that wait.
+-- Returns the most units of a stage: its input (the first stage reads the argument), inputs of its blocks, input of the
+-- loss; values inside; gradients that wait.
 local function theory(schedule, p, m, q, recompute)
   local weight, behind = pieces_of(schedule, p, m, q)
   local enters = q > 0 and weight or 0
@@ -80,7 +84,7 @@ local function theory(schedule, p, m, q, recompute)
   return enters + inside * behind + (behind > 1 and LAYERS * behind or 0) + AT_WORK
 end
 
-tap.group("a stage keeps what enters it", function()
+tap.group("a stage keeps its input", function()
   for _, p in ipairs{2, 3, 4, 6} do
     for _, m in ipairs{2, p + 1, 2 * p} do
       for schedule in pairs(lags) do
@@ -95,19 +99,19 @@ tap.group("a stage keeps what enters it", function()
             good = good and after[q + 1] <= most and after[q + 1] <= before[q + 1] + 2
             why[q + 1] = ("%.1f of %d, %.1f"):format(after[q + 1], most, before[q + 1])
           end
-          local name = ("%s, %d stages, %d pieces, %s: "):format(schedule, p, m, recompute == true and "all" or "block by block")
-          tap.ok(good, name .. "and the insides of one piece", table.concat(why, "; "))
-          tap.ok(is_at_home(step, devices), name .. "what is computed again is of its own stage")
+          local name = ("%s, %d stages, %d micro-batches, %s: "):format(schedule, p, m, recompute == true and "all" or "block by block")
+          tap.ok(good, name .. "keeps inputs, and inner values of one micro-batch", table.concat(why, "; "))
+          tap.ok(is_at_home(step, devices), name .. "recomputed acts belong to their own stage")
         end
       end
     end
   end
 end)
 
--- Several stages a device: name, the stages of a device, there and back.
+-- Several stages per device: schedule, stages per device, there and back.
 local several = {{"interleaved", 2, false}, {"zb-v", 2, true}, {"v-half", 2, true}, {"v-min", 2, true}, {{memory = 1}, 2, true}}
 
-tap.group("so do several stages of a device", function()
+tap.group("several stages per device keep their inputs", function()
   for _, p in ipairs{2, 4} do
     for _, m in ipairs{4, 8} do
       for _, c in ipairs(several) do
@@ -116,11 +120,11 @@ tap.group("so do several stages of a device", function()
         local _, step = trained(meta, devices, m, schedule, true)
         local before, after, most, all, was = registers(kept), registers(step), 0, 0, 0
         for d = 1, p do most, all, was = math.max(most, after[d]), all + after[d], was + before[d] end
-        local name = ("%s, %d devices, %d pieces: "):format(type(schedule) == "table" and "memory" or schedule, p, m)
+        local name = ("%s, %d devices, %d micro-batches: "):format(type(schedule) == "table" and "memory" or schedule, p, m)
         local kept_bytes = step:chart().activations / UNIT
-        tap.ok(most <= kept_bytes + LAYERS + 2 * AT_WORK, name .. "what enters them, and the insides of a piece of each", ("%.1f, %.1f"):format(most, kept_bytes))
-        tap.ok(all < was, name .. "devices hold less than when all is kept", ("%.1f, %.1f"):format(all, was))
-        tap.ok(is_at_home(step, devices), name .. "what is computed again is of its own stage")
+        tap.ok(most <= kept_bytes + LAYERS + 2 * AT_WORK, name .. "keeps inputs, and inner values of one micro-batch per stage", ("%.1f, %.1f"):format(most, kept_bytes))
+        tap.ok(all < was, name .. "devices hold less than without recompute", ("%.1f, %.1f"):format(all, was))
+        tap.ok(is_at_home(step, devices), name .. "recomputed acts belong to their own stage")
       end
     end
   end

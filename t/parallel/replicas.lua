@@ -1,11 +1,13 @@
--- Replicas of a variable on devices of one memory are one buffer, of which each device writes a slice
--- (actors/plan/outline/shared_update.h): the same values whoever reads or writes the variable, by whatever way.
+-- replicas.lua - replicas of a variable on devices of one host share one buffer, and each device writes a slice
+-- (actors/plan/outline/shared_update.h).
+--
+-- Values are the same for every reader and writer of the variable.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local optim = rille.optim
-local ROWS <const>, COLUMNS <const>, BATCH <const> = 130, 128, 24 -- 66,560 bytes: more than is shared from; rows are not even
+local ROWS <const>, COLUMNS <const>, BATCH <const> = 130, 128, 24 -- 66,560 bytes, above the sharing threshold; rows do not divide evenly
 
--- Values are whole numbers, so that sums have the same bits in any order.
+-- Values are small integers, so sums have the same bits in any order.
 local function whole(shape, how) return rille.randint(-2, 3, shape, how):to("f32") end
 
 local function trained(how, batch, pieces, zero)
@@ -48,13 +50,13 @@ tap.group("layouts", function()
     for pieces = 1, 2 do
       for zero = 0, 3 do
         local w, run, step = trained({placement = place(case[2]), sbp = case[3]}, case[4], pieces, zero)
-        local what = ("%s, %d pieces, zero %d: "):format(case[1], pieces, zero)
-        tap.is({run(), run(), run()}, losses, what .. "the losses of one device")
-        tap.is(w:totable(), want, what .. "its values")
+        local what = ("%s, %d micro-batches, zero %d: "):format(case[1], pieces, zero)
+        tap.is({run(), run(), run()}, losses, what .. "losses are those of one device")
+        tap.is(w:totable(), want, what .. "values are those of one device")
         for _, shard in ipairs(w:shards()) do
           local part = w
           for d = 1, 2 do part = part:slice(d - 1, shard.offset[d], shard.offset[d] + shard.shape[d]) end
-          if not tap.is(w:to_local(shard.rank):totable(), part:totable(), what .. "on rank " .. shard.rank) then return end
+          if not tap.is(w:to_local(shard.rank):totable(), part:totable(), what .. "shard of rank " .. shard.rank) then return end
         end
       end
     end
@@ -71,16 +73,16 @@ tap.group("memory", function()
     local held = live_bytes() - before
     tap.ok(held >= 2 * bytes and held < 3 * bytes, n .. " devices hold a variable and its momentum once", ("%d bytes of %d"):format(held, bytes))
     local devices = step:stats().devices
-    tap.ok(devices[1].peak_memory - devices[n].peak_memory >= bytes, "which the statistics of the step say")
+    tap.ok(devices[1].peak_memory - devices[n].peak_memory >= bytes, "the step's statistics count the shared buffers once")
     w:copy_(rille.zeros{ROWS, COLUMNS})
     w:sum():item()
-    tap.ok(live_bytes() - before < 3 * bytes, "and after an assignment")
+    tap.ok(live_bytes() - before < 3 * bytes, "an assignment keeps the shared buffer")
     run()
-    tap.ok(live_bytes() - before < 3 * bytes, "and a step again")
+    tap.ok(live_bytes() - before < 3 * bytes, "a further step keeps the shared buffer")
   end
 end)
 
-tap.group("first values", function()
+tap.group("initial values", function()
   local bytes = 4 * ROWS * COLUMNS
   local function made(how)
     rille.manual_seed(5)
@@ -98,9 +100,9 @@ tap.group("first values", function()
     local before = live_bytes()
     local tensors = made{placement = place(case[1]), sbp = case[2]}
     local what = " of a value on " .. tostring(place(case[1]))
-    tap.is(values(tensors), want, "the elements are those of one device, whoever drew them:" .. what)
+    tap.is(values(tensors), want, "elements are those of one device:" .. what)
     local held = live_bytes() - before
-    tap.ok(held < (#tensors + 1) * bytes, "memory holds replicas once:" .. what, held)
+    tap.ok(held < (#tensors + 1) * bytes, "replicas share one buffer:" .. what, held)
     for _, t in ipairs(tensors) do
       for _, shard in ipairs(t:shards()) do
         local part = t
@@ -111,8 +113,8 @@ tap.group("first values", function()
   end
 end)
 
--- The addends of a gradient live until its sum, which follows them at once, not until the updates at the end. With ZeRO
--- each device has parameters of its own.
+-- The addends of a gradient live until their sum, which follows at once, not until the updates at the end. With ZeRO,
+-- replicas do not share a buffer: each device has its own copy.
 tap.group("gradients", function()
   local LAYERS <const>, SIDE <const> = 8, 160
   local bytes = 4 * SIDE * SIDE
@@ -137,13 +139,13 @@ tap.group("gradients", function()
     for zero = 0, 2, 2 do
       local sum = peak({table.unpack({0, 1, 2, 3}, 1, n)}, "S(0)", zero)
       local own = zero > 0 and (n - 1) * LAYERS * bytes or 0
-      tap.ok(sum - one - own < (n + 2) * bytes, ("%d devices, zero %d: addends of one gradient beside what one device has"):format(n, zero),
+      tap.ok(sum - one - own < (n + 2) * bytes, ("%d devices, zero %d: addends of one gradient beside the memory of one device"):format(n, zero),
         ("%d bytes more"):format(sum - one - own))
     end
   end
 end)
 
-tap.group("who else reads and writes it", function()
+tap.group("other readers and writers", function()
   local function both(f)
     local out = {}
     for i, ranks in ipairs{{0}, {0, 1}} do
@@ -152,13 +154,13 @@ tap.group("who else reads and writes it", function()
       out[i] = {f(w, run, opt), run(), w:totable()}
     end
     tap.is(out[2][2], out[1][2], "the loss is that of one device")
-    return tap.is(out[2], out[1], "and so are the values")
+    return tap.is(out[2], out[1], "values are those of one device")
   end
   both(function(w, run)
     local before = w:to_local(0)
     local was = before:totable()
     run()
-    tap.is(before:totable(), was, "a rank's shard that was taken before an update stays what it was")
+    tap.is(before:totable(), was, "a shard read before an update keeps its values")
   end)
   both(function(w) w:copy_(w * 2 + 1); return w:sum():item() end)
   both(function(w) rille.no_grad(function() w:add_(w) end); return w:sum():item() end)
@@ -166,13 +168,13 @@ tap.group("who else reads and writes it", function()
     local other = rille.graph(function() rille.no_grad(function() w:mul_(3) end) return w:sum() end)
     return {other():item(), run(), other():item()}
   end)
-  both(function(w, run, opt) -- an update that is not compiled
+  both(function(w, run, opt) -- an update outside a compiled step
     (w * w):sum():backward()
     opt:step()
     opt:zero_grad()
     return w:totable()
   end)
-  both(function(w, run) -- a step that reads the variable after it was updated
+  both(function(w, run) -- a step that reads the variable after updating it
     local opt = optim.SGD({w}, {lr = 1})
     local late = rille.graph(function()
       local sum = w:sum()

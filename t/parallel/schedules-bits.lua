@@ -1,12 +1,14 @@
--- schedules-bits.lua - whatever the schedule, recomputation, offload, zero, and the dealing of stages to devices: losses and
--- gradients are those of one device, bit for bit. Small whole numbers, so that no sum is rounded.
+-- schedules-bits.lua - losses and gradients have the bits of one device under every schedule, with recompute, offload,
+-- zero, and any mapping of stages to devices.
+--
+-- Values are small integers, so no sum is rounded.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 
 local WIDTH <const>, PIECES <const>, ROWS <const> = 4, 8, 2
 
--- Layers on these devices in turn; each is {device, from...}: it reads the sum of what earlier layers gave (0: the input).
+-- Each layer is {device, from...}: it reads the sum of the results of earlier layers (0: the input).
 local nets = {
   ["a chain"] = {{0, 0}, {1, 1}, {2, 2}, {3, 3}},
   ["there and back"] = {{0, 0}, {1, 1}, {2, 2}, {2, 3}, {1, 4}, {0, 5}},
@@ -17,7 +19,8 @@ local nets = {
   ["two towers"] = {{0, 0}, {1, 1}, {2, 0}, {3, 3}, {1, 2, 4}},
 }
 
--- {loss, gradients} after a step; place(d) is where device d of the net is; look(step), rows of a piece: or nil.
+-- Returns {loss, gradients} after a step. place(d): placement of the net's device d; look(step): optional observer;
+-- rows: per micro-batch.
 local function trained(net, place, options, look, rows)
   rille.manual_seed(7)
   local weight = {}
@@ -54,7 +57,7 @@ local function schedule_name(s) return type(s) == "string" and s or s.memory and
 local function cpu(d) return rille.placement("cpu", {d}) end
 local aside = rille.placement("cpu", {4, 5, 6, 7})
 
--- A step takes means over its pieces: powers of two, and so exact.
+-- A step returns means over its micro-batches. Their number is a power of two, so the mean is exact.
 local function scaled(result)
   local function by(v)
     if type(v) ~= "table" then return v / PIECES end
@@ -86,20 +89,20 @@ for _, name in ipairs(names) do
         local good, got = pcall(trained, net, cpu, {micro_batches = PIECES, schedule = schedule, recompute = how.recompute, offload = how.offload})
         if not good and type(schedule) == "table" and tostring(got):find("the least is") then refused = refused + 1
         else
-          if good then tap.is(got, want, ("%s%s: the bits of one device"):format(text, how.recompute and ", recomputed: " .. tostring(how.recompute) or how.offload and ", offloaded" or ""))
+          if good then tap.is(got, want, ("%s%s: bits are those of one device"):format(text, how.recompute and ", recomputed: " .. tostring(how.recompute) or how.offload and ", offloaded" or ""))
           else tap.ok(false, text, got) end
         end
         ::next::
       end
     end
-    tap.ok(refused <= 6, "few are refused", refused)
+    tap.ok(refused <= 6, "at most 6 cases are refused", refused)
   end)
 end
 
--- ---- parts of the loss that no data enters, on devices of their own and beside others; losses, where data come ----
+-- ---- parts of the loss that no data reaches, on their own devices and on others; losses on devices of data ----
 
--- Values of 16 KiB: where registers take more than they must, each act has a place of its own.
-tap.group("a place for each act", function()
+-- Values of 16 KiB: if registers take more than the lower bound, each act has its own offset.
+tap.group("per-act offsets", function()
   local places = 0
   local function look(step) places = places + (tostring(step:plan{physical = true}):find("in %d+ berths") and 1 or 0) end
   for _, name in ipairs{"a chain", "there and back", "a wave of four", "encoder and decoder"} do
@@ -108,10 +111,10 @@ tap.group("a place for each act", function()
       if tap.share() then tap.is(trained(nets[name], cpu, {micro_batches = PIECES, schedule = s}, look, 1024), scaled(want), name .. ", " .. schedule_name(s)) end
     end
   end
-  tap.ok(places >= (tap.which and 0 or 10), places .. " plans have some")
+  tap.ok(places >= (tap.which and 0 or 10), places .. " plans have per-act offsets")
 end)
 
-tap.group("parts of the loss that nobody feeds", function()
+tap.group("parts of the loss that no data reaches", function()
   local function gradients(options, last)
     local weight = {}
     for d = 0, 3 do weight[d + 1] = rille.full({WIDTH, WIDTH}, 0.5, {placement = cpu(d == 3 and last or d), requires_grad = true}) end
@@ -132,30 +135,31 @@ tap.group("parts of the loss that nobody feeds", function()
     for _, how in ipairs{{}, {recompute = true}, {offload = aside}} do
       local text = schedule_name(schedule)
       local options = {micro_batches = PIECES, schedule = schedule, recompute = how.recompute, offload = how.offload}
-      tap.fails(function() gradients(options, 3) end, {"schedules-bits.lua", "nothing feeds the stage on cpu[3]"}, text .. ": a loss where no data come")
+      tap.fails(function() gradients(options, 3) end, {"schedules-bits.lua", "nothing feeds the stage on cpu[3]"}, text .. ": a loss on a device without data is refused")
       local good, got = pcall(gradients, options, 1)
-      if good then tap.is(got, want, ("%s%s: the gradients of a whole batch"):format(text, how.recompute and ", recomputed" or how.offload and ", offloaded" or ""))
+      if good then tap.is(got, want, ("%s%s: gradients are those of one batch"):format(text, how.recompute and ", recomputed" or how.offload and ", offloaded" or ""))
       else tap.ok(tostring(got):find("the least is"), text, got) end
     end
   end
 end)
 
--- ---- nothing comes in pieces: no schedule has anything to order ----
+-- ---- nothing is split into micro-batches: no schedule has anything to order ----
 
 tap.group("no data at all", function()
   for _, schedule in ipairs(schedules) do
     local w = rille.full({WIDTH}, 0.5, {placement = cpu(0), requires_grad = true})
     local function forward() return w:square():sum() + w:to_global{placement = cpu(1), sbp = "B"}:sum():to_global{placement = cpu(0), sbp = "B"} end
     local options, x = {micro_batches = PIECES, schedule = schedule}, rille.ones({PIECES, 2}, {placement = cpu(0)})
-    tap.is(rille.graph(forward, options)(x):item(), 0.75 * WIDTH, schedule_name(schedule) .. ": forward alone is done once")
-    tap.fails(function() rille.graph(function() forward():backward() end, options)(x) end, {"nothing feeds"}, schedule_name(schedule) .. ": nothing is to be learnt")
+    tap.is(rille.graph(forward, options)(x):item(), 0.75 * WIDTH, schedule_name(schedule) .. ": forward alone runs once")
+    tap.fails(function() rille.graph(function() forward():backward() end, options)(x) end, {"nothing feeds"}, schedule_name(schedule) .. ": backward without data is refused")
   end
 end)
 
--- ---- stages in a circle: data that comes back begins a stage of its own; gradients that go through the stages again ----
+-- ---- stages in a circle: data that returns to a device begins a stage; gradients that pass through the stages again
+-- ----
 
 tap.group("a circle of devices", function()
-  -- p layers; the gradient of the first weight goes through them again, or only enters the loss.
+  -- p layers. again: the gradient of the first weight passes through the layers again; else the loss reads it directly.
   local function trained(p, again, place, options)
     rille.manual_seed(5)
     local weight = {}
@@ -180,16 +184,17 @@ tap.group("a circle of devices", function()
       local want = trained(p, again, function() return cpu(0) end, {micro_batches = PIECES})
       for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2", "auto", {memory = 2}, {lag = 3, split_backward = true}} do
         if tap.share() then tap.is(trained(p, again, cpu, {micro_batches = PIECES, schedule = schedule}), want,
-          ("%s, %d stages, a gradient that %s: the bits of one device"):format(schedule_name(schedule), p, again and "goes through them again" or "enters the loss")) end
+          ("%s, %d stages, a gradient that %s: bits are those of one device"):format(schedule_name(schedule), p, again and "passes through the stages again" or "enters the loss")) end
       end
     end
   end
 end)
 
--- ---- several losses: a head on each stage, added up; heads on devices that share no operator, each by itself ----
+-- ---- several losses: heads on all stages, added up; or separate heads on devices that share no operator ----
 
 tap.group("several losses", function()
-  -- Losses first; whole: heads read the stage before them and are one sum, else each reads the argument alone.
+  -- Returns losses, then gradients. whole: heads read the stages and are one sum; else each layer reads the argument
+  -- alone.
   local function trained(p, whole, place, options)
     rille.manual_seed(9)
     local weight, head = {}, {}
@@ -222,7 +227,7 @@ tap.group("several losses", function()
       for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2", "auto", {memory = 2}, {lag = 3, split_backward = true}} do
         for _, how in ipairs{{}, {recompute = true}, {offload = aside}} do
           local options = {micro_batches = PIECES, schedule = schedule, recompute = how.recompute, offload = how.offload}
-          if tap.share() then tap.is(trained(p, whole, cpu, options), want, ("%d %s, %s%s: the bits of one device"):format(p, whole and "heads, added up" or "losses, each by itself",
+          if tap.share() then tap.is(trained(p, whole, cpu, options), want, ("%d %s, %s%s: bits are those of one device"):format(p, whole and "heads, added up" or "separate losses",
             schedule_name(schedule), how.recompute and ", recomputed" or how.offload and ", offloaded" or "")) end
         end
       end
@@ -230,7 +235,7 @@ tap.group("several losses", function()
   end
 end)
 
-tap.group("losses that share operators, each by itself", function()
+tap.group("separate losses that share operators", function()
   local w, line = rille.eye(WIDTH, {placement = cpu(0), requires_grad = true}), debug.getinfo(1, "l").currentline + 2
   local step = rille.graph(function(x)
     local h = x:matmul(w)
@@ -239,10 +244,10 @@ tap.group("losses that share operators, each by itself", function()
   end, {micro_batches = PIECES})
   tap.fails(function() step(rille.ones({PIECES, WIDTH}, {placement = cpu(0)})) end,
     {"already run through matmul (t/parallel/schedules-bits.lua:" .. line, "added up, for one backward", "t/parallel/schedules-bits.lua:" .. line + 2},
-    "the second is an error with both lines, and what to do")
+    "the second backward is refused; the error has both lines and the remedy")
 end)
 
--- ---- a weight of two stages: its gradient goes from one to the other once a batch ----
+-- ---- a weight of two stages: its gradient is sent from one to the other once per batch ----
 
 tap.group("a weight of two stages", function()
   local function trained(pieces, options)
@@ -263,15 +268,16 @@ tap.group("a weight of two stages", function()
     for _, recompute in ipairs{false, true} do
       local got, moved = trained(PIECES, {schedule = schedule, recompute = recompute})
       local name = schedule .. (recompute and ", recomputed: " or ": ")
-      tap.is(got, want, name .. "the gradient of a whole batch")
-      tap.is(moved, whole, name .. "its bytes go once")
+      tap.is(got, want, name .. "the gradient is that of one batch")
+      tap.is(moved, whole, name .. "the gradient's bytes move once")
     end
   end
 end)
 
--- ---- stages of two ranks each that share the batch, with updates on slices ----
+-- ---- stages of two ranks each that split the batch, with updates on slices ----
 
--- Weights after two steps, of a layer on each of these placements. Steps and momentum are halves: all stays exact.
+-- Returns losses and weights after two steps of four layers on these placements. Learning rate and momentum are 0.5, so
+-- all values stay exact.
 local function updated(at, batch, options)
   rille.manual_seed(11)
   local weight = {}
@@ -296,11 +302,11 @@ local function updated(at, batch, options)
 end
 
 tap.group("data and pipeline parallel, in slices", function()
-  local on, others = {}, rille.placement("cpu", {2, 3, 4, 5, 6, 7, 0, 1}) -- of each stage the next one's
+  local on, others = {}, rille.placement("cpu", {2, 3, 4, 5, 6, 7, 0, 1}) -- offload of each stage: devices of the next stage
   for i = 1, 4 do on[i] = rille.placement("cpu", {2 * i - 2, 2 * i - 1}) end
   local two, all = {on[1], on[1], on[2], on[2]}, {"1f1b", "gpipe", "zb-h1", "zb-h2", "auto", {memory = 2}}
   local pipelines = {
-    {"two stages", two, 8, all}, {"four stages", on, 4, all}, {"two stages, four pieces", two, 4, all},
+    {"two stages", two, 8, all}, {"four stages", on, 4, all}, {"two stages, four micro-batches", two, 4, all},
     {"round", {on[1], on[2], on[1], on[2]}, 4, {"interleaved"}},
     {"there and back", {on[1], on[2], on[2], on[1]}, 4, {"zb-v", "v-half", "v-min", {memory = 1}}},
   }
@@ -313,19 +319,19 @@ tap.group("data and pipeline parallel, in slices", function()
           local text = ("%s, %s, zero %d%s%s"):format(name, schedule_name(schedule), zero,
             how.recompute and ", recomputed" or "", how.offload and ", offloaded" or "")
           local options = {micro_batches = pieces, schedule = schedule, zero = zero, recompute = how.recompute, offload = how.offload}
-          if tap.share() then tap.is(updated(at, "S(0)", options), want, text .. ": the bits of one device") end
+          if tap.share() then tap.is(updated(at, "S(0)", options), want, text .. ": bits are those of one device") end
         end
       end
     end
     for zero = 0, 3 do
       local options = {micro_batches = pieces, schedule = {memory = 0.9}, zero = zero, recompute = "auto"}
-      if tap.share() then tap.is(updated(at, "S(0)", options), want, ("%s, memory 0.9, zero %d, as much recomputed as that asks for"):format(name, zero)) end
+      if tap.share() then tap.is(updated(at, "S(0)", options), want, ("%s, memory 0.9, zero %d, recompute auto: bits are those of one device"):format(name, zero)) end
     end
   end
 end)
 
--- Products of so few numbers that all work of a piece is reckoned as no nanosecond.
-tap.group("a step that takes no time", function()
+-- Products so small that the estimated time of a micro-batch is 0 ns.
+tap.group("a step with an estimated time of 0", function()
   local all = rille.placement("cpu", {{0, 1}, {2, 3}, {4, 5}, {6, 7}})
   for _, schedule in ipairs{"auto", {memory = 2}, "1f1b"} do
     local w = rille.ones({4, 4}):to("bf16"):to_global{placement = all, sbp = {"B", "B"}}:detach():requires_grad_(true)

@@ -1,6 +1,8 @@
--- schedules-fuzz.lua - pipelines drawn at random: nets, their dealing to stages, the mesh of a stage, layouts of weights,
--- pieces, schedule, zero, recomputation, offload and optimiser. Losses, gradients and parameters of three steps have the bits
--- of one device. Small whole numbers, so that no sum is rounded: after a step weights become whole again.
+-- schedules-fuzz.lua - random pipelines: losses, gradients and parameters of three steps have the bits of one device.
+--
+-- Drawn: nets, mapping of layers to stages, mesh of a stage, layouts of weights, micro-batches, schedule, zero,
+-- recompute, offload and optimiser. Values are small integers, so no sum is rounded; after each step weights are
+-- rounded to integers again.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
@@ -10,12 +12,12 @@ local DRAWS <const>, STEPS <const>, DEVICES <const> = 160, 3, 8
 
 local function one_of(list) return list[math.random(#list)] end
 
--- ---- what is drawn ----
+-- ---- random cases ----
 
 local schedules = {"1f1b", "gpipe", "zb-h1", "zb-h2", "auto", "interleaved", "zb-v", "v-half", "v-min", {memory = 0.75}, {memory = 1.5},
   {lag = 1, split_backward = true}, {lag = 3, split_backward = true}, {lag = 2}}
 
--- How layers go to stages, for the schedules that want so: round and round, there and back; else in order or anyhow.
+-- Map layer i to a stage: in order, round robin, there and back, or at random. Some schedules require one of these.
 local dealings = {
   order = function(i, layers, stages) return (i - 1) * stages // layers end,
   round = function(i, _, stages) return (i - 1) % stages end,
@@ -66,14 +68,15 @@ local function named(c)
   table.sort(words)
   local stages = {}
   for i, l in ipairs(c.layer) do stages[i] = l.stage .. (l.skip and "+" .. l.skip or "") end
-  return ("%s, stages %s of %d x %d, %d pieces of %d, zero %d, %s, %s%s%s"):format(type(s) == "string" and s or table.concat(words, " "),
+  return ("%s, stages %s of %d x %d, %d micro-batches of %d, zero %d, %s, %s%s%s"):format(type(s) == "string" and s or table.concat(words, " "),
     table.concat(stages, " "), c.replicas, c.parts, c.pieces, c.rows, c.zero, c.optimiser, c.dtype,
     c.recompute and ", recompute " .. tostring(c.recompute) or "", c.offload and ", offload" or "")
 end
 
--- ---- a training ----
+-- ---- training ----
 
--- A stage's placement and the layouts there of a batch and of a weight; of one device alone: the same net without any.
+-- Returns a stage's placement, the layout of a batch, and a function that returns the layout of a weight. Without a
+-- stage: one device.
 local function stage_of(c, stage)
   if not stage then return rille.placement("cpu", {0}), "B", function() return "B" end end
   local first, mesh = stage * c.replicas * c.parts, {}
@@ -92,12 +95,12 @@ local makers = {
   AdamW = function(params) return rille.optim.AdamW(params, {lr = 0.25}) end,
 }
 
--- Weights of at most one, whole.
+-- Rounds the weights to -1, 0 or 1.
 local function make_whole(params)
   for _, p in ipairs(params) do p:copy_(p:detach():round():maximum(-1):minimum(1)) end
 end
 
--- What three steps give; alone: of one device, eagerly.
+-- Returns losses and parameters of three steps. alone: on one device, eagerly.
 local function trained(c, alone)
   rille.manual_seed(3)
   local weight, bias, params = {}, {}, {}
@@ -155,7 +158,7 @@ end
 
 -- ---- the test ----
 
--- What a user is told where a drawn pipeline cannot be: these reasons and no other.
+-- Error texts that are allowed for an impossible pipeline.
 local reasons = {"the least is"}
 
 local function is_reason(text)
@@ -164,7 +167,7 @@ local function is_reason(text)
   end
 end
 
--- Do the steps of this training train? Dead nets prove nothing.
+-- Returns true if the training still changes weights in its last step. A net without gradients would prove nothing.
 local function is_alive(result)
   local last = result[STEPS]
   for i = 2, #last do
@@ -192,6 +195,6 @@ for i = seed or 1, seed or DRAWS do
   end
   ::next::
 end
-tap.ok(seed or tried >= (tried + refused) * 3 // 4, "nearly all were tried", tried .. " tried, " .. refused .. " refused")
-tap.ok(seed or alive >= tried // 2, "most of them train to the last step", alive)
+tap.ok(seed or tried >= (tried + refused) * 3 // 4, "at least 3/4 of the pipelines were possible", tried .. " tried, " .. refused .. " refused")
+tap.ok(seed or alive >= tried // 2, "most pipelines still train in the last step", alive)
 tap.done()

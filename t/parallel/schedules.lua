@@ -1,5 +1,7 @@
--- schedules.lua - schedules on the virtual clock: how long a step takes, in which order a stage works, and how many
--- pieces it holds, for many numbers of stages and pieces. Meta devices: nothing is computed.
+-- schedules.lua - schedules in the plan simulator.
+--
+-- Checks the time of a step, the order of work on a stage, and the micro-batches that a stage holds, for many numbers
+-- of stages and micro-batches. Meta devices: nothing is computed.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
@@ -18,7 +20,8 @@ local JOINT <const> = {forward = 1, backward = 2, weight = 0} -- both kinds of g
 local function near(x) return math.floor(x + 0.5) end
 local function slots(step, costs) return near(step:chart(costs).planned.time) end
 
--- "f0 f1 b0": what a device does, in order. Where nobody wants the gradient of the input, weights are all of backward.
+-- Returns the acts of a device in order: "f0 f1 b0". The first stage needs no input gradient, so its weight gradients
+-- count as backward.
 local function order(chart, device)
   local words = {}
   for _, s in ipairs(chart.planned.spans) do
@@ -30,7 +33,7 @@ local function order(chart, device)
   return table.concat(words, " ")
 end
 
--- Pieces between forward and the end of these kinds of work, at most.
+-- Returns the most micro-batches at once between forward and the end of the kinds of work in `ends`.
 local function held(chart, device, ends)
   local events, n, most = {}, 0, 0
   for _, s in ipairs(chart.planned.spans) do
@@ -55,29 +58,29 @@ local function classic(p, s, m) -- 1F1B on stage s of p, from 0
   return table.concat(words, " ")
 end
 
--- Seconds that no schedule of what a step does is below, by its bound.
+-- Returns the lower bound of the step's time, in seconds, computed from the chart's bound of the bubble.
 local function floor_of(chart)
   local busy = 0
   for _, d in ipairs(chart.planned.devices) do busy = busy + d.busy end
   return busy / (#chart.devices * (1 - chart.bound))
 end
 
-tap.group("the bound beside hops", function()
+tap.group("the bound with moves between stages", function()
   for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-v", "v-min", "auto"} do
     for _, m in ipairs{4, 16} do
       for _, move in ipairs{0.1, 1, 5} do
         local step = pipeline(dofile("t/lib/dealt.lua")(4, schedule:find("v") and 2 or 1, true), m, schedule)
         local chart = step:chart{forward = 1, backward = 1, weight = 1, move = move}
-        local what = ("%s, %d pieces, hops of %g: "):format(schedule, m, move)
-        tap.ok(0 < chart.bound and chart.bound <= chart.planned.bubble + 1e-9, what .. "devices are idle no less than the bound, which is told",
+        local what = ("%s, %d micro-batches, moves of %g: "):format(schedule, m, move)
+        tap.ok(0 < chart.bound and chart.bound <= chart.planned.bubble + 1e-9, what .. "the bubble is at least the reported bound",
           chart.bound)
-        tap.ok(math.abs(chart.move - move) < 1e-6, what .. "a hop costs what was given")
+        tap.ok(math.abs(chart.move - move) < 1e-6, what .. "a move has the given cost")
       end
     end
   end
 end)
 
--- Searches take long under a sanitizer: with RILLE_LONG all numbers of devices and pieces are tried.
+-- Searches are slow under a sanitizer. With RILLE_LONG all numbers of devices and micro-batches are tried.
 local LONG <const> = os.getenv("RILLE_LONG")
 
 local function from_to(first, last)
@@ -85,13 +88,13 @@ local function from_to(first, last)
   for n = first, last do list[#list + 1] = n end
   return list
 end
-local pieces_tried = LONG and from_to(1, 64) or {2, 3, 8, 16, 64} -- t/plan/lower_bound.c tries all, on the clock of stages
+local pieces_tried = LONG and from_to(1, 64) or {2, 3, 8, 16, 64} -- t/plan/lower_bound.c tries all in the pipeline simulator
 
-tap.group("one stage a device", function()
+tap.group("one stage per device", function()
   for p = 2, 16 do
     for _, m in ipairs(pieces_tried) do
       if not tap.share() then goto next end
-      local devices, name = chain(p), ("%d stages, %d pieces: "):format(p, m)
+      local devices, name = chain(p), ("%d stages, %d micro-batches: "):format(p, m)
       local plain, gpipe = pipeline(devices, m, "1f1b"), pipeline(devices, m, "gpipe")
       local full, chart = 3 * (m + p - 1), plain:chart(JOINT)
       local ordered, pools = true, true
@@ -100,11 +103,12 @@ tap.group("one stage a device", function()
         pools = pools and held(chart, s + 1, {[s == 0 and "weight" or "backward"] = true}) == math.min(m, p - s)
       end
       tap.is({near(chart.planned.time), slots(gpipe, JOINT)}, {full, full}, name .. "1f1b and gpipe take (m + p - 1) (F + B)")
-      -- The sum of the losses may wait: the bound is a little less than with all of a piece as one act (t/plan/lower_bound.c).
-      tap.ok(near(floor_of(chart)) > full - p - 1 and near(floor_of(chart)) <= full, name .. "and hardly less is possible", floor_of(chart))
+      -- The sum of losses may wait, so the bound is slightly lower than with one act per micro-batch
+      -- (t/plan/lower_bound.c).
+      tap.ok(near(floor_of(chart)) > full - p - 1 and near(floor_of(chart)) <= full, name .. "the bound is hardly less", floor_of(chart))
       tap.ok(ordered, name .. "1f1b has the classic order")
-      tap.ok(pools, name .. "and p - s pieces on stage s")
-      tap.ok(slots(plain, APART) <= full and slots(gpipe, APART) <= full, name .. "with weight gradients apart no more")
+      tap.ok(pools, name .. "1f1b has p - s micro-batches on stage s")
+      tap.ok(slots(plain, APART) <= full and slots(gpipe, APART) <= full, name .. "separate weight gradients take no longer")
       local least = 3 * m + p - 1
       for lag, schedule in ipairs{"zb-h1", "zb-h2"} do
         local split = pipeline(devices, m, schedule):chart(APART)
@@ -125,14 +129,15 @@ end)
 
 local dealt = dofile("t/lib/dealt.lua")
 
--- Pieces that a device holds over all its stages, and of how many its stages have room for.
+-- Returns the most micro-batches that a device holds, over all its stages.
 local function contexts(chart, p)
   local most = 0
   for d = 1, p do most = math.max(most, held(chart, d, {weight = true})) end
   return most
 end
 
--- Qi et al. 2024, F = B = W: at the least memory, at half, and at what 1F1B has.
+-- Qi et al. 2024, F = B = W: added(): slots beyond 6 m; room(): micro-batches held. For the least memory, half of
+-- 1F1B's, and all of it.
 local function added(name, p)
   return name == "zb-v" and p - 1 or name == "v-half" and 3 * p - 7 or 4 * (p - 1) - 1
 end
@@ -140,28 +145,28 @@ local function room(name, p)
   return name == "zb-v" and 2 * p or name == "v-half" and p + 2 or 2 * (p // 3) + 2 + (p % 3 == 2 and 2 or 0)
 end
 
-tap.group("two stages a device, there and back", function()
+tap.group("two stages per device, there and back", function()
   for _, p in ipairs(LONG and from_to(3, 16) or {3, 4, 5, 8, 10, 16}) do
     for _, m in ipairs(p % 4 == 0 and p < 16 and {2 * p, 64} or {2 * p}) do
       for _, name in ipairs{"zb-v", "v-half", "v-min"} do
         if not tap.share() then goto next end
         local chart = pipeline(dealt(p, 2, true), m, name):chart(APART)
         local time, want = near(chart.planned.time), 6 * m + added(name, p)
-        local what = ("%s, %d devices, %d pieces: "):format(name, p, m)
-        -- Tables are published for even p, V-Min's for those that 3 does not divide.
+        local what = ("%s, %d devices, %d micro-batches: "):format(name, p, m)
+        -- Tables are published for even p, V-Min's for p that 3 does not divide.
         local published = name == "zb-v" or p % 2 == 0 and (name == "v-half" or p % 3 ~= 0)
         local slack = published and 1.01 or 1.06
-        tap.ok(time <= want * slack, what .. "as long as its table", ("%d, the table %d"):format(time, want))
-        tap.ok(contexts(chart, p) <= room(name, p), what .. "and holds no more", contexts(chart, p))
-        tap.ok(chart.bound <= chart.planned.bubble + 1e-9, what .. "and not less than the bound")
-        tap.is(near(floor_of(chart)), 6 * m + p - 1, what .. "which is 2 m (F + B + W) + (p - 1) F")
+        tap.ok(time <= want * slack, what .. "takes the time of its table", ("%d, the table %d"):format(time, want))
+        tap.ok(contexts(chart, p) <= room(name, p), what .. "holds no more micro-batches than published", contexts(chart, p))
+        tap.ok(chart.bound <= chart.planned.bubble + 1e-9, what .. "the bubble is at least the bound")
+        tap.is(near(floor_of(chart)), 6 * m + p - 1, what .. "the bound is 2 m (F + B + W) + (p - 1) F")
         ::next::
       end
     end
   end
 end)
 
--- tanh(x) W: the gradient of tanh(x) reads no value that forward left, but W.
+-- tanh(x) W: the gradient of tanh(x) reads no value of forward except W.
 tap.group("a stage multiplies by its own weights", function()
   for p = 2, 4 do
     local devices, on, weight = dealt(p, 2, true), {}, {}
@@ -175,35 +180,35 @@ tap.group("a stage multiplies by its own weights", function()
     end, {micro_batches = 4, schedule = "zb-v"})
     step(rille.empty({8, 8}, {placement = on[1]}))
     local _, together = tostring(step:plan()):gsub("matmul%+square%+sub%+mul", "")
-    tap.is(together, 2 * p - 2, ("%d devices: so the product is one task with the gradient of tanh, also where a stage follows on its device"):format(p))
+    tap.is(together, 2 * p - 2, ("%d devices: the product is fused with the gradient of tanh, also between two stages of one device"):format(p))
   end
 end)
 
-tap.group("stages go round the devices", function()
+tap.group("stages dealt round robin", function()
   for _, v in ipairs{2, 3, 4} do
     for _, p in ipairs(LONG and from_to(2, 16) or {2, 3, 4, 8}) do
       for _, k in ipairs(LONG and from_to(1, 64 // p) or {1, 2, 4}) do
         local m = k * p
         local chart = pipeline(dealt(p, v), m, "interleaved"):chart(JOINT)
-        tap.ok(chart.bound > 0 and chart.bound <= chart.planned.bubble, "the bound is told", chart.bound)
+        tap.ok(chart.bound > 0 and chart.bound <= chart.planned.bubble, "the bound is above 0 and at most the bubble", chart.bound)
         tap.is(near(chart.planned.time), 3 * (v * m + p - 1),
-          ("interleaved, %d stages on each of %d devices, %d pieces: (v m + p - 1) (F + B)"):format(v, p, m))
+          ("interleaved, %d stages on each of %d devices, %d micro-batches: (v m + p - 1) (F + B)"):format(v, p, m))
       end
     end
   end
 end)
 
-tap.group("a single piece goes there and back", function()
+tap.group("a single micro-batch", function()
   for p = 2, 16 do
     for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2", "auto"} do
-      local name = ("%s, one piece, %d devices: "):format(schedule, p)
+      local name = ("%s, one micro-batch, %d devices: "):format(schedule, p)
       local step = pipeline(chain(p), 1, schedule)
-      tap.is({slots(step, JOINT), slots(step, APART)}, {3 * p, 2 * p}, name .. "p (F + B), or p (F + B) where W is not waited for")
+      tap.is({slots(step, JOINT), slots(step, APART)}, {3 * p, 2 * p}, name .. "takes p (F + B + W) with joint gradients, p (F + B) if W is separate")
     end
   end
 end)
 
--- The time of a step that goes forward alone, in slots.
+-- Returns the time of a forward-only step, in slots.
 local function evaluated(devices, m, schedule)
   local on, weight = {}, {}
   for q, d in ipairs(devices) do
@@ -223,10 +228,10 @@ tap.group("forward alone", function()
     if not tap.share() then goto next end
     local got, want = {}, {}
     for m = 1, 64 do got[m], want[m] = evaluated(chain(p), m, "1f1b"), m + p - 1 end
-    tap.is(got, want, p .. " stages, 1 to 64 pieces: (m + p - 1) F")
+    tap.is(got, want, p .. " stages, 1 to 64 micro-batches: (m + p - 1) F")
     for _, schedule in ipairs{"gpipe", "zb-h1", "zb-h2", "auto", {memory = 0.5}, {lag = 2}} do
       local name = type(schedule) == "table" and (schedule.lag and "lag 2" or "memory 0.5") or schedule
-      tap.is(evaluated(chain(p), 9, schedule), 9 + p - 1, ("%s, %d stages, 9 pieces: nor is another schedule slower"):format(name, p))
+      tap.is(evaluated(chain(p), 9, schedule), 9 + p - 1, ("%s, %d stages, 9 micro-batches: takes as long"):format(name, p))
     end
     ::next::
   end
@@ -234,7 +239,7 @@ tap.group("forward alone", function()
     for _, p in ipairs{2, 3, 4, 8} do
       for _, k in ipairs{1, 2, 4} do
         if not tap.share() then goto next end
-        local m, name = k * p, ("%d stages on each of %d devices, %d pieces, "):format(v, p, k * p)
+        local m, name = k * p, ("%d stages on each of %d devices, %d micro-batches, "):format(v, p, k * p)
         tap.is(evaluated(dealt(p, v), m, "interleaved"), v * m + p - 1, name .. "round: (v m + p - 1) F")
         tap.is(evaluated(dealt(p, v, true), m, "auto"), v * m + 2 * (p - 1), name .. "there and back: (v m + 2 (p - 1)) F")
         ::next::
@@ -243,11 +248,11 @@ tap.group("forward alone", function()
   end
 end)
 
--- Memory is what registers take: of each stage its own most, and gradients that weights wait for. Pieces that a device
--- holds at once are fewer.
+-- Memory is the bytes of registers: each stage's own peak, and gradients that wait for weights. A device holds fewer
+-- micro-batches at once.
 tap.group("waves of four", function()
-  local bubble_1f1b = 4 * 3 * 7 -- in slots of a stage, of which 1F1B has a quarter as many
-  local cases = { -- pieces: of 1F1B's bytes, of its bubble, of its 32 pieces on a device at once
+  local bubble_1f1b = 4 * 3 * 7 -- in slots of a stage; 1F1B has a quarter as many stages
+  local cases = { -- by micro-batches: share of 1F1B's bytes, share of its bubble, micro-batches on a device at once (1F1B: 32)
     [16] = {{0.6, 0.515, 20}, {0.75, 0.3, 22}, {0.88, 0.205, 24}, {1, 0.12, 30}, {1.2, 1 / 12, 38}},
     [32] = {{0.75, 0.335, 25}, {0.85, 0.24, 24}, {1, 0.16, 30}, {1.2, 1 / 12, 38}},
     [64] = {{0.75, 0.31, 22}, {0.88, 0.25, 24}, {1, 0.17, 31}, {1.2, 0.1, 34}},
@@ -258,27 +263,27 @@ tap.group("waves of four", function()
       local chart = pipeline(dealt(8, 4, true), m, {memory = case[1], costs = APART}):chart(APART)
       local bubble, pieces = near(chart.planned.time) - 12 * m, contexts(chart, 8)
       tap.ok(bubble <= case[2] * bubble_1f1b + 1e-9 and chart.activations <= case[1] * chart.activations_1f1b + 1 and pieces <= case[3],
-        ("8 devices, %d pieces, %g of 1F1B's bytes, %g of its pieces: %.2g of its bubble"):format(m, case[1], case[3] / 32, case[2]),
-        ("%.3f of the bubble, %.2f of the bytes, %d pieces"):format(bubble / bubble_1f1b, chart.activations / chart.activations_1f1b, pieces))
+        ("8 devices, %d micro-batches, %g of 1F1B's bytes, %g of its micro-batches: %.2g of its bubble"):format(m, case[1], case[3] / 32, case[2]),
+        ("%.3f of the bubble, %.2f of the bytes, %d micro-batches"):format(bubble / bubble_1f1b, chart.activations / chart.activations_1f1b, pieces))
       ::next::
     end
   end
 end)
 
--- Lines of room leave a slot or two at the end of a step, for some numbers of pieces.
-tap.group("zb-v beside its bound", function()
+-- For some numbers of micro-batches the pools leave a slot or two unused at the end of a step.
+tap.group("zb-v and its bound", function()
   local reached, tried = 0, 0
   for p = 7, 10 do
     for _, m in ipairs{2 * p + 1, 2 * p + 3, 29, 31} do
       local over = slots(pipeline(dealt(p, 2, true), m, "zb-v"), APART) - (6 * m + p - 1)
       reached, tried = reached + (over == 0 and 1 or 0), tried + 1
-      tap.ok(over == 0 or over == 1, ("%d devices, %d pieces: at most a slot more"):format(p, m), over)
+      tap.ok(over == 0 or over == 1, ("%d devices, %d micro-batches: at most one slot above the bound"):format(p, m), over)
     end
   end
-  tap.ok(reached >= 0.85 * tried, "and mostly none", ("%d of %d"):format(reached, tried))
+  tap.ok(reached >= 0.85 * tried, "zb-v mostly reaches its bound", ("%d of %d"):format(reached, tried))
 end)
 
-tap.group("memory is a dial", function()
+tap.group("schedule = {memory = factor}", function()
   for _, p in ipairs(LONG and {2, 4, 8} or {2, 4}) do
     for _, v in ipairs{1, 2, 4} do
       local last, m = math.huge, 2 * p
@@ -287,16 +292,16 @@ tap.group("memory is a dial", function()
         local good, step = pcall(pipeline, dealt(p, v, true), m, {memory = memory, costs = APART})
         if good then
           local chart = step:chart(APART)
-          tap.ok(chart.activations <= memory * chart.activations_1f1b + 1, what .. "it holds no more",
+          tap.ok(chart.activations <= memory * chart.activations_1f1b + 1, what .. "activations fit",
             ("%d of %d bytes"):format(chart.activations, chart.activations_1f1b))
-          tap.ok(near(chart.planned.time) <= last, what .. "and is no slower than with less", ("%g after %g"):format(chart.planned.time, last))
+          tap.ok(near(chart.planned.time) <= last, what .. "no slower than with less memory", ("%g after %g"):format(chart.planned.time, last))
           last = near(chart.planned.time)
         else
           local least = tonumber(tostring(step):match("the least is %d+ bytes, ([%d.]+) of 1F1B's, with %d+ %% idle"))
-          tap.ok(least and least > memory and last == math.huge, what .. "nothing is so small, and the least is told", step)
+          tap.ok(least and least > memory and last == math.huge, what .. "no schedule meets it, and the error names the least", step)
         end
       end
-      tap.is(last, 3 * v * m + p - 1, ("%d devices, %d stages on each: with much memory none is faster"):format(p, v))
+      tap.is(last, 3 * v * m + p - 1, ("%d devices, %d stages on each: with much memory the time is the bound"):format(p, v))
     end
   end
 end)
@@ -305,19 +310,19 @@ tap.group("the least bubble within a limit", function()
   local function limited(limit) return pipeline(dealt(4, 2, true), 8, "auto", {memory_limit = limit}):chart() end
   local _, why = pcall(limited, 1)
   local least = tonumber(tostring(why):match("the limit 1; the least is (%d+) bytes, on meta:%d, with %d+ %% idle"))
-  tap.ok(least, "a limit that nothing can meet: the least is told, and its bubble", why)
-  tap.fails(function() limited(least - 1) end, {"the least is " .. least}, "a byte less cannot be")
+  tap.ok(least, "a limit that no schedule meets: the error names the least and its bubble", why)
+  tap.fails(function() limited(least - 1) end, {"the least is " .. least}, "a byte less than the least is refused")
   local last = math.huge
   for _, more in ipairs(tap.which and {0, 700} or {0, 200, 400, 700, 5000}) do
     local time = limited(least + more).planned.time
-    -- The clock of the stages, by which it is found, has no price for an act: products so small are mostly that.
+    -- The pipeline simulator of the search has no cost per act, which dominates such small products.
     tap.ok(time <= 1.1 * last, ("auto, %d bytes more: no slower"):format(more), ("%g after %g"):format(time, last))
     last = math.min(last, time)
   end
 end)
 
--- A schedule that is asked for by name may be what a search finds, too: what is told as the least is no more than that.
-tap.group("the least within a limit is no more than what any schedule holds", function()
+-- A search may find a schedule that is also named, so the reported least is at most the memory of any named schedule.
+tap.group("the reported least is at most the memory of any schedule", function()
   local function held(devices, schedule, recompute, rows)
     local _, why = pcall(pipeline, devices, 4, schedule, {memory_limit = 1, recompute = recompute, rows = rows})
     return tonumber(tostring(why):match("would hold (%d+) bytes") or tostring(why):match("the least is (%d+) bytes")) or why
@@ -329,7 +334,7 @@ tap.group("the least within a limit is no more than what any schedule holds", fu
         for _, name in ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2"} do
           local other = held(devices, name, recompute, rows)
           tap.ok(math.type(auto) == "integer" and math.type(other) == "integer" and auto <= other,
-            ("%s, %d rows, recompute %s: than %s"):format(table.concat(devices, " "), rows, recompute, name), ("%s and %s"):format(auto, other))
+            ("%s, %d rows, recompute %s: at most that of %s"):format(table.concat(devices, " "), rows, recompute, name), ("%s and %s"):format(auto, other))
         end
       end
     end
@@ -346,11 +351,11 @@ tap.group("jitter", function()
   end
   local n = 0
   for _ in pairs(seen) do n = n + 1 end
-  tap.ok(n > 15, "seeds differ", n)
-  tap.fails(function() step:chart{forward = 1, jitter = 2} end, {"jitter", "0 to 1"}, "jitter is a share")
+  tap.ok(n > 15, "different seeds give different times", n)
+  tap.fails(function() step:chart{forward = 1, jitter = 2} end, {"jitter", "0 to 1"}, "jitter must be from 0 to 1")
 end)
 
-tap.group("acts that come a little late do not let others go first", function()
+tap.group("slightly late acts do not change the order", function()
   for _, p in ipairs{4, 8} do
     for _, name in ipairs{"gpipe", "1f1b", "zb-h1", "zb-h2", "v-min", "v-half", "zb-v"} do
       local step = pipeline(name:find "v" and dealt(p, 2, true) or chain(p), 2 * p, name)
@@ -359,12 +364,12 @@ tap.group("acts that come a little late do not let others go first", function()
         local late = step:chart{forward = 1, backward = 1, weight = 1, jitter = 0.01, seed = seed}.planned.time
         worst = math.max(worst, late / plain - 1)
       end
-      tap.ok(worst < 0.02, ("%s on %d devices: 1 %% of jitter costs less than 2"):format(name, p), worst)
+      tap.ok(worst < 0.02, ("%s on %d devices: 1 %% of jitter costs less than 2 %%"):format(name, p), worst)
     end
   end
 end)
 
-tap.group("data that goes on to other devices begins a stage, also where it was before", function()
+tap.group("data that moves to another device begins a stage, also on a device it was on before", function()
   local function each(devices, n, f)
     if #devices == n then return f(devices) end
     for d = 0, 2 do
@@ -377,7 +382,7 @@ tap.group("data that goes on to other devices begins a stage, also where it was 
   end
   for n = 1, 5 do
     each({}, n, function(devices)
-      tap.is(pipeline(devices, 2, "1f1b"):chart().stages, n, ("%s: %d stages, none of which waits for one that comes later"):format(table.concat(devices, " "), n))
+      tap.is(pipeline(devices, 2, "1f1b"):chart().stages, n, ("%s: %d stages"):format(table.concat(devices, " "), n))
     end)
   end
 end)
@@ -400,22 +405,22 @@ tap.group("a stage that no data feeds", function()
   end
   local _, why = pcall(stages, alone)
   tap.ok(tostring(why):find("t/parallel/schedules.lua:" .. at .. ": graph: nothing feeds the stage on meta[1]", 1, true),
-    "where data come nowhere to its devices, a loss of weights alone is an error with its line", why)
-  tap.fails(function() stages(function() own:sum():backward() end) end, {"nothing feeds", "micro_batches = 4"}, "also when data are not read at all")
+    "a loss of weights alone on a device without data is refused with its line", why)
+  tap.fails(function() stages(function() own:sum():backward() end) end, {"nothing feeds", "micro_batches = 4"}, "a step that reads no data is refused")
   local batch = rille.empty({8, 8}, {placement = own.placement})
   tap.fails(function() stages(function(x) batch:matmul(own):sum():backward() return x:sum() end) end, {"nothing feeds", "no argument of the step", "reaches its loss"},
-    "nor is a batch that is no argument cut: the error says what is missing")
+    "a batch that is no argument is not split, and the error says so")
   tap.is(stages(function(x)
     own:square():sum():backward()
     return x:to_global{placement = own.placement, sbp = "B"}:sum()
-  end), 1, "where they come a penalty on weights is done once, and is no stage")
+  end), 1, "on a device with data a penalty on weights runs once, and is no stage")
   tap.is(stages(function(x)
     local scale = own:tanh()
     return (x:tanh():to_global{placement = own.placement, sbp = "B"} * scale[{1, 2}]):sum()
-  end), 2, "or belongs to the first that wants it")
+  end), 2, "or belongs to the first stage that needs it")
 end)
 
--- "0 1 0 1": devices in the order of data, one that goes on is told once.
+-- Returns devices in the order of data without repeats, such as "0 1 0 1".
 local function as_dealt(devices)
   local text, n, last = {}, 0
   for _, d in ipairs(devices) do
@@ -424,9 +429,9 @@ local function as_dealt(devices)
   return table.concat(text, " ", 1, math.min(n, 16)) .. (n > 16 and " ..." or "")
 end
 
-tap.group("a schedule that the program cannot have", function()
+tap.group("schedules that do not fit the stages", function()
   local dealings = {
-    ["one stage a device"] = chain,
+    ["one stage per device"] = chain,
     ["two, round"] = function(p) return dealt(p, 2) end,
     ["three, round"] = function(p) return dealt(p, 3) end,
     ["there and back"] = function(p) return dealt(p, 2, true) end,
@@ -444,12 +449,12 @@ tap.group("a schedule that the program cannot have", function()
         local fits = p > 1 and (text == "there and back" and name ~= "interleaved" or text:find("round") and name == "interleaved")
         local what = ("%s, %s, %d devices: "):format(name, text, p)
         local good, why = pcall(pipeline, deal(p), 4, name)
-        if fits then tap.ok(good, what .. "is what it wants", why)
+        if fits then tap.ok(good, what .. "fits the schedule", why)
         else
           local told = not good and why:find("graph: " .. name .. " wants each placement twice", 1, true) and why:find(wants, 1, true) and
             why:find("the stages are dealt " .. as_dealt(deal(p)) .. ";", 1, true)
           local at = why:match("begin at t/lib/stages.lua:(%d+)")
-          tap.ok(told and why:find("t/lib/stages.lua:" .. (at or "?"), 1, true) == 1, what .. "an error with what it wants, and the lines", why)
+          tap.ok(told and why:find("t/lib/stages.lua:" .. (at or "?"), 1, true) == 1, what .. "the error has the required order and the lines of the stages", why)
         end
       end
     end
@@ -469,37 +474,37 @@ tap.group("a schedule that the program cannot have", function()
   end, {micro_batches = 2, schedule = "zb-v"})
   local _, why = pcall(step, rille.empty({4, 4}, {placement = on[1]}))
   local at = "t/parallel/schedules.lua:" .. table.concat(lines, ", t/parallel/schedules.lua:")
-  tap.ok(tostring(why):find("its stages begin at " .. at, 1, true), "the line where each stage begins is told", why)
+  tap.ok(tostring(why):find("its stages begin at " .. at, 1, true), "the error has the line where each stage begins", why)
 end)
 
-tap.group("what cannot be", function()
-  tap.fails(function() pipeline({0, 1, 2, 3}, 8, {memory = 20}) end, {"memory = 20", "the least is", "idle", "stages.lua:"}, "memory that nothing can meet")
-  tap.fails(function() pipeline({0, 1, 2, 3}, 8, {memory = 1e-6}) end, {"memory = 1e-06", "the least is", "idle"}, "nor less than a byte")
-  tap.ok(pcall(pipeline, {0, 1, 2, 3}, 8, {memory = 16}), "up to 16 memory is a factor")
-  tap.fails(function() pipeline({0, 1, 2, 3}, 8, {memory = 16.5}) end, {"in 16 bytes a device (memory = 16.5)", "the least is"}, "above it is bytes")
+tap.group("errors", function()
+  tap.fails(function() pipeline({0, 1, 2, 3}, 8, {memory = 20}) end, {"memory = 20", "the least is", "idle", "stages.lua:"}, "memory that no schedule meets")
+  tap.fails(function() pipeline({0, 1, 2, 3}, 8, {memory = 1e-6}) end, {"memory = 1e-06", "the least is", "idle"}, "memory of less than a byte")
+  tap.ok(pcall(pipeline, {0, 1, 2, 3}, 8, {memory = 16}), "memory up to 16 is a factor")
+  tap.fails(function() pipeline({0, 1, 2, 3}, 8, {memory = 16.5}) end, {"in 16 bytes a device (memory = 16.5)", "the least is"}, "memory above 16 is bytes")
   tap.fails(function() pipeline({0, 1}, 2, {memory = -1}) end, {"memory"}, "memory is above 0")
-  tap.fails(function() pipeline({0, 1}, 2, {memory = 1, lag = 2}) end, {"memory", "lag"}, "the dial or its numbers")
+  tap.fails(function() pipeline({0, 1}, 2, {memory = 1, lag = 2}) end, {"memory", "lag"}, "memory with lag")
   for _, numbers in ipairs{{lag = 1}, {split_backward = false}, {split_backward = true}} do
     numbers.memory = 0.5
-    tap.fails(function() pipeline({0, 1}, 2, numbers) end, {"memory finds lag and split_backward", "stages.lua:"}, "whatever they are")
+    tap.fails(function() pipeline({0, 1}, 2, numbers) end, {"memory finds lag and split_backward", "stages.lua:"}, "memory with lag or split_backward")
   end
   for _, memory in ipairs{0.5, 1, 1e6} do
     tap.fails(function() pipeline({0, 1}, 1, {memory = memory}) end, {"memory = ", "micro_batches = 1", "memory_limit", "stages.lua:"},
-      "memory for pieces, of which there is one")
+      "memory with a single micro-batch")
   end
-  tap.fails(function() pipeline({0, 1}, 2, {memory = 1, costs = {forward = 0}}) end, {"graph", "forward"}, "costs want a forward")
-  tap.fails(function() pipeline({0, 1}, 2, {memory = 1, costs = {sideways = 1}}) end, {"graph", "sideways"}, "and no others")
-  tap.fails(function() pipeline({0, 1}, 2, {costs = {forward = 1}}) end, {"memory"}, "costs are for the dial")
+  tap.fails(function() pipeline({0, 1}, 2, {memory = 1, costs = {forward = 0}}) end, {"graph", "forward"}, "costs need forward above 0")
+  tap.fails(function() pipeline({0, 1}, 2, {memory = 1, costs = {sideways = 1}}) end, {"graph", "sideways"}, "an unknown cost")
+  tap.fails(function() pipeline({0, 1}, 2, {costs = {forward = 1}}) end, {"memory"}, "costs without memory")
   local step = rille.graph(function(x) return x:sum() end, {micro_batches = 4})
   local x = rille.empty({12, 2}, {placement = rille.placement("meta", {0, 1}), sbp = "S(0)"})
-  tap.fails(function() step(x) end, {"12 rows", "micro_batches = 4", "what does: 1, 2, 3, 6", "schedules.lua:"}, "rows that do not divide, and what does")
+  tap.fails(function() step(x) end, {"12 rows", "micro_batches = 4", "what does: 1, 2, 3, 6", "schedules.lua:"}, "rows that micro_batches does not divide; the error lists divisors")
   for _, name in ipairs{"zb-x", "", ("zb-v"):rep(10)} do
-    tap.fails(function() pipeline({0, 1}, 2, name) end, {name:sub(1, 15), "v-min", "{memory =}"}, "a schedule that there is not")
+    tap.fails(function() pipeline({0, 1}, 2, name) end, {name:sub(1, 15), "v-min", "{memory =}"}, "an unknown schedule")
   end
   tap.fails(function() pipeline({0, 1, 2}, 4, {memory = 1}, {memory_limit = 100}) end, {"the limit 100", "the least is", "idle", "stages.lua:"},
-    "memory that is enough, and a limit that is not")
+    "enough memory with too low a limit")
   tap.fails(function() pipeline({0, 1, 2}, 4, {memory = 0.1}, {memory_limit = 1 << 30}) end, {"memory = 0.1", "the least is", "idle", "stages.lua:"},
-    "a limit that is enough, and memory that is not")
+    "a sufficient limit with too little memory")
 end)
 
 tap.done()

@@ -1,8 +1,10 @@
--- What a step takes and moves with zero 1, 2, 3 (rille.parallel) beside the formulas of Rajbhandari et al. 2020; in a trace,
--- parameters are gathered and gradients scattered while others compute.
+-- zero-memory.lua - memory and bytes of a step with zero 1, 2, 3 (rille.parallel), compared with the formulas of
+-- Rajbhandari et al. 2020.
 --
--- n parameters of 4 bytes: parameters n, gradients n, two moments of Adam 2 n; over d ranks each is whole or a d-th. With
--- micro-batches whole gradients add up, and what is scattered of them lies beside.
+-- A trace also shows that gathers and scatters overlap with computation.
+--
+-- n parameters of 4 bytes: parameters n, gradients n, two moments of Adam 2 n. Over d ranks each is replicated or split
+-- into d shards. With micro-batches, full gradients accumulate, and the scattered sum is stored beside them.
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
@@ -28,15 +30,15 @@ local function trained(d, zero, pieces, width, layers)
   return step, n, losses
 end
 
--- Bytes a parameter on a rank, of what outlives the step and of gradients.
+-- Returns bytes per parameter on a rank: parameters, state and gradients.
 local function formula(d, zero, pieces)
   local state, gradients = zero >= 1 and 8 / d or 8, zero >= 2 and 4 / d or 4
   if pieces > 1 and zero >= 2 then gradients = 4 + 4 / d end
   return (zero == 3 and 4 / d or 4) + state + gradients
 end
 
--- What is at work beside, in bytes: activations, and of n parameters and gradients a block or two of the eight. Where moves
--- have streams, the whole gradient that is scattered stays while the next one is computed.
+-- Returns bytes of working memory: activations, and one or two blocks of the eight, of n parameters and gradients. If
+-- moves have streams, a full gradient that is being scattered stays while the next one is computed.
 local function at_work(step, n, width, pieces)
   local streams = tostring(step:plan{physical = true}):find("stream move", 1, true)
   return (pieces == 1 and 0.4 or 1.25) * n + (streams and 4 * 4 * width * width or 0)
@@ -58,20 +60,20 @@ tap.group("memory and bytes", function()
       for zero = 0, 3 do
         local step, n, losses = trained(d, zero, pieces, WIDTH, 8)
         local most, moved = most_and_moved(step)
-        local name, bytes = ("%d ranks, zero %d, %d pieces: "):format(d, zero, pieces), formula(d, zero, pieces)
+        local name, bytes = ("%d ranks, zero %d, %d micro-batches: "):format(d, zero, pieces), formula(d, zero, pieces)
         whole = whole or losses
-        tap.is(losses, whole, name .. "the bits of zero 0")
-        tap.ok(most <= bytes * n + at_work(step, n, WIDTH, pieces), name .. "the memory of the formula",
-          ("%.2f bytes a parameter, the formula %.2f"):format(most / n, bytes))
+        tap.is(losses, whole, name .. "losses have the bits of zero 0")
+        tap.ok(most <= bytes * n + at_work(step, n, WIDTH, pieces), name .. "memory is at most that of the formula",
+          ("%.2f bytes per parameter, the formula %.2f"):format(most / n, bytes))
         local ways = zero == 3 and 2 * pieces + 1 or 2
-        tap.ok(moved <= 4 * ways * (d - 1) * n and moved >= 0.97 * 4 * ways * (d - 1) * n, name .. "each parameter goes " .. ways .. " ways",
+        tap.ok(moved <= 4 * ways * (d - 1) * n and moved >= 0.97 * 4 * ways * (d - 1) * n, name .. "each parameter moves " .. ways .. " times",
           ("%.2f"):format(moved / 4 / (d - 1) / n))
       end
     end
   end
 end)
 
-tap.group("while others compute", function()
+tap.group("overlap with computation", function()
   local SLEEP <const> = 0.002
   rille._slow_op("matmul", SLEEP)
   rille._slow_op("contract", SLEEP)
@@ -88,8 +90,8 @@ tap.group("while others compute", function()
       early = early + (a.from < computed and 1 or 0)
     end
   end
-  tap.ok(scattered > 0 and early >= 0.9 * scattered, "gradients are scattered during the last piece",
-    ("%d of %d before its last kernel ends"):format(early, scattered))
+  tap.ok(scattered > 0 and early >= 0.9 * scattered, "gradients are scattered during the last micro-batch",
+    ("%d of %d before the last kernel ends"):format(early, scattered))
   local threads = {}
   for _, d in ipairs(rille.devices()) do threads[d.thread] = true end
   if not threads[1] then return tap.ok(true, "parameters are gathered while the other device computes # SKIP there is one device thread") end

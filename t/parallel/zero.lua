@@ -1,4 +1,5 @@
--- Tests of actors/plan/rewrite/zero.c and of schedules in the options of a graph: updates and their state on slices, the same bits.
+-- zero.lua - zero and schedules as options of a graph (actors/plan/rewrite/zero.c): updates and their state on slices
+-- give the same bits.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -35,7 +36,7 @@ for _, case in ipairs(cases) do
     for _, pieces in ipairs{1, 2} do
       local want, plain = train(case[2], case[3], case[4], {micro_batches = pieces}, make)
       for zero = 1, 3 do
-        local what = ("%s, %s in %d, zero %d"):format(case[1], name, pieces, zero)
+        local what = ("%s, %s, micro-batches %d, zero %d"):format(case[1], name, pieces, zero)
         local got, step, net = train(case[2], case[3], case[4], {micro_batches = pieces, zero = zero}, make)
         tap.is(got, want, what .. ": the same bits")
         local split, gathered = 0, 0
@@ -47,7 +48,7 @@ for _, case in ipairs(cases) do
         for _, move in ipairs(step:explain().boxing) do gathered = gathered + (move.to == move.from and 0 or 1) end
         tap.is(split, 4, what .. ": every update computes on slices")
         tap.ok(gathered > 0 and net:parameters()[2].sbp == net:parameters()[4].sbp and not net:parameters()[4].sbp:find("S"),
-          what .. ": parameters lie as they did")
+          what .. ": parameters keep their layouts")
         tap.ok(step:explain().bytes <= plain:explain().bytes, what .. ": no more bytes than all-reduce")
       end
     end
@@ -56,11 +57,11 @@ end
 for _, mode in ipairs{true, "propagate", "recursive", "greedy"} do
   for name, value in pairs{zero = 1, offload = rille.placement("cpu", {1}), recompute = "auto"} do
     tap.fails(function() rille.graph(function(x) return x end, {[name] = value, auto_parallel = mode}) end,
-      {name, "auto_parallel", "take one"}, ("%s beside auto_parallel = %s"):format(name, mode))
+      {name, "auto_parallel", "take one"}, ("%s with auto_parallel = %s"):format(name, mode))
   end
 end
 
--- Waiting weight gradients and recomputation change no bit either.
+-- Separate weight gradients and recompute do not change bits.
 do
   local want = train({0, 1}, "B", "S(0)", {micro_batches = 4}, makers.AdamW)
   for _, schedule in ipairs{"gpipe", "zb-h1", "zb-h2", {lag = 3, split_backward = true}} do
@@ -71,12 +72,12 @@ do
   end
 end
 
--- A recipe's zero and a graph's: one of them, or both with one number; else both lines are named.
+-- zero of a recipe and zero of a graph: one may be given, or both with the same number; else an error names both lines.
 do
   local P = rille.placement("cpu", {0, 1})
   local function here() return debug.getinfo(2, "l").currentline end
   local recipe_line, graph_line
-  -- Makes a training; gives the model and step(), which gives its loss.
+  -- Makes a training. Returns the model, step(), which returns the loss, and the recipe's table.
   local function make(recipe, graph)
     rille.manual_seed(5)
     local net = nn.Sequential(nn.TransformerBlock(8, 2), nn.Linear(8, 8))
@@ -110,23 +111,23 @@ do
       else
         differ = differ + 1
         tap.fails(function() losses(recipe, graph) end, {("/zero.lua:%d) says zero = %d"):format(recipe_line, recipe),
-          ("/zero.lua:%d) says zero = %d"):format(graph_line, graph)}, what .. ": an error names both lines")
+          ("/zero.lua:%d) says zero = %d"):format(graph_line, graph)}, what .. ": the error names both lines")
       end
     end
   end
-  tap.is({agree, differ}, {10, 6}, "all pairs were tried")
+  tap.is({agree, differ}, {10, 6}, "all pairs of numbers were tried")
 
   local net, step, table_of = make(2, 2)
   step()
   rille.parallel(net, {data = 0, zero = 3})
-  tap.fails(step, {"zero = 3", "zero = 2"}, "a recipe that comes later counts in the next step")
+  tap.fails(step, {"zero = 3", "zero = 2"}, "a later recipe is used in the next step")
   rille.parallel(net, table_of)
-  tap.ok(step() > 0, "so does the table of one")
+  tap.ok(step() > 0, "a recipe's table is used in the next step")
   rille.parallel(net, {})
-  tap.ok(step() > 0, "and {} has none")
+  tap.ok(step() > 0, "an empty recipe has no zero")
 end
 
--- In backward of experts a view of a gathered weight stands before who reads it.
+-- In the backward of experts a view of a gathered weight comes before the view's reader.
 do
   local P = rille.placement("cpu", {0, 1})
   local function losses(zero, pieces, offload)
@@ -146,8 +147,8 @@ do
   end
   for pieces = 1, 2 do
     local want = losses(0, pieces)
-    tap.is(losses(3, pieces), want, ("experts in %d pieces, zero 3: the same bits"):format(pieces))
-    tap.is(losses(0, pieces, rille.placement("cpu", {2, 3})), want, ("experts in %d pieces, offload: the same bits"):format(pieces))
+    tap.is(losses(3, pieces), want, ("experts, %d micro-batches, zero 3: the same bits"):format(pieces))
+    tap.is(losses(0, pieces, rille.placement("cpu", {2, 3})), want, ("experts, %d micro-batches, offload: the same bits"):format(pieces))
   end
 end
 tap.done()
