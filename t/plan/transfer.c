@@ -176,7 +176,7 @@ random_programs(struct rille_session *s, uint64_t seed, const char *name)
     }
     ok(n.programs > 300 && n.same == n.programs, "%s: %d random programs have the bits of one memory space", name,
        n.programs);
-    if (!strcmp(name, "cpu and late")) is_int(n.planned, n.programs, "one memory space has no transfers");
+    if (!strcmp(name, "cpu and async")) is_int(n.planned, n.programs, "one memory space has no transfers");
     diag("%d transfers", n.transfers);
 }
 
@@ -235,15 +235,15 @@ main(void)
     struct rille_session *s;
     alarm(HANG);
     if (rille_open(&o, &s)) return 1;
-    every_move(s, DEV_CPU, DEV_ASYNC, "cpu -> late");
-    every_move(s, DEV_ASYNC, DEV_CPU, "late -> cpu");
+    every_move(s, DEV_CPU, DEV_ASYNC, "cpu -> async");
+    every_move(s, DEV_ASYNC, DEV_CPU, "async -> cpu");
     other_kind = DEV_ASYNC;
-    random_programs(s, seed_of(1), "cpu and late");
+    random_programs(s, seed_of(1), "cpu and async");
     refused(s);
     found(s);
     device_late.flags &= ~(unsigned)ONE_SPACE;
-    every_move(s, DEV_ASYNC, DEV_ASYNC, "late devices that cannot access each other");
-    random_programs(s, seed_of(1), "cpu and late devices that cannot access each other");
+    every_move(s, DEV_ASYNC, DEV_ASYNC, "async devices that cannot access each other");
+    random_programs(s, seed_of(1), "cpu and async devices that cannot access each other");
     device_late.flags |= ONE_SPACE;
     rille_close(&s);
     static const char *const schedule[] = {NULL, "1f1b", "gpipe"};
