@@ -1,4 +1,5 @@
--- rille.autocast: products in 16 bits, sums and norms in 32; parameters stay f32, traces keep it, moves carry half the bytes.
+-- autocast.lua - rille.autocast: matrix products in 16 bits, sums and norms in 32. Parameters stay f32, traces keep
+-- autocast, and moves carry half the bytes.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -22,11 +23,12 @@ tap.group("dtypes", function()
     ["sum of integers"] = {function() return rille.arange(3):sum() end, "i64"}} do
     tap.is(under(case[1]).dtype, case[2], name)
   end
-  tap.is(x:matmul(x:transpose(0, 1)).dtype, "f32", "afterwards all is as before")
+  tap.is(x:matmul(x:transpose(0, 1)).dtype, "f32", "after autocast, matmul is f32 again")
 end)
 
--- A loss of halves that were cast to f32 reads the halves: a copy of them in f32, and of their gradient, is not made.
-tap.group("a loss of what was cast", function()
+-- A loss of 16-bit logits that were cast to f32 reads the 16-bit logits. No f32 copy of the logits or of their gradient
+-- is made.
+tap.group("a loss of cast logits", function()
   local labels = rille.tensor({1, 7, 0, 5}, {dtype = "i64"})
   local function losses(options, computed)
     local h = half:detach():requires_grad_(true)
@@ -37,32 +39,32 @@ tap.group("a loss of what was cast", function()
     return loss.dtype, loss:totable(), h.grad:to("f32"):totable(), h.grad.dtype
   end
   for _, options in ipairs{{}, {reduction = "none"}, {reduction = "sum", label_smoothing = 0.25}, {ignore_index = 7}} do
-    tap.is(table.pack(losses(options)), table.pack(losses(options, true)), "is the loss of the cast, bit by bit, and so is its gradient")
+    tap.is(table.pack(losses(options)), table.pack(losses(options, true)), "loss and gradient equal those of the computed cast bit by bit")
   end
   for name, of in pairs{f32 = function(h) return h:to("f32") end, bf16 = function(h) return h end} do
-    tap.is(of(half):cross_entropy(labels).dtype, name, "and its dtype that of what it was given: " .. name)
+    tap.is(of(half):cross_entropy(labels).dtype, name, "the loss has the dtype of its logits: " .. name)
   end
   tap.fails(function() return half:to("f32"):cross_entropy(labels:reshape{2, 2}) end, {"logits is f32{4, 8}", "autocast.lua"},
-    "errors are of what it was given")
+    "errors name the logits that were given")
   local step = rille.graph(function(h) return h:to("f32"):reshape{2, 2, 8}:reshape{4, 8}:cross_entropy(labels) end)
   step(half)
-  tap.ok(not tostring(step:plan()):find(" cast ", 1, true), "no task casts")
+  tap.ok(not tostring(step:plan()):find(" cast ", 1, true), "no task casts logits")
   local kept = rille.graph(function(h) local f = h:to("f32"); return f, f:cross_entropy(labels) end)
   kept(half)
-  tap.ok(step(half):item() == select(2, kept(half)):item(), "nor does it matter that somebody wants the cast too")
+  tap.ok(step(half):item() == select(2, kept(half)):item(), "the loss is equal if the cast is also a result")
 end)
 
 tap.group("scope", function()
   pcall(under, error, "stop")
-  tap.is((x:matmul(x:transpose(0, 1))).dtype, "f32", "an error ends it")
+  tap.is((x:matmul(x:transpose(0, 1))).dtype, "f32", "an error ends autocast")
   local inner = under(function() return under(function() return 1 end), x:matmul(x:transpose(0, 1)).dtype end)
-  tap.is(inner, 1, "results come through")
-  tap.is(table.pack(under(function() return nil, 2, nil end)), {nil, 2, nil, n = 3}, "all of them, nil or not")
-  tap.fails(function() rille.autocast("f32", print) end, {"bf16", "f32", "autocast.lua"}, "16 bits are wanted")
-  tap.fails(function() rille.autocast("bf16") end, {"function", "autocast.lua"}, "and a function")
+  tap.is(inner, 1, "autocast returns the function's results")
+  tap.is(table.pack(under(function() return nil, 2, nil end)), {nil, 2, nil, n = 3}, "all results are returned, nil or not")
+  tap.fails(function() rille.autocast("f32", print) end, {"bf16", "f32", "autocast.lua"}, "a 32-bit dtype is refused")
+  tap.fails(function() rille.autocast("bf16") end, {"function", "autocast.lua"}, "a missing function is refused")
 end)
 
--- A coroutine takes what is on along when it yields, and finds it again.
+-- A coroutine has its own autocast state, which it keeps across yields.
 tap.group("coroutines", function()
   local function dtype() return x:matmul(x:transpose(0, 1)).dtype end
   local function turns(resume)
@@ -81,26 +83,26 @@ tap.group("coroutines", function()
     coroutine.yield(dtype())
   end
   local within, after = "bf16 f32", "f32 f32"
-  tap.is(turns(coroutine.wrap(body)), {within, within, after}, "wrapped: it is on in the coroutine, off where it yields to")
+  tap.is(turns(coroutine.wrap(body)), {within, within, after}, "wrapped: autocast is on in the coroutine, off in the caller")
   local co = coroutine.create(body)
-  tap.is(turns(function() return select(2, coroutine.resume(co)) end), {within, within, after}, "resumed: so too")
+  tap.is(turns(function() return select(2, coroutine.resume(co)) end), {within, within, after}, "resumed: autocast is on in the coroutine, off in the caller")
   local new, old = coroutine.wrap(function() while true do coroutine.yield(dtype()) end end), nil
-  tap.is({under(new), new()}, {"bf16", "bf16"}, "a new one begins with what is on")
+  tap.is({under(new), new()}, {"bf16", "bf16"}, "a new coroutine begins with the caller's autocast")
   old = coroutine.wrap(function() while true do coroutine.yield(dtype()) end end)
-  tap.is({old(), under(old), dtype()}, {"f32", "f32", "f32"}, "and keeps it")
+  tap.is({old(), under(old), dtype()}, {"f32", "f32", "f32"}, "an old coroutine keeps its state")
   local left = coroutine.create(body)
   coroutine.resume(left)
   under(function()
     coroutine.close(left)
-    tap.is(dtype(), "bf16", "one that is closed leaves what is on")
+    tap.is(dtype(), "bf16", "closing a coroutine does not change the caller's autocast")
   end)
   left = coroutine.wrap(function() under(function() coroutine.yield() error("stop") end) end)
   left()
   pcall(left)
-  tap.is(dtype(), "f32", "and so does one that fails")
+  tap.is(dtype(), "f32", "a coroutine that fails does not change the caller's autocast")
 end)
 
--- Three steps; losses, and the greatest distance of parameters.
+-- Returns the losses of three steps.
 local function train(how)
   rille.manual_seed(3)
   local net = nn.TransformerBlock(8, 2)
@@ -120,9 +122,9 @@ end
 
 tap.group("training", function()
   local plain, wide = train("plain"), train("f32")
-  tap.near(plain, wide, "losses are those of f32 but for rounding", 2e-2, 1e-3)
-  tap.ok(plain[3] ~= wide[3], "which there is")
-  tap.is(train("graph"), plain, "a compiled step keeps what was on when it was traced")
+  tap.near(plain, wide, "losses are near those of f32", 2e-2, 1e-3)
+  tap.ok(plain[3] ~= wide[3], "losses differ from f32 by rounding")
+  tap.is(train("graph"), plain, "a compiled step keeps the autocast of its trace")
 end)
 
 tap.group("moves", function()
@@ -132,12 +134,12 @@ tap.group("moves", function()
   local wide = bytes(function() return a:matmul(w:to_global{sbp = "B"}) end)
   local y = under(function() return a:matmul(w) end)
   local moved = rille.explain(y)
-  tap.is({moved.boxing[1].dtype, 2 * moved.bytes <= wide}, {"bf16", true}, "what is moved was cast before")
+  tap.is({moved.boxing[1].dtype, 2 * moved.bytes <= wide}, {"bf16", true}, "operands are cast before they are moved")
 end)
 
--- What products take is cast below its views: nobody sees that but by the dtype.
+-- Operands of products are cast below their views. Only the dtype shows that.
 tap.group("views", function()
-  local a = rille.tensor{{1, 0, -1, 1}, {0, 1, 1, 0}} -- small whole numbers, which 16 bits hold
+  local a = rille.tensor{{1, 0, -1, 1}, {0, 1, 1, 0}} -- small integers, exact in 16 bits
   local function weight(on)
     local w = rille.tensor{{1, 0, 2, -1}, {0, 1, 0, 1}, {-1, 1, 0, 0}}
     w.requires_grad = on
@@ -155,7 +157,7 @@ tap.group("views", function()
     local g, h, k = rille.grad(y, {turned, again, w})
     local second = rille.grad((g * g):sum(), {turned})
     return {g:totable(), h:totable(), k:totable(), second:totable()}
-  end, "a gradient is asked of a view")
+  end, "gradients of views are equal")
   for _, sbp in ipairs{"B", "S(0)", "S(1)"} do
     local function asked(how, compiled)
       local w = weight(true):to_global{placement = P, sbp = sbp}:detach()
@@ -171,7 +173,7 @@ tap.group("views", function()
     end
     local function plain(f) return f() end
     local want = asked(plain, false)
-    tap.is({asked(under, false), asked(plain, true), asked(under, true)}, {want, want, want}, "nor is it seen by what moves below a view: " .. sbp)
+    tap.is({asked(under, false), asked(plain, true), asked(under, true)}, {want, want, want}, "gradients are equal with moves below a view: " .. sbp)
   end
   both(function(how)
     local w = weight(true)
@@ -180,14 +182,14 @@ tap.group("views", function()
     local loss = y:to("f32"):sum() + w:sum()
     loss:backward()
     return {y.requires_grad, w.grad:totable()}
-  end, "none passes a view that was made without")
+  end, "no gradient passes a view made under no_grad")
   for _, on in ipairs{true, false} do
     both(function(how)
       local w = weight(on)
       local turned = w:transpose(0, 1)
       w.requires_grad = not on
       return how(function() return a:matmul(turned) end).requires_grad
-    end, "nor one that was made while requires_grad was " .. tostring(on))
+    end, "a view keeps the requires_grad of its creation: " .. tostring(on))
   end
   both(function(how)
     local w = weight(false)
@@ -196,10 +198,10 @@ tap.group("views", function()
     local before = step(a):totable()
     w[{}] = 7
     return {before, step(a):totable()}
-  end, "a view made before a trace stays as it was")
+  end, "a view made before a trace keeps its values")
 end)
 
--- A bias is part of the product that it is added to, as in PyTorch's linear: it takes the product's 16 bits, split or not.
+-- A bias is part of its product, as in PyTorch's linear: the sum is in 16 bits, split or not.
 tap.group("layers", function()
   local Q = rille.placement("cpu", {{0, 1}, {2, 3}})
   local ids = rille.randn{4, 4, 8}
@@ -237,8 +239,8 @@ tap.group("layers", function()
             local called = ("%s, bias %s, way %d, rows %s, compiled %s"):format(name, bias, way, rows, compiled)
             local expected = {"bf16"}
             for i = 2, #dtypes do expected[i] = "f32" end
-            tap.is(dtypes, expected, called .. ": gives bf16, gradients are f32")
-            tap.near(got, want, called .. ": the numbers but for rounding", 2e-2, 0.3)
+            tap.is(dtypes, expected, called .. ": the result is bf16, gradients are f32")
+            tap.near(got, want, called .. ": values are near those of f32", 2e-2, 0.3)
           end
         end
       end

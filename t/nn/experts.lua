@@ -1,12 +1,14 @@
--- nn.MixtureOfExperts is its formula, in which every expert sees every entry: values, gradients and theirs, by numbers of
--- experts, top_k, entries, dtypes and layouts; and its experts multiply what chose them alone.
+-- experts.lua - nn.MixtureOfExperts equals a formula in which every expert processes every entry.
+--
+-- Compares values, gradients and second gradients over numbers of experts, top_k, entries, dtypes and layouts. In the
+-- layer, experts multiply only the entries that chose them.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn
 local ONE, LINE, GRID = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1}), rille.placement("cpu", {{0, 1}, {2, 3}})
 local D <const>, HIDDEN <const> = 6, 10
 
--- The formula, of entries (n, d).
+-- The formula for entries (n, d).
 local function formula(m, x)
   local p = m.router(x):softmax(-1)
   local _, best = p:topk(m.top_k)
@@ -15,16 +17,16 @@ local function formula(m, x)
   return (rille.matmul(rille.matmul(x:unsqueeze(0), m.up):gelu(), m.down) * gates):sum{axis = 0}
 end
 
--- Where entries and parameters lie.
+-- Layouts of entries, up and down.
 local layouts = {
   {"one device", ONE, "B", "B", "B"},
-  {"whole on two", LINE, "B", "B", "B"},
-  {"entries cut", LINE, "S(0)", "B", "B"},
-  {"experts cut", LINE, "B", "S(0)", "S(0)"},
-  {"experts and entries cut by one axis", LINE, "S(0)", "S(0)", "S(0)"},
-  {"the hidden width cut", LINE, "B", "S(2)", "S(1)"},
-  {"width cut", LINE, "S(1)", "S(1)", "S(2)"},
-  {"two layers cut differently", LINE, "B", "S(0)", "S(1)"},
+  {"replicated on two", LINE, "B", "B", "B"},
+  {"entries split", LINE, "S(0)", "B", "B"},
+  {"experts split", LINE, "B", "S(0)", "S(0)"},
+  {"experts and entries split by one axis", LINE, "S(0)", "S(0)", "S(0)"},
+  {"hidden width split", LINE, "B", "S(2)", "S(1)"},
+  {"width split", LINE, "S(1)", "S(1)", "S(2)"},
+  {"two layers split differently", LINE, "B", "S(0)", "S(1)"},
   {"entries and experts", GRID, "(S(0), B)", "(B, S(0))", "(B, S(0))"},
   {"experts by both axes", GRID, "(B, B)", "(S(0), S(0))", "(S(0), S(0))"},
   {"experts and the hidden width", GRID, "(B, B)", "(S(0), S(2))", "(S(0), S(1))"},
@@ -32,7 +34,7 @@ local layouts = {
 
 local function whole(t) return t:to_global{placement = ONE, sbp = "B"}:to("f64"):reshape{-1}:totable() end
 
--- What a step gives: the result, gradients of all, and the gradient of a gradient.
+-- Returns the result of a step, the gradients of all leaves, and a second gradient.
 local function parts(forward, m, x, slant)
   local y = forward(m, x)
   local leaves = {x, m.router.weight, m.up, m.down}
@@ -42,7 +44,7 @@ local function parts(forward, m, x, slant)
     ["that of down"] = whole(g[4]), ["a gradient's gradient"] = whole((rille.grad(square, {m.down})))}
 end
 
--- The least digits of a dtype, of values of about 1.
+-- Tolerance per dtype for values of about 1.
 local digits = {f64 = 1e-12, f32 = 1e-5, bf16 = 0.06, f16 = 0.01}
 
 local function try(dtype, experts, top_k, n, how)
@@ -82,8 +84,8 @@ tap.group("numbers", function()
   end
 end)
 
--- Two ranks that have some of one entry's experts each give the bits of one that has all.
-tap.group("an entry that is cut", function()
+-- If two ranks each have some of an entry's experts, the result has the bits of one rank with all experts.
+tap.group("experts of an entry on two ranks", function()
   local function cut(t, sbp) return t:to_global{placement = LINE, sbp = sbp} end
   for _, top_k in ipairs{2, 16, 20} do
     rille.manual_seed(top_k)
@@ -93,7 +95,7 @@ tap.group("an entry that is cut", function()
   end
 end)
 
--- Half precision of autocast, a step as a graph, and in micro-batches.
+-- Autocast, a compiled step, and micro-batches.
 tap.group("modes", function()
   local function new()
     rille.manual_seed(3)
@@ -101,7 +103,7 @@ tap.group("modes", function()
   end
   local function narrow(forward, m, x) return whole(rille.autocast("bf16", function() return forward(m, x) end)) end
   local function forward(m, x) return m(x) end
-  tap.near(narrow(forward, new()), narrow(formula, new()), "autocast rounds", 0.05, 0.05)
+  tap.near(narrow(forward, new()), narrow(formula, new()), "autocast: values are near", 0.05, 0.05)
   local function gradients(forward, options)
     local m, x = new()
     local function step(x)
@@ -117,9 +119,9 @@ tap.group("modes", function()
   tap.near(gradients(forward, {}), want, "a graph", 1e-4, 1e-6)
   tap.near(gradients(forward, {micro_batches = 4}), want, "in micro-batches", 1e-4, 1e-6)
   local m, x = new()
-  tap.is(m(x:slice(0, 0, 0)).shape, {0, D}, "of no entries there is no result")
-  tap.is(m(x:reshape{2, 3, 4, D}).shape, {2, 3, 4, D}, "entries lie in any number of dimensions")
-  tap.ok(tostring(rille.explain(m(x))):find("expert_matmul", 1, true), "experts multiply what chose them alone")
+  tap.is(m(x:slice(0, 0, 0)).shape, {0, D}, "no entries give an empty result")
+  tap.is(m(x:reshape{2, 3, 4, D}).shape, {2, 3, 4, D}, "entries may have any number of leading dimensions")
+  tap.ok(tostring(rille.explain(m(x))):find("expert_matmul", 1, true), "experts multiply only the entries that chose them")
 end)
 
 tap.done()

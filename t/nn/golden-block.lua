@@ -1,5 +1,7 @@
--- golden-block.lua - two layers of a transformer with a causal mask: outputs and the gradients of all parameters are those
--- of PyTorch's layer (t/golden/block.lua, made by block.py there), on one device and split by batch, by heads and by both.
+-- golden-block.lua - two transformer layers with a causal mask match PyTorch's layer.
+--
+-- Outputs and the gradients of all parameters are compared with t/golden/block.lua, made by block.py there: on one
+-- device, and split by batch, by heads and by both.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn
@@ -29,7 +31,7 @@ local function flat(v, list)
   return list
 end
 
--- The largest distance, against the largest value.
+-- Returns the largest difference relative to the largest value.
 local function distance(got, want)
   local largest, worst = 0, 0
   for _, v in ipairs(want) do largest = math.max(largest, math.abs(v)) end
@@ -40,7 +42,7 @@ local function distance(got, want)
   return #got == #want and worst / largest or math.huge
 end
 
--- The keys' bias moves every score of a row alike: its gradient is nothing but what rounding leaves.
+-- The keys' bias shifts all scores of a row equally, so its gradient is only rounding noise.
 local function near(t, want, name)
   local got, limit = flat(t:totable(), {}), 1e-5
   if name:find("k_proj.bias") then
@@ -54,7 +56,7 @@ local function near(t, want, name)
   if not tap.ok(off < limit, name) then tap.diag(("off by %g"):format(off)) end
 end
 
--- cut(name): the layout of a parameter; of the input where the name is "x".
+-- cut(name): layout of a parameter, or of the input if the name is "x".
 local function try(what, placement, cut)
   local layers = {}
   for i = 1, golden.layers do
@@ -84,10 +86,10 @@ local function try(what, placement, cut)
     count = count + 1
     near(found[t.name].grad, t.grad, what .. ": the gradient of " .. t.name)
   end
-  tap.is(count, 1 + 16 * golden.layers, what .. ": no parameter is left out")
+  tap.is(count, 1 + 16 * golden.layers, what .. ": all parameters were compared")
 end
 
--- Rows of what is cut into heads or widens, columns of what follows.
+-- Splits rows of weights that make heads or widen, and columns of the weights that follow.
 local function by_heads(name)
   if name:find("[qkv]_proj") or name:find("fc1") then return "S(0)" end
   if name:find("out_proj.weight") or name:find("fc2.weight") then return "S(1)" end

@@ -1,6 +1,7 @@
--- golden-models.lua - tiny GPT-2 and Llama are Hugging Face's (t/golden/models.lua, made by models.py there): logits,
--- losses of five AdamW steps, greedy text - from every form of file and on every recipe over eight devices. RILLE_LONG=1
--- tries every recipe from every form.
+-- golden-models.lua - tiny GPT-2 and Llama match Hugging Face's (t/golden/models.lua, made by models.py there).
+--
+-- Compares logits, losses of five AdamW steps, and greedy text, from every file format and on every recipe over eight
+-- devices. RILLE_LONG=1 tries every recipe with every format.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local optim = rille.optim
@@ -32,12 +33,12 @@ local dir = os.tmpname()
 os.remove(dir)
 os.execute("mkdir '" .. dir .. "'")
 
--- ---- forms of files ----
+-- ---- file formats ----
 
--- Values of t in memory order: 4 bytes each, or 2 (bf16, f16).
+-- Returns the values of t in memory order: 4 bytes each, or 2 (bf16, f16).
 local function bytes_of(t, dtype)
   local out = {}
-  if dtype == "f16" then -- they are the end of an .npy file
+  if dtype == "f16" then -- the values end an .npy file
     local path = dir .. "/half.npy"
     rille.save(path, t:to"f16")
     local file <close> = assert(io.open(path, "rb"))
@@ -56,7 +57,7 @@ local function write(path, ...)
   assert(file:close())
 end
 
--- A checkpoint of llm.c, version 3 (f32) or 5 (bf16), of a GPT-2.
+-- Writes a checkpoint of llm.c for a GPT-2: version 3 (f32) or 5 (bf16).
 local function write_llmc(m, path, version)
   local c, state, out = m.config, m:state_dict(), {}
   local head = {20240326, version, c.length, c.vocab, c.layers, c.heads, c.width, c.vocab + 5}
@@ -68,7 +69,7 @@ local function write_llmc(m, path, version)
     end
   end
   add(state["wte.weight"])
-  add(rille.zeros{5, c.width}) -- ids that round up the vocabulary
+  add(rille.zeros{5, c.width}) -- padding of the vocabulary
   add(state["wpe.weight"])
   each_layer("norm1.weight"); each_layer("norm1.bias")
   for _, part in ipairs{"weight", "bias"} do
@@ -82,7 +83,7 @@ local function write_llmc(m, path, version)
   write(path, table.concat(out))
 end
 
--- Hugging Face's names and tensors of a model, in the order of names.
+-- Returns a model's tensors under Hugging Face's names, and the sorted names.
 local function theirs(m, at)
   m:save(at)
   local tensors, names = rille.load(at .. "/model.safetensors"), {}
@@ -100,7 +101,7 @@ local function crc32(s)
   return crc ~ 0xffffffff
 end
 
--- An archive whose members are stored: a head before each, and a list of them at the end.
+-- Writes a zip archive without compression: a header before each member, and a directory at the end.
 local function write_npz(m, at)
   local tensors, names = theirs(m, at)
   local out, list, offset = {}, {}, 0
@@ -119,7 +120,8 @@ local function write_npz(m, at)
   return at .. ".npz"
 end
 
--- Of no named values; sizes are told last axis first, and each tensor begins at a multiple of 32 bytes.
+-- Writes a GGUF file without metadata. Sizes are listed last axis first, and each tensor begins at a multiple of 32
+-- bytes.
 local gguf_types = {f32 = 0, f16 = 1, bf16 = 30}
 local function write_gguf(m, at, dtype)
   local tensors, names = theirs(m, at)
@@ -138,7 +140,7 @@ local function write_gguf(m, at, dtype)
   return at .. ".gguf"
 end
 
--- A model of g's sizes where options say, with what fill puts into it.
+-- Makes a model of g's sizes on options' placement, and fills it.
 local function filled(name, g, options, fill)
   local config = {}
   for k, v in pairs(g.config) do config[k] = v end
@@ -153,7 +155,8 @@ local function by_names(name, g, path, options)
   end)
 end
 
--- What writes a form and gives its path; load: for what models' own `load` does not take; rough: its values have 16 bits.
+-- Writers of the formats, which return the path. load: a loader other than the model's own `load`; rough: values have
+-- 16 bits.
 local forms = {
   {"a folder", function(m, at) m:save(at); return at end},
   {"its file", function(m, at) m:save(at); return at .. "/model.safetensors" end},
@@ -196,7 +199,7 @@ local recipes = {
   {"stages x data", P4, {stages = {P4, Q4}, data = 0}},
 }
 
--- ---- what is compared ----
+-- ---- comparison ----
 
 local function compare(m, g, name, rough)
   local x, y = ids(golden.ids, rille.parallel.input(m)), ids(golden.labels, rille.parallel.labels(m))

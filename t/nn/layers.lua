@@ -1,4 +1,4 @@
--- Layers against values computed by hand or by plain Lua.
+-- layers.lua - layers against values computed by hand or by plain Lua.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, T = rille.nn, rille.tensor
@@ -9,10 +9,10 @@ tap.group("Linear, Embedding", function()
   local fc = nn.Linear(2, 3, {bias = false})
   set(fc.weight, {{1, 2}, {3, 4}, {5, 6}})
   tap.is(fc(T{{1, 1}, {0, 2}}):totable(), {{3, 7, 11}, {4, 8, 12}}, "Linear without bias")
-  tap.is(fc.bias, nil, "has none")
-  tap.is(fc(rille.ones{2, 4, 2}).shape, {2, 4, 3}, "Linear takes any leading axes")
+  tap.is(fc.bias, nil, "Linear without bias has no bias field")
+  tap.is(fc(rille.ones{2, 4, 2}).shape, {2, 4, 3}, "Linear accepts any leading axes")
   tap.fails(function() nn.Linear(2, 3, {bais = true}) end, {"bais", "bias", "layers.lua"}, "an unknown option is an error")
-  tap.fails(function() nn.Linear(2) end, {"nn.Linear", "output"}, "so is a missing size")
+  tap.fails(function() nn.Linear(2) end, {"nn.Linear", "output"}, "a missing size is an error")
   tap.fails(function() fc(rille.ones{2, 3}) end, {"matmul", "nn.Linear"}, "a wrong input names the layer")
   local e = nn.Embedding(3, 2)
   set(e.weight, {{1, 2}, {3, 4}, {5, 6}})
@@ -35,8 +35,8 @@ tap.group("convolution", function()
   set(conv.weight, {{{{1, 0}, {0, -1}}}}); set(conv.bias, {10})
   tap.is(conv(T{{{{1, 2, 3}, {4, 5, 6}, {7, 8, 9}}}}):totable(), {{{{6, 6}, {6, 6}}}}, "Conv2d is a sum over windows")
   local shape = nn.Conv2d(4, 6, {3, 5}, {stride = 2, padding = 1, groups = 2})(rille.ones{1, 4, 9, 9}).shape
-  tap.is(shape, {1, 6, 5, 4}, "with stride, padding and groups")
-  tap.fails(function() nn.Conv2d(3, 4, 3, {groups = 2}) end, {"3 and 4 channels"}, "channels divide into groups")
+  tap.is(shape, {1, 6, 5, 4}, "Conv2d with stride, padding and groups")
+  tap.fails(function() nn.Conv2d(3, 4, 3, {groups = 2}) end, {"3 and 4 channels"}, "channels that groups do not divide are refused")
 end)
 
 tap.group("activations, losses", function()
@@ -57,13 +57,13 @@ tap.group("Dropout", function()
     if v ~= 0 then kept = kept + 1 end
   end
   tap.ok(kept > 690 and kept < 810, "Dropout keeps 1 - p", kept)
-  tap.near(rille.tensor(y):max():item(), 1 / 0.75, "and scales what it keeps")
-  tap.ok(drop(x):sum():item() ~= rille.tensor(y):sum():item(), "every call draws anew")
+  tap.near(rille.tensor(y):max():item(), 1 / 0.75, "Dropout scales what it keeps")
+  tap.ok(drop(x):sum():item() ~= rille.tensor(y):sum():item(), "every call draws new values")
   tap.is(nn.Dropout(0)(x):sum():item(), 1000, "p = 0 changes nothing")
-  tap.fails(function() nn.Dropout(1.5) end, {"1.5"}, "p is a share")
+  tap.fails(function() nn.Dropout(1.5) end, {"1.5"}, "p above 1 is refused")
 end)
 
--- softmax(q k^T / sqrt(d), seen where j <= i) v, for one head, as plain loops.
+-- softmax(q k^T / sqrt(d), masked to j <= i if causal) v for one head, as plain loops.
 local function attend(q, k, v, causal)
   local out = {}
   for i = 1, #q do
@@ -112,14 +112,15 @@ tap.group("attention", function()
   local causal = nn.MultiheadAttention(4, 2, {is_causal = true})
   causal:load_state_dict(attention:state_dict())
   tap.near(attention(x, x, x, lower):totable(), causal(x):totable(), "a lower triangle as mask is causal", 1e-5, 1e-6)
-  tap.is(attention(x, rille.randn{1, 5, 4}).shape, {1, 3, 4}, "keys may come from elsewhere")
-  tap.fails(function() nn.MultiheadAttention(5, 2) end, {"5", "2 heads"}, "d divides into heads")
+  tap.is(attention(x, rille.randn{1, 5, 4}).shape, {1, 3, 4}, "keys may come from another tensor")
+  tap.fails(function() nn.MultiheadAttention(5, 2) end, {"5", "2 heads"}, "a width that heads do not divide is refused")
 end)
 
--- Each of the few heads of keys and values serves as many queries; with a head of its own for each query it is the same layer.
+-- Each head of keys and values serves several queries. The layer equals one with as many heads, in which the weights of
+-- keys and values are repeated.
 tap.group("fewer heads of keys and values", function()
   local heads, size, length = 6, 4, 5
-  local masks = {none = false, keys = {length}, scores = {length, length}, ["a head for all"] = {1, length, length},
+  local masks = {none = false, keys = {length}, scores = {length, length}, ["one head for all"] = {1, length, length},
     ["each head"] = {heads, length, length}, ["each row"] = {2, 1, length, length}, all = {2, heads, length, length}}
   rille.manual_seed(5)
   for _, few in ipairs{1, 2, 3} do
@@ -156,15 +157,15 @@ tap.group("transformer", function()
   local h = block.norm1(x)
   local y = x + block.attention(h)
   y = y + block.fc2(block.fc1(block.norm2(y)):gelu())
-  tap.near(block(x):totable(), y:totable(), "a block normalises first and adds", 1e-5, 1e-6)
-  tap.is(#block:parameters(), 16, "with two norms, four projections and two layers")
+  tap.near(block(x):totable(), y:totable(), "a block normalises, then adds", 1e-5, 1e-6)
+  tap.is(#block:parameters(), 16, "a block has the parameters of two norms, four projections and two layers")
   local cut = block(x:slice(1, 0, 2)):totable()
-  tap.near(block(x):slice(1, 0, 2):totable(), cut, "and does not see what comes later", 1e-4, 1e-5)
+  tap.near(block(x):slice(1, 0, 2):totable(), cut, "a block does not see later positions", 1e-4, 1e-5)
 end)
 
 tap.group("rotary tables", function()
   local cos, sin = nn.rotary_tables(5, 4, {base = 100})
-  tap.is(cos.shape, {5, 2}, "one angle for each pair")
+  tap.is(cos.shape, {5, 2}, "rotary tables have one angle per pair")
   local c, s = cos:totable(), sin:totable()
   local good = true
   for p = 0, 4 do
@@ -176,7 +177,7 @@ tap.group("rotary tables", function()
   tap.ok(good, "the angle is position * base^(-2i / size)")
 end)
 
--- Positions that are given cost what is used of the table, also where none could be.
+-- Given positions cost memory only for the used part of the table, even if the full table could not exist.
 tap.group("rotary positions", function()
   local P = rille.placement("cpu", {{0, 1}, {2, 3}})
   local scaling = {rope_type = "llama3", factor = 8, low_freq_factor = 1, high_freq_factor = 4, original_max_position_embeddings = 8}
@@ -192,7 +193,7 @@ tap.group("rotary positions", function()
         for name, way in pairs{eager = turn.turn, compiled = rille.graph(function(...) return turn:turn(...) end)} do
           local c, d
           if name == "eager" then c, d = way(turn, at(q), at(k), ids) else c, d = way(at(q), at(k), ids) end
-          tap.near({c:totable(), d:totable()}, {a:totable(), b:totable()}, ("%s, %s, %s: the places given are those meant otherwise"):format(
+          tap.near({c:totable(), d:totable()}, {a:totable(), b:totable()}, ("%s, %s, %s: given positions equal the default positions"):format(
             name, table.concat(sbp, " "), dtype), dtype == "f32" and 1e-6 or 2e-2, dtype == "f32" and 1e-6 or 2e-2)
         end
       end
@@ -239,23 +240,23 @@ tap.group("rotary positions follow the fields", function()
     local set, options, want = table.unpack(row)
     local turn, before = changed(set, options)
     local after = results(turn)
-    tap.is(after, results(nn.Rotary(6, 8, want)), name .. ": set, it is what one made so gives")
-    tap.ok(before[1][1][1][2][1] ~= after[1][1][1][2][1] or before[1][1][1][2][2] ~= after[1][1][1][2][2], name .. ": which differs")
+    tap.is(after, results(nn.Rotary(6, 8, want)), name .. ": a changed field acts as if set at creation")
+    tap.ok(before[1][1][1][2][1] ~= after[1][1][1][2][1] or before[1][1][1][2][2] ~= after[1][1][1][2][2], name .. ": the change has an effect")
   end
   local shorter = changed(function(t) t.length = 3 end)
-  tap.fails(function() shorter:turn(q, q, places):totable() end, {"3"}, "a length that is set is where positions end")
+  tap.fails(function() shorter:turn(q, q, places):totable() end, {"3"}, "a changed length limits the positions")
   local wider = changed(function(t) t.size = 16 end)
   local x = rille.randn{1, 2, 5, 16}
-  tap.is(wider:turn(x, x):totable(), nn.Rotary(6, 16):turn(x, x):totable(), "a size that is set is that of heads")
+  tap.is(wider:turn(x, x):totable(), nn.Rotary(6, 16):turn(x, x):totable(), "a changed size is the size of heads")
   for name, row in pairs{base = {0, "nn.Rotary: base"}, size = {7, "nn.Rotary: the size is even, not 7"}, length = {"x", "nn.Rotary: the length"},
     scaling = {{rope_type = "yarn"}, "nn.Rotary: scaling"}} do
     local turn = changed(function(t) t[name] = row[1] end)
-    tap.fails(function() turn:turn(q, q) end, {"layers.lua:", row[2]}, name .. ": one that cannot be is an error")
-    tap.fails(function() turn:turn(q, q, places) end, {"layers.lua:", row[2]}, name .. ": also of positions that are given")
+    tap.fails(function() turn:turn(q, q) end, {"layers.lua:", row[2]}, name .. ": an invalid value is refused")
+    tap.fails(function() turn:turn(q, q, places) end, {"layers.lua:", row[2]}, name .. ": an invalid value is refused with given positions")
   end
   local turn = nn.Rotary(6, 8, {scaling = linear(2)})
   local cos, frequency = turn:tables(q.placement, 5), turn:on(q.placement).frequency
-  tap.ok(rawequal(cos, (turn:tables(q.placement, 5))) and rawequal(frequency, turn:on(q.placement).frequency), "fields that stay keep their tables")
+  tap.ok(rawequal(cos, (turn:tables(q.placement, 5))) and rawequal(frequency, turn:on(q.placement).frequency), "unchanged fields keep their tables")
 end)
 
 tap.done()

@@ -1,33 +1,33 @@
--- models-edges.lua - what models, optimisers and data are asked at the edge: experts that are alike, the least share of
--- likely ids, results instead of leaves, options of another kind, recipes for groups of heads.
+-- models-edges.lua - edge cases of models, optimisers and data: equal experts, tiny top_p, results instead of leaves,
+-- options of wrong kinds, recipes for groups of heads.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn
 
--- ---- as many experts as top_k says, however alike they are ----
+-- ---- exactly top_k experts, even if experts are equal ----
 
 for top_k = 1, 4 do
   local moe = nn.MixtureOfExperts(8, 16, 4, {top_k = top_k})
   rille.no_grad(function() moe.router.weight:copy_(rille.zeros{4, 8}) end)
   local counts = moe:gates(rille.ones{6, 8}):gt(0):to("i64"):sum{axis = 1}
-  tap.ok(counts:min():item() == top_k and counts:max():item() == top_k, top_k .. " of four experts that are alike")
+  tap.ok(counts:min():item() == top_k and counts:max():item() == top_k, top_k .. " of four equal experts")
 end
 do
   rille.manual_seed(tap.seed(11))
   local moe = nn.MixtureOfExperts(32, 16, 64, {top_k = 2})
   local x = rille.randn{512, 32}
   local counts = rille.autocast("bf16", function() return moe:gates(x) end):gt(0):to("i64"):sum{axis = 1}
-  tap.ok(counts:min():item() == 2 and counts:max():item() == 2, "two of 64 by shares that bf16 takes for the same")
+  tap.ok(counts:min():item() == 2 and counts:max():item() == 2, "two of 64, with scores that are equal in bf16")
   local one = moe(x):to("f64")
   local P = rille.placement("cpu", {0, 1, 2, 3})
   for _, sbp in ipairs{"B", "S(0)"} do
     moe:to_global{placement = P, sbp = sbp}
     local off = (moe(x:to_global{placement = P, sbp = "S(0)"}):to_global{placement = x.placement, sbp = "B"}:to("f64") - one):abs():max():item()
-    tap.ok(off < 1e-5, ("on four devices, weights %s, the same: %g"):format(sbp, off))
+    tap.ok(off < 1e-5, ("four devices, weights %s: same result, off by %g"):format(sbp, off))
   end
 end
 
--- ---- the least share of likely ids ----
+-- ---- tiny top_p ----
 
 do
   rille.manual_seed(1)
@@ -42,7 +42,7 @@ do
   end
 end
 
--- ---- a text is written by the model as it is ----
+-- ---- generation follows changes of the model ----
 
 local function likeliest(m, ids, n)
   local row = table.move(ids, 1, #ids, 1, {})
@@ -61,11 +61,11 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
   local block = (m.h or m.layers)[1]
   local forward, before, changed = block.forward, "", 0
   for _, row in ipairs{{"as it was made", function() end},
-    {"a layer that is there twice", function() local list = m.h or m.layers; list[#list + 1] = list[1] end},
+    {"a layer that occurs twice", function() local list = m.h or m.layers; list[#list + 1] = list[1] end},
     {"a bias that asks for no gradient", function() m.lm_head.bias = (rille.arange(m.lm_head.weight.shape[1]):to("f32") * 0.7):sin() end},
     {"eps of a norm", function() if kind == "llama" then block.norm1.how.eps = 1e6 else block.norm1.eps = 1e6 end end},
     {"heads", function() block.attention.heads, block.attention.kv_heads = 1, 1; if block.attention.rotary then block.attention.rotary = nn.Rotary(16, 16) end end},
-    {"how much rotary positions turn", function() if block.attention.rotary then block.attention.rotary = nn.Rotary(16, 16, {base = 2}) end end},
+    {"the base of rotary positions", function() if block.attention.rotary then block.attention.rotary = nn.Rotary(16, 16, {base = 2}) end end},
     {"a function of the model's own", function() function m:logits(x) return self.lm_head(x) * -1 end end},
     {"a function of a layer's own", function() rawset(block, "forward", function(self, x, ...) return forward(self, x, ...) * -3 end) end},
     {"fewer experts", function() if kind == "moe" then block.mlp.top_k = 1 end end}} do
@@ -74,10 +74,10 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
     tap.is(text, likeliest(m, {1, 2, 3}, 8), ("%s: %s"):format(kind, row[1]))
     changed, before = changed + (table.concat(text, " ") ~= before and 1 or 0), table.concat(text, " ")
   end
-  tap.ok(changed >= 4, ("%s: %d of these tell in the text"):format(kind, changed))
+  tap.ok(changed >= 4, ("%s: %d of the changes alter the text"):format(kind, changed))
 end
 
--- ---- what is refused ----
+-- ---- refused arguments ----
 
 local function refused(fn, want, what)
   local good, why = pcall(fn)
@@ -91,10 +91,10 @@ refused(function() return rille.data.text("t/lib/tap.lua", {tokenizer = 3}) end,
 local train = rille.tokenizer.train
 refused(function() return train("abc", {size = 300, special = {"<|end|>", "x\xff"}}) end, "special token 2 is no UTF-8", "a special token of bytes")
 local named = train("abc", {size = 300, special = {"<|reserved_0|>", "<|reserved_7|>"}})
-tap.is(named:encode("<|reserved_7|><|reserved_0|>"), {299, 298}, "special tokens named as those that fill up have the last ids")
-tap.is(named.size, 300, "and the size is the one that was asked")
+tap.is(named:encode("<|reserved_7|><|reserved_0|>"), {299, 298}, "special tokens with names of the filling tokens have the last ids")
+tap.is(named.size, 300, "the vocabulary has the requested size")
 
--- The sizes that an error names do, and no others.
+-- The numbers of ranks that an error names work, and no others.
 for _, heads in ipairs{{8, 4}, {8, 2}, {6, 3}, {4, 4}, {2, 1}} do
   local function on(ranks)
     local place = {}

@@ -1,4 +1,5 @@
--- Language models in files: Hugging Face's folders, whole and in shards, and llm.c's checkpoints; what does not fit is named.
+-- models-files.lua - language models in files: Hugging Face's folders, single and sharded files, and llm.c's
+-- checkpoints. Errors name what does not fit.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local json = require "rille.json"
@@ -35,34 +36,34 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
     local load, m, at = rille.models[kind].load, new(kind), dir .. kind
     local want = logits(m)
     m:save(at)
-    tap.is(logits(load(at)), want, kind .. ": a folder that was not there is made, and gives the same model")
-    tap.is(logits(load(at .. "/model.safetensors")), want, kind .. ": by the name of its file too")
+    tap.is(logits(load(at)), want, kind .. ": save makes the folder, and load returns the same model")
+    tap.is(logits(load(at .. "/model.safetensors")), want, kind .. ": load accepts the file's name")
     for _, l in ipairs{{P2, "B", "B"}, {P2, "S(0)", "B"}, {P22, {"B", "S(0)"}, {"S(0)", "B"}}} do
       local split = load(at, {placement = l[1], sbp = l[2]})
       tap.near(logits(split, {placement = l[1], sbp = l[3]}), want, ("%s: read as %s"):format(kind, split:parameters()[1].sbp), 1e-4, 1e-6)
     end
     m:save(at, {max_shard_size = "9KB"})
-    tap.ok(io.open(at .. "/model.safetensors.index.json"), kind .. ": it may be cut into shards")
-    tap.is(logits(load(at)), want, kind .. ": which give the same model")
+    tap.ok(io.open(at .. "/model.safetensors.index.json"), kind .. ": save writes shards")
+    tap.is(logits(load(at)), want, kind .. ": load reads shards as the same model")
     rille.parallel(m:to_global{placement = P2, sbp = "B"}, {tensor = 0})
     m:save(at)
-    tap.is({logits(load(at)), (io.open(at .. "/model.safetensors.index.json"))}, {want, nil}, kind .. ": a split model saves the same; old shards go")
+    tap.is({logits(load(at)), (io.open(at .. "/model.safetensors.index.json"))}, {want, nil}, kind .. ": a split model saves the same file and removes old shards")
     local half = new(kind, {dtype = "bf16"})
     half:save(at)
     tap.is({load(at):parameters()[1].dtype, load(at, {dtype = "f32"}):parameters()[1].dtype}, {"bf16", "f32"},
-      kind .. ": the file's dtype is kept, unless another is asked for")
+      kind .. ": the file's dtype is kept, unless another is requested")
     local mixed = rille.load(at .. "/model.safetensors")
     for name, x in pairs(mixed) do mixed[name] = x.ndim > 1 and x or x:to("f32") end
     rille.save(at, mixed, {max_shard_size = "1GB"})
     local found = {}
     for i = 1, 8 do found[i] = load(at):parameters()[1].dtype end
-    tap.is(table.concat(found, " "), ("f32 "):rep(7) .. "f32", kind .. ": a file of several dtypes gives the one that holds all, always")
+    tap.is(table.concat(found, " "), ("f32 "):rep(7) .. "f32", kind .. ": a file of several dtypes is loaded in the dtype that holds all, each time")
     half:save(at)
     rewrite(at, function(c) c.dtype, c.bos_token_id = "bfloat16", 7 end)
     load(at, {dtype = "f32"}):save(at)
     local saved = json.load(at .. "/config.json")
     tap.is({saved.torch_dtype, saved.dtype, saved.bos_token_id}, {"float32", "float32", 7},
-      kind .. ": what is saved tells its own dtype, and keeps the words that are not the model's")
+      kind .. ": config.json has the saved dtype, and keeps entries that are not the model's")
     if kind == "gpt2" then
       rewrite(at, function(c) c.embd_pdrop, c.attn_pdrop, c.resid_pdrop = 0.1, 0.2, 0.3 end)
       local function rates(how)
@@ -71,10 +72,10 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
         local c = json.load(at .. ".rates/config.json")
         return {told.dropout.p, c.embd_pdrop, c.attn_pdrop, c.resid_pdrop}
       end
-      tap.is(rates(), {0, 0.1, 0.2, 0.3}, "gpt2: rates of a config are kept, and nothing is dropped")
-      tap.is(rates{dropout = 0.5}, {0.5, 0.5, 0.5, 0.5}, "gpt2: but as asked")
+      tap.is(rates(), {0, 0.1, 0.2, 0.3}, "gpt2: dropout rates of a config are kept, and dropout is off")
+      tap.is(rates{dropout = 0.5}, {0.5, 0.5, 0.5, 0.5}, "gpt2: a requested dropout rate replaces them")
       m:save(at .. ".rates")
-      tap.is(json.load(at .. ".rates/config.json").attn_pdrop, 0, "gpt2: a new model's are told too: 0 is not their default")
+      tap.is(json.load(at .. ".rates/config.json").attn_pdrop, 0, "gpt2: a new model writes its rates, because 0 is not the format's default")
     end
     m:save(at)
     tap.is({load(at, {quantize = "int8"}):named_buffers()() ~= nil, (pcall(load, at, {quantize = "int4"}))}, {true, false},
@@ -90,20 +91,20 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
     end
     local some
     for n in pairs(t) do some = (n:find("norm") or n:find("ln_")) and n or some end
-    refused({("'%s' is missing"):format(some)}, "a tensor that is missing", function(c) c[some] = nil end)
-    refused({"'other.weight'"}, "one that is none of its", function(c) c["other.weight"] = rille.ones{1} end)
-    refused({"{16} here, {3}"}, "one of another shape", function(c) c[some] = rille.ones{3} end)
+    refused({("'%s' is missing"):format(some)}, "a missing tensor", function(c) c[some] = nil end)
+    refused({"'other.weight'"}, "a tensor that the model does not have", function(c) c["other.weight"] = rille.ones{1} end)
+    refused({"{16} here, {3}"}, "a tensor of another shape", function(c) c[some] = rille.ones{3} end)
     rille.save(at, t, {max_shard_size = "1GB"})
     rewrite(at, function(c) c.model_type = "bert" end)
     tap.fails(function() load(at) end, {('model_type is "%s", not "bert"'):format(kind), "models-files.lua"}, kind .. ": a model of another kind")
     rewrite(at, function(c) c.model_type, c.kept, c.eos_token_id = kind, {"for", "others"}, {5, 3} end)
     local kept = load(at)
-    tap.is({table.unpack(kept.config.eos_token_id)}, {5, 3}, kind .. ": what ends a text is in the model's config")
+    tap.is({table.unpack(kept.config.eos_token_id)}, {5, 3}, kind .. ": eos_token_id is in the model's config")
     kept:save(at)
-    tap.is({table.unpack(json.load(at .. "/config.json").eos_token_id)}, {5, 3}, kind .. ": and in what is saved")
-    tap.is(json.load(at .. "/config.json").kept[2], "others", kind .. ": config.json is kept whole")
-    tap.fails(function() m:save(at .. "/config.json") end, {"is a file", "models-files.lua"}, kind .. ": a file is no folder")
-    tap.fails(function() load(at .. "x") end, {at .. "x", "models-files.lua"}, kind .. ": no such folder")
+    tap.is({table.unpack(json.load(at .. "/config.json").eos_token_id)}, {5, 3}, kind .. ": eos_token_id is saved")
+    tap.is(json.load(at .. "/config.json").kept[2], "others", kind .. ": other entries of config.json are kept")
+    tap.fails(function() m:save(at .. "/config.json") end, {"is a file", "models-files.lua"}, kind .. ": saving to the name of a file is refused")
+    tap.fails(function() load(at .. "x") end, {at .. "x", "models-files.lua"}, kind .. ": a missing folder is refused")
     os.execute(("rm -rf '%s'"):format(at))
   end)
 end
@@ -116,15 +117,15 @@ local function status(key)
 end
 local P8 = rille.placement("cpu", {0, 1, 2, 3, 4, 5, 6, 7})
 
--- Over eight devices the whole model on each were eight times the file.
-tap.group("what a rank does not hold it does not read", function()
+-- Full copies of the model on eight devices would take eight times the file.
+tap.group("a rank reads only what it holds", function()
   local sanitized = false
   for line in io.lines("/proc/self/maps") do sanitized = sanitized or line:find("libasan", 1, true) ~= nil end
   if sanitized then return tap.ok(true, "memory # SKIP a sanitizer keeps what was freed") end
   local at, big = dir .. "big", {vocab = 512, length = 64, layers = 6, heads = 8, width = 256}
   rille.models.gpt2.new(big):save(at)
   local bytes = assert(io.open(at .. "/model.safetensors")):seek("end")
-  local llmc, d = assert(io.open(dir .. "big.bin", "wb")), big.width -- zeros behind its head
+  local llmc, d = assert(io.open(dir .. "big.bin", "wb")), big.width -- zeros behind the header
   for _, n in ipairs{20240326, 3, big.length, big.vocab, big.layers, big.heads, d, big.vocab} do llmc:write(("<i4"):pack(n)) end
   llmc:seek("set", 1024 + 4 * ((big.vocab + big.length + 2) * d + big.layers * (12 * d * d + 13 * d)) - 1)
   llmc:write("\0")
@@ -133,7 +134,7 @@ tap.group("what a rank does not hold it does not read", function()
     collectgarbage()
     collectgarbage()
     local file = assert(io.open("/proc/self/clear_refs", "w"))
-    file:write("5") -- the most begins anew
+    file:write("5") -- resets the peak
     file:close()
     local before = status("VmRSS")
     options.placement = P8
@@ -151,7 +152,7 @@ tap.group("what a rank does not hold it does not read", function()
   os.execute(("rm -rf '%s' '%s.bin'"):format(at, at))
 end)
 
-tap.group("laid out before it is read", function()
+tap.group("layouts chosen before reading", function()
   local function layouts(m)
     local list = {}
     for name, p in m:named_parameters() do list[name] = ("%s %s"):format(p.sbp, table.concat(p.placement.ranks, ",")) end
@@ -168,35 +169,35 @@ tap.group("laid out before it is read", function()
       local two = load(at, {placement = recipe[1], parallel = recipe[2]})
       tap.is(layouts(two), layouts(one), ("%s: recipe %d gives the same layouts"):format(kind, i))
       local where = rille.parallel.input(two)
-      tap.is(tostring(where.sbp), tostring(rille.parallel.input(one).sbp), "and ids lie alike")
+      tap.is(tostring(where.sbp), tostring(rille.parallel.input(one).sbp), "the layout of ids is the same")
       local two_ids = {}
       for k = 1, 4 do two_ids[k] = {k, 1, 4, 1, 5, 9, 2, 6} end
       two_ids = rille.tensor(two_ids, {dtype = "i64"}):to_global(where)
-      tap.is(two(two_ids):totable(), one(two_ids):totable(), "and the model gives the same bits")
-      if i == 1 then tap.is(layouts(load(at, {placement = P2, parallel = t})), layouts(one), "a table of layouts will do as well") end
+      tap.is(two(two_ids):totable(), one(two_ids):totable(), "the model gives the same bits")
+      if i == 1 then tap.is(layouts(load(at, {placement = P2, parallel = t})), layouts(one), "a table of layouts is accepted as recipe") end
     end
     local small = load(at, {placement = P2, parallel = {tensor = 0}, quantize = "int8"})
     local later = load(at, {placement = P2, quantize = "int8"})
     rille.parallel(later, {tensor = 0})
     local whole = {placement = P2, sbp = "B"}
-    tap.is(logits(small, whole), logits(later, whole), kind .. ": the same of int8 weights")
+    tap.is(logits(small, whole), logits(later, whole), kind .. ": int8 weights give the same logits")
     tap.fails(function() load(at, {placement = P2, parallel = {tensor = 3}}) end, {"rille.parallel", "no axis 3", "models-files.lua"},
       kind .. ": a recipe that does not fit")
     local named = load(at, {placement = P2, sbp = function(name) return name:find("q_proj.weight", 1, true) and "S(0)" end})
     local sbp = {}
     for name, p in named:named_parameters() do sbp[p.sbp] = sbp[p.sbp] or name end
     tap.ok(sbp["S(0)"]:find("q_proj.weight", 1, true) and sbp.B, kind .. ": sbp may be a function of the parameter's name")
-    tap.near(logits(named, whole), logits(m), "which changes no value", 1e-4, 1e-6)
+    tap.near(logits(named, whole), logits(m), "sbp as a function changes no value", 1e-4, 1e-6)
     os.execute(("rm -rf '%s'"):format(at))
   end
 end)
 
-tap.group("words that are not there", function()
+tap.group("entries missing in config.json", function()
   local at = dir .. "words"
   for kind, says in pairs{gpt2 = {word = "layer_norm_epsilon", eps = 1e-5}, llama = {word = "rms_norm_eps", eps = 1e-6}} do
     new(kind):save(at)
     rewrite(at, function(c) c[says.word] = nil end)
-    tap.is(rille.models[kind].load(at).config.eps, says.eps, kind .. ": a config.json without an eps means that of its format")
+    tap.is(rille.models[kind].load(at).config.eps, says.eps, kind .. ": without eps, config.json means the default of its format")
     os.execute(("rm -rf '%s'"):format(at))
   end
 end)
@@ -210,72 +211,72 @@ tap.group("names", function()
   long["lm_head.weight"] = t["wte.weight"]
   long["transformer.h.0.attn.bias"] = rille.ones{1, 1, 12, 12}
   rille.save(at, long, {max_shard_size = "1GB"})
-  tap.is(logits(rille.models.gpt2.load(at)), want, "names that begin with transformer., a head that is the table, a mask that means nothing")
+  tap.is(logits(rille.models.gpt2.load(at)), want, "accepted: names with prefix transformer., a head equal to the table, an unused mask")
   long["lm_head.weight"] = rille.ones{31, 16}
   rille.save(at, long, {max_shard_size = "1GB"})
-  tap.fails(function() rille.models.gpt2.load(at) end, {"lm_head.weight", "differ"}, "a tied head that is not the table")
+  tap.fails(function() rille.models.gpt2.load(at) end, {"lm_head.weight", "differ"}, "a tied head that differs from the table")
   rewrite(at, function(c) c.tie_word_embeddings = false end)
-  tap.ok(not rawequal(rille.models.gpt2.load(at).lm_head.weight, rille.models.gpt2.load(at).wte.weight), "an untied head is its own")
+  tap.ok(not rawequal(rille.models.gpt2.load(at).lm_head.weight, rille.models.gpt2.load(at).wte.weight), "an untied head is a tensor of its own")
   os.execute(("rm -rf '%s'"):format(at))
   local q = require "rille.models.quantize"(new("gpt2"))
   tap.fails(function() q:save(at) end, {"int8", "models-files.lua"}, "int8 weights are not saved")
 end)
 
--- A folder can hold what its config.json describes, and nothing else is written as that.
-tap.group("models that are others", function()
+-- A folder can only hold the model that its config.json describes. Other models are refused, and nothing is written.
+tap.group("models that differ from their config", function()
   local at, nn = dir .. "others", rille.nn
   local function refused(kind, words, name, change)
     local m = new(kind)
     change(m)
     words[#words + 1], words[#words + 2] = "its config", "models-files.lua"
     tap.fails(function() m:save(at) end, words, ("%s: %s"):format(kind, name))
-    tap.ok(not io.open(at), "and nothing is written")
+    tap.ok(not io.open(at), "nothing is written")
   end
   refused("gpt2", {"'h.0.fc1.bias' is missing"}, "a layer without its bias", function(m) m.h[1].fc1 = nn.Linear(16, 64, {bias = false}) end)
-  refused("gpt2", {"'extra.weight'"}, "a layer that is more", function(m) m.extra = nn.Linear(16, 16) end)
-  refused("gpt2", {"'h.2."}, "a block that is more", function(m) m.h[3] = nn.TransformerBlock(16, 2) end)
-  refused("gpt2", {"'h.1.", "is missing"}, "a block that is less", function(m) m.h[2] = nil end)
-  refused("gpt2", {"'h.1.", "is missing", "and 8 more"}, "a block that stands twice", function(m) m.h[2] = m.h[1] end)
-  refused("gpt2", {"'lm_head.weight' is a tensor of its own"}, "a head that is not the table", function(m) m.lm_head = nn.Linear(16, 31, {bias = false}) end)
-  refused("llama", {"'lm_head.weight' is 'embed_tokens.weight'"}, "a head that is the table", function(m)
+  refused("gpt2", {"'extra.weight'"}, "an extra layer", function(m) m.extra = nn.Linear(16, 16) end)
+  refused("gpt2", {"'h.2."}, "an extra block", function(m) m.h[3] = nn.TransformerBlock(16, 2) end)
+  refused("gpt2", {"'h.1.", "is missing"}, "a missing block", function(m) m.h[2] = nil end)
+  refused("gpt2", {"'h.1.", "is missing", "and 8 more"}, "a block that occurs twice", function(m) m.h[2] = m.h[1] end)
+  refused("gpt2", {"'lm_head.weight' is a tensor of its own"}, "a separate head", function(m) m.lm_head = nn.Linear(16, 31, {bias = false}) end)
+  refused("llama", {"'lm_head.weight' is 'embed_tokens.weight'"}, "a head tied to the table", function(m)
     nn.tie(m.embed_tokens, "weight", m.lm_head, "weight")
   end)
   refused("gpt2", {"'wpe.weight' is {7, 16}, by its config {12, 16}"}, "positions of another length", function(m) m.wpe = nn.Positions(7, 16) end)
   refused("gpt2", {"'ln_f.eps' is 0.5"}, "another eps", function(m) m.ln_f.eps = 0.5 end)
   refused("gpt2", {"'h.0.how.approximate' is \"none\""}, "another activation", function(m) m.h[1].how.approximate = "none" end)
   refused("gpt2", {"'h.0.attention.heads' is 2, by its config 4"}, "a config of other heads", function(m) m.config.heads = 4 end)
-  refused("gpt2", {"'h.0' is nn.Sequential"}, "another module of the same tensors", function(m)
+  refused("gpt2", {"'h.0' is nn.Sequential"}, "another module with the same tensors", function(m)
     local seq = nn.Sequential()
     for _, k in ipairs{"norm1", "attention", "norm2", "fc1", "fc2"} do seq[k] = m.h[1][k] end
     m.h[1] = seq
   end)
   refused("gpt2", {"'forward' is a function"}, "a forward of its own", function(m) rawset(m, "forward", function() end) end)
-  refused("moe", {"'h.0.mlp.top_k' is 1"}, "another number of experts for an id", function(m) m.h[1].mlp.top_k = 1 end)
-  refused("moe", {"'h.0.mlp.up' is {2, "}, "experts that are gone", function(m) m.h[1].mlp = nn.MixtureOfExperts(16, 64, 2) end)
-  refused("llama", {"'layers.0.attention.rotary.base' is 500, by its config 500000"}, "positions that turn faster", function(m)
+  refused("moe", {"'h.0.mlp.top_k' is 1"}, "another top_k", function(m) m.h[1].mlp.top_k = 1 end)
+  refused("moe", {"'h.0.mlp.up' is {2, "}, "fewer experts", function(m) m.h[1].mlp = nn.MixtureOfExperts(16, 64, 2) end)
+  refused("llama", {"'layers.0.attention.rotary.base' is 500, by its config 500000"}, "another rotary base", function(m)
     m.layers[1].attention.rotary.base = 500
   end)
   refused("llama", {"rotary.base' is 500000.0, by its config 500;"}, "a config of another theta", function(m) m.config.theta = 500 end)
-  refused("llama", {"rotary.scaling.factor' is 8, by its config nil"}, "a config of positions as they are", function(m)
+  refused("llama", {"rotary.scaling.factor' is 8, by its config nil"}, "a config without position scaling", function(m)
     m.config.rope_scaling = nil
   end)
-  refused("llama", {"rotary.scaling.low_freq_factor' is nil, by its config 1"}, "positions scaled otherwise", function(m)
+  refused("llama", {"rotary.scaling.low_freq_factor' is nil, by its config 1"}, "another position scaling", function(m)
     m.layers[1].attention.rotary.scaling = {rope_type = "linear", factor = 8}
   end)
-  refused("llama", {"'layers.1.attention.rotary' is nil"}, "positions that do not turn", function(m) m.layers[2].attention.rotary = nil end)
+  refused("llama", {"'layers.1.attention.rotary' is nil"}, "a block without rotary positions", function(m) m.layers[2].attention.rotary = nil end)
   local m = new("gpt2", {dropout = 0.1})
   m.dropout.p, m.note, m.wte.weight.requires_grad = 0.3, {"mine"}, false
   rille.manual_seed(3)
   m:eval():save(at)
   local drawn = rille.rand({2}):totable()
   rille.manual_seed(3)
-  tap.is(drawn, rille.rand({2}):totable(), "what is saved draws no number")
-  tap.is(logits(rille.models.gpt2.load(at)), logits(m), "dropout, notes and frozen parameters are no other model")
+  tap.is(drawn, rille.rand({2}):totable(), "save draws no random number")
+  tap.is(logits(rille.models.gpt2.load(at)), logits(m), "dropout, notes and frozen parameters do not change the model")
   os.execute(("rm -rf '%s'"):format(at))
 end)
 
--- Of what says how a model is read, every part that is not the whole.
-tap.group("texts that are cut off", function()
+-- Every truncation of config.json and of the shard index.
+tap.group("truncated files", function()
   for _, kind in ipairs{"gpt2", "llama", "moe"} do
     local at = dir .. kind
     new(kind):save(at, {max_shard_size = "9KB"})
@@ -300,17 +301,17 @@ tap.group("texts that are cut off", function()
         [": not a plain file"] = "mkfifo '%s'"} do
         os.remove(path)
         os.execute(how:format(path))
-        tap.fails(function() rille.models[kind].load(at) end, {"models-files.lua:", path, what}, ("%s: so is a %s that no program writes"):format(kind, name))
+        tap.fails(function() rille.models[kind].load(at) end, {"models-files.lua:", path, what}, ("%s: an impossible %s is refused"):format(kind, name))
       end
       os.remove(path)
       write(text)
-      tap.is(wrong, {}, ("%s: each part of %s, of %d bytes, is refused at the user's line, and names the file"):format(kind, name, #text))
+      tap.is(wrong, {}, ("%s: each truncation of %s (%d bytes) is refused at the user's line, with the file's name"):format(kind, name, #text))
     end
     os.execute(("rm -rf '%s'"):format(at))
   end
 end)
 
--- Each word of config.json says something else: another model, or a complaint at the line that loads it.
+-- Changes each entry of config.json: the result is another model, or an error at the line that loads it.
 tap.group("damaged config.json", function()
   for _, kind in ipairs{"gpt2", "llama", "moe"} do
     local at, loaded, wrong, refused = dir .. kind, 0, {}, 0
@@ -329,8 +330,8 @@ tap.group("damaged config.json", function()
         end
       end
     end
-    tap.is(wrong, {}, kind .. ": what is no config of the file's model is refused at the user's line, and names the file")
-    tap.ok(loaded > 0 and refused > loaded, kind .. ": some words may be others")
+    tap.is(wrong, {}, kind .. ": a config that does not fit is refused at the user's line, with the file's name")
+    tap.ok(loaded > 0 and refused > loaded, kind .. ": some entries may have other values")
     rewrite(at, function(c)
       for k, v in pairs(whole) do c[k] = v end
       for k in pairs(c) do
@@ -343,13 +344,13 @@ tap.group("damaged config.json", function()
         if k:find("vocab") then c[k] = nil end
       end
     end)
-    tap.fails(function() rille.models[kind].load(at) end, {"vocab_size", "positive integer", at .. "/config.json"}, kind .. ": a size that is not there is named with its file")
+    tap.fails(function() rille.models[kind].load(at) end, {"vocab_size", "positive integer", at .. "/config.json"}, kind .. ": a missing size is named with its file")
     rewrite(at, function(c)
       for k, v in pairs(whole) do c[k] = v end
       c[kind == "llama" and "hidden_act" or "n_head"] = kind == "llama" and {} or 5
     end)
     tap.fails(function() rille.models[kind].load(at) end, {"models-files.lua:", ": models." .. kind .. ": " .. at,
-      kind == "llama" and "hidden_act is silu, not a table" or "does not divide into 5 heads; 1, 2"}, kind .. ": and so is what a layer refuses")
+      kind == "llama" and "hidden_act is silu, not a table" or "does not divide into 5 heads; 1, 2"}, kind .. ": errors of layers name the file, too")
     os.execute(("rm -rf '%s'"):format(at))
   end
 end)
@@ -374,10 +375,10 @@ tap.group("options in config.json", function()
         rewrite(at, function(c) c[word] = whole[word] end)
       end
     end
-    tap.is(unnamed, {}, kind .. ": what a word of config.json may not be is told with the file and the word")
+    tap.is(unnamed, {}, kind .. ": an invalid value is refused with the file and the entry")
   end
   os.execute(("sed -i 's/\"layer_norm_epsilon\": *[^,}]*/\"layer_norm_epsilon\":1e999/' '%s/config.json'"):format(at))
-  tap.fails(function() rille.models.gpt2.load(at) end, {"config.json: line", "1e999"}, "a number that is too large is seen")
+  tap.fails(function() rille.models.gpt2.load(at) end, {"config.json: line", "1e999"}, "a number that overflows is refused")
   os.execute(("rm -rf '%s'"):format(at))
 end)
 
@@ -387,7 +388,7 @@ tap.group("rope_parameters", function()
   m:save(at)
   local said = json.load(at .. "/config.json")
   tap.is({math.type(said.rope_theta), math.type(said.rope_scaling.factor), math.type(said.rope_scaling.original_max_position_embeddings)},
-    {"float", "float", "integer"}, "factors are written with a point, as some readers want them")
+    {"float", "float", "integer"}, "factors are written with a decimal point, as some readers require")
   rewrite(at, function(c)
     c.rope_parameters = c.rope_scaling
     c.rope_parameters.rope_theta, c.rope_theta, c.rope_scaling = c.rope_theta, nil, nil
@@ -397,9 +398,9 @@ tap.group("rope_parameters", function()
     c.rope_parameters.partial_rotary_factor, c.rope_scaling, c.eos_token_id = json.null, {type = "linear", factor = 2, more = json.null}, json.null
   end)
   local scaled = rille.models.llama.load(at)
-  tap.is(scaled.config.rope_scaling, {type = "linear", factor = 2}, "null is a word that is not said, also within another")
+  tap.is(scaled.config.rope_scaling, {type = "linear", factor = 2}, "null means a missing entry, also in a nested table")
   scaled:save(at)
-  tap.is(logits(rille.models.llama.load(at)), logits(scaled), "and such a model goes round")
+  tap.is(logits(rille.models.llama.load(at)), logits(scaled), "such a model can be saved and loaded")
   for _, where in ipairs{"rope_parameters", "rope_scaling"} do
     rewrite(at, function(c)
       c.rope_theta, c.rope_parameters, c.rope_scaling = nil, nil, nil
@@ -408,12 +409,12 @@ tap.group("rope_parameters", function()
     local other = rille.models.llama.load(at)
     tap.is(other.config.theta, 500.0, "a rope_theta in " .. where)
     other:save(at)
-    tap.is(rille.models.llama.load(at).config.theta, 500.0, "goes round")
+    tap.is(rille.models.llama.load(at).config.theta, 500.0, "rope_theta can be saved and loaded")
     rewrite(at, function(c) c.rope_theta = 1000.0 end)
-    tap.fails(function() rille.models.llama.load(at) end, {at .. "/config.json", "rope_theta of 1000.0", "another of 500.0"}, "beside another one it is refused")
+    tap.fails(function() rille.models.llama.load(at) end, {at .. "/config.json", "rope_theta of 1000.0", "another of 500.0"}, "two different rope_theta are refused")
   end
   rewrite(at, function(c) c.rope_scaling, c.rope_parameters, c.rope_theta = nil, {rope_type = "yarn"}, nil end)
-  tap.fails(function() rille.models.llama.load(at) end, {"yarn", "llama3"}, "a scaling that is not known")
+  tap.fails(function() rille.models.llama.load(at) end, {"yarn", "llama3"}, "an unknown scaling")
   os.execute(("rm -rf '%s'"):format(at))
 end)
 

@@ -1,4 +1,5 @@
--- rille.models: sizes, layouts, what is refused; text goes on alike however it is asked for and wherever it lies.
+-- models.lua - rille.models: sizes, layouts, refused arguments. Generated text does not depend on the form of the call
+-- or on layouts.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -25,31 +26,31 @@ for kind in pairs(sizes) do
     local logits = m(ids(text))
     tap.is({logits.shape, logits.dtype}, {{2, 6, 31}, "f32"}, kind .. ": ids give f32 logits")
     tap.near(logits:reshape{12, 31}:cross_entropy(ids{{1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9}}:reshape{12}):item(), math.log(31),
-      kind .. ": a new one knows nothing", 0.05)
+      kind .. ": a new model predicts all ids equally", 0.05)
     local split = new(kind, {placement = P22, sbp = {"S(0)", "B"}})
     tap.near(split(ids(text, {placement = P22, sbp = {"S(0)", "B"}})):totable(), logits:totable(),
       kind .. ": the same seed gives the same model on 2 x 2", 1e-4, 1e-5)
     local half = new(kind, {dtype = "bf16"})
-    tap.is({half:parameters()[1].dtype, half(ids(text)).dtype}, {"bf16", "f32"}, kind .. ": in bf16 logits are f32")
-    tap.near(half(ids(text)):totable(), logits:totable(), kind .. ": and near", 0.1, 0.05)
+    tap.is({half:parameters()[1].dtype, half(ids(text)).dtype}, {"bf16", "f32"}, kind .. ": a bf16 model has f32 logits")
+    tap.near(half(ids(text)):totable(), logits:totable(), kind .. ": logits of a bf16 model are near", 0.1, 0.05)
     local opt, losses = optim.AdamW(m:parameters(), {lr = 1e-2}), {}
     for i = 1, 4 do
       local loss = m(ids(text)):reshape{12, 31}:cross_entropy(ids(text):reshape{12})
       opt:zero_grad(); loss:backward(); opt:step()
       losses[i] = loss:item()
     end
-    tap.ok(losses[4] < losses[1] - 0.1, kind .. ": it learns")
+    tap.ok(losses[4] < losses[1] - 0.1, kind .. ": the loss falls")
     tap.fails(function() m(ids{{31}}):totable() end, {"31", "models.lua"}, kind .. ": an id beyond the vocabulary")
     tap.fails(function() m(rille.zeros({1, 25}, {dtype = "i64"})) end, {"25", "24", "models.lua"}, kind .. ": too many positions")
-    tap.fails(function() m(rille.zeros{1, 2}) end, {"integers", "f32", "models.lua"}, kind .. ": floats are no ids")
-    tap.fails(function() m(rille.zeros({2}, {dtype = "i64"})) end, {"1 dimensions", "models.lua"}, kind .. ": nor is one row")
+    tap.fails(function() m(rille.zeros{1, 2}) end, {"integers", "f32", "models.lua"}, kind .. ": floats as ids are refused")
+    tap.fails(function() m(rille.zeros({2}, {dtype = "i64"})) end, {"1 dimensions", "models.lua"}, kind .. ": one dimension is refused")
     tap.fails(function() new(kind, {widht = 3}) end, {"'widht'", "models.lua"}, kind .. ": an unknown option")
     tap.fails(function() new(kind, {heads = 3}) end, {"16", "3", "models.lua"}, kind .. ": heads that do not divide the width")
     tap.fails(function() new(kind, {layers = 0}) end, {"layers", "0", "models.lua"}, kind .. ": no layers")
   end)
 end
 
--- One id at a time by the whole forward pass.
+-- Generates n ids by full forward passes, one id at a time.
 local function by_hand(m, row, n)
   local all = {table.unpack(row)}
   for _ = 1, n do all[#all + 1] = m(ids{all})[{0, -1}]:argmax(-1):item() end
@@ -57,20 +58,20 @@ local function by_hand(m, row, n)
 end
 
 for kind in pairs(sizes) do
-  tap.group(kind .. " goes on", function()
+  tap.group(kind .. " generates text", function()
     local m = new(kind)
     for _, p in ipairs(m:parameters()) do p.requires_grad = true; rille.no_grad(function() p:mul_(4) end) end
     local want = {by_hand(m, text[1], 8), by_hand(m, text[2], 8)}
     local greedy = {max_new_tokens = 8, temperature = 0}
-    tap.is(m:generate(ids(text), greedy):totable(), want, kind .. ": greedy is the most likely id each time")
-    tap.is(m:generate(text, greedy), want, kind .. ": lists give lists")
+    tap.is(m:generate(ids(text), greedy):totable(), want, kind .. ": temperature 0 takes the most likely id each time")
+    tap.is(m:generate(text, greedy), want, kind .. ": lists return lists")
     local short = {{3, 1}, text[2], {7}}
     tap.is(m:generate(short, greedy), {by_hand(m, short[1], 8), want[2], by_hand(m, short[3], 8)},
-      kind .. ": prompts of different lengths go on as if alone")
+      kind .. ": prompts of different lengths are continued as if alone")
     local how = {max_new_tokens = 6, temperature = 0.8, top_k = 9, top_p = 0.9, seed = 4}
     local drawn = m:generate(text, how)
-    tap.is(m:generate(text, how), drawn, kind .. ": a seed repeats")
-    tap.is(m:generate({text[1]}, how)[1], drawn[1], kind .. ": the first row draws alike with others beside it")
+    tap.is(m:generate(text, how), drawn, kind .. ": the same seed gives the same text")
+    tap.is(m:generate({text[1]}, how)[1], drawn[1], kind .. ": the first row draws the same with and without other rows")
     for _, layout in ipairs{{P2, "S(0)", "B"}, {P2, "B", "S(0)"}, {P22, {"S(0)", "B"}, {"B", "S(0)"}}} do
       m:to_global{placement = layout[1], sbp = layout[3]}
       local out = m:generate(ids(text, {placement = layout[1], sbp = layout[2]}), how)
@@ -80,39 +81,39 @@ for kind in pairs(sizes) do
   end)
 end
 
--- What a copy of the model says, which has written nothing before.
+-- Returns the text of a model whose cached steps were discarded.
 local function new_writer_says(m, ids, how)
   rille._generation()
   return m:generate(ids, how)
 end
 
--- What a call compiles, and what it gives.
+-- Returns the number of plans that a call compiles, and the text.
 local function compiled(m, ids, how)
   local before = rille.counters().compiles
   local out = m:generate(ids, how)
   return rille.counters().compiles - before, out
 end
 
-tap.group("the second text compiles nothing", function()
+tap.group("a second text compiles nothing", function()
   local quantize = require "rille.models.quantize"
   local greedy, drawn = {max_new_tokens = 6, temperature = 0}, {max_new_tokens = 6, temperature = 0.7, top_p = 0.9, seed = 3}
   for _, kind in ipairs{"gpt2", "llama", "moe", "gpt2 int8"} do
     local m = new(kind:match("%w+"))
     if kind:find("int8") then quantize(m) end
     local first, want = compiled(m, text, greedy)
-    tap.ok(first >= 2, kind .. ": the first compiles its steps", first)
+    tap.ok(first >= 2, kind .. ": the first text compiles its steps", first)
     local second, out = compiled(m, {text[2], text[1]}, greedy)
-    tap.is({second, out}, {0, {want[2], want[1]}}, kind .. ": other ids do not")
-    tap.is({(compiled(m:train(), text, greedy)), (compiled(m:eval(), text, greedy))}, {0, 0}, kind .. ": nor do modes")
-    tap.is(compiled(m, {{7, 1, 8, 2}, {2}}, greedy), 1, kind .. ": prompts of another length are another pass, and no other step")
+    tap.is({second, out}, {0, {want[2], want[1]}}, kind .. ": other ids compile nothing")
+    tap.is({(compiled(m:train(), text, greedy)), (compiled(m:eval(), text, greedy))}, {0, 0}, kind .. ": train and eval compile nothing")
+    tap.is(compiled(m, {{7, 1, 8, 2}, {2}}, greedy), 1, kind .. ": prompts of another length compile one pass, and no step")
     compiled(m, text, drawn)
     local hot = {max_new_tokens = 6, temperature = 1.3, top_p = 0.5, seed = 4}
     local again, cool = compiled(m, text, hot)
-    tap.is({again, cool}, {0, new_writer_says(m, text, hot)}, kind .. ": temperature, top_p and seed are asked for anew")
+    tap.is({again, cool}, {0, new_writer_says(m, text, hot)}, kind .. ": temperature, top_p and seed compile nothing and have an effect")
   end
 end)
 
-tap.group("what makes a text another one is seen", function()
+tap.group("changes of the model change the text", function()
   local how = {max_new_tokens = 6, temperature = 0}
   local m = new("gpt2")
   local function is_fresh(name)
@@ -120,9 +121,9 @@ tap.group("what makes a text another one is seen", function()
     tap.is(got, new_writer_says(m, text, how), name)
   end
   rille.no_grad(function() for _, p in ipairs(m:parameters()) do p:mul_(4) end end)
-  is_fresh("values that have changed")
+  is_fresh("changed values")
   m.h[1].fc1.weight = rille.randn(m.h[1].fc1.weight.shape, {requires_grad = true})
-  is_fresh("a parameter that is another tensor")
+  is_fresh("a replaced parameter")
   rille.parallel(m:to_global{placement = P2, sbp = "B"}, {tensor = 0})
   is_fresh("another layout")
   m:to("f64")
@@ -136,12 +137,12 @@ tap.group("what makes a text another one is seen", function()
   m:generate(text, {max_new_tokens = 6, temperature = 0, on_token = function()
     within = within or m:generate({text[2], text[1]}, how)
   end})
-  tap.is({within, m:generate(text, how)}, {{plain[2], plain[1]}, plain}, "a text within a text disturbs neither")
+  tap.is({within, m:generate(text, how)}, {{plain[2], plain[1]}, plain}, "a text generated within another changes neither")
   pcall(m.generate, m, text, {max_new_tokens = 6, temperature = 0, on_token = function() error("no more") end})
-  tap.is(m:generate(text, how), plain, "a text that was broken off disturbs none after it")
+  tap.is(m:generate(text, how), plain, "an aborted text does not change later texts")
 end)
 
-tap.group("steps that are kept are few, and go with their model", function()
+tap.group("few steps are cached, and freed with their model", function()
   local function bytes()
     collectgarbage()
     collectgarbage()
@@ -160,12 +161,12 @@ tap.group("steps that are kept are few, and go with their model", function()
     for batch = 1, 4 do write(batch + 4) end
     for batch = 1, 4 do write(batch) end
   end
-  tap.is(write(4), four, "of texts of many batches the last four are kept")
+  tap.is(write(4), four, "steps of the last four batch sizes are cached")
   m = nil
-  tap.is(bytes(), before, "nothing is left of a model's steps")
+  tap.is(bytes(), before, "a model's steps are freed with the model")
 end)
 
--- Shares of what is drawn, over many seeds.
+-- Frequencies of drawn ids over many samples.
 tap.group("distribution", function()
   local m = new("gpt2")
   rille.no_grad(function() for _, p in ipairs(m:parameters()) do p:mul_(6) end end)
@@ -185,16 +186,16 @@ tap.group("distribution", function()
   end
   local count, worst = shares{}, 0
   for i, p in ipairs(logits) do worst = math.max(worst, math.abs(count[i] - n * p) / math.sqrt(n * p * (1 - p) + 1)) end
-  tap.ok(worst < 5, "ids come as often as their probability says", worst)
+  tap.ok(worst < 5, "ids are drawn with their probabilities", worst)
   local of_top, outside = shares{top_k = 3}, 0
   for i = 4, #order do outside = outside + of_top[order[i]] end
-  tap.is(outside, 0, "top_k = 3 draws the three most likely")
+  tap.is(outside, 0, "top_k = 3 draws only the three most likely")
   local mass, kept = 0, 0
   while mass < 0.6 do kept = kept + 1; mass = mass + logits[order[kept]] end
   local nucleus = shares{top_p = 0.6}
   outside = 0
   for i = kept + 1, #order do outside = outside + nucleus[order[i]] end
-  tap.is({outside, nucleus[order[kept]] > 0}, {0, true}, "top_p draws the fewest ids that have that share, and all of them")
+  tap.is({outside, nucleus[order[kept]] > 0}, {0, true}, "top_p draws from the fewest ids that reach the probability")
 end)
 
 tap.group("stop and on_token", function()
@@ -213,15 +214,15 @@ tap.group("stop and on_token", function()
   local unused = 0
   while other[unused] or table.concat(want[1], " "):find("%f[%d]" .. unused .. "%f[%D]") do unused = unused + 1 end
   local got = go(text, {stop = {stop, unused}, on_token = function(t) told[#told + 1] = t end})
-  tap.is(got, {{table.unpack(want[1], 1, first)}, want[2]}, "a stop id ends its row and is kept; the other goes on")
+  tap.is(got, {{table.unpack(want[1], 1, first)}, want[2]}, "a stop id ends its row and is kept; the other row continues")
   tap.is({told[1][1], told[first - 6][1], told[first - 5][1], #told}, {want[1][7], stop, false, 8},
-    "on_token gets one id a row, false for rows that ended")
+    "on_token gets one id per row, false for rows that ended")
   local t = go(ids(text), {stop = stop}):totable()
   tap.ok(#t[1] == 14 and t[1][14] == stop, "in a tensor an ended row is filled with its stop id")
   tap.is(#go({text[1]}, {stop = stop})[1], first, "nothing is computed when all rows have ended")
   tap.is(m:generate(text, {max_new_tokens = 0}), text, "no new ids is allowed")
-  tap.ok(m.training, "a model in training is in training afterwards")
-  tap.is(text[1], {3, 1, 4, 1, 5, 9}, "the prompt stays as it was")
+  tap.ok(m.training, "a model in training mode stays in training mode")
+  tap.is(text[1], {3, 1, 4, 1, 5, 9}, "the prompt is unchanged")
   local function line(words, f) words[#words + 1] = "models.lua"; tap.fails(f, words, table.concat(words, ", ")) end
   line({"6", "20", "24", "at most 18 new"}, function() m:generate(text, {max_new_tokens = 20}) end)
   local long = {}
@@ -249,7 +250,7 @@ tap.group("stop and on_token", function()
   for _, bad in ipairs{1.5, true, "1", 0 / 0} do
     line({"takes ids, integers", "prompt 1", tostring(bad):match("nan") or tostring(bad)}, function() m:generate{{1}, {2, bad}} end)
   end
-  for _, bad in ipairs{-1, 31, math.maxinteger} do -- whether a pass reads them or not
+  for _, bad in ipairs{-1, 31, math.maxinteger} do -- whether the forward pass reads them or not
     for _, n in ipairs{0, 2} do
       line({"generate", "prompt 1", tostring(bad), "31 ids"}, function() m:generate({{1}, {2, bad}}, {max_new_tokens = n}) end)
       line({"generate", "prompt 1", tostring(bad), "31 ids"}, function() m:generate(ids{{1, 3}, {2, bad}}, {max_new_tokens = n}) end)
@@ -260,17 +261,17 @@ tap.group("stop and on_token", function()
   local wide = rille.models.gpt2.new{vocab = 257, length = 8, layers = 1, heads = 1, width = 4}
   line({"u8", "257", "i32 and i64"}, function() wide:generate(rille.zeros({1, 2}, {dtype = "u8"}), {max_new_tokens = 1}) end)
   line({"takes ids, integers", "1 dimensions"}, function() m:generate(ids{1, 2}) end)
-  tap.is(go({{1.0, 2.0}}), go{{1, 2}}, "whole numbers are ids, however they are written")
+  tap.is(go({{1.0, 2.0}}), go{{1, 2}}, "floats with integer values are ids")
   local greedy = go(text, {temperature = 0})
   for _, t in ipairs{1e-20, 1e-30, 1e-37, 1e-45, 5e-324} do
-    tap.is(go(text, {temperature = t}), greedy, ("at a temperature of %g the likeliest ids come"):format(t))
+    tap.is(go(text, {temperature = t}), greedy, ("temperature %g gives the likeliest ids"):format(t))
   end
   rille.no_grad(function() m.wpe.weight:copy_(m.wpe.weight * rille.tensor{{0 / 0}}) end)
   for _, t in ipairs{0, 1} do line({"generate", "id 5 of row 0", "nan"}, function() go(text, {temperature = t}) end) end
   tap.fails(function() m:generate({{31}}, {max_new_tokens = 1}) end, {"31"}, "an id beyond the vocabulary")
 end)
 
-tap.group("sizes that do not fit", function()
+tap.group("invalid sizes", function()
   local function refused(name, words, f)
     words[#words + 1] = "models.lua"
     tap.fails(f, words, name)
@@ -285,16 +286,16 @@ tap.group("sizes that do not fit", function()
   refused("no group", {"groups", "0"}, function() nn.Conv2d(4, 6, 3, {groups = 0}) end)
   for _, kind in ipairs{"gpt2", "llama", "moe"} do
     for _, bad in ipairs{"cpu", {0}, rille.zeros{1}, 0} do
-      refused(kind .. ": no placement", {kind, "placement is one that rille.placement gives"}, function() new(kind, {placement = bad}) end)
+      refused(kind .. ": an invalid placement", {kind, "placement is one that rille.placement gives"}, function() new(kind, {placement = bad}) end)
     end
   end
-  refused("resnet: no placement", {"resnet", "placement is one that"}, function() rille.models.resnet.new{classes = 3, placement = "cpu"} end)
-  refused("a folder on no placement", {"gpt2", "placement is one that"}, function() rille.models.gpt2.load("nowhere", {placement = "cpu"}) end)
+  refused("resnet: an invalid placement", {"resnet", "placement is one that"}, function() rille.models.resnet.new{classes = 3, placement = "cpu"} end)
+  refused("a folder with an invalid placement", {"gpt2", "placement is one that"}, function() rille.models.gpt2.load("nowhere", {placement = "cpu"}) end)
   refused("an embedding's vocabulary", {"vocab", "0"}, function() new("gpt2", {vocab = 0}) end)
   refused("labels beyond the vocabulary", {"31"}, function() new("gpt2")(ids(text)):reshape{12, 31}:cross_entropy(ids{{31, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9}}:reshape{12}):item() end)
 end)
 
-tap.group("options of other kinds", function()
+tap.group("options of wrong types", function()
   local function refused(words, f)
     words[#words + 1] = "models.lua"
     tap.fails(f, words, table.concat(words, ", "))
@@ -322,7 +323,7 @@ tap.group("options of other kinds", function()
   refused({"'high_freq_factor'", "inf"}, function() new("llama", scaled(1, math.huge)) end)
 end)
 
-tap.group("a folder of another model", function()
+tap.group("folders that do not fit", function()
   local dir = os.tmpname()
   os.remove(dir)
   new("gpt2"):save(dir)
@@ -338,9 +339,9 @@ tap.group("a folder of another model", function()
     return t
   end
   local some = kept["transformer.wte.weight"] and "transformer.wpe.weight" or "wpe.weight"
-  refused("a tensor that is missing", {"'wpe.weight' is missing", "models.lua"}, with{[some] = false})
-  refused("one that is no tensor of it", {"'other'", "is not a tensor of gpt2"}, with{other = rille.ones{2}})
-  refused("one of another shape", {"wpe.weight", "{5, 16}", "{24, 16}"}, with{[some] = rille.ones{5, 16}})
+  refused("a missing tensor", {"'wpe.weight' is missing", "models.lua"}, with{[some] = false})
+  refused("a tensor that the model does not have", {"'other'", "is not a tensor of gpt2"}, with{other = rille.ones{2}})
+  refused("a tensor of another shape", {"wpe.weight", "{5, 16}", "{24, 16}"}, with{[some] = rille.ones{5, 16}})
   tap.fails(function() rille.models.llama.load(dir) end, {"model_type is \"llama\", not \"gpt2\"", "models.lua"}, "a folder of another kind")
   os.execute("rm -rf '" .. dir .. "'")
 end)
@@ -354,28 +355,28 @@ tap.group("int8", function()
     for _, found in ipairs(quantize(m):named_tensors()) do
       if found.tensor.dtype == "u8" then bytes = bytes + found.tensor:numel() end
     end
-    tap.ok(bytes > 2 * 8 * 16 * 16, kind .. ": weights of linear layers are bytes", bytes)
+    tap.ok(bytes > 2 * 8 * 16 * 16, kind .. ": weights of linear layers are u8", bytes)
     tap.near(m(ids(text)):totable(), want, kind .. ": logits stay near", 0.05, 0.03)
     local said = m:generate(text, {max_new_tokens = 4, temperature = 0})
     rille.parallel(m:to_global{placement = P2, sbp = "B"}, {tensor = 0})
     tap.is({m:generate(text, {max_new_tokens = 4, temperature = 0}), (m.h or m.layers)[1].attention.q_proj.weight.sbp}, {said, "S(0)"},
-      kind .. ": split too")
+      kind .. ": a split model generates the same text")
   end
-  -- Experts: their bytes, whatever number of ids and however they lie.
+  -- int8 experts, for any number of ids and any layout.
   local function experts() return quantize(new("moe")) end
   local m = experts()
   local kinds = {up = {"u8", "buffer"}, down = {"u8", "buffer"}, up_scale = {"f32", "buffer"}, down_scale = {"f32", "buffer"},
     ["router.weight"] = {"f32", "parameter"}}
   for _, found in ipairs(m:named_tensors()) do
     local part = found.name:match("^h%.0%.mlp%.(.*)")
-    if part then tap.is({found.tensor.dtype, found.kind}, kinds[part], "moe: " .. found.name .. " is as it should be") end
+    if part then tap.is({found.tensor.dtype, found.kind}, kinds[part], "moe: " .. found.name .. " has the right dtype and kind") end
   end
   local P222 = rille.placement("cpu", {{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}})
   local one = rille.placement("cpu", {0})
   for name, case in pairs{["a split batch"] = {P2, {data = 0}}, ["split experts"] = {P2, {tensor = 0}},
     ["a split length"] = {P2, {tensor = 0, sequence = true}}, ["2D"] = {P22, {tensor = {0, 1}}},
     ["3D"] = {P222, {tensor = {0, 1, 2}, method = "3d"}}, ["stages"] = {one, {stages = {one, rille.placement("cpu", {1})}}}} do
-    for _, length in ipairs{4, 12} do -- four rows of them: few, or many
+    for _, length in ipairs{4, 12} do -- of four rows: few or many ids
       local rows = {}
       for r = 1, 4 do
         rows[r] = {}
@@ -385,7 +386,7 @@ tap.group("int8", function()
       rille.parallel(split, case[2])
       local x = rille.tensor(rows, {dtype = "i64"})
       tap.near(split(x:to_global(rille.parallel.input(split))):totable(), plain(x):totable(),
-        ("moe: %s, rows of %d: the values of one device"):format(name, length), 1e-4, 1e-5)
+        ("moe: %s, rows of %d: values are those of one device"):format(name, length), 1e-4, 1e-5)
     end
   end
   local w = nn.Linear(3, 2)
@@ -407,8 +408,8 @@ tap.group("resnet", function()
     return losses
   end
   local want = train(rille.placement("cpu", {0}), "B")
-  tap.ok(want[3] < want[1], "it learns")
-  tap.near(train(P2, "S(0)"), want, "a split batch gives the same", 1e-3)
+  tap.ok(want[3] < want[1], "the loss falls")
+  tap.near(train(P2, "S(0)"), want, "a split batch has the same losses", 1e-3)
   local m = rille.models.resnet.new{classes = 3}
   tap.is(m:eval()(rille.ones{2, 3, 8, 8}).shape, {2, 3}, "logits for each class")
   for name, how in pairs{plain = function(f, v) return f(v) end, autocast = function(f, v) return rille.autocast("bf16", f, v) end} do
@@ -424,7 +425,7 @@ tap.group("resnet", function()
   tap.fails(function() rille.models.resnet.new{classes = 3, blocks = {2, nil, 2}} end, {"count of blocks", "nil"}, "blocks with a hole")
 end)
 
--- A model is a file that one can hold in the head, and knows nothing of layouts.
+-- A model is a short file without layouts.
 tap.group("models are short", function()
   for _, name in ipairs{"gpt2", "llama", "moe", "resnet"} do
     local lines, splits = 0, {}
@@ -433,7 +434,7 @@ tap.group("models are short", function()
       local code = line:gsub("%-%-.*", "")
       if code:find("S%(%d%)") or code:find("split%(") or code:find("parallel") or code:find("to_local") then splits[#splits + 1] = line end
     end
-    tap.is({lines < 150, splits}, {true, {}}, ("%s: %d lines, and none says how it is split"):format(name, lines))
+    tap.is({lines < 150, splits}, {true, {}}, ("%s: %d lines, none about layouts"):format(name, lines))
   end
 end)
 
@@ -441,29 +442,29 @@ tap.group("json", function()
   local json = require "rille.json"
   for _, s in ipairs{'{"a": 1, "b": [1, 2.5, "x"], "c": null, "d": true, "e": {}, "f": []}', '"\\ud83d\\ude00\\n"', "-1e-3", "[]"} do
     local text = json.encode(json.decode(s))
-    tap.is(json.encode(json.decode(text)), text, "goes round: " .. s)
+    tap.is(json.encode(json.decode(text)), text, "encodes and decodes: " .. s)
   end
   tap.is(json.encode{a = 8.0, b = 8, c = 1e300, d = -0.0}, '{\n  "a": 8.0,\n  "b": 8,\n  "c": 1e+300,\n  "d": -0.0\n}',
-    "a float has a point or an exponent: it comes back as one")
+    "a float is written with a point or an exponent, and read as a float")
   tap.is(json.encode{1e-05, 0.1, 1 / 3, 0.1 + 0.2, 2.0 ^ 63},
     "[\n  1e-05,\n  0.1,\n  0.3333333333333333,\n  0.30000000000000004,\n  9.223372036854776e+18\n]",
-    "a float has no more digits than it needs")
+    "a float has as few digits as needed")
   tap.is(json.encode(json.decode('{"b": [1, 2.5, "x"], "a": null, "c": []}')),
     '{\n  "a": null,\n  "b": [\n    1,\n    2.5,\n    "x"\n  ],\n  "c": []\n}', "names are sorted")
   tap.is({json.decode('"\\u00e9\\t"'), math.type(json.decode("3")), math.type(json.decode("3.0"))}, {"é\t", "integer", "float"},
     "text and numbers are read")
   tap.is(json.decode("null"), json.null, "null has a value")
   tap.is({json.decode('"a\\u0000b"'), #json.decode("[]"), getmetatable(json.decode("[]")) == getmetatable(json.array{})}, {"a\0b", 0, true},
-    "a text may have a zero byte; an array is marked")
+    "a string may have a zero byte; an array is marked")
   for _, text in ipairs{"1000000000000000019884624838656", "-9223372036854775809", "9223372036854775808"} do
     local large = json.decode(text)
-    tap.is({math.type(large), large}, {"float", tonumber(text)}, "an integer that has more than 64 bits is a float: " .. text)
+    tap.is({math.type(large), large}, {"float", tonumber(text)}, "an integer of more than 64 bits is read as a float: " .. text)
     for _, other in ipairs{"3", "3.0", "3e0", "-0.0", "9007199254740993", "-9223372036854775808", "9223372036854775807", "0.1",
       "1e22", "null", "true", "[]", '"' .. text .. '"', '"\\"' .. text .. '"', '"' .. text .. '\\\\"', ('{"%s":%s}'):format(text, '"x"')} do
       local alone, beside = json.decode(other), json.decode(("[%s, %s,%s ]"):format(text, other, text))
       tap.is({tostring(math.type(beside[2])), json.encode(beside)},
         {tostring(math.type(alone)), json.encode(json.array{large, alone, large})},
-        ("%s is the same beside %s"):format(other, text))
+        ("%s is read equally beside %s"):format(other, text))
     end
   end
   tap.is({table.unpack(json.decode("[-9223372036854775808, 9223372036854775807]"))}, {math.mininteger, math.maxinteger}, "all integers are read")
@@ -473,7 +474,7 @@ tap.group("json", function()
     "12345678901234567890123.", "012345678901234567890123", "-12345678901234567890123-", '[12345678901234567890123, "\\'} do
     tap.fails(function() json.decode(s, "x.json") end, {"x.json: line"}, ("refused: %q"):format(s:sub(1, 26)))
   end
-  -- Texts with one to four changes: refused with file and line, or what has a text that reads the same.
+  -- Texts with one to four changes are refused with file and line, or encode to a text that decodes to the same.
   math.randomseed(tap.seed(6))
   local whole = {'{"a": 1, "b": [1, 2.5, "x\\u00e9\\ud83d\\ude00"], "c": null, "d": true, "e": {}, "f": [[], [{}]], "g": -1e-3}',
     '["", "\\n\\"\\\\", 0, -0, 1e5, 123456789012345678901]'}
@@ -490,13 +491,13 @@ tap.group("json", function()
     if good and json.encode(json.decode(again)) ~= again then wrong[#wrong + 1] = text .. ": " .. again end
     taken = taken + (good and 1 or 0)
   end
-  tap.is({wrong, taken > 500}, {{}, true}, ("of 20000 texts with changes %d are JSON and go round, the rest is refused"):format(taken))
+  tap.is({wrong, taken > 500}, {{}, true}, ("of 20,000 changed texts %d are JSON and decode again, the rest is refused"):format(taken))
   local loop = {}
   loop[1] = loop
   for _, v in ipairs{print, {a = print}, {coroutine.create(print)}, {[1.5] = 2}, {a = 0 / 0}, loop, {a = loop}} do
-    tap.fails(function() json.encode(v) end, {"json: "}, "no value in JSON is written")
+    tap.fails(function() json.encode(v) end, {"json: "}, "a value that JSON does not have is refused")
   end
-  tap.fails(function() json.encode() end, {"json: "}, "nor is nil")
+  tap.fails(function() json.encode() end, {"json: "}, "nil is refused")
 end)
 
 tap.group("states", function()
@@ -509,20 +510,20 @@ tap.group("states", function()
   end
   for i, v in ipairs(values) do
     local back = state_text.decode(assert(state_text.encode({v, {x = {v}}}, "state")))
-    tap.ok(exact(v, back[1]) and exact(v, back[2].x[1]), ("value %d, %q, comes back as it was"):format(i, v))
+    tap.ok(exact(v, back[1]) and exact(v, back[2].x[1]), ("value %d, %q, is read as written"):format(i, v))
   end
   local nan = state_text.decode(state_text.encode(0 / 0, "state"))
-  tap.ok(nan ~= nan, "and so does NaN")
+  tap.ok(nan ~= nan, "NaN is read as NaN")
   local deep = {}
   for _ = 1, 999 do deep = {deep} end
-  tap.ok(state_text.decode(state_text.encode(deep, "state")), "and 1000 tables within each other")
+  tap.ok(state_text.decode(state_text.encode(deep, "state")), "1,000 nested tables are read as written")
   for _, v in ipairs{{["\0"] = 1}, {["\255"] = 1}, "\255", {deep}, print, {[2] = 1}, {1, x = 1}} do
     local text, why = state_text.encode(v, "state")
-    tap.ok(not text and why:find("state", 1, true), "what would not come back is told: " .. tostring(why))
+    tap.ok(not text and why:find("state", 1, true), "a value that cannot be read back is refused: " .. tostring(why))
   end
 end)
 
--- The balance of experts is one number wherever the blocks are, and its gradient goes back to all of them.
+-- The balance of experts is one number, wherever the blocks are, and its gradient reaches all blocks.
 tap.group("balance", function()
   local function mesh(ranks) return rille.placement("cpu", ranks) end
   local function balance(place, recipe, how)
@@ -546,17 +547,17 @@ tap.group("balance", function()
   local want = balance(mesh{0})
   for name, case in pairs{["two stages"] = {mesh{0}, {stages = {mesh{0}, mesh{1}}}},
     ["stages of a mesh"] = {mesh{0, 1}, {data = 0, stages = {mesh{0, 1}, mesh{2, 3}}}},
-    ["three, of which two are one"] = {mesh{0}, {stages = {mesh{0}, mesh{1}, mesh{0}}}},
+    ["three stages on two devices"] = {mesh{0}, {stages = {mesh{0}, mesh{1}, mesh{0}}}},
     ["experts over a mesh"] = {mesh{0, 1}, {tensor = 0}}} do
     for _, how in ipairs{"plain", "compiled"} do
       local got, at_end = balance(case[1], case[2], how)
       tap.near(got, want, ("%s, %s: the same balance and gradients"):format(name, how), 1e-4, 1e-6)
-      tap.ok(at_end, "it lies where the loss does")
+      tap.ok(at_end, "the balance is on the placement of the loss")
     end
   end
 end)
 
--- A context of any length costs what is used of it: tables of positions grow with those that come.
+-- A context costs memory only for its used part: tables of positions grow with the positions used.
 tap.group("a long context", function()
   local function texts(length)
     rille.manual_seed(1)
@@ -569,7 +570,7 @@ tap.group("a long context", function()
     list[#list + 1] = m:generate({{1, 2, 3}, {4, 5}}, {max_new_tokens = 150, temperature = 0})
     return list
   end
-  tap.is(texts(10000000000), texts(200), "of 10,000,000,000 positions the first 200 are those of 200")
+  tap.is(texts(10000000000), texts(200), "a model of 10,000,000,000 positions equals one of 200 on the first 200")
 end)
 
 tap.done()

@@ -1,4 +1,4 @@
--- Modules: parts in order of definition, names, state, modes, places.
+-- module.lua - modules: order of parts, names, state, modes, placements.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn
@@ -24,21 +24,21 @@ end
 tap.group("names", function()
   local net = Net(3)
   tap.is(names_of(net), {"last.weight", "last.bias", "blocks.0.weight", "blocks.0.bias", "blocks.1.weight", "blocks.1.bias",
-    "first.weight", "scale"}, "parameters come in order of definition, lists count from 0, other tensors are none")
-  tap.is(#net:parameters(), 8, "parameters() gives the same ones")
+    "first.weight", "scale"}, "parameters come in order of definition, lists count from 0, other tensors are no parameters")
+  tap.is(#net:parameters(), 8, "parameters() returns the same parameters")
   net.first = nn.Linear(2, 3)
   tap.is(names_of(net)[7], "first.weight", "a part that is replaced keeps its place")
   net.first = nil
-  tap.is(#net:parameters(), 7, "a part that is taken out is gone")
+  tap.is(#net:parameters(), 7, "a removed part is gone")
   net.scale.requires_grad = false
-  tap.is(names_of(net)[7], "scale", "a parameter that is frozen is still one")
+  tap.is(names_of(net)[7], "scale", "a frozen parameter is still a parameter")
 end)
 
 tap.group("sharing", function()
   local net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
   net[2].weight = net[1].weight
   tap.is(names_of(net), {"0.weight", "0.bias", "1.bias"}, "a tensor under two names is one parameter")
-  tap.ok(net:state_dict()["1.weight"], "and has both names in the state")
+  tap.ok(net:state_dict()["1.weight"], "a shared tensor has both names in the state")
   net.whole = net
   tap.is(#net:modules(), 3, "a module that holds itself is walked once")
 end)
@@ -49,15 +49,15 @@ tap.group("tied", function()
   tap.ok(rawequal(net[1].weight, net[2].weight), "nn.tie makes two names one tensor")
   local state = net:state_dict()
   state["0.weight"] = nil
-  tap.ok(pcall(net.load_state_dict, net, state), "a state may have either name")
+  tap.ok(pcall(net.load_state_dict, net, state), "a state may have either name of a tied tensor")
   state["0.weight"] = rille.ones{2, 2}
   tap.fails(function() net:load_state_dict(state) end, {"'0.weight' and '1.weight' are one tensor", "module.lua"},
-    "but not two values")
+    "two values for a tied tensor are refused")
   state["0.weight"], state["1.weight"] = nil, nil
-  tap.fails(function() net:load_state_dict(state) end, {"'0.weight' is missing"}, "nor none")
+  tap.fails(function() net:load_state_dict(state) end, {"'0.weight' is missing"}, "a state without a tied tensor is refused")
   tap.fails(function() nn.tie(net[1], "weight", nn.Linear(2, 3), "weight") end, {"{2, 2}", "{3, 2}", "module.lua"},
-    "shapes are equal")
-  tap.fails(function() nn.tie(net[1], "wieght", net[2], "weight") end, {"wieght"}, "the name exists")
+    "tied shapes must be equal")
+  tap.fails(function() nn.tie(net[1], "wieght", net[2], "weight") end, {"wieght"}, "an unknown name is refused")
 end)
 
 tap.group("buffers", function()
@@ -66,28 +66,28 @@ tap.group("buffers", function()
   net:buffer("seen", rille.zeros{2})
   tap.is(#net:parameters(), 2, "a buffer is no parameter")
   local name, t = net:named_buffers()()
-  tap.ok(name == "seen" and rawequal(t, net.seen) and net:state_dict().seen, "but has a name and is in the state")
+  tap.ok(name == "seen" and rawequal(t, net.seen) and net:state_dict().seen, "a buffer has a name and is in the state")
   net:to_global{placement = P0, sbp = "B"}
-  tap.is(net.seen.placement.ranks, {0, 1}, "and goes where the module goes")
+  tap.is(net.seen.placement.ranks, {0, 1}, "a buffer moves with its module")
   local state = net:state_dict()
   state.seen = rille.tensor{3, 4}
-  tap.is(net:load_state_dict(state).seen:totable(), {3, 4}, "it is loaded")
+  tap.is(net:load_state_dict(state).seen:totable(), {3, 4}, "a buffer is loaded")
   tap.fails(function() net:buffer("w", nn.Parameter(rille.ones{1})) end, {"'w'", "parameter"}, "a parameter is no buffer")
   nn.tie(net, "seen", net, "again")
   net:to("bf16")
-  tap.is({net.a.weight.dtype, net.seen.dtype, net.a.weight.requires_grad}, {"bf16", "bf16", true}, "to() casts all")
-  tap.ok(rawequal(net.seen, net.again), "and what was one stays one")
+  tap.is({net.a.weight.dtype, net.seen.dtype, net.a.weight.requires_grad}, {"bf16", "bf16", true}, "to() casts parameters and buffers")
+  tap.ok(rawequal(net.seen, net.again), "tied buffers stay tied")
 end)
 
 tap.group("classes", function()
   local Child = Net:extend("Child")
   function Child:init(d) Net.init(self, d); self.more = nn.Linear(d, d) end
   local child = Child(3)
-  tap.is(#child:parameters(), 10, "a class under a class has its parent's parts and its own")
-  tap.is(child(rille.ones{4, 2}).shape, {4, 2}, "and its forward")
+  tap.is(#child:parameters(), 10, "a subclass has its parent's parts and its own")
+  tap.is(child(rille.ones{4, 2}).shape, {4, 2}, "a subclass has its parent's forward")
   tap.fails(function() nn.Module:extend("Empty")()(1) end, {"Empty has no forward", "module.lua"},
-    "a module without forward says so, at the line that called it")
-  tap.fails(function() nn.Module:extend() end, {"name"}, "a class wants a name")
+    "a module without forward is reported at the caller's line")
+  tap.fails(function() nn.Module:extend() end, {"name"}, "a class needs a name")
   tap.ok(tostring(child):find("(blocks.0): nn.Linear(3, 3)", 1, true), "a module prints its parts")
 end)
 
@@ -100,20 +100,20 @@ tap.group("state", function()
   b.blocks[1].weight:to_global_{placement = P0, sbp = "S(1)"}
   b:load_state_dict(a:state_dict())
   tap.is(b.last.bias:totable(), {5, 6}, "loading copies values")
-  tap.ok(rawequal(before, b.last.weight), "into the same parameters")
-  tap.is({b.blocks[1].weight.sbp, b.last.weight.placement.ranks}, {"S(1)", {0, 1}}, "which keep their layouts")
-  tap.is(b.blocks[1].weight:totable(), a.blocks[1].weight:totable(), "whatever those are")
+  tap.ok(rawequal(before, b.last.weight), "loading keeps the parameter tensors")
+  tap.is({b.blocks[1].weight.sbp, b.last.weight.placement.ranks}, {"S(1)", {0, 1}}, "loading keeps their layouts")
+  tap.is(b.blocks[1].weight:totable(), a.blocks[1].weight:totable(), "loading copies values in any layout")
 
   local bad = a:state_dict()
   bad["last.bias"], bad["last.wieght"], bad["first.weight"] = nil, bad["last.weight"], rille.ones{2, 3}
   tap.fails(function() b:load_state_dict(bad) end, {"'last.bias' is missing", "'last.wieght' is not a parameter",
-    "'first.weight' is {3, 2} here, {2, 3}", "module.lua"}, "a state that does not fit is told in full, at the user's line")
-  tap.is(b.last.bias:totable(), {5, 6}, "and nothing of it was loaded")
+    "'first.weight' is {3, 2} here, {2, 3}", "module.lua"}, "a state that does not fit is refused with all differences, at the user's line")
+  tap.is(b.last.bias:totable(), {5, 6}, "nothing of a refused state is loaded")
 end)
 
-tap.group("what is no parameter", function()
+tap.group("values that are no parameters", function()
   for _, value in ipairs{1, "one", {1}, rille.placement("cpu", {0})} do
-    tap.fails(function() nn.Parameter(value) end, {"module.lua:", "nn.Parameter takes a tensor"}, type(value) .. " is none")
+    tap.fails(function() nn.Parameter(value) end, {"module.lua:", "nn.Parameter takes a tensor"}, type(value) .. " is no parameter")
   end
   tap.fails(function() nn.Linear(rille.ones({2}), 2) end, {"nn.Linear", "not a rille.tensor"}, "a size is not a tensor")
 end)
@@ -130,20 +130,20 @@ tap.group("names of parts", function()
     return table.concat(list, " ")
   end
   local function one() return nn.Linear(1, 1, {bias = false}) end
-  tap.is(names(holding{{"l", {one(), nil, one(), z = one(), a = one()}}}), "l.0.weight l.2.weight l.a.weight l.z.weight", "a gap in a list hides nothing")
+  tap.is(names(holding{{"l", {one(), nil, one(), z = one(), a = one()}}}), "l.0.weight l.2.weight l.a.weight l.z.weight", "a gap in a list hides no later parts")
   for what, m in pairs{["a.b.weight"] = holding{{"a.b", one()}, {"a", {b = one()}}}, ["a.0.weight"] = holding{{"a", {one(), ["0"] = one()}}},
     ["a.weight"] = holding{{"a.weight", nn.Parameter(rille.ones{1})}, {"a", one()}}} do
     for _, method in ipairs{"parameters", "state_dict", "named_tensors"} do
-      tap.fails(function() m[method](m) end, {"module.lua", "Holding: two tensors in it are called '" .. what .. "'"}, method .. " of two of one name")
+      tap.fails(function() m[method](m) end, {"module.lua", "Holding: two tensors in it are called '" .. what .. "'"}, method .. " refuses two tensors of one name")
     end
-    tap.fails(function() rille.save("none.safetensors", m) end, {"two tensors in it are called"}, "nor is it saved")
+    tap.fails(function() rille.save("none.safetensors", m) end, {"two tensors in it are called"}, "save refuses two tensors of one name")
   end
   local whole = holding{{"part", holding{{"fc", one()}}}}
   whole.part.whole = whole
   tap.is({names(whole), (tostring(whole):gsub("%s+", " "))}, {"part.fc.weight", "Holding( (part): Holding( (fc): nn.Linear(1, 1) (whole): Holding(...) ) )"},
-    "a part may know the whole")
-  tap.is(tostring(whole), tostring(whole), "as often as one looks")
-  for _, on in ipairs{0, "no"} do tap.fails(function() whole:train(on) end, {"Holding:train", "true or false"}, "training is a flag") end
+    "a part may refer to its owner")
+  tap.is(tostring(whole), tostring(whole), "printing twice gives the same text")
+  for _, on in ipairs{0, "no"} do tap.fails(function() whole:train(on) end, {"Holding:train", "true or false"}, "train() accepts only true or false") end
   tap.fails(function() whole:apply(3) end, {"Holding:apply takes a function"}, "apply takes a function")
 end)
 
@@ -152,23 +152,23 @@ tap.group("modes", function()
   net:eval()
   tap.is({net[1].training, net[2][1].training}, {false, false}, "eval reaches every part")
   net:train()
-  tap.is({net[1].training, net[2][1].training}, {true, true}, "so does train")
+  tap.is({net[1].training, net[2][1].training}, {true, true}, "train reaches every part")
   tap.is(nn.Dropout(0.5).training, true, "a module begins in training")
   local seen = {}
   net:apply(function(m) seen[#seen + 1] = m end)
   tap.is({#seen, rawequal(seen[4], net)}, {4, true}, "apply visits parts before the whole")
 end)
 
-tap.group("start", function()
+tap.group("initial values", function()
   local function weights()
     rille.manual_seed(7)
     return nn.Linear(100, 50).weight
   end
   local one = weights()
   local two = weights():to_global_{placement = P0, sbp = "S(0)"}
-  tap.is(two:totable(), one:totable(), "the start depends on the seed alone")
+  tap.is(two:totable(), one:totable(), "initial values depend only on the seed")
   tap.ok(one:abs():max():item() <= 0.1 and one:abs():max():item() > 0.099, "Linear starts within 1 / sqrt(inputs)")
-  tap.ok(math.abs(one:mean():item()) < 0.003, "around zero")
+  tap.ok(math.abs(one:mean():item()) < 0.003, "Linear's weights have mean 0")
   for name, check in pairs{
     zeros_ = function(p) return p:abs():max():item() == 0 end, ones_ = function(p) return p:min():item() == 1 end,
     normal_ = function(p) return math.abs(p:var():item() - 1) < 0.05 end,
@@ -181,11 +181,11 @@ tap.group("start", function()
     rille.manual_seed(3); nn.init[name](p)
     rille.manual_seed(3); nn.init[name](q)
     tap.ok(check(p), "nn.init." .. name .. " has its distribution")
-    tap.is(q:totable(), p:totable(), "wherever the parameter lies")
+    tap.is(q:totable(), p:totable(), "nn.init gives the same values in any layout")
   end
-  tap.fails(function() nn.init.xavier_normal_(rille.zeros{3}) end, {"two dimensions", "module.lua"}, "fans need two dimensions")
-  tap.ok(math.abs(nn.Embedding(100, 100, {std = 0.02}).weight:var():item() - 4e-4) < 2e-5, "or with another deviation")
-  tap.fails(function() nn.Embedding(2, 2, {stf = 1}) end, {"stf", "std", "module.lua"}, "which has a name")
+  tap.fails(function() nn.init.xavier_normal_(rille.zeros{3}) end, {"two dimensions", "module.lua"}, "xavier refuses one dimension")
+  tap.ok(math.abs(nn.Embedding(100, 100, {std = 0.02}).weight:var():item() - 4e-4) < 2e-5, "Embedding accepts another deviation")
+  tap.fails(function() nn.Embedding(2, 2, {stf = 1}) end, {"stf", "std", "module.lua"}, "an unknown option of Embedding is refused")
   local e = nn.Embedding(100, 100).weight
   tap.ok(math.abs(e:square():mean():item() - 1) < 0.05, "Embedding starts with variance 1")
 end)

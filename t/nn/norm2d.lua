@@ -1,4 +1,5 @@
--- nn.BatchNorm2d: statistics are those of a batch however it lies, and running ones change once a step.
+-- norm2d.lua - nn.BatchNorm2d: statistics cover the whole batch in any layout, and running statistics change once per
+-- step.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn
@@ -12,31 +13,32 @@ tap.group("one batch", function()
   local bn = nn.BatchNorm2d(3)
   local y = bn(x)
   tap.near(y:mean{axis = {0, 2, 3}}:totable(), {0, 0, 0}, "each channel has mean 0", 1e-5, 1e-5)
-  tap.near(y:square():mean{axis = {0, 2, 3}}:totable(), {1, 1, 1}, "and variance 1", 1e-4)
+  tap.near(y:square():mean{axis = {0, 2, 3}}:totable(), {1, 1, 1}, "each channel has variance 1", 1e-4)
   local rows = x:permute{1, 0, 2, 3}:reshape{3, -1}
-  tap.near(bn.running_mean:totable(), (rows:mean{axis = 1} * 0.1):totable(), "the running mean goes a tenth of the way")
-  tap.near(bn.running_var:totable(), (rows:var{axis = 1} * 0.1 + 0.9):totable(), "so does the variance, the unbiased one", 1e-4)
+  tap.near(bn.running_mean:totable(), (rows:mean{axis = 1} * 0.1):totable(), "the running mean moves a tenth of the way")
+  tap.near(bn.running_var:totable(), (rows:var{axis = 1} * 0.1 + 0.9):totable(), "the running variance, unbiased, moves a tenth of the way", 1e-4)
   bn:eval()
   local before = bn.running_mean:totable()
   tap.near(flat(bn(x)), flat((x - bn.running_mean:reshape{1, 3, 1, 1}) / (bn.running_var:reshape{1, 3, 1, 1} + 1e-5):sqrt()),
-    "eval takes the running ones", 1e-4, 1e-5)
-  tap.is(bn.running_mean:totable(), before, "and leaves them")
-  tap.fails(function() bn(rille.ones{2, 3}) end, {"nn.BatchNorm2d", "2 dimensions", "norm2d.lua"}, "images are wanted")
+    "eval uses the running statistics", 1e-4, 1e-5)
+  tap.is(bn.running_mean:totable(), before, "eval does not change the running statistics")
+  tap.fails(function() bn(rille.ones{2, 3}) end, {"nn.BatchNorm2d", "2 dimensions", "norm2d.lua"}, "an input that is no image is refused")
 end)
 
--- An empty batch, as the last of a split data set may be, has no statistics.
+-- An empty batch has no statistics. The last batch of a split data set may be empty.
 tap.group("no rows", function()
   local bn = nn.BatchNorm2d(3)
   bn(x)
   local before = {bn.running_mean:totable(), bn.running_var:totable()}
   local y = bn(x:slice(0, 0, 0))
-  tap.is(y.shape, {0, 3, 4, 4}, "an empty batch gives one")
-  tap.is({bn.running_mean:totable(), bn.running_var:totable()}, before, "and leaves the running ones")
-  tap.is(bn(rille.ones{2, 3, 0, 4}).shape, {2, 3, 0, 4}, "so do images of no size")
-  tap.is({bn.running_mean:totable(), bn.running_var:totable()}, before, "which leave them too")
+  tap.is(y.shape, {0, 3, 4, 4}, "an empty batch returns an empty result")
+  tap.is({bn.running_mean:totable(), bn.running_var:totable()}, before, "an empty batch does not change the running statistics")
+  tap.is(bn(rille.ones{2, 3, 0, 4}).shape, {2, 3, 0, 4}, "images of size 0 return an empty result")
+  tap.is({bn.running_mean:totable(), bn.running_var:totable()}, before, "images of size 0 do not change the running statistics")
 end)
 
--- What a step gives of x in a dtype: the result, the gradients of x, weight and bias, a gradient's gradient, running ones.
+-- Returns the results of a step in x's dtype: output, gradients of x, weight and bias, a second gradient, running
+-- statistics, and the output in eval mode.
 local function parts(x, slant, again, place, sbp)
   local bn = nn.BatchNorm2d(3):to(x.dtype)
   bn:to_global{placement = place, sbp = "B"}
@@ -52,12 +54,12 @@ local function parts(x, slant, again, place, sbp)
   return of
 end
 
--- Halves are computed in f32 and rounded once: squares of what is far from the mean pass what f16 holds, those of what is
--- near vanish.
+-- 16-bit inputs are computed in f32 and rounded once. In f16, squares of large deviations would overflow and those of
+-- small ones would vanish.
 tap.group("every dtype", function()
   local one = rille.placement("cpu", {0})
   local base, slant, again = rille.randn{8, 3, 6, 6}, rille.randn{8, 3, 6, 6}, rille.randn{8, 3, 6, 6} * 8
-  local least = 2 ^ -24 -- of f16, above 0
+  local least = 2 ^ -24 -- smallest positive f16
   for d, eps in pairs{f16 = 2 ^ -10, bf16 = 2 ^ -7, f32 = 2 ^ -23, f64 = 2 ^ -49} do
     for _, c in ipairs{{1e-3, 0}, {1, 0}, {1, 1000}, {30, 0}, {80, 0}, {300, -100}, {700, 0}} do
       local x = (base * c[1] + c[2]):to(d)
@@ -75,7 +77,7 @@ tap.group("every dtype", function()
   end
 end)
 
--- Gradient of the input and running values after a step.
+-- Returns the loss, the weight's gradient, and the running statistics after a step.
 local function step(place, sbp, pieces)
   local bn = nn.BatchNorm2d(3)
   bn:to_global{placement = place, sbp = "B"}
@@ -93,8 +95,8 @@ tap.group("layouts", function()
   local one = rille.placement("cpu", {0})
   local want = step(one, "B")
   tap.near(step(P, "S(0)"), want, "a split batch has the statistics of all ranks", 1e-4, 1e-5)
-  tap.near(step(P, "S(1)"), want, "split channels too", 1e-4, 1e-5)
-  tap.near(step(one, "B", 1), want, "a compiled step too", 1e-4, 1e-5)
+  tap.near(step(P, "S(1)"), want, "split channels have the same statistics", 1e-4, 1e-5)
+  tap.near(step(one, "B", 1), want, "a compiled step has the same statistics", 1e-4, 1e-5)
   local pieces = step(one, "B", 2)
   local bn = nn.BatchNorm2d(3)
   local means = {}
@@ -102,8 +104,8 @@ tap.group("layouts", function()
     local part = x:slice(0, 4 * k, 4 * k + 4)
     means[k + 1] = part:mean{axis = {0, 2, 3}}
   end
-  tap.near(pieces[3], ((means[1] + means[2]) * 0.05):totable(), "micro-batches change the running ones once, by their mean", 1e-4)
-  tap.near(step(P, "S(0)", 2)[3], pieces[3], "on every layout", 1e-4)
+  tap.near(pieces[3], ((means[1] + means[2]) * 0.05):totable(), "micro-batches change the running statistics once, by their mean", 1e-4)
+  tap.near(step(P, "S(0)", 2)[3], pieces[3], "micro-batches of a split batch change them equally", 1e-4)
 end)
 
 tap.done()
