@@ -1,4 +1,4 @@
-/* Tests of actors/verify*.c: valid plans pass; a plan with one number changed is refused, or computes the same bytes.
+/* Tests of actors/plan/verify: valid plans pass; a plan with one number changed is refused, or computes the same bytes.
  *
  * A copy of each random plan is changed in one field at a time. What passes is run on the simulator with poisoned
  * registers, on buffers of exactly the promised size, and compared; and its rounds beside one run of tokens. */
@@ -571,8 +571,7 @@ test_mutants(struct rille_session *s, uint64_t seed, int nplan, int nall)
 
 /* ---- changes that are more than one number ---- */
 
-/* An operand is wanted in another layout: what is no signature is called so, and nothing else passes that is not right.
- */
+/* Another layout of an operand: what is no signature is refused as none, and nothing wrong passes. */
 static void
 test_layouts(struct rille_session *s, uint64_t seed)
 {

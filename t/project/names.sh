@@ -12,7 +12,7 @@ folders=(runtime sbp boxing kernels actors shell)
 sources() { find "${folders[@]}" -name '*.[ch]' -o -name '*.inc' -o -name '*.def' 2>/dev/null | sort; }
 old_names_in_use() { # code without comments and texts
   sources | xargs -r -d '\n' perl -0777 -e '
-    open my $list, "<", shift or die; my %new = map { (split /\t/)[0, 1] } map { s/\n//r } <$list>;
+    open my $list, "<", shift or die; my %new = map { (split /\t/)[0, 1] } split /\n/, <$list>;
     for my $file (@ARGV) {
       open my $f, "<", $file or next; my $text = <$f>;
       $text =~ s{/\*.*?\*/|"(?:\\.|[^"\\\n])*"}{}gs;
@@ -28,7 +28,7 @@ names_of_two_files() { # functions begin a line, their type on the line before
 
 plant() {
   mkdir -p runtime/base sbp
-  printf '%s\n' 'static int' "$(head -1 "$list" | cut -f1)(void)" '{ return 0; }' 'static void' 'take(int x)' '{ }' >runtime/base/a.c
+  printf '%s\n' 'static int' "$(tail -1 "$list" | cut -f1)(void)" '{ return 0; }' 'static void' 'take(int x)' '{ }' >runtime/base/a.c
   printf '%s\n' 'static void' 'take(char *x)' '{ }' >sbp/b.c
 }
 ok() { # ok NAME VIOLATIONS [ALLOWED]

@@ -19,11 +19,11 @@
 #include <string.h>
 
 enum {
-    MOST_LIVE_RANGES = 2048, /* tenants per device; the ordering table has their pairs */
+    MOST_LIVE_RANGES = 2048, /* live ranges per device; the ordering table has their pairs */
     FEW_USES = 1 << 12,      /* uses per device: up to this many, one berth per micro-batch; */
     ENOUGH = 64,             /* above, at most this many micro-batches have berths, */
     MOST_USES = 1 << 14,     /* and at most this many uses: micro-batches take turns */
-    MOST_SIGHTS = 1 << 28,   /* approximate number of tenant pairs examined for the bound */
+    MOST_SIGHTS = 1 << 28,   /* approximate number of live range pairs examined for the bound */
     LEAST_GAIN = 128,        /* least gain, as a fraction of the arena: below, registers stay, */
     LEAST_BYTES = 1 << 15,   /* and least gain in bytes */
     FAR = 1 << 28,
@@ -129,8 +129,8 @@ find_near_tasks(struct act_offsets *b, int32_t device)
     const struct plan *p = b->plan;
     for (int32_t i = 0; i < p->ntask; i++) b->is_near[i] = p->task[i].device == device;
     for (int32_t i = 0; i < b->nlive_range; i++) {
-        const struct out_port *o = act_offset_port(b, &b->tenant[i]);
-        b->is_near[b->tenant[i].task] = true;
+        const struct out_port *o = act_offset_port(b, &b->live_range[i]);
+        b->is_near[b->live_range[i].task] = true;
         for (int32_t f = 0; f < o->nfan; f++)
             for (int32_t r = 0; r < o->fan[f].nreader; r++) b->is_near[o->fan[f].reader[r].task] = true;
     }
@@ -181,7 +181,7 @@ list_near(struct act_offsets *b, int32_t device)
 /* Returns the lag from a reader of x to the writer of y, for which lags were computed. A task that runs once counts
  * as the first act before its successors, and as the last act after its predecessors. */
 static int32_t
-after_reader(const struct act_offsets *b, const struct tenant *x, int32_t reader, const struct tenant *y)
+after_reader(const struct act_offsets *b, const struct live_range *x, int32_t reader, const struct live_range *y)
 {
     const struct plan *p = b->plan;
     if (b->lag[reader] == FAR) return FAR;
@@ -191,7 +191,7 @@ after_reader(const struct act_offsets *b, const struct tenant *x, int32_t reader
 }
 
 static int32_t
-after_readers(const struct act_offsets *b, const struct tenant *x, const struct tenant *y)
+after_readers(const struct act_offsets *b, const struct live_range *x, const struct live_range *y)
 {
     const struct out_port *o = &b->plan->task[x->task].out[x->out];
     int32_t most = o->nfan ? -FAR : FAR; /* without a reader, the end of a use is unknown */
@@ -209,11 +209,11 @@ find_after(struct act_offsets *b, int32_t device)
     const struct backs *l = list_near(b, device) ? &b->local : &b->all;
     for (int32_t i = 0; i < b->plan->ntask; i++) b->lag[i] = FAR;
     for (int32_t y = 0; y < n; y++) {
-        if (y == 0 || b->tenant[y].task != b->tenant[y - 1].task) {
+        if (y == 0 || b->live_range[y].task != b->live_range[y - 1].task) {
             forget_lags(b, nmet);
-            nmet = find_lags(b, l, b->tenant[y].task, false);
+            nmet = find_lags(b, l, b->live_range[y].task, false);
         }
-        for (int32_t x = 0; x < n; x++) b->after[x * n + y] = after_readers(b, &b->tenant[x], &b->tenant[y]);
+        for (int32_t x = 0; x < n; x++) b->after[x * n + y] = after_readers(b, &b->live_range[x], &b->live_range[y]);
     }
 }
 
@@ -221,8 +221,8 @@ static struct reach
 reach_of(const struct act_offsets *b, int32_t x, int32_t y)
 {
     int32_t n = b->nlive_range, end = b->plan->pieces - 1;
-    return (struct reach){MAX(1 - b->after[x * n + y], b->tenant[y].again ? -end : 0),
-                          MIN(b->after[y * n + x] - 1, b->tenant[x].again ? end : 0)};
+    return (struct reach){MAX(1 - b->after[x * n + y], b->live_range[y].again ? -end : 0),
+                          MIN(b->after[y * n + x] - 1, b->live_range[x].again ? end : 0)};
 }
 
 /* ---- lower bound ---- */
@@ -230,11 +230,11 @@ reach_of(const struct act_offsets *b, int32_t x, int32_t y)
 static int32_t
 last_use(const struct act_offsets *b, int32_t x)
 {
-    return b->tenant[x].again ? b->plan->pieces - 1 : 0;
+    return b->live_range[x].again ? b->plan->pieces - 1 : 0;
 }
 
-/* Returns how many uses of a tenant have certainly ended when so many uses of all tenants have begun. Unrolled for
- * SIMD: with 64 devices of 1,200 results each, a scalar loop takes half of the compile time. */
+/* Returns how many uses of a live range have certainly ended when so many uses of all live ranges have begun. Unrolled
+ * for SIMD: with 64 devices of 1,200 results each, a scalar loop takes half of the compile time. */
 static int32_t
 ended_then(const int32_t *begun, const int32_t *after, int32_t n)
 {
@@ -247,7 +247,7 @@ ended_then(const int32_t *begun, const int32_t *after, int32_t n)
     return most[0];
 }
 
-/* Returns the bytes in use when begun[] uses of each tenant have begun and only uses that must have ended have
+/* Returns the bytes in use when begun[] uses of each live range have begun and only uses that must have ended have
  * ended. */
 static int64_t
 live_bytes_at(const struct act_offsets *b, const int32_t *begun)
@@ -256,7 +256,7 @@ live_bytes_at(const struct act_offsets *b, const int32_t *begun)
     int64_t bytes = 0;
     for (int32_t z = 0; z < n; z++) {
         int32_t live = begun[z] > 0 ? begun[z] - ended_then(begun, &b->after[z * n], n) : 0;
-        bytes += where_stride(act_offset_port(b, &b->tenant[z])->bytes) * MAX(live, 0);
+        bytes += where_stride(act_offset_port(b, &b->live_range[z])->bytes) * MAX(live, 0);
     }
     return bytes;
 }
@@ -290,7 +290,7 @@ find_heavier(struct act_offsets *b, int32_t step, bool first, int64_t enough, in
 }
 
 /* Returns a lower bound of any arena, seldom below the optimum: a heavy moment, found by greedily choosing uses that
- * have not ended. With many tenants, tries a sample. Stops when the bound reaches `enough`. */
+ * have not ended. With many live ranges, tries a sample. Stops when the bound reaches `enough`. */
 static int64_t
 find_bound(struct act_offsets *b, int64_t enough)
 {
@@ -319,9 +319,9 @@ act_offset_find_late(struct act_offsets *b)
         }
 }
 
-/* Adds a tenant's lifetime: from its write in the first micro-batch (last: in the last one) to its last reader. */
+/* Adds a live range's lifetime: from its write in the first micro-batch (last: in the last one) to its last reader. */
 static void
-add_lifetime(struct act_offsets *b, const struct tenant *t, bool last, int64_t *change)
+add_lifetime(struct act_offsets *b, const struct live_range *t, bool last, int64_t *change)
 {
     const struct plan *p = b->plan;
     const struct out_port *o = act_offset_port(b, t);
@@ -343,7 +343,7 @@ bytes_in_order(struct act_offsets *b)
     const struct plan *p = b->plan;
     int64_t *change = ARENA_ARRAY(&b->of_device, int64_t, 2 * p->ntask + 2), bytes = 0, most = 0;
     for (int32_t i = 0; i < b->nlive_range; i++) {
-        const struct tenant *t = &b->tenant[i];
+        const struct live_range *t = &b->live_range[i];
         if (t->again || !b->late[t->task]) add_lifetime(b, t, false, change);
         if (t->again || b->late[t->task]) add_lifetime(b, t, true, change);
     }
@@ -362,7 +362,7 @@ shares_offset(const struct out_port *o, int32_t device)
     return o->where.kind == IN_ARENA && o->where.index == device && o->bytes > 0;
 }
 
-/* Lists the device's tenants; returns the number that are made per micro-batch. */
+/* Lists the device's live ranges; returns the number that are made per micro-batch. */
 static int32_t
 list_offset_live_ranges(struct act_offsets *b, int32_t device)
 {
@@ -373,11 +373,11 @@ list_offset_live_ranges(struct act_offsets *b, int32_t device)
         for (int32_t k = 0; k < p->task[i].nresult; k++) {
             if (!shares_offset(&p->task[i].out[k], device)) continue;
             bool again = p->task[i].nact > 1 && p->task[i].out[k].every == 1;
-            b->tenant[b->nlive_range++] = (struct tenant){.task = i,
-                                                          .out = k,
-                                                          .asked = b->asked[b->first_out[i] + k],
-                                                          .nreg = p->task[i].out[k].nreg,
-                                                          .again = again};
+            b->live_range[b->nlive_range++] = (struct live_range){.task = i,
+                                                                  .out = k,
+                                                                  .asked = b->asked[b->first_out[i] + k],
+                                                                  .nreg = p->task[i].out[k].nreg,
+                                                                  .again = again};
             nagain += again;
         }
     return nagain;
@@ -394,7 +394,7 @@ count_berths(struct act_offsets *b, int32_t nagain)
     b->nact_offset = MIN(b->plan->pieces, fits);
     b->nuse = once + nagain * b->nact_offset;
     for (int32_t i = 0; i < b->nlive_range; i++)
-        if (b->tenant[i].again) most = MAX(most, b->tenant[i].asked);
+        if (b->live_range[i].again) most = MAX(most, b->live_range[i].asked);
     return b->nact_offset >= MIN(b->plan->pieces, 2 * most);
 }
 
@@ -424,9 +424,9 @@ static void
 set_registers(struct act_offsets *b, bool asked)
 {
     for (int32_t i = 0; i < b->nlive_range; i++) {
-        const struct task *t = &b->plan->task[b->tenant[i].task];
-        struct out_port *o = &t->out[b->tenant[i].out];
-        o->nreg = asked ? b->tenant[i].asked : b->tenant[i].nreg;
+        const struct task *t = &b->plan->task[b->live_range[i].task];
+        struct out_port *o = &t->out[b->live_range[i].out];
+        o->nreg = asked ? b->live_range[i].asked : b->live_range[i].nreg;
         o->once = t->nact / o->every <= o->nreg;
     }
 }
@@ -436,7 +436,7 @@ take_berths(struct act_offsets *b)
 {
     int32_t u = 0;
     for (int32_t i = 0; i < b->nlive_range; i++) {
-        const struct tenant *t = &b->tenant[i];
+        const struct live_range *t = &b->live_range[i];
         struct out_port *o = &b->plan->task[t->task].out[t->out];
         o->where.offset = b->best[u];
         o->where.stride = where_stride(o->bytes);
@@ -484,7 +484,8 @@ static bool
 takes_turns(const struct act_offsets *b)
 {
     for (int32_t i = 0; i < b->nlive_range; i++)
-        if (b->tenant[i].again && b->nact_offset < b->plan->pieces && b->after[i * b->nlive_range + i] > b->nact_offset)
+        if (b->live_range[i].again && b->nact_offset < b->plan->pieces &&
+            b->after[i * b->nlive_range + i] > b->nact_offset)
             return false;
     return true;
 }
@@ -544,7 +545,7 @@ make_offset_tables(struct act_offsets *b)
         nin += p->task[i].nin;
         nresult += p->task[i].nresult;
     }
-    b->tenant = ARENA_ARRAY(a, struct tenant, nresult + 1);
+    b->live_range = ARENA_ARRAY(a, struct live_range, nresult + 1);
     b->nback = 2 * nin;
     b->all.first = ARENA_ARRAY(a, int32_t, p->ntask + 1);
     b->all.of = ARENA_ARRAY(a, struct back, b->nback + 1);

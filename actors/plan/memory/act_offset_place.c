@@ -39,15 +39,17 @@ mark_uses(uint64_t *bits, int32_t first, int32_t last)
     bits[hi] |= to;
 }
 
-/* Marks the uses of tenant y that may be live together with use u. Use i stands for micro-batches i + k * nact_offset.
+/* Marks the uses of live range y that may be live together with use u. Use i stands for micro-batches i + k *
+ * nact_offset.
  */
 static void
-mark_met(struct act_offsets *b, const struct use *u, const struct tenant *y, struct reach r)
+mark_met(struct act_offsets *b, const struct use *u, const struct live_range *y, struct reach r)
 {
     int32_t n = b->nact_offset, from = u->berth - r.hi, to = u->berth - r.lo;
     if (from > to) return;
     if (n == b->plan->pieces || !y->again) {
-        for (; n < b->plan->pieces && b->tenant[u->tenant].again && to < 0; to += n) from += n; /* a later piece of u */
+        for (; n < b->plan->pieces && b->live_range[u->live_range].again && to < 0; to += n)
+            from += n; /* a later piece of u */
         from = MAX(from, 0);
         to = MIN(to, y->nuse - 1);
         if (from <= to) mark_uses(b->near, y->first + from, y->first + to);
@@ -66,9 +68,9 @@ mark_met(struct act_offsets *b, const struct use *u, const struct tenant *y, str
 static void
 find_near_uses(struct act_offsets *b, int32_t u)
 {
-    const struct reach *r = &b->reach[b->use[u].tenant * b->nlive_range];
+    const struct reach *r = &b->reach[b->use[u].live_range * b->nlive_range];
     memset(b->near, 0, sizeof *b->near * (size_t)(b->nuse / 64 + 1));
-    for (int32_t y = 0; y < b->nlive_range; y++) mark_met(b, &b->use[u], &b->tenant[y], r[y]);
+    for (int32_t y = 0; y < b->nlive_range; y++) mark_met(b, &b->use[u], &b->live_range[y], r[y]);
     b->near[u >> 6] &= ~(UINT64_C(1) << (u & 63));
 }
 
@@ -91,13 +93,13 @@ act_offsets_list(struct act_offsets *b)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < b->nlive_range; i++) {
-        struct tenant *t = &b->tenant[i];
+        struct live_range *t = &b->live_range[i];
         const struct out_port *o = act_offset_port(b, t);
         int64_t bytes = where_stride(o->bytes);
         t->first = n;
         t->nuse = t->again ? b->nact_offset : 1;
         for (int32_t k = 0; k < t->nuse; k++)
-            b->use[n++] = (struct use){.tenant = i,
+            b->use[n++] = (struct use){.live_range = i,
                                        .berth = k,
                                        .bytes = bytes,
                                        .offset = o->where.offset + k % t->nreg * o->where.stride,
@@ -206,10 +208,10 @@ compare_use_keys(const void *x, const void *y)
 static int32_t
 count_apart(const struct act_offsets *b, const struct use *u, bool behind)
 {
-    int32_t n = b->nlive_range, x = u->tenant, sum = 0;
+    int32_t n = b->nlive_range, x = u->live_range, sum = 0;
     for (int32_t y = 0; y < n; y++) {
         int32_t first = u->berth + b->after[x * n + y], last = u->berth - b->after[y * n + x];
-        sum += MIN(MAX(behind ? b->tenant[y].nuse - first : last + 1, 0), b->tenant[y].nuse);
+        sum += MIN(MAX(behind ? b->live_range[y].nuse - first : last + 1, 0), b->live_range[y].nuse);
     }
     return sum;
 }

@@ -12,18 +12,18 @@ enum {
     ACT_OFFSETS_GOOD = 32, /* registers, or uses, that take at most 1/32 more than the bound are good enough */
 };
 
-struct tenant {
+struct live_range {
     int32_t task, out;
     int32_t asked, nreg; /* registers requested by the readers; registers that packing allocated */
     bool again;          /* written for each micro-batch */
     int32_t first, nuse; /* index of the first use; number of uses */
 };
-/* Range of i - k for which use i of one tenant and use k of another may be live at once. */
+/* Range of i - k for which use i of one live range and use k of another may be live at once. */
 struct reach {
     int32_t lo, hi;
 };
 struct use {
-    int32_t tenant, berth;
+    int32_t live_range, berth;
     int64_t bytes, offset;
     int64_t cost; /* cost of eviction: bytes times (1 + past evictions) */
     bool out;     /* evicted: no offset at present */
@@ -57,11 +57,11 @@ struct act_offsets {
     int32_t *lag, *bucket;    /* by task: least lag found, FAR: none; by lag: head of its bucket, -1 */
     struct waiting *waiting;
     /* The current device. */
-    struct tenant *tenant;
+    struct live_range *live_range;
     int32_t nlive_range, nuse, nact_offset;
     int32_t *after;      /* [a * nlive_range + b]: use i of a has ended before use k of b begins, if i + after <= k */
     struct reach *reach; /* [a * nlive_range + b] */
-    int32_t *begun, *from, *heaviest; /* by tenant: number of uses begun at a moment */
+    int32_t *begun, *from, *heaviest; /* by live range: number of uses begun at a moment */
     struct use *use;
     uint64_t *near;               /* bit mask by use: may be live together with the current use */
     int64_t *best, *better;       /* by use: offset in the best arena so far; in the arena under trial */
@@ -74,12 +74,12 @@ struct act_offsets {
 };
 
 static inline const struct out_port *
-act_offset_port(const struct act_offsets *b, const struct tenant *t)
+act_offset_port(const struct act_offsets *b, const struct live_range *t)
 {
     return &b->plan->task[t->task].out[t->out];
 }
 
-/* Lists the uses of all tenants, at the offsets of their registers. */
+/* Lists the uses of all live ranges, at the offsets of their registers. */
 void act_offsets_list(struct act_offsets *b);
 /* Assigns each use an offset, in b->best. Uses that may be live together share no bytes. Returns the bytes of the
  * arena. bound: no arena is smaller. */

@@ -1,20 +1,20 @@
 /* arena.c - offsets of registers in device arenas, and the control edges that sharing memory requires.
  *
- * A tenant is a result with its registers. Two tenants may share bytes if one is no longer needed before the other
- * is written. If existing edges do not guarantee that, a control edge is added. The list of tasks is a valid
- * execution order, so a tenant lives from its writer to its last reader in the list.
+ * A live range is a result with its registers. Two live ranges may share bytes if one is no longer needed before the
+ * other is written. If existing edges do not guarantee that, a control edge is added. The list of tasks is a valid
+ * execution order, so a live range lives from its writer to its last reader in the list.
  *
  * In a program with micro-batches, results made per micro-batch are rewritten in each period. Tasks of one group
- * (credit.c) process one micro-batch at a time, so tenants of a group with one register each share bytes as in a run
- * of one micro-batch. The last tenant of a period must be read before the first of the next period is written: a
- * one-credit edge from the writer of the latter to the readers of the former enforces that. Such an edge makes a
- * task wait only for tasks on an earlier micro-batch, so it closes no cycle. A stage that keeps results of several
+ * (credit.c) process one micro-batch at a time, so live ranges of a group with one register each share bytes as in a
+ * run of one micro-batch. The last live range of a period must be read before the first of the next period is written:
+ * a one-credit edge from the writer of the latter to the readers of the former enforces that. Such an edge makes a task
+ * wait only for tasks on an earlier micro-batch, so it closes no cycle. A stage that keeps results of several
  * micro-batches has one slot ("room", stage_slot.h) for each, packed as a run of one micro-batch. Short-lived results
  * may have a register in each slot as well, in gaps, if that takes fewer bytes. A slot is reused after its micro-batch
  * has left, which credits ensure anyhow. Groups and slots are live at the same time. Results made once per batch
  * share bytes with results that the first micro-batch has not written yet, or that the last one has read.
  *
- * Devices with equal tenants are packed once. */
+ * Devices with equal live ranges are packed once. */
 #include "actors/plan/lower/lower.h"
 
 #include "actors/plan/memory/pack.h"
@@ -32,18 +32,18 @@ struct pair {
     bool next_period;
 };
 
-struct tenant {
+struct live_range {
     int32_t task, out;
     int32_t last; /* last reader; without readers, the writer */
 };
 
 struct memory {
     struct lower *l;
-    int32_t *of;                    /* by result, from l->first_out[task] on: its tenant; -1: none */
-    struct tenant *tenant;          /* sorted by device, then by task */
-    int32_t *first;                 /* by device: its first tenant */
+    int32_t *of;                    /* by result, from l->first_out[task] on: its live range; -1: none */
+    struct live_range *live_range;  /* sorted by device, then by task */
+    int32_t *first;                 /* by device: its first live range */
     int32_t *first_task, *task;     /* by device: tasks whose results it holds, in list order */
-    int32_t *first_reader, *reader; /* by tenant: readers, in list order */
+    int32_t *first_reader, *reader; /* by live range: readers, in list order */
     int32_t *next_writer;           /* by task: next task that fills the same register (shared_shard.c); -1: none */
     int32_t *kernel[2];  /* by device, then task: position of the preceding kernel, of the following; its own */
     int32_t *met, meets; /* by task: latest task found to wait for it; task examined last; -1 */
@@ -60,7 +60,7 @@ struct memory {
     int32_t npair, pair_capacity;
 };
 
-/* ---- tenants ---- */
+/* ---- live ranges ---- */
 
 static bool
 shares_arena(const struct out_port *o)
@@ -100,7 +100,7 @@ list_arena_live_ranges(struct memory *m)
     }
     prefix_sums(m->first, ndevice);
     prefix_sums(m->first_task, ndevice);
-    m->tenant = ARENA_ARRAY(a, struct tenant, m->first[ndevice] + 1);
+    m->live_range = ARENA_ARRAY(a, struct live_range, m->first[ndevice] + 1);
     m->of = ARENA_ARRAY(a, int32_t, nout + 1);
     l->asked = ARENA_ARRAY(&l->tmp, int32_t, nout + 1);
     m->task = ARENA_ARRAY(a, int32_t, l->ndraft + 1);
@@ -112,12 +112,12 @@ list_arena_live_ranges(struct memory *m)
         for (int k = 0; k < d->nout; k++) {
             int32_t *of = &m->of[l->first_out[i] + k];
             *of = shares_arena(&d->out[k]) ? next[holder(d)]++ : -1;
-            if (*of >= 0) m->tenant[*of] = (struct tenant){.task = i, .out = k, .last = i};
+            if (*of >= 0) m->live_range[*of] = (struct live_range){.task = i, .out = k, .last = i};
         }
     }
 }
 
-/* Returns the tenant that an edge reads; -1: not in an arena. */
+/* Returns the live range that an edge reads; -1: not in an arena. */
 static int32_t
 read_by(const struct memory *m, const struct edge *e)
 {
@@ -126,19 +126,19 @@ read_by(const struct memory *m, const struct edge *e)
     return m->of[w->kind == IN_TASK ? first_out[w->index] : first_out[e->task] + e->out];
 }
 
-/* Lists the readers of each tenant. A register filled by several tasks has an edge to the reader from each, which
+/* Lists the readers of each live range. A register filled by several tasks has an edge to the reader from each, which
  * counts once. */
 static void
 next_reader(struct memory *m, int32_t *next, int32_t *reader)
 {
     const struct lower *l = m->l;
-    for (int32_t t = 0; t < m->first[l->plan->ndevice]; t++) m->tenant[t].last = m->tenant[t].task;
+    for (int32_t t = 0; t < m->first[l->plan->ndevice]; t++) m->live_range[t].last = m->live_range[t].task;
     for (int32_t i = 0; i < l->ndraft; i++)
         for (const struct edge *e = l->draft[i].in; e; e = e->next) {
             int32_t t = read_by(m, e);
             if (t < 0) continue;
-            if (m->tenant[t].last == i) continue;
-            m->tenant[t].last = i;
+            if (m->live_range[t].last == i) continue;
+            m->live_range[t].last = i;
             int32_t at = next[t]++;
             if (reader) reader[at] = i;
         }
@@ -268,11 +268,11 @@ comes_early(const struct memory *m, int32_t task)
     return !d->piece && !m->late[task] && (m->wanted[task] || m->l->plan->nmemory > 1);
 }
 
-/* Returns true if all readers of an early tenant are early, too. */
+/* Returns true if all readers of an early live range are early, too. */
 static bool
-goes_early(const struct memory *m, const struct tenant *t)
+goes_early(const struct memory *m, const struct live_range *t)
 {
-    int32_t of = (int32_t)(t - m->tenant);
+    int32_t of = (int32_t)(t - m->live_range);
     for (int32_t i = m->first_reader[of]; i < m->first_reader[of + 1]; i++)
         if (!comes_early(m, m->reader[i])) return false;
     return true;
@@ -280,10 +280,10 @@ goes_early(const struct memory *m, const struct tenant *t)
 
 /* Notes readers that do not follow list order: weight gradients, which may be delayed, and backward of other stages. */
 static void
-note_users(const struct memory *m, const struct tenant *t, struct item *it)
+note_users(const struct memory *m, const struct live_range *t, struct item *it)
 {
     const struct draft *draft = m->l->draft;
-    int32_t of = (int32_t)(t - m->tenant);
+    int32_t of = (int32_t)(t - m->live_range);
     it->waits = it->phase == PHASE_WEIGHT;
     for (int32_t i = m->first_reader[of]; i < m->first_reader[of + 1]; i++) {
         const struct task *reader = &draft[m->reader[i]].task;
@@ -335,20 +335,20 @@ kernel_beside(struct memory *m, int32_t device, int32_t task, int behind)
  * Example: panel k + 1 of a product arrives in the bytes of panel k - 1 while panel k is multiplied. If kernel and
  * move depend on each other, no extension is needed. */
 static void
-leave_room_for_moves(struct memory *m, int32_t device, const struct tenant *t, struct item *it)
+leave_room_for_moves(struct memory *m, int32_t device, const struct live_range *t, struct item *it)
 {
     const struct draft *draft = m->l->draft;
-    int32_t of = (int32_t)(t - m->tenant);
+    int32_t of = (int32_t)(t - m->live_range);
     if (draft[t->task].task.kind->flags & KIND_MOVE) it->first = MIN(it->first, kernel_beside(m, device, t->task, 0));
     for (int32_t i = m->first_reader[of]; i < m->first_reader[of + 1]; i++)
         if (draft[m->reader[i]].task.kind->flags & KIND_MOVE)
             it->last = MAX(it->last, kernel_beside(m, device, m->reader[i], 1));
 }
 
-/* Returns the position from which a tenant's bytes must be free. A direct receive may be filled from the beginning
+/* Returns the position from which a live range's bytes must be free. A direct receive may be filled from the beginning
  * of its hop on (verify_channel.c). */
 static int32_t
-first_position(const struct memory *m, int32_t device, const struct tenant *t)
+first_position(const struct memory *m, int32_t device, const struct live_range *t)
 {
     const struct draft *draft = m->l->draft;
     int32_t hop = t->task;
@@ -363,7 +363,7 @@ first_position(const struct memory *m, int32_t device, const struct tenant *t)
  * delayed to the end of their micro-batch, so the bytes they read stay reserved until then; a frugal stage runs them
  * directly after backward. */
 static struct item
-item_of(struct memory *m, int32_t device, const struct tenant *t)
+item_of(struct memory *m, int32_t device, const struct live_range *t)
 {
     const struct draft *d = &m->l->draft[t->task];
     const struct out_port *o = &d->out[t->out];
@@ -541,10 +541,10 @@ find_pairs(struct memory *m)
 
 /* Orders reuse of bytes: the writers of b run after the readers of a. */
 static void
-order_pair(const struct memory *m, const struct tenant *a, const struct tenant *b, bool next_period)
+order_pair(const struct memory *m, const struct live_range *a, const struct live_range *b, bool next_period)
 {
-    const int32_t *reader = m->reader + m->first_reader[a - m->tenant], alone = a->task;
-    int32_t n = m->first_reader[a - m->tenant + 1] - m->first_reader[a - m->tenant];
+    const int32_t *reader = m->reader + m->first_reader[a - m->live_range], alone = a->task;
+    int32_t n = m->first_reader[a - m->live_range + 1] - m->first_reader[a - m->live_range];
     if (n == 0) reader = &alone, n = 1;
     for (int32_t i = 0; next_period && i < n; i++)
         order_credit(m->l, b->task, reader[i], m->l->draft[b->task].out[b->out].nreg);
@@ -571,7 +571,7 @@ is_alike(const struct memory *m)
 static void
 pack_arena_device(struct memory *m, int32_t device)
 {
-    const struct tenant *t = &m->tenant[m->first[device]];
+    const struct live_range *t = &m->live_range[m->first[device]];
     m->period = m->first_task[device + 1] - m->first_task[device];
     m->nitem = m->first[device + 1] - m->first[device];
     for (int32_t i = 0; i < m->nitem; i++) m->item[i] = item_of(m, device, &t[i]);
