@@ -132,10 +132,10 @@ add_check(struct exec *e)
     e->check = exec_of(&k);
     TRY(choose_method(e->check, DEV_CPU, true));
     e->check_at = e->scratch_bytes;
-    stage_need(e, (int64_t)e->check->scratch_bytes, 1);
+    stage_reserve(e, (int64_t)e->check->scratch_bytes, 1);
     for (int i = 0; i < e->nout; i++) {
         e->check_out[i] = e->scratch_bytes;
-        stage_need(e, view_numel(&out[i]), sizeof(double));
+        stage_reserve(e, view_numel(&out[i]), sizeof(double));
     }
     return 0;
 }
@@ -147,7 +147,7 @@ add_sum(struct exec *e, int device)
     if (!e->k.adds) return 0;
     struct view pair[] = {e->out[0], stage_view(&e->out[0], e->out[0].dtype)};
     e->sum_at = e->scratch_bytes;
-    stage_need(e, view_numel(&e->out[0]), dtype_bytes(e->out[0].dtype));
+    stage_reserve(e, view_numel(&e->out[0]), dtype_bytes(e->out[0].dtype));
     if (!(device_kind(device)->flags & COMPILES)) return 0;
     return cuda_launch_combine(&e->arena, RED_SUM, 2, pair, &pair[0], false, &e->add);
 }

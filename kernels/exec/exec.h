@@ -2,8 +2,8 @@
  * others use kernel.h.
  *
  * exec.c has the table of methods. The first one that accepts an exec computes it. A method sees the caller's operands
- * and results, or, through stage.c, dense copies of them in scratch. An exec belongs to its task, and is used by one
- * thread. */
+ * and results, or, through stage.c, dense copies of them in scratch. The session's thread makes an exec and owns it;
+ * runs, on any thread, only read it. */
 #ifndef RILLE_KERNELS_EXEC_H
 #define RILLE_KERNELS_EXEC_H
 
@@ -84,7 +84,7 @@ struct view stage_view(const struct view *v, enum dtype d);
 enum dtype stage_ref_dtype(enum dtype d);
 /* Reserves scratch for n elements of `width` bytes. More than STAGE_MOST bytes count as STAGE_MOST. */
 static const size_t STAGE_MOST = (size_t)1 << 62;
-void stage_need(struct exec *e, int64_t n, size_t width);
+void stage_reserve(struct exec *e, int64_t n, size_t width);
 /* Returns true if operand i may be staged: neither absent nor a number. */
 bool stage_has_operand(const struct exec *e, int i);
 /* Makes the method see operand or result i as a dense copy of dtype d. */

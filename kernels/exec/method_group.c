@@ -60,7 +60,7 @@ make_group(struct exec *e, int device)
 }
 
 static int
-run_group(const struct exec *e, void *const *in, void *const *out, const struct run_args *r)
+run_members(const struct exec *e, void *const *in, void *const *out, const struct run_args *r)
 {
     const struct group_member *member = e->own;
     struct cuda_bundle b;
@@ -75,4 +75,4 @@ run_group(const struct exec *e, void *const *in, void *const *out, const struct 
     return cuda_bundle_end(&b);
 }
 
-const struct method method_group = {.make = make_group, .run = run_group, .launches = exec_parts_launch};
+const struct method method_group = {.make = make_group, .run = run_members, .launches = exec_parts_launch};

@@ -6,7 +6,7 @@
 #include "runtime/device/device.h"
 
 static int
-make_launch(struct exec *e, int device)
+make_compiled(struct exec *e, int device)
 {
     struct cuda_launch *l = NULL;
     int nstep = e->made.nstep, lead = epilogue_by(nstep, e->made.step);
@@ -19,7 +19,7 @@ make_launch(struct exec *e, int device)
 }
 
 static int
-run_launch(const struct exec *e, void *const *in, void *const *out, const struct run_args *r)
+run_compiled(const struct exec *e, void *const *in, void *const *out, const struct run_args *r)
 {
     return cuda_launch_run(e->own, r->device, in, out, r->scratch, r->piece, r->find);
 }
@@ -31,4 +31,4 @@ launch_launches(const struct exec *e, bool finds)
     return !finds || !l->finder;
 }
 
-const struct method method_launch = {.make = make_launch, .run = run_launch, .launches = launch_launches};
+const struct method method_launch = {.make = make_compiled, .run = run_compiled, .launches = launch_launches};

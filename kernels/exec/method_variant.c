@@ -114,7 +114,7 @@ make_variant(struct exec *e, int device)
     /* The stages were laid out from 0: moves them behind the variant's own scratch. */
     for (int i = 0; i < e->nin; i++) e->stage_in[i].at += stage_align(bytes);
     for (int i = 0; i < e->nout; i++) e->stage_out[i].at += stage_align(bytes);
-    stage_need(e, (int64_t)bytes, 1);
+    stage_reserve(e, (int64_t)bytes, 1);
     return exec_accept(e, &method_variant, v->kernel->name, v, e->scratch_bytes);
 }
 

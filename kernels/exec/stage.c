@@ -40,7 +40,7 @@ stage_ref_dtype(enum dtype d)
 
 /* A view of few bytes (stride 0) may show more elements than can be counted. */
 void
-stage_need(struct exec *e, int64_t n, size_t width)
+stage_reserve(struct exec *e, int64_t n, size_t width)
 {
     bool fits = e->scratch_bytes < STAGE_MOST && (size_t)n < (STAGE_MOST - e->scratch_bytes - 64) / width;
     e->scratch_bytes = fits ? e->scratch_bytes + stage_align((size_t)n * width) : STAGE_MOST;
@@ -51,7 +51,7 @@ stage(struct exec *e, struct stage *s, struct view *seen, const struct view *v, 
 {
     *s = (struct stage){.used = true, .at = e->scratch_bytes, .view = stage_view(v, d)};
     *seen = s->view;
-    stage_need(e, view_numel(v), dtype_bytes(d));
+    stage_reserve(e, view_numel(v), dtype_bytes(d));
 }
 
 void
