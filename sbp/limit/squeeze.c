@@ -7,18 +7,20 @@
 #include "sbp/search/explore.h"
 #include "sbp/search/fewer.h"
 #include "sbp/limit/limit.h"
+#include "sbp/net/work.h"
 
 #include <math.h>
 #include <string.h>
 
 enum {
-    TURNS = 48,    /* maximum number of choices */
-    QUICK = 6,     /* choices of a search under counted work */
-    SURE = 6,      /* choices made regardless of the clock while none meets the limit */
-    TIMES = 4,     /* maximum number of times with a price */
-    LOOKS = 12,    /* bounding rounds per price vector */
-    SWEEPS = 4,    /* coordinate sweeps over the prices */
-    DEAREST = 1000 /* at the highest price, the bytes of a choice cost this many times its cost */
+    TURNS = 48,        /* maximum number of choices */
+    QUICK = 6,         /* choices of a search under counted work */
+    WORK = 2000000000, /* work of such a search */
+    SURE = 6,          /* choices made regardless of the clock while none meets the limit */
+    TIMES = 4,         /* maximum number of times with a price */
+    LOOKS = 12,        /* bounding rounds per price vector */
+    SWEEPS = 4,        /* coordinate sweeps over the prices */
+    DEAREST = 1000     /* at the highest price, the bytes of a choice cost this many times its cost */
 };
 
 struct found { /* a choice; over: its live bytes minus the limit, at the times with a price */
@@ -37,6 +39,7 @@ struct squeeze {
     double price[TIMES], dearest; /* nanoseconds per byte: by time in `time`; the highest */
     struct found found[TURNS];
     int32_t nfound, first; /* first: index of the first choice of this search */
+    int64_t until;         /* with `quick`: work count at which this search ends */
 };
 
 /* ---- the priced net ---- */
@@ -173,7 +176,7 @@ static bool
 squeeze_stops(const struct squeeze *q)
 {
     bool sure = q->best->cost >= NET_NEVER && q->nfound - q->first < SURE && !q->o->may_fail;
-    if (q->o->quick && q->nfound - q->first >= QUICK) return true;
+    if (q->o->quick && (q->nfound - q->first >= QUICK || work_done() > q->until)) return true;
     return !sure && q->o->stop && q->o->stop(q->o->arg);
 }
 
@@ -318,6 +321,7 @@ static void
 search_prices(struct squeeze *q, bool beside)
 {
     q->first = q->nfound;
+    q->until = work_done() + WORK;
     for (bool news = true; news && q->nfound < TURNS && !squeeze_stops(q); news = remember_choice(q)) {
         struct pricing p = {.net = q->net, .limit = &q->limit, .choice = beside ? q->choice : NULL};
         bool more = price_fullest(q);
