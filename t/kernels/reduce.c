@@ -2,6 +2,7 @@
  * axis, for rows and columns of every length that a loop treats in a way of its own, wherever they lie: dense, turned,
  * repeated, backwards, far apart, off a vector's bounds; of ordinary values, NaN, infinities, zeros of both signs and
  * subnormals, which are zeros. */
+#include "kernels/cpu/rows/fold.h"
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
 #include "kernels/exec/sample.h"
@@ -13,6 +14,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { DENSE, TURNED, REPEATED, BACKWARDS, FAR, NLIE };
 enum { ORDINARY, ONE_NAN, ONE_INFINITE, BOTH_INFINITE, ZEROS, SUBNORMAL, NVALUES };
@@ -92,7 +94,8 @@ look(struct tried *t, const struct view *x, const struct view *y, int op, int64_
     double near = (op == GREATEST || op == LEAST ? 0 : last[y->dtype] * fabs(a) + 0x1p-45 * size);
     if (fabs(a) > most) a = copysign(INFINITY, a);
     bool good = isnan(a) ? isnan(got) : isinf(a) ? got == a : fabs(got - a) <= near + (op == PROD ? 1e-7 : 0);
-    t->bad += !good;
+    bool sign = op != SUM || a != 0 || got != 0 || !signbit(got) == !signbit(a);
+    t->bad += !good || !sign;
 }
 
 static int
@@ -159,6 +162,23 @@ try_row(int op, enum dtype d, int lie)
         diag("%d differ; %s", t.bad, status ? err_text() : "");
 }
 
+/* Sums of -0 are -0, as of the first row, in columns that are summed abreast and in those that remain. */
+static void
+zero_columns(enum dtype d)
+{
+    static const float want = -0.0f;
+    uint16_t x[FOLD_ROWS * 200];
+    float sum[200];
+    int bad = 0;
+    for (int64_t i = 0; i < (int64_t)countof(x); i++) elem_set_f(d, x, i, -0.0);
+    for (int64_t n = 1; n <= 200; n++)
+        for (int64_t rows = 1; rows <= FOLD_ROWS; rows++) {
+            bad += !fold_halves(d, x, 200, rows, n, sum);
+            for (int64_t i = 0; i < n; i++) bad += memcmp(&sum[i], &want, sizeof want) != 0;
+        }
+    ok(bad == 0, "columns of %s that are -0 sum to -0: %d differ", dtype_text(d), bad);
+}
+
 int
 main(void)
 {
@@ -168,5 +188,7 @@ main(void)
         for (size_t i = 0; i < countof(dtypes); i++)
             for (int lie = 0; lie < NLIE; lie++)
                 if ((op != SQUARES || dtype_is_float(dtypes[i])) && share_next()) try_row(op, dtypes[i], lie);
+    zero_columns(DT_BF16);
+    zero_columns(DT_F16);
     return done();
 }
