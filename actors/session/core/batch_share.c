@@ -414,24 +414,47 @@ batch_share_operands(const struct call_context *ctx, const struct op *op, int ni
 
 /* ---- values of the batch ---- */
 
-/* Makes the batch's value of a function of means and sums: the same calls on the batch's means and sums. *known: false
- * if the function reads something else of a micro-batch. */
+/* The values of micro-batches that have a value of the batch so far, and that value. */
+struct joined_pair {
+    const struct val *of;
+    struct val *is;
+};
+struct joined {
+    struct joined_pair *pair;
+    int n, capacity;
+    bool known; /* no function reads anything but means and sums of a micro-batch */
+};
+
+static int join_from_means(const struct call_context *ctx, struct val *v, struct joined *j, struct val **out);
+
 static int
-from_means(const struct call_context *ctx, struct val *v, bool *known, struct val **out)
+join_operand(const struct call_context *ctx, struct val *v, struct joined *j, struct val **out)
+{
+    enum batch_share share = v ? batch_share_of(v) : SHARE_WHOLE;
+    *out = v;
+    if (share == SHARE_WHOLE) return 0;
+    for (int i = 0; i < j->n; i++)
+        if (j->pair[i].of == v) return *out = j->pair[i].is, 0;
+    j->known = j->known && (share == SHARE_SUM || share == SHARE_MEAN || share == SHARE_FROM_MEANS);
+    if (!j->known) return 0;
+    if (share == SHARE_FROM_MEANS)
+        TRY(join_from_means(ctx, v, j, out));
+    else
+        TRY(batch_share_join(ctx, v, out));
+    GROW(j->pair, j->n + 1, j->capacity);
+    j->pair[j->n++] = (struct joined_pair){v, *out};
+    return 0;
+}
+
+/* Makes the batch's value of a function of means and sums: the same calls on the batch's means and sums. */
+static int
+join_from_means(const struct call_context *ctx, struct val *v, struct joined *j, struct val **out)
 {
     struct val *in[OPERANDS], *res[OP_OUT];
     const struct node *n = v->node;
-    for (int i = 0; i < n->nin && *known; i++) {
-        in[i] = n->in[i];
-        enum batch_share share = in[i] ? batch_share_of(in[i]) : SHARE_WHOLE;
-        if (share == SHARE_FROM_MEANS)
-            TRY(from_means(ctx, in[i], known, &in[i]));
-        else if (share != SHARE_WHOLE)
-            *known = share == SHARE_SUM || share == SHARE_MEAN;
-        if (*known && share != SHARE_FROM_MEANS && share != SHARE_WHOLE) TRY(batch_share_join(ctx, in[i], &in[i]));
-    }
-    *known = *known && !(n->op->flags & OP_RANDOM);
-    if (!*known) return 0;
+    j->known = j->known && !(n->op->flags & OP_RANDOM);
+    for (int i = 0; i < n->nin; i++) TRY(join_operand(ctx, n->in[i], j, &in[i]));
+    if (!j->known) return 0;
     if (n->op->flags & OP_MOVE) return build_to_global(ctx, in[0], v->layout, out);
     TRY(build_call(ctx, n->op, n->nin, in, n->attr, NULL, res));
     *out = res[v->out];
@@ -441,7 +464,6 @@ from_means(const struct call_context *ctx, struct val *v, bool *known, struct va
 int
 batch_share_join(const struct call_context *ctx, struct val *v, struct val **out)
 {
-    bool known = true;
     if (batch_share_of(v) == SHARE_EXTREME)
         return fail(
             E_PLAN,
@@ -449,8 +471,10 @@ batch_share_join(const struct call_context *ctx, struct val *v, struct val **out
             "not make the batch's of them; return that of each row",
             trace_microbatches(ctx->s));
     if (batch_share_of(v) == SHARE_FROM_MEANS) {
-        TRY(from_means(ctx, v, &known, out));
-        if (known) return 0;
+        struct joined j = {.known = true};
+        int status = join_from_means(ctx, v, &j, out);
+        free(j.pair);
+        if (status || j.known) return status;
     }
     return batch_share_adds(v) ? microbatch_sum(ctx, v, out) : microbatch_mean(ctx, v, out);
 }
