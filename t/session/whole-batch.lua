@@ -200,7 +200,7 @@ tap.group("a penalty on gradients", function()
     local w = rille.tensor({{1, 2}, {3, 4}}, {requires_grad = true})
     local step = rille.graph(function(x)
       x = x:detach():requires_grad_()
-      local g = rille.grad(x:matmul(w):square():sum(), {x}, {create_graph = true})
+      local g = rille.grad(x:matmul(w):square():sum(), {x})
       local l = (g * g):sum()
       l:backward()
       return l

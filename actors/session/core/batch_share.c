@@ -328,7 +328,7 @@ check_count(const struct call_context *ctx, const struct op *op, int nin, struct
 }
 
 static int
-multiply(const struct call_context *ctx, struct val *v, double f, struct val **out)
+times_number(const struct call_context *ctx, struct val *v, double f, struct val **out)
 {
     struct val *in[2] = {v, build_number(ctx->s, false, f, 0)}, *res[OP_OUT];
     TRY(build_call(ctx, op_find("mul"), 2, in, NULL, NULL, res));
@@ -338,10 +338,10 @@ multiply(const struct call_context *ctx, struct val *v, double f, struct val **o
 
 /* Makes a value that is the same for all micro-batches, or a mean of them, a share of a sum. */
 static int
-convert(const struct call_context *ctx, struct val *v, struct val **out)
+share_operand(const struct call_context *ctx, struct val *v, struct val **out)
 {
     double share = 1.0 / trace_microbatches(ctx->s);
-    if (!v->is_number) return multiply(ctx, v, share, out);
+    if (!v->is_number) return times_number(ctx, v, share, out);
     double f = v->number.is_int ? (double)v->number.i : v->number.f;
     *out = build_number(ctx->s, false, f * share, 0);
     return 0;
@@ -349,7 +349,7 @@ convert(const struct call_context *ctx, struct val *v, struct val **out)
 
 /* Replaces all operands by those of the whole batch, known after its last micro-batch. */
 static int
-accumulate(const struct call_context *ctx, const struct op *op, int nin, struct val **in)
+sum_operands(const struct call_context *ctx, const struct op *op, int nin, struct val **in)
 {
     for (int i = 0; i < nin; i++) {
         enum batch_share share = in[i] ? batch_share_of(in[i]) : SHARE_WHOLE;
@@ -370,29 +370,29 @@ accumulate(const struct call_context *ctx, const struct op *op, int nin, struct 
 
 /* Replaces operand k, a share of a sum that the call reads as a whole. */
 static int
-replace(const struct call_context *ctx, const struct op *op, int nin, struct val **in, int k, bool *again)
+replace_operand(const struct call_context *ctx, const struct op *op, int nin, struct val **in, int k, bool *again)
 {
     bool divides = op == op_find("div") && k == 1;
     if (ctx->composite && !divides) return 0; /* a library's statistic of the micro-batch */
     *again = true;
     if (is_known_before(ctx->s, in[k])) return trace_total(ctx, in[k], &in[k]);
     *again = !ctx->composite;
-    return ctx->composite ? 0 : accumulate(ctx, op, nin, in);
+    return ctx->composite ? 0 : sum_operands(ctx, op, nin, in);
 }
 
 static int
-adapt(const struct call_context *ctx, const struct op *op, int nin, struct val **in, const struct attr *attr,
-      struct reading *r)
+adapt_operands(const struct call_context *ctx, const struct op *op, int nin, struct val **in, const struct attr *attr,
+               struct reading *r)
 {
     bool again = true;
     while (again && has_share(nin, in, SHARE_SUM)) {
         again = false;
         read_call(ctx->s, op, nin, in, attr, NULL, r);
         for (int i = 0; i < nin && r->cost < NEVER && !again; i++)
-            if (r->each[i] == REPLACED) TRY(replace(ctx, op, nin, in, i, &again));
+            if (r->each[i] == REPLACED) TRY(replace_operand(ctx, op, nin, in, i, &again));
     }
     for (int i = 0; i < nin && r->cost < NEVER; i++)
-        if (r->each[i] == CONVERTED) TRY(convert(ctx, in[i], &in[i]));
+        if (r->each[i] == CONVERTED) TRY(share_operand(ctx, in[i], &in[i]));
     return 0;
 }
 
@@ -405,9 +405,9 @@ batch_share_operands(const struct call_context *ctx, const struct op *op, int ni
     if (is_number_cast(op, in[0], attr)) return 0;
     TRY(check_count(ctx, op, nin, in));
     int number = number_beside(op, nin, in);
-    if (number >= 0) return convert(ctx, in[number], &in[number]);
+    if (number >= 0) return share_operand(ctx, in[number], &in[number]);
     struct reading *r = must_alloc(sizeof *r);
-    int status = adapt(ctx, op, nin, in, attr, r);
+    int status = adapt_operands(ctx, op, nin, in, attr, r);
     free(r);
     return status;
 }
