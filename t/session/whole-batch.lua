@@ -102,6 +102,77 @@ for _, l in ipairs(losses) do
   end
 end
 
+-- What stands between the arguments and the loss, with rows wherever it leaves them: a sum of squares of it is the batch's.
+tap.group("rows pass", function()
+  local nn = rille.nn
+  local function T(...) return rille.randn{ROWS, ...}:detach() end
+  local lin, norm, rms, conv, bn = nn.Linear(6, 6), nn.LayerNorm(6), nn.RMSNorm(6), nn.Conv2d(3, 4, 3), nn.BatchNorm2d(3)
+  local experts, block, table = nn.MixtureOfExperts(6, 8, 4), nn.TransformerBlock(6, 2, {hidden = 8}), nn.Embedding(5, 6)
+  bn:eval()
+  local calls = {
+    {"nn.Embedding", rille.randint(0, 5, {ROWS, 3}):to("i64"):detach(), function(x) return lin(table(x)) end},
+    {"nn.LayerNorm", T(6), function(x) return norm(lin(x)) end},
+    {"nn.RMSNorm", T(6), function(x) return rms(lin(x)) end},
+    {"nn.Conv2d", T(3, 6, 6), function(x) return conv(lin(x)) end},
+    {"nn.BatchNorm2d", T(3, 6, 6), function(x) return bn(lin(x)) end},
+    {"nn.MixtureOfExperts", T(6), function(x) return experts(lin(x)) end},
+    {"nn.MixtureOfExperts of sequences", T(5, 6), function(x) return experts(lin(x)) end},
+    {"nn.TransformerBlock", T(5, 6), function(x) return block(lin(x)) end},
+    {"max_pool2d", T(3, 6, 6), function(x) return lin(x):max_pool2d(2) end},
+    {"avg_pool2d", T(3, 6, 6), function(x) return lin(x):avg_pool2d(2) end},
+    {"attention", T(2, 4, 6), function(x) local y = lin(x); return rille.scaled_dot_product_attention(y, y, y, {is_causal = true}) end},
+    {"reshape", T(5, 6), function(x) return lin(x):reshape{-1, 6} end},
+    {"reshape to one dimension", T(5, 6), function(x) return lin(x):reshape{-1} end},
+    {"permute", T(5, 6), function(x) return lin(x):permute{1, 2, 0} end},
+    {"permute and reshape", T(5, 6), function(x) return lin(x):permute{1, 0, 2}:reshape{5, -1} end},
+    {"concat of columns", T(6), function(x) local y = lin(x); return rille.concat({y, y}, 1) end},
+    {"concat of rows", T(6), function(x) local y = lin(x); return rille.concat({y, y}, 0) end},
+    {"stack", T(6), function(x) local y = lin(x); return rille.stack({y, y}, 0) end},
+    {"a slice", T(5, 6), function(x) return lin(x)[{{}, {1, 3}}] end},
+    {"a position", T(5, 6), function(x) return lin(x)[{{}, 0}] end},
+    {"gather", T(6), function(x) local y = lin(x); return y:gather(1, y:argmax(1):unsqueeze(1)) end},
+    {"topk", T(6), function(x) return (lin(x):topk(2)) end},
+    {"cumsum", T(6), function(x) return lin(x):cumsum(1) end},
+    {"flip", T(6), function(x) return lin(x):flip(1) end},
+    {"tril", T(6, 6), function(x) return lin(x):tril() end},
+    {"softmax", T(6), function(x) return lin(x):softmax(1) end},
+    {"logsumexp", T(6), function(x) return lin(x):logsumexp(1) end},
+    {"var", T(6), function(x) return lin(x):var(1) end},
+    {"max", T(6), function(x) return (lin(x):max(1)) end},
+    {"one_hot", T(6), function(x) local y = lin(x); return y * y:argmax(1):one_hot(6):to("f32") end},
+    {"expand", T(1), function(x) return lin(x:expand{-1, 6}) end},
+    {"unsqueeze", T(6), function(x) return lin(x):unsqueeze(0) end},
+    {"squeeze", T(1, 6), function(x) return lin(x):squeeze(1) end},
+    {"where", T(6), function(x) return x:gt(0):where(lin(x), 0) end},
+    {"an outer product", T(6), function(x) local y = lin(x); return y:unsqueeze(1):matmul(y:unsqueeze(2)) end},
+    {"a cast", T(6), function(x) return lin(x):to("bf16"):to("f32") end},
+  }
+  for _, c in ipairs(calls) do
+    local function value(m)
+      lin.weight.grad = nil
+      local step = rille.graph(function(x)
+        local l = c[3](x):square():sum()
+        l:backward()
+        return l
+      end, {micro_batches = m})
+      return {step(c[2]):item(), lin.weight.grad:totable()}
+    end
+    local want = value(1)
+    for _, m in ipairs{2, ROWS} do tap.near(value(m), want, ("%s, %d micro-batches"):format(c[1], m), 1e-4, 1e-4) end
+  end
+end)
+
+-- Rows that are compared with one another are those of a micro-batch; the loss is the mean.
+tap.group("a contrastive loss", function()
+  local x, w = rille.randn{4, 3}:detach(), rille.randn{3, 3}:detach()
+  local function loss(x)
+    local z = x:matmul(w)
+    return z:matmul(z:transpose(0, 1)):cross_entropy(rille.arange(z.shape[1]))
+  end
+  local want = (loss(x[{{0, 2}}]):item() + loss(x[{{2, 4}}]):item()) / 2
+  tap.near(rille.graph(loss, {micro_batches = 2})(x):item(), want, "is the mean of those of the micro-batches", 1e-5)
+end)
+
 tap.group("values of halves", function()
   for _, d in ipairs{"bf16", "f16"} do
     for _, l in ipairs{losses[1], losses[3], losses[12], losses[15]} do
@@ -129,7 +200,7 @@ tap.group("a penalty on gradients", function()
     local w = rille.tensor({{1, 2}, {3, 4}}, {requires_grad = true})
     local step = rille.graph(function(x)
       x = x:detach():requires_grad_()
-      local g = rille.grad(x:matmul(w):square():sum(), {x}, {create_graph = true})
+      local g = rille.grad(x:matmul(w):square():sum(), {x})
       local l = (g * g):sum()
       l:backward()
       return l

@@ -328,7 +328,7 @@ check_count(const struct call_context *ctx, const struct op *op, int nin, struct
 }
 
 static int
-multiply(const struct call_context *ctx, struct val *v, double f, struct val **out)
+times_number(const struct call_context *ctx, struct val *v, double f, struct val **out)
 {
     struct val *in[2] = {v, build_number(ctx->s, false, f, 0)}, *res[OP_OUT];
     TRY(build_call(ctx, op_find("mul"), 2, in, NULL, NULL, res));
@@ -338,10 +338,10 @@ multiply(const struct call_context *ctx, struct val *v, double f, struct val **o
 
 /* Makes a value that is the same for all micro-batches, or a mean of them, a share of a sum. */
 static int
-convert(const struct call_context *ctx, struct val *v, struct val **out)
+share_operand(const struct call_context *ctx, struct val *v, struct val **out)
 {
     double share = 1.0 / trace_microbatches(ctx->s);
-    if (!v->is_number) return multiply(ctx, v, share, out);
+    if (!v->is_number) return times_number(ctx, v, share, out);
     double f = v->number.is_int ? (double)v->number.i : v->number.f;
     *out = build_number(ctx->s, false, f * share, 0);
     return 0;
@@ -349,7 +349,7 @@ convert(const struct call_context *ctx, struct val *v, struct val **out)
 
 /* Replaces all operands by those of the whole batch, known after its last micro-batch. */
 static int
-accumulate(const struct call_context *ctx, const struct op *op, int nin, struct val **in)
+sum_operands(const struct call_context *ctx, const struct op *op, int nin, struct val **in)
 {
     for (int i = 0; i < nin; i++) {
         enum batch_share share = in[i] ? batch_share_of(in[i]) : SHARE_WHOLE;
@@ -370,29 +370,29 @@ accumulate(const struct call_context *ctx, const struct op *op, int nin, struct 
 
 /* Replaces operand k, a share of a sum that the call reads as a whole. */
 static int
-replace(const struct call_context *ctx, const struct op *op, int nin, struct val **in, int k, bool *again)
+replace_operand(const struct call_context *ctx, const struct op *op, int nin, struct val **in, int k, bool *again)
 {
     bool divides = op == op_find("div") && k == 1;
     if (ctx->composite && !divides) return 0; /* a library's statistic of the micro-batch */
     *again = true;
     if (is_known_before(ctx->s, in[k])) return trace_total(ctx, in[k], &in[k]);
     *again = !ctx->composite;
-    return ctx->composite ? 0 : accumulate(ctx, op, nin, in);
+    return ctx->composite ? 0 : sum_operands(ctx, op, nin, in);
 }
 
 static int
-adapt(const struct call_context *ctx, const struct op *op, int nin, struct val **in, const struct attr *attr,
-      struct reading *r)
+adapt_operands(const struct call_context *ctx, const struct op *op, int nin, struct val **in, const struct attr *attr,
+               struct reading *r)
 {
     bool again = true;
     while (again && has_share(nin, in, SHARE_SUM)) {
         again = false;
         read_call(ctx->s, op, nin, in, attr, NULL, r);
         for (int i = 0; i < nin && r->cost < NEVER && !again; i++)
-            if (r->each[i] == REPLACED) TRY(replace(ctx, op, nin, in, i, &again));
+            if (r->each[i] == REPLACED) TRY(replace_operand(ctx, op, nin, in, i, &again));
     }
     for (int i = 0; i < nin && r->cost < NEVER; i++)
-        if (r->each[i] == CONVERTED) TRY(convert(ctx, in[i], &in[i]));
+        if (r->each[i] == CONVERTED) TRY(share_operand(ctx, in[i], &in[i]));
     return 0;
 }
 
@@ -405,33 +405,56 @@ batch_share_operands(const struct call_context *ctx, const struct op *op, int ni
     if (is_number_cast(op, in[0], attr)) return 0;
     TRY(check_count(ctx, op, nin, in));
     int number = number_beside(op, nin, in);
-    if (number >= 0) return convert(ctx, in[number], &in[number]);
+    if (number >= 0) return share_operand(ctx, in[number], &in[number]);
     struct reading *r = must_alloc(sizeof *r);
-    int status = adapt(ctx, op, nin, in, attr, r);
+    int status = adapt_operands(ctx, op, nin, in, attr, r);
     free(r);
     return status;
 }
 
 /* ---- values of the batch ---- */
 
-/* Makes the batch's value of a function of means and sums: the same calls on the batch's means and sums. *known: false
- * if the function reads something else of a micro-batch. */
+/* The values of micro-batches that have a value of the batch so far, and that value. */
+struct joined_pair {
+    const struct val *of;
+    struct val *is;
+};
+struct joined {
+    struct joined_pair *pair;
+    int n, capacity;
+    bool known; /* no function reads anything but means and sums of a micro-batch */
+};
+
+static int join_from_means(const struct call_context *ctx, struct val *v, struct joined *j, struct val **out);
+
 static int
-from_means(const struct call_context *ctx, struct val *v, bool *known, struct val **out)
+join_operand(const struct call_context *ctx, struct val *v, struct joined *j, struct val **out)
+{
+    enum batch_share share = v ? batch_share_of(v) : SHARE_WHOLE;
+    *out = v;
+    if (share == SHARE_WHOLE) return 0;
+    for (int i = 0; i < j->n; i++)
+        if (j->pair[i].of == v) return *out = j->pair[i].is, 0;
+    j->known = j->known && (share == SHARE_SUM || share == SHARE_MEAN || share == SHARE_FROM_MEANS);
+    if (!j->known) return 0;
+    if (share == SHARE_FROM_MEANS)
+        TRY(join_from_means(ctx, v, j, out));
+    else
+        TRY(batch_share_join(ctx, v, out));
+    GROW(j->pair, j->n + 1, j->capacity);
+    j->pair[j->n++] = (struct joined_pair){v, *out};
+    return 0;
+}
+
+/* Makes the batch's value of a function of means and sums: the same calls on the batch's means and sums. */
+static int
+join_from_means(const struct call_context *ctx, struct val *v, struct joined *j, struct val **out)
 {
     struct val *in[OPERANDS], *res[OP_OUT];
     const struct node *n = v->node;
-    for (int i = 0; i < n->nin && *known; i++) {
-        in[i] = n->in[i];
-        enum batch_share share = in[i] ? batch_share_of(in[i]) : SHARE_WHOLE;
-        if (share == SHARE_FROM_MEANS)
-            TRY(from_means(ctx, in[i], known, &in[i]));
-        else if (share != SHARE_WHOLE)
-            *known = share == SHARE_SUM || share == SHARE_MEAN;
-        if (*known && share != SHARE_FROM_MEANS && share != SHARE_WHOLE) TRY(batch_share_join(ctx, in[i], &in[i]));
-    }
-    *known = *known && !(n->op->flags & OP_RANDOM);
-    if (!*known) return 0;
+    j->known = j->known && !(n->op->flags & OP_RANDOM);
+    for (int i = 0; i < n->nin; i++) TRY(join_operand(ctx, n->in[i], j, &in[i]));
+    if (!j->known) return 0;
     if (n->op->flags & OP_MOVE) return build_to_global(ctx, in[0], v->layout, out);
     TRY(build_call(ctx, n->op, n->nin, in, n->attr, NULL, res));
     *out = res[v->out];
@@ -441,7 +464,6 @@ from_means(const struct call_context *ctx, struct val *v, bool *known, struct va
 int
 batch_share_join(const struct call_context *ctx, struct val *v, struct val **out)
 {
-    bool known = true;
     if (batch_share_of(v) == SHARE_EXTREME)
         return fail(
             E_PLAN,
@@ -449,8 +471,10 @@ batch_share_join(const struct call_context *ctx, struct val *v, struct val **out
             "not make the batch's of them; return that of each row",
             trace_microbatches(ctx->s));
     if (batch_share_of(v) == SHARE_FROM_MEANS) {
-        TRY(from_means(ctx, v, &known, out));
-        if (known) return 0;
+        struct joined j = {.known = true};
+        int status = join_from_means(ctx, v, &j, out);
+        free(j.pair);
+        if (status || j.known) return status;
     }
     return batch_share_adds(v) ? microbatch_sum(ctx, v, out) : microbatch_mean(ctx, v, out);
 }
