@@ -16,8 +16,8 @@ struct origin {
     enum origin_kind { FROM_INPUT, FROM_VARIABLE, FROM_GRADIENT, FROM_VALUE } kind;
     int32_t input;          /* index of the argument */
     struct rille_tensor *t; /* held: the variable, or the owner of the gradient; an unplaced "auto" argument */
-    bool free;          /* of a variable or an argument: the planner could choose the layout when the step was traced */
-    struct val *val;    /* held: FROM_VALUE, the value that the trace captured */
+    bool free;       /* of a variable or an argument: the planner could choose the layout when the step was traced */
+    struct val *val; /* held: FROM_VALUE, the value that the trace captured */
 };
 /* A variable that the traced calls read, whether the step needs it or not. A call requires the same requires_grad. */
 struct read_variable {
