@@ -195,9 +195,11 @@ end
 -- ---- names ----
 
 -- What is wrong with a name that a thing lacks: what another framework's name is here, or the nearest of these names.
+-- Where there is no hint the name is one that users ask for, as in net.head or net.lm_head: nil.
 local function say_missing(who, name, elsewhere, names)
   local near = not elsewhere and rille._nearest(names, name)
-  check.fail("%s has no '%s'%s", who, name, elsewhere and ": " .. elsewhere or near and ("; the nearest name is '%s'"):format(near) or "")
+  if elsewhere then check.fail("%s has no '%s': %s", who, name, elsewhere) end
+  if near then check.fail("%s has no '%s'; the nearest name is '%s'", who, name, near) end
 end
 
 -- The names of all classes above a class, with its own.
@@ -228,7 +230,7 @@ local strict = setmetatable({}, {__mode = "k"}) -- classes whose __index is a fu
 -- The table in which Lua looks up what an object with this metatable lacks.
 function check.index_of(meta) return strict[meta] and meta or rawget(meta, "__index") end
 
--- Makes a class of Rille's strict: for its users, a field that neither an object nor the class has is an error, not nil.
+-- Makes a class of Rille's strict: for its users, a misspelt field, or one of another framework, is an error, not nil.
 function check.strict_class(class)
   local names, optional = class_names(class), nil
   optional = optional_names(names, class)

@@ -76,16 +76,17 @@ function Module:recompute(on)
   return self
 end
 
+local function no_init(_) end
+
 local function construct(class, ...)
   local self = setmetatable({training = class.training}, class)
   order_of[self], kind_of[self] = {}, {}
-  check.arguments(class.__name, class.init, ...)
-  class.init(self, ...)
+  local init = class.init or no_init
+  check.arguments(class.__name, init, ...)
+  init(self, ...)
   settings.made(self, order_of[self])
   return self
 end
-
-function Module:init() end
 
 -- A class under this one. Metamethods are copied, for Lua does not inherit them.
 function Module:extend(name)

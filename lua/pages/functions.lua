@@ -130,15 +130,23 @@ x = rille.ones({4, 2}, {placement = P, sbp = 'S(0)'})]],
   },
   graph = {
     is = "graph",
-    sign = "step = rille.graph(fn, {micro_batches =, schedule =, auto_parallel =, recompute =, zero =, offload =, prefetch =, memory_limit =, time_limit =})",
+    sign = "step = rille.graph(fn, {micro_batches =, schedule =, auto_parallel =, recompute =, zero =, offload =, prefetch =, memory_limit =, time_limit =, check =})",
     text = [[
-step(x, y) traces fn once, then runs the plan. step:explain(), step:plan(), step:stats(), step:trace(file)
+Compiles a function of tensors: the first call records (traces) what fn computes, later calls run the recorded plan. The step is
+traced again, and both traces are kept, if something that fn reads has changed: shapes and layouts of arguments, other
+arguments, upvalues, globals, fields of tables, objects and modules, modes, requires_grad, also in the Lua functions that fn
+calls. Tensors and functions are compared by identity, other values by value; of a list of more than 256 entries only the length.
+A number with which fn only computes costs no new trace: it becomes an input. A warning names a value that causes a trace again and
+again, and a value that fn itself changes, because a run of the plan does not repeat that. Not followed: what C functions
+read (os.clock, math.random) and what is behind other objects' metamethods. check = "trace" (or RILLE_CHECK=trace) finds
+these: calls 1, 2, 4, 8... trace again, and raise an error with the line of the first operator that differs.
 micro_batches = m cuts each argument along axis 0 into m parts, which are computed one after the other. Loss, gradients and scalar
 results are those of the whole batch: of means, of sums, and of quotients whose divisor follows from the arguments (ignore_index,
 the sum of a mask), also where a part has no label. A divisor that depends on parameters must be detached, and a mean over rows is
 written mean(): a sum divided by x.shape[1] is an error. Statistics inside layers (batch norm) are those of one part. Results that
 have rows are joined. Lines that call backward() several times before opt:step() add up what they are given: divide each loss
 by the count of the whole batch there.
+step:explain(), step:plan(), step:stats(), step:trace(file)
 A stage begins where data goes on to other devices, also where it was before (a, b, a: three); so no stages wait for each
 other in a circle. A loss that no argument reaches, on devices to which none comes, is a stage that nothing feeds: an error.
 schedule: "1f1b" (of none is said), "gpipe", "zb-h1", "zb-h2"; "interleaved" for stages dealt round the
@@ -191,7 +199,7 @@ zero, offload and recompute = "auto" choose what a plan chooses, too: beside aut
   },
   live = {
     sign = "rille.live(fn)",
-    text = "a number that is asked before each call of a compiled step",
+    text = "a number that fn gives anew before each call of a compiled step; + - * / // % ^ of live numbers are live numbers",
     code = [[
 k = 3
 step = rille.graph(function(x) return x * rille.live(function() return k end) end)

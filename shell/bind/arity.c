@@ -10,19 +10,19 @@ struct arity {
 };
 
 static const struct arity functions[] = {
-    {"allow_tf32", 1}, {"boxing", 1},    {"certificate", 1}, {"chunk", 4},   {"clock", 0},     {"counters", 0},
-    {"devices", 0},    {"explain", 1},   {"device_info", 2}, {"grad", 2},    {"graph", 2},     {"help", 1},
-    {"is_lost", 1},    {"live", 1},      {"is_terminal", 1}, {"load", 2},    {"load_npy", 2},  {"manual_seed", 1},
-    {"operators", 0},  {"placement", 2}, {"page", 1},        {"plan", 2},    {"save", 3},      {"split", 4},
-    {"tensor", 2},     {"whatif", 2},    {"workers", 0},     {NULL, 0},
+    {"allow_tf32", 1}, {"boxing", 1},      {"certificate", 1}, {"chunk", 4},    {"clock", 0},       {"counters", 0},
+    {"devices", 0},    {"explain", 1},     {"device_info", 2}, {"graph", 2},    {"help", 1},        {"is_lost", 1},
+    {"live", 1},       {"is_terminal", 1}, {"load", 2},        {"load_npy", 2}, {"manual_seed", 1}, {"operators", 0},
+    {"placement", 2},  {"page", 1},        {"plan", 2},        {"save", 3},     {"split", 4},       {"tensor", 2},
+    {"whatif", 2},     {"workers", 0},     {NULL, 0},
 };
 static const struct arity sbp[] = {{"split", 1}, {"partial", 1}, {NULL, 0}};
 /* Methods count their object, too. */
 static const struct arity tensor[] = {
-    {"backward", 1}, {"chunk", 4},  {"clone", 1}, {"copy_", 2},      {"detach", 1},     {"fill_", 2},
-    {"hist", 2},     {"item", 1},   {"numel", 1}, {"shards", 1},     {"show", 2},       {"split", 4},
-    {"stats", 1},    {"zero_", 1},  {"totable", 1}, {"to_local", 2}, {"to_global", 2}, {"to_global_", 2},
-    {"requires_grad_", 2}, {NULL, 0},
+    {"chunk", 4},     {"clone", 1},      {"copy_", 2},          {"detach", 1},  {"fill_", 2},
+    {"hist", 2},      {"item", 1},       {"numel", 1},          {"shards", 1},  {"show", 2},
+    {"split", 4},     {"stats", 1},      {"zero_", 1},          {"totable", 1}, {"to_local", 2},
+    {"to_global", 2}, {"to_global_", 2}, {"requires_grad_", 2}, {NULL, 0},
 };
 static const struct arity graph[] = {
     {"actors", 1}, {"certify", 2}, {"chart", 2}, {"explain", 1}, {"hints", 1},
@@ -32,7 +32,7 @@ static const struct arity tokenizer[] = {{"encode", 3}, {"decode", 3}, {"save", 
 
 /* Upvalues: the function, its name, the most arguments it takes, and how many of them are its object. */
 static int
-call_within(lua_State *L)
+call_limited(lua_State *L)
 {
     int most = (int)lua_tointeger(L, lua_upvalueindex(3)), self = (int)lua_tointeger(L, lua_upvalueindex(4));
     int n = lua_gettop(L);
@@ -56,7 +56,7 @@ arity_limit(lua_State *L, const char *name, int most, int self)
     lua_pushstring(L, name);
     lua_pushinteger(L, most);
     lua_pushinteger(L, self);
-    lua_pushcclosure(L, call_within, 4);
+    lua_pushcclosure(L, call_limited, 4);
 }
 
 /* Makes the functions of the table at the top, which it pops, refuse more arguments. */

@@ -189,6 +189,7 @@ find_changed(lua_State *L, lua_Integer from)
     for (; same && k <= n; k += 3) {
         lua_rawgeti(L, list, k);
         lua_rawgeti(L, list, k + 1);
+        if (!lua_isfunction(L, list + 1)) luaL_checktype(L, list + 1, LUA_TTABLE);
         push_place(L, list + 1);
         lua_rawgeti(L, list, k + 2);
         same = is_as_it_was(L);
@@ -254,6 +255,7 @@ static int
 place_value(lua_State *L)
 {
     lua_settop(L, 2);
+    if (!lua_isfunction(L, 1)) luaL_checktype(L, 1, LUA_TTABLE);
     push_place(L, 1);
     return 1;
 }

@@ -315,7 +315,11 @@ file_size_argument(lua_State *L, int i, const char *who)
     if (lua_isnil(L, i)) return 0;
     double n = lua_type(L, i) == LUA_TNUMBER ? lua_tonumber(L, i) : 0;
     char unit[3] = "B";
-    if (lua_type(L, i) == LUA_TSTRING && sscanf(lua_tostring(L, i), "%lf %2[A-Z]", &n, unit) < 1) n = 0;
+    int number = 0, all = 0;
+    if (lua_type(L, i) == LUA_TSTRING) {
+        const char *text = lua_tostring(L, i);
+        if (sscanf(text, "%lf%n %2[A-Z]%n", &n, &number, unit, &all) < 1 || text[all ? all : number]) n = 0;
+    }
     for (size_t k = 0; k < sizeof units / sizeof *units; k++)
         if (!strcmp(units[k].unit, unit) && n * units[k].bytes >= 1 && n * units[k].bytes < 9e18)
             return (int64_t)(n * units[k].bytes);
@@ -422,20 +426,27 @@ file_verify(lua_State *L)
     return 1;
 }
 
+static void
+close_folder(void *folder)
+{
+    closedir(folder);
+}
+
 /* rille._list(folder, save): the names in a folder. save: create the folder if missing, and claim it. */
 static int
 list(lua_State *L)
 {
     const char *path = path_check(L, 1, "checkpoint");
     if (lua_toboolean(L, 2)) claim_folder(L, "rille.checkpoint.save", path);
-    DIR *d = opendir(path);
-    if (!d) return complain(L, "checkpoint: %s: %s", path, strerror(errno));
+    struct owner *folder = owner_push(L, close_folder);
+    folder->thing = opendir(path);
+    if (!folder->thing) return complain(L, "checkpoint: %s: %s", path, strerror(errno));
     lua_newtable(L);
-    for (const struct dirent *e; (e = readdir(d));) {
+    for (const struct dirent *e; (e = readdir(folder->thing));) {
         lua_pushstring(L, e->d_name);
         lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
     }
-    closedir(d);
+    owner_drop(folder);
     return 1;
 }
 

@@ -159,8 +159,8 @@ check_option(lua_State *L, int i, struct graph *g)
 static void
 graph_options(lua_State *L, int i, struct graph *g)
 {
-    static const char *const keys[] = {"micro_batches", "schedule", "auto_parallel", "recompute",  "zero",
-                                       "offload",       "prefetch", "memory_limit",  "time_limit", "check", NULL};
+    static const char *const keys[] = {"micro_batches", "schedule",     "auto_parallel", "recompute", "zero", "offload",
+                                       "prefetch",      "memory_limit", "time_limit",    "check",     NULL};
     if (lua_isnil(L, i)) return;
     if (!lua_istable(L, i)) complain(L, "graph: the options are a table, found %s", what_is(L, i));
     check_keys(L, i, "graph", keys);

@@ -71,7 +71,8 @@ same_pattern(lua_State *L)
     return same;
 }
 
-/* Returns the index of the trace that fits the call, or -1. *near: a trace that fits but for its conditions; -1: none. */
+/* Returns the index of the trace that fits the call, or -1. *near: a trace that fits but for its conditions; -1: none.
+ */
 static int
 find_trace(lua_State *L, const struct step_call *c, int *near)
 {
@@ -308,7 +309,9 @@ check_trace(lua_State *L, const struct step_call *c, int k)
     if (how) lua_pushstring(L, how);
     free(how);
     if (lua_gettop(L) > c->pattern)
-        complain(L, "graph: the step's function, traced again, computes something else: %s; make what it depends on an argument",
+        complain(L,
+                 "graph: the step's function, traced again, computes something else: %s; make what it depends on an "
+                 "argument",
                  lua_tostring(L, -1));
 }
 

@@ -115,7 +115,8 @@ live_push(lua_State *L, rille_live_fn *ask)
 static int
 live_new(lua_State *L)
 {
-    if (!lua_isfunction(L, 1)) return complain(L, "live: expected a function that gives a number, found %s", what_is(L, 1));
+    if (!lua_isfunction(L, 1))
+        return complain(L, "live: expected a function that gives a number, found %s", what_is(L, 1));
     live_push(L, live_ask);
     return 1;
 }

@@ -284,6 +284,17 @@ sbp_read(lua_State *L, int i, const char *who, struct sbp *sbp)
                  who, what_is(L, i));
 }
 
+/* Refuses a table of one entry for a mesh of several axes. */
+static void
+check_entries(lua_State *L, int i, const char *who, const struct rille_place *p, const struct sbp *sbp)
+{
+    int32_t sizes[RILLE_AXES];
+    int n = rille_place_axes(p, sizes);
+    if (lua_istable(L, i) && sbp->n == 1 && n > 1)
+        complain(L, "%s: expected one entry per mesh axis, %d, found 1; \"B\" without a table is B on all axes", who,
+                 n);
+}
+
 /* Fills in the default sbp: the tensor's current one, or B on every mesh axis. */
 static void
 sbp_default(lua_State *L, const struct rille_place *p, const struct rille_layout *like, struct sbp *sbp)
@@ -322,10 +333,11 @@ layout_read(lua_State *L, int i, const char *who, int ndim, const struct rille_l
     const char *of = lua_pushfstring(L, "%s: sbp", who);
     if (planned)
         sbp_default(L, p, NULL, &sbp);
-    else if (said != LUA_TNIL)
-        sbp_read(L, top + 2, of, &sbp);
-    else
+    else if (said == LUA_TNIL)
         sbp_default(L, p, like, &sbp);
+    else
+        sbp_read(L, top + 2, of, &sbp);
+    check_entries(L, top + 2, of, p, &sbp);
     at_line(L);
     check_as(L, of,
              rille_layout(shell_of(L)->session, p, sbp.n, sbp.text, sbp.ordered ? sbp.order : NULL, ndim, &layout));

@@ -116,6 +116,33 @@ scratch_new(lua_State *L, const char *who, size_t bytes)
     return lua_newuserdatauv(L, bytes + 1, 0);
 }
 
+void
+owner_drop(struct owner *o)
+{
+    if (o->thing) o->drop(o->thing);
+    o->thing = NULL;
+}
+
+static int
+owner_gc(lua_State *L)
+{
+    owner_drop(lua_touserdata(L, 1));
+    return 0;
+}
+
+struct owner *
+owner_push(lua_State *L, void (*drop)(void *thing))
+{
+    struct owner *o = lua_newuserdatauv(L, sizeof *o, 0);
+    *o = (struct owner){NULL, drop};
+    if (luaL_newmetatable(L, "rille.owner")) {
+        lua_pushcfunction(L, owner_gc);
+        lua_setfield(L, -2, "__gc");
+    }
+    lua_setmetatable(L, -2);
+    return o;
+}
+
 /* ---- random values, gradients ---- */
 
 static int

@@ -152,19 +152,19 @@ encode(lua_State *L)
     struct rille_tokenizer *t = tokenizer_check(L, "encode");
     size_t n, nids = 0, nbefore = 0, nafter = 0, have = 0;
     const uint32_t *before = NULL, *after = NULL;
-    uint32_t *id = NULL;
     if (lua_type(L, 2) != LUA_TSTRING) complain(L, "encode: a text is wanted, found %s", what_is(L, 2));
     if (option_read(L, "encode", "add_special_tokens"))
         check_as(L, "encode", rille_tokenizer_template(t, &before, &nbefore, &after, &nafter));
     const char *text = lua_tolstring(L, 2, &n);
+    struct owner *own = owner_push(L, free);
+    uint32_t *id = NULL;
     check_as(L, "encode", rille_tokenizer_encode(t, text, n, &id, &nids));
-    uint32_t *own = lua_newuserdatauv(L, sizeof *own * (nids + 1), 0); /* freed by Lua if building the table fails */
-    memcpy(own, id, sizeof *own * nids);
-    free(id);
+    own->thing = id;
     lua_createtable(L, (int)(nbefore + nids + nafter), 0);
     push_ids(L, before, nbefore, &have);
-    push_ids(L, own, nids, &have);
+    push_ids(L, id, nids, &have);
     push_ids(L, after, nafter, &have);
+    owner_drop(own);
     return 1;
 }
 
@@ -205,16 +205,15 @@ decode(lua_State *L)
 {
     struct rille_tokenizer *t = tokenizer_check(L, "decode");
     size_t n, ntext;
-    char *text;
+    char *text = NULL;
     bool skip = option_read(L, "decode", "skip_special_tokens");
     int64_t *id = ids_read(L, &n);
     if (skip) n = without_special(t, id, n);
+    struct owner *own = owner_push(L, free);
     check_as(L, "decode", rille_tokenizer_decode(t, n, id, &text, &ntext));
-    luaL_Buffer b;
-    char *copy = luaL_buffinitsize(L, &b, ntext);
-    memcpy(copy, text, ntext);
-    free(text);
-    luaL_pushresultsize(&b, ntext);
+    own->thing = text;
+    lua_pushlstring(L, text, ntext);
+    owner_drop(own);
     return 1;
 }
 

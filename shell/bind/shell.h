@@ -113,6 +113,13 @@ void kind_metatable(lua_State *L, enum kind kind); /* pushes the kind's metatabl
  * a userdata of that size. */
 void room_check(lua_State *L, const char *who, size_t bytes);
 void *scratch_new(lua_State *L, const char *who, size_t bytes);
+/* Owner of something that C allocated, freed with the userdata at the latest, so that Lua errors leak nothing. */
+struct owner {
+    void *thing; /* NULL: nothing */
+    void (*drop)(void *thing);
+};
+struct owner *owner_push(lua_State *L, void (*drop)(void *thing));
+void owner_drop(struct owner *o); /* frees the thing now */
 /* Raises unless all keys of the table at i are integers or in the NULL-ended list. who: prefix of the message. */
 void check_keys(lua_State *L, int i, const char *who, const char *const *keys);
 /* Raises unless the keys of the table at i are 1 to its length. */

@@ -259,4 +259,12 @@ tap.group("rotary positions follow the fields", function()
   tap.ok(rawequal(cos, (turn:tables(q.placement, 5))) and rawequal(frequency, turn:on(q.placement).frequency), "unchanged fields keep their tables")
 end)
 
+tap.group("losses of other shapes", function()
+  local y = rille.arange(4):to("f32")
+  tap.fails(function() return y:reshape{4, 1}:mse_loss(y) end, {"layers.lua:", "x and y must have the same shape, found {4, 1} and {4}; use reshape{4, 1}"},
+    "are refused, and not broadcast")
+  tap.fails(function() return nn.MSELoss()(y, rille.ones(1)) end, {"found {4} and {1}"}, "a single target, too")
+  tap.is(y:reshape{4, 1}:mse_loss(y:reshape{4, 1}):item(), 0, "of one shape they are compared")
+end)
+
 tap.done()

@@ -190,4 +190,19 @@ tap.group("initial values", function()
   tap.ok(math.abs(e:square():mean():item() - 1) < 0.05, "Embedding starts with variance 1")
 end)
 
+tap.group("names that are not there", function()
+  local net, seq = nn.Linear(4, 2, {bias = false}), nn.Sequential(nn.ReLU())
+  local Mine = nn.Module:extend("Mine")
+  function Mine:forward(x) return self.more and self.more(x) or x end
+  local mine = Mine()
+  tap.is({net.bias, seq[2], mine.more, mine(rille.ones{1}):item()}, {[4] = 1}, "a field that a class may lack is nil, and so is any of a user's class")
+  for name, says in pairs{wieght = "nn.Linear has no 'wieght'; the nearest name is 'weight'", cuda = "no 'cuda': write net:to_global",
+    getParameters = "write net:parameters()", requires_grad_ = "write for _, p in ipairs", add = "nn.Linear has no 'add': write"} do
+    tap.fails(function() return net[name] end, {"module.lua:", says}, name .. " is told")
+  end
+  tap.fails(function() seq:add(net) end, {"nn.Sequential has no 'add': write net[#net + 1] = module"}, "Torch7's names")
+  tap.fails(function() mine:register_forward_hook(print) end, {"a module has no 'register_forward_hook': there are no hooks"}, "PyTorch's names, of a user's class, too")
+  tap.fails(function() net.parameters() end, {"is a method: write x:parameters(...), with a colon"}, "a dot in the place of a colon")
+end)
+
 tap.done()

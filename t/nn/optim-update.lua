@@ -477,4 +477,18 @@ tap.group("values of every kind", function()
   tap.is(wrong, {}, ("%d tries, %d of which are told what is wanted"):format(tried, refused))
 end)
 
+tap.group("frozen parameters", function()
+  local net = rille.nn.Linear(2, 2)
+  net.weight:requires_grad_(false)
+  local opt = rille.optim.Adam(net:parameters(), {lr = 0.1})
+  local before = net.weight:totable()
+  net(rille.ones{1, 2}):sum():backward(); opt:step(); opt:zero_grad()
+  tap.is(net.weight:totable(), before, "stay as they are")
+  net.weight:requires_grad_(true)
+  net(rille.ones{1, 2}):sum():backward(); opt:step()
+  tap.ok((net.weight - rille.tensor(before)):abs():sum():item() > 0, "and are updated once they are frozen no more")
+  for _, p in ipairs(net:parameters()) do p:requires_grad_(false) end
+  tap.fails(function() rille.optim.SGD(net:parameters(), {lr = 1}) end, {"optim.SGD: no parameter requires a gradient"}, "all frozen is an error")
+end)
+
 tap.done()

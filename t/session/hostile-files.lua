@@ -140,7 +140,7 @@ end
 
 local p, q = rille.ones({2}, {requires_grad = true}), rille.ones{2}
 for want, groups in pairs{["group 1: the list of parameters is empty"] = {{params = {}}, {params = {p}}}, ["group 2: the list of parameters is empty"] = {{params = {p}}, {params = {}}},
-  ["no parameter requires a gradient"] = {{params = {q}}}, ["group 1 is {params = list, ...}, not a table without params"] = {{p}},
+  ["no parameter requires a gradient: p:requires_grad_(true) makes p learn"] = {{params = {q}}}, ["group 1 is {params = list, ...}, not a table without params"] = {{p}},
   ["the list of parameters is empty"] = {}, ["entry 2 of the list of parameters is nil"] = {p, nil, rille.ones({2}, {requires_grad = true})},
   ["entry 2 of the list of parameters is nil "] = {{params = {p}}, nil, {params = {q}}}, ["a list of parameters is wanted; this one has the key \"params\""] = {params = {p}},
   ["group 1: entry 1 of the list of parameters is nil"] = {{params = {nil, p}}}, ["a list of parameters is wanted; this one has the key \"w\""] = {w = p}} do

@@ -50,4 +50,17 @@ tap.group("a call whose argument cannot be computed", function()
   tap.is(opt:state_dict().steps:item(), steps, "the optimiser does not count the step")
 end)
 
+tap.group("arithmetic of live numbers", function()
+  local k = 3
+  local live = rille.live(function() return k end)
+  local step = rille.graph(function(x) return x * (1 - live) + live // 2 * x - live ^ 2 + -live % 5 + live / x end)
+  for i = 1, 3 do
+    k = i + 0.5
+    local x = rille.tensor{2.0}
+    tap.near(step(x):item(), 2 * (1 - k) + k // 2 * 2 - k ^ 2 + -k % 5 + k / 2, "gives live numbers, call " .. i)
+  end
+  tap.fails(function() return live + {} end, {"live-numbers.lua:", "live: expected a number, found a table"}, "other values are refused")
+  tap.fails(function() return live < 3 end, {"attempt to compare"}, "they are not compared")
+end)
+
 tap.done()

@@ -58,6 +58,11 @@ answer ':nosuchcommand'
 shows "an unknown command is named" "':nosuchcommand'"
 answer 'local mine = 1' 'theirs = "x"' ':whos'
 is ":whos lists what the user made" "$got" $'  name    what\n  mine    1\n  theirs  "x"'
+printf '%s\n' 'nn, odd = rille.nn, setmetatable({}, {__index = function() error("no field") end})' ':whos' ':mem' |
+  timeout $hang "$rille" --no-init -i -e 'net = rille.nn.Linear(3, 2)' >seen 2>&1
+ok ":whos lists what -e made" grep -q 'net *module of 8 parameters' seen
+ok "and tables that refuse unknown fields" grep -q 'odd *table' seen
+ok ":mem, too" grep -q 'net *module *(32 B)' seen
 answer ':time 6 * 7'
 ok ":time prints the value and a time" grep -qE '^[0-9.]+ (us|ms|s)$' <<<"$got"
 answer ':doctor'

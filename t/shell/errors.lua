@@ -164,10 +164,12 @@ tap.group("layouts", function()
   local last = 0
   while pcall(rille.placement, "cpu", {last + 1}) do last = last + 1 end
   fails({": placement: there is no device 99 of kind cpu: this session has devices cpu:0 to cpu:" .. last}, function() rille.placement("cpu", {99}) end)
+  local mesh = rille.placement("cpu", {{0, 1}, {2, 3}})
+  tap.is(rille.ones({4}, {placement = mesh, sbp = "B"}).sbp, "(B, B)", "B alone is B on every mesh axis")
+  fails({'"S(0)" has 1 entry, but the mesh has 2 axes: write one entry per axis, as in {"S(0)", "B"}'}, function() local _ = rille.ones({4}, {placement = mesh, sbp = "S(0)"}) end)
+  fails({'expected one entry per mesh axis, 2, found 1'}, function() return rille.ones({4}, {placement = mesh, sbp = {"B"}}) end)
   if not pcall(rille.placement, "cuda", {0}) then
-    fails({": placement: there is no device 0 of kind cuda: this session has no GPU; start it with -d cuda:all"}, function()
-      return rille.ones({4}, {placement = rille.placement("cuda", {0})})
-    end)
+    fails({": placement: there is no device 0 of kind cuda: this session has no GPU; start it with -d cuda:all"}, function() rille.placement("cuda", {0}) end)
   end
   fails({": placement: ", "zero byte"}, function() rille.placement("cpu\0", {0}) end)
 end)

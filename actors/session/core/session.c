@@ -56,16 +56,18 @@ no_device(const struct rille_session *s, int kind, int32_t rank)
     const char *text = device_kind_text(kind);
     int n = (int)s->ndevice[kind];
     if (n == 0 && kind == DEV_CUDA)
-        return fail(E_PLACE, "placement: there is no device %d of kind cuda: this session has no GPU; start it with -d cuda:all",
+        return fail(E_PLACE,
+                    "placement: there is no device %d of kind cuda: this session has no GPU; start it with -d cuda:all",
                     (int)rank);
     if (n == 0)
-        return fail(E_PLACE, "placement: there is no device %d of kind %s: this session has none; start it with -d %s:N",
+        return fail(E_PLACE,
+                    "placement: there is no device %d of kind %s: this session has none; start it with -d %s:N",
                     (int)rank, text, text);
     if (n == 1)
         return fail(E_PLACE, "placement: there is no device %d of kind %s: this session has the device %s:0 alone",
                     (int)rank, text, text);
-    return fail(E_PLACE, "placement: there is no device %d of kind %s: this session has devices %s:0 to %s:%d", (int)rank,
-                text, text, text, n - 1);
+    return fail(E_PLACE, "placement: there is no device %d of kind %s: this session has devices %s:0 to %s:%d",
+                (int)rank, text, text, text, n - 1);
 }
 
 int

@@ -205,7 +205,8 @@ void tensor_rebind(struct rille_tensor *t, struct val *v);
 void tensor_rebind_grad(struct rille_tensor *t, struct val *g);
 /* Gives an "auto" leaf the layout that a planner chose, for good. */
 int tensor_place(struct rille_tensor *t, const struct layout *l);
-/* Refers to t without holding its value. tensor_orphan ends that, and frees the struct of a variable without handles. */
+/* Refers to t without holding its value. tensor_orphan ends that, and frees the struct of a variable without handles.
+ */
 struct rille_tensor *tensor_refer(struct rille_tensor *t);
 void tensor_orphan(struct rille_tensor *t);
 /* Returns true if v is the present version of variable t. */

@@ -101,7 +101,7 @@ say_node(const struct program *p, int32_t i, const char *what, struct str *how)
 
 /* Finds the first node that is another call in b, or reads other values. */
 static void
-compare_nodes(const struct program *a, const struct program *b, struct str *how)
+find_other_node(const struct program *a, const struct program *b, struct str *how)
 {
     for (int32_t i = 0; i < a->nnode && !how->len; i++) {
         const struct prog_node *x = &a->node[i], *y = &b->node[i];
@@ -127,7 +127,7 @@ reader_of(const struct program *p, int32_t number)
 }
 
 static int
-compare_numbers(const struct rille_graph *a, const struct rille_graph *b, struct str *how)
+find_other_number(const struct rille_graph *a, const struct rille_graph *b, struct str *how)
 {
     const struct program *p = b->runner->plan->program;
     for (int32_t i = 0; i < a->nnumber && !how->len; i++) {
@@ -165,8 +165,8 @@ rille_graph_compare(struct rille_graph *a, struct rille_graph *b, char **how)
     const struct program *p = a->runner->plan->program, *q = b->runner->plan->program;
     int status = 0;
     bool equal = true;
-    compare_nodes(p, q, &s);
-    if (!s.len && a->nnumber == b->nnumber) status = compare_numbers(a, b, &s);
+    find_other_node(p, q, &s);
+    if (!s.len && a->nnumber == b->nnumber) status = find_other_number(a, b, &s);
     if (!status && !s.len) status = ends_equal(a, b, &equal);
     if (!status && !equal) str_addf(&s, "the step reads or changes other tensors now");
     if (!status && !s.len && !programs_equal(p, q)) str_addf(&s, "a call has other options, shapes or layouts now");
