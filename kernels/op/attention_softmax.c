@@ -15,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-extern const struct op op_eq, op_logical_or, op_ne, op_tril;
+extern const struct op op_eq, op_tril;
 
 enum { SCORES, MASK };
 
@@ -35,7 +35,7 @@ static int
 infer(const struct call *c, int64_t *size)
 {
     UNUSED(size);
-    if (c->in[SCORES].ndim < 2) return call_fail(E_SHAPE, c, "scores must have 2 dimensions at least");
+    if (c->in[SCORES].ndim < 2) return call_fail(E_SHAPE, c, "scores must have at least 2 dimensions");
     if (!absent(&c->in[MASK]) && c->in[MASK].ndim > c->in[SCORES].ndim)
         return call_fail(E_SHAPE, c, "mask has more dimensions than scores");
     return 0;
@@ -204,8 +204,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 static struct val *
 not_after(struct build *b, struct val *x)
 {
-    struct val *any = b_call2(b, &op_logical_or, b_call2(b, &op_eq, x, x), b_call2(b, &op_ne, x, x));
-    return b_call1(b, &op_tril, any);
+    return b_call1(b, &op_tril, b_true(b, x));
 }
 
 /* Returns the scaled and masked scores; -inf for hidden keys. */
@@ -261,7 +260,7 @@ static const char line[] = BODY({
 
 const struct op op_attention_softmax = {
     .name = "attention_softmax",
-    .doc = "y = softmax over keys of scale scores + mask, without keys after the query when is_causal",
+    .doc = "y = softmax over keys of scale scores + mask; is_causal: without keys after the query",
     .in = {{"scores", IN_FLOAT}, {"mask", IN_OPTIONAL}},
     .attr = {ATTENTION_ATTRS},
     .shape.make_rule = rule,

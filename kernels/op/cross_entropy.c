@@ -30,7 +30,8 @@ check(const struct call *c)
     if (shape_equal(&want, labels)) return 0;
     struct str s = {0};
     shape_print(&want, &s);
-    int code = call_fail(E_SHAPE, c, "labels must have shape %s (classes are axis %d of logits)", str_text(&s), axis);
+    int code =
+        call_fail(E_SHAPE, c, "labels must have shape %s (axis %d of logits is the classes)", str_text(&s), axis);
     str_free(&s);
     return code;
 }
@@ -80,11 +81,12 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
 
 const struct op op_cross_entropy = {
     .name = "cross_entropy",
-    .doc = "-log softmax(logits)[label], classes on axis 1; mean over the labels that count",
+    .doc = "-log softmax(logits)[label], classes on axis 1; mean over the labels that are not ignored",
     .in = {{"logits", IN_FLOAT}, {"labels", IN_INDEX}},
-    .attr = {[REDUCTION] = {"reduction", ATTR_TEXT, .text = "mean|sum|none", .doc = "what becomes of the losses"},
-             [IGNORE] = {"ignore_index", ATTR_INT, .i = -100, .doc = "a label that does not count"},
-             [SMOOTHING] = {"label_smoothing", ATTR_FLOAT, .doc = "share of the target spread over all classes"}},
+    .attr = {[REDUCTION] = {"reduction", ATTR_TEXT, .text = "mean|sum|none", .doc = "reduction of the losses"},
+             [IGNORE] = {"ignore_index", ATTR_INT, .i = -100, .doc = "label to ignore"},
+             [SMOOTHING] = {"label_smoothing", ATTR_FLOAT,
+                            .doc = "share of the target that is spread over all classes"}},
     .build = build,
     .flags = OP_WIDE,
     .sample = {"f32{4,6} i64{4}<6", "f32{2,5,3} i32{2,3}<5 reduction=sum label_smoothing=0.25", "f32{7} i64{}<7",

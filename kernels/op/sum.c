@@ -29,7 +29,7 @@ const struct op op_sum = {
     .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to sum over; none: all"},
              [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep them with size 1"},
              [DTYPE] = {"dtype", ATTR_DTYPE,
-                        .doc = "dtype dtype of the result, a float; default: x's, i64 for integers and bool"}},
+                        .doc = "dtype of the result, a float; default: x's, i64 for integers and bool"}},
     .shape.make_rule = reduce_rule,
     .shape.infer = infer,
     .shape.dtype = OUT_SUM,

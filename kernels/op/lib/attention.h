@@ -8,9 +8,8 @@
 #include "kernels/op/lib/op_impl.h"
 
 #define ATTENTION_ATTRS                                                                                                \
-    [ATT_SCALE] = {"scale", ATTR_FLOAT, .f = 1, .doc = "times the scores"}, [ATT_CAUSAL] = {                           \
-                                                                                "is_causal", ATTR_BOOL,                \
-                                                                                .doc = "query i sees keys 0..i"}
+    [ATT_SCALE] = {"scale", ATTR_FLOAT, .f = 1, .doc = "factor of the scores"},                                        \
+    [ATT_CAUSAL] = {"is_causal", ATTR_BOOL, .doc = "query i attends to keys 0..i"}
 
 /* Common prefix of the bodies of attention and its gradient: per operand, the indices of the head that a line of the
  * result belongs to; sees(query, key); score(query, key). Hidden keys are never read. */

@@ -8,7 +8,7 @@
 enum { CE_IGNORE, CE_SMOOTHING };
 
 #define CE_ATTRS                                                                                                       \
-    [CE_IGNORE] = {"ignore_index", ATTR_INT, .i = -100, .doc = "a label that does not count"},                         \
+    [CE_IGNORE] = {"ignore_index", ATTR_INT, .i = -100, .doc = "label to ignore"},                                     \
     [CE_SMOOTHING] = {"label_smoothing", ATTR_FLOAT, .doc = "share of the target that is spread over all classes"}
 
 /* Returns the class axis. */
