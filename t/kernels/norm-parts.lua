@@ -48,7 +48,7 @@ local rows_of = {
 local function norms(op, x, w, b, slope, again, how)
   local leaf = x:detach():requires_grad_()
   local y = op == "layer_norm" and rille.layer_norm(leaf, w, b, how) or rille.rms_norm(leaf, w, how)
-  local g = rille.grad((y * slope):sum(), {leaf}, {create_graph = true})
+  local g = rille.grad((y * slope):sum(), {leaf})
   local gg = rille.grad((g * again):sum(), {leaf})
   return {home(y), home(g), home(gg)}
 end

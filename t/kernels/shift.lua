@@ -65,7 +65,7 @@ local function values(f, of, x, place, sbp)
   local y = of.labels:to_global{placement = place, sbp = sbp == "S(0)" and "S(0)" or "B"}
   local leaf = x:to_global{placement = place, sbp = sbp}:detach():requires_grad_()
   local value = f(leaf, y)
-  local slope = rille.grad(weighed(value, of.weights, of.rows), {leaf}, {create_graph = true})
+  local slope = rille.grad(weighed(value, of.weights, of.rows), {leaf})
   local bend = rille.grad(weighed(slope, of.again, of.rows), {leaf})
   return {home(value), home(slope), home(bend)}
 end
@@ -185,7 +185,7 @@ local function loss(place, sbp, options)
   local function laid(v, to) return v:to_global{placement = place, sbp = to} end
   local leaf = laid(logits, sbp):detach():requires_grad_()
   local value = leaf:cross_entropy(laid(labels, "B"), options)
-  local slope = rille.grad(value:sum(), {leaf}, {create_graph = true})
+  local slope = rille.grad(value:sum(), {leaf})
   local bend = rille.grad((slope * laid(slant, sbp)):sum(), {leaf})
   return {value = home(value), gradient = home(slope), ["gradient's gradient"] = home(bend)}
 end

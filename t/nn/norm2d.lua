@@ -45,7 +45,7 @@ local function parts(x, slant, again, place, sbp)
   local function laid(t) return t:to(x.dtype):to_global{placement = place, sbp = sbp} end
   local leaf = laid(x):detach():requires_grad_()
   local y = bn(leaf)
-  local dx, dw, db = rille.grad((y * laid(slant)):sum(), {leaf, bn.weight, bn.bias}, {create_graph = true})
+  local dx, dw, db = rille.grad((y * laid(slant)):sum(), {leaf, bn.weight, bn.bias})
   local of = {["the result"] = y, ["its gradient"] = dx, ["that of the weight"] = dw, ["that of the bias"] = db,
     ["the gradient's gradient"] = rille.grad((dx * laid(again)):sum(), {leaf}),
     ["the running mean"] = bn.running_mean, ["the running variance"] = bn.running_var}
