@@ -704,8 +704,10 @@ build_cast_below(const struct call_context *ctx, struct val *v, enum dtype d, st
     return show_above(ctx, x, n, view, v, out);
 }
 
-int
-build_halves_below(const struct call_context *ctx, struct val *v, struct val **out)
+/* If v is an uncomputed cast of half-precision values to f32, also below views of all elements, returns the halves
+ * under the same views; else v. */
+static int
+halves_below(const struct call_context *ctx, struct val *v, struct val **out)
 {
     const struct node *view[DEEP];
     int n;
@@ -752,7 +754,7 @@ builder_add(struct build *base, const struct op *op, int nin, struct val *const 
     if (op->gpu.halves) {
         memcpy(own, in, sizeof *own * (size_t)nin);
         for (int i = 0; i < nin && !status; i++)
-            if (op->gpu.halves >> i & 1) status = build_halves_below(b->ctx, in[i], &own[i]);
+            if (op->gpu.halves >> i & 1) status = halves_below(b->ctx, in[i], &own[i]);
         in = own;
     }
     if (status || build_call(b->ctx, op, nin, in, attr, NULL, out)) {

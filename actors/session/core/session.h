@@ -241,9 +241,6 @@ int build_cast(const struct call_context *ctx, struct val *v, enum dtype d, stru
  * So a weight and its gradient keep the weight's own layout, and the weight is cast once, even if readers transpose
  * it. */
 int build_cast_below(const struct call_context *ctx, struct val *v, enum dtype d, struct val **out);
-/* If v is an uncomputed cast of half-precision values to f32, also below views of all elements, returns the halves
- * under the same views; else v. */
-int build_halves_below(const struct call_context *ctx, struct val *v, struct val **out);
 int build_to_global(const struct call_context *ctx, struct val *v, const struct layout *l, struct val **out);
 /* build_fresh holds a value that a call created until build_settle ends the call. After that a value lives only by
  * its handles and readers. build_settle returns status. */

@@ -5,7 +5,6 @@
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/base/lanes.h"
 #include "runtime/base/simd.h"
-#include "runtime/base/stop.h"
 
 #include <math.h>
 #include <string.h>
@@ -253,18 +252,4 @@ row_store(const struct row *r, int64_t from, int64_t n, const float *x)
         block_store(COMP_F32, r->dtype, x, n, to, r->stride);
     else if (to != (const char *)x)
         memcpy(to, x, (size_t)n * sizeof *x);
-}
-
-double
-row_sum(const struct row *r, float shift)
-{
-    float workspace[ROW_BLOCK];
-    double sum = 0;
-    for (int64_t i = 0; i < r->n && stop_passes(i); i += ROW_BLOCK) {
-        int64_t n = MIN(r->n - i, ROW_BLOCK);
-        const float *x = row_load(r, i, n, workspace);
-        if (shift != 0) vec_affine(n, 1, x, -shift, workspace), x = workspace;
-        sum += vec_sum(n, x);
-    }
-    return sum;
 }

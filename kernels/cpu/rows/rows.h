@@ -25,8 +25,6 @@ const float *row_load(const struct row *r, int64_t from, int64_t n, float *works
 float *row_into(const struct row *r, int64_t from, float *workspace);
 void row_store(const struct row *r, int64_t from, int64_t n, const float *x);
 
-double row_sum(const struct row *r, float shift); /* sum of x - shift */
-
 /* The next functions process n contiguous elements; y may be x. */
 float vec_max(int64_t n, const float *x);
 float vec_sum(int64_t n, const float *x);

@@ -187,7 +187,7 @@ struct put {
     int32_t *first, *next; /* source j of an entry: first[entry], then next[j]; -1 ends */
 };
 
-size_t
+static size_t
 lookup_scratch(const struct view *out, int axis, const struct view *ids)
 {
     return (size_t)(out->dim[axis] + view_numel(ids)) * sizeof(int32_t);

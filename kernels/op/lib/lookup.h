@@ -40,10 +40,9 @@ void lookup_take(const struct view *x, int axis, const struct view *ids, const s
 /* Adds src's entries to those of out at their positions along axis; all dense, f64. */
 void lookup_put(const struct view *out, int axis, const struct view *ids, const struct view *src);
 /* Sets out to base (NULL: zeros) plus src's entries; all dense. out and src have any float dtype; base has out's
- * dtype and may share its memory. Sums in f64, in the order of ids. scratch: lookup_scratch() bytes. */
+ * dtype and may share its memory. Sums in f64, in the order of ids. scratch: as lookup_prepare() reserves. */
 void lookup_put_fast(const struct view *out, int axis, const struct view *ids, const struct view *src,
                      const struct view *base, int threads, void *scratch);
-size_t lookup_scratch(const struct view *out, int axis, const struct view *ids);
 
 /* Callbacks of operators that add at positions: allows, say, line_dims and flops of the record, and prepare of a
  * variant. */
