@@ -38,7 +38,7 @@ local function whole(t) return t:to_global{placement = ONE, sbp = "B"}:to("f64")
 local function parts(forward, m, x, slant)
   local y = forward(m, x)
   local leaves = {x, m.router.weight, m.up, m.down}
-  local g = {rille.grad((y * slant):sum(), leaves, {create_graph = true})}
+  local g = {rille.grad((y * slant):sum(), leaves)}
   local square = g[1]:square():sum() + g[3]:square():sum()
   return {["the result"] = whole(y), ["the gradient of x"] = whole(g[1]), ["that of the router"] = whole(g[2]), ["that of up"] = whole(g[3]),
     ["that of down"] = whole(g[4]), ["a gradient's gradient"] = whole((rille.grad(square, {m.down})))}
