@@ -220,6 +220,8 @@ grad(lua_State *L)
     struct rille_tensor **slot[GRAD_MAX];
     int n;
     if (!lua_istable(L, 2)) tensor_check(L, 2, "grad");
+    if (lua_istable(L, 2) && lua_gettop(L) > 2)
+        complain(L, "grad: expected at most 2 arguments, found %d", lua_gettop(L));
     tensor_list(L, 2, "grad", GRAD_MAX, x, &n);
     luaL_checkstack(L, n + 4, "grad");
     for (int k = 0; k < n; k++) slot[k] = tensor_slot(L);

@@ -51,6 +51,11 @@ tap.group("functions", function()
   for _, model in ipairs{"gpt2", "llama", "moe", "resnet"} do each(rille.models[model], "models." .. model .. ".", refuses) end
 end)
 
+tap.group("grad", function()
+  local x = rille.ones({1}, {requires_grad = true})
+  tap.fails(function() return rille.grad(x * 2, {x}, {create_graph = true}) end, {"grad: expected at most 2 arguments, found 3"}, "a list is the last argument")
+end)
+
 tap.group("operators", function()
   for _, name in ipairs(rille.operators()) do
     local ok, message = pcall(rille[name], many(rille.ones{2}))
