@@ -1,10 +1,11 @@
-/* actors.c - moves through actors: the value stays, and each rank reads as many bytes of others as explain says.
+/* actors.c - moves carried out by actors keep the value, and each rank reads as many bytes from others as explain()
+ * reports.
  *
- * Every pair of layouts on meshes [2], [3], [2, 2] and [2, 3], where it is, on overlapping and on other ranks, and
- * samples between meshes of other shapes. The addends of a P are a sum's, so all differ. Each pair is traced into a
- * step and run in some order of events that a seed decides, or on threads; actors count what they read from other
- * devices, and the count is held to explain's and to the plan's, rank by rank. All once more where messages are dear,
- * so that moves go in hops. */
+ * Every pair of layouts on meshes [2], [3], [2, 2] and [2, 3]: on the same ranks, to overlapping ranks, to other
+ * ranks, and to and from asynchronous test devices; samples between meshes of different shapes. The addends of a P
+ * differ, because they come from a sum. Each pair is traced into a step and run in an order of events that a seed
+ * decides, or on threads. Actors count bytes read from other devices. The counts must equal those of explain() and
+ * of the plan, rank by rank. A second pass with expensive messages makes moves of several hops. */
 #include "actors/session/step/compiled.h"
 #include "boxing/box.h"
 #include "t/lib/must.h"
@@ -16,7 +17,7 @@ enum { ROWS = 5, COLUMNS = 7, DEPTH = 4, NELEM = ROWS * COLUMNS, NDEV = 18, MAX_
 
 static struct rille_session *s;
 static uint64_t seed;
-static int npair, nhop; /* run so far; of those, moved in hops */
+static int npair, nhop; /* pairs run so far; moves with several hops */
 
 /* ---- meshes and layouts ---- */
 
@@ -44,7 +45,7 @@ layout_of(const struct rille_place *p, int naxis, const char *const *sbp, const 
     return l;
 }
 
-/* All layouts of a matrix; partials of one kind. */
+/* Lists all layouts of a matrix, with partial values of one kind each. */
 static int
 list_layouts(const struct mesh *m, const struct rille_place *p, const struct rille_layout **out)
 {
@@ -65,7 +66,7 @@ inner(const struct rille_layout *l)
     return (const struct layout *)l;
 }
 
-/* The one kind of P in a layout; NREDUCE: none. */
+/* Returns the kind of P in a layout; NREDUCE: none. */
 static int
 reduce_of(const struct layout *l)
 {
@@ -132,7 +133,8 @@ reduced(struct rille_tensor *x, bool max)
 
 /* ---- one pair of layouts ---- */
 
-/* The step: x reduced, moved, and - if read - read by one more operator, so that the move's parts may be shared. */
+/* Traces the step: reduces x and moves the result. read: one more operator reads the moved value, so that shards may
+ * be shared. */
 static struct rille_graph *
 trace(struct rille_tensor *x, const struct rille_layout *from, const struct rille_layout *to, bool read, bool *as_meant)
 {
@@ -167,7 +169,7 @@ value_stays(struct rille_tensor *y, bool max, bool read)
     return true;
 }
 
-/* What actors counted is what the plan says and what explain says, on each device. */
+/* Returns true if actors counted the bytes of the plan and of explain(), on each device. */
 static bool
 counts_agree(struct rille_graph *g, const struct rille_layout *from, const struct rille_layout *to)
 {
@@ -197,7 +199,7 @@ counts_agree(struct rille_graph *g, const struct rille_layout *from, const struc
     return agree;
 }
 
-/* What is refused, and what cannot be made without moving something else, is no pair. */
+/* Returns false for pairs that are refused, or need another move first. */
 static bool
 is_pair(const struct rille_layout *from, const struct rille_layout *to)
 {
@@ -216,7 +218,7 @@ pair_is_right(const struct rille_layout *from, const struct rille_layout *to)
     bool stays = value_stays(y, max, read), agree = counts_agree(g, from, to);
     if (!stays || !agree || !as_meant)
         diag("%s -> %s: %s%s%s", rille_layout_text(s, from), rille_layout_text(s, to), stays ? "" : "another value ",
-             agree ? "" : "other counts ", as_meant ? "" : "the sum is not laid out as meant");
+             agree ? "" : "other counts ", as_meant ? "" : "the sum has another layout than intended");
     rille_tensor_free(&y);
     rille_graph_free(&g);
     rille_tensor_free(&x);
@@ -236,12 +238,12 @@ open_session(bool simulated, const char *cost)
 }
 
 struct route {
-    const char *from, *to; /* kinds of devices */
-    int first;             /* rank of the second */
+    const char *from, *to; /* device kinds */
+    int first;             /* first rank of the target placement */
     const char *text;
 };
 
-/* share: one pair in so many. */
+/* share: on average every share-th pair is tried. */
 static bool
 pairs_are_right(const struct mesh *m, const struct mesh *n, const struct route *w, int share)
 {
@@ -271,16 +273,16 @@ text_of(const struct mesh *m)
 static void
 test_meshes(bool simulated, const char *cost, int share)
 {
-    static const struct route route[] = {{"cpu", "cpu", 0, "where it is"},
+    static const struct route route[] = {{"cpu", "cpu", 0, "on the same ranks"},
                                          {"cpu", "cpu", 1, "to overlapping ranks"},
                                          {"cpu", "cpu", 9, "to other ranks"},
-                                         {"cpu", "async", 9, "to late devices"},
-                                         {"async", "cpu", 9, "from late devices"}};
+                                         {"cpu", "async", 9, "to async devices"},
+                                         {"async", "cpu", 9, "from async devices"}};
     for (size_t m = 0; m < countof(meshes); m++)
         for (size_t w = 0; w < countof(route); w++) {
             open_session(simulated, cost);
             bool right = pairs_are_right(&meshes[m], &meshes[m], &route[w], share);
-            ok(right, "%s, %s%s: the value stays, each rank reads what explain says", text_of(&meshes[m]),
+            ok(right, "%s, %s%s: the value is kept, and each rank reads the bytes of explain()", text_of(&meshes[m]),
                route[w].text, simulated ? "" : ", on threads");
             rille_close(&s);
         }
@@ -312,12 +314,12 @@ main(void)
     test_meshes(true, NULL, 1);
     test_meshes(false, NULL, 8);
     test_other_meshes(NULL);
-    is_int(nhop, 0, "on few ranks all is done at once");
+    is_int(nhop, 0, "on few ranks every move is one direct exchange");
     test_meshes(true, dear, 1);
     test_meshes(false, dear, 12);
     test_other_meshes(dear);
-    ok(nhop > 50, "where messages are dear, moves go in hops");
-    diag("%d pairs, %d in hops", npair, nhop);
+    ok(nhop > 50, "with expensive messages, moves take several hops");
+    diag("%d pairs, %d moves of several hops", npair, nhop);
     unlink(dear);
     return done();
 }

@@ -1,11 +1,10 @@
-/* apply.c - every move gives the right values and sends no byte too many.
+/* apply.c - every move gives the right values and sends the minimum of bytes.
  *
- * For a pair of layouts the test works element by element with sets of ranks,
- * knowing nothing of tiles: who holds which addend, who wants what. From these
- * it gets the least number of transmissions (a search over all ways to give
- * addends to groups) and compares: values after box_apply, bytes, bound,
- * received. What hands on a sum must give the same bits. Pairs on small meshes are enumerated, larger ones drawn by
- * seed; RILLE_LONG=1 draws twenty times as many. */
+ * For a pair of layouts the test works element by element with sets of ranks, without tiles: the holders of each
+ * addend, and the ranks that need the result. A search over all ways to assign addends to groups yields the minimum
+ * of transmissions. Compared are values after box_apply, bytes, bound, and received bytes. A hierarchical reduction
+ * must give the same bits. Pairs on small meshes are enumerated, pairs on larger ones drawn by seed; RILLE_LONG=1
+ * draws twenty times as many. */
 #include "boxing/box.h"
 #include "runtime/base/error.h"
 #include "t/lib/moves.h"
@@ -19,7 +18,8 @@ static long npairs, nrefused, nrelays;
 
 /* ---- geometry, independent of boxing/ ---- */
 
-/* Does mesh position pos hold index k of dimension d? Cuts a range by hand, the first parts longer. */
+/* Returns true if mesh position pos holds index k of dimension d. Splits the range by hand; the first shards are
+ * longer. */
 static bool
 holds_index(const struct layout *l, const struct type *t, const int32_t *coord, int d, int64_t k)
 {
@@ -51,7 +51,7 @@ holds(const struct layout *l, const struct type *t, int pos, const int64_t *inde
     return true;
 }
 
-/* The coordinates along P axes as one number. */
+/* Returns the coordinates along P axes as one number. */
 static int
 addend_at(const struct layout *l, int pos)
 {
@@ -78,7 +78,7 @@ kind_of(const struct layout *l)
     return addends_of(l) > 1 ? layout_partial(l) : RED_NONE;
 }
 
-/* Where an element is in the dense part of a position: counts the held indices before it. */
+/* Returns the offset of an element in the dense shard of a position: counts the held indices before it. */
 static int64_t
 offset_in_part(const struct layout *l, const struct type *t, int pos, const int64_t *index)
 {
@@ -106,7 +106,7 @@ index_of(const struct type *t, int64_t e, int64_t *index)
     }
 }
 
-/* What a part of a sum, or of another reduction, is held in: of halves, f32. */
+/* Returns the dtype of addends: f32 for sums of 16-bit floats. */
 static enum dtype
 part_of(enum reduce r, enum dtype d)
 {
@@ -123,7 +123,7 @@ held(const struct layout *l, const struct type *t)
 
 struct element {
     int p, q;
-    int addend, sum;                                 /* bytes of an addend, of what a group holds */
+    int addend, sum;                                 /* bytes per element of an addend, of a group's sum */
     uint32_t holder[MAX_ADDEND], member[MAX_ADDEND]; /* sets of ranks */
 };
 
@@ -139,7 +139,7 @@ group_cost(const struct element *e, int j, int addends)
     return (n - 1) * e->addend + (members - !!(e->member[j] & held)) * e->sum;
 }
 
-/* Over all ways to give each addend to one group. */
+/* Returns the least cost over all ways to assign each addend to one group. */
 static int
 least_cost(const struct element *e)
 {
@@ -192,7 +192,7 @@ combine(enum reduce r, double a, double b)
     return r == RED_MAX ? (a > b ? a : b) : r == RED_MIN ? (a < b ? a : b) : a + b;
 }
 
-/* Addend i of p of a value: uneven for sums, one of them the value for max and min. */
+/* Returns addend i of p of a value: random for sums; for max and min one addend has the value. */
 static double
 addend_value(enum reduce r, int p, int i, double value, uint64_t salt)
 {
@@ -260,7 +260,8 @@ ignored(enum reduce r, enum dtype d)
     return r == RED_MAX ? INT32_MIN : INT32_MAX;
 }
 
-/* One element of the result: replicas agree, groups combine to the value, and a value that was whole is kept once. */
+/* Checks one element of the result: replicas agree, groups combine to the value, and a value that was not partial is
+ * kept by one group only. */
 static bool
 element_is_right(void **part, const struct layout *l, const struct type *t, int64_t e, bool was_whole)
 {
@@ -313,7 +314,7 @@ check_refused(int code, const struct type *t, const struct layout *from, const s
     layout_print(from, &a);
     layout_print(to, &b);
     if (!strstr(err_text(), str_text(&a)) || !strstr(err_text(), str_text(&b)))
-        complain("error names not both", t, from, to);
+        complain("the error does not name both layouts", t, from, to);
     str_free(&a);
     str_free(&b);
 }
@@ -345,7 +346,7 @@ check_values(const struct box_plan *p, const struct type *t, const struct layout
     parts_free(dst, to);
 }
 
-/* What a sum that is handed on gives is, to the bit, what owners that read all addends make of them. */
+/* Checks that a hierarchical reduction gives the bits of owners that read all addends. */
 static void
 check_relay(const struct box_plan *p, const struct type *t, const struct layout *from, const struct layout *to)
 {
@@ -370,7 +371,7 @@ check_relay(const struct box_plan *p, const struct type *t, const struct layout 
     for (int i = 0; i < to->place->nrank; i++) {
         struct type part = layout_shard(to, t, i);
         if (memcmp(dst[i], want[i], (size_t)type_bytes(&part))) {
-            complain("handed on", t, from, to);
+            complain("hierarchical reduction", t, from, to);
             break;
         }
     }
@@ -407,7 +408,8 @@ static const struct layout *from_list[MAX_LAYOUT], *to_list[MAX_LAYOUT];
 static void
 finish(const char *what, int failed_before)
 {
-    ok(nfailed_pairs == failed_before, "%s (%ld pairs, %ld refused, %ld handed on)", what, npairs, nrefused, nrelays);
+    ok(nfailed_pairs == failed_before, "%s (%ld pairs, %ld refused, %ld hierarchical reductions)", what, npairs,
+       nrefused, nrelays);
     npairs = nrefused = nrelays = 0;
 }
 
@@ -444,7 +446,7 @@ draw_pairs(const struct place *p, const struct place *q, long n, const char *wha
 
 enum { SEARCH_RANKS = 4, SEARCH_ADDENDS = 3 };
 
-/* What a rank can make of the sums it has: all disjoint ones added. A bit for each set of addends. */
+/* Returns the sums that a rank can compute from those it has, by adding disjoint ones. One bit per set of addends. */
 static uint32_t
 closure(uint32_t has)
 {
@@ -475,7 +477,7 @@ can_finish(uint32_t state, int p, int wanted, int sends)
     return false;
 }
 
-/* Every way to lay p addends over 4 ranks (0: holds none), every set of ranks that want the sum. */
+/* Tries every placement of p addends on 4 ranks (0: no addend), and every set of ranks that need the sum. */
 static void
 bound_is_least(void)
 {
@@ -499,7 +501,7 @@ bound_is_least(void)
                 cases++;
                 wrong += !can_finish(state, p, wanted, least) || (least > 0 && can_finish(state, p, wanted, least - 1));
             }
-    is_int(wrong, 0, "the formula for the least is what a search over all transmissions finds");
+    is_int(wrong, 0, "the formula for the minimum equals a search over all transmissions");
     diag("%d cases of 1 to 3 addends on 4 ranks", cases);
 }
 
@@ -529,7 +531,7 @@ reductions_keep_the_order(void)
     parts_free(dst, to);
 }
 
-/* Strided views of 3 x 5 in 3 sources: the inner loops of every dtype against one element at a time. */
+/* Reduces strided views of 3 x 5 from 3 sources: the loops of every dtype against one element at a time. */
 static double
 reduced_by_hand(enum dtype d, enum reduce r, const double *v, int n)
 {
@@ -575,7 +577,7 @@ loops_of(enum dtype d, enum reduce r)
     box_fill(r, &v[SOURCES]);
     box_combine(r, false, &v[SOURCES], &v[0]);
     for (int i = 0; i < ROWS * COLS; i++) kept += elem_get_f(h, memory[SOURCES], i) == elem_get_f(h, memory[0], i);
-    ok(wrong == 0 && kept == ROWS * COLS, "%s of %s combines element by element, its identity changes nothing",
+    ok(wrong == 0 && kept == ROWS * COLS, "%s of %s combines element by element, and its identity has no effect",
        reduce_text(r), dtype_text(d));
 }
 

@@ -1,9 +1,9 @@
-/* bytes.c - the price of a move is what its ranks receive, on meshes too large to go through but here.
+/* bytes.c - the price of a move equals the bytes that ranks receive, on large meshes.
  *
- * t/boxing/apply.c holds plans to the least possible on small meshes. Here all pairs of layouts on meshes of longer
- * axes, which divide sizes with a rest, are priced beside their plans; and those without P on 100,000 ranks, and on
- * many axes, beside what each rank lacks. What was counted of one move may be remembered for all others, on whatever
- * mesh, and for the way back. */
+ * t/boxing/apply.c compares plans with the minimum on small meshes. Here all pairs of layouts on meshes of longer
+ * axes, with uneven shards, are priced and planned. Pairs without P on 100,000 ranks, and on many axes, are compared
+ * with the bytes that each rank lacks. Counts of one move may be cached for all others, on any mesh, and for the way
+ * back. */
 #include "t/lib/moves.h"
 
 static const struct layout *list[MAX_LAYOUT];
@@ -22,7 +22,7 @@ differs(const struct type *t, const struct layout *from, const struct layout *to
     str_free(&s);
 }
 
-/* Is it told without a look at the ranks whether a move is one in name alone? */
+/* Checks that box_renames() tells, without inspecting the ranks, if a move only changes the layout's name. */
 static bool
 tells_names(const struct type *t, const struct layout *from, const struct layout *to)
 {
@@ -31,7 +31,7 @@ tells_names(const struct type *t, const struct layout *from, const struct layout
 
 /* ---- comparison with the plan ---- */
 
-static struct arena counted; /* of the whole test: */
+static struct arena counted; /* caches counts for the whole test: */
 static struct hash_table known = {.arena = &counted};
 
 static int
@@ -62,8 +62,9 @@ every_pair_as_planned(void)
             struct type t = type_of(DT_BF16, ndim, shapes[k]);
             if (meshes[m][2] && ndim == 3) continue; /* 64,000 pairs */
             ok(pairs_as_planned(mesh(meshes[m][0], meshes[m][1], meshes[m][2]), &t) == 0,
-               "every move of %d dimensions, the first %d long, on a mesh of %d x %d x %d costs what is planned", ndim,
-               (int)shapes[k][0], meshes[m][0], MAX(1, meshes[m][1]), MAX(1, meshes[m][2]));
+               "every move of %d dimensions, the first of size %d, on a mesh of %d x %d x %d: the price is that of the "
+               "plan",
+               ndim, (int)shapes[k][0], meshes[m][0], MAX(1, meshes[m][1]), MAX(1, meshes[m][2]));
         }
 }
 
@@ -83,7 +84,7 @@ lacking(const struct type *t, const struct layout *from, const struct layout *to
     return numel * (int64_t)dtype_bytes((enum dtype)t->dtype);
 }
 
-/* Draws a layout without P, in any cutting order. */
+/* Draws a layout without P, with a random order of splits. */
 static const struct layout *
 draw_layout(const struct place *p, int ndim)
 {
@@ -100,7 +101,8 @@ draw_layout(const struct place *p, int ndim)
     return l;
 }
 
-/* One memory for all meshes and types: axes of equal size answer for each other, those of unequal size must not. */
+/* Uses a single cache for all meshes and types. Axes of equal size may share entries, axes of different size must
+ * not. */
 static void
 many_axes(void)
 {
@@ -124,10 +126,10 @@ many_axes(void)
             if (!same && wrong++ < 5) differs(&t, from, to, right);
         }
         ok(wrong == 0,
-           "moves on %d axes, the first of %d and %d, cost what ranks lack, remembered or not; names are told", naxis,
-           (int)meshes[m][0], (int)meshes[m][1]);
+           "moves on %d axes, the first of size %d and %d: the price is the bytes that ranks lack, cached or not",
+           naxis, (int)meshes[m][0], (int)meshes[m][1]);
     }
-    diag("%d groups remembered", (int)known.n);
+    diag("%d groups cached", (int)known.n);
 }
 
 static void
@@ -150,8 +152,8 @@ large_meshes(void)
             if (right == box_bytes(&t, from, to) && tells_names(&t, from, to)) continue;
             if (wrong++ < 5) differs(&t, from, to, right);
         }
-        ok(wrong == 0, "moves on %d x %d x %d ranks cost what ranks lack", (int)meshes[m][0], (int)MAX(1, meshes[m][1]),
-           (int)MAX(1, meshes[m][2]));
+        ok(wrong == 0, "moves on %d x %d x %d ranks: the price is the bytes that ranks lack", (int)meshes[m][0],
+           (int)MAX(1, meshes[m][1]), (int)MAX(1, meshes[m][2]));
         diag("%d pairs", pairs);
     }
     free(rank);

@@ -1,5 +1,7 @@
-/* collective.c - moves that are one collective of a library: carried out as one, on plain memory, they give what
- * box_plan() gives, and what a library could do is found. Layouts of small meshes are enumerated. */
+/* collective.c - moves that are one library collective.
+ *
+ * Carried out as a collective on plain memory, such a move gives the result of box_plan(), and every move that a
+ * library can do is found. Layouts of small meshes are enumerated. */
 #include "boxing/collective.h"
 #include "boxing/grid.h"
 #include "t/lib/moves.h"
@@ -41,7 +43,7 @@ parts_new(const struct layout *l, const struct type *t)
     return part;
 }
 
-/* Small whole numbers, the same at positions that hold the same. */
+/* Fills shards with small integers, equal at positions that hold the same shard. */
 static void
 fill(void **part, const struct layout *l, const struct type *t)
 {
@@ -66,10 +68,10 @@ struct blocks {
     const struct collective *c;
     const struct type *t;
     const struct layout *from, *to;
-    int64_t n; /* elements of one */
+    int64_t n; /* elements of a block */
 };
 
-/* A block of a part, as it lies there. */
+/* Returns the view of a block within its shard. */
 static struct view
 window(const struct blocks *b, bool came, void *part, int32_t pos, int32_t i)
 {
@@ -80,7 +82,7 @@ window(const struct blocks *b, bool came, void *part, int32_t pos, int32_t i)
     return box_slice(b->t, l, &whole, part, &block);
 }
 
-/* The block by itself: dense, number i of those at `at`. */
+/* Returns the view of block i in a dense buffer `at`. */
 static struct view
 dense(const struct blocks *b, const struct view *like, void *at, int32_t i)
 {
@@ -94,7 +96,7 @@ room(const struct blocks *b, int32_t nblock)
     return arena_alloc(&arena, (size_t)(b->n * nblock) * dtype_bytes((enum dtype)b->c->dtype) + 1);
 }
 
-/* What a position sends. Where nothing has to be packed it is the part itself. */
+/* Returns what a position sends: the shard itself, unless blocks must be packed. */
 static void *
 sent(const struct blocks *b, void *part, int32_t pos)
 {
@@ -183,7 +185,8 @@ same_parts(const struct type *t, const struct layout *l, void *const *a, void *c
     return true;
 }
 
-/* Where addends of other axes stay apart each is moved by itself, which box_plan need not do: their sums are equal. */
+/* Compares values. A collective may move addends of other axes separately, which box_plan() need not do, so partial
+ * results are compared by their sums. */
 static bool
 same_value(const struct type *t, const struct layout *l, void *const *a, void *const *b)
 {
@@ -192,7 +195,7 @@ same_value(const struct type *t, const struct layout *l, void *const *a, void *c
     return same_parts(t, whole, boxed(t, l, whole, a), boxed(t, l, whole, b));
 }
 
-/* What a library must be asked for: one axis changes, and all seats have as much. */
+/* Returns true if a library must be able to do the move: one axis, and equal blocks at all positions. */
 static bool
 must_be_found(const struct type *t, const struct layout *from, const struct layout *to)
 {
@@ -250,12 +253,13 @@ try_meshes(void)
     for (size_t i = 0; i < countof(p); i++)
         for (int ndim = 0; ndim <= 2; ndim++) try_mesh(p[i], ndim);
     ok(nwrong == 0,
-       "of %ld moves %ld all-reduces, %ld reduce-scatters, %ld all-gathers and %ld all-to-alls are what boxing gives",
+       "of %ld moves, %ld all-reduces, %ld reduce-scatters, %ld all-gathers and %ld all-to-alls give the result of "
+       "boxing",
        npair, nfound[COLLECT_REDUCE], nfound[COLLECT_SCATTER], nfound[COLLECT_GATHER], nfound[COLLECT_EXCHANGE]);
     bool each = true;
     for (size_t i = 0; i < countof(nfound); i++) each = each && nfound[i] > 100;
-    ok(each && npacked > 100 && nunpacked > 100, "there are some of each; blocks of %ld are packed, of %ld unpacked",
-       npacked, nunpacked);
+    ok(each && npacked > 100 && nunpacked > 100, "each kind occurs; %ld moves pack blocks, %ld unpack", npacked,
+       nunpacked);
 }
 
 /* ---- moves that are no library collectives ---- */
@@ -277,7 +281,7 @@ is_one(const char *from, const char *to, enum dtype d, int64_t rows, int64_t col
     return find(from, to, d, rows, cols, &c);
 }
 
-/* As it lies: blocks are read and written where they are. */
+/* Returns true if blocks are read and written in place. */
 static bool
 is_plain(const char *from, const char *to, int64_t rows, int64_t cols)
 {
@@ -298,23 +302,24 @@ try_others(void)
     struct collective c;
     ok(is_plain("P", "B", 4, 4) && is_plain("P", "S(0)", 4, 4) && is_plain("S(0)", "B", 4, 4) &&
            is_plain("S(1)", "B", 1, 4),
-       "what is cut by rows is read and written as it lies");
+       "splits by rows are read and written in place");
     ok(rearranges("P", "S(1)", DT_F32, true, false) && rearranges("S(1)", "B", DT_F32, false, true),
-       "cut by columns it is packed, or unpacked");
+       "splits by columns are packed or unpacked");
     ok(rearranges("S(0)", "S(1)", DT_F32, true, false) && rearranges("S(1)", "S(0)", DT_F32, false, true),
-       "an all-to-all is rearranged on the side of the columns");
+       "an all-to-all packs or unpacks on the side of the columns");
     ok(find("P", "B", DT_BF16, 4, 4, &c) && c.dtype == DT_F32 && c.gives == DT_BF16 && !c.packs && c.unpacks,
-       "a sum of halves is one of f32, and rounded when it is whole");
+       "a sum of 16-bit floats is computed in f32 and rounded at the end");
     ok(is_one("S(0)", "B", DT_BOOL, 4, 4) && rearranges("S(0)", "B", DT_BF16, false, false),
-       "truths are gathered, and halves as they are");
+       "bool is gathered, and 16-bit floats without conversion");
     ok(!is_one("P(max)", "B", DT_F32, 4, 4) && is_one("P(max)", "B", DT_I32, 4, 4),
-       "a greatest float, as of NaN, is none");
-    ok(!is_one("P", "B", DT_BOOL, 4, 4), "nor is a sum of truths");
+       "a maximum of floats is no library collective, because of NaN");
+    ok(!is_one("P", "B", DT_BOOL, 4, 4), "a sum of bool is no library collective");
     ok(!is_one("S(0)", "B", DT_F32, 5, 4) && !is_one("P", "S(0)", DT_F32, 5, 4) &&
            !is_one("S(0)", "S(1)", DT_F32, 4, 5) && !is_one("S(1)", "S(0)", DT_F32, 4, 5),
-       "parts of two lengths are none");
-    ok(!is_one("B", "S(0)", DT_F32, 4, 4) && !is_one("B", "P", DT_F32, 4, 4), "nor is what sends nothing");
-    ok(!is_one("P", "B", DT_F32, 0, 4), "nor is a move of nothing");
+       "uneven shards are no library collective");
+    ok(!is_one("B", "S(0)", DT_F32, 4, 4) && !is_one("B", "P", DT_F32, 4, 4),
+       "a move that sends nothing is no library collective");
+    ok(!is_one("P", "B", DT_F32, 0, 4), "a move of an empty tensor is no library collective");
 }
 
 int

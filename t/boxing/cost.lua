@@ -1,4 +1,4 @@
--- cost.lua - which way a move goes follows from what moves cost; costs are built in, in a file, or measured.
+-- cost.lua - the path of a move depends on machine costs, which are built in, read from a file, or measured.
 
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
@@ -7,7 +7,7 @@ local program, first = arg[0], 0
 while arg[first - 1] do first = first - 1 end
 program = arg[first]
 
--- What a command of rille's prints.
+-- Runs rille and returns the output.
 local function run(env, options)
   local p = assert(io.popen(("%s %s -d cpu:4 --no-init %s 2>&1"):format(env, program, options)))
   local text = p:read("a")
@@ -26,21 +26,21 @@ local function has(text, ...)
   return true
 end
 
--- The ways of one move.
+-- Candidates of one move.
 local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
 local two = rille.boxing{shape = {8, 8}, dtype = "f32", from = {placement = P22, sbp = {"S(0)", "S(1)"}},
                          to = {placement = P22, sbp = {"B", "B"}}}
-tap.is(#two.candidates, 2, "an all-gather on two axes can be done at once or axis by axis")
+tap.is(#two.candidates, 2, "an all-gather on two axes has two candidates: direct, and axis by axis")
 local cheapest = true
 for k = 2, #two.candidates do cheapest = cheapest and two.candidates[k - 1].ns <= two.candidates[k].ns end
-tap.ok(cheapest, "the cheapest way comes first")
+tap.ok(cheapest, "the cheapest candidate comes first")
 for _, c in ipairs(two.candidates) do
   tap.is(c.bytes, two.bytes, c.name .. " sends the same bytes")
-  tap.is(c.layouts[#c.layouts], "(B, B)", "and ends where it should")
+  tap.is(c.layouts[#c.layouts], "(B, B)", "the last layout is the target")
 end
-tap.ok(has(tostring(two), "chosen", "or", "by way of"), "printed, the record shows both")
+tap.ok(has(tostring(two), "chosen", "or", "by way of"), "the text shows both candidates")
 
--- Costs can be said: what a message costs decides. How many hops the move above takes then.
+-- Costs in a file: the cost of messages decides the number of hops of the move above.
 local script, file = os.tmpname(), os.tmpname()
 write(script, [[
 local rille = require "rille"
@@ -52,30 +52,30 @@ local function with_cost(text, of)
   write(file, text)
   return run("RILLE_COST=" .. file, of or script)
 end
-tap.is(with_cost("alpha_ns 1e6\nhop_ns 0\n"), "2\n", "where messages are dear, hops are taken")
-tap.is(with_cost("# here\nhop_ns 1e6\n"), "1\n", "where hops are dear, it is done at once")
-tap.ok(has(with_cost("beta 3\n"), ":1: no cost is called 'beta'"), "a cost that is not known is an error with its line")
-tap.ok(has(with_cost("\27[2J 3\n"), "no cost is called '\\x1b[2J'"), "whose text does nothing to the terminal")
-tap.ok(has(run("RILLE_COST=/no/such", script), "costs: /no/such cannot be read: No such file"), "a file that is not there")
-tap.ok(has(run("RILLE_COST=/dev/zero", script), "/dev/zero:1: the name of a cost"), "nor nothing without end")
-tap.ok(has(run("RILLE_COST=t", script), "costs: t cannot be read: Is a directory"), "nor one that is none")
-tap.ok(has(with_cost("alpha_ns 3 4\n"), "the name of a cost and a number are wanted"), "and more than one number")
-tap.ok(has(with_cost("hop_ns 1\n\nhop_ns 1\n"), ":3: hop_ns was given already"), "and one that is said twice")
+tap.is(with_cost("alpha_ns 1e6\nhop_ns 0\n"), "2\n", "with expensive messages, the move takes two hops")
+tap.is(with_cost("# here\nhop_ns 1e6\n"), "1\n", "with expensive hops, the move is direct")
+tap.ok(has(with_cost("beta 3\n"), ":1: no cost is called 'beta'"), "an unknown cost is refused with its line")
+tap.ok(has(with_cost("\27[2J 3\n"), "no cost is called '\\x1b[2J'"), "control characters in an error are escaped")
+tap.ok(has(run("RILLE_COST=/no/such", script), "costs: /no/such cannot be read: No such file"), "a missing file is refused")
+tap.ok(has(run("RILLE_COST=/dev/zero", script), "/dev/zero:1: the name of a cost"), "an endless file is refused")
+tap.ok(has(run("RILLE_COST=t", script), "costs: t cannot be read: Is a directory"), "a directory is refused")
+tap.ok(has(with_cost("alpha_ns 3 4\n"), "the name of a cost and a number are wanted"), "two numbers are refused")
+tap.ok(has(with_cost("hop_ns 1\n\nhop_ns 1\n"), ":3: hop_ns was given already"), "a repeated cost is refused")
 for _, n in ipairs{"-3", "nan", "-nan", "inf", "-inf", "1e999", "x", "3x"} do
-  tap.ok(has(with_cost("hop_ns " .. n .. "\n"), (":1: hop_ns is a number from 0 to 1e+09, found '%s'"):format(n)), ("and hop_ns %s"):format(n))
+  tap.ok(has(with_cost("hop_ns " .. n .. "\n"), (":1: hop_ns is a number from 0 to 1e+09, found '%s'"):format(n)), ("hop_ns %s is refused"):format(n))
 end
-tap.ok(has(with_cost("hop_ns\n"), ":1: the name of a cost and a number"), "and none")
+tap.ok(has(with_cost("hop_ns\n"), ":1: the name of a cost and a number"), "a missing number is refused")
 tap.ok(has(with_cost("hop_ns 1\nbeta_ns_per_byte 1e12\n"), ":2: beta_ns_per_byte is a number from 0 to 1e+06, found '1e12'"),
-  "and what no machine has")
-tap.ok(has(with_cost("flops_per_ns 0\n"), ":1: flops_per_ns is a number from 1e-06 to 1e+09, found '0'"), "and what nothing computes with")
+  "a number that is too large is refused")
+tap.ok(has(with_cost("flops_per_ns 0\n"), ":1: flops_per_ns is a number from 1e-06 to 1e+09, found '0'"), "zero flops are refused")
 for _, n in ipairs{100, 199, 200, 201, 5000} do
   local line = "# " .. ("x"):rep(n)
   tap.is({with_cost(line .. "\nhop_ns 1e6" .. (" "):rep(n)), with_cost("hop_ns 1e6\n" .. line)}, {"1\n", "1\n"},
     ("comments and blanks of %d bytes are read"):format(n))
-  tap.ok(has(with_cost(line .. "\n" .. ("x"):rep(n) .. "\n"), ":2: "), "and lines are counted")
+  tap.ok(has(with_cost(line .. "\n" .. ("x"):rep(n) .. "\n"), ":2: "), "lines are counted")
 end
 
--- What is computed costs a planner what the file says.
+-- Costs of computation in a file are used by the planner.
 local planned = os.tmpname()
 write(planned, [[
 local rille = require "rille"
@@ -85,9 +85,9 @@ step(x)
 print(step:explain().cost, math.floor(rille.whatif(step, {mesh = {1}}).step_time * 1e9 + 0.5))]])
 local product, pass = 2 * 64 ^ 3, 2 * 4 * 64 * 64
 tap.is(with_cost("flops_per_ns 0.5\nbytes_per_ns 0.25\n", planned),
-  ("%d\t%d\n"):format(product / 0.5 + pass / 0.25 + 200, product / 0.5 + pass / 0.25 + 200), "of products, of passes, and of acts")
+  ("%d\t%d\n"):format(product / 0.5 + pass / 0.25 + 200, product / 0.5 + pass / 0.25 + 200), "costs of products, of element-wise passes and of acts are used")
 
--- A file of everything, damaged by lot: it is read, or refused with its line, before anything is done; what is read gives a plan.
+-- A file of all costs, with random damage, is either read or refused with its name. Costs that are read give a plan.
 do
   local absurd = os.tmpname()
   write(absurd, [[
@@ -111,11 +111,11 @@ print(math.abs(y - 2) < 1e-4 and e.bound >= 0 and e.bound <= e.cost and far.boun
     least[#least + 1], most[#most + 1] = ("%s %g"):format(name, range[1]), ("%s %g"):format(name, range[2])
     lines[#lines + 1] = ("%s %g"):format(name, math.min(range[2], 0.25 + range[1]))
     for k = 1, 2 do
-      tap.is(with_cost(least[#least]:gsub(" .*", " ") .. range[k] .. "\n", absurd), "fine\n", ("%s = %g, which may be: a plan, a bound, a proof"):format(name, range[k]))
+      tap.is(with_cost(least[#least]:gsub(" .*", " ") .. range[k] .. "\n", absurd), "fine\n", ("%s = %g, a limit of the range: plan, bound and proof are right"):format(name, range[k]))
     end
   end
-  tap.is({with_cost(table.concat(least, "\n"), absurd), with_cost(table.concat(most, "\n"), absurd)}, {"fine\n", "fine\n"}, "all of them at their least, at their most")
-  table.sort(lines)  -- pairs() has another order in every process: the seed alone must say what is damaged
+  tap.is({with_cost(table.concat(least, "\n"), absurd), with_cost(table.concat(most, "\n"), absurd)}, {"fine\n", "fine\n"}, "all costs at their minimum, and all at their maximum")
+  table.sort(lines) -- pairs() differs between processes, and only the seed may decide the damage
   local whole, seed = table.concat(lines, "\n") .. "\n", tap.seed(1)
   math.randomseed(seed)
   local read, wrong = 0, nil
@@ -134,21 +134,21 @@ print(math.abs(y - 2) < 1e-4 and e.bound >= 0 and e.bound <= e.cost and far.boun
     if said ~= "fine\n" and not said:find(file, 1, true) then wrong = wrong or ("%q: %s"):format(text, said) end
   end
   tap.ok(not wrong, "damaged files are read or refused by name", wrong)
-  tap.ok(read > 0 and read < 60 or os.getenv("RILLE_LONG"), "some of them are read", read)
+  tap.ok(read > 0 and read < 60 or os.getenv("RILLE_LONG"), "some damaged files are read", read)
   os.remove(absurd)
 end
 
--- Measured, they are kept and read at the next start.
+-- Measured costs are saved and read at the next start.
 local home = os.tmpname()
 os.remove(home)
 local told = run("XDG_CONFIG_HOME=" .. home, "--calibrate")
-tap.ok(has(told, "was", "ns a message", "kept in " .. home .. "/rille/cost"), "--calibrate measures and says so", told)
+tap.ok(has(told, "was", "ns a message", "kept in " .. home .. "/rille/cost"), "--calibrate measures and reports", told)
 local f = io.open(home .. "/rille/cost")
 local kept = f and f:read("a") or ""
 if f then f:close() end
-tap.ok(has(kept, "alpha_ns ", "beta_ns_per_byte ", "gamma_ns_per_byte ", "hop_ns ", "flops_per_ns ", "bytes_per_ns "), "what it measured is kept", kept)
+tap.ok(has(kept, "alpha_ns ", "beta_ns_per_byte ", "gamma_ns_per_byte ", "hop_ns ", "flops_per_ns ", "bytes_per_ns "), "measured costs are saved", kept)
 write(home .. "/rille/cost", "alpha_ns 1e6\nhop_ns 0\n")
-tap.is(run("RILLE_COST= XDG_CONFIG_HOME=" .. home, script), "2\n", "and taken from then on")
+tap.is(run("RILLE_COST= XDG_CONFIG_HOME=" .. home, script), "2\n", "saved costs are used at the next start")
 os.execute("rm -r " .. table.concat({home, script, planned, file}, " "))
 
 tap.done()

@@ -1,8 +1,7 @@
-/* examples.c - moves that one can check with a pencil.
+/* examples.c - moves that can be checked with a pencil.
  *
- * The nine 2-D layouts of a 4 x 4 matrix on [[0, 1], [2, 3]], a product split
- * as MindSpore's strategy ((2, 1), (1, 4)) says, two rearrangements, and a
- * table of bytes and names. */
+ * The nine 2-D layouts of a 4 x 4 matrix on [[0, 1], [2, 3]]; a product split like MindSpore's strategy ((2, 1), (1,
+ * 4)); two rearrangements; and a table of bytes and names. */
 #include "boxing/box.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
@@ -49,7 +48,8 @@ move(const struct type *t, const struct layout *from, const struct layout *to)
     return p;
 }
 
-/* Lays a matrix of 0, 1, 2, ... out from device 0 and reads the part at pos: its first and last element and size. */
+/* Moves a matrix of 0, 1, 2, ... from device 0 to the layout. Returns the first and last element and the size of the
+ * shard at pos. */
 static void
 part_of(const struct type *t, const struct layout *l, int pos, int *first, int *last, int *numel)
 {
@@ -136,12 +136,12 @@ struct row {
     const char *name;
 };
 static const struct row table[] = {
-    {"rows to whole on 8 devices", 8, 16, 0, 8, "S(0)", 0, 8, "B", 7 * 512, "all-gather"},
+    {"rows to replicated on 8 devices", 8, 16, 0, 8, "S(0)", 0, 8, "B", 7 * 512, "all-gather"},
     {"rows to columns on 8 devices", 8, 16, 0, 8, "S(0)", 0, 8, "S(1)", 7 * 64, "all-to-all"},
     {"S(0) -> B on 2 ranks: the other half to each", 12, 8, 0, 2, "S(0)", 0, 2, "B", 384, "all-gather"},
     {"S(0) -> B on 3 ranks: two thirds to each", 12, 8, 0, 3, "S(0)", 0, 3, "B", 768, "all-gather"},
-    {"S(0) -> S(1) on 2 ranks: half of each part stays", 12, 8, 0, 2, "S(0)", 0, 2, "S(1)", 192, "all-to-all"},
-    {"B -> S(0): all is there already", 12, 8, 0, 2, "B", 0, 2, "S(0)", 0, "slice"},
+    {"S(0) -> S(1) on 2 ranks: half of each shard stays", 12, 8, 0, 2, "S(0)", 0, 2, "S(1)", 192, "all-to-all"},
+    {"B -> S(0): nothing moves", 12, 8, 0, 2, "B", 0, 2, "S(0)", 0, "slice"},
     {"S(1) -> S(1)", 12, 8, 0, 2, "S(1)", 0, 2, "S(1)", 0, "none"},
     {"P -> B on 2 ranks: each value is sent twice", 12, 8, 0, 2, "P", 0, 2, "B", 768, "all-reduce"},
     {"P -> B on 3 ranks: each value is sent four times", 12, 8, 0, 3, "P", 0, 3, "B", 1536, "all-reduce"},
@@ -151,7 +151,7 @@ static const struct row table[] = {
     {"S(0) -> P: each keeps its rows", 12, 8, 0, 2, "S(0)", 0, 2, "P", 0, "slice"},
     {"P -> P: nothing moves", 12, 8, 0, 3, "P", 0, 3, "P", 0, "none"},
     {"S(0) -> B on two other ranks: all to each", 12, 8, 0, 2, "S(0)", 2, 2, "B", 768, "exchange"},
-    {"S(0) -> S(0) on other ranks: every part moves once", 12, 8, 0, 2, "S(0)", 2, 2, "S(0)", 384, "permute"},
+    {"S(0) -> S(0) on other ranks: every shard moves once", 12, 8, 0, 2, "S(0)", 2, 2, "S(0)", 384, "permute"},
     {"B -> B on other ranks", 12, 8, 0, 2, "B", 2, 2, "B", 768, "broadcast"},
     {"one rank to one other", 12, 8, 0, 1, "B", 1, 1, "B", 384, "permute"},
     {"S(0) from 2 ranks to 3: 2 rows to rank 1, 4 to rank 2", 12, 8, 0, 2, "S(0)", 0, 3, "S(0)", 192, "exchange"},
@@ -192,8 +192,8 @@ cyclic_swap(void)
     from = layout(p, "(S(0), S(0))");
     to = layout(p, "(S(0), S(0)) order (1, 0)");
     plan = move(&t, from, to);
-    is_int(plan->bytes, 6 * 32, "another order of the cuts on 2 x 4 moves 6 of the 8 parts");
-    is_str(plan->name, "permute", "and is called permute");
+    is_int(plan->bytes, 6 * 32, "another order of the splits on 2 x 4 moves 6 of the 8 shards");
+    is_str(plan->name, "permute", "another order of the splits is called permute");
 }
 
 /* ---- text, hops, refused moves ---- */
@@ -209,8 +209,8 @@ steps_as_text(void)
     struct box_plan *p = move(&t, layout(line(0, 2), "P"), layout(line(0, 2), "B"));
     box_print(p, &s);
     is_str(str_text(&s), "0, 1: sum [0:4, 0:2] from 0, 1\n",
-           "an all-reduce of two ranks takes one hop: each adds for itself");
-    is_int(p->nstage, 0, "and needs no stage");
+           "an all-reduce of two ranks takes one hop: each rank adds by itself");
+    is_int(p->nstage, 0, "an all-reduce of two ranks needs no staging");
     str_clear(&s);
     box_print(move(&t, layout(line(0, 4), "P"), layout(line(0, 2), "S(0)")), &s);
     diag("%s", str_text(&s));

@@ -1,6 +1,7 @@
--- grad.lua - gradients go back through every move: whatever layouts a value passes through, d sum(w * f(x)) / dx
--- is what it is on one device. All one-axis transitions, where they are, to overlapping and other ranks; samples on two
--- axes.
+-- grad.lua - gradients pass back through every move: for any layouts on a value's path, d sum(w * f(x)) / dx is that of
+-- one device.
+--
+-- All moves on one mesh axis: on the same ranks, to overlapping ranks and to other ranks; samples on two axes.
 
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
@@ -12,7 +13,7 @@ for i = 0, ROWS * COLUMNS - 1 do
 end
 local function matrix(list, options) return rille.tensor(list, options):reshape{ROWS, COLUMNS} end
 
--- Entry by entry, in row-major order.
+-- Maps f over values and weights, in row-major order.
 local function map(f)
   local out = {}
   for r = 1, ROWS do
@@ -37,7 +38,7 @@ end
 
 local function name(l) return type(l.sbp) == "table" and "(" .. table.concat(l.sbp, ", ") .. ")" or l.sbp end
 
--- The value goes from one layout to the other and is weighed there; once by itself, once as a square.
+-- Moves the value from one layout to another and weights it there: the value itself, then its square.
 local function gradients_are_right(from, to)
   local w = matrix(weights)
   local x = rille.tensor(values, {dtype = "f32", requires_grad = true})
@@ -48,7 +49,7 @@ local function gradients_are_right(from, to)
   return same(d1:reshape{ROWS, COLUMNS}, first) and same(d2:reshape{ROWS, COLUMNS}, second)
 end
 
--- A leaf that lies in the layout itself; its gradient is deposited there.
+-- A leaf in the first layout must get its gradient in that layout's placement.
 local function leaf_gradient_is_right(from, to)
   local x = rille.tensor(first, {dtype = "f32"}):to_global(from):detach()
   x:requires_grad_()
@@ -66,7 +67,7 @@ end
 local function is_partial(sbp)
   for _, e in ipairs(type(sbp) == "table" and sbp or {sbp}) do if e:find("^P") then return e end end
 end
--- One kind of P does not become another.
+-- Returns false for a move between different kinds of P.
 local function may_move(from, to)
   local p, q = is_partial(from.sbp), is_partial(to.sbp)
   return not p or not q or p == q
@@ -93,9 +94,9 @@ for _, ranks in ipairs{{0, 1}, {0, 1, 2}} do
   local size, other = #ranks, {}
   for i, r in ipairs(ranks) do other[i] = r + 4 end
   local home = laid(mesh(ranks), one)
-  all_pairs(size .. " ranks, where they are", home, home, 1, state)
-  all_pairs(size .. " ranks, to overlapping ones", home, laid(mesh(size == 2 and {1, 2} or {1, 2, 3}), one), 1, state)
-  all_pairs(size .. " ranks, to others", home, laid(mesh(other), one), 1, state)
+  all_pairs(size .. " ranks, on the same ranks", home, home, 1, state)
+  all_pairs(size .. " ranks, to overlapping ranks", home, laid(mesh(size == 2 and {1, 2} or {1, 2, 3}), one), 1, state)
+  all_pairs(size .. " ranks, to other ranks", home, laid(mesh(other), one), 1, state)
   all_pairs(size .. " ranks, to one", home, laid(mesh{0}, {"B"}), 1, state)
   all_pairs("one rank to " .. size, laid(mesh{0}, {"B"}), home, 1, state)
 end
@@ -115,7 +116,7 @@ all_pairs("2 x 2 to other ranks, samples", square, laid(mesh{{6, 4}, {7, 5}}, tw
 all_pairs("2 x 2 to 2 x 3, samples", square, laid(mesh{{0, 1, 2}, {3, 4, 5}}, two), 6, state)
 all_pairs("2 x 2 to 3 ranks, samples", square, laid(mesh{1, 2, 3}, one), 4, state)
 
--- A gradient of a gradient crosses the moves twice.
+-- A second gradient passes the moves twice.
 local P, Q = mesh{0, 1}, mesh{2, 3}
 local x = rille.tensor(values, {dtype = "f32", requires_grad = true})
 local m = x:reshape{ROWS, COLUMNS}:to_global{placement = P, sbp = "S(0)"}:to_global{placement = Q, sbp = "S(1)"}

@@ -1,13 +1,12 @@
-/* path.c - every candidate of box_path is a right way to make the move, and none sends a rank more.
+/* path.c - every candidate of box_path makes the move correctly, and none sends more to any rank than the direct
+ * exchange.
  *
- * On small meshes the hops of each candidate are carried out one after the
- * other and the whole is compared with the combined addends. Received bytes are
- * added up rank by rank. On four axes, where box_path goes on from what may be
- * cheapest alone, the best is held to all ways over layouts in the mesh's order;
- * that equal axes may stand for each other there, to all hops of small meshes.
- * On fewer it is held to all ways that give no rank more, of shapes that ranks
- * share unevenly.
- * RILLE_LONG=1 draws twenty times as many pairs. */
+ * On small meshes the hops of each candidate are carried out, the result is compared with the combined addends, and
+ * received bytes are added up per rank. On up to three axes the best candidate is compared with a full search over
+ * the paths that send no rank more, for shapes with uneven shards. On four axes box_path continues only from layouts
+ * that may become the cheapest. There the best candidate is compared with all paths over layouts in the mesh's
+ * order, and all hops of small meshes show that equal axes may be exchanged. RILLE_LONG=1 draws twenty times as many
+ * pairs. */
 #include "boxing/path.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
@@ -39,7 +38,7 @@ layout(const struct place *p, const char *text)
 
 /* ---- values ---- */
 
-/* Element e of addend i. */
+/* Returns element e of addend i. */
 static int64_t
 addend_value(int i, int64_t e)
 {
@@ -79,7 +78,7 @@ parts_free(void **part, const struct layout *l)
     free(part);
 }
 
-/* Each position its slice of its addend. */
+/* Makes the shards of all positions: each a slice of the position's addend. */
 static void **
 sources_new(const struct layout *l, const struct type *t)
 {
@@ -113,7 +112,7 @@ want(const struct layout *from, int64_t e)
     return v;
 }
 
-/* Parts after one more move. Frees those before. */
+/* Returns the shards after one more move. Frees the shards before. */
 static void **
 moved(const struct type *t, const struct layout *from, void **part, const struct layout *to)
 {
@@ -171,7 +170,7 @@ sends_nobody_more(const struct type *t, const struct layout *from, const struct 
 
 static int nwrong, npair, ncandidate;
 
-/* Prints one line per candidate: hops with names, bytes, price. */
+/* Prints a line per candidate: hops with names, bytes, price. */
 static void
 print_path(const struct box_path *p, struct str *s)
 {
@@ -232,7 +231,7 @@ check_pair(const struct type *t, const struct layout *from, const struct layout 
     if (!direct) complain("no direct exchange", t, from, to, p);
 }
 
-/* The dimensions, then B, then P. */
+/* Entry k: S of dimension k, then B, then P. */
 static struct sbp
 entry(int k, int ndim, enum reduce r)
 {
@@ -288,7 +287,8 @@ every_layout(const struct place *p, const struct layout **out)
 
 static int64_t received[MAX_LAYOUT][MAX_LAYOUT][RANKS];
 
-/* The most that a rank receives on the way from i to j over x and y; -1 when the way sends more than the least. */
+/* Returns the most that a rank receives on the path from i over x and y to j; -1 if the path sends more than the
+ * minimum. */
 static int64_t
 busiest(int i, int x, int y, int j)
 {
@@ -302,7 +302,8 @@ busiest(int i, int x, int y, int j)
     return sum > least ? -1 : most;
 }
 
-/* Over all sequences of three moves (or fewer: a move to the same layout is none) that send no more in total. */
+/* Tries all sequences of three moves or fewer that send the minimum in total. (A move to the same layout is no
+ * move.) */
 static void
 no_sequence_is_kinder(const struct place *p, const char *what)
 {
@@ -330,11 +331,11 @@ no_sequence_is_kinder(const struct place *p, const char *what)
 
 enum { MANY = 64, EIGHT = 8 };
 static struct hop {
-    double ns; /* INFINITY: it makes something partial */
+    double ns; /* INFINITY: the hop makes something partial */
     int64_t bytes, received[EIGHT];
 } hops[MANY][MANY];
 
-/* What all ways from a layout on have in common. */
+/* State of the search, shared by all paths. */
 struct ends {
     const struct layout *const *l;
     int n, nrank, to;
@@ -349,7 +350,8 @@ changes_one(const struct layout *x, const struct layout *y)
     return n == 1;
 }
 
-/* Goes on from layout `at` in all ways that send the least bytes; left: what each rank may yet receive. */
+/* Continues from layout `at` over all paths that send the minimum of bytes. left: bytes that each rank may still
+ * receive. */
 static void
 go_through(struct ends *e, int at, int nhop, double ns, int64_t bytes, const int64_t *left)
 {
@@ -385,8 +387,8 @@ fill_hops(const struct type *t, const struct layout *const *l, int n, const stru
         }
 }
 
-/* The best way is as cheap as the best of all ways over the layouts of a list, of shapes that ranks share unevenly.
- * step: one of so many pairs. */
+/* Checks that the best candidate is as cheap as the best path over the layouts of a list, for shapes with uneven
+ * shards. step: every step-th pair is tried. */
 static void
 none_is_passed_over(const struct place *p, const struct layout *const *l, int n, int step, const char *what)
 {
@@ -407,7 +409,7 @@ none_is_passed_over(const struct place *p, const struct layout *const *l, int n,
             go_through(&e, i, 2 * p->naxis, 0, hops[i][j].bytes, hops[i][j].received);
             if (box_path(&arena, atlas, &t, l[i], l[j], c, &found)) diag("%s", err_text());
             compared++;
-            if (found->candidate[0].ns > e.best * (1 + 1e-9)) complain("a cheaper way", &t, l[i], l[j], found);
+            if (found->candidate[0].ns > e.best * (1 + 1e-9)) complain("a cheaper path", &t, l[i], l[j], found);
         }
     }
     ok(nwrong == before && compared > 0, "%s (%d pairs)", what, compared);
@@ -417,29 +419,29 @@ static void
 no_way_is_passed_over(const struct place *square, const struct place *six, const struct place *cube)
 {
     const struct layout *l[MANY];
-    none_is_passed_over(square, l, every_layout(square, l), 1, "on 2 x 2 no way is cheaper that gives no rank more");
-    none_is_passed_over(six, l, every_layout(six, l), 1, "nor on 2 x 3");
+    none_is_passed_over(square, l, every_layout(square, l), 1, "2 x 2: no path that sends no rank more is cheaper");
+    none_is_passed_over(six, l, every_layout(six, l), 1, "2 x 3: no path that sends no rank more is cheaper");
     for (int k = 0; k < MANY; k++) {
         struct sbp sbp[MAX_AXIS] = {entry(k % 4, 2, RED_SUM), entry(k / 4 % 4, 2, RED_SUM), entry(k / 16, 2, RED_SUM)};
         if (layout_new(atlas, cube, sbp, NULL, &l[k])) diag("%s", err_text());
     }
     none_is_passed_over(cube, l, MANY, getenv("RILLE_LONG") ? 1 : 7,
-                        "nor on 2 x 2 x 2, over layouts in its order to one without sums");
+                        "2 x 2 x 2: no path over layouts in mesh order, to a layout without P, is cheaper");
 }
 
 /* ---- cheapest path on many axes ---- */
 
-/* Layouts of one dimension on 2 x 2 x 2 x 2: number k has an entry for each digit of k to the base ENTRIES. */
+/* Layouts of one dimension on 2 x 2 x 2 x 2. Layout k has one entry per digit of k in base ENTRIES. */
 enum { AXES = 4, ENTRIES = 3, ALL = 81, HOPS = 8 };
 static const struct layout *all[ALL];
-static double direct[ALL][ALL]; /* what the direct exchange costs; 0: not asked yet */
+static double direct[ALL][ALL]; /* price of the direct exchange; 0: not computed yet */
 
 struct way {
     double ns;
-    int before; /* the layout of the hop before */
+    int before; /* layout before the hop */
 };
 
-/* A layout with one entry changed to S(0) or B; -1: it was that. */
+/* Returns the layout with one entry changed to S(0) or B; -1: no change. */
 static int
 changed(int k, int axis, int to)
 {
@@ -448,7 +450,7 @@ changed(int k, int axis, int to)
     return was == to ? -1 : k + (to - was) * power[axis];
 }
 
-/* Staging of a byte leaves no other way. */
+/* Returns the price of the direct exchange. A staging limit of one byte excludes other paths. */
 static double
 direct_ns(const struct type *t, const struct box_cost *c, int i, int j)
 {
@@ -460,7 +462,7 @@ direct_ns(const struct type *t, const struct box_cost *c, int i, int j)
     return direct[i][j] = p->candidate[0].ns;
 }
 
-/* One more hop from i, if j lies on a shortest way. */
+/* Adds a hop from i to j, if j lies on a path with the minimum of bytes. */
 static void
 relax(const struct type *t, const struct box_cost *c, int from, int to, int i, int j, const struct way *at,
       struct way *next)
@@ -471,7 +473,7 @@ relax(const struct type *t, const struct box_cost *c, int from, int to, int i, i
     if (ns < next[j].ns) next[j] = (struct way){ns, i};
 }
 
-/* The cheapest way in at most HOPS hops, each but the last to a layout with one entry changed. */
+/* Returns the cheapest path of at most HOPS hops. Each hop but the last changes one entry of the layout. */
 static struct box_candidate
 cheapest(const struct type *t, const struct box_cost *c, int from, int to)
 {
@@ -526,10 +528,10 @@ nothing_is_cheaper(int n)
             if (box_path(&arena, atlas, &t, all[from], all[to], &costs[k], &found)) diag("%s", err_text());
             compared++;
             longest = MAX(longest, way.nhop);
-            if (found->candidate[0].ns > way.ns * (1 + 1e-9)) complain("a cheaper way", &t, all[from], all[to], found);
+            if (found->candidate[0].ns > way.ns * (1 + 1e-9)) complain("a cheaper path", &t, all[from], all[to], found);
         }
-        ok(nwrong == before && compared > n / 4, "no way is cheaper on 2 x 2 x 2 x 2 (costs %d: %d pairs, to %d hops)",
-           (int)k, compared, longest);
+        ok(nwrong == before && compared > n / 4,
+           "2 x 2 x 2 x 2: no path is cheaper (costs %d: %d pairs, up to %d hops)", (int)k, compared, longest);
     }
 }
 
@@ -543,7 +545,7 @@ best(const struct type *t, const struct layout *from, const struct layout *to, c
     return &p->candidate[0];
 }
 
-/* The layout with what an axis has on the axis that swap names. */
+/* Returns the layout with the mesh axes renamed by swap. */
 static const struct layout *
 swapped(const struct layout *l, const int *swap)
 {
@@ -558,7 +560,7 @@ swapped(const struct layout *l, const int *swap)
     return out;
 }
 
-/* A hop of box_path makes nothing partial. */
+/* Returns true for hops of box_path: they make nothing partial. */
 static bool
 is_hop(const struct layout *from, const struct layout *to)
 {
@@ -576,7 +578,7 @@ hop_ns(const struct type *t, const struct layout *from, const struct layout *to,
     return best(t, from, to, &alone)->ns;
 }
 
-/* All hops with each two axes of one size swapped: where parts are equal they cost the same. */
+/* Checks all hops with two axes of equal size swapped: if shards are equal, prices are equal. */
 static void
 equal_axes(int naxis, const int32_t *axis, const int64_t *shape)
 {
@@ -624,14 +626,14 @@ what_wins(void)
     struct box_cost c = {.alpha_ns = 1000, .beta_ns_per_byte = 0.1};
     const struct box_candidate *b = best(&t, layout(p, "(S(0), S(1))"), layout(p, "(B, B)"), &c);
     ok(b->nhop == 2 && !strcmp(b->hop[0].name, "all-gather"),
-       "where messages are dear, 4 x 4 ranks gather axis by axis");
-    ok(b->ns == 6000 + 0.1 * 15 * 1024, "at the price of 3 + 3 messages and 15 sixteenths of the bytes");
+       "with expensive messages, 4 x 4 ranks gather axis by axis");
+    ok(b->ns == 6000 + 0.1 * 15 * 1024, "the price is that of 3 + 3 messages and 15/16 of the bytes");
     c.staging_bytes = 2048;
     b = best(&t, layout(p, "(S(0), S(1))"), layout(p, "(B, B)"), &c);
     ok(b->nhop == 1, "a staging limit below a gathered row leaves the direct exchange");
     c.alpha_ns = 0;
     b = best(&t, layout(p, "(S(0), S(1))"), layout(p, "(B, B)"), &c);
-    ok(b->nhop == 1, "where messages are free, one hop does it");
+    ok(b->nhop == 1, "with free messages, the direct exchange is chosen");
     b = best(&t, layout(p, "(S(0), S(1))"), layout(p, "(S(1), S(0))"), &cost);
     ok(b->nhop == 1 && !strcmp(b->hop[0].name, "all-to-all"), "a cyclic swap is never gathered");
     int32_t rank[64];
@@ -642,24 +644,24 @@ what_wins(void)
     clock_t begin = clock();
     b = best(&t, layout(six, "(P, P, P, P, P, P)"), layout(six, "(B, B, B, B, B, B)"), &c);
     ok(b->nhop == 1 && clock() - begin < 10 * CLOCKS_PER_SEC,
-       "an all-reduce over six axes is one hop, without a look at the 25,000 layouts on ways of as many bytes");
+       "an all-reduce over six axes is one hop, found without visiting the 25,000 layouts on paths of equal bytes");
     t = type_of(DT_F32, 2, (int64_t[]){64, 64});
     begin = clock();
     b = best(&t, layout(six, "(P, P, P, P, P, P)"), layout(six, "(B, B, B, B, B, B)"), &c);
     ok(b->nhop == 9 && fabs(b->ns - 12862.16) < 1e-6 && clock() - begin < 2 * CLOCKS_PER_SEC,
-       "of a small sum nine hops are cheapest, found without a look at each of the 25,000 layouts");
+       "for a small sum nine hops are cheapest, found without visiting all 25,000 layouts");
     static const int64_t uneven[][2] = {{10, 3}, {2, 3}, {12, 11}, {67, 10}, {1, 64}, {64, 65}};
     begin = clock();
     for (size_t k = 0; k < countof(uneven); k++) {
         t = type_of(DT_F32, 2, uneven[k]);
         b = best(&t, layout(six, "(P, P, P, P, P, P)"), layout(six, "(B, B, B, B, B, B)"), &c);
-        ok(b->nhop == (k < 4 ? 1 : 9), "of %d x %d %s", (int)uneven[k][0], (int)uneven[k][1],
-           k < 4 ? "any hops give some rank more" : "the dimension is cut that all ranks share evenly, in nine hops");
+        ok(b->nhop == (k < 4 ? 1 : 9), "%d x %d: %s", (int)uneven[k][0], (int)uneven[k][1],
+           k < 4 ? "several hops would send some rank more" : "nine hops split the dimension that divides evenly");
     }
-    ok(clock() - begin < 3 * CLOCKS_PER_SEC, "neither takes a look at all ways until they end");
+    ok(clock() - begin < 3 * CLOCKS_PER_SEC, "uneven shapes are searched without following all paths to their end");
     struct box_path *refused;
     is_int(box_path(&arena, atlas, &t, layout(p, "(P, B)"), layout(p, "(P(max), B)"), &cost, &refused), E_SBP,
-           "P -> P(max) is refused here too");
+           "P -> P(max) is refused");
 }
 
 int
@@ -678,15 +680,16 @@ main(void)
     if (share_next())
         draw_pairs(place(4, (int32_t[]){2, 2, 2, 2}, up), place(4, (int32_t[]){2, 2, 2, 2}, up), 50 * n,
                    "on 2 x 2 x 2 x 2");
-    if (share_next()) draw_pairs(line, place(1, (int32_t[]){4}, up + 4), 300 * n, "from 4 ranks to 4 others");
+    if (share_next()) draw_pairs(line, place(1, (int32_t[]){4}, up + 4), 300 * n, "from 4 ranks to 4 other ranks");
     if (share_next())
         draw_pairs(square, place(2, (int32_t[]){2, 2}, up + 2), 300 * n, "from 2 x 2 to 2 x 2 that overlap");
-    if (share_next()) draw_pairs(six, place(1, (int32_t[]){4}, up + 1), 300 * n, "from 2 x 3 to 4 of them");
-    if (share_next()) draw_pairs(line, square, 300 * n, "from 4 to 2 x 2 of the same");
+    if (share_next()) draw_pairs(six, place(1, (int32_t[]){4}, up + 1), 300 * n, "from 2 x 3 to 4 of its ranks");
+    if (share_next()) draw_pairs(line, square, 300 * n, "from 4 to 2 x 2 on the same ranks");
     if (share_next())
-        no_sequence_is_kinder(line, "on 4 ranks no sequence that sends as little is kinder to its busiest rank");
-    if (share_next()) no_sequence_is_kinder(square, "nor on 2 x 2");
-    if (share_next()) no_sequence_is_kinder(six, "nor on 2 x 3");
+        no_sequence_is_kinder(line, "4 ranks: no sequence with as few bytes sends less to its busiest rank");
+    if (share_next())
+        no_sequence_is_kinder(square, "2 x 2: no sequence with as few bytes sends less to its busiest rank");
+    if (share_next()) no_sequence_is_kinder(six, "2 x 3: no sequence with as few bytes sends less to its busiest rank");
     no_way_is_passed_over(square, six, cube);
     nothing_is_cheaper(60 * n);
     if (share_next()) equal_axes(2, (int32_t[]){3, 3}, (int64_t[]){9, 18});

@@ -1,11 +1,9 @@
-/* ranks.c - what some ranks plan of a move is what the whole plan has for them.
+/* ranks.c - the plan that a set of ranks makes for itself equals its part of the plan for all ranks.
  *
- * The devices of a pair of layouts are dealt into sets by seed. What each set
- * plans alone is held to the whole plan, step by step; what it reads of others
- * and what others read of it, to all reads of the whole plan, entry by entry.
- * So the sets together are the whole, and one's reads of another are what the
- * other is read. So it is with sums that are handed on, over legs that a seed cuts. Memory is held to what is
- * exchanged, on 1,024 ranks too. */
+ * The devices of a pair of layouts are dealt into sets by seed. The plan of each set is compared with the full plan
+ * step by step. The set's reads from others, and others' reads from the set, are compared with all reads of the full
+ * plan. So the sets together make the full plan, and both sides of a read agree. The same holds for hierarchical
+ * reductions with random segments. Memory is proportional to what is exchanged, also on 1,024 ranks. */
 #include "runtime/device/device.h"
 #include "t/lib/moves.h"
 
@@ -50,7 +48,7 @@ positions(const bool *in, int32_t n, int32_t *count)
     return pos;
 }
 
-/* Those whose device has this number of `of`, a number for each device of either kind. */
+/* Returns the set of positions whose device has this number. of: a number per device of each kind. */
 static struct set
 set_of(const struct box_plan *p, const uint8_t *of, int number)
 {
@@ -141,7 +139,7 @@ by_reader(const void *a, const void *b)
     return 0;
 }
 
-/* Reads of the whole plan by steps of `by`, of parts and stages that `of` has; NULL: of all others. */
+/* Adds reads between the set and other ranks. in: reads by the set from others; else reads by others from the set. */
 static void
 add_reads(struct reads *r, const struct box_plan *p, const struct box_work *w, bool stage, const struct set *s, bool in)
 {
@@ -156,7 +154,7 @@ add_reads(struct reads *r, const struct box_plan *p, const struct box_work *w, b
         }
 }
 
-/* in: those that the set does; else those that others do of it. */
+/* in: checks the reads of the set from others; else the reads of others from the set. */
 static void
 check_reads(const struct box_plan *whole, const struct set *s, bool in, int32_t n, const struct box_read *got)
 {
@@ -170,12 +168,12 @@ check_reads(const struct box_plan *whole, const struct set *s, bool in, int32_t 
         same = x->from == y->from && x->to == y->to && x->from_stage == y->from_stage && x->to_stage == y->to_stage &&
                !memcmp(x->slice, y->slice, sizeof *x->slice);
     }
-    if (!same) complain(in ? "what it reads of others differs" : "what others read of it differs", whole);
+    if (!same) complain(in ? "reads from others differ" : "reads by others differ", whole);
     nread += n;
     free(want.read);
 }
 
-/* relay: of a sum that is handed on; NULL. */
+/* relay: segments of a hierarchical reduction; NULL: none. */
 static void
 check_sets(const struct type *t, const struct layout *from, const struct layout *to, const struct box_relay *relay)
 {
@@ -219,8 +217,8 @@ static const struct layout *from_list[MAX_LAYOUT], *to_list[MAX_LAYOUT];
 static void
 finish(const char *what)
 {
-    ok(nwrong == 0 && nread > 0, "%s (%ld pairs, %ld sums handed on, %ld reads between sets)", what, npair - nrelay,
-       nrelay, nread);
+    ok(nwrong == 0 && nread > 0, "%s (%ld pairs, %ld hierarchical reductions, %ld reads between sets)", what,
+       npair - nrelay, nrelay, nread);
     npair = nrelay = nread = nwrong = 0;
 }
 
@@ -248,7 +246,7 @@ draw_pairs(const struct place *p, const struct place *q, long n, const char *wha
     finish(what);
 }
 
-/* Devices 0, 1, ... of a kind. */
+/* Returns a placement of devices 0, 1, ... of a kind. */
 static const struct place *
 kind_place(int kind, int32_t n)
 {
@@ -269,7 +267,7 @@ sources_of(const struct box_work *w)
     return n;
 }
 
-/* A rank of 1,024 that exchanges little needs little: so much for each step, source and read, and for the rest. */
+/* One of 1,024 ranks that exchanges little needs little memory: EACH bytes per step, source and read, and REST. */
 static void
 memory_is_of_what_is_exchanged(void)
 {
@@ -297,10 +295,10 @@ memory_is_of_what_is_exchanged(void)
         diag("%zu bytes for %lld", arena.used_bytes, (long long)all);
         complain("memory", plan);
     }
-    ok(wrong == 0, "one rank of 1,024 plans in memory of what it exchanges");
+    ok(wrong == 0, "one rank of 1,024 plans in memory proportional to what it exchanges");
 }
 
-/* Replicas share their steps: 1,024 x 1,024 copies of an all-reduce take less than a byte each. */
+/* Replicas share their steps: 1,024 x 1,024 copies of an all-reduce take less than one byte each. */
 static void
 replicas_share(const char *from_text, const char *to_text)
 {

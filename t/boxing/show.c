@@ -1,8 +1,7 @@
-/* show.c - pictures of layouts: exact ones for a few, sound ones for all.
+/* show.c - pictures of layouts: exact comparisons for a few, well-formedness for all.
  *
- * Every layout of small meshes is drawn; in its text each rank that holds
- * something must be named, and its SVG must be balanced XML with finite
- * numbers. */
+ * Every layout of small meshes is drawn. The text must name each rank that holds something, and the SVG must be
+ * balanced XML with finite numbers. */
 #include "boxing/show.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
@@ -48,7 +47,7 @@ a_stack_of_tiles(void)
            "       │                        │─┘\n"
            "     4 └────────────────────────┘\n"
            "       0                        4\n",
-           "a broadcast axis stacks sheets, a split axis cuts them");
+           "a broadcast axis stacks sheets, a split axis divides them");
     str_free(&s);
 }
 
@@ -72,14 +71,14 @@ a_move_of_a_partial(void)
         "  rank 1: [4:7] of 0 + 1\n"
         "  rank 0 receives 16 B\n"
         "  rank 1 receives 12 B\n",
-        "a partial axis puts what is combined side by side");
+        "a partial axis shows addends side by side");
     str_clear(&s);
     box_show_text(&t, layout(p, "S(0)"), 110, true, &s);
-    ok(strstr(str_text(&s), "\033[30;48;5;117m"), "with color a part has the colour of its rank");
+    ok(strstr(str_text(&s), "\033[30;48;5;117m"), "in colour mode a shard has the colour of its rank");
     str_free(&s);
 }
 
-/* The widest line, in characters. */
+/* Returns the width of the longest line, in characters. */
 static int
 width_of(const char *text)
 {
@@ -114,7 +113,7 @@ pictures_fit(void)
 
 /* ---- sound pictures ---- */
 
-/* Tags open and close in order; every & begins an entity; no number is nan or inf. */
+/* Returns true if tags open and close in order, every & begins an entity, and no number is nan or inf. */
 static bool
 is_sound_xml(const char *s)
 {
@@ -131,7 +130,7 @@ is_sound_xml(const char *s)
     return depth == 0 && !strstr(s, "nan") && !strstr(s, "inf'");
 }
 
-/* As a number of its own below the two title lines. */
+/* Returns true if the rank occurs as a separate number below the two title lines. */
 static bool
 names(const char *text, int rank)
 {
@@ -150,7 +149,7 @@ entry(int k, int ndim)
     return (struct sbp){.kind = SBP_P, .reduce = RED_SUM};
 }
 
-/* Ranks begin at 20: no tick is so large. */
+/* Ranks begin at 20, so that they cannot be confused with ticks. */
 static void
 every_layout(const struct place *p, const struct type *t, const char *what)
 {
@@ -168,7 +167,7 @@ every_layout(const struct place *p, const struct type *t, const char *what)
         box_show_text(t, l, 110, false, &s);
         for (int pos = 0; pos < p->nrank; pos++) {
             struct type local = layout_shard(l, t, pos);
-            if (strstr(str_text(&s), "...")) continue; /* more than six ranks or four addends */
+            if (strstr(str_text(&s), "...")) continue; /* more than six ranks or four addends are abbreviated */
             named++;
             unnamed += type_numel(&local) > 0 && !names(str_text(&s), p->rank[pos]);
         }
@@ -183,8 +182,8 @@ every_layout(const struct place *p, const struct type *t, const char *what)
         before = l;
     }
     is_int(unnamed, 0, what);
-    is_int(unsound, 0, "and their SVG is sound");
-    diag("%d layouts, %d parts looked for", choices, named);
+    is_int(unsound, 0, "the SVG of each layout is well-formed");
+    diag("%d layouts, %d shards checked", choices, named);
     str_free(&s);
 }
 
@@ -203,17 +202,17 @@ main(void)
     every_layout(four, &one, "ranks are named: one element on 4");
     every_layout(four, &line, "ranks are named: a vector on 4");
     every_layout(six, &square, "ranks are named: a matrix on 2 x 3");
-    every_layout(six, &none, "nothing to name in an empty matrix");
+    every_layout(six, &none, "an empty matrix names no rank");
     every_layout(mesh(2, (int32_t[]){2, 2}, 20), &block, "ranks are named: four dimensions on 2 x 2");
     every_layout(eight, &line, "ranks are named: a vector on 2 x 2 x 2");
     struct str s = {0};
     struct type large = type_of(DT_BF16, 3, (int64_t[]){64, 8192, 50257});
     const struct place *many = mesh(3, (int32_t[]){8, 16, 8}, 0);
     box_show_move_svg(&large, layout(many, "(S(0), S(1), P)"), layout(many, "(S(2), B, S(1))"), &s);
-    ok(is_sound_xml(str_text(&s)) && s.len < 100000, "a mesh of 1,024 ranks is drawn with its middle left out");
+    ok(is_sound_xml(str_text(&s)) && s.len < 100000, "the SVG of a mesh of 1,024 ranks leaves out the middle");
     str_clear(&s);
     box_show_move_text(&large, layout(many, "(S(0), S(1), P)"), layout(many, "(S(2), B, S(1))"), 110, false, &s);
-    ok(s.len < 20000, "and in a terminal");
+    ok(s.len < 20000, "the text of a mesh of 1,024 ranks is short, too");
     str_free(&s);
     atlas_free(&atlas);
     return done();

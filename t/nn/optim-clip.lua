@@ -1,4 +1,4 @@
--- clip_grad_norm: one norm over all parameters, wherever and however they lie.
+-- optim-clip.lua - clip_grad_norm: one norm over all parameters, on any placements and in any layouts.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local optim, T = rille.optim, rille.tensor
@@ -19,7 +19,7 @@ tap.group("layouts", function()
       local name = sbp .. " beside " .. b.sbp
       local norm = optim.clip_grad_norm({a, b}, 1)
       tap.near(norm:item(), 5, name .. ": the norm is over all shards of all placements", 1e-5)
-      tap.near({a.grad:totable(), b.grad:totable()}, {{0.2, 0.4, 0.4}, {0.8, 0}}, name .. ": and cut to 1", 1e-4, 1e-6)
+      tap.near({a.grad:totable(), b.grad:totable()}, {{0.2, 0.4, 0.4}, {0.8, 0}}, name .. ": gradients are clipped to norm 1", 1e-4, 1e-6)
     end
   end
 end)
@@ -28,9 +28,9 @@ tap.group("partial gradients", function()
   local w = parameter({{1}, {1}}, P0, "B")
   local x = T({{1, 0}, {2, 4}}):to_global{placement = P0, sbp = "S(0)"}
   x:matmul(w):sum():backward()
-  tap.is(w.grad.sbp, "P", "the gradient of a whole weight on a split batch is partial")
-  tap.near(optim.clip_grad_norm({w}, 100):item(), 5, "its norm is that of the sum")
-  tap.near(w.grad:totable(), {{3}, {4}}, "and below the limit it stays")
+  tap.is(w.grad.sbp, "P", "the gradient of a replicated weight on a split batch is partial")
+  tap.near(optim.clip_grad_norm({w}, 100):item(), 5, "the norm is that of the sum")
+  tap.near(w.grad:totable(), {{3}, {4}}, "a gradient below the limit is unchanged")
 end)
 
 tap.group("compiled", function()
@@ -43,11 +43,11 @@ tap.group("compiled", function()
     opt:step(); opt:zero_grad()
     return norm
   end)
-  tap.near(step(T{3, 4}):item(), 5, "clip_grad_norm works in a compiled step")
-  tap.near(w:totable(), {-0.6, -0.8}, "before the update")
+  tap.near(step(T{3, 4}):item(), 5, "a compiled step returns the norm")
+  tap.near(w:totable(), {-0.6, -0.8}, "a compiled step clips before the update")
 end)
 
--- Three steps, compiled or not; read: the clipped gradients are looked at before the update, so that they are in memory.
+-- Trains three steps, compiled or not. read: reads the clipped gradients before the update, so that they are in memory.
 local function trained(kind, options, compiled, read)
   rille.manual_seed(5)
   local w, x = rille.randn(37, 5), rille.randn(37, 5)
@@ -65,15 +65,15 @@ local function trained(kind, options, compiled, read)
   return w:totable(), compiled and tostring(step:explain())
 end
 
-tap.group("the factor is the update's", function()
+tap.group("the update applies the factor", function()
   for _, how in ipairs{{"AdamW", {lr = 0.1}}, {"Adam", {lr = 0.1, weight_decay = 0.1}}, {"SGD", {lr = 0.1}},
     {"SGD", {lr = 0.1, momentum = 0.9, nesterov = true, weight_decay = 0.1}}} do
     local want = trained(how[1], how[2], false, function(g) g:totable() end)
     local got, plan = trained(how[1], how[2], true)
-    tap.is(got, want, how[1] .. ": with gradient and factor, the bits of clipped gradients in memory")
-    tap.is(trained(how[1], how[2], false), want, "not compiled too")
+    tap.is(got, want, how[1] .. ": gradient and factor give the bits of clipped gradients in memory")
+    tap.is(trained(how[1], how[2], false), want, "the same without compiling")
     tap.is({select(2, plan:gsub("%f[%a]mul ", "")), (select(2, plan:gsub("rescale ", "")))}, {1, 0},
-      "and a compiled step has no product but that of the backward pass")
+      "a compiled step has no product except that of the backward pass")
   end
 end)
 
@@ -91,10 +91,10 @@ tap.group("the sum of squares", function()
   step(); step:trace(out); step(); step:trace(out)
   local names = io.open(out):read("a")
   os.remove(out)
-  tap.ok(names:find('"add+add+add+add+add"', 1, true), "squares of six parameters are added up in one task", names)
+  tap.ok(names:find('"add+add+add+add+add"', 1, true), "the squares of six parameters are added in one task", names)
 end)
 
--- Bytes that tensors took at most.
+-- Returns the peak bytes of tensors.
 local function peak()
   local sum = 0
   for _, d in ipairs(rille.devices()) do sum = sum + d.peak_bytes end
@@ -109,27 +109,27 @@ tap.group("in place", function()
       local p = rille.zeros(1024, 1024, {requires_grad = true})
       params[i], p.grad = p, i == 1 and rille.ones(1024, 1024) or rille.zeros(1024, 1024)
       tostring(p.grad)
-      collectgarbage() -- so that what is there is what was there at most, nearly
+      collectgarbage() -- so that the peak is about the current memory
     end
     local w = params[1]
-    collectgarbage("stop") -- what is given back late is not given back here
+    collectgarbage("stop") -- keeps later garbage in memory
     local function cut(max) return optim.clip_grad_norm(params, max) end
     if how == "compiled" then cut = rille.graph(cut) end
     local before = peak()
     tap.near(cut(256):item(), 1024, how .. ": the norm of gradients that are in memory", 1e-5)
     tostring(w.grad)
     for i = 2, 4 do tostring(params[i].grad) end
-    tap.near(w.grad[{1023, 1023}]:item(), 0.25, "is cut", 1e-5)
-    collectgarbage() -- of windows of it
-    tap.near(cut(256):item(), 256, "once", 1e-5)
+    tap.near(w.grad[{1023, 1023}]:item(), 0.25, "gradients in memory are clipped", 1e-5)
+    collectgarbage() -- frees the windows of w.grad
+    tap.near(cut(256):item(), 256, "the next call finds the clipped norm", 1e-5)
     tostring(w.grad)
-    tap.near(w.grad:sum():item(), 0.25 * 1024 * 1024, "and then they stay", 1e-5)
-    tap.ok(peak() - before < bytes / 2, "they are written over: no memory is taken for others", peak() - before)
+    tap.near(w.grad:sum():item(), 0.25 * 1024 * 1024, "gradients at the limit are unchanged", 1e-5)
+    tap.ok(peak() - before < bytes / 2, "gradients are overwritten: no memory is allocated", peak() - before)
     collectgarbage("restart")
     local held = w.grad
     cut(1):item()
-    tap.near(held[{0, 0}]:item(), 0.25, "what somebody holds stays", 1e-5)
-    tap.near(w.grad[{0, 0}]:item(), 1 / 1024, "and is cut elsewhere", 1e-4)
+    tap.near(held[{0, 0}]:item(), 0.25, "a held gradient keeps its values", 1e-5)
+    tap.near(w.grad[{0, 0}]:item(), 1 / 1024, "the parameter gets another, clipped gradient", 1e-4)
   end
 end)
 
@@ -142,33 +142,33 @@ tap.group("one gradient of two parameters", function()
     collectgarbage()
     local clip = function() return optim.clip_grad_norm({a, b}, 5) end
     if how == "compiled" then clip = rille.graph(clip) end
-    tap.near(clip():item(), 50 ^ 0.5, how .. ": it counts twice", 1e-5)
-    tap.near({a.grad:totable(), b.grad:totable()}, {{3 / 2 ^ 0.5, 4 / 2 ^ 0.5}, {3 / 2 ^ 0.5, 4 / 2 ^ 0.5}}, "and is cut once", 1e-5)
+    tap.near(clip():item(), 50 ^ 0.5, how .. ": a shared gradient counts twice in the norm", 1e-5)
+    tap.near({a.grad:totable(), b.grad:totable()}, {{3 / 2 ^ 0.5, 4 / 2 ^ 0.5}, {3 / 2 ^ 0.5, 4 / 2 ^ 0.5}}, "a shared gradient is clipped once", 1e-5)
   end
 end)
 
-tap.group("what is not finite", function()
+tap.group("gradients that are not finite", function()
   local w = T({0, 0}, {requires_grad = true})
   w.grad = T{1, 0 / 0}
   optim.clip_grad_norm({w}, 1)
   local x = w.grad:totable()
-  tap.ok(x[1] ~= x[1] and x[2] ~= x[2], "a gradient that has a NaN is all NaN, as torch has it")
+  tap.ok(x[1] ~= x[1] and x[2] ~= x[2], "a gradient with a NaN becomes all NaN, as in PyTorch")
   w.grad = T{1, 1 / 0}
   optim.clip_grad_norm({w}, 1)
   x = w.grad:totable()
-  tap.ok(x[1] == 0 and x[2] ~= x[2], "an infinity makes the others 0")
+  tap.ok(x[1] == 0 and x[2] ~= x[2], "an infinity makes the other elements 0")
 end)
 
 tap.group("mistakes", function()
   tap.fails(function() optim.clip_grad_norm({T({1}, {requires_grad = true})}, 1) end, {"no parameter has a gradient"},
-    "without gradients there is nothing to cut")
-  tap.fails(function() optim.clip_grad_norm(3, 1) end, {"list"}, "it takes a list")
-  tap.fails(function() optim.clip_grad_norm({3}, 1) end, {"optim-clip.lua:", "clip_grad_norm", "parameter 1 is 3"}, "of tensors")
+    "parameters without gradients are refused")
+  tap.fails(function() optim.clip_grad_norm(3, 1) end, {"list"}, "a number instead of a list is refused")
+  tap.fails(function() optim.clip_grad_norm({3}, 1) end, {"optim-clip.lua:", "clip_grad_norm", "parameter 1 is 3"}, "a list of numbers is refused")
   for _, model in ipairs{rille.nn.Linear(2, 2), rille.nn.Sequential(rille.nn.Linear(2, 2))} do
     local told = {"optim-clip.lua:", "takes a list of parameters: model:parameters(), not the model"}
-    tap.fails(function() optim.clip_grad_norm(model, 1) end, told, "a model is no list")
-    tap.fails(function() optim.AdamW(model, {lr = 1}) end, told, "for an optimiser neither")
-    tap.fails(function() optim.AdamW({{params = model}}, {lr = 1}) end, told, "nor for a group")
+    tap.fails(function() optim.clip_grad_norm(model, 1) end, told, "a model instead of a list is refused")
+    tap.fails(function() optim.AdamW(model, {lr = 1}) end, told, "an optimiser refuses a model")
+    tap.fails(function() optim.AdamW({{params = model}}, {lr = 1}) end, told, "a group refuses a model")
   end
 end)
 

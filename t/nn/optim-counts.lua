@@ -1,5 +1,7 @@
--- optim-counts.lua - Adam's bias correction counts a parameter's own updates, as PyTorch's state[p].step does: eager and compiled,
--- in every layout, with micro-batches, stages and ZeRO, after a checkpoint and after a state that was loaded.
+-- optim-counts.lua - Adam's bias correction counts a parameter's own updates, as PyTorch's state[p].step does.
+--
+-- Eager and compiled, in every layout, with micro-batches, stages and ZeRO, after a checkpoint and after a loaded
+-- state.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local optim = rille.optim
@@ -7,7 +9,7 @@ local optim = rille.optim
 local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
 local START, LR <const> = {1, 2, 3, 4}, 0.01
 
--- Adam by its formula in f64: the values after gradients[i] at step i; nil: no gradient, which is no update.
+-- Returns Adam's values by the formula in f64 after gradients[i] at step i. nil: no gradient and no update.
 local function expected(gradients, decay)
   local out = {}
   for k, p in ipairs(START) do
@@ -24,7 +26,7 @@ local function expected(gradients, decay)
   return out
 end
 
--- When the second of two parameters has a gradient.
+-- Steps in which the second of two parameters has a gradient.
 local uses = {
   {"unfrozen after 5 steps", function(i) return i > 5 end},
   {"used every second step", function(i) return i % 2 == 0 end},
@@ -46,7 +48,7 @@ local ways = {
   {"on two stages", ONE, "B", compiled = {micro_batches = 2}, second = rille.placement("cpu", {1})},
 }
 
--- Two parameters, their optimiser, and step(i, with): `with` says whether the second has a gradient.
+-- Makes two parameters, their optimiser, and step(i, both). both: the second parameter has a gradient, too.
 local function training(way, kind)
   local function leaf(place)
     return rille.tensor(START, {placement = place, sbp = way[3]}):detach():requires_grad_()
@@ -92,12 +94,12 @@ tap.group("steps without any gradient", function()
   for _ = 1, 100 do opt:step() end
   c:sum():backward()
   opt:step()
-  tap.near(c:totable(), {1 - LR, 1 - LR}, "count for nothing")
-  tap.is({opt.steps, opt:state_dict()["0.steps"]:item()}, {101, 1}, "except among the calls of step()")
+  tap.near(c:totable(), {1 - LR, 1 - LR}, "steps without gradients do not count for the bias correction")
+  tap.is({opt.steps, opt:state_dict()["0.steps"]:item()}, {101, 1}, "steps without gradients count as calls of step()")
 end)
 
 -- PyTorch 2.15: 6.97499943.
-tap.group("a rate that changes, and a gradient in every second step", function()
+tap.group("a changing rate, and a gradient in every second step", function()
   local p, q = rille.tensor({7}, {requires_grad = true}), rille.tensor({1}, {requires_grad = true})
   local opt = optim.Adam({p, q}, {lr = 0.01})
   for i = 0, 5 do
@@ -108,10 +110,10 @@ tap.group("a rate that changes, and a gradient in every second step", function()
     opt:step()
     opt:zero_grad()
   end
-  tap.near(p:item(), 6.97499943, "is PyTorch's", 0, 1e-6)
+  tap.near(p:item(), 6.97499943, "the value is PyTorch's", 0, 1e-6)
 end)
 
--- ---- state that is kept ----
+-- ---- saved state ----
 
 local function run(t, from, to) for i = from, to do t.step(i, i % 2 == 0) end end
 local function values(t) return {t.a:totable(), t.b:totable()} end
@@ -132,7 +134,7 @@ tap.group("state_dict", function()
   copy(b, a)
   b.opt:load_state_dict(a.opt:state_dict())
   run(b, 6, 8)
-  tap.near(values(b), values(whole), "has the count of each parameter")
+  tap.near(values(b), values(whole), "a state has the count of each parameter")
 
   local old = a.opt:state_dict()
   old["0.steps"], old["1.steps"] = nil, nil
@@ -157,7 +159,7 @@ tap.group("checkpoints", function()
     rille.checkpoint.save(dir, {optimizer = a.opt, step = 5}, {keep = 1})
     rille.checkpoint.load(dir, {optimizer = b.opt})
     run(b, 6, 8)
-    tap.near(values(b), values(whole), way[1] .. ": the count of each parameter goes on", 1e-5)
+    tap.near(values(b), values(whole), way[1] .. ": the count of each parameter continues", 1e-5)
   end
   os.execute("rm -rf " .. dir)
 end)
@@ -168,8 +170,8 @@ tap.group("a step that fails", function()
   rille.snapshot()
   local before = {t.opt.steps, t.opt:state_dict()["1.steps"]:item()}
   t.opt.lr = "x"
-  tap.fails(function() t.step(4, true) end, {"lr"}, "counts for no parameter")
+  tap.fails(function() t.step(4, true) end, {"lr"}, "a step with an invalid rate is refused")
   t.opt.lr = LR
-  tap.is({t.opt.steps, t.opt:state_dict()["1.steps"]:item()}, before, "nothing was counted")
+  tap.is({t.opt.steps, t.opt:state_dict()["1.steps"]:item()}, before, "a failed step is not counted")
 end)
 tap.done()

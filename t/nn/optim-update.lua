@@ -1,4 +1,4 @@
--- Optimisers against their formulas, as plain loops over numbers; all combinations of options.
+-- optim-update.lua - optimisers against their formulas as plain loops over numbers, for all combinations of options.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim, T = rille.nn, rille.optim, rille.tensor
@@ -36,7 +36,8 @@ local function expected(kind, o, steps)
   return w
 end
 
--- Steps of an optimiser over two parameters; compiled: as a graph; sbp: both split over two devices (one has one element).
+-- Runs steps of an optimiser over two parameters. compiled: as a graph; sbp: both split over two devices (one parameter
+-- has one element).
 local function run(kind, o, steps, compiled, sbp)
   local how = sbp and {placement = P0, sbp = sbp} or {sbp = "B"}
   local function place(values) return T(values):to_global(how) end
@@ -95,11 +96,11 @@ tap.group("the learning rate and the step count", function()
     w:sum():backward(); opt:step(); opt:zero_grad()
   end)
   step(); step()
-  tap.is({w:item(), opt.steps}, {1, 2}, "a step is counted once a call, also when nothing moves")
+  tap.is({w:item(), opt.steps}, {1, 2}, "a step is counted once per call, also at rate 0")
   opt.lr = 0.1
   step()
-  tap.near(w:item(), 0.9, "opt.lr = 0.1 is what the next call uses")
-  tap.is(opt.steps, 3, "and the count goes on")
+  tap.near(w:item(), 0.9, "the next call uses opt.lr = 0.1")
+  tap.is(opt.steps, 3, "the count continues")
   local compiles = rille.counters().compiles
   for i = 1, 5 do opt.lr = 0.01 * i; step() end
   tap.is(rille.counters().compiles, compiles, "a schedule compiles nothing")
@@ -112,21 +113,22 @@ tap.group("layouts", function()
   step()
   w:to_global_{placement = P0, sbp = "S(0)"}
   step()
-  tap.near(w:totable(), {0.5, 1.5, 2.5, 3.5}, "a parameter that is laid out anew keeps its momentum")
-  tap.is(opt.slots[1].m.sbp, "S(0)", "which follows it")
+  tap.near(w:totable(), {0.5, 1.5, 2.5, 3.5}, "a parameter with a new layout keeps its momentum")
+  tap.is(opt.slots[1].m.sbp, "S(0)", "the momentum gets the new layout")
 end)
 
--- Two halves of a gradient come before and after the parameters are moved or cast; the step between them has left state.
+-- Half of a gradient is computed before, half after the parameters are moved or cast. An earlier step left optimiser
+-- state.
 tap.group("parameters that change under an optimiser", function()
   local changes = {
-    {"lie anew one by one", function(net) for _, p in ipairs(net:parameters()) do p:to_global_{placement = P0, sbp = "S(0)"} end end},
-    {"lie anew together", function(net) net:to_global{placement = P0, sbp = "B"} end},
-    {"are cut by a recipe", function(net) rille.parallel(net:to_global{placement = P0, sbp = "B"}, {tensor = 0}) end},
-    {"have their state cut", function(net) rille.parallel(net:to_global{placement = P0, sbp = "B"}, {data = 0, zero = 2}) end},
+    {"get new layouts one by one", function(net) for _, p in ipairs(net:parameters()) do p:to_global_{placement = P0, sbp = "S(0)"} end end},
+    {"get new layouts together", function(net) net:to_global{placement = P0, sbp = "B"} end},
+    {"are split by a recipe", function(net) rille.parallel(net:to_global{placement = P0, sbp = "B"}, {tensor = 0}) end},
+    {"have their state split", function(net) rille.parallel(net:to_global{placement = P0, sbp = "B"}, {data = 0, zero = 2}) end},
     {"become f64", function(net) net:to("f64") end, "f64"},
-    {"become f64 and lie anew", function(net) net:to("f64"):to_global{placement = P0, sbp = "S(0)"} end, "f64"},
+    {"become f64 and get new layouts", function(net) net:to("f64"):to_global{placement = P0, sbp = "S(0)"} end, "f64"},
   }
-  local kinds = { -- what gradients are by rounding alone, as of keys' biases, is below eps
+  local kinds = { -- eps exceeds gradients that are only rounding noise, as of the keys' bias
     SGD = {lr = 0.1, momentum = 0.9}, Adam = {lr = 0.1, eps = 1e-2}, AdamW = {lr = 0.1, eps = 1e-2, weight_decay = 0.1}}
   local x = rille.arange(16):reshape{1, 4, 4}:to("f32") / 16 - 0.5
   local function trained(kind, change, compiled, dtype)
@@ -140,7 +142,7 @@ tap.group("parameters that change under an optimiser", function()
     local w = net[1].fc1.weight
     local run = compiled and rille.graph(whole) or whole
     run(x:to(w.dtype):to_global{placement = w.placement, sbp = "B"})
-    if dtype then tap.is({w.dtype, opt.slots[1].m.dtype}, {dtype, dtype}, ("%s: so does its state"):format(kind)) end
+    if dtype then tap.is({w.dtype, opt.slots[1].m.dtype}, {dtype, dtype}, ("%s: the state becomes f64, too"):format(kind)) end
     local list = {}
     for _, p in ipairs(net:parameters()) do
       list[#list + 1] = p:to("f64"):to_global{placement = rille.placement("cpu", {0}), sbp = "B"}:reshape{-1}
@@ -151,7 +153,7 @@ tap.group("parameters that change under an optimiser", function()
     local want = trained(kind)
     for _, c in ipairs(changes) do
       for _, compiled in ipairs{false, true} do
-        local name = ("%s%s: they %s and learn as they would have"):format(kind, compiled and ", compiled" or "", c[1])
+        local name = ("%s%s: parameters %s and train equally"):format(kind, compiled and ", compiled" or "", c[1])
         tap.near(trained(kind, c[2], compiled, c[3]), want, name, 1e-5)
       end
     end
@@ -172,8 +174,8 @@ tap.group("state", function()
   rille.no_grad(function() w2:copy_(T(values)) end)
   opt2:load_state_dict(state)
   step2()
-  tap.is(w2:totable(), w:totable(), "an optimiser that loads another's state goes on as that one")
-  tap.fails(function() opt2:load_state_dict{} end, {"steps", "missing"}, "what is missing is named")
+  tap.is(w2:totable(), w:totable(), "an optimiser that loads another's state continues equally")
+  tap.fails(function() opt2:load_state_dict{} end, {"steps", "missing"}, "a missing entry is named")
 end)
 
 tap.group("groups", function()
@@ -194,7 +196,7 @@ tap.group("groups", function()
   end)
   tap.is(train(function(a, b)
     return {optim.AdamW({{params = {a}, weight_decay = 0.5, betas = {0.5, 0.9}}, {params = {b}}}, {lr = 0.1, weight_decay = 0})}
-  end), want, "each group has its options, and the optimiser's for the rest")
+  end), want, "each group has its options, and the optimiser's defaults")
 
   local a, b = leaf(1), leaf(1)
   local opt = optim.SGD({{params = {a}}, {params = {b}, lr = 1}}, {lr = 0.25})
@@ -202,8 +204,8 @@ tap.group("groups", function()
   step()
   opt.lr, opt.groups[2].lr = 0.5, 2
   step()
-  tap.is({a:item(), b:item()}, {0.25, -2}, "a group's own rate is its own, also later and in a compiled step")
-  tap.is(#opt:state_dict().steps.shape, 0, "groups have one state")
+  tap.is({a:item(), b:item()}, {0.25, -2}, "a group keeps its own rate, also later and in a compiled step")
+  tap.is(#opt:state_dict().steps.shape, 0, "groups share one state")
   local function line(f, texts, name) texts[#texts + 1] = "optim-update.lua"; tap.fails(f, texts, name) end
   line(function() optim.SGD({{params = {a}, rate = 1}}) end, {"'rate'", "params, lr"}, "an unknown option of a group is named")
   line(function() optim.SGD({{a}}) end, {"group 1", "params"}, "a group without params")
@@ -215,12 +217,12 @@ tap.group("mistakes", function()
   local w = T({1}, {requires_grad = true})
   local function line(f, texts, name) texts[#texts + 1] = "optim-update.lua"; tap.fails(f, texts, name) end
   line(function() optim.SGD({w}, {learning_rate = 1}) end, {"learning_rate", "lr, momentum"}, "an unknown option is named")
-  line(function() optim.SGD({w}, {lr = 1}).learning_rate = 2 end, {"learning_rate"}, "also when it is set later")
+  line(function() optim.SGD({w}, {lr = 1}).learning_rate = 2 end, {"learning_rate"}, "an unknown option set later is named")
   line(function() optim.SGD({w}, {lr = -1}) end, {"lr", "-1"}, "a negative rate")
   line(function() optim.SGD({w}, {nesterov = true}) end, {"nesterov", "momentum"}, "nesterov without momentum")
   line(function() optim.Adam({w}, {betas = {0.9, 1}}) end, {"beta", "1"}, "a beta of 1")
   line(function() optim.Adam({}, {}) end, {"empty"}, "no parameters")
-  line(function() optim.Adam({w, w}) end, {"twice"}, "a parameter that is there twice")
+  line(function() optim.Adam({w, w}) end, {"twice"}, "a parameter that occurs twice")
   line(function() optim.Adam({T{1}}) end, {"gradient"}, "a tensor without a gradient")
   line(function() optim.Adam(w) end, {"list"}, "a tensor instead of a list")
   local function loss(x) return (w * x):sum() end
@@ -232,9 +234,9 @@ tap.group("mistakes", function()
     opt.lr = value
     loss(T{1}):backward()
     line(function() opt:step() end, {"optim.SGD: lr is a number"}, "a rate that was set to " .. tostring(value))
-    line(function() step(T{1}) end, {"optim.SGD: lr is a number"}, "in a compiled step too")
+    line(function() step(T{1}) end, {"optim.SGD: lr is a number"}, "the same in a compiled step")
     opt:zero_grad()
-    tap.is({w:item(), opt.steps}, before, "nothing was updated")
+    tap.is({w:item(), opt.steps}, before, "nothing is updated")
   end
   local state = optim.Adam({w}):state_dict()
   local function with(name, value)
@@ -246,7 +248,7 @@ tap.group("mistakes", function()
   line(function() opt:load_state_dict() end, {"optim.SGD:load_state_dict", "table", "nil"}, "no state")
   line(with("steps", T(1.5)), {"'steps'", "1.5"}, "half a step")
   line(with("steps", T{1}), {"'steps' is {}", "{1}"}, "steps in a list")
-  line(with("0.m", T(1)), {"'0.m' is {1} here, {} in what"}, "a state of another shape, though it could be repeated")
+  line(with("0.m", T(1)), {"'0.m' is {1} here, {} in what"}, "a state of another shape, even if it could be broadcast")
   line(with("0.v", 1), {"'0.v' is missing"}, "a number for a state")
 end)
 
@@ -258,7 +260,7 @@ tap.group("schedules", function()
   tap.near({linear(0), linear(4), linear(8)}, {1, 0.6, 0.2}, "linear")
   local constant = optim.constant{lr = 3, warmup = 2}
   tap.near({constant(0), constant(1), constant(1000)}, {1.5, 3, 3}, "constant")
-  tap.fails(function() optim.cosine{lr = 1} end, {"steps"}, "a schedule that falls wants its steps")
+  tap.fails(function() optim.cosine{lr = 1} end, {"steps"}, "a falling schedule needs its number of steps")
   for name, more in pairs{cosine = {steps = 12}, linear = {steps = 12}, constant = {}} do
     local function with(option, value)
       local o = {lr = 1, warmup = 4, steps = more.steps}
@@ -268,23 +270,23 @@ tap.group("schedules", function()
     local rate = with()
     for _, t in ipairs{-1, -0.5, 0 / 0, -math.huge, "1", false} do
       tap.fails(function() rate(t) end, {"optim-update.lua:", "optim." .. name .. ": the step"},
-        ("%s: a step is not %s"):format(name, t))
+        ("%s: step %s is refused"):format(name, t))
     end
-    tap.fails(function() rate() end, {"the step", "nil"}, name .. ": nor nothing")
+    tap.fails(function() rate() end, {"the step", "nil"}, name .. ": a missing step is refused")
     local wrong = {lr = {-1, 0 / 0, "1"}, warmup = {-1, 0.5, 0 / 0, math.huge, "1"}}
     if more.steps then wrong.steps, wrong.min_lr = {3, -1, 5.5, 0 / 0, math.huge, "9"}, {-1, 0 / 0, false} end
     for option, values in pairs(wrong) do
       for _, value in ipairs(values) do
         tap.fails(function() with(option, value) end, {"optim-update.lua:", "optim." .. name .. ": " .. option},
-          ("%s: %s is not %s"):format(name, option, value))
+          ("%s: %s = %s is refused"):format(name, option, value))
       end
     end
-    tap.ok(rate(3) == 1 and rate(1e300) <= 1, name .. ": steps after the last are fine")
+    tap.ok(rate(3) == 1 and rate(1e300) <= 1, name .. ": steps after the last are accepted")
   end
-  tap.fails(function() optim.linear{lr = 1, steps = 0} end, {"steps", "at least 1"}, "a schedule of no steps is none")
+  tap.fails(function() optim.linear{lr = 1, steps = 0} end, {"steps", "at least 1"}, "a schedule of 0 steps is refused")
 end)
 
-tap.group("a batch that cannot be learnt from", function()
+tap.group("a batch with an invalid label", function()
   for name, kind in pairs{SGD = {momentum = 0.9}, AdamW = {}} do
     local net, x = rille.nn.Linear(4, 3), rille.randn{2, 4}
     local opt = optim[name](net:parameters(), kind)
@@ -296,10 +298,10 @@ tap.group("a batch that cannot be learnt from", function()
     train(1)
     local before = net.weight:totable()
     tap.fails(function() train(7) end, {"label 7"}, name .. ": a label out of range is an error")
-    tap.is({net.weight:totable(), net.weight.grad, opt.steps}, {before, nil, 1}, "the step did not happen, and its gradients are gone")
+    tap.is({net.weight:totable(), net.weight.grad, opt.steps}, {before, nil, 1}, "the failed step updates nothing, and its gradients are gone")
     local good = {train(1), train(1)}
-    tap.ok(good[2] < good[1], "the next batches are learnt from", good[1])
-    tap.is(opt.steps, 3, "and counted")
+    tap.ok(good[2] < good[1], "the next batches are trained", good[1])
+    tap.is(opt.steps, 3, "the next batches are counted")
   end
 end)
 
@@ -313,7 +315,7 @@ tap.group("options that are set between steps", function()
   end
   local opt = optim.SGD({w}, {lr = 1})
   tap.is({step(opt, {}), step(opt, {momentum = 0.5}), step(opt, {}), step(opt, {momentum = 0})}, {-1, -2, -3.5, -4.5},
-    "a momentum that comes later gets its buffer then, and one that goes leaves it")
+    "momentum set later gets a buffer, momentum set to 0 leaves the buffer unused")
   local compiled = optim.SGD({w}, {lr = 1})
   compiled.momentum = 0.5
   local run = rille.graph(function(g)
@@ -323,7 +325,7 @@ tap.group("options that are set between steps", function()
   end)
   rille.no_grad(function() w:fill_(0) end)
   run(T{1}); run(T{1})
-  tap.is(w:totable(), {-2.5}, "also in a compiled step")
+  tap.is(w:totable(), {-2.5}, "momentum set later works in a compiled step")
   local traced = 0
   for name, params in pairs{["an optimiser's"] = {w}, ["a group's"] = {{params = {w}}}} do
     local later = optim.SGD(params, {lr = 1})
@@ -340,19 +342,19 @@ tap.group("options that are set between steps", function()
     of.lr = 2; run(T{1}); of.lr = 1
     of.momentum = 0.5; run(T{1}); run(T{1})
     of.momentum = 0.5; run(T{1})
-    tap.is({w:totable()[1], traced - before}, {-8.25, 1}, name .. " momentum that is set is that of compiled steps, which are traced once more; lr traces nothing")
+    tap.is({w:totable()[1], traced - before}, {-8.25, 1}, name .. " momentum set later is used in compiled steps, which are traced once more; lr causes no trace")
   end
   for _, row in ipairs{{"SGD", {momentum = -1}, "momentum is a number of at least 0, not -1"}, {"SGD", {momentum = 0, nesterov = true}, "nesterov needs"},
     {"AdamW", {betas = {2, 3}}, "betas[1] is below 1, not 2"}, {"AdamW", {betas = {0.9}}, "betas is a list of two numbers"},
     {"Adam", {eps = "x"}, "eps is a number"}} do
     local before = w:totable()
-    tap.fails(function() step(optim[row[1]]({w}, {lr = 1}), row[2]) end, {"optim-update.lua:", row[1], row[3]}, row[1] .. " says what cannot be: " .. row[3])
-    tap.is(w:totable(), before, "and updates nothing")
+    tap.fails(function() step(optim[row[1]]({w}, {lr = 1}), row[2]) end, {"optim-update.lua:", row[1], row[3]}, row[1] .. " names the invalid value: " .. row[3])
+    tap.is(w:totable(), before, "the refused step updates nothing")
   end
 end)
 
 
--- State that an option wants which was set by hand is there to be loaded, and goes with a snapshot of before.
+-- State of an option that was set later can be loaded, and is undone by an earlier snapshot.
 tap.group("momentum that is set later", function()
   local function new()
     local w = rille.ones({2}, {requires_grad = true})
@@ -365,22 +367,22 @@ tap.group("momentum that is set later", function()
   local _, other = new()
   other.groups[1].momentum = 0.9
   other:load_state_dict(opt:state_dict())
-  tap.is(other.slots[1].m:totable(), opt.slots[1].m:totable(), "it is loaded")
+  tap.is(other.slots[1].m:totable(), opt.slots[1].m:totable(), "momentum is loaded")
   local v, late = new()
   step(v, late)
   rille.snapshot()
   late.momentum = 0.9
   step(v, late)
   rille.recover()
-  tap.is({late.momentum, late.slots[1].m}, {0, nil}, "a snapshot of before has none")
+  tap.is({late.momentum, late.slots[1].m}, {0, nil}, "recover() to an earlier snapshot removes the momentum")
   late.momentum = "much"
-  tap.fails(function() late:step() end, {"momentum", "much"}, "what is no number is told at the step")
+  tap.fails(function() late:step() end, {"momentum", "much"}, "a value that is no number is refused at the step")
   local one, two = optim.Adam({v}), optim.Adam({w})
   one.betas[1] = 0.5
-  tap.is(two.betas[1], 0.9, "an optimiser's lists are its own")
+  tap.is(two.betas[1], 0.9, "two optimisers do not share their lists")
 end)
 
-tap.group("parameters and groups are settled", function()
+tap.group("parameters and groups are fixed", function()
   local w, v = T({1}, {requires_grad = true}), T({2}, {requires_grad = true})
   local opt = optim.SGD({{params = {w}}, {params = {v}, lr = 1}})
   for what, edit in pairs{
@@ -388,20 +390,20 @@ tap.group("parameters and groups are settled", function()
     ["which groups there are"] = function() opt.groups[3] = {params = {w}} end, ["'params' is settled"] = function() opt.params = {w} end,
     ["'slots' is settled"] = function() opt.slots = {} end, ["'groups' is settled"] = function() opt.groups = nil end,
     ["no option of a group is called 'params'"] = function() opt.groups[1].params = {} end} do
-    tap.fails(edit, {"optim-update.lua:", "optim.SGD: ", what}, "they are not edited: " .. what)
+    tap.fails(edit, {"optim-update.lua:", "optim.SGD: ", what}, "an edit is refused: " .. what)
   end
-  tap.is({#opt.params, #opt.groups, rawequal(opt.params[2], v)}, {2, 2, true}, "and are as they were")
+  tap.is({#opt.params, #opt.groups, rawequal(opt.params[2], v)}, {2, 2, true}, "refused edits change nothing")
   local seen = 0
   for _ in pairs(opt.params) do seen = seen + 1 end
   for _ in ipairs(opt.groups) do seen = seen + 1 end
-  tap.is(seen, 4, "they are walked as lists are")
+  tap.is(seen, 4, "they can be walked like lists")
   local g, h = rille.grad((w * v):sum(), opt.params)
-  tap.is({g:item(), h:item()}, {2, 1}, "and taken as lists of parameters")
-  tap.ok(pcall(optim.Adam, opt.params) and tostring(opt.params) == "a list of 2 parameters", "by another optimiser too")
+  tap.is({g:item(), h:item()}, {2, 1}, "rille.grad accepts them as lists")
+  tap.ok(pcall(optim.Adam, opt.params) and tostring(opt.params) == "a list of 2 parameters", "another optimiser accepts the list")
   tap.ok(tostring(opt.groups[2]):find("optim.SGD(1 parameters, lr = 1,", 1, true), "a group prints as its optimiser does")
 end)
 
--- Whatever an option is set to, when and where: it works, or the error names who wants what.
+-- Any value for any option works, or the error names the optimiser and the option.
 tap.group("values of every kind", function()
   local loose = setmetatable({}, {__index = function() return 1 end})
   local values = {-1, 0, 0.5, 2.0 ^ 63, math.huge, 0 / 0, "x", "1", true, false, {}, {0.5, 0.5}, {0.5, "x"}, {{}, 1}, {0.5, 0.5, 0.5}, {a = 1},
@@ -474,7 +476,7 @@ tap.group("values of every kind", function()
       try(name .. "'s step: " .. of, {"optim." .. name .. ": the step"}, function() optim[name](given())(v) end)
     end
   end
-  tap.is(wrong, {}, ("%d tries, %d of which are told what is wanted"):format(tried, refused))
+  tap.is(wrong, {}, ("%d tries, %d of them refused with the expected value"):format(tried, refused))
 end)
 
 tap.group("frozen parameters", function()

@@ -1,4 +1,4 @@
--- Pins: where the input, the output and the parameters of a module lie while it runs, and their gradients.
+-- pin.lua - pins: layouts of a module's input, output and parameters while it runs, and of their gradients.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn
@@ -16,25 +16,25 @@ end
 
 local function input() return rille.tensor({{1, 2}, {3, 4}}, {placement = P, sbp = "S(1)", requires_grad = true}) end
 
-tap.group("a pin of all", function()
+tap.group("a pin of input, output and parameters", function()
   local m, x = Look(), input()
   pin.of[m] = {input = "B", output = "B", use = {weight = "S(1)"}}
   local y = m(x)
-  tap.is(seen, {"B", P, "S(1)"}, "the input comes and the parameter lies as it says")
-  tap.is({y.sbp, m.weight.sbp}, {"B", "S(0)"}, "the result leaves so; afterwards the parameter is as before")
+  tap.is(seen, {"B", P, "S(1)"}, "the pin sets the layouts of the input and the parameter")
+  tap.is({y.sbp, m.weight.sbp}, {"B", "S(0)"}, "the pin sets the layout of the result; afterwards the parameter has its own layout")
   tap.is(y:totable(), {{7, 10}, {15, 22}}, "values are the same")
   y:sum():backward()
-  tap.is({x.grad.sbp, x.grad:totable()}, {"S(1)", {{3, 7}, {3, 7}}}, "the input's gradient goes back to where it came from")
-  tap.is({m.weight.grad.sbp, m.weight.grad:totable()}, {"S(0)", {{4, 4}, {6, 6}}}, "the parameter's to where it lies")
+  tap.is({x.grad.sbp, x.grad:totable()}, {"S(1)", {{3, 7}, {3, 7}}}, "the input's gradient has the input's layout")
+  tap.is({m.weight.grad.sbp, m.weight.grad:totable()}, {"S(0)", {{4, 4}, {6, 6}}}, "the parameter's gradient has the parameter's layout")
 end)
 
 tap.group("partial values", function()
   local x = rille.tensor({{1, 2}, {3, 4}}, {placement = P, sbp = "S(1)", requires_grad = true})
   local w = rille.tensor({{1, 0}, {0, 1}}, {placement = P, sbp = "S(0)"})
   local y = x:matmul(w)
-  tap.is(y.sbp, "P", "a product of a split contraction")
+  tap.is(y.sbp, "P", "a product with a split contraction is partial")
   local g = rille.grad(y:_pin{sbp = "S(0)"}:square():sum(), {y})
-  tap.is({g.sbp, g:totable()}, {"B", {{2, 4}, {6, 8}}}, "has a gradient that is whole, not partial")
+  tap.is({g.sbp, g:totable()}, {"B", {{2, 4}, {6, 8}}}, "the gradient of a partial value is B, not partial")
 end)
 
 tap.group("placements", function()
@@ -42,9 +42,9 @@ tap.group("placements", function()
   m.weight:to_global_{placement = Q, sbp = "B"}
   pin.of[m] = {placement = Q, input = "S(0)", output = "B"}
   local y = m(x)
-  tap.is({seen[1], seen[2] == Q, y.placement == Q, y.sbp}, {"S(0)", true, true, "B"}, "a module runs where its pin says")
+  tap.is({seen[1], seen[2] == Q, y.placement == Q, y.sbp}, {"S(0)", true, true, "B"}, "a module runs on the pinned placement")
   y:sum():backward()
-  tap.ok(x.grad.placement == P and x.grad.sbp == "S(1)", "and the gradient comes back")
+  tap.ok(x.grad.placement == P and x.grad.sbp == "S(1)", "the gradient returns to the input's placement")
 end)
 
 tap.group("failure", function()
@@ -53,15 +53,16 @@ tap.group("failure", function()
   for _, sbp in ipairs{{"S(0)", "B"}, "(S(0), B)", "(S(0), S(0)) order (1, 0)"} do
     pin.of[m2] = {input = sbp}
     tap.fails(function() m2(input()) end, {"matmul", "different placements", "cpu[0, 1]", tostring(mesh)},
-      "an input that is not where the layer is: both places are told")
+      "an input on another placement than the layer: the error names both")
   end
   local m = Look()
   pin.of[m] = {use = {weight = "B"}}
-  tap.fails(function() m(input(), true) end, {"asked to fail"}, "an error inside comes through")
-  tap.is(m.weight.sbp, "S(0)", "and the parameter is back in its place")
+  tap.fails(function() m(input(), true) end, {"asked to fail"}, "an error inside the module is passed on")
+  tap.is(m.weight.sbp, "S(0)", "after an error the parameter has its own layout")
 end)
 
--- Encoder and decoder over stages: a mask by position, in an option table and in a list, memory, and a table that blocks write.
+-- Encoder and decoder over stages: a mask as positional argument, in an option table and in a list; memory; and a table
+-- that blocks write to.
 local Decoder = nn.Module:extend("Decoder")
 function Decoder:init(d)
   self.own, self.cross = nn.MultiheadAttention(d, 2), nn.MultiheadAttention(d, 2)
@@ -92,7 +93,7 @@ function Translator:forward(x, y, mask)
   return self.between(y, memory, memory, mask)
 end
 
-tap.group("stages bring what blocks are given", function()
+tap.group("stages move the arguments of blocks", function()
   local A, B, A2, B2 = rille.placement("cpu", {0}), rille.placement("cpu", {1}), P, Q
   local source, target = rille.randn{4, 3, 8}, rille.randn{4, 3, 8}
   local mask, added = rille.ones({3, 3}):tril():to"bool", rille.randn{3, 3}
@@ -131,7 +132,7 @@ tap.group("stages bring what blocks are given", function()
   local sizes = {}
   for i, move in ipairs(step:explain().boxing) do sizes[i] = move.bytes end
   table.sort(sizes)
-  tap.is(sizes, {4, 4, 4, 9, 192, 192, 192, 192}, "the stream and what all blocks read move once, so do their gradients")
+  tap.is(sizes, {4, 4, 4, 9, 192, 192, 192, 192}, "the stream and values read by all blocks move once, and so do their gradients")
 end)
 
 tap.done()

@@ -1,4 +1,4 @@
--- One rank equals many: a network trains alike however it lies over devices, plain and compiled.
+-- ranks.lua - a network trains equally on one rank and on many, in every layout, eager and compiled.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -8,7 +8,7 @@ local P2 = rille.placement("cpu", {0, 1})
 local P3 = rille.placement("cpu", {0, 1, 2})
 local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
 
--- Where a two-layer network lies: the batch, the first layer (by rows), the second (by columns), the rest.
+-- Layouts of a two-layer network: the batch, the first layer (by rows), the second (by columns), the rest.
 local ways = {
   {"data parallel on 2", P2, "S(0)", "B", "B", "B"},
   {"data parallel on 3, unevenly", P3, "S(0)", "B", "B", "B"},
@@ -45,8 +45,8 @@ function Former:lay(place, rows, columns, rest)
   end
 end
 
--- Losses of four steps, then the sum of each parameter's squares. Not of the keys' bias: it moves all scores of a query
--- alike, so its gradient is nothing but rounding, which Adam makes steps of.
+-- Returns the losses of four steps, then each parameter's sum of squares. The keys' bias is left out: it shifts all
+-- scores of a query equally, so its gradient is rounding noise, which Adam amplifies.
 local function train(Net, x, compiled, place, batch, rows, columns, rest)
   rille.manual_seed(11)
   local net = Net()
@@ -74,8 +74,8 @@ for _, case in ipairs{{"Mlp", Mlp, rille.randn{6, 6}}, {"Former", Former, rille.
   local name, Net, x = table.unpack(case)
   tap.group(name, function()
     local want = train(Net, x, false, P1, "B", "B", "B", "B")
-    tap.ok(want[4] < want[1], name .. " learns on one device")
-    tap.near(train(Net, x, true, P1, "B", "B", "B", "B"), want, name .. ": compiled as plain", 1e-4, 1e-5)
+    tap.ok(want[4] < want[1], name .. ": the loss falls on one device")
+    tap.near(train(Net, x, true, P1, "B", "B", "B", "B"), want, name .. ": compiled as eager", 1e-4, 1e-5)
     for _, way in ipairs(ways) do
       for _, compiled in ipairs{false, true} do
         tap.near(train(Net, x, compiled, table.unpack(way, 2)), want,

@@ -1,4 +1,5 @@
--- module:recompute(), and a step's recompute = true: the same bits, plain and compiled, on every layout; less memory.
+-- recompute.lua - module:recompute(), and recompute = true of a step: the same bits, eager and compiled, in every
+-- layout, with less memory.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -19,7 +20,7 @@ local function new(place, recipe, again, each)
   return net, whole
 end
 
--- Losses of three steps, the last gradient, and the compiled step.
+-- Returns the losses of three steps, the last gradient, and the compiled step.
 local function train(place, recipe, how, again)
   local pieces, function_ = how:find("pieces"), how:find("function") and again
   local net, whole = new(place, recipe, again and not function_, how:find("each layer"))
@@ -64,8 +65,8 @@ tap.group("memory", function()
       local less = {modules = bytes("modules", twice, pieces), ["function"] = bytes("function", twice, pieces)}
       local kept = bytes(nil, twice, pieces)
       for who, n in pairs(less) do
-        tap.ok(n < 0.6 * kept, ("%d pieces, a parameter read %s, %s computed again: less is taken"):format(pieces,
-          twice and "before and behind" or "once", who), ("%d of %d"):format(n, kept))
+        tap.ok(n < 0.6 * kept, ("%d micro-batches, a parameter read %s, %s recomputed: less memory"):format(pieces,
+          twice and "before and after" or "once", who), ("%d of %d"):format(n, kept))
       end
     end
   end
@@ -86,7 +87,7 @@ tap.group("bits", function()
   end
 end)
 
--- Each read computes what it wants of the gradients, and a later one of the rest finds what an earlier one left.
+-- A read computes only the gradients that it needs. A later read uses the values that an earlier one left.
 tap.group("gradients read one by one", function()
   local orders = {
     forward = function(n) local list = {} for i = 1, n do list[i] = i end return list end,
@@ -119,7 +120,7 @@ tap.group("gradients read one by one", function()
   end
 end)
 
-tap.group("more", function()
+tap.group("nested use and errors", function()
   local function second(again)
     rille.manual_seed(2)
     local m = nn.Sequential(nn.Linear(3, 4), nn.GELU(), nn.Linear(4, 1))
@@ -128,11 +129,11 @@ tap.group("more", function()
     local dx = rille.grad(m(x):sum(), {x})
     return rille.grad(dx:square():sum(), {x}):totable()
   end
-  tap.is(second(true), second(false), "a gradient can be differentiated again")
+  tap.is(second(true), second(false), "a second gradient has the same bits")
   local outer = nn.Sequential(nn.Sequential(nn.Linear(2, 2)):recompute()):recompute()
   local x = rille.tensor({{1, 2}}, {requires_grad = true})
   outer(x):sum():backward()
-  tap.ok(x.grad, "regions within regions are one")
+  tap.ok(x.grad, "nested regions act as one")
   local Fails = nn.Module:extend("Fails")
   function Fails:forward() error("stop") end
   pcall(Fails():recompute(), x)
@@ -141,11 +142,11 @@ tap.group("more", function()
   function Yields:forward(v) coroutine.yield() return nil, v, nil end
   local turn = coroutine.wrap(function() return table.pack(Yields():recompute()(x)) end)
   turn()
-  tap.is(rille._recompute(false), false, "a coroutine that yields inside takes the region with it")
-  tap.is(turn().n, 3, "and all results come through, nil or not")
+  tap.is(rille._recompute(false), false, "a coroutine that yields inside keeps the region")
+  tap.is(turn().n, 3, "all results are returned, nil or not")
   local m = nn.Linear(2, 2):recompute()
-  tap.ok(rawequal(m:recompute(false), m), "recompute(false) takes it back")
-  tap.fails(function() m:recompute("yes") end, {"nn.Linear:recompute", "true or false", "recompute.lua"}, "another word is none")
+  tap.ok(rawequal(m:recompute(false), m), "recompute(false) returns the module")
+  tap.fails(function() m:recompute("yes") end, {"nn.Linear:recompute", "true or false", "recompute.lua"}, "a value that is no boolean is refused")
 end)
 
 tap.done()

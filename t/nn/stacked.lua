@@ -1,5 +1,7 @@
--- Linear layers of one input as one product under rille.autocast (lua/nn/stacked.lua): in every layout what the layers give
--- one by one, and their gradients; where they are not alike, or are called in a way of their own, they stay apart.
+-- stacked.lua - linear layers of one input become one product under rille.autocast (lua/nn/stacked.lua).
+--
+-- In every layout, results and gradients are those of separate layers. Layers that differ, or have a forward of their
+-- own, stay separate.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -9,7 +11,7 @@ local P1, P2, P4, P22 = mesh{0}, mesh{0, 1}, mesh{0, 1, 2, 3}, mesh{{0, 1}, {2, 
 
 local function under(fn, ...) return rille.autocast("bf16", fn, ...) end
 
--- How many tasks of this name a step has on a rank.
+-- Returns the number of tasks with this name on rank 0.
 local function count(step, name)
   local n = 0
   for word in tostring(step:plan{physical = true}):gmatch("\n%s+%d+%s+(%S+)%s+cpu:0 ") do
@@ -20,7 +22,7 @@ end
 
 -- ---- layouts ----
 
--- Small whole numbers, which 16 bits hold, of rows and columns.
+-- Returns small integers, exact in 16 bits, as rows and columns.
 local function numbers(shape, step, place, sbp)
   local n = 1
   for _, size in ipairs(shape) do n = n * size end
@@ -28,7 +30,7 @@ local function numbers(shape, step, place, sbp)
   return place and t:to_global{placement = place, sbp = sbp} or t
 end
 
-local D <const>, LENGTH <const> = 8, 96 -- gradients beyond 256, which 16 bits do not hold
+local D <const>, LENGTH <const> = 8, 96 -- gradients exceed 256, beyond which bf16 is not exact
 
 local function layers(place, weight, bias)
   local list = {}
@@ -51,7 +53,7 @@ local function apart(x, list)
   return out
 end
 
--- What the layers give, and the gradients of x and of all that is learned; every number is whole.
+-- Returns the results of the layers, and the gradients of x and all parameters. All numbers are integers.
 local function values(products, x, list, compiled)
   local learned, scale = {x}, {}
   for i, m in ipairs(list) do
@@ -82,7 +84,7 @@ local layouts = { -- mesh, weights, biases, inputs
   {P22, {"B", "B"}, {"B", "B"}, {{"S(0)", "S(1)"}}},
 }
 
-local function text(sbp) return type(sbp) == "table" and table.concat(sbp, " ") .. (sbp.order and " turned" or "") or sbp end
+local function text(sbp) return type(sbp) == "table" and table.concat(sbp, " ") .. (sbp.order and " in reverse order" or "") or sbp end
 
 tap.group("layouts", function()
   for _, case in ipairs(layouts) do
@@ -93,7 +95,7 @@ tap.group("layouts", function()
           local x = numbers({2, LENGTH, D}, 3, place, input):detach():requires_grad_(true)
           local list = layers(place, weight, b or nil)
           local got = values(stacked.products, x, list, compiled)
-          tap.is(got, values(apart, x, list, compiled), ("weights %s on %s, x %s, bias %s%s: the same numbers"):format(text(weight),
+          tap.is(got, values(apart, x, list, compiled), ("weights %s on %s, x %s, bias %s%s: values are those of separate layers"):format(text(weight),
             tostring(place), text(input), text(b), compiled and ", compiled" or ""))
         end
       end
@@ -101,12 +103,12 @@ tap.group("layouts", function()
   end
 end)
 
-tap.group("rows that do not divide", function()
+tap.group("uneven rows", function()
   local P3 = mesh{0, 1, 2}
-  tap.is(under(stacked.products, numbers({2, LENGTH, D}, 3, P3, "B"), layers(P3, "S(0)", "S(0)")), nil, "stay apart")
+  tap.is(under(stacked.products, numbers({2, LENGTH, D}, 3, P3, "B"), layers(P3, "S(0)", "S(0)")), nil, "layers stay separate")
 end)
 
--- Of a step with weights cut by rows, what ranks send each other is what it was.
+-- With weights split by rows, ranks send each other no more than before.
 tap.group("moves", function()
   for _, case in ipairs(layouts) do
     local place, weight, bias, inputs = table.unpack(case)
@@ -119,7 +121,7 @@ tap.group("moves", function()
       step(x)
       return step:explain().bytes
     end
-    tap.ok(bytes(stacked.products) <= bytes(apart), ("weights %s on %s: no more moves"):format(text(weight), tostring(place)))
+    tap.ok(bytes(stacked.products) <= bytes(apart), ("weights %s on %s: no more bytes are moved"):format(text(weight), tostring(place)))
   end
 end)
 
@@ -130,7 +132,7 @@ local function attention(options)
   return nn.MultiheadAttention(16, 4, options)
 end
 
--- Products of a forward pass that are not attention's own, which are two.
+-- Returns the number of products in a forward pass, without the two of attention itself.
 local function products(m, how)
   local x = rille.randn{2, 20, 16}
   local other = rille.randn{2, 20, 16}
@@ -145,35 +147,35 @@ local function products(m, how)
 end
 
 local Own = nn.Linear:extend("Own")
-local changes = { -- what stays apart
-  ["forward of its own"] = function(m) m.k_proj.forward = function(self, x) return nn.Linear.forward(self, x) end end,
+local changes = { -- changes after which the layers stay separate
+  ["a forward of its own"] = function(m) m.k_proj.forward = function(self, x) return nn.Linear.forward(self, x) end end,
   ["a subclass"] = function(m) m.v_proj = Own(16, 16) end,
-  ["pinned"] = function(m) rille.parallel(m, {q_proj = {input = "B"}}) end,
-  ["of 16 bits"] = function(m) m.k_proj:to("bf16") end,
-  ["no bias"] = function(m) m.k_proj.bias = nil end,
-  ["of bytes"] = function(m) m.v_proj = require "rille.nn.int8_linear"(m.v_proj) end, -- many rows: a product, too
+  ["a pinned layer"] = function(m) rille.parallel(m, {q_proj = {input = "B"}}) end,
+  ["16-bit weights"] = function(m) m.k_proj:to("bf16") end,
+  ["a layer without bias"] = function(m) m.k_proj.bias = nil end,
+  ["int8 weights"] = function(m) m.v_proj = require "rille.nn.int8_linear"(m.v_proj) end, -- many rows, so this is a product, too
 }
 
 tap.group("attention", function()
-  tap.is(products(attention()), 2, "queries, keys and values are one product, what comes of them another")
-  tap.is(products(attention(), "same"), 2, "so they are where all three are given")
-  tap.is(products(attention{bias = false}), 2, "and without biases")
+  tap.is(products(attention()), 2, "queries, keys and values are one product, the output is another")
+  tap.is(products(attention(), "same"), 2, "the same if query, key and value are given")
+  tap.is(products(attention{bias = false}), 2, "the same without biases")
   local again = attention()
   again.q_proj:recompute()
-  tap.is(products(again), 2, "and where one of them is computed again")
-  tap.is(products(attention{kv_heads = 2}), 4, "keys of fewer heads stay apart")
-  tap.is(products(attention(), "cross"), 4, "so do keys of another input")
-  tap.is(products(attention(), "f32"), 4, "and all without autocast")
-  tap.is(products(attention(), "planned"), 4, "and what a planner lays out")
+  tap.is(products(again), 2, "the same if one layer is recomputed")
+  tap.is(products(attention{kv_heads = 2}), 4, "layers for fewer key heads stay separate")
+  tap.is(products(attention(), "cross"), 4, "layers of another input stay separate")
+  tap.is(products(attention(), "f32"), 4, "without autocast all layers stay separate")
+  tap.is(products(attention(), "planned"), 4, "with a planner all layers stay separate")
   for name, change in pairs(changes) do
     local m = attention()
     change(m)
-    tap.is(products(m), 4, name .. ": stays apart")
+    tap.is(products(m), 4, name .. ": layers stay separate")
   end
-  tap.fails(function() under(attention(), rille.randn{2, 6, 12}) end, "nn.Linear", "an input of another width is a layer's to refuse")
+  tap.fails(function() under(attention(), rille.randn{2, 6, 12}) end, "nn.Linear", "an input of another width is refused by the layer")
 end)
 
--- q_proj is called in a way of its own, so that all three stay apart.
+-- Gives q_proj a forward of its own, so that all three layers stay separate.
 local function keep_apart(m) m.q_proj.forward = function(self, x) return nn.Linear.forward(self, x) end end
 
 tap.group("in use", function()
@@ -185,7 +187,7 @@ tap.group("in use", function()
   local names = {}
   for name in m:named_parameters() do names[#names + 1] = name end
   tap.is(names, {"q_proj.weight", "q_proj.bias", "k_proj.weight", "k_proj.bias", "v_proj.weight", "v_proj.bias", "out_proj.weight",
-    "out_proj.bias"}, "parameters are the layers' own")
+    "out_proj.bias"}, "parameters are those of the layers")
   local texts = {}
   for _, change in ipairs{function() end, keep_apart} do
     rille.manual_seed(7)
@@ -193,10 +195,10 @@ tap.group("in use", function()
     for _, block in ipairs(model.h) do change(block.attention) end
     texts[#texts + 1] = under(model.generate, model, {{3, 1, 4}, {1, 5}}, {max_new_tokens = 8, temperature = 0})
   end
-  tap.is(texts[1], texts[2], "what a model writes with a cache is the same")
+  tap.is(texts[1], texts[2], "text generated with a cache is the same")
 end)
 
--- Three steps of a block, computed again or not, with dropout or in eval.
+-- Three steps of a block, with and without recompute, in train mode with dropout and in eval mode.
 tap.group("training", function()
   local function losses(change, again, evaluates)
     rille.manual_seed(5)
@@ -216,8 +218,8 @@ tap.group("training", function()
   for _, evaluates in ipairs{false, true} do
     local want, mode = losses(keep_apart, false, evaluates), evaluates and "eval" or "train"
     local got = losses(function() end, false, evaluates)
-    tap.near(got, want, mode .. ": the losses of layers apart", 1e-3)
-    tap.is(losses(function() end, true, evaluates), got, mode .. ": computed again, the same bits")
+    tap.near(got, want, mode .. ": losses are those of separate layers", 1e-3)
+    tap.is(losses(function() end, true, evaluates), got, mode .. ": recompute gives the same bits")
   end
 end)
 

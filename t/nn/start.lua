@@ -1,7 +1,8 @@
--- What parameters start with: PyTorch's distributions in every layer, GPT-2's and Llama's in models. Each parameter of each
--- class has a row here, and its mean, its deviation, its fourth moment (3 of a normal distribution, 1.8 of a uniform one)
--- and the bounds of what is uniform are within what its count of elements allows: five deviations (of a fourth moment,
--- `spread` over the root of the count).
+-- start.lua - initial values of parameters: PyTorch's distributions in every layer, GPT-2's and Llama's in models.
+--
+-- Each parameter of each class has a row here. Mean, deviation, fourth moment (3 for normal, 1.8 for uniform) and
+-- bounds must be within five standard errors for the number of elements. (Standard error of the fourth moment: `spread`
+-- over the root of the number.)
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn
@@ -16,7 +17,7 @@ local function normal(deviation)
   return {deviation = deviation, fourth = 3, spread = math.sqrt(24), low = -math.huge, high = math.huge}
 end
 
--- What is wrong with the values of p; nil: nothing.
+-- Returns what is wrong with the values of p; nil: nothing.
 local function differs(p, want)
   local v = p:detach():reshape{-1}
   local n, low, high = v:numel(), v:min():item(), v:max():item()
@@ -38,7 +39,7 @@ local function fan_in(...)
   return uniform(1 / math.sqrt(n))
 end
 
--- For each class of layers, what each of its parameters starts with.
+-- Returns the distribution of each parameter, by class of layer.
 local layers = {
   ["nn.Linear"] = function(m) local want = fan_in(m.weight.shape[2]); return {weight = want, bias = want} end,
   ["nn.Conv2d"] = function(m)
@@ -69,7 +70,7 @@ tap.group("layers", function()
       untried[#untried + 1] = name
     end
   end
-  tap.is(untried, {}, "every class of layers is tried here")
+  tap.is(untried, {}, "every class of layers is tested here")
   for name, net in pairs(made) do
     local wrong = {}
     for path, m in net:named_modules() do
@@ -81,16 +82,17 @@ tap.group("layers", function()
         end
       end
     end
-    tap.is(wrong, {}, name .. " starts as PyTorch's does")
+    tap.is(wrong, {}, name .. " has PyTorch's initial values")
   end
   tap.is(differs(nn.Embedding(300, 40, {std = 0.02}).weight, normal(0.02)), nil, "an embedding of another deviation")
   local others = {["a wider"] = normal(0.022), ["a uniform"] = uniform(0.02 * math.sqrt(3)), ["a smaller"] = normal(0.018)}
   for name, want in pairs(others) do
-    tap.ok(differs(nn.Embedding(300, 40, {std = 0.02}).weight, want), name .. " distribution is told from it")
+    tap.ok(differs(nn.Embedding(300, 40, {std = 0.02}).weight, want), name .. " distribution is detected")
   end
 end)
 
--- What adds to the residual stream is smaller by the root of how often that is done: twice a layer.
+-- Weights whose results are added to the residual stream are smaller by the root of the number of additions, two per
+-- layer.
 tap.group("models", function()
   local std, depth = 0.02, 3
   local small = normal(std / math.sqrt(2 * depth))
@@ -111,10 +113,10 @@ tap.group("models", function()
       local what = differs(p, want)
       if what then wrong[#wrong + 1] = name .. ": " .. what end
     end
-    tap.is({wrong, n}, {{}, #how.small * depth}, kind .. " starts as its paper has it")
+    tap.is({wrong, n}, {{}, #how.small * depth}, kind .. " has the initial values of its paper")
     local ids, labels = rille.randint(0, 300, {4, 64}), rille.randint(0, 300, {256})
     local loss = m(ids):reshape{-1, 300}:cross_entropy(labels):item()
-    tap.near(loss, math.log(300), kind .. ": its loss begins near log(vocab)", 0.05)
+    tap.near(loss, math.log(300), kind .. ": the initial loss is near log(vocab)", 0.05)
   end
 end)
 

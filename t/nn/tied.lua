@@ -1,5 +1,7 @@
--- A table that is looked up and multiplied by: its two gradients meet. They are the sum of those of two tables, in all
--- layouts, eagerly and compiled, whole and in pieces; entries are added where the product left its result.
+-- tied.lua - a table used for embedding and as output layer has the sum of two gradients.
+--
+-- The sum equals that of two separate tables, in all layouts, eager and compiled, with and without micro-batches.
+-- Embedding gradients are added in place to the product's result.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local acts = dofile("t/lib/acts.lua")
@@ -11,10 +13,10 @@ local places = {
   {"split rows", rille.placement("cpu", {0, 1}), "S(0)", "B"},
   {"split width", rille.placement("cpu", {0, 1}), "S(1)", "B"},
   {"rows and batch", rille.placement("cpu", {{0, 1}, {2, 3}}), {"S(0)", "B"}, {"B", "S(0)"}},
-  {"uneven", rille.placement("cpu", {0, 1, 2}), "B", "S(0)", whole = true}, -- three do not divide pieces of two rows
+  {"uneven", rille.placement("cpu", {0, 1, 2}), "B", "S(0)", whole = true}, -- three devices do not divide micro-batches of two rows
 }
 
--- Whole numbers, so that sums are exact in any order.
+-- Values are integers, so sums are exact in any order.
 local function values(kind)
   rille.manual_seed(5)
   local table_ = rille.randint(-2, 3, {ROWS, WIDTH}):to("f32")
@@ -29,7 +31,7 @@ end
 
 local function global(t, place, sbp) return t:to_global{placement = place, sbp = sbp} end
 
--- The gradient of the tied table, or the sum of those of two.
+-- Returns the gradient of the tied table, or the sum of two separate gradients.
 local function gradient(place, how, kind, tied)
   local table_, ids, g = values(kind)
   local function param()
@@ -56,7 +58,7 @@ local function gradient(place, how, kind, tied)
 end
 
 for _, place in ipairs(places) do
-  for _, how in ipairs{{"eager", eager = true}, {"compiled", pieces = 1}, {"in two pieces", pieces = 2}} do
+  for _, how in ipairs{{"eager", eager = true}, {"compiled", pieces = 1}, {"two micro-batches", pieces = 2}} do
     for _, kind in ipairs(how.pieces == 2 and place.whole and {} or {"many ids", "one id"}) do
       local got, run = gradient(place, how, kind, true)
       local name = ("%s, %s, %s"):format(place[1], how[1], kind)
@@ -67,15 +69,15 @@ for _, place in ipairs(places) do
         alone = alone + (act.name == "add" and 1 or 0)
       end
       if how.pieces == 1 and type(place[3]) == "string" and place[3] == "B" then
-        tap.is({joined, alone}, {place[4] == "B" and 1 or place[1] == "uneven" and 3 or 2, 0}, name .. ": entries are added where the product left its result")
+        tap.is({joined, alone}, {place[4] == "B" and 1 or place[1] == "uneven" and 3 or 2, 0}, name .. ": embedding gradients are added in place")
       end
     end
   end
 end
 
--- Ids that are in no row are told by their place in the whole batch, whoever finds them; nothing is updated.
+-- An id out of range is reported by its position in the whole batch, whatever device finds it, and nothing is updated.
 for _, place in ipairs(places) do
-  for _, how in ipairs{{"compiled", pieces = 1}, {"in two pieces", pieces = place.whole and 1 or 2}} do
+  for _, how in ipairs{{"compiled", pieces = 1}, {"two micro-batches", pieces = place.whole and 1 or 2}} do
     local table_, ids, g = values()
     local rows = ids:totable()
     rows[BATCH][2] = ROWS
@@ -83,19 +85,19 @@ for _, place in ipairs(places) do
     local w = rille.tensor(table_:totable(), {dtype = "f32", placement = place[2], sbp = place[3], requires_grad = true})
     local opt = rille.optim.SGD({w}, {lr = 1})
     local run = rille.graph(function(i, h, x)
-      -- nobody wants the loss, so that only the gradient looks at the ids
+      -- the loss is not a result, so only the gradient checks the ids
       local loss = rille.embedding(i, w):sum() + (x:matmul(w:transpose(0, 1)) * h):sum()
       loss:backward(); opt:step(); opt:zero_grad()
       return rille.ones({1})
     end, {micro_batches = how.pieces})
     local function whole(t) return global(t, place[2], place[4]) end
     tap.fails(function() run(whole(ids), whole(g), whole(rille.ones{BATCH, LENGTH, WIDTH})) end,
-      {"id " .. ROWS, "{" .. BATCH - 1 .. ", 1}", "tied.lua"}, place[1] .. ", " .. how[1] .. ": an id beyond the rows is named")
-    tap.is(w:totable(), table_:totable(), place[1] .. ", " .. how[1] .. ": and nothing is updated")
+      {"id " .. ROWS, "{" .. BATCH - 1 .. ", 1}", "tied.lua"}, place[1] .. ", " .. how[1] .. ": an id out of range is named")
+    tap.is(w:totable(), table_:totable(), place[1] .. ", " .. how[1] .. ": nothing is updated")
   end
 end
 
--- The product's gradient is there already, and stays, when the other one asks for its own.
+-- The product's gradient was read before. It keeps its values when the embedding's gradient is read.
 for _, place in ipairs(places) do
   local ids = global(rille.tensor({{0, 1, 2}, {2, 1, 2}}, {dtype = "i64"}), place[2], place[4])
   local x = global(rille.ones{2, 3, WIDTH}, place[2], place[4])
@@ -108,7 +110,7 @@ for _, place in ipairs(places) do
   local loss = rille.embedding(ids, a):sum() + x:matmul((a + b):transpose(0, 1)):sum()
   loss:backward()
   local before = row(b.grad)
-  tap.is({before, row(a.grad), row(b.grad)}, {{6, 6, 6}, {7, 8, 9}, {6, 6, 6}}, place[1] .. ": entries are added to what is there, which stays")
+  tap.is({before, row(a.grad), row(b.grad)}, {{6, 6, 6}, {7, 8, 9}, {6, 6, 6}}, place[1] .. ": the sum is right, and the earlier gradient keeps its values")
 end
 
 tap.done()

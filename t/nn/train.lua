@@ -1,5 +1,6 @@
--- train.lua - whether what a training learns can be saved is told before it begins: as the save itself would tell, and
--- without changing anything.
+-- train.lua - rille.train.saves_to tells before a training whether its results can be saved.
+--
+-- The answer is that of the save itself, and nothing is changed.
 
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
@@ -11,7 +12,7 @@ local function fresh()
   sh "rm -rf @ && mkdir @ @/folder && echo text >@/file && echo old >@/folder/old"
   sh "ln -s file @/link && ln -s folder @/way && ln -s no/x @/lost"
 end
--- All names, contents and times of what there is.
+-- Returns names, contents and times of all files.
 local function state()
   local p = io.popen(("cd '%s' && ls -lAR --time-style=+%%s.%%N && find . -type f -exec cat {} +"):format(dir))
   local text = p:read("a")
@@ -28,7 +29,7 @@ local saves = {
 }
 local paths = {"file", "folder", "new", "new/", "folder/new", "folder/old", "folder/", "no/new", "file/new", "link", "way", "way/new", "lost"}
 
-tap.group("what can be saved where", function()
+tap.group("saves_to agrees with the save", function()
   local good, bad = 0, 0
   for kind, save in pairs(saves) do
     for _, path in ipairs(paths) do
@@ -37,16 +38,16 @@ tap.group("what can be saved where", function()
       local told, why = pcall(rille.train.saves_to, name, kind)
       if kind ~= "checkpoints" then tap.is(state(), before, ("%s, %s: nothing is changed"):format(kind, path)) end
       local saved, because = pcall(save, name)
-      tap.is(told, saved, ("%s, %s: it is told that it can be saved where it can"):format(kind, path))
+      tap.is(told, saved, ("%s, %s: saves_to accepts if the save succeeds"):format(kind, path))
       if told ~= saved then tap.diag(tostring(told and because or why)) end
       if told then good = good + 1 else bad = bad + 1 end
       if not told then tap.ok(tap.has(tostring(why), name), ("%s, %s: the error names the path"):format(kind, path)) end
     end
   end
-  tap.ok(good >= 15 and bad >= 9, ("%d could be saved, %d could not"):format(good, bad))
+  tap.ok(good >= 15 and bad >= 9, ("%d paths could be saved to, %d could not"):format(good, bad))
 end)
 
--- What is none of what is wanted is told at the user's line, by who wants it.
+-- An argument of a wrong type is reported at the user's line, with the function's name.
 tap.group("arguments of the wrong kind", function()
   local progress = rille.train.progress
   local out = setmetatable({}, {__index = {write = function() end, flush = function() end}})
@@ -67,11 +68,11 @@ tap.group("arguments of the wrong kind", function()
     ["nn.MixtureOfExperts: d "] = {function(v) nn.MixtureOfExperts(v, 4, 4) end, 0, 1.5, {}, "4"},
   } do
     for i = 2, #row do
-      tap.fails(function() return row[1](row[i]) end, {"train.lua:", what}, ("%s is not %s"):format(what, row[i]))
+      tap.fails(function() return row[1](row[i]) end, {"train.lua:", what}, ("%s refuses %s"):format(what, row[i]))
     end
   end
-  tap.fails(function() nn.MixtureOfExperts(4, 4) end, {"train.lua:", "the number of experts is a positive integer, not nil"}, "nor nothing")
-  tap.fails(function() rille.train.progress{total = 3, file = out}:update(nil, 1, 1) end, {"train.lua:", "the step is a whole number"}, "a step that is not there")
+  tap.fails(function() nn.MixtureOfExperts(4, 4) end, {"train.lua:", "the number of experts is a positive integer, not nil"}, "MixtureOfExperts refuses a missing number of experts")
+  tap.fails(function() rille.train.progress{total = 3, file = out}:update(nil, 1, 1) end, {"train.lua:", "the step is a whole number"}, "a missing step")
   progress{total = 1, file = out}:update(1.0, 0 / 0, 3)
 end)
 
@@ -80,13 +81,13 @@ tap.group("errors", function()
   local line = debug.getinfo(1, "l").currentline + 1
   local _, why = pcall(function() rille.train.saves_to(dir .. "/no/x", "folder") end)
   local want = ("train.lua:%d: rille.train.saves_to: %s/no/x cannot be written: No such file"):format(line, dir)
-  tap.ok(tap.has(tostring(why), want), "the line is the user's")
-  tap.fails(function() rille.train.saves_to(dir .. "/file", "folder") end, {"is a file; a folder is wanted"}, "a file is no folder")
-  tap.fails(function() rille.train.saves_to(dir .. "/folder") end, {"is a folder; a file is wanted"}, "nor is it the other way round")
-  tap.fails(function() rille.train.saves_to(dir, "module") end, {"a file, a folder, a picture or checkpoints", "module"}, "what is saved is one of four kinds")
-  tap.fails(function() rille.train.saves_to(dir .. "/x.png", "picture") end, {"saves_to writes an SVG", "x.png"}, "a picture is an SVG")
-  tap.fails(function() rille.train.saves_to(3) end, {"rille.train.saves_to", "3"}, "a path is a text")
-  tap.is(rille.train.saves_to(dir .. "/folder/x"), dir .. "/folder/x", "the path is given back")
+  tap.ok(tap.has(tostring(why), want), "the error has the user's line")
+  tap.fails(function() rille.train.saves_to(dir .. "/file", "folder") end, {"is a file; a folder is wanted"}, "a file instead of a folder is refused")
+  tap.fails(function() rille.train.saves_to(dir .. "/folder") end, {"is a folder; a file is wanted"}, "a folder instead of a file is refused")
+  tap.fails(function() rille.train.saves_to(dir, "module") end, {"a file, a folder, a picture or checkpoints", "module"}, "an unknown kind is refused")
+  tap.fails(function() rille.train.saves_to(dir .. "/x.png", "picture") end, {"saves_to writes an SVG", "x.png"}, "a picture must be an SVG")
+  tap.fails(function() rille.train.saves_to(3) end, {"rille.train.saves_to", "3"}, "a path must be a string")
+  tap.is(rille.train.saves_to(dir .. "/folder/x"), dir .. "/folder/x", "the path is returned")
 end)
 
 os.execute("rm -rf '" .. dir .. "'")

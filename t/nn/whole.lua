@@ -1,5 +1,6 @@
--- What changes all parameters of a module at once - to_global, to, load_state_dict, a recipe, a checkpoint - does all of
--- it or nothing, and says which parameter is in the way.
+-- whole.lua - functions that change all parameters of a module change all or none, and name the parameter that fails.
+--
+-- Tested: to_global, to, load_state_dict, a recipe, a checkpoint.
 
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
@@ -7,7 +8,8 @@ local nn = rille.nn
 
 local P = rille.placement("cpu", {0, 1})
 
--- A module of this class has two layers, then a tensor that is no variable: it is computed of the first.
+-- Net has two layers and a block; with_result() adds a tensor that is no variable, because it is computed from the
+-- first layer.
 local Net = nn.Module:extend("Net")
 function Net:init()
   self.a = nn.Linear(4, 8)
@@ -23,7 +25,7 @@ local function with_result()
   return net
 end
 
--- All that a change could leave half done: where everything lies, what it is, values and gradients, pins.
+-- Returns all state that a change could leave half done: layouts, placements, dtypes, values, gradients, pins.
 local function state_of(net)
   local state = {}
   for _, found in ipairs(net:named_tensors()) do
@@ -50,25 +52,25 @@ local dir = os.tmpname()
 os.remove(dir)
 
 local failing = {
-  {"a bias has no axis 1", Net, function(net) net:to_global{placement = P, sbp = "S(1)"} end,
+  {"a bias without axis 1", Net, function(net) net:to_global{placement = P, sbp = "S(1)"} end,
     {"whole.lua:", "Net:to_global: 'a.bias' f32{8}: sbp: \"S(1)\" splits axis 1"}},
-  {"a mesh of one axis", Net, function(net) net:to_global{placement = P, sbp = {"S(0)", "B"}} end, {"Net:to_global: 'a.weight' f32{8, 4}"}},
-  {"a result is no variable", with_result, function(net) net:to_global{placement = P, sbp = "B"} end,
+  {"two SBP entries for one mesh axis", Net, function(net) net:to_global{placement = P, sbp = {"S(0)", "B"}} end, {"Net:to_global: 'a.weight' f32{8, 4}"}},
+  {"a result instead of a variable", with_result, function(net) net:to_global{placement = P, sbp = "B"} end,
     {"whole.lua:", "Net:to_global: 'w' f32{8, 4}", "not a variable"}},
-  {"an option nobody knows", Net, function(net) net:to_global{place = P} end, {"whole.lua:", "Net:to_global", "place"}},
+  {"an unknown option", Net, function(net) net:to_global{place = P} end, {"whole.lua:", "Net:to_global", "place"}},
   {"no options", Net, function(net) net:to_global() end, {"whole.lua:", "Net:to_global", "{placement =, sbp =}"}},
   {"to_global in a trace", Net, traced(function(net) net:to_global{placement = P, sbp = "B"} end),
     {"Net:to_global: 'a.weight' f32{8, 4}", "inside a graph"}},
-  {"integers have no gradients", Net, function(net) net:to("i64") end, {"whole.lua:", "Net:to: a float dtype is wanted, not \"i64\""}},
-  {"nor is there such a dtype", Net, function(net) net:to("f99") end, {"whole.lua:", "Net:to: a float dtype is wanted, not \"f99\""}},
-  {"nor is none one", Net, function(net) net:to() end, {"whole.lua:", "Net:to: a float dtype is wanted, not nil"}},
+  {"an integer dtype", Net, function(net) net:to("i64") end, {"whole.lua:", "Net:to: a float dtype is wanted, not \"i64\""}},
+  {"an unknown dtype", Net, function(net) net:to("f99") end, {"whole.lua:", "Net:to: a float dtype is wanted, not \"f99\""}},
+  {"a missing dtype", Net, function(net) net:to() end, {"whole.lua:", "Net:to: a float dtype is wanted, not nil"}},
   {"load_state_dict into a result", with_result, function(net) net:load_state_dict(saved_values(net)) end,
     {"whole.lua:", "Net:load_state_dict: 'w' f32{8, 4}", "not a variable"}},
   {"net:load into a result", with_result, function(net)
     rille.save(dir .. ".safetensors", saved_values(net))
     net:load(dir .. ".safetensors")
   end, {"whole.lua:", "Net:load: ", "'w' f32{8, 4}", "not a variable"}},
-  {"values that are nowhere", Net, function(net)
+  {"values on meta devices", Net, function(net)
     local state = saved_values(net)
     state["a.bias"] = rille.ones({8}, {placement = rille.placement("meta", {0})})
     net:load_state_dict(state)
@@ -89,7 +91,7 @@ local failing = {
     net.a.weight.grad = rille.ones{8, 4}
     local before = state_of(net)
     local good, why = pcall(rille.checkpoint.load, dir, {model = net})
-    tap.is(state_of(net), before, "a checkpoint that cannot be taken leaves values and gradients")
+    tap.is(state_of(net), before, "a checkpoint that cannot be loaded leaves values and gradients unchanged")
     net.a.weight.grad = nil
     rille.no_grad(function() net.a.weight:copy_(net.w / 2) end)
     error(good or why, 0)
@@ -101,11 +103,11 @@ for _, row in ipairs(failing) do
   rille.manual_seed(3)
   local net = make()
   local before = state_of(net)
-  tap.fails(function() fn(net) end, words, name .. " is an error that names the parameter")
-  tap.is(state_of(net), before, name .. ": the module is as it was")
+  tap.fails(function() fn(net) end, words, name .. ": the error names the cause")
+  tap.is(state_of(net), before, name .. ": the module is unchanged")
 end
 
--- Values that nobody has computed yet, one of which cannot be.
+-- Values that are not computed yet, one of which cannot be computed.
 tap.group("values that fail when they are read", function()
   local net = nn.Linear(2, 3)
   local opt = rille.optim.Adam(net:parameters())
@@ -113,17 +115,17 @@ tap.group("values that fail when they are read", function()
   local before, state, kept = state_of(net), net:state_dict(), opt:state_dict()
   state.bias, state.weight = state.bias + 1, looked_up(7) * 2
   kept["0.m"], kept.steps = looked_up(7), rille.tensor(3, {dtype = "i64"})
-  tap.fails(function() net:load_state_dict(state) end, {"nn.Linear:load_state_dict: 'weight' f32{3, 2}", "id 7"}, "a parameter's is told at once")
-  tap.is(state_of(net), before, "and nothing was taken")
-  tap.fails(function() opt:load_state_dict(kept) end, {"optim.Adam:load_state_dict: '0.m' f32{3, 2}", "id 7"}, "so is an optimiser's")
-  tap.is({opt.steps, opt.slots[1].m:sum():item()}, {0, 0}, "and nothing was taken")
+  tap.fails(function() net:load_state_dict(state) end, {"nn.Linear:load_state_dict: 'weight' f32{3, 2}", "id 7"}, "load_state_dict of a module fails at once")
+  tap.is(state_of(net), before, "nothing is loaded")
+  tap.fails(function() opt:load_state_dict(kept) end, {"optim.Adam:load_state_dict: '0.m' f32{3, 2}", "id 7"}, "load_state_dict of an optimiser fails at once")
+  tap.is({opt.steps, opt.slots[1].m:sum():item()}, {0, 0}, "nothing is loaded")
   state.weight, kept["0.m"] = looked_up(1) * 2, looked_up(1)
   net:load_state_dict(state)
   opt:load_state_dict(kept)
-  tap.is({net.weight:totable(), opt.slots[1].m:totable(), opt.steps}, {{{2, 4}, {6, 8}, {6, 8}}, {{1, 2}, {3, 4}, {3, 4}}, 3}, "those that can be are")
+  tap.is({net.weight:totable(), opt.slots[1].m:totable(), opt.steps}, {{{2, 4}, {6, 8}, {6, 8}}, {{1, 2}, {3, 4}, {3, 4}}, 3}, "valid values are loaded")
   local meta = nn.Linear(2, 3)
   meta:to_global{placement = rille.placement("meta", {0, 1}), sbp = "B"}
-  tap.ok(pcall(meta.load_state_dict, meta, meta:state_dict()), "what has no values is taken without them")
+  tap.ok(pcall(meta.load_state_dict, meta, meta:state_dict()), "states without values are accepted on meta devices")
 end)
 
 tap.group("an optimiser's state", function()
@@ -134,13 +136,13 @@ tap.group("an optimiser's state", function()
   local short = {}
   for name, t in pairs(state) do short[name] = t end
   short["3.m"] = rille.ones{5}
-  tap.fails(function() opt:load_state_dict(short) end, {"whole.lua:", "optim.SGD:load_state_dict: '3."}, "one that does not fit is named")
-  tap.is({opt.steps, opt:state_dict()["0.m"]:sum():item()}, {0, 0}, "and nothing was taken")
+  tap.fails(function() opt:load_state_dict(short) end, {"whole.lua:", "optim.SGD:load_state_dict: '3."}, "a value that does not fit is named")
+  tap.is({opt.steps, opt:state_dict()["0.m"]:sum():item()}, {0, 0}, "nothing is loaded")
   opt:load_state_dict(state)
-  tap.is({opt.steps, opt:state_dict()["0.m"]:min():item()}, {1, 1}, "what fits is taken whole")
+  tap.is({opt.steps, opt:state_dict()["0.m"]:min():item()}, {1, 1}, "a state that fits is loaded completely")
 end)
 
-tap.group("what can be done is done as before", function()
+tap.group("successful changes", function()
   rille.manual_seed(3)
   local net = Net()
   local want = net.a.weight:totable()
@@ -149,17 +151,17 @@ tap.group("what can be done is done as before", function()
   net.a.weight.grad = rille.ones{8, 4}
   net:to_global{placement = P, sbp = "S(0)"}
   tap.is({net.a.weight.sbp, net.lm.weight.sbp, net.a.bias.sbp, net.count.sbp, net.a.weight.grad.sbp},
-    {"S(0)", "S(0)", "S(0)", "S(0)", "S(0)"}, "all lie anew, and gradients with them")
-  tap.is(net.a.weight:totable(), want, "and are what they were")
+    {"S(0)", "S(0)", "S(0)", "S(0)", "S(0)"}, "all parameters and gradients have the new layout")
+  tap.is(net.a.weight:totable(), want, "values are unchanged")
   net:to("f64")
   tap.is({net.a.weight.dtype, net.lm.weight.dtype, net.count.dtype, net.a.bias.requires_grad}, {"f64", "f64", "i64", true},
-    "floats are cast")
-  tap.is({net.a.weight.grad.dtype, net.a.weight.grad:sum():item()}, {"f64", 32}, "and their gradients")
-  tap.ok(rawequal(net.a.weight, net.lm.weight), "what was tied still is")
+    "float parameters are cast")
+  tap.is({net.a.weight.grad.dtype, net.a.weight.grad:sum():item()}, {"f64", 32}, "gradients are cast")
+  tap.ok(rawequal(net.a.weight, net.lm.weight), "tied parameters stay tied")
   local state = net:state_dict()
   state["a.weight"], state["lm.weight"] = state["a.weight"] + 1, nil
   net:load_state_dict(state)
-  tap.near(net.lm.weight:sum():item(), rille.tensor(want):sum():item() + 32, "values go in, under either name", 1e-4)
+  tap.near(net.lm.weight:sum():item(), rille.tensor(want):sum():item() + 32, "values are loaded under either name", 1e-4)
 end)
 
 tap.group("many parameters", function()
@@ -169,24 +171,24 @@ tap.group("many parameters", function()
   net:to_global{placement = P, sbp = "S(0)"}
   local cut = 0
   for _, p in ipairs(net:parameters()) do cut = cut + (p.sbp == "S(0)" and 1 or 0) end
-  tap.is(cut, 800, "move as few do")
+  tap.is(cut, 800, "800 parameters get the new layout")
   net:load_state_dict(net:state_dict())
   net:to("f64")
-  tap.is(net[400].bias.dtype, "f64", "and are loaded and cast")
+  tap.is(net[400].bias.dtype, "f64", "800 parameters are loaded and cast")
 end)
 
-tap.group("values that are no numbers", function()
+tap.group("NaN values", function()
   local net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
   nn.tie(net[1], "weight", net[2], "weight")
   net[1].weight:copy_(rille.full({2, 2}, 0 / 0))
   net:load_state_dict(net:state_dict())
-  tap.ok(net[2].weight:sum():item() ~= net[2].weight:sum():item(), "a tied weight of NaN goes round")
+  tap.ok(net[2].weight:sum():item() ~= net[2].weight:sum():item(), "a tied weight of NaN is saved and loaded")
   local state = net:state_dict()
   state["0.weight"] = rille.ones{2, 2}
-  tap.fails(function() net:load_state_dict(state) end, {"0.weight", "1.weight", "differ"}, "another under one of its names does not")
+  tap.fails(function() net:load_state_dict(state) end, {"0.weight", "1.weight", "differ"}, "different values under two tied names are refused")
   local opt = rille.optim.Adam(net:parameters())
   opt.betas = {{}}
-  tap.ok(tostring(opt):find("betas = {a table}", 1, true), "options that are none are shown, and told at the step")
+  tap.ok(tostring(opt):find("betas = {a table}", 1, true), "invalid options are printed without an error")
 end)
 
 tap.group("moves that fail when they run", function()
@@ -194,11 +196,11 @@ tap.group("moves that fail when they run", function()
   local want = net.weight:totable()
   net:to_global{placement = P, sbp = "S(0)"}
   rille._fail_act(1)
-  tap.fails(function() net.weight:totable() end, {"whole.lua:"}, "values are moved when they are wanted")
+  tap.fails(function() net.weight:totable() end, {"whole.lua:"}, "values are moved when they are read")
   rille._fail_act(0)
-  tap.is(net.weight:totable(), want, "and are not lost then")
+  tap.is(net.weight:totable(), want, "values are not lost by a failed move")
   net:to_global{placement = rille.placement("cpu", {0}), sbp = "B"}
-  tap.is(net.weight:totable(), want, "nor on their way back")
+  tap.is(net.weight:totable(), want, "values can be moved back")
 end)
 
 os.execute(("rm -rf '%s' '%s.safetensors'"):format(dir, dir))

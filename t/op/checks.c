@@ -1,10 +1,9 @@
-/* checks.c - what is wrong in data is found where the data is, and said later on the host.
+/* checks.c - invalid data is detected on the device where the data is, and reported later by the host.
  *
- * For every operator that takes positions or divisors, every sample and every way
- * of computing it: one element is made a number that is no position. Those with
- * say() find that element and no other, leave nothing unsaid and name it in the
- * same words by every way; the others pass it over. Nobody writes past its
- * results, since on a stream all of them may be under way by then. */
+ * For every operator with index or divisor operands, every sample and every kernel variant, one element is set to an
+ * invalid value. Operators with say() must find exactly that element, and report it in the same words by every
+ * variant. Other operators must ignore it. No operator may write outside its results, because on a stream they may
+ * all be running by then. */
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
 #include "kernels/exec/sample.h"
@@ -19,7 +18,7 @@ enum { EDGE = 256, CANARY = 0x5a, MOST = 4096 };
 struct trial {
     struct sample sample;
     struct view view[SAMPLE_IN + OP_OUT];
-    unsigned char *memory[SAMPLE_IN + OP_OUT]; /* with an edge on both sides */
+    unsigned char *memory[SAMPLE_IN + OP_OUT]; /* with guard bytes on both sides */
     size_t bytes[SAMPLE_IN + OP_OUT];
     void *data[SAMPLE_IN + OP_OUT];
 };
@@ -85,7 +84,7 @@ edges_are_whole(const struct trial *t)
     return true;
 }
 
-/* Runs it and says what it found, later: when nothing of the data is left. */
+/* Runs the kernel. Then overwrites the operands and asks the kernel for the message, which must not need the data. */
 static int
 compute(struct trial *t, const struct op *op, struct finding *find)
 {
@@ -118,7 +117,7 @@ fits(enum dtype d, int64_t x)
     return elem_get_i(d, one, 0) == x;
 }
 
-/* One element of operand i is x, no position: it and its place are what is found. */
+/* Sets one element of operand i to the invalid value x. The kernel must find the element and its position. */
 static void
 try_way(struct trial *t, const struct op *op, const char *way, int i, int64_t x, char *said)
 {
@@ -137,7 +136,7 @@ try_way(struct trial *t, const struct op *op, const char *way, int i, int64_t x,
            (long long)find.at);
     if (status) snprintf(said, 400, "%s", err_text());
     status = compute(t, op, &find);
-    if (status || find.at) ok(false, "%s by %s: good data passes: %s", op->name, way, status ? err_text() : "");
+    if (status || find.at) ok(false, "%s by %s: valid data passes: %s", op->name, way, status ? err_text() : "");
 }
 
 static void
@@ -155,7 +154,7 @@ try_value(struct trial *t, const struct op *op, int i, int64_t x)
         alone.host.kernel = one;
         seed = same;
         try_way(t, &alone, v->name, i, x, by_way);
-        if (strcmp(by_ref, by_way)) ok(false, "%s: \"%s\" is said as \"%s\"", op->name, by_ref, by_way);
+        if (strcmp(by_ref, by_way)) ok(false, "%s: variants report \"%s\" and \"%s\"", op->name, by_ref, by_way);
     }
 }
 
@@ -188,13 +187,12 @@ try_op(const struct op *op)
         trial_close(&t);
     }
     if (ntried > before && tap_failed == failed)
-        ok(true, "%s %s (%ld tries)", op->name, op->host.say ? "finds what is no position" : "passes it over",
+        ok(true, "%s %s (%ld tries)", op->name, op->host.say ? "finds invalid values" : "ignores invalid values",
            ntried - before);
 }
 
-/* Of the operators that take positions these pass over others: what counts labels and what reads the result of
- * cross_entropy_rows or _parts, since these check them, what writes into a cache, and what multiplies by the experts
- * that topk gave. */
+/* Operators with index operands that do not check them: label_count and readers of the results of cross_entropy_rows
+ * or _parts, which check the labels; put, which writes into a cache; products with the experts that topk chose. */
 static const char *const silent[] = {"label_count", "cross_entropy_grad", "cross_entropy_parts_grad",
                                      "put",         "expert_matmul",      "expert_matmul_grad"};
 
@@ -205,8 +203,8 @@ try_says(const struct op *op)
     for (int i = 0; i < OP_OPERAND; i++) takes = takes || takes_positions(op, i);
     for (size_t i = 0; i < countof(silent); i++) passes = passes || !strcmp(op->name, silent[i]);
     if (takes && op->host.ref)
-        ok(!op->host.say == passes, "%s %s", op->name, passes ? "is silent" : "says what is no position");
-    if (op->host.say && !op->host.allows) ok(false, "%s says what is wrong, and not what is right", op->name);
+        ok(!op->host.say == passes, "%s %s", op->name, passes ? "does not check indices" : "reports invalid indices");
+    if (op->host.say && !op->host.allows) ok(false, "%s reports an invalid value without the valid range", op->name);
 }
 
 int

@@ -1,8 +1,8 @@
-/* choice.c - what the choice of a signature promises of every operator: plain operands give a partial result only
- * where a factor that they cut is reduced, work is balanced where that costs no bytes, and an update lies as its
- * parameter.
+/* choice.c - promises of the choice of a signature, for every operator.
  *
- * Walks the table of operators with the price that sessions use. */
+ * Operands without partial values give a partial result only if a split factor is reduced. Work is balanced if that
+ * costs no bytes. An update has the layout of its parameter. The test walks the table of operators and uses the
+ * prices of sessions. */
 #include "boxing/box.h"
 #include "kernels/op/lib/table.h"
 #include "t/lib/sound.h"
@@ -44,7 +44,8 @@ random_plain(struct sound *s, const struct place *p, int ndim)
     return l;
 }
 
-/* Is a result partial on axis x although nothing is cut there, or an operand made partial? */
+/* Returns true if a result is partial on axis x although no operand is split there, or if an operand was made
+ * partial. */
 static bool
 partial_by_itself(const struct sound *s, const struct sig_candidate *c, int x)
 {
@@ -80,7 +81,7 @@ test_plain(const struct op *op, uint64_t seed)
             tried++;
             sound_end(&s);
         }
-    ok(!wrong && tried, "no plain operands of %s give a partial that no factor forces", op->name);
+    ok(!wrong && tried, "%s: results are partial only if a split factor is reduced", op->name);
 }
 
 /* ---- balance ---- */
@@ -124,7 +125,7 @@ choice_is_balanced(struct sound *s, const struct place *p, const struct layout *
     return !wrong;
 }
 
-/* Plain operands on meshes whose axes are longer than many dimensions of the samples. */
+/* Operands without partial values, on meshes with axes longer than many dimensions of the samples. */
 static void
 test_balance(const struct op *op, uint64_t seed)
 {
@@ -147,7 +148,7 @@ test_balance(const struct op *op, uint64_t seed)
             tried++;
             sound_end(&s);
         }
-    ok(!wrong && tried, "of signatures of equal bytes %s takes a balanced one", op->name);
+    ok(!wrong && tried, "%s: of signatures with equal bytes a balanced one is chosen", op->name);
 }
 
 /* ---- updates ---- */
@@ -160,8 +161,8 @@ on_one_axis(struct sound *s, const struct place *p, struct sbp v)
     return l;
 }
 
-/* All operands as `state`, the last that has the parameter's shape (the gradient) as `gradient`, a number in a tensor
- * whole: what moves is the gradient alone, and every result that has elements lies as the parameter. */
+/* Gives all operands the layout `state`, the gradient (the last operand with the parameter's shape) `gradient`, and
+ * 0-d tensors B. Only the gradient may move, and every non-empty result must have the parameter's layout. */
 static bool
 update_stays(struct sound *s, struct sbp state, struct sbp gradient)
 {
@@ -199,7 +200,7 @@ test_update(const struct op *op)
         }
         sound_end(&s);
     }
-    ok(!wrong && tried, "%s splits as its parameter", op->name);
+    ok(!wrong && tried, "%s is split like its parameter", op->name);
 }
 
 int
@@ -211,6 +212,6 @@ main(void)
     int nupdate = 0;
     for (int i = 0; i < op_count; i++)
         if (op_table[i]->flags & OP_UPDATE) test_update(op_table[i]), nupdate++;
-    ok(nupdate >= 2, "there are %d updates", nupdate);
+    ok(nupdate >= 2, "%d updates were tried", nupdate);
     return done();
 }

@@ -1,23 +1,23 @@
--- edges.lua - numbers at the edges of what operators are asked: sums whose terms differ by more than floats hold, norms
--- of NaN, gradients of gradients far out, logarithms of what is too small, results near 0.
+-- edges.lua - extreme numbers as operands: sums of terms of very different size, norms of NaN, second gradients far
+-- from 0, logarithms of tiny numbers, results near 0.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
 local HALVES = {"bf16", "f16"}
 
--- ---- sums down columns are of doubles, however many there are ----
+-- ---- sums of columns are computed in f64, for any number of columns ----
 
 for _, columns in ipairs{1, 2, 3, 40, 63, 64, 65, 1029} do
   local x = rille.tensor{{2 ^ 24}, {1}, {1}, {-3}, {1}}:expand{5, columns}:clone()
-  tap.is(x:sum{axis = 0}:min():item(), 2.0 ^ 24, ("sum of %d columns: small terms beside a large one count"):format(columns))
-  tap.is(x:slice(0, 0, 3):sum{axis = 0}:min():item(), 2.0 ^ 24 + 2, "of fewer rows")
+  tap.is(x:sum{axis = 0}:min():item(), 2.0 ^ 24, ("sum of %d columns: small terms beside a large term count"):format(columns))
+  tap.is(x:slice(0, 0, 3):sum{axis = 0}:min():item(), 2.0 ^ 24 + 2, "the same with fewer rows")
   local big = rille.full({4, columns}, 3e38)
   big[{{2, 4}}] = -3e38
-  tap.is(big:sum{axis = 0}:abs():max():item(), 0.0, "terms whose sums leave the range take each other away")
-  tap.is(rille.tensor{{1}, {2 ^ -30}}:expand{2, columns}:clone():sum{axis = 0, dtype = "f64"}:max():item(), 1 + 2 ^ -30, "as f64")
+  tap.is(big:sum{axis = 0}:abs():max():item(), 0.0, "terms whose partial sums overflow cancel")
+  tap.is(rille.tensor{{1}, {2 ^ -30}}:expand{2, columns}:clone():sum{axis = 0, dtype = "f64"}:max():item(), 1 + 2 ^ -30, "the sum in f64")
 end
 
--- ---- NaN in a row is in all that is made of it ----
+-- ---- a NaN spreads over its own row only, and over all of it ----
 
 for _, dtype in ipairs{"f32", "f64", "bf16", "f16"} do
   for _, columns in ipairs{4, 8, 33, 1030} do
@@ -26,12 +26,12 @@ for _, dtype in ipairs{"f32", "f64", "bf16", "f16"} do
     for _, norm in ipairs{"rms_norm", "layer_norm", "softmax", "log_softmax", "logsumexp", "sum", "var"} do
       local y = (x[norm](x, norm:find("norm") and {} or {axis = 1}) * 1):reshape{2, -1}
       local odd = y:ne(y):to("i64"):sum{axis = 1}:totable()
-      tap.ok(odd[1] == y.shape[2] and odd[2] == 0, ("%s of %s, %d columns: NaN is in its row alone, and in all of it"):format(norm, dtype, columns))
+      tap.ok(odd[1] == y.shape[2] and odd[2] == 0, ("%s of %s, %d columns: NaN fills its row and no other"):format(norm, dtype, columns))
     end
   end
 end
 
--- ---- rows whose squares leave the range of f32 ----
+-- ---- rows whose squares overflow f32 ----
 
 for _, dtype in ipairs{"f32", "bf16"} do
   for _, columns in ipairs{4, 17, 64, 1500} do
@@ -50,13 +50,13 @@ for _, dtype in ipairs{"f32", "bf16"} do
         local off, bend = (y - want):abs():max():item(), ((dx - wanted):abs() / (wanted:abs():max())):slice(0, 1, 2):max():item()
         local allowed = (dtype == "bf16" and 2 ^ -7 or 1e-5) * want:abs():max():item()
         tap.ok(off <= allowed and bend <= (dtype == "bf16" and 2e-2 or 1e-5),
-          ("%s of %s, %d columns, one of %g: %g, the gradient %g"):format(norm, dtype, columns, huge, off, bend))
+          ("%s of %s, %d columns, one of %g: off by %g, the gradient by %g"):format(norm, dtype, columns, huge, off, bend))
       end
     end
   end
 end
 
--- ---- rows whose squares f32 does not tell from 0, and eps is 0 ----
+-- ---- rows whose squares underflow in f32, with eps = 0 ----
 
 for _, dtype in ipairs{"f32", "bf16"} do
   for _, columns in ipairs{3, 17, 64, 1500} do
@@ -81,7 +81,7 @@ for _, dtype in ipairs{"f32", "bf16"} do
   end
 end
 
--- ---- losses that f32 holds of logits whose sum, less the greatest, it does not ----
+-- ---- losses representable in f32 of logits whose sum, less the maximum, is not ----
 
 for _, columns in ipairs{3, 17, 1500} do
   for _, most in ipairs{3e38, 1e38, 3e37} do
@@ -99,7 +99,7 @@ end
 
 -- ---- the second gradient of gelu ----
 
--- gelu'' of x, of a dtype and form.
+-- Returns gelu''(x) in a dtype and form.
 local function curve(x, dtype, form)
   local t = rille.tensor(x, {dtype = dtype, requires_grad = true})
   local g = rille.grad(t:gelu{approximate = form}:sum(), {t})
@@ -111,23 +111,23 @@ for _, form in ipairs{"none", "tanh"} do
   local exact = curve(near, "f64", form)
   for _, dtype in ipairs{"f32", "f64", "bf16", "f16"} do
     tap.is(curve(far, dtype, form):abs():max():item() < 1e-30, true, ("gelu'' by %s of %s is 0 far out"):format(form, dtype))
-    tap.is(curve({1 / 0, -1 / 0}, dtype, form):abs():max():item() < 1e-30, true, "and at infinity")
+    tap.is(curve({1 / 0, -1 / 0}, dtype, form):abs():max():item() < 1e-30, true, "gelu'' at infinity is 0")
     local one = curve({0 / 0}, dtype, form):item()
-    tap.ok(one ~= one, "and NaN of NaN")
+    tap.ok(one ~= one, "gelu'' of NaN is NaN")
     local allowed = dtype == "bf16" and 2 ^ -8 or dtype == "f16" and 2 ^ -10 or 2e-6
     local off = ((curve(near, dtype, form):to("f64") - exact):abs() - exact:abs() * allowed):max():item()
-    tap.ok(off <= (dtype == "f16" and 1e-6 or 2e-7), ("gelu'' by %s of %s has its digits: %g"):format(form, dtype, off))
+    tap.ok(off <= (dtype == "f16" and 1e-6 or 2e-7), ("gelu'' by %s of %s is exact to its dtype, off by %g"):format(form, dtype, off))
   end
 end
-tap.is(curve({1e9, 2e19, -3e38}, "f32", "tanh"):abs():max():item(), 0.0, "what leaves the range of f32 when it is cubed, too")
+tap.is(curve({1e9, 2e19, -3e38}, "f32", "tanh"):abs():max():item(), 0.0, "gelu'' is 0 where x^3 overflows f32")
 
--- ---- what is too small is zero ----
+-- ---- subnormal numbers count as zero ----
 
 local logs = rille.tensor({8.75e-309, -8.75e-309, 4e-320, 1e-300}, {dtype = "f64"}):log():totable()
 tap.ok(logs[1] == -math.huge and logs[2] == -math.huge and logs[3] == -math.huge and math.abs(logs[4] + 690.7755) < 1e-3,
-  "f64: the logarithm of what is too small is that of 0")
+  "f64: the logarithm of a subnormal number is that of 0")
 
--- ---- a logarithm of a sum that is near 0 ----
+-- ---- logsumexp near 0 ----
 
 rille.manual_seed(tap.seed(7))
 local FOUR = rille.placement("cpu", {0, 1, 2, 3})
@@ -141,7 +141,7 @@ local function ulps(moved, sbp, what, exact)
   end
   tap.ok(worst <= 1, ("logsumexp of %s: within 1 ulp of its result or 2^-48, %.2f"):format(what, worst))
 end
--- One is near 0, and the others' exponentials are small beside 1: log(1 + s) is s - s^2 / 2 + s^3 / 3.
+-- One entry is near 0 and the exponentials of the others are small beside 1: log(1 + s) is s - s^2 / 2 + s^3 / 3.
 for _, columns in ipairs{2, 3, 10, 64, 1500} do
   local first = rille.one_hot(rille.randint(0, columns, {400}), columns):eq(1)
   local near = -(rille.randn({400, 1}) * 3 - 30):exp()
@@ -158,7 +158,7 @@ for _, columns in ipairs{1, 2, 3, 10, 64, 300, 1500} do
   end
 end
 
--- ---- what is left of a division by infinity, whatever its neighbours ----
+-- ---- remainders of a division by infinity, for any neighbours ----
 
 local INF = math.huge
 for _, dtype in ipairs{"f32", "f64", "bf16", "f16"} do
@@ -174,12 +174,12 @@ for _, dtype in ipairs{"f32", "f64", "bf16", "f16"} do
       tap.ok((x % rille.full({5}, by, {dtype = dtype})):eq(left):all():item(), "a row")
       tap.ok(((x * 2) % by * 1):eq(rille.tensor({2, 10, -2, 0, -14}, {dtype = dtype}) % by):all():item(), "in a chain")
       local mixed = rille.tensor({by, 3, by, 3, by}, {dtype = dtype})
-      tap.ok((x % mixed):eq(rille.tensor({case[2][1], 2, case[2][3], 0, case[2][5]}, {dtype = dtype})):all():item(), "some are")
+      tap.ok((x % mixed):eq(rille.tensor({case[2][1], 2, case[2][3], 0, case[2][5]}, {dtype = dtype})):all():item(), "a mix of infinities and numbers")
     end
   end
 end
 
--- ---- the gradient of a number's power is as exact as the dtype ----
+-- ---- the gradient of number ^ x is as exact as the dtype ----
 
 for _, case in ipairs{{"f64", 1e-14}, {"f32", 1e-6}, {"bf16", 2 ^ -7}, {"f16", 2 ^ -10}} do
   local dtype, eps = case[1], case[2]
@@ -196,11 +196,11 @@ for _, case in ipairs{{"f64", 1e-14}, {"f32", 1e-6}, {"bf16", 2 ^ -7}, {"f16", 2
   end
 end
 local at_nan = rille.tensor({0 / 0, 1}, {requires_grad = true})
-tap.is(rille.grad(rille.pow(1, at_nan):sum(), {at_nan}):eq(0):sum():item(), 2, "of 1^x it is 0, also at NaN")
+tap.is(rille.grad(rille.pow(1, at_nan):sum(), {at_nan}):eq(0):sum():item(), 2, "the gradient of 1^x is 0, also at NaN")
 local at_zero = rille.tensor({0, 2, -1}, {requires_grad = true})
-tap.is(rille.grad(rille.pow(0, at_zero):slice(0, 0, 2):sum(), {at_zero}):slice(0, 0, 2):eq(0):sum():item(), 2, "of 0^x too")
+tap.is(rille.grad(rille.pow(0, at_zero):slice(0, 0, 2):sum(), {at_zero}):slice(0, 0, 2):eq(0):sum():item(), 2, "the gradient of 0^x is 0 at x >= 0")
 
--- ---- integers become halves by one rounding ----
+-- ---- integers become 16-bit floats by one rounding ----
 
 for _, case in ipairs{{"bf16", 8}, {"f16", 11}} do
   local dtype, digits = case[1], case[2]
@@ -221,11 +221,11 @@ for _, case in ipairs{{"bf16", 8}, {"f16", 11}} do
       end
     end
   end
-  tap.ok(true, dtype .. " of integers is rounded once")
+  tap.ok(true, dtype .. " of an integer is rounded once")
 end
-tap.is(rille.tensor({(1 << 60) + (1 << 36) + 1}):item(), 2.0 ^ 60 + 2 ^ 37, "f32 of a Lua integer too")
+tap.is(rille.tensor({(1 << 60) + (1 << 36) + 1}):item(), 2.0 ^ 60 + 2 ^ 37, "f32 of a Lua integer is rounded once")
 
--- ---- gradients of a product's gradient, with any number of zeros ----
+-- ---- second gradients of prod, with any number of zeros ----
 
 local function product_of(x, skip)
   local p = 1
@@ -269,6 +269,6 @@ for _, dtype in ipairs{"f32", "f64"} do
 end
 local all = rille.tensor({{2, 0}, {3, 5}}, {dtype = "f64", requires_grad = true})
 local slope = rille.grad((rille.grad(all:prod(), {all}) * rille.tensor({{1, 10}, {100, 1000}}, {dtype = "f64"})):sum(), {all})
-tap.is(table.concat(slope:reshape{4}:totable(), " "), "150.0 7015.0 100.0 60.0", "over both axes")
+tap.is(table.concat(slope:reshape{4}:totable(), " "), "150.0 7015.0 100.0 60.0", "the second gradient of prod over both axes")
 
 tap.done()

@@ -1,4 +1,4 @@
--- golden.lua - values and gradients of every operator are those of PyTorch (t/golden/values.lua, made by make.py there).
+-- golden.lua - values and gradients of every operator match PyTorch's (t/golden/values.lua, made by make.py there).
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local optim = rille.optim
@@ -53,7 +53,7 @@ local function operand(how, seed)
   return tensor(list, shape, dtype, {requires_grad = float}), float
 end
 
--- Each value near the one that is wanted, against the largest of them; NaN and infinity are themselves.
+-- Returns the largest difference relative to the largest expected value. NaN and infinity must be equal.
 local function distance(got, want)
   local largest, worst = 1, 0
   for _, v in ipairs(want) do if v == v and math.abs(v) < math.huge then largest = math.max(largest, math.abs(v)) end end
@@ -79,8 +79,8 @@ local function call(c)
   for k, how in ipairs(c.operands) do a[k], floats[k] = operand(how, k) end
   local env = setmetatable({a = a[1], b = a[2], c = a[3], d = a[4], rille = rille}, {__index = _G})
   local y = load("return (" .. c.call .. ")", c.call, "t", env)()
-  tap.is(y.shape, c.shape, c.call .. " has the shape")
-  near(values(y), c.value, c.call .. " has the values")
+  tap.is(y.shape, c.shape, c.call .. " has the right shape")
+  near(values(y), c.value, c.call .. " has the right values")
   if not c.grad then return end
   local w = tensor(numbers(count(c.shape), 99, -1, 1), c.shape, y.dtype)
   ;(y * w):sum():backward()
@@ -92,7 +92,7 @@ local function call(c)
   end
 end
 
--- Five steps of an optimiser; the gradient of step t is g t.
+-- Five steps of an optimiser. The gradient of step t is g t.
 local function step(c)
   local p, g = operand(c.operands[1], 1), operand(c.operands[2], 2)
   g = g:detach()
@@ -111,7 +111,7 @@ for _, c in ipairs(cases) do
   local good, why = pcall(c.op == "step" and step or call, c)
   if not good then tap.ok(false, c.call .. " runs"); tap.diag(tostring(why)) end
 end
--- What nobody else can give: chance, memory as it is, a move that changes no value.
+-- Operators that PyTorch cannot check: random numbers, uninitialised memory, a move.
 local alone = {rand = true, randn = true, randint = true, empty = true, to_global = true}
 local bare = 0
 for _, op in ipairs(rille.operators()) do

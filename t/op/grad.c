@@ -1,9 +1,8 @@
-/* grad.c - the gradient of every operator that says it has one equals central differences of its reference, and so
- * does the gradient of the gradient.
+/* grad.c - for every operator with a gradient, the gradient equals central differences of the reference, and so does
+ * the second gradient.
  *
- * For a sample with operands x: f(x) = sum of the results, each with a random
- * weight; g(x) = sum of f's gradient, each with a random weight. Gradients of
- * both along the tape must be the slopes of both. */
+ * For a sample with operands x: f(x) = sum of the results, each with a random weight; g(x) = sum of f's gradients,
+ * each with a random weight. Gradients of f and g along the tape must equal the numerical slopes. */
 #include "t/lib/eager.h"
 #include "kernels/op/lib/table.h"
 
@@ -15,16 +14,16 @@ struct trial {
     const struct op *op;
     struct sample sample;
     uint64_t seed;
-    void *value[SAMPLE_IN]; /* doubles or int64s; the point where slopes are taken */
+    void *value[SAMPLE_IN]; /* doubles or int64s: the point at which slopes are computed */
 };
 
 static double
-uniform(uint64_t *random) /* -1 .. 1 */
+uniform(uint64_t *random) /* in [-1, 1) */
 {
     return (double)(next_random(random) >> 11) * 0x1p-52 - 1;
 }
 
-/* Of value i of operand k, which is v, and those before it. */
+/* Returns true if v is far enough from all earlier values, up to value i of operand k. */
 static bool
 is_apart(const struct trial *t, int k, int64_t i, double v)
 {
@@ -37,7 +36,7 @@ is_apart(const struct trial *t, int k, int64_t i, double v)
     return true;
 }
 
-/* Away from zero and from each other, so that no kink is within a step. */
+/* Chooses values away from zero and from each other, so that no kink lies within a step. */
 static void
 choose_values(struct trial *t)
 {
@@ -63,7 +62,7 @@ choose_values(struct trial *t)
     }
 }
 
-/* Sum of v[i], elements weighted at random; the weights depend on the seed alone. */
+/* Returns the sum of v[i] with random weights per element. Weights depend only on the seed. */
 static struct val *
 weighted_sum(struct eager *e, int n, struct val *const *v, uint64_t seed, struct val **weight)
 {
@@ -82,7 +81,7 @@ weighted_sum(struct eager *e, int n, struct val *const *v, uint64_t seed, struct
     return sum;
 }
 
-/* One, of the type of a sum. */
+/* Returns 1 in the type of a sum. */
 static struct val *
 unit(struct eager *e, const struct val *sum)
 {
@@ -91,9 +90,9 @@ unit(struct eager *e, const struct val *sum)
     return one;
 }
 
-/* f, its gradient, g and its gradient at the trial's values. */
+/* f and g at the trial's values, and their gradients */
 struct gradients {
-    bool depends, again; /* is there anything to differentiate; and a second time */
+    bool depends, again; /* f depends on an operand; f's gradient does */
     double f, g;
     struct val *df[SAMPLE_IN], *dg[SAMPLE_IN];
     struct val *x[SAMPLE_IN];
@@ -135,7 +134,7 @@ differentiate(struct eager *e, const struct trial *t, struct gradients *s)
     return e->build.failed ? (int)err_last() : 0;
 }
 
-/* f and g with element i of operand k moved by h. */
+/* Returns f and g with element i of operand k moved by h. */
 static void
 move(struct trial *t, int k, int64_t i, double h, double *f, double *g)
 {
@@ -155,7 +154,7 @@ error_of(double got, double want)
     return fabs(got - want) / (1 + fabs(want));
 }
 
-/* The largest distance between slopes along the tape and differences, of f and of g; at most PROBES elements an
+/* Returns the largest differences between gradients and slopes of f and of g, over at most PROBES elements per
  * operand. */
 static void
 compare(struct trial *t, const struct gradients *s, double *worst_f, double *worst_g)
@@ -168,8 +167,7 @@ compare(struct trial *t, const struct gradients *s, double *worst_f, double *wor
             double f1, f0, g1, g0;
             move(t, k, i, STEP, &f1, &g1);
             move(t, k, i, -STEP, &f0, &g0);
-            if (!strcmp(t->op->name, "stop_gradient"))
-                f1 = f0; /* that its gradient is not the slope is what it is for */
+            if (!strcmp(t->op->name, "stop_gradient")) f1 = f0; /* stop_gradient deliberately differs from the slope */
             double df = s->df[k] ? eager_f(s->df[k])[i] : 0, dg = s->dg[k] ? eager_f(s->dg[k])[i] : 0;
             *worst_f = fmax(*worst_f, error_of(df, (f1 - f0) / (2 * STEP)));
             *worst_g = fmax(*worst_g, error_of(dg, (g1 - g0) / (2 * STEP)));
@@ -177,8 +175,8 @@ compare(struct trial *t, const struct gradients *s, double *worst_f, double *wor
     }
 }
 
-/* That of moments_of is the gradient of what its codes were made of, and a sample's were made of nothing:
- * t/kernels/shift.lua holds the gradients of layer_norm over a cut axis to exact ones. */
+/* Returns false for moments_of: its gradient is that of the data behind the codes, and samples have no such data.
+ * t/kernels/shift.lua compares gradients of layer_norm over a split axis with exact values. */
 static bool
 is_slope(const struct op *op)
 {
@@ -193,8 +191,8 @@ is_in_group(const char *group, int k)
     return memchr(group, "0123456789ab"[k], n) || *group == '*';
 }
 
-/* A call that is linear in a group of operands has gradients that do not depend on their values: they are the same
- * bits where all of these are NaN. */
+/* Gradients of a call that is linear in a group of operands do not depend on their values. They must have the same
+ * bits if all these operands are NaN. */
 static void
 try_linear(struct trial *t, const struct gradients *s, const char *text, const char *group)
 {
@@ -214,14 +212,14 @@ try_linear(struct trial *t, const struct gradients *s, const char *text, const c
         bool same = !status && !nan.df[k] == !s->df[k];
         if (same && s->df[k])
             same = !memcmp(eager_f(nan.df[k]), eager_f(s->df[k]), (size_t)type_numel(&s->df[k]->type) * sizeof(double));
-        ok(same, "%s %s: the gradient of operand %d, in which it is linear, does not depend on it", t->op->name, text,
+        ok(same, "%s %s: the gradient of operand %d, a linear operand, does not depend on its value", t->op->name, text,
            k);
     }
     memcpy(t->value, value, sizeof value);
     eager_close(&e);
 }
 
-/* read: what gradients of all samples read so far, as in .saves. */
+/* read: operands and results that gradients have read so far in all samples, as in .saves. */
 static void
 try_sample(const struct op *op, const char *text, uint64_t seed, char *read)
 {
@@ -239,7 +237,8 @@ try_sample(const struct op *op, const char *text, uint64_t seed, char *read)
         if (is_slope(op)) compare(&t, &s, &worst_f, &worst_g);
         if (is_slope(op) && !ok(worst_f < TOLERANCE, "%s %s: the gradient is the slope", op->name, text))
             diag("off by %g", worst_f);
-        if (!ok(!e->unsaved[0], "%s %s: gradients read what records save", op->name, text)) diag("%s", e->unsaved);
+        if (!ok(!e->unsaved[0], "%s %s: gradients read only saved operands and results", op->name, text))
+            diag("%s", e->unsaved);
         if (is_slope(op) && s.again && !ok(worst_g < TOLERANCE, "%s %s: so is the gradient's", op->name, text))
             diag("off by %g", worst_g);
         for (const char *group = op->partial.linear; group && *group;
@@ -251,7 +250,7 @@ try_sample(const struct op *op, const char *text, uint64_t seed, char *read)
     for (int k = 0; k < t.sample.call.nin; k++) free(t.value[k]);
 }
 
-/* What users call on values that may be real. */
+/* Returns true for operators that users call on real operands. */
 static bool
 needs_gradient(const struct op *op)
 {
@@ -268,13 +267,13 @@ main(int argc, char **argv)
         const struct op *op = op_table[i];
         if (argc > 1 && strcmp(argv[1], op->name)) continue;
         if (needs_gradient(op))
-            ok(op->grad.build || op->build, "%s has a gradient or is made of operators that have", op->name);
+            ok(op->grad.build || op->build, "%s has a gradient or is made of operators that have gradients", op->name);
         if (op->flags & OP_SOURCE || (!op->grad.build && !op->build)) continue;
         char read[READ] = "";
         for (int k = 0; k < OP_SAMPLE && op->sample[k]; k++)
             try_sample(op, op->sample[k], seed + (uint64_t)(100 * i + k), read);
         const char *saves = op->grad.saves ? op->grad.saves : "";
-        if (!ok(strlen(saves) == strspn(saves, read), "%s saves nothing that its gradient does not read", op->name))
+        if (!ok(strlen(saves) == strspn(saves, read), "%s saves only what its gradient reads", op->name))
             diag("it saves \"%s\" and reads \"%s\"", saves, read);
     }
     return done();

@@ -1,14 +1,15 @@
--- halves.lua - what is made of several operators gives in f16 and bf16 what it gives in f32, rounded once: on the way
--- nothing overflows or is rounded, neither on one device nor between ranks. Its gradient likewise.
+-- halves.lua - composites of several operators give in f16 and bf16 the f32 result rounded once.
+--
+-- No intermediate value overflows or is rounded, on one device or between ranks. The same holds for gradients.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
 local ONE = rille.placement("cpu", {0})
 local LINE, SQUARE = rille.placement("cpu", {0, 1, 2, 3}), rille.placement("cpu", {{0, 1}, {2, 3}})
 local layouts = {{"one device", ONE, "B"}, {"S(0)", LINE, "S(0)"}, {"S(1)", LINE, "S(1)"}, {"2x2", SQUARE, {"S(0)", "S(1)"}}}
-local ROWS, COLUMNS = 300, 240 -- 72000: more than f16 can count
+local ROWS, COLUMNS = 300, 240 -- 72,000 elements, above the largest f16
 
--- Of values whose sums pass 65504, or nearly vanish, or of which many are the greatest.
+-- Operands whose sums exceed 65504 or nearly vanish, or of which many elements are the maximum.
 local function grid(f)
   local rows = {}
   for i = 1, ROWS do
@@ -48,7 +49,7 @@ labels = rille.tensor(labels, {dtype = "i64"})
 
 local function home(x) return x:to_global{placement = ONE, sbp = "B"}:to"f64" end
 
--- The value of f and the gradient of what weighs it, of x in dtype d.
+-- Returns the value of f and the gradient of its sum for x in dtype d, and the dtype of the value.
 local function values(f, x, d, place, sbp)
   local leaf = x:to_global{placement = place, sbp = sbp}:to(d):detach():requires_grad_()
   local y = f(leaf, labels:to_global{placement = place, sbp = place == SQUARE and {"B", "B"} or "B"})
@@ -57,7 +58,7 @@ end
 
 local eps = {f16 = 2 ^ -11, bf16 = 2 ^ -8}
 
--- Is a at most n roundings from b? Both may be infinite, since the result may be.
+-- Returns true if a is at most n roundings from b. Both may be infinite.
 local function near(a, b, d, n)
   local same = a:eq(b):logical_or((a - b):abs():le(b:abs() * (n * eps[d]) + 2 ^ -24))
   return same:all():item()
@@ -65,25 +66,25 @@ end
 
 for d in pairs(eps) do
   for _, operand in ipairs(operands) do
-    local x = operand[2]:to(d):to"f32" -- what d can hold
+    local x = operand[2]:to(d):to"f32" -- values representable in d
     for name, f in pairs(calls) do
       local want, slope = values(f, x, "f32", ONE, "B")
       want, slope = want:to(d):to"f64", slope:to(d):to"f64"
       for _, l in ipairs(layouts) do
         local y, g, dtype = values(f, x, d, l[2], l[3])
-        tap.ok(dtype == d and near(y, want, d, 2), ("%s of %s in %s on %s is that of f32"):format(name, operand[1], d, l[1]))
+        tap.ok(dtype == d and near(y, want, d, 2), ("%s of %s in %s on %s is the f32 result rounded"):format(name, operand[1], d, l[1]))
         local most = slope:abs():max():item()
-        tap.ok((g - slope):abs():max():item() <= most * eps[d] * 3 + 2 ^ -23, ("its gradient, %s of %s in %s on %s"):format(name, operand[1], d, l[1]))
+        tap.ok((g - slope):abs():max():item() <= most * eps[d] * 3 + 2 ^ -23, ("the gradient of %s of %s in %s on %s"):format(name, operand[1], d, l[1]))
       end
     end
   end
 end
 
--- Norms of rows whose squares add up to more than f16 holds, or to nothing it tells from 0: the gradients, and theirs.
+-- Norms of rows whose squares sum to more than f16 holds, or underflow: gradients and second gradients.
 for d, unit in pairs(eps) do
   local LONG = 4096
   local slant, weight, again = rille.randn{3, LONG}:to(d), rille.randn{LONG}:to(d), rille.randn{LONG}:to(d)
-  -- scale: of x; what weighs its gradient grows with it, as that shrinks.
+  -- scale: size of x. The weights of x's gradient grow with scale because that gradient shrinks.
   local function slopes(norm, x, scale, as, place, sbp)
     local function laid(v, to) return v:to_global{placement = place, sbp = to or sbp}:to(as):detach():requires_grad_() end
     local leaf, dy, w = laid(x), laid(slant), laid(weight, "B")
@@ -114,13 +115,14 @@ for d, unit in pairs(eps) do
   end
 end
 
--- A sum that halves do not hold, until what it is added to is in it: -256 and 257 ones.
+-- A 16-bit sum that is exact only once it is added to its target: -256 and 257 ones.
 for d, n in pairs{bf16 = 256, f16 = 2048} do
   local ids, ones = rille.zeros({n + 1}, {dtype = "i64"}), rille.ones({n + 1}, {dtype = d})
   tap.is(rille.full({1}, -n, {dtype = d}):scatter_add(0, ids, ones):item(), 1.0, ("scatter_add of %s rounds once"):format(d))
 end
 
--- Numbers are rounded once, too, however they come: near the middle between two halves a float in between would tell.
+-- Lua numbers are rounded once by every path. Numbers near the middle between two 16-bit values would show an
+-- intermediate float.
 do
   local bits = {bf16 = 8, f16 = 11, f32 = 24}
   for d, n in pairs(bits) do
@@ -137,12 +139,12 @@ do
         end
       end
     end
-    tap.ok(good, d .. ": numbers of Lua are rounded once")
+    tap.ok(good, d .. ": Lua numbers are rounded once")
   end
 end
 
--- A number beside halves is compared as one of them: a tensor made of it is equal to it, also between ranks and in chains,
--- and gradients at a tie are those of f32 at one.
+-- A Lua number next to 16-bit operands is compared in their dtype: it equals a tensor made of it, also between ranks
+-- and in chains. Gradients at a tie are those of f32.
 for d in pairs(eps) do
   for _, v in ipairs{.1, -.3, 1 / 3, 1000.7, 2049, 257, -4097, 1e5, 0, .5} do
     local what = ("%s: %g"):format(d, v)
@@ -150,7 +152,7 @@ for d in pairs(eps) do
     for _, y in ipairs{x, x:to_global{placement = LINE, sbp = "S(0)"}, (x * 2) / 2 + 0, x[0][0]} do
       for op, want in pairs{eq = true, le = true, ge = true, ne = false, lt = false, gt = false} do
         tap.is(y[op](y, v):all():item(), want, ("%s, %s"):format(what, op))
-        tap.is(rille[op](v, y):all():item(), want, "the number first")
+        tap.is(rille[op](v, y):all():item(), want, "the number as first operand")
       end
     end
     local function slopes(f, dtype)
@@ -165,6 +167,6 @@ for d in pairs(eps) do
     end
   end
   local step, x = rille.graph(function(y) return (y * 1):eq(.1):to"f32":sum() end), rille.full({4}, .1, {dtype = d})
-  tap.is(step(x):item(), 4.0, d .. ": in a step")
+  tap.is(step(x):item(), 4.0, d .. ": comparison in a compiled step")
 end
 tap.done()

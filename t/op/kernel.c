@@ -1,10 +1,10 @@
-/* kernel.c - every way of computing a call equals its reference: each kernel variant, the element-wise engine,
- * copies of views; on dense, strided, repeated, overlapping and unaligned operands, of the dtypes of the samples and
- * others, of dimensions of no and of one element, with NaN, infinities, zeros of either sign and numbers too small for
- * full precision; twice the same bits.
+/* kernel.c - every kernel variant, the element-wise engine and view copies equal the reference, and give the same
+ * bits twice.
  *
- * A variant is tried alone, by a copy of the record that has no other. Each must take some sample: where it takes none
- * the reference would be compared with itself. */
+ * Operands are dense, strided, repeated, overlapping and unaligned, in the dtypes of the samples and others, with
+ * dimensions of size 0 and 1, NaN, infinities, signed zeros and subnormal numbers. Each variant is tried alone, in a
+ * copy of the record without the others. Each variant must accept some sample; otherwise the reference would be
+ * compared with itself. */
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
 #include "runtime/base/arena.h"
@@ -15,7 +15,7 @@
 
 /* ---- running and comparing ---- */
 
-static const char *taken; /* the way that the last call went */
+static const char *taken; /* variant of the last call */
 
 static int
 run(struct trial *t, const struct call *c, struct tensor *out)
@@ -35,7 +35,7 @@ run(struct trial *t, const struct call *c, struct tensor *out)
     return status;
 }
 
-/* The same parts as parts of something larger, elsewhere in it. */
+/* Moves the shards to another position in a larger tensor. */
 static void
 place_elsewhere(struct trial *t, const struct call *c)
 {
@@ -69,12 +69,12 @@ try_way(struct trial *t, const struct op *op, const char *way, const char *text,
         same &= !memcmp(t->got[k].memory, t->again[k].memory, bytes);
     }
     if (!ok(worst <= 1, "%s %s, %s: %s is the reference", op->name, text, memory_text[m], way))
-        diag("%g times what is allowed", worst);
+        diag("%g times the allowed error", worst);
     ok(same, "%s %s, %s: %s gives the same bits twice%s", op->name, text, memory_text[m], way,
-       op_is_placed(op) ? "" : ", wherever the part lies in the whole");
+       op_is_placed(op) ? "" : ", for any position of the shard in the tensor");
 }
 
-/* Variants that took some sample. */
+/* variants that accepted some sample */
 static struct {
     const struct kernel_variant *of[1024];
     int n;
@@ -88,7 +88,7 @@ is_reached(const struct kernel_variant *v)
     return i < reached.n;
 }
 
-/* The last call went by a variant of this name. */
+/* Notes that the last call ran by a variant of this name. */
 static void
 note_reached(const struct kernel_variant *v)
 {
@@ -97,7 +97,8 @@ note_reached(const struct kernel_variant *v)
     reached.of[reached.n++] = v;
 }
 
-/* The gradient of a loss is asked with the numbers that the loss gave with it, and parts of one with its greatest. */
+/* Replaces random operands of loss gradients by results of the loss: the gradient needs the loss's own numbers, and
+ * the gradient of parts needs the maximum. */
 static void
 agree(struct trial *t)
 {
@@ -113,7 +114,7 @@ agree(struct trial *t)
     for (int i = 0; i < 2; i++) make_tensor(&unused[i], &type[0], DENSE);
     struct view in[] = {t->in[0].view, t->in[1].view};
     struct view out[] = {unused[0].view, t->in[2].view, of_whole ? t->in[3].view : unused[1].view};
-    ok(!ref_run(&(struct kcall){.call = &loss, .in = in, .out = out, .threads = 1}), "the loss is there");
+    ok(!ref_run(&(struct kcall){.call = &loss, .in = in, .out = out, .threads = 1}), "the loss runs");
     for (int i = 0; i < 2; i++) free(unused[i].memory);
 }
 
@@ -133,7 +134,7 @@ try_sample(const struct op *op, const char *text, enum memory m, uint64_t seed)
         }
         try_way(&t, op, "the way chosen", text, m);
         for (const struct kernel_variant *v = op->host.kernel; v && v->name; v++)
-            note_reached(v); /* "f32" is of others */
+            note_reached(v); /* "f32" belongs to other dtypes */
         for (const struct kernel_variant *variant = op->host.kernel; variant && variant->name; variant++) {
             const struct kernel_variant alone[2] = {*variant, {NULL}};
             struct op copy = *op;
@@ -182,7 +183,7 @@ dtypes(uint64_t seed)
         }
 }
 
-/* Rows longer and wider than a block, reduced, kept, and in turns. */
+/* Rows longer and wider than a block, with and without keepdim, over several axes. */
 static void
 reductions(uint64_t seed)
 {
@@ -215,7 +216,7 @@ strange_values(uint64_t seed)
     strange = false;
 }
 
-/* What no sample of a record is large enough for, or of another dtype. */
+/* Samples that are too large for a record, or in other dtypes. */
 static void
 others(uint64_t seed)
 {
@@ -227,8 +228,8 @@ others(uint64_t seed)
         {"conv2d_grad_w", "f16{2,2,4,4} f16{2,3,3,3} size=2,2"},
         {"conv2d_grad_x", "f16{2,3,3,3} f16{3,2,2,2} size=4,4"},
         {"attention_softmax", "f64{3,7} f64{7}"},
-        /* pieces of all sizes, and the rest of each; panels, also some that begin before their columns; experts that
-         * nobody names; ids that are none */
+        /* row blocks of all sizes with remainders; column panels, some of which overlap the panel before; experts
+         * without rows; invalid ids */
         {"expert_matmul", "f32{1,700,1,20} f32{1,3,20,1100} i64{700,2}<4"},
         {"expert_matmul", "f32{2,90,2,70} f32{2,9,70,13} i32{90,2}<15"},
         {"expert_matmul", "bf16{1,130,1,60} bf16{2,2,60,530} i64{130,3}<4"},
@@ -244,12 +245,12 @@ others(uint64_t seed)
     };
     for (size_t i = 0; i < countof(text); i++)
         for (int m = 0; m < NMEMORY; m++) try_sample(op_find(text[i][0]), text[i][1], (enum memory)m, seed + i);
-    try_sample(op_find("contract"), "f32{70000,1} f32{70000,2}", DENSE, seed); /* of a row repeated errors add up */
+    try_sample(op_find("contract"), "f32{70000,1} f32{70000,2}", DENSE, seed); /* repeated rows add up errors */
 }
 
 /* ---- dimensions of size 0 and 1 ---- */
 
-/* The sample with `to`, a digit, where a dimension, or the bound of ids, is `from`; false: there is none. */
+/* Replaces sizes and id bounds `from` in the sample by the digit `to`. Returns false if the sample has none. */
 static bool
 resize(const char *text, int from, int to, char *resized, size_t room)
 {
@@ -267,7 +268,8 @@ resize(const char *text, int from, int to, char *resized, size_t room)
     return any;
 }
 
-/* Of no rows no id is one. Gradients of windows are told their result's size: with another they are of no forward. */
+/* Returns true if the resized sample is a valid call. Without rows no id is valid. Gradients of windows have a size
+ * attribute, which would not fit. */
 static bool
 is_call(const struct op *op, const char *text)
 {
@@ -281,7 +283,7 @@ is_call(const struct op *op, const char *text)
     return good;
 }
 
-/* Of every sample of every record each size is made none and one, where that is still a call. */
+/* Tries every sample with each size replaced by 0 and by 1, if the call stays valid. */
 static void
 edges(uint64_t seed)
 {
@@ -298,11 +300,11 @@ edges(uint64_t seed)
                         try_sample(op_table[i], text, memory[m], seed + (uint64_t)k);
                     tried++;
                 }
-    ok(tried > 500, "dimensions of no and of one element were tried: %d calls", tried);
+    ok(tried > 500, "dimensions of size 0 and 1 were tried in %d calls", tried);
 }
 
-/* Whether these take anything depends on the processor and the library: those of halves where it has none, and its
- * means of windows. Long sums are longer than a sample should be: kernels-long has some. */
+/* Returns true for variants that may accept no sample here: 16-bit variants depend on the processor, pooling on the
+ * library. Long sums are tested by kernels-long. */
 static bool
 may_be_idle(const struct op *op, const struct kernel_variant *v)
 {
@@ -320,7 +322,7 @@ all_reached(void)
             diag("%s: %s, variant %d", op_table[i]->name, v->name, (int)(v - op_table[i]->host.kernel));
             missed++;
         }
-    ok(missed == 0, "every variant takes some sample");
+    ok(missed == 0, "every variant accepts some sample");
 }
 
 int

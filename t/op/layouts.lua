@@ -1,7 +1,8 @@
--- layouts.lua - every operator, composites too, in random layouts on 2, 3, 4, 2x2 and 2x3 devices: its values, its gradient
--- and the gradient's gradient are those of one device. Sizes are odd, so that shards are uneven and some are empty.
+-- layouts.lua - every operator, also composites, in random layouts on 2, 3, 4, 2x2 and 2x3 devices: values, gradients
+-- and second gradients are those of one device.
 --
--- t/op/sound.c proves signatures one by one on the reference; here the whole machine runs: choice, boxing, kernels.
+-- Sizes are odd, so that shards are uneven and some are empty. t/op/sound.c proves signatures one by one on the
+-- reference; here the whole system runs: choice of layouts, boxing (redistribution), kernels.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -28,7 +29,7 @@ local function whole(shape, low, high) return {shape = shape, dtype = "i64", low
 local function truth(shape) return {shape = shape, dtype = "bool"} end
 local function ids(shape, below) return {shape = shape, dtype = pick{"i64", "i32"}, below = below} end
 
--- Two shapes of which each may be repeated to fit the other.
+-- Returns two shapes that broadcast to each other.
 local function two_shapes()
   local a, b = {}, {}
   for i = 1, R(1, 3) do
@@ -182,7 +183,7 @@ function case.embedding()
   local rows = R(2, 9)
   return rille.embedding, ids(sizes(R(2)), rows), reals{rows, R(5)}
 end
-local function lookup() -- a shape, an axis, and the shape of positions along it
+local function lookup() -- Returns a shape, an axis, and the shape of indices along the axis.
   local shape, axis, at = sizes(3, 2, 6), R(0, 2), {}
   for i = 1, 3 do at[i] = R(shape[i]) end
   at[axis + 1] = R(6)
@@ -224,7 +225,7 @@ function case.mse_loss()
 end
 function case.scaled_dot_product_attention()
   local b, h, l, m, d, how = R(4), R(5), R(5), R(5), R(5), {is_causal = R(2) == 1}
-  if R(4) == 1 then b, h, l = R(2), R(2), 127 + R(3) end -- in blocks
+  if R(4) == 1 then b, h, l = R(2), R(2), 127 + R(3) end -- long enough for blocks
   local f = function(q, k, v, mask) return rille.scaled_dot_product_attention(q, k, v, mask, not mask and how or {}) end
   return f, reals{b, h, l, d}, reals{b, h, m, d}, reals{b, h, m, 3}, R(2) == 1 and reals{b, 1, l, m} or nil
 end
@@ -268,7 +269,7 @@ local function distance(got, want)
   return worst
 end
 
--- Values; the gradient of a bent sum of them; the gradient of that one's square.
+-- Returns values, gradients of a nonlinear sum of the values, and gradients of the squares of these gradients.
 local function results(f, operands, numbers, placement, layouts)
   local t, moving = {}, {}
   for i, o in ipairs(operands) do
@@ -297,7 +298,7 @@ local function layout(o, axes)
   if axes == 1 then return pick(kinds) end
   local sbp = {pick(kinds), pick(kinds)}
   if R(3) == 1 then sbp.order = {1, 0} end
-  if sbp[1]:find"P" and sbp[2]:find"P" then sbp[2] = sbp[1] end -- two kinds of partial are an error
+  if sbp[1]:find"P" and sbp[2]:find"P" then sbp[2] = sbp[1] end -- different kinds of partial values are an error
   return sbp
 end
 
@@ -336,11 +337,11 @@ for _, op in ipairs(rille.operators()) do
       for _ = 1, ROUNDS do n = n + (try(op, m[2]) and 1 or 0) end
       counts[i], all = ("%6d"):format(n), all and n == ROUNDS
     end
-    tap.ok(all, op .. " is split as it is whole")
+    tap.ok(all, op .. " in split layouts equals one device")
     tap.diag(("%-30s%s"):format(op, table.concat(counts)))
   end
 end
--- Classes split: the loss and its gradient move numbers of a position, never the logits.
+-- With split classes, the loss and its gradient move a few numbers per position, never the logits.
 local P4 = rille.placement("cpu", {0, 1, 2, 3})
 local BATCH, CLASSES = 16, 1024
 for _, how in ipairs{{}, {reduction = "sum", label_smoothing = 0.1}, {ignore_index = 3}} do
@@ -349,17 +350,17 @@ for _, how in ipairs{{}, {reduction = "sum", label_smoothing = 0.1}, {ignore_ind
   local there = rille.explain(loss).bytes
   local g = rille.grad(loss, {x})
   tap.ok(there < 100 * BATCH, ("cross_entropy over split classes moves %d bytes for %d positions"):format(there, BATCH))
-  tap.is(g.sbp, "S(1)", "its gradient lies as the logits do")
+  tap.is(g.sbp, "S(1)", "the gradient has the layout of the logits")
   local back = rille.explain(g).bytes
-  tap.ok(back < 100 * BATCH, ("and moves %d bytes"):format(back))
+  tap.ok(back < 100 * BATCH, ("the gradient moves %d bytes"):format(back))
 end
 
--- Of no elements too, whichever rank holds them.
+-- Reductions of empty tensors, whichever rank holds them.
 for op in ("sum prod mean any all logsumexp"):gmatch"%S+" do
   for name, axis in pairs{["all dimensions"] = false, ["axis 0"] = 0, ["axis 1"] = 1} do
     local function of(x) return tostring(x[op](x, axis or nil):to_global{placement = rille.placement("cpu", {0}), sbp = "B"}) end
     local split = rille.zeros({0, 3}, {placement = P4, sbp = "S(0)", dtype = pick{"f32", "f64"}})
-    tap.is(of(split), of(rille.zeros({0, 3}, {dtype = split.dtype})), ("%s over %s of nothing, split"):format(op, name))
+    tap.is(of(split), of(rille.zeros({0, 3}, {dtype = split.dtype})), ("%s over %s of an empty split tensor"):format(op, name))
   end
 end
 

@@ -1,4 +1,4 @@
--- The page of every operator says what may be asked of it, and what it says is so.
+-- pages.lua - the page of every operator documents its arguments, and the documented facts are true.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -10,7 +10,7 @@ local function names(e)
   return table.concat(list, ", ")
 end
 
--- Sources and to_global have the layout that is asked for.
+-- Sources and to_global have the requested layout.
 local free = {to_global = true}
 for _, name in ipairs{"arange", "empty", "eye", "full", "linspace", "ones", "rand", "randint", "randn", "zeros"} do free[name] = true end
 
@@ -21,7 +21,7 @@ tap.group("layouts", function()
   end
 end)
 
-tap.group("what is made of others", function()
+tap.group("composites", function()
   local page, rows = rille.page("cross_entropy"), 0
   for _, logits in ipairs{"S(0)", "S(1)", "B"} do
     for _, labels in ipairs{"S(0)", "B"} do
@@ -30,11 +30,11 @@ tap.group("what is made of others", function()
       local row = ("    %s, %s -> %s%s\n"):format(logits, labels, y.sbp, e.bytes > 0 and "   moves " .. e.bytes .. " bytes" or "")
       if page:find(row, 1, true) then
         rows = rows + 1
-        tap.ok(page:find("made of        " .. names(e) .. "\n", 1, true), "the operators are named:" .. row:gsub("%s+", " "), page)
+        tap.ok(page:find("made of        " .. names(e) .. "\n", 1, true), "the page names the operators:" .. row:gsub("%s+", " "), page)
       end
     end
   end
-  tap.is(rows, 3, "rows of cross_entropy are what explain says")
+  tap.is(rows, 3, "rows of cross_entropy's page agree with explain()")
 end)
 tap.group("names", function()
   local methods = debug.getmetatable(rille.ones({1})).__methods
@@ -55,31 +55,31 @@ tap.group("names", function()
     for _, word in ipairs{"dtype", "placement", "sbp", "requires_grad", "name"} do
       missing = missing or not page:find("\n  " .. word .. " ", 1, true) and word
     end
-    tap.ok(page:find("^rille%." .. name .. "%(") and not missing, name .. " says its options", missing)
+    tap.ok(page:find("^rille%." .. name .. "%(") and not missing, name .. " documents its options", missing)
   end
 end)
 
--- What the first line names can be given, and nothing else.
+-- The first line names exactly the accepted attributes.
 tap.group("attributes", function()
   for name, call in pairs{max_pool2d = {no = "count_include_pad", yes = "dilation"}, avg_pool2d = {no = "dilation", yes = "count_include_pad"}} do
     local x, first = rille.ones({1, 1, 4, 4}), rille.page(name):match("[^\n]*")
-    tap.ok(first:find(call.yes, 1, true) and not rille.page(name):find(call.no, 1, true), name .. " names what it takes", first)
+    tap.ok(first:find(call.yes, 1, true) and not rille.page(name):find(call.no, 1, true), name .. " documents its attributes", first)
     local good, err = pcall(x[name], x, {kernel_size = 2, [call.no] = 1})
-    tap.ok(not good and err:find("no attribute is called '" .. call.no .. "'", 1, true), name .. " refuses what it does not take", err)
-    tap.ok(not err:match("it has (.*);"):find(call.no, 1, true), "and does not offer it", err)
+    tap.ok(not good and err:find("no attribute is called '" .. call.no .. "'", 1, true), name .. " refuses other attributes", err)
+    tap.ok(not err:match("it has (.*);"):find(call.no, 1, true), "the error does not offer the refused attribute", err)
   end
   local mean = rille.ones({1, 1, 4, 4}):avg_pool2d(2, 2, 1, false, false)
-  tap.is(mean:totable(), rille.ones({1, 1, 3, 3}):totable(), "by position they come in the order of the page")
+  tap.is(mean:totable(), rille.ones({1, 1, 3, 3}):totable(), "positional arguments have the order of the page")
 end)
 
-tap.group("what is absent", function()
-  tap.ok(rille.page("argmax"):find("^argmax%(x, axis = none,"), "an axis that is not given is no axis 0")
-  tap.ok(rille.page("slice"):find("stop = none", 1, true), "nor is the end a number")
+tap.group("absent values and gradients", function()
+  tap.ok(rille.page("argmax"):find("^argmax%(x, axis = none,"), "a missing axis is documented as none")
+  tap.ok(rille.page("slice"):find("stop = none", 1, true), "a missing end is documented as none")
   for _, name in ipairs{"argmax", "eq", "any", "floor", "floor_divide"} do
-    tap.ok(rille.page(name):find("gradient       none: flat", 1, true), name .. " is flat")
+    tap.ok(rille.page(name):find("gradient       none: flat", 1, true), name .. " has a zero gradient")
   end
   for _, name in ipairs{"exp", "mean", "max", "remainder"} do
-    tap.ok(rille.page(name):find("gradient       yes", 1, true), name .. " is not")
+    tap.ok(rille.page(name):find("gradient       yes", 1, true), name .. " has a gradient")
   end
 end)
 

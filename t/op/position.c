@@ -1,5 +1,6 @@
-/* position.c - what depends on position depends on the position in the whole: a part gives the bits that the whole
- * has there, by every way of computing it, however the whole is cut. */
+/* position.c - values that depend on a position use the position in the global tensor.
+ *
+ * A shard has the bits of the global tensor at its place, by every variant, whatever the split. */
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
 #include "kernels/exec/sample.h"
@@ -10,8 +11,7 @@
 
 enum { ROWS = 7, COLUMNS = 300, PIECE = 2 };
 
-/* Operators whose values are positions' functions; operand 0 is a tensor of the result's shape for those that have one.
- */
+/* Operators whose values are functions of positions. "T": operand 0 is a tensor of the result's shape. */
 static const struct {
     const char *op, *numbers;
 } tried[] = {
@@ -45,7 +45,7 @@ struct part {
     void *result;
 };
 
-/* A view of the box in its whole; the operand with the strides of the whole, the result dense. */
+/* Returns a view of the box in the global tensor. Operands keep the global strides; the result is dense. */
 static struct view
 view_of(const struct cut *b, enum dtype d, bool dense)
 {
@@ -97,7 +97,7 @@ same_there(const struct part *global, const struct part *part, const struct cut 
     return true;
 }
 
-/* The sample with "T" for a tensor of the whole's shape. */
+/* Reads the sample, with "T" replaced by a tensor of the global shape. */
 static bool
 read_sample(const char *name, const char *numbers, struct sample *s)
 {

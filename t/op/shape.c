@@ -1,5 +1,7 @@
-/* shape.c - every record is well formed, and every sample has the types it should: found by inference, the same as
- * what the reference needs, and refused with a message that names the operator when a size or dtype is wrong. */
+/* shape.c - every record is well formed, and every sample has the right types.
+ *
+ * Inference finds the types that the reference needs. A wrong size or dtype is refused with a message that names the
+ * operator. */
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
 #include "kernels/exec/sample.h"
@@ -67,13 +69,14 @@ check_record(const struct op *op, const struct op *previous)
     ok(op_find(name) == op, "%s is found by its name", name);
     ok(op->doc && *op->doc, "%s says what it computes", name);
     ok(has_rule(op) || op->build, "%s has a rule or is made of others", name);
-    ok(!has_rule(op) || op->host.ref || op->flags & (OP_ELTWISE | OP_VIEW), "%s has a meaning", name);
-    ok(!(op->flags & OP_ELTWISE) || op->eltwise.f, "%s, element by element, is a function of reals", name);
-    ok(!(op->flags & OP_VIEW) == !op->host.view, "%s is a view exactly if it shows one", name);
+    ok(!has_rule(op) || op->host.ref || op->flags & (OP_ELTWISE | OP_VIEW),
+       "%s has a reference, is element-wise or is a view", name);
+    ok(!(op->flags & OP_ELTWISE) || op->eltwise.f, "%s is element-wise and has a function of reals", name);
+    ok(!(op->flags & OP_VIEW) == !op->host.view, "%s is a view if and only if it has a view function", name);
     ok(list || (digits_fit(op->partial.linear, n) && digits_fit(op->partial.increasing, n) &&
                 digits_fit(op->partial.decreasing, n)),
-       "%s passes partials of operands that it has", name);
-    ok(list || saves_fit(op), "%s saves operands and results that it has", name);
+       "%s: partial groups name existing operands", name);
+    ok(list || saves_fit(op), "%s saves existing operands and results", name);
     ok(attrs_fit(op), "%s: attributes have a kind, a text and one name each", name);
     ok(op->sample[0] != NULL, "%s has a sample", name);
 }
@@ -91,8 +94,8 @@ infer(struct sample *s)
     return status;
 }
 
-/* With dimension d of operand k one longer either it fits all the same or the message begins with the operator's name.
- */
+/* Makes dimension d of operand k longer by one. Returns true if the call is still valid, or the message begins with
+ * the operator's name. */
 static bool
 names_itself(const struct sample *s, int k, int d)
 {
@@ -122,13 +125,13 @@ check_sample(const struct op *op, const char *text)
     good = true;
     for (int k = 0; k < s.call.nin; k++)
         for (int d = 0; d < s.in[k].ndim; d++) good &= names_itself(&s, k, d);
-    ok(good, "%s %s: what does not fit is refused in the operator's name", op->name, text);
+    ok(good, "%s %s: the error for a wrong size names the operator", op->name, text);
 }
 
 /* ---- hand-written shapes ---- */
 
 static const struct {
-    const char *op, *sample, *want; /* the first result */
+    const char *op, *sample, *want; /* type of the first result */
 } shapes[] = {
     {"add", "f32{4,1} f32{3,1,5}", "f32{3, 4, 5}"},
     {"add", "i64{2} #0.5", "f32{2}"},
@@ -214,6 +217,6 @@ main(void)
     }
     for (size_t i = 0; i < countof(shapes); i++) check_shape(shapes[i].op, shapes[i].sample, shapes[i].want);
     for (size_t i = 0; i < countof(refused); i++) check_refused(refused[i].op, refused[i].sample, refused[i].says);
-    ok(!op_find("sine"), "an operator that is not there is not found");
+    ok(!op_find("sine"), "an unknown operator is not found");
     return done();
 }

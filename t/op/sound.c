@@ -1,8 +1,8 @@
-/* sound.c - every signature of every operator is sound, and on two ranks none is missing without a reason.
+/* sound.c - every signature of every operator is sound, and on two ranks every sound signature is derived or has a
+ * reason.
  *
- * Walks the table of operators: nobody writes a case here. Sources have no
- * operands to lay out, composites take their signatures from what they are made
- * of, and to_global moves: these are not tried. */
+ * The test walks the table of operators, so no cases are written here. Not tried: sources, which have no operands to
+ * lay out; composites, whose signatures are those of their parts; to_global. */
 #include "t/lib/missing.h"
 #include "kernels/op/lib/table.h"
 
@@ -99,7 +99,7 @@ rounds(const struct sound *s, const struct sbp *v)
     return from != to && (dtype_bytes(to) == 2 || from == DT_F64);
 }
 
-/* A partial sum of integers, and a result that holds more than they do. */
+/* A partial sum of integers, with a result of a wider type. */
 static bool
 widens(const struct sound *s, const struct sbp *v)
 {
@@ -111,36 +111,38 @@ widens(const struct sound *s, const struct sbp *v)
     return false;
 }
 
-/* Patterns are those of fnmatch(); a row is right only for what `when` says. It names operators only where no record
- * tells what they share: a new operator is to meet its reason here. */
+/* Patterns are those of fnmatch(). A row holds only where `when` is true. Rows name operators only if no flag of the
+ * records describes them, so that a new operator finds its reason here. */
 static const struct reason {
     const char *op, *sig;
     bool (*when)(const struct sound *s, const struct sbp *v);
     const char *why;
 } reasons[] = {
-    {"*", "*", of_integers, "the identity of an integer maximum is a number, which arithmetic wraps around"},
-    {"*", "P -> *", to_integers, "integers are whole already, and truth values are not summed"},
-    {"*", "*", with_number, "it depends on the value of a number, which is bound at run time"},
-    {"@(cast|concat)", "P*", rounds, "the whole is rounded, not each rank's part of it"},
-    {"@(index_add|gather_grad|position)", "P*", NULL, "the first operand lends its shape alone, and is a variable"},
-    {"*", "*", truth_of_extremes, "truth of an extreme: nobody compares before reducing"},
-    {"@(maximum|minimum|clamp)", "*", of_extremes, "groups carry both kinds of extremes, and together only one passes"},
-    {"*", "P*", widens,
-     "a sum of integers begins again at the other end where they are full, and a wider one does not"},
-    {"@(add|sub)", "*", of_extremes, "infinity and the identity of a maximum, which is the other one, make no number"},
+    {"*", "*", of_integers,
+     "the identity of an integer maximum is a finite number, and arithmetic with it wraps around"},
+    {"*", "P -> *", to_integers, "integers are rounded already, and truth values are not summed"},
+    {"*", "*", with_number, "the signature depends on the value of a number, which is bound at run time"},
+    {"@(cast|concat)", "P*", rounds, "the sum is rounded, not each rank's addend"},
+    {"@(index_add|gather_grad|position)", "P*", NULL,
+     "only the shape of the first operand is used, and it is a variable"},
+    {"*", "*", truth_of_extremes, "truth of an extreme: no program compares before reducing"},
+    {"@(maximum|minimum|clamp)", "*", of_extremes,
+     "groups allow both kinds of extremes, but only one passes at a time"},
+    {"*", "P*", widens, "a sum of integers wraps around, a wider sum does not"},
+    {"@(add|sub)", "*", of_extremes, "infinity plus the identity of a maximum, -infinity, is NaN"},
     {"*", "*", looks_up, "an axis looked up counts as summed, and an extreme does not pass a sum"},
-    {"@(max_pool2d_pick|exp_sum)", "*", of_extremes, "what it picks or sums by another operand counts as summed"},
+    {"@(max_pool2d_pick|exp_sum)", "*", of_extremes, "values picked or summed by another operand count as summed"},
     {"@(dropout|cast|concat|stack|pad|slice_grad|cross_entropy_parts_grad|max_pool2d|put)", "*", of_extremes,
-     "monotone, but no maximum is taken through it"},
+     "monotone, but extremes are not passed through, by choice"},
     {"@(gather|gather_grad)", "S*", NULL,
-     "a dimension that ids do not cover is cut by position: only the axis looked up may be split"},
-    {"*", "*", one_sided, "defined on one side: the identity of one kind of extreme lies on the other"},
-    {"attention_softmax", "*P -> *", NULL, "what a mask adds to a whole row leaves the row's softmax as it is"},
+     "a dimension that ids do not cover is split by position: only the indexed axis may be split"},
+    {"*", "*", one_sided, "the domain is one-sided: the identity of one kind of extreme is outside"},
+    {"attention_softmax", "*P -> *", NULL, "a mask value added to a whole row does not change the row's softmax"},
     {"attention_grad", "B, B, P, *, B, P -> P, P, B", NULL,
-     "the gradient of values does not depend on them: where partial values pass, all results are partial"},
-    {"moments_of", "*", NULL, "x lends its gradient alone, and a code is nothing but whole"},
-    {"norm_grad", "B, B, P -> P, B, B", NULL, "those of weight and bias do not depend on the weight"},
-    {"*", "*", updates, "a variable and what an optimiser keeps beside it are never partial"},
+     "the gradient of values does not depend on the values: if partial values pass, all results are partial"},
+    {"moments_of", "*", NULL, "x is used only for its gradient, and codes are always replicated"},
+    {"norm_grad", "B, B, P -> P, B, B", NULL, "gradients of weight and bias do not depend on the weight"},
+    {"*", "*", updates, "variables and optimiser state are never partial"},
 };
 
 static bool
@@ -205,7 +207,7 @@ missing(void *arg, const struct sound *s, const struct sbp *v)
     ++*(int *)arg;
 }
 
-/* Tensors without elements and of one element say nothing about layouts. */
+/* Tensors with empty dimensions say nothing about layouts. */
 static bool
 tells(const struct sound *s)
 {
@@ -243,7 +245,7 @@ main(int argc, char **argv)
         complete(op_table[i], seed);
     }
     ok(total > 0, "signatures were proved: %d", total);
-    for (size_t i = 0; i < countof(reasons) && argc == 1; i++) ok(used[i], "a reason is needed: %s", reasons[i].why);
+    for (size_t i = 0; i < countof(reasons) && argc == 1; i++) ok(used[i], "this reason is used: %s", reasons[i].why);
     str_free(&head);
     return done();
 }

@@ -1,5 +1,7 @@
--- strategy.lua - a strategy works on every operator: the result lies as the operands were asked to be cut, on eager lines and in
--- planned steps, and has the values of a call without; one that fits nothing is an error that names the operator and "strategy".
+-- strategy.lua - a strategy works on every operator, eagerly and in planned steps.
+--
+-- The result has the layout that follows from the requested operand layouts, and the values of a call without a
+-- strategy. A strategy that fits no layout is refused with the operator's name and "strategy".
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -11,7 +13,7 @@ rille.manual_seed(2)
 local x, y, truth = real(4, 8), real(4, 8), (real(4, 8):gt(1)):detach()
 local image, kernel = real(4, 2, 8, 8), real(4, 2, 3, 3)
 
--- By operator: how it is called with a strategy (nil: without), the strategy, and how the result lies then.
+-- By operator: the call with a strategy (nil: without), the strategy, and the layout of the result.
 local rows, columns, both = {{4, 1}}, {{1, 4}}, {{4, 1}, {4, 1}}
 local calls = {}
 for op in ("abs ceil cos erf exp floor gelu log neg reciprocal relu round rsqrt sigmoid sign silu sin softplus sqrt square tanh"):gmatch("%S+") do
@@ -66,7 +68,7 @@ local more = {
 }
 for op, call in pairs(more) do calls[op] = call end
 
--- Sources have the layout that is asked for, and a move is one.
+-- Sources have the requested layout, and to_global is a move itself.
 local sources = {}
 for op in ("arange empty eye full linspace ones rand randint randn zeros to_global"):gmatch("%S+") do sources[op] = true end
 
@@ -74,22 +76,22 @@ for _, op in ipairs(rille.operators()) do
   local call = calls[op]
   if sources[op] then
     tap.fails(function() return op == "to_global" and x:to_global{sbp = "B", strategy = rows} or rille[op]({4, 8}, {strategy = rows}) end, {"strategy", op},
-      op .. " takes none, and says so")
+      op .. " refuses a strategy")
   elseif not call then
     tap.ok(false, op .. " is tried")
   else
     local f, strategy, want = table.unpack(call)
     local values = f():totable()
     local good, z = pcall(f, strategy)
-    tap.is(good and z.sbp or z, want, op .. ": it lies as its operands were asked to")
-    tap.near(good and z:totable(), values, op .. ": with the same values", 1e-4, 1e-5)
+    tap.is(good and z.sbp or z, want, op .. ": the result follows the requested operand layouts")
+    tap.near(good and z:totable(), values, op .. ": the values are the same", 1e-4, 1e-5)
     for _, mode in ipairs{"optimal", "propagate", "recursive", "greedy"} do
       local step = rille.graph(function() return f(strategy) end, {auto_parallel = mode})
       local fine, r = pcall(step)
-      tap.near(fine and r:totable() or tostring(r), values, ("%s: and in a step, %s"):format(op, mode), 1e-4, 1e-5)
+      tap.near(fine and r:totable() or tostring(r), values, ("%s: the same values in a step, %s"):format(op, mode), 1e-4, 1e-5)
       local found = false
       for _, o in ipairs(fine and step:explain().ops or {}) do found = found or o.outputs[1] == want end
-      tap.ok(found, ("%s: where it lies so, too, %s"):format(op, mode))
+      tap.ok(found, ("%s: the same layout in a step, %s"):format(op, mode))
     end
     local odd = {}
     for k, list in ipairs(strategy) do

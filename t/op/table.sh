@@ -1,20 +1,21 @@
 #!/bin/bash
-# table.sh - one table of what the tests of operators prove, made of what they say: a row for each line of ops.def, no
-# cell empty. A number counts what was proved; a word says why there is nothing to count:
+# table.sh - makes one table of what the tests of operators prove, from their output: a row for each line of ops.def,
+# and no cell empty. A number counts proofs; a word says why nothing is counted:
 #
-#   source    makes a tensor of nothing: no operand has a gradient or a layout; proved by position instead (op-position)
-#   update    a variable written over (an optimiser's step, the next token's keys), of which nobody asks a gradient
+#   source    makes a tensor without operands: no operand has a gradient or a layout; tested by position (op-position)
+#   update    overwrites a variable (an optimiser's step, the next token's keys); its gradient is never needed
 #   integer   results or operands are no reals
-#   flat      the gradient is zero wherever there is one
-#   linear    the gradient does not depend on the operands: its own gradient is zero
-#   parts     made of other operators, each of which has its row; op-layouts runs it in random layouts
-#   whole     the gradient is that of a whole whose parts it reads: t/kernels/shift.lua, t/kernels/norm-parts.lua
-#   move      boxing: t/boxing/apply proves every pair of layouts
+#   flat      the gradient is zero wherever it exists
+#   linear    the gradient does not depend on the operands: the second gradient is zero
+#   parts     made of other operators, each with its row; op-layouts runs it in random layouts
+#   whole     the gradient is that of the complete tensor, of which it reads parts: t/kernels/shift.lua,
+#             t/kernels/norm-parts.lua
+#   move      boxing (redistribution): t/boxing/apply proves every pair of layouts
 set -u
 bin=$(dirname "${1:-build/release/rille}")
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-# .ci/prove leaves what the tests printed and runs this one behind them; by hand a test that left nothing is run.
+# .ci/prove leaves the output of the tests and runs this test after them. By hand, a test without output is run.
 for test in shape grad kernel position sound layouts; do
   cp "$bin/t/tap/op/$test" "$out/op-$test" 2>/dev/null || sh "$bin/t/op/$test.t" >"$out/op-$test" 2>&1
 done

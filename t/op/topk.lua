@@ -1,5 +1,5 @@
--- topk.lua - topk of short and long lines, of every dtype: the best first, NaN before all, of equals the first; both ways,
--- among values that repeat, zeros of both signs and infinities.
+-- topk.lua - topk of short and long rows in every dtype: best first, NaN before all others, and equal values in order
+-- of position. Both directions, with repeated values, signed zeros and infinities.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 rille.manual_seed(tap.seed(3))
@@ -15,7 +15,7 @@ local function drawn(dtype, n)
   return x:to(dtype)
 end
 
--- The positions of a row, the best first.
+-- Returns the positions of a row, best first.
 local function order(row, largest)
   local at = {}
   for i = 1, #row do at[i] = i end

@@ -1,14 +1,15 @@
--- twice.lua - one value that an operator reads twice, and once as it has moved: in every layout, behind each kind of
--- step that may be computed with what follows it, the values are those of one device, and what explain() says moves is
--- what devices receive. Small whole numbers, so that no sum is rounded.
+-- twice.lua - an operator reads one value twice, once directly and once moved to another layout.
+--
+-- Every layout is tried, behind each kind of step that may be fused with the reader. Values are those of one device,
+-- and explain() reports the bytes that devices receive. Values are small integers, so no sum is rounded.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
-local MESHES = {{"2", {0, 1}, 2}, {"3", {2, 0, 1}, 3}, {"2x2", {{0, 1}, {2, 3}}, 2}} -- devices, pieces of an axis
+local MESHES = {{"2", {0, 1}, 2}, {"3", {2, 0, 1}, 3}, {"2x2", {{0, 1}, {2, 3}}, 2}} -- devices, shards per axis
 local LAYOUTS = {"S(0)", "S(1)", "B", "P", "P(max)", "P(min)"}
 local ALONE = rille.placement("cpu", {0})
 
--- What makes the value: of x, which lies as the layout says, and w, which is whole.
+-- Functions that make the value from x, which has the layout, and w, which is replicated.
 local MADE = {
   {"-x", function(x) return -x end}, {"x * 2", function(x) return x * 2 end},
   {"x + x", function(x) return x + x end}, {"x - w", function(x, w) return x - w end},
@@ -16,7 +17,7 @@ local MADE = {
   {"x:sum(0)", function(x) return x:sum{axis = 0} end}, {"x:mean() * 32", function(x) return x:mean() * 32 end},
   {"x:max(1) + 1", function(x) return x:max{axis = 1} + 1 end}, {"x:sum() / 2", function(x) return x:sum() / 2 end},
 }
--- What reads it twice.
+-- Functions that read the value twice.
 local READ = {
   {"v * v", function(v) return v * v end}, {"v * v + v", function(v) return v * v + v end},
   {"v * (v * 3)", function(v) return v * (v * 3) end}, {"(v - 1) * v * v", function(v) return (v - 1) * v * v end},
@@ -71,15 +72,15 @@ for _, mesh in ipairs(MESHES) do
           local step = rille.graph(f)
           for way, fn in pairs{eager = f, ["in a step"] = step} do
             local good, got = pcall(function() return values{fn(x, w)} end)
-            if good and got ~= want then got = "other values than " .. want end
+            if good and got ~= want then got = "values other than " .. want end
             if got ~= want then wrong = wrong or ("%s, %s: %s"):format(what, way, got) end
           end
           local told, received = step:explain().bytes, tap.received(step)
-          if told ~= received then moved = moved or ("%s: %d told, %d received"):format(what, told, received) end
+          if told ~= received then moved = moved or ("%s: %d bytes reported, %d received"):format(what, told, received) end
         end
       end
-      tap.ok(not wrong, text(sbp) .. ": the values of one device", wrong)
-      tap.ok(not moved, text(sbp) .. ": the bytes that explain() says", moved)
+      tap.ok(not wrong, text(sbp) .. ": values are those of one device", wrong)
+      tap.ok(not moved, text(sbp) .. ": explain() reports the received bytes", moved)
     end
   end)
 end

@@ -1,6 +1,7 @@
-/* work.c - what calls are said to compute (call_work), by which the planner prices them. Of every sample of every
- * operator: two operations at most for each element that it reads or writes; those of the table, which do more, as many
- * as are counted here by hand. */
+/* work.c - estimates of a call's work (call_work), which the planner uses as prices.
+ *
+ * For every sample of every operator: at most two operations per element read or written. Operators with more work
+ * are in a table, with the operations counted by hand. */
 #include "actors/plan/model/rates.h"
 #include "kernels/op/lib/table.h"
 #include "kernels/exec/sample.h"
@@ -17,7 +18,7 @@ static const struct {
     {"matmul", "f32{2,1,3,4} f32{3,4,2}", 2 * 2 * 3 * 3 * 4 * 2},
     {"contract", "f64{2,40,9} f64{2,40,20}", 2 * 2 * 40 * 9 * 20},
     {"linear_int8", "f32{3,70} u8{5,70} f32{5}", 2 * 3 * 70 * 5},
-    {"expert_matmul", "f32{1,5,1,4} f32{1,3,4,6} i64{5,2}<3", 2 * 5 * 2 * 4 * 6}, /* a row by its experts alone */
+    {"expert_matmul", "f32{1,5,1,4} f32{1,3,4,6} i64{5,2}<3", 2 * 5 * 2 * 4 * 6}, /* each row only by its own experts */
     {"expert_matmul_grad", "f32{1,5,1,4} f32{1,5,2,6} i64{5,2}<3 experts=3", 2 * 5 * 2 * 4 * 6},
     /* each entry of y is a sum over 3 channels of windows of 3 x 2; then over 2 channels of 3 x 3 */
     {"conv2d", "f32{2,3,5,6} f32{4,3,3,2}", 2 * (2 * 4 * 3 * 5) * (3 * 3 * 2)},
@@ -35,8 +36,8 @@ static const struct {
     {"max_pool2d_pick", "f32{2,3,4,6} f32{2,3,4,6} kernel_size=2 stride=1", (2 * 3 * 3 * 5) * (2 * 2)},
     {"avg_pool2d", "f32{2,3,4,6} kernel_size=2", (2 * 3 * 2 * 3) * (2 * 2)},
     {"avg_pool2d_grad", "f32{2,3,3,5} kernel_size=2 stride=1 size=4,6", (2 * 3 * 3 * 5) * (2 * 2)},
-    /* scores of so many queries and keys: each is a sum, has an exponential, and
-     * weighs a value; backward, five products for the two; causal, tiles of 64 keys that some query sees */
+    /* each pair of a query and a key costs a dot product, an exponential and a weighted value; backward costs five
+     * products for two; causal attention counts tiles of 64 keys that some query sees */
     {"attention", "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5}", (2 * 2 * 3 * 5) * (2 * (4 + 6) + 64)},
     {"attention_grad", "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5} f32{2,2,3,6} f32{2,2,3,6}",
      2.5 * (2 * 2 * 3 * 5) * (2 * (4 + 6) + 64)},
@@ -52,7 +53,7 @@ has_row(const char *name)
     return false;
 }
 
-/* *elements: that the call reads and writes. */
+/* *elements: number of elements that the call reads and writes */
 static bool
 work_of(const char *name, const char *sample, double *flops, double *elements)
 {
@@ -78,8 +79,8 @@ try_passes(const struct op *op)
         if (!work_of(op->name, op->sample[i], &flops, &elements))
             ok(false, "%s %s: %s", op->name, op->sample[i], err_text());
         else if (!has_row(op->name))
-            ok(flops <= 2 * elements, "%s %s goes over its %g elements: %g operations", op->name, op->sample[i],
-               elements, flops);
+            ok(flops <= 2 * elements, "%s %s has %g elements and at most twice as many operations: %g", op->name,
+               op->sample[i], elements, flops);
 }
 
 int
@@ -87,7 +88,7 @@ main(void)
 {
     double flops = 0, elements;
     for (const struct op *const *op = op_table; *op; op++)
-        if ((*op)->shape.rule || (*op)->shape.make_rule) try_passes(*op); /* the others are made of these */
+        if ((*op)->shape.rule || (*op)->shape.make_rule) try_passes(*op); /* composites are made of these */
     for (size_t i = 0; i < countof(table); i++)
         ok(work_of(table[i].op, table[i].sample, &flops, &elements) && flops == table[i].flops,
            "%s %s is %g operations: %g", table[i].op, table[i].sample, table[i].flops, flops);

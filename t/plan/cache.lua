@@ -1,5 +1,5 @@
--- cache.lua - a loop that repeats the same step finds its plans in the cache, whatever garbage exists. The cache limits
--- plans by bytes.
+-- cache.lua - a loop that repeats the same step finds its plans in the cache, also while garbage is not collected yet.
+-- The cache limits plans by bytes.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")

@@ -105,8 +105,7 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
     collecting_begin(true);
     meet_keeps = seed % 2;
     bool good = !parts_compile(&x, bytes, s->atlas);
-    if (!good &&
-        strstr(err_text(), "is known only after all")) { /* refused: the micro-batches read a sum over all of them */
+    if (!good && strstr(err_text(), "is known only after all")) { /* micro-batches read a sum over all micro-batches */
         n->refused++;
         parts_close(&x);
         return;
@@ -280,8 +279,8 @@ random_programs(struct rille_session *s, uint64_t seed, int most)
     diag("%d refused", n.refused);
 }
 
-/* Runs programs in which a call that reads no micro-batch could be fused with a call that reads a sum over
- * micro-batches (t/plan/async.c). */
+/* Runs programs with two calls that could be fused: one reads no micro-batch, the other a sum over micro-batches
+ * (t/plan/async.c). */
 static void
 found_once(struct rille_session *s)
 {
@@ -462,8 +461,8 @@ other_lists(struct rille_session *s, uint64_t first)
 
 /* ---- planted mistakes at the ends of links ---- */
 
-/* Returns the first task from `which` on, cyclically, that is an end of a point-to-point link; packs: one that packs
- * slices. -1: none. */
+/* Returns the first end of a point-to-point link from task `which` on, cyclically; -1: none. packs: only ends that
+ * pack slices. */
 static int32_t
 end_at(const struct plan *p, bool sends, bool packs, uint64_t which)
 {

@@ -1,5 +1,5 @@
-/* hierarchical.c - the estimate of bytes that a sum between hosts sends equals the bytes of the plan's channels, and
- * the method that hierarchical.c chooses never sends more.
+/* hierarchical.c - the estimated bytes of a sum between hosts equal the bytes of the plan's channels. The method
+ * that hierarchical.c chooses never sends more than the other.
  *
  * Every pair of layouts with a sum, on meshes over 2 and over 4 hosts, is planned in partitions with both methods:
  * owners read all addends, or running sums are handed on from host to host. */

@@ -199,7 +199,7 @@ plant_step_operator(struct plan *p, struct task *t, struct count *c)
         }
 }
 
-/* Leaves out a step: its readers read its first operand instead. */
+/* Leaves out a step: readers of the step read the step's first operand instead. */
 static void
 plant_skipped_step(struct plan *p, struct task *t, struct count *c)
 {
@@ -220,8 +220,8 @@ plant_skipped_step(struct plan *p, struct task *t, struct count *c)
 /* ---- tasks that share a kernel ---- */
 
 struct sharing {
-    int64_t shared, of_nodes, apart, wrong; /* pairs of tasks that share a kernel; of those, with two nodes; that do not
-                                               share; that share or differ wrongly */
+    /* Pairs of tasks: with a common kernel; with a common kernel and different nodes; with two kernels; wrong pairs. */
+    int64_t shared, of_nodes, apart, wrong;
 };
 
 static bool
@@ -265,7 +265,7 @@ is_read(const struct plan *p, const struct task *t)
     return read;
 }
 
-/* Returns true if the tasks may share a kernel. Plans here are small, so each kernel has one thread. */
+/* Returns true if the tasks may share a kernel. Kernels of small plans have a single thread. */
 static bool
 compute_alike(const struct plan *p, const struct task *t, const struct task *u)
 {

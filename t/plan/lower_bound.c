@@ -118,7 +118,7 @@ struct count {
     int tried, ended, above, nothing, below_work;
 };
 
-/* Simulates one schedule and compares its time with the bound. */
+/* Simulates a schedule and compares the time with the bound. */
 static void
 check(struct stage_plan *s, struct count *c)
 {

@@ -4,7 +4,7 @@ local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
 
--- Returns the arena bytes of a device. An arena only grows, so each program has a device of its own.
+-- Returns the arena bytes of a device. Arenas never shrink, so programs use different devices.
 local function arena(device)
   for _, d in ipairs(rille.devices()) do
     if d.device == device then return d.arena_bytes end
@@ -96,7 +96,7 @@ tap.group("memory_limit", function()
     "a step that needs more is refused, with the largest registers in the message")
 end)
 
--- A step that is called with several batch sizes has a plan per size. Its stats are those of the last call.
+-- A step that is called with several batch sizes has a plan per size. stats() describes the last call.
 tap.group("stats are of the last call", function()
   local p = rille.placement("cpu", {6})
   local function made()

@@ -1,8 +1,8 @@
 /* outline.c - a program's bytes make the same outline and the same plan in another process; other bytes are refused.
  *
  * A plan has the hops that the outline decides. The outline's digest covers each decision. The size of an outline
- * does not depend on the number of devices. The other process is represented by another atlas, with other numbers of
- * placements and layouts. */
+ * does not depend on the number of devices. A second atlas, with different numbers of placements and layouts, stands
+ * for the other process. */
 #include "t/lib/plans.h"
 
 #include "actors/plan/outline/outline.h"
@@ -98,7 +98,7 @@ change_hop(struct outline *o, int32_t i, struct count *c)
     TELL(h->name, "by hand");
 }
 
-/* Gives each stage a pool larger by one micro-batch. If that changes credits, the digest must differ. */
+/* Adds one micro-batch to the pool of each stage. If that changes credits, the digest must differ. */
 static void
 change_credits(struct outline *o, struct count *c)
 {

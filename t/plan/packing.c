@@ -1,9 +1,10 @@
 /* packing.c - registers of training steps are packed within 5 % of the lower bound.
  *
- * The bound is the most bytes that can be in use at once, or that cannot overlap. Steps: transformers and
- * perceptrons of several depths; one and two devices; with and without micro-batches; zero 0 to 3; recompute;
- * offload. Pipelines: all schedules, few and many layers per stage, too many acts for per-act offsets, and gated
- * layers below a wide head. (Language models in stages: t/plan/packing-models.sh.) */
+ * The bound is the larger of two numbers: the peak of bytes in use, and the bytes of results that may never share
+ * memory. Steps: transformers and perceptrons of several depths; one and two devices; with and without
+ * micro-batches; zero 0 to 3; recompute; offload. Pipelines: all schedules, few and many layers per stage, too many
+ * acts for per-act offsets, and gated layers below a wide head. (Language models in stages:
+ * t/plan/packing-models.sh.) */
 #include "actors/session/step/compiled.h"
 #include "t/lib/clique.h"
 #include "t/lib/net.h"
@@ -99,7 +100,8 @@ gated(struct net *n, struct rille_tensor *x, int layers)
     return x;
 }
 
-/* Stages of `layers` layers each; stage q is on device dealt[q]. head: width factor of a last layer; 0: none. */
+/* Makes stages with the same number of layers; stage q is on device dealt[q]. head: width factor of a last layer; 0:
+ * none. */
 static struct rille_tensor *
 pipeline(struct net *n, struct rille_tensor *x, const int *dealt, int nstage, int layers, int head)
 {
@@ -159,7 +161,7 @@ berth_that_is_read(const struct plan *p, const struct task *t, int32_t device)
 
 static int nread;
 
-/* Places the result of one act over an input that the act reads. The verifier must refuse each such plan. */
+/* Places the result of one act over an input that the act reads. The verifier must refuse the plan. */
 static void
 test_berths(const struct plan *p, const char *name)
 {

@@ -1,8 +1,8 @@
 /* parts.c - plan partitions of hosts that cannot access each other's memory give the bits of one plan on one host.
  *
- * Random programs, and every move between layouts, are planned on one host and in partitions. Each partition has
- * buffers of its own. One simulator runs all partitions in an order that a seed decides. plan-parts cuda:0x4: random
- * programs with such devices. */
+ * Random programs, and every move between layouts, are planned on one host and in partitions. Partitions have
+ * separate buffers. One simulator runs all partitions in an order that a seed decides. Argument cuda:0x4: runs
+ * random programs with these devices. */
 #include "actors/plan/outline/gates.h"
 #include "actors/plan/sim/merge_partitions.h"
 #include "actors/plan/sim/plan_sim.h"
@@ -81,8 +81,8 @@ is_caused(const struct plan *p, const int32_t *first, int n, const struct act_ti
     return good;
 }
 
-/* Shifts the clocks of partitions by up to an hour. plan_clocks() must restore an order in which receives follow
- * sends, and must leave clocks alone that were in order. */
+/* Shifts the clocks of partitions by up to an hour. plan_clocks() must find offsets with which receives follow
+ * sends, and offset 0 for clocks in order. */
 static bool
 settles(const struct parts *x, const struct plan *p, const int32_t *first, struct act_time *act, int64_t nact)
 {
@@ -150,7 +150,7 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
     n->parts++;
     parts_map(&x, c);
     bool good = !parts_compile(&x, bytes, s->atlas);
-    bool refused = strstr(err_text(), "is known only after all"); /* the micro-batches read a sum over all of them */
+    bool refused = strstr(err_text(), "is known only after all"); /* micro-batches read a sum over all micro-batches */
     if (!good && refused) {
         n->parts--;
         n->refused++;
@@ -407,8 +407,8 @@ try_failure(struct parts *x, enum way way, uint64_t seed, struct tally *n)
     n->again += count_failed(x, got) == 0;
 }
 
-/* Checks that no host updates if one host has bad data; that an act that fails, or a stop, on one host ends the run
- * on all hosts; and that the next run succeeds. */
+/* Bad data on one host must prevent updates on all hosts. A failed act or a stop on one host must end the run on all
+ * hosts. The next run must succeed. */
 static void
 failures(struct rille_session *s, uint64_t first, int kind)
 {

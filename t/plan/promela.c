@@ -14,7 +14,7 @@
 
 static char dir[] = "/tmp/rille-promela-XXXXXX";
 
-/* Returns 0: no error in any order; 1: an error; -1: not all orders were tried; -2: not a valid model. */
+/* Returns 0: no error in all orders of events; 1: an error; -1: the search was incomplete; -2: not a valid model. */
 static int
 check(const char *model)
 {

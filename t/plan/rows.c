@@ -1,4 +1,4 @@
-/* rows.c - a lane that may wait for ever runs the acts of its row in order, whatever becomes ready first.
+/* rows.c - a lane that may wait for ever runs the acts of its row in order, even if other acts become ready first.
  *
  * Pipelines with random task costs; devices with and without streams; as many threads as devices, and fewer;
  * simulated and run. Rows that no lane can follow only delay acts. */

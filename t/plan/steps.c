@@ -2,9 +2,9 @@
  *
  * Data, tensor and pipeline parallel steps, also with micro-batches, in-place updates and checked data. Hosts cannot
  * access each other's memory. Each step runs on cpu devices and on asynchronous test devices, of which each host has
- * as many. There, one stream copies a value for another host to host memory, and another stream copies the received
- * value to its device (actors/plan/lower/send.c). A third run without ONE_SPACE stands for GPUs that cannot access
- * each other. Planted mistakes between streams, host code and the transport are found. */
+ * as many. There, a stream copies a sent value to host memory, and a stream of the receiver copies the value to the
+ * device (actors/plan/lower/send.c). A third pass without ONE_SPACE stands for GPUs without peer access. Planted
+ * mistakes between streams, host code and the transport are found. */
 #include "actors/session/step/compiled.h"
 #include "t/lib/faults.h"
 #include "t/lib/net.h"
@@ -104,7 +104,7 @@ trace(struct net *b, const struct step *t)
 
 static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {4, {1, 1, 1, 1}}};
 
-/* A step on devices of a kind: its plan on one host, and the results of that. */
+/* A step on devices of a kind, with plan and results on one host. */
 struct stepped {
     struct net net;
     struct bench whole;

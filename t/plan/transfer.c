@@ -2,9 +2,8 @@
  * memory space.
  *
  * Every move between layouts, and random programs, run on cpu and asynchronous test devices, and again with other
- * cpu devices in place of the asynchronous ones. Memory of asynchronous devices faults if host code touches it. All
- * is repeated without ONE_SPACE, as with GPUs that cannot access each other. Then a training step has stages on both
- * kinds. */
+ * cpu devices in place of the asynchronous ones. Memory of asynchronous devices faults if host code touches it. A
+ * second pass without ONE_SPACE stands for GPUs without peer access. Then a training step has stages on both kinds. */
 #include "runtime/device/device.h"
 #include "t/lib/plans.h"
 #include "t/lib/train.h"
@@ -30,8 +29,7 @@ on_cpu(struct rille_session *s, const struct layout *l)
 static void
 all_on_cpu(struct rille_session *s, int n, const struct layout *const *list)
 {
-    const struct layout **l =
-        (const struct layout **)(uintptr_t)list; /* The program was just read: its lists may be changed. */
+    const struct layout **l = (const struct layout **)(uintptr_t)list; /* of a new program, so changes are allowed */
     for (int k = 0; k < n; k++)
         if (l[k]) l[k] = on_cpu(s, l[k]);
 }
@@ -216,7 +214,7 @@ refused(struct rille_session *s)
        "a move between kinds that cannot access each other is refused by name");
 }
 
-/* The verifier finds a read that cannot access its memory, in a plan that was made when it could. */
+/* Makes a plan while devices share memory, then takes the access away. The verifier must find the reads. */
 static void
 found(struct rille_session *s)
 {
