@@ -1,9 +1,11 @@
--- args.lua - the command line of a script: --name value, --name=value, and --flag for what is false by default.
+-- args.lua - parses the command line of a script: --name value, --name=value, and --flag for options that default to
+-- false.
 --
 --   local options = rille.args(arg, {"folder", layout = "pp-tp", epochs = 40, plain = false, log = ""})
 --
--- The defaults tell the names and the types; what is in the list (options.folder) has no dashes before it and must be
--- given, in that order. A mistake is told on stderr, and the script ends as a usage error (2).
+-- The defaults define the names and types of the options. Names in the list part ("folder") are positional arguments:
+-- they are required and are given in that order, without dashes. A mistake is reported on stderr, and the script exits
+-- with status 2 (usage error).
 
 local check = require "rille.check"
 
@@ -12,7 +14,7 @@ local function usage(script, defaults)
   for i, name in ipairs(defaults) do words[i] = name:upper() end
   for _, name in ipairs(check.sorted_keys(defaults)) do
     local value = defaults[name]
-    if value ~= nil then -- a name, not a place in the list
+    if value ~= nil then -- an option name, not an index of a positional argument
       words[#words + 1] = value == false and ("[--%s]"):format(name)
         or ("[--%s %s]"):format(name, value == "" and "TEXT" or value)
     end
@@ -20,7 +22,7 @@ local function usage(script, defaults)
   return ("usage: %s %s\n"):format(script, table.concat(words, " "))
 end
 
--- The value of an option whose default has this type; nil when the text is none.
+-- Converts text to the type of the option's default. Returns nil if the text is not such a value.
 local function convert(text, default)
   if type(default) ~= "number" then return text end
   return math.type(default) == "integer" and math.tointeger(tonumber(text)) or math.type(default) == "float" and tonumber(text)

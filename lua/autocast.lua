@@ -1,10 +1,10 @@
--- autocast.lua - rille.autocast("bf16", fn, ...): what fn gives, with its products in 16 bits.
+-- autocast.lua - rille.autocast("bf16", fn, ...): calls fn with matrix products in 16 bits, and returns its results.
 --
--- Parameters stay as they are. matmul, conv2d and attention take f32 operands in bf16 and give bf16, and so do layers
--- with a bias (nn/linear.lua); norms, softmax, losses, sums and powers take what has 16 bits as f32. Casts are operators
--- of their own, so what is moved afterwards is half as large; gradients pass through them. A compiled step keeps what
--- was on when it was traced.
--- A coroutine that yields takes it along (shell/bind/coroutine.c).
+-- Parameters keep their dtype. matmul, conv2d, attention and layers with a bias (nn/linear.lua) cast f32 operands to
+-- the given 16-bit dtype and return that dtype. Norms, softmax, losses, sums and powers cast 16-bit operands to f32. A
+-- cast is an operator of its own, so a redistribution after a cast transfers half the bytes. Gradients pass through
+-- casts. A compiled step keeps the autocast mode that was active when the step was traced. A coroutine that yields
+-- takes its mode along (shell/bind/coroutine.c).
 
 local rille = require "rille"
 local check = require "rille.check"

@@ -1,21 +1,21 @@
--- check.lua - what Rille's Lua modules ask of their arguments, and how they complain.
+-- check.lua - argument checks and error messages of Rille's Lua modules.
 --
--- A complaint carries the line of the user's program: the first Lua frame that
--- is not in this folder. Options come as one table; a name that nobody reads is
--- an error, never ignored.
+-- An error message carries the line of the user's program: the first Lua frame outside this folder. Options are passed
+-- as one table. An unknown option name is an error and is never ignored.
 
 local rille = require "rille"
 
 local check = {}
 
-local own = "=rille." -- how the chunks of Rille's own modules are called
+local own = "=rille." -- chunk names of Rille's own modules begin with this
 
--- Is it a function of Rille's own modules?
+-- Returns true if fn is a function of Rille's own modules.
 function check.is_own(fn)
   return type(fn) == "function" and debug.getinfo(fn, "S").source:sub(1, #own) == own
 end
 
--- The level, counted from the caller, of the nearest Lua function outside this folder; 0 when there is none.
+-- Returns the stack level, counted from the caller, of the nearest Lua function outside this folder; 0 if there is
+-- none.
 local function users_level()
   local level = 3
   while true do
@@ -26,7 +26,7 @@ local function users_level()
   end
 end
 
--- The user's line, "a.lua:3".
+-- Returns the user's source line, "a.lua:3".
 function check.line()
   local info = debug.getinfo(users_level(), "Sl")
   return ("%s:%d"):format(info.short_src, info.currentline)
@@ -44,34 +44,35 @@ function check.that(condition, format, ...)
   end
 end
 
--- A name in a message, or another value in its place: what is no number or text is told by its kind.
+-- Returns the text of a name, or of another value in its place, for a message. Tables, functions, threads and userdata
+-- are shown by type.
 local function named(value)
   local meta = debug.getmetatable(value)
   if type(value) == "userdata" then return "a " .. (meta and meta.__name or "userdata") end
-  if value ~= value then return "nan" end -- whatever its sign
-  local kind = type(value) -- tostring() of these tells an address
+  if value ~= value then return "nan" end -- without the sign
+  local kind = type(value) -- tostring() would print an address for these types
   return (kind == "table" or kind == "function" or kind == "thread") and "a " .. kind or tostring(value)
 end
 check.named = named
 
--- A value in a message, texts in quotes.
+-- Returns the text of a value for a message; strings are quoted.
 local function shown(value)
   return type(value) == "string" and '"' .. value .. '"' or named(value)
 end
 check.shown = shown
 
--- The same where a text could be taken for a number.
+-- Like shown(), but escapes strings (%q), for messages where a string could be mistaken for a number.
 local function quoted(value) return type(value) == "string" and ("%q"):format(value) or shown(value) end
 check.quoted = quoted
 
--- What is wrong, in a message: of many things the first eight.
+-- Joins a list of problems for a message: the first eight, and the number of the rest.
 function check.told(wrong)
   local told = table.concat(wrong, "; ", 1, math.min(#wrong, 8))
   return #wrong > 8 and ("%s; and %d more"):format(told, #wrong - 8) or told
 end
 
--- pcall for what may fail: true and what fn gives, or false and why it failed. An interrupt is no such failure, and goes on
--- to who pressed Ctrl-C.
+-- Calls fn like pcall: returns true and the results, or false and the error. An interrupt (Ctrl-C) is raised again
+-- instead of being returned.
 function check.try(fn, ...)
   local before = rille._interrupts()
   local results = table.pack(pcall(fn, ...))
@@ -87,8 +88,8 @@ local function sorted_keys(t)
 end
 check.sorted_keys = sorted_keys
 
--- What divides n, of what good(d) says yes to, for messages: "1, 2, 4". n may come from a file: pairs of divisors are looked
--- for whose smaller one is below 65536, which are all there are of an n below 2^32.
+-- Returns the divisors of n for which good(d) is true, as text for messages: "1, 2, 4". The search tests divisors below
+-- 65536 and adds their cofactors. It is complete for n < 2^32 and bounded for any n, because n may come from a file.
 function check.divisors(n, good)
   local list = {}
   for d = 1, math.min(n, 65535) do
@@ -106,8 +107,8 @@ function check.divisors(n, good)
   return #told > 0 and table.concat(told, ", ") or "none"
 end
 
--- given, completed with the defaults. A default of check.none has no value but makes the name known; an option whose
--- default is true or false is one of them.
+-- Returns the given options, completed with the defaults. A default of check.none declares a name without a value. An
+-- option whose default is a boolean must be a boolean.
 check.none = {}
 function check.options(who, given, defaults)
   local options = {}
@@ -127,15 +128,16 @@ end
 
 -- ---- arguments ----
 
--- n arguments were given to a function that takes at most so many.
+-- Fails if a function that accepts at most `most` arguments was called with n > most.
 local function check_count(who, most, n)
   if n <= most then return end
   check.fail("%s: expected %s, found %d", who, most == 0 and "no argument" or ("at most %d argument%s"):format(most, most == 1 and "" or "s"), n)
 end
 
-local parameters = setmetatable({}, {__mode = "k"}) -- function -> number of its parameters; false: any number
+local parameters = setmetatable({}, {__mode = "k"}) -- function -> number of its parameters; false: unlimited
 
--- Fails if `fn` has fewer parameters than there are values behind it. Functions of users, and those with "...", take any number.
+-- Fails if `fn` has fewer parameters than the arguments that follow. User functions and variadic functions accept any
+-- number.
 function check.arguments(who, fn, ...)
   local most = parameters[fn]
   if most == nil then
@@ -147,7 +149,7 @@ function check.arguments(who, fn, ...)
   if most and n > most - 1 then check_count(who, most - 1, n) end
 end
 
--- A function like fn that refuses more arguments than fn has parameters.
+-- Wraps fn: the returned function refuses more arguments than fn has parameters.
 local function limited(who, fn)
   local most = debug.getinfo(fn, "u").nparams
   return function(...)
@@ -159,7 +161,7 @@ end
 
 check.limited = limited
 
--- The same of a function that a table is called with.
+-- Like limited(), for a __call metamethod: its first argument, self, is not counted.
 function check.limited_call(who, fn)
   local most = debug.getinfo(fn, "u").nparams
   return function(self, ...)
@@ -169,7 +171,7 @@ function check.limited_call(who, fn)
   end
 end
 
--- The same of a method, which needs its object.
+-- Like limited_call(), for a method: also fails if the method is called with a dot instead of a colon.
 local function limited_method(class, name, fn)
   local most = debug.getinfo(fn, "u").nparams
   return function(self, ...)
@@ -180,8 +182,8 @@ local function limited_method(class, name, fn)
   end
 end
 
--- Makes the public functions of a table refuse more arguments than they have parameters. who: the table's name; class: the
--- functions are methods of it.
+-- Makes the public functions of a table refuse more arguments than they have parameters. who: name of the table or
+-- class; class: true if the functions are methods.
 function check.strict(who, t, class)
   for name, fn in pairs(t) do
     local is_public = type(name) == "string" and name:sub(1, 1) ~= "_" and name ~= "init" and name ~= "forward"
@@ -194,15 +196,15 @@ end
 
 -- ---- names ----
 
--- What is wrong with a name that a thing lacks: what another framework's name is here, or the nearest of these names.
--- Where there is no hint the name is one that users ask for, as in net.head or net.lm_head: nil.
+-- Fails with a hint about a missing name: Rille's equivalent of another framework's name, or the nearest existing name.
+-- Returns without an error if there is no hint, because users probe optional fields, such as net.head or net.lm_head.
 local function say_missing(who, name, elsewhere, names)
   local near = not elsewhere and rille._nearest(names, name)
   if elsewhere then check.fail("%s has no '%s': %s", who, name, elsewhere) end
   if near then check.fail("%s has no '%s'; the nearest name is '%s'", who, name, near) end
 end
 
--- The names of all classes above a class, with its own.
+-- Returns the set of names of a class and all its base classes.
 local function class_names(class)
   local names = {}
   while type(class) == "table" do
@@ -213,7 +215,7 @@ local function class_names(class)
   return names
 end
 
--- The names of fields that the functions of a class read, which an object may lack.
+-- Returns the names of fields that the class's own functions read. An object may lack such a field.
 local function optional_names(names, class)
   local optional = {}
   for name in pairs(names) do
@@ -227,10 +229,11 @@ end
 
 local strict = setmetatable({}, {__mode = "k"}) -- classes whose __index is a function
 
--- The table in which Lua looks up what an object with this metatable lacks.
+-- Returns the table in which Lua looks up fields that an object with this metatable lacks.
 function check.index_of(meta) return strict[meta] and meta or rawget(meta, "__index") end
 
--- Makes a class of Rille's strict: for its users, a misspelt field, or one of another framework, is an error, not nil.
+-- Makes one of Rille's classes strict: if user code reads a misspelt field, or a field of another framework, the read
+-- is an error instead of nil.
 function check.strict_class(class)
   local names, optional = class_names(class), nil
   optional = optional_names(names, class)
@@ -248,13 +251,13 @@ function check.strict_class(class)
   end)
 end
 
--- The __index of the class above all: names of other frameworks are errors in users' classes, too.
+-- The __index of the root class: a field name of another framework is an error in user classes, too.
 function check.foreign_name(_, name)
   local elsewhere = type(name) == "string" and rille._elsewhere("module", name)
   if elsewhere then say_missing("a module", name, elsewhere) end
 end
 
--- A module's table: a name that is not in it is an error, not nil.
+-- Makes a module's table strict: reading an unknown name is an error instead of nil.
 function check.names(who, t)
   check.strict(who, t)
   for name, class in pairs(t) do
@@ -267,13 +270,13 @@ function check.names(who, t)
   end})
 end
 
--- A positive whole number.
+-- Checks that value is a positive integer.
 function check.count(who, what, value)
   check.that(math.type(value) == "integer" and value > 0, "%s: %s is a positive integer, not %s", who, what, quoted(value))
   return value
 end
 
--- A whole number, however it is written.
+-- Checks that value is a whole number of at least `least`; integers and floats are accepted.
 function check.whole(who, what, value, least)
   check.that(type(value) == "number" and math.tointeger(value) and value >= least, "%s: %s is a whole number of at least %g, not %s",
     who, what, least, quoted(value))
@@ -286,14 +289,15 @@ function check.number(who, what, value, least)
   return value
 end
 
--- A list has no keys but its places. what stands in a complaint: "a list of ids is wanted; this one".
+-- Checks that a list has no keys but its indices. what: beginning of the message, "a list of ids is wanted; this one".
 function check.list(who, what, list)
   for key in pairs(list) do
     check.that(math.type(key) == "integer" and key >= 1 and key <= #list, "%s: %s has the key %s", who, what, shown(key))
   end
 end
 
--- A list of parameters, or of groups of them, without gaps; a model is none, though it has one.
+-- Checks that list is a list, without gaps, of parameters or parameter groups. A model is refused, though it has
+-- parameters.
 function check.parameters(who, list)
   check.that(type(list) == "table", "%s takes a list of parameters, not a %s", who, type(list))
   check.that(type(list.parameters) ~= "function", "%s takes a list of parameters: model:parameters(), not the model", who)
@@ -301,7 +305,7 @@ function check.parameters(who, list)
   check.list(who, "a list of parameters is wanted; this one", list)
 end
 
--- The name of a file or folder. The system would take it to end at a zero byte.
+-- Checks the name of a file or folder. A zero byte is refused because the system would cut the name there.
 function check.path(who, what, value)
   check.that(type(value) == "string" and value ~= "", "%s: %s is wanted, not %s", who, what, value == "" and '""' or shown(value))
   local zero = value:find("\0", 1, true)
@@ -309,7 +313,7 @@ function check.path(who, what, value)
   return value
 end
 
--- The name of a picture that rille.plot writes.
+-- Checks the file name of a picture for rille.plot.
 function check.picture(who, value)
   check.path(who, "a file's name", value)
   local ending = value:match("%.%w+$")
@@ -327,7 +331,7 @@ function check.flag(who, what, value)
   return value
 end
 
--- What is added under a root, so that nothing is divided by zero.
+-- Checks an epsilon: a term that keeps a denominator from being zero.
 function check.eps(who, what, value)
   check.that(type(value) == "number" and value >= 0 and value < math.huge, "%s: %s is a finite number of at least 0, not %s", who,
     what, shown(value))

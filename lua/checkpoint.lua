@@ -1,15 +1,18 @@
--- checkpoint.lua - a training on the disk: what follows a load is what would have followed the save.
+-- checkpoint.lua - saves and loads the state of a training run; a resumed run continues exactly as the saved one would.
 --
 --   rille.checkpoint.save(dir, {model = net, optimizer = opt, data = loader, step = n, note = {...}}, {async = true, keep = 3})
 --   local step, note = rille.checkpoint.load(dir, {model = net, optimizer = opt, data = loader})
 --   rille.checkpoint.save(dir, {model = both, optimizer = {generator = a, critic = b}})
 --
--- A checkpoint is one file, dir/checkpoint-00000007-step-400.safetensors, written under another name first: it is whole
--- or is not there. It has a digest of its bytes. In a folder that workers write (--root) it says in which files of theirs
--- the values are, checkpoint-00000007-step-400.RANK.shard, which were there before. Tensors are called model.NAME,
--- optimizer.NAME.SLOT (of several optimisers optimizer.KEY.NAME.SLOT) and gradient.NAME; all else (step, note, random state,
--- options, what the model computes with, where the data stand) is JSON in the metadata. Values are whole, so layouts and meshes
--- may differ between the two, dtypes not. A folder that a session saves into is its own until it ends.
+-- A checkpoint is one file, dir/checkpoint-00000007-step-400.safetensors, with a digest of its bytes. It is written
+-- under a temporary name and then renamed, so a checkpoint is either complete or absent. In a folder that workers write
+-- (--root), the file refers to the workers' shard files, checkpoint-00000007-step-400.RANK.shard, which are written
+-- first.
+--
+-- Tensors are named model.NAME, optimizer.NAME.SLOT and gradient.NAME; with several optimisers,
+-- optimizer.KEY.NAME.SLOT. All other state is JSON in the metadata: step, note, random state, options, model settings
+-- and data position. Values are stored unsharded, so layouts and meshes may differ between save and load; dtypes may
+-- not. A session owns a folder that it saves into until the session ends.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -20,13 +23,14 @@ local state_text = require "rille.state_text"
 local checkpoint = {}
 
 local PATTERN, SHARD = "^(checkpoint%-(%d+)%-step%-%d+)%.safetensors$", "^(checkpoint%-(%d+)%-step%-%d+)%.%d+%.shard$"
-local LAST <const> = 1000000000000000 -- numbers beyond are none that a save gave
+local LAST <const> = 1000000000000000 -- upper bound of checkpoint numbers; a save never uses larger ones
 local METADATA = "rille.checkpoint"
 
 -- ---- the folder ----
 
--- Does the process that a temporary file is named after (runtime/file/save.c) still run here? Then it is at its own save. A
--- file of this process is left by another life of it, as in a container whose processes have the same ids each time.
+-- Returns true if the process named in a temporary file's name (runtime/file/save.c) still runs on this machine: that
+-- process is saving. A file with this process's own id is left over from an earlier process, since containers reuse
+-- ids.
 local function is_written(name)
   local process = name:match("%.(%d+)%.tmp$")
   local status <close> = process and io.open("/proc/" .. process .. "/stat")
@@ -34,8 +38,8 @@ local function is_written(name)
   return own and own:read("n") ~= tonumber(process)
 end
 
--- The checkpoints in a folder: {{number, path, shards = {path, ...}}, ...}, the newest first; what interrupted saves left;
--- the highest number of all.
+-- Lists the checkpoints of a folder. Returns {{number, path, shards = {path, ...}}, ...}, newest first; the paths that
+-- interrupted saves left; the highest number found.
 local function list(dir, names)
   local found, torn, by_name, last = {}, {}, {}, 0
   local function add(name, pattern, visit)
@@ -66,7 +70,7 @@ end
 
 local function is_optimizer(v) return type(v) == "table" and v.zero_grad ~= nil end
 
--- Is it a plain table of optimisers, by names, {generator = a, critic = b}, or a list of them, {a, b}?
+-- Returns true if v is a plain table of optimisers: by name, {generator = a, critic = b}, or a list, {a, b}.
 local function are_optimizers(v)
   if type(v) ~= "table" or getmetatable(v) ~= nil or next(v) == nil then return false end
   local listed, named = 0, 0
@@ -77,7 +81,8 @@ local function are_optimizers(v)
   return listed == (named == 0 and #v or 0)
 end
 
--- The optimisers of parts: {{opt =, path = what their tensors begin with, key = what several are told apart by}, ...}.
+-- Returns the optimisers of parts: {{opt =, path = prefix of their tensor names, key = name if there are several},
+-- ...}.
 local function optimizers(parts)
   local list, given = {}, parts.optimizer
   if given == nil or is_optimizer(given) then return {given and {opt = given, path = "optimizer"}} end
@@ -102,7 +107,8 @@ local function check_parts(who, parts, more)
   end
 end
 
--- The parameters of model and optimisers by name. One that is not the model's is called by its place in the optimiser.
+-- Returns the names of the parameters of model and optimisers, and the list of the parameters. A parameter outside the
+-- model is named by its index in the optimiser.
 local function names_of(parts)
   local name_of, params = {}, {}
   local function know(name, p)
@@ -120,8 +126,9 @@ local function names_of(parts)
   return name_of, params
 end
 
--- Layers and models by their paths, with what they compute with: shapes do not tell of how many heads a weight is. Ours say
--- it by their fields, and what a class names comes to it; with nothing: what its fields mean is not known.
+-- Returns, by path, the class and settings of each module. Settings are needed because shapes do not show, for example,
+-- the number of heads of a weight. Rille's modules have settings in their fields; settings that a class names are
+-- added. With neither, `with` is nil: the meaning of the module's fields is unknown.
 local function settings_of(model)
   local all = {}
   for path, m in (model.named_modules or function() return pairs{} end)(model) do
@@ -133,7 +140,7 @@ local function settings_of(model)
   return all
 end
 
--- The names of two tables, sorted.
+-- Returns the sorted union of the keys of two tables.
 local function either(a, b)
   local names = {}
   for _, t in ipairs{a, b} do
@@ -142,7 +149,7 @@ local function either(a, b)
   return check.sorted_keys(names)
 end
 
--- Does one module differ from what was saved in its place? Complaints go to wrong. What a config says is enough of it.
+-- Compares a module with the saved one and appends differences to wrong. Returns true if they differ.
 local function differs(name, here, saved, wrong)
   local before = #wrong
   if here.class ~= saved.class then
@@ -158,7 +165,8 @@ local function differs(name, here, saved, wrong)
   return #wrong > before
 end
 
--- A layer without tensors that is on one side alone: what it computes is left out on the other, but for Dropout's.
+-- Reports a module without tensors that exists on one side only, since the other side would skip its computation.
+-- Dropout is exempt.
 local function is_missing(name, ours, theirs, wrong)
   local one = ours or theirs
   if not one.with or one.class == rille.nn.Dropout.__name then return false end
@@ -167,10 +175,11 @@ local function is_missing(name, ours, theirs, wrong)
   return true
 end
 
--- Complains of modules that are ours, or a user's that name their settings, on both sides, or there on one. A model that differs
--- is told by its config: its layers follow from it. root: of the whole alone, since others are told by their tensors.
+-- Compares module settings with the checkpoint's. Compares modules of Rille and modules that name their settings, also
+-- those that exist on one side only. If a module differs, its submodules are not compared, because they follow from its
+-- config. root: compare the model's own settings only; tensor differences report the rest.
 local function check_settings(model, saved, wrong, root)
-  if type(saved) ~= "table" then return end -- of a checkpoint from before there were any
+  if type(saved) ~= "table" then return end -- an older checkpoint, without settings
   local here, told = settings_of(model), {}
   for _, path in ipairs(root and {""} or either(here, saved)) do
     local ours, theirs = here[path], type(saved[path]) == "table" and saved[path] or nil
@@ -186,7 +195,7 @@ local function check_settings(model, saved, wrong, root)
   end
 end
 
--- Calls visit(name in the file, tensor) for all that the parts hold and keep.
+-- Calls visit(name in the file, tensor) for each parameter, buffer and optimiser tensor of the parts.
 local function each_tensor(parts, name_of, visit)
   if parts.model then
     for name, t in parts.model:named_parameters() do visit("model." .. name, t) end
@@ -200,7 +209,7 @@ local function each_tensor(parts, name_of, visit)
   end
 end
 
--- An optimiser's numbers: its own and those of its groups, each with its parameters.
+-- Returns an optimiser's options and step counts, and those of its groups with the names of their parameters.
 local function optimizer_numbers(opt, name_of)
   local numbers, n = {kind = opt.kind.name, steps = opt.steps, options = {}, groups = {}}, 0
   for name in pairs(opt.kind.options) do numbers.options[name] = opt[name] end
@@ -216,7 +225,7 @@ local function optimizer_numbers(opt, name_of)
   return numbers
 end
 
--- The numbers of all optimisers: of one, or {several = {key = numbers}}.
+-- Returns the numbers of the only optimiser, or {several = {key = numbers}}; nil without an optimiser.
 local function all_numbers(parts, name_of)
   local numbers
   for _, one in ipairs(optimizers(parts)) do
@@ -228,9 +237,10 @@ local function all_numbers(parts, name_of)
   return numbers
 end
 
--- ---- gradients that were not applied ----
+-- ---- accumulated gradients ----
 --
--- One that is a partial sum is kept as its addends, with where it lay: put back there, it is the same bits.
+-- A gradient with a pending reduction (P) is saved as its addends, with its placement. If it is restored on the same
+-- placement, its bits are the same.
 
 local function place_text(t)
   return ("%s %s %s"):format(t.device, table.concat(t.placement.shape, "x"), table.concat(t.placement.ranks, ","))
@@ -279,7 +289,7 @@ function checkpoint.save(dir, parts, options)
     optimizer = all_numbers(parts, name_of), data = parts.data and parts.data:state()},
     "checkpoint")
   check.that(text, "%s: %s", who, why)
-  rille._finish() -- a save in progress belongs to the list
+  rille._finish() -- waits for a save in progress, so that list() sees its file
   local found, torn, last = list(dir, rille._list(dir, true))
   for i = o.keep or #found + 1, #found do
     torn[#torn + 1] = found[i][2]
@@ -294,8 +304,8 @@ end
 
 local function shape_text(shape) return "{" .. table.concat(shape, ", ") .. "}" end
 
--- What does not fit: report(part, kind, text) takes it, with kind "missing", "unexpected" or "other"; told(part) gives a few of
--- each.
+-- Collects mismatches: report(part, kind, text) adds one, with kind "missing", "unexpected" or "other"; told(part)
+-- returns the first few of each kind.
 local FEW <const> = 3
 local function reports()
   local lists = {}
@@ -316,7 +326,7 @@ local function reports()
   end
 end
 
--- What each tensor of the file goes to.
+-- Returns the tensor to load each tensor of the file into, by name; reports mismatches.
 local function targets_of(contents, parts, name_of, params, partial, report)
   local targets, has = {}, {}
   for _, entry in ipairs(contents) do has[entry.name] = entry end
@@ -327,7 +337,7 @@ local function targets_of(contents, parts, name_of, params, partial, report)
       report(part, "missing", ("'%s' is missing"):format(name))
     elseif shape_text(shape) ~= shape_text(t.shape) then
       report(part, "other", ("'%s' is %s here, %s in the checkpoint"):format(name, shape_text(t.shape), shape_text(shape)))
-    elseif entry.dtype ~= t.dtype and not first then -- addends of halves are f32, put back they are halves
+    elseif entry.dtype ~= t.dtype and not first then -- addends of 16-bit gradients are stored as f32
       report(part, "other", ("'%s' is %s here, %s in the checkpoint"):format(name, t.dtype, entry.dtype))
     end
     targets[name] = t
@@ -348,7 +358,8 @@ end
 
 local function is_count(v) return math.type(v) == "integer" and v >= 0 end
 
--- Is it what optimizer_numbers() gave? Groups of older checkpoints have no counts of their parameters.
+-- Returns true if the value has the form that optimizer_numbers() returns. Groups of older checkpoints have no step
+-- counts.
 local function are_numbers(saved)
   if not is_count(saved.steps) or type(saved.options) ~= "table" or type(saved.groups) ~= "table" then
     return false
@@ -363,7 +374,7 @@ local function are_numbers(saved)
   return true
 end
 
--- The first difference between the groups of two optimisers' numbers; nil: there is none.
+-- Returns the first difference between the groups of two optimisers' numbers; nil if there is none.
 local function groups_differ(path, here, saved)
   if #here ~= #saved then return ("the %s has %d groups here, %d in the checkpoint"):format(path, #here, #saved) end
   for i, group in ipairs(here) do
@@ -379,7 +390,7 @@ local function groups_differ(path, here, saved)
   end
 end
 
--- Is an optimiser the one that was saved? What is not is reported.
+-- Returns true if the optimiser matches the saved one; reports the difference otherwise.
 local function check_optimizer(one, name_of, report)
   local saved, why = one.saved, nil
   if saved == nil then
@@ -395,7 +406,7 @@ local function check_optimizer(one, name_of, report)
   return not why
 end
 
--- Pairs each optimiser with what was saved of it, in its field saved; complains where one is on one side alone.
+-- Sets the field `saved` of each optimiser to its saved numbers. Reports optimisers that exist on one side only.
 local function pair_optimizers(list, saved, report)
   if not list[1] then return true end
   local several = type(saved) == "table" and type(saved.several) == "table" and saved.several or nil
@@ -420,8 +431,8 @@ local function pair_optimizers(list, saved, report)
   return true
 end
 
--- An optimiser that is loaded alone does not know how a model calls its parameters: they have the names that the checkpoint
--- says, by their places in the groups. Where it has their values, shapes tell whether they are the same.
+-- Names the parameters of an optimiser that is loaded without its model: by their positions in the groups, with the
+-- names in the checkpoint. If the checkpoint holds the parameters' values, their shapes are compared.
 local function name_by_places(one, contents, name_of, report)
   local opt, saved = one.opt, one.saved
   if type(saved) ~= "table" or not are_numbers(saved) then return end
@@ -440,8 +451,8 @@ local function name_by_places(one, contents, name_of, report)
   end
 end
 
--- Gives an optimiser the state that it had when it was saved: what the file has, and what its options wanted. Gives what puts
--- back the state that was there.
+-- Gives an optimiser the state tensors that it had when it was saved: those in the file, and those that its saved
+-- options require. Returns a function that restores the previous tensors.
 local function reslot(one, contents, name_of)
   local has, wants, n = {}, {}, 0
   for _, entry in ipairs(contents) do has[entry.name] = true end
@@ -469,7 +480,7 @@ local function load_optimizer(opt, saved)
   end
 end
 
--- Is it what a save says besides tensors?
+-- Returns true if the metadata has the form that a save writes.
 local function is_ours(saved)
   local random = type(saved) == "table" and saved.random
   if not (type(random) == "table" and math.type(random.seed) == "integer" and math.type(random.count) == "integer"
@@ -482,8 +493,8 @@ local function is_ours(saved)
   return true
 end
 
--- All that does not fit, in few words: the model first, by its settings if they tell; then the optimiser, whose tensors are told
--- where nothing else explains them.
+-- Returns all mismatches as short messages. The model comes first, by its settings if these differ, then the optimiser.
+-- Optimiser tensors, and then gradients, are reported only if nothing else is wrong.
 local function all_wrong(parts, contents, saved, told)
   local wrong, of_model = {}, told("model")
   local function add(list) table.move(list, 1, #list, #wrong + 1, wrong) end
@@ -505,7 +516,8 @@ local function all_wrong(parts, contents, saved, told)
   return wrong
 end
 
--- Everything is read and checked before anything is changed. nil and why: its values are damaged.
+-- Loads one file: reads and checks everything before it changes anything. Returns step and note; nil and the reason if
+-- the values are damaged.
 local function load_file(who, path, parts)
   local contents, says = rille._contents(path, nil, who)
   local saved = state_text.decode(says[METADATA] or "")
@@ -550,7 +562,7 @@ local function load_file(who, path, parts)
   return math.tointeger(saved.step), saved.note
 end
 
--- Step and note of the newest that is found, or of the one before it where that is asked.
+-- Returns step and note of the newest intact checkpoint; with fallback, damaged checkpoints are skipped.
 local function load_found(who, found, parts, fallback)
   local damaged = {}
   for _, entry in ipairs(found) do
@@ -567,7 +579,8 @@ local function load_found(who, found, parts, fallback)
     not fallback and found[2] and "; {fallback = true} loads the one before it" or "")
 end
 
--- A training that goes on elsewhere removes what it does not keep, also while it is read: then there is a newer one.
+-- Loads the newest checkpoint. Another run may remove old checkpoints while this one reads: if the file has
+-- disappeared, the folder is listed again.
 function checkpoint.load(dir, parts, options)
   local who = "rille.checkpoint.load"
   check.path(who, "the name of a folder", dir)

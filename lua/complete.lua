@@ -1,13 +1,13 @@
--- complete.lua - what the text before the cursor may become, and how what is called there is called.
+-- complete.lua - completes the text before the cursor, and shows the arguments of the call at the cursor.
 --
 --   to            globals, locals, Lua's words
 --   rille.ma      fields; net.fc1:for, x[0]:ma, rille.randn{2, 3}:ma   methods, also behind calls and indices
---   x:softmax{a   options of what is called, from the pages and the operators' records
---   sbp = "S      words that an option has; rille.placement("c; else names of files
+--   x:softmax{a   options of the called function, from the pages and the operators' records
+--   sbp = "S      words that an option accepts; rille.placement("c; otherwise file names
 --   :ti  ?mat     commands; pages
 --
--- Nothing is asked that could answer by running the user's code: tables are only looked into, and of a call it is known
--- what it gives, or nothing. The chunk comes as tokens {kind, from, to}, up to the cursor.
+-- Completion never runs user code. Tables are read with raw access. The result of a call is taken from its page, or is
+-- unknown. The chunk is passed as tokens {kind, from, to}, up to the cursor.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -23,9 +23,9 @@ local values = {["nil"] = true, ["true"] = true, ["false"] = true}
 
 local closing = {["("] = ")", ["{"] = "}", ["["] = "]"}
 
--- Reads the tokens: `top` is the innermost bracket that is open, with the tokens of what is called (first .. at - 1), the
--- key that it is the value of, commas in it; `first` the token at which the expression at the cursor begins; `closed` of
--- an opening token its closing one.
+-- Scans the tokens. `top`: the innermost open bracket, with the tokens of the called expression (first .. at - 1), the
+-- key whose value the bracket is, and the commas inside. `first`: the token at which the expression at the cursor
+-- begins. `closed`: maps an opening token to its closing token.
 local function read(chunk)
   local text, tokens = chunk.text, chunk.tokens
   local top, first, before, closed = {open = "", commas = 0}, nil, "", {}
@@ -63,7 +63,7 @@ local function word_of(chunk, i)
   return t and chunk.text:sub(t[2], t[3])
 end
 
--- The page of what the tokens first .. last call; nil when none is known.
+-- Returns the page of the function that the tokens first .. last name; nil if there is none.
 local function page_of(chunk, first, last)
   local from, to = chunk.tokens[first], chunk.tokens[last]
   if not from or not to then return nil end
@@ -71,7 +71,7 @@ local function page_of(chunk, first, last)
   return name ~= "" and pages.find(name:gsub("^[.:]", "")) or nil
 end
 
--- The innermost call that is open and has a page: its page, and the bracket that is its arguments'.
+-- Returns the page of the innermost open call that has a page, and the call's bracket.
 local function call_of(chunk)
   local frame = chunk.top
   while frame do
@@ -81,10 +81,10 @@ local function call_of(chunk)
   end
 end
 
--- ---- what an expression is ----
+-- ---- the meaning of an expression ----
 
--- A thing is {value =} or, where that would have to be computed, {is = "tensor"}: the pages of it are tensor.*. page: of a
--- function.
+-- A thing is {value =}, or {is = "tensor"} if its value would have to be computed; its pages are then tensor.*. page:
+-- the page of a function.
 local methods = metatable_of(rille.tensor(0)).__methods
 
 local is_module = {}
@@ -96,12 +96,12 @@ local function is_of(value)
   return type(name) == "string" and name:match("^rille%.(.*)") or nil
 end
 
--- A field as rawget finds it, in the table and in those that its metatables' __index are.
+-- Returns a field by raw access, in the table and along its chain of __index tables.
 local function field(t, name)
   for _ = 1, 8 do
     if type(t) ~= "table" then return nil end
     local value = rawget(t, name)
-    if t == rille and is_module[name] then value = t[name] end -- loads it
+    if t == rille and is_module[name] then value = t[name] end -- loads the module
     if value ~= nil then return value end
     local meta = metatable_of(t)
     t = type(meta) == "table" and check.index_of(meta) or nil
@@ -161,7 +161,7 @@ local function start(chunk, first, last)
   return {value = value}, first
 end
 
--- What the tokens first .. last mean: {} when that is not known.
+-- Returns the meaning of the tokens first .. last; {} if unknown.
 local function meaning(chunk, first, last)
   local thing, i = start(chunk, first, last)
   while i < last do
@@ -181,13 +181,13 @@ local function meaning(chunk, first, last)
   return thing
 end
 
--- ---- what it may become ----
+-- ---- candidates ----
 
 local function collector(prefix)
   local list, seen = {}, {}
   return list, function(name, text)
     if type(name) ~= "string" or name:sub(1, #prefix) ~= prefix then return end
-    if name:sub(1, 1) == "_" and prefix == "" or not name:find("^[%a_][%w_]*$") then return end -- hidden until asked for
+    if name:sub(1, 1) == "_" and prefix == "" or not name:find("^[%a_][%w_]*$") then return end -- private: shown after _
     text = text or name
     if seen[text] then return end
     seen[text] = true
@@ -195,7 +195,7 @@ local function collector(prefix)
   end
 end
 
--- Names of what works in place, add_, come when the name before them is typed.
+-- Adds a method. An in-place method, add_, is added only when its base name is typed completely.
 local function add_method(add, prefix, name)
   if name:sub(-1) ~= "_" or #prefix >= #name - 1 or not methods[name:sub(1, -2)] then add(name) end
 end
@@ -245,7 +245,7 @@ local function beginning(words, prefix)
   return list
 end
 
--- Options, where one may stand: behind "{" or "," of what is called, or of a table that it is given.
+-- Returns the options of the innermost call if an option may stand at the cursor: after "{" or ",".
 local function options(chunk, last, prefix)
   local before = word_of(chunk, last)
   if chunk.top.open ~= "{" or before ~= "{" and before ~= "," then return {} end
@@ -257,7 +257,7 @@ local function options(chunk, last, prefix)
   return list
 end
 
--- Words that stand in the text at the cursor: those of the option, or of the first argument.
+-- Returns the words for the string at the cursor: those of its option, or of the first argument.
 local function words(chunk)
   local top, page, frame = chunk.top, call_of(chunk)
   local key = top.key or top.open == "{" and top.of
@@ -269,7 +269,7 @@ end
 
 local complete = {}
 
--- Is the token a text whose end is still to come?
+-- Returns true if the token is a string without its closing quote.
 local function is_open(text, t)
   if not t or t[1] ~= "string" or t[3] < #text then return false end
   local quote = text:sub(t[2], t[2])
@@ -278,7 +278,8 @@ local function is_open(text, t)
   return #text:sub(t[2] + 1, -2):match("\\*$") % 2 == 1
 end
 
--- A sorted list, and how many bytes stand before what its members replace. files(prefix): a list of paths.
+-- Returns the sorted completions, and the number of bytes before the text that they replace. files(prefix): lists
+-- paths.
 function complete.list(env, text, tokens, commands, files)
   local command = text:match("^%s*:(%a*)$")
   if command then return beginning(commands, command), #text - #command end
@@ -308,7 +309,7 @@ function complete.list(env, text, tokens, commands, files)
   return list or {}, #text - #prefix
 end
 
--- The arguments of what is called at the cursor, in a line; nil when nothing is, or it is not known.
+-- Returns the arguments of the call at the cursor, in one line; nil if there is no call or its page is unknown.
 function complete.hint(text, tokens)
   local chunk = read{text = text, tokens = tokens}
   local page, frame = call_of(chunk)

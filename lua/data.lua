@@ -1,9 +1,9 @@
--- data.lua - data sets, cut into batches: in memory here, tokens in data/tokens.lua, text files in data/table.lua.
+-- data.lua - data sets cut into batches. Tensors in memory are handled here, tokens in data/tokens.lua, text files in
+-- data/table.lua.
 --
 --   for x, y in rille.data.loader{x, y, batch = 64, shuffle = true, seed = 1} do ... end
 --
--- Which entries are in which batch is a function of the seed and the epoch
--- alone: not of layouts, of the machine, or of what was drawn before.
+-- The entries of a batch depend on the seed and the epoch only: not on layouts, the machine, or earlier random draws.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -14,7 +14,7 @@ local generator = require("rille.random").integers
 
 local data = {}
 
--- The positions 0 .. n - 1 in an order given by the seed (Fisher & Yates).
+-- Returns the positions 0 .. n - 1 in an order determined by the seed (Fisher-Yates shuffle).
 function data.permutation(n, seed)
   check.count("rille.data.permutation", "n", n)
   check.that(math.type(seed) == "integer", "rille.data.permutation: the seed is an integer, not %s", check.shown(seed))
@@ -27,18 +27,19 @@ function data.permutation(n, seed)
   return order
 end
 
--- How the positions of rows lie that come laid out as sbp: cut where the rows are, so that each rank takes its own.
+-- Returns the SBP of the row indices for rows laid out as sbp: sharded like dimension 0, so that each rank selects its
+-- own rows; otherwise B.
 local function of_rows(sbp)
   if type(sbp) == "string" then
     return (sbp:gsub("S%b()", function(cut) return cut ~= "S(0)" and "B" or nil end):gsub("P%b()", "B"):gsub("P", "B"))
   end
-  if type(sbp) ~= "table" then return sbp end -- which no tensor can have, as is told then
+  if type(sbp) ~= "table" then return sbp end -- no tensor accepts this; rille.tensor reports it
   local entries = {order = sbp.order}
   for axis, entry in ipairs(sbp) do entries[axis] = of_rows(entry) end
   return entries
 end
 
--- Rows `from` .. `to` of order, laid out as sbp, by default as t.
+-- Returns the rows `from` .. `to` of order, laid out as sbp (default: as t).
 local function take(t, order, from, to, sbp)
   sbp = sbp or t.sbp
   local ids = rille.tensor(table.move(order, from, to, 1, {}), {dtype = "i64", placement = t.placement, sbp = of_rows(sbp)})
@@ -54,7 +55,7 @@ function methods:order(epoch)
   return order
 end
 
--- The order of the epoch that was asked for last is kept.
+-- Returns n rows of an epoch. The order of the last epoch is cached.
 function methods:take(epoch, first, n)
   if self.ordered ~= epoch or self.ordered_by ~= self.seed then
     self.ordered, self.ordered_by, self.order_now = epoch, self.seed, self:order(epoch)
@@ -64,7 +65,7 @@ function methods:take(epoch, first, n)
   return table.unpack(batch)
 end
 
--- The batches of an epoch, counted from 0: for x, y in loader:epoch(3) do
+-- Returns an iterator over the batches of one epoch, from 0: for x, y in loader:epoch(3) do
 function methods:epoch(epoch)
   local one = setmetatable({running = math.tointeger(check.whole(self.who .. ":epoch", "the epoch", epoch, 0)), at = 0}, {__index = self})
   return function() return one:advance() end

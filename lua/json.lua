@@ -1,22 +1,23 @@
--- json.lua - JSON as Lua values: objects and arrays are tables, null is json.null, 3 stays an integer and 3.0 none (RFC 8259).
--- It is read by jansson; a float is written with as few of 15 to 17 digits as read as the same number.
+-- json.lua - JSON as Lua values (RFC 8259): objects and arrays are tables, null is json.null. 3 is an integer, 3.0 a
+-- float. jansson parses the text. A float is written with the fewest of 15 to 17 digits that read back as the same
+-- number.
 --
--- An empty array cannot be told from an empty object; both are written {}, unless json.array made the table.
+-- An empty array cannot be told from an empty object: both are written {}, unless json.array made the table.
 
 local rille = require "rille"
 local check = require "rille.check"
 
 local json = {null = setmetatable({}, {__tostring = function() return "null" end})}
 
-local DEEP <const> = 2048 -- as the library reads
-local MOST <const> = 1 << 26 -- bytes of a file
+local DEEP <const> = 2048 -- nesting depth: jansson's limit
+local MOST <const> = 1 << 26 -- maximum bytes of a file
 
 local array_mark = {}
 function json.array(t) return setmetatable(t, array_mark) end
 
 -- ---- reading ----
 
--- who stands in errors: the file's name.
+-- Parses text. who: prefix of error messages, usually the file's name.
 function json.decode(text, who)
   who = who or "json"
   check.that(type(text) == "string" and type(who) == "string", "json.decode: a text is wanted, not %s",
@@ -24,7 +25,7 @@ function json.decode(text, who)
   return rille._json(text, who, json.null, array_mark)
 end
 
--- who: stands before the file's name in errors; nil: nothing does.
+-- Parses a file. who: written before the file's name in error messages; nil: no prefix.
 function json.load(path, who)
   local text = rille._read(check.path(who or "json.load", "a file's name", path), MOST, who)
   return json.decode(text, who and ("%s: %s"):format(who, path) or path)
@@ -49,7 +50,7 @@ local function number_text(v)
   return text:find("[.e]") and text or text .. ".0"
 end
 
--- Objects by sorted names, two spaces a level.
+-- Encodes a value: sorted object keys, indented by two spaces per level.
 local function encode(v, indent, depth)
   check.that(depth <= DEEP, "json: a value is deeper than %d, or holds itself", DEEP)
   if v == json.null then return "null" end

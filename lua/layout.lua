@@ -1,4 +1,4 @@
--- layout.lua - small questions about tensors and where they lie.
+-- layout.lua - small helpers for tensors and their layouts.
 
 local check = require "rille.check"
 
@@ -18,7 +18,7 @@ function layout.is_placement(v)
   return debug.getmetatable(v) == placement_type
 end
 
--- Of an option that need not be there.
+-- Checks an optional placement.
 function layout.check_placement(who, place)
   check.that(place == nil or layout.is_placement(place), "%s: placement is one that rille.placement gives, not %s", who,
     check.shown(place))
@@ -28,7 +28,7 @@ local floats = {f32 = true, f64 = true, bf16 = true, f16 = true}
 function layout.is_float(t) return floats[t.dtype] or false end
 function layout.is_integer(t) return not floats[t.dtype] and t.dtype ~= "bool" end
 
--- Bytes of one of t's shards (t:shards()).
+-- Returns the bytes of one of t's shards (t:shards()).
 local sizes = {f32 = 4, f64 = 8, bf16 = 2, f16 = 2, i32 = 4, i64 = 8, u8 = 1, bool = 1}
 function layout.shard_bytes(t, shard)
   local bytes = sizes[t.dtype]
@@ -36,7 +36,7 @@ function layout.shard_bytes(t, shard)
   return bytes
 end
 
--- Over how many ranks a dimension of t is cut.
+-- Returns the number of ranks over which a dimension of t is sharded.
 function layout.ways(t, dimension)
   local n, axis = 1, 0
   for entry in t.sbp:gsub(" order.*", ""):gmatch("[SBP]%(?%d?%)?") do
@@ -46,25 +46,26 @@ function layout.ways(t, dimension)
   return n
 end
 
--- The SBP that is whole on every rank of a placement.
+-- Returns the SBP that replicates a tensor on every rank of a placement.
 function layout.whole(placement)
   local sbp = {}
   for axis = 1, #placement.shape do sbp[axis] = "B" end
   return sbp
 end
 
--- t on the placement of x: as it lies when it is there, else whole on every rank (stages pass on what all of them read).
+-- Returns t on the placement of x: unchanged if t is there already, else replicated on every rank of x's placement.
+-- Stages pass on values that all of their ranks read.
 function layout.beside(t, x)
   return t.placement == x.placement and t or t:to_global{placement = x.placement, sbp = layout.whole(x.placement)}
 end
 
--- Where t lies, as the options that put another tensor there.
+-- Returns t's layout as options for creating another tensor.
 function layout.of(t)
   return {placement = t.placement, sbp = t.sbp}
 end
 
--- Where an optimiser's state of a parameter lies: as the parameter, unless it is set apart (ZeRO). So does a gradient, from
--- where it is deposited.
+-- Returns the layout of an optimiser's state of a parameter: the parameter's own layout, unless set_apart() changed it
+-- (ZeRO). The gradient's layout is set there, too.
 local state = setmetatable({}, {__mode = "k"}) -- parameter -> {placement =, sbp =}
 function layout.of_state(p)
   return state[p] or layout.of(p)
@@ -75,7 +76,7 @@ function layout.set_apart(p, of_state, of_gradient)
   p:_grad_layout(of_gradient)
 end
 
--- What a recipe says of its zero, and where: {level =, line =}; nil: nothing.
+-- ZeRO setting of a parameter by a recipe, and the line that set it: {level =, line =}; nil: none.
 local zero = setmetatable({}, {__mode = "k"})
 function layout.zero_of(p) return zero[p] end
 function layout.set_zero(p, said) zero[p] = said end

@@ -1,14 +1,14 @@
--- look.lua - what a tensor's values are like: x:stats(), x:hist(). All of them are counted, wherever they lie: only sums,
--- least and greatest ones move.
+-- look.lua - statistics of a tensor's values: x:stats(), x:hist(). All elements count, on all devices; only sums,
+-- minima and maxima are transferred.
 
 local check = require "rille.check"
 
 local look = {}
 
 local nan = 0 / 0
-if tostring(nan):find("^-") then nan = -nan end -- it prints without a sign
+if tostring(nan):find("^-") then nan = -nan end -- so that nan prints without a sign
 
--- x with numbers only, and where they are.
+-- Returns x as f64, a mask of its finite elements, and the mask as f64.
 local function finite(x)
   local y = x:detach():to("f64")
   local is = (y - y):eq(0) -- neither nan nor an infinity
@@ -23,8 +23,8 @@ function stats_meta.__tostring(s)
   return text
 end
 
--- {numel =, nan =, inf =, zeros =, min =, max =, mean =, std =}: the last four of those that are neither nan nor infinite;
--- nan where there are none.
+-- Returns {numel =, nan =, inf =, zeros =, min =, max =, mean =, std =}. The last four count finite elements only, and
+-- are nan if there are none.
 function look.stats(x)
   local y, is, one = finite(x)
   local numel, n = x:numel(), one:sum():item()
@@ -49,7 +49,8 @@ function hist_meta.__tostring(h)
   return ("%g to %g, most %d\n|%s|"):format(h.min, h.max, most, table.concat(text))
 end
 
--- {min =, max =, counts =}: how many lie in each of `bins` equal parts of what lies between min and max.
+-- Returns {min =, max =, counts =}: the number of finite elements in each of `bins` equal intervals between min and
+-- max.
 function look.hist(x, bins)
   bins = check.whole("hist", "the number of bins", bins or 30, 1)
   local y, is = finite(x)

@@ -1,23 +1,23 @@
--- epochs.lua - walking through a data set again and again: which epoch, which row, and going on there after a load.
+-- epochs.lua - iterates over a data set epoch by epoch, and resumes from a saved position.
 --
--- A kind of reader has size (rows), batch, drop_last, seed, and take(self, epoch, first, n), which gives the tensors of n
--- rows from place `first` (from 0) of an epoch's order on; same, {name = integer or flag}, is what else a reader has in common with
--- one that goes on from its state. The rest is here:
+-- A reader has size (rows), batch, drop_last, seed, and take(self, epoch, first, n), which returns the tensors of n
+-- rows from position `first` (from 0) of the epoch's order. same, {name = integer or flag}: further settings that must
+-- equal those of a loaded state. This module adds:
 --
 --   for x, y in reader:batches() do      every loop is the next epoch
---   local x, y = reader:next()           one batch; of the next epoch when this one is over
---   reader:state()  reader:load_state(s) where it stands, as numbers; the first loop after a load finishes its epoch
+--   local x, y = reader:next()           one batch; starts the next epoch when the current one is over
+--   reader:state()  reader:load_state(s) the position, as numbers; the first loop after a load finishes its epoch
 
 local check = require "rille.check"
 
-local LAST <const> = 1 << 53 -- the last epoch that there may be
+local LAST <const> = 1 << 53 -- the largest epoch number accepted
 
 local epochs = {}
 
 local methods = {}
 epochs.methods = methods
 
--- What a new reader starts with.
+-- Initialises a new reader.
 function epochs.start(self)
   self.next_epoch, self.at = 0, 0
 end
@@ -26,7 +26,7 @@ function methods:begin()
   self.running, self.next_epoch, self.at = self.next_epoch, self.next_epoch + 1, 0
 end
 
--- The next batch of the epoch that runs; nothing at its end.
+-- Returns the next batch of the running epoch; nil at its end.
 function methods:advance()
   local n = math.min(self.batch, self.size - self.at)
   if not self.running or n < 1 or self.drop_last and n < self.batch then
@@ -55,12 +55,12 @@ function methods:next()
   return self:advance()
 end
 
--- How many batches an epoch has.
+-- Returns the number of batches per epoch.
 function epochs.count(self)
   return self.drop_last and self.size // self.batch or (self.size + self.batch - 1) // self.batch
 end
 
--- A reader itself in a for loop.
+-- The __call of a reader: makes the reader itself an iterator of a for loop.
 function epochs.call(self, _, before)
   if before == nil then go_on(self) end
   return self:advance()
@@ -72,7 +72,7 @@ function methods:state()
   return state
 end
 
--- What keeps a state from being loaded, or nil.
+-- Returns why a state cannot be loaded, or nil.
 function methods:refuses(state)
   if type(state) ~= "table" then return "there is no state of a reader" end
   for _, name in ipairs{"size", "seed", "next_epoch", "at", "running"} do
@@ -81,7 +81,7 @@ function methods:refuses(state)
   if state.size ~= self.size then return ("it has %d rows here, %d in what is loaded"):format(self.size, state.size) end
   for _, name in ipairs(check.sorted_keys(self.same)) do
     local here, there = self.same[name], state[name]
-    if there ~= nil and there ~= here then -- older states have none
+    if there ~= nil and there ~= here then -- older states lack some of these
       return ("its %s here: %s, in what is loaded: %s"):format(name, here, check.shown(there))
     end
   end

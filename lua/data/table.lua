@@ -7,7 +7,8 @@ local files = {}
 
 local PIECE, MOST = 1 << 20, 1 << 32 -- bytes
 
--- All of it, which has none of the bytes `strange`, a pattern. A folder can be opened, and not read; some files never end.
+-- Reads a whole file. Fails if a byte matches the pattern `strange`, or the file has more than MOST bytes: some files
+-- never end. A folder can be opened but not read.
 local function read(who, path, strange)
   local file, why_not = io.open(check.path(who, "the name of a file", path), "rb")
   check.that(file, "%s: %s", who, why_not)
@@ -32,7 +33,8 @@ end
 
 local BYTE_ORDER_MARK = "\xEF\xBB\xBF"
 
--- Where what begins with a quote at `at` ends, behind the quote and spaces, of which a separator is none; nil: it does not.
+-- Finds the end of a quoted field that begins at `at`: after the closing quote and spaces that are not the separator.
+-- Returns this position and the unquoted text; nil if the field is not quoted or has no closing quote.
 local function quoted_end(line, at, separator)
   local spaces = separator == " " and "\t*" or separator == "\t" and " *" or "%s*"
   local first = line:match("^" .. spaces .. '"()', at)
@@ -41,7 +43,7 @@ local function quoted_end(line, at, separator)
   if quote then return line:match("^" .. spaces .. "()", quote + 1), line:sub(first, quote - 1):gsub('""', '"') end
 end
 
--- The fields of a line; what stands in quotes may have separators in it, and quotes as two.
+-- Returns the fields of a line. A quoted field may contain separators, and "" for a quote.
 local function fields(line, separator)
   local list, at = {}, 1
   while true do
@@ -56,13 +58,13 @@ local function fields(line, separator)
   end
 end
 
--- Their least and greatest.
+-- Least and greatest value of each integer dtype.
 local integers = {i32 = {-1 << 31, (1 << 31) - 1}, i64 = {math.mininteger, math.maxinteger}, u8 = {0, 255}}
 
--- As other programs write what is no number, or beyond all.
+-- Words for NaN and infinity, as other programs write them.
 local words = {nan = 0 / 0, inf = math.huge, infinity = math.huge}
 
--- A decimal number, one of the dtype; else nil and what the field is.
+-- Converts a decimal number to a value of the dtype. Returns nil and the reason if the field is not one.
 local function number_of(field, dtype)
   local whole = integers[dtype]
   local sign, word = field:match("^%s*([+-]?)(%a+)%s*$")
@@ -73,7 +75,7 @@ local function number_of(field, dtype)
   if value == math.huge or value == -math.huge then return nil, "beyond every f64" end
   if not whole then return value end
   if value ~= math.floor(value) then return nil, "no whole number" end
-  local rounded = math.type(value) == "float" and not field:find("[.eE]") -- of more than 64 bits
+  local rounded = math.type(value) == "float" and not field:find("[.eE]") -- an integer of more than 64 bits
   local integer = not rounded and math.tointeger(value)
   if not integer or integer < whole[1] or integer > whole[2] then return nil, "beyond every " .. dtype end
   return integer
@@ -85,8 +87,8 @@ local function check_separator(who, separator)
     check.quoted(separator))
 end
 
--- A file of numbers separated by commas as a tensor {rows, columns}: data.csv(path, {separator = ",", header = false,
--- dtype = "f32", placement =, sbp =}). header: the first line is names, which are the second result.
+-- Reads a file of separated numbers as a tensor {rows, columns}: data.csv(path, {separator = ",", header = false,
+-- dtype = "f32", placement =, sbp =}). header: the first line has column names, which are the second result.
 function files.csv(path, given)
   local who = "rille.data.csv"
   local o = check.options(who, given, {separator = ",", header = false, dtype = "f32", placement = check.none, sbp = check.none})
@@ -116,7 +118,7 @@ function files.csv(path, given)
   return rille.tensor(rows, {dtype = o.dtype, placement = o.placement, sbp = o.sbp}), names
 end
 
--- A text as a tensor: its ids by a tokenizer, i64; without one its bytes.
+-- Reads a text file as an i64 tensor: its token ids by a tokenizer; without a tokenizer, its bytes.
 function files.text(path, given)
   local who = "rille.data.text"
   local o = check.options(who, given, {tokenizer = check.none, placement = check.none, sbp = check.none})

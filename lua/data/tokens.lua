@@ -1,12 +1,12 @@
--- tokens.lua - windows of token ids to train a language model on.
+-- tokens.lua - reads windows of token ids for training a language model.
 --
 --   local data = rille.data.tokens("train.bin", {batch = 8, length = 256, seed = 1, placement = P, sbp = "S(0)"})
---   for x, y in data:batches() do ... end        x, y: i64 {batch, length}; y is x one further
+--   for x, y in data:batches() do ... end        x, y: i64 {batch, length}; y is x shifted by one token
 --
--- From llm.c's token files (one or a list), a list of ids or a tensor of them. Windows do not overlap (each shares its
--- last id with the next) and none goes from one file into another; seed and epoch give their order. vocab = n: the batch
--- that has an id from n on is an error, which names its file and place. A source reads the next
--- batches while a step runs, as many as it has credits; data:stats() tells who waited for whom.
+-- Sources are llm.c's token files (one or a list), a list of ids, or a tensor of ids. Windows do not overlap, except
+-- that the last id of a window is the first of the next. No window spans two files. Seed and epoch determine the order
+-- of windows. vocab = n: a batch with an id >= n is an error that names the file and position. The source prefetches
+-- batches while a step runs, as many as it has credits. data:stats() shows whether source or consumer waited.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -21,17 +21,17 @@ function methods:take(epoch, first, n)
     epoch = epoch}, self.x, self.y)
 end
 
--- Of the source: depth (its credits), read and taken (batches), full (how often it waited for a credit), waited (how often
--- a batch was not there when it was asked for), wait (seconds of those).
+-- Returns statistics of the source: depth (its credits), read and taken (batches), full (number of waits for a credit),
+-- waited (number of requests whose batch was not ready), wait (seconds waited for batches).
 function methods:stats() return self.tokens:stats() end
 
 check.strict("rille.data.tokens", methods, true)
 local meta = {__index = methods, __len = epochs.count, __call = epochs.call, __close = function(self) self.tokens:close() end}
 
--- Where x or y lies: only what was said.
+-- Returns the layout options that were given for x or y.
 local function lies(t) return {placement = t.placement, sbp = t.sbp} end
 
--- Can a batch lie as x and y are asked to? Told before the first one is read.
+-- Checks that a batch can have the requested layouts of x and y, before the first batch is read.
 local function check_layout(self)
   for _, where in ipairs{self.x, self.y} do
     local good, why = check.try(rille.empty, {self.batch, self.length},
@@ -40,7 +40,7 @@ local function check_layout(self)
   end
 end
 
--- The longest windows of which there are enough for a batch; 0: there are none.
+-- Returns the greatest window length with enough windows for one batch; 0 if there is none.
 local function longest(self, most)
   local low, high = 0, most
   while low < high do
