@@ -171,7 +171,7 @@ local function computed(p, leaves, place)
   for _, f in ipairs(p.steps) do v[#v + 1] = f(v, place) end
   local results = {v[#v], v[math.max(#v - 1, 1)], v[math.max(#v - 2, 1)]}
   for k = #leaves, #v do sum = sum and sum + v[k]:sum() or v[k]:sum() end
-  for _, g in ipairs{rille.grad(sum, leaves, {allow_unused = true})} do results[#results + 1] = g end
+  for _, g in ipairs{rille.grad(sum, leaves)} do results[#results + 1] = g end
   return table.unpack(results)
 end
 
