@@ -37,7 +37,7 @@ local programs = {
   mlp = {function() return nn.Sequential(nn.Linear(D, 4 * D), nn.GELU(), nn.Linear(4 * D, 8)) end, {D},
     {["0.weight"] = "S(0)", ["0.bias"] = "S(0)", ["2.weight"] = "S(1)"}},
   gpt = {Gpt, {D}, {["block.fc1.weight"] = "S(0)", ["block.fc1.bias"] = "S(0)", ["block.fc2.weight"] = "S(1)"}},
-  dlrm = {Dlrm, {D}, {["users.weight"] = "S(0)", ["things.weight"] = "S(0)"}},
+  dlrm = {Dlrm, {D}, {["users.weight"] = "S(0)", ["things.weight"] = "S(0)"}, reads_ids = true},
   moe = {Moe, {D}, {["mix.up"] = "S(0)", ["mix.down"] = "S(0)"}},
   resnet = {function() return rille.models.resnet.new{classes = 8, channels = 1, width = 4, blocks = {1}} end, {1, 8, 8}, {}},
 }

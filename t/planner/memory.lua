@@ -47,7 +47,7 @@ local function step_of(program, hint, options)
   local opt = rille.optim.AdamW(net:parameters(), {lr = 0.01})
   options.auto_parallel = true
   local step = rille.graph(function(x, ids, y)
-    local loss = net(x, ids):cross_entropy(y)
+    local loss = (program.reads_ids and net(x, ids) or net(x)):cross_entropy(y)
     loss:backward(); opt:step(); opt:zero_grad()
     return loss
   end, options)

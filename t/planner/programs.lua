@@ -16,7 +16,7 @@ local function train(program, hint, mode)
   lay(net, program, hint)
   local opt = optim.SGD(net:parameters(), {lr = 0.05, momentum = 0.9})
   local step = rille.graph(function(x, ids, y)
-    local loss = net(x, ids):cross_entropy(y)
+    local loss = (program.reads_ids and net(x, ids) or net(x)):cross_entropy(y)
     loss:backward(); opt:step(); opt:zero_grad()
     return loss
   end, {auto_parallel = mode, time_limit = mode == true and 600 or nil}) -- the proof does not depend on the clock
@@ -110,7 +110,7 @@ do
     lay(net, program, hint)
     local opt = optim.AdamW(net:parameters(), {lr = 0.01})
     local step = rille.graph(function(x, ids, y)
-      local loss = net(x, ids):cross_entropy(y)
+      local loss = (program.reads_ids and net(x, ids) or net(x)):cross_entropy(y)
       loss:backward(); opt:step(); opt:zero_grad()
       return loss
     end, {auto_parallel = true, time_limit = 0.01})
