@@ -713,7 +713,7 @@ words(void)
         const struct comm_ranks_list list[] = {{5, row[i].bytes, row[i].n}, {0, good, sizeof good}};
         int status = comm_ranks_match(2, list);
         ok(row[i].why ? status == E_PLAN && strstr(err_text(), row[i].why) : !status, "row %d: %s", (int)i,
-           status ? err_text() : "they agree");
+           status ? err_text() : "the lists agree");
     }
 }
 

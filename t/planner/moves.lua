@@ -79,7 +79,7 @@ tap.group("moves between all layouts", function()
     local cut = all == line and "S(0)" or {"S(0)", "B"}
     for _, from in ipairs(all) do
       for _, to in ipairs(all) do
-        for _, reads in ipairs{"the value", "what is computed of it", "what is computed of it, twice"} do
+        for _, reads in ipairs{"the value", "a product", "a product, twice"} do
           if not tap.share() then goto next end
           local x = rille.randn({8, 12}, {placement = place, sbp = from})
           local w = rille.randn({8, 12}, {placement = place, sbp = cut, requires_grad = true})
