@@ -446,7 +446,7 @@ draw_pairs(const struct place *p, const struct place *q, long n, const char *wha
 
 enum { SEARCH_RANKS = 4, SEARCH_ADDENDS = 3 };
 
-/* Returns the sums that a rank can compute from those it has, by adding disjoint ones. One bit per set of addends. */
+/* Returns all sums that a rank can compute by adding disjoint sums, as one bit per set of addends. */
 static uint32_t
 closure(uint32_t has)
 {

@@ -319,7 +319,7 @@ draw(struct rille_session *s, uint64_t seed, int (*counted)(const struct parts *
     return good;
 }
 
-/* Makes an act fail, or stops the run. Checks that all partitions end, and that the next run succeeds. */
+/* Makes an act fail, or stops the run. All partitions must end, and the next run must succeed. */
 static void
 failures(struct rille_session *s, uint64_t first, int (*counted)(const struct parts *x))
 {

@@ -116,7 +116,7 @@ settles(const struct parts *x, const struct plan *p, const int32_t *first, struc
     return good;
 }
 
-/* Checks that the merged plan can be simulated to its end, and that every send has a reader. */
+/* Checks that the merged plan can be simulated to its end. Every send must have a reader. */
 static bool
 plays(const struct parts *x)
 {

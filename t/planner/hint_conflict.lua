@@ -66,8 +66,8 @@ local cases = {
     {{"to_global", 2, "argument f32{64, 64} (S(0), B)", 1, "to_global (B, S(1))", 2, "(S(0), B)", "(B, S(1))", 16384}}},
 }
 
--- Checks that each meeting is a move of explain() with equal bytes, and that meetings together take no more time than
--- the step.
+-- Checks that each meeting is a move of explain() with equal bytes. All meetings together take no more time than the
+-- step.
 local function are_moves(e)
   local ns = 0
   for _, m in ipairs(e.meetings) do

@@ -1,7 +1,6 @@
 -- moves.lua - moves written by the user, and moves of variables between updates.
 --
--- The bytes that explain() reports are those that actors count, with and without a planner, with and without
--- micro-batches.
+-- explain() reports the bytes that actors count, with and without a planner, with and without micro-batches.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
