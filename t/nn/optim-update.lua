@@ -461,8 +461,8 @@ tap.group("values of every kind", function()
     end
     w.grad = T{1}
     try("a limit: " .. of, {"optim.clip_grad_norm: the limit"}, function() optim.clip_grad_norm({w}, v) end)
-    try("what is clipped: " .. of, {"optim.clip_grad_norm"}, function() optim.clip_grad_norm(v, 1) end)
-    try("one of it: " .. of, {"optim.clip_grad_norm"}, function() optim.clip_grad_norm({v, w}, 1) end)
+    try("parameters to clip: " .. of, {"optim.clip_grad_norm"}, function() optim.clip_grad_norm(v, 1) end)
+    try("a parameter to clip: " .. of, {"optim.clip_grad_norm"}, function() optim.clip_grad_norm({v, w}, 1) end)
     for name, options in pairs{cosine = {"lr", "min_lr", "warmup", "steps"}, linear = {"lr", "min_lr", "warmup", "steps"}, constant = {"lr", "warmup"}} do
       local function given() return {lr = 1, steps = name ~= "constant" and 9 or nil} end
       for _, option in ipairs(options) do

@@ -308,8 +308,8 @@ local function of_step(step, place)
   return e.bytes, each, kinds
 end
 
--- A whole step with parameters, state and gradients laid out by zero. With zero 3, backward gathers the parameters that
--- it reads again. It reads no biases.
+-- A complete step with parameters, state and gradients laid out by zero. With zero 3, backward gathers parameters a
+-- second time, except biases, which it does not read.
 tap.group("updates", function()
   for _, d in ipairs{2, 4, 8, 9, 16, 64} do
     for zero = 0, 3 do

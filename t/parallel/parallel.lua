@@ -326,7 +326,7 @@ tap.group("the list that stages deal", function()
 end)
 
 -- The cut of blocks into stages equals the best of all cuts.
-tap.group("stages by what blocks cost", function()
+tap.group("stages by costs of blocks", function()
   local cut = require "rille.parallel.cut"
   local seed = tonumber(os.getenv("SEED")) or os.time()
   print("# SEED=" .. seed)

@@ -76,10 +76,10 @@ local alike, tried = 0, drawn(some and 2 or 5, {"dp", "tp", "dp x tp", "fsdp", "
 for _, draw in ipairs(tried) do
   local name, how = table.unpack(draw)
   local held, memory, told, scratch, first, far, same, cost = train(programs[name], hints[how])
-  tap.is(memory, held, ("%s, %s: the reported memory is what is held"):format(name, how))
+  tap.is(memory, held, ("%s, %s: the reported memory is the memory held"):format(name, how))
   tap.is(told, scratch, ("%s, %s: the reported scratch memory is that of the plan"):format(name, how))
   tap.ok(far.cost <= cost, ("%s, %s: whatif's plan costs no more, %d ns"):format(name, how, cost), far.cost)
-  if same then tap.is({far.memory, far.scratch}, {held, scratch}, ("%s, %s: whatif's plan holds what the step holds"):format(name, how)) end
+  if same then tap.is({far.memory, far.scratch}, {held, scratch}, ("%s, %s: whatif's plan holds as much as the step"):format(name, how)) end
   alike = alike + (same and 1 or 0)
   tap.ok(first >= held and first <= held + (KEPT[name] or 0),
     ("%s, %s: the first call holds as much as later calls, %d bytes"):format(name, how, held), first)
