@@ -192,7 +192,8 @@ combine(enum reduce r, double a, double b)
     return r == RED_MAX ? (a > b ? a : b) : r == RED_MIN ? (a < b ? a : b) : a + b;
 }
 
-/* Returns addend i of p of a value: random for sums; for max and min one addend has the value. */
+/* Returns addend i of p of a value. The addends of a sum are random and add up to the value; for max and min, one
+ * addend is the value. */
 static double
 addend_value(enum reduce r, int p, int i, double value, uint64_t salt)
 {

@@ -99,8 +99,8 @@ for _, op in ipairs(rille.operators()) do
       for d, n in ipairs(list) do odd[k][d] = n == 4 and 3 or n end
     end
     tap.fails(function() return f(odd) end, {op, "strategy"}, op .. ": a strategy of three on four devices is refused by the operator's name")
-    tap.fails(function() return rille[op](x, {stratgy = strategy}) end, {"stratgy", "strategy"}, op .. ": a strategy that is no list is refused by the operator's name")
-    tap.fails(function() return f{} end, {op, "strategy"}, op .. ": no lists are an error")
+    tap.fails(function() return rille[op](x, {stratgy = strategy}) end, {"stratgy", "strategy"}, op .. ": a misspelled option is refused with the right name")
+    tap.fails(function() return f{} end, {op, "strategy"}, op .. ": a strategy without lists is refused")
   end
 end
 tap.done()
