@@ -192,7 +192,8 @@ combine(enum reduce r, double a, double b)
     return r == RED_MAX ? (a > b ? a : b) : r == RED_MIN ? (a < b ? a : b) : a + b;
 }
 
-/* Returns addend i of p of a value: random for sums; for max and min one addend has the value. */
+/* Returns addend i of p of a value. The addends of a sum are random and add up to the value; for max and min, one
+ * addend is the value. */
 static double
 addend_value(enum reduce r, int p, int i, double value, uint64_t salt)
 {
@@ -446,7 +447,7 @@ draw_pairs(const struct place *p, const struct place *q, long n, const char *wha
 
 enum { SEARCH_RANKS = 4, SEARCH_ADDENDS = 3 };
 
-/* Returns the sums that a rank can compute from those it has, by adding disjoint ones. One bit per set of addends. */
+/* Returns all sums that a rank can compute by adding disjoint sums, as one bit per set of addends. */
 static uint32_t
 closure(uint32_t has)
 {

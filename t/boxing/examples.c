@@ -153,7 +153,7 @@ static const struct row table[] = {
     {"S(0) -> B on two other ranks: all to each", 12, 8, 0, 2, "S(0)", 2, 2, "B", 768, "exchange"},
     {"S(0) -> S(0) on other ranks: every shard moves once", 12, 8, 0, 2, "S(0)", 2, 2, "S(0)", 384, "permute"},
     {"B -> B on other ranks", 12, 8, 0, 2, "B", 2, 2, "B", 768, "broadcast"},
-    {"one rank to one other", 12, 8, 0, 1, "B", 1, 1, "B", 384, "permute"},
+    {"one rank to another", 12, 8, 0, 1, "B", 1, 1, "B", 384, "permute"},
     {"S(0) from 2 ranks to 3: 2 rows to rank 1, 4 to rank 2", 12, 8, 0, 2, "S(0)", 0, 3, "S(0)", 192, "exchange"},
     {"B from 2 ranks to 3: only the new one receives", 12, 8, 0, 2, "B", 0, 3, "B", 384, "broadcast"},
     {"P(max) -> B on 2 ranks", 12, 8, 0, 2, "P(max)", 0, 2, "B", 768, "all-reduce"},

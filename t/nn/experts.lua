@@ -40,8 +40,8 @@ local function parts(forward, m, x, slant)
   local leaves = {x, m.router.weight, m.up, m.down}
   local g = {rille.grad((y * slant):sum(), leaves)}
   local square = g[1]:square():sum() + g[3]:square():sum()
-  return {["the result"] = whole(y), ["the gradient of x"] = whole(g[1]), ["that of the router"] = whole(g[2]), ["that of up"] = whole(g[3]),
-    ["that of down"] = whole(g[4]), ["a gradient's gradient"] = whole((rille.grad(square, {m.down})))}
+  return {["the result"] = whole(y), ["the gradient of x"] = whole(g[1]), ["the gradient of the router"] = whole(g[2]), ["the gradient of up"] = whole(g[3]),
+    ["the gradient of down"] = whole(g[4]), ["a second gradient"] = whole((rille.grad(square, {m.down})))}
 end
 
 -- Tolerance per dtype for values of about 1.

@@ -156,7 +156,7 @@ tap.group("modes", function()
   tap.is(nn.Dropout(0.5).training, true, "a module begins in training")
   local seen = {}
   net:apply(function(m) seen[#seen + 1] = m end)
-  tap.is({#seen, rawequal(seen[4], net)}, {4, true}, "apply visits parts before the whole")
+  tap.is({#seen, rawequal(seen[4], net)}, {4, true}, "apply visits parts before their owner")
 end)
 
 tap.group("initial values", function()

@@ -46,11 +46,11 @@ local function parts(x, slant, again, place, sbp)
   local leaf = laid(x):detach():requires_grad_()
   local y = bn(leaf)
   local dx, dw, db = rille.grad((y * laid(slant)):sum(), {leaf, bn.weight, bn.bias})
-  local of = {["the result"] = y, ["its gradient"] = dx, ["that of the weight"] = dw, ["that of the bias"] = db,
-    ["the gradient's gradient"] = rille.grad((dx * laid(again)):sum(), {leaf}),
+  local of = {["the result"] = y, ["the gradient of x"] = dx, ["the gradient of the weight"] = dw, ["the gradient of the bias"] = db,
+    ["the second gradient"] = rille.grad((dx * laid(again)):sum(), {leaf}),
     ["the running mean"] = bn.running_mean, ["the running variance"] = bn.running_var}
   bn:eval()
-  of["the result with running ones"] = bn(leaf)
+  of["the result with running statistics"] = bn(leaf)
   return of
 end
 

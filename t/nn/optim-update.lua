@@ -396,7 +396,7 @@ tap.group("parameters and groups are fixed", function()
   local seen = 0
   for _ in pairs(opt.params) do seen = seen + 1 end
   for _ in ipairs(opt.groups) do seen = seen + 1 end
-  tap.is(seen, 4, "they can be walked like lists")
+  tap.is(seen, 4, "params and groups can be walked like lists")
   local g, h = rille.grad((w * v):sum(), opt.params)
   tap.is({g:item(), h:item()}, {2, 1}, "rille.grad accepts them as lists")
   tap.ok(pcall(optim.Adam, opt.params) and tostring(opt.params) == "a list of 2 parameters", "another optimiser accepts the list")
@@ -461,8 +461,8 @@ tap.group("values of every kind", function()
     end
     w.grad = T{1}
     try("a limit: " .. of, {"optim.clip_grad_norm: the limit"}, function() optim.clip_grad_norm({w}, v) end)
-    try("what is clipped: " .. of, {"optim.clip_grad_norm"}, function() optim.clip_grad_norm(v, 1) end)
-    try("one of it: " .. of, {"optim.clip_grad_norm"}, function() optim.clip_grad_norm({v, w}, 1) end)
+    try("parameters to clip: " .. of, {"optim.clip_grad_norm"}, function() optim.clip_grad_norm(v, 1) end)
+    try("a parameter to clip: " .. of, {"optim.clip_grad_norm"}, function() optim.clip_grad_norm({v, w}, 1) end)
     for name, options in pairs{cosine = {"lr", "min_lr", "warmup", "steps"}, linear = {"lr", "min_lr", "warmup", "steps"}, constant = {"lr", "warmup"}} do
       local function given() return {lr = 1, steps = name ~= "constant" and 9 or nil} end
       for _, option in ipairs(options) do
@@ -485,12 +485,12 @@ tap.group("frozen parameters", function()
   local opt = rille.optim.Adam(net:parameters(), {lr = 0.1})
   local before = net.weight:totable()
   net(rille.ones{1, 2}):sum():backward(); opt:step(); opt:zero_grad()
-  tap.is(net.weight:totable(), before, "stay as they are")
+  tap.is(net.weight:totable(), before, "frozen parameters are not updated")
   net.weight:requires_grad_(true)
   net(rille.ones{1, 2}):sum():backward(); opt:step()
-  tap.ok((net.weight - rille.tensor(before)):abs():sum():item() > 0, "and are updated once they are frozen no more")
+  tap.ok((net.weight - rille.tensor(before)):abs():sum():item() > 0, "unfrozen parameters are updated")
   for _, p in ipairs(net:parameters()) do p:requires_grad_(false) end
-  tap.fails(function() rille.optim.SGD(net:parameters(), {lr = 1}) end, {"optim.SGD: no parameter requires a gradient"}, "all frozen is an error")
+  tap.fails(function() rille.optim.SGD(net:parameters(), {lr = 1}) end, {"optim.SGD: no parameter requires a gradient"}, "an optimiser of frozen parameters is refused")
 end)
 
 tap.done()

@@ -71,7 +71,7 @@ for _, dtype in ipairs{"f32", "bf16"} do
           return {y, dx:to"f64" * least, dw}
         end
         local got, want = of(dtype), of("f64")
-        for i, part in ipairs{"the value", "the gradient", "that of the weight"} do
+        for i, part in ipairs{"the value", "the gradient", "the gradient of the weight"} do
           local err, size = (got[i]:to"f64" - want[i]):abs():max():item(), want[i]:abs():max():item()
           tap.ok(err <= size * (dtype == "bf16" and 2 ^ -8 or 2 ^ -20),
             ("%s of %s, %d columns near %g: %s"):format(norm, dtype, columns, least, part), ("off by %g of %g"):format(err, size))

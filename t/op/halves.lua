@@ -9,7 +9,7 @@ local LINE, SQUARE = rille.placement("cpu", {0, 1, 2, 3}), rille.placement("cpu"
 local layouts = {{"one device", ONE, "B"}, {"S(0)", LINE, "S(0)"}, {"S(1)", LINE, "S(1)"}, {"2x2", SQUARE, {"S(0)", "S(1)"}}}
 local ROWS, COLUMNS = 300, 240 -- 72,000 elements, above the largest f16
 
--- Operands whose sums exceed 65504 or nearly vanish, or of which many elements are the maximum.
+-- Operands with sums above 65,504, with sums near 0, or with many maxima.
 local function grid(f)
   local rows = {}
   for i = 1, ROWS do

@@ -55,7 +55,7 @@ local function values(o)
   return part(1)
 end
 
--- ---- cases: a function that draws operands, and what is called with them ----
+-- ---- cases: functions that return a call and random operands ----
 
 local case = {}
 

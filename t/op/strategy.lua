@@ -98,9 +98,9 @@ for _, op in ipairs(rille.operators()) do
       odd[k] = {table.unpack(list)}
       for d, n in ipairs(list) do odd[k][d] = n == 4 and 3 or n end
     end
-    tap.fails(function() return f(odd) end, {op, "strategy"}, op .. ": three of four devices cut nothing, which is told by its name")
-    tap.fails(function() return rille[op](x, {stratgy = strategy}) end, {"stratgy", "strategy"}, op .. ": a word that is none is told beside it")
-    tap.fails(function() return f{} end, {op, "strategy"}, op .. ": no lists are an error")
+    tap.fails(function() return f(odd) end, {op, "strategy"}, op .. ": a strategy of three on four devices is refused by the operator's name")
+    tap.fails(function() return rille[op](x, {stratgy = strategy}) end, {"stratgy", "strategy"}, op .. ": a misspelled option is refused with the right name")
+    tap.fails(function() return f{} end, {op, "strategy"}, op .. ": a strategy without lists is refused")
   end
 end
 tap.done()

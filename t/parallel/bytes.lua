@@ -58,8 +58,8 @@ local function entries_of(sbp)
   return list
 end
 
--- Returns a gradient in the layout in which it is stored: that of its parameter, but P may stay where the parameter is
--- B.
+-- Returns a gradient in its stored layout: the parameter's layout, except that P may stay on axes where the parameter
+-- is B.
 local function deposited(g, p)
   local want, has = entries_of(p.sbp), entries_of(g.sbp)
   for axis, e in ipairs(want) do
@@ -97,7 +97,7 @@ local function tally(e, place)
   return sum
 end
 
--- Returns the gradients of params in the layouts in which they are stored, then that of x.
+-- Returns the gradients of params in their stored layouts, then the gradient of x.
 local function gradients(y, params, x)
   local leaves = table.move(params, 1, #params, 1, {})
   leaves[#leaves + 1] = x
@@ -308,8 +308,8 @@ local function of_step(step, place)
   return e.bytes, each, kinds
 end
 
--- A whole step with parameters, state and gradients laid out by zero. With zero 3, backward gathers again the
--- parameters that it reads, which excludes biases.
+-- A complete step with parameters, state and gradients laid out by zero. With zero 3, backward gathers parameters a
+-- second time, except biases, which it does not read.
 tap.group("updates", function()
   for _, d in ipairs{2, 4, 8, 9, 16, 64} do
     for zero = 0, 3 do

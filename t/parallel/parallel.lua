@@ -326,7 +326,7 @@ tap.group("the list that stages deal", function()
 end)
 
 -- The cut of blocks into stages equals the best of all cuts.
-tap.group("stages by what blocks cost", function()
+tap.group("stages by costs of blocks", function()
   local cut = require "rille.parallel.cut"
   local seed = tonumber(os.getenv("SEED")) or os.time()
   print("# SEED=" .. seed)
@@ -411,7 +411,7 @@ tap.group("stages by what blocks cost", function()
     local n = math.random(2, 10)
     exact(({"1f1b", "zb-h1", "zb-v", "v-half", "v-min"})[k % 5 + 1], n, dealt(math.random(1, math.min(4, n // 2)), 2, true))
   end
-  tap.is(wrong, 0, "so do cuts into stages there and back")
+  tap.is(wrong, 0, "cuts into stages there and back equal the best of all cuts")
   local worst, missed = 1, 0
   for k = 1, 80 * more do
     local n, v = math.random(4, 10), math.random(2, 3)

@@ -1,7 +1,7 @@
 -- recompute-auto.lua - recompute = "auto" (actors/session/planner/fit.c, actors/plan/rewrite/recompute.c).
 --
--- The search keeps all values if they fit and that is fastest, and recomputes parts of stages if the memory limit
--- requires that. Bits are unchanged, and the limit is kept.
+-- The search keeps all values if they fit and keeping is fastest. Otherwise it recomputes parts of stages. Bits are
+-- unchanged, and no device exceeds the limit.
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn

@@ -153,7 +153,7 @@ same_in_parts(const struct bench *whole, const struct str *bytes, const struct c
     bool good = !parts_compile(&x, bytes, at) && !parts_connect(&x) && !parts_open(&x, 1);
     if (good) parts_run(&x, got);
     for (int m = 0; m < x.n && good; m++) good = !got[m];
-    if (!good) diag("%d parts: %s", x.n, err_text());
+    if (!good) diag("%d partitions: %s", x.n, err_text());
     good = good && parts_agree(&x, whole);
     parts_close(&x);
     return good;

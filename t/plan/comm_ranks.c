@@ -117,20 +117,20 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
     if (good) n->edges += count_edges(&x);
     long passed = npassed;
     if (good && want >= 0 && count_all(&x) != want) {
-        diag("%d seats, not %d", count_all(&x), want);
+        diag("%d collective tasks, not %d", count_all(&x), want);
         good = false;
     }
     if (good) n->agreed += good = !parts_connect(&x) && !match(&x, 0, NULL);
     if (good) good = !parts_open(&x, seed);
     if (good) parts_run(&x, got);
     for (int m = 0; good && m < x.n; m++) {
-        if (!got[m] != !status) diag("part %d: %d, %s", m, got[m], err_text());
+        if (!got[m] != !status) diag("partition %d: %d, %s", m, got[m], err_text());
         good = !got[m] == !status;
     }
     good = good && (status || parts_agree(&x, whole));
     n->passes += npassed - passed;
     n->same += good;
-    if (!good) diag("seed %llu, %d parts: %s", (unsigned long long)seed, x.n, err_text());
+    if (!good) diag("seed %llu, %d partitions: %s", (unsigned long long)seed, x.n, err_text());
     parts_close(&x);
 }
 
@@ -319,7 +319,7 @@ draw(struct rille_session *s, uint64_t seed, int (*counted)(const struct parts *
     return good;
 }
 
-/* Makes an act fail, or stops the run. Checks that all partitions end, and that the next run succeeds. */
+/* Makes an act fail, or stops the run. All partitions must end, and the next run must succeed. */
 static void
 failures(struct rille_session *s, uint64_t first, int (*counted)(const struct parts *x))
 {
@@ -416,7 +416,7 @@ mistakes(struct rille_session *s, uint64_t first)
             bool is = plan_verify(x.plan[m]) || match(&x, 0, NULL);
             planted[kind]++;
             found[kind] += is;
-            if (!is) diag("seed %llu: %s in part %d", (unsigned long long)seed, mistake[kind], m);
+            if (!is) diag("seed %llu: %s in partition %d", (unsigned long long)seed, mistake[kind], m);
         }
         parts_close(&x);
         arena_fini(&a);
@@ -565,7 +565,7 @@ edge_mistakes(struct rille_session *s, uint64_t first)
             bool is = plan_verify(x.plan[m]) || parts_connect(&x);
             planted[kind]++;
             found[kind] += is;
-            if (!is) diag("seed %llu: %s in part %d", (unsigned long long)seed, end_mistake[kind], m);
+            if (!is) diag("seed %llu: %s in partition %d", (unsigned long long)seed, end_mistake[kind], m);
         }
         parts_close(&x);
         arena_fini(&a);
@@ -713,7 +713,7 @@ words(void)
         const struct comm_ranks_list list[] = {{5, row[i].bytes, row[i].n}, {0, good, sizeof good}};
         int status = comm_ranks_match(2, list);
         ok(row[i].why ? status == E_PLAN && strstr(err_text(), row[i].why) : !status, "row %d: %s", (int)i,
-           status ? err_text() : "they agree");
+           status ? err_text() : "the lists agree");
     }
 }
 

@@ -22,7 +22,7 @@ end
 
 tap.group("memory does not grow with the length of a chain", function()
   local short, long = chain(0, 20), chain(1, 9000)
-  tap.is(long, short, "9,000 products need what 20 need")
+  tap.is(long, short, "9,000 products need as much memory as 20")
 end)
 
 -- Trains a perceptron of K layers on ROWS rows in so many micro-batches. Returns its arena bytes.

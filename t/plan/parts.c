@@ -116,7 +116,7 @@ settles(const struct parts *x, const struct plan *p, const int32_t *first, struc
     return good;
 }
 
-/* Checks that the merged plan can be simulated to its end, and that every send has a reader. */
+/* Checks that the merged plan can be simulated to its end. Every send must have a reader. */
 static bool
 plays(const struct parts *x)
 {
@@ -304,8 +304,8 @@ every_move(struct rille_session *s, int a, int b)
     other_kind = DEV_CPU;
     wire_ns_per_byte = 0;
     const char *text = device_kind_text(a), *and = device_kind_text(b);
-    ok(n.programs == tries * npair, "%s -> %s: every pair of layouts on 4 and 2 x 2 devices, cut 2 + 2 and 1 + 3", text,
-       and);
+    ok(n.programs == tries * npair,
+       "%s -> %s: every pair of layouts on 4 and 2 x 2 devices, on hosts of 2 + 2 and 1 + 3", text, and);
     ok(n.same == n.parts, "%s -> %s: partitions give the bits of one host", text, and);
     ok(n.handed > 0, "%s -> %s: some sums are handed on", text, and);
     diag("%d tasks, %d channel ends, %d sums handed on, %d transfers", n.tasks, n.channels, n.handed, n.transfers);

@@ -199,8 +199,8 @@ training(const char *kind, const char *second, const char *schedule)
         bool same = !train_once(&o, 3, &got) && !memcmp(&got, &want, sizeof got);
         if (!same && wrong++ == 0) diag("%s: %s", bus, rille_error());
     }
-    ok(wrong == 0, "a step (%s) whose stages are %s and %s has the bits of one memory", schedule ? schedule : "plain",
-       kind, second);
+    ok(wrong == 0, "a step (%s) whose stages are %s and %s has the bits of one memory space",
+       schedule ? schedule : "plain", kind, second);
 }
 
 /* ---- refused plans ---- */

@@ -121,8 +121,8 @@ tap.group("leaves with sbp = auto", function()
   tap.fails(function() rille.ones({4, 4}, {placement = P}):exp():to_global{sbp = "auto"} end, {"auto", "variables"}, "to_global refuses \"auto\" for computed values")
 end)
 
--- Two graphs share variables and are called in any order with many or few rows. The first plan fixes the layouts; the
--- other graph uses them.
+-- Two graphs share variables and are called in any order with many or few rows. The first plan fixes the layouts for
+-- the other graph.
 tap.group("graphs that share variables agree", function()
   local P = place("line")
   local function rows(n, sbp) return rille.ones({n, 64}, {placement = P, sbp = sbp}) / 64 end
@@ -162,7 +162,7 @@ tap.group("graphs that share variables agree", function()
   tap.ok(n > 1, "different first batches give different layouts", n)
 end)
 
--- The price of a variable that is only read is the cost that the step saves if the planner may choose its layout.
+-- The price of a read-only variable's layout is the cost saved if the planner may choose the layout.
 tap.group("the layout of a read-only variable is a hint", function()
   local P = place("line")
   for _, sbp in ipairs{"B", "S(0)", "S(1)", "auto"} do

@@ -66,8 +66,8 @@ local cases = {
     {{"to_global", 2, "argument f32{64, 64} (S(0), B)", 1, "to_global (B, S(1))", 2, "(S(0), B)", "(B, S(1))", 16384}}},
 }
 
--- Checks that each meeting is a move of explain() with equal bytes, and that meetings together take no more time than
--- the step.
+-- Checks that each meeting is a move of explain() with equal bytes. All meetings together take no more time than the
+-- step.
 local function are_moves(e)
   local ns = 0
   for _, m in ipairs(e.meetings) do
@@ -104,7 +104,7 @@ do
   local opt = optim.SGD({w}, {lr = 0.1})
   local e = planned(function(x) x:matmul(w):square():sum():backward(); opt:step(); opt:zero_grad() end, "propagate", ones(line, {1024, 64}, "S(0)"))
   tap.is({#e.meetings, e.meetings[1].op, e.meetings[1].hints[1].what, e.meetings[1].hints[2].what},
-    {1, "sgd", "argument f32{1024, 64} S(0)", "variable f32{64, 64} B"}, "data parallel: one meeting, the gradient's")
+    {1, "sgd", "argument f32{1024, 64} S(0)", "variable f32{64, 64} B"}, "data parallel: one meeting, at the gradient")
   tap.is(e.meetings[1].bytes, e.bytes, "data parallel: nothing else moves")
 end
 

@@ -76,10 +76,10 @@ local alike, tried = 0, drawn(some and 2 or 5, {"dp", "tp", "dp x tp", "fsdp", "
 for _, draw in ipairs(tried) do
   local name, how = table.unpack(draw)
   local held, memory, told, scratch, first, far, same, cost = train(programs[name], hints[how])
-  tap.is(memory, held, ("%s, %s: the reported memory is what is held"):format(name, how))
+  tap.is(memory, held, ("%s, %s: the reported memory is the memory held"):format(name, how))
   tap.is(told, scratch, ("%s, %s: the reported scratch memory is that of the plan"):format(name, how))
   tap.ok(far.cost <= cost, ("%s, %s: whatif's plan costs no more, %d ns"):format(name, how, cost), far.cost)
-  if same then tap.is({far.memory, far.scratch}, {held, scratch}, ("%s, %s: whatif's plan holds what the step holds"):format(name, how)) end
+  if same then tap.is({far.memory, far.scratch}, {held, scratch}, ("%s, %s: whatif's plan holds as much as the step"):format(name, how)) end
   alike = alike + (same and 1 or 0)
   tap.ok(first >= held and first <= held + (KEPT[name] or 0),
     ("%s, %s: the first call holds as much as later calls, %d bytes"):format(name, how, held), first)
@@ -88,8 +88,8 @@ end
 tap.ok(alike >= #tried // 2, "at least half of the cases chose the same plan", alike)
 
 -- With micro-batches, a value that backward reads has a register per micro-batch in flight, by the schedule. A copy
--- that both phases read has them, too. A sum over micro-batches exists from the first one on, and a value made once
--- exists until the last one ends.
+-- that both phases read also has a register per micro-batch. A sum over micro-batches exists from the first one on, and
+-- a value made once exists until the last one ends.
 for _, draw in ipairs(drawn(some and 2 or 8, {"gpipe", "1f1b"}, {2, 4, 8}, {"dp", "tp", "dp x tp", "fsdp", "free"}, names)) do
   local name, how, pieces, schedule = table.unpack(draw)
   local step, x, ids, y = step_of(programs[name], hints[how], {time_limit = 0.1, micro_batches = pieces, schedule = schedule})
@@ -118,7 +118,7 @@ for _, how in ipairs{"tp", "fsdp"} do
   tap.ok(math.max(again, first) <= least, ("%s: the least limit, %d bytes, has a plan of %d"):format(how, least, again))
 end
 -- A norm over split columns is computed in parts, which move less and hold more. If the parts exceed the limit, the
--- norm is computed in one piece. The least limit considers both.
+-- norm is computed in one piece. The least limit considers both methods.
 do
   local line = hints.dp[1]
   local along, at = {placement = line, sbp = "S(0)"}, {placement = line, sbp = "S(1)"}

@@ -1,7 +1,6 @@
 -- moves.lua - moves written by the user, and moves of variables between updates.
 --
--- The bytes that explain() reports are those that actors count, with and without a planner, with and without
--- micro-batches.
+-- explain() reports the bytes that actors count, with and without a planner, with and without micro-batches.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
@@ -79,7 +78,7 @@ tap.group("moves between all layouts", function()
     local cut = all == line and "S(0)" or {"S(0)", "B"}
     for _, from in ipairs(all) do
       for _, to in ipairs(all) do
-        for _, reads in ipairs{"the value", "what is computed of it", "what is computed of it, twice"} do
+        for _, reads in ipairs{"the value", "a product", "a product, twice"} do
           if not tap.share() then goto next end
           local x = rille.randn({8, 12}, {placement = place, sbp = from})
           local w = rille.randn({8, 12}, {placement = place, sbp = cut, requires_grad = true})

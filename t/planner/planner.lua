@@ -219,8 +219,9 @@ do
   end
 end
 
--- Conflicting hints are met by moves between them. On other devices a strategy may fit no layout: the error names each
--- such strategy with its line, and no other hint. On a mesh with another number of axes hints do not hold.
+-- Conflicting hints are met by moves between them. On other devices a strategy may fit no layout. Then the error names
+-- the strategies without a layout, with their lines, and no other hints. On a mesh with another number of axes hints do
+-- not hold.
 do
   local P = place("line")
   local x = rille.randn({8, 8}, {placement = P, sbp = "S(0)"})
