@@ -128,7 +128,6 @@ local function trained(c, alone)
       value[i] = (bias[i] and y + bias[i] or y):relu():minimum(2)
     end
     local loss = value[#c.layer]:to("f32"):sum()
-    if alone then loss = loss / c.pieces end
     loss:backward()
     return loss
   end

@@ -131,9 +131,9 @@ tap.group("rows of micro-batches", function()
   local five = rille.graph(function(x, y) return x:sum() + y:sum():to_global{placement = P, sbp = "B"} end, {micro_batches = 8})
   tap.fails(function() five(batch("S(0)"), batch("S(0)", Q)) end, {"graph.lua:", "micro_batches = 8", "12"}, "a number that does not divide is refused")
   local sums = rille.graph(function(x) return x:reshape{1, -1}:sum(1) end, {micro_batches = 2})
-  local first, second = 0, 0
-  for i = 1, 24 do if (i - 1) % 12 < 6 then first = first + rows[i] else second = second + rows[i] end end
-  tap.is(sums(batch("S(0)")):totable(), {first, second}, "a result of other rows is joined as it comes")
+  local sum = 0
+  for i = 1, 24 do sum = sum + rows[i] end
+  tap.is(sums(batch("S(0)")):totable(), {sum}, "a sum over the rows in another shape is the whole batch's")
 end)
 
 tap.group("garbage", function()
