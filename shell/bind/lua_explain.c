@@ -302,11 +302,11 @@ explain_push(lua_State *L, struct rille_explain **e)
     if (failed) lua_error(L);
 }
 
-/* rille.explain(y, ...), rille.explain{y, z} */
+/* rille.explain(y, ...), rille.explain{y, z}: returns the number of tensors. options: one more argument may follow. */
 static int
-roots(lua_State *L, const char *who, struct rille_tensor **out)
+roots(lua_State *L, const char *who, int options, struct rille_tensor **out)
 {
-    int n = 0;
+    int n = 0, used;
     if (lua_istable(L, 1))
         tensor_list(L, 1, who, MAX_ROOTS, out, &n);
     else if (kind_test(L, 1, KIND_GRAPH))
@@ -314,6 +314,9 @@ roots(lua_State *L, const char *who, struct rille_tensor **out)
     else
         for (int i = 1; tensor_test(L, i) && n < MAX_ROOTS; i++) out[n++] = tensor_test(L, i);
     if (n == 0) tensor_check(L, 1, who);
+    used = (lua_istable(L, 1) ? 1 : n) + options;
+    if (lua_gettop(L) > used)
+        complain(L, "%s: expected at most %d argument%s, found %d", who, used, used == 1 ? "" : "s", lua_gettop(L));
     return n;
 }
 
@@ -322,7 +325,7 @@ explain(lua_State *L)
 {
     struct rille_tensor *t[MAX_ROOTS];
     struct rille_explain *e;
-    int n = roots(L, "explain", t);
+    int n = roots(L, "explain", 0, t);
     at_line(L);
     check(L, rille_explain(shell_of(L)->session, n, t, &e));
     explain_push(L, &e);
@@ -347,7 +350,7 @@ explain_plan(lua_State *L)
 {
     struct rille_tensor *t[MAX_ROOTS];
     char *text;
-    int n = roots(L, "plan", t), top = lua_gettop(L);
+    int n = roots(L, "plan", 1, t), top = lua_gettop(L);
     bool physical = top > 1 && plan_physical(L, top);
     at_line(L);
     check(L, rille_plan(shell_of(L)->session, n, t, physical, &text));
