@@ -37,6 +37,6 @@ end
 -- top_p.
 return function(logits, drawn, by)
   local likeliest = by.greedy and logits:argmax{axis = 1, keepdim = true}
-  local greatest = likeliest and logits:gather(1, likeliest) or logits:max{axis = 1, keepdim = true} -- max returns nan first
+  local greatest = likeliest and logits:gather(1, likeliest) or logits:max{axis = 1, keepdim = true} -- nan is the greatest
   return rille.where((greatest - greatest):eq(0), likeliest or draw(logits, drawn, by), -1)
 end

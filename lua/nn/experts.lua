@@ -35,7 +35,7 @@ end
 -- Returns the experts that each row chooses and their weights, both (n, top_k). The weights of a row sum to 1.
 local function choose(self, x)
   local p = self.router(x):softmax(-1)
-  local most, best = p:topk(self.top_k) -- ties: any top_k of the equal experts
+  local most, best = p:topk(self.top_k) -- if more experts are equal than fit, some of them
   local share = best:one_hot(self.experts):sum{axis = 1}:to("f32"):detach():mean{axis = 0} / self.top_k
   balance_of[self] = (share * p:mean{axis = 0}):sum() * self.experts
   return best, most / most:sum{axis = 1, keepdim = true}
@@ -47,7 +47,7 @@ function MixtureOfExperts:gates(x)
   return (best:one_hot(self.experts):to(given.dtype) * given:unsqueeze(2)):sum{axis = 1}
 end
 
--- Computes only the chosen experts. Ranks with different experts form groups; each group's result is an addend of the
+-- Computes only the chosen experts. The experts of one rank form a group; the result of a group is an addend of the
 -- sum.
 local function of_chosen(self, rows, groups)
   local best, given = choose(self, rows)

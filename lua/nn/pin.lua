@@ -26,7 +26,8 @@ local function axes_of(sbp)
   return select(2, sbp:gsub("order.*", ""):gsub(",", "")) + 1
 end
 
--- Returns t on the placement (default: its own) as sbp. The default SBP is t's own, or B if the mesh has other axes.
+-- Returns t on the placement (default: its own) as sbp. The default SBP is t's own; B if the numbers of mesh axes
+-- differ.
 local function laid(t, placement, sbp, move)
   if not layout.is_tensor(t) then return t end
   -- If the mesh does not have the SBP's number of axes, t is on a wrong mesh: the layer's operators report both
