@@ -451,8 +451,8 @@ local function name_by_places(one, contents, name_of, report)
   end
 end
 
--- Gives an optimiser the state tensors that it had when it was saved: those in the file, and those that its saved
--- options require. Returns a function that restores the previous tensors.
+-- Gives an optimiser the state tensors that it had when it was saved: the tensors in the file, and the tensors that its
+-- saved options require. Returns a function that restores the previous tensors.
 local function reslot(one, contents, name_of)
   local has, wants, n = {}, {}, 0
   for _, entry in ipairs(contents) do has[entry.name] = true end

@@ -5,10 +5,10 @@
 --   t["h.0.fc1.weight"].sbp = "B";  rille.parallel(model, t)
 --   rille.parallel(model, {tensor = {0, 1}, method = "2d", panels = 4})        2D gathers panel by panel (nn/panels.lua)
 --
--- A recipe becomes a table of layouts. Parameters are laid out by the table, optimiser state and gradients follow
--- (layout.lua), and modules are pinned (nn/pin.lua), because a planner that sees one operator at a time cannot find the
--- cheapest layouts of a stack of blocks. parallel/axes.lua defines the methods. Nothing is changed before all entries
--- have been checked.
+-- A recipe becomes a table of layouts. The table sets the layouts of parameters, of optimiser state and of gradients
+-- (layout.lua). It also pins modules (nn/pin.lua), because a planner that sees one operator at a time cannot find the
+-- cheapest layouts of a stack of blocks. parallel/axes.lua defines the methods. All entries are checked before the
+-- first change.
 
 local rille = require "rille"
 local check = require "rille.check"

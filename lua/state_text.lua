@@ -1,8 +1,8 @@
 -- state_text.lua - converts training state to text and back exactly: integers stay integers, floats keep their bits.
 --
 -- The text is JSON; rille.json reads it. A table is a list (keys 1 .. n) or has string keys. JSON has no NaN and no
--- infinity: NaN is written as null, an infinity as a string that begins with a zero byte. Other strings with a zero
--- byte first get one more.
+-- infinity: NaN is written as null, an infinity as a string that begins with a zero byte. A string that begins with a
+-- zero byte is written with a second zero byte.
 
 local check = require "rille.check"
 local json = require "rille.json"

@@ -1,9 +1,9 @@
 -- tokenizer.lua - converts text to ids and back: byte-level BPE.
 --
 --   local tok = rille.tokenizer("tokenizer.json")                 also *.tiktoken, {pattern =, special = {texts}}, or with
---                                                                 ids of one's own, special = {["<|endoftext|>"] = 100257}
+--                                                                 given ids, special = {["<|endoftext|>"] = 100257}
 --   tok:encode("any bytes")  tok:decode{1, 2}  tok.size  tok:save("tokenizer.json")
---   tok:encode(text, {add_special_tokens = true})                with what the file's template puts around a text
+--   tok:encode(text, {add_special_tokens = true})                adds the special tokens of the file's template
 --   tok:decode(ids, {skip_special_tokens = true})
 --   rille.tokenizer.train(texts, {size = 8192, special = {"<|endoftext|>"}})
 --

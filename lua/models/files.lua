@@ -2,7 +2,7 @@
 --
 -- A kind's rows map tensors of the file to Rille's parameters (language.lua). Loading transposes and splits tensors as
 -- the rows require; saving does the reverse. The head is lm_head.weight on both sides and is optional if it is tied. A
--- loaded model gets its layout before values are read, so that each rank reads only its own shards (pieces.lua).
+-- model gets its layout before values are read, so each rank reads only the shards that it will hold (pieces.lua).
 
 local rille = require "rille"
 local check = require "rille.check"

@@ -50,7 +50,7 @@ local function turned(sbp)
   return (sbp:gsub("S%((%d)%)", function(d) return ("S(%s)"):format(other[d]) end))
 end
 
--- Reads all parameters of a model; on a mismatch, fails before it changes any.
+-- Reads the parameters of a model. Changes no parameter if a shape does not match.
 function pieces.read(model, who, path, format, list)
   local tensors, rows, wrong, state = {}, {}, {}, {}
   for _, found in ipairs(model:named_tensors()) do tensors[found.name] = found.tensor end

@@ -1,13 +1,13 @@
--- writer.lua - compiled steps for text generation. A model keeps them, so only its first text compiles.
+-- writer.lua - compiled steps for text generation. The steps are cached per model, so only the first text compiles.
 --
 -- A writer has two steps. `prompt` reads whole prompts, (batch, length), and fills the key/value cache (cache.lua).
--- `next` takes the last id of each row and its position. Both choose the following ids on the devices, so only ids are
--- transferred to the host. A writer serves texts of one batch size, one layout, one way to choose ids, and at most
--- `room` positions. temperature and top_p are read at each run.
+-- `next` takes the last id of each row and its position. Both steps choose the following ids on the devices, so only
+-- ids are transferred to the host. A writer serves texts of one batch size, one layout, one way to choose ids, and at
+-- most `room` positions. temperature and top_p are read at each run.
 --
--- A model keeps its most recently used writers. take() removes a writer from the list; give_back() returns it after a
--- text has ended without an error. Texts that are written concurrently therefore use separate writers. A writer is
--- discarded if something that its steps were traced with has changed: the model's tensors, functions and settings,
+-- The most recently used writers of a model are cached. take() removes a writer from the cache; give_back() returns it
+-- after a text has ended without an error. Texts that are written concurrently therefore use separate writers. A writer
+-- is discarded if something that its steps were traced with has changed: the model's tensors, functions and settings,
 -- autocast, or the session's generation (layouts, pins).
 
 local rille = require "rille"

@@ -37,9 +37,9 @@ end
 -- Returns x, as f32 if its dtype has 16 bits.
 local function wide(x) return (x.dtype == "bf16" or x.dtype == "f16") and x:to("f32") or x end
 
--- Returns x minus its mean per channel, and that mean. A mean far from 0 has a rounding error; x minus the mean has a
--- mean equal to that error, which is subtracted, too. The first mean cancels out of the result, so it needs no
--- gradient.
+-- Returns x minus its mean per channel, and that mean. The computed mean has a relative rounding error, which matters
+-- if the mean is far from 0. The mean of the difference equals this error and is subtracted as well. The first mean
+-- cancels out of the result, so it needs no gradient.
 local function centered(x, across)
   local mean = x:mean{axis = {0, 2, 3}}:detach()
   local near = wide(x) - across(mean)

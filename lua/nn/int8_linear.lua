@@ -1,6 +1,6 @@
 -- int8_linear.lua - nn.Linear for inference with int8 weights (bytes.lua); weight: u8 (out, in), scale: (out).
 --
--- Weights take a quarter of the memory and of the memory traffic of f32.
+-- Compared with f32, weights need a quarter of the memory and of the memory traffic.
 
 local check = require "rille.check"
 local Module = require "rille.nn.module"

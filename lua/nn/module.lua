@@ -182,7 +182,8 @@ function Module:modules()
   return list
 end
 
--- Iterates over the modules, each under its first path, this one under "": for path, m in net:named_modules() do
+-- Iterates over the modules; each has its first path, and the module itself has "": for path, m in net:named_modules()
+-- do
 function Module:named_modules()
   local list, i = {}, 0
   walk(self, "", {}, function(m, path) list[#list + 1] = {path, m} end, nothing)

@@ -84,8 +84,8 @@ local function brought(t, placement)
   return there
 end
 
--- Returns v, a tensor or a table of tensors, on the placement. A table whose tensors are all there already is returned
--- itself. copies[table]: {as = its copy, at_first = the copy before the call}, or true during the traversal.
+-- Returns v, a tensor or a table of tensors, on the placement. If no tensor of a table is elsewhere, the table itself
+-- is returned. copies[table]: {as = its copy, at_first = the copy before the call}, or true during the traversal.
 local function carried(v, placement, copies)
   if layout.is_tensor(v) then return brought(v, placement) end
   if type(v) ~= "table" or getmetatable(v) ~= nil then return v end

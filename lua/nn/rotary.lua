@@ -124,7 +124,7 @@ local function new_tables(self, placement)
 end
 
 -- Returns the cache of a placement. Constants are created outside a trace: a compiled step keeps its tables, even if
--- others need longer ones.
+-- another caller needs longer tables.
 function Rotary:on(placement)
   if trace.meets(self) then trace.follow(self, {"base", "size", "length", "scaling"}) end
   local place = #self.kept + 1

@@ -133,7 +133,7 @@ local function new_state(p)
   return trace.outside(rille.zeros, p.shape, {placement = how.placement, sbp = how.sbp, dtype = slot_dtype(p)})
 end
 
--- Creates the missing state tensors of a parameter: all at first, later those that a changed option requires.
+-- Creates the missing state tensors of a parameter: all tensors at first, later the tensors for a changed option.
 local function complete(slot, group, p)
   for _, name in ipairs(group.kind.slots(group)) do slot[name] = slot[name] or new_state(p) end
 end

@@ -1,23 +1,23 @@
--- cut.lua - cuts a list of blocks into pipeline stages so that a batch takes the least time.
+-- cut.lua - divides a list of blocks into pipeline stages so that a batch takes the least time.
 --
 -- Stages are assigned to devices in one of three ways: one stage per device; round-robin (interleaved); or folded, to
 -- the last device and back (zb-v, v-half, v-min). load[d] is the time of a micro-batch on device d: the cost of its
--- stages' blocks and of the hops into them. A batch of m micro-batches takes the maximum over the devices of
+-- stages' blocks and of the hops into them. The time of a batch of m micro-batches is the maximum over the devices of
 --   before[d] + m load[d] + after[d]
--- where before[d] is a micro-batch's time on the stages before the device's first stage, and after[d] its time on those
--- after the device's last stage. With one stage per device this is sum of t + (m - 1) max of t. Interleaved, with v
--- equal stages on each of p devices, it is m v + p - 1 stage times.
+-- before[d] is a micro-batch's time on the stages before the device's first stage, after[d] its time on the stages
+-- after the device's last stage. With one stage per device the batch time is sum of t + (m - 1) max of t. Interleaved,
+-- with v equal stages on each of p devices, it is m v + p - 1 stage times.
 --
--- The schedule determines how many micro-batches' activations a stage keeps: 1F1B as many as there are stages from this
--- one to the last, GPipe all, schedules that defer weight gradients p or 2p - 1 (actors/plan/outline/stage.c). Searched
--- schedules (actors/plan/sim/schedule_search.c) give a number per device, for all of its stages; here each counts as
--- much as the device's largest stage.
+-- The schedule determines for how many micro-batches a stage keeps activations. 1F1B: the number of stages from this
+-- stage to the last. GPipe: all. Schedules that defer weight gradients: p or 2p - 1 (actors/plan/outline/stage.c). A
+-- searched schedule (actors/plan/sim/schedule_search.c) gives a number per device for all its stages; here each
+-- micro-batch counts with the activations of the device's largest stage.
 --
--- One stage per device: for each bound on max t, in ascending order, dynamic programming from the last stage finds the
--- least sum. The loop ends when the bound alone costs more than the best result (Zheng et al. 2022). Folded: dynamic
--- programming from the outer devices inwards; each device takes a stage from either end of the remaining blocks. Both
--- are exact. Round-robin: local search from several starts; no shift of one or two cuts by one block improves the
--- result.
+-- Algorithms. One stage per device: for each bound on max t, in ascending order, dynamic programming from the last
+-- stage finds the least sum. The search ends when the bound alone costs more than the best result (Zheng et al. 2022).
+-- Folded: dynamic programming from the outer devices inwards; each device takes a stage from either end of the
+-- remaining blocks. Both algorithms are exact. Round-robin: local search from several starts; no shift of one or two
+-- cuts by one block improves the result.
 
 local rille = require "rille"
 local check = require "rille.check"
