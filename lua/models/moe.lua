@@ -51,8 +51,8 @@ function MoE:features(ids, cache)
 end
 
 -- Returns the load imbalance of the experts in the last forward pass, averaged over blocks; 1 is even. Added to the
--- loss with a factor of about 0.01, it balances the experts. The result has the last block's placement, as the loss
--- has.
+-- loss with a factor of about 0.01, it balances the experts. The result has the last block's placement, like the
+-- loss.
 function MoE:balance()
   local total
   for _, block in ipairs(self.h) do

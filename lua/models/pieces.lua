@@ -19,7 +19,7 @@ function pieces.part(ours, entry, axis, k, n, turn)
   return piece
 end
 
--- Returns the same for position i of the first axis; the piece lacks that axis.
+-- Returns the k-th of n pieces of position i of the first axis. The parameter lacks this axis.
 function pieces.part_of_row(ours, entry, i, k, n)
   local piece = pieces.part(ours, entry, 2, k, n)
   piece.from[1], piece.to[1], piece.skip = i, i + 1, 1

@@ -4,7 +4,7 @@
 -- In training mode, mean and variance are computed over the whole batch (per micro-batch in a compiled step), however
 -- the batch is sharded. The running statistics for eval() are buffers and are updated once per step; an empty batch
 -- leaves them unchanged. 16-bit inputs and their gradients are computed in f32 and rounded once, because f16 overflows
--- for squares of deviations above 255. For a 16-bit input, backward therefore keeps f32 values, twice the input's
+-- for squares of deviations from 256 on. For a 16-bit input, backward therefore keeps f32 values, twice the input's
 -- bytes.
 
 local rille = require "rille"

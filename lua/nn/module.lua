@@ -58,7 +58,7 @@ function Module:__is_plain()
   return not pin.of[self] and rawget(self, "forward") == nil and check.is_own(self.forward)
 end
 
--- Calls fn, which replaces calls of these modules; recomputed in the backward pass if one of the modules is.
+-- Calls fn in place of calls of these modules. If one of the modules is recomputed in the backward pass, so is fn.
 function Module.__at_once(modules, fn, ...)
   for _, m in ipairs(modules) do
     if recomputed[m] then return in_region(fn, ...) end
@@ -182,8 +182,7 @@ function Module:modules()
   return list
 end
 
--- Iterates over the modules; each has its first path, and the module itself has "": for path, m in net:named_modules()
--- do
+-- Iterates over the modules by their first path; the module's own path is "": for path, m in net:named_modules() do
 function Module:named_modules()
   local list, i = {}, 0
   walk(self, "", {}, function(m, path) list[#list + 1] = {path, m} end, nothing)
@@ -331,7 +330,8 @@ end
 
 function Module:eval() return self:train(false) end
 
--- Redistributes every parameter and buffer in place, all or nothing: net:to_global{placement = P, sbp = "B"}.
+-- Redistributes every parameter and buffer in place; changes nothing if a layout is impossible: net:to_global{placement
+-- = P, sbp = "B"}.
 function Module:to_global(options)
   local list = {}
   for name, t in once(entries(self)) do list[#list + 1] = {name, t, options} end

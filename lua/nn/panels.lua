@@ -20,8 +20,8 @@ function panels.least_common(a, b)
   return a // x * b
 end
 
--- Panels already gathered of each x, shared by layers that read the same x within one call of the outermost pinned
--- module.
+-- Cache: x -> its gathered panels. Layers that read the same x within one call of the outermost pinned module share the
+-- panels.
 local gathered, depth = {}, 0
 
 -- Marks a module call until the end of the block: local call <close> = panels.call()

@@ -103,15 +103,15 @@ function settings.of(module)
   return out
 end
 
--- Returns the same for the member `name` of a module or table; the member has a settings function.
+-- Returns the settings of the member `name` of a module or table; the member has a settings function.
 function settings.said(module, name)
   local out = {}
   read({[name] = module[name]}, "", module.__name or "a model", {}, out, nothing, nothing)
   return out
 end
 
--- Returns the same for the settings that a module's class names; nil if none. A field `settings` that is no function
--- belongs to the user.
+-- Returns the settings that a module's class names, in the form of settings.of(); nil if none. A field `settings` that
+-- is no function belongs to the user.
 function settings.named(module)
   local who, out, field = module.__name .. ":settings", {}, rawget(module, "settings")
   if field ~= nil and type(field) ~= "function" then return nil end

@@ -1,8 +1,8 @@
 -- optimizer.lua - common parts of all optimisers: parameters, state, learning rate, step counts.
 --
 -- A kind of optimiser is a table:
---   name, options   default options; each becomes a field, and opt.lr = 0.01 takes effect at the next step. In compiled steps lr
---                   is a live number; a change of another option causes a retrace
+--   name, options   default options; each becomes a field, and opt.lr = 0.01 takes effect at the next step. In compiled
+--                   steps lr is a live number; a change of another option causes a retrace
 --   check(o)        fails if options are invalid
 --   slots(o)        names of the state tensors per parameter, shaped like the parameter, initially zero
 --   every           names of all state tensors that any options can require

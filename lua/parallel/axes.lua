@@ -121,8 +121,8 @@ local function tensor_parts(recipe)
   return list, recipe.sequence and {"sequence"} or parts, method
 end
 
--- Checks that the first two axes of 2.5D have equal sizes; the message lists mesh shapes with as many ranks that would
--- fit.
+-- Checks that the first two axes of 2.5D have equal sizes. The message lists fitting meshes with the same number of
+-- ranks.
 local function check_square(a, b, depth)
   if a == b then return end
   local n, fit = a * b * depth, {}
