@@ -61,7 +61,8 @@ local function shown(value)
 end
 check.shown = shown
 
--- Like shown(), but escapes strings (%q), for messages where a string could be mistaken for a number.
+-- Returns the text of a value like shown(), with strings escaped (%q), for messages where a string could be mistaken
+-- for a number.
 local function quoted(value) return type(value) == "string" and ("%q"):format(value) or shown(value) end
 check.quoted = quoted
 
@@ -161,7 +162,7 @@ end
 
 check.limited = limited
 
--- Like limited(), for a __call metamethod: its first argument, self, is not counted.
+-- Wraps fn like limited(), for a __call metamethod: its first argument, self, is not counted.
 function check.limited_call(who, fn)
   local most = debug.getinfo(fn, "u").nparams
   return function(self, ...)
@@ -171,7 +172,7 @@ function check.limited_call(who, fn)
   end
 end
 
--- Like limited_call(), for a method: also fails if the method is called with a dot instead of a colon.
+-- Wraps a method like limited_call(); also fails if the method is called with a dot instead of a colon.
 local function limited_method(class, name, fn)
   local most = debug.getinfo(fn, "u").nparams
   return function(self, ...)

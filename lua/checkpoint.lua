@@ -175,9 +175,9 @@ local function is_missing(name, ours, theirs, wrong)
   return true
 end
 
--- Compares module settings with the checkpoint's. Compares modules of Rille and modules that name their settings, also
--- those that exist on one side only. If a module differs, its submodules are not compared, because they follow from its
--- config. root: compare the model's own settings only; tensor differences report the rest.
+-- Compares module settings with the checkpoint's, for Rille's modules and for modules that name their settings. Modules
+-- that exist on one side only are reported, too. Submodules of a module that differs are skipped, because they follow
+-- from its config. root: compares only the model's own settings; differences of tensors show the rest.
 local function check_settings(model, saved, wrong, root)
   if type(saved) ~= "table" then return end -- an older checkpoint, without settings
   local here, told = settings_of(model), {}
@@ -239,8 +239,8 @@ end
 
 -- ---- accumulated gradients ----
 --
--- A gradient with a pending reduction (P) is saved as its addends, with its placement. If it is restored on the same
--- placement, its bits are the same.
+-- A gradient with a pending reduction (P) is saved as its addends, with its placement. Restored on an equal placement,
+-- the gradient is bit-identical.
 
 local function place_text(t)
   return ("%s %s %s"):format(t.device, table.concat(t.placement.shape, "x"), table.concat(t.placement.ranks, ","))
@@ -326,7 +326,7 @@ local function reports()
   end
 end
 
--- Returns the tensor to load each tensor of the file into, by name; reports mismatches.
+-- Returns the target tensor for each tensor of the file, by name; reports mismatches.
 local function targets_of(contents, parts, name_of, params, partial, report)
   local targets, has = {}, {}
   for _, entry in ipairs(contents) do has[entry.name] = entry end
@@ -451,8 +451,8 @@ local function name_by_places(one, contents, name_of, report)
   end
 end
 
--- Gives an optimiser the state tensors that it had when it was saved: those in the file, and those that its saved
--- options require. Returns a function that restores the previous tensors.
+-- Gives an optimiser the state tensors that it had when it was saved: the tensors in the file, and the tensors that its
+-- saved options require. Returns a function that restores the previous tensors.
 local function reslot(one, contents, name_of)
   local has, wants, n = {}, {}, 0
   for _, entry in ipairs(contents) do has[entry.name] = true end
@@ -562,7 +562,8 @@ local function load_file(who, path, parts)
   return math.tointeger(saved.step), saved.note
 end
 
--- Returns step and note of the newest intact checkpoint; with fallback, damaged checkpoints are skipped.
+-- Loads the newest checkpoint found, and returns its step and note. If the checkpoint is damaged, loads the next older
+-- one with fallback, and fails without.
 local function load_found(who, found, parts, fallback)
   local damaged = {}
   for _, entry in ipairs(found) do

@@ -19,7 +19,7 @@ for word in ([[and break do else elseif end false for function goto if in local 
   while]]):gmatch("%a+") do keywords[word] = true end
 local values = {["nil"] = true, ["true"] = true, ["false"] = true}
 
--- ---- where the cursor stands ----
+-- ---- the position of the cursor ----
 
 local closing = {["("] = ")", ["{"] = "}", ["["] = "]"}
 
@@ -257,7 +257,7 @@ local function options(chunk, last, prefix)
   return list
 end
 
--- Returns the words for the string at the cursor: those of its option, or of the first argument.
+-- Returns the words that can complete the string at the cursor: words of its option, or of the first argument.
 local function words(chunk)
   local top, page, frame = chunk.top, call_of(chunk)
   local key = top.key or top.open == "{" and top.of

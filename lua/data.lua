@@ -27,8 +27,8 @@ function data.permutation(n, seed)
   return order
 end
 
--- Returns the SBP of the row indices for rows laid out as sbp: sharded like dimension 0, so that each rank selects its
--- own rows; otherwise B.
+-- Returns the SBP of the row indices for rows laid out as sbp. S(0) is kept, so that each rank selects its own rows;
+-- all other entries become B.
 local function of_rows(sbp)
   if type(sbp) == "string" then
     return (sbp:gsub("S%b()", function(cut) return cut ~= "S(0)" and "B" or nil end):gsub("P%b()", "B"):gsub("P", "B"))

@@ -53,8 +53,8 @@ function layout.whole(placement)
   return sbp
 end
 
--- Returns t on the placement of x: unchanged if t is there already, else replicated on every rank of x's placement.
--- Stages pass on values that all of their ranks read.
+-- Returns t on the placement of x: t itself if the placements are equal, else a replicated copy, because every rank of
+-- a stage reads such tensors.
 function layout.beside(t, x)
   return t.placement == x.placement and t or t:to_global{placement = x.placement, sbp = layout.whole(x.placement)}
 end

@@ -1,5 +1,5 @@
--- look.lua - statistics of a tensor's values: x:stats(), x:hist(). All elements count, on all devices; only sums,
--- minima and maxima are transferred.
+-- look.lua - statistics of a tensor's values: x:stats(), x:hist(). The statistics cover all elements on all devices;
+-- only sums, minima and maxima are transferred.
 
 local check = require "rille.check"
 

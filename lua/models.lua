@@ -1,4 +1,5 @@
--- models.lua - known models, each a file in models/, made of rille.nn. No layer knows how it is split: rille.parallel does.
+-- models.lua - model library: each model is a file in models/ and consists of rille.nn layers. Layers contain no
+-- sharding; rille.parallel adds it.
 
 local check = require "rille.check"
 

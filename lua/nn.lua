@@ -1,4 +1,4 @@
--- nn.lua - layers. One file a layer, each a class made with Module:extend.
+-- nn.lua - layers. One file per layer; each layer is a class created with Module:extend.
 
 local check = require "rille.check"
 

@@ -1,4 +1,4 @@
--- optim.lua - optimisers, gradient clipping, schedules of the learning rate.
+-- optim.lua - optimisers, gradient clipping, learning rate schedules.
 
 local check = require "rille.check"
 local schedule = require "rille.optim.schedule"

@@ -1,16 +1,17 @@
--- pages.lua - the one registry of help: ?name, rille.help, :help /word, the hint while typing, docs/, the man page and the
--- stubs for editors are made of it.
+-- pages.lua - the registry of help pages. ?name, rille.help, :help /word, the hint while typing, docs/, the man page
+-- and the editor stubs are generated from it.
 --
--- A row of the files in pages/ is a page. What only some have: is, the kind of object that a call gives ("tensor": the pages
--- tensor.* are of it); first, the words that its first argument may be. The others:
---   sign    how it is called
---   text    what it does
---   code    an example: statements that come before ...
---   shows   ... an expression, and
---   gives   what that is as text
---   options it also takes the options of a creation
--- An operator has no sign: its record says what it is, and how it may be cut. t/shell/help.lua runs every example, and finds a
--- row for every public name.
+-- A row of the files in pages/ is a page. Fields:
+--   sign    the signature
+--   text    what the function does
+--   code    an example: statements before the expression
+--   shows   the example's expression
+--   gives   the expression's value as text
+--   options true: the page also accepts the options of tensor creation
+--   is      optional: kind of object that a call returns ("tensor": the pages tensor.* describe it)
+--   first   optional: words accepted as the first argument
+-- An operator has no sign: its record has the description and the possible shardings. t/shell/help.lua runs every
+-- example and checks that every public name has a row.
 
 local rille = require "rille"
 local paint = require "rille.show.paint"
@@ -22,7 +23,7 @@ sbp            any layout of it: the values are the global value; "B"
 requires_grad  boolean; false
 name           text, for messages]]
 
--- What options may be, whoever has them, where that is one of few words.
+-- Words that an option accepts, on all pages.
 local WORDS = {
   dtype = "f32|f64|bf16|f16|i32|i64|u8|bool",
   sbp = "S(0)|S(1)|S(2)|B|P|P(max)|P(min)",
@@ -50,20 +51,20 @@ end
 
 local function indented(text, by) return by .. text:gsub("\n", "\n" .. by) end
 
--- The names of all pages.
+-- Returns the names of all pages.
 function pages.names() return sorted(rows) end
 function pages.row(name) return rows[name] end
 
 local signs = {["+"] = "add", ["-"] = "sub", ["*"] = "mul", ["/"] = "div", ["^"] = "pow", ["//"] = "floor_divide", ["%"] = "remainder"}
 
-local ending = {} -- "Linear" -> "nn.Linear"; false where several end so
+local ending = {} -- "Linear" -> "nn.Linear"; false if several names end like this
 for name in pairs(rows) do
   local last = name:match("[^.]*$")
   ending[last] = ending[last] == nil and name
 end
 
--- The name of the page that is meant: "nn.Linear" also by "rille.nn.Linear", and, where one alone ends so, by "Linear" or
--- "net.fc1:Linear"; nil when there is none.
+-- Returns the name of a page: "nn.Linear" for "nn.Linear" and "rille.nn.Linear", and, if the ending is unique, for
+-- "Linear" or "net.fc1:Linear"; nil if there is none.
 function pages.find(name)
   name = signs[name] or name:gsub("^rille%.", "")
   if rows[name] then return name end
@@ -74,7 +75,7 @@ function pages.find(name)
   return ending[last] or nil
 end
 
--- How the page's name is called, in a line.
+-- Returns the signature of a page, one line.
 local signatures = {}
 function pages.signature(name)
   local row = rows[name]
@@ -82,14 +83,14 @@ function pages.signature(name)
   return signatures[name]
 end
 
--- What the page says in a line.
+-- Returns the first line of a page's text.
 function pages.summary(name)
   local row = rows[name]
   local text = row.text or row.sign and "" or rille._record(name):match("\n%s*([^\n]*)")
   return text:match("[^\n]*")
 end
 
--- What it says below its first line, without the example.
+-- Returns a page without its first line and its example.
 function pages.body(name)
   local row, parts = rows[name], {}
   if row.text then parts[1] = indented(row.text, "  ") end
@@ -99,15 +100,15 @@ function pages.body(name)
   return table.concat(parts, "\n")
 end
 
--- The example as one types it.
+-- Returns the example as the user types it.
 function pages.example(name)
   local row = rows[name]
   return (row.code and row.code .. "\n" or "") .. row.shows .. "   --> " .. row.gives
 end
 
--- ---- what is given to it ----
+-- ---- options and arguments ----
 
--- A list of {name =, words =}: the options of what the page tells of.
+-- Returns the options of a page: a list of {name =, words =}.
 function pages.options(name)
   local list, seen = {}, {}
   local function add(option, words)
@@ -123,8 +124,8 @@ function pages.options(name)
   return list
 end
 
--- The words that an option, or by the number 1 the first argument, of a page may be: a list, or nil. Without a page what
--- the option is everywhere.
+-- Returns the words that an option of a page accepts, or its first argument (option = 1): a list, or nil. Without a
+-- page, returns the words common to all pages.
 function pages.words(name, option)
   local found = WORDS[option]
   if option == 1 then found = rows[name].first end
@@ -137,7 +138,7 @@ function pages.words(name, option)
   return list
 end
 
--- The modules that are loaded when they are asked for, and the names below a module or a kind of object.
+-- Modules that are loaded on first use. pages.below() lists the names inside a module or a kind of object.
 pages.modules = {"args", "autocast", "checkpoint", "data", "io", "models", "nn", "optim", "parallel", "plot", "recover", "snapshot",
   "tokenizer", "train"}
 
@@ -151,7 +152,7 @@ for name in pairs(rows) do
 end
 function pages.below(name) return inner_of[name] or {} end
 
--- The names below a module, a line for each; "" when there are none.
+-- Returns a line for each name inside a module; "" if there are none.
 local function below(name)
   local lines = {}
   for _, inner in ipairs(sorted(rows)) do
@@ -172,7 +173,7 @@ local function whole(name)
     indented(pages.example(name), "    ") .. below(name)
 end
 
--- All pages that have the word; all whose names fit a pattern with stars.
+-- Lists the pages that contain the word; fitting() lists those whose names match a pattern with stars.
 local function search(word)
   local names = {}
   for _, name in ipairs(sorted(rows)) do
@@ -190,7 +191,7 @@ local function fitting(pattern)
   return listed(names)
 end
 
--- The page of a name, nil when there is none; "/word" and "*norm*" give lists.
+-- Returns the page of a name, nil if there is none; "/word" and "*norm*" return lists.
 function pages.page(name)
   if name:match("^/.") and not signs[name] then return search(name:sub(2)) end
   if name:match("[%w_]") and name:find("*", 1, true) then return fitting(name) end
@@ -198,7 +199,7 @@ function pages.page(name)
   return known and whole(known)
 end
 
--- All names in lines of so many columns, those of each module and kind of object by themselves.
+-- Returns all names in lines of `columns` characters, one paragraph per module or kind of object.
 function pages.list(columns)
   local groups, outers = {[""] = {}}, {""}
   for _, name in ipairs(sorted(rows)) do
@@ -211,7 +212,7 @@ function pages.list(columns)
   return table.concat(outers, "\n\n")
 end
 
--- ---- what values are ----
+-- ---- pages of values ----
 
 local function name_in(t, prefix, value)
   for name, v in next, t do
@@ -219,7 +220,7 @@ local function name_in(t, prefix, value)
   end
 end
 
--- The page of a function, a class or a module of ours; nil: it is none.
+-- Returns the page of one of Rille's functions, classes or modules; nil for other values.
 local function page_of(value)
   local name = name_in(rille, "", value) or name_in(methods, "", value)
   for _, module in ipairs(pages.modules) do
@@ -234,13 +235,13 @@ local function page_of(value)
   return name
 end
 
--- How a function or a class of ours is called; nil: it is none.
+-- Returns the signature of one of Rille's functions or classes; nil for other values.
 function pages.of(value)
   local name = page_of(value)
   return name and pages.signature(name)
 end
 
--- The page of a value, or of what it is one of: a tensor, a graph, a layer.
+-- Returns the page of a value or of its kind: a tensor, a graph, a layer.
 function pages.about(value)
   local meta = debug.getmetatable(value)
   local kind = type(value) == "userdata" and tostring(meta.__name):match("^rille%.(.*)")
@@ -248,7 +249,7 @@ function pages.about(value)
   return name and whole(name)
 end
 
--- The name of a page that may have been meant, nil when none is near.
+-- Returns the page name nearest to a misspelt name; nil if none is near.
 function pages.nearest(name)
   return rille._nearest(rows, name) or ending[rille._nearest(ending, name:match("[^.:]*$"))] or nil
 end

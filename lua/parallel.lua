@@ -1,12 +1,14 @@
--- parallel.lua - rille.parallel(model, recipe): layouts of a whole model, by the known ways of parallel training.
+-- parallel.lua - rille.parallel(model, recipe): sets the layouts of a whole model by known methods of parallel
+-- training.
 --
 --   local t = rille.parallel(model, {data = 0, tensor = 1})     print(t)
 --   t["h.0.fc1.weight"].sbp = "B";  rille.parallel(model, t)
---   rille.parallel(model, {tensor = {0, 1}, method = "2d", panels = 4})        what 2D gathers comes in panels (nn/panels.lua)
+--   rille.parallel(model, {tensor = {0, 1}, method = "2d", panels = 4})        2D gathers panel by panel (nn/panels.lua)
 --
--- A recipe is a table of layouts and nothing else: parameters are laid out by it, optimisers' state and gradients follow
--- (layout.lua), and modules are pinned (nn/pin.lua), for a rule that looks at one operator cannot know what is cheapest in a
--- stack of blocks. What the known ways are stands in parallel/axes.lua. Nothing is changed before all of it is known to fit.
+-- A recipe becomes a table of layouts. The table sets the layouts of parameters, of optimiser state and of gradients
+-- (layout.lua). It also pins modules (nn/pin.lua), because a planner that sees one operator at a time cannot find the
+-- cheapest layouts of a stack of blocks. parallel/axes.lua defines the methods. All entries are checked before the
+-- first change.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -14,8 +16,8 @@ local layout = require "rille.layout"
 local pin = require "rille.nn.pin"
 local plan = require "rille.parallel.plan"
 
-local applied = setmetatable({}, {__mode = "k"}) -- model -> the plan it has
-local plan_of = setmetatable({}, {__mode = "k"}) -- table of layouts -> the plan it was made of
+local applied = setmetatable({}, {__mode = "k"}) -- model -> its current plan
+local plan_of = setmetatable({}, {__mode = "k"}) -- table of layouts -> the plan that it was created from
 
 -- ---- the table ----
 
@@ -25,7 +27,7 @@ local function sbp_text(sbp)
   return sbp.order and ("%s order (%s)"):format(text, table.concat(sbp.order, ", ")) or text
 end
 
--- One line: where it lies, then what is pinned.
+-- Returns an entry as one line: layout first, then pins.
 local function entry_text(entry, whole)
   local words = {}
   if entry.sbp then words[1] = sbp_text(entry.sbp) end
@@ -43,7 +45,7 @@ end
 
 local shown = {}
 
--- Parameters first, then pins of modules, both in the model's order; what a user added comes last.
+-- Prints parameters first, then module pins, both in the model's order; entries that a user added are last.
 function shown.__tostring(t)
   local p, names, width, have = plan_of[t], {}, 0, {}
   for _, name in ipairs(p and p.order or {}) do
@@ -60,7 +62,7 @@ function shown.__tostring(t)
   return table.concat(names, "\n")
 end
 
--- ---- from a table to what is set ----
+-- ---- from a table to settings ----
 
 local parameter_keys = {placement = true, sbp = true, state = true, gradient = true}
 local module_keys = {placement = true, input = true, output = true, use = true, panels = true}
@@ -73,7 +75,7 @@ local function check_keys(name, entry, known, what)
   end
 end
 
--- Text of the layout that x would have; raises when it cannot. Nothing is computed.
+-- Returns the SBP, as text, of x after redistribution; fails if x cannot have this layout. Nothing is computed.
 local function tried(name, x, placement, sbp)
   local good, moved = check.try(function() return x:detach():to_global{placement = placement, sbp = sbp} end)
   if not good then check.fail("rille.parallel: '%s': %s", name, (tostring(moved):gsub("^[^:]*:%d+: ", ""))) end
@@ -91,7 +93,7 @@ local function read_parameter(name, t, entry)
   return set
 end
 
--- Raises when nothing, of however many dimensions, could lie so on any of the placements.
+-- Fails if no tensor, of any number of dimensions, can have this SBP on any of the placements.
 local function check_sbp(name, key, sbp, placements)
   local good, why
   for _, placement in ipairs(placements) do
@@ -101,14 +103,14 @@ local function check_sbp(name, key, sbp, placements)
   check.fail("rille.parallel: '%s' has an %s that cannot be: %s", name, key, (tostring(why):gsub("^.-empty: ", "")))
 end
 
--- Where the parameters of the first that has any lie, placement_of(t): what goes into m is on one of them.
+-- Returns the placements of m's parameters, or of the model's if m has none. m's input is on one of them.
 local function placements_of(placement_of, m, model)
   local list = {}
   for _, t in ipairs(#m:parameters() > 0 and m:parameters() or model:parameters()) do list[#list + 1] = placement_of(t) end
   return list
 end
 
--- placement_of(t): where t will lie.
+-- Checks a module's entry and returns its pin. placement_of(t): the placement that t will have.
 local function read_pin(name, m, entry, placement_of, model)
   check_keys(name, entry, module_keys, "module")
   if entry.panels then
@@ -132,7 +134,7 @@ local function read_pin(name, m, entry, placement_of, model)
   return set
 end
 
--- What the entries say, as lists of parameters and pins to set.
+-- Returns the entries as lists of parameters and pins to set.
 local function read_entries(model, entries)
   local tensors, modules, out = {}, {}, {parameters = {}, pins = {}}
   for _, found in ipairs(model:named_tensors()) do tensors[found.name] = found.tensor end
@@ -155,7 +157,8 @@ local function read_entries(model, entries)
   return out
 end
 
--- Layouts of state and gradients, pins: those of the last recipe are gone. zero: what the recipe says of it, or nil.
+-- Sets layouts of parameters, state and gradients, and pins, and removes those of the last recipe. zero: the recipe's
+-- ZeRO level and line, or nil.
 local function set(model, what, zero)
   local list = {}
   for _, s in ipairs(what.parameters) do
@@ -191,7 +194,7 @@ local function copy_of(entries)
   return setmetatable(t, shown)
 end
 
--- Is it a table of layouts, or a recipe? The former has nothing but tables, with names in them.
+-- Returns true for a table of layouts, false for a recipe. A table of layouts contains only tables with string keys.
 local function is_table_of_layouts(given)
   if getmetatable(given) == shown then return true end
   for _, value in pairs(given) do
@@ -225,7 +228,7 @@ local function parallel(model, given)
   return t
 end
 
--- ---- what goes in ----
+-- ---- layouts of inputs ----
 
 local function whole_at(model)
   local first = model:parameters()[1]
@@ -233,7 +236,7 @@ local function whole_at(model)
   return {placement = first.placement, sbp = sbp_text(layout.whole(first.placement))}
 end
 
--- Where ids, and labels, should lie.
+-- Returns a function of a model: the recommended layout of ids, or of labels.
 local function of_ids(which)
   return check.limited("rille.parallel." .. which, function(model)
     check.that(type(model) == "table" and model.named_tensors, "rille.parallel.%s takes a module, not %s", which,

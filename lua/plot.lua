@@ -1,17 +1,17 @@
 -- plot.lua - rille.plot(file, {loss = {3.2, 2.9, ...}, ["validation loss"] = {{0, 3.3}, {100, 2.1}}}): curves as an SVG.
 --
--- A series is a list of numbers, at 0, 1, 2..., or of points {x, y}. Options, a third table: title, x, y (words at the axes),
--- log = true (y by powers). One file serves light and dark pages: its colours follow the reader's.
+-- A series is a list of numbers, at x = 0, 1, 2..., or a list of points {x, y}. Options (third argument): title, x, y
+-- (axis labels), log = true (logarithmic y axis). Colours follow the reader's light or dark mode.
 
 local check = require "rille.check"
 
 local WIDTH, HEIGHT = 720, 400
 local LEFT, RIGHT, TOP, BOTTOM = 64, 24, 36, 48
-local NAMED = 16 -- series in the legend: the rest of more than that are counted there
-local MOST = 2000 -- points drawn of a series: as many as one can see
-local FARTHEST = 1e300 -- from 0; what lies beyond is as good as infinite
+local NAMED = 16 -- maximum series in the legend, which counts the rest
+local MOST = 2000 -- maximum points drawn per series; more would not be visible
+local FARTHEST = 1e300 -- greatest magnitude drawn; larger values count as infinite
 
--- Told apart by brightness too (Okabe & Ito 2008): on light, on dark.
+-- Colours on light and on dark pages, which also differ in brightness (Okabe & Ito 2008).
 local colours = {{"#0072b2", "#56b4e9"}, {"#d55e00", "#e69f00"}, {"#009e73", "#4fd1a5"}, {"#aa4499", "#cc79a7"},
   {"#7a6a00", "#f0e442"}, {"#555555", "#bbbbbb"}}
 
@@ -27,7 +27,7 @@ local function style()
     table.concat(light), table.concat(dark))
 end
 
--- As XML has it; bytes that no XML may hold are '?'.
+-- Escapes a text for XML; characters that XML does not allow, and invalid UTF-8, become '?'.
 local function escaped(s)
   s = s:gsub("[\0-\8\11\12\14-\31\127]", "?")
   while true do
@@ -40,10 +40,10 @@ end
 
 -- ---- points ----
 
--- Whether it can be drawn: differences of such numbers are finite.
+-- Returns true if v can be drawn: differences of such numbers are finite.
 local function is_finite(v) return v == v and v > -FARTHEST and v < FARTHEST end
 
--- {{x, y}, ...} of finite numbers; what is none is left out.
+-- Returns the finite points of a series, {{x, y}, ...}.
 local function points_of(name, series, log)
   check.that(type(series) == "table", "rille.plot: '%s' is a list of numbers, not %s", name, check.shown(series))
   check.list("rille.plot", ("'%s' is a list of numbers; it"):format(name), series)
@@ -57,7 +57,7 @@ local function points_of(name, series, log)
   return points
 end
 
--- The series by what they are called, a text.
+-- Returns the series by name; numeric keys become strings.
 local function by_name(series)
   local named = {}
   for key, list in pairs(series) do
@@ -70,7 +70,7 @@ local function by_name(series)
   return named
 end
 
--- At most MOST of them: means of runs of neighbours.
+-- Reduces a series to at most MOST points: means of runs of neighbours.
 local function thinned(points)
   local run = math.ceil(#points / MOST)
   if run <= 1 then return points end
@@ -90,14 +90,14 @@ local function bounds(all, axis)
   end
   if low > high then return 0, 1 end
   local size = math.max(math.abs(low), math.abs(high))
-  if high - low <= math.max(1e-12 * size, 1e-290) then -- as good as one number
+  if high - low <= math.max(1e-12 * size, 1e-290) then -- practically constant
     local half = math.max(0.5, 1e-6 * size)
     return low - half, high + half
   end
   return low, high
 end
 
--- Round numbers from low to high, about n of them: 1, 2 or 5 times a power of ten apart.
+-- Returns about n round numbers from low to high, spaced by 1, 2 or 5 times a power of ten.
 local function ticks(low, high, n)
   local rough = (high - low) / n
   local power = 10 ^ math.floor(math.log(rough, 10))

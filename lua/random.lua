@@ -1,4 +1,4 @@
--- random.lua - splitmix64 (Steele, Lea & Flood 2014): 64-bit integers from a 64-bit seed, the same on every machine.
+-- random.lua - splitmix64 (Steele, Lea & Flood 2014): 64-bit integers from a 64-bit seed, equal on every machine.
 
 local random = {}
 
@@ -13,7 +13,7 @@ function random.integers(seed)
   end
 end
 
--- Numbers in [0, 1), whole multiples of 2^-24: f32 holds them exactly.
+-- Returns a generator of numbers in [0, 1), multiples of 2^-24, which f32 represents exactly.
 function random.numbers(seed)
   local draw = random.integers(seed)
   return function() return (draw() >> 40) * 2.0 ^ -24 end

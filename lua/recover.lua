@@ -1,6 +1,6 @@
--- recover.lua - rille.recover{workers =}: lost workers are replaced, or their devices taken over by those that are left;
--- then everything is as it was at the last snapshot, whose note it gives, and why it is none of a later one where it is
--- not. {workers = n}: with so many workers.
+-- recover.lua - rille.recover{workers =}: replaces lost workers, or moves their devices to the remaining ones, and
+-- restores the last snapshot. Returns the snapshot's note, and the reason if a later snapshot could not be used.
+-- {workers = n}: continues with n workers.
 
 local rille = require "rille"
 local check = require "rille.check"

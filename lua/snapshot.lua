@@ -1,15 +1,16 @@
--- snapshot.lua - rille.snapshot(note, {keep = 1}): all variables, random counters, optimisers and `note` as they are now.
+-- snapshot.lua - rille.snapshot(note, {keep = 1}): saves all variables, random counters, optimisers and `note` in
+-- memory.
 --
--- The core keeps tensors (their bytes are held, not copied). What lives in Lua alone - an optimiser's learning rate and
--- count of steps - is asked for here: snapshot.watch(object, keep) says that keep(object) gives a function which puts the
--- object back to where it is now. Watched objects are not kept alive.
+-- The core keeps tensors: their buffers are held, not copied. State that exists only in Lua, such as an optimiser's
+-- learning rate and step counts, is saved here. snapshot.watch(object, keep) registers keep(object), which returns a
+-- function that restores the object. Watched objects may be collected.
 
 local rille = require "rille"
 local check = require "rille.check"
 
-local M = {watched = setmetatable({}, {__mode = "k"}), kept = {}} -- kept: by number, what of a snapshot lives here
+local M = {watched = setmetatable({}, {__mode = "k"}), kept = {}} -- kept: snapshot number -> its Lua state
 
--- A copy of a note: numbers, texts, booleans and tables of them.
+-- Copies a note: numbers, strings, booleans and tables of them.
 local function copy(value, seen, path)
   local kind = type(value)
   if kind == "number" or kind == "string" or kind == "boolean" or kind == "nil" then return value end
@@ -29,14 +30,14 @@ end
 
 function M.watch(object, keep) M.watched[object] = keep end
 
--- Puts everything back to the snapshot of that number, whose note it gives.
+-- Restores the snapshot of that number, and returns its note.
 function M.restore(number)
   local kept = M.kept[number]
   for later in pairs(M.kept) do
     if later > number then M.kept[later] = nil end
   end
   for _, back in ipairs(kept.back) do back() end
-  rille._generation() -- steps that were traced since hold what is gone: a slot that an option wanted
+  rille._generation() -- later traces may hold state that is gone, such as a slot for an option
   return copy(kept.note, {}, "note")
 end
 

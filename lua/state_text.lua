@@ -1,8 +1,8 @@
--- state_text.lua - the state of a training as text and back, exactly: integers stay integers, floats are the same bits.
+-- state_text.lua - converts training state to text and back exactly: integers stay integers, floats keep their bits.
 --
--- The text is JSON, which other programs read too, and is read by rille.json.
--- A table is a list (keys 1 .. n) or has texts as keys. What JSON lacks: NaN is null; an infinity is a text that begins with a
--- zero byte, and a text that begins so has one more.
+-- The text is JSON; rille.json reads it. A table is a list (keys 1 .. n) or has string keys. JSON has no NaN and no
+-- infinity: NaN is written as null, an infinity as a string that begins with a zero byte. A string that begins with a
+-- zero byte is written with a second zero byte.
 
 local check = require "rille.check"
 local json = require "rille.json"
@@ -59,7 +59,7 @@ function encode(v, path, depth)
   return kind(v, path, depth)
 end
 
--- The text; or nil and what cannot be written. name: what v is called in that message.
+-- Returns the text; nil and the reason if v cannot be written. name: the name of v in the message.
 function state_text.encode(v, name)
   local good, text = check.try(encode, v, name, 1)
   if good then return text end
@@ -68,7 +68,7 @@ end
 
 -- ---- reading ----
 
--- As it was written: null is NaN, a list is a table and no more.
+-- Restores values as they were before encoding: null is NaN, and lists lose json's array mark.
 local function plain(v)
   if v == json.null then return 0 / 0 end
   if type(v) == "string" and v:sub(1, 1) == "\0" then return INFINITE[v] or v:sub(2) end
@@ -78,7 +78,7 @@ local function plain(v)
   return v
 end
 
--- The value, or nil when the text is no JSON.
+-- Returns the value, or nil if the text is not JSON.
 function state_text.decode(s)
   local good, v = check.try(json.decode, s)
   if good then return plain(v) end

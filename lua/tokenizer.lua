@@ -1,20 +1,21 @@
--- tokenizer.lua - text to ids and back: byte-level BPE.
+-- tokenizer.lua - converts text to ids and back: byte-level BPE.
 --
 --   local tok = rille.tokenizer("tokenizer.json")                 also *.tiktoken, {pattern =, special = {texts}}, or with
---                                                                 ids of one's own, special = {["<|endoftext|>"] = 100257}
+--                                                                 given ids, special = {["<|endoftext|>"] = 100257}
 --   tok:encode("any bytes")  tok:decode{1, 2}  tok.size  tok:save("tokenizer.json")
---   tok:encode(text, {add_special_tokens = true})                with what the file's template puts around a text
+--   tok:encode(text, {add_special_tokens = true})                adds the special tokens of the file's template
 --   tok:decode(ids, {skip_special_tokens = true})
 --   rille.tokenizer.train(texts, {size = 8192, special = {"<|endoftext|>"}})
 --
--- In train a string is a text, {file = path} a file; pattern is what cuts words, GPT-2's by default.
+-- In train, a string is a text, and {file = path} is a file. pattern: the regular expression that splits words;
+-- default: GPT-2's.
 
 local rille = require "rille"
 local check = require "rille.check"
 
 local tokenizer = {}
 
-local MOST <const> = 1 << 31 -- bytes of a file: texts that are longer together are not trained on
+local MOST <const> = 1 << 31 -- maximum bytes of a file
 
 local function text_of(who, from)
   if type(from) == "string" then return from end
@@ -23,7 +24,8 @@ local function text_of(who, from)
   return rille._read(check.path(who, "the name of a file", from.file), MOST, who)
 end
 
--- Special tokens: a list of texts, which get the ids behind the last; or a map from texts to ids, which come as a second list.
+-- Checks special tokens. A list of texts gets the ids after the last one. A map from texts to ids is returned as two
+-- lists.
 local function specials(who, special)
   if special == nil then return end
   check.that(type(special) == "table", "%s: special is a list of texts, or a map from texts to ids, not %s", who,

@@ -1,16 +1,16 @@
--- train.lua - a line on the terminal that tells how training goes; and whether what it learns can be saved.
+-- train.lua - a progress line for training, and an early check that results can be saved.
 --
 --   local line = rille.train.progress{total = 800, step = step}
 --   line:update(i, loss, 64)          step 12/800  loss 1.2345  84210 samples/s  busy 87 %
 --   line:finish()
---   rille.train.saves_to("runs/a", "checkpoints")     before it begins
+--   rille.train.saves_to("runs/a", "checkpoints")     before training
 --
--- With `flops`, those of one sample forward and backward, it also tells the share of what this machine can do (MFU),
--- which is measured once on a large product; with `unit`, samples have another name. A step in which devices wait for each
--- other tells its bubble.
+-- With `flops`, the flops per sample of forward and backward, the line also shows the model flops utilisation (MFU).
+-- The peak is measured once with a large product. `unit` renames samples. If devices wait for each other in a step, the
+-- line shows its bubble.
 --
--- On a terminal the line is written over itself, ten times a second at most;
--- elsewhere (a file, a pipe) a line is printed for every tenth of the whole.
+-- On a terminal the line is overwritten, at most ten times per second. In a file or pipe, a line is printed per tenth
+-- of the total.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -25,7 +25,7 @@ local function check_step(who, step)
     check.shown(step))
 end
 
--- The share of device time in which devices worked, in the last run of a compiled step; nil without one.
+-- Returns the share of device time spent on work in the last run of a compiled step; nil without a step.
 local function busy_share(step)
   check_step("rille.train.busy_share", step)
   if not step then return nil end
@@ -39,8 +39,8 @@ train.busy_share = busy_share
 
 local peak
 
--- Flops a second of products on the default device, the best of some: large ones keep all cores busy, small ones end before
--- another program takes the core. Measured when it is first asked for.
+-- Returns the peak flops per second of matrix products on the default device: the best of several sizes. Large products
+-- use all cores; small ones end before another program takes the core. Measured on the first call.
 function train.peak()
   if peak then return peak end
   local product, best = rille.graph(function(x, y) return rille.matmul(x, y) end), 0
@@ -71,7 +71,7 @@ local function text_of(self, at, loss, now)
   return bubble and ("%s  bubble %.0f %%"):format(text, 100 * bubble) or text
 end
 
--- After step `at` (from 1) of `samples` samples.
+-- Reports the end of step `at` (from 1), which had `samples` samples.
 function methods:update(at, loss, samples)
   local who = "rille.train.progress: update"
   check.whole(who, "the step", at, 0)
@@ -91,7 +91,7 @@ function methods:update(at, loss, samples)
   self.file:flush()
 end
 
--- Leaves the line standing.
+-- Ends the line, which stays visible.
 function methods:finish()
   if self.terminal then self.file:write("\n") end
 end
@@ -114,9 +114,9 @@ function train.progress(given)
   return setmetatable(self, {__index = methods})
 end
 
--- Told before anything is learned: an error at the user's line where nothing could be saved at path. kind is "file", the
--- "folder" of a model, a "picture" of rille.plot, or "checkpoints": that folder is made, and is this session's from then on
--- (checkpoint.lua). What is there stays as it is.
+-- Checks before training that results can be saved at path; fails at the user's line if not. kind: "file", the "folder"
+-- of a model, a "picture" of rille.plot, or "checkpoints". For "checkpoints" the folder is created and reserved for
+-- this session (checkpoint.lua). Existing files are not changed.
 local kinds = {file = "file", folder = "folder", picture = "file", checkpoints = "checkpoints"}
 function train.saves_to(path, kind)
   local who = "rille.train.saves_to"

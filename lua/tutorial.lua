@@ -1,7 +1,7 @@
--- tutorial.lua - :tutorial, ten short steps on the devices of this session. A step is a title, what is to be known, and
--- lines that the shell types in the user's place, so that their names are there afterwards: {line} or {line, what it
--- gives as text}, which t/shell/tutorial.lua holds it to. look: there is nothing but to look at, so that who begins with a later
--- step need not.
+-- tutorial.lua - :tutorial, ten short steps on the devices of this session. A step is a title, a text, and lines that
+-- the shell runs for the user, so that their variables exist afterwards. A line is {line} or {line, its result as
+-- text}; t/shell/tutorial.lua checks the results. look = true: the line only shows something, and is skipped if the
+-- user starts at a later step.
 
 return {
   {"Tensors",

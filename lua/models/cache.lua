@@ -1,10 +1,10 @@
--- cache.lua - keys and values of the positions that a language model has seen, while it writes on.
+-- cache.lua - key/value cache of a language model during generation.
 --
--- The first pass has whole prompts; attention hands over their keys and values, which are kept with room for what
--- follows, (batch, heads, room, size), laid out as they came: by batch, by heads. From then on each pass has one position
--- a row, which may be another one in each row: `at`, i64 (batch, 1). Its keys and values are written there, in place, and a
--- query sees all up to it. What stands behind a shorter prompt is never seen. All passes are compiled steps; what they keep
--- are variables, which the next prompts write over.
+-- The first pass processes whole prompts. Attention passes its keys and values to the cache, which stores them in
+-- buffers (batch, heads, room, size) with the same SBP. Each later pass has one position per row; the positions may
+-- differ between rows: `at`, i64 (batch, 1). A later pass writes its keys and values there, in place, and a query
+-- attends to all positions up to its own. Positions after the end of a shorter prompt are never attended to. All passes
+-- are compiled steps. The buffers are variables, which later prompts overwrite.
 
 local rille = require "rille"
 local layout = require "rille.layout"
@@ -15,16 +15,16 @@ Cache.__index = Cache
 
 local function new(room) return setmetatable({room = room, kept = {}}, Cache) end
 
--- Where the entries of this pass stand; nil: 0, 1, 2...
+-- Returns the positions of this pass's entries; nil: 0, 1, 2...
 function Cache:positions() return self.at end
 
--- Of a partial sum, its layout once it is summed.
+-- Returns t with its pending reduction completed (P becomes B).
 local function settled(t)
   local sbp = t.sbp:gsub("P%b()", "B"):gsub("P", "B")
   return sbp == t.sbp and t or t:to_global{placement = t.placement, sbp = sbp}
 end
 
--- The first pass, of prompts.
+-- Begins the first pass, over prompts.
 function Cache:begin(ids)
   local batch, length = table.unpack(ids.shape)
   self.used = {}
@@ -33,7 +33,7 @@ function Cache:begin(ids)
   self.places = rille.arange(length, where):reshape{1, length}:expand{batch, length}
 end
 
--- A later pass: at is where its entries stand.
+-- Begins a later pass. at: the position of each row's entry.
 function Cache:go_to(at)
   local batch = at.shape[1]
   self.at, self.places, self.used = at, at, {}
@@ -41,15 +41,15 @@ function Cache:go_to(at)
   self.seen = rille.arange(self.room, where):reshape{1, 1, 1, self.room}:le(at:reshape{batch, 1, 1, 1})
 end
 
--- A variable for what a layer keeps of what lies as t.
+-- Returns a variable for the cached entries of a layer: t's shape with room for more positions, in t's layout.
 local function room_for(t, room)
   local shape = t.shape
   shape[3] = room
   return outside(rille.zeros, shape, {dtype = t.dtype, placement = t.placement, sbp = t.sbp})
 end
 
--- Keys and values of all that layer has seen, the mask, and whether attention is causal by itself. A layer that a pass
--- goes through twice sees two things.
+-- Stores k and v of this pass. Returns the keys and values to attend to, the mask, and whether attention applies a
+-- causal mask itself. If a pass calls a layer several times, each call has its own buffers.
 function Cache:keep(layer, k, v)
   k, v = settled(k), settled(v)
   local turn = (self.used[layer] or 0) + 1

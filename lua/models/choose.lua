@@ -1,16 +1,16 @@
--- choose.lua - the next ids, from logits: the most likely ones, or drawn.
+-- choose.lua - chooses the next ids from logits: the likeliest ids, or random ones.
 
 local rille = require "rille"
 
--- Logits without those below the k-th greatest.
+-- Returns logits with all below the k-th greatest set to -inf.
 local function top_k(logits, k)
   k = math.min(k, logits.shape[2])
   local values = logits:topk(k)
   return rille.where(logits:lt(values:slice(1, k - 1, k)), -math.huge, logits)
 end
 
--- Keeps the most likely ids until their share is `share` at least: all above the greatest bound over which the share is
--- still reached, which halving finds to 2^-32 of the range of probabilities.
+-- Keeps the likeliest ids whose probabilities sum to `share` at least, and sets others to 0. Bisection finds the
+-- greatest threshold that still reaches the share, to 2^-32 of the greatest probability.
 local function top_p(p, share)
   local low, high = p:max{axis = 1, keepdim = true} * 0, p:max{axis = 1, keepdim = true}
   for _ = 1, 32 do
@@ -21,7 +21,7 @@ local function top_p(p, share)
   return rille.where(p:gt(low), p, 0)
 end
 
--- Drawn ids: the first whose share of the sum of probabilities, with those before it, is more than drawn.
+-- Samples an id per row: the first id whose cumulative probability exceeds drawn times the sum.
 local function draw(logits, drawn, by)
   logits = logits * by.scale
   if by.top_k then logits = top_k(logits, by.top_k) end
@@ -32,10 +32,11 @@ local function draw(logits, drawn, by)
   return sum:gt(bound):to("i64"):argmax{axis = 1, keepdim = true}
 end
 
--- logits: (batch, vocab) -> ids (batch, 1), -1 where logits are nan or their greatest is no finite number. drawn: (batch, 1),
--- in [0, 1), nil where ids are the likeliest ones, greedy. by: greedy, scale (1 / temperature), top_k, top_p.
+-- Chooses ids (batch, 1) from logits (batch, vocab); -1 for a row whose logits contain nan, or whose greatest is
+-- infinite. drawn: (batch, 1), random numbers in [0, 1); nil if greedy. by: greedy, scale (1 / temperature), top_k,
+-- top_p.
 return function(logits, drawn, by)
   local likeliest = by.greedy and logits:argmax{axis = 1, keepdim = true}
-  local greatest = likeliest and logits:gather(1, likeliest) or logits:max{axis = 1, keepdim = true} -- nan is greater than all
+  local greatest = likeliest and logits:gather(1, likeliest) or logits:max{axis = 1, keepdim = true} -- nan is the greatest
   return rille.where((greatest - greatest):eq(0), likeliest or draw(logits, drawn, by), -1)
 end

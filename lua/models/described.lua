@@ -1,5 +1,5 @@
--- described.lua - is a model the one that its config describes? A folder holds the config and the tensors that models of it
--- have: one to which something was added, or in which something was replaced, would come back as another.
+-- described.lua - checks that a model matches its config before the model is saved. A folder stores only the config and
+-- the tensors that the config implies, so a model with added or replaced parts would be loaded differently.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -10,7 +10,7 @@ local is_module = settings.is_module
 
 local function shape_text(t) return "{" .. table.concat(t.shape, ", ") .. "}" end
 
--- What was tied together, told by the first of its names.
+-- Returns, by name, each tensor and the first name of that tensor; tied names share the first.
 local function first_names(model)
   local first, of = {}, {}
   for _, found in ipairs(model:named_tensors()) do
@@ -38,7 +38,7 @@ local function compare_tensors(model, want, wrong)
   end
 end
 
--- What the members `key` of two modules say that they compute with.
+-- Compares the settings that the members `key` of two modules name.
 local function compare_said(a, b, key, differs)
   local ours, theirs = settings.said(a, key), settings.said(b, key)
   for name, y in pairs(theirs) do
@@ -49,7 +49,7 @@ local function compare_said(a, b, key, differs)
   end
 end
 
--- Fields of two modules or tables, by what the second has; tensors are compared by name.
+-- Compares two modules or tables, for each field of b. Tensors are compared by compare_tensors().
 local function compare_fields(a, b, path, wrong)
   local function differs(key, x, y)
     wrong[#wrong + 1] = ("'%s%s' is %s, by its config %s"):format(path, key, check.shown(x), check.shown(y))
@@ -64,7 +64,7 @@ local function compare_fields(a, b, path, wrong)
     local x = rawget(a, key)
     local name = math.type(key) == "integer" and key - 1 or key
     if settings.nowhere[key] or layout.is_tensor(y) or rawequal(x, y) or getmetatable(b) == rille.nn.Dropout then
-      -- a table of ours, or nothing that its values depend on
+      -- shared object, or no influence on results
     elseif type(y) ~= "table" then
       if x ~= y then differs(name, x, y) end
     elseif type(x) ~= "table" then
@@ -82,7 +82,8 @@ local function compare_fields(a, b, path, wrong)
   end
 end
 
--- Complains about all that differs. kind: of language.lua. What is drawn for the other model does not count.
+-- Fails with a list of all differences. kind: a kind of language.lua. The random state is restored after the reference
+-- model is created.
 return function(who, kind, model)
   local seed, count = rille._random()
   local want, wrong = kind.class(model.config), {}

@@ -1,8 +1,8 @@
--- files.lua - language models in files: Hugging Face's folders (config.json and safetensors) and llm.c's checkpoints.
+-- files.lua - reads and writes language models: Hugging Face folders (config.json and safetensors), llm.c checkpoints.
 --
--- A kind's rows say which of their tensors are which of ours (language.lua); what is turned there is turned here, what is
--- joined there is cut here, and the other way when saving. The head is lm_head.weight on both sides; tied, it need not
--- be there. A model that is loaded is laid out before it is read, so that each rank reads what it will hold (pieces.lua).
+-- A kind's rows map tensors of the file to Rille's parameters (language.lua). Loading transposes and splits tensors as
+-- the rows require; saving does the reverse. The head is lm_head.weight on both sides and is optional if it is tied. A
+-- model gets its layout before values are read, so each rank reads only the shards that it will hold (pieces.lua).
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -14,7 +14,8 @@ local files = {}
 
 local HEAD = "lm_head.weight"
 
--- Calls visit(theirs, ours, turn) for each row of the kind, ours a list of names.
+-- Calls visit(theirs, ours, turn) for each row of the kind. theirs: tensor in the file; ours: list of parameter names;
+-- turn: true if the tensor is transposed in the file.
 local function each_row(kind, config, visit)
   for _, row in ipairs(kind.names) do
     for i = 0, row[1]:find("%d", 1, true) and config.layers - 1 or 0 do
@@ -26,7 +27,7 @@ local function each_row(kind, config, visit)
   visit(HEAD, {HEAD})
 end
 
--- ---- theirs to ours ----
+-- ---- file to model ----
 
 local function is_ignored(kind, name)
   for _, pattern in ipairs(kind.ignored) do
@@ -34,7 +35,8 @@ local function is_ignored(kind, name)
   end
 end
 
--- Which windows (pieces.lua) of the file's tensors ours are; complains about all that is missing or unknown.
+-- Returns the windows (pieces.lua) of the file's tensors for Rille's parameters. Fails with a list of missing and
+-- unknown tensors.
 local function pieces_of(kind, config, contents, path)
   local list, wrong, known, has = {}, {}, {}, {}
   for _, entry in ipairs(contents) do has[entry.name] = entry end
@@ -64,14 +66,14 @@ local function pieces_of(kind, config, contents, path)
   return list
 end
 
--- Fills a model from a file of Hugging Face's tensors, of whichever format.
+-- Fills a model from a file with Hugging Face's tensor names, in any format.
 function files.fill(model, path)
   local who = "models." .. model.kind.name
   pieces.read(model, who, path, nil, pieces_of(model.kind, model.config, (rille._contents(path, nil, who)), path))
   return model
 end
 
--- null is a word that is not said, also within another.
+-- Removes nulls, also in nested tables: null in config.json means "not set".
 local function without_nulls(theirs)
   for name, value in pairs(theirs) do
     if type(name) == "string" and value == json.null then
@@ -82,7 +84,7 @@ local function without_nulls(theirs)
   end
 end
 
--- The words of config.json that count something do, and others hold what they may.
+-- Checks the words of config.json: counts are positive integers, other words pass their own checks.
 local function check_words(kind, theirs, path)
   local who = ("models.%s: %s"):format(kind.name, path)
   for _, word in ipairs(check.sorted_keys(kind.counts)) do
@@ -93,7 +95,7 @@ local function check_words(kind, theirs, path)
   end
 end
 
--- Something that can be read, and no folder.
+-- Returns true if path is a readable file and no folder.
 local function is_file(path)
   local file = io.open(path, "rb")
   if not file then return false end
@@ -102,7 +104,7 @@ local function is_file(path)
   return first ~= nil or why == nil
 end
 
--- What fn gives; its complaints name the file, of which what they are about was read.
+-- Returns fn's result. An error in fn is raised again with the file's name in the message.
 local function of_file(kind, path, fn)
   local good, result = check.try(fn)
   if good then return result end
@@ -113,7 +115,7 @@ local function of_file(kind, path, fn)
   check.fail("%s: %s: %s", own, path, why)
 end
 
--- Complains of a path that is neither a folder nor a file of a kind that is read, before one looks into it.
+-- Checks, before reading, that path is a folder or a file of a supported format.
 local function check_there(kind, path)
   local who = ("models.%s.load"):format(kind.name)
   local file, why = io.open(path, "rb")
@@ -123,7 +125,8 @@ local function check_there(kind, path)
     who, path, kind.read_bin and ", a .safetensors of such a folder or a .bin of llm.c" or ", or a .safetensors of such a folder,")
 end
 
--- What a reader gives: the config, pieces, and what they are pieces of, {path =, format =, theirs = config.json's words}.
+-- Reads a folder's config. Returns the config, the pieces, and their source {path =, format =, theirs = config.json's
+-- words}. llm.c's reader returns the same.
 local function read_folder(kind, path, complete)
   check_there(kind, path)
   local dir = path:match("^(.*)/[^/]*%.safetensors$") or path:find("%.safetensors$") and "." or path
@@ -137,7 +140,7 @@ local function read_folder(kind, path, complete)
     kind.name, check.quoted(theirs.model_type))
   check_words(kind, theirs, dir .. "/config.json")
   local config = of_file(kind, dir .. "/config.json", function() return complete(kind.from_config(theirs)) end)
-  config.eos_token_id = theirs.eos_token_id -- what ends a text, an id or a list of them, as the file has it
+  config.eos_token_id = theirs.eos_token_id -- the id, or list of ids, that ends a text, as in the file
   local contents = rille._contents(path, nil, ("models.%s.load"):format(kind.name))
   return config, pieces_of(kind, config, contents, path), {path = path, theirs = theirs}
 end
@@ -158,16 +161,16 @@ function files.load(kind, path, options, complete)
   model.theirs = from.theirs
   if options.quantize then
     require("rille.models.quantize")(model)
-    if options.parallel ~= nil then rille.parallel(model, options.parallel) end -- its layers are others now
+    if options.parallel ~= nil then rille.parallel(model, options.parallel) end -- applies the recipe to the replaced layers
   end
   return model
 end
 
--- ---- ours to theirs ----
+-- ---- model to file ----
 
 local torch_dtypes = {f32 = "float32", bf16 = "bfloat16", f16 = "float16", f64 = "float64"}
 
--- max_shard_size: as rille.save's. The folder is made where there is none.
+-- Saves a model. max_shard_size: as in rille.save. The folder is created if needed.
 function files.save(kind, model, dir, given)
   check.path(("models.%s: save"):format(kind.name), "the name of a folder", dir)
   check.that(not is_file(dir), "models.%s: save: '%s' is a file; a folder is wanted", kind.name, dir)
@@ -187,7 +190,7 @@ function files.save(kind, model, dir, given)
   for name, value in pairs(kind.to_config(config)) do words[name] = value end
   words.eos_token_id = config.eos_token_id
   words.torch_dtype = torch_dtypes[model:parameters()[1].dtype]
-  words.dtype = words.dtype and words.torch_dtype -- the newer word, where a file has it
+  words.dtype = words.dtype and words.torch_dtype -- newer files use this word
   rille.save(dir, tensors, options)
   rille._write("models." .. kind.name, dir .. "/config.json", json.encode(words) .. "\n")
 end

@@ -1,8 +1,8 @@
--- generate.lua - model:generate(ids, {...}): goes on with prompts, one id at a time.
+-- generate.lua - model:generate(ids, {...}): extends prompts, one id per row at a time.
 --
--- Prompts are read in one pass; then a compiled step is called for each id. Both are kept with the model (writer.lua). A row
--- draws one number an id, by its own generator (seed, row), and takes the id in whose share of the distribution it falls:
--- what is drawn depends on no layout and on no other row.
+-- One pass reads the prompts; then a compiled step runs for each id. The model keeps both compiled steps (writer.lua).
+-- Each row has its own random generator (seed, row), which draws one number per id. The id is the one whose interval of
+-- the cumulative distribution contains the number. So samples depend neither on the layout nor on other rows.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -13,19 +13,20 @@ local writer = require "rille.models.writer"
 
 local who = "generate"
 
--- At temperatures below it any two f32 logits that differ are far enough apart for the likeliest id to be certain, while
--- 1 / temperature may be no f32 number any more. A share of as little is the likeliest id's.
+-- Temperatures below COLD are treated as 0 (greedy): any two different f32 logits are then far enough apart that the
+-- likeliest id is certain, and 1 / temperature may exceed f32. A top_p below COLD is also greedy.
 local COLD = 1e-30
 
 -- ---- options ----
 
--- Ids lie as prompts do, but never cut along a row.
+-- Returns the layout of ids: as the prompts', but never sharded along a row.
 local function place_of(model, ids)
   if layout.is_tensor(ids) then return {placement = ids.placement, sbp = (ids.sbp:gsub("S%(1%)", "B"))} end
   return rille.parallel.input(model)
 end
 
--- A set of ids from one, a list of them, or nil. One that the model never writes would stop nothing.
+-- Returns the set of stop ids, from one id, a list of ids, or nil. An id outside the vocabulary is an error, because it
+-- would never stop a text.
 local function read_stops(stop, vocab)
   local list, stops, n = type(stop) == "table" and stop or {stop}, {}, 0
   for i = 1, #list do
@@ -52,7 +53,7 @@ local function read_options(model, given, longest)
   check.that(o.on_token == nil or type(o.on_token) == "function", "%s: on_token is a function, not %s", who,
     check.shown(o.on_token))
   o.stops = read_stops(o.stop, model.config.vocab)
-  check.that(o.max_new_tokens <= model.config.length - longest, -- their sum may be no integer
+  check.that(o.max_new_tokens <= model.config.length - longest, -- their sum could overflow
     "%s: a prompt of %d and %d new ids are more positions than the %d it has; %s", who, longest, o.max_new_tokens,
     model.config.length, longest < model.config.length and ("at most %d new ids would do"):format(model.config.length - longest)
       or "a shorter prompt would do")
@@ -69,7 +70,8 @@ local function drawers(seed, n)
   return list
 end
 
--- Positions that a text of n may take: few numbers of them, so that texts of many lengths share a writer.
+-- Returns the number of positions to reserve for a text of n: a power of two from 64, at most `most`, so that texts of
+-- similar length share a writer.
 local function room_for(n, most)
   local room = 64
   while room < n do room = 2 * room end
@@ -107,7 +109,7 @@ local function go_on(model, rows, longest, o, where)
   writer.give_back(model, w)
 end
 
--- What comes back for a tensor of prompts: rows as long as the longest, filled with the ids that ended them.
+-- Returns the rows as a tensor: padded to the longest row with each row's last id.
 local function as_tensor(rows, ids, where)
   local longest = 0
   for _, row in ipairs(rows) do longest = math.max(longest, #row) end

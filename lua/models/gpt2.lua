@@ -26,7 +26,8 @@ function GPT2:init(config)
   if config.tied then nn.tie(self.wte, "weight", self.lm_head, "weight") end
 end
 
--- Projections back into the residual stream start smaller, by one over the root of how many add up.
+-- Initialises parameters. Projections into the residual stream are scaled by 1 / sqrt(2 * layers), since 2 * layers of
+-- them are added up.
 function GPT2:start()
   local std = 0.02
   for name, p in self:named_parameters() do
@@ -48,8 +49,8 @@ end
 local names = {{"wte.weight", "wte.weight"}, {"wpe.weight", "wpe.weight"}, {"ln_f.weight", "ln_f.weight"},
   {"ln_f.bias", "ln_f.bias"}}
 
--- There a weight is {in, out}, and queries, keys and values are one.
-local function both(theirs, ours) -- ours: one name, or several that are joined there
+-- In Hugging Face's files weights are {in, out}, and the weights of queries, keys and values are joined.
+local function both(theirs, ours) -- ours: one name, or several names joined in the file
   for _, part in ipairs{"weight", "bias"} do
     local row = {theirs .. "." .. part, turn = part == "weight"}
     for _, name in ipairs(ours) do row[#row + 1] = name .. "." .. part end
@@ -78,7 +79,7 @@ local function from_config(c)
     hidden = c.n_inner, eps = c.layer_norm_epsilon, activation = c.activation_function, tied = c.tie_word_embeddings}
 end
 
-local rates = {"embd_pdrop", "attn_pdrop", "resid_pdrop"} -- ours is one
+local rates = {"embd_pdrop", "attn_pdrop", "resid_pdrop"} -- Rille has one rate for all
 
 local function to_config(c)
   local words = {model_type = "gpt2", architectures = {"GPT2LMHeadModel"}, vocab_size = c.vocab, n_positions = c.length,

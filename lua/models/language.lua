@@ -1,16 +1,16 @@
--- language.lua - what language models share: sizes, ids, logits, files in Hugging Face's form.
+-- language.lua - common parts of language models: sizes, ids, logits, Hugging Face files.
 --
 -- A kind of model is a table:
---   name, class, options   the class, an extension of Model, is made with a config; options beside the common sizes
---   complete(config)       fills in what follows from the rest, and complains
---   names                  rows {theirs, ours, ours, ...}: a tensor of the files and those here that are joined in it along
---                          axis 0; turn = true: it is transposed there. %d stands for a layer.
---   prefix, ignored        what theirs may begin with; patterns of names there that mean nothing
---   read_bin               as read_folder of files.lua, of a file that ends in .bin; none: it is none of theirs
---   counts                         config.json's words that are positive integers; false: those that need not be there
---   words                          others of them, which need not be there, and what checks each: f(who, word, value)
---   from_config, to_config         config.json's words to ours and back
---   unsaid                         config.json's words of a model that came from none, where theirs is another default
+--   name, class, options   the class, an extension of Model, is created with a config; options besides the common sizes
+--   complete(config)       sets options that depend on others, and checks them
+--   names                  rows {theirs, ours, ours, ...}: a tensor of the files, and the parameters joined in it along axis 0;
+--                          turn = true: the tensor is transposed in the file. %d stands for a layer.
+--   prefix, ignored        optional prefix of the files' names; patterns of names in files to ignore
+--   read_bin               reads a .bin file, like read_folder of files.lua; none: .bin files are not supported
+--   counts                         words of config.json that are positive integers; false: optional
+--   words                          other, optional words, and their checks: f(who, word, value)
+--   from_config, to_config         converts config.json's words to Rille's options, and back
+--   unsaid                         words to save for a model without a config.json, because their defaults there differ
 -- A class has features(ids, cache), (batch, length) -> (batch, length, width), start() and a layer lm_head.
 
 local rille = require "rille"
@@ -34,7 +34,7 @@ function Model:check_ids(ids)
     self.config.length)
 end
 
--- features -> f32 logits (batch, length, vocab)
+-- Converts features to f32 logits (batch, length, vocab).
 function Model:logits(x)
   local y = self.lm_head(x)
   return y.dtype == "f32" and y or y:to("f32")
@@ -55,7 +55,7 @@ check.strict("models", Model, true)
 
 local sizes = {"vocab", "length", "layers", "heads", "width"}
 
--- Options of new, or what a file says, checked and completed: config, and {placement =, sbp =, dtype =}.
+-- Checks and completes options of new, or of a file. Returns the config, and {placement =, sbp =, dtype =}.
 local function read_options(kind, who, given)
   local known = {placement = check.none, sbp = check.none, dtype = "f32"}
   for name, value in pairs(kind.options) do known[name] = value end
@@ -69,7 +69,8 @@ local function read_options(kind, who, given)
   return config, where
 end
 
--- Where parameters are wanted, as to_global takes it, or with an sbp that is a function of the name; nil: where they are.
+-- Moves a model to a layout given as in to_global, or with an sbp that is a function of the parameter's name; none: no
+-- move.
 function language.place(model, where)
   if not where.placement and not where.sbp then return end
   local placement, sbp = where.placement or model:parameters()[1].placement, where.sbp
@@ -80,12 +81,12 @@ function language.place(model, where)
   rille._lay(model.__name .. ": sbp", list)
 end
 
--- rille.models.NAME: {new =, load =}.
+-- Returns the table of rille.models.NAME: {new =, load =}.
 function language.kind(kind)
   kind.class.kind = kind
   check.strict_class(kind.class)
 
-  -- A model whose parameters have no values worth reading yet.
+  -- Returns a model with uninitialised parameters.
   function kind.empty(config, where)
     local model = kind.class(config)
     if where.dtype then model:to(where.dtype) end
@@ -106,7 +107,7 @@ function language.kind(kind)
   function api.load(path, given)
     local known = {placement = check.none, sbp = check.none, dtype = check.none, quantize = check.none,
       parallel = check.none}
-    if kind.options.dropout then known.dropout = check.none end -- a config's is that of its own training
+    if kind.options.dropout then known.dropout = check.none end -- the file's dropout belongs to its own training
     local options = check.options("models." .. kind.name .. ".load", given, known)
     layout.check_placement("models." .. kind.name .. ".load", options.placement)
     return files.load(kind, path, options, function(config)

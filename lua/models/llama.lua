@@ -77,7 +77,7 @@ local function check_rope(who, what, rope)
   if rope.rope_type ~= nil then check_scaling(who, what, rope) end
 end
 
--- The one theta of all that say it; newer files say it in a table.
+-- Returns the theta of the config; newer files have it in a table. Fails if two differ.
 local function theta_of(c, ...)
   local theta = c.rope_theta
   for _, rope in ipairs{...} do
@@ -95,14 +95,14 @@ local function from_config(c)
   local size = c.hidden_size // c.num_attention_heads
   check.that(c.head_dim == nil or c.head_dim == size, "models.llama: a head_dim of %s is not hidden_size / heads, %d",
     check.shown(c.head_dim), size)
-  local rope = c.rope_parameters or {}                             -- where newer files have both
+  local rope = c.rope_parameters or {} -- newer files have theta and scaling here
   local scaling = c.rope_scaling or (rope.rope_type and rope.rope_type ~= "default" and rope) or nil
   return {vocab = c.vocab_size, length = c.max_position_embeddings, layers = c.num_hidden_layers, heads = c.num_attention_heads,
     kv_heads = c.num_key_value_heads, width = c.hidden_size, hidden = c.intermediate_size, eps = c.rms_norm_eps or 1e-6,
     theta = theta_of(c, rope, scaling or {}), tied = c.tie_word_embeddings, rope_scaling = scaling}
 end
 
--- Some readers of config.json want factors with a point.
+-- Converts factors to floats, because some readers of config.json require a decimal point.
 local function with_points(scaling)
   local t = {}
   for word, value in pairs(scaling or {}) do

@@ -1,9 +1,10 @@
--- llmc.lua - GPT-2 from a checkpoint of llm.c: all layers of each tensor after another, ids padded to a round number.
+-- llmc.lua - reads GPT-2 from an llm.c checkpoint. There a tensor holds all layers, and the vocabulary is padded.
 
 local rille = require "rille"
 local pieces = require "rille.models.pieces"
 
--- Their name, ours in layer i; several of ours are joined along the first axis of a layer.
+-- Parameters of layer i for each name in the file. If there are several, they are joined along the first axis of a
+-- layer.
 local names = {
   ln1w = {"norm1.weight"}, ln1b = {"norm1.bias"}, ln2w = {"norm2.weight"}, ln2b = {"norm2.bias"},
   qkvw = {"attention.q_proj.weight", "attention.k_proj.weight", "attention.v_proj.weight"},
@@ -13,7 +14,7 @@ local names = {
 }
 local whole = {wte = "wte.weight", wpe = "wpe.weight", lnfw = "ln_f.weight", lnfb = "ln_f.bias"}
 
--- Config and pieces of the model in the file.
+-- Returns the config, the pieces and their source of the model in the file.
 return function(kind, path, complete)
   local contents, says = rille._contents(path, "llmc", ("models.%s.load"):format(kind.name))
   local function size(word) return math.tointeger(tonumber(says[word])) end

@@ -50,8 +50,9 @@ function MoE:features(ids, cache)
   return self.ln_f(x)
 end
 
--- How unevenly ids went to experts in the last forward pass, a mean over blocks: 1 is even. Added to a loss, times some
--- 0.01, it keeps experts in use. It lies where the last block does, as the loss does.
+-- Returns the load imbalance of the experts in the last forward pass, averaged over blocks; 1 is even. Added to the
+-- loss with a factor of about 0.01, it balances the experts. The result has the last block's placement, like the
+-- loss.
 function MoE:balance()
   local total
   for _, block in ipairs(self.h) do
@@ -65,7 +66,7 @@ function MoE:balance()
   return total * (1 / #self.h)
 end
 
--- Names in files are ours.
+-- Tensors in files have the names of Rille's parameters.
 local names = {{"wte.weight", "wte.weight"}, {"wpe.weight", "wpe.weight"}, {"ln_f.weight", "ln_f.weight"},
   {"ln_f.bias", "ln_f.bias"}}
 for _, part in ipairs{"norm1", "norm2", "attention.q_proj", "attention.k_proj", "attention.v_proj", "attention.out_proj"} do

@@ -1,15 +1,15 @@
--- pieces.lua - the parameters of a language model as windows of the tensors of a file, read where they will lie.
+-- pieces.lua - reads the parameters of a language model as windows of a file's tensors, each rank its own shards.
 --
--- A piece is {ours =, theirs =, dtype =, from =, to =, skip =, turn =}: the parameter `ours` is, of the tensor `theirs`, positions
--- from[axis] to to[axis] of each axis, without the first `skip` axes, and transposed where turn is true. The layouts are those
--- that the parameters have, so that each rank reads the bytes of its own shards, also of what is joined in the file.
+-- A piece is {ours =, theirs =, dtype =, from =, to =, skip =, turn =}. The parameter `ours` is positions from[axis] to
+-- to[axis] of each axis of the tensor `theirs`, without the first `skip` axes, and transposed if turn is true. Windows
+-- are read in the parameters' layouts, so a rank reads only the bytes of its shards, also from joined tensors.
 
 local rille = require "rille"
 local check = require "rille.check"
 
 local pieces = {}
 
--- Part k of n, along an axis (from 1), of an entry as rille._contents lists it.
+-- Returns the k-th of n pieces along an axis (from 1) of an entry of rille._contents.
 function pieces.part(ours, entry, axis, k, n, turn)
   local piece = {ours = ours, theirs = entry.name, dtype = entry.dtype, from = {}, to = {}, skip = 0, turn = turn}
   for a, size in ipairs(entry.shape) do
@@ -19,14 +19,14 @@ function pieces.part(ours, entry, axis, k, n, turn)
   return piece
 end
 
--- The same of position i of the first axis, which is left out.
+-- Returns the k-th of n pieces of position i of the first axis. The parameter lacks this axis.
 function pieces.part_of_row(ours, entry, i, k, n)
   local piece = pieces.part(ours, entry, 2, k, n)
   piece.from[1], piece.to[1], piece.skip = i, i + 1, 1
   return piece
 end
 
--- The dtype of a model: that of its tensors; f32, or f64, where some have another.
+-- Returns the dtype for a model: the common dtype of its tensors; if they differ, f64 if one is f64, else f32.
 function pieces.dtype(list)
   local dtype
   for _, piece in ipairs(list) do
@@ -45,12 +45,12 @@ end
 
 local other = {["0"] = "1", ["1"] = "0"}
 
--- The layout of a transposed matrix, as text.
+-- Returns the SBP, as text, of a transposed matrix.
 local function turned(sbp)
   return (sbp:gsub("S%((%d)%)", function(d) return ("S(%s)"):format(other[d]) end))
 end
 
--- Reads all of a model's parameters; strict, and all or nothing.
+-- Reads the parameters of a model. Changes no parameter if a shape does not match.
 function pieces.read(model, who, path, format, list)
   local tensors, rows, wrong, state = {}, {}, {}, {}
   for _, found in ipairs(model:named_tensors()) do tensors[found.name] = found.tensor end

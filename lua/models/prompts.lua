@@ -1,11 +1,11 @@
--- prompts.lua - what a language model is asked to go on with: a tensor of ids (batch, length), or lists of any lengths.
+-- prompts.lua - reads the prompts of a language model: a tensor of ids (batch, length), or lists of any lengths.
 
 local check = require "rille.check"
 local layout = require "rille.layout"
 
 local prompts = {}
 
--- Rows of ids as Lua lists.
+-- Returns the rows of ids as Lua lists.
 local function rows_of(who, ids)
   if not layout.is_tensor(ids) then
     check.that(type(ids) == "table" and #ids > 0, "%s takes ids: a tensor (batch, length) or a list of lists, not %s", who,
@@ -29,7 +29,7 @@ local function id_of(who, r, id, vocab)
   return whole
 end
 
--- Rows of ids, a copy, and how long the longest is. A tensor is one that the model takes; ids are below vocab.
+-- Returns a copy of the rows of ids, and the length of the longest. Checks that ids are below vocab.
 function prompts.read(who, ids, vocab)
   local rows = rows_of(who, ids)
   local copy, longest = {}, 0
@@ -41,7 +41,7 @@ function prompts.read(who, ids, vocab)
   return copy, longest
 end
 
--- Rows of one length: shorter ones end with their last id, which nothing sees.
+-- Pads rows to one length with their last id; attention ignores the padding.
 function prompts.padded(rows, longest)
   local t = {}
   for r, row in ipairs(rows) do

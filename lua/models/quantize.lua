@@ -1,5 +1,5 @@
--- quantize.lua - the linear layers and the experts of a model, in place, with a byte a weight (nn.Int8Linear, nn.Int8Experts).
--- Embeddings and routers stay as they are.
+-- quantize.lua - quantizes the linear layers and experts of a model in place, to int8 weights (nn.Int8Linear,
+-- nn.Int8Experts). Embeddings and routers are unchanged.
 
 local rille = require "rille"
 local nn = rille.nn

@@ -2,7 +2,7 @@
 --
 --   resnet.new{classes = 10, channels = 3, width = 16, blocks = {2, 2, 2}}     x: (batch, channels, h, w) -> (batch, classes)
 --
--- Each stage but the first halves the image and doubles the width. Logits are f32 where the model has 16 bits.
+-- Each stage after the first halves the image and doubles the width. Logits are f32 if the model's dtype has 16 bits.
 
 local check = require "rille.check"
 local layout = require "rille.layout"

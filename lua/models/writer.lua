@@ -1,14 +1,14 @@
--- writer.lua - the compiled steps with which a model writes text, kept with it, so that only the first text compiles.
+-- writer.lua - compiled steps for text generation. The steps are cached per model, so only the first text compiles.
 --
--- A writer has two: `prompt` reads whole prompts, (batch, length), and fills its cache of keys and values (cache.lua); `next`
--- takes the last id of each row and where it stands. Both choose the ids that come then, so that only ids leave the devices.
--- It serves texts of one batch and layout, as many positions as its room has, one way to choose; temperature and top_p
--- are asked for when a step runs.
+-- A writer has two steps. `prompt` reads whole prompts, (batch, length), and fills the key/value cache (cache.lua).
+-- `next` takes the last id of each row and its position. Both steps choose the following ids on the devices, so only
+-- ids are transferred to the host. A writer serves texts of one batch size, one layout, one way to choose ids, and at
+-- most `room` positions. temperature and top_p are read at each run.
 --
--- Of each model the writers used last are kept. Who takes one has it alone, and gives it back when its text has ended well:
--- a text that is written while another one is has a writer of its own. What its steps were traced with - the model's
--- tensors, functions and settings, autocast, the session's generation (layouts, pins) - must be as it was; a writer for
--- which it is not is forgotten.
+-- The most recently used writers of a model are cached. take() removes a writer from the cache; give_back() returns it
+-- after a text has ended without an error. Texts that are written concurrently therefore use separate writers. A writer
+-- is discarded if something that its steps were traced with has changed: the model's tensors, functions and settings,
+-- autocast, or the session's generation (layouts, pins).
 
 local rille = require "rille"
 local layout = require "rille.layout"
@@ -19,13 +19,13 @@ local choose = require "rille.models.choose"
 
 local writer = {}
 
-local MOST = 4 -- of a model
+local MOST = 4 -- maximum number of writers per model
 
-local kept = setmetatable({}, {__mode = "k"}) -- model -> its writers, the one used last first
+local kept = setmetatable({}, {__mode = "k"}) -- model -> its writers, most recently used first
 
--- ---- making one ----
+-- ---- creating a writer ----
 
--- What fn gives, traced as in eval mode and without gradients, whatever mode the model is in.
+-- Calls fn in eval mode and without gradients, and restores the model's modes afterwards.
 local function quietly(model, fn, ...)
   local modules, was = model:modules(), {}
   trace.sets_modes()
@@ -39,7 +39,7 @@ local function quietly(model, fn, ...)
   return table.unpack(results, 2, results.n)
 end
 
--- The features at one entry of each row, (batch, 1, width); last: i64 (batch, 1).
+-- Returns the features at one position of each row, (batch, 1, width). last: positions, i64 (batch, 1).
 local function entries_at(x, last)
   local batch, _, width = table.unpack(x.shape)
   return x:gather(1, layout.beside(last, x):reshape{batch, 1, 1}:expand{batch, 1, width})
@@ -69,9 +69,10 @@ local function new(model, batch, room, where, o)
   return self
 end
 
--- ---- keeping them ----
+-- ---- keeping writers ----
 
--- What is in t, in an order of its own: tensors, functions, plain values, and tables within; one that came before by its turn.
+-- Appends the contents of t to state, in sorted order: tensors, functions, plain values, and nested tables. A table
+-- that occurs again is appended as its number.
 local function add_table(t, state, seen)
   if seen[t] then
     state[#state + 1] = seen[t]
@@ -90,7 +91,7 @@ local function add_table(t, state, seen)
   for _, key in ipairs(keys) do
     local part = rawget(t, key)
     state[#state + 1] = key
-    if settings.speaks(part) then part = settings.said(t, key) end -- it keeps more than what it computes with
+    if settings.speaks(part) then part = settings.said(t, key) end -- compares its settings, not its caches
     if type(part) == "table" and (getmetatable(part) == nil or part.named_modules) then
       add_table(part, state, seen)
     else
@@ -99,7 +100,7 @@ local function add_table(t, state, seen)
   end
 end
 
--- All that a trace of the model was made with.
+-- Returns everything that a trace of the model depends on, and the session's generation.
 local function state_of(model)
   local state = {model.features, model.logits}
   add_table(model, state, {})
@@ -114,14 +115,14 @@ local function is_as_before(self, state, generation)
   return true
 end
 
--- What all texts of a writer have in common.
+-- Returns the key that all texts of a writer share.
 local function key_of(batch, room, where, o)
   local sbp = type(where.sbp) == "table" and table.concat(where.sbp, " ") or where.sbp
   return table.concat({batch, room, tostring(where.placement), sbp, tostring(o.temperature == 0), tostring(o.top_k),
     tostring(o.top_p ~= nil), tostring(rille._autocast())}, "|")
 end
 
--- A writer for `batch` rows of at most `room` positions, ids laid out as `where` says. o: temperature, top_k, top_p.
+-- Returns a writer for `batch` rows of at most `room` positions, ids laid out as `where`. o: temperature, top_k, top_p.
 function writer.take(model, batch, room, where, o)
   local list, key, found = kept[model] or {}, key_of(batch, room, where, o), nil
   local state, generation = state_of(model)

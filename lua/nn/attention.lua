@@ -1,11 +1,9 @@
--- attention.lua - attention with several heads. Vaswani et al. 2017.
+-- attention.lua - multi-head attention. Vaswani et al. 2017.
 --
--- q, k, v: (batch, length, d). Each is projected, cut into heads of d / heads,
--- attended per head, joined and projected again. The four projections are
--- Linear layers, so that a split of their weights by rows (q, k, v) and columns
--- (out) is a split by heads; under rille.autocast those of one input are one
--- product (stacked.lua). With fewer heads for keys and values (kv_heads) each of
--- those serves heads / kv_heads queries (Ainslie et al. 2023).
+-- q, k, v: (batch, length, d). Each input is projected and split into heads of size d / heads. Attention runs per head;
+-- the heads are joined and projected again. The projections are Linear layers, so sharding their weights by rows (q, k,
+-- v) and columns (out) shards by heads. Under rille.autocast, projections of one input are one product (stacked.lua).
+-- With kv_heads < heads, each key/value head serves heads / kv_heads query heads (Ainslie et al. 2023).
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -46,14 +44,14 @@ local function split_heads(x, heads)
   return x:reshape{batch, length, heads, d // heads}:permute{0, 2, 1, 3}
 end
 
--- (batch, heads, length, size), or heads in two dimensions, as groups -> (batch, length, heads * size)
+-- (batch, heads, length, size), or (batch, groups, heads of a group, length, size) -> (batch, length, heads * size)
 local function join_heads(x)
   local n, shape = x.ndim, x.shape
   local heads = n == 4 and shape[2] or shape[2] * shape[3]
   return x:permute(n == 4 and {0, 2, 1, 3} or {0, 3, 1, 2, 4}):reshape{shape[1], shape[n - 1], heads * shape[n]}
 end
 
--- Dimension 1, of heads, as groups of heads that share keys and values: (batch, groups, heads of a group, ...).
+-- Splits dimension 1 (heads) into groups of heads that share keys and values: (batch, groups, heads of a group, ...).
 local function in_groups(x, groups)
   local shape = x.shape
   local heads = shape[2]
@@ -62,7 +60,7 @@ local function in_groups(x, groups)
   return x:reshape(shape)
 end
 
--- Attention; of groups of heads where each group's keys and values are there once.
+-- Computes attention. With fewer key/value heads, keys and values are broadcast within a group and not copied.
 local function attend(q, k, v, mask, options)
   local heads, groups = q.shape[2], k.shape[2]
   if heads == groups then return rille.scaled_dot_product_attention(q, k, v, mask, options) end
@@ -80,8 +78,8 @@ local function project(self, q, k, v)
   return self.q_proj(q), self.k_proj(k), self.v_proj(v)
 end
 
--- k defaults to q, v to k. mask: bool, true is seen; else it is added. cache: keys and values of what came before
--- (rille.models.cache); it gives those of all, and who sees whom.
+-- k defaults to q, v to k. mask: bool (true: attended to), or values that are added to the scores. cache: the key/value
+-- cache (rille.models.cache), which adds earlier keys and values and returns the mask.
 function MultiheadAttention:forward(q, k, v, mask, cache)
   k = k or q
   v = v or k

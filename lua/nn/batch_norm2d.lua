@@ -1,10 +1,11 @@
 -- batch_norm2d.lua - (x - mean) / sqrt(variance + eps) * weight + bias for each channel; x: (batch, channels, h, w).
 -- Ioffe & Szegedy 2015.
 --
--- While training, mean and variance are those of the whole batch (of a micro-batch, in a compiled step that has them),
--- however it is split over ranks. Running ones, for eval(), are buffers, updated once a step;
--- a batch of no values leaves them. Halves are computed in f32, gradients too, and rounded once: squares of what lies 256
--- from the mean are more than f16 holds. What backward keeps of an input of halves is f32, of twice its bytes.
+-- In training mode, mean and variance are computed over the whole batch (per micro-batch in a compiled step), however
+-- the batch is sharded. The running statistics for eval() are buffers and are updated once per step; an empty batch
+-- leaves them unchanged. 16-bit inputs and their gradients are computed in f32 and rounded once, because f16 overflows
+-- for squares of deviations from 256 on. For a 16-bit input, backward therefore keeps f32 values, twice the input's
+-- bytes.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -25,7 +26,7 @@ function BatchNorm2d:init(channels, options)
   self:buffer("running_var", rille.ones{channels})
 end
 
--- running = running + momentum (of this batch - running); in a trace with micro-batches, of all of them.
+-- running = running + momentum * (batch statistic - running); in a trace with micro-batches, the mean over all of them.
 local function follow(running, now, momentum)
   rille.no_grad(function()
     local mean = rille._trace_mean(now:to_global(layout.of(running)))
@@ -33,11 +34,12 @@ local function follow(running, now, momentum)
   end)
 end
 
--- x, of halves as f32.
+-- Returns x, as f32 if its dtype has 16 bits.
 local function wide(x) return (x.dtype == "bf16" or x.dtype == "f16") and x:to("f32") or x end
 
--- x less its mean by channel, and that mean. A mean far from 0 is off by a share of its size, x less it is not, and its own
--- mean tells by how much. What is taken off first is no matter to the result: it needs no gradient.
+-- Returns x minus its mean per channel, and that mean. The computed mean has a relative rounding error, which matters
+-- if the mean is far from 0. The mean of the difference equals this error and is subtracted as well. The first mean
+-- cancels out of the result, so it needs no gradient.
 local function centered(x, across)
   local mean = x:mean{axis = {0, 2, 3}}:detach()
   local near = wide(x) - across(mean)

@@ -1,5 +1,5 @@
--- biased.lua - y + b of a product y: b, which may be nil, is part of the product and takes its dtype, 16 bits under
--- rille.autocast. A bias that has it already is read where it lies.
+-- biased.lua - adds a bias b, or nil, to a product y. The bias is cast to the product's dtype, 16 bits under
+-- rille.autocast; a bias of that dtype is not copied.
 
 return function(y, b)
   if not b then return y end

@@ -1,11 +1,11 @@
--- bytes.lua - weights of a byte each: row i of w is (bytes[i] - 128) * scale[i], rounded to the nearest. Dettmers et al. 2022,
+-- bytes.lua - int8 weights: row i of w is (bytes[i] - 128) * scale[i], rounded to nearest. Dettmers et al. 2022,
 -- without outliers.
 
 local rille = require "rille"
 
 local bytes = {}
 
--- Of w (..., in): u8 of its shape, and scale (...), a number a row.
+-- Quantizes w (..., in). Returns u8 values of w's shape, and scales (...), one per row.
 function bytes.of(w)
   w = w:detach()
   local largest = w:abs():max{axis = -1, keepdim = true}:to("f32")
@@ -13,11 +13,11 @@ function bytes.of(w)
   return (rille.round(w:to("f32") / scale) + 128):to("u8"):detach(), scale:squeeze(-1):to(w.dtype):detach()
 end
 
--- Few rows, as one token of each text has, are bounded by memory: bytes become floats on the way. Many, as a prompt has,
--- pay for making the weights floats once.
+-- Up to FEW rows (one token per text), a product is bound by memory bandwidth, so bytes are converted inside the
+-- kernel. With more rows (prompts), converting the weights once beforehand is cheaper.
 local FEW = 32
 
--- x (..., in) times the rows of weight (out, in): (..., out)
+-- Multiplies x (..., in) by the rows of weight (out, in): (..., out).
 function bytes.product(x, weight, scale)
   if x:numel() // x.shape[#x.shape] <= FEW then return rille.linear_int8(x, weight, scale) end
   return rille.matmul(x, (weight:to(x.dtype) - 128):transpose(0, 1)) * scale

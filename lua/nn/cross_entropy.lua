@@ -1,4 +1,4 @@
--- cross_entropy.lua - the loss of a classifier; options as rille.cross_entropy's.
+-- cross_entropy.lua - the loss of a classifier. Options are those of rille.cross_entropy.
 
 local check = require "rille.check"
 local Module = require "rille.nn.module"

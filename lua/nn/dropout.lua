@@ -1,4 +1,4 @@
--- dropout.lua - while training, sets a share p of the values to 0 and scales the rest by 1 / (1 - p).
+-- dropout.lua - in training mode, sets each value to 0 with probability p and scales the others by 1 / (1 - p).
 
 local check = require "rille.check"
 local Module = require "rille.nn.module"

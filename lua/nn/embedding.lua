@@ -1,4 +1,4 @@
--- embedding.lua - a table of vectors, looked up by number; table: (n, d), ids: (...), y: (..., d).
+-- embedding.lua - a table of vectors, looked up by id; table: (n, d), ids: (...), y: (..., d).
 
 local rille = require "rille"
 local check = require "rille.check"

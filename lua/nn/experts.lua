@@ -1,10 +1,11 @@
--- experts.lua - a mixture of experts: each entry goes to the top_k of them that the router prefers, weighted by how much.
--- x: (..., d); up: (experts, d, hidden), down: (experts, hidden, d). Shazeer et al. 2017; the balance is Fedus et al. 2021's.
+-- experts.lua - mixture of experts: each row is sent to the top_k experts that the router prefers; results are weighted
+-- by the router. x: (..., d); up: (experts, d, hidden), down: (experts, hidden, d). Shazeer et al. 2017; balance: Fedus
+-- et al. 2021.
 --
--- An expert computes what chose it alone (kernels/op/expert_matmul.c). On GPUs, and where ranks have unlike numbers of experts,
--- each sees every entry, and weights of 0 take out those that did not choose it. Either way no entry is ever dropped,
--- nothing depends on a capacity, and a split of the experts (S(0) of up and down) is a split of the work that leaves a partial
--- sum.
+-- On CPUs an expert computes only the rows that chose it (kernels/op/expert_matmul.c). On GPUs, and if ranks have
+-- different numbers of experts, each expert computes every row, and weights of 0 remove the rows that did not choose
+-- it. In either case no row is dropped, because there is no capacity limit. Sharding the experts (S(0) of up and down)
+-- shards the work; the result has a pending reduction (P).
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -15,7 +16,7 @@ local start = require "rille.nn.start"
 
 local MixtureOfExperts = Module:extend("nn.MixtureOfExperts")
 
-local balance_of = setmetatable({}, {__mode = "k"}) -- of the last forward pass
+local balance_of = setmetatable({}, {__mode = "k"}) -- from the last forward pass
 
 function MixtureOfExperts:init(d, hidden, experts, options)
   check.count("nn.MixtureOfExperts", "d", d)
@@ -31,23 +32,23 @@ function MixtureOfExperts:init(d, hidden, experts, options)
   self.down = start.fan_in({experts, hidden, d}, hidden)
 end
 
--- Whom each entry prefers and how much it gives each of them, both (n, top_k); what it gives adds up to 1.
+-- Returns the experts that each row chooses and their weights, both (n, top_k). The weights of a row sum to 1.
 local function choose(self, x)
   local p = self.router(x):softmax(-1)
-  local most, best = p:topk(self.top_k) -- of experts that are alike as many as have room
+  local most, best = p:topk(self.top_k) -- if more experts are equal than fit, some of them
   local share = best:one_hot(self.experts):sum{axis = 1}:to("f32"):detach():mean{axis = 0} / self.top_k
   balance_of[self] = (share * p:mean{axis = 0}):sum() * self.experts
   return best, most / most:sum{axis = 1, keepdim = true}
 end
 
--- (n, experts): the same of each expert; 0 but for the top_k.
+-- Returns the weight of each expert, (n, experts); 0 except for the top_k.
 function MixtureOfExperts:gates(x)
   local best, given = choose(self, x)
   return (best:one_hot(self.experts):to(given.dtype) * given:unsqueeze(2)):sum{axis = 1}
 end
 
--- By the experts that it chose: ranks that have some of them have a group each, whose results are their own until they are
--- added up.
+-- Computes only the chosen experts. The experts of one rank form a group; the result of a group is an addend of the
+-- sum.
 local function of_chosen(self, rows, groups)
   local best, given = choose(self, rows)
   local function times(x, w)
@@ -70,7 +71,8 @@ function MixtureOfExperts:forward(x)
   return (apart and of_chosen(self, rows, groups) or of_all(self, rows)):reshape(shape)
 end
 
--- How unevenly entries went to experts in the last forward pass: 1 is even, the number of experts the worst; nil before.
+-- Returns the load imbalance of the experts in the last forward pass: 1 is even, the number of experts is worst; nil
+-- before.
 function MixtureOfExperts:balance() return balance_of[self] end
 
 function MixtureOfExperts:describe() return ("%d experts, %d for each entry"):format(self.experts, self.top_k) end

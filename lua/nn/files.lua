@@ -1,11 +1,11 @@
--- files.lua - a module in a file: rille.save(path, net), net:load(path).
+-- files.lua - saves and loads a module: rille.save(path, net), net:load(path).
 
 local rille = require "rille"
 local check = require "rille.check"
 
 local files = {}
 
--- What a file of the module holds: each tensor once, under its first name.
+-- Returns the tensors to save for a module: each tensor once, under its first name.
 function files.saved(module)
   local state = {}
   for name, t in module:named_parameters() do state[name] = t end
@@ -13,13 +13,14 @@ function files.saved(module)
   return state
 end
 
--- Reads each tensor into the layout that it has in the module; strict, and all or nothing.
+-- Loads a file; each tensor is read in the layout that it has in the module. Fails before any change if a tensor is
+-- missing, unknown or of another shape.
 function files.load(module, path)
   check.that(type(path) == "string", "%s:load: the name of a file is wanted, not %s", module.__name, check.shown(path))
   local state, shapes = module:state_dict(), {}
   check.that(not path:find("%.npy$"), "%s:load: %s: a .npy file holds one tensor without a name, not a module", module.__name, path)
   for _, entry in ipairs((rille._contents(path, nil, module.__name .. ":load"))) do shapes[entry.name] = entry.shape end
-  -- One that does not fit is told when all are there, so it may lie anywhere meanwhile.
+  -- A tensor that does not fit is reported once all are read, so until then its layout does not matter.
   local function fits(name) return state[name] and #shapes[name] == state[name].ndim end
   return module:__take("load: " .. path, rille.load(path, {
     placement = function(name) return fits(name) and state[name].placement or nil end,

@@ -1,4 +1,4 @@
--- gelu.lua - x Phi(x), exact; or with {approximate = "tanh"}. Hendrycks & Gimpel 2016.
+-- gelu.lua - GELU, x Phi(x): exact, or approximated with {approximate = "tanh"}. Hendrycks & Gimpel 2016.
 
 local check = require "rille.check"
 local Module = require "rille.nn.module"

@@ -1,7 +1,7 @@
--- init.lua - new values for parameters, in place, as torch.nn.init names them: nn.init.normal_(p, 0, 0.02).
+-- init.lua - initialises parameters in place, with the names of torch.nn.init: nn.init.normal_(p, 0, 0.02).
 --
--- What is drawn depends on the seed and the position in the whole tensor, never on where it lies. Values are lazy: what
--- is overwritten before it was read is never drawn.
+-- Random values depend on the seed and the position in the global tensor, never on the layout. Values are lazy: values
+-- that are overwritten before they are read are never generated.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -35,7 +35,7 @@ function init.normal_(p, mean, std)
   return set("normal_", p, function() return rille.randn(p.shape, like(p)) * (std or 1) + (mean or 0) end)
 end
 
--- Uniform in [a, b).
+-- Fills p with uniform random values in [a, b).
 function init.uniform_(p, a, b)
   a, b = a or 0, b or 1
   check.that(type(a) == "number" and type(b) == "number" and a <= b, "nn.init.uniform_: two numbers, the lesser first, are wanted, not %s and %s",
@@ -43,7 +43,7 @@ function init.uniform_(p, a, b)
   return set("uniform_", p, function() return rille.rand(p.shape, like(p)) * (b - a) + a end)
 end
 
--- Inputs and outputs of one value: {out, in, ...} with what follows counted into both.
+-- Returns fan-in and fan-out of a weight {out, in, ...}; the sizes of further axes multiply both.
 local function fans(name, p)
   check.that(layout.is_tensor(p) and p.ndim >= 2, "nn.init.%s takes a tensor of two dimensions or more", name)
   local field = 1

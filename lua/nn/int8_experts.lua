@@ -1,9 +1,9 @@
--- int8_experts.lua - nn.MixtureOfExperts for inference with a byte a weight of its experts (bytes.lua). The router is as it was:
--- it is small, and whom it prefers may hang on little.
+-- int8_experts.lua - nn.MixtureOfExperts for inference with int8 expert weights (bytes.lua). The router is not
+-- quantized: it is small, and small errors could change its choices.
 --
--- up: u8 (experts, hidden, d), up_scale: (experts, hidden); down: u8 (experts, d, hidden), down_scale: (experts, hidden). Both
--- scales belong to what is hidden, so that all experts together are one layer of experts * hidden: gates and the scale of what
--- goes down are factors of what it holds, and the second product adds up the experts.
+-- up: u8 (experts, hidden, d), up_scale: (experts, hidden); down: u8 (experts, d, hidden), down_scale: (experts,
+-- hidden). Both scales belong to the hidden axis, so all experts together are computed as one layer with experts *
+-- hidden hidden units. Gates and down_scale multiply the hidden values, and the second product sums over the experts.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -13,7 +13,7 @@ local bytes = require "rille.nn.bytes"
 
 local Int8Experts = MixtureOfExperts:extend("nn.Int8Experts")
 
--- Of an nn.MixtureOfExperts, whose router it takes over.
+-- Quantizes an nn.MixtureOfExperts and shares its router.
 function Int8Experts:init(mixture)
   check.that(type(mixture) == "table" and mixture.up and mixture.router, "nn.Int8Experts takes an nn.MixtureOfExperts, not %s",
     check.shown(mixture))

@@ -1,6 +1,6 @@
--- int8_linear.lua - nn.Linear for inference with a byte a weight (bytes.lua); weight: u8 (out, in), scale: (out).
+-- int8_linear.lua - nn.Linear for inference with int8 weights (bytes.lua); weight: u8 (out, in), scale: (out).
 --
--- A quarter of the memory is kept, and moved.
+-- Compared with f32, weights need a quarter of the memory and of the memory traffic.
 
 local check = require "rille.check"
 local Module = require "rille.nn.module"
@@ -9,7 +9,7 @@ local bytes = require "rille.nn.bytes"
 
 local Int8Linear = Module:extend("nn.Int8Linear")
 
--- Of an nn.Linear, whose bias it takes over.
+-- Quantizes an nn.Linear and shares its bias.
 function Int8Linear:init(linear)
   check.that(type(linear) == "table" and linear.weight, "nn.Int8Linear takes an nn.Linear, not %s", check.shown(linear))
   local weight, scale = bytes.of(linear.weight)

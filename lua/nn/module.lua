@@ -1,4 +1,4 @@
--- module.lua - the base of every layer and of every network.
+-- module.lua - the base class of layers and networks.
 --
 --   local Net = nn.Module:extend("Net")          a class
 --   function Net:init(d) self.fc = nn.Linear(d, d) end
@@ -6,10 +6,9 @@
 --   local net = Net(64)                          an instance
 --   local y = net(x)                             calls forward
 --
--- An instance is a plain table. It remembers the order in which its fields were
--- first set; walking them in that order finds its parts: tensors that were
--- parameters when they were set, buffers, modules, and tables of these. A table's
--- list part counts from 0 in names, as in every checkpoint.
+-- An instance is a plain table that records the order in which its fields were first set. A walk in that order finds
+-- its parts: tensors that were parameters when they were set, buffers, modules, and tables of these. In names, list
+-- members count from 0, as in checkpoints of other frameworks.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -22,8 +21,8 @@ local trace = require "rille.trace"
 local Module = {__name = "nn.Module", training = true}
 Module.__index = Module
 
-local order_of = setmetatable({}, {__mode = "k"}) -- instance -> names of its fields, first set first
-local kind_of = setmetatable({}, {__mode = "k"}) -- instance -> name -> "parameter" or "buffer", where a tensor is one
+local order_of = setmetatable({}, {__mode = "k"}) -- instance -> names of its fields, in the order first set
+local kind_of = setmetatable({}, {__mode = "k"}) -- instance -> name -> "parameter" or "buffer"
 
 function Module.__newindex(self, name, value)
   local order = order_of[self]
@@ -33,7 +32,7 @@ function Module.__newindex(self, name, value)
   if settings.grows(self, value) then rille._generation() end
 end
 
-local recomputed = setmetatable({}, {__mode = "k"}) -- modules whose insides are not kept for the backward pass
+local recomputed = setmetatable({}, {__mode = "k"}) -- modules whose activations are recomputed in the backward pass
 
 local function plainly(fn, ...) return fn(...) end
 
@@ -52,14 +51,14 @@ function Module.__call(self, ...)
   return around(self.forward, self, ...)
 end
 
--- Is a call of self nothing but forward, as its class has it, computed again or not? So asks who does what several modules
--- do at once (__at_once); a trace follows self as if it were called.
+-- Returns true if calling self only runs the forward of a class of Rille, with or without recomputation. Code that
+-- computes several modules at once (__at_once) asks this. A trace follows self as if it were called.
 function Module:__is_plain()
   if rille._tracing() then settings.follow(self) end
   return not pin.of[self] and rawget(self, "forward") == nil and check.is_own(self.forward)
 end
 
--- What fn gives, which does what calls of these modules would: computed again where one of them is.
+-- Calls fn in place of calls of these modules. If one of the modules is recomputed in the backward pass, so is fn.
 function Module.__at_once(modules, fn, ...)
   for _, m in ipairs(modules) do
     if recomputed[m] then return in_region(fn, ...) end
@@ -67,8 +66,8 @@ function Module.__at_once(modules, fn, ...)
   return fn(...)
 end
 
--- What this module computes on its way is computed again in the backward pass instead of kept: memory for time, the same
--- bits. Chen et al. 2016. net.blocks[1]:recompute(); recompute(false) takes it back.
+-- Recomputes the module's activations in the backward pass instead of keeping them: less memory, more time, the same
+-- bits. Chen et al. 2016. net.blocks[1]:recompute(); recompute(false) turns it off.
 function Module:recompute(on)
   if on ~= nil then check.flag(self.__name .. ":recompute", "what it takes", on) end
   recomputed[self] = on == nil or on or nil
@@ -88,7 +87,7 @@ local function construct(class, ...)
   return self
 end
 
--- A class under this one. Metamethods are copied, for Lua does not inherit them.
+-- Creates a subclass. Metamethods are copied because Lua does not inherit them.
 function Module:extend(name)
   check.that(type(name) == "string", "%s:extend: a class has a name", self.__name)
   local class = {}
@@ -109,12 +108,12 @@ end
 
 -- ---- walking ----
 
--- A list's members count from 0 in names.
+-- Returns a key's name in a path; list members count from 0.
 local function name_in_path(key)
   return math.type(key) == "integer" and tostring(key - 1) or key
 end
 
--- The places of a plain table, gaps between them or not, then its names.
+-- Returns the sorted indices of a plain table, with or without gaps, then its sorted names.
 local function keys_of(t)
   local places, names = {}, {}
   for key in pairs(t) do
@@ -126,8 +125,8 @@ local function keys_of(t)
   return table.move(names, 1, #names, #places + 1, places)
 end
 
--- Calls visit(name, part, kind, key) for what a module or a plain table holds, in order of definition.
--- kind: what a tensor was when it was set (a parameter may have been frozen since).
+-- Calls visit(name, part, kind, key) for the parts of a module or plain table, in order of definition. kind:
+-- "parameter" or "buffer" as recorded when the tensor was set; a parameter may have been frozen since.
 local function each_part(v, visit)
   if is_module(v) then
     for _, key in ipairs(order_of[v]) do visit(name_in_path(key), rawget(v, key), kind_of[v][key], key) end
@@ -136,8 +135,8 @@ local function each_part(v, visit)
   end
 end
 
--- Calls on_module(m, path) and on_tensor(path, t, kind, holder, key) for all that is in v; each module and table once,
--- however it is reached. The path of v itself is "".
+-- Calls on_module(m, path) and on_tensor(path, t, kind, holder, key) for everything in v. Each module and table is
+-- visited once, however many paths reach it. The path of v itself is "".
 local function walk(v, path, seen, on_module, on_tensor)
   if seen[v] then return end
   seen[v] = true
@@ -155,7 +154,8 @@ end
 
 local function nothing() end
 
--- Every name of a parameter or buffer. A tensor that has two names is there twice; a name that two have is an error.
+-- Returns every name of a parameter or buffer. A tensor with two names is listed twice; one name for two tensors is an
+-- error.
 local function named(module)
   local list, called = {}, {}
   walk(module, "", {}, nothing, function(name, t, kind, holder, key)
@@ -166,7 +166,7 @@ local function named(module)
   return list
 end
 
--- Those of both kinds, or of one: {{name, tensor, holder, key}, ...}.
+-- Returns the entries of one kind, or of both: {{name, tensor, holder, key}, ...}.
 local function entries(module, wanted)
   local list = {}
   for _, found in ipairs(named(module)) do
@@ -175,14 +175,14 @@ local function entries(module, wanted)
   return list
 end
 
--- The modules in this one, itself first.
+-- Returns the module and all modules in it, itself first.
 function Module:modules()
   local list = {}
   walk(self, "", {}, function(m) list[#list + 1] = m end, nothing)
   return list
 end
 
--- Each module under its first path, this one under "": for path, m in net:named_modules() do
+-- Iterates over the modules by their first path; the module's own path is "": for path, m in net:named_modules() do
 function Module:named_modules()
   local list, i = {}, 0
   walk(self, "", {}, function(m, path) list[#list + 1] = {path, m} end, nothing)
@@ -192,7 +192,7 @@ function Module:named_modules()
   end
 end
 
--- An iterator over entries that gives each tensor once, under its first name.
+-- Returns an iterator over entries that visits each tensor once, under its first name.
 local function once(list)
   local seen, i = {}, 0
   return function()
@@ -203,11 +203,11 @@ local function once(list)
   end
 end
 
--- Every name of a parameter or buffer: {name =, tensor =, kind = "parameter" or "buffer", holder = the module or
--- table that has it, key = its field there}.
+-- Returns every name of a parameter or buffer: {name =, tensor =, kind = "parameter" or "buffer", holder = the module
+-- or table that has the tensor, key = its field there}.
 function Module:named_tensors() return named(self) end
 
--- Each parameter once, under its first name: for name, p in net:named_parameters() do
+-- Iterates over the parameters, each under its first name: for name, p in net:named_parameters() do
 function Module:named_parameters() return once(entries(self, "parameter")) end
 
 function Module:parameters()
@@ -216,7 +216,7 @@ function Module:parameters()
   return list
 end
 
--- Makes t, which is no parameter, part of the state: it is saved, loaded and laid out with the rest.
+-- Registers a tensor t without gradient as part of the state: it is saved, loaded and laid out with the parameters.
 function Module:buffer(name, t)
   check.that(type(name) == "string" and layout.is_tensor(t), "%s:buffer takes a name and a tensor", self.__name)
   check.that(not t.requires_grad, "%s:buffer: '%s' requires a gradient; it is a parameter", self.__name, name)
@@ -227,7 +227,7 @@ end
 
 function Module:named_buffers() return once(entries(self, "buffer")) end
 
--- Calls fn on every module, parts before the whole.
+-- Calls fn on every module, children before parents.
 function Module:apply(fn)
   check.that(type(fn) == "function", "%s:apply takes a function of a module, not %s", self.__name, check.shown(fn))
   local list = self:modules()
@@ -237,7 +237,7 @@ end
 
 -- ---- state ----
 
--- name -> value of each parameter and buffer as it is now; later updates do not change it.
+-- Returns name -> current value of each parameter and buffer; later updates do not change the values.
 function Module:state_dict()
   local state = {}
   for _, entry in ipairs(entries(self)) do state[entry[1]] = entry[2]:detach() end
@@ -254,7 +254,7 @@ end
 
 local function shape_text(shape) return "{" .. table.concat(shape, ", ") .. "}" end
 
--- Tensors with all their names, in order: {{tensor, {name, ...}}, ...}.
+-- Groups the entries by tensor, in order: {{tensor, {name, ...}}, ...}.
 local function by_tensor(list)
   local groups, group_of = {}, {}
   for _, entry in ipairs(list) do
@@ -268,14 +268,14 @@ local function by_tensor(list)
   return groups
 end
 
--- NaN is the same as NaN here.
+-- Returns true if the values are equal; NaN equals NaN.
 local function same_values(a, b)
   if rawequal(a, b) then return true end
   local there = b:to_global(layout.of(a))
   return not a:ne(there):logical_and(a:eq(a):logical_or(there:eq(there))):any():item()
 end
 
--- What of state one tensor takes, which may stand under any of its names; complaints go to wrong.
+-- Returns the value for a tensor from state, under any of its names; appends problems to wrong.
 local function value_for(t, names, state, wrong)
   local value, from
   for _, name in ipairs(names) do
@@ -296,8 +296,8 @@ local function value_for(t, names, state, wrong)
   return value
 end
 
--- Copies values into parameters and buffers, which keep their layout, dtype and identity. All or nothing.
--- who: what is called, and of which file.
+-- Copies values into parameters and buffers, which keep their layout, dtype and identity. Fails before any change if
+-- the names or shapes differ. who: the called method and its file, for messages.
 function Module:__take(who, state)
   local wrong, known, values = {}, {}, {}
   for _, group in ipairs(by_tensor(entries(self))) do
@@ -320,7 +320,7 @@ end
 
 Module.load, Module.__saved = files.load, files.saved
 
--- ---- modes and places ----
+-- ---- modes and layouts ----
 
 function Module:train(on)
   on = check.flag(self.__name .. ":train", "what it takes", on == nil or on)
@@ -330,7 +330,8 @@ end
 
 function Module:eval() return self:train(false) end
 
--- Lays every parameter and buffer out anew, in place, all or nothing: net:to_global{placement = P, sbp = "B"}.
+-- Redistributes every parameter and buffer in place; changes nothing if a layout is impossible: net:to_global{placement
+-- = P, sbp = "B"}.
 function Module:to_global(options)
   local list = {}
   for name, t in once(entries(self)) do list[#list + 1] = {name, t, options} end
@@ -338,8 +339,8 @@ function Module:to_global(options)
   return self
 end
 
--- Casts every parameter and buffer of a float dtype, in place, all or nothing. A result among them, which is no variable,
--- is replaced by one.
+-- Casts every parameter and buffer of a float dtype in place, all or nothing. A non-leaf tensor among them is replaced
+-- by a new leaf.
 function Module:to(dtype)
   check.that(layout.is_float{dtype = dtype}, "%s:to: a float dtype is wanted, not %s", self.__name, check.shown(dtype))
   local cast, list, rows = {}, entries(self), {}
@@ -360,7 +361,7 @@ function Module:to(dtype)
   return self
 end
 
--- One tensor under two names: nn.tie(a, "weight", b, "weight") gives b what a has.
+-- Ties two names to one tensor: nn.tie(a, "weight", b, "weight") makes b use a's tensor.
 function Module.tie(a, name, b, other)
   check.that(is_module(a) and is_module(b), "nn.tie takes a module, a name, a module, a name")
   local t, old = rawget(a, name), rawget(b, other)
@@ -371,18 +372,19 @@ function Module.tie(a, name, b, other)
   kind_of[b][other] = kind_of[a][name]
 end
 
--- ---- looking ----
+-- ---- inspection ----
 
--- net:show(["net.svg"]): its parts, what their parameters are and how they lie, bytes of each device.
+-- Shows the module, net:show(["net.svg"]): its parts, shapes and layouts of their parameters, bytes per device.
 function Module:show(path) return require("rille.show.net")(self, path) end
 
--- What stands in the parentheses when a layer is printed; layers say their sizes here.
+-- Returns the text in parentheses when a layer is printed; layers return their sizes here.
 function Module:describe() return "" end
 
--- What a class computes with besides its tensors, {window = self.window}, written by classes: checkpoints keep it and compare.
+-- Returns the values besides tensors that a class computes with, {window = self.window}. Classes override it;
+-- checkpoints save and compare the values.
 function Module:settings() end
 
--- Calls visit(name, module) for the modules directly in v, also those in its tables.
+-- Calls visit(name, module) for the direct child modules of v, also those in its tables.
 local function each_member(v, path, visit)
   each_part(v, function(name, part)
     if is_module(part) then visit(path .. name, part)
@@ -390,7 +392,7 @@ local function each_member(v, path, visit)
   end)
 end
 
-local printing = {} -- modules, of which a part may hold the whole
+local printing = {} -- modules being printed, against cycles
 
 function Module.__tostring(self)
   if printing[self] then return self.__name .. "(...)" end

@@ -1,4 +1,4 @@
--- mse.lua - the mean of squared differences; options as rille.mse_loss's.
+-- mse.lua - the mean of squared differences. Options are those of rille.mse_loss.
 
 local check = require "rille.check"
 local Module = require "rille.nn.module"

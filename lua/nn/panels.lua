@@ -1,10 +1,12 @@
--- panels.lua - the product of a linear layer whose operands come in panels: SUMMA (van de Geijn & Watts 1997).
+-- panels.lua - computes the product of a linear layer panel by panel: SUMMA (van de Geijn & Watts 1997).
 --
--- On a mesh where x is cut by columns and w by rows of the contraction, both are gathered before they are multiplied. Panel k
--- is the k-th part of what each rank holds of the contraction: it is gathered alone, and its product added up. The bytes are
--- the same, and never more than two panels are in memory, whatever their number: panel k + 1 lies where panel k - 1 was. So on
--- devices with streams it is gathered while panel k is multiplied (t/act/streams.c, t/lib/panels.lua). A device that is a
--- thread copies and multiplies with one core, so that nothing is won: there panel k + 1 lies where panel k was.
+-- On a mesh where both operands are sharded along the contraction axis, both are gathered before they are multiplied.
+-- Panel k is the k-th part of each rank's share of the contraction axis. Each panel is gathered alone and its product
+-- accumulated. The number of bytes transferred is that of a full gather, but at most two panels are in memory.
+--
+-- On devices with streams, panel k + 1 is gathered while panel k is multiplied (t/act/streams.c, t/lib/panels.lua);
+-- panel k + 1 takes the memory of panel k - 1. On CPU threads copies and products share one core, so overlap gains
+-- nothing, and panel k + 1 takes the memory of panel k.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -18,10 +20,11 @@ function panels.least_common(a, b)
   return a // x * b
 end
 
--- What layers that read the same x have gathered of it already, in the call of the outermost module that is pinned.
+-- Cache: x -> its gathered panels. Layers that read the same x within one call of the outermost pinned module share the
+-- panels.
 local gathered, depth = {}, 0
 
--- local call <close> = panels.call(): to the end of the block a module is called.
+-- Marks a module call until the end of the block: local call <close> = panels.call()
 local ends = setmetatable({}, {__close = function()
   depth = depth - 1
   if depth == 0 then gathered = {} end
@@ -31,7 +34,7 @@ function panels.call()
   return ends
 end
 
--- The panels of x: (batch, length, in / count), whole where x is cut along its last dimension.
+-- Returns the panels of x: (batch, length, in / count), replicated along its last dimension.
 local function panels_of(x, cut, count)
   local batch, length, width = table.unpack(x.shape)
   local parts = x:reshape{batch, length, cut, count, width // (cut * count)}
@@ -45,7 +48,7 @@ local function panels_of(x, cut, count)
   return list
 end
 
--- x: (batch, length, in), w: (out, in), on one placement, as they lie; used: how w lies while it is used.
+-- Multiplies x: (batch, length, in) by w: (out, in), on one placement. used: w's SBP during the product.
 function panels.product(x, w, used, count)
   local width, out, cut, y = x.shape[3], w.shape[1], panels.least_common(layout.ways(x, 2), layout.ways(w, 1)), nil
   check.that(width % (cut * count) == 0, "rille.parallel: %d panels of a width of %d cut in %d; a multiple of %d would do", count,

@@ -1,15 +1,16 @@
--- pin.lua - where the input, the output and the parameters of a module lie while it is called.
+-- pin.lua - pins layouts of a module: the layouts of its input, output and parameters during a call.
 --
---   pin.of[m] = {placement = P, input = sbp, output = sbp, use = {weight = sbp}, panels = n, whole = true}   each may be missing
+--   pin.of[m] = {placement = P, input = sbp, output = sbp, use = {weight = sbp}, panels = n, whole = true}   all optional
 --
--- A rule that chooses layouts one operator at a time does not know what comes after a block. A pin says it:
--- the first argument comes as `input`, the result leaves as `output`, on `placement`; their gradients go back
--- to where the values came from, so that a move in the forward pass has its mirror image in the backward pass.
--- All other tensors that are given, masks and memory, in option tables too, come to `placement` as they lie.
--- While the module runs, a parameter that is in `use` lies as that says, and its gradient is what the call
--- makes it: it moves when it is deposited. A linear layer with
--- panels takes its operands bit by bit (panels.lua). whole: m is a model in stages, what its blocks share is moved
--- once a stage. Which pins there are decides rille.parallel; a layer knows of none.
+-- A planner that chooses layouts per operator does not know what follows a block; a pin does. The first argument is
+-- redistributed to `input`, and the result to `output`, on `placement`. Their gradients return to the layouts that the
+-- values came from, so each redistribution in the forward pass has its mirror image in the backward pass. All other
+-- tensor arguments (masks, cross-attention memory), also in option tables, are moved to `placement` with their SBP.
+--
+-- During the call, a parameter in `use` has the SBP given there; its gradient keeps the layout of the call and is
+-- redistributed when it is deposited. panels: a linear layer multiplies its operands panel by panel (panels.lua).
+-- whole: m is a model in pipeline stages, and values shared by blocks are moved once per stage. rille.parallel sets
+-- pins; layers know nothing of them.
 
 local rille = require "rille"
 local layout = require "rille.layout"
@@ -19,16 +20,18 @@ local panels = require "rille.nn.panels"
 
 local pin = {of = setmetatable({}, {__mode = "k"})}
 
--- Of how many mesh axes a layout speaks.
+-- Returns the number of mesh axes that an SBP has.
 local function axes_of(sbp)
   if type(sbp) == "table" then return #sbp end
   return select(2, sbp:gsub("order.*", ""):gsub(",", "")) + 1
 end
 
--- t on the placement (its own when nil) as sbp (whole ranks when nil and t must go elsewhere).
+-- Returns t on the placement (default: its own) as sbp. The default SBP is t's own; B if the numbers of mesh axes
+-- differ.
 local function laid(t, placement, sbp, move)
   if not layout.is_tensor(t) then return t end
-  -- On a mesh that the layout is not of, t is where the layer is not: its operators tell of both places.
+  -- If the mesh does not have the SBP's number of axes, t is on a wrong mesh: the layer's operators report both
+  -- placements.
   if not placement and axes_of(sbp) ~= #t.placement.shape then return t end
   placement = placement or t.placement
   if not sbp and placement == t.placement then return t end
@@ -39,7 +42,7 @@ end
 local function there_and_back(t, where) return t:_pin(where) end
 local function there(t, where) return layout.equal(t, where) and t or t:to_global(where) end
 
--- m:forward(...) while the fields of m hold what `use` says, however it ends.
+-- Calls m:forward(...) while fields of m have the layouts in `use`, and restores the fields, also after an error.
 local function with_used(m, p, ...)
   local kept = {}
   local undo <close> = setmetatable({}, {__close = function()
@@ -58,9 +61,10 @@ local function in_panels(m, p, x)
   return biased(panels.product(x, m.weight, p.use and p.use.weight or m.weight.sbp, p.panels), m.bias)
 end
 
--- ---- what a stage is given besides the stream ----
+-- ---- arguments of a stage besides the first ----
 
--- In a call of the whole model: tensor -> placement -> the tensor there, so that all blocks of a stage take one move.
+-- During a call of the whole model: tensor -> placement -> the tensor there, so that the blocks of a stage share one
+-- transfer.
 local moved
 
 local function whole_call()
@@ -69,19 +73,19 @@ local function whole_call()
   return setmetatable({}, {__close = function() moved = before end})
 end
 
--- t on the placement. A variable may be written between two blocks, so what was moved of it is not kept.
+-- Returns t on the placement. Copies of variables are not cached, because a variable may be written between two blocks.
 local function brought(t, placement)
   local known = moved and not t.is_leaf and (moved[t] or {})
   if known and known[placement] then return known[placement] end
   local there = laid(t, placement, nil, there_and_back)
-  if known and not rawequal(there, t) and there.requires_grad == t.requires_grad then -- not under no_grad alone
+  if known and not rawequal(there, t) and there.requires_grad == t.requires_grad then -- not for no_grad copies
     moved[t], known[placement] = known, there
   end
   return there
 end
 
--- v, a tensor or a table of such, on the placement; a table in which nothing lies elsewhere is itself. copies[table] is
--- what stands for it, {as = its copy, at_first = the same before the call}, or true while it is looked at.
+-- Returns v, a tensor or a table of tensors, on the placement. If no tensor of a table is elsewhere, the table itself
+-- is returned. copies[table]: {as = its copy, at_first = the copy before the call}, or true during the traversal.
 local function carried(v, placement, copies)
   if layout.is_tensor(v) then return brought(v, placement) end
   if type(v) ~= "table" or getmetatable(v) ~= nil then return v end
@@ -96,7 +100,7 @@ local function carried(v, placement, copies)
   return differs and as or v
 end
 
--- What was written to copies is written to the tables that were given; a copy that comes out is its table.
+-- Writes changes of copied tables back to the caller's tables, and replaces a returned copy by its original.
 local function put_back(copies, results)
   for own, c in pairs(copies) do
     for key in next, c.at_first do
@@ -113,7 +117,7 @@ end
 
 -- ---- the call ----
 
--- Calls m with what its pin says. around(f, ...) gives what f(...) gives: it is for the part in which parameters are used.
+-- Calls m with its pin. around(f, ...) returns f(...); it wraps the part of the call in which parameters are used.
 function pin.call(m, p, around, x, ...)
   local call <close> = panels.call()
   local whole <close> = p.whole and whole_call() or nil

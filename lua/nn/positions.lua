@@ -13,7 +13,7 @@ function Positions:init(length, d)
   self.weight = start.normal({length, d})
 end
 
--- at: where each entry of x stands, i64 (batch, n); 0, 1, 2... when nil.
+-- at: the position of each entry of x, i64 (batch, n); nil: 0, 1, 2...
 function Positions:forward(x, at)
   local n, length = x.shape[2], self.weight.shape[1]
   check.that(n <= length, "nn.Positions: %d positions are more than the %d there are", n, length)

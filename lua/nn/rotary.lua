@@ -1,24 +1,25 @@
--- rotary.lua - turning queries and keys by their position. Su et al. 2021.
+-- rotary.lua - rotary position embedding: rotates queries and keys by their position. Su et al. 2021.
 --
--- nn.rotary_tables gives the tables of rille.rotary: cos, sin of position * frequency, each (length, size / 2), where
--- frequency i is base^(-2i / size). Angles are computed in f64: at large positions f32 has no digits left for them.
--- nn.Rotary keeps the tables on each placement where they were wanted, of as many positions as were, so that a model's
--- blocks share them and a long context costs what is used of it; they are constants and no part of a model's state. Who sets
--- a field (base, scaling, size, length) gets tables of what it says at the next call. Of positions that are given, angles are
--- computed one by one.
+-- nn.rotary_tables returns the tables for rille.rotary: cos and sin of position * frequency, each (length, size / 2),
+-- with frequency i = base^(-2i / size). Angles are computed in f64, because f32 is too coarse for large positions.
+--
+-- nn.Rotary caches the tables per placement, for as many positions as were used so far. The blocks of a model share the
+-- tables, and a long context costs memory only for its used part. The tables are constants and not part of a model's
+-- state. If a field (base, scaling, size, length) changes, the next call computes new tables. For explicit positions,
+-- angles are computed directly.
 
 local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
 local trace = require "rille.trace"
 
--- How longer contexts change the frequencies: factor f(i-th frequency) by `type` (`rope_type` in config.json).
+-- Scalings of the frequencies for long contexts: factor f(i-th frequency), by `type` (`rope_type` in config.json).
 local scalings = {}
 
 function scalings.default() return 1 end
 function scalings.linear(o) return 1 / o.factor end
 
--- Llama 3: wavelengths that the trained length holds often stay, those longer than it are stretched, between is blended.
+-- Llama 3: keeps wavelengths much shorter than the trained length, stretches longer ones, and blends between.
 function scalings.llama3(o, frequency)
   local turns = o.original_max_position_embeddings * frequency / (2 * math.pi)
   local kept = (turns - o.low_freq_factor) / (o.high_freq_factor - o.low_freq_factor)
@@ -48,7 +49,7 @@ local function check_scaling(who, what, scaling)
   return kind
 end
 
--- {1, size / 2}, f64
+-- Returns the frequencies, f64 {1, size / 2}.
 local function frequencies(size, options)
   local list = {}
   local scaling = options.scaling or {rope_type = "default"}
@@ -80,7 +81,7 @@ end
 local Rotary = {}
 Rotary.__index, Rotary.__name = Rotary, "nn.Rotary"
 
-local LEAST <const> = 64 -- positions of a table
+local LEAST <const> = 64 -- minimum positions of a table
 
 local function check_fields(self)
   check.count("nn.Rotary", "the length", self.length)
@@ -96,7 +97,7 @@ local function copy_of(t)
   return copy
 end
 
--- Have two tables the same entries, or are both nil?
+-- Returns true if two tables have equal entries, or both are nil.
 local function same_entries(a, b)
   for key, v in pairs(a or {}) do
     if not b or b[key] ~= v then return false end
@@ -107,7 +108,7 @@ local function same_entries(a, b)
   return true
 end
 
--- Are the fields what they were when these tables were made?
+-- Returns true if the cached tables were made with the current fields.
 local function is_of(kept, self)
   local of = kept.of
   return of.base == self.base and of.size == self.size and of.length == self.length and same_entries(of.scaling, self.scaling)
@@ -118,12 +119,12 @@ local function new_tables(self, placement)
   local of = {base = self.base, size = self.size, length = self.length, scaling = self.scaling and copy_of(self.scaling)}
   local where = {base = of.base, scaling = of.scaling, placement = placement}
   return {placement = placement, length = 0, of = of, where = where, frequency = trace.outside(frequencies, of.size, where),
-    -- No column, and a row for each position there is: who looks one up that is not there is told.
+    -- A table without columns, one row per position: looking up a position beyond the length is an error.
     there = trace.outside(rille.zeros, {of.length, 0}, {dtype = "f64", placement = placement, sbp = layout.whole(placement)})}
 end
 
--- What is kept on a placement. Constants are made outside of a trace: a compiled step reads them as they are, also when
--- others have longer ones.
+-- Returns the cache of a placement. Constants are created outside a trace: a compiled step keeps its tables, even if
+-- another caller needs longer tables.
 function Rotary:on(placement)
   if trace.meets(self) then trace.follow(self, {"base", "size", "length", "scaling"}) end
   local place = #self.kept + 1
@@ -138,7 +139,7 @@ function Rotary:on(placement)
   return kept
 end
 
--- Of so many positions, or of all there are.
+-- Returns the tables for at least `positions` positions, at most self.length.
 function Rotary:tables(placement, positions)
   local kept = self:on(placement)
   positions = math.min(positions, self.length)
@@ -151,7 +152,7 @@ function Rotary:tables(placement, positions)
   return kept.cos, kept.sin
 end
 
--- q and k, each (batch, heads, n, size), turned by their places; at: i64 (batch, n), or nil for 0, 1, 2...
+-- Rotates q and k, each (batch, heads, n, size), by their positions. at: i64 (batch, n); nil: 0, 1, 2...
 function Rotary:turn(q, k, at)
   if not at then
     local cos, sin = self:tables(q.placement, q.shape[3])
@@ -168,7 +169,7 @@ function Rotary:turn(q, k, at)
   return turned(q), turned(k)
 end
 
--- By how much each position turns.
+-- Returns the settings that determine the rotation.
 function Rotary:settings() return {base = self.base, size = self.size, scaling = self.scaling} end
 
 local function new(length, size, options)

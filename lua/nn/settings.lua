@@ -1,7 +1,9 @@
--- settings.lua - what a module computes with besides its tensors: heads, strides, eps... Two modules of one class, the same
--- tensors and the same settings give the same results, up to what `free` names. Checkpoints keep them (lua/checkpoint.lua): a
--- field that a class gets later is nil where nobody asks for it, or older checkpoints are refused. What fields of a user's
--- class mean is not known: it names its settings itself, function Net:settings() return {window = self.window} end.
+-- settings.lua - the settings of a module: the values besides tensors that it computes with (heads, strides, eps...).
+--
+-- Two modules of one class with equal tensors and equal settings compute equal results, except for the settings in
+-- `free`. Checkpoints save settings (lua/checkpoint.lua). A field that is added to a class later must be nil by
+-- default, or older checkpoints are refused. The meaning of fields of a user's class is unknown, so the class names its
+-- settings: function Net:settings() return {window = self.window} end.
 
 local check = require "rille.check"
 local layout = require "rille.layout"
@@ -10,20 +12,20 @@ local trace = require "rille.trace"
 
 local settings = {}
 
-local made_of = setmetatable({}, {__mode = "k"}) -- module -> the names of the fields that it was made with
+local made_of = setmetatable({}, {__mode = "k"}) -- module -> names of the fields set by its constructor
 
 local list_fields -- below
 
--- A module is made: fields that it gets from now on are its user's.
+-- Records that a module's constructor has ended. Fields set later belong to the user.
 function settings.made(module, names)
   made_of[module] = {}
   reach.object(module, list_fields)
   for _, name in ipairs(names) do made_of[module][name] = true end
 end
 
-settings.nowhere = {training = true, theirs = true} -- fields that are no part of what a model computes with
+settings.nowhere = {training = true, theirs = true} -- fields that do not influence results
 
--- What may change from one run of a training to the next: what training alone depends on, and how far positions go.
+-- Settings that may change between runs of a training: they influence training only, or the maximum length.
 local free = {dropout = true, p = true, momentum = true, label_smoothing = true, length = true}
 
 local function is_plain(v)
@@ -31,7 +33,8 @@ local function is_plain(v)
   return kind == "number" or kind == "string" or kind == "boolean"
 end
 
--- A list of plain values as one: that of all of them, since a stride of 2 is one of {2, 2}, or a text; nil: it is none.
+-- Returns a list of plain values as one value: the common value, since a stride of 2 equals {2, 2}, or a text. Returns
+-- nil for any other table.
 local function as_one(t)
   local texts, same = {}, true
   for i, v in ipairs(t) do
@@ -47,23 +50,24 @@ end
 local function is_module(v) return made_of[v] ~= nil end
 settings.is_module = is_module
 
--- Fields of one of our modules that are none of its settings.
+-- Returns true for fields of Rille's modules that are no settings.
 local function is_other(t, key)
   return settings.nowhere[key] or free[key] or made_of[t] and not made_of[t][key]
 end
 
 local function nothing() return false end
 
--- Does it say its settings itself? Modules do, too, but for themselves.
+-- Returns true if v, not a module, has a settings function.
 local function speaks(v)
   return type(v) == "table" and getmetatable(v) ~= nil and not is_module(v) and type(v.settings) == "function"
 end
 settings.speaks = speaks
 
-local DEEPEST <const> = 4000 -- bytes of a path
+local DEEPEST <const> = 4000 -- maximum bytes of a path
 
--- A table of a module's, or what says its settings itself; modules within say their own. who: in whose name. left_out(t, key):
--- is it no setting? strange(name, v): it is none of what settings are made of.
+-- Reads the settings of a module's table, or of an object with a settings function, into out. Nested modules have their
+-- own settings and are skipped. who: prefix of messages. left_out(t, key): true if the field is no setting.
+-- strange(name, v): called for values of other types.
 local function read(t, path, who, seen, out, left_out, strange)
   check.that(#path < DEEPEST, "%s: '%s...' is nested too deep", who, path:sub(1, 60))
   if seen[t] then return end
@@ -85,28 +89,29 @@ local function read(t, path, who, seen, out, left_out, strange)
         who, name, check.shown(said))
       seen[v] = true
       read(said, name .. ".", who, seen, out, left_out, strange)
-      seen[v] = nil -- it may be there under other names
+      seen[v] = nil -- the object may occur again under another name
     else
       strange(name, v)
     end
   end
 end
 
--- {["how.stride"] = 2, eps = 1e-5}: numbers, texts and flags by the path of their field; members of lists count from 1.
+-- Returns {["how.stride"] = 2, eps = 1e-5}: numbers, strings and booleans by field path; list members count from 1.
 function settings.of(module)
   local out = {}
   read(module, "", module.__name, {}, out, is_other, nothing)
   return out
 end
 
--- The same of the member `name` of a module or a table, which speaks for itself.
+-- Returns the settings of the member `name` of a module or table; the member has a settings function.
 function settings.said(module, name)
   local out = {}
   read({[name] = module[name]}, "", module.__name or "a model", {}, out, nothing, nothing)
   return out
 end
 
--- The same of what a module's class names; nil: it names nothing. A field of that name which is no function is its user's.
+-- Returns the settings that a module's class names, in the form of settings.of(); nil if none. A field `settings` that
+-- is no function belongs to the user.
 function settings.named(module)
   local who, out, field = module.__name .. ":settings", {}, rawget(module, "settings")
   if field ~= nil and type(field) ~= "function" then return nil end
@@ -121,7 +126,8 @@ function settings.named(module)
   return out
 end
 
--- The class of Rille's by which a module computes, whatever others call theirs; nil: it is its user's.
+-- Returns the name of the class of Rille whose forward the module runs, also through a subclass; nil for a user's own
+-- forward.
 function settings.class_of(m)
   if not check.is_own(m.forward) or m.init and not check.is_own(m.init) then return nil end
   local class = getmetatable(m)
@@ -131,7 +137,7 @@ end
 
 -- ---- in compiled steps ----
 
--- Does the module compute with code of a class of Rille's, its own or one that it extends?
+-- Returns true if the module's class is, or extends, a class of Rille with a forward.
 local function extends_ours(m)
   local class = getmetatable(m)
   while class.__name ~= "nn.Module" do
@@ -141,16 +147,16 @@ local function extends_ours(m)
   return false
 end
 
--- A layer, or a tensor that is one's own and no result: one that learns, or a buffer.
+-- Returns true for a layer, and for a tensor that is a parameter, a leaf with gradient, or a buffer.
 local function is_part(v, kind)
   if not layout.is_tensor(v) then return type(v) == "table" and is_module(v) end
   return kind == "buffer" or v.is_leaf and (kind ~= nil or v.requires_grad)
 end
 
--- Does a module of ours that a step has met get what it may compute with, now that it has it: a bias?
+-- Returns true if a module of Rille that a step has traced receives a new part, such as a bias.
 function settings.grows(m, value) return trace.has_met(m) and is_part(value) and settings.class_of(m) ~= nil end
 
--- The fields by which a module of ours computes.
+-- Returns the names of the fields that one of Rille's modules computes with.
 local function fields_of(m)
   local names = {}
   for name in pairs(made_of[m]) do names[#names + 1] = name end
@@ -158,14 +164,14 @@ local function fields_of(m)
     if not made_of[m][name] and is_part(v) then names[#names + 1] = name end
   end
   local n = rawlen(m)
-  if n > 0 then names[#names + 1] = n + 1 end -- where a list ends
+  if n > 0 then names[#names + 1] = n + 1 end -- the end of a list
   return names
 end
 
--- Is m a module of a user's class?
+-- Returns true if m is a module of a user's class.
 function trace.is_users(m) return is_module(m) and settings.class_of(m) == nil end
 
--- Lists what compiled steps follow of m, for lua/reach.lua.
+-- Lists the fields of m that compiled steps follow, for lua/reach.lua.
 function list_fields(m, note, visit)
   for _, key in ipairs(fields_of(m)) do note(m, key) end
   note(m, "forward")
@@ -178,8 +184,8 @@ function list_fields(m, note, visit)
   visit_members(m, {})
 end
 
--- A module is called: the step that is being traced, if there is one, is traced again once the module computes with something
--- else. Modes are followed apart.
+-- Called for each module call during tracing. Follows the module's fields: the step is retraced once they change.
+-- Training modes are followed separately.
 function settings.follow(m)
   if not made_of[m] or not trace.meets(m) then return end
   if extends_ours(m) then trace.follow(m, fields_of(m)) end

@@ -1,12 +1,12 @@
--- stacked.lua - linear layers of one input as one product, under rille.autocast.
+-- stacked.lua - computes several linear layers of one input as one product, under rille.autocast.
 --
--- Of wide layers one product is faster than several: the input is read once, and so is its gradient written. Their weights
--- are copied to 16 bits each time anyway; here they are stacked on the way, in one pass. What is learned stays with the
--- layers, whose gradients are windows of one product's result.
+-- For wide layers, one product is faster than several: the input is read once, and its gradient is written once.
+-- Autocast copies the weights to 16 bits anyway; here the same copy stacks the weights. The parameters stay with the
+-- layers, and their gradients are slices of one product's result.
 --
--- A weight (out, in) that is cut by rows over n ranks is (n, out / n, in); stacked along the second dimension, and made
--- (layers * out, in) again, each rank has what it had: its rows of the first layer, of the second... So nothing moves,
--- however the layers lie, if only they lie alike.
+-- A weight (out, in) sharded by rows over n ranks is viewed as (n, out / n, in). Stacked along the second dimension,
+-- and viewed as (layers * out, in) again, each rank holds its rows of the first layer, then of the second, and so on.
+-- So stacking moves no data between ranks, as long as the layers have equal layouts.
 
 local rille = require "rille"
 local layout = require "rille.layout"
@@ -16,14 +16,14 @@ local stacked = {}
 
 local function equal_shapes(a, b) return table.concat(a.shape, ",") == table.concat(b.shape, ",") end
 
--- Are a and b both missing, or alike but for their values?
+-- Returns true if a and b are both missing, or have equal shapes and layouts.
 local function alike(a, b)
   if not a or not b then return a == b end
   return a.dtype == "f32" and b.dtype == "f32" and equal_shapes(a, b) and layout.equal(a, b)
 end
 
--- A planner could not cut by rows what is stacked before it knows over how many ranks. An input of another width a layer
--- refuses in its own words.
+-- Returns true if the layers can be stacked. While a planner still chooses layouts, stacking would prevent sharding by
+-- rows. An input of a wrong width is left to the layer's own error.
 local function fits(x, layers, dtype)
   local first = layers[1]
   if not dtype or select(2, rille._tracing()) or x.dtype ~= "f32" and x.dtype ~= dtype then return false end
@@ -35,7 +35,7 @@ local function fits(x, layers, dtype)
   return first.weight.shape[1] % layout.ways(first.weight, 0) == 0
 end
 
--- What the layers have under that name, as one tensor of 16 bits.
+-- Returns the layers' tensors of that name as one 16-bit tensor.
 local function stack(layers, name, cuts, dtype)
   local parts, shape = {}, layers[1][name].shape
   for i, m in ipairs(layers) do parts[i] = m[name]:reshape{cuts, shape[1] // cuts, table.unpack(shape, 2)} end
@@ -52,7 +52,8 @@ local function products(x, layers, dtype)
   return out
 end
 
--- x: (batch, length, in). What each of the layers gives, (batch, length, out); nil: they are not to be stacked.
+-- Returns the result of each layer, (batch, length, out), for x: (batch, length, in); nil if the layers cannot be
+-- stacked.
 function stacked.products(x, layers)
   local dtype = rille._autocast()
   return fits(x, layers, dtype) and Linear.__at_once(layers, products, x, layers, dtype) or nil

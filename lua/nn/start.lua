@@ -1,7 +1,7 @@
--- start.lua - the values parameters start with.
+-- start.lua - initial values of parameters.
 --
--- Random ones are drawn with rille.rand and rille.randn, so they depend on the
--- seed and the position in the whole tensor, never on where it lies.
+-- Random values come from rille.rand and rille.randn, so they depend on the seed and the position in the global tensor,
+-- never on the layout.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -9,7 +9,7 @@ local layout = require "rille.layout"
 
 local start = {}
 
--- A leaf with t's value, that gradients are computed for.
+-- Returns a leaf with t's value that requires a gradient.
 function start.parameter(t)
   check.that(layout.is_tensor(t), "nn.Parameter takes a tensor, not %s", check.shown(t))
   local p = t:detach()
@@ -17,7 +17,7 @@ function start.parameter(t)
   return p
 end
 
--- Uniform in [-bound, bound).
+-- Returns a parameter with uniform values in [-bound, bound).
 function start.uniform(shape, bound)
   return start.parameter(rille.rand(shape) * (2 * bound) - bound)
 end
@@ -30,7 +30,8 @@ function start.full(shape, value)
   return rille.full(shape, value, {requires_grad = true})
 end
 
--- What PyTorch's Linear and Conv start with: He et al. 2015 with a = sqrt(5), which is 1 / sqrt(fan_in).
+-- Returns a parameter initialised as in PyTorch's Linear and Conv: He et al. 2015 with a = sqrt(5), so bound = 1 /
+-- sqrt(fan_in).
 function start.fan_in(shape, fan_in)
   return start.uniform(shape, 1 / math.sqrt(fan_in))
 end

@@ -1,4 +1,4 @@
--- transformer.lua - one block of a transformer, normalising first (Xiong et al. 2020):
+-- transformer.lua - a transformer block with pre-normalisation (Xiong et al. 2020):
 --
 --   x = x + dropout(attention(norm1(x)))
 --   x = x + dropout(fc2(gelu(fc1(norm2(x)))))
@@ -12,7 +12,7 @@ local MultiheadAttention = require "rille.nn.attention"
 
 local TransformerBlock = Module:extend("nn.TransformerBlock")
 
--- approximate, eps: of the GELU and of the norms.
+-- approximate: of the GELU; eps: of the norms.
 function TransformerBlock:init(d, heads, options)
   check.count("nn.TransformerBlock", "d", d)
   options = check.options("nn.TransformerBlock", options, {hidden = 4 * d, is_causal = true, dropout = 0,

@@ -3,7 +3,7 @@
 --   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
 --   p = p - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 --
--- Weight decay: Adam adds weight_decay p to g; AdamW takes lr weight_decay p from p beside the step.
+-- Weight decay: Adam adds weight_decay p to g; AdamW subtracts lr weight_decay p from p separately.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -22,7 +22,7 @@ end
 
 local function slots() return {"m", "v"} end
 
--- An optimiser of this name. decoupled: weights decay beside the step.
+-- Returns an optimiser class of this name. decoupled: weight decay as in AdamW.
 local function kind(name, weight_decay, decoupled)
   local function update(opt, p, g, slot, lr, step)
     rille._update("adamw", {p, slot.m, slot.v, g, lr, step}, {beta1 = opt.betas[1], beta2 = opt.betas[2], eps = opt.eps,

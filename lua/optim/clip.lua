@@ -1,17 +1,16 @@
--- clip.lua - keeps the norm of all gradients together at or below a limit. Pascanu, Mikolov & Bengio 2013.
+-- clip.lua - scales all gradients so that their joint norm is at most a limit. Pascanu, Mikolov & Bengio 2013.
 --
--- Gradients may lie on several placements and in any layout. Each takes the layout
--- of its optimiser's state first (a partial one is summed once); every placement adds
--- up the squares it has, the sums meet on the first one, and the factor goes back. The
--- products with it are never in memory when only an optimiser reads them: its update
--- takes gradient and factor. Else they are written over the gradients, if nobody else has
--- these: so handles are given back here as soon as they were used, not when Lua collects.
+-- Gradients may have any placements and layouts. First each gradient takes the layout of its optimiser's state, which
+-- completes a pending reduction once. Each placement sums its squares, the sums are added on the first placement, and
+-- the factor is sent back. If only an optimiser reads the scaled gradients, they are never stored: the update reads
+-- gradient and factor. Otherwise they overwrite the gradients, provided no other handle exists. For that reason handles
+-- are closed here right after use instead of waiting for Lua's garbage collector.
 
 local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
 
--- The gradient of p as its optimiser's state lies; nil: it has none.
+-- Returns the gradient of p in the layout of its optimiser's state; nil if there is none.
 local function gradient_of(p)
   local g, state = p.grad, layout.of_state(p)
   if not g or layout.equal(g, state) then return g end
@@ -19,7 +18,7 @@ local function gradient_of(p)
   return elsewhere:to_global(state)
 end
 
--- Parameters with gradients by placement: {{placement =, params =, grads =}, ...} in order of appearance.
+-- Groups the parameters with gradients by placement: {{placement =, params =, grads =}, ...}, in order of appearance.
 local function by_placement(params)
   local groups = {}
   local function group_of(placement)
@@ -40,7 +39,7 @@ local function by_placement(params)
   return groups
 end
 
--- The sum of two numbers that nobody else holds; the first may be none yet.
+-- Adds two scalars and closes their handles; total may be nil.
 local function joined(total, part)
   if not total then return part end
   local a <close> = total
@@ -54,20 +53,20 @@ local function square_sum(grads)
   return total
 end
 
--- A number that nobody else holds, whole on each device of placement.
+-- Replicates a scalar on each device of placement and closes its handle.
 local function whole_on(t, placement)
   local here <close> = t
   return here:to_global{placement = placement, sbp = layout.whole(placement)}
 end
 
--- What gradients are multiplied with.
+-- Returns the factor for the gradients.
 local function factor_of(norm, max)
   local least <close> = norm + 1e-6
   local most <close> = max / least
   return most:minimum(1)
 end
 
--- Cuts the gradients of params so that their norm is at most max; gives the norm they had, a tensor.
+-- Scales the gradients of params so that their norm is at most max. Returns the norm before scaling, a tensor.
 return function(params, max)
   check.parameters("optim.clip_grad_norm", params)
   for i, p in ipairs(params) do

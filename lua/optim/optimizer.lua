@@ -1,22 +1,23 @@
--- optimizer.lua - what all optimisers share: parameters, their state, the learning rate, the counts of steps.
+-- optimizer.lua - common parts of all optimisers: parameters, state, learning rate, step counts.
 --
 -- A kind of optimiser is a table:
---   name, options   its defaults; each becomes a field, so opt.lr = 0.01 is what the next step uses. Compiled steps follow:
---                   lr is a live number, and where another is no longer what they were traced with, they are traced again
---   check(o)        complains about options that make no sense
---   slots(o)        names of the tensors it keeps for each parameter, like the parameter, zero at the start
---   every           names of all that it keeps with any options
+--   name, options   default options; each becomes a field, and opt.lr = 0.01 takes effect at the next step. In compiled
+--                   steps lr is a live number; a change of another option causes a retrace
+--   check(o)        fails if options are invalid
+--   slots(o)        names of the state tensors per parameter, shaped like the parameter, initially zero
+--   every           names of all state tensors that any options can require
 --   update(o, p, g, slot, lr, step)   records the update of one parameter; step: the number of this update, from 1
 --
--- Parameters are a list, or a list of groups {params =, lr =, weight_decay = ...}: what a group does not say, the
--- optimiser says; opt.groups[1].lr = 0.01 is set like opt.lr. o is a group. Which parameters there are is settled when an
--- optimiser is made: state and checkpoints count through them.
+-- Parameters are a list, or a list of groups {params =, lr =, weight_decay = ...}. Options that a group lacks are taken
+-- from the optimiser; opt.groups[1].lr = 0.01 is set like opt.lr. `o` above is a group. The parameters are fixed when
+-- an optimiser is created, because state and checkpoints number them.
 --
--- Each parameter counts its own updates, as in PyTorch: a step in which it has no gradient is none. opt.steps counts the calls
--- of step(); setting it sets the count of every parameter, too.
+-- Each parameter counts its own updates, as in PyTorch: a step in which the parameter has no gradient does not count.
+-- opt.steps counts calls of step(); setting opt.steps sets the counts of all parameters, too.
 --
--- State lies as the parameter does, or as rille.parallel said (layout.of_state). Inside a trace nothing runs; there lr
--- and the counts are live numbers, asked before each call of the compiled step, so a schedule does not recompile.
+-- State has the layout of its parameter, or the layout that rille.parallel set (layout.of_state). In a trace, lr and
+-- counts are live numbers that are read before each call of the compiled step, so a learning rate schedule causes no
+-- recompilation.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -38,9 +39,9 @@ local function check_parameters(name, params, seen)
   end
 end
 
-local complete_all -- below: makes what slots lack
+local complete_all -- defined below: creates missing state tensors
 
--- A value of an option that nobody else has: of a list, which may be edited in place, a copy.
+-- Returns a value of an option that is safe to keep: a list is copied, because the caller may edit it.
 local function own_value(v)
   if type(v) ~= "table" or getmetatable(v) ~= nil then return v end
   local copy = {}
@@ -48,13 +49,13 @@ local function own_value(v)
   return copy
 end
 
--- Sets an option of opt or of a group, which are in its field `own`. It may want state.
+-- Sets an option of opt or of a group, in the field `own`. The option may require new state tensors.
 local function set(opt, own, name, value)
   rawset(own, name, own_value(value))
   if name ~= "lr" then complete_all(opt) end
 end
 
--- A list of an optimiser's parameters or groups, which cannot be written; what: what it is made of.
+-- Returns a read-only list of an optimiser's parameters or groups. what: "parameters" or "groups", for messages.
 local function settled(kind, what, values)
   return setmetatable({}, {__index = values, __len = function() return #values end,
     __pairs = function() return function(_, k) return next(values, k) end end,
@@ -62,7 +63,7 @@ local function settled(kind, what, values)
     __newindex = function() check.fail("%s: which %s there are is settled when it is made; make another for others", kind.name, what) end})
 end
 
--- Of an optimiser or of a group.
+-- Returns an optimiser or a group as text.
 local function text_of(opt)
   local text = {}
   for _, name in ipairs(check.sorted_keys(opt.kind.options)) do
@@ -73,7 +74,7 @@ local function text_of(opt)
   return ("%s(%d parameters, %s)"):format(opt.kind.name, #opt.params, table.concat(text, ", "))
 end
 
--- {params =, ...} as a group of opt: a table that has its own options and opt's for the rest.
+-- Returns a group of opt from {params =, ...}: a table with its own options, and opt's for the rest.
 local function group_of(opt, given)
   local kind, own = opt.kind, setmetatable({}, {__index = opt.own})
   for name, value in pairs(given) do
@@ -97,7 +98,7 @@ local function group_of(opt, given)
   return group
 end
 
--- A list of parameters is one group; a list of tables is a list of groups.
+-- Converts a list of parameters (one group), or a list of group tables, to groups.
 local function groups_of(opt, given)
   local name, groups, seen = opt.kind.name, {}, {}
   check.parameters(name, given)
@@ -111,12 +112,12 @@ local function groups_of(opt, given)
   return groups
 end
 
--- Small steps are lost in 16 bits: state is kept in 32 at least.
+-- Returns the dtype of state. State has at least 32 bits, because small updates would be lost in 16 bits.
 local function slot_dtype(p)
   return (p.dtype == "bf16" or p.dtype == "f16") and "f32" or p.dtype
 end
 
--- Calls visit(i, group, p) for every parameter, counted through all groups.
+-- Calls visit(i, group, p) for every parameter; i counts through all groups.
 local function each(opt, visit)
   local n = 0
   for _, group in ipairs(opt.groups) do
@@ -132,7 +133,7 @@ local function new_state(p)
   return trace.outside(rille.zeros, p.shape, {placement = how.placement, sbp = how.sbp, dtype = slot_dtype(p)})
 end
 
--- Makes what a parameter's slot lacks: all of it at first, and later what an option wants that was set since.
+-- Creates the missing state tensors of a parameter: all tensors at first, later the tensors for a changed option.
 local function complete(slot, group, p)
   for _, name in ipairs(group.kind.slots(group)) do slot[name] = slot[name] or new_state(p) end
 end
@@ -144,7 +145,7 @@ function complete_all(opt)
   end)
 end
 
--- A parameter may have been laid out anew or cast since: its state follows.
+-- Adapts state to its parameter, whose layout or dtype may have changed.
 local function follow(slot, p)
   local how, dtype = layout.of_state(p), slot_dtype(p)
   for name, t in pairs(slot) do
@@ -155,12 +156,12 @@ local function follow(slot, p)
   end
 end
 
--- The user sets opt.lr and other options, or a group's, between steps.
+-- Returns the learning rate of a group; the user may set lr between steps.
 local function rate(group)
   return check.number(group.kind.name, "lr", group.lr, 0)
 end
 
--- Each group's learning rate, as an operand.
+-- Returns the learning rate of each group, as an operand of the update.
 local function rates_of(opt)
   local rates, tracing = {}, rille._tracing()
   for _, group in ipairs(opt.groups) do
@@ -171,12 +172,12 @@ local function rates_of(opt)
   return rates
 end
 
--- The number of the step that is being recorded (from 1), as an operand. counter: {steps = number of those before}.
+-- Returns the number of the step being recorded (from 1), as an operand. counter: {steps = number of earlier steps}.
 local function next_step(counter)
   return rille._tracing() and rille._counter(counter, "steps") or counter.steps + 1
 end
 
--- A step that is compiled with a zero of its own has parameters of no recipe that says another.
+-- Checks that the ZeRO level of a compiled step does not contradict the recipe of a parameter.
 local function check_zero(opt)
   local zero, line = rille._graph_zero()
   if zero == 0 then return end
@@ -206,13 +207,13 @@ function methods:step()
   end)
 end
 
--- State lies and is as its parameters are, also before the next step.
+-- Adapts all state to its parameters immediately, without waiting for the next step.
 function methods:__follow()
   each(self, function(i, _, p) follow(self.slots[i], p) end)
 end
 
--- For rille.checkpoint: each parameter has the state that wanted(i, p, name) says, i counted through all groups, zero where
--- it is new. Gives what puts back the state that was there.
+-- For rille.checkpoint: gives each parameter the state that wanted(i, p, name) selects; new state is zero. i counts
+-- through all groups. Returns a function that restores the previous state.
 function methods:__reslot(wanted)
   local was = {}
   each(self, function(i, group, p)
@@ -234,14 +235,14 @@ function methods:zero_grad()
   for _, p in ipairs(self.params) do p.grad = nil end
 end
 
--- Sets the number of calls of step(), and of each parameter's updates (counts; nil: the same).
+-- Sets the number of calls of step(), and the number of updates of each parameter (counts; nil: equal to steps).
 function methods:__count(steps, counts)
   self.inside.steps = steps
   for i, counter in ipairs(self.counts) do counter.steps = counts and counts[i] or steps end
 end
 
--- The state as named tensors: "0.m" is slot m of the first parameter and "0.steps" the number of its updates; "steps" is the
--- number of calls of step().
+-- Returns the state as named tensors: "0.m" is slot m of the first parameter, "0.steps" its number of updates, "steps"
+-- the number of calls of step().
 function methods:state_dict()
   local state = {steps = rille.tensor(self.steps, {dtype = "i64"})}
   for i, slot in ipairs(self.slots) do
@@ -251,7 +252,8 @@ function methods:state_dict()
   return state
 end
 
--- Of the same parameters. All or nothing. A state without counts of its parameters (of an older Rille) has one for all.
+-- Loads the state of the same parameters; changes nothing if a name or shape does not match. Older states without
+-- counts per parameter use `steps` for all.
 function methods:load_state_dict(state)
   local who, list = self.kind.name .. ":load_state_dict", {}
   check.that(type(state) == "table", "%s takes a table of tensors, not %s", who, check.shown(state))
@@ -291,7 +293,7 @@ local function set_option(opt, name, value)
   end
 end
 
--- For rille.snapshot: what puts the options and the counts of steps back; tensors are the core's to keep.
+-- For rille.snapshot: returns a function that restores the options and step counts. The core restores tensors.
 local function keep(opt)
   local was, steps, counts, had = {}, opt.steps, {}, {}
   for i, slot in ipairs(opt.slots) do
@@ -308,13 +310,13 @@ local function keep(opt)
     for g = 0, #opt.groups do
       for name in pairs(opt.kind.options) do set(opt, (opt.groups[g] or opt).own, name, was[g][name]) end
     end
-    for i, slot in ipairs(opt.slots) do -- what an option that was set since wanted
+    for i, slot in ipairs(opt.slots) do -- removes state that an option set later required
       for name in pairs(slot) do slot[name] = had[i][name] and slot[name] or nil end
     end
   end
 end
 
--- Of options that compiled steps have as they were traced: all but the learning rate.
+-- Returns the names of options whose change causes a retrace: all but the learning rate.
 local function constant_of(options)
   local names = {}
   for name in pairs(options) do
@@ -332,7 +334,7 @@ local function list_options(opt, note)
   end
 end
 
--- The constructor of a kind: optim.SGD(params, options).
+-- Returns the constructor of a kind: optim.SGD(params, options).
 return function(kind)
   kind.constant = constant_of(kind.options)
   return function(params, given)
@@ -344,7 +346,7 @@ return function(kind)
     inside.groups = settled(kind, "groups", groups_of(opt, params))
     check.number(kind.name, "lr", opt.lr, 0)
     kind.check(opt)
-    local all, learns = {}, false -- frozen parameters have a place, and are updated once they are frozen no more
+    local all, learns = {}, false -- frozen parameters are included, for when they are unfrozen
     each(opt, function(i, _, p) all[i], inside.counts[i], learns = p, {steps = 0}, learns or p.requires_grad end)
     check.that(learns, "%s: no parameter requires a gradient: p:requires_grad_(true) makes p learn", kind.name)
     inside.params = settled(kind, "parameters", all)

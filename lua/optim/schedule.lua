@@ -1,16 +1,16 @@
--- schedule.lua - the learning rate as a function of the step, counted from 0.
+-- schedule.lua - the learning rate as a function of the step, from 0.
 --
 --   local lr = optim.cosine{lr = 1e-3, min_lr = 1e-4, warmup = 50, steps = 1000}
 --   opt.lr = lr(step)
 --
--- While t < warmup it is lr (t + 1) / warmup; then it falls from lr to min_lr,
--- which it is from `steps` on. A constant one stays at lr.
+-- For t < warmup the rate is lr (t + 1) / warmup. Then it falls from lr to min_lr, which it has from `steps` on. A
+-- constant schedule stays at lr.
 
 local check = require "rille.check"
 
 local schedule = {}
 
--- Warm-up and then after(o, t), as a function of the step.
+-- Returns a function of the step: warm-up, then after(o, t).
 local function make(name, known, after)
   return function(given)
     local o = check.options(name, given, known)
@@ -28,7 +28,7 @@ local function make(name, known, after)
   end
 end
 
--- fall(u): how much of lr - min_lr is left at the share u of the way, 1 at u = 0, 0 at u = 1.
+-- fall(u): remaining fraction of lr - min_lr at progress u; 1 at u = 0, 0 at u = 1.
 local function falling(name, fall)
   return make(name, {lr = check.none, min_lr = 0, warmup = 0, steps = check.none}, function(o, t)
     if t >= o.steps then return o.min_lr end

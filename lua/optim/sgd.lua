@@ -16,11 +16,11 @@ function sgd.check(opt)
 end
 
 function sgd.slots(opt)
-  return math.type(opt.momentum) and opt.momentum > 0 and {"m"} or {} -- what is no number is told at the next step
+  return math.type(opt.momentum) and opt.momentum > 0 and {"m"} or {} -- other types are reported at the next step
 end
 
 function sgd.update(opt, p, g, slot, lr)
-  rille._update("sgd", {p, opt.momentum > 0 and slot.m or nil, g, lr}, -- momentum that is off leaves what it had
+  rille._update("sgd", {p, opt.momentum > 0 and slot.m or nil, g, lr}, -- without momentum, m is unchanged
     {momentum = opt.momentum, weight_decay = opt.weight_decay, nesterov = opt.nesterov})
 end
 

@@ -1,24 +1,26 @@
--- axes.lua - what a mesh axis cuts, by the part it plays in a recipe: the whole knowledge of tensor parallelism.
+-- axes.lua - the sharding rules of tensor parallelism: what a mesh axis shards, by the role of the axis in a recipe.
 --
--- Columns are activations (batch, length, width) and parameters ({out, in}), as they lie and, where another layout is
--- written behind a slash, as they lie while a layer uses them. What a table does not say is B.
+-- The columns of the table `cuts` are activations (batch, length, width) and parameters ({out, in}). For a parameter,
+-- the SBP after a slash is its SBP while a layer uses it. Entries missing from the table are B.
 --
---   stream    between blocks, where what layers give is added up       norm     what a norm takes
---   inner     what column layers take (a norm's result)                wide     what column layers give: heads, hidden
---   row_in    what row layers take                                     logits, ids, labels
+--   stream    between blocks (residual stream)                         norm     input of a norm
+--   inner     input of column layers (a norm's result)                 wide     output of column layers: heads, hidden
+--   row_in    input of row layers                                      logits, ids, labels
 --   column    weights of q, k, v, fc1, gate, up, the head, and embeddings      column_bias
 --   row       weights of out and fc2                                row_bias       norm_weight   positions
 --
--- data        the batch is cut, weights are whole.
--- tensor      Megatron's 1D (Shoeybi et al. 2019); `sequence`: the stream is cut along the length (Korthikanti et al. 2022).
--- rows, columns   2D (Xu & You 2021), output-stationary in column layers, input-stationary in row layers: a weight is
---             gathered over `rows`, what a layer takes or gives is gathered or summed over `columns`.
--- i, j, k     3D (Bian et al. 2021): column layers gather their input over j and their weight over i and sum over k, row
---             layers have j and k exchanged. Norms sum their rows' statistics over k. A weight's input is cut by k (or j)
---             first and by i within: that is an order. Experts are dealt over j and k, and take the rows of i.
+-- Roles:
+-- data        shards the batch; weights are replicated.
+-- tensor      Megatron's 1D (Shoeybi et al. 2019). sequence: also shards the stream by length (Korthikanti et al. 2022).
+-- rows, columns   2D (Xu & You 2021): output-stationary in column layers, input-stationary in row layers. A weight is
+--             gathered over `rows`; a layer's input is gathered, or its output reduced, over `columns`.
+-- i, j, k     3D (Bian et al. 2021): column layers gather their input over j and their weight over i, and reduce over k. Row
+--             layers exchange j and k. Norms reduce their rows' statistics over k. A weight's input axis is sharded by k
+--             (or j) first and then by i, which requires an SBP order. Experts are sharded over j and k; the rows of
+--             tokens are sharded over i.
 --
--- 2.5D is 2D with one more data axis. The order in which axes cut one dimension is that of `order`, for parameters its
--- reverse, so that what is gathered over one axis is one block.
+-- 2.5D is 2D with one more data axis. If several mesh axes shard one dimension, `order` determines their order; for
+-- parameters, its reverse. So the result of a gather over one axis is contiguous.
 
 local check = require "rille.check"
 
@@ -49,7 +51,7 @@ local cuts = {
 local is_parameter = {column = true, column_bias = true, row = true, row_bias = true, norm_weight = true, positions = true,
   experts = true, whole = true}
 
--- Mesh axes (from 0) in the order in which they cut; nil where that is mesh order.
+-- Returns the mesh axes (from 0) in the order in which they shard a dimension; nil for mesh order.
 local function cutting_order(parts, reverse)
   local rank, list, plain = {}, {}, true
   for i, name in ipairs(axes.order) do rank[name] = i end
@@ -63,7 +65,7 @@ local function cutting_order(parts, reverse)
   return not plain and list or nil
 end
 
--- Text of a layout from its entries, with an order where two axes cut one dimension otherwise than mesh order has it.
+-- Returns an SBP as text. An order is appended if two axes shard one dimension in another order than the mesh's.
 local function text_of(entries, order)
   if #entries == 1 then return entries[1] end
   local text, last, matters = "(" .. table.concat(entries, ", ") .. ")", {}, false
@@ -77,8 +79,8 @@ local function text_of(entries, order)
   return matters and ("%s order (%s)"):format(text, table.concat(order, ", ")) or text
 end
 
--- parts: for each mesh axis the part it plays, or "none". The layout of what a column of the table names, as text; used:
--- as it lies in use; zero: also cut along dimension 0 by the data axes, after all others.
+-- Returns, as text, the SBP for a column of the table. parts: the role of each mesh axis, or "none". used: the SBP
+-- while a layer uses the parameter. zero: data axes also shard dimension 0, after all other axes.
 function axes.layout(parts, what, used, zero)
   local entries = {}
   for a, part in ipairs(parts) do
@@ -89,7 +91,7 @@ function axes.layout(parts, what, used, zero)
   return text_of(entries, cutting_order(parts, is_parameter[what] or false))
 end
 
--- The product of the sizes of the axes that cut heads.
+-- Returns the number of ranks over which `dimension` (such as heads) is sharded.
 function axes.ways(parts, shape, what, dimension)
   local n = 1
   for a, part in ipairs(parts) do
@@ -98,7 +100,7 @@ function axes.ways(parts, shape, what, dimension)
   return n
 end
 
--- ---- which axis plays which part ----
+-- ---- roles of mesh axes ----
 
 local function list_of(v) return type(v) == "table" and v or {v} end
 
@@ -119,7 +121,8 @@ local function tensor_parts(recipe)
   return list, recipe.sequence and {"sequence"} or parts, method
 end
 
--- Two axes of 2.5D are alike; as many ranks as these have would do so.
+-- Checks that the first two axes of 2.5D have equal sizes. The message lists fitting meshes with the same number of
+-- ranks.
 local function check_square(a, b, depth)
   if a == b then return end
   local n, fit = a * b * depth, {}
@@ -130,7 +133,7 @@ local function check_square(a, b, depth)
     a, b, n, table.concat(fit, ", "))
 end
 
--- For each axis of a mesh of this shape, the part it plays.
+-- Returns the role of each axis of a mesh of this shape.
 function axes.parts(recipe, shape)
   local parts = {}
   for a = 1, #shape do parts[a] = "none" end

@@ -1,13 +1,14 @@
--- classes.lua - which layers of which class are column layers, row layers, norms; what must divide.
+-- classes.lua - the roles of layers in known classes: column layers, row layers, norms, and sizes that sharding must
+-- divide.
 --
--- This is all that recipes know of layers, and layers know nothing of recipes. A class that is not here stays whole.
+-- Recipes know layers only through this file, and layers do not know recipes. Layers of other classes are replicated.
 
 local rille = require "rille"
 local nn = rille.nn
 
--- columns, rows: Linear layers; norms: what stands before column layers; experts: parameters cut by expert; block, images:
--- it gives a stream of tokens, or images, of which the batch alone is cut; counts: {name of a field, what to call it}, which
--- the ways heads are cut must divide.
+-- columns, rows: Linear layers. norms: norms before column layers. experts: parameters sharded by expert. block: the
+-- result is a stream of tokens; images: the result is images, sharded by batch only. counts: {field, its name in
+-- messages}; the field must be divisible by the number of ranks over which heads are sharded.
 local classes = {
   [nn.MultiheadAttention] = {columns = {"q_proj", "k_proj", "v_proj"}, rows = {"out_proj"},
     counts = {{"heads", "heads"}, {"kv_heads", "heads of keys and values (kv_heads)"}}},
@@ -16,7 +17,7 @@ local classes = {
   [nn.MixtureOfExperts] = {experts = {"up", "down", "up_scale", "down_scale"}}, -- scales: of nn.Int8Experts
 }
 
--- Parts of models, by the names of their classes, so that a model that is not used is not loaded.
+-- Classes of models, by name, so that unused models are not loaded.
 local by_name = {
   ["models.llama.Block"] = {norms = {"norm1", "norm2"}, block = true},
   ["models.moe.Block"] = {norms = {"norm1", "norm2"}, block = true},
@@ -26,7 +27,7 @@ local by_name = {
   ["models.llama"] = {tables = {"embed_tokens"}, norms = {"norm"}, heads = {"lm_head"}},
 }
 
--- Of a module's class or the nearest one above it; nil: it stays whole.
+-- Returns the roles of a module's class or of its nearest known base class; nil: replicated.
 return function(module)
   local class = getmetatable(module)
   while type(class) == "table" do

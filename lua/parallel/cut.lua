@@ -1,27 +1,30 @@
--- cut.lua - where a list of blocks is cut into stages of a pipeline, so that a batch takes the least time.
+-- cut.lua - divides a list of blocks into pipeline stages so that a batch takes the least time.
 --
--- Stages are dealt to devices: one each, round them again and again (interleaved), or there and back (zb-v, v-half, v-min). A micro-batch
--- takes load[d] on device d: its stages' blocks' costs, and the hops that bring it there. A batch of m takes the most, of all
--- devices, of
+-- Stages are assigned to devices in one of three ways: one stage per device; round-robin (interleaved); or folded, to
+-- the last device and back (zb-v, v-half, v-min). load[d] is the time of a micro-batch on device d: the cost of its
+-- stages' blocks and of the hops into them. The time of a batch of m micro-batches is the maximum over the devices of
 --   before[d] + m load[d] + after[d]
--- where a micro-batch is so long on the stages before the device's first one, and behind its last. With a stage each that is
--- sum of t + (m - 1) max of t; interleaved, of equal stages, m v + p - 1 of them.
+-- before[d] is a micro-batch's time on the stages before the device's first stage, after[d] its time on the stages
+-- after the device's last stage. With one stage per device the batch time is sum of t + (m - 1) max of t. Interleaved,
+-- with v equal stages on each of p devices, it is m v + p - 1 stage times.
 --
--- The schedule says of how many micro-batches a stage keeps activations: 1F1B of as many as there are stages from it on, GPipe of all,
--- those that leave weight gradients for later of p, or 2p - 1 (actors/plan/outline/stage.c). Of those that are searched for (actors/plan/sim/schedule_search.c)
--- it says how many a device keeps of all its stages: here each counts as one of its largest stage.
+-- The schedule determines for how many micro-batches a stage keeps activations. 1F1B: the number of stages from this
+-- stage to the last. GPipe: all. Schedules that defer weight gradients: p or 2p - 1 (actors/plan/outline/stage.c). A
+-- searched schedule (actors/plan/sim/schedule_search.c) gives a number per device for all its stages; here each
+-- micro-batch counts with the activations of the device's largest stage.
 --
--- A stage each: for each bound on max t, from the least up, dynamic programming from the last stage finds the least sum; it
--- ends where the bound alone costs more than what was found (Zheng et al. 2022). There and back: from the outer devices inwards, each has
--- a stage of what is left at both ends. Both are exact. Round and round: of what is found from several beginnings no move of one or two
--- cuts by a block is better.
+-- Algorithms. One stage per device: for each bound on max t, in ascending order, dynamic programming from the last
+-- stage finds the least sum. The search ends when the bound alone costs more than the best result (Zheng et al. 2022).
+-- Folded: dynamic programming from the outer devices inwards; each device takes a stage from either end of the
+-- remaining blocks. Both algorithms are exact. Round-robin: local search from several starts; no shift of one or two
+-- cuts by one block improves the result.
 
 local rille = require "rille"
 local check = require "rille.check"
 
 local who = "rille.parallel: blocks"
 
--- Of how many micro-batches of m stage s of p keeps activations; left: the stages from it on.
+-- Number of micro-batches, of m, whose activations stage s of p keeps; left: number of stages from s to the last.
 local flight_of = {
   gpipe = function(_, _, m) return m end,
   ["1f1b"] = function(left) return left end,
@@ -29,11 +32,11 @@ local flight_of = {
   ["zb-h2"] = function(_, p) return 2 * p - 1 end,
 }
 local there_and_back = "stages there and back, {P0, P1, P1, P0}"
--- The schedules that are searched for, and the order of stages that each requires.
+-- Searched schedules, and the order of stages that each requires.
 local wants = {interleaved = "stages round and round, {P0, P1, P0, P1}", ["zb-v"] = there_and_back, ["v-half"] = there_and_back,
   ["v-min"] = there_and_back}
 
-local MOST = 1e100 -- of nanoseconds or bytes: sums and products of such are numbers, too
+local MOST = 1e100 -- maximum of times (ns) and bytes, so that sums and products stay finite
 local function numbers(name, list, n)
   check.that(type(list) == "table" and #list == n, "%s: %s is a list of %d numbers, one a block", who, name, n)
   for _, x in ipairs(list) do
@@ -48,9 +51,10 @@ local function sums(list, n)
   return sum
 end
 
--- ---- what stages cost ----
+-- ---- cost of stages ----
 
--- The pipeline: o's costs, n blocks; device[s] of stage s, numbered from 1 as they come.
+-- Returns the pipeline: o's costs for n blocks. device[s]: device of stage s; devices are numbered from 1 in order of
+-- appearance.
 local function pipeline(o, n, device)
   local cost, memory, kept = sums(o.cost, n), sums(o.memory, n), sums(o.activations, n)
   local l = {n = n, cost = cost, stages = #device, device = device, pieces = o.micro_batches or 1, limit = o.memory_limit, owned = {}}
@@ -65,7 +69,7 @@ local function pipeline(o, n, device)
     local moved = first > 1 and device[s] ~= device[s - 1] and o.hop or 0
     return cost[last] - cost[first - 1] + (type(moved) == "table" and moved[first] or moved)
   end
-  -- Of a device whose i-th stage has blocks first[i] to last[i].
+  -- Returns the bytes of a device whose i-th stage has blocks first[i] to last[i].
   function l.bytes(d, first, last)
     local bytes, largest = 0, 0
     for i, s in ipairs(l.owned[d]) do
@@ -78,7 +82,8 @@ local function pipeline(o, n, device)
   return l
 end
 
--- What a batch takes with so many blocks a stage, and by how many bytes devices are above the limit.
+-- Returns the time of a batch with counts[s] blocks per stage, and the bytes by which devices exceed the limit, in
+-- total.
 local function measure(l, counts)
   local first, last, t, before, at, all = {}, {}, {}, {}, 1, 0
   for s, count in ipairs(counts) do
@@ -97,9 +102,9 @@ local function measure(l, counts)
   return time, excess
 end
 
--- ---- a stage each ----
+-- ---- one stage per device ----
 
--- All times that a stage may have, each once, ascending.
+-- Returns all possible times of a stage, ascending, without duplicates.
 local function bounds(l)
   local seen, list = {}, {}
   for first = 1, l.n do
@@ -112,7 +117,8 @@ local function bounds(l)
   return list
 end
 
--- The least sum of times with no stage above `most`; and by stages left and first block, where the stage ends.
+-- Returns the least sum of stage times with no stage above `most`, and, by number of stages left and first block, the
+-- last block of the stage.
 local function least_sum(l, most)
   local best, ends = {[0] = {[l.n + 1] = 0}}, {}
   for left = 1, l.stages do
@@ -148,11 +154,11 @@ local function cut_line(l)
   return counts
 end
 
--- ---- round and round ----
+-- ---- round-robin ----
 
 local function better(time, excess, than) return excess < than.excess or excess == than.excess and time < than.time end
 
--- Moves cut k by a block: -1, 0, 1. False: a stage would have none.
+-- Shifts cut k by -1, 0 or 1 block. Returns false if a stage becomes empty.
 local function move(counts, k, by)
   counts[k], counts[k + 1] = counts[k] + by, counts[k + 1] - by
   return counts[k] > 0 and counts[k + 1] > 0
@@ -179,7 +185,7 @@ local function improve(l, counts, now)
   return false
 end
 
--- Moves some cuts by a few blocks, as the number says.
+-- Shifts cuts by up to two blocks, at random by `number`.
 local function kick(counts, number)
   for k = 1, #counts - 1 do
     number = (number * 1103515245 + 12345) % (1 << 31)
@@ -188,7 +194,8 @@ local function kick(counts, number)
   end
 end
 
--- The best that is found from equal stages, and from what was best with some cuts elsewhere; and how good it is.
+-- Returns the best cut found by local search from equal stages, and then from perturbations of the best cut; and its
+-- time.
 local function cut_rounds(l)
   local best, found
   for try = 0, math.max(8, 4000 // (l.stages * l.stages)) do
@@ -202,10 +209,11 @@ local function cut_rounds(l)
   return best.excess == 0 and found or nil, best.time
 end
 
--- ---- there and back ----
+-- ---- folded ----
 
--- By (i, j): what devices can have that took all blocks but those between. With hops that differ the most that one takes and what
--- all take are two things: of those that are less in neither, none.
+-- Adds a state of the devices so far, which have taken all blocks but those between i and j. The list keeps only states
+-- that are not dominated in both the maximum over devices and the total time; hops of different cost make these two
+-- independent.
 local function add_state(list, state)
   local all = state.before + state.after
   for k = #list, 1, -1 do
@@ -216,8 +224,8 @@ local function add_state(list, state)
   list[#list + 1] = state
 end
 
--- Device d takes blocks i + 1 to a and b to j - 1 of those between i and j. What cannot be better than `least` is left out: of the
--- devices that follow, one has as much as they have on average.
+-- Extends states by device d, which takes blocks i + 1 to a and b to j - 1. Drops states that cannot be better than
+-- `least`: one of the following devices has at least the average load.
 local function inwards(l, d, i, j, states, reached, least)
   local room = 2 * (#l.owned - d)
   for a = i + 1, j - 2 - room do
@@ -258,7 +266,7 @@ local function cut_folded(l)
   return counts[1] and counts or near
 end
 
--- ---- the face ----
+-- ---- interface ----
 
 local function is_dealt(device, at)
   for s, d in ipairs(device) do
@@ -275,8 +283,8 @@ local function is_round(device)
   return not is_line(device) and is_dealt(device, function(s, p) return #device % p == 0 and (s - 1) % p + 1 end)
 end
 
--- The least limit within which this way finds a cut, where it finds none within l.limit; to a byte, or to what doubles tell
--- apart. All that the devices of a cut without a limit hold is one that does.
+-- Returns the least memory limit for which this method finds a cut, by bisection. The upper bound is the total bytes of
+-- a cut without a limit. The result is exact to a byte, or to the precision of doubles.
 local function least_limit(l, way)
   local low = l.limit
   l.limit = nil
@@ -292,9 +300,9 @@ local function least_limit(l, way)
   return high
 end
 
--- o: cost, and if they matter memory, activations (lists, by block), hop (a number, or a list: into each block),
--- memory_limit, micro_batches, schedule ("1f1b"). device: by stage the number of its device, from 1 in the order in which they
--- come. How many blocks each of the stages gets, and the time of a batch.
+-- Returns the number of blocks of each stage, and the time of a batch. o: cost, and optionally memory, activations
+-- (lists, by block), hop (a number, or a list: into each block), memory_limit, micro_batches, schedule ("1f1b").
+-- device: the device of each stage, numbered from 1 in order of appearance.
 local function cut(o, n, device)
   numbers("cost", o.cost, n)
   if o.memory then numbers("memory", o.memory, n) end

@@ -1,5 +1,5 @@
--- plan.lua - from a recipe to a table of layouts: name of a parameter -> {placement =, sbp =, state =, gradient =}, name of a
--- module -> a pin {placement =, input =, output =, use =}. Nothing is changed here.
+-- plan.lua - converts a recipe to a table of layouts: parameter name -> {placement =, sbp =, state =, gradient =},
+-- module name -> pin {placement =, input =, output =, use =}. Changes no model.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -17,8 +17,8 @@ local function join(path, name) return path == "" and name or path .. "." .. nam
 
 -- ---- stages ----
 
--- The longest list of modules that the model holds, wherever, of several the first: its members' paths, in order. A module that
--- is in it twice is one member.
+-- Returns the paths of the members of the model's longest list of modules, in order; of several, the first. A module
+-- that is in the list twice counts once.
 local function longest_list(model)
   local members, best = {}, {}
   for path in model:named_modules() do
@@ -35,10 +35,11 @@ local function longest_list(model)
   return best
 end
 
--- n members over s stages: how many the k-th (from 1) gets; the first get one more.
+-- Returns the number of members in the k-th of s stages (from 1); the first stages get one more if n is not divisible
+-- by s.
 local function share(n, s, k) return n // s + (k <= n % s and 1 or 0) end
 
--- By stage the number of its placement, from 1 in the order in which they come.
+-- Returns the number of each stage's placement, from 1 in order of appearance.
 local function numbered(stages)
   local met, number = {}, {}
   for s, placement in ipairs(stages) do
@@ -48,7 +49,7 @@ local function numbered(stages)
   return number
 end
 
--- How many members each stage gets: as many as the others, or so that a batch takes the least time (cut.lua).
+-- Returns the number of members of each stage: equal numbers, or the cut with the least batch time (cut.lua).
 local function counts_of(recipe, n, stages)
   if recipe.blocks then return (cut(recipe.blocks, n, numbered(stages))) end
   local counts = {}
@@ -56,7 +57,8 @@ local function counts_of(recipe, n, stages)
   return counts
 end
 
--- path -> placement for the members of the longest list; what stands before them is on the first stage, else on the last.
+-- Assigns the members of the longest list to stages: path -> placement. Other modules are on the first stage if they
+-- precede the members, else on the last.
 local function deal(model, recipe)
   local stages, members = {}, longest_list(model)
   check.that(type(recipe.stages) == "table" and #recipe.stages > 0, "rille.parallel: stages is a list of placements")
@@ -82,7 +84,7 @@ local function deal(model, recipe)
   return {at = at, first = stages[1], last = stages[#stages]}
 end
 
--- Where the parts of the model lie: of(path) of a module or parameter.
+-- Returns the placements of the model's parts: of(path) for a module or parameter.
 local function places(model, recipe)
   if not recipe.stages then
     check.that(recipe.chunks == nil, "rille.parallel: chunks want stages")
@@ -97,7 +99,7 @@ local function places(model, recipe)
     return {first = placement, last = placement, of = function() return placement end}
   end
   local dealt = deal(model, recipe)
-  -- Parts are walked in order of definition: those met before a member of the list are on the first stage.
+  -- Modules are visited in order of definition; modules before the first member are on the first stage.
   local before, met = {}, false
   for path in model:named_modules() do
     met = met or dealt.at[path] ~= nil
@@ -115,9 +117,10 @@ local function places(model, recipe)
   return {first = dealt.first, last = dealt.last, of = of, at = dealt.at, staged = true}
 end
 
--- ---- what each part is ----
+-- ---- roles ----
 
--- "path.of.module" -> {role, ...}: what recipes know of it, from the classes of those that hold it.
+-- Returns the role of each module and parameter by path, from the classes of its holders; and the modules of unknown
+-- classes.
 local function roles_of(model)
   local role, known_any, whole = {}, false, {}
   for path, m in model:named_modules() do
@@ -137,21 +140,21 @@ local function roles_of(model)
   return role, whole
 end
 
--- The column of the table of axes for a parameter of a module in this role.
+-- Column of the table of axes.lua, for a parameter of a module in this role.
 local parameter_roles = {
   columns = {weight = "column", bias = "column_bias"}, heads = {weight = "column", bias = "column_bias"},
   tables = {weight = "column"}, rows = {weight = "row", bias = "row_bias"}, positions = {weight = "positions"},
   norms = {weight = "norm_weight", bias = "norm_weight"},
 }
 
--- What a module in this role takes and gives; without a word it is left to follow. A norm gives what column layers take;
--- where the axes gather before it (2D) its gradient stays partial until then.
+-- Columns for a module's input and output; no entry: no pin. A norm's output has the layout of column layers' input. If
+-- the axes gather before a norm (2D), the norm's gradient keeps a pending reduction until then.
 local module_roles = {
   columns = {output = "wide"}, rows = {input = "row_in", output = "stream"}, tables = {input = "ids", output = "stream"},
   positions = {output = "stream"}, norms = {input = "norm", output = "inner"}, heads = {output = "logits"},
   block = {output = "stream"}, images = {output = "ids"}, routed = {input = "routed", output = "stream"},
 }
-local between = {block = "stream", images = "ids"} -- members of the list that stages deal: what goes into them
+local between = {block = "stream", images = "ids"} -- members of the list for stages: column of their input
 
 local function check_counts(model, place, parts)
   for path, m in model:named_modules() do
@@ -171,7 +174,7 @@ local function check_counts(model, place, parts)
   end
 end
 
--- Into how many parts rows and columns together cut what 2D sums over.
+-- Returns the number of pieces into which rows and columns together divide the contraction axis of 2D.
 local function panel_unit(placement, parts)
   local n = {rows = 1, columns = 1}
   for a, part in ipairs(parts) do
@@ -215,7 +218,7 @@ local function read_recipe(given)
   return recipe
 end
 
--- Where a parameter lies, its optimiser's state and its gradient.
+-- Returns the layouts of a parameter, its optimiser state and its gradient.
 local function parameter_entry(placement, parts, what, zero)
   local entry, cut = {placement = placement, sbp = axes.layout(parts, what, false, zero == 3)}, axes.layout(parts, what, false, true)
   if zero == 1 or zero == 2 then entry.state = cut end
@@ -223,22 +226,23 @@ local function parameter_entry(placement, parts, what, zero)
   return entry
 end
 
--- What is pinned of a module in this role, without what follows by itself. With panels column layers gather what they take.
+-- Returns the pin of a module in this role, without layouts that follow from others. With panels, column layers gather
+-- their own input.
 local function pin_of(role, parts, panels, is_linear)
   local pin, stream, inner = {}, axes.layout(parts, "stream"), axes.layout(parts, "inner")
   for side, what in pairs(module_roles[role] or {}) do pin[side] = axes.layout(parts, what) end
-  local sums = inner:find("S(2)", 1, true)                         -- column layers leave partial sums
+  local sums = inner:find("S(2)", 1, true)                         -- column layers return pending reductions
   if role == "norms" then
     if pin.input == stream then pin.input = nil end
-    if pin.input == inner then pin.output = nil end                -- gathered before the norm: its gradient is summed there
-    if panels then pin.input, pin.output = nil, stream end         -- it sums its rows' statistics instead
+    if pin.input == inner then pin.output = nil end                -- gathered before the norm; the gradient is reduced there
+    if panels then pin.input, pin.output = nil, stream end         -- the norm reduces its rows' statistics instead
   elseif role == "rows" then
     if pin.input == axes.layout(parts, "wide") then pin.input = nil end
   elseif role == "columns" or role == "heads" then
     if not sums then pin.output = nil end
     pin.panels = role == "columns" and is_linear and panels or nil
   elseif role == "routed" and not sums then
-    pin = {} -- rows are whole already, and the sum over experts follows the stream
+    pin = {} -- rows are replicated already; the sum over experts takes the stream's layout
   end
   return pin
 end
@@ -273,7 +277,7 @@ local function add_parameters(model, out, place, parts, roles, zero)
 end
 
 local function add_modules(model, out, place, parts, roles, recipe)
-  local holds, deals = {}, {} -- modules with tensors in them, and those with members of the list that is dealt
+  local holds, deals = {}, {} -- modules that contain tensors; modules that contain members of the stage list
   local function note(path, set)
     while path do
       set[path] = true
@@ -304,8 +308,8 @@ local function add_modules(model, out, place, parts, roles, recipe)
   end
 end
 
--- What the user did not list of blocks, as the planner reckons it of the model laid out with as many blocks a stage. Beside costs
--- in the user's unit there is no hop in nanoseconds.
+-- Adds estimates of missing block costs to the recipe, computed by the planner for the model with equal numbers of
+-- blocks per stage. If the user gives costs, in any unit, no hop time in nanoseconds is added.
 local function reckon(model, recipe, evenly)
   local module, blocks = {}, {}
   evenly.blocks = nil
@@ -317,7 +321,7 @@ local function reckon(model, recipe, evenly)
   for what, reckoned in pairs(list) do recipe.blocks[what] = recipe.blocks[what] or reckoned end
 end
 
--- recipe, as the user gave it -> {entries =, order =, input =, labels =}
+-- Converts the user's recipe to {entries =, order =, input =, labels =}.
 function plan.of(model, given)
   local recipe = read_recipe(given)
   if recipe.blocks and recipe.blocks.input ~= nil and recipe.stages then reckon(model, recipe, read_recipe(given)) end

@@ -1,15 +1,17 @@
--- priced.lua - what each block of a model costs by the planner's reckoning: the lists that cut.lua wants, where the user gave none.
+-- priced.lua - estimates the cost of each block of a model with the planner, for the lists of cut.lua that the user
+-- does not give.
 --
--- The model is called once on meta devices, where tensors have layouts and no values, laid out as the recipe says and all on
--- one mesh; what goes into each block is noted. Then forward and backward of each block alone are planned as a step:
+-- The model is called once on meta devices, where tensors have layouts but no values. It is laid out as the recipe
+-- says, all on one mesh, and the arguments of each block are recorded. Then forward and backward of each block are
+-- planned as a step:
 --
---   cost         nanoseconds of a micro-batch, forward and backward
---   memory       bytes a device holds of its parameters and their gradients
---   activations  bytes a device holds beside them, at most: what the block keeps, and what it works with
---   hop          nanoseconds of moving what goes into it from another mesh, and of its gradient's way back
+--   cost         ns per micro-batch, forward and backward
+--   memory       bytes per device of the block's parameters and their gradients
+--   activations  peak bytes per device besides `memory`: activations kept by the block, and its working memory
+--   hop          ns to send the block's input from another mesh, and its gradient back
 --
--- What the model does before its first block counts with that, and all else that it does with the last one; its loss is taken for one
--- that costs what logsumexp of its result costs.
+-- The parts of the model before the first block are added to the first block, all other parts to the last block. The
+-- cost of the loss is taken to be that of logsumexp of the model's result.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -20,7 +22,7 @@ local who = "rille.parallel: blocks: input"
 
 -- ---- a model on meta devices ----
 
--- A mesh of this shape on meta ranks from `first` on.
+-- Returns a mesh of this shape on meta ranks from `first` on.
 local function mesh(shape, first)
   local function part(axis)
     local list = {}
@@ -36,7 +38,8 @@ local function same_shape(a, b)
   return table.concat(a.shape, " ") == table.concat(b.shape, " ")
 end
 
--- Calls fn while parameters and buffers of the model are twins on `place` and its modules are pinned there, however fn ends.
+-- Calls fn while the model's parameters and buffers are replaced by meta tensors on `place` and its modules are pinned
+-- there. Restores the model afterwards, also after an error.
 local function on_meta(model, entries, place, fn)
   local undo, twin = {}, {}
   local done <close> = setmetatable({}, {__close = function()
@@ -60,7 +63,7 @@ local function on_meta(model, entries, place, fn)
   return fn()
 end
 
--- Calls fn while forward(m, ...) stands for what each of these modules does.
+-- Calls fn while forward(k, own, m, ...) replaces the forward of each of these modules.
 local function with_forward(modules, forward, fn)
   local had = {}
   local done <close> = setmetatable({}, {__close = function()
@@ -74,20 +77,20 @@ local function with_forward(modules, forward, fn)
   return fn()
 end
 
--- ---- what goes in and out ----
+-- ---- inputs and outputs ----
 
 local function like(t)
   return rille.zeros(t.shape, {dtype = t.dtype, placement = t.placement, sbp = t.sbp, requires_grad = layout.is_float(t)})
 end
 
--- Arguments with twins of those that are tensors.
+-- Returns a copy of the arguments in which tensors are replaced by new ones of equal layout.
 local function twins(args)
   local list = {n = args.n}
   for i = 1, args.n do list[i] = layout.is_tensor(args[i]) and like(args[i]) or args[i] end
   return list
 end
 
--- By block what goes into it, and what comes out of the last one.
+-- Returns the arguments of each block, and the result of the last block.
 local function note(model, blocks, input)
   local into, last = {}, nil
   with_forward(blocks, function(k, own, self, ...)
@@ -101,9 +104,9 @@ local function note(model, blocks, input)
   return into, like(last)
 end
 
--- ---- what it costs ----
+-- ---- costs ----
 
--- Cost and memory of fn(tensors...) as a planned step, in which those require a gradient that do so outside.
+-- Plans fn(tensors...) as a step, and returns its cost and memory. Arguments require a gradient in the step as outside.
 local function planned(fn, ...)
   local given = {...}
   local step = rille.graph(function(...)
@@ -112,7 +115,7 @@ local function planned(fn, ...)
       if t.requires_grad then args[k] = args[k]:detach():requires_grad_(true) end
     end
     return fn(table.unpack(args))
-  end, {auto_parallel = "propagate", time_limit = 1e-6}) -- what goes beyond the plan is not asked for
+  end, {auto_parallel = "propagate", time_limit = 1e-6}) -- only the plan is needed, so the time limit is minimal
   step(...)
   return step:explain()
 end
@@ -125,7 +128,7 @@ local function tensors_of(args)
   return list
 end
 
--- The same arguments with these tensors.
+-- Returns the arguments with their tensors replaced by the given ones.
 local function with_tensors(args, given)
   local list, at = {}, 0
   for i = 1, args.n do
@@ -146,14 +149,15 @@ local function backward(y, loss)
   return y
 end
 
--- Bytes of t on the rank with the most.
+-- Returns the bytes of t on the rank with the most.
 local function local_bytes(t)
   local most = 0
   for _, shard in ipairs(t:shards()) do most = math.max(most, layout.shard_bytes(t, shard)) end
   return most
 end
 
--- Bytes of parameters, gradients and buffers: of each block, and of the others, which are seen before the first one or not.
+-- Returns the bytes of parameters, gradients and buffers: of each block, and of the other modules before the first
+-- block and after it.
 local function held(model, blocks)
   local at, met, seen, number = {before = 0, after = 0}, "before", {}, {}
   for k, m in ipairs(blocks) do
@@ -178,7 +182,7 @@ local function held(model, blocks)
   return at
 end
 
--- What the model does before its first block: forward alone, or backward too.
+-- Plans the part of the model before its first block: forward only, or with backward.
 local function before(model, blocks, input, back)
   return planned(function(x)
     local h
@@ -192,7 +196,7 @@ local function before(model, blocks, input, back)
   end, input)
 end
 
--- The forward pass with the last block's result given instead, and what follows that, backward too.
+-- Plans the forward pass with z in place of the last block's result, and backward of the part after the last block.
 local function after(model, blocks, input, last)
   return planned(function(x, z)
     local y = with_forward(blocks, function(k, _, _, first) return k == #blocks and z or first end, function() return model(x) end)
@@ -200,8 +204,9 @@ local function after(model, blocks, input, last)
   end, input, last)
 end
 
--- blocks: the modules that stages deal, in order; entries: the recipe's table; input: what the model takes in a micro-batch;
--- place: a placement of a stage. Raises where the planner cannot tell; then the user lists costs.
+-- Returns the estimated lists. blocks: the modules assigned to stages, in order. entries: the recipe's table. stages:
+-- the stages' placements. input: the model's input of one micro-batch. Fails if the planner cannot estimate; the user
+-- must then list costs.
 local function priced(model, blocks, entries, stages, input)
   check.that(layout.is_tensor(input), "%s is what the model takes in a micro-batch, a tensor, not %s", who, check.shown(input))
   check.that((rille.zeros({}, {requires_grad = true}) * 1).requires_grad,

@@ -1,11 +1,11 @@
--- actors.lua - :actors [STEP]: who there is in a plan, what each did in its last run, what it waits for. Ranks that do and
--- wait for the same are one line.
+-- actors.lua - :actors [STEP]: the actors of a plan, their acts in the last run, and what each waits for. Ranks with
+-- equal rows share a line.
 
 local paint = require "rille.show.paint"
 
 local ROWS <const> = 60
 
--- Actors next to each other that differ in their device alone.
+-- Groups neighbouring actors that differ only in their device.
 local function groups(list)
   local all, last = {}, nil
   for _, a in ipairs(list) do
@@ -31,7 +31,7 @@ end
 return function(list, columns)
   if #list == 0 then return "  no plan has run yet, or the one that ran last is gone; :actors STEP shows a compiled step's\n" end
   local rows, all = {{"what", "device", list[1].micro_batches > 1 and "stage" or "", "acts", "registers", "state", "line"}}, groups(list)
-  -- Who waits is told first: after a run that failed, that is the question.
+  -- Waiting actors come first: they matter most after a failed run.
   for k, g in ipairs(all) do g.order = (g.state:find("waits") and 0 or #all) + k end
   table.sort(all, function(x, y) return x.order < y.order end)
   for k = 1, math.min(#all, ROWS) do rows[#rows + 1] = row(all[k]) end

@@ -1,4 +1,5 @@
--- doctor.lua - :doctor and rille --doctor [--json]: what this program runs on. facts: a list of {name, value}.
+-- doctor.lua - :doctor and rille --doctor [--json]: properties of this program and machine. facts: a list of {name,
+-- value}.
 
 local json = require "rille.json"
 

@@ -1,11 +1,11 @@
--- net.lua - net:show([file.svg]): a module's parts, what their parameters are and how they lie, bytes of each device.
+-- net.lua - net:show([file.svg]): a module's parts, shapes and layouts of their parameters, bytes per device.
 
 local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
 local paint = require "rille.show.paint"
 
--- Bytes of a tensor on each device of its placement: by device, and the most.
+-- Returns the greatest number of bytes of a tensor on one device. Adds the bytes of each device to total, if given.
 local function bytes_of(x, total)
   local most = 0
   for _, shard in ipairs(x:shards()) do
@@ -20,9 +20,9 @@ local function bytes_of(x, total)
   return most
 end
 
--- ---- what there is ----
+-- ---- reading the module ----
 
--- The module that a path belongs to, the nearest there is, and the rest of the path: "blocks.0" belongs to "".
+-- Returns the nearest existing ancestor of a path, and the rest of the path: "blocks.0" belongs to "".
 local function parent_of(nodes, path)
   local before = path
   while before ~= "" do
@@ -31,7 +31,7 @@ local function parent_of(nodes, path)
   end
 end
 
--- The tree of modules with their tensors: nodes {name =, module =, tensors =, children =}.
+-- Returns the tree of modules and their tensors: nodes {name =, module =, tensors =, children =}.
 local function tree_of(net)
   local nodes, total, count, held = {}, {}, 0, {}
   for path, module in net:named_modules() do
@@ -56,7 +56,7 @@ local function tree_of(net)
   return nodes[""], total, count
 end
 
--- What must be equal for two modules to be shown as one.
+-- Returns the text that must be equal for two modules to share a row.
 local function signature(node)
   local parts = {node.module}
   for _, t in ipairs(node.tensors) do
@@ -67,13 +67,13 @@ local function signature(node)
   return table.concat(parts, "\n")
 end
 
--- Is b the next member of the list that a is one of?
+-- Returns true if b is the next list member after a.
 local function follows(a, b)
   local list, k = a:match("^(.-)(%d+)$")
   return list and b == ("%s%d"):format(list, k + 1)
 end
 
--- Rows in order, members of a list that are alike as one: {depth =, name =, module = | tensor =, tied =}.
+-- Returns the rows in order; equal list members share a row: {depth =, name =, module = | tensor =, tied =}.
 local function flatten(node, depth, rows, name, alike)
   local module = alike > 1 and ("%s, %d alike"):format(node.module, alike) or node.module
   rows[#rows + 1] = {depth = depth, name = name, module = module}
@@ -147,7 +147,7 @@ local AT <const> = {module = 190, type = 380, picture = 540, layout = 606, place
 
 local function class_of(rank) return "r" .. (rank + rank // 8 + rank // 64) % 8 end
 
--- The tensor cut over its mesh, small: its last two axes, the first replica in front.
+-- Draws a tensor's shards as a thumbnail: its last two axes, the first replica in front.
 local function thumbnail(doc, x, left, top)
   local W <const>, H <const> = 52, 16
   local shape, n = x.shape, x.ndim

@@ -1,6 +1,6 @@
--- paint.lua - what all pictures share: amounts as text, a document of SVG, lines of cells for a terminal.
+-- paint.lua - common parts of all pictures: amounts as text, SVG documents, terminal tables.
 --
--- One file serves light and dark pages: shapes have classes, and the classes' colours follow the reader's.
+-- An SVG serves light and dark pages: shapes have classes, and the colours of the classes follow the reader's mode.
 
 local paint = {}
 
@@ -22,7 +22,7 @@ end
 
 function paint.percent(x) return ("%.1f %%"):format(100 * x) end
 
--- A placement in few words: "cpu[0-3]", "cpu[0-7] 2 x 4"; ranks that do not follow each other stand as they are.
+-- Returns a placement as short text: "cpu[0-3]", "cpu[0-7] 2 x 4". Ranks that are not consecutive are listed.
 function paint.place(P)
   local ranks, runs = P.ranks, true
   for k = 2, #ranks do runs = runs and ranks[k] == ranks[k - 1] + 1 end
@@ -36,7 +36,7 @@ end
 local escapes = {["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;", ["'"] = "&#39;"}
 function paint.escape(s) return (s:gsub("[&<>\"']", escapes)) end
 
--- What each class is filled with, on light and on dark pages. Told apart by brightness too (after Okabe & Ito 2008).
+-- Fill colours of each class, on light and on dark pages; they also differ in brightness (after Okabe & Ito 2008).
 paint.fills = {
   forward = {"#8ec7ee", "#2f6f9f"}, backward = {"#8fd6b4", "#2b7a5b"}, weight = {"#ffd27a", "#8f6a1c"},
   move = {"#d9a6cf", "#85507b"}, update = {"#b9c0cc", "#5d6675"}, idle = {"#f0f2f6", "#20242c"},
@@ -61,14 +61,14 @@ style = style:format(table.concat(light), table.concat(dark))
 local Document = {}
 Document.__index = Document
 
--- A document that grows: add shapes, then finish(width, height). title: what a reader who sees nothing is told.
+-- Creates an empty document: add shapes, then call finish(width, height). title: the text for screen readers.
 function paint.document(title) return setmetatable({title = title, parts = {}}, Document) end
 
 function Document:add(format, ...) self.parts[#self.parts + 1] = format:format(...) end
 
 function Document:text(x, y, class, s) self:add('<text x="%.1f" y="%.1f" class="%s">%s</text>', x, y, class, paint.escape(s)) end
 
--- A box; tip: what a browser shows when one points at it.
+-- Adds a box. tip: the browser's tooltip.
 function Document:box(x, y, w, h, class, tip)
   local shape = '<rect x="%.2f" y="%.1f" width="%.2f" height="%.1f" class="%s"'
   if tip then return self:add(shape .. '><title>%s</title></rect>', x, y, w, h, class, paint.escape(tip)) end
@@ -83,7 +83,7 @@ end
 
 -- ---- a terminal ----
 
--- Colours of text on a ground, of 256.
+-- Terminal colours (of 256) of text and background.
 local grounds = {forward = "30;48;5;117", backward = "30;48;5;115", weight = "30;48;5;222", move = "30;48;5;182",
   update = "30;48;5;250", idle = "38;5;243", faint = "38;5;245", head = "1"}
 
@@ -91,7 +91,7 @@ function paint.colored(s, name, color)
   return color and s ~= "" and ("\27[%sm%s\27[0m"):format(grounds[name], s) or s
 end
 
--- Words in lines of at most `columns`, each behind the indentation.
+-- Wraps a text to lines of at most `columns`; lines after the first are indented.
 function paint.wrap(s, columns, indent)
   local lines, line = {}, nil
   for word in s:gmatch("%S+") do
@@ -105,24 +105,24 @@ function paint.wrap(s, columns, indent)
   return table.concat(lines, "\n")
 end
 
-local LEAST <const> = 12 -- so much of a column tells something
+local LEAST <const> = 12 -- minimum useful width of a column
 
--- The cell in so many columns: of a line of a file its end, of all else its beginning.
+-- Shortens a cell to `width`: keeps the end of "file:line", and the beginning of other texts.
 local function cut(cell, width)
   local size = utf8.len(cell)
   if cell:find("^%S+:%d+$") then return ".." .. cell:sub(size and utf8.offset(cell, size - width + 3) or #cell - width + 3) end
   return cell:sub(1, (size and utf8.offset(cell, width - 1) or width - 1) - 1) .. ".."
 end
 
--- Rows of texts in columns, two spaces between; the first row is the head. Where not all fit, those that `spare` lists are
--- left out one after the other, and then texts are cut in the widest column.
+-- Returns rows of texts as a table, two spaces between columns; the first row is the head. If the table is too wide,
+-- the columns in `spare` are dropped in that order, then the widest columns are shortened.
 function paint.table(rows, columns, spare)
   local width, n = {}, 0
   for _, row in ipairs(rows) do
     n = math.max(n, #row)
     for k, cell in ipairs(row) do width[k] = math.max(width[k] or 0, utf8.len(cell) or #cell) end
   end
-  for k = 1, n do -- a column that nobody fills is left out
+  for k = 1, n do -- an empty column is dropped
     local filled = false
     for i = 2, #rows do filled = filled or (rows[i][k] or "") ~= "" end
     if not filled then width[k] = 0 end

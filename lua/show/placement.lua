@@ -1,12 +1,12 @@
--- placement.lua - P:show([file.svg]): the mesh, its ranks where they stand. Axes beyond two are pages.
+-- placement.lua - P:show([file.svg]): the mesh and its ranks. Axes beyond two are drawn as pages.
 
 local rille = require "rille"
 local check = require "rille.check"
 local paint = require "rille.show.paint"
 
-local MOST <const> = 8 -- ranks of an axis that are drawn; of more the first and the last
+local MOST <const> = 8 -- maximum ranks drawn per axis; of more, the first ones and the last
 
--- {rows =, columns =, pages =, rank = function(page, row, column)}: the last two axes are rows and columns.
+-- Returns {rows =, columns =, pages =, rank = function(page, row, column)}: the last two axes are rows and columns.
 local function mesh_of(P)
   local shape, ranks, n = P.shape, P.ranks, #P.shape
   local columns, rows, pages = shape[n], n > 1 and shape[n - 1] or 1, 1
@@ -15,7 +15,7 @@ local function mesh_of(P)
     rank = function(page, row, column) return ranks[(page * rows + row) * columns + column + 1] end}
 end
 
--- Positions 0 to n - 1 that are drawn; false is a gap.
+-- Returns the positions 0 to n - 1 that are drawn; false marks a gap.
 local function drawn(n, most)
   local list = {}
   for k = 0, n - 1 do
@@ -30,7 +30,7 @@ local function headline(P)
   return ("%s%s of kind %s"):format(ranks, axes, P.device)
 end
 
--- "axis 0 = 1" of a page.
+-- Returns the title of a page: "axis 0 = 1".
 local function page_text(P, page)
   local parts, n = {}, #P.shape
   for k = n - 2, 1, -1 do
@@ -40,7 +40,7 @@ local function page_text(P, page)
   return table.concat(parts, ", ")
 end
 
--- The axis that runs across, and the one that runs down.
+-- Returns which axis runs down, and which across.
 local function axes_text(m)
   local across = ("axis %d across"):format(m.axes - 1)
   return m.axes > 1 and ("axis %d down, %s"):format(m.axes - 2, across) or across

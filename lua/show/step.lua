@@ -1,17 +1,17 @@
--- step.lua - step:show([file.svg]): the schedule of a compiled step. Rows are devices, time goes to the right; planned
--- above measured, the memory of registers below, then who waited for what.
+-- step.lua - step:show([file.svg]): the schedule of a compiled step. Rows are devices, time runs to the right. Planned
+-- times are above measured times, register memory below, then the causes of waits.
 
 local rille = require "rille"
 local check = require "rille.check"
 local paint = require "rille.show.paint"
 local theory_of = require "rille.show.theory"
 
-local ROWS <const> = 16 -- devices that are drawn; of more, the first and the last
+local ROWS <const> = 16 -- maximum devices drawn; of more, the first ones and the last
 local STALLS <const> = 4
-local SMALL <const> = 0.01 -- share of forward that hops take, of which nothing is said
-local MOST <const> = 400 -- spans of a device that are drawn one by one
+local SMALL <const> = 0.01 -- share of forward time below which hops are not mentioned
+local MOST <const> = 400 -- maximum spans per device that are drawn one by one
 
--- ---- what is said of it ----
+-- ---- texts ----
 
 local function headline(c)
   local places = #c.devices == 1 and c.devices[1].device or ("%d devices"):format(#c.devices)
@@ -42,8 +42,8 @@ local function measured_text(c)
   return text
 end
 
--- Who waited for what: where devices share threads that is how the plan would have it, since what was measured is
--- mostly that.
+-- Returns the causes of waits. If devices share threads, those of the plan are shown, because measured waits mostly
+-- stem from the sharing.
 local function stalls_of(c)
   local planned = not c.measured or c.at_once < c.computing
   local list, texts = (planned and c.planned or c.measured).stalls, {}
@@ -52,7 +52,7 @@ local function stalls_of(c)
   return texts
 end
 
--- The rows that are drawn: numbers of devices, false for those left out.
+-- Returns the device numbers of the rows that are drawn; false marks a gap.
 local function rows_of(c)
   local rows, n = {}, #c.devices
   for d = 1, n do
@@ -74,9 +74,10 @@ end
 
 local textures = {forward = "░", backward = "▓", weight = "▒", move = "»", update = "█"}
 
--- What each cell shows, as runs {what =, micro_batch =, stage =, from =, to =} in cells, without those that are idle: the kind of
--- work and the piece that take most of a cell; a cell that is mostly idle shows that, but where so much that was not shown
--- makes up a cell: acts much shorter than cells are seen as often as they take time.
+-- Divides the time into cells, and returns runs of equal cells, in cells, without idle ones: {what =, micro_batch =,
+-- stage =, from =, to =}. A cell shows the kind of work and the micro-batch with the greatest share of it. A mostly
+-- idle cell is idle unless the work not shown so far adds up to a whole cell. So acts much shorter than a cell appear
+-- in proportion to their time.
 local function runs_of(spans, time, columns)
   local cells, runs, unseen = {}, {}, 0
   for _, s in ipairs(spans) do
@@ -103,7 +104,7 @@ local function runs_of(spans, time, columns)
   return runs
 end
 
--- One device's row: each span begins with its micro-batch's number where that fits.
+-- Returns the row of a device. Each span begins with the number of its micro-batch if there is space.
 local function row_text(spans, time, columns, color)
   local out, at = {}, 0
   local function idle(to)
@@ -132,7 +133,7 @@ local function memory_text(points, most, columns)
   return table.concat(out)
 end
 
--- What the colours (or textures) mean, in lines that fit.
+-- Returns the legend of colours or textures, wrapped to columns.
 local function legend_text(columns, color)
   local lines, used = {}, columns
   for _, what in ipairs{"forward", "backward", "weight", "move", "update"} do
@@ -182,13 +183,13 @@ end
 -- ---- as SVG ----
 
 local WIDTH <const>, LEFT <const>, RIGHT <const>, ROW <const>, GAP <const> = 960, 76, 20, 24, 4
-local LINE <const>, LETTERS <const> = 18, 118 -- of text: its height, and how many letters a line has room for
+local LINE <const>, LETTERS <const> = 18, 118 -- of text: height, and maximum letters per line
 
 local function tip_of(s)
   return ("%s%s, stage %d, %s"):format(s.what, s.micro_batch and " of micro-batch " .. s.micro_batch or "", s.stage, paint.seconds(s.to - s.from))
 end
 
--- Spans as they are, or where they are many what one can see of them: two runs a pixel.
+-- Returns the spans to draw; if there are too many, runs of half a pixel.
 local function drawn_spans(spans, time)
   if #spans <= MOST then return spans end
   local cells <const> = 2 * (WIDTH - LEFT - RIGHT)
@@ -197,7 +198,7 @@ local function drawn_spans(spans, time)
   return runs
 end
 
--- The rows of a run, from y on; time 0 to `time` is the whole width. Gives the y below.
+-- Draws the rows of a run from y on; the width is time 0 to `time`. Returns the y below.
 local function draw_run(doc, c, run, rows, y, time)
   local scale = (WIDTH - LEFT - RIGHT) / time
   for _, d in ipairs(rows) do
@@ -208,7 +209,7 @@ local function draw_run(doc, c, run, rows, y, time)
       local x, w = LEFT + s.from * scale, (s.to - s.from) * scale
       if w >= 0.15 then doc:box(x, y, math.max(0.3, w - (w > 4 and 0.8 or 0)), ROW - GAP, s.what, w > 1 and tip_of(s) or nil) end
     end
-    for _, s in ipairs(spans) do -- above all boxes, and never one over the other: moves go on beside other work
+    for _, s in ipairs(spans) do -- above all boxes, without overlap, since moves overlap other work
       local x, w, label = LEFT + s.from * scale, (s.to - s.from) * scale, s.micro_batch and tostring(s.micro_batch) or ""
       local half = 3.5 * #label
       if w >= 2 * half + 3 and x + w / 2 - half >= free then
@@ -232,7 +233,7 @@ local function draw_axis(doc, y, time)
   return y + 26
 end
 
--- A curve for each device that is drawn, all to one scale.
+-- Draws a memory curve per device, all to one scale.
 local function draw_memory(doc, c, run, rows, y, time)
   local most = 1
   for _, d in ipairs(run.devices) do most = math.max(most, d.peak) end
@@ -263,7 +264,7 @@ local function draw_legend(doc, y)
   return y + 14
 end
 
--- Text in lines from the baseline y on; gives that below.
+-- Draws wrapped text from the baseline y on. Returns the next baseline.
 local function draw_text(doc, y, class, text)
   for line in paint.wrap(text, LETTERS, "    "):gmatch("[^\n]+") do
     doc:text(LEFT, y, class, line)
@@ -272,7 +273,8 @@ local function draw_text(doc, y, class, text)
   return y
 end
 
--- The time that is the whole width, of the plan and of what was measured: the same, unless one would be hidden.
+-- Returns the times that span the full width, for the plan and for the measurement. They are equal unless one of the
+-- pictures would become too narrow.
 local function scales_of(c)
   if not c.measured then return c.planned.time end
   local most, least = math.max(c.planned.time, c.measured.time), math.min(c.planned.time, c.measured.time)
@@ -300,7 +302,7 @@ local function svg_picture(c, theory)
   return doc:finish(WIDTH, y + 4)
 end
 
--- costs: as step:chart takes them, for the planned picture.
+-- costs: as in step:chart, for the planned picture.
 return function(step, path, costs)
   check.that(path == nil or type(path) == "string", "show: the name of an .svg file is wanted, found %s", check.shown(path))
   local c = step:chart(costs)

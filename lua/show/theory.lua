@@ -1,19 +1,20 @@
--- theory.lua - what a schedule's idle share is by its formula, from what forward, backward and weight gradients take.
+-- theory.lua - the theoretical idle share of a schedule, from the times of forward, backward and weight gradients.
 --
--- p stages, m micro-batches, v stages on each device; F, B, W: what a micro-batch takes on one stage. Time is the work m v (F + B + W)
--- and what is added to it: see Qi et al. 2024 (zero bubble) and Narayanan et al. 2021 (interleaved). All stages are alike,
--- and what goes from one to the next takes no time.
+-- p: stages; m: micro-batches; v: stages per device; F, B, W: time of a micro-batch on one stage. The step time is the
+-- work m v (F + B + W) plus an idle time per schedule; see Qi et al. 2024 (zero bubble) and Narayanan et al. 2021
+-- (interleaved). All stages are assumed equal, and transfers between stages free.
 
--- Formulas of gradients that are one act: where they are two, those of weights may wait, and no step is longer.
+-- Formula for schedules that compute both gradients in one act. If a plan computes weight gradients in separate acts,
+-- they can be deferred, and the formula is an upper bound.
 local function joint(c) return c.weight > 0 and " at most" or "" end
 local function joint_added(p, F, B, W) return (p - 1) * (F + B + W) end
 local function first_added(p, F) return (p - 1) * F end
 
--- holds(chart, p): nil where the formula says nothing, else how the idle share lies to it.
+-- holds(chart, p): nil if the formula does not apply; else the relation of the idle share to the formula, "" for equal.
 local plain = {"(p - 1) (F + B + W)", joint_added, holds = function(c, p) return c.stages == p and joint(c) or nil end}
 local split = {"(p - 1) max(F + B - W, F)", function(p, F, B, W) return (p - 1) * math.max(F + B - W, F) end,
   holds = function(c, p) return c.stages == p and (c.micro_batches >= p and "" or " at least") or nil end}
--- Nothing is idle but what waits for the first micro-batch, on its way to the last stage: no step is shorter.
+-- Idle time is only the wait for the first micro-batch to reach the last stage: a lower bound for every schedule.
 local least = {"(p - 1) F", first_added, holds = function() return " at least" end}
 local two_ahead = {"(p - 1) F", first_added, holds = function(c, p)
   local filled = c.micro_batches >= p and c.forward + c.backward <= 2 * c.weight
@@ -24,8 +25,8 @@ local formulas = {
   interleaved = {"(p - 1) (F + B + W)", joint_added, holds = function(c, p) return c.micro_batches % p == 0 and joint(c) or nil end},
 }
 
--- How many devices (or groups of them) share the stages: those that compute them, since what a stage sends to another
--- host also arrives at a device there.
+-- Returns the number of devices (or device groups) that share the stages. Only compute spans count, because a transfer
+-- to another host also appears on a device there.
 local function places(chart)
   local seen, n, first = {}, 0, {}
   for _, s in ipairs(chart.planned.spans) do
@@ -37,15 +38,15 @@ local function places(chart)
   return n
 end
 
-local lags = {[false] = {plain}, [true] = {split, two_ahead}} -- by whether weight gradients wait, and the lag
+local lags = {[false] = {plain}, [true] = {split, two_ahead}} -- by whether weight gradients are separate, and by lookahead
 
--- Schedules that were searched for have no formula.
+-- Returns the formula of a schedule; nil for searched schedules.
 local function formula_of(chart)
   return chart.schedule:find("^lag") and lags[chart.split][chart.lag] or formulas[chart.schedule]
 end
 
--- {bubble =, formula =, holds =}: the schedule's idle share by its formula, that in words, and how the share lies to it:
--- "", " at most", " at least"; nil where no formula holds.
+-- Returns {bubble =, formula =, holds =}: the schedule's idle share by its formula, the formula as text, and the
+-- relation of the actual share to the formula: "", " at most", " at least". Returns nil if no formula applies.
 return function(chart)
   local p, m = places(chart), chart.micro_batches
   local F, B, W = chart.forward, chart.backward, chart.weight

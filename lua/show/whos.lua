@@ -1,4 +1,4 @@
--- whos.lua - :whos, :mem, :devices, :workers: the user's variables, who owns what memory, what there is to compute on.
+-- whos.lua - :whos, :mem, :devices, :workers: the user's variables, owners of memory, devices and workers.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -7,7 +7,7 @@ local paint = require "rille.show.paint"
 
 local whos = {}
 
--- Bytes of a tensor over all devices.
+-- Returns the bytes of a tensor over all devices.
 local function tensor_bytes(x)
   local n = 0
   for _, shard in ipairs(x:shards()) do n = n + layout.shard_bytes(x, shard) end
@@ -19,19 +19,20 @@ local function is_tensor(v) return is_kind(v, "rille.tensor") end
 local function is_placement(v) return is_kind(v, "rille.placement") end
 local is_module = require("rille.nn.settings").is_module
 
--- Fields of foreign tables are not asked for, because a table may refuse.
+-- Fields of foreign tables are read with raw access, because their __index may fail.
 local function is_optimizer(v)
   local meta = type(v) == "table" and debug.getmetatable(v)
   local methods = type(meta) == "table" and rawget(meta, "__methods")
   return type(methods) == "table" and rawget(methods, "state_dict") ~= nil
 end
 
--- Where a table has what it holds; an optimiser shows it, and is empty itself.
+-- Returns the table with a value's contents; for an optimiser, which is an empty table itself, its state and
+-- parameters.
 local function inside(v)
   return is_optimizer(v) and type(v.slots) == "table" and {v.slots, {table.unpack(v.params)}} or v
 end
 
--- All tensors in a value, each once: seen says which were met before.
+-- Returns all tensors in a value, each once. seen: tensors and tables met before.
 local function tensors_in(v, seen, list, depth)
   if is_tensor(v) then
     if not seen[v] then seen[v], list[#list + 1] = true, v end
@@ -42,7 +43,7 @@ local function tensors_in(v, seen, list, depth)
   return list
 end
 
--- Bytes of those that are in memory, and of the others.
+-- Returns the bytes of the tensors that have values in memory, and of those that do not.
 local function sums_of(list)
   local there, later = 0, 0
   for _, x in ipairs(list) do
@@ -51,7 +52,7 @@ local function sums_of(list)
   return there, later
 end
 
--- "1.0 MiB (24 B)": what is not in memory stands in brackets, which LATER explains.
+-- Returns "1.0 MiB (24 B)": bytes in memory, and in brackets bytes not yet computed; LATER explains the brackets.
 local LATER <const> = "  (in brackets: not in memory, computed when it is read)\n"
 local function amount(there, later)
   local parts = {there > 0 and paint.bytes(there) or nil}
@@ -62,7 +63,7 @@ local function with_amounts(text) return text:find("%(%d[%d.]* %a+%)\n") and tex
 
 local function of_tensor(x) return ("%s {%s} %s"):format(x.dtype, table.concat(x.shape, ", "), x.sbp) end
 
--- A text in quotes, its beginning if it is long.
+-- Returns a text in quotes, shortened if long.
 local function quoted(text)
   local n = utf8.len(text)
   local long = (n or #text) > 40
@@ -70,7 +71,7 @@ local function quoted(text)
   return ("%q"):format(text):gsub("\\\n", "\\n") .. (long and "..." or "")
 end
 
--- What a value is, in words; where it lies; its tensors, nil where bytes are no question.
+-- Returns a description of a value, its placement, and its tensors; nil if the value has no bytes to show.
 local function described(v)
   if is_tensor(v) then return of_tensor(v), paint.place(v.placement), {v} end
   if is_placement(v) then return paint.place(v), "", nil end
@@ -92,7 +93,7 @@ local function described(v)
   return text, "", nil
 end
 
--- list: {{name, value}, ...}
+-- Returns the table of :whos. list: {{name, value}, ...}
 function whos.whos(list, columns)
   if #list == 0 then return "  you have no variables yet\n" end
   local rows = {{"name", "what", "on", "bytes"}}
@@ -114,7 +115,7 @@ function whos.devices(columns)
   return #rows > 1 and paint.table(rows, columns, {2, 4}) or "  none was used yet\n"
 end
 
--- {"cpu:0", "cpu:1", "cpu:2"} as "cpu:0-2".
+-- Returns {"cpu:0", "cpu:1", "cpu:2"} as "cpu:0-2".
 local function runs_of(devices)
   local runs, before = {}, {}
   for _, device in ipairs(devices) do
@@ -141,8 +142,8 @@ end
 
 -- ---- :mem ----
 
--- Owners, the largest first; a tensor counts where it is met first, in order of names, modules before what else holds them.
--- Also the bytes that they own.
+-- Returns the owners of memory as text, largest first, and the bytes that they own. A tensor counts for its first
+-- owner, by name; modules come before other owners.
 local function owners_text(list, columns)
   local seen, owners, known = {}, {}, 0
   local function add(name, what, tensors)
