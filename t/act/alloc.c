@@ -1,8 +1,8 @@
-/* alloc.c - between the start and the end of a run, Rille's own code allocates nothing.
+/* alloc.c - tests that Rille's own code allocates no memory during a run.
  *
- * malloc and its kin are replaced by functions that count who calls them: this program (the library is linked into it)
- * or a shared library (oneDNN, OpenMP, ZeroMQ), told by the return address. A run is repeated exactly: its runner is
- * taken from the plan cache and given to the engine again, so that nothing but a run lies within the count. */
+ * malloc and its kin are replaced by functions that count calls. The return address tells whether the caller is this
+ * program (which contains the library) or a shared library (oneDNN, OpenMP, ZeroMQ). To measure the run alone, the
+ * test takes the runner from the plan cache and passes it to the engine again. */
 #include "actors/session/core/session.h"
 #include "t/lib/train.h"
 
@@ -13,14 +13,14 @@
 int
 main(void)
 {
-    ok(true, "allocations are counted # SKIP a sanitizer has its own malloc");
+    ok(true, "allocations of a run # SKIP a sanitizer replaces malloc");
     return done();
 }
 #else
 
 /* ---- counting ---- */
 
-extern char __executable_start, etext; /* of the linker */
+extern char __executable_start, etext; /* defined by the linker */
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t n);
@@ -38,7 +38,7 @@ count(const void *caller)
     atomic_fetch_add(own ? &ours : &theirs, 1);
 }
 
-/* Not in line: the caller's address is what counts. */
+/* Must not be inlined, because count() needs the return address. */
 __attribute__((noinline)) void *
 malloc(size_t n)
 {
@@ -84,7 +84,7 @@ posix_memalign(void **p, size_t align, size_t n)
 
 /* ---- runs ---- */
 
-/* The runner used last. */
+/* Returns the runner used last. */
 static struct runner *
 last_runner(struct rille_session *s)
 {
@@ -96,7 +96,7 @@ repeat(struct rille_session *s, struct runner *r, const char *name)
 {
     enum { RUNS = 50 };
     struct rille_counters before, after;
-    int status = engine_run(s->engine, &r->run); /* libraries make what they keep */
+    int status = engine_run(s->engine, &r->run); /* lets libraries allocate what they keep */
     rille_count(s, &before);
     atomic_store(&ours, 0);
     atomic_store(&theirs, 0);
@@ -107,11 +107,11 @@ repeat(struct rille_session *s, struct runner *r, const char *name)
     must(status, name);
     if (!is_int(atomic_load(&ours), 0, name)) diag("in %d runs", RUNS);
     diag("libraries: %lld in %d runs", (long long)atomic_load(&theirs), RUNS);
-    is_int(after.run_allocations - before.run_allocations, 0, "run_allocations agrees");
-    ok(after.runs - before.runs == RUNS && after.acts > before.acts, "%s: it did run", name);
+    is_int(after.run_allocations - before.run_allocations, 0, "the session's counter run_allocations agrees");
+    ok(after.runs - before.runs == RUNS && after.acts > before.acts, "%s: the plan did run", name);
 }
 
-/* Values, gradients and updates of a plain step: every kind of actor but those of pieces. */
+/* Checks a plain step with values, gradients and updates: every kind of actor except those of micro-batches. */
 static void
 plain(int threads, const char *kind, bool timed)
 {
@@ -122,13 +122,13 @@ plain(int threads, const char *kind, bool timed)
     must(train_step(&t, &loss), "step");
     struct runner *r = last_runner(t.s);
     r->run.timed = timed;
-    snprintf(name, sizeof name, "%s, threads: %d%s: a step allocates nothing", kind, threads, timed ? ", timed" : "");
+    snprintf(name, sizeof name, "%s, threads: %d%s: a step allocates no memory", kind, threads, timed ? ", timed" : "");
     repeat(t.s, r, name);
     rille_tensor_free(&loss);
     train_close(&t);
 }
 
-/* A sum over more devices than any table on the stack is made for. */
+/* Checks a sum over more devices than any table on the stack holds. */
 static void
 wide(void)
 {
@@ -152,14 +152,14 @@ wide(void)
     must(rille_call(s, rille_op_find("sum"), 1, &arg, 1, &axis, &sum), "sum");
     must(rille_tensor_to_global(sum, whole, &y), "move");
     must(rille_tensor_read(y, out), "read");
-    repeat(s, last_runner(s), "a sum over 70 devices allocates nothing");
+    repeat(s, last_runner(s), "a sum over 70 devices allocates no memory");
     rille_tensor_free(&x);
     rille_tensor_free(&sum);
     rille_tensor_free(&y);
     rille_close(&s);
 }
 
-/* Compiled steps, from outside: what the counter says, the first call included. */
+/* Checks the session's own counter over compiled steps, the first call included. */
 static void
 compiled(int threads, const char *schedule)
 {
@@ -169,12 +169,12 @@ compiled(int threads, const char *schedule)
     train_open(&t, &(struct train_options){.bus = "zmq", .threads = threads, .schedule = schedule});
     must(train_run(&t, 50, &state), "steps");
     rille_count(t.s, &c);
-    ok(c.runs >= 50 && c.run_allocations == 0, "%s, threads: %d: 50 calls of a compiled step ask for nothing", schedule,
-       threads);
+    ok(c.runs >= 50 && c.run_allocations == 0, "%s, threads: %d: 50 calls of a compiled step allocate no memory",
+       schedule, threads);
     train_close(&t);
 }
 
-/* The count is one that can be other than 0. */
+/* Checks that the test's counter and the library's counter work. */
 static void
 counts(void)
 {
@@ -186,10 +186,10 @@ counts(void)
     free(p);
     free(p = aligned_alloc(64, 64));
     atomic_store(&counting, false);
-    is_int(atomic_load(&ours), 3, "three allocations of this program are counted as three");
+    is_int(atomic_load(&ours), 3, "three allocations of this program are counted");
     int64_t before = must_count();
     free(must_alloc(10));
-    is_int(must_count() - before, 1, "and one that the library made is counted by itself");
+    is_int(must_count() - before, 1, "an allocation of Rille's is counted by the library's own counter");
 }
 
 int

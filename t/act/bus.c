@@ -1,4 +1,5 @@
-/* Tests of actors/bus_*.c: order, nothing lost, waking up, and a simulator that is fair and repeatable. */
+/* Tests of actors/act/bus: messages arrive complete and in order, sleeping threads wake up, and the simulator is
+ * fair and repeatable. */
 #include "actors/act/bus/bus.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
@@ -38,7 +39,7 @@ say(struct bus *b, int from, int to, struct msg m)
     return bus_send(b, &m);
 }
 
-/* Is m the seq-th message of its channel to `to`? */
+/* Returns true if m is message number seq of its channel to thread `to`. */
 static bool
 genuine(const struct msg *m, int to, uint32_t seq)
 {
@@ -59,9 +60,9 @@ test_parse(void)
 {
     const struct bus_kind *kind = NULL;
     uint64_t seed = 1;
-    ok(!bus_parse("zmq", &kind, &seed) && kind == &bus_zmq, "\"zmq\" is the bus between threads");
+    ok(!bus_parse("zmq", &kind, &seed) && kind == &bus_zmq, "\"zmq\" selects the bus between threads");
     ok(!bus_parse("sim:17", &kind, &seed) && kind == &bus_sim && seed == 17,
-       "\"sim:17\" is the simulator with seed 17");
+       "\"sim:17\" selects the simulator with seed 17");
     ok(!bus_parse("sim:18446744073709551615", &kind, &seed) && seed == UINT64_MAX, "a seed may have 64 bits");
     const char *bad[] = {"", "sim", "sim:", "sim:-1", "sim: 1", "sim:1x", "zmq:1", "ZMQ", "sim:18446744073709551616"};
     for (size_t i = 0; i < countof(bad); i++) {
@@ -73,7 +74,8 @@ test_parse(void)
 
 /* ---- both kinds, driven by one thread ---- */
 
-/* Random sends and receives at random ends, then receives until all is there. Returns how many were not as sent. */
+/* Sends and receives at random threads, then receives until no message is left. Returns the number of messages that
+ * differ from what was sent. */
 static int64_t
 drive(const struct bus_kind *kind, int nthread, uint64_t seed, int nsend, int64_t *delivered)
 {
@@ -105,8 +107,8 @@ test_driven(const struct bus_kind *kind, uint64_t seed)
 {
     for (int nthread = 2; nthread <= NTHREAD; nthread++) {
         int64_t delivered;
-        is_int(drive(kind, nthread, seed, 5000, &delivered), 0, "messages of a channel arrive as sent and in order");
-        is_int(delivered, 5000, "and all of them");
+        is_int(drive(kind, nthread, seed, 5000, &delivered), 0, "messages of a channel arrive unchanged and in order");
+        is_int(delivered, 5000, "all messages arrive");
     }
 }
 
@@ -116,8 +118,8 @@ test_alone(const struct bus_kind *kind)
     struct bus *b;
     struct msg m;
     is_int(open_bus(kind, 1, SPIN_NS, 1, &b), 0, "one thread opens a bus");
-    is_int(bus_recv(b, 0, &m, 1, false), 0, "nothing comes to one who is alone");
-    is_int(bus_recv(b, 0, &m, 1, true), 0, "and waiting for it ends");
+    is_int(bus_recv(b, 0, &m, 1, false), 0, "a thread alone on a bus receives no message");
+    is_int(bus_recv(b, 0, &m, 1, true), 0, "a wait for a message ends when no other thread can send");
     kind->close(&b);
     kind->close(&b);
     ok(!b, "close clears the pointer and may be repeated");
@@ -130,14 +132,15 @@ test_undelivered(const struct bus_kind *kind)
     struct msg m = message(0, 1, 0);
     int bad = open_bus(kind, 3, 0, 1, &b);
     for (int i = 0; i < 100000; i++) bad += say(b, 0, 1 + i % 2, m);
-    is_int(bad, 0, "a sender is never held up, however slow the receiver");
+    is_int(bad, 0, "sending never blocks, however slow the receiver");
     kind->close(&b);
     ok(!b, "closing with 100000 undelivered messages does not hang");
 }
 
 /* ---- the simulator ---- */
 
-/* What two messages on two channels did in a receive: 0 to 4 tell which came, and which first. */
+/* Returns what one receive delivers of two messages on two channels. 0: none. 1, 2: only the first, only the second.
+ * 3, 4: both, in order or reversed. */
 static int
 outcome(uint64_t seed)
 {
@@ -157,13 +160,13 @@ test_sim_reaches(uint64_t seed)
     int seen[5] = {0};
     for (int i = 0; i < 3000; i++) seen[outcome(seed + (uint64_t)i)]++;
     for (int i = 0; i < 5; i++)
-        ok(seen[i] > 300, "of two heads the simulator delivers %s (%d of 3000)",
-           ((const char *[]){"none", "the first alone", "the second alone", "first, then second",
+        ok(seen[i] > 300, "of two pending messages the simulator delivers %s (%d of 3000)",
+           ((const char *[]){"none", "only the first", "only the second", "first, then second",
                              "second, then first"})[i],
            seen[i]);
 }
 
-/* A fingerprint of 2000 deliveries. */
+/* Returns a hash of the order of 2000 deliveries. */
 static uint64_t
 fingerprint(uint64_t seed)
 {
@@ -190,8 +193,8 @@ test_sim_repeats(uint64_t seed)
         same += fingerprint(seed + i) == fingerprint(seed + i);
         changed += fingerprint(seed + i) != fingerprint(seed + i + 1);
     }
-    is_int(same, 20, "a seed repeats every delivery");
-    is_int(changed, 20, "another seed delivers otherwise");
+    is_int(same, 20, "equal seeds give the same deliveries");
+    is_int(changed, 20, "different seeds give different deliveries");
 }
 
 static void
@@ -205,7 +208,7 @@ test_sim_waits(void)
         say(b, 1, 0, m);
         got += bus_recv(b, 0, &m, 1, true);
     }
-    is_int(got, 200, "one who waits is given something when there is something");
+    is_int(got, 200, "a waiting receive returns a message if one is pending");
     bus_sim.close(&b);
 }
 
@@ -221,8 +224,8 @@ test_sim_chooses(uint64_t seed)
         within &= c < 7;
         if (c < 7) count[c]++;
     }
-    ok(within && bus_choose(b, 1) == 0, "a choice of n is below n");
-    for (int i = 0; i < 7; i++) ok(abs(count[i] - 10000) < 500, "choice %d of 7 comes as often as the others", i);
+    ok(within && bus_choose(b, 1) == 0, "bus_choose(n) returns less than n");
+    for (int i = 0; i < 7; i++) ok(abs(count[i] - 10000) < 500, "choice %d of 7 is as frequent as the others", i);
     bus_sim.close(&b);
 }
 
@@ -231,7 +234,7 @@ test_sim_chooses(uint64_t seed)
 struct crowd {
     struct bus *bus;
     uint64_t seed;
-    int *shared; /* NTHREAD x NTHREAD x NEACH: plain memory that a message passes on */
+    int *shared; /* NTHREAD x NTHREAD x NEACH numbers in plain memory that messages publish */
 };
 struct member {
     struct crowd *crowd;
@@ -246,7 +249,7 @@ passed_on(const struct crowd *c, int from, int to, uint32_t seq)
     return &c->shared[((size_t)from * NTHREAD + (size_t)to) * NEACH + seq];
 }
 
-/* Takes what is there; returns how many were as they must be. */
+/* Receives pending messages, adds wrong ones to me->wrong, and returns how many arrived. */
 static int
 listen(struct member *me, uint32_t *taken, bool wait)
 {
@@ -281,7 +284,8 @@ chatter(void *arg)
     return NULL;
 }
 
-/* Each waits for a token and hands it to a random other, `piece` times; then thread 0 is told. */
+/* Waits for tokens and passes each to a random other thread, `piece` times in all. The last receiver reports the
+ * token's end to thread 0. */
 static void *
 relay(void *arg)
 {
@@ -305,7 +309,7 @@ relay(void *arg)
     return NULL;
 }
 
-/* Runs body on NTHREAD threads, the first of them this one; returns what they found wrong. */
+/* Runs body on NTHREAD threads, the calling thread among them. Returns the number of errors they found. */
 static int64_t
 together(struct crowd *c, void *(*body)(void *))
 {
@@ -326,21 +330,21 @@ test_crowd(int64_t spin_ns, uint64_t seed)
     struct crowd c = {.seed = seed, .shared = calloc((size_t)NTHREAD * NTHREAD * NEACH, sizeof(int))};
     int64_t wrong = open_bus(&bus_zmq, NTHREAD, spin_ns, 0, &c.bus);
     wrong += together(&c, chatter);
-    ok(wrong == 0, "%d %s threads that all talk to all lose nothing", NTHREAD, how);
-    is_int(bus_zmq.sent(c.bus), NTHREAD * (NTHREAD - 1) * NEACH, "every message between threads is counted");
+    ok(wrong == 0, "%d %s threads that all send to each other lose no message", NTHREAD, how);
+    is_int(bus_zmq.sent(c.bus), NTHREAD * (NTHREAD - 1) * NEACH, "the bus counts every message between threads");
     for (uint32_t i = 0; i < NTOKEN; i++) {
         struct msg m = {.kind = MSG_FULL, .reg = i, .piece = NHOP};
         *passed_on(&c, 0, 0, i) = NHOP;
         say(c.bus, 0, 1 + (int)i % (NTHREAD - 1), m);
     }
-    ok(together(&c, relay) == 0, "tokens that %s threads hand on at random arrive, with what was written", how);
+    ok(together(&c, relay) == 0, "tokens passed at random between %s threads arrive, and publish plain memory", how);
     bus_zmq.close(&c.bus);
     free(c.shared);
 }
 
 /* ---- waking up ---- */
 
-struct table { /* two players; what they pass on is plain memory */
+struct table { /* two players; the ball is plain memory that messages publish */
     struct bus *bus;
     int64_t ball;
     atomic_int interrupted;
@@ -402,12 +406,13 @@ test_wakes(void)
     struct table t;
     pthread_t thread;
     start_player(&t, 0, &thread);
-    is_int(play(&t, NROUND), 0, "a sleeper is woken by each message, and sees what was written before it was sent");
+    is_int(play(&t, NROUND), 0,
+           "each message wakes a sleeping thread, which sees all that was written before the send");
     stop_player(&t, thread);
     start_player(&t, SPIN_NS, &thread);
-    is_int(play(&t, NROUND), 0, "so is one who spins first");
+    is_int(play(&t, NROUND), 0, "each message wakes a thread that spins before it sleeps");
     nap(5000000);
-    is_int(play(&t, 1), 0, "and one who slept long");
+    is_int(play(&t, 1), 0, "a message wakes a thread that slept for 5 ms");
     stop_player(&t, thread);
 }
 
@@ -417,7 +422,7 @@ on_signal(int sig)
     UNUSED(sig);
 }
 
-/* A signal ends a wait with 0 messages; the accounts of sleeping and waking stay right. */
+/* Checks that a signal ends a wait with 0 messages, and that later messages still wake the thread. */
 static void
 test_signals(void)
 {
@@ -431,13 +436,13 @@ test_signals(void)
         if (i % 2) nap(100000);
         wrong += play(&t, 3);
     }
-    is_int(wrong, 0, "signals disturb no message");
+    is_int(wrong, 0, "signals lose no message");
     int before = atomic_load(&t.interrupted);
     for (int i = 0; i < 1000 && atomic_load(&t.interrupted) == before; i++) {
         nap(1000000);
         pthread_kill(thread, SIGUSR1);
     }
-    ok(atomic_load(&t.interrupted) > before, "a signal ends a wait");
+    ok(atomic_load(&t.interrupted) > before, "a signal ends a wait without a message");
     stop_player(&t, thread);
 }
 
@@ -456,7 +461,7 @@ test_many(void)
             wrong += bus_recv(b, to, &m, 1, true) != 1 || !genuine(&m, to, 1) || addr_thread(m.from) != from;
         }
     }
-    is_int(wrong, 0, "and every one of them reaches every other");
+    is_int(wrong, 0, "each of 16 threads reaches every other");
     bus_zmq.close(&b);
 }
 

@@ -1,11 +1,14 @@
-/* calls.c - what a run asks the kernel for: to sleep and to wake, and to hold signals while products are
- * computed.
+/* calls.c - counts the system calls of a run: only sleeping, waking, and blocking signals during kernels.
  *
- * Messages between threads that are awake make no system call of ours; libzmq looks into its mailbox after 100 messages
- * of a socket, and when it sends, at most once in a millisecond or so (getpid and poll): on a loaded machine a message
- * takes that long. A child does the work and marks where counting begins and ends; this process traces it and counts
- * the system calls of all its threads in between. Who is traced sleeps often: what steps do on threads that spin is
- * counted without, where our own code calls syscall(). */
+ * A child process does the work and marks where counting begins and ends. This process traces the child and counts
+ * the system calls of all its threads between the marks.
+ *
+ * Messages between threads that are awake cause no system call of Rille's code. libzmq checks its mailbox (getpid
+ * and poll) after 100 messages of a socket, and on a send at most about once per millisecond. On a loaded machine
+ * one message can take a millisecond.
+ *
+ * A traced thread sleeps often. So steps on spinning threads are counted without tracing, by replacing syscall(),
+ * which Rille's code calls. */
 #include "actors/act/bus/bus.h"
 #include "actors/session/step/compiled.h"
 #include "runtime/base/clock.h"
@@ -26,18 +29,18 @@
 int
 main(void)
 {
-    ok(true, "system calls are counted # SKIP a sanitizer makes its own");
+    ok(true, "system calls of a run # SKIP a sanitizer makes its own");
     return done();
 }
 #else
 
 enum { RUNS = 50, MESSAGES = 2000, WARM = 500, MARK = 0x72696c, CALLS = 512 };
 
-/* ---- calls by the name of syscall() ---- */
+/* ---- calls made through syscall() ---- */
 
-static atomic_llong slept; /* calls to sleep or to wake */
+static atomic_llong slept; /* futex calls: sleep or wake */
 
-/* In place of libc's, which it calls. */
+/* Replaces libc's syscall(), counts futex calls, and calls libc's. */
 long
 syscall(long number, ...)
 {
@@ -54,7 +57,7 @@ syscall(long number, ...)
 
 /* ---- the child's side ---- */
 
-/* No call that there is, so that nothing happens; the tracer sees it. */
+/* Makes a prctl call with an unknown option: it has no effect, but the tracer sees it. */
 static void
 mark(bool on)
 {
@@ -98,7 +101,7 @@ four_threads(void)
     repeat(&(struct train_options){.bus = "zmq", .threads = 4, .kind = "cpu"});
 }
 
-/* Steps of a pipeline in micro-batches, on two threads that spin as long as each has a core. */
+/* State of pipeline steps in micro-batches, on two threads that spin as long as each has a core. */
 struct piped {
     struct train t;
     struct rille_tensor *loss;
@@ -141,7 +144,7 @@ pipeline(void)
 
 static struct bus *bus;
 
-/* Sends each message on that comes, without ever sleeping, until so many came. */
+/* Forwards each received message to the other thread without ever sleeping, `most` times. */
 static void
 hand_on(uint32_t self, int most)
 {
@@ -162,7 +165,7 @@ other_end(void *arg)
     return arg;
 }
 
-/* A message goes to and fro between two threads that look for it. */
+/* Passes a message back and forth between two threads that poll for it. */
 static void
 spinning(void)
 {
@@ -178,11 +181,11 @@ spinning(void)
     pthread_join(thread, NULL);
 }
 
-/* ---- the tracer's ---- */
+/* ---- the tracer's side ---- */
 
 struct tally {
-    int64_t call[CALLS], all; /* by number */
-    int64_t ns;               /* between the marks */
+    int64_t call[CALLS], all; /* by system call number */
+    int64_t ns;               /* time between the marks */
     bool counting, marked;
 };
 
@@ -201,7 +204,7 @@ note_call(struct tally *t, pid_t tid)
     }
 }
 
-/* Follows all threads to the end of the first; returns its status, -1 when it was lost. */
+/* Follows all threads until the child ends. Returns the child's exit status; -1 if it was lost. */
 static int
 follow(pid_t child, struct tally *t)
 {
@@ -220,7 +223,7 @@ follow(pid_t child, struct tally *t)
     }
 }
 
-/* Counts what work does between its marks. False: nothing may be traced here. */
+/* Counts the system calls of `work` between its marks. Returns false if tracing is not permitted here. */
 static bool
 count_calls(void (*work)(void), struct tally *t)
 {
@@ -238,13 +241,13 @@ count_calls(void (*work)(void), struct tally *t)
     ptrace(PTRACE_SETOPTIONS, child, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL);
     ptrace(PTRACE_SYSCALL, child, 0, 0);
     status = follow(child, t);
-    is_int(status, 0, "the work that is traced is done");
-    ok(t->marked && !t->counting, "and marked");
+    is_int(status, 0, "the traced work succeeds");
+    ok(t->marked && !t->counting, "the traced work has set both marks");
     return true;
 }
 
-/* libzmq's looks into its mailboxes, and the heap where a chunk of its queues comes or goes at the heap's end: that is
- * chance, and steps allocate nothing of their own (below, and t/act/alloc.c). */
+/* Returns the calls that libzmq makes: polling its mailboxes, and growing the heap for its queues. Their number
+ * depends on chance. Steps allocate nothing of their own (below, and t/act/alloc.c). */
 static int64_t
 library_calls(const struct tally *t)
 {
@@ -258,7 +261,8 @@ show(const struct tally *t)
         if (t->call[n]) diag("system call %d: %lld", n, (long long)t->call[n]);
 }
 
-/* Most steps; two threads on one core sleep, so that a loaded machine takes some more. */
+/* Checks that RUNS of up to MOST steps make no futex call. Threads that share a core sleep, so a loaded machine
+ * needs more steps. */
 static void
 awake(const char *name)
 {
@@ -274,8 +278,8 @@ awake(const char *name)
     }
     after = engine_count(p.e);
     ok(after.thread_messages - before.thread_messages >= (int64_t)n * PIECES && after.allocations == before.allocations,
-       "%s: steps in micro-batches send messages between threads, and allocate nothing", name);
-    ok(nawake == RUNS, "%s: who spins makes no call for them", name);
+       "%s: steps in micro-batches send messages between threads without allocating", name);
+    ok(nawake == RUNS, "%s: spinning threads make no futex call for messages", name);
     diag("%d of %d steps slept", n - nawake, n);
     pipeline_close(&p);
 }
@@ -286,28 +290,34 @@ main(void)
     struct tally t;
     alarm(HANG);
     if (!count_calls(asks, &t)) {
-        ok(true, "system calls are counted # SKIP nothing may be traced here");
+        ok(true, "system calls of a run # SKIP tracing is not permitted here");
         return done();
     }
-    is_int(t.all, 7, "system calls are counted");
+    is_int(t.all, 7, "the tracer counts seven system calls");
     count_calls(one_thread, &t);
-    if (!is_int(t.all, 2 * RUNS, "a step on one thread holds signals once and lets them pass")) show(&t);
-    is_int(t.call[SYS_rt_sigprocmask], t.all, "and asks for nothing else");
+    if (!is_int(t.all, 2 * RUNS, "a step on one thread makes two system calls")) show(&t);
+    is_int(t.call[SYS_rt_sigprocmask], t.all, "these block and unblock signals once per step");
     count_calls(four_threads, &t);
     int64_t own = t.all - library_calls(&t);
-    if (!is_int(own, t.call[SYS_futex] + t.call[SYS_rt_sigprocmask], "one on four threads sleeps and wakes besides"))
+    if (!is_int(own, t.call[SYS_futex] + t.call[SYS_rt_sigprocmask],
+                "a step on four threads also sleeps and wakes, and makes no other call"))
         show(&t);
     for (size_t k = 0; k < countof(schedules); k++) {
         schedule = schedules[k];
         count_calls(pipeline, &t);
         own = t.all - library_calls(&t);
-        if (!is_int(own, t.call[SYS_futex] + t.call[SYS_rt_sigprocmask], "a pipeline in micro-batches does no more"))
+        if (!is_int(own, t.call[SYS_futex] + t.call[SYS_rt_sigprocmask],
+                    "a pipeline in micro-batches makes no other call"))
             show(&t);
     }
     count_calls(spinning, &t);
-    if (!is_int(t.all - library_calls(&t), 0, "messages between threads that are awake make none of ours")) show(&t);
-    int64_t sending = 2 * 2 * t.ns / 1000000; /* two threads, two calls a look */
-    if (!ok(library_calls(&t) <= 2 * MESSAGES / 10 + sending, "and few of the library's")) show(&t);
+    if (!is_int(t.all - library_calls(&t), 0,
+                "messages between threads that are awake cause no system call of Rille's code"))
+        show(&t);
+    int64_t sending = 2 * 2 * t.ns / 1000000; /* two threads, two calls per mailbox check */
+    if (!ok(library_calls(&t) <= 2 * MESSAGES / 10 + sending,
+            "messages between threads that are awake cause few system calls of libzmq"))
+        show(&t);
     bool cores = sysconf(_SC_NPROCESSORS_ONLN) > 1;
     for (size_t k = 0; k < countof(schedules) && cores; k++) awake(schedules[k]);
     return done();

@@ -1,6 +1,8 @@
-/* collect.c - collectives of a library in plans: values are those of moves that read each other's parts,
- * whatever the order of events; failures end the run for all; mistakes planted in them are refused. Random programs on
- * late devices, whose library is a stand-in (t/lib/collecting.h). */
+/* collect.c - tests collectives of a library in plans.
+ *
+ * Random programs run on async test devices with a stand-in for the library (t/lib/collecting.h). Their values equal
+ * those of plain moves between devices in every order of events. A failing act ends the run on all devices. The
+ * verifier refuses planted mistakes. */
 #include "t/lib/plans.h"
 
 #include "t/lib/collecting.h"
@@ -23,7 +25,8 @@ threads(void)
     return engine_new(&o, &e) ? NULL : e;
 }
 
-/* The plan that the seed gives with a library, which has some collectives; *plain: without. NULL: none has. */
+/* Returns the seed's plan with library collectives, and in *plain the plan without. Returns NULL if the plan has no
+ * collective. */
 static struct plan *
 draw(struct rille_session *s, uint64_t *seed, bool pieces, struct plan **plain)
 {
@@ -60,13 +63,13 @@ test_values(struct rille_session *s, uint64_t seed)
         plan_free(&plain);
     }
     collecting_driven = true;
-    is_int(none, 0, "without a library there are no collectives of one");
-    ok(same == n && batched > 0, "%d programs (%d in pieces) have the bits of moves that read each other's parts", n,
-       batched);
-    ok(alike == n, "so they have on threads");
+    is_int(none, 0, "without a library a plan has no library collectives");
+    ok(same == n && batched > 0,
+       "%d programs (%d in micro-batches) give the same bits with and without library collectives", n, batched);
+    ok(alike == n, "they give the same bits on threads");
     bool each = true;
     for (size_t i = 0; i < countof(ncollected); i++) each = each && ncollected[i] > 0;
-    ok(each, "with %ld all-reduces, %ld reduce-scatters, %ld all-gathers and %ld all-to-alls of a rank",
+    ok(each, "all verbs occurred: %ld all-reduces, %ld reduce-scatters, %ld all-gathers, %ld all-to-alls",
        ncollected[COLLECT_REDUCE], ncollected[COLLECT_SCATTER], ncollected[COLLECT_GATHER],
        ncollected[COLLECT_EXCHANGE]);
     engine_free(&one);
@@ -76,7 +79,8 @@ test_values(struct rille_session *s, uint64_t seed)
 
 /* ---- failures ---- */
 
-/* Act k fails; true: there is one. The run says so, and not that others were cut. */
+/* Makes act k fail and returns true if there is an act k. The error must be the injected failure, not a consequence
+ * of the cancelled run. */
 static bool
 fail_at(struct engine *e, struct plan *p, int64_t k, int *wrong)
 {
@@ -93,7 +97,7 @@ fail_at(struct engine *e, struct plan *p, int64_t k, int *wrong)
     return status;
 }
 
-/* Each act once; behind each the plan runs as before. */
+/* Makes each act fail once; after each failure the plan must run as before. */
 static void
 fail_each(struct engine *e, struct plan *p, bool driven, int *n, int *wrong)
 {
@@ -120,7 +124,7 @@ test_failures(struct rille_session *s, uint64_t seed)
         plan_free(&p);
         plan_free(&plain);
     }
-    ok(n > 0 && wrong == 0, "%d acts that fail end the run, by their own words, and the next is whole", n);
+    ok(n > 0 && wrong == 0, "each of %d failing acts ends the run with its own error, and the next run succeeds", n);
     engine_free(&played);
     engine_free(&real);
 }
@@ -135,7 +139,7 @@ is_refused(const struct plan *p, const char *text)
     return refused;
 }
 
-/* Takes port k of a task away, and its place among the readers; a fan without any was the last. */
+/* Removes input port k of a task and its reader entry. A fan left without readers must be the last one. */
 static void
 drop_port(struct plan *p, int32_t task, int32_t k)
 {
@@ -159,7 +163,7 @@ drop_port(struct plan *p, int32_t task, int32_t k)
     t->nin--;
 }
 
-/* The port by which a collective comes behind the one before it on its device, by nothing else; -1. */
+/* Returns the port that alone orders a collective after the previous one of its device; -1 if there is none. */
 static int32_t
 order_port(const struct plan *p, int32_t task)
 {
@@ -179,7 +183,7 @@ struct tried {
     int orders, seats, streams, refused, wrong, events, late, ncopy, copies;
 };
 
-/* A block that is packed, or unpacked, from the wrong place. */
+/* Shifts the offsets of a packed or unpacked block. */
 static void
 try_copy(struct plan *p, struct move_comm_rank *seat, const struct move_comm_rank *was, struct tried *n)
 {
@@ -212,7 +216,8 @@ try_seat(struct plan *p, int32_t i, struct tried *n)
     struct communicator other = *was->in;
     seat = *was;
     seat.in = &other;
-    n->refused += is_refused(p, "communicator") || was->seat == 0; /* the others' is another then */
+    n->refused += is_refused(p, "communicator") ||
+                  was->seat == 0; /* rank 0's communicator is the reference for the other ranks */
     other.n--;
     n->refused += is_refused(p, "seats");
     n->seats += 4;
@@ -239,7 +244,7 @@ try_verb(struct plan *p, struct plan_move *m, struct tried *n)
     m->by = was;
 }
 
-/* Who is told that a collective is done is told when it is issued. */
+/* Lets readers of a collective continue when the collective is enqueued instead of when it is done. */
 static void
 try_readers(struct plan *p, int32_t i, struct tried *n)
 {
@@ -277,11 +282,13 @@ test_mistakes(struct rille_session *s, uint64_t seed)
         plan_free(&p);
         plan_free(&plain);
     }
-    ok(n.seats > 0 && n.refused == n.seats, "a seat that is another's, or has more elements, is refused (%d)", n.seats);
-    ok(n.ncopy > 0 && n.copies == n.ncopy, "so is a block that is rearranged wrongly (%d)", n.ncopy);
-    is_int(n.streams, 0, "so is one on the stream of other moves");
-    ok(n.wrong == 0, "so are other verbs, and collectives of a device without an order (%d)", n.orders);
-    ok(n.events > 0 && n.late == n.events, "and who waits on a stream for a collective (%d)", n.events);
+    ok(n.seats > 0 && n.refused == n.seats, "a wrong rank, communicator or block size of a collective is refused (%d)",
+       n.seats);
+    ok(n.ncopy > 0 && n.copies == n.ncopy, "a wrong offset of a packed or unpacked block is refused (%d)", n.ncopy);
+    is_int(n.streams, 0, "a collective on the stream of other moves is refused");
+    ok(n.wrong == 0, "a wrong verb or dtype, and unordered collectives of a device, are refused (%d)", n.orders);
+    ok(n.events > 0 && n.late == n.events, "a reader that waits only on a stream for a collective is refused (%d)",
+       n.events);
 }
 
 int

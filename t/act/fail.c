@@ -1,8 +1,9 @@
-/* fail.c - a run that fails, for every way in which it can: what it says, what it leaves, and that all goes on.
+/* fail.c - tests every way in which a run can fail: the error, the state that is left, and the next step.
  *
- * Every act of a training step is made to fail in turn; memory is denied at every size; labels are bad; the user
- * interrupts. Each time the run stops on all devices, the error names a line, a variable has its old value or refuses
- * to be read until it is set again, and the next step gives the bits of a session in which nothing failed. */
+ * Every act of a training step is made to fail in turn; memory is denied at every size; a label is invalid; the user
+ * interrupts. Each time the run stops on all devices, and the error names a source line. A variable keeps its old
+ * value, or refuses to be read until it is set again. The next step gives the same bits as in a session without a
+ * failure. */
 #include "actors/session/core/session.h"
 #include "t/lib/train.h"
 
@@ -19,7 +20,7 @@ says(const char *text)
     return strstr(rille_error(), text) != NULL;
 }
 
-/* A value with this name is untouched, or half written and says so. */
+/* Returns true if the variable has its old value, or if reading it fails with "half written" and its name. */
 static bool
 old_or_refused(struct rille_tensor *w, const float *old, int n, bool *half_written)
 {
@@ -49,13 +50,13 @@ set_again(struct train *t)
     if (!status) status = rille_tensor_assign(t->w2, w2);
     rille_tensor_free(&w1);
     rille_tensor_free(&w2);
-    if (!status)
-        status = rille_eval(t->s, 2, (struct rille_tensor *[]){t->w1, t->w2}); /* so that they are written over */
+    /* Frees the old values, so that the step updates the variables in place. */
+    if (!status) status = rille_eval(t->s, 2, (struct rille_tensor *[]){t->w1, t->w2});
     if (!status) status = rille_tensor_set_grad(t->w1, NULL);
     return status ? status : rille_tensor_set_grad(t->w2, NULL);
 }
 
-/* With the weights set again, a step is as if nothing had been. */
+/* Sets the weights again and checks that a step gives the same bits as before any failure. */
 static bool
 goes_on(struct train *t, const struct train_state *want)
 {
@@ -66,7 +67,7 @@ goes_on(struct train *t, const struct train_state *want)
     return !status && !memcmp(&got, want, sizeof got);
 }
 
-/* What was before the first step (loss 0), and after it. */
+/* Records the state before the first step (loss 0) and after it. */
 static void
 expect(struct train *t, struct train_state *start, struct train_state *want)
 {
@@ -119,16 +120,17 @@ every_act(const struct train_options *o)
     for (int k = 1; k <= c.acts; k++) fail_act(&t, k, &start, &want, &c);
     char name[100];
     snprintf(name, sizeof name, "%s, %s, %s", o->bus, train_kinds(o), o->schedule ? o->schedule : "plain");
-    ok(c.acts > 20 && c.silent == 0, "%s: each of %d acts can fail, and the run says so", name, c.acts);
-    ok(c.unnamed == 0, "%s: always the line is named", name);
-    ok(c.changed == 0, "%s: a variable is as before, or refuses to be read and is named", name);
-    ok(c.half_written > 0, "%s: variables are written in place, so both happen", name);
+    ok(c.acts > 20 && c.silent == 0, "%s: if any of %d acts fails, the run reports the failure", name, c.acts);
+    ok(c.unnamed == 0, "%s: each error names the source line", name);
+    ok(c.changed == 0, "%s: a variable keeps its value, or reading it fails with its name", name);
+    ok(c.half_written > 0, "%s: some failures leave a variable half written", name);
     diag("%d of %d failures left one half written", c.half_written, c.acts);
-    ok(c.broken == 0, "%s: set again, all goes on exactly", name);
+    ok(c.broken == 0, "%s: with the weights set again, the next step gives the right bits", name);
     train_close(&t);
 }
 
-/* An update whose result was replaced before the step: the step fails, and the variable is as before the update. */
+/* The result of an update is replaced before the step. The step fails, and the variable keeps its value from before
+ * the update. */
 static void
 replaced_update(void)
 {
@@ -144,18 +146,18 @@ replaced_update(void)
     other = train_tensor(&t, WIDTH, HIDDEN, 0, "B", 5);
     must(rille_tensor_assign(t.w1, other), "assign");
     rille_tensor_free(&other);
-    rille_tensor_free(&loss); /* nobody else needs the old bytes */
+    rille_tensor_free(&loss); /* the old bytes have no other reader */
     must(rille_tensor_set_grad(t.w1, NULL), "grad");
     must(rille_tensor_set_grad(t.w2, NULL), "grad");
     rille_fail_act(t.s, 1);
-    ok(rille_step(t.s) == E_KERNEL, "a step whose update was replaced can fail");
+    ok(rille_step(t.s) == E_KERNEL, "a step fails after its update's result was replaced");
     rille_fail_act(t.s, 0);
-    ok(weights_left(&t, &start, &half_written) && !half_written, "and leaves the variable as it was before the update");
-    ok(goes_on(&t, &want), "and all goes on");
+    ok(weights_left(&t, &start, &half_written) && !half_written, "the variable keeps its value from before the update");
+    ok(goes_on(&t, &want), "the next step gives the right bits");
     train_close(&t);
 }
 
-/* A plan that is found again belongs to other lines. */
+/* A plan found in the cache reports the lines of the current call, not those of the first. */
 static void
 lines_of_the_call(void)
 {
@@ -168,10 +170,10 @@ lines_of_the_call(void)
     must(train_call(&t, "relu", 20, t.x, NULL, &z), "relu");
     rille_fail_act(t.s, 1);
     ok(rille_tensor_read(z, v) == E_KERNEL && !strncmp(rille_error(), "train.lua:20: ", 14),
-       "a plan found again names the new line");
+       "an error of a cached plan names the line of the current call");
     struct rille_counters c;
     rille_count(t.s, &c);
-    ok(c.cache_hits > 0, "it was found");
+    ok(c.cache_hits > 0, "the plan was found in the cache");
     rille_tensor_free(&y);
     rille_tensor_free(&z);
     train_close(&t);
@@ -179,7 +181,7 @@ lines_of_the_call(void)
 
 /* ---- bad data ---- */
 
-/* One label is no class. No rank may have updated anything. */
+/* One label is out of range. No rank may have updated any variable. */
 static void
 bad_labels(const struct train_options *o, const char *name, int seeds)
 {
@@ -210,9 +212,9 @@ bad_labels(const struct train_options *o, const char *name, int seeds)
         broken += !goes_on(&t, &want);
         train_close(&t);
     }
-    ok(silent == 0, "%s: a label that is no class fails, and names the line of the loss", name);
-    ok(changed == 0, "%s: no rank has updated anything then", name);
-    ok(broken == 0, "%s: and good labels go on", name);
+    ok(silent == 0, "%s: an invalid label fails the step, and the error names the line of the loss", name);
+    ok(changed == 0, "%s: after the failure no rank has updated a variable", name);
+    ok(broken == 0, "%s: with valid labels the next step gives the right bits", name);
 }
 
 /* ---- no memory ---- */
@@ -227,7 +229,7 @@ limit_pools(struct rille_session *s, size_t spare)
         }
 }
 
-/* A device has less and less room beyond what it holds when the step begins. */
+/* Limits each device's free memory at the start of the step to `spare` bytes, from 64 bytes up. */
 static void
 no_memory(const struct train_options *o)
 {
@@ -261,10 +263,10 @@ no_memory(const struct train_options *o)
     }
     char name[100];
     snprintf(name, sizeof name, "%s, %s", train_kinds(o), o->schedule ? o->schedule : "plain");
-    ok(denied > 3 && given > 0, "%s: with little memory the step fails, with more it runs (%d, %d)", name, denied,
-       given);
-    ok(wrong == 0, "%s: it says E_MEMORY, names the device and leaves the weights", name);
-    ok(broken == 0, "%s: with memory it goes on", name);
+    ok(denied > 3 && given > 0, "%s: the step fails with little memory (%d sizes) and runs with more (%d)", name,
+       denied, given);
+    ok(wrong == 0, "%s: the error is E_MEMORY and names the device, and the weights are unchanged", name);
+    ok(broken == 0, "%s: without the limit the next step gives the right bits", name);
 }
 
 /* ---- interrupts ---- */
@@ -341,14 +343,15 @@ interrupt(const struct train_options *o, bool by_signal)
     int status = by_signal ? interrupt_by_signal(&t, &loss) : interrupt_by_thread(&t, &loss);
     int64_t did = acts(&t) - begin;
     rille_slow_op(t.s, "gelu", 0);
-    if (!ok(status == E_CANCEL && says("interrupted"), "%s: the run says so", name))
+    if (!ok(status == E_CANCEL && says("interrupted"), "%s: the run reports the interrupt", name))
         diag("%d: %s", status, rille_error());
     rille_tensor_free(&loss);
-    if (!ok(did < all / 2, "%s: soon", name)) diag("after %d of %d acts", (int)did, (int)all);
-    ok(weights_left(&t, &start, &half_written) && !half_written, "%s: nothing is updated", name);
-    ok(goes_on(&t, &want), "%s: and the session goes on", name);
+    if (!ok(did < all / 2, "%s: the run ends within half of its acts", name))
+        diag("after %d of %d acts", (int)did, (int)all);
+    ok(weights_left(&t, &start, &half_written) && !half_written, "%s: no variable is updated", name);
+    ok(goes_on(&t, &want), "%s: the next step gives the right bits", name);
     rille_interrupt(t.s);
-    ok(goes_on(&t, &want), "%s: an interrupt between runs is for none of them", name);
+    ok(goes_on(&t, &want), "%s: an interrupt between runs has no effect", name);
     train_close(&t);
 }
 

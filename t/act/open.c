@@ -1,14 +1,16 @@
-/* open.c - runs that return while their work is still on streams: whoever comes behind, or looks, finds what
- * waiting would have given.
+/* open.c - tests runs that return while their work is still on streams (open runs). Later runs and reads must see
+ * the same values as if the run had been waited for.
  *
- * Two training steps of one late device take turns over the same weights, with other rows, random numbers and a
- * learning rate each time; their losses are read at the end. One plan's work is on another stream than the other's, so
- * that order is more than that of one stream. All bits must be those of steps that are waited for, on threads and in
- * the orders of many seeds (the simulator does late work when it must), and each mistake that is planted is found: a
- * stream that does not wait for the run before, numbers that come too early, host code that reads or writes too early,
- * memory that goes too early. Then: failures that show later, interrupts while somebody waits, what is waited for, a
- * session that closes.
- */
+ * Two training steps on one async test device alternate over the same weights, with other rows, random numbers and
+ * learning rate each time. Their losses are read at the end. The two plans use different streams, so the order
+ * within one stream does not suffice. All bits must equal those of steps that are waited for, on threads and on the
+ * simulator with many seeds (the simulator delays async work).
+ *
+ * Each planted mistake is found: a stream that does not wait for the previous run, numbers written too early, host
+ * code that reads or writes too early, memory freed too early.
+ *
+ * Further tests: failures that show later, interrupts during a wait, the task that rille_doing reports, and closing
+ * a session with an open run. */
 #include "actors/session/step/compiled.h"
 #include "actors/session/core/session.h"
 #include "t/lib/faults.h"
@@ -27,7 +29,7 @@ struct trial {
     const char *bus;
     int threads;
     size_t memory_limit;
-    bool waits; /* after each step */
+    bool waits; /* waits after each step */
 };
 struct result {
     float loss[CALLS], w1[WIDTH * HIDDEN], w2[HIDDEN * CLASSES];
@@ -37,9 +39,9 @@ struct result {
 
 struct steps {
     struct train t;
-    struct rille_graph *graph[2]; /* of few rows, and of all */
+    struct rille_graph *graph[2]; /* the steps with FEW and with ROWS rows */
     struct rille_live *rate;
-    int done, opened; /* steps; those that returned before their work was done */
+    int done, opened; /* number of steps, and number of steps that returned before their work was done */
 };
 
 static int
@@ -64,7 +66,7 @@ update(struct steps *x, struct rille_tensor *w, int line)
     return status;
 }
 
-/* The loss of the classifier, of data with noise. */
+/* Returns the loss of the classifier on data with noise (dropout). */
 static int
 body(struct steps *x, struct rille_tensor *data, struct rille_tensor *labels, struct rille_tensor **loss)
 {
@@ -107,7 +109,7 @@ trace(struct steps *x, int rows, struct rille_graph **g)
     }
 }
 
-/* All work of the plan is on the stream of moves: one stream, so that its tokens stay true. */
+/* Puts all work of the plan on the stream of moves. With a single stream, the plan's synchronisation stays valid. */
 static void
 move_to_other_stream(struct rille_graph *g)
 {
@@ -123,7 +125,7 @@ steps_open(struct steps *x, const struct trial *how)
     struct train_options o = {
         .bus = how->bus, .kind = "async", .threads = how->threads, .single = true, .memory_limit = how->memory_limit};
     train_open(&x->t, &o);
-    x->t.s->poison = false; /* a run that poisons is waited for */
+    x->t.s->poison = false; /* a run that poisons registers is always waited for */
     must(rille_live_new(x->t.s, rate_of, NULL, x, &x->rate), "a live number");
     trace(x, FEW, &x->graph[0]);
     trace(x, ROWS, &x->graph[1]);
@@ -145,8 +147,8 @@ is_open_now(const struct steps *x)
     return engine_done(x->t.s->engine) < engine_last(x->t.s->engine);
 }
 
-/* The first calls of a graph are timed and waited for: these are of few rows, so that the arena grows when others are
- * open already. */
+/* The first calls of a graph are timed and waited for. They use few rows, so that the arena grows later, while other
+ * runs are open. */
 static int
 step(struct steps *x, struct rille_tensor **loss)
 {
@@ -161,7 +163,7 @@ step(struct steps *x, struct rille_tensor **loss)
     return status;
 }
 
-/* A value of an earlier step is read, and one of the last computed outside of steps. */
+/* Reads a loss of an earlier step, and the negative of the last loss, computed outside of steps. */
 static int
 look_between(struct steps *x, struct rille_tensor *const *loss)
 {
@@ -175,7 +177,7 @@ look_between(struct steps *x, struct rille_tensor *const *loss)
     return status ? status : value[0] == -value[1] ? 0 : E_STATE;
 }
 
-/* The arena grows while a run is open. */
+/* Computes a larger product, so that the arena grows while a run is open. */
 static int
 compute_more(struct steps *x)
 {
@@ -230,7 +232,7 @@ same(const struct result *a, const struct result *b)
     return !memcmp(a, b, sizeof *a);
 }
 
-/* ---- as if they were waited for ---- */
+/* ---- compared with steps that are waited for ---- */
 
 static struct result want;
 
@@ -249,12 +251,12 @@ test_threads(void)
             if (!good) diag("%s", status ? rille_error() : "other bits");
             most = MAX(most, opened);
         }
-        ok(good, "on threads (%d) steps that nobody waits for give the bits of those that are", threads);
-        ok(most > 0, "and return before their work is done");
+        ok(good, "on %d threads, steps give the same bits whether or not they are waited for", threads);
+        ok(most > 0, "some steps return before their work is done");
     }
 }
 
-/* With so little memory, or as much as there is. */
+/* Returns a trial on the simulator; odd seeds have little memory. */
 static struct trial
 of_seed(int seed, char bus[40])
 {
@@ -277,13 +279,13 @@ test_seeds(void)
         good = false;
         diag("RILLE_BUS=%s: %s", bus, status ? rille_error() : "other bits");
     }
-    ok(good, "so they do whatever the order of events");
-    ok(all > SEEDS * CALLS / 4, "most of them return before their work is done");
+    ok(good, "steps give the same bits in every simulated order of events");
+    ok(all > SEEDS * CALLS / 4, "many simulated steps return before their work is done");
 }
 
 /* ---- mistakes ---- */
 
-/* Does a seed give anything else? A child may fault. */
+/* Returns true if the seed's result differs. Runs in a child process, because a mistake may crash it. */
 static bool
 differs(int seed)
 {
@@ -308,12 +310,12 @@ test_mistakes(void)
         enum fault fault;
         const char *name;
     } mistake[] = {
-        {NO_FAULT, "nothing, without a mistake,"},
-        {NO_ORDER, "a stream that does not wait for those of the run before"},
-        {EARLY_NUMBERS, "a run's numbers that come before the last run has read its own"},
-        {EARLY_LOOK, "host code that reads what is not written yet"},
-        {EARLY_WRITE, "host code that writes what is still read"},
-        {EARLY_GIVE, "memory that goes back while work touches it"},
+        {NO_FAULT, "no error, without a mistake,"},
+        {NO_ORDER, "a stream that does not wait for the previous run's streams"},
+        {EARLY_NUMBERS, "numbers of a run written before the previous run has read its own"},
+        {EARLY_LOOK, "a host read before the value is written"},
+        {EARLY_WRITE, "a host write while the value is still read"},
+        {EARLY_GIVE, "memory freed while stream work still uses it"},
     };
     for (size_t i = 0; i < countof(mistake); i++) {
         int caught = 0;
@@ -328,9 +330,9 @@ test_mistakes(void)
 /* ---- failures that show later, and interrupts ---- */
 
 static int (*enqueue_late)(struct stream *s, const struct stream_work *w);
-static int64_t countdown; /* work until one is another; 0: none is */
+static int64_t countdown; /* stream works until the replaced one; 0: none is replaced */
 static int (*instead)(const struct stream_work *w, const struct stream *s);
-static struct rille_session *begins; /* what it does is asked at its next work; NULL */
+static struct rille_session *begins; /* session whose activity is read at the next work; NULL: none */
 static char begun[40];
 
 static int
@@ -353,7 +355,7 @@ refuse_work(const struct stream_work *w, const struct stream *s)
 
 static _Atomic bool released;
 
-/* Work that takes as long as somebody wants. */
+/* Runs until the test sets `released`. */
 static int
 linger(const struct stream_work *w, const struct stream *s)
 {
@@ -363,7 +365,7 @@ linger(const struct stream_work *w, const struct stream *s)
     return 0;
 }
 
-/* How many pieces of work a step of few rows enqueues. */
+/* Returns the number of stream works that a step of few rows enqueues. */
 static int64_t
 work_of_a_step(struct steps *x)
 {
@@ -405,7 +407,7 @@ set_again(struct steps *x)
     return good;
 }
 
-/* The next step has the bits of one in a session where nothing failed. */
+/* Returns true if the next step gives the bits of a session where nothing failed. */
 static bool
 goes_on(struct steps *x)
 {
@@ -426,7 +428,7 @@ goes_on(struct steps *x)
     return good;
 }
 
-/* The last update's work fails: who reads hears of it, at once or as the next step. */
+/* Makes the work of the last update fail. The failure is reported to the next step or to the read of a result. */
 static void
 fails_later(bool next_step)
 {
@@ -443,19 +445,20 @@ fails_later(bool next_step)
     countdown = n;
     instead = refuse_work;
     bool returned = !step(&x, &loss);
-    ok(returned, "a step returns whose last work will fail");
+    ok(returned, "a step returns before its last work fails");
     if (next_step)
         ok(step(&x, &next) == E_KERNEL && says("train.lua:") && says("work fails"),
-           "the next one tells, with its line");
+           "the next step reports the failure with its line");
     else
         ok(rille_tensor_read(loss, value) == E_KERNEL && says("train.lua:") && says("work fails"),
-           "who reads a result is told, with the line");
-    ok(rille_tensor_read(loss, value) == E_STATE && says("failed"), "the result is none");
-    ok(rille_tensor_read(x.t.w2, value) == E_STATE && says("half written") && says("w2"), "nor the variables");
-    ok(!rille_wait(x.t.s), "it is told once");
+           "reading a result reports the failure with its line");
+    ok(rille_tensor_read(loss, value) == E_STATE && says("failed"), "reading the failed result fails again");
+    ok(rille_tensor_read(x.t.w2, value) == E_STATE && says("half written") && says("w2"),
+       "reading a variable fails as half written");
+    ok(!rille_wait(x.t.s), "the failure is reported once");
     rille_tensor_free(&loss);
     rille_tensor_free(&next);
-    ok(set_again(&x) && goes_on(&x), "when they are set again all goes on");
+    ok(set_again(&x) && goes_on(&x), "with the weights set again, the next step gives the right bits");
     steps_close(&x);
 }
 
@@ -486,22 +489,23 @@ test_interrupt(void)
     instead = linger;
     atomic_store(&released, false);
     must(step(&x, &loss), "a step");
-    ok(is_open_now(&x), "a step returns whose last work takes long");
-    ok(!rille_tensor_read(before, &value), "meanwhile a value of the step before is read");
+    ok(is_open_now(&x), "a step returns while its last work still runs");
+    ok(!rille_tensor_read(before, &value), "a value of the previous step can be read meanwhile");
     rille_tensor_free(&before);
     before = train_tensor(&x.t, FEW, WIDTH, 0, "B", 1);
-    ok(before && is_open_now(&x), "and values come from the host");
+    ok(before && is_open_now(&x), "a tensor can be created from host data meanwhile");
     rille_tensor_free(&before);
     must(pthread_create(&thread, NULL, interrupt, &x), "a thread");
-    ok(rille_tensor_read(loss, &value) == E_CANCEL, "who waits for it is interrupted");
-    ok(rille_wait(x.t.s) == E_CANCEL && is_open_now(&x), "and again: the work goes on");
-    x.graph[0]->watched = true; /* a run that is timed waits before it begins */
-    ok(step(&x, &none) == E_CANCEL && !none, "so is a run that waits for it");
+    ok(rille_tensor_read(loss, &value) == E_CANCEL, "an interrupt ends reading a value of the open run");
+    ok(rille_wait(x.t.s) == E_CANCEL && is_open_now(&x), "an interrupt ends rille_wait, and the work continues");
+    x.graph[0]->watched = true; /* a timed run waits for earlier runs before it begins */
+    ok(step(&x, &none) == E_CANCEL && !none, "an interrupt ends a run that waits for the open run");
     x.graph[0]->watched = false;
     atomic_store(&released, true);
     pthread_join(thread, NULL);
-    ok(!rille_tensor_read(loss, &value), "later it is read");
-    ok(!rille_tensor_read(x.t.w1, weights), "and the variables: the run that waited has not begun to write them");
+    ok(!rille_tensor_read(loss, &value), "after the work is done, the loss can be read");
+    ok(!rille_tensor_read(x.t.w1, weights),
+       "the variables can be read: the interrupted run has not begun to write them");
     rille_tensor_free(&loss);
     countdown = n;
     atomic_store(&released, false);
@@ -512,7 +516,7 @@ test_interrupt(void)
     ok(true, "a session closes while a run is open");
 }
 
-/* ---- what is waited for ---- */
+/* ---- what the session waits for ---- */
 
 static struct {
     struct rille_session *s;
@@ -531,8 +535,8 @@ ask_doing(int number)
     if (!strcmp(asked.text, asked.want)) atomic_store(&asked.told, true);
 }
 
-/* Asks again and again, in a signal handler of who waits, until what is wanted is told: other work may not have ended
- * yet at first. Then the work may end. */
+/* Signals the waiting thread until its handler sees the expected activity, because other work may not have ended at
+ * first. Then lets the work end. */
 static void *
 ask(void *of)
 {
@@ -590,7 +594,8 @@ free_plan(struct steps *x, struct rille_tensor *loss)
     UNUSED(loss);
 }
 
-/* The work of the updates, the last, takes long: that is what somebody waits for, whose step has returned. */
+/* Makes the work of the updates, the last of a step, take long. Whatever waits after the step returned must report
+ * this work. */
 static void
 test_doing(void)
 {
@@ -598,10 +603,10 @@ test_doing(void)
         const char *who;
         void (*wait)(struct steps *x, struct rille_tensor *loss);
     } row[] = {
-        {"who reads a value", read_loss},
-        {"who waits", wait_for_all},
-        {"a run that is timed", begin_timed},
-        {"a plan that goes", free_plan},
+        {"reading a value", read_loss},
+        {"rille_wait", wait_for_all},
+        {"a timed run", begin_timed},
+        {"freeing a plan", free_plan},
     };
     sigaction(SIGUSR1, &(struct sigaction){.sa_handler = ask_doing}, NULL);
     for (size_t i = 0; i < countof(row); i++) {
@@ -616,15 +621,15 @@ test_doing(void)
         atomic_store(&released, false);
         begins = x.t.s;
         must(step(&x, &loss), "a step");
-        is_str(begun, "a run", "a run is told of which nobody computes or waits for anything yet");
+        is_str(begun, "a run", "rille_doing reports \"a run\" before any task runs");
         rille_doing(x.t.s, text, sizeof text);
-        is_str(text, "", "while nobody waits nothing is told");
+        is_str(text, "", "rille_doing reports nothing while nobody waits");
         pthread_t thread = begin_asking(x.t.s, "sgd x 2 (train.lua:6) on async:0");
         row[i].wait(&x, loss);
         pthread_join(thread, NULL);
         ok(atomic_load(&asked.told), "%s waits for %s", row[i].who, asked.text);
         rille_doing(x.t.s, text, sizeof text);
-        is_str(text, "", "and then for nothing");
+        is_str(text, "", "rille_doing reports nothing after the wait");
         rille_tensor_free(&loss);
         steps_close(&x);
     }
@@ -638,7 +643,7 @@ linger_on_second(struct stream *s, const struct stream_work *w)
     return enqueue_late(s, &other);
 }
 
-/* A run of two devices waits for its work itself; each is another thread's. */
+/* A run on two devices of two threads waits for its own work. */
 static void
 test_doing_in_run(void)
 {
@@ -655,7 +660,7 @@ test_doing_in_run(void)
     must(rille_tensor_read(y, value), "a value");
     pthread_join(thread, NULL);
     device_late.enqueue = enqueue;
-    ok(atomic_load(&asked.told), "a run waits for what is left on one of its devices: %s", asked.text);
+    ok(atomic_load(&asked.told), "rille_doing reports the work that a run waits for: %s", asked.text);
     rille_tensor_free(&x);
     rille_tensor_free(&y);
     train_close(&t);

@@ -1,12 +1,11 @@
-/* Tests of actors/plan/memory/pack.c: what lives together never shares bytes, and the arena is near the least there
- * could be.
- */
+/* Tests of actors/plan/memory/pack.c: items with overlapping live ranges never share bytes, and the arena is close
+ * to the lower bound. */
 #include "actors/plan/memory/pack.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/clock.h"
 #include "t/lib/tap.h"
 
-/* ---- the judge ---- */
+/* ---- the checker ---- */
 
 static int
 by_first(const void *a, const void *b)
@@ -15,8 +14,8 @@ by_first(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-/* Walks through time with the items alive, in order of offset; returns how many overlap another, lie outside of the
- * arena or are not aligned. */
+/* Walks through time with the live items sorted by offset. Counts items that overlap another one, exceed the arena
+ * or are misaligned. */
 static int64_t
 clashes(const struct pack_item *item, int n, int64_t align, int64_t arena)
 {
@@ -49,11 +48,11 @@ static void
 test_judge(void)
 {
     struct pack_item item[] = {{10, 0, 2, 0, 0}, {10, 2, 3, 0, 9}};
-    ok(clashes(item, 2, 1, 100) == 1, "the judge sees two items that share a byte at one moment");
+    ok(clashes(item, 2, 1, 100) == 1, "the checker finds two live items that share a byte");
     item[1].offset = 10;
-    ok(clashes(item, 2, 1, 20) == 0, "accepts neighbours");
-    ok(clashes(item, 2, 1, 19) == 1, "sees an item that sticks out");
-    ok(clashes(item, 2, 16, 100) == 1, "and one that is not aligned");
+    ok(clashes(item, 2, 1, 20) == 0, "the checker accepts adjacent items");
+    ok(clashes(item, 2, 1, 19) == 1, "the checker finds an item beyond the arena");
+    ok(clashes(item, 2, 16, 100) == 1, "the checker finds a misaligned item");
 }
 
 /* ---- every small case ---- */
@@ -61,10 +60,11 @@ test_judge(void)
 struct life {
     int32_t first, last, group;
 };
-/* Of what comes once. */
+/* Live ranges of items that exist once. */
 static const struct life once[] = {{0, 0, 0}, {0, 1, 0}, {0, 2, 0}, {0, 3, 0}, {1, 1, 0},
                                    {1, 2, 0}, {1, 3, 0}, {2, 2, 0}, {2, 3, 0}, {3, 3, 0}};
-/* In periods of PERIOD positions: of two groups, from the first period to the last; once in either, and in both. */
+/* Live ranges of items that recur every PERIOD positions, in two groups, with first and last in the first period.
+ * Group 0 items exist once. */
 enum { PERIOD = 3 };
 static const struct life often[] = {{0, 3, 1}, {0, 4, 1}, {1, 4, 1}, {1, 5, 1}, {2, 5, 1}, {0, 3, 2}, {1, 5, 2},
                                     {2, 5, 2}, {0, 0, 0}, {0, 2, 0}, {1, 4, 0}, {3, 3, 0}, {4, 5, 0}};
@@ -75,7 +75,7 @@ pack_once(struct pack_item *item, int n, int64_t align)
     return pack_offsets(&(struct pack_items){.item = item, .n = n}, align);
 }
 
-/* Do two live at the same time? */
+/* Returns true if the live ranges of two items overlap. */
 static bool
 meet(const struct pack_item *a, const struct pack_item *b)
 {
@@ -99,7 +99,7 @@ pairs_that_clash(const struct pack_item *item, int n)
     return wrong;
 }
 
-/* The least arena: some order of placing each at the lowest gap reaches it. */
+/* Returns the size of the smallest arena. Placing each item into the lowest gap in some order reaches the minimum. */
 static int64_t
 least(struct pack_item *item, int n, int placed)
 {
@@ -149,10 +149,10 @@ test_every(const struct life *life, int nlife, int n, int nsize)
         below += best < bound;
         larger += arena > best;
     }
-    ok(wrong == 0, "of all %lld cases of %d items%s none has two that clash", (long long)ncase, n,
-       life == often ? ", some of them for each piece," : "");
-    ok(below == 0, "none is below the bound");
-    ok(larger == 0, "and every arena is the least there is (%lld are not)", (long long)larger);
+    ok(wrong == 0, "in all %lld cases of %d items%s no live items overlap", (long long)ncase, n,
+       life == often ? ", some of them per micro-batch," : "");
+    ok(below == 0, "no arena is below the lower bound");
+    ok(larger == 0, "every arena is minimal (%lld are not)", (long long)larger);
 }
 
 /* ---- shapes that plans have ---- */
@@ -163,7 +163,8 @@ between(uint64_t *seed, int64_t lo, int64_t hi)
     return lo + (int64_t)(next_random(seed) % (uint64_t)(hi - lo + 1));
 }
 
-/* Layers forward, each leaving activations of several sizes for its backward, with temporaries on both ways. */
+/* Fills in a training step: each layer leaves activations of several sizes for backward, and both passes use
+ * temporaries. */
 static void
 training(struct pack_item *item, int n, uint64_t *seed)
 {
@@ -179,7 +180,7 @@ training(struct pack_item *item, int n, uint64_t *seed)
     }
 }
 
-/* One after the other, each read a little later: inference. */
+/* Fills in inference: a chain where each item is read a little later. */
 static void
 chain(struct pack_item *item, int n, uint64_t *seed)
 {
@@ -187,7 +188,7 @@ chain(struct pack_item *item, int n, uint64_t *seed)
         item[i] = (struct pack_item){between(seed, 1, 4096) * 256, i, i + 1 + (int32_t)between(seed, 0, 3), 0, 0};
 }
 
-/* Anything at any time; sizes over six decades. */
+/* Fills in random lifetimes and sizes over six decades. */
 static void
 noise(struct pack_item *item, int n, uint64_t *seed)
 {
@@ -198,7 +199,7 @@ noise(struct pack_item *item, int n, uint64_t *seed)
     }
 }
 
-/* Equal registers: a pipeline's. */
+/* Fills in equal registers, as a pipeline has. */
 static void
 equal(struct pack_item *item, int n, uint64_t *seed)
 {
@@ -208,7 +209,7 @@ equal(struct pack_item *item, int n, uint64_t *seed)
 static const struct {
     const char *name;
     void (*fill)(struct pack_item *item, int n, uint64_t *seed);
-    int most; /* items: the judge is slow where half of them live at once */
+    int most; /* largest number of items; the checker is slow where half of them are live at once */
 } shapes[] = {{"training", training, 20000},
               {"a chain", chain, 100000},
               {"noise", noise, 100000},
@@ -223,8 +224,8 @@ test_shape(int shape, int n, int64_t align, double factor, uint64_t seed)
     int64_t arena = pack_once(item, n, align), bound = pack_bound(&(struct pack_items){.item = item, .n = n}, align);
     double seconds = 1e-9 * (double)(now_ns() - start);
     const char *name = shapes[shape].name;
-    is_int(clashes(item, n, align, arena), 0, "nothing that lives together shares bytes");
-    ok((double)arena <= factor * (double)bound, "%s of %d items: %.3f of the bytes alive at the worst moment (%.0f ms)",
+    is_int(clashes(item, n, align, arena), 0, "no live items overlap");
+    ok((double)arena <= factor * (double)bound, "%s of %d items: the arena is %.3f times the lower bound (%.0f ms)",
        name, n, (double)arena / (double)bound, seconds * 1e3);
     free(item);
 }
@@ -234,17 +235,18 @@ test_shape(int shape, int n, int64_t align, double factor, uint64_t seed)
 static void
 test_edges(void)
 {
-    is_int(pack_once(NULL, 0, 64), 0, "no items need no arena");
+    is_int(pack_once(NULL, 0, 64), 0, "no items need an arena of 0 bytes");
     struct pack_item none[] = {{0, 0, 9, 0, -1}, {0, 3, 3, 0, -1}};
-    ok(pack_once(none, 2, 64) == 0 && none[0].offset == 0 && none[1].offset == 0, "nor do items without bytes");
+    ok(pack_once(none, 2, 64) == 0 && none[0].offset == 0 && none[1].offset == 0,
+       "items of 0 bytes need an arena of 0 bytes");
     struct pack_item one[] = {{100, 5, 5, 0, -1}};
-    ok(pack_once(one, 1, 64) == 128 && one[0].offset == 0, "one item needs itself, rounded up");
+    ok(pack_once(one, 1, 64) == 128 && one[0].offset == 0, "one item needs its size, rounded up");
     struct pack_item two[] = {{64, 0, 1, 0, -1}, {64, 1, 2, 0, -1}, {64, 2, 3, 0, -1}};
-    is_int(pack_once(two, 3, 64), 128, "an item read at a moment does not give its bytes to one written then");
+    is_int(pack_once(two, 3, 64), 128, "an item read at a position does not share bytes with one written there");
     struct pack_item big[] = {{INT64_C(1) << 40, 0, 1, 0, -1}, {INT64_C(3) << 40, 1, 2, 0, -1}, {1, 2, 3, 0, -1}};
-    is_int(pack_once(big, 3, 1), INT64_C(4) << 40, "terabytes are no problem");
+    is_int(pack_once(big, 3, 1), INT64_C(4) << 40, "items of terabytes can be packed");
     struct pack_item late[] = {{8, INT32_MAX - 1, INT32_MAX, 0, -1}, {8, -INT32_MAX, INT32_MAX, 0, -1}};
-    is_int(pack_once(late, 2, 8), 16, "nor are positions at the ends of the range");
+    is_int(pack_once(late, 2, 8), 16, "positions at both ends of the range can be packed");
 }
 
 static void
@@ -259,7 +261,7 @@ test_repeats(uint64_t seed)
     ok(!memcmp(a, b, sizeof a), "the same items give the same offsets");
 }
 
-/* Thorough is never worse, and better where the ways that are tried first leave much. */
+/* Checks that thorough packing is never worse than quick packing, and often better. */
 static void
 test_thorough(uint64_t seed)
 {
@@ -277,8 +279,9 @@ test_thorough(uint64_t seed)
         better += arena < first;
         worse += arena > first;
     }
-    ok(wrong == 0 && below == 0, "placed again nothing that lives together shares bytes");
-    ok(worse == 0 && better > CASES / 40, "of %d arenas that takes %d down, none up", (int)CASES, better);
+    ok(wrong == 0 && below == 0, "with thorough packing no live items overlap");
+    ok(worse == 0 && better > CASES / 40, "of %d arenas, thorough packing shrinks %d and grows none", (int)CASES,
+       better);
 }
 
 int

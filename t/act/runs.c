@@ -1,4 +1,4 @@
-/* Tests of actors/act/run/engine.c: run numbers wrap, and threads have sockets when they are first used. */
+/* Tests of actors/act/run/engine.c: run numbers wrap around, and sockets are opened only for threads that are used. */
 #include "actors/act/run/engine.c"
 #include "actors/session/core/session.h"
 #include "t/lib/tap.h"
@@ -14,7 +14,7 @@ layout(struct rille_session *s, const char *sbp)
     return rille_place(s, "cpu", 1, &size, rank, &p) || rille_layout(s, p, 1, &sbp, NULL, 1, &l) ? NULL : l;
 }
 
-/* A value split over two threads comes together; returns its last element. */
+/* Gathers a value that is split over two threads and returns its last element. */
 static float
 gather(struct rille_session *s)
 {
@@ -39,10 +39,10 @@ test_wrap(void)
     s->engine->run_id = UINT32_MAX - 2; /* as after 2^32 - 3 runs */
     for (int t = 0; t < 2; t++) s->engine->worker[t].run_id = UINT32_MAX - 2;
     for (int i = 0; i < 6; i++) good += gather(s) == 4;
-    is_int(good, 7, "runs go on when their numbers begin again at 0");
+    is_int(good, 7, "runs continue when run numbers wrap around to 0");
     rille_close(&s);
     ok(run_after(0, UINT32_MAX) && run_after(5, 4) && !run_after(4, 4) && !run_after(UINT32_MAX, 0),
-       "a run comes after those before it, across the end of the range");
+       "run_after compares run numbers across the wrap-around");
 }
 
 static int
@@ -62,9 +62,9 @@ test_sockets(void)
     struct rille_options o = {.devices = "cpu:64", .threads = 64, .bus = "zmq"};
     int before = open_files();
     if (rille_open(&o, &s)) return;
-    ok(open_files() - before < 20, "a session of 64 threads opens no sockets for threads that nobody used");
-    is_int((int)gather(s), 4, "two of them talk");
-    ok(open_files() - before < 40, "and have a few");
+    ok(open_files() - before < 20, "a session of 64 threads opens no sockets for unused threads");
+    is_int((int)gather(s), 4, "a gather uses two of the threads");
+    ok(open_files() - before < 40, "the two threads have opened a few sockets");
     diag("%d files more", open_files() - before);
     rille_close(&s);
 }

@@ -1,8 +1,9 @@
-/* sim.c - whatever the order of events, a training step gives the same bits; and the simulator finds mistakes.
+/* sim.c - tests that a training step gives the same bits in every order of events, and that the simulator finds
+ * mistakes.
  *
- * A seed decides whose turn it is, which message arrives, which ready actor acts and when a late device is done.
- * Registers that hold nothing are filled with NaN. 300 seeds, 2,000 with RILLE_LONG=1; a seed that fails is printed and
- * fails again. */
+ * A seed decides which thread runs next, which message arrives, which ready actor acts and when async work is done.
+ * Unused registers are filled with NaN. The test runs 300 seeds, or 2,000 with RILLE_LONG=1. A failing seed is
+ * printed and can be repeated. */
 #include "actors/session/core/session.h"
 #include "t/lib/faults.h"
 #include "t/lib/train.h"
@@ -12,11 +13,11 @@
 
 enum { STEPS = 2 };
 
-/* Every plan there is: device kind, schedule, net. */
+/* A kind of plan: device kinds, schedule and net. */
 struct variant {
     const char *kind, *second, *schedule;
     bool exact;
-    struct train_state want; /* of threads that are real */
+    struct train_state want; /* result on real threads */
 };
 static struct variant variant[18];
 
@@ -33,7 +34,7 @@ list_variants(void)
     static const char *const kind[] = {"cpu", "async"}, *const schedule[] = {"1f1b", "gpipe", NULL};
     for (int i = 0; i < 12; i++)
         variant[i] = (struct variant){.kind = kind[i % 2], .exact = i / 2 % 2, .schedule = schedule[i / 4]};
-    for (int i = 0; i < 6; i++) /* stages of two kinds */
+    for (int i = 0; i < 6; i++) /* pipeline stages on two kinds of devices */
         variant[12 + i] = (struct variant){
             .kind = kind[i / 3], .second = kind[!(i / 3)], .exact = i % 2, .schedule = schedule[i % 3]};
 }
@@ -68,7 +69,7 @@ distance(const struct train_state *a, const struct train_state *b)
     return worst;
 }
 
-/* On threads a plan gives the numbers of one device, and always the same bits, on one thread as on four. */
+/* On threads, a plan gives the numbers of one device, and the same bits on one to four threads. */
 static void
 on_threads(struct variant *v)
 {
@@ -87,10 +88,10 @@ on_threads(struct variant *v)
     if (v->exact)
         ok(same(&one, &v->want), "%s: gives the bits of one device", text_of(v));
     else
-        ok(distance(&one, &v->want) < 1e-5, "%s: gives the numbers of one device, but for rounding", text_of(v));
+        ok(distance(&one, &v->want) < 1e-5, "%s: gives the numbers of one device up to rounding", text_of(v));
 }
 
-/* Where all is exact, schedules and kinds of devices cannot be told apart. */
+/* The exact net gives the same bits with every schedule and device kind. */
 static void
 exact_ones_agree(void)
 {
@@ -101,7 +102,7 @@ exact_ones_agree(void)
         if (!first) first = &variant[i].want;
         agree = agree && same(first, &variant[i].want);
     }
-    ok(agree, "the exact net gives one result in both schedules, on both kinds of devices");
+    ok(agree, "the exact net gives the same bits with both schedules and both device kinds");
 }
 
 /* ---- seeds ---- */
@@ -113,7 +114,7 @@ seed_agrees(const struct variant *v, uint64_t seed)
     snprintf(bus, sizeof bus, "sim:%llu", (unsigned long long)seed);
     struct train_options o = options_of(v, bus);
     struct train_state got;
-    o.threads = seed % 2 ? 2 : 4; /* two: streams of one thread wait for each other */
+    o.threads = seed % 2 ? 2 : 4; /* two threads: streams of the same thread wait for each other */
     int status = train_once(&o, STEPS, &got);
     if (!status && same(&got, &v->want)) return true;
     diag("%s, RILLE_BUS=sim:%llu: %s", text_of(v), (unsigned long long)seed, status ? rille_error() : "another result");
@@ -126,17 +127,17 @@ many_seeds(void)
     uint64_t first = seed_of(0), failed = 0;
     uint64_t n = (uint64_t)share_of(getenv("RILLE_LONG") ? 2000 : 300, &first);
     for (uint64_t i = 0; i < n; i++) failed += !seed_agrees(&variant[i % 18], first + i);
-    ok(failed == 0, "%d seeds give the bits that threads give", (int)n);
+    ok(failed == 0, "%d simulated seeds give the same bits as real threads", (int)n);
 }
 
 /* ---- mistakes ---- */
 
-/* A training step with a mistake. */
+/* A training step with a planted mistake. */
 struct trial {
     enum fault mistake;
     struct train_options o;
     const struct train_state *want;
-    const char *words; /* of the error */
+    const char *words; /* expected in the error */
     uint64_t seed;
     char bus[40];
 };
@@ -149,7 +150,7 @@ trial_of(enum fault mistake, struct train_options o, uint64_t seed)
     return t;
 }
 
-/* y: the labels; NULL: its own. */
+/* y: labels; NULL: the training step's own. */
 static int
 run_trial(const struct trial *trial, const int64_t *y, struct train_state *got)
 {
@@ -166,7 +167,8 @@ run_trial(const struct trial *trial, const int64_t *y, struct train_state *got)
     return train_run(&t, STEPS, got);
 }
 
-/* In a process of its own, where the mistake may end in an assertion: the status of that, 0 if fn said true. */
+/* Runs fn in a child process, because the mistake may end in an assertion. Returns the wait status; 0 if fn returned
+ * true. */
 static int
 in_child(bool (*fn)(const struct trial *t), const struct trial *t)
 {
@@ -185,7 +187,7 @@ static bool
 goes_well(const struct trial *t)
 {
     struct train_state got;
-    fclose(stderr); /* the assertion's text */
+    fclose(stderr); /* hides the assertion's text */
     return !run_trial(t, NULL, &got) && same(&got, t->want);
 }
 
@@ -213,22 +215,22 @@ is_caught_of(const struct variant *of, int nvariant, enum fault mistake, const c
     if (caught) diag("by %d of %d seeds, first by %d; %d times by an assertion", caught, SEEDS / 2, first, asserted);
 }
 
-/* In steps with pieces. */
+/* Checks steps with micro-batches. */
 static void
 is_caught(enum fault mistake, const char *name, const char *kind, int threads)
 {
     is_caught_of(variant, 8, mistake, name, kind, threads);
 }
 
-/* Where each register is filled once. */
+/* Checks plain steps, where each register is filled once. */
 static void
 is_caught_at_once(enum fault mistake, const char *name, const char *kind, int threads)
 {
     is_caught_of(variant + 8, 4, mistake, name, kind, threads);
 }
 
-/* Data is refused when it was looked at, not before: with a label that is no class, seeds end without an error if what
- * was found is asked for too early. */
+/* An invalid label must end the step with E_VALUE. If the result of the check is read before the check is done, some
+ * seeds end without an error. */
 static bool
 says_so(const struct trial *t)
 {
@@ -250,7 +252,7 @@ is_said(enum fault mistake, const char *name)
     ok(mistake == NO_FAULT ? silent == 0 : silent > 0, "%s", name);
 }
 
-/* Where nothing can happen any more the run ends, and the error says who waits for what. */
+/* Returns true if the run ends with a deadlock error that names the waiting actor. */
 static bool
 tells_who_waits(const struct trial *t)
 {
@@ -268,12 +270,13 @@ is_deadlock(enum fault mistake, int threads, const char *name, const char *words
     enum { SEEDS = 24 };
     int told = 0;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
-        struct trial t = trial_of(mistake, options_of(&variant[seed % 4], NULL), seed); /* with few registers */
+        struct trial t = trial_of(mistake, options_of(&variant[seed % 4], NULL),
+                                  seed); /* few registers, so that each must be released */
         t.o.threads = threads;
         t.words = words;
         told += in_child(tells_who_waits, &t) == 0;
     }
-    ok(told == SEEDS, "%s: the run ends and says who waits", name);
+    ok(told == SEEDS, "%s: the run ends and the error names the waiting actor", name);
 }
 
 int
@@ -283,22 +286,22 @@ main(void)
     for (int i = 0; i < 18; i++) on_threads(&variant[i]);
     exact_ones_agree();
     many_seeds();
-    is_caught(NO_FAULT, "without a mistake nothing is caught", "cpu", 4);
+    is_caught(NO_FAULT, "without a mistake all seeds pass", "cpu", 4);
     is_caught(NO_CREDIT, "an actor that does not wait for a free register", "cpu", 4);
     is_caught(EARLY_FREE, "a register that its first reader frees", "cpu", 4);
     is_caught(READER_COUNT, "a wrong count of readers", "cpu", 4);
-    is_caught(EARLY_BACK, "a register given back before it is read", "cpu", 4);
-    is_caught_at_once(NO_FAULT, "without a mistake nothing is caught where registers are filled once", "cpu", 4);
-    is_caught_at_once(EARLY_BACK, "a register that is filled once, given back before it is read,", "cpu", 4);
-    is_caught(EARLY_BACK, "a register given back when work is enqueued, not done,", "async", 4);
-    is_caught(EARLY_READ, "a reader that is told before the work is done", "async", 4);
+    is_caught(EARLY_BACK, "a register released before it is read", "cpu", 4);
+    is_caught_at_once(NO_FAULT, "without a mistake all seeds pass where registers are filled once", "cpu", 4);
+    is_caught_at_once(EARLY_BACK, "a register that is filled once, released before it is read,", "cpu", 4);
+    is_caught(EARLY_BACK, "a register released when work is enqueued, not done,", "async", 4);
+    is_caught(EARLY_READ, "a reader that is notified before the work is done", "async", 4);
     is_caught(NO_EVENT, "a stream that does not wait for another of its device", "async", 4);
     is_caught(NO_EVENT, "a stream that does not wait for another of its thread", "async", 2);
-    is_caught(NEXT_ADDRESS, "work that has the addresses of the next act", "async", 4);
-    is_said(NO_FAULT, "a label that is no class is refused on streams, whatever the order of events");
-    is_said(EARLY_SAY, "what is wrong in data, asked for before the work is done, is caught");
-    is_deadlock(KEPT, 0, "a register that is not given back", "a free register of result");
-    is_deadlock(KEPT, 1, "the same on one thread", "a free register of result");
+    is_caught(NEXT_ADDRESS, "work that uses the addresses of the next act", "async", 4);
+    is_said(NO_FAULT, "an invalid label is refused on streams in every order of events");
+    is_said(EARLY_SAY, "a data check read before the work is done is caught");
+    is_deadlock(KEPT, 0, "a register that is never released", "a free register of result");
+    is_deadlock(KEPT, 1, "a register that is never released on one thread", "a free register of result");
     is_deadlock(LOST, 0, "a message that is lost", " acts done, waits for ");
     return done();
 }

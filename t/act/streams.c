@@ -1,10 +1,10 @@
-/* streams.c - the streams of a device: its moves and its kernels are under way at the same time, in the order
- * that tokens say.
+/* streams.c - tests the streams of a device: moves and kernels run at the same time, in the order that the plan's
+ * synchronisation demands.
  *
- * A program has a kernel, a transfer in, one out, and a move on one late device. Work of each waits until all of them
- * have begun: on one stream that would never end. So do the products of panels and the moves of the next ones. Then
- * plans in which an edge between two streams of a device says no more than that work was enqueued, and plans in which a
- * task has another stream, are shown to the proof. */
+ * A program on an async test device has a kernel, a transfer in, a transfer out, and a move between devices. Each
+ * task waits until all four have begun, which would hang on a single stream. Likewise the products of panels overlap
+ * with the moves of the next panels. Then the verifier must refuse plans where an edge between two streams only
+ * waits until work is enqueued, and plans where a task is on a wrong stream. */
 #include "runtime/device/stream.h"
 #include "t/lib/net.h"
 #include "t/lib/plans.h"
@@ -16,8 +16,8 @@
 /* ---- work that waits for work of other streams ---- */
 
 static int (*enqueue_late)(struct stream *s, const struct stream_work *w);
-static unsigned expected;      /* roles whose first work waits for each other */
-static _Atomic unsigned begun; /* roles whose work has begun */
+static unsigned expected;      /* bit mask of stream roles whose first work waits for each other */
+static _Atomic unsigned begun; /* bit mask of stream roles whose work has begun */
 static struct stream_work first[NSTREAM];
 
 static int
@@ -29,7 +29,8 @@ meet(const struct stream_work *w, const struct stream *s)
     return first[s->role].run(&first[s->role], s);
 }
 
-/* Instead of late's: the first work of each role of device 0 meets that of the others. */
+/* Replaces enqueue of the async device: the first work of each role on device 0 waits for the first work of the
+ * other roles. */
 static int
 enqueue(struct stream *s, const struct stream_work *w)
 {
@@ -61,7 +62,7 @@ tensor(struct rille_session *s, const struct rille_layout *l)
 
 enum { RESULTS = 4 };
 
-/* One step: what does not depend on each other, on async:0. */
+/* Records one step of independent work on async:0. */
 static struct rille_graph *
 trace(struct rille_session *s, struct rille_tensor *const *x)
 {
@@ -91,7 +92,8 @@ holds(struct rille_tensor *y, float factor)
     return good;
 }
 
-/* Does a run end in which the first works of these roles wait for each other, with the values that it should have? */
+/* Runs the program while the first works of these roles wait for each other. Returns true if it ends with the right
+ * values. */
 static bool
 ends(unsigned roles)
 {
@@ -126,9 +128,9 @@ test_side_by_side(void)
     device_late.enqueue = enqueue;
     for (int role = STREAM_COMPUTE + 1; role <= STREAM_MOVE; role++)
         ok(ends(1U << STREAM_COMPUTE | 1U << role),
-           "a kernel and work of stream \"%s\" of one device wait for each other", stream_role_text(role));
+           "a kernel and work of stream \"%s\" of one device run at the same time", stream_role_text(role));
     ok(ends(1U << STREAM_COMPUTE | 1U << STREAM_IN | 1U << STREAM_OUT),
-       "a kernel, what is brought in and what is brought out are under way at the same time");
+       "a kernel, a transfer in and a transfer out run at the same time");
     device_late.enqueue = enqueue_late;
 }
 
@@ -138,15 +140,15 @@ enum {
     PANELS = 6,
     ROWS = 128,
     WIDTH = 16
-}; /* WIDTH: of a panel, whose bytes are more than may wait for another product */
+}; /* WIDTH: columns of a panel; a panel is larger than the planner lets wait for another product */
 
-/* Work of device 0 as it came: product k and move k + ahead wait until both have begun. */
+/* Work of device 0 in order of arrival: product k and move k + ahead wait until both have begun. */
 static struct work {
     struct stream_work work;
     int k;
 } work[NSTREAM][PANELS];
 static int ahead, nwork[NSTREAM];
-static _Atomic unsigned under_way[NSTREAM]; /* a bit each; it stays */
+static _Atomic unsigned under_way[NSTREAM]; /* bit k: work k has begun; never cleared */
 
 static int
 meet_panel(const struct stream_work *w, const struct stream *s)
@@ -168,7 +170,7 @@ enqueue_panel(struct stream *s, const struct stream_work *w)
     return enqueue_late(s, &(struct stream_work){.run = meet_panel, .of = &work[s->role][n]});
 }
 
-/* Columns of x that make panel k. */
+/* Returns the columns of x that form panel k. */
 static struct rille_tensor *
 panel_of(struct net *b, int64_t k)
 {
@@ -181,7 +183,7 @@ panel_of(struct net *b, int64_t k)
     return panel;
 }
 
-/* y[0]: the products of panels, each gathered by itself, with w, added up. */
+/* y[0]: the sum of the products of each panel, gathered by itself, with w. */
 static int
 gather_and_multiply(struct net *b, const struct rille_layout *whole, struct rille_tensor **y)
 {
@@ -196,7 +198,7 @@ gather_and_multiply(struct net *b, const struct rille_layout *whole, struct rill
     return 1;
 }
 
-/* y[k]: the product of panel k and w, gathered. */
+/* y[k]: the gathered product of panel k and w. */
 static int
 multiply_and_gather(struct net *b, const struct rille_layout *whole, struct rille_tensor **y)
 {
@@ -208,7 +210,8 @@ multiply_and_gather(struct net *b, const struct rille_layout *whole, struct rill
     return PANELS;
 }
 
-/* The values of b->x b->y, after a run in which works meet; false: another number of them came. */
+/* Computes b->x b->y while products and moves wait for each other. Returns false if the number of works is not
+ * PANELS per stream. */
 static bool
 multiply(struct net *b, int way, float *got)
 {
@@ -247,13 +250,13 @@ test_panels(void)
     must(rille_tensor_from_host(b.s, "f32", 2, of_x, x, layout_on(b.s, "async", 2, "S(0)"), &b.x), "x");
     must(rille_tensor_from_host(b.s, "f32", 2, of_w, w, layout_on(b.s, "async", 2, "B"), &b.y), "w");
     ok(multiply(&b, 1, got) && memcmp(got, want, sizeof got) == 0,
-       "panel k + 1 is gathered while panel k is multiplied: they wait for each other");
+       "panel k + 1 is gathered while panel k is multiplied");
     ok(multiply(&b, -1, got) && memcmp(got, want, sizeof got) == 0,
        "the product of panel k is gathered while panel k + 1 is multiplied");
     net_close(&b);
 }
 
-/* ---- the proof ---- */
+/* ---- the verifier ---- */
 
 struct count {
     int64_t crossing, early, moved, refused, harmless;
@@ -265,7 +268,8 @@ is_refused(const struct plan *p, const char *why)
     return plan_verify(p) == E_PLAN && strstr(err_text(), why);
 }
 
-/* Each edge between two streams of a device, as if they were one. */
+/* Weakens each event edge between two streams of a device to "enqueued", which suffices within one stream only. Each
+ * plan must be refused. */
 static void
 try_edges(struct plan *p, struct count *c)
 {
@@ -277,14 +281,14 @@ try_edges(struct plan *p, struct count *c)
             c->crossing++;
             c->early += in->token == SYNC_EVENT;
             uint8_t was = in->token;
-            if (was == SYNC_HOST) continue; /* because of data that may be refused */
+            if (was == SYNC_HOST) continue; /* host edge, because the task may refuse its data */
             in->token = SYNC_ENQUEUED;
             c->refused += is_refused(p, "goes on before the work of task");
             in->token = was;
         }
 }
 
-/* Each task on each other stream: refused, or it does no harm. */
+/* Moves each task to each other stream; the plan must be refused or give the same result. */
 static void
 try_streams(struct engine *e, struct plan *p, uint64_t want, struct count *c)
 {
@@ -316,16 +320,16 @@ test_proof(struct rille_session *s, uint64_t seed)
         plan_free(&p);
     }
     ok(edges.early > 0 && edges.refused == edges.early,
-       "an edge to another stream of its device that says no more than \"enqueued\" is refused");
+       "an edge to another stream of its device that only waits for \"enqueued\" is refused");
     diag("%lld of %lld edges between streams of a device are events", (long long)edges.early,
          (long long)edges.crossing);
     ok(streams.refused > 0 && streams.harmless > 0 && streams.refused + streams.harmless == streams.moved,
-       "a task on another stream is refused, or does no harm");
+       "a task on another stream is refused, or gives the same result");
     diag("%lld refused, %lld do no harm", (long long)streams.refused, (long long)streams.harmless);
     engine_free(&e);
 }
 
-/* Where a device has one stream, all its work is there, with the same results. */
+/* A device with a single stream runs all work there, with the same results. */
 static void
 test_one_stream(struct rille_session *s, uint64_t seed)
 {
@@ -345,7 +349,7 @@ test_one_stream(struct rille_session *s, uint64_t seed)
         plan_free(&p);
         plan_free(&one);
     }
-    ok(n > 0 && apart > 0 && same == n, "on one stream a device gives the bits that several give");
+    ok(n > 0 && apart > 0 && same == n, "a device with one stream gives the same bits as with several");
     engine_free(&e);
 }
 

@@ -1,7 +1,9 @@
-/* Tests of actors/plan/verify: valid plans pass; a plan with one number changed is refused, or computes the same bytes.
+/* Tests of actors/plan/verify: valid plans pass; a plan with one number changed is refused, or computes the same
+ * bytes.
  *
- * A copy of each random plan is changed in one field at a time. What passes is run on the simulator with poisoned
- * registers, on buffers of exactly the promised size, and compared; and its rounds beside one run of tokens. */
+ * A copy of each random plan is changed in one field at a time. A changed plan that passes must compute the same
+ * bytes on the simulator, with poisoned registers and buffers of exactly the promised size. A simple token
+ * simulation (runs_greedily) must finish it, too. */
 #include "t/lib/plans.h"
 
 #include "kernels/op/lib/table.h"
@@ -12,7 +14,7 @@
 
 /* ---- a copy that may be changed ---- */
 
-/* n elements and an empty one behind them: what a count that is one too many finds. */
+/* Copies n elements and appends an empty element, so that a count one too high reads zeros. */
 #define COPY(a, p, n) copy_array(a, p, sizeof *(p), n)
 static void *
 copy_array(struct arena *a, const void *p, size_t size, int64_t n)
@@ -96,7 +98,7 @@ copy_task(struct arena *a, struct task *t)
     if (task_hop(t)) copy_moves(a, &t->move);
 }
 
-/* Kernels are shared with the original. */
+/* The copy shares kernels with the original. */
 static struct plan *
 copy_plan(struct arena *a, const struct plan *from)
 {
@@ -441,7 +443,7 @@ static const struct task_kind *const kinds[] = {
 #undef KIND
 };
 
-/* A kind is a pointer; as a number, its place in the list. */
+/* Returns a field's value; for a task kind, which is a pointer, its index in the list of kinds. */
 static int64_t
 get(const struct slot *s)
 {
@@ -477,7 +479,7 @@ changed(const struct slot *s, enum change c, int64_t v)
     }
 }
 
-/* False when the mutant passed and did not compute the same. */
+/* Returns false if the mutant passed the verifier but computed another result. */
 static bool
 try_mutant(struct engine *e, struct plan *p, const struct slot *s, enum change c, uint64_t want)
 {
@@ -502,7 +504,7 @@ try_mutant(struct engine *e, struct plan *p, const struct slot *s, enum change c
     return fine;
 }
 
-/* One slot of each field, chosen by chance, or all of them. */
+/* Changes one random slot of each field, or (all) every slot. */
 static int
 try_plan(struct engine *e, struct plan *p, struct slots *s, uint64_t *rng, bool all)
 {
@@ -560,10 +562,10 @@ test_mutants(struct rille_session *s, uint64_t seed, int nplan, int nall)
          made, batched, refused, deadlock, sliced);
     diag("%d fields, %lld mutants: %lld refused, %lld ran right", nfield, (long long)mutants, (long long)no,
          (long long)right);
-    ok(invalid == 0, "what the compiler makes is valid, or said to deadlock");
-    ok(sliced > 0, "some of their updates write slices of one buffer");
+    ok(invalid == 0, "each compiled plan is valid, or refused as a deadlock");
+    ok(sliced > 0, "some updates write slices of a shared buffer");
     ok(wrong == 0, "a plan with one number changed is refused or computes the same bytes");
-    ok(no > right && right > 0, "most changes are refused, some do no harm");
+    ok(no > right && right > 0, "most changes are refused, some are harmless");
     is_int(untried, 0, "every field was changed");
     free(slots.slot);
     engine_free(&e);
@@ -571,7 +573,7 @@ test_mutants(struct rille_session *s, uint64_t seed, int nplan, int nall)
 
 /* ---- changes that are more than one number ---- */
 
-/* Another layout of an operand: what is no signature is refused as none, and nothing wrong passes. */
+/* Gives an operand a random other layout. Illegal signatures are refused as such, and no wrong plan passes. */
 static void
 test_layouts(struct rille_session *s, uint64_t seed)
 {
@@ -599,11 +601,11 @@ test_layouts(struct rille_session *s, uint64_t seed)
     }
     diag("%d layouts: %d refused, %d of them as no signature; %d right, %d wrong", refused + right + wrong, refused,
          illegal, right, wrong);
-    ok(illegal > 0 && wrong == 0, "an operator reads its operands in layouts that are a signature");
+    ok(illegal > 0 && wrong == 0, "a changed operand layout is refused or computes the same bytes");
     engine_free(&e);
 }
 
-/* h = 2 x; s = sum of h over the pieces; y = h + s: each piece of h waits for all of them. */
+/* h = 2 x; s = sum of h over the micro-batches; y = h + s: each micro-batch of h waits for all of them. */
 static struct plan *
 reconvergent(struct rille_session *s, int32_t lag, int *status)
 {
@@ -638,23 +640,23 @@ test_deadlock(struct rille_session *s)
 {
     int status;
     struct plan *p = reconvergent(s, 0, &status);
-    is_int(status, 0, "a value that waits for the sum of its pieces: with a register for each piece it runs");
+    is_int(status, 0, "a value that waits for the sum of its micro-batches runs with a register for each");
     plan_free(&p);
     p = reconvergent(s, 1, &status);
-    is_int(status, E_PLAN, "with one register it would deadlock, and is refused");
+    is_int(status, E_PLAN, "with one register the plan would deadlock and is refused");
     ok(strstr(err_text(), "plan cannot finish: mul (a.lua:1) on cpu:0, 1 of 3 acts done, waits for a free register of "
                           "result 0 (it has 1)"),
-       "naming who starves");
+       "the error names the blocked producer");
     ok(strstr(err_text(), "add (a.lua:3) on cpu:0, 0 of 3 acts done, waits for accumulate (a.lua:1) on cpu:0"),
-       "and for whom");
+       "the error names the blocked consumer");
     diag("%s", err_text());
     plan_free(&p);
 }
 
-/* Of these the second says that it computes the first again; returns what the proof says to that. */
+/* Declares the second call a recomputation of the first. Returns the verifier's status. */
 struct twice {
     const char *op[2];
-    int operand[2]; /* number of the leaf */
+    int operand[2]; /* leaf index of each call's operand */
     const char *name;
 };
 static int
@@ -682,16 +684,16 @@ static void
 test_recomputed(struct rille_session *s)
 {
     static const struct twice same = {{"relu", "relu"}, {0, 0}, ""},
-                              others[] = {{{"relu", "tanh"}, {0, 0}, "and not another operator's"},
-                                          {{"relu", "relu"}, {0, 1}, "nor the same call on another value"}};
-    is_int(recomputed(s, &same), 0, "what is computed again is the same call on the same values");
+                              others[] = {{{"relu", "tanh"}, {0, 0}, "a recomputation by another operator is refused"},
+                                          {{"relu", "relu"}, {0, 1}, "a recomputation from another value is refused"}};
+    is_int(recomputed(s, &same), 0, "a recomputation by the same call on the same values passes");
     for (size_t i = 0; i < countof(others); i++) {
         is_int(recomputed(s, &others[i]), E_PLAN, others[i].name);
-        ok(strstr(err_text(), "does not compute what node 0 does"), "which is told");
+        ok(strstr(err_text(), "does not compute what node 0 does"), "the error says that the recomputation differs");
     }
 }
 
-/* Two registers of a device that are live at the same time, put in one place. */
+/* Puts two registers of a device at the same offset. The plan must be refused, unless they are never live together. */
 static void
 test_shared(struct rille_session *s, uint64_t seed)
 {
@@ -721,11 +723,11 @@ test_shared(struct rille_session *s, uint64_t seed)
     }
     diag("%d pairs: %d refused, %d never live together", tried, refused, harmless);
     ok(refused > 0 && refused + harmless == tried,
-       "two registers share bytes only when one is done with before the other begins");
+       "two registers may share bytes only if their live ranges are disjoint");
     engine_free(&e);
 }
 
-/* The text says nothing that depends on threads. */
+/* The printed plan does not depend on the number of threads. */
 static void
 test_text(struct rille_session *s)
 {
@@ -754,7 +756,7 @@ test_text(struct rille_session *s)
         plan_free(&plan);
         build_settle(s, 0);
     }
-    is_str(str_text(&text[1]), str_text(&text[0]), "the text of a plan is the same for any number of threads");
+    is_str(str_text(&text[1]), str_text(&text[0]), "the printed plan does not depend on the number of threads");
     is_str(
         str_text(&text[0]),
         "plan: 1 micro-batch, 4 devices, 8 tasks, 8 registers\n"
@@ -768,7 +770,7 @@ test_text(struct rille_session *s)
         "memory cpu[0-1]: 1 register, 32 B each\n"
         "memory cpu[2]: 3 registers, 128 B\n"
         "memory cpu[3]: 3 registers, 64 B\n",
-        "and is this");
+        "the printed plan is as expected");
     str_free(&text[0]);
     str_free(&text[1]);
 }

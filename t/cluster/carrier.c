@@ -1,5 +1,6 @@
-/* Tests of actors/cluster/transport/carrier.c: messages and lists between two workers of different hosts, in order, of
- * one epoch and one job, and from who has the key alone. (Bytes of channels: t/launch/launch.sh, t/launch/hosts.sh.) */
+/* Tests of actors/cluster/transport/carrier.c: messages and lists between two workers of different hosts. They
+ * arrive in order, only within one epoch and job, and only from holders of the key. (t/launch/launch.sh tests the
+ * bytes of channels.) */
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/transport/carrier.h"
 #include "actors/cluster/wire/machine.h"
@@ -21,7 +22,7 @@ struct side {
     struct bus *bus;
     char port[CARRIER_PORT];
     atomic_int asked, listed, brought, lost;
-    uint64_t count; /* of what was brought last */
+    uint64_t count; /* position of the bytes fetched last */
     uint64_t program;
     size_t n;
     bool same;
@@ -47,7 +48,7 @@ on_listed(void *of, uint32_t epoch, int from, uint64_t program, const void *byte
     atomic_fetch_add(&s->listed, 1);
 }
 
-/* A side's memory is the list. */
+/* Serves the list as this side's memory. */
 static int
 on_give(void *of, uint64_t at, size_t n, void *to)
 {
@@ -104,7 +105,7 @@ side_open(struct side *s, int rank, const char *host, const struct key *key)
     must(bus_host.open(&(struct bus_options){.process = rank, .nthread = 1, .with = s->bus}, &s->bus), "bus");
 }
 
-/* ports: of both sides, by rank. */
+/* ports: those of both sides, by rank. */
 static void
 side_join(struct side *s, uint32_t epoch, const unsigned char *of, const char *ports)
 {
@@ -136,7 +137,7 @@ say(struct side *s, uint32_t task)
     say_to(s, !s->rank, task);
 }
 
-/* n messages come, numbered from `first`; how many are not what they should be. */
+/* Receives n messages, numbered from `first`. Returns how many have a wrong number. */
 static int
 hear(struct side *s, uint32_t first, int n)
 {
@@ -149,7 +150,8 @@ hear(struct side *s, uint32_t first, int n)
     return wrong;
 }
 
-/* Every question is answered, also where there are no such bytes, and none twice. count: also where it reads. */
+/* Each fetch is answered exactly once, with the bytes or with their absence. The request's count equals the position
+ * read. */
 static void
 test_bring(struct side *a, const char *how)
 {
@@ -161,7 +163,7 @@ test_bring(struct side *a, const char *how)
         await(&a->brought, i + 1);
         wrong += !a->same || a->count != at[i] || a->n != n[i];
     }
-    ok(wrong == 0, "%s: bytes of the other's memory that are asked for come, or that they are not there", how);
+    ok(wrong == 0, "%s: fetches from the other's memory return the bytes or report their absence", how);
 }
 
 static void
@@ -173,31 +175,31 @@ test_two(const char *host, const struct key *key, const struct key *other, const
     side_open(&b, 1, host, other);
     snprintf(ports, sizeof ports, "0 %s\n1 %s\n", a.port, b.port);
     side_join(&a, 1, job, ports);
-    say(&a, 0); /* before b has joined: waits in its link */
+    say(&a, 0); /* before b has joined: the message waits in a's link */
     side_join(&b, 1, job, ports);
     for (uint32_t i = 1; i < MESSAGES; i++) say(&a, i);
-    ok(hear(&b, 0, MESSAGES) == 0, "%s: %d messages come in order, also those from before the other joined", how,
-       MESSAGES);
+    ok(hear(&b, 0, MESSAGES) == 0, "%s: %d messages arrive in order, also messages sent before the other side joined",
+       how, MESSAGES);
     carrier_ask(a.carrier, 1, 77);
     await(&b.asked, 1);
     carrier_list(b.carrier, 0, 77, list, LIST);
     await(&a.listed, 1);
-    ok(b.program == 77 && a.same, "%s: a list that is asked for comes, of %zu bytes", how, a.n);
+    ok(b.program == 77 && a.same, "%s: a requested list arrives, %zu bytes", how, a.n);
     test_bring(&a, how);
     side_join(&b, 2, job, ports);
     carrier_fetch(a.carrier, 1, 5, 5, 9);
-    say(&a, 1000); /* both of the epoch that is over */
+    say(&a, 1000); /* the fetch and the message belong to epoch 1, which is over */
     side_join(&a, 2, job, ports);
     say(&a, 2000);
-    ok(hear(&b, 2000, 1) == 0, "%s: what belongs to an epoch that is over is dropped", how);
+    ok(hear(&b, 2000, 1) == 0, "%s: messages of a past epoch are dropped", how);
     side_join(&a, 3, other_job, ports);
     say(&a, 3000);
     side_join(&a, 3, job, ports);
     side_join(&b, 3, job, ports);
     say(&a, 4000);
-    ok(hear(&b, 4000, 1) == 0, "%s: and so is what belongs to another job", how);
-    ok(atomic_load(&a.brought) == 5, "%s: what was asked for in an epoch that is over is not brought", how);
-    is_int(atomic_load(&a.lost) + atomic_load(&b.lost), 0, "and no link is lost meanwhile");
+    ok(hear(&b, 4000, 1) == 0, "%s: messages of another job are dropped", how);
+    ok(atomic_load(&a.brought) == 5, "%s: a fetch of a past epoch is not answered", how);
+    is_int(atomic_load(&a.lost) + atomic_load(&b.lost), 0, "no link is lost meanwhile");
     side_close(&a);
     side_close(&b);
 }
@@ -218,7 +220,7 @@ new_key(struct key *k)
     return good;
 }
 
-/* A link that is refused is told as lost, when it has not come up for a while. */
+/* Side b has a wrong key or no key. After a while b must report the link as lost. */
 static void
 test_stranger(const struct key *key, const struct key *other)
 {
@@ -231,12 +233,12 @@ test_stranger(const struct key *key, const struct key *other)
     side_join(&b, 1, job, ports);
     carrier_ask(b.carrier, 0, 5);
     await(&b.lost, 1);
-    is_int(atomic_load(&a.asked), 0, "who has another key, or none, is not heard, and learns that there is no link");
+    is_int(atomic_load(&a.asked), 0, "a worker with another key or none is not heard, and reports the link as lost");
     side_close(&a);
     side_close(&b);
 }
 
-/* A worker's key stands for its rank among workers too: what it says as another one is not heard. */
+/* A worker's key is bound to its rank between workers, too. Messages sent as another rank are dropped. */
 static void
 test_impostor(void)
 {
@@ -247,17 +249,17 @@ test_impostor(void)
     if (key_new_ranks(2, text)) return;
     for (int i = 0; i < 3; i++)
         if (key_parse(text[i].text, text[i].len, &k[i])) exit(1);
-    test_two("127.0.0.1", &k[1], &k[2], "with keys of ranks");
+    test_two("127.0.0.1", &k[1], &k[2], "with one key per rank");
     side_open(&a, 0, "127.0.0.1", &k[1]);
     side_open(&b, 1, "127.0.0.1", &k[2]);
     snprintf(ports, sizeof ports, "0 %s\n1 %s\n", a.port, b.port);
     side_join(&a, 1, job, ports);
     side_join(&b, 1, job, ports);
-    b.rank = 2; /* that it says to be */
+    b.rank = 2; /* pretends to be rank 2 */
     say_to(&b, 0, 1000);
     b.rank = 1;
     say_to(&b, 0, 2000);
-    ok(hear(&a, 2000, 1) == 0, "what a worker says with the key of another rank is not heard");
+    ok(hear(&a, 2000, 1) == 0, "a message sent as another rank than the key's is dropped");
     side_close(&a);
     side_close(&b);
     for (int i = 0; i < 3; i++) {

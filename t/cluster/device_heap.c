@@ -1,6 +1,5 @@
-/* Tests of actors/cluster/memory/device_heap.c and position.c: what workers have taken of their devices' own memory,
- * against a list that is searched from end to end; and the device heaps of every device of every map of small worlds.
- */
+/* Tests of actors/cluster/memory/device_heap.c and position.c. The allocations of a device heap are compared with a
+ * model that searches a list. The device heaps are checked for every device of every map of small worlds. */
 #include "actors/cluster/memory/device_heap.h"
 #include "actors/cluster/wire/position.h"
 #include "runtime/base/error.h"
@@ -23,7 +22,7 @@ is_free(const struct model *m, int at, size_t units)
     return true;
 }
 
-/* Every range of whole and half units is found exactly where the model has it. */
+/* Returns how many ranges of whole and half units are found where the model has none, or vice versa. */
 static int
 differs(const struct device_heap *h, const struct model *m, uint64_t first)
 {
@@ -61,22 +60,22 @@ test_held(void)
         }
         if (i % 500 == 0) wrong += differs(&h, m, first);
     }
-    device_heap_give(&h, 1); /* of what nobody took */
-    is_int(wrong, 0, "what was taken is found, whole, and nothing else is");
-    ok(said > 0, "taking twice is refused");
+    device_heap_give(&h, 1); /* a position without an allocation */
+    is_int(wrong, 0, "exactly the allocated ranges are found");
+    ok(said > 0, "overlapping allocations are refused");
     const char *bytes = "kept as it is";
     char back[16];
     struct device_heap one = {0};
-    is_int(device_heap_take(&one, DEV_ASYNC, 0, first, 64), 0, "64 bytes are taken");
+    is_int(device_heap_take(&one, DEV_ASYNC, 0, first, 64), 0, "64 bytes are allocated");
     const struct holding *o = device_heap_find(&one, first, 14);
     ok(o && !device_kind(o->kind)->copy(o->data, bytes, 14) && !device_kind(o->kind)->copy(back, o->data, 14) &&
            !memcmp(back, bytes, 14),
-       "the kind's copy reaches them");
+       "the device kind's copy writes and reads them");
     device_heap_free(&one);
     device_heap_free(&h);
 }
 
-/* Three workers' ranges in all ways of two memories and three kinds. */
+/* Checks all maps of four device ranges over two memories and three device kinds. */
 static void
 test_heaps(void)
 {
@@ -110,7 +109,7 @@ test_heaps(void)
                      position_heap_device(&map, memory, n + 1, &k, &device);
         }
     }
-    is_int(wrong, 0, "each device that has its own memory has a device heap of it, which names that device");
+    is_int(wrong, 0, "each device with its own memory has exactly one device heap, which maps back to the device");
 }
 
 int

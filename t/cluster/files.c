@@ -1,4 +1,5 @@
-/* Tests of actors/cluster/controller/files.c and load_request.c: requests and answers about files of any size. */
+/* Tests of actors/cluster/controller/files.c and load_request.c: load requests and write answers for files of any
+ * size. */
 #include "actors/cluster/controller/files.h"
 #include "actors/cluster/controller/load_request.h"
 #include "actors/cluster/coordinator/member.h"
@@ -78,7 +79,8 @@ test_requests(void)
     ok(!bad, "requests for copies of up to 1,000 rows and 5 TiB fit into packets, and read the same bytes");
     static struct shard_copy many[3 * LOAD_COPIES + 1];
     for (int32_t i = 0; i < (int32_t)countof(many); i++) many[i] = (struct shard_copy){64 * i, 128 * i, 32, 1, 32, 32};
-    ok(right(many, countof(many)), "so do requests for more copies than a packet carries");
+    ok(right(many, countof(many)),
+       "requests for more copies than a packet holds fit into packets, and read the same bytes");
 }
 
 /* ---- answers ---- */
@@ -120,7 +122,7 @@ test_answers(void)
     const size_t block = WIRE_PIECE / 8, n[] = {0, 1, block - 1, block, block + 1, 3 * block, 3 * block + 5};
     int bad = 0;
     for (size_t i = 0; i < countof(n); i++) bad += !digests_arrive(n[i]);
-    ok(!bad, "all digests of a written file arrive, also those of more than 128 GiB");
+    ok(!bad, "all digests of a written file arrive, also of files of more than 128 GiB");
 }
 
 int

@@ -1,5 +1,5 @@
-/* Tests of actors/cluster/wire/gpus.c and devices.c: what is told of GPUs is read again, and nothing else is believed;
- * lists of devices that name GPUs of others. */
+/* Tests of actors/cluster/wire/gpus.c and devices.c: the text in which a worker reports its GPUs is read back and
+ * validated, and device lists that name GPUs are matched. */
 #include "actors/cluster/wire/devices.h"
 #include "actors/cluster/wire/gpus.h"
 #include "runtime/base/error.h"
@@ -14,18 +14,18 @@ test_read(void)
 {
     struct cuda_gpu g;
     struct str kernels = {0};
-    ok(!gpus_check(told, 3), "what a worker tells is taken");
+    ok(!gpus_check(told, 3), "a worker's report of its GPUs is accepted");
     gpus_read(told, 0, &g, &kernels);
     ok(g.major == 9 && g.minor == 0 && g.bytes == 85899345920 && !strcmp(g.name, "NVIDIA H100 80GB") &&
            !strcmp(str_text(&kernels), "NVRTC 12.8, not kept"),
-       "and each of its GPUs is found in it");
+       "a GPU of the report is read");
     gpus_read(told, 1, &g, &kernels);
-    ok(g.major == 8 && g.minor == 6 && g.bytes == 0 && !*g.name, "also one without a name");
+    ok(g.major == 8 && g.minor == 6 && g.bytes == 0 && !*g.name, "a GPU without a name is read");
     str_free(&kernels);
-    ok(!gpus_check("", 0), "who has none tells nothing");
+    ok(!gpus_check("", 0), "a worker without GPUs reports an empty text");
 }
 
-/* Cut anywhere, or with a byte that is another, it is what it was or refused; never read beyond. */
+/* A truncated or changed text is either valid or refused. gpus_read never reads beyond the text. */
 static void
 test_damaged(void)
 {
@@ -37,10 +37,10 @@ test_damaged(void)
         taken += !gpus_check(text, 3);
         err_clear();
     }
-    ok(taken == 0, "cut off anywhere it is refused");
+    ok(taken == 0, "every truncated report is refused");
     for (int n = -1; n < 6; n++) taken += n != 3 && !gpus_check(told, n);
     err_clear();
-    ok(taken == 0, "and so it is of another number of devices");
+    ok(taken == 0, "a report for another number of devices is refused");
     for (size_t i = 0; i < sizeof told - 1; i++)
         for (int c = 1; c < 256; c++) {
             struct cuda_gpu g;
@@ -51,16 +51,16 @@ test_damaged(void)
             str_free(&kernels);
             err_clear();
         }
-    ok(true, "whatever one byte is");
+    ok(true, "reports with one changed byte are read without harm");
     char name[600];
     memset(name, 'n', sizeof name);
     const char before[] = "k|9.0 1 " UUID("00") " ";
     memcpy(name, before, sizeof before - 1);
     memcpy(name + sizeof name - 2, "|", 2);
-    ok(gpus_check(name, 1) == E_BUS, "a name that is too long is refused");
+    ok(gpus_check(name, 1) == E_BUS, "a GPU name that is too long is refused");
 }
 
-/* What n GPUs are told as, their uuids from `first` on. */
+/* Appends the report of n GPUs with uuids first, first + 1, ... */
 static void
 tell(int first, int n, struct str *out)
 {
@@ -68,7 +68,7 @@ tell(int first, int n, struct str *out)
     for (int i = 0; i < n; i++) str_addf(out, "9.0 1 %032x x|", (unsigned)(first + i));
 }
 
-/* Also of as many as a worker may have. */
+/* Checks gpus_share, also with the maximum number of GPUs of a worker. */
 static void
 test_share(void)
 {
@@ -87,12 +87,13 @@ test_share(void)
         tell(row[i].other, row[i].nother, &other);
         bool good = !gpus_check(row[i].n ? str_text(&text) : "", row[i].n);
         ok(good && gpus_share(str_text(&text), str_text(&other)) == row[i].share,
-           "%d GPUs from %d on and %d from %d on %s", row[i].n, row[i].first, row[i].nother, row[i].other,
-           row[i].share ? "have one in common" : "have none in common");
+           "%d GPUs from uuid %d and %d from uuid %d %s", row[i].n, row[i].first, row[i].nother, row[i].other,
+           row[i].share ? "have a GPU in common" : "have no GPU in common");
         str_free(&text);
         str_free(&other);
     }
-    ok(!gpus_share("", told) && !gpus_share(told, "") && gpus_share(told, told), "who has none has none of others");
+    ok(!gpus_share("", told) && !gpus_share(told, "") && gpus_share(told, told),
+       "an empty report has no GPU in common with any");
 }
 
 static void
@@ -120,11 +121,11 @@ test_lists(void)
         struct str text = {0};
         bool read =
             !device_counts_parse(row[i].wanted, false, &wanted) && !device_counts_parse(row[i].has, false, &has);
-        ok(read && device_counts_suit(&wanted, &has) == row[i].suits, "who wants %s %s %s", row[i].wanted,
-           row[i].suits ? "takes" : "does not take", row[i].has);
+        ok(read && device_counts_suit(&wanted, &has) == row[i].suits, "a request for %s %s %s", row[i].wanted,
+           row[i].suits ? "accepts" : "does not accept", row[i].has);
         device_counts_print(&has, &text);
         ok(!device_counts_parse(str_text(&text), false, &again) && device_counts_suit(&has, &again),
-           "%s is printed and read again", row[i].has);
+           "%s is printed and read back", row[i].has);
         str_free(&text);
     }
     static const char *const refused[] = {"cuda:",         "cuda:x",        "cuda:0x",       "cuda:0x0",

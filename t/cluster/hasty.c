@@ -1,5 +1,5 @@
-/* Tests of actors/cluster/controller/controller.c: a worker that is let in, as the last, and leaves in the same breath
- * is a loss with its reason; the world that it made full is not formed without it. */
+/* Tests of actors/cluster/controller/controller.c: the last worker to join leaves at once. The controller reports
+ * the loss with the worker's reason and does not form the world without it. */
 #include "actors/cluster/wire/link.h"
 #include "actors/cluster/wire/machine.h"
 #include "actors/cluster/wire/wire.h"
@@ -23,8 +23,8 @@ say(struct link *l, struct packet p)
     str_free(&bytes);
 }
 
-/* The process of a worker that says who it is and that it leaves, and stays until it is killed, so that its words are
- * what tells of its end: worker ADDRESS RANK, its secret in the input. */
+/* Runs a worker process (worker ADDRESS RANK, secret on stdin) that sends HELLO and LEAVE. Then it waits to be
+ * killed, so that only its LEAVE packet reports its end. */
 static int
 leave_at_once(char **argv)
 {
@@ -46,7 +46,7 @@ leave_at_once(char **argv)
     if (read(0, secret, sizeof secret) != sizeof secret || link_join(argv[2], NULL, &l)) return 1;
     for (int i = 0; i < PATIENCE_MS && link_state(l) != LINK_UP; i++) poll(NULL, 0, 1);
     say(l, hello);
-    say(l, (struct packet){.kind = PACKET_LEAVE, .text = span_text("left in the same breath")});
+    say(l, (struct packet){.kind = PACKET_LEAVE, .text = span_text("left at once")});
     poll(NULL, 0, PATIENCE_MS);
     return 1;
 }
@@ -80,11 +80,12 @@ main(int argc, char **argv)
         struct rille_options o = {.cluster = &w};
         struct rille_session *s = NULL;
         if (!rille_open(&o, &s)) continue;
-        if (strstr(rille_error(), "left in the same breath"))
+        if (strstr(rille_error(), "left at once"))
             named++;
         else
             diag("%s", rille_error());
     }
-    ok(named == ROUNDS, "who is let in and leaves at once is lost, for its reason (%d of %d times)", named, ROUNDS);
+    ok(named == ROUNDS, "a worker that joins and leaves at once is lost, with its reason (%d of %d times)", named,
+       ROUNDS);
     return done();
 }

@@ -1,5 +1,5 @@
-/* Tests of actors/cluster/memory/segment.c and bus_host.c: memory that two maps share, and messages between processes.
- */
+/* Tests of actors/cluster/memory/segment.c and bus_host.c: shared memory that two processes map, and messages
+ * between processes. */
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/memory/segment.h"
 #include "runtime/base/error.h"
@@ -54,13 +54,13 @@ test_take(void)
         crooked += (uintptr_t)a->p % 64 != 0;
         memset(a->p, a->mark, a->bytes);
     }
-    ok(!torn && !crooked, "pieces are aligned and never overlap (%d times there was no room)", full);
+    ok(!torn && !crooked, "allocations are aligned and never overlap (%d failed for lack of space)", full);
     for (int i = 0; i < PIECES; i++) segment_give(s, piece[i].p);
-    is_int((int64_t)segment_used(s), 0, "all was given back");
+    is_int((int64_t)segment_used(s), 0, "all bytes are free after all allocations are freed");
     void *all = segment_take(s, BYTES / 2);
-    ok(all != NULL, "and is one piece again, but for what small ones keep");
+    ok(all != NULL, "free bytes are joined: half of the segment can be allocated");
     segment_give(s, all);
-    ok(segment_take(s, BYTES + 1) == NULL, "more than there is is not given");
+    ok(segment_take(s, BYTES + 1) == NULL, "an allocation larger than the segment fails");
     segment_free(&s);
 }
 
@@ -74,19 +74,19 @@ test_open(void)
     char *p = segment_take(a, 100000);
     strcpy(p, "seen");
     ok(!segment_open(path, segment_bytes(a), &b) && !strcmp(segment_base(b) + (p - segment_base(a)), "seen"),
-       "who opens it sees the same bytes at the same offset");
+       "another mapping sees the same bytes at the same offset");
     segment_free(&b);
-    ok(segment_open(path, segment_bytes(a) + 4096, &b) == E_IO, "one of another size is refused");
-    ok(segment_open("/proc/self/exe", 4096, &b) == E_IO, "a file is no segment");
-    ok(segment_open("/dev/null", 4096, &b) == E_IO, "nor is a device");
+    ok(segment_open(path, segment_bytes(a) + 4096, &b) == E_IO, "a segment of another size is refused");
+    ok(segment_open("/proc/self/exe", 4096, &b) == E_IO, "a regular file is refused as a segment");
+    ok(segment_open("/dev/null", 4096, &b) == E_IO, "a device file is refused as a segment");
     segment_free(&a);
-    ok(segment_open(path, BYTES, &b) == E_IO, "one that is gone is not there");
+    ok(segment_open(path, BYTES, &b) == E_IO, "a freed segment cannot be opened");
 }
 
 /* ---- messages ---- */
 
-/* Slots 0 and 2 are process 0's, 1 and 3 are process 1's: every end sends to every other, and counts what comes in
- * order. */
+/* Process 0 owns slots 0 and 2, process 1 owns slots 1 and 3. Every slot sends to every other and checks the order
+ * of arrival. */
 static const uint32_t owner[SLOTS] = {0, 1, 0, 1};
 static const uint32_t addr[SLOTS] = {0, 1 << ADDR_THREAD_BITS, 1, 1 << ADDR_THREAD_BITS | 1};
 
@@ -173,18 +173,18 @@ test_admit(void)
     if (segment_new(bus_host_bytes(SLOTS), &s)) return;
     bus_host_format(segment_base(s), SLOTS);
     ok(bus_host_map(segment_base(s), segment_bytes(s), SLOTS + 1, owner, &a) == E_BUS,
-       "a segment of other slots is refused");
+       "a segment with another number of slots is refused");
     bus_host_map(segment_base(s), segment_bytes(s), SLOTS, owner, &a);
     bus_host_map(segment_base(s), segment_bytes(s), SLOTS, owner, &b);
     bus_host.open(&(struct bus_options){.process = 0, .with = a}, &a);
     bus_host.open(&(struct bus_options){.process = 1, .with = b}, &b);
     a->kind->admit(a, 7);
     bus_send(b, &early);
-    is_int(bus_recv(a, addr[0], got, 4, false), 0, "a message of a run that has not begun here waits");
+    is_int(bus_recv(a, addr[0], got, 4, false), 0, "a message of a later run is held until the run begins here");
     a->kind->admit(a, 8);
-    is_int(bus_recv(a, addr[0], got, 4, false), 1, "until it does");
+    is_int(bus_recv(a, addr[0], got, 4, false), 1, "the message arrives when its run begins");
     early.to = 77u << ADDR_THREAD_BITS;
-    is_int(bus_send(b, &early), E_BUS, "an address that nobody has is an error");
+    is_int(bus_send(b, &early), E_BUS, "sending to an unknown address is an error");
     a->kind->close(&a);
     b->kind->close(&b);
     segment_free(&s);

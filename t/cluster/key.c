@@ -1,4 +1,4 @@
-/* Tests of actors/cluster/wire/key.c and curve.c: files of keys, and whose key a link has. */
+/* Tests of actors/cluster/wire/key.c and curve.c: key files, and the rank that a link's key stands for. */
 #include "actors/cluster/wire/link.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
@@ -47,7 +47,7 @@ test_core(void)
     bool read = !key_read(path, 0, &k);
     if (read) key_forget(&k);
     getrlimit(RLIMIT_CORE, &r);
-    ok(read && r.rlim_cur <= 1, "who has read a key leaves no core file (the host lets it have %s)",
+    ok(read && r.rlim_cur <= 1, "a process that has read a key writes no core file (the host permits %s)",
        r.rlim_max ? "one" : "none");
 }
 
@@ -56,7 +56,7 @@ test_whose(void)
 {
     static const struct {
         int file, whose;
-        const char *text; /* NULL: it is read */
+        const char *text; /* expected error; NULL: the key is accepted */
     } row[] = {
         {-1, KEY_COORDINATORS, NULL},
         {0, 0, NULL},
@@ -72,37 +72,41 @@ test_whose(void)
     for (size_t i = 0; i < countof(row); i++) {
         path_of(row[i].file, path);
         int status = key_read(path, row[i].whose, &k);
-        ok(row[i].text ? status == E_ARG && strstr(err_text(), row[i].text) : !status, "the file of %d for %d: %s",
-           row[i].file, row[i].whose, row[i].text ? row[i].text : "it is its own");
+        ok(row[i].text ? status == E_ARG && strstr(err_text(), row[i].text) : !status,
+           "key file of rank %d read as rank %d: %s", row[i].file, row[i].whose,
+           row[i].text ? row[i].text : "accepted");
         key_forget(&k);
     }
     for (int whose = KEY_COORDINATORS; whose < RANKS; whose++) {
         if (whose == KEY_ANY) continue;
-        ok(!key_read(folder, whose, &k) && k.rank == whose && k.nrank == RANKS, "%d finds its own in the folder",
-           whose);
+        ok(!key_read(folder, whose, &k) && k.rank == whose && k.nrank == RANKS,
+           "rank %d finds its own key in the folder", whose);
         key_forget(&k);
     }
-    ok(key_read(folder, KEY_ANY, &k) == E_ARG && strstr(err_text(), "--rank R"), "who has no rank has none there");
-    ok(key_read(folder, RANKS, &k) == E_IO && strstr(err_text(), "worker-3"), "nor has a rank that there is not");
+    ok(key_read(folder, KEY_ANY, &k) == E_ARG && strstr(err_text(), "--rank R"),
+       "without a rank no key is read from the folder");
+    ok(key_read(folder, RANKS, &k) == E_IO && strstr(err_text(), "worker-3"),
+       "a rank beyond the job has no key in the folder");
     path_of(0, path);
     chmod(path, 0640);
-    ok(key_read(folder, 0, &k) == E_IO && strstr(err_text(), "others can read"), "one that others can read is refused");
+    ok(key_read(folder, 0, &k) == E_IO && strstr(err_text(), "others can read"),
+       "a key file that others can read is refused");
     chmod(path, 0600);
 }
 
-/* Every text that is no key is refused, and none does harm. */
+/* Truncated and damaged texts are refused or read as a complete key. None crashes. */
 static void
 test_damage(const struct str *text, const char *what)
 {
     int taken = 0, n = 10000;
     struct key k;
-    ok(!key_parse(text->text, text->len, &k), "%s is read", what);
+    ok(!key_parse(text->text, text->len, &k), "%s key is read", what);
     key_forget(&k);
     for (size_t cut = 0; cut + 1 < text->len; cut++) {
         taken += !key_parse(text->text, cut, &k) && (k.nrank == 0 || !k.secret[k.rank >= 0][0]);
         key_forget(&k);
     }
-    ok(!taken, "%s that is cut off is refused, or has a secret and all before it", what);
+    ok(!taken, "%s key that is truncated is refused, or complete up to its secret", what);
     for (int i = 0; i < n; i++) {
         struct str bad = {0};
         str_addn(&bad, text->text, text->len);
@@ -112,10 +116,10 @@ test_damage(const struct str *text, const char *what)
         str_free(&bad);
         key_forget(&k);
     }
-    ok(!taken, "%d damaged ones do no harm", n);
+    ok(!taken, "%d damaged keys do no harm", n);
 }
 
-/* As many ranks as there are: the last one's key is its own, and a copy outlives what it was made of. */
+/* Makes keys for many ranks. The last rank has its own key, and a copy stays valid after the original is erased. */
 static void
 test_many(void)
 {
@@ -126,10 +130,10 @@ test_many(void)
     ok(made && last.nrank == MANY && last.rank == MANY - 1, "a job of %d ranks has a key for each", MANY);
     key_copy(&last, &copy);
     key_forget(&last);
-    ok(!strcmp(copy.of[MANY - 1], copy.public[KEY_WORKER]), "the key of the last one is known to all");
+    ok(!strcmp(copy.of[MANY - 1], copy.public[KEY_WORKER]), "each key file lists the last rank's public key");
     key_forget(&copy);
     for (int i = 0; i <= MANY; i++) str_free(&text[i]);
-    is_int(key_new_ranks(0, text), E_ARG, "a job of no worker has no keys");
+    is_int(key_new_ranks(0, text), E_ARG, "keys for a job without workers are refused");
 }
 
 /* ---- links ---- */
@@ -142,7 +146,8 @@ key_of(const struct str *text)
     return k;
 }
 
-/* Whose key the coordinator sees; KEY_COORDINATORS: it hears nothing in two seconds, or the worker is denied. */
+/* Returns the rank of the key that the coordinator sees. KEY_COORDINATORS: the worker was denied, or nothing arrived
+ * within two seconds. */
 static int
 seen(struct key *served, struct key *joined)
 {
@@ -157,7 +162,9 @@ seen(struct key *served, struct key *joined)
         if (link_state(w) == LINK_DENIED) break;
         if (link_state(w) == LINK_UP && link_send(w, LINK_CONTROL, 0, "hello", 5)) err_clear();
         if (link_receive(c, LINK_CONTROL, &peer, &bytes, &n)) who = link_rank(c, LINK_CONTROL, peer);
-        if (who == 1) ok(!link_is_of(c, LINK_CONTROL, peer, 0) && link_is_of(c, LINK_CONTROL, peer, 1), "and no other");
+        if (who == 1)
+            ok(!link_is_of(c, LINK_CONTROL, peer, 0) && link_is_of(c, LINK_CONTROL, peer, 1),
+               "a rank's key stands for no other rank");
     }
     link_free(&w);
     link_free(&c);
@@ -170,10 +177,10 @@ test_links(void)
     struct str others[RANKS + 1] = {0};
     struct key all = key_of(&one), coordinator = key_of(&of[0]), stranger;
     key_new_ranks(RANKS, others);
-    is_int(seen(&all, &all), KEY_ANY, "the key of all speaks for any rank");
+    is_int(seen(&all, &all), KEY_ANY, "the shared key stands for any rank");
     for (int r = 0; r < RANKS; r++) {
         struct key k = key_of(&of[1 + r]);
-        is_int(seen(&coordinator, &k), r, "a rank's key speaks for that rank");
+        is_int(seen(&coordinator, &k), r, "a rank's key stands for that rank");
         key_forget(&k);
     }
     stranger = key_of(&others[1]);
@@ -182,7 +189,7 @@ test_links(void)
     key_forget(&stranger);
     stranger = key_of(&of[1]);
     memcpy(stranger.public[KEY_WORKER], stranger.of[1], KEY_TEXT);
-    is_int(seen(&coordinator, &stranger), KEY_COORDINATORS, "and a public key without its secret");
+    is_int(seen(&coordinator, &stranger), KEY_COORDINATORS, "a public key without its secret is denied");
     key_forget(&stranger);
     key_forget(&coordinator);
     for (int i = 0; i <= RANKS; i++) str_free(&others[i]);
@@ -203,8 +210,8 @@ main(void)
         write_file(path, &of[i]);
     }
     struct key k = key_of(&one);
-    ok(strcmp(k.public[0], k.public[1]) && k.nrank == 0, "a key for all has two sides");
-    test_damage(&one, "a key for all");
+    ok(strcmp(k.public[0], k.public[1]) && k.nrank == 0, "the shared key has two different public keys");
+    test_damage(&one, "the shared");
     test_damage(&of[0], "the coordinator's");
     test_damage(&of[2], "a rank's");
     test_many();

@@ -1,4 +1,4 @@
-/* Tests of actors/cluster/wire/link.c: what was said last is heard, though who said it ends at once. */
+/* Tests of actors/cluster/wire/link.c: the last words of an end that closes at once are still received. */
 #include "actors/cluster/wire/link.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
@@ -7,7 +7,7 @@
 
 enum { WORDS = 512, BYTES = 1 << 14, PATIENCE_MS = 60000 };
 
-/* A worker that is linked: the coordinator has heard it. */
+/* Links a worker and returns its peer number once the coordinator has received "hello"; -1 on failure. */
 static int
 join(struct link *c, struct link **w)
 {
@@ -29,7 +29,7 @@ join(struct link *c, struct link **w)
     return -1;
 }
 
-/* What comes from an end that is closed: how many words, until it is known to be down and nothing is left. */
+/* Returns how many words arrive from a closed end. tells: this end's link state reports when the other end is down. */
 static int
 hear(struct link *l, bool tells)
 {
@@ -61,13 +61,13 @@ test_last_words(const char *bind)
             if (link_send(from ? w : c, LINK_CONTROL, from ? 0 : peer, word, sizeof word)) break;
         link_free(from ? &w : &c);
         left = from ? c : w;
-        ok(said == WORDS && hear(left, !from) == WORDS, "%s: all that %s said before it ended is heard",
+        ok(said == WORDS && hear(left, !from) == WORDS, "%s: all words that %s sent before it ended are received",
            bind ? bind : "ipc", from ? "a worker" : "a coordinator");
         link_free(&left);
     }
 }
 
-/* Addresses that a coordinator cannot be bound to; NULL: it can. */
+/* address to bind, and the expected error; NULL: it can be bound */
 static void
 test_bind(void)
 {
@@ -83,9 +83,9 @@ test_bind(void)
         struct link *l;
         bool refused = link_serve(table[i].address, NULL, &l);
         if (table[i].wrong)
-            is_str(refused ? err_text() : "bound", table[i].wrong, "other addresses than of tcp are refused");
+            is_str(refused ? err_text() : "bound", table[i].wrong, "addresses other than tcp are refused");
         else
-            ok(!refused, "%s is bound", table[i].address);
+            ok(!refused, "%s can be bound", table[i].address);
         if (!refused) link_free(&l);
     }
 }

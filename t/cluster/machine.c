@@ -1,7 +1,7 @@
-/* Tests of actors/cluster/wire/machine.c: whether a process that was killed has ended. */
+/* Tests of actors/cluster/wire/machine.c: waiting for the end of a killed process. */
 #include <poll.h>
 #include <sys/wait.h>
-static int pending; /* a killed process that the kernel does not free: its descriptor stays silent */
+static int pending; /* simulates a killed process that the kernel does not free: its descriptor never signals */
 static int
 poll_end(struct pollfd *fd, nfds_t n, int ms)
 {
@@ -12,7 +12,7 @@ poll_end(struct pollfd *fd, nfds_t n, int ms)
 #undef poll
 #include "t/lib/tap.h"
 
-/* Returns a process that runs this program and never ends by itself. */
+/* Starts a copy of this process that never ends by itself. Returns its pid. */
 static int
 new_process(void)
 {
@@ -25,16 +25,16 @@ int
 main(void)
 {
     int pid = new_process();
-    is_int(machine_end(pid), 0, "a process that ends at once is no error");
-    ok(WIFSIGNALED((waitpid(pid, &pending, 0), pending)), "it was killed");
+    is_int(machine_end(pid), 0, "a process that ends at once is reported as ended");
+    ok(WIFSIGNALED((waitpid(pid, &pending, 0), pending)), "the process was killed");
     pid = new_process();
     pending = 1;
     char expected[128];
     snprintf(expected, sizeof expected, "process %d was killed and has not ended within 20 s", pid);
-    is_int(machine_end(pid), E_BUS, "a process that stays is an error");
-    is_str(err_text(), expected, "that names it");
+    is_int(machine_end(pid), E_BUS, "a process that does not end is an error");
+    is_str(err_text(), expected, "the error names the process");
     waitpid(pid, NULL, 0);
-    is_int(machine_end(pid), 0, "a process that is gone is no error");
-    is_int(machine_end(1), 0, "another program is left alone");
+    is_int(machine_end(pid), 0, "a process that has ended before is reported as ended");
+    is_int(machine_end(1), 0, "a process of another program is not killed");
     return done();
 }

@@ -1,9 +1,10 @@
-/* Tests of actors/cluster/transport/net_mpi.c: MPI reads the bytes of abandoned sends until the process ends. */
+/* Tests of actors/cluster/transport/net_mpi.c: the bytes of abandoned sends stay valid until the process ends,
+ * because MPI may still read them. */
 #include "actors/cluster/transport/net_mpi.c"
 #include "t/lib/tap.h"
 
 enum { SENDS = 64 };
-static struct sent { /* bytes that MPI was given, and what they were then */
+static struct sent { /* bytes passed to MPI, and a copy of their content at that time */
     const void *bytes;
     void *copy;
     size_t n;
@@ -69,8 +70,9 @@ main(void)
     mpi_break(&c);
     for (int i = 0; i < nsent; i++) changed += memcmp(sent[i].bytes, sent[i].copy, sent[i].n) != 0;
     is_int(changed, 0, "after the loss of a worker, the bytes of pending sends stay in place");
-    is_int(released_pieces, SENDS / 3, "and pieces of parcels are released, so that nobody waits for them");
-    ok(c.mpi->broken, "MPI is broken");
+    is_int(released_pieces, SENDS / 3,
+           "after the loss of a worker, pending chunks are released, so that no sender waits for them");
+    ok(c.mpi->broken, "the MPI transport is marked as broken");
     mpi_close(&c);
     for (int i = 0; i < nsent; i++) free(sent[i].copy);
     return done();

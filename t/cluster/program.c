@@ -1,6 +1,6 @@
-/* Tests of actors/cluster/wire/plan_digest.c and actors/plan/model/program_bytes.c: what one process writes another
- * reads, and makes the same plan of; nothing else is believed, whatever the bytes are. The programs are those of a
- * training step and its parts, and one of moves. */
+/* Tests of actors/cluster/wire/plan_digest.c and actors/plan/model/program_bytes.c: a program written by one process
+ * is read by another, which makes the same plan. Invalid bytes are refused. The programs are those of a training
+ * step, its parts, and a chain of moves. */
 #include "actors/cluster/wire/plan_digest.h"
 #include "actors/session/step/compiled.h"
 #include "actors/session/core/session.h"
@@ -9,7 +9,7 @@
 enum { PROGRAMS = 64 };
 
 static uint64_t state;
-static struct plan *plans[PROGRAMS]; /* the session's */
+static struct plan *plans[PROGRAMS]; /* owned by the sessions */
 static int nplan;
 
 static void
@@ -20,11 +20,11 @@ gather(struct train *t)
     if (t->graph && nplan < PROGRAMS) plans[nplan++] = t->graph->runner->plan;
 }
 
-/* What comes of the bytes in a process of its own; plan NULL: they are refused. */
+/* Result of reading the bytes in a fresh atlas. plan NULL: the program was refused or cannot be planned. */
 struct made {
     struct atlas *atlas;
     struct plan *plan;
-    bool legal; /* the program */
+    bool legal; /* the program was accepted */
 };
 
 static struct made
@@ -64,8 +64,8 @@ test_round(void)
         str_free(&first);
         str_free(&again);
     }
-    ok(nplan > 1 && same == nplan, "%d programs come back as they were", nplan);
-    ok(digests == nplan, "and give the same plans");
+    ok(nplan > 1 && same == nplan, "%d programs are read back unchanged", nplan);
+    ok(digests == nplan, "the programs read back have the same plans");
     int pairs = 0;
     for (int i = 0; i < nplan; i++)
         for (int k = 0; k < i; k++) {
@@ -74,10 +74,11 @@ test_round(void)
             plan_digest(plans[k], b);
             pairs += !memcmp(a, b, sizeof a);
         }
-    ok(!pairs, "no two of them have one digest");
+    ok(!pairs, "different plans have different digests");
 }
 
-/* Moves that the user wrote, of a value that is moved on, and elsewhere at once: x -> {2, 3} -> {0, 1}, x -> {0, 1}. */
+/* Runs moves written by the user, where one value is moved on and also moved directly: x -> {2, 3} -> {0, 1}, x ->
+ * {0, 1}. */
 static void
 move_twice(struct train *t)
 {
@@ -95,7 +96,7 @@ move_twice(struct train *t)
     rille_tensor_free(&sum);
 }
 
-/* Cut off anywhere, or with a byte more: refused. */
+/* Programs that are truncated, or one byte too long, are refused. */
 static void
 test_cuts(void)
 {
@@ -107,12 +108,12 @@ test_cuts(void)
     for (size_t n = 0; n < s.len; n++) taken += !program_read(s.text, n, atlas, &g);
     str_addn(&s, "", 1);
     taken += !program_read(s.text, s.len, atlas, &g);
-    ok(!taken, "a program that is cut off, or longer, is refused");
+    ok(!taken, "a program that is truncated or too long is refused");
     atlas_free(&atlas);
     str_free(&s);
 }
 
-/* Damaged ones are refused, or are programs that can be lowered and proved like any other. */
+/* Damaged programs are refused, or are valid programs that can be planned and verified. */
 static void
 test_mutations(void)
 {
@@ -133,8 +134,7 @@ test_mutations(void)
         made_free(&m);
         str_free(&s);
     }
-    ok(taken > 0 && made > 0, "of %d damaged programs %d are legal ones and %d have plans; none does harm", n, taken,
-       made);
+    ok(taken > 0 && made > 0, "%d damaged programs do no harm: %d are valid, %d have plans", n, taken, made);
 }
 
 int

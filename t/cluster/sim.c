@@ -1,5 +1,5 @@
-/* Tests of actors/cluster/coordinator/coordinator.c and member.c: a whole cluster in one thread (t/lib/simulated.h),
- * and what single cases say. */
+/* Tests of actors/cluster/coordinator/coordinator.c and member.c: simulated clusters in one thread
+ * (t/lib/simulated.h), and single cases of the coordinator and the member. */
 #include "t/lib/simulated.h"
 
 static void
@@ -12,7 +12,7 @@ test_seeds(int hosts)
         struct outcome out;
         int lost = 0, restarts = 0, taken = 0, filed = 0, given_up = 0, united = 0, bad = 0;
         ok(play(base, (struct trial){.world = world, .hosts = hosts}, want, &out) && out.lost == 0,
-           "%d workers on %d hosts without faults: nobody is lost", world, hosts);
+           "%d workers on %d hosts without faults: no worker is lost", world, hosts);
         for (int i = 0; i < seeds; i++) {
             bool fits = play(base + (uint64_t)i, trial_of(world, hosts, (uint64_t)i), want, &out);
             lost += out.lost;
@@ -23,20 +23,20 @@ test_seeds(int hosts)
             united += out.united;
             if (!fits && !bad++) diag("seed %llu: %s", (unsigned long long)(base + (uint64_t)i), out.why);
         }
-        ok(!bad, "%d workers, %d seeds of faults: each ends, with the same numbers (%d losses, %d restarts)", world,
-           seeds, lost, restarts);
-        ok(lost > seeds / 5, "%d workers: there were losses to recover from", world);
-        ok(filed > seeds / 5 && given_up > seeds / 50, "%d workers: all saved or loaded %d times, gave it up %d times",
-           world, filed, given_up);
-        ok(united > seeds / 2, "%d workers: communicators were made %d times, and all that ran together had the same",
-           world, united);
-        ok(restarts > seeds / 30 && taken > restarts / 10, "%d workers: coordinators took over %d", world, taken);
+        ok(!bad, "%d workers, %d seeds of faults: each training ends with the same numbers (%d losses, %d restarts)",
+           world, seeds, lost, restarts);
+        ok(lost > seeds / 5, "%d workers: many seeds recover from losses", world);
+        ok(filed > seeds / 5 && given_up > seeds / 50,
+           "%d workers: all saved or loaded files %d times, and cancelled %d times", world, filed, given_up);
+        ok(united > seeds / 2, "%d workers: communicators were made %d times, one per run", world, united);
+        ok(restarts > seeds / 30 && taken > restarts / 10, "%d workers: restarted coordinators took over %d workers",
+           world, taken);
     }
 }
 
-/* Seeds of two hosts that were once wrong. In the first rows who was cut off wrote into a memory that all simulated
- * hosts had in common; in the last a worker kept the memory that it had mapped when its READY came too late, and its
- * host made another. */
+/* Seeds of two hosts that failed once. In the first rows, a disconnected worker wrote into a memory that all
+ * simulated hosts shared. In the last row, a worker kept its mapped memory although its READY arrived too late, and
+ * its host created another memory. */
 static void
 test_known(void)
 {
@@ -54,20 +54,20 @@ test_known(void)
         trial.restarts = trial.keep = trial.speaks = trial.files = trial.unites = false;
         if (!play(seed[i], trial, want, &out) && !bad++) diag("seed %llu: %s", (unsigned long long)seed[i], out.why);
     }
-    ok(!bad, "seeds that were once wrong are right");
+    ok(!bad, "seeds that failed once pass");
 }
 
-/* ---- what single cases say ---- */
+/* ---- single cases ---- */
 
 struct told {
     struct notice last;
     char text[256];
     int n[NOTICE_ENDED + 1], sent[NPACKET], cuts;
-    uint64_t arenas, forgotten; /* the first number of the last HAVE; the last FORGET */
+    uint64_t arenas, forgotten; /* first number of the last HAVE; program of the last FORGET */
     char refusal[256];
     int slow;                   /* rank of the last SLOW */
-    uint32_t flags[6], made[6]; /* of the last MAKE and FORM, by peer */
-    char ports[6][64];          /* of the last FORM or PORTS */
+    uint32_t flags[6], made[6]; /* from the last MAKE and FORM, by peer */
+    char ports[6][64];          /* from the last FORM or PORTS, by peer */
 };
 
 static void
@@ -113,7 +113,7 @@ hello(int rank, const char *version, const char *machine)
                            .rank = rank};
 }
 
-/* Whoever brings devices that no worker has is refused, is told why, and takes nobody's place. */
+/* A worker whose device list is invalid is refused with a reason, and its rank stays free. */
 static void
 test_devices(void)
 {
@@ -150,7 +150,7 @@ test_devices(void)
     }
     struct packet p = hello(0, "1", "m");
     coordinator_receive(c, 100, &p);
-    ok(t.n[NOTICE_FULL] == 1, "and the place is free for one that has cpu devices");
+    ok(t.n[NOTICE_FULL] == 1, "the rank is still free for a worker with cpu devices");
     coordinator_free(&c);
 }
 
@@ -164,7 +164,7 @@ test_refusals(void)
         {-1, "2", "m", "the coordinator is rille 1, the worker is rille 2"},
         {2, "1", "m", "there is no rank 2: the job has 2 workers"},
         {0, "1", "m", "rank 0 is another worker's"},
-        {1, "1", "m", "rank 1 is another worker's"}, /* a secret is wanted for it */
+        {1, "1", "m", "rank 1 is another worker's"}, /* this rank requires a secret */
     };
     static const unsigned char secret[2][CLUSTER_ID] = {{0}, "only the started"};
     struct told t = {0};
@@ -173,36 +173,38 @@ test_refusals(void)
     struct coordinator *c = coordinator_new(&o, &env);
     struct packet first = hello(0, "1", "m");
     coordinator_receive(c, 0, &first);
-    ok(t.sent[PACKET_WELCOME] == 1, "a worker is let in");
+    ok(t.sent[PACKET_WELCOME] == 1, "a worker is welcomed");
     for (size_t i = 0; i < countof(row); i++) {
         struct packet p = hello(row[i].rank, row[i].version, row[i].machine);
         coordinator_receive(c, 1 + (int)i, &p);
         ok(strstr(t.refusal, row[i].text) && t.n[NOTICE_REFUSED] == 1 + (int)i && t.cuts == 1 + (int)i,
-           "refused, and cut off: %s", row[i].text);
+           "the worker is refused and disconnected: %s", row[i].text);
         coordinator_receive(c, 1 + (int)i, &p);
-        ok(t.n[NOTICE_REFUSED] == 1 + (int)i, "what was refused is not heard again");
+        ok(t.n[NOTICE_REFUSED] == 1 + (int)i, "further packets of a refused worker are ignored");
     }
     coordinator_foreign(c, 30, WIRE_VERSION + 1);
     ok(strstr(t.refusal, "it speaks protocol") && strstr(t.text, "was not let in: it speaks protocol"),
-       "who cannot be understood is told why");
+       "a worker of another protocol version is refused with a reason");
     coordinator_foreign(c, 0, WIRE_VERSION + 1);
-    ok(t.n[NOTICE_LOST] == 0 && strstr(t.text, "was not let in"), "a member is none of those");
+    ok(t.n[NOTICE_LOST] == 0 && strstr(t.text, "was not let in"),
+       "a member with another protocol version is not counted as lost");
     struct packet p = hello(1, "1", "m");
     p.secret = (struct span){secret[1], CLUSTER_ID};
     coordinator_receive(c, 40, &p);
-    ok(t.n[NOTICE_FULL] == 1, "the one that was started has the rank");
+    ok(t.n[NOTICE_FULL] == 1, "the started worker gets the rank with its secret");
     p = hello(-1, "1", "m");
     coordinator_receive(c, 41, &p);
-    ok(strstr(t.refusal, "the job has its 2 workers already") != NULL, "one too many is told so");
+    ok(strstr(t.refusal, "the job has its 2 workers already") != NULL,
+       "a worker beyond the job's size is refused with a reason");
     p = (struct packet){.kind = PACKET_BYE, .seq = 2, .epoch = 1};
     coordinator_receive(c, 0, &p);
-    ok(t.n[NOTICE_LOST] == 1 && t.last.rank == 0, "a member that speaks like a coordinator is put out");
+    ok(t.n[NOTICE_LOST] == 1 && t.last.rank == 0, "a member that sends a coordinator's packet is expelled");
     ok(coordinator_recover(c, 3) == E_ARG && coordinator_recover(c, 0) == E_ARG && !coordinator_recover(c, 1),
-       "recovery wants as many workers as there can be");
+       "recovery accepts from 1 worker to the job's size");
     coordinator_free(&c);
 }
 
-/* Link 0 has the key of rank 1, link 1 that of rank 4. */
+/* Links 0 and 1 have the key of rank 1, link 2 that of rank 4. */
 static void
 test_vouched(void)
 {
@@ -215,12 +217,14 @@ test_vouched(void)
     coordinator_vouch(c, 2, 4);
     coordinator_receive(c, 0, &p);
     ok(strstr(t.refusal, "the worker has the key of rank 1, and wants to be rank 0") && !t.sent[PACKET_WELCOME],
-       "who has a rank's key is no other rank");
+       "a worker with a rank's key cannot join as another rank");
     p.rank = -1;
     coordinator_receive(c, 1, &p);
-    ok(t.sent[PACKET_WELCOME] == 1 && coordinator_member(c, 1)->peer == 1, "and that one without wanting it");
+    ok(t.sent[PACKET_WELCOME] == 1 && coordinator_member(c, 1)->peer == 1,
+       "a worker with a rank's key gets that rank without asking");
     coordinator_receive(c, 2, &p);
-    ok(strstr(t.refusal, "there is no rank 4: the job has 2 workers"), "nor is one let in that there is not");
+    ok(strstr(t.refusal, "there is no rank 4: the job has 2 workers"),
+       "a worker with the key of a rank beyond the job is refused");
     coordinator_free(&c);
 }
 
@@ -232,7 +236,8 @@ say(struct coordinator *c, int peer, struct packet p, uint32_t epoch, uint32_t s
     coordinator_receive(c, peer, &p);
 }
 
-/* Two workers of another host: which of them makes their memory, and when is it another one? */
+/* Two workers share a host that is not the coordinator's. Checks which worker creates their shared memory, and when it
+ * is created afresh. */
 static void
 test_memory(void)
 {
@@ -247,27 +252,28 @@ test_memory(void)
     struct coordinator *c = coordinator_new(&o, &env);
     for (int r = 0; r < 2; r++) say(c, r, hello(r, "1", "other"), 0, 1);
     coordinator_form(c, &form);
-    is_int(t.flags[0], MAKE_MEMORY | MAKE_FRESH, "the first of a host makes its memory");
+    is_int(t.flags[0], MAKE_MEMORY | MAKE_FRESH, "the first worker of a host creates the host's memory");
     say(c, 0, made, 1, 2);
-    ok(t.made[0] == 1 && t.made[1] == 1, "all are told of which epoch it is");
-    coordinator_cut(c, 0, "was killed"); /* while READY of the other is on its way */
+    ok(t.made[0] == 1 && t.made[1] == 1, "all workers are told the memory's epoch");
+    coordinator_cut(c, 0, "was killed"); /* while the other worker's READY is on its way */
     coordinator_recover(c, 2);
     say(c, 2, hello(0, "1", "other"), 0, 1);
     coordinator_form(c, &form);
-    is_int(t.flags[2], MAKE_MEMORY | MAKE_FRESH, "nobody said that he has it mapped: it is made afresh");
+    is_int(t.flags[2], MAKE_MEMORY | MAKE_FRESH,
+           "without a READY from a worker that maps the memory, it is created afresh");
     say(c, 1, ready, 1, 2);
     say(c, 2, made, 2, 2);
-    ok(t.made[1] == 2 && t.made[2] == 2, "and who has the old one is told of the new one");
+    ok(t.made[1] == 2 && t.made[2] == 2, "a worker with the old memory is told of the new one");
     say(c, 1, ready, 2, 3);
     coordinator_cut(c, 2, "was killed");
     coordinator_recover(c, 2);
     say(c, 3, hello(0, "1", "other"), 0, 1);
     coordinator_form(c, &form);
-    is_int(t.flags[1], MAKE_MEMORY, "who has said that he has it mapped keeps it for the others");
+    is_int(t.flags[1], MAKE_MEMORY, "a worker that has confirmed its mapping keeps the memory for the others");
     coordinator_free(&c);
 }
 
-/* Before the world was full nobody knows which devices the others would have to run. */
+/* Until the world has been full once, the devices of missing workers are unknown, so the world cannot shrink. */
 static void
 test_never_full(void)
 {
@@ -278,11 +284,11 @@ test_never_full(void)
     for (int r = 0; r < 2; r++) say(c, r, hello(r, "1", "m"), 0, 1);
     coordinator_cut(c, 0, "was killed");
     ok(coordinator_recover(c, 2) == E_ARG && !coordinator_recover(c, 3),
-       "a world that was never full cannot do with fewer");
+       "a world that was never full cannot recover with fewer workers");
     coordinator_free(&c);
 }
 
-/* Of three two are lost, the second while the first one's successor is waited for. */
+/* Two of three workers are lost, the second while the first one's successor is awaited. */
 static void
 test_lost_meanwhile(void)
 {
@@ -299,13 +305,14 @@ test_lost_meanwhile(void)
     coordinator_cut(c, 1, "was killed");
     coordinator_recover(c, 3);
     coordinator_cut(c, 2, "fell silent");
-    ok(coordinator_recover(c, 4) == E_ARG && !coordinator_recover(c, 3), "who had not come yet is still wanted");
+    ok(coordinator_recover(c, 4) == E_ARG && !coordinator_recover(c, 3),
+       "recovery still expects the worker that had not joined yet");
     for (int r = 1; r < 3; r++) say(c, 2 + r, hello(r, "1", "m"), 0, 1);
-    is_int(t.n[NOTICE_FULL], 2, "then all are there");
+    is_int(t.n[NOTICE_FULL], 2, "the world is full when both successors have joined");
     coordinator_cut(c, 3, "was killed");
     coordinator_recover(c, 3);
     coordinator_cut(c, 4, "was killed");
-    ok(!coordinator_recover(c, 1) && t.n[NOTICE_FULL] == 3, "or those that are left go on alone");
+    ok(!coordinator_recover(c, 1) && t.n[NOTICE_FULL] == 3, "recovery with one worker continues without the lost ones");
     coordinator_free(&c);
 }
 
@@ -324,19 +331,19 @@ test_stall(void)
         coordinator_beat(c, &beat);
         coordinator_tick(c);
     }
-    ok(t.n[NOTICE_LOST] == 0, "who has a heartbeat is not lost");
+    ok(t.n[NOTICE_LOST] == 0, "a worker with heartbeats is not lost");
     for (int i = 0; i < 3; i++) {
         coordinator_beat(c, &beat);
         coordinator_tick(c);
     }
-    ok(t.n[NOTICE_LOST] == 1 && !strcmp(t.text, "fell silent"), "an old heartbeat that comes again is none");
+    ok(t.n[NOTICE_LOST] == 1 && !strcmp(t.text, "fell silent"), "a repeated old heartbeat does not count");
     coordinator_free(&c);
 }
 
-/* ---- workers that nobody coordinates any more ---- */
+/* ---- workers without a coordinator ---- */
 
-/* A cluster of `hosts` plays a seed without faults for so many steps; then its coordinator is gone, and what it had
- * said arrives or (cut) not. How many workers are left after the ticks in which all should have seen it; *over: the
+/* Runs a cluster of `hosts` without faults for `steps` steps, then removes its coordinator. Packets on their way to
+ * workers arrive, or (cut) are lost. Returns how many workers have not left after MOST_TICKS ticks. *over: the
  * training ended before. */
 static int
 left_behind(uint64_t seed, int hosts, int steps, bool cut, bool *over)
@@ -368,11 +375,12 @@ test_orphans(void)
                 bool over = false;
                 for (int steps = 0; !over; steps++, nmoment++) nleft += left_behind(seed, hosts, steps, cut, &over);
             }
-        ok(nleft == 0, "%d hosts: whenever the coordinator is gone (%d moments) all workers end", hosts, nmoment);
+        ok(nleft == 0, "%d hosts: all workers end whenever the coordinator disappears (%d moments)", hosts, nmoment);
     }
 }
 
-/* Who was let in has no time that is given any more, though another one speaks for it. */
+/* The time limit for joining does not apply to a worker that was welcomed, even if another worker relays its
+ * heartbeat. */
 static void
 test_waiting(void)
 {
@@ -392,7 +400,8 @@ test_waiting(void)
         }
         for (; ticks < 40 && !w.left; ticks++) member_tick(w.member);
         ok(in ? !w.left : ticks == 21 && w.status == LEAVE_FAILED, "%s",
-           in ? "who was let in waits no more" : "who finds no coordinator in the time that was given ends");
+           in ? "a welcomed worker has no time limit for joining"
+              : "a worker that finds no coordinator within the time limit ends");
         member_free(&w.member);
     }
     queue_free(&w.up);
@@ -400,7 +409,7 @@ test_waiting(void)
     free(s);
 }
 
-/* Five hosts, a worker on each: whom does it know? */
+/* Checks which other hosts' ports a worker is told, with five hosts of one worker each. */
 static void
 test_meeting(void)
 {
@@ -418,12 +427,12 @@ test_meeting(void)
     coordinator_form(c, &form);
     for (int r = 0; r < HOSTS; r++)
         say(c, r, (struct packet){.kind = PACKET_MADE, .segment = span_text("s"), .port = span_text(port[r])}, 1, 2);
-    ok(!strcmp(t.ports[0], "1 B\n4 E\n"), "a worker is told of its neighbours' ports alone");
+    ok(!strcmp(t.ports[0], "1 B\n4 E\n"), "a worker is told only its neighbours' ports");
     for (int r = 0; r < HOSTS; r++) say(c, r, (struct packet){.kind = PACKET_READY}, 1, 3);
     say(c, 0, (struct packet){.kind = PACKET_MEET, .memories = {(const void *)&two, sizeof two}}, 1, 4);
     ok(!strcmp(t.ports[0], "2 C\n") && !strcmp(t.ports[2], "0 A\n"),
-       "who asks for others hears of them, and they of it");
-    is_int(t.sent[PACKET_PORTS], 2, "and nobody else");
+       "a worker that requests another's port is told it, and the other is told the worker's");
+    is_int(t.sent[PACKET_PORTS], 2, "no other worker is told");
     coordinator_cut(c, 4, "was killed");
     coordinator_recover(c, HOSTS);
     say(c, 5, hello(4, "1", "e"), 0, 1);
@@ -433,11 +442,11 @@ test_meeting(void)
             r ? 4 : 5);
     say(c, 5, (struct packet){.kind = PACKET_MADE, .segment = span_text("s"), .port = span_text("F")}, 2, 2);
     ok(!strcmp(t.ports[0], "1 B\n4 F\n2 C\n") && !strcmp(t.ports[2], "3 D\n1 B\n0 A\n"),
-       "the next epoch begins with those that were asked for");
+       "the next epoch begins with the ports that were requested before");
     coordinator_free(&c);
 }
 
-/* The program is shipped where it has to be; how many pieces that took. */
+/* Starts a run of the program. Returns how many packets shipped the program. */
 static int
 ship_one(struct coordinator *c, struct told *t, uint64_t program, uint32_t *seq)
 {
@@ -475,24 +484,24 @@ test_found_again(void)
     coordinator_form(c, &form);
     say(c, 0, (struct packet){.kind = PACKET_READY}, 1, 2);
     is_int(ship_one(c, &t, 7, &seq), 1, "a program is shipped");
-    is_int(ship_one(c, &t, 7, &seq), 0, "and not again to who has it");
-    ok(t.arenas == 7, "who wants it hears of its parts");
+    is_int(ship_one(c, &t, 7, &seq), 0, "a worker that has the program is not sent it again");
+    ok(t.arenas == 7, "the run's owner is told the arenas of a known program");
     coordinator_forget(c, 7);
-    ok(ship_one(c, &t, 7, &seq) == 0 && t.arenas == 7, "nor when nobody wanted it for a while");
+    ok(ship_one(c, &t, 7, &seq) == 0 && t.arenas == 7, "a program that was unused for a while is not sent again");
     coordinator_forget(c, 7);
     for (uint64_t p = 100; p < 100 + COORDINATOR_IDLE; p++) {
         ship_one(c, &t, p, &seq);
         if (t.sent[PACKET_FORGET]) break;
         coordinator_forget(c, p);
     }
-    ok(t.sent[PACKET_FORGET] == 1 && t.forgotten == 7, "of programs that nobody wants the oldest is given up");
-    is_int(ship_one(c, &t, 7, &seq), 1, "that one is shipped again");
+    ok(t.sent[PACKET_FORGET] == 1 && t.forgotten == 7, "of too many unused programs the oldest is forgotten");
+    is_int(ship_one(c, &t, 7, &seq), 1, "a forgotten program is shipped again");
     coordinator_forget(c, 100);
-    is_int(ship_one(c, &t, 101, &seq), 0, "and others not");
+    is_int(ship_one(c, &t, 101, &seq), 0, "a program that was not forgotten is not shipped again");
     coordinator_free(&c);
 }
 
-/* A heartbeat of `from` in which it speaks for all others. */
+/* Sends a heartbeat of `from` that relays those of all others. */
 static void
 speak(struct coordinator *c, const unsigned char *job, int from, uint32_t count)
 {
@@ -501,7 +510,7 @@ speak(struct coordinator *c, const unsigned char *job, int from, uint32_t count)
     for (uint32_t r = 0; r < 4; r++) {
         if ((int)r == from) continue;
         others[n][BEAT_RANK] = r;
-        others[n][BEAT_COUNT] = r == 3 ? 1 : count; /* of rank 3 there is nothing new */
+        others[n][BEAT_COUNT] = r == 3 ? 1 : count; /* rank 3 sends no new heartbeats */
         others[n++][BEAT_SEQ] = 0;
     }
     struct packet p = {.kind = PACKET_BEAT,
@@ -512,7 +521,7 @@ speak(struct coordinator *c, const unsigned char *job, int from, uint32_t count)
     coordinator_beat(c, &p);
 }
 
-/* Four workers of one host, which have a speaker: rank 0. */
+/* Four workers of one host; rank 0 is the heartbeat relay (speaker). */
 enum { FOUR = 4 };
 static const struct coordinator_options spoken = {
     .world = FOUR, .silence = 3, .direct = FOUR - 1, .version = "1", .machine = "m", .job = "job of the seed"};
@@ -536,7 +545,7 @@ form_four(struct coordinator *c)
     for (int r = 0; r < FOUR; r++) say(c, r, (struct packet){.kind = PACKET_READY}, 1, 2);
 }
 
-/* `from` speaks for all, tick by tick; until somebody is lost, or (on) however many are. */
+/* `from` relays heartbeats for 20 ticks, or until a worker is lost unless `on`. */
 static void
 speak_on(struct coordinator *c, const struct told *t, int from, uint32_t first, bool on)
 {
@@ -552,14 +561,15 @@ test_speaker(void)
     struct told t = {0};
     struct coordinator *c = gather_four(&t);
     struct packet p;
-    ok(coordinator_pulse(c, 1, &p) && p.others.n == 0, "until the epoch stands all have heartbeats of their own");
+    ok(coordinator_pulse(c, 1, &p) && p.others.n == 0,
+       "until the epoch is formed each worker sends its own heartbeats");
     form_four(c);
     ok(!coordinator_pulse(c, 1, &p) && coordinator_pulse(c, 0, &p) && p.others.n == 4 * NBEAT * 3,
-       "then one of a host hears those of all");
+       "then the heartbeat relay sends the heartbeats of all workers of its host");
     speak_on(c, &t, 0, 1, false);
-    ok(t.n[NOTICE_LOST] == 1 && t.last.rank == 3, "and says who is silent");
+    ok(t.n[NOTICE_LOST] == 1 && t.last.rank == 3, "a silent worker behind the relay is lost");
     speak_on(c, &t, 0, 21, true);
-    is_int(t.n[NOTICE_LOST], 3, "where an epoch is over nobody speaks for others");
+    is_int(t.n[NOTICE_LOST], 3, "after the epoch is over relayed heartbeats do not count");
     coordinator_free(&c);
 }
 
@@ -569,12 +579,13 @@ test_silent_speaker(void)
     struct told t = {0};
     struct coordinator *c = gather_four(&t);
     form_four(c);
-    speak_on(c, &t, 1, 1, false); /* who is no speaker */
-    ok(t.n[NOTICE_LOST] == 1 && t.last.rank == 0, "a silent speaker is lost, and none of those that it spoke for");
+    speak_on(c, &t, 1, 1, false); /* rank 1 is not the relay */
+    ok(t.n[NOTICE_LOST] == 1 && t.last.rank == 0, "a silent relay is lost, and no worker behind it");
     coordinator_free(&c);
 }
 
-/* n runs in which rank r acts acts[r] times and is busy for ms[r]; with rows of a number. */
+/* Simulates n runs in which rank r performs acts[r] acts and is busy for ms[r] ms, with the schedule rows of this
+ * number. */
 static void
 run_four(struct coordinator *c, uint32_t *seq, int n, const int acts[FOUR], const int ms[FOUR], const struct str *rows,
          uint32_t number)
@@ -617,16 +628,16 @@ static void
 test_slow(void)
 {
     static const struct {
-        int acts[FOUR], ms[FOUR], slow; /* rank; -1: nobody */
+        int acts[FOUR], ms[FOUR], slow; /* rank; -1: none */
         const char *name;
     } row[] = {
-        {{9, 9, 9, 9}, {50, 51, 49, 50}, -1, "of equals nobody is slow"},
-        {{9, 9, 9, 9}, {50, 51, 140, 50}, 2, "who takes nearly three times as long as others is"},
-        {{9, 9, 9, 9}, {50, 51, 90, 50}, -1, "who takes less than twice as long is not"},
-        {{9, 9, 8, 9}, {50, 51, 140, 50}, -1, "nor who does something else"},
-        {{9, 9, 8, 8}, {50, 51, 40, 140}, 3, "two that do the same are compared"},
-        {{9, 9, 9, 9}, {1, 1, 9, 1}, -1, "what is over in a moment says nothing"},
-        {{9, 9, 9, 9}, {140, 140, 140, 50}, -1, "who is faster makes the others not slow"},
+        {{9, 9, 9, 9}, {50, 51, 49, 50}, -1, "of equally fast workers none is slow"},
+        {{9, 9, 9, 9}, {50, 51, 140, 50}, 2, "a worker that takes nearly three times as long as others is slow"},
+        {{9, 9, 9, 9}, {50, 51, 90, 50}, -1, "a worker that takes less than twice as long is not slow"},
+        {{9, 9, 8, 9}, {50, 51, 140, 50}, -1, "a worker with another number of acts is not compared"},
+        {{9, 9, 8, 8}, {50, 51, 40, 140}, 3, "two workers with the same number of acts are compared"},
+        {{9, 9, 9, 9}, {1, 1, 9, 1}, -1, "runs of a few milliseconds are not compared"},
+        {{9, 9, 9, 9}, {140, 140, 140, 50}, -1, "one faster worker does not make the others slow"},
     };
     for (size_t i = 0; i < countof(row); i++) {
         struct told t = {0};
@@ -636,7 +647,7 @@ test_slow(void)
         run_four(c, &seq, 40, row[i].acts, row[i].ms, NULL, 0);
         double times = row[i].slow >= 0 ? coordinator_slow(c, row[i].slow) : 2;
         ok(t.n[NOTICE_SLOW] == (row[i].slow >= 0) && t.slow == (row[i].slow >= 0 ? row[i].slow : 0) && times >= 2,
-           "%s; it is told once", row[i].name);
+           "%s; reported at most once", row[i].name);
         coordinator_free(&c);
     }
 }
@@ -650,14 +661,14 @@ test_rows(void)
     static const struct {
         const struct str *rows;
         uint32_t number;
-        int packets; /* to each worker */
+        int packets; /* number sent to each worker */
         const char *name;
     } row[] = {
-        {NULL, 0, 0, "runs without rows send none"},
-        {&few, 1, 1, "rows are sent to each worker once, however many runs there are"},
-        {&few, 1, 0, "who has them is not told again"},
-        {&many, 2, 2, "others are, in pieces"},
-        {&none, 3, 1, "or that there are none"},
+        {NULL, 0, 0, "runs without schedule rows send none"},
+        {&few, 1, 1, "rows are sent to each worker once for several runs"},
+        {&few, 1, 0, "known rows are not sent again"},
+        {&many, 2, 2, "other rows are sent, in two packets"},
+        {&none, 3, 1, "empty rows are sent once"},
     };
     struct told t = {0};
     struct coordinator *c = gather_four(&t);
@@ -671,7 +682,7 @@ test_rows(void)
     coordinator_free(&c);
 }
 
-/* What a large cluster costs its controller. */
+/* Checks the coordinator's memory in a large cluster. */
 static void
 test_scale(void)
 {
@@ -685,12 +696,12 @@ test_scale(void)
         p.rank = r;
         coordinator_receive(c, r, &p);
     }
-    ok(t.n[NOTICE_FULL] == 1, "%d workers gather", MANY);
-    ok(coordinator_bytes(c) < (size_t)MANY * 256, "a worker costs its coordinator less than 256 bytes");
+    ok(t.n[NOTICE_FULL] == 1, "%d workers join", MANY);
+    ok(coordinator_bytes(c) < (size_t)MANY * 256, "the coordinator uses less than 256 bytes per worker");
     coordinator_free(&c);
 }
 
-/* Two memories, whose parts say this of their collectives: the run begins, or is ended with this. */
+/* The programs of two memories declare their collectives. Either the run begins, or it ends with `why`. */
 static void
 test_seats(void)
 {
@@ -735,8 +746,8 @@ test_seats(void)
                                 .seats = r ? row[i].b : row[i].a},
                 1, 4);
         bool ran = t.sent[PACKET_START] == 2;
-        ok(row[i].why ? !ran && t.n[NOTICE_ENDED] == 1 && strstr(t.text, row[i].why) : ran, "parts that %s",
-           row[i].why ? t.text : "agree run");
+        ok(row[i].why ? !ran && t.n[NOTICE_ENDED] == 1 && strstr(t.text, row[i].why) : ran, "lists of collectives: %s",
+           row[i].why ? t.text : "equal lists run");
         if (ran) {
             const uint32_t memory = 1;
             unsigned char id[COMMUNICATOR_ID] = {1};
@@ -745,12 +756,13 @@ test_seats(void)
             say(c, 0, unite, 1, 5);
             unite.run = 2;
             say(c, 0, unite, 1, 6);
-            is_int(t.sent[PACKET_UNITE], 1, "an id goes on to the memory that it is for, and none of another run");
+            is_int(t.sent[PACKET_UNITE], 1,
+                   "a communicator id is forwarded to its memory, but not an id of another run");
             say(c, 1, (struct packet){.kind = PACKET_END, .run = 1, .status = E_CANCEL, .text = span_text("ended")}, 1,
                 5);
             say(c, 0, (struct packet){.kind = PACKET_END, .run = 1, .status = E_VALUE, .text = span_text("why")}, 1, 7);
             ok(t.n[NOTICE_ENDED] == 1 && t.last.status == E_VALUE && !strcmp(t.text, "why"),
-               "who was ended for another's failure is not blamed, though it is heard of first");
+               "the reported failure is the original one, though a cancelled worker reports first");
         }
         coordinator_free(&c);
     }

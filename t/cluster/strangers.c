@@ -1,5 +1,5 @@
-/* Tests of every socket that listens (link.c, net_zmq.c): who connects and says nothing, or a frame that is larger than
- * any packet, is cut off, and those who belong there go on. */
+/* Tests of every listening socket (link.c, net_zmq.c): connections that stay silent, or announce a frame larger than
+ * any packet, are closed, while legitimate peers continue. */
 #include "actors/cluster/transport/carrier.h"
 #include "actors/cluster/wire/link.h"
 #include "runtime/base/error.h"
@@ -13,9 +13,9 @@
 
 enum { SOCKETS = NLINK_SOCKET + 2, PATIENCE_MS = 60000 };
 
-/* What somebody listens at: the three links of a coordinator, then the two roads of a worker. */
+/* A listening address: the three links of a coordinator, then the two sockets of a worker. */
 struct place {
-    const char *name, *peer; /* the kind of socket that may connect there */
+    const char *name, *peer; /* name, and the socket type of a legitimate peer */
     char address[CARRIER_PORT];
 };
 
@@ -31,7 +31,7 @@ connect_to(const char *address)
     exit(1);
 }
 
-/* Reads what comes until the other side ends the connection. False: it never does. */
+/* Reads until the other side closes the connection. Returns false if no end arrives in time. */
 static bool
 is_cut_off(int fd)
 {
@@ -42,15 +42,15 @@ is_cut_off(int fd)
     return false;
 }
 
-/* ---- what strangers say ---- */
+/* ---- what strangers send ---- */
 
-/* ZMTP 3.0 (rfc.zeromq.org/spec/23): the greeting with its mechanism, and as who it comes. */
+/* Sends a ZMTP 3.0 (rfc.zeromq.org/spec/23) greeting with this security mechanism. */
 static void
 greet(int fd, const char *mechanism)
 {
     unsigned char greeting[64] = {0xff, [9] = 0x7f, [10] = 3};
     memcpy(greeting + 12, mechanism, strlen(mechanism));
-    if (write(fd, greeting, sizeof greeting) < 0) diag("it did not hear the greeting");
+    if (write(fd, greeting, sizeof greeting) < 0) diag("the greeting could not be sent");
 }
 
 static void
@@ -64,7 +64,7 @@ introduce(int fd, const char *kind)
     memcpy(ready + n, kind, strlen(kind));
     n += strlen(kind);
     ready[1] = (unsigned char)(n - 2);
-    if (write(fd, ready, n) < 0) diag("it did not hear who that is");
+    if (write(fd, ready, n) < 0) diag("the READY command could not be sent");
 }
 
 static void
@@ -80,14 +80,14 @@ greet_alone(int fd, const struct place *p)
     greet(fd, "NULL");
 }
 
-/* The head of a frame of 2^28 bytes, which a process has the memory for. */
+/* Sends the header of a frame of 2^28 bytes, a size that a process could allocate. */
 static void
 say_much(int fd, const struct place *p)
 {
     static const unsigned char head[9] = {2, [5] = 0x10};
     greet(fd, "NULL");
     introduce(fd, p->peer);
-    if (write(fd, head, sizeof head) < 0) diag("it did not hear the head");
+    if (write(fd, head, sizeof head) < 0) diag("the frame header could not be sent");
 }
 
 static void
@@ -96,18 +96,18 @@ say_nonsense(int fd, const struct place *p)
     char bytes[4096];
     UNUSED(p);
     memset(bytes, 'x', sizeof bytes);
-    if (send(fd, bytes, sizeof bytes, MSG_NOSIGNAL) < 0) return; /* it is cut off already */
+    if (send(fd, bytes, sizeof bytes, MSG_NOSIGNAL) < 0) return; /* the connection is closed already */
 }
 
 static const struct {
     const char *what;
     void (*say)(int fd, const struct place *p);
-} stranger[] = {{"says nothing", say_nothing},
-                {"greets and says no more", greet_alone},
+} stranger[] = {{"sends nothing", say_nothing},
+                {"sends only a greeting", greet_alone},
                 {"begins a frame of 2^28 bytes", say_much},
-                {"says what is no ZMTP", say_nonsense}};
+                {"sends bytes that are not ZMTP", say_nonsense}};
 
-/* ---- those who belong there ---- */
+/* ---- legitimate peers ---- */
 
 static bool
 is_heard(struct link *c)
@@ -130,8 +130,7 @@ is_heard(struct link *c)
 static void
 find_places(const struct link *c, const struct carrier *k, struct place *p)
 {
-    static const char *const name[] = {"link of control", "link of heartbeats", "link of values", "road of messages",
-                                       "road of bytes"};
+    static const char *const name[] = {"control link", "heartbeat link", "value link", "message socket", "byte socket"};
     char ports[CARRIER_PORT];
     for (int i = 0; i < SOCKETS; i++) p[i] = (struct place){name[i], i < NLINK_SOCKET ? "DEALER" : "PUSH", ""};
     for (int i = 0; i < NLINK_SOCKET; i++) snprintf(p[i].address, CARRIER_PORT, "%s", link_endpoint(c, i));
@@ -154,15 +153,16 @@ main(void)
         return 1;
     }
     find_places(c, k, place);
-    for (size_t s = 0; s < countof(stranger); s++) /* all at once: those who say nothing are given two seconds */
+    for (size_t s = 0; s < countof(stranger);
+         s++) /* all at once, because a silent connection is closed after two seconds */
         for (int i = 0; i < SOCKETS; i++) stranger[s].say(fd[s][i] = connect_to(place[i].address), &place[i]);
-    ok(is_heard(c), "a worker is heard while strangers are there");
+    ok(is_heard(c), "a worker is heard while strangers are connected");
     for (size_t s = 0; s < countof(stranger); s++)
         for (int i = 0; i < SOCKETS; i++) {
-            ok(is_cut_off(fd[s][i]), "%s: who %s is cut off", place[i].name, stranger[s].what);
+            ok(is_cut_off(fd[s][i]), "%s: a stranger that %s is disconnected", place[i].name, stranger[s].what);
             close(fd[s][i]);
         }
-    ok(is_heard(c), "and another one behind them");
+    ok(is_heard(c), "another worker is heard after the strangers");
     carrier_free(&k);
     link_free(&c);
     return done();

@@ -1,7 +1,7 @@
 #!/bin/bash
-# wakes.sh path/to/rille - whoever waits in a controller or a worker is woken by what comes, and needs no tick to
-# look up: runs, values and files end where poll() and ppoll() forget timeouts. (A tick comes each tenth of a second, so that what
-# a tick heals costs that.) TAP.
+# wakes.sh path/to/rille - tests that every thread waiting in a controller or worker is woken by events, not by a timer.
+# Runs, reads and file operations must end although poll() and ppoll() ignore timeouts. (Ticks come every 0.1 s, so a missing
+# wake-up would otherwise cost up to 0.1 s.) TAP.
 rille=$(realpath "$1")
 . t/lib/processes.sh
 
@@ -27,7 +27,7 @@ poll(struct pollfd *fd, nfds_t n, int ms)
     return real(fd, n, n && ms > 0 && is_patient() ? -1 : ms);
 }
 
-/* A nap of a millisecond is a try that comes again, and no tick. */
+/* Timeouts of up to 10 ms stay: short waits are retries, not ticks. */
 int
 ppoll(struct pollfd *fd, nfds_t n, const struct timespec *t, const sigset_t *mask)
 {
@@ -37,7 +37,7 @@ ppoll(struct pollfd *fd, nfds_t n, const struct timespec *t, const sigset_t *mas
 }
 C
 cc -shared -fPIC -O1 -o "$dir/patient.so" "$dir/patient.c" || exit 1
-patient() { # ARGUMENTS: runs it; who waits for ever is ended
+patient() { # ARGUMENTS: runs rille with these arguments; timeout ends a process that waits forever
   PATIENT="$dir/patient" LD_PRELOAD="$dir/patient.so" ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0" \
     timeout -k 5 ${SECONDS_AT_MOST:-$hang} "$rille" "$@" >"$dir/out" 2>"$dir/err" </dev/null
   code=$? stdout=$(cat "$dir/out")

@@ -1,4 +1,4 @@
-/* Tests of actors/cluster/wire/wire.c: what is written is read again, and nothing else is believed. */
+/* Tests of actors/cluster/wire/wire.c: a written packet is read back unchanged, and invalid bytes are refused. */
 #include "actors/cluster/wire/wire.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
@@ -13,7 +13,8 @@ random_span(unsigned char *bytes, uint32_t n)
     return (struct span){bytes, n};
 }
 
-/* Every field set: those that the kind has not are not written, and read as nothing. */
+/* Returns a packet of this kind with every field set. Fields that the kind does not have are not written, and read
+ * as zero. */
 static struct packet
 sample(int kind, unsigned char bytes[11][64])
 {
@@ -65,12 +66,12 @@ test_round(void)
         packet_print(&p, &a);
         packet_print(&q, &b);
         bool same = first.len == again.len && !memcmp(first.text, again.text, first.len);
-        ok(!status && same && !strcmp(str_text(&a), str_text(&b)), "%s comes back as it was", packet_name(kind));
+        ok(!status && same && !strcmp(str_text(&a), str_text(&b)), "%s is read back unchanged", packet_name(kind));
         bool cut = true, longer;
         for (size_t n = 0; n < first.len && cut; n++) cut = packet_read(first.text, n, &q) == E_BUS;
         str_addn(&first, "", 1);
         longer = packet_read(first.text, first.len, &q) == E_BUS;
-        ok(cut && longer, "%s cut off anywhere, or longer, is refused", packet_name(kind));
+        ok(cut && longer, "%s truncated anywhere, or too long, is refused", packet_name(kind));
         str_free(&first);
         str_free(&again);
         str_free(&a);
@@ -78,7 +79,7 @@ test_round(void)
     }
 }
 
-/* Whatever is read is written as the same bytes: there is one spelling of each packet. */
+/* Each packet has one encoding: bytes that are read are written back as the same bytes. */
 static void
 test_mutations(void)
 {
@@ -100,7 +101,8 @@ test_mutations(void)
     }
     str_free(&s);
     str_free(&again);
-    ok(read > n / 10 && !bad, "%d damaged packets: what is read is what was written (%d were)", n, read);
+    ok(read > n / 10 && !bad,
+       "%d damaged packets: each accepted packet is written back as the same bytes (%d accepted)", n, read);
 }
 
 int
@@ -110,7 +112,7 @@ main(void)
     struct str s = {0};
     state = seed_of(3);
     span_print(span_text(stranger), &s);
-    is_str(str_text(&s), "a\\x1b[31m\\x0a", "what would steer a terminal is printed as a number");
+    is_str(str_text(&s), "a\\x1b[31m\\x0a", "control characters are printed as hex escapes");
     str_free(&s);
     test_round();
     test_mutations();

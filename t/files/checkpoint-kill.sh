@@ -1,7 +1,7 @@
 #!/bin/bash
-# A training that is killed (signal 9) at random moments, mostly while it saves, and started again each time ends with the
-# same bits as one that never was. Whatever a kill leaves, the newest checkpoint in the folder is whole.
-# checkpoint-kill.sh path/to/rille; SEED= repeats the moments, RILLE_LONG=1 kills a hundred times in the middle of a save.
+# Tests that a training killed (signal 9) at random moments, mostly while it saves, and restarted each time ends with the
+# same bits as an uninterrupted training. After any kill, the newest checkpoint in the folder is complete.
+# checkpoint-kill.sh path/to/rille; SEED= repeats the moments, RILLE_LONG=1 kills a hundred times during a save.
 rille=$1 seed=$((${SEED:-$$} % 32768)) times=8
 RANDOM=$seed
 [ -n "${RILLE_LONG:-}" ] && times=100
@@ -39,7 +39,7 @@ train() { exec "$rille" -d cpu:2 "$dir/train.lua" "$dir/$1" "$2"; }
 steps=40
 want=$(train whole $steps)
 killed=0 torn=0 bad=0
-# A kill counts when it came before the end; the long form goes on until a hundred left a save that was not whole.
+# Counts kills before the training's end. With RILLE_LONG, continues until a hundred kills have left an incomplete save.
 while [ $killed -lt $times ] || [ -n "${RILLE_LONG:-}" -a $torn -lt $times ]; do
   train broken $steps >"$dir/out" 2>"$dir/err" &
   pid=$!
@@ -48,12 +48,12 @@ while [ $killed -lt $times ] || [ -n "${RILLE_LONG:-}" -a $torn -lt $times ]; do
   wait $pid 2>/dev/null
   [ -s "$dir/err" ] && { bad=1; sed 's/^/# /' "$dir/err"; }
   ls "$dir/broken" 2>/dev/null | grep -q "\.tmp$" && torn=$((torn + 1))
-  ls "$dir/broken" 2>/dev/null | grep -q "step-$steps.safetensors" && rm -rf "$dir/broken" # it came to its end: anew
+  ls "$dir/broken" 2>/dev/null | grep -q "step-$steps.safetensors" && rm -rf "$dir/broken" # the training reached its end: start anew
 done
-ok "after each of $killed kills, $torn in the middle of a save, the training goes on from a whole checkpoint" [ $bad = 0 ]
+ok "after each of $killed kills, $torn during a save, the training resumes from a complete checkpoint" [ $bad = 0 ]
 got=$(train broken $steps)
 [ "$got" = "$want" ]
-ok "and ends with the same bits ($got)" [ $? = 0 ]
+ok "the resumed training ends with the same bits ($got)" [ $? = 0 ]
 [ "$(ls -A "$dir/broken" | wc -l)" -le 2 ]
-ok "nothing is left of what was torn" [ $? = 0 ]
+ok "no incomplete file is left" [ $? = 0 ]
 finish

@@ -1,5 +1,5 @@
--- checkpoint.lua - what follows a load is what would have followed the save: compiled steps, groups, gradients not yet
--- applied, random numbers, the place in the data; and what is damaged or does not fit is refused before anything changes.
+-- checkpoint.lua - tests that training resumed from a checkpoint continues bit for bit: compiled steps, parameter groups,
+-- pending gradients, random numbers, position in the data. Damaged or unsuitable checkpoints are refused before any change.
 
 local tap = dofile("t/lib/tap.lua")
 local nn, optim, T = rille.nn, rille.optim, rille.tensor
@@ -18,7 +18,7 @@ local kinds = {
   {"SGD", {lr = 0.1}}, {"SGD with momentum", {lr = 0.1, momentum = 0.9}, optim.SGD}, {"AdamW", {lr = 0.05, betas = {0.8, 0.95}}, optim.AdamW}}
 kinds[1][3] = optim.SGD
 
--- how: "eager" or "compiled"; the batch is split, weights of the first layer too.
+-- Returns a training; how: "eager" or "compiled". The batch is sharded, and so is the first layer's weight.
 local function training(kind, how, seed)
   rille.manual_seed(seed)
   local net = nn.Sequential(nn.Linear(4, 6), nn.Dropout(0.3), nn.Linear(6, 3))
@@ -45,7 +45,7 @@ local function training(kind, how, seed)
         losses[i] = update(x, y):item()
       else
         losses[i] = step(x, y):item()
-        if i % 3 ~= 0 then apply() end                             -- every third leaves its gradients for the next
+        if i % 3 ~= 0 then apply() end                             -- every third step leaves its gradients for the next
       end
       t.opt.lr = t.opt.lr * 0.9
     end
@@ -64,27 +64,27 @@ tap.group("resuming", function()
   for _, kind in ipairs(kinds) do
     for _, how in ipairs{"eager", "compiled"} do
       local a = training(kind, how, 1)
-      a.run(3)                                                     -- its gradients are not applied yet
+      a.run(3)                                                     -- the last step's gradients are pending
       a.save(3)
       local want = {a.run(50), a.state(), a.opt.lr}
-      for _, before in ipairs{0, 4} do                             -- compiled after the load, or before it
+      for _, before in ipairs{0, 4} do                             -- steps compile after the load, or before
         local b = training(kind, how, 2)
         if before > 0 then b.run(before) end
         tap.is(rille.checkpoint.load(dir, b.parts), 3, ("%s, %s, after %d steps of another run: loads"):format(kind[1], how, before))
-        tap.is({b.run(50), b.state(), b.opt.lr}, want, "and goes on bit for bit")
+        tap.is({b.run(50), b.state(), b.opt.lr}, want, "resumes bit for bit")
       end
       local c = training(kind, how, 2)
       c.run(4)
       rille.checkpoint.load(dir, {model = c.net, data = c.data})
       local steps = c.opt.steps
       local at = rille.checkpoint.load(dir, {optimizer = c.opt})
-      tap.is({steps, at, c.opt.steps}, {3, 3, 2}, "the optimiser alone, whose parameters' names the checkpoint says")
-      tap.is({c.run(50), c.state(), c.opt.lr}, want, "is the one that was saved with the model")
+      tap.is({steps, at, c.opt.steps}, {3, 3, 2}, "the optimiser alone is loaded by the parameter names in the checkpoint")
+      tap.is({c.run(50), c.state(), c.opt.lr}, want, "model and optimiser loaded separately resume bit for bit")
     end
   end
 end)
 
--- A model on one mesh goes on on another: every value is the same, and losses are near for as long as rounding is small.
+-- A checkpoint of one mesh is loaded on another. Values are equal; losses are close, as long as rounding errors stay small.
 tap.group("another mesh", function()
   local function mesh(ranks) return rille.placement("cpu", ranks) end
   local square = mesh{{0, 1}, {2, 3}}
@@ -129,13 +129,13 @@ tap.group("another mesh", function()
     for _, to in ipairs(places) do
       local b = training(to, 2)
       rille.checkpoint.load(at, b.parts)
-      tap.is(b.values(), values, ("from %s to %s: every value"):format(from[1], to[1]))
-      tap.near(b.run(5), losses, "and losses are near", 1e-3)
+      tap.is(b.values(), values, ("from %s to %s: every value is equal"):format(from[1], to[1]))
+      tap.near(b.run(5), losses, "losses are close", 1e-3)
     end
   end
 end)
 
--- Two models that learn in turn, each by an optimiser of its own; one of them has state, and a weight is in both.
+-- Two models train alternately with an optimiser each. Only one has state from the start, and they share a parameter.
 tap.group("several optimisers", function()
   local places = {rille.placement("cpu", {0}), P}
   local function training(place, seed, named)
@@ -165,33 +165,33 @@ tap.group("several optimisers", function()
       local b = training(place, 2, named)
       b.run(2)
       rille.checkpoint.load(at, b.parts)
-      tap.is({b.g.steps, b.c.steps}, {2, 3}, "each has its steps")
-      if i == 2 then tap.is({b.run(6), b.c.lr}, {want, a.c.lr}, "and both go on bit for bit") else tap.near(b.run(6), want, "and on another mesh nearly so", 1e-4) end
+      tap.is({b.g.steps, b.c.steps}, {2, 3}, "each optimiser has its number of steps")
+      if i == 2 then tap.is({b.run(6), b.c.lr}, {want, a.c.lr}, "both optimisers resume bit for bit") else tap.near(b.run(6), want, "on another mesh the losses are close", 1e-4) end
     end
     local c = training(P, 2, named)
     rille.checkpoint.load(at, {optimizer = c.parts.optimizer})
-    tap.is({c.g.steps, c.c.steps}, {2, 3}, "they are loaded alone, too")
+    tap.is({c.g.steps, c.c.steps}, {2, 3}, "the optimisers can be loaded without the model")
     local d = training(P, 2, named)
     rille.checkpoint.load(at, {model = d.model})
-    tap.is({d.g.steps, d.c.steps, d.model.scale:item() ~= 1.5}, {0, 0, true}, "and the model without them")
+    tap.is({d.g.steps, d.c.steps, d.model.scale:item() ~= 1.5}, {0, 0, true}, "the model can be loaded without the optimisers")
     local function refused(optimizer, words, name)
       tap.fails(function() rille.checkpoint.load(at, {model = c.model, optimizer = optimizer}) end, words, name)
-      tap.is({c.g.steps, c.c.steps}, {2, 3}, "and nothing is changed")
+      tap.is({c.g.steps, c.c.steps}, {2, 3}, "the refused load changes nothing")
     end
-    refused(c.g, {"the checkpoint has optimizers {" .. (named and "c, g" or "0, 1") .. "}, here is one"}, "one of them is not enough")
-    refused({g = c.g, d = c.c}, {"there is no optimizer.d in the checkpoint", "has an optimizer '" .. (named and "c" or "0") .. "', which is not here"}, "nor are they under other names")
-    refused(named and {g = c.c, c = c.g} or {c.c, c.g}, {named and "optimizer.c" or "optimizer.0", "optim.SGD"}, "nor exchanged")
+    refused(c.g, {"the checkpoint has optimizers {" .. (named and "c, g" or "0, 1") .. "}, here is one"}, "a single optimiser is refused")
+    refused({g = c.g, d = c.c}, {"there is no optimizer.d in the checkpoint", "has an optimizer '" .. (named and "c" or "0") .. "', which is not here"}, "optimisers under other names are refused")
+    refused(named and {g = c.c, c = c.g} or {c.c, c.g}, {named and "optimizer.c" or "optimizer.0", "optim.SGD"}, "exchanged optimisers are refused")
   end
   local a, at = training(P, 1, true), dir .. "/single"
   rille.checkpoint.save(at, {model = a.model, optimizer = a.g})
-  tap.fails(function() rille.checkpoint.load(at, a.parts) end, {"the checkpoint has one optimizer, here are several"}, "several of one")
+  tap.fails(function() rille.checkpoint.load(at, a.parts) end, {"the checkpoint has one optimizer, here are several"}, "several optimisers are refused for a checkpoint of one")
   for _, bad in ipairs{{}, {a.g, 3}, {["a.b"] = a.g}, {[1.5] = a.g}, {["0"] = a.c, a.g}, {[0] = a.g}, {[2] = a.g}} do
-    tap.fails(function() rille.checkpoint.save(at, {optimizer = bad}) end, {"optimizer is a table, which has no state"}, "what are no optimisers")
+    tap.fails(function() rille.checkpoint.save(at, {optimizer = bad}) end, {"optimizer is a table, which has no state"}, "a table that is not a list of optimisers is refused")
   end
 end)
 
--- An option that is set between steps wants state that a new optimiser has not, or the other way.
-tap.group("state that came with an option", function()
+-- An option set between steps needs state that a new optimiser lacks, or makes its state unnecessary.
+tap.group("state that an option needs", function()
   local at = dir .. "/slots"
   local cases = {{"turned on", 0, 0.9}, {"turned off", 0.9, 0}, {"on all along", 0.9, 0.9}, {"off all along", 0, 0}}
   local function training(momentum)
@@ -223,17 +223,17 @@ tap.group("state that came with an option", function()
       local b = training(begun)
       b.run(1)
       rille.checkpoint.load(at, b.parts)
-      tap.is(b.opt.momentum, saved, ("momentum %s, loaded into one that began with %g"):format(name, begun))
+      tap.is(b.opt.momentum, saved, ("momentum %s, loaded into an optimiser that began with %g"):format(name, begun))
       b.opt.momentum = 0.5
       b.run(2)
-      tap.is(b.state(), a.state(), "goes on with the same bits")
+      tap.is(b.state(), a.state(), "resumes with the same bits")
     end
   end
   local b = training(0)
   b.net.bias = nil
   local before = b.opt:state_dict()
-  tap.fails(function() rille.checkpoint.load(at, b.parts) end, {"model.bias"}, "where it does not fit")
-  tap.is(b.opt:state_dict()["0.m"], before["0.m"], "no state is made")
+  tap.fails(function() rille.checkpoint.load(at, b.parts) end, {"model.bias"}, "a model without the bias is refused")
+  tap.is(b.opt:state_dict()["0.m"], before["0.m"], "the refused load makes no state")
 end)
 
 tap.group("parameters of another dtype than the optimiser was made for", function()
@@ -243,7 +243,7 @@ tap.group("parameters of another dtype than the optimiser was made for", functio
   rille.checkpoint.save(dir .. "/cast", {model = a, optimizer = opt})
   local b, other = made()
   b:to("f64")
-  tap.is(rille.checkpoint.load(dir .. "/cast", {model = b, optimizer = other}), 0, "state is saved and loaded as they are now")
+  tap.is(rille.checkpoint.load(dir .. "/cast", {model = b, optimizer = other}), 0, "state is saved and loaded in the parameters' current dtype")
 end)
 
 tap.group("notes", function()
@@ -251,12 +251,12 @@ tap.group("notes", function()
   local note = {best = math.huge, low = -math.huge, list = {1, 2.5, {true, false}}, name = 'a "b"\n\1 é', deep = {a = {b = {c = 1e-300}}}, big = math.mininteger, third = 1 / 3, one = 1.0}
   rille.checkpoint.save(dir .. "/n", {model = net, note = note, step = 7})
   local step, back = rille.checkpoint.load(dir .. "/n", {model = net})
-  tap.is({step, back}, {7, note}, "every number and text comes back")
-  tap.is({math.type(back.one), math.type(back.big)}, {"float", "integer"}, "as the kind of number that it was")
+  tap.is({step, back}, {7, note}, "every number and text is read back")
+  tap.is({math.type(back.one), math.type(back.big)}, {"float", "integer"}, "integers and floats keep their kind")
   for name, bad in pairs{tensor = T{1}, func = print, gap = {[3] = 1}, both = {1, a = 2}, bytes = "\255", loop = (function() local t = {}; t.t = t; return t end)()} do
-    tap.fails(function() rille.checkpoint.save(dir .. "/n", {model = net, note = {x = bad}}) end, {"rille.checkpoint.save: checkpoint"}, "what cannot be written is named: " .. name)
+    tap.fails(function() rille.checkpoint.save(dir .. "/n", {model = net, note = {x = bad}}) end, {"rille.checkpoint.save: checkpoint"}, "a value that cannot be written is refused: " .. name)
   end
-  tap.is(#list(dir .. "/n"), 1, "and nothing is saved then")
+  tap.is(#list(dir .. "/n"), 1, "refused notes save nothing")
 end)
 
 tap.group("keep and background", function()
@@ -266,24 +266,24 @@ tap.group("keep and background", function()
     a.run(1)
     rille.checkpoint.save(at, {model = a.net, optimizer = a.opt, data = a.data, step = step}, {async = true, keep = 2})
     states[step] = a.state()
-    a.run(1)                                                       -- while it is written
+    a.run(1)                                                       -- while the checkpoint is written
   end
-  tap.is({rille.checkpoint.load(at, a.parts), a.state()}, {6, states[6]}, "what is saved beside the training is what was there at the call")
-  tap.is(#list(at), 2, "keep = 2 leaves two")
+  tap.is({rille.checkpoint.load(at, a.parts), a.state()}, {6, states[6]}, "an asynchronous save stores the values of the time of the call")
+  tap.is(#list(at), 2, "keep = 2 leaves two checkpoints")
   local b = training(kinds[3], "eager", 1)
   os.execute("rm -r '" .. at .. "'")
   b.save(1)
   rille.checkpoint.save(at, {model = b.net, step = 1}, {async = true})
   os.execute("chmod a-w '" .. at .. "'")
-  tap.is(rille.checkpoint.load(at, {model = b.net}), 1, "a load waits for it")
+  tap.is(rille.checkpoint.load(at, {model = b.net}), 1, "a load waits for the asynchronous save")
   os.execute("chmod u+w '" .. at .. "'")
   os.execute("rm -r '" .. at .. "'")
   rille._checkpoint(dir .. "/gone/x.safetensors", {x = T{1}}, {}, {}, true)
-  tap.fails(function() rille.save(dir .. "/y.safetensors", {x = T{1}}) end, {"gone/x.safetensors"}, "an error of a save in the background is raised by the next")
+  tap.fails(function() rille.save(dir .. "/y.safetensors", {x = T{1}}) end, {"gone/x.safetensors"}, "the next save raises the error of an asynchronous save")
   rille.save(dir .. "/y.safetensors", {x = T{1}})
 end)
 
--- Another program loads what a training saves: the one that is read goes while it is read, and a newer one is there.
+-- Another program loads while a training saves. The checkpoint being read is deleted, and a newer one exists.
 tap.group("a reader beside the training", function()
   local at, writer = dir .. "/beside", nn.Linear(2, 2)
   for _, part in ipairs{"_verify", "_contents", "_load"} do
@@ -299,8 +299,8 @@ tap.group("a reader beside the training", function()
       end
       local good, loaded = pcall(rille.checkpoint.load, at, {model = net})
       rille[part] = real
-      tap.is({good, loaded}, {true, often + 1}, ("gone before %s, %d times: the newer one comes"):format(part, often))
-      tap.is(net.weight:totable(), writer.weight:totable(), "with its values")
+      tap.is({good, loaded}, {true, often + 1}, ("deleted before %s, %d times: the newer checkpoint is loaded"):format(part, often))
+      tap.is(net.weight:totable(), writer.weight:totable(), "the newer checkpoint's values are loaded")
       os.execute("rm -r '" .. at .. "'")
     end
     local real = rille[part]
@@ -310,7 +310,7 @@ tap.group("a reader beside the training", function()
       for _, name in ipairs(list(at)) do os.remove(at .. "/" .. name) end
       return real(...)
     end
-    tap.fails(function() rille.checkpoint.load(at, {model = writer}) end, {at, "there is no checkpoint"}, "all of them gone: none is there")
+    tap.fails(function() rille.checkpoint.load(at, {model = writer}) end, {at, "there is no checkpoint"}, "if all checkpoints are deleted, the load fails")
     rille[part] = real
     os.execute("rm -r '" .. at .. "'")
   end
@@ -325,10 +325,10 @@ tap.group("other names in the folder", function()
     "checkpoint-99999999999999999999-step-1.3.shard"} do
     assert(io.open(at .. "/" .. name, "w")):close()
   end
-  tap.is(rille.checkpoint.load(at, {model = net}), 1, "files whose numbers no save gives are none of its")
+  tap.is(rille.checkpoint.load(at, {model = net}), 1, "files with numbers that no save writes are ignored")
   rille.checkpoint.save(at, {model = net, step = 2}, {keep = 1})
-  tap.is({rille.checkpoint.load(at, {model = net}), #list(at)}, {2, 7}, "and stay where they are")
-  tap.ok(not io.open(at .. "/" .. whole), "while what is one of its goes")
+  tap.is({rille.checkpoint.load(at, {model = net}), #list(at)}, {2, 7}, "a save with keep = 1 leaves foreign files")
+  tap.ok(not io.open(at .. "/" .. whole), "a save with keep = 1 deletes the older checkpoint")
 end)
 
 local function small(kind, more)
@@ -343,7 +343,7 @@ tap.group("what does not fit", function()
   local function refused(parts, words, name)
     local before = a.state()
     tap.fails(function() rille.checkpoint.load(at, parts, {fallback = true}) end, words, name)
-    tap.is(a.state(), before, "and nothing is changed")
+    tap.is(a.state(), before, "the refused load changes nothing")
   end
   a.run(2)
   refused({model = nn.Linear(4, 6)}, {"'model.weight' is missing", "'model.0.weight'"}, "another model")
@@ -362,11 +362,11 @@ tap.group("what does not fit", function()
     local depth = dir .. "/depth" .. row[1].config.layers
     rille.checkpoint.save(depth, with(row[1]))
     for _, parts in ipairs{with(row[2]), {model = row[2]}} do
-      tap.fails(function() rille.checkpoint.load(depth, parts) end, row[3], "a model of another depth is told by its config, then by names")
+      tap.fails(function() rille.checkpoint.load(depth, parts) end, row[3], "a model of another depth is refused by its config, then by names")
       local _, why = pcall(rille.checkpoint.load, depth, parts)
-      tap.ok(#why < 600, "in few words", why)
+      tap.ok(#why < 600, "the error is short", why)
     end
-    tap.fails(function() rille.checkpoint.load(depth, {optimizer = with(row[2]).optimizer}) end, {"optimizer.groups[1] has", "parameters here"}, "an optimiser of other parameters")
+    tap.fails(function() rille.checkpoint.load(depth, {optimizer = with(row[2]).optimizer}) end, {"optimizer.groups[1] has", "parameters here"}, "an optimiser with another number of parameters")
   end
   local turned = nn.Linear(6, 4)
   rille.checkpoint.save(dir .. "/line", {model = turned, optimizer = optim.SGD(turned:parameters(), {lr = 1})})
@@ -374,21 +374,21 @@ tap.group("what does not fit", function()
     {"optimizer.groups[1].params[1] is {4} here, 'weight' {4, 6} in the checkpoint; with model ="}, "parameters in another order")
   rille.checkpoint.save(dir .. "/alone", {optimizer = a.opt})
   at = dir .. "/alone"
-  refused({model = a.net, optimizer = a.opt}, {"there is no model in the checkpoint"}, "a checkpoint of an optimiser alone")
+  refused({model = a.net, optimizer = a.opt}, {"there is no model in the checkpoint"}, "a model from a checkpoint with an optimiser alone")
   at = dir .. "/f"
-  tap.fails(function() rille.checkpoint.save(at, {model = a.net, note = {x = T{1}}}) end, {"checkpoint.note.x is a rille.tensor"}, "a note of tensors")
-  refused({modl = a.net}, {"'modl'"}, "a part that is none")
-  refused({model = 5}, {"model is 5"}, "or has no state")
-  tap.is(rille.checkpoint.load(at, {}), 1, "parts that are not asked for stay as they are")
-  tap.fails(function() rille.checkpoint.save(at, {model = a.net, step = 1.5}) end, {"step"}, "a step is a whole number")
+  tap.fails(function() rille.checkpoint.save(at, {model = a.net, note = {x = T{1}}}) end, {"checkpoint.note.x is a rille.tensor"}, "a note with a tensor is refused")
+  refused({modl = a.net}, {"'modl'"}, "an unknown part is refused")
+  refused({model = 5}, {"model is 5"}, "a part without state is refused")
+  tap.is(rille.checkpoint.load(at, {}), 1, "load accepts a table without parts")
+  tap.fails(function() rille.checkpoint.save(at, {model = a.net, step = 1.5}) end, {"step"}, "step must be a whole number")
   rille.checkpoint.save(dir .. "/whole", {model = a.net, step = 3.0})
-  tap.is(math.type(rille.checkpoint.load(dir .. "/whole", {model = a.net})), "integer", "however it is written")
+  tap.is(math.type(rille.checkpoint.load(dir .. "/whole", {model = a.net})), "integer", "a step saved as a float is loaded as an integer")
   local most = dir .. "/whole/checkpoint-999999999999999-step-1.safetensors"
   io.open(most, "w"):close()
   tap.fails(function() rille.checkpoint.save(dir .. "/whole", {model = a.net}, {keep = 1}) end, {"checkpoint.lua:", "there is no number after checkpoint 999999999999999"},
-    "numbers end")
+    "a save after the largest checkpoint number is refused")
   os.remove(most)
-  tap.is(rille.checkpoint.load(dir .. "/whole", {model = a.net}), 3, "and nothing was removed")
+  tap.is(rille.checkpoint.load(dir .. "/whole", {model = a.net}), 3, "the refused save deletes nothing")
   tap.fails(function() rille.checkpoint.save(at, {model = a.net}, {keep = 0}) end, {"keep"}, "keep is at least 1")
   tap.fails(function() rille.checkpoint.load(dir .. "/none", a.parts) end, {"/none"}, "a folder that is not there is named")
 end)
@@ -404,20 +404,20 @@ Named.init = Own.init
 local Counting, count = nn.Linear:extend("nn.Counting"), 0
 function Counting:init(...) nn.Linear.init(self, ...); count = count + 1; self.count = count end
 
-local Heads = nn.MultiheadAttention:extend("Heads") -- which computes as ours does
-local function noted(m, epoch) -- by its user
+local Heads = nn.MultiheadAttention:extend("Heads") -- which computes as the base class
+local function noted(m, epoch) -- a field that the user sets
   m.epoch = epoch
   return m
 end
 
--- Classes that name their settings: what p, a free name of ours, and length mean in them is their own.
+-- Classes that define settings(): names like p and length, which built-in modules ignore, are compared here.
 local Naming = nn.Module:extend("Naming")
 function Naming:init(says) self.says, self.fc = says, nn.Linear(2, 2) end
 function Naming:settings() return self.says end
 local Scale = nn.Module:extend("Scale")
 function Scale:init(by) self.by = by end
 function Scale:settings() return {by = self.by} end
-local Scaled = nn.LayerNorm:extend("Scaled") -- which computes as ours does, and names one more
+local Scaled = nn.LayerNorm:extend("Scaled") -- which computes as the base class, with one more setting
 function Scaled:settings() return {by = self.by} end
 local function scaled(by)
   local m = Scaled(4)
@@ -425,7 +425,7 @@ local function scaled(by)
   return m
 end
 
--- What is saved, what it is loaded into, how the complaint goes; nil: they are the same to a checkpoint.
+-- Saved model, model to load into, end of the expected error; nil: a checkpoint treats the two as equal.
 local likes = {
   {nn.MultiheadAttention(8, 4), nn.MultiheadAttention(8, 2), "'model.heads' is 2 here, 4 in the checkpoint; 'model.kv_heads' is 2 here, 4 in the checkpoint"},
   {nn.MultiheadAttention(8, 4, {is_causal = true}), nn.MultiheadAttention(8, 4), "'model.is_causal' is false here, true in the checkpoint"},
@@ -485,7 +485,7 @@ tap.group("models of the same shapes", function()
       if wrong then
         tap.ok(not good and why:sub(-#wrong) == wrong, what .. tostring(why))
       else
-        tap.ok(good, what .. tostring(good and "what training alone depends on may change" or why))
+        tap.ok(good, what .. tostring(good and "settings that matter only in training may differ" or why))
       end
     end
     tap.is(rille.checkpoint.load(at, {model = from}), i, "the same model loads")
@@ -499,21 +499,21 @@ tap.group("models of the same shapes", function()
     ["'fc' is a table"] = {fc = nn.Linear(1, 1)}, ["the settings of 'none' are a table, {name = value}, not nil"] = {none = silent},
     ["'a.me.1' has itself among its settings"] = {a = loop}, ["'odd' is a table"] = {odd = odd}, ["...' is nested too deep"] = {far = setmetatable({}, Deep)}} do
     local net = Naming(says)
-    tap.fails(function() rille.checkpoint.save(dir .. "/says", {model = net}) end, {"checkpoint.lua:", "Naming:settings", what}, "what is no setting: " .. what)
+    tap.fails(function() rille.checkpoint.save(dir .. "/says", {model = net}) end, {"checkpoint.lua:", "Naming:settings", what}, "a value that is not a setting is refused: " .. what)
   end
   local twice = Naming{a = turn, b = turn}
   rille.checkpoint.save(dir .. "/twice", {model = twice})
   turn.base = 3
-  tap.fails(function() rille.checkpoint.load(dir .. "/twice", {model = twice}) end, {"'model.a.base' is 3", "'model.b.base' is 3"}, "one thing under two names is both")
+  tap.fails(function() rille.checkpoint.load(dir .. "/twice", {model = twice}) end, {"'model.a.base' is 3", "'model.b.base' is 3"}, "a module under two names is compared under both")
   for what, part in pairs{model = rille.optim.SGD({nn.Parameter(T{1})}), optimizer = nn.Linear(1, 1), data = nn.Linear(1, 1)} do
     tap.fails(function() rille.checkpoint.save(dir .. "/says", {[what] = part}) end, {"checkpoint.lua:", "rille.checkpoint.save: " .. what .. " is a table, which has no state"},
-      "a part of another kind is no " .. what)
+      "a part of another kind is refused as " .. what)
   end
   local Table, field = nn.Module:extend("Table"), nn.Linear(1, 1)
   Table.settings, field.settings = {1}, {1}
-  tap.fails(function() rille.checkpoint.save(dir .. "/says", {model = Table()}) end, {"Table:settings is a function", "not a table"}, "a class whose settings are no function")
-  tap.ok(pcall(rille.checkpoint.save, dir .. "/field", {model = field}), "a field of that name is its user's")
-  -- What says of its training what no save writes, and has its digest.
+  tap.fails(function() rille.checkpoint.save(dir .. "/says", {model = Table()}) end, {"Table:settings is a function", "not a table"}, "a class whose settings is not a function is refused")
+  tap.ok(pcall(rille.checkpoint.save, dir .. "/field", {model = field}), "an instance may have a field named settings")
+  -- Checkpoints with a valid digest, whose description of the training no save would write.
   local opt = rille.optim.AdamW({nn.Parameter(T{0})}, {lr = 1})
   for i, row in ipairs{{"3", "not a checkpoint"}, {'{"step":3,"partial":[]}', "not a checkpoint"},
     {'{"step":3,"random":{"seed":"x","count":0},"partial":[]}', "not a checkpoint"}, {'{"step":3,"random":{"seed":1,"count":0.5},"partial":[]}', "not a checkpoint"},
@@ -528,15 +528,15 @@ tap.group("models of the same shapes", function()
     local text = row[1] or '{"step":3,"random":{"seed":1,"count":0},"partial":[],"optimizer":' .. row.optimizer .. "}"
     rille._checkpoint(folder .. "/checkpoint-00000001-step-3.safetensors", {["optimizer.0.m"] = T{1}, ["optimizer.0.v"] = T{1}},
       {"rille.checkpoint", text}, {}, false)
-    tap.fails(function() rille.checkpoint.load(folder, {optimizer = opt}) end, {"checkpoint.lua:", "rille.checkpoint.load", row[2] or "optimizer"}, "what no save writes is refused: " .. text)
-    tap.is({opt.steps, opt.lr, opt.slots[1].m:item()}, {0, 1, 0}, "and nothing is taken")
+    tap.fails(function() rille.checkpoint.load(folder, {optimizer = opt}) end, {"checkpoint.lua:", "rille.checkpoint.load", row[2] or "optimizer"}, "a description that no save writes is refused: " .. text)
+    tap.is({opt.steps, opt.lr, opt.slots[1].m:item()}, {0, 1, 0}, "the refused load changes nothing")
   end
-  -- A checkpoint of older times says nothing of this.
+  -- An older checkpoint has no settings.
   local at = dir .. "/old"
   os.execute("mkdir '" .. at .. "'")
   rille._checkpoint(at .. "/checkpoint-00000001-step-3.safetensors", {["model.weight"] = T{1, 1}, ["model.bias"] = T{0, 0}},
     {"rille.checkpoint", '{"step":3,"random":{"seed":1,"count":0},"partial":[]}'}, {}, false)
-  tap.is(rille.checkpoint.load(at, {model = nn.LayerNorm(2, {eps = 1})}), 3, "a checkpoint that says nothing of eps loads")
+  tap.is(rille.checkpoint.load(at, {model = nn.LayerNorm(2, {eps = 1})}), 3, "a checkpoint without settings loads whatever eps is")
 end)
 
 tap.group("damage", function()
@@ -556,14 +556,14 @@ tap.group("damage", function()
     if good or not err:find("checkpoint-00000002", 1, true) then accepted = accepted + 1 end
   end
   for i = 1, #whole do try(whole:sub(1, i - 1) .. string.char(whole:byte(i) ~ (1 << i % 8)) .. whole:sub(i + 1)) end
-  tap.is(accepted, 0, ("one changed bit in any of %d bytes: refused and named"):format(#whole))
+  tap.is(accepted, 0, ("one flipped bit in any of %d bytes is refused, and the error names the file"):format(#whole))
   for cut = 0, #whole - 1 do try(whole:sub(1, cut)) end
   try(whole .. "x")
-  tap.is(accepted, 0, "so is every truncation, and a byte more")
-  tap.is(select(2, rille.checkpoint.load(at, {model = net}, {fallback = true})), "first", "fallback: the one before it")
+  tap.is(accepted, 0, "every truncation, and one more byte, are refused")
+  tap.is(select(2, rille.checkpoint.load(at, {model = net}, {fallback = true})), "first", "fallback loads the previous checkpoint")
 end)
 
--- Ctrl-C at many moments of a load: it is told, never taken for damage, and no older checkpoint comes instead.
+-- Ctrl-C at many moments of a load: the interrupt is reported, not taken for damage, and no older checkpoint is loaded.
 tap.group("interrupts", function()
   local seed = tonumber(os.getenv("SEED") or os.time())
   tap.diag("SEED=" .. seed)
@@ -576,7 +576,7 @@ tap.group("interrupts", function()
     a.run(1)
     rille.checkpoint.save(at, {model = a.net, optimizer = a.opt, data = a.data, step = step, note = {list = {1, 2, {"x"}}}})
   end
-  -- What a load comes to where the press is after n instructions of Lua, and whether there was one.
+  -- Loads with a SIGINT after n Lua instructions. Returns whether the signal was sent, whether the outcome is right, the outcome.
   local function load(n)
     local pressed, left = false, n
     local good, step = pcall(function()
@@ -603,12 +603,12 @@ tap.group("interrupts", function()
     if not pressed then break end
     n, tried = n + math.random(1, 80), tried + 1
   end
-  tap.is(wrong, {}, ("%d presses in a load: each is told or comes too late"):format(tried))
-  tap.ok(tried > 30, "there were some")
-  tap.is((rille.checkpoint.load(at, a.parts)), 2, "and the newest loads as ever")
+  tap.is(wrong, {}, ("%d interrupts of a load: each is reported or comes too late"):format(tried))
+  tap.ok(tried > 30, "there were many interrupts")
+  tap.is((rille.checkpoint.load(at, a.parts)), 2, "the newest checkpoint still loads")
 end)
 
--- A temporary file is named after the process that writes it: the first process of a machine runs, and no machine has the last.
+-- A temporary file's name has its process id. Process 1 runs on every machine; process 4194305 cannot exist.
 tap.group("what others leave", function()
   local at = dir .. "/others"
   local function leave(name) io.open(at .. "/" .. name, "w"):close() end
@@ -620,7 +620,7 @@ tap.group("what others leave", function()
   leave(("checkpoint-00000001-step-7.safetensors.%d.tmp"):format(own:read("n")))
   rille.checkpoint.save(at, {model = nn.Linear(2, 2), step = 1})
   tap.is(table.concat(list(at), " "), "checkpoint-00000001-step-1.safetensors checkpoint-00000001-step-1.safetensors.1.tmp",
-    "a save clears away what saves left that were killed, also a process of the same id, not what another process writes")
+    "a save deletes the files of killed saves, also with its own process id, but not those of running processes")
 end)
 
 os.execute("rm -rf '" .. dir .. "'")

@@ -1,5 +1,5 @@
-/* data-ahead.c - a source that works ahead: what is taken is a function of its place alone, in turn and out of it, and
- * what is read is never more than the credits ahead. SEED= repeats the places. */
+/* data-ahead.c - tests reading ahead of a data source: a batch depends only on its position, also out of order, and
+ * the source never reads further ahead than it has credits. SEED= repeats the positions. */
 #include "actors/session/io/read_ahead.h"
 #include "runtime/base/error.h"
 #include "runtime/base/rng.h"
@@ -7,7 +7,7 @@
 
 #include <sched.h>
 
-enum { BATCHES = 5, BAD = 3 }; /* of an epoch; the row at which `fails` fails */
+enum { BATCHES = 5, BAD = 3 }; /* batches per epoch; the row at which `fails` makes reading fail */
 
 struct made {
     _Atomic int64_t nfill;
@@ -80,7 +80,7 @@ test_places(uint64_t seed)
         at = next(NULL, &at);
     }
     read_ahead_free(&a);
-    ok(right == TIMES, "%d batches are those of their places, one in four out of turn", TIMES);
+    ok(right == TIMES, "%d batches match their positions, one in four out of order", TIMES);
 }
 
 static struct rille_source_stats
@@ -91,7 +91,7 @@ stats_of(const struct ahead *a)
     return s;
 }
 
-/* Who takes slowly finds each batch there; the source waits for a credit before each. */
+/* A slow consumer finds each batch ready, because the source reads as soon as it has a credit. */
 static void
 test_credits(void)
 {
@@ -107,9 +107,9 @@ test_credits(void)
         bounded = bounded && m.nfill == i + 1 + READ_AHEAD_DEPTH;
     }
     struct rille_source_stats s = stats_of(a);
-    ok(bounded, "what is read is as far ahead as there are credits, and no further");
+    ok(bounded, "the source reads exactly as far ahead as it has credits");
     ok(s.waited <= 1 && s.taken == TIMES && s.read == TIMES + READ_AHEAD_DEPTH,
-       "nobody waits for a batch but the first");
+       "the consumer waits for the first batch at most");
     read_ahead_free(&a);
 }
 
@@ -122,13 +122,13 @@ test_errors(void)
     const void *data;
     bool right = true;
     for (; at.first < BAD; at = next(NULL, &at)) right = right && is_right(a, &at);
-    ok(right, "batches before one that cannot be read are there");
+    ok(right, "batches before an unreadable one are read");
     ok(read_ahead_take(a, &at, &data) == E_IO && !strcmp(err_text(), "row 3"),
-       "its error is told when it is asked for");
+       "taking the unreadable batch reports its error");
     at = next(NULL, &at);
-    ok(is_right(a, &at), "and the one behind it is there");
+    ok(is_right(a, &at), "the batch after the unreadable one is read");
     read_ahead_free(&a);
-    ok(!a, "it can be freed in the middle");
+    ok(!a, "a source can be freed while it reads ahead");
 }
 
 int

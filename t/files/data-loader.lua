@@ -1,4 +1,4 @@
--- Batches: each entry once an epoch, in an order that the seed and the epoch give.
+-- Tests rille.data.loader: each row once per epoch, in an order that depends on seed and epoch.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local data = rille.data
@@ -21,13 +21,13 @@ tap.group("permutations", function()
     good = good and #order == n
   end
   tap.ok(good, "a permutation has each position from 0 to n - 1 once")
-  tap.is(data.permutation(9, 1), data.permutation(9, 1), "and is a function of its seed")
+  tap.is(data.permutation(9, 1), data.permutation(9, 1), "a permutation depends on its seed alone")
   local first = {}
   for seed = 1, 300 do
     local i = data.permutation(3, seed)[1]
     first[i] = (first[i] or 0) + 1
   end
-  tap.ok(first[0] > 70 and first[1] > 70 and first[2] > 70, "each position may be first",
+  tap.ok(first[0] > 70 and first[1] > 70 and first[2] > 70, "each position is first with similar frequency",
     ("%d %d %d"):format(first[0], first[1], first[2]))
 end)
 
@@ -44,33 +44,33 @@ tap.group("epochs", function()
       tap.ok(once and #rows == want, ("batches of %d%s: %d rows, each once"):format(batch, drop_last and " that are full" or "", want))
       local n = 0
       for _ in loader:epoch(0) do n = n + 1 end
-      tap.is(#loader, n, "#loader is how many batches there are")
+      tap.is(#loader, n, "#loader is the number of batches")
     end
   end
   local loader = data.loader{x, batch = 4, shuffle = true, seed = 5}
-  tap.is(read(loader, 3), read(data.loader{x, batch = 4, shuffle = true, seed = 5}, 3), "an epoch is a function of seed and number")
+  tap.is(read(loader, 3), read(data.loader{x, batch = 4, shuffle = true, seed = 5}, 3), "an epoch depends on seed and number alone")
   tap.ok(table.concat(read(loader, 0), " ") ~= table.concat(read(loader, 1), " "), "two epochs differ")
-  tap.is(read(data.loader{x, batch = 4}, 0), x:totable(), "without shuffle the order is that of the data")
+  tap.is(read(data.loader{x, batch = 4}, 0), x:totable(), "without shuffle rows keep the order of the data")
   local loops = {}
   for pass = 1, 2 do
     for rows in loader do loops[#loops + 1] = rows:totable() end
-    tap.is(#loops, 3 * pass, "a for loop over the loader is an epoch")
+    tap.is(#loops, 3 * pass, "a for loop over the loader reads one epoch")
   end
-  tap.ok(table.concat(loops[1], " ") ~= table.concat(loops[4], " "), "the next loop is the next epoch")
+  tap.ok(table.concat(loops[1], " ") ~= table.concat(loops[4], " "), "the next loop reads the next epoch")
   local again = data.loader{x, batch = 4, shuffle = true, seed = 5}
   local good = true
   for i = 1, 6 do good = good and table.concat(again:next():totable(), " ") == table.concat(loops[i], " ") end
-  tap.ok(good, "next() gives the same batches without end")
+  tap.ok(good, "next() returns the same batches across epochs")
 end)
 
 tap.group("layouts", function()
   local x, y = rille.arange(12):reshape{6, 2}:to_global{placement = P0, sbp = "B"}, rille.arange(6):to_global{placement = P1, sbp = {"B", "B"}}
   for a, b in data.loader{x, y, batch = 4, shuffle = true, seed = 1} do
-    tap.is({a.placement == P0, a.sbp, b.placement == P1, b.sbp}, {true, "B", true, "(B, B)"}, "a batch lies as its data do")
+    tap.is({a.placement == P0, a.sbp, b.placement == P1, b.sbp}, {true, "B", true, "(B, B)"}, "a batch has the layout of its data")
     tap.is(a[{{}, 0}]:totable(), (b * 2):totable(), "rows of two tensors stay together")
   end
   local split = data.loader{x, batch = 4, sbp = "S(0)"}:next()
-  tap.is({split.sbp, split:totable()}, {"S(0)", {{0, 1}, {2, 3}, {4, 5}, {6, 7}}}, "or as sbp says")
+  tap.is({split.sbp, split:totable()}, {"S(0)", {{0, 1}, {2, 3}, {4, 5}, {6, 7}}}, "a batch has the layout that sbp names")
 
   local P4 = rille.placement("cpu", {{0, 1}, {2, 3}})
   local layouts = {{P0, "B", "S(0)", "S(1)", "S(-1)", "P"}, {P4, "(B, B)", "(S(0), B)", "(S(1), S(0))", "(S(0), S(0))",
@@ -80,16 +80,16 @@ tap.group("layouts", function()
       local want = rille.zeros({6, 2}, {placement = row[1], sbp = row[i]}).sbp
       local data_lie = rille.arange(12):reshape{6, 2}:to_global{placement = row[1], sbp = row[i]}
       local as_data = data.loader{data_lie, batch = 5}:next()
-      tap.is({as_data.sbp, as_data:totable()}, {want, data_lie[{{0, 5}}]:totable()}, want .. ": as its data do")
+      tap.is({as_data.sbp, as_data:totable()}, {want, data_lie[{{0, 5}}]:totable()}, want .. ": the layout of the data")
       for k = 2, #row do
         local asked = data.loader{data_lie:to_global{placement = row[1], sbp = row[k]}, batch = 5, sbp = row[i]}:next()
-        tap.is({asked.sbp, asked:totable()}, {want, as_data:totable()}, ("%s: as sbp says, from place %d"):format(want, k - 2))
+        tap.is({asked.sbp, asked:totable()}, {want, as_data:totable()}, ("%s: the layout that sbp names, from layout %d"):format(want, k - 2))
       end
     end
   end
 end)
 
-tap.group("going on", function()
+tap.group("resuming", function()
   local x = rille.arange(10)
   local function new(seed) return data.loader{x, batch = 3, shuffle = true, seed = seed} end
   local a, b = new(1), new(2)
@@ -100,16 +100,16 @@ tap.group("going on", function()
   b:load_state(state)
   local got = {}
   for i = 1, 9 do got[i] = b:next():totable() end
-  tap.is(got, want, "a state is a place in an epoch, whatever the seed was before")
+  tap.is(got, want, "a loaded state continues in the epoch, whatever the seed was before")
   b:load_state(state)
   local n = 0
   for _ in b:batches() do n = n + 1 end
   tap.is(n, 2, "the first loop after a load finishes its epoch")
   n = 0
   for _ in b:batches() do n = n + 1 end
-  tap.is(n, 4, "and the next is whole")
+  tap.is(n, 4, "the loop after that reads a complete epoch")
   tap.fails(function() data.loader{rille.arange(9), batch = 3}:load_state(state) end, {"9 rows", "10"}, "a state of other data is refused")
-  tap.fails(function() data.loader{x, batch = 4}:load_state(state) end, {"batch", "4", "3"}, "and one of other batches")
+  tap.fails(function() data.loader{x, batch = 4}:load_state(state) end, {"batch", "4", "3"}, "a state of another batch size is refused")
 end)
 
 tap.group("mistakes", function()
@@ -124,13 +124,13 @@ tap.group("mistakes", function()
     tap.fails(function() data.loader(given) end, {"rille.data.loader: " .. what:gsub(" a$", ' "a"')}, what)
   end
   for _, epoch in ipairs{-1, 1.5, "a", {}} do
-    tap.fails(function() data.loader{x, batch = 4}:epoch(epoch) end, {"rille.data.loader:epoch", "the epoch is a whole number"}, "an epoch that is none")
+    tap.fails(function() data.loader{x, batch = 4}:epoch(epoch) end, {"rille.data.loader:epoch", "the epoch is a whole number"}, "an invalid epoch is refused")
   end
   for _, option in ipairs{"shuffle", "drop_last"} do
     tap.fails(function() data.loader{x, batch = 4}:load_state(data.loader{x, batch = 4, [option] = true}:state()) end,
-      {("its %s here: false, in what is loaded: true"):format(option)}, "a state of another order")
+      {("its %s here: false, in what is loaded: true"):format(option)}, "a state with other order options is refused")
   end
-  tap.fails(function() data.loader{x, batch = 4}:load_state{size = 9} end, {"rille.data.loader", "seed"}, "a state that is none")
+  tap.fails(function() data.loader{x, batch = 4}:load_state{size = 9} end, {"rille.data.loader", "seed"}, "an incomplete state is refused")
   local reader = data.loader{x, batch = 4, shuffle = true}
   reader:next()
   for name, wild in pairs{next_epoch = {-1, 3, math.maxinteger, math.mininteger, 0.5}, running = {-2, 1, math.mininteger},

@@ -1,7 +1,8 @@
-/* formats.c - files of tensors: what is whole is read, box by box; whatever is damaged is refused, or is another
- * file that is whole. Each format has one sample here; every test walks all of them.
+/* formats.c - tests the readers of tensor files. Every box of a valid file is read; a damaged file is refused or is
+ * another valid file. Each format has samples here, and every test tries all samples.
  *
- * The mutations are random: SEED= repeats a run, RILLE_LONG=1 makes 10^6 a format, MUTATIONS= any number. */
+ * The mutations are random. SEED= repeats a run, RILLE_LONG=1 tries 10^6 mutations per format, MUTATIONS= sets any
+ * number. */
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/file/folder.h"
@@ -88,7 +89,7 @@ add_u16s(struct bytes *b, int n, const uint16_t *v)
     add(b, v, sizeof *v * (size_t)n);
 }
 
-/* As zlib makes it, without its head and end. */
+/* Returns the raw deflate stream, without zlib's header and trailer. */
 static struct bytes
 deflated(const struct bytes *in)
 {
@@ -101,7 +102,8 @@ deflated(const struct bytes *in)
     return out;
 }
 
-/* x.npy alone, which is let go. wide: its numbers in extra fields of 64 bits, with an end record of 64 bits. */
+/* Returns a zip file with x.npy alone, and frees the .npy bytes. wide: zip64, with 64-bit sizes and a 64-bit end
+ * record. */
 static struct bytes
 zip_of(struct bytes npy, bool packed, bool wide)
 {
@@ -178,8 +180,8 @@ gguf_sample(void)
     struct bytes b = {0};
     add(&b, "GGUF", 4);
     add_u32(&b, 3);
-    add_u64(&b, 2); /* tensors */
-    add_u64(&b, 3); /* values */
+    add_u64(&b, 2); /* number of tensors */
+    add_u64(&b, 3); /* number of metadata values */
     add_text(&b, "general.architecture");
     add_u32(&b, 8);
     add_text(&b, "none");
@@ -194,7 +196,7 @@ gguf_sample(void)
     add(&b, &(float){0.5f}, 4);
     add_text(&b, "x");
     add_u32(&b, 2);
-    add_u64(&b, 4); /* the last axis first */
+    add_u64(&b, 4); /* dimensions in reverse order */
     add_u64(&b, 3);
     add_u32(&b, 0);
     add_u64(&b, 0);
@@ -223,7 +225,7 @@ llmc_sample(void)
 
 static const struct sample {
     const struct format *format;
-    const char *name; /* of x */
+    const char *name; /* name of x in this format */
     struct bytes (*make)(void);
 } samples[] = {
     {&format_safetensors, "x", safetensors_sample},
@@ -235,7 +237,7 @@ static const struct sample {
     {&format_llmc, "wte", llmc_sample},
 };
 
-/* ---- opening in a block of exactly its size, so that reading past the end is seen ---- */
+/* ---- opening from a block of exactly the file's size, so that ASan finds reads beyond it ---- */
 
 static int
 open_copy(const struct sample *s, const uint8_t *bytes, size_t n, struct tensors **f)
@@ -245,7 +247,8 @@ open_copy(const struct sample *s, const uint8_t *bytes, size_t n, struct tensors
     return tensors_of(source_of_bytes("evil", exact, n), s->format, f);
 }
 
-/* Everything in it is read, or refused by name; nothing is larger than the file allows. */
+/* Reads every tensor of the file. Returns false if an error does not name the file, or a tensor is much larger than
+ * the file. */
 static bool
 read_all(struct tensors *f, size_t n)
 {
@@ -262,7 +265,7 @@ read_all(struct tensors *f, size_t n)
     return true;
 }
 
-/* refused: when opened. */
+/* Opens and reads the bytes. *refused: opening failed. Returns false if an error is wrong or does not name the file. */
 static bool
 harmless(const struct sample *s, const uint8_t *bytes, size_t n, bool *refused)
 {
@@ -275,9 +278,9 @@ harmless(const struct sample *s, const uint8_t *bytes, size_t n, bool *refused)
     return good;
 }
 
-/* ---- what is whole ---- */
+/* ---- valid files ---- */
 
-/* Every box of x, as f32 and as f64. */
+/* Reads every box of x as f32 and as f64, and returns the number of wrong elements. */
 static int
 wrong_boxes(struct tensors *f, int32_t x)
 {
@@ -305,14 +308,15 @@ test_whole(const struct sample *s)
     int status = open_copy(s, b.at, b.n, &f);
     if (status) diag("%s", err_text());
     int32_t x = status ? -1 : tensors_find(f, s->name);
-    if (ok(x >= 0, "%s: a file by hand opens", s->format->name))
-        is_int(wrong_boxes(f, x), 0, "and every box of a value is read, as it is and as f64");
-    ok(status || tensors_find(f, "none") < 0, "a name that is not there is not found");
+    if (ok(x >= 0, "%s: a hand-made file opens", s->format->name))
+        is_int(wrong_boxes(f, x), 0, "every box of a tensor is read, in its dtype and as f64");
+    ok(status || tensors_find(f, "none") < 0, "a missing name is not found");
     tensors_close(&f);
     free(b.at);
 }
 
-/* A member of a dtype that Rille lacks keeps no other from being read; when it is wanted itself, it is named. */
+/* An .npz member with an unsupported dtype does not prevent opening the file; reading the member itself is refused
+ * by name. */
 static void
 test_foreign(void)
 {
@@ -328,9 +332,9 @@ test_foreign(void)
         struct box all = {{0, 0}, {3, 4}};
         double out[12];
         int status = open_copy(&samples[3], b.at, b.n, &f);
-        if (ok(!status && tensors_find(f, "x") == 0, "npz: a file with %s in it opens", of[i].descr)) {
-            is_int(entry_read(f, 0, &all, DT_F64, out), E_DTYPE, "and a value of it is refused");
-            ok(strstr(err_text(), of[i].told) != NULL, "by name: %s", err_text());
+        if (ok(!status && tensors_find(f, "x") == 0, "npz: a file with a member of dtype %s opens", of[i].descr)) {
+            is_int(entry_read(f, 0, &all, DT_F64, out), E_DTYPE, "reading the member is refused");
+            ok(strstr(err_text(), of[i].told) != NULL, "the error names the member: %s", err_text());
             tensors_close(&f);
         }
         free(b.at);
@@ -338,11 +342,11 @@ test_foreign(void)
     struct bytes bad = zip_of(npy_of("3"), true, false);
     struct tensors *f;
     ok(open_copy(&samples[3], bad.at, bad.n, &f) == E_IO && strstr(err_text(), "evil: 'x.npy'"),
-       "npz: a member that is no .npy file is named: %s", err_text());
+       "npz: the error names a member that is not a .npy file: %s", err_text());
     free(bad.at);
 }
 
-/* ---- what is damaged ---- */
+/* ---- damaged files ---- */
 
 static void
 test_truncations(const struct sample *s)
@@ -354,12 +358,12 @@ test_truncations(const struct sample *s)
         wrong += !harmless(s, b.at, cut, &refused);
         accepted += !refused;
     }
-    ok(wrong == 0, "%s: every truncation is harmless, and the file named", s->format->name);
-    /* what lies at the end of the .gguf file, behind padding, is of a type that is not read */
+    ok(wrong == 0, "%s: every truncation is harmless, and the error names the file", s->format->name);
+    /* the last tensor of the .gguf file, after padding, has a type that Rille does not read */
     if (s->format != &format_gguf)
         is_int(accepted, 0, "every truncation is refused");
     else
-        ok(accepted <= 16 + 18, "every truncation that reaches a value is refused");
+        ok(accepted <= 16 + 18, "every truncation of a supported tensor is refused");
     free(b.at);
 }
 
@@ -377,12 +381,12 @@ test_bytes(const struct sample *s)
             changed += refused;
             b.at[i] = was;
         }
-    ok(wrong == 0, "%s: any value of any byte is refused or harmless", s->format->name);
-    ok(changed > 0, "some are refused");
+    ok(wrong == 0, "%s: a change of any byte is refused or harmless", s->format->name);
+    ok(changed > 0, "some changes of bytes are refused");
     free(b.at);
 }
 
-/* One to eight changes: bytes, small and large numbers, pieces copied, cut out or repeated. */
+/* Makes one to eight changes: bytes, bits, small and large numbers, chunks copied, cut out or truncated. */
 static void
 mutate(struct bytes *b, uint64_t key)
 {
@@ -425,7 +429,7 @@ test_mutations(const struct sample *s, uint64_t seed, int64_t times)
     free(b.at);
 }
 
-/* ---- fields of heads ---- */
+/* ---- header fields ---- */
 
 static const struct {
     const char *head;
@@ -473,18 +477,18 @@ test_lies(void)
         accepted += !good || !refused;
         free(b.at);
     }
-    is_int(accepted, 0, "safetensors: every head that lies is refused");
+    is_int(accepted, 0, "safetensors: every invalid header is refused");
     struct tensors *f;
     struct bytes b = {0};
     add_text(&b, "{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[2],\"data_offsets\":[0,2]}}");
     add(&b, data, 2);
     ok(!open_copy(&samples[0], b.at, b.n, &f) && entry_check(f, f->entry) == E_DTYPE && strstr(err_text(), "F8_E4M3"),
-       "a dtype of the format that Rille lacks is told, when it is wanted");
+       "an unsupported dtype is reported when its tensor is used");
     tensors_close(&f);
     free(b.at);
 }
 
-/* A .gguf file of x, f32{8}, and of y, {8, columns} of that type, at these offsets. */
+/* Returns a .gguf file of x, f32{8}, and of y, {8, columns} of this type, at these offsets. */
 static struct bytes
 gguf_pair(uint64_t x, uint64_t y, uint64_t columns, uint32_t type)
 {
@@ -530,7 +534,7 @@ test_gguf_offsets(void)
 {
     static const struct {
         uint64_t x, y;
-        const char *why; /* NULL: it is sound */
+        const char *why; /* expected error; NULL: the file is valid */
     } at[] = {{0, 32, NULL},
               {32, 0, NULL},
               {0, 96, NULL},
@@ -550,7 +554,7 @@ test_gguf_offsets(void)
     }
 }
 
-/* Type 2 is one that is not read: its size is not known, but its shape has to be one. */
+/* Rille does not read type 2 and does not know its size, but the shape must be valid. */
 static void
 test_gguf_shapes(void)
 {
@@ -587,7 +591,7 @@ test_tokens(void)
     is_int(wrong, 0, "ids of 16 bits are read without a sign");
     wrong = ftruncate(fd, (off_t)b.n - 3);
     ok(!wrong && token_file_read(&f, 2, 2, got) == E_IO && strstr(err_text(), path),
-       "a file that is cut off while it is open is an error that names it");
+       "reading a file that was truncated while open is an error that names it");
     source_close(&f.source);
     wrong = pwrite(fd, b.at, b.n, 0) != (ssize_t)b.n;
     for (off_t i = 0; i < 12; i++)
@@ -596,7 +600,7 @@ test_tokens(void)
             wrong += pwrite(fd, &other, 1, i) != 1 || token_file_open(path, &f) != E_IO || !strstr(err_text(), path);
             wrong += pwrite(fd, b.at + i, 1, i) != 1;
         }
-    is_int(wrong, 0, "any other value of any byte of magic, version and count is refused");
+    is_int(wrong, 0, "any change of magic, version or count is refused");
     for (off_t n = (off_t)b.n - 1; n >= 0; n--)
         wrong += ftruncate(fd, n) || token_file_open(path, &f) != E_IO || !strstr(err_text(), path);
     is_int(wrong, 0, "every truncation is refused");

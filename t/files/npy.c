@@ -1,5 +1,4 @@
-/* npy.c - .npy files: what NumPy writes is read, what is written NumPy reads, and nothing that a file says is
- * believed without proof. */
+/* npy.c - tests .npy files: Rille reads what NumPy writes, writes what NumPy reads, and refuses invalid headers. */
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/file/npy.h"
@@ -11,7 +10,7 @@
 
 static char dir[] = "/tmp/rille-npy-XXXXXX";
 
-/* ---- the one value of a file, in one call ---- */
+/* ---- reading and writing the one tensor of a file ---- */
 
 static int
 whole_value(struct tensors *f, struct type *t, void **data)
@@ -49,7 +48,7 @@ struct memory {
     const char *data;
 };
 
-/* Any box of at most the last axis cut: enough for values that fit into one piece. */
+/* Copies a box that is cut in the first axis only. This suffices for tensors that fit into one chunk. */
 static int
 give(void *arg, const struct box *b, void *out)
 {
@@ -93,7 +92,7 @@ spill(const char *path, const void *bytes, size_t n)
     fclose(f);
 }
 
-/* A file from its parts: version, dict as text, data. Returns its bytes' number. */
+/* Builds a file from version, header dict and data. Returns the number of bytes. */
 static size_t
 compose(uint8_t *out, int version, const char *dict, const void *data, size_t ndata)
 {
@@ -109,7 +108,7 @@ compose(uint8_t *out, int version, const char *dict, const void *data, size_t nd
     return at + n + ndata;
 }
 
-/* ---- what is good ---- */
+/* ---- valid files ---- */
 
 static void
 test_round_trip(void)
@@ -134,7 +133,7 @@ test_round_trip(void)
                 wrong += elem_get_i(back.dtype, data, k) != elem_get_i((enum dtype)d, memory, k);
             free(data);
         }
-    is_int(wrong, 0, "every dtype and shape comes back; bf16 as f32");
+    is_int(wrong, 0, "every dtype and shape is read back; bf16 as f32");
 }
 
 static void
@@ -148,10 +147,10 @@ test_bytes(void)
     size_t n = slurp(path_of("b.npy"), got, sizeof got);
     ok(n == 128 + sizeof data && !memcmp(got, want, sizeof want - 1) && got[127] == '\n' && got[126] == ' ' &&
            !memcmp(got + 128, data, sizeof data),
-       "a file is byte for byte what NumPy writes");
+       "a file has exactly the bytes that NumPy writes");
 }
 
-/* Reads a composed file of six elements and tells whether they are 0..5. */
+/* Reads a file built of six elements and returns true if they are 0..5. */
 static bool
 reads_six(int version, const char *dict, const void *data, size_t ndata)
 {
@@ -173,7 +172,7 @@ static void
 test_spellings(void)
 {
     static const float row[6] = {0, 1, 2, 3, 4, 5}, column[6] = {0, 3, 1, 4, 2, 5};
-    static const uint8_t big[12] = {0, 0, 0x3c, 0, 0x40, 0, 0x42, 0, 0x44, 0, 0x45, 0}; /* f16, high byte first */
+    static const uint8_t big[12] = {0, 0, 0x3c, 0, 0x40, 0, 0x42, 0, 0x44, 0, 0x45, 0}; /* f16, big-endian */
     static const uint8_t small[6] = {0, 1, 2, 3, 4, 5}, bools[3] = {0, 1, 7};
     ok(reads_six(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }   \n", row, 24), "version 1");
     ok(reads_six(2, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n", row, 24), "version 2");
@@ -183,19 +182,22 @@ test_spellings(void)
     ok(reads_six(1, "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }", column, 24),
        "Fortran order is transposed");
     ok(reads_six(1, "{'descr': '>f2', 'fortran_order': False, 'shape': (3, 2), }", big, 12), "big-endian is swapped");
-    ok(reads_six(1, "{'descr': '|u1', 'fortran_order': False, 'shape': (1, 6), }", small, 6), "bytes have no order");
+    ok(reads_six(1, "{'descr': '|u1', 'fortran_order': False, 'shape': (1, 6), }", small, 6),
+       "dtypes of one byte are read without byte order");
 
     uint8_t file[200];
     struct type t;
     void *value;
     size_t n = compose(file, 1, "{'descr': '|b1', 'fortran_order': False, 'shape': (3,), }", bools, 3);
-    ok(npy_parse("b", file, n, &t, &value) == 0 && ((uint8_t *)value)[2] == 1, "a bool is 0 or 1 whatever its byte");
+    ok(npy_parse("b", file, n, &t, &value) == 0 && ((uint8_t *)value)[2] == 1,
+       "any non-zero byte of a bool is read as 1");
     free(value);
 }
 
-/* ---- what is not ---- */
+/* ---- invalid files ---- */
 
-/* Refused by name, or read into memory that is all there: touch it, for AddressSanitizer. */
+/* Returns true if the bytes are refused with an error that names the file, or are read completely. Touches every
+ * byte read, for AddressSanitizer. */
 static bool
 harmless(const void *bytes, size_t n, bool *refused)
 {
@@ -210,7 +212,7 @@ harmless(const void *bytes, size_t n, bool *refused)
     return type_check(&t) == 0 && type_bytes(&t) <= (int64_t)n;
 }
 
-/* In a block of exactly its size, so that reading past the end is seen. */
+/* Tries a copy in a block of exactly its size, so that ASan finds reads beyond it. */
 static bool
 harmless_copy(const uint8_t *bytes, size_t n, bool *refused)
 {
@@ -234,7 +236,7 @@ test_damage(int version)
         accepted += !refused;
     }
     is_int(accepted, 0, "every truncation is refused");
-    is_int(wrong, 0, "with an error that names the file");
+    is_int(wrong, 0, "the error of every truncation names the file");
 
     wrong = 0;
     for (size_t i = 0; i < n; i++)
@@ -245,7 +247,7 @@ test_damage(int version)
             changed += refused;
             file[i] = was;
         }
-    is_int(wrong, 0, "any value of any byte is refused or harmless");
+    is_int(wrong, 0, "a change of any byte is refused or harmless");
     ok(changed > 10000, "most values of header bytes are refused");
 }
 
@@ -293,7 +295,7 @@ test_lies(void)
         free(status ? NULL : value);
         wrong++;
     }
-    is_int(wrong, 0, "every header that lies is refused, naming the file");
+    is_int(wrong, 0, "every invalid header is refused with an error that names the file");
     for (int ch = 0; ch < 256; ch++) {
         uint8_t file[300];
         struct type t;
@@ -307,7 +309,7 @@ test_lies(void)
         free(value);
         wrong++;
     }
-    is_int(wrong, 0, "whatever byte stands in a dtype, it is refused in plain letters");
+    is_int(wrong, 0, "a dtype with any extra byte is refused with a printable error");
 }
 
 /* ---- files ---- */
@@ -331,17 +333,17 @@ test_files(void)
     float data[2] = {1, 2};
     void *value;
     ok(npy_read(path_of("none.npy"), &back, &value) == E_IO && strstr(err_text(), path_of("none.npy")),
-       "a file that is not there is an error that names it");
-    ok(npy_read(dir, &back, &value) == E_IO, "a directory is no file");
+       "reading a missing file is an error that names it");
+    ok(npy_read(dir, &back, &value) == E_IO, "reading a directory is refused");
     ok(npy_write(path_of("no/such/a.npy"), &t, data) == E_IO && strstr(err_text(), "no/such/a.npy"),
-       "a place that cannot be written is an error that names it");
+       "writing into a missing folder is an error that names the path");
     spill(path_of("c.npy"), "short", 5);
-    ok(npy_read(path_of("c.npy"), &back, &value) == E_IO, "a file that is none is refused");
-    is_int(npy_write(path_of("c.npy"), &t, data), 0, "a file is replaced");
-    is_int(count_files(), 3, "nothing is left beside it"); /* a, b, c */
+    ok(npy_read(path_of("c.npy"), &back, &value) == E_IO, "a file that is not .npy is refused");
+    is_int(npy_write(path_of("c.npy"), &t, data), 0, "an existing file is replaced");
+    is_int(count_files(), 3, "no temporary file is left"); /* a, b, c */
     mkdir(path_of("d.npy"), 0777);
     is_int(npy_write(path_of("d.npy"), &t, data), E_IO, "a directory is not replaced");
-    is_int(count_files(), 4, "and nothing is left beside it either");
+    is_int(count_files(), 4, "no temporary file is left after the failure");
 }
 
 static void

@@ -1,5 +1,5 @@
-/* Tests of runtime/file/shards.c and root.c: a value in parts is read as it was, whatever the parts and the box; a
- * manifest that was changed is refused or gives nothing wrong; no path leads out of a root. */
+/* Tests of runtime/file/shards.c and root.c. A tensor written in shards is read back in any box. A changed manifest
+ * is refused or reads nothing outside the files. No path escapes from a root folder. */
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/file/pieces.h"
@@ -31,16 +31,16 @@ put_file(const char *name, const void *bytes, size_t n)
     close(fd);
 }
 
-/* ---- parts ---- */
+/* ---- shards ---- */
 
 enum { SIZE = 4 * 5 * 6, FILES = 2 };
 static const int64_t shape[3] = {4, 5, 6};
 
-/* The boxes of a mesh that cuts each axis into so many: every second one in the second file. */
+/* The shards of a mesh that cuts each axis into equal parts; every second shard is in the second file. */
 struct written {
     struct shard_part part[SIZE];
     int32_t n;
-    int32_t bytes[FILES][SIZE]; /* the values: each is its own position */
+    int32_t bytes[FILES][SIZE]; /* element values: each is its own linear index */
     int64_t size[FILES];
 };
 
@@ -86,7 +86,7 @@ write_all(const struct written *w, struct str *text)
     if (safetensors_save(path, 0, NULL, &(struct safetensors_options){&says, 1, true})) exit(1);
 }
 
-/* How many elements of a box are not what was written. */
+/* Returns how many elements of a box differ from what was written. */
 static int
 wrong_in(struct tensors *f, const struct box *b)
 {
@@ -129,7 +129,7 @@ test_boxes(void)
         write_all(&w, &text);
         bool open = !safetensors_verify(path) && !tensors_open(path, NULL, &f);
         int wrong = open ? wrong_in_all(f, &boxes) : 1;
-        ok(!wrong, "cut %d x %d x %d: each of %d boxes is read as it was", (int)cuts[i][0], (int)cuts[i][1],
+        ok(!wrong, "cut into %d x %d x %d: each of %d boxes is read back unchanged", (int)cuts[i][0], (int)cuts[i][1],
            (int)cuts[i][2], boxes);
         if (open) tensors_close(&f);
         str_free(&text);
@@ -138,7 +138,7 @@ test_boxes(void)
 
 /* ---- damage ---- */
 
-/* A text whose bytes changed is refused, or all that can be read by it lies in the files. */
+/* A manifest with changed bytes is refused, or reads only bytes of the files. */
 static void
 test_changed(uint64_t *state)
 {
@@ -169,7 +169,7 @@ test_changed(uint64_t *state)
         err_clear();
     }
     source_close(&manifest);
-    ok(taken < TIMES / 2, "of %d texts with other letters %d can be read, and none does harm", TIMES, taken);
+    ok(taken < TIMES / 2, "%d changed manifests do no harm; %d can be read", TIMES, taken);
     str_free(&text);
 }
 
@@ -195,7 +195,7 @@ test_flipped(void)
                    strstr(err_text(), "a.1.shard: damaged");
         tensors_close(&f);
     }
-    is_int(refused, n, "a flipped bit is named where it is read, and what lies in other files is read");
+    is_int(refused, n, "reading a flipped bit names the damaged file, and other files are still read");
     str_free(&text);
 }
 
@@ -205,7 +205,7 @@ static void
 test_root(void)
 {
     static const struct {
-        const char *path; /* behind the folder */
+        const char *path; /* relative to the test's folder */
         bool good;
     } row[] = {
         {"/root/file", true},        {"/root/in/file", true},
@@ -238,20 +238,21 @@ test_root(void)
         snprintf(path, sizeof path, "%s%s", folder, row[i].path);
         int read = rooted_open(&r, path, &f);
         if (!read) rooted_close(&f);
-        bool link = strstr(path, "to-out"); /* which goes, and a file takes its name */
+        bool link = strstr(path, "to-out"); /* rooted_create replaces the link by a file */
         int status = rooted_create(&r, path, &f);
         if (!status) rooted_close(&f);
         ok(status == (row[i].good || link ? 0 : E_IO) && read == E_IO, "%s can%s be written", row[i].path,
            row[i].good || link ? "" : "not");
-        if (row[i].good) ok(!rooted_open(&r, path, &f), "and read then");
+        if (row[i].good) ok(!rooted_open(&r, path, &f), "the written file can be read");
         if (row[i].good) rooted_close(&f);
     }
     char *text;
     size_t n;
-    ok(!source_whole(outside, 100, &text, &n) && n == 4 && !strcmp(text, "kept"), "what lies outside is as it was");
+    ok(!source_whole(outside, 100, &text, &n) && n == 4 && !strcmp(text, "kept"),
+       "a file outside of the root is unchanged");
     free(text);
     roots_free(&r);
-    is_int(roots_read("/tmp:/none-such", &r), E_IO, "a root that there is not is refused");
+    is_int(roots_read("/tmp:/none-such", &r), E_IO, "a missing root is refused");
 }
 
 int

@@ -1,11 +1,11 @@
--- Ctrl-C while a tokenizer is learnt or encodes: what takes seconds ends within some 100 ms, and the tokenizer is as before.
+-- Tests Ctrl-C while a tokenizer trains or encodes: the call ends soon with an error, and the tokenizer is unchanged.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
 local stat = assert(io.open("/proc/self/stat"))
 local own = stat:read("n")
 stat:close()
-local PATIENCE <const> = 2 -- seconds after the press; a machine of CI is slow, and so is a sanitizer
+local PATIENCE <const> = 2 -- seconds after the signal; generous, because CI machines and sanitizers are slow
 
 local seed = tonumber(os.getenv("SEED") or os.time())
 print("# SEED=" .. seed)
@@ -18,20 +18,20 @@ local function clock()
   return t
 end
 
--- How long fn went on after it was interrupted `wait` seconds after its beginning: its own processor time, since others use
--- the machine.
+-- Sends SIGINT `wait` seconds after fn begins, and checks that fn ends soon with an error. Measures this process's CPU time,
+-- because other processes use the machine, too.
 local function pressed(name, wait, fn)
   rille._forget_presses()
   os.execute(("(sleep %g; kill -INT %d) &"):format(wait, own))
   local begun, worked = clock(), os.clock()
   local good, why = pcall(fn)
   local took = os.clock() - worked
-  if good then tap.diag(("it took only %g s"):format(took)) end
-  while clock() < begun + wait do end -- where it ended by itself
+  if good then tap.diag(("the call took only %g s"):format(took)) end
+  while clock() < begun + wait do end -- fn may have ended by itself
   pcall(function() local t = clock() while clock() < t + 0.3 do end end)
   rille._forget_presses()
-  tap.ok(not good and tostring(why):find("interrupted", 1, true), name .. ": it is told", tostring(why))
-  tap.ok(took < wait + PATIENCE, ("%s: soon"):format(name), ("%g s after the press"):format(took - wait))
+  tap.ok(not good and tostring(why):find("interrupted", 1, true), name .. ": the error reports the interrupt", tostring(why))
+  tap.ok(took < wait + PATIENCE, ("%s: the call ends soon"):format(name), ("%g s after the press"):format(took - wait))
 end
 
 local function letters(n, from)
@@ -57,6 +57,6 @@ pressed("encode", 0.2, function() tok:encode(huge) end)
 local bytes, word = ("\xff "):rep(1 << 24), letters(1 << 16):rep(1 << 6)
 pressed("encode, no UTF-8", 0.2, function() tok:encode(bytes) end)
 pressed("encode, one long word", 0.2, function() tok:encode(word) end)
-tap.is(tok:encode(text), want, "afterwards it gives the ids it gave")
-tap.is(#rille.tokenizer.train("ab<x>ab<y><x>", {size = 260, special = {"<y>", "<x>"}}):encode("<x>ab"), 2, "and special tokens are cut out as ever")
+tap.is(tok:encode(text), want, "after interrupts the tokenizer gives the same ids")
+tap.is(#rille.tokenizer.train("ab<x>ab<y><x>", {size = 260, special = {"<y>", "<x>"}}):encode("<x>ab"), 2, "special tokens are still recognised")
 tap.done()

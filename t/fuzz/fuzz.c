@@ -1,9 +1,9 @@
-/* What strangers say, as bytes: each subject takes any, and does no harm.
+/* fuzz.c - feeds arbitrary bytes to every parser and protocol that untrusted input reaches.
  *
- *   fuzz                      the test: every input of t/fuzz/SUBJECT.tar, and bytes of those inputs changed at random
- *   t/fuzz/run.sh [SECONDS]   libFuzzer, which makes inputs that go new ways (clang, RILLE_FUZZ)
+ *   fuzz                      the test: every input of t/fuzz/SUBJECT.tar, and random changes of these inputs
+ *   t/fuzz/run.sh [SECONDS]   libFuzzer, which searches inputs that reach new code (clang, RILLE_FUZZ)
  *
- * A subject asserts what must hold of all that it takes. */
+ * A subject asserts invariants of every input that it accepts. */
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/transport/carrier_inner.h"
 #include "actors/cluster/coordinator/coordinator.h"
@@ -31,10 +31,10 @@
 static void
 put(struct str *s, uint64_t v, size_t size)
 {
-    str_addn(s, &v, size); /* hosts have little-endian numbers here */
+    str_addn(s, &v, size); /* supported hosts are little-endian */
 }
 
-/* There is one spelling of each packet. Inputs are behind the protocol's number, which grows. */
+/* Each packet has one encoding. Inputs omit the protocol version, so that they stay valid when it grows. */
 static void
 fuzz_packet(const uint8_t *bytes, size_t n)
 {
@@ -52,7 +52,7 @@ fuzz_packet(const uint8_t *bytes, size_t n)
     str_free(&again);
 }
 
-/* What is left of an input. */
+/* The remaining bytes of an input. */
 struct input {
     const uint8_t *at;
     size_t n;
@@ -66,8 +66,8 @@ next_byte(struct input *in)
     return *in->at++;
 }
 
-/* A packet with a sound head, of which two bits say how far its epoch and number are off, and a body of the next bytes.
- * False: it is none. */
+/* Makes a packet with a valid head. Bits of `off` make its epoch or sequence number wrong. The body is the next
+ * bytes. Returns false if the packet is invalid. */
 static bool
 next_packet(struct input *in, uint32_t epoch, uint32_t *seq, struct str *room, struct packet *out)
 {
@@ -87,11 +87,11 @@ next_packet(struct input *in, uint32_t epoch, uint32_t *seq, struct str *room, s
     return !packet_read(room->text, room->len, out);
 }
 
-/* ---- a coordinator, and what comes by its links ---- */
+/* ---- a coordinator, and packets on its links ---- */
 
 enum { WORLD = 3, PEERS = 5 };
 
-/* What the machine has said. */
+/* State derived from the packets and notices of the coordinator or member. */
 struct told {
     struct worker_member *member;
     uint32_t epoch;
@@ -102,7 +102,7 @@ static void
 check_packet(const struct packet *p)
 {
     struct str s = {0};
-    packet_write(p, &s); /* asserts that it keeps the limits */
+    packet_write(p, &s); /* asserts that the packet keeps all limits */
     str_free(&s);
 }
 
@@ -162,7 +162,7 @@ save_file(struct coordinator *c, int rank, bool cancel)
     if (cancel) coordinator_file(c, rank, &(struct packet){.kind = PACKET_CANCEL, .count = 1});
 }
 
-/* What its owner does besides. */
+/* Makes one of the calls that the coordinator's owner can make. */
 static void
 coordinator_act(struct coordinator *c, struct input *in, struct told *told, uint32_t *run)
 {
@@ -189,7 +189,7 @@ coordinator_act(struct coordinator *c, struct input *in, struct told *told, uint
     told->full = false;
 }
 
-/* Inputs stay what they are when the protocol's number grows. */
+/* Replaces an old protocol version of HELLO by the current one, so that old inputs stay valid. */
 static const struct packet *
 as_of_today(struct packet *p)
 {
@@ -226,7 +226,7 @@ fuzz_coordinator(const uint8_t *bytes, size_t n)
     str_free(&room);
 }
 
-/* ---- a worker, and what the coordinator tells it ---- */
+/* ---- a worker, and packets from its coordinator ---- */
 
 static void
 member_sends(void *arg, const struct packet *p)
@@ -273,7 +273,7 @@ fuzz_member(const uint8_t *bytes, size_t n)
     str_free(&room);
 }
 
-/* ---- files that a worker is told to write and read ---- */
+/* ---- files that a worker is ordered to write and read ---- */
 
 enum { FILE_BYTES = 100000, SEGMENT_BYTES = 1 << 17 };
 static char file_folder[64], file_path[80], saved_path[80];
@@ -286,7 +286,7 @@ remove_files(void)
     rmdir(file_folder);
 }
 
-/* A worker with a folder, a file in it, and memory. */
+/* Opens a worker with a folder, a file in it, and a memory segment. */
 static void
 open_files(struct worker_process *s, uint64_t *digest)
 {
@@ -307,7 +307,8 @@ open_files(struct worker_process *s, uint64_t *digest)
     s->member = member_new(&o, &env);
 }
 
-/* Places of small numbers or (wide) of any; the file's digest or another; a path of one's own or the stranger's. */
+/* Positions are 16-bit or (WIDE) 64-bit numbers. The digest is right or (OTHER) wrong. The path is the worker's own
+ * or (STRANGE) from the input. */
 static void
 fuzz_files(const uint8_t *bytes, size_t n)
 {
@@ -338,9 +339,9 @@ fuzz_files(const uint8_t *bytes, size_t n)
     str_free(&places);
 }
 
-/* ---- programs, and the lists by which parts connect ---- */
+/* ---- programs, and the channel lists that connect partitions ---- */
 
-/* What is read is written as the same bytes. */
+/* A program that is read must be written back as the same bytes. */
 static void
 fuzz_program(const uint8_t *bytes, size_t n)
 {
@@ -356,7 +357,7 @@ fuzz_program(const uint8_t *bytes, size_t n)
     atlas_free(&at);
 }
 
-/* A part with channels of each side and kind to memory 1. */
+/* Matches the channels of a partition, of each side and kind, with the list of memory 1. */
 static void
 fuzz_channels(const uint8_t *bytes, size_t n)
 {
@@ -378,7 +379,7 @@ fuzz_channels(const uint8_t *bytes, size_t n)
     for (int32_t i = 0; i < CHANNELS; i++) assert(far[i].task >= 0 && far[i].thread >= 0);
 }
 
-/* ---- what other workers say ---- */
+/* ---- packets from other workers ---- */
 
 static void
 on_asked(void *of, uint32_t epoch, int from, uint64_t program)
@@ -410,7 +411,7 @@ on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
     if (bytes) memcpy(copy, bytes, n);
 }
 
-/* Who is asked for bytes has no link to who asks. */
+/* Refuses the link that an answer to a fetch needs. */
 static int
 no_link(struct carrier *c, int rank)
 {
@@ -422,7 +423,7 @@ static const struct net nobody = {.connect = no_link};
 
 enum { ACT = PIECE + 100, ACTS = 2 };
 
-/* A carrier in an epoch and a run whose part has one RECV, of two pieces an act. */
+/* Opens a carrier in an epoch and a run. The partition has one RECV, whose acts receive two chunks each. */
 static void
 open_carrier(struct carrier *c, struct plan *p)
 {
@@ -452,7 +453,7 @@ open_carrier(struct carrier *c, struct plan *p)
     c->run = 5;
 }
 
-/* The device's thread takes what it is told of, which is there. */
+/* Takes every act that the carrier reports as received, as the device's thread does. */
 static void
 take_acts(struct carrier *c, const struct channel *channel)
 {
@@ -467,7 +468,7 @@ take_acts(struct carrier *c, const struct channel *channel)
     }
 }
 
-/* What would be right, but for what a byte says is not. */
+/* Makes a valid message head, and replaces the fields that the bits of `off` name. */
 static void
 next_head(struct input *in, const struct carrier *c, struct head *h)
 {
@@ -510,7 +511,7 @@ fuzz_carrier(const uint8_t *bytes, size_t n)
     c.bus->kind->close(&c.bus);
 }
 
-/* ---- files and words ---- */
+/* ---- files and texts ---- */
 
 static void
 fuzz_key(const uint8_t *bytes, size_t n)
@@ -551,7 +552,7 @@ fuzz_words(const uint8_t *bytes, size_t n)
     free(text);
 }
 
-/* The heads of files of tensors, which are checkpoints' manifests. */
+/* Reads bytes as the head of a tensor file, which is also the manifest format of checkpoints. */
 static void
 fuzz_head(const struct format *format, const uint8_t *bytes, size_t n)
 {
@@ -593,7 +594,7 @@ fuzz_llmc(const uint8_t *bytes, size_t n)
     fuzz_head(&format_llmc, bytes, n);
 }
 
-/* Calls take with the path of a file of these bytes. */
+/* Calls take with the path of a file with these bytes. */
 static void
 with_file(const uint8_t *bytes, size_t n, void (*take)(const char *path))
 {
@@ -627,8 +628,8 @@ add_piece(void *whole, const uint8_t *bytes, size_t n)
     str_addn(whole, bytes, n);
 }
 
-/* What a tokenizer that was read makes of a text it gives back: the pieces that it cuts, where nothing else changes the
- * text on the way. */
+/* Encodes a text with a tokenizer that was read and decodes the ids. The result must equal the pieces that the
+ * splitter cuts, unless a normaliser or special tokens change the text. */
 static void
 use_tokenizer(struct tokenizer *t)
 {
@@ -675,7 +676,7 @@ fuzz_tiktoken(const uint8_t *bytes, size_t n)
     with_file(bytes, n, take_tiktoken);
 }
 
-/* ---- all of them ---- */
+/* ---- all subjects ---- */
 
 static const struct subject {
     const char *name;
@@ -701,13 +702,14 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     const char *name = getenv("RILLE_FUZZ");
     for (size_t i = 0; !chosen && i < countof(subjects); i++)
         if (name && !strcmp(name, subjects[i].name)) chosen = &subjects[i];
-    if (!chosen) exit((fprintf(stderr, "fuzz: RILLE_FUZZ names no subject\n"), 2));
+    if (!chosen) exit((fprintf(stderr, "fuzz: RILLE_FUZZ must name a subject of t/fuzz/fuzz.c\n"), 2));
     chosen->take(bytes, n);
     return 0;
 }
 #else
 
-/* Tries the input and 200 changes of it, in memory of exactly its size, so that ASan finds a read beyond it. */
+/* Tries the input and 200 random changes. The buffer has exactly the input's size, so that ASan finds reads beyond
+ * it. */
 static void
 try_input(const struct subject *s, const char *input, size_t n, uint64_t *state)
 {
@@ -722,8 +724,8 @@ try_input(const struct subject *s, const char *input, size_t n, uint64_t *state)
     free(bytes);
 }
 
-/* Tries each input of an archive (ustar: a header of 512 bytes, the size in octal at 124, the bytes in blocks of 512)
- * and returns their number; -1: the archive is not whole, which ends with an empty header. */
+/* Tries each input of a ustar archive: a header of 512 bytes with the size in octal at byte 124, then data in blocks
+ * of 512. Returns the number of inputs; -1 if the archive has no empty header at its end. */
 static int
 try_archive(const struct subject *s, const char *tar, size_t n, uint64_t *state)
 {
@@ -753,7 +755,7 @@ main(void)
             tried = try_archive(&subjects[i], tar, n, &state);
             free(tar);
         }
-        ok(tried > 0, "%s: its %d inputs, and changes of them, do no harm", subjects[i].name, tried);
+        ok(tried > 0, "%s: its %d inputs, and random changes of these, do no harm", subjects[i].name, tried);
     }
     return done();
 }

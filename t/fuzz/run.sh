@@ -1,18 +1,18 @@
 #!/bin/bash
-# run.sh - libFuzzer drives the subjects of t/fuzz/fuzz.c, one after the other, and how many inputs it tried is told.
+# run.sh - runs libFuzzer on the subjects of t/fuzz/fuzz.c, one after the other, and prints the number of inputs tried.
 #
 #   cmake --preset fuzz && cmake --build --preset fuzz --target fuzz      (clang, libclang-rt-14-dev)
-#   t/fuzz/run.sh [SECONDS a subject] [SUBJECT...]
-#   t/fuzz/run.sh files [INPUTS in all, 10^7]      what comes in files
+#   t/fuzz/run.sh [SECONDS per subject] [SUBJECT...]
+#   t/fuzz/run.sh files [INPUTS in total, 10^7]    the subjects that parse files
 #
-# An archive t/fuzz/SUBJECT.tar has the inputs of a subject; `tar xf` and pack (below) open and write one. libFuzzer keeps new
-# inputs in build/fuzz/corpus/. `run.sh merge [SUBJECT...]` adds to the archive the fewest of them that reach more code.
-# `run.sh relearn [SUBJECT...]` leaves in it the fewest inputs of both that reach as much, for subjects whose inputs have
-# changed their meaning. An input that does harm is left in build/fuzz/.
+# The archive t/fuzz/SUBJECT.tar has the inputs of a subject. `tar xf` unpacks it, pack (below) writes it. libFuzzer keeps new
+# inputs in build/fuzz/corpus/. `run.sh merge [SUBJECT...]` adds a minimal set of new inputs to the archive.
+# `run.sh relearn [SUBJECT...]` reduces archive and corpus to a minimal set with the same coverage. Use it when old inputs
+# have changed their meaning. Inputs that fail are left in build/fuzz/.
 set -u
 cd "$(dirname "$0")/../.."
 fuzz=build/fuzz/fuzz learnt=build/fuzz/corpus
-of_files=(safetensors:20 gguf:15 npz:15 npy:15 llmc:15 tokens:14 files:2 tokenizer:2 tiktoken:2) # of a hundred: the slow fewest
+of_files=(safetensors:20 gguf:15 npz:15 npy:15 llmc:15 tokens:14 files:2 tokenizer:2 tiktoken:2) # SUBJECT:per cent of the inputs; the slow ones get least
 much=${1:-60}
 [ $# -gt 0 ] && shift
 if [ "$much" = files ]; then
@@ -23,7 +23,7 @@ else
   [ $# -gt 0 ] || subjects=($(grep -oE '\{"[a-z]+", fuzz_' t/fuzz/fuzz.c | cut -d'"' -f2))
 fi
 
-pack() { # pack FOLDER ARCHIVE: the same files make the same bytes
+pack() { # pack FOLDER ARCHIVE: writes the same bytes for the same files
   (cd "$1" && LC_ALL=C ls) | tar -C "$1" -b1 --format=ustar --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=644 -T - -cf "$2"
 }
 
