@@ -1,11 +1,13 @@
-/* board.h - where seats of a stand-in of NCCL meet, also those of several processes: memory that they share.
+/* board.h - shared memory through which ranks of the NCCL stand-in communicate, within a process or across
+ * processes.
  *
- * FAKE_NCCL_BOARD names a file, which all processes map; without it a board is the process's own. The n-th call of each
- * seat goes with the n-th of every other, and nobody's is done before all have made theirs. A seat leaves what it sends
- * in a place of its own, and takes what it gets from those of the others; it does not leave more before all have taken
- * the last. What would be wrong, or wait for ever, is said: seats that ask for different things, and devices whose
- * orders cross. What passes from seat 0 to seat 1 of two is left and taken by streams that wait for nothing else. A
- * process that ends leaves its seats empty: the others wait until they are told to give up. Any thread. */
+ * FAKE_NCCL_BOARD names a file that all processes map; without it the board is private to the process. Call n of a
+ * rank matches call n of every other rank, and completes when all ranks have made it. A rank writes its data to its
+ * own block of memory and reads the other ranks' blocks. It writes the next data only after all ranks have read the
+ * last. The board reports errors that would give wrong results or a deadlock: ranks that call different collectives,
+ * and devices whose call orders conflict. Data sent from rank 0 to rank 1 of two is written and read by streams that
+ * wait for nothing else. A process that ends leaves its ranks empty; the other ranks wait until they are aborted.
+ * Any thread. */
 #ifndef RILLE_T_HOST_BOARD_H
 #define RILLE_T_HOST_BOARD_H
 
@@ -29,21 +31,21 @@ enum { BOARD_SEATS = 16, BOARD_MEETS = 512, BOARD_GPUS = 256, BOARD_ROOM = 32 <<
 enum board_verb { BOARD_REDUCE, BOARD_SCATTER, BOARD_GATHER, BOARD_EXCHANGE, BOARD_PASS };
 
 struct board_call {
-    int32_t verb, what; /* dtype and reduction */
+    int32_t verb, what; /* what: dtype and reduction */
     int64_t width, numel;
 };
 /* A communicator. */
 struct board_meet {
-    uint64_t secret; /* of its id */
+    uint64_t secret; /* identifies the communicator's id */
     int32_t n, gpu[BOARD_SEATS];
-    bool taken[BOARD_SEATS]; /* the seat has somebody */
+    bool taken[BOARD_SEATS]; /* the rank has joined */
     struct board_call call[BOARD_SEATS];
-    int64_t begun[BOARD_SEATS], done[BOARD_SEATS]; /* calls; done: of which it has what it gets */
+    int64_t begun[BOARD_SEATS], done[BOARD_SEATS]; /* calls begun; calls whose data the rank has read */
     char wrong[96];
 };
 struct board_gpu {
     unsigned char uuid[BOARD_ID];
-    int32_t pid, meet, seat; /* where its stream waits; meet -1: nowhere */
+    int32_t pid, meet, seat; /* process and rank that waits; meet -1: not waiting */
 };
 struct board {
     pthread_mutex_t lock;
@@ -54,7 +56,7 @@ struct board {
 };
 
 static struct board *the_board;
-static char *board_room[BOARD_MEETS]; /* of this process: where it has what seats leave */
+static char *board_room[BOARD_MEETS]; /* mappings of the ranks' data in this process */
 static pthread_once_t board_once = PTHREAD_ONCE_INIT;
 
 static void
@@ -78,7 +80,7 @@ board_map(const char *name, size_t bytes, void (*format)(struct board *b))
                            MAP_SHARED | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0)
                     : MAP_FAILED;
     if (p != MAP_FAILED && format && !((struct board *)p)->ready) format(p);
-    if (fd >= 0) flock(fd, LOCK_UN), close(fd); /* what is mapped keeps the lock */
+    if (fd >= 0) flock(fd, LOCK_UN), close(fd); /* the mapping stays */
     return p == MAP_FAILED ? NULL : p;
 }
 
@@ -110,8 +112,8 @@ board_tell(void)
     syscall(SYS_futex, &the_board->news, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* With the lock, which it drops meanwhile: until somebody tells something, and no longer than a moment, since who would
- * tell may have died. */
+/* Waits for news, for at most 20 ms, because the process that would report news may have died. Releases the lock
+ * while it waits. */
 static void
 board_wait(void)
 {
@@ -122,7 +124,7 @@ board_wait(void)
     board_lock();
 }
 
-/* Where a seat leaves what it sends; NULL: there is no such place. */
+/* Returns the address of a rank's outgoing data; NULL if mapping fails. */
 static char *
 board_place(int meet, int seat)
 {
@@ -133,7 +135,7 @@ board_place(int meet, int seat)
     return board_room[meet] ? board_room[meet] + (size_t)BOARD_ROOM * (size_t)seat : NULL;
 }
 
-/* With the lock: the number of a GPU; its old wishes are nobody's. */
+/* Returns the number of a GPU and forgets its earlier waits. Call with the lock. */
 static int
 board_gpu(const void *uuid)
 {
@@ -154,7 +156,7 @@ board_is_waiting(const struct board_gpu *g)
     return g->meet >= 0 && (!kill(g->pid, 0) || errno == EPERM);
 }
 
-/* Does who waits in a communicator wait for the GPU, through others that wait? */
+/* Returns true if a rank of the communicator waits, directly or through other communicators, for the GPU. */
 static bool
 board_waits_for(const struct board_meet *m, int64_t call, int gpu, int depth)
 {
@@ -187,7 +189,7 @@ board_agrees(const struct board_meet *m)
     return true;
 }
 
-/* Waits until so many calls of all seats are begun, or done. NULL, or what is wrong. */
+/* Waits until `least` calls of all ranks are counted (begun or done). Returns NULL, or an error. */
 static const char *
 board_await(struct board_meet *m, int meet, int seat, const int64_t *count, int64_t least, const bool *cut)
 {
@@ -207,8 +209,8 @@ board_await(struct board_meet *m, int meet, int seat, const int64_t *count, int6
     return *cut ? "cut" : m->wrong[0] ? m->wrong : NULL;
 }
 
-/* A seat's next call: it leaves `bytes` of what it sends, and may take what the others left, with the lock, until
- * board_end. */
+/* Makes a rank's next call: writes `bytes` of data and waits until all ranks have made the call. The rank then reads
+ * the others' data, with the lock, and calls board_end. */
 static const char *
 board_begin(int meet, int seat, const struct board_call *c, const void *in, size_t bytes, const bool *cut)
 {
@@ -228,7 +230,7 @@ board_begin(int meet, int seat, const struct board_call *c, const void *in, size
     return why;
 }
 
-/* Until seat 1 of two has taken, or seat 0 has left, so many. NULL, or what is wrong. */
+/* Waits until one rank has counted `least` calls, in a communicator of two. Returns NULL, or an error. */
 static const char *
 board_until(const struct board_meet *m, const int64_t *count, int64_t least, const bool *cut)
 {
@@ -236,8 +238,8 @@ board_until(const struct board_meet *m, const int64_t *count, int64_t least, con
     return *cut ? "cut" : m->wrong[0] ? m->wrong : NULL;
 }
 
-/* Seat 0 leaves what it passes when seat 1 has taken what was there before; keeps: it goes on then, else when that is
- * taken too. With the lock. */
+/* Sends from rank 0: waits until rank 1 has read the previous data, then writes. Without `keeps`, also waits until
+ * rank 1 has read this data. Call with the lock. */
 static const char *
 board_send(int meet, const struct board_call *c, const void *in, size_t bytes, bool keeps, const bool *cut)
 {

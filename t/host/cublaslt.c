@@ -1,7 +1,7 @@
-/* cublaslt.c - cuBLASLt on a host without GPUs, beside toolkit.c: what the plug-in calls of it, by the header of the
- * real one. A product is put off as kernels are. FAKE_CUDA: noway (it has no way for any product).
+/* cublaslt.c - a cuBLASLt stand-in for hosts without GPUs, next to toolkit.c: the functions that the plug-in calls,
+ * declared by the real header. A product is deferred like a kernel. FAKE_CUDA=noway: no algorithm for any product.
  *
- * Descriptors hold the value of attribute i as word i; COMPUTE and SCALE behind those. */
+ * Descriptors store the value of attribute i in word i; COMPUTE and SCALE follow. */
 #include "t/host/reals.h"
 #include "t/host/toolkit.h"
 
@@ -102,7 +102,7 @@ cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p, cublasLtMatmu
     return set(p->data, 8, what, v, n);
 }
 
-/* "bias+gelu+aux" */
+/* Writes an epilogue as text: "bias+gelu+aux". */
 static const char *
 epilogue_text(uint64_t e, char *text)
 {
@@ -114,7 +114,7 @@ epilogue_text(uint64_t e, char *text)
     return *text ? text + 1 : "plain";
 }
 
-/* Of f64 it has no gelu. What adds up in an order that nobody knows is not asked for. */
+/* Finds an algorithm; f64 with gelu has none. The caller must exclude reductions in an unspecified order. */
 cublasStatus_t
 cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmulDesc_t d, cublasLtMatrixLayout_t a,
                                cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t y,
@@ -138,7 +138,7 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmulDesc_t d, cubla
     return *nfound ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-/* Where element (i, j) of matrix `batch` lies. */
+/* Returns the index of element (i, j) of matrix `batch`. */
 static int64_t
 at(const cublasLtMatrixLayoutOpaque_t *l, int64_t batch, int64_t i, int64_t j)
 {
@@ -153,7 +153,7 @@ gelu(double v, bool slope)
     return slope ? (1 + t) / 2 + v / 2 * (1 - t * t) * scale * (1 + 3 * 0.044715 * v * v) : v / 2 * (1 + t);
 }
 
-/* What comes behind the sum v at (i, j). */
+/* Applies the epilogue to the sum v at (i, j). */
 static double
 finish(const cublasLtMatmulDescOpaque_t *d, uint64_t type, int64_t i, int64_t j, double v)
 {

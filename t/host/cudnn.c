@@ -1,9 +1,10 @@
-/* cudnn.c - cuDNN on a host without GPUs, beside toolkit.c: what the plug-in calls of it (kernels/cuda/cudnn_abi.h). It
- * is as strict as the real one about what is set, of what type, and in which order. A convolution is put off as kernels
- * are. FAKE_CUDA: noengine (it has none for any). As the real one it has none of halves whose result is f32.
+/* cudnn.c - a cuDNN stand-in for hosts without GPUs, next to toolkit.c: the functions that the plug-in calls
+ * (kernels/cuda/cudnn_abi.h). It checks attributes, their types and their order as strictly as the real library. A
+ * convolution is deferred like a kernel. FAKE_CUDA=noengine: no engine for any convolution. Like the real library,
+ * it has no engine for halves with an f32 result.
  *
- * Its engines, the best first, are all that may not be, and then one that may: an engine that counts factors twice
- * shows in results when it should not have been taken. */
+ * The engine list has the best first: all engines that the plug-in must reject, then an acceptable one. A rejected
+ * engine would compute twice the right result, so a wrong choice shows. */
 #include "kernels/cuda/cudnn_abi.h"
 #include "t/host/reals.h"
 #include "t/host/toolkit.h"
@@ -17,7 +18,7 @@ CUDNN_CALLS(DECLARE)
 
 enum { ATTRIBUTES = 16, ELEMENTS = 4, SCRATCH = 4096, TOO_MUCH = INT32_MAX, NOTE = 7 };
 
-/* NOTE - 7: none */
+/* NOTE: no numerical note */
 static const struct engine {
     int note;
     int64_t scratch;
@@ -28,7 +29,7 @@ static const struct engine {
     {DNN_NUMERICAL_NOTE_FFT, SCRATCH},
     {DNN_NUMERICAL_NOTE_WINOGRAD, SCRATCH},
     {NOTE, TOO_MUCH},
-    {DNN_NUMERICAL_NOTE_TENSOR_CORE, SCRATCH}, /* f32 is TF32 to it */
+    {DNN_NUMERICAL_NOTE_TENSOR_CORE, SCRATCH}, /* uses TF32 for f32 */
     {NOTE, SCRATCH},
 };
 enum { ENGINES = sizeof engines / sizeof *engines };
@@ -54,7 +55,7 @@ struct handle {
     struct CUstream_st *stream;
 };
 
-/* ---- what is wrong ---- */
+/* ---- errors ---- */
 
 static _Thread_local char last[128];
 
@@ -137,7 +138,7 @@ cudnnBackendSetAttribute(void *descriptor, int attribute, int type, int64_t n, c
     return DNN_STATUS_SUCCESS;
 }
 
-/* NULL: it is not set so. */
+/* Returns an attribute of this name, type and count; NULL if the descriptor has none. */
 static const struct attribute *
 find(const struct descriptor *d, int name, int type, int64_t n)
 {
@@ -153,7 +154,7 @@ of(const struct descriptor *d, int name)
     return a ? a->pointer[0] : NULL;
 }
 
-/* What a descriptor cannot do without, by its type: attribute, type, number. */
+/* Attributes that a descriptor must have: type of descriptor, attribute, type, count. */
 static const struct {
     int of, name, type, n;
 } needed[] = {
@@ -248,7 +249,7 @@ scales(const struct descriptor *o, int name, bool doubles, double want)
     return a && (doubles ? a->real[0] : (double)a->narrow[0]) == want;
 }
 
-/* False: it is no operation that the real one would take. */
+/* Reads a convolution from an operation descriptor. Returns false if the real library would reject the operation. */
 static bool
 read_operation(const struct descriptor *o, struct work *w)
 {
@@ -358,7 +359,7 @@ place(const struct image *i, int64_t e)
     return at;
 }
 
-/* Every product that meets, added to what is made of it: all three are the same walk. */
+/* Adds every product of the convolution to the output image. Forward and both gradients share this loop. */
 static void
 walk(const struct work *w, double *const *all)
 {
@@ -401,7 +402,7 @@ compute(void *what)
     return cudaSuccess;
 }
 
-/* The addresses of a pack, by the names of images. */
+/* Reads the addresses of a variant pack, matched by the images' ids. Returns false if one is missing or misaligned. */
 static bool
 read_pack(const struct descriptor *pack, struct work *w)
 {

@@ -1,4 +1,4 @@
-/* cudnn_facts.cpp - compiles where kernels/cuda/cudnn_abi.h says of cuDNN what its headers say, and nowhere else. */
+/* cudnn_facts.cpp - compiles only if kernels/cuda/cudnn_abi.h agrees with cuDNN's headers. */
 #include <cudnn.h>
 
 #include "kernels/cuda/cudnn_abi.h"
@@ -9,7 +9,7 @@
 #include "kernels/cuda/cudnn.def"
 #undef FACT
 
-/* To the ABI a type is a pointer, or a number of so many bytes. */
+/* In the ABI a type is a pointer, or a number of some width. */
 template <class T> constexpr size_t width = sizeof(T);
 template <> constexpr size_t width<void> = 0;
 template <class A, class B>

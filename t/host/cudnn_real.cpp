@@ -1,5 +1,5 @@
-/* cudnn_real.cpp - the real cuDNN is asked for ways where there is no GPU: kernels/cuda/convolutions.cu as it is, but
- * for the handle, in whose place cuDNN takes the properties of a GPU as text. Prints TAP. */
+/* cudnn_real.cpp - asks the real cuDNN for engines on a host without a GPU: kernels/cuda/convolutions.cu unchanged, except
+ * that cuDNN gets a GPU's properties as text instead of a handle. Prints TAP. */
 #include "kernels/cuda/convolutions.cu"
 
 #include <cstring>
@@ -15,7 +15,7 @@ cudaGetErrorString(cudaError_t)
     return "";
 }
 
-/* An H100, as cuDNN 9 reads it. */
+/* The properties of an H100, in the format of cuDNN 9. */
 static const char h100[] =
     R"({"deviceName":"NVIDIA H100 80GB HBM3","deviceVer":900,"driverVer":13000,"cudaDeviceId":0,"pciDeviceId":0,)"
     R"("multiProcessorCount":132,"smClockRateKHz":1980000,"memClockRateKHz":2619000,"l2CacheSize":52428800,)"
@@ -29,7 +29,7 @@ enum {
     CHARS = 24,
     ENGINES_FOR = 204,
     PLAN_FOR = 407
-}; /* of cuDNN's ABI, here alone */
+}; /* numbers of cuDNN's ABI that only this file uses */
 static void *device;
 static cudnn real;
 
@@ -44,7 +44,7 @@ set_stream(void *, CUstream_st *)
 {
     return DNN_STATUS_SUCCESS;
 }
-/* A graph needs no handle, what reads it needs a device. */
+/* A graph needs no handle; the heuristics need a device. */
 static int
 set(void *d, int attribute, int type, int64_t n, const void *values)
 {
@@ -57,7 +57,7 @@ set(void *d, int attribute, int type, int64_t n, const void *values)
     return real.cudnnBackendSetAttribute(d, attribute, type, n, values);
 }
 
-/* False: this cuDNN does not know devices by text, or by another. */
+/* Returns false if this version of cuDNN accepts no device text, or another format. */
 static bool
 take_place()
 {

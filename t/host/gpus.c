@@ -1,8 +1,9 @@
-/* gpus.c - a plug-in as librille-cuda.so is one, for t/cuda/cuda.sh: eight GPUs of 100 MB that are memory of the host.
+/* gpus.c - a plug-in with the interface of librille-cuda.so, for t/cuda/cuda.sh: eight simulated GPUs with 100 MB of
+ * host memory each.
  *
- * With SHIM, the folder of the sources, it computes too: a kernel's text is compiled by c++ with t/host/shim.h, what it
- * calls a binary is a shared library, and a launch plays the threads in an order that changes from one to the next.
- * With GUARD nobody but launches, copies and fills reaches the memory: host code that touches it ends the program. */
+ * If SHIM names the source folder, the plug-in also runs kernels. c++ compiles a kernel's text with t/host/shim.h
+ * into a shared library, and each launch runs the threads in a different order. With GUARD, only launches, copies
+ * and fills may access the memory; any other host access ends the program. */
 #define _GNU_SOURCE
 #include "runtime/device/device_cuda.h"
 
@@ -35,7 +36,7 @@ open_gpu(int gpu, struct cuda_gpu *out)
     return NULL;
 }
 
-/* ---- memory: all of it is open, or none ---- */
+/* ---- memory: locked or unlocked as a whole ---- */
 
 #ifdef GUARD
 enum { CLOSED = PROT_NONE };
@@ -44,7 +45,7 @@ enum { CLOSED = PROT_READ | PROT_WRITE };
 #endif
 enum { OPEN = PROT_READ | PROT_WRITE, BLOCKS = 4096 };
 
-static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER; /* one launch, copy or fill at a time; of what follows */
+static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER; /* serialises launches, copies and fills */
 static struct block {
     void *data;
     size_t bytes;
@@ -177,7 +178,7 @@ library(const char **why)
 static const char *
 settle(int gpu)
 {
-    (void)gpu; /* a launch is done when it returns */
+    (void)gpu; /* launches are synchronous */
     return NULL;
 }
 
@@ -230,7 +231,7 @@ carry(int gpu, void *dst, size_t to, const void *src, size_t from, size_t row, s
     return NULL;
 }
 
-/* It has no graphs. */
+/* Refuses: this plug-in has no graphs. */
 static const char *
 capture(int gpu)
 {

@@ -1,4 +1,4 @@
-/* greet.c - a module of Lua in C, whose helpers are not static and have names that Rille's inside knows too. */
+/* greet.c - a Lua module in C with non-static helpers whose names also exist inside Rille. */
 #include <lauxlib.h>
 #include <lua.h>
 

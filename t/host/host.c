@@ -1,4 +1,4 @@
-/* host.c - a program that embeds Rille and has helpers of its own, by names that Rille's inside knows too. */
+/* host.c - a program that embeds Rille and defines helpers whose names also exist inside Rille. */
 #include <rille.h>
 
 #include <stdio.h>

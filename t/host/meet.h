@@ -1,9 +1,10 @@
-/* meet.h - collectives of a library, carried out on memory of the host: for kinds of devices that stand in for such as
- * have a library (t/lib/collecting.h), within one process; t/host/board.h is that of NCCL's stand-in. It has what
- * matters of NCCL's meaning: the n-th call of each seat goes with the n-th of every other, and nobody's is done before
- * all have made theirs; but who passes may go on before, if it is said that what he passes is kept (meet_keeps), or may
- * not, as NCCL's send. What would be wrong there, or wait for ever, is said: seats that ask for different things, and
- * devices whose orders cross. Any thread. */
+/* meet.h - a collective library on host memory, for device kinds that stand in for kinds with such a library
+ * (t/lib/collecting.h). Within one process; t/host/board.h is the stand-in of NCCL across processes.
+ *
+ * It follows NCCL: call n of a rank matches call n of every other rank, and completes when all ranks have made it. A
+ * point-to-point send is buffered (meet_keeps) or waits for its receive; NCCL may do either. The library reports
+ * errors that would give wrong results or a deadlock: ranks that call different collectives, and devices whose call
+ * orders conflict. Any thread. */
 #ifndef RILLE_T_HOST_MEET_H
 #define RILLE_T_HOST_MEET_H
 
@@ -18,29 +19,29 @@ enum meet_verb { MEET_REDUCE, MEET_SCATTER, MEET_GATHER, MEET_EXCHANGE, MEET_PAS
 
 struct meet_call {
     int verb, what; /* enum meet_verb; dtype and reduction, for `add` */
-    size_t width;   /* bytes of an element */
-    int64_t numel;  /* of a block; MEET_REDUCE: of a part */
+    size_t width;   /* bytes per element */
+    int64_t numel;  /* elements per block; MEET_REDUCE: in all */
     const void *in;
     void *out;
     void (*add)(int what, void *to, const void *x, int64_t n);
 };
 struct meet {
     int n, device[MEET_SEATS];
-    struct meet_call call[MEET_SEATS]; /* the one that waits */
-    int64_t begun[MEET_SEATS], done;   /* calls; done: by all */
-    bool asked[MEET_SEATS];            /* a call was made and not yet told to be done */
-    void *kept;                        /* what was passed and has not been taken; malloc's */
+    struct meet_call call[MEET_SEATS]; /* pending call, by rank */
+    int64_t begun[MEET_SEATS], done;   /* calls begun, by rank; completed by all ranks */
+    bool asked[MEET_SEATS];            /* a call was made, and its completion not reported */
+    void *kept;                        /* data sent and not yet received; on the heap */
     bool cut;
     const char *wrong;
 };
 
 static bool meet_keeps;
-static pthread_mutex_t meet_lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows, and of every meet */
+static pthread_mutex_t meet_lock = PTHREAD_MUTEX_INITIALIZER; /* protects every meet, and the variables below */
 static pthread_cond_t meet_news = PTHREAD_COND_INITIALIZER;
 static struct meet_place {
-    struct meet *in; /* NULL: it does not wait */
+    struct meet *in; /* NULL: not waiting */
     int seat;
-} meet_waits[MEET_SEATS]; /* by device: where its stream waits, or has waited until it wakes */
+} meet_waits[MEET_SEATS]; /* per device: the call that its stream waits for, or waited for until it wakes up */
 
 static inline void
 meet_open(struct meet *m, int n, const int *device)
@@ -64,7 +65,7 @@ meet_agrees(const struct meet *m)
     return true;
 }
 
-/* What all seats have together, malloc's. */
+/* Returns the reduced or gathered data of all ranks, on the heap. */
 static inline char *
 meet_result(const struct meet *m)
 {
@@ -81,7 +82,7 @@ meet_result(const struct meet *m)
     return all;
 }
 
-/* Block j of seat i goes to seat j. */
+/* Copies block j of rank i to rank j. */
 static inline void
 meet_exchange(struct meet *m, size_t block)
 {
@@ -112,7 +113,7 @@ meet_carry_out(struct meet *m)
     free(all);
 }
 
-/* Is what a seat passes kept, so that it goes on at once? */
+/* Returns true if the call is a buffered send, which completes at once. */
 static inline bool
 meet_goes_on(int seat, const struct meet_call *c)
 {
@@ -139,7 +140,7 @@ hint_conflict_begin(struct meet *m, int seat, const struct meet_call *c)
     pthread_cond_broadcast(&meet_news);
 }
 
-/* Does who waits in m wait for the device, through others that wait? */
+/* Returns true if a rank of m waits, directly or through other communicators, for the device. */
 static inline bool
 meet_waits_for(const struct meet *m, int device, int depth)
 {
@@ -152,12 +153,13 @@ meet_waits_for(const struct meet *m, int device, int depth)
     return false;
 }
 
-/* A seat's call, or, while it waits, the same again; *done: it is. NULL, or what is wrong. Under the lock. */
+/* Makes a rank's call, or, if the call is pending, polls it; *done: it is complete. Returns NULL, or an error. Call
+ * with the lock. */
 static inline const char *
 meet_look(struct meet *m, int seat, const struct meet_call *c, bool *done)
 {
     *done = false;
-    if (m->kept && meet_goes_on(seat, c)) return m->cut ? "cut" : NULL; /* one is kept at a time */
+    if (m->kept && meet_goes_on(seat, c)) return m->cut ? "cut" : NULL; /* one send is buffered at a time */
     if (!m->asked[seat] && !m->cut) hint_conflict_begin(m, seat, c);
     if (m->cut || m->wrong) return m->cut ? "cut" : m->wrong;
     *done = m->begun[seat] <= m->done || meet_goes_on(seat, c);
@@ -165,7 +167,7 @@ meet_look(struct meet *m, int seat, const struct meet_call *c, bool *done)
     return NULL;
 }
 
-/* The same for who can do something else meanwhile. */
+/* Makes or polls a call without blocking. */
 static inline const char *
 meet_try(struct meet *m, int seat, const struct meet_call *c, bool *done)
 {

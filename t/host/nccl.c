@@ -1,20 +1,22 @@
-/* nccl.c - NCCL on a host without GPUs, beside toolkit.c: what the plug-in calls of it, by the header of the real one.
- * Seats meet on a board (t/host/board.h), which processes share, so that an id that one of them makes is good in the
- * others. A part is put off as kernels are; a thread that waits for its stream then waits for the other seats. Calls
- * never block, what is begun takes a second look, and a communicator is made when all its seats are taken.
+/* nccl.c - an NCCL stand-in for hosts without GPUs, next to toolkit.c: the functions that the plug-in calls,
+ * declared by the real header. Ranks communicate through a board (t/host/board.h), which processes share, so an id
+ * made by one process is valid in the others. A call is deferred like a kernel; a thread that waits for its stream
+ * then waits for the other ranks. Calls never block, a started operation reports "in progress" at the first query,
+ * and a communicator is ready when all its ranks have joined.
  *
- * What is sent by itself waits for its receive, or, if the word buffers is said, is kept and waits for the receive of
- * the one before it: of the real one nobody knows which. Streams of several edges wait at the same time.
+ * A send outside a group waits for its receive. With the word `buffers` the send is buffered and waits for the
+ * receive of the previous send, because real NCCL may do either. Streams of several point-to-point links wait at the
+ * same time.
  *
- * FAKE_CUDA: nonccl (a communicator cannot be made), unmet (one is never made: seats do not reach each other), oldnccl.
- */
+ * FAKE_CUDA: nonccl (communicators cannot be made), unmet (a communicator never becomes ready: its ranks cannot
+ * reach each other), oldnccl (an old version). */
 #include "t/host/board.h"
 #include "t/host/toolkit.h"
 
 #include <math.h>
 #include <nccl.h>
 
-/* What this process has of each communicator; under the board's lock. */
+/* State of each communicator in this process; protected by the board's lock. */
 static struct here {
     int nseat, naborted;
     bool cut;
@@ -22,7 +24,7 @@ static struct here {
 
 struct ncclComm {
     int meet, seat, gpu;
-    bool looked; /* asked about what was begun last */
+    bool looked; /* the last operation's status was queried */
 };
 struct id {
     int32_t number;
@@ -58,7 +60,8 @@ ncclGetUniqueId(ncclUniqueId *out)
     return fits ? ncclSuccess : ncclSystemError;
 }
 
-/* Why the seat cannot be taken; NULL: it is. With the lock. A GPU has one seat, and an id makes one communicator. */
+/* Adds a rank to a communicator. Returns NULL, or the reason of the failure. A GPU has one rank; an id makes one
+ * communicator. Call with the lock. */
 static const char *
 take_seat(struct board_meet *m, int n, int rank, int gpu)
 {
@@ -92,7 +95,7 @@ ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId given, int rank, nc
     return ncclInProgress;
 }
 
-/* A communicator that some seats are not yet in is not made. */
+/* Reports a communicator as in progress until all ranks have joined. */
 ncclResult_t
 ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *r)
 {
@@ -106,8 +109,8 @@ ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *r)
     return ncclSuccess;
 }
 
-/* The kernels of a seat end when its own communicator is aborted; here when all of the process are, so that one who
- * forgets some hangs. Those of other processes wait on. */
+/* Aborts a communicator. In real NCCL a rank's kernels end when its own communicator is aborted. Here they end when
+ * all ranks of the process have aborted, so a process that forgets one hangs. Other processes keep waiting. */
 ncclResult_t
 ncclCommAbort(ncclComm_t comm)
 {
@@ -137,7 +140,7 @@ combine(ncclRedOp_t op, double a, double b)
     return op == ncclSum ? a + b : op == ncclProd ? a * b : op == ncclMax ? fmax(a, b) : fmin(a, b);
 }
 
-/* Of whole numbers, which wrap. */
+/* Combines two integers; sums and products wrap. */
 static uint64_t
 combine_whole(ncclRedOp_t op, int64_t a, int64_t b)
 {
@@ -166,7 +169,7 @@ add(int what, void *to, const void *x, int64_t n)
     }
 }
 
-/* Sums begin with the last seat, an order that nobody relies on. With the lock. */
+/* Reduces in descending rank order, which no caller may rely on. Call with the lock. */
 static void
 add_all(const struct board_meet *m, int meet, size_t skip, const struct board_call *c, char *out)
 {
@@ -232,7 +235,7 @@ seats_of(ncclComm_t comm)
     return n;
 }
 
-/* ---- a send or a receive by itself: the n-th of one seat goes with the n-th of the other ---- */
+/* ---- sends and receives outside a group: send n of one rank matches receive n of the other ---- */
 
 static cudaError_t
 pass(void *of)
@@ -249,7 +252,7 @@ pass(void *of)
     return wrong ? cudaErrorLaunchFailure : cudaSuccess;
 }
 
-/* From seat 0 to seat 1 of two. */
+/* Starts a send from rank 0 to rank 1, or the receive, in a communicator of two ranks. */
 static ncclResult_t
 ask_to_pass(const void *in, void *out, size_t numel, ncclDataType_t t, int peer, ncclComm_t comm, cudaStream_t stream)
 {
@@ -263,7 +266,7 @@ ask_to_pass(const void *in, void *out, size_t numel, ncclDataType_t t, int peer,
     return fake_put_off(pass, &p, sizeof p) ? ncclUnhandledCudaError : ncclInProgress;
 }
 
-/* ---- sends and receives of one group, to and from every seat, blocks in the order of the seats ---- */
+/* ---- sends and receives in a group: to and from every rank, blocks in rank order ---- */
 
 static _Thread_local struct group {
     int depth, nsent, nreceived;

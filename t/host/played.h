@@ -1,5 +1,5 @@
-/* played.h - kernels of GPUs on the host: a text is compiled by c++ with t/host/shim.h, what that gives is a shared
- * library, and a kernel is played thread by thread. For stand-ins of CUDA; SHIM is the folder of the sources. */
+/* played.h - runs GPU kernels on the host, for stand-ins of CUDA. c++ compiles a kernel's text with t/host/shim.h
+ * into a shared library, and a launch runs the threads one by one. SHIM names the source folder. */
 #ifndef RILLE_T_HOST_PLAYED_H
 #define RILLE_T_HOST_PLAYED_H
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* The whole of a file, malloc's. */
+/* Returns the content of a file, on the heap. */
 static void *
 played_content(const char *path, size_t *bytes)
 {
@@ -23,7 +23,7 @@ played_content(const char *path, size_t *bytes)
     return p;
 }
 
-/* *binary: malloc's. */
+/* Compiles a text. Returns NULL, or an error. *binary is on the heap. */
 static const char *
 played_compile(const char *text, const char *name, void **binary, size_t *bytes)
 {
@@ -53,8 +53,8 @@ played_load(const void *binary, size_t bytes)
     return library;
 }
 
-/* A function of the words of its argument, the numbers of blocks and of threads of each, and the seed of their order.
- */
+/* Returns the entry function of a kernel. Its arguments: the kernel's argument, number of blocks, threads per block,
+ * seed of the thread order. */
 static void *
 played_kernel(void *library, const char *name)
 {

@@ -1,4 +1,4 @@
-/* reals.h - numbers in the memory of GPUs that are the host's, for the stand-ins of libraries: types are CUDA's. */
+/* reals.h - reads and writes numbers of CUDA's types in simulated GPU memory, for the stand-ins of libraries. */
 #ifndef RILLE_T_HOST_REALS_H
 #define RILLE_T_HOST_REALS_H
 
@@ -31,7 +31,7 @@ real_put(uint64_t type, void *data, int64_t i, double v)
     if (type == CUDA_R_16BF) ((uint16_t *)data)[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* As tensor cores see a factor under TF32: 10 bits of fraction, to the nearest, ties to even. */
+/* Rounds a factor as TF32 tensor cores do: 10 fraction bits, to nearest, ties to even. */
 static inline double
 real_tf32(double v)
 {

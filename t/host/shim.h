@@ -1,9 +1,9 @@
-/* shim.h - enough of CUDA C++ to run the texts of kernels/cuda on the host: blocks one after the other, a fiber a
- * thread.
+/* shim.h - enough of CUDA C++ to run the texts of kernels/cuda on the host: blocks run one after the other, with a
+ * fiber per thread.
  *
- * Between two barriers the threads of a block run one by one, in an order that is drawn from a seed; so a missing
- * barrier shows as results that depend on the seed, and sanitizers see every access. A barrier that not all threads
- * meet ends the program. What it cannot show: races that every order of whole threads hides. */
+ * Between two barriers the threads of a block run one by one, in a random order that depends on a seed. So results
+ * depend on the seed if a barrier is missing, and sanitizers see every access. A barrier that not all threads reach
+ * ends the program. The shim cannot show races between threads that run interleaved. */
 #ifndef RILLE_T_HOST_SHIM_H
 #define RILLE_T_HOST_SHIM_H
 
@@ -22,7 +22,7 @@
 #define DEVICE       static inline
 #define METHOD
 #define FLUSHED(x) shim::flushed(x)
-#define MUST(x)    assert(x) /* what bodies keep to */
+#define MUST(x)    assert(x) /* assertions of kernel bodies */
 
 struct dim3 {
     unsigned x, y, z;
@@ -32,15 +32,14 @@ static dim3 threadIdx, blockIdx, blockDim, gridDim;
 namespace shim
 {
 enum { MOST = 1024, STACK = 128 << 10 };
-static void *scheduler[5], *fiber[MOST][5]; /* where each goes on: __builtin_setjmp's */
+static void *scheduler[5], *fiber[MOST][5]; /* saved contexts (__builtin_setjmp) */
 static char *stacks;
 static bool born[MOST], done[MOST];
 static unsigned now;
 static void (*kernel)(const void *words);
 static const void *argument;
 
-/* Numbers too small for full precision are zeros where the thread's mode says so: libm reads bits, and would see them.
- */
+/* Replaces subnormals by zero if the thread flushes subnormals. libm reads the bits, so it would see a subnormal. */
 static inline float
 flushed(float x)
 {
@@ -48,8 +47,8 @@ flushed(float x)
     return x * one;
 }
 
-/* From one to the other. swapcontext() would ask the system twice for signals each time, which took half of the time of
- * all. AddressSanitizer would forget what it knows of a stack that is left for another. */
+/* Switches from a fiber to the scheduler. swapcontext() makes two system calls for signals per switch, which took
+ * half of the total time. AddressSanitizer would lose its state of the stack that is left. */
 __attribute__((noinline, no_sanitize_address)) static void
 leave(unsigned me)
 {
@@ -66,7 +65,7 @@ enter()
     }
 }
 
-/* A thread's first steps, on a stack of its own. */
+/* Starts a fiber on its own stack. */
 static void
 start(unsigned t)
 {
@@ -74,7 +73,7 @@ start(unsigned t)
     getcontext(&at);
     at.uc_stack.ss_sp = stacks + (size_t)t * STACK;
     at.uc_stack.ss_size = STACK;
-    at.uc_link = NULL; /* it has no end */
+    at.uc_link = NULL; /* the fiber never returns */
     makecontext(&at, enter, 0);
     born[t] = true;
     setcontext(&at);
@@ -103,8 +102,8 @@ draw(uint64_t *seed)
     return *seed;
 }
 
-/* Every thread to its next barrier, or to its end: all the same. Their number is a power of two, so that any odd step
- * meets all. */
+/* Runs every thread to its next barrier or to its end; all threads must agree. Their number is a power of two, so
+ * any odd step visits all. Returns false when all have ended. */
 static bool
 round(unsigned threads, uint64_t *seed)
 {
@@ -142,7 +141,7 @@ __syncthreads()
     shim::barrier();
 }
 
-/* Is it true of any thread of the block? */
+/* Returns true if `is` is true for any thread of the block. */
 static inline int
 __syncthreads_or(int is)
 {
@@ -156,7 +155,8 @@ __syncthreads_or(int is)
     return all;
 }
 
-/* The entry of a kernel: run_<name>, which returns how many bytes its argument has. No words: that is all it does. */
+/* Defines the entry of a kernel: run_<name>, which returns the bytes of the kernel's argument. Without words, it
+ * does nothing else. */
 #define SHIM_KERNEL(name)                                                                                              \
     static void call_##name(const void *words) { name##_::name(*(const name##_::argument *)words); }                   \
     extern "C" __attribute__((visibility("default"))) long run_##name(const void *words, long blocks, int threads,     \

@@ -1,15 +1,16 @@
-/* toolkit.c - a CUDA toolkit on a host without GPUs: what the plug-in (kernels/cuda) calls of the runtime and of NVRTC,
- * by the headers of the real one; of cuBLASLt in cublaslt.c. GPUs are memory of the host; kernels are played
- * (t/host/played.h). What is launched is done as late as it may be: when a thread waits for it, or for what has to come
- * behind it.
+/* toolkit.c - a CUDA toolkit for hosts without GPUs: the functions of the runtime and of NVRTC that the plug-in
+ * (kernels/cuda) calls, declared by the real headers. cublaslt.c adds cuBLASLt. GPUs are host memory; kernels run on
+ * the host (t/host/played.h). Work is done as late as possible: when a thread waits for it, or for later work.
  *
- * FAKE_CUDA says what is wrong, in words: driver=0 (there is none), driver=old, gpus=N (2), memory=BYTES of a GPU,
- * held=N (another process has that GPU alone), shared (others have half of its memory), crowded (they take it once it
- * was opened), apart (host and GPU cannot use memory at the same time), nopin (no memory of the host can be pinned),
- * nograph (nothing can be captured), lost=N (from call N on that copies, fills or launches every call says that the GPU
- * is lost), each (every process has GPUs of its own, as on a host of its own). CUDA_VISIBLE_DEVICES is read as drivers
- * read it: numbers or beginnings of GPU-1000, GPU-1001, ...; what follows the first that is none is not seen, and of a
- * list that names a GPU twice nothing is. FAKE_CUDA_LOG is a file to which calls are added as lines. */
+ * FAKE_CUDA sets faults, in words: driver=0 (no driver), driver=old, gpus=N (2), memory=BYTES per GPU, held=N
+ * (another process uses that GPU exclusively), shared (other processes use half of the memory), crowded (they take
+ * that half after the GPU was opened), apart (host and GPU cannot access memory at the same time), nopin (host
+ * memory cannot be pinned), nograph (no stream capture), lost=N (from copy, fill or launch N on, every call reports
+ * a lost GPU), each (every process has its own GPUs, as on its own host).
+ *
+ * CUDA_VISIBLE_DEVICES is read as the driver reads it: numbers, or prefixes of GPU-1000, GPU-1001, .... The list
+ * ends at the first invalid entry, and a list that names a GPU twice is empty. FAKE_CUDA_LOG names a file to which
+ * calls are appended as lines. */
 #define _GNU_SOURCE
 #include <cuda_runtime_api.h>
 #include <nvrtc.h>
@@ -28,7 +29,7 @@ enum { GPUS = 64, BLOCKS = 4096 };
 
 static cudaError_t forbidden(const char *what);
 
-static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
+static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below */
 static struct block {
     void *data;
     size_t bytes;
@@ -39,7 +40,7 @@ static long ncall;
 static _Thread_local int current;
 static _Thread_local cudaError_t last;
 
-/* The number that FAKE_CUDA has after the word; `otherwise` where it has not. */
+/* Returns the number after the word in FAKE_CUDA; `otherwise` if the word is missing. */
 static long
 said(const char *word, long otherwise)
 {
@@ -64,9 +65,9 @@ fake_log(const char *format, ...)
     va_end(args);
 }
 
-/* ---- what there is ---- */
+/* ---- devices ---- */
 
-/* The GPU that a word of CUDA_VISIBLE_DEVICES names; -1: none. */
+/* Returns the GPU that an entry of CUDA_VISIBLE_DEVICES names; -1: none. */
 static int
 named(const char *word, int n)
 {
@@ -81,7 +82,7 @@ named(const char *word, int n)
     return -1;
 }
 
-/* Fills gpu with those that are seen, in their order; their number. */
+/* Lists the visible GPUs in order; returns their number. */
 static int
 seen(int *gpu)
 {
@@ -106,7 +107,8 @@ note(cudaError_t e)
     return e;
 }
 
-/* Is the GPU lost? Then every call says so. A thread that has chosen none is on the first, which may be held. */
+/* Returns the error that every call reports for a lost or held GPU. A thread that has not chosen a GPU uses the
+ * first, which may be held. */
 static cudaError_t
 state(void)
 {
@@ -165,7 +167,7 @@ cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr what, int device)
     return e;
 }
 
-/* A primary context is made here, which a GPU that is held refuses. */
+/* Selects a GPU, which creates its primary context; a held GPU refuses. */
 cudaError_t
 cudaSetDevice(int device)
 {
@@ -197,7 +199,7 @@ cudaGetLastError(void)
 
 /* ---- memory ---- */
 
-/* What is taken counts here at once; of the real one pages count when they are touched. */
+/* Reports free memory. Allocated bytes count at once; in the real library pages count when they are touched. */
 cudaError_t
 cudaMemGetInfo(size_t *left, size_t *all)
 {
@@ -212,7 +214,7 @@ cudaMemGetInfo(size_t *left, size_t *all)
     return e;
 }
 
-/* More than the GPU has, as the real one: such memory is brought in and out. */
+/* Allocates managed memory: up to ten times the GPU's memory, because the real one can be oversubscribed, too. */
 cudaError_t
 cudaMallocManaged(void **out, size_t bytes, unsigned flags)
 {
@@ -232,7 +234,7 @@ cudaMallocManaged(void **out, size_t bytes, unsigned flags)
     return fits ? cudaSuccess : note(cudaErrorMemoryAllocation);
 }
 
-/* Where pages lie changes nothing here. */
+/* Advice and prefetches have no effect here. */
 #if CUDART_VERSION >= 13000
 #define LOCATION struct cudaMemLocation
 #define FLAGS    , __attribute__((unused)) unsigned flags
@@ -291,43 +293,44 @@ cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *na
     return *kernel ? cudaSuccess : note(cudaErrorInvalidDeviceFunction);
 }
 
-/* What a thread has launched on its stream is done when somebody waits for that, not before, and in this order. */
+/* Work that a thread launched on its stream runs in order, and only when a thread waits for it. */
 enum { ARGUMENT = 4096, PENDING = 4096, STREAMS = 256, KERNELS = 4096 };
 struct stream;
 struct CUevent_st {
-    struct stream *of; /* NULL: it was never recorded */
+    struct stream *of; /* NULL: never recorded */
     long upto;
 };
 struct launch {
-    struct CUevent_st after;                                                 /* `of` set: it only waits for that */
+    struct CUevent_st after;                                                 /* `of` set: only waits for that event */
     long (*run)(const void *words, long blocks, int threads, uint64_t seed); /* NULL: host code */
     cudaError_t (*host)(void *of);
-    void *of; /* malloc's */
+    void *of; /* on the heap */
     size_t of_bytes;
     long blocks, threads;
     char argument[ARGUMENT];
-    struct launch *next; /* in a graph */
+    struct launch *next; /* next node of a graph */
 };
 static struct stream {
     struct launch *pending[PENDING];
     long put, done; /* launch n is pending[n % PENDING] */
-    bool busy;      /* some thread does the oldest */
+    bool busy;      /* a thread runs the oldest launch */
 } stream_of[STREAMS];
-static int nstream; /* as many threads have launched */
+static int nstream; /* number of threads that have launched */
 static _Thread_local struct stream *own;
-static pthread_mutex_t streams = PTHREAD_MUTEX_INITIALIZER; /* of all of them, and of events */
+static pthread_mutex_t streams = PTHREAD_MUTEX_INITIALIZER; /* protects all streams and events */
 static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
 
-/* ---- what a thread captures: launches alone, of what it launched before ---- */
+/* ---- stream capture: a graph of launches only, of kernels launched before ---- */
 
 struct CUgraph_st {
     int n, nref;
-    bool spoilt; /* something else was asked for meanwhile */
+    bool spoilt; /* a forbidden call occurred during the capture */
     struct launch *first, **last;
 };
 static _Thread_local struct CUgraph_st *capturing;
 
-/* Says so, and spoils the capture, where a thread that captures asks for what no graph holds. */
+/* Logs a call that is not allowed during a capture, and invalidates the capture. Succeeds if the thread does not
+ * capture. */
 static cudaError_t
 forbidden(const char *what)
 {
@@ -346,7 +349,8 @@ add_node(struct CUgraph_st *g)
     return l;
 }
 
-/* A kernel's code comes to the GPU with its first launch, which takes memory. */
+/* Records the first launch of a kernel. The first launch loads code and allocates memory, so a capture must not
+ * contain it. */
 static cudaError_t
 see_kernel(const void *kernel)
 {
@@ -408,7 +412,8 @@ carry_out(const struct launch *l)
     return !e && l->host ? l->host(l->of) : e;
 }
 
-/* Does what is launched on a stream, up to there; a launch that only waits has another stream done up to its event. */
+/* Runs the work of a stream up to number `upto`. A launch that waits for an event first runs the event's stream up
+ * to the event. */
 static cudaError_t
 do_all(struct stream *s, long upto)
 {
@@ -534,7 +539,7 @@ cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream)
     return e;
 }
 
-/* ---- copies that are launched, between memory that is pinned or managed ---- */
+/* ---- asynchronous copies, between pinned or managed memory ---- */
 
 static struct block pinned[BLOCKS];
 
@@ -601,7 +606,7 @@ copy_later(struct rows what)
     return fake_put_off(copy_rows, &what, sizeof what);
 }
 
-/* In what these bytes lie, all of them in one block; what is pageable would be read some time later. */
+/* Returns the kind of memory that contains these bytes. Pageable memory would be read later than the call. */
 static const char *
 memory_at(const void *p, size_t bytes)
 {
@@ -624,7 +629,7 @@ cudaMemcpy2DAsync(void *dst, size_t to, const void *src, size_t from, size_t row
     return copy_later((struct rows){dst, src, to, from, row, nrow});
 }
 
-/* What is pageable too, for who waits for it. */
+/* Copies asynchronously. Pageable memory is accepted, because the caller then waits. */
 cudaError_t
 cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream)
 {

@@ -1,4 +1,4 @@
-/* toolkit.h - what the stand-ins of CUDA's libraries share: toolkit.c has it. */
+/* toolkit.h - functions that the stand-ins of CUDA libraries share; toolkit.c defines them. */
 #ifndef RILLE_T_HOST_TOOLKIT_H
 #define RILLE_T_HOST_TOOLKIT_H
 
@@ -9,17 +9,18 @@
 #include <string.h>
 #include <unistd.h>
 
-bool fake_is_said(const char *word); /* by FAKE_CUDA */
+bool fake_is_said(const char *word); /* true if FAKE_CUDA contains the word */
 void fake_log(const char *format, ...);
-int fake_current(void); /* the thread's GPU */
-/* What tells GPU number `gpu` of the host apart from all others. */
+int fake_current(void); /* index of the thread's GPU */
+/* Writes the UUID of GPU `gpu` of this host. */
 static inline void
 fake_uuid(int gpu, cudaUUID_t *out)
 {
     const int32_t word[] = {0x464b45, gpu, fake_is_said("each") ? (int32_t)getpid() : 0, 0};
     memcpy(out, word, sizeof *out);
 }
-/* Puts host code on the stream of this thread, with a copy of these bytes: it runs when the thread waits for that. */
+/* Puts host code, with a copy of these bytes, on the thread's stream. The code runs when a thread waits for the
+ * stream. */
 cudaError_t fake_put_off(cudaError_t (*run)(void *of), const void *of, size_t bytes);
 
 #endif

@@ -1,11 +1,11 @@
-/* acts.h - what holds of the acts of a run, played or as it happened; those of a task come in order. */
+/* acts.h - checks the acts of a run, simulated or recorded. The acts of each task are listed in order. */
 #ifndef RILLE_T_ACTS_H
 #define RILLE_T_ACTS_H
 
 #include "actors/plan/sim/plan_sim.h"
 #include "t/lib/tap.h"
 
-/* All acts of a plan, once each. */
+/* Returns true if the list has each act of the plan once. */
 static bool
 comes_once(const struct plan *p, const struct act_time *act, int64_t n)
 {
@@ -18,7 +18,7 @@ comes_once(const struct plan *p, const struct act_time *act, int64_t n)
     return good && n == want;
 }
 
-/* Tokens by the order of ends alone: when an act begins, each of its ports had what it needs. */
+/* Returns true if each act begins after the acts that produce its inputs have ended. Counts tokens by times alone. */
 static bool
 has_inputs(const struct plan *p, const struct act_time *act, int64_t n)
 {

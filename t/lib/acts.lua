@@ -1,5 +1,5 @@
--- acts.lua - returns a function: the acts of a step's last run, by its trace: name, phase, device, and from and to in
--- microseconds.
+-- acts.lua - returns a function that lists the acts of a step's last run, read from its trace. Each act has name, phase,
+-- device, and from and to in microseconds.
 local EVENT <const> = '"name":"([^"]+)","cat":"(%w+)","ph":"X","ts":([%d.]+),"dur":([%d.]+),"pid":%d+,"tid":(%d+)'
 return function(step)
   local path, acts = os.tmpname(), {}

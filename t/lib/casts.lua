@@ -1,11 +1,11 @@
--- casts.lua - on GPUs that compile kernels, casts of variables are made in groups ahead of all who read them
--- (actors/plan/rewrite/hoist.c): with the bits of a step that nobody planned, and none of what an update has written. For t/cuda/cuda.sh.
+-- casts.lua - checks that casts of variables run in groups before their readers, on GPUs that compile kernels
+-- (actors/plan/rewrite/hoist.c). Results equal those of an unplanned step, and updated values are cast after the update. For t/cuda/cuda.sh.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 
--- Of a plan: how many casts each of the tasks has that do nothing else; one: also the cast of a gradient.
+-- Returns the number of casts in each task that only casts, as text, and the plan. A task of one cast may cast a gradient.
 local function casts(step, device)
   local list, text = {}, tostring(step:plan{physical = true})
   for name in text:gmatch("\n *%d+ +(cast[ x%d]*)  +cuda:" .. (device or 0) .. " ") do
@@ -14,12 +14,13 @@ local function casts(step, device)
   return table.concat(list, " "), text
 end
 
--- ---- a network, and what may become of its step ----
+-- ---- casts that move ----
 
--- Values are whole and small, so that sums have the same bits in any order, and halves hold them.
+-- Draws small integers: their sums have the same bits in any order, and halves represent them exactly.
 local function whole(shape, how) return rille.randint(-1, 2, shape, how):to("f32") end
 
--- Losses of three steps of so many layers, each on a placement; the step, with these options; NULL: without a plan.
+-- Trains one layer per placement for two steps. options: those of rille.graph; nil: without a plan. Returns losses and
+-- parameters as text, and the step.
 local function train(places, options)
   rille.manual_seed(3)
   local layers, parameters = {}, {}
@@ -39,7 +40,7 @@ local function train(places, options)
   end
   local function run(x)
     local y = rille.autocast("bf16", forward, x)
-    local loss = y:to("f32"):sum() * (options and options.micro_batches or 1) -- a step gives the mean of its pieces
+    local loss = y:to("f32"):sum() * (options and options.micro_batches or 1) -- a compiled step returns the mean over micro-batches
     loss:backward(); opt:step(); opt:zero_grad()
     return loss
   end
@@ -61,13 +62,13 @@ local function places(n, ...)
 end
 
 local cases = {
-  {"twelve casts are one task", {6, {0}}, {}, "12"},
-  {"of 26 a group has 24", {13, {0}}, {}, "24 2"},
-  {"on two devices each casts what it has", {5, {0, 1}}, {}, "10"},
-  {"updates on slices change nothing", {5, {0, 1}}, {zero = 2}, "10"},
-  {"stages cast their own", {6, {0}, {1}}, {}, "6"},
-  {"variables are cast once for all pieces", {5, {0}}, {micro_batches = 2}, "10 1"},
-  {"and so they are in a pipeline", {6, {0}, {1}}, {micro_batches = 2}, "6"},
+  {"twelve casts form one task", {6, {0}}, {}, "12"},
+  {"26 casts form groups of 24 and 2", {13, {0}}, {}, "24 2"},
+  {"each of two devices casts its own copies", {5, {0, 1}}, {}, "10"},
+  {"sliced updates (ZeRO 2) leave the group of casts as it is", {5, {0, 1}}, {zero = 2}, "10"},
+  {"each stage casts its own variables", {6, {0}, {1}}, {}, "6"},
+  {"variables are cast once for all micro-batches", {5, {0}}, {micro_batches = 2}, "10 1"},
+  {"in a pipeline, variables are cast once for all micro-batches", {6, {0}, {1}}, {micro_batches = 2}, "6"},
 }
 for _, case in ipairs(cases) do
   local name, where, options, want = table.unpack(case)
@@ -75,14 +76,14 @@ for _, case in ipairs(cases) do
     local plain = train(places(table.unpack(where)))
     local planned, step = train(places(table.unpack(where)), options)
     local list, plan = casts(step)
-    tap.is(planned, plain, name .. ": the losses and variables are the same to the bit")
-    tap.ok(list == want, name .. ": so many casts has each task", plan)
+    tap.is(planned, plain, name .. ": losses and variables equal those of the unplanned step, bit by bit")
+    tap.ok(list == want, name .. ": each task has the expected number of casts", plan)
   end)
 end
 
--- ---- what may not move ----
+-- ---- casts that must not move ----
 
-tap.group("what an update has written", function()
+tap.group("casts of updated variables", function()
   local at = {placement = rille.placement("cuda", {0}), sbp = "B"}
   local function run(planned)
     rille.manual_seed(4)
@@ -104,11 +105,11 @@ tap.group("what an update has written", function()
   end
   local planned, step = run(true)
   local list, plan = casts(step)
-  tap.is(planned, (run(false)), "what is cast after an update is what that has written")
-  tap.ok(list == "3 1 1", "three casts go before the updates, two stay behind theirs", plan)
+  tap.is(planned, (run(false)), "a cast after an update reads the updated value")
+  tap.ok(list == "3 1 1", "three casts run before the updates, and two after their updates", plan)
 end)
 
-tap.group("bytes", function()
+tap.group("the size limit of a group", function()
   local at, v = {placement = rille.placement("cuda", {0}), sbp = "B", dtype = "bf16"}, {}
   for i = 1, 3 do v[i] = rille.ones({3 << 20}, at) end
   local step = rille.graph(function()
@@ -116,8 +117,8 @@ tap.group("bytes", function()
     for _, x in ipairs(v) do sum = sum + x:to("f32"):sum() end
     return sum
   end)
-  tap.is(step():item(), 3.0 * 3 * (1 << 20), "large casts have the values of small ones")
+  tap.is(step():item(), 3.0 * 3 * (1 << 20), "casts of large variables have the right values")
   local list, plan = casts(step)
-  tap.ok(list == "2 1", "two casts are within a group's bytes, three are not", plan)
+  tap.ok(list == "2 1", "two casts fit a group's size limit, and three do not", plan)
 end)
 tap.done()

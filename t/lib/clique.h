@@ -1,13 +1,15 @@
-/* clique.h - how few bytes a device's registers can take where each act has a place of its own: uses of which every two
- * may be live at once have no byte in common, whatever else happens, so no arena is smaller than all of them.
+/* clique.h - a lower bound of a device's arena when each act has a fixed offset: the heaviest set of register uses
+ * that may overlap in time pairwise.
  *
- * That is more than what can be in use at one moment (live.h): of three uses each two may meet, and never all three.
- * Two may meet if neither has ended, with all who read it, before the other is written; events and what comes before
- * them are live.h's. "Has ended before" is an order of uses, so that the heaviest such set is found exactly, and as a
- * moment is: a byte goes through uses one after the other, which takes as many bytes as the set has (Dilworth 1950,
- * with weights), and how many they can share is a flow from each use to those that come next. What more an arena takes
- * is that the bytes of a use lie side by side.
- */
+ * Two uses that may be live at the same time must not share a byte. So no arena is smaller than a set of uses in
+ * which every two may be live at once. This bound is at least that of live.h: three uses may overlap pairwise, and
+ * never all at once. Two uses may overlap if neither has ended, with all its readers, before the other is written.
+ * Events and their order are those of live.h.
+ *
+ * "Ended before" is a partial order, so the heaviest set is an antichain. It is found exactly by a flow, as in
+ * live.h: bytes pass from a use to later uses, and the fewest bytes that serve all uses equal the weight of the
+ * heaviest antichain (Dilworth 1950, weighted). A real arena may need more, because the bytes of a use must be
+ * contiguous. */
 #ifndef RILLE_T_CLIQUE_H
 #define RILLE_T_CLIQUE_H
 
@@ -21,10 +23,10 @@ struct clique_use {
 };
 struct clique {
     struct live live;
-    int32_t words, nuse, nbit; /* of 64 events; of 64 uses */
-    uint64_t *before;          /* by event: those that come before it, and itself */
+    int32_t words, nuse, nbit; /* words: number of 64-bit words per event set; nbit: per use set */
+    uint64_t *before;          /* by event: its predecessors and itself */
     struct clique_use *use;
-    uint64_t *then; /* by use: those that are written when it has ended */
+    uint64_t *then; /* by use: the uses written after its end */
 };
 
 static bool
@@ -33,7 +35,8 @@ clique_bit(const uint64_t *bits, int32_t i)
     return bits[i >> 6] >> (i & 63) & 1;
 }
 
-/* Arcs of live.h lead from an event to those before it: a list of events each behind those, then what adds up. */
+/* Computes the predecessors of each event. Arcs lead from an event to its predecessors, so a depth-first search
+ * visits predecessors first, and an event unites their sets. */
 static void
 clique_order(struct clique *c)
 {
@@ -66,7 +69,7 @@ clique_order(struct clique *c)
         }
 }
 
-/* Has the use ended, with all who read it, before that one is written? */
+/* Returns true if use u has ended, with all its readers, before use `than` is written. */
 static bool
 clique_ended(const struct clique *c, const struct clique_use *u, const struct clique_use *than)
 {
@@ -104,7 +107,7 @@ clique_uses(struct clique *c, int32_t device)
                 c->then[(int64_t)u * c->nbit + (v >> 6)] |= UINT64_C(1) << (v & 63);
 }
 
-/* Of those behind u, which one has the most behind it; -1: nobody is left. Nobody else that is left comes before it. */
+/* Returns the remaining use that has the most successors, so no other remaining use precedes it; -1 if none remains. */
 static int32_t
 clique_next(const struct clique *c, const uint64_t *left, const int32_t *nthen)
 {
@@ -117,7 +120,7 @@ clique_next(const struct clique *c, const uint64_t *left, const int32_t *nthen)
     return next;
 }
 
-/* Bytes of u may go to whoever comes next: to those behind it, but for those who are behind one of these. */
+/* Adds flow arcs from u to its immediate successors: the uses after u that follow no other use after u. */
 static void
 clique_share(const struct clique *c, struct live *flow, int32_t u, const int32_t *nthen, uint64_t *left)
 {
@@ -129,7 +132,8 @@ clique_share(const struct clique *c, struct live *flow, int32_t u, const int32_t
     }
 }
 
-/* A use has two nodes: what it gives (2 u) and what it takes, which may go on. */
+/* Returns the weight of the heaviest antichain. A use has two nodes: bytes that it passes on (2 u) and bytes that it
+ * receives (2 u + 1), which may be passed on. */
 static int64_t
 clique_heaviest(struct clique *c)
 {
@@ -151,8 +155,8 @@ clique_heaviest(struct clique *c)
     return most;
 }
 
-/* The least bytes that a device's registers take in any plan that has these credits and places for acts; -1: the
- * program has no stages. */
+/* Returns the fewest bytes of a device's registers in any plan that has these credits and fixed offsets per act; -1
+ * if the program has no stages. */
 static int64_t
 clique_most(const struct plan *p, int32_t device)
 {

@@ -1,5 +1,5 @@
-/* collecting.h - late devices that have a library of collectives, for tests: what it does is in t/host/meet.h. Sums are
- * made in the order of the seats, so that bits are those of moves that read each other's parts. */
+/* collecting.h - asynchronous test devices with a collective library (t/host/meet.h). Sums are computed in the order
+ * of ranks in the communicator, so their bits equal those of moves that read other devices' shards directly. */
 #ifndef RILLE_T_COLLECTING_H
 #define RILLE_T_COLLECTING_H
 
@@ -17,9 +17,9 @@ static struct seats {
     int32_t device[MEET_SEATS];
 } collecting[COMMUNICATORS];
 static int ncollecting;
-static bool collecting_driven; /* streams are the simulator's: they do not block */
-static long ncollected[4];     /* by verb: parts that were asked for */
-static long npassed;           /* and those of edges */
+static bool collecting_driven; /* streams belong to the simulator and must not block */
+static long ncollected[4];     /* by verb: number of calls, one per rank */
+static long npassed;           /* and of point-to-point calls */
 
 static struct communicator *
 collecting_communicator(bool edge, int32_t n, const int32_t *device)
@@ -36,7 +36,7 @@ collecting_communicator(bool edge, int32_t n, const int32_t *device)
     return &s->face;
 }
 
-/* what: dtype and reduction. */
+/* Adds x to `to`; what: dtype * NREDUCE + reduction. */
 static void
 collecting_add(int what, void *to, const void *x, int64_t n)
 {

@@ -1,5 +1,6 @@
-/* cuda-epilogue.h - chains that a call along lines leads, for kernels.c: as one kernel, and as two, of which the second
- * reads what the first has written. The call is a trial's, in whose arena all of it lies. */
+/* cuda-epilogue.h - chains with an epilogue lead (a row operator or product) for kernels.c. Each chain is generated
+ * as one kernel, and as two kernels, where the second reads the result of the first. The call belongs to a trial;
+ * all memory is in the trial's arena. */
 #ifndef RILLE_T_CUDA_LED_H
 #define RILLE_T_CUDA_LED_H
 
@@ -9,8 +10,8 @@
 
 enum { LED_STEPS = 5, LED_MORE = 4, LED_IN = OP_OPERAND + LED_MORE, LED_OUT = LED_STEPS + OP_OUT };
 
-/* Steps, of which the one without a name leads. Arguments: 0, 1, ... an earlier step; a, an operand of the result's
- * size, b, of its last dimension, c, one number a line, n, a number. */
+/* Steps of the chains; the step without a name is the lead. Arguments: a digit is an earlier step; a: an operand of
+ * the result's size; b: of its last dimension; c: one number per line; n: a number. */
 static const struct led_chain {
     const char *text;
     struct led_step {
@@ -33,16 +34,16 @@ struct epilogue {
     int lead, nin, nout;
     struct fuse_step step[LED_STEPS];
     struct sample sample[LED_STEPS];
-    struct tensor more[LED_MORE], first; /* a, b, c, n; what leads gives */
+    struct tensor more[LED_MORE], first; /* operands a, b, c, n; result of the lead */
     struct tensor got[LED_OUT], want[LED_OUT];
     struct cuda_source alone, then;
-    int nthen, from[LED_IN];  /* operands of `then`, of the chain; the first is what leads, -1 */
-    int nlast, last[LED_OUT]; /* results that it writes */
+    int nthen, from[LED_IN];  /* operands of `then`: numbers of chain operands; the first is the lead's result, -1 */
+    int nlast, last[LED_OUT]; /* results written by `then` */
 };
 
-/* ---- making one ---- */
+/* ---- building ---- */
 
-/* a is of the result's dtype or of another, and lies as it may; n is a number. */
+/* Makes operands a, b, c and n. a has the result's dtype or bf16, in memory layout m; n is a number. */
 static inline void
 led_operands(struct epilogue *l, const struct call *c, enum memory m, uint64_t *random)
 {
@@ -64,7 +65,7 @@ led_operands(struct epilogue *l, const struct call *c, enum memory m, uint64_t *
     }
 }
 
-/* "f32{4,6} ", "#0.5 " */
+/* Appends an operand's text: "f32{4,6} ", "#0.5 ". */
 static inline void
 led_print(char *text, size_t room, const struct type *t)
 {
@@ -105,7 +106,7 @@ led_step(struct epilogue *l, struct arena *a, int at, int nlead)
     return true;
 }
 
-/* Results of the chain, in the order of steps. */
+/* Allocates the results of the chain, in the order of steps. */
 static inline void
 led_results(struct epilogue *l)
 {
@@ -131,7 +132,7 @@ led_views(const struct epilogue *l, const struct trial *t, struct view *in, stru
     return l->nout;
 }
 
-/* Operand i of the chain as one of `then`. */
+/* Returns the index of chain operand i among the operands of `then`, and adds the operand if necessary. */
 static inline int
 led_from(struct epilogue *l, int i)
 {
@@ -142,7 +143,7 @@ led_from(struct epilogue *l, int i)
     return k;
 }
 
-/* The call alone, and the other steps, whose operand 0 is its result. */
+/* Generates two kernels: the call alone, and the other steps, whose operand 0 is the call's result. */
 static inline bool
 led_apart(struct epilogue *l, struct trial *t)
 {
@@ -174,7 +175,7 @@ led_apart(struct epilogue *l, struct trial *t)
     return !cuda_source_chain(&t->arena, -1, n, step, l->nthen, then, l->nlast, last, &l->then);
 }
 
-/* False: the chain has no types. *one: it is one kernel. */
+/* Builds a chain on a trial's call. Returns false if the chain has no types. *one: the chain is one kernel. */
 static inline bool
 led_open(struct epilogue *l, const struct led_chain *chain, struct trial *t, enum memory m, uint64_t seed, bool *one,
          struct cuda_source *source)

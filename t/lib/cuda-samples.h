@@ -1,4 +1,5 @@
-/* cuda-samples.h - samples that go where small ones do not, and others made of them, for kernels.c. */
+/* cuda-samples.h - samples for kernels.c of sizes that small samples do not reach, and functions that derive samples
+ * from others. */
 #ifndef RILLE_T_CUDA_SAMPLES_H
 #define RILLE_T_CUDA_SAMPLES_H
 
@@ -8,7 +9,7 @@ struct cuda_sample {
     const char *op, *text;
 };
 
-/* More than a group of threads, or a block, has room for; what fills none of them. */
+/* Samples that exceed a group of threads or a block, and samples that leave it partly empty. */
 static const struct cuda_sample long_samples[] = {
     {"add", "f32{0,5} f32{5}"},
     {"add", "f32{3,1024} f32{1024}"},
@@ -84,8 +85,8 @@ static const struct cuda_sample long_samples[] = {
     {"conv2d", "f32{2,4,9,8} f32{66,2,3,3} - padding=1 stride=2,1 groups=2"},
 };
 
-/* What warps multiply: more rows than a block has, sizes that fill no fragment, masks, what is not whole, sums in
- * parts, windows that leave their image. */
+/* Samples for tensor cores: more rows than a block holds, sizes that fill no fragment, masks, uneven sizes, sums in
+ * several parts, and windows that leave the image. */
 static const struct cuda_sample warp_samples[] = {
     {"attention", "bf16{1,140,64} bf16{1,140,64} bf16{1,140,64} - is_causal=true scale=0.125"},
     {"attention", "f16{2,1,40,24} f16{1,2,140,24} f16{1,2,140,40} f32{40,140} scale=0.2"},
@@ -114,7 +115,7 @@ static const struct cuda_sample warp_samples[] = {
     {"conv2d_grad_w", "f32{9,4,13,12} f32{9,66,13,12} padding=1 size=3,3"},
 };
 
-/* A sample of other dtypes: "f32" becomes `dtype`. False: the call does not take it. */
+/* Replaces "f32" by `dtype` in a sample. Returns false if the call does not accept that dtype. */
 static inline bool
 retype(const struct op *op, const char *text, const char *dtype, char *to, size_t capacity)
 {
@@ -135,8 +136,8 @@ retype(const struct op *op, const char *text, const char *dtype, char *to, size_
     return has_type;
 }
 
-/* The sample with all sizes, and what bounds its values, 4: where dimensions are as long as others, sizes tell nothing.
- */
+/* Replaces all sizes and index bounds of a sample by 4. With equal sizes a kernel cannot tell dimensions apart by
+ * size. */
 static inline void
 square(const char *text, char *to, size_t capacity)
 {

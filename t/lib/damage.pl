@@ -1,5 +1,5 @@
-# damage.pl PID VALUE - changes a bit of each run of 64 floats of that value that lies in the shared memory which the
-# process has open (its first 64 MiB); prints how many there were.
+# damage.pl PID VALUE - flips a bit in each run of 64 floats equal to VALUE in the first 64 MiB of the shared memory that
+# the process has open. Prints "damaged" or "not found".
 use strict;
 use warnings;
 my ($pid, $value) = @ARGV;

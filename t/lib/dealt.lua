@@ -1,5 +1,5 @@
--- dealt.lua - returns a function: the devices of v stages on each of p devices, in the order of data; round them, or there
--- and back.
+-- dealt.lua - returns a function that lists the device of each pipeline stage in order: p devices with v stages each. The
+-- devices repeat in a round, or, with `back`, in alternating directions (a V).
 return function(p, v, back)
   local devices = {}
   for c = 0, v - 1 do

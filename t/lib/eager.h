@@ -1,9 +1,8 @@
-/* eager.h - operators computed as they are called, by their references alone: what gradients are tested with.
+/* eager.h - eager execution with references alone, for tests of gradients.
  *
- * A value's elements lie in f64 or i64, whatever its dtype says, so that
- * differences are those of real numbers. Nodes are kept in order: a tape, which
- * eager_grad() walks back, adding the nodes of the gradient behind it, so that a
- * gradient can be differentiated again. Everything is in one arena. */
+ * Elements are stored as f64 or i64, whatever the value's dtype, so that finite differences are accurate. Nodes form
+ * a tape in call order. eager_grad() walks the tape backwards and appends the nodes of the gradient, so a gradient
+ * can be differentiated again. All memory is in one arena. */
 #ifndef RILLE_T_EAGER_H
 #define RILLE_T_EAGER_H
 
@@ -18,19 +17,19 @@
 enum { EAGER_NODES = 4000 };
 
 struct evalue {
-    struct val val; /* first: a struct val * is its struct evalue * */
+    struct val val; /* first, so that a struct val * is also a struct evalue * */
     void *data;     /* doubles or int64s, dense */
     struct val *slope;
 };
 
 struct eager {
-    struct build build; /* first */
+    struct build build; /* first, so that a struct build * is also a struct eager * */
     struct arena arena;
     int nnode;
     struct node *node[EAGER_NODES];
-    const struct op *watched;           /* whose gradients' reading is told: */
-    char read[OP_OPERAND + OP_OUT + 1]; /* the values they read, as in .saves */
-    char unsaved[128];                  /* the first value that any gradient read and its record does not save */
+    const struct op *watched;           /* operator whose gradient's reads are recorded */
+    char read[OP_OPERAND + OP_OUT + 1]; /* values read by that gradient, written as in .saves */
+    char unsaved[128]; /* message about the first value that a gradient reads and its record does not save */
 };
 
 static inline struct evalue *
@@ -162,7 +161,8 @@ eager_close(struct eager **e)
     *e = NULL;
 }
 
-/* Of n's operands and results, nodes from `first` on may read only what the record saves: the rest may be gone. */
+/* Checks that the gradient nodes from `first` on read only those operands and results of n that the record saves.
+ * Others may have been freed. */
 static inline void
 eager_look_for_unsaved(struct eager *e, const struct node *n, int first)
 {
@@ -181,7 +181,8 @@ eager_look_for_unsaved(struct eager *e, const struct node *n, int first)
         }
 }
 
-/* The slopes of y (given) along the tape: those of x[i] in out[i], NULL where y does not depend on it. */
+/* Computes vector-Jacobian products of y with dy along the tape. out[i]: gradient of x[i]; NULL if y does not depend
+ * on it. */
 static inline void
 eager_grad(struct eager *e, int ny, struct val *const *y, struct val *const *dy, int nx, struct val *const *x,
            struct val **out)

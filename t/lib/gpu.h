@@ -1,6 +1,6 @@
-/* gpu.h - kernels of a GPU for a test: the plug-in's memory, which host code reaches too, texts compiled side by side
- * by processes of their own, launches that are waited for. An error of CUDA ends the program, since nothing that a GPU
- * does after one means anything. One GPU, cuda:0; the session's thread. */
+/* gpu.h - GPU kernels for a test: memory of the plug-in that host code reaches, too, compilation in parallel
+ * processes, and synchronous launches. A CUDA error ends the program, because results after an error are
+ * meaningless. One GPU, cuda:0; the session's thread. */
 #ifndef RILLE_T_GPU_H
 #define RILLE_T_GPU_H
 
@@ -16,11 +16,11 @@
 
 enum { GPU_SLAB = 32 << 20, GPU_ALIGN = 256 };
 
-static const struct cuda_plugin *gpu_plugin; /* NULL: there is no GPU in this test */
+static const struct cuda_plugin *gpu_plugin; /* NULL: this test has no GPU */
 static struct cuda_gpu gpu_is;
-static char gpu_folder[] = "/tmp/rille-gpu-XXXXXX"; /* of what was compiled */
+static char gpu_folder[] = "/tmp/rille-gpu-XXXXXX"; /* folder of compiled kernels */
 
-/* The plug-in that lies beside the program whose test this is; NULL: there is none. self: argv[0]. */
+/* Returns the constructor of the plug-in next to the test program; NULL if the plug-in is missing. self: argv[0]. */
 typedef const struct cuda_plugin *gpu_plugin_fn(void);
 static inline gpu_plugin_fn *
 gpu_plugin_of(const char *self)
@@ -35,7 +35,7 @@ gpu_plugin_of(const char *self)
     return get;
 }
 
-/* Errors of a GPU are for ever. */
+/* Ends the program if a call failed: CUDA errors are permanent. */
 static inline void
 gpu_try(const char *why, const char *what)
 {
@@ -63,8 +63,8 @@ gpu_take(size_t bytes)
     return at - bytes;
 }
 
-/* From now on tensors of tests lie where GPU 0 reaches them. False: there is no GPU, or nothing compiles for it; *why.
- */
+/* Places the tensors of trials in memory that GPU 0 reaches. Returns false, with the reason in *why, if there is no
+ * GPU or no compiler for it. */
 static inline bool
 gpu_open(const struct cuda_plugin *p, const char **why)
 {
@@ -86,8 +86,8 @@ gpu_path(const char *name, char *path, size_t capacity)
     snprintf(path, capacity, "%s/%s", gpu_folder, name);
 }
 
-/* A text to compile; NVRTC goes deep, on a stack of its own: on this one AddressSanitizer remembers frames that the
- * shim's threads were left from, and would find their places in what NVRTC keeps there. */
+/* A text to compile on a thread of its own. NVRTC uses a deep stack. On the main stack AddressSanitizer remembers
+ * frames of the shim's threads that were left without a return, and would mistake NVRTC's data for those frames. */
 struct gpu_compiling {
     const struct cuda_plugin *plugin;
     const char *text, *why;
@@ -101,7 +101,7 @@ gpu_compile_text(void *compiling)
 {
     struct gpu_compiling *c = compiling;
     c->why = c->plugin->compile(c->text, "texts", c->major, c->minor, &c->binary, &c->bytes);
-    if (c->why) c->why = must_copy(c->why, strlen(c->why) + 1); /* it lives as long as this thread */
+    if (c->why) c->why = must_copy(c->why, strlen(c->why) + 1); /* the message lives as long as this thread */
     return NULL;
 }
 
@@ -112,7 +112,7 @@ gpu_compile_apart(struct gpu_compiling *c)
     if (!pthread_create(&thread, NULL, gpu_compile_text, c)) pthread_join(thread, NULL);
 }
 
-/* In a process of its own. */
+/* Compiles one text and writes the binary to the folder; called in a forked process. */
 static inline bool
 gpu_compile_one(const char *name, const char *text)
 {
@@ -134,7 +134,7 @@ gpu_compile_one(const char *name, const char *text)
     return written;
 }
 
-/* Those of n texts that are this process's. */
+/* Compiles every nshare-th text, from number `share` on. */
 static inline bool
 gpu_compile_share(int n, const char *const *name, const char *const *text, int share, int nshare)
 {
@@ -143,7 +143,7 @@ gpu_compile_share(int n, const char *const *name, const char *const *text, int s
     return all;
 }
 
-/* By as many processes as there are cores. */
+/* Compiles n texts, in one process per core. */
 static inline bool
 gpu_compile(int n, const char *const *name, const char *const *text)
 {
@@ -171,11 +171,11 @@ gpu_kernel(const char *name)
     return kernel;
 }
 
-/* Launches it and waits. what: the call, for errors. */
+/* Launches a kernel and waits for it. what: name of the call, for errors. */
 static inline void
 gpu_launch(void *kernel, int64_t blocks, int threads, const uint64_t *word, int64_t nword, const char *what)
 {
-    uint64_t argument[512] = {0}; /* all that a GPU takes: who plays one reads it whole */
+    uint64_t argument[512] = {0}; /* the largest argument of a GPU; the simulated GPU reads all of it */
     assert(nword <= (int64_t)countof(argument));
     memcpy(argument, word, (size_t)nword * sizeof *word);
     gpu_try(gpu_plugin->launch(0, kernel, blocks, threads, argument, (size_t)nword * sizeof *word), what);

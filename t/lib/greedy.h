@@ -1,11 +1,12 @@
-/* greedy.h - what rounds say of a plan (actors/plan/verify/verify_run.c) beside one run of tokens. The plan stays its
- * owner's; any thread. */
+/* greedy.h - runs a plan's tokens greedily, as a check of the proof by rounds (actors/plan/verify/verify_run.c). The
+ * caller owns the plan; any thread. */
 #ifndef RILLE_T_GREEDY_H
 #define RILLE_T_GREEDY_H
 
 #include "actors/plan/verify/verify.h"
 
-/* Does one greedy run of tokens reach its end? Of a plan that is proved: what rounds say, it must say. */
+/* Returns true if a greedy run of tokens reaches its end. For a proved plan, the result must equal that of the proof
+ * by rounds. */
 static inline bool
 runs_greedily(const struct plan *p)
 {

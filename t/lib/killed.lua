@@ -1,5 +1,5 @@
--- killed.lua - for tests of workers: the second one is killed while again() runs once more and once more, and training
--- goes back to a snapshot of step `at`.
+-- killed.lua - for tests of workers: takes a snapshot of step `at`, calls again() until it fails because the second
+-- worker was killed, and recovers the snapshot.
 local rille = require "rille"
 
 return function(at, again)

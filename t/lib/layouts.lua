@@ -1,11 +1,11 @@
--- layouts.lua - real programs, small, in the layouts of data, tensor and sequence parallelism, and in none: what tests of planned
--- steps train. Returns programs and hints, both by name, and lay(net, program, hint).
+-- layouts.lua - small versions of real programs for tests of planned steps, in layouts of data, tensor and sequence
+-- parallelism, or with free layouts. Returns programs and hints, both by name, and lay(net, program, hint).
 local nn = rille.nn
 
 local one, line, grid = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3}), rille.placement("cpu", {{0, 1}, {2, 3}})
 local D = 16
 
--- What a recommender does: numbers and looked-up rows, and how alike they are.
+-- A recommender (DLRM): dense features, embedding rows, and their dot products.
 local Dlrm = nn.Module:extend("Dlrm")
 function Dlrm:init()
   self.users, self.things = nn.Embedding(24, D), nn.Embedding(40, D)
@@ -25,14 +25,14 @@ local Gpt = nn.Module:extend("Gpt")
 function Gpt:init()
   self.block, self.norm, self.head = nn.TransformerBlock(D, 4, {is_causal = true}), nn.LayerNorm(D), nn.Linear(D, 8)
 end
--- along: a placement on which what lies between blocks is cut along the sequence (sequence parallelism).
+-- along: placement on which activations between blocks are split along the sequence (sequence parallelism).
 function Gpt:forward(x)
   local n = x.shape[1]
   local function cut(y) return self.along and y:to_global{placement = self.along, sbp = "S(1)"} or y end
   return self.head(self.norm(cut(self.block(cut(x:reshape{n // 8, 8, D}))))):reshape{n, 8}
 end
 
--- By name: the module, the shape of a row of input, and parameters that tensor parallelism cuts.
+-- By name: the module, the shape of an input row, and the parameters that tensor parallelism splits.
 local programs = {
   mlp = {function() return nn.Sequential(nn.Linear(D, 4 * D), nn.GELU(), nn.Linear(4 * D, 8)) end, {D},
     {["0.weight"] = "S(0)", ["0.bias"] = "S(0)", ["2.weight"] = "S(1)"}},
@@ -41,8 +41,8 @@ local programs = {
   moe = {Moe, {D}, {["mix.up"] = "S(0)", ["mix.down"] = "S(0)"}},
   resnet = {function() return rille.models.resnet.new{classes = 8, channels = 1, width = 4, blocks = {1}} end, {1, 8, 8}, {}},
 }
--- By name: placement, the batch, parameters, on which axis of the mesh those that tensor parallelism cuts are cut, and
--- whether the sequence is cut between blocks.
+-- By name: placement; sbp of the batch; sbp of the parameters; mesh axis of tensor parallelism; whether the sequence is
+-- split between blocks.
 local hints = {
   dp = {line, "S(0)", "B"},
   tp = {line, "B", "B", 1},

@@ -1,11 +1,12 @@
-/* live.h - how well registers are packed: a device's arena beside the most bytes that can be in use in it at once.
+/* live.h - a lower bound of a device's arena: the most bytes of registers that can be live at once.
  *
- * A moment of an execution is a set of events - an act begins, an act ends - with all events that come before them:
- * edges say which do, and registers, of which there are as many as credits ask for. A register is in use from the act
- * that writes it until the act of its last reader has ended, so that a moment has the bytes of what has begun, less
- * those of what has ended. No arena in which the plan runs is smaller than any of these; the heaviest is found by a
- * minimum cut (Picard 1976; paths as Dinic 1970). Of several readers that which is of the last phase, and the last of
- * it in the list, stands for all. Any thread; nothing is kept. */
+ * The events of a run are the begin and the end of each act. Edges of the plan and the number of credits order the
+ * events. A moment of the run is a set of events that contains all predecessors of its members. A register is live
+ * from the begin of the writing act until the end of the last reading act. So a moment weighs the bytes of registers
+ * begun, less the bytes of registers ended. No arena in which the plan runs is smaller than the heaviest moment. The
+ * heaviest moment is a maximum-weight closure, found by a minimum cut (Picard 1976) with Dinic's algorithm (1970).
+ * If a register has several readers, only one is modelled: the reader of the last phase, and of those the last in
+ * the list. Any thread; no state is kept. */
 #ifndef RILLE_T_LIVE_H
 #define RILLE_T_LIVE_H
 
@@ -13,21 +14,21 @@
 #include "actors/plan/outline/stage.h"
 #include "runtime/base/arena.h"
 
-/* So many bytes more may flow from one node to another. */
+/* Arc of the flow network; room: residual capacity, bytes. */
 struct live_arc {
-    int32_t to, next; /* the next of the node where it begins, -1 */
+    int32_t to, next; /* next: next arc from the same node, -1: none */
     int64_t room;
 };
 struct live {
     const struct plan *plan;
     struct stages stages;
     struct arena arena;
-    int32_t *first; /* by task: its first act */
+    int32_t *first; /* by task: number of its first act */
     int32_t n, source, sink;
-    int64_t *bytes;       /* by event: what comes into use, less what goes */
-    struct live_arc *arc; /* each before its reverse */
+    int64_t *bytes;       /* by event: bytes that become live, less bytes that end */
+    struct live_arc *arc; /* each arc precedes its reverse arc */
     int32_t narc, capacity;
-    int32_t *out, *at, *level, *queue; /* by node: its first arc; the one in turn; arcs from the source; a list */
+    int32_t *out, *at, *level, *queue; /* by node: first arc; current arc; distance from the source; a work list */
 };
 
 /* ---- events ---- */
@@ -60,7 +61,7 @@ live_after(struct live *l, int32_t event, int32_t before)
     live_join(l, event, before, INT64_MAX / 2);
 }
 
-/* Registers that readers ask for (credit.c): packing may give a result more. */
+/* Returns the number of registers that readers need (credit.c). Packing may have given the result more. */
 static int32_t
 live_credits(const struct live *l, const struct task *from, const struct out_port *o)
 {
@@ -77,7 +78,7 @@ live_credits(const struct live *l, const struct task *from, const struct out_por
     return MIN(n, o->nreg);
 }
 
-/* An act writes a register when all readers have given it back. */
+/* Orders events: an act writes a register after all readers of its previous value have ended. */
 static void
 live_registers(struct live *l, int32_t task, const struct out_port *o)
 {
@@ -112,7 +113,7 @@ live_order(struct live *l, int32_t task)
 
 /* ---- bytes ---- */
 
-/* The later one of `last` and the readers of a result, by phase and then in the list. */
+/* Returns the last reader, by phase and then by task number, among `last` and the readers of a result. */
 static struct reader
 live_last(const struct plan *p, const struct out_port *o, struct reader last)
 {
@@ -125,7 +126,7 @@ live_last(const struct plan *p, const struct out_port *o, struct reader last)
     return last;
 }
 
-/* The last reader of a register, also of results that lie in it. */
+/* Returns the last reader of a register, counting readers of results stored in the register. */
 static struct reader
 live_user(const struct plan *p, int32_t task, const struct out_port *o)
 {
@@ -154,7 +155,7 @@ live_weigh(struct live *l, int32_t task, const struct out_port *o)
 
 /* ---- the cut ---- */
 
-/* How many arcs each node is from the source. False: the sink is out of reach. */
+/* Computes each node's distance from the source. Returns false if the sink is out of reach. */
 static bool
 live_levels(struct live *l)
 {
@@ -175,7 +176,7 @@ live_levels(struct live *l)
     return l->level[l->sink] >= 0;
 }
 
-/* Sends what one of the shortest ways to the sink has room for. 0: there is none left. */
+/* Sends as much flow as fits along one shortest path to the sink. Returns 0 if no such path is left. */
 static int64_t
 live_send(struct live *l)
 {
@@ -197,7 +198,7 @@ live_send(struct live *l)
     return bytes;
 }
 
-/* All that comes into use, less what a moment must leave out, or give back. */
+/* Returns the weight of the heaviest closure: the sum of positive weights less the maximum flow. */
 static int64_t
 live_heaviest(struct live *l)
 {
@@ -212,7 +213,7 @@ live_heaviest(struct live *l)
     return most;
 }
 
-/* Lists of n nodes, of which none has arcs yet. */
+/* Allocates the arrays for l->n nodes without arcs. */
 static void
 live_lists(struct live *l)
 {
@@ -236,7 +237,7 @@ live_nodes(struct live *l)
     live_lists(l);
 }
 
-/* The most bytes of a device's registers that can be in use at once; -1: the program has no stages. */
+/* Returns the most bytes of a device's registers that can be live at once; -1 if the program has no stages. */
 static int64_t
 live_most(const struct plan *p, int32_t device)
 {

@@ -1,13 +1,14 @@
-/* missing.h - which signatures hold and are not derived? On two ranks, every combination of layouts is tried.
+/* missing.h - finds signatures that hold and are not derived. Tries every combination of layouts on two ranks.
  *
- * A combination makes sense when at each rank the local sizes bind to the rule; of these sound_each_missing() reports
- * the ones that hold, are not derived, and do not merely say less than another. */
+ * A combination makes sense if the local sizes of each rank bind to the rule. sound_each_missing() reports each
+ * combination that holds, is not derived, and is not implied by a stronger one. */
 #ifndef RILLE_T_MISSING_H
 #define RILLE_T_MISSING_H
 
 #include "t/lib/sound.h"
 
-/* What a tensor may have on one axis: S of each dimension, B, P of three kinds. Truth values are not summed. */
+/* Lists the SBP entries that a tensor may have on one axis: S of each dimension, B, and P of three kinds. Bools have
+ * no P(sum). */
 static inline int
 sound_options(const struct type *t, struct sbp *v)
 {
@@ -19,14 +20,14 @@ sound_options(const struct type *t, struct sbp *v)
     return n;
 }
 
-/* Positions are looked up, not computed with: a partial one is none. */
+/* Returns true if operand k is an index. An index is looked up, so partial indices are meaningless. */
 static inline bool
 sound_is_index(const struct sound *s, int k)
 {
     return k < s->rule.nin && k < OP_OPERAND && s->sample.call.op->in[k].flags & IN_INDEX;
 }
 
-/* Sizes of factors in the parts at one position: do all operands agree? Otherwise the call makes no sense there. */
+/* Returns true if all operands agree on the local sizes of factors. Otherwise the call makes no sense on this rank. */
 static inline bool
 sound_sizes_agree(const struct sound *s, const struct type *local, int noperand)
 {
@@ -51,8 +52,8 @@ sound_sizes_agree(const struct sound *s, const struct type *local, int noperand)
     return true;
 }
 
-/* A dimension that only the result has, and of which no rank makes a part, is made as the call says, not as a layout
- * cuts it. */
+/* Returns true if v splits a dimension that no operand has and no rank makes in shards. The call's attributes
+ * determine the size of such a dimension, not a layout. */
 static inline bool
 sound_cuts_new(const struct sound *s, int k, struct sbp v)
 {
@@ -87,12 +88,12 @@ struct sound_walk {
     void *arg;
     struct sbp v[SAMPLE_IN + OP_OUT];
     const struct layout *layout[SAMPLE_IN + OP_OUT];
-    uint64_t inputs; /* counts the combinations of operands */
-    uint64_t known;  /* the combination and the shapes of results that `may` is of */
+    uint64_t inputs; /* number of operand combinations so far */
+    uint64_t known;  /* key of the run that `may` describes (sound_run_key) */
     bool may[OP_OUT][MAX_DIM + 4];
 };
 
-/* Of the first n operands. */
+/* Checks the first n operands and results on every rank. */
 static inline bool
 sound_makes_sense(const struct sound_walk *w, int n)
 {
@@ -107,7 +108,7 @@ sound_makes_sense(const struct sound_walk *w, int n)
     return true;
 }
 
-enum { MISSING_ROUNDS = 6 }; /* what holds by chance is found out in the next */
+enum { MISSING_ROUNDS = 6 }; /* repetitions, to expose chance results */
 
 static inline bool
 sound_holds_often(struct sound *s, const struct place *p, const struct layout **layout)
@@ -118,7 +119,8 @@ sound_holds_often(struct sound *s, const struct place *p, const struct layout **
     return holds;
 }
 
-/* A value that every rank holds is also its own maximum and minimum: that says nothing new. */
+/* Returns true if B also holds where this combination has P(max) or P(min). A replicated value is its own maximum
+ * and minimum, so the partial result is no news. */
 static inline bool
 sound_says_less(struct sound_walk *w)
 {
@@ -135,7 +137,8 @@ sound_says_less(struct sound_walk *w)
     return false;
 }
 
-/* Operands, and how results are cut: what the ranks compute depends on no more. */
+/* Returns a key of all that the ranks' computation depends on: the operands' layouts and the split dimensions of
+ * results. */
 static inline uint64_t
 sound_run_key(const struct sound_walk *w)
 {
@@ -145,7 +148,7 @@ sound_run_key(const struct sound_walk *w)
     return key;
 }
 
-/* Which options of each result fit one run of the ranks? Most combinations are out after it. */
+/* Returns true if each result's option fits one run of the ranks. The first run excludes most combinations. */
 static inline bool
 sound_may_hold(struct sound_walk *w)
 {
@@ -177,7 +180,7 @@ sound_try_missing(struct sound_walk *w)
     if (sound_holds_often(s, w->place, w->layout) && !sound_says_less(w)) w->found(w->arg, s, w->v);
 }
 
-/* Gives operand k one of its options after the other; a combination that makes no sense so far is not gone into. */
+/* Tries each option of operand k, then of the next operand. Skips combinations that make no sense so far. */
 static inline void
 sound_walk_from(struct sound_walk *w, int k)
 {

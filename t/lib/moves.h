@@ -1,4 +1,4 @@
-/* moves.h - meshes, layouts and types that tests of moves enumerate or draw. */
+/* moves.h - meshes, layouts and types for tests of redistribution, enumerated or drawn at random. */
 #ifndef RILLE_T_MOVES_H
 #define RILLE_T_MOVES_H
 
@@ -21,7 +21,7 @@ place(int naxis, const int32_t *axis, const int32_t *rank)
     return p;
 }
 
-/* A mesh of these sizes on devices 0, 1, ... */
+/* Makes a mesh of these sizes on devices 0, 1, ... */
 static const struct place *
 mesh(int a, int b, int c)
 {
@@ -33,7 +33,7 @@ mesh(int a, int b, int c)
 
 static const uint8_t orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
 
-/* Entry k of a mesh axis: the dimensions, then B, then P. */
+/* Returns SBP entry k of a mesh axis: first S of each dimension, then B, then P. */
 static struct sbp
 entry(int k, int ndim, enum reduce r)
 {
@@ -42,7 +42,7 @@ entry(int k, int ndim, enum reduce r)
     return (struct sbp){.kind = SBP_P, .reduce = (uint8_t)r};
 }
 
-/* All layouts for ndim dimensions with these kinds of P, each once. */
+/* Lists all distinct layouts for ndim dimensions with nkind kinds of P. */
 static int
 layouts_of(const struct place *p, int ndim, int nkind, const struct layout **out)
 {
@@ -68,10 +68,10 @@ layouts_of(const struct place *p, int ndim, int nkind, const struct layout **out
 }
 
 static const int64_t sizes[] = {1, 2, 3, 4, 5, 6, 7, 12, 0};
-enum { NSIZE = 8 }; /* zero is drawn apart */
+enum { NSIZE = 8 }; /* size 0 is excluded from enumeration */
 static const enum dtype dtypes[] = {DT_I64, DT_F32, DT_I32, DT_BF16, DT_F64};
 
-/* Legs and chunks for the sum of a move, cut by seed. False: it has no sum that is handed on. */
+/* Draws segments and chunks for a hierarchical reduction. Returns false if the move has no sum to divide. */
 static inline bool
 draw_relay(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
            struct box_relay *out)

@@ -1,4 +1,4 @@
-/* must.h - what a test or a bench needs in order to begin: it succeeds, or the program ends and says why. */
+/* must.h - checks for the setup of a test or a bench: a failed call ends the program with the error message. */
 #ifndef RILLE_T_MUST_H
 #define RILLE_T_MUST_H
 

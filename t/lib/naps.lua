@@ -1,7 +1,7 @@
--- naps.lua - kernels that sleep on devices with streams sleep there: four devices of one thread do so at the same time.
--- Of a few runs the shortest takes less than all of them one after the other.
+-- naps.lua - checks that sleeping kernels on four stream devices sleep at the same time, although the devices share one
+-- thread: the shortest of five runs is shorter than the sum of the sleeps.
 --
---   RILLE_THREADS=1 rille -d async:4 t/lib/naps.lua          prints ok, or what it took
+--   RILLE_THREADS=1 rille -d async:4 t/lib/naps.lua          prints ok, or fails with the measured time
 
 local rille = require "rille"
 local DEVICES <const>, SLEEP <const> = 4, 0.05
@@ -23,8 +23,8 @@ local show = rille._show
 rille._show = function(_, _, plain) text = plain(200, false) end
 step:show()
 rille._show = show
-assert(stats.ideal <= stats.step_time, ("all at once they would have taken %g s, and took %g"):format(stats.ideal, stats.step_time))
-assert(step:chart().at_once == DEVICES and not text:find("share threads"), "who naps shares no thread")
-assert(best < 0.75 * DEVICES * SLEEP, ("%.0f ms of naps took %.0f"):format(1e3 * DEVICES * SLEEP, 1e3 * best))
-assert(best > SLEEP, "a nap was shorter than it is")
+assert(stats.ideal <= stats.step_time, ("the ideal time, %g s, is longer than the step, %g s"):format(stats.ideal, stats.step_time))
+assert(step:chart().at_once == DEVICES and not text:find("share threads"), "sleeping kernels are shown as sharing a thread")
+assert(best < 0.75 * DEVICES * SLEEP, ("%.0f ms of sleep took %.0f ms"):format(1e3 * DEVICES * SLEEP, 1e3 * best))
+assert(best > SLEEP, "a step took less time than one sleep")
 print("ok")

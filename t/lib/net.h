@@ -1,7 +1,6 @@
-/* net.h - a net and its training step, call by call against rille.h: what tests and benches of plans compile.
+/* net.h - a network and its training step, written against rille.h, which tests and benches of plans compile.
  *
- * A failure ends the program. Functions that take struct rille_tensor **a put their result in the place of a, which
- * they free. */
+ * A failure ends the program. Functions that accept struct rille_tensor **a free *a and store their result there. */
 #ifndef RILLE_T_NET_H
 #define RILLE_T_NET_H
 
@@ -9,12 +8,12 @@
 
 struct net {
     struct rille_session *s;
-    const char *kind;                    /* of its devices; NULL: cpu */
-    struct rille_tensor *x, *y, **param; /* a batch, its labels */
+    const char *kind;                    /* device kind; NULL: cpu */
+    struct rille_tensor *x, *y, **param; /* a batch; its labels */
     int nparam;
 };
 
-/* Lays a tensor over the devices first, first + 1, ..., first + n - 1. */
+/* Returns a layout on the devices first, first + 1, ..., first + n - 1. */
 static inline const struct rille_layout *
 net_layout(struct net *b, int32_t first, int32_t n, const char *sbp)
 {
@@ -40,7 +39,7 @@ net_floats(struct net *b, int64_t rows, int64_t columns, const struct rille_layo
     return t;
 }
 
-/* All of class 0. */
+/* Makes labels that are all class 0. */
 static inline void
 net_labels(struct net *b, int64_t rows, const struct rille_layout *l)
 {
@@ -58,7 +57,7 @@ net_param(struct net *b, int64_t rows, int64_t columns, const struct rille_layou
     return b->param[b->nparam++] = t;
 }
 
-/* other NULL: there is one operand. */
+/* Calls an operator; other NULL: one operand. */
 static inline void
 net_call(struct net *b, const char *op, struct rille_tensor **a, struct rille_tensor *other)
 {
@@ -78,7 +77,7 @@ net_move(struct rille_tensor **a, const struct rille_layout *l)
     *a = out;
 }
 
-/* Backward, and plain gradient descent on all parameters. */
+/* Runs backward, then plain gradient descent on all parameters. */
 static inline void
 net_train(struct net *b, struct rille_tensor *loss)
 {
@@ -96,8 +95,8 @@ net_train(struct net *b, struct rille_tensor *loss)
     for (int i = 0; i < b->nparam; i++) must(rille_tensor_set_grad(b->param[i], NULL), "zero_grad");
 }
 
-/* A training step of layers of `width`, each a stage of its own: stage q on device on[q]. Its operand is b->x, of two
- * rows a piece. */
+/* Traces a training step of nstage layers of `width`, each a stage: stage q runs on device on[q]. The input is b->x,
+ * with two rows per micro-batch. */
 static inline struct rille_graph *
 net_stages(struct net *b, const char *schedule, int nstage, const int *on, int pieces, int width)
 {
@@ -119,7 +118,7 @@ net_stages(struct net *b, const char *schedule, int nstage, const int *on, int p
     return graph;
 }
 
-/* Frees what it has, and closes its session. */
+/* Frees the tensors and closes the session. */
 static inline void
 net_close(struct net *b)
 {

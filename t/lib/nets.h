@@ -1,5 +1,5 @@
-/* nets.h - random cost networks for tests: few nodes, shared tensors, forbidden candidates and conversions,
- * copies that take memory. */
+/* nets.h - random cost networks for tests: few nodes, shared tensors, forbidden candidates and conversions, and
+ * converted copies that use memory. */
 #ifndef RILLE_T_NETS_H
 #define RILLE_T_NETS_H
 
@@ -51,7 +51,7 @@ draw_tensor(struct arena *a, const struct net *n, struct net_tensor *t, int32_t 
     t->dies = (int32_t)(maker + 1 + draw(4));
 }
 
-/* What conversions take, and when readers want them. */
+/* Draws the bytes of converted copies, and the live ranges of their uses. */
 static inline void
 draw_copies(struct arena *a, const struct net *n, struct net_tensor *t)
 {
@@ -66,7 +66,7 @@ draw_copies(struct arena *a, const struct net *n, struct net_tensor *t)
     t->copy = copy;
 }
 
-/* How many copies there are, of some tensors: the more the longer they are there. Times come in three rounds. */
+/* Draws credit tables: tensors that live longer have more copies. Times are divided into three moments. */
 static inline void
 draw_credits(struct arena *a, struct net *n)
 {
@@ -89,7 +89,7 @@ draw_credits(struct arena *a, struct net *n)
         if (draw(2)) n->tensor[i].credit = credit;
 }
 
-/* The net of a seed. */
+/* Draws the network of a seed. */
 static inline struct net
 draw_net(struct arena *a, uint64_t seed)
 {
@@ -118,7 +118,8 @@ draw_net(struct arena *a, uint64_t seed)
     return n;
 }
 
-/* The least cost of all choices that meet the limit, with node `node` at candidate k (-1: any); the least peak. */
+/* Returns the lowest cost of all choices within the memory limit that give node `node` candidate k (-1: any node).
+ * *least_peak: the lowest peak of all choices with finite cost. */
 static inline int64_t
 exhaustive(const struct net *n, int32_t node, int32_t k, int64_t *least_peak)
 {
@@ -137,7 +138,7 @@ exhaustive(const struct net *n, int32_t node, int32_t k, int64_t *least_peak)
     return best;
 }
 
-/* A memory limit a little below or above a peak: one byte at least. */
+/* Draws a memory limit near a peak; at least one byte. */
 static inline int64_t
 draw_limit(int64_t peak)
 {

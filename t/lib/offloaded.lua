@@ -1,5 +1,5 @@
--- offloaded.lua COMPUTES HOLDS [ASIDE]: three steps of a net on four devices, two of which compute and two hold what backward
--- reads, and the optimiser's state; without ASIDE nothing goes there. Prints what it computes, to the last bit.
+-- offloaded.lua COMPUTES HOLDS [ASIDE]: trains a network for three steps on two devices of kind COMPUTES. With ASIDE, two
+-- devices of kind HOLDS store saved activations and the optimiser's state. Prints losses and parameters bit by bit.
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local computes, holds, aside = arg[1], arg[2], arg[3]
@@ -24,6 +24,6 @@ end
 for _, pieces in ipairs{1, 4} do
   for _, zero in ipairs{0, 2} do
     trained({0, 1}, {2, 3}, pieces, zero)
-    trained({0, 2}, {1, 3}, pieces, zero) -- in other processes, where there are four or two
+    trained({0, 2}, {1, 3}, pieces, zero) -- with two or four processes, the devices belong to other processes
   end
 end

@@ -1,12 +1,13 @@
--- packed_steps.lua FOLDER - writes programs of training steps of language models in stages, on meta devices, a file each,
--- named by what it is: by all schedules, with recompute, and with zero over pairs of devices.
+-- packed_steps.lua FOLDER - writes the programs of pipelined training steps of language models on meta devices, one file
+-- per program, named by its options: all schedules, recompute, and ZeRO over pairs of devices.
 
 local rille = require "rille"
 local folder = arg[1]
 local SIZE <const> = {vocab = 512, length = 64, heads = 4, width = 64, hidden = 160}
 local SCHEDULES <const> = {"gpipe", "1f1b", "zb-h1", "zb-h2", "interleaved", "zb-v", "v-half", "v-min"}
 
--- Placements of the stages: n of them one after the other; those of interleaved schedules round again, of others back.
+-- Returns the placements of the stages on n groups of devices. Interleaved schedules repeat the groups in order; V-shaped
+-- schedules repeat them backwards.
 local function stages(schedule, n, each)
   local order, list = {}, {}
   for i = 0, n - 1 do order[#order + 1] = i end

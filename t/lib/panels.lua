@@ -1,10 +1,10 @@
--- panels.lua - on devices with streams no panel of a SUMMA product waits for the product of the panel before it: the plan
--- orders them so that it may be gathered meanwhile, and two panels are in memory (t/act/streams.c has them under way).
+-- panels.lua - checks that the plan of a SUMMA product gathers each panel while the previous panel is multiplied, on
+-- devices with streams. Two panels are in memory at a time. t/act/streams.c runs such panels.
 
 local rille = require "rille"
 local panels = require "rille.nn.panels"
 
--- A list of tasks, "0-1, 5", each as its number.
+-- Appends the task numbers of a text such as "0-1, 5" to the list.
 local function numbers(text, list)
   for first, last in (text or ""):gmatch("%f[%d](%d+)%-?(%d*)") do
     for i = tonumber(first), tonumber(last) or tonumber(first) do list[#list + 1] = i end
@@ -12,7 +12,7 @@ local function numbers(text, list)
   return list
 end
 
--- Of each task: its name, and the tasks that are done before it begins.
+-- Returns, by task, its name and its direct predecessors, read from the printed plan.
 local function tasks_of(step)
   local tasks = {}
   for ids, name, rest in tostring(step:plan()):gmatch("\n *([%d%-]+)  (%S+ ?%S*) ([^\n]*)") do
@@ -22,7 +22,7 @@ local function tasks_of(step)
   return tasks
 end
 
--- Of a gather the products that it follows, at any distance.
+-- Returns the set of products that must end before the task, directly or indirectly.
 local function products_before(tasks, id, seen, found)
   for _, before in ipairs(tasks[id].before) do
     if not seen[before] then
@@ -41,14 +41,14 @@ for _, count in ipairs{2, 4, 8} do
   local step = rille.graph(function(v) return panels.product(v, w, {"B", "S(0)"}, count) end)
   step(x)
   local tasks, done, gathers = tasks_of(step), 0, 0
-  for id = 0, #tasks do -- in the order of the panels: four products a panel
+  for id = 0, #tasks do -- tasks are in panel order, with four products per panel
     if tasks[id].name:find("^matmul") then
       done = done + 1
     elseif tasks[id].name:find("^box all") then
       gathers = gathers + 1
       local before = 0
       for _ in pairs(products_before(tasks, id, {}, {})) do before = before + 1 end
-      assert(before <= math.max(0, done - 4), ("%d panels: a gather behind %d products follows %d"):format(count, done, before))
+      assert(before <= math.max(0, done - 4), ("%d panels: a gather that comes after %d products depends on %d"):format(count, done, before))
     end
   end
   assert(done == 4 * count and gathers == 8 * count, ("%d panels: %d products, %d gathers"):format(count, done, gathers))

@@ -1,8 +1,8 @@
-/* parts.h - a program as parts of several memories, on one simulator.
+/* parts.h - runs the partitions of a program, one per memory space, on one simulator.
  *
- * Each part has an engine, buffers and numbers of its own; nothing but messages and a transport (transport_sim.h) joins
- * them. Buffers lie on a ground for each memory, and while a thread of one memory has its turn the grounds of all
- * others are locked: who touches them faults. */
+ * Each partition has its own engine, buffers and numbers. Partitions communicate only by messages and a transport
+ * (transport_sim.h). The buffers of each memory space are in one region of pages. While a thread of one space runs,
+ * the regions of all other spaces are locked, so an access to another space faults. */
 #ifndef RILLE_T_PARTS_H
 #define RILLE_T_PARTS_H
 
@@ -12,11 +12,11 @@
 
 #include <sys/mman.h>
 
-static double wire_ns_per_byte; /* of the programs of parts: 0, and no sum is handed on */
+static double wire_ns_per_byte; /* cost of the network in these programs; 0: no hierarchical reductions */
 
-enum { MOST_PARTS = 4, NOBODY = 99 /* the process of the simulator itself */ };
+enum { MOST_PARTS = 4, NOBODY = 99 /* process number of the simulator itself */ };
 
-/* How devices 0, 1, ... of each kind are cut: memory m has n[m] of them. */
+/* How devices 0, 1, ... of each kind are divided: memory space m has n[m] of them. */
 struct cut {
     int nmemory, n[MOST_PARTS];
 };
@@ -30,9 +30,9 @@ struct parts {
     struct bench bench[MOST_PARTS];
     struct engine *engine[MOST_PARTS];
     struct ground ground[MOST_PARTS];
-    int open; /* the only ground that is not locked; ALL_OPEN: none is */
+    int open; /* index of the only unlocked region; ALL_OPEN: every region is unlocked */
     struct bus_kind guarded;
-    const struct bus_kind *playing; /* while parts run; NULL: bus_sim */
+    const struct bus_kind *playing; /* bus kind while partitions run; NULL: bus_sim */
     struct turn {
         struct parts *parts;
         int memory;
@@ -47,8 +47,9 @@ struct parts {
     struct bus *bus;
     struct sim_wire *wire;
     _Atomic uint64_t gate;
-    int stop;  /* after so many steps part 0 is told to stop; 0: never */
-    bool told; /* a coordinator tells all parts when one has failed; else they hear by their channels alone */
+    int stop;  /* number of the step before which partition 0 is interrupted; 0: never */
+    bool told; /* a coordinator aborts the other partitions after a failure; otherwise they learn of it through channels
+                */
 };
 
 static void
@@ -69,7 +70,7 @@ parts_map(struct parts *x, const struct cut *cut)
         x->map[m] = (struct plan_map){.nrange = nrange, .nslot = x->range[m].nslot, .memory = m, .range = x->range};
 }
 
-/* The parts of the program with these bytes. */
+/* Compiles one plan per partition from the serialized program. */
 static int
 parts_compile(struct parts *x, const struct str *bytes, struct atlas *at)
 {
@@ -85,7 +86,7 @@ parts_compile(struct parts *x, const struct str *bytes, struct atlas *at)
     return 0;
 }
 
-/* A leaf of n x n in one layout is wanted in another. */
+/* Compiles a plan that converts an n x n leaf from one layout to another. */
 static inline struct plan *
 plan_move_of(struct rille_session *s, int64_t n, const struct layout *from, const struct layout *to)
 {
@@ -101,7 +102,7 @@ plan_move_of(struct rille_session *s, int64_t n, const struct layout *from, cons
     return p;
 }
 
-/* Parts a and b compare what they say of the channels from b to a. */
+/* Compares the channels from b to a as partitions a and b describe them. */
 static int
 parts_match(struct parts *x, int a, int b)
 {
@@ -159,7 +160,7 @@ is_busy(const void *of)
     return t->user.busy && t->user.busy(t->user.of);
 }
 
-static struct parts *guarding; /* whose bus is attached to: a bus has no place to say so */
+static struct parts *guarding; /* the partitions whose threads attach; a bus has no field for that */
 
 static void
 attach_guarded(struct bus *b, uint32_t end, struct bus_user user)
@@ -173,7 +174,7 @@ attach_guarded(struct bus *b, uint32_t end, struct bus_user user)
     bus_sim.attach(b, end, (struct bus_user){.of = &x->turn[i], .turn = take_turn, .busy = is_busy});
 }
 
-/* The transport alone reaches two memories. */
+/* Carriers wrap the transport: only transport calls may access two memory spaces. */
 static int
 carry_put(void *of, int32_t channel, const struct channel *c, const char *from, int64_t *ticket)
 {
@@ -250,7 +251,7 @@ parts_open(struct parts *x, uint64_t seed)
     return 0;
 }
 
-/* A part has ended: what became of it, and what others hear of that. */
+/* Ends a partition's run, and reports a failure to the other partitions if `told` is set. */
 static void
 part_end(struct parts *x, int m, int *status)
 {
@@ -259,7 +260,7 @@ part_end(struct parts *x, int m, int *status)
         if (other != m) engine_abort(x->engine[other]);
 }
 
-/* Each part's own outcome. */
+/* Runs all partitions; status[m] is the status of partition m. */
 static void
 parts_run(struct parts *x, int *status)
 {
@@ -273,7 +274,7 @@ parts_run(struct parts *x, int *status)
         if (step == x->stop) engine_interrupt(x->engine[0]);
         for (int m = 0; m < x->n; m++) {
             if (ended[m]) continue;
-            open_ground(x, m); /* whoever is alone takes turns without the bus */
+            open_ground(x, m); /* a lone thread takes turns without the bus */
             ended[m] = !engine_step(x->engine[m]);
             if (ended[m]) part_end(x, m, &status[m]);
             more |= !ended[m];
@@ -282,7 +283,7 @@ parts_run(struct parts *x, int *status)
     open_ground(x, ALL_OPEN);
 }
 
-/* Once more, whatever became of the last run. */
+/* Runs again, whatever the result of the last run. */
 static inline void
 parts_again(struct parts *x, int *status)
 {
@@ -316,7 +317,7 @@ same_root(const struct bench *a, int32_t i, const struct bench *b, int32_t k)
     return same;
 }
 
-/* Do the parts' roots hold the bytes that the whole plan's do? */
+/* Returns true if the roots of all partitions hold the same bytes as the roots of the complete plan. */
 static inline bool
 parts_agree(const struct parts *x, const struct bench *whole)
 {

@@ -1,4 +1,4 @@
--- planned.lua - small programs and their training steps, which tests of planned steps lay out. Returns programs, place(mesh),
+-- planned.lua - small programs and their training steps, for tests of planned steps. Returns programs, place(mesh),
 -- entries(mesh, sbp), train(program, mesh, sbp, batch, options) and near(losses, losses).
 local nn, optim = rille.nn, rille.optim
 
@@ -14,7 +14,7 @@ local function block(d)
   return Block()
 end
 
--- Programs: what is built, and the input of a batch.
+-- Programs: each function returns a module and the shape of an input batch.
 local programs = {
   mlp = function()
     return nn.Sequential(nn.Linear(16, 48), nn.GELU(), nn.Linear(48, 8)), {24, 16}
@@ -27,9 +27,9 @@ local programs = {
   end,
 }
 
--- Three losses, and the step.
+-- Trains a program for three steps and returns the losses, the step and the network.
 local function train(program, mesh, sbp, batch, options)
-  if options.auto_parallel then options.time_limit = 600 end -- what is proved depends on no clock
+  if options.auto_parallel then options.time_limit = 600 end -- so long that no proof depends on the clock
   rille.manual_seed(11)
   local net, shape = programs[program]()
   local P = place(mesh)

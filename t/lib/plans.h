@@ -1,9 +1,8 @@
-/* plans.h - random plans for tests, and running one by itself.
+/* plans.h - makes random plans for tests, and runs a plan without a session.
  *
- * Programs of products, element-wise operators, views, lookups, moves between
- * random layouts, updates in place and micro-batches are compiled; a plan is run
- * on a simulator, on buffers of exactly the promised size, and its results are
- * told apart by a hash of their bytes. */
+ * Random programs contain matrix products, element-wise operators, views, lookups, conversions between random
+ * layouts, in-place updates and micro-batches. A compiled plan runs on a simulator, with buffers of exactly the
+ * planned sizes. A hash of the result bytes identifies the outcome. */
 #ifndef RILLE_T_PLANS_H
 #define RILLE_T_PLANS_H
 
@@ -33,7 +32,7 @@ pick(struct maker *m, int n)
     return (int)(next_random(&m->rng) % (uint64_t)n);
 }
 
-static int other_kind = DEV_CPU; /* of devices that some placements have, by chance */
+static int other_kind = DEV_CPU; /* device kind that some placements get at random */
 
 static const struct place *
 random_place(struct maker *m)
@@ -69,7 +68,7 @@ leaf(struct maker *m, const struct layout *l)
     return build_fresh(m->s, graph_leaf(m->s->graph, &t, l, store_new(l->place->nrank)));
 }
 
-/* Calls an operator; its one attribute that matters, NULL: none. */
+/* Calls an operator with one attribute set; attribute NULL: defaults. */
 static struct val *
 call_with(struct maker *m, const char *name, int nin, struct val *const *in, const char *attribute, struct attr value)
 {
@@ -88,7 +87,7 @@ call(struct maker *m, const char *name, int nin, struct val *const *in)
     return call_with(m, name, nin, in, NULL, (struct attr){0});
 }
 
-/* A value on the placement of another: moved there when it lies elsewhere. */
+/* Returns v on the placement of `other`, converted if necessary. */
 static struct val *
 beside(struct maker *m, struct val *v, const struct val *other)
 {
@@ -97,7 +96,7 @@ beside(struct maker *m, struct val *v, const struct val *other)
     return build_to_global(&m->s->context, v, random_layout(m, other->layout->place, false), &out) ? NULL : out;
 }
 
-/* Rows of a, looked up by ids that may be refused when it runs. */
+/* Looks up rows of a, by ids that the run checks and may reject. */
 static struct val *
 rows_of(struct maker *m, struct val *a)
 {
@@ -107,7 +106,7 @@ rows_of(struct maker *m, struct val *a)
     return call(m, "embedding", 2, (struct val *[]){ids, a});
 }
 
-/* Through another shape and back: strides show it or not. */
+/* Reshapes a to one dimension and back. Some memory layouts need a copy for that. */
 static struct val *
 reshaped(struct maker *m, struct val *a)
 {
@@ -116,7 +115,8 @@ reshaped(struct maker *m, struct val *a)
     return v ? call_with(m, "reshape", 1, &v, "shape", square) : NULL;
 }
 
-/* Of some sizes, without a draw: of a result whose dimensions may lie in either order. */
+/* Transposes a. For some sizes, without a random draw, a is first replaced by an attention result, whose dimensions
+ * may be stored in either order. */
 static struct val *
 transposed(struct maker *m, struct val *a)
 {
@@ -142,7 +142,7 @@ random_value(struct maker *m)
     return b ? call(m, two[pick(m, (int)countof(two))], 2, (struct val *[]){a, b}) : NULL;
 }
 
-/* w - lr * g, to be written over w; with momentum also m. */
+/* Adds an in-place update: w - lr * g, written over w; with momentum also m. */
 static void
 add_update(struct maker *m)
 {
@@ -156,7 +156,7 @@ add_update(struct maker *m)
     if (momentum) m->update[m->nupdate++] = out->node->out[1];
 }
 
-/* Marks what differs from piece to piece; moves that may sum pieces do so by chance. */
+/* Marks values that differ between micro-batches. Moves that can sum micro-batches do so at random. */
 static void
 make_pieces(struct maker *m, struct program *g)
 {
@@ -182,12 +182,12 @@ make_pieces(struct maker *m, struct program *g)
     }
 }
 
-/* NULL when the program is one that cannot be planned. */
+/* Makes and compiles a random program. Returns NULL if the program cannot be planned. */
 static inline struct plan *
 random_plan(struct rille_session *s, uint64_t *seed, bool pieces)
 {
     struct maker m = {.s = s, .rng = next_random(seed)};
-    m.n = pick(&m, 40) ? 1 + pick(&m, 5) : 33 + pick(&m, 8); /* some so large that ranks share the work of a move */
+    m.n = pick(&m, 40) ? 1 + pick(&m, 5) : 33 + pick(&m, 8); /* some so large that ranks share a move's work */
     const struct place *home = random_place(&m);
     for (int i = 0; i < 3; i++) m.val[m.nval++] = leaf(&m, random_layout(&m, i ? random_place(&m) : home, i > 0));
     for (int i = 2 + pick(&m, 8); i > 0; i--) {
@@ -205,8 +205,8 @@ random_plan(struct rille_session *s, uint64_t *seed, bool pieces)
     if (collect(s, nroot, root, COLLECT_RUN) == 0) {
         struct program *g = collection_program(s, &s->collection);
         g->threads = 1 + pick(&m, NTHREAD);
-        g->shared_least = g->nnode % 4 > 0;                            /* no draw: tests name seeds */
-        if (pick(&m, 2)) g->cost = (struct box_cost){.alpha_ns = 1e9}; /* moves in hops */
+        g->shared_least = g->nnode % 4 > 0;                            /* not drawn, because tests name seeds */
+        if (pick(&m, 2)) g->cost = (struct box_cost){.alpha_ns = 1e9}; /* hierarchical moves */
         if (pieces) make_pieces(&m, g);
         if (g->nroot == 0)
             program_free(&g);
@@ -219,12 +219,12 @@ random_plan(struct rille_session *s, uint64_t *seed, bool pieces)
 
 /* ---- running a plan by itself ---- */
 
-/* Ground of whole pages, which can be locked (parts.h), of what host code reads. */
+/* Region of whole pages for buffers that host code reads; parts.h locks and unlocks regions. */
 struct ground {
     char *base;
     size_t used;
 };
-enum { GROUND_BYTES = 64 << 20 }; /* of addresses: pages that nobody touches cost nothing */
+enum { GROUND_BYTES = 64 << 20 }; /* address space; untouched pages cost no memory */
 
 struct bench {
     struct run run;
@@ -232,12 +232,12 @@ struct bench {
         int kind;
         void *p;
         size_t bytes;
-    } * own; /* what was allocated */
+    } * own; /* allocated buffers */
     int nown;
-    struct ground *ground; /* where bytes come from; NULL: each is allocated by itself */
+    struct ground *ground; /* region that buffers come from; NULL: one allocation per buffer */
 };
 
-/* Bytes of a kind of devices, each of them `fill`. */
+/* Allocates bytes of a device kind, filled with `fill`. */
 static void *
 bytes_for(struct bench *b, int kind, int64_t bytes, int fill)
 {
@@ -257,7 +257,7 @@ bytes_for(struct bench *b, int kind, int64_t bytes, int fill)
     return p;
 }
 
-/* Which addend a position has: its coordinates on the partial axes. Copies have one. */
+/* Returns the addend number of a position: its coordinates on the partial axes. Replicas have equal numbers. */
 static uint64_t
 addend_of(const struct layout *l, int pos)
 {
@@ -269,7 +269,7 @@ addend_of(const struct layout *l, int pos)
     return addend;
 }
 
-/* Small numbers that follow from leaf, piece, addend and global position; ids are 0. */
+/* Fills a leaf with small numbers, derived from leaf, micro-batch, addend and global position. Ids are 0. */
 static void
 fill_leaf(float *x, const struct plan *p, int32_t i)
 {
@@ -310,7 +310,7 @@ open_leaf(struct bench *b, const struct plan *p, int32_t i)
     free(x);
 }
 
-/* Replicas of a leaf in one buffer; only where there is one memory, so that parts are positions. */
+/* Lets the replicas of a leaf share one buffer. Only for one memory space, where shards are numbered by position. */
 static void
 share_leaf(struct bench *b, const struct plan *p, int32_t leaf)
 {
@@ -319,7 +319,8 @@ share_leaf(struct bench *b, const struct plan *p, int32_t leaf)
     for (int pos = 0; pos < l->place->nrank; pos++) part[pos] = part[layout_origin(l, pos)];
 }
 
-/* Numbers lie behind the arena of devices that do not reach the host's (actors/act/bus/address.c). */
+/* Allocates a device's arena. Devices that cannot read host memory get a copy of the numbers behind the arena
+ * (actors/act/bus/address.c). */
 static void
 open_arena(struct bench *b, const struct plan *p, int32_t d)
 {
@@ -333,7 +334,7 @@ open_arena(struct bench *b, const struct plan *p, int32_t d)
     if (numbers) assert(!k->copy((char *)b->run.arena[d] + where_stride(arena), b->run.number, (size_t)numbers));
 }
 
-/* The bytes of a root part, in a copy that the caller frees. */
+/* Returns a copy of a root shard's bytes, which the caller frees. */
 static inline unsigned char *
 bench_root(const struct bench *b, int32_t i)
 {
@@ -344,7 +345,7 @@ bench_root(const struct bench *b, int32_t i)
     return x;
 }
 
-/* Roots that may be written over their leaf are. */
+/* Allocates all buffers of a plan. Each root that may overwrite its leaf does so. */
 static inline void
 bench_open_in(struct bench *b, struct plan *p, struct ground *ground)
 {
@@ -392,7 +393,7 @@ bench_close(struct bench *b)
     actors_free(&b->run.actors);
 }
 
-/* A zero without its sign: a copy keeps it, a sum over ranks does not. */
+/* Replaces -0 by 0: a copy keeps the sign of a zero, a sum over ranks does not. */
 static inline void
 drop_sign_of_zero(unsigned char *x, const struct plan_part *part)
 {
@@ -400,7 +401,7 @@ drop_sign_of_zero(unsigned char *x, const struct plan_part *part)
         if (x[k + 3] == 0x80 && !x[k + 2] && !x[k + 1] && !x[k]) x[k + 3] = 0;
 }
 
-/* Hash of all root bytes after a run; 0 when it failed. */
+/* Runs a plan and returns a hash of all root bytes; 0 if the run failed. */
 static inline uint64_t
 outcome(struct engine *e, struct plan *p)
 {

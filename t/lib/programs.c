@@ -1,12 +1,13 @@
-/* programs.c - the main function of a program that holds the tests of one folder of t/: t/bin/plan runs the test that
- * its first argument names, and without one lists its tests. TESTS is a file of lines TEST("NAME", FUNCTION), which
- * cmake/tests.cmake writes; FUNCTION is that test's main function. A test sees its arguments as a program would. */
+/* programs.c - the main function of a program that contains the tests of one folder of t/. t/bin/plan NAME runs the
+ * test NAME; without arguments it lists its tests. TESTS is a file of lines TEST("NAME", FUNCTION), which
+ * cmake/tests.cmake writes; FUNCTION is the main function of the test. A test gets the arguments that follow its
+ * name. */
 #include <stdio.h>
 #include <string.h>
 
 typedef int test_main(int argc, char **argv);
 
-/* Many of these are defined without parameters: they ignore the two that are passed. */
+/* Many test functions are defined without parameters; they ignore the two arguments. */
 #define TEST(name, function) test_main function;
 #include TESTS
 #undef TEST

@@ -1,16 +1,16 @@
 #!/usr/bin/perl
-# A terminal for tests: pty.pl PROGRAM [ARG...] <STEPS. Runs the program on a terminal of its own, follows the steps, and
-# prints what the terminal showed, without carriage returns and the marks of bracketed paste. The exit code is the
-# program's. Steps, one a line:
-#   type TEXT     types it; \n, \t, \e and \003 as in C
-#   wait TEXT     until the terminal showed TEXT since the last wait (30 seconds at most)
-#   match REGEX   until what the terminal showed since the last wait matches (30 seconds at most)
-#   within N TEXT   as wait, for N seconds at most: else the program is ended, and the exit code is 99
-#   columns N     the window has so many from now on
-#   hangup        closes the terminal; the last step
-#   pause         a second or two, so that two signals are two
-#   prompt        until a line begins with a prompt, "rille> " or "... .. ", and nothing follows: only then is what is
-#                 typed echoed behind it, by the line editor
+# A terminal for tests: pty.pl PROGRAM [ARG...] <STEPS. Runs the program on a new pseudo-terminal, executes the steps, and
+# prints the terminal's output, without carriage returns and bracketed-paste marks. The exit code is the program's.
+# Steps, one per line:
+#   type TEXT     types TEXT; \n, \t, \e and \003 as in C
+#   wait TEXT     waits until the output since the last wait contains TEXT (30 seconds at most)
+#   match REGEX   waits until the output since the last wait matches REGEX (30 seconds at most)
+#   within N TEXT   like wait, for N seconds at most; on timeout kills the program and exits with 99
+#   columns N     resizes the window to N columns
+#   hangup        closes the terminal; must be the last step
+#   pause         waits one to two seconds, so that two signals are not merged
+#   prompt        waits until the output ends with a prompt, "rille> " or " .. "; then the line editor echoes typed text
+#                 after the prompt
 use strict;
 use warnings;
 use Fcntl;
@@ -33,13 +33,13 @@ if (!$pid) {
   ioctl($tty, $size, $window);
   POSIX::dup2(fileno($tty), $_) for 0 .. 2;
   close($master);
-  $SIG{$_} = "DEFAULT" for qw(INT QUIT); # who runs tests behind a prompt ignores them
+  $SIG{$_} = "DEFAULT" for qw(INT QUIT); # a shell that runs the tests in the background ignores these signals
   exec(@ARGV) or die "pty.pl: $ARGV[0]: $!\n";
 }
 
 my ($seen, $waited, $open, $hung, $code) = ("", 0, 1, 0, undef);
 
-# Reads what there is, for so many seconds at most; false when the program has ended.
+# Reads available output, waiting for at most $_[0] seconds. Returns false when the program has ended.
 sub pull {
   my $set = "";
   vec($set, fileno($master), 1) = 1;
@@ -48,7 +48,7 @@ sub pull {
   return $open;
 }
 
-# Was it there?
+# Waits until the output contains the text. Returns true if it does within the given seconds.
 sub wait_for {
   my ($text, $seconds) = @_;
   my ($end, $at) = time + $seconds;
@@ -76,7 +76,7 @@ sub type {
   syswrite($master, $text);
 }
 
-# Gives the program half a minute to end by itself.
+# Waits up to 30 s for the program to end by itself.
 sub hang {
   for (1 .. 300) { my $gone = waitpid($pid, WNOHANG); $code = status($?), last if $gone == $pid; select(undef, undef, undef, 0.1) }
 }

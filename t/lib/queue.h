@@ -1,4 +1,4 @@
-/* queue.h - packets on their way in one direction of a simulated link, as bytes. */
+/* queue.h - a FIFO of serialized packets: one direction of a simulated link. */
 #ifndef RILLE_T_QUEUE_H
 #define RILLE_T_QUEUE_H
 
@@ -10,7 +10,7 @@ struct queue {
     int head, n;
 };
 
-/* False: it is full. */
+/* Appends a packet. Returns false if the queue is full. */
 static inline bool
 queue_put(struct queue *q, const struct packet *p)
 {

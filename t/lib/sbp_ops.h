@@ -1,4 +1,5 @@
-/* sbp_ops.h - operators for the tests of sbp/: the least that has every kind of rule, with their signatures. */
+/* sbp_ops.h - the smallest set of operators that covers every kind of rule, with their signatures, for the tests of
+ * sbp/. */
 #ifndef RILLE_T_SBP_OPS_H
 #define RILLE_T_SBP_OPS_H
 
@@ -24,7 +25,7 @@ matmul_ref(const struct kcall *k)
     return 0;
 }
 
-/* softmax without the exponential, so that numbers stay whole: each row's sum less the element. */
+/* Computes a row operator like softmax that keeps integers: the square of the row's sum, less the element. */
 static int
 rest_ref(const struct kcall *k)
 {
@@ -38,7 +39,7 @@ rest_ref(const struct kcall *k)
     return 0;
 }
 
-/* Rows are reduced; power undoes what the sum needs: 1 is the sum, 0.5 the 2-norm of a vector. */
+/* Reduces rows; root: the square root of the sum of squares. */
 static void
 reduce_rows(const struct kcall *k, enum reduce r, bool root)
 {
@@ -72,7 +73,7 @@ norm_ref(const struct kcall *k)
     return 0;
 }
 
-/* Rows of a table by position; a row that this rank does not hold gives zeros. */
+/* Looks up rows of a table by global index. A row outside this rank's shard gives zeros. */
 static int
 lookup_ref(const struct kcall *k)
 {
@@ -86,7 +87,7 @@ lookup_ref(const struct kcall *k)
     return 0;
 }
 
-/* One tensor's mean and its elements less 1: two results. */
+/* Computes two results: each element less 1, and each row's sum. */
 static int
 pair_ref(const struct kcall *k)
 {
@@ -215,9 +216,9 @@ static const struct op whole_copy = {.name = "whole_copy",
                                      .partial.increasing = "0",
                                      .host.ref = copy_ref};
 
-static const struct op dull = {.name = "dull", .in = {{"a"}, {"b"}}, ELTWISE(mul_f)}; /* says too little */
+static const struct op dull = {.name = "dull", .in = {{"a"}, {"b"}}, ELTWISE(mul_f)}; /* declares too little */
 
-/* Wrong on purpose. */
+/* Wrong on purpose: these records declare signatures that do not hold. */
 static const struct op norm = {
     .name = "norm", .in = {{"x"}}, .shape.rule = "ab->a", .partial.reduce = RED_SUM, .host.ref = norm_ref};
 static const struct op square = {.name = "square", .in = {{"x"}}, .partial.linear = "0", ELTWISE(square_f)};
@@ -234,7 +235,7 @@ static const struct op joint = {.name = "joint", .in = {{"a"}, {"b"}}, .partial.
 static const struct {
     const struct op *op;
     const char *sample;
-    const char *sigs; /* of one mesh axis, in order */
+    const char *sigs; /* signatures of one mesh axis, in order */
 } right[] = {
     {&matmul, "f32{4,5} f32{5,3}",
      "S(0), B -> S(0) | S(1), S(0) -> P | B, S(1) -> S(1) | B, B -> B | P, B -> P | B, P -> P"},

@@ -1,16 +1,21 @@
-/* simulated.h - a whole cluster in one thread, driven by a seed: for t/cluster/sim.c and bench/sim.c.
+/* simulated.h - simulates a complete cluster in one thread, driven by a seed. For t/cluster/sim.c and bench/sim.c.
  *
- * Packets travel as bytes in one queue a direction and worker; the seed says which queue delivers next, when a worker's
- * executor does its next piece of work, when the clock ticks, and what goes wrong: packets lost or doubled, links cut,
- * workers that crash or fall silent, a coordinator that is killed, whose workers end or are taken over by the next one,
- * which goes on from the last checkpoint. The program that the cluster runs is a training loop: every run changes a
- * number on every worker, every second one is followed by a snapshot, a loss by recovery (with as many workers or
- * fewer). Snapshots are saved to a disk by workers while runs go on, and what is gone back to is (sometimes) loaded by
- * them; a user interrupts some of that. In some trials a run needs a communicator, which all make before it begins.
- * Ranks lie on one host or on two. The numbers lie in the hosts' memories: the coordinator's own, and of the second
- * host one that a worker made and others mapped; when none of these is left the next has a fresh one, and who was cut
- * off still writes into the old. What must hold whatever happens: it ends, and the numbers are those of a run without
- * faults. */
+ * Packets travel as bytes, in one queue per worker and direction. The seed decides which queue delivers next, when
+ * an executor runs its next job, and when the clock ticks. It also decides the faults: lost or duplicated packets,
+ * cut links, crashed or silent workers, and a killed coordinator. The workers of a killed coordinator end or join
+ * the next one, which continues from the last checkpoint.
+ *
+ * The simulated program is a training loop. Every run changes one number per worker, and every second run is
+ * followed by a snapshot. A loss is followed by recovery, with the same number of workers or fewer. Workers save
+ * snapshots to disk while runs continue. When the program goes back to a snapshot, workers load it in some cases.
+ * The simulated user interrupts some saves and loads. In some trials a run needs a communicator, which its workers
+ * create before the run begins.
+ *
+ * Ranks are on one host or on two. Their numbers are in memory segments. The coordinator makes the segment of its
+ * own host; a worker makes the segment of the second host, and other workers map it. When no worker maps that
+ * segment any more, the next worker makes a fresh one. A worker that was cut off still writes into the old segment.
+ *
+ * The checks: every trial ends, and the numbers equal those of a run without faults. */
 #ifndef RILLE_T_SIMULATED_H
 #define RILLE_T_SIMULATED_H
 
@@ -22,52 +27,52 @@
 #include "t/lib/queue.h"
 #include "t/lib/tap.h"
 
-enum { WORLD = 5, RUNS = 8 /* the last is saved too */, SILENCE = 8, FAULTS = 6, STEPS = 150000 };
+enum { WORLD = 5, RUNS = 8 /* the last is saved, too */, SILENCE = 8, FAULTS = 6, STEPS = 150000 };
 enum { WORKERS = (2 * FAULTS + 2) * WORLD, MEMORIES = WORKERS + FAULTS + 1, EPOCHS = 128 };
 
 struct trial {
-    int world, hosts, faults; /* workers; hosts: 1 or 2 */
-    bool fewer;               /* recovery may go on with fewer */
-    bool may_fail;            /* runs may */
+    int world, hosts, faults; /* number of workers; hosts: 1 or 2 */
+    bool fewer;               /* recovery may continue with fewer workers */
+    bool may_fail;            /* runs may fail */
     bool restarts;            /* the coordinator may be killed */
-    bool keep;                /* and its workers are kept for the next one */
-    bool speaks;              /* one of each host speaks for the others */
-    bool files;               /* workers save and load */
-    bool unites;              /* they have seats in one communicator */
+    bool keep;                /* workers of a killed coordinator join the next one */
+    bool speaks;              /* one worker of each host relays the heartbeats of the others */
+    bool files;               /* workers save and load files */
+    bool unites;              /* runs need a communicator */
 };
 
 struct outcome {
-    int lost;     /* workers */
-    int restarts; /* of the coordinator */
-    int taken;    /* workers of epochs that an earlier one had left */
-    int filed;    /* times that all had saved, or loaded */
-    int given_up; /* times that not all had, since the user interrupted them */
-    int united;   /* communicators that were made */
+    int lost;     /* lost workers */
+    int restarts; /* coordinator restarts */
+    int taken;    /* workers that the next coordinator took over */
+    int filed;    /* saves and loads completed by all workers */
+    int given_up; /* saves and loads that the user interrupted */
+    int united;   /* communicators made */
     const char *why;
 };
 
-struct job { /* one piece of an executor's work */
+struct job { /* a job of an executor */
     enum work_kind kind;
     uint32_t epoch, run, flags;
-    struct slot slot[WORLD]; /* FORM: who runs each slot */
-    uint32_t lost[WORKERS];  /* MAKE: processes of its host that are to be gone */
+    struct slot slot[WORLD]; /* FORM: owner of each slot */
+    uint32_t lost[WORKERS];  /* MAKE: peers on its host that must be killed */
     int nlost;
     uint64_t program;
-    int memory; /* FORM: the number in its name */
-    int bus;    /* FORM */
+    int memory; /* FORM: number of the segment */
+    int bus;    /* FORM: number of the bus */
     uint32_t made, anew;
 };
 
-struct file_job { /* what the thread of files is to do */
+struct file_job { /* a job of a file thread */
     uint32_t epoch;
     uint64_t count, part[2]; /* part: rank, its number */
     bool loads, cancelled;
 };
 
 struct sim_worker {
-    bool alive, silent, cut; /* cut: lost on a host where the coordinator kills nobody */
+    bool alive, silent, cut; /* cut: lost on a host where the coordinator cannot kill processes */
     struct cluster *of;
-    int peer, rank, life; /* rank: the one it was started for; life: of its coordinator */
+    int peer, rank, life; /* rank: the rank it was started for; life: number of its coordinator */
     unsigned char secret[CLUSTER_ID];
     struct worker_member *member;
     struct queue up, down;
@@ -75,15 +80,15 @@ struct sim_worker {
     int njob;
     struct file_job file[QUEUE];
     int nfile;
-    uint32_t over;        /* the last epoch that lost somebody */
-    uint32_t stop;        /* run that is to stop */
-    uint32_t anew;        /* of the last START */
-    uint32_t told;        /* the run for which an id came, */
-    uint64_t told_id, id; /* it; of the communicator that it has, 0: none */
+    uint32_t over;        /* last epoch that lost a worker */
+    uint32_t stop;        /* number of the run that must stop */
+    uint32_t anew;        /* `anew` of the last START */
+    uint32_t told;        /* last run for which a communicator id arrived, */
+    uint64_t told_id, id; /* and that id; id of its own communicator, 0: none */
     struct slot slot[WORLD];
     bool left, kept;
-    int memory; /* that it has mapped; -1: none */
-    int bus;    /* of the epoch for which it is ready; -1 */
+    int memory; /* index of the mapped segment; -1: none */
+    int bus;    /* number of the bus of its epoch; -1: not ready */
     uint32_t made;
     int status;
 };
@@ -94,25 +99,25 @@ struct cluster {
     struct coordinator *c;
     int life; /* coordinators so far */
     unsigned char secret[WORLD][CLUSTER_ID];
-    int started[WORLD]; /* whom this one started last for the rank */
-    bool takes_over;    /* it still waits for those that another one left */
+    int started[WORLD]; /* by rank: worker this coordinator started last; -1: none */
+    bool takes_over;    /* still waits for workers of the previous coordinator */
     struct sim_worker worker[WORKERS];
     int nworker, world, faults, lost, taken, wrong;
-    uint32_t run;                            /* the last that was started */
-    int step, saved_step;                    /* of the training loop */
-    uint64_t memory[MEMORIES][WORLD];        /* by rank: what the runs change */
-    int nmemory, own;                        /* own: of the coordinator's host */
-    char segment[2];                         /* the name of that one's */
-    _Atomic uint64_t word[EPOCHS][WORLD][2]; /* of heartbeats, by epoch (its bus) and rank */
+    uint32_t run;                            /* number of the last run started */
+    int step, saved_step;                    /* steps of the training loop */
+    uint64_t memory[MEMORIES][WORLD];        /* by segment and rank: the numbers that runs change */
+    int nmemory, own;                        /* own: segment of the coordinator's host */
+    char segment[2];                         /* name of segment `own` */
+    _Atomic uint64_t word[EPOCHS][WORLD][2]; /* heartbeat words, by epoch (number of its bus) and rank */
     int nbus;
-    uint64_t saved[WORLD]; /* the snapshot, and the checkpoint */
-    struct {               /* files that are asked for, one of each rank */
+    uint64_t saved[WORLD]; /* the snapshot, which is also the checkpoint */
+    struct {               /* the files being saved or loaded, one per rank */
         bool on, loads, cancelled, torn, done[WORLD];
         uint64_t first, part[WORLD][2];
-        int owner[WORLD]; /* who runs the rank's slot */
+        int owner[WORLD]; /* owner of the rank's slot */
     } filing;
     uint64_t nfile;
-    uint64_t nid, run_id; /* ids so far; that of the last run that has one */
+    uint64_t nid, run_id; /* ids so far; id of the last run that has one */
     uint32_t united_run;
     int united;
     bool slow_disk;
@@ -133,9 +138,9 @@ wrong(struct cluster *s, const char *why)
     if (!s->wrong++) s->why = why;
 }
 
-/* ---- memories ---- */
+/* ---- memory segments ---- */
 
-/* Ranks lie on hosts in turns. */
+/* Returns the host of a rank. Ranks alternate between the hosts. */
 static const char *
 machine_of(const struct cluster *s, int rank)
 {
@@ -143,7 +148,7 @@ machine_of(const struct cluster *s, int rank)
     return machine[MAX(rank, 0) % s->trial.hosts];
 }
 
-/* Where the number of a rank lies in this epoch. */
+/* Returns the address of a rank's number in this epoch. */
 static uint64_t *
 value_of(struct cluster *s, int rank)
 {
@@ -161,11 +166,12 @@ read_values(struct cluster *s, uint64_t value[WORLD])
 static int
 make_memory(struct cluster *s)
 {
-    memset(s->memory[s->nmemory], 0xff, sizeof *s->memory); /* nothing that was there before */
+    memset(s->memory[s->nmemory], 0xff, sizeof *s->memory); /* a fresh segment holds no old numbers */
     return s->nmemory++;
 }
 
-/* Who has a memory of that epoch mapped keeps it, and it is the one that is meant. */
+/* Maps the segment of a job. A worker that already maps a segment of the same epoch must have been sent that
+ * segment. */
 static void
 map_memory(struct cluster *s, struct sim_worker *w, const struct job *j)
 {
@@ -233,7 +239,7 @@ worker_word(void *arg, int rank, bool down)
     return &w->of->word[w->bus][rank][down];
 }
 
-/* A process that wants the rank, -1: any. */
+/* Starts a worker process that asks for the rank; -1: any rank. */
 static void
 worker_start(struct cluster *s, int rank, const unsigned char secret[CLUSTER_ID])
 {
@@ -261,7 +267,7 @@ worker_start(struct cluster *s, int rank, const unsigned char secret[CLUSTER_ID]
     member_linked(w->member);
 }
 
-/* As the coordinator does it, who tells it a secret. */
+/* Starts a worker as the coordinator would, with a secret. */
 static void
 start_for(struct cluster *s, int rank)
 {
@@ -280,8 +286,9 @@ worker_kill(struct sim_worker *w)
     queue_clear(&w->down);
 }
 
-/* Before a run: who runs the first slot makes an id and tells it, the others wait for it. False: none has come. All
- * that take part in a run have one id, made for it or kept. */
+/* Prepares the communicator of a run: the owner of slot 0 makes an id and sends it; the other workers wait for the
+ * id. Returns false if the id has not arrived. Checks that all workers of a run use one id, a new id or an earlier
+ * one. */
 static bool
 worker_unites(struct cluster *s, struct sim_worker *w, const struct job *j)
 {
@@ -301,14 +308,14 @@ worker_unites(struct cluster *s, struct sim_worker *w, const struct job *j)
         if (w->told != j->run) return false;
         w->id = w->told_id;
     }
-    if (w->life != s->life) return true; /* runs of another coordinator have the same numbers */
+    if (w->life != s->life) return true; /* each coordinator numbers its runs from 1 */
     if (s->united_run == j->run && s->run_id != w->id) wrong(s, "seats of one run have two communicators");
     s->united_run = j->run;
     s->run_id = w->id;
     return true;
 }
 
-/* The executor does the oldest piece of its work. */
+/* Runs the executor's oldest job. */
 static void
 worker_execute(struct cluster *s, struct sim_worker *w)
 {
@@ -352,8 +359,7 @@ worker_execute(struct cluster *s, struct sim_worker *w)
     member_ended(w->member, &e);
 }
 
-/* The thread of files does the oldest piece of its own, whatever the executor is at. Of an epoch that is over nothing
- * is copied. */
+/* Runs the file thread's oldest job, independent of the executor. Loads nothing for an epoch that is over. */
 static void
 worker_file(struct cluster *s, struct sim_worker *w)
 {
@@ -382,8 +388,8 @@ on_cut(void *arg, int peer)
 {
     struct cluster *s = arg;
     struct sim_worker *w = &s->worker[peer];
-    /* The controller kills what it lost before it goes on - of its own host. Elsewhere that lives on as long as others
-     * keep its memory, who end it. */
+    /* The controller kills a lost worker of its own host before it continues. On the other host the lost worker
+     * lives on while other workers keep the host's segment; those workers end it. */
     bool others = false;
     for (int i = 0; i < s->nworker; i++)
         others |= i != peer && s->worker[i].alive && !s->worker[i].cut && s->worker[i].memory >= 0 &&
@@ -396,7 +402,7 @@ on_cut(void *arg, int peer)
     }
 }
 
-/* Answers of those that nobody waits for any more are dropped, as the controller does. */
+/* Handles a reply about a file. Drops replies to earlier requests, as the controller does. */
 static void
 take_filed(struct cluster *s, const struct notice *n)
 {
@@ -416,7 +422,7 @@ take_filed(struct cluster *s, const struct notice *n)
     if (s->filing.loads && !s->filing.torn) s->step = s->saved_step, s->restore = s->failing = false;
 }
 
-/* Who runs a rank's slot saves its number, or loads the one that was kept. */
+/* Asks the owner of each rank's slot to save the rank's number, or to load the saved one. */
 static void
 begin_files(struct cluster *s, bool loads)
 {
@@ -437,7 +443,8 @@ begin_files(struct cluster *s, bool loads)
     }
 }
 
-/* As the controller does it after an interrupt; a file that was loaded in part is loaded again. */
+/* Cancels the files being saved or loaded, as the controller does after an interrupt. A partly loaded file is loaded
+ * again. */
 static void
 cancel_files(struct cluster *s)
 {
@@ -474,7 +481,7 @@ on_tell(void *arg, const struct notice *n)
     if (n->status && !s->failing) wrong(s, "a run failed that nothing made fail");
     if (n->status && strcmp(n->text, "made to fail")) wrong(s, "the first failure is not the one that is told");
     if (n->status) {
-        s->restore = true; /* a run that failed left what it left: back to the snapshot */
+        s->restore = true; /* a failed run leaves undefined numbers: go back to the snapshot */
         return;
     }
     s->step++;
@@ -491,7 +498,7 @@ begin_epoch(struct cluster *s)
     static struct slot slot[WORLD];
     s->segment[0] = (char)('a' + s->own);
     for (uint32_t r = 0; r < (uint32_t)s->world; r++) slot[r] = (struct slot){r % (uint32_t)s->trial.hosts, r};
-    struct form f = {.threads = (uint32_t)s->nbus, /* the number of the epoch's bus */
+    struct form f = {.threads = (uint32_t)s->nbus, /* number of the epoch's bus */
                      .segment = s->segment,
                      .bus = "bus",
                      .nrange = 1,
@@ -514,7 +521,7 @@ all_here(const struct cluster *s)
     return true;
 }
 
-/* Was it started, and has nobody told yet that it ended? */
+/* Returns true if the rank's worker was started and no end of it has been reported. */
 static bool
 on_its_way(const struct cluster *s, int rank)
 {
@@ -522,7 +529,7 @@ on_its_way(const struct cluster *s, int rank)
     return s->started[rank] >= 0 && w->alive && !w->cut;
 }
 
-/* Who is to be there and is not. */
+/* Starts a worker for every absent rank. */
 static void
 start_absent(struct cluster *s)
 {
@@ -531,7 +538,7 @@ start_absent(struct cluster *s)
         if (coordinator_member(s->c, r)->state == MEMBER_ABSENT && !on_its_way(s, r)) start_for(s, r);
 }
 
-/* Recovery as the session does it: with all ranks again, or (sometimes) with those that are left. */
+/* Recovers as the session does: with all ranks, or sometimes with the remaining ones. */
 static void
 recover(struct cluster *s)
 {
@@ -544,7 +551,7 @@ recover(struct cluster *s)
     bool fewer = s->trial.fewer && alive > 0 && coordinator_memories(s->c) && pick(s, 2);
     int workers = fewer ? alive : alive + lost;
     if (s->nworker + lost > (int)countof(s->worker)) workers = MAX(alive, 1);
-    while (coordinator_recover(s->c, workers)) /* of each memory one is wanted */
+    while (coordinator_recover(s->c, workers)) /* at least one worker per memory segment is needed */
         if (++workers > alive + lost) {
             wrong(s, "recovery is refused");
             return;
@@ -589,7 +596,7 @@ program_turn(struct cluster *s)
     }
 }
 
-/* ---- what goes wrong ---- */
+/* ---- faults ---- */
 
 static bool
 fault(struct cluster *s, uint64_t one_in)
@@ -617,7 +624,7 @@ deliver(struct cluster *s, struct sim_worker *w, struct queue *q)
     }
 }
 
-/* What the operating system tells the coordinator of a process whose rank it knows. */
+/* Reports the end of a process to the coordinator, as the operating system does for a process whose rank is known. */
 static void
 gone(struct cluster *s, const struct sim_worker *w, const char *how)
 {
@@ -628,7 +635,7 @@ gone(struct cluster *s, const struct sim_worker *w, const char *how)
         coordinator_gone(s->c, rank, how);
 }
 
-/* What was on its way to the coordinator goes with it. */
+/* Starts a new coordinator. Packets on their way to the old one are lost. */
 static void
 coordinator_begin(struct cluster *s)
 {
@@ -650,7 +657,7 @@ coordinator_begin(struct cluster *s)
     s->c = coordinator_new(&o, &env);
     s->own = make_memory(s);
     s->run = s->united_run = 0;
-    s->restore = true; /* the checkpoint, or what is there before the first run */
+    s->restore = true; /* the checkpoint, or the initial numbers */
     s->formed = s->running = s->failing = s->filing.on = false;
     s->takes_over = s->life > 1;
 }
@@ -663,14 +670,14 @@ misfortune(struct cluster *s)
         return;
     }
     struct sim_worker *w = &s->worker[pick(s, (uint64_t)s->nworker)];
-    if (!w->alive || w->cut || member_rank(w->member) < 0) return; /* of who is nobody yet, who started it takes care */
+    if (!w->alive || w->cut || member_rank(w->member) < 0) return; /* its starter handles the loss */
     if (fault(s, 4000)) {
         worker_kill(w);
         coordinator_cut(s->c, w->peer, "was killed");
         gone(s, w, "was killed by signal 9");
     } else if (fault(s, 4000)) {
         w->silent = true;
-    } else if (fault(s, 4000)) { /* killed, and only its silence tells */
+    } else if (fault(s, 4000)) { /* killed, and only silence shows it */
         worker_kill(w);
     }
 }
@@ -689,7 +696,7 @@ tick(struct cluster *s)
     coordinator_tick(s->c);
 }
 
-/* A process that ends, or begins anew for the next coordinator. */
+/* Ends a process, or starts it again for the next coordinator. */
 static void
 worker_end(struct cluster *s, struct sim_worker *w)
 {
@@ -708,14 +715,14 @@ worker_turn(struct cluster *s)
     struct sim_worker *w = &s->worker[pick(s, (uint64_t)s->nworker)];
     if (w->left && w->alive) worker_end(s, w);
     if (!w->alive) return;
-    if (w->cut) { /* what it still has to do it does, when it wakes */
+    if (w->cut) { /* a worker that was cut off still does its jobs when it wakes up */
         queue_clear(&w->up);
         if (w->njob && pick(s, 60) == 0) worker_execute(s, w);
         if (w->nfile && pick(s, 60) == 0) worker_file(s, w);
         return;
     }
     if (w->life != s->life && !w->silent && pick(s, 8) == 0) member_cut(w->member, "the link to the coordinator ended");
-    bool slow = s->slow_disk && !w->file[0].cancelled; /* what is given up waits for no disk */
+    bool slow = s->slow_disk && !w->file[0].cancelled; /* a cancelled file does not wait for the disk */
     if (w->nfile && !w->silent && pick(s, slow ? 300 : 8) == 0) worker_file(s, w);
     int what = (int)pick(s, 3);
     if (what == 0 && w->up.n) deliver(s, w, &w->up);
@@ -723,9 +730,9 @@ worker_turn(struct cluster *s)
     if (what == 2 && w->njob && !w->silent) worker_execute(s, w);
 }
 
-/* ---- a seed ---- */
+/* ---- trials ---- */
 
-/* What the n-th seed of a row tries. */
+/* Returns the options of trial n of a series. */
 static struct trial
 trial_of(int world, int hosts, uint64_t n)
 {
@@ -750,7 +757,7 @@ sim_begin(struct cluster *s, uint64_t seed, struct trial trial)
     s->world = trial.world;
     s->faults = trial.faults;
     coordinator_begin(s);
-    bool named = trial.hosts > 1 || pick(s, 2); /* who has no rank might be on the wrong host */
+    bool named = trial.hosts > 1 || pick(s, 2); /* a worker without a rank might get a rank of the wrong host */
     for (int r = 0; r < s->world; r++) worker_start(s, named ? r : -1, none);
 }
 

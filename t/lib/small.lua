@@ -1,5 +1,5 @@
--- small.lua - what tests of several processes train: a layer on four devices. Returns the net, its optimiser, a compiled
--- step, and a function that draws the step's arguments.
+-- small.lua - a small network for tests of several processes: one layer on four devices. Returns the network, its
+-- optimiser, a compiled step, and a function that draws the step's arguments.
 local P = rille.placement("cpu", {0, 1, 2, 3})
 rille.manual_seed(3)
 local net = rille.nn.Linear(8, 4)

@@ -1,10 +1,10 @@
-/* sound.h - does a signature mean what it says? The ranks are played one after the other, and their results joined.
+/* sound.h - checks that a signature is sound: runs all ranks one after the other and joins their results.
  *
- * sound_start() takes a record and a sample and computes the whole result once.
- * sound_holds() then places the operands as some layouts say (partial values in
- * uneven parts, some of them the identity that a move would fill in), computes
- * every rank's part by the reference, joins the parts and compares. All values
- * are multiples of 1/4, so sums are exact. sound_each_derived() does so for every signature that the rule gives. */
+ * sound_start() reads an operator record and a sample, and computes the complete result once. sound_holds() shards
+ * the operands by the given layouts, computes each rank's shards with the reference, joins the shards and compares.
+ * Partial values are split into uneven addends; some addends are the identity that a redistribution would fill in.
+ * All values are multiples of 1/4, so sums are exact. sound_each_derived() calls sound_holds() for every signature
+ * derived from the rule. */
 #ifndef RILLE_T_SOUND_H
 #define RILLE_T_SOUND_H
 
@@ -16,7 +16,7 @@
 
 enum { SOUND_RANKS = 16 };
 
-/* A reference sees floats as f64 and everything else as i64: both are one cell. */
+/* An element: f64 for float dtypes, i64 for every other dtype. References compute in these two types. */
 union cell {
     double f;
     int64_t i;
@@ -27,13 +27,13 @@ struct sound {
     struct atlas *atlas;
     struct sample sample;
     struct rule rule;
-    struct sig_list list; /* of one mesh axis */
+    struct sig_list list; /* signatures of one mesh axis */
     int noperand;
     uint64_t random;
-    int fill;            /* which kind of values the operands have now */
-    int round;           /* how often that kind came before */
-    int64_t capacity;    /* cells of the largest operand, and some more */
-    union cell **global; /* of each operand and result */
+    int fill;            /* index of the operands' value kind in sound_kinds */
+    int round;           /* repetition number of this value kind */
+    int64_t capacity;    /* cells per buffer: more than twice the largest operand */
+    union cell **global; /* buffer of each operand and result */
     union cell **part[SOUND_RANKS];
 };
 
@@ -59,7 +59,8 @@ sound_view(const struct type *local, union cell *data)
     return view_dense(&t, data);
 }
 
-/* Which element of v stands at local position at[] of a result of ndim dimensions, aligned on the right. */
+/* Returns the index of the element of v that broadcasting maps to position at[] of a result with ndim dimensions.
+ * Dimensions are aligned on the right. */
 static inline int64_t
 sound_aligned(const struct view *v, const int64_t *at, int ndim)
 {
@@ -106,7 +107,7 @@ sound_eltwise(const struct kcall *k)
     return 0;
 }
 
-/* Does the window lie within the part that it is a window of? In a layout that is no signature it need not. */
+/* Returns true if the window lies within the shard. A layout that is no signature can produce a window outside. */
 static inline bool
 sound_inside(const struct view *part, const struct view *window, int64_t skip)
 {
@@ -121,7 +122,8 @@ sound_inside(const struct view *part, const struct view *window, int64_t skip)
     return view_numel(window) == 0 || (lo >= 0 && hi < view_numel(part));
 }
 
-/* A view that cannot be one of these strides is a copy in the same order. */
+/* Runs a view operator: copies the elements that the view selects. If strides cannot express the view, copies all
+ * elements in order. */
 static inline int
 sound_window(const struct kcall *k)
 {
@@ -149,7 +151,7 @@ sound_run(const struct kcall *k)
     return op->flags & OP_VIEW ? sound_window(k) : sound_eltwise(k);
 }
 
-/* Runs one rank: local types and where they begin, by operand; data: the cells of each operand and result. */
+/* Runs one rank. By operand and result: local type, box, cells. */
 static inline int
 sound_rank(struct sound *s, const struct type *local, const struct box *box, union cell *const *data)
 {
@@ -169,12 +171,12 @@ sound_rank(struct sound *s, const struct type *local, const struct box *box, uni
 
 /* ---- values ---- */
 
-/* Kinds of values, all multiples of 1/4: (low ... low + count - 1) / scale. What holds by chance for one kind does not
- * for all. */
+/* Kinds of values, all multiples of 1/4: (low ... low + count - 1) / scale. A false signature that holds by chance
+ * for one kind fails for another. */
 static const struct sound_kind {
     int low, count, scale;
-    int zeros; /* of 8 values, how many are zero besides; -1: none is zero */
-    bool odd;  /* one element, where all others are zero (or none is), is the other way */
+    int zeros; /* additional zeros per 8 values; -1: no value is zero */
+    bool odd;  /* one element differs: nonzero among zeros, or zero among nonzeros */
 } sound_kinds[] = {
     {-4, 9, 1, 0, false},  {1, 9, 1, 0, false},  {-20, 41, 1, 0, false}, {-1, 3, 1, 0, false},
     {-9, 19, 4, 0, false}, {-4, 9, 1, 7, false}, {1, 1, 1, -1, true},    {1, 1, 1, 8, true},
@@ -191,7 +193,8 @@ sound_value(struct sound *s)
     return (int)(next_random(&s->random) % 8) < kind->zeros ? 0 : i;
 }
 
-/* Numbers of the call are values that matter to it. */
+/* Returns `other`, or sometimes the value of a number operand of the call, because elements that equal it are edge
+ * cases. */
 static inline double
 sound_number(struct sound *s, double other)
 {
@@ -224,7 +227,7 @@ sound_fill_operand(struct sound *s, int k)
     *odd = kind->zeros < 0 ? (union cell){0} : sound_is_real(t) ? (union cell){.f = 1} : (union cell){.i = 1};
 }
 
-/* New operands, and the whole result of them. */
+/* Draws new operands and computes the complete result. */
 static inline int
 sound_fill(struct sound *s, int fill)
 {
@@ -256,7 +259,7 @@ sound_start(struct sound *s, const struct op *op, const char *text, uint64_t see
     TRY(sig_axis(&s->arena, &s->sample.call, &s->rule, &s->list));
     s->noperand = s->rule.nin + s->rule.nout;
     for (int k = 0; k < s->noperand; k++) s->capacity = MAX(s->capacity, type_numel(sound_type(s, k)));
-    s->capacity = 2 * s->capacity + 16; /* where a layout makes no sense a reference may read and write too far */
+    s->capacity = 2 * s->capacity + 16; /* under a layout that is no signature, a reference may run past its operands */
     for (int r = -1; r < SOUND_RANKS; r++) {
         union cell **data = arena_alloc(&s->arena, sizeof *data * (size_t)s->noperand);
         for (int k = 0; k < s->noperand; k++) data[k] = ARENA_ARRAY(&s->arena, union cell, s->capacity);
@@ -272,9 +275,9 @@ sound_end(struct sound *s)
     atlas_free(&s->atlas);
 }
 
-/* ---- parts ---- */
+/* ---- shards ---- */
 
-/* The identity of P(max) and P(min): what a rank holds that has nothing to add. */
+/* Returns the identity of P(max) or P(min): the value of a rank that contributes nothing. */
 static inline union cell
 sound_identity(const struct type *t, bool max)
 {
@@ -292,7 +295,7 @@ sound_hash(const struct sound *s, int k, int64_t e, int part)
     return next_random(&state);
 }
 
-/* v and some steps more, a step being that of the kind of values. */
+/* Returns v + steps * (step of the current value kind). */
 static inline union cell
 sound_plus(const struct sound *s, const struct type *t, union cell v, int64_t steps)
 {
@@ -300,8 +303,8 @@ sound_plus(const struct sound *s, const struct type *t, union cell v, int64_t st
     return (union cell){.i = v.i + steps};
 }
 
-/* Part `part` of `parts` of element e of operand k, which is v. One part, chosen by the element, closes the sum or
- * holds the extreme. */
+/* Returns addend number `part` of `parts` of element e of operand k, whose value is v. A hash of the element selects
+ * one addend that completes the sum, or that holds the maximum or minimum. */
 static inline union cell
 sound_addend(const struct sound *s, union cell v, enum reduce r, int k, int64_t e, int part, int parts)
 {
@@ -324,7 +327,8 @@ sound_addend(const struct sound *s, union cell v, enum reduce r, int k, int64_t 
     return sound_plus(s, t, v, r == RED_MAX ? -by : by);
 }
 
-/* The number of mesh position pos among those that differ on partial axes alone, and how many they are. */
+/* Returns the addend number of mesh position pos: its index among the positions that differ only on partial axes.
+ * *parts: how many such positions exist. */
 static inline int
 sound_addend_of(const struct layout *l, int pos, int *parts)
 {
@@ -340,7 +344,7 @@ sound_addend_of(const struct layout *l, int pos, int *parts)
     return part;
 }
 
-/* Walks the elements of a box: e counts inside it; returns the index in the whole. */
+/* Returns the index in the global tensor of element e of box b, with e counted within the box. */
 static inline int64_t
 sound_index(const struct type *t, const struct box *b, int64_t e)
 {
@@ -362,7 +366,8 @@ sound_local(const struct type *t, const struct box *b)
     return local;
 }
 
-/* Gives every position its part of operand k. What lies beyond is no value that could pass. */
+/* Writes a position's shard of operand k. Cells beyond the shard are NaN or 1, so that a read past the end is
+ * detected. */
 static inline void
 sound_deal(struct sound *s, int k, const struct layout *l, int pos, const struct box *b)
 {
@@ -382,7 +387,8 @@ sound_deal(struct sound *s, int k, const struct layout *l, int pos, const struct
     }
 }
 
-/* Computes all ranks' parts. Layouts of operands decide what they hold, those of results only the shapes. */
+/* Computes the shards of all ranks. The operands' layouts determine values; the results' layouts determine shapes
+ * only. */
 static inline int
 sound_ranks(struct sound *s, const struct layout *const *layout, const struct place *p)
 {
@@ -413,8 +419,8 @@ sound_combine(enum reduce r, bool real, union cell a, union cell b)
     return less == (r == RED_MAX) ? b : a;
 }
 
-/* a is of addends that are `size` together, without their signs. Those of an infinite sum may have both: then it is no
- * number. */
+/* Compares a, the sum of addends whose absolute values sum to `size`, with b. If both sums are not finite they count
+ * as equal, because infinite addends of both signs give NaN. */
 static inline bool
 sound_same(bool real, bool sum, union cell a, double size, union cell b)
 {
@@ -425,7 +431,7 @@ sound_same(bool real, bool sum, union cell a, double size, union cell b)
     return fabs(a.f - b.f) <= 1e-9 * MAX(1.0, MAX(size, fabs(b.f)));
 }
 
-/* Do two positions hold addends of one part? */
+/* Returns true if two positions hold addends of the same shard. */
 static inline bool
 sound_adds(const struct layout *l, int pos, int other)
 {
@@ -437,7 +443,7 @@ sound_adds(const struct layout *l, int pos, int other)
     return true;
 }
 
-/* Are the parts of result k under this layout its whole value? Every replica is compared. */
+/* Returns true if the shards of result k, joined by this layout, equal the global result. Compares every replica. */
 static inline bool
 sound_joins(struct sound *s, int k, const struct layout *l)
 {
@@ -459,7 +465,7 @@ sound_joins(struct sound *s, int k, const struct layout *l)
             }
             bool sum = layout_partial(l) == RED_SUM;
             if (!sum) size = fabs(v.f);
-            if (sum && t->dtype == DT_I32) v.i = (int32_t)v.i; /* wraps */
+            if (sum && t->dtype == DT_I32) v.i = (int32_t)v.i; /* i32 sums wrap */
             if (!sound_same(real, sum, v, size, s->global[k][sound_index(t, &b, e)])) return false;
         }
     }
@@ -469,7 +475,7 @@ sound_joins(struct sound *s, int k, const struct layout *l)
 static inline bool
 sound_holds(struct sound *s, const struct place *p, const struct layout *const *layout)
 {
-    int nfill = p->naxis > 1 ? 4 : SOUND_FILLS; /* more axes test the geometry, not the values */
+    int nfill = p->naxis > 1 ? 4 : SOUND_FILLS; /* meshes with two axes test geometry; fewer value kinds suffice */
     for (int fill = 0; fill < nfill; fill++) {
         if (sound_fill(s, fill) || sound_ranks(s, layout, p)) return false;
         for (int k = s->rule.nin; k < s->noperand; k++)
@@ -478,9 +484,9 @@ sound_holds(struct sound *s, const struct place *p, const struct layout *const *
     return true;
 }
 
-/* ---- in words ---- */
+/* ---- text ---- */
 
-/* "S(0), B -> P": of n entries an operand, those of one axis; "-" where an operand takes no part. */
+/* Prints a combination as "S(0), B -> P": one SBP entry per operand and result; "-" for an ignored operand. */
 static inline const char *
 sound_text(const struct sound *s, const struct sbp *v)
 {
@@ -540,7 +546,7 @@ sound_try(struct sound *s, const struct place *p, const int *choice, const uint8
     if (!holds) diag("%s: %s does not hold", s->sample.call.op->name, sound_layout_text(s, layout));
 }
 
-/* All combinations of signatures on a mesh of one or two axes, in both cutting orders. */
+/* Checks all combinations of derived signatures on a mesh of one or two axes; with two axes in both cutting orders. */
 static inline struct sound_tally
 sound_each_derived(struct sound *s, int naxis, const int32_t *axis)
 {

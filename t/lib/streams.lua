@@ -1,4 +1,4 @@
--- streams.lua - the trace of a step that offloads: a track for each stream of async:0, on which acts follow each other.
+-- streams.lua - checks the trace of a step that offloads: each stream of async:0 has a track whose acts do not overlap.
 
 local rille = require "rille"
 local on, path = rille.placement("async", {0}), os.tmpname()
@@ -16,7 +16,7 @@ for _, e in ipairs(rille.json.load(path).traceEvents) do
   local key = e.pid .. ":" .. (e.tid or "")
   if e.name == "thread_name" then track[e.args.name] = key end
   if e.ph == "X" then
-    assert(e.ts >= (ends[key] or 0) - 0.002, e.name .. " begins before the act before it has ended")
+    assert(e.ts >= (ends[key] or 0) - 0.002, e.name .. " begins before the previous act has ended")
     acts[key], ends[key] = (acts[key] or 0) + 1, e.ts + e.dur
   end
 end

@@ -1,4 +1,4 @@
-/* tap.h - a test program's whole vocabulary: ok, is, plan at the end. Prints TAP. */
+/* tap.h - the functions of a test program: ok, is and others; done() prints the plan at the end. Prints TAP. */
 #ifndef RILLE_T_TAP_H
 #define RILLE_T_TAP_H
 
@@ -12,10 +12,10 @@
 
 static int tap_count, tap_failed;
 
-/* Seconds after which a program is taken to hang, for alarm(): as many as .ci/prove gives a file. */
+/* Timeout of a test program for alarm(), s: the same as the limit per file in .ci/prove. */
 enum { HANG = 1800 };
 
-/* A name is a sentence that is true. */
+/* Prints the result of a check. The name is a sentence that states the expected fact. */
 static inline bool __attribute__((format(printf, 2, 3))) ok(bool pass, const char *fmt, ...)
 {
     va_list ap;
@@ -55,7 +55,7 @@ is_str(const char *got, const char *want, const char *name)
     return pass;
 }
 
-/* The seed of a random test: $SEED or the default; printed, so that a failure can be repeated. */
+/* Returns the seed of a random test: $SEED or the default. Prints the seed, so that a failure can be repeated. */
 static inline uint64_t
 seed_of(uint64_t by_default)
 {
@@ -80,7 +80,7 @@ next_random(uint64_t *state) /* splitmix64 */
 static inline bool
 share(int64_t i)
 {
-    static int64_t which, of = -1; /* of: 0, all cases */
+    static int64_t which, of = -1; /* number of shares; 0: run all cases */
     if (of < 0) {
         const char *e = getenv("SHARE");
         long long k, n;
@@ -93,7 +93,7 @@ share(int64_t i)
     return !of || i == 0 || (int64_t)(next_random(&state) % (uint64_t)of) == which;
 }
 
-/* Returns share() of a case that is counted here: of the loop that asks, whatever it loops over. */
+/* Returns share() of a running case number, counted by this function across all loops. */
 static inline bool
 share_next(void)
 {
@@ -101,8 +101,8 @@ share_next(void)
     return share(i++);
 }
 
-/* Returns how many of n random cases this run takes, and adds to *seed what leads to the first of them: SHARE=k/m takes
- * the k-th of m parts, of at least 100 cases (or n). */
+/* Returns how many of n random cases this run takes, and advances *seed to the first of them. SHARE=k/m takes share
+ * k of m, at least 100 cases (or n). */
 static inline int
 share_of(int n, uint64_t *seed)
 {

@@ -1,4 +1,4 @@
--- tap.lua - the whole vocabulary of a Lua test: ok, is, near, fails, has, group, done. Prints TAP.
+-- tap.lua - the functions of a Lua test: ok, is, near, fails, has, group, done. Prints TAP.
 --
 --   local tap = dofile("t/lib/tap.lua")
 --   tap.group("matmul", function()
@@ -6,8 +6,8 @@
 --   end)
 --   tap.done()
 --
--- A test's name is a sentence that is true. Values are compared as nested lists;
--- what differs is told with its path: "at [2][1]: got 3, want 4".
+-- A check's name is a sentence that states the expected fact. Values are compared as
+-- nested lists; a difference is reported with its path: "at [2][1]: got 3, want 4".
 
 local tap = {}
 local count, failed = 0, 0
@@ -32,13 +32,13 @@ local function text(v)
   return "{" .. table.concat(parts, ", ") .. "}"
 end
 
--- Shortened where a line would be lost in it.
+-- Returns the value as text of at most 400 characters.
 local function shown(v)
   local s = text(v)
   return #s <= 400 and s or s:sub(1, 397) .. "..."
 end
 
--- Nil when a and b are alike, else where and how they differ. same(x, y) compares what is not a table.
+-- Returns nil if a and b are equal, else a text that describes the first difference. same(x, y) compares non-tables.
 local function difference(a, b, same, path)
   if type(a) ~= "table" or type(b) ~= "table" or getmetatable(a) or getmetatable(b) then
     if same(a, b) then return nil end
@@ -53,7 +53,7 @@ local function difference(a, b, same, path)
   end
 end
 
--- Equal, and NaN is NaN. An integer equals the float of the same value, as in Lua.
+-- Returns true if a and b are equal. NaN equals NaN; an integer equals the float of the same value, as in Lua.
 local function equal(a, b) return a == b or (a ~= a and b ~= b) end
 
 local function compare(got, want, same, name)
@@ -61,14 +61,14 @@ local function compare(got, want, same, name)
   return report(not d, name, d)
 end
 
--- A line for people, which decides nothing.
+-- Prints a comment line, which does not affect the result.
 function tap.diag(line) io.write("# ", (tostring(line):gsub("\n", "\n# ")), "\n") end
 
 function tap.ok(pass, name, why) return report(pass and true or false, name, why) end
 
 function tap.is(got, want, name) return compare(got, want, equal, name) end
 
--- Numbers differ by at most rtol * |want| + atol; all else is equal.
+-- Checks that numbers differ by at most rtol * |want| + atol, and that all other values are equal.
 function tap.near(got, want, name, rtol, atol)
   rtol, atol = rtol or 1e-5, atol or 1e-6
   return compare(got, want, function(a, b)
@@ -78,7 +78,7 @@ function tap.near(got, want, name, rtol, atol)
   end, name)
 end
 
--- f raises an error, in which each of these words stands (capitals do not matter).
+-- Checks that f raises an error that contains each of these words (upper and lower case are equal).
 function tap.fails(f, words, name)
   local good, err = pcall(f)
   if good then return report(false, name, "no error was raised") end
@@ -91,7 +91,7 @@ function tap.fails(f, words, name)
   return report(true, name)
 end
 
--- Do all these parts stand in the text? Tells the first that does not.
+-- Returns true if the text contains all these parts; otherwise prints the first missing part.
 function tap.has(text, ...)
   for _, part in ipairs{...} do
     if not text:find(part, 1, true) then return tap.diag(("without '%s':\n%s"):format(part, text)) and false end
@@ -99,14 +99,14 @@ function tap.has(text, ...)
   return true
 end
 
--- Bytes that the devices received in a step's last run.
+-- Returns the bytes that all devices received in a step's last run.
 function tap.received(step)
   local sum = 0
   for _, d in ipairs(step:stats().devices) do sum = sum + d.bytes_in end
   return sum
 end
 
--- Tests about one thing. An error within is a failure, and the next group goes on.
+-- Runs a group of checks. An error in f fails one check, and the test continues with the next group.
 function tap.group(name, f)
   tap.diag(name)
   local good, err = xpcall(f, debug.traceback)
@@ -114,7 +114,7 @@ function tap.group(name, f)
   return good
 end
 
--- The seed of a random test: $SEED or the default; printed, so that a failure can be repeated.
+-- Returns the seed of a random test: $SEED or the default. Prints the seed, so that a failure can be repeated.
 function tap.seed(default)
   local seed = math.tointeger(tonumber(os.getenv("SEED") or default or 1))
   tap.diag("SEED=" .. seed)
@@ -122,7 +122,7 @@ function tap.seed(default)
 end
 
 -- Returns true if this run takes case i (from 0) of an exhaustive loop: SHARE=k/n takes about one case in n, mixed; n runs
--- with k from 0 take every case. SHARE=all or none takes all. Case 0 is always taken. Without i: the cases are counted here.
+-- with k from 0 take every case. SHARE=all or none takes all. Case 0 is always taken. Without i, this function counts cases.
 local which, of = (os.getenv("SHARE") or ""):match("^(%d+)/(%d+)$")
 local asked = 0
 function tap.share(i)

@@ -1,19 +1,19 @@
-# tap.sh - the whole vocabulary of a test in bash: ok, is, skip, finish; await, hang, free_port; and a folder, $dir, that is
-# gone at the end. TAP.
+# tap.sh - the functions of a bash test: ok, is, skip, finish, await, free_port, share; $hang; and $dir, a folder that is
+# removed at the end. Prints TAP.
 #
 #   . t/lib/tap.sh
 #   ok "the file is there" test -f "$dir/file"
 #   finish
 #
-# A test's name is a sentence that is true. When it fails, what its command printed follows, and then what the test's own
-# function `tell` says, where it has one.
+# A check's name is a sentence that states the expected fact. After a failed check follow the output of its command and
+# the output of the function `tell`, if the test defines one.
 n=0 failed=0
-hang=900 # seconds after which what should end is taken to hang: far beyond what anything takes beside others
+hang=900 # timeout of every command that should end, s; far longer than any command takes, even on a busy machine
 dir=$(mktemp -d) || exit
-. () { builtin . "$@" || { echo "Bail out! $1 cannot be read"; exit 1; }; } # a test without its helpers writes where it stands
+. () { builtin . "$@" || { echo "Bail out! $1 cannot be read"; exit 1; }; } # without its helpers, a test would write into the current folder
 trap 'rm -rf "$dir"' EXIT
 
-report() { # report STATUS NAME: the status
+report() { # report STATUS NAME: prints a result; returns the status
   n=$((n + 1))
   [ "$1" = 0 ] && { echo "ok $n - $2"; return; }
   failed=$((failed + 1))
@@ -21,12 +21,12 @@ report() { # report STATUS NAME: the status
   return "$1"
 }
 
-ok() { # ok NAME COMMAND...: the command succeeds; it runs in this shell
+ok() { # ok NAME COMMAND...: checks that the command succeeds; runs it in this shell
   local name=$1
   shift
   "$@" >"$dir/.said" 2>&1
   report $? "$name" && return
-  { cat "$dir/.said"; declare -F tell >/dev/null && tell; } | head -40 | sed -e 's/^/# /' -e '$a\' # ends its last line
+  { cat "$dir/.said"; declare -F tell >/dev/null && tell; } | head -40 | sed -e 's/^/# /' -e '$a\' # adds a missing last newline
 }
 
 is() { ok "$1" same "$2" "$3"; } # is NAME GOT WANT
@@ -34,7 +34,7 @@ same() { [ "$1" = "$2" ] || { printf 'got:  %s\nwant: %s\n' "$1" "$2"; false; };
 
 skip() { report 0 "$1 # SKIP $2"; } # skip NAME WHY
 
-await() { # await COMMAND...: until it succeeds
+await() { # await COMMAND...: repeats the command until it succeeds
   local end=$((SECONDS + hang))
   until "$@" 2>/dev/null; do
     [ $SECONDS -lt $end ] || { echo "# never: $*"; return 1; }
@@ -42,7 +42,7 @@ await() { # await COMMAND...: until it succeeds
   done
 }
 
-free_port() { # prints a port that nobody listens on, below those that the kernel gives to who connects
+free_port() { # prints an unused port below the kernel's ephemeral ports
   local p
   while p=$((20000 + RANDOM % 12000)); (: <>"/dev/tcp/127.0.0.1/$p") 2>/dev/null; do :; done
   echo "$p"

@@ -1,5 +1,5 @@
-# terminal.sh - what tests of the shell on a terminal begin with: tap.sh, a folder to be in, session and answer. $rille is the program;
-# the terminal is t/lib/pty.pl's. The file `seen` has what stood on it.
+# terminal.sh - setup of tests of the shell on a terminal: tap.sh, a working folder, and the functions session and answer. $rille is
+# the program; t/lib/pty.pl provides the terminal. The file `seen` contains the terminal's output.
 pty=$(realpath "${BASH_SOURCE%/*}/pty.pl")
 . "${BASH_SOURCE%/*}/tap.sh"
 cd "$dir" || exit 2
@@ -10,12 +10,12 @@ tell() { cat seen; }
 shows() { ok "$1" grep -qF -e "$2" seen; }
 hides() { ok "$1" bash -c '! grep -qF -e "$1" seen' hides "$2"; }
 
-# session STEP...: follows the steps of t/lib/pty.pl, then leaves. On $devices.
+# session STEP...: runs the steps (t/lib/pty.pl) on $devices, then quits.
 session() {
   printf '%s\n' 'wait rille> ' "$@" 'type :quit\n' | perl "$pty" "$rille" --no-init --color "${color:-never}" -d "${devices:-cpu:4}" >seen 2>&1
   code=$?
 }
-# answer CHUNK...: types one after the other; $got is what is printed behind the last chunk, without the prompt.
+# answer CHUNK...: types the chunks in order; sets $got to the output after the last chunk, without the prompt.
 answer() {
   local last=${*: -1} steps=()
   for chunk; do steps+=("type ${chunk//\\/\\\\}\n" prompt); done
@@ -24,6 +24,6 @@ answer() {
   got=$(awk -v last="$last" 'index($0, "rille> " last) || ($0 ~ /^ *\.\. / && index($0, last)) { on = 1; next } /^rille> / { on = 0 } on' seen)
 }
 
-# What runs without an end, and hears Ctrl-C; and what does not hear it.
+# Endless programs: Ctrl-C interrupts the first, and not the second.
 spin='io.stderr:write("spin", "ning\\n") while true do end'
 endless='io.stderr:write("end", "less ") table.insert(setmetatable({}, {__len = function() return 1e15 end}), 1, 5)'

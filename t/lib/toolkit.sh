@@ -1,6 +1,6 @@
-# toolkit.sh - the real plug-in (kernels/cuda) on a CUDA toolkit without a GPU, t/host/toolkit.c, whose headers are those
-# of the toolkit that is installed. Sourced behind tap.sh, with $own, $build and $root as plugin.sh has them; ends
-# the test where there is no toolkit. Then $rille is a copy that finds this plug-in, in $dir.
+# toolkit.sh - builds the real plug-in (kernels/cuda) with a simulated CUDA toolkit, t/host/toolkit.c, and the headers of
+# the installed toolkit. Source tap.sh first, and set $own, $build and $root as plugin.sh does. Ends the test if no
+# toolkit is installed. Sets $rille to a copy of the program in $dir, beside this plug-in.
 nvcc=$(sed -n 's/^CMAKE_CUDA_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
 if [ ! -x "$nvcc" ] || ! command -v c++ >/dev/null; then
   skip "the plug-in on a toolkit without GPUs" "no CUDA toolkit"
@@ -20,21 +20,21 @@ make_plugin() {
   c++ -std=c++17 -Wall -Wextra -Werror -shared -fPIC -DCUDART_MAJOR=99 -DCUDA_LIBRARIES="\"$dir\"" -I"$root" -isystem "$headers" \
     "$@" -x none -o "$dir/librille-cuda.so" "$dir/libtoolkit.so"
 }
-ok "a toolkit without GPUs is made" make_toolkit
-ok "the plug-in is C++, and goes with it" make_plugin
+ok "the simulated toolkit compiles" make_toolkit
+ok "the plug-in compiles as C++ and links with the simulated toolkit" make_plugin
 for library in nvrtc.so.99 cublasLt.so.99 cudnn.so.9 nccl.so.2; do ln -s libtoolkit.so "$dir/lib$library"; done
 export LD_LIBRARY_PATH=$dir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} RILLE_CACHE=$dir/cache
 
-# refuses WRONG TEXT DEVICES...: exit 2, nothing printed, one line that holds the text.
+# refuses WRONG TEXT DEVICES...: with FAKE_CUDA=WRONG, the program exits with 2, prints nothing, and reports one line with TEXT.
 refuses() {
   local wrong=$1 text=$2 out code; shift 2
   out=$(FAKE_CUDA=$wrong timeout $hang "$rille" -d "$@" -e 'print(1)' 2>"$dir/err"); code=$?
   echo "code $code, printed \"$out\", said: $(cat "$dir/err")"
   [ "$code" = 2 ] && [ -z "$out" ] && grep -qF -- "$text" "$dir/err" && [ "$(wc -l <"$dir/err")" = 1 ]
 }
-# told PATTERN: what calls the toolkit was told in $dir/told, counted.
+# told PATTERN: prints the matching parts of the toolkit's call log, $dir/told, with counts.
 told() { grep -oP "$1" "$dir/told" | sort | uniq -c | awk '{ $1 = $1 } 1' | tee /dev/stderr; }
-# alike NEAR N: its input is N lines of two numbers, and the first of each is the second, but for so large a part of it.
+# alike NEAR N: checks that the input has N lines of two numbers, with a relative difference of at most NEAR.
 alike() {
   tee /dev/stderr | awk -v near="$1" -v n="$2" 'function size(x) { return x < 0 ? -x : x }
     NF != 2 || /nan|inf/ || size($1 - $2) > near * size($2) { differs = 1 }

@@ -1,12 +1,13 @@
-/* train.h - a training step over a pipeline, written against rille.h: what the tests of the actors run.
+/* train.h - a training step over a two-stage pipeline, written against rille.h, which the tests of the actors run.
  *
  *   x -> matmul w1 -> gelu | to the second stage | -> matmul w2 -> loss -> backward -> sgd
  *
- * A stage is a placement of two ranks, and no two neighbours agree about a layout, so every move is there: the batch is
- * split (gradients of w1 come as partial sums), the hidden features change from S(0) to S(1) between the stages, and
- * w2 is split by rows (its product is a partial sum). Two nets: a classifier (gelu, cross_entropy), and one whose
- * numbers are small multiples of powers of two (relu, a weighted sum), which is computed exactly in any order, so that
- * it must give the bits of one device. */
+ * Each stage is a placement of two ranks. Neighbouring layouts differ everywhere, so every kind of redistribution
+ * occurs. The batch is split, so gradients of w1 are partial sums. The hidden features change from S(0) to S(1)
+ * between the stages. w2 is split by rows, so its product is a partial sum.
+ *
+ * Two networks: a classifier (gelu, cross_entropy), and an exact one (relu, a weighted sum). The numbers of the
+ * exact network are small multiples of powers of two, so any order of computation gives the same bits as one device. */
 #ifndef RILLE_T_TRAIN_H
 #define RILLE_T_TRAIN_H
 
@@ -18,11 +19,11 @@ enum { ROWS = 16, WIDTH = 6, HIDDEN = 8, CLASSES = 4, PIECES = 4 };
 
 struct train_options {
     const char *bus, *kind; /* "zmq", "sim:3"; "cpu", "async" */
-    const char *second;     /* kind of the second stage; NULL: the same */
-    int threads;            /* 0: 4 */
-    const char *schedule;   /* NULL: no compiled step, a plain loop */
-    int pieces;             /* 0: PIECES */
-    bool exact, single;     /* the exact net; everything on one device */
+    const char *second;     /* device kind of the second stage; NULL: `kind` */
+    int threads;            /* number of threads; 0: 4 */
+    const char *schedule;   /* schedule of the compiled step; NULL: a plain loop */
+    int pieces;             /* number of micro-batches; 0: PIECES */
+    bool exact, single;     /* the exact network; all on one device */
     size_t memory_limit;
 };
 
@@ -33,12 +34,12 @@ struct train {
     struct rille_graph *graph;
 };
 
-/* What a step leaves: compared bit by bit. */
+/* Results of a step, compared bit by bit. */
 struct train_state {
     float loss, w1[WIDTH * HIDDEN], w2[HIDDEN * CLASSES];
 };
 
-/* "cpu", "cpu and late" */
+/* Returns the device kinds as text: "cpu", "cpu and async". */
 static inline const char *
 train_kinds(const struct train_options *o)
 {
@@ -96,7 +97,7 @@ train_call(struct train *t, const char *op, int line, struct rille_tensor *a, st
     return rille_call(t->s, rille_op_find(op), b ? 2 : 1, arg, 0, NULL, out);
 }
 
-/* The loss; lines 1 to 6 of "train.lua" name its operators. */
+/* Computes the loss. The operators report lines 1 to 5 of "train.lua". */
 static inline int
 train_loss(struct train *t, struct rille_tensor *x, struct rille_tensor *y, struct rille_tensor **loss)
 {
@@ -162,7 +163,7 @@ train_trace(struct train *t)
     return status;
 }
 
-/* Weights at their start, and no gradients. */
+/* Resets the weights to their initial values, without gradients. */
 static inline void
 train_reset(struct train *t)
 {
@@ -204,7 +205,7 @@ train_close(struct train *t)
     rille_close(&t->s);
 }
 
-/* One step; a compiled one is traced at its first call. */
+/* Runs one step. The first call of a compiled step traces it. */
 static inline int
 train_step(struct train *t, struct rille_tensor **loss)
 {
@@ -227,7 +228,7 @@ train_state(struct train *t, struct rille_tensor *loss, struct train_state *out)
     return status;
 }
 
-/* n steps from the start, and what they leave. */
+/* Runs n steps from the current weights and returns their final state. */
 static inline int
 train_run(struct train *t, int n, struct train_state *out)
 {
@@ -241,7 +242,7 @@ train_run(struct train *t, int n, struct train_state *out)
     return status;
 }
 
-/* The same in a session of its own. */
+/* Runs n steps in a session of their own. */
 static inline int
 train_once(const struct train_options *o, int n, struct train_state *out)
 {

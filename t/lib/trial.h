@@ -1,5 +1,5 @@
-/* trial.h - a sample of an operator with operands in memory of every kind, and how far results are from what they
- * should be: for tests of whoever computes. A trial is the caller's, between trial_open and trial_close. */
+/* trial.h - a sample of an operator with operands in various memory layouts, and comparisons of results, for tests
+ * of kernels. The caller owns a trial between trial_open and trial_close. */
 #ifndef RILLE_T_TRIAL_H
 #define RILLE_T_TRIAL_H
 
@@ -16,10 +16,10 @@ enum memory {
     DENSE,      /* row-major */
     GAPS,       /* every second element */
     TURNED,     /* dimensions laid out in reverse order */
-    COLUMNS,    /* the last two in reverse order: matrices column by column */
-    FAR,        /* elements lie in pages of their own, where there are many in lines of the cache */
-    ASTRAY,     /* dense, and begins where no vector does */
-    REPEATED,   /* one row stands for all */
+    COLUMNS,    /* the last two dimensions in reverse order: column-major matrices */
+    FAR,        /* elements on separate pages; many elements: on separate cache lines */
+    ASTRAY,     /* dense, and not aligned to vectors */
+    REPEATED,   /* all rows share one row of memory */
     OVERLAPPED, /* each row begins one element after the one before it */
     NMEMORY
 };
@@ -39,7 +39,7 @@ struct trial {
 
 /* ---- making operands ---- */
 
-enum { FAR_MANY = 1024 }; /* elements: a trial keeps all its memory, and one of f32{300,600} would be 740 MB */
+enum { FAR_MANY = 1024 }; /* elements; larger tensors use a smaller stride: f32{300,600} would need 740 MB */
 
 static inline void
 lay_out(struct view *v, enum memory m)
@@ -63,7 +63,7 @@ room_of(const struct view *v)
     return n;
 }
 
-/* Where operands and results of trials lie; NULL: the heap. What it gives is never given back. */
+/* Allocator of the operands and results of trials; NULL: the heap. Memory of this allocator is not freed. */
 static void *(*trial_memory)(size_t bytes);
 
 static inline void *
@@ -96,7 +96,7 @@ address_of(const struct view *v, int64_t i)
     return at;
 }
 
-static bool strange; /* every fifth value is NaN, an infinity, a zero of either sign or too small to be another */
+static bool strange; /* every fifth value is NaN, infinite, +-0 or subnormal */
 
 static inline double
 strange_value(uint64_t r)
@@ -124,7 +124,8 @@ choose_values(struct trial *t, int k, uint64_t *random)
     }
 }
 
-/* The sample with another dtype for f32; false: it has no f32, or the call does not take it. */
+/* Replaces "f32" by `dtype` in a sample. Returns false if the sample has no f32 or the call does not accept the
+ * dtype. */
 static inline bool
 trial_retype(const struct op *op, const char *text, const char *dtype, char *to, size_t capacity)
 {
@@ -145,7 +146,8 @@ trial_retype(const struct op *op, const char *text, const char *dtype, char *to,
 
 static const struct type source_shape = {.ndim = 2, .dim = {5, 7}};
 
-/* False when the call has no types: the sample is of a composite. */
+/* Makes a trial of a sample. Returns false if the call has no types (a composite), or if reading the sample or
+ * inferring its types fails. */
 static inline bool
 trial_open(struct trial *t, const struct op *op, const char *text, enum memory m, uint64_t seed)
 {
@@ -201,7 +203,7 @@ tolerance(enum dtype d)
     return by_dtype[d];
 }
 
-/* The same bits; where there is no number, any bits that are none. */
+/* Returns true if all elements have the same bits. All NaNs are equal. */
 static inline bool
 trial_same(const struct view *got, const struct view *want)
 {
@@ -217,7 +219,7 @@ trial_same(const struct view *got, const struct view *want)
     return same;
 }
 
-/* The largest distance, against the largest value, in units of what is allowed: 1 or less is good. */
+/* Returns the largest difference, relative to the largest value, in units of the tolerance: 1 or less passes. */
 static inline double
 distance(const struct view *got, const struct view *want)
 {
