@@ -80,6 +80,6 @@ end
 
 -- Micro-batches are slices in an argument's layout, so the layout must be known.
 local step = rille.graph(function(x) return x:sum() end, {auto_parallel = true, micro_batches = 2})
-tap.fails(function() step(fresh(P, "auto", 1)) end, {"argument 1", '"auto"', "2 pieces", "layout"}, "micro-batches with an \"auto\" argument: the error asks for a layout")
+tap.fails(function() step(fresh(P, "auto", 1)) end, {"argument 1", '"auto"', "2 micro-batches", "layout"}, "micro-batches with an \"auto\" argument: the error asks for a layout")
 tap.ok(close(rille.graph(function(x) return x:sum() end)(fresh(P, "auto", 1)), fresh(P, "B", 1):sum()), "without a planner an \"auto\" argument is B")
 tap.done()

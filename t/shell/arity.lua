@@ -6,7 +6,7 @@ local nn, optim = rille.nn, rille.optim
 -- Functions that take any number of arguments, because they pass them on, or they are members of a list; and x:backward, which
 -- says more (t/shell/errors.lua).
 local open = {}
-for name in ("tensor:backward grad no_grad autocast reshape permute expand zeros ones rand randn empty slice concat stack transpose nn.Sequential"):gmatch("%S+") do
+for name in ("tensor:backward grad no_grad autocast reshape permute expand zeros ones rand randn empty slice concat stack transpose nn.Sequential explain plan"):gmatch("%S+") do
   open[name] = true
 end
 
@@ -41,6 +41,10 @@ tap.group("functions", function()
   local operators = {}
   for _, name in ipairs(rille.operators()) do operators[name] = true end
   operators.cat, operators.to_global = true, true
+  for _, name in ipairs{"explain", "plan"} do
+    local x = rille.ones(2)
+    tap.fails(function() rille[name](x, x, 5, 6) end, {name .. ": expected at most", "found 4"}, name .. " accepts tensors alone")
+  end
   each(rille, "", function(name, fn) if not operators[name] then refuses(name, fn) end end)
   for _, name in ipairs{"args", "plot", "recover", "snapshot", "parallel", "tokenizer"} do refuses(name, rille[name]) end
   for _, module in ipairs{"nn", "nn.init", "optim", "data", "io", "models", "checkpoint", "parallel", "tokenizer", "train", "sbp"} do
