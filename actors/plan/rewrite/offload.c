@@ -356,7 +356,7 @@ insert_gather(struct bringer *b, struct ref r, int32_t i)
     b->again[r.index * OP_OUT] = add_insertion(b, &fetch, position_ahead(b, i, r.index)).index;
 }
 
-const int32_t *
+void
 offload_gather_again(struct program *p, const bool *variable, int32_t depth)
 {
     struct bringer b;
@@ -369,5 +369,5 @@ offload_gather_again(struct program *p, const bool *variable, int32_t depth)
             if (b.again[whole.index * OP_OUT] < 0) insert_gather(&b, whole, i);
             rewrite_operand(p, i, k, offload_standing_for(&b, p->node[i].in[k], i));
         }
-    return bringer_end(&b);
+    bringer_end(&b);
 }

@@ -326,7 +326,6 @@ build_add(const struct call_context *ctx, const struct op *op, struct val *const
     n->name = ctx->composite ? ctx->composite : op->name;
     n->phase = (uint8_t)ctx->phase;
     n->region = ctx->grad ? region_of(ctx, op, in, d) : 0;
-    n->call = ctx->call;
     n->strategy = ctx->strategy ? must_copy(ctx->strategy, sizeof *ctx->strategy) : NULL;
     ctx->s->nodes++;
     bool grad = ctx->grad && (op->grad.build || op->flags & OP_MOVE) && any_needs_grad(d->nin, in);
@@ -344,7 +343,6 @@ add_derived(const struct call_context *ctx, const struct op *op, struct val *con
     struct val *moved[IN_MAX];
     struct node_made made = {d->nin, d->nout, d->want, d->type, d->layout};
     struct call_context plain = build_plain(ctx); /* the strategy does not apply to views remade below a move */
-    ctx->s->trace.spelled = hash_number(ctx->s->trace.spelled, (uintptr_t)op);
     for (int i = 0; i < d->nin; i++) {
         moved[i] = in[i];
         if (tracing(ctx->s) && d->want[i]) TRY(reuse_below(&plain, d->want[i], &moved[i]));
@@ -493,24 +491,11 @@ add_split_form(const struct call_context *ctx, const struct op *op, int nin, str
                const struct attr *attr, int64_t bytes, struct val **out)
 {
     int64_t before = ctx->s->moved;
-    uint64_t spelled = ctx->s->trace.spelled;
     TRY(write_with(ctx, op->split_form, op, nin, in, attr, out));
-    if (out[0] && ctx->s->moved - before < bytes) {
-        ctx->s->trace.parts = true;
-        return 0;
-    }
+    if (out[0] && ctx->s->moved - before < bytes) return 0;
     ctx->s->moved = before;
-    ctx->s->trace.spelled = spelled;
     out[0] = NULL;
     return 0;
-}
-
-/* Returns true if a planner has the call made in one piece, whatever the call moves. */
-static bool
-forms_whole(const struct call_context *ctx)
-{
-    const struct call_forms *forms = ctx->s->trace.forms;
-    return forms && forms->whole(ctx);
 }
 
 static int
@@ -527,7 +512,7 @@ add_one(const struct call_context *ctx, const struct op *op, int nin, struct val
         status = derived_of(ctx, op, nin, in, attr, &made, &d); /* for the error */
     }
     TRY(status);
-    if (op->split_form && d->bytes > 0 && !ctx->strategy && !forms_whole(ctx)) {
+    if (op->split_form && d->bytes > 0 && !ctx->strategy) {
         TRY(add_split_form(ctx, op, nin, in, attr, d->bytes, out));
         if (out[0]) return 0;
         TRY(derived_of(ctx, op, nin, in, attr, &made, &d)); /* the parts may have evicted it from the memo */
@@ -625,8 +610,6 @@ build_call(const struct call_context *ctx, const struct op *op, int nin, struct 
     out[0] = folded(ctx, op, nin, in, attr);
     if (out[0]) return 0;
     if (op->flags & (OP_SOURCE | OP_MOVE)) return add_source(ctx, op, nin, in, attr, source, out);
-    const struct call_forms *forms = ctx->s->trace.forms;
-    if (forms && forms->due(ctx, op)) return forms->call(ctx, op, nin, in, attr, out);
     return build_written(ctx, op, nin, in, attr, out);
 }
 

@@ -277,9 +277,8 @@ int grad_deposit(const struct call_context *ctx, struct val *y);
 int grad_suiting(struct rille_session *s, const struct layout *l, const struct layout *has, const struct layout **out);
 
 /* ---- reuse.c ---- */
-/* Merges equal calls of p, the program of c. Returns, by node of c, the node of p that stands for it (allocated in
- * p's arena). */
-const int32_t *reuse_equal(struct program *p, const struct collection *c);
+/* Merges equal calls of p, the program of c. */
+void reuse_equal(struct program *p, const struct collection *c);
 /* In a trace: if *v, which a reader needs in layout `want`, is a view and it costs no more to move the viewed value,
  * makes *v a view of the moved value. */
 int reuse_below(const struct call_context *ctx, const struct layout *want, struct val **v);
