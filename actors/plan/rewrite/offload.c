@@ -58,16 +58,15 @@ bringer_init(struct bringer *b, struct program *p, const bool *variable, int32_t
     for (int32_t i = 0; i < p->nnode * OP_OUT; i++) b->again[i] = -1;
 }
 
-static const int32_t *
+static void
 bringer_end(struct bringer *b)
 {
-    const int32_t *index = rewrite_insert(b->p, b->list, b->n);
+    rewrite_insert(b->p, b->list, b->n);
     free(b->list);
     free(b->absent);
     free(b->ahead);
     free(b->data);
     free(b->again);
-    return index;
 }
 
 /* ---- nodes ---- */

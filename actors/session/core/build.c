@@ -5,6 +5,7 @@
  * composite operator builds itself from others. */
 #include "actors/session/core/batch_share.h"
 #include "actors/session/core/split_propagation.h"
+#include "actors/plan/assign/assign.h"
 #include "actors/session/core/session.h"
 #include "actors/session/core/tracer.h"
 
@@ -25,6 +26,7 @@ struct derived {
     unsigned char *key;
     int32_t nin, nout;
     int64_t bytes; /* bytes moved for the operands */
+    int64_t price; /* those bytes; for a planner: predicted time, ns */
     struct type type[OP_OUT];
     const struct layout *layout[OP_OUT];
     const struct layout **want; /* nin */
@@ -73,10 +75,11 @@ same_as(struct val *const *in, int i)
 }
 
 static void
-key_call(struct key *k, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
+key_call(struct key *k, bool planned, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
 {
     k->n = 0;
     k->full = false;
+    key_add(k, &planned, sizeof planned);
     key_add(k, &op, sizeof op);
     for (int i = 0; i < nin; i++) {
         struct {
@@ -268,6 +271,22 @@ choose_as_asked(const struct call_context *ctx, const struct sig_question *q, st
     return strategy_fail(ctx->strategy, q->call, q->place);
 }
 
+/* Predicts the time of a call on operands that are moved to these layouts, ns. */
+static int64_t
+call_time(const struct rille_session *s, const struct call *c, const struct rule *rule,
+          const struct layout *const *layout)
+{
+    const struct assign_prices prices = {.cost = &s->cost};
+    double ns = s->rates.act_ns, flops, bytes;
+    int64_t sent;
+    for (int i = 0; i < c->nin; i++)
+        if (c->layout[i]) ns += (double)assign_price(&prices, &c->in[i], c->layout[i], layout[i], false, &sent);
+    call_work(c, &flops, &bytes);
+    double work = MAX(flops / s->rates.flops_per_ns, bytes / s->rates.bytes_per_ns);
+    if (!(c->op->flags & OP_VIEW)) ns += work * sig_share(c, rule, layout);
+    return (int64_t)MIN(ns, (double)NET_NEVER);
+}
+
 static int
 derive(const struct call_context *ctx, struct call *c, struct derived *d)
 {
@@ -282,6 +301,7 @@ derive(const struct call_context *ctx, struct call *c, struct derived *d)
     else
         TRY(sig_choose(&ctx->s->scratch, &q, &best));
     d->bytes = best.bytes;
+    d->price = trace_planned(ctx->s) ? call_time(ctx->s, c, &rule, best.layout) : best.bytes;
     for (int k = 0; k < c->nout; k++) {
         d->type[k] = c->out[k];
         d->layout[k] = best.layout[c->nin + k];
@@ -388,7 +408,7 @@ derived_of(const struct call_context *ctx, const struct op *op, int nin, struct 
            struct derived *made, const struct derived **out)
 {
     struct key key;
-    key_call(&key, op, nin, in, attr);
+    key_call(&key, trace_planned(ctx->s), op, nin, in, attr);
     uint64_t hash = hash_bytes(0, key.byte, key.n);
     *out = key.full || ctx->strategy ? NULL : derived_find(&ctx->s->memo, &key, hash);
     if (*out) return 0;
@@ -484,16 +504,16 @@ write_with(const struct call_context *ctx,
     return ctx->strategy ? compose_as_asked(ctx, write, &c, in, out) : compose(ctx, write, &c.call, in, out);
 }
 
-/* Adds the call in parts if that moves fewer bytes than in one piece; else out[0] stays NULL and the nodes are
+/* Adds the call in parts if that costs less than in one piece; else out[0] stays NULL and the nodes are
  * dropped. */
 static int
 add_split_form(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
-               const struct attr *attr, int64_t bytes, struct val **out)
+               const struct attr *attr, int64_t price, struct val **out)
 {
-    int64_t before = ctx->s->moved;
+    int64_t before = ctx->s->price;
     TRY(write_with(ctx, op->split_form, op, nin, in, attr, out));
-    if (out[0] && ctx->s->moved - before < bytes) return 0;
-    ctx->s->moved = before;
+    if (out[0] && ctx->s->price - before < price) return 0;
+    ctx->s->price = before;
     out[0] = NULL;
     return 0;
 }
@@ -513,11 +533,11 @@ add_one(const struct call_context *ctx, const struct op *op, int nin, struct val
     }
     TRY(status);
     if (op->split_form && d->bytes > 0 && !ctx->strategy) {
-        TRY(add_split_form(ctx, op, nin, in, attr, d->bytes, out));
+        TRY(add_split_form(ctx, op, nin, in, attr, d->price, out));
         if (out[0]) return 0;
         TRY(derived_of(ctx, op, nin, in, attr, &made, &d)); /* the parts may have evicted it from the memo */
     }
-    ctx->s->moved += d->bytes;
+    ctx->s->price += d->price;
     return add_derived(ctx, op, in, attr, d, out);
 }
 

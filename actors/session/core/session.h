@@ -160,7 +160,7 @@ struct rille_session {
     int32_t nwatch, watch_capacity;
     struct session_trace trace;
     int64_t ntensor, nodes, compiles, hits, external;
-    int64_t moved; /* bytes moved by all calls so far; the cost of a form in parts is a difference */
+    int64_t price; /* price of all calls so far (build.c); that of a call in parts is a difference */
     char **text;   /* text of each requested layout, by id */
     int32_t ntext, text_capacity;
     struct claims claims; /* folders in which the session saves checkpoints */

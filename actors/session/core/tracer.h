@@ -29,10 +29,13 @@ struct session_trace {
     int32_t pieces;  /* micro-batches of the step */
     int64_t nrandom; /* random calls so far */
     bool paused;
+    bool planned; /* a planner will choose the layouts */
 };
 
 /* Returns true if calls are recorded: a trace is in progress and not paused. */
 bool tracing(const struct rille_session *s);
+/* Returns true if calls are recorded for a planner. */
+bool trace_planned(const struct rille_session *s);
 /* Returns the number of micro-batches of the trace; 1 without a trace. */
 int trace_microbatches(const struct rille_session *s);
 /* Returns the number of earlier random calls in this trace, and counts one more. */

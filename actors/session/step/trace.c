@@ -408,6 +408,7 @@ trace_begin(struct rille_session *s, const struct rille_graph_options *o, int ni
         s->trace.now = r;
         s->trace.tracer = &tracer;
         s->trace.pieces = r->pieces;
+        s->trace.planned = o->auto_parallel;
         s->trace.nrandom = 0;
         if (r->options.recompute) s->region = s->step_region = ++s->nregion;
         make_inputs(s, type, nin, in, piece);
