@@ -476,7 +476,6 @@ struct rille_graph_options {
     double time_limit; /* limit of the planner's search, seconds of one core as it counts them (the same plan on every
                           machine; four times as much wall-clock time ends it too); 0: 1, or 0.1 for the bound alone of
                           a choice that needs no search ("propagate", "greedy", without a memory limit) */
-    bool again;        /* the caller traces again whenever rille_trace_end returns no graph */
 };
 /* Checks the options, as rille_trace_begin() does too. E_ARG: an option has an invalid value. */
 int rille_graph_check(const struct rille_graph_options *o);
@@ -486,11 +485,7 @@ int rille_graph_check(const struct rille_graph_options *o);
 int rille_schedule_contexts(const char *schedule, int devices, int stages, int device);
 /* Tracing: begin, build the program on the inputs that begin returns (one micro-batch each), end with its results.
  * Between begin and end a trace records every call and runs nothing; reading a value is an error. abort after a
- * failure restores versions and gradients.
- *
- * A planned step replaces some operators by others, depending on the chosen layouts. With options.again
- * rille_trace_end() then succeeds and returns NULL, at most three times: repeat begin and end with the same calls in
- * between. The last end returns the best graph. */
+ * failure restores versions and gradients. */
 int rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, int nin,
                       struct rille_tensor *const *in, struct rille_tensor **piece);
 int rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *out, struct rille_graph **g);
@@ -626,12 +621,6 @@ struct rille_explain_op {
                                         INT64_MAX: unknown); -1: not planned */
         double share; /* share of the single-device work that the busiest rank does; 1: every rank does all */
     } * candidates;
-    /* Of a planned step, at the first operator of a call that may be made in parts where its axis is cut: "softmax"; is
-     * it? And what it cost in the rounds of the trace that made it so or in one piece, with its gradient and what is
-     * nearer to it than to other calls. NULL elsewhere, and where there were not both. */
-    const char *call;
-    bool in_parts;
-    int64_t parts_ns, piece_ns;
 };
 struct rille_explain_boxing {
     const char *from, *to; /* "S(0) on cpu[0, 1]" is placement_from, ... */

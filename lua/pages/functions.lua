@@ -164,9 +164,9 @@ stages, where memory is too little, or better spent so.
 auto_parallel = true lays the step out ("propagate": outward from what lies somewhere, in linear time); e = step:explain() has e.cost
 and e.bound, in ns, and e.gap, and of "propagate" e.meetings, where hints meet; with memory_limit =, in bytes a device, and
 time_limit =, in seconds of a core (1, or 0.1 for the bound of "propagate" and "greedy"). If no plan within the limit is found, the
-error names the least memory of a plan that was found, which may be asked for. step:certify(file) writes what proves a plan. A call that may be written as
-several operators, a softmax over a cut axis, is tried both ways, in four rounds at most, of a small step as "propagate" and
-"recursive" write it too; the bound is of the operators of the best.
+error names the least memory of a plan that was found, which may be asked for. step:certify(file) writes what proves a plan.
+A call over a split axis (a softmax) is several operators where those take less time in the layouts of its operands when it is
+traced.
 zero, offload and recompute = "auto" choose what a plan chooses, too: beside auto_parallel each is an error.]],
     code = "step = rille.graph(function(x) return x + 1 end)",
     shows = "step(rille.ones(2)):sum():item()",

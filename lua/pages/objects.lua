@@ -483,9 +483,6 @@ As rille.explain, of the whole step. Of a planned one also cost and bound (ns), 
 scratch (those of them that kernels take while they run) and search_time (seconds of a core that the search for it took).
 cost is all that is done, one after the other, and what a planner makes least; step_time is what a step takes in seconds: the
 same, but that stages of a pipeline work on micro-batches at the same time, by its schedule.
-At the first operator of a call that may be made in parts where its axis is cut (softmax, log_softmax, norms, attention, and what is
-made of them) ops[i] has call ("softmax"), in_parts, and parts_ns and piece_ns: what that cost in either way while layouts were
-looked for, with its gradient and all that is nearer to it than to another such call.
 Of one by "propagate" also meetings: where layouts that go outward from two hints meet. Each has op and line of the reader, hints
 (two of {what =, line =}: whose layout the value has, and whose its reader has; of an argument or a variable the line where it is
 read first), from, to, and bytes and ns of the move between. Hints are what lies somewhere, to_global and strategies that you wrote,

@@ -110,7 +110,6 @@ struct node {
     uint64_t shows;      /* the serial of the view that it shows, cast or moved below it: their gradient is one; 0 */
     uint64_t recomputes; /* serial of the node that this one recomputes for backward; 0: none */
     int32_t region;      /* recompute region, recomputed as a whole by backward; 0: results are saved */
-    int32_t call;        /* the call of a planned trace that made it, or whose gradient it is (replan.h), from 1; 0 */
     uint8_t queued;      /* on graph.c's work list */
 };
 

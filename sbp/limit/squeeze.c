@@ -175,7 +175,7 @@ price_net(struct pricing *p)
 static bool
 squeeze_stops(const struct squeeze *q)
 {
-    bool sure = q->best->cost >= NET_NEVER && q->nfound - q->first < SURE && !q->o->may_fail;
+    bool sure = q->best->cost >= NET_NEVER && q->nfound - q->first < SURE;
     if (q->o->quick && (q->nfound - q->first >= QUICK || work_done() > q->until)) return true;
     return !sure && q->o->stop && q->o->stop(q->o->arg);
 }

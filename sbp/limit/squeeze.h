@@ -7,7 +7,7 @@
  * second one those of the current choice. Then layers are mixed: between a choice above the limit and a choice below it
  * are choices with some layers of each. squeeze proves nothing; limited.h does.
  *
- * squeeze does not poll stop() before a choice meets the limit or the search was long enough, except with may_fail.
+ * squeeze does not poll stop() before a choice meets the limit or the search was long enough.
  * So finding a choice, or the least peak, does not depend on the clock. One call, one thread. */
 #ifndef RILLE_SBP_SQUEEZE_H
 #define RILLE_SBP_SQUEEZE_H

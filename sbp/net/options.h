@@ -12,10 +12,9 @@ struct solve_options {
     const int32_t *other;    /* a second start choice for SOLVE_OPTIMAL; NULL: none */
     bool (*stop)(void *arg); /* polled by the search; true ends it; NULL: never */
     void *arg;
-    bool may_fail; /* under a limit: the caller has a choice already, so stop() is polled from the start */
-    bool quick;    /* SOLVE_OPTIMAL under a limit: look for the least peak first, then return the first choices found
-                    * (squeeze.h), without a bound. stop() must not depend on a clock */
-    bool proof;    /* write the steps of a certificate */
+    bool quick; /* SOLVE_OPTIMAL under a limit: look for the least peak first, then return the first choices found
+                 * (squeeze.h), without a bound. stop() must not depend on a clock */
+    bool proof; /* write the steps of a certificate */
 };
 
 #endif

@@ -142,12 +142,6 @@ push_op(lua_State *L, const struct rille_explain_op *op, int lists)
     set_strings(L, "outputs", op->noutput, op->outputs);
     set_results(L, op);
     set_ops_candidates(L, op, lists);
-    if (!op->call) return;
-    set_string(L, "call", op->call);
-    lua_pushboolean(L, op->in_parts);
-    lua_setfield(L, -2, "in_parts");
-    explain_set_integer(L, "parts_ns", op->parts_ns);
-    explain_set_integer(L, "piece_ns", op->piece_ns);
 }
 
 /* Sets candidates: the methods for a move, the chosen one first, each with its hops. */

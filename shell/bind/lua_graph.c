@@ -126,7 +126,6 @@ planner_options(lua_State *L, int i, struct graph *g)
     }
     lua_pop(L, 1);
     g->options.auto_parallel = planned ? g->mode : NULL;
-    g->options.again = true;
     lua_getfield(L, i, "memory_limit");
     g->options.memory_limit = memory_option(L, "graph", "memory_limit");
     g->options.time_limit = amount_option(L, i, "time_limit");

@@ -156,8 +156,7 @@ raise_now(lua_State *L)
     return raise_core(L, NULL);
 }
 
-/* Traces the function once, with the conditions that were begun; *made: NULL if the step must be traced again. The
- * function's results are left on the stack, above the pattern. Returns 0, or non-zero with an error at the top. */
+/* Traces the function, with the conditions that were begun; *made: NULL X
 static int
 trace_once(lua_State *L, const struct step_call *c, struct rille_graph **made)
 {
@@ -185,17 +184,15 @@ trace_once(lua_State *L, const struct step_call *c, struct rille_graph **made)
     return lua_pcall(L, 0, 0, 0);
 }
 
-/* Traces until there is a graph: a planned step may be traced several times. Raises an error of the function. */
+/* Traces the function for a call. Raises an error of the function. */
 static struct rille_graph *
 trace_call(lua_State *L, const struct step_call *c)
 {
     struct rille_graph *made;
     luaL_checkstack(L, c->last + 8, "graph");
-    do {
-        lua_settop(L, c->pattern);
-        conditions_begin(L, c->pattern);
-        if (trace_once(L, c, &made)) lua_error(L);
-    } while (!made);
+    lua_settop(L, c->pattern);
+    conditions_begin(L, c->pattern);
+    if (trace_once(L, c, &made)) lua_error(L);
     return made;
 }
 
@@ -299,9 +296,7 @@ check_trace(lua_State *L, const struct step_call *c, int k)
     if (n & (n - 1)) return;
     luaL_checkstack(L, c->last + 8, "graph");
     conditions_none(L);
-    do
-        if (trace_once(L, c, &made)) lua_error(L);
-    while (!made);
+    if (trace_once(L, c, &made)) lua_error(L);
     int code = rille_graph_compare(c->g->trace[k], made, &how);
     rille_graph_free(&made);
     check(L, code);

@@ -698,44 +698,6 @@ begin_planner(struct program *p, struct atlas *at, const struct assign_options *
     return status;
 }
 
-static bool
-stop_at_once(void *arg)
-{
-    UNUSED(arg);
-    return true;
-}
-
-/* Shows a copy of the program, in the layouts that a mode chooses, to the caller's glance_first(). Returns its answer.
- */
-static bool
-is_start_wanted(struct planner *w, enum solve_mode mode)
-{
-    struct program *p = w->p, *q = program_copy(p);
-    struct solve_options s = {.mode = mode, .start = w->start, .stop = stop_at_once};
-    bool wanted = false;
-    if (net_solve(&w->a->arena, &w->a->net, &s, &w->a->solved)) {
-        err_clear();
-    } else {
-        w->p = q;
-        rewrite(w);
-        wanted = w->o->glance(w->o->of, mode, q);
-        w->p = p;
-    }
-    program_free(&q);
-    return wanted;
-}
-
-/* Shows the choices of all quick modes. In mode "optimal" the first wanted one becomes the mode. */
-static void
-glance_first(struct planner *w, struct solve_options *s)
-{
-    for (int mode = SOLVE_PROPAGATE; w->o->glance && mode < SOLVE_OPTIMAL; mode++) {
-        if (!is_start_wanted(w, (enum solve_mode)mode) || s->mode != SOLVE_OPTIMAL) continue;
-        s->mode = w->a->mode = (enum solve_mode)mode;
-        s->stop = stop_at_once;
-    }
-}
-
 int
 assign_layouts(struct program *p, struct atlas *at, const struct assign_options *o, struct assigned **out)
 {
@@ -745,14 +707,12 @@ assign_layouts(struct program *p, struct atlas *at, const struct assign_options 
     struct assigned *a = w->a;
     struct solve_options s = {.mode = a->mode, .start = w->start, .stop = o->stop, .arg = o->arg, .proof = o->proof};
     s.quick = o->quick;
-    s.may_fail = o->may_fail;
     if (!status) {
         const int32_t *known = known_start(w);
         s.other = known ? known : whole_start(w);
         if (known && a->mode == SOLVE_GREEDY) s.start = known;
     }
     int64_t start = computed_ns();
-    if (!status) glance_first(w, &s);
     if (!status) status = net_solve(&a->arena, &a->net, &s, &a->solved);
     a->search_ns = computed_ns() - start;
     if (!status) {

@@ -50,28 +50,17 @@ struct assign_options {
     const int32_t *known; /* choice of an equal net, nknown nodes: a candidate, and the start of "greedy"; NULL: none */
     int32_t nknown;
     int64_t bound; /* proven lower bound of the cost within the limit; 0: unknown */
-    bool may_fail; /* see solve.h */
     bool quick;    /* see solve.h */
     bool searched; /* the schedule is searched after the layouts; a value counts as one register */
     bool proof;    /* keep data for a certificate */
     bool (*stop)(void *arg);
     void *arg;
-    /* Called before the search, with the program in the layouts that "propagate" and "recursive" choose. In mode
-     * "optimal" the first true ends the search with that choice, and its mode becomes the plan's. NULL: not called. */
-    bool (*glance)(void *of, enum solve_mode mode, const struct program *p);
-    void *of;
 };
 
 /* A candidate of a program node: layouts of operands (NULL: numbers, absent) and results. */
 struct assign_candidate {
     const struct layout *const *layout;
     double share; /* fraction of the work done by the busiest rank */
-};
-/* Cost of a call that may be built from several operators or in one piece (call_cost.h), in the rounds that built it
- * so. */
-struct assign_call {
-    int64_t parts_ns, whole_ns; /* -1: not tried */
-    bool parts;                 /* this plan uses several operators */
 };
 struct assigned {
     struct arena arena;
@@ -90,8 +79,6 @@ struct assigned {
     int64_t time, peak;              /* predicted time of a step, ns; bytes held by a device (predict.h) */
     int64_t held;      /* bytes held by the compiled plan on the fullest device, with scratch; 0: not compiled */
     int64_t search_ns; /* search time on one core, ns */
-    int32_t ncall;     /* number of calls reported by the tracer */
-    const struct assign_call *call;   /* indexed by prog_node.call, from 1 */
     const struct assign_links *links; /* copy of the options' links; NULL: equal costs on all axes */
 };
 

@@ -44,7 +44,6 @@ struct prog_node {
     bool asked;                      /* an explicit move of the user; implicit moves bridge differing layouts */
     int32_t again; /* (move that offloads, fetches or gathers again, offload.h) 1 + index of the node in whose stage it
                       runs; never shared with an earlier equal move. 0: not such a move */
-    int32_t call;  /* call number in a planned trace (actors/session/planner/replan.h), from 1; 0: none */
 };
 
 /* A value that outlives the run. */

@@ -58,16 +58,15 @@ bringer_init(struct bringer *b, struct program *p, const bool *variable, int32_t
     for (int32_t i = 0; i < p->nnode * OP_OUT; i++) b->again[i] = -1;
 }
 
-static const int32_t *
+static void
 bringer_end(struct bringer *b)
 {
-    const int32_t *index = rewrite_insert(b->p, b->list, b->n);
+    rewrite_insert(b->p, b->list, b->n);
     free(b->list);
     free(b->absent);
     free(b->ahead);
     free(b->data);
     free(b->again);
-    return index;
 }
 
 /* ---- nodes ---- */
@@ -356,7 +355,7 @@ insert_gather(struct bringer *b, struct ref r, int32_t i)
     b->again[r.index * OP_OUT] = add_insertion(b, &fetch, position_ahead(b, i, r.index)).index;
 }
 
-const int32_t *
+void
 offload_gather_again(struct program *p, const bool *variable, int32_t depth)
 {
     struct bringer b;
@@ -369,5 +368,5 @@ offload_gather_again(struct program *p, const bool *variable, int32_t depth)
             if (b.again[whole.index * OP_OUT] < 0) insert_gather(&b, whole, i);
             rewrite_operand(p, i, k, offload_standing_for(&b, p->node[i].in[k], i));
         }
-    return bringer_end(&b);
+    bringer_end(&b);
 }

@@ -16,8 +16,7 @@
 int offload_values(struct program *p, struct atlas *at, const struct place *aside, const bool *variable,
                    const int32_t *root_leaf, int32_t depth);
 /* Gathers variables again for backward, once per micro-batch, if the user needs them replicated. depth: values
- * resident or in flight ahead of the one being read (1). Returns the new index of each node, by its old index, in
- * p's arena. */
-const int32_t *offload_gather_again(struct program *p, const bool *variable, int32_t depth);
+ * resident or in flight ahead of the one being read (1). */
+void offload_gather_again(struct program *p, const bool *variable, int32_t depth);
 
 #endif

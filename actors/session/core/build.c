@@ -5,6 +5,7 @@
  * composite operator builds itself from others. */
 #include "actors/session/core/batch_share.h"
 #include "actors/session/core/split_propagation.h"
+#include "actors/plan/assign/assign.h"
 #include "actors/session/core/session.h"
 #include "actors/session/core/tracer.h"
 
@@ -25,6 +26,7 @@ struct derived {
     unsigned char *key;
     int32_t nin, nout;
     int64_t bytes; /* bytes moved for the operands */
+    int64_t price; /* those bytes; for a planner: predicted time, ns */
     struct type type[OP_OUT];
     const struct layout *layout[OP_OUT];
     const struct layout **want; /* nin */
@@ -73,10 +75,11 @@ same_as(struct val *const *in, int i)
 }
 
 static void
-key_call(struct key *k, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
+key_call(struct key *k, bool planned, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
 {
     k->n = 0;
     k->full = false;
+    key_add(k, &planned, sizeof planned);
     key_add(k, &op, sizeof op);
     for (int i = 0; i < nin; i++) {
         struct {
@@ -268,6 +271,22 @@ choose_as_asked(const struct call_context *ctx, const struct sig_question *q, st
     return strategy_fail(ctx->strategy, q->call, q->place);
 }
 
+/* Predicts the time of a call on operands that are moved to these layouts, ns. */
+static int64_t
+call_time(const struct rille_session *s, const struct call *c, const struct rule *rule,
+          const struct layout *const *layout)
+{
+    const struct assign_prices prices = {.cost = &s->cost};
+    double ns = s->rates.act_ns, flops, bytes;
+    int64_t sent;
+    for (int i = 0; i < c->nin; i++)
+        if (c->layout[i]) ns += (double)assign_price(&prices, &c->in[i], c->layout[i], layout[i], false, &sent);
+    call_work(c, &flops, &bytes);
+    double work = MAX(flops / s->rates.flops_per_ns, bytes / s->rates.bytes_per_ns);
+    if (!(c->op->flags & OP_VIEW)) ns += work * sig_share(c, rule, layout);
+    return (int64_t)MIN(ns, (double)NET_NEVER);
+}
+
 static int
 derive(const struct call_context *ctx, struct call *c, struct derived *d)
 {
@@ -282,6 +301,7 @@ derive(const struct call_context *ctx, struct call *c, struct derived *d)
     else
         TRY(sig_choose(&ctx->s->scratch, &q, &best));
     d->bytes = best.bytes;
+    d->price = trace_planned(ctx->s) ? call_time(ctx->s, c, &rule, best.layout) : best.bytes;
     for (int k = 0; k < c->nout; k++) {
         d->type[k] = c->out[k];
         d->layout[k] = best.layout[c->nin + k];
@@ -326,7 +346,6 @@ build_add(const struct call_context *ctx, const struct op *op, struct val *const
     n->name = ctx->composite ? ctx->composite : op->name;
     n->phase = (uint8_t)ctx->phase;
     n->region = ctx->grad ? region_of(ctx, op, in, d) : 0;
-    n->call = ctx->call;
     n->strategy = ctx->strategy ? must_copy(ctx->strategy, sizeof *ctx->strategy) : NULL;
     ctx->s->nodes++;
     bool grad = ctx->grad && (op->grad.build || op->flags & OP_MOVE) && any_needs_grad(d->nin, in);
@@ -344,7 +363,6 @@ add_derived(const struct call_context *ctx, const struct op *op, struct val *con
     struct val *moved[IN_MAX];
     struct node_made made = {d->nin, d->nout, d->want, d->type, d->layout};
     struct call_context plain = build_plain(ctx); /* the strategy does not apply to views remade below a move */
-    ctx->s->trace.spelled = hash_number(ctx->s->trace.spelled, (uintptr_t)op);
     for (int i = 0; i < d->nin; i++) {
         moved[i] = in[i];
         if (tracing(ctx->s) && d->want[i]) TRY(reuse_below(&plain, d->want[i], &moved[i]));
@@ -390,7 +408,7 @@ derived_of(const struct call_context *ctx, const struct op *op, int nin, struct 
            struct derived *made, const struct derived **out)
 {
     struct key key;
-    key_call(&key, op, nin, in, attr);
+    key_call(&key, trace_planned(ctx->s), op, nin, in, attr);
     uint64_t hash = hash_bytes(0, key.byte, key.n);
     *out = key.full || ctx->strategy ? NULL : derived_find(&ctx->s->memo, &key, hash);
     if (*out) return 0;
@@ -486,31 +504,18 @@ write_with(const struct call_context *ctx,
     return ctx->strategy ? compose_as_asked(ctx, write, &c, in, out) : compose(ctx, write, &c.call, in, out);
 }
 
-/* Adds the call in parts if that moves fewer bytes than in one piece; else out[0] stays NULL and the nodes are
+/* Adds the call in parts if that costs less than in one piece; else out[0] stays NULL and the nodes are
  * dropped. */
 static int
 add_split_form(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
-               const struct attr *attr, int64_t bytes, struct val **out)
+               const struct attr *attr, int64_t price, struct val **out)
 {
-    int64_t before = ctx->s->moved;
-    uint64_t spelled = ctx->s->trace.spelled;
+    int64_t before = ctx->s->price;
     TRY(write_with(ctx, op->split_form, op, nin, in, attr, out));
-    if (out[0] && ctx->s->moved - before < bytes) {
-        ctx->s->trace.parts = true;
-        return 0;
-    }
-    ctx->s->moved = before;
-    ctx->s->trace.spelled = spelled;
+    if (out[0] && ctx->s->price - before < price) return 0;
+    ctx->s->price = before;
     out[0] = NULL;
     return 0;
-}
-
-/* Returns true if a planner has the call made in one piece, whatever the call moves. */
-static bool
-forms_whole(const struct call_context *ctx)
-{
-    const struct call_forms *forms = ctx->s->trace.forms;
-    return forms && forms->whole(ctx);
 }
 
 static int
@@ -527,12 +532,12 @@ add_one(const struct call_context *ctx, const struct op *op, int nin, struct val
         status = derived_of(ctx, op, nin, in, attr, &made, &d); /* for the error */
     }
     TRY(status);
-    if (op->split_form && d->bytes > 0 && !ctx->strategy && !forms_whole(ctx)) {
-        TRY(add_split_form(ctx, op, nin, in, attr, d->bytes, out));
+    if (op->split_form && d->bytes > 0 && !ctx->strategy) {
+        TRY(add_split_form(ctx, op, nin, in, attr, d->price, out));
         if (out[0]) return 0;
         TRY(derived_of(ctx, op, nin, in, attr, &made, &d)); /* the parts may have evicted it from the memo */
     }
-    ctx->s->moved += d->bytes;
+    ctx->s->price += d->price;
     return add_derived(ctx, op, in, attr, d, out);
 }
 
@@ -625,8 +630,6 @@ build_call(const struct call_context *ctx, const struct op *op, int nin, struct 
     out[0] = folded(ctx, op, nin, in, attr);
     if (out[0]) return 0;
     if (op->flags & (OP_SOURCE | OP_MOVE)) return add_source(ctx, op, nin, in, attr, source, out);
-    const struct call_forms *forms = ctx->s->trace.forms;
-    if (forms && forms->due(ctx, op)) return forms->call(ctx, op, nin, in, attr, out);
     return build_written(ctx, op, nin, in, attr, out);
 }
 

@@ -17,7 +17,6 @@ struct call_context {
     const char *composite;            /* name of new nodes: the composite operator they are made for; NULL: their own */
     enum node_phase phase;            /* phase of new nodes */
     bool grad;                        /* new nodes may be differentiated */
-    int32_t call;                     /* number of the written call that new nodes belong to (replan.h); 0: none */
     const struct strategy *strategy;  /* strategy of the called operator, borrowed; NULL: none */
     struct split_propagation *inside; /* splits inside the enclosing call with a strategy; NULL: none */
 };

@@ -482,8 +482,7 @@ copy_graph_node(struct arena *a, const struct node *n, struct prog_node *p)
                             .phase = n->phase,
                             .piece = n->per_piece || n->accumulate,
                             .accumulate = n->accumulate,
-                            .asked = n->asked,
-                            .call = n->call};
+                            .asked = n->asked};
     if (n->attr) p->attr = arena_dup(a, n->attr, sizeof(*n->attr) * (size_t)op_nattr(n->op));
     if (n->strategy) p->strategy = arena_dup(a, n->strategy, sizeof *n->strategy);
     if (p->line.file) p->line.file = arena_strdup(a, p->line.file);

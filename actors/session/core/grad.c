@@ -314,7 +314,6 @@ node_recompute(struct sweep *w, struct node *n)
     for (int i = 0; i < n->nin; i++) in[i] = val_recomputed(w, n->in[i]);
     there.at = n->line;
     there.composite = n->name;
-    there.call = n->call;
     int status = build_add(&there, n->op, in, n->attr, &made, out);
     free(in);
     if (status) return status;
@@ -357,7 +356,6 @@ through_node(struct sweep *w, struct node *n)
     struct builder b = builder_of(&there);
     there.at = n->line;
     there.composite = n->name;
-    there.call = n->call;
     int status = 0;
     if (n->op->grad.build)
         n->op->grad.build(&b.base, from, dout, din);

@@ -113,8 +113,8 @@ find_equal(struct merge *m, int32_t i)
     hash_add(&m->nodes, hash, hash_index(i));
 }
 
-/* Removes merged nodes. Returns the new index of each node. */
-static const int32_t *
+/* Removes merged nodes. */
+static void
 renumber_nodes(struct merge *m)
 {
     struct program *p = m->p;
@@ -137,10 +137,9 @@ renumber_nodes(struct merge *m)
     for (int32_t i = 0; i < n; i++)
         if (p->node[i].recompute) p->node[i].recompute = index[p->node[i].recompute - 1] + 1;
     p->nnode = n;
-    return index;
 }
 
-const int32_t *
+void
 reuse_equal(struct program *p, const struct collection *c)
 {
     struct merge m = {.p = p, .c = c};
@@ -152,9 +151,8 @@ reuse_equal(struct program *p, const struct collection *c)
         if (p->root[k].ref.kind == REF_NODE) m.kept[p->root[k].ref.index] = true;
     merge_numbers(&m);
     for (int32_t i = 0; i < p->nnode; i++) find_equal(&m, i);
-    const int32_t *became = renumber_nodes(&m);
+    renumber_nodes(&m);
     arena_fini(&m.scratch);
-    return became;
 }
 
 /* ---- moves below views ---- */

@@ -160,7 +160,7 @@ struct rille_session {
     int32_t nwatch, watch_capacity;
     struct session_trace trace;
     int64_t ntensor, nodes, compiles, hits, external;
-    int64_t moved; /* bytes moved by all calls so far; the cost of a form in parts is a difference */
+    int64_t price; /* price of all calls so far (build.c); that of a call in parts is a difference */
     char **text;   /* text of each requested layout, by id */
     int32_t ntext, text_capacity;
     struct claims claims; /* folders in which the session saves checkpoints */
@@ -277,9 +277,8 @@ int grad_deposit(const struct call_context *ctx, struct val *y);
 int grad_suiting(struct rille_session *s, const struct layout *l, const struct layout *has, const struct layout **out);
 
 /* ---- reuse.c ---- */
-/* Merges equal calls of p, the program of c. Returns, by node of c, the node of p that stands for it (allocated in
- * p's arena). */
-const int32_t *reuse_equal(struct program *p, const struct collection *c);
+/* Merges equal calls of p, the program of c. */
+void reuse_equal(struct program *p, const struct collection *c);
 /* In a trace: if *v, which a reader needs in layout `want`, is a view and it costs no more to move the viewed value,
  * makes *v a view of the moved value. */
 int reuse_below(const struct call_context *ctx, const struct layout *want, struct val **v);

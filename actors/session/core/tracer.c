@@ -25,6 +25,12 @@ rille_trace_pause(struct rille_session *s, bool pause)
     return was;
 }
 
+bool
+trace_planned(const struct rille_session *s)
+{
+    return tracing(s) && s->trace.planned;
+}
+
 int
 trace_microbatches(const struct rille_session *s)
 {

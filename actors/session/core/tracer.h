@@ -1,8 +1,7 @@
 /* tracer.h - a trace in progress, as the functions that add nodes see it.
  *
  * The core adds nodes and changes variables. Who records a step (step/trace.c) gives the session a table of
- * functions, which the core calls at these events. A planner gives another table (planner/replan.c) if it decides
- * the form of calls. The session owns struct session_trace. Session's thread. */
+ * functions, which the core calls at these events. The session owns struct session_trace. Session's thread. */
 #ifndef RILLE_SESSION_TRACER_H
 #define RILLE_SESSION_TRACER_H
 
@@ -22,32 +21,21 @@ struct tracer {
     /* Called for each loss whose gradients are needed. */
     void (*loss)(struct rille_session *s, const struct val *y);
 };
-/* Decides the form of calls that may be made of several operators. */
-struct call_forms {
-    /* Returns true if `call` is to make this call. */
-    bool (*due)(const struct call_context *ctx, const struct op *op);
-    int (*call)(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
-                const struct attr *attr, struct val **out);
-    /* Returns true if the call of the context is made in one piece, whatever it moves. */
-    bool (*whole)(const struct call_context *ctx);
-};
 
 struct trace;
-struct replan;
 struct session_trace {
     struct trace *now; /* the trace in progress (step/trace.c); NULL: none */
     const struct tracer *tracer;
     int32_t pieces;  /* micro-batches of the step */
     int64_t nrandom; /* random calls so far */
     bool paused;
-    struct replan *rounds;          /* replanning rounds of the step that is being planned (replan.h); NULL: none */
-    const struct call_forms *forms; /* NULL: the form that moves the fewest bytes is chosen at once */
-    uint64_t spelled;               /* hash of the operators that calls have added, in order */
-    bool parts;                     /* a call was made in parts */
+    bool planned; /* a planner will choose the layouts */
 };
 
 /* Returns true if calls are recorded: a trace is in progress and not paused. */
 bool tracing(const struct rille_session *s);
+/* Returns true if calls are recorded for a planner. */
+bool trace_planned(const struct rille_session *s);
 /* Returns the number of micro-batches of the trace; 1 without a trace. */
 int trace_microbatches(const struct rille_session *s);
 /* Returns the number of earlier random calls in this trace, and counts one more. */

@@ -15,7 +15,6 @@
 #include "actors/plan/sim/plan_sim.h"
 #include "actors/plan/rewrite/recompute.h"
 #include "actors/session/planner/planned.h"
-#include "actors/session/planner/replan.h"
 #include "runtime/base/error.h"
 
 #include <string.h>
@@ -31,6 +30,7 @@ struct fitter {
     const struct schedule_search_costs *costs; /* NULL: estimated */
     int64_t reckoned;             /* memory limit given to the planner, which counts less than a plan holds */
     bool quick;                   /* as solve.h has it */
+    struct assign_least counted;  /* figures of the planner for the least memory, known to lay_at_once */
     struct assign_least possible; /* least bytes known to the planner, if the limit was too low; 0: it was not */
     struct program *planned;      /* laid out by the planner; all plans are made from it; NULL: not so */
     struct arena tmp;
@@ -291,20 +291,19 @@ lay_below(struct fitter *f, int64_t held, struct plan **out)
  * if that is too much, for the least alone. Independent of clock and limit, so a request for the reported minimum finds
  * the same plan; plans found before are not reported. */
 static int
-lay_at_once(struct fitter *f, struct plan **out, struct replan_least *least)
+lay_at_once(struct fitter *f, struct plan **out, int64_t *least)
 {
     enum { STEPS = 2 };
     int64_t held;
     f->quick = true;
-    int status = lay_once(f, 1, out, &held);
-    *least = (struct replan_least){held, f->possible};
-    int64_t possible = least->counted.bytes;
+    int status = lay_once(f, 1, out, least);
+    f->counted = f->possible;
+    int64_t possible = f->counted.bytes;
     for (int i = possible > f->limit ? 0 : STEPS; i >= 0 && !*out && (!status || f->possible.bytes); i--) {
         int64_t within = possible + possible * i / STEPS;
         if (i < STEPS && f->g->assigned && f->g->assigned->solved.peak <= within) continue; /* same result */
         status = lay_once(f, within, out, &held);
-        if (held < INT64_MAX && !*out) replan_hold(f->g->s, f->g, held);
-        least->held = MIN(least->held, held);
+        *least = MIN(*least, held);
     }
     f->quick = false;
     return status;
@@ -312,18 +311,18 @@ lay_at_once(struct fitter *f, struct plan **out, struct replan_least *least)
 
 /* Reports the least plan found, which may not be the minimum, and the planner's proven lower bound. */
 static int
-no_plan_fits(const struct fitter *f, const struct replan_least *here)
+no_plan_fits(const struct fitter *f, int64_t held)
 {
-    struct replan_least l = replan_least(f->g->s, here);
+    const struct assign_least *l = &f->counted;
     struct str proved = {0};
-    if (l.counted.bytes) str_add(&proved, "by the planner's count, without scratch of kernels, the least possible is ");
-    if (l.counted.floor < l.counted.bytes) str_addf(&proved, "from %lld to ", (long long)l.counted.floor);
-    if (l.counted.bytes) str_addf(&proved, "%lld; ", (long long)l.counted.bytes);
+    if (l->bytes) str_add(&proved, "by the planner's count, without scratch of kernels, the least possible is ");
+    if (l->floor < l->bytes) str_addf(&proved, "from %lld to ", (long long)l->floor);
+    if (l->bytes) str_addf(&proved, "%lld; ", (long long)l->bytes);
     int status =
         fail(E_MEMORY,
              "memory: no plan found keeps within %lld byte%s a device; %sask for memory_limit = %lld: the least "
              "plan found is %lld",
-             (long long)f->limit, f->limit == 1 ? "" : "s", str_text(&proved), (long long)l.held, (long long)l.held);
+             (long long)f->limit, f->limit == 1 ? "" : "s", str_text(&proved), (long long)held, (long long)held);
     str_free(&proved);
     return status;
 }
@@ -335,15 +334,13 @@ static int
 lay_plan_within(struct fitter *f, struct plan **out)
 {
     int64_t held;
-    struct replan_least least;
     int status = lay_once(f, 0, out, &held);
     if (!status && !*out) status = lay_below(f, held, out);
     if (*out || (status && !f->possible.bytes)) return status;
-    if (replan_have_best(f->g->s)) return status ? status : fail(E_MEMORY, "memory: no plan of this round fits");
-    status = lay_at_once(f, out, &least);
+    status = lay_at_once(f, out, &held);
     if (status == E_CANCEL) return status;
     if (*out) err_clear();
-    return *out ? 0 : no_plan_fits(f, &least);
+    return *out ? 0 : no_plan_fits(f, held);
 }
 
 static int

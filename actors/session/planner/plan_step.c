@@ -1,10 +1,8 @@
-/* plan_step.c - public functions that trace and plan a step: trace, plan, and trace again while a planner asks for it
- * (replan.h). */
+/* plan_step.c - public functions that trace a step and plan it. */
 #include "actors/session/core/face.h"
 #include "actors/session/core/tracer.h"
 #include "actors/session/planner/fit.h"
 #include "actors/session/planner/planned.h"
-#include "actors/session/planner/replan.h"
 #include "actors/session/step/trace.h"
 
 #include <string.h>
@@ -47,13 +45,8 @@ rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, 
     TRY(face_given(piece, "piece", __func__));
     if (s->trace.now) return fail(E_STATE, "graph: a graph is called while another one is being traced");
     TRY(rille_graph_check(o));
-    int status = trace_begin(s, o, nin, in, piece);
-    if (status) {
-        replan_end(s, true);
-        return status;
-    }
-    if (o->auto_parallel && !s->trace.rounds) planned_call(s);
-    if (o->auto_parallel && o->again && strcmp(o->auto_parallel, "greedy")) replan_begin(s, o);
+    TRY(trace_begin(s, o, nin, in, piece));
+    if (o->auto_parallel) planned_call(s);
     return 0;
 }
 
@@ -62,7 +55,6 @@ rille_trace_abort(struct rille_session *s)
 {
     if (face_session(s, __func__)) return;
     if (!s->trace.now) return;
-    replan_end(s, true);
     trace_end(s);
     build_settle(s, 0);
 }
@@ -81,7 +73,7 @@ make_program(void *arg)
     const struct making *m = arg;
     const struct rille_graph_options *o = trace_options(m->g->s);
     struct program *p = trace_program(m->g, m->made);
-    if (o->auto_parallel) trace_renumber(m->g->s, planned_gather(m->g, p, o));
+    if (o->auto_parallel) planned_gather(m->g, p, o);
     return p;
 }
 
@@ -100,13 +92,8 @@ rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *o
     TRY(face_given(gp, "out", __func__));
     if (!s->trace.now) return fail(E_STATE, "graph: nothing is being traced");
     int status = trace_compile(s, nout, out, plan_graph, gp);
-    bool again = status ? status == E_MEMORY && replan_after_failure(s) : replan_again(s, gp);
-    if (again && status) status = (err_clear(), 0);
-    replan_end(s, false);
     trace_end(s);
-    if (status && status != E_CANCEL && (*gp = replan_best(s))) status = (err_clear(), 0); /* keeps an earlier round */
-    if (!again) replan_end(s, true);
-    if (!status && !again) status = planned_settle(*gp);
+    if (!status) status = planned_settle(*gp);
     if (status) rille_graph_free(gp);
     return build_settle(s, status);
 }

@@ -8,7 +8,6 @@
 #include "actors/plan/rewrite/rewrite.h"
 #include "actors/plan/rewrite/zero.h"
 #include "actors/session/core/face.h"
-#include "actors/session/planner/replan.h"
 #include "runtime/base/clock.h"
 #include "runtime/file/file.h"
 #include "sbp/proof/proof.h"
@@ -154,6 +153,23 @@ remember_bound(struct rille_graph *g, struct assign_options *a)
     a->known = arena_dup(&g->arena, g->assigned->solved.choice, sizeof *a->known * (size_t)n->nnode);
 }
 
+/* Returns the step's time limit, ns, at most 30 years; 1 s if none is given. */
+static int64_t
+time_limit_ns(const struct rille_graph_options *o)
+{
+    return (int64_t)((o->time_limit > 0 ? MIN(o->time_limit, 1e9) : 1) * 1e9);
+}
+
+/* Returns the part of the limit that a search may use. 0.1 s if no limit is given and the choice needs no search
+ * ("propagate" and "greedy" without a memory limit): only a bound is searched then. */
+static int64_t
+search_limit_ns(const struct rille_graph_options *o)
+{
+    enum { BOUND_NS = 100000000 };
+    bool simple = !strcmp(o->auto_parallel, "propagate") || !strcmp(o->auto_parallel, "greedy");
+    return simple && !o->memory_limit && !(o->time_limit > 0) ? BOUND_NS : time_limit_ns(o);
+}
+
 /* Counted cost (work.h) of a program node outside the search: trace, prices, compilation; approximate. */
 enum { MADE_NS = 50000 };
 
@@ -162,15 +178,12 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
                struct assign_least *least)
 {
     struct rille_session *s = g->s;
-    struct planned_clock clock = s->trace.rounds ? *replan_clock(s) : planned_clock(s, replan_search_ns(o));
-    g->search_ns = replan_limit_ns(o);
+    struct planned_clock clock = planned_clock(s, search_limit_ns(o));
+    g->search_ns = time_limit_ns(o);
     work_add(p->nnode * MADE_NS);
     /* Leave time for later searches. If the plan holds too much, others follow: a search without a limit may use a
-     * quarter of the time left, a search with a limit 5/8. If another round follows: half. */
-    if (o->memory_limit)
-        clock.until -= MAX(0, clock.until - work_done()) * (limit ? 3 : 6) / 8;
-    else if (replan_follow(s))
-        clock.until -= MAX(0, clock.until - work_done()) / 2;
+     * quarter of the time left, a search with a limit 5/8. */
+    if (o->memory_limit) clock.until -= MAX(0, clock.until - work_done()) * (limit ? 3 : 6) / 8;
     if (quick) clock.until = clock.late = INT64_MAX;
     struct assign_leaf *leaf = ARENA_ARRAY(&g->arena, struct assign_leaf, p->nleaf + 1);
     struct assign_root *root = ARENA_ARRAY(&g->arena, struct assign_root, p->nroot + 1);
@@ -181,15 +194,9 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     *least = (struct assign_least){0};
     a.quick = quick;
     a.searched = g->searched = o->memory > 0 || (o->schedule && schedule_search_knows(o->schedule));
-    a.may_fail = replan_have_best(s);
     if (!quick) remember_bound(g, &a);
     assigned_free(&g->assigned);
     TRY(planned_mode(o->auto_parallel, &a.mode));
-    if (a.mode == SOLVE_OPTIMAL && replan_look(s, o)) a.glance = replan_glance;
-    a.of = s;
-    bool rule;
-    a.mode = replan_mode(s, a.mode, &rule);
-    if (rule) clock.until = work_done();
     if (quick) a.mode = SOLVE_OPTIMAL; /* the minimum is the same in all modes */
     a.rates = s->rates;
     planned_keep(g, p);
@@ -228,10 +235,10 @@ planned_variables(struct rille_graph *g, const struct program *p)
     return is;
 }
 
-const int32_t *
+void
 planned_gather(struct rille_graph *g, struct program *p, const struct rille_graph_options *o)
 {
-    return offload_gather_again(p, planned_variables(g, p), o->prefetch);
+    offload_gather_again(p, planned_variables(g, p), o->prefetch);
 }
 
 void

@@ -16,9 +16,8 @@ int planned_assign(struct rille_graph *g, struct program *p, const struct rille_
                    bool quick, struct assign_least *least);
 /* ZeRO: splits updates and optimisers' state over the ranks that hold a parameter alike. */
 int planned_zero(struct rille_graph *g, struct program *p, int level);
-/* Gathers sharded variables a second time for the backward pass (offload.h), in a step that a planner will lay out.
- * Returns the new index of each node, by old node of p. */
-const int32_t *planned_gather(struct rille_graph *g, struct program *p, const struct rille_graph_options *o);
+/* Gathers sharded variables a second time for the backward pass (offload.h), in a step that a planner will lay out. */
+void planned_gather(struct rille_graph *g, struct program *p, const struct rille_graph_options *o);
 /* Lets new versions of variables that a move produces overwrite the old versions. */
 void planned_land(struct rille_graph *g, struct program *p);
 /* Rewrites a planned program: gathers values again or offloads them until backward; lets new versions overwrite the

@@ -43,7 +43,6 @@ struct trace {
     int32_t pieces, lag, nin;
     bool split;                       /* weight gradients have credits of their own */
     struct segments segments;         /* of the arguments' rows: micro-batch k is the k-th part of each */
-    const int32_t *became;            /* by node of the collection: index of its node in the program */
     struct val **input;               /* held */
     struct rille_tensor **auto_input; /* by argument: held, if a planner may choose the layout; else NULL */
     struct journal_entry *journal;
@@ -409,6 +408,7 @@ trace_begin(struct rille_session *s, const struct rille_graph_options *o, int ni
         s->trace.now = r;
         s->trace.tracer = &tracer;
         s->trace.pieces = r->pieces;
+        s->trace.planned = o->auto_parallel;
         s->trace.nrandom = 0;
         if (r->options.recompute) s->region = s->step_region = ++s->nregion;
         make_inputs(s, type, nin, in, piece);
@@ -612,7 +612,7 @@ trace_program(struct rille_graph *g, const struct trace_made *y)
     p->split = s->trace.now->split;
     for (int32_t i = 0; i < c->nleaf; i++) p->leaf[i].piece = c->leaf[i]->input >= 0 && p->pieces > 1;
     for (int32_t i = 0; i < y->n; i++) p->root[g->outcome[i].root].join = y->join[i];
-    s->trace.now->became = arena_dup(&s->scratch, reuse_equal(p, c), sizeof(int32_t) * (size_t)c->nnode);
+    reuse_equal(p, c);
     p->dry_run = graph_is_meta(g, p);
     p->cut = segments_alike(&g->segments);
     return p;
@@ -694,21 +694,6 @@ graph_inputs(struct rille_graph *g, const struct trace *r)
         if (r->pieces > 1) g->in_type[i].dim[0] *= r->pieces;
         g->in_layout[i] = r->input[i]->layout;
     }
-}
-
-void
-trace_renumber(struct rille_session *s, const int32_t *now)
-{
-    int32_t n = s->collection.nnode;
-    int32_t *became = arena_dup(&s->scratch, s->trace.now->became, sizeof *became * (size_t)n);
-    for (int32_t i = 0; i < n; i++) became[i] = now[became[i]];
-    s->trace.now->became = became;
-}
-
-const int32_t *
-trace_became(const struct rille_session *s)
-{
-    return s->trace.now->became;
 }
 
 /* Makes a compiled step of the outcomes y; `plan` makes its plan. totals: the step that runs before, to compute the

@@ -22,10 +22,6 @@ int trace_compile(struct rille_session *s, int nout, struct rille_tensor *const 
                   struct rille_graph **gp);
 /* Returns a new copy of the traced program. */
 struct program *trace_program(struct rille_graph *g, const struct trace_made *y);
-/* Returns, by node of the collection, the node of the program that stands for it. */
-const int32_t *trace_became(const struct rille_session *s);
-/* Records that nodes of the program have new numbers; now: by old number. */
-void trace_renumber(struct rille_session *s, const int32_t *now);
 /* Ends the trace: variables and gradients are what they were before it. */
 void trace_end(struct rille_session *s);
 

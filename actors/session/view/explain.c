@@ -35,7 +35,6 @@ struct teller {
     struct hash_table ways;
     struct explain_candidates alternatives;
     struct assigned *planned; /* of a planned step; else NULL */
-    bool *called;             /* by call: call costs were explained */
     struct meet meet;
     struct local_set mines; /* with several hosts */
 };
@@ -159,22 +158,6 @@ tell_results(struct teller *t, const struct prog_node *n, struct rille_explain_o
     }
 }
 
-/* Explains the other form of a call, at the call's first operator. */
-static void
-tell_call(struct teller *t, const struct prog_node *n, struct rille_explain_op *op)
-{
-    const struct assigned *a = t->planned;
-    if (!a || !n->call || n->call > a->ncall) return;
-    if (!t->called) t->called = ARENA_ARRAY(t->a, bool, a->ncall + 1);
-    const struct assign_call *c = &a->call[n->call];
-    if (t->called[n->call] || c->parts_ns < 0 || c->whole_ns < 0) return;
-    t->called[n->call] = true;
-    op->call = arena_strdup(t->a, n->name);
-    op->in_parts = c->parts;
-    op->parts_ns = c->parts_ns;
-    op->piece_ns = c->whole_ns;
-}
-
 static int
 tell_op(struct teller *t, const struct prog_node *n)
 {
@@ -185,7 +168,6 @@ tell_op(struct teller *t, const struct prog_node *n)
     op->inputs = explain_candidates_texts(&t->alternatives, n->nin, n->want, &op->ninput);
     op->outputs = explain_candidates_texts(&t->alternatives, n->nout, n->layout, &op->noutput);
     tell_results(t, n, op);
-    tell_call(t, n, op);
     int32_t i = (int32_t)(n - t->p->node), node = t->planned && i < t->planned->nprog ? t->planned->node[i] : -1;
     if (node < 0 || !t->planned->candidate[node]) return tell_candidates(t, n, op);
     explain_candidates_report(&t->alternatives, node, n, op);

@@ -44,16 +44,6 @@ print_op_results(struct str *s, const struct rille_explain_op *op)
     }
 }
 
-static void
-print_ways(struct str *s, const struct rille_explain_op *op)
-{
-    long long parts = op->parts_ns, piece = op->piece_ns;
-    if (op->in_parts)
-        str_addf(s, "      %s in parts: %lld ns with what is near; in one piece %lld ns\n", op->call, parts, piece);
-    else
-        str_addf(s, "      %s in one piece: %lld ns with what is near; in parts %lld ns\n", op->call, piece, parts);
-}
-
 void
 explain_op_print(struct str *s, const struct rille_explain_op *op)
 {
@@ -64,7 +54,6 @@ explain_op_print(struct str *s, const struct rille_explain_op *op)
     str_pad(s, 60);
     str_addf(s, "  %s\n", op->line);
     print_op_results(s, op);
-    if (op->call) print_ways(s, op);
     enum { SHOWN = 6 };
     for (int k = 0; k < op->ncandidate && k < SHOWN; k++) {
         str_add(s, k ? "      or       " : "      chosen   ");
