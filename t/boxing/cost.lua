@@ -87,6 +87,21 @@ local product, pass = 2 * 64 ^ 3, 2 * 4 * 64 * 64
 tap.is(with_cost("flops_per_ns 0.5\nbytes_per_ns 0.25\n", planned),
   ("%d\t%d\n"):format(product / 0.5 + pass / 0.25 + 200, product / 0.5 + pass / 0.25 + 200), "costs of products, of element-wise passes and of acts are used")
 
+-- A planner counts the bytes that a move adds by what the move sends, whatever moves cost.
+write(planned, [[
+local rille = require "rille"
+local P = rille.placement("cpu", {0, 1, 2, 3})
+local x = rille.ones({64, 64}, {placement = P, sbp = "S(0)"})
+local step = rille.graph(function(x)
+  return (x:to_global{placement = P, sbp = "S(1)"} * 2):to_global{placement = P, sbp = "S(0)"}
+end, {auto_parallel = true, memory_limit = 10})
+print(select(2, pcall(step, x)):match("the least possible is (%d+)"))]])
+local free = ""
+for _, name in ipairs{"alpha_ns", "beta_ns_per_byte", "gamma_ns_per_byte", "copy_ns_per_byte", "hop_ns", "wire_ns", "wire_ns_per_byte"} do
+  free = free .. name .. " 0\n"
+end
+tap.is({with_cost("", planned), with_cost(free, planned)}, {"16384\n", "16384\n"}, "a free move adds the bytes of one that costs time")
+
 -- A file of all costs, with random damage, is either read or refused with its name. Costs that are read give a plan.
 do
   local absurd = os.tmpname()

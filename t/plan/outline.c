@@ -6,6 +6,7 @@
 #include "t/lib/plans.h"
 
 #include "actors/plan/outline/outline.h"
+#include "actors/plan/outline/redistribute.h"
 
 #include <unistd.h>
 
@@ -259,6 +260,33 @@ spoil(const struct plan *p, uint64_t *rng, int *tried, int *unsafe, int *accepte
     str_free(&bytes);
 }
 
+/* Checks that channels of moves between any two of these layouts have different contracts: the same kinds of entries on
+ * other ranks are another move. */
+static void
+contracts(struct rille_session *s)
+{
+    static const int32_t ranks[][2] = {{0, 1}, {1, 0}, {0, 2}, {2, 3}}, axis = 2;
+    static const struct sbp entry[] = {{SBP_S, 0, RED_NONE}, {SBP_S, 1, RED_NONE}, {SBP_B, 0, RED_NONE}};
+    enum { LAYOUTS = countof(ranks) * countof(entry) };
+    const struct layout *l[LAYOUTS];
+    const struct place *p;
+    uint64_t hash[LAYOUTS * LAYOUTS];
+    int n = 0, equal = 0;
+    for (size_t i = 0; i < LAYOUTS; i++) {
+        assert(place_new(s->atlas, 0, 1, &axis, ranks[i / countof(entry)], &p) == 0);
+        assert(layout_new(s->atlas, p, &entry[i % countof(entry)], NULL, &l[i]) == 0);
+    }
+    for (size_t i = 0; i < LAYOUTS; i++)
+        for (size_t k = 0; k < LAYOUTS; k++) {
+            struct box_plan own = {.type = {.dtype = DT_F32, .ndim = 2, .dim = {4, 4}}, .from = l[i], .to = l[k]};
+            struct redistribution x = {.own = &own};
+            hash[n] = redistribute_what(&x, (struct ref){0}, &(struct redistribute_channel){0});
+            for (int q = 0; q < n; q++) equal += hash[q] == hash[n];
+            n++;
+        }
+    is_int(equal, 0, "the contract of a channel names the entries and the ranks of both layouts");
+}
+
 int
 main(void)
 {
@@ -292,6 +320,7 @@ main(void)
     ok(c.moves > c.programs / 2 && c.hops > c.moves, "there are hops that move bytes, and hops that move none");
     diag("%d hops, %d moves, %d changes, %d of them of credits", c.hops, c.moves, c.changes, c.credits);
     sizes(s);
+    contracts(s);
     diag("%d programs; %d spoilt, %d of them another program", c.programs, tried, accepted);
     is_int(unsafe, 0, "spoilt bytes are refused with a reason, or are a program");
     ok(accepted < tried / 2, "most spoilt bytes are refused");

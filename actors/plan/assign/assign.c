@@ -326,7 +326,7 @@ forms(struct planner *w, int32_t ncand, const struct layout *const *layout, int3
 }
 
 /* Returns the extra bytes held by converting a value: own = size in the source layout, moved = size in the
- * destination layout, sent = price of the move. A new version in another layout than its variable holds its own
+ * destination layout, sent = bytes that the move sends. A new version in another layout than its variable holds its own
  * bytes, and the converted copy overwrites the old version. An intermediate value of a chain needs a register of its
  * own. */
 static int64_t
@@ -390,7 +390,7 @@ prices(struct planner *w, const struct value *v, const struct layout **from, int
                 price[(int64_t)f * nto + t] = one >= NET_NEVER / v->times ? NET_NEVER : one * v->times;
                 moved[(int64_t)f * nto + t] = sent >= NET_NEVER / v->times ? NET_NEVER : sent * v->times;
                 copy[(int64_t)f * nto + t] =
-                    conversion_bytes(v, from[f], to[t], assign_aligned(own[f]), assign_aligned(there[t]), one);
+                    conversion_bytes(v, from[f], to[t], assign_aligned(own[f]), assign_aligned(there[t]), sent);
             }
         }
         p = ARENA_NEW(&w->a->arena, struct priced);
