@@ -156,7 +156,8 @@ raise_now(lua_State *L)
     return raise_core(L, NULL);
 }
 
-/* Traces the function, with the conditions that were begun; *made: NULL X
+/* Traces the function, with the conditions that were begun; *made: NULL after an error. The function's results are left
+ * on the stack, above the pattern. Returns 0, or non-zero with an error at the top. */
 static int
 trace_once(lua_State *L, const struct step_call *c, struct rille_graph **made)
 {
