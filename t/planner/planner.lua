@@ -349,7 +349,7 @@ do
     {function() rille.whatif(step, {mesh = {4, x = 2}}) end, {"whatif", "1 to 1", '"x"'}},
     {function() rille.whatif(step, {mesh = {4}, latency = {1e-6, [3] = 1}}) end, {"whatif", "1 to 1", "the number 3"}},
     {function() rille.whatif(step, {mesh = {4}, memory = {1e6, most = 1}}) end, {"whatif", "1 to 1", '"most"'}},
-    {function() rille.whatif(step, {mesh = {4}}, {memory = 10}) end, {"whatif", "a step and a table", "a table"}},
+    {function() rille.whatif(step, {mesh = {4}}, {memory = 10}) end, {"whatif", "at most 2 arguments", "found 3"}},
     {function() rille.whatif(step, {mesh = {4, 2}, bandwidth = {1}}) end, {"bandwidth", "2 axes"}},
     {function() rille.whatif(step, {mesh = {4}, latency = -1}) end, {"latency"}},
     {function() rille.whatif(step, {mesh = {4}, latency = math.huge}) end, {"latency", "from 0 to 1 second", "inf"}},
