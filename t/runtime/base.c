@@ -1,4 +1,4 @@
-/* base.c - what everything stands on: errors, arenas, strings. */
+/* base.c - tests of the basic modules: errors, arenas, strings, sorted lists. */
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sorted.h"
@@ -30,23 +30,24 @@ test_errors(void)
     err_clear();
     ok(err_last() == E_OK && !*err_text(), "a thread begins without an error");
     is_int(fail(E_SHAPE, "k is %d in a", 3), E_SHAPE, "fail returns its code");
-    is_str(err_text(), "k is 3 in a", "and keeps its text");
+    is_str(err_text(), "k is 3 in a", "fail keeps its text");
     ok(passes_on(E_SHAPE) == E_SHAPE && passes_on(0) == 0, "TRY passes a code on");
     err_note("%s", "matmul");
-    is_str(err_text(), "matmul: k is 3 in a", "a note goes before the text");
+    is_str(err_text(), "matmul: k is 3 in a", "err_note prefixes the text");
     fail(E_ARG, "<%s>", err_text());
-    is_str(err_text(), "<matmul: k is 3 in a>", "a text may quote the one before it");
+    is_str(err_text(), "<matmul: k is 3 in a>", "an error text may quote the previous text");
 
     pthread_create(&thread, NULL, other_thread, "elsewhere");
     pthread_join(thread, NULL);
-    ok(err_last() == E_ARG, "another thread's error is its own");
+    ok(err_last() == E_ARG, "each thread has its own error");
 
     memset(big, 'x', sizeof big);
     big[sizeof big - 1] = '\0';
     fail(E_IO, "%s", big);
-    is_int((int64_t)strlen(err_text()), 1999, "a long text is cut");
+    is_int((int64_t)strlen(err_text()), 1999, "a long text is truncated");
     err_note("%s", big);
-    ok(strlen(err_text()) == 1999 && strstr(err_text(), ": x"), "and so is a note, with room left for the text");
+    ok(strlen(err_text()) == 1999 && strstr(err_text(), ": x"),
+       "a long note is truncated, and leaves space for the text");
 
     int unnamed = 0;
     for (int code = 0; code < NERR; code++) unnamed += !*err_name((enum err_code)code);
@@ -72,13 +73,13 @@ test_arena(void)
             for (size_t k = 0; k < (size_t)(i * 37 % 5000); k++) wrong += piece[i][k] != (uint8_t)i;
         arena_reset(&a);
     }
-    is_int(wrong, 0, "pieces are zeroed, aligned to 16, apart, also after a reset");
+    is_int(wrong, 0, "allocations are zeroed, aligned to 16 bytes and disjoint, after a reset, too");
     ok(a.used_bytes == 0 && a.head, "a reset keeps a chunk");
     uint8_t *huge = arena_alloc(&a, (size_t)8 << 20);
     huge[((size_t)8 << 20) - 1] = 1;
     is_str(arena_strdup(&a, "text"), "text", "a string is copied");
     arena_fini(&a);
-    ok(!a.head, "and all is freed together");
+    ok(!a.head, "arena_fini frees all allocations");
 }
 
 static void
@@ -93,9 +94,9 @@ test_str(void)
     str_add(&s, "ab");
     str_pad(&s, 5);
     str_add(&s, "|");
-    is_str(str_text(&s), "one\nab   |", "a column counts from the last newline");
+    is_str(str_text(&s), "one\nab   |", "str_pad counts columns from the last newline");
     str_addn(&sum, "a\0b", 3);
-    ok(sum.len == 3 && !memcmp(sum.text, "a\0b", 4), "bytes may be zero");
+    ok(sum.len == 3 && !memcmp(sum.text, "a\0b", 4), "a string may contain zero bytes");
     str_free(&sum);
     str_free(&s);
     ok(!s.text && s.len == 0, "a freed string is empty");
@@ -108,11 +109,13 @@ test_sorted(void)
     int64_t wide[] = {INT64_MAX, 7, INT64_MIN, 7};
     int32_t n = sorted_once(list, (int32_t)countof(list));
     for (int32_t i = 0; i < n; i++) right += (i == 0 || list[i - 1] < list[i]) && sorted_find(list, n, list[i]) == i;
-    ok(n == 5 && right == n, "a sorted list has each number once, and it is found there");
-    ok(sorted_find(list, n, 1) == -1 && sorted_find(list, 0, 1) == -1 && sorted_once(list, 0) == 0, "others are not");
+    ok(n == 5 && right == n, "a sorted list has each number once, and finds its index");
+    ok(sorted_find(list, n, 1) == -1 && sorted_find(list, 0, 1) == -1 && sorted_once(list, 0) == 0,
+       "a missing number is not found");
     ok(sorted_once64(wide, 4) == 3 && wide[0] == INT64_MIN && wide[1] == 7 && wide[2] == INT64_MAX,
        "numbers may have 64 bits");
-    ok(text_ends("a.npy", ".npy") && !text_ends("npy", ".npy") && text_ends("", ""), "a text has an end");
+    ok(text_ends("a.npy", ".npy") && !text_ends("npy", ".npy") && text_ends("", ""),
+       "text_ends compares the end of a text");
 }
 
 int

@@ -1,4 +1,4 @@
-/* Tests of runtime/base/hash.c: what was added is found, what was removed is not, whatever the hashes. */
+/* Tests of runtime/base/hash.c: added items are found and removed items are not, whatever their hashes. */
 #include "runtime/base/hash.h"
 #include "t/lib/tap.h"
 
@@ -15,7 +15,7 @@ times(const struct hash_table *t, uint64_t hash, const void *item)
     return n;
 }
 
-/* Adds and removes at random; of hashes that are all alike, alike in their low bits, or different. */
+/* Adds and removes random items, with hashes that are all equal, equal in their low bits, or different. */
 static void
 test_random(const char *name, uint64_t spread, int nitem, uint64_t seed)
 {
@@ -38,10 +38,10 @@ test_random(const char *name, uint64_t spread, int nitem, uint64_t seed)
     for (int i = 0; i < nitem; i++) wrong += times(&t, (uint64_t)i * spread, &item[i]) != in[i];
     is_int(wrong, 0, name);
     hash_free(&t);
-    ok(t.n == 0 && !times(&t, 0, item), "freed, it is empty");
+    ok(t.n == 0 && !times(&t, 0, item), "a freed table is empty");
 }
 
-/* Arrays of one content, and of no other, stand at one address, which is none of the caller's. */
+/* Checks that equal arrays are stored once, at an address that differs from the caller's. */
 static void
 test_kept(void)
 {
@@ -58,8 +58,8 @@ test_kept(void)
             wrong += same != (kept[k] == kept[i]);
         }
     }
-    is_int(wrong, 0, "arrays of one content are kept once");
-    is_int(t.n, 24, "and none beside them");
+    is_int(wrong, 0, "equal arrays are stored once");
+    is_int(t.n, 24, "the table has one entry per distinct array");
     arena_fini(&a);
 }
 
@@ -70,22 +70,24 @@ test_hashes(void)
     int alike = 0;
     memset(text, 'a', sizeof text);
     for (size_t n = 1; n < sizeof text; n++) alike += hash_bytes(0, text, n) == hash_bytes(0, text, n - 1);
-    ok(alike == 0 && hash_bytes(1, text, 8) != hash_bytes(2, text, 8), "texts of other lengths hash otherwise");
+    ok(alike == 0 && hash_bytes(1, text, 8) != hash_bytes(2, text, 8),
+       "texts of different lengths, or with different seeds, have different hashes");
     struct digest a = DIGEST_BEGIN, b = DIGEST_BEGIN, c = DIGEST_BEGIN;
     digest_bytes(&a, "abcdefghij", 10);
     digest_bytes(&b, "abcdefghij", 10);
     digest_bytes(&c, "abcdefghji", 10);
-    ok(!memcmp(&a, &b, sizeof a) && memcmp(&a, &c, sizeof a), "equal bytes have a digest, others another");
-    for (int32_t i = 0; i < 3; i++) is_int(hash_index_of(hash_index(i)), i, "a number is an item");
+    ok(!memcmp(&a, &b, sizeof a) && memcmp(&a, &c, sizeof a),
+       "equal bytes have equal digests, and different bytes have different digests");
+    for (int32_t i = 0; i < 3; i++) is_int(hash_index_of(hash_index(i)), i, "a number survives as an item");
 }
 
 int
 main(void)
 {
     uint64_t seed = seed_of(1);
-    test_random("what was added is found, what was removed is not", 0x9e3779b97f4a7c15ull, ITEMS, seed);
-    test_random("so it is where low bits are alike", 1 << 20, 300, seed);
-    test_random("and where all hashes are", 0, 200, seed);
+    test_random("added items are found and removed items are not", 0x9e3779b97f4a7c15ull, ITEMS, seed);
+    test_random("the table works if hashes have equal low bits", 1 << 20, 300, seed);
+    test_random("the table works if all hashes are equal", 0, 200, seed);
     test_kept();
     test_hashes();
     return done();

@@ -1,6 +1,6 @@
-/* layout.c - placements and layouts: who holds what, one record for equal ones, and their text.
+/* layout.c - tests of placements and layouts: shards, interning, and text.
  *
- * Most tests walk a space: all SBP entries on all small meshes with all orders. */
+ * Most tests enumerate: all SBP entries on all small meshes with all orders. */
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
 #include "runtime/tensor/layout.h"
@@ -17,7 +17,7 @@ static const struct {
 };
 static const int64_t sizes[] = {0, 1, 2, 3, 4, 5, 6, 7, 12};
 
-/* Device numbers that are neither sorted nor dense, so that rank and position cannot be mixed up. */
+/* Returns a placement with unsorted, sparse device numbers, so that a rank used as a position fails. */
 static const struct place *
 place_of(size_t mesh)
 {
@@ -30,7 +30,7 @@ place_of(size_t mesh)
     return p;
 }
 
-/* Entry number e of an axis: S(0) S(1) B P. */
+/* Returns entry e of a mesh axis: S(0), S(1), B or P. */
 enum { NENTRY = 4 };
 static struct sbp
 entry(int e)
@@ -47,7 +47,7 @@ static const uint8_t orders[4][6][3] = {
 };
 static const int norder[4] = {1, 1, 2, 6};
 
-/* Calls visit with every layout of two-dimensional tensors on every mesh, under every order. */
+/* Calls visit with every layout of two-dimensional tensors, on every mesh and under every order. */
 typedef void visit_fn(const struct layout *l, const struct sbp *sbp, const uint8_t *order);
 static void
 each_layout(visit_fn *visit)
@@ -82,10 +82,10 @@ test_range(void)
             }
             wrong += end != n;
         }
-    is_int(wrong, 0, "parts are balanced, follow each other and end at n; the first n mod p have one more");
+    is_int(wrong, 0, "shards are balanced and contiguous and end at n; the first n mod p have one element more");
 }
 
-/* What position pos holds, found the slow way: the elements left after each cut. */
+/* Returns true if position pos holds the element. Computes the answer step by step, one split after the other. */
 static bool
 holds(const struct layout *l, const struct sbp *sbp, const uint8_t *order, const struct type *t, int pos, int64_t row,
       int64_t column)
@@ -108,7 +108,7 @@ holds(const struct layout *l, const struct sbp *sbp, const uint8_t *order, const
 
 static int64_t boxes, wrong_boxes, wrong_shards, wrong_cover;
 
-/* Each element lies on as many positions as the axes that do not cut have coordinates. */
+/* Checks each shard, and that each element is stored once per coordinate of the axes that do not split. */
 static void
 visit_shards_of(const struct layout *l, const struct sbp *sbp, const uint8_t *order, const struct type *t)
 {
@@ -146,9 +146,9 @@ test_shards(void)
 {
     each_layout(visit_shards);
     diag("%lld boxes", (long long)boxes);
-    is_int(wrong_boxes, 0, "a box has exactly the elements that the cuts leave, whatever the order");
-    is_int(wrong_shards, 0, "a shard's type is its box");
-    is_int(wrong_cover, 0, "every element lies once for each coordinate of the axes that do not cut");
+    is_int(wrong_boxes, 0, "a box has exactly the elements that remain after all splits, in every order");
+    is_int(wrong_shards, 0, "a shard's type has the size of its box");
+    is_int(wrong_cover, 0, "every element is stored once per coordinate of the axes that do not split");
 }
 
 /* ---- canonical form and interning ---- */
@@ -158,7 +158,7 @@ static int64_t wrong_same, wrong_order, layouts;
 static bool
 same_geometry(const struct layout *a, const struct layout *b)
 {
-    struct type t = type_of(DT_F32, 2, (int64_t[]){11, 13}); /* no two cuts of these are alike */
+    struct type t = type_of(DT_F32, 2, (int64_t[]){11, 13}); /* every split of these sizes differs */
     for (int pos = 0; pos < a->place->nrank; pos++) {
         struct box x, y;
         layout_box(a, &t, pos, &x);
@@ -168,7 +168,7 @@ same_geometry(const struct layout *a, const struct layout *b)
     return true;
 }
 
-/* Axes that cut one dimension keep their order; the order is the least of those that do. */
+/* Returns true if axes that split the same dimension keep their relative order. */
 static bool
 keeps_cuts(const struct layout *l, const uint8_t *order, const uint8_t *given)
 {
@@ -203,16 +203,16 @@ test_canonical(void)
 {
     each_layout(visit_canonical);
     diag("%lld layouts", (long long)layouts);
-    is_int(wrong_same, 0, "two orders are one layout exactly when axes that cut one dimension keep their order");
-    is_int(wrong_order, 0, "the canonical order is the least of those, and a layout is found by its id");
+    is_int(wrong_same, 0, "two orders give one layout exactly if axes that split the same dimension keep their order");
+    is_int(wrong_order, 0, "the canonical order is the lexicographically first equivalent order");
 
     const struct place *p = place_of(1);
     const struct layout *a, *b;
     layout_new(atlas, p, &(struct sbp){SBP_B, 5, RED_MAX}, NULL, &a);
-    ok(a == layout_broadcast(atlas, p), "what does not count for a kind is not kept");
+    ok(a == layout_broadcast(atlas, p), "fields that a kind does not use are cleared");
     layout_new(atlas, p, &(struct sbp){SBP_P, 0, RED_MAX}, NULL, &a);
     layout_new(atlas, p, &(struct sbp){SBP_P, 0, RED_MIN}, NULL, &b);
-    ok(a != b && layout_partial(a) == RED_MAX && layout_has_partial(b), "two kinds of partial are two layouts");
+    ok(a != b && layout_partial(a) == RED_MAX && layout_has_partial(b), "P(max) and P(min) are different layouts");
 }
 
 /* ---- one geometry under two names ---- */
@@ -253,16 +253,20 @@ test_same_boxes(void)
 
     layout_parse(atlas, p, "(S(0), S(1))", 2, &a);
     layout_parse(atlas, turned, "(S(1), S(0))", 2, &b);
-    ok(layout_same_boxes(a, b, &t), "a mesh turned around with its layout is the same boxes");
+    ok(layout_same_boxes(a, b, &t), "a transposed mesh with a transposed layout has the same boxes");
     layout_parse(atlas, turned, "(S(0), S(1))", 2, &b);
-    ok(!layout_same_boxes(a, b, &t), "a mesh turned around alone is not");
-    ok(layout_same_boxes(a, b, &none), "empty boxes are alike");
-    ok(layout_same_boxes(layout_broadcast(atlas, p), layout_broadcast(atlas, turned), &t), "B does not see mesh order");
-    ok(!layout_same_boxes(layout_broadcast(atlas, p), layout_broadcast(atlas, other), &t), "nor does it pass devices");
-    ok(!layout_same_boxes(layout_broadcast(atlas, p), layout_broadcast(atlas, flat), &t), "or kinds of device");
+    ok(!layout_same_boxes(a, b, &t), "a transposed mesh with the same layout has other boxes");
+    ok(layout_same_boxes(a, b, &none), "empty boxes are equal");
+    ok(layout_same_boxes(layout_broadcast(atlas, p), layout_broadcast(atlas, turned), &t),
+       "the order of the mesh does not matter for B");
+    ok(!layout_same_boxes(layout_broadcast(atlas, p), layout_broadcast(atlas, other), &t),
+       "B on other devices has other boxes");
+    ok(!layout_same_boxes(layout_broadcast(atlas, p), layout_broadcast(atlas, flat), &t),
+       "B on devices of another kind has other boxes");
     layout_parse(atlas, p, "(P, B)", 2, &a);
     layout_parse(atlas, turned, "(B, P)", 2, &b);
-    ok(layout_same_boxes(a, a, &t) && !layout_same_boxes(a, b, &t), "partials are alike only in the same layout");
+    ok(layout_same_boxes(a, a, &t) && !layout_same_boxes(a, b, &t),
+       "partial layouts have equal boxes only if the layouts are equal");
 }
 
 /* ---- text ---- */
@@ -284,7 +288,7 @@ visit_text(const struct layout *l, const struct sbp *sbp, const uint8_t *order)
     str_free(&s);
 }
 
-/* Parses text on mesh m for a tensor of two axes and prints what it is, or "error". */
+/* Parses a text on mesh m for a tensor of two dimensions. Returns the printed layout, or "error". */
 static const char *
 reprint(size_t mesh, const char *text)
 {
@@ -363,19 +367,22 @@ test_text(void)
         diag("\"%s\" gave %s, want %s", spellings[i].text, got, spellings[i].want);
         wrong++;
     }
-    is_int(wrong, 0, "other spellings are understood, and what is no layout is refused and quoted");
+    is_int(wrong, 0, "other spellings are accepted; an invalid layout is refused, and the message quotes it");
 
     const struct layout *l;
     struct sbp s;
-    ok(layout_parse(atlas, place_of(MESH_22), "(B, B) order (0, 0)", 2, &l) == E_SBP, "an order names no axis twice");
-    ok(layout_parse(atlas, place_of(MESH_22), "(P, P(max))", 2, &l) == E_SBP, "two kinds of partial do not meet");
-    ok(sbp_parse("S(3)", -1, &s) == 0 && s.axis == 3, "without a tensor any axis may be named");
-    ok(sbp_parse("S(-1)", -1, &s) == E_SBP && sbp_parse("S(8)", -1, &s) == E_SBP, "but none counted from its end");
-    ok(sbp_parse("(B)", 2, &s) == E_SBP && sbp_parse("B B", 2, &s) == E_SBP, "an entry is one entry");
+    ok(layout_parse(atlas, place_of(MESH_22), "(B, B) order (0, 0)", 2, &l) == E_SBP,
+       "an order that names an axis twice is refused");
+    ok(layout_parse(atlas, place_of(MESH_22), "(P, P(max))", 2, &l) == E_SBP,
+       "a layout with two kinds of partial is refused");
+    ok(sbp_parse("S(3)", -1, &s) == 0 && s.axis == 3, "without a tensor any dimension may be named");
+    ok(sbp_parse("S(-1)", -1, &s) == E_SBP && sbp_parse("S(8)", -1, &s) == E_SBP,
+       "without a tensor a dimension counted from the end is refused");
+    ok(sbp_parse("(B)", 2, &s) == E_SBP && sbp_parse("B B", 2, &s) == E_SBP, "sbp_parse accepts exactly one entry");
     layout_parse(atlas, place_of(MESH_2), "S(1)", -1, &l);
     struct type flat = type_of(DT_F32, 1, (int64_t[]){4}), deep = type_of(DT_F32, 2, (int64_t[]){4, 4});
     ok(layout_fits(l, &flat) == E_SBP && layout_fits(l, &deep) == 0,
-       "a layout fits a tensor that has the axes it splits");
+       "a layout fits a tensor that has the dimensions that the layout splits");
 }
 
 /* ---- placements ---- */
@@ -390,9 +397,9 @@ test_places(void)
     place_new(atlas, DEV_CPU, 2, (int32_t[]){2, 3}, (int32_t[]){5, 3, 1, 0, 2, 4}, &q);
     ok(p == q, "equal placements are one record");
     place_new(atlas, DEV_META, 2, (int32_t[]){2, 3}, (int32_t[]){5, 3, 1, 0, 2, 4}, &q);
-    ok(p != q && p->id != q->id, "another kind is another");
+    ok(p != q && p->id != q->id, "placements of different kinds are different records");
     place_new(atlas, DEV_CPU, 2, (int32_t[]){3, 2}, (int32_t[]){5, 3, 1, 0, 2, 4}, &q);
-    ok(p != q, "another mesh is another");
+    ok(p != q, "placements with different meshes are different records");
     place_print(p, &s);
     is_str(str_text(&s), "cpu[[5, 3, 1], [0, 2, 4]]", "a placement prints its kind and its ranks in mesh order");
     str_free(&s);
@@ -401,14 +408,16 @@ test_places(void)
     int wrong = 0;
     for (int i = 0; i < p->nrank; i++) wrong += place_find(p, p->rank[i]) != i;
     ok(!wrong && place_find(p, 6) == -1 && place_find(p, -1) == -1,
-       "a device is found at its position, others are not");
+       "a device is found at its position, and other devices are not found");
 
-    ok(place_new(atlas, DEV_CPU, 1, (int32_t[]){2}, (int32_t[]){1, 1}, &q) == E_PLACE, "a rank is there once");
-    ok(place_new(atlas, DEV_CPU, 1, (int32_t[]){2}, (int32_t[]){1, -1}, &q) == E_PLACE, "no rank is negative");
-    ok(place_new(atlas, DEV_CPU, 1, (int32_t[]){0}, (int32_t[]){0}, &q) == E_PLACE, "a mesh axis has ranks");
-    ok(place_new(atlas, DEV_CPU, 0, NULL, NULL, &q) == E_PLACE, "a mesh has axes");
-    ok(place_new(atlas, DEV_CPU, 7, (int32_t[]){1, 1, 1, 1, 1, 1, 1}, (int32_t[]){0}, &q) == E_PLACE, "but not seven");
-    ok(place_new(atlas, DEV_CPU, 2, (int32_t[]){1 << 20, 1 << 20}, (int32_t[]){0}, &q) == E_PLACE, "or 2^40 ranks");
+    ok(place_new(atlas, DEV_CPU, 1, (int32_t[]){2}, (int32_t[]){1, 1}, &q) == E_PLACE, "a repeated rank is refused");
+    ok(place_new(atlas, DEV_CPU, 1, (int32_t[]){2}, (int32_t[]){1, -1}, &q) == E_PLACE, "a negative rank is refused");
+    ok(place_new(atlas, DEV_CPU, 1, (int32_t[]){0}, (int32_t[]){0}, &q) == E_PLACE, "a mesh axis of size 0 is refused");
+    ok(place_new(atlas, DEV_CPU, 0, NULL, NULL, &q) == E_PLACE, "a mesh without axes is refused");
+    ok(place_new(atlas, DEV_CPU, 7, (int32_t[]){1, 1, 1, 1, 1, 1, 1}, (int32_t[]){0}, &q) == E_PLACE,
+       "a mesh of seven axes is refused");
+    ok(place_new(atlas, DEV_CPU, 2, (int32_t[]){1 << 20, 1 << 20}, (int32_t[]){0}, &q) == E_PLACE,
+       "a mesh of 2^40 ranks is refused");
 }
 
 static void
@@ -422,7 +431,7 @@ test_many(void)
         place_new(atlas, DEV_META, 1, (int32_t[]){1}, &i, &q);
         wrong += q != p[i] || place_find(q, i) != 0;
     }
-    is_int(wrong, 0, "records stay where they are while the table grows");
+    is_int(wrong, 0, "records keep their addresses while the table grows");
 }
 
 static void
@@ -430,11 +439,11 @@ test_boxes(void)
 {
     struct box a = {{0, 2}, {4, 6}}, b = {{3, 0}, {5, 3}}, c = {{4, 0}, {5, 3}}, got;
     ok(box_intersect(&a, &b, 2, &got) && got.lo[0] == 3 && got.hi[0] == 4 && got.lo[1] == 2 && got.hi[1] == 3,
-       "boxes meet in a box");
-    ok(!box_intersect(&a, &c, 2, &got), "boxes that only touch do not meet");
+       "the intersection of boxes is a box");
+    ok(!box_intersect(&a, &c, 2, &got), "boxes that only touch do not intersect");
     is_int(box_numel(&a, 2), 16, "a box counts its elements");
-    is_int(box_numel(&a, 0), 1, "without axes there is one");
-    ok(box_intersect(&a, &c, 0, &got), "and boxes without axes meet");
+    is_int(box_numel(&a, 0), 1, "a box without dimensions has one element");
+    ok(box_intersect(&a, &c, 0, &got), "boxes without dimensions intersect");
 }
 
 int

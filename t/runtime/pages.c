@@ -1,4 +1,4 @@
-/* pages.c - blocks that share huge pages: theirs alone, on huge pages, given back to the host. */
+/* pages.c - tests of blocks that share huge pages: blocks do not overlap, use huge pages, and return to the host. */
 #include "runtime/base/pages.h"
 #include "t/lib/tap.h"
 
@@ -8,7 +8,7 @@
 
 enum { KB = 1 << 10, MB = 1 << 20 };
 
-/* Of this process, in bytes: what lies in memory, what of it on huge pages. */
+/* Returns a field of this process's smaps_rollup, bytes: resident memory, or memory on huge pages. */
 static size_t
 rollup(const char *field)
 {
@@ -37,7 +37,7 @@ huge_pages_are_given(void)
     return strchr(text, '[') && !strstr(text, "[never]");
 }
 
-/* Any sequence of blocks: each has its bytes to itself, and all goes back. */
+/* Takes and gives random blocks; checks that blocks do not overlap and that all memory returns to the host. */
 static void
 test_random(void)
 {
@@ -60,14 +60,14 @@ test_random(void)
         p[i][bytes[i] - 1] = (char)i;
     }
     is_int(spoilt, 0, "no two blocks share a byte");
-    is_int(misaligned, 0, "each begins with a page");
+    is_int(misaligned, 0, "each block begins at a page");
     for (int i = 0; i < N; i++)
         if (bytes[i]) pages_give(p[i], bytes[i]);
-    ok(resident() < before + 4 * MB, "all goes back to the host");
-    ok(!pages_take(SIZE_MAX - 10) && !pages_take(SIZE_MAX / 4), "there is none of what no host has");
+    ok(resident() < before + 4 * MB, "all blocks return to the host");
+    ok(!pages_take(SIZE_MAX - 10) && !pages_take(SIZE_MAX / 4), "a block larger than any host's memory is refused");
 }
 
-/* Sizes as weights and keys have them, eight classes to a power of two. */
+/* Tests sizes that are typical of weights and caches: eight per power of two. */
 static void
 test_huge(void)
 {
@@ -80,14 +80,14 @@ test_huge(void)
         if (huge_pages_are_given())
             ok(on_huge >= (N * bytes) / 100 * 95, "blocks of %zu KB: %zu MB of %zu on huge pages", bytes / KB,
                on_huge / MB, N * bytes / MB);
-        ok(grown <= N * bytes + 3 * HUGE_PAGE, "and take %zu MB of the host's", grown / MB);
-        for (int i = 0; i < N; i += 4) /* three of four, which lie beside each other */
+        ok(grown <= N * bytes + 3 * HUGE_PAGE, "the blocks use %zu MB of the host's memory", grown / MB);
+        for (int i = 0; i < N; i += 4) /* three adjacent blocks of every four */
             for (int k = 1; k < 4; k++) pages_give(p[i + k], bytes);
         size_t left = resident() - rss, most = N / 4 * (bytes / HUGE_PAGE + 2) * HUGE_PAGE;
-        ok(left <= most, "what was given back is the host's again, but what others are on: %zu of %zu MB", left / MB,
-           most / MB);
+        ok(left <= most, "freed blocks return to the host, except pages shared with live blocks: %zu of %zu MB",
+           left / MB, most / MB);
         for (int i = 0; i < N; i += 4) pages_give(p[i], bytes);
-        ok(resident() <= rss + MB, "and at the end all of it");
+        ok(resident() <= rss + MB, "in the end all memory returns to the host");
     }
 }
 

@@ -1,4 +1,4 @@
-/* pool.c - buffers: whose they are, what is counted, what a limit means. */
+/* pool.c - tests of the buffer pool: ownership, counts, and limits. */
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
@@ -16,7 +16,7 @@ test_kinds(void)
     for (int k = 0; k < NDEVICE_KIND; k++) wrong += device_kind_parse(device_kind_text(k)) != k;
     is_int(wrong, 0, "every kind is found by its name");
     ok(device_kind_parse("tpu") == -1 && err_last() == E_PLACE && strstr(err_text(), "\"tpu\""),
-       "another is refused and quoted");
+       "an unknown kind is refused, and the message quotes it");
     ok(!pool_new(DEV_CUDA, 0, 0) && err_last() == E_PLACE && strstr(err_text(), "no CUDA plug-in"),
        "cuda needs its plug-in");
 }
@@ -33,14 +33,15 @@ test_sizes(void)
             continue;
         }
         wrong += b->bytes != n || (uintptr_t)b->data % 64 != 0 || b->nref != 1;
-        memset(b->data, 0xab, n); /* under AddressSanitizer: all of it is ours */
+        memset(b->data, 0xab, n); /* AddressSanitizer checks that all bytes belong to the buffer */
         waste += pool_count(p).live_bytes > MAX(n + n / 8, (size_t)512);
         buffer_drop(&b);
         wrong += b != NULL;
     }
     is_int(wrong, 0, "a buffer of any size is aligned to 64 bytes and has the bytes asked for");
     is_int(waste, 0, "a block is at most an eighth larger than what was asked for");
-    ok(pool_count(p).live_bytes == 0 && pool_count(p).nbuffer == 0, "nothing is left after all was given back");
+    ok(pool_count(p).live_bytes == 0 && pool_count(p).nbuffer == 0,
+       "no bytes are counted after all buffers are dropped");
     pool_free(&p);
     ok(p == NULL, "a freed pool's pointer is cleared");
 }
@@ -57,19 +58,19 @@ test_reuse(void)
         buffer_drop(&b);
         buffer_new(p, 100 * KB - (size_t)i, &b);
     }
-    ok(b->data == data && pool_count(p).nalloc == before, "a block given back serves the next of its class");
+    ok(b->data == data && pool_count(p).nalloc == before, "a freed block serves the next request of its size class");
 
     held = b;
     buffer_hold(held);
     buffer_drop(&b);
-    ok(b == NULL && held->nref == 1 && pool_count(p).nbuffer == 1, "a buffer lives while somebody holds it");
+    ok(b == NULL && held->nref == 1 && pool_count(p).nbuffer == 1, "a buffer lives until its last holder drops it");
     size_t peak = pool_count(p).peak_bytes;
     buffer_drop(&held);
-    ok(pool_count(p).peak_bytes == peak && peak >= 100 * KB, "the peak remembers");
+    ok(pool_count(p).peak_bytes == peak && peak >= 100 * KB, "the peak stays after buffers are dropped");
     pool_free(&p);
 }
 
-/* Takes n buffers and gives them back; how often that asked the host. */
+/* Allocates n buffers and drops them. Returns the number of allocations from the host. */
 static int64_t
 take_and_give(struct pool *p, int n, size_t bytes)
 {
@@ -81,19 +82,19 @@ take_and_give(struct pool *p, int n, size_t bytes)
     return pool_count(p).nalloc - before;
 }
 
-/* 160 MB of large blocks are more than may always lie idle. */
+/* Checks idle blocks: 160 MB of large blocks exceed what a pool may keep idle for long. */
 static void
 test_idle(void)
 {
     enum { N = 40, STEPS = 100, LONG = 20000 };
     struct pool *p = pool_new(DEV_CPU, 0, 0);
-    is_int(take_and_give(p, N, 4 * MB), N, "the first blocks come from the host");
+    is_int(take_and_give(p, N, 4 * MB), N, "the first blocks are allocated from the host");
     int64_t asked = 0;
     for (int i = 0; i < STEPS; i++) asked += take_and_give(p, N, 4 * MB);
-    is_int(asked, 0, "what every step needs stays");
+    is_int(asked, 0, "blocks that every step uses stay in the pool");
     for (int i = 0; i < LONG; i++) take_and_give(p, 1, KB);
     asked = take_and_give(p, N, 4 * MB);
-    ok(asked > 0 && asked < N, "what was not needed for long goes back to the host, some is kept");
+    ok(asked > 0 && asked < N, "blocks unused for long return to the host, except for some");
     pool_free(&p);
 }
 
@@ -103,18 +104,18 @@ test_limit(void)
     struct pool *p = pool_new(DEV_CPU, 1, 2 * MB);
     struct buffer *a, *b = NULL, *c = NULL;
     is_int(buffer_new(p, 1500 * KB, &a), 0, "a request below the limit is served");
-    is_int(buffer_new(p, 1500 * KB, &b), E_MEMORY, "one that passes it is refused");
+    is_int(buffer_new(p, 1500 * KB, &b), E_MEMORY, "a request beyond the limit is refused");
     ok(strstr(err_text(), "cpu:1") && strstr(err_text(), "1.5 MB"), "the message names the device and the bytes");
     diag("%s", err_text());
     buffer_drop(&a);
-    is_int(buffer_new(p, 1800 * KB, &b), 0, "idle blocks of another class make way");
+    is_int(buffer_new(p, 1800 * KB, &b), 0, "idle blocks of another size class are freed for a request");
     pool_limit(p, 8 * MB);
-    is_int(buffer_new(p, 1800 * KB, &c), 0, "a higher limit holds at once");
+    is_int(buffer_new(p, 1800 * KB, &c), 0, "a raised limit applies at once");
     buffer_drop(&b);
     buffer_drop(&c);
-    is_int(buffer_new(p, SIZE_MAX - 10, &b), E_MEMORY, "no request overflows");
+    is_int(buffer_new(p, SIZE_MAX - 10, &b), E_MEMORY, "a huge request does not overflow");
     pool_limit(p, 0);
-    is_int(buffer_new(p, SIZE_MAX / 2, &b), E_MEMORY, "nor does it without a limit");
+    is_int(buffer_new(p, SIZE_MAX / 2, &b), E_MEMORY, "a huge request is refused without a limit, too");
     pool_free(&p);
 }
 
@@ -124,14 +125,14 @@ test_arena(void)
     struct pool *p = pool_new(DEV_ASYNC, 0, MB);
     struct buffer *b;
     void *small, *large, *again;
-    is_int(pool_arena(p, 1000, &small), 0, "an arena is given");
-    ok((uintptr_t)small % 64 == 0, "aligned to 64 bytes");
-    is_int(pool_arena(p, 500 * KB, &large), 0, "it grows");
+    is_int(pool_arena(p, 1000, &small), 0, "an arena is allocated");
+    ok((uintptr_t)small % 64 == 0, "an arena is aligned to 64 bytes");
+    is_int(pool_arena(p, 500 * KB, &large), 0, "an arena grows");
     pool_arena(p, 2000, &again);
-    ok(again == large && pool_count(p).arena_bytes >= 500 * KB, "and does not shrink");
+    ok(again == large && pool_count(p).arena_bytes >= 500 * KB, "an arena does not shrink");
     device_kind(DEV_ASYNC)->fill(large, 1, 500 * KB);
-    is_int(buffer_new(p, 600 * KB, &b), E_MEMORY, "it counts towards the limit");
-    is_int(pool_arena(p, 2 * MB, &again), E_MEMORY, "and is refused beyond it");
+    is_int(buffer_new(p, 600 * KB, &b), E_MEMORY, "an arena counts towards the limit");
+    is_int(pool_arena(p, 2 * MB, &again), E_MEMORY, "an arena beyond the limit is refused");
     pool_free(&p);
 }
 
@@ -144,18 +145,19 @@ test_without_bytes(void)
     buffer_new(cpu, 0, &a);
     ok(!a->data && a->bytes == 0 && pool_count(cpu).nalloc == 0, "a buffer of no bytes has no data");
     is_int(buffer_new(meta, (size_t)1 << 60, &b), 0, "a meta device has room for anything");
-    ok(!b->data && b->bytes == (size_t)1 << 60 && pool_count(meta).live_bytes == 0, "for it has no memory");
-    ok(pool_arena(meta, (size_t)1 << 60, &arena) == 0 && !arena, "nor an arena");
+    ok(!b->data && b->bytes == (size_t)1 << 60 && pool_count(meta).live_bytes == 0,
+       "a buffer of a meta device has no memory");
+    ok(pool_arena(meta, (size_t)1 << 60, &arena) == 0 && !arena, "an arena of a meta device has no memory");
     buffer_drop(&a);
     buffer_drop(&b);
     buffer_drop(&b);
     pool_free(&cpu);
     pool_free(&meta);
     pool_free(&meta);
-    ok(!b && !meta, "giving back nothing is allowed");
+    ok(!b && !meta, "dropping NULL is allowed");
 }
 
-/* Any sequence of requests: no two buffers share a byte, and the counts are those of the buffers. */
+/* Makes random requests and checks that no two buffers share a byte and that the counts are right. */
 static void
 test_random(void)
 {
@@ -176,9 +178,9 @@ test_random(void)
         miscounted += pool_count(p).nbuffer != live || pool_count(p).live_bytes > MB;
     }
     diag("%d requests refused by the limit", refused);
-    ok(refused > 0, "the limit was met");
+    ok(refused > 0, "the limit refused some requests");
     is_int(spoilt, 0, "no two buffers share a byte");
-    is_int(miscounted, 0, "buffers are counted and the limit holds");
+    is_int(miscounted, 0, "buffer counts are right, and the limit holds");
     for (int i = 0; i < N; i++) buffer_drop(&b[i]);
     pool_free(&p);
 }
@@ -194,12 +196,12 @@ resident_bytes(void)
 }
 
 #if defined(__SANITIZE_ADDRESS__)
-enum { QUARANTINE = 256 << 20 }; /* so much of what was freed AddressSanitizer holds back */
+enum { QUARANTINE = 256 << 20 }; /* freed bytes that AddressSanitizer keeps */
 #else
 enum { QUARANTINE = 0 };
 #endif
 
-/* Sizes that grow, with something of the host's own between them: no hole that one leaves has room for the next. */
+/* Allocates growing sizes, with small host allocations between them, so that no freed hole fits the next buffer. */
 static void
 test_holes(void)
 {
@@ -216,13 +218,13 @@ test_holes(void)
     }
     long most = AFTER * (long)N * STEP, grown = resident_bytes() - before;
     for (int i = 0; i < AFTER; i++) buffer_drop(&b[i]);
-    ok(before > 0 && grown < 2 * most + (64 << 20) + QUARANTINE, "what is given back leaves no holes: %ld MB of %ld",
+    ok(before > 0 && grown < 2 * most + (64 << 20) + QUARANTINE, "freed buffers leave no holes: %ld MB of %ld",
        grown >> 20, most >> 20);
     for (int i = 0; i < N; i++) free(own[i]);
     pool_free(&p);
 }
 
-/* The system's, but for a host that has no memory left. */
+/* Replaces the system's mprotect; `refuses` simulates a host without memory. */
 static bool refuses;
 int
 mprotect(void *p, size_t bytes, int how)
@@ -237,9 +239,9 @@ test_late(void)
     int got = 0;
     for (int i = 0; i < 300; i++) got += device_late.take(0, GB) != NULL;
     refuses = false;
-    is_int(got, 0, "a late device has no memory that its host has not");
+    is_int(got, 0, "an async device refuses memory that its host does not have");
     void *p = device_late.take(0, GB);
-    ok(p != NULL, "what it could not have then it takes afterwards");
+    ok(p != NULL, "an async device allocates once its host has memory");
     device_late.give(0, p, GB);
 }
 

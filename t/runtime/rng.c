@@ -1,4 +1,4 @@
-/* rng.c - Philox4x32-10 against its authors' known answers, and the shape of what is drawn from it. */
+/* rng.c - tests Philox4x32-10 against its authors' known answers, and the distributions drawn from it. */
 #include "runtime/base/rng.h"
 #include "t/lib/tap.h"
 
@@ -28,8 +28,8 @@ test_vectors(void)
     }
 }
 
-/* Within five standard deviations of what n draws would give: a right generator fails one run in millions, and this one
- * always draws the same. */
+/* Checks that a statistic is within five standard deviations of its expected value. A correct generator fails one
+ * run in millions, and this one draws the same numbers in every run. */
 static void
 near(double got, double want, double deviation, const char *name)
 {
@@ -54,11 +54,11 @@ test_uniform(uint64_t key, int digits)
     }
     ok(outside == 0, "uniform values of %d digits lie in [0, 1)", digits);
     near(sum / DRAWS, 0.5 - ldexp(0.5, -digits), sqrt(1.0 / 12 / DRAWS),
-         "their mean is 1/2, less half a unit of the last digit");
-    near(lag / DRAWS, 0, 1.0 / 12 / sqrt(DRAWS), "neighbours are not correlated");
+         "uniform values have mean 1/2, less half a unit of the last digit");
+    near(lag / DRAWS, 0, 1.0 / 12 / sqrt(DRAWS), "neighbouring uniform values are uncorrelated");
     double chi2 = 0, each = (double)DRAWS / BINS;
     for (int b = 0; b < BINS; b++) chi2 += (bin[b] - each) * (bin[b] - each) / each;
-    near(chi2, BINS - 1, sqrt(2.0 * (BINS - 1)), "sixteen bins are filled evenly");
+    near(chi2, BINS - 1, sqrt(2.0 * (BINS - 1)), "uniform values fill sixteen bins evenly");
 }
 
 static void
@@ -72,11 +72,11 @@ test_normal(uint64_t key, bool f64)
         lag += z * last, square += (z * z - 1) * (last * last - 1), last = z;
     }
     near(m1 / DRAWS, 0, sqrt(1.0 / DRAWS), "normal values have mean 0");
-    near(m2 / DRAWS, 1, sqrt(2.0 / DRAWS), "variance 1");
-    near(m3 / DRAWS, 0, sqrt(15.0 / DRAWS), "third moment 0");
-    near(m4 / DRAWS, 3, sqrt(96.0 / DRAWS), "fourth moment 3");
-    near(lag / DRAWS, 0, sqrt(1.0 / DRAWS), "neighbours are not correlated");
-    near(square / DRAWS, 0, 2 / sqrt(DRAWS), "nor are their squares");
+    near(m2 / DRAWS, 1, sqrt(2.0 / DRAWS), "normal values have variance 1");
+    near(m3 / DRAWS, 0, sqrt(15.0 / DRAWS), "normal values have third moment 0");
+    near(m4 / DRAWS, 3, sqrt(96.0 / DRAWS), "normal values have fourth moment 3");
+    near(lag / DRAWS, 0, sqrt(1.0 / DRAWS), "neighbouring normal values are uncorrelated");
+    near(square / DRAWS, 0, 2 / sqrt(DRAWS), "squares of neighbouring normal values are uncorrelated");
 }
 
 static void
@@ -89,14 +89,14 @@ test_keys(void)
         for (uint64_t ordinal = 0; ordinal < SIDE; ordinal++) seen[n++] = rng_key(seed, ordinal);
     for (int i = 0; i < n; i++)
         for (int j = 0; j < i; j++) equal += seen[i] == seen[j];
-    is_int(equal, 0, "every pair of a small seed and ordinal has a key of its own");
-    ok(rng_bits(1, 0, 5) == rng_bits(1, 0, 5), "a value depends on nothing but key, piece and position");
+    is_int(equal, 0, "every pair of a small seed and ordinal has a different key");
+    ok(rng_bits(1, 0, 5) == rng_bits(1, 0, 5), "a value depends only on key, micro-batch and position");
     ok(rng_bits(1, 0, 5) != rng_bits(1, 1, 5) && rng_bits(1, 0, 5) != rng_bits(2, 0, 5) &&
            rng_bits(1, 0, 5) != rng_bits(1, 0, 6),
-       "and on each of them");
+       "a value depends on each of key, micro-batch and position");
 }
 
-/* Values are pure functions of words, told here once more. */
+/* Checks each function against a direct computation from Philox words. */
 static void
 test_words(void)
 {

@@ -1,8 +1,8 @@
-/* stream.c - streams of the host: work is done in order, one waits for another, and whoever waits is woken.
+/* stream.c - tests of host streams: work runs in order, streams wait for each other, and waiting threads wake up.
  *
- * Several streams add to one number in an order that only their waits decide, with more streams than cores; the owner
- * sleeps until it is told. A wake that is lost would be a test that does not end. The same on a device that launches,
- * which does nothing before somebody waits for it, and then what it may do first as a seed draws it. */
+ * More streams than cores add to one number in an order that depends only on their waits. The owner sleeps until it
+ * is notified; a lost wake-up would make the test hang. The same test runs on a device that launches: it does
+ * nothing until a thread waits for it, and then runs launched work in a random order. */
 #include "runtime/base/error.h"
 #include "runtime/device/stream_host.h"
 #include "runtime/base/waker.h"
@@ -14,9 +14,9 @@
 
 enum { STREAMS = 12, ROUNDS = 2000 };
 
-static int64_t number, wrong; /* of the work alone: its order is what is tried */
+static int64_t number, wrong; /* the work uses no locks, so a wrong order shows */
 
-/* The number must be what it is told to be; then it is one more. */
+/* Checks that the number has the expected value, and adds one. */
 static int
 step(const struct stream_work *w, const struct stream *s)
 {
@@ -82,7 +82,8 @@ close_streams(struct stream **s, int n)
 
 /* ---- tests ---- */
 
-/* Each adds when the one before it has: round and round, many rounds at a time, or the owner waits for each. */
+/* Enqueues work on streams in a ring, where each waits for the stream before. one_by_one: the owner waits for each
+ * piece of work; otherwise all is enqueued at once. */
 static void
 in_a_ring(bool one_by_one)
 {
@@ -96,12 +97,12 @@ in_a_ring(bool one_by_one)
         if (one_by_one) sleep_until(now, stream_mark(now));
     }
     for (int i = 0; i < STREAMS; i++) sleep_until(s[i], stream_mark(s[i]));
-    ok(wrong == 0 && number == ROUNDS, "%d streams that wait for each other go in order, %s", STREAMS,
-       one_by_one ? "one at a time" : "all that is enqueued at once");
+    ok(wrong == 0 && number == ROUNDS, "%d streams that wait for each other run in order, %s", STREAMS,
+       one_by_one ? "one at a time" : "all work enqueued at once");
     close_streams(s, STREAMS);
 }
 
-/* All wait for one that takes its time: every one of them wakes. */
+/* Lets all streams wait for one slow stream and checks that each wakes up. */
 static void
 many_wait_for_one(void)
 {
@@ -119,7 +120,7 @@ many_wait_for_one(void)
         for (int i = STREAMS - 1; i >= 0; i--) sleep_until(s[i], stream_mark(s[i]));
         late += wrong + (number != STREAMS);
     }
-    ok(late == 0, "many streams that wait for one all go on");
+    ok(late == 0, "all streams that wait for one stream continue");
     close_streams(s, STREAMS);
 }
 
@@ -134,12 +135,12 @@ trouble_is_kept(void)
     stream_enqueue(s, &(struct stream_work){.run = refuse, .piece = 7});
     stream_enqueue(s, &(struct stream_work){.run = step, .piece = 1});
     sleep_until(s, stream_mark(s));
-    ok(!stream_trouble(s, before), "what was done before a failure is well");
-    ok(stream_trouble(s, stream_mark(s)) == E_KERNEL && strstr(err_text(), "work 7"), "what failed says so");
-    ok(number == 1, "and nothing behind it is begun");
+    ok(!stream_trouble(s, before), "work done before a failure has no error");
+    ok(stream_trouble(s, stream_mark(s)) == E_KERNEL && strstr(err_text(), "work 7"), "failed work reports its error");
+    ok(number == 1, "no work after a failure begins");
     stream_enqueue(s, &(struct stream_work){.run = step, .piece = 1});
     sleep_until(s, stream_mark(s));
-    ok(number == 2 && !stream_trouble(s, stream_mark(s)), "told, it is forgotten");
+    ok(number == 2 && !stream_trouble(s, stream_mark(s)), "a reported failure is cleared, and later work runs");
     close_streams(&s, 1);
 }
 
@@ -152,14 +153,14 @@ driven_streams_wait_for_steps(void)
     stream_enqueue(s[0], &(struct stream_work){.run = step, .piece = 0});
     stream_wait(s[1], s[0], stream_mark(s[0]));
     stream_enqueue(s[1], &(struct stream_work){.run = step, .piece = 1});
-    ok(!stream_step(s[1]) && number == 0, "a driven stream does nothing by itself, and waits for another");
+    ok(!stream_step(s[1]) && number == 0, "a driven stream does nothing by itself, and waits for another stream");
     ok(stream_step(s[0]) && stream_step(s[1]) && stream_step(s[1]) && number == 2 && wrong == 0,
-       "and does its oldest work when it is stepped");
-    ok(!stream_step(s[1]), "until there is none");
+       "a step of a driven stream runs its oldest work");
+    ok(!stream_step(s[1]), "a step of an empty driven stream returns false");
     close_streams(s, 2);
 }
 
-/* ---- a device that launches: each of its streams has a lane of what was launched ---- */
+/* ---- a device that launches: each stream has a queue (lane) of launched work ---- */
 
 struct event {
     int lane;
@@ -167,16 +168,16 @@ struct event {
 };
 static struct lane {
     struct launched {
-        bool waits; /* for the event; else it is a step */
+        bool waits; /* wait for the event; otherwise a step */
         struct event after;
         uint64_t piece;
     } work[2 * ROUNDS];
     int64_t put, done;
 } lane[STREAMS];
-static pthread_mutex_t device = PTHREAD_MUTEX_INITIALIZER; /* of the lanes, the number and the seed */
+static pthread_mutex_t device = PTHREAD_MUTEX_INITIALIZER; /* protects lanes, number and seed */
 static uint64_t seed;
 static int64_t nfollow;
-static bool forgets; /* planted: the device does not wait */
+static bool forgets; /* planted fault: the device does not wait */
 
 static int
 lane_add(int of, struct launched work)
@@ -187,7 +188,7 @@ lane_add(int of, struct launched work)
     return 0;
 }
 
-/* Does the oldest work of a lane. False: there is none, or it waits. */
+/* Runs the oldest work of a lane. Returns false if the lane is empty or waits. */
 static bool
 lane_step(struct lane *l)
 {
@@ -203,7 +204,7 @@ lane_await(int of, int64_t upto)
 {
     pthread_mutex_lock(&device);
     while (lane[of].done < upto) {
-        pthread_mutex_unlock(&device); /* it takes its time: others launch meanwhile */
+        pthread_mutex_unlock(&device); /* waiting takes time; other threads launch meanwhile */
         usleep(10);
         pthread_mutex_lock(&device);
         lane_step(&lane[next_random(&seed) % STREAMS]);
@@ -272,7 +273,7 @@ launch(const struct stream_work *w, const struct stream *s)
     return lane_add(s->device, (struct launched){.piece = w->piece});
 }
 
-/* Host code among what is launched; it launches its step, or does it. */
+/* Host code between launches: launches a step, or runs the step itself. */
 static int
 look(const struct stream_work *w, const struct stream *s)
 {
@@ -283,7 +284,8 @@ look(const struct stream_work *w, const struct stream *s)
     return 0;
 }
 
-/* As in_a_ring; every so often a work is host code. Returns how many found another number than theirs. */
+/* Runs the ring of in_a_ring on the launching device, with occasional host code. Returns how many pieces of work
+ * found a wrong number. */
 static int64_t
 launch_in_a_ring(uint64_t from)
 {
@@ -320,11 +322,11 @@ streams_that_launch(void)
         late += launch_in_a_ring(from + k);
         follows += nfollow;
     }
-    ok(late == 0, "what is launched on streams that wait for each other goes in order, whatever the device does first");
-    ok(follows > 0, "the device waits, not the host: %lld times", (long long)follows);
+    ok(late == 0, "launched work of streams that wait for each other runs in order, whatever order the device prefers");
+    ok(follows > 0, "the device waits instead of the host: %lld times", (long long)follows);
     forgets = true;
     for (uint64_t k = 0; k < 20 && late == 0; k++) late += launch_in_a_ring(from + k);
-    ok(late > 0, "a device that did not wait would be seen");
+    ok(late > 0, "the test detects a device that does not wait");
 }
 
 int

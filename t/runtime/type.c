@@ -1,4 +1,4 @@
-/* type.c - dtypes, promotion, half precision, shapes and single elements. */
+/* type.c - tests of dtypes, promotion, half precision, shapes and single elements. */
 #include "runtime/base/denormal.h"
 #include "runtime/base/error.h"
 #include "runtime/tensor/half.h"
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* PyTorch's torch.promote_types, written out. */
+/* The table of PyTorch's torch.promote_types. */
 static const char *const order[] = {"bool", "u8", "i32", "i64", "bf16", "f16", "f32", "f64"};
 enum { N = 8 };
 static const char *const promoted[N][N] = {
@@ -21,7 +21,7 @@ static const char *const promoted[N][N] = {
     {"f32", "f32", "f32", "f32", "f32", "f32", "f32", "f64"},
     {"f64", "f64", "f64", "f64", "f64", "f64", "f64", "f64"},
 };
-/* A tensor with a number that is a bool, an integer, a float: torch.result_type(tensor, number). */
+/* torch.result_type(tensor, number), where the number is a bool, an integer or a float. */
 static const char *const with_number[N][3] = {
     {"bool", "i64", "f32"},   {"u8", "u8", "f32"},   {"i32", "i32", "f32"}, {"i64", "i64", "f32"},
     {"bf16", "bf16", "bf16"}, {"f16", "f16", "f16"}, {"f32", "f32", "f32"}, {"f64", "f64", "f64"},
@@ -47,10 +47,10 @@ test_promotion(void)
         for (int j = 0; j < 3; j++)
             wrong_weak += dtype_promote(number[i], true, number[j], true) != dtype_parse(numbers[i][j]);
     is_int(wrong, 0, "two tensors promote as in PyTorch");
-    is_int(wrong_weak, 0, "a number counts by its class alone");
+    is_int(wrong_weak, 0, "only the class of a number affects promotion");
 }
 
-/* torch.result_type of a tensor with dimensions, one without and a number; "-": not there. */
+/* torch.result_type of a tensor with dimensions, a tensor without, and a number; "-": absent. */
 static const struct {
     const char *tensor, *scalar, *number, *want;
 } mixed[] = {
@@ -86,10 +86,10 @@ test_names(void)
     for (int d = DT_NONE + 1; d < NDTYPE; d++) wrong += dtype_parse(dtype_text((enum dtype)d)) != (enum dtype)d;
     is_int(wrong, 0, "every dtype is found by its name");
     ok(dtype_parse("float32") == DT_NONE && err_last() == E_DTYPE && strstr(err_text(), "\"float32\""),
-       "a dtype that is none is refused and quoted");
+       "an unknown dtype is refused, and the message quotes it");
 }
 
-/* ---- half precision: a format is its reader, its writer and how many patterns are finite ---- */
+/* ---- half precision: a format's reader, its writer, its bit layout ---- */
 
 struct half {
     const char *name;
@@ -103,7 +103,7 @@ static const struct half halves[] = {
     {"f16", f16_to_f32, f32_to_f16, 0x7c00, 10, 5, 15},
 };
 
-/* What the pattern means, by IEEE 754's formula. */
+/* Returns the value of a bit pattern by IEEE 754's formula. */
 static double
 half_value(const struct half *f, uint16_t h)
 {
@@ -127,13 +127,13 @@ test_half_values(const struct half *f)
         wrong += size == f->infinity ? !isinf(v) || !!signbit(v) != (h >> 15) : (double)v != half_value(f, h);
         trip += f->set(v) != h;
     }
-    ok(wrong == 0, "%s: every pattern reads as IEEE 754 says", f->name);
-    ok(trip == 0, "%s: every value that is no NaN comes back as the same bits", f->name);
+    ok(wrong == 0, "%s: every bit pattern is read as IEEE 754 defines", f->name);
+    ok(trip == 0, "%s: every value except NaN converts to f32 and back to the same bits", f->name);
     ok(nan == 0, "%s: a NaN stays a NaN", f->name);
 }
 
-/* Between neighbours lo and hi: the middle goes to the even one, all else to the nearer. Beyond the largest lies what
- * would be next, and it is infinity. */
+/* Checks rounding between neighbours lo and hi: the middle rounds to the even one, other values to the nearer.
+ * Beyond the largest finite value, the next value counts as infinity. */
 static void
 test_half_rounding(const struct half *f)
 {
@@ -147,7 +147,8 @@ test_half_rounding(const struct half *f)
     ok(wrong == 0, "%s: rounds to nearest, ties to even, between all neighbours", f->name);
 }
 
-/* A double that lies nearer to the middle than a float can tell: through f32 it would be taken for the middle. */
+/* Rounds doubles that are closer to the middle than an f32 can represent. Rounding through f32 would treat them as
+ * the middle. */
 static void
 test_half_of_double(const struct half *f)
 {
@@ -169,7 +170,8 @@ same_half(const struct half *f, uint16_t a, uint16_t b)
     return a == b || ((a & 0x7fff) > f->infinity && (b & 0x7fff) > f->infinity);
 }
 
-/* Whole rows are converted as one is, at every length around a vector, whatever the floats next to it. */
+/* Checks that rows are converted like single values, at every length around a vector, and that bytes beside a row
+ * stay. */
 static void
 test_half_rows(const struct half *f)
 {
@@ -183,19 +185,19 @@ test_half_rows(const struct half *f)
     for (uint32_t i = 0; i < PATTERNS; i++) {
         float v = f->get(all[i]);
         wrong += isnan(v) ? !isnan(wide[i]) : bits_of(v) != bits_of(wide[i]);
-        near[i] = float_of(bits_of(v) + (i * 2654435761u >> 16)); /* on the way to the next, or beyond */
+        near[i] = float_of(bits_of(v) + (i * 2654435761u >> 16)); /* between this value and the next, or beyond it */
     }
-    ok(wrong == 0, "%s: a row of all patterns reads as each does", f->name);
+    ok(wrong == 0, "%s: a row of all bit patterns is read like single values", f->name);
     half_round(d, back, near, PATTERNS);
     for (uint32_t i = 0; i < PATTERNS; i++) rounded += !same_half(f, back[i], f->set(near[i]));
-    ok(rounded == 0, "%s: a row of floats rounds as each does", f->name);
+    ok(rounded == 0, "%s: a row of floats is rounded like single values", f->name);
     for (int64_t n = 0; n <= MOST; n++) {
         memset(back, 0x5a, sizeof back);
         half_round(d, back, near + n, n);
         for (int64_t i = 0; i < n; i++) lengths += !same_half(f, back[i], f->set(near[n + i]));
         lengths += back[n] != 0x5a5a;
     }
-    ok(lengths == 0, "%s: rows of every length to %d, and nothing beside them", f->name, MOST);
+    ok(lengths == 0, "%s: rows of every length to %d are right, and nothing beside them is written", f->name, MOST);
 }
 
 /* ---- elements ---- */
@@ -224,7 +226,7 @@ test_elements(void)
     elem_set_i(DT_I64, memory, 0, INT64_MIN + 1);
     is_int(elem_get_i(DT_I64, memory, 0), INT64_MIN + 1, "i64 is never rounded");
     elem_set_f(DT_F64, memory, 0, -1e300);
-    is_int(elem_get_i(DT_F64, memory, 0), INT64_MIN, "a float read as an integer is held within i64");
+    is_int(elem_get_i(DT_F64, memory, 0), INT64_MIN, "a float read as an integer is clamped to i64");
 }
 
 /* ---- shapes ---- */
@@ -237,8 +239,8 @@ test_shapes(void)
     int64_t stride[MAX_DIM];
 
     is_int(type_numel(&t), 24, "{2, 3, 4} has 24 elements");
-    is_int(type_bytes(&t), 96, "and 96 bytes as f32");
-    is_int(type_numel(&scalar), 1, "a shape without axes is one element");
+    is_int(type_bytes(&t), 96, "{2, 3, 4} has 96 bytes as f32");
+    is_int(type_numel(&scalar), 1, "a shape without dimensions has one element");
     type_strides(&t, stride);
     ok(stride[0] == 12 && stride[1] == 4 && stride[2] == 1, "strides are row-major");
     type_print(&t, &s);
@@ -250,8 +252,8 @@ test_shapes(void)
 
     struct type weak = t;
     weak.weak = 1;
-    ok(type_equal(&t, &weak), "weakness does not make types differ");
-    ok(!type_equal(&t, &scalar) && !shape_equal(&t, &scalar), "dtype and shape do");
+    ok(type_equal(&t, &weak), "types that differ only in weakness are equal");
+    ok(!type_equal(&t, &scalar) && !shape_equal(&t, &scalar), "types that differ in dtype and shape are not equal");
 }
 
 static void
@@ -282,7 +284,7 @@ test_limits(void)
         diag("case %zu: %d", i, status);
         wrong++;
     }
-    is_int(wrong, 0, "a shape is refused when a size is negative or its bytes pass 2^62, counting empty axes as one");
+    is_int(wrong, 0, "a shape is refused if a size is negative or its bytes exceed 2^62, with sizes of 0 counted as 1");
 }
 
 int
@@ -298,7 +300,7 @@ main(void)
     }
     for (size_t i = 0; i < countof(halves); i++) test_half_rows(&halves[i]);
     denormals_flush();
-    diag("where f32 has no subnormals");
+    diag("with f32 subnormals flushed to zero");
     test_half_rows(&halves[0]);
     test_half_rows(&halves[1]);
     test_elements();

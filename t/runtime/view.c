@@ -1,4 +1,4 @@
-/* view.c - copying between views: every dtype pair, every permutation of strides, broadcasts, slices. */
+/* view.c - tests of copies between views: every pair of dtypes, every permutation of strides, broadcasts, slices. */
 #include "runtime/tensor/view.h"
 #include "t/lib/tap.h"
 
@@ -22,7 +22,7 @@ next_position(const struct view *v, int64_t *at)
     return false;
 }
 
-/* The meaning: element by element, in any order. */
+/* Compares two views element by element; this defines a copy. */
 static bool
 copied(const struct view *dst, const struct view *src)
 {
@@ -36,7 +36,7 @@ copied(const struct view *dst, const struct view *src)
     return true;
 }
 
-/* How many of n bytes are not the mark. */
+/* Returns how many of n bytes differ from the fill byte. */
 static int
 touched(const uint8_t *p, int n)
 {
@@ -47,7 +47,7 @@ touched(const uint8_t *p, int n)
 
 static const int permutations[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
 
-/* A view of dims whose axes lie in memory in this order, with a gap after the innermost row. */
+/* Returns a view of dims whose axes are stored in this order, with a gap after the innermost row. */
 static struct view
 permuted(enum dtype d, const int64_t *dim, const int *order, int gap, void *data)
 {
@@ -84,10 +84,11 @@ test_permutations(void)
                 }
     diag("%d pairs of views", cases);
     is_int(wrong, 0, "a copy between any two permuted views with gaps copies every element");
-    is_int(spilt, 0, "and writes nothing else");
+    is_int(spilt, 0, "a copy between permuted views writes nothing else");
 }
 
-/* Views that are contiguous along different axes go by blocks of a line: sizes around one, every dtype. */
+/* Copies between views that are contiguous along different axes, which view_copy does in blocks of cache lines.
+ * Tests sizes around the block size, and every dtype. */
 static void
 test_crossed(void)
 {
@@ -109,7 +110,7 @@ test_crossed(void)
                 spilt += n != view_numel(&dst);
             }
     is_int(wrong, 0, "views that are contiguous along different axes are copied, whatever their sizes and dtype");
-    is_int(spilt, 0, "and nothing else is written");
+    is_int(spilt, 0, "a copy along crossed axes writes nothing else");
     free(from);
     free(to);
 }
@@ -123,13 +124,14 @@ test_dtypes(void)
             uint64_t from[6], to[6];
             struct type t = type_of((enum dtype)a, 2, (int64_t[]){2, 3});
             struct view src = view_dense(&t, from), dst;
-            for (int i = 0; i < 6; i++) elem_set_i((enum dtype)a, from, i, i % 2); /* what every dtype can say */
+            for (int i = 0; i < 6; i++)
+                elem_set_i((enum dtype)a, from, i, i % 2); /* values that every dtype represents */
             t.dtype = (uint8_t)b;
             dst = view_dense(&t, to);
             view_copy(&dst, &src);
             wrong += !copied(&dst, &src);
         }
-    is_int(wrong, 0, "values that both dtypes have survive any conversion");
+    is_int(wrong, 0, "values that both dtypes represent survive any conversion");
 
     int64_t big = INT64_MAX - 1;
     uint8_t low = 0;
@@ -145,7 +147,7 @@ test_dtypes(void)
     src.dtype = DT_F64, src.data = &far;
     dst.dtype = DT_I32, dst.data = &half;
     view_copy(&dst, &src);
-    is_int(half, INT32_MAX, "a float too large for an integer dtype gives its largest value");
+    is_int(half, INT32_MAX, "a float too large for an integer dtype becomes the largest integer");
 }
 
 static void
@@ -171,9 +173,9 @@ test_dense(void)
     struct view v = view_dense(&t, NULL);
     ok(view_is_dense(&v), "a dense view is dense");
     v.stride[1] = 99;
-    ok(view_is_dense(&v), "the stride of an axis of one element is free");
+    ok(view_is_dense(&v), "a view is dense whatever the stride of an axis of one element");
     v.stride[0] = 4;
-    ok(!view_is_dense(&v), "a gap between rows is not dense");
+    ok(!view_is_dense(&v), "a view with a gap between rows is not dense");
     v.dim[2] = 0;
     ok(view_is_dense(&v), "a view without elements is dense");
     t = type_of(DT_F32, 0, NULL);
@@ -181,7 +183,7 @@ test_dense(void)
     ok(view_is_dense(&v) && view_numel(&v) == 1, "a scalar is dense");
 }
 
-/* Rows copy what view_copy does, and no other byte. */
+/* Checks that copies by rows equal view_copy and write no other byte. */
 static void
 test_rows(void)
 {
@@ -206,11 +208,11 @@ test_rows(void)
                     wrong += memcmp(to, want, sizeof to) != 0;
                     cases++;
                 }
-    ok(wrong == 0 && cases > 100, "%d copies are rows of bytes, which copy the same", cases);
-    ok(missing == 0, "windows of rows of more than one element always are");
+    ok(wrong == 0 && cases > 100, "%d copies by rows of bytes equal view_copy", cases);
+    ok(missing == 0, "a window whose rows have several elements can always be copied by rows");
     struct view f32 = permuted(DT_F32, shapes[0], permutations[0], 0, NULL), f64 = f32;
     f64.dtype = DT_F64;
-    ok(!view_as_rows(&f32, &f64, &(struct view_rows){0}), "copies that convert are not");
+    ok(!view_as_rows(&f32, &f64, &(struct view_rows){0}), "a copy that converts cannot be done by rows");
 }
 
 int

@@ -1,5 +1,5 @@
-/* Tests of sbp/search/along.c: what is left can be made better along no mesh axis, by whatever change of all nodes at
- * once. */
+/* Tests of sbp/search/along.c: after the search, no change of all nodes along one mesh axis makes the choice
+ * cheaper. */
 #include "sbp/search/along.h"
 
 #include "sbp/search/local.h"
@@ -10,7 +10,7 @@
 
 enum { LEVELS = 2, PARTS = 2 };
 
-/* Candidate k decides k / 2 on the first axis and k % 2 on the second. */
+/* Splits candidates over two axes: candidate k has part k / 2 on the first axis and k % 2 on the second. */
 static void
 lay_out(struct arena *a, struct net *n)
 {
@@ -72,7 +72,8 @@ no_axis_gains(struct arena *a, uint64_t seed, int *better)
     return fine;
 }
 
-/* Node by node a choice becomes no dearer, until no node alone can make it so. */
+/* Improves a choice node by node, and checks that the cost never rises and that no single node can improve the
+ * result. */
 static bool
 no_node_gains(struct arena *a, uint64_t seed)
 {
@@ -106,13 +107,13 @@ main(void)
         wrong += !no_axis_gains(&a, seed + (uint64_t)k, &better);
         arena_reset(&a);
     }
-    is_int(wrong, 0, "nothing is gained along any axis of 2000 random nets");
+    is_int(wrong, 0, "no change along an axis improves the result, on 2000 random nets");
     for (int k = wrong = 0; k < 2000; k++) {
         wrong += !no_node_gains(&a, seed + (uint64_t)k);
         arena_reset(&a);
     }
-    is_int(wrong, 0, "nor by any node alone, where nodes chose what is best beside the others");
-    ok(better > 100, "of which %d became better", better);
+    is_int(wrong, 0, "after node-by-node improvement, no single node improves the result");
+    ok(better > 100, "the search along axes improved %d choices", better);
     arena_fini(&a);
     return done();
 }

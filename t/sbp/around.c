@@ -1,6 +1,5 @@
-/* Tests of sbp/search/around.c: parts chosen anew make a choice cheaper and never what it is not; layers alike change
- * alike.
- */
+/* Tests of sbp/search/around.c: choosing a region of nodes again makes a choice cheaper, and its stated cost is
+ * right; equal layers change together. */
 #include "sbp/search/around.h"
 
 #include "t/lib/nets.h"
@@ -8,7 +7,7 @@
 
 #include <string.h>
 
-/* The dearest choice that is possible. */
+/* Finds the most expensive valid choice. Returns false if there is none. */
 static bool
 dearest(const struct net *n, int32_t *choice)
 {
@@ -25,7 +24,8 @@ dearest(const struct net *n, int32_t *choice)
     return most >= 0;
 }
 
-/* A part is larger than these nets, so all of what hangs together is chosen anew. */
+/* Checks that the search finds the optimum. A region is larger than these nets, so each connected component is
+ * chosen again as a whole. */
 static bool
 finds_the_least(struct arena *a, uint64_t seed)
 {
@@ -42,7 +42,8 @@ finds_the_least(struct arena *a, uint64_t seed)
     return fine;
 }
 
-/* LAYERS chains of LENGTH nodes with two candidates: to change one alone costs 10, all of a chain gains 1. */
+/* Builds LAYERS chains of LENGTH nodes with two candidates. Changing one node costs 10; changing a complete chain
+ * gains 1. */
 static void
 layers_change_alike(struct arena *a)
 {
@@ -63,10 +64,10 @@ layers_change_alike(struct arena *a)
     }
     struct around w;
     around_begin(&w, &n, choice, 1);
-    is_int(w.cost, LAYERS, "as it was, each layer costs 1");
+    is_int(w.cost, LAYERS, "at first each layer costs 1");
     int32_t tries = 0;
     while (w.cost == LAYERS && tries++ < 1000) around_look(&w, 1);
-    ok(w.cost <= 1, "what made one layer better made all alike better: %lld left", (long long)w.cost);
+    ok(w.cost <= 1, "an improvement of one layer is applied to all equal layers: %lld left", (long long)w.cost);
     around_end(&w);
 }
 
@@ -80,7 +81,7 @@ main(void)
         wrong += !finds_the_least(&a, seed + (uint64_t)k);
         arena_reset(&a);
     }
-    is_int(wrong, 0, "on 400 random nets the dearest choice becomes the least");
+    is_int(wrong, 0, "on 400 random nets the most expensive choice becomes the optimum");
     layers_change_alike(&a);
     arena_fini(&a);
     return done();

@@ -1,8 +1,10 @@
-/* choose.c - which signature is chosen: the definition tried out, ties, meshes of one rank and of many. */
+/* choose.c - tests of the choice of a signature: comparison with an exhaustive definition, ties, and meshes of one
+ * rank and of many. */
 #include "runtime/base/clock.h"
 #include "t/lib/sbp_ops.h"
 
-/* A price of the test: bytes of the target that are not held already, and once more for each partial axis that goes. */
+/* Returns a simple price: bytes of the target that a rank does not hold, plus the tensor's bytes per partial axis
+ * that ends. */
 static int64_t
 price(void *arg, const struct type *t, const struct layout *from, const struct layout *to)
 {
@@ -31,8 +33,8 @@ struct naive {
     const struct layout *layout[8];
 };
 
-/* What it takes at least to make these axes of l whole or split, by any combination of dimensions, in mesh order or cut
- * after the others. */
+/* Returns the lowest price of making these axes of l broadcast or split, over all combinations of dimensions. The
+ * axes split in mesh order, or after the other axes. */
 static int64_t
 debt_naively(struct sound *s, const struct type *t, const struct layout *l, unsigned axes)
 {
@@ -60,7 +62,7 @@ debt_naively(struct sound *s, const struct type *t, const struct layout *l, unsi
     return least;
 }
 
-/* Does an operand become partial here that may not? */
+/* Returns true if an operand becomes partial on axis x in a way that is not allowed. */
 static bool
 partial_by_itself(const struct sound *s, const struct layout *const *given, const struct layout *const *layout, int x)
 {
@@ -75,7 +77,8 @@ partial_by_itself(const struct sound *s, const struct layout *const *given, cons
     return false;
 }
 
-/* Is the factor that is cut here cut by one operand already, and is every other that has it cut so or B? */
+/* Returns true if an operand already splits the factor of g on axis x, and every other operand with the factor
+ * splits it the same way or is B. */
 static bool
 laid_out_so(const struct sound *s, const struct sig *g, const struct layout *const *given, int x)
 {
@@ -130,8 +133,8 @@ counted(const struct naive *n)
     return n->idle && all ? all + all / 20 + 1 : all;
 }
 
-/* Compares bytes in all (5 % more for ranks without work), share of the busiest rank, bytes now, and operands left as
- * they are; earlier ones win else. */
+/* Compares two choices by total bytes (plus 5 % if ranks have no work), then share of the busiest rank, bytes now,
+ * and number of unchanged operands. The earlier choice wins a tie. */
 static bool
 is_better(const struct naive *a, const struct naive *b)
 {
@@ -141,7 +144,7 @@ is_better(const struct naive *a, const struct naive *b)
     return a->bytes != b->bytes ? a->bytes < b->bytes : a->nsame > b->nsame;
 }
 
-/* The definition, without any cleverness. */
+/* Chooses by the definition: tries every combination. */
 static struct naive
 choose_naively(struct sound *s, const struct place *p, const struct layout *const *given, const uint8_t *order)
 {
@@ -171,7 +174,7 @@ choose_naively(struct sound *s, const struct place *p, const struct layout *cons
     return best;
 }
 
-/* A layout at random for a tensor of ndim dimensions; mesh order. */
+/* Returns a random layout for a tensor of ndim dimensions, in mesh order. */
 static const struct layout *
 random_layout(struct sound *s, const struct place *p, int ndim)
 {
@@ -229,11 +232,12 @@ test_choice(uint64_t seed)
             }
             sound_end(&s);
         }
-    ok(wrong == 0 && tried > 300, "the choice is that of trying everything, %d times", tried);
+    ok(wrong == 0 && tried > 300, "the choice equals that of an exhaustive search, %d times", tried);
     ok(unlisted == 0, "every legal signature is listed, best first");
 }
 
-/* With too many combinations to try, two axes at a time: legal, never better than possible, and mostly the best. */
+/* Tests a mesh with too many combinations, where sig_choose works on two axes at a time. The choice must be legal,
+ * never cheaper than the optimum, and mostly optimal. */
 static void
 test_by_pairs(uint64_t seed)
 {
@@ -257,11 +261,11 @@ test_by_pairs(uint64_t seed)
         best += !status && got.bytes + got.owed == want.bytes + want.owed;
     }
     ok(wrong == 0, "a choice made two axes at a time is legal");
-    ok(best * 4 >= tried * 3, "and mostly the best: %d of %d", best, tried);
+    ok(best * 4 >= tried * 3, "a choice made two axes at a time is mostly optimal: %d of %d", best, tried);
     sound_end(&s);
 }
 
-/* The choice for these operands on a mesh, as text with its bytes. */
+/* Returns, as text, the choice for these operands on a mesh, with its bytes. */
 static const char *
 chosen(const struct op *op, const char *sample, int naxis, const int32_t *axis, const char *const *text,
        const uint8_t *same)
@@ -307,22 +311,23 @@ test_ties(void)
     is_str(chosen2(&matmul, "f32{4,6} f32{6,8}", "B", "S(1)"), "B, S(1) -> S(1), 0 bytes", "columns");
     is_str(chosen2(&matmul, "f32{4,6} f32{6,8}", "S(1)", "S(0)"), "S(1), S(0) -> P, 0 bytes",
            "a split contraction is partial");
-    is_str(chosen2(&matmul, "f32{4,6} f32{6,8}", "B", "B"), "B, B -> B, 0 bytes", "nothing is cut without need");
+    is_str(chosen2(&matmul, "f32{4,6} f32{6,8}", "B", "B"), "B, B -> B, 0 bytes", "nothing is split without need");
     is_str(chosen2(&add, "f32{4} f32{4}", "B", "S(0)"), "S(0), S(0) -> S(0), 0 bytes",
-           "to cut costs nothing, to gather does");
-    is_str(chosen2(&sgd, "f32{4} f32{4}", "B", "B"), "B, B -> B, 0 bytes", "an update stays where its variable is");
+           "splitting is free, and gathering is not");
+    is_str(chosen2(&sgd, "f32{4} f32{4}", "B", "B"), "B, B -> B, 0 bytes",
+           "an update keeps the layout of its variable");
     is_str(chosen2(&sgd, "f32{4} f32{4}", "B", "S(0)"), "S(0), S(0) -> S(0), 16 bytes",
-           "bringing the result back costs as much as bringing the gradient would");
+           "gathering the gradient costs the same as gathering the result");
     is_str(chosen2(&sgd, "f32{4} f32{4}", "B", "P"), "B, B -> B, 16 bytes",
-           "an all-reduce is not better in two halves");
+           "an all-reduce is not replaced by reduce-scatter and all-gather");
     is_str(chosen2(&sgd, "f32{4} f32{4}", "S(0)", "P"), "S(0), S(0) -> S(0), 16 bytes",
            "a sharded variable stays sharded");
     is_str(chosen2(&mul, "f32{4,4} f32{4,4}", "S(0)", "S(1)"), "S(0), S(0) -> S(0), 32 bytes",
-           "equal moves: the first in order");
+           "of equal moves, the first in order is chosen");
     is_str(chosen(&dull, "f32{4,4} f32{4,4}", 1, (const int32_t[]){2}, (const char *const[]){"P", "P"}, NULL),
-           "S(0), S(0) -> S(0), 128 bytes", "two operands move twice");
+           "S(0), S(0) -> S(0), 128 bytes", "two different operands are moved twice");
     is_str(chosen(&dull, "f32{4,4} f32{4,4}", 1, (const int32_t[]){2}, (const char *const[]){"P", "P"}, twice),
-           "S(0), S(0) -> S(0), 64 bytes", "one value that is two operands moves once");
+           "S(0), S(0) -> S(0), 64 bytes", "one value used as two operands is moved once");
 }
 
 static void
@@ -332,13 +337,13 @@ test_one_rank(void)
     const char *const plain[] = {"B", "B"}, *const cut[] = {"S(0)", "B"}, *const odd[] = {"P", "S(1)"};
     const char *const mixed[] = {"(S(0), B)", "(P, S(1))"};
     is_str(chosen(&matmul, "f32{4,6} f32{6,8}", 1, one, plain, NULL), "B, B -> B, 0 bytes",
-           "one rank holds everything");
+           "on one rank nothing moves");
     is_str(chosen(&matmul, "f32{4,6} f32{6,8}", 1, one, cut, NULL), "S(0), B -> S(0), 0 bytes",
-           "names of layouts are kept");
+           "on one rank the operands' layouts are kept");
     is_str(chosen(&matmul, "f32{4,6} f32{6,8}", 1, one, odd, NULL), "P, S(1) -> S(1), 0 bytes",
-           "whatever they are, nothing moves");
+           "on one rank nothing moves, whatever the layouts");
     is_str(chosen(&matmul, "f32{4,6} f32{6,8}", 2, one_two, mixed, NULL),
-           "(S(0), B), (P, S(1)) -> (S(0), S(1)), 0 bytes", "an axis of one rank is no reason to move");
+           "(S(0), B), (P, S(1)) -> (S(0), S(1)), 0 bytes", "an axis of one rank causes no move");
 }
 
 static void
@@ -348,7 +353,7 @@ test_orders(void)
     const char *const turned[] = {"(S(0), S(0)) order (1, 0)", "(B, B)"};
     is_str(chosen(&matmul, "f32{4,6} f32{6,8}", 2, two_two, turned, NULL),
            "(S(0), S(0)) order (1, 0), (B, B) -> (S(0), S(0)) order (1, 0), 0 bytes",
-           "an operand's cutting order is followed");
+           "the choice follows an operand's split order");
 }
 
 /* ---- large meshes ---- */

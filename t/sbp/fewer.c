@@ -1,5 +1,5 @@
-/* Tests of sbp/net/repeat.c and sbp/search/fewer.c: layers that repeat are told, and a stack of them is solved as
- * dynamic programming solves it, whether all layers are alike or some are not. */
+/* Tests of sbp/net/repeat.c and sbp/search/fewer.c: repeated layers are recognised, and a stack of layers is solved
+ * optimally (compared with dynamic programming), whether all layers are equal or one differs. */
 #include "sbp/search/fewer.h"
 #include "sbp/solve/solve.h"
 #include "t/lib/nets.h"
@@ -9,14 +9,14 @@
 
 enum { FORTH = 3, BACK = 4, SHARED = 3 };
 
-/* shared, then forth[0..n), then back[n..0): forth goes up, back comes down, both read what is shared. */
+/* A stack of layers: node `shared`, then forth[0..n), then back[n..0). Both passes read the shared node. */
 struct stack {
     struct net net;
     int32_t nlayer;
-    const int64_t *forth_cost, *back_cost;     /* all layers' but the odd one's */
-    const int64_t *up, *down, *across, *by[2]; /* prices, likewise */
+    const int64_t *forth_cost, *back_cost;     /* of all layers except the odd one */
+    const int64_t *up, *down, *across, *by[2]; /* conversion prices of all layers */
     const int64_t *apart;
-    int64_t *odd; /* forth_cost of one layer */
+    int64_t *odd; /* forth costs of the odd layer */
     int32_t odd_layer;
 };
 
@@ -60,7 +60,7 @@ draw_stack(struct arena *a, uint64_t seed, int32_t nlayer, bool odd)
     net_state = seed;
     s.net.nnode = 2 * nlayer + 1;
     s.net.nlevel = 1;
-    s.net.node = ARENA_ARRAY(a, struct net_node, s.net.nnode + 2 * nlayer); /* with room for updates */
+    s.net.node = ARENA_ARRAY(a, struct net_node, s.net.nnode + 2 * nlayer); /* with space for updates */
     s.net.tensor = ARENA_ARRAY(a, struct net_tensor, 7 * nlayer);
     s.forth_cost = draw_costs(a, FORTH, 100);
     s.back_cost = draw_costs(a, BACK, 100);
@@ -73,7 +73,7 @@ draw_stack(struct arena *a, uint64_t seed, int32_t nlayer, bool odd)
         s.odd_layer = (int32_t)draw(nlayer);
         s.odd = draw_costs(a, FORTH, 500);
     }
-    int64_t *apart = draw_costs(a, SHARED, 1); /* far apart, so that nothing has to be tried for each */
+    int64_t *apart = draw_costs(a, SHARED, 1); /* so far apart that few choices compete */
     for (int32_t h = 0; h < SHARED; h++) apart[h] = 100 * (nlayer + draw(nlayer)) * h;
     s.net.node[0] = (struct net_node){.ncand = SHARED, .cost = s.apart = apart};
     for (int32_t l = 0; l < nlayer; l++) {
@@ -90,7 +90,7 @@ draw_stack(struct arena *a, uint64_t seed, int32_t nlayer, bool odd)
     return s;
 }
 
-/* The least cost: for each value of what is shared, layer by layer over pairs. */
+/* Returns the lowest cost, by dynamic programming: for each candidate of the shared node, layer by layer over pairs. */
 static int64_t
 by_layers(const struct stack *s)
 {
@@ -131,7 +131,7 @@ solved_by_layers(uint64_t seed, bool odd)
     return fine;
 }
 
-/* A choice that is the same in all layers comes back as it was; one of few layers lies in all. */
+/* Converts a choice equal in all layers to few layers and back, and checks that the choice survives and is valid. */
 static bool
 comes_back(uint64_t seed)
 {
@@ -154,7 +154,8 @@ comes_back(uint64_t seed)
     return fine;
 }
 
-/* After all: two updates a layer, in the order of the backward pass, the second LAG layers later. */
+/* Adds two updates per layer in the order of the backward pass; the second comes LAG layers later. Checks that each
+ * update belongs to the layer that it updates. */
 static void
 late_updates_are_told(void)
 {
@@ -174,7 +175,7 @@ late_updates_are_told(void)
     bool told = fewer_begin(&f, &s.net);
     for (int32_t l = LAG + 2; told && l + LAG + 3 < LAYERS; l++)
         for (int32_t k = 0; k < 2; k++) told = told && f.like.layer[update[k][l]] == f.like.layer[forth(l)];
-    ok(told, "an update that comes layers later is of the layer that it updates");
+    ok(told, "a late update belongs to the layer that it updates");
     fewer_end(&f);
     arena_fini(&a);
 }
@@ -185,18 +186,18 @@ layers_are_told(void)
     struct arena a = {0};
     struct stack s = draw_stack(&a, 1, 40, false);
     struct fewer f;
-    ok(fewer_begin(&f, &s.net), "forty layers repeat");
+    ok(fewer_begin(&f, &s.net), "forty repeated layers are recognised");
     bool told = true;
-    for (int32_t l = 2; l + 3 < s.nlayer; l++) /* the ends may be told or not */
+    for (int32_t l = 2; l + 3 < s.nlayer; l++) /* layers at the ends may be missed */
         told = told && f.like.layer[forth(l)] - f.like.layer[forth(2)] == l - 2 &&
                f.like.layer[back(&s, l)] == f.like.layer[forth(l)] &&
                repeat_moved(&f.like, forth(l), 1) == forth(l + 1) &&
                repeat_moved(&f.like, back(&s, l + 1), -1) == back(&s, l);
-    ok(told, "a backward pass counts its layers as the forward one");
-    ok(f.like.layer[0] < 0 && repeat_moved(&f.like, 0, 3) == 0, "what all layers read has none");
+    ok(told, "the backward pass has the same layer numbers as the forward pass");
+    ok(f.like.layer[0] < 0 && repeat_moved(&f.like, 0, 3) == 0, "a node that all layers read has no layer");
     fewer_end(&f);
     struct net few = draw_stack(&a, 1, 4, false).net;
-    ok(!fewer_begin(&f, &few), "four layers are too few to repeat");
+    ok(!fewer_begin(&f, &few), "four layers are too few to be recognised");
     arena_fini(&a);
 }
 
@@ -208,10 +209,10 @@ main(void)
     layers_are_told();
     late_updates_are_told();
     for (int k = 0; k < n; k++) failed += !comes_back(seed + (uint64_t)k);
-    ok(failed == 0, "a choice that all layers share comes back through a few of them");
+    ok(failed == 0, "a choice equal in all layers survives the conversion to few layers and back");
     for (int k = failed = 0; k < n && failed < 3; k++) failed += !solved_by_layers(seed + (uint64_t)k, false);
-    ok(failed == 0, "layers that are all alike are solved as dynamic programming solves them");
+    ok(failed == 0, "a stack of equal layers is solved optimally, as by dynamic programming");
     for (int k = failed = 0; k < n && failed < 3; k++) failed += !solved_by_layers(seed + (uint64_t)k, true);
-    ok(failed == 0, "so they are when one differs");
+    ok(failed == 0, "a stack with one different layer is solved optimally, too");
     return done();
 }

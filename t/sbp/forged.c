@@ -1,5 +1,5 @@
-/* Tests of sbp/proof/proof.c: certificates written by hand that claim what is not so, by the limits of numbers, are
- * refused; so are those that would take memory without end. */
+/* Tests of sbp/proof/proof.c with hand-written certificates. False claims that exploit the limits of numbers are
+ * refused. Certificates that would need unbounded memory are refused, too. */
 #include "sbp/proof/proof.h"
 
 #include "runtime/base/error.h"
@@ -39,8 +39,8 @@ refused(struct str *text, const char *why)
     return fine;
 }
 
-/* Node 0 costs 0, 0, 1000, and its candidate 0 costs `much` with each of three readers: the optimum is 0, of candidate
- * 1. */
+/* Writes a certificate: node 0 costs 0, 0, 1000, and its candidate 0 costs `much` with each of three readers. The
+ * optimum is 0, with candidate 1. */
 static struct str
 three(long long much, long long bound, const char *steps)
 {
@@ -53,7 +53,7 @@ three(long long much, long long bound, const char *steps)
     return s;
 }
 
-/* Five nodes of so many bytes each at one time; the first costs 0 or 1000. */
+/* Writes a certificate of five nodes that use `each` bytes at the same time; the first costs 0 or 1000. */
 static struct str
 bytes(long long each, long long limit, long long price, long long bound)
 {
@@ -69,41 +69,42 @@ lies(void)
 {
     static const char CUTS[] = "cut 0 1\ncut 0 2\ncut 0 3\n";
     struct str s = three(10, 0, CUTS);
-    ok(accepted(&s), "edges that are sums are cut off");
+    ok(accepted(&s), "an edge whose prices are a sum can be cut");
     s = three(NEVER - 1, 1000, CUTS);
-    ok(refused(&s, "lower than can be checked"), "nothing is gained where a cost falls below what can be written");
+    ok(refused(&s, "lower than can be checked"), "a cost below the smallest number is refused");
     s = bytes(1 << 20, 5 << 20, 1 << 24, 0);
-    ok(accepted(&s), "bytes have prices");
+    ok(accepted(&s), "a price of bytes is accepted");
     s = bytes(1 << 30, (long long)1 << 40, (long long)1 << 60, 1000);
-    ok(refused(&s, "larger than can be checked"), "nor where a limit is worth more than that");
+    ok(refused(&s, "larger than can be checked"), "a limit whose value exceeds the largest number is refused");
     s = bytes(1 << 20, 0, (long long)1 << 40, 1000);
-    ok(refused(&s, "without a limit"), "nor by prices of bytes that have no limit");
+    ok(refused(&s, "without a limit"), "a price of bytes without a limit is refused");
 }
 
-/* Where a bound is true a proof may still take steps that are none. */
+/* Tests proof steps under a true bound: an invalid step is refused although the bound holds. */
 static void
 steps(void)
 {
     struct str s = three(10, 0, "cut 0 1\nout 0\n");
-    ok(accepted(&s), "a variable with two neighbours goes");
+    ok(accepted(&s), "a variable with two neighbours can be eliminated");
     s = three(10, 0, "out 0\n");
-    ok(refused(&s, "more than two neighbours"), "one with three does not, though the bound is true");
+    ok(refused(&s, "more than two neighbours"),
+       "eliminating a variable with three neighbours is refused, although the bound is true");
     s = three(10, 0, "out 1\nout 2\nout 3\nout 0\n");
-    ok(accepted(&s), "but when they are gone");
+    ok(accepted(&s), "the variable can be eliminated after its neighbours");
     str_add(&s, "rille certificate 2\nnet 2 1 1 0\nlist 0 1 0\nnode 0 0 -\nnode 0 0 -\nlist 1 1 5\n");
     str_add(&s, "tensor 0 1 1 0 1 - 0 0 2 1 0 1 0\nscale 1\nchoice 0 0\ncost 5\nbound 5\nproof\nout 2\nend\n");
-    ok(accepted(&s), "who reads a form twice is one neighbour of it, and pays once");
+    ok(accepted(&s), "a node that reads a form twice is one neighbour, and pays once");
     s = three(10, 0, "round\nprune -\n");
     ok(accepted(&s), "a bound closes the proof");
     s = three(10, 0, "round\nprune -\nsupport\n");
-    ok(accepted(&s), "what stands behind it is passed: it proves no less");
+    ok(accepted(&s), "steps after the closing bound are skipped");
     s = three(10, 0, "split 0\ncase 0\nround\nprune -\nend\ncase 1\nround\nprune -\nend\ncase 2\nend\n");
-    ok(accepted(&s), "cases close it");
+    ok(accepted(&s), "a split with all cases closes the proof");
     s = three(10, 0, "split 0\ncase 0\nround\nprune -\nend\ncase 1\nround\nprune -\nend\ncase 2\nend\nout 1\n");
-    ok(accepted(&s), "what stands behind them is passed, too");
+    ok(accepted(&s), "steps after the closing split are skipped");
 }
 
-/* Node 0 costs nothing, and each of n readers wants forms of its own: their number is that of the forms. */
+/* Writes a certificate with one free tensor of n readers, where each reader uses a form of its own. */
 static void
 many_forms(void)
 {
@@ -121,12 +122,13 @@ many_forms(void)
     for (int k = 0; k <= MANY; k++) str_add(&s, " 0");
     str_addf(&s, "\ncost %d\nbound %d\nproof\nsupport\nend\n", MANY, 0);
     clock_t begin = clock();
-    ok(accepted(&s), "a tensor with %d readers, each of which wants another form, is read", MANY);
+    ok(accepted(&s), "a tensor with %d readers, each with its own form, is accepted", MANY);
     double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
-    ok(seconds < SECONDS, "in a time that grows as they do: %.2f s", seconds);
+    ok(seconds < SECONDS, "the time is linear in the number of readers: %.2f s", seconds);
 }
 
-/* n nodes that have one list of costs, in a net with so many tensors; what stands behind them is the caller's. */
+/* Begins a certificate of n nodes that share one cost list, in a net with `tensors` tensors. The caller appends the
+ * rest. */
 static struct str
 nodes(int n, int tensors, int candidates)
 {
@@ -146,7 +148,7 @@ claim(struct str *s, int n)
     str_add(s, "\ncost 0\nbound 0\nproof\n");
 }
 
-/* It takes 2 GB to be so many. */
+/* Nests cases so deep that the proof would need 2 GB. */
 static void
 cases(void)
 {
@@ -155,7 +157,7 @@ cases(void)
     str_add(&s, "list 1 1 0\ntensor 0 1 1 0 1 - 0 0 1 1 0\n");
     claim(&s, 2);
     for (int k = 0; k < DEEP; k++) str_add(&s, "split 0\ncase 0\n");
-    ok(refused(&s, "tables larger"), "so are cases within cases");
+    ok(refused(&s, "tables larger"), "deeply nested cases are refused");
 }
 
 static void
@@ -165,7 +167,7 @@ bombs(void)
     struct str s = nodes(NODES, 0, MANY);
     claim(&s, NODES);
     str_add(&s, "end\n");
-    ok(refused(&s, "tables larger"), "so many values are refused, before there is memory for them");
+    ok(refused(&s, "tables larger"), "too many values are refused before memory is allocated");
     str_addf(&s, "rille certificate 2\nnet 2 1 1 0\nlist 0 %d", MANY);
     for (int k = 0; k < MANY; k++) str_add(&s, " 0");
     str_addf(&s, "\nnode 0 0 -\nlist 1 1 0\nnode 1 0 -\nlist 2 1 0\ntensor 0 1 1 0 2 - 0 0 1 1 1\n");
@@ -173,14 +175,13 @@ bombs(void)
     str_add(&s, "split 0\ncase 0\nround\n");
     for (int k = 0; k < NODES; k++) str_add(&s, "to 0 1 0 0\n");
     str_add(&s, "prune 1\n");
-    ok(refused(&s, "more or less"),
-       "messages that come again take no more memory, and a proof that breaks off is none");
+    ok(refused(&s, "more or less"), "repeated messages need no more memory, and an incomplete proof is refused");
 }
 
 int
 main(void)
 {
-#ifndef __SANITIZE_ADDRESS__ /* which wants more for itself */
+#ifndef __SANITIZE_ADDRESS__ /* AddressSanitizer needs more memory */
     struct rlimit most = {(rlim_t)3 << 30, (rlim_t)3 << 30};
     setrlimit(RLIMIT_AS, &most);
 #endif

@@ -1,4 +1,5 @@
-/* Tests of sbp/limit/limited.c: on random nets the bound at any prices is one, and its proof shows no more. */
+/* Tests of sbp/limit/limited.c on random nets: the bound is valid for any prices, and its proof shows no more than
+ * the bound. */
 #include "sbp/limit/limited.h"
 #include "sbp/limit/limit.h"
 
@@ -9,7 +10,7 @@ struct tally {
     int made, right, raised, proven;
 };
 
-/* Bounds choices within a limit, from a choice or none, from prices drawn by lot. */
+/* Bounds the choices within a limit, from random prices. */
 static void
 try_net(struct arena *a, struct net *n, struct tally *t)
 {
@@ -50,8 +51,8 @@ main(void)
         try_net(&a, &net, &t);
         arena_fini(&a);
     }
-    is_int(t.right, t.made, "a bound is no more than the best choice within the limit costs");
-    ok(t.raised > t.made / 50, "in %d of %d it is above what is best without the limit", t.raised, t.made);
-    ok(t.proven > t.made / 2, "and %d are proven", t.proven);
+    is_int(t.right, t.made, "a bound is at most the cost of the best choice within the limit");
+    ok(t.raised > t.made / 50, "in %d of %d nets the bound exceeds the optimum without the limit", t.raised, t.made);
+    ok(t.proven > t.made / 2, "%d bounds are proven", t.proven);
     return done();
 }

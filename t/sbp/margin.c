@@ -1,5 +1,5 @@
-/* Tests of sbp/net/margin.c: what it says that values cost at the least is what the best choice with each does, and
- * where tables are in parts no more than that. */
+/* Tests of sbp/net/margin.c: the lower bounds of values equal the cost of the best choice with each value; with
+ * partitioned tables they never exceed it. */
 #include "sbp/net/margin.h"
 
 #include "sbp/net/dual.h"
@@ -13,7 +13,7 @@ struct tally {
     int parts, whole, large;
 };
 
-/* The network of a net, after so many sweeps; NULL: no choice is possible. */
+/* Returns the cost network of a net after the given number of dual sweeps; NULL if no choice is possible. */
 static struct cfn *
 network(const struct net *n, int sweeps)
 {
@@ -31,7 +31,7 @@ network(const struct net *n, int sweeps)
     return c;
 }
 
-/* Compares all values with an exhaustive search. */
+/* Compares the bounds of all values with an exhaustive search. */
 static void
 compare(const struct net *n, const struct cfn *c, int64_t largest, int64_t below, struct tally *t)
 {
@@ -75,8 +75,9 @@ run(const char *name, uint64_t seed, int n, int sweeps, int64_t largest, struct 
         cfn_free(&c);
         arena_fini(&a);
     }
-    ok(t->wrong == 0, "%s: of %lld values, %lld as they are", name, (long long)t->values, (long long)t->equal);
-    ok(t->far > t->values / 50, "%s: some are as much as is of interest: %lld", name, (long long)t->far);
+    ok(t->wrong == 0, "%s: no bound is too high; of %lld bounds, %lld are exact", name, (long long)t->values,
+       (long long)t->equal);
+    ok(t->far > t->values / 50, "%s: some bounds reach the cut-off: %lld", name, (long long)t->far);
 }
 
 int
@@ -85,14 +86,15 @@ main(void)
     uint64_t seed = seed_of(1);
     int n = getenv("RILLE_LONG") ? 4000 : 300;
     struct tally whole = {0}, before = {0}, tiny = {0}, small = {0}, none = {0};
-    run("whole tables", seed, n, 4, 1 << 20, &whole);
-    ok(whole.parts == 0 && whole.large == 0 && whole.equal == whole.values, "they say all");
-    run("before a dual", seed + 50000, n, 0, 1 << 20, &before);
-    run("tables of one variable and another", seed + 100000, n, 4, 1, &tiny);
-    ok(tiny.parts > n / 2, "which are parts: %d", tiny.parts);
+    run("complete tables", seed, n, 4, 1 << 20, &whole);
+    ok(whole.parts == 0 && whole.large == 0 && whole.equal == whole.values, "complete tables: all bounds are exact");
+    run("without dual sweeps", seed + 50000, n, 0, 1 << 20, &before);
+    run("tables of at most two variables", seed + 100000, n, 4, 1, &tiny);
+    ok(tiny.parts > n / 2, "tables of at most two variables: many are partitioned: %d", tiny.parts);
     run("small tables", seed + 200000, n, 4, 12, &small);
-    ok(small.parts > n / 20 && small.whole > n / 20, "some are parts, some are not: %d, %d", small.parts, small.whole);
-    ok(small.equal * 10 > small.values * 8, "and most say what is so: %lld of %lld", (long long)small.equal,
+    ok(small.parts > n / 20 && small.whole > n / 20, "small tables: some are partitioned, some are not: %d, %d",
+       small.parts, small.whole);
+    ok(small.equal * 10 > small.values * 8, "small tables: most bounds are exact: %lld of %lld", (long long)small.equal,
        (long long)small.values);
     for (int k = 0; k < 20; k++) {
         struct arena a = {0};
@@ -105,6 +107,6 @@ main(void)
         cfn_free(&c);
         arena_fini(&a);
     }
-    is_int(none.large, 20 - none.whole, "where tables may have no entries, nothing is done");
+    is_int(none.large, 20 - none.whole, "without table entries, no bound is raised");
     return done();
 }

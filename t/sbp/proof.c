@@ -1,6 +1,6 @@
-/* Tests of sbp/proof/proof.c and sbp/solve/certify.c: every certificate that the search writes is accepted, no damaged
- * one is, and none with a digest of its own - one field or line changed, or steps drawn by lot - that claims more than
- * is true. */
+/* Tests of sbp/proof/proof.c and sbp/solve/certify.c: every certificate of the search is accepted, and every damaged
+ * one is refused. With a recomputed digest - one field or line changed, or random steps - no certificate that claims
+ * too much is accepted. */
 #include "sbp/proof/proof.h"
 
 #include "runtime/base/error.h"
@@ -10,7 +10,7 @@
 #include "t/lib/nets.h"
 #include "t/lib/tap.h"
 
-/* more: claims that the search showed as much as there is to show, whatever is proven. */
+/* Solves a net and writes its certificate. more: claims that the search proved optimality, whatever is proven. */
 static bool
 written(struct arena *a, const struct net *n, bool more, struct solved *s, struct str *text)
 {
@@ -31,7 +31,7 @@ accepted(const char *text, size_t n)
     return good;
 }
 
-/* The same with the digest of what stands above it. */
+/* Checks a text with a recomputed digest. */
 static bool
 accepted_sealed(const struct str *text)
 {
@@ -44,7 +44,7 @@ accepted_sealed(const struct str *text)
     return good;
 }
 
-/* The text with one line "KEY VALUE" changed by so much. */
+/* Checks the text with the number on line "KEY VALUE" changed by `by`. */
 static bool
 accepted_with(const struct str *text, const char *key, int64_t by)
 {
@@ -59,7 +59,7 @@ accepted_with(const struct str *text, const char *key, int64_t by)
     return good;
 }
 
-/* No prefix of a certificate is one. */
+/* Checks that no prefix of a certificate is accepted. */
 static bool
 cut_off_is_refused(const struct str *text)
 {
@@ -68,7 +68,7 @@ cut_off_is_refused(const struct str *text)
     return true;
 }
 
-/* No text with one byte changed is accepted. */
+/* Checks that no text with one changed byte is accepted. */
 static bool
 change_is_refused(struct str *text)
 {
@@ -82,7 +82,7 @@ change_is_refused(struct str *text)
     return true;
 }
 
-/* Whatever bytes are changed: an answer. What is accepted then, with a digest of its own, proves what it says, so a
+/* Changes random bytes and recomputes the digest. Each text is answered; an accepted text with the same net proves a
  * true bound. */
 static bool
 changed_is_answered(struct str *text, int64_t optimum)
@@ -99,7 +99,8 @@ changed_is_answered(struct str *text, int64_t optimum)
     return true;
 }
 
-/* Where the search showed more than the proof does, the checker says both, and nothing that cannot be. */
+/* Checks the message if the search showed more than the proof: it reports both bounds, and refuses impossible
+ * values. */
 static bool
 says_both(const struct str *text, const struct solved *s)
 {
@@ -116,9 +117,8 @@ says_both(const struct str *text, const struct solved *s)
 
 /* ---- every field ---- */
 
-/* What a certificate's own net and choice say, by all choices of it: does it cost that, and nothing less than the
- * bound?
- */
+/* Returns true if a certificate's claims hold for its own net, by exhaustive search: the choice has the stated cost,
+ * and no choice costs less than the bound. */
 static bool
 is_true(const struct str *text)
 {
@@ -170,7 +170,8 @@ try_damaged(struct str *other, struct damage *d)
     str_free(other);
 }
 
-/* Each word is another one, goes, or comes twice; each line goes, comes twice, or stands after the next. */
+/* Damages each word: changes it, removes it, or doubles it. Damages each line: removes it, doubles it, or swaps it
+ * with the next. */
 static void
 damage_fields(const struct str *text, struct damage *d)
 {
@@ -209,7 +210,8 @@ damage_fields(const struct str *text, struct damage *d)
     }
 }
 
-/* The same with a choice that costs more, and the bound one above the optimum. False: none was drawn. */
+/* Writes a false certificate: a choice that costs more, and a bound one above the optimum. Returns false if no such
+ * choice was drawn. */
 static bool
 lying(const struct net *n, const struct solved *s, const struct str *text, struct str *out)
 {
@@ -229,7 +231,8 @@ lying(const struct net *n, const struct solved *s, const struct str *text, struc
     return true;
 }
 
-/* Steps drawn by lot, in place of those of a certificate; some within one case of a split. */
+/* Replaces the steps of a certificate by random steps, sometimes within one case of a split. Returns true if all are
+ * refused. */
 static bool
 made_up_is_refused(const struct str *lie)
 {
@@ -283,14 +286,14 @@ every_field(uint64_t seed, int n)
         str_free(&text);
         arena_fini(&a);
     }
-    ok(d.made > 1000 * n, "%lld certificates with one field or line damaged", (long long)d.made);
-    is_int(lied, lies_made, "so is a bound above the optimum, of a choice that costs more");
-    is_int(made_up, 0, "with steps drawn by lot, too");
-    ok(d.refused > d.made * 3 / 4, "%lld are refused", (long long)d.refused);
-    is_int(d.lies, 0, "what the others claim is true of the net that they hold");
+    ok(d.made > 1000 * n, "%lld certificates have one damaged field or line", (long long)d.made);
+    is_int(lied, lies_made, "a bound above the optimum, with a choice that costs more, is refused");
+    is_int(made_up, 0, "such a bound with random steps is refused");
+    ok(d.refused > d.made * 3 / 4, "%lld damaged certificates are refused", (long long)d.refused);
+    is_int(d.lies, 0, "the other damaged certificates make true claims about their own nets");
 }
 
-/* More nodes than an exhaustive search could try, any of which may be beside any: searches of it branch. */
+/* Draws a net with too many nodes for an exhaustive search and with random connections, so that searches branch. */
 static struct net
 draw_tangle(struct arena *a, uint64_t seed)
 {
@@ -324,15 +327,15 @@ draw_tangle(struct arena *a, uint64_t seed)
     return n;
 }
 
-/* Ends a search after so many questions. */
+/* Ends a search after `left` questions. */
 static bool
 runs_out(void *left)
 {
     return --*(int64_t *)left < 0;
 }
 
-/* A search that begins from nothing and that nobody tells of better choices: it finds them late, in the last case of a
- * split perhaps, when it has written down more of the first ones than the best choice needs. */
+/* Runs a search without a start and without better choices from outside. It finds better choices late, perhaps in
+ * the last case of a split, after it has recorded more steps than the best choice needs. */
 static int
 search_alone(struct arena *a, const struct net *n, bool (*stop)(void *), void *arg, struct solved *s)
 {
@@ -349,7 +352,8 @@ search_alone(struct arena *a, const struct net *n, bool (*stop)(void *), void *a
     return 0;
 }
 
-/* Whatever mode, start or limit a search has, whether it branches and whenever it is ended: its certificate holds. */
+/* Checks that a search's certificate is accepted for any mode, start and limit, with branches, and whenever the
+ * search ends. */
 static void
 every_search(uint64_t seed, int n)
 {
@@ -367,7 +371,7 @@ every_search(uint64_t seed, int n)
         o.stop = runs_out;
         o.arg = &left;
         bool alone = draw(2);
-        if (alone) left = questions = draw(1000); /* it has none of the means by which others end soon */
+        if (alone) left = questions = draw(1000); /* a lone search has no other means to end soon */
         if (!alone && draw(4) == 0) net.memory_limit = 20 + draw(60);
         int status = alone ? search_alone(&a, &net, runs_out, &left, &s) : net_solve(&a, &net, &o, &s);
         ended += left < 0;
@@ -387,11 +391,11 @@ every_search(uint64_t seed, int n)
         str_free(&text);
         arena_fini(&a);
     }
-    ok(branched > n / 20 && ended > n / 20, "%d searches branched, %d were ended", branched, ended);
-    is_int(good, made, "and each certificate of all is accepted");
+    ok(branched > n / 20 && ended > n / 20, "%d searches branched, and %d ended early", branched, ended);
+    is_int(good, made, "each certificate of these searches is accepted");
 }
 
-/* Adds a tensor of one reader, with a form for each value of its two ends; price: [maker's][reader's]. */
+/* Adds a tensor of one reader, with one form per value of its two ends. price: [maker's value][reader's value]. */
 static void
 converts(struct arena *a, struct net *n, int32_t maker, int32_t reader, const int64_t *price)
 {
@@ -404,9 +408,10 @@ converts(struct arena *a, struct net *n, int32_t maker, int32_t reader, const in
     n->tensor[n->ntensor++] = t;
 }
 
-/* V's second value costs less than zero once the edge to W, which is a sum, is cut. A's first value needs B's first,
- * and V has no value beside both: no choice has it. B stays until V is out, for it has an edge to W too, and A longer,
- * for C, D and E. A search that takes V's value for possible beside B's first drops A's first after it is gone. */
+/* Tests a case of impossible values with negative costs. V's second value costs less than zero once the edge to W,
+ * which is a sum, is cut. A's first value needs B's first, and V has no value compatible with both, so no choice has
+ * A's first. B stays until V is eliminated because B has an edge to W, too. A stays longer, because of C, D and E. A
+ * search that considers V's value possible with B's first drops A's first after V is gone. */
 static void
 impossible_below_zero(void)
 {
@@ -431,9 +436,11 @@ impossible_below_zero(void)
     for (int i = 0; i < 4; i++)
         for (int j = i + 1; j < 4; j++) converts(&a, &n, core[i], core[j], any);
     int64_t peak, least = exhaustive(&n, -1, 0, &peak);
-    ok(!search_alone(&a, &n, NULL, NULL, &s) && s.cost == least, "impossible beside below zero: the optimum is found");
+    ok(!search_alone(&a, &n, NULL, NULL, &s) && s.cost == least,
+       "impossible values with negative costs: the optimum is found");
     certify(&s, 1, &(struct certify_with){"alpha_ns", 150}, &text);
-    if (!ok(accepted(text.text, text.len), "and the certificate is accepted")) diag("%s", err_text());
+    if (!ok(accepted(text.text, text.len), "impossible values with negative costs: the certificate is accepted"))
+        diag("%s", err_text());
     str_free(&s.proof);
     str_free(&text);
     arena_fini(&a);
@@ -474,16 +481,16 @@ main(void)
         arena_fini(&a);
     }
     ok(made > n / 2, "there are certificates: %d", made);
-    is_int(good, made, "each is accepted");
+    is_int(good, made, "each certificate is accepted");
     is_int(higher, made, "a bound above the cost is refused");
     is_int(lower, made, "a cost one less is refused");
-    is_int(cut, made, "half of one is refused");
-    is_int(damaged, made, "one with a changed byte is refused");
-    is_int(changed, made, "one with changed bytes and their digest is answered, and never proves what is not so");
-    ok(more > 0, "in %d the search showed more", more);
-    is_int(both, made, "which is said, and not as if it were proven");
-    is_int(twice, made, "two in one file are refused");
-    ok(!accepted("", 0), "so is nothing");
+    is_int(cut, made, "a truncated certificate is refused");
+    is_int(damaged, made, "a certificate with a changed byte is refused");
+    is_int(changed, made, "a certificate with changed bytes and a new digest never proves a false bound");
+    ok(more > 0, "in %d certificates the search showed more than the proof", more);
+    is_int(both, made, "the message reports the unproven bound as not proven");
+    is_int(twice, made, "two certificates in one file are refused");
+    ok(!accepted("", 0), "an empty text is refused");
     every_search(seed + 90000, getenv("RILLE_LONG") ? 20000 : 80);
     impossible_below_zero();
     every_field(seed + 50000, getenv("RILLE_LONG") ? 400 : 24);

@@ -1,4 +1,4 @@
-/* rule.c - dimension rules: what can be read and what is refused, sizes, writers, messages. */
+/* rule.c - tests of dimension rules: accepted and refused texts, sizes, writers, messages. */
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
 #include "sbp/rule.h"
@@ -9,7 +9,7 @@ static struct arena arena;
 
 /* ---- reading ---- */
 
-/* The rule written again from what was read: "[x]" for whole letters, "x+" for those of which ranks make parts. */
+/* Writes a parsed rule as text: "[x]" for unsplit letters, "x+" for letters that ranks make in shards. */
 static void
 write_back(const struct rule *r, struct str *s)
 {
@@ -34,7 +34,7 @@ static void
 test_forms(void)
 {
     static const struct {
-        const char *text, *same; /* NULL: as text */
+        const char *text, *same; /* same: expected text; NULL: text */
     } form[] = {
         {"mk,kn->mn", NULL},
         {"a[b]c->a[b]c", NULL},
@@ -66,7 +66,7 @@ test_forms(void)
         int status = rule_parse(&arena, form[i].text, &r);
         if (!status) write_back(&r, &s);
         is_str(status ? err_text() : str_text(&s), form[i].same ? form[i].same : form[i].text,
-               "a rule that is written back says the same");
+               "a parsed rule is written back with the same meaning");
         str_free(&s);
     }
 }
@@ -92,9 +92,11 @@ test_refused(void)
     }
     struct rule r;
     rule_parse(&arena, "ab,[cd]->a", &r);
-    is_str(err_text(), "rule \"ab,[cd]->a\", position 5: expected ']', found 'd'", "a refusal says where and what");
+    is_str(err_text(), "rule \"ab,[cd]->a\", position 5: expected ']', found 'd'",
+           "the message of a refused rule has the position and the character");
     rule_parse(&arena, "ab->(a", &r);
-    is_str(err_text(), "rule \"ab->(a\", position 6: expected a letter, found the end", "so it does at the end");
+    is_str(err_text(), "rule \"ab->(a\", position 6: expected a letter, found the end",
+           "the message reports an unexpected end");
     struct str many = {0};
     for (int i = 0; i < RULE_OPERAND; i++) str_add(&many, i ? ",a" : "a");
     str_add(&many, "->a");
@@ -108,9 +110,9 @@ test_sides(void)
     struct rule r;
     rule_parse(&arena, "ab,bc->ac[d]", &r);
     ok(r.nfactor == 4, "each letter is one factor");
-    ok(r.factor[0].in_output && !r.factor[1].in_output && r.factor[2].in_output, "b alone is reduced");
+    ok(r.factor[0].in_output && !r.factor[1].in_output && r.factor[2].in_output, "only b is reduced");
     ok(r.factor[3].unsplit && !r.factor[3].in_input && r.factor[3].in_output,
-       "a letter only on the right is new and whole");
+       "a letter only on the right is new and unsplit");
 }
 
 /* ---- binding ---- */
@@ -125,7 +127,7 @@ give_sizes(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* The result types of a call of an operator with this rule, or the error, as text. */
+/* Returns, as text, the result types of a call of an operator with this rule, or the error. */
 static const char *
 infer(const struct op *op, const char *sample)
 {
@@ -247,7 +249,7 @@ test_layout_in_message(void)
            "matmul: dimension 1 of a is 5 but dimension 0 of b is 7 (k); a is f32{4, 5} S(0) on cpu[0, 1], b is f32{7, "
            "8} B "
            "on cpu[0, 1]",
-           "operands are named with their layouts");
+           "the message prints operands with their layouts");
     atlas_free(&at);
 }
 
@@ -281,7 +283,7 @@ test_dtypes(void)
         is_str(infer(&op, t[i].sample), t[i].type, t[i].sample);
     }
     struct op lookup = {.name = "lookup", .shape.rule = "n,[v]c->nc", .in = {{"ids", IN_INDEX}, {"table"}}};
-    is_str(infer(&lookup, "i64{3} bf16{7,2}"), "bf16{3, 2}", "positions take no part in promotion");
+    is_str(infer(&lookup, "i64{3} bf16{7,2}"), "bf16{3, 2}", "indices do not affect promotion");
 }
 
 static void
@@ -355,28 +357,32 @@ written(int (*writer)(const struct call *, struct str *), const char *sample)
 static void
 test_writers(void)
 {
-    is_str(written(rule_same, "f32{2,3} f32{2,3} #1"), "ab,ab,=->ab", "rule_same gives every tensor the same letters");
+    is_str(written(rule_same, "f32{2,3} f32{2,3} #1"), "ab,ab,=->ab",
+           "rule_same writes the same letters for every tensor");
     axes[0] = 1;
-    is_str(written(write_keep, "f32{2,3,4}"), "a[b]c->a[b]c", "rule_keep keeps one axis whole");
-    is_str(written(write_keep, "f32{}"), "->", "one element has no axis to keep");
+    is_str(written(write_keep, "f32{2,3,4}"), "a[b]c->a[b]c", "rule_keep keeps one dimension unsplit");
+    is_str(written(write_keep, "f32{}"), "->", "a scalar has no dimension to keep");
     is_str(written(rule_broadcast, "f32{4,5} f32{5}"), "ab,b->ab", "broadcasting aligns on the right");
-    is_str(written(rule_broadcast, "f32{4,1} f32{3,1,5}"), "b1,a1c->abc", "size one repeats where another is longer");
-    is_str(written(rule_broadcast, "f32{1} f32{1}"), "a,a->a", "size one against size one is a factor");
-    is_str(written(rule_broadcast, "f32{4,0} f32{1,1}"), "ab,11->ab", "nothing broadcasts too");
-    is_str(written(rule_broadcast, "#2 f32{4}"), "=,a->a", "a number takes no part");
-    is_str(written(rule_broadcast, "f32{} f32{4}"), ",a->a", "one element broadcasts");
+    is_str(written(rule_broadcast, "f32{4,1} f32{3,1,5}"), "b1,a1c->abc",
+           "size 1 repeats if another operand is longer");
+    is_str(written(rule_broadcast, "f32{1} f32{1}"), "a,a->a", "a dimension of size 1 in all operands is a factor");
+    is_str(written(rule_broadcast, "f32{4,0} f32{1,1}"), "ab,11->ab", "empty dimensions broadcast, too");
+    is_str(written(rule_broadcast, "#2 f32{4}"), "=,a->a", "a number is ignored");
+    is_str(written(rule_broadcast, "f32{} f32{4}"), ",a->a", "a scalar broadcasts");
     is_str(written(rule_broadcast, "f32{4,5} f32{6,8}"),
-           "add: a is f32{4, 5}, b is f32{6, 8}: dimension 0 is 4 and 6, neither is 1", "shapes that do not broadcast");
+           "add: a is f32{4, 5}, b is f32{6, 8}: dimension 0 is 4 and 6, neither is 1",
+           "two shapes that do not broadcast are refused");
     is_str(written(rule_broadcast, "f32{7,5} f32{1} f32{2,1}"),
-           "add: a is f32{7, 5}, b is f32{1}, c is f32{2, 1}: dimension 0 is 7 and 2, neither is 1", "nor do three");
+           "add: a is f32{7, 5}, b is f32{1}, c is f32{2, 1}: dimension 0 is 7 and 2, neither is 1",
+           "three shapes that do not broadcast are refused");
     axes[0] = 0, axes[1] = 2, naxes = 2, keepdim = false;
-    is_str(written(write_reduce, "f32{2,3,4}"), "abc->b", "reduced axes go");
+    is_str(written(write_reduce, "f32{2,3,4}"), "abc->b", "reduced dimensions are removed");
     keepdim = true;
-    is_str(written(write_reduce, "f32{2,3,4}"), "abc->1b1", "or stay with size one");
+    is_str(written(write_reduce, "f32{2,3,4}"), "abc->1b1", "with keepdim, reduced dimensions stay with size 1");
     naxes = 0;
-    is_str(written(write_reduce, "f32{2,3}"), "ab->11", "no axes are all axes");
+    is_str(written(write_reduce, "f32{2,3}"), "ab->11", "an empty list of axes means all axes");
     keepdim = false;
-    is_str(written(write_reduce, "f32{2,3}"), "ab->", "that leave one element");
+    is_str(written(write_reduce, "f32{2,3}"), "ab->", "without keepdim, a reduction of all axes leaves a scalar");
 }
 
 static void
@@ -416,7 +422,8 @@ test_reshape(void)
     }
 }
 
-/* Every factorisation of 48 into another: the rule binds, and its result has the sizes asked for. */
+/* Lists all factorisations of n into at most four sizes. test_all_reshapes() checks that each reshape between two of
+ * them binds and has the right sizes. */
 static int
 all_shapes(int64_t n, int64_t *dim, int ndim, int64_t (*shape)[5], int count)
 {
@@ -464,18 +471,19 @@ test_lists(void)
     is_str(infer(&op, "f32{2} f32{2} f32{3}"),
            "concat: dimension 0 of x[0] is 2 but dimension 0 of x[2] is 3 (a); x[0] is "
            "f32{2}, x[1] is f32{2}, x[2] is f32{3}",
-           "members of a list are named with their position");
+           "the message names list members by position");
     struct op source = {.name = "rand", .in = {{"seed", IN_HIDDEN}}, .flags = OP_SOURCE};
     struct type in = {.dtype = DT_I64, .weak = 1}, out = {.ndim = 2, .dim = {3, 4}};
     struct call c = {.op = &source, .nin = 1, .nout = 1, .in = &in, .out = &out};
     struct rule r;
-    ok(!call_infer(&arena, &c, &r) && out.ndim == 2 && out.dim[1] == 4, "a source keeps the shape that the call gives");
+    ok(!call_infer(&arena, &c, &r) && out.ndim == 2 && out.dim[1] == 4, "a source keeps the shape of the call");
     c.nin = 0;
-    ok(!call_infer(&arena, &c, &r) && r.nin == 0 && r.factor[0].unsplit, "without operands as well");
+    ok(!call_infer(&arena, &c, &r) && r.nin == 0 && r.factor[0].unsplit,
+       "a source without operands keeps the shape, too");
     struct sample s;
     sample_read(&matmul, "f32{4,5} f32{5,8}", &s);
     call_infer(&arena, &s.call, &r);
-    ok(rule_points(&r) == 4 * 5 * 8, "a product computes at every point of its factors");
+    ok(rule_points(&r) == 4 * 5 * 8, "rule_points counts the points of a matrix product");
 }
 
 int

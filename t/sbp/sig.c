@@ -1,4 +1,4 @@
-/* sig.c - signatures: which are derived, that each is sound, which layouts pass the check. */
+/* sig.c - tests of signatures: derived signatures, their soundness, and the check of layouts. */
 #include "t/lib/sbp_ops.h"
 
 /* ---- derived signatures ---- */
@@ -56,7 +56,7 @@ test_sound(uint64_t seed)
     } wrong[] = {{&norm, "f32{4,5}"},          {&square, "f32{3}"},       {&loose, "f32{4,5}"},
                  {&adds_one, "f32{3} f32{3}"}, {&joint, "f32{3} f32{3}"}, {&shortest, "f32{4,5}"}};
     for (size_t i = 0; i < countof(wrong); i++)
-        ok(prove(wrong[i].op, wrong[i].sample, seed).failed > 0, "what %s claims and does not keep is found",
+        ok(prove(wrong[i].op, wrong[i].sample, seed).failed > 0, "the false signatures that %s declares are found",
            wrong[i].op->name);
 }
 
@@ -91,7 +91,7 @@ test_missing(uint64_t seed)
         struct str all = {0}, name = {0};
         if (sound_start(&s, t[i].op, t[i].sample, seed)) diag("%s", err_text());
         sound_each_missing(&s, collect, &all);
-        str_addf(&name, "what holds for %s and is not derived", t[i].op->name);
+        str_addf(&name, "signatures of %s that hold and are not derived", t[i].op->name);
         is_str(str_text(&all), t[i].missing, str_text(&name));
         str_free(&all);
         str_free(&name);
@@ -101,7 +101,7 @@ test_missing(uint64_t seed)
 
 /* ---- meshes ---- */
 
-/* Combinations legal on a mesh, as text, for one sample. */
+/* Returns, as text, the combinations that are legal on a mesh for a sample. */
 static const char *
 legal_on(const struct op *op, const char *sample, int naxis, const int32_t *axis)
 {
@@ -129,28 +129,28 @@ test_merged(void)
 {
     const int32_t two[] = {2}, three[] = {3}, four[] = {4}, two_two[] = {2, 2}, two_one[] = {2, 1};
     is_str(legal_on(&reshape, "f32{4,3} shape=2,6", 1, two), "S(0) -> S(0) | B -> B",
-           "the major factor of each dimension may be split, no other");
+           "only the major factor of each dimension may be split");
     is_str(legal_on(&reshape, "f32{4,3} shape=2,2,3", 1, two), "S(0) -> S(0) | S(1) -> S(2) | B -> B",
-           "and what is alone in its dimension");
-    is_str(legal_on(&reshape, "f32{6,2} shape=3,4", 1, two), "B -> B", "3 of 2 and 6 of 1 are not cut alike");
+           "a factor that is alone in its dimension may be split");
+    is_str(legal_on(&reshape, "f32{6,2} shape=3,4", 1, two), "B -> B", "splits of 3 x 2 and of 6 do not coincide");
     is_str(legal_on(&reshape, "f32{6} shape=3,2", 1, two), "B -> B",
-           "a major factor whose cut does not coincide may not");
-    is_str(legal_on(&reshape, "f32{6} shape=3,2", 1, three), "S(0) -> S(0) | B -> B", "where it does it may");
-    is_str(legal_on(&reshape, "f32{6} shape=2,3", 1, four), "B -> B",
-           "parts that are empty coincide or not like others");
+           "a major factor whose split does not coincide may not be split");
+    is_str(legal_on(&reshape, "f32{6} shape=3,2", 1, three), "S(0) -> S(0) | B -> B",
+           "a major factor whose split coincides may be split");
+    is_str(legal_on(&reshape, "f32{6} shape=2,3", 1, four), "B -> B", "empty shards must coincide, too");
     is_str(legal_on(&reshape, "f32{12} shape=2,2,3", 2, two_two),
            "(S(0), S(0)) -> (S(0), S(1)) | (S(0), B) -> (S(0), B) | (B, S(0)) -> (B, S(0)) | (B, B) -> (B, B)",
-           "the second cut goes on in the next factor");
+           "the second split continues in the next factor");
     is_str(legal_on(&reshape, "f32{12} shape=2,6", 2, two_one),
            "(S(0), S(0)) -> (S(0), S(0)) | (S(0), S(0)) -> (S(0), S(1)) | (S(0), B) -> (S(0), B) | (B, S(0)) -> (B, "
            "S(0)) | "
            "(B, S(0)) -> (B, S(1)) | (B, B) -> (B, B)",
-           "an axis of one rank cuts nothing");
+           "an axis of one rank splits nothing");
 }
 
 /* ---- the check ---- */
 
-/* Every layout of a mesh of two axes for a tensor of two dimensions, in both orders where that shows. */
+/* Lists every layout of a tensor of two dimensions on a mesh of two axes; in both orders where the order matters. */
 static int
 all_layouts(struct sound *s, const struct place *p, const struct layout **out)
 {
@@ -199,7 +199,7 @@ test_check(void)
                 if (k == n - 1) arena_reset(&scratch);
             }
     ok(passed == nderived && !wrong && nderived > 36,
-       "of %d triples of layouts the check passes the %d that are derived", n * n * n, nderived);
+       "of %d triples of layouts the check passes exactly the %d derived ones", n * n * n, nderived);
     arena_fini(&scratch);
     sound_end(&s);
 }
@@ -215,15 +215,15 @@ test_check_errors(void)
     layout_parse(s.atlas, p, "S(0)", 2, &layout[0]);
     layout_parse(s.atlas, p, "S(1)", 2, &layout[1]);
     layout_parse(s.atlas, p, "B", 2, &layout[2]);
-    ok(sig_check(&s.arena, &s.sample.call, &s.rule, layout) == E_SBP, "no signature is an error");
-    is_str(err_text(), "matmul: a S(0), b S(1) -> B: not a legal signature", "that shows the layouts");
+    ok(sig_check(&s.arena, &s.sample.call, &s.rule, layout) == E_SBP, "layouts that form no signature are an error");
+    is_str(err_text(), "matmul: a S(0), b S(1) -> B: not a legal signature", "the message prints the layouts");
     layout[1] = layout_broadcast(s.atlas, q);
     ok(sig_check(&s.arena, &s.sample.call, &s.rule, layout) == E_SBP && strstr(err_text(), "placements"),
        "operands on two placements are an error");
     layout_parse(s.atlas, q, "(S(0), S(0))", 2, &layout[0]);
     layout_parse(s.atlas, q, "(S(0), S(0)) order (1, 0)", 2, &layout[2]);
     ok(sig_check(&s.arena, &s.sample.call, &s.rule, layout) == E_SBP && strstr(err_text(), "orders"),
-       "cuts in two orders are an error");
+       "operands split in two orders are an error");
     sound_end(&s);
 }
 

@@ -1,5 +1,5 @@
-/* Tests of sbp/solve/solve.c: on random nets it finds what an exhaustive search finds, and its bounds and regrets hold.
- */
+/* Tests of sbp/solve/solve.c on random nets: it finds the same optimum as an exhaustive search, and its bounds and
+ * regrets hold. */
 #include "sbp/solve/solve.h"
 
 #include "runtime/base/error.h"
@@ -21,13 +21,14 @@ same_as_exhaustive(struct arena *a, const struct net *n)
     return fine;
 }
 
-/* Under limits: tries, and of those in which a choice exists, how many found one, and how many found the best. */
+/* Counts under limits: nets where a choice exists, found choices, and found optima. */
 static struct {
     int possible, found, best;
 } within;
 
-/* A choice keeps the limit and costs no less than the best, its bound no more; an error names a peak above the floor
- * that some choice has, and with `quick` that peak is met. */
+/* Checks a solution under a limit. The choice keeps the limit, costs at least the optimum, and its bound is at most
+ * the optimum. An error names a peak that some choice has, above the floor; with `quick`, a search with that peak as
+ * limit succeeds. */
 static bool
 keeps_limit(struct arena *a, const struct net *n)
 {
@@ -55,7 +56,7 @@ keeps_limit(struct arena *a, const struct net *n)
     return fine;
 }
 
-/* Of coarse costs, so that many choices are equal, with bytes beside prices. */
+/* Makes costs coarse, so that many choices tie, and adds bytes to conversions. */
 static void
 draw_moved(struct arena *a, struct net *n)
 {
@@ -77,7 +78,7 @@ draw_moved(struct arena *a, struct net *n)
     }
 }
 
-/* The same choices cost their bytes. */
+/* Returns a net whose cost is the number of bytes sent. */
 static struct net
 net_of_bytes(struct arena *a, const struct net *n)
 {
@@ -90,7 +91,7 @@ net_of_bytes(struct arena *a, const struct net *n)
     return sent;
 }
 
-/* Of the choices that cost least it takes one that sends least. */
+/* Checks that, of the cheapest choices, the solver takes one that sends the fewest bytes. */
 static bool
 ties_go_to_fewer_bytes(struct arena *a, const struct net *drawn)
 {
@@ -135,7 +136,8 @@ modes_are_bounded(struct arena *a, const struct net *n)
     return true;
 }
 
-/* From a start that may be impossible, every mode has a choice if there is one, and the optimum is no dearer. */
+/* Checks every mode from a random, possibly invalid start: the mode finds a choice if one exists, and its cost and
+ * bound are valid. */
 static bool
 any_start_will_do(struct arena *a, const struct net *n)
 {
@@ -177,7 +179,7 @@ regrets_are_exact(struct arena *a, const struct net *n)
     return true;
 }
 
-/* Each of n random nets passes; the seed of one that does not is printed. */
+/* Runs the test on n random nets; prints the seeds of failures. */
 static void
 all(const char *name, int n, uint64_t seed, bool limited, bool (*test)(struct arena *a, const struct net *n))
 {
@@ -202,15 +204,16 @@ main(void)
 {
     uint64_t seed = seed_of(1);
     int n = getenv("RILLE_LONG") ? 20000 : 1500;
-    all("the optimum is that of an exhaustive search", n, seed, false, same_as_exhaustive);
-    all("under a memory limit choices, bounds and errors hold", n, seed + 100000, true, keeps_limit);
-    ok(within.found * 10 >= within.possible * 9, "of %d limits that a choice meets, %d are met", within.possible,
-       within.found);
-    ok(within.best * 2 >= within.possible, "%d by the best", within.best);
-    all("of choices that cost least one is taken that sends least", n, seed + 500000, false, ties_go_to_fewer_bytes);
-    all("every mode has a choice, a bound below the optimum and a cost that is not", n / 3, seed + 200000, false,
-        modes_are_bounded);
+    all("the optimum equals that of an exhaustive search", n, seed, false, same_as_exhaustive);
+    all("under a memory limit, choices, bounds and errors are right", n, seed + 100000, true, keeps_limit);
+    ok(within.found * 10 >= within.possible * 9, "of %d limits that some choice keeps, the solver keeps %d",
+       within.possible, within.found);
+    ok(within.best * 2 >= within.possible, "%d of these choices are optimal", within.best);
+    all("of the cheapest choices, the solver takes one that sends the fewest bytes", n, seed + 500000, false,
+        ties_go_to_fewer_bytes);
+    all("every mode finds a choice; its bound is at most the optimum, and its cost is at least the optimum", n / 3,
+        seed + 200000, false, modes_are_bounded);
     all("every mode finds a choice from any start", n / 3, seed + 700000, false, any_start_will_do);
-    all("regrets are those of forced solutions", n / 5, seed + 300000, false, regrets_are_exact);
+    all("regrets equal those of forced solutions", n / 5, seed + 300000, false, regrets_are_exact);
     return done();
 }

@@ -1,5 +1,5 @@
-/* Tests of sbp/limit/squeeze.c: what it finds keeps the limit and costs what it says, it finds something where there is
- * something, and ends as soon as it may. */
+/* Tests of sbp/limit/squeeze.c: a found choice keeps the limit and has the stated cost, a choice is mostly found if
+ * one exists, and the search ends when asked. */
 #include "sbp/limit/squeeze.h"
 #include "sbp/solve/solve.h"
 
@@ -17,7 +17,7 @@ struct tally {
     int made, right, found, best, asked;
 };
 
-/* From the best choice of all, with a limit between what that takes and the least that any takes. */
+/* Starts from the unlimited optimum, with a limit between its peak and the lowest peak of all choices. */
 static void
 try_net(struct arena *a, struct net *n, struct tally *t)
 {
@@ -54,11 +54,11 @@ main(void)
         try_net(&a, &net, &t);
         arena_fini(&a);
     }
-    ok(t.made > n / 5, "there are nets whose best choice is over the limit, and another one is not: %d", t.made);
-    is_int(t.right, t.made, "what is found keeps the limit, and costs what it says");
-    ok(t.found >= t.made * 9 / 10, "in %d of them something is found", t.found);
-    ok(t.best >= t.made / 2, "in %d the best", t.best);
-    ok(t.asked <= 2 * t.made, "once there is something each search goes on only as long as it may: %d questions",
+    ok(t.made > n / 5, "in some nets the best choice exceeds the limit, and another choice keeps it: %d", t.made);
+    is_int(t.right, t.made, "a found choice keeps the limit and has the stated cost");
+    ok(t.found >= t.made * 9 / 10, "a choice is found in %d of these nets", t.found);
+    ok(t.best >= t.made / 2, "the optimum is found in %d of these nets", t.best);
+    ok(t.asked <= 2 * t.made, "after the first choice each search stops when the callback says so: %d questions",
        t.asked);
     return done();
 }

@@ -1,4 +1,4 @@
-/* close.c - closing a session whose handles were not all given back. */
+/* close.c - tests of closing a session: with and without open handles. */
 #include "rille.h"
 #include "t/lib/tap.h"
 
@@ -35,8 +35,8 @@ all_given_back(void)
     struct rille_session *s = open_session();
     struct rille_tensor *t = ones(s);
     rille_tensor_free(&t);
-    ok(rille_close(&s) == 0 && !s, "a session whose handles were given back closes");
-    ok(rille_close(&s) == 0, "a closed one closes again, to no effect");
+    ok(rille_close(&s) == 0 && !s, "a session without open handles closes");
+    ok(rille_close(&s) == 0, "closing a closed session has no effect");
 }
 
 static void
@@ -46,8 +46,9 @@ tensors_left(void)
     struct rille_tensor *t = ones(s);
     rille_tensor_set_name(t, "weight");
     rille_tensor_hold(t);
-    ok(rille_close(&s) != 0, "a session with a handle left says so");
-    ok(strstr(rille_error(), "1 handle was") && strstr(rille_error(), "f32{3, 4} weight"), "which: %s", rille_error());
+    ok(rille_close(&s) != 0, "closing a session with an open handle is an error");
+    ok(strstr(rille_error(), "1 handle was") && strstr(rille_error(), "f32{3, 4} weight"),
+       "the message names the handle: %s", rille_error());
 }
 
 static void
@@ -59,8 +60,8 @@ gradients_left(void)
     y = sum(s, t);
     rille_tensor_backward(y);
     g = rille_tensor_grad(t);
-    ok(g != NULL, "there is a gradient");
-    ok(rille_close(&s) != 0 && strstr(rille_error(), "3 handles"), "a gradient's handle counts: %s", rille_error());
+    ok(g != NULL, "backward makes a gradient");
+    ok(rille_close(&s) != 0 && strstr(rille_error(), "3 handles"), "a gradient's handle is counted: %s", rille_error());
 }
 
 static void
@@ -72,7 +73,7 @@ updates_left(void)
     y = sum(s, t);
     rille_tensor_backward(y);
     rille_tensor_free(&y);
-    ok(rille_close(&s) != 0 && strstr(rille_error(), "1 handle was"), "a gradient that nobody holds does not");
+    ok(rille_close(&s) != 0 && strstr(rille_error(), "1 handle was"), "a gradient without a handle is not counted");
 }
 
 static int
@@ -94,7 +95,7 @@ graphs_left(void)
     rille_trace_begin(s, &(struct rille_graph_options){0}, 1, &t, &piece);
     result = sum(s, piece);
     rille_trace_end(s, 1, &result, &g);
-    ok(rille_close(&s) != 0 && strstr(rille_error(), "a graph"), "a graph is named: %s", rille_error());
+    ok(rille_close(&s) != 0 && strstr(rille_error(), "a graph"), "the message names an open graph: %s", rille_error());
 }
 
 static void
@@ -105,7 +106,7 @@ trace_left(void)
     rille_trace_begin(s, &(struct rille_graph_options){0}, 1, &t, &piece);
     rille_tensor_free(&piece);
     rille_tensor_free(&t);
-    ok(rille_close(&s) == 0, "a trace that was not ended is given up");
+    ok(rille_close(&s) == 0, "closing a session abandons an open trace");
 }
 
 static void
@@ -116,8 +117,8 @@ lines(void)
     rille_at(s, "train.lua", 14, NULL);
     int code = rille_tensor_to_local(t, 7, &made);
     ok(code && code == rille_error_code(), "an error has a code");
-    is_str(rille_error_kind(), "placement does not fit", "and a kind");
-    is_str(rille_error_line(), "train.lua:14", "and the line of the program that was named");
+    is_str(rille_error_kind(), "placement does not fit", "an error has a kind");
+    is_str(rille_error_line(), "train.lua:14", "an error has the source line set by rille_at");
     rille_tensor_free(&t);
     rille_close(&s);
 }

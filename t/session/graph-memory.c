@@ -1,9 +1,9 @@
-/* graph-memory.c - the stored graph keeps what its definition says, and no more.
+/* graph-memory.c - checks that the stored graph keeps exactly the values and nodes that its definition requires.
  *
- * runtime/graph/graph.h defines for each value how many hold it, need its bytes, remember it. Here these are counted
- * afresh after every step of a random history, from a model that knows who reads whom and nothing else; the graph,
- * which counts up and down, must agree. Whatever nobody needs must be gone: the graph's own counts say so, and so does
- * a sanitizer. */
+ * runtime/graph/graph.h defines three counts per value: holders, readers of its bytes, and nodes that remember it.
+ * After every step of a random history, this test computes the counts afresh from a model that only records which
+ * node reads which value. The graph updates its counts incrementally and must agree. Unneeded values and nodes must
+ * be freed: the graph's own counts and a sanitizer check that. */
 #include "runtime/graph/graph.h"
 
 #include "runtime/base/arena.h"
@@ -32,7 +32,7 @@ struct model {
     const char *wrong;
 };
 
-/* Operators that save nothing, operands, results. */
+/* Operators that save nothing, operands, results, or both. */
 static const struct op ops[] = {{.name = "a"},
                                 {.name = "b", .grad.saves = "0"},
                                 {.name = "c", .grad.saves = "1a"},
@@ -77,8 +77,8 @@ count(struct model *m)
         if (m->val[i].keep == 0) m->val[i].stored = false;
 }
 
-/* A node whose results nobody holds remembers only; one whose results nobody remembers either is gone. True: changed.
- */
+/* Applies the rules once. A node without held results only remembers; a node whose results are not remembered either
+ * is freed. Returns true if anything changed. */
 static bool
 let_go(struct model *m)
 {
@@ -127,7 +127,7 @@ expect(struct model *m)
     }
     if (!m->wrong && c.vals != vals) m->wrong = "the count of values";
     if (!m->wrong && c.nodes != nodes) m->wrong = "the count of nodes";
-    if (!m->wrong && c.remembered != remembered) m->wrong = "the count of what is remembered";
+    if (!m->wrong && c.remembered != remembered) m->wrong = "the count of remembered nodes";
 }
 
 /* ---- steps of a history ---- */
@@ -149,7 +149,7 @@ new_leaf(struct model *m)
     m->val[i].v->needs_grad = (uint8_t)below(m, 2);
 }
 
-/* A value that the user has a handle on; -1: none was hit upon. */
+/* Returns a random value with a handle; -1 if none was found. */
 static int
 some_handle(struct model *m)
 {
@@ -204,7 +204,7 @@ some_node(struct model *m, bool done)
     return -1;
 }
 
-/* Stores for what is wanted, then the node is done. */
+/* Computes a random node: makes the stores of needed results, then marks the node as done. */
 static void
 compute(struct model *m)
 {
@@ -239,7 +239,7 @@ spend(struct model *m)
     if (n->done && n->holding == HOLD_SAVED) n->holding = HOLD_REMEMBERED;
 }
 
-/* A result whose bytes were let go is to be computed again. */
+/* Revives a node whose result bytes were freed, so that it is computed again. */
 static void
 revive(struct model *m)
 {
@@ -298,7 +298,8 @@ history(uint64_t seed)
         if (i % 50 == 0) expect(&m);
     }
     struct graph_count c = graph_count(m.g);
-    if (!m.wrong && (c.vals || c.nodes || c.remembered)) m.wrong = "something is left when all handles are gone";
+    if (!m.wrong && (c.vals || c.nodes || c.remembered))
+        m.wrong = "values or nodes remain after all handles are dropped";
     if (m.wrong) diag("SEED=%llu: %s", (unsigned long long)seed, m.wrong);
     if (!m.wrong) graph_free(&m.g);
     return !m.wrong;
@@ -318,7 +319,8 @@ computed(struct graph *g, struct val *x, int nout)
     return v;
 }
 
-/* A chain of n values, each the result of the one before, which is let go. */
+/* Returns the last of a chain of n values, each computed from the previous one. The handles of the others are
+ * dropped. */
 static struct val *
 chain(struct graph *g, int n, bool compute_each)
 {
@@ -345,21 +347,21 @@ long_chains(void)
     struct graph *g = graph_new();
     struct val *v = chain(g, NREMEMBERED + 5000, true);
     struct graph_count c = graph_count(g);
-    is_int(c.remembered, NREMEMBERED, "of 15,000 computed operators 10,000 are remembered");
-    ok(c.nodes <= NREMEMBERED + 1, "and no more are stored");
-    ok(node_revive(g, v->node), "the last one can be computed again");
+    is_int(c.remembered, NREMEMBERED, "the last 10,000 of 15,000 computed operators are remembered");
+    ok(c.nodes <= NREMEMBERED + 1, "no other computed operators are stored");
+    ok(node_revive(g, v->node), "the last operator can be computed again");
     val_drop(g, &v);
     c = graph_count(g);
-    ok(c.vals == 0 && c.nodes == 0 && c.remembered == 0, "and all go with the last handle");
+    ok(c.vals == 0 && c.nodes == 0 && c.remembered == 0, "all operators are freed with the last handle");
 
     v = chain(g, 200000, false);
-    is_int(graph_count(g).nodes, 200000, "200,000 operators that are not computed are stored");
+    is_int(graph_count(g).nodes, 200000, "200,000 pending operators are stored");
     val_drop(g, &v);
-    is_int(graph_count(g).vals, 0, "and go with the last handle, without recursion");
+    is_int(graph_count(g).vals, 0, "all pending operators are freed with the last handle, without recursion");
     graph_free(&g);
 }
 
-/* What v is a version of is told when it goes. */
+/* Number of freed versions reported to their owner. */
 static int norphan;
 
 static void
@@ -369,7 +371,8 @@ orphan(struct rille_tensor *owner)
     norphan++;
 }
 
-/* A variable's versions are where differentiation stops: none holds the one before. */
+/* Checks the versions of a variable. A version does not hold the previous version, because differentiation stops
+ * there. */
 static void
 versions(void)
 {
@@ -391,11 +394,11 @@ versions(void)
         node_done(g, n);
         val_drop(g, &before);
     }
-    ok(graph_count(g).vals <= NREMEMBERED + 2, "of 12,000 versions only the last is held");
-    ok(norphan > 1000, "and their owner is told when they go");
+    ok(graph_count(g).vals <= NREMEMBERED + 2, "only the last of 12,000 versions is held");
+    ok(norphan > 1000, "freed versions are reported to their owner");
     val_drop(g, &v);
-    is_int(norphan, NREMEMBERED + 2000, "of each once");
-    is_int(graph_count(g).vals, 0, "nothing is left");
+    is_int(norphan, NREMEMBERED + 2000, "each freed version is reported once");
+    is_int(graph_count(g).vals, 0, "no value remains");
     graph_free(&g);
 }
 
@@ -405,7 +408,7 @@ main(void)
     uint64_t seed = seed_of(1);
     int n = getenv("RILLE_LONG") ? 2000 : 60, failed = 0;
     for (int i = 0; i < n; i++) failed += !history(seed + (uint64_t)i);
-    ok(failed == 0, "in %d histories every count is what its definition says", n);
+    ok(failed == 0, "in %d histories every count equals its definition", n);
     long_chains();
     versions();
     return done();

@@ -1,9 +1,9 @@
-/* random-layouts.c - a program gives the same values on one device as on many, whatever its layouts.
+/* random-layouts.c - random programs give the same values on one device and on many devices, with random layouts.
  *
- * A program is a seed: leaves, operators on what was made before, updates of leaves in between, values read early or
- * late, handles let go. It runs in two worlds at once: on one device, and on placements of one or two mesh axes of cpu
- * or late devices, where operands are moved to random layouts before they are used. All values are whole numbers small
- * enough to be exact, so that every order of summation gives the same bits. */
+ * A seed determines the program: leaves, operators on earlier values, updates of leaves, early and late reads, and
+ * dropped handles. The program runs in two worlds at once. One world has a single device. The other has placements
+ * of one or two mesh axes on cpu or async devices, and converts operands to random layouts before each use. All
+ * values are small integers, so every order of summation gives the same bits. */
 #include "rille.h"
 #include "t/lib/tap.h"
 
@@ -11,18 +11,18 @@ enum { LEAVES = 5, INPUTS = 3, POOL = 16, PLACES = 7, BYTES = 1 << 16, MOST = 9 
 
 struct world {
     struct rille_session *s;
-    struct rille_tensor *t[POOL]; /* the leaves first */
+    struct rille_tensor *t[POOL]; /* leaves first */
     const struct rille_place *place[PLACES];
     bool spread;
 };
 
 struct program {
-    uint64_t random, layouts; /* what is computed; where */
+    uint64_t random, layouts; /* seeds of the computation and of the layouts */
     struct world one, many;
-    bool gradients; /* f64, short, and backward at the end */
-    bool traced;    /* the many record it as a compiled step: nothing is read before its end */
+    bool gradients; /* f64 values, a short program, and backward at the end */
+    bool traced;    /* the second world traces a compiled step and reads nothing before its end */
     int wrong;
-    char last[200]; /* the instruction, for people */
+    char last[200]; /* current instruction, for messages */
 };
 
 /* ---- choices ---- */
@@ -57,7 +57,7 @@ wrong(struct program *p, const char *what)
 
 /* ---- layouts ---- */
 
-/* kind NULL: of both. */
+/* Makes the placements; kind NULL: alternates between cpu and async. */
 static void
 places(struct world *w, const char *kind)
 {
@@ -76,7 +76,7 @@ places(struct world *w, const char *kind)
             abort();
 }
 
-/* Any layout of a tensor of ndim dimensions. */
+/* Returns a random layout for a tensor of ndim dimensions. */
 static const struct rille_layout *
 layout(struct program *p, const struct rille_place *place, int ndim, bool partial)
 {
@@ -100,7 +100,7 @@ layout(struct program *p, const struct rille_place *place, int ndim, bool partia
     return l;
 }
 
-/* An operand of the many: a handle to be freed, on this placement, perhaps laid out anew. */
+/* Returns an operand of the second world on this placement, sometimes in a new layout. The caller frees the handle. */
 static struct rille_tensor *
 operand(struct program *p, struct rille_tensor *t, const struct rille_place *place)
 {
@@ -133,7 +133,7 @@ compare(struct program *p, const struct rille_tensor *a, const struct rille_tens
         wrong(p, what);
         return;
     }
-    /* Minus nought is nought. */
+    /* 0 and -0 compare equal. */
     bool same = true;
     bool is_f32 = !strcmp(rille_tensor_dtype(a), "f32"), is_f64 = !strcmp(rille_tensor_dtype(a), "f64");
     for (int64_t i = 0; i < rille_tensor_numel(a) && same; i++)
@@ -159,7 +159,7 @@ struct instruction {
     const char *op;
     int nin;
     enum shape attrs;
-    bool grows, tied; /* its values are cut afterwards; its gradient may be a fraction */
+    bool grows, tied; /* grows: clamp results afterwards; tied: gradients can be fractions */
 };
 static const struct instruction instruction[] = {
     {"add", 2, PLAIN, true, false},           {"sub", 2, PLAIN, true, false},
@@ -215,7 +215,7 @@ attributes(struct program *p, const struct instruction *in, const struct rille_t
         a[0] = (struct rille_attr){.name = "pad", .kind = RILLE_INTS, .n = 2, .list = list};
         a[1] = (struct rille_attr){.name = "value", .kind = RILLE_FLOAT, .f = 3};
         return 2;
-    case FLAT: /* the first two dimensions as one, or all as one */
+    case FLAT: /* all dimensions but the last as one, or all as one */
         list[0] = -1;
         list[1] = ndim ? rille_tensor_shape(x)[ndim - 1] : 1;
         a[0] = (struct rille_attr){.name = "shape", .kind = RILLE_INTS, .n = 1 + chance(r, 2), .list = list};
@@ -227,7 +227,7 @@ attributes(struct program *p, const struct instruction *in, const struct rille_t
     }
 }
 
-/* op on the tensors at index[] (and perhaps a number last) in one world. */
+/* Calls op on the tensors at index[], and on a number if it is not 0, in one world. */
 static int
 call(struct program *p, struct world *w, const char *op, int nin, const int *index, int nattr,
      const struct rille_attr *attr, int64_t number, struct rille_tensor **out)
@@ -246,7 +246,7 @@ call(struct program *p, struct world *w, const char *op, int nin, const int *ind
     return status;
 }
 
-/* Values beyond MOST are cut, so that all stay exact. */
+/* Clamps values to +-MOST, so that all values stay exact. */
 static int
 cut(struct world *w, struct rille_tensor **t)
 {
@@ -259,7 +259,7 @@ cut(struct world *w, struct rille_tensor **t)
     return status;
 }
 
-/* Both worlds do it, or both refuse. */
+/* Calls an instruction in both worlds, and checks that both succeed or both refuse. */
 static bool
 both(struct program *p, const struct instruction *in, const int *index, int nattr, const struct rille_attr *attr,
      int64_t number, struct rille_tensor **a, struct rille_tensor **b)
@@ -292,7 +292,7 @@ keep(struct program *p, struct rille_tensor *a, struct rille_tensor *b)
     if (early && !p->traced) compare(p, a, b, "read at once");
 }
 
-/* Positions in a table: remainders by its number of rows. */
+/* Looks up rows of a table; the indices are remainders by the number of rows. */
 static bool
 look_up(struct program *p, const int *index)
 {
@@ -335,13 +335,13 @@ step(struct program *p)
     int nattr = attributes(p, in, p->one.t[index[0]], attr, list);
     bool number = in->nin == 2 && in->attrs == PLAIN && strcmp(in->op, "matmul") && chance(&p->random, 4);
     bool cuts = !strcmp(in->op, "remainder");
-    if (cuts && !number) return false; /* by nought */
+    if (cuts && !number) return false; /* avoids division by zero */
     if (!both(p, in, index, nattr, attr, number ? 2 + below(&p->random, 3) : 0, &a, &b)) return false;
     keep(p, a, b);
     return true;
 }
 
-/* A leaf takes another value; what was computed from the old one is compared at the end. */
+/* Assigns another value to a leaf. Values computed from the old one are compared at the end. */
 static void
 update(struct program *p)
 {
@@ -368,7 +368,8 @@ leaf(struct program *p, int i)
     int ndim = i == 0 ? 0 : 1 + below(r, 3);
     int64_t shape[3], n = 1;
     const char *dtype = i % 2 ? (p->gradients ? "f64" : "f32") : chance(r, 2) ? "i64" : "i32";
-    for (int k = 0; k < ndim; k++) n *= shape[k] = i < 3 ? 4 : sizes[below(r, 6)]; /* some fit together */
+    for (int k = 0; k < ndim; k++)
+        n *= shape[k] = i < 3 ? 4 : sizes[below(r, 6)]; /* equal sizes, so that some operands match */
     union {
         double f64[400];
         float f32[400];
@@ -444,9 +445,9 @@ run(struct rille_session *one, struct rille_session *many, const char *kind, uin
     return p.wrong == 0;
 }
 
-/* ---- the same, compiled ---- */
+/* ---- compiled steps ---- */
 
-/* What the step gives is what one device has: results, and variables that it changed. */
+/* Runs a compiled step and compares its results and updated variables with those of one device. */
 static void
 call_graph(struct program *p, struct rille_graph *g, struct rille_tensor *const *in, int nout, const int *index)
 {
@@ -529,20 +530,21 @@ programs(const char *bus, int threads, const char *kind, uint64_t seed, int n)
     if (open_worlds(bus, threads, &one, &many)) abort();
     for (int i = 0; i < n; i++) {
         unsigned long long each = seed + (uint64_t)i;
-        if (!run(one, many, kind, each) && failed++ == 0) diag("first by SEED=%llu", each);
-        if (!run_traced(one, many, kind, each) && wrong_steps++ == 0) diag("compiled: first by SEED=%llu", each);
+        if (!run(one, many, kind, each) && failed++ == 0) diag("first failure: SEED=%llu", each);
+        if (!run_traced(one, many, kind, each) && wrong_steps++ == 0) diag("compiled: first failure: SEED=%llu", each);
     }
-    if (!kind) kind = "cpu and late";
-    ok(failed == 0, "%d programs on %s devices, %s, threads: %d: give the values of one device", n, kind, bus, threads);
-    ok(wrong_steps == 0, "and as many compiled steps");
+    if (!kind) kind = "cpu and async";
+    ok(failed == 0, "%d programs on %s devices, %s, threads: %d: values equal those of one device", n, kind, bus,
+       threads);
+    ok(wrong_steps == 0, "the same programs as compiled steps: values equal those of one device");
     rille_count(many, &c);
-    ok(c.acts > n && c.live_bytes == 0, "%s, %s: they did compute, and nothing is left of them", kind, bus);
+    ok(c.acts > n && c.live_bytes == 0, "%s, %s: the programs ran, and all their memory is freed", kind, bus);
     rille_close(&one);
     rille_close(&many);
 }
 
-/* Programs that were wrong once: a running sum of a scalar, moves and views of nothing, differences of bools, a product
- * in which neither operand has the batch, a new version that was moved before data was checked. */
+/* Runs programs that once failed: a running sum of a scalar, moves and views of empty tensors, differences of bools,
+ * a product where neither operand has the batch dimension, and a new version moved before its data was checked. */
 static void
 found_once(void)
 {

@@ -1,10 +1,10 @@
-/* jupyter-wire.c - frames and signatures of Jupyter's messages, without a network. */
+/* jupyter-wire.c - tests of frames and signatures of Jupyter messages, without a network. */
 #include "shell/jupyter/jupyter_wire.h"
 #include "t/lib/tap.h"
 
 #include <string.h>
 
-/* A request whose signature Python's hmac module computed: key "key". */
+/* A request with a signature computed by Python's hmac module, with the key "key". */
 static const char *const parts[] = {"client",
                                     "<IDS|MSG>",
                                     "3b439f21837990a3afda3b88d5e4e855ee73d3256016ca46afad12b9f0e384ef",
@@ -28,21 +28,21 @@ read_and_answer(void)
     struct frames f = {0}, out = {0};
     struct message m, back;
     fill(&f);
-    ok(!message_read(&wire, &f, &m), "a message that another program signed is read");
-    ok(m.ids.n == 1 && !strcmp(m.ids.frame[0].data, "client"), "its identities are kept");
-    ok(!strcmp(message_type(&m), "execute_request"), "its type is known");
+    ok(!message_read(&wire, &f, &m), "a message signed by another program is read");
+    ok(m.ids.n == 1 && !strcmp(m.ids.frame[0].data, "client"), "the message's identities are kept");
+    ok(!strcmp(message_type(&m), "execute_request"), "the message's type is recognised");
     message_write(&wire, &out, &m, true, "execute_reply", json_pack("{si}", "n", 7));
-    ok(!strcmp(out.frame[0].data, "client"), "a reply goes to who asked");
-    ok(strstr(out.frame[4].data, "\"msg_id\":\"1\"") != NULL, "the request's header is the reply's parent");
-    ok(!message_read(&wire, &out, &back), "what is written can be read");
-    ok(json_integer_value(json_object_get(back.content, "n")) == 7, "its content is the same");
+    ok(!strcmp(out.frame[0].data, "client"), "a reply is addressed to the sender");
+    ok(strstr(out.frame[4].data, "\"msg_id\":\"1\"") != NULL, "the reply's parent header is the request's header");
+    ok(!message_read(&wire, &out, &back), "a written message can be read back");
+    ok(json_integer_value(json_object_get(back.content, "n")) == 7, "the content read back is the same");
     message_free(&m);
     message_free(&back);
     frames_free(&f);
     frames_free(&out);
 }
 
-/* Each byte of the signature and of the four parts counts. */
+/* Changes each byte of the signature and of the four parts, and checks that the message is refused. */
 static void
 refuse_changes(void)
 {
@@ -65,7 +65,7 @@ refuse_changes(void)
         taken += !message_read(&wire, &f, &m);
         frames_free(&f);
     }
-    ok(taken == 0, "a message that ends early is refused");
+    ok(taken == 0, "a truncated message is refused");
 }
 
 static void
@@ -94,7 +94,7 @@ keep_text_whole(void)
 int
 main(void)
 {
-    ok(!wire_open(&wire), "a session is drawn");
+    ok(!wire_open(&wire), "wire_open draws a session id");
     read_and_answer();
     refuse_changes();
     keep_text_whole();
