@@ -233,6 +233,18 @@ local strict = setmetatable({}, {__mode = "k"}) -- classes whose __index is a fu
 -- Returns the table in which Lua looks up fields that an object with this metatable lacks.
 function check.index_of(meta) return strict[meta] and meta or rawget(meta, "__index") end
 
+-- Returns a field of an object, or nil, without the error of a strict class for a name that it lacks.
+function check.field(t, name)
+  local found, meta = rawget(t, name), getmetatable(t)
+  while found == nil and type(meta) == "table" do
+    local class = check.index_of(meta)
+    if type(class) == "function" then return class ~= check.foreign_name and class(t, name) or nil end
+    if type(class) ~= "table" then return nil end
+    found, meta = rawget(class, name), getmetatable(class)
+  end
+  return found
+end
+
 -- Makes one of Rille's classes strict: if user code reads a misspelt field, or a field of another framework, the read
 -- is an error instead of nil.
 function check.strict_class(class)

@@ -68,7 +68,7 @@ end
 
 -- ---- parts ----
 
-local function is_optimizer(v) return type(v) == "table" and v.zero_grad ~= nil end
+local function is_optimizer(v) return type(v) == "table" and check.field(v, "zero_grad") ~= nil end
 
 -- Returns true if v is a plain table of optimisers: by name, {generator = a, critic = b}, or a list, {a, b}.
 local function are_optimizers(v)
@@ -102,7 +102,7 @@ local function check_parts(who, parts, more)
   local methods = {model = "named_parameters", optimizer = "zero_grad", data = "load_state"}
   for name, method in pairs(methods) do
     local part = parts[name]
-    local good = part == nil or type(part) == "table" and part[method] or name == "optimizer" and are_optimizers(part)
+    local good = part == nil or type(part) == "table" and check.field(part, method) or name == "optimizer" and are_optimizers(part)
     check.that(good, "%s: %s is %s, which has no state", who, name, check.shown(part))
   end
 end

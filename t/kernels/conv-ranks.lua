@@ -20,7 +20,7 @@ local function convolved(x, w, g, h, how)
   x, w, g = x:requires_grad_(), w:requires_grad_(), g:requires_grad_()
   local y = x:conv2d(w, how)
   local dx, dw = rille.grad((y * g):sum(), {x, w})
-  local of_dx = {rille.grad((dx * h[1]):sum(), {w, g}, {retain_graph = true})}
+  local of_dx = {rille.grad((dx * h[1]):sum(), {w, g})}
   local of_dw = {rille.grad((dw * h[2]):sum(), {x, g})}
   return {y = y, dx = dx, dw = dw, ["dx by w"] = of_dx[1], ["dx by g"] = of_dx[2], ["dw by x"] = of_dw[1], ["dw by g"] = of_dw[2]}
 end

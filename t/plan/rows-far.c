@@ -94,7 +94,7 @@ static int64_t
 cost_of(const struct task *t)
 {
     if (t->kind->flags & KIND_MOVE) return 1000;
-    uint64_t h = hash_number(hash_number(hash_number(11, (uint64_t)t->node), (uint64_t)t->phase), (uint64_t)t->stage);
+    uint64_t h = hash_number(hash_number(hash_number(12, (uint64_t)t->node), (uint64_t)t->phase), (uint64_t)t->stage);
     return 100000 * (1 + (int64_t)(h % 5));
 }
 
