@@ -1,4 +1,4 @@
-/* convolutions.c - tests that the library convolutions which kernels/cuda finds equal the calls that they replace.
+/* convolutions.c - tests that library convolutions found by kernels/cuda equal the calls they replace.
  *
  * Tries samples of every operator, and more convolutions (strides, padding, dilation, groups, odd sizes, sums of
  * halves as f32) in every float dtype. Layouts: every kind of memory, channels last, and images cut out of larger

@@ -307,7 +307,7 @@ hash_of(const struct cuda_source *s)
     return strtoull(s->name + strlen(s->name) - 16, NULL, 16);
 }
 
-/* Returns true for reductions, which moves launch together, for updates, which optimisers launch together, and for a
+/* Returns true for reductions (launched together by moves), for updates (launched together by optimisers), and for a
  * sample of all others. */
 static bool
 is_bundled(const struct work *w)

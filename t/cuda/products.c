@@ -1,8 +1,8 @@
-/* products.c - tests that the library products which kernels/cuda finds equal the calls that they replace.
+/* products.c - tests that library products found by kernels/cuda equal the calls they replace.
  *
  * Tries samples of every operator in every dtype and kind of memory, and chains of operators after a product. A
  * found product is computed here as runtime/device/device_cuda.h specifies it, and compared with the reference. The
- * test also lists what must be found and what must not. */
+ * test also states which calls and chains must be found. */
 #include "kernels/cuda/product.h"
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
