@@ -9,7 +9,7 @@ local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
 local dtypes = {{"f64", 1e-10}, {"f32", 1e-5}, {"f16", 2e-2}, {"bf16", 6e-2}} -- with the allowed error
 local B, H, SIZE <const> = 2, 2, 8
 
--- seen(case): {B, 1, queries, keys} of bool. Each leaves some query without a key.
+-- seen(case): returns bools {B, 1, queries, keys}. Each mask leaves some query without a key.
 local masks = {}
 local function mask(name, causal, fn)
   masks[#masks + 1] = {name = name, causal = causal, seen = function(case)
@@ -31,7 +31,7 @@ mask("a padded row of the batch", false, function(b) return b == 0 end)
 mask("left padding and causal", true, function(b, _, j) return j >= 2 + b end)
 mask("a window that has passed the keys", false, function(_, i, j, case) return j > i and j - i < case.keys // 2 end)
 
-local layouts = { -- of q, k, v, the mask
+local layouts = { -- name, placement, layouts of q, k, v and the mask
   {"on one device", ONE},
   {"replicated", TWO, "B", "B", "B", "B"},
   {"batch split", TWO, "S(0)", "S(0)", "S(0)", "S(0)"},
@@ -71,7 +71,7 @@ end
 
 local function distance(got, want)
   local worst = 0
-  local slope = got[#want + 1] -- of the mask
+  local slope = got[#want + 1] -- the mask's gradient
   if slope and slope:mul(0):sum():item() ~= 0 then return 0 / 0 end
   for i, w in ipairs(want) do
     local off = (got[i] - w):abs():max():item() / math.max(1, w:abs():max():item())

@@ -32,7 +32,7 @@ local shapes = {
   {{4, 8, 6, 6}, {8, 4, 3, 3}, {4, 8, 3, 3}, {padding = 1, stride = 2, groups = 2}},
   {{2, 2, 5, 5}, {4, 2, 2, 2}, {2, 4, 4, 4}, {}},
 }
--- Of x, w and the gradient of y.
+-- Layouts of x, w and the gradient of y.
 local layouts = {
   {"S(0)", "B", "S(0)"}, {"B", "S(0)", "S(1)"}, {"S(1)", "S(1)", "B"}, {"B", "S(0)", "B"}, {"B", "B", "S(1)"},
   {"S(2)", "B", "S(2)"},

@@ -66,7 +66,7 @@ local function judge(dtype, worst, what)
   end
 end
 
--- ---- infinities and NaN, in lines short and long beside others ----
+-- ---- infinities and NaN, in short and long rows next to others ----
 
 for _, dtype in ipairs{"f32", "f64", "bf16", "f16"} do
   local inf, nan = math.huge, 0 / 0
@@ -90,7 +90,7 @@ for _, dtype in ipairs{"f32", "f64", "bf16", "f16"} do
   end
 end
 
--- ---- a line has the same bits whatever is beside it ----
+-- ---- the bits of a row do not depend on other rows ----
 
 for _, dtype in ipairs{"f32", "f64"} do
   for _, n in ipairs{2, 3, 16, 17, 63, 64, 65, 300} do

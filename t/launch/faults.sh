@@ -135,7 +135,7 @@ local function all() return x:sum():item() .. x[{{1000, 1100}}]:sum():item() .. 
 local want = all()
 rille.snapshot{1}
 for _, k in ipairs{2, 3, 1} do
-  for _ = 1, 20 do (x[{{0, 1}}] * 2):sum():item() end -- the copy is on its way meanwhile
+  for _ = 1, 20 do (x[{{0, 1}}] * 2):sum():item() end -- the snapshot is copied meanwhile
   os.execute(("sleep 1; kill -9 %d"):format(rille.workers()[k].pid))
   local good, err = pcall(function() while true do x:sum():item() end end)
   assert(not good and rille.is_lost(err), err)

@@ -362,7 +362,7 @@ cat >before.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})
 local x = rille.full({2, 1 << 12}, 0, {placement = P, sbp = "S(0)"})
 local opt = rille.optim.SGD(rille.nn.Linear(2, 2):parameters(), {lr = 1})
-local function damage(value) -- in the memory of each host
+local function damage(value) -- damages the value in the memory of each host
   for rank = 0, arg[1] - 1 do
     assert(io.popen(("perl damage.pl %d %s"):format(rille.workers()[rank + 1].pid, value)):read("l") == "damaged")
   end

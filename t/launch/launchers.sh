@@ -253,7 +253,7 @@ PY
   . ./job.sh
   ok "job.yaml: service, names, numbers and mounts agree" [ "$sound" = 1 ]
   "$rille" keys >job.key
-  chmod 640 job.key # as a group's secret is mounted
+  chmod 640 job.key # the mode of a secret mounted for a group
   port=$((port + 1))
   { declare -f ranks pod; echo "here=$here port=$port; ranks $completions pod"; } >pods
   PATH=$dir/bin:$PATH go bash pods
