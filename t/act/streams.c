@@ -140,7 +140,7 @@ enum {
     PANELS = 6,
     ROWS = 128,
     WIDTH = 16
-}; /* WIDTH: columns of a panel; a panel is larger than the planner lets wait for another product */
+}; /* WIDTH: columns of a panel; a panel has more bytes than fusion keeps alive (WAITS_FREELY) */
 
 /* Work of device 0 in order of arrival: product k and move k + ahead wait until both have begun. */
 static struct work {

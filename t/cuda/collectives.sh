@@ -1,7 +1,7 @@
 #!/bin/bash
-# collectives.sh - collectives by NCCL: the real plug-in on a toolkit and an NCCL without GPUs (t/host/toolkit.c,
-# t/host/nccl.c). Values are those of moves that read each other's parts; a run that fails leaves nobody waiting; what
-# cannot be is said. collectives.sh path/to/rille; prints TAP.
+# collectives.sh - tests collectives by NCCL: the real plug-in runs on stand-ins for CUDA and NCCL (t/host/toolkit.c,
+# t/host/nccl.c). Values equal those of plain moves. A failing run leaves no rank waiting. Unsupported
+# setups are refused. collectives.sh path/to/rille; prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD
 . t/lib/tap.sh
 . t/lib/toolkit.sh
@@ -11,7 +11,7 @@ if [ ! -f "$headers/nccl.h" ]; then
 fi
 export FAKE_CUDA_LOG=$dir/told
 
-# go WRONG DEVICES CHUNK: $stdout and $stderr say what came, $code how it ended.
+# go WRONG DEVICES CHUNK: sets $stdout, $stderr and $code.
 go() {
   rm -f "$dir/told"
   FAKE_CUDA=$1 timeout $hang "$rille" --collectives "${how:-nccl}" -d "$2" -e "$3" >"$dir/out" 2>"$dir/err"; code=$?
@@ -20,25 +20,25 @@ go() {
 tell() { echo "code $code"; head -20 "$dir/out" "$dir/err"; }
 collectives() { grep -oE '^(all-reduce|reduce-scatter|all-gather|all-to-all)' "$dir/told" | sort | uniq -c | awk '{ printf "%s%s %d", sep, $2, $1; sep = ", " }'; }
 
-# ---- what cannot be
+# ---- what is refused
 
 off() { how=$1 go "" "$2" 'print(1)'; [ "$code" = 2 ] && [ -z "$stdout" ] && grep -qF -- "$3" <<<"$stderr" && [ "$(wc -l <<<"$stderr")" = 1 ]; }
-ok "another word is refused" off mpi cuda:0 'collectives are "own" or "nccl", not "mpi"'
-ok "so is nccl for cpus" off nccl cpu:4 'devices of kind cuda; "cpu:4" has none'
-ok "and for devices that share a GPU" off nccl cuda:0x2 'GPUs that have one device each; cuda:0 has 2'
+ok "--collectives refuses another word" off mpi cuda:0 'collectives are "own" or "nccl", not "mpi"'
+ok "--collectives nccl is refused for cpus" off nccl cpu:4 'devices of kind cuda; "cpu:4" has none'
+ok "--collectives nccl is refused for devices that share a GPU" off nccl cuda:0x2 'GPUs that have one device each; cuda:0 has 2'
 old() { FAKE_CUDA=oldnccl "$rille" --collectives nccl -d cuda:0 -e 'print(1)' >"$dir/out" 2>"$dir/err"; [ $? = 2 ] && grep -qF "libnccl.so is not there, or too old" "$dir/err"; }
-ok "an old NCCL is not enough" old
+ok "an old NCCL is refused" old
 mv "$dir/libnccl.so.2" "$dir/aside"
 missing() { off nccl cuda:0 "collectives by nccl: libnccl.so is not there, or too old"; }
-[ -z "$(ldconfig -p 2>/dev/null | grep libnccl)" ] && ok "nor is none" missing
+[ -z "$(ldconfig -p 2>/dev/null | grep libnccl)" ] && ok "a missing NCCL is reported" missing
 mv "$dir/aside" "$dir/libnccl.so.2"
 simulated() { RILLE_BUS=sim:1 off nccl cuda:0,cuda:1 "the simulator has one thread"; }
-ok "the simulator has none" simulated
+ok "--collectives nccl is refused on the simulator" simulated
 go nonccl cuda:0,cuda:1 'local x = rille.ones({4}, {placement = rille.placement("cuda", {0, 1}), sbp = "S(0)"})
   print(pcall(function() return x:to_global{sbp = "B"}:sum():item() end))'
-ok "a communicator that cannot be made is told at the line" grep -qE "^false.*\(command line\):2: .*a communicator of 2 GPUs: unhandled system error" <<<"$stdout"
+ok "a communicator that cannot be made is an error with its line" grep -qE "^false.*\(command line\):2: .*a communicator of 2 GPUs: unhandled system error" <<<"$stdout"
 
-# ---- every move of a mesh axis, in every dtype: values of the cpu, and which collectives made them
+# ---- every move of a mesh axis, in every dtype: the values of the cpu, and the collectives used
 
 moves='local n, wrong, host = 0, {}, {placement = rille.placement("cpu", {0}), sbp = "B"}
   local function try(ranks, shape, from, to, dtype)
@@ -68,11 +68,11 @@ moves='local n, wrong, host = 0, {}, {placement = rille.placement("cpu", {0}), s
   print(n, #wrong == 0 and "right" or table.concat(wrong, "; "))'
 all() { go gpus=4 cpu:1,cuda:0,cuda:1,cuda:2,cuda:3 "DTYPES = {$1} $moves"; echo "$stdout $stderr $(collectives)"; [ "$stdout" = "$2"$'\tright' ] && [ "$(collectives)" = "$3" ]; }
 ok "moves of f32, i32 and i64 have the values of the cpu" all '"f32", "i32", "i64"' 69 "all-gather 48, all-reduce 42, all-to-all 78, reduce-scatter 60"
-ok "so have f64 and u8" all '"f64", "u8"' 46 "all-gather 32, all-reduce 28, all-to-all 52, reduce-scatter 40"
+ok "moves of f64 and u8 have the values of the cpu" all '"f64", "u8"' 46 "all-gather 32, all-reduce 28, all-to-all 52, reduce-scatter 40"
 each="all-gather 16, all-reduce 14, all-to-all 26, reduce-scatter 20"
 for half in bf16 f16; do
-  ok "so has $half" all "\"$half\"" 23 "$each"
-  is "whose sums are asked for in f32 (7), all else in its own dtype" \
+  ok "moves of $half have the values of the cpu" all "\"$half\"" 23 "$each"
+  is "sums of $half are requested in f32 (7), all else in its own dtype" \
     "$(grep -oE '^(all-reduce|reduce-scatter) .*' "$dir/told" | cut -d' ' -f5 | sort -u) $(grep -E '^(all-gather|all-to-all)' "$dir/told" | cut -d' ' -f5 | sort -u | paste -sd' ')" \
     "7 $([ $half = bf16 ] && echo 9 || echo 6)"
 done
@@ -91,27 +91,27 @@ training='local nn, p = rille.nn, rille.placement(KIND, RANKS)
     return loss
   end, OPTIONS)
   for i = 1, 3 do print(string.format("%.5f", step(x, labels):item())) end'
-trains() { # trains OPTIONS: on four GPUs as on one cpu, but for the last digits
+trains() { # trains OPTIONS: compares losses on four GPUs with those on one cpu, within a tolerance
   local want
   want=$("$own" -d cpu:1 -e "KIND, RANKS, OPTIONS = 'cpu', {0}, {} $training")
   go gpus=4 cuda:all "KIND, RANKS, OPTIONS = 'cuda', {0, 1, 2, 3}, $1 $training"
   paste "$dir/out" - <<<"$want" | alike 0.0001 3 && [ -n "$(collectives)" ]
 }
 ok "a network trains on four GPUs as on a cpu" trains '{}'
-ok "all seats take part in each of its collectives" test $(($(grep -cE '^(all-reduce|reduce-scatter|all-gather|all-to-all)' "$dir/told") % 4)) = 0
-is "one communicator was made" "$(grep -oE '^communicator [0-9]+' "$dir/told" | sort -u | wc -l)" 1
-ok "and with its updates on slices" trains '{zero = 1}'
+ok "all ranks take part in each collective" test $(($(grep -cE '^(all-reduce|reduce-scatter|all-gather|all-to-all)' "$dir/told") % 4)) = 0
+is "one communicator is made" "$(grep -oE '^communicator [0-9]+' "$dir/told" | sort -u | wc -l)" 1
+ok "a network with sharded updates (zero = 1) trains on four GPUs as on a cpu" trains '{zero = 1}'
 again() { go gpus=4 cuda:all "KIND, RANKS, OPTIONS = 'cuda', {0, 1, 2, 3}, {} $training"; cp "$dir/out" "$dir/first"; [ -s "$dir/first" ] && go gpus=4 cuda:all "KIND, RANKS, OPTIONS = 'cuda', {0, 1, 2, 3}, {} $training"; cmp "$dir/first" "$dir/out"; }
-ok "twice the same" again
+ok "two trainings give the same bits" again
 how=own go gpus=4 cuda:all "KIND, RANKS, OPTIONS = 'cuda', {0, 1, 2, 3}, {} $training"
-is "without the option there are none" "$(grep -cE '^(all-|reduce-|communicator)' "$dir/told")" 0
+is "without --collectives nccl no collective is called" "$(grep -cE '^(all-|reduce-|communicator)' "$dir/told")" 0
 go "" cuda:0,cuda:1 'local p = rille.placement("cuda", {0, 1})
   local step = rille.graph(function(x) return x:to_global{sbp = "B"} end)
   local x = rille.randn({4, 2}, {placement = p, sbp = "S(0)"})
   step(x) print(tostring(step:plan()):find("collect all-gather", 1, true) ~= nil)'
-ok "a plan names them" test "$stdout" = true
+ok "the plan names the collectives" test "$stdout" = true
 
-# ---- runs that fail: nobody waits for ever, and the next run is whole
+# ---- runs that fail: no rank waits forever, and the next run succeeds
 
 refuses_labels='local p = rille.placement("cuda", {0, 1})
   local w = rille.ones({4, 2}):to_global{placement = p, sbp = "B"}
@@ -137,6 +137,6 @@ lost='local p = rille.placement("cuda", {0, 1})
   print(rille.ones({8}):sum():item())'
 for at in 9 14 21; do
   go lost=$at cpu:1,cuda:0,cuda:1 "$lost"
-  ok "a GPU that is lost at call $at ends the run, and cpus go on" test "$(sed -n 1p "$dir/out")" = $'false\ttrue' -a "$(sed -n 3p "$dir/out")" = 8.0
+  ok "a GPU that is lost at call $at ends the run, and cpus continue" test "$(sed -n 1p "$dir/out")" = $'false\ttrue' -a "$(sed -n 3p "$dir/out")" = 8.0
 done
 finish

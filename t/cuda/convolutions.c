@@ -1,10 +1,12 @@
-/* convolutions.c - convolutions that a library computes are those of the calls they stand for: samples of every
- * operator, and more of convolutions - strides, padding, dilation, groups, odd sizes, sums of halves as f32 - of every
- * float, in memory of every kind, with channels side by side, cut out of larger images. Those that lie dense are found;
- * what is found is computed here as runtime/device/device_cuda.h says it, and compared with references.
+/* convolutions.c - tests that library convolutions found by kernels/cuda equal the calls they replace.
  *
- * t/bin/cuda convolutions gpu: the library of GPU 0 computes it, twice with the same bits; what it has no way for is
- * told. */
+ * Tries samples of every operator, and more convolutions (strides, padding, dilation, groups, odd sizes, sums of
+ * halves as f32) in every float dtype. Layouts: every kind of memory, channels last, and images cut out of larger
+ * ones. Every dense convolution must be found. A found convolution is computed here as runtime/device/device_cuda.h
+ * specifies it, and compared with the reference.
+ *
+ * `t/bin/cuda convolutions gpu` computes them by the library on GPU 0, twice with the same bits, and prints those
+ * that the library does not support. */
 #include "kernels/cuda/convolution.h"
 #include "kernels/cuda/source.h"
 #include "kernels/op/lib/table.h"
@@ -41,7 +43,7 @@ static const struct {
     {"conv2d_grad_w", "f32{2,8,13,13} f32{2,16,13,13} padding=2 dilation=2 size=3,3"},
 };
 
-/* ---- the meaning ---- */
+/* ---- the specification ---- */
 
 static int64_t
 place(const struct cuda_image *i, int64_t a, int64_t b, int64_t c, int64_t d)
@@ -55,7 +57,8 @@ numel(const struct cuda_image *i)
     return i->size[0] * i->size[1] * i->size[2] * i->size[3];
 }
 
-/* One product of the sum at `at` of y: of kernel at[1], at entry `in` of it. Added to what the convolution makes. */
+/* Adds one product of the convolution sum: of element `at` of y and entry `in` of kernel at[1]. The sum belongs to
+ * whichever operand the convolution computes. */
 static void
 meet(const struct cuda_convolution *c, const int64_t *at, const int64_t *in, const void *first, const void *second,
      double *sum)
@@ -88,7 +91,7 @@ static void
 compute(const struct cuda_convolution *c, const struct cuda_factors *at)
 {
     const struct cuda_image *i = c->makes == CUDA_MAKES_Y ? &c->y : c->makes == CUDA_MAKES_X ? &c->x : &c->w;
-    int64_t n = numel(i); /* of a result, which lies dense */
+    int64_t n = numel(i); /* the result is dense */
     double *sum = must_alloc((size_t)n * sizeof *sum);
     walk(c, at->x, at->w, sum);
     for (int64_t k = 0; k < n; k++) elem_set_f(dtype_of[c->to], at->y, k, sum[k]);
@@ -99,7 +102,8 @@ compute(const struct cuda_convolution *c, const struct cuda_factors *at)
 
 static int64_t nway, ndeclined;
 
-/* Twice, into f->y and into `again`. False: it has no way, or does not take these addresses. */
+/* Computes the convolution twice, into f->y and into `again`. Returns false if the library does not support the
+ * convolution or the alignment of its operands. */
 static bool
 compute_on_gpu(const struct cuda_convolution *c, const struct cuda_factors *f, void *again, const char *text)
 {
@@ -109,7 +113,7 @@ compute_on_gpu(const struct cuda_convolution *c, const struct cuda_factors *f, v
     void *way = gpu_plugin->convolution(0, c, &bytes);
     nway += way != NULL;
     ndeclined += !way;
-    if (!way) diag("the library has no way for %s", text);
+    if (!way) diag("the library does not support %s", text);
     if (!way) return false;
     at.scratch = gpu_take(bytes + 1);
     gpu_try(gpu_plugin->convolve(0, way, &at), text);
@@ -122,9 +126,9 @@ compute_on_gpu(const struct cuda_convolution *c, const struct cuda_factors *f, v
 /* ---- calls ---- */
 
 enum lie { AS_IT_IS, CHANNELS_LAST, CUT_OUT, NLIE };
-static const char *const lie_text[] = {"", ", channels side by side", ", cut out of a larger one"};
+static const char *const lie_text[] = {"", ", channels last", ", cut out of a larger image"};
 
-/* The same image elsewhere, otherwise. */
+/* Moves the tensor to new memory with this layout. */
 static void
 lay(struct tensor *t, enum lie lie)
 {
@@ -140,7 +144,7 @@ lay(struct tensor *t, enum lie lie)
     t->memory = memory;
 }
 
-/* What a library must be asked for: floats that lie dense, row by row or channels side by side, of one dtype. */
+/* Returns true if a library must be used: dense floats, row-major or channels last, of one dtype. */
 static bool
 must_be_found(const struct op *op, const struct type *in, enum memory m, enum lie lie, bool wide)
 {
@@ -148,7 +152,7 @@ must_be_found(const struct op *op, const struct type *in, enum memory m, enum li
     return op->gpu.convolution && dtype_is_float((enum dtype)in->dtype) && lies && !wide;
 }
 
-/* What was found, computed, is what the reference computes. */
+/* Checks that the found convolution equals the reference. */
 static void
 check(struct trial *t, const struct cuda_convolution *c, const struct cuda_places *at, const char *name)
 {
@@ -166,11 +170,11 @@ check(struct trial *t, const struct cuda_convolution *c, const struct cuda_place
     kcall_of(t, &t->sample.call, t->want, view, data, &k);
     bool good = t->sample.call.op->gpu.convolution && !ref_run(&k) && same;
     double far = distance(&t->got[0].view, &t->want[0].view);
-    if (!ok(good && far <= 1, "%s: the convolution of a library is the reference", name))
-        diag("%g times what is allowed; twice the same bits: %d", far, same);
+    if (!ok(good && far <= 1, "%s: the library convolution equals the reference", name))
+        diag("%g times the allowed error; the same bits twice: %d", far, same);
 }
 
-/* Results as f32, as parts of sums of halves are. */
+/* Makes the results f32, as partial sums of halves are. */
 static void
 widen(struct trial *t)
 {
@@ -208,7 +212,7 @@ try_call(const struct op *op, const char *text, enum memory m, enum lie lie, boo
     if (found)
         check(&t, &c, &at, name);
     else if (must_be_found(op, &call->in[0], m, lie, wide))
-        ok(false, "%s is a convolution", name);
+        ok(false, "%s is found as a library convolution", name);
     trial_close(&t);
 }
 
@@ -248,9 +252,8 @@ main(int argc, char **argv)
             try_sample(op_table[i], op_table[i]->sample[s], seed += 100);
     for (size_t i = 0; i < countof(more); i++) try_sample(op_find(more[i].op), more[i].text, seed += 100);
     if (on_gpu) {
-        diag("%s has a way for %lld of %lld", gpu_plugin->convolver(&why), (long long)nway,
-             (long long)(nway + ndeclined));
-        ok(nway > ndeclined, "the library has ways for most of them");
+        diag("%s supports %lld of %lld", gpu_plugin->convolver(&why), (long long)nway, (long long)(nway + ndeclined));
+        ok(nway > ndeclined, "the library supports most convolutions");
     }
     gpu_close();
     return done();

@@ -1,20 +1,20 @@
 #!/bin/bash
-# cudnn.sh - the real cuDNN, without a GPU: what kernels/cuda/cudnn_abi.h says of it is what its headers say, and a
-# mistake would be found; the library takes the graphs that kernels/cuda/convolutions.cu makes, and has engines for them
-# that may be. Each where there is one. cudnn.sh path/to/rille; prints TAP.
+# cudnn.sh - tests against the real cuDNN, without a GPU: kernels/cuda/cudnn_abi.h agrees with cuDNN's headers, and a
+# planted mistake is found; the library accepts the graphs of kernels/cuda/convolutions.cu and has permitted engines for
+# these. Skipped where headers or library are missing. cudnn.sh path/to/rille; prints TAP.
 build=$(dirname "$(realpath "$1")")
 . t/lib/tap.sh
 
 nvcc=$(sed -n 's/^CMAKE_CUDA_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
 roots=(/usr/local/cuda /usr/include /usr/lib build/venv)
 [ ! -x "$nvcc" ] || roots=("$(dirname "$(dirname "$(realpath "$nvcc")")")" "${roots[@]}")
-# first NAME: the folder of the first file of that name, of a toolkit, a system or a package of Python's.
+# first NAME: prints the folder of the first file of that name in a toolkit, the system or a Python package.
 first() { find -L "${roots[@]}" -name "$1" -printf '%h\n' 2>/dev/null | head -1; }
 cuda=$(first cuda_runtime_api.h) cudnn=$(first cudnn.h) library=$(first libcudnn.so.9)
 command -v c++ >/dev/null || cuda=
 
 compiles() { c++ -std=c++17 -Wall -Wextra -fsyntax-only -I"$dir" -I. -isystem "$cudnn" -isystem "$cuda" t/host/cudnn_facts.cpp; }
-# finds FILE WRONG WHAT: with a line of the file made wrong, by sed, it does not compile, and says what.
+# finds FILE WRONG WHAT: expects that FILE, damaged by the sed script WRONG, fails an assertion about WHAT.
 finds() {
   mkdir -p "$dir/kernels/cuda"
   sed "$2" "kernels/cuda/$1" >"$dir/kernels/cuda/$1"
@@ -24,11 +24,11 @@ finds() {
   return $code
 }
 if [ -n "$cuda" ] && [ -n "$cudnn" ]; then
-  ok "what is said of cuDNN is what $cudnn/cudnn.h says" compiles
-  ok "a number that is another is found" finds cudnn.def 's/TENSOR_STRIDES, 903/TENSOR_STRIDES, 904/' ATTR_TENSOR_STRIDES
-  ok "so is an argument that is wider" finds cudnn_abi.h 's/(int type, void/(int64_t type, void/' cudnnBackendCreateDescriptor
+  ok "cudnn_abi.h agrees with $cudnn/cudnn.h" compiles
+  ok "a wrong number is found" finds cudnn.def 's/TENSOR_STRIDES, 903/TENSOR_STRIDES, 904/' ATTR_TENSOR_STRIDES
+  ok "a wider argument is found" finds cudnn_abi.h 's/(int type, void/(int64_t type, void/' cudnnBackendCreateDescriptor
 else
-  skip "what is said of cuDNN is what its headers say" "no cudnn.h"
+  skip "cudnn_abi.h agrees with cuDNN's headers" "no cudnn.h"
 fi
 
 has_ways() {
@@ -39,9 +39,9 @@ has_ways() {
   return $code
 }
 if [ -n "$cuda" ] && [ -n "$library" ]; then
-  ok "the library of $library has ways for convolutions of every kind" has_ways
-  grep -q SKIP "$dir/said" && skip "of an H100 that is not here" "$(sed -n 's/.*SKIP //p' "$dir/said")"
+  ok "cuDNN in $library has engines for convolutions of every kind" has_ways
+  grep -q SKIP "$dir/said" && skip "engines for an H100" "$(sed -n 's/.*SKIP //p' "$dir/said")"
 else
-  skip "the real cuDNN has ways for convolutions" "no libcudnn.so.9"
+  skip "cuDNN has engines for convolutions of every kind" "no libcudnn.so.9"
 fi
 finish

@@ -1,13 +1,18 @@
-/* kernels.c - the kernels for GPUs give what the references give: the texts that kernels/cuda makes of the
- * records, compiled for the host with t/host/shim.h and run there, threads in orders that seeds draw. Samples of every
- * operator, of every dtype that they take, on dense, strided, repeated, overlapping and unaligned memory, with strange
- * values. Which operators have no kernel is written here, by name: the list gets shorter. What boxing adds up is tried
- * too, bit by bit, and what is found wrong in data; and chains that lines lead, which give the bits of two kernels.
- * Where the plug-in was built, NVRTC compiles an eighth of the texts, another in each turn, each for one kind of GPU.
+/* kernels.c - compares the GPU kernels with the reference.
  *
- * ONLY=matmul tries that operator alone, TURN=all compiles all texts. t/bin/cuda kernels FILE: only writes the texts to
- * FILE. t/bin/cuda kernels table: only prints the table of docs/cuda.md. t/bin/cuda kernels names: only what ONLY may
- * be. t/bin/cuda kernels gpu: all is run by GPU 0 instead of the host. */
+ * The sources that kernels/cuda generates from operator records are compiled for the host with t/host/shim.h and run
+ * there, with thread orders drawn from seeds. Tries samples of every operator in every dtype that it accepts, on
+ * dense, strided, repeated, overlapping and unaligned memory, also with special values (NaN, infinities). Operators
+ * without a kernel are listed here by name. Also tests the reductions of boxing (redistribution) bit for bit, data
+ * checks, and fused chains led by row kernels, which must give the bits of two kernels. If the plug-in was built,
+ * NVRTC compiles an eighth of the sources, another eighth in each turn, each for one GPU architecture.
+ *
+ * ONLY=matmul tries this operator alone; TURN=all compiles all sources.
+ *
+ *   t/bin/cuda kernels FILE    only writes the sources to FILE
+ *   t/bin/cuda kernels table   only prints the table of docs/cuda.md
+ *   t/bin/cuda kernels names   only prints the values that ONLY may have
+ *   t/bin/cuda kernels gpu     runs everything on GPU 0 instead of the host */
 #include "boxing/box.h"
 #include "kernels/cuda/source.h"
 #include "kernels/op/lib/lookup.h"
@@ -26,22 +31,22 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What goes by the host, on GPUs too: nothing any more. */
+/* Operators that the host computes even for GPUs: none. */
 static const char *const by_host[] = {NULL};
 
 typedef long run_fn(const void *words, long blocks, int threads, uint64_t seed);
 enum { MATES = 3 };
 struct work {
-    struct sum *sum; /* NULL: a sample */
-    bool looks;      /* of a sample: for what is wrong in its data, */
+    struct sum *sum; /* reduction of boxing; NULL: a sample */
+    bool looks;      /* tests the data check of the sample */
     struct finding want;
-    struct epilogue *led; /* or a chain that it leads */
+    struct epilogue *led; /* fused chain that the sample leads; may be NULL */
     struct trial trial;
     struct cuda_source source;
     const char *memory;
     char text[128];
     bool strange;
-    struct cuda_source many; /* of the first of some that have one text: */
+    struct cuda_source many; /* in the first of several works with equal sources: the bundled source and its members */
     struct work *mate[MATES];
     int nmate;
     struct work *next;
@@ -49,7 +54,7 @@ struct work {
 static struct work *works, **last = &works;
 static int64_t nwork, nrefused;
 
-/* ---- what is tried ---- */
+/* ---- what is tested ---- */
 
 static bool
 is_by_host(const struct op *op)
@@ -65,7 +70,7 @@ is_tried(const char *name)
     return !getenv("ONLY") || !strcmp(getenv("ONLY"), name);
 }
 
-/* Does the operator have a kernel in this form? */
+/* Adds a test of the operator's kernel for this sample. Returns false if there is no kernel. */
 static bool
 add_work(const struct op *op, const char *text, enum memory m, uint64_t seed)
 {
@@ -95,7 +100,7 @@ add_operator(const struct op *op, uint64_t seed)
     static const char *const dtype[] = {"f32", "f64", "bf16", "f16", "i64", "i32", "u8", "bool"};
     char text[128];
     bool has = false, tried = false;
-    if (op->flags & OP_MOVE) return; /* nothing is computed */
+    if (op->flags & OP_MOVE) return; /* only moves data */
     for (size_t d = 0; d < countof(dtype); d++)
         for (int i = 0; i < (d ? 2 : OP_SAMPLE) && op->sample[i]; i++) {
             if (!retype(op, op->sample[i], dtype[d], text, sizeof text)) continue;
@@ -114,7 +119,8 @@ add_operator(const struct op *op, uint64_t seed)
         square(op->sample[i], squared, sizeof squared);
         if (retype(op, squared, "f32", text, sizeof text)) add_work(op, text, DENSE, seed + (uint64_t)i);
     }
-    if (tried) ok(has != is_by_host(op), "%s %s", op->name, has ? "has a kernel" : "goes by the host, and is listed");
+    if (tried)
+        ok(has != is_by_host(op), "%s %s", op->name, has ? "has a kernel" : "is computed by the host, and is listed");
 }
 
 static void
@@ -138,8 +144,8 @@ add_warps(uint64_t seed)
     strange = false;
 }
 
-/* Up to three elements of the operand that a sample's record checks are what they may not be, and the host tells which
- * is the first: a kernel finds it too. */
+/* Makes up to nbad elements of the operand invalid that the sample's record checks. The kernel must find the same
+ * first invalid element as the host. */
 static void
 add_look(const struct op *op, const char *text, enum memory m, int nbad, uint64_t seed)
 {
@@ -181,7 +187,7 @@ add_looks(uint64_t seed)
             add_look(op_find(large[i]), large[i + 1], DENSE, MIN(n, 3), seed++);
 }
 
-/* What boxing adds up: to = in[0] r in[1] r ..., sources with gaps. */
+/* A reduction of boxing: to = in[0] r in[1] r ..., with strided sources. */
 struct sum {
     enum reduce reduce;
     int n;
@@ -225,7 +231,7 @@ static void
 add_sums(uint64_t seed)
 {
     static const enum dtype whole[] = {DT_F32, DT_F64, DT_I32, DT_I64, DT_U8, DT_BOOL};
-    for (int r = RED_SUM; r <= RED_MIN; r++) /* what changes nothing, of every dtype */
+    for (int r = RED_SUM; r <= RED_MIN; r++) /* the neutral element of each reduction in every dtype */
         for (int d = DT_NONE + 1; d < NDTYPE; d++) add_sum((enum reduce)r, (enum dtype)d, (enum dtype)d, 0, seed);
     for (int n = 1; n <= 5; n += 2) {
         for (size_t d = 0; d < countof(whole); d++)
@@ -236,7 +242,7 @@ add_sums(uint64_t seed)
     }
 }
 
-/* ---- chains that lines lead ---- */
+/* ---- fused chains led by row kernels ---- */
 
 static void
 add_led(const struct op *op, const char *text, enum memory m, const struct led_chain *chain, enum memory more,
@@ -259,7 +265,8 @@ add_led(const struct op *op, const char *text, enum memory m, const struct led_c
     nwork++;
 }
 
-/* n chains, operands in another kind of memory each time; what leads them astray too, and of strange values. */
+/* Adds n chains, each with operands in another kind of memory; also with a misaligned leading operand, and with
+ * special values. */
 static void
 add_leds(const struct op *op, const char *text, size_t n, uint64_t seed)
 {
@@ -292,7 +299,7 @@ add_all_led(uint64_t seed)
         if (is_tried(long_samples[i].op)) add_leds(op_find(long_samples[i].op), long_samples[i].text, 1, seed++);
 }
 
-/* ---- calls of one text, launched together ---- */
+/* ---- calls with equal sources, launched together ---- */
 
 static uint64_t
 hash_of(const struct cuda_source *s)
@@ -300,7 +307,8 @@ hash_of(const struct cuda_source *s)
     return strtoull(s->name + strlen(s->name) - 16, NULL, 16);
 }
 
-/* Sums, which moves launch together, updates, which optimisers might, and some of all others. */
+/* Returns true for reductions (launched together by moves), for updates (launched together by optimisers), and for a
+ * sample of all others. */
 static bool
 is_bundled(const struct work *w)
 {
@@ -318,18 +326,18 @@ add_bundles(void)
         if (!is_bundled(w)) continue;
         leader = hash_next(&first, hash_of(&w->source), &at);
         if (!leader) hash_add(&first, hash_of(&w->source), leader = w);
-        leader->mate[MIN(leader->nmate, MATES - 1)] = w; /* the last of them is of another size, where there is one */
+        leader->mate[MIN(leader->nmate, MATES - 1)] = w; /* the last member has another size if there is one */
         leader->nmate++;
         if (leader->nmate == 2) cuda_source_many(&leader->trial.arena, &leader->source, &leader->many);
     }
     hash_free(&first);
 }
 
-/* ---- the texts, each once ---- */
+/* ---- the sources, each once ---- */
 
-enum { SHARES = 24, TURNS = 8 }; /* a run compiles the shares of one turn for GPUs */
+enum { SHARES = 24, TURNS = 8 }; /* number of shares, and of turns; a run compiles the shares of one turn for GPUs */
 
-/* What a work's kernels are made of, each with the passes behind it; NULL: there is no such one. */
+/* Returns source i of a work: kernel, bundle, leading kernel alone, rest of the chain; NULL: none. */
 enum { SOURCES = 4 };
 static const struct cuda_source *
 source_of(const struct work *w, int i)
@@ -339,7 +347,7 @@ source_of(const struct work *w, int i)
     return all[i];
 }
 
-/* One text; false: it is of another share, or was there. */
+/* Writes one source. Returns false if it belongs to another share or was written before. */
 static bool
 write_text(FILE *f, int share, struct hash_table *seen, const struct work *w, const struct cuda_source *s)
 {
@@ -353,7 +361,7 @@ write_text(FILE *f, int share, struct hash_table *seen, const struct work *w, co
     return true;
 }
 
-/* All of them, with entries for the host (share -1), or some. */
+/* Writes the sources of one share, or all with entry points for the host (share -1). Returns their number. */
 static int
 write_texts(FILE *f, int share)
 {
@@ -370,11 +378,11 @@ write_texts(FILE *f, int share)
 #define SANITIZE "-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 enum { SANITIZED = true };
 #else
-#define SANITIZE "" /* half of the time that the compiler takes */
+#define SANITIZE "" /* sanitizers would double the compile time */
 enum { SANITIZED = false };
 #endif
 
-/* The texts as a library of the host; NULL: it did not compile. */
+/* Compiles the sources into a library for the host. Returns NULL if compilation fails. */
 static void *
 compile(const char *dir)
 {
@@ -393,7 +401,7 @@ compile(const char *dir)
              "-Wno-unused-variable -Wno-unused-but-set-variable -Werror " SANITIZE
              " $CXXFLAGS -shared -fPIC -I. -o %s/kernels.so %s >&2",
              dir, path);
-    if (!ok(system(line) == 0, "the texts compile for the host without warnings")) return NULL;
+    if (!ok(system(line) == 0, "the sources compile for the host without warnings")) return NULL;
     snprintf(path, sizeof path, "%s/kernels.so", dir);
     return dlopen(path, RTLD_NOW);
 }
@@ -424,7 +432,7 @@ list_one(const struct cuda_source *s, struct hash_table *seen, int n, const char
     return n + 1;
 }
 
-/* Each text once; how many. */
+/* Lists each source once and returns their number. */
 static int
 list_texts(const char **name, const char **text)
 {
@@ -446,7 +454,7 @@ compile_for_this(void)
             for (const struct cuda_source *s = source_of(w, i); s; s = s->then) room++;
     const char **name = must_alloc(room * sizeof *name), **text = must_alloc(room * sizeof *text);
     int n = list_texts(name, text);
-    ok(gpu_compile(n, name, text), "%d texts compile for %s, sm_%d%d", n, gpu_is.name, gpu_is.major, gpu_is.minor);
+    ok(gpu_compile(n, name, text), "%d sources compile for %s, sm_%d%d", n, gpu_is.name, gpu_is.major, gpu_is.minor);
     free(name);
     free(text);
 }
@@ -462,7 +470,7 @@ kernel_of(const struct cuda_source *s)
     return kernel;
 }
 
-/* lib: of the host; on a GPU NULL. */
+/* lib: the host library; NULL on a GPU. */
 static void
 play(void *lib, const struct cuda_source *s, int64_t blocks, const uint64_t *word, int64_t nword, uint64_t seed)
 {
@@ -473,10 +481,10 @@ play(void *lib, const struct cuda_source *s, int64_t blocks, const uint64_t *wor
         entry(lib, s)(word, (long)blocks, s->parts.threads, seed);
 }
 
-/* What goes along lines gives the same by any number of blocks that is a power of two. */
+/* Kernels along rows give the same bits for any number of blocks that is a power of two. */
 static int64_t most_blocks = INT64_MAX;
 
-/* All passes of a source. */
+/* Launches all passes of a source. */
 static void
 launch(void *lib, const struct cuda_source *s, int nin, void *const *in, void *const *out, void *scratch,
        uint64_t piece, uint64_t seed)
@@ -513,8 +521,8 @@ check_look(struct work *w, void *lib, uint64_t seed)
     launch(lib, &w->source, c->nin, in, NULL, found, 0, seed);
     while (first < n - 1 && !found[first].at) first++;
     bool good = n == 0 || found[first].at == 0 ? w->want.at == 0 : !memcmp(&found[first], &w->want, sizeof w->want);
-    if (!ok(good, "%s %s, %s: it finds what the host finds, at %lld", c->op->name, w->text, w->memory,
-            (long long)w->want.at))
+    if (!ok(good, "%s %s, %s: the check finds the same invalid element as the host, at %lld", c->op->name, w->text,
+            w->memory, (long long)w->want.at))
         diag("at %lld: %lld", (long long)found[first].at, (long long)found[first].value[0]);
     trial_give(found);
 }
@@ -525,10 +533,10 @@ check_sum(struct work *w, void *lib, uint64_t seed)
     void *in[countof(w->sum->in)], *out[] = {w->sum->got.view.data};
     for (int i = 0; i < w->sum->n; i++) in[i] = w->sum->in[i].view.data;
     launch(lib, &w->source, w->sum->n, in, out, NULL, 0, seed);
-    ok(trial_same(&w->sum->got.view, &w->sum->want.view), "%s: the bits that boxing gives", w->text);
+    ok(trial_same(&w->sum->got.view, &w->sum->want.view), "%s: the same bits as boxing", w->text);
 }
 
-/* As two kernels, then as one. */
+/* Runs the chain as two kernels, then as one, and compares the bits. */
 static void
 check_led(struct work *w, void *lib, uint64_t seed)
 {
@@ -551,8 +559,8 @@ check_led(struct work *w, void *lib, uint64_t seed)
     denormals_restore(mode);
     for (int i = 0; i < l->nout; i++)
         same &= trial_same(&l->got[i].view, i == lead->out ? &l->first.view : &l->want[i].view);
-    if (!ok(same, "%s %s, %s%s: one kernel gives the bits of two", lead->call->op->name, w->text, w->memory,
-            w->strange ? ", strange values" : ""))
+    if (!ok(same, "%s %s, %s%s: one kernel gives the same bits as two", lead->call->op->name, w->text, w->memory,
+            w->strange ? ", special values" : ""))
         diag("%s", w->source.name);
     trial_give(scratch);
 }
@@ -585,12 +593,12 @@ check(struct work *w, void *lib, uint64_t seed)
         worst = fmax(worst, distance(&w->trial.got[i].view, &w->trial.want[i].view));
         same &= !memcmp(w->trial.got[i].memory, w->trial.again[i].memory, (size_t)type_bytes(&c->out[i]));
     }
-    bool good = ok(worst <= 1 && same, "%s %s, %s%s: by %s it is the reference, in any order of threads", c->op->name,
-                   w->text, w->memory, w->strange ? ", strange values" : "", w->source.engine);
-    if (!good) diag("%g times what is allowed; the orders agree: %d; %s", worst, same, w->source.name);
+    bool good = ok(worst <= 1 && same, "%s %s, %s%s: the %s kernel equals the reference in any order of threads",
+                   c->op->name, w->text, w->memory, w->strange ? ", special values" : "", w->source.engine);
+    if (!good) diag("%g times the allowed error; the orders agree: %d; %s", worst, same, w->source.name);
 }
 
-/* Its words, with the results in memory of their own; the number of its results. */
+/* Fills in the launch parameters, with results in fresh memory. Returns the number of results. */
 static int
 fill_mate(struct work *w, uint64_t *word, struct tensor **got, struct tensor **want)
 {
@@ -629,14 +637,14 @@ check_bundle(struct work *w, void *lib, uint64_t seed)
         for (int k = 0; k < nout[i]; k++)
             same &= w->sum ? trial_same(&got[i][k].view, &want[i][k].view)
                            : !memcmp(got[i][k].memory, want[i][k].memory, (size_t)view_bytes(&got[i][k].view));
-    ok(same, "%s %s: %d calls in one launch give the bits of one by one", w->sum ? "" : w->trial.sample.call.op->name,
-       w->text, n);
+    ok(same, "%s %s: %d calls in one launch give the same bits as separate launches",
+       w->sum ? "" : w->trial.sample.call.op->name, w->text, n);
     free(word);
 }
 
 /* ---- the table of docs/cuda.md ---- */
 
-/* The engine of an operator's kernels; "host"; "" of one that is written with others. */
+/* Returns the engine of an operator's kernels; "host"; "" for composites. */
 static const char *
 engine_of(const struct op *op)
 {
@@ -674,9 +682,9 @@ check_table(void)
     str_free(&rows);
 }
 
-/* ---- the compilers of CUDA ---- */
+/* ---- CUDA's compiler ---- */
 
-/* One share of the texts, for one of six kinds of GPU. */
+/* Compiles one share of the sources for one of six GPU architectures. */
 static void
 compile_share(const struct cuda_plugin *p, const char *compiler, int share, uint64_t turn)
 {
@@ -693,7 +701,7 @@ compile_share(const struct cuda_plugin *p, const char *compiler, int share, uint
     str_add(&text, texts);
     struct gpu_compiling c = {.plugin = p, .text = str_text(&text), .major = kind[i].major, .minor = kind[i].minor};
     gpu_compile_apart(&c);
-    if (!ok(!c.why && c.bytes > 0, "%s compiles share %d, %d texts, for sm_%d%d", compiler, share, count, c.major,
+    if (!ok(!c.why && c.bytes > 0, "%s compiles share %d, %d sources, for sm_%d%d", compiler, share, count, c.major,
             c.minor))
         diag("%s", c.why);
     free((void *)c.why);
@@ -702,8 +710,8 @@ compile_share(const struct cuda_plugin *p, const char *compiler, int share, uint
     str_free(&text);
 }
 
-/* Every eighth share, and in eight runs whose turns follow one another all of them, in 48 for all kinds: TURN, a number
- * or "all"; else of the day where CI is set. */
+/* Compiles every eighth share: eight consecutive turns compile all shares, 48 turns all shares for all
+ * architectures. The turn is $TURN (a number or "all"), else the day if CI is set, else 0. */
 static void
 compile_for_gpus(const char *self)
 {
@@ -713,11 +721,11 @@ compile_for_gpus(const char *self)
     bool all = asked && !strcmp(asked, "all");
     uint64_t turn = asked ? strtoull(asked, NULL, 10) : getenv("CI") ? (uint64_t)time(NULL) / 86400 : 0;
     if (!compiler) {
-        ok(true, "texts compile for GPUs # SKIP %s", get ? why : "no plug-in");
+        ok(true, "sources compile for GPUs # SKIP %s", get ? why : "no plug-in");
         return;
     }
     if (SANITIZED && !asked) {
-        ok(true, "texts compile for GPUs # SKIP they do in the build without sanitizers");
+        ok(true, "sources compile for GPUs # SKIP the build without sanitizers tests this");
         return;
     }
     if (all)
@@ -785,7 +793,7 @@ main(int argc, char **argv)
         return f ? 0 : 1;
     }
     if (system("command -v c++ >/dev/null 2>&1")) {
-        ok(true, "the texts compile for the host # SKIP no c++");
+        ok(true, "the sources compile for the host # SKIP no c++");
         return done();
     }
     char dir[] = "/tmp/rille-kernels-XXXXXX", line[64];

@@ -1,25 +1,25 @@
 #!/bin/bash
-# plugin.sh - the real plug-in (kernels/cuda) on a CUDA toolkit without a GPU, t/host/toolkit.c, whose driver is
-# missing, old, busy, lost...: what is said where, and that the session's cpus live on. Its headers are those of the
-# toolkit that is installed. plugin.sh path/to/rille; prints TAP.
+# plugin.sh - tests the real plug-in (kernels/cuda) on a stand-in for CUDA, t/host/toolkit.c, with faults: a driver that is
+# missing or old, GPUs that are busy or lost. Checks the errors, and that the session's cpus continue. Uses the headers of the
+# installed toolkit. plugin.sh path/to/rille; prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD
 . t/lib/tap.sh
 . t/lib/toolkit.sh
 
-# prints WRONG WANT PROGRAM [DEVICES]
+# prints WRONG WANT PROGRAM [DEVICES]: runs with fault WRONG and compares the output
 prints() { local got; got=$(FAKE_CUDA=$1 timeout $hang "$rille" -d "${4:-cpu:1,cuda:0}" -e "$3" 2>&1 | grep -v "fully support makecontext"); echo "got: $got"; [ "$got" = "$2" ]; }
 
-# ---- no GPU to be had
+# ---- no usable GPU
 
-ok "no driver" refuses driver=0 "no device: the NVIDIA driver is missing" cuda:0
-ok "an old driver" refuses driver=old "no device: CUDA driver version is insufficient" cuda:0
-ok "a driver that shows no GPU" refuses gpus=0 "no device: no CUDA-capable device is detected" cuda:all
-ok "a GPU that another process has alone" refuses held=1 '"cuda:1": CUDA-capable device(s) is/are busy' cpu:1,cuda:0,cuda:1
-ok "the other one is of use" prints held=1 "fake 0" 'print(rille.device_info("cuda", 0).name)'
-ok "a GPU whose memory the host cannot use meanwhile" refuses apart "host and GPU cannot use its memory" cuda:0
-ok "cuda:9 where there are 8" refuses gpus=8 "there is no GPU 9; this host shows 8" cuda:9
+ok "a missing driver is reported" refuses driver=0 "no device: the NVIDIA driver is missing" cuda:0
+ok "an old driver is reported" refuses driver=old "no device: CUDA driver version is insufficient" cuda:0
+ok "a driver without GPUs is reported" refuses gpus=0 "no device: no CUDA-capable device is detected" cuda:all
+ok "a GPU that another process holds exclusively is reported" refuses held=1 '"cuda:1": CUDA-capable device(s) is/are busy' cpu:1,cuda:0,cuda:1
+ok "the other GPU can be used" prints held=1 "fake 0" 'print(rille.device_info("cuda", 0).name)'
+ok "a GPU without concurrent managed memory is refused" refuses apart "host and GPU cannot use its memory" cuda:0
+ok "cuda:9 is refused on a host with 8 GPUs" refuses gpus=8 "there is no GPU 9; this host shows 8" cuda:9
 
-# ---- which there are, by CUDA_VISIBLE_DEVICES: names of the GPUs that cuda:all is
+# ---- CUDA_VISIBLE_DEVICES: names of the GPUs in cuda:all
 
 all='local names = {} for i = 0, 7 do local ok, d = pcall(rille.device_info, "cuda", i) if ok then names[#names + 1] = d.name:match("%d+") end end
   print(table.concat(names, " "))'
@@ -44,9 +44,9 @@ NoDevFiles|
 0,0|
 GPU-2|
 SPELLINGS
-ok "numbers of devices are those of what is shown" env CUDA_VISIBLE_DEVICES=3,1 bash -c "FAKE_CUDA=gpus=4 '$rille' -d cuda:1 -e 'print(rille.device_info(\"cuda\", 0).name)' | grep -qx 'fake 1'"
+ok "device numbers count the visible GPUs" env CUDA_VISIBLE_DEVICES=3,1 bash -c "FAKE_CUDA=gpus=4 '$rille' -d cuda:1 -e 'print(rille.device_info(\"cuda\", 0).name)' | grep -qx 'fake 1'"
 there_is_none() { CUDA_VISIBLE_DEVICES=2 refuses gpus=4 "there is no GPU 2; this host shows 1" cuda:2; }
-ok "one that is hidden is not there" there_is_none
+ok "a hidden GPU cannot be used" there_is_none
 
 # ---- memory
 
@@ -54,10 +54,10 @@ full='local p = rille.placement("cuda", {0})
   local ok, e = pcall(function() return rille.ones({N}, {placement = p}):sum():item() end)
   print(ok, tostring(e):match("cuda:0 wanted [^,]*") or e)
   print(rille.ones({8}, {placement = p}):sum():item(), rille.ones({8}):sum():item())'
-ok "a GPU that is full says so, the session goes on" prints "" $'false\tcuda:0 wanted 120.0 MB\n8.0\t8.0' "N = 30000000 $full"
-ok "also where others have taken half of it" prints shared $'false\tcuda:0 wanted 60.0 MB\n8.0\t8.0' "N = 15000000 $full"
+ok "a full GPU is an error, and the session continues" prints "" $'false\tcuda:0 wanted 120.0 MB\n8.0\t8.0' "N = 30000000 $full"
+ok "a GPU half used by other processes is full sooner" prints shared $'false\tcuda:0 wanted 60.0 MB\n8.0\t8.0' "N = 15000000 $full"
 
-ok "and where they take it once it was opened" prints crowded $'false\tcuda:0 wanted 60.0 MB\n8.0\t8.0' "N = 15000000 $full"
+ok "a GPU that other processes fill after its opening is full sooner" prints crowded $'false\tcuda:0 wanted 60.0 MB\n8.0\t8.0' "N = 15000000 $full"
 
 tenants='local step = rille.graph(function(x)
     local y = x:exp()
@@ -67,9 +67,9 @@ tenants='local step = rille.graph(function(x)
   local ok, e = pcall(function() return step(rille.rand({3000, 3000}, at)):item() end)
   for name in tostring(e):gmatch("([%a+]+) f32{3000, 3000} 36000000 B %(%(command line%):%d+%)") do print(name) end
   print(ok, rille.ones({8}, at):sum():item())'
-ok "when a step does not fit, what would hold most of the memory is named, with its lines" prints "" $'exp\nmatmul\nsoftmax+add\nfalse\t8.0' "$tenants"
+ok "if a step does not fit, the error names the largest memory users with their lines" prints "" $'exp\nmatmul\nsoftmax+add\nfalse\t8.0' "$tenants"
 
-# ---- a GPU that is lost in the middle: at the line, by the same words ever after, and cpus go on
+# ---- a GPU that is lost during a run: an error with its line, the same error from then on, and cpus continue
 
 lost='local p, said = rille.placement("cuda", {0}), "(command line):%d: cuda: invalid device context; this process cannot use devices of this kind any more"
   local function try() return pcall(function()
@@ -81,7 +81,7 @@ lost='local p, said = rille.placement("cuda", {0}), "(command line):%d: cuda: in
   ok, e = pcall(function() return rille.ones({1 << 20}, {placement = p}):sum():item() end)
   print(ok, tostring(e):find(said:format(8), 1, true) == 1 or e, rille.ones({8}):sum():item())'
 for at in 1 2 3 5 8 13; do
-  ok "a GPU that is lost at call $at is told, and cpus go on" prints lost=$at $'false\ttrue\tfalse\ttrue\nfalse\ttrue\t8.0' "$lost"
+  ok "a GPU that is lost at call $at is an error, and cpus continue" prints lost=$at $'false\ttrue\tfalse\ttrue\nfalse\ttrue\t8.0' "$lost"
 done
 
 two='local nn, p = rille.nn, rille.placement("cuda", {0, 1})
@@ -98,16 +98,16 @@ two='local nn, p = rille.nn, rille.placement("cuda", {0, 1})
   end)
   print(ok, tostring(e):find("invalid device context; this process cannot use devices of this kind any more", 1, true) ~= nil or e, rille.ones({8}):sum():item())'
 asan=${ASAN_OPTIONS:-}
-export ASAN_OPTIONS=$asan:detect_leaks=0 # what a lost GPU still had to do stays on the streams of its stand-in
+export ASAN_OPTIONS=$asan:detect_leaks=0 # pending work of a lost GPU stays on the streams of the stand-in
 for at in 20 50 80 110; do
-  ok "two GPUs, and a step in the middle: lost at call $at, the run ends" prints lost=$at $'false\ttrue\t8.0' "$two" cpu:1,cuda:0,cuda:1
+  ok "with two GPUs, one lost at call $at of a step ends the run" prints lost=$at $'false\ttrue\t8.0' "$two" cpu:1,cuda:0,cuda:1
 done
 ASAN_OPTIONS=$asan
 uncaught() { FAKE_CUDA=lost=1 timeout $hang "$rille" -d cpu:1,cuda:0 -e "$1" 2>"$dir/err"; [ $? = 1 ] && grep -qF "(command line):2: cuda: invalid device context" "$dir/err"; }
-ok "an error that nobody catches ends the program with 1" uncaught 'local at = {placement = rille.placement("cuda", {0})}
+ok "an uncaught error ends the program with 1" uncaught 'local at = {placement = rille.placement("cuda", {0})}
   print(rille.tensor({1, 2}, at):sum():item())'
 
-# ---- between cpu and GPUs: large values by copies that are launched, small ones, which lie in pageable memory, by the host
+# ---- between cpu and GPUs: large values by copy kernels, small values in pageable memory by the host
 
 carried='local cpu, gpus = {placement = rille.placement("cpu", {0}), sbp = "B"}, rille.placement("cuda", {0, 1})
   local n, wrong = 0, {}
@@ -126,14 +126,14 @@ carried='local cpu, gpus = {placement = rille.placement("cpu", {0}), sbp = "B"},
   print(n, #wrong == 0 and "right" or table.concat(wrong, " "))'
 for wrong in "" nopin; do
   rm -f "$dir/told"
-  FAKE_CUDA_LOG=$dir/told ok "values go between a cpu and GPUs${wrong:+, where no memory can be pinned}" prints "$wrong" $'32\tright' "$carried" cpu:1,cuda:0,cuda:1
-  is "copies read and write what is managed or pinned${wrong:+, if any}, never what is pageable" "$(told 'carry.*' 2>/dev/null | cut -d' ' -f3- | paste -sd'|')" \
+  FAKE_CUDA_LOG=$dir/told ok "values are moved between a cpu and GPUs${wrong:+ without pinned memory}" prints "$wrong" $'32\tright' "$carried" cpu:1,cuda:0,cuda:1
+  is "copy kernels never access pageable memory${wrong:+ (without pinned memory)}" "$(told 'carry.*' 2>/dev/null | cut -d' ' -f3- | paste -sd'|')" \
     "$([ "$wrong" ] && echo "from managed to managed" || echo "from managed to managed|from managed to pinned|from pinned to managed")"
 done
 
-ok "where the first GPU is another process's, the second one computes, and values go there and back" \
+ok "if another process holds the first GPU, values are moved to the second GPU and back" \
   prints held=0 $'32\tright' "${carried/'{0, 1}'/'{0}'}" cpu:1,cuda:1
-launched() { # as many copies as where nobody holds it: a thread's first one, too, is by the GPU that it is for
+launched() { # expects as many copies as with a free first GPU: a thread's first copy, too, runs on the right GPU
   local n=()
   for wrong in gpus=2 held=0; do
     rm -f "$dir/told"
@@ -143,10 +143,10 @@ launched() { # as many copies as where nobody holds it: a thread's first one, to
   echo "${n[@]}"
   [ "${n[0]}" -gt 0 ] && [ "${n[0]}" = "${n[1]}" ]
 }
-ok "by as many copies that are launched" launched
-ok "and what was compiled is found on disk" prints held=0 $'32\tright' "${carried/'{0, 1}'/'{0}'}" cpu:1,cuda:1
+ok "the second GPU launches as many copies as with a free first GPU" launched
+ok "kernels are found in the cache if another process holds the first GPU" prints held=0 $'32\tright' "${carried/'{0, 1}'/'{0}'}" cpu:1,cuda:1
 
-# ---- products by cuBLASLt, with what follows them
+# ---- products by cuBLASLt, with fused epilogues
 
 training='local nn, p = rille.nn, rille.placement(KIND, RANKS)
   rille.manual_seed(3)
@@ -163,7 +163,7 @@ training='local nn, p = rille.nn, rille.placement(KIND, RANKS)
     return loss
   end)
   for i = 1, 3 do print(string.format("%.5f", step(x, labels):item())) end'
-# trains WRONG TYPE [PROGRAM [NEAR]]: on two GPUs as on a cpu, but for the last digits; what the toolkit was told is in $dir/told.
+# trains WRONG TYPE [PROGRAM [NEAR]]: compares losses on two GPUs with a cpu's, within NEAR; $dir/told has the calls to the toolkit.
 trains() {
   local near=${4:-0.0001} want program=${3:-$training}; [[ $2 = *16 ]] && near=0.03
   rm -f "$dir/told"
@@ -172,26 +172,26 @@ trains() {
     alike "$near" 3
 }
 differs() { ! sed "$1s/.*/1.02 1/" <<<$'-1 -1\n-1 -1\n-1 -1' | alike 0.01 3; }
-for line in 1 2 3; do ok "a number that is another is told in line $line of three" differs $line; done
-ok "and three that are the same are not" alike 0 3 <<<$'-1 -1\n-1 -1\n-1 -1'
+for line in 1 2 3; do ok "alike finds a different number in line $line of three" differs $line; done
+ok "alike accepts three equal numbers" alike 0 3 <<<$'-1 -1\n-1 -1\n-1 -1'
 for type in f32 bf16 f64; do
-  ok "a network of $type trains with the products of a library" trains "" $type
+  ok "a network of $type trains with library products" trains "" $type
   case $type in f32 | bf16) want="bias|bias+gelu+aux|plain|slope" ;; *) want=plain ;; esac
-  is "by the library alone, bias, gelu and its slope within where it has that and nothing else follows: $want" \
+  is "all products are the library's, with the epilogues that the library has: $want" \
     "$(told 'multiply gpu \d \K.*' 2>/dev/null | cut -d' ' -f2 | paste -sd'|')" "$want"
-  is "each product was looked for once on each GPU" "$(told 'choose.*' 2>/dev/null | grep -vc '^1 ')" 0
+  is "the algorithm of each product is selected once on each GPU" "$(told 'choose.*' 2>/dev/null | grep -vc '^1 ')" 0
 done
 fewer_waits() { local n; n=$(grep -cE '^(kernel|multiply)' "$dir/told"); echo "$n launches"; grep -E '^wait' "$dir/told" | sort | uniq -c; [ "$(grep -c '^wait' "$dir/told")" -lt "$n" ]; }
-ok "launches are not waited for one by one" fewer_waits
+ok "there are fewer waits than launches" fewer_waits
 on_gpus="KIND, RANKS, TYPE = 'cuda', {0, 1}, 'f32' $training"
 losses=$("$rille" -d cuda:0,cuda:1 -e "$on_gpus")
-is "three steps have a loss each" "$(wc -w <<<"$losses")" 3
+is "three steps have three losses" "$(wc -w <<<"$losses")" 3
 for seed in 1 2 3; do
-  RILLE_BUS=sim:$seed ok "in the order of events that seed $seed draws they have the same" prints "" "$losses" "$on_gpus" cuda:0,cuda:1
+  RILLE_BUS=sim:$seed ok "losses are the same in the simulated order of events of seed $seed" prints "" "$losses" "$on_gpus" cuda:0,cuda:1
 done
-ok "without a way for any product kernels compute them" trains noway f32
-is "and the library nothing" "$(grep -c multiply "$dir/told")" 0
-# Variables of many shapes, updated in groups: few launches, with the bits of the cpu.
+ok "if the library supports no product, kernels compute them" trains noway f32
+is "then the library computes no product" "$(grep -c multiply "$dir/told")" 0
+# Variables of many shapes are updated in groups: few launches, and the bits of the cpu.
 updates='rille.manual_seed(5)
   local all = {}
   for _, shape in ipairs{{1}, {7}, {3, 5}, {}, {0, 4}, {9000}, {2, 3, 4}, {64, 65}, {5}, {2, 2}} do
@@ -212,10 +212,10 @@ for type in f32 bf16; do
   rm -f "$dir/told"
   want=$("$own" -d cpu:1 -e "KIND, TYPE = 'cpu', '$type' $updates")
   is "ten variables of $type are updated on a cpu" "$(wc -l <<<"$want")" 10
-  FAKE_CUDA_LOG=$dir/told ok "and on a GPU, with the same bits" prints "" "$want" "KIND, TYPE = 'cuda', '$type' $updates" cuda:0
-  is "by two launches a step: adamw of all, sgd of all" "$(grep -cE '^kernel .*many_' "$dir/told")" 6
+  FAKE_CUDA_LOG=$dir/told ok "ten variables of $type are updated on a GPU with the same bits" prints "" "$want" "KIND, TYPE = 'cuda', '$type' $updates" cuda:0
+  is "a step has two launches: all adamw updates, all sgd updates" "$(grep -cE '^kernel .*many_' "$dir/told")" 6
 done
-# Variables of many shapes, each cast where it is read.
+# Variables of many shapes are cast where they are read.
 casts='local at, v = {placement = rille.placement(KIND, {0}), sbp = "B"}, {}
   for i, shape in ipairs{{12}, {12, 8}, {2, 3, 4}, {64, 65}, {8}} do v[i] = (rille.arange(rille.zeros(shape):numel()) / 7):reshape(shape):to_global(at) end
   local step = rille.graph(function()
@@ -225,18 +225,18 @@ casts='local at, v = {placement = rille.placement(KIND, {0}), sbp = "B"}, {}
   end)
   for _ = 1, 2 do print(("%a"):format(step():item())) end'
 rm -f "$dir/told"
-FAKE_CUDA_LOG=$dir/told ok "casts of variables have the bits of the cpu" prints "" "$("$own" -d cpu:1 -e "KIND = 'cpu' $casts")" "KIND = 'cuda' $casts" cuda:0
-is "and are one launch a step" "$(grep -cE '^kernel .*many_cast' "$dir/told")" 2
+FAKE_CUDA_LOG=$dir/told ok "casts of variables give the bits of the cpu" prints "" "$("$own" -d cpu:1 -e "KIND = 'cpu' $casts")" "KIND = 'cuda' $casts" cuda:0
+is "all casts of a step are one launch" "$(grep -cE '^kernel .*many_cast' "$dir/told")" 2
 odd='local p = rille.placement(KIND, {0})
   local x = rille.arange(40):to("f32"):to_global{placement = p, sbp = "B"}
   print(x:slice(0, 1, 37):reshape({6, 6}):matmul(x:slice(0, 4, 40):reshape({6, 6})):sum():item())'
-ok "a factor that begins where the library may not is a kernel's" prints "" "$("$own" -d cpu:1 -e "KIND = 'cpu' $odd")" "KIND = 'cuda' $odd" cuda:0
-ok "RILLE_CHECK=ref holds products to the references" env RILLE_CHECK=ref LD_LIBRARY_PATH="$LD_LIBRARY_PATH" "$rille" -d cuda:0,cuda:1 -e "KIND, RANKS, TYPE = 'cuda', {0, 1}, 'f32' $training"
+ok "a kernel computes products of operands that are misaligned for the library" prints "" "$("$own" -d cpu:1 -e "KIND = 'cpu' $odd")" "KIND = 'cuda' $odd" cuda:0
+ok "RILLE_CHECK=ref compares products with the reference" env RILLE_CHECK=ref LD_LIBRARY_PATH="$LD_LIBRARY_PATH" "$rille" -d cuda:0,cuda:1 -e "KIND, RANKS, TYPE = 'cuda', {0, 1}, 'f32' $training"
 halves='local x = (rille.arange(40) / 7):to("bf16"):to_global{placement = rille.placement(KIND, {0}), sbp = "B"}
   local y = ((x * 0.3 + x) * x - 1):relu()
   print(y:sum():item(), (y * 3 - x):max():item())'
-ok "a chain of halves has the bits of its steps" prints "" "$("$own" -d cpu:1 -e "KIND = 'cpu' $halves")" "KIND = 'cuda' $halves" cuda:0
-# 1 + 2^-12 is 1 to TF32: 4,096 of them tell. Forward, as a factor of a gradient, in a step traced meanwhile, and afterwards.
+ok "a fused chain of halves gives the bits of the cpu" prints "" "$("$own" -d cpu:1 -e "KIND = 'cpu' $halves")" "KIND = 'cuda' $halves" cuda:0
+# TF32 rounds 1 + 2^-12 to 1, which 4,096 addends show. Tried forward, in a gradient, in a step traced with TF32, and afterwards.
 tf32='local at = {placement = rille.placement(KIND, {0}), sbp = "B", requires_grad = true}
   local x, w = rille.full(X or {1, 4096}, 1 + 2^-12, at), rille.full(W or {4096, 1}, 1, at)
   local function product(x) return X and x:conv2d(w) or x:matmul(w) end
@@ -248,9 +248,9 @@ tf32='local at = {placement = rille.placement(KIND, {0}), sbp = "B", requires_gr
   for _, f in ipairs{both, short, whole} do local y, g = f(x) print(y:item(), g:item()) end'
 exact=$'4097.0\t1.000244140625' rounded=$'4096.0\t1.0'
 modes=$'false\ttrue\ttrue'
-ok "factors are rounded to TF32 while that is allowed, and where it was when a step was traced" prints "" \
+ok "operands are rounded to TF32 while allowed, or if allowed when the step was traced" prints "" \
   "$rounded"$'\n'"$rounded"$'\n'"$modes"$'\n'"$exact"$'\n'"$rounded"$'\n'"$exact" "KIND = 'cuda' $tf32" cuda:0
-ok "a cpu does not" prints "" "$exact"$'\n'"$exact"$'\n'"$modes"$'\n'"$exact"$'\n'"$exact"$'\n'"$exact" "KIND = 'cpu' $tf32" cpu:1
+ok "a cpu ignores allow_tf32" prints "" "$exact"$'\n'"$exact"$'\n'"$modes"$'\n'"$exact"$'\n'"$exact"$'\n'"$exact" "KIND = 'cpu' $tf32" cpu:1
 names='local x = rille.randn(4, 8):to_global{placement = rille.placement("cuda", {0}), sbp = "B"}
   local step = rille.graph(function(x) return x:matmul(x:transpose(0, 1)) end)
   step(x) print(tostring(step:plan{physical = true}):find("cublaslt, scratch", 1, true) ~= nil)'
@@ -260,9 +260,9 @@ shown='local x = (rille.arange(48) % 7 - 3):to("f32"):reshape({6, 8}):to_global{
   local step = rille.graph(function(x) local y = x:matmul(x:transpose(0, 1)) return y, y:relu() * 2 + 1, (y:softmax(1) * 64):round() end)
   for _, y in ipairs{step(x)} do print(y:sum():item(), y:max():item(), y:min():item()) end'
 "$rille" -d cpu:1 -e "KIND = 'cpu' $shown" >"$dir/shown"
-ok "a product that others read too is not written over by what follows" prints "" "$(cat "$dir/shown")" "KIND = 'cuda' $shown" cuda:0
+ok "a product with other readers is not overwritten by fused operators" prints "" "$(cat "$dir/shown")" "KIND = 'cuda' $shown" cuda:0
 
-# A table that is looked up and multiplied by: one of its gradients is added where the product left the other.
+# A tied embedding: one of its gradients is added in place to the other one, a library product.
 tied='local at = {placement = rille.placement(KIND, {0}), sbp = "B"}
   rille.manual_seed(5)
   local w = rille.randint(-2, 3, {12, 8}):to("f32"):to_global(at):detach():requires_grad_()
@@ -277,22 +277,22 @@ tied='local at = {placement = rille.placement(KIND, {0}), sbp = "B"}
   print((w * rille.arange(96):reshape({12, 8}):to("f32"):to_global(at)):sum():item(), w:max():item(),
     tostring(step:plan()):find("contract+index_add_to", 1, true) ~= nil)'
 rm -f "$dir/told"
-FAKE_CUDA_LOG=$dir/told ok "entries are added where a library left its product" prints "" "$("$own" -d cpu:1 -e "KIND = 'cpu' $tied")" "KIND = 'cuda' $tied" cuda:0
-is "by one kernel: nothing is copied" "$(grep -c '^kernel .*index_add_to' "$dir/told")" 1
+FAKE_CUDA_LOG=$dir/told ok "the embedding's gradient is added in place to the library product" prints "" "$("$own" -d cpu:1 -e "KIND = 'cpu' $tied")" "KIND = 'cuda' $tied" cuda:0
+is "one kernel adds the gradient, without a copy" "$(grep -c '^kernel .*index_add_to' "$dir/told")" 1
 
 # ---- convolutions by cuDNN
 
 convolving="IMAGES = true $training"
 for type in f32 bf16 f16 f64; do
-  ok "a network of $type trains with the convolutions of a library" trains "" $type "$convolving"
+  ok "a network of $type trains with library convolutions" trains "" $type "$convolving"
   case $type in f32) want="w engine 7|x engine 7|y engine 7" ;; f64) want="w engine 6|x engine 6|y engine 6" ;; *) want="x engine 6|y engine 6" ;; esac
-  is "by the best engine that may be: $want" "$(told 'convolve gpu \d \K.*' 2>/dev/null | cut -d' ' -f2- | paste -sd'|')" "$want"
+  is "convolutions use the best permitted engines: $want" "$(told 'convolve gpu \d \K.*' 2>/dev/null | cut -d' ' -f2- | paste -sd'|')" "$want"
 done
-ok "without an engine for any convolution kernels compute them" trains noengine f32 "$convolving"
-is "and the library nothing" "$(grep -c convolve "$dir/told")" 0
-# A network with a long way from a rounding to a loss: the losses of examples/resnet.lua in f32 leave those in f64 in the second
-# digit after some thirty steps, on a cpu as well. So f64 tells whether all operators compute the same. The third line is of what
-# the norms have seen.
+ok "if the library supports no convolution, kernels compute them" trains noengine f32 "$convolving"
+is "then the library computes no convolution" "$(grep -c convolve "$dir/told")" 0
+# A network that amplifies rounding errors: the f32 losses of examples/resnet.lua differ from the f64 losses in the second
+# digit after about thirty steps, on a cpu as well. So f64 is used to compare operators. The third line sums the buffers
+# of the norms.
 residual='local p = rille.placement(KIND, RANKS)
   rille.manual_seed(3)
   local net = rille.models.resnet.new{classes = 4, channels = 1, width = 4, blocks = {1, 1}}:to(TYPE):to_global{placement = p, sbp = "B"}
@@ -311,23 +311,23 @@ residual='local p = rille.placement(KIND, RANKS)
   for _, b in net:named_buffers() do seen = seen + b:square():sum():item() end
   print(("%.15g"):format(seen))'
 for wrong in "" noengine; do
-  ok "twelve steps of a residual network in f64 are those of a cpu${wrong:+, by kernels too}" trains "$wrong" f64 "$residual" 1e-11
+  ok "twelve steps of a residual network in f64 equal those of a cpu${wrong:+, also by kernels}" trains "$wrong" f64 "$residual" 1e-11
 done
-ok "RILLE_CHECK=ref holds convolutions to the references" env RILLE_CHECK=ref LD_LIBRARY_PATH="$LD_LIBRARY_PATH" "$rille" -d cuda:0,cuda:1 -e "KIND, RANKS, TYPE = 'cuda', {0, 1}, 'f32' $convolving"
+ok "RILLE_CHECK=ref compares convolutions with the reference" env RILLE_CHECK=ref LD_LIBRARY_PATH="$LD_LIBRARY_PATH" "$rille" -d cuda:0,cuda:1 -e "KIND, RANKS, TYPE = 'cuda', {0, 1}, 'f32' $convolving"
 odd='local p = rille.placement(KIND, {0})
   local x = rille.arange(40):to("f32"):to_global{placement = p, sbp = "B"}
   print(x:slice(0, 1, 37):reshape({1, 1, 6, 6}):conv2d(x:slice(0, 4, 40):reshape({4, 1, 3, 3})):sum():item())'
-ok "an image that begins where the library may not is a kernel's" prints "" "$("$own" -d cpu:1 -e "KIND = 'cpu' $odd")" "KIND = 'cuda' $odd" cuda:0
-ok "TF32 is for convolutions what it is for products" prints "" \
+ok "a kernel computes convolutions of images that are misaligned for the library" prints "" "$("$own" -d cpu:1 -e "KIND = 'cpu' $odd")" "KIND = 'cuda' $odd" cuda:0
+ok "convolutions follow allow_tf32 as products do" prints "" \
   "$rounded"$'\n'"$rounded"$'\n'"$modes"$'\n'"$exact"$'\n'"$rounded"$'\n'"$exact" "KIND, X, W = 'cuda', {1, 4096, 1, 1}, {1, 4096, 1, 1} $tf32" cuda:0
 names='local x = rille.randn(1, 2, 4, 4):to_global{placement = rille.placement("cuda", {0}), sbp = "B"}
   local step = rille.graph(function(x) return x:conv2d(x) end)
   step(x) print(tostring(step:plan{physical = true}):find("cudnn, scratch", 1, true) ~= nil)'
 ok "a plan names the library" prints "" true "$names" cuda:0
 told_of() { FAKE_CUDA= "$rille" -d cuda:0 --doctor | tee /dev/stderr | grep -qE "kernels of GPUs .*; products by cuBLASLt [0-9.]+; convolutions by cuDNN 9\.19$"; }
-ok "and so does the doctor, of both" told_of
+ok "--doctor names both libraries" told_of
 
-# ---- runs of launches that come again: graphs
+# ---- repeated sequences of launches: CUDA graphs
 
 again=${training%for i = 1, 3*}
 again=${again/nn.Linear(16, 5)/nn.Linear(16, 16), nn.SiLU(), nn.Linear(16, 16), nn.SiLU(), nn.Linear(16, 5)}'local before, shown = rille.counters(), {}
@@ -335,7 +335,7 @@ again=${again/nn.Linear(16, 5)/nn.Linear(16, 16), nn.SiLU(), nn.Linear(16, 16), 
   for i = 1, 40 do shown[i] = ("%a"):format(step(i % 3 == 0 and other or x, labels):item()) end
   local now = rille.counters()
   print(table.concat(shown, " ")) print(now.cuda_graphs - before.cuda_graphs, now.cuda_replays - before.cuda_replays)'
-steps() { # steps WRONG DEVICES RANKS: the losses of 40 steps, on one batch or another, to the last bit; graphs and replays in $counts
+steps() { # steps WRONG DEVICES RANKS: sets $losses (40 steps on two batches, in hex) and $counts (graphs, replays)
   rm -f "$dir/told"
   FAKE_CUDA=$1 FAKE_CUDA_LOG=$dir/told timeout $hang "$rille" -d "$2" -e "KIND, RANKS, TYPE = 'cuda', $3, 'f32' $again" >"$dir/out" 2>"$dir/err"
   losses=$(sed -n 1p "$dir/out") counts=$(sed -n 2p "$dir/out")
@@ -343,19 +343,19 @@ steps() { # steps WRONG DEVICES RANKS: the losses of 40 steps, on one batch or a
 while IFS='|' read -r devices ranks; do
   steps nograph "$devices" "$ranks"
   want=$losses
-  is "where nothing can be captured, each launch of a step on $devices is one" "$(wc -w <<<"$want") $counts" $'40 0\t0'
+  is "without capture, a step on $devices uses no graph" "$(wc -w <<<"$want") $counts" $'40 0\t0'
   steps "" "$devices" "$ranks"
-  is "its losses are the same with graphs" "$losses" "${want:-nothing}"
-  ok "there are few graphs, launched again and again: $counts" eval '[ "${counts%	*}" -gt 0 ] && [ "${counts#*	}" -gt "${counts%	*}" ]'
-  is "as often as CUDA is told, of three launches and more" "$(grep -c "^graph of" "$dir/told") $(grep -cE "^graph (of|made of) [012]$" "$dir/told")" "${counts#*	} 0"
-  is "and what is captured asks for nothing that a graph does not hold" "$(grep -c ^forbidden "$dir/told")" 0
+  is "losses on $devices are the same with graphs" "$losses" "${want:-nothing}"
+  ok "few graphs are launched many times: $counts" eval '[ "${counts%	*}" -gt 0 ] && [ "${counts#*	}" -gt "${counts%	*}" ]'
+  is "CUDA launches graphs as often as counted, each of three launches or more" "$(grep -c "^graph of" "$dir/told") $(grep -cE "^graph (of|made of) [012]$" "$dir/told")" "${counts#*	} 0"
+  is "captures contain no forbidden call" "$(grep -c ^forbidden "$dir/told")" 0
 done <<'PLACES'
 cuda:0|{0}
 cuda:0,cuda:1|{0, 1}
 cuda:0x2|{0, 1}
 PLACES
 
-# ---- steps that nobody waits for: the GPU is given the next one while it works
+# ---- steps that are not waited for: the GPU receives the next step while it works
 
 unread=${again%  local before*}
 unread=${unread/nn.SiLU(),/nn.SiLU(), nn.Dropout(0.3),}'local losses, other, before = {}, x * 2, rille.counters()
@@ -366,51 +366,51 @@ unread=${unread/nn.SiLU(),/nn.SiLU(), nn.Dropout(0.3),}'local losses, other, bef
   for i, l in ipairs(losses) do losses[i] = WAITS and l or ("%a"):format(l:item()) end
   local now = rille.counters()
   print(table.concat(losses, " ")) print(now.cuda_replays - before.cuda_replays)'
-runs() { # runs WRONG WAITS: the losses in $losses, how often graphs were launched in $counts
+runs() { # runs WRONG WAITS: sets $losses and $counts (graph launches)
   FAKE_CUDA=$1 timeout $hang "$rille" -d cuda:0 -e "KIND, RANKS, TYPE, WAITS = 'cuda', {0}, 'f32', $2 $unread" >"$dir/out" 2>"$dir/err"
   losses=$(sed -n 1p "$dir/out") counts=$(sed -n 2p "$dir/out")
 }
 runs "" true
 want=$losses often=$counts
-is "twenty steps have a loss each" "$(wc -w <<<"$want")" 20
+is "twenty steps have twenty losses" "$(wc -w <<<"$want")" 20
 runs "" false
-is "which are the same where they are read at the end" "$losses" "${want:-nothing}"
-ok "by graphs that are launched again, as they are: $often, $counts" eval '[ "$counts" -gt 0 ]'
-ok "batches, rates, saving and times among them" prints "" ok "arg = {[0] = '', 'cuda'} dofile('$root/t/lib/unread.lua')" cuda:0
+is "losses are the same if they are read at the end" "$losses" "${want:-nothing}"
+ok "steps that are not waited for launch graphs, too: $often, $counts" eval '[ "$counts" -gt 0 ]'
+ok "steps that are not waited for mix with new batches, learning rates, saves and timing" prints "" ok "arg = {[0] = '', 'cuda'} dofile('$root/t/lib/unread.lua')" cuda:0
 runs nopin false
-is "so it is where no memory can be pinned" "$losses" "${want:-nothing}"
+is "losses are the same without pinned memory" "$losses" "${want:-nothing}"
 runs nograph false
-is "and without graphs" "$losses" "${want:-nothing}"
+is "losses are the same without graphs" "$losses" "${want:-nothing}"
 export ASAN_OPTIONS=$asan:detect_leaks=0
 unread_lost='local said = select(2, pcall(function() '${unread/WAITS and/false and}' end))
   local one, two = tostring(said):match("^%(command line%):(%d+): .-invalid device context; this process cannot use devices of this kind any more(.*)$")
   print(one and "told" or said, rille.ones({8}, {placement = rille.placement("cpu", {0})}):sum():item())'
 for at in 60 150 300 450; do
-  ok "a GPU that is lost at call $at is told with a line of the step" prints lost=$at $'told\t8.0' "KIND, RANKS, TYPE = 'cuda', {0}, 'f32' $unread_lost" cpu:1,cuda:0
+  ok "a GPU that is lost at call $at is an error with a line of the step" prints lost=$at $'told\t8.0' "KIND, RANKS, TYPE = 'cuda', {0}, 'f32' $unread_lost" cpu:1,cuda:0
 done
 ends_so() { FAKE_CUDA=lost=$1 timeout $hang "$rille" -d cuda:0 -e "KIND, RANKS, TYPE = 'cuda', {0}, 'f32' ${unread/%  for i, l in*/}" 2>"$dir/err"; local code=$?; cat "$dir/err"; [ $code = 1 ] && grep -q "invalid device context" "$dir/err"; }
-ok "also where nobody reads: the program ends with 1" ends_so 450
+ok "a GPU that is lost ends the program with 1, also if no loss is read" ends_so 450
 ASAN_OPTIONS=$asan
 
-# ---- t/cuda/kernels gpu, which is for GPUs: here of one that is played
+# ---- t/cuda/kernels gpu, which is meant for GPUs, here on the stand-in
 
 mkdir -p "$dir/t/bin"
-cp "$build/t/bin/cuda" "$dir/t/bin" # it looks for the plug-in two folders above
-ok "t/cuda/convolutions gpu has the library compute them" env FAKE_CUDA=gpus=1,memory=4000000000 timeout $hang "$dir/t/bin/cuda" convolutions gpu
+cp "$build/t/bin/cuda" "$dir/t/bin" # searches the plug-in two folders above
+ok "t/cuda/convolutions gpu computes them by the library" env FAKE_CUDA=gpus=1,memory=4000000000 timeout $hang "$dir/t/bin/cuda" convolutions gpu
 for op in gelu softmax embedding; do
   ok "t/cuda/kernels gpu runs the kernels of $op" env ONLY=$op FAKE_CUDA=gpus=1,memory=4000000000 timeout $hang "$dir/t/bin/cuda" kernels gpu
 done
 stops() { ONLY=gelu FAKE_CUDA=lost=9 timeout $hang "$dir/t/bin/cuda" kernels gpu >"$dir/out" 2>/dev/null; [ $? = 1 ] && grep -q "^Bail out!.*invalid device context" "$dir/out"; }
-ok "and stops where the GPU is lost" stops
+ok "t/cuda/kernels gpu stops if the GPU is lost" stops
 
-# ---- parts of plans: GPUs in memories that do not reach each other
+# ---- plan partitions: GPUs that cannot access each other's memory
 
 cp "$build/t/bin/plan" "$dir/t/bin"
 for devices in cuda:0x4 cuda:0,cuda:1,cuda:2,cuda:3; do
-  FAKE_CUDA_LOG=$dir/told ok "programs in parts, each with some of $devices, have the bits of one memory" env FAKE_CUDA=gpus=4,memory=4000000000 timeout $hang "$dir/t/bin/plan" parts $devices
+  FAKE_CUDA_LOG=$dir/told ok "partitioned programs on $devices give the bits of unpartitioned ones" env FAKE_CUDA=gpus=4,memory=4000000000 timeout $hang "$dir/t/bin/plan" parts $devices
 done
 
-# ---- t/gpu/run.sh, likewise: an archive of it runs by itself
+# ---- t/gpu/run.sh: an archive of the GPU tests runs by itself
 
 mkdir -p "$dir/elsewhere"
 packs() { t/gpu/run.sh pack "$dir/pack.tar.gz" && tar -C "$dir/elsewhere" -xzf "$dir/pack.tar.gz"; }
@@ -419,11 +419,11 @@ none() { CUDA_VISIBLE_DEVICES= part facts light && grep -q "^facts: no device" "
 there() { part facts; [ $? = 0 ] && grep -q "== fake 0" "$dir/results/summary.txt" && grep -q "there is a GPU" "$dir/results/log.txt"; }
 stopped() { LIMIT=10 FAKE_CUDA=gpus=1 part operators; [ $? = 1 ] && grep -q "^operators: stopped after" "$dir/results/summary.txt"; }
 if [ "$build" = "$root/build/release" ]; then
-  ok "what GPUs have to show is packed" packs
+  ok "t/gpu/run.sh packs the GPU tests" packs
   cp "$dir/librille-cuda.so" "$dir/elsewhere/build/release/lib"
   cp "$dir/librille-cuda.so" "$dir/elsewhere/build/release"
-  ok "where there is no GPU it says so, and is done" none
-  ok "where there is one it is told" there
-  ok "a part that takes too long is stopped, what it said is kept" stopped
+  ok "the archive reports a missing GPU and ends" none
+  ok "the archive reports the GPU" there
+  ok "a part that takes too long is stopped, and its output is kept" stopped
 fi
 finish

@@ -1,6 +1,8 @@
-/* products.c - products that a library computes are those of the calls they stand for: samples of every operator,
- * of every dtype, in memory of every kind, and chains of what may follow a product. What is found is computed here as
- * runtime/device/device_cuda.h says it, and compared with references; what may not be found is written here. */
+/* products.c - tests that library products found by kernels/cuda equal the calls they replace.
+ *
+ * Tries samples of every operator in every dtype and kind of memory, and chains of operators after a product. A
+ * found product is computed here as runtime/device/device_cuda.h specifies it, and compared with the reference. The
+ * test also states which calls and chains must be found. */
 #include "kernels/cuda/product.h"
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
@@ -9,7 +11,7 @@
 
 #include <math.h>
 
-/* ---- the meaning ---- */
+/* ---- the specification ---- */
 
 static const enum dtype dtype_of[] = {
     [CUDA_F32] = DT_F32, [CUDA_F64] = DT_F64, [CUDA_BF16] = DT_BF16, [CUDA_F16] = DT_F16};
@@ -49,7 +51,7 @@ compute(const struct cuda_product *p, const struct cuda_factors *at)
     }
 }
 
-/* A library takes matrices whose rows or columns lie together, and no others. */
+/* Returns true if the rows or columns of the matrix are contiguous, as a library requires. */
 static bool
 is_matrix(const struct cuda_matrix *m, int64_t rows, int64_t cols)
 {
@@ -71,7 +73,7 @@ is_product(const struct op *op)
     return op == op_find("matmul") || op == op_find("contract");
 }
 
-/* What of them a library computes: floats that lie together, but not each of some matrices with each of others. */
+/* Returns true if a library must be used: contiguous floats, and no broadcast of both batches. */
 static bool
 must_be_found(const struct op *op, const char *text, const struct type *t, enum memory m)
 {
@@ -97,16 +99,16 @@ try_call(const struct op *op, const char *text, enum memory m, uint64_t seed)
     kcall_of(&t, c, t.got, view, data, &k);
     bool found = cuda_product_of(&t.arena, epilogue_by(1, &step), 1, &step, c->nin, view, view + c->nin, &p, &at);
     if (!found && must_be_found(op, text, &c->in[0], m))
-        ok(false, "%s %s, %s is a product", op->name, text, memory_text[m]);
+        ok(false, "%s %s, %s is found as a library product", op->name, text, memory_text[m]);
     if (found) {
         struct cuda_factors f = {.x = data[at.x], .w = data[at.w], .y = data[at.y]};
         compute(&p, &f);
         kcall_of(&t, c, t.want, view, data, &k);
         bool good = is_product(op) && is_sound(&p) && !p.bias && !p.aux && !ref_run(&k);
         double far = distance(&t.got[0].view, &t.want[0].view);
-        if (!ok(good && far <= 1, "%s %s, %s: the product of a library is the reference", op->name, text,
+        if (!ok(good && far <= 1, "%s %s, %s: the library product equals the reference", op->name, text,
                 memory_text[m]))
-            diag("%g times what is allowed", far);
+            diag("%g times the allowed error", far);
     }
     trial_close(&t);
 }
@@ -170,7 +172,7 @@ type_of_arg(const struct chain *c, struct fuse_arg a)
     return a.step ? c->step[a.index].call->out[0] : type_of((enum dtype)v->dtype, v->ndim, v->dim);
 }
 
-/* The result of a step that is added; the value of its attribute 0. */
+/* Adds a step and returns its result. attr: value of attribute 0; 0: default. */
 static struct fuse_arg
 step(struct chain *c, const char *name, struct fuse_arg x, struct fuse_arg y, int64_t attr)
 {
@@ -200,14 +202,16 @@ leave(struct chain *c, struct fuse_arg a)
     c->want[c->nout++] = arena_alloc(&c->arena, M * N * 8);
 }
 
-/* Makes the chain. kept: what is before the last part leaves it too. turned: operands of two stand the other way. */
+/* Makes the chain. kept: the value before the last operator leaves the chain, too. turned: binary operators have
+ * swapped operands. */
 static void
 make(struct chain *c, enum bias bias, enum after after, bool kept, bool turned)
 {
     struct fuse_arg v, x, none = {false, -1}, a = operand(c, 2, M, K), b = operand(c, 2, K, N);
     bool slope = after == SLOPE || after == SLOPE_EXACT;
     if (slope) x = operand(c, 2, M, N);
-    if (slope && turned) x = step(c, "gelu_derivative", x, none, after == SLOPE); /* before the product */
+    if (slope && turned)
+        x = step(c, "gelu_derivative", x, none, after == SLOPE); /* the slope comes before the product */
     v = step(c, "matmul", a, b, 0);
     if (slope && !turned) x = step(c, "gelu_derivative", x, none, after == SLOPE);
     if (bias != NO_BIAS) {
@@ -223,8 +227,8 @@ make(struct chain *c, enum bias bias, enum after after, bool kept, bool turned)
     if (c->step[v.index].out < 0) leave(c, v);
 }
 
-/* What cuBLASLt has: a bias, then gelu, of which it keeps what is before; or the slope of gelu; or sums of halves that
- * are not rounded to these. */
+/* Returns true for the epilogues of cuBLASLt: a bias, then gelu, optionally keeping the value before; the slope of
+ * gelu; sums of halves as f32. */
 static bool
 is_known(enum dtype d, enum bias bias, enum after after, bool kept)
 {
@@ -233,7 +237,7 @@ is_known(enum dtype d, enum bias bias, enum after after, bool kept)
     return after == NOTHING || after == GELU || (after == SLOPE && bias == NO_BIAS && !kept);
 }
 
-/* A product that nothing follows is a call. */
+/* A product without following operators is a call of its own. */
 static int
 make_exec(const struct chain *c, struct exec **e)
 {
@@ -246,7 +250,7 @@ static void
 run_on_cpu(struct chain *c)
 {
     struct exec *e;
-    if (!ok(!make_exec(c, &e), "the cpu has a way")) return;
+    if (!ok(!make_exec(c, &e), "the cpu can compute the chain")) return;
     void *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
     if (exec_run(e, c->data, c->want, scratch, 0)) ok(false, "%s", err_text());
     free(scratch);
@@ -266,7 +270,7 @@ farthest(struct chain *c)
     for (int i = 0; i < c->nout; i++) {
         struct view got = c->out[i], want = c->out[i];
         got.data = c->got[i], want.data = c->want[i];
-        if (want.dtype != c->dtype) { /* rounded on the way by the cpu, which a library need not do */
+        if (want.dtype != c->dtype) { /* the cpu rounds intermediate results, a library need not */
             struct type t = type_of(c->dtype, 2, want.dim);
             struct view rounded = view_dense(&t, arena_alloc(&c->arena, M * N * 8));
             struct view before = view_dense(&t, arena_alloc(&c->arena, M * N * 8));
@@ -298,8 +302,8 @@ try_chain(enum dtype d, enum bias bias, enum after after, bool kept, bool turned
         good = good && is_sound(&p) && p.bias == (bias != NO_BIAS) && far <= 1;
     }
     if (!ok(good, "%s: x w%s%s%s%s is %s", dtype_text(d), bias_text[bias], kept ? ", kept," : "", after_text[after],
-            turned ? ", turned," : "", found ? "one product" : "none"))
-        diag("%g times what is allowed", far);
+            turned ? ", swapped," : "", found ? "one library product" : "no library product"))
+        diag("%g times the allowed error", far);
     arena_fini(&c.arena);
 }
 

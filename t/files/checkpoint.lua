@@ -259,7 +259,7 @@ tap.group("notes", function()
   tap.is(#list(dir .. "/n"), 1, "refused notes save nothing")
 end)
 
-tap.group("keep and background", function()
+tap.group("keep and async", function()
   local a, at = training(kinds[3], "compiled", 1), dir .. "/k"
   local states = {}
   for step = 1, 6 do
@@ -284,7 +284,7 @@ tap.group("keep and background", function()
 end)
 
 -- Another program loads while a training saves. The checkpoint being read is deleted, and a newer one exists.
-tap.group("a reader beside the training", function()
+tap.group("loading while a training saves", function()
   local at, writer = dir .. "/beside", nn.Linear(2, 2)
   for _, part in ipairs{"_verify", "_contents", "_load"} do
     for _, often in ipairs{1, 3} do
@@ -337,7 +337,7 @@ local function small(kind, more)
   return rille.models[kind].new(c)
 end
 
-tap.group("what does not fit", function()
+tap.group("unsuitable checkpoints", function()
   local a, at = training(kinds[3], "eager", 1), dir .. "/f"
   rille.checkpoint.save(at, {model = a.net, optimizer = a.opt, data = a.data, step = 1})
   local function refused(parts, words, name)
@@ -609,7 +609,7 @@ tap.group("interrupts", function()
 end)
 
 -- A temporary file's name has its process id. Process 1 runs on every machine; process 4194305 cannot exist.
-tap.group("what others leave", function()
+tap.group("files of killed saves", function()
   local at = dir .. "/others"
   local function leave(name) io.open(at .. "/" .. name, "w"):close() end
   os.execute("mkdir '" .. at .. "'")

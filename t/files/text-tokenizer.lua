@@ -91,7 +91,7 @@ local function same_ids(tok, want, name)
     h = digest(h, tok:encode(text))
     if i % golden.each == 0 and h ~= want[i // golden.each] then bad = i; break end
   end
-  tap.ok(not bad, name .. ": the same ids for every string", bad and ("not those before %d"):format(bad))
+  tap.ok(not bad, name .. ": the same ids for every string", bad and ("ids differ before string %d"):format(bad))
 end
 local function all_round(tok, name)
   local wrong = 0

@@ -1,5 +1,5 @@
--- attention-halves.lua - attention of bf16 and f16 and its gradients are those of f64 to a few roundings of a half, whatever the
--- lengths, sizes, layouts and however large the scores are: these are not rounded, and f16 need not hold them.
+-- attention-halves.lua - compares attention in bf16 and f16, and its gradients, with f64. Errors are a few roundings of a half for
+-- any lengths, sizes and layouts, and for large scores, because scores are not rounded to halves.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -7,11 +7,11 @@ rille.manual_seed(tap.seed(5))
 local unit = {bf16 = 2 ^ -8, f16 = 2 ^ -11}
 local ONE, FOUR = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3})
 local Q, K, V, MASK, SLOPE = 1, 2, 3, 4, 5
--- What is compared: the result, the gradients of operands, and those of that of q. Units of a half that each may be off, in the norm.
+-- Compared values: the result, the operands' gradients, and the gradients of q's gradient; each with its allowed error in half units.
 local values = {{"the result", 1}, {"the gradient of q", 3}, {"of k", 3}, {"of v", 1.5}, {"of the mask", 3},
   {"the gradient of q's with respect to q", 6}, {"to k", 6}, {"to v", 6}}
 
--- All of them, of operands in d that lie as sbp says on place.
+-- Returns all compared values for operands of dtype d with layouts sbp on place.
 local function values_of(case, x, d, place, sbp)
   local own, leaves = {}, {}
   for i = Q, SLOPE do
@@ -28,7 +28,7 @@ local function values_of(case, x, d, place, sbp)
   return out
 end
 
--- [1, heads, groups, length, size]: a head of keys and values is for all groups of queries.
+-- Shapes are [1, heads, groups, length, size]; one head of keys and values serves all groups of queries.
 local function operands(case)
   local g = case.groups or 1
   local function x(sd, groups, rows, cols) return (rille.randn{1, 4, groups, rows, cols} * sd):to(case.dtype):to"f64" end
@@ -38,7 +38,7 @@ end
 
 local function norm(x) return x:square():sum():sqrt():item() end
 
--- The worst of several cases, in what is allowed; what and where that was.
+-- Returns the largest error of several cases relative to the allowed one, and its description.
 local function worst_of(cases, place, sbp)
   local worst, where = 0, ""
   for _, case in ipairs(cases) do
@@ -46,12 +46,12 @@ local function worst_of(cases, place, sbp)
     local want, got = values_of(case, x, "f64", ONE), values_of(case, x, case.dtype, place or ONE, sbp)
     for i, value in ipairs(values) do
       if want[i] then
-        -- Where one key has nearly all weight, gradients of q, k and a mask are small beside what they are a difference of.
+        -- If one key has nearly all weight, gradients of q, k and a mask are small differences of large numbers.
         local least = ({[2] = case.sd, [3] = case.sd, [5] = 1})[i] or 0
         least = least / math.sqrt(case.size) * norm(x[SLOPE])
         local off = norm(got[i] - want[i]) / (math.max(norm(want[i]), least) * unit[case.dtype] * value[2])
         if off ~= off or off > worst then
-          worst, where = off, ("%s, %d x %d, size %d%s: %.3g of what is allowed"):format(value[1], case.queries, case.keys,
+          worst, where = off, ("%s, %d x %d, size %d%s: %.3g of the allowed error"):format(value[1], case.queries, case.keys,
             case.size, case.causal and ", causal" or "", off)
         end
       end
@@ -64,7 +64,7 @@ local lengths = {{1, 1}, {1, 7}, {7, 7}, {31, 31}, {32, 32}, {33, 33}, {127, 127
 local sizes = {16, 33, 64, 80}
 local scales = {{"bf16", 1}, {"bf16", 4}, {"bf16", 20}, {"f16", 1}, {"f16", 4}, {"f16", 20}, {"f16", 60}}
 
--- Each length with one of the sizes, with the next scale another.
+-- Each length is paired with one size; the next scale uses other pairs.
 for n, s in ipairs(scales) do
   local cases = {}
   for i, l in ipairs(lengths) do
@@ -72,14 +72,14 @@ for n, s in ipairs(scales) do
       causal = l[1] == l[2] and (i + n // 2) % 2 == 0}
   end
   local worst, where = worst_of(cases)
-  tap.ok(worst <= 1, ("attention of %s, q and k about %d, is that of f64"):format(s[1], s[2]), where)
+  tap.ok(worst <= 1, ("attention of %s, q and k about %d, equals f64 within the bound"):format(s[1], s[2]), where)
 end
 
 local ways = {
   {"on one device", {}, {}, {groups = 3}, {mask = true}, {twice = true}},
-  {"with heads split", {"S(1)", "S(1)", "S(1)", "S(1)", "S(1)"}, {groups = 3, causal = true}},
-  {"with queries split", {"S(3)", "B", "B", "S(3)", "S(3)"}, {causal = true}, {mask = true}},
-  {"with keys split", {"B", "S(3)", "S(3)", "S(4)", "B"}, {causal = true}, {mask = true}, {groups = 2}},
+  {"with sharded heads", {"S(1)", "S(1)", "S(1)", "S(1)", "S(1)"}, {groups = 3, causal = true}},
+  {"with sharded queries", {"S(3)", "B", "B", "S(3)", "S(3)"}, {causal = true}, {mask = true}},
+  {"with sharded keys", {"B", "S(3)", "S(3)", "S(4)", "B"}, {causal = true}, {mask = true}, {groups = 2}},
 }
 for _, d in ipairs{"bf16", "f16"} do
   for w, way in ipairs(ways) do
@@ -93,7 +93,7 @@ for _, d in ipairs{"bf16", "f16"} do
       end
     end
     local worst, where = worst_of(cases, w > 1 and FOUR or ONE, way[2])
-    tap.ok(worst <= 1, ("attention of %s %s is that of f64"):format(d, way[1]), where)
+    tap.ok(worst <= 1, ("attention of %s %s equals f64 within the bound"):format(d, way[1]), where)
   end
 end
 tap.done()

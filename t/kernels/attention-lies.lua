@@ -1,6 +1,6 @@
--- attention-lies.lua - what attention gives, and its gradients, lie as those read them who turn heads back: no copy is made;
--- values are those of one operator after the other, where the step is cut in whatever way. Of 32 queries and more it is one
--- operator.
+-- attention-lies.lua - attention writes its result and gradients in the memory layout that merging the heads needs, so no copy
+-- is made. Compiled steps equal eager calls in every layout. From 32 queries on, attention is a
+-- single operator.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -13,7 +13,7 @@ local slope = rille.randint(-3, 4, {B, T, H * D}):to"f32"
 
 local function heads(x) return x:reshape{B, T, H, D}:permute{0, 2, 1, 3} end
 
--- The result and the three gradients, at home.
+-- Returns the result and the three gradients on device 0, and the step.
 local function all(compiled, place, sbp, more)
   local x = {}
   for i = 1, 3 do x[i] = values[i]:to_global{placement = place, sbp = sbp}:detach():requires_grad_() end
@@ -40,17 +40,17 @@ end
 local want = all(false, ONE, "B")
 for _, how in ipairs{{ONE, "B"}, {FOUR, "B"}, {FOUR, "S(0)"}, {FOUR, "S(2)"}, {FOUR, "S(1)"}} do
   for _, more in ipairs{false, true} do
-    local name = ("%d devices, %s%s"):format(how[1].size, how[2], more and ", the result is wanted too" or "")
+    local name = ("%d devices, %s%s"):format(how[1].size, how[2], more and ", result returned" or "")
     local got, step = all(true, how[1], how[2], more)
     for i = 1, 4 do
       local err = (got[i] - want[i]):abs():max():item()
       tap.ok(err <= 1e-5 * want[i]:abs():max():item(), name .. ": value " .. i, ("off by %g"):format(err))
     end
-    if how[2] ~= "S(1)" and not more then tap.is(copies(step), 0, name .. ": nothing is copied") end
+    if how[2] ~= "S(1)" and not more then tap.is(copies(step), 0, name .. ": no copies") end
   end
 end
 
--- Is attention of so many queries one operator in a step?
+-- Returns true if attention of so many queries is one operator in a step.
 local function is_one(d, queries, causal, wanted)
   local x = rille.randn{1, 2, queries, 16}:to(d):detach()
   local step = rille.graph(function(q)
@@ -64,7 +64,7 @@ local function is_one(d, queries, causal, wanted)
     one = one or act.name:find"^attention" and not act.name:find"softmax"
     parts = parts or act.name:find"softmax"
   end
-  tap.ok(not one ~= not parts, "either one or parts")
+  tap.ok(not one ~= not parts, "attention is either one operator or parts")
   return not parts
 end
 for _, d in ipairs{"f32", "bf16", "f16"} do

@@ -1,10 +1,8 @@
-/* attention.c - attention in blocks and of a few queries and its gradient are the reference's, whatever the
- * lengths, masks and strides.
+/* attention.c - compares the attention kernels and their gradients with the reference.
  *
- * All combinations of lengths around blocks and tiles, masks, causality, dtypes
- * and ways to lie; queries that begin in the middle of the whole; queries that see
- * nothing; factors of scores that are negative. bf16 as this machine multiplies it, and as one without products of
- * pairs does. One thread and three give the same bits. */
+ * Tries all combinations of lengths around blocks and tiles, masks, causality, dtypes and memory layouts. Includes
+ * queries at an offset in the whole sequence, queries that see no key, and negative scales. bf16 is tried with and
+ * without the machine's bf16 pair products. One thread and three threads give the same bits. */
 #include "kernels/exec/kernel.h"
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/gemm/gemm_few.h"
@@ -17,7 +15,8 @@
 
 enum { BATCH = 2, HEADS = 3, OPERANDS = ATT_OUT + 1, RESULTS = 3 };
 
-/* Dense; heads across rows, as a projection leaves them; one head of keys and values for all. */
+/* Memory layout: dense; heads interleaved within rows, as a projection leaves them; one head of keys and values
+ * shared by all query heads. */
 enum lie { DENSE, ACROSS, REPEATED, NLIE };
 static const char *const lie_text[] = {"dense", "heads across rows", "keys repeated"};
 
@@ -30,26 +29,26 @@ static const struct {
     {3, 129, 33, 64}, {4, 70, 16, 17},  {4, 65, 64, 1},   {5, 65, 64, 64},  {2, 9000, 8, 16},
 };
 
-/* Dimensions of a mask from the right: 'q', 'k', 'h' for heads, '1'. hides: some queries see nothing; middle: no query
- * sees the first and the last third of the keys. */
+/* dim: the mask's dimensions; 'q', 'k', 'h' for heads, '1'. hides: some queries see no key. middle: no query sees
+ * the first or last third of the keys. */
 static const struct mask {
     const char *name, *dim;
     enum dtype dtype;
     bool hides, middle;
 } masks[] = {
     {"no mask", NULL, DT_NONE, false, false},
-    {"a truth for each score", "qk", DT_BOOL, false, false},
-    {"a truth for each key", "k", DT_BOOL, false, false},
-    {"truths that hide all from some", "qk", DT_BOOL, true, false},
+    {"a bool for each score", "qk", DT_BOOL, false, false},
+    {"a bool for each key", "k", DT_BOOL, false, false},
+    {"bools that hide all keys from some queries", "qk", DT_BOOL, true, false},
     {"a number for each score of a head", "hqk", DT_F32, false, false},
-    {"numbers that hide all from some", "qk", DT_F32, true, false},
+    {"numbers that hide all keys from some queries", "qk", DT_F32, true, false},
     {"a number for each query", "q1", DT_BF16, false, false},
-    {"truths of keys in the middle", "hqk", DT_BOOL, false, true},
-    {"a truth for each query", "q1", DT_BOOL, true, false},
+    {"bools for keys in the middle", "hqk", DT_BOOL, false, true},
+    {"a bool for each query", "q1", DT_BOOL, true, false},
 };
 
 struct trial {
-    int64_t nquery, nkey, size, width, first; /* first: where the queries begin in the whole */
+    int64_t nquery, nkey, size, width, first; /* first: position of the first query in the whole sequence */
     const struct mask *mask;
     bool causal;
     enum dtype dtype;
@@ -62,7 +61,7 @@ struct trial {
 static uint64_t noise;
 
 static double
-uniform(void) /* -1 .. 1 */
+uniform(void) /* uniform in -1 .. 1 */
 {
     return (double)(next_random(&noise) >> 11) * 0x1p-52 - 1;
 }
@@ -79,7 +78,7 @@ lay_out(struct trial *t, int k)
     v->stride[2] = v->dim[3] * v->dim[1];
 }
 
-/* Batch, heads, rows, columns. */
+/* Adds an operand of shape {batch, heads, rows, cols}. */
 static void
 add_operand(struct trial *t, int k, int64_t heads, int64_t rows, int64_t cols)
 {
@@ -130,7 +129,7 @@ trial_close(struct trial *t)
     for (int k = 0; k < OPERANDS + RESULTS; k++) free(t->memory[k]);
 }
 
-/* By the reference, or by rows on some threads. */
+/* Runs the reference (threads 0), or the kernel on some threads. */
 static int
 run(const struct trial *t, const struct call *c, int threads, struct view *out)
 {
@@ -144,7 +143,7 @@ run(const struct trial *t, const struct call *c, int threads, struct view *out)
     const char *variant = c->nout == 1 && t->nquery <= GEMM_FEW ? "few" : "blocks";
     int status = strcmp(exec_variant(e), variant) ? fail(E_KERNEL, "taken: %s", exec_variant(e)) : 0;
     char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
-    memset(scratch, 0xff, exec_scratch(e)); /* NaN, should anything read what it did not write */
+    memset(scratch, 0xff, exec_scratch(e)); /* NaN, so that reading unwritten scratch shows */
     if (!status) status = exec_run(e, in_data, out_data, scratch, 0);
     free(scratch);
     exec_free(&e);
@@ -181,7 +180,7 @@ try_op(const struct trial *t, const char *name)
     bool same = true;
     c.nin = op_noperand(c.op), c.nout = c.op->nout ? c.op->nout : 1;
     op_attr_defaults(c.op, attr);
-    attr[ATT_SCALE].f = 0.7 * sqrt(8 / fmax(8, (double)t->size)); /* as large as scores of few elements */
+    attr[ATT_SCALE].f = 0.7 * sqrt(8 / fmax(8, (double)t->size)); /* keeps scores as large as those of few elements */
     if (t->nkey % 5 == 3) attr[ATT_SCALE].f *= -1;
     attr[ATT_CAUSAL].i = t->causal;
     int status = call_infer(&arena, &c, &rule);
@@ -232,8 +231,8 @@ try_mask(const struct mask *mask, bool causal, enum dtype dtype, enum lie lie)
             trial_close(&t);
         }
     for (int k = 0; k < 2; k++)
-        ok(pass[k], "%s is the reference: %s%s, %s%s, %s", k ? "the gradient" : "attention", mask->name,
-           causal ? ", causal" : "", dtype_text(dtype), attention_pairs ? "" : " without pairs", lie_text[lie]);
+        ok(pass[k], "%s equals the reference: %s%s, %s%s, %s", k ? "the gradient" : "attention", mask->name,
+           causal ? ", causal" : "", dtype_text(dtype), attention_pairs ? "" : " without pair products", lie_text[lie]);
 }
 
 int
@@ -242,7 +241,10 @@ main(void)
     static const struct {
         enum dtype dtype;
         bool pairs;
-    } ways[] = {{DT_F32, true}, {DT_BF16, true}, {DT_F16, true}, {DT_BF16, false}}; /* the last with some masks */
+    } ways[] = {{DT_F32, true},
+                {DT_BF16, true},
+                {DT_F16, true},
+                {DT_BF16, false}}; /* the last one is tried with every third mask only */
     noise = seed_of(1);
     for (size_t m = 0; m < countof(masks); m++)
         for (int causal = 0; causal < 2; causal++)

@@ -1,5 +1,5 @@
--- conv-ranks.lua - a convolution, its gradients and the gradients of these are on two ranks what they are on one, in every
--- dtype and layout: bit for bit, also where parts of sums of halves are f32 between ranks.
+-- conv-ranks.lua - compares convolutions, their gradients and second gradients on two ranks with one rank, bit for bit, in every
+-- dtype and layout. Partial sums of halves are f32 between ranks.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -8,7 +8,7 @@ local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
 local function home(t) return t:to_global{placement = ONE, sbp = "B"} end
 local function same(a, b) return home(a):eq(home(b)):all():item() end
 
--- Of whole numbers, so that each sum is exact before it is rounded.
+-- Fills with whole numbers, so that each sum is exact before it is rounded.
 local function whole(shape, step, dtype)
   local n, list = 1, {}
   for _, s in ipairs(shape) do n = n * s end
@@ -32,7 +32,7 @@ local shapes = {
   {{4, 8, 6, 6}, {8, 4, 3, 3}, {4, 8, 3, 3}, {padding = 1, stride = 2, groups = 2}},
   {{2, 2, 5, 5}, {4, 2, 2, 2}, {2, 4, 4, 4}, {}},
 }
--- Of x, w and the gradient of y.
+-- Layouts of x, w and the gradient of y.
 local layouts = {
   {"S(0)", "B", "S(0)"}, {"B", "S(0)", "S(1)"}, {"S(1)", "S(1)", "B"}, {"B", "S(0)", "B"}, {"B", "B", "S(1)"},
   {"S(2)", "B", "S(2)"},
@@ -48,13 +48,13 @@ for _, d in ipairs{"bf16", "f16", "f32", "f64"} do
       local got = convolved(lay(x, sbp[1]), lay(w, sbp[2]), lay(g, sbp[3]), {lay(h[1], sbp[1]), lay(h[2], sbp[2])}, s[4])
       for name, v in pairs(want) do
         local fine = got[name].dtype == d and same(got[name], v)
-        tap.ok(fine, ("%s of convolution %d in %s of %s, %s and %s"):format(name, i, d, sbp[1], sbp[2], sbp[3]))
+        tap.ok(fine, ("%s of convolution %d in %s with layouts %s, %s and %s"):format(name, i, d, sbp[1], sbp[2], sbp[3]))
       end
     end
   end
 end
 
--- Where products are of halves and all else is f32.
+-- Autocast: products in halves, all else in f32.
 for _, d in ipairs{"bf16", "f16"} do
   local s = shapes[1]
   local function gradients(place, x, w)
@@ -67,7 +67,7 @@ for _, d in ipairs{"bf16", "f16"} do
     local got = gradients(TWO, l[1], l[2])
     for i, of in ipairs{"x", "w"} do
       tap.ok(got[i].dtype == "f32" and same(got[i], want[i]),
-        ("the gradient of %s, computed in %s, of %s and %s"):format(of, d, l[1], l[2]))
+        ("the gradient of %s, computed in %s with layouts %s and %s"):format(of, d, l[1], l[2]))
     end
   end
 end

@@ -1,6 +1,6 @@
-/* conv.c - a convolution and its gradients, whole and in bands of rows, give what the reference gives: on whole
- * numbers, of which every sum is exact, bit for bit, for any number of rows and threads and every combination of
- * stride, padding, dilation, groups and window. */
+/* conv.c - compares convolutions and their gradients, whole and in bands of rows, with the reference. Values are
+ * whole numbers, so sums are exact and results must be bit-identical. Tries several numbers of rows and threads, and
+ * every combination of stride, padding, dilation, groups and window. */
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/op/lib/table.h"
 #include "runtime/device/device.h"
@@ -12,7 +12,7 @@ enum { IMAGES = 3, HEIGHT = 11, WIDTH = 6 };
 static const struct image {
     enum dtype dtype;
     int64_t x, y, groups; /* channels of the image and of the result */
-    int64_t columns;      /* of the window */
+    int64_t columns;      /* columns of the window */
 } images[] = {{DT_F32, 4, 6, 1, 2},   {DT_F32, 4, 6, 2, 2},    {DT_BF16, 4, 4, 4, 2},
               {DT_F32, 16, 32, 1, 2}, {DT_F32, 1, 20, 1, 2},   {DT_F32, 2, 3, 1, 1},
               {DT_F32, 4, 6, 1, 1},   {DT_BF16, 17, 20, 1, 1}, {DT_BF16, 17, 20, 1, 2}};
@@ -22,8 +22,7 @@ static const struct way {
     int threads;
 } ways[] = {{{1e18, 1, 16}, 1}, {{1, 1, 16}, 1}, {{1, 2, 16}, 2}, {{1, 4, 16}, 1}};
 
-/* What moves along the rows; along the columns nothing but a padding of one where a window has two.
- */
+/* Parameters along the rows. Along the columns only a padding of one is used, for windows of two columns. */
 struct window {
     int64_t size, stride, padding, dilation;
 };
@@ -91,8 +90,8 @@ compute(struct trial *t, const struct way *way)
     return status;
 }
 
-/* In how many parts a call goes: of groups, else of the images, and of the rows, in bands that are no smaller than they
- * may be: those at the edges see the image. */
+/* Returns the number of parts of a call: groups or batches of images, times bands of rows. Bands have a minimum
+ * height, so that the bands at the edges contain image rows. */
 static int64_t
 parts_of(const struct image *image, const struct window *w, const struct way *way)
 {
@@ -155,7 +154,7 @@ main(void)
         for (const struct image *image = images; image < images + countof(images); image++)
             for (int64_t size = 1; size <= 3; size += 2)
                 ok(all_windows_good(op_find(names[i]), image, size),
-                   "%s of %s, %ld to %ld channels in %ld groups, windows of %ld x %ld: whole and in parts as the "
+                   "%s of %s, %ld to %ld channels in %ld groups, windows of %ld x %ld: whole and in parts equal to the "
                    "reference",
                    names[i], dtype_text(image->dtype), (long)image->x, (long)image->y, (long)image->groups, (long)size,
                    (long)image->columns);

@@ -1,5 +1,5 @@
-/* copies.c - copies on several threads: every order of dimensions, forwards and backwards, repeated, in parts
- * and of one dtype into another gives what one thread copies, and nothing beside it. */
+/* copies.c - compares copies on several threads with copies on one thread: every order of dimensions, reversed and
+ * repeated dimensions, and dtype conversions. Nothing outside the destination is written. */
 #include "kernels/cpu/base/copies.h"
 #include "t/lib/tap.h"
 
@@ -10,8 +10,8 @@ enum { MOST = 140000, MARGIN = 64 };
 
 static const int order[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
 
-/* A view of memory whose dimensions lie in this order, with gaps of `gap` elements after each; dimension `back` runs
- * backwards, and dimension `repeats` has stride 0; -1: none. */
+/* Returns a view whose dimensions are stored in the order `o`, with gaps of `gap` elements after each. Dimension
+ * `back` is reversed, and dimension `repeats` has stride 0; -1: none. */
 static struct view
 view_in(char *memory, enum dtype d, const int64_t *dim, const int *o, int64_t gap, int back, int repeats)
 {
@@ -46,7 +46,7 @@ test_shape(const int64_t *dim, enum dtype to, enum dtype from, int threads)
                 copies_run(&z, &x, threads);
                 bad += !!memcmp(one, many, bytes);
             }
-    ok(bad == 0, "%s to %s of {%lld, %lld, %lld} by %d threads: %d copies are those of one", dtype_text(from),
+    ok(bad == 0, "%s to %s of {%lld, %lld, %lld} by %d threads: %d copies equal those of one thread", dtype_text(from),
        dtype_text(to), (long long)dim[0], (long long)dim[1], (long long)dim[2], threads, n);
     free(src);
     free(one);

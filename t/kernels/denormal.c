@@ -1,5 +1,5 @@
-/* denormal.c - functions that read bits take numbers too small for full precision for zeros, as arithmetic does
- * in the mode of threads that compute: every way of computing them, and the reference. */
+/* denormal.c - tests that functions which inspect bits treat denormals as zeros, as arithmetic does on compute
+ * threads. Tests every kernel and the reference. */
 #include "kernels/op/lib/table.h"
 #include "runtime/base/denormal.h"
 #include "runtime/device/device.h"
@@ -7,10 +7,10 @@
 
 static const double least[] = {[DT_F32] = 0x1p-126, [DT_F64] = 0x1p-1022};
 
-/* In units of half of the smallest ordinary number, d. */
+/* Values are in units of d, half of the smallest normal number. */
 static const struct {
     const char *op;
-    double x, y; /* operands; y is there where the operator has two, and a plain number but 1 */
+    double x, y; /* operands; y: used by binary operators, a plain number unless 1 (then d) */
     double want;
 } cases[] = {
     {"pow", 1, 0.5, 0},        {"pow", 1, -0.5, INFINITY}, {"pow", -1, -0.5, INFINITY}, {"pow", -1, -3, -INFINITY},
@@ -61,7 +61,7 @@ try_case(size_t i, enum dtype d, int n)
     }
     denormals_restore(mode);
     ok(ref && good, "%s of %g d and %g, %d of %s, is %g%s%s", op->name, cases[i].x, cases[i].y, n, dtype_text(d),
-       cases[i].want, ref ? "" : ": not by the reference", good ? "" : ": not by its way");
+       cases[i].want, ref ? "" : ": wrong by the reference", good ? "" : ": wrong by the kernel");
     trial_close(&t);
 }
 

@@ -1,10 +1,10 @@
--- denormals.lua - numbers below the smallest of full precision are zeros in what is computed, in every kernel and its
--- reference, on every thread; those of f16 are not, and the mode stays where kernels compute.
+-- denormals.lua - tests that kernels and their references treat denormals of f32, f64 and bf16 as zeros, on every
+-- thread. Denormals of f16 are kept, and the user's thread keeps its own mode.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
 local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
--- What half of the smallest ordinary number gives: functions that read bits take it for zero, too, in vectors and at their ends.
+-- Results for half of the smallest normal number. Functions that inspect bits treat it as zero, too, in vectors and remainders.
 local cases = {
   {"x^0.5", function(x) return x ^ 0.5 end, 0},
   {"x^-0.5", function(x) return x ^ -0.5 end, math.huge},
@@ -21,7 +21,7 @@ local cases = {
   end, 0},
   {"the sign of x", function(x) return x:sign() end, 0},
 }
--- What only moves a number, or turns its sign, keeps its bits.
+-- Operators that only move a number or change its sign keep its bits.
 local moves = {
   {"neg", function(x) return -x end, -1},
   {"where", function(x) return rille.where(x:eq(0), x, x) end, 1},
@@ -39,25 +39,25 @@ for _, place in ipairs{ONE, TWO} do
       for _, case in ipairs(cases) do
         local y = case[2](small)
         tap.ok(y:eq(case[3]):all():item() and 1 / y[n - 1]:item() == 1 / case[3],
-          ("%s is %g, x half of the smallest %s, %d of them on %d ranks"):format(case[1], case[3], d, n, place.size))
+          ("%s is %g for x half of the smallest normal %s, %d elements on %d ranks"):format(case[1], case[3], d, n, place.size))
       end
-      for _, case in ipairs(d == "f64" and moves or {}) do -- as f32 a Lua number of this size is made 0
-        tap.ok(case[2](small)[n - 1]:item() == case[3] * least / 2, ("%s keeps it, %d of %s"):format(case[1], n, d))
+      for _, case in ipairs(d == "f64" and moves or {}) do -- a Lua number of this size becomes 0 in f32
+        tap.ok(case[2](small)[n - 1]:item() == case[3] * least / 2, ("%s keeps a denormal, %d of %s"):format(case[1], n, d))
       end
     end
     local all = (" of %s on %d ranks"):format(d, place.size)
-    tap.ok(same(half * 4, zero), "half of the smallest ordinary number is 0" .. all)
-    tap.ok((half:sum() + 0):item() == 0, "a sum of such is 0" .. all)
-    tap.ok(same(x * 2, x + x) and not same(x, zero), "the smallest ordinary number is none" .. all)
+    tap.ok(same(half * 4, zero), "half of the smallest normal number is 0" .. all)
+    tap.ok((half:sum() + 0):item() == 0, "a sum of denormals is 0" .. all)
+    tap.ok(same(x * 2, x + x) and not same(x, zero), "the smallest normal number is kept" .. all)
   end
 end
 
--- f16: 2^-24 is the smallest, and stays.
+-- f16: 2^-24 is the smallest denormal and is kept.
 local small = rille.full({33}, 2 ^ -24, {dtype = "f16"})
 tap.ok((small * 3):sum():item() == 99 * 2 ^ -24, "the smallest numbers of f16 are added up exactly")
-tap.ok(same(small:to"f32", rille.full({33}, 2 ^ -24)), "and are themselves as f32")
+tap.ok(same(small:to"f32", rille.full({33}, 2 ^ -24)), "the smallest numbers of f16 keep their value in f32")
 
--- The user's own thread computes as before.
+-- The user's thread keeps denormals.
 tap.ok(2 ^ -1022 / 2 > 0 and 2 ^ -1022 / 2 * 2 == 2 ^ -1022, "Lua's numbers are not flushed")
 
 tap.done()

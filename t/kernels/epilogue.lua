@@ -1,9 +1,9 @@
--- epilogue.lua - what follows a product is computed with it, in one task that holds no register for the product, and
--- gives what its calls give one by one, on one rank and on several.
+-- epilogue.lua - tests that operators after a matrix product are fused into its task, without a register for the product, and
+-- give the same values as separate calls, on one rank and on several.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
--- Whole numbers, so that sums are exact however they are cut.
+-- Whole numbers, so that sums are exact however they are sharded.
 local function whole(rows, cols)
   local t = {}
   for i = 1, rows do
@@ -16,13 +16,13 @@ end
 local x, w, v, b = whole(16, 8), whole(8, 12), whole(8, 12), whole(1, 12)
 local image, kernel = whole(1, 2 * 2 * 5 * 5):reshape(2, 2, 5, 5), whole(1, 4 * 2 * 3 * 3):reshape(4, 2, 3, 3)
 
--- What is computed, and the names of its tasks on one rank.
+-- A description, the computation, and the names of its tasks on one rank.
 local programs = {
   {"a bias", function(a, c) return a:matmul(c) + b end, {"matmul+add"}},
   {"a bias and an activation", function(a, c) return (a:matmul(c) + b):relu() end, {"matmul+add+relu"}},
   {"a residual", function(a, c) local r = a:matmul(c); return r:relu() + r end, {"matmul+relu+add"}},
   {"two products", function(a, c) return a:matmul(c) + a:matmul(v) end, {"matmul", "matmul+add"}},
-  {"what the product reads", function(a, c)
+  {"an operand of the product", function(a, c)
     local u = a * 2
     return u:matmul(c):relu() + u:sum(1, true)
   end, {"mul", "sum", "matmul+relu+add"}},
@@ -48,7 +48,7 @@ tap.group("one task", function()
   end
 end)
 
--- Calls one by one: each value is read before the next call.
+-- Runs the calls one by one: each value is read before the next call.
 local function one_by_one(f, a, c)
   local meta = {}
   local function held(t)
@@ -97,7 +97,7 @@ tap.group("gradients", function()
   local function loss(p, q) return ((p:matmul(q) + b):relu():matmul(v:transpose(0, 1)) * 0.5 + p):square():sum() end
   local function grads() return rille.grad(loss(a, c), {a, c}) end
   local want, got = {grads()}, {rille.graph(grads)()}
-  for i = 1, 2 do tap.is(got[i]:totable(), want[i]:totable(), "of operand " .. i) end
+  for i = 1, 2 do tap.is(got[i]:totable(), want[i]:totable(), "the gradient of operand " .. i) end
 end)
 
 tap.done()

@@ -1,5 +1,5 @@
-/* exec.c - which way a call is computed: the first variant that accepts it, with what it wants made dense; the
- * reference where there is none; and what RILLE_CHECK finds. */
+/* exec.c - tests how the variant of a call is chosen: the first one that accepts the call, after operands are made
+ * dense where needed; else the reference. Also tests RILLE_CHECK. */
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
 #include "runtime/device/device.h"
@@ -9,7 +9,7 @@
 
 enum { N = 6 };
 
-/* y = 2 x as the record means it; its variants do what their names say. */
+/* y = 2 x in the record's dtype f64. The variants do what their names say. */
 static int
 twice(const struct kcall *k)
 {
@@ -87,7 +87,7 @@ struct run {
     size_t scratch;
 };
 
-/* Computes twice(x) with x = 1, 2, ..., every stride-th element of memory. */
+/* Computes twice(x) with x = 1, 2, ..., in every stride-th element of memory. */
 static int
 run(struct run *r, const struct op *op, int64_t stride, int device)
 {
@@ -129,14 +129,14 @@ test_choice(void)
     struct op op = record(variants);
     struct run r;
     ok(!run(&r, &op, 1, DEV_CPU) && is_times(&r, 2), "the call is computed");
-    is_str(r.variant, "yes", "by the first variant that accepts it");
-    ok(prepared == 1 && dropped == 1, "what was prepared is dropped, once");
-    ok(r.scratch >= 100, "its scratch is counted");
-    ok(!run(&r, &op, 2, DEV_CPU), "with gaps it is computed too");
-    is_str(r.variant, "late", "by a variant that accepts gaps");
-    ok(!run(&r, &op, 1, DEV_ASYNC) && !strcmp(r.variant, "yes"), "a late device has the variants of the cpu");
+    is_str(r.variant, "yes", "the first variant that accepts the call computes it");
+    ok(prepared == 1 && dropped == 1, "the prepared state is dropped once");
+    ok(r.scratch >= 100, "the variant's scratch is counted");
+    ok(!run(&r, &op, 2, DEV_CPU), "a call with a strided operand is computed");
+    is_str(r.variant, "late", "a later variant accepts the strided operand");
+    ok(!run(&r, &op, 1, DEV_ASYNC) && !strcmp(r.variant, "yes"), "the async test device has the variants of the cpu");
     ok(run(&r, &op, 1, DEV_CUDA) == E_KERNEL && strstr(err_text(), "twice"),
-       "where there is no variant the error names the operator");
+       "without a variant the error names the operator");
 }
 
 static void
@@ -146,16 +146,17 @@ test_dense(void)
         {"dense", .dense_in = true, .accepts = dense, .prepare = prepare, .run = variant_twice}, {NULL}};
     struct op op = record(variants), bare = record(NULL);
     struct run r;
-    ok(!run(&r, &op, 2, DEV_CPU) && is_times(&r, 2), "a variant that wants dense operands gets a dense copy");
-    is_str(r.variant, "dense", "and accepts what it will see");
+    ok(!run(&r, &op, 2, DEV_CPU) && is_times(&r, 2), "a variant that needs dense operands gets a dense copy");
+    is_str(r.variant, "dense", "the variant's accepts() sees the dense copy");
     const struct kernel_variant gaps[] = {
         {"gaps", .dense_in = true, .takes = takes_gaps, .prepare = prepare, .run = variant_twice}, {NULL}};
     struct op taking = record(gaps);
-    ok(!run(&r, &taking, 2, DEV_CPU) && is_times(&r, 2) && r.scratch < 192, "what it takes as it lies is not copied");
-    ok(!run(&r, &taking, 0, DEV_CPU) && r.scratch >= 192, "what it does not take is");
+    ok(!run(&r, &taking, 2, DEV_CPU) && is_times(&r, 2) && r.scratch < 192,
+       "an operand accepted by takes() is not copied");
+    ok(!run(&r, &taking, 0, DEV_CPU) && r.scratch >= 192, "an operand not accepted by takes() is copied");
     ok(!run(&r, &bare, 2, DEV_CPU) && is_times(&r, 2),
-       "the reference computes what no variant does, converting around it");
-    is_str(r.variant, "ref", "and says so");
+       "the reference computes calls without a variant, with conversions");
+    is_str(r.variant, "ref", "the variant's name is as expected");
 }
 
 static void
@@ -164,20 +165,21 @@ test_checks(void)
     const struct kernel_variant variants[] = {{"wrong", .run = variant_thrice}, {NULL}};
     struct op op = record(variants);
     struct run r;
-    ok(!run(&r, &op, 1, DEV_CPU) && is_times(&r, 3), "a wrong kernel goes unnoticed");
+    ok(!run(&r, &op, 1, DEV_CPU) && is_times(&r, 3), "without RILLE_CHECK a wrong kernel goes unnoticed");
     kernel_check(true, false);
     int status = run(&r, &op, 1, DEV_CPU);
-    ok(status == E_KERNEL && strstr(err_text(), "wrong"), "but not when it is compared with the reference");
+    ok(status == E_KERNEL && strstr(err_text(), "wrong"), "with RILLE_CHECK a wrong kernel is an error");
     diag("%s", err_text());
     kernel_check(false, false);
 }
 
-/* Values at the ends of what a dtype holds, and nearer ones. */
+/* Values at and near the limits of dtypes. */
 enum { EDGES = 12 };
 static const double edge_f[EDGES] = {0, -0.0, 1, -1, 3, 12, -100, 300, 60000, -65504, 3e38, -3e38};
 static const int64_t edge_i[EDGES] = {0, 1, 2, 3, 100, 200, -1, -128, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN};
 
-/* op(x, y) over all pairs of edges, or op(x), checked; NULL when it is right or x has no such dtype. */
+/* Checks op(x, y) for all pairs of edge values, or op(x). Returns the error; NULL if right, or if op does not accept
+ * the dtype. */
 static const char *
 check_edges(const struct op *op, int nin, enum dtype d, enum dtype to)
 {
@@ -209,7 +211,7 @@ check_edges(const struct op *op, int nin, enum dtype d, enum dtype to)
     return good ? NULL : err_text();
 }
 
-/* The reference counts in 64 bits: what wraps around or overflows in the dtype of the result is right all the same. */
+/* The reference counts in 64 bits. Results that wrap around or overflow in the result's dtype still count as right. */
 static void
 test_edges(void)
 {
@@ -226,7 +228,7 @@ test_edges(void)
                 const struct op *op = op_find(ops[o].op);
                 if (to > DT_NONE + 1 && strcmp(op->name, "cast")) break;
                 const char *wrong = check_edges(op, ops[o].nin, (enum dtype)d, (enum dtype)to);
-                ok(!wrong, "%s of %s at its ends is checked%s%s", op->name, dtype_text((enum dtype)d),
+                ok(!wrong, "%s of %s at the limits passes RILLE_CHECK%s%s", op->name, dtype_text((enum dtype)d),
                    wrong ? ": " : "", wrong ? wrong : "");
             }
     kernel_check(false, false);
@@ -247,13 +249,13 @@ test_nan(void)
     ok(!exec_run(e, &in, &result, scratch, 0) && isnan(y[1]), "the logarithm of -1 is NaN");
     kernel_check(false, true);
     ok(exec_run(e, &in, &result, scratch, 0) == E_KERNEL && strstr(err_text(), "element 1"),
-       "and is found when looked for");
+       "the check for non-finite values finds the NaN");
     kernel_check(false, false);
     exec_free(&e);
     ok(!e, "freeing clears the pointer");
 }
 
-/* Results that nobody reads soon go past the caches from a megabyte on, wherever they begin and end. */
+/* Results that are not read soon bypass the caches from 1 MiB on, at any start and end address. */
 static void
 test_unread(void)
 {
@@ -276,10 +278,10 @@ test_unread(void)
             if (!good) ok(false, "%lld elements from %d on", (long long)n, skip);
             if (e) exec_free(&e);
         }
-    ok(true, "results that nobody reads are whole");
+    ok(true, "results that bypass the caches are complete");
 }
 
-/* A reshape of a transpose has no strides: it is copied. */
+/* A reshape of a transpose has no strides, so it must be copied. */
 static void
 test_window(void)
 {
@@ -295,11 +297,11 @@ test_window(void)
     struct exec *e;
     int64_t skip;
     struct view shown = view[1];
-    ok(call.op->host.view(&call, &view[0], &shown, &skip) == E_STATE, "a reshape of a transpose cannot be shown");
+    ok(call.op->host.view(&call, &view[0], &shown, &skip) == E_STATE, "a reshape of a transpose has no view");
     bool good = !exec_new(&k, DEV_CPU, &e) && exec_scratch(e) <= sizeof scratch && !exec_run(e, &from, &to, scratch, 0);
     for (int i = 0; i < 6; i++) good &= y[i] == i;
-    ok(good, "it is copied");
-    is_str(exec_variant(e), "copy", "and says so");
+    ok(good, "a reshape of a transpose is copied");
+    is_str(exec_variant(e), "copy", "the variant's name is as expected");
     exec_free(&e);
 }
 

@@ -1,9 +1,8 @@
-/* fused.c - a chain of element-wise calls as one pass gives the bits that the calls give one by one.
+/* fused.c - compares a fused chain of element-wise calls with the same calls one by one, bit for bit.
  *
- * Chains are drawn at random: operators, dtypes, operands that broadcast, are
- * numbers, have gaps, or are the result of an earlier step; results that leave
- * the chain half way; a product among the steps, which then leads the chain.
- * And a sum over rows short and long, many and few, element by element. */
+ * Chains are random in operators, dtypes, operands (broadcast, scalar, strided, or the result of an earlier step),
+ * intermediate results that leave the chain, and a matrix product, which then leads the chain. Also tests sums over
+ * short and long, many and few rows element by element. */
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
 #include "runtime/device/device.h"
@@ -30,12 +29,13 @@ struct chain {
     uint64_t random;
     int64_t full[3];
     int noperand, nstep, nout;
-    int threads; /* of the chain and of the product alone, whose bits depend on them where oneDNN has no AVX-512 */
-    int lead;    /* the step that is a product, whose factors follow the operands; -1: none */
+    int threads; /* for the chain, and for the product alone, whose bits depend on the threads where oneDNN lacks
+                    AVX-512 */
+    int lead;    /* index of the step that is a product (its factors follow the operands); -1: none */
     struct input operand[OPERANDS + FACTORS];
     struct fuse_step step[STEPS];
     struct type result[STEPS];
-    void *alone[STEPS]; /* what each step gives by itself, dense, of the full shape */
+    void *alone[STEPS]; /* result of each step by itself, dense, of the full shape */
     struct view out[STEPS];
     void *data[STEPS];
 };
@@ -46,7 +46,7 @@ draw(struct chain *c, uint64_t n)
     return next_random(&c->random) % n;
 }
 
-/* Values in memory of this type, of which only one in `gap` is the operand's. */
+/* Fills memory of this type, where only every `gap`-th value belongs to the operand. */
 static void
 fill_operand(struct chain *c, struct input *o, int64_t gap)
 {
@@ -62,7 +62,7 @@ fill_operand(struct chain *c, struct input *o, int64_t gap)
                        o->type.dtype == DT_BOOL ? (int64_t)draw(c, 2) : (int64_t)draw(c, 7) - 3);
 }
 
-/* The first one is a tensor: a chain of numbers alone has no shape. */
+/* Makes a random operand. The first one is a tensor, because a chain of scalars has no shape. */
 static void
 make_operand(struct chain *c, struct input *o)
 {
@@ -75,7 +75,7 @@ make_operand(struct chain *c, struct input *o)
     fill_operand(c, o, draw(c, 4) == 0 ? 2 : 1);
 }
 
-/* Step `index` is {full 0, full 1, k} times {k, full 2}, which are no operands of other steps. */
+/* Makes step `index` a product of {full 0, full 1, k} and {k, full 2}. No other step reads its factors. */
 static void
 make_product(struct chain *c, int index)
 {
@@ -99,7 +99,7 @@ make_product(struct chain *c, int index)
     if (call_infer(&c->arena, call, &rule)) diag("%s", err_text());
 }
 
-/* A step on earlier results and operands; false when its types do not fit together. */
+/* Makes a random step on earlier results and operands. Returns false if the types do not fit. */
 static bool
 make_step(struct chain *c, int index)
 {
@@ -133,7 +133,8 @@ full_view(const struct chain *c, enum dtype d, void *data)
     return view_dense(&t, data);
 }
 
-/* Dense results of the full shape, whatever the shape of the call: broadcasting repeats values, not more. */
+/* Computes one step by itself into a dense result of the full shape. Broadcasting an operand earlier or later gives
+ * the same values. */
 static int
 run_alone(struct chain *c, int index)
 {
@@ -179,8 +180,8 @@ run_fused(struct chain *c)
     return status;
 }
 
-/* The last step's result leaves the chain, others by chance; now and then into memory with gaps, but for products,
- * which other kernels compute there. */
+/* Lets the last result and random others leave the chain, sometimes into strided memory. Products stay dense,
+ * because other kernels compute strided ones. */
 static void
 choose_outputs(struct chain *c)
 {
@@ -195,7 +196,7 @@ choose_outputs(struct chain *c)
     }
 }
 
-/* The same bits, or both NaN: which NaN a product of two is, the order of its operands decides. */
+/* Returns true if the values have the same bits, or are both NaN. The order of operands decides which NaN results. */
 static bool
 same_values(enum dtype d, const char *a, const char *b, int64_t n)
 {
@@ -254,7 +255,8 @@ try_chain(uint64_t seed)
     arena_fini(&c.arena);
 }
 
-/* x * 0.5 + 0.5, so long that results pass the caches, is divided among threads and into several blocks. */
+/* Checks x * 0.5 + 0.5 on arrays so long that results bypass the caches and the work is split among threads and
+ * blocks. */
 static void
 try_long(int threads)
 {
@@ -288,8 +290,7 @@ try_long(int threads)
     arena_fini(&c.arena);
 }
 
-/* x + y on {outer, rows, row}, x as memory has it or its rows and columns exchanged, y one of `shapes` of it; over: the
- * sum where x was. */
+/* Checks x + y on {outer, rows, row}. turned: x is transposed; mask: the shape of y; over: the sum overwrites x. */
 static void
 try_rows(enum dtype d, const int64_t *full, const int64_t *mask, bool turned, bool over)
 {

@@ -1,9 +1,8 @@
-/* gemm.c - products of matrices in every way that operands may lie: the fast variants take them as they are and
- * give what the reference gives.
+/* gemm.c - compares matrix products with the reference in every memory layout of operands. The fast variants must
+ * accept the operands without copies.
  *
- * All combinations of small and odd sizes, transposed operands, rows cut out of
- * wider ones, batches of either or both operands, heads that lie across rows,
- * dtypes and threads. */
+ * Tries all combinations of small and odd sizes, transposed operands, rows cut out of wider ones, batches of either
+ * or both operands, interleaved heads, dtypes and threads. */
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
@@ -22,12 +21,12 @@ struct matrix {
     void *memory;
 };
 
-/* How the last two dimensions lie. */
+/* Memory layout of the last two dimensions. */
 enum lie { ROWS, TURNED, WIDE, WIDE_TURNED, ROW_REPEATED, ONE_REPEATED, NLIE };
 static const char *const lie_text[] = {
-    "rows", "turned", "wide rows", "wide and turned", "one row repeated", "one number repeated"};
+    "rows", "transposed", "wide rows", "wide and transposed", "one row repeated", "one number repeated"};
 
-/* Where the batch is. */
+/* Operands that have batch dimensions. */
 enum group { NONE, ONE_A, ONE_B, BOTH, HEADS, NGROUP };
 static const char *const group_text[] = {"no batch", "a batch of a", "a batch of b", "a batch of both", "heads"};
 
@@ -45,7 +44,7 @@ matrix_make(struct matrix *o, enum dtype d, const int64_t *batch, int nbatch, in
     stride[nbatch + turned] = line;
     stride[nbatch + !turned] = 1;
     for (int i = nbatch - 1, step = (int)(line * lines); i >= 0; step *= (int)batch[i], i--) stride[i] = step;
-    if (heads) { /* {batch, head, row, col} out of memory {batch, row, head, col} */
+    if (heads) { /* {batch, head, row, col} from memory {batch, row, head, col} */
         stride[1] = line;
         stride[2 + turned] = line * batch[1];
     }
@@ -87,7 +86,8 @@ product_run(const struct product *p, struct call *c, const struct view *in, stru
     return !status;
 }
 
-/* Halves of which oneDNN has no products on this machine, or slow ones, are computed as f32. */
+/* Returns true if the variant is a fast one. Halves are computed as f32 where oneDNN's half products are missing or
+ * slow. */
 static bool
 is_fast(const char *variant, enum dtype d)
 {
@@ -96,7 +96,7 @@ is_fast(const char *variant, enum dtype d)
     return !strcmp(variant, "dnnl") || !strcmp(variant, "few") || !strcmp(variant, "turned");
 }
 
-/* Whole numbers: sums are exact in f32, and rounded once in bf16. Integers wrap. */
+/* Compares results exactly. Sums of whole numbers are exact in f32 and rounded once in bf16; integers wrap around. */
 static bool
 same(const struct view *want, const struct view *got)
 {
@@ -115,7 +115,7 @@ product_of(const char *name, const struct type *in, struct type *out)
     return (struct call){.op = op, .nin = 2, .nout = 1, .in = in, .out = out, .attr = attr};
 }
 
-/* way: set to the variant that was taken; NULL: not asked for. */
+/* way: receives the variant that was chosen; may be NULL. */
 static bool
 product_by(const struct product *p, const char **way)
 {
@@ -153,7 +153,7 @@ product_try(const struct product *p)
     return product_by(p, NULL);
 }
 
-/* All sizes and ways to lie, for one kind of batch; on one thread and two in turns. */
+/* Tries all sizes and layouts for one kind of batch, alternately on one and two threads. */
 static void
 try_group(enum group group, enum dtype d)
 {
@@ -168,7 +168,7 @@ try_group(enum group group, enum dtype d)
     ok(right == tried, "%d products with %s in %s are right", tried, group_text[group], dtype_text(d));
 }
 
-/* Where b is large, and for a single row, the variant asks for another of oneDNN's implementations. */
+/* For a large b, and for a single row, the variant selects another oneDNN implementation. */
 static void
 try_large(enum dtype d)
 {
@@ -179,8 +179,8 @@ try_large(enum dtype d)
     ok(right == tried, "%d products with a large b in %s are right", tried, dtype_text(d));
 }
 
-/* Rows, not many, by a large b that lies column by column: the transposes are multiplied, where sixteen lanes of a row
- * have something to do and the matrices that are turned are less than b. */
+/* Tries few rows by a large, column-major b. The kernel multiplies the transposes if 16 lanes are busy and
+ * transposing costs less than reading b. */
 static bool
 turned_try(int64_t m, int64_t n, int64_t k, enum lie a, int i, bool lanes, int *turned)
 {
@@ -203,12 +203,12 @@ try_turned(void)
                     bool lanes = (rows[i] >= 8 && rows[i] <= 16) || rows[i] % 16 == 0;
                     right += turned_try(rows[i], sizes[j], sizes[l], a, tried, lanes, &turned);
                 }
-    ok(right == tried && turned > 20, "of %d products by a matrix of columns %d are turned, all are right", tried,
+    ok(right == tried && turned > 20, "%d products by a column-major matrix are right, %d by transposes", tried,
        turned);
 }
 
-/* Large products of halves that are floats block by block: one block and several, whose last are shorter, of rows, of
- * columns and of k; an operand's lines across blocks and along them; batches. */
+/* Tries large products of halves, which are converted to f32 block by block: one and several blocks with shorter
+ * last blocks, in rows, columns and k; lines across and along blocks; batches. */
 static void
 try_halves(enum dtype d)
 {
@@ -224,11 +224,12 @@ try_halves(enum dtype d)
                 right += product_by(&p, &way);
                 wanted += !strcmp(way, "halves");
             }
-    ok(right == tried && wanted == (prim_multiplies(d) ? 0 : tried), "%d products of %s, %d of them as blocks of f32",
-       tried, dtype_text(d), wanted);
+    ok(right == tried && wanted == (prim_multiplies(d) ? 0 : tried),
+       "%d products of %s are right, %d of them as blocks of f32", tried, dtype_text(d), wanted);
 }
 
-/* Integers: one block and several, whose last are shorter, of rows, of columns and of k; few rows and few columns. */
+/* Tries integer products: one and several blocks with shorter last blocks, in rows, columns and k; few rows and few
+ * columns. */
 static void
 try_ints(enum dtype d)
 {
@@ -240,10 +241,11 @@ try_ints(enum dtype d)
             for (enum lie b = ROWS; b < NLIE; b++, tried++)
                 right += product_try(&(struct product){sizes[i][0], sizes[i][1], sizes[i][2], a, b,
                                                        tried % 5 ? NONE : BOTH, d, 1 + tried % 2});
-    ok(right == tried, "%d products of %s are the reference's, bit for bit", tried, dtype_text(d));
+    ok(right == tried, "%d products of %s equal the reference bit for bit", tried, dtype_text(d));
 }
 
-/* A product that adds: pieces 0, 1 and 2 of the same operands give three times the product. */
+/* Runs an accumulating product for micro-batches 0, 1 and 2 with the same operands. The sum must be three times the
+ * product. */
 static bool
 adds_up(const char *op, const char *const *text, enum dtype d, int threads)
 {
@@ -290,9 +292,9 @@ try_sums(void)
     };
     for (size_t i = 0; i < countof(text); i++)
         for (int threads = 1; threads <= 2; threads++) {
-            ok(adds_up(text[i][0], text[i] + 1, DT_F32, threads), "%s of %s and %s adds to a sum, %d threads",
-               text[i][0], text[i][1], text[i][2], threads);
-            ok(adds_up(text[i][0], text[i] + 1, DT_BF16, threads), "that of halves too");
+            ok(adds_up(text[i][0], text[i] + 1, DT_F32, threads), "%s of %s and %s accumulates, %d threads", text[i][0],
+               text[i][1], text[i][2], threads);
+            ok(adds_up(text[i][0], text[i] + 1, DT_BF16, threads), "the product of halves accumulates, too");
         }
 }
 
@@ -322,14 +324,15 @@ scratch_of(enum lie lie_a, enum lie lie_b)
     return bytes;
 }
 
-/* As in the gradient of a sum: what comes in is one number, the other operand is turned. */
+/* As in the gradient of a sum: operand a is a repeated number, operand b is transposed. */
 static void
 test_copies(void)
 {
     const size_t a = 32 * 48 * sizeof(float), b = 48 * 64 * sizeof(float);
     is_int((long)scratch_of(ONE_REPEATED, TURNED), (long)(scratch_of(ROWS, TURNED) + a),
-           "a repeated number is copied, a turned matrix beside it is not");
-    is_int((long)scratch_of(TURNED, ROW_REPEATED), (long)(scratch_of(TURNED, ROWS) + b), "nor beside a repeated row");
+           "a repeated number is copied, a transposed matrix beside it is not");
+    is_int((long)scratch_of(TURNED, ROW_REPEATED), (long)(scratch_of(TURNED, ROWS) + b),
+           "a transposed matrix beside a repeated row is not copied");
 }
 
 static bool
@@ -339,8 +342,8 @@ counted(void *n)
     return false;
 }
 
-/* How many parts a product that lies in rows is computed in: between any two it is asked whether it is still wanted. 0:
- * it is wrong. */
+/* Returns the number of parts in which a product of row-major operands is computed, counted by stop questions; 0 if
+ * the product is wrong. */
 static int
 parts_of(int64_t m, int64_t n, int64_t k, enum dtype d, enum dtype to)
 {
@@ -372,7 +375,7 @@ parts_of(int64_t m, int64_t n, int64_t k, enum dtype d, enum dtype to)
     return pass ? questions + 1 : 0;
 }
 
-/* Sums of f32 are in the number of parts of k that is nearest to what is done at once; halves are never cut along k. */
+/* f32 sums are split along k into the number of parts closest to k / AT_ONCE. Halves are never split along k. */
 static void
 try_parts(void)
 {
@@ -384,15 +387,15 @@ try_parts(void)
     gemm_panel = (struct gemm_panel){2.0 * SIDE * SIDE * AT_ONCE, SIDE, 16};
     for (size_t i = 0; i < countof(of); i++) {
         int tried = 0, right = 0;
-        if (!prim_multiplies(of[i].d)) continue; /* f32 then, by another way */
+        if (!prim_multiplies(of[i].d)) continue; /* computed as f32 by another variant */
         for (int64_t k = 3 * AT_ONCE / 4; k <= 4 * AT_ONCE; k += 24, tried++) {
             int want = of[i].to == DT_F32 ? (int)MAX(1, (2 * k + AT_ONCE) / (2 * AT_ONCE)) : 1;
             int got = parts_of(SIDE, SIDE, k, of[i].d, of[i].to);
             right += got == want;
             if (got != want) diag("k %d: %d parts, %d are nearest", (int)k, got, want);
         }
-        ok(right == tried, "%d products of %s to %s are in %s", tried, dtype_text(of[i].d), dtype_text(of[i].to),
-           of[i].to == DT_F32 ? "as many parts of k as are nearest to what is done at once" : "one part");
+        ok(right == tried, "%d products of %s to %s are computed in %s", tried, dtype_text(of[i].d),
+           dtype_text(of[i].to), of[i].to == DT_F32 ? "the expected number of parts of k" : "one part");
     }
     gemm_panel = panel;
 }

@@ -1,5 +1,5 @@
--- halves-ranks.lua - sums of bf16 and f16 do not depend on how many ranks add them up, nor on micro-batches: what a rank
--- holds of a sum that is not whole yet is f32, and it is rounded once.
+-- halves-ranks.lua - tests that sums of bf16 and f16 do not depend on the number of ranks or micro-batches: partial sums are
+-- f32, and only the complete sum is rounded.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -9,7 +9,7 @@ local EIGHT, SQUARE = rille.placement("cpu", {0, 1, 2, 3, 4, 5, 6, 7}), rille.pl
 local function home(t) return t:to_global{placement = ONE, sbp = "B"} end
 local function same(a, b) return home(a):eq(home(b)):all():item() end
 
--- Integers whose sums f32 holds and halves do not: the whole, rounded once, is the same however it was cut.
+-- Integers whose sums f32 can hold and halves cannot: the sum, rounded once, is the same for every layout.
 local function grid(rows, cols, d)
   local t = {}
   for i = 1, rows do
@@ -52,24 +52,24 @@ for _, d in ipairs{"bf16", "f16"} do
       return f(lay(x, s and sx or "B"), lay(w, s and sw or "B"), lay(ids, "B"))
     end
     local want = at(ONE)
-    tap.ok(same(at(EIGHT, true), want), ("%s of %s on eight ranks is that on one"):format(name, d))
+    tap.ok(same(at(EIGHT, true), want), ("%s of %s is the same on eight ranks as on one"):format(name, d))
     local got = at(SQUARE, true)
-    tap.ok(got.dtype == d and same(got, want), ("%s of %s on a mesh of 2 x 4 is that on one"):format(name, d))
+    tap.ok(got.dtype == d and same(got, want), ("%s of %s is the same on a mesh of 2 x 4 as on one rank"):format(name, d))
   end
 end
 
--- What is asked of a part says f32; the whole, and what it costs, says the dtype.
+-- A local shard of a pending sum is f32; the tensor itself, and its redistribution costs, use the declared dtype.
 do
   local y = grid(64, 24, "bf16"):to_global{placement = EIGHT, sbp = "S(0)"}:sum(0)
-  tap.ok(y.sbp == "P" and y.dtype == "bf16" and y:to_local(3).dtype == "f32", "a part of a sum of bf16 is f32, the sum bf16")
+  tap.ok(y.sbp == "P" and y.dtype == "bf16" and y:to_local(3).dtype == "f32", "a local shard of a pending bf16 sum is f32, the tensor is bf16")
   local to = {placement = EIGHT, sbp = "B"}
   local halves = rille.boxing{shape = {1024}, dtype = "bf16", from = {placement = EIGHT, sbp = "P"}, to = to}
   local floats = rille.boxing{shape = {1024}, dtype = "f32", from = {placement = EIGHT, sbp = "P"}, to = to}
   tap.ok(floats.bytes == 2 * 7 * 1024 * 4 and halves.bytes == 7 * 1024 * (4 + 2) and halves.bound == halves.bytes,
-    "an all-reduce of bf16 moves parts of four bytes and sums of two")
+    "an all-reduce of bf16 moves partial sums of four bytes and sums of two")
 end
 
--- Pieces of a batch: 256 and seven ones, which bf16 adds up to 256 one after the other.
+-- Micro-batches of 256 and seven ones. Adding them one after the other in bf16 would give 256.
 for _, d in ipairs{"bf16", "f16"} do
   for _, place in ipairs{ONE, rille.placement("cpu", {0, 1})} do
     local sbp = place == ONE and "B" or "S(0)"
@@ -85,13 +85,13 @@ for _, d in ipairs{"bf16", "f16"} do
   end
 end
 
--- Gradients of four micro-batches, of n + 1, n + 1, n + 1 and n + 5, of which no dtype has one: no piece is rounded, whatever made it.
+-- Gradients of four micro-batches: n + 1, n + 1, n + 1 and n + 5, which halves cannot represent. No micro-batch's gradient is rounded.
 do
   local forms = {
     matmul = {{1, 1}, function(x, w) return x:matmul(w) end},
     ["a product with a vector"] = {{1}, function(x, w) return x:matmul(w) end},
-    ["one that is expanded"] = {{1, 1}, function(x, w) return w:expand(x.shape[1], 1) * x end},
-    ["one that is read twice"] = {{1, 1}, function(x, w) return (x:matmul(w) + x:matmul(w)) * 0.5 end},
+    ["an expanded weight"] = {{1, 1}, function(x, w) return w:expand(x.shape[1], 1) * x end},
+    ["a weight that is read twice"] = {{1, 1}, function(x, w) return (x:matmul(w) + x:matmul(w)) * 0.5 end},
     ["the weight of rms_norm"] = {{4}, function(x, w) return rille.rms_norm(x:expand(-1, 4) * 0 + 1, w) * x end},
     ["the bias of layer_norm"] = {{4}, function(x, w) return rille.layer_norm(x:expand(-1, 4) * 0, nil, w) * x end},
     conv2d = {{1, 1, 1, 1}, function(x, w) return x:reshape{-1, 1, 1, 1}:conv2d(w) end},

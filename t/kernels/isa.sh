@@ -1,7 +1,7 @@
 #!/bin/bash
-# isa.sh - tests of products and halves pass with AVX2 only, as on a processor without AVX-512 and products of bf16.
+# isa.sh - runs tests of products and halves with AVX2 only, as on a processor without AVX-512 and bf16 products.
 set -u
-grep -qw avx512f /proc/cpuinfo || { echo "1..0 # SKIP no AVX-512 here: these tests have run so"; exit; }
+grep -qw avx512f /proc/cpuinfo || { echo "1..0 # SKIP this machine has no AVX-512, so these tests already run with AVX2"; exit; }
 tests=(kernels/halves-ranks kernels/attention kernels/fused kernels/gemm nn/autocast op/halves)
 n=0 failed=0
 folder=$(mktemp -d)

@@ -1,5 +1,5 @@
-/* lanes.c - sums in lanes (kernels/cpu/base/lanes.h) have the same bits on every level of machine that this one has,
- * of every length around lanes, streams and blocks; of whole numbers they are exact. Random words are those of
+/* lanes.c - tests sums in lanes (kernels/cpu/base/lanes.h). All CPU levels of this machine give the same bits for
+ * every length around lanes, streams and blocks. Sums of whole numbers are exact. Random words equal those of
  * philox(). */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/gemm/gemm_few.c"
@@ -45,7 +45,7 @@ static void (*const words[NLEVEL])(uint64_t, uint64_t, uint64_t, int64_t, uint32
 static uint64_t noise = 1;
 static float x[MOST + 1], y[MOST + 1], w[MOST + 1];
 
-/* Numbers from -8 to 8, whole or not. */
+/* Fills with numbers from -8 to 8, whole or not. */
 static void
 fill(float *to, int64_t n, bool whole)
 {
@@ -55,7 +55,7 @@ fill(float *to, int64_t n, bool whole)
     }
 }
 
-/* What every sum over n elements gives on this level. */
+/* Results of every sum over n elements on one CPU level. */
 struct results {
     float sum, dot, grad[2 * 70];
     double spread[2], slope[4];
@@ -113,7 +113,7 @@ static float a[GEMM_FEW * K_MOST], paired[GEMM_FEW * K_MOST], b[COLS_MOST * K_MO
     want[GEMM_FEW * COLS_MOST];
 static uint16_t short_b[COLS_MOST * K_MOST];
 
-/* The ways b lies: columns, columns of halves, rows. */
+/* Memory layout of b: column-major, column-major bf16, row-major. */
 enum { COLUMNS, HALVES, ROWS, NWAY };
 static const char *const way_name[] = {"columns", "columns of bf16", "rows"};
 
@@ -134,7 +134,7 @@ try_product(int level, int way, bool whole, int64_t m, int64_t n, int64_t k)
     memset(c, 0, sizeof c);
     products[level](&p, all, 0, turns);
     bool pass = !memcmp(c, want, sizeof c);
-    if (way != ROWS && k >= GEMM_SHORT) { /* turn by turn, the last ones first */
+    if (way != ROWS && k >= GEMM_SHORT) { /* in two or more calls, last columns first */
         memset(c, 0, sizeof c);
         products[level](&p, all, half, turns);
         for (int64_t t = 0; t < half; t++) products[level](&p, all, t, t + 1);

@@ -1,7 +1,7 @@
--- logsumexp.lua - the logarithm of a sum of exponentials, on one device and over a split axis, is as near to the reference as
--- kernels/cpu/rows/log_sums.h promises: of f32 one unit in the last place, or 2^-48 where that is more; of f64 3 units in
--- the last place of the largest of 1, |m| and |y|, m being the maximum. The reference is a compensated sum in f64, whose own
--- error is 1 such unit.
+-- logsumexp.lua - tests that logsumexp, on one device and over a sharded axis, keeps the error bound of
+-- kernels/cpu/rows/log_sums.h: for f32 one unit in the last place, or 2^-48 if that is more; for f64 3 units in
+-- the last place of the largest of 1, |m| and |y|, where m is the maximum. The reference is a compensated sum in f64, whose own
+-- error is one unit.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -66,7 +66,7 @@ local function judge(dtype, worst, what)
   end
 end
 
--- ---- infinities and NaN, in lines short and long beside others ----
+-- ---- infinities and NaN, in short and long rows next to others ----
 
 for _, dtype in ipairs{"f32", "f64", "bf16", "f16"} do
   local inf, nan = math.huge, 0 / 0
@@ -90,7 +90,7 @@ for _, dtype in ipairs{"f32", "f64", "bf16", "f16"} do
   end
 end
 
--- ---- a line has the same bits whatever is beside it ----
+-- ---- the bits of a row do not depend on other rows ----
 
 for _, dtype in ipairs{"f32", "f64"} do
   for _, n in ipairs{2, 3, 16, 17, 63, 64, 65, 300} do

@@ -1,6 +1,6 @@
-/* long.c - a sum of reals is exact however long it is: no operator adds up in f32 what its user may make as
- * long as he likes. Twenty million ones, of which f32 counts 16,777,216. Products, which do add up in f32, lose little,
- * and the same with any number of threads. */
+/* long.c - tests that sums of floats are exact however long they are, with twenty million ones (f32 alone stops at
+ * 16,777,216). Long matrix products, which do accumulate in f32, lose little, and give the same bits with any number
+ * of threads. */
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
 #include "kernels/exec/sample.h"
@@ -13,11 +13,11 @@
 
 #include <math.h>
 
-/* Operands are ones, ids zeros; nothing is of what is absent. */
+/* Operands are filled with ones, ids with zeros; absent operands stay empty. */
 static const struct {
     const char *op, *text;
     double want;
-    int result; /* its last element is looked at */
+    int result; /* index of the result whose last element is checked */
 } sums[] = {
     {"sum", "f32{20000000}", 2e7, 0},
     {"sum", "f32{20000000,1} axis=0", 2e7, 0},
@@ -55,7 +55,8 @@ try_sum(const char *op, const char *text, double want, int result)
     struct rule rule;
     struct view view[SAMPLE_IN + OP_OUT];
     void *data[SAMPLE_IN + OP_OUT];
-    if (!ok(sample_read(op_find(op), text, &s) && !call_infer(&a, &s.call, &rule), "%s %s is a call", op, text)) return;
+    if (!ok(sample_read(op_find(op), text, &s) && !call_infer(&a, &s.call, &rule), "%s %s can be called", op, text))
+        return;
     int n = s.call.nin + s.call.nout;
     for (int i = 0; i < n; i++) {
         const struct type *t = i < s.call.nin ? &s.in[i] : &s.out[i - s.call.nin];
@@ -73,18 +74,18 @@ try_sum(const char *op, const char *text, double want, int result)
     }
     const struct type *last = &s.out[result];
     double got = elem_get_f(last->dtype, data[s.call.nin + result], type_numel(last) - 1);
-    if (!ok(!status && got == want, "%s %s of ones: result %d is their number", op, text, result))
+    if (!ok(!status && got == want, "%s %s of ones: result %d is the number of ones", op, text, result))
         diag("%.1f, not %.1f", got, want);
     for (int i = 0; i < n; i++) free(data[i]);
     arena_fini(&a);
 }
 
-/* ---- products: they add up in f32, and in parts where they are long ---- */
+/* ---- products: accumulate in f32, in several parts if long ---- */
 
 static const struct {
     const char *op, *text;
-    bool turned[2]; /* operands that lie column by column */
-    double within;  /* of what is right, relative */
+    bool turned[2]; /* operands that are column-major */
+    double within;  /* relative tolerance */
 } products[] = {
     {"matmul", "f32{4000000} f32{4000000}", {0}, 1e-4},
     {"matmul", "f32{1,1000000} f32{1000000,64}", {0}, 1e-4},
@@ -116,7 +117,8 @@ static const struct {
     {"matmul", "bf16{64,1000000} bf16{1000000,20}", {0}, 0x1p-8},
 };
 
-/* Operands all of one value, whose squares do not add up exactly; f16 holds the sum of so many of 0.1 squared. */
+/* Fills an operand with 0.1 and returns its rounded value. Its squares do not add up exactly, and f16 can hold their
+ * sum. */
 static double
 fill(const struct type *t, void *to)
 {
@@ -124,7 +126,7 @@ fill(const struct type *t, void *to)
     return elem_get_f(t->dtype, to, 0);
 }
 
-/* Sums of these show in which order they were made. */
+/* Fills with random values, whose sum depends on the order of additions. */
 static void
 fill_at_random(const struct type *t, void *to, uint64_t seed)
 {
@@ -161,7 +163,8 @@ try_product(const char *op, const char *text, const bool *turned, double within)
     struct view view[3];
     void *data[3];
     double x = 0, worst = 0;
-    if (!ok(sample_read(op_find(op), text, &s) && !call_infer(&a, &s.call, &rule), "%s %s is a call", op, text)) return;
+    if (!ok(sample_read(op_find(op), text, &s) && !call_infer(&a, &s.call, &rule), "%s %s can be called", op, text))
+        return;
     const struct type *out = &s.out[0];
     for (int i = 0; i < 3; i++) {
         const struct type *t = i < 2 ? &s.in[i] : out;
@@ -170,22 +173,22 @@ try_product(const char *op, const char *text, const bool *turned, double within)
         if (i < 2 && turned[i]) turn(&view[i]);
         if (i < 2) x = fill(t, data[i]);
     }
-    bool last = !strcmp(op, "matmul"); /* of matmul the last dimension is that of the sum, of contract the others are */
+    bool last = !strcmp(op, "matmul"); /* matmul sums over the last dimension of operand 0, contract over all others */
     int64_t n = s.in[0].dim[s.in[0].ndim - 1], terms = last ? n : type_numel(&s.in[0]) / n;
     void *one = must_alloc((size_t)type_bytes(out));
     bool good = multiply(&s, view, data, 1);
     memcpy(one, data[2], (size_t)type_bytes(out));
     for (int64_t i = 0; i < type_numel(out); i++)
         worst = fmax(worst, fabs(elem_get_f(out->dtype, one, i) / (x * x * (double)terms) - 1));
-    if (!ok(good && worst <= within, "%s %s%s%s is right within %.1g", op, text, turned[0] ? ", a turned" : "",
-            turned[1] ? ", b turned" : "", within))
+    if (!ok(good && worst <= within, "%s %s%s%s has a relative error of at most %.1g", op, text,
+            turned[0] ? ", a transposed" : "", turned[1] ? ", b transposed" : "", within))
         diag("off by %.2g", worst);
     for (int i = 0; i < 2; i++) fill_at_random(&s.in[i], data[i], (uint64_t)i);
     bool same = multiply(&s, view, data, 1);
     memcpy(one, data[2], (size_t)type_bytes(out));
     for (int threads = 2; threads <= 3; threads++)
         same = same && multiply(&s, view, data, threads) && !memcmp(one, data[2], (size_t)type_bytes(out));
-    if (out->dtype != DT_BF16) ok(same, "with the same bits on two and three threads");
+    if (out->dtype != DT_BF16) ok(same, "two and three threads give the same bits");
     free(one);
     for (int i = 0; i < 3; i++) free(data[i]);
     arena_fini(&a);

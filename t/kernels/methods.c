@@ -1,6 +1,6 @@
-/* methods.c - which way each operator is computed: of every record, its samples in every dtype and along
- * every axis, none by the reference but those that are listed here with the reason. RILLE_LONG=1 prints the whole
- * table. */
+/* methods.c - checks that every operator has a kernel: all samples of all records, in every dtype and along every
+ * axis, are computed by a variant other than the reference. Exceptions are listed here with the reason. RILLE_LONG=1
+ * prints the whole table. */
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
 #include "kernels/exec/sample.h"
@@ -12,19 +12,19 @@
 
 #include <fnmatch.h>
 
-/* What may be left to the reference. */
+/* Calls that may be left to the reference. */
 static const struct {
     const char *op, *dtype, *why;
 } left[] = {
-    {"to_global", "*", "nothing is computed: it is moved"},
-    {"@(logsumexp|exp_sum)", "*", "dimensions that do not lie together are moved there before"},
-    {"@(attention|attention_grad)", "f64", "nobody calls it: attention of f64 is by parts"},
+    {"to_global", "*", "nothing is computed, data is moved"},
+    {"@(logsumexp|exp_sum)", "*", "non-adjacent dimensions are made adjacent before"},
+    {"@(attention|attention_grad)", "f64", "never called: f64 attention is a composite"},
     {"gather_grad", "bool", "truth values have no gradient"},
 };
 
 static const enum dtype dtypes[] = {DT_F32, DT_BF16, DT_F16, DT_F64, DT_I64, DT_I32, DT_U8, DT_BOOL};
 
-/* The way of a call; NULL: it has none, as composites. */
+/* Returns the variant of a call; NULL if it has none, as for composites. */
 static const char *
 way_of(struct sample *s)
 {
@@ -50,7 +50,7 @@ way_of(struct sample *s)
     return way;
 }
 
-/* All floats among the operands become d. False: there is none. */
+/* Changes all float operands to dtype d. Returns false if there is none. */
 static bool
 retype(struct sample *s, enum dtype d)
 {

@@ -1,8 +1,8 @@
-/* moments.c - what ranks tell of their parts of a row keeps its digits (kernels/op/lib/moments.h).
+/* moments.c - tests that the codes in which ranks exchange the moments of their shards of a row keep their precision
+ * (kernels/op/lib/moments.h).
  *
- * A code is tried over numbers and scales of all sizes that floats have, near and far from each other, beside zero, and
- * beside what is no number; then rows whose parts lie apart in every way, by the operators' references, beside their
- * exact mean and deviation. */
+ * Tries codes over numbers and scales of all float magnitudes, close to and far from each other, zeros, infinities
+ * and NaN. Also checks moments_range for up to 4096 parts. */
 #include "kernels/op/lib/moments.h"
 #include "t/lib/tap.h"
 
@@ -20,7 +20,7 @@ through(double number, double scale, int bytes, int range)
     return (struct code){moments_number(code, bytes, range), moments_scale(code)};
 }
 
-/* Errors in units of the scale, or of the number, where it is so much the greater, for 2^range. */
+/* Errors are measured in units of the scale, or of |number| / 2^range if that is larger. */
 static void
 try_codes(int bytes, int range)
 {
@@ -41,9 +41,9 @@ try_codes(int bytes, int range)
             }
     double step = ldexp(1, range + 1 - (8 * (bytes - 1) - 23));
     if (!ok(worst_number <= 2 * step && worst_scale <= ldexp(1, -22),
-            "codes of %d bytes, numbers up to 2^%d scales: both come back", bytes, range))
+            "codes of %d bytes, numbers up to 2^%d scales: both are decoded within the bound", bytes, range))
         diag("numbers off by %g scales, scales by %g", worst_number, worst_scale);
-    ok(wrong == 0, "what is larger than floats is no number");
+    ok(wrong == 0, "numbers too large for floats are decoded as NaN");
 }
 
 static void
@@ -55,14 +55,14 @@ try_odd(void)
         struct code a = through(odd[i], 1, TOLD_BYTES, TOLD_RANGE), b = through(1, fabs(odd[i]), JOINED_BYTES, 1);
         wrong += !isnan(a.number) || !isnan(a.scale) || !isnan(b.number) || !isnan(b.scale);
     }
-    ok(wrong == 0, "beside what is no number, or has no end, both are no numbers");
+    ok(wrong == 0, "if one of number and scale is NaN or infinite, both are decoded as NaN");
     struct code zero = through(0, 0, TOLD_BYTES, TOLD_RANGE);
-    ok(zero.number == 0 && zero.scale == 0, "zeros come back");
+    ok(zero.number == 0 && zero.scale == 0, "zeros are decoded exactly");
     for (int e = -126; e < 128; e += 2) {
         struct code whole = through(ldexp((float)16777215 / (1 << 23), e), 0, TOLD_BYTES, TOLD_RANGE);
         wrong += whole.number != ldexp((float)16777215 / (1 << 23), e) || whole.scale != 0;
     }
-    ok(wrong == 0, "a part whose elements are one float tells that float");
+    ok(wrong == 0, "a float with scale 0 is decoded exactly");
 }
 
 int
@@ -74,7 +74,7 @@ main(void)
     for (int64_t parts = 1; parts <= 4096; parts++) {
         int range = moments_range(parts);
         if ((1ll << 2 * range) < parts || (range && (1ll << 2 * (range - 1)) >= parts))
-            ok(false, "the range of %lld parts is the least", (long long)parts);
+            ok(false, "the range of %lld parts is minimal", (long long)parts);
     }
     return done();
 }

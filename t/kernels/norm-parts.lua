@@ -1,5 +1,5 @@
--- norm-parts.lua - layer_norm and rms_norm over an axis that is cut: values, gradients and gradients of these are those of
--- one device in f64, whatever the layout, the weights, and how the parts of a row lie to each other; and so many bytes move.
+-- norm-parts.lua - compares layer_norm and rms_norm over a sharded axis (values, gradients and second gradients) with one device
+-- in f64, for many layouts, weights and distances between the shards of a row. Also checks the bytes moved.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 rille.manual_seed(tap.seed(7))
@@ -20,7 +20,7 @@ local layouts = {
   {square, {"S(0)", "S(1)"}}, {square, {"S(1)", "S(0)"}}, {square, {"B", "S(1)"}}, {square, {"P", "S(1)"}},
 }
 
--- x of one device laid out as asked; of P a sum of addends.
+-- Moves x from one device to the layout; with P, as a sum of addends.
 local function lay(x, l)
   local sbp = type(l[2]) == "table" and l[2] or {l[2]}
   for _, s in ipairs(sbp) do
@@ -35,8 +35,8 @@ local function ramp(rows, n) return rille.randn({rows, n}) end
 local rows_of = {
   {"normal", ramp},
   {"shifted by 1e4", function(r, n) return ramp(r, n) + 1e4 end},
-  {"parts far apart", function(r, n) return ramp(r, n) + (rille.arange(n) // (n // 4)):to"f32" * 1000 end},
-  {"one part far and flat", function(r, n)
+  {"distant shards", function(r, n) return ramp(r, n) + (rille.arange(n) // (n // 4)):to"f32" * 1000 end},
+  {"one distant, constant shard", function(r, n)
     local last = rille.arange(n):ge(n - n // 4):to"f32"
     return ramp(r, n) * (1 - last) + last * 7e4
   end},
@@ -53,7 +53,7 @@ local function norms(op, x, w, b, slope, again, how)
   return {home(y), home(g), home(gg)}
 end
 
-local words = {"values", "gradients", "their gradients"}
+local words = {"values", "gradients", "second gradients"}
 local function compare(op, what, l, rows, n, x, has_w, has_b, how, eps)
   local everywhere = type(l[2]) == "table" and {"B", "B"} or "B"
   local like = function(t) return t:to_global{placement = l[1], sbp = everywhere} end
@@ -85,14 +85,14 @@ for _, l in ipairs(layouts) do
   compare("layer_norm", "eps 0", l, 16, 96, ramp(16, 96), true, true, {eps = 0}, 2 ^ -23)
 end
 
--- ---- what is no number stays in its row ----
+-- ---- NaN and infinity stay in their row ----
 
 for _, bad in ipairs{0 / 0, math.huge} do
   local x = rille.randn({8, 96})
   x = rille.where(rille.arange(8 * 96):reshape{8, 96}:eq(3 * 96 + 40), bad, x)
   local y = home(rille.layer_norm(x:to_global{placement = line(4), sbp = "S(1)"}))
   local nan = y:ne(y):to"i64":sum{axis = 1}:totable()
-  for r, n in ipairs(nan) do tap.is(n, r == 4 and 96 or 0, ("row %d, where row 4 has %g"):format(r, bad)) end
+  for r, n in ipairs(nan) do tap.is(n, r == 4 and 96 or 0, ("NaNs of row %d, where row 4 has %g"):format(r, bad)) end
 end
 
 -- ---- normalised shapes of several dimensions ----
@@ -108,23 +108,23 @@ end
 
 -- ---- bytes ----
 
--- Of each of the rows 9 bytes from every part there and 7 back, but for what a device keeps; rms_norm's are 4 and 4.
+-- Each shard of a row sends 9 bytes and receives 7, except on the device that joins them; rms_norm's are 4 and 4.
 for _, p in ipairs{2, 4, 8} do
   tap.is(rille.explain(rille.layer_norm(rille.ones({1024}, {placement = line(p), sbp = "S(0)"}))).bytes, 16 * (p - 1),
-    ("layer_norm of a vector on %d"):format(p))
+    ("bytes of layer_norm of a vector on %d devices"):format(p))
   for _, rows in ipairs{1, 8, 64} do
     local x = rille.ones({rows, 1024}, {placement = line(p), sbp = "S(1)"})
-    tap.is(rille.explain(rille.layer_norm(x)).bytes, 16 * (p - 1) * rows, ("layer_norm of %d rows on %d"):format(rows, p))
-    tap.is(rille.explain(rille.rms_norm(x)).bytes, 8 * (p - 1) * rows, ("rms_norm of %d rows on %d"):format(rows, p))
+    tap.is(rille.explain(rille.layer_norm(x)).bytes, 16 * (p - 1) * rows, ("bytes of layer_norm of %d rows on %d devices"):format(rows, p))
+    tap.is(rille.explain(rille.rms_norm(x)).bytes, 8 * (p - 1) * rows, ("bytes of rms_norm of %d rows on %d devices"):format(rows, p))
   end
 end
 
--- A gradient needs two sums of floats a row, whose parts go there and back.
+-- A gradient needs two float sums per row, whose partial sums are sent there and back.
 for _, p in ipairs{2, 4, 8} do
   local x = rille.ones({64, 1024}, {placement = line(p), sbp = "S(1)", requires_grad = true})
   local w = rille.ones({1024}, {placement = line(p), sbp = "S(0)", requires_grad = true})
   local step = rille.graph(function(s) rille.layer_norm(x * s, w, w):square():sum():backward() return x.grad, w.grad end)
   step(rille.ones({64, 1024}, {placement = line(p), sbp = "S(1)"}))
-  tap.is(step:explain().bytes, 32 * (p - 1) * 64, ("layer_norm and its gradient on %d"):format(p))
+  tap.is(step:explain().bytes, 32 * (p - 1) * 64, ("bytes of layer_norm and its gradient on %d devices"):format(p))
 end
 tap.done()

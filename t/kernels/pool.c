@@ -1,8 +1,8 @@
-/* pool.c - windows over images: every variant of every pooling operator equals the reference, for a table of
- * shapes, windows, dtypes and values.
+/* pool.c - compares every variant of every pooling operator with the reference, for a table of shapes, windows,
+ * dtypes and values.
  *
- * Shapes lie around groups of planes and vectors; values are ordinary, equal, NaN, infinite, and nothing but the least
- * there is. What is chosen is the reference's to the bit, what is summed within rounding. */
+ * Shapes surround the sizes of plane groups and vectors. Values are ordinary, equal, NaN, infinite, or all the least
+ * value. Results of max pooling are bit-identical to the reference, averages are equal within rounding. */
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/pool.h"
@@ -17,7 +17,7 @@
 static const char *const ops[] = {"max_pool2d", "max_pool2d_grad", "max_pool2d_pick", "avg_pool2d", "avg_pool2d_grad"};
 static const bool by_sum[] = {false, true, false, true, true};
 
-/* Of images. */
+/* Image shapes. */
 static const char *const shapes[] = {"1,1,1,1",   "2,3,5,7",   "3,11,7,9",   "1,16,4,4", "1,17,16,16", "1,32,6,5",
                                      "2,16,3,17", "1,3,30,33", "1,2,3,70",   "1,1,40,1", "0,3,8,8",    "2,0,8,8",
                                      "1,16,8,28", "1,20,1,12", "1,18,24,24", "2,33,2,2"};
@@ -51,7 +51,7 @@ static const char *const windows[] = {
     "kernel_size=40,12 stride=39,11 ceil_mode=true",
     "kernel_size=3 stride=5,3 padding=1,0 dilation=4,2 ceil_mode=true",
 };
-/* Of which means are of more than PLANE_LONG entries, or entries in more windows. */
+/* Shapes for means of more than PLANE_LONG entries, or whose entries are in more than PLANE_LONG windows. */
 static const char *const long_shapes[] = {"1,2,70,70", "1,1,66,71"};
 static const char *const long_windows[] = {
     "kernel_size=65 stride=1 padding=32",
@@ -62,14 +62,14 @@ static const char *const long_windows[] = {
 static const enum dtype dtypes[] = {DT_F32, DT_BF16, DT_F16, DT_F64};
 
 enum values { ORDINARY, EQUAL, STRANGE, LEAST, NOT_A_NUMBER, NVALUES };
-static const char *const values_text[] = {"ordinary", "equal", "strange", "least", "NaN"};
+static const char *const values_text[] = {"ordinary", "equal", "special", "-infinity", "NaN"};
 
 struct trial {
     struct sample sample;
     struct arena arena;
     struct rule rule;
     struct view view[SAMPLE_IN + OP_OUT];
-    void *data[SAMPLE_IN + OP_OUT]; /* results: the reference's */
+    void *data[SAMPLE_IN + OP_OUT]; /* results: those of the reference */
 };
 
 /* ---- one call ---- */
@@ -88,7 +88,8 @@ value(enum values v, uint64_t *random)
     }
 }
 
-/* Only the image has odd values in a gradient: what comes back is ordinary. */
+/* Fills in the operands and runs the reference. In a gradient only the image has unusual values; the incoming
+ * gradient is ordinary. */
 static bool
 trial_open(struct trial *t, const char *op, const char *text, enum values v, uint64_t seed)
 {
@@ -113,7 +114,7 @@ trial_close(struct trial *t)
     arena_fini(&t->arena);
 }
 
-/* The call by one variant alone, from `data` into to; false when the variant does not take it. */
+/* Computes the call into `to` by one variant only. Returns false if the variant does not accept the call. */
 static bool
 run(const struct trial *t, const struct kernel_variant *variant, int threads, void *to)
 {
@@ -150,7 +151,7 @@ equal(const struct view *want, const void *got, bool sum)
     for (int64_t i = 0; i < view_numel(want); i++) {
         double g = elem_get_f(want->dtype, got, i), w = elem_get_f(want->dtype, want->data, i);
         bool same = g == w || (isnan(g) && isnan(w)) || fabs(g - w) <= tolerance(want->dtype, sum) * largest;
-        if (!same) diag("element %lld is %.9g, the reference has %.9g", (long long)i, g, w);
+        if (!same) diag("element %lld is %.9g, expected %.9g by the reference", (long long)i, g, w);
         if (!same) return false;
     }
     return true;
@@ -158,7 +159,7 @@ equal(const struct view *want, const void *got, bool sum)
 
 /* ---- the table ---- */
 
-/* Operands and attributes of op over images of a shape; false when the window does not fit. */
+/* Writes operands and attributes of op for images of a shape. Returns false if the window does not fit. */
 static bool
 write_call(char *text, size_t capacity, const char *op, enum dtype d, const char *shape, const char *window)
 {
@@ -181,7 +182,7 @@ write_call(char *text, size_t capacity, const char *op, enum dtype d, const char
     return fits;
 }
 
-/* One thread and two give the reference, and the same bits. */
+/* Checks that one thread and two threads give the reference's values, and the same bits. */
 static bool
 variant_is_right(const struct trial *t, const struct kernel_variant *variant, bool sum, int *taken)
 {
@@ -216,7 +217,7 @@ try_variant(size_t o, const struct kernel_variant *variant, enum dtype d, const 
             right &= good;
             trial_close(&t);
         }
-    if (taken) ok(right, "%s %s %s: \"%s\" is the reference", ops[o], dtype_text(d), window, variant->name);
+    if (taken) ok(right, "%s %s %s: \"%s\" equals the reference", ops[o], dtype_text(d), window, variant->name);
     return taken;
 }
 
@@ -231,7 +232,7 @@ test_rows(uint64_t seed)
                     if (!strstr(windows[w], "dilation") || !strncmp(ops[o], "max", 3))
                         taken += try_variant(o, variant, dtypes[d], shapes, countof(shapes), windows[w], seed + w);
             bool few = !strcmp(variant->name, "dnnl") && prim_dtype(DT_BF16) == dnnl_data_type_undef;
-            ok(taken >= (few ? 1 : 100), "%s: \"%s\" took %d calls", ops[o], variant->name, taken);
+            ok(taken >= (few ? 1 : 100), "%s: \"%s\" accepted %d calls", ops[o], variant->name, taken);
         }
 }
 
@@ -245,9 +246,9 @@ test_long(uint64_t seed)
                     try_variant(o, variant, dtypes[d], long_shapes, countof(long_shapes), long_windows[w], seed + w);
 }
 
-/* ---- planes in groups ---- */
+/* Compares 33 planes in one batch with the same planes computed separately. */
 
-/* The same planes as 33 images of a batch, and one by one. */
+/* ---- the number of windows ---- */
 static void
 test_groups(const char *op, enum dtype d, const char *window, uint64_t seed)
 {
@@ -272,17 +273,17 @@ test_groups(const char *op, enum dtype d, const char *window, uint64_t seed)
         run(&one, variant, 1, alone);
         same &= !memcmp(got + plane * bytes, alone, bytes);
     }
-    ok(same, "%s of %s, %s: a plane gets the same bits alone as among others", op, dtype_text(d), window);
+    ok(same, "%s of %s, %s: a plane has the same bits alone and in a batch", op, dtype_text(d), window);
     free(got);
     free(alone);
     trial_close(&all);
     trial_close(&one);
 }
 
-/* ---- how many windows there are ---- */
+/* ---- the number of windows ---- */
 
-/* Is there a window u? It lies in the padded image; or, of ceil_mode, it starts in the image or before it and the
- * windows before it do not reach the end. */
+/* Returns true if window u exists. It must fit into the padded image; with ceil_mode, it must start in or before the
+ * image, and the previous window must not reach the end. */
 static bool
 is_window(const struct window *w, bool ceil_mode, int64_t n, int64_t u)
 {
@@ -308,8 +309,8 @@ test_sizes(void)
             while (is_window(&w, ceil_mode, n, count)) count++;
             wrong += pool_size(attr, 0, n) != count;
         }
-        ok(!wrong, "there are as many windows as there are places for, %s",
-           ceil_mode ? "a last one beyond the padding" : "all in the padded image");
+        ok(!wrong, "pool_size counts the windows, %s",
+           ceil_mode ? "also a last one beyond the padding" : "all in the padded image");
     }
 }
 

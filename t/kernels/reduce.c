@@ -1,7 +1,7 @@
-/* reduce.c - sums, products, greatest and least values are what a plain loop gives, of every dtype, along each
- * axis, for rows and columns of every length that a loop treats in a way of its own, wherever they lie: dense, turned,
- * repeated, backwards, far apart, off a vector's bounds; of ordinary values, NaN, infinities, zeros of both signs and
- * subnormals, which are zeros. */
+/* reduce.c - compares sums, products, maxima, minima and sums of squares with a plain loop, for every dtype and
+ * along each axis. Rows and columns have every length that a kernel treats specially. Layouts are dense, transposed,
+ * repeated, reversed, strided and unaligned. Values are ordinary, NaN, infinities, zeros of both signs, and
+ * subnormals, which count as zeros. */
 #include "kernels/cpu/rows/fold.h"
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
@@ -18,7 +18,7 @@
 
 enum { DENSE, TURNED, REPEATED, BACKWARDS, FAR, NLIE };
 enum { ORDINARY, ONE_NAN, ONE_INFINITE, BOTH_INFINITE, ZEROS, SUBNORMAL, NVALUES };
-static const char *const lie_text[] = {"dense", "turned", "repeated", "backwards", "far apart"};
+static const char *const lie_text[] = {"dense", "transposed", "repeated", "reversed", "strided"};
 static const char *const op_text[] = {"sum", "prod", "max", "min", "square_sum"};
 enum { SUM, PROD, GREATEST, LEAST, SQUARES, NOP };
 
@@ -34,7 +34,7 @@ value_of(int values, int op, int64_t i, int64_t n)
     return v;
 }
 
-/* Views of m rows of n elements. */
+/* Returns a view of m rows of n elements in this layout. */
 static struct view
 view_of(enum dtype d, int lie, int64_t m, int64_t n, char *data)
 {
@@ -43,7 +43,7 @@ view_of(enum dtype d, int lie, int64_t m, int64_t n, char *data)
             first = lie == BACKWARDS ? m * n - 1 : 0;
     v.stride[0] = stride[lie][0];
     v.stride[1] = stride[lie][1];
-    v.data = data + (1 + first) * (int64_t)dtype_bytes(d); /* off the bounds of vectors */
+    v.data = data + (1 + first) * (int64_t)dtype_bytes(d); /* not aligned to vectors */
     return v;
 }
 
@@ -63,7 +63,7 @@ struct tried {
     int bad, n;
 };
 
-/* One result: of `count` elements from `from` on, `step` apart. */
+/* Compares result k with a plain loop over rows r0 to r1 and columns c0 to c1. */
 static void
 look(struct tried *t, const struct view *x, const struct view *y, int op, int64_t k, int64_t r0, int64_t r1, int64_t c0,
      int64_t c1)
@@ -158,11 +158,12 @@ try_row(int op, enum dtype d, int lie)
                 if (!status) status = try_one(&t, op, d, lie, size, m, axis, values);
             }
         }
-    if (!ok(!status && t.bad == 0, "%s of %s, %s: %d results", op_text[op], dtype_text(d), lie_text[lie], t.n))
+    if (!ok(!status && t.bad == 0, "%s of %s, %s: %d results are right", op_text[op], dtype_text(d), lie_text[lie],
+            t.n))
         diag("%d differ; %s", t.bad, status ? err_text() : "");
 }
 
-/* Sums of -0 are -0, as of the first row, in columns that are summed abreast and in those that remain. */
+/* Sums of -0 must be -0, like the first row, in columns that are summed as vectors and in the remaining ones. */
 static void
 zero_columns(enum dtype d)
 {
@@ -183,7 +184,7 @@ int
 main(void)
 {
     static const enum dtype dtypes[] = {DT_F32, DT_F64, DT_BF16, DT_F16, DT_I64, DT_I32, DT_U8};
-    denormals_flush(); /* as the threads of devices do */
+    denormals_flush(); /* as on the threads of devices */
     for (int op = 0; op < NOP; op++)
         for (size_t i = 0; i < countof(dtypes); i++)
             for (int lie = 0; lie < NLIE; lie++)

@@ -1,8 +1,8 @@
-/* rows.c - loops along an axis: rows longer than a block, sums in lanes, threads, and what a lookup refuses.
+/* rows.c - tests kernels along an axis: rows longer than a block, sums in lanes, threads, and ids that a lookup
+ * refuses.
  *
- * Samples of records are small, so that finite differences can be taken of them. Here rows
- * have every length around the blocks and lanes in which they are computed, and
- * two threads must give the bits of one. */
+ * The samples of operator records are small, to permit finite differences. Here rows have every length around the
+ * blocks and lanes of the kernels, and two threads must give the same bits as one. */
 #include "kernels/cpu/rows/rows.h"
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
@@ -71,7 +71,7 @@ results(const struct trial *t, void **to)
     for (int k = 0; k < c->nout; k++) to[k] = must_alloc((size_t)type_bytes(&c->out[k]) + 1);
 }
 
-/* By a variant of the operator; NULL in variant when the reference was taken. */
+/* Runs the operator. *variant is NULL if the reference was used. */
 static int
 run(struct trial *t, int threads, void **to, const char **variant)
 {
@@ -95,9 +95,8 @@ run_ref(struct trial *t)
     return ref_run(&k);
 }
 
-/* The largest distance of result k from the reference, against the largest value. The gradient of a norm of two
- * elements is what is left when ones are taken from each other, and the logarithm of a sum may be that of nearly one.
- */
+/* Returns the largest error of result k, relative to the largest value. For norms of two elements and sums close to
+ * one, the result is a small difference of numbers near 1, so errors are relative to 1. */
 static double
 distance(const struct trial *t, int k, const void *got)
 {
@@ -123,25 +122,25 @@ try_call(const char *op, const char *text, uint64_t seed)
     struct trial t;
     void *one[OP_OUT] = {NULL}, *two[OP_OUT] = {NULL};
     const char *variant = NULL;
-    if (!ok(trial_open(&t, op, text, seed), "%s %s is a call", op, text)) return;
+    if (!ok(trial_open(&t, op, text, seed), "%s %s can be called", op, text)) return;
     results(&t, one);
     results(&t, two);
     int status = run_ref(&t);
     if (!status) status = run(&t, 1, one, &variant);
     if (!status) status = run(&t, 2, two, &variant);
-    if (!ok(!status && variant, "%s %s runs by a variant", op, text)) diag("%s", err_text());
+    if (!ok(!status && variant, "%s %s is computed by a variant", op, text)) diag("%s", err_text());
     for (int k = 0; k < t.sample.call.nout && !status; k++) {
         double worst = distance(&t, k, one[k]);
-        if (!ok(worst <= tolerance((enum dtype)t.sample.call.out[k].dtype), "%s %s is the reference, result %d", op,
+        if (!ok(worst <= tolerance((enum dtype)t.sample.call.out[k].dtype), "%s %s equals the reference, result %d", op,
                 text, k))
             diag("off by %g", worst);
-        ok(!memcmp(one[k], two[k], (size_t)type_bytes(&t.sample.call.out[k])), "and two threads give its bits");
+        ok(!memcmp(one[k], two[k], (size_t)type_bytes(&t.sample.call.out[k])), "two threads give the same bits");
     }
     for (int k = 0; k < OP_OUT; k++) free(one[k]), free(two[k]);
     trial_close(&t);
 }
 
-/* ---- lengths: %N in a text is the length of a row ---- */
+/* ---- lengths: %N stands for the length of a row ---- */
 
 static const struct {
     const char *op, *text;
@@ -197,7 +196,7 @@ try_lengths(size_t i, uint64_t seed)
     }
 }
 
-/* Work enough that it is shared out. */
+/* Calls large enough to be split among threads. */
 static const struct {
     const char *op, *text;
 } large[] = {
@@ -238,15 +237,15 @@ test_exponentials(void)
             }
             sums &= fabs(got - sum) <= 1e-6 * sum;
         }
-    ok(worst <= 2, "exponentials are right to 2 units of the last place");
-    ok(sums, "and so is their sum");
+    ok(worst <= 2, "exponentials are right within 2 units in the last place");
+    ok(sums, "the sum of exponentials is right");
     float odd[] = {-INFINITY, -200, NAN, nanf("0x155"), 0}, y[5];
     vec_exp_sum(5, odd, 0, y);
     ok(y[0] == 0 && y[1] == 0 && isnan(y[2]) && isnan(y[3]) && y[4] == 1,
-       "what is far below is 0, NaN stays, the greatest is 1");
+       "values far below the maximum give 0, NaN stays NaN, the maximum gives 1");
 }
 
-/* ---- the greatest of a long line is met late ---- */
+/* ---- long rows whose maximum comes late ---- */
 
 enum { LONG = 4000 };
 enum shape { RISES, FALLS, STARTS_EMPTY, EMPTY, NAN_FIRST, NAN_LAST, NAN_AND_EMPTY, INFINITE, NSHAPE };
@@ -275,23 +274,23 @@ test_long(enum dtype d)
     const char *variant = NULL;
     char text[60];
     sprintf(text, "%s{%d,%d} i64{%d}<%d", dtype_text(d), NSHAPE, LONG, NSHAPE, LONG);
-    if (!ok(trial_open(&t, "cross_entropy_rows", text, 1), "cross_entropy_rows %s is a call", text)) return;
+    if (!ok(trial_open(&t, "cross_entropy_rows", text, 1), "cross_entropy_rows %s can be called", text)) return;
     for (int64_t i = 0; i < NSHAPE * LONG; i++) elem_set_f(d, t.data[0], i, of_shape((enum shape)(i / LONG), i % LONG));
     results(&t, got);
-    ok(!run_ref(&t) && !run(&t, 1, got, &variant) && variant, "%s runs by a variant", text);
+    ok(!run_ref(&t) && !run(&t, 1, got, &variant) && variant, "%s is computed by a variant", text);
     for (int s = 0; s < NSHAPE; s++)
         for (int k = 0; k < 3; k++) {
             const struct view *want = &t.view[2 + k];
             double a = elem_get_f(want->dtype, got[k], s), b = elem_get_f(want->dtype, want->data, s);
-            if (!ok(isnan(b) ? isnan(a) : a == b || fabs(a - b) <= 1e-6 * fabs(b), "%s line %d has result %d", text, s,
-                    k))
+            if (!ok(isnan(b) ? isnan(a) : a == b || fabs(a - b) <= 1e-6 * fabs(b),
+                    "%s row %d: result %d equals the reference", text, s, k))
                 diag("%g for %g", a, b);
         }
     for (int k = 0; k < OP_OUT; k++) free(got[k]);
     trial_close(&t);
 }
 
-/* ---- what a lookup refuses ---- */
+/* ---- ids that a lookup refuses ---- */
 
 static void
 refuses(const char *op, const char *text, int ids, int64_t at, int64_t id, const char *want)
@@ -299,12 +298,12 @@ refuses(const char *op, const char *text, int ids, int64_t at, int64_t id, const
     struct trial t;
     void *to[OP_OUT] = {NULL};
     const char *variant;
-    if (!ok(trial_open(&t, op, text, 5), "%s %s is a call", op, text)) return;
+    if (!ok(trial_open(&t, op, text, 5), "%s %s can be called", op, text)) return;
     results(&t, to);
     elem_set_i(t.view[ids].dtype, t.data[ids], at, id);
     is_int(run(&t, 1, to, &variant), E_VALUE, "an id out of range is refused");
-    is_str(err_text(), want, "and the text says what and where");
-    is_int(run_ref(&t), E_VALUE, "by the reference, too");
+    is_str(err_text(), want, "the error names the id and its position");
+    is_int(run_ref(&t), E_VALUE, "the reference refuses the id, too");
     for (int k = 0; k < OP_OUT; k++) free(to[k]);
     trial_close(&t);
 }

@@ -1,6 +1,6 @@
--- shift.lua - what lies far from 0 keeps its digits: of x + c an operator whose result does not depend on a common
--- shift, or moves with it, is as near the exact value as of x; its gradient and the gradient's gradient likewise. Exact is
--- what f64 gives for the same floats; for doubles, what it gives without the shift, which takes no digit off them.
+-- shift.lua - tests that inputs far from 0 lose no precision. For operators whose result does not depend on a common
+-- shift c, or moves with it, errors at x + c are as small as at x, also in gradients and second gradients. Exact values come
+-- from f64 for the same floats; for doubles, from f64 without the shift, which is exact there.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -11,26 +11,26 @@ local shifts = {0, 1e2, 1e3, 1e5, -1e5}
 
 rille.manual_seed(tap.seed(5))
 
--- Few rows are laid out otherwise than many: a number a row is then as cheap to move as not.
+-- Few rows get another layout than many, because moving one number per row is then cheap.
 local function drawn(rows)
   return {
     rows = rows,
     normal = {f32 = rille.randn({rows, COLUMNS}) * 3,
       f64 = (rille.randn({rows, COLUMNS}, {dtype = "f64"}) * (3 * 2 ^ 35)):round() / 2 ^ 35},
-    weights = rille.randn({rows, COLUMNS}), -- what a result is weighed with, so that its gradient is not all alike
+    weights = rille.randn({rows, COLUMNS}), -- weights of the result, so that its gradient is not constant
     again = rille.randn({rows, COLUMNS}),
     labels = rille.randint(0, COLUMNS, {rows}),
   }
 end
 
--- Over all but 8 channels, each of 64 columns.
+-- Normalises 8 channels of 64 columns each.
 local function batch_norm(x)
   local norm = rille.nn.BatchNorm2d(8):to(x.dtype)
   norm:to_global{placement = x.placement, sbp = "B"}
   return norm(x:reshape{x.shape[1], 8, 8, 8}):reshape{x.shape[1], COLUMNS}
 end
 
--- name, f(x, labels), whether the result moves with the shift (then it cannot have more digits than a float of its size)
+-- name, f(x, labels), whether the result moves with the shift (then its precision is that of a float of its size)
 local calls = {
   {"softmax", function(x) return x:softmax{axis = 1} end},
   {"softmax down columns", function(x) return x:softmax{axis = 0} end},
@@ -51,7 +51,7 @@ local calls = {
 
 local function home(x) return x:to_global{placement = ONE, sbp = "B"}:to"f64" end
 
--- As many weights as y has elements, in its layout.
+-- Returns the sum of y weighted by w, reduced to the shape of y.
 local function weighed(y, w, rows)
   local like = w
   for d = 1, 2 - #y.shape do like = like:sum{axis = 0} / 4 end
@@ -60,7 +60,7 @@ local function weighed(y, w, rows)
   return (y * like):sum()
 end
 
--- The value, the gradient, the gradient of what weighs the gradient; nil where there is none.
+-- Returns the value, the gradient, and the gradient of the weighted gradient.
 local function values(f, of, x, place, sbp)
   local y = of.labels:to_global{placement = place, sbp = sbp == "S(0)" and "S(0)" or "B"}
   local leaf = x:to_global{placement = place, sbp = sbp}:detach():requires_grad_()
@@ -72,7 +72,7 @@ end
 
 local parts = {"the value", "the gradient", "its gradient"}
 local function compare(call, of, dtype, eps)
-  local base = {0, 0, 0} -- the errors without a shift, the largest of all layouts, but two units of the last place at least
+  local base = {0, 0, 0} -- largest error without a shift over all layouts, at least two units in the last place
   local near = of.normal[dtype]
   for _, c in ipairs(shifts) do
     local x = near + c
@@ -85,7 +85,7 @@ local function compare(call, of, dtype, eps)
         if c == 0 then base[i] = math.max(base[i], err, size * 2 * eps) end
         local allowed = 4 * base[i]
         if call[3] and i == 1 then allowed = math.max(allowed, size * eps) end
-        tap.ok(err <= allowed, ("%s of %s, %d rows, %s, shifted by %g: %s is as near"):format(call[1], dtype, of.rows, l[1], c,
+        tap.ok(err <= allowed, ("%s of %s, %d rows, %s, shifted by %g: the error of %s does not grow"):format(call[1], dtype, of.rows, l[1], c,
           part), ("off by %g, %g without a shift"):format(err, base[i]))
       end
     end
@@ -99,7 +99,7 @@ for _, rows in ipairs{16, 3, 1} do
   end
 end
 
--- Nor does a norm lose any where a long row begins far from what follows.
+-- A norm loses no precision if the first elements of a long row are far from the others.
 local LONG = 65536
 local rows, slope = rille.randn({4, LONG}), rille.randn({4, LONG})
 local first = rille.arange(LONG):lt(64):to"f32"
@@ -113,12 +113,12 @@ for _, c in ipairs{0, 1e2, 1e3, -1e4} do
   local got, want = norms(x, "f32"), norms(x, "f64")
   for i, part in ipairs{"a norm", "its gradient", "that of its weight"} do
     local err, size = (got[i]:to"f64" - want[i]):abs():max():item(), want[i]:abs():max():item()
-    tap.ok(err <= size * 2 ^ -21, ("rows that begin %g above: %s keeps its digits"):format(c, part),
+    tap.ok(err <= size * 2 ^ -21, ("rows that begin %g above: %s keeps its precision"):format(c, part),
       ("off by %g of %g"):format(err, size))
   end
 end
 
--- Infinities, NaN and the greatest floats give over split classes what they give on one device: every row of four.
+-- Infinities, NaN and the largest floats give the same over sharded classes as on one device, for every row of four.
 local BIG = 3.4e38
 local special = {1, 0, -3, -math.huge, math.huge, 0 / 0, BIG, -BIG}
 local all = {}
@@ -133,7 +133,7 @@ local ofs = {
   {"log_softmax", function(v) return v:log_softmax{axis = 1} end},
   {"logsumexp", function(v) return v:logsumexp{axis = 1} end},
 }
--- 1 where the two differ: both NaN, the same, or near each other.
+-- Returns true where the values differ, that is, are neither both NaN nor equal nor close.
 local function differ(a, b)
   local same = a:eq(b):logical_or((a - b):abs():le(b:abs() * 1e-5 + 1e-6)):logical_or(a:ne(a):logical_and(b:ne(b)))
   return same:logical_not()
@@ -149,27 +149,27 @@ for _, f in ipairs(ofs) do
     local bad = differ(whole[i], split[i]):to"i64"
     if #bad.shape == 2 then bad = bad:sum{axis = 1} end
     local at = bad:argmax():item()
-    tap.ok(bad:sum():item() == 0, ("%s of what is no number: %s is the same over split classes"):format(f[1], part),
+    tap.ok(bad:sum():item() == 0, ("%s of special values: %s is the same over sharded classes"):format(f[1], part),
       ("%d rows differ; of {%s} row %d: %s, whole %s"):format(bad:gt(0):sum():item(), table.concat(all[at + 1], " "), at,
       tostring(split[i]:slice(0, at, at + 1)), tostring(whole[i]:slice(0, at, at + 1))))
   end
 end
 
--- What is the logarithm of a share is never above 0, and 0 where all others vanish, over split classes too.
+-- The logarithm of a probability is never above 0, and is 0 if all others vanish, also over sharded classes.
 do
   local x = rille.randn({64, 16}) * 40
   local top = rille.one_hot(rille.randint(0, 16, {64}), 16):to"f32"
   for _, rows in ipairs{x, x * (1 - top) - 300 * (1 - top) + x * top} do
     local split, label = rows:to_global{placement = FOUR, sbp = "S(1)"}, rows:argmax{axis = 1}
     local loss = home(split:cross_entropy(label:to_global{placement = FOUR, sbp = "B"}, {reduction = "none"}))
-    tap.ok(loss:min():item() >= 0, "a loss over split classes is never below 0", tostring(loss:min():item()))
+    tap.ok(loss:min():item() >= 0, "a loss over sharded classes is never below 0", tostring(loss:min():item()))
     local share = home(split:log_softmax{axis = 1})
-    tap.ok(share:max():item() <= 0, "log_softmax over split classes is never above 0", tostring(share:max():item()))
+    tap.ok(share:max():item() <= 0, "log_softmax over sharded classes is never above 0", tostring(share:max():item()))
   end
 end
 
--- Likewise a loss, with each label and with one that does not count, however the losses are summed, over two to four
--- ranks. Where the label does not count nothing is other than 0, whatever the row holds.
+-- Likewise the loss, with each label and an ignored one, with every reduction, over two to four
+-- ranks. Rows with an ignored label have a loss and gradients of 0, also rows with NaN.
 local IGNORED = -100
 local slant = rille.randn({5 * #all, 4})
 local classes = {0, 1, 2, 3, IGNORED}
@@ -180,7 +180,7 @@ end
 local logits, labels = rille.tensor(rows_of), rille.tensor(labels_of, {dtype = "i64"})
 local counts = labels:ne(IGNORED)
 
--- The losses, their gradient and what that gives, weighed, as a gradient of logits.
+-- Returns the losses, their gradient, and the gradient of the weighted gradient.
 local function loss(place, sbp, options)
   local function laid(v, to) return v:to_global{placement = place, sbp = to} end
   local leaf = laid(logits, sbp):detach():requires_grad_()
@@ -207,8 +207,8 @@ for _, reduction in ipairs{"none", "sum", "mean"} do
       local kept = v:ne(0)
       if #v.shape == 2 then kept = kept:any{axis = 1} end
       tap.is(kept:logical_and(counts:logical_not()):any():item(), false,
-        ("%s: the %s is 0 where the label does not count"):format(what, part))
-      tap.ok(kept:logical_and(counts):any():item(), ("%s: the %s is not where it does"):format(what, part))
+        ("%s: the %s is 0 where the label is ignored"):format(what, part))
+      tap.ok(kept:logical_and(counts):any():item(), ("%s: the %s is not 0 elsewhere"):format(what, part))
       ::next::
     end
     for ranks = 2, 4 do

@@ -1,7 +1,8 @@
-/* signals.c - signals that come while kernels compute harm nothing.
+/* signals.c - tests that signals during kernels do no harm.
  *
- * oneDNN's products for AVX-512 keep values below the end of the stack, where the frame of a handler lies: a program
- * that handled a signal in the middle of one had a broken heap. Between products they come, and after the last. */
+ * oneDNN's AVX-512 products keep values below the end of the stack, where a signal handler's frame is placed. A
+ * signal handled during a product would corrupt the heap, so signals are blocked during products and delivered
+ * between them. */
 #include "rille.h"
 #include "t/lib/tap.h"
 
@@ -48,7 +49,8 @@ alarms(bool on)
     setitimer(ITIMER_REAL, &each, NULL);
 }
 
-/* Products of ones, {m, k} with {k, n}, first without signals and then with them. */
+/* Computes products of ones, {m, k} times {k, n}, the first without signals and the others with signals. Returns 0
+ * if all are right. */
 static int
 products(const char *devices, int rounds, int m, int k, int n)
 {
@@ -93,8 +95,8 @@ main(void)
         pid_t child = fork();
         if (!child) _exit(products(trial[i].devices, trial[i].rounds, trial[i].m, trial[i].k, trial[i].n));
         waitpid(child, &how, 0);
-        ok(how == 0, "%s, products {%d, %d} x {%d, %d} under signals (status %d)", trial[i].devices, trial[i].m,
-           trial[i].k, trial[i].k, trial[i].n, how);
+        ok(how == 0, "%s, products {%d, %d} x {%d, %d} with signals are right (status %d)", trial[i].devices,
+           trial[i].m, trial[i].k, trial[i].k, trial[i].n, how);
     }
     return done();
 }

@@ -1,13 +1,17 @@
-/* small.c - products of small matrices: rows, columns and lengths around the blocks of sums, both ways of the
- * first operand to lie, rows of the second close together and far apart, which are copied, alone and added to what is
- * there, on every level of machine that this one has, and of pairs of bf16: exactly what loops over whole numbers give,
- * and nothing else is written. */
+/* small.c - tests products of small matrices on every CPU level of this machine: sizes around the blocks, a
+ * row-major and column-major first operand, second operands with near and distant rows (distant ones are copied),
+ * with and without accumulation, and pairs of bf16. Whole numbers give exact results, and nothing outside the result
+ * is written. */
 #include "kernels/cpu/gemm/gemm_small.c"
 #include "runtime/base/arena.h"
 #include "runtime/tensor/half.h"
 #include "t/lib/tap.h"
 
-enum { MOST = 132, BEYOND = 3, FAR = 515 }; /* rows, columns or length; floats of a row that are not the product's */
+enum {
+    MOST = 132,
+    BEYOND = 3,
+    FAR = 515
+}; /* maximum of rows, columns and length; unused floats at the end of each row (near and distant rows) */
 
 static float a[MOST * MOST], b[MOST * (MOST + FAR)], c[MOST * MOST], want[MOST * MOST];
 
@@ -38,11 +42,11 @@ try_product(int64_t m, int64_t n, int64_t k, bool turned, bool far, bool add, in
     bool pass = !memcmp(c, want, sizeof c);
     if (!pass)
         diag("{%lld, %lld} times {%lld, %lld}%s%s%s", (long long)m, (long long)k, (long long)k, (long long)n,
-             turned ? ", the first by columns" : "", far ? ", rows far apart" : "", add ? ", added" : "");
+             turned ? ", the first column-major" : "", far ? ", distant rows" : "", add ? ", accumulated" : "");
     return pass;
 }
 
-/* Words are two numbers along the length, which is that of both. */
+/* Tries products of bf16 pairs: each word holds two numbers along k, in both operands. */
 static bool
 try_pairs(int64_t m, int64_t n, int64_t k, bool turned, bool add)
 {
@@ -79,9 +83,9 @@ main(void)
                 for (size_t i = 0; i < countof(rows); i++)
                     for (size_t p = 0; p < countof(lengths); p++)
                         pass &= try_product(rows[i], cols[j], lengths[p], turned, far, add, level);
-                ok(pass, "%lld columns%s%s%s, level %d", (long long)cols[j],
-                   turned ? ", the first operand by columns" : "", far ? ", rows far apart" : "", add ? ", added" : "",
-                   level);
+                ok(pass, "products with %lld columns%s%s%s, level %d", (long long)cols[j],
+                   turned ? ", the first operand column-major" : "", far ? ", distant rows" : "",
+                   add ? ", accumulated" : "", level);
             }
     for (int k = 0; k < 2; k++)
         for (size_t i = 0; i < countof(words[k]); i++)
@@ -92,8 +96,8 @@ main(void)
             for (size_t i = 0; i < countof(rows); i++)
                 for (size_t p = 0; p < countof(lengths); p++)
                     if (lengths[p] < MOST - BEYOND) pass &= try_pairs(rows[i], cols[j], lengths[p], turned, add);
-            ok(pass, "%lld columns of pairs%s%s", (long long)cols[j], turned ? ", the first operand by columns" : "",
-               add ? ", added" : "");
+            ok(pass, "products of bf16 pairs with %lld columns%s%s", (long long)cols[j],
+               turned ? ", the first operand column-major" : "", add ? ", accumulated" : "");
         }
     return done();
 }

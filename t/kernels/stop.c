@@ -1,8 +1,9 @@
-/* stop.c - every kernel asks, between parts of its work, whether its result is still wanted: in every dtype of
- * reals that it takes, no part moves more bytes than take some tens of milliseconds; products and convolutions, whose
- * parts are counted in flops, go in small ones here. What is told yes leaves, and writes nowhere but where it may. An
- * operator with a kernel of its own has a row here; the others, which go element by element, are called with a long
- * line each. */
+/* stop.c - tests that every kernel asks between parts of its work whether its result is still wanted. In every float
+ * dtype, a part moves at most most_bytes. Products and convolutions count flops, so their parts are made small here.
+ * A kernel that is told to stop leaves soon.
+ *
+ * Each operator with its own kernel has a row in the table. Element-wise operators are called with one long row
+ * each. */
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
@@ -62,7 +63,7 @@ static const struct {
     {"divisor", "i64{4000000}>1"},
     {"dropout", "f32{4000000} #1 #0"},
     {"embedding", "i64{4000}<500 f32{500,1000}"},
-    {"empty", NULL}, /* has nothing to do */
+    {"empty", NULL}, /* computes nothing */
     {"exp_sum", "f32{2000,4000} f32{2000,1} axis=1"},
     {"expert_matmul", "f32{1,2000,1,512} f32{1,8,512,512} i64{2000,2}<8"},
     {"expert_matmul_grad", "f32{1,2000,1,512} f32{1,2000,2,512} i64{2000,2}<8 experts=8"},
@@ -132,9 +133,10 @@ static const struct {
     {"zeros", ""},
 };
 
-static const double most_bytes = 128 << 20; /* between two questions */
+static const double most_bytes = 128 << 20; /* per part, between two questions */
 
-static long asked, patience, most = 16; /* questions; those that are answered with no; that may follow a yes */
+static long asked, patience,
+    most = 16; /* number of questions; number answered by "go on"; maximum number after the first "stop" */
 
 static bool
 wanted(void *arg)
@@ -143,7 +145,7 @@ wanted(void *arg)
     return ++asked > patience;
 }
 
-/* Dense memory: positions that are allowed, all else zero. */
+/* Returns dense memory. Bounded operands hold valid positions, all others zeros. */
 static void *
 memory_of(const struct sample *s, int i)
 {
@@ -175,7 +177,8 @@ bytes_of(const struct view *v, int n)
     return bytes;
 }
 
-/* How often it asks until it leaves, when a yes is the answer after so many a no. */
+/* Returns how many questions the kernel asks if the first `noes` are answered by "go on" and all later ones by
+ * "stop". */
 static long
 questions(const struct exec *e, int nin, void *const *data, void *scratch, long noes)
 {
@@ -197,9 +200,11 @@ try_call(const char *name, const char *text, const struct sample *s)
     char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
     long all = questions(e, s->call.nin, data, scratch, LONG_MAX);
     double part = bytes_of(view, n) / ((double)all + 1);
-    ok(all > 0 && part <= most_bytes, "%s %s, %s, asks every %.3g bytes", name, text, exec_variant(e), part);
+    ok(all > 0 && part <= most_bytes, "%s %s, %s, asks whether to stop every %.3g bytes", name, text, exec_variant(e),
+       part);
     long noes = all > 1, few = questions(e, s->call.nin, data, scratch, noes);
-    ok(few > noes && few <= noes + 1 + most, "and leaves after a yes: %ld questions more", few - noes - 1);
+    ok(few > noes && few <= noes + 1 + most, "the kernel leaves soon after the answer to stop: %ld more questions",
+       few - noes - 1);
     for (int i = 0; i < n; i++) free(data[i]);
     free(scratch);
     exec_free(&e);
@@ -223,7 +228,7 @@ try_row(const char *name, const char *text, bool must)
     arena_fini(&arena);
 }
 
-/* The row, and the same of other floats, where the operator takes them. */
+/* Tries the row in its dtype and, where the operator accepts them, in the other float dtypes. */
 static void
 try_dtypes(const char *name, const char *text)
 {
@@ -240,7 +245,7 @@ try_dtypes(const char *name, const char *text)
     }
 }
 
-/* A sample of an operator that goes element by element, made long. */
+/* Tries a sample of an element-wise operator, made long. */
 static void
 try_long(const struct op *op)
 {

@@ -1,5 +1,5 @@
-/* team.c - loops shared out among threads cover all there is, each entry once; and are left early when nobody
- * wants the result any more, by the threads that help as well. */
+/* team.c - tests parallel loops: they visit each entry exactly once, and all threads leave early when the result is
+ * no longer wanted. */
 #include "kernels/cpu/base/team.h"
 #include "runtime/base/stop.h"
 #include "t/lib/tap.h"
@@ -30,7 +30,7 @@ part_of(void *arg, int64_t share, int64_t lo, int64_t hi)
     part(arg, lo, hi);
 }
 
-/* Says yes from some time on. */
+/* Answers "stop" from question most_asks on. */
 static bool
 wanted(void *arg)
 {
@@ -57,7 +57,7 @@ test_whole(int64_t n, int64_t grain, int threads, bool shares)
         team_run(threads, n, grain, part, NULL);
     int64_t once = 0;
     for (int64_t k = 0; k < n; k++) once += seen[k] == 1;
-    ok(once == n && entries == n, "%lld entries, grain %lld, %d threads%s: each is seen once", (long long)n,
+    ok(once == n && entries == n, "%lld entries, grain %lld, %d threads%s: each is visited once", (long long)n,
        (long long)grain, threads, shares ? ", shares" : "");
 }
 
@@ -67,7 +67,7 @@ part_level(void *arg, int64_t share, int64_t lo, int64_t hi)
     part(arg, share * *(const int64_t *)arg + lo, share * *(const int64_t *)arg + hi);
 }
 
-/* A share that takes long is helped with. */
+/* Share 0 is slow: it waits until other threads have taken over its remaining turns. */
 static void
 part_waits(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
@@ -83,11 +83,11 @@ test_level(int shares, int64_t turns, int64_t piece, bool waits)
     if (shares) team_level(shares, turns, piece, waits ? part_waits : part_level, &turns);
     int64_t once = 0, n = shares * turns;
     for (int64_t k = 0; k < n; k++) once += seen[k] == 1;
-    ok(once == n && entries == n, "%lld turns each of %d shares by %lld%s: each is seen once", (long long)turns, shares,
-       (long long)piece, waits ? ", one slow" : "");
+    ok(once == n && entries == n, "%lld turns each of %d shares in pieces of %lld%s: each is visited once",
+       (long long)turns, shares, (long long)piece, waits ? ", one slow" : "");
 }
 
-/* Each thread ends after the piece in which the answer became yes. */
+/* Each thread must end after the piece during which the answer became "stop". */
 static void
 test_stopped(int threads, bool shares, int most)
 {
@@ -96,7 +96,7 @@ test_stopped(int threads, bool shares, int most)
         team_shares(threads, MOST, 1, part_of, NULL);
     else
         team_run(threads, MOST, 1, part, NULL);
-    ok(calls <= most + 2 * threads && entries < MOST, "a loop of %d threads%s is left after %d questions", threads,
+    ok(calls <= most + 2 * threads && entries < MOST, "a loop of %d threads%s ends early after %d questions", threads,
        shares ? " with shares" : "", most);
 }
 
@@ -122,8 +122,8 @@ main(void)
             test_stopped(threads[t], false, most);
             test_stopped(threads[t], true, most);
         }
-    ok(stop_check() != 0, "a kernel with a status gives it");
+    ok(stop_check() != 0, "stop_check returns an error while the answer is to stop");
     stop_ask(NULL, NULL);
-    ok(!stop_check() && !stop_now(), "without a question nothing is stopped");
+    ok(!stop_check() && !stop_now(), "without a stop function nothing is stopped");
     return done();
 }

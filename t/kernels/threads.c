@@ -1,5 +1,6 @@
-/* threads.c - a kernel's threads do not change its result: one, two, three and seven give the same bits, and
- * what the reference gives, within rounding. Shapes are large enough to be shared out, and share unevenly. */
+/* threads.c - tests that the number of threads does not change a kernel's result: one, two, three and seven threads
+ * give the same bits, and the reference's values within rounding. Shapes are large enough to be split, and split
+ * unevenly. */
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
@@ -11,7 +12,7 @@
 
 static const struct {
     const char *op, *sample;
-    double rounding; /* allowed between threads, of the largest value; 0: the same bits */
+    double rounding; /* tolerance between numbers of threads, relative to the largest value; 0: the same bits */
 } table[] = {
     {"sum", "f32{300001}", 0},
     {"sum", "f32{16383}", 0},
@@ -134,7 +135,7 @@ tensors_close(struct tensors *t)
     for (int i = 0; i < t->nin + t->nout; i++) free(t->data[i]);
 }
 
-/* threads 0: the reference. */
+/* threads 0: runs the reference. */
 static int
 run(const struct sample *s, struct tensors *t, int threads)
 {
@@ -153,7 +154,7 @@ run(const struct sample *s, struct tensors *t, int threads)
     return status;
 }
 
-/* The largest difference of results, in units of the largest value. */
+/* Returns the largest difference of results, relative to the largest value. */
 static double
 difference(const struct tensors *a, const struct tensors *b)
 {
@@ -192,12 +193,12 @@ try_row(const char *name, const char *text, double between)
     bool low = s.out[0].dtype == DT_BF16;
     int status = run(&s, &want, 0) | run(&s, &one, 1);
     double apart = status ? INFINITY : difference(&one, &want);
-    if (!ok(apart <= (low ? 1e-2 : 2e-5), "%s %s: as the reference", name, text))
+    if (!ok(apart <= (low ? 1e-2 : 2e-5), "%s %s: equals the reference", name, text))
         diag("%g apart; %s", apart, status ? err_text() : "");
     for (int threads = 2; threads <= 7; threads += threads == 3 ? 4 : 1) {
         status = run(&s, &many, threads);
         bool good = !status && (between > 0 ? difference(&many, &one) <= between : same_bits(&many, &one));
-        ok(good, "%s %s: %d threads as one", name, text, threads);
+        ok(good, "%s %s: %d threads give the result of one", name, text, threads);
         tensors_close(&many);
     }
     tensors_close(&want);
@@ -209,7 +210,7 @@ int
 main(void)
 {
     for (size_t i = 0; i < countof(table); i++) try_row(table[i].op, table[i].sample, table[i].rounding);
-    diag("in parts of some images");
+    diag("convolutions in parts of some images");
     try_row("conv2d_grad_w", "bf16{5,4,6,5} bf16{5,6,3,3} padding=1 stride=2 groups=2 size=3,3", 1e-2);
     conv_part = (struct conv_part){1, 1, 16};
     try_row("conv2d", "f32{11,8,30,30} f32{16,8,3,3} - padding=1", 1e-5);

@@ -1,22 +1,22 @@
-/* tile.c - every step of tile.c gives the bits that the operator's record means, for each type, on every level
- * of machine that this one has, for every operand that the value may be, whether the others walk, repeat with rows or
- * are numbers, of all or of a row, or halves, and for every length of a row up to two and a half tiles. */
+/* tile.c - compares every step of tile.c with the operator's record, bit for bit. Tries every compute type, every
+ * CPU level of this machine, every position of the value among the operands, and row lengths up to two and a half
+ * tiles. The other operands are full, per row, per column, scalar or halves. */
 #include "kernels/cpu/eltwise/tile.c"
 #include "kernels/op/lib/table.h"
 #include "runtime/graph/op.h"
 #include "t/lib/tap.h"
 
-enum { UNTOUCHED = 12288 }; /* a number of halves */
+enum { UNTOUCHED = 12288 }; /* representable in halves */
 enum { LENGTH = 2 * TILE_LONGEST + 64, ROWS = 2, COUNT = LENGTH * ROWS, GUARD = 64 };
 
 static const double special[] = {0,   -0.0,  1,      -1, 0.5,  -2.5,  3,     INFINITY, -INFINITY,
                                  NAN, 1e-40, -1e-40, 7,  1e30, -1e30, 1e-30, 0x1p-126};
 static const int64_t whole[] = {0,     1,  -1,  2,         -7,           INT64_MIN, INT64_MAX, 3, 1000,
                                 -1000, 10, -10, 1LL << 40, -(1LL << 40), INT32_MIN, 5,         6};
-/* Of any type; read and written by its dtype. */
+/* Operands and result, accessed by dtype. */
 static _Alignas(64) char memory[3][(COUNT + GUARD) * sizeof(double)], result[(COUNT + GUARD) * sizeof(double)];
 
-/* The same floats as halves, to which fill_halves rounds them. */
+/* The same floats as halves; fill_halves rounds the floats to them. */
 static uint16_t of_halves[3][COUNT + GUARD];
 
 static const struct op *
@@ -27,7 +27,7 @@ op_with(int tile)
     return NULL;
 }
 
-/* Lengths of the cycles have no common divisor, so that all values meet. */
+/* The cycles have coprime lengths, so that all pairs of values occur. */
 static void
 fill(enum dtype d)
 {
@@ -56,9 +56,9 @@ struct trial {
     const struct op *op;
     enum compute type;
     int narg, value;
-    int way[3]; /* of each operand */
+    int way[3]; /* way to read each operand */
     int64_t n;
-    enum dtype dtype; /* of memory: the type's, or halves; what goes along with the elements */
+    enum dtype dtype; /* dtype in memory of operands with elements, and of the result: the compute type's, or halves */
 };
 
 static bool
@@ -67,7 +67,7 @@ is_halves(const struct trial *t)
     return t->dtype != compute_dtype(t->type);
 }
 
-/* What the record's function gives for element i of this row. */
+/* Computes element i of this row by the record's function. */
 static void
 meant(const struct trial *t, int64_t row, int64_t i, void *y)
 {
@@ -81,12 +81,12 @@ meant(const struct trial *t, int64_t row, int64_t i, void *y)
         x[k] = elem_get_f(d, memory[k], at);
         w[k] = elem_get_i(d, memory[k], at);
     }
-    struct type type[3] = {{.dtype = d}, {.dtype = d}, {.dtype = d}}; /* no operand is absent */
+    struct type type[3] = {{.dtype = d}, {.dtype = d}, {.dtype = d}}; /* all operands are present */
     struct call call = {.op = t->op, .nin = t->narg, .in = type};
     if (!dtype_is_float(d))
         elem_set_i(d, y, 0, t->op->eltwise.i(&call, w));
     else if (t->op->eltwise.tile == TILE_RSQRT && d == DT_F32)
-        elem_set_f(d, y, 0, 1 / sqrtf((float)x[0])); /* two operations, each of which rounds */
+        elem_set_f(d, y, 0, 1 / sqrtf((float)x[0])); /* two operations, each rounded */
     else
         elem_set_f(d, y, 0, t->op->eltwise.f(&call, x));
 }
@@ -114,7 +114,7 @@ way_of(const struct trial *t, int k)
     return t->dtype == DT_BF16 ? way : way + TILE_WALKS_F16 - TILE_WALKS_BF16;
 }
 
-/* The operands beside the value that the step has as numbers. */
+/* Returns how many operands other than the value the step receives as scalars. */
 static int
 numbers(const struct trial *t)
 {
@@ -124,7 +124,7 @@ numbers(const struct trial *t)
     return all ? t->narg - 1 : 0;
 }
 
-/* The program of one operation; `busy`: with a second load, which keeps it from being done alone. */
+/* Builds the program of one operation. busy: adds a second load, so that the step does not run alone. */
 static int
 program(const struct trial *t, double number[][TILE_LONGEST], bool busy, int last, struct tile_step *s)
 {
@@ -153,7 +153,7 @@ program(const struct trial *t, double number[][TILE_LONGEST], bool busy, int las
     return n;
 }
 
-/* halves: rows come as two columns, one after the other. */
+/* halves: processes rows as two column ranges, one after the other. */
 static bool
 right(const struct trial *t, const struct level *l, bool busy, int last, bool halves, int how)
 {
@@ -179,16 +179,18 @@ right(const struct trial *t, const struct level *l, bool busy, int last, bool ha
     return true;
 }
 
-/* Lengths 1 to LENGTH; all ways of the operands. */
+/* Tries lengths 1 to LENGTH with all ways to read the operands. */
 static void
 try_operation(const struct op *op, enum compute type, int value, int level, enum dtype d)
 {
     struct trial t = {.op = op, .type = type, .narg = op_noperand(op), .value = value, .dtype = d};
     int second = d == DT_BF16 ? TILE_CUT : TILE_STREAM;
-    int nhow = level == LEVEL_V4 && machine_rounds_bf16() ? 8 : 4; /* of TILE_BACK, TILE_OVER and TILE_ROUNDS */
+    int nhow =
+        level == LEVEL_V4 && machine_rounds_bf16() ? 8 : 4; /* combinations of TILE_BACK, TILE_OVER and TILE_ROUNDS */
     int ways = t.narg == 1 ? 4 : t.narg == 2 ? 16 : 64, wrong = 0, tried = 0;
     for (int w = 0; w < ways; w++) {
-        bool by_row = false, some = false; /* an operand that is no number for the step; one */
+        bool by_row = false,
+             some = false; /* a per-row operand that the step cannot take as scalars; any per-row operand */
         for (int k = 0; k < t.narg; k++) {
             t.way[k] = w >> 2 * k & 3;
             by_row |= t.way[k] == TILE_BY_ROW && (k == value || is_halves(&t));
@@ -203,8 +205,8 @@ try_operation(const struct op *op, enum compute type, int value, int level, enum
             tried += 2;
         }
     }
-    ok(wrong == 0 && tried > 100, "%s of %s, value %d, level %d: %d programs", op->name, dtype_text(d), value, level,
-       tried);
+    ok(wrong == 0 && tried > 100, "%s of %s, value %d, level %d: %d programs are right", op->name, dtype_text(d), value,
+       level, tried);
 }
 
 static void
@@ -216,15 +218,15 @@ try_type(enum compute type, enum dtype d)
         fill_halves(d);
     for (int tile = TILE_NONE + 1; tile < NTILE_OP; tile++) {
         const struct op *op = op_with(tile);
-        if (!ok(op != NULL, "operation %d is an operator's", tile)) continue;
-        if (!dtype_is_float(compute_dtype(type)) && !op->eltwise.i) continue; /* computed as reals */
+        if (!ok(op != NULL, "tile operation %d has an operator", tile)) continue;
+        if (!dtype_is_float(compute_dtype(type)) && !op->eltwise.i) continue; /* computed as floats */
         for (int level = LEVEL_ANY; level <= machine_level(); level++)
             for (int value = 0; value < op_noperand(op); value++)
                 if (share_next()) try_operation(op, type, value, level, d);
     }
 }
 
-/* Results of 64 to 512 bytes behind the begin of an operand's page are written from the end. */
+/* A result that begins 64 to 512 bytes after an operand's address, modulo pages, is written from its end. */
 static void
 meets(void)
 {
@@ -240,10 +242,10 @@ meets(void)
             };
             wrong += meets_stores(steps) != (behind > 0 && behind <= 512);
         }
-    is_int(wrong, 0, "a result right behind what is read, by pages, is written from its end");
+    is_int(wrong, 0, "a result right after an operand, modulo pages, is written from its end");
 }
 
-/* Elements go through the steps again only if they find what they found. */
+/* A step may process elements twice only if the second pass reads the same values. */
 static void
 repeats_itself(void)
 {
@@ -253,11 +255,16 @@ repeats_itself(void)
                            add_b = {TILE_CODE(TILE_ADD, 0), {TILE_WALKS}, {b}};
     const struct tile_step put_a = {TILE_STORE, {TILE_WALKS}, {a}}, put = {TILE_STORE, {TILE_WALKS}, {result}};
     const struct tile_step stream_a = {TILE_STREAM, {TILE_WALKS}, {a}};
-    ok(may_repeat_step((const struct tile_step[]){load_a, add_b, put, end}), "a result of its own");
-    ok(!may_repeat_step((const struct tile_step[]){load_a, add_b, put_a, end}), "none over the first operand");
-    ok(!may_repeat_step((const struct tile_step[]){load_a, add_a, add_b, stream_a, end}), "streamed neither");
-    ok(!may_repeat_step((const struct tile_step[]){add_b, add_a, put, add_b, put_a, end}), "nor over a later one");
-    ok(may_repeat_step((const struct tile_step[]){add_b, put_a, add_a, put, end}), "but what was written may be read");
+    ok(may_repeat_step((const struct tile_step[]){load_a, add_b, put, end}),
+       "repeating is allowed with a separate result");
+    ok(!may_repeat_step((const struct tile_step[]){load_a, add_b, put_a, end}),
+       "repeating is refused if the result overwrites the first operand");
+    ok(!may_repeat_step((const struct tile_step[]){load_a, add_a, add_b, stream_a, end}),
+       "repeating is refused if a streamed result overwrites the first operand");
+    ok(!may_repeat_step((const struct tile_step[]){add_b, add_a, put, add_b, put_a, end}),
+       "repeating is refused if a result overwrites a later operand");
+    ok(may_repeat_step((const struct tile_step[]){add_b, put_a, add_a, put, end}),
+       "repeating is allowed if a written value is read later");
 }
 
 int

@@ -1,6 +1,8 @@
-/* vmath.c - the vectorised functions are within the errors that kernels/cpu/base/vmath.h claims, and are exact where
- * libm is: at infinities, NaN, zeros and subnormals. Of floats every 9,973rd there is; RILLE_LONG=1 all of them, and
- * says the worst (a name: of this function alone). Doubles likewise, drawn at random (kernels/cpu/base/vmath_f64.h). */
+/* vmath.c - tests that the vectorised functions keep the error bounds of kernels/cpu/base/vmath.h, and are exact
+ * where libm is: at infinities, NaN, zeros and subnormals.
+ *
+ * Tries every 9,973rd float. RILLE_LONG=1 tries all floats and prints the largest error. An argument names a single
+ * function. Doubles are tested with random values (kernels/cpu/base/vmath_f64.h). */
 #include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/base/vmath_f64.h"
 #include "t/lib/tap.h"
@@ -60,8 +62,8 @@ static const struct range {
     const char *name;
     void (*block)(int64_t n, const float *x, float *y);
     double (*f)(double x);
-    double lo, hi, ulp, absolute; /* of which the larger is allowed */
-    bool ends;                    /* compare at the special values too */
+    double lo, hi, ulp, absolute; /* range; allowed error is the larger of ulp and absolute */
+    bool ends;                    /* also compare at the special values */
 } ranges[] = {
     {"exp", vec_exp, exp, -104, 89, 1.1, 0, true},
     {"log", vec_log, log, 0, 10, 0.9, 0, true},
@@ -85,7 +87,7 @@ static const struct range {
     {"silu_derivative", vec_silu_derivative, silu_derivative, -120, -3, 6, 0, false},
 };
 
-/* How many times the allowed error y is off. */
+/* Returns the error of y relative to the allowed error. */
 static double
 excess(const struct range *r, float y, double want)
 {
@@ -95,7 +97,7 @@ excess(const struct range *r, float y, double want)
     return fabs(y - want) / allowed;
 }
 
-/* The float of the i-th place in the order of size, negative ones first. */
+/* Returns the i-th float in ascending order; negative floats have negative i. */
 static float
 float_at(int64_t i)
 {
@@ -127,17 +129,17 @@ try_range(const struct range *r)
             if (!(e <= worst)) worst = e, at = x[k];
         }
     }
-    if (!ok(worst <= 1, "%s is as exact as claimed at floats from %g to %g", r->name, r->lo, r->hi))
-        diag("%.2f times as much at %.9g", worst, at);
+    if (!ok(worst <= 1, "%s keeps its error bound at floats from %g to %g", r->name, r->lo, r->hi))
+        diag("%.2f times the bound at %.9g", worst, at);
     else if (step == 1)
-        diag("at most %.3f of what is claimed, at %.9g", worst, at);
+        diag("at most %.3f of the bound, at %.9g", worst, at);
 }
 
 static void
 try_ends(const struct range *r)
 {
     const float x[] = {0,      -0.0f,   INFINITY, -INFINITY, NAN,   nanf("0x1ff"), -nanf("0x155"),
-                       1e-40f, -1e-40f, 3e-45f,   3e38f,     -3e38f}; /* half of each is a float, too */
+                       1e-40f, -1e-40f, 3e-45f,   3e38f,     -3e38f}; /* half of each value is a float, too */
     enum { N = sizeof x / sizeof *x };
     float y[N];
     bool good = true;
@@ -152,7 +154,7 @@ try_ends(const struct range *r)
     ok(good, "%s is right at infinities, NaN, zeros and subnormals", r->name);
 }
 
-/* ---- a function and its derivative at once ---- */
+/* ---- a function and its derivative in one call ---- */
 
 static const struct both {
     const char *name;
@@ -164,7 +166,7 @@ static const struct both {
     {"silu", vec_silu_both, vec_silu, vec_silu_derivative},
 };
 
-/* Through all floats and what is none, in blocks that do not end with a vector; also over x. */
+/* Tries floats over the whole range and NaN, in blocks that are no multiple of a vector; also in place. */
 static void
 try_both(const struct both *b)
 {
@@ -180,10 +182,10 @@ try_both(const struct both *b)
         b->both(BLOCK, x, x, slope);
         other += memcmp(x, want, sizeof x) != 0 || memcmp(slope, want_slope, sizeof slope) != 0;
     }
-    ok(other == 0, "%s and its derivative at once have the bits of each alone", b->name);
+    ok(other == 0, "%s and its derivative in one call have the same bits as in two calls", b->name);
 }
 
-/* ---- doubles: what kernels/cpu/base/vmath_f64.h claims ---- */
+/* ---- doubles: the bounds of kernels/cpu/base/vmath_f64.h ---- */
 
 static long double
 sigmoid_l(long double x)
@@ -215,10 +217,10 @@ static const struct range_f64 {
     {"cos", f64_cos, cosl, -1.5, 1.5, 4},
     {"sigmoid", f64_sigmoid, sigmoid_l, -700, 700, 6},
     {"softplus", f64_softplus, softplus_l, -700, 700, 6},
-    {"pow", f64_pow, cube_root_of, 0, 1e6, 5}, /* the exponent is rounded, too */
+    {"pow", f64_pow, cube_root_of, 0, 1e6, 5}, /* includes the rounding of the exponent */
 };
 
-/* And an element's bits are the same wherever in a block it lies. */
+/* Also checks that an element's bits do not depend on its position in a block. */
 static void
 try_range_f64(const struct range_f64 *r, uint64_t *random)
 {
@@ -241,9 +243,9 @@ try_range_f64(const struct range_f64 *r, uint64_t *random)
             if (e > worst) worst = e, at = x[i];
         }
     }
-    if (!ok(worst <= r->ulp, "%s of doubles is within %g units of the last place", r->name, r->ulp))
+    if (!ok(worst <= r->ulp, "%s of doubles is within %g units in the last place", r->name, r->ulp))
         diag("%.2f at %.17g", worst, at);
-    ok(other == 0, "%s of doubles: a place in a block changes nothing", r->name);
+    ok(other == 0, "%s of doubles: results do not depend on the position in a block", r->name);
 }
 
 static void
@@ -270,7 +272,7 @@ try_ends_f64(void)
 
 /* ---- powers of floats ---- */
 
-/* y = x^z in f32, as the operators compute it. */
+/* Computes y = x^z in f32, as the operators do. */
 static void
 powers(int64_t n, const float *x, const float *z, float *y)
 {
@@ -285,7 +287,7 @@ try_powers(uint64_t *random)
     float x[BLOCK], z[BLOCK], y[BLOCK], at[2] = {0};
     double worst = 0;
     for (int b = 0; b < BLOCKS; b++) {
-        for (int i = 0; i < BLOCK; i++) { /* bases near 1 and far from it, results all over the range */
+        for (int i = 0; i < BLOCK; i++) { /* bases close to and far from 1, with results over the whole range */
             double base = (double)(next_random(random) >> 11) * 0x1p-53, result = (double)(next_random(random) >> 11);
             x[i] = (float)(i % 2 ? 1 + (base - 0.5) * 0x1p-8 : exp2(base * 240 - 120));
             z[i] = (float)((result * 0x1p-53 * 240 - 120) / log2((double)x[i]));
@@ -298,11 +300,11 @@ try_powers(uint64_t *random)
             if (e > worst) worst = e, at[0] = x[i], at[1] = z[i];
         }
     }
-    if (!ok(worst < 0.502, "powers of floats are within 0.502 units of the last place"))
+    if (!ok(worst < 0.502, "powers of floats are within 0.502 units in the last place"))
         diag("%.3f at %.9g^%.9g", worst, at[0], at[1]);
 }
 
-/* Every pair of numbers at which pow does something else. */
+/* Tries every pair of numbers that pow treats specially. */
 static void
 try_ends_of_powers(void)
 {
@@ -323,7 +325,7 @@ try_ends_of_powers(void)
             if (!same) diag("%g^%g is %g, not %g", x[i], ends[i], y[i], want);
         }
     }
-    is_int(wrong, 0, "powers are those of C at zeros, ones, infinities, NaN, and whole and odd exponents");
+    is_int(wrong, 0, "powers equal C's pow at zeros, ones, infinities, NaN, and whole and odd exponents");
 }
 
 int

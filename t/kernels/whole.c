@@ -1,6 +1,6 @@
-/* whole.c - element-wise operators of whole numbers give what their records mean in 64 bits, cut to the
- * result's dtype, whatever the widths of their operands: every operator that tile.c does, of every pair of integer
- * dtypes, at the ends of their ranges, beside tensors and beside numbers that the dtype does not hold. */
+/* whole.c - compares element-wise operators of integers with their records, computed in 64 bits and truncated to the
+ * result's dtype. Tries every operator of tile.c with every pair of integer dtypes, at the limits of their ranges,
+ * with tensors and with scalars that the dtype cannot hold. */
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
 #include "kernels/cpu/eltwise/tile.h"
@@ -21,7 +21,8 @@ enum { NVALUE = countof(values), NNUMBER = countof(numbers), NDT = countof(dtype
 
 static int64_t memory[MOST][N], result[N + 1];
 
-/* Operand k of dtype d, or a number. Lengths of the cycles have no common divisor, so that all values meet. */
+/* Fills operand k with values of dtype d, or with a number. The cycles have coprime lengths, so that all pairs of
+ * values occur. */
 static struct type
 operand(int k, enum dtype d, const int64_t *number)
 {
@@ -50,7 +51,7 @@ same(const struct call *c, const void *got)
     return true;
 }
 
-/* -1: the operator does not take these; else whether it is right. */
+/* Returns 1 if the call is right, 0 if wrong, -1 if the operator does not accept the operands. */
 static int
 try_call(const struct op *op, struct type *in)
 {
@@ -101,7 +102,7 @@ try_op(const struct op *op)
                 wrong += good == 0;
                 if (good == 0) diag("%s, way %d, turned %d", dtype_text(dtypes[d]), way, turned);
             }
-    ok(wrong == 0 && tried > 0, "%s of whole numbers is right in %d calls", op->name, tried);
+    ok(wrong == 0 && tried > 0, "%s of integers is right in %d calls", op->name, tried);
 }
 
 int

@@ -1,7 +1,7 @@
 #!/bin/bash
-# async_kind.sh - tests in Lua hold on devices whose work is done later, and whose memory faults when host code touches it:
-# the same files, with "async" for "cpu". With RILLE_LONG=1 all of them, but those that read the word "cpu" in what is
-# shown, or the clock.
+# async_kind.sh - runs Lua tests on async test devices, whose work is done later and whose memory faults on access by host code:
+# the same files, with "async" for "cpu". RILLE_LONG=1 runs all tests except those that depend on the printed word "cpu"
+# or on the clock.
 set -u
 some=(session/several-results boxing/grad shell/graph files/save nn/optim-clip session/random-calls nn/ranks shell/tensor nn/optim-update
   nn/layers nn/module op/layouts files/data-loader session/hostile-calls session/live-numbers nn/autocast nn/norm2d nn/pin plan/memory
@@ -13,7 +13,7 @@ all=(session/steps op/halves op/golden op/pages files/checkpoint planner/choices
 n=0 failed=0
 rille=$(realpath "$1") folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-for file in * t/* t/*/*; do # the tree as it is, but for what is Lua in t: its tests name themselves in errors
+for file in * t/* t/*/*; do # links to the whole tree, and changed copies of the Lua tests, because errors show their paths
   case $file in
   t) mkdir "$folder/t" ;;
   t/*/*.lua) sed 's/"cpu"/"async"/g; s/cpu:/async:/g; s/cpu\[/async[/g' "$file" >"$folder/$file" ;;
@@ -30,20 +30,20 @@ for test in "${some[@]}"; do
   fi
 done
 n=$((n + 1))
-"$rille" -d cpu:1,async:1 t/lib/streams.lua >"$folder/out" 2>&1 && echo "ok $n - a trace has a track for each stream, whose acts follow each other" || {
-  echo "not ok $n - a trace has a track for each stream, whose acts follow each other"
+"$rille" -d cpu:1,async:1 t/lib/streams.lua >"$folder/out" 2>&1 && echo "ok $n - a trace has a track for each stream, with acts that do not overlap" || {
+  echo "not ok $n - a trace has a track for each stream, with acts that do not overlap"
   failed=1
   sed 's/^/#   /' "$folder/out"
 }
 n=$((n + 1))
-if "$rille" -d cpu:1,async:4 t/lib/panels.lua >"$folder/out" 2>&1; then echo "ok $n - a panel of a product waits for none but the panel whose place it takes"; else
-  echo "not ok $n - a panel of a product waits for none but the panel whose place it takes"
+if "$rille" -d cpu:1,async:4 t/lib/panels.lua >"$folder/out" 2>&1; then echo "ok $n - a panel of a product waits only for the panel whose register it reuses"; else
+  echo "not ok $n - a panel of a product waits only for the panel whose register it reuses"
   failed=1
   sed 's/^/#   /' "$folder/out"
 fi
 n=$((n + 1))
-if "$rille" -d async:1 t/lib/unread.lua >"$folder/out" 2>&1; then echo "ok $n - steps that nobody waits for leave what those leave that are read"; else
-  echo "not ok $n - steps that nobody waits for leave what those leave that are read"
+if "$rille" -d async:1 t/lib/unread.lua >"$folder/out" 2>&1; then echo "ok $n - steps that are not waited for leave the same values as steps that are"; else
+  echo "not ok $n - steps that are not waited for leave the same values as steps that are"
   failed=1
   sed 's/^/#   /' "$folder/out"
 fi
@@ -51,14 +51,14 @@ n=$((n + 1))
 "$rille" -d async:1 -e 'local x, step = rille.ones({8}), rille.graph(function(x) return x:sin() end)
   for _ = 1, 3 do step(x) end
   rille._slow_op("sin", 0.05) step(x) step(x) os.exit(3)' >"$folder/out" 2>&1
-if [ $? = 3 ]; then echo "ok $n - a program exits while steps go on"; else
-  echo "not ok $n - a program exits while steps go on"
+if [ $? = 3 ]; then echo "ok $n - a program can exit while steps run"; else
+  echo "not ok $n - a program can exit while steps run"
   failed=1
   sed 's/^/#   /' "$folder/out"
 fi
 n=$((n + 1))
-if RILLE_THREADS=1 "$rille" -d async:4 t/lib/naps.lua >"$folder/out" 2>&1; then echo "ok $n - kernels that sleep do so on their streams"; else
-  echo "not ok $n - kernels that sleep do so on their streams"
+if RILLE_THREADS=1 "$rille" -d async:4 t/lib/naps.lua >"$folder/out" 2>&1; then echo "ok $n - sleeping kernels block only their own stream"; else
+  echo "not ok $n - sleeping kernels block only their own stream"
   failed=1
   sed 's/^/#   /' "$folder/out"
 fi

@@ -1,6 +1,6 @@
 #!/bin/bash
-# async_workers.sh - workers with devices whose work is done later, in memory that no other process reaches and that faults
-# when host code touches it: the bits of one process, files, checkpoints, going back to a snapshot. TAP.
+# async_workers.sh - tests workers with async test devices, whose memory no other process can access and faults on access by
+# host code: the same bits as one process, files, checkpoints, recovery from a snapshot. TAP.
 rille=$1
 . t/lib/processes.sh
 root=$PWD
@@ -11,7 +11,7 @@ async_copy() { sed 's/"cpu"/"async"/g; s/cpu:/async:/g; s/cpu\[/async[/g' "$1" >
 mkdir "$dir/examples"
 ln -s "$root/examples/data" "$dir/examples/data"
 async_copy examples/digits.lua "$dir/examples/digits.lua"
-digits() { # FILE LAYOUT ARGUMENTS...: losses of 5 steps, to the last bit
+digits() { # FILE LAYOUT ARGUMENTS...: prints the losses of 5 steps in hex
   local file=$1 layout=$2
   shift 2
   rm -f "$dir/log"
@@ -23,7 +23,7 @@ for layout in single dp tp dp-tp pp pp-tp; do
   for shape in "1 4" "2 2" "4 1"; do
     read -r workers devices <<<"$shape"
     got=$(digits "$dir/examples/digits.lua" $layout launch -n "$workers" -d "async:$devices,cpu:1")
-    is "$layout on $workers x $devices async devices is what one process computes" "$got" "${want:-nothing}"
+    is "$layout on $workers x $devices async devices gives the bits of one process" "$got" "${want:-nothing}"
   done
 done
 
@@ -35,7 +35,7 @@ for test in session/several-results shell/graph shell/tensor files/save files/ch
   is "$test.lua holds" "$code $(grep -c '^ok' "$dir/out" | sed 's/^0$/none/; s/^[1-9].*/ok/')" "0 ok"
 done
 
-# ---- what is lost ----
+# ---- lost workers ----
 
 cat >"$dir/train.lua" <<'LUA'
 local kind, dies = arg[1], arg[2] == "dies"
@@ -75,9 +75,9 @@ want=$stdout
 go launch -n 2 -d async:2,cpu:1 "$dir/train.lua" async lives
 is "a step on async devices of two workers has the losses of one process" "$stdout" "${want:-nothing}"
 go launch -n 2 -d async:2,cpu:1 "$dir/train.lua" async dies
-is "and goes on with the same bits from a snapshot when one was killed" "$stdout$stderr" "${want:-nothing}lost"
+is "after a worker is killed, training resumes from a snapshot with the same bits" "$stdout$stderr" "${want:-nothing}lost"
 
-# ---- copies within a memory that is not the controller's ----
+# ---- copies within another host's memory ----
 
 cat >"$dir/copies.lua" <<'LUA'
 local kind, file = arg[1], arg[2]
@@ -96,13 +96,13 @@ LUA
 for shape in "cpu cpu:2" "async async:2,cpu:1"; do
   read -r kind devices <<<"$shape"
   RILLE_HOSTS=2 go launch -n 2 -d "$devices" "$dir/copies.lua" "$kind" "$dir/x.safetensors"
-  is "$kind: parts that are equal are copied where they lie" "$code $stdout" "0 0"
+  is "$kind: equal shards are copied within their memory" "$code $stdout" "0 0"
 done
 
 # ---- what is refused ----
 
 go launch -n 2 -d async:2 -e ''
-ok "workers have a cpu device, through which bytes of others come" ends 2 "cpu:1"
+ok "workers without a cpu device are refused" ends 2 "cpu:1"
 go launch -n 2 -d meta:2,cpu:1 -e ''
-ok "and no devices without bytes" ends 2 "meta"
+ok "workers with meta devices are refused" ends 2 "meta"
 finish

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Checkpoints that workers write and read, each its own shards (--root): read on any mesh, by workers or by one process;
-# damage is named; a folder that hosts do not share is an error with worker and path; so is one that another training saves
-# into; whoever is killed or interrupts, the last one that was whole is there.
+# Tests checkpoints where each worker writes and reads its own shards (--root). They are read on any mesh, by workers or one
+# process. Errors name damaged files, folders that are not shared (with worker and path), and folders that another training
+# saves into. After kills and interrupts the last complete checkpoint remains.
 # checkpoint.sh path/to/rille; SEED= repeats the moments.
 rille=$(realpath "$1") seed=$((${SEED:-$$} % 32768))
 RANDOM=$seed
@@ -12,7 +12,7 @@ mkdir shared
 
 # ---- any mesh to any mesh ----
 
-# A net and its optimiser on all devices, split by N columns of the first axis that has as many (S(0)) or of the second.
+# Makes a net and its optimiser on all N devices, with weights sharded along the first (S(0)) or second axis.
 cat >net.lua <<'LUA'
 local T = {}
 function T.new(seed, sbp, n)
@@ -31,7 +31,7 @@ function T.new(seed, sbp, n)
     loss:backward(); T.opt:step(); T.opt:zero_grad()
   end
 end
-function T.digest() -- of every bit, whatever the layout
+function T.digest() -- returns a hash of all values, independent of the layout
   local h = 0
   local function add(t)
     for _, v in ipairs(t:reshape{t:numel()}:totable()) do h = (h * 31 + string.unpack("<i8", string.pack("<d", v))) % 0xfffffffb end
@@ -51,7 +51,7 @@ T.step()
 T.parts.step = 7
 rille.checkpoint.save(arg[1], T.parts, {async = true})
 print(T.digest())
-for _ = 1, 3 do T.step() end -- while they are written
+for _ = 1, 3 do T.step() end -- while the shards are written
 LUA
 cat >load.lua <<'LUA'
 local T = dofile("net.lua")
@@ -63,7 +63,7 @@ for i = 3, #arg do
 end
 LUA
 shapes=("one 1 4 1" "hosts 2 2 2" "four 4 1 2" "three 3 1 1")
-command() { # WORKERS DEVICES HOSTS: how a script is run on them
+command() { # WORKERS DEVICES HOSTS: sets the arguments that run a script on them
   export RILLE_HOSTS=$3
   run=(launch -n "$1" -d "cpu:$2" --root "$dir/shared")
   [ "$1" = 1 ] && run=(-d "cpu:$2")
@@ -77,21 +77,21 @@ for shape in "${shapes[@]}"; do
   files=$(cd "shared/$name" && echo *)
   stem=checkpoint-00000001-step-7 shards=
   [ "$workers" -gt 1 ] && for ((r = 0; r < workers; r++)); do shards+="$stem.$r.shard "; done
-  is "$workers processes of $hosts hosts write a file each, and one that tells of them" "$files" "$shards$stem.safetensors"
+  is "$workers processes of $hosts hosts write one file each, and a manifest" "$files" "$shards$stem.safetensors"
 done
 for shape in "${shapes[@]}"; do
   read -r name workers devices hosts <<<"$shape"
   command "$workers" "$devices" "$hosts"
   for sbp in "S(0)" "S(1)"; do
     go "${run[@]}" load.lua "$sbp" $((workers * devices)) shared/one shared/hosts shared/four shared/three
-    is "what any of them wrote $workers processes of $hosts hosts read as $sbp" "$stdout" "${want%$'\n'}"
+    is "$workers processes of $hosts hosts read every checkpoint as $sbp" "$stdout" "${want%$'\n'}"
   done
 done
 unset RILLE_HOSTS
 [ "$(stat -c %s shared/four/*.safetensors)" -lt 20000 ]
-ok "the controller wrote no values" [ $? = 0 ]
+ok "the controller's file contains no values" [ $? = 0 ]
 
-# ---- each reads its own ----
+# ---- bytes read ----
 
 cat >bytes.lua <<'LUA'
 local function made(sbp)
@@ -99,7 +99,7 @@ local function made(sbp)
   net:to_global{placement = rille.placement("cpu", {0, 1, 2, 3}), sbp = sbp}
   return net
 end
-local function read_so_far() -- by each worker, bytes
+local function read_so_far() -- returns the bytes read by each worker
   local list = {}
   for i, w in ipairs(rille.workers()) do
     local file <close> = assert(io.open(("/proc/%d/io"):format(w.pid)))
@@ -112,7 +112,7 @@ rille.checkpoint.save("shared/bytes", {model = net})
 local before = read_so_far()
 rille.checkpoint.load("shared/bytes", {model = net})
 tostring(net:parameters()[1])
-local share, beside = 4 * 1024 * 4096 // #before, 1 << 18 -- what keeps a worker alive is read as well
+local share, beside = 4 * 1024 * 4096 // #before, 1 << 18 -- a worker also reads some other bytes
 for i, bytes in ipairs(read_so_far()) do
   bytes = bytes - before[i]
   print(bytes >= share and bytes < share + beside and "its own" or ("%d bytes, its own are %d"):format(bytes, share))
@@ -121,11 +121,11 @@ LUA
 if cat "/proc/$$/io" >/dev/null 2>&1; then
   for hosts in 1 2; do
     RILLE_HOSTS=$hosts go launch -n 4 -d cpu:1 --root "$dir/shared" bytes.lua
-    is "each worker of $hosts hosts reads what is its own, once" "$stdout" $'its own\nits own\nits own\nits own'
+    is "each worker of $hosts hosts reads only its own shards, once" "$stdout" $'its own\nits own\nits own\nits own'
     rm -r shared/bytes
   done
 else
-  skip "each worker reads what is its own" "what a process reads is not told here"
+  skip "each worker reads only its own shards" "/proc does not report the bytes read"
 fi
 
 # ---- damage ----
@@ -136,16 +136,16 @@ run_load() { RILLE_HOSTS=2 go "${run[@]}" load.lua "S(0)" 4 "$1"; }
 cp -r shared/four shared/damaged
 flip "$dir/shared/damaged/checkpoint-00000001-step-7.2.shard" 700
 run_load shared/damaged
-ok "a byte that is another one is an error that names worker and file" \
+ok "a changed byte is an error that names worker and file" \
   ends 1 "worker " "checkpoint-00000001-step-7.2.shard: damaged: its bytes from position 0 on"
 go -d cpu:4 load.lua "S(0)" 4 shared/damaged
-ok "so it is for one process" ends 1 "checkpoint-00000001-step-7.2.shard: damaged"
+ok "a changed byte is an error for one process, too" ends 1 "checkpoint-00000001-step-7.2.shard: damaged"
 truncate -s 500 shared/damaged/checkpoint-00000001-step-7.2.shard
 run_load shared/damaged
-ok "a file that was cut off is named" ends 1 "checkpoint-00000001-step-7.2.shard: damaged: it has 500 bytes"
+ok "the error names a truncated file" ends 1 "checkpoint-00000001-step-7.2.shard: damaged: it has 500 bytes"
 rm shared/damaged/checkpoint-00000001-step-7.2.shard
 run_load shared/damaged
-ok "one that is gone is named" ends 1 "checkpoint-00000001-step-7.2.shard: No such file"
+ok "the error names a missing file" ends 1 "checkpoint-00000001-step-7.2.shard: No such file"
 cp -r shared/four shared/two
 for file in shared/two/*; do cp "$file" "${file/00000001-step-7/00000002-step-8}"; done
 sed -i 's/00000001-step-7/00000002-step-8/g' shared/two/checkpoint-00000002-step-8.safetensors
@@ -163,14 +163,14 @@ print(pcall(rille.checkpoint.load, arg[1], T.parts))
 print(rille.checkpoint.load(arg[1], T.parts, {fallback = true}))
 LUA
 RILLE_HOSTS=2 go "${run[@]}" again.lua shared/two
-ok "of two the one before it is loaded when asked" grep -q "fallback = true} loads the one before it" out
-is "and is whole" "$(tail -1 out | cut -f1)" 9
-is "what is not kept is gone with all its files" "$(ls shared/two | tr '\n' ' ')" \
+ok "the error of a damaged checkpoint offers fallback" grep -q "fallback = true} loads the one before it" out
+is "fallback loads the previous checkpoint" "$(tail -1 out | cut -f1)" 9
+is "old checkpoints are deleted with all their files" "$(ls shared/two | tr '\n' ' ')" \
   "$(for i in 3 4; do for r in 0 1; do printf 'checkpoint-0000000%d-step-9.%d.shard ' $i $r; done; printf 'checkpoint-0000000%d-step-9.safetensors ' $i; done)"
 
-# ---- where ----
+# ---- folders ----
 
-one_root() { # NAME WORKER_1...: two workers that come by themselves, the second with these words before it; save.lua there
+one_root() { # NAME PREFIX...: runs save.lua with two workers started by hand, the second with PREFIX before its command
   local name=$1 address
   shift
   address=tcp://127.0.0.1:$(free_port)
@@ -180,27 +180,27 @@ one_root() { # NAME WORKER_1...: two workers that come by themselves, the second
   wait
 }
 root= one_root rootless env
-ok "a worker without that root names itself and the path" \
+ok "the error of a worker without the root names worker and path" \
   ends 1 "worker 1 (b): $dir/shared/rootless/checkpoint-00000001-step-7.1.shard: it lies in no folder that was declared"
-is "and nothing is left of what the others wrote" "$(ls shared/rootless)" ""
+is "files of the other workers are deleted" "$(ls shared/rootless)" ""
 if unshare -m mount -t tmpfs none shared 2>/dev/null; then
   apart='mount -t tmpfs none "$1"; mkdir -p "$1/$2"; shift 2; exec "$@"'
   root="--root $dir/shared" one_root apart unshare -m bash -c "$apart" - "$dir/shared" other
-  ok "a host that has no such folder names worker and path" \
+  ok "the error of a host without the folder names worker and path" \
     ends 1 "worker 1 (b): $dir/shared/apart/checkpoint-00000001-step-7.1.shard: No such file or directory"
   root="--root $dir/shared" one_root apart unshare -m bash -c "$apart" - "$dir/shared" apart
-  ok "one that has another folder of that name, too" \
+  ok "the error of a host with another folder of that name names worker and path" \
     ends 1 "worker 1 wrote $dir/shared/apart/checkpoint-00000001-step-7.1.shard, which is not there for this process" \
     "all hosts have to share that folder"
 else
   skip "folders that are not shared" "no mount namespaces here"
 fi
 go launch -n 2 -d cpu:1 --root "$dir/none" -e ''
-ok "a root that there is not is told at the start" ends 2 "--root $dir/none: No such file"
+ok "a missing root is an error at the start" ends 2 "--root $dir/none: No such file"
 
 # ---- two trainings, one folder ----
 
-# A training of its own number: all its values are that. It says that it saved, and goes on when there is a file "go".
+# A training whose values all equal its number. It reports its first save, then waits for the file "go" to exist.
 cat >job.lua <<'LUA'
 local folder, own, saves, go = arg[1], tonumber(arg[2]), tonumber(arg[3]), arg[4]
 local P = rille.placement("cpu", {0, 1})
@@ -212,7 +212,7 @@ for i = 1, saves do
   while i == 1 and go and not io.open(go) do os.execute("sleep 0.05") end
 end
 LUA
-# Of each checkpoint in the folder: whose it is, and whether all its values are.
+# Prints the number of wrong values, and the training number of each checkpoint in the folder.
 cat >whose.lua <<'LUA'
 local net, bad, found = rille.nn.Linear(300, 200), 0, {}
 for name in io.popen("ls " .. arg[1]):lines() do
@@ -231,20 +231,20 @@ shared=(launch -n 2 -d cpu:1 --root "$dir/shared" job.lua shared/both)
 first=$!
 await saved 1
 go "${shared[@]}" 2 1
-ok "a second training that saves into a folder while the first lives is refused, naming folder, both and its line" \
+ok "a second training that saves into the folder of a running one is refused with folder, both processes and line" \
   ends 1 "shared/both: process " "on $(uname -n) (since " "saves there, and this is process " "job.lua:6:" "a folder of its own"
 [ "$(grep -o 'process [0-9]*' err | sort -u | wc -l)" = 2 ]
-ok "the two are told apart" [ $? = 0 ]
+ok "the error names two different processes" [ $? = 0 ]
 go -d cpu:2 job.lua shared/both 2 1
-ok "so is one of a process alone" ends 1 "shared/both: process " "a folder of its own"
+ok "a training of one process is refused, too" ends 1 "shared/both: process " "a folder of its own"
 touch go
 wait $first
-is "the first one saves all that it has, and nothing is left of the others" \
+is "the first training saves all its checkpoints, and no file of the others is left" \
   "$? $(ls shared/both | wc -l) $(cat first1)" "0 9 saved by 1"
 go "${shared[@]}" 2 1
-is "once it has ended another may go on there" "$code $(ls -A shared/both | wc -l)" "0 12"
+is "after its end another training may save there" "$code $(ls -A shared/both | wc -l)" "0 12"
 go whose.lua shared/both
-is "and each checkpoint is one training's" "$stdout" "0	1 1 1 2"
+is "each checkpoint belongs to one training" "$stdout" "0	1 1 1 2"
 rm go
 "$rille" "${shared[@]}" 3 2 go >first3 2>&1 &
 first=$!
@@ -252,7 +252,7 @@ await saved 3
 kill -9 $first
 wait $first 2>/dev/null
 goes_on() { go "${shared[@]}" 4 1; [ $code = 0 ]; }
-ok "who was killed has no folder any more" await goes_on
+ok "a killed training does not block its folder" await goes_on
 for ((i = 10; i < 20; i++)); do
   "$rille" -d cpu:2 job.lua shared/race $i 4 >"first$i" 2>&1 &
 done
@@ -264,21 +264,21 @@ for ((i = 10; i < 20; i++)); do
 done
 go whose.lua shared/race
 read -r bad whose <<<"$stdout"
-is "of ten that begin at once each saves all or nothing ($won did)" \
+is "of ten trainings started at once each saves all or nothing ($won did)" \
   "$bad $(wc -w <<<"$whose") $(tr ' ' '\n' <<<"$whose" | uniq | wc -l)" "0 $((won * 4)) $won"
-ok "and one does" [ $won -gt 0 ]
+ok "at least one of the ten saves" [ $won -gt 0 ]
 rm -r shared/both shared/race
 
 # ---- interrupts ----
 
-# A user who interrupts what workers write, and read, again and again: they give it up between two blocks, and the session goes on.
+# Interrupts workers while they write and read, many times. They stop between two blocks, and the session continues.
 cat >interrupts.lua <<'LUA'
 local P, dir, told = rille.placement("cpu", {0, 1}), "shared/interrupts", {wrote = 0, read = 0}
 local parts = {model = rille.nn.Linear(4096, 4096):to_global{placement = P, sbp = "S(0)"}, step = 5}
 local function save() rille.checkpoint.save(dir, parts, {keep = 1}) end
 local function load() rille.checkpoint.load(dir, {model = parts.model}) end
 save()
-for turn = 1, 60 do -- on a loaded machine a press may come where nobody writes or reads
+for turn = 1, 60 do -- on a loaded machine a signal may arrive while no worker writes or reads
   if turn > 12 and told.wrote > 0 and told.read > 0 then break end
   local good, err = pcall(function()
     rille._forget_presses()
@@ -294,7 +294,7 @@ load()
 print(told.wrote > 0, told.read > 0, (parts.model.bias * 0):sum():item(), #rille.workers())
 LUA
 RILLE_HOSTS=2 timeout --foreground $hang "$rille" launch -n 2 -d cpu:1 --root "$dir/shared" interrupts.lua >out 2>err &
-waits=$! # in the foreground it hands each signal on, to the controller alone; with -k it would end it after the first
+waits=$! # in the foreground timeout forwards each signal to the controller alone; with -k it would kill after the first
 turn() { [ "$(cat turn)" = "$1" ] || [ "$(cat turn)" = done ]; }
 for ((i = 1; i <= 60; i++)); do
   await turn $i || break
@@ -303,10 +303,10 @@ for ((i = 1; i <= 60; i++)); do
   kill -INT $waits
 done
 wait $waits
-is "workers give up what they write and read when the user interrupts it, and the session goes on" "$? $(cat out)" \
+is "an interrupt ends writing and reading on workers, and the session continues" "$? $(cat out)" \
   "0 true	true	0.0	2"
 whole=$(for file in shared/interrupts/*.safetensors; do ls "${file%.safetensors}"*; done)
-is "each checkpoint is whole, and nothing is left of what was given up" "$(ls shared/interrupts/*)" "$whole"
+is "each checkpoint is complete, and no file of interrupted saves is left" "$(ls shared/interrupts/*)" "$whole"
 rm -r shared/interrupts
 
 # ---- kills ----
@@ -345,10 +345,10 @@ for turn in 1 2 3 4; do
   [ -n "$victim" ] && kill -9 "$victim" 2>/dev/null && killed=$((killed + 1))
   wait $pid 2>/dev/null
   grep -q "damaged\|not a checkpoint" err && bad=1
-  [ -z "$(ls shared/broken 2>/dev/null | grep "step-$steps\.safetensors")" ] || rm -rf shared/broken # it came to its end: anew
+  [ -z "$(ls shared/broken 2>/dev/null | grep "step-$steps\.safetensors")" ] || rm -rf shared/broken # the training reached its end: start anew
 done
 await gone
-is "after $killed kills of controller and workers the training goes on from a whole checkpoint, to the same bits" \
+is "after $killed kills of controller and workers the training resumes from a complete checkpoint, with the same bits" \
   "$bad $(train broken)" "0 ${want:-nothing}"
-is "and nothing is left of what was torn" "$(ls shared/broken | wc -l)" 6
+is "no incomplete file is left" "$(ls shared/broken | wc -l)" 6
 finish

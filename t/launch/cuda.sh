@@ -1,6 +1,6 @@
 #!/bin/bash
-# cuda.sh - workers that have GPUs, under a controller that has none: the real plug-in in each worker, on a CUDA
-# toolkit without a GPU (t/host/toolkit.c). cuda.sh path/to/rille; prints TAP.
+# cuda.sh - tests workers with GPUs under a controller without: the real plug-in runs in each worker on a stand-in for CUDA
+# (t/host/toolkit.c). cuda.sh path/to/rille; prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD rille=$1
 . t/lib/processes.sh
 . t/lib/toolkit.sh
@@ -16,12 +16,12 @@ facts='local n = 0
   while pcall(tell, n) do n = n + 1 end
   print(select(2, pcall(rille.device_info, "cuda", n)))'
 go launch -n 2 -d cuda:1,cuda:3x2,cpu:1 -e "$facts"
-is "GPUs of workers count through them, and each tells of its own" "$stdout" "$(for w in 0 1; do
+is "GPU numbers count through the workers, and each GPU is described" "$stdout" "$(for w in 0 1; do
   printf 'fake %d\t2000000000\t9.0\tNVRTC 99.0\n' 1 3 3; done)"$'\n(command line):7: device_info: there is no cuda:6; the workers have 6 of kind cuda'
 go launch -n 3 -d cuda:all,cpu:2 -e "$facts"
-is "all are as many as each worker's driver shows" "$(grep -c ^fake <<<"$stdout")" 12
+is "cuda:all has all GPUs of each worker's driver" "$(grep -c ^fake <<<"$stdout")" 12
 CUDA_VISIBLE_DEVICES=2,0 go launch -n 2 -d cuda:all,cpu:1 -e "$facts"
-is "and which, as CUDA_VISIBLE_DEVICES of each has it" "$(cut -f1 <<<"$stdout" | head -4 | paste -sd,)" "fake 2,fake 0,fake 2,fake 0"
+is "cuda:all follows each worker's CUDA_VISIBLE_DEVICES" "$(cut -f1 <<<"$stdout" | head -4 | paste -sd,)" "fake 2,fake 0,fake 2,fake 0"
 
 # ---- the bits of one process ----
 
@@ -29,7 +29,7 @@ cat >"$dir/layouts.lua" <<'LUA'
 local nn = rille.nn
 local function place(ranks) return rille.placement("cuda", ranks) end
 local flat, mesh, pair = place{0, 1, 2, 3}, place{{0, 1}, {2, 3}}, {place{0, 1}, place{2, 3}}
-local layouts = { -- name, placements of the two layers, how the batch lies, how the weights do
+local layouts = { -- name, placements of the two layers, layout of the batch, layouts of the weights
   {"single", place{0}, place{0}, "B", "B", "B"},
   {"dp", flat, flat, "S(0)", "B", "B"},
   {"tp", flat, flat, "B", "S(0)", "S(1)"},
@@ -63,17 +63,17 @@ end
 LUA
 go -d cuda:all,cpu:1 "$dir/layouts.lua"
 want=$stdout
-is "six layouts are computed by one process with four GPUs" "$code $(wc -l <<<"$want")" "0 6"
+is "one process with four GPUs trains in six layouts" "$code $(wc -l <<<"$want")" "0 6"
 for shape in "2 cuda:0,cuda:1" "4 cuda:2" "2 cuda:0x2"; do
   read -r workers devices <<<"$shape"
   go launch -n "$workers" -d "$devices,cpu:1" "$dir/layouts.lua"
-  is "by $workers workers with $devices each, to the same bits" "$stdout" "${want:-nothing}"
+  is "$workers workers with $devices each give the same bits" "$stdout" "${want:-nothing}"
 done
 sed -n '/^cat >"$dir\/copies.lua"/,/^LUA$/p' t/launch/async_workers.sh | sed '1d;$d' >"$dir/copies.lua"
 RILLE_HOSTS=2 go launch -n 2 -d cuda:0x2,cpu:1 "$dir/copies.lua" cuda "$dir/x.safetensors"
-is "workers write and read files of what lies on their GPUs" "$code $stdout" "0 0"
+is "workers write and read files of tensors on their GPUs" "$code $stdout" "0 0"
 
-# ---- what is lost ----
+# ---- lost workers ----
 
 sed -n '/^cat >"$dir\/train.lua"/,/^LUA$/p' t/launch/async_workers.sh | sed '1d;$d' >"$dir/train.lua"
 go -d cuda:all "$dir/train.lua" cuda lives
@@ -81,7 +81,7 @@ want=$stdout
 go launch -n 2 -d cuda:0,cuda:1,cpu:1 "$dir/train.lua" cuda lives
 is "a step on GPUs of two workers has the losses of one process" "$stdout" "${want:-nothing}"
 go launch -n 2 -d cuda:0,cuda:1,cpu:1 "$dir/train.lua" cuda dies
-is "and goes on with the same bits from a snapshot when one was killed" "$stdout$(grep '^lost' "$dir/err")" "${want:-nothing}lost"
+is "after a worker is killed, training resumes from a snapshot with the same bits" "$stdout$(grep '^lost' "$dir/err")" "${want:-nothing}lost"
 
 # ---- bad input ----
 
@@ -89,17 +89,17 @@ go launch -n 2 -d cuda:9,cpu:1 -e 'print(1)'
 ok "a GPU that a worker does not have ends the job before it begins" ends 3 'there is no GPU 9; this host shows 4' "ended with exit code 2"
 for text in cuda:x cuda:0x cuda:-1 cuda:0,cuda:0 cuda:all,cuda:1 cuda:0x99; do
   go launch -n 2 -d "$text,cpu:1" -e 'print(1)'
-  ok "$text is told before anything starts" ends 2 "devices: "
+  ok "$text is refused before anything starts" ends 2 "devices: "
 done
 go launch -n 2 -d cuda:0 -e 'print(1)'
-ok "workers with GPUs have a cpu device too" ends 2 "workers have cpu devices"
+ok "workers with GPUs but without a cpu device are refused" ends 2 "workers have cpu devices"
 FAKE_CUDA=driver=0 go launch -n 2 -d cuda:0,cpu:1 -e 'print(1)'
-ok "so does a worker without a driver" ends 3 "no device: the NVIDIA driver is missing" "ended with exit code 2"
+ok "a worker without a driver ends the job before it begins" ends 3 "no device: the NVIDIA driver is missing" "ended with exit code 2"
 full='local at = {placement = rille.placement("cuda", {1})}
   print(pcall(function() return rille.ones({30000000}, at):sum():item() end))
   print(rille.ones({8}, at):sum():item(), rille.ones({8}, {placement = rille.placement("cpu", {1})}):sum():item())'
 FAKE_CUDA=gpus=1,memory=100000000 go launch -n 2 -d cuda:0,cpu:1 -e "$full"
-is "a worker's GPU that is full says so at the line, and the session goes on" "$(sed 's/^\(false.*cuda:1 wanted [^,]*\).*/\1/' <<<"$stdout")" \
+is "a worker's full GPU is an error with its line, and the session continues" "$(sed 's/^\(false.*cuda:1 wanted [^,]*\).*/\1/' <<<"$stdout")" \
   $'false\t(command line):2: ones: f32{30000000} B on cuda[1]: cuda:1 wanted 120.0 MB\n8.0\t8.0'
 
 checks='local p = rille.placement("cuda", {0, 1})
@@ -114,7 +114,7 @@ checks='local p = rille.placement("cuda", {0, 1})
 go -d cuda:0,cuda:1,cpu:1 -e "$checks"
 want=$stdout
 go launch -n 2 -d cuda:0,cpu:1 -e "$checks"
-is "wrong ids on a worker's GPU are told as in one process, and the next run is right" "$(wc -l <<<"$stdout") $stdout" "4 ${want:-nothing}"
+is "invalid ids on a worker's GPU give the errors of one process, and the next run is right" "$(wc -l <<<"$stdout") $stdout" "4 ${want:-nothing}"
 lost='local p = rille.placement("cuda", {0, 1})
   local n, ok, e = 0
   repeat ok, e = pcall(function() return (rille.arange(8):to("f32"):to_global{placement = p, sbp = "S(0)"} + n):sum():item() end) n = n + 1 until not ok or n == 50
@@ -122,16 +122,16 @@ lost='local p = rille.placement("cuda", {0, 1})
   print(rille.ones({8}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}):sum():item())'
 for at in 1 5 20; do
   FAKE_CUDA=$FAKE_CUDA,lost=$at go launch -n 2 -d cuda:0,cpu:1 -e "$lost"
-  is "a worker's GPU that is lost at call $at is told, and the cpus of workers go on" "$code $stdout" $'0 false\ttrue\n8.0'
+  is "a worker's GPU that is lost at call $at is an error, and the workers' cpus continue" "$code $stdout" $'0 false\ttrue\n8.0'
 done
 
-# ---- workers that somebody else started, of a controller that has no plug-in ----
+# ---- workers started by hand, under a controller without the plug-in ----
 
 address=tcp://127.0.0.1:$(free_port)
 mkdir "$dir/bare"
 cp "$own" "$dir/bare/rille"
 join() { "$rille" worker --join "$address" --rank "$1" -d "$2" --wait 20 2>"$dir/worker$1" & } # join RANK DEVICES
-serve() { # serve CHUNK: by a controller without a plug-in, for two workers
+serve() { # serve CHUNK: runs it with a controller without the plug-in and two workers
   timeout $hang "$dir/bare/rille" coordinator --bind "$address" --world 2 -e "$1" >"$dir/out" 2>"$dir/err" </dev/null
   code=$? stdout=$(cat "$dir/out") stderr=$(cat "$dir/err")
   wait 2>/dev/null
@@ -147,19 +147,19 @@ want=$stdout
 join 0 cuda:0,cpu:1
 join 1 cuda:3,cpu:1
 serve "$product"
-is "a controller without the plug-in has what workers' GPUs compute" "$stdout$stderr" "${want:-nothing}"
+is "a controller without the plug-in receives values of the workers' GPUs" "$stdout$stderr" "${want:-nothing}"
 mkdir "$dir/less"
 cp "$rille" "$dir/librille-cuda.so" "$dir/libtoolkit.so" "$dir/less"
 ln -s libtoolkit.so "$dir/less/libnvrtc.so.99"
-for library in cublasLt.so.99 cudnn.so.9; do cc -shared -o "$dir/less/lib$library" -x c /dev/null; done # found before any other, and of no use
+for library in cublasLt.so.99 cudnn.so.9; do cc -shared -o "$dir/less/lib$library" -x c /dev/null; done # empty libraries that are found before the real ones
 export FAKE_CUDA_LOG=$dir/told
 join 0 cuda:0,cpu:1
 LD_LIBRARY_PATH=$dir/less rille=$dir/less/rille join 1 cuda:3,cpu:1
 serve "$product"
 numbers() { while read -r x; do printf '%f\n' "$x"; done <<<"$1"; }
 tells() { paste <(numbers "$stdout") <(numbers "$want") | alike 0.0001 3; }
-ok "where one worker's lack a library, all do without" tells
-is "and none computes by it" "$(grep -c '^kernel' "$dir/told" | sed 's/^[1-9].*/some/') $(grep -cE '^(multiply|convolve)' "$dir/told")" "some 0"
+ok "if one worker lacks a library, no worker uses it" tells
+is "no worker calls the library" "$(grep -c '^kernel' "$dir/told" | sed 's/^[1-9].*/some/') $(grep -cE '^(multiply|convolve)' "$dir/told")" "some 0"
 unset FAKE_CUDA_LOG
 fewer='local x = rille.ones({8}, {placement = rille.placement("cuda", {0, 1, 2}), sbp = "S(0)"})
   rille.snapshot{1}
@@ -173,7 +173,7 @@ fewer='local x = rille.ones({8}, {placement = rille.placement("cuda", {0, 1, 2})
 join 0 cuda:0,cpu:1
 join 1 cuda:1x2,cpu:1
 PATH=$dir:$PATH JOIN="rille worker --join $address" LESS=$dir/less serve "$fewer"
-is "one that comes in place of another has as many GPUs, which can as much" "$stdout $(grep -o 'let in: .*' <<<"$stderr" | cut -c9- | grep -v 'another worker')" \
+is "a replacement worker must have as many GPUs, with the same libraries" "$stdout $(grep -o 'let in: .*' <<<"$stderr" | cut -c9- | grep -v 'another worker')" \
   "16.0 rank 1 has 2 devices of kind cuda, the worker 1
 rank 1 has 2 devices of kind cuda, the worker 0
 the worker's GPUs lack a compiler or a library that those of rank 1 had"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What can be wrong with processes, and a controller that is killed in the middle of everything: clear words, exit codes,
-# nothing left. faults.sh path/to/rille; SEED= repeats the moments. TAP.
+# Tests faults of processes, and a controller that is killed at random moments: clear errors, exit codes, and no processes or
+# files left. faults.sh path/to/rille; SEED= repeats the moments. TAP.
 rille=$(realpath "$1")
 . t/lib/processes.sh
 cp t/lib/small.lua "$dir"
@@ -9,7 +9,7 @@ cd "$dir" || exit 2
 
 listens() { ss -Hltn 2>/dev/null | grep -q ":$port " || grep -qi ":$(printf %04X "$port") 0*:0000 0A" /proc/net/tcp; }
 
-# ---- who joins ----
+# ---- joining ----
 
 port=$(free_port)
 address=tcp://127.0.0.1:$port
@@ -20,18 +20,18 @@ await listens
 first=$!
 sleep 0.3
 go worker --join $address --rank 0 -d cpu:1
-ok "a second worker of a rank is not let in" ends 1 "rank 0 is another worker's"
+ok "a second worker of a rank is refused" ends 1 "rank 0 is another worker's"
 go worker --join $address --rank 2 -d cpu:1
-ok "nor one of a rank that there is not" ends 1 "there is no rank 2: the job has 2 workers"
+ok "a worker of a rank beyond the job is refused" ends 1 "there is no rank 2: the job has 2 workers"
 go worker --join $address --rank 1 -d cpu:1
-is "the one that was wanted is" "$code" 0
+is "the expected worker joins" "$code" 0
 wait $first $controller
-ok "and the controller told of all three" grep -qF "rank 0 is another worker's" world
-is "and was not hindered" "$(tail -1 world)" 2
+ok "the controller reports the refused worker" grep -qF "rank 0 is another worker's" world
+is "the controller's program runs" "$(tail -1 world)" 2
 
-# Who started a worker by hand may end it while nobody is there; from when it is let in an interrupt is the controller's.
+# An interrupt ends a worker that waits for its coordinator. After the worker has joined, the controller handles interrupts.
 by_hand() { perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' "$rille" worker --join "$address" -d cpu:1 --wait 60 2>hand & hand=$!; }
-threads() { [ "$(ls /proc/$hand/task | wc -l)" -gt 1 ]; } # it waits
+threads() { [ "$(ls /proc/$hand/task | wc -l)" -gt 1 ]; } # the worker waits
 port=$(free_port)
 address=tcp://127.0.0.1:$port
 by_hand
@@ -48,16 +48,16 @@ await [ -e in ]
 kill -INT $hand
 touch go
 wait $controller
-is "and none that is in" "$? $(cat world) $(wait $hand; echo $?)" "0 3.0 0"
+is "an interrupt does not end a worker that has joined" "$? $(cat world) $(wait $hand; echo $?)" "0 3.0 0"
 
 # ---- keys of ranks ----
 
 "$rille" keys --world 3 keys && "$rille" keys --world 3 others
-is "a folder of keys has one for the coordinator and each rank, its owner's alone" \
+is "a folder of keys has one for the coordinator and each rank, readable by the owner only" \
   "$(stat -c '%n %a' keys keys/* | tr '\n' ' ')" \
   "keys 700 keys/coordinator 600 keys/worker-0 600 keys/worker-1 600 keys/worker-2 600 "
 go keys --world 3 keys
-ok "keys that are there are not written over" ends 1 "keys/coordinator: File exists"
+ok "existing keys are not overwritten" ends 1 "keys/coordinator: File exists"
 port=$(free_port)
 address=tcp://127.0.0.1:$port
 timeout $hang "$rille" coordinator --bind $address --world 3 --key-file keys -e \
@@ -67,25 +67,25 @@ await listens
 go worker --join $address --rank 0 --key-file keys/worker-1 -d cpu:1
 ok "another rank's key is refused" ends 1 "it is the key of rank 1, and this worker is to be rank 0"
 go worker --join $address --rank 0 --key-file keys/coordinator -d cpu:1
-ok "so is the coordinator's" ends 1 "it is the coordinator's key"
+ok "a worker with the coordinator's key is refused" ends 1 "it is the coordinator's key"
 go worker --join $address --key-file keys -d cpu:1
-ok "a folder has no key for who has no rank" ends 1 "--rank R"
+ok "a folder of keys requires a rank" ends 1 "--rank R"
 go worker --join $address --rank 0 --key-file others -d cpu:1
 ok "a key of another job is refused" ends 1 "does not take this worker's key"
 "$rille" worker --join $address --rank 0 --key-file keys -d cpu:1 &
-"$rille" worker --join $address --key-file keys/worker-2 --host b -d cpu:1 & # the rank is its key's
+"$rille" worker --join $address --key-file keys/worker-2 --host b -d cpu:1 & # the rank follows from the key
 go worker --join $address --rank 1 --key-file keys --host b -d cpu:1
-is "each with its own, on two hosts, they are a cluster" "$code $(wait $controller; tail -1 world)" "0 24.0"
+is "workers with their own keys on two hosts form a cluster" "$code $(wait $controller; tail -1 world)" "0 24.0"
 wait
 go coordinator --bind $address --world 4 --key-file keys -e ''
-ok "a job has no more workers than keys" ends 2 "it has keys of 3 workers, and the job has 4"
+ok "more workers than keys are refused" ends 2 "it has keys of 3 workers, and the job has 4"
 go coordinator --bind $address --world 1 --key-file keys/worker-0 -e ''
-ok "a worker's key is no coordinator's" ends 2 "it is the key of rank 0, not the coordinator's"
+ok "a worker's key is refused for the coordinator" ends 2 "it is the key of rank 0, not the coordinator's"
 
-# ---- who is lost and lives ----
+# ---- lost workers that still live ----
 
-# A worker of another host that is stopped is nobody's to kill but its neighbours': they end it before they go on, since it
-# would write into their memory when it wakes.
+# The controller cannot kill a stopped worker of another host. The worker's neighbours kill it before they continue, because it
+# would write into their memory when it continues.
 cat >stopped.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2})
 local x = rille.ones({3, 8}, {placement = P, sbp = "S(0)"})
@@ -95,7 +95,7 @@ os.execute("kill -STOP " .. pid)
 local good, err = pcall(function() for _ = 1, 1e6 do (x * 2):sum():item() end end)
 assert(not good and rille.is_lost(err), err)
 local note, file = rille.recover{workers = 2}, io.open(("/proc/%d/stat"):format(pid))
-print(note[1], (x * 2):sum():item(), #rille.workers(), not file or (file:read("a") or ""):match("%) (%a)") ~= "T") -- gone, or about to
+print(note[1], (x * 2):sum():item(), #rille.workers(), not file or (file:read("a") or ""):match("%) (%a)") ~= "T") -- ended, or about to
 LUA
 port=$(free_port)
 address=tcp://127.0.0.1:$port
@@ -104,10 +104,10 @@ for r in 1 2; do "$rille" worker --join $address --rank $r --host b -d cpu:1 2>/
 go coordinator --bind $address --world 3 stopped.lua
 kill -9 $stopped 2>/dev/null
 wait
-is "a worker of another host that is stopped is ended by its neighbour before the others go on" "$code $(cat out)" \
+is "a stopped worker of another host is killed by its neighbour before the others continue" "$code $(cat out)" \
   "0 1	48.0	2	true"
 
-# Of many workers one of each host speaks for the others on the link of heartbeats: ranks 0 and 9 here.
+# With many workers one worker per host relays the heartbeats of the others: ranks 0 and 9 here.
 cat >many.lua <<'LUA'
 local P = rille.placement("cpu", {0, 9, 17})
 local x = rille.ones({3, 8}, {placement = P, sbp = "S(0)"})
@@ -124,10 +124,10 @@ end
 print(stop(17), stop(9), stop(0), (x * 2):sum():item(), #rille.workers())
 LUA
 RILLE_HOSTS=2 go launch -n 18 -d cpu:1 many.lua
-is "of many workers the one that is stopped is lost alone, whoever speaks for whom" "$code $(cat out)" "0 17	9	0	48.0	18"
+is "of many workers only the stopped one is lost, relay or not" "$code $(cat out)" "0 17	9	0	48.0	18"
 
-# What a snapshot keeps of a host goes to the next one and back again, from worker to worker: megabytes of it, and of
-# every host once.
+# A snapshot's copy of each host is stored on the next host and returned from worker to worker: megabytes, and every
+# host is lost once.
 cat >spare.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2})
 local x = rille.rand({3 * 1031, 771}, {placement = P, sbp = "S(0)"})
@@ -135,7 +135,7 @@ local function all() return x:sum():item() .. x[{{1000, 1100}}]:sum():item() .. 
 local want = all()
 rille.snapshot{1}
 for _, k in ipairs{2, 3, 1} do
-  for _ = 1, 20 do (x[{{0, 1}}] * 2):sum():item() end -- the copy is on its way meanwhile
+  for _ = 1, 20 do (x[{{0, 1}}] * 2):sum():item() end -- the snapshot is copied meanwhile
   os.execute(("sleep 1; kill -9 %d"):format(rille.workers()[k].pid))
   local good, err = pcall(function() while true do x:sum():item() end end)
   assert(not good and rille.is_lost(err), err)
@@ -146,9 +146,9 @@ end
 print(#rille.workers())
 LUA
 RILLE_HOSTS=3 go launch -n 3 -d cpu:1 spare.lua
-is "the values of whichever host is lost come back from its neighbour" "$code $(cat out)" "0 true true true 3"
+is "the values of any lost host are restored from its neighbour" "$code $(cat out)" "0 true true true 3"
 
-# Two are lost, the second while the first one's successor is waited for: it was stopped, and its silence tells.
+# Two workers are lost, the second during the first recovery: it is stopped, and detected by missing heartbeats.
 cat >twice.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2, 3})
 local x = rille.rand({4 * 31, 77}, {placement = P, sbp = "S(0)"})
@@ -166,11 +166,11 @@ end
 LUA
 for hosts in 1 2; do
   RILLE_HOSTS=$hosts go launch -n 4 -d cpu:1 twice.lua
-  is "on $hosts hosts one that is lost while another one comes back is replaced too" "$code $(cat out)" "0 1 true 1 true "
+  is "on $hosts hosts a worker lost during a recovery is replaced, too" "$code $(cat out)" "0 1 true 1 true "
 done
 
-# Workers of two hosts that have not met when a third is lost do not meet before it is replaced: the copy of a snapshot
-# between them ends, and does not hold up who reads.
+# Workers of two hosts that are not connected when a third is lost connect only after its replacement. A snapshot copy
+# between the two is abandoned and does not block reads.
 cat >unmet.lua <<'LUA'
 rille.snapshot{1}
 local x = rille.ones({4}, {placement = rille.placement("cpu", {2})})
@@ -183,9 +183,9 @@ rille.recover()
 print(value, x:sum():item(), #rille.workers())
 LUA
 RILLE_HOSTS=4 go launch -n 4 -d cpu:1 unmet.lua
-is "a snapshot's copy between workers that have not met ends when a third is lost" "$code $(cat out)" "0 1.0	4.0	4"
+is "a snapshot copy between workers without a connection is abandoned when a third is lost" "$code $(cat out)" "0 1.0	4.0	4"
 
-# Who waits for a worker that comes by itself may be interrupted, and goes on with the next call.
+# An interrupt ends waiting for a worker that is started by hand. The next call continues the recovery.
 cat >waits.lua <<'LUA'
 io.stdout:setvbuf "no"
 local P = rille.placement("cpu", {0, 1})
@@ -207,22 +207,22 @@ port=$(free_port)
 address=tcp://127.0.0.1:$port
 for r in 0 1; do "$rille" worker --join $address --rank $r -d cpu:1 2>/dev/null & done
 timeout --foreground -k 5 $hang "$rille" coordinator --bind $address --world 2 waits.lua "$rille worker --join $address --rank 1 -d cpu:1" >out 2>err &
-waits=$! # in the foreground it hands one signal on, to the controller alone
+waits=$! # in the foreground timeout forwards one signal to the controller alone
 await [ -e waits ]
 sleep 0.5
 kill -INT $waits
 wait $waits
-is "an interrupt ends the waiting for a worker, and the next call goes on with it" "$? $(cat out)" "0 false	true
+is "an interrupt ends waiting for a worker, and the next call continues the recovery" "$? $(cat out)" "0 false	true
 true
 1	true"
 wait
 
-# Of six hosts one is lost: its parts come back from its neighbour, what all had from another one.
+# One of six hosts is lost. Its shards are restored from its neighbour, replicated values from any other host.
 cat >mend.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2, 3, 4, 5})
 local b = rille.randn({300, 100}, {placement = P, sbp = "B"})
 local x = rille.randn({72, 8}, {placement = P, sbp = "S(0)"})
-local y = x:to_global{placement = P, sbp = "S(1)"} -- each speaks to each
+local y = x:to_global{placement = P, sbp = "S(1)"} -- all hosts communicate with each other
 local want = {b:sum():item(), x:sum():item(), y:sum():item()}
 rille.snapshot{1}
 os.execute("kill -9 " .. rille.workers()[4].pid)
@@ -232,34 +232,34 @@ print(b:to_global{placement = rille.placement("cpu", {3}), sbp = "B"}:sum():item
       x:to_global{placement = P, sbp = "S(1)"}:sum():item() == want[3])
 LUA
 RILLE_HOSTS=6 go launch -n 6 -d cpu:1 mend.lua
-is "of six hosts the one that is lost comes back with all that was on it" "$code $(cat out)" "0 true	true	true"
+is "the lost one of six hosts is restored with all its values" "$code $(cat out)" "0 true	true	true"
 
-# Workers of one rank after another: what one that is lost said may come behind what the next one says.
+# Successive workers of a rank: late messages of a lost worker may arrive after those of its successor.
 RILLE_HOSTS=2 go launch -n 4 -d cpu:1 "$kills" 12
-is "of two hosts one worker after another is killed, and no loss is wrong" "$code $(head -1 out)" "0 12 kills, 0 wrong losses"
+is "workers of two hosts are killed one after another, and every loss value stays right" "$code $(head -1 out)" "0 12 kills, 0 wrong losses"
 
 # ---- devices ----
 
 go launch -n 2 -d cpu:2 -e 'rille.ones({4}, {placement = rille.placement("cpu", {3, 4}), sbp = "S(0)"})'
-ok "devices that the workers do not have are an error at the line" ends 1 "there is no device 4 of kind cpu: this session has devices cpu:0 to cpu:3"
+ok "devices that the workers do not have are an error with its line" ends 1 "there is no device 4 of kind cpu: this session has devices cpu:0 to cpu:3"
 go launch -n 2 -d cpu:0 -e ''
-ok "none is an error of usage" ends 2 '"cpu" wants a number of devices'
+ok "cpu:0 is a usage error" ends 2 '"cpu" wants a number of devices'
 for devices in gpu:1 meta:2 cpu:1,meta:1 nvidia:1; do
   why="workers have devices of kind cpu and cuda, not meta"
   [[ $devices = *meta* ]] || why="is no device kind"
   go launch -n 2 -d $devices -e 'print(1)'
-  ok "workers of $devices are not started" ends 2 "$why"
+  ok "workers with devices $devices are not started" ends 2 "$why"
   go worker --join $address -d $devices
-  ok "nor does one of them join" ends 2 "$why"
+  ok "a worker with devices $devices cannot join" ends 2 "$why"
 done
 files=$(ulimit -S -n)
 ulimit -S -n 24
 go launch -n 2 -d cpu:1 -e ''
 ulimit -S -n "$files"
-ok "a worker that cannot be started is told of, and that the job lacks it" ends 2 "rille: worker 0 could not be started: Too many open files" \
+ok "a worker that cannot be started is reported, and the job does not begin" ends 2 "rille: worker 0 could not be started: Too many open files" \
   "rille: the job lacks worker 0, which could not be started"
 RILLE_BUS=sim:3 go launch -n 2 -d cpu:1 -e ''
-ok "the simulator is one process, and says so" ends 2 "the simulator (RILLE_BUS=sim) is one process"
+ok "workers are refused on the simulator" ends 2 "the simulator (RILLE_BUS=sim) is one process"
 
 # ---- clocks ----
 
@@ -288,10 +288,10 @@ if unshare -T --monotonic 864000 true 2>/dev/null; then
   "$rille" worker --join $address --rank 0 -d cpu:1 &
   unshare -f -T --monotonic 864000 "$rille" worker --join $address --rank 1 --host later -d cpu:1 &
   go coordinator --bind $address --world 2 clock.lua
-  is "a worker whose clock is ten days ahead is like others" "$code $(cat out)" "0 2	true	true"
+  is "a worker whose clock is ten days ahead works like the others" "$code $(cat out)" "0 2	true	true"
   wait
 else
-  skip "a worker whose clock is ten days ahead is like others" "no time namespaces here"
+  skip "a worker whose clock is ten days ahead works like the others" "no time namespaces here"
 fi
 
 # ---- memory ----
@@ -303,29 +303,29 @@ print(pcall(function() return rille.zeros({1 << 40}, {placement = P, sbp = "S(0)
 print(x:sum():item(), #rille.workers())
 LUA
 go launch -n 2 -d cpu:1 memory.lua
-ok "memory that there is not is an error at the line" grep -q "^false.*memory.lua:3: .*wanted" out
-ok "and no worker's end" grep -q "^4.0	2" out
+ok "too large an allocation is an error with its line" grep -q "^false.*memory.lua:3: .*wanted" out
+ok "no worker ends after a failed allocation" grep -q "^4.0	2" out
 cat >two.lua <<'LUA'
 print(rille.ones({4}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}):sum():item())
 LUA
-limited() { (trap '' XFSZ; ulimit -f 100; "$@"); } # shared memory is larger than it may have
+limited() { (trap '' XFSZ; ulimit -f 100; "$@"); } # shared memory exceeds the limit on file sizes
 limited timeout $hang "$rille" launch -n 2 -d cpu:1 two.lua 2>err
 code=$?
-ok "a controller that may have no shared memory says so" ends 2 "shared memory of " "bytes: File too large"
+ok "a controller that cannot create shared memory reports this" ends 2 "shared memory of " "bytes: File too large"
 port=$(free_port)
 address=tcp://127.0.0.1:$port
 limited "$rille" worker --join $address --rank 1 --host b -d cpu:1 2>/dev/null &
 "$rille" worker --join $address --rank 0 -d cpu:1 2>/dev/null &
 go coordinator --bind $address --world 2 two.lua
-ok "a worker that may have none is lost for that" ends 3 "worker 1 (b, pid " "shared memory of " "bytes: File too large"
+ok "a worker that cannot create shared memory is lost with this reason" ends 3 "worker 1 (b, pid " "shared memory of " "bytes: File too large"
 wait
 if unshare -m mount -t tmpfs none /proc 2>/dev/null; then
   for r in 0 1; do unshare -m bash -c 'mount -t tmpfs none /proc; exec "$@"' - "$rille" worker --join $address --rank $r -d cpu:1 2>/dev/null & done
   go coordinator --bind $address --world 2 two.lua
-  ok "so is one that finds no way to that of its host" ends 3 "shared memory /proc/" ": No such file"
+  ok "a worker that cannot open its host's shared memory is lost with this reason" ends 3 "shared memory /proc/" ": No such file"
   wait
 else
-  skip "so is one that finds no way to that of its host" "no mounts here"
+  skip "a worker that cannot open its host's shared memory is lost with this reason" "no mounts here"
 fi
 "$rille" keys >own
 install -m 600 own theirs
@@ -333,17 +333,17 @@ if [ "$(id -u)" = 0 ] && chown 65534 theirs && chmod 755 . && setpriv --reuid 65
   "$rille" worker --join $address --rank 0 --key-file own -d cpu:1 &
   setpriv --reuid 65534 --clear-groups "$rille" worker --join $address --rank 1 --key-file theirs -d cpu:1 &
   go coordinator --bind $address --world 2 --key-file own two.lua
-  is "a worker of another user, who may not read it, has one of its own" "$code $(cat out)" "0 4.0"
+  is "a worker of another user has shared memory of its own" "$code $(cat out)" "0 4.0"
   wait
 else
-  skip "a worker of another user, who may not read it, has one of its own" "only root can try"
+  skip "a worker of another user has shared memory of its own" "only root can try"
 fi
 if unshare -m bash -c 'mount -t tmpfs -o size=64k none /dev/shm && head -c 64k /dev/zero >/dev/shm/full; exit 0' 2>/dev/null; then
   unshare -m bash -c 'mount -t tmpfs -o size=64k none /dev/shm; head -c 64k /dev/zero >/dev/shm/full; exec "$@"' - \
     timeout $hang "$rille" launch -n 2 -d cpu:1 memory.lua >out 2>err
-  ok "a /dev/shm that is full hinders nobody" grep -q "^4.0	2" out
+  ok "a full /dev/shm does no harm" grep -q "^4.0	2" out
 else
-  skip "a /dev/shm that is full hinders nobody" "no mounts here"
+  skip "a full /dev/shm does no harm" "no mounts here"
 fi
 
 # ---- disks ----
@@ -354,7 +354,7 @@ rille.checkpoint.save("full/c", {model = net, step = 1})
 local before = net.weight:sum():item()
 local function files() return io.popen("ls full/c"):read("a") end
 local had = files()
-io.open("full/rest", "w"):write(("x"):rep(1 << 20)) -- as much as there is room for
+io.open("full/rest", "w"):write(("x"):rep(1 << 20)) -- fills the disk
 local wide = rille.nn.Linear(400, 400)
 print(pcall(rille.checkpoint.save, "full/c", {model = wide, step = 2}))
 print(rille.checkpoint.load("full/c", {model = net}), net.weight:sum():item() == before, files() == had)
@@ -362,20 +362,20 @@ LUA
 mkdir full
 if unshare -m mount -t tmpfs -o size=64k none full 2>/dev/null; then
   timeout $hang unshare -m bash -c 'mount -t tmpfs -o size=64k none full; exec "$@"' - "$rille" launch -n 2 -d cpu:1 disk.lua >out 2>err
-  ok "a disk that is full is an error that says so" grep -q "^false.*full/c/.*No space left on device" out
-  ok "and the checkpoint before is whole" grep -q "^1	true" out
+  ok "a full disk is reported" grep -q "^false.*full/c/.*No space left on device" out
+  ok "the previous checkpoint is complete after a full disk" grep -q "^1	true" out
   timeout $hang unshare -m bash -c 'mount -t tmpfs -o size=64k none full; exec "$@"' - \
     "$rille" launch -n 2 -d cpu:1 --root "$dir/full" disk.lua >out 2>err
-  ok "so is one that is full for a worker's part, which names the worker" \
+  ok "a full disk for a worker's shard is reported with the worker" \
     grep -q "^false.*worker [01] (.*): .*\.shard: cannot be written: No space left on device" out
-  ok "and that checkpoint before is whole, and nothing else is left of the one that failed" grep -q "^1	true	true$" out
+  ok "the previous checkpoint is complete, and no file of the failed one is left" grep -q "^1	true	true$" out
 else
-  skip "a disk that is full is an error that says so" "no mounts here"
+  skip "a full disk is reported" "no mounts here"
 fi
 
-# ---- ends ----
+# ---- killed controllers ----
 
-# A controller that is killed at any moment: while it starts workers, ships, runs, takes snapshots, ends.
+# Kills a controller at random moments: while it starts workers, ships programs, runs, takes snapshots, ends.
 cat >work.lua <<'LUA'
 local net, opt, step, batch = dofile "small.lua"
 for i = 1, 400 do
@@ -397,8 +397,8 @@ for ((k = 0; k < times; k++)); do
   wait $controller 2>/dev/null
   [ -z "$workers" ] || await are_gone $workers || left=$((left + 1))
 done
-ok "$ended controllers that were killed in the middle of everything left no worker" [ $left = 0 ]
-go launch -n 1 -d cpu:1 -e '' # sweeps up behind those that were killed before they had a worker
-ok "no socket and no file" [ -z "$(find run tmp -mindepth 1)" ]
-ok "and no shared memory" eval '! ls /dev/shm 2>/dev/null | grep -i rille'
+ok "$ended controllers killed at random moments left no worker" [ $left = 0 ]
+go launch -n 1 -d cpu:1 -e '' # deletes files of controllers that were killed before they had a worker
+ok "no socket and no file is left" [ -z "$(find run tmp -mindepth 1)" ]
+ok "no shared memory is left" eval '! ls /dev/shm 2>/dev/null | grep -i rille'
 finish

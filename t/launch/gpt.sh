@@ -1,6 +1,6 @@
 #!/bin/bash
-# A small GPT, trained in all layouts: over processes, and over hosts that this one plays, the bits of one process at every
-# step. gpt.sh path/to/rille. TAP.
+# gpt.sh path/to/rille - tests that a small GPT, trained in all layouts over processes and simulated hosts, gives the bits of one
+# process at every step. TAP.
 rille=$(realpath "$1")
 . t/lib/processes.sh
 cd "$dir" || exit 2
@@ -39,11 +39,11 @@ LUA
 for layout in single dp tp dp-tp pp pp-tp; do
   go -d cpu:4 gpt.lua $layout
   want=$stdout
-  ok "a GPT in $layout has four losses" [ "$code $(wc -l <out)" = "0 4" ]
+  ok "one process trains a GPT in $layout for four steps" [ "$code $(wc -l <out)" = "0 4" ]
   for shape in "1 4 1" "2 2 1" "4 1 1" "2 2 2" "4 1 2"; do
     read -r workers devices hosts <<<"$shape"
     RILLE_HOSTS=$hosts go launch -n "$workers" -d "cpu:$devices" gpt.lua $layout
-    is "and on $workers x $devices of $hosts hosts what one process computes" "$stdout" "$want"
+    is "a GPT in $layout on $workers x $devices of $hosts hosts gives the bits of one process" "$stdout" "$want"
   done
 done
 finish

@@ -1,11 +1,11 @@
-/* hosts.c - lists of hosts: every spelling, every error, and texts of any bytes. */
+/* hosts.c - tests host lists: every notation, every error, and random texts. */
 #include "shell/launch/hosts.h"
 #include "t/lib/tap.h"
 
 static struct hosts hosts;
 static struct hosts_error error;
 
-/* As "user@name:slots/port" with what is not said left out. */
+/* Returns the hosts as "user@name=slots/port", without the parts that are not given. */
 static const char *
 printed(void)
 {
@@ -153,14 +153,16 @@ test_errors(void)
     user[sizeof user - 1] = '@';
     ok(hosts_parse(user, sizeof user, &hosts, &error) && strstr(error.text, "63 characters"), "a long user is refused");
     memset(name, 'n', sizeof name);
-    ok(!hosts_parse(name, HOST_NAME - 1, &hosts, &error), "a name of 127 characters is one");
-    ok(hosts_parse(name, HOST_NAME, &hosts, &error) && strstr(error.text, "127 characters"), "a longer one is refused");
+    ok(!hosts_parse(name, HOST_NAME - 1, &hosts, &error), "a name of 127 characters is accepted");
+    ok(hosts_parse(name, HOST_NAME, &hosts, &error) && strstr(error.text, "127 characters"),
+       "a longer name is refused");
     memset(name, ':', sizeof name);
-    ok(hosts_parse(name, sizeof name, &hosts, &error) && strstr(error.text, "127 characters"), "as an address too");
-    ok(hosts_parse("a\0b", 3, &hosts, &error) && error.column == 2, "a byte 0 is an error where it is");
+    ok(hosts_parse(name, sizeof name, &hosts, &error) && strstr(error.text, "127 characters"),
+       "a longer address is refused");
+    ok(hosts_parse("a\0b", 3, &hosts, &error) && error.column == 2, "a zero byte is an error at its position");
 }
 
-/* What is read of any text can be given to ssh; an error is at a place of the text. */
+/* Returns true if the hosts of a valid list can be passed to ssh safely, or the error's position is within the text. */
 static bool
 is_sound(int code, const char *text, int n)
 {
@@ -196,7 +198,7 @@ test_any_text(void)
             n += snprintf(text + n, sizeof text - (size_t)n, "%s", p);
         }
         if (n && next_random(&state) % 8 == 0) text[next_random(&state) % (uint64_t)n] = (char)next_random(&state);
-        char *exact = malloc((size_t)n + 1); /* a sanitizer sees what reads behind the end */
+        char *exact = malloc((size_t)n + 1); /* so that a sanitizer finds reads beyond the end */
         memcpy(exact, text, (size_t)n);
         char *whole = realloc(exact, (size_t)n ? (size_t)n : 1);
         int code = hosts_parse(whole, (size_t)n, &hosts, &error);
@@ -204,8 +206,8 @@ test_any_text(void)
         good += !code;
         free(whole);
     }
-    ok(bad == 0, "of any text come hosts that ssh can be given, or an error at a place of it");
-    ok(good > 1000, "of which some are lists (%d)", good);
+    ok(bad == 0, "every random text gives hosts that are safe for ssh, or an error within the text");
+    ok(good > 1000, "many random texts are valid lists (%d)", good);
 }
 
 int

@@ -1,6 +1,6 @@
 #!/bin/bash
-# --keep: workers outlive a controller that is killed, and the next one at that address takes them over: the same
-# processes, and from the checkpoint on the same bits. keep.sh path/to/rille. TAP.
+# keep.sh path/to/rille - tests --keep: workers outlive a killed controller, and the next controller at its address takes over
+# the same processes. Training resumes from the checkpoint with the same bits. TAP.
 rille=$(realpath "$1")
 . t/lib/processes.sh
 cp t/lib/small.lua "$dir"
@@ -8,7 +8,7 @@ cd "$dir" || exit 2
 
 tell() { head -20 err log 2>/dev/null; }
 
-# Goes on from the last checkpoint; the losses of all steps that it did, and its workers' processes, are appended to log.
+# Resumes from the last checkpoint. Appends the losses of its steps, and its workers' process ids, to log.
 cat >train.lua <<'LUA'
 local net, opt, step, batch = dofile "small.lua"
 local part = {model = net, optimizer = opt}
@@ -30,13 +30,13 @@ while i < 40 do
   if arg[1] == "slow" then os.execute("sleep 0.05") end
 end
 LUA
-steps() { sort -n -u log | grep -v workers; } # a step that was done again has to have the same bits
+steps() { sort -n -u log | grep -v workers; } # repeated steps must have the same bits
 processes() { grep workers log | sort -u | wc -l; }
 
 : >log
 go -d cpu:4 train.lua
 want=$(steps)
-ok "one process does forty steps" [ "$(wc -l <<<"$want")" = 40 ]
+ok "one process trains forty steps" [ "$(wc -l <<<"$want")" = 40 ]
 
 for how in "launch -n 4" "launch -n 4 of 2" "coordinator --world 4"; do
   port=$(free_port)
@@ -53,7 +53,7 @@ for how in "launch -n 4" "launch -n 4 of 2" "coordinator --world 4"; do
     for r in 0 1 2 3; do "$rille" worker --join "$address" -d cpu:1 --keep 60 2>"worker$r" & kept+=($!); done
   fi
   for stop in 4 14 24 last; do
-    # setsid: no terminal, and no job, whose end would be theirs.
+    # setsid: without a terminal or job whose end would kill the workers, too
     setsid "$rille" $command --bind "$address" train.lua slow >>out 2>>err </dev/null &
     controller=$!
     [ $stop = last ] && break
@@ -63,17 +63,17 @@ for how in "launch -n 4" "launch -n 4 of 2" "coordinator --world 4"; do
   done
   await are_gone $controller || kill -9 $controller
   wait $controller
-  is "$how, killed three times: the last one ends well" $? 0
-  is "and the losses are those of one process that nobody killed" "$(steps)" "$want"
-  is "on the same four workers" "$(processes)" 1
+  is "$how, killed three times: the last controller ends with 0" $? 0
+  is "$how: the losses equal those of one process" "$(steps)" "$want"
+  is "$how: all controllers had the same four workers" "$(processes)" 1
   pids=$(sed -n 's/^workers //p' log | head -1)
-  ok "which end with the job" await are_gone $pids
+  ok "$how: the workers end with the job" await are_gone $pids
   for p in "${kept[@]}"; do wait $p || ok "a kept worker ends with 0" false; done
 done
 unset RILLE_HOSTS
-ok "a worker says for whom it waits" grep -q "waits for the next coordinator" worker0
+ok "a worker reports that it waits for the next coordinator" grep -q "waits for the next coordinator" worker0
 
-# ---- nobody comes, or somebody else does ----
+# ---- no next controller, or the wrong one ----
 
 echo 'io.stdout:write("up\n") io.stdout:flush() os.execute("exec sleep 60")' >sleep.lua
 orphan() { # orphan SECONDS: starts a controller with one kept worker, and kills it
@@ -91,8 +91,8 @@ orphan() { # orphan SECONDS: starts a controller with one kept worker, and kills
 }
 orphan 1
 wait $worker
-is "a worker to which nobody comes ends" $? 1
-ok "and says why" grep -q "no coordinator was there" worker
+is "a worker without a next controller ends with 1" $? 1
+ok "a worker without a next controller reports why it ends" grep -q "no coordinator was there" worker
 port=$(free_port)
 address=tcp://127.0.0.1:$port
 setsid "$rille" launch -n 1 -d cpu:1 --keep 60 --bind "$address" -e 'print(rille.workers()[1].pid)' sleep.lua >up 2>/dev/null </dev/null &
@@ -103,28 +103,28 @@ kill -9 $controller
 kill $child
 wait $controller 2>/dev/null
 go launch -n 1 -d cpu:2 --keep 60 --bind "$address" -e 'print(1)'
-ok "workers that are kept have the devices that they had: who wants others is told" ends 2 "has devices cpu:1, not cpu:2"
+ok "a controller that needs other devices than kept workers have is refused" ends 2 "has devices cpu:1, not cpu:2"
 go launch -n 1 -d cpu:1 --keep 60 --bind "$address" -e 'print(rille.workers()[1].pid)'
-is "and they stay" "$code $(cat out)" "0 $(head -1 up)"
+is "the kept workers stay after the refusal" "$code $(cat out)" "0 $(head -1 up)"
 orphan 60 TERM
-ok "SIGTERM of the controller is no end of the job" kill -0 $worker
+ok "SIGTERM of the controller does not end the job" kill -0 $worker
 go coordinator --bind "$address" --world 1 -e 'print(#rille.workers())'
 wait $worker
-is "a job that is done is: its worker ends with 0" "$? $code $(cat out)" "0 0 1"
+is "a worker ends with 0 when the job is done" "$? $code $(cat out)" "0 0 1"
 orphan 60
 "$rille" keys >key
 go worker --join "$address" -d cpu:1 --keep x
-ok "--keep is a number" ends 2 "--keep is a number of seconds, not 'x'"
+ok "--keep must be a number" ends 2 "--keep is a number of seconds, not 'x'"
 go coordinator --bind "$address" --world 1 --keep 5 -e ''
-ok "and no option of a coordinator" ends 2 "coordinator has no option --keep"
+ok "--keep is refused for a coordinator" ends 2 "coordinator has no option --keep"
 go launch -n 2 --keep 5 -e ''
-ok "launch says where the next controller is to be" ends 2 "--keep wants --bind"
+ok "launch --keep requires --bind" ends 2 "--keep wants --bind"
 go launch -H a:1 --bind tcp://127.0.0.1:$port --keep 5 -e ''
-ok "and with which key" ends 2 "--keep wants --key-file"
+ok "launch -H --keep requires --key-file" ends 2 "--keep wants --key-file"
 (timeout $hang "$rille" coordinator --bind "$address" --world 1 --key-file key sleep.lua >up 2>&1 &)
 wait $worker
-is "a coordinator with another key does not get it" $? 1
-ok "which the worker is told" grep -q "does not take this worker's key" worker
+is "a kept worker refuses a coordinator with another key" $? 1
+ok "the worker reports the wrong key" grep -q "does not take this worker's key" worker
 pkill -f "[c]oordinator --bind $address"
-ok "nobody leaves a file" [ -z "$(ls -A run tmp | grep -v ':$' | tr -d '\n')" ]
+ok "no file is left" [ -z "$(ls -A run tmp | grep -v ':$' | tr -d '\n')" ]
 finish

@@ -1,13 +1,13 @@
 #!/bin/bash
-# Worker processes: the same bits as one process, whatever is lost, and nothing left of them. (The rest of what can be said
-# of a cluster is said by t/cluster/sim.c, without processes.)
+# Tests worker processes: the same bits as one process, also after losses, and no processes or files left. (t/cluster/sim.c
+# tests more cases of the cluster protocol without processes.)
 rille=$(realpath "$1")
 . t/lib/processes.sh
 root=$PWD
 
 # ---- the same bits ----
 
-digits() { # LAYOUT ARGUMENTS...: losses of 5 steps, to the last bit
+digits() { # LAYOUT ARGUMENTS...: prints the losses of 5 steps in hex
   local layout=$1
   shift
   rm -f "$dir/log"
@@ -15,7 +15,7 @@ digits() { # LAYOUT ARGUMENTS...: losses of 5 steps, to the last bit
   cat "$dir/log"
 }
 cd "$root" || exit 1
-# layout, workers, hosts, and how: "sums" are passed from host to host, whatever their size; "key" is tcp, encrypted.
+# layout, workers, hosts, transport. sums: reductions pass from host to host, whatever their size; key: encrypted tcp.
 clusters="single 4 4 key
 single 1 1 key
 dp 2 2 sums
@@ -28,7 +28,7 @@ pp 4 1 key
 pp 1 1 key
 pp-tp 2 2 plain
 pp-tp 4 4 sums"
-missing_pairs() { # of the values of each two of: data, tensor, stages, workers, hosts, how; pairs that no line has
+missing_pairs() { # prints all pairs of values of data, tensor, stages, workers, hosts and transport that no line covers
   awk 'function pairs(layout, w, h, how, into,   v, i, k) {
          v[1] = "data=" (layout ~ /dp/); v[2] = "tensor=" (layout ~ /tp/); v[3] = "stages=" (layout ~ /pp/)
          v[4] = "workers=" w; v[5] = "hosts=" h; v[6] = "how=" how
@@ -42,8 +42,8 @@ missing_pairs() { # of the values of each two of: data, tensor, stages, workers,
          for (p in possible) if (!(p in covered)) print p
        }'
 }
-is "each two values of layout, workers, hosts and transport meet in a cluster" "$(missing_pairs <<<"$clusters")" ""
-ok "the check finds what a shorter table lacks" [ -n "$(head -n 11 <<<"$clusters" | missing_pairs)" ]
+is "the table covers all pairs of layout, workers, hosts and transport" "$(missing_pairs <<<"$clusters")" ""
+ok "the check finds missing pairs in a shorter table" [ -n "$(head -n 11 <<<"$clusters" | missing_pairs)" ]
 "$rille" keys >"$dir/key"
 printf 'wire_ns 0\nwire_ns_per_byte 1\n' >"$dir/cost"
 while read -r layout workers hosts how; do
@@ -51,7 +51,7 @@ while read -r layout workers hosts how; do
   [ "$how" = key ] && more=(--bind "tcp://127.0.0.1:$(free_port)" --key-file "$dir/key")
   [ "$how" = sums ] && cost=$dir/cost
   got=$(RILLE_COST=$cost RILLE_HOSTS=$hosts digits "$layout" launch -n "$workers" -d "cpu:$((4 / workers))" "${more[@]}")
-  is "$layout on $workers workers of $hosts hosts ($how) is what one process computes" "$got" "${want:-nothing}"
+  is "$layout on $workers workers of $hosts hosts ($how) gives the bits of one process" "$got" "${want:-nothing}"
 done <<<"$clusters"
 rm "$dir/key"
 cd "$dir" || exit 1
@@ -80,7 +80,7 @@ want=$stdout
 for shape in "2 8 2 legs" "4 4 4 legs and back"; do
   read -r hosts devices legs <<<"$shape"
   RILLE_COST=$dir/cost RILLE_HOSTS=$hosts go launch -n "$hosts" -d "cpu:$devices" handed.lua
-  is "a sum of 16 devices is handed on by $legs, with the same bits; plan and explain say so" "$stdout${stderr##*]}" \
+  is "a sum of 16 devices is reduced hierarchically in $legs with the same bits; plan and explain show this" "$stdout${stderr##*]}" \
     "${want:-nothing} $legs $legs"
 done
 
@@ -98,14 +98,14 @@ LUA
 go -d cpu:2 stats.lua
 one=$stdout
 go launch -n 2 -d cpu:1 stats.lua
-ok "a step's statistics and time line come from the workers" [ "$code $stdout" = "0 $one" ]
+ok "a step's statistics and trace cover the workers" [ "$code $stdout" = "0 $one" ]
 
 printf 'x = rille.ones({8, 8}, {placement = rille.placement("cpu", {0, 1, 2, 3}), sbp = "S(0)"})\n:top (x * 2):sum():item()\n:top\n' >top.in
 RILLE_HOSTS=2 timeout $hang "$rille" launch -n 4 -d cpu:1 -i -e '' <top.in >out 2>err
-is ":top shows the workers of all hosts, of a line and of the session" \
+is ":top shows the workers of all hosts, for a line and for the session" \
   "$(grep -cE 'worker [01] .* busy +[0-9]+ %' out) $(grep -cE 'worker [23] +host1 +ready .* busy +[0-9]+ %' out)" "4 4"
 
-# What is shown of a step is of all hosts: devices, actors, the parts of the plan, when each act was.
+# Devices, actors, plan partitions and times of acts are shown for all hosts of a step.
 cat >hosts.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2, 3})
 local w = rille.ones({8, 8}, {placement = P, sbp = "S(1)"})
@@ -140,10 +140,10 @@ LUA
 for hosts in 1 2 4; do
   RILLE_HOSTS=$hosts go launch -n 4 -d cpu:1 hosts.lua
   several=$([ $hosts = 1 ] || echo " on $hosts hosts")
-  is "what is shown of a step is of all its hosts ($hosts)" "$code $stdout" \
+  is "stats, trace, actors, chart and plan show all hosts of a step ($hosts)" "$code $stdout" \
     "0 cpu:0 192 true; cpu:1 192 true; cpu:2 192 true; cpu:3 192 true; 0	$hosts	$hosts	$hosts	$several"
 done
-# Four stages are four, on however many hosts: what comes from another one arrives at a device there.
+# Four stages count as four on any number of hosts, although receive tasks run on further devices.
 cat >stages.lua <<'LUA'
 local P, W = {}, {}
 for i = 1, 4 do P[i] = rille.placement("cpu", {i - 1}) end
@@ -163,7 +163,7 @@ for hosts in 1 2 4; do
     "0 theory says 27.3 %"
 done
 RILLE_HOSTS=2 go launch -n 2 -d cpu:1 --doctor
-ok ":doctor tells of the workers of all hosts" grep -qE "^ *worker 1 +host1, pid [0-9]+, cpu:1, [0-9]+ cores, [0-9.]+ GiB, ready" "$dir/out"
+ok ":doctor describes the workers of all hosts" grep -qE "^ *worker 1 +host1, pid [0-9]+, cpu:1, [0-9]+ cores, [0-9.]+ GiB, ready" "$dir/out"
 
 # ---- errors ----
 
@@ -178,12 +178,12 @@ print(w:sum():item())
 LUA
 for hosts in 1 2; do
   RILLE_HOSTS=$hosts go launch -n 2 -d cpu:1 errors.lua
-  ok "after errors on a worker, and of memory, every rank is alive ($hosts hosts)" grep -q '^8' "$dir/out"
-  ok "an error names operator and line" grep -q 'errors.lua:4: .*embedding' "$dir/out"
-  ok "memory that there is not is an error" grep -q 'wanted 4.4 TB' "$dir/out"
+  ok "after errors on a worker, also of memory, every rank is alive ($hosts hosts)" grep -q '^8' "$dir/out"
+  ok "an error on a worker names operator and line" grep -q 'errors.lua:4: .*embedding' "$dir/out"
+  ok "too large an allocation is an error" grep -q 'wanted 4.4 TB' "$dir/out"
 done
 
-# Values of every size, whole, in parts and by position, to hosts and back: what one process prints.
+# Writes and reads values of every size (replicated, sharded, by position) on other hosts, as in one process.
 cat >values.lua <<'LUA'
 local all = {0, 1, 2, 3}
 local function same(t, sbp)
@@ -221,20 +221,20 @@ end
 LUA
 for hosts in 1 2; do
   RILLE_HOSTS=$hosts go launch -n 2 -d cpu:1 look.lua
-  ok "actors of workers have done what they did ($hosts hosts)" grep -q '^1.relu 1 done;.*sum 1 done' "$dir/out"
-  ok "and what they did not do after a failure" grep -qE "^9.relu [01] .*sum 0 (stopped|waits for)" "$dir/out"
+  ok "the actors of workers are done after a run ($hosts hosts)" grep -q '^1.relu 1 done;.*sum 1 done' "$dir/out"
+  ok "the actors of workers show which acts are missing after a failure" grep -qE "^9.relu [01] .*sum 0 (stopped|waits for)" "$dir/out"
 done
 echo 'rille.snapshot() print(pcall(rille.recover, {workers = 9}))' >fewer.lua
 go launch -n 2 -d cpu:1 fewer.lua
-ok "recover without a loss, with a number of workers, says that none is lost" grep -q "no worker is lost" "$dir/out"
+ok "recover with a number of workers, but without a loss, is refused" grep -q "no worker is lost" "$dir/out"
 go launch -n 2 -d cpu:1 -e 'rille.recover()'
-ok "recover without a snapshot says so" ends 1 "no snapshot"
+ok "recover without a snapshot is refused" ends 1 "no snapshot"
 go launch -n 2 -d cpu:1 -e 'rille.snapshot{print}'
-ok "a note that cannot be kept is refused" ends 1 "numbers, texts and tables"
+ok "a note with a function is refused" ends 1 "numbers, texts and tables"
 
 # ---- losses ----
 
-# Twelve steps with a loss before each of those named; what is printed is compared line by line, each step's last time.
+# Twelve steps, with a worker lost before each of the named steps. Prints the last loss value of each step.
 cp "$root/t/lib/small.lua" .
 cat >train.lua <<'LUA'
 local net, opt, step, batch = dofile "small.lua"
@@ -267,18 +267,18 @@ LUA
 go -d cpu:4 train.lua same
 want=$(head -n 12 <<<"$stdout") tail=$(tail -n 1 <<<"$stdout" | cut -f 1,2)
 go launch -n 4 -d cpu:1 train.lua same 2 5 8
-ok "three losses, by death and by silence: replaced, and the same bits" \
+ok "three lost workers, killed or silent, are replaced with the same bits" \
   [ "$code $(head -n 12 <<<"$stdout")" = "0 $want" -a "$(tail -n 1 <<<"$stdout")" = "$tail	4" ]
 go launch -n 4 -d cpu:1 train.lua fewer 2 4 8
-ok "three losses, and one worker that runs the devices of four: the same bits" \
+ok "after three lost workers one worker runs the devices of four with the same bits" \
   [ "$code $(head -n 12 <<<"$stdout")" = "0 $want" -a "$(tail -n 1 <<<"$stdout")" = "$tail	1" ]
 
 RILLE_HOSTS=2 go launch -n 4 -d cpu:1 train.lua same 2 5 8
-ok "three losses on a host whose other worker is left: replaced, and the same bits" \
+ok "three lost workers of a host with a second worker are replaced with the same bits" \
   [ "$code $(head -n 12 <<<"$stdout")" = "0 $want" -a "$(tail -n 1 <<<"$stdout")" = "$tail	4" ]
 
 RILLE_HOSTS=2 go launch -n 2 -d cpu:2 train.lua same 2 5 8
-ok "three losses of a whole host, whose part of the snapshot the other has: the same bits" \
+ok "a host lost three times is restored from the other host's snapshot copy with the same bits" \
   [ "$code $(head -n 12 <<<"$stdout")" = "0 $want" -a "$(tail -n 1 <<<"$stdout")" = "$tail	2" ]
 
 cat >host.lua <<'LUA'
@@ -296,11 +296,11 @@ print(#rille.workers())
 print(pcall(function() return result:sum():item() end))
 LUA
 RILLE_HOSTS=2 go launch -n 2 -d cpu:1 host.lua
-ok "a host that is lost is named" grep -q "^false	.*host.lua:8: worker 1 (host1, pid [0-9]*) was killed by signal 9" "$dir/out"
-ok "variables come back, however they lie" grep -q "^4 4 4 2$" "$dir/out"
-ok "what no snapshot had is lost, and never read as something else" grep -q "^false.* lost$" "$dir/out"
+ok "the error names the lost host and worker" grep -q "^false	.*host.lua:8: worker 1 (host1, pid [0-9]*) was killed by signal 9" "$dir/out"
+ok "variables are restored in every layout" grep -q "^4 4 4 2$" "$dir/out"
+ok "reading a value that no snapshot had is an error" grep -q "^false.* lost$" "$dir/out"
 
-# A second copy goes to the other host while the program goes on; a host that is lost meanwhile leaves the snapshot before.
+# A snapshot is copied to the other host while the program continues. If a host is lost meanwhile, the previous snapshot is used.
 cat >copied.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})
 math.randomseed(tonumber(arg[1]))
@@ -326,10 +326,10 @@ LUA
 seed=${SEED:-$RANDOM}
 echo "# SEED=$seed"
 RILLE_HOSTS=2 go launch -n 2 -d cpu:1 copied.lua $seed
-is "a snapshot is copied to another host while the program goes on" "$(head -1 "$dir/out")" "2	1"
-ok "and a host that is lost at any moment leaves a whole one" [ "$code $(tail -1 "$dir/out")" = "0 all" ]
+is "a snapshot is copied to another host while the program continues" "$(head -1 "$dir/out")" "2	1"
+ok "a host lost at any moment leaves a complete snapshot" [ "$code $(tail -1 "$dir/out")" = "0 all" ]
 
-# Bytes of a snapshot that are not what they were are seen before they are gone back to; another host may have them.
+# Damaged bytes of a snapshot are detected before recovery, and restored from another host.
 cp "$root/t/lib/damage.pl" .
 cat >damaged.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})
@@ -341,7 +341,7 @@ local function damage(value, rank)
 end
 for k, ranks in ipairs{{}, {0}, {0, 1}} do
   rille.snapshot{k}
-  rille.recover() -- its digests are there
+  rille.recover() -- computes the digests
   x:copy_(rille.zeros({2, 1 << 12}, {placement = P, sbp = "S(0)"}))
   for _, rank in ipairs(ranks) do assert(damage(1234.5678, rank) == "damaged" and damage(8765.4321, rank) == "damaged") end
   local good, err = pcall(rille.recover)
@@ -350,19 +350,19 @@ for k, ranks in ipairs{{}, {0}, {0, 1}} do
 end
 LUA
 RILLE_HOSTS=2 go launch -n 2 -d cpu:1 damaged.lua
-is "bytes of a snapshot that changed come from another host" "$code $(head -2 out)" "0 0	true	true	true
+is "damaged bytes of a snapshot are restored from another host" "$code $(head -2 out)" "0 0	true	true	true
 1	true	true	true"
 no_other='recover: the snapshot is damaged: the part of a variable f32{[0-9, ]*} on cpu:[01] is not what it was, and there is no other'
-ok "and where no host has them any more that is told, by name" grep -qE "^2	damaged.lua:13: $no_other" out
+ok "if no host has the bytes, the error names the variable" grep -qE "^2	damaged.lua:13: $no_other" out
 go launch -n 2 -d cpu:1 damaged.lua
-ok "so it is on one host" grep -qE "^1	damaged.lua:13: $no_other" out
+ok "damaged bytes on a single host are an error that names the variable" grep -qE "^1	damaged.lua:13: $no_other" out
 
-# Where nobody has them any more the snapshot before is gone back to, if it was kept; the words say why.
+# If no host has the bytes, recovery uses the previous snapshot, if kept, and reports why.
 cat >before.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})
 local x = rille.full({2, 1 << 12}, 0, {placement = P, sbp = "S(0)"})
 local opt = rille.optim.SGD(rille.nn.Linear(2, 2):parameters(), {lr = 1})
-local function damage(value) -- in the memory of each host
+local function damage(value) -- damages the value in the memory of each host
   for rank = 0, arg[1] - 1 do
     assert(io.popen(("perl damage.pl %d %s"):format(rille.workers()[rank + 1].pid, value)):read("l") == "damaged")
   end
@@ -372,7 +372,7 @@ for k = 1, 3 do
   opt.lr = k
   rille.snapshot({k}, {keep = 2})
 end
-rille.recover() -- its digests are there
+rille.recover() -- computes the digests
 x:copy_(rille.zeros({2, 1 << 12}, {placement = P, sbp = "S(0)"}))
 damage(1234.5678 * 3)
 local note, why = rille.recover()
@@ -387,22 +387,22 @@ print(pcall(rille.snapshot, {print}))
 LUA
 for hosts in 1 2; do
   RILLE_HOSTS=$hosts go launch -n 2 -d cpu:1 before.lua $hosts
-  is "on $hosts host(s) one that is damaged is passed over for the one before, and that is told" "$code $(head -2 out)" \
+  is "on $hosts host(s) recovery skips a damaged snapshot for the previous one, and reports this" "$code $(head -2 out)" \
     "0 2	2	true	the snapshot is damaged
 2	1"
-  ok "when that is damaged too, there is none to go back to" grep -qE "^false	before.lua:[0-9]*: $no_other" out
+  ok "if the previous snapshot is damaged, too, recovery fails" grep -qE "^false	before.lua:[0-9]*: $no_other" out
   for keep in 3 0 '"2"'; do
-    ok "one or two are kept, not $keep" grep -qE "^false	.*: keep is 1 or 2, not $keep\$" out
+    ok "keep = $keep is refused" grep -qE "^false	.*: keep is 1 or 2, not $keep\$" out
   done
-  ok "a text is no number of workers" grep -qE '^false	.*: workers is a whole number of at least 0, not "2"$' out
-  ok "what is wrong in a note is named" grep -qE '^false	.*: note.1 is a function; a note is made of' out
+  ok "workers = \"2\" is refused" grep -qE '^false	.*: workers is a whole number of at least 0, not "2"$' out
+  ok "the error names the invalid part of a note" grep -qE '^false	.*: note.1 is a function; a note is made of' out
 done
 
-# A host is lost before its parts of the newest snapshot are elsewhere - now and then they are already -: that is told.
+# A host is lost before its shards of the newest snapshot are copied (unless they already are). Recovery reports this.
 cat >passed.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})
 local x = rille.full({2, 1 << 22}, 1, {placement = P, sbp = "S(0)"})
-rille.snapshot{0} -- the first is waited for
+rille.snapshot{0} -- the first snapshot is copied synchronously
 local last, k, note, why = 0, 0
 repeat
   k = k + 1
@@ -417,11 +417,11 @@ print((why:gsub("snapshot %d+", "snapshot K")))
 print(select("#", rille.recover()))
 LUA
 RILLE_HOSTS=2 go launch -n 2 -d cpu:1 passed.lua
-is "a snapshot of which a host was lost is passed over, and that is told" "$code $(cat out)" \
+is "recovery skips a snapshot that lacks a lost host's shards, and reports this" "$code $(cat out)" \
   "0 recover: of snapshot K, the part of a variable f32{2, 4194304} on cpu:1 (worker 1, host1) was lost before another host had it
 1"
 
-# A loss in the middle of a snapshot is told in its words.
+# A worker lost during a snapshot is reported with the snapshot.
 cat >amid.lua <<'LUA'
 local x = rille.full({2, 1 << 12}, 1, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"})
 rille.snapshot{1}
@@ -430,7 +430,7 @@ local good, err = pcall(rille.snapshot, {2})
 print(good or rille.is_lost(err) and tostring(err):match("snapshot: (.+)") ~= nil)
 LUA
 RILLE_HOSTS=2 go launch -n 2 -d cpu:1 amid.lua
-is "a loss while a snapshot is taken has words" "$code $(cat out)" "0 true"
+is "a worker lost during a snapshot is reported as such" "$code $(cat out)" "0 true"
 
 cat >lost.lua <<'LUA'
 local x = rille.ones({64, 64}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"})
@@ -443,14 +443,14 @@ print(rille.workers()[2].state, pcall(go))
 error(err, 0)
 LUA
 go launch -n 2 -d cpu:1 lost.lua
-ok "a loss is known again, and stays until recovery" grep -q "^lost	false	.*worker 1 (.*, pid [0-9]*) was killed by signal 9" "$dir/out"
-ok "and ends the program with 3" ends 3 "lost.lua:4" "was killed by signal 9"
+ok "rille.is_lost recognises a loss, which persists until recovery" grep -q "^lost	false	.*worker 1 (.*, pid [0-9]*) was killed by signal 9" "$dir/out"
+ok "an uncaught loss ends the program with 3" ends 3 "lost.lua:4" "was killed by signal 9"
 
 printf ':workers\nx = rille.ones({4})\nos.execute("kill -9 " .. rille.workers()[2].pid)\nx:sum():item()\n1 + 41\n:workers\n' >lines
 timeout $hang "$rille" launch -n 2 -d cpu:1 -i -e '' <lines >out 2>err
 code=$?
-ok "at a prompt a loss is an error like others, and the prompt stays" grep -q 42 out
-ok ":workers tells who was lost" grep -q '1 *lost' out
+ok "at a prompt a loss is an ordinary error, and the prompt continues" grep -q 42 out
+ok ":workers shows the lost worker" grep -q '1 *lost' out
 
 cat >alone.lua <<'LUA'
 local x = rille.ones({2})
@@ -462,11 +462,11 @@ local note = rille.recover()
 print(x:sum():item(), before:sum():item(), note[1], note[2][1], rille.rand({1}):item() == seed, #rille.workers())
 LUA
 go -d cpu:2 alone.lua
-ok "one process has snapshots as well" [ "$code $stdout" = "0 2.0	4.0	note	1	true	1" ]
+ok "one process has snapshots, too" [ "$code $stdout" = "0 2.0	4.0	note	1	true	1" ]
 go launch -n 2 -d cpu:1 alone.lua
-ok "and two" [ "$code $stdout" = "0 2.0	4.0	note	1	true	2" ]
+ok "two processes have snapshots" [ "$code $stdout" = "0 2.0	4.0	note	1	true	2" ]
 
-# ---- programs that nobody wants any more ----
+# ---- unused programs ----
 
 cat >"$dir/again.lua" <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2, 3})
@@ -478,40 +478,40 @@ local function made(times)
   collectgarbage()
   collectgarbage()
 end
-for _ = 1, 3 do made(2) end           -- found again
+for _ = 1, 3 do made(2) end           -- found in the cache
 for times = 3, 50 do made(times) end -- more than workers keep
 made(2)
 print(#rille.workers())
 LUA
 for hosts in 1 2; do
   RILLE_HOSTS=$hosts go launch -n 4 -d cpu:1 again.lua
-  is "steps that are made again, and more of them than workers keep, on $hosts host(s)" "$code $stdout" "0 4"
+  is "recreated steps, and more steps than workers keep, run on $hosts host(s)" "$code $stdout" "0 4"
 done
 
-# ---- ends ----
+# ---- keys, addresses and ends ----
 
 port=$(free_port)
 "$rille" keys >"$dir/key"
-ok "a key file is its owner's alone" [ "$(stat -c %a "$dir/key")" = 600 ]
-ok "and holds no more than three lines" [ "$(wc -l <"$dir/key")" = 3 ]
+ok "a key file is readable by its owner only" [ "$(stat -c %a "$dir/key")" = 600 ]
+ok "a key file has three lines" [ "$(wc -l <"$dir/key")" = 3 ]
 chmod 644 "$dir/key"
 go worker --join "tcp://127.0.0.1:$port" --key-file "$dir/key" -d cpu:1
-ok "one that others can read is refused" ends 1 "others can read"
+ok "a key file that others can read is refused" ends 1 "others can read"
 chmod 600 "$dir/key"
 sed '2s/./x/' "$dir/key" >"$dir/bad"
 chmod 600 "$dir/bad"
 go coordinator --bind "tcp://127.0.0.1:$port" --world 1 --key-file "$dir/bad" -e ''
-ok "one with an error says in which line" ends 2 "line 2"
+ok "the error of a damaged key file names the line" ends 2 "line 2"
 go coordinator --bind "tcp://127.0.0.1:70000" --world 1 -e ''
-ok "a port that is none is an error of usage" ends 2 "70000"
+ok "an invalid port is a usage error" ends 2 "70000"
 go worker --join "127.0.0.1:5555"
-ok "and so is an address that is none" ends 2 "tcp://HOST:PORT"
+ok "an invalid address is a usage error" ends 2 "tcp://HOST:PORT"
 go launch -n 1000 -e ''
-ok "and too many workers" ends 2 "-n"
+ok "too many workers are a usage error" ends 2 "-n"
 go worker --join "tcp://127.0.0.1:$port" -d cpu:1 --wait 1
-ok "a worker whose coordinator does not come says so" ends 1 "no coordinator"
+ok "a worker reports that no coordinator was found" ends 1 "no coordinator"
 echo 'os.execute("exec sleep '$hang'")' >sleep.lua
-# The controller first: its program ends when what it waits for does.
+# Kills the controller first, because its program ends when the sleep does.
 killed() { local sleeps; sleeps=$(pgrep -P "$controller" sleep); kill -9 "$controller" $sleeps; }
 "$rille" coordinator --bind "tcp://127.0.0.1:$port" --world 1 sleep.lua >/dev/null 2>&1 &
 controller=$!
@@ -519,18 +519,18 @@ controller=$!
 worker=$!
 await pgrep -P "$controller" sleep >/dev/null
 go worker --join "tcp://127.0.0.1:$port" -d cpu:1
-ok "one worker too many ends with a reason" ends 1 "has its 1 worker already"
+ok "a worker too many ends with the reason" ends 1 "has its 1 worker already"
 go coordinator --bind "tcp://127.0.0.1:$port" --world 1 -e ''
-ok "a port in use says so" ends 2 "$port"
+ok "a port in use is reported" ends 2 "$port"
 killed
 wait "$worker" 2>/dev/null
-ok "a worker that was cut off ends, and not with 0" [ $? = 1 ]
+ok "a disconnected worker ends with 1" [ $? = 1 ]
 "$rille" launch -n 2 -d cpu:1 sleep.lua >/dev/null 2>&1 &
 controller=$!
 await pgrep -P "$controller" sleep >/dev/null
 workers=$(pgrep -P "$controller" rille)
 killed
 ok "a controller that is killed leaves no worker" await are_gone $workers
-ok "and nobody leaves a file" [ -z "$(ls -A "$dir/run" "$dir/tmp" | grep -v ':$' | tr -d '\n')" ]
+ok "no file is left" [ -z "$(ls -A "$dir/run" "$dir/tmp" | grep -v ':$' | tr -d '\n')" ]
 
 finish

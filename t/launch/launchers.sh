@@ -1,6 +1,6 @@
 #!/bin/bash
-# Launchers of others: mpirun of Open MPI and MPICH where they are installed, and by their variables torchrun, Slurm and
-# Kubernetes, whose files of examples/cluster/ run here: the same bits as one process.
+# Tests other launchers: mpirun of Open MPI and MPICH if installed; torchrun, Slurm and Kubernetes by their environment
+# variables and the files of examples/cluster/. All give the same bits as one process.
 rille=$(realpath "$1")
 . t/lib/processes.sh
 mkdir "$dir/bin"
@@ -23,7 +23,7 @@ ok "one process trains" [ "$code" = 0 -a "$(wc -l <out)" = 9 ]
 
 # ---- mpirun ----
 
-cp "$rille" bin/alone # the plug-in is not beside it
+cp "$rille" bin/alone # without the MPI plug-in beside it
 cat >bulk.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2, 3})
 rille.manual_seed(5)
@@ -58,43 +58,43 @@ for mpi in openmpi mpich; do
   go "${run[@]}" "$rille" -d cpu:1 train.lua
   is "mpirun of $mpi: the bits of one process" "$code $stdout" "$want"
   go "${run[@]}" "$rille" -d cpu:1 -e 'rille.ones{2}:matmul(rille.ones{3})'
-  ok "its error is told once, and is the job's exit code" [ "$code $(grep -c '^rille: .*matmul' err)" = "1 1" ]
-  ok "and leaves no process" eval '! pgrep -f "$rille -d cpu:1 -e" >/dev/null'
+  ok "an error is printed once and is the job's exit code" [ "$code $(grep -c '^rille: .*matmul' err)" = "1 1" ]
+  ok "no process is left after the error" eval '! pgrep -f "$rille -d cpu:1 -e" >/dev/null'
 
-  # The processes on four hosts, which this one plays: what they exchange goes by MPI.
+  # The processes run on four simulated hosts, which communicate by MPI.
   hosts="exec \"\$0\" --host h\${OMPI_COMM_WORLD_RANK:-\$PMI_RANK} -d cpu:1 \"\$@\""
   go "${run[@]}" bash -c "$hosts" "$dir/bin/alone" train.lua
   is "without the MPI plug-in the bits of one process, by tcp" "$code $stdout" "$want"
-  ok "of which a line tells" [ "$(grep -c '^\[0\] rille: between hosts by tcp, not by MPI: .*librille-mpi.so' err)" = 1 ]
+  ok "a line reports tcp instead of MPI" [ "$(grep -c '^\[0\] rille: between hosts by tcp, not by MPI: .*librille-mpi.so' err)" = 1 ]
   RILLE_TRANSPORT=tcp go "${run[@]}" bash -c "$hosts" "$rille" train.lua
-  is "tcp where it is asked for, and no line" "$code $stdout $(grep -c 'by tcp' err)" "$want 0"
+  is "RILLE_TRANSPORT=tcp uses tcp without a report" "$code $stdout $(grep -c 'by tcp' err)" "$want 0"
   RILLE_TRANSPORT=mpi go "${run[@]}" "$dir/bin/alone" -d cpu:1 train.lua
-  ok "MPI where it is asked for and missing is an error" [ "$code" = 2 -a -n "$(grep 'RILLE_TRANSPORT=mpi: no MPI plug-in' err)" ]
+  ok "RILLE_TRANSPORT=mpi without the plug-in is an error" [ "$code" = 2 -a -n "$(grep 'RILLE_TRANSPORT=mpi: no MPI plug-in' err)" ]
   if ! go mpirun.$mpi -n 1 "$rille" --doctor || ! grep -qiE "MPI between hosts  (${mpi/openmpi/open mpi})" out; then
     skip "by MPI between hosts: the bits of one process" "no librille-mpi.so for $mpi: apt-get install lib$mpi-dev, -DRILLE_MPI"
     continue
   fi
   asan=${ASAN_OPTIONS:-}
-  export ASAN_OPTIONS=$asan:detect_leaks=0 # MPI_Init of both leaves memory that no MPI_Finalize frees
+  export ASAN_OPTIONS=$asan:detect_leaks=0 # MPI_Init of both MPIs allocates memory that MPI_Finalize does not free
   RILLE_TRANSPORT=mpi go "${run[@]}" bash -c "$hosts" "$rille" train.lua
   is "by MPI between hosts: the bits of one process" "$code $stdout" "$want"
   RILLE_TRANSPORT=mpi go "${run[@]}" bash -c "$hosts" "$rille" bulk.lua
-  is "of megabytes as well" "$code $stdout" "$bulk"
+  is "by MPI between hosts: the bits of one process for megabytes" "$code $stdout" "$bulk"
   go "${run[@]}" bash -c "$hosts" "$rille" train.lua
-  is "and without being asked" "$code $stdout $(grep -c 'by tcp' err)" "$want 0"
+  is "MPI is used by default between hosts" "$code $stdout $(grep -c 'by tcp' err)" "$want 0"
   go "${run[@]}" bash -c "$hosts" "$rille" kill.lua
   ended=3
-  [ $mpi = mpich ] && ended=9 # it adds those that it kills itself
+  [ $mpi = mpich ] && ended=9 # MPICH's exit code includes the workers that it kills itself
   ok "a worker that is killed ends the job with $ended" [ "$code" = $ended ]
   await are_gone $(cat pids)
-  ok "and nothing is left" eval '[ "$(wc -l <pids)" = 4 -a -z "$(ls "$dir/run")" ] && are_gone $(cat pids)'
+  ok "no process or file is left after the kill" eval '[ "$(wc -l <pids)" = 4 -a -z "$(ls "$dir/run")" ] && are_gone $(cat pids)'
   ASAN_OPTIONS=$asan
 done
 unset OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
 
 # ---- torchrun ----
 
-ranks() { # N COMMAND...: the command N times, RANK says which; 0 when all were
+ranks() { # N COMMAND...: runs the command N times with RANK set; returns 0 if all succeed
   local n=$1 bad=0 r pids=()
   shift
   for ((r = 1; r < n; r++)); do RANK=$r "$@" & pids+=($!); done
@@ -111,7 +111,7 @@ chmod +x bin/torch
 go bin/torch "$rille" -d cpu:1 train.lua
 is "torchrun's variables: the bits of one process" "$code $stdout" "$want"
 
-# ---- srun: Slurm's own, whose daemons are started here for a cluster of this host ----
+# ---- srun: the real Slurm, with daemons for a cluster of this host ----
 
 mkdir slurm
 two=$(free_port)
@@ -149,17 +149,17 @@ if slurm_daemons; then
   slurm 4 "$rille" -d cpu:1 train.lua
   is "srun: the bits of one process" "$code $stdout" "$want"
   slurm 2 "$rille" -d cpu:1 --doctor
-  ok "the doctor tells of Slurm" grep -qF "Slurm, rank 0 of 2" out
+  ok "--doctor shows Slurm" grep -qF "Slurm, rank 0 of 2" out
   slurm 1 --exact -c 1 --cpu-bind=cores "$rille" -d cpu:1 --doctor
-  ok "and of how many cores a worker is bound to" [ "$(nproc)" = 1 -o -n "$(grep -E 'cores allowed +1$' out)" ]
+  ok "--doctor shows the number of cores that a worker is bound to" [ "$(nproc)" = 1 -o -n "$(grep -E 'cores allowed +1$' out)" ]
   slurm 2 "$rille" -d cpu:1 -e 'rille.ones{2}:matmul(rille.ones{3})'
-  ok "its error is told once, and is the job's exit code" [ "$code $(grep -c '^rille: .*matmul' err)" = "1 1" ]
+  ok "an error is printed once and is the job's exit code" [ "$code $(grep -c '^rille: .*matmul' err)" = "1 1" ]
   slurm 3 "$rille" -d cpu:1 -e 'local x = rille.ones({4, 8}, {placement = rille.placement("cpu", {0, 2}), sbp = "S(0)"})
     rille.snapshot{7}
     os.execute("kill -9 " .. rille.workers()[3].pid)
     print(pcall(function() while true do x:sum():item() end end))
     print(rille.recover{workers = 2}[1], x:sum():item())'
-  ok "where it does not end the job for a lost worker, the others go on" grep -q "^7	32.0" out
+  ok "if Slurm does not end the job for a lost worker, the others continue" grep -q "^7	32.0" out
   mkdir slurm/job slurm/path
   ln -s "$rille" slurm/path/rille
   cp "$files/train.sbatch" slurm/job
@@ -169,7 +169,7 @@ if slurm_daemons; then
   (cd slurm/job && PATH=$dir/slurm/path:$PATH SLURM_CONF=$dir/slurm/slurm.conf timeout -k 5 $hang \
     sbatch -W -N 1 --ntasks-per-node="$(nproc)" --cpus-per-task=1 -o out train.sbatch sum.lua) >out 2>err
   is "sbatch: the file of docs/slurm.md runs on a node" "$? $(cat slurm/job/out)" "0 $(($(nproc) * 8)).0"
-  ok "and its key is gone" [ -z "$(ls slurm/job/*.key 2>/dev/null)" ]
+  ok "the key of the batch job is deleted" [ -z "$(ls slurm/job/*.key 2>/dev/null)" ]
   kill $daemons
   wait $daemons 2>/dev/null
 else
@@ -177,7 +177,7 @@ else
   [ -z "$daemons" ] || kill $daemons
 fi
 
-# ---- what is missing ----
+# ---- missing variables ----
 
 refuses() { # NAME WORDS VARIABLES...
   go env "${@:3}" "$rille" -e ''
@@ -186,9 +186,9 @@ refuses() { # NAME WORDS VARIABLES...
 refuses "pods without the first one's name are refused" "MASTER_ADDR is wanted" JOB_COMPLETION_INDEX=1 WORLD_SIZE=2 MASTER_PORT=5555
 refuses "more processes than a job can have are refused" "a job must have 1 to 131072 workers, found 200000" \
   RANK=0 WORLD_SIZE=200000 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((32000 + $$ % 500)) LOCAL_WORLD_SIZE=200000
-refuses "Slurm's nodes without one's address as well" "MASTER_ADDR is wanted" SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=2
-refuses "Flux's nodes" "MASTER_ADDR is wanted" FLUX_TASK_RANK=1 FLUX_JOB_SIZE=2 FLUX_JOB_NNODES=2 PMI_RANK=1 PMI_SIZE=2
-# Variables of launchers that are not to be had here: two processes with them are a job.
+refuses "several Slurm nodes without an address are refused" "MASTER_ADDR is wanted" SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=2
+refuses "several Flux nodes without an address are refused" "MASTER_ADDR is wanted" FLUX_TASK_RANK=1 FLUX_JOB_SIZE=2 FLUX_JOB_NNODES=2 PMI_RANK=1 PMI_SIZE=2
+# Launchers that cannot be installed here: two processes with their variables form a job.
 while read -r name rank size more; do
   env "$rank=1" "$size=2" $more timeout -k 5 $hang "$rille" -d cpu:1 -e '' >/dev/null 2>&1 &
   go env "$rank=0" "$size=2" $more "$rille" -d cpu:1 -e 'print(#rille.workers())'
@@ -200,9 +200,9 @@ MVAPICH2 MV2_COMM_WORLD_RANK MV2_COMM_WORLD_SIZE MV2_COMM_WORLD_LOCAL_SIZE=2 MAS
 jsrun JSM_NAMESPACE_RANK JSM_NAMESPACE_SIZE JSM_NAMESPACE_LOCAL_SIZE=2 LSB_JOBID=$$
 LeaderWorkerSet LWS_WORKER_INDEX LWS_GROUP_SIZE LWS_LEADER_ADDRESS=127.0.0.1
 ROWS
-refuses "MPICH on several hosts, where no port follows from the job" "MASTER_PORT is wanted" PMI_RANK=1 PMI_SIZE=4 MPI_LOCALNRANKS=2 MASTER_ADDR=a
+refuses "MPICH on several hosts without a port is refused" "MASTER_PORT is wanted" PMI_RANK=1 PMI_SIZE=4 MPI_LOCALNRANKS=2 MASTER_ADDR=a
 
-# ---- Slurm: the batch script, with an srun and an scontrol that play two nodes ----
+# ---- Slurm: the batch script, with stand-ins for srun and scontrol that simulate two nodes ----
 
 here=$(hostname)
 if ! getent ahostsv4 "$here" >/dev/null; then
@@ -225,9 +225,9 @@ chmod +x bin/srun bin/scontrol
 ln -s "$rille" bin/rille
 PATH=$dir/bin:$PATH SLURM_JOB_ID=$port SLURM_JOB_NODELIST='node[1-2]' go bash "$files/train.sbatch" train.lua
 is "train.sbatch: the bits of one process" "$code $stdout" "$want"
-ok "and its key is gone" [ -z "$(ls ./*.key 2>/dev/null)" ]
+ok "the key of train.sbatch is deleted" [ -z "$(ls ./*.key 2>/dev/null)" ]
 
-# ---- Kubernetes: the job's command with its variables, but for the name of the first pod and the files that it mounts ----
+# ---- Kubernetes: the job's command with its variables, except the name of the first pod and the mounted files ----
 
 if ! python3 -c 'import yaml' 2>/dev/null; then
   skip "job.yaml: the bits of one process" "no python3-yaml here"
@@ -253,7 +253,7 @@ PY
   . ./job.sh
   ok "job.yaml: service, names, numbers and mounts agree" [ "$sound" = 1 ]
   "$rille" keys >job.key
-  chmod 640 job.key # as a group's secret is mounted
+  chmod 640 job.key # the mode of a secret mounted for a group
   port=$((port + 1))
   { declare -f ranks pod; echo "here=$here port=$port; ranks $completions pod"; } >pods
   PATH=$dir/bin:$PATH go bash pods

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Two network namespaces, joined by a cable, as two hosts: the same bits as one process, over a slow cable as well; a cable
-# that is cut, or carries one way alone, is an error at the line that ran, and what was lost comes back.
+# Tests two network namespaces, joined by a virtual cable, as two hosts: the same bits as one process, also over a slow cable. A
+# cable that is cut, or works in one direction only, is an error with the running line, and lost values are restored.
 rille=$1
 . t/lib/tap.sh
 a=rille-a-$$ b=rille-b-$$
@@ -34,20 +34,20 @@ worker() { # NAMESPACE RANK ARGUMENTS...
   ip netns exec $ns "$rille" worker --join tcp://$at:$port --key-file "$dir/key" --rank $rank -d cpu:1 "$@" \
     >>"$dir/worker" 2>&1 &
 }
-go() { # ARGUMENTS...: four workers, two on each side
+go() { # ARGUMENTS...: runs with four workers, two on each side
   port=$((port + 1))
   for rank in 0 1; do worker $a $rank; done
   for rank in 2 3; do worker $b $rank --host b; done
   port=$port stops=${stops:-} ip netns exec $a timeout -k 5 $hang "$rille" coordinator --bind tcp://$at:$port --world 4 \
     --key-file "$dir/key" "$@" >"$dir/out" 2>"$dir/err" </dev/null
   code=$? stdout=$(cat "$dir/out")
-  ip netns pids $b | xargs -r kill -CONT 2>/dev/null # they see that they were left
+  ip netns pids $b | xargs -r kill -CONT 2>/dev/null # stopped workers see that the job has ended
   wait
 }
 
 # ---- the same bits ----
 
-digits() { # COMMAND... LAYOUT: losses of 5 steps, to the last bit
+digits() { # COMMAND... LAYOUT: prints the losses of 5 steps in hex
   rm -f "$dir/log"
   "${@:1:$#-1}" "$root/examples/digits.lua" --steps 5 --log "$dir/log" --layout "${!#}" >"$dir/out" 2>"$dir/err"
   cat "$dir/log"
@@ -55,9 +55,9 @@ digits() { # COMMAND... LAYOUT: losses of 5 steps, to the last bit
 one() { timeout $hang "$rille" -d cpu:4 "$@"; }
 for layout in dp-tp pp; do
   want=$(digits one $layout)
-  ok "$layout on two hosts is what one process computes" [ -n "$want" -a "$want" = "$(digits go $layout)" ]
+  ok "$layout on two hosts gives the bits of one process" [ -n "$want" -a "$want" = "$(digits go $layout)" ]
 done
-ranked() { # as torchrun on two hosts starts them
+ranked() { # starts workers as torchrun does on two hosts
   local rank
   port=$((port + 1))
   export WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=${MASTER:-10.213.7.1} MASTER_PORT=$port
@@ -69,44 +69,44 @@ ranked() { # as torchrun on two hosts starts them
   wait
   unset WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 }
-ok "and where a launcher's variables say who is who" [ "$(digits ranked pp)" = "$want" ]
+ok "workers started by a launcher's variables give the same bits" [ "$(digits ranked pp)" = "$want" ]
 mkdir "$dir/bin"
 cat >"$dir/bin/ssh" <<SSH
 #!/bin/bash
 [[ "\${*: -2:1}" = 10.213.7.2 || "\${*: -2:1}" = fd00:213::2 ]] && exec ip netns exec $b bash -c "\${*: -1} --host b"
 SSH
 chmod +x "$dir/bin/ssh"
-launch() { # as launch -H starts them, which finds the address for the other side by itself
+launch() { # starts workers by launch -H, which finds its own address for the other side
   PATH=$dir/bin:$PATH ip netns exec $a timeout -k 5 $hang "$rille" launch -H "localhost:2,${there:-10.213.7.2}:2" -d cpu:1 "$@"
 }
-ok "and where ssh starts the other side's" [ "$(digits launch pp)" = "$want" ]
+ok "workers started by ssh give the same bits" [ "$(digits launch pp)" = "$want" ]
 if [ -n "$six" ]; then
   at=[fd00:213::1]
-  ok "and over IPv6" [ "$(digits go pp)" = "$want" ]
+  ok "workers over IPv6 give the same bits" [ "$(digits go pp)" = "$want" ]
   at=10.213.7.1
   there=[fd00:213::2]
-  ok "and where ssh starts that side" [ "$(digits launch pp)" = "$want" ]
+  ok "workers started by ssh over IPv6 give the same bits" [ "$(digits launch pp)" = "$want" ]
   there=
-  ok "and where a variable names the first host so" [ "$(MASTER=fd00:213::1 digits ranked pp)" = "$want" ]
+  ok "workers started by a launcher's variables over IPv6 give the same bits" [ "$(MASTER=fd00:213::1 digits ranked pp)" = "$want" ]
 else
-  skip "and over IPv6" "the kernel has none"
+  skip "workers over IPv6 give the same bits" "the kernel has none"
 fi
 if ip netns exec $a tc qdisc add dev va root tbf rate 50mbit burst 16kb latency 400ms 2>/dev/null; then
-  ok "and over a slow cable" [ "$(digits go pp)" = "$want" ]
+  ok "workers over a slow cable give the same bits" [ "$(digits go pp)" = "$want" ]
   ip netns exec $a tc qdisc del dev va root
 else
-  skip "and over a slow cable" "the kernel has no tbf"
+  skip "workers over a slow cable give the same bits" "the kernel has no tbf"
 fi
 if ip netns exec $a tc qdisc add dev va root netem delay 5ms loss 2% 2>/dev/null; then
-  ok "and with delay and loss" [ "$(digits go pp)" = "$want" ]
+  ok "workers over a cable with delay and packet loss give the same bits" [ "$(digits go pp)" = "$want" ]
   ip netns exec $a tc qdisc del dev va root
 else
-  skip "and with delay and loss" "the kernel has no netem"
+  skip "workers over a cable with delay and packet loss give the same bits" "the kernel has no netem"
 fi
 
 # ---- cables that fail ----
 
-# Nine steps; before the fourth the cable is spoilt. What every step gave the last time is printed.
+# Nine steps; after the fourth the cable fails. Prints the last loss value of each step.
 cp "$root/t/lib/small.lua" "$dir/"
 cat >"$dir/train.lua" <<'LUA'
 local _, _, step, batch = dofile((arg[0]:match(".*/") or "") .. "small.lua")
@@ -135,11 +135,11 @@ LUA
 want=$(cd "$dir" && one train.lua)
 cat >"$dir/mend" <<LUA
 #!/bin/bash
-# mend CONTROLLER: its process
+# mend CONTROLLER_PID
 [ -z "\$stops" ] || ip netns pids $b | xargs kill -STOP
 ip -n $a link set va up
 ip -n $a route del blackhole 10.213.7.2 2>/dev/null
-for rank in 2 3; do # who comes before recover() is not let in yet; they come as long as there is a controller
+for rank in 2 3; do # workers are refused before recover(), so they retry as long as the controller lives
   (while kill -0 \$1 2>/dev/null; do
     ip netns exec $b "$rille" worker --join tcp://10.213.7.1:\$port --key-file "$dir/key" --rank \$rank \
       -d cpu:1 --host b --wait 2 && break
@@ -149,17 +149,17 @@ done
 LUA
 chmod +x "$dir/mend"
 says() { local t; for t; do grep -qE -e "$t" "$dir/err" || return 1; done; }
-for how in "is cut:ip -n $a link set va down" "carries one way:ip -n $a route add blackhole 10.213.7.2" \
-  "is there, and whose other end stops:ip netns pids $b | xargs kill -STOP"; do
+for how in "is cut:ip -n $a link set va down" "works in one direction:ip -n $a route add blackhole 10.213.7.2" \
+  "is intact while the other end stops:ip netns pids $b | xargs kill -STOP"; do
   go "$dir/train.lua" "${how#*:}" "$dir/mend"
-  ok "a cable that ${how%%:*} is the loss of a worker there" says 'train.lua:8: worker [23] \(b, pid [0-9]*\)'
-  ok "which is told soon, and the others are alive" says '2 alive, soon'
-  ok "and new workers there go on with the same bits" [ -n "$want" -a "$code $stdout" = "0 $want" ]
+  ok "a cable that ${how%%:*} causes the loss of a worker there" says 'train.lua:8: worker [23] \(b, pid [0-9]*\)'
+  ok "the loss is reported soon, and the other workers are alive" says '2 alive, soon'
+  ok "new workers continue with the same bits" [ -n "$want" -a "$code $stdout" = "0 $want" ]
 done
 stops=1 go "$dir/train.lua" "kill -STOP \$(ip netns pids $b | head -1)" "$dir/mend"
-is "where one there stops, and the other while its successor comes, both are replaced, with the same bits" \
+is "if a second worker stops while the first is replaced, both are replaced with the same bits" \
   "$code $stdout" "0 $want"
-left() { # a line for each process: its state, what it waits in, its command
+left() { # prints a line per process: its state, kernel wait function, command
   local p
   for p in $(ip netns pids $a; ip netns pids $b); do
     printf '%s %s %s\n' "$(cut -d ' ' -f 3 /proc/$p/stat)" "$(cat /proc/$p/wchan)" "$(tr '\0' ' ' </proc/$p/cmdline)"
@@ -167,6 +167,6 @@ left() { # a line for each process: its state, what it waits in, its command
 }
 none_left() { [ -z "$(left)" ]; }
 await none_left
-is "nothing is left" "$(left)" ""
+is "no process is left" "$(left)" ""
 
 finish

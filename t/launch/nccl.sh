@@ -1,6 +1,6 @@
 #!/bin/bash
-# nccl.sh - collectives by NCCL among GPUs of several workers: the real plug-in in each, on a toolkit and an NCCL
-# without GPUs (t/host/toolkit.c, t/host/nccl.c), whose seats meet across processes. nccl.sh path/to/rille; prints TAP.
+# nccl.sh - tests collectives by NCCL among GPUs of several workers: the real plug-in runs in each on stand-ins for CUDA and NCCL
+# (t/host/toolkit.c, t/host/nccl.c), whose ranks communicate across processes. nccl.sh path/to/rille; prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD rille=$1
 . t/lib/processes.sh
 . t/lib/toolkit.sh
@@ -12,7 +12,7 @@ fi
 collectives() { grep -oE '^(all-reduce|reduce-scatter|all-gather|all-to-all)' "$dir/told" | sort | uniq -c | awk '{ printf "%s%s %d", sep, $2, $1; sep = ", " }'; }
 near() { paste "$1" "$2" | awk -F'\t' '{ n = split($2, a, " "); split($4, b, " "); for (i = 1; i <= n; i++) { d = a[i] - b[i]; if (d < 0) d = -d; if (d > 0.0001 * b[i]) exit 1 } if (n == 0 || $1 != $3) exit 1 }'; }
 
-# ---- layouts: the losses of one process, by as many calls
+# ---- layouts: the losses of one process, with as many calls of NCCL
 
 sed -n '/^cat >"$dir\/layouts.lua"/,/^LUA$/p' t/launch/cuda.sh | sed '1d;$d; s/("%a"):format(step(x):item())/("%.9f"):format(step(x):item())/' >"$dir/layouts.lua"
 anew
@@ -21,16 +21,16 @@ cp "$dir/out" "$dir/own"
 anew
 go --collectives nccl -d cuda:all,cpu:1 "$dir/layouts.lua"
 want=$stdout calls=$(collectives)
-is "six layouts are computed by one process, with collectives" "$code $(wc -l <<<"$want") ${calls:+some}" "0 6 some"
+is "one process trains in six layouts with collectives" "$code $(wc -l <<<"$want") ${calls:+some}" "0 6 some"
 for shape in "1 2 cuda:0,cuda:1" "1 4 cuda:2" "2 2 cuda:0,cuda:1" "2 4 cuda:0"; do
   read -r hosts workers devices <<<"$shape"
   RILLE_HOSTS=$hosts nccl -n "$workers" -d "$devices,cpu:1" "$dir/layouts.lua"
-  is "by $workers workers on $hosts host(s) with $devices each, with the same losses" "$stdout$stderr" "${want:-nothing}"
-  is "and by as many calls of NCCL" "$(collectives)" "$calls"
+  is "$workers workers on $hosts host(s) with $devices each have the same losses" "$stdout$stderr" "${want:-nothing}"
+  is "$workers workers on $hosts host(s) with $devices each make as many calls of NCCL" "$(collectives)" "$calls"
 done
-ok "which are those of moves that read each other's parts, but for the last digits" near "$dir/out" "$dir/own"
+ok "the losses equal those of plain moves within rounding" near "$dir/out" "$dir/own"
 
-# ---- what is done once a batch, behind micro-batches, and updates on slices
+# ---- collectives after all micro-batches, and sharded updates
 
 training=$(sed -n "/^training='/,/OPTIONS)$/p" t/cuda/collectives.sh | sed "1s/^training='//")'
   for i = 1, 3 do print(string.format("%.6f", step(x, labels):item())) end'
@@ -41,10 +41,10 @@ for options in '{micro_batches = 4}' '{zero = 1}' '{micro_batches = 2, zero = 1}
   want=$stdout calls=$(collectives)
   nccl -n 2 -d cuda:0,cuda:1,cpu:1 -e "$chunk"
   is "a step with $options has the losses of one process" "$stdout$stderr" "${want:-nothing}"
-  is "and its calls" "$(collectives)" "${calls:-none}"
+  is "a step with $options makes the calls of one process" "$(collectives)" "${calls:-none}"
 done
 
-# ---- every move of a mesh axis, of whole numbers: exact
+# ---- every move of a mesh axis, with whole numbers: exact
 
 moves=$(sed -n "/^moves='/,/^  print(n/p" t/cuda/collectives.sh | sed "1s/^moves='//; \$s/'\$//")
 DTYPES='DTYPES = {"i32", "i64"} '
@@ -53,9 +53,9 @@ go --collectives nccl -d cpu:1,cuda:0,cuda:1,cuda:2,cuda:3 -e "$DTYPES$moves"
 calls=$(collectives)
 nccl -n 4 -d cpu:1,cuda:0 -e "$DTYPES$moves"
 is "moves of whole numbers among four workers have the values of the cpu" "$stdout$stderr" $'46\tright'
-is "and all that NCCL makes in one process it makes there" "$(collectives)" "${calls:-none}"
+is "four workers make the NCCL calls of one process" "$(collectives)" "${calls:-none}"
 
-# ---- what a plan says, and what goes through host memory
+# ---- the plan, and bytes through host memory
 
 gather='local p = rille.placement("cuda", {0, 1, 2, 3})
   local x = rille.randn({64, 2}, {placement = p, sbp = "S(0)"})
@@ -64,10 +64,10 @@ gather='local p = rille.placement("cuda", {0, 1, 2, 3})
   local text = tostring(step:plan())
   print(text:find("collect all-gather", 1, true) ~= nil, text:find("send", 1, true) or text:find("recv", 1, true) or text:find("transfer", 1, true))'
 nccl -n 2 -d cuda:0,cuda:1,cpu:1 -e "$gather"
-is "a plan names them, and has no channel for them" "$stdout" $'true\tnil'
-is "nothing of them is copied through the host's memory" "$(grep -c '^carry' "$dir/told") $(collectives)" "0 all-gather 4"
+is "a plan names the collectives, and has no transfers instead" "$stdout" $'true\tnil'
+is "collectives copy nothing through host memory" "$(grep -c '^carry' "$dir/told") $(collectives)" "0 all-gather 4"
 
-# ---- what fails
+# ---- failures
 
 checks='local p = rille.placement("cuda", {0, 1, 2, 3})
   local w = rille.ones({4, 2}):to_global{placement = p, sbp = "B"}
@@ -82,7 +82,7 @@ FAKE_CUDA=$alone go -d cuda:all,cpu:1 -e "$checks"
 want=$stdout
 nccl -n 2 -d cuda:0,cuda:1,cpu:1 -e "$checks"
 is "a run that fails on one worker ends on all, and the next is right" "$(wc -l <<<"$stdout") $stdout" "6 ${want:-nothing}"
-ok "for which communicators are made anew" test "$(grep -oE '^communicator [0-9]+' "$dir/told" | sort -u | wc -l)" -ge 3
+ok "communicators are made again after each failure" test "$(grep -oE '^communicator [0-9]+' "$dir/told" | sort -u | wc -l)" -ge 3
 
 sed -n '/^cat >"$dir\/train.lua"/,/^LUA$/p' t/launch/async_workers.sh | sed '1d;$d; s/("%a"):format(step(x):item())/("%.6f"):format(step(x):item())/' >"$dir/train.lua"
 cat >"$dir/amid.lua" <<'LUA'
@@ -110,12 +110,12 @@ want=$stdout
 nccl -n 2 -d cuda:0,cuda:1,cpu:1 "$dir/train.lua" cuda lives
 is "training on GPUs of two workers has the losses of one process" "$stdout" "${want:-nothing}"
 nccl -n 2 -d cuda:0,cuda:1,cpu:1 "$dir/train.lua" cuda dies
-is "and goes on from a snapshot when one was killed" "$stdout$(grep '^lost' "$dir/err")" "${want:-nothing}lost"
+is "after a worker is killed, training resumes from a snapshot" "$stdout$(grep '^lost' "$dir/err")" "${want:-nothing}lost"
 anew
 go --collectives nccl -d cuda:all,cpu:1 "$dir/amid.lua" lives
 want=$stdout
 RILLE_HOSTS=2 nccl -n 4 -d cuda:0,cpu:1 "$dir/amid.lua" dies
-is "so it does when one of four was killed in the middle of a run" "$stdout$(grep '^lost' "$dir/err")" "${want:-nothing}lost"
+is "after one of four workers is killed during a run, training resumes from a snapshot" "$stdout$(grep '^lost' "$dir/err")" "${want:-nothing}lost"
 
 lost='local p = rille.placement("cuda", {0, 1})
   local x = rille.ones({8}, {placement = p, sbp = "S(0)"})
@@ -125,7 +125,7 @@ lost='local p = rille.placement("cuda", {0, 1})
   print(rille.ones({8}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}):sum():item())'
 for at in 5 11 20; do
   FAKE_CUDA=$FAKE_CUDA,lost=$at nccl -n 2 -d cuda:0,cpu:1 -e "$lost"
-  is "GPUs of workers that are lost at call $at are told, and cpus go on" "$code $stdout" $'0 false\ttrue\n8.0'
+  is "workers' GPUs that are lost at call $at are an error, and cpus continue" "$code $stdout" $'0 false\ttrue\n8.0'
 done
 
 unmet='local x = rille.ones({8}, {placement = rille.placement("cuda", {1, 2}), sbp = "S(0)"})
@@ -136,11 +136,11 @@ unmet='local x = rille.ones({8}, {placement = rille.placement("cuda", {1, 2}), s
 meeting() { [ "$(grep -c ^communicator "$dir/told")" = 2 ]; }
 anew
 FAKE_CUDA=$FAKE_CUDA,unmet timeout -s KILL 60 "$rille" launch --collectives nccl -n 3 -d cuda:0,cpu:1 -e "$unmet" >"$dir/out" 2>"$dir/err" </dev/null & waiting=$!
-ok "two of three workers wait for each other for ever" await meeting
+ok "two of three workers wait for each other forever" await meeting
 sleep 0.5
 kill -INT "$(pgrep -P $waiting)"
 wait $waiting 2>/dev/null
-ok "and are interrupted, though the one that decides has ended" grep -q 'interrupted' "$dir/out" "$dir/err"
+ok "an interrupt ends the wait, although the worker of rank 0 has ended" grep -q 'interrupted' "$dir/out" "$dir/err"
 
 endless='for _, w in ipairs(rille.workers()) do print(w.pid) end
   io.stdout:flush()
@@ -152,30 +152,30 @@ gone() { for pid in $(cat "$dir/out"); do ! kill -0 "$pid" || return 1; done; }
 for signal in INT KILL; do
   anew
   "$rille" launch --collectives nccl -n 2 -d cuda:0,cpu:1 -e "$endless" >"$dir/out" 2>"$dir/err" </dev/null & controller=$!
-  ok "two workers are in the middle of collectives" await under_way
+  ok "two workers run collectives" await under_way
   kill -$signal $controller
   wait $controller 2>/dev/null
-  ok "and end when their controller ends by SIG$signal" await gone
+  ok "the workers end when SIG$signal ends their controller" await gone
 done
 
-# ---- what cannot be
+# ---- what is refused
 
 FAKE_CUDA=$alone nccl -n 2 -d cuda:0,cpu:1 -e 'print(1)'
-ok "two workers that name one GPU are refused before the program begins" ends 3 "GPUs that have one device each; one of the worker's is rank "
+ok "two workers with the same GPU are refused before the program begins" ends 3 "GPUs that have one device each; one of the worker's is rank "
 nccl -n 2 -d cuda:0x2,cpu:1 -e 'print(1)'
-ok "so are devices of one worker that share one" ends 3 "GPUs that have one device each; cuda:0 has 2"
+ok "devices of a worker that share a GPU are refused" ends 3 "GPUs that have one device each; cuda:0 has 2"
 FAKE_CUDA=$FAKE_CUDA,oldnccl nccl -n 2 -d cuda:0,cpu:1 -e 'print(1)'
-ok "and workers without the library" ends 3 "libnccl.so is not there, or too old"
+ok "workers without the library are refused" ends 3 "libnccl.so is not there, or too old"
 nccl -n 2 -d cpu:1 -e 'print(1)'
-ok "and workers without GPUs" ends 2 'devices of kind cuda; "cpu:1" has none'
+ok "workers without GPUs are refused" ends 2 'devices of kind cuda; "cpu:1" has none'
 go launch -n 2 --collectives mpi -d cuda:0,cpu:1 -e 'print(1)'
-ok "and another word" ends 2 'collectives are "own" or "nccl", not "mpi"'
+ok "--collectives refuses another word" ends 2 'collectives are "own" or "nccl", not "mpi"'
 FAKE_CUDA=$FAKE_CUDA,nonccl nccl -n 2 -d cuda:0,cpu:1 -e 'local x = rille.ones({4}, {placement = rille.placement("cuda", {0, 1}), sbp = "S(0)"})
   print(pcall(function() return x:to_global{sbp = "B"}:sum():item() end))
   print(x:sum():item())'
-ok "a communicator that cannot be made is told at the line" grep -qE "^false.*\(command line\):2: .*a communicator of 2 GPUs: unhandled system error" <<<"$stdout"
+ok "a communicator that cannot be made is an error with its line" grep -qE "^false.*\(command line\):2: .*a communicator of 2 GPUs: unhandled system error" <<<"$stdout"
 
-# ---- workers that somebody else starts, each with a GPU of its own by CUDA_VISIBLE_DEVICES
+# ---- workers started by hand, each with its own GPU by CUDA_VISIBLE_DEVICES
 
 address=tcp://127.0.0.1:$(free_port)
 export FAKE_CUDA=$alone
@@ -191,14 +191,14 @@ anew
 join 0 --collectives nccl
 join 1 --collectives nccl
 serve --collectives nccl
-is "workers of one host with a GPU each have collectives" "$code $stdout$stderr $(collectives)" "0 28 all-gather 2"
+is "workers of one host with a GPU each use collectives" "$code $stdout$stderr $(collectives)" "0 28 all-gather 2"
 anew
 join 0 --collectives nccl
 join 1
 serve --collectives nccl
-ok "where one has not been asked for it, a controller that was says so" ends 2 "collectives by nccl: not all workers have it"
+ok "a controller with --collectives nccl refuses a worker without" ends 2 "collectives by nccl: not all workers have it"
 join 0 --collectives nccl
 join 1
 serve
-is "and one that was not does without" "$code $stdout$stderr $(collectives)" "0 28 "
+is "a controller without --collectives nccl uses none" "$code $stdout$stderr $(collectives)" "0 28 "
 finish

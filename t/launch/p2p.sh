@@ -1,18 +1,18 @@
 #!/bin/bash
-# p2p.sh - pipelines over GPUs of several workers, whose stages are joined by NCCL: the real plug-in in each, on a
-# toolkit and an NCCL without GPUs (t/host/toolkit.c, t/host/nccl.c), whose sends and receives meet across processes, and
-# whose sends wait for their receives or do not. p2p.sh path/to/rille; prints TAP.
+# p2p.sh - tests pipelines over GPUs of several workers with point-to-point links of NCCL between stages: the real plug-in runs in
+# each on stand-ins for CUDA and NCCL (t/host/toolkit.c, t/host/nccl.c), which communicate across processes. Their sends either
+# wait for the matching receives, or are buffered. p2p.sh path/to/rille; prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD rille=$1
 . t/lib/processes.sh
 . t/lib/toolkit.sh
 if [ ! -f "$headers/nccl.h" ]; then
-  skip "stages joined by NCCL" "its header is not installed"
+  skip "pipelines by NCCL" "its header is not installed"
   finish
 fi
 . t/lib/nccl.sh
 count() { grep -c "^$1" "$dir/told"; }
 
-# ---- schedules: the bits of one device, whatever the stages, the schedule, and how sends go; all schedules with RILLE_LONG
+# ---- schedules: the bits of one device for any stages, schedule and kind of sends; all schedules with RILLE_LONG
 
 few='s/^local schedules = .*/local schedules = {"1f1b", "gpipe", "zb-h1", {lag = 3, split_backward = true}}/
   s/ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2", "auto".*} do/ipairs{"1f1b", "zb-h1"} do/; s/for zero = 0, 3 do/for zero = 0, 3, 3 do/'
@@ -22,9 +22,9 @@ sed -e "$few" -e 's/^local function cpu(d) return rille.placement("cpu"/local fu
 for shape in "4 cuda:0 " "2 cuda:0,cuda:1 ,buffers"; do
   read -r workers devices word <<<"$shape"
   FAKE_CUDA=$FAKE_CUDA$word nccl -n "$workers" -d "$devices,cpu:6" "$dir/schedules-bits.lua"
-  is "schedules on $workers workers${word:+, sends that are kept,} give the bits of one device" "$code $(grep -c '^not ok' "$dir/out")" "0 0"
-  ok "by sends of NCCL" test "$(count send)" -gt 1000
-  is "each of which is received" "$(count recv)" "$(count send)"
+  is "schedules on $workers workers${word:+ with buffered sends} give the bits of one device" "$code $(grep -c '^not ok' "$dir/out")" "0 0"
+  ok "the schedules use sends of NCCL" test "$(count send)" -gt 1000
+  is "each send is received" "$(count recv)" "$(count send)"
 done
 
 # ---- a GPT whose first and last stage share the embedding
@@ -38,11 +38,11 @@ for layout in pp pp-tp; do
     read -r hosts workers devices word <<<"$shape"
     FAKE_CUDA=$FAKE_CUDA$word RILLE_HOSTS=$hosts nccl -n "$workers" -d "$devices,cpu:1" "$dir/gpt.lua" $layout
     is "a GPT in $layout on $workers workers has the losses of one process" "$stdout$stderr" "${want:-nothing}"
-    ok "by sends of NCCL" test "$(count send)" -gt 0
+    ok "the GPT uses sends of NCCL" test "$(count send)" -gt 0
   done
 done
 
-# ---- what a plan says, and what goes through host memory: two values from stage to stage, and their gradients
+# ---- the plan, and bytes through host memory: two values from stage to stage, and their gradients
 
 cat >"$dir/two.lua" <<'LUA'
 local steps, dies = tonumber(arg[1]), arg[2] == "dies"
@@ -72,13 +72,13 @@ anew
 go -d cuda:all,cpu:1 "$dir/two.lua" 3
 want=$stdout
 nccl -n 2 -d cuda:0,cpu:1 "$dir/two.lua" 3
-is "two values for each of four pieces, and their gradients, give the losses of one process" "$stdout" "${want:-nothing}"
-is "by sends and receives that the plan names, and no transfers" "$stderr" "4 4 none"
-is "as many as the plan says, in three steps" "$(count send) $(count recv)" "48 48"
-is "none of it through host memory" "$(count carry)" 0
-is "on an edge each way" "$(grep -oE '^communicator [0-9]+' "$dir/told" | sort -u | wc -l)" 2
+is "two values per micro-batch, and their gradients, give the losses of one process" "$stdout" "${want:-nothing}"
+is "the plan names sends and receives, and no transfers" "$stderr" "4 4 none"
+is "three steps make as many sends and receives as planned" "$(count send) $(count recv)" "48 48"
+is "nothing is copied through host memory" "$(count carry)" 0
+is "there is one communicator per direction" "$(grep -oE '^communicator [0-9]+' "$dir/told" | sort -u | wc -l)" 2
 
-# ---- more at a time than a stream takes, both ways
+# ---- more values at a time than a stream accepts, in both directions
 
 many='local first, second = rille.placement("cuda", {0}), rille.placement("cuda", {1})
   local a, b = {}, {}
@@ -91,18 +91,18 @@ many='local first, second = rille.placement("cuda", {0}), rille.placement("cuda"
   for i = 1, 3 do local x, y = step() print(x:item(), y:item()) end'
 for word in "" ,buffers; do
   FAKE_CUDA=$FAKE_CUDA$word nccl -n 2 -d cuda:0,cpu:1 -e "$many"
-  is "a hundred values each way${word:+, that are kept,} arrive" "$code $stdout" "0 $(printf '1015050.0\t1015050.0\n%.0s' 1 2 3)"
-  is "each by a send of its own" "$(count send) $(count recv)" "600 600"
+  is "a hundred values in each direction${word:+, buffered,} arrive" "$code $stdout" "0 $(printf '1015050.0\t1015050.0\n%.0s' 1 2 3)"
+  is "each value has its own send" "$(count send) $(count recv)" "600 600"
 done
 
-# ---- what fails
+# ---- failures
 
 anew
 go -d cuda:all,cpu:1 "$dir/two.lua" 6
 want=$stdout
 for word in "" ,buffers; do
   FAKE_CUDA=$FAKE_CUDA$word nccl -n 2 -d cuda:0,cpu:1 "$dir/two.lua" 6 dies
-  is "a worker that is killed amid sends${word:+ that are kept} is lost, and training goes on with the same bits" "$stdout$(grep '^lost' "$dir/err")" "${want:-nothing}lost"
+  is "a worker killed during${word:+ buffered} sends is lost, and training continues with the same bits" "$stdout$(grep '^lost' "$dir/err")" "${want:-nothing}lost"
 done
 
 lost='local first, second = rille.placement("cuda", {0}), rille.placement("cuda", {1})
@@ -113,7 +113,7 @@ lost='local first, second = rille.placement("cuda", {0}), rille.placement("cuda"
   print(rille.ones({8}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}):sum():item())'
 for at in 5 11 20; do
   FAKE_CUDA=$FAKE_CUDA,lost=$at nccl -n 2 -d cuda:0,cpu:1 -e "$lost"
-  is "GPUs of workers that are lost at call $at are told, and cpus go on" "$code $stdout" $'0 false\ttrue\n8.0'
+  is "workers' GPUs that are lost at call $at are an error, and cpus continue" "$code $stdout" $'0 false\ttrue\n8.0'
 done
 
 checks='local first, second = rille.placement("cuda", {0}), rille.placement("cuda", {1})
@@ -142,9 +142,9 @@ gone() { for pid in $(cat "$dir/out"); do ! kill -0 "$pid" || return 1; done; }
 for signal in INT KILL; do
   anew
   "$rille" launch --collectives nccl -n 2 -d cuda:0,cpu:1 "$dir/endless.lua" >"$dir/out" 2>"$dir/err" </dev/null & controller=$!
-  ok "two workers are in the middle of sends" await under_way
+  ok "two workers run sends" await under_way
   kill -$signal $controller
   wait $controller 2>/dev/null
-  ok "and end when their controller ends by SIG$signal" await gone
+  ok "the workers end when SIG$signal ends their controller" await gone
 done
 finish

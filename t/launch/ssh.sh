@@ -1,6 +1,6 @@
 #!/bin/bash
-# Workers over ssh: the same bits, nothing left whoever ends first, no secret in arguments, environment or logs, and words
-# for what cannot be. The ssh here is a script that runs its command on this host, which says that it is the one named.
+# Tests workers over ssh: the same bits, nothing left whichever process ends first, no secret in arguments, environment or logs,
+# and clear errors. The ssh here is a script that runs its command on this host under the given host name.
 rille=$1
 . t/lib/processes.sh
 mkdir "$dir/bin"
@@ -24,12 +24,12 @@ chmod +x "$dir/bin/ssh"
 
 PATH=$dir/bin:$PATH
 new_address() { address=tcp://127.0.0.1:$(free_port); }
-over() { new_address; go launch --bind "$address" "$@"; } # no name of these hosts is known to this one
+over() { new_address; go launch --bind "$address" "$@"; } # the host names do not resolve on this machine
 none_left() { [ -z "$(xargs -r -n 1 ps -o pid= -p <"$dir/pids")" ]; }
 
 # ---- the same bits ----
 
-digits() { # COMMAND...: losses of 5 steps, to the last bit
+digits() { # COMMAND...: prints the losses of 5 steps in hex
   rm -f "$dir/log"
   "$@" "$root/examples/digits.lua" --steps 5 --log "$dir/log" --layout dp-tp
   cat "$dir/log"
@@ -37,31 +37,31 @@ digits() { # COMMAND...: losses of 5 steps, to the last bit
 cd "$root" || exit 1
 want=$(digits go -d cpu:4)
 for list in "a:2,b:2" "localhost:2,a,b" "n[01-04]"; do
-  ok "$list computes what one process computes" [ -n "$want" -a "$want" = "$(digits over -d cpu:1 -H "$list")" ]
+  ok "$list gives the bits of one process" [ -n "$want" -a "$want" = "$(digits over -d cpu:1 -H "$list")" ]
 done
 printf '# both\na slots=2 max_slots=4\n  b:2\nc\n' >"$dir/hosts"
-ok "so do the first four places of a file" [ "$want" = "$(digits over -n 4 -d cpu:1 --hostfile "$dir/hosts")" ]
+ok "the first four slots of a host file give the bits of one process" [ "$want" = "$(digits over -n 4 -d cpu:1 --hostfile "$dir/hosts")" ]
 "$rille" keys >"$dir/key"
-ok "and with a key of one's own" [ "$want" = "$(digits over -d cpu:1 -H a:2,b:2 --key-file "$dir/key")" ]
+ok "a shared key gives the same bits" [ "$want" = "$(digits over -d cpu:1 -H a:2,b:2 --key-file "$dir/key")" ]
 "$rille" keys --world 4 "$dir/keys"
-ok "and with keys of ranks" [ "$want" = "$(digits over -d cpu:1 -H a:2,b:2 --key-file "$dir/keys")" ]
-ok "and a bind that is chosen" [ "$want" = "$(digits go launch -d cpu:1 -H me@127.0.0.1:2,127.0.0.2:2)" ]
-ok "nothing is left of them" await none_left
+ok "keys of ranks give the same bits" [ "$want" = "$(digits over -d cpu:1 -H a:2,b:2 --key-file "$dir/keys")" ]
+ok "an address chosen by launch gives the same bits" [ "$want" = "$(digits go launch -d cpu:1 -H me@127.0.0.1:2,127.0.0.2:2)" ]
+ok "no worker is left" await none_left
 secrets=$(sed -nE 's/^(coordinator|worker|secret) (.{40})$/\2/p' "$dir"/key "$dir"/keys/*)
 ok "no secret is in arguments or environment" eval '[ -n "$secrets" ] && ! grep -qF "$secrets" "$dir/ssh.log" "$dir/environ"'
 
 cd "$dir" || exit 1
 : >ssh.log
 over -d cpu:1 -H ssh://me@a:2222 -e ''
-is "ssh is told user and port, and never asks" "$(head -n 12 ssh.log | tr '\n' ' ')" \
+is "ssh receives user and port, and never prompts" "$(head -n 12 ssh.log | tr '\n' ' ')" \
   "-o BatchMode=yes -o ServerAliveInterval=5 -o ServerAliveCountMax=3 -p 2222 -l me -- a "
 OMP_NUM_THREADS=3 GOMP_SPINCOUNT=1000 NOT_CARRIED=x over -d cpu:1 -H a -e ''
-for set in OMP_NUM_THREADS=3 GOMP_SPINCOUNT=1000; do ok "$set, which says how to compute, goes along" grep -q "exec 'env' .*'$set'" ssh.log; done
-ok "and no others" eval '! grep -qE "NOT_CARRIED|HOME=|XDG_" ssh.log'
+for set in OMP_NUM_THREADS=3 GOMP_SPINCOUNT=1000; do ok "$set, which affects computing, is passed to workers" grep -q "exec 'env' .*'$set'" ssh.log; done
+ok "other variables are not passed to workers" eval '! grep -qE "NOT_CARRIED|HOME=|XDG_" ssh.log'
 OMP_LONG=$(printf 'x%.0s' {1..20000}) over -d cpu:1 -H a -e 'io.write("long")'
-is "a command of any length arrives whole" "$stdout" "long"
+is "a long command arrives complete" "$stdout" "long"
 over -d cpu:1 -H a,b -e 'for _, w in ipairs(rille.workers()) do io.write(w.host, " ") end'
-is "workers say where they are" "$stdout" "a b "
+is "workers report their host names" "$stdout" "a b "
 
 # ---- losses and ends ----
 
@@ -77,14 +77,14 @@ rille.recover()
 print(x:sum():item(), #rille.workers())
 LUA
 over -d cpu:1 -H a,b lost.lua "kill -9"
-ok "a worker that is killed is named by its own host and process" grep -qE 'worker 1 \(b, pid [0-9]+\)' "$dir/err"
-is "and started again where it was" "$code $stdout" "0 4096.0	2"
+ok "the error names a killed worker's host and process" grep -qE 'worker 1 \(b, pid [0-9]+\)' "$dir/err"
+is "a killed worker is restarted on its host" "$code $stdout" "0 4096.0	2"
 over -d cpu:1 -H a,gone lost.lua "touch gone; kill -9"
-ok "what cannot be started again is told at once, and not tried again" eval \
+ok "a worker that cannot be restarted is reported at once, without a retry" eval \
   '[ "$code $(cat gone)" = "3 again" ] && grep -qF "worker 1 (gone, pid " err'
 over -d cpu:1 -H a,b lost.lua "kill -9 \$(pgrep -f '[b]in/ssh.* b exec'); true"
-is "so is one whose ssh is killed" "$code $stdout" "0 4096.0	2"
-ok "which ends too" await none_left
+is "a worker whose ssh is killed is restarted" "$code $stdout" "0 4096.0	2"
+ok "a worker whose ssh is killed ends" await none_left
 
 echo 'io.stdout:write("up\n") io.stdout:flush() os.execute("exec sleep 30")' >sleep.lua
 for signal in TERM KILL; do
@@ -94,48 +94,48 @@ for signal in TERM KILL; do
   controller=$!
   await grep -q up up
   sleeps=$(pgrep -P "$controller" sleep)
-  kill -$signal "$controller" # first: its program ends when what it waits for does
+  kill -$signal "$controller" # first, because its program ends when the sleep does
   kill $sleeps
   ok "SIG$signal of the controller leaves no worker" eval 'grep -q up up && [ "$(wc -l <pids)" = 2 ] && await none_left'
 done
-is "and no file" "$(find "$dir/run" "$dir/tmp" -mindepth 1 -printf "%P ")" ""
+is "no file is left" "$(find "$dir/run" "$dir/tmp" -mindepth 1 -printf "%P ")" ""
 
-# ---- what cannot be ----
+# ---- what is refused ----
 
 over -d cpu:1 -H a,away -e ''
-ok "a host that is not reached is named, with what ssh says" says "[1] ssh: connect to host away" "worker 1 (away, pid "
-is "and the program ends as one that lost a worker" "$code" 3
+ok "the error names an unreachable host, with ssh's message" says "[1] ssh: connect to host away" "worker 1 (away, pid "
+is "an unreachable host ends the program with 3" "$code" 3
 over -d cpu:1 -H bare -e ''
-ok "and so is one without this program" says "[0] bash: " "nowhere/rille: No such file" "worker 0 (bare, pid "
+ok "the error names a host without this program" says "[0] bash: " "nowhere/rille: No such file" "worker 0 (bare, pid "
 version=$("$rille" --version | sed -n 's/^rille \([^,]*\),.*/\1/p')
 sed "s/${version//./\\.}/${version//[0-9]/7}/g" "$rille" >old
 chmod +x old
 over -d cpu:1 -H old,a -e ''
-ok "another version is told as such" says "the coordinator is rille $version, the worker is rille ${version//[0-9]/7}"
-ok "and ends the program" [ "$code" != 0 ]
+ok "another version is reported" says "the coordinator is rille $version, the worker is rille ${version//[0-9]/7}"
+ok "another version ends the program" [ "$code" != 0 ]
 PATH=$dir/empty "$rille" launch --bind "$address" -H a -e '' 2>"$dir/err"
-ok "without ssh the host is told that it was for" says "ssh, which is to start it on a, could not be run: No such file"
+ok "a missing ssh is reported with the host" says "ssh, which is to start it on a, could not be run: No such file"
 text=$(PATH=$dir/empty "$rille" -d cpu:1 --doctor)
-ok ":doctor says so as well" grep -q '^ *ssh  *not there' <<<"$text"
-ok "or which it is" grep -q "^ *ssh  *$dir/bin/ssh" <<<"$(PATH=$dir/bin "$rille" -d cpu:1 --doctor)"
+ok ":doctor reports a missing ssh" grep -q '^ *ssh  *not there' <<<"$text"
+ok ":doctor shows the path of ssh" grep -q "^ *ssh  *$dir/bin/ssh" <<<"$(PATH=$dir/bin "$rille" -d cpu:1 --doctor)"
 go worker --join 'tcp://127.0.0.1:*'
-ok "only who binds may leave the port open" ends 2 "its port is a number"
+ok "worker --join requires a port" ends 2 "its port is a number"
 over -H 'a,b c' -e ''
-ok "an error of a list has line and column" ends 2 "-H:1:5: behind a host"
+ok "an error in a host list has line and column" ends 2 "-H:1:5: behind a host"
 printf 'a\nb sluts=2\n' >"$dir/hosts"
 over --hostfile "$dir/hosts" -e ''
-ok "and the file, where it is one" ends 2 "hosts:2:3: behind a host"
+ok "an error in a host file has file, line and column" ends 2 "hosts:2:3: behind a host"
 over --hostfile "$dir/nothing" -e ''
-ok "a file that is not there" ends 2 "nothing: No such file"
+ok "a missing host file is refused" ends 2 "nothing: No such file"
 over -H a --hostfile "$dir/hosts" -e ''
-ok "two lists" ends 2 "-H or --hostfile"
+ok "two host lists are refused" ends 2 "-H or --hostfile"
 over -n 3 -H a:2 -e ''
-ok "more workers than places" ends 2 "-n wants 3 workers, and the hosts have places for 2"
+ok "more workers than slots are refused" ends 2 "-n wants 3 workers, and the hosts have places for 2"
 over -H a:300 -e ''
-ok "more than a job has" ends 2 "at most 256 workers"
+ok "more workers than a job can have are refused" ends 2 "at most 256 workers"
 go launch -H no.such.host.invalid -e ''
-ok "a host that this one does not know wants a bind" ends 2 'no way to "no.such.host.invalid"' "--bind"
+ok "a host name that does not resolve requires --bind" ends 2 'no way to "no.such.host.invalid"' "--bind"
 go launch --bind tcp://10.255.255.254:5999 -H a -e ''
-ok "and one where nothing can be bound is an error" ends 2 "10.255.255.254"
+ok "an address that cannot be bound is an error" ends 2 "10.255.255.254"
 
 finish

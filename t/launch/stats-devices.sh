@@ -1,5 +1,5 @@
 #!/bin/bash
-# stats-devices.sh - stats of a step on more than 64 devices tell of all of them, and the bubble counts them.
+# stats-devices.sh - tests that a step's stats cover more than 64 devices, and that the bubble counts all devices.
 set -u
 out=$("$1" -d cpu:96 -e '
 local ranks = {}
@@ -10,6 +10,6 @@ for _ = 1, 3 do step(x) end
 local s, busy, idle = step:stats(), 0, 0
 for _, d in ipairs(s.devices) do busy = busy + d.busy; if d.busy == 0 then idle = idle + 1 end end
 print(#s.devices, idle, math.abs(s.bubble - math.max(0, 1 - s.ideal / s.step_time)) < 1e-6)' 2>&1)
-if [ "$out" = "$(printf '96\t0\ttrue')" ]; then echo "ok 1 - all 96 devices are told, and were busy"; else
-  echo "not ok 1 - all 96 devices are told, and were busy"; sed 's/^/# /' <<<"$out"; fi
+if [ "$out" = "$(printf '96\t0\ttrue')" ]; then echo "ok 1 - all 96 devices are listed, and were busy"; else
+  echo "not ok 1 - all 96 devices are listed, and were busy"; sed 's/^/# /' <<<"$out"; fi
 echo 1..1
