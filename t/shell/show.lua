@@ -1,5 +1,5 @@
--- show.lua - x:show() and rille.boxing{...}:show(): on the terminal, in colours, as SVG. The pictures themselves
--- are tested in t/boxing/show.c.
+-- show.lua - tests of x:show() and rille.boxing{...}:show(): on the terminal, in colours, as SVG. t/boxing/show.c tests
+-- the drawings themselves.
 
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
@@ -8,7 +8,7 @@ local program, first = arg[0], 0
 while arg[first - 1] do first = first - 1 end
 program = arg[first]
 
--- What rille prints when it runs this chunk.
+-- Runs a chunk in a new process and returns its output.
 local function run(options, chunk)
   local script = os.tmpname()
   local f = assert(io.open(script, "w"))

@@ -1,13 +1,13 @@
--- Tensors as Lua sees them: creation, fields, indexing and its assignment, arguments of operators, printing.
+-- Tests of tensors in Lua: creation, fields, indexing and assignment to an index, arguments of operators, printing.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local T = rille.tensor
 local P2, P3 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {0, 1, 2})
 local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
 
--- ---- a model in plain Lua: nested tables and picks ----
+-- ---- a reference in plain Lua: nested tables and indices ----
 
--- The positions that a pick takes of an axis of size n: a number, or a range {a, b, step}.
+-- Returns the positions that an index selects on an axis of size n: a number, or a range {a, b, step}.
 local function positions(pick, n)
   if type(pick) == "number" then return {pick < 0 and pick + n or pick} end
   local function clip(at) if at < 0 then at = at + n end return math.max(0, math.min(n, at)) end
@@ -25,7 +25,7 @@ local function taken(v, picks, axis, shape)
   return out
 end
 
--- v with f(k) at the k-th place that the picks take, counted from 0.
+-- Returns v with f(k) at the k-th selected position, counted from 0.
 local function replaced(v, picks, axis, shape, f, inside)
   if axis > #shape then return inside and f() or v end
   local out, chosen = {}, {}
@@ -74,7 +74,7 @@ tap.group("every pick of two axes, assigned in several layouts", function()
         for i = 1, 3 do for j = 1, 4 do differs = differs or got[i][j] ~= want[i][j] end end
         local part = taken(values, {a, b}, 1, shape)
         local empty = type(part) == "table" and (#part == 0 or (type(part[1]) == "table" and #part[1] == 0))
-        if not empty then -- a tensor of the part's shape, in row order
+        if not empty then -- a tensor of the selection's shape, in row-major order
           local k = 99
           x, k = T(values, layout), 99
           x[{a, b}] = T(part) + 100
@@ -156,9 +156,9 @@ tap.group("creation", function()
   tap.is({x.requires_grad, x.name, x.is_leaf}, {true, "w", true}, "options are kept")
 end)
 
--- Each finite half and bfloat, and what lies between two of them, rounds as arithmetic on f64 says.
+-- Each finite f16 and bf16, and values between neighbours, must round as computed in f64.
 tap.group("floats of 16 bits", function()
-  local function near_half(v) -- to the nearest multiple of the half's spacing, ties to even
+  local function near_half(v) -- rounds to the nearest multiple of the half's spacing, ties to even
     local _, e = math.frexp and math.frexp(v) or nil, v == 0 and -14 or math.floor(math.log(math.abs(v), 2))
     local unit = 2.0 ^ (math.max(e, -14) - 10)
     local q = v / unit

@@ -1,10 +1,10 @@
--- :tutorial: every line of its steps runs in the shell and gives what it says, and the steps are as many as they are called.
+-- Tests of :tutorial: every line of its steps runs in the shell and prints the stated result, and the stated number of steps is right.
 local tap = dofile("t/lib/tap.lua")
 
 local program = 0
 while arg[program - 1] do program = program - 1 end
 
--- What the shell prints of these lines.
+-- Types these lines and returns the shell's output.
 local function shell(lines, devices)
   local path = os.tmpname()
   local file = io.open(path, "w")
