@@ -15,7 +15,7 @@ ok "one device trains 30 steps" [ $? = 0 ]
 awk 'NR == 1 { first = $1 } END { exit !($1 < 0.8 * first) }' "$dir/single"
 ok "the loss falls" [ $? = 0 ]
 
-# agrees LOG: checks that the log agrees with that of one device.
+# agrees LOG: compares the log with the log of one device.
 agrees() {
   paste "$dir/single" "$dir/$1" | awk '
     { d = ($1 - $2) / $1; if (d < 0) d = -d; if (d > worst || d != d) worst = d }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# docs.sh - tests that links of pages lead to existing files and headings, and that the program generates the pages of help,
-# the man page, and the stubs for the Lua language server from the help registry and the operators' records.
+# docs.sh - tests the links of the pages, and the documents that the program generates from the help registry and the
+# operators' records: the pages of help, the man page, and the stubs for the Lua language server.
 rille=$(realpath "${1:-build/release/rille}")
 . t/lib/tap.sh
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Tests that every example runs, prints the output that its head comment promises, and exits with 0.
+# Tests that every example runs, prints the output promised in its head comment, and exits with 0.
 rille=$1
 . t/lib/tap.sh
 
@@ -48,7 +48,7 @@ touch "$dir/file"
 ok "finetune.lua: a target that is a file is refused before training" unsaved "$dir/file" "$dir/file is a file; a folder is wanted"
 ok "finetune.lua: a target in a missing folder is refused before training" unsaved "$dir/nowhere/tuned" "$dir/nowhere/tuned cannot be written: No such file"
 example "generate $dir/told --prompt Rille --count 5" "Rille" "ids/s"
-# A model folder whose tokenizer begins texts with id 298, and whose end id is the third id that greedy decoding writes.
+# A model folder. Its tokenizer begins texts with id 298; its end id is the third id written by greedy decoding.
 bos=$dir/bos
 "$rille" -d cpu:1 -e "local json = require 'rille.json'
   local function put(name, t) local f = io.open('$bos/' .. name, 'w') f:write(json.encode(t)) f:close() end

@@ -3,7 +3,7 @@
 # their folder, no code compares a node's operator with an operator.
 #
 # A rule is a function that prints violations in the current folder. Each rule runs twice: on the sources, where it must
-# find nothing, and on a small tree that breaks the rule, where it must find something.
+# find nothing, and on a small planted tree with violations, where it must find something.
 #
 # Includes are read from the source text. Calls are read from the objects: an undefined symbol of an object is a call of
 # the file that defines the symbol.

@@ -1,8 +1,8 @@
 #!/bin/bash
 # operator.sh - tests that adding an operator recompiles fewer than ten files.
 #
-# A new operator is a new file and a line in ops.def. The test counts the objects that depend on ops.def, which ninja
-# recorded while it built the program, and the compile commands that a new file adds or changes.
+# A new operator is a new file and a line in ops.def. The test counts the objects that depend on ops.def, from ninja's
+# records of the build, and the compile commands added or changed by a new file.
 . t/lib/tap.sh
 built=$(dirname "$1")
 if ! command -v cmake >/dev/null || ! command -v ninja >/dev/null || [ ! -f "$built/.ninja_deps" ]; then

@@ -1,5 +1,5 @@
 #!/bin/bash
-# reconfigure.sh - tests that configuring a build folder again changes no command, so that nothing is rebuilt.
+# reconfigure.sh - tests that configuring a build folder again changes no command and rebuilds nothing.
 . t/lib/tap.sh
 configure() { cmake -S . -B "$dir/build" -G Ninja -DCMAKE_BUILD_TYPE=None -DRILLE_CUDA=OFF; }
 if ! command -v cmake >/dev/null || ! command -v ninja >/dev/null; then

@@ -1,4 +1,4 @@
--- fail.lua - makes every act of a training step fail once, and checks that the error names a line and that the session still computes right.
+-- fail.lua - makes every act of a training step fail once. The error must name a line, and the session must still compute right.
 --
 -- The step is that of the digits example on a smaller network, as a pipeline of two stages with two devices each (pp-tp).
 

@@ -137,7 +137,7 @@ tap.group("warnings", function()
 end)
 
 -- An expression of x and k, and the number of traces for 20 values of k: 1 if k becomes a live number (2 with a failed first attempt);
--- 20 if each value needs its own trace.
+-- 20 if the value of k must be fixed in a trace.
 tap.group("numbers", function()
   local x = rille.tensor{1.5, 2}
   for _, row in ipairs{

@@ -8,7 +8,7 @@ os.execute("mkdir '" .. dir .. "'")
 local function read(path) local f = assert(io.open(path, "rb")); local s = f:read("a"); f:close(); return s end
 local function write(name, s) local f = assert(io.open(dir .. "/" .. name, "wb")); f:write(s); f:close(); return dir .. "/" .. name end
 
--- Checks that fn raises an error that ends with `want`, after line and function.
+-- Checks that fn raises an error with the text `want` at its end, after line and function.
 local function refused(fn, want, what)
   local good, why = pcall(fn)
   why = tostring(why)
@@ -51,7 +51,7 @@ refused(function() rille.tokenizer.train({"aa", nil, "bb"}, {size = 260}) end, "
 refused(function() rille.tokenizer.train({}, {size = 260}) end, "a list of texts or files is wanted; this one is empty", "no texts")
 refused(function() rille.tokenizer.train({"aa", x = "bb"}, {size = 260}) end, "a list of texts or files is wanted; this one has the key \"x\"", "a name in the texts")
 
--- ---- a cut-off file of one tensor ----
+-- ---- truncated files of one tensor ----
 
 rille.save(dir .. "/a.npy", T{{1, 2, 3}, {4, 5, 6}})
 local npy = read(dir .. "/a.npy")

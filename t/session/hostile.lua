@@ -276,7 +276,7 @@ tap.group("in place", function()
   tap.is(q.grad:item(), 1, "the gradient of a variable with respect to itself is 1")
 end)
 
--- Follows PyTorch: which results fit in place, and which are refused ("can't be cast to the desired output type").
+-- As in PyTorch, a result that does not fit the variable's dtype is refused ("can't be cast to the desired output type").
 tap.group("in place, values of another dtype", function()
   local one = {f32 = 1.5, i64 = 2, i32 = 2, u8 = 2, bool = true}
   local class = {f32 = 3, i64 = 2, i32 = 2, u8 = 2, bool = 1}

@@ -10,7 +10,7 @@ local rille = require "rille"
 local first = 0
 while arg[first - 1] do first = first - 1 end
 
--- ---- the process that runs them ----
+-- ---- the child process ----
 
 local child = [[
 local rille = require "rille"

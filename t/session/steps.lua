@@ -96,7 +96,7 @@ tap.group("1,000 steps with random garbage collections and a new learning rate e
   tap.is(losses.graph, losses.plain, "a compiled step gives the same loss as the loop, bit by bit")
 end)
 
--- ---- how often things are computed ----
+-- ---- number of computations ----
 
 local function acts_of(f)
   local before = rille.counters().acts

@@ -5,7 +5,7 @@ local T = rille.tensor
 local P0, P1 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
 local a, b = rille.ones({4, 5}), rille.ones({6, 8})
 
--- Checks that f, written on one line, fails with these words, and that the error begins with the line and names it once.
+-- Checks that f, written on one line, fails with these words. The error must begin with the line, and name the line once.
 local function fails(words, f)
   local line = debug.getinfo(f, "S").linedefined
   local good, err = pcall(f)
