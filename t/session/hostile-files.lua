@@ -39,7 +39,7 @@ refused(function() holes:decode{97} end, "no token has the id 97; this tokenizer
 refused(function() small:decode{262} end, "no token has the id 262; this tokenizer has 262, with ids from 0 to 261", "an id beyond the last")
 local around = '"post_processor": {"type": "BertProcessing", "cls": ["a", 0.5], "sep": ["a", 1]}'
 refused(function() rille.tokenizer(write("z.json", (json:gsub('"post_processor": null', around)))) end,
-  "post_processor has the id 0.5, which is no token", "an id of the template")
+  "post_processor has the id 0.5, which is no token", "an invalid id in the template")
 for what, o in pairs{["tokenizer.train: a size of 3; bytes and 0 special tokens take 256"] = {size = 3},
   ["tokenizer.train: the special token 'a' is there twice"] = {size = 300, special = {"a", "a"}},
   ["tokenizer.train: the pattern does not compile: missing closing parenthesis, at 1"] = {size = 300, pattern = "("}} do

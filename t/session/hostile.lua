@@ -150,7 +150,7 @@ tap.group("division by zero", function()
     local split = {placement = two, sbp = "S(0)"}
     for sign, f in pairs{floor_divide = function(a, b) return a // b end, remainder = function(a, b) return a % b end} do
       tap.fails(function() f(x, 0) end, {"hostile.lua:", sign .. ": ", "number 0", dtype .. "{3} B on cpu[0]"},
-        sign .. " of " .. dtype .. " by the number 0 is an error at its line")
+        sign .. " of " .. dtype .. " by the number 0 is an error with its line")
       local y = f(x, zeros)
       local words = {"hostile.lua:", sign .. ": ", "position 2", "wanted at"}
       tap.fails(function() y:totable() end, words, "a tensor with a zero divisor is an error when computed")
@@ -165,7 +165,7 @@ tap.group("division by zero", function()
     end
   end
   tap.is({(T({1, -1, 0}) // 0):totable(), (T({1}) % 0):totable()}, {{math.huge, -math.huge, 0 / 0}, {0 / 0}},
-    "a real by zero is infinite or NaN")
+    "a float divided by zero is infinite or NaN")
   tap.is((T({1, 2}, I64) // 0.0):totable(), {math.huge, math.huge}, "an integer by a float zero is infinite")
   tap.is({(T({LEAST}, I64) // -1):item(), (T({LEAST}, I64) % T({-1}, I64)):item()}, {LEAST, 0}, "the smallest integer by -1 wraps")
 end)

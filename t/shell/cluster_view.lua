@@ -100,7 +100,7 @@ tap.group(":actors", function()
   local states = {}
   for k, a in ipairs(pipe:actors()) do states[k] = a.name .. ": " .. a.state end
   tap.ok(table.concat(states, "\n"):find("mul%+exp: waits for [^\n]- on cpu:%d to read one of its %d registers"),
-    "leaves one that waits for a register, and tells who is to read it", table.concat(states, "; "))
+    "leaves an actor that waits for a register, and names the reader", table.concat(states, "; "))
   tap.is(actors_text({}, 80):find("no plan has run") ~= nil, true, "without a plan the text says that no plan has run")
 end)
 
@@ -113,7 +113,7 @@ tap.group(":explain and :plan", function()
     local e, plan, received = step:explain(), tostring(step:plan()), 0
     for _, d in ipairs(step:stats().devices) do received = received + d.bytes_in end
     tap.is({e.bytes, math.tointeger(plan:match("moved (%d+) B")), received}, {e.bytes, e.bytes, e.bytes},
-      ("with %d pieces explain, plan and stats tell the same bytes"):format(pieces))
+      ("with %d micro-batches explain, plan and stats report the same bytes"):format(pieces))
     local text = tostring(e)
     if pieces > 1 then
       tap.ok(tap.has(text, "bytes a micro-batch", ("%d times a batch"):format(pieces), "bytes moved a batch"), "explain reports bytes per micro-batch and per batch")

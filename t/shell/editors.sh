@@ -10,7 +10,7 @@ flags="-std=c11 -D_GNU_SOURCE -I. $(pkg-config --cflags lua5.4) -Wall -Wextra -W
 with() {
   local name=$1 definition=$2 header=$3
   if [ -n "$header" ] && ! cc -include stdio.h -include "$header" -x c -E /dev/null >/dev/null 2>&1; then
-    skip "with $name" "there is no $header"; return
+    skip "the editor files compile with $name" "there is no $header"; return
   fi
   ok "the editor files compile with $name" compiles $definition
   if [ -z "$link" ] || [ "$name" = "${said[$was]}" ]; then return; fi

@@ -22,7 +22,7 @@ tap.group("results", function()
   tap.is({a:item(), b:item(), c:item()}, {4, 4, 1}, "may be an input, twice, or a variable")
 end)
 
-tap.group("which trace fits", function()
+tap.group("the choice of a trace", function()
   local step, traced = counting(function(a, k) return a * k end)
   tap.is({step(T({1}), 2):item(), step(T({1}), 3):item(), step(T({5}), 2):item()}, {2, 3, 10}, "each number argument has its own result")
   tap.is(traced(), 2, "calls with an equal number share a trace")
@@ -86,11 +86,11 @@ tap.group("inspection", function()
   f:close()
   os.remove(path)
   tap.fails(function() step:trace("no/such.json") end, {"graph.lua:", "trace: no/such.json cannot be written: No such file"},
-    "a trace that cannot be written tells why")
+    "the error of a trace that cannot be written has the reason")
   tap.fails(function() step:trace("/dev/full") end, {"trace: /dev/full could not be written whole: No space left"},
-    "and one that could not be written whole")
+    "the error of a trace that was written only in part has the reason")
   tap.fails(function() rille.ones({4}):show("no/such.svg") end, {"show: no/such.svg cannot be written: No such file"},
-    "so does a picture")
+    "the error of a drawing that cannot be written has the reason")
 end)
 
 -- Micro-batch k is the k-th part of each segment between the shard boundaries of all arguments.
@@ -113,7 +113,7 @@ tap.group("rows of micro-batches", function()
           tap.is(move(batch(a)):totable(), batch(a):totable(), "a result has its rows in order")
         else
           tap.fails(function() move(batch(a)) end, {"graph.lua:", "graph: a result is " .. b, "to_global"},
-            "what would come out in another order is refused")
+            "a result with rows in another order is refused")
         end
       end
     end

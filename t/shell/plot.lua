@@ -67,9 +67,9 @@ tap.group("unusual values", function()
   local crowded, lowest = draw(many), 0
   for y in crowded:gmatch('<text x="%d+" y="(%d+)">') do lowest = math.max(lowest, tonumber(y)) end
   tap.ok(well_formed(crowded) and lowest <= 352 and crowded:find("and 184 more", 1, true) and #points(crowded) == 200,
-    "200 series are drawn, and those that the picture has room for are named", lowest)
+    "200 series are drawn, and as many are named as fit", lowest)
   tap.ok(not draw{["a\0b\27c\xff\xc3\x28 ü"] = {1}}:find("[^ü\n\32-\126]") and draw{["\xffa"] = {1}}:find(">?a<", 1, true),
-    "what no XML may hold is a question mark in names")
+    "characters that XML forbids become question marks in names")
   local text = draw({a = {1, 10, 100, 0, -1}}, {log = true})
   local p = points(text)[1]
   tap.is(#p, 3, "on a log scale, values of at most 0 are left out")

@@ -103,9 +103,9 @@ end
 local text = typed{"{rille.ones{3}, rille.zeros{2, 2}}", "{w = rille.ones{3}, n = {1, 'two'}}", "rille.nn.Linear(3, 4):parameters()", "{rille.ones{20}}"}
 local function has(part, name) tap.ok(text:find(part, 1, true), name, text) end
 has("{\n  f32 {3} B on cpu[0]: {1., 1., 1.},\n  f32 {2, 2} B on cpu[0]: {{0., 0.}, {0., 0.}}\n}", "a list of small tensors has their values")
-has('{n = {1, "two"}, w = f32 {3} B on cpu[0]: {1., 1., 1.}}', "so has a table, in a line where that fits")
-has("  f32 {4, 3} B on cpu[0], requires_grad,\n", "parameters say what they are, the larger ones without values")
-has("{f32 {20} B on cpu[0]}", "larger tensors in a list are told, not shown")
+has('{n = {1, "two"}, w = f32 {3} B on cpu[0]: {1., 1., 1.}}', "a table of small tensors prints their values, in one line if it fits")
+has("  f32 {4, 3} B on cpu[0], requires_grad,\n", "parameters print their head, larger ones without values")
+has("{f32 {20} B on cpu[0]}", "larger tensors in a list print only their head")
 
 if os.execute("script -qec true /dev/null </dev/null >/dev/null 2>&1") then
   for _, columns in ipairs{40, 80, 120} do

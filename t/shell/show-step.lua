@@ -57,7 +57,7 @@ tap.group("reported waits", function()
   local words = {}
   for _, s in ipairs(step:chart().planned.stalls) do words[#words + 1] = s.text end
   tap.ok(table.concat(words, "; "):find("stage 0 waited %d+ %% for a register of tanh %(.-show%-step.lua:%d+%), which was still read by"),
-    "a stage that is ahead waits for a register of its own, and the line is told", table.concat(words, "; "))
+    "a stage that is ahead waits for its own register, and the text names the line", table.concat(words, "; "))
 end)
 
 -- Returns what step:show() draws at a width.
@@ -257,7 +257,7 @@ tap.group("devices that only store offloaded values", function()
   end
 end)
 
-tap.group("which call was measured", function()
+tap.group("the measured call", function()
   local first, second = rille.placement("cpu", {0}), rille.placement("cpu", {1})
   local step = rille.graph(function(x) return x:exp():to_global{placement = second, sbp = "B"}:sum() end, {micro_batches = 4})
   local x = rille.ones({8, 8}, {placement = first})
