@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""make.py - makes values.lua: what PyTorch (CPU) gives for every operator, forward and backward.
+"""make.py - makes values.lua: PyTorch's (CPU) results for every operator, forward and backward.
 
     python3 -m venv venv && venv/bin/pip install torch && venv/bin/python t/golden/make.py > t/golden/values.lua
 
-A case is written once, in both languages. Operands are not stored: both sides make
-them from a formula (numbers() here and in t/op/golden.lua), in double precision, then
-rounded to the operand's dtype. The gradient is that of sum(result * weights), weights
-made the same way. Tests read values.lua alone; this script says where it is from.
+Each case is written in both languages. Operands are not stored: both sides compute them
+from a formula (numbers() here and in t/op/golden.lua) in double precision, rounded to the
+operand's dtype. The gradient is that of sum(result * weights), with weights from the same
+formula. Tests read only values.lua; this script documents its origin.
 """
 import math
 
@@ -24,7 +24,7 @@ def numbers(n, seed, low, high):
 
 
 class In:
-    """An operand: shape, range of its values, dtype. Integers are cut down; truth is the upper half."""
+    """An operand: shape, range of values, dtype. Integers are rounded down; a bool is true in the upper half."""
 
     def __init__(self, *shape, low=-2.0, high=2.0, dtype="f32"):
         self.shape, self.low, self.high, self.dtype = shape, low, high, dtype
@@ -189,7 +189,7 @@ for sizes in [(2, 3), (1, 4), (4, 1), (3, 2)]:
 for n, axis, piece in [(2, 1, 2), (3, 1, 1), (4, 0, 3), (9, 0, 1)]:
     case("chunk", "a:chunk(%d, %d)[%d]" % (n, axis, piece), lambda a: a.chunk(n, axis)[piece - 1], In(5, 7))
 
-# ---- from nothing ----
+# ---- creation ----
 
 for lua, f in {"5": lambda: torch.arange(5), "2, 9, 3": lambda: torch.arange(2, 9, 3), "7, -2, -2": lambda: torch.arange(7, -2, -2),
                "0.5, 2.0, 0.25": lambda: torch.arange(0.5, 2.0, 0.25)}.items():
@@ -257,7 +257,7 @@ for q, k, v in [((2, 3, 5, 4), (2, 3, 5, 4), (2, 3, 5, 4)), ((1, 2, 3, 4), (1, 2
     case("scaled_dot_product_attention", "rille.scaled_dot_product_attention(a, b, c, d)",
          lambda a, b, c, d: SDPA(a, b, c, attn_mask=d), *three, In(q[2], k[2]))
 
-# As long as queries must be for one operator instead of products and a softmax.
+# Long enough that attention is one operator instead of products and a softmax.
 for q, k, v in [((1, 1, 130, 4), (1, 1, 130, 4), (1, 1, 130, 4)), ((1, 1, 129, 4), (1, 1, 197, 4), (1, 1, 197, 3))]:
     three = In(*q), In(*k), In(*v)
     case("scaled_dot_product_attention", "rille.scaled_dot_product_attention(a, b, c, {is_causal = true})",

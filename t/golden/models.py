@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes models.lua: what Hugging Face's GPT-2 and Llama give in f64 for weights that a formula makes.
+"""Writes models.lua: results of Hugging Face's GPT-2 and Llama in f64, for weights computed by a formula.
 
     pip install torch transformers
     python3 t/golden/models.py > t/golden/models.lua
 
-Logits of one batch, losses of five AdamW steps on it, ten ids that go on with the first row (greedy). Llama has fewer
-heads for keys and values, and Llama 3's scaling of rotary frequencies.
+Logits of one batch, losses of five AdamW steps on the batch, and ten ids that continue the first row (greedy). Llama has
+fewer heads for keys and values, and Llama 3's scaling of rotary frequencies.
 """
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
@@ -27,7 +27,7 @@ def numbers(shape, seed, low, high):
 
 
 def fill(model):
-    """Each tensor by its place in the order of names."""
+    """Fills each tensor by its position in the order of names."""
     tensors = []
     named = sorted(model.named_parameters())
     with torch.no_grad():

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Makes tokenizer.lua, tokenizer.json and tokenizer.tiktoken: what PyPI's tokenizers and tiktoken give for generated strings.
+"""Makes tokenizer.lua, tokenizer.json and tokenizer.tiktoken: results of PyPI's tokenizers and tiktoken for generated strings.
 
   python3.11 -m venv v && v/bin/pip install tokenizers tiktoken && v/bin/python t/golden/tokenizer.py
 
-A small vocabulary is trained here on generated words. For each of CASES (tokenizer.json in the forms that known models have it)
-and PATTERNS (tiktoken) and the strings string(0) .. string(9999) the ids are hashed, a digest for each 1,000 strings:
-t/text-tokenizer.lua generates the same strings, by the same generator, and compares.
+A small vocabulary is trained on generated words. For each of CASES (forms of tokenizer.json that known models use) and
+PATTERNS (tiktoken), the ids of string(0) .. string(9999) are hashed, with a digest per 1,000 strings.
+t/files/text-tokenizer.lua generates the same strings with the same generator, and compares the digests.
 
-A string is bytes. Stretches that are no UTF-8, which tokenizers does not take, are given to its model alone, byte by byte as
-characters of its alphabet, and to tiktoken as one piece. Code points on which the peers know a newer Unicode than 14, which
-Debian 12's libraries and Python 3.11 have, are left out (SKIPPED, computed here).
+A string is bytes. tokenizers refuses invalid UTF-8, so invalid stretches go directly to its model, byte by byte as characters of
+its alphabet, and to tiktoken as one piece. Debian 12's libraries and Python 3.11 have Unicode 14; code points where the peers
+follow a newer Unicode are left out (SKIPPED, computed here).
 """
 import base64, json, os, sys, unicodedata
 import tiktoken, tokenizers
@@ -54,10 +54,10 @@ def added(name, id=None, **how):
             "special": True, **how}
 
 
-ADDED = {"<|endoftext|>": 600, "<mask>": 601, "<|é|>": 602}  # in this order: tokenizers counts them anew
+ADDED = {"<|endoftext|>": 600, "<mask>": 601, "<|é|>": 602}  # in this order, because tokenizers renumbers them
 END = [added("<|endoftext|>")]
 FORM = {f: {"type": f} for f in ("NFC", "NFD", "NFKC", "NFKD")}
-# As GPT-2, Llama 3, Qwen 2, GPT-NeoX, StarCoder, DeepSeek, Whisper and others have them, and what the rest of the manners do.
+# The forms of GPT-2, Llama 3, Qwen 2, GPT-NeoX, StarCoder, DeepSeek, Whisper and others, and the remaining split behaviours.
 CASES = {
     "gpt2": {"pre_tokenizer": byte_level(True), "post_processor": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True}},
     "roberta": {"pre_tokenizer": byte_level(True, True), "added": [*END, added("<mask>", lstrip=True)],
@@ -79,13 +79,13 @@ CASES = {
     "marks": {"pre_tokenizer": steps({"type": "Punctuation", "behavior": "Contiguous"}, split(r"\p{L}|_", "Removed", invert=True), byte_level(True))},
     "inverted": {"pre_tokenizer": steps({"type": "Punctuation", "behavior": "Isolated"}, split(r"[\p{L}\p{M}]+", "MergedWithNext", invert=True),
                                         split(r"\w+|[^\s\w]|\W\W", "Contiguous"), byte_level())},
-    # Matches of nothing cut, too: before groups of three digits, or between all that is none of what matches.
+    # Empty matches split, too: before groups of three digits, or between all characters that do not match.
     "thousands": {"pre_tokenizer": steps(split(r"(?=(\d{3})+(?!\d))"), byte_level(True, True))},
     "nothing": {"pre_tokenizer": steps(split(r"(?=\p{Lu})|l*|o", "Contiguous"), split(r"$|(?=[\p{N}\p{M}])", "MergedWithPrevious", invert=True), byte_level())},
     "beside": {"pre_tokenizer": steps(split(r"|e", "MergedWithNext"), byte_level(True))},
     "before": {"pre_tokenizer": steps(split(r"[\p{P}\s]*", "MergedWithPrevious"), split(r"(?<=\p{Ll})", "Removed"), byte_level(False, True))},
     "scripts": {"pre_tokenizer": steps(split(r"[\p{Han}\p{Arabic}]+|\p{^Greek}+"), split(r"\P{Latin}", "Contiguous"), byte_level(True))},
-    # Added tokens that white space goes along with, which have it themselves or are words alone.
+    # Added tokens that absorb white space, contain white space, or match single words only.
     "spaces": {"pre_tokenizer": byte_level(True), "added": [*END, added(" <mask> ", 601, lstrip=True, rstrip=True), added("   ", 602, rstrip=True),
                                                             added(" the", 603, lstrip=True), added("\n\n\n", 604)]},
     "words": {"normalizer": FORM["NFC"], "pre_tokenizer": byte_level(True),
@@ -107,7 +107,7 @@ def generator(seed):
     return draw
 
 
-# Code points by block: first, how many. Scripts that are cut and composed in different ways; what is white, what is marked.
+# Code points by block: first, count. Scripts that are split and composed in different ways; white space; marks.
 BLOCKS = [(32, 95), (9, 5), (48, 10), (97, 26), (65, 26), (160, 96), (0x100, 128), (0x300, 80), (0x391, 17), (0x410, 64), (0x591, 90),
           (0x627, 20), (0x905, 50), (0xE01, 50), (0x1100, 19), (0x1161, 21), (0x11A8, 27), (0x1E00, 256), (0x1F00, 8), (0x2000, 11),
           (0x2028, 2), (0x2100, 80), (0x2160, 32), (0x2200, 128), (0x3041, 80), (0x4E00, 2000), (0xAC00, 2000), (0xE000, 100),
@@ -115,7 +115,7 @@ BLOCKS = [(32, 95), (9, 5), (48, 10), (97, 26), (65, 26), (160, 96), (0x100, 128
           (0x1F300, 300), (0x1F600, 80), (0x20000, 500), (0x2F800, 200), (0xE0100, 16), (0x10FFF0, 8), (0x180E, 1), (0x85, 1), (0x17F, 1), (0x212A, 1)]
 BITS = ["'s", "'LL", "'ve", "'re ", "<|endoftext|>", " <mask> ", "<|e\u0301|>", "\r\n", "   ", "\n\n\n", " the", "hello", "12345", "don't",
         "_", "=", " \t ", "!!!", "\u3000", "a\u0323\u0307", "\u212b"]
-# Added tokens of every manner: case k gives token i the flags of (k + 11 i) % 32. What texts are made of, besides them.
+# Added tokens with all combinations of flags: case k gives token i the flags (k + 11 i) % 32. Then other parts of the texts.
 MANNERS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 ADDED_TEXTS = ["   ", " <m> ", "ab", "1", "\n", "e\u0301x", "\u3000"]
 ADDED_BITS = [*ADDED_TEXTS, " ", "  ", " ", "a", "<m>", "_", "\u00e9x", "\u2460", ".", "\u0301"]
@@ -141,7 +141,7 @@ def string(seed):
                 out.append(one((0x10000 * draw(17), 0x10000)).encode())                # any plane
         elif kind == 5:
             for _ in range(draw(4)):
-                out.append(bytes([(STRAY[draw(len(STRAY))], 128 + draw(64))[draw(2)]]))  # hardly UTF-8
+                out.append(bytes([(STRAY[draw(len(STRAY))], 128 + draw(64))[draw(2)]]))  # mostly invalid UTF-8
         else:
             block = BLOCKS[draw(len(BLOCKS))]
             for _ in range(1 + draw(6)):

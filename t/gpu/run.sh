@@ -1,22 +1,22 @@
 #!/bin/bash
-# run.sh - all that needs a GPU, in the order that tells most: what is there, first light, every operator, programs on one GPU
-# as on several devices, the library's collectives, memcheck and racecheck, times.
+# run.sh - all tests that need a GPU, the most informative first: the machine, first programs, every operator, programs on
+# several devices of one GPU, NCCL, memcheck and racecheck, and benchmarks.
 #
-#   t/gpu/run.sh run FOLDER [PART...]     in a tree that is built in build/release, or an archive that was unpacked
-#   t/gpu/run.sh pack FILE.tar.gz         what such a run takes, with the libraries of this machine, for one that has a GPU, a
-#                                     driver, CUDA and nothing of Rille's; of the same architecture, its glibc no older
-#   t/gpu/run.sh parts                    their names, and the seconds that each may take
+#   t/gpu/run.sh run FOLDER [PART...]     runs the parts in a tree built in build/release, or in an unpacked archive
+#   t/gpu/run.sh pack FILE.tar.gz         packs all files for a run, with this machine's libraries, for a machine that has a
+#                                     GPU, a driver and CUDA; same architecture, glibc at least as new
+#   t/gpu/run.sh parts                    prints the parts and their time limits in seconds
 #
-# Without PARTs all but the last are run, in 9 minutes at most (LIMIT=540 seconds); `bench` takes 9 more. FOLDER gets a
-# log.txt with all that was said, kept when a part is stopped or the run is; a summary.txt with a line for each part and
-# every test that failed; and table.txt, of `bench`. Ends with 1 where something failed, with 0 where there is no GPU.
-# RILLE_CACHE=FOLDER keeps compiled kernels from one run to the next. JOBS=8: processes at a time, of the operators.
+# Without PARTs all parts except `bench` run, for at most 9 minutes (LIMIT=540 seconds); `bench` takes 9 more. FOLDER gets
+# log.txt with the complete output, also of stopped parts; summary.txt with a line per part and per failed test; and
+# table.txt of `bench`. Exits with 1 after a failure, with 0 without a GPU. RILLE_CACHE=FOLDER keeps compiled kernels
+# between runs. JOBS=8: number of parallel processes for operators.
 set -u
 cd "$(dirname "$0")/../.."
 build=build/release
-cuda_libraries=(libnvrtc.so libcublasLt.so libnccl.so libcudnn.so) # the last opens others that lie beside it
+cuda_libraries=(libnvrtc.so libcublasLt.so libnccl.so libcudnn.so) # cuDNN opens further libraries in its own folder
 
-# name, seconds at most
+# name, time limit in seconds
 parts='facts 60
 light 60
 operators 200
@@ -28,13 +28,13 @@ bench 540'
 
 # ---- packing
 
-# What the loader would open for these, but for what comes with glibc and the compiler.
+# libraries FILE...: prints the shared libraries that the files need, except those of glibc and the compiler.
 libraries() {
   ldd "$@" | awk '$3 ~ /^\// { print $3 }' | sort -u |
     grep -vE '/(libc|libm|libmvec|libdl|librt|libpthread|libresolv|libgcc_s|libstdc\+\+)\.so'
 }
-# A program that finds its libraries beside it, under the name by which it is called.
-wrap() { # wrap PROGRAM UP: from its folder to that of the libraries
+# Installs a program with a wrapper of the same name, which finds the packed libraries.
+wrap() { # wrap PROGRAM UP: UP leads from the program's folder to the libraries
   local real=$top/$build/lib/${1##*/}
   strip -o "$real" "$build/$1"
   mkdir -p "$(dirname "$top/$build/$1")"
@@ -57,7 +57,7 @@ pack() {
   wrap rille lib
   wrap t/bin/cuda ../../lib
   cp $build/librille-cuda.so "$top/$build"
-  cp $build/librille-cuda.so "$top/$build/lib" # beside the program, as the loader sees it
+  cp $build/librille-cuda.so "$top/$build/lib" # in the folder of the real program
   libraries $build/rille $build/t/bin/cuda | while read -r library; do cp -L "$library" "$top/$build/lib"; done
   cp -r --parents t/gpu/run.sh t/lib t/*/*.lua bench/gpu.* examples docs/cuda.md "$top"
   tar -C "$top" -czf "$file" .
@@ -74,7 +74,7 @@ run) [ $# -ge 2 ] || { echo "run FOLDER [PART...]" >&2; exit 2; } ;;
 *) sed -n '2,/^set/p' t/gpu/run.sh | sed -n 's/^# \{0,1\}//p'; exit 2 ;;
 esac
 
-# Where a library of CUDA's lies that the loader does not know: in a toolkit, or in a package of Python's.
+# Prints the folders of CUDA libraries that the loader does not know: in a toolkit, or in a Python package.
 find_libraries() {
   local name found dirs=()
   for name in "${cuda_libraries[@]}"; do
@@ -117,10 +117,10 @@ if [ "$1" = run ]; then
   exit $bad
 fi
 
-# ---- the parts: each prints, says "not ok" of what is wrong, and ends with 0 where nothing is
+# ---- the parts: each prints "ok" and "not ok" lines and returns 0 if all passed
 
 rille=$PWD/$build/rille failed=0
-# ok NAME COMMAND...: it succeeds; what it says is told.
+# ok NAME COMMAND...: checks that the command succeeds; prints the end of its output.
 ok() {
   local name=$1
   shift
@@ -129,10 +129,10 @@ ok() {
   sed 's/^/# /' "$scratch/one" | tail -30
   failed=1
 }
-# Lines of numbers beside lines of as many: each two are within `near` of each other.
+# Program for awk: each line has two halves of numbers; checks that they agree within the relative tolerance `near`.
 near='{ for (i = 1; i <= NF / 2; i++) { d = $i - $(i + NF / 2); if (d < 0) d = -d; m = $i < 0 ? -$i : $i; if (d > near * (m + 1e-6) || d != d) bad = 1 } }
   END { exit bad || NR == 0 }'
-# alike NAME NEAR PROGRAM WHERE...: a program that sets KIND and RANKS prints on these devices what it prints on a cpu.
+# alike NAME NEAR PROGRAM DEVICES RANKS: checks that a program that uses KIND and RANKS prints the same on DEVICES as on a cpu.
 alike() {
   local name=$1 near_by=$2 program=$3 devices=$4 ranks=$5
   ok "$name on $devices" alike_to "$near_by" "$program" "$devices" "$ranks"
@@ -151,7 +151,7 @@ facts() {
   ldd --version | head -1
   ldconfig -p | grep -E 'libcuda\.so|libnvrtc\.so|libcublasLt\.so|libnccl\.so|libcudnn\.so'
   echo "LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}"
-  "$rille" --version || { echo "not ok - the program starts here"; return 1; }
+  "$rille" --version || { echo "not ok - the program starts on this machine"; return 1; }
   if ! "$rille" -d cuda:0 -e 'local i = rille.device_info("cuda", 0) print("== " .. i.name, i.memory, i.capability, i.kernels)' 2>&1; then
     "$rille" -d cuda:0 -e 'print(1)' 2>&1 | grep -q "no device" && exit 77
     return 1
@@ -165,13 +165,13 @@ light() {
     local x = (rille.arange(4096) % 61 / 7):to(TYPE):reshape({64, 64}):to_global{placement = p, sbp = #RANKS > 1 and "S(0)" or "B"}
     print((x:matmul(x) + x):to("f32"):sum():item(), x:softmax(1):to("f32"):max():item(), (x * 3 - 1):gelu():to("f32"):sum():item())'
   ok "a sum of ones" sh -c "[ \"\$('$rille' -d cuda:0 -e 'print(rille.ones({1 << 20}):sum():item())')\" = 1048576.0 ]"
-  ok "compute goes by kernels, products by the library" sh -c "'$rille' -d cuda:0 -e '
+  ok "matrix products use cuBLASLt" sh -c "'$rille' -d cuda:0 -e '
     local x = rille.randn(64, 64)
     local s = rille.graph(function(x) return x:matmul(x):softmax(1) end) s(x) print(s:plan{physical = true})' | tee /dev/stderr | grep -q cublaslt"
   alike "a product, a softmax and a chain of f32" 1e-4 "TYPE = 'f32' $product" cuda:0 '{0}'
   alike "a product, a softmax and a chain of bf16" 2e-2 "TYPE = 'bf16' $product" cuda:0 '{0}'
-  alike "the same in f64" 1e-9 "TYPE = 'f64' $product" cuda:0 '{0}'
-  alike "the same" 1e-4 "TYPE = 'f32' $product" cuda:0x4 '{0, 1, 2, 3}'
+  alike "a product, a softmax and a chain of f64" 1e-9 "TYPE = 'f64' $product" cuda:0 '{0}'
+  alike "a product, a softmax and a chain of f32" 1e-4 "TYPE = 'f32' $product" cuda:0x4 '{0, 1, 2, 3}'
   local windows='local at = {placement = rille.placement(KIND, RANKS), sbp = "B", requires_grad = true}
     rille.manual_seed(7)
     local x, w = rille.randn({4, 16, 14, 14}, at), rille.randn({32, 16, 3, 3}, at)
@@ -180,24 +180,24 @@ light() {
     local dx, dw = rille.grad(loss, {x, w})
     print(loss:item(), (dx * dx):sum():item(), (dw * dw):sum():item())'
   alike "a convolution of f32 and its gradients" 1e-4 "TYPE = 'f32' $windows" cuda:0 '{0}'
-  alike "of bf16" 2e-2 "TYPE = 'bf16' $windows" cuda:0 '{0}'
+  alike "a convolution of bf16 and its gradients" 2e-2 "TYPE = 'bf16' $windows" cuda:0 '{0}'
   if "$rille" -d cuda:0 --doctor | grep -q 'convolutions by cuDNN'; then
-    ok "convolutions go by cuDNN" sh -c "'$rille' -d cuda:0 -e '
+    ok "convolutions use cuDNN" sh -c "'$rille' -d cuda:0 -e '
       local x, w = rille.randn(4, 16, 14, 14), rille.randn(32, 16, 3, 3)
       local s = rille.graph(function(x) return x:conv2d(w, {padding = 1}) end) s(x) print(s:plan{physical = true})' | tee /dev/stderr | grep -q cudnn"
   else
-    echo "ok - convolutions go by cuDNN # SKIP there is none"
+    echo "ok - convolutions use cuDNN # SKIP there is no cuDNN"
   fi
   alike "random numbers" 1e-6 'local at = {placement = rille.placement(KIND, RANKS), sbp = "B"}
     rille.manual_seed(7) print(rille.rand({1000}, at):sum():item(), rille.randn({1000}, at):sum():item())' cuda:0 '{0}'
-  ok "a bad label is told" sh -c "'$rille' -d cuda:0 -e '
+  ok "a bad label is reported" sh -c "'$rille' -d cuda:0 -e '
     local ok, e = pcall(function() return rille.randn(2, 4):cross_entropy(rille.tensor({1, 9}, {dtype = \"i64\"})):item() end)
     print(e) os.exit(not ok and tostring(e):find(\"label 9 at position 1\", 1, true) ~= nil)'"
-  ok "there is no GPU 63" sh -c "'$rille' -d cuda:63 -e 'print(1)' 2>&1 | tee /dev/stderr | grep -q 'there is no GPU 63'"
-  ok "hidden GPUs are none" sh -c "CUDA_VISIBLE_DEVICES= '$rille' -d cuda:0 -e 'print(1)' 2>&1 | tee /dev/stderr | grep -q 'no device'"
+  ok "a missing GPU is an error" sh -c "'$rille' -d cuda:63 -e 'print(1)' 2>&1 | tee /dev/stderr | grep -q 'there is no GPU 63'"
+  ok "hidden GPUs are not found" sh -c "CUDA_VISIBLE_DEVICES= '$rille' -d cuda:0 -e 'print(1)' 2>&1 | tee /dev/stderr | grep -q 'no device'"
 }
 
-one_operator() { # in a process of its own, since an error of CUDA is the process's; or a library's convolutions
+one_operator() { # in a new process, because a CUDA error is permanent for its process; `cudnn` tests the convolutions
   local test=kernels
   [ "$1" != cudnn ] || test=convolutions
   timeout 120 env ONLY="$1" "$build/t/bin/cuda" "$test" gpu >"$scratch/op.$1" 2>&1
@@ -212,25 +212,25 @@ one_operator() { # in a process of its own, since an error of CUDA is the proces
 operators() {
   export -f one_operator
   export build scratch
-  # what is fundamental first, should time run out
+  # basic operators first, in case time runs out
   { printf '%s\n' add cast sum softmax matmul cudnn layer_norm gelu embedding attention adamw cross_entropy_rows combine; "$build/t/bin/cuda" kernels names; } |
     awk '!seen[$0]++' | xargs -P "$JOBS" -I{} bash -c 'one_operator {}' | tee "$scratch/all"
   ! grep -q '^not ok' "$scratch/all"
 }
 
-on_gpus() { # a test of cpus, which knows devices by their kind alone
+on_gpus() { # on_gpus FILE DEVICES: runs a test written for cpu devices on GPU devices
   sed 's/"cpu"/"cuda"/g' "$1" >"$scratch/${1##*/}"
   timeout 100 "$rille" -d "$2" "$scratch/${1##*/}"
 }
 virtual() {
   for file in nn/ranks session/several-results nn/norm2d nn/optim-clip parallel/zero; do ok "t/$file.lua on eight devices of GPU 0" on_gpus t/$file.lua cuda:0x8; done
   sed 's/"cpu"/"cuda"/g' examples/digits.lua >"$scratch/digits.lua"
-  ln -sfn "$PWD/examples/data" "$scratch/data" # which lies beside it
+  ln -sfn "$PWD/examples/data" "$scratch/data" # the program reads its folder's data
   local how
   for how in single dp tp dp-tp pp pp-tp; do
-    ok "the digits, $how" timeout 60 "$rille" -d cuda:0x4 "$scratch/digits.lua" --steps 30 --layout $how --log "$scratch/log.$how"
+    ok "the digits example runs with layout $how" timeout 60 "$rille" -d cuda:0x4 "$scratch/digits.lua" --steps 30 --layout $how --log "$scratch/log.$how"
   done
-  ok "in all layouts with the same losses" sh -c "cd '$scratch'; for how in dp tp dp-tp pp pp-tp; do paste log.single log.\$how |
+  ok "the digits example has the same losses in all layouts" sh -c "cd '$scratch'; for how in dp tp dp-tp pp pp-tp; do paste log.single log.\$how |
     awk -v how=\$how '{ d = (\$1 - \$2) / \$1; if (d < 0) d = -d; if (d > worst || d != d) worst = d } END { print how, worst; exit !(NR == 30 && worst <= 1e-3) }' || exit 1; done"
 }
 
@@ -251,18 +251,18 @@ training() {
   alike "ten steps of f32" 1e-3 "OPTIONS = {} $network" cuda:0 '{0}'
   alike "ten steps of f32" 1e-3 "OPTIONS = {} $network" cuda:0x2 '{0, 1}'
   alike "ten steps of f32" 1e-3 "OPTIONS = {} $network" cuda:0x4 '{0, 1, 2, 3}'
-  alike "in micro-batches" 1e-3 "OPTIONS = {micro_batches = 3} $network" cuda:0x2 '{0, 1}'
-  alike "with updates on slices" 1e-3 "OPTIONS = {zero = 1} $network" cuda:0x4 '{0, 1, 2, 3}'
-  alike "in bf16" 3e-2 "HALF, OPTIONS = true, {} $network" cuda:0x2 '{0, 1}'
-  ok "twice the same bits" sh -c "for i in 1 2; do '$rille' -d cuda:0x2 -e \"KIND, RANKS, OPTIONS = 'cuda', {0, 1}, {} \$1\" >'$scratch'/twice.\$i || exit 1; done; cmp '$scratch/twice.1' '$scratch/twice.2'" - "$network"
-  ok "RILLE_CHECK=ref,nan: every kernel of a step is its reference" env RILLE_CHECK=ref,nan "$rille" -d cuda:0 -e "KIND, RANKS, OPTIONS = 'cuda', {0}, {} $network"
-  ok "GPT-2, small, trains" timeout 60 "$rille" -d cuda:0 bench/gpu.lua --small --rounds 2
+  alike "ten steps in micro-batches" 1e-3 "OPTIONS = {micro_batches = 3} $network" cuda:0x2 '{0, 1}'
+  alike "ten steps with sliced updates (ZeRO 1)" 1e-3 "OPTIONS = {zero = 1} $network" cuda:0x4 '{0, 1, 2, 3}'
+  alike "ten steps in bf16" 3e-2 "HALF, OPTIONS = true, {} $network" cuda:0x2 '{0, 1}'
+  ok "two runs give the same bits" sh -c "for i in 1 2; do '$rille' -d cuda:0x2 -e \"KIND, RANKS, OPTIONS = 'cuda', {0, 1}, {} \$1\" >'$scratch'/twice.\$i || exit 1; done; cmp '$scratch/twice.1' '$scratch/twice.2'" - "$network"
+  ok "RILLE_CHECK=ref,nan: every kernel of a step agrees with its reference" env RILLE_CHECK=ref,nan "$rille" -d cuda:0 -e "KIND, RANKS, OPTIONS = 'cuda', {0}, {} $network"
+  ok "a small GPT-2 trains" timeout 60 "$rille" -d cuda:0 bench/gpu.lua --small --rounds 2
 }
 
 nccl() {
   local n
   n=$("$rille" -d cuda:all -e 'local n = 0 while pcall(rille.device_info, "cuda", n) do n = n + 1 end print(n)')
-  ok "NCCL is opened" "$rille" --collectives nccl -d cuda:0 -e 'print(rille.ones({4}):sum():item())'
+  ok "NCCL can be opened" "$rille" --collectives nccl -d cuda:0 -e 'print(rille.ones({4}):sum():item())'
   [ "$n" -ge 2 ] || { echo "ok - collectives # SKIP $n GPU"; return; }
   ok "moves between two GPUs" "$rille" --collectives nccl -d cpu:1,cuda:0,cuda:1 -e '
     local p, host, wrong = rille.placement("cuda", {0, 1}), {placement = rille.placement("cpu", {0}), sbp = "B"}, 0
@@ -288,7 +288,7 @@ one_sanitized() { # one_sanitized TOOL OPERATOR
 }
 sanitize() {
   command -v compute-sanitizer >/dev/null || PATH=$PATH:/usr/local/cuda/bin
-  command -v compute-sanitizer >/dev/null || { echo "ok - compute-sanitizer # SKIP it is not installed"; return; }
+  command -v compute-sanitizer >/dev/null || { echo "ok - compute-sanitizer # SKIP compute-sanitizer is not installed"; return; }
   export -f one_sanitized
   export build scratch
   for op in attention_grad attention softmax sum matmul conv2d conv2d_grad_w layer_norm embedding adamw; do printf '%s %s\n' memcheck $op racecheck $op; done |

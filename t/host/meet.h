@@ -1,10 +1,10 @@
 /* meet.h - a collective library on host memory, for device kinds that stand in for kinds with such a library
  * (t/lib/collecting.h). Within one process; t/host/board.h is the stand-in of NCCL across processes.
  *
- * It follows NCCL: call n of a rank matches call n of every other rank, and completes when all ranks have made it. A
- * point-to-point send is buffered (meet_keeps) or waits for its receive; NCCL may do either. The library reports
- * errors that would give wrong results or a deadlock: ranks that call different collectives, and devices whose call
- * orders conflict. Any thread. */
+ * The library follows NCCL: call n of a rank matches call n of every other rank, and completes when all ranks have
+ * made it. A point-to-point send is buffered (meet_keeps) or waits for its receive; NCCL may do either. Two errors
+ * are reported, because they would give wrong results or a deadlock: different collectives on the ranks, and
+ * conflicting call orders of devices. Any thread. */
 #ifndef RILLE_T_HOST_MEET_H
 #define RILLE_T_HOST_MEET_H
 

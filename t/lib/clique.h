@@ -132,8 +132,8 @@ clique_share(const struct clique *c, struct live *flow, int32_t u, const int32_t
     }
 }
 
-/* Returns the weight of the heaviest antichain. A use has two nodes: bytes that it passes on (2 u) and bytes that it
- * receives (2 u + 1), which may be passed on. */
+/* Returns the weight of the heaviest antichain. A use has two nodes: bytes passed on (2 u) and bytes received (2 u +
+ * 1). Received bytes may be passed on. */
 static int64_t
 clique_heaviest(struct clique *c)
 {

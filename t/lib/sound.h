@@ -328,7 +328,7 @@ sound_addend(const struct sound *s, union cell v, enum reduce r, int k, int64_t 
 }
 
 /* Returns the addend number of mesh position pos: its index among the positions that differ only on partial axes.
- * *parts: how many such positions exist. */
+ * *parts: count of these positions. */
 static inline int
 sound_addend_of(const struct layout *l, int pos, int *parts)
 {

@@ -6,8 +6,9 @@
  * occurs. The batch is split, so gradients of w1 are partial sums. The hidden features change from S(0) to S(1)
  * between the stages. w2 is split by rows, so its product is a partial sum.
  *
- * Two networks: a classifier (gelu, cross_entropy), and an exact one (relu, a weighted sum). The numbers of the
- * exact network are small multiples of powers of two, so any order of computation gives the same bits as one device. */
+ * There are two networks: a classifier (gelu, cross_entropy), and an exact network (relu, a weighted sum). The
+ * numbers of the exact network are small multiples of powers of two, so any order of computation gives the same bits
+ * as one device. */
 #ifndef RILLE_T_TRAIN_H
 #define RILLE_T_TRAIN_H
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The digits example gives the same losses in every layout, plain and compiled: 30 steps, within 1e-4 relative.
+# Tests that the digits example has the same losses in every layout, eager and compiled: 30 steps, relative difference 1e-4.
 rille=$1
 . t/lib/tap.sh
 
@@ -13,9 +13,9 @@ losses single --layout single
 [ "$(wc -l <"$dir/single")" = 30 ]
 ok "one device trains 30 steps" [ $? = 0 ]
 awk 'NR == 1 { first = $1 } END { exit !($1 < 0.8 * first) }' "$dir/single"
-ok "and the loss falls" [ $? = 0 ]
+ok "the loss falls" [ $? = 0 ]
 
-# Does log $1 agree with that of one device?
+# agrees LOG: compares the log with the log of one device.
 agrees() {
   paste "$dir/single" "$dir/$1" | awk '
     { d = ($1 - $2) / $1; if (d < 0) d = -d; if (d > worst || d != d) worst = d }
@@ -25,11 +25,11 @@ agrees() {
 for layout in dp tp dp-tp pp pp-tp; do
   losses "$layout" --layout "$layout" || sed 's/^/# /' "$dir/$layout.out"
   agrees "$layout"
-  ok "$layout gives the losses of one device" [ $? = 0 ]
+  ok "$layout has the losses of one device" [ $? = 0 ]
 done
 for layout in single dp-tp pp-tp; do
   losses "$layout-plain" --layout "$layout" --plain || sed 's/^/# /' "$dir/$layout-plain.out"
   agrees "$layout-plain"
-  ok "$layout without a compiled step as well" [ $? = 0 ]
+  ok "$layout has the losses of one device without a compiled step, too" [ $? = 0 ]
 done
 finish

@@ -1,46 +1,46 @@
 #!/bin/bash
-# docs.sh - the pages' links lead to files and headings; the program makes the pages of help, the man page, and the stubs of
-# the Lua language server from the registry of help and the operators' records.
+# docs.sh - tests the links of the pages, and the documents that the program generates from the help registry and the
+# operators' records: the pages of help, the man page, and the stubs for the Lua language server.
 rille=$(realpath "${1:-build/release/rille}")
 . t/lib/tap.sh
 
 links() { perl t/lib/links.pl "$@" >"$dir/links"; grep -q ' ' "$dir/links" && ! grep -v '^[0-9]* links$' "$dir/links"; }
 mapfile -t pages < <(git ls-files '*.md' 2>/dev/null | grep . || find . -name '*.md' -not -path './build/*')
-ok "each link of a page leads to a file, and a heading of it" links "${pages[@]}"
-ok "there are many links" test "$(grep -o '^[0-9]*' "$dir/links")" -ge 30
+ok "each link of a page leads to an existing file and heading" links "${pages[@]}"
+ok "there are at least 30 links" test "$(grep -o '^[0-9]*' "$dir/links")" -ge 30
 printf '%s\n' '# A b' '[one](#a-b) `[no](code)` [two](gone.md) [three](#c) [four](x.md#a-b)' >"$dir/x.md"
 is "a link to a missing file or heading is found" "$(perl t/lib/links.pl "$dir/x.md" | sed 's,.*/x.md: ,,')" "gone.md: no such file
 #c: no such heading
 4 links"
 
-# stale PAGE...: lines of call trees, "    function  file.c  ...", whose file does not define the function.
+# stale PAGE...: prints call-tree lines ("    function  file.c  ...") whose file does not define the function.
 stale() {
   perl -ne 'next unless /^ {4,}([a-z]\w+) +([\w\/]+\.c)(?: |$)/; ($name, $file) = ($1, $2); $folder = $ARGV =~ s{[^/]*$}{}r; $n++;
     ($path) = grep { -f } "$folder$file", $file; open $f, "<", $path // "" and $text = join "", <$f> or $text = "";
     print "$ARGV: $name is not in $file\n" unless $text =~ /^\Q$name\E\(/m; END { print "$n functions\n" }' "$@"
 }
 trees() { stale "${pages[@]}" >"$dir/stale"; ! grep -v '^[0-9]* functions$' "$dir/stale"; }
-ok "each function of a call tree is defined in the file that stands beside it" trees
-ok "there are many such functions" test "$(grep -o '^[0-9]*' "$dir/stale")" -ge 120
+ok "each function of a call tree is defined in the file named beside it" trees
+ok "there are at least 120 such functions" test "$(grep -o '^[0-9]*' "$dir/stale")" -ge 120
 printf '    gone_away   t/lib/programs.c   a function that does not exist\n' >"$dir/y.md"
 is "a missing function is found" "$(stale "$dir/y.md" | sed 's,.*/y.md: ,,')" "gone_away is not in t/lib/programs.c
 1 functions"
 
-brackets() { # the files in brackets of the glossary
+brackets() { # prints missing files among those in brackets in the glossary
   grep -oE '\[[^]]*\]' GLOSSARY.md | grep -oE '[a-z_]+(/[a-z_0-9]+)+\.(h|c|lua)' | sort -u | while read -r file; do [ -e "$file" ] || echo "$file"; done
 }
 is "each file in brackets of the glossary exists" "$(brackets)" ""
 
 made() { "$rille" --no-init -d cpu:1 "docs/$1.lua" >"$dir/$1.md" && [ "$(grep -c "$2" "$dir/$1.md")" -ge "$3" ]; }
-ok "every operator has its page" made operators '^## ' 90
-ok "so has what is no operator" made pages '^rille' 100
+ok "every operator has a page" made operators '^## ' 90
+ok "every other public name has a page" made pages '^rille' 100
 "$rille" --no-init -d cpu:1 docs/man.lua >"$dir/rille.1"
 "$rille" --no-init -d cpu:1 docs/stubs.lua >"$dir/rille.lua"
 for word in 'devices LIST' 'rille coordinator' ':tutorial \[N\]' 'RILLE_CHECK' 'init.lua' '130' 'rille.nn.Linear(in, out'; do
-  ok "the man page tells of $word" grep -q -e "$word" "$dir/rille.1"
+  ok "the man page contains $word" grep -q -e "$word" "$dir/rille.1"
 done
-if command -v man >/dev/null; then ok "and troff likes it" test -z "$(man -l --warnings "$dir/rille.1" 2>&1 >/dev/null)"
-else skip "and troff likes it" "there is no man"; fi
+if command -v man >/dev/null; then ok "the man page has no troff warnings" test -z "$(man -l --warnings "$dir/rille.1" 2>&1 >/dev/null)"
+else skip "the man page has no troff warnings" "there is no man"; fi
 cat >"$dir/check.lua" <<'LUA'
 local pages, stubs, missing = require "rille.pages", io.open(arg[1]):read("a"), {}
 assert(load(stubs, "=stubs", "t"))
@@ -55,5 +55,5 @@ for _, name in ipairs(pages.names()) do
 end
 assert(#missing == 0, table.concat(missing, " "))
 LUA
-ok "the stubs are Lua, and have every name" "$rille" --no-init -d cpu:1 "$dir/check.lua" "$dir/rille.lua"
+ok "the stubs are valid Lua and have every name" "$rille" --no-init -d cpu:1 "$dir/check.lua" "$dir/rille.lua"
 finish

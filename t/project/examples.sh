@@ -1,9 +1,9 @@
 #!/bin/bash
-# Every example runs, prints what its first lines promise, and ends well.
+# Tests that every example runs, prints the output promised in its head comment, and exits with 0.
 rille=$1
 . t/lib/tap.sh
 
-# name and arguments in one text, words that the output must hold...
+# example "NAME ARGUMENTS" TEXT...: the example runs, and its output contains each text
 example() { ok "examples/${1%% *}.lua" runs "$@"; }
 runs() {
   local call=$1 name=${1%% *} arguments= out word
@@ -34,7 +34,7 @@ example "finetune $dir/new $dir/tuned --ids $dir/ids --steps 3 --recipe dp-tp" "
 example "generate $dir/tuned --ids 3,1,4 --count 5 --greedy" " 3 1 4 " "ids/s"
 example "generate $dir/new --ids 3 --count 5 --devices 2 --quantize int8" "ids/s"
 example "finetune $dir/new $dir/told --text README.md --steps 3" "llama: loss 5." "saved in $dir/told"
-alike() { # a recipe: the first losses to five digits
+alike() { # alike RECIPE: the first losses agree with those of one device in their first five characters
   "$rille" -d cpu:8 examples/finetune.lua "$dir/new" "$dir/by" --ids "$dir/ids" --steps 2 --length 16 --recipe single --log "$dir/one.log" >/dev/null
   "$rille" -d cpu:8 examples/finetune.lua "$dir/new" "$dir/by" --ids "$dir/ids" --steps 2 --length 16 --recipe "$1" --log "$dir/by.log" || return 1
   diff <(cut -c1-5 "$dir/one.log") <(cut -c1-5 "$dir/by.log")
@@ -45,10 +45,10 @@ unsaved() {
   grep -qF -- "$2" <<<"$out" || { echo "does not say: $2"; echo "$out"; return 1; }
 }
 touch "$dir/file"
-ok "finetune.lua: a target that is a file is told before it learns" unsaved "$dir/file" "$dir/file is a file; a folder is wanted"
-ok "finetune.lua: and one that is nowhere" unsaved "$dir/nowhere/tuned" "$dir/nowhere/tuned cannot be written: No such file"
+ok "finetune.lua: a target that is a file is refused before training" unsaved "$dir/file" "$dir/file is a file; a folder is wanted"
+ok "finetune.lua: a target in a missing folder is refused before training" unsaved "$dir/nowhere/tuned" "$dir/nowhere/tuned cannot be written: No such file"
 example "generate $dir/told --prompt Rille --count 5" "Rille" "ids/s"
-# A folder whose tokenizer begins texts with 298 and whose config ends them with what greedy choice writes as its third id.
+# A model folder. Its tokenizer begins texts with id 298; its end id is the third id written by greedy decoding.
 bos=$dir/bos
 "$rille" -d cpu:1 -e "local json = require 'rille.json'
   local function put(name, t) local f = io.open('$bos/' .. name, 'w') f:write(json.encode(t)) f:close() end
@@ -77,62 +77,62 @@ bos=$dir/bos
   put('config.json', c)"
 hello() { "$rille" -d cpu:1 examples/generate.lua "$bos" --prompt hello --greedy --count 12 "$@" 2>/dev/null; }
 ok "generate.lua: a text begins as the tokenizer's template says, and ends with the folder's id" cmp <(hello) "$bos/stopped"
-ok "which is before others" eval '! cmp -s "$bos/stopped" "$bos/whole"'
-ok "or goes on without" cmp <(hello --stop none) "$bos/whole"
-ok "as it does where that is asked for" cmp <(hello --stop "$(cat "$bos/stop")") "$bos/stopped"
+ok "generate.lua: the folder's end id shortens the text" eval '! cmp -s "$bos/stopped" "$bos/whole"'
+ok "generate.lua: --stop none continues after the end id" cmp <(hello --stop none) "$bos/whole"
+ok "generate.lua: --stop ID ends the text at the id" cmp <(hello --stop "$(cat "$bos/stop")") "$bos/stopped"
 echo "{\"eos_token_id\": [4711]}" >"$bos/generation_config.json"
-ok "generation_config.json, where there is one, says what ends a text" cmp <(hello) "$bos/whole"
+ok "generate.lua: generation_config.json determines the end id, if it exists" cmp <(hello) "$bos/whole"
 echo "{\"eos_token_id\": $(cat "$bos/stop")}" >"$bos/generation_config.json"
-ok "by an id" cmp <(hello) "$bos/stopped"
+ok "generate.lua: generation_config.json may have a single end id" cmp <(hello) "$bos/stopped"
 example "gpt $small --bpe 300" "300 different" "held back" "The "
-few() { # a text gives fewer pieces than it is asked for: the model has those, and writes no other
+few() { # a text with fewer tokens than requested: the model has only these tokens and writes no others
   local out
   head -c 1000 README.md >"$dir/short"
   out=$("$rille" -d cpu:1 examples/gpt.lua $small --batch 1 --text "$dir/short" --bpe 2000 --temperature 3 --write 200 2>&1) || { echo "$out"; return 1; }
   ! grep -q "2000 different\||reserved_" <<<"$out" || { echo "$out"; return 1; }
 }
-ok "gpt.lua: of a short text there are as many pieces as it has" few
-told() { # an example, its arguments, the words of the complaint
+ok "gpt.lua: a short text gives only the tokens that it has" few
+told() { # told NAME ARGUMENTS TEXT: the example fails with the text
   local out
   out=$("$rille" -d cpu:1 "examples/$1.lua" $2 2>&1) && return 1
   grep -qF -- "$3" <<<"$out" || { echo "does not say: $3"; echo "$out"; return 1; }
 }
-ok "generate.lua: what is out of range is an error: --top-k" told generate "$dir/new --ids 3 --top-k -3" "--top-k is"
-ok "--top-p" told generate "$dir/new --ids 3 --top-p 0" "--top-p is above 0"
-ok "--temperature" told generate "$dir/new --ids 3 --temperature -1" "--temperature is not below 0"
-ok "--count" told generate "$dir/new --ids 3 --count -1" "--count is 0 or more"
-ok "and no beginning" told generate "$dir/new" "--prompt or --ids"
-ok "and two beginnings" told generate "$dir/new --ids 3 --prompt a" "one of them is wanted"
-ok "finetune.lua: two texts are one too many" told finetune "$dir/new $dir/x --ids $dir/ids --tokens t.bin" "not --ids and --tokens"
-ok "and none is too few" told finetune "$dir/new $dir/x" "--text, --ids or --tokens"
-ok "finetune.lua: recipes that are there are told" told finetune "$dir/new $dir/x --ids $dir/ids --recipe 4d" "2.5d, 2d, 3d"
-ok "finetune.lua: a number of steps that is none is told" told finetune "$dir/new $dir/x --ids $dir/ids --steps -1" "--steps is at least 1, not -1"
-ok "resnet.lua: so it is" told resnet "--steps -1" "--steps is at least 1, not -1"
+ok "generate.lua: --top-k out of range is an error" told generate "$dir/new --ids 3 --top-k -3" "--top-k is"
+ok "generate.lua: --top-p out of range is an error" told generate "$dir/new --ids 3 --top-p 0" "--top-p is above 0"
+ok "generate.lua: --temperature out of range is an error" told generate "$dir/new --ids 3 --temperature -1" "--temperature is not below 0"
+ok "generate.lua: --count out of range is an error" told generate "$dir/new --ids 3 --count -1" "--count is 0 or more"
+ok "generate.lua: a missing prompt is an error" told generate "$dir/new" "--prompt or --ids"
+ok "generate.lua: two prompts are an error" told generate "$dir/new --ids 3 --prompt a" "one of them is wanted"
+ok "finetune.lua: two sources of text are an error" told finetune "$dir/new $dir/x --ids $dir/ids --tokens t.bin" "not --ids and --tokens"
+ok "finetune.lua: a missing text is an error" told finetune "$dir/new $dir/x" "--text, --ids or --tokens"
+ok "finetune.lua: an unknown recipe is an error that lists the recipes" told finetune "$dir/new $dir/x --ids $dir/ids --recipe 4d" "2.5d, 2d, 3d"
+ok "finetune.lua: a negative number of steps is an error" told finetune "$dir/new $dir/x --ids $dir/ids --steps -1" "--steps is at least 1, not -1"
+ok "resnet.lua: a negative number of steps is an error" told resnet "--steps -1" "--steps is at least 1, not -1"
 for recipe in sp 2d 2.5d 3d pp pp-tp; do
-  ok "finetune.lua: --recipe $recipe learns as one device does" alike "$recipe"
+  ok "finetune.lua: --recipe $recipe has the losses of one device" alike "$recipe"
 done
 
 head -c 3000 "$rille" >"$dir/bytes"
 : >"$dir/empty"
-refuses() { # options, words of the complaint; nothing is learned before
+refuses() { # refuses OPTIONS TEXT: gpt.lua fails with the text before it trains
   local out
   out=$("$rille" -d cpu:1 examples/gpt.lua --steps 1 --layers 1 --width 16 --write 1 $1 2>&1) && return 1
   grep -qF -- "$2" <<<"$out" && ! grep -q loss <<<"$out"
 }
-ok "gpt.lua: what it cannot begin with is told before it learns" refuses "--prompt 日" "--prompt: the text has no '日'"
-ok "gpt.lua: so is a prompt of other bytes" refuses "--prompt $(printf '\xff')" "--prompt is no UTF-8"
-ok "gpt.lua: so is a text that is none" refuses "--text $dir/bytes" "no UTF-8"
-ok "gpt.lua: and an empty one" refuses "--text $dir/empty" "the text is empty"
-ok "gpt.lua: and a folder" refuses "--text $dir" "Is a directory"
-ok "gpt.lua: so is a picture that cannot be written" refuses "--plot $dir/no/x.svg" "No such file"
-ok "gpt.lua: and one of another kind" refuses "--plot $dir/x.png" "rille.train.saves_to writes an SVG: the name of an .svg file is wanted"
-ok "gpt.lua: so is a folder of checkpoints that none can be made of" refuses "--checkpoint $dir/no/x" "rille.train.saves_to: $dir/no/x cannot be written"
-ok "gpt.lua: so are windows in which nothing is foretold" refuses "--length 1" "--length is at least 2, not 1"
-ok "gpt.lua: and fewer bytes than none" refuses "--write -5" "--write is at least 0, not -5"
-ok "gpt.lua: and names of files that are none" refuses "--text ,," "--text names no file"
-ok "gpt.lua: and tests that never come" refuses "--every 0" "--every is at least 1, not 0"
+ok "gpt.lua: a prompt with unknown characters is refused before training" refuses "--prompt 日" "--prompt: the text has no '日'"
+ok "gpt.lua: a prompt that is no UTF-8 is refused before training" refuses "--prompt $(printf '\xff')" "--prompt is no UTF-8"
+ok "gpt.lua: a text that is no UTF-8 is refused before training" refuses "--text $dir/bytes" "no UTF-8"
+ok "gpt.lua: an empty text is refused before training" refuses "--text $dir/empty" "the text is empty"
+ok "gpt.lua: a folder as text is refused before training" refuses "--text $dir" "Is a directory"
+ok "gpt.lua: a plot file that cannot be written is refused before training" refuses "--plot $dir/no/x.svg" "No such file"
+ok "gpt.lua: a plot file that is no .svg is refused before training" refuses "--plot $dir/x.png" "rille.train.saves_to writes an SVG: the name of an .svg file is wanted"
+ok "gpt.lua: a checkpoint folder that cannot be made is refused before training" refuses "--checkpoint $dir/no/x" "rille.train.saves_to: $dir/no/x cannot be written"
+ok "gpt.lua: a length below 2 is refused before training" refuses "--length 1" "--length is at least 2, not 1"
+ok "gpt.lua: a negative number of bytes is refused before training" refuses "--write -5" "--write is at least 0, not -5"
+ok "gpt.lua: an empty list of texts is refused before training" refuses "--text ,," "--text names no file"
+ok "gpt.lua: --every 0 is refused before training" refuses "--every 0" "--every is at least 1, not 0"
 
-resumes() { # a training that was interrupted goes on as if it had not been: losses, tests, log
+resumes() { # an interrupted training continues with the same losses, tests and log
   local call="$rille -d cpu:2 examples/gpt.lua --layers 1 --width 16 --heads 2 --length 16 --batch 4 --every 2 --write 1"
   $call --steps 12 --log "$dir/whole" --checkpoint "$dir/one" >"$dir/whole.out" 2>/dev/null
   $call --steps 12 --checkpoint "$dir/two" >/dev/null 2>&1
@@ -140,8 +140,8 @@ resumes() { # a training that was interrupted goes on as if it had not been: los
   grep -q "goes on after step 10" "$dir/part.out" && cmp "$dir/whole" "$dir/part" &&
     diff <(tail -n +2 "$dir/whole.out") <(tail -n +3 "$dir/part.out")
 }
-ok "gpt.lua: with --resume losses, tests and log are those of a training that was not interrupted" resumes
-another_text() { # as long, of the same characters: by the rest of it, by one of them, by what stands for what
+ok "gpt.lua: with --resume, losses, tests and log equal those of an uninterrupted training" resumes
+another_text() { # texts of equal length and characters: reversed lines, one changed character, two swapped letters
   local call="$rille -d cpu:1 examples/gpt.lua --layers 1 --width 16 --heads 2 --length 16 --batch 4 --every 2 --write 1 --prompt a"
   for i in $(seq 400); do echo "ab$((i * i % 7))c"; done >"$dir/text"
   $call --text "$dir/text" --steps 2 --checkpoint "$dir/learned" >/dev/null 2>&1
@@ -157,30 +157,30 @@ another_text() { # as long, of the same characters: by the rest of it, by one of
   done
   cp "$dir/text" "$dir/moved" && $call --text "$dir/moved" --steps 4 --checkpoint "$dir/learned" --resume 2>/dev/null | grep "goes on after step 2"
 }
-ok "gpt.lua: with --resume another text is refused, both are named, and the log stays" another_text
-is "generate.lua: of no new ids there is no speed" "$("$rille" -d cpu:1 examples/generate.lua "$dir/new" --ids 3,1 --count 0 2>&1)" " 3 1"
-is "generate.lua: what cannot be written stands alone" "$("$rille" -d cpu:1 examples/generate.lua "$dir/new" --ids 3,1 --count 99 2>&1 | head -1 | cut -c1-6)" "rille:"
-is "generate.lua: what is no id is named" "$("$rille" -d cpu:1 examples/generate.lua "$dir/new" --ids 3,x 2>&1 | head -1)" "rille: --ids: 'x' is no id"
+ok "gpt.lua: with --resume, another text is refused, both texts are named, and the log is kept" another_text
+is "generate.lua: without new ids no speed is printed" "$("$rille" -d cpu:1 examples/generate.lua "$dir/new" --ids 3,1 --count 0 2>&1)" " 3 1"
+is "generate.lua: if the count is too large, only the error is printed" "$("$rille" -d cpu:1 examples/generate.lua "$dir/new" --ids 3,1 --count 99 2>&1 | head -1 | cut -c1-6)" "rille:"
+is "generate.lua: an invalid id is named" "$("$rille" -d cpu:1 examples/generate.lua "$dir/new" --ids 3,x 2>&1 | head -1)" "rille: --ids: 'x' is no id"
 
-ok "finetune.lua: a folder is no text" told finetune "$dir/new $dir/x --text $dir" "Is a directory"
-ok "and holds no ids" told finetune "$dir/new $dir/x --ids $dir" "Is a directory"
-# diverges SCRIPT ARGUMENTS PATH: a loss that is no number ends the training, and nothing of it is saved at PATH.
+ok "finetune.lua: a folder as text is refused" told finetune "$dir/new $dir/x --text $dir" "Is a directory"
+ok "finetune.lua: a folder as ids is refused" told finetune "$dir/new $dir/x --ids $dir" "Is a directory"
+# diverges SCRIPT ARGUMENTS PATH: a NaN loss ends the training, and nothing is saved at PATH.
 diverges() {
   out=$("$rille" -d cpu:1 "examples/$1.lua" $2 2>&1) && return 1
   grep -q "the loss is -*nan.*a lower --lr may do" <<<"$out" || { echo "$out"; return 1; }
   test -z "$(ls "$3" 2>/dev/null)"
 }
-ok "finetune.lua: what diverges is not saved" diverges finetune "$dir/new $dir/lost --ids $dir/ids --steps 5 --warmup 0 --lr 1e38" "$dir/lost"
-ok "gpt.lua: nor is it put in place of checkpoints" diverges gpt "$small --steps 5 --warmup 0 --lr 1e38 --every 2 --checkpoint $dir/lost" "$dir/lost"
-ok "resnet.lua: nor is it tried on images" diverges resnet "--steps 20 --lr 1e30" "$dir/lost"
+ok "finetune.lua: a diverged model is not saved" diverges finetune "$dir/new $dir/lost --ids $dir/ids --steps 5 --warmup 0 --lr 1e38" "$dir/lost"
+ok "gpt.lua: a diverged model does not replace checkpoints" diverges gpt "$small --steps 5 --warmup 0 --lr 1e38 --every 2 --checkpoint $dir/lost" "$dir/lost"
+ok "resnet.lua: a diverged model is not tested" diverges resnet "--steps 20 --lr 1e30" "$dir/lost"
 mkdir -p "$dir/other"
 for config in '{"model_type": "bert"}' '{"model_type": null}' '[1]' '"x"' '{}'; do
   echo "$config" >"$dir/other/config.json"
-  ok "generate.lua: a model that is none of these is told with its file: $config" told generate "$dir/other --ids 3" "$dir/other/config.json: its model_type is gpt2, llama or moe, not"
-  ok "finetune.lua, too" told finetune "$dir/other $dir/x --ids $dir/ids" "$dir/other/config.json: its model_type is gpt2, llama or moe, not"
+  ok "generate.lua: an unknown model type is an error that names the file: $config" told generate "$dir/other --ids 3" "$dir/other/config.json: its model_type is gpt2, llama or moe, not"
+  ok "finetune.lua: an unknown model type is an error that names the file: $config" told finetune "$dir/other $dir/x --ids $dir/ids" "$dir/other/config.json: its model_type is gpt2, llama or moe, not"
 done
 "$rille" -d cpu:4 examples/digits.lua --layout sideways >/dev/null 2>&1
-is "a layout that is not there is an error" $? 1
+is "digits.lua: an unknown layout is an error" $? 1
 drawn() { grep -q "prefers-color-scheme:dark" "$1" && grep -q "<polyline" "$1" && tail -1 "$1" | grep -q "</svg>"; }
 ok "gpt.lua draws its losses" drawn "$dir/gpt.svg"
 finish

@@ -1,14 +1,14 @@
 #!/bin/bash
-# The library for others: what librille.so, librille.a and Lua's rille.so show, and that strangers who have only an
-# installed prefix build, link and run: the source tree is hidden from them, where a machine lets us. The package of
-# Debian and, with RILLE_LONG=1, the rock. install.sh path/to/rille; prints TAP.
+# install.sh path/to/rille - tests the installed library: the symbols of librille.so, librille.a and Lua's rille.so; and
+# programs that are built, linked and run with an installed prefix only (the source tree is hidden if the machine allows
+# it). Also tests the Debian package and, with RILLE_LONG=1, the rock. Prints TAP.
 rille=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD
 . t/lib/tap.sh
 
 prints() { local want=$1; shift; same "$("$@")" "$want"; }
 same_lines() { diff <(sort -u <<<"$1") <(sort -u <<<"$2"); }
 
-# gone COMMAND...: where there is no source tree.
+# gone COMMAND...: runs the command without access to the source tree.
 if unshare -rm mount -t tmpfs none "$dir" 2>/dev/null; then
   gone() { unshare -rm sh -c 'mount -t tmpfs none "$1" && shift && exec "$@"' gone "$root" "$@"; }
 else
@@ -19,14 +19,14 @@ fi
 
 declared=$(sed 's,/\*.*\*/,,; /^typedef/d' "$root/rille.h" | grep -oE '\brille_[a-z0-9_]+\(' | tr -d '(' | sort -u)
 defined() { nm "$@" | awk '$2 ~ /^[TDBRVW]$/ { sub(/@.*/, "", $3); print $3 }' | grep -v '^RILLE_'; }
-ok "librille.so shows the functions of rille.h and nothing else" same_lines "$(defined -D "$build/librille.so")" "$declared"
-ok "so does librille.a" same_lines "$(defined -g "$build/librille.a")" "$declared"
-ok "Lua's rille.so shows its opening alone" same_lines "$(defined -D "$build/lua/rille.so")" luaopen_rille
+ok "librille.so exports exactly the functions of rille.h" same_lines "$(defined -D "$build/librille.so")" "$declared"
+ok "librille.a exports exactly the functions of rille.h" same_lines "$(defined -g "$build/librille.a")" "$declared"
+ok "Lua's rille.so exports only luaopen_rille" same_lines "$(defined -D "$build/lua/rille.so")" luaopen_rille
 ok "the program shows no name of ours" same_lines "$(nm -D --defined-only "$rille" | grep -cE ' [TDBR] .*(rille_|fail|pool_)')" 0
 ok "symbols have a version" grep -q 'rille_open@@RILLE_0' <(nm -D --with-symbol-versions "$build/librille.so")
 ok "the library's own name has one too" grep -q 'SONAME.*\[librille.so.0\]' <(readelf -d "$build/librille.so")
 
-# ---- an installed prefix, moved away from where it was installed
+# ---- an installed prefix, moved to another folder
 
 mkdir "$dir/stage"
 ok "make install takes DESTDIR" env DESTDIR="$dir/stage" cmake --install "$build" --prefix /opt/rille
@@ -40,17 +40,17 @@ export PKG_CONFIG_PATH=$dir/prefix/lib/pkgconfig
 flags=$(pkg-config --cflags --libs rille) static=$(pkg-config --static --cflags --libs rille)
 lib=$dir/prefix/lib
 
-ok "nothing installed for programs names the source tree" \
+ok "no installed file for building programs names the source tree" \
   bash -c '! grep -rIF -e "$1" "$2/lib/pkgconfig" "$2/lib/cmake" "$2/include"' names "$root" "$dir/prefix"
 ok "pkg-config builds examples/embed.c" gone cc -std=c11 -o "$dir/embed" "$dir/embed.c" $flags -Wl,-rpath,"$lib"
 gone "$dir/embed" >"$dir/losses" 2>&1
-ok "which runs" cmp "$dir/losses" <("$dir/prefix/bin/rille" -d cpu:2 examples/embed.lua)
+ok "the program built with pkg-config runs" cmp "$dir/losses" <("$dir/prefix/bin/rille" -d cpu:2 examples/embed.lua)
 ok "a host with fail, pool_new and arena_alloc links" cc -o "$dir/host" "$dir/host.c" $flags -Wl,-rpath,"$lib"
-ok "and both keep their own" prints "12 3" "$dir/host"
+ok "host and library each call their own functions" prints "12 3" "$dir/host"
 mkdir "$dir/archive" && cp "$lib/librille.a" "$dir/archive"
-ok "it links with the archive" cc -o "$dir/host-static" "$dir/host.c" ${static//-L$lib/-L$dir/archive} -L"$dir/archive"
-ok "and both keep their own there" prints "12 3" "$dir/host-static"
-command -v c++ >/dev/null && ok "rille.h is a header of C++ as well" c++ -x c++ -fsyntax-only -Wall -Werror $flags - <<<'#include <rille.h>
+ok "the host links with the archive" cc -o "$dir/host-static" "$dir/host.c" ${static//-L$lib/-L$dir/archive} -L"$dir/archive"
+ok "host and archive each call their own functions" prints "12 3" "$dir/host-static"
+command -v c++ >/dev/null && ok "rille.h compiles as C++" c++ -x c++ -fsyntax-only -Wall -Werror $flags - <<<'#include <rille.h>
 int main() { return rille_error_code(); }'
 
 mkdir "$dir/project"
@@ -65,27 +65,27 @@ target_link_libraries(embed rille::rille)
 add_executable(static ../host.c)
 target_link_libraries(static rille::static)
 CMAKE
-ok "find_package(rille) is enough" gone cmake -S "$dir/project" -B "$dir/project/build" -DCMAKE_PREFIX_PATH="$dir/prefix"
-ok "to build" gone cmake --build "$dir/project/build"
+ok "find_package(rille) configures a project" gone cmake -S "$dir/project" -B "$dir/project/build" -DCMAKE_PREFIX_PATH="$dir/prefix"
+ok "the project builds" gone cmake --build "$dir/project/build"
 gone "$dir/project/build/embed" >"$dir/losses.cmake" 2>&1
-ok "examples/embed.c too, which runs" cmp "$dir/losses" "$dir/losses.cmake"
-ok "with rille::rille" prints "12 3" "$dir/project/build/shared"
-ok "and with rille::static" prints "12 3" "$dir/project/build/static"
+ok "the project's embed.c runs" cmp "$dir/losses" "$dir/losses.cmake"
+ok "a program with rille::rille runs" prints "12 3" "$dir/project/build/shared"
+ok "a program with rille::static runs" prints "12 3" "$dir/project/build/static"
 
 # ---- the program alone, and modules
 
 cp "$dir/prefix/bin/rille" "$dir/alone"
 cd / || exit 2
-ok "the program runs alone, Lua modules and all" prints 2 gone env -i "$dir/alone" -d cpu:1 -E '#rille.nn.Linear(3, 2).weight'
+ok "the program runs alone, with its Lua modules" prints 2 gone env -i "$dir/alone" -d cpu:1 -E '#rille.nn.Linear(3, 2).weight'
 lua=$(pkg-config --cflags lua5.4)
-ok "a module in C with helpers of our names" cc -shared -fPIC $lua -o "$dir/greet.so" "$dir/greet.c"
-ok "calls its own" prints 1010 env LUA_CPATH="$dir/?.so" "$dir/alone" -d cpu:1 -E '(require "greet")'
+ok "a C module with helpers named like Rille's compiles" cc -shared -fPIC $lua -o "$dir/greet.so" "$dir/greet.c"
+ok "the C module calls its own helpers" prints 1010 env LUA_CPATH="$dir/?.so" "$dir/alone" -d cpu:1 -E '(require "greet")'
 
 lua54() { gone env LUA_CPATH="$dir/prefix/lib/lua/5.4/?.so" RILLE_DEVICES=cpu:2 lua5.4 -e "$1"; }
 if command -v lua5.4 >/dev/null; then
   ok "plain Lua requires it" prints 6.0 lua54 'print(require "rille".tensor({1, 2, 3}):sum():item())'
   ok "it sets no global" prints nil lua54 'require "rille" print(rille)'
-  ok "its modules are inside" prints 4 lua54 'local r = require "rille" print(#r.nn.Linear(2, 4).bias)'
+  ok "its Lua modules are included" prints 4 lua54 'local r = require "rille" print(#r.nn.Linear(2, 4).bias)'
   ok "it may be required in a coroutine, and used in an older one" prints 3.0 lua54 '
     local r
     local old = coroutine.create(function() coroutine.yield() print(r.ones({3}):sum():item()) end)
@@ -106,18 +106,18 @@ fi
 if command -v cpack >/dev/null && command -v dpkg-shlibdeps >/dev/null; then
   ok "cpack makes a package" cpack -G DEB --config "$build/CPackConfig.cmake" -B "$dir/package"
   deb=$(echo "$dir"/package/rille_*.deb)
-  ok "which tells what it depends on: what is here" bash -c 'dpkg -f "$1" Depends | tr "," "\n" | sed "s/(.*//; s/ //g" | xargs dpkg -s' depends "$deb"
+  ok "the package's dependencies are installed here" bash -c 'dpkg -f "$1" Depends | tr "," "\n" | sed "s/(.*//; s/ //g" | xargs dpkg -s' depends "$deb"
   mkdir -p "$dir/root/var/lib/dpkg/info" "$dir/root/var/lib/dpkg/updates" && touch "$dir/root/var/lib/dpkg/status"
-  mkdir "$dir/bin" && ln -s /bin/true "$dir/bin/ldconfig" # its script calls it, for the machine's own libraries
+  mkdir "$dir/bin" && ln -s /bin/true "$dir/bin/ldconfig" # the package's script calls ldconfig
   if unshare -r true 2>/dev/null; then
-    ok "it installs" env PATH="$dir/bin:$PATH:/usr/sbin:/sbin" unshare -r dpkg --root="$dir/root" --log=/dev/null \
+    ok "the package installs" env PATH="$dir/bin:$PATH:/usr/sbin:/sbin" unshare -r dpkg --root="$dir/root" --log=/dev/null \
       --force-depends --force-not-root --force-script-chrootless --install "$deb"
   else
-    ok "it unpacks" dpkg -x "$deb" "$dir/root"
+    ok "the package unpacks" dpkg -x "$deb" "$dir/root"
   fi
-  ok "and runs" prints 3.0 gone env -i "$dir/root/usr/bin/rille" -d cpu:1 -E 'rille.ones({3}):sum():item()'
-  command -v lua5.4 >/dev/null && ok "the module lies where Lua looks" grep -qF /usr/lib/lua/5.4/?.so <(lua5.4 -e 'print(package.cpath)')
-  ok "and is there" test -e "$dir/root/usr/lib/lua/5.4/rille.so"
+  ok "the packaged program runs" prints 3.0 gone env -i "$dir/root/usr/bin/rille" -d cpu:1 -E 'rille.ones({3}):sum():item()'
+  command -v lua5.4 >/dev/null && ok "the module is in a folder where Lua searches" grep -qF /usr/lib/lua/5.4/?.so <(lua5.4 -e 'print(package.cpath)')
+  ok "the module is installed" test -e "$dir/root/usr/lib/lua/5.4/rille.so"
 else
   skip "cpack makes a package" "there is no cpack, or no dpkg"
 fi
@@ -132,7 +132,7 @@ else
   made() { (cd "$dir/source" && luarocks --lua-version 5.4 --tree "$dir/rocks" make rille-*.rockspec); }
   ok "luarocks makes the rock" made
   rm -rf "$dir/source"
-  ok "which plain Lua requires" prints 6.0 gone env LUA_CPATH="$dir/rocks/lib/lua/5.4/?.so" RILLE_DEVICES=cpu:2 \
+  ok "plain Lua requires the rock" prints 6.0 gone env LUA_CPATH="$dir/rocks/lib/lua/5.4/?.so" RILLE_DEVICES=cpu:2 \
     lua5.4 -e 'print(require "rille".tensor({1, 2, 3}):sum():item())'
 fi
 finish

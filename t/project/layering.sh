@@ -1,20 +1,20 @@
 #!/bin/bash
-# layering.sh - what holds of the sources as text: arrows point down, foreign headers stay in their folder, nobody asks
-# which operator a node is.
+# layering.sh - tests rules about the sources as text: includes and calls point to lower folders, foreign headers stay in
+# their folder, no code compares a node's operator with an operator.
 #
-# A rule is a function that prints violations of the tree it stands in. Each is tried twice: on the sources, where it
-# must find nothing, and on a small planted tree that breaks it, where it must find something.
+# A rule is a function that prints violations in the current folder. Each rule runs twice: on the sources, where it must
+# find nothing, and on a small planted tree with violations, where it must find something.
 #
-# What it reads of the sources is their text. What calls what is read of the objects that were made of them: an undefined
-# symbol of one is a call of the file that defines it.
+# Includes are read from the source text. Calls are read from the objects: an undefined symbol of an object is a call of
+# the file that defines the symbol.
 #
-#   layering.sh build/release/rille [arrows|parts]      arrows: prints which folder uses which, and checks nothing; parts: the same of
-#                                                   whole parts
+#   layering.sh build/release/rille [arrows|parts]      arrows: only prints which folder uses which; parts: the same for the parts of
+#                                                   docs/structure.svg
 set -u
 n=0 failed=0
-built=${1:+$(cd "$(dirname "$1")" && pwd)} # where the objects are: beside the program
+built=${1:+$(cd "$(dirname "$1")" && pwd)} # folder of the program and the objects
 
-# Folders from the lowest up; those of one line may use each other.
+# Folders, lowest first. Folders on the same line may use each other.
 layers="runtime/base
 runtime/tensor
 runtime/device
@@ -77,30 +77,30 @@ done <<<"$layers"
 folders=(runtime sbp boxing kernels actors shell)
 core=(runtime sbp boxing kernels actors)
 
-# sources FOLDER...: their C and CUDA files.
+# sources FOLDER...: prints the C and CUDA files of the folders.
 sources() { find "$@" -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.def' 2>/dev/null; }
-# find_text PATTERN FOLDER...: lines of their sources that match the extended pattern.
+# find_text PATTERN FOLDER...: prints source lines that match the extended regular expression.
 find_text() { local pattern=$1; shift; sources "$@" | xargs -r -d '\n' grep -nEH -e "$pattern"; }
-# quoted FOLDER...: "file:header" for every include with quotes.
+# quoted FOLDER...: prints "file:header" for every include with quotes.
 quoted() { find_text '^ *# *include "' "$@" | sed -nE 's/^([^:]*):[0-9]+:[^"]*"([^"]*)".*/\1:\2/p'; }
-# only_in FOLDER PATTERN: includes of headers that match, outside the folder.
+# only_in FOLDER PATTERN: prints includes of matching headers outside the folder.
 only_in() { find_text "^ *# *include [<\"]($2)[>\"]" "${folders[@]}" examples | grep -v "^$1/"; }
 
-# house PATH: its folder. Each folder with sources has a rank.
+# house PATH: prints the folder of a file. Each folder with sources has a rank.
 house() { echo "${1%/*}"; }
-# lower FROM TO: the folder FROM may use the folder TO.
+# lower FROM TO: succeeds if folder FROM may use folder TO.
 lower() { [ -n "${rank[$2]:-}" ] && [ "${rank[$2]}" -lt "${rank[$1]:-0}" ]; }
 arrows_point_down() {
   local file header from to
   while IFS=: read -r file header; do
     from=$(house "$file") to=$(house "$header")
-    [ "$header" = rille.h ] && to=actors/session/face # the public functions are the session's
+    [ "$header" = rille.h ] && to=actors/session/face # the session implements the public functions
     [ "$from" = "$to" ] || [[ $header = rille.h && $from = actors/session/* ]] && continue
     lower "$from" "$to" || echo "$file includes $header"
   done < <(quoted "${folders[@]}")
 }
-# list_calls: "file symbol file" for each symbol that an object takes from another, as nm says. Of objects whose source is
-# there: a folder in which something was built may hold older ones. In the file $calls, by which the rules go.
+# list_calls: prints "file symbol file" for each symbol that an object uses from another, from nm. Skips objects without a
+# source file, because a build folder may contain outdated objects. The rules read the result from the file $calls.
 list_calls() {
   find "$built/CMakeFiles" -path '*rille*.dir/*' -name '*.c.o' 2>/dev/null | sort | while IFS= read -r object; do
     file=${object#*.dir/} && [ -f "${file%.o}" ] && echo "$object"
@@ -109,8 +109,8 @@ list_calls() {
     awk '$2 ~ /[TDBRC]/ { at[$3] = $1 } $2 == "U" { from[++n] = $1; takes[n] = $3 }
       END { for (i = 1; i <= n; i++) if (takes[i] in at) print from[i], takes[i], at[takes[i]] }' | sort -u
 }
-# Folders by what they use of each other: "folder folder includes", "... calls" or "... both", each once. Records of operators
-# and of kinds are data, which a lower folder may name.
+# Prints the uses between folders: "folder folder includes", "... calls" or "... both", each pair once. Records of operators
+# and of task kinds are data, which a lower folder may name.
 arrows() {
   {
     quoted "${folders[@]}" | sed -E '/^actors\/session\/.*:rille\.h$/d; s#:rille\.h$#:actors/session/face/rille.h#; s#^([^:]*)/[^/:]*:(.*)/[^/]*$#\1 \2 includes#'
@@ -118,8 +118,8 @@ arrows() {
   } | awk '$1 != $2 && NF == 3' | sort -u |
     awk '{ two = $1 " " $2; also = two in how; how[two] = also ? "both" : $3 } END { for (two in how) print two, how[two] }' | sort
 }
-# parts: the same of whole parts - runtime, sbp, actors/plan and so on -, of which docs/structure.svg is drawn; then "part has
-# folder...", from the lowest up.
+# parts: prints the uses between parts (runtime, sbp, actors/plan and so on), from which docs/structure.svg is drawn; then
+# "part has folder...", lowest first.
 part_of='s#(^| )(actors/[a-z]+|kernels/(op|cpu|cuda)|runtime/(file|text))/[a-z/]*#\1\2#g; s#(^| )(runtime|sbp|shell|kernels)/(base|tensor|device|graph|net|search|limit|solve|proof|bind|repl|launch|jupyter|exec)#\1\2#g'
 parts() {
   arrows | sed -E "$part_of" | awk '$1 != $2' | sort -u |
@@ -127,8 +127,8 @@ parts() {
   paste -d' ' <(sed -E "$part_of" <<<"$layers") - <<<"$layers" |
     awk '$1 != $2 { names[$1] = names[$1] " " substr($2, length($1) + 2) } END { for (part in names) print part " has" names[part] }' | sort
 }
-# Records of operators and of kinds of tasks are data: a lower folder may name one to build with it.
-calls_point_down() { # one call for each two folders: a list of all would be long
+# Records of operators and of task kinds are data: a lower folder may name a record to build with it.
+calls_point_down() { # prints one call per pair of folders, because the full list would be long
   local from to file symbol other
   awk '$2 !~ /^(op|kind)_/ { from = $1; to = $3; sub(/[^\/]*$/, "", from); sub(/[^\/]*$/, "", to) } !seen[from, to]++ { print from, to, $0 }' "$calls" |
     while read -r from to file symbol other; do
@@ -138,10 +138,10 @@ calls_point_down() { # one call for each two folders: a list of all would be lon
     done
 }
 shell_calls_the_public_face_alone() { grep -E '^shell/' "$calls" | grep -vE ' (rille_[a-z0-9_]+ actors/session/|[a-z0-9_]+ shell/)'; }
-folders_go_round_nowhere() { # what tsort cannot bring into an order
+folders_go_round_nowhere() { # prints the cycles that tsort finds
   arrows | cut -d' ' -f1,2 | tsort 2>&1 >/dev/null | sed 's/^tsort: //'
 }
-# docs/structure.svg says in a comment of what it was made. With a GPU's compiler there is more to call: not drawn.
+# A comment of docs/structure.svg lists the uses it was drawn from. Calls of the GPU plug-in are not drawn.
 picture_is_of_these_sources() {
   [ -s "$calls" ] && diff <(sed -nE '/^<!-- made by/,/^-->/p' docs/structure.svg 2>/dev/null | sed '1d;$d') <(parts) | grep '^[<>]' |
     sed 's/^</drawn, and not so:/; s/^>/so, and not drawn:/'
@@ -155,25 +155,25 @@ shell_sees_the_public_face_alone() { quoted shell | grep -vE ':(rille\.h|shell/.
 examples_see_the_public_face_alone() { quoted examples | grep -vE ':rille\.h$'; }
 lua_is_only_in_shell() { only_in shell '(lua[0-9.]*/)?(lua|lauxlib|lualib|luaconf)\.h'; }
 readline_is_only_in_shell() { only_in shell '(readline|editline)/.*'; }
-# A notebook's sockets carry no message of actors, and its protocol is ZeroMQ's own: one file of the shell speaks it.
+# The Jupyter protocol runs on ZeroMQ, too; one file of the shell implements it, and its sockets carry no actor messages.
 zmq_is_only_in_actors() { only_in actors 'zmq.*\.h' | grep -v '^shell/jupyter/jupyter_sockets\.c:'; }
 dnnl_is_only_in_kernels() { only_in kernels '(oneapi/dnnl/)?dnnl.*\.h' | grep -v '"kernels/cpu/base/dnnl.h"'; }
 cuda_is_only_in_its_plugin() { only_in kernels/cuda 'cu(da|blas|dnn).*\.h|nccl\.h' | grep -v '^runtime/device/device_'; }
 
-# A cost network is numbers: no file of the search, nor any header that it takes, has heard of layouts.
+# A cost network contains only numbers: no file of the search includes the layout header, directly or indirectly.
 nets_know_no_layout() {
   quoted sbp runtime | awk -F: '{ to[$1, ++n[$1]] = $2 }
     function reach(file, i) { if (file in seen) return; seen[file] = 1; for (i = 1; i <= n[file]; i++) reach(to[file, i]) }
     END { for (file in n) if (file ~ /^sbp\//) { split("", seen); reach(file)
       if ("sbp/net/net.h" in seen && "runtime/tensor/layout.h" in seen) print file " knows nets and layouts" } }'
 }
-# A proof is worth something if what checks it has nothing in common with what wrote it.
+# A proof is trustworthy only if the checker shares no code with the search that wrote the proof.
 the_checker_shares_nothing_with_the_search() {
   quoted sbp | sed -nE 's#^(sbp/proof/[a-z_]*\.[ch]):#\1 includes #p' | grep -vE ' (runtime/|sbp/proof/)[^ ]*$'
   grep -E '^sbp/proof/' "$calls" | grep -vE ' (runtime/|sbp/proof)[^ ]*$'
 }
 
-# A record may be named to build with it; nobody compares a node's operator with one, but the record's own file.
+# Code may name an operator's record to build with it. Only the record's own file may compare a node's operator with the record.
 nobody_asks_which_operator() {
   find_text '[=!]= *&?op_[a-z0-9_]+\b *[^a-z0-9_(]|strcmp\([^;]*op->name[^;]*, *"' "${folders[@]}" |
     while IFS= read -r line; do
@@ -181,19 +181,19 @@ nobody_asks_which_operator() {
       [[ $file = kernels/op/* && $line =~ \&op_$own[^a-z0-9_] ]] || echo "$line"
     done
 }
-# Nor which kind a task has, outside of the kinds' own files: what others must know is in the kind's record.
+# Only the files of the task kinds may compare a task's kind; other code reads fields of the kind's record.
 nobody_asks_which_kind() { find_text '[=!]= *&?kind_[a-z0-9_]+|&?\bkind_[a-z0-9_]+ *[=!]=' actors | grep -v '^actors/plan/kinds/kind_'; }
-# Only the host's lack of memory for bookkeeping ends the process (runtime/base/arena.c).
+# The process ends only if the host has no memory for bookkeeping (runtime/base/arena.c).
 core_neither_prints_nor_exits() {
   find_text '(^|[^a-z0-9_])(printf|vprintf|puts|putchar|perror|exit|_exit|abort) *\(|fprintf *\( *(stdout|stderr)' \
     "${core[@]}" | grep -v '^runtime/base/arena\.c:'
 }
-# The shell has a clock of its own, since it sees rille.h alone; a notebook's messages have a date.
+# The shell has its own clock, because it includes only rille.h; Jupyter messages contain a date.
 clocks_are_read_in_one_place() {
   find_text '(clock_gettime|gettimeofday) *\(' "${folders[@]}" t examples bench |
     grep -vE '^(runtime/base/clock\.h|shell/bind/clock\.h|shell/jupyter/jupyter_wire\.c|bench/peers/[^:]*):'
 }
-# tap.has is a question: as a statement it is a check that cannot fail.
+# tap.has only returns a bool: as a statement it would be a check that cannot fail.
 every_check_counts() { find t -name '*.lua' -exec grep -nEH '^ *tap\.has\(' {} +; }
 structs_are_called_struct() { find_text 'typedef +(struct|union|enum)' "${folders[@]}"; }
 nothing_is_left_open() {
@@ -205,19 +205,19 @@ files_hold_one_idea() {
     grep -v '^t/golden/values' | # data
     xargs -r -d '\n' wc -l | awk '$2 != "total" && $1 > 800 { print $2 " has " $1 " lines" }'
 }
-files_begin_with_their_idea() { # "/* box.c - moving a tensor ...", or the operator's name alone
+files_begin_with_their_idea() { # "/* box.c - moving a tensor ...", or the operator's name without suffix
   sources "${folders[@]}" | grep '\.[ch]$' | while IFS= read -r file; do
     name=$(basename "$file")
     IFS= read -r first <"$file"
     [[ $first = "/* $name - "* || $first = "/* ${name%.c} - "* ]] || echo "$file begins with: $first"
   done
 }
-headers_say_whose_they_are() { # in the first comment: who owns what is in it, which thread may touch it
+headers_say_whose_they_are() { # in the first comment: the owner of the data, and the thread that may use it
   sources "${folders[@]}" | grep '\.h$' | while IFS= read -r file; do
     sed '/\*\//q' "$file" | grep -qiE 'thread|belongs|\bowns?\b|owner|pure|read-only|constants' || echo "$file does not say"
   done
 }
-# Their comments are contracts: a function, struct or file that they name is there. (In quotes stands what users see.)
+# Header comments are contracts: a function, struct or file that they name must exist. Quoted text is what users see.
 headers_speak_of_what_is_there() {
   { sources "${folders[@]}"; find lua t -name '*.lua' -o -name '*.[ch]' 2>/dev/null; } | sort -u | xargs -r -d '\n' perl -0777 -e '
     for my $file (@ARGV) {
@@ -246,7 +246,7 @@ rules=(arrows_point_down calls_point_down shell_calls_the_public_face_alone fold
   clocks_are_read_in_one_place every_check_counts structs_are_called_struct nothing_is_left_open files_hold_one_idea files_begin_with_their_idea
   headers_say_whose_they_are headers_speak_of_what_is_there headers_have_guards_of_their_own)
 
-# A tree in which every rule is broken.
+# plant: makes a tree that breaks every rule.
 plant() {
   mkdir -p runtime/base sbp/{net,proof,search} boxing kernels/op actors/{plan/{model,sim},act/run} shell/repl t examples bench lua
   printf '%s\n' 'int x;' '#include "actors/act/bus/bus.h"' '#include <zmq.h>' '#include <lua.h>' '#include <dnnl.h>' \
@@ -261,7 +261,7 @@ plant() {
   seq 900 >lua/long.lua
   echo 'tap.has("x", "y")' >t/bad.lua
   mkdir -p CMakeFiles/librille.dir/{actors/plan/model,actors/plan/sim,shell/repl}
-  echo 'int upper(void); int lower_down(void) { return upper(); }' >actors/plan/model/calls.c # within one part of the tree
+  echo 'int upper(void); int lower_down(void) { return upper(); }' >actors/plan/model/calls.c # calls within one part
   echo 'int lower_down(void); int upper(void) { return lower_down(); }' >actors/plan/sim/called.c
   echo 'int upper(void); int main(void) { return upper(); }' >shell/repl/calls.c
   for file in actors/plan/model/calls.c actors/plan/sim/called.c shell/repl/calls.c; do
@@ -269,7 +269,7 @@ plant() {
   done
 }
 
-ok() { # ok NAME VIOLATIONS: passes when there are none
+ok() { # ok NAME VIOLATIONS: passes if there are no violations
   n=$((n + 1))
   [ -z "$2" ] && { echo "ok $n - $1"; return; }
   failed=$((failed + 1))
@@ -289,7 +289,7 @@ esac
 (cd "$planted" && plant && built=. && list_calls >calls.planted)
 for rule in "${rules[@]}"; do
   ok "${rule//_/ }" "$($rule)"
-  [ -n "$(cd "$planted" && calls=calls.planted $rule)" ] && missed="" || missed="it finds nothing in a tree that breaks it"
+  [ -n "$(cd "$planted" && calls=calls.planted $rule)" ] && missed="" || missed="the rule finds nothing in a tree that breaks it"
   ok "${rule//_/ }: a breach is found" "$missed"
 done
 echo "1..$n"

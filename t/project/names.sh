@@ -1,16 +1,16 @@
 #!/bin/bash
-# names.sh - names that were replaced do not come back, and grep finds a function by its name.
+# names.sh - tests that replaced names do not come back, and that grep finds a function by its unique name.
 #
 # names.tsv lists replaced names: old<TAB>new. An old name must not be an identifier of the product. A function may be
-# defined in one file only; the members of operators' records (grad, infer, reals, ...) are exempt. Each rule is tried on
-# a small planted tree, too. TAP.
+# defined in one file only; the members of operators' records (grad, infer, reals, ...) are exempt. Each rule is also tried
+# on a small tree that breaks it. Prints TAP.
 set -u
 n=0 failed=0
 list=$PWD/t/project/names.tsv
 folders=(runtime sbp boxing kernels actors shell)
 
 sources() { find "${folders[@]}" -name '*.[ch]' -o -name '*.inc' -o -name '*.def' 2>/dev/null | sort; }
-old_names_in_use() { # code without comments and texts
+old_names_in_use() { # in code without comments and strings
   sources | xargs -r -d '\n' perl -0777 -e '
     open my $list, "<", shift or die; my %new = map { (split /\t/)[0, 1] } split /\n/, <$list>;
     for my $file (@ARGV) {
@@ -20,7 +20,7 @@ old_names_in_use() { # code without comments and texts
       exists $seen{$_} and print "$file: $_ is called $new{$_}\n" for sort keys %new;
     }' "$list"
 }
-names_of_two_files() { # functions begin a line, their type on the line before
+names_of_two_files() { # a function's name begins a line, after a line with its type
   sources | grep '\.c$' | grep -v '^kernels/op/' | xargs -r -d '\n' perl -ne '
     print "$1 $ARGV\n" if /^([a-z]\w*)\(/ and $type; $type = /^(?:static |const |struct |enum |void|int|bool|char|double|size_t|[a-z]\w*_t)[^;(]*$/' |
     sort -u | awk '{ if ($1 == name && $2 != file) print name " is defined in " file " and " $2; name = $1; file = $2 }'
@@ -43,8 +43,8 @@ planted=$(mktemp -d)
 trap 'rm -rf "$planted"' EXIT
 (cd "$planted" && plant)
 ok "no replaced name is in use" "$(old_names_in_use)"
-ok "a planted one is found" "$([ -n "$(cd "$planted" && old_names_in_use)" ] || echo missed)"
-ok "a function's name stands in one file, but for at most 12" "$(names_of_two_files)" 12
-ok "planted twins are found" "$([ -n "$(cd "$planted" && names_of_two_files)" ] || echo missed)"
+ok "a planted replaced name is found" "$([ -n "$(cd "$planted" && old_names_in_use)" ] || echo missed)"
+ok "each function name is defined in one file, except for at most 12" "$(names_of_two_files)" 12
+ok "a planted duplicate is found" "$([ -n "$(cd "$planted" && names_of_two_files)" ] || echo missed)"
 echo "1..$n"
 exit $failed

@@ -1,8 +1,8 @@
 #!/bin/bash
-# operator.sh - one more operator is built fast: it recompiles fewer than ten files.
+# operator.sh - tests that adding an operator recompiles fewer than ten files.
 #
-# A new operator is a new file and a line in ops.def. The test counts the objects that depend on ops.def, which ninja
-# recorded while it built the program, and the compile commands that a new file adds or changes.
+# A new operator is a new file and a line in ops.def. The test counts the objects that depend on ops.def, from ninja's
+# records of the build, and the compile commands added or changed by a new file.
 . t/lib/tap.sh
 built=$(dirname "$1")
 if ! command -v cmake >/dev/null || ! command -v ninja >/dev/null || [ ! -f "$built/.ninja_deps" ]; then
@@ -19,7 +19,7 @@ ok "a line in ops.def recompiles at least one file and at most eight" some_few
 
 dependants kernels/op/lib/build.h >"$dir/builders"
 many() { [ "$(wc -l <"$dir/builders")" -gt 100 ]; }
-ok "the count would see a list that the builders' header includes" many
+ok "the count would detect a list included by the builders' header" many
 
 cp -as "$PWD" "$dir/tree" 2>/dev/null
 rm -rf "$dir/tree/build" "$dir/tree/.git"
@@ -29,10 +29,10 @@ commands() {
 }
 ok "the tree is configured" commands before
 cp kernels/op/abs.c "$dir/tree/kernels/op/softsign.c"
-ok "and again with one more file" commands after
+ok "the tree is configured again with one more file" commands after
 changed() { [ "$(comm -13 "$dir/before" "$dir/after" | grep -vc 'kernels/op/softsign\.c')" = 0 ]; }
 tell() { comm -13 "$dir/before" "$dir/after"; }
-ok "which changes no other compile command" changed
+ok "the new file changes no other compile command" changed
 added() { comm -13 "$dir/before" "$dir/after" | grep -q 'kernels/op/softsign\.c'; }
-ok "and adds its own" added
+ok "the new file has a compile command" added
 finish

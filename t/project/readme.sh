@@ -1,12 +1,12 @@
 #!/bin/bash
-# The README's Lua prints what the README says it prints; that of docs/files.md runs.
+# Tests that the README's Lua prints the output shown in the README, and that the Lua of docs/files.md runs.
 rille=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 . t/lib/tap.sh
 awk '/^```lua$/ { on = 1; next } /^```$/ { if (on) exit } on' README.md >"$dir/twenty.lua"
 awk '/^prints$/ { seen = 1 } seen && /^```$/ { if (on) exit; on = 1; next } on' README.md >"$dir/want"
 (cd "$dir" && XDG_CONFIG_HOME=$dir "$rille" -d cpu:4 twenty.lua >got 2>&1)
-ok "the README says what it prints" test -s "$dir/want"
-ok "and prints it" diff "$dir/want" "$dir/got"
+ok "the README shows the output of its program" test -s "$dir/want"
+ok "the README's program prints that output" diff "$dir/want" "$dir/got"
 awk '/^```lua$/ { on = 1; next } /^```$/ { on = 0 } on' docs/files.md >"$dir/files.lua"
 (cd "$dir" && "$rille" -d cpu:2 files.lua >files.out 2>&1) || sed 's/^/# /' "$dir/files.out"
 is "the Lua of docs/files.md runs" "$(head -1 "$dir/files.out" | grep -o 'S(0).B$')" "S(0)	B"

@@ -1,6 +1,6 @@
 /* layout.c - tests of placements and layouts: shards, interning, and text.
  *
- * Most tests enumerate: all SBP entries on all small meshes with all orders. */
+ * Most tests enumerate the SBP entries, meshes and orders of small sizes. */
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
 #include "runtime/tensor/layout.h"
@@ -108,7 +108,7 @@ holds(const struct layout *l, const struct sbp *sbp, const uint8_t *order, const
 
 static int64_t boxes, wrong_boxes, wrong_shards, wrong_cover;
 
-/* Checks each shard, and that each element is stored once per coordinate of the axes that do not split. */
+/* Checks each shard. Also checks that each element is stored once per coordinate of the replicating axes. */
 static void
 visit_shards_of(const struct layout *l, const struct sbp *sbp, const uint8_t *order, const struct type *t)
 {

@@ -37,7 +37,7 @@ huge_pages_are_given(void)
     return strchr(text, '[') && !strstr(text, "[never]");
 }
 
-/* Takes and gives random blocks; checks that blocks do not overlap and that all memory returns to the host. */
+/* Takes and gives random blocks. Checks that blocks do not overlap, and that all memory returns to the host. */
 static void
 test_random(void)
 {

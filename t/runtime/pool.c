@@ -70,7 +70,7 @@ test_reuse(void)
     pool_free(&p);
 }
 
-/* Allocates n buffers and drops them. Returns the number of allocations from the host. */
+/* Allocates and drops n buffers. Returns the number of allocations from the host. */
 static int64_t
 take_and_give(struct pool *p, int n, size_t bytes)
 {
@@ -157,7 +157,7 @@ test_without_bytes(void)
     ok(!b && !meta, "dropping NULL is allowed");
 }
 
-/* Makes random requests and checks that no two buffers share a byte and that the counts are right. */
+/* Makes random requests. Checks that no two buffers share a byte, and that the counts are right. */
 static void
 test_random(void)
 {

@@ -102,7 +102,7 @@ in_a_ring(bool one_by_one)
     close_streams(s, STREAMS);
 }
 
-/* Lets all streams wait for one slow stream and checks that each wakes up. */
+/* Lets every stream wait for a slow stream, and checks that no stream misses the wake-up. */
 static void
 many_wait_for_one(void)
 {

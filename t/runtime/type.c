@@ -170,7 +170,7 @@ same_half(const struct half *f, uint16_t a, uint16_t b)
     return a == b || ((a & 0x7fff) > f->infinity && (b & 0x7fff) > f->infinity);
 }
 
-/* Checks that rows are converted like single values, at every length around a vector, and that bytes beside a row
+/* Checks that a row is converted like single values, at every length around a vector. Bytes beside the row must
  * stay. */
 static void
 test_half_rows(const struct half *f)

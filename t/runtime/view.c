@@ -87,8 +87,8 @@ test_permutations(void)
     is_int(spilt, 0, "a copy between permuted views writes nothing else");
 }
 
-/* Copies between views that are contiguous along different axes, which view_copy does in blocks of cache lines.
- * Tests sizes around the block size, and every dtype. */
+/* Copies between views that are contiguous along different axes. view_copy does such copies in blocks of cache
+ * lines. Tests sizes around the block size, and every dtype. */
 static void
 test_crossed(void)
 {

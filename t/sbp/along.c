@@ -72,8 +72,7 @@ no_axis_gains(struct arena *a, uint64_t seed, int *better)
     return fine;
 }
 
-/* Improves a choice node by node, and checks that the cost never rises and that no single node can improve the
- * result. */
+/* Improves a choice node by node. Checks that the cost never rises, and that no single node can improve the result. */
 static bool
 no_node_gains(struct arena *a, uint64_t seed)
 {

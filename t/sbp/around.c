@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Finds the most expensive valid choice. Returns false if there is none. */
+/* Finds the most expensive valid choice. Returns false if no choice is valid. */
 static bool
 dearest(const struct net *n, int32_t *choice)
 {

@@ -3,8 +3,8 @@
 #include "runtime/base/clock.h"
 #include "t/lib/sbp_ops.h"
 
-/* Returns a simple price: bytes of the target that a rank does not hold, plus the tensor's bytes per partial axis
- * that ends. */
+/* Returns a simple price: bytes of the target missing on each rank, plus the tensor's bytes per partial axis that
+ * ends. */
 static int64_t
 price(void *arg, const struct type *t, const struct layout *from, const struct layout *to)
 {

@@ -155,7 +155,7 @@ comes_back(uint64_t seed)
 }
 
 /* Adds two updates per layer in the order of the backward pass; the second comes LAG layers later. Checks that each
- * update belongs to the layer that it updates. */
+ * update gets the number of its layer. */
 static void
 late_updates_are_told(void)
 {

@@ -10,7 +10,7 @@
 #include "t/lib/nets.h"
 #include "t/lib/tap.h"
 
-/* Solves a net and writes its certificate. more: claims that the search proved optimality, whatever is proven. */
+/* Solves a net and writes its certificate. more: the certificate claims optimality, even without a proof. */
 static bool
 written(struct arena *a, const struct net *n, bool more, struct solved *s, struct str *text)
 {
@@ -99,8 +99,8 @@ changed_is_answered(struct str *text, int64_t optimum)
     return true;
 }
 
-/* Checks the message if the search showed more than the proof: it reports both bounds, and refuses impossible
- * values. */
+/* Checks the message for a search that showed more than its proof. The message must report both bounds; impossible
+ * values must be refused. */
 static bool
 says_both(const struct str *text, const struct solved *s)
 {
@@ -170,7 +170,7 @@ try_damaged(struct str *other, struct damage *d)
     str_free(other);
 }
 
-/* Damages each word: changes it, removes it, or doubles it. Damages each line: removes it, doubles it, or swaps it
+/* Damages each word: changes, removes or doubles the word. Damages each line: removes, doubles or swaps the line
  * with the next. */
 static void
 damage_fields(const struct str *text, struct damage *d)

@@ -1,11 +1,11 @@
 #!/bin/bash
-# explain-starved.sh path/to/rille - where memory ends while Lua makes the table of explain() (shell/bind/lua_explain.c), that
-# is an error like any other: collections go on afterwards, and so does the step.
+# explain-starved.sh path/to/rille - tests that running out of memory while Lua builds the table of explain()
+# (shell/bind/lua_explain.c) is an ordinary error: garbage collection and the step work afterwards.
 . t/lib/tap.sh
 rille=$(realpath "$1")
 
-# The k-th time that collections are stopped, Lua gets memory 2^(k - 1) times and then twice none: with what a state that is
-# out of memory tries once more, that is one failure.
+# When collections are stopped for the k-th time, 2^(k - 1) allocations succeed and then two fail. Lua retries a failed
+# allocation once, so two failures are one error.
 cat >"$dir/starve.c" <<'C'
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -72,6 +72,6 @@ cc -shared -fPIC -O1 $flags -o "$dir/starve.so" "$dir/starve.c" || exit 1
 LD_PRELOAD="$dir/starve.so" ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0" "$rille" -d cpu:2 "$dir/explain.lua" \
   >"$dir/out" 2>&1
 tell() { cat "$dir/out"; }
-ok "each of the three ends well" test "$(grep -c 'well$' "$dir/out")" = 3
-ok "after failures in many places" test "$(awk '{n += $2} END {print n}' "$dir/out")" -ge 8
+ok "each of the three calls succeeds in the end" test "$(grep -c 'well$' "$dir/out")" = 3
+ok "the calls failed in many places first" test "$(awk '{n += $2} END {print n}' "$dir/out")" -ge 8
 finish

@@ -1,13 +1,13 @@
--- fail.lua - every act of a training step fails once: the error names a line, and the session computes on exactly.
+-- fail.lua - makes every act of a training step fail once. The error must name a line, and the session must still compute right.
 --
--- The step is the digits example's, as a pipeline of two stages each two devices wide (pp-tp), on a smaller net.
+-- The step is that of the digits example on a smaller network, as a pipeline of two stages with two devices each (pp-tp).
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 
 local first, second = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
-local LINES <const> = {} -- by line: what stands there
+local LINES <const> = {} -- by line number: description of the code
 
 local function mark(what)
   LINES[debug.getinfo(2, "l").currentline] = what
@@ -52,7 +52,7 @@ local function flat(t)
   return table.concat(parts, " ")
 end
 
--- The variables of training: weights, and what the optimiser keeps.
+-- Returns the variables of training: weights and optimiser state.
 local function variables(net)
   local list = {table.unpack(net.parameters)}
   for _, slot in ipairs(net.optimiser.slots) do table.move({slot.m, slot.v}, 1, 2, #list + 1, list) end
@@ -75,7 +75,7 @@ local function set(list, values)
   end)
 end
 
--- Fails each act in turn. What is counted is what must be 0, and how often a variable was left half written.
+-- Makes each act fail in turn. Returns counts that must be 0, and how often a variable was left half written.
 local function fail_each(net, step)
   for _ = 1, 2 do step(x, y):item() end
   local list = variables(net)
@@ -122,11 +122,11 @@ local function fail_each(net, step)
 end
 
 local function is_handled(got, name)
-  tap.ok(got.acts > 50, name .. ": has acts enough", tostring(got.acts))
-  tap.is(got.silent, 0, ("%s: each of its acts can fail, and the error comes out"):format(name))
-  tap.is(got.unnamed, 0, name .. ": and names a line of the step")
-  tap.is(got.changed, 0, name .. ": a variable has its old value, or refuses to be read")
-  tap.is(got.inexact, 0, name .. ": with the variables set again, the session computes exactly what it would have")
+  tap.ok(got.acts > 50, name .. ": the step has enough acts", tostring(got.acts))
+  tap.is(got.silent, 0, ("%s: each act can fail, and the error is reported"):format(name))
+  tap.is(got.unnamed, 0, name .. ": each error names a line of the step")
+  tap.is(got.changed, 0, name .. ": each variable has its old value, or reading it is an error")
+  tap.is(got.inexact, 0, name .. ": after the variables are reset, the next step gives exactly the same loss")
   if got.example then tap.diag(got.example) end
   tap.diag(("%d acts, %d times a variable was half written"):format(got.acts, got.torn))
 end
@@ -134,10 +134,10 @@ end
 tap.group("a compiled step", function()
   local net = make()
   local got = fail_each(net, rille.graph(net.step, {micro_batches = 4}))
-  is_handled(got, "pp-tp, four pieces")
+  is_handled(got, "pp-tp, four micro-batches")
   local seen = {}
   for line in pairs(got.lines) do seen[LINES[line] or line] = true end
-  tap.ok(seen["first layer"] and seen["the rest"] and seen["the update"], "every part of the step is named by some")
+  tap.ok(seen["first layer"] and seen["the rest"] and seen["the update"], "the errors name lines of every part of the step")
 end)
 
 tap.group("a plain loop", function()
@@ -145,9 +145,9 @@ tap.group("a plain loop", function()
   is_handled(fail_each(net, net.step), "pp-tp, plain")
 end)
 
--- ---- what the user's program does wrong ----
+-- ---- errors of the user's program ----
 
-tap.group("labels that are no classes", function()
+tap.group("labels out of range", function()
   local net = make()
   local bad = rille.tensor({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4, 10}, {dtype = "i64", placement = second})
   for name, step in pairs{plain = net.step, compiled = rille.graph(net.step, {micro_batches = 4})} do
@@ -160,12 +160,12 @@ tap.group("labels that are no classes", function()
     for i, p in ipairs(list) do same = same + (flat(p:totable()) == old[i] and 1 or 0) end
     tap.is(same, #list, name .. ": no rank has updated anything")
     for _, p in ipairs(net.parameters) do p.grad = nil end
-    tap.ok(step(x, y):item() > 0, name .. ": good labels go on")
+    tap.ok(step(x, y):item() > 0, name .. ": valid labels work afterwards")
   end
 end)
 
--- Where classes are split the loss itself is computed from the logits at the labels, which nobody does here.
-tap.group("labels of a loss that nobody reads", function()
+-- With split classes the loss reads the logits at the labels; here the loss is not computed.
+tap.group("bad labels of a loss that is not read", function()
   local wrong, at = {}, {placement = rille.placement("cpu", {0, 1})}
   for _, sbp in ipairs{"B", "S(0)", "S(1)"} do
     at.sbp, at.requires_grad = sbp, true
@@ -185,11 +185,11 @@ tap.group("labels of a loss that nobody reads", function()
       end
     end
   end
-  tap.is(wrong, {}, "are told, and nothing is updated")
+  tap.is(wrong, {}, "are reported, and nothing is updated")
 end)
 
--- The forward call is not computed: its gradient is the only one to see them.
-tap.group("ids of values that nobody reads", function()
+-- The forward call is not computed, so only its gradient checks the ids.
+tap.group("bad ids of values that are not read", function()
   local wrong, tried, at = {}, 0, {placement = rille.placement("cpu", {0, 1})}
   local there = {placement = at.placement}
   local calls = {
@@ -221,7 +221,7 @@ tap.group("ids of values that nobody reads", function()
       end
     end
   end
-  tap.is(wrong, {}, ("are told, and nothing is updated (%d)"):format(tried))
+  tap.is(wrong, {}, ("are reported, and nothing is updated (%d)"):format(tried))
 end)
 
 tap.group("a lookup and its gradient", function()
@@ -241,12 +241,12 @@ tap.group("a lookup and its gradient", function()
     for number in plan:match(" gate .-after ([%d, ]+);"):gmatch("%d+") do after[#after + 1] = name[number] end
     return table.concat(after, " ")
   end
-  tap.is(gates(true), "embedding", "ask one question of the same ids: updates wait for the first")
-  tap.is(gates(false), "index_add", "which is the gradient where the values are not wanted")
+  tap.is(gates(true), "embedding", "check the same ids once: updates wait for the lookup")
+  tap.is(gates(false), "index_add", "check the ids in the gradient if the looked-up values are not needed")
 end)
 
--- Whatever pieces a step takes, and however the batch lies, a position is that in what the user gave.
-tap.group("positions in the whole batch", function()
+-- Errors report positions in the user's batch, for any number of micro-batches and any layout.
+tap.group("positions of bad labels and ids", function()
   local four = rille.placement("cpu", {{0, 1}, {2, 3}})
   local wrong, tried = {}, 0
   local function words(f, ...)
@@ -278,7 +278,7 @@ tap.group("positions in the whole batch", function()
       end
     end
   end
-  tap.is(#wrong, 0, ("%d of bad labels and ids are told where they are"):format(tried))
+  tap.is(#wrong, 0, ("%d bad labels and ids are reported with their position in the batch"):format(tried))
   for i = 1, math.min(#wrong, 5) do tap.diag(wrong[i]) end
 end)
 
@@ -293,13 +293,13 @@ tap.group("an error of the script in a step", function()
     local _ = loss.nothing.there
     return loss
   end, {micro_batches = 4})
-  tap.fails(function() step(x, y) end, here .. ":", "in a trace comes out with its line")
+  tap.fails(function() step(x, y) end, here .. ":", "in a trace is reported with its line")
   local same, gradients = 0, 0
   for i, p in ipairs(list) do same = same + (flat(p:totable()) == old[i] and 1 or 0) end
   for _, p in ipairs(net.parameters) do gradients = gradients + (p.grad and 1 or 0) end
   tap.is({same, gradients}, {#list, 0}, "variables and gradients are as before the trace")
   local again = rille.graph(net.step, {micro_batches = 4})
-  tap.ok(again(x, y):item() > 0, "and another graph is traced and runs")
+  tap.ok(again(x, y):item() > 0, "another graph can be traced and runs")
 end)
 
 tap.done()

@@ -1,5 +1,5 @@
--- A compiled step computes what the plain function does, also when what modules and optimisers compute with is changed by
--- hand: it is traced again then, and no more often. Calls that an optimiser counts are counted alike.
+-- Tests that a compiled step computes the same as the plain function after settings of modules and optimisers are changed. The
+-- step is traced again for a change, and never without one. Optimisers count steps the same way.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim, T = rille.nn, rille.optim, rille.tensor
@@ -11,7 +11,7 @@ function Window:init(n) self.n, self.fc = n, nn.Linear(8, 8) end
 function Window:forward(x) return self.fc(x) * self.n end
 function Window:settings() return {n = self.n, list = self.list} end
 
-local Silent = nn.Module:extend("Silent") -- names nothing: numbers in it are as traced
+local Silent = nn.Module:extend("Silent") -- has no settings(): its numbers are fixed when traced
 function Silent:init() self.fc, self.list, self.calls = nn.Linear(8, 8), {nn.ReLU()}, 0 end
 function Silent:forward(x)
   self.calls = self.calls + 1
@@ -23,28 +23,28 @@ end
 local function attention(rotary) return nn.MultiheadAttention(8, 2, {is_causal = true, rotary = rotary}) end
 local scaling = {rope_type = "linear", factor = 2}
 
--- A module, what is set, what its input is like; all of them change what comes out.
+-- Name, module, change, shape of the input. Every change changes the output.
 local rows = {
   {"the base of a rotary", attention(nn.Rotary(16, 4)), function(m) m.rotary.base = 50 end, {1, 5, 8}},
   {"another rotary", attention(nn.Rotary(16, 4)), function(m) m.rotary = nn.Rotary(16, 4, {base = 3}) end, {1, 5, 8}},
   {"a rotary's scaling", attention(nn.Rotary(16, 4)), function(m) m.rotary.scaling = scaling end, {1, 5, 8}},
-  {"what is in a scaling", attention(nn.Rotary(16, 4, {scaling = {rope_type = "linear", factor = 2}})),
+  {"a field of a rotary's scaling", attention(nn.Rotary(16, 4, {scaling = {rope_type = "linear", factor = 2}})),
     function(m) m.rotary.scaling.factor = 8 end, {1, 5, 8}},
   {"eps", nn.LayerNorm(8), function(m) m.eps = 2 end},
   {"eps among options", nn.RMSNorm(8), function(m) m.how.eps = 2 end},
   {"a table of options", nn.GELU(), function(m) m.how = {approximate = "tanh"} end},
   {"the stride of a convolution", nn.Conv2d(1, 1, 3), function(m) m.how.stride = 2 end, {1, 1, 8, 8}},
   {"a layer in a list", nn.Sequential(nn.ReLU(), nn.SiLU()), function(m) m[2] = nn.GELU() end},
-  {"one more", nn.Sequential(nn.ReLU()), function(m) m[2] = nn.GELU() end},
-  {"a bias that was not there", nn.Linear(8, 8, {bias = false}), function(m) m.bias = nn.Parameter(rille.ones{8}) end},
+  {"one more layer", nn.Sequential(nn.ReLU()), function(m) m[2] = nn.GELU() end},
+  {"a new bias", nn.Linear(8, 8, {bias = false}), function(m) m.bias = nn.Parameter(rille.ones{8}) end},
   {"another weight", nn.Linear(8, 8), function(m) m.weight = nn.Parameter(rille.ones{8, 8}) end},
-  {"what a class names", Window(2), function(m) m.n = 3 end},
-  {"a layer within one that names its settings", nn.Sequential(nn.LayerNorm(8), Window(2)), function(m) m[2].n = 5 end},
-  {"a layer of a class that names nothing", Silent(), function(m) m.fc = nn.Linear(8, 8) end},
-  {"one of its list", Silent(), function(m) m.list[1] = nn.GELU() end},
+  {"a setting that a class names", Window(2), function(m) m.n = 3 end},
+  {"a setting of a nested layer", nn.Sequential(nn.LayerNorm(8), Window(2)), function(m) m[2].n = 5 end},
+  {"a layer of a class without settings", Silent(), function(m) m.fc = nn.Linear(8, 8) end},
+  {"an entry of a list of a class without settings", Silent(), function(m) m.list[1] = nn.GELU() end},
   {"fewer experts", nn.MixtureOfExperts(8, 8, 4, {top_k = 4}), function(m) m.top_k = 1 end, {1, 5, 8}},
-  {"heads", attention(), function(m) m.heads, m.kv_heads = 4, 4 end, {1, 5, 8}},
-  {"what the future is to attention", attention(), function(m) m.is_causal = false end, {1, 5, 8}},
+  {"the number of heads", attention(), function(m) m.heads, m.kv_heads = 4, 4 end, {1, 5, 8}},
+  {"the causal mask of attention", attention(), function(m) m.is_causal = false end, {1, 5, 8}},
 }
 
 tap.group("modules", function()
@@ -62,13 +62,13 @@ tap.group("modules", function()
     change(m)
     local after = step(x):totable()
     step(x)
-    tap.near({after, traced}, {m(x):totable(), 2}, what .. ": it is followed, and traced once more")
+    tap.near({after, traced}, {m(x):totable(), 2}, what .. ": the step follows the change with one more trace")
     local same = tostring(T(after).shape) == tostring(T(before).shape) and (T(after) - T(before)):abs():max():item() < 1e-6
-    tap.ok(not same, what .. ": and it tells")
+    tap.ok(not same, what .. ": the change affects the result")
   end
 end)
 
--- What holds its layers and parameters in its own way; each row changes one, of a class that names nothing.
+-- A user's module with layers and parameters in its own fields and tables, without settings(). Each row changes one field.
 local Holder = nn.Module:extend("Holder")
 function Holder:init()
   self.named, self.pairs, self.later, self.seen = {left = nn.Linear(8, 8)}, {{nn.Linear(8, 8)}}, {}, {}
@@ -86,21 +86,21 @@ end
 local Mine = nn.Linear:extend("Mine")
 function Mine:forward(x) return nn.Linear.forward(self, x):exp() end
 
-tap.group("what a class of one's own holds", function()
+tap.group("fields of user-defined modules", function()
   rille.manual_seed(tap.seed(5))
   for what, row in pairs{
     ["a layer under a name in a table"] = {Holder(), function(m) m.named.left = nn.Linear(8, 8) end},
     ["a layer in a list in a list"] = {Holder(), function(m) m.pairs[1][1] = nn.Linear(8, 8) end},
     ["a list that grows"] = {Holder(), function(m) m.later[1] = nn.GELU() end},
-    ["a layer that was not there"] = {Holder(), function(m) m.more = nn.GELU() end},
+    ["a new layer"] = {Holder(), function(m) m.more = nn.GELU() end},
     ["a parameter"] = {Holder(), function(m) m.w = nn.Parameter(rille.ones{8} * 3) end},
     ["a parameter in a list"] = {Holder(), function(m) m.ws[1] = nn.Parameter(rille.ones{8} * 3) end},
     ["a buffer"] = {Holder(), function(m) m:buffer("shift", rille.ones{8} * 3) end},
-    ["a weight of a class that computes otherwise"] = {Mine(8, 8), function(m) m.weight = nn.Parameter(rille.ones{8, 8}) end},
-    ["a weight that it shares"] = {Mine(8, 8), function(m) nn.tie(nn.Linear(8, 8), "weight", m, "weight") end},
-    ["tables that change places"] = {Holder(), function(m) m.named, m.other = {left = m.pairs[1][1]}, m.named end},
-    ["a buffer that was computed"] = {Holder(), function(m) m:buffer("shift", rille.ones{8} * 5 + 1) end},
-    ["a forward of its own"] = {nn.Linear(8, 8), function(m) function m.forward(_, x) return x * 2 end end},
+    ["a weight of a class with its own forward"] = {Mine(8, 8), function(m) m.weight = nn.Parameter(rille.ones{8, 8}) end},
+    ["a tied weight"] = {Mine(8, 8), function(m) nn.tie(nn.Linear(8, 8), "weight", m, "weight") end},
+    ["tables that are swapped"] = {Holder(), function(m) m.named, m.other = {left = m.pairs[1][1]}, m.named end},
+    ["a computed buffer"] = {Holder(), function(m) m:buffer("shift", rille.ones{8} * 5 + 1) end},
+    ["a forward function of the instance"] = {nn.Linear(8, 8), function(m) function m.forward(_, x) return x * 2 end end},
   } do
     local m, change = table.unpack(row)
     local x, traced = rille.randn{2, 8}, 0
@@ -110,11 +110,11 @@ tap.group("what a class of one's own holds", function()
     end)
     local before = step(x):totable()
     for _ = 1, 3 do step(x); m(x) end
-    tap.is(traced, 1, what .. ": what it keeps of its results is nothing to a step")
+    tap.is(traced, 1, what .. ": results that a module stores cause no new trace")
     change(m)
-    tap.near(step(x):totable(), m(x):totable(), what .. ": is followed")
+    tap.near(step(x):totable(), m(x):totable(), what .. ": the step follows the change")
     step(x)
-    tap.ok(tostring(T(before)) ~= tostring(m(x)) and traced == 2, what .. ": by one trace more", traced)
+    tap.ok(tostring(T(before)) ~= tostring(m(x)) and traced == 2, what .. ": one more trace", traced)
   end
   local other, n = nn.Linear(8, 8), 0
   local step = rille.graph(function(t) n = n + 1; return other(t) end)
@@ -122,11 +122,11 @@ tap.group("what a class of one's own holds", function()
     step(rille.ones{1, 8})
     nn.Linear(8, 8).note, other["seen" .. i] = {}, rille.ones{1}
   end
-  tap.is(n, 1, "notes that others, or it, are given cost no trace")
+  tap.is(n, 1, "new fields of this or another module cause no new trace")
 end)
 
--- Eager and compiled, functions that change what they compute with.
-tap.group("what a step changes itself", function()
+-- Functions that change settings of their own modules and optimisers, eager and compiled.
+tap.group("settings that a step changes itself", function()
   local function both(make)
     local seen, n = {}, {}
     for k, compiled in ipairs{false, true} do
@@ -144,7 +144,7 @@ tap.group("what a step changes itself", function()
     return seen, n[2]
   end
   for what, row in pairs{
-    ["leaves a decay"] = {2, function(w)
+    ["changes a decay"] = {2, function(w)
       local o = optim.AdamW({w}, {lr = 0.1, weight_decay = 0})
       return function() (w * w):sum():backward(); o:step(); o:zero_grad(); o.weight_decay = 0.5 end
     end},
@@ -162,8 +162,8 @@ tap.group("what a step changes itself", function()
     end},
   } do
     local seen, traced = both(row[2])
-    tap.near(seen[2], seen[1], "a step that " .. what .. " is what it is eagerly")
-    tap.ok(traced <= row[1], ("and is traced %d times at most"):format(row[1]), traced)
+    tap.near(seen[2], seen[1], "a step that " .. what .. " computes the same as eagerly")
+    tap.ok(traced <= row[1], ("a step that " .. what .. " is traced at most %d times"):format(row[1]), traced)
   end
   local norm, x = nn.LayerNorm(8, {eps = 1}), rille.randn{2, 8}
   local doubled = rille.graph(function(t)
@@ -177,7 +177,7 @@ tap.group("what a step changes itself", function()
     norm.eps = eps * 2
     local want = norm(x):totable()
     norm.eps = eps
-    tap.near(doubled(x):totable(), want, "what a step makes of what it finds is made of that: eps " .. eps)
+    tap.near(doubled(x):totable(), want, "a step that derives a setting from its current value is right: eps " .. eps)
   end
   local norms, n = {nn.LayerNorm(8, {eps = 1}), nn.LayerNorm(8, {eps = 2})}, 0
   local turns = rille.graph(function(t)
@@ -190,7 +190,7 @@ tap.group("what a step changes itself", function()
     return y
   end)
   for _ = 1, 5 do turns(rille.ones{1, 8}); turns(rille.ones{2, 8}) end
-  tap.ok(n <= 4, "shapes in turns, of which each changes another layer and puts it back, are traced twice each", n)
+  tap.ok(n <= 4, "two alternating shapes, which change and restore different layers, are traced at most twice each", n)
   local v, again = rille.tensor({1.0}, {requires_grad = true}), 0
   local adam = optim.AdamW({v}, {lr = 0.1})
   local same = rille.graph(function()
@@ -201,13 +201,13 @@ tap.group("what a step changes itself", function()
     adam.betas = {0.9, 0.999}
     same()
   end
-  tap.is(again, 1, "the same numbers in another list are the same")
+  tap.is(again, 1, "equal numbers in a new list cause no new trace")
   local bare = nn.Linear(8, 8, {bias = false})
   local biased = rille.graph(function(t) return bare(t) end)
   biased(x)
   for _, b in ipairs{1, 3, 2} do
     bare.bias = nn.Parameter(rille.ones{8} * b)
-    tap.near(biased(x):totable(), bare(x):totable(), "a bias that came later, " .. b)
+    tap.near(biased(x):totable(), bare(x):totable(), "a bias added later, " .. b)
   end
   local w = rille.tensor({1.0}, {requires_grad = true})
   local o = optim.SGD({w}, {lr = 0.1})
@@ -218,10 +218,10 @@ tap.group("what a step changes itself", function()
   local moved = {w:item(), o:state_dict()["0.m"]:item()}
   rille.recover()
   again()
-  tap.is({w:item(), o:state_dict()["0.m"]:item()}, moved, "after recover() a step keeps its state where the optimiser has it")
+  tap.is({w:item(), o:state_dict()["0.m"]:item()}, moved, "after recover() a step updates the optimiser's state")
 end)
 
--- Momentum in turns: what it is off for leaves what was.
+-- Momentum is switched off and on: steps without momentum leave its state as it was.
 tap.group("momentum off and on", function()
   local seen = {}
   for k, compiled in ipairs{false, true} do
@@ -235,10 +235,10 @@ tap.group("momentum off and on", function()
     end
     seen[k] = w:totable()
   end
-  tap.near(seen[2], seen[1], "compiled as eagerly")
+  tap.near(seen[2], seen[1], "the compiled step computes the same as eagerly")
 end)
 
-tap.group("there and back", function()
+tap.group("settings changed back and forth", function()
   local m, traced = Window(2), 0
   local step = rille.graph(function(x)
     traced = traced + 1
@@ -249,28 +249,28 @@ tap.group("there and back", function()
     m.n = n
     tap.is(step(x):totable(), m(x):totable(), "n = " .. n)
   end
-  tap.is(traced, 2, "what was traced for a setting serves it again")
+  tap.is(traced, 2, "a trace is reused when its setting returns")
   m.n = 0 / 0
   step(x); step(x)
-  tap.is(traced, 3, "NaN, a float among integers, is the same as NaN")
+  tap.is(traced, 3, "NaN equals NaN, so it is traced once")
   function Window:forward(t) return self.fc(t) - self.n end
   m.n = 2
-  tap.is(step(x):totable(), m(x):totable(), "a function of the class that is written anew is followed")
+  tap.is(step(x):totable(), m(x):totable(), "the step follows a redefined method of the class")
   m.settings = 3
-  tap.is(pcall(step, x), true, "a field of that name, which is no function, is nothing to a step")
+  tap.is(pcall(step, x), true, "a field `settings` that is no function is ignored")
   local silent = Silent()
   local counted = rille.graph(function(t) return silent(t) end)
   for _ = 1, 3 do counted(x); silent(x) end
-  tap.is(silent.calls, 4, "a class that names nothing may count its calls")
+  tap.is(silent.calls, 4, "a class without settings() may count its calls")
 end)
 
-tap.group("a step that is not there to learn", function()
+tap.group("a step without an optimiser", function()
   local m, x = Window(2), rille.ones{1, 8}
   local step = rille.graph(function(t) return m(t) end)
   step(x)
   m.list = {T{1}}
-  tap.ok(pcall(step, x), "does not ask a module for its settings")
-  tap.fails(function() rille.checkpoint.save(os.tmpname(), {model = m}) end, {"Window:settings: 'list.1' is a rille.tensor"}, "checkpoints do")
+  tap.ok(pcall(step, x), "does not call settings() of a module")
+  tap.fails(function() rille.checkpoint.save(os.tmpname(), {model = m}) end, {"Window:settings: 'list.1' is a rille.tensor"}, "a checkpoint calls settings()")
 end)
 
 tap.group("frozen parameters", function()
@@ -290,20 +290,20 @@ tap.group("frozen parameters", function()
       go(x)
       seen[i] = {fc.weight:sum():item(), fc.bias:sum():item()}
       local other = rille.ones{1, 2}
-      other.requires_grad = i % 2 == 0 -- of no step's tensors
+      other.requires_grad = i % 2 == 0 -- a tensor that no step uses
     end
     return seen, traced
   end
-  tap.is(trained(true, {true, false, true}), trained(false, {true, false, true}), "frozen at first, and then not")
+  tap.is(trained(true, {true, false, true}), trained(false, {true, false, true}), "frozen at first and trained later")
   local turns = {false, true, true, false}
   local seen, traced = trained(true, turns)
-  tap.is(seen, trained(false, turns), "stay where they are in a compiled step, and move again when they are let go")
-  tap.is(traced, 2, "which is traced again for that, once, and for nothing else")
+  tap.is(seen, trained(false, turns), "keep their values in a compiled step, and are updated after they are unfrozen")
+  tap.is(traced, 2, "cause exactly one more trace")
 end)
 
 -- ---- modes ----
 
-tap.group("modes take turns", function()
+tap.group("alternating modes", function()
   local calls = 0
   local function counted(fn)
     calls = 0
@@ -316,17 +316,17 @@ tap.group("modes take turns", function()
   local step = counted(function(v) return net(v) end)
   for _ = 1, 3 do
     net:train()
-    tap.ok(step(x):eq(0):any():item(), "training drops")
+    tap.ok(step(x):eq(0):any():item(), "dropout is active in training")
     net:eval()
-    tap.ok(step(x):eq(net.fc(x)):all():item(), "evaluation does not")
+    tap.ok(step(x):eq(net.fc(x)):all():item(), "dropout is inactive in evaluation")
   end
   tap.is(calls, 2, "each mode is traced once")
   net.drop:train()
-  tap.ok(step(x):eq(0):any():item() and calls == 3, "a module in a mode of its own counts")
+  tap.ok(step(x):eq(0):any():item() and calls == 3, "the step follows the mode of a single module")
   net:eval()
   local plain = counted(function(v) return net.training and v * 2 or v end)
   tap.is({plain(T{1}):item(), net:train() and plain(T{1}):item(), net:eval() and plain(T{1}):item(), calls}, {1, 2, 1, 2},
-    "also of a module that is not called")
+    "the step follows the mode of a module that is only read")
   local around = counted(function(v)
     net:eval()
     local y = net(v)
@@ -334,16 +334,16 @@ tap.group("modes take turns", function()
     return y
   end)
   net:train()
-  for _ = 1, 3 do tap.ok(around(x):eq(net.fc(x)):all():item() and net.training, "a mode that a function puts back is put back") end
-  tap.is(calls, 1, "and that function is traced once")
+  for _ = 1, 3 do tap.ok(around(x):eq(net.fc(x)):all():item() and net.training, "a mode that the function restores is restored") end
+  tap.is(calls, 1, "a function that restores the mode is traced once")
   local leaves = counted(function(v) return net:eval()(v) end)
   for _ = 1, 3 do leaves(x) end
-  tap.ok(calls == 2 and not net.training, "one that changes it fits what it leaves")
+  tap.ok(calls == 2 and not net.training, "a function that leaves another mode is traced twice, and its last trace is reused")
   local other = nn.Dropout(0.5)
   local alone = counted(function(v) return net(v) end)
   alone(x)
   for _ = 1, 3 do other:eval() alone(x) other:train() alone(x) end
-  tap.ok(calls <= 2, "another model's modes cost one trace at most", calls)
+  tap.ok(calls <= 2, "modes of another model cause at most one more trace", calls)
 end)
 
 -- ---- optimisers ----
@@ -354,7 +354,7 @@ local kinds = {
   AdamW = {{"betas", {0.5, 0.6}}, {"eps", 0.5}, {"weight_decay", 0.1}, {"lr", 0.3}},
 }
 
--- Five steps with a change after the second: where the parameters are then, and how many steps there were.
+-- Runs five steps with a change after the second. Returns the parameters and the number of steps.
 local function trained(kind, compiled, grouped, change)
   local a, b = T({1, -2}, {requires_grad = true}), T({3}, {requires_grad = true})
   local opt = optim[kind](grouped and {{params = {a}}, {params = {b}, weight_decay = 0.25}} or {a, b}, {lr = 0.1})
@@ -376,7 +376,7 @@ tap.group("optimisers", function()
   for _, kind in ipairs{"SGD", "Adam", "AdamW"} do
     for _, grouped in ipairs{false, true} do
       local plain = trained(kind, false, grouped, function() end)
-      tap.is(plain[3], 5, kind .. ": five steps are five")
+      tap.is(plain[3], 5, kind .. ": five steps are counted as five")
       for _, option in ipairs(kinds[kind]) do
         local name, value = table.unpack(option)
         local changes = {[name .. " set"] = function(o) o[name] = value end}
@@ -388,15 +388,15 @@ tap.group("optimisers", function()
         for what, change in pairs(changes) do
           local eager = trained(kind, false, grouped, change)
           local where = ("%s%s, %s: "):format(kind, grouped and " with groups" or "", what)
-          tap.near(trained(kind, true, grouped, change), eager, where .. "eager and compiled are the same")
-          tap.ok(math.abs(eager[1][1] - plain[1][1]) + math.abs(eager[2][1] - plain[2][1]) > 1e-6, where .. "and it tells")
+          tap.near(trained(kind, true, grouped, change), eager, where .. "the compiled step computes the same as eagerly")
+          tap.ok(math.abs(eager[1][1] - plain[1][1]) + math.abs(eager[2][1] - plain[2][1]) > 1e-6, where .. "the change affects the result")
         end
       end
     end
   end
 end)
 
-tap.group("what a step's function changes and puts back", function()
+tap.group("settings that a step's function changes and restores", function()
   local w, traced = T({0}, {requires_grad = true}), 0
   local opt, window = optim.SGD({w}, {lr = 1, weight_decay = 0}), Window(2)
   local step = rille.graph(function(g)
@@ -410,32 +410,32 @@ tap.group("what a step's function changes and puts back", function()
   end)
   local x = rille.ones{1, 8}
   for _ = 1, 3 do step(x) end
-  tap.is(traced, 1, "is no change to its calls")
+  tap.is(traced, 1, "cause no new trace")
   window.n = 4
   local want = window(x):totable()
-  tap.near({step(x):totable(), w:totable(), traced}, {want, {-8}, 3}, "which are as it computes")
+  tap.near({step(x):totable(), w:totable(), traced}, {want, {-8}, 3}, "follow later changes, with the same result as eagerly")
 end)
 
-tap.group("steps are counted alike", function()
+tap.group("counts of optimiser steps", function()
   for kind, options in pairs{SGD = {lr = 1}, Adam = {lr = 1}, AdamW = {lr = 1}} do
     local w = T({1}, {requires_grad = true})
     local opt, other = optim[kind]({w}, options), optim[kind]({w}, options)
     local twice = rille.graph(function(g)
-      opt:step() -- nothing has a gradient
+      opt:step() -- no parameter has a gradient
       w.grad = g
       opt:step(); opt:zero_grad()
       return g
     end)
     twice(T{1}); twice(T{1})
-    tap.is({opt.steps, other.steps}, {4, 0}, kind .. ": each of two steps in a compiled one, with gradients or without")
+    tap.is({opt.steps, other.steps}, {4, 0}, kind .. ": a compiled step counts each of its optimiser steps, with or without gradients")
     rille._fail_act(1)
     tap.fails(function() twice(T{1}) end, {}, kind .. ": a step that fails")
     rille._fail_act(0)
-    tap.is(opt.steps, 4, kind .. ": is none")
+    tap.is(opt.steps, 4, kind .. ": a failed step is not counted")
     opt.steps = 7.0
     w:fill_(1)
     twice(T{1})
-    tap.is({opt.steps, math.type(opt.steps)}, {9, "integer"}, kind .. ": the count goes on from what it is set to")
+    tap.is({opt.steps, math.type(opt.steps)}, {9, "integer"}, kind .. ": counting continues from an assigned count")
   end
 end)
 
@@ -454,14 +454,14 @@ tap.group("counts and lists in checkpoints and snapshots", function()
   local w, opt, step = new()
   step(T{1}); step(T{1})
   rille.checkpoint.save(dir, {optimizer = opt, step = 2})
-  opt.steps = 0 -- as it was before compiled steps were counted
+  opt.steps = 0 -- the value of old versions, which did not count compiled steps
   rille.checkpoint.save(dir .. "/old", {optimizer = opt, step = 2})
   step(T{1})
   for at, steps in pairs{[dir] = 3, [dir .. "/old"] = 1} do
     local _, other, go = new()
     rille.checkpoint.load(at, {optimizer = other})
     go(T{1})
-    tap.is({other.steps, other.slots[1].m:totable()}, {steps, opt.slots[1].m:totable()}, "a checkpoint's count goes on, after " .. steps)
+    tap.is({other.steps, other.slots[1].m:totable()}, {steps, opt.slots[1].m:totable()}, "counting continues from a checkpoint's count, after " .. steps)
   end
   os.execute("rm -rf '" .. dir .. "'")
   local adam = optim.Adam({w}, {lr = 0.5})
@@ -470,14 +470,14 @@ tap.group("counts and lists in checkpoints and snapshots", function()
   adam.betas[1], adam.groups[1].betas = 0.75, {0.1, 0.2}
   for _ = 1, 2 do
     rille.recover()
-    tap.is({adam.betas[1], adam.groups[1].betas[1]}, {0.25, 0.25}, "a snapshot has lists as they were")
+    tap.is({adam.betas[1], adam.groups[1].betas[1]}, {0.25, 0.25}, "a snapshot restores lists")
     adam.betas[1] = 0.5
   end
   local list = {0.5, 0.5}
   local one, two = optim.Adam({w}, {betas = list}), optim.Adam({{params = {w}, betas = list}})
   two.betas = list
   list[1] = 0.1
-  tap.is({one.betas[1], two.betas[1], two.groups[1].betas[1]}, {0.5, 0.5, 0.5}, "a list that was given stays its giver's")
+  tap.is({one.betas[1], two.betas[1], two.groups[1].betas[1]}, {0.5, 0.5, 0.5}, "an optimiser copies the lists that it is given")
 end)
 
 tap.done()

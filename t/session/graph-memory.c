@@ -1,9 +1,9 @@
-/* graph-memory.c - checks that the stored graph keeps exactly the values and nodes that its definition requires.
+/* graph-memory.c - checks that the stored graph keeps exactly the values and nodes of its definition.
  *
- * runtime/graph/graph.h defines three counts per value: holders, readers of its bytes, and nodes that remember it.
- * After every step of a random history, this test computes the counts afresh from a model that only records which
- * node reads which value. The graph updates its counts incrementally and must agree. Unneeded values and nodes must
- * be freed: the graph's own counts and a sanitizer check that. */
+ * runtime/graph/graph.h defines three counts per value: holders, readers of the value's bytes, and nodes that
+ * remember the value. After every step of a random history, this test computes the counts afresh, from a model of
+ * the reads between nodes and values. The graph updates its counts incrementally and must agree. Unneeded values and
+ * nodes must be freed: the graph's own counts and a sanitizer check that. */
 #include "runtime/graph/graph.h"
 
 #include "runtime/base/arena.h"
@@ -239,7 +239,7 @@ spend(struct model *m)
     if (n->done && n->holding == HOLD_SAVED) n->holding = HOLD_REMEMBERED;
 }
 
-/* Revives a node whose result bytes were freed, so that it is computed again. */
+/* Revives a node without result bytes, so that the node is computed again. */
 static void
 revive(struct model *m)
 {

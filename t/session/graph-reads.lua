@@ -1,5 +1,5 @@
--- A compiled step follows what its function reads besides its arguments: upvalues, globals, fields, functions, modules, metatables.
--- Reference: the same function, called eagerly.
+-- Tests that a compiled step follows changes of everything its function reads besides arguments: upvalues, globals, fields, functions,
+-- modules, metatables. The reference is the same function, called eagerly.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -9,7 +9,7 @@ local first = 0
 while arg[first - 1] do first = first - 1 end
 local program_path = arg[first]
 
--- What the script prints.
+-- Runs a script in a new process and returns its output.
 local function warnings_of(script, environment)
   local path = os.tmpname()
   local file = assert(io.open(path, "w"))
@@ -22,14 +22,14 @@ local function warnings_of(script, environment)
   return (text:gsub(path, "script.lua"))
 end
 
--- ---- one way of reading each ----
+-- ---- each way of reading ----
 
--- By what is read: a chunk that returns the function and the changes to make, one after the other.
+-- By kind of read: a chunk that returns the function and a list of changes, applied in order.
 local ways = {
   ["a number in an upvalue"] = "local k = 2.0; return function(x) return x * k end, {function() k = 3.0 end}",
   ["a number in a global"] = "K = 2.0; return function(x) return x * K end, {function() K = 3.0 end}",
   ["a global that was nil"] = "N = nil; return function(x) return N and x * N or x end, {function() N = 3 end}",
-  ["a global behind _G"] = "K = 2.0; return function(x) return x * _G.K end, {function() K = 3.0 end}",
+  ["a global read through _G"] = "K = 2.0; return function(x) return x * _G.K end, {function() K = 3.0 end}",
   ["a field"] = "local o = {k = 2}; return function(x) return x * o.k end, {function() o.k = 3 end}",
   ["a field of a field"] = "local o = {p = {k = 2}}; return function(x) return x * o.p.k end, {function() o.p.k = 3 end, function() o.p = {k = 4} end}",
   ["a field that was nil"] = "local o = {}; return function(x) return o.k and x * 2 or x end, {function() o.k = true end}",
@@ -39,11 +39,11 @@ local ways = {
   ["a list that grows"] = "local o = {2}; return function(x) for _, k in ipairs(o) do x = x * k end return x end, {function() o[2] = 4 end, function() o[1] = nil end}",
   ["a flag"] = "local f = true; return function(x) if f then return x end return x * 10 end, {function() f = false end}",
   ["a text"] = "local t = 'a'; return function(x) return t == 'a' and x or x * 7 end, {function() t = 'b' end}",
-  ["a tensor that is bound anew"] = "local w = rille.ones(2); return function(x) return x * w end, {function() w = rille.full({2}, 5) end}",
-  ["a function that is bound anew"] = "local g = function(x) return x * 2 end; return function(x) return g(x) end, {function() g = function(x) return x * 5 end end}",
-  ["an operator that is bound anew"] = "local act = rille.exp; return function(x) return act(x) end, {function() act = rille.square end}",
+  ["a tensor that is replaced"] = "local w = rille.ones(2); return function(x) return x * w end, {function() w = rille.full({2}, 5) end}",
+  ["a function that is replaced"] = "local g = function(x) return x * 2 end; return function(x) return g(x) end, {function() g = function(x) return x * 5 end end}",
+  ["an operator that is replaced"] = "local act = rille.exp; return function(x) return act(x) end, {function() act = rille.square end}",
   ["an upvalue of a function that is called"] = "local k = 2; local function g(x) return x * k end; return function(x) return g(x) end, {function() k = 3 end}",
-  ["an upvalue of a function inside"] = "local k = 2; return function(x) return (function() return x * k end)() end, {function() k = 3 end}",
+  ["an upvalue of a nested function"] = "local k = 2; return function(x) return (function() return x * k end)() end, {function() k = 3 end}",
   ["a global of a function in a table"] = "K = 2; local o = {g = function(x) return x * K end}; return function(x) return o.g(x) end, {function() K = 3 end}",
   ["a number in a threshold"] = "local epoch = 1; return function(x) return epoch > 2 and x * 3 or x end, {function() epoch = 2 end, function() epoch = 3 end}",
   ["an option in a table"] = "local how = {axis = 0}; return function(x) return x:reshape(1, 2):sum(how):sum() end, {function() how.keepdim = true end, function() how.axis = 1 end}",
@@ -61,8 +61,8 @@ local ways = {
     local m = M(); return m, {function() m.k = 3 end}]],
   ["an upvalue of a method of a module"] = [[local k = 2; local M = rille.nn.Module:extend("M"); function M:forward(x) return x * k end
     local m = M(); return function(x) return m(x) end, {function() k = 3 end}]],
-  ["a table that has itself"] = "local o = {k = 2}; o.self = o; return function(x) return x * o.self.self.k end, {function() o.k = 3 end}",
-  ["a table that has itself, replaced"] = "local o = {k = 2}; o.self = o; return function(x) return x * o.self.self.k end, {function() o = {k = 3}; o.self = o end}",
+  ["a table that contains itself"] = "local o = {k = 2}; o.self = o; return function(x) return x * o.self.self.k end, {function() o.k = 3 end}",
+  ["a table that contains itself, replaced"] = "local o = {k = 2}; o.self = o; return function(x) return x * o.self.self.k end, {function() o = {k = 3}; o.self = o end}",
 }
 
 tap.group("each way of reading", function()
@@ -78,7 +78,7 @@ tap.group("each way of reading", function()
         tap.near(step(x):totable(), fn(x):totable(), ("%s, change %d"):format(name, i))
         local n = traces(step)
         step(x)
-        tap.ok(traces(step) == n and n <= i + 1, "traced at most once for it", n)
+        tap.ok(traces(step) == n and n <= i + 1, "at most one more trace per change", n)
       end
     end
   end
@@ -92,7 +92,7 @@ tap.group("arguments", function()
   tap.is(step(x, o):item(), 3, "fields of a table that is an argument are followed")
 end)
 
-tap.group("what is nothing to a step", function()
+tap.group("values that do not affect a step", function()
   local log, other, state = {}, 1, {k = 2, losses = {}}
   local seen
   local step = rille.graph(function(x) seen = x; log.last = x; return x * state.k end)
@@ -101,10 +101,10 @@ tap.group("what is nothing to a step", function()
     step(x)
     log[i], other, state.losses[i], NOT_READ, seen = i, i, i, i, i
   end
-  tap.ok(traces(step) <= 2, "values that it does not read, or only writes", traces(step))
+  tap.ok(traces(step) <= 2, "values that the step does not read, or only writes, cause no new trace", traces(step))
 end)
 
-tap.group("what a step changes itself", function()
+tap.group("values that a step changes itself", function()
   local n, calls, cache = 0, {}, {}
   local step = rille.graph(function(x)
     n = n + 1
@@ -112,15 +112,15 @@ tap.group("what a step changes itself", function()
     cache.w = cache.w or rille.full({1}, 3)
     return x * cache.w
   end)
-  for _ = 1, 5 do tap.is(step(rille.ones{1}):item(), 3, "gives what it gives eagerly") end
-  tap.ok(traces(step) <= 2, "counts cost no trace, what is made once costs one", traces(step))
+  for _ = 1, 5 do tap.is(step(rille.ones{1}):item(), 3, "the step computes the same as eagerly") end
+  tap.ok(traces(step) <= 2, "counters cause no new trace, and a lazily made tensor causes one", traces(step))
   local text = warnings_of([[
     local n, v = 0, rille.ones{1}
     local step = rille.graph(function(x) n = n + 1; v = v * 1; return x * v end)
     for _ = 1, 5 do step(rille.ones{1}) end]])
   for _, name in ipairs{"n", "v"} do
     local _, times = text:gsub(("script.lua:3: graph: the step's function changes '%s' itself"):format(name), "")
-    tap.is(times, 1, name .. ": is told once")
+    tap.is(times, 1, name .. ": the change is reported once")
   end
 end)
 
@@ -133,11 +133,11 @@ tap.group("warnings", function()
       step(rille.ones{1})
     end]])
   local _, times = text:gsub("script.lua:5: graph: the step was traced 9 times because 'w' changes from call to call", "")
-  tap.is(times, 1, "a step that is traced again and again for one variable tells which, once")
+  tap.is(times, 1, "a step that is traced repeatedly because of one variable names the variable, once")
 end)
 
--- A function of x and k with the traces that 20 values of k cost: 1 where numbers become live numbers, 2 with the first trace of an
--- attempt, more where each value is traced.
+-- An expression of x and k, and the number of traces for 20 values of k: 1 if k becomes a live number (2 with a failed first attempt);
+-- 20 if the value of k must be fixed in a trace.
 tap.group("numbers", function()
   local x = rille.tensor{1.5, 2}
   for _, row in ipairs{
@@ -154,8 +154,8 @@ tap.group("numbers", function()
         set(i * step_by)
         right = right and (step(x) - fn(x)):abs():max():item() < 1e-3
       end
-      tap.ok(right, body .. ": is what it is eagerly")
-      tap.ok(most == 20 or traces(step) <= 1 + (step_by % 1 > 0 and 1 or 0), ("and is traced for %d numbers of 20"):format(traces(step)))
+      tap.ok(right, body .. ": the step computes the same as eagerly")
+      tap.ok(most == 20 or traces(step) <= 1 + (step_by % 1 > 0 and 1 or 0), ("the number becomes a live number: %d traces for 20 values"):format(traces(step)))
     end
   end
   local two = {a = 1.5, b = 2.5}
@@ -165,18 +165,18 @@ tap.group("numbers", function()
     if i % 2 == 0 then two.b = two.b - 0.25 end
     tap.near(step(x):totable(), (x * two.a + two.b):totable(), "two numbers, call " .. i)
   end
-  tap.is(traces(step), 1, "are both live")
+  tap.is(traces(step), 1, "two numbers both become live numbers")
   two.a = rille.ones{2}
-  tap.near(step(x):totable(), (x + two.b):totable(), "a tensor in the place of a number is traced")
+  tap.near(step(x):totable(), (x + two.b):totable(), "a tensor in place of a number is right")
   two.a = 3.5
-  tap.near(step(x):totable(), (x * 3.5 + two.b):totable(), "and a number again is not")
-  tap.is(traces(step), 2, "the first trace still serves")
+  tap.near(step(x):totable(), (x * 3.5 + two.b):totable(), "a number again is right")
+  tap.is(traces(step), 2, "the first trace is reused")
   local kept, k = {}, 1.5
   local keeps = rille.graph(function(t) kept.k = k; return t * k, k end)
   for i = 1, 4 do
     k = i + 0.5
     local y, same = keeps(x)
-    tap.is({y:totable(), same, math.type(kept.k)}, {(x * k):totable(), k, "float"}, "a number that the function keeps, or returns, is a number")
+    tap.is({y:totable(), same, math.type(kept.k)}, {(x * k):totable(), k, "float"}, "a number that the function stores or returns stays a number")
   end
   local w = rille.nn.Parameter(rille.ones{2})
   local opt, beta = rille.optim.Adam({w}, {lr = 0.1}), 0.25
@@ -192,28 +192,28 @@ tap.group("numbers", function()
     beta = i / 7
     tap.near(trains():item(), train(eager, eager_opt):item(), "a loss weight, step " .. i)
   end
-  tap.is({traces(trains), opt.steps}, {1, 10}, "is a live number beside an optimiser's own")
-  tap.near(w:totable(), eager:totable(), "and the parameters are eager's")
+  tap.is({traces(trains), opt.steps}, {1, 10}, "a loss weight becomes a live number next to the optimiser's")
+  tap.near(w:totable(), eager:totable(), "parameters equal those of eager steps")
 end)
 
 tap.group("check = \"trace\"", function()
   local step = rille.graph(function(x) return x * os.tmpname():len() + rille.tensor{2} end, {check = "trace"})
-  for _ = 1, 9 do tap.ok(pcall(step, rille.ones{1}), "a function that computes the same again passes") end
+  for _ = 1, 9 do tap.ok(pcall(step, rille.ones{1}), "a function that computes the same in each call passes") end
   local made = rille.graph(function(x) return x + rille.tensor{math.random()} end, {check = "trace"})
   made(rille.ones{1})
-  tap.fails(function() made(rille.ones{1}) end, {"graph-reads.lua:", "reads or changes other tensors now"}, "one that makes other tensors fails")
+  tap.fails(function() made(rille.ones{1}) end, {"graph-reads.lua:", "reads or changes other tensors now"}, "a function that makes new tensors in each call fails")
   local drawn = rille.graph(function(x) return x * math.random() end, {check = "trace"})
   drawn(rille.ones{1})
   tap.fails(function() drawn(rille.ones{1}) end, {"graph-reads.lua:", "mul (t/session/graph-reads.lua:", "reads the number"},
-    "a number that is drawn is told, with its line")
-  tap.fails(function() rille.graph(print, {check = true}) end, {'check must be "trace", found'}, "the option is a name")
+    "a random number is reported with its line")
+  tap.fails(function() rille.graph(print, {check = true}) end, {'check must be "trace", found'}, "check = true is refused")
   local text = warnings_of("local s = rille.graph(function(x) return x * math.random() end) s(rille.ones{1}) s(rille.ones{1})", "RILLE_CHECK=trace")
   tap.ok(text:find("computes something else: mul (script.lua:1) reads the number", 1, true), "RILLE_CHECK=trace checks all steps", text)
 end)
 
 -- ---- random programs ----
 
--- Each kind of place: declarations, an expression or statement that changes y, and a change with a number v or 0, 1, 2.
+-- Each kind: declarations, a statement that changes y, and changes; @ is the number of the variable, $ the new value.
 local kinds = {
   {"local a@ = 1", "y = y * a@", "a@ = $"},
   {"A@ = 1", "y = y + A@", "A@ = $"},
@@ -250,7 +250,7 @@ end
 
 local values = {0, 1, 2, 0.5, 1.25}
 
--- Runs a program; returns what went wrong, or nil.
+-- Runs a program; returns an error text, or nil.
 local function wrong_in(text, random)
   local fn, changes = assert(load(text, "=program"))()
   local step, x = rille.graph(fn), rille.tensor{1, 2}
@@ -272,12 +272,12 @@ tap.group("500 random programs", function()
       local text = program(math.random)
       local wrong = wrong_in(text, math.random)
       if wrong then
-        tap.ok(false, ("program %d is eager's"):format(i), wrong .. "\n" .. text)
+        tap.ok(false, ("program %d computes the same as eagerly"):format(i), wrong .. "\n" .. text)
         return
       end
     end
   end
-  tap.ok(true, "changing what they read between calls, are what they are eagerly")
+  tap.ok(true, "compute the same as eagerly while their inputs change between calls")
 end)
 
 tap.done()

@@ -1,6 +1,6 @@
--- Calls of every operator with what does not belong there: too few operands and too many, tensors of nothing and of any
--- dtype, layout and device, numbers at the ends of 64 bits, words, functions. A call gives its value or an error that
--- begins with the line and the operator and names the operands; the sanitizers watch over the rest.
+-- Calls every operator with wrong arguments: too few and too many operands, empty tensors, tensors of any dtype, layout and
+-- device, numbers at the limits of 64 bits, strings, functions. A call must return a value, or raise an error that begins
+-- with line and operator and names the operands. Sanitizers find memory errors.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local T = rille.tensor
@@ -11,7 +11,7 @@ math.randomseed(tap.seed(1))
 local trials = os.getenv("RILLE_LONG") and 2000 or 100
 local two, meta = rille.placement("cpu", {0, 1}), rille.placement("meta", {0})
 
--- A call of each that is right, to be spoilt.
+-- A correct call of each operator, to be damaged.
 local f, ids, truth, image = rille.ones{4, 5}, T({1, 0, 2}, I64), T({true, false, true}), rille.ones{2, 3, 4, 4}
 local heads, five, turn = rille.ones{1, 2, 3, 4}, rille.ones{5}, rille.ones{3, 2}
 local right = {
@@ -50,7 +50,7 @@ local function shown(v)
   return "{" .. table.concat(parts, ", ") .. "}"
 end
 
--- The operands of the call with one or two things changed, or fewer of them.
+-- Returns the operands of a correct call with one or two changed, and sometimes with fewer operands.
 local function spoilt(op)
   local args, n = {}, 2
   for k, v in ipairs(right[op] or {f, f}) do args[k], n = v, k end
@@ -67,7 +67,7 @@ local function values(y)
   if y.device == "meta" then tostring(rille.plan(y)) else tostring(y) y:totable() end
 end
 
--- What is wrong with the error of this call; nil when nothing is.
+-- Returns a fault of the error text; nil if the error text is good.
 local function fault(op, err, first)
   err = tostring(err)
   if not err:find("^[^:]*hostile%-calls.lua:%d+: " .. op .. ": ") then return "does not begin with line and operator" end
@@ -98,7 +98,7 @@ for _, op in ipairs(ops) do
       why = ("%s(%s) %s: %s"):format(op, table.concat(list, ", "), bad, err)
     end
   end
-  if not sources[op] then tap.ok(not why, op .. " says what is wrong with a call", why) end
+  if not sources[op] then tap.ok(not why, op .. ": errors of wrong calls name line, operator and operand", why) end
 end
 tap.diag(("%d calls, %d errors"):format(ncall, nfailed))
 tap.done()

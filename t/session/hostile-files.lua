@@ -1,4 +1,4 @@
--- hostile-files.lua - files and options that are not what they should be: the error says which part of what, and how it is.
+-- hostile-files.lua - tests of malformed files and options: the error names the file or option, the wrong part, and its value.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, T = rille.nn, rille.tensor
@@ -8,7 +8,7 @@ os.execute("mkdir '" .. dir .. "'")
 local function read(path) local f = assert(io.open(path, "rb")); local s = f:read("a"); f:close(); return s end
 local function write(name, s) local f = assert(io.open(dir .. "/" .. name, "wb")); f:write(s); f:close(); return dir .. "/" .. name end
 
--- The error ends with this, behind the line and who complains.
+-- Checks that fn raises an error with the text `want` at its end, after line and function.
 local function refused(fn, want, what)
   local good, why = pcall(fn)
   why = tostring(why)
@@ -39,19 +39,19 @@ refused(function() holes:decode{97} end, "no token has the id 97; this tokenizer
 refused(function() small:decode{262} end, "no token has the id 262; this tokenizer has 262, with ids from 0 to 261", "an id beyond the last")
 local around = '"post_processor": {"type": "BertProcessing", "cls": ["a", 0.5], "sep": ["a", 1]}'
 refused(function() rille.tokenizer(write("z.json", (json:gsub('"post_processor": null', around)))) end,
-  "post_processor has the id 0.5, which is no token", "an id of the template")
+  "post_processor has the id 0.5, which is no token", "an invalid id in the template")
 for what, o in pairs{["tokenizer.train: a size of 3; bytes and 0 special tokens take 256"] = {size = 3},
   ["tokenizer.train: the special token 'a' is there twice"] = {size = 300, special = {"a", "a"}},
   ["tokenizer.train: the pattern does not compile: missing closing parenthesis, at 1"] = {size = 300, pattern = "("}} do
   local good, why = pcall(rille.tokenizer.train, "abc", o)
-  tap.is({good, why:gsub("^[^ ]*: ", "", 1)}, {false, what, 1}, "who complains is said once")
+  tap.is({good, why:gsub("^[^ ]*: ", "", 1)}, {false, what, 1}, "the error names the function once")
 end
 
 refused(function() rille.tokenizer.train({"aa", nil, "bb"}, {size = 260}) end, "a text or {file = path} is wanted, not nil", "a gap in the texts")
 refused(function() rille.tokenizer.train({}, {size = 260}) end, "a list of texts or files is wanted; this one is empty", "no texts")
 refused(function() rille.tokenizer.train({"aa", x = "bb"}, {size = 260}) end, "a list of texts or files is wanted; this one has the key \"x\"", "a name in the texts")
 
--- ---- a cut-off file of one tensor ----
+-- ---- truncated files of one tensor ----
 
 rille.save(dir .. "/a.npy", T{{1, 2, 3}, {4, 5, 6}})
 local npy = read(dir .. "/a.npy")
@@ -86,7 +86,7 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
   end
 end
 
--- One that was written beside the shards of another: which is meant nobody can tell.
+-- A model written into the folder of a sharded model: the folder is ambiguous.
 local both = dir .. "/both"
 local model = rille.models.gpt2.new{vocab = 20, length = 16, layers = 1, heads = 2, width = 8}
 model:save(both, {max_shard_size = "1KB"})
@@ -97,11 +97,11 @@ rille.save(both .. "/model.safetensors", newer)
 local two = both .. ": a folder with model.safetensors and with model.safetensors.index.json: they may be of two models; name the one that is wanted"
 refused(function() rille.load(both) end, two, "a folder of two")
 refused(function() rille.models.gpt2.load(both) end, two, "a folder of two models")
-tap.is(rille.load(both .. "/model.safetensors")["wpe.weight"]:totable(), newer["wpe.weight"]:totable(), "the one is read when it is named")
-tap.is(rille.load(both .. "/model.safetensors.index.json")["wpe.weight"]:totable(), shards["wpe.weight"]:totable(), "so is the other")
-tap.is(rille.models.gpt2.load(both .. "/model.safetensors").wpe.weight:totable(), newer["wpe.weight"]:totable(), "as a model too")
+tap.is(rille.load(both .. "/model.safetensors")["wpe.weight"]:totable(), newer["wpe.weight"]:totable(), "the complete file is read by its name")
+tap.is(rille.load(both .. "/model.safetensors.index.json")["wpe.weight"]:totable(), shards["wpe.weight"]:totable(), "the sharded file is read by its index")
+tap.is(rille.models.gpt2.load(both .. "/model.safetensors").wpe.weight:totable(), newer["wpe.weight"]:totable(), "a model is read by the file's name")
 model:save(both)
-tap.is(rille.models.gpt2.load(both).wpe.weight:totable(), model.wpe.weight:totable(), "a save of the folder leaves one")
+tap.is(rille.models.gpt2.load(both).wpe.weight:totable(), model.wpe.weight:totable(), "saving into the folder removes the ambiguity")
 
 -- ---- JSON as Lua values ----
 
@@ -122,20 +122,20 @@ do
     local at = math.random(#whole)
     try(whole:sub(1, at - 1) .. string.char(math.random(0, 255)) .. whole:sub(at + 1))
   end
-  tap.is(wrong, {}, "what is cut off is refused, what is changed too or it is read; the error names file and line")
+  tap.is(wrong, {}, "truncated JSON is refused; changed JSON is read or refused; each error names file and line")
 end
 
 -- ---- lists ----
 
 for _, values in ipairs{{1, 2, dtype = "i64"}, {{1, 2}, {3, 4, dtype = "i64"}}, {{1, 2, dtype = "i64"}, {3, 4}}, {dtype = "i64"}, {1, 2, [5] = 3}} do
   local good, why = pcall(T, values)
-  tap.ok(not good and why:find("options are a second table", 1, true), "values and something else: " .. tostring(why))
+  tap.ok(not good and why:find("options are a second table", 1, true), "values mixed with options: " .. tostring(why))
 end
 do
   local grown = {}
   for i = 9, 1, -1 do grown[i] = i end
   for i = 10, 17 do grown[i] = i end
-  tap.is(T(grown).shape, {17}, "a list that grew in any order")
+  tap.is(T(grown).shape, {17}, "a list filled in any order is accepted")
 end
 
 local p, q = rille.ones({2}, {requires_grad = true}), rille.ones{2}
@@ -161,37 +161,37 @@ for want, stages in pairs{["stages[1] is a placement, not 1"] = {1}, ["stages[2]
   refused(function() rille.parallel(g, {stages = stages}) end, "rille.parallel: " .. want, "stages")
 end
 
--- ---- values that are drawn ----
+-- ---- random values ----
 
 for _, dtype in ipairs{"i32", "i64", "u8", "bool"} do
   for _, name in ipairs{"rand", "randn"} do
     refused(function() rille[name]({4}, {dtype = dtype}) end, ("%s: its values are of a float dtype, not %s"):format(name, dtype), "integers between 0 and 1")
   end
-  refused(function() nn.init.uniform_(rille.zeros({4}, {dtype = dtype})) end, "nn.init.uniform_ takes a tensor of a float dtype, not " .. dtype, "a start of integers")
+  refused(function() nn.init.uniform_(rille.zeros({4}, {dtype = dtype})) end, "nn.init.uniform_ takes a tensor of a float dtype, not " .. dtype, "an initialiser of integers")
 end
-refused(function() rille.randint(250, 260, {4}, {dtype = "u8"}) end, "randint: 259 does not fit in u8, which has all whole numbers from 0 to 255", "integers beyond the dtype")
-refused(function() rille.randint(-1, 2, {4}, {dtype = "u8"}) end, "randint: -1 does not fit in u8, which has all whole numbers from 0 to 255", "or below it")
-tap.ok(rille.randint(0, 256, {4}, {dtype = "u8"}):numel() == 4, "all of it are drawn")
+refused(function() rille.randint(250, 260, {4}, {dtype = "u8"}) end, "randint: 259 does not fit in u8, which has all whole numbers from 0 to 255", "integers above the dtype's range")
+refused(function() rille.randint(-1, 2, {4}, {dtype = "u8"}) end, "randint: -1 does not fit in u8, which has all whole numbers from 0 to 255", "integers below the dtype's range")
+tap.ok(rille.randint(0, 256, {4}, {dtype = "u8"}):numel() == 4, "randint accepts the full range of u8")
 for dtype, most in pairs{bool = 1, bf16 = 256, f16 = 2048, f32 = 1 << 24, f64 = 1 << 53} do
   local least = dtype == "bool" and 0 or -most
   local ends = ("%s, which has all whole numbers from %d to %d"):format(dtype, least, most)
-  refused(function() rille.randint(0, most + 2, {4}, {dtype = dtype}) end, ("randint: %d does not fit in %s"):format(most + 1, ends), "one rounded up to hi")
-  refused(function() rille.randint(least - 1, 1, {4}, {dtype = dtype}) end, ("randint: %d does not fit in %s"):format(least - 1, ends), "or below lo")
+  refused(function() rille.randint(0, most + 2, {4}, {dtype = dtype}) end, ("randint: %d does not fit in %s"):format(most + 1, ends), "an upper limit that the dtype cannot represent")
+  refused(function() rille.randint(least - 1, 1, {4}, {dtype = dtype}) end, ("randint: %d does not fit in %s"):format(least - 1, ends), "a lower limit that the dtype cannot represent")
   rille.manual_seed(3)
   local x, lo = rille.randint(most - 1, most + 1, {64}, {dtype = dtype}):to"f64", most - 1
-  tap.ok(x:min():item() == lo and x:max():item() == most, dtype .. ": all that it has are drawn")
-  tap.ok(rille.randint(least, most + 1, {64}, {dtype = dtype}):to"f64":abs():max():item() <= most, "from the least on")
+  tap.ok(x:min():item() == lo and x:max():item() == most, dtype .. ": the largest integers are drawn")
+  tap.ok(rille.randint(least, most + 1, {64}, {dtype = dtype}):to"f64":abs():max():item() <= most, "randint accepts the full range of exact integers")
 end
-refused(function() nn.init.uniform_(rille.zeros{4}, 2, 1) end, "nn.init.uniform_: two numbers, the lesser first, are wanted, not 2 and 1", "a range the wrong way round")
-refused(function() nn.init.normal_(rille.zeros{4}, "a") end, "nn.init.normal_: mean is a number, not \"a\"", "a mean that is none")
+refused(function() nn.init.uniform_(rille.zeros{4}, 2, 1) end, "nn.init.uniform_: two numbers, the lesser first, are wanted, not 2 and 1", "a reversed range")
+refused(function() nn.init.normal_(rille.zeros{4}, "a") end, "nn.init.normal_: mean is a number, not \"a\"", "a mean that is no number")
 
 -- ---- a tokenizer ----
 
-tap.is(rille.data.text(write("t.txt", "abc<|end|>"), {tokenizer = small}):totable(), small:encode("abc<|end|>"), "a text by its ids")
+tap.is(rille.data.text(write("t.txt", "abc<|end|>"), {tokenizer = small}):totable(), small:encode("abc<|end|>"), "data.text encodes a file with a tokenizer")
 for _, value in ipairs{3, "a", {}, T{1}, false} do
-  tap.fails(function() rille.data.text(dir .. "/t.txt", {tokenizer = value}) end, {"tokenizer is one of rille.tokenizer"}, "what is no tokenizer")
+  tap.fails(function() rille.data.text(dir .. "/t.txt", {tokenizer = value}) end, {"tokenizer is one of rille.tokenizer"}, "a value that is no tokenizer")
 end
-refused(function() small:save(dir .. "/a.tiktoken") end, "/a.tiktoken: a tokenizer is saved as tokenizer.json, not so", "a name of another format")
+refused(function() small:save(dir .. "/a.tiktoken") end, "/a.tiktoken: a tokenizer is saved as tokenizer.json, not so", "a file name of another format")
 
 -- ---- layers ----
 

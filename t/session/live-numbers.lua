@@ -1,4 +1,4 @@
--- What the function of a live number may do: anything but call its own step. It is asked before anything is bound.
+-- Tests of live numbers: a live number's function may do anything except call its own step. The function runs before arguments are bound.
 local rille = require "rille"
 local tap = dofile "t/lib/tap.lua"
 
@@ -15,7 +15,7 @@ tap.group("a function that assigns what its step reads", function()
   local step = rille.graph(function(x) return (x * g + v):sum() end)
   for _ = 1, 4 do
     local got = step(rille.ones({n})):item() / n
-    tap.is(got, 2 + 7 + asked, "the run reads what was assigned")
+    tap.is(got, 2 + 7 + asked, "the run reads the assigned value")
   end
 end)
 
@@ -26,12 +26,12 @@ tap.group("a function that calls its own step", function()
     return 3
   end)
   step = rille.graph(function(x) return x * g end)
-  tap.is(step(rille.ones({2})):totable(), {3, 3}, "without the call it runs")
+  tap.is(step(rille.ones({2})):totable(), {3, 3}, "runs while it does not call the step")
   inside = true
   local good, message = pcall(step, rille.ones({2}))
-  tap.ok(not good, "with it the call is refused")
+  tap.ok(not good, "is refused when it calls its own step")
   inside = false
-  tap.is(step(rille.ones({2})):totable(), {3, 3}, "and the step lives on: " .. tostring(message):match("[^\n]*"))
+  tap.is(step(rille.ones({2})):totable(), {3, 3}, "can run again afterwards: " .. tostring(message):match("[^\n]*"))
 end)
 
 tap.group("a call whose argument cannot be computed", function()
@@ -57,10 +57,10 @@ tap.group("arithmetic of live numbers", function()
   for i = 1, 3 do
     k = i + 0.5
     local x = rille.tensor{2.0}
-    tap.near(step(x):item(), 2 * (1 - k) + k // 2 * 2 - k ^ 2 + -k % 5 + k / 2, "gives live numbers, call " .. i)
+    tap.near(step(x):item(), 2 * (1 - k) + k // 2 * 2 - k ^ 2 + -k % 5 + k / 2, "gives live numbers: call " .. i)
   end
   tap.fails(function() return live + {} end, {"live-numbers.lua:", "live: expected a number, found a table"}, "other values are refused")
-  tap.fails(function() return live < 3 end, {"attempt to compare"}, "they are not compared")
+  tap.fails(function() return live < 3 end, {"attempt to compare"}, "comparing live numbers is refused")
 end)
 
 tap.done()

@@ -1,26 +1,26 @@
--- Generated programs against the whole face: names of all modules and methods, wrong selves, wrong types, coroutines,
--- finalisers, graphs, metamethods called by hand. Each statement gives a value or an error; none crashes, hangs, or
--- leaves the session unusable. The sanitizers watch over the rest (in a build with them).
+-- Runs random programs against the whole Lua interface: all modules and methods, wrong selves, wrong types, coroutines,
+-- finalisers, graphs, explicit metamethod calls. Each statement must give a value or an error, and never crash, hang, or
+-- leave the session unusable. Sanitizer builds also find memory errors.
 --
--- Programs are texts, each from a seed of its own: RILLE_PROGRAM=n runs that one alone and prints it. They run in a
--- process of their own, in a folder of their own; RILLE_PROGRAMS=100000 says how many.
+-- Each program is a text drawn from its own seed. RILLE_PROGRAM=n runs and prints program n alone; RILLE_PROGRAMS=100000
+-- sets the number of programs. Programs run in a child process, in a temporary folder.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
 local first = 0
 while arg[first - 1] do first = first - 1 end
 
--- ---- the process that runs them ----
+-- ---- the child process ----
 
 local child = [[
 local rille = require "rille"
-debug.getmetatable(rille).__close = nil -- the session is that of all programs
+debug.getmetatable(rille).__close = nil -- all programs share the session
 local from, to, seed = tonumber(arg[1]), tonumber(arg[2]), tonumber(arg[3])
 local alone = arg[4] == "alone"
 local load, pcall, setmetatable, type, tostring, debug = load, pcall, setmetatable, type, tostring, debug
 local random, choose, floor = math.random, nil, math.floor
 
--- Waits, writes to stdout or calls a debugging aid that makes others fail.
+-- Functions that wait, write to stdout, or make other programs fail.
 local left_out = {_slow_op = true, _fail_act = true, _forget_presses = true, help = true, peak = true, recover = true}
 local function names_of(t)
   local list = {}
@@ -148,7 +148,7 @@ local base = {rille = rille, math = math, table = table, coroutine = coroutine, 
   tostring = function(v) return (tostring(v):gsub("0x%x+", "0x")) end,
   a = false, b = false, c = false, d = false, e = false, f = false}
 
--- What a program did to the modules themselves is undone: the next one has them whole.
+-- Restores the modules after a program has changed them.
 local whole = {}
 for _, t in ipairs{rille, rille.nn, rille.optim, rille.data, rille.models, rille.parallel, rille.checkpoint, rille.tokenizer, rille.io, rille.train,
   rille.json, rille.nn.Module} do
@@ -186,7 +186,7 @@ if strange then print("strange: " .. strange) end
 print(("done: %d statements, %d errors"):format(nline, nerror))
 ]]
 
--- ---- asking it ----
+-- ---- running the child ----
 
 local function quoted(s) return "'" .. s:gsub("'", "'\\''") .. "'" end
 
@@ -224,7 +224,7 @@ if only then
   os.exit(0)
 end
 
--- Each batch in a process of its own: state that one program leaves cannot hide what another finds.
+-- Runs each batch in a new process, so that state left by one program cannot hide a failure of another.
 local BATCH <const> = 500
 local statements, errors = 0, 0
 for from = 1, count, BATCH do

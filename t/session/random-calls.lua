@@ -1,4 +1,4 @@
--- A random value is a function of the seed, the call and the element: loops, graphs and layouts agree.
+-- Tests that a random value depends only on the seed, the call and the element: loops, graphs and layouts give equal values.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -20,12 +20,12 @@ end
 
 tap.group("layouts", function()
   local want = draw(P1, "B")
-  for i, way in ipairs(ways) do tap.is(draw(table.unpack(way)), want, ("way %d draws what one device draws"):format(i)) end
+  for i, way in ipairs(ways) do tap.is(draw(table.unpack(way)), want, ("layout %d draws the same values as one device"):format(i)) end
 end)
 
 tap.group("graphs", function()
   local x = rille.ones({4, 3})
-  local function f(a) -- branches, so that calls are not made in the order in which they are needed
+  local function f(a) -- branches, so that the order of calls differs from the order of use
     local late, early = a:dropout(0.5), rille.rand({4, 3})
     return (early * 2 + late):dropout(0.3) + rille.randn({4, 3})
   end
@@ -34,8 +34,8 @@ tap.group("graphs", function()
   for i = 1, 4 do want[i] = f(x):totable() end
   rille.manual_seed(3)
   local g = rille.graph(f)
-  for i = 1, 4 do tap.is(g(x):totable(), want[i], ("call %d of a graph draws what the loop draws"):format(i)) end
-  tap.ok(want[1][1][1] ~= want[2][1][1], "and each call draws anew")
+  for i = 1, 4 do tap.is(g(x):totable(), want[i], ("call %d of a graph draws the same values as the loop"):format(i)) end
+  tap.ok(want[1][1][1] ~= want[2][1][1], "each call draws new values")
 end)
 
 tap.group("gradients", function()
@@ -43,7 +43,7 @@ tap.group("gradients", function()
   local x = rille.tensor({1, 1, 1, 1, 1, 1, 1, 1}, {requires_grad = true})
   local y = x:dropout(0.5)
   y:sum():backward()
-  tap.is(x.grad:totable(), y:totable(), "dropout's gradient has its mask")
+  tap.is(x.grad:totable(), y:totable(), "the gradient of dropout uses the same mask")
 end)
 
 tap.done()

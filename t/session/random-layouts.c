@@ -215,7 +215,7 @@ attributes(struct program *p, const struct instruction *in, const struct rille_t
         a[0] = (struct rille_attr){.name = "pad", .kind = RILLE_INTS, .n = 2, .list = list};
         a[1] = (struct rille_attr){.name = "value", .kind = RILLE_FLOAT, .f = 3};
         return 2;
-    case FLAT: /* all dimensions but the last as one, or all as one */
+    case FLAT: /* all dimensions but the last merged, or all merged */
         list[0] = -1;
         list[1] = ndim ? rille_tensor_shape(x)[ndim - 1] : 1;
         a[0] = (struct rille_attr){.name = "shape", .kind = RILLE_INTS, .n = 1 + chance(r, 2), .list = list};
@@ -259,7 +259,7 @@ cut(struct world *w, struct rille_tensor **t)
     return status;
 }
 
-/* Calls an instruction in both worlds, and checks that both succeed or both refuse. */
+/* Calls an instruction in both worlds. Checks that the worlds either both succeed or both refuse. */
 static bool
 both(struct program *p, const struct instruction *in, const int *index, int nattr, const struct rille_attr *attr,
      int64_t number, struct rille_tensor **a, struct rille_tensor **b)

@@ -1,20 +1,20 @@
--- random-programs.lua - random programs, whose values are read again and again, in random layouts: values and gradients are
--- those of one device - eager, in a step, and in one that a planner lays out - and what explain() says moves is what devices
--- receive. Whole numbers as f64, so that no sum is rounded.
+-- random-programs.lua - runs random programs in random layouts, where values are used several times. Values and gradients must
+-- equal those of one device: eagerly, in a compiled step, and in a step with planned layouts. The bytes that explain() reports
+-- must equal the bytes received. All values are integers in f64, so no sum is rounded.
 --
--- PROGRAMS=300 SEED=1 tries programs 1 to 300; RILLE_LONG=1 makes them many.
+-- PROGRAMS=300 SEED=1 runs programs 1 to 300; RILLE_LONG=1 runs 2000.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
 local seed <const> = tap.seed(1)
 local PROGRAMS <const> = tonumber(os.getenv("PROGRAMS")) or os.getenv("RILLE_LONG") and 2000 or 100
-local MOST <const> = 2 ^ 24 -- no value grows beyond
+local MOST <const> = 2 ^ 24 -- bound of all values
 
 local MESHES <const> = {{0, 1}, {2, 0, 1}, {0, 1, 2, 3}, {{0, 1}, {2, 3}}, {{4, 0, 2}, {5, 3, 1}}}
 local R = math.random
 local function pick(list) return list[R(#list)] end
 
--- ---- what a program is: leaves {shape =, sbp =, most =}, and steps f(v), of which value i is v[i] ----
+-- ---- a program: leaves {shape =, sbp =, most =} and steps f(v), where v[i] is value i ----
 
 local function layout(axes, ndim, whole)
   local list = {}
@@ -25,7 +25,7 @@ local function layout(axes, ndim, whole)
   return axes == 1 and list[1] or list
 end
 
--- The shape of two that are repeated to fit each other; nil: they do not fit.
+-- Returns the broadcast shape of two shapes; nil if they do not broadcast.
 local function fitted(a, b)
   local out, n = {}, math.max(#a, #b)
   for d = 1, n do
@@ -61,7 +61,7 @@ local binary = {
 }
 binary[#binary + 1] = binary[3]
 
--- One more step of values `all` ({shape =, most =}): its text, function, shape and bound; nil: it is not to be.
+-- Kinds of steps. Each returns text, function, shape and bound of a new value; nil if the kind does not apply.
 local kinds = {
   function(a, i)
     local u = pick(unary)
@@ -116,7 +116,7 @@ local kinds = {
       changed(a.shape, axis, a.shape[axis] + b.shape[axis]), math.max(a.most, b.most)
   end,
   function(a, i, _, _, axes)
-    local sbp = layout(axes, #a.shape, true) -- what is partial by its greatest would not become a sum
+    local sbp = layout(axes, #a.shape, true) -- without P, because P(max) values cannot become P(sum)
     return ("move %d to %s"):format(i, type(sbp) == "table" and table.concat(sbp, ",") or sbp),
       function(v, place) return place and v[i]:to_global{placement = place, sbp = sbp} or v[i] end, a.shape, a.most
   end,
@@ -141,7 +141,7 @@ local function drawn(number)
     if #p.steps == steps then break end
     local i, j = R(2) == 1 and #all or R(#all), R(#all)
     if R(2) == 1 then j = i end
-    local kind = R(3) < 3 and kinds[R(3)] or pick(kinds) -- most are element by element, or add up
+    local kind = R(3) < 3 and kinds[R(3)] or pick(kinds) -- mostly element-wise operators and sums
     local text, f, shape, most = kind(all[i], i, all[j], j, axes)
     if text and most <= MOST and numel(shape) <= 512 then
       p.steps[#p.steps + 1] = f
@@ -165,7 +165,7 @@ local function leaves_of(p, place)
   return list
 end
 
--- The last values, and the gradients of the sum of all by each leaf.
+-- Returns the last three values, and the gradients of the sum of all values with respect to each leaf.
 local function computed(p, leaves, place)
   local v, sum = {table.unpack(leaves)}, nil
   for _, f in ipairs(p.steps) do v[#v + 1] = f(v, place) end
@@ -189,14 +189,14 @@ local function check(number)
   local want = values(computed(p, leaves_of(p), nil))
   local leaves = leaves_of(p, place)
   local got = values(computed(p, leaves, place))
-  if got ~= want then return "eager: other values", p end
+  if got ~= want then return "eager: wrong values", p end
   for _, mode in ipairs(MODES) do
     local how = tostring(mode.auto_parallel or "a step")
     local step = rille.graph(function() return computed(p, leaves, place) end, mode)
     got = values(step())
-    if got ~= want then return how .. ": other values", p end
+    if got ~= want then return how .. ": wrong values", p end
     local told, received = step:explain().bytes, tap.received(step)
-    if told ~= received then return ("%s: %d bytes told, %d received"):format(how, told, received), p end
+    if told ~= received then return ("%s: %d bytes reported, %d received"):format(how, told, received), p end
   end
 end
 

@@ -1,6 +1,6 @@
--- several-results.lua - operators with several results, read one by one, in every order, some of them twice, with
--- gradients of first and second order in between: the values are those of reading all at once. What is read too often, or
--- kept twice, would leak: the program's end counts buffers.
+-- several-results.lua - reads the results of operators with several results one by one, in every order, some of them twice,
+-- with first- and second-order gradients in between. The values must equal those of reading all results at once. The end of
+-- the program counts buffers, so a leak shows.
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 
@@ -18,7 +18,7 @@ local function permutations(list, at, found)
   return found
 end
 
--- What each makes: a function of leaves that gives tensors, some of one operator; and sizes of leaves.
+-- By name: a function of leaves that returns tensors, several from one operator; then the sizes of the leaves.
 local cases = {
   topk = {function(x) return x:topk(2, 0) end, {4, 3}},
   ["topk and its sum"] = {function(x)
@@ -92,7 +92,7 @@ for _, name in ipairs(names) do
     local r = results(case)
     for k, i in ipairs(p) do
       if apart(flat(r[i]), want[i]) > 1e-5 then wrong = wrong + 1 end
-      if n % 2 == 0 and k == 1 then r[i] = r[i]:detach() end -- the first one is let go, or not
+      if n % 2 == 0 and k == 1 then r[i] = r[i]:detach() end -- drops the original handle in half of the orders
       if n % 3 == 0 then collectgarbage() end
       if apart(flat(r[i]), want[i]) > 1e-5 then wrong = wrong + 1 end
     end

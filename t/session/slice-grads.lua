@@ -1,5 +1,5 @@
--- slice-grads.lua - gradients of what was cut from one value: neighbours are joined and written once, whatever the order in
--- which they come, and give what is added up where they overlap, leave gaps or lie cut over ranks.
+-- slice-grads.lua - tests of gradients of slices of one value. Gradients of adjacent slices are joined and written once, in
+-- any order of the slices. Slices that overlap, leave gaps or are sharded give the same gradients as a sum.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -14,17 +14,17 @@ local function whole(rows, cols)
 end
 local weight = whole(ROWS, COLUMNS)
 
--- Lists of {first, after} of columns: f of x is the sum of each part weighed by a number of its own.
+-- Lists of {begin, end} of columns. The loss is the sum of the slices, each weighted by its number.
 local cuts = {
   {"chunks", {{0, 4}, {4, 8}, {8, 12}}, whole = true},
   {"chunks backwards", {{8, 12}, {4, 8}, {0, 4}}, whole = true},
   {"two halves", {{0, 6}, {6, 12}}, whole = true},
-  {"neighbours with nothing before them", {{3, 5}, {5, 9}}},
+  {"adjacent slices that leave out the first columns", {{3, 5}, {5, 9}}},
   {"the outer ones first", {{4, 8}, {0, 4}, {8, 12}}},
-  {"parts that overlap", {{0, 7}, {5, 12}}},
+  {"overlapping slices", {{0, 7}, {5, 12}}},
   {"a gap", {{0, 3}, {9, 12}}},
-  {"one twice", {{2, 6}, {2, 6}}},
-  {"an empty one", {{0, 4}, {4, 4}, {4, 12}}},
+  {"one slice twice", {{2, 6}, {2, 6}}},
+  {"an empty slice", {{0, 4}, {4, 4}, {4, 12}}},
 }
 
 local function loss(x, parts)

@@ -1,4 +1,4 @@
--- steps.lua - a loop of training steps: what it compiles, what it holds, and which value is read when.
+-- steps.lua - tests loops of training steps: compilations, memory held, and old and new values.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
@@ -38,8 +38,8 @@ local function settled()
   return rille.counters()
 end
 
--- What steps compile after the first two, and what they hold beyond what the 20th held; values beyond the 800th: 10,000
--- computed operators are remembered for explain, which 800 steps have more than filled.
+-- Returns the compilations after the second step and the growth after it: bytes since step 20, values since step 800. Values
+-- are stable only after step 800, because the session remembers 10,000 computed operators for explain().
 local function long_loop(net, step, read)
   local random = rille.data.permutation(STEPS, tap.seed(1))
   local two, bytes, values, last
@@ -63,13 +63,13 @@ end
 local function is_steady(got, name)
   tap.is(got.compiles, 0, name .. " compiles nothing after its second step")
   tap.is({got.values, got.nodes}, {0, 0}, name .. " holds as many values after 1,000 steps as after 800")
-  tap.is({got.bytes, got.arena}, {0, 0}, name .. " holds as many bytes as after 20")
-  tap.is(got.runs, 0, name .. " asks for no memory within a run")
+  tap.is({got.bytes, got.arena}, {0, 0}, name .. " holds as many bytes after 1,000 steps as after 20")
+  tap.is(got.runs, 0, name .. " allocates no memory within a run")
 end
 
 local losses = {}
 
-tap.group("1,000 steps, collected at random, with another learning rate each", function()
+tap.group("1,000 steps with random garbage collections and a new learning rate each", function()
   local net = make()
   local got = long_loop(net, net.step, function() return true end)
   is_steady(got, "a plain loop whose loss is read")
@@ -89,14 +89,14 @@ tap.group("1,000 steps, collected at random, with another learning rate each", f
   net = make()
   graph = rille.graph(net.step, {micro_batches = 4})
   got = long_loop(net, graph, function(t) return t % 3 == 0 end)
-  is_steady(got, "a compiled step of four pieces")
+  is_steady(got, "a compiled step of four micro-batches")
   losses.pieces = got.loss
 
-  tap.is(losses.rarely, losses.plain, "when the loss is read does not change it")
-  tap.is(losses.graph, losses.plain, "a compiled step gives the bits of the loop")
+  tap.is(losses.rarely, losses.plain, "the loss does not depend on when it is read")
+  tap.is(losses.graph, losses.plain, "a compiled step gives the same loss as the loop, bit by bit")
 end)
 
--- ---- how often things are computed ----
+-- ---- number of computations ----
 
 local function acts_of(f)
   local before = rille.counters().acts
@@ -124,21 +124,21 @@ tap.group("forward is computed once", function()
     loss:item()
     local first_backward = acts_of(function() loss:backward(); net.parameters[1].grad:totable() end)
     tap.ok(first_backward > 0, "backward is computed when a gradient is read")
-    tap.is(acts_of(function() net.parameters[1].grad:totable() end), 0, "and reading it again computes nothing")
+    tap.is(acts_of(function() net.parameters[1].grad:totable() end), 0, "reading a gradient again computes nothing")
   end)
-  tap.ok(again > 0, "something was computed")
-  tap.is(acts_of(function() net.x:totable() end), 0, "a leaf is there")
+  tap.ok(again > 0, "a loss read before backward is computed")
+  tap.is(acts_of(function() net.x:totable() end), 0, "reading a leaf computes nothing")
 end)
 
--- An operator that sleeps is noticed: backward after item() must not run it again. The shortest of three tries counts.
-tap.group("what gradients read is kept", function()
+-- Makes an operator sleep, so that backward after item() is slow if it runs the operator again. Takes the best of three runs.
+tap.group("values that gradients read are kept", function()
   local SLEEP <const> = 0.1
   local x, y = rille.rand({16, 8}), rille.zeros({16}, {dtype = "i64"})
   local w = rille.rand({8, 4}, {requires_grad = true})
   local function seconds_of(name, forward)
     local best = math.huge
     for _ = 1, 3 do
-      local loss = forward(x:matmul(w)) -- a handle on the loss alone
+      local loss = forward(x:matmul(w)) -- only the loss has a handle
       loss:item()
       rille._slow_op(name, SLEEP)
       local begin = rille.clock()
@@ -166,17 +166,17 @@ end)
 
 -- ---- versions ----
 
-tap.group("an old value stays what it was", function()
+tap.group("old versions keep their values", function()
   local w = rille.tensor({1, 2, 3}, {requires_grad = true})
   local twice = w * 2 -- not computed yet
   local seen = w:detach()
   w:copy_(rille.tensor{10, 20, 30})
-  tap.is(twice:totable(), {2, 4, 6}, "what was asked of the old version is computed from it")
+  tap.is(twice:totable(), {2, 4, 6}, "an operator on the old version is computed from the old version")
   tap.is(seen:totable(), {1, 2, 3}, "a detached handle keeps the old version")
-  tap.is(w:totable(), {10, 20, 30}, "the variable has the new one")
+  tap.is(w:totable(), {10, 20, 30}, "the variable has the new value")
   w:add_(1)
   w:mul_(2)
-  tap.is(w:totable(), {22, 42, 62}, "updates follow each other")
+  tap.is(w:totable(), {22, 42, 62}, "in-place updates run in order")
 
   local opt = optim.SGD({w}, {lr = 1})
   local squares = (w * w):sum()
@@ -184,11 +184,11 @@ tap.group("an old value stays what it was", function()
   squares:backward()
   opt:step()
   tap.is(w:totable(), {-22, -42, -62}, "a step of descent")
-  tap.is(before:totable(), {22, 42, 62}, "what was detached before it is as it was")
-  tap.is(squares:item(), 22 * 22 + 42 * 42 + 62 * 62, "and so is the loss")
+  tap.is(before:totable(), {22, 42, 62}, "a value detached before the step is unchanged")
+  tap.is(squares:item(), 22 * 22 + 42 * 42 + 62 * 62, "a loss computed before the step is unchanged")
 end)
 
--- All elements in one text.
+-- Returns all elements as one text.
 local function flat(t)
   if type(t) ~= "table" then return ("%.9g"):format(t) end
   local parts = {}
@@ -210,8 +210,8 @@ tap.group("old values across steps, while bytes are written over", function()
   for t, old in pairs(kept) do
     if flat(old:totable()) == flat(history[t]) then same = same + 1 end
   end
-  tap.is(same, 4, "four versions that were kept are what they were")
-  tap.ok(flat(w:totable()) ~= flat(history[1]), "the variable has gone on")
+  tap.is(same, 4, "four kept versions have their old values")
+  tap.ok(flat(w:totable()) ~= flat(history[1]), "the variable has a new value")
 end)
 
 -- ---- losses and gradients ----
@@ -223,11 +223,11 @@ tap.group("two losses", function()
   one:backward()
   two:backward()
   tap.is(w.grad:totable(), {2 * 1 + 3, 2 * 2 + 3}, "backward of each adds to the gradient")
-  tap.is({one:item(), two:item()}, {5, 9}, "and both can be read")
+  tap.is({one:item(), two:item()}, {5, 9}, "both losses can be read")
   w.grad = nil
   local joint = (w * w):sum() + (w * 3):sum()
   joint:backward()
-  tap.is(w.grad:totable(), {5, 7}, "their sum gives the same")
+  tap.is(w.grad:totable(), {5, 7}, "backward of the sum gives the same gradient")
 end)
 
 tap.group("gradients over two calls, and after the step", function()
@@ -236,15 +236,15 @@ tap.group("gradients over two calls, and after the step", function()
   for _ = 1, 2 do (w * w):sum():backward() end
   local g = w.grad
   opt:step()
-  tap.is(w:totable(), {1 - 0.5 * 4, 2 - 0.5 * 8}, "the step takes the sum of both")
-  tap.is(w.grad:totable(), {4, 8}, "p.grad can be read after it")
-  tap.is(g:totable(), {4, 8}, "and through a handle taken before")
+  tap.is(w:totable(), {1 - 0.5 * 4, 2 - 0.5 * 8}, "the step uses the sum of both gradients")
+  tap.is(w.grad:totable(), {4, 8}, "p.grad can be read after the step")
+  tap.is(g:totable(), {4, 8}, "a handle taken before the step has the gradient")
   opt:zero_grad()
-  tap.is(w.grad, nil, "zero_grad clears it")
-  tap.is(g:totable(), {4, 8}, "not for who holds it")
+  tap.is(w.grad, nil, "zero_grad clears p.grad")
+  tap.is(g:totable(), {4, 8}, "a handle keeps the gradient after zero_grad")
   ;(w * 3):sum():backward()
   opt:step()
-  tap.is(w:totable(), {-1 - 1.5, -2 - 1.5}, "the next step starts from nothing")
+  tap.is(w:totable(), {-1 - 1.5, -2 - 1.5}, "the next step starts without old gradients")
 end)
 
 tap.group("temporaries that are kept", function()
@@ -269,17 +269,17 @@ tap.group("temporaries that are kept", function()
     local g = k.grad:totable()
     right = right and g[1][1] == (a + b) + (a + c) and g[2][2] == (c + d) + (b + d)
   end
-  tap.ok(right, "each has the value and the gradient of its step")
+  tap.ok(right, "each temporary has the value and the gradient of its step")
 end)
 
 tap.group("no_grad and detach", function()
   local w = rille.tensor({2, 3}, {requires_grad = true})
   local still = rille.no_grad(function() return w * w end)
-  tap.is(still.requires_grad, false, "what no_grad computes requires no gradient")
-  tap.fails(function() still:sum():backward() end, "gradient", "and backward through it is an error")
+  tap.is(still.requires_grad, false, "a value computed in no_grad requires no gradient")
+  tap.fails(function() still:sum():backward() end, "gradient", "backward through a value of no_grad is an error")
   local cut = (w * w):detach()
   ;(cut * w):sum():backward()
-  tap.is(w.grad:totable(), {4, 9}, "no gradient goes through detach")
+  tap.is(w.grad:totable(), {4, 9}, "no gradient passes through detach")
   local running = rille.tensor({0, 0})
   for _ = 1, 100 do
     rille.no_grad(function() running:copy_(running * 0.5 + w) end)
@@ -291,8 +291,8 @@ tap.group("no_grad and detach", function()
     running:totable()
   end
   local after = settled()
-  tap.is(after.live_bytes - before.live_bytes, 0, "a running mean of 500 steps holds nothing of the past")
-  tap.near(running:totable(), {4, 6}, "and has its value")
+  tap.is(after.live_bytes - before.live_bytes, 0, "a running mean of 500 steps holds no old values")
+  tap.near(running:totable(), {4, 6}, "the running mean has the right value")
 end)
 
 tap.group("a loss that is summed over steps", function()
@@ -307,10 +307,10 @@ tap.group("a loss that is summed over steps", function()
     want = want + loss:item()
     total = total + loss:detach()
   end
-  tap.near(total:item(), want, "is the sum of what was read")
+  tap.near(total:item(), want, "equals the sum of the losses read")
 end)
 
--- ---- results that are read through others, again and again ----
+-- ---- results that are read repeatedly through other values ----
 
 tap.group("a result with a handle", function()
   local x = rille.ones({4, 4})
@@ -321,11 +321,11 @@ tap.group("a result with a handle", function()
     y:sum():item()
     acts[i] = rille.counters().acts - before
   end
-  tap.ok(acts[1] > acts[3], "is computed with the first that reads it, and kept by the second", table.concat(acts, " "))
-  tap.is({acts[4], acts[5], acts[6]}, {acts[3], acts[3], acts[3]}, "and not computed again")
+  tap.ok(acts[1] > acts[3], "is computed with its first reader, and kept from the second on", table.concat(acts, " "))
+  tap.is({acts[4], acts[5], acts[6]}, {acts[3], acts[3], acts[3]}, "is not computed again")
 end)
 
--- ---- long programs that nobody reads ----
+-- ---- long programs that are not read ----
 
 tap.group("20,000 small operators", function()
   local x = rille.ones({4})
@@ -334,22 +334,22 @@ tap.group("20,000 small operators", function()
   for _ = 1, 20000 do local _ = x + 1 end
   local done = settled()
   tap.is({done.live_values - start.live_values, done.live_nodes - start.live_nodes, done.live_bytes - start.live_bytes},
-    {0, 0, 0}, "without reading leave nothing")
-  tap.is(done.acts, start.acts, "and are not computed")
+    {0, 0, 0}, "that are not read leave nothing in memory")
+  tap.is(done.acts, start.acts, "that are not read are not computed")
 
   local y = x
   for _ = 1, 20000 do y = y + 1 end
   tap.is(y:totable(), {20001, 20001, 20001, 20001}, "in one chain are computed")
   local e = rille.explain(y)
-  tap.ok(#e.ops > 0 and #e.ops <= 20000 and e.ops[#e.ops].name == "add", "explain tells of what is remembered",
+  tap.ok(#e.ops > 0 and #e.ops <= 20000 and e.ops[#e.ops].name == "add", "explain() lists the remembered operators",
     ("%d operators"):format(#e.ops))
-  tap.ok(#tostring(e) > 0, "and prints")
+  tap.ok(#tostring(e) > 0, "the result of explain() prints")
   y, e = nil, nil
   for _ = 1, 12000 do local z = x + 1; z:totable() end
   local last = settled()
-  tap.ok(last.live_nodes - start.live_nodes <= 10001, "of what was computed 10,000 operators are remembered, no more",
+  tap.ok(last.live_nodes - start.live_nodes <= 10001, "at most 10,000 computed operators are remembered",
     ("%d nodes"):format(last.live_nodes - start.live_nodes))
-  tap.is(last.live_bytes - start.live_bytes, 0, "without their bytes")
+  tap.is(last.live_bytes - start.live_bytes, 0, "remembered operators hold no bytes")
 end)
 
 tap.done()

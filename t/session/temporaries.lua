@@ -1,6 +1,6 @@
--- Temporaries do not pile up: the collector hears of bytes that it cannot see. 100,000 of 1 MiB, those that are never
--- computed and those that are, keep the process below 100 MB. RILLE_LONG=1 computes all of them. Nor do old versions of
--- parameters behind averages that nobody reads.
+-- Tests that temporaries do not accumulate, because Lua's collector is told about tensor bytes. 100,000 temporaries of 1 MiB,
+-- computed or not, must keep the process below 100 MB (RILLE_LONG=1 computes all of them). Old versions of parameters must
+-- not accumulate behind averages that are never read.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -19,37 +19,37 @@ local computed = os.getenv("RILLE_LONG") and 100000 or 3000
 
 local function small(name)
   local most = status("VmHWM")
-  if sanitized then return tap.ok(true, name .. " # SKIP a sanitizer keeps what was freed") end
+  if sanitized then return tap.ok(true, name .. " # SKIP a sanitizer keeps freed memory") end
   tap.ok(most < LIMIT, name, ("%.0f MB"):format(most))
 end
 
-tap.group("of 1 MiB", function()
+tap.group("temporaries of 1 MiB", function()
   local x = rille.ones{SIDE, SIDE}
   for _ = 1, 100000 do local _ = x * 2 end
-  small("100,000 that nobody reads")
+  small("100,000 temporaries that are not read")
   local y
   for i = 1, computed do
     y = x + i
     if y[{0, {0, 1}}]:item() ~= i + 1 then tap.ok(false, "a value is right") end
   end
-  small(("%d that are computed one by one"):format(computed))
+  small(("%d temporaries computed one by one"):format(computed))
   local P = rille.placement("cpu", {0, 1})
   local z = rille.ones({SIDE, SIDE}, {placement = P, sbp = "S(0)"})
   for i = 1, computed // 10 do local _ = (z + i):sum():item() end
-  small("also on two devices")
+  small("temporaries on two devices")
   local kept = {}
   for i = 1, 1000 do
     kept[i % 8] = x * i
     kept[i % 8]:sum():item()
   end
-  small("where the last eight are kept")
+  small("temporaries of which the last eight are kept")
 end)
 
--- What reads parameters and is not read itself would keep all that they were.
-tap.group("beside a training", function()
+-- A value that reads parameters in each step and is never read would otherwise keep all old versions.
+tap.group("values computed next to a training", function()
   local nn, optim = rille.nn, rille.optim
   local P = rille.placement("cpu", {0, 1})
-  local readers = { -- what waits after each step: made(net) gives a function of the step, and what tells its value
+  local readers = { -- by name: a function of the network that returns a function to call after each step, and one that reads the result
     ["an average in place"] = function(net)
       local ema = rille.zeros(net.weight.shape, {placement = P})
       return function() ema:mul_(0.5); ema:add_(net.weight * 0.5) end, function() return ema:sum():item() end
@@ -63,11 +63,11 @@ tap.group("beside a training", function()
       local function value() return norms[3]:item() + norms[#norms]:item() end
       return function() norms[#norms + 1] = net.weight:square():sum() end, value
     end,
-    ["losses, one of labels that are none"] = function(net)
+    ["losses, one of invalid labels"] = function(net)
       local kept = {}
       local function labels(n) return rille.full({64}, n, {dtype = "i64", placement = P}) end
       return function() kept[#kept + 1] = net.weight:cross_entropy(labels(#kept == 0 and 64 or 3)) end, function()
-        tap.fails(function() kept[1]:item() end, {"label 64", "64 classes"}, "what cannot be is told who reads it")
+        tap.fails(function() kept[1]:item() end, {"label 64", "64 classes"}, "reading the loss of invalid labels is an error")
         return kept[2]:item() + kept[#kept]:item()
       end
     end,
@@ -89,7 +89,7 @@ tap.group("beside a training", function()
         collectgarbage()
         local now = rille.counters().live_bytes
         local more = held and now - held
-        if held and not read then tap.ok(more < 3 * 64 * 64 * 4, "nothing piles up", ("%d bytes in 20 steps"):format(more)) end
+        if held and not read then tap.ok(more < 3 * 64 * 64 * 4, "no bytes accumulate", ("%d bytes in 20 steps"):format(more)) end
         held = now
       end
     end
@@ -98,7 +98,7 @@ tap.group("beside a training", function()
   for name, reader in pairs(readers) do
     for _, compiled in ipairs{false, true} do
       local got = trained(reader, compiled, false)
-      local told = ("%s beside %s step: as if it had been read"):format(name, compiled and "a compiled" or "an eager")
+      local told = ("%s next to %s step: the value equals that of reading it regularly"):format(name, compiled and "a compiled" or "an eager")
       tap.is(got, trained(reader, compiled, true), told)
     end
   end

@@ -1,5 +1,5 @@
--- trace-reuse.lua - in a compiled step nothing is made twice: equal calls are one, ways there and back are none, what was
--- gathered is shared - and nobody can tell from the values.
+-- trace-reuse.lua - tests that a compiled step computes nothing twice: equal calls are merged, inverse operators cancel, and
+-- gathered values are shared. Values stay the same.
 
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
@@ -8,7 +8,7 @@ local nn = rille.nn
 local P2 = rille.placement("cpu", {0, 1})
 local P4 = rille.placement("cpu", {0, 1, 2, 3})
 
--- How often an operator stands in a compiled step.
+-- Returns the number of calls of an operator in a compiled step.
 local function count(step, name)
   local n = 0
   for _, op in ipairs(step:explain().ops) do n = n + (op.name == name and 1 or 0) end
@@ -21,7 +21,7 @@ tap.group("equal calls", function()
   local live = 2
   local number, other = rille.live(function() return live end), rille.live(function() return 2 end)
   for _, t in ipairs{
-    {"two of one value", "exp", 1, function(a) return a:exp() + a:exp() * 2 end},
+    {"two calls on one value", "exp", 1, function(a) return a:exp() + a:exp() * 2 end},
     {"with one number", "mul", 1, function(a) return a * 2 + a * 2 end},
     {"with two numbers", "mul", 2, function(a) return a * 2 + a * 3 end},
     {"with an integer and a float", "pow", 2, function(a) return a:abs() ^ 3 + a:abs() ^ 3.0 end},
@@ -29,8 +29,8 @@ tap.group("equal calls", function()
     {"with two live numbers", "mul", 2, function(a) return a * number + a * other end},
     {"along one axis", "sum", 1, function(a) return a:sum{axis = 0} + a:sum{axis = -2} end},
     {"along two axes", "sum", 2, function(a) return a:sum{axis = 0}:max() + a:sum{axis = 1}:max() end},
-    {"of operands in another order", "sub", 2, function(a) return (a - a:exp()) * (a:exp() - a) end},
-    {"of what was changed between", "add", 3, function(a)
+    {"with operands in another order", "sub", 2, function(a) return (a - a:exp()) * (a:exp() - a) end},
+    {"with an update in between", "add", 3, function(a)
       local v = a:detach()
       local before = v + 1
       v:copy_(v * 3)
@@ -41,7 +41,7 @@ tap.group("equal calls", function()
     local step = rille.graph(f)
     local got = step(x)
     tap.is(count(step, name), times, ("equal calls, %s: %d"):format(what, times))
-    tap.near(got:totable(), f(x):totable(), what .. ": the values are those without a graph", 1e-6, 1e-6)
+    tap.near(got:totable(), f(x):totable(), what .. ": values equal those without a graph", 1e-6, 1e-6)
   end
 end)
 
@@ -49,7 +49,7 @@ tap.group("random calls are never equal", function()
   local step = rille.graph(function(a) return a:dropout(0.5), a:dropout(0.5) end)
   local ones = rille.ones({1000})
   local a, b = step(ones)
-  tap.ok((a - b):abs():sum():item() > 0, "two dropouts drop different things")
+  tap.ok((a - b):abs():sum():item() > 0, "two dropouts have different masks")
 end)
 
 tap.group("variables", function()
@@ -57,10 +57,10 @@ tap.group("variables", function()
   local sum
   local step = rille.graph(function(a) sum = v + a; v:add_(a); return sum, v * 1 end)
   local before, after = step(laid(x, P2, "S(0)"))
-  tap.is(before:totable(), (x * 2):totable(), "what equals a new version of a variable is still a result")
-  tap.is({v:totable(), after:totable()}, {(x * 2):totable(), (x * 2):totable()}, "and the variable has it")
+  tap.is(before:totable(), (x * 2):totable(), "a result that equals the new version of a variable is right")
+  tap.is({v:totable(), after:totable()}, {(x * 2):totable(), (x * 2):totable()}, "the variable has the new version")
   step(laid(x, P2, "S(0)"))
-  tap.is(v:totable(), (x * 3):totable(), "a second run goes on from there")
+  tap.is(v:totable(), (x * 3):totable(), "a second run continues from the new version")
 end)
 
 tap.group("gradients", function()
@@ -96,22 +96,22 @@ tap.group("gradients", function()
     local want = {w.grad:totable(), u.grad and u.grad:totable()}
     w, u, f = both(run)
     rille.graph(f)(a)
-    tap.near({w.grad:totable(), u.grad and u.grad:totable()}, want, what .. " are as without a graph", 1e-5, 1e-6)
+    tap.near({w.grad:totable(), u.grad and u.grad:totable()}, want, what .. ": gradients equal those without a graph", 1e-5, 1e-6)
   end
 end)
 
-tap.group("there and back", function()
+tap.group("inverse operators", function()
   local step = rille.graph(function(a)
     return a:transpose(0, 1):transpose(1, 0) + a:permute{1, 0}:permute{1, 0} + a:reshape{6}:reshape{2, 3} + a:to("f32")
   end)
-  tap.is(step(x):totable(), (x * 4):totable(), "the value is the same")
-  tap.is(#step:explain().ops, 3, "and nothing is left but the additions")
+  tap.is(step(x):totable(), (x * 4):totable(), "the value is right")
+  tap.is(#step:explain().ops, 3, "only the additions remain")
   local y = x:to("f32")
-  tap.is(#rille.explain(y * 1).ops, 1, "a cast to the same dtype is nothing, outside of graphs too")
+  tap.is(#rille.explain(y * 1).ops, 1, "a cast to the same dtype is no operator, outside of graphs, too")
   local v = x:clone()
   local same = v:to("f32")
   v:add_(1)
-  tap.is({same:totable(), v:totable()}, {x:totable(), (x + 1):totable()}, "and keeps the old value of a variable")
+  tap.is({same:totable(), v:totable()}, {x:totable(), (x + 1):totable()}, "such a cast keeps the old value of a variable")
 end)
 
 tap.group("a weight is gathered once", function()
@@ -136,13 +136,13 @@ tap.group("a weight is gathered once", function()
   local a, y = rille.randn({1024, 16}), rille.randint(0, 8, {1024})
   local one = train()
   local many, step = train(P4, "S(0)")
-  for i = 1, 3 do tap.near(many(a, y):item(), one(a, y):item(), "step " .. i .. ": the loss is that of one device", 1e-5, 1e-6) end
+  for i = 1, 3 do tap.near(many(a, y):item(), one(a, y):item(), "step " .. i .. ": the loss equals that of one device", 1e-5, 1e-6) end
   local gathered = {}
   for _, b in ipairs(step:explain().boxing) do
     if b.of_leaf ~= false and b.name == "all-gather" then gathered[#gathered + 1] = table.concat(b.shape, "x") end
   end
   table.sort(gathered)
-  tap.is(gathered, {"64", "64x16", "8", "8x64"}, "each parameter is gathered once, as it lies, for both passes")
+  tap.is(gathered, {"64", "64x16", "8", "8x64"}, "each parameter is gathered once for both passes")
 end)
 
 tap.group("the gradient of a sum", function()
@@ -152,8 +152,8 @@ tap.group("the gradient of a sum", function()
     step(rille.ones({8, 6}, {placement = P4, sbp = "S(0)"}))
     for _, op in ipairs(step:explain().ops) do if op.name == "expand" then return op.outputs[1] end end
   end
-  tap.is(layout(function(a, w) return a:matmul(w) end), "S(0)", "is cut as what is summed: each rank repeats it for its rows")
-  tap.is(layout(function(a, w) return a:to_global{sbp = "B"}:matmul(w) end), "B", "is whole where that is")
+  tap.is(layout(function(a, w) return a:matmul(w) end), "S(0)", "is split like the summed value: each rank expands it for its rows")
+  tap.is(layout(function(a, w) return a:to_global{sbp = "B"}:matmul(w) end), "B", "is replicated if the summed value is replicated")
 end)
 
 tap.group("cross_entropy over split classes", function()
@@ -169,9 +169,9 @@ tap.group("cross_entropy over split classes", function()
   w.requires_grad = true
   local step = rille.graph(function(y) local loss = w:cross_entropy(y) loss:backward() return loss end)
   step(rille.zeros({32}, {dtype = "i64", placement = P4, sbp = "B"}))
-  tap.is(step:explain().bytes, 4 * 480, "a step moves 480 bytes a rank: the greatest of each row is reduced once")
+  tap.is(step:explain().bytes, 4 * 480, "a step moves 480 bytes per rank: each row's maximum is reduced once")
   local got, want = w:logsumexp(1):totable(), logits:logsumexp(1):totable()
-  tap.near(got, want, "infinite and great logits are summed as on one device", 1e-5, 1e-5)
+  tap.near(got, want, "logsumexp of infinite and huge logits equals that of one device", 1e-5, 1e-5)
 end)
 
 tap.done()

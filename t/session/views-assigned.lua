@@ -1,5 +1,5 @@
--- Tests of variables that are assigned views (actors/session/core/tensor.c): what reads one first gives the same bits as what reads it
--- later, however its elements lay before; once as it is, and once with oneDNN's kernels for AVX2, which add up in another order than ours.
+-- Tests of variables that are assigned views (actors/session/core/tensor.c). The first reader of such a variable gets the same bits as
+-- later readers, whatever the strides of the view. Runs once with the default kernels and once with oneDNN's AVX2 kernels, which sum in another order.
 
 local rille = require "rille"
 local t = dofile("t/lib/tap.lua")
@@ -14,7 +14,7 @@ end
 
 local views = { -- to {64, 96}
   {"a transpose", {96, 64}, function(x) return x:transpose(0, 1) end},
-  {"a part of a transpose", {96, 192}, function(x) return x:transpose(0, 1):chunk(3, 0)[2] end},
+  {"a chunk of a transpose", {96, 192}, function(x) return x:transpose(0, 1):chunk(3, 0)[2] end},
   {"columns", {64, 99}, function(x) return x:slice(1, 3, 99) end},
   {"a transpose of rows", {99, 64}, function(x) return x:slice(0, 3, 99):transpose(0, 1) end},
   {"a reshape", {2, 32, 96}, function(x) return x:reshape{64, 96} end},
@@ -43,8 +43,8 @@ for _, layout in ipairs(layouts) do
       return z
     end
     local once = products()
-    t.is(w:totable(), view[3](from):totable(), name .. ": its values")
-    t.is(once, products(), name .. ": products by it have the same bits the first time")
+    t.is(w:totable(), view[3](from):totable(), name .. ": the variable has the view's values")
+    t.is(once, products(), name .. ": the first and the second products with the variable have the same bits")
   end
 end
 t.done()

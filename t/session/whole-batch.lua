@@ -1,6 +1,6 @@
--- whole-batch.lua - micro-batches give the loss, the results and the gradients of the whole batch: for means, sums, and divisors
--- that depend on data, also where a micro-batch has no label; on one device, split, on stages, and both. What cannot be known is
--- an error that says what to write.
+-- whole-batch.lua - tests that micro-batches give the loss, results and gradients of the complete batch: for means, sums and
+-- data-dependent divisors, with micro-batches without labels; on one device, split, on stages, and both. If the right scale is
+-- unknown, the error says what to write instead.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -8,7 +8,7 @@ rille.manual_seed(tap.seed(7))
 local IGNORED <const>, ROWS <const>, WIDTH <const>, CLASSES <const> = -100, 8, 5, 4
 local P0, P1, P01, P23 = rille.placement("cpu", {0}), rille.placement("cpu", {1}), rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
 
-local places = { -- of the first layer and of the second, and how the rows lie
+local places = { -- placements of the first and second layer; sbp of the rows
   {"on one device", P0, P0, "B"},
   {"with rows split", P01, P01, "S(0)"},
   {"on two stages", P0, P1, "B"},
@@ -22,7 +22,7 @@ local labels = {
   {"one label", {IGNORED, IGNORED, IGNORED, IGNORED, IGNORED, 2, IGNORED, IGNORED}},
 }
 
-local weight = rille.tensor{0.5, 2, 1, 3} -- of classes
+local weight = rille.tensor{0.5, 2, 1, 3} -- weights of classes
 local function seen(y) return y:ne(IGNORED):to("f32") end
 local function each(z, y) return z:cross_entropy(y, {reduction = "none"}) end
 local function class_weight(z, y)
@@ -30,7 +30,7 @@ local function class_weight(z, y)
   return y:eq(IGNORED):where(0, of[y:eq(IGNORED):where(0, y)])
 end
 
--- loss(z, y, w): of logits, labels and the weight of the second layer.
+-- loss(z, y, w): a function of logits, labels and the second layer's weight.
 local losses = {
   {"cross_entropy", function(z, y) return z:cross_entropy(y) end},
   {"cross_entropy with smoothing", function(z, y) return z:cross_entropy(y, {label_smoothing = 0.1}) end},
@@ -43,9 +43,9 @@ local losses = {
     local n = seen(y):sum()
     return n:gt(0):where((z:square():sum(1) * seen(y)):sum() / n, 0)
   end},
-  {"a mean of weights that were normalised", function(z, y) return (each(z, y) * (seen(y) / seen(y):sum())):sum() end},
+  {"a mean with normalised weights", function(z, y) return (each(z, y) * (seen(y) / seen(y):sum())):sum() end},
   {"weights of classes", function(z, y) local c = class_weight(z, y); return (each(z, y) * c):sum() / c:sum() end},
-  {"a divisor that was detached", function(z, y)
+  {"a detached divisor", function(z, y)
     local c = z:detach():square():sum(1)
     return (each(z, y) * c):sum() / c:sum()
   end},
@@ -66,7 +66,7 @@ local losses = {
   {"two divisors", function(z, y) return z:cross_entropy(y) + (z:sum(1) * y:eq(2):to("f32")):sum() / (y:eq(2):sum() + 1) end},
 }
 
--- The loss, gradients and other results of a step of m micro-batches.
+-- Returns the loss, other results and gradients of a step of m micro-batches.
 local function run(place, y, loss, m, dtype)
   local function leaf(t, p) return t:to_global{placement = p, sbp = "B"}:detach():clone():requires_grad_() end
   rille.manual_seed(11)
@@ -102,7 +102,7 @@ for _, l in ipairs(losses) do
   end
 end
 
--- What stands between the arguments and the loss, with rows wherever it leaves them: a sum of squares of it is the batch's.
+-- Layers and operators between arguments and loss; a sum of squares of their result must equal that of the complete batch.
 tap.group("rows pass", function()
   local nn = rille.nn
   local function T(...) return rille.randn{ROWS, ...}:detach() end
@@ -162,7 +162,7 @@ tap.group("rows pass", function()
   end
 end)
 
--- Rows that are compared with one another are those of a micro-batch; the loss is the mean.
+-- Rows are compared within a micro-batch; the loss is the mean over micro-batches.
 tap.group("a contrastive loss", function()
   local x, w = rille.randn{4, 3}:detach(), rille.randn{3, 3}:detach()
   local function loss(x)
@@ -170,7 +170,7 @@ tap.group("a contrastive loss", function()
     return z:matmul(z:transpose(0, 1)):cross_entropy(rille.arange(z.shape[1]))
   end
   local want = (loss(x[{{0, 2}}]):item() + loss(x[{{2, 4}}]):item()) / 2
-  tap.near(rille.graph(loss, {micro_batches = 2})(x):item(), want, "is the mean of those of the micro-batches", 1e-5)
+  tap.near(rille.graph(loss, {micro_batches = 2})(x):item(), want, "equals the mean over micro-batches", 1e-5)
 end)
 
 tap.group("values of halves", function()
@@ -182,7 +182,7 @@ tap.group("values of halves", function()
   end
 end)
 
--- torchtitan#2206, transformers#34191: logits, labels and PyTorch's values.
+-- Cases of torchtitan#2206 and transformers#34191: logits, labels and PyTorch's values.
 tap.group("PyTorch's values", function()
   local L = rille.tensor{{0.2, 1.0, 0.5}, {0.1, 0.3, 0.6}, {1, 2, 3}, {-1, 0, 1}}
   local step = rille.graph(function(x, y) return x:cross_entropy(y) end, {micro_batches = 2})
@@ -194,7 +194,7 @@ tap.group("PyTorch's values", function()
   tap.near(step(L, rille.tensor({IGNORED, IGNORED, 2, 0}, {dtype = "i64"})):item(), (loss(3, 2) + loss(4, 0)) / 2, "a whole micro-batch is ignored")
 end)
 
--- Gradients that are asked for and used again.
+-- A loss that contains a gradient.
 tap.group("a penalty on gradients", function()
   local function penalty(m)
     local w = rille.tensor({{1, 2}, {3, 4}}, {requires_grad = true})
@@ -207,10 +207,10 @@ tap.group("a penalty on gradients", function()
     end, {micro_batches = m})
     return {step(rille.tensor{{1, 0}, {0, 1}, {1, 1}, {2, 1}}):item(), w.grad:totable()}
   end
-  tap.near(penalty(2), penalty(1), "is that of the batch", 1e-5)
+  tap.near(penalty(2), penalty(1), "equals that of the complete batch", 1e-5)
 end)
 
-tap.group("what cannot be known", function()
+tap.group("losses whose scale is unknown", function()
   local w = rille.tensor({{1, 2}, {3, 4}}, {requires_grad = true})
   local x = rille.tensor{{1, 0}, {0, 1}, {1, 1}, {2, 1}}
   local function refused(fn, texts, name)
@@ -226,6 +226,6 @@ tap.group("what cannot be known", function()
   refused(function(a) local l = (z(a) / z(a):sum(0)):sum(); l:backward(); return l end, {"div", "detach()"},
     "rows divided by a sum over rows")
   refused(function(a) return z(a):max() end, {"greatest"}, "a maximum over rows")
-  refused(function(a) return z(a):transpose(0, 1) end, {"dimension 1", "permute"}, "rows that are another dimension")
+  refused(function(a) return z(a):transpose(0, 1) end, {"dimension 1", "permute"}, "rows moved to another dimension")
 end)
 tap.done()

@@ -1,5 +1,5 @@
--- Tests of lua/args.lua: what a command line gives, and what it is told where it is wrong; each in a process of its own,
--- which a mistake ends.
+-- Tests of lua/args.lua: the options parsed from command lines, and the messages for wrong command lines. Each case runs in a
+-- new process, because a wrong command line ends the process.
 
 local t = dofile("t/lib/tap.lua")
 
@@ -51,7 +51,7 @@ local cases = {
 }
 for _, case in ipairs(cases) do
   local text, code = run(case[1])
-  t.is(text, case[2], ("'%s' is read or told"):format(case[1]))
+  t.is(text, case[2], ("'%s' is parsed, or gives the right message"):format(case[1]))
   t.is(code, case[3] or 0, ("'%s' ends with %d"):format(case[1], case[3] or 0))
 end
 os.remove(child)

@@ -1,10 +1,10 @@
--- No public function drops an argument that it does not know: too many are an error that tells how many are expected.
+-- Tests that no public function ignores extra arguments: too many arguments are an error that reports the expected number.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 
--- Functions that take any number of arguments, because they pass them on, or they are members of a list; and x:backward, which
--- says more (t/shell/errors.lua).
+-- Functions that accept any number of arguments, because they pass them on or make a list of them; and x:backward, whose own
+-- message says more (t/shell/errors.lua).
 local open = {}
 for name in ("tensor:backward grad no_grad autocast reshape permute expand zeros ones rand randn empty slice concat stack transpose nn.Sequential explain plan"):gmatch("%S+") do
   open[name] = true
@@ -25,7 +25,7 @@ end
 
 local function is_callable(v) return type(v) == "function" or type(v) == "table" and getmetatable(v) and getmetatable(v).__call end
 
--- The callable members of a table that are public, in order.
+-- Returns the public callable members of a table, sorted.
 local function each(t, prefix, visit)
   local names = {}
   for name, v in pairs(t) do
@@ -57,7 +57,7 @@ end)
 
 tap.group("grad", function()
   local x = rille.ones({1}, {requires_grad = true})
-  tap.fails(function() return rille.grad(x * 2, {x}, {create_graph = true}) end, {"grad: expected at most 2 arguments, found 3"}, "a list is the last argument")
+  tap.fails(function() return rille.grad(x * 2, {x}, {create_graph = true}) end, {"grad: expected at most 2 arguments, found 3"}, "an argument after the list is refused")
 end)
 
 tap.group("operators", function()
@@ -106,7 +106,7 @@ tap.group("layers", function()
     {"nn.MSELoss", nn.MSELoss(), rille.ones{2}, rille.ones{2}}, {"nn.Sequential", nn.Sequential(nn.ReLU()), rille.ones{2}},
   } do
     local name, layer = call[1], call[2]
-    tap.ok(pcall(layer, table.unpack(call, 3)), name .. " is called")
+    tap.ok(pcall(layer, table.unpack(call, 3)), name .. " accepts the right number of arguments")
     call[#call + 1] = 5
     tap.fails(function() layer(table.unpack(call, 3)) end, {"arity.lua:", name, "expected at most"}, name .. ": one argument too many fails")
   end

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The program's options, init file, environment and exit codes: cli.sh path/to/rille. Prints TAP.
+# cli.sh path/to/rille - tests the program's options, init file, environment and exit codes. Prints TAP.
 rille=$(realpath "$1")
 . t/lib/tap.sh
 cd "$dir" || exit 2
@@ -10,7 +10,7 @@ go() { timeout $hang "$rille" "$@" >out 2>err </dev/null; code=$?; stdout=$(cat 
 tell() { echo "exit $code; stdout: $stdout; stderr: $stderr"; }
 has() { ok "$1" grep -qF -e "$3" <<<"$2"; }
 
-# ---- the order of things
+# ---- order of chunks, modules and scripts
 
 echo 'print("script", x, ...)' >script.lua
 echo 'return "module"' >mod.lua
@@ -25,7 +25,7 @@ is "-E of nothing prints an empty line, for it has no values" "$code:$stdout" "0
 go -e 'print(arg[0] ~= nil, arg[1])'
 is "without a script arg[0] is the program, as in lua(1)" "$stdout" $'true\t-e'
 go script.lua -- -i
-is "what is behind the script is the script's, dashes too" "$stdout" $'script\tnil\t--\t-i'
+is "arguments after the script are the script's, with dashes, too" "$stdout" $'script\tnil\t--\t-i'
 timeout $hang "$rille" - <<<'print("from stdin", #arg)' >out 2>err; code=$?; stdout=$(cat out)
 is "- is stdin as a script" "$code:$stdout" $'0:from stdin\t0'
 printf '#!/usr/bin/env rille\nprint("with a first line for the system")\n' >sharp.lua
@@ -39,13 +39,13 @@ echo 'from_init = 7' >config/rille/init.lua
 go -e 'print(from_init)'
 is "the init file runs first" "$stdout" 7
 go --no-init -e 'print(from_init)'
-is "--no-init leaves it out" "$stdout" nil
+is "--no-init skips the init file" "$stdout" nil
 LUA_INIT='print("LUA_INIT")' go -e 'print(1)'
 is "LUA_INIT is not used" "$stdout" 1
 echo 'error("broken init")' >config/rille/init.lua
 go -e 'print(1)'
 is "an error in the init file exits 1" "$code:$stdout" "1:"
-has "and says where" "$stderr" "init.lua:1"
+has "the error names the line of the init file" "$stderr" "init.lua:1"
 rm config/rille/init.lua
 
 # ---- errors and exit codes
@@ -54,7 +54,7 @@ go -e 'local function f() error("deep") end f()'
 has "an error has a traceback" "$stderr" "stack traceback"
 go -e 'error(setmetatable({}, {__tostring = function() return "an object" end}))'
 is "an error object exits 1" "$code" 1
-has "and prints as it says" "$stderr" "an object"
+has "an error object prints by its __tostring" "$stderr" "an object"
 go -e 'os.exit(false)'
 is "os.exit(false) is 1" "$code" 1
 go -e 'os.exit(5, true)'
@@ -71,8 +71,8 @@ for rank in -1:2 0:1 255:1 256:1 1023:1 1024:2 x:2; do
 done
 for address in ipc:///tmp/rille-x/control ipc:///x; do
   go coordinator --bind "$address" --world 1 -e ''
-  is "$address is no address to bind" "$code" 2
-  has "$address: the message says which are" "$stderr" "expected tcp://HOST:PORT"
+  is "$address is refused as an address" "$code" 2
+  has "$address: the message says which addresses are valid" "$stderr" "expected tcp://HOST:PORT"
 done
 for options in "-d" "-l" "-E" "--devices" "--color" "--color=blue" "--versio=1" "-x"; do
   go $options
@@ -80,25 +80,25 @@ for options in "-d" "-l" "-E" "--devices" "--color" "--color=blue" "--versio=1" 
 done
 for devices in late:2 cpu:1,late:2 async:2; do
   go -d "$devices" -e 'print(rille.placement("async", {1}))'
-  is "$devices: the kind is called async" "$code:$stdout" "0:async[1]"
-  is "$devices: the old name is warned of" "$(grep -c 'late.*is called.*async' <<<"$stderr")" "$(grep -c late <<<"$devices")"
+  is "$devices: the devices have kind async" "$code:$stdout" "0:async[1]"
+  is "$devices: the old name gives a warning" "$(grep -c 'late.*is called.*async' <<<"$stderr")" "$(grep -c late <<<"$devices")"
 done
 go -d async:2 -e 'print(rille.placement("late", {0}))'
 is "a placement of the old name works" "$code:$stdout" "0:async[0]"
-has "and is warned of" "$stderr" '"late" will be an error in the next release'
+has "a placement of the old name gives a warning" "$stderr" '"late" will be an error in the next release'
 for devices in "cpu:0" "cpu:x" "cpu:2,,cpu:3" "gpu" "cpu:-1" ":4" "cpu:2,cpu:3" "cuda:all"; do
   go -d "$devices" -e 'print(1)'
-  is "-d $devices: there are no such devices" "$code:$stdout" "2:"
+  is "-d $devices is an error of usage" "$code:$stdout" "2:"
 done
 for pair in RILLE_SEED=x RILLE_THREADS=-1 RILLE_CHECK=all; do
   export "$pair"; go -e 'print(1)'; unset "${pair%%=*}"
   is "$pair is an error of usage" "$code" 2
-  has "$pair: it is named" "$stderr" "${pair%%=*}"
+  has "$pair: the message names the variable" "$stderr" "${pair%%=*}"
 done
 
 # ---- Ctrl-C without a terminal
 
-interrupt() { # interrupt CHUNK: a SIGINT a moment after the chunk has begun
+interrupt() { # interrupt CHUNK: runs the chunk and sends SIGINT shortly after it has begun
   rm -f begun
   timeout -s KILL $hang bash -c 'trap "" INT; set -m; "$0" "$@" >out 2>err & p=$!
     until [ -e begun ]; do sleep 0.1; done
@@ -107,14 +107,14 @@ interrupt() { # interrupt CHUNK: a SIGINT a moment after the chunk has begun
 }
 interrupt 'while true do end'
 is "an interrupted loop exits 130" "$code" 130
-has "and says so" "$stderr" interrupted
+has "an interrupted loop reports the interrupt" "$stderr" interrupted
 interrupt 'local co = coroutine.wrap(function() while true do end end) co()'
-is "so does a loop in a coroutine" "$code" 130
+is "an interrupted loop in a coroutine exits 130" "$code" 130
 interrupt 'coroutine.resume(coroutine.create(function() local x <close> = setmetatable({}, {__close = function() print("closed") end}) while true do end end)) error("stop")'
-is "and one that was resumed" "$code" 130
+is "an interrupted loop in a resumed coroutine exits 130" "$code" 130
 interrupt 'local t <close> = setmetatable({}, {__close = function() print("closed") end}) while true do end'
-is "what is to be closed is closed" "$stdout" closed
-# presses N CHUNK: N times Ctrl-C, each when the chunk has called begin() once more.
+is "an interrupt closes to-be-closed variables" "$stdout" closed
+# presses N CHUNK: runs the chunk and sends SIGINT N times, each time after another call of begin().
 presses() {
   rm -f begun*
   timeout -s KILL $hang bash -c 'trap "" INT; set -m; n=$1; shift; "$0" --no-init -d cpu:1 -e "$@" >out 2>err & p=$!
@@ -125,21 +125,21 @@ presses() {
 catch='local function spin() begin() while true do end end
   for k = 1, 9 do print((select(2, pcall(spin)):gsub(".*: ", ""))) if k == 2 then break end end print("end")'
 presses 2 "$catch"
-is "a script may catch the first press and the second, and go on" "$code:$stdout" $'0:interrupted\ninterrupted\nend'
+is "a script may catch the first and the second interrupt" "$code:$stdout" $'0:interrupted\ninterrupted\nend'
 presses 3 "${catch/k == 2/k == 4}"
-is "the third ends it" "$code" 130
+is "the third interrupt ends the script" "$code" 130
 
-# ---- what is hostile
+# ---- hostile input
 
 go -d $'cpu:2\e[31mX'
-has "control characters of an option are told as numbers" "$stderr" '\27[31mX'
+has "control characters of an option are escaped in messages" "$stderr" '\27[31mX'
 go $'no\esuch.lua'
-has "those of a file's name too" "$stderr" 'no\27such.lua'
-ok "and none reaches the terminal" bash -c '! grep -q $'"'\\e'"' err'
+has "control characters of a file name are escaped in messages" "$stderr" 'no\27such.lua'
+ok "no control character reaches the terminal" bash -c '! grep -q $'"'\\e'"' err'
 if command -v luac5.4 >/dev/null; then
   echo 'print(1)' >plain.lua; luac5.4 -o plain.luac plain.lua
   go plain.luac
-  is "a chunk of bytes is not run" "$code" 1
+  is "a binary chunk is refused" "$code" 1
 fi
 cat >bytes.lua <<'EOF2'
 local f = assert(io.open("dumped.lua", "wb"))
@@ -154,32 +154,32 @@ print(select("#", load("return 1", "=x", "t", nil)), coroutine.wrap(function() r
 EOF2
 echo 'return coroutine.yield(5)' >yields.lua
 go bytes.lua
-is "nor by load, loadfile, dofile, require" "$(sed -n 1p <<<"$stdout")" $'true\ttrue\ttrue\ttrue\ttrue'
-ok "which do with text as Lua's own" grep -qE $'^2\tfunction: [^\t]*\t3\tnil\twhole\t./whole.lua$' <<<"$stdout"
-is "and where that yields" "$(sed -n 3p <<<"$stdout")" $'1\t5'
+is "load, loadfile, dofile and require refuse binary chunks" "$(sed -n 1p <<<"$stdout")" $'true\ttrue\ttrue\ttrue\ttrue'
+ok "load, loadfile, dofile and require run text like Lua's own" grep -qE $'^2\tfunction: [^\t]*\t3\tnil\twhole\t./whole.lua$' <<<"$stdout"
+is "dofile works if the file yields" "$(sed -n 3p <<<"$stdout")" $'1\t5'
 mkdir -p config/rille
-init() { # init BYTES...: an init file, and what comes of it
+init() { # init BYTES...: writes an init file and runs the program
   printf "$1" >config/rille/init.lua
   go -d cpu:1 -e 'print(1)'
 }
 init 'error("boom")'
-is "an init file that fails is told with its line" "$code:$(grep -c 'init.lua:1: boom' err)" 1:1
+is "an error in the init file names its line" "$code:$(grep -c 'init.lua:1: boom' err)" 1:1
 init '\033Lua\0\377'
-is "one of bytes is not run" "$code:$(grep -c init.lua err)" 1:1
+is "a binary init file is refused" "$code:$(grep -c init.lua err)" 1:1
 init 'print = nil; setmetatable(_G, {__index = function() error("no") end}); rille.full = nil'
-is "one that takes away names takes them from the user alone" "$code:$(grep -c 'init.lua:1: no' err)" 1:1
+is "an init file that removes globals affects -e" "$code:$(grep -c 'init.lua:1: no' err)" 1:1
 go -d cpu:1 -E 1
-is "so has -E" "$code:$(grep -c 'call a nil value' err)" 1:1
+is "an init file that removes globals affects -E" "$code:$(grep -c 'call a nil value' err)" 1:1
 go -d cpu:1 -l x=io -e 'assert(x == io)'
-is "-l" "$code:$stderr" 0:
+is "-l works without these globals" "$code:$stderr" 0:
 go -d cpu:1 -i
-is "and the shell" "$code" 0
+is "the shell works without these globals" "$code" 0
 rm config/rille/init.lua
 "$rille" --no-init -d cpu:1 -e 'print(1)' >/dev/full 2>err
-is "output that is not written exits 1" "$?" 1
-ok "and says so" grep -q 'could not be written: No space left' err
+is "failed output exits 1" "$?" 1
+ok "failed output is reported" grep -q 'could not be written: No space left' err
 "$rille" --no-init -d cpu:1 -E 1 >&- 2>err
-is "so does a closed output" "$?:$(grep -c 'could not be written' err)" 1:1
+is "closed output exits 1 and is reported" "$?:$(grep -c 'could not be written' err)" 1:1
 "$rille" --no-init -d cpu:1 -e 'x = io.read()' <&- >out 2>err
-is "a closed input is an empty one" "$?:$(cat out err)" 0:
+is "closed input reads as empty" "$?:$(cat out err)" 0:
 finish

@@ -1,4 +1,4 @@
--- cluster_view.lua - :whos, :mem, :actors, :top, :doctor: what they say of tensors, memory, actors, this machine.
+-- cluster_view.lua - tests of :whos, :mem, :actors, :top and :doctor: tensors, memory, actors, and this machine.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
@@ -7,7 +7,7 @@ local whos, actors_text = require "rille.show.whos", require "rille.show.actors"
 local first = 0
 while arg[first - 1] do first = first - 1 end
 
--- What the program prints when these lines are typed.
+-- Types these lines and returns the program's output.
 local function typed(options, ...)
   local path = os.tmpname()
   local f = assert(io.open(path, "w"))
@@ -30,62 +30,62 @@ x:sum():item() y:sum():item()
 
 tap.group(":whos", function()
   local text = whos.whos({{"net", net}, {"x", x}, {"y", y}, {"P", P}, {"n", 3}, {"s", "te\nxt"}, {"f", print}, {"t", {1, 2}}}, 100)
-  tap.ok(tap.has(text, "module of 68 parameters", "272 B"), "a module has parameters and bytes")
-  tap.ok(tap.has(text, "f32 {1024, 4} S(0)", "cpu[0-3]", "16 KiB"), "a split tensor has its bytes once")
-  tap.ok(tap.has(text, "f32 {1024} B"), "a whole one")
-  tap.ok(text:find("y .-B .-16 KiB"), "as often as there are ranks")
-  tap.ok(tap.has(text, '"te', "table of 2", "function") and not text:find("0x"), "other values are told without addresses")
-  for line in text:gmatch("[^\n]+") do tap.ok(utf8.len(line) <= 100, "a line fits") end
+  tap.ok(tap.has(text, "module of 68 parameters", "272 B"), ":whos shows parameters and bytes of a module")
+  tap.ok(tap.has(text, "f32 {1024, 4} S(0)", "cpu[0-3]", "16 KiB"), ":whos counts the bytes of a split tensor once")
+  tap.ok(tap.has(text, "f32 {1024} B"), ":whos shows a replicated tensor")
+  tap.ok(text:find("y .-B .-16 KiB"), ":whos counts the bytes of a replicated tensor once per rank")
+  tap.ok(tap.has(text, '"te', "table of 2", "function") and not text:find("0x"), ":whos shows other values without addresses")
+  for line in text:gmatch("[^\n]+") do tap.ok(utf8.len(line) <= 100, "a line of :whos has at most 100 columns") end
   local class = rille.nn.Module:extend("Net")
   text = whos.whos({{"class", class}, {"P", P}, {"umlauts", ("ä"):rep(50)}, {"bytes", "\27[31m\200"}}, 100)
-  tap.ok(text:find("class +class") and text:find("P +cpu%[0%-3%]"), "a class is none of a module's objects, a placement is short", text)
-  tap.ok(tap.has(text, '"' .. ("ä"):rep(37) .. '"...', "\\27[31m") and not text:find("\27"), "texts are cut between characters, and do nothing", text)
+  tap.ok(text:find("class +class") and text:find("P +cpu%[0%-3%]"), ":whos shows a class as a class, and a placement in short form", text)
+  tap.ok(tap.has(text, '"' .. ("ä"):rep(37) .. '"...', "\\27[31m") and not text:find("\27"), ":whos truncates texts between characters and escapes control characters", text)
   for _, columns in ipairs{40, 60} do
     local widest = 0
     for line in whos.whos({{"net", net}, {"x", x}}, columns):gmatch("[^\n]+") do widest = math.max(widest, utf8.len(line)) end
-    tap.ok(widest <= columns, ("also into %d columns"):format(columns), widest)
+    tap.ok(widest <= columns, (":whos fits into %d columns"):format(columns), widest)
   end
 end)
 
 tap.group(":mem", function()
   local text = whos.mem({{"net", net}, {"opt", opt}, {"x", x}}, 0, 100)
-  tap.ok(tap.has(text, "cpu:0", "plans", "at most") and not text:find("limit"), "each device is told, and no limit that there is not")
-  tap.ok(text:find("x .-16 KiB"), "a tensor owns its bytes")
-  tap.ok(text:find("net +module +272 B"), "a module its parameters")
-  tap.ok(text:find("net +gradients +272 B"), "and their gradients")
-  tap.ok(text:find("opt +optimiser's state +544 B"), "an optimiser what it keeps beside them")
-  tap.ok(not text:find("brackets"), "all of which is in memory")
+  tap.ok(tap.has(text, "cpu:0", "plans", "at most") and not text:find("limit"), ":mem lists each device, and no limit if none is set")
+  tap.ok(text:find("x .-16 KiB"), ":mem shows the bytes of a tensor")
+  tap.ok(text:find("net +module +272 B"), ":mem shows the parameters of a module")
+  tap.ok(text:find("net +gradients +272 B"), ":mem shows the gradients of a module")
+  tap.ok(text:find("opt +optimiser's state +544 B"), ":mem shows the state of an optimiser")
+  tap.ok(not text:find("brackets"), ":mem shows no brackets if all values are in memory")
   local later = rille.ones{512, 512} * 2
   text = whos.mem({{"later", later}, {"x", x}, {"both", {later + 1, x + 0}}}, 0, 40)
-  tap.ok(text:find("later .-%(1.0 MiB%)") and text:find("x .-16 KiB\n"), "what was not computed yet is in brackets", text)
-  tap.ok(text:find("in brackets: not in memory, computed when it is read", 1, true), "and that is told")
-  tap.ok(text:find("later .-%(1.0 MiB%)") > text:find("x .-16 KiB"), "behind what takes room")
+  tap.ok(text:find("later .-%(1.0 MiB%)") and text:find("x .-16 KiB\n"), ":mem shows pending values in brackets", text)
+  tap.ok(text:find("in brackets: not in memory, computed when it is read", 1, true), ":mem explains the brackets")
+  tap.ok(text:find("later .-%(1.0 MiB%)") > text:find("x .-16 KiB"), ":mem lists pending values last")
   later:sum():item()
-  later:sum():item() -- kept the second time
-  tap.ok(whos.whos({{"later", later}}, 40):find(" 1.0 MiB\n"), "once it is there it is told without")
+  later:sum():item() -- kept from the second read on
+  tap.ok(whos.whos({{"later", later}}, 40):find(" 1.0 MiB\n"), ":mem shows a computed value without brackets")
   for columns = 40, 120, 20 do
     for line in whos.mem({{"later", later}, {"opt", opt}}, 0, columns):gmatch("[^\n]+") do
-      tap.ok(not line:find("%d%.%.") and (not line:find("MiB  ") or #line <= columns), ("no amount is cut in %d columns"):format(columns), line)
+      tap.ok(not line:find("%d%.%.") and (not line:find("MiB  ") or #line <= columns), ("no amount is truncated in %d columns"):format(columns), line)
     end
   end
 end)
 
 tap.group(":actors", function()
   local step = rille.graph(function(a) return (a * 2):sum() end, {micro_batches = 2})
-  tap.fails(function() step:actors() end, "called", "of a step that was not called there are none")
+  tap.fails(function() step:actors() end, "called", "a step that was not called has no actors")
   step(rille.ones{4, 4})
   local list = step:actors()
-  tap.ok(#list >= 2 and list[1].begun == list[1].acts and list[1].state == "done", "each has done its acts")
-  tap.ok(list[1].line:find("cluster_view.lua:%d+"), "and the user's line")
+  tap.ok(#list >= 2 and list[1].begun == list[1].acts and list[1].state == "done", "each actor has done all its acts")
+  tap.ok(list[1].line:find("cluster_view.lua:%d+"), "each actor has the user's line")
   local text = actors_text(list, 100)
-  tap.ok(tap.has(text, "done", "2 of 2", "cpu:0", "cluster_view.lua"), "which is printed")
-  -- After a failure they tell where they stopped.
+  tap.ok(tap.has(text, "done", "2 of 2", "cpu:0", "cluster_view.lua"), "actors are printed as a table")
+  -- After a failure, actors report where they stopped.
   local failing = rille.graph(function(ids, t) return rille.embedding(ids, t):exp():sum() end)
   tap.fails(function() failing(rille.tensor({9}, {dtype = "i64"}), rille.ones{4, 4}):item() end, "embedding", "a run that fails")
   local waiting = {}
   for _, a in ipairs(failing:actors()) do waiting[#waiting + 1] = a.state:find("^waits for") and a.state end
-  tap.ok(table.concat(waiting):find("waits for embedding %(.-:%d+%) on cpu:0"), "leaves actors that wait for what did not come", table.concat(waiting, "; "))
-  -- In the middle of a pipeline the first stage lacks registers that its backward is to read.
+  tap.ok(table.concat(waiting):find("waits for embedding %(.-:%d+%) on cpu:0"), "leaves actors that wait for missing inputs", table.concat(waiting, "; "))
+  -- If the run fails in the middle of a pipeline, the first stage waits for registers that its backward still reads.
   local P0, P1 = rille.placement("cpu", {0}), rille.placement("cpu", {1})
   local x, w = rille.ones({8, 64}, {placement = P0}), rille.ones({64}, {placement = P0, requires_grad = true})
   local pipe = rille.graph(function(x)
@@ -100,8 +100,8 @@ tap.group(":actors", function()
   local states = {}
   for k, a in ipairs(pipe:actors()) do states[k] = a.name .. ": " .. a.state end
   tap.ok(table.concat(states, "\n"):find("mul%+exp: waits for [^\n]- on cpu:%d to read one of its %d registers"),
-    "leaves one that waits for a register, and tells who is to read it", table.concat(states, "; "))
-  tap.is(actors_text({}, 80):find("no plan has run") ~= nil, true, "without a plan there is none to tell of")
+    "leaves an actor that waits for a register, and names the reader", table.concat(states, "; "))
+  tap.is(actors_text({}, 80):find("no plan has run") ~= nil, true, "without a plan the text says that no plan has run")
 end)
 
 tap.group(":explain and :plan", function()
@@ -113,35 +113,35 @@ tap.group(":explain and :plan", function()
     local e, plan, received = step:explain(), tostring(step:plan()), 0
     for _, d in ipairs(step:stats().devices) do received = received + d.bytes_in end
     tap.is({e.bytes, math.tointeger(plan:match("moved (%d+) B")), received}, {e.bytes, e.bytes, e.bytes},
-      ("with %d pieces explain, plan and stats tell the same bytes"):format(pieces))
+      ("with %d micro-batches explain, plan and stats report the same bytes"):format(pieces))
     local text = tostring(e)
     if pieces > 1 then
-      tap.ok(tap.has(text, "bytes a micro-batch", ("%d times a batch"):format(pieces), "bytes moved a batch"), "explain says of what")
-      tap.ok(tap.has(plan, "B a micro-batch", "B a batch", ("moved %d B a batch"):format(received)), "so does plan")
+      tap.ok(tap.has(text, "bytes a micro-batch", ("%d times a batch"):format(pieces), "bytes moved a batch"), "explain reports bytes per micro-batch and per batch")
+      tap.ok(tap.has(plan, "B a micro-batch", "B a batch", ("moved %d B a batch"):format(received)), "plan reports bytes per micro-batch and per batch")
     else
-      tap.ok(not text:find("batch") and not plan:find("micro%-batch"), "where there is one piece nothing is said of batches")
+      tap.ok(not text:find("batch") and not plan:find("micro%-batch"), "with one micro-batch the texts do not mention batches")
     end
   end
 end)
 
-tap.group("typed", function()
+tap.group("typed commands", function()
   local text = typed("-i", "x = rille.ones{3}", ":whos", ":mem", "x:sum():item()", ":actors", ":top x:exp():sum():item()", ":actors 3", ":top")
-  tap.ok(tap.has(text, "f32 {3} B", "1 of 1", "plans 1: compiled 1", "2 actors"), "all of them")
-  tap.ok(text:find("8.15") and text:find("%d+%.%d s"), ":top shows the time, and the value")
-  tap.ok(tap.has(text, ":actors: a graph is wanted"), "and say what they want")
+  tap.ok(tap.has(text, "f32 {3} B", "1 of 1", "plans 1: compiled 1", "2 actors"), "all commands print their tables")
+  tap.ok(text:find("8.15") and text:find("%d+%.%d s"), ":top EXPR prints the value and the time")
+  tap.ok(tap.has(text, ":actors: a graph is wanted"), "a command with a wrong argument says what it expects")
   tap.ok(text:find("cpu:0 .- MiB live .-idle") and text:find("runs +%d+ .-a second"), ":top alone shows devices and counts once, without a terminal")
   text = typed("-i", ":top error('no')", "1 + 1")
-  tap.ok(tap.has(text, "no", "2"), "what fails under :top is an error, and the prompt stays")
+  tap.ok(tap.has(text, "no", "2"), "an error under :top is reported, and the prompt returns")
 end)
 
 tap.group("rille --doctor", function()
   local text, code = typed("--doctor")
-  tap.is(code, 0, "ends well")
-  tap.ok(tap.has(text, "devices", "cpu:4", "launcher", "cores"), "tells devices, launcher, cores")
+  tap.is(code, 0, "exits with 0")
+  tap.ok(tap.has(text, "devices", "cpu:4", "launcher", "cores"), "reports devices, launcher and cores")
   local facts = rille.json.decode((typed("--doctor --json")))
-  tap.is({facts.devices, facts.workers, facts.rille}, {"cpu:4", 0, rille._VERSION}, "as JSON, too")
+  tap.is({facts.devices, facts.workers, facts.rille}, {"cpu:4", 0, rille._VERSION}, "prints the facts as JSON, too")
   local p = io.popen("SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_STEP_ID=0 " .. arg[first] .. " -d cpu:1 --doctor --json 2>&1")
-  tap.ok(tap.has(p:read("a"), "launcher"), "also under a launcher of one process")
+  tap.ok(tap.has(p:read("a"), "launcher"), "works under a launcher of one process, too")
   p:close()
 end)
 

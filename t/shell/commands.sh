@@ -1,9 +1,9 @@
 #!/bin/bash
-# What the shell tells: of other languages, by its commands and pages: commands.sh path/to/rille. Prints TAP.
+# commands.sh path/to/rille - tests hints for syntax of other languages, commands, and pages. Prints TAP.
 rille=$(realpath "$1")
 . t/lib/terminal.sh
 
-# What other languages write, a line each, and what the error says.
+# Lines in the syntax of other languages, each with the hint of its error.
 forms=(
   'x @ y' 'write x:matmul(y)' 'z = x @ y' 'write x:matmul(y)' 'x += 1' 'write x = x + 1' 'x -= 1' 'write x = x - 1'
   'x *= 2' 'write x = x * 2' 'x /= 2' 'write x = x / 2' 'x++' 'write x = x + 1' 'x != y' 'write x ~= y' '1 != 2' 'write x ~= y'
@@ -16,17 +16,17 @@ forms=(
   'def f(x):' 'write function name(x) ... end' 'def f(' 'write function name(x) ... end' 'if x == 1:' 'write if x then ... end'
   'for i in range(3):' 'write for i = 0, n - 1 do ... end' 'while True:' 'write while x do ... end' 'try:' 'write pcall(f)'
   'class A:' 'write a table of functions' 'else:' 'write else ... end')
-# What is wrong otherwise, or is Lua, is told nothing of that kind.
+# Lines that are Lua or wrong in another way get no such hint.
 plain=('x = 1 )' 'return #x )' 'f(function() x = 1 end, )' 'y[x:size()] = = 1' 'from = 1 from = )' 't = {[1] = 2 )' '::top:: )'
   'x = "a @ b" )')
 lines=()
 for ((k = 0; k < ${#forms[@]}; k += 2)); do lines+=("${forms[k]}"); done
 printf '%s\n' "${lines[@]}" "${plain[@]}" | timeout $hang "$rille" --no-init -i -e '' 2>&1 | sed 's/^rille> //' >seen
 for k in "${!lines[@]}"; do
-  ok "'${lines[k]}' is told: ${forms[2 * k + 1]}" grep -qF "; ${forms[2 * k + 1]}" <(grep "^shell:$((k + 1)):" seen)
+  ok "'${lines[k]}' gets the hint: ${forms[2 * k + 1]}" grep -qF "; ${forms[2 * k + 1]}" <(grep "^shell:$((k + 1)):" seen)
 done
 for k in "${!plain[@]}"; do
-  is "'${plain[k]}' is told nothing of other languages" \
+  is "'${plain[k]}' gets no hint about other languages" \
     "$(grep "^shell:$((${#lines[@]} + k + 1)):" seen | grep -cvE "; (write|a range|a comment)")" 1
 done
 
@@ -37,65 +37,65 @@ for word in :help :time :whos :actors :devices :mem :explain :plan :trace :docto
 answer '?placement'
 ok "?name prints its page" grep -q "mesh of devices" seen
 answer ':help to_global'
-ok "so does :help name" grep -q "in another layout" seen
+ok ":help name prints the page" grep -q "in another layout" seen
 for ask in '?:plan' ':help :plan'; do
   answer "$ask"
-  is "$ask: a command's line" "$(sed 's/  */ /g' <<<"$got")" $' :plan EXPR its tasks, registers and memory'
+  is "$ask prints the command's line" "$(sed 's/  */ /g' <<<"$got")" $' :plan EXPR its tasks, registers and memory'
 done
 answer '?nosuchthing'
 shows "an unknown page is named" "'nosuchthing'"
 answer ':help placements'
-shows "with the nearest" "the nearest page is ?placement;"
+shows "an unknown page suggests the nearest page" "the nearest page is ?placement;"
 answer 'rille.matmul?'
-ok "name? is a page as well" grep -qx 'matmul(a, b)' seen
+ok "name? prints the page" grep -qx 'matmul(a, b)' seen
 answer 'local f, net = rille.matmul, rille.nn.ReLU()' '?f'
-ok "a variable's page is that of the function it holds" grep -qx 'matmul(a, b)' seen
+ok "the page of a variable is that of its function" grep -qx 'matmul(a, b)' seen
 answer 'net = rille.nn.ReLU()' ':help net'
-ok "or of what its value is one of" grep -qx 'rille.nn.ReLU()' seen
+ok "the page of an object is that of its class" grep -qx 'rille.nn.ReLU()' seen
 answer '?'
-shows "? alone tells of commands" '  :explain'
+shows "? alone lists commands" '  :explain'
 answer ':nosuchcommand'
 shows "an unknown command is named" "':nosuchcommand'"
 answer 'local mine = 1' 'theirs = "x"' ':whos'
-is ":whos lists what the user made" "$got" $'  name    what\n  mine    1\n  theirs  "x"'
+is ":whos lists the user's variables" "$got" $'  name    what\n  mine    1\n  theirs  "x"'
 printf '%s\n' 'nn, odd = rille.nn, setmetatable({}, {__index = function() error("no field") end})' ':whos' ':mem' |
   timeout $hang "$rille" --no-init -i -e 'net = rille.nn.Linear(3, 2)' >seen 2>&1
-ok ":whos lists what -e made" grep -q 'net *module of 8 parameters' seen
-ok "and tables that refuse unknown fields" grep -q 'odd *table' seen
-ok ":mem, too" grep -q 'net *module *(32 B)' seen
+ok ":whos lists variables of -e" grep -q 'net *module of 8 parameters' seen
+ok ":whos lists tables that refuse unknown fields" grep -q 'odd *table' seen
+ok ":mem lists variables of -e" grep -q 'net *module *(32 B)' seen
 answer ':time 6 * 7'
 ok ":time prints the value and a time" grep -qE '^[0-9.]+ (us|ms|s)$' <<<"$got"
 answer ':doctor'
-shows ":doctor tells the version" "rille 0."
+shows ":doctor prints the version" "rille 0."
 local_x='local x = rille.ones({2, 3})'
 answer "$local_x" 'x + 1'
 is "a tensor is printed with its head" "$got" $'f32 {2, 3} B on cpu[0]\n  2. 2. 2.\n  2. 2. 2.'
 answer "$local_x" '{x, x.shape}'
-is "inside a table a small tensor is its head and values" "$got" '{f32 {2, 3} B on cpu[0]: {{1., 1., 1.}, {1., 1., 1.}}, {2, 3}}'
+is "inside a table a small tensor prints as head and values" "$got" '{f32 {2, 3} B on cpu[0]: {{1., 1., 1.}, {1., 1., 1.}}, {2, 3}}'
 answer "$local_x" ':whos'
-ok "and in :whos, with its bytes" grep -qE '^  x +f32 \{2, 3\} B  cpu\[0\]  \(?24 B\)?$' <<<"$got"
+ok ":whos prints a tensor with its bytes" grep -qE '^  x +f32 \{2, 3\} B  cpu\[0\]  \(?24 B\)?$' <<<"$got"
 
 answer "$local_x" ':explain x:relu()'
 ok ":explain shows operators" grep -q relu <<<"$got"
 answer "$local_x" ':plan x:relu()'
 ok ":plan shows tasks" grep -q relu <<<"$got"
 answer 'local step = rille.graph(function(a) return a * 2 end)' 'step(rille.ones({2}));' ':trace step run.json'
-ok ":trace writes what a step did" grep -q traceEvents run.json
+ok ":trace writes a step's events" grep -q traceEvents run.json
 answer 'local step = rille.graph(function(a) return a:relu() end)' 'step(rille.ones({2}));' ':plan step'
-ok ":plan of a step is its plan" grep -q relu <<<"$got"
+ok ":plan of a step prints its plan" grep -q relu <<<"$got"
 answer "$local_x" ':time x:matmul(x:transpose(0, 1))'
-ok ":time computes" grep -q '3. 3.' <<<"$got"
+ok ":time computes the value" grep -q '3. 3.' <<<"$got"
 answer "$local_x" 'x:matmul(x)' '2'
-ok "an error names the line typed" grep -q '^shell:2:1: matmul' seen
+ok "an error names the typed line" grep -q '^shell:2:1: matmul' seen
 answer ':mem'
 ok ":mem shows memory" grep -q 'in values' <<<"$got"
 for key in q '\003'; do
   session 'type rille.ones({2}):sum():item()\n' 'wait 2.0' prompt 'type :top\n' 'wait q leaves' 'wait a second' "type $key" 'wait rille> ' \
     'type "al" .. "ive"\n' 'wait alive'
   ok ":top shows devices until $key" grep -q 'cpu:0 .*MiB live .*idle' seen
-  ok "and gives the prompt back" grep -qx alive seen
+  ok "after :top the prompt returns" grep -qx alive seen
 done
-# The second stage sleeps: the first waits for what it gives back.
+# The second stage sleeps, so the first waits for its result.
 cat >pipe.lua <<'EOF2'
 local P0, P1 = rille.placement("cpu", {0}), rille.placement("cpu", {1})
 local x, w = rille.ones({8, 64}, {placement = P0}), rille.ones({64}, {placement = P0, requires_grad = true})
@@ -108,8 +108,8 @@ rille._slow_op("sin", 0.1)
 return function() return step(x) end
 EOF2
 answer 'step = dofile("pipe.lua")' ':top step()'
-ok ":top shows what an idle thread waits for" grep -qE '%  .* \(pipe.lua:4\) waits for .* \(pipe.lua:4\) on cpu:1' <<<"$got"
-# Workers on this host are looked at, those of another are not.
+ok ":top shows the task that an idle thread waits for" grep -qE '%  .* \(pipe.lua:4\) waits for .* \(pipe.lua:4\) on cpu:1' <<<"$got"
+# :top inspects workers on this host only.
 steps=('wait rille> ' 'type P = rille.placement("cpu", {0, 1})\n' prompt
   'type a = rille.randn({1024, 1024}, {placement = P, sbp = "S(0)"})\n' prompt
   'type b = rille.zeros({1024, 1024}, {placement = P, sbp = "B"})\n' prompt
@@ -120,16 +120,16 @@ steps=('wait rille> ' 'type P = rille.placement("cpu", {0, 1})\n' prompt
 for hosts in 1 2; do
   printf '%s\n' "${steps[@]}" | RILLE_HOSTS=$hosts perl "$pty" "$rille" launch -n 2 --no-init --color never -d cpu:1 >seen 2>&1
   grep -q "thread 0 .*█.* %" seen && grep -q "%  matmul ((command):1)" seen
-  report $? ":top shows what a worker does while it runs (hosts: $hosts)" || tell
-  is "and that host's threads alone (hosts: $hosts)" "$(grep -o 'thread [0-9]' seen | sort -u | wc -l)" $((3 - hosts))
-  is "and that they are idle after it (hosts: $hosts)" "$(grep -c 'MiB live .*idle' seen) $(grep -c 'MiB live .*another host' seen)" "$((3 - hosts)) $((hosts - 1))"
+  report $? ":top shows the task of a worker during a run (hosts: $hosts)" || tell
+  is ":top shows only this host's threads (hosts: $hosts)" "$(grep -o 'thread [0-9]' seen | sort -u | wc -l)" $((3 - hosts))
+  is ":top shows idle threads after the run (hosts: $hosts)" "$(grep -c 'MiB live .*idle' seen) $(grep -c 'MiB live .*another host' seen)" "$((3 - hosts)) $((hosts - 1))"
 done
 answer ':devices'
-ok ":devices counts them" grep -q '4 of kind cpu' <<<"$got"
+ok ":devices counts devices" grep -q '4 of kind cpu' <<<"$got"
 answer ':actors'
 ok ":actors counts runs" grep -q 'runs' <<<"$got"
 
-# ---- what is printed fits the terminal
+# ---- output fits the terminal
 
 printf 'for _, s in ipairs{{1000}, {7}, {3, 200}, {40, 40}, {2, 3, 50}, {0}, {}} do print(rille.randn(s)) end print("all")\n' >wide.lua
 for columns in 1 20 40 80 120; do

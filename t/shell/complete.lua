@@ -1,4 +1,4 @@
--- What Tab makes of a beginning, and the hint behind a call.
+-- Tests of Tab completion and of hints after an open call.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -15,19 +15,19 @@ tree = {branch = {leaf = 1, grow = print}, [2] = {two = 2}, ["a key"] = {inside 
 trap = setmetatable({}, {__index = function() error("asked") end, __pairs = function() error("walked") end})
 longname = 41
 
--- A beginning, and all that it may become, or with "..." some of it.
+-- A prefix and its completions; "...": the prefix has completions that are not listed here.
 local cases = {
   {"longn", "longname"}, {"local y = longn", "longname"}, {"whi", "while"}, {"print(longn", "longname"},
   {"rille.placem", "placement"}, {"rille.nn.Lin", "Linear"}, {"rille.sbp.", "broadcast partial partial_sum split"},
   {"nosuch", ""}, {"nosuch.x", ""}, {"tree.branch.", "grow leaf"}, {"tree.branch:", "grow"}, {"tree[2].", "two"},
   {"tree['a key'].", "inside"}, {"trap.", ""}, {"trap:", ""}, {"trap.a.b", ""}, {"text:upp", "upper"}, {"('a'):upp", "upper"},
-  {"string.rep('a', 2):up", ""}, -- what a function of others gives is not known
+  {"string.rep('a', 2):up", ""}, -- the result of a foreign function is unknown
   -- tensors
   {"x:matm", "matmul"}, {"x.sh", "shape shards show"}, {"x:sh", "shards show"}, {"x:matmul", "matmul matmul_"}, {"x.is_", "is_leaf"},
   {"x[0]:matm", "matmul"}, {"x[{{0, 2}}]:matm", "matmul"}, {"rille.randn{2, 3}:matm", "matmul"}, {"x.grad:matm", "matmul"},
   {"rille.matmul(x, x):matm", "matmul"}, {"x:relu():exp():matm", "matmul"}, {"(x + x):matm", "matmul"}, {"net(x):matm", "matmul"},
   {"net.fc1(x):matm", "matmul"}, {"x:to_global{sbp = 'B'}:matm", "matmul"}, {"x:item():", ""}, {"x.placement.si", "size"}, {"P.", "device ranks shape show size"},
-  -- modules and others
+  -- modules and other objects
   {"net.fc1:para", "parameters"}, {"net:frob", "frobnicate"}, {"net.fc", "fc1"}, {"Net():frob", "frobnicate"}, {"list[1]:para", "parameters"},
   {"list[1].wei", "weight"}, {"rille.nn.Linear(2, 3):para", "parameters"}, {"opt:zer", "zero_grad"}, {"optim.SGD({}):zer", "zero_grad"},
   {"step:st", "stats"}, {"rille.graph(f):st", "stats"}, {"rille.tokenizer('x'):enc", "encode"}, {"rille.models.gpt2.new{}:gen", "generate"},
@@ -36,7 +36,7 @@ local cases = {
   {"rille.randn({2, 3}, {pl", "placement = "}, {"nn.Conv2d(1, 2, 3, {stride = 2, pad", "padding = "}, {"optim.AdamW(p, {w", "weight_decay = "},
   {"rille.graph(f, {mi", "micro_batches = "}, {"rille.models.gpt2.new{la", "layers = "}, {"net:to_global{", "placement = |sbp = "},
   {"rille.boxing{from = {pl", "placement = "}, {"x:softmax{axis = longn", "longname"}, {"unknown{longn", "longname"}, {"{longn", "longname"},
-  -- words in texts
+  -- strings
   {"rille.placement('c", "cpu cuda"}, {'rille.placement "me', "meta"}, {"x:to_global{placement = P, sbp = 'S", "S(0) S(1) S(2)"},
   {"x:to_global{sbp = {'B', 'P(", "P(max) P(min)"}, {"rille.ones({2}, {dtype = 'b", "bf16 bool"}, {"x:to('bf", "bf16"},
   {"x:gelu{approximate = '", "none tanh"}, {"x:cross_entropy(y, {reduction = 's", "sum"}, {"rille.sbp.partial('m", "max min"},
@@ -44,7 +44,7 @@ local cases = {
   {"rille.load('examples/em", "examples/embed.c examples/embed.lua"}, {"rille.load('exampl", "examples/"}, {"'longn", ""}, {"[[longn", ""},
   -- commands and pages
   {":ti", "time"}, {":time x:matm", "matmul"}, {":explain net.fc", "fc1"}, {"?nn.Lin", "nn.Linear"}, {"?matm", "matmul"}, {":help matm", "matmul"},
-  -- what is no beginning of a name
+  -- texts that are no prefix of a name
   {"1 .. longn", "longname"}, {"a..longn", "longname"}, {"'abc' .. x.dty", "dtype"}, {"x:nosuch():", ""}, {"-- longn", ""}, {"::lab", ""}, {"x::", ""},
   {"x:", "..."}, {"", "..."}, {"}", "..."}, {")", "..."}, {"x[", "..."}, {"((((", "..."}, {"x:softmax(", "..."}, {"'\\'", ""}, {"\"a\\\\\" .. longn", "longname"},
 }
@@ -65,18 +65,18 @@ end)
 
 tap.group("hints", function()
   local function hint(line) return (select(3, rille._complete(line))) end
-  tap.is(hint("x:softmax("), "(axis = -1)", "of an operator, its operand given")
-  tap.is(hint("rille.softmax("), "(x, axis = -1)", "or not")
-  tap.is(hint("x:relu("), "()", "which may be all that it takes")
-  tap.is(hint("print(x:softmax(0, "), "(axis = -1)", "of the call that the cursor is in")
-  tap.is(hint("x:softmax(0)"), nil, "not behind it")
-  tap.is(hint("rille.nn.Linear(2, "), "(in, out, {bias = true})", "of a layer")
-  tap.is(hint("net.fc1:to_global{"), "{placement =, sbp =}", "of a method") -- a tensor's has the same name
-  tap.is(hint("rille.graph("):sub(1, 5), "(fn, ", "of a page that begins with what it gives")
-  tap.is(hint("unknown(("), nil, "of what is not known there is none")
+  tap.is(hint("x:softmax("), "(axis = -1)", "a method call shows the remaining arguments")
+  tap.is(hint("rille.softmax("), "(x, axis = -1)", "a function call shows all arguments")
+  tap.is(hint("x:relu("), "()", "a method without further arguments shows ()")
+  tap.is(hint("print(x:softmax(0, "), "(axis = -1)", "the hint is that of the innermost call")
+  tap.is(hint("x:softmax(0)"), nil, "a closed call has no hint")
+  tap.is(hint("rille.nn.Linear(2, "), "(in, out, {bias = true})", "a layer shows its arguments")
+  tap.is(hint("net.fc1:to_global{"), "{placement =, sbp =}", "a module's method shows its options") -- a tensor has a method of the same name
+  tap.is(hint("rille.graph("):sub(1, 5), "(fn, ", "the hint of rille.graph begins with its arguments")
+  tap.is(hint("unknown(("), nil, "an unknown function has no hint")
 end)
 
--- Whatever is typed, Tab is no error and ends.
+-- Tab never fails or hangs, whatever is typed.
 tap.group("any text", function()
   local seed = tonumber(os.getenv("SEED")) or os.time()
   print("# SEED=" .. seed)

@@ -1,21 +1,21 @@
 #!/bin/bash
-# The shell builds with each line editor, and without one: editors.sh path/to/rille. Prints TAP. The program under test has
-# one of them; the others are linked of its objects and of the files that know of editors.
+# editors.sh path/to/rille - tests that the shell builds and works with each line editor, and without one. Prints TAP. The given
+# program has one editor; the test links the other variants from its objects and from the recompiled editor files.
 build=$(dirname "$(realpath "$1")")
 . t/lib/tap.sh
 flags="-std=c11 -D_GNU_SOURCE -I. $(pkg-config --cflags lua5.4) -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror"
 
-# with NAME DEFINITION HEADER: the three files are compiled and linked with the program's others; what it does on a
-# terminal is what repl.sh says, as far as the editor goes.
+# with NAME DEFINITION HEADER: compiles the editor's three files, links them with the program's other objects, and runs
+# repl.sh on the result, as far as the editor supports it.
 with() {
   local name=$1 definition=$2 header=$3
   if [ -n "$header" ] && ! cc -include stdio.h -include "$header" -x c -E /dev/null >/dev/null 2>&1; then
-    skip "with $name" "there is no $header"; return
+    skip "the editor files compile with $name" "there is no $header"; return
   fi
-  ok "with $name" compiles $definition
+  ok "the editor files compile with $name" compiles $definition
   if [ -z "$link" ] || [ "$name" = "${said[$was]}" ]; then return; fi
-  ok "which links" links "${library[$name]}"
-  ok "and does on a terminal what a shell does" as_a_shell
+  ok "the shell links with $name" links "${library[$name]}"
+  ok "the shell with $name passes repl.sh" as_a_shell
 }
 as_a_shell() { bash t/shell/repl.sh "$dir/rille" >"$dir/tap" || { grep -a -A9 '^not ok' "$dir/tap"; false; }; }
 compiles() { for file in repl/edit repl/keys launch/doctor; do cc $flags "$@" -c -o "$dir/${file##*/}.o" "shell/$file.c" || return; done; }
@@ -31,5 +31,5 @@ declare -A said=([readline]=readline [edit]=libedit [none]=none) library=([readl
 with readline -DRILLE_READLINE=1 readline/readline.h
 with libedit -DRILLE_EDITLINE=1 editline/readline.h
 with none "" ""
-ok ":doctor says which" grep -q "line editor  *${said[$was]}" <("$1" --no-init -i <<<':doctor' 2>/dev/null)
+ok ":doctor names the line editor" grep -q "line editor  *${said[$was]}" <("$1" --no-init -i <<<':doctor' 2>/dev/null)
 finish

@@ -1,11 +1,11 @@
--- Errors: what is wrong is named, with the user's line, once.
+-- Tests of error messages: each names the mistake and the user's line, once.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local T = rille.tensor
 local P0, P1 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
 local a, b = rille.ones({4, 5}), rille.ones({6, 8})
 
--- f, written on one line, fails with these words; the line is named once, at the start.
+-- Checks that f, written on one line, fails with these words. The error must begin with the line, and name the line once.
 local function fails(words, f)
   local line = debug.getinfo(f, "S").linedefined
   local good, err = pcall(f)
@@ -49,7 +49,7 @@ tap.group("gradients", function()
   fails({"no_grad", "number 5"}, function() rille.no_grad(5) end)
   fails({"no_grad", "nothing"}, function() rille.no_grad() end)
   fails({": grad: ", "f32{4, 5}", "f32{3}"}, function() a.grad = rille.ones({3}) end)
-  tap.is(rille.no_grad(setmetatable({}, {__call = function(_, x) return x + 1 end}), 2), 3, "what can be called is a function")
+  tap.is(rille.no_grad(setmetatable({}, {__call = function(_, x) return x + 1 end}), 2), 3, "a callable table is accepted as a function")
 end)
 
 tap.group("names", function()
@@ -132,7 +132,7 @@ tap.group("creation", function()
   fails({"S(2)"}, function() return rille.zeros({2, 2}, {placement = P0, sbp = "S(2)"}) end)
 end)
 
--- Each way to say a layout names itself, before what is wrong with it.
+-- For each function that accepts a layout, the error begins with the function's name.
 tap.group("layouts", function()
   local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
   local x, file = rille.ones({4, 5}), "examples/data/digits_y.npy"
@@ -157,7 +157,7 @@ tap.group("layouts", function()
         if good or not err:find("errors%.lua:%d+: " .. way .. "sbp: ") then bad = tostring(sbp) .. ": " .. tostring(err) end
       end
     end
-    tap.ok(not bad, way .. "says it of every mistake", bad)
+    tap.ok(not bad, way .. "begins the error of every mistake", bad)
     tap.fails(function() f{placement = "cpu", sbp = "B"} end, way .. "placement is a rille.placement, found", way .. "placement")
   end
   fails({": placement: \"gpu\" is no device kind"}, function() rille.placement("gpu", {0}) end)
@@ -165,7 +165,7 @@ tap.group("layouts", function()
   while pcall(rille.placement, "cpu", {last + 1}) do last = last + 1 end
   fails({": placement: there is no device 99 of kind cpu: this session has devices cpu:0 to cpu:" .. last}, function() rille.placement("cpu", {99}) end)
   local mesh = rille.placement("cpu", {{0, 1}, {2, 3}})
-  tap.is(rille.ones({4}, {placement = mesh, sbp = "B"}).sbp, "(B, B)", "B alone is B on every mesh axis")
+  tap.is(rille.ones({4}, {placement = mesh, sbp = "B"}).sbp, "(B, B)", "a single B means B on every mesh axis")
   fails({'"S(0)" has 1 entry, but the mesh has 2 axes: write one entry per axis, as in {"S(0)", "B"}'}, function() local _ = rille.ones({4}, {placement = mesh, sbp = "S(0)"}) end)
   fails({'expected one entry per mesh axis, 2, found 1'}, function() return rille.ones({4}, {placement = mesh, sbp = {"B"}}) end)
   if not pcall(rille.placement, "cuda", {0}) then
@@ -174,7 +174,7 @@ tap.group("layouts", function()
   fails({": placement: ", "zero byte"}, function() rille.placement("cpu\0", {0}) end)
 end)
 
-tap.group("texts that go on behind a zero byte", function()
+tap.group("texts that contain a zero byte", function()
   fails({": zeros: ", "zero byte"}, function() rille.zeros({2}, {dtype = "f32\0x"}) end)
   fails({": zeros: ", "zero byte"}, function() rille.zeros({2}, {name = "a\0x"}) end)
   fails({": zeros: ", "zero byte"}, function() rille.zeros({2}, {["name\0"] = "a"}) end)
@@ -223,13 +223,13 @@ tap.group("graphs", function()
   fails({"matmul"}, function() rille.graph(function(x) return x:matmul(x) end)(a) end)
   fails({"live", "string"}, function() return rille.graph(function(x) return x * rille.live(function() return "1" end) end)(a) end)
   local step = rille.graph(function(x) return x * rille.live(function() error("from live", 0) end) end)
-  tap.fails(function() step(a) end, {"from live"}, "an error in a live number's function comes out")
-  tap.is(rille.graph(function(x) return x + 1 end)(T({1})):item(), 2, "and the next graph works")
+  tap.fails(function() step(a) end, {"from live"}, "an error in a live number's function is reported")
+  tap.is(rille.graph(function(x) return x + 1 end)(T({1})):item(), 2, "the next graph works")
   local inner = rille.graph(function(x) return x end)
   fails({"inside"}, function() return rille.graph(function(x) return inner(x) end)(a) end)
 end)
 
--- The line of an error in Rille's own modules is the user's; of a value computed later, the line that built it.
+-- An error inside Rille's Lua modules has the user's line; an error of a deferred value has the line of the operator's call.
 tap.group("lines", function()
   local fc = rille.nn.Linear(3, 2)
   local good, err = pcall(function() return fc(a) end)
@@ -240,15 +240,15 @@ tap.group("lines", function()
   local y = rille.embedding(ids, a)
   good, err = pcall(function() return y:totable() end)
   tap.ok(not good and err:find("^[^:]*errors%.lua:" .. built .. ":"), "an error in a run names the line that built the operator", err)
-  tap.ok(not good and err:find("wanted at [^:]*errors%.lua:" .. wanted), "and where the value was wanted", err)
+  tap.ok(not good and err:find("wanted at [^:]*errors%.lua:" .. wanted), "the error names the line that needed the value", err)
   local chunk = load("local x = ...\nreturn x:matmul(x)", "=chunk")
   good, err = pcall(chunk, a)
-  tap.ok(not good and err:find("^chunk:2: matmul"), "a chunk has its name", err)
+  tap.ok(not good and err:find("^chunk:2: matmul"), "the error names the chunk", err)
   local co = coroutine.wrap(function() return a:matmul(a) end)
   good, err = pcall(co)
-  tap.ok(not good and err:find("errors.lua:" .. debug.getinfo(1, "l").currentline - 2, 1, true), "a coroutine has its lines", err)
+  tap.ok(not good and err:find("errors.lua:" .. debug.getinfo(1, "l").currentline - 2, 1, true), "an error in a coroutine has the coroutine's line", err)
   local e = rille.explain(T({1}):relu())
-  tap.is(e.ops[#e.ops].line:match("[^/]*$"), "errors.lua:" .. debug.getinfo(1, "l").currentline - 1, "explain has them too")
+  tap.is(e.ops[#e.ops].line:match("[^/]*$"), "errors.lua:" .. debug.getinfo(1, "l").currentline - 1, "explain() has the lines of operators")
 end)
 
 tap.group("modes after errors", function()
@@ -257,8 +257,8 @@ tap.group("modes after errors", function()
   pcall(function() p[7] = 1 end)
   pcall(rille.no_grad, function() error("x") end)
   pcall(function() rille.graph(function(x) rille.no_grad(function() error("y") end) end)(p) end)
-  tap.ok((p * 2).requires_grad, "gradients are remembered as before")
-  tap.is(p:totable(), {1, 2}, "and values are what they were")
+  tap.ok((p * 2).requires_grad, "gradients are recorded as before")
+  tap.is(p:totable(), {1, 2}, "values are unchanged")
 end)
 
 tap.done()

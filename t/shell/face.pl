@@ -1,7 +1,7 @@
 #!/usr/bin/perl
-# face.pl rille.h: writes a program of C that calls every function of rille.h with sound arguments, then with each pointer
-# NULL in turn, with each handle of another session in turn, and from another thread. Each call is in a process of its
-# own. The program prints TAP: a line a function.
+# face.pl rille.h - writes a C program that calls every function of rille.h with valid arguments, then with each pointer NULL
+# in turn, with each handle of another session in turn, and from another thread. Each call runs in a forked process. The
+# program prints TAP, one line per function.
 use strict;
 use warnings;
 
@@ -14,7 +14,7 @@ $header =~ s{typedef[^;]*;}{}g;
 1 while $header =~ s/\{[^{}]*\}/ /s;
 my @functions = $header =~ /([a-z][\w \*]*?\brille_\w+\([^;]*\))\s*;/gs;
 
-# What a sound argument is, by type and name; the first that matches is taken.
+# Valid arguments, by type and name; the first match is used.
 my @sound = (
   [qr/^struct rille_session \*\*.* rille_open$/, '&fresh'],
   [qr/^struct rille_session \*\*/, '&w->s'],

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What the shell says on terminals of 40, 80 and 120 columns: fold.sh path/to/rille. Prints TAP. No line is wider
-# than the terminal, and the words are those of a wide one. t/lib/pty.pl makes the terminal.
+# fold.sh path/to/rille - tests the shell's output on terminals of 40, 80 and 120 columns: no line is wider than the
+# terminal, and the words are those of a wide terminal. t/lib/pty.pl provides the terminal. Prints TAP.
 rille=$(realpath "$1") pty=$(realpath t/lib/pty.pl)
 . t/lib/tap.sh
 cd "$dir" || exit 2
@@ -26,18 +26,18 @@ EOF2
 lines=(':explain y' ':plan y' y.shape m 'no()' 'far()' 'as()' '?matmul' '?nn.Linear' '?graph' ':help' 'print(m)' ':explain f'
   'rille.help("softmax")' 'nosuch:matmul(y)' ':doctor' '("x"):rep(300) .. " y"' 'error(("five words that are long "):rep(9))'
   'o' 'y:stats()' 'y:hist()' ':tutorial' 'rille')
-# Of these, narrow terminals show less, or it takes another time.
+# The output of these lines is shorter on narrow terminals, or contains times.
 tables=(':time rille.ones({4}, {placement = P, sbp = "P"})' ':actors' ':actors g' ':devices' ':workers' ':mem' ':whos'
   'P:show()' 'o:show()' 'g:show()' 'y:show()' 'm:show()' 'rille.help()' y '{y, o, P}' :top)
 
-# session COLUMNS: types all lines; what is shown lies in a file of that name.
+# session COLUMNS: types all lines; writes the output to the file COLUMNS.
 session() {
   { printf '%s\n' 'wait rille> ' 'type dofile"i"\n'
     for line in "${lines[@]}" "${tables[@]}"; do printf '%s\n' prompt "type $line\\n"; done
     printf '%s\n' 'wait q leaves' 'type q' 'wait rille> ' 'type :quit\n'; } |
     PTY_COLUMNS=$1 perl "$pty" "$rille" --no-init --color never -d cpu:4 >"$1" 2>&1
 }
-# said COLUMNS LINE: what was printed behind the line; the line itself may have been drawn in several rows.
+# said COLUMNS LINE: prints the output after the line; the line itself may take several rows.
 said() {
   awk -v line="rille> $2" -v columns="$1" '
     index($0, "rille> ") == 1 { on = $0 == line || length($0) == columns && index(line, $0) == 1; next } on' "$1"
@@ -53,9 +53,9 @@ for line in "${lines[@]}"; do
     tell() { echo "$got"; }
     case $line in
     *rep\(300*) is "a word that no line of $columns has room for is the terminal's to break" "$got" "$wide" ;;
-    :doctor) ok ":doctor has no word broken in $columns columns" grep -qx "  modules in Lua     inside" <<<"$got" ;;
+    :doctor) ok ":doctor breaks no word in $columns columns" grep -qx "  modules in Lua     inside" <<<"$got" ;;
     *) ok "$line fits into $columns columns" eval '[ -n "$got" ] && ! too_wide "$got" "$columns"'
-      is "and nothing of it is lost" "$(words "$got")" "$(words "$wide")" ;;
+      is "$line prints all its words in $columns columns" "$(words "$got")" "$(words "$wide")" ;;
     esac
   done
 done
@@ -67,8 +67,8 @@ for line in "${tables[@]}"; do
     ok "$line fits into $columns columns" eval '[ -n "$got" ] && ! too_wide "$got" "$columns"'
   done
 done
-ok "no device of this host is told to be another's" bash -c '! grep -q "on anothe" 40 80 120 1000'
+ok "no device of this host is reported on another host" bash -c '! grep -q "on anothe" 40 80 120 1000'
 missing=$(said 1000 :help | grep -oE '^  :[a-z]+' | tr -d ' ' | grep -vxE ':(quit|trace)' | while read -r name; do
   printf '%s\n' "${lines[@]}" "${tables[@]}" | grep -q "^$name" || echo "$name"; done)
-is "each command is among them" "$missing" ""
+is "the test covers each command" "$missing" ""
 finish

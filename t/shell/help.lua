@@ -1,4 +1,4 @@
--- Every public name has a page, and the example on each page runs and gives what it says.
+-- Tests that every public name has a page, and that the example on each page runs and prints the stated result.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local pages = require "rille.pages"
@@ -9,9 +9,9 @@ tap.group("examples", function()
     local env = setmetatable({}, {__index = _G})
     local run, why = load((row.code or "") .. "\nreturn " .. row.shows, "=" .. name, "t", env)
     local good, got = pcall(run or error, run and nil or why)
-    if env.dir then os.execute("rm -r '" .. env.dir .. "'") end -- a folder of checkpoints
-    tap.is(good and tostring(got) or got, row.gives, "?" .. name .. ": the example gives what it says")
-    tap.ok(rille.page(name):find(row.shows .. "   --> " .. row.gives, 1, true), "?" .. name .. " has it")
+    if env.dir then os.execute("rm -r '" .. env.dir .. "'") end -- remove a folder of checkpoints
+    tap.is(good and tostring(got) or got, row.gives, "?" .. name .. ": the example prints the stated result")
+    tap.ok(rille.page(name):find(row.shows .. "   --> " .. row.gives, 1, true), "?" .. name .. " shows the example")
   end
 end)
 
@@ -28,7 +28,7 @@ local function count(prefix, t)
   end
 end
 
--- The names of a class and of those above it, as far as nn.Module.
+-- Returns the names of a class and its base classes, up to nn.Module.
 local function count_class(prefix, class)
   local skip = {init = true, forward = true, describe = true, start = true, kind = true, check_ids = true}
   for name in pairs(class) do
@@ -42,7 +42,7 @@ local function methods_of(object)
 end
 
 local modules = {"checkpoint", "data", "io", "models", "nn", "optim", "parallel", "tokenizer", "train"}
-local others = {"args", "autocast", "plot", "recover", "snapshot"} -- loaded when they are asked for
+local others = {"args", "autocast", "plot", "recover", "snapshot"} -- loaded on first use
 
 tap.group("names", function()
   for _, name in ipairs(modules) do count(name .. ".", rille[name]) needs(name) end
@@ -51,7 +51,7 @@ tap.group("names", function()
   count("nn.init.", rille.nn.init)
   count("sbp.", rille.sbp)
   for name in pairs(debug.getmetatable(rille.ones(1)).__methods) do
-    local base = name:gsub("_$", "") -- x:add_(y) is on the page of add
+    local base = name:gsub("_$", "") -- the page of add documents x:add_(y)
     if name:sub(1, 1) ~= "_" then needs(pages.row(name) and name or base) end
   end
   for _, name in ipairs{"shape", "ndim", "dtype", "placement", "sbp", "device", "requires_grad", "grad", "name"} do
@@ -74,19 +74,19 @@ tap.group("names", function()
   for _, name in ipairs{"encode", "decode", "save", "size"} do needs("tokenizer." .. name) end
   table.sort(missing)
   tap.is(table.concat(missing, " "), "", ("each of %d public names has a page"):format(public))
-  tap.ok(public > 400, "there are many", public)
+  tap.ok(public > 400, "there are more than 400 public names", public)
 end)
 
 tap.group("asking", function()
-  tap.is(rille.page("Linear"), rille.page("rille.nn.Linear"), "the last part of a name is enough where it is clear")
-  tap.is(rille.page("net.fc1:parameters"), rille.page("nn.Module.parameters"), "also behind a variable")
-  tap.is(rille.page("x:add_"), rille.page("add"), "what works in place is on the page of what does not")
-  tap.ok(rille.page("nn"):find("?nn.Linear", 1, true), "a module's page names what is in it")
+  tap.is(rille.page("Linear"), rille.page("rille.nn.Linear"), "the last part of a name is enough if it is unambiguous")
+  tap.is(rille.page("net.fc1:parameters"), rille.page("nn.Module.parameters"), "a method after a variable is found")
+  tap.is(rille.page("x:add_"), rille.page("add"), "an in-place operator is on the page of the operator")
+  tap.ok(rille.page("nn"):find("?nn.Linear", 1, true), "a module's page lists its members")
   tap.ok(rille.page("/softmax"):find("?softmax", 1, true), "/word finds pages")
-  tap.ok(rille.page("*norm*"):find("?nn.LayerNorm", 1, true), "and stars names")
-  tap.ok(not pcall(rille.page, "/no such word at all"), "a word that is nowhere is an error")
-  tap.ok(not pcall(rille.page, "nn.Nothing"), "so is a name that is none")
-  tap.ok(not pcall(rille.page, ""), "and none at all")
-  tap.ok(pages.signature("softmax"):find("^softmax%(x, axis"), "an operator is called as its record says")
+  tap.ok(rille.page("*norm*"):find("?nn.LayerNorm", 1, true), "a pattern with * finds names")
+  tap.ok(not pcall(rille.page, "/no such word at all"), "a search without result is an error")
+  tap.ok(not pcall(rille.page, "nn.Nothing"), "an unknown name is an error")
+  tap.ok(not pcall(rille.page, ""), "an empty name is an error")
+  tap.ok(pages.signature("softmax"):find("^softmax%(x, axis"), "an operator's signature is that of its record")
 end)
 tap.done()

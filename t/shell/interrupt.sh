@@ -1,36 +1,36 @@
 #!/bin/bash
-# Ctrl-C while something runs, also Lua's own functions and a kernel: interrupt.sh path/to/rille. Prints TAP.
+# interrupt.sh path/to/rille - tests Ctrl-C during Lua code, Lua's library functions, and kernels. Prints TAP.
 rille=$(realpath "$1")
 . t/lib/terminal.sh
 
 session "type co = coroutine.wrap(function() $spin end); co()\\n" 'wait spinning' 'type \003' 'wait interrupted' 'wait rille> ' \
   'type "al" .. "ive"\n' 'wait alive'
-shows "also one in a coroutine" alive
+shows "Ctrl-C stops a loop in a coroutine" alive
 session "type while true do pcall(function() $spin end) end\\n" 'wait spinning' 'type \003' 'wait spinning' 'type \003' \
   'wait interrupted' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'
-shows "twice it stops a loop around pcall" alive
-# The kernel sleeps on; a press before it began is caught, and the loop comes to it all the same.
+shows "Ctrl-C twice stops a loop around pcall" alive
+# The kernel keeps sleeping. If an interrupt arrives before the kernel begins, pcall catches it and the loop begins the next kernel.
 slow='rille._slow_op("relu", 4); for k = 1, 9 do pcall(function() io.stderr:write("slee", "ping "); rille.ones({2}):relu():sum():item() end) end'
 session "type $slow\\n" 'wait sleeping' 'type \003' 'pause' 'type \003' 'wait waiting for' 'wait rille> ' \
   'type "al" .. "ive"\n' 'wait alive'
-shows "a second press says what is waited for" 'waiting for '
-shows "and the session goes on" alive
-# What a device works at later: of a step that waits for its two devices, and of one that has returned, when its plan goes.
+shows "a second Ctrl-C reports the running operator" 'waiting for '
+shows "after the second Ctrl-C the session continues" alive
+# Interrupts waits for asynchronous devices: in a step that waits for two devices, and when the plan of a returned step is freed.
 for ranks in 0 0,1; do
   devices=async:2
   session "type f, x = rille.graph(function(x) return x:relu() end), rille.ones({2}, {placement = rille.placement('async', {$ranks})})\\n" prompt \
     'type for k = 1, 4 do f(x) end rille._slow_op("relu", 8)\n' prompt 'type io.stderr:write("slee", "ping ") f(x) f = nil collectgarbage()\n' \
     'wait sleeping' pause 'type \003' pause 'type \003' 'wait waiting for' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'
-  shows "a second press says which work of async:$ranks is waited for" "waiting for relu (shell:1:1) on async:0, which cannot be stopped at once"
-  shows "and the session goes on" alive
+  shows "a second Ctrl-C reports the running work of async:$ranks" "waiting for relu (shell:1:1) on async:0, which cannot be stopped at once"
+  shows "after the second Ctrl-C the session continues" alive
 done
 unset devices
-# One call of a kernel that takes many seconds: it is left between its panels.
+# A single kernel call of many seconds stops between its panels.
 session 'type x = rille.ones({9000, 9000}); x:sum():item()\n' 'wait 8' prompt 'type io.stderr:write("mul", "ti") x:matmul(x):sum():item()\n' \
   'wait multi' pause 'type \003\003\003' 'within 10 interrupted' 'within 10 rille> ' 'type "al" .. "ive"\n' 'wait alive'
-ok "a single large product gives the prompt back" grep -qx alive seen
-# Lua's own functions, of which no hook is asked meanwhile. What they worked at is whole afterwards.
-# ASan's memcmp reads both texts whole before it compares them, which makes hours of the last one.
+ok "Ctrl-C stops a single large product" grep -qx alive seen
+# Lua's library functions, which call no hook while they run. Their data is unchanged afterwards. ASan's memcmp reads both
+# texts completely before comparing, so the last case would take hours without strict_memcmp=0.
 export ASAN_OPTIONS=strict_memcmp=0:$ASAN_OPTIONS
 begin='keep = "a*a*a*a*a*a*a*b" io.stderr:write("beg", "un ")' many='("a"):rep(9999)'
 for call in "$many:find(keep)" "$many:match(keep)" "$many:gsub(keep, '')" "$many:gsub(keep, print)" "$many:gsub('.', function() $many:find(keep) end)" \
@@ -43,26 +43,26 @@ done
 session 'type list = {} for k = 1, 6e6 do list[k] = k * 7919 % 6000011 end io.stderr:write("beg", "un ") table.sort(list)\n' 'wait begun' pause \
   'type \003' 'within 10 interrupted' 'within 10 rille> ' 'type table.sort(list) for k = 2, #list do assert(list[k - 1] < list[k]) end\n' prompt \
   'type "al" .. "ive"\n' 'wait alive'
-ok "and the sorting of a long list, which has lost nothing" bash -c 'grep -qx alive seen && ! grep -q assert.*failed seen'
+ok "Ctrl-C stops sorting a long list, and no element is lost" bash -c 'grep -qx alive seen && ! grep -q assert.*failed seen'
 session 'type io.stderr:write("beg", "un ") io.lines("/dev/zero")()\n' 'wait begun' pause 'type \003' 'within 10 interrupted' 'within 10 rille> ' \
   'type #("x"):rep(5e6), "al" .. "ive"\n' 'wait alive'
-ok "and what gathers without an end" bash -c 'grep -A1 -x 5000000 seen | grep -qx alive'
+ok "Ctrl-C stops an endless read" bash -c 'grep -A1 -x 5000000 seen | grep -qx alive'
 answer '("x"):find("[")'
-is "what is wrong with a pattern is told with its line" "$got" "shell:1:1: malformed pattern (missing ']')"
+is "an error in a pattern has its line" "$got" "shell:1:1: malformed pattern (missing ']')"
 answer '("x"):gsub(print, "")'
-is "and what is no pattern" "$got" "shell:1:1: bad argument #1 to 'gsub' (string expected, got function)"
+is "a pattern of a wrong type is an error with its line" "$got" "shell:1:1: bad argument #1 to 'gsub' (string expected, got function)"
 answer '("x"):gsub("[", print)'
-is "also where a function is called" "$got" "shell:1:1: malformed pattern (missing ']')"
+is "an error in a pattern of gsub with a function has its line" "$got" "shell:1:1: malformed pattern (missing ']')"
 answer '("x"):gsub("x", function()' 'error("mine") end)'
-is "whose own errors are its own" "$got" "shell:1:2: mine"
+is "an error in gsub's function has the function's line" "$got" "shell:1:2: mine"
 answer '#("").rep("", 1e15)'
-is "nothing, however often, is nothing" "$got" 0
+is "repeating an empty string is empty" "$got" 0
 answer 'table.sort(5)'
-is "nor a list" "$got" "shell:1:1: bad argument #1 to 'sort' (table expected, got number)"
+is "sorting a number is an error" "$got" "shell:1:1: bad argument #1 to 'sort' (table expected, got number)"
 answer 'local t = {} for k, v in ("a=1, b=2"):gmatch("(%w+)=(%w+)") do t[#t + 1] = k .. v end' '{t, ("hello"):gsub("l", "%0%0"), ("hello"):gsub("l", {l = "L"}), ("a1"):match("(%a)(%d)", -2), ("a.b"):find(".", 1, true)}'
-is "patterns do what they do" "$got" '{{"a1", "b2"}, "hellllo", "heLLo", "a", 2, 2}'
+is "string functions work as in plain Lua" "$got" '{{"a1", "b2"}, "hellllo", "heLLo", "a", 2, 2}'
 session "type $endless\\n" 'wait endless' pause 'type \003' pause 'type \003' "wait waiting for a function of Lua's own" 'wait ends the program' 'type \003\003\003' pause 'type \034' pause 'type \034'
-shows "a function of Lua that cannot be left is told, and how to end the program" 'cannot be stopped; Ctrl-\ ends the program'
-is "which no number of presses does, but that" "$code" 131
+shows "an uninterruptible Lua function is reported, with the way to end the program" 'cannot be stopped; Ctrl-\ ends the program'
+is "Ctrl-\\ ends the program, and Ctrl-C does not" "$code" 131
 
 finish

@@ -21,7 +21,7 @@ def ok(name, passed, *found):
 
 rille = sys.argv[1]
 told = subprocess.run([rille, "--jupyter-install"], capture_output=True, text=True)
-ok("--jupyter-install tells where it wrote", home in told.stdout and told.returncode == 0, told)
+ok("--jupyter-install prints the folder it wrote to", home in told.stdout and told.returncode == 0, told)
 
 km = KernelManager(kernel_name="rille")
 atexit.register(lambda: km.is_alive() and km.shutdown_kernel(now=True))
@@ -77,73 +77,73 @@ first = reply["execution_count"]
 reply, got = run("x = 20\nlocal y = 2\nx + y, nil, 'two'")
 ok("all values that are not nil are shown", plain(got) == ["22\ntwo"], got)
 ok("cells are counted", reply["execution_count"] == first + 1, reply)
-ok("a local lives on to the next cell, and _ is the last value", plain(run("y + _")[1]) == ["24"])
+ok("a local persists in the next cell, and _ is the last value", plain(run("y + _")[1]) == ["24"])
 ok("a trailing ; shows nothing", plain(run("x;")[1]) == [])
-ok("what is printed is a stream", text(run("print('é', 1)")[1]) == "é\t1\n")
+ok("printed output is a stream", text(run("print('é', 1)")[1]) == "é\t1\n")
 got = run("io.stderr:write('oops\\n')")[1]
-ok("stderr is a stream of its own", said(got, "stream") == [{"name": "stderr", "text": "oops\n"}], got)
+ok("stderr is a separate stream", said(got, "stream") == [{"name": "stderr", "text": "oops\n"}], got)
 got = run("io.write('a\\xffb\\n')")[1]
-ok("what is no UTF-8 is replaced", text(got) == "a\ufffdb\n", got)
+ok("invalid UTF-8 is replaced", text(got) == "a\ufffdb\n", got)
 got = run("for i = 1, 20000 do print(i) end")[1]
-ok("much output comes whole and in order", text(got) == "".join("%d\n" % i for i in range(1, 20001)))
+ok("long output arrives completely and in order", text(got) == "".join("%d\n" % i for i in range(1, 20001)))
 
 reply, got = run("error('wrong')")
-ok("an error is told", reply["status"] == "error" and "wrong" in reply["evalue"], reply)
-ok("and published", "wrong" in said(got, "error")[0]["evalue"], got)
+ok("an error is the reply", reply["status"] == "error" and "wrong" in reply["evalue"], reply)
+ok("an error is published", "wrong" in said(got, "error")[0]["evalue"], got)
 reply, got = run("x = = 1")
-ok("so is one of the grammar", reply["status"] == "error", reply)
+ok("a syntax error is the reply", reply["status"] == "error", reply)
 reply, got = run("rille.ones(2, 3):matmul(rille.ones(2, 3))")
-ok("an error of an operator names it and the cell", "matmul" in reply["evalue"] and "In[" in reply["evalue"], reply)
-ok("after errors cells run", plain(run("2 + 2")[1]) == ["4"])
+ok("an error of an operator names the operator and the cell", "matmul" in reply["evalue"] and "In[" in reply["evalue"], reply)
+ok("cells run after errors", plain(run("2 + 2")[1]) == ["4"])
 
 ids = [kc.execute("local t = rille.clock() while rille.clock() < t + 0.5 do end error('first')"), kc.execute("z = 1"), kc.execute("z = 2")]
 for i in ids:
     collect(i)
 states = [kc.get_shell_msg(timeout=60)["content"]["status"] for _ in ids]
-ok("cells that wait behind an error do not run", states == ["error", "aborted", "aborted"], states)
-ok("later ones do", plain(run("tostring(rawget(_G, 'z'))")[1]) == ["nil"])
+ok("cells queued behind an error do not run", states == ["error", "aborted", "aborted"], states)
+ok("later cells run", plain(run("tostring(rawget(_G, 'z'))")[1]) == ["nil"])
 
 ok("a command works in a cell", "of kind cpu" in text(run(":devices")[1]))
-ok("a page too", "matmul" in text(run("?matmul")[1]))
+ok("?name works in a cell", "matmul" in text(run("?matmul")[1]))
 reply, got = run("?no_such_name")
-ok("a page that is not there is an error", reply["status"] == "error", reply)
+ok("an unknown page is an error", reply["status"] == "error", reply)
 reply, _ = run(":quit")
 ok(":quit asks the front end to end", reply["payload"][0]["source"] == "ask_exit", reply)
 
 got = run("rille.ones({4, 4}, {placement = rille.placement('cpu', {0, 1}), sbp = 'S(0)'}):show()")[1]
 shown = said(got, "display_data")
-ok("a picture is SVG, and text", len(shown) == 1 and "<svg" in shown[0]["data"]["image/svg+xml"]
+ok("a drawing is shown as SVG and as text", len(shown) == 1 and "<svg" in shown[0]["data"]["image/svg+xml"]
    and shown[0]["data"]["text/plain"], got)
 
 
 c = ask(kc.complete("é = rille.matm", 14))
-ok("names are completed, counted in characters", "matmul" in c["matches"] and c["cursor_start"] == 10
+ok("names are completed, with positions in characters", "matmul" in c["matches"] and c["cursor_start"] == 10
    and c["cursor_end"] == 14, c)
 ok("a name has a page", "matmul" in ask(kc.inspect("rille.matmul(a, b)", 9))["data"]["text/plain"])
 run("layer = rille.nn.Linear(2, 2)")
-ok("what a variable holds too", "nn.Linear(in, out" in ask(kc.inspect("layer"))["data"]["text/plain"])
-ok("no page is no error", ask(kc.inspect("no_such_name"))["found"] is False)
+ok("a variable's value has a page", "nn.Linear(in, out" in ask(kc.inspect("layer"))["data"]["text/plain"])
+ok("inspecting an unknown name is no error", ask(kc.inspect("no_such_name"))["found"] is False)
 for code, status in (("x = 1", "complete"), ("for i = 1, 2 do", "incomplete"), ("x = = 1", "invalid"),
                      (":whos", "complete")):
     ok("%r is %s" % (code, status), ask(kc.is_complete(code))["status"] == status)
 h = ask(kc.history(raw=True, output=False, hist_access_type="tail", n=2))["history"]
-ok("the tail of the history", [e[2] for e in h][-1] == ":quit" or len(h) == 2, h)
+ok("the tail of the history is returned", [e[2] for e in h][-1] == ":quit" or len(h) == 2, h)
 h = ask(kc.history(raw=True, output=False, hist_access_type="range", start=first, stop=first + 1))["history"]
-ok("a range of it", [e[2] for e in h] == ["1 + 1"], h)
+ok("a range of the history is returned", [e[2] for e in h] == ["1 + 1"], h)
 h = ask(kc.history(raw=True, output=False, hist_access_type="search", pattern="*matmul*", n=9))["history"]
-ok("a search in it", len(h) == 2, h)
+ok("a search in the history works", len(h) == 2, h)
 
 # ---- during a run
 
 msg_id = kc.execute("print('before'); while true do end")
 collect(msg_id, until="stream")
-ok("output comes while the cell runs", True)
+ok("output arrives while the cell runs", True)
 kc.control_channel.send(kc.session.msg("interrupt_request", {}))
 got = collect(msg_id)
 reply = ask(msg_id)
 ok("the control socket interrupts a run", reply["status"] == "error" and "interrupted" in reply["evalue"], reply)
 ok("the interrupt is answered", kc.get_control_msg(timeout=60)["msg_type"] == "interrupt_reply")
-ok("after it cells run", plain(run("x")[1]) == ["20"])
+ok("cells run after an interrupt", plain(run("x")[1]) == ["20"])
 
 msg_id = kc.execute("name = io.read(); n = io.read('n'); print(name, n)", allow_stdin=True)
 for value in ("Ada", "36"):
@@ -154,20 +154,20 @@ msg_id = kc.execute("io.read()", allow_stdin=True)
 kc.get_stdin_msg(timeout=60)
 kc.control_channel.send(kc.session.msg("interrupt_request", {}))
 collect(msg_id)
-ok("what waits for input can be interrupted", "interrupted" in ask(msg_id)["evalue"])
+ok("a cell that waits for input can be interrupted", "interrupted" in ask(msg_id)["evalue"])
 kc.get_control_msg(timeout=60)
 kc.input("too late")
 msg_id = kc.execute("io.read()", allow_stdin=True)
 kc.get_stdin_msg(timeout=60)
 kc.input("in time")
-ok("an answer that comes too late is nobody's", plain(collect(msg_id)) == ["in time"] and ask(msg_id)["status"] == "ok")
+ok("input that arrives too late is discarded", plain(collect(msg_id)) == ["in time"] and ask(msg_id)["status"] == "ok")
 reply, _ = run("io.read()", allow_stdin=False)
-ok("a front end that cannot be asked is not", reply["status"] == "error", reply)
+ok("io.read is an error if the front end accepts no input requests", reply["status"] == "error", reply)
 
 msg_id = kc.execute("while true do end")
 collect(msg_id, until="execute_input")
 kc.control_channel.send(kc.session.msg("kernel_info_request", {}))
-ok("what the kernel is is told during a run", kc.get_control_msg(timeout=60)["content"]["implementation"] == "rille")
+ok("kernel_info is answered during a run", kc.get_control_msg(timeout=60)["content"]["implementation"] == "rille")
 kc.control_channel.send(kc.session.msg("interrupt_request", {}))
 collect(msg_id), ask(msg_id), kc.get_control_msg(timeout=60)
 
@@ -181,8 +181,8 @@ for i in range(100):
     good += reply["status"] == "ok" or "interrupted" in reply["evalue"]
     for _ in range(1 + i % 3):
         kc.get_control_msg(timeout=60)
-ok("interrupts at any time of a run stop it, or come too late", good == 100, good)
-ok("and the session is whole", plain(run("rille.ones{40, 40}:sum():item()")[1]) == ["1600.0"])
+ok("an interrupt at any time stops the run, or arrives after its end", good == 100, good)
+ok("the session works after many interrupts", plain(run("rille.ones{40, 40}:sum():item()")[1]) == ["1600.0"])
 
 # ---- two front ends
 
@@ -201,8 +201,8 @@ other.input("of another")
 other.execute("shared = 8")
 kc.input("of the first")
 got = collect(msg_id)
-ok("it cannot answer for the first", plain(got) == ["of the first"] and ask(msg_id)["status"] == "ok", got)
-ok("and has its turn then", other.get_shell_msg(timeout=60)["content"]["status"] == "ok" and plain(run("shared")[1]) == ["8"])
+ok("a second front end cannot answer the first one's input request", plain(got) == ["of the first"] and ask(msg_id)["status"] == "ok", got)
+ok("the second front end's cell runs afterwards", other.get_shell_msg(timeout=60)["content"]["status"] == "ok" and plain(run("shared")[1]) == ["8"])
 other.stop_channels()
 
 # ---- wrong messages
@@ -212,9 +212,9 @@ kc.execute("forged = true")
 kc.session.key = key
 ok("a message with a wrong signature is refused", plain(run("tostring(rawget(_G, 'forged'))")[1]) == ["nil"])
 told.seek(0)
-ok("and told where the kernel was started", "a message was refused: its signature is wrong" in told.read())
+ok("a refused message is reported on the kernel's stderr", "a message was refused: its signature is wrong" in told.read())
 kc.shell_channel.socket.send_multipart([b"nonsense"])
-ok("so is one that is none", plain(run("3")[1]) == ["3"])
+ok("a malformed message is ignored", plain(run("3")[1]) == ["3"])
 whole = kc.session.serialize(kc.session.msg("execute_request", {"code": "forged = true"}))
 socket = kc.shell_channel.socket
 for n in range(1, len(whole)):
@@ -223,7 +223,7 @@ for n in range(1, len(whole)):
 for n in (40, 1000):
     socket.send_multipart([b"x"] * n + whole)
 socket.send_multipart([b""])
-ok("frames are missing, or are too many", plain(run("tostring(rawget(_G, 'forged'))")[1]) == ["nil"])
+ok("messages with missing or extra frames are ignored", plain(run("tostring(rawget(_G, 'forged'))")[1]) == ["nil"])
 
 
 def signed(header, content):
@@ -238,12 +238,12 @@ for content in (b"", b"[]", b"3", b"null", b"{", b"[" * 100000, b'{"code": 3}', 
 for header in (b"[]", b"{}", b'{"msg_type": 7}', b'{"msg_type": "execute_reply"}', b'{"msg_type": ""}', b'{"msg_type": "\\u0000"}'):
     signed(header, b'{"code": "forged = true"}')
 reply, got = run("tostring(rawget(_G, 'forged'))")
-ok("JSON of another kind does nothing", plain(got) == ["nil"], got)
+ok("messages with unexpected JSON are ignored", plain(got) == ["nil"], got)
 reply, _ = run("forged = 1 --\0 forged = 2")
 ok("a zero byte in a cell is an error", reply["status"] == "error" and "zero byte" in reply["evalue"], reply)
 big = "x" * 5000000
 ok("a cell of 5 MB runs", plain(run("#'%s'" % big)[1]) == ["5000000"])
-ok("and gives as much", text(run("print(('y'):rep(5000000))")[1]) == "y" * 5000000 + "\n")
+ok("a cell prints 5 MB", text(run("print(('y'):rep(5000000))")[1]) == "y" * 5000000 + "\n")
 for code, at in (("rille.", 10 ** 15), ("rille.", -5), ("", 3), ("é" * 50, 77)):
     c = ask(kc.complete(code, at))
     ok("a cursor at %d of %d letters" % (at, len(code)), c["status"] == "ok" and ask(kc.inspect(code, at))["status"] == "ok", c)

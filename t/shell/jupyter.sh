@@ -1,10 +1,10 @@
 #!/bin/bash
-# The Jupyter kernel: jupyter.sh path/to/rille. What needs a front end is in jupyter.py, and skipped where there is
-# none. Prints TAP.
+# jupyter.sh path/to/rille - tests the Jupyter kernel. jupyter.py contains the tests that need a front end; they are
+# skipped if jupyter_client is missing. Prints TAP.
 rille=$(realpath "$1") here=$(realpath "$(dirname "$0")")
 . t/lib/tap.sh
 tell() { cat "$dir/out" 2>/dev/null; }
-refused() { # refused CONNECTION TEXT: with exit code 2
+refused() { # refused CONNECTION TEXT: the kernel refuses the connection file with exit code 2 and the text
   printf '%s' "$1" >"$dir/connection.json"
   timeout $hang "$rille" --jupyter "$dir/connection.json" >"$dir/out" 2>&1 </dev/null
   [ $? = 2 ] && grep -qF -e "$2" "$dir/out"
@@ -19,17 +19,17 @@ if [ -n "${exec_python:-}" ]; then
   grep -v '^1\.\.' "$dir/tap"
   n=$(grep -cE '^(not )?ok ' "$dir/tap")
   [ $code = 0 ] || { failed=$((failed + 1)); sed 's/^/# /' "$dir/errors" | tail -20; }
-  ok "the front end came to its end" [ $code = 0 ]
+  ok "jupyter.py runs to its end" [ $code = 0 ]
 else
   skip "a front end" "there is no jupyter_client (Debian: python3-jupyter-client)"
 fi
 ok "a connection file that is no JSON is refused" refused '{"ip": ' jupyter:
-ok "so is one without ports" refused '{"ip": "127.0.0.1", "transport": "tcp", "key": ""}' 'shell_port'
-ok "and another signature scheme" \
+ok "a connection file without ports is refused" refused '{"ip": "127.0.0.1", "transport": "tcp", "key": ""}' 'shell_port'
+ok "an unknown signature scheme is refused" \
   refused '{"ip": "127.0.0.1", "transport": "tcp", "key": "k", "signature_scheme": "hmac-md5"}' hmac-md5
 ports=$(for k in shell control stdin iopub hb; do printf ', "%s_port": %d' $k $((40000 + RANDOM % 20000)); done)
 printf '{"ip": "127.0.0.1", "transport": "tcp", "key": ""%s}' "$ports" >"$dir/connection.json"
-few_files() { # for each number of descriptors that is too small: exit code 2 and the reason
+few_files() { # for each descriptor limit that is too small, the kernel exits 2 and prints the reason
   local most code
   for most in $(seq 12 2 80); do
     (ulimit -n $most; timeout 3 "$rille" --jupyter "$dir/connection.json" >"$dir/out" 2>&1 </dev/null)
@@ -38,5 +38,5 @@ few_files() { # for each number of descriptors that is too small: exit code 2 an
     [ $code = 2 ] && grep -qE 'Too many open files|not be' "$dir/out" || return 1
   done
 }
-ok "too few descriptors are an error that is printed, however many are missing" few_files
+ok "too few descriptors are a reported error, for every limit" few_files
 finish

@@ -1,4 +1,4 @@
--- A misspelt option is an error that names it, in every public function that has options.
+-- Tests that every public function with options refuses a misspelt option with an error that names the option.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local pages = require "rille.pages"
@@ -19,7 +19,7 @@ local ids = rille.zeros({1, 4}, {dtype = "i64"})
 local sizes = {vocab = 8, length = 4, layers = 1, heads = 1, width = 4}
 local net, dir = nn.Linear(2, 2), os.tmpname()
 
--- By page: how the function is called with a table of options.
+-- By page: calls the function with a table of options.
 local calls = {
   boxing = function(o) return rille.boxing(with({shape = {2}, dtype = "f32"}, o)) end,
   chunk = function(o) return x:chunk(2, 0, o) end, split = function(o) return x:split(1, 0, o) end,
@@ -64,7 +64,7 @@ for _, name in ipairs{"arange", "empty", "eye", "full", "linspace", "ones", "ran
   end
 end
 
--- Pages whose braces are no options: lists, names of the user's, what an operator reads.
+-- Pages whose braces are no options: lists, names chosen by the user, operands.
 local none = {args = true}
 
 local function has_options(name)
@@ -79,9 +79,9 @@ tap.group("options", function()
     local operator = rille._operator(name)
     if operator and not pages.row(name).sign then
       local ok, message = pcall(rille[name], x, x, {no_such_option = 1})
-      tap.ok(not ok, name .. " refuses an option that it does not know", message)
+      tap.ok(not ok, name .. " refuses an unknown option", message)
     elseif calls[name] or has_options(name) then
-      tap.fails(function() return calls[name]{no_such_option = 1} end, {"no_such_option"}, name .. " names an option that it does not know")
+      tap.fails(function() return calls[name]{no_such_option = 1} end, {"no_such_option"}, name .. " names an unknown option in its error")
     end
   end
 end)

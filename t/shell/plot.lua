@@ -1,4 +1,4 @@
--- rille.plot: curves as an SVG that is well formed, for light and dark pages.
+-- Tests of rille.plot: well-formed SVG curves for light and dark pages.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local path = os.tmpname()
@@ -11,7 +11,7 @@ local function draw(series, options)
   return text
 end
 
--- Every element is closed, in order; attributes have values.
+-- Checks that every element is closed in order, and that attributes have values.
 local function well_formed(text)
   local open = {}
   for slash, name, rest in text:gmatch("<(/?)([%w]+)([^>]*)>") do
@@ -37,21 +37,21 @@ end
 
 tap.group("curves", function()
   local text = draw({loss = {3, 2, 1}, ["a <b> & c"] = {{0, 1}, {2, 3}}}, {title = "A & B", x = "step", y = "nats"})
-  tap.ok(well_formed(text), "it is well formed")
-  tap.ok(text:find("prefers%-color%-scheme:dark"), "it has colours for dark pages")
-  tap.ok(text:find("a &lt;b&gt; &amp; c", 1, true) and text:find("A &amp; B", 1, true), "words are escaped")
+  tap.ok(well_formed(text), "the SVG is well formed")
+  tap.ok(text:find("prefers%-color%-scheme:dark"), "the SVG has colours for dark pages")
+  tap.ok(text:find("a &lt;b&gt; &amp; c", 1, true) and text:find("A &amp; B", 1, true), "texts are escaped")
   local p = points(text)
-  tap.is({#p, #p[1], #p[2]}, {2, 2, 3}, "series come by name, a point for each value")
-  tap.ok(p[2][1][1] < p[2][3][1] and p[2][1][2] < p[2][3][2], "steps go right, greater values are higher up")
-  tap.is({p[1][2][1], p[1][2][2]}, {p[2][3][1], p[2][1][2]}, "and stand where their numbers say")
+  tap.is({#p, #p[1], #p[2]}, {2, 2, 3}, "series are sorted by name, with a point per value")
+  tap.ok(p[2][1][1] < p[2][3][1] and p[2][1][2] < p[2][3][2], "steps increase to the right, and values upwards")
+  tap.is({p[1][2][1], p[1][2][2]}, {p[2][3][1], p[2][1][2]}, "points have the right coordinates")
   for _, curve in ipairs(p) do
     for _, point in ipairs(curve) do
-      tap.ok(point[1] >= 64 and point[1] <= 720 and point[2] >= 36 and point[2] <= 352, "inside the frame")
+      tap.ok(point[1] >= 64 and point[1] <= 720 and point[2] >= 36 and point[2] <= 352, "each point is inside the frame")
     end
   end
 end)
 
-tap.group("awkward", function()
+tap.group("unusual values", function()
   local long = {}
   for i = 1, 100000 do long[i] = i % 7 end
   tap.ok(#points(draw{long = long})[1] <= 2000, "a long series is thinned")
@@ -67,13 +67,13 @@ tap.group("awkward", function()
   local crowded, lowest = draw(many), 0
   for y in crowded:gmatch('<text x="%d+" y="(%d+)">') do lowest = math.max(lowest, tonumber(y)) end
   tap.ok(well_formed(crowded) and lowest <= 352 and crowded:find("and 184 more", 1, true) and #points(crowded) == 200,
-    "200 series are drawn, and those that the picture has room for are named", lowest)
+    "200 series are drawn, and as many are named as fit", lowest)
   tap.ok(not draw{["a\0b\27c\xff\xc3\x28 ü"] = {1}}:find("[^ü\n\32-\126]") and draw{["\xffa"] = {1}}:find(">?a<", 1, true),
-    "what no XML may hold is a question mark in names")
+    "characters that XML forbids become question marks in names")
   local text = draw({a = {1, 10, 100, 0, -1}}, {log = true})
   local p = points(text)[1]
-  tap.is(#p, 3, "by powers, what is not above 0 is left out")
-  tap.near(p[1][2] - p[2][2], p[2][2] - p[3][2], "and tens are equally far apart", 1e-2, 0.2)
+  tap.is(#p, 3, "on a log scale, values of at most 0 are left out")
+  tap.near(p[1][2] - p[2][2], p[2][2] - p[3][2], "on a log scale, powers of ten are equally spaced", 1e-2, 0.2)
 end)
 
 tap.group("mistakes", function()

@@ -1,9 +1,9 @@
--- show-net.lua - net:show() and placement:show(): trees of modules, meshes; on a terminal and as SVG.
+-- show-net.lua - tests of net:show() and placement:show(): trees of modules, and meshes; on a terminal and as SVG.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 
--- What x:show() draws: the text for these columns, and the document.
+-- Returns what x:show() draws: the text for this many columns, and the SVG.
 local function drawn(x, columns, color)
   local plain, svg
   local show = rille._show
@@ -33,16 +33,16 @@ tap.group("placements", function()
     for _, rank in ipairs(P.ranks) do
       tap.ok(plain:find("│ " .. rank .. " │", 1, true) and svg:find(">" .. rank .. "</text>"), ("%s shows rank %d"):format(P, rank))
     end
-    tap.ok(is_whole(svg), "its SVG is whole")
+    tap.ok(is_whole(svg), "the SVG of a placement is complete")
   end
   local many = {}
   for k = 1, 4096 do many[k] = k - 1 end
   local plain, svg = drawn(rille.placement("meta", many), 40)
-  tap.ok(widest(plain) <= 40 and plain:find("4095") and plain:find("...", 1, true), "of many ranks the middle is left out", plain)
-  tap.ok(is_whole(svg) and #svg < 20000, "in the SVG too")
+  tap.ok(widest(plain) <= 40 and plain:find("4095") and plain:find("...", 1, true), "a large mesh is drawn without its middle", plain)
+  tap.ok(is_whole(svg) and #svg < 20000, "the SVG of a large mesh is small")
   tap.fails(function() rille.placement("cpu", {0}):show("x.png") end, "an .svg file is wanted", "another kind of file is refused")
-  tap.fails(function() rille.placement("cpu", {0}):show(3) end, "an .svg file is wanted", "so is what is no name")
-  tap.fails(function() rille.placement("cpu", {0}).show({}) end, "a placement is wanted", "and another self")
+  tap.fails(function() rille.placement("cpu", {0}):show(3) end, "an .svg file is wanted", "a number as file name is refused")
+  tap.fails(function() rille.placement("cpu", {0}).show({}) end, "a placement is wanted", "a wrong self is refused")
 end)
 
 tap.group("modules", function()
@@ -51,9 +51,9 @@ tap.group("modules", function()
   rille.parallel(net, {data = 0, tensor = 1})
   local plain, svg = drawn(net, 100)
   tap.ok(tap.has(plain, "models.gpt2", "nn.Embedding(128, 32)", "f32 {128, 32}", "(B, S(0))", "cpu[0-3] 2 x 2"), "modules, types, layouts, placements")
-  tap.ok(tap.has(plain, "h.0 - 2", "3 alike"), "blocks that are alike are one")
-  tap.ok(is_whole(svg) and tap.has(svg, "nn.TransformerBlock, 3 alike", "(B, S(1))"), "as SVG too")
-  -- Bytes a device: those of all parameters' shards there.
+  tap.ok(tap.has(plain, "h.0 - 2", "3 alike"), "equal blocks are drawn once")
+  tap.ok(is_whole(svg) and tap.has(svg, "nn.TransformerBlock, 3 alike", "(B, S(1))"), "the SVG shows equal blocks once")
+  -- Bytes per device: the sum over all parameter shards there.
   local bytes, count = {}, 0
   for _, p in ipairs(net:parameters()) do
     count = count + p:numel()
@@ -63,13 +63,13 @@ tap.group("modules", function()
       bytes[shard.rank] = (bytes[shard.rank] or 0) + n
     end
   end
-  tap.ok(plain:find((("%d"):format(count):gsub("(%d)(%d%d%d)$", "%1,%2"))), "the number of parameters")
+  tap.ok(plain:find((("%d"):format(count):gsub("(%d)(%d%d%d)$", "%1,%2"))), "the number of parameters is shown")
   for rank = 0, 3 do
     local told = plain:match(("cpu:%d [^%%d]+([%%d.]+ KiB)"):format(rank))
-    tap.is(told, require("rille.show.paint").bytes(bytes[rank]), ("bytes of device %d"):format(rank))
+    tap.is(told, require("rille.show.paint").bytes(bytes[rank]), ("the bytes of device %d are shown"):format(rank))
   end
   for _, columns in ipairs{40, 80, 120} do tap.ok(widest(drawn(net, columns)) <= columns, ("fits into %d columns"):format(columns)) end
-  -- A net of one's own, with a list, a buffer, tied weights.
+  -- A user-defined network with a list, a buffer and tied weights.
   local Net = rille.nn.Module:extend("Net")
   function Net:init()
     self.first = rille.nn.Linear(4, 4)
@@ -78,7 +78,7 @@ tap.group("modules", function()
   end
   plain, svg = drawn(Net(), 80)
   tap.ok(tap.has(plain, "Net", "first", "list.0", "list.1", "mean") and is_whole(svg), "lists and buffers are shown", plain)
-  tap.ok(is_whole(select(2, drawn(rille.nn.ReLU(), 80))), "a module without parameters, too")
+  tap.ok(is_whole(select(2, drawn(rille.nn.ReLU(), 80))), "a module without parameters is drawn")
   tap.fails(function() net:show("x.png") end, "an .svg file is wanted", "another kind of file is refused")
 end)
 

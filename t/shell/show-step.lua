@@ -1,9 +1,9 @@
--- show-step.lua - step:chart() and step:show(): what a chart says, and the picture.
+-- show-step.lua - tests of step:chart() and step:show(): the data of a chart, and its drawing.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 
--- A chain of products over p devices, one after the other.
+-- Returns a pipelined step: a chain of products over p devices.
 local function pipeline(p, pieces, schedule)
   local on, weight = {}, {}
   for s = 1, p do
@@ -20,33 +20,33 @@ local function pipeline(p, pieces, schedule)
   return step
 end
 
-tap.group("what a chart says", function()
+tap.group("the data of a chart", function()
   local step = pipeline(4, 8, "1f1b")
   local c = step:chart()
-  tap.is({c.stages, c.micro_batches, #c.devices, c.schedule}, {4, 8, 4, "1f1b"}, "stages, pieces, devices, schedule")
-  tap.is({c.pieces, c.planned.spans[1].piece, c.planned.spans[1].none}, {8, c.planned.spans[1].micro_batch, nil}, "old names of fields are answered")
+  tap.is({c.stages, c.micro_batches, #c.devices, c.schedule}, {4, 8, 4, "1f1b"}, "a chart has stages, micro-batches, devices and the schedule")
+  tap.is({c.pieces, c.planned.spans[1].piece, c.planned.spans[1].none}, {8, c.planned.spans[1].micro_batch, nil}, "old field names still work")
   for _, name in ipairs{"planned", "measured"} do
     local run, idle, busy = c[name], 0, 0
     for _, d in ipairs(run.devices) do
       busy = busy + d.busy
       tap.ok(d.peak > 0, name .. ": a device holds registers")
     end
-    tap.near(run.bubble, 1 - busy / (run.time * 4), name .. ": the bubble is what is not busy")
+    tap.near(run.bubble, 1 - busy / (run.time * 4), name .. ": the bubble is the idle share")
     for i, s in ipairs(run.spans) do
-      if not (s.from >= 0 and s.to <= run.time * 1.000001 and s.from < s.to) then tap.ok(false, name .. ": span " .. i .. " lies in the run") end
+      if not (s.from >= 0 and s.to <= run.time * 1.000001 and s.from < s.to) then tap.ok(false, name .. ": span " .. i .. " is within the run") end
     end
     for _, s in ipairs(run.stalls) do idle = idle + s.share tap.ok(s.text:find("^stage %d "), name .. ": " .. s.text) end
-    tap.ok(idle / 4 <= run.bubble + 1e-6, name .. ": nobody waits longer than there is idle time")
+    tap.ok(idle / 4 <= run.bubble + 1e-6, name .. ": reported waits do not exceed the idle time")
   end
   local peak = step:chart{forward = 1, backward = 1, weight = 1}.planned.devices
   tap.ok(peak[1].peak > peak[4].peak, "with 1f1b the first stage holds more than the last")
   tap.fails(function() step:chart{forward = -1} end, "forward", "a negative cost is refused")
-  tap.fails(function() step:chart{sideways = 1} end, "sideways", "an unknown one too")
-  tap.fails(function() step:chart(3) end, "table", "and what is no table")
+  tap.fails(function() step:chart{sideways = 1} end, "sideways", "an unknown cost is refused")
+  tap.fails(function() step:chart(3) end, "table", "a number instead of a table is refused")
   tap.fails(function() rille.graph(function(x) return x end):show() end, "called", "a step that was not called has no schedule")
 end)
 
-tap.group("who waits", function()
+tap.group("reported waits", function()
   local first, second = rille.placement("cpu", {0}), rille.placement("cpu", {1})
   local step = rille.graph(function(x)
     return x:tanh():to_global{placement = second, sbp = "B"}:exp()
@@ -57,10 +57,10 @@ tap.group("who waits", function()
   local words = {}
   for _, s in ipairs(step:chart().planned.stalls) do words[#words + 1] = s.text end
   tap.ok(table.concat(words, "; "):find("stage 0 waited %d+ %% for a register of tanh %(.-show%-step.lua:%d+%), which was still read by"),
-    "a stage that is ahead waits for a register of its own, and the line is told", table.concat(words, "; "))
+    "a stage that is ahead waits for its own register, and the text names the line", table.concat(words, "; "))
 end)
 
--- What step:show() draws, at a width.
+-- Returns what step:show() draws at a width.
 local function drawn(step, columns, color, costs)
   local plain, svg
   local show = rille._show
@@ -71,7 +71,7 @@ local function drawn(step, columns, color, costs)
   return plain, svg
 end
 
-tap.group("the picture", function()
+tap.group("the drawing", function()
   for _, step in ipairs{pipeline(4, 8, "1f1b"), pipeline(2, 1, "gpipe"), pipeline(3, 200, "1f1b"), pipeline(4, 8, "zb-h1")} do
     for _, columns in ipairs{1, 20, 40, 80, 120} do
       local plain = drawn(step, columns, false)
@@ -79,30 +79,30 @@ tap.group("the picture", function()
       for line in plain:gmatch("[^\n]+") do widest = math.max(widest, utf8.len(line)) end
       if columns >= 40 then tap.ok(widest <= columns, ("fits into %d columns"):format(columns), widest) end
       local colored = drawn(step, columns, true)
-      tap.ok(colored:find("\27[30;48;5;", 1, true) and not plain:find("\27"), "has colours when they are wanted")
+      tap.ok(colored:find("\27[30;48;5;", 1, true) and not plain:find("\27"), "has colours only if requested")
     end
     local _, svg = drawn(step, 80, false)
     local open = 0
     for slash, closed in svg:gmatch("<(/?)[%a]+[^<>]-(/?)>") do open = open + (slash == "/" and -1 or closed == "/" and 0 or 1) end
-    tap.is(open, 0, "as SVG every element ends")
+    tap.is(open, 0, "every SVG element is closed")
     local right = 0
     for x, text in svg:gmatch('<text x="([%d.]+)"[^>]*>([^<]+)</text>') do right = math.max(right, x + 7.4 * utf8.len(text)) end
     local width = tonumber(svg:match('width="(%d+)"'))
-    tap.ok(right > 0 and right <= width + 60, "and no text is cut off", ("%.0f of %d"):format(right, width))
+    tap.ok(right > 0 and right <= width + 60, "no SVG text is cut off", ("%.0f of %d"):format(right, width))
     local over, lines = 0, {}
     for x, y, text in svg:gmatch('<text x="([%d.]+)" y="([%d.]+)" class="mid small">(%d+)</text>') do
       local half = 3.5 * #text
       if lines[y] and x - half < lines[y] - 0.2 then over = over + 1 end
       lines[y] = x + half
     end
-    tap.is(over, 0, "no number of a piece lies over another")
-    tap.ok(not svg:find("paint%-order"), "what it says can be read wherever it is drawn")
-    tap.ok(svg:find("prefers%-color%-scheme:dark") and svg:find("<title>Schedule"), "for dark pages too, and with a title")
+    tap.is(over, 0, "numbers of micro-batches do not overlap")
+    tap.ok(not svg:find("paint%-order"), "the SVG does not rely on paint-order")
+    tap.ok(svg:find("prefers%-color%-scheme:dark") and svg:find("<title>Schedule"), "the SVG has colours for dark pages, and a title")
   end
   local plain = drawn(pipeline(4, 8, "1f1b"), 80, false, {forward = 1, backward = 2})
-  tap.ok(plain:find("idle %(as given%)"), "costs that were given are told to be")
+  tap.ok(plain:find("idle %(as given%)"), "the text says that costs were given")
   tap.ok(plain:gsub("%s+", " "):find("theory says 27.3 %: (p - 1) (F + B + W) beside m (F + B + W) cpu", 1, true), "theory says (p - 1) / (m + p - 1)")
-  tap.ok(plain:find("cpu:0 0"), "device 0 begins with piece 0")
+  tap.ok(plain:find("cpu:0 0"), "device 0 begins with micro-batch 0")
   local rows, less = 0, {}
   for _, pieces in ipairs{4, 16, 32} do
     local step = pipeline(4, pieces, "1f1b")
@@ -124,18 +124,18 @@ tap.group("the picture", function()
       end
     end
   end
-  tap.is(less, {}, rows .. " rows of a terminal: none shows less work than its device has, short as acts may be")
-  tap.is(rows, 3 * 5 * 3 * 4, "of all devices")
+  tap.is(less, {}, rows .. " rows of a terminal: no row shows less work than its device has, even for short acts")
+  tap.is(rows, 3 * 5 * 3 * 4, "all devices have rows")
   local path = os.tmpname()
   pipeline(2, 4, "1f1b"):show(path .. ".svg")
   local f = assert(io.open(path .. ".svg"))
-  tap.ok(f:read("a"):find("^<svg.*</svg>%s*$"), "with the name of a file it is a whole document")
+  tap.ok(f:read("a"):find("^<svg.*</svg>%s*$"), "with a file name the SVG is a complete document")
   f:close()
   os.remove(path) os.remove(path .. ".svg")
   tap.fails(function() pipeline(2, 1):show("x.png") end, "an .svg file is wanted", "another kind of file is refused")
 end)
 
--- Two stages a device, by their schedule; the others have one.
+-- Schedules with two stages per device; the others have one.
 local dealt, stages = dofile("t/lib/dealt.lua"), dofile("t/lib/stages.lua")
 local twice = {interleaved = {2, false}, ["zb-v"] = {2, true}, ["v-half"] = {2, true}}
 
@@ -167,16 +167,16 @@ tap.group("theory", function()
       end
     end
   end
-  tap.is(wrong, {}, "what a formula says of the idle share, and whether it is at most or at least that, is so")
-  for holds, n in pairs(told) do tap.ok(n > 100, ("%d plans are told a share%s"):format(n, holds)) end
-  tap.is({none["1f1b"], none["gpipe"], none["zb-h1"], none["zb-h2"], none["zb-v"]}, {0, 0, 0, 0, 0}, "schedules of a formula are told it with two pieces and more")
-  tap.ok(none.auto > 0 and none["v-half"] > 0 and none.interleaved > 0, "those that are searched for are not, nor pieces that do not go round evenly")
-  tap.is(theory_of(stages({0, 1, 0}, 4, "1f1b"):chart()), nil, "nor where a device has more stages than others")
+  tap.is(wrong, {}, "the stated idle share and bound of each formula hold")
+  for holds, n in pairs(told) do tap.ok(n > 100, ("%d plans have a stated share%s"):format(n, holds)) end
+  tap.is({none["1f1b"], none["gpipe"], none["zb-h1"], none["zb-h2"], none["zb-v"]}, {0, 0, 0, 0, 0}, "schedules with a formula state it for two or more micro-batches")
+  tap.ok(none.auto > 0 and none["v-half"] > 0 and none.interleaved > 0, "searched schedules, and uneven numbers of micro-batches, state no formula")
+  tap.is(theory_of(stages({0, 1, 0}, 4, "1f1b"):chart()), nil, "a device with more stages than others states no formula")
 end)
 
--- ---- scales, kinds of work, who computes, which call ----
+-- ---- scales, kinds of work, computing devices, measured calls ----
 
-tap.group("both runs can be seen, however far apart their times are", function()
+tap.group("planned and measured runs of very different length", function()
   local step, hidden, drawn_rows = pipeline(3, 4, "1f1b"), {}, 0
   for k = -7, 5 do
     local costs = {forward = 10 ^ k, backward = 10 ^ k, weight = 10 ^ k}
@@ -192,11 +192,11 @@ tap.group("both runs can be seen, however far apart their times are", function()
       if right < 300 then hidden[#hidden + 1] = ("costs of 1e%d: memory until %g"):format(k, right) end
     end
   end
-  tap.is(hidden, {}, "rows, and curves of memory, are never drawn too small")
-  tap.is(drawn_rows, 13 * 3 * 3, "of all devices")
+  tap.is(hidden, {}, "rows and memory curves are never drawn too small")
+  tap.is(drawn_rows, 13 * 3 * 3, "all devices have rows")
 end)
 
--- A step with an optimiser: {device = {what = {{from, to, piece}, ...}}} of its planned run.
+-- Returns the planned run of a step with an optimiser: {device = {kind = {{from, to, micro-batch}, ...}}}.
 local function trained(options, place)
   local on, weight = {}, {}
   for s = 1, 3 do
@@ -236,39 +236,39 @@ tap.group("kinds of work", function()
           end
         end
         local name = ("%d pieces, %s%s: "):format(pieces, schedule, recompute and ", recomputed" or "")
-        tap.is(early, {}, name .. "nothing is an update before the last piece went forward")
-        tap.ok(updates >= 4 * 6, name .. "each device has some", updates)
-        tap.ok(pieces == 1 or moved > 0, name .. "gradients that are scattered once a batch are moved", moved)
+        tap.is(early, {}, name .. "no update is shown before the forward pass of the last micro-batch")
+        tap.ok(updates >= 4 * 6, name .. "each device has updates", updates)
+        tap.ok(pieces == 1 or moved > 0, name .. "moves of gradients, once per batch, are shown", moved)
       end
     end
   end
 end)
 
-tap.group("devices that only hold what others put aside", function()
+tap.group("devices that only store offloaded values", function()
   local costs = {forward = 1, backward = 1, weight = 1, update = 0}
   for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2"} do
     local function chart(offload)
       return trained({micro_batches = 4, schedule = schedule, offload = offload}):chart(costs)
     end
     local kept, aside = chart(), chart(rille.placement("meta", {3, 4, 5}))
-    tap.is({kept.computing, #kept.devices, aside.computing, #aside.devices}, {3, 3, 3, 6}, schedule .. ": they do not compute")
-    tap.near(aside.planned.bubble, kept.planned.bubble, schedule .. ": nor are they idle")
-    tap.ok(aside.bound <= aside.planned.bubble + 1e-9 and aside.bound > 0, schedule .. ": nor bound those that do")
+    tap.is({kept.computing, #kept.devices, aside.computing, #aside.devices}, {3, 3, 3, 6}, schedule .. ": storage devices do not count as computing")
+    tap.near(aside.planned.bubble, kept.planned.bubble, schedule .. ": storage devices do not count as idle")
+    tap.ok(aside.bound <= aside.planned.bubble + 1e-9 and aside.bound > 0, schedule .. ": storage devices do not change the bound")
   end
 end)
 
-tap.group("which call was measured", function()
+tap.group("the measured call", function()
   local first, second = rille.placement("cpu", {0}), rille.placement("cpu", {1})
   local step = rille.graph(function(x) return x:exp():to_global{placement = second, sbp = "B"}:sum() end, {micro_batches = 4})
   local x = rille.ones({8, 8}, {placement = first})
   for _ = 1, 9 do step(x) end
   local c = step:chart()
-  tap.is({c.call, c.calls}, {3, 9}, "the first three are timed")
-  tap.ok(drawn(step, 200, false):find("measured in call 3 of 9: ", 1, true), "and that is told")
+  tap.is({c.call, c.calls}, {3, 9}, "the first three calls are timed")
+  tap.ok(drawn(step, 200, false):find("measured in call 3 of 9: ", 1, true), "the text says which call was measured")
   step(x)
   c = step:chart()
-  tap.is({c.call, c.calls}, {10, 10}, "from the first look on all are")
-  tap.ok(drawn(step, 200, false):find("measured: ", 1, true), "then it is the last")
+  tap.is({c.call, c.calls}, {10, 10}, "after the first chart every call is timed")
+  tap.ok(drawn(step, 200, false):find("measured: ", 1, true), "then the last call is shown")
 end)
 
 -- ---- step:trace() ----
@@ -297,14 +297,14 @@ tap.group("a trace", function()
   end
   local pairs_of, narrow = 0, 0
   for _, what in pairs(ends) do pairs_of, narrow = pairs_of + 1, narrow + (what == "sf" and 0 or 1) end
-  tap.ok(pairs_of >= 2 * 3 * 8, "has an arrow for each piece that goes from device to device, there and back", pairs_of)
-  tap.is(narrow, 0, "each with two ends")
-  tap.ok(inside, "which lie in acts")
-  tap.is(least, 0, "no result has more registers in use than there are")
+  tap.ok(pairs_of >= 2 * 3 * 8, "has an arrow for each micro-batch that moves between devices, forward and backward", pairs_of)
+  tap.is(narrow, 0, "each arrow has two ends")
+  tap.ok(inside, "the ends of arrows are within acts")
+  tap.is(least, 0, "no result uses more registers than it has")
   local left = 0
   for _, v in pairs(last) do left = left + v end
-  tap.ok(last["memory cpu:0"] and last["credits cpu:3"], "counters tell bytes and registers of each device")
-  tap.is(left, 0, "and at the end none is in use")
+  tap.ok(last["memory cpu:0"] and last["credits cpu:3"], "counters show bytes and registers of each device")
+  tap.is(left, 0, "at the end no register is in use")
 end)
 
 tap.done()

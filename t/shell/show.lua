@@ -1,5 +1,5 @@
--- show.lua - x:show() and rille.boxing{...}:show(): on the terminal, in colours, as SVG. The pictures themselves
--- are tested in t/boxing/show.c.
+-- show.lua - tests of x:show() and rille.boxing{...}:show(): on the terminal, in colours, as SVG. t/boxing/show.c tests
+-- the drawings themselves.
 
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
@@ -8,7 +8,7 @@ local program, first = arg[0], 0
 while arg[first - 1] do first = first - 1 end
 program = arg[first]
 
--- What rille prints when it runs this chunk.
+-- Runs a chunk in a new process and returns its output.
 local function run(options, chunk)
   local script = os.tmpname()
   local f = assert(io.open(script, "w"))
@@ -37,10 +37,10 @@ end
 local tensor = 'rille.ones({5, 6}, {placement = P, sbp = {"S(0)", "B"}}):show()'
 local plain, colored = run("--color never", tensor), run("--color always", tensor)
 tap.ok(has(plain, "(S(0), B) on cpu[[0, 1], [2, 3]]", "f32{5, 6}", "0, 1", "2, 3"), "a tensor's layout is drawn")
-tap.ok(not plain:find("\27"), "without colours when they are not wanted")
-tap.ok(has(colored, "\27[30;48;5;"), "in colours when they are")
-tap.is(colored:gsub("\27%[[%d;]*m", ""), plain, "which change nothing else")
-tap.is(run("--color auto", tensor), plain, "what is no terminal gets none")
+tap.ok(not plain:find("\27"), "--color never draws without colours")
+tap.ok(has(colored, "\27[30;48;5;"), "--color always draws in colours")
+tap.is(colored:gsub("\27%[[%d;]*m", ""), plain, "colours change nothing else")
+tap.is(run("--color auto", tensor), plain, "--color auto draws no colours without a terminal")
 
 local move = [[
 local b = rille.boxing{shape = {4, 4}, dtype = "f32", from = {placement = P, sbp = {"S(0)", "P"}},
@@ -53,15 +53,15 @@ local P = rille.placement("cpu", {0, 1})
 local path = os.tmpname() .. ".svg"
 local x = rille.ones({4, 2}, {placement = P, sbp = "S(0)"})
 x:show(path)
-tap.ok(read(path):find("^<svg.*</svg>%s*$"), "with the name of a file it is a whole SVG document")
+tap.ok(read(path):find("^<svg.*</svg>%s*$"), "with a file name a tensor is drawn as a complete SVG document")
 local b = rille.boxing{shape = {4, 2}, from = {placement = P, sbp = "S(0)"}, to = {placement = P, sbp = "B"}}
 b:show(path)
-tap.ok(has(read(path), "<svg", "all-gather", "32 B"), "a move too")
+tap.ok(has(read(path), "<svg", "all-gather", "32 B"), "a move is drawn as SVG")
 rille.explain(x:to_global{sbp = "B"}).boxing[1]:show(path)
-tap.ok(has(read(path), "all-gather"), "and a move that explain found")
+tap.ok(has(read(path), "all-gather"), "a move of explain() is drawn as SVG")
 
 tap.fails(function() x:show("x.png") end, "an .svg file is wanted", "another kind of file is refused")
 tap.fails(function() x:show("/nowhere/x.svg") end, "cannot be written", "a file that cannot be written is an error")
-tap.fails(function() b.show{} end, "show", "what is no record of a move is refused")
+tap.fails(function() b.show{} end, "show", "a wrong argument of show is refused")
 
 tap.done()

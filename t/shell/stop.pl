@@ -1,7 +1,7 @@
 #!/usr/bin/perl
-# stop.pl path/to/rille: SIGINT at random moments of plain and compiled training loops. Prints TAP. No parameter is
-# ever updated by half a step, what was interrupted was not counted, and the losses that follow are those of a process that
-# begins in the same state and is not disturbed. RILLE_LONG: 1,000 signals; SEED.
+# stop.pl path/to/rille - sends SIGINT at random moments of plain and compiled training loops. No parameter may be updated by
+# half a step, an interrupted step must not be counted, and the following losses must equal those of an undisturbed process
+# that starts in the same state. RILLE_LONG: 1,000 signals; SEED. Prints TAP.
 use strict;
 use warnings;
 use File::Temp qw(tempdir);
@@ -27,7 +27,7 @@ for my $way ("plain", "compiled") {
   print "# $_" for @bad;
   my $whole = !@bad && $sent == $trials;
   print $whole ? "ok " : "not ok ", ++$n, " - $sent interruptions of a $way loop leave no variable half written\n";
-  print $done && $? == 0 ? "ok " : "not ok ", ++$n, " - and it goes on\n";
+  print $done && $? == 0 ? "ok " : "not ok ", ++$n, " - the $way loop continues\n";
   my ($again) = grep /^losses/, `$rille -d cpu:4 t/host/stop.lua $way 0 $dir/$way`;
   my $same = $losses && $again && $losses eq $again;
   print "# $losses# ", $again // "none\n" unless $same;

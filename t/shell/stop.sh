@@ -1,3 +1,3 @@
 #!/bin/bash
-# SIGINT at random moments of training: t/shell/stop.pl does it.
+# Runs t/shell/stop.pl: SIGINT at random moments of training.
 exec perl t/shell/stop.pl "$1"

@@ -1,10 +1,10 @@
--- :tutorial: every line of its steps runs in the shell and gives what it says, and the steps are as many as they are called.
+-- Tests of :tutorial: every line of its steps runs in the shell and prints the stated result, and the stated number of steps is right.
 local tap = dofile("t/lib/tap.lua")
 
 local program = 0
 while arg[program - 1] do program = program - 1 end
 
--- What the shell prints of these lines.
+-- Types these lines and returns the shell's output.
 local function shell(lines, devices)
   local path = os.tmpname()
   local file = io.open(path, "w")
@@ -24,7 +24,7 @@ end
 
 local steps = require "rille.tutorial"
 tap.group("steps", function()
-  tap.is(#steps, 10, "there are ten")
+  tap.is(#steps, 10, "there are ten steps")
   local typed = {}
   for k in ipairs(steps) do typed[k] = ":tutorial" end
   local text = shell(typed, 4)
@@ -35,18 +35,18 @@ tap.group("steps", function()
       local found = behind(text, line)
       tap.ok(found and not found:find("(tutorial):1: ", 1, true), line, text:sub(-400))
       if gives then tap.is(found and found:sub(1, #gives), gives, line .. " gives " .. gives) end
-      tap.ok(#line <= 118, "and fits a line")
+      tap.ok(#line <= 118, "a line has at most 118 columns")
     end
   end
-  tap.ok(not text:find("traceback", 1, true), "none is an error")
+  tap.ok(not text:find("traceback", 1, true), "no line is an error")
 end)
 
-tap.group("asking", function()
-  tap.ok(shell({":tutorial 10", "l1.weight.shape"}, 4):find("{32, 32}", 1, true), "a later step has what it builds on")
+tap.group("single steps", function()
+  tap.ok(shell({":tutorial 10", "l1.weight.shape"}, 4):find("{32, 32}", 1, true), "a later step has the names of earlier steps")
   local text = shell({":tutorial 2", "a:to_local(0).shape", ":tutorial 11", ":tutorial x", ":tutorial 0"}, 4)
-  tap.ok(text:find("2 of 10", 1, true), "a step is named by its number")
-  tap.ok(text:find("\n{2, 6}\n", 1, true), "and leaves its names")
-  for _, wrong in ipairs{"11", "x", "0"} do tap.ok(text:find("from 1 to 10, not '" .. wrong .. "'", 1, true), wrong .. " is none") end
-  tap.ok(shell({":tutorial"}, 2):find("wants 4 devices", 1, true), "too few devices are told")
+  tap.ok(text:find("2 of 10", 1, true), ":tutorial N prints step N")
+  tap.ok(text:find("\n{2, 6}\n", 1, true), ":tutorial N defines its names")
+  for _, wrong in ipairs{"11", "x", "0"} do tap.ok(text:find("from 1 to 10, not '" .. wrong .. "'", 1, true), "step " .. wrong .. " is refused") end
+  tap.ok(shell({":tutorial"}, 2):find("wants 4 devices", 1, true), "too few devices are reported")
 end)
 tap.done()
