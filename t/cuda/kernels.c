@@ -1,18 +1,12 @@
 /* kernels.c - compares the GPU kernels with the reference.
  *
  * The sources that kernels/cuda generates from operator records are compiled for the host with t/host/shim.h and run
- * there, with thread orders drawn from seeds. Tries samples of every operator in every dtype that it accepts, on
- * dense, strided, repeated, overlapping and unaligned memory, also with special values (NaN, infinities). Operators
- * without a kernel are listed here by name. Also tests the reductions of boxing (redistribution) bit for bit, data
- * checks, and fused chains led by row kernels, which must give the bits of two kernels. If the plug-in was built,
- * NVRTC compiles an eighth of the sources, another eighth in each turn, each for one GPU architecture.
- *
- * ONLY=matmul tries this operator alone; TURN=all compiles all sources.
- *
- *   t/bin/cuda kernels FILE    only writes the sources to FILE
- *   t/bin/cuda kernels table   only prints the table of docs/cuda.md
- *   t/bin/cuda kernels names   only prints the values that ONLY may have
- *   t/bin/cuda kernels gpu     runs everything on GPU 0 instead of the host */
+ * there, with thread orders drawn from seeds. Tries samples of every operator in every dtype, on dense, strided,
+ * repeated, overlapping and unaligned memory, also NaN and infinities. Operators without a kernel are listed by name.
+ * Also tests reductions of boxing (redistribution) bit for bit, data checks, and fused chains led by row kernels. If
+ * the plug-in was built, NVRTC compiles an eighth of the sources in each turn, for one GPU architecture.
+ * ONLY=matmul tries this operator alone; TURN=all compiles all sources. t/bin/cuda kernels WORD: a file receives the
+ * sources; table prints the table of docs/cuda.md; names prints the values of ONLY; gpu runs everything on GPU 0. */
 #include "boxing/box.h"
 #include "kernels/cuda/source.h"
 #include "kernels/op/lib/lookup.h"
@@ -31,8 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Operators that the host computes even for GPUs: none. */
-static const char *const by_host[] = {NULL};
+static const char *const by_host[] = {NULL}; /* operators that the host computes even for GPUs: none */
 
 typedef long run_fn(const void *words, long blocks, int threads, uint64_t seed);
 enum { MATES = 3 };
