@@ -266,6 +266,7 @@ static void
 random_programs(struct rille_session *s, uint64_t seed, int most)
 {
     struct count n = {0};
+    most = share_of(most, &seed);
     for (int i = 0; i < most; i++) {
         uint64_t rng = seed + (uint64_t)i;
         wire_ns_per_byte = i % 4 == 1;

@@ -73,8 +73,10 @@ tap.group("models", function()
   for _, kind in ipairs{"gpt2", "llama", "moe"} do
     for _, pieces in ipairs{1, 4} do
       for _, again in ipairs{false, true} do
+        if not tap.share() then goto next1 end
         check(("%s, %d micro-batches%s"):format(kind, pieces, again and ", recomputed" or ""),
           model(kind, meta(0), nil, {micro_batches = pieces, recompute = again or nil}, 2 * pieces))
+        ::next1::
       end
     end
   end
@@ -99,7 +101,9 @@ tap.group("many devices", function()
   for _, r in ipairs(recipes) do
     for _, kind in ipairs{"gpt2", "llama", "moe"} do
       for _, pieces in ipairs{1, 4} do
+        if not tap.share() then goto next0 end
         check(("%s, %s, %d micro-batches"):format(kind, r[1], pieces), model(kind, r[2], r[3], {micro_batches = pieces}, 8 * pieces))
+        ::next0::
       end
     end
   end
