@@ -171,12 +171,16 @@ show_string(lua_State *L, int value)
     luaL_pushresult(&b);
 }
 
+/* A class is its own __index, or is strict (lua/check.lua): a function is, and the class has a name. */
 static bool
 is_class(lua_State *L, int value)
 {
+    if (lua_type(L, value) != LUA_TTABLE) return false;
+    lua_pushliteral(L, "__name");
+    bool named = lua_rawget(L, value) == LUA_TSTRING;
     lua_pushliteral(L, "__index");
-    bool class = lua_type(L, value) == LUA_TTABLE && lua_rawget(L, value) == LUA_TTABLE && lua_rawequal(L, -1, value);
-    lua_pop(L, 1);
+    bool strict = lua_rawget(L, value) == LUA_TFUNCTION && named, class = strict || lua_rawequal(L, -1, value);
+    lua_pop(L, 2);
     return class;
 }
 
