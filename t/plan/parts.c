@@ -413,7 +413,7 @@ static void
 failures(struct rille_session *s, uint64_t first, int kind)
 {
     struct tally n = {0};
-    uint64_t cases = (uint64_t)share_of(getenv("RILLE_LONG") ? 6000 : 1500, &first);
+    uint64_t cases = 4 * (uint64_t)share_of(getenv("RILLE_LONG") ? 6000 : 1500, &first); /* few programs fit */
     other_kind = kind;
     for (uint64_t seed = first; seed < first + cases; seed++) {
         struct parts x;
