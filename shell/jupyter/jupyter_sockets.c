@@ -401,6 +401,16 @@ connection_string(json_t *connection, const char *name)
     return text ? text : "";
 }
 
+/* Binds the socket. zmq_bind() needs one more descriptor to look the address up, and aborts if it gets none. */
+static int
+bind_socket(void *socket, const char *address)
+{
+    int spare = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (spare < 0) return -1;
+    close(spare);
+    return zmq_bind(socket, address);
+}
+
 static int
 bind_sockets(json_t *connection, char *why, size_t size)
 {
@@ -414,7 +424,7 @@ bind_sockets(json_t *connection, char *why, size_t size)
         if (!sockets[k]) return snprintf(why, size, "jupyter: %s: %s", kinds[k].port, zmq_strerror(errno)), -1;
         zmq_setsockopt(sockets[k], ZMQ_LINGER, &linger, sizeof linger);
         zmq_setsockopt(sockets[k], ZMQ_SNDHWM, &unlimited, sizeof unlimited);
-        if (port > 0 && !zmq_bind(sockets[k], address)) continue;
+        if (port > 0 && !bind_socket(sockets[k], address)) continue;
         snprintf(why, size, "jupyter: %s: %s cannot be listened at: %s", kinds[k].port, address,
                  port > 0 ? zmq_strerror(errno) : "a port number is wanted");
         return -1;

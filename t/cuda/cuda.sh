@@ -197,7 +197,7 @@ if command -v c++ >/dev/null; then
     print((part + part):to_global{placement = p, sbp = "B"}:transpose(0, 1):reshape({12})[5]:item())'
   ok "micro-batches and partial sums are accumulated by GPUs alone" prints "$("$own" -d cpu:1 -e "KIND, RANKS = 'cpu', {0} $pieces")" \
     "$rille" -d cuda:0x2 -e "KIND, RANKS = 'cuda', {0, 1} $pieces"
-  ok "a stand-in plug-in with memory that host code can read is built" make_plugin -DSHIM="\"$root\""
+  ok "a stand-in plug-in with memory that host code can read is built" make_plugin -DSHIM="\"$root\"" -DMEGABYTES=200
   ok "RILLE_CHECK=ref compares grouped casts with the reference" env RILLE_CHECK=ref "$rille" -d cuda:0,cuda:1 t/lib/casts.lua
   ok "RILLE_CHECK=ref compares kernels with the reference" env RILLE_CHECK=ref "$rille" -d cuda:0 -e "KIND, RANKS = 'cuda', {0} $kernels"
   unset RILLE_CACHE

@@ -1,5 +1,5 @@
-/* gpus.c - a plug-in with the interface of librille-cuda.so, for t/cuda/cuda.sh: eight simulated GPUs with 100 MB of
- * host memory each.
+/* gpus.c - a plug-in with the interface of librille-cuda.so, for t/cuda/cuda.sh: eight simulated GPUs with MEGABYTES
+ * of host memory each.
  *
  * If SHIM names the source folder, the plug-in also runs kernels. c++ compiles a kernel's text with t/host/shim.h
  * into a shared library, and each launch runs the threads in a different order. With GUARD, only launches, copies
@@ -16,6 +16,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#ifndef MEGABYTES
+#define MEGABYTES 100
+#endif
 #ifndef VERSION
 #define VERSION CUDA_PLUGIN_VERSION
 #endif
@@ -31,7 +34,7 @@ static const char *
 open_gpu(int gpu, struct cuda_gpu *out)
 {
     if (gpu == 7) return "busy";
-    *out = (struct cuda_gpu){.bytes = 100 * 1000 * 1000, .free = 100 * 1000 * 1000, .major = 9};
+    *out = (struct cuda_gpu){.bytes = MEGABYTES * 1000 * 1000, .free = MEGABYTES * 1000 * 1000, .major = 9};
     snprintf(out->name, sizeof out->name, "gpu %d", gpu);
     return NULL;
 }

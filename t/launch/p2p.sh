@@ -23,7 +23,7 @@ for shape in "4 cuda:0 " "2 cuda:0,cuda:1 ,buffers"; do
   read -r workers devices word <<<"$shape"
   FAKE_CUDA=$FAKE_CUDA$word nccl -n "$workers" -d "$devices,cpu:6" "$dir/schedules-bits.lua"
   is "schedules on $workers workers${word:+ with buffered sends} give the bits of one device" "$code $(grep -c '^not ok' "$dir/out")" "0 0"
-  ok "the schedules use sends of NCCL" test "$(count send)" -gt 1000
+  ok "the schedules use sends of NCCL" test "$(count send)" -gt 100
   is "each send is received" "$(count recv)" "$(count send)"
 done
 

@@ -40,7 +40,7 @@ local function train(places, options)
   end
   local function run(x)
     local y = rille.autocast("bf16", forward, x)
-    local loss = y:to("f32"):sum() * (options and options.micro_batches or 1) -- a compiled step returns the mean over micro-batches
+    local loss = y:to("f32"):sum()
     loss:backward(); opt:step(); opt:zero_grad()
     return loss
   end
