@@ -61,7 +61,7 @@ struct val {
     uint8_t half_written; /* a run failed while writing it: reading is an error until it is set again */
     uint8_t leaving;      /* a step is about to replace it (session_release) */
     uint8_t share, rows;  /* traces with micro-batches: relation to the batch's value, and the rows' dimension
-                             (actors/session/core/batch_share.h) */
+                             (actors/session/step/batch_share.h) */
     int16_t input;        /* index of a traced graph's input, NO_INPUT, ENDED_INPUT */
     struct type type;
     const struct layout *layout; /* NULL for numbers */
@@ -121,7 +121,7 @@ node_shown(const struct node *n)
 }
 
 struct rille_live;
-struct rille_tensor; /* a public handle (actors/session/core/session.h); opaque here */
+struct rille_tensor; /* a public handle (actors/session/core/handle.h); opaque here */
 struct graph;
 struct graph *graph_new(void);
 void graph_free(struct graph **g);

@@ -6,6 +6,8 @@
 #ifndef RILLE_T_PLANS_H
 #define RILLE_T_PLANS_H
 
+#include "actors/session/core/build.h"
+#include "actors/session/core/build_node.h"
 #include "actors/session/core/session.h"
 #include "kernels/op/lib/table.h"
 #include "runtime/device/device.h"

@@ -2,6 +2,7 @@
  *
  * All schedules; two processes on one host and on two. Rows of the whole plan, made of given times, are sent to the
  * workers of each partition. Losses have the same bits. Damaged rows are refused, or accepted as rows that end. */
+#include "actors/session/step/rows.h"
 #include "actors/session/step/compiled.h"
 #include "actors/session/core/cluster_view.h"
 #include "runtime/base/error.h"

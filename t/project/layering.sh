@@ -141,6 +141,11 @@ shell_calls_the_public_face_alone() { grep -E '^shell/' "$calls" | grep -vE ' (r
 folders_go_round_nowhere() { # prints the cycles that tsort finds
   arrows | cut -d' ' -f1,2 | tsort 2>&1 >/dev/null | sed 's/^tsort: //'
 }
+# Files of the session call one another in one direction only: an upper file passes a function or a result down.
+files_of_the_session_go_round_nowhere() { # prints the cycles that tsort finds
+  awk '$1 != $3 && $1 ~ /^actors\/session\// && $3 ~ /^actors\/session\// { print $1, $3 }' "$calls" | tsort 2>&1 >/dev/null |
+    sed 's/^tsort: //'
+}
 # A comment of docs/structure.svg lists the uses it was drawn from. Calls of the GPU plug-in are not drawn.
 picture_is_of_these_sources() {
   [ -s "$calls" ] && diff <(sed -nE '/^<!-- made by/,/^-->/p' docs/structure.svg 2>/dev/null | sed '1d;$d') <(parts) | grep '^[<>]' |
@@ -238,7 +243,8 @@ headers_have_guards_of_their_own() {
   done | awk '$1 == "none" { print $2 " has no guard" } seen[$1]++ && $1 != "none" { print $2 " shares " $1 }'
 }
 
-rules=(arrows_point_down calls_point_down shell_calls_the_public_face_alone folders_go_round_nowhere picture_is_of_these_sources
+rules=(arrows_point_down calls_point_down shell_calls_the_public_face_alone folders_go_round_nowhere
+  files_of_the_session_go_round_nowhere picture_is_of_these_sources
   includes_name_a_file_from_the_root shell_sees_the_public_face_alone
   examples_see_the_public_face_alone lua_is_only_in_shell readline_is_only_in_shell zmq_is_only_in_actors
   dnnl_is_only_in_kernels cuda_is_only_in_its_plugin nets_know_no_layout the_checker_shares_nothing_with_the_search
@@ -248,7 +254,7 @@ rules=(arrows_point_down calls_point_down shell_calls_the_public_face_alone fold
 
 # plant: makes a tree that breaks every rule.
 plant() {
-  mkdir -p runtime/base sbp/{net,proof,search} boxing kernels/op actors/{plan/{model,sim},act/run} shell/repl t examples bench lua
+  mkdir -p runtime/base sbp/{net,proof,search} boxing kernels/op actors/{plan/{model,sim},act/run,session/core} shell/repl t examples bench lua
   printf '%s\n' 'int x;' '#include "actors/act/bus/bus.h"' '#include <zmq.h>' '#include <lua.h>' '#include <dnnl.h>' \
     '#include <cuda_runtime.h>' '#include <readline/readline.h>' 'typedef struct a a;' 'printf("x");' 'clock_gettime(0, 0);' \
     "/* TO""DO */" 'if (n->op == &op_matmul) return;' >runtime/base/bad.c
@@ -260,11 +266,13 @@ plant() {
   printf '#include "%s"\n' sbp/net/net.h sbp/sig.h | tee sbp/proof/proof.c >sbp/search/search.c
   seq 900 >lua/long.lua
   echo 'tap.has("x", "y")' >t/bad.lua
-  mkdir -p CMakeFiles/librille.dir/{actors/plan/model,actors/plan/sim,shell/repl}
+  mkdir -p CMakeFiles/librille.dir/{actors/plan/model,actors/plan/sim,actors/session/core,shell/repl}
   echo 'int upper(void); int lower_down(void) { return upper(); }' >actors/plan/model/calls.c # calls within one part
   echo 'int lower_down(void); int upper(void) { return lower_down(); }' >actors/plan/sim/called.c
   echo 'int upper(void); int main(void) { return upper(); }' >shell/repl/calls.c
-  for file in actors/plan/model/calls.c actors/plan/sim/called.c shell/repl/calls.c; do
+  echo 'int made(void); int make(void) { return made(); }' >actors/session/core/one.c # calls between files of one folder
+  echo 'int make(void); int made(void) { return make(); }' >actors/session/core/two.c
+  for file in actors/plan/model/calls.c actors/plan/sim/called.c actors/session/core/{one,two}.c shell/repl/calls.c; do
     cc -c "$file" -o "CMakeFiles/librille.dir/$file.o"
   done
 }

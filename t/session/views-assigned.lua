@@ -1,4 +1,4 @@
--- Tests of variables that are assigned views (actors/session/core/tensor.c). The first reader of such a variable gets the same bits as
+-- Tests of variables that are assigned views (actors/session/core/variable.c). The first reader of such a variable gets the same bits as
 -- later readers, whatever the strides of the view. Runs once with the default kernels and once with oneDNN's AVX2 kernels, which sum in another order.
 
 local rille = require "rille"

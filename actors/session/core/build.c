@@ -1,186 +1,17 @@
-/* build.c - adds a node: derives the types and layouts of its results.
- *
- * Types come from the dimension rule, layouts from the cheapest signature. Both are pure functions of operator,
- * attributes, types and layouts, and are remembered, so a training loop that is traced again derives nothing. A
- * composite operator builds itself from others. */
-#include "actors/session/core/batch_share.h"
-#include "actors/session/core/split_propagation.h"
-#include "actors/plan/assign/assign.h"
+/* build.c - calls an operator on values: adds its node, or the nodes of a composite operator, which builds itself from
+ * others. */
+#include "actors/session/core/build.h"
+#include "actors/session/core/derive.h"
+#include "actors/session/core/reuse.h"
 #include "actors/session/core/session.h"
+#include "actors/session/core/split_propagation.h"
 #include "actors/session/core/tracer.h"
 
-#include "boxing/box.h"
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
 #include "sbp/sig.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-enum { KEY_MAX = 4096, IN_MAX = 256 };
-
-struct derived {
-    size_t nkey;
-    unsigned char *key;
-    int32_t nin, nout;
-    int64_t bytes; /* bytes moved for the operands */
-    int64_t price; /* those bytes; for a planner: predicted time, ns */
-    struct type type[OP_OUT];
-    const struct layout *layout[OP_OUT];
-    const struct layout **want; /* nin */
-};
-
-/* ---- the memo ---- */
-
-struct key {
-    size_t n;
-    bool full; /* too long for the memo */
-    unsigned char byte[KEY_MAX];
-};
-
-static void
-key_add(struct key *k, const void *p, size_t n)
-{
-    if (k->n + n > KEY_MAX) {
-        k->full = true;
-        return;
-    }
-    memcpy(k->byte + k->n, p, n);
-    k->n += n;
-}
-
-static void
-key_attr(struct key *k, const struct op *op, const struct attr *attr)
-{
-    for (int i = 0, n = op_nattr(op); i < n; i++) {
-        struct {
-            int64_t i;
-            double f;
-            int32_t n, set;
-        } head = {attr[i].i, attr[i].f, attr[i].n, attr[i].set};
-        key_add(k, &head, sizeof head);
-        key_add(k, attr[i].list, sizeof(int64_t) * (size_t)attr[i].n);
-    }
-}
-
-/* Returns the first operand that is the same value as operand i. */
-static uint8_t
-same_as(struct val *const *in, int i)
-{
-    int k = 0;
-    while (in[k] != in[i]) k++;
-    return (uint8_t)k;
-}
-
-static void
-key_call(struct key *k, bool planned, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
-{
-    k->n = 0;
-    k->full = false;
-    key_add(k, &planned, sizeof planned);
-    key_add(k, &op, sizeof op);
-    for (int i = 0; i < nin; i++) {
-        struct {
-            uint8_t dtype, ndim, weak, number, same, pad[3];
-            int32_t layout;
-        } head = {.same = same_as(in, i)};
-        if (in[i]) {
-            head.dtype = in[i]->type.dtype;
-            head.ndim = in[i]->type.ndim;
-            head.weak = in[i]->type.weak;
-            head.number = in[i]->is_number;
-            head.layout = in[i]->layout ? in[i]->layout->id : -1;
-        }
-        key_add(k, &head, sizeof head);
-        if (in[i]) key_add(k, in[i]->type.dim, sizeof(int64_t) * in[i]->type.ndim);
-    }
-    key_attr(k, op, attr);
-}
-
-static struct derived *
-derived_find(const struct memo *m, const struct key *k, uint64_t hash)
-{
-    uint32_t at = 0;
-    for (struct derived *d; (d = hash_next(&m->calls, hash, &at));)
-        if (d->nkey == k->n && !memcmp(d->key, k->byte, k->n)) return d;
-    return NULL;
-}
-
-void
-memo_free(struct memo *m)
-{
-    for (int32_t i = 0; i < m->calls.capacity; i++) {
-        struct derived *d = m->calls.slot[i].item;
-        if (d) free(d->key);
-        free(d);
-    }
-    hash_free(&m->calls);
-}
-
-/* Entry limit; the memo is then cleared. Programs without repeated derivations (growing shapes) would otherwise fill
- * memory. */
-enum { MEMO_MOST = 1 << 16 };
-
-static void
-derived_put(struct memo *m, const struct key *k, uint64_t hash, const struct derived *made)
-{
-    if (m->calls.n >= MEMO_MOST) memo_free(m);
-    size_t wants = sizeof(made->want[0]) * (size_t)made->nin;
-    struct derived *d = must_alloc(sizeof *d + wants);
-    *d = *made;
-    d->want = (const struct layout **)(void *)(d + 1);
-    if (wants) memcpy(d->want, made->want, wants);
-    d->nkey = k->n;
-    d->key = must_alloc(k->n);
-    memcpy(d->key, k->byte, k->n);
-    hash_add(&m->calls, hash, d);
-}
-
-/* ---- calls ---- */
-
-/* A call on values, with space for its arrays. */
-struct called {
-    struct call call;
-    struct type type[IN_MAX];
-    const struct layout *layout[IN_MAX];
-    uint8_t same[IN_MAX];
-};
-
-static void
-make_called(const struct op *op, int nin, struct val *const *in, const struct attr *attr, struct called *c)
-{
-    for (int i = 0; i < nin; i++) {
-        c->type[i] = in[i] ? in[i]->type : (struct type){0};
-        c->layout[i] = in[i] ? in[i]->layout : NULL;
-        c->same[i] = same_as(in, i);
-    }
-    c->call = (struct call){.op = op,
-                            .nin = nin,
-                            .nout = op->nout ? op->nout : 1,
-                            .in = c->type,
-                            .attr = attr,
-                            .layout = c->layout,
-                            .same = c->same};
-}
-
-int
-build_refuse(int code, const struct op *op, int nin, struct val *const *in, const char *fmt, ...)
-{
-    char what[512];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
-    va_end(ap);
-    struct called c;
-    struct str operands = {0};
-    make_called(op, nin, in, NULL, &c);
-    call_print_operands(&c.call, &operands);
-    int status = fail((enum err_code)code, "%s%s%s", what, operands.len ? "; " : "", str_text(&operands));
-    str_free(&operands);
-    return status;
-}
 
 /* ---- attributes ---- */
 
@@ -224,143 +55,13 @@ attr_axes(const struct op *op, struct attr *attr, struct val *first)
     return 0;
 }
 
-/* ---- derivation ---- */
-
-int64_t
-price_move(void *arg, const struct type *t, const struct layout *from, const struct layout *to)
-{
-    UNUSED(arg);
-    return from == to ? 0 : box_bytes(t, from, to);
-}
-
-/* Returns the placement that all tensor operands share. */
-static int
-common_place(const struct call *c, const struct place **out)
-{
-    int first = -1;
-    for (int i = 0; i < c->nin; i++) {
-        if (!c->layout[i]) continue;
-        if (first < 0) first = i;
-        if (c->layout[i]->place == c->layout[first]->place) continue;
-        struct str s = {0};
-        call_print_operands(c, &s);
-        int status = fail(E_PLACE,
-                          "%s: operands lie on different placements: %s; move one with "
-                          "to_global{placement = ..., sbp = ...}",
-                          c->op->name, str_text(&s));
-        str_free(&s);
-        return status;
-    }
-    if (first < 0) return fail(E_ARG, "%s: at least one operand must be a tensor", c->op->name);
-    *out = c->layout[first]->place;
-    return 0;
-}
-
-/* Finds the cheapest signature that splits the operands as the user's strategy says. */
-static int
-choose_as_asked(const struct call_context *ctx, const struct sig_question *q, struct sig_candidate *best)
-{
-    struct sig_choice all;
-    TRY(strategy_check(ctx->strategy, q->call));
-    TRY(sig_list_all(&ctx->s->scratch, q, &all));
-    for (int k = 0; k < all.ncandidate; k++)
-        if (strategy_fits(ctx->strategy, q->call, all.candidate[k].layout)) {
-            *best = all.candidate[k];
-            return 0;
-        }
-    return strategy_fail(ctx->strategy, q->call, q->place);
-}
-
-/* Predicts the time of a call on operands that are moved to these layouts, ns. */
-static int64_t
-call_time(const struct rille_session *s, const struct call *c, const struct rule *rule,
-          const struct layout *const *layout)
-{
-    const struct assign_prices prices = {.cost = &s->cost};
-    double ns = s->rates.act_ns, flops, bytes;
-    int64_t sent;
-    for (int i = 0; i < c->nin; i++)
-        if (c->layout[i]) ns += (double)assign_price(&prices, &c->in[i], c->layout[i], layout[i], false, &sent);
-    call_work(c, &flops, &bytes);
-    double work = MAX(flops / s->rates.flops_per_ns, bytes / s->rates.bytes_per_ns);
-    if (!(c->op->flags & OP_VIEW)) ns += work * sig_share(c, rule, layout);
-    return (int64_t)MIN(ns, (double)NET_NEVER);
-}
-
-static int
-derive(const struct call_context *ctx, struct call *c, struct derived *d)
-{
-    struct rule rule;
-    const struct place *place = NULL;
-    TRY(common_place(c, &place));
-    TRY(call_infer(&ctx->s->scratch, c, &rule));
-    struct sig_candidate best;
-    struct sig_question q = {ctx->s->atlas, place, c, &rule, price_move, NULL};
-    if (ctx->strategy)
-        TRY(choose_as_asked(ctx, &q, &best));
-    else
-        TRY(sig_choose(&ctx->s->scratch, &q, &best));
-    d->bytes = best.bytes;
-    d->price = trace_planned(ctx->s) ? call_time(ctx->s, c, &rule, best.layout) : best.bytes;
-    for (int k = 0; k < c->nout; k++) {
-        d->type[k] = c->out[k];
-        d->layout[k] = best.layout[c->nin + k];
-    }
-    for (int i = 0; i < c->nin; i++) d->want[i] = c->layout[i] ? best.layout[i] : NULL;
-    return 0;
-}
-
 /* ---- adding ---- */
-
-static bool
-any_needs_grad(int nin, struct val *const *in)
-{
-    for (int i = 0; i < nin; i++)
-        if (in[i] && in[i]->needs_grad) return true;
-    return false;
-}
-
-/* Returns the region of a new node. A region ends where a value moves to another placement: the moved value is kept,
- * and a new region begins, so recomputation runs stage by stage. */
-static int32_t
-region_of(const struct call_context *ctx, const struct op *op, struct val *const *in, const struct node_made *d)
-{
-    if (!ctx->s->region || !(op->flags & OP_MOVE) || in[0]->layout->place == d->layout[0]->place) return ctx->s->region;
-    ctx->s->region = ++ctx->s->nregion;
-    return 0;
-}
-
-struct call_context
-build_plain(const struct call_context *ctx)
-{
-    struct call_context plain = *ctx;
-    plain.strategy = NULL;
-    return plain;
-}
-
-int
-build_add(const struct call_context *ctx, const struct op *op, struct val *const *in, const struct attr *attr,
-          const struct node_made *d, struct val **out)
-{
-    struct node *n = graph_add(ctx->s->graph, op, d->nin, in, d->want, attr, d->nout, d->type, d->layout, ctx->at);
-    n->name = ctx->composite ? ctx->composite : op->name;
-    n->phase = (uint8_t)ctx->phase;
-    n->region = ctx->grad ? region_of(ctx, op, in, d) : 0;
-    n->strategy = ctx->strategy ? must_copy(ctx->strategy, sizeof *ctx->strategy) : NULL;
-    ctx->s->nodes++;
-    bool grad = ctx->grad && (op->grad.build || op->flags & OP_MOVE) && any_needs_grad(d->nin, in);
-    for (int k = 0; k < d->nout; k++) {
-        n->out[k]->needs_grad = grad && dtype_is_float(d->type[k].dtype);
-        out[k] = build_fresh(ctx->s, n->out[k]);
-    }
-    return trace_classify(ctx->s, n);
-}
 
 static int
 add_derived(const struct call_context *ctx, const struct op *op, struct val *const *in, const struct attr *attr,
             const struct derived *d, struct val **out)
 {
-    struct val *moved[IN_MAX];
+    struct val *moved[BUILD_OPERANDS];
     struct node_made made = {d->nin, d->nout, d->want, d->type, d->layout};
     struct call_context plain = build_plain(ctx); /* the strategy does not apply to views remade below a move */
     for (int i = 0; i < d->nin; i++) {
@@ -370,58 +71,16 @@ add_derived(const struct call_context *ctx, const struct op *op, struct val *con
     return build_add(ctx, op, moved, attr, &made, out);
 }
 
-/* Holds a new value until the outermost call ends, because the value may still be used. */
-struct val *
-build_fresh(struct rille_session *s, struct val *v)
-{
-    GROW(s->fresh, s->nfresh + 1, s->fresh_capacity);
-    val_hold(v);
-    s->fresh[s->nfresh++] = v;
-    return v;
-}
-
-int
-build_settle(struct rille_session *s, int status)
-{
-    while (s->nfresh > 0) val_drop(s->graph, &s->fresh[--s->nfresh]);
-    if (s->scratch.used_bytes) arena_reset(&s->scratch);
-    free(s->strategy);
-    s->strategy = NULL;
-    return status;
-}
-
 static int
 add_source(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
            const struct build_source *source, struct val **out)
 {
-    const struct layout *want[IN_MAX] = {op->flags & OP_MOVE ? source->layout : NULL};
+    const struct layout *want[BUILD_OPERANDS] = {op->flags & OP_MOVE ? source->layout : NULL};
     const struct type *type = source->type ? source->type : &in[0]->type;
     struct node_made made = {nin, 1, want, type, &source->layout};
     TRY(type_check(type));
     TRY(layout_fits(source->layout, type));
     return build_add(ctx, op, in, attr, &made, out);
-}
-
-/* Returns the derivation of a call: remembered, or made in `made`. */
-static int
-derived_of(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
-           struct derived *made, const struct derived **out)
-{
-    struct key key;
-    key_call(&key, trace_planned(ctx->s), op, nin, in, attr);
-    uint64_t hash = hash_bytes(0, key.byte, key.n);
-    *out = key.full || ctx->strategy ? NULL : derived_find(&ctx->s->memo, &key, hash);
-    if (*out) return 0;
-    struct type result[OP_OUT] = {0};
-    struct called c;
-    make_called(op, nin, in, attr, &c);
-    c.call.out = result;
-    made->nin = nin;
-    made->nout = c.call.nout;
-    TRY(derive(ctx, &c.call, made));
-    if (!key.full && !ctx->strategy) derived_put(&ctx->s->memo, &key, hash, made);
-    *out = made;
-    return 0;
 }
 
 /* Lets the operator's record write the call with other operators. */
@@ -443,7 +102,7 @@ compose(const struct call_context *ctx,
 static int
 lay_as_asked(struct rille_session *s, const struct strategy *strategy, struct called *c)
 {
-    const struct layout *asked[IN_MAX];
+    const struct layout *asked[BUILD_OPERANDS];
     for (int i = 0, k = 0; i < c->call.nin; i++) {
         const struct layout *l = c->layout[i];
         if (l) TRY(strategy_layout(s->atlas, &c->type[i], l, strategy->pieces[k++], price_move, &asked[i]));
@@ -500,7 +159,7 @@ write_with(const struct call_context *ctx,
            int nin, struct val *const *in, const struct attr *attr, struct val **out)
 {
     struct called c;
-    make_called(op, nin, in, attr, &c);
+    build_called(op, nin, in, attr, &c);
     return ctx->strategy ? compose_as_asked(ctx, write, &c, in, out) : compose(ctx, write, &c.call, in, out);
 }
 
@@ -522,20 +181,20 @@ static int
 add_one(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
         struct val **out)
 {
-    const struct layout *want[IN_MAX];
+    const struct layout *want[BUILD_OPERANDS];
     struct derived made = {.want = want};
     const struct derived *d;
-    int status = derived_of(ctx, op, nin, in, attr, &made, &d);
+    int status = derive_call(ctx, op, nin, in, attr, &made, &d);
     if (status == E_SBP && ctx->strategy && op->split_form) { /* parts may split an axis that one piece cannot */
         TRY(write_with(ctx, op->split_form, op, nin, in, attr, out));
         if (out[0]) return (err_clear(), 0);
-        status = derived_of(ctx, op, nin, in, attr, &made, &d); /* for the error */
+        status = derive_call(ctx, op, nin, in, attr, &made, &d); /* for the error */
     }
     TRY(status);
     if (op->split_form && d->bytes > 0 && !ctx->strategy) {
         TRY(add_split_form(ctx, op, nin, in, attr, d->price, out));
         if (out[0]) return 0;
-        TRY(derived_of(ctx, op, nin, in, attr, &made, &d)); /* the parts may have evicted it from the memo */
+        TRY(derive_call(ctx, op, nin, in, attr, &made, &d)); /* the parts may have evicted it from the memo */
     }
     ctx->s->price += d->price;
     return add_derived(ctx, op, in, attr, d, out);
@@ -550,7 +209,7 @@ add_inside(const struct call_context *ctx, const struct op *op, int nin, struct 
     struct split_propagation_op cut;
     struct call_context own = *ctx;
     struct called c;
-    make_called(op, nin, in, attr, &c);
+    build_called(op, nin, in, attr, &c);
     c.call.out = result;
     split_propagation_operator(ctx->inside, &ctx->s->scratch, &c.call, in, &cut);
     if (cut.known) own.strategy = &cut.own;
@@ -564,10 +223,10 @@ add_primitive(const struct call_context *ctx, const struct op *op, int nin, stru
               const struct attr *attr, struct val **out)
 {
     bool inside = ctx->inside && !ctx->strategy;
-    struct val *own[IN_MAX];
+    struct val *own[BUILD_OPERANDS];
     if (trace_microbatches(ctx->s) > 1) {
         memcpy(own, in, sizeof *in * (size_t)nin);
-        TRY(batch_share_operands(ctx, op, nin, own, attr));
+        TRY(trace_operands(ctx, op, nin, own, attr));
         in = own;
     }
     return (inside ? add_inside : add_one)(ctx, op, nin, in, attr, out);
@@ -584,7 +243,7 @@ folded(const struct call_context *ctx, const struct op *op, int nin, struct val 
     if (!op->rewrite.fold || ctx->strategy || !in[0] || in[0]->is_number) return NULL;
     const struct node *n = tracing(ctx->s) && in[0]->node && in[0]->node->traced ? in[0]->node : NULL;
     if (n && n->strategy) n = NULL;
-    make_called(op, nin, in, attr, &c);
+    build_called(op, nin, in, attr, &c);
     struct val *v = op->rewrite.fold(&c.call, in[0], n);
     if (!v) return NULL;
     bool asked = ctx->phase == PHASE_FORWARD && (v->needs_grad || in[0]->needs_grad);
@@ -608,14 +267,14 @@ int
 build_call(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
            const struct attr *given, const struct build_source *source, struct val **out)
 {
-    if (nin > IN_MAX) return fail(E_ARG, "%s: at most %d operands, not %d", op->name, IN_MAX, nin);
+    if (nin > BUILD_OPERANDS) return fail(E_ARG, "%s: at most %d operands, not %d", op->name, BUILD_OPERANDS, nin);
     struct attr attr[OP_ATTR];
     int nattr = op_nattr(op);
     if (given)
         memcpy(attr, given, sizeof *attr * (size_t)nattr);
     else
         op_attr_defaults(op, attr);
-    struct val *own[IN_MAX];
+    struct val *own[BUILD_OPERANDS];
     if (op->rewrite.absorb) {
         memcpy(own, in, sizeof *in * (size_t)nin);
         nin = op->rewrite.absorb(own, nin);

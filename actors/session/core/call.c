@@ -1,6 +1,9 @@
 /* call.c - public functions that call operators: operators by name, attributes, operands, autocast. */
 #include "actors/session/core/call.h"
+#include "actors/session/core/build.h"
+#include "actors/session/core/devices.h"
 #include "actors/session/core/face.h"
+#include "actors/session/core/layouts.h"
 #include "actors/session/core/tracer.h"
 
 #include "kernels/exec/kernel.h"

@@ -1,5 +1,7 @@
 /* cluster_view.c - compiles plan partitions of other hosts on demand, and keeps what workers reported of runs. */
 #include "actors/session/core/cluster_view.h"
+#include "actors/session/core/host_report.h"
+#include "actors/session/core/remote.h"
 
 #include "actors/act/run/actor.h"
 #include "actors/cluster/controller/controller.h"
@@ -7,59 +9,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- reports ---- */
-
-void
-heard_begin(struct heard *h, bool timed)
-{
-    if (timed) h->nact = 0;
-    if (timed) h->settled = false;
-    h->nacted = h->nbusy = 0;
-    h->good = h->marked = false;
-}
-
-void
-heard_acts(struct heard *h, const void *times, size_t bytes, int64_t began, int64_t here)
-{
-    int64_t more = MIN((int64_t)(bytes / sizeof *h->act), CLUSTER_VIEW_ACTS - h->nact);
-    GROW(h->act, h->nact + more, h->act_capacity);
-    if (more) memcpy(h->act + h->nact, times, sizeof *h->act * (size_t)more);
-    for (struct act_time *a = h->act + h->nact; a < h->act + h->nact + more; a++) {
-        a->begin += here - began;
-        a->end += here - began;
-    }
-    h->nact += more;
-}
-
-void
-heard_acted(struct heard *h, int32_t task, int32_t acts)
-{
-    GROW(h->acted, h->nacted + 2, h->acted_capacity);
-    h->acted[h->nacted++] = task;
-    h->acted[h->nacted++] = acts;
-}
-
-void
-heard_busy(struct heard *h, uint64_t device, uint64_t ns)
-{
-    GROW(h->busy, h->nbusy + 2, h->busy_capacity);
-    h->busy[h->nbusy++] = device;
-    h->busy[h->nbusy++] = ns;
-}
-
-void
-heard_free(struct heard *h)
-{
-    actors_free(&h->actors);
-    plan_free(&h->plan);
-    free(h->act);
-    free(h->acted);
-    free(h->busy);
-    *h = (struct heard){0};
-}
-
-/* ---- partitions ---- */
 
 int
 cluster_view_hosts(const struct runner *r)
@@ -85,7 +34,7 @@ memory_at(const struct plan *p, int i)
 }
 
 static int
-compile(struct rille_session *s, const struct runner *r, int memory, struct heard *h)
+compile(struct rille_session *s, const struct runner *r, int memory, struct host_report *h)
 {
     const struct str *bytes = remote_program(r);
     struct program *g;
@@ -100,7 +49,7 @@ compile(struct rille_session *s, const struct runner *r, int memory, struct hear
 
 /* Applies a worker's report to the actors. Ignores tasks and devices that do not exist. */
 static void
-mark(struct heard *h)
+mark(struct host_report *h)
 {
     const struct plan *p = h->plan;
     int64_t n = 0;
@@ -126,7 +75,7 @@ cluster_view_part(struct rille_session *s, struct runner *r, int i, struct clust
     *out = (struct cluster_view){.plan = r->plan, .actors = r->actors};
     if (cluster_view_count(r) > 1) cluster_host(s->cluster, memory, out->host);
     if (i == 0) return 0;
-    struct heard *h = remote_heard(r, memory);
+    struct host_report *h = remote_report(r, memory);
     TRY(compile(s, r, memory, h));
     mark(h);
     out->plan = h->plan;
@@ -150,12 +99,12 @@ cluster_view_settle(struct rille_session *s, struct runner *r, const struct act_
         part[i] = out[i].plan;
         act[i] = i ? out[i].act : own;
         nact[i] = i ? out[i].nact : nown;
-        settled = settled && (!i || remote_heard(r, memory_at(r->plan, i))->settled);
+        settled = settled && (!i || remote_report(r, memory_at(r->plan, i))->settled);
     }
     if (settled || nown == 0) return 0;
     plan_clocks(part, n, act, nact, later);
     for (int i = 1; i < n; i++) {
-        struct heard *h = remote_heard(r, memory_at(r->plan, i));
+        struct host_report *h = remote_report(r, memory_at(r->plan, i));
         for (int64_t k = 0; k < h->nact; k++) h->act[k].begin += later[i], h->act[k].end += later[i];
         h->settled = true;
     }

@@ -12,27 +12,7 @@
 
 #include "actors/session/core/session.h"
 
-enum { CLUSTER_VIEW_PARTS = 64, CLUSTER_VIEW_ACTS = 1 << 22 /* CLUSTER_VIEW_ACTS: per host and run */ };
-
-/* Reports of a host's workers on the last run. */
-struct heard {
-    struct act_time *act; /* acts of the last timed run, on this host's clock */
-    int64_t nact, act_capacity;
-    int32_t *acted; /* pairs (task, acts), after a failed run */
-    int64_t nacted, acted_capacity;
-    uint64_t *busy; /* pairs (device, busy ns) */
-    int64_t nbusy, busy_capacity;
-    bool good, marked; /* good: the run succeeded; marked: `actors` below are up to date */
-    bool settled;      /* times are aligned with other hosts' times */
-    struct plan *plan; /* partition of that host; NULL: not compiled yet */
-    struct actors *actors;
-};
-void heard_begin(struct heard *h, bool timed); /* called when a run begins */
-/* began: begin of the run on the worker's clock; here: on this clock. */
-void heard_acts(struct heard *h, const void *times, size_t bytes, int64_t began, int64_t here);
-void heard_acted(struct heard *h, int32_t task, int32_t acts);
-void heard_busy(struct heard *h, uint64_t device, uint64_t ns);
-void heard_free(struct heard *h);
+enum { CLUSTER_VIEW_PARTS = 64 };
 
 /* The plan partition of one memory. */
 struct cluster_view {
@@ -63,11 +43,5 @@ struct whole {
 /* own: the session's own acts of that run; as_one: as in plan_merge_partitions(). */
 int cluster_view_whole(struct rille_session *s, struct runner *r, const struct act_time *own, int64_t nown, bool as_one,
                        struct arena *a, struct whole *out);
-
-/* ---- remote.c ---- */
-struct str *remote_rows(struct rille_session *s,
-                        struct runner *r); /* by memory: rows for workers, sent with the next run; empty: none */
-struct heard *remote_heard(const struct runner *r, int memory);
-const struct str *remote_program(const struct runner *r); /* bytes of the program */
 
 #endif

@@ -4,8 +4,9 @@
  * So the built-in costs are good enough to start with, and nothing is measured unless the user asks. The built-in
  * costs were measured by rille_calibrate() on two cores of an AMD EPYC (Zen 5). A file has a name and a number per
  * line. */
-#include "actors/session/core/session.h"
+#include "actors/session/core/cost.h"
 #include "actors/session/core/face.h"
+#include "actors/session/core/session.h"
 
 #include "runtime/file/file.h"
 

@@ -3,7 +3,10 @@
  * Visits nodes from a value back to the leaves, in reverse order of creation. Each operator's record expresses its
  * gradient by other operators, so gradients have layouts, prices and gradients of their own. The gradient of a leaf
  * is summed over the micro-batches where it is deposited, before anything moves it. */
-#include "actors/session/core/batch_share.h"
+#include "actors/session/core/grad.h"
+#include "actors/session/core/build.h"
+#include "actors/session/core/layouts.h"
+#include "actors/session/core/reuse.h"
 #include "actors/session/core/session.h"
 #include "actors/session/core/tracer.h"
 
@@ -151,7 +154,7 @@ sum_of_pieces(const struct sweep *w, const struct call_context *ctx, struct val 
 {
     *out = g;
     if (!w->pieces || is_after(g)) return 0;
-    if (trace_per_microbatch(g)) return microbatch_sum(ctx, g, out);
+    if (trace_per_microbatch(g)) return trace_sum(ctx, g, out);
     return call2(ctx, "mul", g, build_number(ctx->s, false, trace_microbatches(ctx->s), 0), out);
 }
 
@@ -379,7 +382,7 @@ seed(const struct call_context *ctx, struct val *y, struct val **out)
     const struct layout *l;
     TRY(layout_summed(ctx->s->atlas, y->layout, &l));
     struct build_source source = {.type = &y->type, .layout = l};
-    bool mean = trace_per_microbatch(y) && !batch_share_adds(y);
+    bool mean = trace_per_microbatch(y) && !trace_adds(ctx->s, y);
     double share = mean ? 1.0 / trace_microbatches(ctx->s) : 1;
     struct val *one = build_number(ctx->s, false, share, 0), *res[OP_OUT];
     TRY(build_call(ctx, op_find("full"), 1, &one, NULL, &source, res));

@@ -4,6 +4,7 @@
  * ordered behind the open run. Others wait until the run is complete: a run that cannot be ordered, host access to
  * bytes (pools ask, by the run numbers in buffers), freeing the plan, reading times, closing the session. Only the
  * engine knows which runs are open; open_run_after() copies that to the pools. */
+#include "actors/session/core/open_run.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/session.h"
 

@@ -4,7 +4,10 @@
  * and roots to buffers of all memories. Workers make the partitions of their memories (digests are compared) and
  * report the arenas that they need. The session sends them the positions of all buffers as numbers. A worker's
  * failure names a node; the session knows the node's line. */
+#include "actors/session/core/remote.h"
 #include "actors/session/core/cluster_view.h"
+#include "actors/session/core/devices.h"
+#include "actors/session/core/host_report.h"
 
 #include "actors/act/run/activity.h"
 #include "actors/cluster/controller/controller.h"
@@ -24,7 +27,7 @@ struct remote_part {
     void **base;     /* base addresses of the arenas */
     uint64_t *place; /* positions of leaf shards, root shards, arenas */
     int nplace;
-    struct heard heard; /* reports; only of other hosts */
+    struct host_report report; /* reports; only of other hosts */
 };
 
 /* The state of a runner in the cluster. */
@@ -88,7 +91,7 @@ on_acts(void *arg, int memory, int64_t began, const void *times, size_t n)
     struct rille_session *s = reply->s;
     int64_t more = (int64_t)(n / sizeof *s->act);
     if (memory != cluster_home(s->cluster)) {
-        heard_acts(&reply->r->remote->part[memory].heard, times, n, began, s->run_begin_ns);
+        host_report_acts(&reply->r->remote->part[memory].report, times, n, began, s->run_begin_ns);
         return;
     }
     GROW(s->act, s->nact + more, s->act_capacity);
@@ -111,7 +114,7 @@ on_acted(void *arg, int memory, int32_t task, int32_t acts)
     struct reply *reply = arg;
     const struct runner *r = reply->r;
     if (memory != r->plan->memory)
-        heard_acted(&r->remote->part[memory].heard, task, acts);
+        host_report_acted(&r->remote->part[memory].report, task, acts);
     else if (task >= 0 && task < r->plan->ntask)
         actors_mark(r->actors, task, acts);
 }
@@ -121,7 +124,7 @@ on_busy(void *arg, int memory, uint64_t device, uint64_t ns)
 {
     struct reply *reply = arg;
     const struct plan *p = reply->r->plan;
-    if (memory != p->memory) heard_busy(&reply->r->remote->part[memory].heard, device, ns);
+    if (memory != p->memory) host_report_busy(&reply->r->remote->part[memory].report, device, ns);
     for (int32_t d = 0; d < p->ndevice; d++)
         if (device_number(p->device[d].kind, p->device[d].rank) == device) reply->r->actors->busy_ns[d] = (int64_t)ns;
 }
@@ -217,10 +220,10 @@ tell_failure(const struct runner *r, const struct cluster_job *job, int status)
     return status;
 }
 
-struct heard *
-remote_heard(const struct runner *r, int memory)
+struct host_report *
+remote_report(const struct runner *r, int memory)
 {
-    return &r->remote->part[memory].heard;
+    return &r->remote->part[memory].report;
 }
 
 const struct str *
@@ -276,7 +279,7 @@ remote_free(struct rille_session *s, struct runner *r)
     if (!m) return;
     if (s->cluster) cluster_forget(s->cluster, m->id);
     for (int i = 0; i < m->npart; i++) {
-        heard_free(&m->part[i].heard);
+        host_report_free(&m->part[i].report);
         str_free(&m->rows[i]);
     }
     str_free(&m->bytes);
@@ -360,7 +363,7 @@ remote_run(struct rille_session *s, struct runner *r)
     job.start.flags = r->run.timed ? START_TIMED : 0;
     memset(m->begun, 0, sizeof *m->begun * (size_t)r->plan->program->nroot);
     actors_clear(r->actors);
-    for (int i = 0; i < m->npart; i++) heard_begin(&m->part[i].heard, r->run.timed);
+    for (int i = 0; i < m->npart; i++) host_report_begin(&m->part[i].report, r->run.timed);
     s->nact = 0;
     s->run_begin_ns = now_ns();
     int status = cluster_run(s->cluster, &job);
@@ -368,7 +371,7 @@ remote_run(struct rille_session *s, struct runner *r)
     s->remote_runs++;
     s->remote_acts += job.nact;
     for (int32_t i = 0; !status && i < r->plan->ntask; i++) actors_mark(r->actors, i, r->plan->task[i].nact);
-    for (int i = 0; i < m->npart; i++) m->part[i].heard.good = !status;
+    for (int i = 0; i < m->npart; i++) m->part[i].report.good = !status;
     if (!status && s->after_run) s->after_run(s);
     if (!status) return 0;
     if (status != E_LOST) return tell_failure(r, &job, status);

@@ -8,6 +8,8 @@
  * A move is made below a view if that costs no more. A reader that needs the replicated transpose of a split weight
  * gathers the weight and views the result. So all readers of the weight, with the gradient, share the gathered
  * value. A view with a strategy keeps its layout. */
+#include "actors/session/core/reuse.h"
+#include "actors/session/core/build_node.h"
 #include "actors/session/core/session.h"
 
 #include "sbp/sig.h"

@@ -81,3 +81,21 @@ trace_total(const struct call_context *ctx, struct val *v, struct val **out)
 {
     return ctx->s->trace.tracer->total(ctx, v, out);
 }
+
+int
+trace_operands(const struct call_context *ctx, const struct op *op, int nin, struct val **in, const struct attr *attr)
+{
+    return ctx->s->trace.tracer->operands(ctx, op, nin, in, attr);
+}
+
+int
+trace_sum(const struct call_context *ctx, struct val *v, struct val **out)
+{
+    return ctx->s->trace.tracer->sum(ctx, v, out);
+}
+
+bool
+trace_adds(const struct rille_session *s, const struct val *v)
+{
+    return s->trace.tracer->adds(v);
+}

@@ -12,12 +12,21 @@ struct node;
 struct op;
 struct rille_tensor;
 struct tracer {
+    /* Called for each call in a step of several micro-batches: replaces operands in place, so that the call is right
+     * for the whole batch. E_PLAN: no such call exists; the error says what to write instead. */
+    int (*operands)(const struct call_context *ctx, const struct op *op, int nin, struct val **in,
+                    const struct attr *attr);
     /* Called for each new node; fails if the node cannot be part of the step. */
     int (*classify)(struct rille_session *s, struct node *n);
     /* Called before a variable or its gradient changes for the first time in the trace. */
     void (*journal)(struct rille_session *s, struct rille_tensor *t);
     /* Returns the whole batch's sum of v, which follows from the arguments, as a value that exists before the step. */
     int (*total)(const struct call_context *ctx, struct val *v, struct val **out);
+    /* Returns v summed over the micro-batches. */
+    int (*sum)(const struct call_context *ctx, struct val *v, struct val **out);
+    /* Returns true if the batch's value is the sum of the values (or of all rows) of its micro-batches, and not their
+     * mean. */
+    bool (*adds)(const struct val *v);
     /* Called for each loss whose gradients are needed. */
     void (*loss)(struct rille_session *s, const struct val *y);
 };
@@ -45,6 +54,11 @@ int trace_refuses(struct rille_session *s, const char *what);
 /* Returns true if the step computes v once per micro-batch. */
 bool trace_per_microbatch(const struct val *v);
 
+/* Ask the tracer, in a step of several micro-batches; see struct tracer. */
+int trace_operands(const struct call_context *ctx, const struct op *op, int nin, struct val **in,
+                   const struct attr *attr);
+int trace_sum(const struct call_context *ctx, struct val *v, struct val **out);
+bool trace_adds(const struct rille_session *s, const struct val *v);
 /* Report an event to the tracer; do nothing without a trace. A loss without batch data on its devices fails the
  * trace at its end. */
 int trace_classify(struct rille_session *s, struct node *n);

@@ -1,6 +1,8 @@
 /* update.c - updates of variables by optimisers: pending until rille_step() computes them. */
+#include "actors/session/core/build.h"
 #include "actors/session/core/call.h"
 #include "actors/session/core/face.h"
+#include "actors/session/core/run.h"
 #include "actors/session/core/tracer.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* digests.c - digests of buffers by blocks of 1 MiB, as in checkpoint files (runtime/file/source.h).
  *
  * Bytes of another host are digested on that host. One request covers blocks of many buffers. */
+#include "actors/session/durable/digests.h"
 #include "actors/session/core/session.h"
 
 #include "actors/cluster/controller/controller.h"

@@ -8,7 +8,10 @@
  *
  * Another thread reads all shards once to compute digests, by block of 1 MiB as in checkpoint files. Before recovery
  * the shards are read again: a shard that changed counts as lost, and is restored from an unchanged copy. */
+#include "actors/session/durable/replica.h"
+#include "actors/session/core/devices.h"
 #include "actors/session/core/session.h"
+#include "actors/session/durable/digests.h"
 
 #include "actors/cluster/controller/controller.h"
 #include "runtime/file/source.h"

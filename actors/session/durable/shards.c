@@ -1,6 +1,7 @@
 /* shards.c - assigns the shards of a checkpoint to workers' files, and the bytes of files to the workers that read
  * them. */
 #include "actors/session/durable/shards.h"
+#include "actors/session/core/store.h"
 
 #include "actors/cluster/controller/controller.h"
 #include "runtime/file/shards.h"

@@ -10,7 +10,10 @@
  * and is used if a host is lost before that; scripts see by the number which snapshot was used. Digests of the bytes
  * are checked before recovery. If no copy of some shard is left, recovery uses the snapshot before, if the user
  * asked to keep it. */
+#include "actors/session/durable/snapshot.h"
+#include "actors/session/core/run.h"
 #include "actors/session/core/session.h"
+#include "actors/session/durable/replica.h"
 
 #include "actors/cluster/controller/controller.h"
 #include "actors/session/core/face.h"
@@ -158,7 +161,8 @@ settle_snapshot(struct rille_session *s, int status)
     return 0;
 }
 
-void
+/* Promotes the snapshot being copied if it is complete by now. Called between runs; costs nothing. */
+static void
 snapshot_look(struct rille_session *s)
 {
     struct snapshot *p = s->taken;

@@ -1,7 +1,13 @@
 /* open.c - opens and closes sessions. */
 #include "actors/cluster/controller/controller.h"
+#include "actors/session/core/build_node.h"
+#include "actors/session/core/cost.h"
+#include "actors/session/core/devices.h"
 #include "actors/session/core/face.h"
+#include "actors/session/core/open_run.h"
 #include "actors/session/core/session.h"
+#include "actors/session/durable/snapshot.h"
+#include "actors/session/step/compiled.h"
 
 #include "kernels/exec/kernel.h"
 #include "runtime/base/str.h"

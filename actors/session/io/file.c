@@ -4,7 +4,11 @@
  * A save holds the stores that it writes, from the call on. Held stores are never overwritten, so a save in the
  * background needs no copy; the next step uses other buffers. The saving thread reads those bytes, calls the writers
  * of runtime/file, and touches nothing else of the session. */
+#include "actors/session/io/file.h"
 #include "actors/session/core/face.h"
+#include "actors/session/core/layouts.h"
+#include "actors/session/core/open_run.h"
+#include "actors/session/core/store.h"
 #include "actors/session/durable/shards.h"
 #include "boxing/box.h"
 #include "runtime/file/file.h"

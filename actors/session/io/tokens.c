@@ -3,8 +3,10 @@
  * Window positions are computed, so an epoch of any length needs no table, and a position within an epoch is a
  * single number. A source (read_ahead.h) reads the next batches while a step runs. A rank takes its rows of each batch.
  */
-#include "actors/session/io/read_ahead.h"
 #include "actors/session/core/face.h"
+#include "actors/session/core/layouts.h"
+#include "actors/session/io/file.h"
+#include "actors/session/io/read_ahead.h"
 #include "runtime/file/llmc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/rng.h"

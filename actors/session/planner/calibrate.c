@@ -2,8 +2,9 @@
  *
  * A value moves back and forth between two layouts in one compiled step, so that only moves are timed; two devices
  * compute at once. Uses rille.h only, and measures what a user sees. */
-#include "actors/session/core/session.h"
 #include "actors/session/core/face.h"
+#include "actors/session/core/session.h"
+#include "actors/session/step/compiled.h"
 
 #include "runtime/base/clock.h"
 

@@ -5,9 +5,11 @@
  * "auto", plans first recompute 0, 25, 50, 75 and 100 % of each stage, then as much of each stage as must be for a
  * series of memory budgets; at last, single stages keep more. The budgets do not depend on the memory limit, so a
  * larger limit tries all plans of a smaller limit, and is no slower. */
-#include "actors/plan/outline/estimate.h"
-#include "actors/plan/memory/peak.h"
 #include "actors/session/planner/fit.h"
+#include "actors/plan/memory/peak.h"
+#include "actors/plan/outline/estimate.h"
+#include "actors/session/step/chart_costs.h"
+#include "actors/session/step/measure.h"
 
 #include "actors/plan/sim/account.h"
 #include "actors/plan/sim/schedule_search.h"

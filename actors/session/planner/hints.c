@@ -3,6 +3,7 @@
  * A hint is an explicit to_global, a strategy of an operator, or a variable with a layout from the user, whether the
  * step updates the variable or only reads it. Both plans have bounds, so the price is known within an interval even
  * if time runs out. */
+#include "actors/session/core/build_node.h"
 #include "actors/session/core/face.h"
 #include "actors/session/planner/planned.h"
 #include "sbp/strategy.h"

@@ -1,4 +1,5 @@
 /* plan_step.c - public functions that trace a step and plan it. */
+#include "actors/session/core/build_node.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/tracer.h"
 #include "actors/session/planner/fit.h"

@@ -1,6 +1,7 @@
 /* planned.c - the layouts that a planner may choose in a step, and the conversion of variables to the chosen
  * layouts. */
 #include "actors/session/planner/planned.h"
+#include "actors/session/step/measure.h"
 
 #include "actors/plan/rewrite/offload.h"
 #include "actors/plan/sim/schedule_search.h"

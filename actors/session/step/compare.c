@@ -1,5 +1,6 @@
 /* compare.c - says whether two compiled steps compute the same, and if not, which call of the user's differs. */
 #include "actors/session/core/face.h"
+#include "actors/session/core/store.h"
 #include "actors/session/core/tracer.h"
 #include "actors/session/step/compiled.h"
 

@@ -3,10 +3,14 @@
  * A variable's new version overwrites the old one if only the variable's handle needs the old bytes; then nothing is
  * allocated or rebound. */
 #include "actors/session/step/compiled.h"
-#include "actors/session/core/tracer.h"
 #include "actors/plan/assign/assign.h"
-#include "actors/session/core/face.h"
 #include "actors/session/core/cluster_view.h"
+#include "actors/session/core/face.h"
+#include "actors/session/core/remote.h"
+#include "actors/session/core/run.h"
+#include "actors/session/core/tracer.h"
+#include "actors/session/step/measure.h"
+#include "actors/session/step/rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -395,12 +399,6 @@ const struct program *
 graph_program(const struct rille_graph *g)
 {
     return g->runner->plan->program;
-}
-
-struct rille_session *
-graph_session(const struct rille_graph *g)
-{
-    return g->s;
 }
 
 int

@@ -88,23 +88,7 @@ struct rille_graph {
 /* compiled.c: does the checks of core/face.h for a compiled step. */
 int face_graph(const struct rille_graph *g, const char *who);
 
-enum { WARM_CALLS = 2 }; /* the call whose times make rows; the next is timed, too */
-
-/* measure.c: checks costs that the user gave for a chart, and converts them to those of a schedule search. E_ARG. */
-int chart_costs_check(const struct rille_chart_costs *k);
-int schedule_search_costs_of(const struct rille_chart_costs *k, struct schedule_search_costs *out);
-/* measure.c: returns the most bytes that any device holds during a step: leaves, registers, scratch, and results
- * that overwrite no leaf. Sets *device (may be NULL) to that device of the plan. */
-int64_t measure_held(const struct plan *p, int32_t *device);
-/* measure.c: checks that no device holds more than the limit. E_MEMORY: names the largest tenants of the registers. */
-int measure_fits(const struct plan *p, int64_t limit);
-/* measure.c: keeps the act times of the run that just ended. */
-void measure_keep(struct rille_graph *g);
-/* rows.c: makes schedule rows from the kept act times; from now on lanes of all processes wait for the next task of
- * their row. */
-void rows_make(struct rille_graph *g);
-struct whole;
-/* rows.c: sends workers their partitions of the rows of the whole plan, with the next run. No lanes: sends none. */
-void rows_give(struct rille_graph *g, const struct lane_rows *rows, const struct whole *w);
+/* Returns the program of the step's plan. */
+const struct program *graph_program(const struct rille_graph *g);
 
 #endif

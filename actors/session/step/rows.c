@@ -3,9 +3,11 @@
  * With several hosts, the session joins the plan partitions, with moves as in a single memory, and makes the rows of
  * the whole plan. Workers get the rows of their partitions, and so follow the order that a single process would
  * have. */
+#include "actors/session/step/rows.h"
 #include "actors/plan/sim/account.h"
-#include "actors/session/step/compiled.h"
 #include "actors/session/core/cluster_view.h"
+#include "actors/session/core/remote.h"
+#include "actors/session/step/compiled.h"
 
 #include "runtime/base/error.h"
 

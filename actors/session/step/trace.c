@@ -6,12 +6,17 @@
  *
  * With micro-batches, arguments stand for one micro-batch. A gradient is summed over the micro-batches where it is
  * deposited; everything after that happens once per batch. */
-#include "actors/plan/outline/stage.h"
-#include "actors/session/step/compiled.h"
-#include "actors/session/core/batch_share.h"
-#include "actors/session/core/face.h"
-#include "actors/session/core/tracer.h"
 #include "actors/session/step/trace.h"
+#include "actors/plan/outline/stage.h"
+#include "actors/session/core/build.h"
+#include "actors/session/core/face.h"
+#include "actors/session/core/layouts.h"
+#include "actors/session/core/reuse.h"
+#include "actors/session/core/run.h"
+#include "actors/session/core/tracer.h"
+#include "actors/session/step/batch_share.h"
+#include "actors/session/step/compiled.h"
+#include "actors/session/step/microbatch.h"
 #include "actors/session/step/segments.h"
 #include "kernels/op/lib/table.h"
 
@@ -367,8 +372,13 @@ lies_nowhere(const struct trace *r, int i)
                 i + 1, (int)r->pieces);
 }
 
-static const struct tracer tracer = {
-    .classify = classify, .journal = note_change, .total = total_of, .loss = note_loss};
+static const struct tracer tracer = {.operands = batch_share_operands,
+                                     .classify = classify,
+                                     .journal = note_change,
+                                     .total = total_of,
+                                     .sum = microbatch_sum,
+                                     .adds = batch_share_adds,
+                                     .loss = note_loss};
 
 /* Makes the values that stand for the arguments. */
 static void

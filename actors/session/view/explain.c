@@ -2,13 +2,16 @@
  *
  * The program is that of requested values, computed or not, or of a traced graph. Candidates are derived again by
  * the same pure functions that chose. */
-#include "actors/session/core/session.h"
+#include "actors/session/view/explain.h"
 #include "actors/cluster/controller/controller.h"
 #include "actors/plan/outline/hierarchical.h"
-#include "actors/session/planner/candidates.h"
+#include "actors/session/core/build_node.h"
 #include "actors/session/core/face.h"
+#include "actors/session/core/session.h"
+#include "actors/session/planner/candidates.h"
 #include "actors/session/planner/hint_conflict.h"
 #include "actors/session/planner/planned.h"
+#include "actors/session/view/explain_op.h"
 
 #include "boxing/path.h"
 #include "runtime/base/hash.h"
@@ -662,7 +665,7 @@ rille_graph_explain(struct rille_graph *g, struct rille_explain **out)
     TRY(face_given(out, "out", __func__));
     TRY(planned_regret(g));
     TRY(planned_told(g));
-    return explain_program(graph_session(g), graph_program(g), graph_assigned(g), g->origin, out);
+    return explain_program(g->s, graph_program(g), graph_assigned(g), g->origin, out);
 }
 
 int

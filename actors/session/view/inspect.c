@@ -1,8 +1,8 @@
 /* inspect.c - shows the actors of a plan. */
-#include "actors/session/step/compiled.h"
-#include "actors/session/core/face.h"
 #include "actors/plan/model/deadlock.h"
 #include "actors/session/core/cluster_view.h"
+#include "actors/session/core/face.h"
+#include "actors/session/step/compiled.h"
 
 #include <string.h>
 

@@ -5,6 +5,8 @@
  * without moves. For a layout of the first operand that has none of these, the page shows the cheapest combination
  * that leaves the operands in place. Other combinations are the same after a move, and are shown only if no such
  * combination has the same operators. */
+#include "actors/session/view/op_forms.h"
+#include "actors/session/core/build.h"
 #include "actors/session/core/session.h"
 
 #include "kernels/exec/sample.h"

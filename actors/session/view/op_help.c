@@ -2,8 +2,9 @@
  *
  * The shell's ?name and operators.md (docs/operators.lua) print this text. Signatures are derived from the rule of one
  * of the record's samples, by the function that derives those of a call. For composite operators see op_forms.c. */
-#include "actors/session/core/session.h"
 #include "actors/session/core/face.h"
+#include "actors/session/core/session.h"
+#include "actors/session/view/op_forms.h"
 
 #include "kernels/op/lib/build.h"
 #include "kernels/exec/sample.h"

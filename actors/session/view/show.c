@@ -1,7 +1,7 @@
 /* show.c - draws the layouts of tensors, and moves between two layouts; boxing draws, this file finds types and
  * layouts. */
-#include "actors/session/core/session.h"
 #include "actors/session/core/face.h"
+#include "actors/session/core/session.h"
 
 #include "boxing/show.h"
 

@@ -1,11 +1,11 @@
 /* timeline.c - writes a run as Chrome trace JSON, for Perfetto. Acts are slices on a track per device or stream.
  * Arrows are values sent between devices of a host. Counters show bytes and registers in use. A host is several
  * processes of the trace; clocks are aligned by the messages between hosts. */
-#include "actors/plan/sim/account.h"
 #include "actors/plan/model/sync.h"
-#include "actors/session/step/compiled.h"
-#include "actors/session/core/face.h"
+#include "actors/plan/sim/account.h"
 #include "actors/session/core/cluster_view.h"
+#include "actors/session/core/face.h"
+#include "actors/session/step/compiled.h"
 
 #include "runtime/device/device.h"
 #include "runtime/file/file.h"

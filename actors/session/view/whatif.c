@@ -1,7 +1,9 @@
 /* whatif.c - plans a step for a cluster that does not exist: moves its program to a mesh of meta devices and plans
  * it anew. */
+#include "actors/session/core/build_node.h"
 #include "actors/session/core/face.h"
 #include "actors/session/planner/planned.h"
+#include "actors/session/view/explain.h"
 
 #include "actors/plan/model/plan.h"
 #include "actors/plan/assign/predict.h"

@@ -1,4 +1,5 @@
 /* workers.c - public functions for clusters: being a worker, making keys, listing workers. */
+#include "actors/session/core/devices.h"
 #include "actors/session/core/session.h"
 
 #include "actors/cluster/controller/controller.h"

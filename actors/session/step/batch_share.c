@@ -1,7 +1,9 @@
 /* batch_share.c - how a value of one micro-batch belongs to the value of the whole batch. */
-#include "actors/session/core/batch_share.h"
+#include "actors/session/step/batch_share.h"
+#include "actors/session/core/build.h"
 #include "actors/session/core/session.h"
 #include "actors/session/core/tracer.h"
+#include "actors/session/step/microbatch.h"
 
 #include "kernels/op/lib/table.h"
 #include "sbp/sig.h"

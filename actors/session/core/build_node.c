@@ -1,0 +1,116 @@
+/* build_node.c - adds one node, whose types and layouts are known, and holds its results until the call ends. */
+#include "actors/session/core/build_node.h"
+#include "actors/session/core/session.h"
+#include "actors/session/core/tracer.h"
+
+#include "sbp/sig.h"
+#include "sbp/strategy.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+uint8_t
+build_same_as(struct val *const *in, int i)
+{
+    int k = 0;
+    while (in[k] != in[i]) k++;
+    return (uint8_t)k;
+}
+
+void
+build_called(const struct op *op, int nin, struct val *const *in, const struct attr *attr, struct called *c)
+{
+    for (int i = 0; i < nin; i++) {
+        c->type[i] = in[i] ? in[i]->type : (struct type){0};
+        c->layout[i] = in[i] ? in[i]->layout : NULL;
+        c->same[i] = build_same_as(in, i);
+    }
+    c->call = (struct call){.op = op,
+                            .nin = nin,
+                            .nout = op->nout ? op->nout : 1,
+                            .in = c->type,
+                            .attr = attr,
+                            .layout = c->layout,
+                            .same = c->same};
+}
+
+int
+build_refuse(int code, const struct op *op, int nin, struct val *const *in, const char *fmt, ...)
+{
+    char what[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    struct called c;
+    struct str operands = {0};
+    build_called(op, nin, in, NULL, &c);
+    call_print_operands(&c.call, &operands);
+    int status = fail((enum err_code)code, "%s%s%s", what, operands.len ? "; " : "", str_text(&operands));
+    str_free(&operands);
+    return status;
+}
+
+static bool
+any_needs_grad(int nin, struct val *const *in)
+{
+    for (int i = 0; i < nin; i++)
+        if (in[i] && in[i]->needs_grad) return true;
+    return false;
+}
+
+/* Returns the region of a new node. A region ends where a value moves to another placement: the moved value is kept,
+ * and a new region begins, so recomputation runs stage by stage. */
+static int32_t
+region_of(const struct call_context *ctx, const struct op *op, struct val *const *in, const struct node_made *d)
+{
+    if (!ctx->s->region || !(op->flags & OP_MOVE) || in[0]->layout->place == d->layout[0]->place) return ctx->s->region;
+    ctx->s->region = ++ctx->s->nregion;
+    return 0;
+}
+
+struct call_context
+build_plain(const struct call_context *ctx)
+{
+    struct call_context plain = *ctx;
+    plain.strategy = NULL;
+    return plain;
+}
+
+int
+build_add(const struct call_context *ctx, const struct op *op, struct val *const *in, const struct attr *attr,
+          const struct node_made *d, struct val **out)
+{
+    struct node *n = graph_add(ctx->s->graph, op, d->nin, in, d->want, attr, d->nout, d->type, d->layout, ctx->at);
+    n->name = ctx->composite ? ctx->composite : op->name;
+    n->phase = (uint8_t)ctx->phase;
+    n->region = ctx->grad ? region_of(ctx, op, in, d) : 0;
+    n->strategy = ctx->strategy ? must_copy(ctx->strategy, sizeof *ctx->strategy) : NULL;
+    ctx->s->nodes++;
+    bool grad = ctx->grad && (op->grad.build || op->flags & OP_MOVE) && any_needs_grad(d->nin, in);
+    for (int k = 0; k < d->nout; k++) {
+        n->out[k]->needs_grad = grad && dtype_is_float(d->type[k].dtype);
+        out[k] = build_fresh(ctx->s, n->out[k]);
+    }
+    return trace_classify(ctx->s, n);
+}
+
+struct val *
+build_fresh(struct rille_session *s, struct val *v)
+{
+    GROW(s->fresh, s->nfresh + 1, s->fresh_capacity);
+    val_hold(v);
+    s->fresh[s->nfresh++] = v;
+    return v;
+}
+
+int
+build_settle(struct rille_session *s, int status)
+{
+    while (s->nfresh > 0) val_drop(s->graph, &s->fresh[--s->nfresh]);
+    if (s->scratch.used_bytes) arena_reset(&s->scratch);
+    free(s->strategy);
+    s->strategy = NULL;
+    return status;
+}

@@ -1,0 +1,33 @@
+/* derive.h - the types and layouts of a call's results.
+ *
+ * The session owns the memo of derivations: (operator, attributes, operand types and layouts) -> results. Session's
+ * thread. */
+#ifndef RILLE_SESSION_DERIVE_H
+#define RILLE_SESSION_DERIVE_H
+
+#include "actors/session/core/call_context.h"
+#include "runtime/base/hash.h"
+
+struct memo {
+    struct hash_table calls;
+};
+void memo_free(struct memo *m);
+
+struct derived {
+    size_t nkey;
+    unsigned char *key;
+    int32_t nin, nout;
+    int64_t bytes; /* bytes moved for the operands */
+    int64_t price; /* those bytes; for a planner: predicted time, ns */
+    struct type type[OP_OUT];
+    const struct layout *layout[OP_OUT];
+    const struct layout **want; /* nin */
+};
+
+/* Returns the derivation of a call: remembered, or made in `made`, whose `want` has room for nin layouts. */
+int derive_call(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
+                const struct attr *attr, struct derived *made, const struct derived **out);
+/* Returns the bytes that ranks receive for a move. arg: unused. */
+int64_t price_move(void *arg, const struct type *t, const struct layout *from, const struct layout *to);
+
+#endif

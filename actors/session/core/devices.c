@@ -1,0 +1,130 @@
+/* devices.c - devices of a session, and their memory pools. */
+#include "actors/session/core/devices.h"
+#include "actors/session/core/face.h"
+#include "actors/session/core/session.h"
+
+#include "actors/cluster/controller/controller.h"
+#include "runtime/device/device_cuda.h"
+#include "runtime/base/str.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int
+session_collectives(const char *how, const char *devices, struct cuda_choice *gpus)
+{
+    if (!how || !strcmp(how, "own")) return 0;
+    if (strcmp(how, "nccl")) return fail(E_ARG, "collectives are \"own\" or \"nccl\", not \"%s\"", how);
+    if (gpus->n == 0)
+        return fail(E_PLACE, "collectives by nccl are for devices of kind cuda; \"%s\" has none",
+                    devices ? devices : "cpu");
+    gpus->nccl = true;
+    return 0;
+}
+
+int
+session_pool(struct rille_session *s, int kind, int rank, struct pool **out)
+{
+    int32_t was = s->npool[kind];
+    GROW(s->pool[kind], rank + 1, s->npool[kind]);
+    for (int32_t i = was; i < s->npool[kind]; i++) s->pool[kind][i] = NULL;
+    if (!s->pool[kind][rank]) {
+        s->pool[kind][rank] = pool_new(kind, rank, s->memory_limit);
+        if (!s->pool[kind][rank]) return err_last();
+        pool_order(s->pool[kind][rank], &s->work);
+        struct pool_source source;
+        if (s->cluster) {
+            cluster_source(s->cluster, kind, rank, &source);
+            pool_from(s->pool[kind][rank], &source);
+        }
+    }
+    *out = s->pool[kind][rank];
+    return 0;
+}
+
+static int
+no_device(const struct rille_session *s, int kind, int32_t rank)
+{
+    const char *text = device_kind_text(kind);
+    int n = (int)s->ndevice[kind];
+    if (n == 0 && kind == DEV_CUDA)
+        return fail(E_PLACE,
+                    "placement: there is no device %d of kind cuda: this session has no GPU; start it with -d cuda:all",
+                    (int)rank);
+    if (n == 0)
+        return fail(E_PLACE,
+                    "placement: there is no device %d of kind %s: this session has none; start it with -d %s:N",
+                    (int)rank, text, text);
+    if (n == 1)
+        return fail(E_PLACE, "placement: there is no device %d of kind %s: this session has the device %s:0 alone",
+                    (int)rank, text, text);
+    return fail(E_PLACE, "placement: there is no device %d of kind %s: this session has devices %s:0 to %s:%d",
+                (int)rank, text, text, text, n - 1);
+}
+
+int
+place_exists(struct rille_session *s, const struct place *p)
+{
+    for (int i = 0; i < p->nrank; i++)
+        if (p->rank[i] >= s->ndevice[p->kind]) return no_device(s, p->kind, p->rank[i]);
+    return 0;
+}
+
+int
+rille_device_count(struct rille_session *s, const char *kind)
+{
+    if (face_session(s, __func__) || face_given(kind, "the kind", __func__)) return -1;
+    int k = device_kind_parse(kind);
+    return k < 0 ? -1 : s->ndevice[k];
+}
+
+const char *
+rille_default_kind(struct rille_session *s)
+{
+    if (face_session(s, __func__)) return NULL;
+    return device_kind_text(s->default_kind);
+}
+
+static int
+thread_of(const struct rille_session *s, int kind, int rank)
+{
+    return s->cluster ? cluster_thread_of(s->cluster, kind, rank) : rank % MAX(1, s->threads);
+}
+
+bool
+rille_device_info(struct rille_session *s, int i, struct rille_device_info *out)
+{
+    if (face_session(s, __func__) || face_given(out, "out", __func__)) return false;
+    for (int kind = 0; kind < NDEVICE_KIND; kind++)
+        for (int32_t rank = 0; rank < s->npool[kind]; rank++) {
+            if (!s->pool[kind][rank] || i-- > 0) continue;
+            struct pool_count c = pool_count(s->pool[kind][rank]);
+            *out = (struct rille_device_info){.kind = device_kind_text(kind),
+                                              .device = rank,
+                                              .thread = thread_of(s, kind, rank),
+                                              .live_bytes = (int64_t)c.live_bytes,
+                                              .arena_bytes = (int64_t)c.arena_bytes,
+                                              .peak_bytes = (int64_t)c.peak_bytes,
+                                              .limit_bytes = (int64_t)s->memory_limit};
+            return true;
+        }
+    return false;
+}
+
+int
+rille_gpu_info(struct rille_session *s, int device, struct rille_gpu_info *out)
+{
+    struct cuda_gpu gpu;
+    struct str kernels = {0};
+    if (face_session(s, __func__) || face_given(out, "out", __func__)) return err_last();
+    int status = s->cluster ? cluster_gpu(s->cluster, device, &gpu, &kernels) : cuda_gpu_of(device, &gpu);
+    if (!status && !s->cluster) cuda_kernel_about(&kernels);
+    if (!status) {
+        *out = (struct rille_gpu_info){.memory = (int64_t)gpu.bytes, .major = gpu.major, .minor = gpu.minor};
+        memcpy(out->name, gpu.name, sizeof out->name);
+        snprintf(out->kernels, sizeof out->kernels, "%s", str_text(&kernels));
+    }
+    str_free(&kernels);
+    return status;
+}

@@ -1,0 +1,18 @@
+/* devices.h - devices of a session, and their memory pools. The session owns the pools. Session's thread. */
+#ifndef RILLE_SESSION_DEVICES_H
+#define RILLE_SESSION_DEVICES_H
+
+#include "runtime/device/device.h"
+
+struct cuda_choice;
+struct place;
+struct rille_session;
+/* Returns the pool of a device; makes it at the first call. */
+int session_pool(struct rille_session *s, int kind, int rank, struct pool **out);
+/* Chooses how moves among these GPUs are made: "nccl" (by the library) or "own" (each rank reads the others'
+ * shards). E_ARG: unknown name. E_PLACE: "nccl", but `devices` names no GPU. */
+int session_collectives(const char *how, const char *devices, struct cuda_choice *gpus);
+/* Checks that the session has all devices of the placement. E_PLACE. */
+int place_exists(struct rille_session *s, const struct place *p);
+
+#endif

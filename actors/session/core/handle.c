@@ -1,0 +1,114 @@
+/* handle.c - tensor handles: which value a handle shows, and how long its struct lives. */
+#include "actors/session/core/face.h"
+#include "actors/session/core/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void
+own(struct rille_tensor *t, struct val *v)
+{
+    if (v->owner == t) return;
+    if (v->owner) tensor_orphan(v->owner);
+    v->owner = t;
+    tensor_refer(t);
+}
+
+struct rille_tensor *
+tensor_new(struct rille_session *s, struct val *v, bool leaf)
+{
+    struct rille_tensor *t = must_alloc(sizeof *t);
+    t->s = s;
+    t->nref = 1;
+    t->leaf = leaf;
+    t->journal = -1;
+    t->val = v;
+    val_hold(v);
+    if (leaf) own(t, v);
+    s->ntensor++;
+    LIST_PUSH(s->tensors, t);
+    return t;
+}
+
+struct rille_tensor *
+tensor_refer(struct rille_tensor *t)
+{
+    t->nref_weak++;
+    return t;
+}
+
+void
+tensor_orphan(struct rille_tensor *t)
+{
+    if (--t->nref_weak == 0 && t->nref == 0) free(t);
+}
+
+bool
+tensor_is_present(const struct rille_tensor *t, const struct val *v)
+{
+    return t->nref > 0 && t->val == v;
+}
+
+void
+tensor_rebind(struct rille_tensor *t, struct val *v)
+{
+    struct val *old = t->val;
+    val_hold(v);
+    t->val = v;
+    if (t->leaf) {
+        own(t, v);
+        v->needs_grad = t->requires_grad;
+    }
+    val_drop(t->s->graph, &old);
+}
+
+void
+tensor_rebind_grad(struct rille_tensor *t, struct val *g)
+{
+    if (t->grad && t->grad->nref == 1) {
+        tensor_rebind(t->grad, g);
+        return;
+    }
+    struct rille_tensor *fresh = tensor_new(t->s, g, true);
+    rille_tensor_free(&t->grad);
+    t->grad = fresh;
+}
+
+struct rille_tensor *
+rille_tensor_hold(struct rille_tensor *t)
+{
+    if (face_tensor(t, __func__)) return NULL;
+    t->nref++;
+    return t;
+}
+
+static void
+unwatch(struct rille_session *s, struct rille_tensor *t)
+{
+    for (int32_t i = 0; i < s->nwatch; i++)
+        if (s->watch[i] == t) s->watch[i--] = s->watch[--s->nwatch];
+    for (int32_t i = 0; i < s->nupdate; i++)
+        if (s->update[i].t == t) {
+            val_drop(s->graph, &s->update[i].before);
+            s->update[i--] = s->update[--s->nupdate];
+        }
+}
+
+void
+rille_tensor_free(struct rille_tensor **tp)
+{
+    if (face_given(tp, "the pointer to the tensor", __func__) || (*tp ? face_tensor(*tp, __func__) : 0)) return;
+    struct rille_tensor *t = *tp;
+    *tp = NULL;
+    if (!t || --t->nref > 0) return;
+    struct rille_session *s = t->s;
+    LIST_TAKE(s->tensors, t);
+    tensor_refer(t); /* keeps the struct meanwhile */
+    unwatch(s, t);
+    rille_tensor_free(&t->grad);
+    val_drop(s->graph, &t->val);
+    free(t->name);
+    t->name = NULL;
+    s->ntensor--;
+    tensor_orphan(t);
+}

@@ -1,0 +1,14 @@
+/* layouts.h - layouts that functions of the session need. The atlas owns them. Session's thread. */
+#ifndef RILLE_SESSION_LAYOUTS_H
+#define RILLE_SESSION_LAYOUTS_H
+
+#include "runtime/tensor/layout.h"
+
+struct rille_session;
+/* Returns the default layout: replicated on device 0 of the default kind. */
+const struct layout *session_layout(struct rille_session *s);
+/* Returns l with B in place of every partial axis: the layout of values, gradients and sources without a pending
+ * reduction. */
+int layout_summed(struct atlas *a, const struct layout *l, const struct layout **out);
+
+#endif

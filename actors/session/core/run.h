@@ -1,0 +1,18 @@
+/* run.h - computes requested values. Session's thread. */
+#ifndef RILLE_SESSION_RUN_H
+#define RILLE_SESSION_RUN_H
+
+#include "runtime/graph/graph.h"
+
+struct number;
+struct rille_session;
+/* Computes those of the values that have no bytes yet, in one run. */
+int session_eval(struct rille_session *s, int n, struct val *const *v);
+/* Called before a step replaces these values (NULL: no value): computes the pending values with handles that read
+ * them, because old versions would pile up behind unread results. A value that cannot be computed stays pending, and
+ * its reader gets the error. Fails only on an interrupt or a lost worker. */
+int session_release(struct rille_session *s, int n, struct val *const *going);
+/* Binds a number: stores the bits that a kernel reads, an int64_t or a double. */
+void number_bind(struct rille_session *s, const struct number *n, uint64_t *out);
+
+#endif

@@ -1,0 +1,222 @@
+/* runner.c - runs a plan: makes arenas and roots, binds buffers, and starts the actors.
+ *
+ * A variable's new version overwrites the old version if only this run reads the old version. */
+#include "actors/plan/memory/peak.h"
+#include "actors/session/core/devices.h"
+#include "actors/session/core/open_run.h"
+#include "actors/session/core/remote.h"
+#include "actors/session/core/session.h"
+#include "actors/session/core/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct runner *
+runner_new(struct rille_session *s, struct plan *p)
+{
+    struct runner *r = must_alloc(sizeof *r);
+    const struct program *g = p->program;
+    r->s = s;
+    r->plan = p;
+    r->actors = actors_new(p);
+    r->leaf = ARENA_ARRAY(&r->arena, struct store *, g->nleaf + 1);
+    r->root = ARENA_ARRAY(&r->arena, struct store *, g->nroot + 1);
+    r->donate = ARENA_ARRAY(&r->arena, bool, g->nroot + 1);
+    r->overwrites = ARENA_ARRAY(&r->arena, bool, g->nroot + 1);
+    for (int32_t k = 0; k < g->nroot; k++) r->overwrites[k] = p->overwrites[k];
+    r->run = run_of(&r->arena, p, r->actors);
+    for (int32_t i = 0; i < g->nnode; i++) r->run.line[i] = g->node[i].line;
+    return r;
+}
+
+size_t
+runner_bytes(const struct runner *r)
+{
+    return sizeof *r + r->arena.used_bytes + actors_bytes(r->actors) + plan_bytes(r->plan);
+}
+
+void
+runner_free(struct runner **rp)
+{
+    struct runner *r = *rp;
+    if (!r) return;
+    if (r->run.nth > r->s->work.done) session_drain(r->s);
+    if (r->s->last == r) r->s->last = NULL;
+    remote_free(r->s, r);
+    actors_free(&r->actors);
+    plan_free(&r->plan);
+    arena_fini(&r->arena);
+    free(r);
+    *rp = NULL;
+}
+
+static void
+bind_parts(void **address, const int32_t *first, int32_t i, const struct store *store)
+{
+    for (int pos = 0; pos < store->n; pos++) address[first[i] + pos] = store->part[pos] ? store->part[pos]->data : NULL;
+}
+
+/* Adds to an out-of-memory error what the memory was for: "zeros: f32{1024, 1024} S(0) on cpu[0, 1]: ...". */
+static int
+no_capacity(int status, const char *name, const struct type *t, const struct layout *l)
+{
+    struct str s = {0};
+    type_print(t, &s);
+    str_add(&s, " ");
+    layout_print(l, &s);
+    str_add(&s, " on ");
+    place_print(l->place, &s);
+    err_note("%s: %s", name, str_text(&s));
+    str_free(&s);
+    return status;
+}
+
+/* Adds to an out-of-memory error the largest tenants of the arena, because an arena holds many values. */
+static int
+no_arena(int status, const struct plan *p, int32_t device)
+{
+    struct str s = {0};
+    plan_peak_print(p, device, 3, &s);
+    if (s.len)
+        err_note("of the registers of %s:%d, when most are in use: %s", device_kind_text(p->device[device].kind),
+                 (int)p->device[device].rank, str_text(&s));
+    str_free(&s);
+    return status;
+}
+
+/* Makes the buffers of root k. Joined micro-batches make dimension 0 longer. */
+static int
+make_root(struct rille_session *s, struct runner *r, int32_t k)
+{
+    const struct program *g = r->plan->program;
+    struct type t = ref_type(g, g->root[k].ref);
+    if (g->root[k].join) t.dim[0] *= g->pieces;
+    const struct ref *ref = &g->root[k].ref;
+    int status = store_make_by(s, &t, ref_layout(g, *ref), r->plan->shared[k], buffer_new, &r->root[k]);
+    return status && ref->kind == REF_NODE ? no_capacity(status, g->node[ref->index].name, &t, ref_layout(g, *ref))
+                                           : status;
+}
+
+static void
+drop_roots(struct runner *r, int32_t n)
+{
+    for (int32_t k = 0; k < n; k++) store_drop(&r->root[k]);
+}
+
+/* Takes the arenas of this process's devices. */
+static int
+take_arenas(struct rille_session *s, struct runner *r)
+{
+    const struct plan *p = r->plan;
+    for (int i = 0; i < p->ndevice; i++) {
+        struct pool *pool;
+        TRY(session_pool(s, p->device[i].kind, p->device[i].rank, &pool));
+        int64_t arena = p->device[i].arena_bytes;
+        int status = pool_arena(pool, (size_t)run_arena_bytes(p, i), &r->run.arena[i]);
+        if (status) return no_arena(status, p, i);
+        if (s->poison && arena) TRY(device_kind(p->device[i].kind)->fill(r->run.arena[i], 0xff, (size_t)arena));
+    }
+    return 0;
+}
+
+/* Gives a shard that shares a buffer its own buffer, with the same bytes. Returns false if there is no memory. */
+static bool
+part_from(struct rille_session *s, struct store *store, const struct layout *l, int pos)
+{
+    struct buffer *own, *other = store->part[pos];
+    struct pool *pool;
+    if (session_pool(s, l->place->kind, l->place->rank[pos], &pool) || buffer_new(pool, other->bytes, &own))
+        return false;
+    memcpy(own->data, other->data, other->bytes);
+    store->part[pos] = own;
+    buffer_drop(&other);
+    return true;
+}
+
+/* Makes the replicas of a leaf share buffers, or not, like the root that takes the replicas over; their bytes are
+ * equal. Returns false if another tensor holds a buffer, or there is no memory. */
+static bool
+lies_alone(struct rille_session *s, struct store *leaf, const struct layout *l, bool shared)
+{
+    bool alone = true;
+    for (int pos = 0; pos < leaf->n && shared; pos++) store_share_first(leaf, l, pos);
+    for (int pos = 0; pos < leaf->n; pos++) {
+        struct buffer *b = leaf->part[pos];
+        int32_t n = 0;
+        if (!b || b->nref == 1) continue;
+        for (int i = 0; i < leaf->n; i++) n += leaf->part[i] == b;
+        alone = alone && b->nref == n;
+    }
+    for (int pos = 0; pos < leaf->n && alone && !shared; pos++) {
+        int first = layout_origin(l, pos);
+        if (first != pos && leaf->part[pos] && leaf->part[pos] == leaf->part[first]) alone = part_from(s, leaf, l, pos);
+    }
+    return alone;
+}
+
+static int
+take_root(struct rille_session *s, struct runner *r, int32_t k)
+{
+    const struct program *g = r->plan->program;
+    struct store *leaf = r->overwrites[k] ? r->leaf[g->root[k].overwrites_leaf] : NULL;
+    r->root[k] = NULL;
+    r->donate[k] = r->donate[k] && leaf && lies_alone(s, leaf, ref_layout(g, g->root[k].ref), r->plan->shared[k]);
+    if (!r->donate[k]) return make_root(s, r, k);
+    r->root[k] = leaf;
+    store_hold(r->root[k]);
+    return 0;
+}
+
+static void
+bind_roots(struct runner *r)
+{
+    const struct plan *p = r->plan;
+    for (int32_t k = 0; k < p->program->nroot; k++) bind_parts(r->run.root, p->root_first, k, r->root[k]);
+    for (int32_t i = 0; i < p->program->nleaf; i++) bind_parts(r->run.leaf, p->leaf_first, i, r->leaf[i]);
+}
+
+int
+runner_run(struct rille_session *s, struct runner *r, bool timed)
+{
+    const struct program *g = r->plan->program;
+    actors_clear(r->actors); /* if the run does not begin, no update has begun */
+    r->run.timed = timed;
+    r->run.poison = s->poison;
+    TRY(open_run_before(s, r));
+    if (s->cluster) {
+        int status = remote_arenas(s, r);
+        if (status) return status == E_MEMORY && r->plan->ndevice ? no_arena(status, r->plan, 0) : status;
+    } else {
+        TRY(take_arenas(s, r));
+    }
+    for (int32_t k = 0; k < g->nroot; k++) {
+        int status = take_root(s, r, k);
+        if (!status) continue;
+        drop_roots(r, k);
+        return status;
+    }
+    if (!s->cluster) bind_roots(r);
+    open_run_bound(s, r);
+    s->last = r;
+    int status = s->cluster ? remote_run(s, r) : engine_run(s->engine, &r->run);
+    open_run_after(s);
+    if (status) drop_roots(r, g->nroot);
+    return status;
+}
+
+void
+runner_overwrote(const struct runner *r, bool *root)
+{
+    const struct plan *p = r->plan;
+    for (int32_t k = 0; r->remote && k < p->program->nroot; k++)
+        root[k] = remote_begun(r, k) && r->overwrites[k] && r->donate[k];
+    for (int32_t i = 0; !r->remote && i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        if (!t->updates || !actors_acted(r->actors, i)) continue;
+        for (int k = 0; k < t->nout; k++) {
+            if (t->out[k].where.kind != IN_ROOT) continue;
+            int32_t at = p->root_part[t->out[k].where.index].index;
+            root[at] = r->overwrites[at] && r->donate[at];
+        }
+    }
+}

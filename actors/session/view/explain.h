@@ -1,0 +1,15 @@
+/* explain.h - explains a program. The caller owns the result. Session's thread. */
+#ifndef RILLE_SESSION_EXPLAIN_H
+#define RILLE_SESSION_EXPLAIN_H
+
+#include "rille.h"
+
+struct program;
+struct assigned;
+struct origin;
+/* Explains a program. planned: result of the planner, with regrets; NULL: not planned. origin: by leaf of a planned
+ * step. */
+int explain_program(struct rille_session *s, const struct program *p, struct assigned *planned,
+                    const struct origin *origin, struct rille_explain **out);
+
+#endif
