@@ -223,8 +223,8 @@ static void
 limit_pools(struct rille_session *s, size_t spare)
 {
     for (int kind = 0; kind < NDEVICE_KIND; kind++)
-        for (int32_t i = 0; i < s->npool[kind]; i++) {
-            struct pool *p = s->pool[kind][i];
+        for (int32_t i = 0; i < s->devices.npool[kind]; i++) {
+            struct pool *p = s->devices.pool[kind][i];
             if (p) pool_limit(p, spare ? pool_count(p).live_bytes + pool_count(p).arena_bytes + spare : 0);
         }
 }

@@ -125,7 +125,7 @@ main(void)
     struct rille_session *s;
     struct rille_options o = {.devices = "cpu:8"};
     if (rille_open(&o, &s)) return 1;
-    s->cost.alpha_ns = 0; /* no latency: moves are direct, not in several hops */
+    s->devices.cost.alpha_ns = 0; /* no latency: moves are direct, not in several hops */
     add_layouts(s, 1, (int32_t[]){8});
     add_layouts(s, 2, (int32_t[]){4, 2});
     add_layouts(s, 2, (int32_t[]){2, 4});

@@ -139,11 +139,11 @@ compose_as_asked(const struct call_context *ctx,
                  int (*write)(struct build *, const struct call *, struct val *const *, struct val **),
                  struct called *c, struct val *const *in, struct val **out)
 {
-    struct split_propagation inside = {.group = ctx->inside ? ctx->inside->group : ++ctx->s->ninside};
+    struct split_propagation inside = {.group = ctx->inside ? ctx->inside->group : ++ctx->s->calls.nstrategy};
     struct call_context inner = build_plain(ctx);
     TRY(strategy_check(ctx->strategy, &c->call));
     TRY(lay_as_asked(ctx->s, ctx->strategy, c));
-    split_propagation_begin(&inside, &ctx->s->scratch, ctx->strategy, c->call.nin, in);
+    split_propagation_begin(&inside, &ctx->s->calls.scratch, ctx->strategy, c->call.nin, in);
     inner.inside = &inside;
     TRY(compose(&inner, write, &c->call, in, out));
     for (int i = 0; i < c->call.nin; i++)
@@ -169,10 +169,10 @@ static int
 add_split_form(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
                const struct attr *attr, int64_t price, struct val **out)
 {
-    int64_t before = ctx->s->price;
+    int64_t before = ctx->s->calls.price;
     TRY(write_with(ctx, op->split_form, op, nin, in, attr, out));
-    if (out[0] && ctx->s->price - before < price) return 0;
-    ctx->s->price = before;
+    if (out[0] && ctx->s->calls.price - before < price) return 0;
+    ctx->s->calls.price = before;
     out[0] = NULL;
     return 0;
 }
@@ -196,7 +196,7 @@ add_one(const struct call_context *ctx, const struct op *op, int nin, struct val
         if (out[0]) return 0;
         TRY(derive_call(ctx, op, nin, in, attr, &made, &d)); /* the parts may have evicted it from the memo */
     }
-    ctx->s->price += d->price;
+    ctx->s->calls.price += d->price;
     return add_derived(ctx, op, in, attr, d, out);
 }
 
@@ -211,10 +211,10 @@ add_inside(const struct call_context *ctx, const struct op *op, int nin, struct 
     struct called c;
     build_called(op, nin, in, attr, &c);
     c.call.out = result;
-    split_propagation_operator(ctx->inside, &ctx->s->scratch, &c.call, in, &cut);
+    split_propagation_operator(ctx->inside, &ctx->s->calls.scratch, &c.call, in, &cut);
     if (cut.known) own.strategy = &cut.own;
     TRY(add_one(&own, op, nin, in, attr, out));
-    split_propagation_made(ctx->inside, &ctx->s->scratch, &cut, c.call.nout, out);
+    split_propagation_made(ctx->inside, &ctx->s->calls.scratch, &cut, c.call.nout, out);
     return 0;
 }
 
@@ -280,7 +280,7 @@ build_call(const struct call_context *ctx, const struct op *op, int nin, struct 
         nin = op->rewrite.absorb(own, nin);
         in = own;
     }
-    int tf32 = ctx->s->tf32 ? op_attr_find(op, "tf32") : -1;
+    int tf32 = ctx->s->calls.tf32 ? op_attr_find(op, "tf32") : -1;
     if (tf32 >= 0) {
         attr[tf32].i = 1;
         attr[tf32].set = true;

@@ -65,8 +65,9 @@ any_needs_grad(int nin, struct val *const *in)
 static int32_t
 region_of(const struct call_context *ctx, const struct op *op, struct val *const *in, const struct node_made *d)
 {
-    if (!ctx->s->region || !(op->flags & OP_MOVE) || in[0]->layout->place == d->layout[0]->place) return ctx->s->region;
-    ctx->s->region = ++ctx->s->nregion;
+    if (!ctx->s->calls.region || !(op->flags & OP_MOVE) || in[0]->layout->place == d->layout[0]->place)
+        return ctx->s->calls.region;
+    ctx->s->calls.region = ++ctx->s->calls.nregion;
     return 0;
 }
 
@@ -87,7 +88,7 @@ build_add(const struct call_context *ctx, const struct op *op, struct val *const
     n->phase = (uint8_t)ctx->phase;
     n->region = ctx->grad ? region_of(ctx, op, in, d) : 0;
     n->strategy = ctx->strategy ? must_copy(ctx->strategy, sizeof *ctx->strategy) : NULL;
-    ctx->s->nodes++;
+    ctx->s->count.nodes++;
     bool grad = ctx->grad && (op->grad.build || op->flags & OP_MOVE) && any_needs_grad(d->nin, in);
     for (int k = 0; k < d->nout; k++) {
         n->out[k]->needs_grad = grad && dtype_is_float(d->type[k].dtype);
@@ -99,18 +100,18 @@ build_add(const struct call_context *ctx, const struct op *op, struct val *const
 struct val *
 build_fresh(struct rille_session *s, struct val *v)
 {
-    GROW(s->fresh, s->nfresh + 1, s->fresh_capacity);
+    GROW(s->calls.fresh, s->calls.nfresh + 1, s->calls.fresh_capacity);
     val_hold(v);
-    s->fresh[s->nfresh++] = v;
+    s->calls.fresh[s->calls.nfresh++] = v;
     return v;
 }
 
 int
 build_settle(struct rille_session *s, int status)
 {
-    while (s->nfresh > 0) val_drop(s->graph, &s->fresh[--s->nfresh]);
-    if (s->scratch.used_bytes) arena_reset(&s->scratch);
-    free(s->strategy);
-    s->strategy = NULL;
+    while (s->calls.nfresh > 0) val_drop(s->graph, &s->calls.fresh[--s->calls.nfresh]);
+    if (s->calls.scratch.used_bytes) arena_reset(&s->calls.scratch);
+    free(s->calls.strategy);
+    s->calls.strategy = NULL;
     return status;
 }

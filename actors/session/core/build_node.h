@@ -5,6 +5,7 @@
 #define RILLE_SESSION_BUILD_NODE_H
 
 #include "actors/session/core/call_context.h"
+#include "runtime/base/arena.h"
 #include "sbp/sig.h"
 
 enum { BUILD_OPERANDS = 256 };
@@ -23,6 +24,22 @@ uint8_t build_same_as(struct val *const *in, int i);
 /* Fails with what is wrong with a call, followed by its operands with type and layout. */
 int build_refuse(int code, const struct op *op, int nin, struct val *const *in, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
+
+/* The calls of a session: what new nodes get beside the context, and the values of the call in progress. */
+struct session_calls {
+    /* The region that new nodes belong to; the backward pass recomputes the nodes of a region. 0: the forward pass
+     * keeps their results. */
+    int32_t region, nregion;
+    int32_t step_region;       /* first region of a compiled step that is recomputed; 0: none */
+    struct strategy *strategy; /* strategy of the next call, owned; NULL: none */
+    int32_t nstrategy;         /* number of composites that were called with a strategy */
+    enum dtype autocast;       /* dtype that calls cast operands to; DT_NONE: no cast */
+    bool tf32;                 /* products and convolutions get the attribute tf32 */
+    struct arena scratch;      /* scratch memory of a call; reset at the end of the outermost call */
+    struct val **fresh;        /* held values that the call in progress created */
+    int32_t nfresh, fresh_capacity;
+    int64_t price; /* price of all calls so far (build.c); that of a call in parts is a difference */
+};
 
 /* Adds the node of a call with the given requested layouts, types and result layouts. */
 struct node_made {

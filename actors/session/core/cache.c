@@ -82,12 +82,12 @@ cache_find(struct rille_session *s, struct collection *c, struct runner **out)
         if (e->nkey != c->key.len || memcmp(e->key, c->key.text, e->nkey)) continue;
         unlist(&s->cache, e);
         list_first(&s->cache, e);
-        s->hits++;
+        s->count.hits++;
         *out = e->runner;
         return 0;
     }
     struct plan *p;
-    s->compiles++;
+    s->count.compiles++;
     TRY(plan_compile(collection_program(s, c), s->atlas, &p));
     *out = runner_new(s, p);
     cache_put(&s->cache, hash, &c->key, *out);

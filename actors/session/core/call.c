@@ -239,9 +239,9 @@ hidden_number(struct rille_session *s, enum number_kind kind)
 {
     struct number n = {.kind = (uint8_t)(tracing(s) ? kind : NUM_FIXED), .is_int = true};
     if (kind == NUM_ORDINAL)
-        n.i = tracing(s) ? trace_ordinal(s) : (int64_t)s->ordinal++;
+        n.i = tracing(s) ? trace_ordinal(s) : (int64_t)s->random.ordinal++;
     else if (!tracing(s))
-        n.i = (int64_t)s->seed;
+        n.i = (int64_t)s->random.seed;
     return build_fresh(s, graph_number(s->graph, n));
 }
 
@@ -273,7 +273,7 @@ operands(struct rille_session *s, const struct op *op, int n, const struct rille
 static enum dtype
 autocast_dtype(const struct rille_session *s, const struct op *op, enum dtype d)
 {
-    if (op->flags & OP_NARROW && d == DT_F32) return s->autocast;
+    if (op->flags & OP_NARROW && d == DT_F32) return s->calls.autocast;
     return op->flags & OP_WIDE && dtype_is_half(d) ? DT_F32 : d;
 }
 
@@ -284,7 +284,7 @@ autocast(const struct call_context *ctx, const struct op *op, int nin, struct va
 {
     const struct rille_session *s = ctx->s;
     struct call_context plain = build_plain(ctx);
-    if (s->autocast == DT_NONE || !(op->flags & (OP_NARROW | OP_WIDE))) return 0;
+    if (s->calls.autocast == DT_NONE || !(op->flags & (OP_NARROW | OP_WIDE))) return 0;
     for (int i = 0; i < nin; i++)
         if (in[i] && !in[i]->is_number)
             TRY(build_cast_below(&plain, in[i], autocast_dtype(s, op, in[i]->type.dtype), &in[i]));
@@ -299,22 +299,22 @@ rille_autocast(struct rille_session *s, const char *dtype)
     if (dtype && d == DT_NONE) return named(err_last(), "autocast");
     if (dtype && d != DT_BF16 && d != DT_F16)
         return fail(E_DTYPE, "autocast: a dtype of 16 bits is wanted (bf16, f16), not %s", dtype);
-    s->autocast = d;
+    s->calls.autocast = d;
     return 0;
 }
 
 const char *
 rille_autocast_dtype(const struct rille_session *s)
 {
-    return face_session(s, __func__) || s->autocast == DT_NONE ? NULL : dtype_text(s->autocast);
+    return face_session(s, __func__) || s->calls.autocast == DT_NONE ? NULL : dtype_text(s->calls.autocast);
 }
 
 bool
 rille_allow_tf32(struct rille_session *s, bool on)
 {
     if (face_session(s, __func__)) return false;
-    bool was = s->tf32;
-    s->tf32 = on;
+    bool was = s->calls.tf32;
+    s->calls.tf32 = on;
     return was;
 }
 
@@ -322,7 +322,7 @@ struct call_context
 call_context_of(const struct rille_session *s)
 {
     struct call_context ctx = s->context;
-    ctx.strategy = s->strategy;
+    ctx.strategy = s->calls.strategy;
     return ctx;
 }
 
@@ -351,8 +351,8 @@ rille_strategy(struct rille_session *s, int noperand, const int *naxis, const in
         to->naxis[i] = naxis[i];
         for (int d = 0; d < naxis[i] && d < MAX_DIM; d++) to->pieces[i][d] = *pieces++;
     }
-    free(s->strategy);
-    s->strategy = to;
+    free(s->calls.strategy);
+    s->calls.strategy = to;
     return 0;
 }
 

@@ -185,5 +185,5 @@ void
 rille_cost(struct rille_session *s, struct rille_cost *out)
 {
     if (face_session(s, __func__) || face_given(out, "out", __func__)) return;
-    *out = shown(&s->cost, &s->rates);
+    *out = shown(&s->devices.cost, &s->devices.rates);
 }

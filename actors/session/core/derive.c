@@ -152,7 +152,7 @@ choose_as_asked(const struct call_context *ctx, const struct sig_question *q, st
 {
     struct sig_choice all;
     TRY(strategy_check(ctx->strategy, q->call));
-    TRY(sig_list_all(&ctx->s->scratch, q, &all));
+    TRY(sig_list_all(&ctx->s->calls.scratch, q, &all));
     for (int k = 0; k < all.ncandidate; k++)
         if (strategy_fits(ctx->strategy, q->call, all.candidate[k].layout)) {
             *best = all.candidate[k];
@@ -166,13 +166,13 @@ static int64_t
 call_time(const struct rille_session *s, const struct call *c, const struct rule *rule,
           const struct layout *const *layout)
 {
-    const struct assign_prices prices = {.cost = &s->cost};
-    double ns = s->rates.act_ns, flops, bytes;
+    const struct assign_prices prices = {.cost = &s->devices.cost};
+    double ns = s->devices.rates.act_ns, flops, bytes;
     int64_t sent;
     for (int i = 0; i < c->nin; i++)
         if (c->layout[i]) ns += (double)assign_price(&prices, &c->in[i], c->layout[i], layout[i], false, &sent);
     call_work(c, &flops, &bytes);
-    double work = MAX(flops / s->rates.flops_per_ns, bytes / s->rates.bytes_per_ns);
+    double work = MAX(flops / s->devices.rates.flops_per_ns, bytes / s->devices.rates.bytes_per_ns);
     if (!(c->op->flags & OP_VIEW)) ns += work * sig_share(c, rule, layout);
     return (int64_t)MIN(ns, (double)NET_NEVER);
 }
@@ -183,13 +183,13 @@ derive(const struct call_context *ctx, struct call *c, struct derived *d)
     struct rule rule;
     const struct place *place = NULL;
     TRY(common_place(c, &place));
-    TRY(call_infer(&ctx->s->scratch, c, &rule));
+    TRY(call_infer(&ctx->s->calls.scratch, c, &rule));
     struct sig_candidate best;
     struct sig_question q = {ctx->s->atlas, place, c, &rule, price_move, NULL};
     if (ctx->strategy)
         TRY(choose_as_asked(ctx, &q, &best));
     else
-        TRY(sig_choose(&ctx->s->scratch, &q, &best));
+        TRY(sig_choose(&ctx->s->calls.scratch, &q, &best));
     d->bytes = best.bytes;
     d->price = trace_planned(ctx->s) ? call_time(ctx->s, c, &rule, best.layout) : best.bytes;
     for (int k = 0; k < c->nout; k++) {

@@ -26,20 +26,21 @@ session_collectives(const char *how, const char *devices, struct cuda_choice *gp
 int
 session_pool(struct rille_session *s, int kind, int rank, struct pool **out)
 {
-    int32_t was = s->npool[kind];
-    GROW(s->pool[kind], rank + 1, s->npool[kind]);
-    for (int32_t i = was; i < s->npool[kind]; i++) s->pool[kind][i] = NULL;
-    if (!s->pool[kind][rank]) {
-        s->pool[kind][rank] = pool_new(kind, rank, s->memory_limit);
-        if (!s->pool[kind][rank]) return err_last();
-        pool_order(s->pool[kind][rank], &s->work);
+    struct session_devices *d = &s->devices;
+    int32_t was = d->npool[kind];
+    GROW(d->pool[kind], rank + 1, d->npool[kind]);
+    for (int32_t i = was; i < d->npool[kind]; i++) d->pool[kind][i] = NULL;
+    if (!d->pool[kind][rank]) {
+        d->pool[kind][rank] = pool_new(kind, rank, d->memory_limit);
+        if (!d->pool[kind][rank]) return err_last();
+        pool_order(d->pool[kind][rank], &s->runs.order);
         struct pool_source source;
         if (s->cluster) {
             cluster_source(s->cluster, kind, rank, &source);
-            pool_from(s->pool[kind][rank], &source);
+            pool_from(d->pool[kind][rank], &source);
         }
     }
-    *out = s->pool[kind][rank];
+    *out = d->pool[kind][rank];
     return 0;
 }
 
@@ -47,7 +48,7 @@ static int
 no_device(const struct rille_session *s, int kind, int32_t rank)
 {
     const char *text = device_kind_text(kind);
-    int n = (int)s->ndevice[kind];
+    int n = (int)s->devices.ndevice[kind];
     if (n == 0 && kind == DEV_CUDA)
         return fail(E_PLACE,
                     "placement: there is no device %d of kind cuda: this session has no GPU; start it with -d cuda:all",
@@ -67,7 +68,7 @@ int
 place_exists(struct rille_session *s, const struct place *p)
 {
     for (int i = 0; i < p->nrank; i++)
-        if (p->rank[i] >= s->ndevice[p->kind]) return no_device(s, p->kind, p->rank[i]);
+        if (p->rank[i] >= s->devices.ndevice[p->kind]) return no_device(s, p->kind, p->rank[i]);
     return 0;
 }
 
@@ -76,20 +77,20 @@ rille_device_count(struct rille_session *s, const char *kind)
 {
     if (face_session(s, __func__) || face_given(kind, "the kind", __func__)) return -1;
     int k = device_kind_parse(kind);
-    return k < 0 ? -1 : s->ndevice[k];
+    return k < 0 ? -1 : s->devices.ndevice[k];
 }
 
 const char *
 rille_default_kind(struct rille_session *s)
 {
     if (face_session(s, __func__)) return NULL;
-    return device_kind_text(s->default_kind);
+    return device_kind_text(s->devices.default_kind);
 }
 
 static int
 thread_of(const struct rille_session *s, int kind, int rank)
 {
-    return s->cluster ? cluster_thread_of(s->cluster, kind, rank) : rank % MAX(1, s->threads);
+    return s->cluster ? cluster_thread_of(s->cluster, kind, rank) : rank % MAX(1, s->devices.threads);
 }
 
 bool
@@ -97,16 +98,16 @@ rille_device_info(struct rille_session *s, int i, struct rille_device_info *out)
 {
     if (face_session(s, __func__) || face_given(out, "out", __func__)) return false;
     for (int kind = 0; kind < NDEVICE_KIND; kind++)
-        for (int32_t rank = 0; rank < s->npool[kind]; rank++) {
-            if (!s->pool[kind][rank] || i-- > 0) continue;
-            struct pool_count c = pool_count(s->pool[kind][rank]);
+        for (int32_t rank = 0; rank < s->devices.npool[kind]; rank++) {
+            if (!s->devices.pool[kind][rank] || i-- > 0) continue;
+            struct pool_count c = pool_count(s->devices.pool[kind][rank]);
             *out = (struct rille_device_info){.kind = device_kind_text(kind),
                                               .device = rank,
                                               .thread = thread_of(s, kind, rank),
                                               .live_bytes = (int64_t)c.live_bytes,
                                               .arena_bytes = (int64_t)c.arena_bytes,
                                               .peak_bytes = (int64_t)c.peak_bytes,
-                                              .limit_bytes = (int64_t)s->memory_limit};
+                                              .limit_bytes = (int64_t)s->devices.memory_limit};
             return true;
         }
     return false;

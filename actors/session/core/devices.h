@@ -2,11 +2,23 @@
 #ifndef RILLE_SESSION_DEVICES_H
 #define RILLE_SESSION_DEVICES_H
 
+#include "actors/plan/model/rates.h"
+#include "boxing/path.h"
 #include "runtime/device/device.h"
 
 struct cuda_choice;
 struct place;
 struct rille_session;
+struct session_devices {
+    struct pool **pool[NDEVICE_KIND];
+    int32_t npool[NDEVICE_KIND];   /* capacity of the array */
+    int32_t ndevice[NDEVICE_KIND]; /* number of devices by kind */
+    int default_kind;
+    size_t memory_limit; /* bytes per device; 0: none */
+    int32_t threads;
+    struct box_cost cost;       /* costs of moves: built in, or calibrated (cost.h) */
+    struct compute_rates rates; /* rates for planners: likewise */
+};
 /* Returns the pool of a device; makes it at the first call. */
 int session_pool(struct rille_session *s, int kind, int rank, struct pool **out);
 /* Chooses how moves among these GPUs are made: "nccl" (by the library) or "own" (each rank reads the others'

@@ -267,8 +267,8 @@ static void
 cut_region(struct sweep *w)
 {
     struct rille_session *s = w->ctx->s;
-    int32_t region = s->step_region, n = 0;
-    if (!region || s->region != region) return;
+    int32_t region = s->calls.step_region, n = 0;
+    if (!region || s->calls.region != region) return;
     struct node **node = must_alloc(sizeof *node * (size_t)(w->nnode + 1));
     for (int32_t i = w->nnode; i-- > 0;)
         if (w->node[i]->region == region) node[n++] = w->node[i];
@@ -278,9 +278,9 @@ cut_region(struct sweep *w)
     for (int32_t k = 0; k < n; k++) work[k] = (double)bytes_made(node[k]);
     find_alive_bytes(w, node, n, work, alive);
     recompute_cut(n, work, alive, ends);
-    for (int32_t k = 0, part = ++s->nregion; k < n; k++) {
+    for (int32_t k = 0, part = ++s->calls.nregion; k < n; k++) {
         node[k]->region = part;
-        if (ends[k]) part = ++s->nregion;
+        if (ends[k]) part = ++s->calls.nregion;
     }
     free(node);
     free(work);

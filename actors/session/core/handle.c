@@ -25,8 +25,8 @@ tensor_new(struct rille_session *s, struct val *v, bool leaf)
     t->val = v;
     val_hold(v);
     if (leaf) own(t, v);
-    s->ntensor++;
-    LIST_PUSH(s->tensors, t);
+    s->handles.ntensor++;
+    LIST_PUSH(s->handles.tensors, t);
     return t;
 }
 
@@ -85,12 +85,13 @@ rille_tensor_hold(struct rille_tensor *t)
 static void
 unwatch(struct rille_session *s, struct rille_tensor *t)
 {
-    for (int32_t i = 0; i < s->nwatch; i++)
-        if (s->watch[i] == t) s->watch[i--] = s->watch[--s->nwatch];
-    for (int32_t i = 0; i < s->nupdate; i++)
-        if (s->update[i].t == t) {
-            val_drop(s->graph, &s->update[i].before);
-            s->update[i--] = s->update[--s->nupdate];
+    struct session_updates *u = &s->updates;
+    for (int32_t i = 0; i < u->nwatch; i++)
+        if (u->watch[i] == t) u->watch[i--] = u->watch[--u->nwatch];
+    for (int32_t i = 0; i < u->nupdate; i++)
+        if (u->update[i].t == t) {
+            val_drop(s->graph, &u->update[i].before);
+            u->update[i--] = u->update[--u->nupdate];
         }
 }
 
@@ -102,13 +103,13 @@ rille_tensor_free(struct rille_tensor **tp)
     *tp = NULL;
     if (!t || --t->nref > 0) return;
     struct rille_session *s = t->s;
-    LIST_TAKE(s->tensors, t);
+    LIST_TAKE(s->handles.tensors, t);
     tensor_refer(t); /* keeps the struct meanwhile */
     unwatch(s, t);
     rille_tensor_free(&t->grad);
     val_drop(s->graph, &t->val);
     free(t->name);
     t->name = NULL;
-    s->ntensor--;
+    s->handles.ntensor--;
     tensor_orphan(t);
 }

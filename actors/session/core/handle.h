@@ -23,6 +23,16 @@ struct rille_tensor {
     struct rille_tensor *next, *back; /* links of the session's list, while nref > 0 */
 };
 
+struct rille_graph;
+struct rille_live;
+/* Lists of all handles. */
+struct session_handles {
+    struct rille_tensor *tensors; /* with handles; the next two lists likewise */
+    struct rille_live *lives;
+    struct rille_graph *graphs;
+    int64_t ntensor;
+};
+
 struct rille_tensor *tensor_new(struct rille_session *s, struct val *v, bool leaf);
 /* Makes v the present version of the leaf. Readers of the old version keep it. */
 void tensor_rebind(struct rille_tensor *t, struct val *v);

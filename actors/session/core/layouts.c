@@ -64,7 +64,7 @@ session_layout(struct rille_session *s)
 {
     const struct place *p;
     int32_t one = 1, zero = 0;
-    int status = place_new(s->atlas, s->default_kind, 1, &one, &zero, &p);
+    int status = place_new(s->atlas, s->devices.default_kind, 1, &one, &zero, &p);
     assert(!status);
     UNUSED(status);
     return layout_broadcast(s->atlas, p);
@@ -130,14 +130,15 @@ const char *
 rille_layout_text(struct rille_session *s, const struct rille_layout *rl)
 {
     if (face_session(s, __func__) || face_layout(s, rl, __func__)) return NULL;
+    struct layout_texts *texts = &s->texts;
     const struct layout *l = (const struct layout *)rl;
-    if (l->id >= s->ntext) {
-        GROW(s->text, l->id + 1, s->text_capacity);
-        memset(s->text + s->ntext, 0, sizeof *s->text * (size_t)(l->id + 1 - s->ntext));
-        s->ntext = l->id + 1;
+    if (l->id >= texts->n) {
+        GROW(texts->text, l->id + 1, texts->capacity);
+        memset(texts->text + texts->n, 0, sizeof *texts->text * (size_t)(l->id + 1 - texts->n));
+        texts->n = l->id + 1;
     }
-    if (s->text[l->id]) return s->text[l->id];
+    if (texts->text[l->id]) return texts->text[l->id];
     struct str text = {0};
     layout_print(l, &text);
-    return s->text[l->id] = text.text;
+    return texts->text[l->id] = text.text;
 }

@@ -5,6 +5,11 @@
 #include "runtime/tensor/layout.h"
 
 struct rille_session;
+/* Texts that a public function returned, by layout id. */
+struct layout_texts {
+    char **text;
+    int32_t n, capacity;
+};
 /* Returns the default layout: replicated on device 0 of the default kind. */
 const struct layout *session_layout(struct rille_session *s);
 /* Returns l with B in place of every partial axis: the layout of values, gradients and sources without a pending

@@ -12,7 +12,7 @@ rille_live_new(struct rille_session *s, rille_live_fn *fn, void (*drop)(void *ar
     TRY(face_given(out, "out", __func__));
     struct rille_live *l = must_alloc(sizeof *l);
     *l = (struct rille_live){.s = s, .fn = fn, .drop = drop, .arg = arg, .nref = 1};
-    LIST_PUSH(s->lives, l);
+    LIST_PUSH(s->handles.lives, l);
     *out = l;
     return 0;
 }
@@ -39,7 +39,7 @@ rille_live_free(struct rille_live **lp)
     struct rille_live *l = *lp;
     *lp = NULL;
     if (!l || --l->nref > 0) return;
-    LIST_TAKE(l->s->lives, l);
+    LIST_TAKE(l->s->handles.lives, l);
     if (l->drop) l->drop(l->arg);
     free(l);
 }

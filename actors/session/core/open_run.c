@@ -17,7 +17,7 @@
 void
 open_run_after(struct rille_session *s)
 {
-    struct work_order *o = &s->work;
+    struct work_order *o = &s->runs.order;
     uint64_t failed = s->cluster ? 0 : engine_left_failed(s->engine);
     for (; failed && failed <= engine_last(s->engine); failed++) {
         GROW(o->failed, o->nfailed + 1, o->failed_capacity);
@@ -50,8 +50,8 @@ session_drain(struct rille_session *s)
 void
 work_order_begin(struct rille_session *s)
 {
-    s->work.await = await_number;
-    s->work.of = s;
+    s->runs.order.await = await_number;
+    s->runs.order.of = s;
 }
 
 /* ---- a run ---- */
@@ -81,9 +81,9 @@ open_run_bound(struct rille_session *s, struct runner *r)
 {
     const struct program *g = r->plan->program;
     if (!r->run.stays_open) return;
-    s->work.begun = engine_last(s->engine) + 1;
-    note(r->leaf, g->nleaf, s->work.begun, false);
-    note(r->root, g->nroot, s->work.begun, true);
+    s->runs.order.begun = engine_last(s->engine) + 1;
+    note(r->leaf, g->nleaf, s->runs.order.begun, false);
+    note(r->root, g->nroot, s->runs.order.begun, true);
 }
 
 int

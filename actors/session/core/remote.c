@@ -88,17 +88,17 @@ static void
 on_acts(void *arg, int memory, int64_t began, const void *times, size_t n)
 {
     struct reply *reply = arg;
-    struct rille_session *s = reply->s;
-    int64_t more = (int64_t)(n / sizeof *s->act);
-    if (memory != cluster_home(s->cluster)) {
-        host_report_acts(&reply->r->remote->part[memory].report, times, n, began, s->run_begin_ns);
+    struct session_remote *own = &reply->s->remote;
+    int64_t more = (int64_t)(n / sizeof *own->act);
+    if (memory != cluster_home(reply->s->cluster)) {
+        host_report_acts(&reply->r->remote->part[memory].report, times, n, began, own->begin_ns);
         return;
     }
-    GROW(s->act, s->nact + more, s->act_capacity);
-    memcpy(s->act + s->nact, times, sizeof *s->act * (size_t)more);
-    for (int64_t i = s->nact; i < s->nact + more; i++)
-        if (s->act[i].task < 0 || s->act[i].task >= reply->r->plan->ntask) return; /* ignores invalid reports */
-    s->nact += more;
+    GROW(own->act, own->nact + more, own->act_capacity);
+    memcpy(own->act + own->nact, times, sizeof *own->act * (size_t)more);
+    for (int64_t i = own->nact; i < own->nact + more; i++)
+        if (own->act[i].task < 0 || own->act[i].task >= reply->r->plan->ntask) return; /* ignores invalid reports */
+    own->nact += more;
 }
 
 static void
@@ -136,7 +136,7 @@ is_part(const struct reply *reply, int memory, const struct cluster_part *part)
     const struct rille_session *s = reply->s;
     for (int i = 0; i < part->narena; i += 2) {
         uint64_t kind = part->arena[i] >> 32, rank = part->arena[i] & UINT32_MAX;
-        if (kind >= NDEVICE_KIND || rank >= (uint64_t)s->ndevice[kind] || part->arena[i + 1] > SIZE_MAX / 4 ||
+        if (kind >= NDEVICE_KIND || rank >= (uint64_t)s->devices.ndevice[kind] || part->arena[i + 1] > SIZE_MAX / 4 ||
             cluster_memory_of(s->cluster, (int)kind, (int)rank) != memory)
             return false;
     }
@@ -180,7 +180,7 @@ remote_begun(const struct runner *r, int32_t root)
 bool
 remote_doing(const struct rille_session *s, int thread, char *text, size_t size)
 {
-    const struct runner *r = s->last;
+    const struct runner *r = s->runs.last;
     int32_t task;
     *text = '\0';
     if (!cluster_doing(s->cluster, thread, &task)) return false;
@@ -237,7 +237,7 @@ remote_rows(struct rille_session *s, struct runner *r)
 {
     struct remote *m = r->remote;
     for (int i = 0; i < m->npart; i++) str_clear(&m->rows[i]);
-    m->rows_number = ++s->nrows;
+    m->rows_number = ++s->remote.nrows;
     return m->rows;
 }
 
@@ -364,15 +364,15 @@ remote_run(struct rille_session *s, struct runner *r)
     memset(m->begun, 0, sizeof *m->begun * (size_t)r->plan->program->nroot);
     actors_clear(r->actors);
     for (int i = 0; i < m->npart; i++) host_report_begin(&m->part[i].report, r->run.timed);
-    s->nact = 0;
-    s->run_begin_ns = now_ns();
+    s->remote.nact = 0;
+    s->remote.begin_ns = now_ns();
     int status = cluster_run(s->cluster, &job);
-    s->run_elapsed_ns = now_ns() - s->run_begin_ns;
-    s->remote_runs++;
-    s->remote_acts += job.nact;
+    s->remote.elapsed_ns = now_ns() - s->remote.begin_ns;
+    s->remote.runs++;
+    s->remote.acts += job.nact;
     for (int32_t i = 0; !status && i < r->plan->ntask; i++) actors_mark(r->actors, i, r->plan->task[i].nact);
     for (int i = 0; i < m->npart; i++) m->part[i].report.good = !status;
-    if (!status && s->after_run) s->after_run(s);
+    if (!status && s->remote.after_run) s->remote.after_run(s);
     if (!status) return 0;
     if (status != E_LOST) return tell_failure(r, &job, status);
     mark_updates(r);

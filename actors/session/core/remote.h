@@ -8,6 +8,16 @@ struct rille_session;
 struct runner;
 struct host_report;
 struct str;
+struct act_time;
+/* What workers reported of the last run, and totals over all runs. */
+struct session_remote {
+    struct act_time *act; /* acts of the last timed run */
+    int64_t nact, act_capacity, begin_ns, elapsed_ns;
+    int64_t runs, acts; /* totals */
+    uint32_t nrows;     /* number of the last schedule rows sent to workers */
+    /* Called after each good run on workers while a snapshot is being copied; NULL: none. */
+    void (*after_run)(struct rille_session *s);
+};
 /* Ships the program before the first bind, so that workers have compiled it and the session knows the result. */
 int remote_ready(struct rille_session *s, struct runner *r);
 /* Creates the arenas of the runner's devices on all hosts. */

@@ -171,7 +171,7 @@ layout_below(struct rille_session *s, const struct node *n, const struct layout 
     struct call c = {
         .op = n->op, .nin = 1, .nout = n->nout, .in = &x->type, .out = out, .attr = n->attr, .layout = &x->layout};
     struct sig_question q = {s->atlas, want->place, &c, &rule, price_move, NULL};
-    if (call_infer(&s->scratch, &c, &rule) || sig_list_all(&s->scratch, &q, &all)) return NULL;
+    if (call_infer(&s->calls.scratch, &c, &rule) || sig_list_all(&s->calls.scratch, &q, &all)) return NULL;
     const struct sig_candidate *best = NULL;
     for (int i = 0; i < all.ncandidate; i++) {
         const struct sig_candidate *k = &all.candidate[i];

@@ -22,9 +22,9 @@ number_bind(struct rille_session *s, const struct number *n, uint64_t *out)
         f = n->live->value;
         i = (int64_t)f;
     } else if (n->kind == NUM_ORDINAL) {
-        i += (int64_t)s->ordinal; /* n->i: index of the call in the trace */
+        i += (int64_t)s->random.ordinal; /* n->i: index of the call in the trace */
     } else if (n->kind == NUM_SEED) {
-        i = (int64_t)s->seed;
+        i = (int64_t)s->random.seed;
     }
     if (n->is_int)
         memcpy(out, &i, sizeof i);
@@ -184,9 +184,9 @@ try_eval(struct rille_session *s, int n, struct val *const *v)
 static int
 compute_waiting(struct rille_session *s)
 {
-    struct val **v = must_alloc(sizeof *v * (size_t)(2 * s->ntensor + 1)), **one = v + s->ntensor;
+    struct val **v = must_alloc(sizeof *v * (size_t)(2 * s->handles.ntensor + 1)), **one = v + s->handles.ntensor;
     int n = 0, none = 0;
-    for (struct rille_tensor *t = s->tensors; t; t = t->next) {
+    for (struct rille_tensor *t = s->handles.tensors; t; t = t->next) {
         bool doubtful;
         if (!waits_for_going(s, t->val, &doubtful)) continue;
         *(doubtful ? &one[none++] : &v[n++]) = t->val;

@@ -1,6 +1,7 @@
 /* runner.c - runs a plan: makes arenas and roots, binds buffers, and starts the actors.
  *
  * A variable's new version overwrites the old version if only this run reads the old version. */
+#include "actors/act/run/address.h"
 #include "actors/plan/memory/peak.h"
 #include "actors/session/core/devices.h"
 #include "actors/session/core/open_run.h"
@@ -40,8 +41,8 @@ runner_free(struct runner **rp)
 {
     struct runner *r = *rp;
     if (!r) return;
-    if (r->run.nth > r->s->work.done) session_drain(r->s);
-    if (r->s->last == r) r->s->last = NULL;
+    if (r->run.nth > r->s->runs.order.done) session_drain(r->s);
+    if (r->s->runs.last == r) r->s->runs.last = NULL;
     remote_free(r->s, r);
     actors_free(&r->actors);
     plan_free(&r->plan);
@@ -114,7 +115,7 @@ take_arenas(struct rille_session *s, struct runner *r)
         int64_t arena = p->device[i].arena_bytes;
         int status = pool_arena(pool, (size_t)run_arena_bytes(p, i), &r->run.arena[i]);
         if (status) return no_arena(status, p, i);
-        if (s->poison && arena) TRY(device_kind(p->device[i].kind)->fill(r->run.arena[i], 0xff, (size_t)arena));
+        if (s->runs.poison && arena) TRY(device_kind(p->device[i].kind)->fill(r->run.arena[i], 0xff, (size_t)arena));
     }
     return 0;
 }
@@ -181,7 +182,7 @@ runner_run(struct rille_session *s, struct runner *r, bool timed)
     const struct program *g = r->plan->program;
     actors_clear(r->actors); /* if the run does not begin, no update has begun */
     r->run.timed = timed;
-    r->run.poison = s->poison;
+    r->run.poison = s->runs.poison;
     TRY(open_run_before(s, r));
     if (s->cluster) {
         int status = remote_arenas(s, r);
@@ -197,7 +198,7 @@ runner_run(struct rille_session *s, struct runner *r, bool timed)
     }
     if (!s->cluster) bind_roots(r);
     open_run_bound(s, r);
-    s->last = r;
+    s->runs.last = r;
     int status = s->cluster ? remote_run(s, r) : engine_run(s->engine, &r->run);
     open_run_after(s);
     if (status) drop_roots(r, g->nroot);

@@ -23,6 +23,13 @@ struct runner {
     struct rille_session *s;
     struct remote *remote; /* state of the runner in a cluster; NULL before its first run */
 };
+/* The runs of a session. */
+struct session_runs {
+    struct runner *last;     /* the runner that ran last; NULL: none, or freed */
+    struct work_order order; /* the order of runs, by run number (engine.h); shared with all pools */
+    struct str inspected;    /* texts of the last inspected actor */
+    bool poison;             /* arenas are filled with 0xff before a run, for tests */
+};
 size_t runner_bytes(const struct runner *r); /* approximate bytes of host memory */
 /* Creates the runner of a plan and takes the plan over. */
 struct runner *runner_new(struct rille_session *s, struct plan *p);

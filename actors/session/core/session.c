@@ -107,24 +107,24 @@ void
 rille_seed(struct rille_session *s, uint64_t seed)
 {
     if (face_session(s, __func__)) return;
-    s->seed = seed;
-    s->ordinal = 0;
+    s->random.seed = seed;
+    s->random.ordinal = 0;
 }
 
 void
 rille_random_state(struct rille_session *s, uint64_t *seed, uint64_t *count)
 {
     if (face_session(s, __func__) || face_given(seed, "seed", __func__) || face_given(count, "count", __func__)) return;
-    *seed = s->seed;
-    *count = s->ordinal;
+    *seed = s->random.seed;
+    *count = s->random.ordinal;
 }
 
 void
 rille_random_restore(struct rille_session *s, uint64_t seed, uint64_t count)
 {
     if (face_session(s, __func__)) return;
-    s->seed = seed;
-    s->ordinal = count;
+    s->random.seed = seed;
+    s->random.ordinal = count;
 }
 
 void
@@ -147,15 +147,15 @@ bool
 rille_recompute(struct rille_session *s, bool on)
 {
     if (face_session(s, __func__)) return false;
-    bool was = s->region != 0;
-    if (on != was) s->region = on ? ++s->nregion : 0;
+    bool was = s->calls.region != 0;
+    if (on != was) s->calls.region = on ? ++s->calls.nregion : 0;
     return was;
 }
 
 bool
 rille_recomputes(const struct rille_session *s)
 {
-    return !face_session(s, __func__) && s->region != 0;
+    return !face_session(s, __func__) && s->calls.region != 0;
 }
 
 /* ---- counters ---- */
@@ -165,13 +165,13 @@ rille_count(struct rille_session *s, struct rille_counters *out)
 {
     if (face_session(s, __func__) || face_given(out, "out", __func__)) return;
     struct engine_count e = engine_count(s->engine);
-    e.runs += s->remote_runs;
-    e.acts += s->remote_acts;
+    e.runs += s->remote.runs;
+    e.acts += s->remote.acts;
     struct graph_count g = graph_count(s->graph);
     struct cuda_graph_count c = cuda_graphs();
-    *out = (struct rille_counters){.nodes = s->nodes,
-                                   .compiles = s->compiles,
-                                   .cache_hits = s->hits,
+    *out = (struct rille_counters){.nodes = s->count.nodes,
+                                   .compiles = s->count.compiles,
+                                   .cache_hits = s->count.hits,
                                    .runs = e.runs,
                                    .acts = e.acts,
                                    .messages = e.messages,
@@ -185,9 +185,9 @@ rille_count(struct rille_session *s, struct rille_counters *out)
                                    .cuda_replays = c.replays,
                                    .plans = s->cache.plans.n};
     for (int kind = 0; kind < NDEVICE_KIND; kind++)
-        for (int32_t i = 0; i < s->npool[kind]; i++) {
-            if (!s->pool[kind][i]) continue;
-            struct pool_count p = pool_count(s->pool[kind][i]);
+        for (int32_t i = 0; i < s->devices.npool[kind]; i++) {
+            if (!s->devices.pool[kind][i]) continue;
+            struct pool_count p = pool_count(s->devices.pool[kind][i]);
             out->live_bytes += (int64_t)p.live_bytes;
             out->arena_bytes += (int64_t)p.arena_bytes;
             out->allocations += p.nalloc;

@@ -8,14 +8,14 @@
 #include <stdlib.h>
 
 static void
-remember_update(struct rille_session *s, struct rille_tensor *t)
+remember_update(struct session_updates *u, struct rille_tensor *t)
 {
-    for (int32_t i = 0; i < s->nupdate; i++)
-        if (s->update[i].t == t) return;
-    GROW(s->update, s->nupdate + 1, s->update_capacity);
+    for (int32_t i = 0; i < u->nupdate; i++)
+        if (u->update[i].t == t) return;
+    GROW(u->update, u->nupdate + 1, u->update_capacity);
     struct val *before = t->val;
     val_hold(before);
-    s->update[s->nupdate++] = (struct pending_update){.t = t, .before = before};
+    u->update[u->nupdate++] = (struct pending_update){.t = t, .before = before};
 }
 
 int
@@ -44,7 +44,7 @@ rille_update(struct rille_session *s, const struct rille_op *rop, int nargs, con
         if (tracing(s))
             trace_journal(s, t);
         else
-            remember_update(s, t);
+            remember_update(&s->updates, t);
         tensor_rebind(t, res[k]);
     }
     return build_settle(s, status);
@@ -52,44 +52,45 @@ rille_update(struct rille_session *s, const struct rille_op *rop, int nargs, con
 
 /* Restores the versions before the updates after a failed step. */
 static void
-undo_updates(struct rille_session *s)
+undo_updates(struct session_updates *u)
 {
-    for (int32_t i = 0; i < s->nupdate; i++) tensor_rebind(s->update[i].t, s->update[i].before);
+    for (int32_t i = 0; i < u->nupdate; i++) tensor_rebind(u->update[i].t, u->update[i].before);
 }
 
-static void
-forget_updates(struct rille_session *s)
+void
+updates_forget(struct rille_session *s)
 {
-    for (int32_t i = 0; i < s->nupdate; i++) val_drop(s->graph, &s->update[i].before);
-    s->nupdate = s->nwatch = 0;
+    struct session_updates *u = &s->updates;
+    for (int32_t i = 0; i < u->nupdate; i++) val_drop(s->graph, &u->update[i].before);
+    u->nupdate = u->nwatch = 0;
 }
 
 /* Lets the updates of a step overwrite the versions before them. A version that no update reads any more keeps its
  * bytes. */
 static void
-lend_updates(struct rille_session *s)
+lend_updates(struct session_updates *u, struct graph *g)
 {
-    for (int32_t i = 0; i < s->nupdate; i++) {
-        struct pending_update *u = &s->update[i];
-        u->lent = u->before->keep > 1;
-        if (u->lent) val_unkeep(s->graph, u->before);
+    for (int32_t i = 0; i < u->nupdate; i++) {
+        struct pending_update *update = &u->update[i];
+        update->lent = update->before->keep > 1;
+        if (update->lent) val_unkeep(g, update->before);
     }
 }
 
 static void
-take_back_updates(struct rille_session *s)
+take_back_updates(struct session_updates *u)
 {
-    for (int32_t i = 0; i < s->nupdate; i++)
-        if (s->update[i].lent) val_keep(s->update[i].before);
+    for (int32_t i = 0; i < u->nupdate; i++)
+        if (u->update[i].lent) val_keep(u->update[i].before);
 }
 
 /* Drops gradients that invalid data (a label out of range) made impossible. Otherwise every reader would fail, and
  * so would the sum with the next batch's gradient. */
 static void
-drop_failed_grads(struct rille_session *s)
+drop_failed_grads(struct session_updates *u)
 {
-    for (int32_t i = 0; i < s->nupdate; i++) {
-        struct rille_tensor *t = s->update[i].t;
+    for (int32_t i = 0; i < u->nupdate; i++) {
+        struct rille_tensor *t = u->update[i].t;
         if (t->grad && !t->grad->val->store) rille_tensor_free(&t->grad);
     }
 }
@@ -98,8 +99,8 @@ void
 rille_step_undo(struct rille_session *s)
 {
     if (face_session(s, __func__) || tracing(s)) return;
-    undo_updates(s);
-    forget_updates(s);
+    undo_updates(&s->updates);
+    updates_forget(s);
 }
 
 int
@@ -107,20 +108,21 @@ rille_step(struct rille_session *s)
 {
     TRY(face_session(s, __func__));
     if (tracing(s)) return 0;
+    struct session_updates *u = &s->updates;
     int n = 0;
-    struct val **v = must_alloc(sizeof *v * (size_t)(2 * s->nupdate + s->nwatch + 1));
-    for (int32_t i = 0; i < s->nwatch; i++) v[n++] = s->watch[i]->val;
-    for (int32_t i = 0; i < s->nupdate; i++)
-        if (s->update[i].t->grad) v[n++] = s->update[i].t->grad->val;
-    for (int32_t i = 0; i < s->nupdate; i++) v[n++] = s->update[i].t->val;
-    lend_updates(s);
+    struct val **v = must_alloc(sizeof *v * (size_t)(2 * u->nupdate + u->nwatch + 1));
+    for (int32_t i = 0; i < u->nwatch; i++) v[n++] = u->watch[i]->val;
+    for (int32_t i = 0; i < u->nupdate; i++)
+        if (u->update[i].t->grad) v[n++] = u->update[i].t->grad->val;
+    for (int32_t i = 0; i < u->nupdate; i++) v[n++] = u->update[i].t->val;
+    lend_updates(u, s->graph);
     int status = session_eval(s, n, v);
-    take_back_updates(s);
-    if (status) undo_updates(s);
-    if (status == E_VALUE) drop_failed_grads(s);
-    for (int32_t i = 0; i < s->nupdate; i++) v[i] = s->update[i].before;
-    if (!status) status = session_release(s, s->nupdate, v);
+    take_back_updates(u);
+    if (status) undo_updates(u);
+    if (status == E_VALUE) drop_failed_grads(u);
+    for (int32_t i = 0; i < u->nupdate; i++) v[i] = u->update[i].before;
+    if (!status) status = session_release(s, u->nupdate, v);
     free(v);
-    forget_updates(s);
+    updates_forget(s);
     return status;
 }

@@ -4,6 +4,7 @@
 
 #include "runtime/graph/graph.h"
 
+struct rille_session;
 struct rille_tensor;
 /* A pending update, applied by rille_step, and the version that the update started from. */
 struct pending_update {
@@ -11,5 +12,14 @@ struct pending_update {
     struct val *before;
     bool lent; /* the step in progress may overwrite the bytes of `before` */
 };
+/* Pending updates, and variables that backward was called on since the last step. */
+struct session_updates {
+    struct pending_update *update;
+    int32_t nupdate, update_capacity;
+    struct rille_tensor **watch;
+    int32_t nwatch, watch_capacity;
+};
+/* Drops all pending updates and watched variables; the variables keep their present versions. */
+void updates_forget(struct rille_session *s);
 
 #endif

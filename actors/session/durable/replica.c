@@ -188,7 +188,7 @@ neighbour(const struct rille_session *s, int kind, int32_t device)
     int32_t found = -1;
     for (int32_t d = 0; d < device; d++) turn += cluster_memory_of(s->cluster, kind, d) == own;
     for (int k = 1; k < n && found < 0; k++)
-        for (int32_t d = 0; d < s->ndevice[kind] && turn >= 0; d++) {
+        for (int32_t d = 0; d < s->devices.ndevice[kind] && turn >= 0; d++) {
             if (cluster_memory_of(s->cluster, kind, d) != (own + k) % n) continue;
             found = d;
             turn--;

@@ -72,7 +72,7 @@ compute(struct rille_session *s, int32_t count)
 {
     struct val **v = must_alloc(sizeof *v * (size_t)(2 * count + 1));
     int n = 0;
-    for (struct rille_tensor *t = s->tensors; t; t = t->next) {
+    for (struct rille_tensor *t = s->handles.tensors; t; t = t->next) {
         if (!is_variable(t)) continue;
         v[n++] = t->val;
         if (t->grad && has_bytes(t->grad->val)) v[n++] = t->grad->val;
@@ -134,30 +134,30 @@ end_copying(struct snapshot *p, bool whole)
 
 /* Makes the snapshot being taken the last one. */
 static void
-advance_snapshot(struct rille_session *s)
+advance_snapshot(struct session_snapshots *h)
 {
-    snapshot_free(&s->before);
-    s->before = s->snapshot;
-    s->snapshot = s->taken;
-    s->taken = NULL;
+    snapshot_free(&h->before);
+    h->before = h->last;
+    h->last = h->taken;
+    h->taken = NULL;
 }
 
 static void
-drop_before(struct rille_session *s)
+drop_before(struct session_snapshots *h)
 {
-    if (s->snapshot->keep < 2) snapshot_free(&s->before);
+    if (h->last->keep < 2) snapshot_free(&h->before);
 }
 
 /* Ends the snapshot being taken: status 0: complete; else dropped. */
 static int
-settle_snapshot(struct rille_session *s, int status)
+settle_snapshot(struct session_snapshots *h, int status)
 {
     if (status) {
-        snapshot_free(&s->taken);
+        snapshot_free(&h->taken);
         return status;
     }
-    advance_snapshot(s);
-    drop_before(s);
+    advance_snapshot(h);
+    drop_before(h);
     return 0;
 }
 
@@ -165,23 +165,23 @@ settle_snapshot(struct rille_session *s, int status)
 static void
 snapshot_look(struct rille_session *s)
 {
-    struct snapshot *p = s->taken;
+    struct snapshot *p = s->snapshots.taken;
     if (!p || (p->copying && !copying_ended(p->copying))) return;
-    if (settle_snapshot(s, end_copying(p, true))) err_clear(); /* a lost host, which the next run reports */
+    if (settle_snapshot(&s->snapshots, end_copying(p, true))) err_clear(); /* a lost host, which the next run reports */
 }
 
 static int
 snapshot_take(struct rille_session *s, int keep, struct snapshot **out)
 {
     int32_t n = 0;
-    for (struct rille_tensor *t = s->tensors; t; t = t->next) n += is_variable(t);
+    for (struct rille_tensor *t = s->handles.tensors; t; t = t->next) n += is_variable(t);
     TRY(compute(s, n));
     struct snapshot *p = must_alloc(sizeof *p + sizeof *p->kept * (size_t)n);
-    p->seed = s->seed;
-    p->ordinal = s->ordinal;
-    p->number = ++s->snapshots;
+    p->seed = s->random.seed;
+    p->ordinal = s->random.ordinal;
+    p->number = ++s->snapshots.n;
     p->keep = keep;
-    for (struct rille_tensor *t = s->tensors; t; t = t->next)
+    for (struct rille_tensor *t = s->handles.tensors; t; t = t->next)
         if (is_variable(t)) keep_variable(t, &p->kept[p->n++]);
     *out = p;
     keep_sums(s, p);
@@ -199,20 +199,21 @@ rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *olde
     if (keep < 1 || keep > 2) return fail(E_ARG, "snapshot: keep is 1 or 2, not %d", keep);
     TRY(trace_refuses(s, "snapshot"));
     TRY(rille_step(s)); /* pending updates belong to the snapshot */
-    if (s->taken) TRY(settle_snapshot(s, end_copying(s->taken, true)));
-    s->after_run = snapshot_look;
-    TRY(snapshot_take(s, keep, &s->taken));
-    if (!s->snapshot) TRY(settle_snapshot(s, end_copying(s->taken, true))); /* the first snapshot is waited for */
+    struct session_snapshots *h = &s->snapshots;
+    if (h->taken) TRY(settle_snapshot(h, end_copying(h->taken, true)));
+    s->remote.after_run = snapshot_look;
+    TRY(snapshot_take(s, keep, &h->taken));
+    if (!h->last) TRY(settle_snapshot(h, end_copying(h->taken, true))); /* the first snapshot is waited for */
     snapshot_look(s);
-    *number = s->snapshots;
-    *oldest = s->before ? s->before->number : s->snapshot->number;
+    *number = h->n;
+    *oldest = h->before ? h->before->number : h->last->number;
     return 0;
 }
 
 bool
 rille_has_snapshot(struct rille_session *s)
 {
-    return !face_session(s, __func__) && (s->snapshot || s->taken);
+    return !face_session(s, __func__) && (s->snapshots.last || s->snapshots.taken);
 }
 
 /* ---- recovery ---- */
@@ -243,25 +244,25 @@ is_snapshot_whole(const struct snapshot *p)
 static void
 pass_over_taken(struct rille_session *s)
 {
-    struct snapshot *p = s->taken;
-    struct copy **list = copies_of(p);
-    str_clear(&s->passed_over);
-    str_addf(&s->passed_over, "recover: of snapshot %lld, ", (long long)p->number);
-    copies_tell_lost(s, NCOPY * p->n, list, &s->passed_over);
+    struct session_snapshots *h = &s->snapshots;
+    struct copy **list = copies_of(h->taken);
+    str_clear(&h->passed_over);
+    str_addf(&h->passed_over, "recover: of snapshot %lld, ", (long long)h->taken->number);
+    copies_tell_lost(s, NCOPY * h->taken->n, list, &h->passed_over);
     free(list);
-    snapshot_free(&s->taken);
+    snapshot_free(&h->taken);
 }
 
 /* Chooses the latest usable snapshot: the snapshot being taken, if its spares are complete or nothing of it is lost. */
 static int
 choose_snapshot(struct rille_session *s)
 {
-    struct snapshot *p = s->taken;
+    struct snapshot *p = s->snapshots.taken;
     if (p && (p->spared || is_snapshot_whole(p)))
-        advance_snapshot(s);
+        advance_snapshot(&s->snapshots);
     else if (p)
         pass_over_taken(s);
-    return s->snapshot ? 0 : fail(E_LOST, "recover: the snapshot lay on hosts that are lost");
+    return s->snapshots.last ? 0 : fail(E_LOST, "recover: the snapshot lay on hosts that are lost");
 }
 
 static bool
@@ -277,15 +278,16 @@ is_gone(struct rille_session *s, struct snapshot *p)
 static int
 mend_latest(struct rille_session *s)
 {
-    int status = mend_snapshot(s, s->snapshot);
-    if (!status || !s->before || !is_gone(s, s->snapshot)) return status;
-    str_clear(&s->passed_over);
-    str_add(&s->passed_over, err_text());
-    snapshot_free(&s->snapshot);
-    s->snapshot = s->before;
-    s->before = NULL;
+    struct session_snapshots *h = &s->snapshots;
+    int status = mend_snapshot(s, h->last);
+    if (!status || !h->before || !is_gone(s, h->last)) return status;
+    str_clear(&h->passed_over);
+    str_add(&h->passed_over, err_text());
+    snapshot_free(&h->last);
+    h->last = h->before;
+    h->before = NULL;
     err_clear();
-    return mend_snapshot(s, s->snapshot);
+    return mend_snapshot(s, h->last);
 }
 
 static struct val *
@@ -309,12 +311,11 @@ restore_snapshot(struct rille_session *s, const struct kept *k)
 static void
 restore_all(struct rille_session *s)
 {
-    struct snapshot *p = s->snapshot;
-    for (int32_t i = 0; i < s->nupdate; i++) val_drop(s->graph, &s->update[i].before);
-    s->nupdate = s->nwatch = 0;
+    struct snapshot *p = s->snapshots.last;
+    updates_forget(s);
     for (int32_t i = 0; i < p->n; i++) restore_snapshot(s, &p->kept[i]);
-    s->seed = p->seed;
-    s->ordinal = p->ordinal;
+    s->random.seed = p->seed;
+    s->random.ordinal = p->ordinal;
 }
 
 /* Recovers until the cluster is complete and holds a complete snapshot. A worker lost meanwhile counts as one more
@@ -343,13 +344,13 @@ rille_recover(struct rille_session *s, int workers, int64_t *number, const char 
     TRY(trace_refuses(s, "recover"));
     if (!rille_has_snapshot(s))
         return fail(E_STATE, "recover: there is no snapshot to go back to; rille.snapshot() makes one");
-    if (s->taken) end_copying(s->taken, false);
+    if (s->snapshots.taken) end_copying(s->snapshots.taken, false);
     if (!s->cluster && workers) return fail(E_STATE, "recover: this is one process, which has no workers");
-    str_clear(&s->passed_over);
+    str_clear(&s->snapshots.passed_over);
     TRY(regain(s, workers));
-    drop_before(s);
+    drop_before(&s->snapshots);
     restore_all(s);
-    *number = s->snapshot->number;
-    *why = s->passed_over.len ? s->passed_over.text : NULL;
+    *number = s->snapshots.last->number;
+    *why = s->snapshots.passed_over.len ? s->snapshots.passed_over.text : NULL;
     return 0;
 }

@@ -13,10 +13,10 @@
 static void
 watch(struct rille_session *s, struct rille_tensor *t)
 {
-    for (int32_t i = 0; i < s->nwatch; i++)
-        if (s->watch[i] == t) return;
-    GROW(s->watch, s->nwatch + 1, s->watch_capacity);
-    s->watch[s->nwatch++] = t;
+    for (int32_t i = 0; i < s->updates.nwatch; i++)
+        if (s->updates.watch[i] == t) return;
+    GROW(s->updates.watch, s->updates.nwatch + 1, s->updates.watch_capacity);
+    s->updates.watch[s->updates.nwatch++] = t;
 }
 
 int

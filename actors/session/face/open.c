@@ -39,11 +39,11 @@ set_collectives(const struct rille_options *o, struct cuda_choice *gpus)
 static int
 set_devices(struct rille_session *s, const struct rille_options *o)
 {
-    s->ndevice[DEV_META] = INT_MAX;
-    s->default_kind = DEV_CPU;
+    s->devices.ndevice[DEV_META] = INT_MAX;
+    s->devices.default_kind = DEV_CPU;
     struct device_counts d = {0};
     if (!o || !o->devices) {
-        s->ndevice[DEV_CPU] = MAX(8, cores());
+        s->devices.ndevice[DEV_CPU] = MAX(8, cores());
         return o ? set_collectives(o, &d.gpus) : 0;
     }
     TRY(device_counts_parse(o->devices, !o->cluster, &d));
@@ -51,10 +51,11 @@ set_devices(struct rille_session *s, const struct rille_options *o)
     if (o->cluster) return 0; /* reported by workers (open_cluster) */
     TRY(cuda_choose(&d.gpus));
     for (int k = 0; k < NDEVICE_KIND; k++)
-        if (k != DEV_META) s->ndevice[k] = d.n[k];
-    s->default_kind = d.first;
-    return s->ndevice[DEV_CPU] || s->default_kind != DEV_CPU ? 0
-                                                             : fail(E_PLACE, "devices \"%s\" names none", o->devices);
+        if (k != DEV_META) s->devices.ndevice[k] = d.n[k];
+    s->devices.default_kind = d.first;
+    return s->devices.ndevice[DEV_CPU] || s->devices.default_kind != DEV_CPU
+               ? 0
+               : fail(E_PLACE, "devices \"%s\" names none", o->devices);
 }
 
 static int
@@ -74,8 +75,8 @@ open_engine(struct rille_session *s, const struct rille_options *o)
     e.threads = o && o->threads > 0 ? o->threads : env_int("RILLE_THREADS", cores());
     e.threads = MIN(e.threads, MOST_THREADS);
     e.spin_ns = e.threads <= cores() ? 50000 : 0;
-    s->threads = e.threads;
-    s->poison = !e.bus->threaded;
+    s->devices.threads = e.threads;
+    s->runs.poison = !e.bus->threaded;
     return engine_new(&e, &s->engine);
 }
 
@@ -83,7 +84,7 @@ open_engine(struct rille_session *s, const struct rille_options *o)
 static int
 check_collectives(const struct rille_session *s)
 {
-    if (!s->ndevice[DEV_CUDA])
+    if (!s->devices.ndevice[DEV_CUDA])
         return fail(E_PLACE, "collectives by nccl are for devices of kind cuda; the workers have none");
     if (device_kind(DEV_CUDA)->flags & COLLECTS) return 0;
     return fail(E_PLACE, "collectives by nccl: not all workers have it; rille worker --collectives nccl asks for it");
@@ -98,7 +99,7 @@ open_cluster(struct rille_session *s, const struct rille_workers *o, bool nccl)
                                  .key_file = o->key_file,
                                  .root = o->root,
                                  .version = RILLE_VERSION,
-                                 .threads = s->threads,
+                                 .threads = s->devices.threads,
                                  .start = o->start,
                                  .started = o->started,
                                  .devices = o->devices,
@@ -106,12 +107,12 @@ open_cluster(struct rille_session *s, const struct rille_workers *o, bool nccl)
                                  .host = o->host,
                                  .say = o->say,
                                  .arg = o->arg};
-    if (s->poison) return fail(E_ARG, "the simulator (RILLE_BUS=sim) is one process; it has no workers");
+    if (s->runs.poison) return fail(E_ARG, "the simulator (RILLE_BUS=sim) is one process; it has no workers");
     TRY(cluster_open(&co, &s->cluster));
     const struct device_counts *d = cluster_devices(s->cluster);
     for (int k = 0; k < NDEVICE_KIND; k++)
-        if (k != DEV_META) s->ndevice[k] = d->n[k];
-    s->default_kind = d->first;
+        if (k != DEV_META) s->devices.ndevice[k] = d->n[k];
+    s->devices.default_kind = d->first;
     return nccl ? check_collectives(s) : 0;
 }
 
@@ -133,11 +134,11 @@ rille_open(const struct rille_options *o, struct rille_session **out)
     graph_on_live(s->graph, live_release);
     work_order_begin(s);
     s->context = (struct call_context){.s = s, .grad = true};
-    s->seed = o ? o->seed : 0;
-    s->memory_limit = o ? o->memory_limit : 0;
+    s->random.seed = o ? o->seed : 0;
+    s->devices.memory_limit = o ? o->memory_limit : 0;
     if (o && (o->check_ref || o->check_nan)) kernel_check(o->check_ref, o->check_nan);
     int status = set_devices(s, o);
-    if (!status) status = cost_read(o ? o->cost : NULL, &s->cost, &s->rates);
+    if (!status) status = cost_read(o ? o->cost : NULL, &s->devices.cost, &s->devices.rates);
     if (!status) status = open_engine(s, o);
     if (!status && o && o->cluster)
         status = open_cluster(s, o->cluster, o->collectives && !strcmp(o->collectives, "nccl"));
@@ -174,12 +175,12 @@ forget_tensor(struct forgotten *f, const struct rille_tensor *t)
 static void
 forget_tensors(struct rille_session *s, struct forgotten *f)
 {
-    for (struct rille_tensor *t = s->tensors; t; t = t->next) {
+    for (struct rille_tensor *t = s->handles.tensors; t; t = t->next) {
         if (t->grad) t->grad->nref--;
         t->grad = NULL;
     }
-    while (s->tensors) {
-        struct rille_tensor *t = s->tensors;
+    while (s->handles.tensors) {
+        struct rille_tensor *t = s->handles.tensors;
         if (t->nref > 0) forget_tensor(f, t);
         t->nref = 1;
         rille_tensor_free(&t);
@@ -192,8 +193,8 @@ forget_handles(struct rille_session *s)
 {
     struct forgotten f = {0};
     rille_trace_abort(s);
-    while (s->graphs) {
-        struct rille_graph *g = s->graphs;
+    while (s->handles.graphs) {
+        struct rille_graph *g = s->handles.graphs;
         forget(&f, "a graph", NULL);
         rille_graph_free(&g);
     }
@@ -214,40 +215,40 @@ rille_close(struct rille_session **sp)
     struct rille_session *s = *sp;
     *sp = NULL;
     session_drain(s);
-    snapshot_free(&s->taken);
-    snapshot_free(&s->snapshot);
-    snapshot_free(&s->before);
-    str_free(&s->passed_over);
+    snapshot_free(&s->snapshots.taken);
+    snapshot_free(&s->snapshots.last);
+    snapshot_free(&s->snapshots.before);
+    str_free(&s->snapshots.passed_over);
     int status = forget_handles(s);
     build_settle(s, 0);
-    for (int32_t i = 0; i < s->nupdate; i++) val_drop(s->graph, &s->update[i].before);
+    updates_forget(s);
     engine_free(&s->engine);
     cache_free(&s->cache);
-    free(s->act);
+    free(s->remote.act);
     memo_free(&s->memo);
     collection_free(&s->collection);
     graph_free(&s->graph);
     for (int kind = 0; kind < NDEVICE_KIND; kind++) {
-        for (int32_t i = 0; i < s->npool[kind]; i++)
-            if (s->pool[kind][i]) pool_free(&s->pool[kind][i]);
-        free(s->pool[kind]);
+        for (int32_t i = 0; i < s->devices.npool[kind]; i++)
+            if (s->devices.pool[kind][i]) pool_free(&s->devices.pool[kind][i]);
+        free(s->devices.pool[kind]);
     }
     cluster_close(&s->cluster);
-    for (int32_t i = 0; i < s->ntext; i++) free(s->text[i]);
-    free(s->text);
-    while (s->lives) {
-        struct rille_live *live = s->lives;
+    for (int32_t i = 0; i < s->texts.n; i++) free(s->texts.text[i]);
+    free(s->texts.text);
+    while (s->handles.lives) {
+        struct rille_live *live = s->handles.lives;
         live->nref = 1;
         rille_live_free(&live);
     }
     atlas_free(&s->atlas);
-    arena_fini(&s->scratch);
-    str_free(&s->looked);
+    arena_fini(&s->calls.scratch);
+    str_free(&s->runs.inspected);
     claims_free(&s->claims);
-    free(s->work.failed);
-    free(s->fresh);
-    free(s->update);
-    free(s->watch);
+    free(s->runs.order.failed);
+    free(s->calls.fresh);
+    free(s->updates.update);
+    free(s->updates.watch);
     free(s);
     err_at(NULL, 0);
     return status;

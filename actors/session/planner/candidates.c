@@ -62,7 +62,7 @@ candidate_bytes_sent(struct explain_candidates *t, const struct type *type, cons
         if (x->from == from && x->to == to && type_equal(&x->type, type)) return x->bytes;
     struct sent *made = ARENA_NEW(t->a, struct sent);
     *made = (struct sent){.type = *type, .from = from, .to = to};
-    struct assign_prices prices = {.cost = &t->s->cost, .known = &t->counted};
+    struct assign_prices prices = {.cost = &t->s->devices.cost, .known = &t->counted};
     if (assign_price(&prices, type, from, to, false, &made->bytes) >= NET_NEVER) made->bytes = 0;
     hash_add(&t->sent, hash, made);
     return made->bytes;

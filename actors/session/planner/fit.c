@@ -503,7 +503,7 @@ fit_plan(struct rille_graph *g, const struct rille_graph_options *o, const struc
     struct schedule_search_costs costs;
     struct fitter f = {.g = g, .o = o, .from = from, .limit = o->memory_limit, .reckoned = o->memory_limit};
     f.searched = o->memory > 0 || (o->schedule && schedule_search_knows(o->schedule));
-    if (f.searched && !f.limit) f.limit = (int64_t)g->s->memory_limit;
+    if (f.searched && !f.limit) f.limit = (int64_t)g->s->devices.memory_limit;
     if (o->costs) {
         TRY(schedule_search_costs_of(o->costs, &costs));
         costs.kept = true;

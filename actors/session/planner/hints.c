@@ -52,7 +52,7 @@ plan_without(struct rille_graph *g, int32_t node, int32_t leaf, struct assigned 
     struct assign_root *roots = ARENA_ARRAY(&tmp, struct assign_root, q.nroot + 1);
     o.leaf = leaves;
     o.root = roots;
-    o.rates = g->s->rates;
+    o.rates = g->s->devices.rates;
     o.memory_limit = g->assigned->net.memory_limit;
     o.searched = g->searched;
     planned_freedom(g, &q, leaf, leaves, roots);

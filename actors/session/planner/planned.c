@@ -199,7 +199,7 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     assigned_free(&g->assigned);
     TRY(planned_mode(o->auto_parallel, &a.mode));
     if (quick) a.mode = SOLVE_OPTIMAL; /* the minimum is the same in all modes */
-    a.rates = s->rates;
+    a.rates = s->devices.rates;
     planned_keep(g, p);
     planned_freedom(g, p, -1, leaf, root);
     int status = assign_layouts(p, s->atlas, &a, &g->assigned);
@@ -358,15 +358,15 @@ rille_graph_certify(struct rille_graph *g, const char *path)
     TRY(face_graph(g, __func__));
     TRY(face_given(path, "the path", __func__));
     if (!g->assigned) return fail(E_STATE, "certify: the step was not planned: it was made without auto_parallel");
-    const struct box_cost *c = &g->s->cost;
+    const struct box_cost *c = &g->s->devices.cost;
     const struct certify_with with[] = {
         {"alpha_ns", c->alpha_ns},
         {"beta_ns_per_byte", c->beta_ns_per_byte},
         {"gamma_ns_per_byte", c->gamma_ns_per_byte},
         {"copy_ns_per_byte", c->copy_ns_per_byte},
         {"hop_ns", c->hop_ns},
-        {"flops_per_ns", g->s->rates.flops_per_ns},
-        {"bytes_per_ns", g->s->rates.bytes_per_ns},
+        {"flops_per_ns", g->s->devices.rates.flops_per_ns},
+        {"bytes_per_ns", g->s->devices.rates.bytes_per_ns},
     };
     struct str text = {0};
     net_prove(&g->assigned->arena, &g->assigned->solved);

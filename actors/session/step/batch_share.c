@@ -125,8 +125,8 @@ has_one_row(int nin, struct val *const *in)
 static int
 infer_signatures(struct rille_session *s, struct reading *r, struct rule *rule, struct sig_list *list)
 {
-    TRY(call_infer(&s->scratch, &r->call, rule));
-    return sig_axis(&s->scratch, &r->call, rule, list);
+    TRY(call_infer(&s->calls.scratch, &r->call, rule));
+    return sig_axis(&s->calls.scratch, &r->call, rule, list);
 }
 
 /* Reads a reshape: rows stay the outer part of the dimension before which there are as many elements. */

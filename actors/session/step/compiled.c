@@ -34,7 +34,7 @@ rille_graph_free(struct rille_graph **gp)
     struct rille_graph *g = *gp;
     *gp = NULL;
     if (!g) return;
-    LIST_TAKE(g->s->graphs, g);
+    LIST_TAKE(g->s->handles.graphs, g);
     for (int32_t i = 0; i < g->nleaf; i++) {
         rille_tensor_free(&g->origin[i].t);
         val_drop(g->s->graph, &g->origin[i].val);
@@ -259,7 +259,7 @@ bind_graph(struct rille_graph *g, int nin, struct rille_tensor *const *in)
         return status;
     }
     for (int32_t i = 0; i < g->nnumber; i++) number_bind(g->s, &g->number[i], &r->run.number[i]);
-    g->s->ordinal += (uint64_t)g->nrandom;
+    g->s->random.ordinal += (uint64_t)g->nrandom;
     memset(r->donate, 0, sizeof(*r->donate) * (size_t)p->nroot);
     for (int32_t i = 0; i < g->noutcome; i++) {
         int32_t k = g->outcome[i].root;
@@ -371,7 +371,7 @@ rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, 
     TRY(place_arguments(g, in));
     if (g->totals) TRY(rille_graph_run(g->totals, nin, in, out));
     TRY(release_replaced(g));
-    uint64_t ordinal = s->ordinal;
+    uint64_t ordinal = s->random.ordinal;
     TRY(bind_graph(g, nin, in));
     g->runner->run.rows = g->rows.nlane && !s->cluster ? &g->rows : NULL;
     int status = runner_run(s, g->runner, g->watched || g->ncall <= WARM_CALLS);
@@ -379,7 +379,7 @@ rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, 
     drop_sorted(g);
     if (!status && (status = sort_results(g))) drop_roots(g->runner);
     if (status) {
-        s->ordinal = ordinal;
+        s->random.ordinal = ordinal;
         undo_numbers(g, g->nlive);
         mark_half_traced(g);
         return status;

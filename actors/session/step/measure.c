@@ -82,14 +82,14 @@ measure_keep(struct rille_graph *g)
 {
     const struct plan *p = g->runner->plan;
     const struct act_time *acts;
-    int64_t elapsed_ns = g->s->cluster ? g->s->run_elapsed_ns : g->runner->run.elapsed_ns;
+    int64_t elapsed_ns = g->s->cluster ? g->s->remote.elapsed_ns : g->runner->run.elapsed_ns;
     g->stats.step_time = (double)elapsed_ns * 1e-9;
     if (!g->runner->run.timed) return;
     g->timed_call = g->ncall;
     g->nact = 0;
     if (g->s->cluster) {
-        keep_acts(g, g->s->act, g->s->nact);
-        g->begin_ns = g->s->run_begin_ns;
+        keep_acts(g, g->s->remote.act, g->s->remote.nact);
+        g->begin_ns = g->s->remote.begin_ns;
         return;
     }
     for (int t = 0; t < p->nthread; t++) {

@@ -346,7 +346,7 @@ trace_end(struct rille_session *s)
     free(r->total);
     free(r->input);
     free(r->auto_input);
-    if (r->options.recompute) s->region = s->step_region = 0;
+    if (r->options.recompute) s->calls.region = s->calls.step_region = 0;
     segments_free(&r->segments);
     free(r->journal);
     free(r->fed);
@@ -422,7 +422,7 @@ trace_begin(struct rille_session *s, const struct rille_graph_options *o, int ni
         s->trace.pieces = r->pieces;
         s->trace.planned = o->auto_parallel;
         s->trace.nrandom = 0;
-        if (r->options.recompute) s->region = s->step_region = ++s->nregion;
+        if (r->options.recompute) s->calls.region = s->calls.step_region = ++s->calls.nregion;
         make_inputs(s, type, nin, in, piece);
     } else {
         segments_free(&r->segments);
@@ -725,7 +725,7 @@ make_graph(struct rille_session *s, int nout, const struct trace_made *y, trace_
     graph_sources(g, s);
     if (!totals) graph_counts(g, s);
     bind_outcomes(g, y, &s->collection);
-    LIST_PUSH(s->graphs, g);
+    LIST_PUSH(s->handles.graphs, g);
     int status = plan(g, y, &made);
     if (status) {
         rille_graph_free(&g);
@@ -742,9 +742,9 @@ make_totals(struct rille_session *s, trace_plan_fn *plan, struct rille_graph **o
 {
     struct trace *r = s->trace.now;
     struct rille_graph_options options = r->options;
-    struct trace_made y = {.val = ARENA_ARRAY(&s->scratch, struct val *, r->ntotal + 1),
-                           .outcome = ARENA_ARRAY(&s->scratch, struct outcome, r->ntotal + 1),
-                           .join = ARENA_ARRAY(&s->scratch, bool, r->ntotal + 1),
+    struct trace_made y = {.val = ARENA_ARRAY(&s->calls.scratch, struct val *, r->ntotal + 1),
+                           .outcome = ARENA_ARRAY(&s->calls.scratch, struct outcome, r->ntotal + 1),
+                           .join = ARENA_ARRAY(&s->calls.scratch, bool, r->ntotal + 1),
                            .n = r->ntotal};
     *out = NULL;
     if (r->ntotal == 0) return 0;
@@ -764,7 +764,7 @@ make_steps(struct rille_session *s, int nout, const struct trace_made *y, trace_
 {
     struct rille_graph *totals;
     TRY(make_totals(s, plan, &totals));
-    s->compiles++;
+    s->count.compiles++;
     int status = make_graph(s, nout, y, plan, false, gp);
     if (status) {
         rille_graph_free(&totals);
@@ -779,9 +779,9 @@ trace_compile(struct rille_session *s, int nout, struct rille_tensor *const *out
               struct rille_graph **gp)
 {
     int32_t most = nout + 2 * s->trace.now->njournal + 1;
-    struct trace_made y = {.val = ARENA_ARRAY(&s->scratch, struct val *, most),
-                           .outcome = ARENA_ARRAY(&s->scratch, struct outcome, most),
-                           .join = ARENA_ARRAY(&s->scratch, bool, most)};
+    struct trace_made y = {.val = ARENA_ARRAY(&s->calls.scratch, struct val *, most),
+                           .outcome = ARENA_ARRAY(&s->calls.scratch, struct outcome, most),
+                           .join = ARENA_ARRAY(&s->calls.scratch, bool, most)};
     *gp = NULL;
     TRY(all_fed(s->trace.now));
     TRY(made_by(s, nout, out, &y));

@@ -116,9 +116,9 @@ tell_candidates(struct teller *t, const struct prog_node *n, struct rille_explai
                      .same = same};
     struct rule rule;
     struct sig_choice choice;
-    TRY(call_infer(&t->s->scratch, &c, &rule));
+    TRY(call_infer(&t->s->calls.scratch, &c, &rule));
     struct sig_question q = {t->s->atlas, place, &c, &rule, price_move, t->s};
-    TRY(sig_list_all(&t->s->scratch, &q, &choice));
+    TRY(sig_list_all(&t->s->calls.scratch, &q, &choice));
     chosen_first(n, &choice);
     op->ncandidate = choice.ncandidate;
     op->candidates = ARENA_ARRAY(t->a, struct rille_explain_candidate, choice.ncandidate + 1);
@@ -284,7 +284,7 @@ plan_hop(struct teller *t, const struct type *type, const struct layout *from, c
 {
     struct hierarchical legs;
     struct str text = {0};
-    if (hierarchical_of(t->a, &t->mines, &t->s->cost, type, from, to, &legs) && legs.relay) {
+    if (hierarchical_of(t->a, &t->mines, &t->s->devices.cost, type, from, to, &legs) && legs.relay) {
         box_relay_print(legs.relay->nleg, legs.relay->back, legs.relay->nchunk, &text);
         str_addf(&text, ": %.1f us between hosts, not %.1f", legs.handed.ns / 1e3, legs.owners.ns / 1e3);
         x->handed_on = keep_explain_text(t, &text);
@@ -365,7 +365,7 @@ explain_paths(struct teller *t, const struct type *type, const struct layout *fr
               struct rille_explain_boxing *x)
 {
     struct box_path *path;
-    TRY(box_path(t->a, t->s->atlas, type, from, to, &t->s->cost, &path));
+    TRY(box_path(t->a, t->s->atlas, type, from, to, &t->s->devices.cost, &path));
     x->name = box_name(type, from, to);
     x->bound = path->bound;
     TRY(tell_way(t, type, &path->candidate[0], x));
@@ -483,7 +483,7 @@ tell_meeting(struct teller *t, struct ref r, const struct prog_node *n, const st
     x->from = b->from;
     x->to = b->to;
     x->bytes = b->bytes * b->times;
-    struct assign_prices prices = {.cost = &t->s->cost, .links = t->planned->links};
+    struct assign_prices prices = {.cost = &t->s->devices.cost, .links = t->planned->links};
     x->ns = assign_price(&prices, type, from, to, n->asked, &bytes) * b->times;
     t->e->nmeeting++;
 }

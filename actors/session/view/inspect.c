@@ -1,4 +1,5 @@
 /* inspect.c - shows the actors of a plan. */
+#include "actors/act/run/inspect.h"
 #include "actors/plan/model/deadlock.h"
 #include "actors/session/core/cluster_view.h"
 #include "actors/session/core/face.h"
@@ -71,11 +72,11 @@ rille_actor(struct rille_session *s, struct rille_graph *g, int i, struct rille_
     struct cluster_view x;
     if (face_session(s, __func__) || face_given(out, "out", __func__) || (g && face_graph(g, __func__))) return false;
     if (g && g->s != s) return fail(E_ARG, "%s: the graph belongs to another session", __func__), false;
-    struct runner *r = g ? g->runner : s->last;
+    struct runner *r = g ? g->runner : s->runs.last;
     if (!r || i < 0 || (i = find_task(s, r, i, &x)) < 0) return false;
     const struct task *t = &x.plan->task[i];
     const struct plan_device *d = &x.plan->device[t->device];
-    print_texts(s, r, &x, i, &s->looked);
+    print_texts(s, r, &x, i, &s->runs.inspected);
     *out = (struct rille_actor){.name = t->name ? t->name : t->kind->name,
                                 .kind = t->kind->name,
                                 .device_kind = device_kind_text(d->kind),
@@ -89,7 +90,7 @@ rille_actor(struct rille_session *s, struct rille_graph *g, int i, struct rille_
                                 .bytes = shown_register_bytes(t),
                                 .nhost = cluster_view_hosts(r),
                                 .nshown = cluster_view_count(r),
-                                .state = s->looked.text,
-                                .line = s->looked.text + strlen(s->looked.text) + 1};
+                                .state = s->runs.inspected.text,
+                                .line = s->runs.inspected.text + strlen(s->runs.inspected.text) + 1};
     return true;
 }

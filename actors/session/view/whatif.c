@@ -162,7 +162,7 @@ options_for(struct cluster *k, struct rille_graph *g, struct program *q, struct 
         links->alpha_ns[x] = c->has_latency ? c->latency[x] * 1e9 : q->cost.alpha_ns;
         links->beta_ns_per_byte[x] = c->bandwidth[x] > 0 ? 1e9 / c->bandwidth[x] : q->cost.beta_ns_per_byte;
     }
-    const struct compute_rates *r = &k->s->rates;
+    const struct compute_rates *r = &k->s->devices.rates;
     double speed = c->flops > 0 ? c->flops * 1e-9 / r->flops_per_ns : 1;
     *o = (struct assign_options){.links = links, .leaf = leaf, .root = root, .stop = planned_is_late};
     o->searched = g->searched && !q->npool;
@@ -361,7 +361,7 @@ rille_graph_whatif(struct rille_graph *g, const struct rille_cluster *c, struct 
     struct cluster k = {.s = g->s, .c = c};
     struct program q = {0};
     struct assigned *a = NULL;
-    struct box_cost was = g->s->cost;
+    struct box_cost was = g->s->devices.cost;
     k.own = is_own(g, c);
     struct planned_clock clock = planned_clock(g->s, k.own ? MAX(SEARCH_NS, g->search_ns) : SEARCH_NS);
     planned_call(g->s);
@@ -369,9 +369,9 @@ rille_graph_whatif(struct rille_graph *g, const struct rille_cluster *c, struct 
     clock.until = MIN(clock.until, work_done() + REGRET_NS);
     if (!status) status = assign_regret(a, planned_is_late, &clock);
     status = planned_end(&clock, status);
-    g->s->cost = q.cost;
+    g->s->devices.cost = q.cost;
     if (!status) status = explain_program(g->s, &q, a, g->origin, out);
-    g->s->cost = was;
+    g->s->devices.cost = was;
     assigned_free(&a);
     arena_fini(&q.arena);
     arena_fini(&k.arena);

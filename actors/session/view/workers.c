@@ -131,7 +131,7 @@ alone(struct rille_session *s, int i, struct rille_worker_info *out)
     *out = (struct rille_worker_info){.rank = 0, .pid = (int)getpid(), .state = "ready"};
     machine_host(NULL, out->host);
     for (int k = 0; k < NDEVICE_KIND; k++)
-        for (int32_t d = 0; k != DEV_META && d < s->ndevice[k] && n + 16 < sizeof out->devices; d++)
+        for (int32_t d = 0; k != DEV_META && d < s->devices.ndevice[k] && n + 16 < sizeof out->devices; d++)
             n += (size_t)snprintf(out->devices + n, sizeof out->devices - n, "%s%s:%d", n ? " " : "",
                                   device_kind_text(k), (int)d);
     return true;
