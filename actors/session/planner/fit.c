@@ -285,7 +285,8 @@ lay_below(struct fitter *f, int64_t held, struct plan **out)
     enum { TURNS = 4 };
     int status = 0;
     for (int i = 0; i < TURNS && !status && !*out; i++)
-        status = lay_once(f, MAX(1, f->g->assigned->solved.peak - (held - f->limit) - f->limit / 256), out, &held);
+        status =
+            lay_once(f, MAX(1, f->g->planning.assigned->solved.peak - (held - f->limit) - f->limit / 256), out, &held);
     return status;
 }
 
@@ -303,7 +304,8 @@ lay_at_once(struct fitter *f, struct plan **out, int64_t *least)
     int64_t possible = f->counted.bytes;
     for (int i = possible > f->limit ? 0 : STEPS; i >= 0 && !*out && (!status || f->possible.bytes); i--) {
         int64_t within = possible + possible * i / STEPS;
-        if (i < STEPS && f->g->assigned && f->g->assigned->solved.peak <= within) continue; /* same result */
+        if (i < STEPS && f->g->planning.assigned && f->g->planning.assigned->solved.peak <= within)
+            continue; /* same result */
         status = lay_once(f, within, out, &held);
         *least = MIN(*least, held);
     }

@@ -39,7 +39,7 @@ is_with(const struct prog_node *x, const struct prog_node *y)
 static int
 plan_without(struct rille_graph *g, int32_t node, int32_t leaf, struct assigned **out)
 {
-    struct program q = *g->traced;
+    struct program q = *g->planning.traced;
     struct arena tmp = {0};
     struct planned_clock clock = planned_clock(g->s, HINT_NS);
     q.arena = (struct arena){0};
@@ -53,11 +53,11 @@ plan_without(struct rille_graph *g, int32_t node, int32_t leaf, struct assigned 
     o.leaf = leaves;
     o.root = roots;
     o.rates = g->s->devices.rates;
-    o.memory_limit = g->assigned->net.memory_limit;
-    o.searched = g->searched;
+    o.memory_limit = g->planning.assigned->net.memory_limit;
+    o.searched = g->planning.searched;
     planned_freedom(g, &q, leaf, leaves, roots);
     for (int32_t i = 0; node >= 0 && i < q.nnode; i++)
-        if (i == node || q.node[i].again == node + 1 || is_with(&q.node[i], &g->traced->node[node])) {
+        if (i == node || q.node[i].again == node + 1 || is_with(&q.node[i], &g->planning.traced->node[node])) {
             q.node[i].asked = false;
             q.node[i].strategy = NULL;
         }
@@ -72,7 +72,7 @@ static int
 add_hint(struct pricing *w, const char *what, const struct line *line, int32_t node, int32_t leaf)
 {
     struct assigned *a;
-    const struct solved *with = &w->g->assigned->solved;
+    const struct solved *with = &w->g->planning.assigned->solved;
     TRY(plan_without(w->g, node, leaf, &a));
     struct rille_hint *h = &w->out->hint[w->out->n++];
     h->what = arena_strdup(w->arena, what);
@@ -95,7 +95,7 @@ is_hint_told(const struct program *p, int32_t i)
 static int
 price_nodes(struct pricing *w)
 {
-    const struct program *p = w->g->traced;
+    const struct program *p = w->g->planning.traced;
     int status = 0;
     for (int32_t i = 0; !status && i < p->nnode; i++) {
         const struct prog_node *n = &p->node[i];
@@ -143,7 +143,7 @@ readers_of(const struct program *p, struct arena *a)
 static int
 price_leaves(struct pricing *w)
 {
-    const struct program *p = w->g->traced;
+    const struct program *p = w->g->planning.traced;
     struct arena tmp = {0};
     const int32_t *reader = readers_of(p, &tmp);
     int status = 0;
@@ -166,11 +166,12 @@ rille_graph_hints(struct rille_graph *g, struct rille_hints **out)
 {
     TRY(face_graph(g, __func__));
     TRY(face_given(out, "out", __func__));
-    if (!g->assigned) return fail(E_STATE, "hints: the step was not planned: it was made without auto_parallel");
+    if (!g->planning.assigned)
+        return fail(E_STATE, "hints: the step was not planned: it was made without auto_parallel");
     planned_call(g->s);
     struct pricing w = {.g = g, .out = must_alloc(sizeof *w.out), .arena = must_alloc(sizeof *w.arena)};
     w.out->memory = w.arena;
-    w.out->hint = ARENA_ARRAY(w.arena, struct rille_hint, g->traced->nnode + g->traced->nleaf + 1);
+    w.out->hint = ARENA_ARRAY(w.arena, struct rille_hint, g->planning.traced->nnode + g->planning.traced->nleaf + 1);
     int status = price_nodes(&w);
     if (!status) status = price_leaves(&w);
     if (status) rille_hints_free(&w.out);

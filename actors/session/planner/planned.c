@@ -111,8 +111,8 @@ planned_freedom(const struct rille_graph *g, const struct program *p, int32_t al
 static void
 planned_keep(struct rille_graph *g, const struct program *p)
 {
-    program_free(&g->traced);
-    g->traced = program_copy(p);
+    program_free(&g->planning.traced);
+    g->planning.traced = program_copy(p);
 }
 
 void
@@ -146,12 +146,12 @@ planned_end(const struct planned_clock *c, int status)
 static void
 remember_bound(struct rille_graph *g, struct assign_options *a)
 {
-    if (!g->assigned) return;
-    const struct net *n = &g->assigned->net;
+    if (!g->planning.assigned) return;
+    const struct net *n = &g->planning.assigned->net;
     if (a->memory_limit && (!n->memory_limit || n->memory_limit >= a->memory_limit))
-        a->bound = g->assigned->solved.bound;
+        a->bound = g->planning.assigned->solved.bound;
     a->nknown = n->nnode;
-    a->known = arena_dup(&g->arena, g->assigned->solved.choice, sizeof *a->known * (size_t)n->nnode);
+    a->known = arena_dup(&g->arena, g->planning.assigned->solved.choice, sizeof *a->known * (size_t)n->nnode);
 }
 
 /* Returns the step's time limit, ns, at most 30 years; 1 s if none is given. */
@@ -180,7 +180,7 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
 {
     struct rille_session *s = g->s;
     struct planned_clock clock = planned_clock(s, search_limit_ns(o));
-    g->search_ns = time_limit_ns(o);
+    g->planning.search_ns = time_limit_ns(o);
     work_add(p->nnode * MADE_NS);
     /* Leave time for later searches. If the plan holds too much, others follow: a search without a limit may use a
      * quarter of the time left, a search with a limit 5/8. */
@@ -194,15 +194,15 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     a.least = least;
     *least = (struct assign_least){0};
     a.quick = quick;
-    a.searched = g->searched = o->memory > 0 || (o->schedule && schedule_search_knows(o->schedule));
+    a.searched = g->planning.searched = o->memory > 0 || (o->schedule && schedule_search_knows(o->schedule));
     if (!quick) remember_bound(g, &a);
-    assigned_free(&g->assigned);
+    assigned_free(&g->planning.assigned);
     TRY(planned_mode(o->auto_parallel, &a.mode));
     if (quick) a.mode = SOLVE_OPTIMAL; /* the minimum is the same in all modes */
     a.rates = s->devices.rates;
     planned_keep(g, p);
     planned_freedom(g, p, -1, leaf, root);
-    int status = assign_layouts(p, s->atlas, &a, &g->assigned);
+    int status = assign_layouts(p, s->atlas, &a, &g->planning.assigned);
     status = planned_end(&clock, status);
     if (status == E_CANCEL) *least = (struct assign_least){0};
     return status;
@@ -223,7 +223,7 @@ root_leaves(struct rille_graph *g, const struct program *p)
 int
 planned_zero(struct rille_graph *g, struct program *p, int level)
 {
-    g->sliced = true;
+    g->planning.sliced = true;
     return zero_layouts(p, g->s->atlas, level, root_leaves(g, p));
 }
 
@@ -257,7 +257,7 @@ planned_offload(struct rille_graph *g, struct program *p, const struct rille_gra
     const bool *variable = planned_variables(g, p);
     const int32_t *root_leaf = root_leaves(g, p);
     if (!o->auto_parallel) offload_gather_again(p, variable, o->prefetch);
-    g->sliced = g->sliced || o->offload;
+    g->planning.sliced = g->planning.sliced || o->offload;
     if (o->offload)
         TRY(offload_values(p, g->s->atlas, (const struct place *)o->offload, variable, root_leaf, o->prefetch));
     rewrite_land(p, root_leaf);
@@ -287,8 +287,8 @@ lie_as_wanted(const struct rille_graph *g, const struct program *p)
 static void
 settle_argument(struct rille_graph *g, struct origin *o)
 {
-    g->in_layout[o->input] = o->t->val->layout;
-    g->in_placed[o->input] = true;
+    g->inputs.layout[o->input] = o->t->val->layout;
+    g->inputs.placed[o->input] = true;
     o->t->placed = true;
     o->t->planned = false;
     rille_tensor_free(&o->t);
@@ -297,7 +297,7 @@ settle_argument(struct rille_graph *g, struct origin *o)
 int
 planned_settle(struct rille_graph *g)
 {
-    if (!g->assigned && !g->sliced) return 0;
+    if (!g->planning.assigned && !g->planning.sliced) return 0;
     const struct program *p = g->runner->plan->program;
     for (int32_t i = 0; i < g->nleaf; i++) {
         const struct origin *o = &g->origin[i];
@@ -305,7 +305,7 @@ planned_settle(struct rille_graph *g)
         TRY(rille_tensor_relayout(o->t, (const struct rille_layout *)p->leaf[i].layout));
     }
     TRY(lie_as_wanted(g, p));
-    for (int32_t i = 0; g->assigned && i < g->nleaf; i++) {
+    for (int32_t i = 0; g->planning.assigned && i < g->nleaf; i++) {
         struct origin *o = &g->origin[i];
         if (o->kind == FROM_INPUT && o->free) settle_argument(g, o);
         if (o->kind != FROM_VARIABLE) continue;
@@ -322,10 +322,10 @@ int
 planned_regret(struct rille_graph *g)
 {
     const int64_t most = 2000000000; /* a user waits for the result */
-    struct planned_clock clock = planned_clock(g->s, MIN(g->search_ns, most));
-    if (!g->assigned) return 0;
+    struct planned_clock clock = planned_clock(g->s, MIN(g->planning.search_ns, most));
+    if (!g->planning.assigned) return 0;
     planned_call(g->s);
-    return assign_regret(g->assigned, planned_is_late, &clock);
+    return assign_regret(g->planning.assigned, planned_is_late, &clock);
 }
 
 void
@@ -338,16 +338,16 @@ planned_measure(struct assigned *a, const struct plan *p)
 int
 planned_told(struct rille_graph *g)
 {
-    if (!g->assigned || !g->runner) return 0;
-    TRY(predict(g->runner->plan->program, g->assigned));
-    planned_measure(g->assigned, g->runner->plan);
+    if (!g->planning.assigned || !g->runner) return 0;
+    TRY(predict(g->runner->plan->program, g->planning.assigned));
+    planned_measure(g->planning.assigned, g->runner->plan);
     return 0;
 }
 
 struct assigned *
 graph_assigned(struct rille_graph *g)
 {
-    return g->assigned;
+    return g->planning.assigned;
 }
 
 /* ---- certificates ---- */
@@ -357,7 +357,8 @@ rille_graph_certify(struct rille_graph *g, const char *path)
 {
     TRY(face_graph(g, __func__));
     TRY(face_given(path, "the path", __func__));
-    if (!g->assigned) return fail(E_STATE, "certify: the step was not planned: it was made without auto_parallel");
+    if (!g->planning.assigned)
+        return fail(E_STATE, "certify: the step was not planned: it was made without auto_parallel");
     const struct box_cost *c = &g->s->devices.cost;
     const struct certify_with with[] = {
         {"alpha_ns", c->alpha_ns},
@@ -369,8 +370,8 @@ rille_graph_certify(struct rille_graph *g, const char *path)
         {"bytes_per_ns", g->s->devices.rates.bytes_per_ns},
     };
     struct str text = {0};
-    net_prove(&g->assigned->arena, &g->assigned->solved);
-    certify(&g->assigned->solved, countof(with), with, &text);
+    net_prove(&g->planning.assigned->arena, &g->planning.assigned->solved);
+    certify(&g->planning.assigned->solved, countof(with), with, &text);
     int status = file_write("certify", path, str_text(&text), text.len);
     str_free(&text);
     return status;

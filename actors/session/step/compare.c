@@ -131,13 +131,13 @@ static int
 find_other_number(const struct rille_graph *a, const struct rille_graph *b, struct str *how)
 {
     const struct program *p = b->runner->plan->program;
-    for (int32_t i = 0; i < a->nnumber && !how->len; i++) {
+    for (int32_t i = 0; i < a->numbers.nnumber && !how->len; i++) {
         bool equal;
         double was, is;
-        TRY(numbers_equal(&a->number[i], &b->number[i], &equal));
+        TRY(numbers_equal(&a->numbers.number[i], &b->numbers.number[i], &equal));
         if (equal) continue;
-        TRY(number_value(&a->number[i], &was));
-        TRY(number_value(&b->number[i], &is));
+        TRY(number_value(&a->numbers.number[i], &was));
+        TRY(number_value(&b->numbers.number[i], &is));
         say_node(p, reader_of(p, i), "reads the number", how);
         str_addf(how, " %.14g, which was %.14g when the step was traced", is, was);
     }
@@ -148,10 +148,11 @@ find_other_number(const struct rille_graph *a, const struct rille_graph *b, stru
 static int
 ends_equal(const struct rille_graph *a, const struct rille_graph *b, bool *equal)
 {
-    *equal = a->nleaf == b->nleaf && a->noutcome == b->noutcome && a->ngradient == b->ngradient &&
-             a->nnumber == b->nnumber && a->nrandom == b->nrandom && a->nout == b->nout;
+    *equal = a->nleaf == b->nleaf && a->noutcome == b->noutcome && a->variables.ngradient == b->variables.ngradient &&
+             a->numbers.nnumber == b->numbers.nnumber && a->numbers.nrandom == b->numbers.nrandom && a->nout == b->nout;
     for (int32_t i = 0; *equal && i < a->noutcome; i++) *equal = outcomes_equal(&a->outcome[i], &b->outcome[i]);
-    for (int32_t i = 0; *equal && i < a->ngradient; i++) *equal = gradients_equal(&a->gradient[i], &b->gradient[i]);
+    for (int32_t i = 0; *equal && i < a->variables.ngradient; i++)
+        *equal = gradients_equal(&a->variables.gradient[i], &b->variables.gradient[i]);
     for (int32_t i = 0; *equal && i < a->nleaf; i++) TRY(origins_equal(a, &a->origin[i], &b->origin[i], equal));
     return 0;
 }
@@ -167,7 +168,7 @@ rille_graph_compare(struct rille_graph *a, struct rille_graph *b, char **how)
     int status = 0;
     bool equal = true;
     find_other_node(p, q, &s);
-    if (!s.len && a->nnumber == b->nnumber) status = find_other_number(a, b, &s);
+    if (!s.len && a->numbers.nnumber == b->numbers.nnumber) status = find_other_number(a, b, &s);
     if (!status && !s.len) status = ends_equal(a, b, &equal);
     if (!status && !equal) str_addf(&s, "the step reads or changes other tensors now");
     if (!status && !s.len && !programs_equal(p, q)) str_addf(&s, "a call has other options, shapes or layouts now");

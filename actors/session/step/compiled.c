@@ -24,7 +24,7 @@ face_graph(const struct rille_graph *g, const char *who)
 static void
 drop_sorted(struct rille_graph *g)
 {
-    for (int32_t i = 0; g->sorted && i < g->nleaf; i++) store_drop(&g->sorted[i]);
+    for (int32_t i = 0; g->inputs.sorted && i < g->nleaf; i++) store_drop(&g->inputs.sorted[i]);
 }
 
 void
@@ -40,20 +40,20 @@ rille_graph_free(struct rille_graph **gp)
         val_drop(g->s->graph, &g->origin[i].val);
     }
     for (int32_t k = 0; k < g->noutcome; k++) rille_tensor_free(&g->outcome[k].t);
-    for (int32_t i = 0; i < g->ngradient; i++) rille_tensor_free(&g->gradient[i].t);
-    for (int32_t i = 0; i < g->nvariable; i++) rille_tensor_free(&g->variable[i].t);
-    for (int32_t i = 0; i < g->nlive; i++) rille_live_free(&g->live[i]);
+    for (int32_t i = 0; i < g->variables.ngradient; i++) rille_tensor_free(&g->variables.gradient[i].t);
+    for (int32_t i = 0; i < g->variables.nvariable; i++) rille_tensor_free(&g->variables.variable[i].t);
+    for (int32_t i = 0; i < g->numbers.nlive; i++) rille_live_free(&g->numbers.live[i]);
     rille_graph_free(&g->totals);
     runner_free(&g->runner);
-    assigned_free(&g->assigned);
-    program_free(&g->traced);
-    segments_free(&g->segments);
+    assigned_free(&g->planning.assigned);
+    program_free(&g->planning.traced);
+    segments_free(&g->inputs.segments);
     drop_sorted(g);
     arena_fini(&g->arena);
-    free(g->act);
-    free(g->act_thread);
+    free(g->times.act);
+    free(g->times.act_thread);
     free(g->trace_path);
-    free(g->met.choice);
+    free(g->planning.met.choice);
     free(g);
 }
 
@@ -81,7 +81,7 @@ origin_value(const struct origin *o, struct rille_tensor *const *in)
 static bool
 lies_as_planned(const struct rille_graph *g, int i, const struct rille_tensor *t)
 {
-    return t->val->layout == g->in_layout[i] || (g->in_placed[i] && t->planned);
+    return t->val->layout == g->inputs.layout[i] || (g->inputs.placed[i] && t->planned);
 }
 
 bool
@@ -95,13 +95,13 @@ rille_graph_fits(const struct rille_graph *g, int nin, struct rille_tensor *cons
 {
     if (face_graph(g, __func__) || face_tensors(g->s, nin, in, __func__)) return false;
     const struct program *p = g->runner->plan->program;
-    if (nin != g->nin || rille_graph_is_stale(g)) return false;
+    if (nin != g->inputs.n || rille_graph_is_stale(g)) return false;
     for (int i = 0; i < nin; i++)
-        if (!type_equal(&in[i]->val->type, &g->in_type[i]) || !lies_as_planned(g, i, in[i])) return false;
-    for (int32_t i = 0; i < g->ngradient; i++)
-        if ((g->gradient[i].t->grad != NULL) != g->gradient[i].before) return false;
-    for (int32_t i = 0; i < g->nvariable; i++)
-        if (g->variable[i].t->requires_grad != g->variable[i].requires_grad) return false;
+        if (!type_equal(&in[i]->val->type, &g->inputs.type[i]) || !lies_as_planned(g, i, in[i])) return false;
+    for (int32_t i = 0; i < g->variables.ngradient; i++)
+        if ((g->variables.gradient[i].t->grad != NULL) != g->variables.gradient[i].before) return false;
+    for (int32_t i = 0; i < g->variables.nvariable; i++)
+        if (g->variables.variable[i].t->requires_grad != g->variables.variable[i].requires_grad) return false;
     for (int32_t i = 0; i < g->nleaf; i++) {
         const struct origin *o = &g->origin[i];
         const struct val *v = origin_value(o, in);
@@ -174,7 +174,7 @@ static void
 undo_numbers(struct rille_graph *g, int32_t n)
 {
     for (int32_t i = 0; i < n; i++)
-        if (g->live[i]->undo) g->live[i]->undo(g->live[i]->arg);
+        if (g->numbers.live[i]->undo) g->numbers.live[i]->undo(g->numbers.live[i]->arg);
 }
 
 /* Asks each live number once per call, however many operators read it. This happens before the call binds anything,
@@ -184,11 +184,11 @@ ask_numbers(struct rille_graph *g, int nin, struct rille_tensor *const *in)
 {
     int32_t n = 0;
     int status = 0;
-    g->asking = true;
-    for (; n < g->nlive && !status; n++)
-        if (g->live[n]->fn(g->live[n]->arg, &g->live[n]->value))
+    g->numbers.asking = true;
+    for (; n < g->numbers.nlive && !status; n++)
+        if (g->numbers.live[n]->fn(g->numbers.live[n]->arg, &g->numbers.live[n]->value))
             status = fail(E_VALUE, "a live number's function failed");
-    g->asking = false;
+    g->numbers.asking = false;
     if (status)
         n--;
     else if (n && !rille_graph_fits(g, nin, in))
@@ -203,14 +203,14 @@ sort_arguments(struct rille_graph *g, struct rille_tensor *const *in)
 {
     const struct program *p = g->runner->plan->program;
     if (p->pieces == 1) return 0;
-    if (!g->sorted) g->sorted = ARENA_ARRAY(&g->arena, struct store *, g->nleaf + 1);
+    if (!g->inputs.sorted) g->inputs.sorted = ARENA_ARRAY(&g->arena, struct store *, g->nleaf + 1);
     drop_sorted(g);
     for (int32_t i = 0; i < g->nleaf; i++) {
         if (g->origin[i].kind != FROM_INPUT || !p->leaf[i].piece) continue;
         const struct val *v = in[g->origin[i].input]->val;
-        if (segments_in_order(&g->segments, v->layout, v->type.dim[0] / p->pieces)) continue;
-        TRY(segments_sort(&g->segments, g->s, &v->type, v->layout, v->store, false, &g->sorted[i]));
-        g->runner->leaf[i] = g->sorted[i];
+        if (segments_in_order(&g->inputs.segments, v->layout, v->type.dim[0] / p->pieces)) continue;
+        TRY(segments_sort(&g->inputs.segments, g->s, &v->type, v->layout, v->store, false, &g->inputs.sorted[i]));
+        g->runner->leaf[i] = g->inputs.sorted[i];
     }
     return 0;
 }
@@ -224,11 +224,11 @@ sort_results(struct rille_graph *g)
         const struct layout *l = ref_layout(p, p->root[k].ref);
         struct type t = ref_type(p, p->root[k].ref);
         struct store *sorted;
-        if (!p->root[k].join || segments_in_order(&g->segments, l, t.dim[0]) ||
-            g->segments.bound[g->segments.n] != t.dim[0] * p->pieces)
+        if (!p->root[k].join || segments_in_order(&g->inputs.segments, l, t.dim[0]) ||
+            g->inputs.segments.bound[g->inputs.segments.n] != t.dim[0] * p->pieces)
             continue;
         t.dim[0] *= p->pieces;
-        TRY(segments_sort(&g->segments, g->s, &t, l, g->runner->root[k], true, &sorted));
+        TRY(segments_sort(&g->inputs.segments, g->s, &t, l, g->runner->root[k], true, &sorted));
         store_drop(&g->runner->root[k]);
         g->runner->root[k] = sorted;
     }
@@ -249,17 +249,17 @@ bind_graph(struct rille_graph *g, int nin, struct rille_tensor *const *in)
 {
     struct runner *r = g->runner;
     const struct program *p = r->plan->program;
-    if (g->asking) return fail(E_STATE, "a step is called by the function of a live number that it reads");
+    if (g->numbers.asking) return fail(E_STATE, "a step is called by the function of a live number that it reads");
     if (g->s->cluster) TRY(remote_ready(g->s, r));
     TRY(ask_numbers(g, nin, in));
     int status = bind_leaves(g, in);
     if (status) {
         drop_sorted(g);
-        undo_numbers(g, g->nlive);
+        undo_numbers(g, g->numbers.nlive);
         return status;
     }
-    for (int32_t i = 0; i < g->nnumber; i++) number_bind(g->s, &g->number[i], &r->run.number[i]);
-    g->s->random.ordinal += (uint64_t)g->nrandom;
+    for (int32_t i = 0; i < g->numbers.nnumber; i++) number_bind(g->s, &g->numbers.number[i], &r->run.number[i]);
+    g->s->random.ordinal += (uint64_t)g->numbers.nrandom;
     memset(r->donate, 0, sizeof(*r->donate) * (size_t)p->nroot);
     for (int32_t i = 0; i < g->noutcome; i++) {
         int32_t k = g->outcome[i].root;
@@ -311,8 +311,8 @@ take_outcomes(struct rille_graph *g, struct rille_tensor **out)
             o->t->grad = tensor_new(g->s, root_value(g, o->root), true);
         }
     }
-    for (int32_t i = 0; i < g->ngradient; i++)
-        if (!g->gradient[i].after) rille_tensor_free(&g->gradient[i].t->grad);
+    for (int32_t i = 0; i < g->variables.ngradient; i++)
+        if (!g->variables.gradient[i].after) rille_tensor_free(&g->variables.gradient[i].t->grad);
     drop_roots(r);
 }
 
@@ -349,11 +349,11 @@ mark_half_traced(struct rille_graph *g)
 static int
 place_arguments(const struct rille_graph *g, struct rille_tensor *const *in)
 {
-    for (int i = 0; i < g->nin; i++) {
-        if (!g->in_placed[i]) continue;
+    for (int i = 0; i < g->inputs.n; i++) {
+        if (!g->inputs.placed[i]) continue;
         if (!lies_as_planned(g, i, in[i]))
             return fail(E_STATE, "graph: argument %d is another one too, and lies as that", i + 1);
-        if (in[i]->val->layout != g->in_layout[i]) TRY(tensor_place(in[i], g->in_layout[i]));
+        if (in[i]->val->layout != g->inputs.layout[i]) TRY(tensor_place(in[i], g->inputs.layout[i]));
     }
     return 0;
 }
@@ -366,27 +366,27 @@ rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, 
     TRY(face_given(out, "out", __func__));
     struct rille_session *s = g->s;
     TRY(trace_refuses(s, "calling a graph"));
-    if (nin != g->nin) return fail(E_ARG, "graph: %d arguments are wanted, not %d", (int)g->nin, nin);
+    if (nin != g->inputs.n) return fail(E_ARG, "graph: %d arguments are wanted, not %d", (int)g->inputs.n, nin);
     if (g->meta) return meta_outcomes(g, out);
     TRY(place_arguments(g, in));
     if (g->totals) TRY(rille_graph_run(g->totals, nin, in, out));
     TRY(release_replaced(g));
     uint64_t ordinal = s->random.ordinal;
     TRY(bind_graph(g, nin, in));
-    g->runner->run.rows = g->rows.nlane && !s->cluster ? &g->rows : NULL;
-    int status = runner_run(s, g->runner, g->watched || g->ncall <= WARM_CALLS);
-    g->ncall++;
+    g->runner->run.rows = g->times.rows.nlane && !s->cluster ? &g->times.rows : NULL;
+    int status = runner_run(s, g->runner, g->times.watched || g->times.ncall <= WARM_CALLS);
+    g->times.ncall++;
     drop_sorted(g);
     if (!status && (status = sort_results(g))) drop_roots(g->runner);
     if (status) {
         s->random.ordinal = ordinal;
-        undo_numbers(g, g->nlive);
+        undo_numbers(g, g->numbers.nlive);
         mark_half_traced(g);
         return status;
     }
     take_outcomes(g, out);
     measure_keep(g);
-    if (g->ncall == WARM_CALLS) rows_make(g);
+    if (g->times.ncall == WARM_CALLS) rows_make(g);
     if (!g->trace_path) return 0;
     char *path = g->trace_path;
     g->trace_path = NULL;

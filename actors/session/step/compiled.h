@@ -8,6 +8,7 @@
 #define RILLE_SESSION_COMPILED_H
 
 #include "actors/plan/sim/schedule_search.h"
+#include "actors/session/step/measure.h"
 #include "actors/session/step/segments.h"
 #include "actors/session/core/session.h"
 
@@ -46,41 +47,54 @@ struct least_met {
     int64_t counted; /* as a search counts bytes: devices of all stages as one, without scratch */
     int32_t *choice, nchoice;
 };
+/* The arguments of a step. */
+struct step_inputs {
+    int32_t n;
+    struct type *type;
+    const struct layout **layout;
+    bool *placed;             /* by argument: a planner chose the layout; a call converts an "auto" argument to it */
+    struct segments segments; /* segments of the arguments' rows */
+    struct store **sorted; /* by leaf: argument with rows sorted by micro-batch, for one run; NULL: already in order */
+};
+/* The numbers that a step binds at each call. */
+struct step_numbers {
+    int32_t nnumber, nlive;
+    struct number *number;
+    struct rille_live **live; /* held: each is asked once per call */
+    int64_t nrandom;          /* ordinals of random operators per call */
+    bool asking;              /* a call is asking live numbers */
+};
+/* What a call requires of variables. */
+struct step_variables {
+    int32_t ngradient, nvariable;
+    struct gradient_state *gradient;
+    struct read_variable *variable;
+};
+/* How the step was planned. */
+struct step_planning {
+    struct assigned *assigned; /* the planner's result (planner/planned.c); NULL: not planned */
+    struct program *traced;    /* the program before planning, for whatif; NULL: none */
+    int64_t search_ns;         /* time limit of the search */
+    bool searched;             /* the schedule is searched, after the layouts */
+    bool sliced;               /* updates are sliced (ZeRO) or offloaded */
+    struct least_met met;
+};
 struct rille_graph {
     struct rille_session *s;
     struct rille_graph *next, *back; /* links of the session's list */
     struct runner *runner;
     struct rille_graph *totals; /* owned: runs before each call, writes totals of the batch into variables; or NULL */
     bool meta;                  /* runs on meta devices: calls return tensors without values */
-    uint64_t generation;
-    int64_t nrandom; /* ordinals of random operators per call */
-    int32_t nin, nout, nleaf, noutcome, nnumber, nlive, ngradient, nvariable;
-    struct type *in_type;
-    const struct layout **in_layout;
-    bool *in_placed;          /* by argument: a planner chose in_layout; a call converts an "auto" argument to it */
-    struct origin *origin;    /* by leaf */
-    struct outcome *outcome;  /* noutcome: results in order, then gradients, then variables */
-    struct segments segments; /* segments of the arguments' rows */
-    struct store **sorted; /* by leaf: argument with rows sorted by micro-batch, for one run; NULL: already in order */
-    struct number *number;
-    struct rille_live **live; /* nlive, held: each is asked once per call */
-    struct gradient_state *gradient;
-    struct read_variable *variable;
-    bool sliced;               /* updates are sliced (ZeRO) or offloaded */
-    struct assigned *assigned; /* the planner's result (planned.c); NULL: not planned */
-    int64_t search_ns;         /* time limit of the search */
-    bool searched;             /* the schedule is searched, after the layouts */
-    struct least_met met;
-    struct program *traced;    /* the program before planning, for whatif; NULL: none */
-    bool asking;               /* a call is asking live numbers */
-    bool watched;              /* a chart or timeline was requested: every call is timed */
-    int64_t ncall, timed_call; /* number of calls; number of the last timed call */
-    struct rille_stats stats;
-    struct act_time *act; /* acts of the last timed run */
-    int32_t *act_thread;
-    int64_t nact, act_capacity, act_thread_capacity, begin_ns;
-    struct lane_rows rows; /* expected order of acts on all threads; may be empty */
-    char *trace_path;      /* file that write_trace writes after the next call; NULL: none */
+    uint64_t generation;        /* the session's when the step was made; stale if they differ */
+    int32_t nout, nleaf, noutcome;
+    struct origin *origin;   /* by leaf */
+    struct outcome *outcome; /* noutcome: results in order, then gradients, then variables */
+    struct step_inputs inputs;
+    struct step_numbers numbers;
+    struct step_variables variables;
+    struct step_planning planning;
+    struct step_times times;
+    char *trace_path; /* file that write_trace writes after the next call; NULL: none */
     int (*write_trace)(struct rille_graph *g, const char *path);
     struct arena arena;
 };

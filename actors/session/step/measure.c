@@ -67,34 +67,34 @@ measure_fits(const struct plan *p, int64_t limit)
 }
 
 static void
-keep_acts(struct rille_graph *g, const struct act_time *acts, int64_t n)
+keep_acts(struct step_times *t, const struct plan *p, const struct act_time *acts, int64_t n)
 {
-    const struct plan *p = g->runner->plan;
-    GROW(g->act, g->nact + n, g->act_capacity);
-    GROW(g->act_thread, g->nact + n, g->act_thread_capacity);
-    if (n) memcpy(g->act + g->nact, acts, sizeof *acts * (size_t)n);
-    for (int64_t i = g->nact; i < g->nact + n; i++) g->act_thread[i] = p->task[g->act[i].task].thread;
-    g->nact += n;
+    GROW(t->act, t->nact + n, t->act_capacity);
+    GROW(t->act_thread, t->nact + n, t->act_thread_capacity);
+    if (n) memcpy(t->act + t->nact, acts, sizeof *acts * (size_t)n);
+    for (int64_t i = t->nact; i < t->nact + n; i++) t->act_thread[i] = p->task[t->act[i].task].thread;
+    t->nact += n;
 }
 
 void
 measure_keep(struct rille_graph *g)
 {
+    struct step_times *t = &g->times;
+    const struct session_remote *remote = &g->s->remote;
     const struct plan *p = g->runner->plan;
     const struct act_time *acts;
-    int64_t elapsed_ns = g->s->cluster ? g->s->remote.elapsed_ns : g->runner->run.elapsed_ns;
-    g->stats.step_time = (double)elapsed_ns * 1e-9;
+    t->stats.step_time = (double)(g->s->cluster ? remote->elapsed_ns : g->runner->run.elapsed_ns) * 1e-9;
     if (!g->runner->run.timed) return;
-    g->timed_call = g->ncall;
-    g->nact = 0;
+    t->timed_call = t->ncall;
+    t->nact = 0;
     if (g->s->cluster) {
-        keep_acts(g, g->s->remote.act, g->s->remote.nact);
-        g->begin_ns = g->s->remote.begin_ns;
+        keep_acts(t, p, remote->act, remote->nact);
+        t->begin_ns = remote->begin_ns;
         return;
     }
-    for (int t = 0; t < p->nthread; t++) {
-        int64_t n = engine_acts(g->s->engine, t, &acts);
-        keep_acts(g, acts, n);
+    for (int k = 0; k < p->nthread; k++) {
+        int64_t n = engine_acts(g->s->engine, k, &acts);
+        keep_acts(t, p, acts, n);
     }
-    g->begin_ns = g->runner->run.begin_ns;
+    t->begin_ns = g->runner->run.begin_ns;
 }

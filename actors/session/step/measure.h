@@ -3,12 +3,23 @@
 #ifndef RILLE_SESSION_MEASURE_H
 #define RILLE_SESSION_MEASURE_H
 
-#include "runtime/base/base.h"
+#include "actors/act/run/engine.h"
+#include "actors/plan/sim/plan_sim.h"
+#include "rille.h"
 
 struct place;
 struct plan;
-struct rille_device_stats;
 struct rille_graph;
+/* Times of a compiled step's calls. */
+struct step_times {
+    int64_t ncall, timed_call; /* number of calls; number of the last timed call */
+    bool watched;              /* a chart or timeline was requested: every call is timed */
+    struct act_time *act;      /* acts of the last timed run */
+    int32_t *act_thread;
+    int64_t nact, act_capacity, act_thread_capacity, begin_ns;
+    struct lane_rows rows; /* expected order of acts on all threads; may be empty */
+    struct rille_stats stats;
+};
 /* Returns the index of the plan's device at a mesh position. */
 int measure_device(const struct plan *p, const struct place *place, int pos);
 /* Adds the memory beside registers: leaves, and roots that overwrite no leaf. over: by root, whether the root

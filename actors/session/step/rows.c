@@ -21,7 +21,7 @@ wants_rows(const struct rille_graph *g)
     int hosts = cluster_view_hosts(g->runner);
     bool several = p->nthread > 1 || hosts > 1;
     for (int32_t d = 0; d < p->ndevice; d++) several = several || device_kind(p->device[d].kind)->stream_new;
-    return p->pieces > 1 && several && hosts == cluster_view_count(g->runner) && g->nact < MOST_ACTS / hosts;
+    return p->pieces > 1 && several && hosts == cluster_view_count(g->runner) && g->times.nact < MOST_ACTS / hosts;
 }
 
 void
@@ -38,12 +38,12 @@ make_rows(struct rille_graph *g, struct arena *tmp)
 {
     struct whole w;
     struct plan_sim_options how = {.share = PLAN_SIM_THREADS};
-    TRY(cluster_view_whole(g->s, g->runner, g->act, g->nact, true, tmp, &w));
+    TRY(cluster_view_whole(g->s, g->runner, g->times.act, g->times.nact, true, tmp, &w));
     int64_t *cost = ARENA_ARRAY(tmp, int64_t, w.plan->ntask + 1);
     if (!account_costs(w.plan, w.act, w.nact, cost)) return 0;
     how.jitter.share = account_jitter(w.act, w.nact, cost);
-    TRY(plan_sim_rows(w.plan, cost, &how, &g->arena, &g->rows));
-    rows_give(g, &g->rows, &w);
+    TRY(plan_sim_rows(w.plan, cost, &how, &g->arena, &g->times.rows));
+    rows_give(g, &g->times.rows, &w);
     return 0;
 }
 

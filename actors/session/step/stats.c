@@ -80,8 +80,8 @@ find_devices(struct rille_graph *g, int npart, int *natonce)
         n += x.plan->ndevice;
         *natonce += plan_at_once(x.plan);
     }
-    if (!g->stats.device) g->stats.device = ARENA_ARRAY(&g->arena, struct rille_device_stats, n + 1);
-    g->stats.ndevice = n;
+    if (!g->times.stats.device) g->times.stats.device = ARENA_ARRAY(&g->arena, struct rille_device_stats, n + 1);
+    g->times.stats.ndevice = n;
     return 0;
 }
 
@@ -91,7 +91,7 @@ rille_graph_stats(const struct rille_graph *cg, struct rille_stats *out)
     TRY(face_graph(cg, __func__));
     TRY(face_given(out, "out", __func__));
     struct rille_graph *g = (struct rille_graph *)cg;
-    struct rille_stats *st = &g->stats;
+    struct rille_stats *st = &g->times.stats;
     TRY(session_settle(g->s));
     if (!g->s->cluster) st->step_time = (double)g->runner->run.elapsed_ns * 1e-9;
     struct cluster_view x;

@@ -626,16 +626,16 @@ trace_program(struct rille_graph *g, const struct trace_made *y)
     for (int32_t i = 0; i < y->n; i++) p->root[g->outcome[i].root].join = y->join[i];
     reuse_equal(p, c);
     p->dry_run = graph_is_meta(g, p);
-    p->cut = segments_alike(&g->segments);
+    p->cut = segments_alike(&g->inputs.segments);
     return p;
 }
 
 static void
 add_live_number(struct rille_graph *g, struct rille_live *live)
 {
-    for (int32_t i = 0; i < g->nlive; i++)
-        if (g->live[i] == live) return;
-    g->live[g->nlive++] = live;
+    for (int32_t i = 0; i < g->numbers.nlive; i++)
+        if (g->numbers.live[i] == live) return;
+    g->numbers.live[g->numbers.nlive++] = live;
     live->nref++;
 }
 
@@ -646,7 +646,7 @@ graph_variables(struct rille_graph *g, const struct trace *r)
     struct hash_table gradients = {0};
     for (int32_t i = 0; i < r->njournal; i++)
         if (r->journal[i].grad) hash_add(&gradients, hash_address(r->journal[i].grad), r->journal[i].grad);
-    g->variable = ARENA_ARRAY(&g->arena, struct read_variable, r->nvariable + 1);
+    g->variables.variable = ARENA_ARRAY(&g->arena, struct read_variable, r->nvariable + 1);
     for (int32_t i = 0; i < r->nvariable; i++) {
         uint32_t at = 0;
         const void *found;
@@ -655,7 +655,7 @@ graph_variables(struct rille_graph *g, const struct trace *r)
         while (found && found != t);
         if (found) continue;
         rille_tensor_hold(t);
-        g->variable[g->nvariable++] = r->variable[i];
+        g->variables.variable[g->variables.nvariable++] = r->variable[i];
     }
     hash_free(&gradients);
 }
@@ -670,12 +670,12 @@ graph_sources(struct rille_graph *g, struct rille_session *s)
     g->origin = ARENA_ARRAY(&g->arena, struct origin, c->nleaf + 1);
     for (int32_t i = 0; i < c->nleaf; i++) g->origin[i] = origin_of(r, &values, c->leaf[i]);
     hash_free(&values);
-    g->nnumber = c->nnumber;
-    g->number = ARENA_ARRAY(&g->arena, struct number, c->nnumber + 1);
-    g->live = ARENA_ARRAY(&g->arena, struct rille_live *, c->nnumber + r->nask + 1);
+    g->numbers.nnumber = c->nnumber;
+    g->numbers.number = ARENA_ARRAY(&g->arena, struct number, c->nnumber + 1);
+    g->numbers.live = ARENA_ARRAY(&g->arena, struct rille_live *, c->nnumber + r->nask + 1);
     for (int32_t i = 0; i < c->nnumber; i++) {
-        g->number[i] = c->number[i]->number;
-        if (g->number[i].kind == NUM_LIVE) add_live_number(g, g->number[i].live);
+        g->numbers.number[i] = c->number[i]->number;
+        if (g->numbers.number[i].kind == NUM_LIVE) add_live_number(g, g->numbers.number[i].live);
     }
 }
 
@@ -684,27 +684,27 @@ static void
 graph_counts(struct rille_graph *g, struct rille_session *s)
 {
     const struct trace *r = s->trace.now;
-    g->nrandom = s->trace.nrandom;
+    g->numbers.nrandom = s->trace.nrandom;
     for (int32_t i = 0; i < r->nask; i++) add_live_number(g, r->ask[i]);
     graph_variables(g, r);
-    g->ngradient = r->njournal;
-    g->gradient = ARENA_ARRAY(&g->arena, struct gradient_state, r->njournal + 1);
+    g->variables.ngradient = r->njournal;
+    g->variables.gradient = ARENA_ARRAY(&g->arena, struct gradient_state, r->njournal + 1);
     for (int32_t i = 0; i < r->njournal; i++)
-        g->gradient[i] = (struct gradient_state){rille_tensor_hold(r->journal[i].t), r->journal[i].had_grad,
-                                                 r->journal[i].t->grad != NULL};
+        g->variables.gradient[i] = (struct gradient_state){rille_tensor_hold(r->journal[i].t), r->journal[i].had_grad,
+                                                           r->journal[i].t->grad != NULL};
 }
 
 static void
 graph_inputs(struct rille_graph *g, const struct trace *r)
 {
-    g->nin = r->nin;
-    g->in_type = ARENA_ARRAY(&g->arena, struct type, r->nin + 1);
-    g->in_layout = ARENA_ARRAY(&g->arena, const struct layout *, r->nin + 1);
-    g->in_placed = ARENA_ARRAY(&g->arena, bool, r->nin + 1);
+    g->inputs.n = r->nin;
+    g->inputs.type = ARENA_ARRAY(&g->arena, struct type, r->nin + 1);
+    g->inputs.layout = ARENA_ARRAY(&g->arena, const struct layout *, r->nin + 1);
+    g->inputs.placed = ARENA_ARRAY(&g->arena, bool, r->nin + 1);
     for (int32_t i = 0; i < r->nin; i++) {
-        g->in_type[i] = r->input[i]->type;
-        if (r->pieces > 1) g->in_type[i].dim[0] *= r->pieces;
-        g->in_layout[i] = r->input[i]->layout;
+        g->inputs.type[i] = r->input[i]->type;
+        if (r->pieces > 1) g->inputs.type[i].dim[0] *= r->pieces;
+        g->inputs.layout[i] = r->input[i]->layout;
     }
 }
 
@@ -721,7 +721,7 @@ make_graph(struct rille_session *s, int nout, const struct trace_made *y, trace_
     g->generation = s->generation;
     g->nout = nout;
     graph_inputs(g, s->trace.now);
-    g->segments = segments_copy(&s->trace.now->segments);
+    g->inputs.segments = segments_copy(&s->trace.now->segments);
     graph_sources(g, s);
     if (!totals) graph_counts(g, s);
     bind_outcomes(g, y, &s->collection);

@@ -340,7 +340,7 @@ static int
 gather_chart(struct charting *x)
 {
     struct whole w;
-    TRY(cluster_view_whole(x->g->s, x->g->runner, x->g->act, x->g->nact, false, x->a, &w));
+    TRY(cluster_view_whole(x->g->s, x->g->runner, x->g->times.act, x->g->times.nact, false, x->a, &w));
     x->p = w.plan;
     x->act = w.act;
     x->nact = w.nact;
@@ -355,9 +355,9 @@ rille_graph_chart(struct rille_graph *g, const struct rille_chart_costs *costs, 
     if (costs) TRY(chart_costs_check(costs));
     struct charting x = {.g = g, .c = must_alloc(sizeof *x.c)};
     x.a = x.c->memory = must_alloc(sizeof *x.a);
-    x.c->call = g->timed_call;
-    x.c->ncall = g->ncall;
-    g->watched = true;
+    x.c->call = g->times.timed_call;
+    x.c->ncall = g->times.ncall;
+    g->times.watched = true;
     int status = gather_chart(&x);
     if (!status) tell_devices(&x);
     if (!status) status = tell_planned(&x, costs);

@@ -41,7 +41,7 @@ put_json_text(FILE *f, const char *text)
 static double
 micros(const struct timeline *t, int64_t ns)
 {
-    return (double)(ns - t->g->begin_ns) * 1e-3;
+    return (double)(ns - t->g->times.begin_ns) * 1e-3;
 }
 
 /* Returns the process id of a device kind of a host. Threads are devices, or streams if each role has a stream. */
@@ -106,7 +106,7 @@ put_act(const struct timeline *t, int64_t i)
             "\"stage\":%d,\"thread\":%d,\"line\":",
             phase[task->phase], micros(t, a->begin), (double)(a->end - a->begin) * 1e-3, pid_of(t, task->device),
             tid_of(t, task->device, task->stream), (int)a->piece, (int)task->stage,
-            (int)(t->part ? task->thread : t->g->act_thread[i]));
+            (int)(t->part ? task->thread : t->g->times.act_thread[i]));
     struct line at = task_line(t->p, task);
     snprintf(line, sizeof line, "%s:%d", at.file ? at.file : "", at.line);
     put_json_text(t->f, line);
@@ -176,7 +176,7 @@ put_part(const struct rille_graph *g, int part, const struct cluster_view *x, FI
 {
     struct timeline t = {
         .g = g, .p = x->plan, .act = x->act, .nact = x->nact, .part = part, .host = x->host, .any = any, .f = f};
-    if (part == 0) t.act = g->act, t.nact = g->nact;
+    if (part == 0) t.act = g->times.act, t.nact = g->times.nact;
     put_devices(&t);
     for (int64_t i = 0; i < t.nact; i++) put_act(&t, i);
     put_messages(&t);
@@ -191,15 +191,15 @@ rille_graph_timeline(struct rille_graph *g, const char *path)
     TRY(face_given(path, "the path", __func__));
     struct file_out out;
     bool any = false;
-    g->watched = true;
-    if (g->nact == 0) {
+    g->times.watched = true;
+    if (g->times.nact == 0) {
         free(g->trace_path);
         g->trace_path = strdup(path);
         g->write_trace = rille_graph_timeline;
         return 0;
     }
     struct cluster_view part[CLUSTER_VIEW_PARTS];
-    TRY(cluster_view_settle(g->s, g->runner, g->act, g->nact, part));
+    TRY(cluster_view_settle(g->s, g->runner, g->times.act, g->times.nact, part));
     TRY(file_create("trace", path, &out));
     fprintf(out.f, "{\"traceEvents\":[");
     int n = cluster_view_count(g->runner);

@@ -165,7 +165,7 @@ options_for(struct cluster *k, struct rille_graph *g, struct program *q, struct 
     const struct compute_rates *r = &k->s->devices.rates;
     double speed = c->flops > 0 ? c->flops * 1e-9 / r->flops_per_ns : 1;
     *o = (struct assign_options){.links = links, .leaf = leaf, .root = root, .stop = planned_is_late};
-    o->searched = g->searched && !q->npool;
+    o->searched = g->planning.searched && !q->npool;
     o->rates = (struct compute_rates){r->flops_per_ns * speed, r->bytes_per_ns * speed, r->act_ns};
     q->cost.gamma_ns_per_byte /= speed;
     q->cost.copy_ns_per_byte /= speed;
@@ -213,7 +213,7 @@ meet(struct least_met *m, const struct rille_cluster *c, const struct assigned *
 static const struct program *
 traced(const struct rille_graph *g)
 {
-    return g->assigned ? g->traced : graph_program(g);
+    return g->planning.assigned ? g->planning.traced : graph_program(g);
 }
 
 /* Returns true if the mesh is that of all nodes of the step, and no schedule is to be searched. */
@@ -221,7 +221,7 @@ static bool
 is_own(const struct rille_graph *g, const struct rille_cluster *c)
 {
     const struct program *p = traced(g);
-    bool same = !g->searched;
+    bool same = !g->planning.searched;
     for (int32_t i = 0; i < p->nnode && same; i++) {
         const struct place *at = p->node[i].layout[0]->place;
         same = at->naxis == c->naxis && !memcmp(at->axis, c->mesh, sizeof c->mesh[0] * (size_t)c->naxis);
@@ -233,10 +233,10 @@ is_own(const struct rille_graph *g, const struct rille_cluster *c)
 static void
 begin_with(const struct cluster *k, const struct rille_graph *g, int64_t within, struct assign_options *o)
 {
-    bool met = within && is_met(&g->met, k->c);
-    if (met || (k->own && g->assigned)) {
-        o->known = met ? g->met.choice : g->assigned->solved.choice;
-        o->nknown = met ? g->met.nchoice : g->assigned->net.nnode;
+    bool met = within && is_met(&g->planning.met, k->c);
+    if (met || (k->own && g->planning.assigned)) {
+        o->known = met ? g->planning.met.choice : g->planning.assigned->solved.choice;
+        o->nknown = met ? g->planning.met.nchoice : g->planning.assigned->net.nnode;
     }
 }
 
@@ -273,7 +273,7 @@ lay_out(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, e
     TRY(planned_end(clock, assign_layouts(q, k->s->atlas, &o, out)));
     TRY(k->own ? measure(k, g, q, *out) : plan_scratch(q, &(*out)->scratch));
     TRY(predict(q, *out));
-    meet(&g->met, k->c, *out);
+    meet(&g->planning.met, k->c, *out);
     return 0;
 }
 
@@ -286,7 +286,7 @@ keeps(const struct cluster *k, int64_t bytes)
 static bool
 is_kept(const struct cluster *k, const struct rille_graph *g)
 {
-    return is_met(&g->met, k->c) && keeps(k, g->met.bytes);
+    return is_met(&g->planning.met, k->c) && keeps(k, g->planning.met.bytes);
 }
 
 /* Fails because no plan keeps within the limit. Reports the least plan ever met, with scratch memory, else the least
@@ -295,8 +295,8 @@ static int
 refuse(const struct cluster *k, const struct rille_graph *g, const struct assign_least *least)
 {
     struct assign_least all = *least;
-    if (!is_met(&g->met, k->c)) return too_little(k, least, "without scratch of kernels");
-    all.bytes = g->met.bytes;
+    if (!is_met(&g->planning.met, k->c)) return too_little(k, least, "without scratch of kernels");
+    all.bytes = g->planning.met.bytes;
     return too_little(k, &all, "scratch of kernels with it");
 }
 
@@ -337,12 +337,12 @@ lay_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock
 {
     struct assign_least known, again;
     int status = search_within(k, g, clock, q, out, &known);
-    if (status != E_PLAN || !(known.bytes || is_met(&g->met, k->c))) return status;
+    if (status != E_PLAN || !(known.bytes || is_met(&g->planning.met, k->c))) return status;
     for (int turn = 0; turn < 2; turn++) {
         err_clear();
         assigned_free(out);
         arena_fini(&q->arena);
-        if (is_kept(k, g)) return lay_out(k, g, clock, SOLVE_GREEDY, g->met.counted, q, out, &again);
+        if (is_kept(k, g)) return lay_out(k, g, clock, SOLVE_GREEDY, g->planning.met.counted, q, out, &again);
         if (turn || !known.bytes) break;
         *clock = planned_clock(k->s, SEARCH_NS);
         status = lay_out(k, g, clock, SOLVE_OPTIMAL, known.bytes, q, out, &again);
@@ -363,7 +363,7 @@ rille_graph_whatif(struct rille_graph *g, const struct rille_cluster *c, struct 
     struct assigned *a = NULL;
     struct box_cost was = g->s->devices.cost;
     k.own = is_own(g, c);
-    struct planned_clock clock = planned_clock(g->s, k.own ? MAX(SEARCH_NS, g->search_ns) : SEARCH_NS);
+    struct planned_clock clock = planned_clock(g->s, k.own ? MAX(SEARCH_NS, g->planning.search_ns) : SEARCH_NS);
     planned_call(g->s);
     int status = lay_within(&k, g, &clock, &q, &a);
     clock.until = MIN(clock.until, work_done() + REGRET_NS);
