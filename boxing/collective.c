@@ -1,4 +1,4 @@
-/* collective.c - recognises the collective on changing mesh axes, and computes the blocks that seats exchange.
+/* collective.c - recognises the collective on changing mesh axes, and computes the blocks that ranks exchange.
  *
  * Cuts and their order are not examined: the boxes of all positions show where blocks are. Shards that are cut along
  * the axes of a group are disjoint. So blocks within a shard that have as many elements as the shard cover the
@@ -21,24 +21,24 @@ axis_stride(const struct place *p, int axis)
 int32_t
 collective_comm_rank(const struct collective *c, const struct place *p, int32_t pos, int32_t *first)
 {
-    int32_t coord[MAX_AXIS], seat = 0;
+    int32_t coord[MAX_AXIS], comm_rank = 0;
     place_coord(p, pos, coord);
     *first = pos;
     for (int a = 0; a < p->naxis; a++) {
         if (!(c->axes >> a & 1)) continue;
-        seat = seat * p->axis[a] + coord[a];
+        comm_rank = comm_rank * p->axis[a] + coord[a];
         *first -= coord[a] * axis_stride(p, a);
     }
-    return seat;
+    return comm_rank;
 }
 
 int32_t
-collective_pos(const struct collective *c, const struct place *p, int32_t first, int32_t seat)
+collective_pos(const struct collective *c, const struct place *p, int32_t first, int32_t comm_rank)
 {
     for (int a = p->naxis - 1; a >= 0; a--) {
         if (!(c->axes >> a & 1)) continue;
-        first += seat % p->axis[a] * axis_stride(p, a);
-        seat /= p->axis[a];
+        first += comm_rank % p->axis[a] * axis_stride(p, a);
+        comm_rank /= p->axis[a];
     }
     return first;
 }
@@ -88,12 +88,12 @@ reduces(const struct collective *c)
 /* ---- blocks ---- */
 
 static void
-box_of_seat(const struct collective *c, const struct type *t, const struct layout *l, int32_t pos, int32_t seat,
+box_of_rank(const struct collective *c, const struct type *t, const struct layout *l, int32_t pos, int32_t comm_rank,
             struct box *out)
 {
     int32_t first;
     collective_comm_rank(c, l->place, pos, &first);
-    layout_box(l, t, collective_pos(c, l->place, first, seat), out);
+    layout_box(l, t, collective_pos(c, l->place, first, comm_rank), out);
 }
 
 /* Intersects two boxes; an empty box if disjoint. */
@@ -103,7 +103,7 @@ intersect_or_empty(const struct box *a, const struct box *b, int ndim, struct bo
     if (!box_intersect(a, b, ndim, out)) *out = (struct box){0};
 }
 
-/* Computes one of n blocks of the position's shard in `own`: its intersection with seat i's shard in `other`. */
+/* Computes one of n blocks of the position's shard in `own`: its intersection with rank i's shard in `other`. */
 static void
 block_box(const struct collective *c, const struct type *t, const struct layout *own, const struct layout *other,
           int32_t n, int32_t pos, int32_t i, struct box *out)
@@ -112,7 +112,7 @@ block_box(const struct collective *c, const struct type *t, const struct layout 
     layout_box(own, t, pos, &here);
     *out = here;
     if (n == 1) return;
-    box_of_seat(c, t, other, pos, i, &there);
+    box_of_rank(c, t, other, pos, i, &there);
     intersect_or_empty(&here, &there, t->ndim, out);
 }
 

@@ -1,7 +1,7 @@
 /* collective.h - recognises moves that are one collective of a library, executed by every group of some mesh axes.
  *
- * A group is a set of positions that differ along these axes only; a seat is the rank of a position in its group, in
- * mesh order. A block is the data between two seats: libraries move dense blocks of one length, in seat order, and
+ * A group is a set of positions that differ along these axes only; a rank is the rank of a position in its group, in
+ * mesh order. A block is the data between two ranks: libraries move dense blocks of one length, in rank order, and
  * change no dtype. If a shard's blocks are not stored like that, or the result has another dtype, the caller of the
  * library packs before and unpacks after. box_plan() makes the remaining moves. Pure; any thread. */
 #ifndef RILLE_BOXING_COLLECTIVE_H
@@ -15,8 +15,8 @@ struct collective {
     uint8_t dtype, gives; /* dtype of the transfer and the reduction; dtype of the result */
     bool packs, unpacks;  /* blocks not contiguous in order; unpacks: or another dtype */
     uint32_t axes;        /* bit mask of mesh axes */
-    int32_t size;         /* seats per group */
-    int32_t nsent, ncame; /* blocks that a seat sends and receives: 1 or size */
+    int32_t size;         /* ranks per group */
+    int32_t nsent, ncame; /* blocks that a rank sends and receives: 1 or size */
 };
 
 /* Returns false if the move is no collective. Float reductions may differ in bits from box_plan(). Reductions in
@@ -30,9 +30,9 @@ void collective_sent(const struct collective *c, const struct type *t, const str
                      const struct layout *to, int32_t pos, int32_t i, struct box *out);
 void collective_came(const struct collective *c, const struct type *t, const struct layout *from,
                      const struct layout *to, int32_t pos, int32_t i, struct box *out);
-/* Returns the seat of a position; *first: the position with seat 0 of its group. */
+/* Returns the rank of a position; *first: the position with rank 0 of its group. */
 int32_t collective_comm_rank(const struct collective *c, const struct place *p, int32_t pos, int32_t *first);
-/* Returns the position of a seat in the group whose seat 0 is `first`. */
-int32_t collective_pos(const struct collective *c, const struct place *p, int32_t first, int32_t seat);
+/* Returns the position of a rank in the group whose rank 0 is `first`. */
+int32_t collective_pos(const struct collective *c, const struct place *p, int32_t first, int32_t comm_rank);
 
 #endif

@@ -45,10 +45,10 @@ cuda_communicator_get(bool edge, int32_t n, const int32_t *device)
 /* ---- making ---- */
 
 static int
-gpu_of_seat(const struct communicator *c, int32_t seat)
+gpu_of_rank(const struct communicator *c, int32_t comm_rank)
 {
     int major, minor;
-    const struct cuda_device *d = cuda_device_at(cuda_index(c->device[seat]), &major, &minor);
+    const struct cuda_device *d = cuda_device_at(cuda_index(c->device[comm_rank]), &major, &minor);
     return d ? d->gpu : -1;
 }
 
@@ -68,14 +68,14 @@ mend_communicators(void)
     return 0;
 }
 
-/* From here on it is cut with the others. *abroad: it has seats in other processes. */
+/* From here on it is cut with the others. *abroad: it has ranks in other processes. */
 static void
-begin_meeting(struct cuda_communicator *c, bool *abroad)
+begin_connecting(struct cuda_communicator *c, bool *abroad)
 {
     int *gpu = must_alloc(sizeof *gpu * (size_t)c->face.n);
     *abroad = false;
     for (int32_t i = 0; i < c->face.n; i++) {
-        gpu[i] = gpu_of_seat(&c->face, i);
+        gpu[i] = gpu_of_rank(&c->face, i);
         *abroad = *abroad || gpu[i] < 0;
     }
     pthread_mutex_lock(&lock);
@@ -89,7 +89,7 @@ static int
 find_id(const struct cuda_communicator *c, bool abroad, const struct communicator_post *post, unsigned char *id)
 {
     if (abroad && !post) return fail(E_CANCEL, "the run has failed, and its collectives with it");
-    if (gpu_of_seat(&c->face, 0) < 0) return post->hear(post->of, &c->face, id);
+    if (gpu_of_rank(&c->face, 0) < 0) return post->hear(post->of, &c->face, id);
     const char *why = cuda_opened()->identify(id);
     if (why) return fail(E_KERNEL, "cuda: a communicator of %d GPUs: %s", (int)c->face.n, why);
     return abroad ? post->tell(post->of, &c->face, id) : 0;
@@ -100,7 +100,7 @@ make_communicator(struct cuda_communicator *c, const struct communicator_post *p
 {
     unsigned char id[CUDA_ID];
     bool abroad;
-    begin_meeting(c, &abroad);
+    begin_connecting(c, &abroad);
     TRY(find_id(c, abroad, post, id));
     const char *why = cuda_opened()->meet(c->in, id, post ? post->left : NULL, post ? post->of : NULL);
     TRY(cuda_cut_work());
@@ -110,7 +110,7 @@ make_communicator(struct cuda_communicator *c, const struct communicator_post *p
 
 /* One that could not be made is begun anew the next time, with all others. */
 int
-cuda_communicators_meet(int n, struct communicator *const *c, const struct communicator_post *post)
+cuda_communicators_connect(int n, struct communicator *const *c, const struct communicator_post *post)
 {
     int status = mend_communicators();
     for (int i = 0; i < n && !status; i++) {
@@ -129,7 +129,7 @@ static const int element_of[NDTYPE] = {
 };
 
 int
-cuda_collect(struct communicator *c, int32_t seat, const struct collective_call *call, const struct stream *s,
+cuda_collect(struct communicator *c, int32_t comm_rank, const struct collective_call *call, const struct stream *s,
              const void *in, void *out)
 {
     static const int verb[] = {[COLLECT_REDUCE] = CUDA_ALL_REDUCE,
@@ -144,7 +144,7 @@ cuda_collect(struct communicator *c, int32_t seat, const struct collective_call 
     UNUSED(s);
     TRY(cuda_cut_work());
     TRY(cuda_graph_launch());
-    return cuda_note(cuda_opened()->collect(own->in, seat, &what, in, out));
+    return cuda_note(cuda_opened()->collect(own->in, comm_rank, &what, in, out));
 }
 
 /* ---- runs that fail ---- */

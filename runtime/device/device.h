@@ -78,20 +78,20 @@ struct device_kind {
     /* Sets a callback: fn(of) is called when work is done; NULL: the stream's owner must poll. */
     void (*tell)(struct stream *s, void (*fn)(void *of), void *of);
     void *(*reach)(void *p); /* the address by which its work, in host code, accesses p */
-    /* ---- collectives; used only with COLLECTS, but for meet ---- */
-    /* Returns the communicator of these devices, by seat, owned by the kind and created by meet. edge: it is an
+    /* ---- collectives; used only with COLLECTS, but for connect ---- */
+    /* Returns the communicator of these devices, by rank, owned by the kind and created by connect. edge: it is an
      * edge. */
     struct communicator *(*communicator)(bool edge, int32_t n, const int32_t *device);
     /* Prepares collectives before a run: makes communicators usable again after a cut, and creates those of the n
-     * that do not exist yet, in order. Blocks until all processes with seats have called. post NULL: no missing
-     * communicator has seats in other processes. E_KERNEL; E_CANCEL: cut meanwhile. NULL: the kind has no library. */
-    int (*meet)(int n, struct communicator *const *c, const struct communicator_post *post);
-    /* Called by stream work: begins the part of a seat. The sender of an edge has no `out`, the receiver no `in`.
+     * that do not exist yet, in order. Blocks until all processes with ranks have called. post NULL: no missing
+     * communicator has ranks in other processes. E_KERNEL; E_CANCEL: cut meanwhile. NULL: the kind has no library. */
+    int (*connect)(int n, struct communicator *const *c, const struct communicator_post *post);
+    /* Called by stream work: begins the part of a rank. The sender of an edge has no `out`, the receiver no `in`.
      * E_KERNEL, E_CANCEL: cut. STREAM_HELD. */
-    int (*collect)(struct communicator *c, int32_t seat, const struct collective_call *call, const struct stream *s,
-                   const void *in, void *out);
-    /* Cuts communicators after a run has failed, because some seats will not begin their parts: the parts of others
-     * end, and meet returns, with E_CANCEL, until the next run. Any thread. */
+    int (*collect)(struct communicator *c, int32_t comm_rank, const struct collective_call *call,
+                   const struct stream *s, const void *in, void *out);
+    /* Cuts communicators after a run has failed, because some ranks will not begin their parts: the parts of others
+     * end, and connect returns, with E_CANCEL, until the next run. Any thread. */
     void (*cut)(void);
 };
 const struct device_kind *device_kind(int kind);

@@ -129,7 +129,7 @@ choices_equal(const struct cuda_choice *a, const struct cuda_choice *b)
     return a->n == b->n && a->nccl == b->nccl && !memcmp(a->device, b->device, sizeof *a->device * (size_t)a->n);
 }
 
-/* A library has one seat for a GPU. */
+/* A library has one rank for a GPU. */
 static int
 check_collectives(const struct cuda_choice *c)
 {
@@ -419,7 +419,7 @@ struct device_kind device_cuda = {
     .tell = host_stream_tell,
     .reach = cuda_reach,
     .communicator = cuda_communicator_get,
-    .meet = cuda_communicators_meet,
+    .connect = cuda_communicators_connect,
     .collect = cuda_collect,
     .cut = cuda_collect_cut,
 };

@@ -68,18 +68,18 @@ struct cuda_factors {
 /* Launches the work that the library computes with this algorithm. */
 typedef const char *cuda_way_fn(int gpu, const void *way, const struct cuda_factors *at);
 
-/* A seat's part in a collective (communicator.h). `in` and `out` are dense and do not overlap. numel: elements of a
+/* A rank's part in a collective (communicator.h). `in` and `out` are dense and do not overlap. numel: elements of a
  * block; for a reduction to all, of a part. */
 enum cuda_verb {
     CUDA_ALL_REDUCE,
     CUDA_REDUCE_SCATTER,
     CUDA_ALL_GATHER,
     CUDA_ALL_TO_ALL,
-    CUDA_PASS, /* from seat 0 to seat 1 of two: `in` is used by seat 0, `out` by seat 1 */
+    CUDA_PASS, /* from rank 0 to rank 1 of two: `in` is used by rank 0, `out` by rank 1 */
 };
 enum cuda_reduce { CUDA_SUM, CUDA_PROD, CUDA_MAX, CUDA_MIN };
 enum cuda_element { CUDA_I64 = CUDA_F16 + 1, CUDA_I32, CUDA_U8 }; /* extends enum cuda_real */
-enum { CUDA_ID = 128 }; /* bytes of the id from which the seats create a communicator */
+enum { CUDA_ID = 128 }; /* bytes of the id from which the ranks create a communicator */
 struct cuda_collective {
     int verb, reduce, element;
     int64_t numel; /* > 0 */
@@ -128,17 +128,18 @@ struct cuda_plugin {
                          bool *begun);
     /* Returns the name and version of the library of collectives; NULL: there is none (*why). */
     const char *(*collectives)(const char **why);
-    /* Allocates a communicator of n seats on different GPUs, not yet connected; gpu: by seat, -1: in another
+    /* Allocates a communicator of n ranks on different GPUs, not yet connected; gpu: by rank, -1: in another
      * process. Any thread may cut it, also during meet; the session's thread makes all other calls. */
     void *(*communicator)(int n, const int *gpu);
     /* Creates an id, CUDA_ID bytes, for one communicator. */
     const char *(*identify)(void *id);
-    /* Connects it with the seats of other processes that call meet with this id; blocks until all have called, it is
+    /* Connects it with the ranks of other processes that call meet with this id; blocks until all have called, it is
      * cut, or `left` (NULL: never) returns true. */
     const char *(*meet)(void *communicator, const void *id, bool (*left)(void *of), void *of);
-    /* Launches the part of a seat on its GPU. The part is done when all seats have launched theirs; all seats must
+    /* Launches the part of a rank on its GPU. The part is done when all ranks have launched theirs; all ranks must
      * launch in the same order. Launches nothing on a cut communicator. */
-    const char *(*collect)(void *communicator, int seat, const struct cuda_collective *what, const void *in, void *out);
+    const char *(*collect)(void *communicator, int comm_rank, const struct cuda_collective *what, const void *in,
+                           void *out);
     void (*cut)(void *communicator);  /* ends waiting parts, whose results are invalid, and a waiting meet */
     void (*drop)(void *communicator); /* frees a cut communicator that no thread uses */
     /* Graphs: from capture to captured, launches of this thread on the GPU are recorded, not executed. The thread
@@ -233,8 +234,8 @@ struct communicator_post;
 struct collective_call;
 struct stream;
 struct communicator *cuda_communicator_get(bool edge, int32_t n, const int32_t *device);
-int cuda_communicators_meet(int n, struct communicator *const *c, const struct communicator_post *post);
-int cuda_collect(struct communicator *c, int32_t seat, const struct collective_call *call, const struct stream *s,
+int cuda_communicators_connect(int n, struct communicator *const *c, const struct communicator_post *post);
+int cuda_collect(struct communicator *c, int32_t comm_rank, const struct collective_call *call, const struct stream *s,
                  const void *in, void *out);
 void cuda_collect_cut(void);
 /* Returns E_CANCEL between a cut and the next run, because launched work may have been cut. */

@@ -180,19 +180,19 @@ order_port(const struct plan *p, int32_t task)
 }
 
 struct tried {
-    int orders, seats, streams, refused, wrong, events, late, ncopy, copies;
+    int orders, members, streams, refused, wrong, events, late, ncopy, copies;
 };
 
 /* Shifts the offsets of a packed or unpacked block. */
 static void
-try_copy(struct plan *p, struct move_comm_rank *seat, const struct move_comm_rank *was, struct tried *n)
+try_copy(struct plan *p, struct move_comm_rank *member, const struct move_comm_rank *was, struct tried *n)
 {
-    struct comm_rank_copy copy[MEET_SEATS];
+    struct comm_rank_copy copy[HOST_COMM_RANKS];
     int32_t many = was->npack ? was->npack : was->nunpack;
-    *seat = *was;
+    *member = *was;
     if (many == 0) return;
     memcpy(copy, was->npack ? was->pack : was->unpack, sizeof *copy * (size_t)many);
-    *(was->npack ? &seat->pack : &seat->unpack) = copy;
+    *(was->npack ? &member->pack : &member->unpack) = copy;
     copy[many - 1].from_skip += 4;
     n->copies += is_refused(p, "skip of a ");
     copy[many - 1].from_skip -= 4;
@@ -202,27 +202,27 @@ try_copy(struct plan *p, struct move_comm_rank *seat, const struct move_comm_ran
 }
 
 static void
-try_seat(struct plan *p, int32_t i, struct tried *n)
+try_member(struct plan *p, int32_t i, struct tried *n)
 {
     struct task *t = &p->task[i];
-    const struct move_comm_rank *was = t->move.seat;
-    struct move_comm_rank seat = *was;
-    t->move.seat = &seat;
-    seat.seat = (was->seat + 1) % was->in->n;
-    n->refused += is_refused(p, "seat");
-    seat = *was;
-    seat.numel++;
+    const struct move_comm_rank *was = t->move.member;
+    struct move_comm_rank member = *was;
+    t->move.member = &member;
+    member.comm_rank = (was->comm_rank + 1) % was->in->n;
+    n->refused += is_refused(p, "rank");
+    member = *was;
+    member.numel++;
     n->refused += is_refused(p, "elements of a block");
     struct communicator other = *was->in;
-    seat = *was;
-    seat.in = &other;
+    member = *was;
+    member.in = &other;
     n->refused += is_refused(p, "communicator") ||
-                  was->seat == 0; /* rank 0's communicator is the reference for the other ranks */
+                  was->comm_rank == 0; /* rank 0's communicator is the reference for the other ranks */
     other.n--;
-    n->refused += is_refused(p, "seats");
-    n->seats += 4;
-    try_copy(p, &seat, was, n);
-    t->move.seat = was;
+    n->refused += is_refused(p, "ranks");
+    n->members += 4;
+    try_copy(p, &member, was, n);
+    t->move.member = was;
     uint8_t stream = t->stream;
     t->stream = STREAM_MOVE;
     n->streams += is_refused(p, "on which collectives alone") ? 0 : 1;
@@ -270,7 +270,7 @@ test_mistakes(struct rille_session *s, uint64_t seed)
         if (!p) continue;
         for (int32_t k = 0; k < p->nmove; k++) try_verb(p, p->move[k], &n);
         for (int32_t k = 0; k < p->ntask; k++)
-            if (p->task[k].kind == &kind_collect) try_seat(p, k, &n);
+            if (p->task[k].kind == &kind_collect) try_member(p, k, &n);
         for (int32_t k = 0; k < p->ntask; k++) try_readers(p, k, &n);
         int32_t task = p->ntask - 1, port = -1;
         while (task >= 0 && (p->task[task].kind != &kind_collect || (port = order_port(p, task)) < 0)) task--;
@@ -282,8 +282,8 @@ test_mistakes(struct rille_session *s, uint64_t seed)
         plan_free(&p);
         plan_free(&plain);
     }
-    ok(n.seats > 0 && n.refused == n.seats, "a wrong rank, communicator or block size of a collective is refused (%d)",
-       n.seats);
+    ok(n.members > 0 && n.refused == n.members,
+       "a wrong rank, communicator or block size of a collective is refused (%d)", n.members);
     ok(n.ncopy > 0 && n.copies == n.ncopy, "a wrong offset of a packed or unpacked block is refused (%d)", n.ncopy);
     is_int(n.streams, 0, "a collective on the stream of other moves is refused");
     ok(n.wrong == 0, "a wrong verb or dtype, and unordered collectives of a device, are refused (%d)", n.orders);

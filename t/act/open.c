@@ -125,7 +125,7 @@ steps_open(struct steps *x, const struct trial *how)
     struct train_options o = {
         .bus = how->bus, .kind = "async", .threads = how->threads, .single = true, .memory_limit = how->memory_limit};
     train_open(&x->t, &o);
-    x->t.s->poison = false; /* a run that poisons registers is always waited for */
+    x->t.s->runs.poison = false; /* a run that poisons registers is always waited for */
     must(rille_live_new(x->t.s, rate_of, NULL, x, &x->rate), "a live number");
     trace(x, FEW, &x->graph[0]);
     trace(x, ROWS, &x->graph[1]);
@@ -498,9 +498,9 @@ test_interrupt(void)
     must(pthread_create(&thread, NULL, interrupt, &x), "a thread");
     ok(rille_tensor_read(loss, &value) == E_CANCEL, "an interrupt ends reading a value of the open run");
     ok(rille_wait(x.t.s) == E_CANCEL && is_open_now(&x), "an interrupt ends rille_wait, and the work continues");
-    x.graph[0]->watched = true; /* a timed run waits for earlier runs before it begins */
+    x.graph[0]->times.watched = true; /* a timed run waits for earlier runs before it begins */
     ok(step(&x, &none) == E_CANCEL && !none, "an interrupt ends a run that waits for the open run");
-    x.graph[0]->watched = false;
+    x.graph[0]->times.watched = false;
     atomic_store(&released, true);
     pthread_join(thread, NULL);
     ok(!rille_tensor_read(loss, &value), "after the work is done, the loss can be read");
@@ -581,7 +581,7 @@ static void
 begin_timed(struct steps *x, struct rille_tensor *loss)
 {
     struct rille_tensor *next;
-    x->graph[0]->watched = true;
+    x->graph[0]->times.watched = true;
     must(step(x, &next), "a step that is timed");
     rille_tensor_free(&next);
     UNUSED(loss);

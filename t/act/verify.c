@@ -48,9 +48,9 @@ is_node(const struct task *t)
 }
 
 static void
-copy_seat(struct arena *a, struct task_move *m)
+copy_member(struct arena *a, struct task_move *m)
 {
-    struct move_comm_rank *s = COPY(a, m->seat, 1);
+    struct move_comm_rank *s = COPY(a, m->member, 1);
     s->pack = COPY(a, s->pack, s->npack);
     s->unpack = COPY(a, s->unpack, s->nunpack);
     for (int32_t i = 0; i < s->npack + s->nunpack; i++) {
@@ -58,14 +58,14 @@ copy_seat(struct arena *a, struct task_move *m)
         c->from = COPY(a, c->from, 1);
         c->to = COPY(a, c->to, 1);
     }
-    m->seat = s;
+    m->member = s;
 }
 
 static void
 copy_moves(struct arena *a, struct task_move *m)
 {
     m->step = COPY(a, m->step, m->nstep);
-    if (m->seat) copy_seat(a, m);
+    if (m->member) copy_member(a, m);
     for (int32_t i = 0; i < m->nstep; i++) {
         struct box_move *b = &m->step[i];
         b->view = COPY(a, b->view, 1);
@@ -268,18 +268,18 @@ chain_slots(struct slots *s, const struct plan_chain *c)
 }
 
 static void
-seat_slots(struct slots *s, const struct move_comm_rank *m)
+member_slots(struct slots *s, const struct move_comm_rank *m)
 {
-    SLOT(s, "move_seat.seat", m->seat);
-    SLOT(s, "move_seat.numel", m->numel);
-    SLOT(s, "move_seat.npack", m->npack);
-    SLOT(s, "move_seat.nunpack", m->nunpack);
+    SLOT(s, "move_comm_rank.comm_rank", m->comm_rank);
+    SLOT(s, "move_comm_rank.numel", m->numel);
+    SLOT(s, "move_comm_rank.npack", m->npack);
+    SLOT(s, "move_comm_rank.nunpack", m->nunpack);
     for (int32_t i = 0; i < m->npack + m->nunpack; i++) {
         const struct comm_rank_copy *c = i < m->npack ? &m->pack[i] : &m->unpack[i - m->npack];
-        SLOT(s, "seat_copy.from_skip", c->from_skip);
-        SLOT(s, "seat_copy.to_skip", c->to_skip);
-        view_slots(s, c->from, "seat_copy.from", "seat_copy.from.stride");
-        view_slots(s, c->to, "seat_copy.to", "seat_copy.to.stride");
+        SLOT(s, "comm_rank_copy.from_skip", c->from_skip);
+        SLOT(s, "comm_rank_copy.to_skip", c->to_skip);
+        view_slots(s, c->from, "comm_rank_copy.from", "comm_rank_copy.from.stride");
+        view_slots(s, c->to, "comm_rank_copy.to", "comm_rank_copy.to.stride");
     }
 }
 
@@ -310,7 +310,7 @@ task_slots(struct slots *s, const struct task *t)
         SLOT(s, "task_move.nstep", t->move.nstep);
         SLOT(s, "task_move.received", t->move.received);
         for (int32_t i = 0; i < t->move.nstep; i++) move_slots(s, &t->move.step[i]);
-        if (t->move.seat) seat_slots(s, t->move.seat);
+        if (t->move.member) member_slots(s, t->move.member);
     } else if (is_node(t)) {
         if (t->chain) chain_slots(s, t->chain);
     } else {

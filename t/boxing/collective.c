@@ -134,9 +134,9 @@ collect(const struct blocks *b, void *const *sent_by, void *all, int32_t pos)
 {
     enum dtype d = (enum dtype)b->c->dtype;
     const struct place *p = b->from->place;
-    int32_t first, seat = collective_comm_rank(b->c, p, pos, &first);
+    int32_t first, comm_rank = collective_comm_rank(b->c, p, pos, &first);
     bool cut = b->c->verb == COLLECT_SCATTER || b->c->verb == COLLECT_EXCHANGE;
-    int64_t skip = cut ? b->n * seat : 0;
+    int64_t skip = cut ? b->n * comm_rank : 0;
     for (int64_t i = 0; i < b->n * b->c->ncame; i++) {
         int32_t giver = collective_pos(b->c, p, first, (int32_t)(i / b->n));
         elem_set_i(d, all, i,

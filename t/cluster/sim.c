@@ -703,7 +703,7 @@ test_scale(void)
 
 /* The programs of two memories declare their collectives. Either the run begins, or it ends with `why`. */
 static void
-test_seats(void)
+test_comm_ranks(void)
 {
     static const uint64_t two[] = {1ull << 32, 9, 2, 4}, other[] = {1ull << 32, 8, 2, 4}, odd[] = {1, 2, 3};
     static const struct {
@@ -715,7 +715,7 @@ test_seats(void)
         {{(const void *)two, sizeof two}, {(const void *)other, sizeof other}, "memory 1 takes part in another"},
         {{(const void *)two, sizeof two},
          {NULL, 0},
-         "memory 0 takes part in one in which not all positions have seats"},
+         "memory 0 takes part in one in which not all positions have comm_ranks"},
         {{(const void *)two, sizeof two}, {(const void *)odd, sizeof odd}, "the list of memory 1 has 24 bytes"},
     };
     static const unsigned char digest[2][CLUSTER_ID] = {"part 0", "part 1"}, outline[CLUSTER_ID] = "outline";
@@ -743,7 +743,7 @@ test_seats(void)
                                 .digest = {digest[r], CLUSTER_ID},
                                 .outline = {outline, CLUSTER_ID},
                                 .arenas = {(const void *)bytes, sizeof bytes},
-                                .seats = r ? row[i].b : row[i].a},
+                                .comm_ranks = r ? row[i].b : row[i].a},
                 1, 4);
         bool ran = t.sent[PACKET_START] == 2;
         ok(row[i].why ? !ran && t.n[NOTICE_ENDED] == 1 && strstr(t.text, row[i].why) : ran, "lists of collectives: %s",
@@ -786,7 +786,7 @@ main(void)
     test_silent_speaker();
     test_slow();
     test_rows();
-    test_seats();
+    test_comm_ranks();
     test_scale();
     test_seeds(1);
     test_seeds(2);

@@ -27,7 +27,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { BOARD_SEATS = 16, BOARD_MEETS = 512, BOARD_GPUS = 256, BOARD_ROOM = 32 << 20, BOARD_ID = 16 };
+enum { BOARD_RANKS = 16, BOARD_COMMS = 512, BOARD_GPUS = 256, BOARD_ROOM = 32 << 20, BOARD_ID = 16 };
 enum board_verb { BOARD_REDUCE, BOARD_SCATTER, BOARD_GATHER, BOARD_EXCHANGE, BOARD_PASS };
 
 struct board_call {
@@ -35,28 +35,28 @@ struct board_call {
     int64_t width, numel;
 };
 /* A communicator. */
-struct board_meet {
+struct board_comm {
     uint64_t secret; /* identifies the communicator's id */
-    int32_t n, gpu[BOARD_SEATS];
-    bool taken[BOARD_SEATS]; /* the rank has joined */
-    struct board_call call[BOARD_SEATS];
-    int64_t begun[BOARD_SEATS], done[BOARD_SEATS]; /* calls begun; calls whose data the rank has read */
+    int32_t n, gpu[BOARD_RANKS];
+    bool taken[BOARD_RANKS]; /* the rank has joined */
+    struct board_call call[BOARD_RANKS];
+    int64_t begun[BOARD_RANKS], done[BOARD_RANKS]; /* calls begun; calls whose data the rank has read */
     char wrong[96];
 };
 struct board_gpu {
     unsigned char uuid[BOARD_ID];
-    int32_t pid, meet, seat; /* process and rank that waits; meet -1: not waiting */
+    int32_t pid, comm, rank; /* process and rank that waits; comm -1: not waiting */
 };
 struct board {
     pthread_mutex_t lock;
     uint32_t news;
-    int32_t ready, nmeet, ngpu;
-    struct board_meet meet[BOARD_MEETS];
+    int32_t ready, ncomm, ngpu;
+    struct board_comm comm[BOARD_COMMS];
     struct board_gpu gpu[BOARD_GPUS];
 };
 
 static struct board *the_board;
-static char *board_room[BOARD_MEETS]; /* mappings of the ranks' data in this process */
+static char *board_room[BOARD_COMMS]; /* mappings of the ranks' data in this process */
 static pthread_once_t board_once = PTHREAD_ONCE_INIT;
 
 static void
@@ -126,13 +126,13 @@ board_wait(void)
 
 /* Returns the address of a rank's outgoing data; NULL if mapping fails. */
 static char *
-board_place(int meet, int seat)
+board_place(int comm, int rank)
 {
     const char *board = getenv("FAKE_NCCL_BOARD");
     char name[512];
-    snprintf(name, sizeof name, "%s.%d", board ? board : "", meet);
-    if (!board_room[meet]) board_room[meet] = board_map(board ? name : NULL, (size_t)BOARD_ROOM * BOARD_SEATS, NULL);
-    return board_room[meet] ? board_room[meet] + (size_t)BOARD_ROOM * (size_t)seat : NULL;
+    snprintf(name, sizeof name, "%s.%d", board ? board : "", comm);
+    if (!board_room[comm]) board_room[comm] = board_map(board ? name : NULL, (size_t)BOARD_ROOM * BOARD_RANKS, NULL);
+    return board_room[comm] ? board_room[comm] + (size_t)BOARD_ROOM * (size_t)rank : NULL;
 }
 
 /* Returns the number of a GPU and forgets its earlier waits. Call with the lock. */
@@ -146,33 +146,33 @@ board_gpu(const void *uuid)
     if (i == b->ngpu) b->ngpu++;
     memcpy(b->gpu[i].uuid, uuid, BOARD_ID);
     b->gpu[i].pid = (int32_t)getpid();
-    b->gpu[i].meet = -1;
+    b->gpu[i].comm = -1;
     return i;
 }
 
 static bool
 board_is_waiting(const struct board_gpu *g)
 {
-    return g->meet >= 0 && (!kill(g->pid, 0) || errno == EPERM);
+    return g->comm >= 0 && (!kill(g->pid, 0) || errno == EPERM);
 }
 
 /* Returns true if a rank of the communicator waits, directly or through other communicators, for the GPU. */
 static bool
-board_waits_for(const struct board_meet *m, int64_t call, int gpu, int depth)
+board_waits_for(const struct board_comm *m, int64_t call, int gpu, int depth)
 {
     for (int i = 0; i < m->n && depth < BOARD_GPUS; i++) {
         if (m->begun[i] >= call || !m->taken[i]) continue;
         const struct board_gpu *g = &the_board->gpu[m->gpu[i]];
         if (m->gpu[i] == gpu) return true;
         if (!board_is_waiting(g)) continue;
-        const struct board_meet *in = &the_board->meet[g->meet];
-        if (board_waits_for(in, in->begun[g->seat], gpu, depth + 1)) return true;
+        const struct board_comm *in = &the_board->comm[g->comm];
+        if (board_waits_for(in, in->begun[g->rank], gpu, depth + 1)) return true;
     }
     return false;
 }
 
 static bool
-board_all(const struct board_meet *m, const int64_t *count, int64_t least)
+board_all(const struct board_comm *m, const int64_t *count, int64_t least)
 {
     for (int i = 0; i < m->n; i++)
         if (count[i] < least) return false;
@@ -180,7 +180,7 @@ board_all(const struct board_meet *m, const int64_t *count, int64_t least)
 }
 
 static bool
-board_agrees(const struct board_meet *m)
+board_agrees(const struct board_comm *m)
 {
     for (int i = 1; i < m->n; i++) {
         struct board_call a = m->call[0], b = m->call[i];
@@ -191,13 +191,13 @@ board_agrees(const struct board_meet *m)
 
 /* Waits until `least` calls of all ranks are counted (begun or done). Returns NULL, or an error. */
 static const char *
-board_await(struct board_meet *m, int meet, int seat, const int64_t *count, int64_t least, const bool *cut)
+board_await(struct board_comm *m, int comm, int rank, const int64_t *count, int64_t least, const bool *cut)
 {
-    struct board_gpu *g = &the_board->gpu[m->gpu[seat]];
+    struct board_gpu *g = &the_board->gpu[m->gpu[rank]];
     while (!*cut && !m->wrong[0] && !board_all(m, count, least)) {
-        g->meet = meet;
-        g->seat = seat;
-        if (count == m->begun && board_waits_for(m, least, m->gpu[seat], 0)) {
+        g->comm = comm;
+        g->rank = rank;
+        if (count == m->begun && board_waits_for(m, least, m->gpu[rank], 0)) {
             snprintf(m->wrong, sizeof m->wrong,
                      "collectives of two communicators cross: their devices wait for each other");
             board_tell();
@@ -205,26 +205,26 @@ board_await(struct board_meet *m, int meet, int seat, const int64_t *count, int6
             board_wait();
         }
     }
-    g->meet = -1;
+    g->comm = -1;
     return *cut ? "cut" : m->wrong[0] ? m->wrong : NULL;
 }
 
 /* Makes a rank's next call: writes `bytes` of data and waits until all ranks have made the call. The rank then reads
  * the others' data, with the lock, and calls board_end. */
 static const char *
-board_begin(int meet, int seat, const struct board_call *c, const void *in, size_t bytes, const bool *cut)
+board_begin(int comm, int rank, const struct board_call *c, const void *in, size_t bytes, const bool *cut)
 {
-    struct board_meet *m = &the_board->meet[meet];
+    struct board_comm *m = &the_board->comm[comm];
     const char *why = bytes > BOARD_ROOM ? "more than fits" : NULL;
-    if (!why) why = board_await(m, meet, seat, m->done, m->begun[seat], cut);
+    if (!why) why = board_await(m, comm, rank, m->done, m->begun[rank], cut);
     if (why) return why;
-    memcpy(board_place(meet, seat), in, bytes);
-    m->call[seat] = *c;
-    m->begun[seat]++;
+    memcpy(board_place(comm, rank), in, bytes);
+    m->call[rank] = *c;
+    m->begun[rank]++;
     board_tell();
-    why = board_await(m, meet, seat, m->begun, m->begun[seat], cut);
+    why = board_await(m, comm, rank, m->begun, m->begun[rank], cut);
     if (!why && !board_agrees(m)) {
-        snprintf(m->wrong, sizeof m->wrong, "seats of one communicator ask for different collectives");
+        snprintf(m->wrong, sizeof m->wrong, "ranks of one communicator ask for different collectives");
         why = m->wrong;
     }
     return why;
@@ -232,7 +232,7 @@ board_begin(int meet, int seat, const struct board_call *c, const void *in, size
 
 /* Waits until one rank has counted `least` calls, in a communicator of two. Returns NULL, or an error. */
 static const char *
-board_until(const struct board_meet *m, const int64_t *count, int64_t least, const bool *cut)
+board_until(const struct board_comm *m, const int64_t *count, int64_t least, const bool *cut)
 {
     while (!*cut && !m->wrong[0] && *count < least) board_wait();
     return *cut ? "cut" : m->wrong[0] ? m->wrong : NULL;
@@ -241,12 +241,12 @@ board_until(const struct board_meet *m, const int64_t *count, int64_t least, con
 /* Sends from rank 0: waits until rank 1 has read the previous data, then writes. Without `keeps`, also waits until
  * rank 1 has read this data. Call with the lock. */
 static const char *
-board_send(int meet, const struct board_call *c, const void *in, size_t bytes, bool keeps, const bool *cut)
+board_send(int comm, const struct board_call *c, const void *in, size_t bytes, bool keeps, const bool *cut)
 {
-    struct board_meet *m = &the_board->meet[meet];
+    struct board_comm *m = &the_board->comm[comm];
     const char *why = bytes > BOARD_ROOM ? "more than fits" : board_until(m, &m->done[1], m->begun[0], cut);
     if (why) return why;
-    memcpy(board_place(meet, 0), in, bytes);
+    memcpy(board_place(comm, 0), in, bytes);
     m->call[0] = *c;
     m->begun[0]++;
     board_tell();
@@ -254,25 +254,25 @@ board_send(int meet, const struct board_call *c, const void *in, size_t bytes, b
 }
 
 static const char *
-board_receive(int meet, const struct board_call *c, void *out, size_t bytes, const bool *cut)
+board_receive(int comm, const struct board_call *c, void *out, size_t bytes, const bool *cut)
 {
-    struct board_meet *m = &the_board->meet[meet];
+    struct board_comm *m = &the_board->comm[comm];
     const char *why = board_until(m, &m->begun[0], m->done[1] + 1, cut);
     if (!why && memcmp(&m->call[0], c, sizeof *c)) {
         snprintf(m->wrong, sizeof m->wrong, "what is received is not what is sent");
         why = m->wrong;
     }
     if (why) return why;
-    memcpy(out, board_place(meet, 0), bytes);
+    memcpy(out, board_place(comm, 0), bytes);
     m->done[1]++;
     board_tell();
     return NULL;
 }
 
 static void
-board_end(int meet, int seat)
+board_end(int comm, int rank)
 {
-    the_board->meet[meet].done[seat]++;
+    the_board->comm[comm].done[rank]++;
     board_tell();
 }
 

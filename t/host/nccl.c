@@ -18,12 +18,12 @@
 
 /* State of each communicator in this process; protected by the board's lock. */
 static struct here {
-    int nseat, naborted;
+    int nrank, naborted;
     bool cut;
-} here[BOARD_MEETS];
+} here[BOARD_COMMS];
 
 struct ncclComm {
-    int meet, seat, gpu;
+    int comm, rank, gpu;
     bool looked; /* the last operation's status was queried */
 };
 struct id {
@@ -50,10 +50,10 @@ ncclGetUniqueId(ncclUniqueId *out)
     struct id id = {0};
     if (fake_is_said("nonccl")) return ncclSystemError;
     struct board *b = board_lock();
-    bool fits = b->nmeet < BOARD_MEETS;
-    if (fits) id.number = b->nmeet++;
+    bool fits = b->ncomm < BOARD_COMMS;
+    if (fits) id.number = b->ncomm++;
     id.secret = (uint64_t)getpid() << 32 | (uint32_t)(id.number + 1);
-    if (fits) b->meet[id.number] = (struct board_meet){.secret = id.secret};
+    if (fits) b->comm[id.number] = (struct board_comm){.secret = id.secret};
     board_unlock();
     memset(out, 0, sizeof *out);
     memcpy(out->internal, &id, sizeof id);
@@ -63,12 +63,12 @@ ncclGetUniqueId(ncclUniqueId *out)
 /* Adds a rank to a communicator. Returns NULL, or the reason of the failure. A GPU has one rank; an id makes one
  * communicator. Call with the lock. */
 static const char *
-take_seat(struct board_meet *m, int n, int rank, int gpu)
+take_rank(struct board_comm *m, int n, int rank, int gpu)
 {
-    if (n > BOARD_SEATS || rank >= n || (m->n && m->n != n)) return "an id is used with other numbers of seats";
+    if (n > BOARD_RANKS || rank >= n || (m->n && m->n != n)) return "an id is used with other numbers of ranks";
     if (m->taken[rank]) return "an id is used twice";
     for (int i = 0; i < n; i++)
-        if (m->taken[i] && m->gpu[i] == gpu) return "a GPU has two seats";
+        if (m->taken[i] && m->gpu[i] == gpu) return "a GPU has two ranks";
     m->n = n;
     m->gpu[rank] = gpu;
     m->taken[rank] = true;
@@ -83,15 +83,15 @@ ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId given, int rank, nc
     memcpy(&id, given.internal, sizeof id);
     if (config->blocking || cudaGetDeviceProperties(&gpu, fake_current())) return ncclInvalidArgument;
     struct board *b = board_lock();
-    bool known = id.number >= 0 && id.number < b->nmeet && b->meet[id.number].secret == id.secret;
-    const char *why = known ? take_seat(&b->meet[id.number], n, rank, board_gpu(&gpu.uuid)) : "an id is nobody's";
-    if (!why) here[id.number].nseat++;
+    bool known = id.number >= 0 && id.number < b->ncomm && b->comm[id.number].secret == id.secret;
+    const char *why = known ? take_rank(&b->comm[id.number], n, rank, board_gpu(&gpu.uuid)) : "an id is nobody's";
+    if (!why) here[id.number].nrank++;
     board_unlock();
     if (why) fprintf(stderr, "fake nccl: %s\n", why);
     if (why) return ncclInvalidUsage;
     *comm = calloc(1, sizeof **comm);
-    **comm = (struct ncclComm){.meet = id.number, .seat = rank, .gpu = fake_current()};
-    fake_log("communicator %d of %d: seat %d is gpu %d\n", id.number, n, rank, fake_current());
+    **comm = (struct ncclComm){.comm = id.number, .rank = rank, .gpu = fake_current()};
+    fake_log("communicator %d of %d: rank %d is gpu %d\n", id.number, n, rank, fake_current());
     return ncclInProgress;
 }
 
@@ -101,7 +101,7 @@ ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *r)
 {
     bool made = !fake_is_said("unmet");
     struct board *b = board_lock();
-    const struct board_meet *m = &b->meet[comm->meet];
+    const struct board_comm *m = &b->comm[comm->comm];
     for (int i = 0; i < m->n; i++) made = made && m->taken[i];
     board_unlock();
     *r = comm->looked && made ? ncclSuccess : ncclInProgress;
@@ -115,11 +115,11 @@ ncclResult_t
 ncclCommAbort(ncclComm_t comm)
 {
     board_lock();
-    struct here *h = &here[comm->meet];
-    h->cut = ++h->naborted == h->nseat;
+    struct here *h = &here[comm->comm];
+    h->cut = ++h->naborted == h->nrank;
     board_tell();
     board_unlock();
-    fake_log("abort %d\n", comm->meet);
+    fake_log("abort %d\n", comm->comm);
     free(comm);
     return ncclSuccess;
 }
@@ -171,27 +171,27 @@ add(int what, void *to, const void *x, int64_t n)
 
 /* Reduces in descending rank order, which no caller may rely on. Call with the lock. */
 static void
-add_all(const struct board_meet *m, int meet, size_t skip, const struct board_call *c, char *out)
+add_all(const struct board_comm *m, int comm, size_t skip, const struct board_call *c, char *out)
 {
-    memcpy(out, board_place(meet, m->n - 1) + skip, (size_t)(c->numel * c->width));
-    for (int i = m->n - 2; i >= 0; i--) add(c->what, out, board_place(meet, i) + skip, c->numel);
+    memcpy(out, board_place(comm, m->n - 1) + skip, (size_t)(c->numel * c->width));
+    for (int i = m->n - 2; i >= 0; i--) add(c->what, out, board_place(comm, i) + skip, c->numel);
 }
 
 static void
-take_result(int meet, int seat, const struct board_call *c, char *out)
+take_result(int comm, int rank, const struct board_call *c, char *out)
 {
-    const struct board_meet *m = &the_board->meet[meet];
-    size_t block = (size_t)(c->numel * c->width), own = block * (size_t)seat;
+    const struct board_comm *m = &the_board->comm[comm];
+    size_t block = (size_t)(c->numel * c->width), own = block * (size_t)rank;
     if (c->verb == BOARD_REDUCE || c->verb == BOARD_SCATTER) {
-        add_all(m, meet, c->verb == BOARD_SCATTER ? own : 0, c, out);
+        add_all(m, comm, c->verb == BOARD_SCATTER ? own : 0, c, out);
         return;
     }
     for (int i = 0; i < m->n; i++)
-        memcpy(out + block * (size_t)i, board_place(meet, i) + (c->verb == BOARD_EXCHANGE ? own : 0), block);
+        memcpy(out + block * (size_t)i, board_place(comm, i) + (c->verb == BOARD_EXCHANGE ? own : 0), block);
 }
 
 struct part {
-    int meet, seat;
+    int comm, rank;
     struct board_call call;
     const void *in;
     void *out;
@@ -202,13 +202,13 @@ take_part(void *of)
 {
     struct part *p = of;
     struct board *b = board_lock();
-    const struct board_meet *m = &b->meet[p->meet];
+    const struct board_comm *m = &b->comm[p->comm];
     bool many = p->call.verb == BOARD_SCATTER || p->call.verb == BOARD_EXCHANGE;
     size_t bytes = (size_t)(p->call.numel * p->call.width) * (many ? (size_t)m->n : 1);
-    const char *why = board_begin(p->meet, p->seat, &p->call, p->in, bytes, &here[p->meet].cut);
-    bool wrong = why && !here[p->meet].cut;
-    if (!why) take_result(p->meet, p->seat, &p->call, p->out);
-    if (!why) board_end(p->meet, p->seat);
+    const char *why = board_begin(p->comm, p->rank, &p->call, p->in, bytes, &here[p->comm].cut);
+    bool wrong = why && !here[p->comm].cut;
+    if (!why) take_result(p->comm, p->rank, &p->call, p->out);
+    if (!why) board_end(p->comm, p->rank);
     board_unlock();
     if (wrong) fprintf(stderr, "fake nccl: %s\n", why);
     return wrong ? cudaErrorLaunchFailure : cudaSuccess;
@@ -218,7 +218,7 @@ static ncclResult_t
 ask(const char *name, int verb, const void *in, void *out, size_t numel, ncclDataType_t t, int op, ncclComm_t comm,
     cudaStream_t stream)
 {
-    struct part p = {.meet = comm->meet, .seat = comm->seat, .in = in, .out = out};
+    struct part p = {.comm = comm->comm, .rank = comm->rank, .in = in, .out = out};
     p.call = (struct board_call){verb, (int)t * OPERATIONS + op, (int64_t)width(t), (int64_t)numel};
     if (stream != cudaStreamPerThread || fake_current() != comm->gpu || numel == 0) return ncclInvalidArgument;
     comm->looked = false;
@@ -227,10 +227,10 @@ ask(const char *name, int verb, const void *in, void *out, size_t numel, ncclDat
 }
 
 static int
-seats_of(ncclComm_t comm)
+ranks_of(ncclComm_t comm)
 {
     struct board *b = board_lock();
-    int n = b->meet[comm->meet].n;
+    int n = b->comm[comm->comm].n;
     board_unlock();
     return n;
 }
@@ -242,10 +242,10 @@ pass(void *of)
 {
     struct part *p = of;
     board_lock();
-    const bool *cut = &here[p->meet].cut;
+    const bool *cut = &here[p->comm].cut;
     size_t bytes = (size_t)(p->call.numel * p->call.width);
-    const char *why = p->seat == 0 ? board_send(p->meet, &p->call, p->in, bytes, fake_is_said("buffers"), cut)
-                                   : board_receive(p->meet, &p->call, p->out, bytes, cut);
+    const char *why = p->rank == 0 ? board_send(p->comm, &p->call, p->in, bytes, fake_is_said("buffers"), cut)
+                                   : board_receive(p->comm, &p->call, p->out, bytes, cut);
     bool wrong = why && !*cut;
     board_unlock();
     if (wrong) fprintf(stderr, "fake nccl: %s\n", why);
@@ -256,10 +256,10 @@ pass(void *of)
 static ncclResult_t
 ask_to_pass(const void *in, void *out, size_t numel, ncclDataType_t t, int peer, ncclComm_t comm, cudaStream_t stream)
 {
-    struct part p = {.meet = comm->meet, .seat = comm->seat, .in = in, .out = out};
+    struct part p = {.comm = comm->comm, .rank = comm->rank, .in = in, .out = out};
     p.call = (struct board_call){BOARD_PASS, (int)t, (int64_t)width(t), (int64_t)numel};
-    bool seats = comm->seat == (in ? 0 : 1) && peer == 1 - comm->seat && seats_of(comm) == 2;
-    if (stream != cudaStreamPerThread || fake_current() != comm->gpu || numel == 0 || !seats)
+    bool paired = comm->rank == (in ? 0 : 1) && peer == 1 - comm->rank && ranks_of(comm) == 2;
+    if (stream != cudaStreamPerThread || fake_current() != comm->gpu || numel == 0 || !paired)
         return ncclInvalidArgument;
     comm->looked = false;
     fake_log("%s gpu %d type %d\n", in ? "send" : "recv", fake_current(), (int)t);
@@ -320,7 +320,7 @@ ncclGroupEnd(void)
 {
     struct group g = group;
     if (--group.depth > 0 || !g.comm) return ncclInProgress;
-    int n = seats_of(g.comm);
+    int n = ranks_of(g.comm);
     if (g.nsent != n || g.nreceived != n) return ncclInvalidUsage;
     return ask("all-to-all", BOARD_EXCHANGE, g.in, g.out, g.numel, g.type, 0, g.comm, g.stream);
 }

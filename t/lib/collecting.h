@@ -1,5 +1,5 @@
-/* collecting.h - asynchronous test devices with a collective library (t/host/meet.h). Sums are computed in the order
- * of ranks in the communicator, so their bits equal those of moves that read other devices' shards directly. */
+/* collecting.h - asynchronous test devices with a collective library (t/host/host_comm.h). Sums are computed in the
+ * order of ranks in the communicator, so their bits equal those of moves that read other devices' shards directly. */
 #ifndef RILLE_T_COLLECTING_H
 #define RILLE_T_COLLECTING_H
 
@@ -8,13 +8,13 @@
 #include "runtime/base/error.h"
 #include "runtime/tensor/layout.h"
 #include "runtime/device/stream.h"
-#include "t/host/meet.h"
+#include "t/host/host_comm.h"
 
 enum { COMMUNICATORS = 256 };
-static struct seats {
+static struct collecting_comm {
     struct communicator face;
-    struct meet meet;
-    int32_t device[MEET_SEATS];
+    struct host_comm host_comm;
+    int32_t device[HOST_COMM_RANKS];
 } collecting[COMMUNICATORS];
 static int ncollecting;
 static bool collecting_driven; /* streams belong to the simulator and must not block */
@@ -28,11 +28,11 @@ collecting_communicator(bool edge, int32_t n, const int32_t *device)
         if (collecting[i].face.edge == edge && collecting[i].face.n == n &&
             !memcmp(collecting[i].device, device, sizeof *device * (size_t)n))
             return &collecting[i].face;
-    assert(ncollecting < COMMUNICATORS && n <= MEET_SEATS);
-    struct seats *s = &collecting[ncollecting++];
+    assert(ncollecting < COMMUNICATORS && n <= HOST_COMM_RANKS);
+    struct collecting_comm *s = &collecting[ncollecting++];
     memcpy(s->device, device, sizeof *device * (size_t)n);
     s->face = (struct communicator){DEV_ASYNC, n, s->device, edge, communicator_name(DEV_ASYNC, edge, n, device)};
-    meet_open(&s->meet, n, s->device);
+    host_comm_open(&s->host_comm, n, s->device);
     return &s->face;
 }
 
@@ -47,11 +47,11 @@ collecting_add(int what, void *to, const void *x, int64_t n)
 }
 
 static int
-collecting_collect(struct communicator *c, int32_t seat, const struct collective_call *call, const struct stream *s,
+collecting_collect(struct communicator *c, int32_t rank, const struct collective_call *call, const struct stream *s,
                    const void *in, void *out)
 {
-    struct seats *of = (struct seats *)c;
-    struct meet_call m = {.verb = call->verb, .what = call->dtype * NREDUCE + call->reduce, .numel = call->numel};
+    struct collecting_comm *of = (struct collecting_comm *)c;
+    struct host_comm_call m = {.verb = call->verb, .what = call->dtype * NREDUCE + call->reduce, .numel = call->numel};
     bool done = true;
     m.width = dtype_bytes((enum dtype)call->dtype);
     m.in = in;
@@ -59,26 +59,27 @@ collecting_collect(struct communicator *c, int32_t seat, const struct collective
     m.add = collecting_add;
     UNUSED(s);
     __atomic_fetch_add(call->verb == COLLECT_PASS ? &npassed : &ncollected[call->verb], 1, __ATOMIC_RELAXED);
-    const char *why = collecting_driven ? meet_try(&of->meet, seat, &m, &done) : meet_await(&of->meet, seat, &m);
-    if (why) return fail(meet_is_cut(&of->meet) ? E_CANCEL : E_KERNEL, "%s", why);
+    const char *why =
+        collecting_driven ? host_comm_try(&of->host_comm, rank, &m, &done) : host_comm_await(&of->host_comm, rank, &m);
+    if (why) return fail(host_comm_is_cut(&of->host_comm) ? E_CANCEL : E_KERNEL, "%s", why);
     return done ? 0 : STREAM_HELD;
 }
 
 static void
 collecting_cut(void)
 {
-    for (int i = 0; i < ncollecting; i++) meet_cut(&collecting[i].meet);
+    for (int i = 0; i < ncollecting; i++) host_comm_cut(&collecting[i].host_comm);
 }
 
 static int
-collecting_meet(int n, struct communicator *const *c, const struct communicator_post *post)
+collecting_connect(int n, struct communicator *const *c, const struct communicator_post *post)
 {
     UNUSED(n);
     UNUSED(c);
     UNUSED(post);
     for (int i = 0; i < ncollecting; i++)
-        if (collecting[i].meet.cut || collecting[i].meet.wrong)
-            meet_open(&collecting[i].meet, collecting[i].face.n, collecting[i].device);
+        if (collecting[i].host_comm.cut || collecting[i].host_comm.wrong)
+            host_comm_open(&collecting[i].host_comm, collecting[i].face.n, collecting[i].device);
     return 0;
 }
 
@@ -90,7 +91,7 @@ collecting_begin(bool driven)
     device_late.communicator = collecting_communicator;
     device_late.collect = collecting_collect;
     device_late.cut = collecting_cut;
-    device_late.meet = collecting_meet;
+    device_late.connect = collecting_connect;
 }
 
 static inline void

@@ -2,7 +2,7 @@
 -- devices of kind HOLDS store saved activations and the optimiser's state. Prints losses and parameters bit by bit.
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
-local computes, holds, aside = arg[1], arg[2], arg[3]
+local computes, holds, storage = arg[1], arg[2], arg[3]
 
 local function trained(devices, others, pieces, zero)
   rille.manual_seed(4)
@@ -15,7 +15,7 @@ local function trained(devices, others, pieces, zero)
     local loss = net(x):square():mean()
     loss:backward(); opt:step(); opt:zero_grad()
     return loss
-  end, {micro_batches = pieces, zero = zero, offload = aside and rille.placement(holds, others) or nil})
+  end, {micro_batches = pieces, zero = zero, offload = storage and rille.placement(holds, others) or nil})
   local x = rille.randn({16, 16}, {placement = P, sbp = "S(0)"})
   for _ = 1, 3 do print(("%a"):format(step(x):item())) end
   for _, p in ipairs(net:parameters()) do print(("%a"):format(p:square():sum():item())) end

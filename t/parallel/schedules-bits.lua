@@ -55,7 +55,7 @@ local schedules = {"1f1b", "gpipe", "zb-h1", "zb-h2", "auto", {memory = 0.5}, {m
 local function schedule_name(s) return type(s) == "string" and s or s.memory and "memory " .. s.memory or "lag " .. s.lag end
 
 local function cpu(d) return rille.placement("cpu", {d}) end
-local aside = rille.placement("cpu", {4, 5, 6, 7})
+local storage = rille.placement("cpu", {4, 5, 6, 7})
 
 local names = {}
 for name in pairs(nets) do names[#names + 1] = name end
@@ -70,7 +70,7 @@ for _, name in ipairs(names) do
     if name == "round" then list[#list + 1] = "interleaved" end
     if name == "there and back" then list[#list + 1], list[#list + 2], list[#list + 3] = "zb-v", "v-half", "v-min" end
     for i, schedule in ipairs(list) do
-      local ways = {{}, {recompute = true}, {offload = aside}, schedule.memory and {recompute = "auto"} or nil}
+      local ways = {{}, {recompute = true}, {offload = storage}, schedule.memory and {recompute = "auto"} or nil}
       if not os.getenv("RILLE_LONG") then ways = {ways[1], ways[2 + (i + #name) % (#ways - 1)]} end
       for _, how in ipairs(ways) do
         if not tap.share() then goto next end
@@ -121,7 +121,7 @@ tap.group("parts of the loss that no data reaches", function()
   end
   local want = gradients({}, 1)
   for _, schedule in ipairs(schedules) do
-    for _, how in ipairs{{}, {recompute = true}, {offload = aside}} do
+    for _, how in ipairs{{}, {recompute = true}, {offload = storage}} do
       local text = schedule_name(schedule)
       local options = {micro_batches = PIECES, schedule = schedule, recompute = how.recompute, offload = how.offload}
       tap.fails(function() gradients(options, 3) end, {"schedules-bits.lua", "nothing feeds the stage on cpu[3]"}, text .. ": a loss on a device without data is refused")
@@ -218,7 +218,7 @@ tap.group("several losses", function()
     for _, whole in ipairs{true, false} do
       local want = trained(p, whole, function() return cpu(0) end, {micro_batches = PIECES})
       for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2", "auto", {memory = 2}, {lag = 3, split_backward = true}} do
-        for _, how in ipairs{{}, {recompute = true}, {offload = aside}} do
+        for _, how in ipairs{{}, {recompute = true}, {offload = storage}} do
           local options = {micro_batches = PIECES, schedule = schedule, recompute = how.recompute, offload = how.offload}
           if tap.share() then tap.is(trained(p, whole, cpu, options), want, ("%d %s, %s%s: bits are those of one device"):format(p, whole and "heads, added up" or "separate losses",
             schedule_name(schedule), how.recompute and ", recomputed" or how.offload and ", offloaded" or "")) end

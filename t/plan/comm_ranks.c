@@ -19,7 +19,7 @@
 static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {4, {1, 1, 1, 1}}, {3, {1, 2, 1}}};
 
 static int
-count_seats(const struct plan *p)
+count_members(const struct plan *p)
 {
     int n = 0;
     for (int32_t i = 0; i < p->ntask; i++) n += p->task[i].kind == &kind_collect;
@@ -30,7 +30,7 @@ static int
 count_all(const struct parts *x)
 {
     int n = 0;
-    for (int m = 0; m < x->n; m++) n += count_seats(x->plan[m]);
+    for (int m = 0; m < x->n; m++) n += count_members(x->plan[m]);
     return n;
 }
 
@@ -90,7 +90,7 @@ match(const struct parts *x, int which, const struct str *spoilt)
 }
 
 struct count {
-    int programs, refused, seats, edges, same, alone, indirect, agreed;
+    int programs, refused, members, edges, same, alone, indirect, agreed;
     long passes;
 };
 
@@ -103,7 +103,7 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
     int got[MOST_PARTS];
     parts_map(&x, c);
     collecting_begin(true);
-    meet_keeps = seed % 2;
+    host_comm_buffers = seed % 2;
     bool good = !parts_compile(&x, bytes, s->atlas);
     if (!good && strstr(err_text(), "is known only after all")) { /* micro-batches read a sum over all micro-batches */
         n->refused++;
@@ -111,7 +111,7 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
         return;
     }
     n->programs++;
-    for (int m = 0; good && m < x.n; m++) n->alone += goes_alone(x.plan[m]), n->seats += count_seats(x.plan[m]);
+    for (int m = 0; good && m < x.n; m++) n->alone += goes_alone(x.plan[m]), n->members += count_members(x.plan[m]);
     for (int m = 0; m < x.n; m++) n->alone--;
     for (int m = 0; good && m < x.n; m++) n->indirect += !goes_direct(x.plan[m]);
     if (good) n->edges += count_edges(&x);
@@ -152,9 +152,9 @@ try_program(struct rille_session *s, struct plan *p, int want, uint64_t seed, st
 static void
 say(const struct count *n, const char *what)
 {
-    ok(n->programs > 0 && n->seats + n->edges > 0,
+    ok(n->programs > 0 && n->members + n->edges > 0,
        "%s: %d programs in partitions have %d collective tasks and %d channels carried by the library", what,
-       n->programs, n->seats, n->edges);
+       n->programs, n->members, n->edges);
     ok(n->indirect == 0 && n->passes >= n->edges, "%s: these channels have no tasks but their two ends (%ld passes)",
        what, n->passes);
     ok(n->alone == 0, "%s: moves by library collectives have no channel, transfer or box task", what);
@@ -196,7 +196,7 @@ plan_twice(struct rille_session *s, const struct layout *from, const struct layo
 {
     collecting_begin(true);
     struct plan *p = plan_move_of(s, 8, from, to);
-    *want = p ? count_seats(p) : 0;
+    *want = p ? count_members(p) : 0;
     plan_free(&p);
     collecting_end();
     return plan_move_of(s, 8, from, to);
@@ -327,7 +327,7 @@ failures(struct rille_session *s, uint64_t first, int (*counted)(const struct pa
     int n = 0, ended = 0, again = 0, got[MOST_PARTS];
     for (uint64_t seed = first; n < (getenv("RILLE_LONG") ? 3000 : 300); seed++) {
         struct parts x;
-        meet_keeps = seed / 3 % 2;
+        host_comm_buffers = seed / 3 % 2;
         if (!draw(s, seed, counted, &x)) continue;
         if (!parts_open(&x, seed)) {
             bool stop = seed % 4 == 0;
@@ -353,9 +353,9 @@ failures(struct rille_session *s, uint64_t first, int (*counted)(const struct pa
 /* ---- planted mistakes ---- */
 
 static int32_t
-seat_at(const struct plan *p, uint64_t which)
+member_at(const struct plan *p, uint64_t which)
 {
-    int32_t n = count_seats(p), k = n ? (int32_t)(which % (uint64_t)n) : 0;
+    int32_t n = count_members(p), k = n ? (int32_t)(which % (uint64_t)n) : 0;
     for (int32_t i = 0; n && i < p->ntask; i++)
         if (p->task[i].kind == &kind_collect && k-- == 0) return i;
     return -1;
@@ -378,27 +378,27 @@ plant(struct plan *p, int32_t i, int kind, struct arena *a)
     struct task *t = &p->task[i];
     struct plan_move *of = (struct plan_move *)(uintptr_t)t->move.of;
     struct collective *by = arena_dup(a, of->by, sizeof *by);
-    struct move_comm_rank *seat = arena_dup(a, t->move.seat, sizeof *seat);
-    struct communicator *in = arena_dup(a, seat->in, sizeof *in);
+    struct move_comm_rank *member = arena_dup(a, t->move.member, sizeof *member);
+    struct communicator *in = arena_dup(a, member->in, sizeof *in);
     int32_t *device = arena_dup(a, in->device, sizeof *device * (size_t)in->n);
     switch (kind) {
     case 0: by->verb = (uint8_t)((by->verb + 1) % 4); break;
     case 1: by->dtype = by->dtype == DT_F32 ? DT_I32 : DT_F32; break;
-    case 2: seat->seat = (seat->seat + 1) % in->n; break;
+    case 2: member->comm_rank = (member->comm_rank + 1) % in->n; break;
     case 3: of->late = !of->late; break;
     case 4: of->hop++; break;
     case 5:
         device[0]++;
         in->device = device;
-        seat->in = in;
+        member->in = in;
         break;
-    case 6: seat->numel++; break;
+    case 6: member->numel++; break;
     case 7: of->value.index++; break;
     case 8: t->nact++; break;
     default: break;
     }
     of->by = by;
-    t->move.seat = seat;
+    t->move.member = member;
 }
 
 /* Plants mistakes in collective tasks. The partition's verifier or the comparison of lists must find each. */
@@ -411,7 +411,7 @@ mistakes(struct rille_session *s, uint64_t first)
         struct arena a = {0};
         if (!draw(s, seed, count_all, &x)) continue;
         int m = (int)(seed % (uint64_t)x.n), kind = (int)(seed / 4 % KINDS);
-        int32_t i = seat_at(x.plan[m], seed / 5);
+        int32_t i = member_at(x.plan[m], seed / 5);
         if (i >= 0 && comm_ranks_abroad(x.plan[m], i)) {
             plant(x.plan[m], i, kind, &a);
             bool is = plan_verify(x.plan[m]) || match(&x, 0, NULL);
@@ -437,7 +437,7 @@ other_lists(struct rille_session *s, uint64_t first)
         struct str list = {0};
         if (!draw(s, seed, count_all, &x)) continue;
         int m = (int)(seed % (uint64_t)x.n);
-        int32_t i = seat_at(x.plan[m], seed);
+        int32_t i = member_at(x.plan[m], seed);
         bool abroad = false;
         for (int32_t k = 0; k < x.plan[m]->ntask; k++)
             abroad = abroad || (x.plan[m]->task[k].kind == &kind_collect && comm_ranks_abroad(x.plan[m], k));
@@ -470,7 +470,7 @@ end_at(const struct plan *p, bool sends, bool packs, uint64_t which)
     for (int32_t k = 0; k < p->ntask; k++) {
         int32_t i = (int32_t)((which + (uint64_t)k) % (uint64_t)p->ntask);
         const struct task *t = &p->task[i];
-        if (t->kind == (sends ? &kind_p2p_send : &kind_p2p_recv) && (!packs || t->move.seat->npack)) return i;
+        if (t->kind == (sends ? &kind_p2p_send : &kind_p2p_recv) && (!packs || t->move.member->npack)) return i;
     }
     return -1;
 }
@@ -527,25 +527,25 @@ static bool
 plant_end(struct plan *p, int32_t i, int kind, struct arena *a)
 {
     struct task *t = &p->task[i];
-    struct move_comm_rank *seat = arena_dup(a, t->move.seat, sizeof *seat);
-    struct communicator *in = arena_dup(a, seat->in, sizeof *in);
+    struct move_comm_rank *member = arena_dup(a, t->move.member, sizeof *member);
+    struct communicator *in = arena_dup(a, member->in, sizeof *in);
     const int32_t other[] = {in->device[1], in->device[0]};
-    bool packs = seat->npack > 0;
-    struct comm_rank_copy *pack = packs ? arena_dup(a, seat->pack, sizeof *pack * (size_t)seat->npack) : NULL;
-    seat->in = in;
-    seat->pack = pack;
-    t->move.seat = seat;
+    bool packs = member->npack > 0;
+    struct comm_rank_copy *pack = packs ? arena_dup(a, member->pack, sizeof *pack * (size_t)member->npack) : NULL;
+    member->in = in;
+    member->pack = pack;
+    t->move.member = member;
     switch (kind) {
-    case 0: return seat->seat = !seat->seat, true;
+    case 0: return member->comm_rank = !member->comm_rank, true;
     case 1: return in->device = arena_dup(a, other, sizeof other), true;
     case 2: return in->edge = false, true;
     case 3: return p->channel[t->channel].direct = false, true;
-    case 4: return seat->numel++, true;
-    case 5: return seat->dtype = seat->dtype == DT_F32 ? DT_I32 : DT_F32, true;
+    case 4: return member->numel++, true;
+    case 5: return member->dtype = member->dtype == DT_F32 ? DT_I32 : DT_F32, true;
     case 6: return t->stream = STREAM_MOVE, true;
     case 7: return t->kind == &kind_p2p_recv && show_early(p, i);
     case 8: return packs && (pack[0].from_skip += 4, true);
-    case 9: return packs && (seat->npack--, true);
+    case 9: return packs && (member->npack--, true);
     case 10: return t->kind == &kind_p2p_recv && follow_hop(p, i);
     default: return t->kind = t->kind == &kind_p2p_send ? &kind_send : &kind_recv, true;
     }
@@ -706,9 +706,9 @@ words(void)
         {good, 12, "the list of memory 5 has 12 bytes"},
         {fewer, sizeof fewer, "step 3, operand 0, hop 1: memory 0 takes part in one in which not all positions"},
         {other, sizeof other, "memory 5 takes part in another than the first that does"},
-        {more, sizeof more, "memory 5 has seats that are others'"},
+        {more, sizeof more, "memory 5 has ranks that are others'"},
         {twice, sizeof twice, "memory 5 has two of this name"},
-        {NULL, 0, "not all positions have seats"},
+        {NULL, 0, "not all positions have ranks"},
     };
     for (size_t i = 0; i < countof(row); i++) {
         const struct comm_ranks_list list[] = {{5, row[i].bytes, row[i].n}, {0, good, sizeof good}};

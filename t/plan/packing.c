@@ -204,16 +204,16 @@ begin_step(struct net *n, const struct rille_graph_options *g)
 }
 
 static void
-test_step(const char *what, net_fn *fn, int layers, int32_t devices, bool aside, const struct rille_graph_options *g)
+test_step(const char *what, net_fn *fn, int layers, int32_t devices, bool storage, const struct rille_graph_options *g)
 {
     struct net n = {0};
     struct rille_graph_options o = *g;
     char name[200];
     open_net(&n, devices);
     static const int32_t rank[] = {4, 5};
-    if (aside) must(rille_place(n.s, "cpu", 1, &devices, rank, &o.offload), "placement for offload");
+    if (storage) must(rille_place(n.s, "cpu", 1, &devices, rank, &o.offload), "placement for offload");
     snprintf(name, sizeof name, "%s of %d layers, %d devices, %d micro-batches, zero %d%s%s", what, layers, devices,
-             g->micro_batches, g->zero, g->recompute ? ", recomputed" : "", aside ? ", offload" : "");
+             g->micro_batches, g->zero, g->recompute ? ", recomputed" : "", storage ? ", offload" : "");
     check_step(&n, fn(&n, begin_step(&n, &o), layers), name);
     net_close(&n);
 }

@@ -107,11 +107,11 @@ give_rows(struct rille_graph *g, struct arena *a, struct whole *w)
     struct plan_sim_options how = {.share = PLAN_SIM_THREADS, .jitter = {0.3, 5}};
     int64_t *cost = ARENA_ARRAY(a, int64_t, w->plan->ntask);
     for (int32_t i = 0; i < w->plan->ntask; i++) cost[i] = cost_of(&w->plan->task[i]);
-    must(plan_sim_rows(w->plan, cost, &how, &g->arena, &g->rows), "rows");
-    g->rows.nlane = g->rows.first_lane[w->plan->nthread];
+    must(plan_sim_rows(w->plan, cost, &how, &g->arena, &g->times.rows), "rows");
+    g->times.rows.nlane = g->times.rows.first_lane[w->plan->nthread];
     for (int32_t i = 0; i < w->plan->ntask; i++)
-        if (g->rows.patience[i]) g->rows.patience[i] = FOR_EVER;
-    rows_give(g, &g->rows, w);
+        if (g->times.rows.patience[i]) g->times.rows.patience[i] = FOR_EVER;
+    rows_give(g, &g->times.rows, w);
 }
 
 static int
@@ -129,7 +129,7 @@ tell_order(struct rille_graph *g, struct str *out)
     struct arena a = {0};
     struct whole w;
     int n = 0;
-    must(cluster_view_whole(g->s, g->runner, g->act, g->nact, true, &a, &w), "acts");
+    must(cluster_view_whole(g->s, g->runner, g->times.act, g->times.nact, true, &a, &w), "acts");
     struct act_time *act = ARENA_ARRAY(&a, struct act_time, w.nact);
     memcpy(act, w.act, sizeof *act * (size_t)w.nact);
     qsort(act, (size_t)w.nact, sizeof *act, by_begin);
@@ -137,7 +137,7 @@ tell_order(struct rille_graph *g, struct str *out)
         str_addf(out, "\n%d:", rank);
         for (int64_t i = 0; i < w.nact; i++) {
             const struct task *t = &w.plan->task[act[i].task];
-            if (w.plan->device[t->device].rank != rank || g->rows.patience[act[i].task] == 0) continue;
+            if (w.plan->device[t->device].rank != rank || g->times.rows.patience[act[i].task] == 0) continue;
             str_addf(out, " %d/%d.%d", (int)t->node, (int)t->phase, (int)act[i].piece);
             n++;
         }
@@ -161,8 +161,8 @@ set_times(struct rille_graph *g)
     struct cluster_view x;
     for (int i = 0; i < cluster_view_count(g->runner); i++) {
         must(cluster_view_part(g->s, g->runner, i, &x), "a part");
-        struct act_time *act = i ? (struct act_time *)(uintptr_t)x.act : g->act;
-        for (int64_t k = 0; k < (i ? x.nact : g->nact); k++)
+        struct act_time *act = i ? (struct act_time *)(uintptr_t)x.act : g->times.act;
+        for (int64_t k = 0; k < (i ? x.nact : g->times.nact); k++)
             act[k].end = act[k].begin + cost_of(&x.plan->task[act[k].task]);
     }
 }
@@ -177,12 +177,12 @@ look(const struct dealt *how, int hosts, struct seen *out)
     struct whole w;
     struct rille_graph *g = begin(&n, how, hosts);
     *out = (struct seen){0};
-    g->watched = true;
+    g->times.watched = true;
     for (int i = 0; i < RUNS - 2; i++) out->loss[i] = run(&n, g);
     set_times(g);
-    g->rows.nlane = 0;
+    g->times.rows.nlane = 0;
     rows_make(g);
-    out->lanes = g->rows.nlane;
+    out->lanes = g->times.rows.nlane;
     out->loss[RUNS - 2] = run(&n, g);
     give_rows(g, &a, &w);
     out->parts = w.npart;
@@ -223,11 +223,12 @@ test_bytes(const struct dealt *how)
     struct str s = {0};
     struct rille_graph *g = begin(&n, how, 0);
     give_rows(g, &a, &w);
-    plan_sim_rows_write(&g->rows, w.plan, 0, &s);
+    plan_sim_rows_write(&g->times.rows, w.plan, 0, &s);
     must(plan_sim_rows_read(w.plan, s.text, s.len, &a, &r), "rows that travel");
-    bool same = r.nlane == g->rows.nlane && !memcmp(r.first, g->rows.first, sizeof *r.first * (size_t)(r.nlane + 1));
-    same = same && !memcmp(r.act, g->rows.act, sizeof *r.act * (size_t)r.first[r.nlane]);
-    for (int32_t k = 0; k < r.nlane; k++) same = same && r.max_ready[k] == g->rows.max_ready[k];
+    bool same = r.nlane == g->times.rows.nlane &&
+                !memcmp(r.first, g->times.rows.first, sizeof *r.first * (size_t)(r.nlane + 1));
+    same = same && !memcmp(r.act, g->times.rows.act, sizeof *r.act * (size_t)r.first[r.nlane]);
+    for (int32_t k = 0; k < r.nlane; k++) same = same && r.max_ready[k] == g->times.rows.max_ready[k];
     ok(same, "rows that are written and read are equal");
     int refused = 0, kept = 0;
     for (size_t cut = 0; cut < s.len; cut++) refused += plan_sim_rows_read(w.plan, s.text, cut, &a, &r) == E_BUS;

@@ -75,10 +75,10 @@ make_rows(struct rille_graph *g, uint64_t *rng)
     struct plan_sim_options how = {.share = PLAN_SIM_THREADS, .jitter = {0.3, next_random(rng)}};
     int64_t *cost = must_alloc(sizeof *cost * (size_t)p->ntask);
     for (int32_t i = 0; i < p->ntask; i++) cost[i] = 100000 * (1 + (int64_t)(next_random(rng) % 5));
-    must(plan_sim_rows(p, cost, &how, &g->arena, &g->rows), "rows");
-    g->rows.nlane = g->rows.first_lane[p->nthread];
+    must(plan_sim_rows(p, cost, &how, &g->arena, &g->times.rows), "rows");
+    g->times.rows.nlane = g->times.rows.first_lane[p->nthread];
     for (int32_t i = 0; i < p->ntask; i++)
-        if (g->rows.patience[i]) g->rows.patience[i] = FOR_EVER;
+        if (g->times.rows.patience[i]) g->times.rows.patience[i] = FOR_EVER;
     free(cost);
 }
 
@@ -87,7 +87,7 @@ static void
 break_rows(struct rille_graph *g, uint64_t *rng)
 {
     enum { SHORT_NS = 300000 };
-    struct lane_rows *r = &g->rows;
+    struct lane_rows *r = &g->times.rows;
     for (int32_t k = 0; k < r->nlane; k++)
         for (int64_t i = r->first[k + 1] - 1; i > r->first[k]; i--) {
             int64_t other = r->first[k] + (int64_t)(next_random(rng) % (uint64_t)(i - r->first[k] + 1));
@@ -103,12 +103,12 @@ static bool
 plays(const struct rille_graph *g, uint64_t *rng)
 {
     const struct plan *p = g->runner->plan;
-    struct plan_sim_options how = {.share = PLAN_SIM_THREADS, .rows = &g->rows};
+    struct plan_sim_options how = {.share = PLAN_SIM_THREADS, .rows = &g->times.rows};
     struct arena a = {0};
     struct act_time *act;
     int64_t nact, *cost = ARENA_ARRAY(&a, int64_t, p->ntask);
     for (int32_t i = 0; i < p->ntask; i++) cost[i] = (int64_t)(next_random(rng) % 1000);
-    bool good = !plan_sim_run(p, cost, &how, &a, &act, &nact) && in_order(&g->rows, act, nact);
+    bool good = !plan_sim_run(p, cost, &how, &a, &act, &nact) && in_order(&g->times.rows, act, nact);
     arena_fini(&a);
     return good;
 }
@@ -120,11 +120,12 @@ try_rows(const struct stages_on *x, const double *loss, uint64_t *rng, struct co
     struct net n;
     struct rille_graph *g = begin(&n, x);
     make_rows(g, rng);
-    c->acts += g->rows.first[g->rows.nlane];
+    c->acts += g->times.rows.first[g->times.rows.nlane];
     c->played += plays(g, rng);
     bool same = run(&n, g) == loss[0];
-    c->ran += same && in_order(&g->rows, g->act, g->nact);
-    c->after += comes_once(g->runner->plan, g->act, g->nact) && has_inputs(g->runner->plan, g->act, g->nact);
+    c->ran += same && in_order(&g->times.rows, g->times.act, g->times.nact);
+    c->after += comes_once(g->runner->plan, g->times.act, g->times.nact) &&
+                has_inputs(g->runner->plan, g->times.act, g->times.nact);
     for (int i = 1; i < RUNS; i++) {
         make_rows(g, rng);
         break_rows(g, rng);

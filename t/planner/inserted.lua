@@ -7,7 +7,7 @@
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
-local line, aside = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
+local line, storage = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
 local D <const>, ROWS <const> = 16, 32
 local file = debug.getinfo(1, "S").short_src
 
@@ -101,7 +101,7 @@ for _, pieces in ipairs{1, 2} do
   local want = train{pieces = pieces}
   for zero = 0, 3 do
     for _, recompute in ipairs{false, true, "auto"} do
-      for _, offload in ipairs{false, aside} do
+      for _, offload in ipairs{false, storage} do
         for _, recipe in ipairs(zero == 0 and {0, 3} or {0}) do
           try({zero = zero, recipe = recipe, recompute = recompute, offload = offload or nil, pieces = pieces}, want)
         end

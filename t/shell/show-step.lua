@@ -250,10 +250,10 @@ tap.group("devices that only store offloaded values", function()
     local function chart(offload)
       return trained({micro_batches = 4, schedule = schedule, offload = offload}):chart(costs)
     end
-    local kept, aside = chart(), chart(rille.placement("meta", {3, 4, 5}))
-    tap.is({kept.computing, #kept.devices, aside.computing, #aside.devices}, {3, 3, 3, 6}, schedule .. ": storage devices do not count as computing")
-    tap.near(aside.planned.bubble, kept.planned.bubble, schedule .. ": storage devices do not count as idle")
-    tap.ok(aside.bound <= aside.planned.bubble + 1e-9 and aside.bound > 0, schedule .. ": storage devices do not change the bound")
+    local kept, storage = chart(), chart(rille.placement("meta", {3, 4, 5}))
+    tap.is({kept.computing, #kept.devices, storage.computing, #storage.devices}, {3, 3, 3, 6}, schedule .. ": storage devices do not count as computing")
+    tap.near(storage.planned.bubble, kept.planned.bubble, schedule .. ": storage devices do not count as idle")
+    tap.ok(storage.bound <= storage.planned.bubble + 1e-9 and storage.bound > 0, schedule .. ": storage devices do not change the bound")
   end
 end)
 

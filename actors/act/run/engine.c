@@ -572,7 +572,7 @@ prepare_run(struct engine *e, struct run *r)
     bool driven = e->bus && !e->bus->kind->threaded;
     assert(engine_follows(e, r));
     if (e->nthread > 1) TRY(start_threads(e, e->nthread));
-    TRY(run_meet(r, NULL));
+    TRY(run_connect(r, NULL));
     if (r->poison) poison_begin(r);
     for (int t = 0; t < e->nthread; t++) TRY(worker_capacity(&e->worker[t], r, driven));
     return open_run_put_numbers(&e->worker[0], r);

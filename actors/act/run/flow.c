@@ -58,7 +58,7 @@ static const struct communicator *
 edge_at(const struct worker *w, const struct plan *p, const struct channel *c)
 {
     const struct task *t = &p->task[c->task];
-    return c->direct && t->thread == w->id ? t->move.seat->in : NULL;
+    return c->direct && t->thread == w->id ? t->move.member->in : NULL;
 }
 
 /* Opens the streams that the plan needs on the worker's devices, unless they exist. */
@@ -138,26 +138,26 @@ flows_cut(const struct worker *w)
 
 /* Creates the communicators of one kind of device, in order. */
 static int
-meet_kind(const struct run *r, int kind, const struct communicator_post *post)
+connect_kind(const struct run *r, int kind, const struct communicator_post *post)
 {
     const struct actors *a = r->actors;
     struct communicator **in = must_alloc(sizeof *in * (size_t)(a->ncommunicator + 1));
     int n = 0;
     for (int32_t i = 0; i < a->ncommunicator; i++)
         if (a->communicator[i]->kind == kind) in[n++] = a->communicator[i];
-    int status = device_kind(kind)->meet(n, in, post);
+    int status = device_kind(kind)->connect(n, in, post);
     free(in);
     return status;
 }
 
 int
-run_meet(const struct run *r, const struct communicator_post *post)
+run_connect(const struct run *r, const struct communicator_post *post)
 {
     const struct plan *p = r->plan;
     for (int32_t i = 0; i < p->ndevice; i++) {
         int kind = p->device[i].kind;
         bool first = i == 0 || kind != p->device[i - 1].kind;
-        if (first && device_kind(kind)->meet) TRY(meet_kind(r, kind, post));
+        if (first && device_kind(kind)->connect) TRY(connect_kind(r, kind, post));
     }
     return 0;
 }

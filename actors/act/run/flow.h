@@ -76,7 +76,7 @@ void flows_cut(const struct worker *w);
 void flows_free(struct worker *w);
 /* Creates the communicators in which the run has ranks, before the run begins. Blocks until every process with ranks
  * has called. E_KERNEL; E_CANCEL: cut meanwhile. Session's thread. */
-int run_meet(const struct run *r, const struct communicator_post *post);
+int run_connect(const struct run *r, const struct communicator_post *post);
 
 static inline bool
 flow_empty(const struct flow *f)

@@ -75,7 +75,7 @@ check_gpus(const struct coordinator *c, int rank, const struct packet *p, int n)
 
 /* Checks that no member uses the same GPU: a collective library has one rank per GPU. */
 static int
-check_hello_seats(const struct coordinator *c, const struct packet *p, const char *gpus)
+check_hello_ranks(const struct coordinator *c, const struct packet *p, const char *gpus)
 {
     for (int r = 0; r < c->options.world && p->abilities & COLLECTS; r++) {
         const struct member *m = &c->member[r];
@@ -97,7 +97,7 @@ object_to_devices(const struct coordinator *c, int rank, const struct packet *p,
     if (!status && d.gpus.all) status = fail(E_PLACE, "the worker does not say how many GPUs it has");
     if (!status) status = gpus_check(gpus, d.n[DEV_CUDA]);
     if (!status) status = check_gpus(c, rank, p, d.n[DEV_CUDA]);
-    if (!status) status = check_hello_seats(c, p, gpus);
+    if (!status) status = check_hello_ranks(c, p, gpus);
     if (status) {
         str_add(why, err_text());
         err_clear();

@@ -47,7 +47,7 @@ struct part {
     unsigned char digest[CLUSTER_ID];
     bool known;
     struct str arenas, replaces;
-    struct str seats; /* collectives, by the last report */
+    struct str comm_ranks; /* collectives, by the last report */
 };
 
 /* A host's memory, as its first worker made it for the epoch. */

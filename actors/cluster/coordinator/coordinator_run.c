@@ -173,7 +173,7 @@ parts_agree(struct coordinator *c, struct shipped *s)
 {
     struct comm_ranks_list *list = must_alloc(sizeof *list * (size_t)(c->nmemory + 1));
     for (int m = 0; m < c->nmemory; m++)
-        list[m] = (struct comm_ranks_list){m, str_text(&s->memory[m].seats), s->memory[m].seats.len};
+        list[m] = (struct comm_ranks_list){m, str_text(&s->memory[m].comm_ranks), s->memory[m].comm_ranks.len};
     s->agreed = s->agreed || !comm_ranks_match(c->nmemory, list);
     free(list);
     if (s->agreed) return true;
@@ -259,8 +259,8 @@ keep_shipped_part(struct shipped *s, int memory, const struct packet *p)
 {
     struct part *part = &s->memory[memory];
     s->agreed = false;
-    str_clear(&part->seats);
-    str_addn(&part->seats, p->seats.bytes, p->seats.n);
+    str_clear(&part->comm_ranks);
+    str_addn(&part->comm_ranks, p->comm_ranks.bytes, p->comm_ranks.n);
     if (part->known) return;
     part->known = true;
     str_addn(&part->arenas, p->arenas.bytes, p->arenas.n);
@@ -359,7 +359,7 @@ shipped_free(struct coordinator *c, struct shipped *s)
     for (int m = 0; m < c->nmemory; m++) {
         str_free(&s->memory[m].arenas);
         str_free(&s->memory[m].replaces);
-        str_free(&s->memory[m].seats);
+        str_free(&s->memory[m].comm_ranks);
     }
     free(s->memory);
     free(s->has);

@@ -399,7 +399,7 @@ member_have(struct worker_member *m, uint32_t epoch, const struct have *h)
                                 .outline = {h->outline, h->outline ? ID : 0},
                                 .arenas = {(const void *)h->arenas, (uint32_t)(8 * h->narena)},
                                 .replaces = {h->replaces, (uint32_t)h->nreplace},
-                                .seats = {h->seats, (uint32_t)h->nseat}});
+                                .comm_ranks = {h->comm_ranks, (uint32_t)h->ncomm_ranks}});
 }
 
 void

@@ -93,8 +93,8 @@ struct have {
     int narena;                            /* numbers in arenas */
     const unsigned char *replaces;         /* by root: enum root_fate (channel.h) */
     int nreplace;
-    const void *seats; /* collectives of the partition (comm_ranks.h) */
-    size_t nseat;      /* bytes of seats */
+    const void *comm_ranks; /* collectives of the partition (comm_ranks.h) */
+    size_t ncomm_ranks;     /* bytes of ranks */
 };
 void member_have(struct worker_member *m, uint32_t epoch, const struct have *h);
 struct run_end {

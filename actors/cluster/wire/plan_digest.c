@@ -73,8 +73,8 @@ add_task(struct digest *h, const struct task *t)
     for (int32_t k = 0; k < t->nout; k++) add_out(h, &t->out[k]);
     for (int32_t i = 0; i < t->narg; i++) digest_arg(h, &t->arg[i]);
     if (!(t->kind->flags & (KIND_COLLECTS | KIND_P2P))) return;
-    digest_add(h, t->move.seat->in->name);
-    digest_add(h, (uint64_t)t->move.seat->seat);
+    digest_add(h, t->move.member->in->name);
+    digest_add(h, (uint64_t)t->move.member->comm_rank);
 }
 
 void

@@ -61,7 +61,7 @@ struct packet {
     struct span spoken, others, memories; /* u32 */
     struct span places;                   /* i64: positions of leaf parts, root parts and arenas */
     struct span numbers;
-    struct span arenas, replaces, seats;
+    struct span arenas, replaces, comm_ranks;
     struct span begun, acted; /* i32 */
     struct span busy;         /* u64: device, its busy time in ns */
     struct span digests;      /* u64 */

@@ -65,12 +65,12 @@ worker_job_rows(struct worker_process *w, const struct order *o)
 
 /* Checks that the plan's list of collectives fits a packet. */
 static int
-check_plan_seats(const struct plan *p)
+check_plan_ranks(const struct plan *p)
 {
-    struct str seats = {0};
-    comm_ranks_write(p, &seats);
-    bool fits = seats.len <= WIRE_PIECE;
-    str_free(&seats);
+    struct str comm_ranks = {0};
+    comm_ranks_write(p, &comm_ranks);
+    bool fits = comm_ranks.len <= WIRE_PIECE;
+    str_free(&comm_ranks);
     return fits ? 0 : fail(E_PLAN, "a program has more collectives by a library than its workers can compare");
 }
 
@@ -83,7 +83,7 @@ make_ordered_plan(struct worker_process *w, const struct order *o, struct plan *
     TRY(program_read(o->work.bytes, o->work.n, w->main.atlas, &g));
     g->map = &w->shared.map;
     TRY(plan_compile(g, w->main.atlas, out));
-    int status = check_plan_seats(*out);
+    int status = check_plan_ranks(*out);
     if (status) plan_free(out);
     return status;
 }
@@ -117,10 +117,10 @@ tell_have(struct worker_process *w, struct job *j, int status)
         arena[h.narena++] = device_number(p->device[d].kind, p->device[d].rank);
         arena[h.narena++] = (uint64_t)run_arena_bytes(p, d);
     }
-    struct str seats = {0};
-    if (p) comm_ranks_write(p, &seats);
-    h.seats = str_text(&seats);
-    h.nseat = seats.len;
+    struct str comm_ranks = {0};
+    if (p) comm_ranks_write(p, &comm_ranks);
+    h.comm_ranks = str_text(&comm_ranks);
+    h.ncomm_ranks = comm_ranks.len;
     for (int32_t k = 0; p && k < p->program->nroot; k++) replaces[h.nreplace++] = (unsigned char)root_fate(p, k);
     if (p) {
         plan_digest(p, digest);
@@ -135,7 +135,7 @@ tell_have(struct worker_process *w, struct job *j, int status)
     pthread_mutex_unlock(&w->lock);
     free(arena);
     free(replaces);
-    str_free(&seats);
+    str_free(&comm_ranks);
 }
 
 /* ---- connecting partitions ---- */

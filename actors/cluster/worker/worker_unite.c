@@ -123,7 +123,7 @@ worker_unite_meet(struct worker_process *w, struct job *j, const struct packet *
     struct communicator_post post = {&of, tell_unite_id, hear_unite_id, meeting_left};
     if (w->main.anew != start->anew) worker_unite_cut();
     w->main.anew = start->anew;
-    int status = run_meet(&j->run, &post);
+    int status = run_connect(&j->run, &post);
     pthread_mutex_lock(&w->lock);
     w->shared.run.meets = false;
     forget_united(w, start->run);

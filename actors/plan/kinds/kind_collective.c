@@ -14,12 +14,12 @@ take_part(const struct stream_work *w, const struct stream *s)
 {
     const struct task *t = w->of;
     const struct collective *c = t->move.of->by;
-    const struct move_comm_rank *own = t->move.seat;
+    const struct move_comm_rank *own = t->move.member;
     struct collective_call call = {c->verb, c->reduce, c->dtype, own->numel};
     void *in = own->npack ? w->out[1] : w->in[0], *out = own->nunpack ? w->out[comm_rank_nresult(own) - 1] : w->out[0];
     if (own->numel == 0) return 0;
     TRY(move_rearrange(own->npack, own->pack, w->in[0], in, s));
-    int status = s->kind->collect(own->in, own->seat, &call, s, stream_reach(s, in), stream_reach(s, out));
+    int status = s->kind->collect(own->in, own->comm_rank, &call, s, stream_reach(s, in), stream_reach(s, out));
     return status ? status : move_rearrange(own->nunpack, own->unpack, out, w->out[0], s);
 }
 

@@ -9,10 +9,10 @@ static int
 take_over_recv(const struct stream_work *w, const struct stream *s)
 {
     const struct task *t = w->of;
-    const struct move_comm_rank *own = t->move.seat;
+    const struct move_comm_rank *own = t->move.member;
     struct collective_call call = {COLLECT_PASS, RED_NONE, own->dtype, own->numel};
     if (own->numel == 0) return 0;
-    return s->kind->collect(own->in, own->seat, &call, s, NULL, stream_reach(s, w->out[0]));
+    return s->kind->collect(own->in, own->comm_rank, &call, s, NULL, stream_reach(s, w->out[0]));
 }
 
 static int

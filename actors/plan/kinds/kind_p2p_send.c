@@ -13,12 +13,12 @@ static int
 hand_over_send(const struct stream_work *w, const struct stream *s)
 {
     const struct task *t = w->of;
-    const struct move_comm_rank *own = t->move.seat;
+    const struct move_comm_rank *own = t->move.member;
     struct collective_call call = {COLLECT_PASS, RED_NONE, own->dtype, own->numel};
     void *row = own->npack ? w->out[0] : w->in[0];
     if (own->numel == 0) return 0;
     TRY(move_rearrange(own->npack, own->pack, w->in[0], row, s));
-    return s->kind->collect(own->in, own->seat, &call, s, stream_reach(s, row), NULL);
+    return s->kind->collect(own->in, own->comm_rank, &call, s, stream_reach(s, row), NULL);
 }
 
 static int

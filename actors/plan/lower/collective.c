@@ -24,7 +24,7 @@ may_collect(const struct lower *l, const struct pval *from, const struct layout 
 /* ---- ranks in communicators ---- */
 
 /* A task's rank data in the making. */
-struct seating {
+struct member_maker {
     struct lower *l;
     const struct plan_move *move;
     int64_t numel;
@@ -34,7 +34,7 @@ struct seating {
 /* Makes the copy between block i and its window in the shard, which begins at lo; blocks are contiguous in their
  * buffer. Compiled kernels are launched before or after the library's kernels. */
 static int
-make_copy(struct seating *m, bool came, const struct view *part, const int64_t *lo, int32_t i,
+make_copy(struct member_maker *m, bool came, const struct view *part, const int64_t *lo, int32_t i,
           struct comm_rank_copy *out)
 {
     const struct plan_move *move = m->move;
@@ -57,7 +57,7 @@ make_copy(struct seating *m, bool came, const struct view *part, const int64_t *
 }
 
 static int
-make_copies(struct seating *m, bool came, const struct view *part, const int64_t *lo, int32_t n,
+make_copies(struct member_maker *m, bool came, const struct view *part, const int64_t *lo, int32_t n,
             struct comm_rank_copy **out)
 {
     *out = ARENA_ARRAY(&m->l->plan->arena, struct comm_rank_copy, n);
@@ -67,18 +67,18 @@ make_copies(struct seating *m, bool came, const struct view *part, const int64_t
 
 /* Sets the communicator; the device kind returns the same communicator for equal device lists. */
 static void
-find_communicator(const struct seating *m, struct move_comm_rank *s)
+find_communicator(const struct member_maker *m, struct move_comm_rank *s)
 {
     const struct plan_move *move = m->move;
     const struct place *p = move->to->place;
     int32_t first, *device = ARENA_ARRAY(&m->l->tmp, int32_t, move->by->size);
-    s->seat = collective_comm_rank(move->by, p, m->pos, &first);
+    s->comm_rank = collective_comm_rank(move->by, p, m->pos, &first);
     for (int32_t i = 0; i < move->by->size; i++) device[i] = p->rank[collective_pos(move->by, p, first, i)];
     s->in = device_kind(p->kind)->communicator(false, move->by->size, device);
 }
 
 static int
-take_collective_seat(struct seating *m, const struct pval *from, struct move_comm_rank *s)
+make_collective_member(struct member_maker *m, const struct pval *from, struct move_comm_rank *s)
 {
     const struct plan_move *move = m->move;
     const struct collective *c = move->by;
@@ -112,20 +112,20 @@ follow_last(struct lower *l, int32_t task)
 
 static int
 collect_task(struct lower *l, const struct plan_move *move, const struct box_plan *b, const struct pval *from,
-             struct pval *to, int32_t k, const struct move_comm_rank *seat)
+             struct pval *to, int32_t k, const struct move_comm_rank *member)
 {
     const struct collective *c = move->by;
     const struct place *p = move->to->place;
     int32_t pos = to->mine->pos[k], rank = p->rank[pos], id;
-    int64_t block = seat->numel * (int64_t)dtype_bytes((enum dtype)c->dtype);
+    int64_t block = member->numel * (int64_t)dtype_bytes((enum dtype)c->dtype);
     struct type local = layout_shard(move->to, &move->type, pos);
     struct draft *d = draft_new(l, &kind_collect, from->node, p->kind, rank, pos, false, &id);
-    d->task.move = (struct task_move){.of = move, .received = b->received[box_rank_at(b, rank)], .seat = seat};
+    d->task.move = (struct task_move){.of = move, .received = b->received[box_rank_at(b, rank)], .member = member};
     d->task.name = move->name;
-    d->task.nresult = comm_rank_nresult(seat);
+    d->task.nresult = comm_rank_nresult(member);
     draft_out(l, d, type_bytes(&local), 1);
-    if (seat->npack) draft_out(l, d, block * seat->npack, 1);
-    if (seat->nunpack) draft_out(l, d, block * seat->nunpack, 1);
+    if (member->npack) draft_out(l, d, block * member->npack, 1);
+    if (member->nunpack) draft_out(l, d, block * member->nunpack, 1);
     draft_args(l, id, 1);
     TRY(draft_reads(l, id, &from->part[local_set_find(from->mine, pos)], 0, false));
     follow_last(l, id);
@@ -143,12 +143,12 @@ collective_parts(struct lower *l, struct plan_move *move, const struct redistrib
     move->by = arena_dup(&l->plan->arena, &c, sizeof c);
     move->late = !redistribute_is_all(x) && lower_is_late(l, from);
     move->nleg = 0;
-    struct seating m = {.l = l, .move = move};
-    struct move_comm_rank *seat = ARENA_ARRAY(&l->plan->arena, struct move_comm_rank, to->mine->n);
+    struct member_maker m = {.l = l, .move = move};
+    struct move_comm_rank *member = ARENA_ARRAY(&l->plan->arena, struct move_comm_rank, to->mine->n);
     for (int32_t k = 0; k < to->mine->n; k++) {
         m.pos = to->mine->pos[k];
-        TRY(take_collective_seat(&m, from, &seat[k]));
-        TRY(collect_task(l, move, x->own, from, to, k, &seat[k]));
+        TRY(make_collective_member(&m, from, &member[k]));
+        TRY(collect_task(l, move, x->own, from, to, k, &member[k]));
     }
     return 0;
 }

@@ -12,13 +12,13 @@
 
 /* Returns the rank data of an end: sender 0, receiver 1. */
 static struct move_comm_rank *
-take_p2p_seat(const struct mover *m, const struct redistribute_channel *c, bool sends)
+make_p2p_member(const struct mover *m, const struct redistribute_channel *c, bool sends)
 {
     const struct place *from = m->b->from->place, *to = mover_reader(m, c);
     int32_t device[2] = {from->rank[redistribute_from(m->cross, c)], to->rank[redistribute_to(m->cross, c)]};
     struct move_comm_rank *s = ARENA_NEW(&m->l->plan->arena, struct move_comm_rank);
     *s = (struct move_comm_rank){.in = device_kind(from->kind)->communicator(true, 2, device),
-                                 .seat = sends ? 0 : 1,
+                                 .comm_rank = sends ? 0 : 1,
                                  .dtype = (uint8_t)redistribute_dtype(m->cross, c),
                                  .numel = c->numel};
     return s;
@@ -29,8 +29,9 @@ static struct draft *
 add_endpoint(struct mover *m, const struct redistribute_channel *c, const struct task_kind *kind,
              const struct move_comm_rank *s, int32_t *id)
 {
-    struct draft *d = draft_new(m->l, kind, m->from->node, s->in->kind, s->in->device[s->seat], c->to, m->piece, id);
-    d->task.move = (struct task_move){.of = m->move, .seat = s};
+    struct draft *d =
+        draft_new(m->l, kind, m->from->node, s->in->kind, s->in->device[s->comm_rank], c->to, m->piece, id);
+    d->task.move = (struct task_move){.of = m->move, .member = s};
     d->task.name = kind->name;
     return d;
 }
@@ -69,7 +70,7 @@ pack_rows(struct mover *m, const struct redistribute_channel *c, struct move_com
 int
 lower_p2p_send(struct mover *m, const struct redistribute_channel *c)
 {
-    struct move_comm_rank *s = take_p2p_seat(m, c, true);
+    struct move_comm_rank *s = make_p2p_member(m, c, true);
     struct channel made = mover_channel(m, c, true);
     struct part part;
     int32_t id;
@@ -88,7 +89,7 @@ lower_p2p_recv(struct mover *m, int32_t channel)
 {
     const struct redistribute_channel *c = &m->cross->in[channel];
     struct channel made = mover_channel(m, c, false);
-    struct draft *d = add_endpoint(m, c, &kind_p2p_recv, take_p2p_seat(m, c, false), &m->recv[channel]);
+    struct draft *d = add_endpoint(m, c, &kind_p2p_recv, make_p2p_member(m, c, false), &m->recv[channel]);
     d->task.nresult = 1;
     draft_out(m->l, d, made.bytes, 1);
     made.direct = true;

@@ -80,7 +80,7 @@ fill_channel_row(const struct plan *p, const struct channel *c, uint64_t *row)
     row[LATE] = c->late;
     row[BYTES] = (uint64_t)c->bytes;
     row[WHAT] = c->what;
-    row[EDGE] = c->direct ? p->task[c->task].move.seat->in->name : 0;
+    row[EDGE] = c->direct ? p->task[c->task].move.member->in->name : 0;
     row[TASK] = (uint64_t)c->task;
     row[THREAD] = (uint64_t)p->task[c->task].thread;
 }

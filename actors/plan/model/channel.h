@@ -59,7 +59,7 @@ struct channel {
     uint64_t what; /* digest of the content: a value, in the layouts of a hop, in these slices (redistribute.h) */
     int32_t nslice;
     const struct channel_slice
-        *slice; /* SEND: slices, sent one after the other, each in row-major order; direct: seat->pack */
+        *slice; /* SEND: slices, sent one after the other, each in row-major order; direct: rank->pack */
 };
 
 /* The other end of a channel, as known to a run. */

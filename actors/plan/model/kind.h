@@ -43,8 +43,8 @@ enum kind_flags {
     KIND_SENDS = 128,      /* has no results in this partition: sends the argument to another host */
     KIND_FAR = 256,        /* may be an end of a channel */
     KIND_CARRIES = 512,    /* argument and results are in different memory spaces */
-    KIND_COLLECTS = 1024,  /* work waits for the work of all partners: task.move.seat */
-    KIND_P2P = 2048,       /* end of a direct channel: work waits for the other end's work: task.move.seat */
+    KIND_COLLECTS = 1024,  /* work waits for the work of all partners: task.move.member */
+    KIND_P2P = 2048,       /* end of a direct channel: work waits for the other end's work: task.move.member */
 };
 
 struct task_kind {

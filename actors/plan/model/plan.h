@@ -151,7 +151,7 @@ struct comm_rank_copy {
  * gaps. */
 struct move_comm_rank {
     struct communicator *in;
-    int32_t seat;
+    int32_t comm_rank;
     uint8_t dtype;          /* element type carried by a link */
     int64_t numel;          /* collective_numel; of a link: number of elements carried */
     int32_t npack, nunpack; /* number of blocks; 0: the library reads the argument, or writes the result, in place */
@@ -164,8 +164,8 @@ struct task_move {
     bool stage; /* fills a stage of the move, not a destination shard */
     int32_t nstep;
     struct box_move *step;
-    int64_t received;                  /* bytes read from other devices' memory per act */
-    const struct move_comm_rank *seat; /* for KIND_COLLECTS and KIND_P2P; else NULL */
+    int64_t received;                    /* bytes read from other devices' memory per act */
+    const struct move_comm_rank *member; /* for KIND_COLLECTS and KIND_P2P; else NULL */
 };
 
 struct task {

@@ -32,13 +32,13 @@ is_of(const struct plan *p, int64_t task, const struct plan_move *m)
 
 /* If all positions are here, the distance of the tasks is that of the positions. */
 int32_t
-comm_ranks_partner(const struct plan *p, int32_t task, int32_t seat)
+comm_ranks_partner(const struct plan *p, int32_t task, int32_t comm_rank)
 {
     const struct task *t = &p->task[task];
     const struct plan_move *m = t->move.of;
     int32_t first;
     collective_comm_rank(m->by, m->to->place, t->pos, &first);
-    int32_t pos = collective_pos(m->by, m->to->place, first, seat), step = pos < t->pos ? -1 : 1;
+    int32_t pos = collective_pos(m->by, m->to->place, first, comm_rank), step = pos < t->pos ? -1 : 1;
     int64_t at = (int64_t)task + pos - t->pos;
     if (is_of(p, at, m) && p->task[at].pos == pos) return (int32_t)at;
     for (at = task; is_of(p, at, m); at += step)
@@ -62,7 +62,7 @@ struct wish { /* a task that needs its communicator */
 };
 
 static int
-compare_seat_turns(const void *a, const void *b)
+compare_rank_order(const void *a, const void *b)
 {
     const struct wish *v = a, *w = b;
     const int32_t x[] = {v->hop, v->first, v->second, v->task}, y[] = {w->hop, w->first, w->second, w->task};
@@ -74,7 +74,7 @@ compare_seat_turns(const void *a, const void *b)
 static struct wish
 wish_of(const struct task *t, int32_t task, int32_t hop)
 {
-    const struct communicator *in = t->move.seat->in;
+    const struct communicator *in = t->move.member->in;
     struct wish w = {hop, in->device[0], in->device[1], task};
     if (!(t->kind->flags & KIND_COLLECTS)) return w;
     collective_comm_rank(t->move.of->by, t->move.of->to->place, t->pos, &w.first);
@@ -96,7 +96,7 @@ list_wishes(const struct plan *p, struct arena *a, int32_t *n)
         last = t->move.of;
         wish[(*n)++] = wish_of(t, i, hop);
     }
-    if (*n) qsort(wish, (size_t)*n, sizeof *wish, compare_seat_turns);
+    if (*n) qsort(wish, (size_t)*n, sizeof *wish, compare_rank_order);
     return wish;
 }
 
@@ -108,7 +108,7 @@ comm_ranks_communicators(const struct plan *p, struct arena *a, struct communica
     struct hash_table found = {.arena = a};
     *out = ARENA_ARRAY(a, struct communicator *, n + 1);
     for (int32_t i = 0; i < n; i++) {
-        struct communicator *in = p->task[wish[i].task].move.seat->in;
+        struct communicator *in = p->task[wish[i].task].move.member->in;
         uint32_t at = 0;
         const void *known;
         while ((known = hash_next(&found, in->name, &at)) && known != in) continue;
@@ -197,15 +197,15 @@ row_differs(const struct row *r, const char *what)
 static int
 match_hop(const struct row *r, size_t left, size_t *n)
 {
-    uint64_t seats = 0;
+    uint64_t nrank = 0;
     for (*n = 0; *n < left && r[*n].word[HOP] == r->word[HOP]; ++*n) {
         if (*n && r[*n].memory == r[*n - 1].memory) return row_differs(&r[*n], "has two of this name");
         if (r[*n].word[WHAT] != r->word[WHAT] || r[*n].word[ALL] != r->word[ALL])
             return row_differs(&r[*n], "takes part in another than the first that does");
-        if (r[*n].word[HERE] > r->word[ALL] - seats) return row_differs(&r[*n], "has seats that are others'");
-        seats += r[*n].word[HERE];
+        if (r[*n].word[HERE] > r->word[ALL] - nrank) return row_differs(&r[*n], "has ranks that are others'");
+        nrank += r[*n].word[HERE];
     }
-    return seats == r->word[ALL] ? 0 : row_differs(r, "takes part in one in which not all positions have seats");
+    return nrank == r->word[ALL] ? 0 : row_differs(r, "takes part in one in which not all positions have ranks");
 }
 
 int

@@ -15,8 +15,8 @@
  * packing kernels, because packing by host code would have to wait for the stream. */
 bool comm_ranks_library(int kind);
 
-/* Returns the task at rank `seat` of the collective in which `task` takes part; -1: in another partition. */
-int32_t comm_ranks_partner(const struct plan *p, int32_t task, int32_t seat);
+/* Returns the task at rank `rank` of the collective in which `task` takes part; -1: in another partition. */
+int32_t comm_ranks_partner(const struct plan *p, int32_t task, int32_t comm_rank);
 /* Returns true if the collective of a task has ranks in other partitions. */
 bool comm_ranks_abroad(const struct plan *p, int32_t task);
 

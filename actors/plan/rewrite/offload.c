@@ -22,7 +22,7 @@ struct absent {
 struct bringer {
     struct program *p;
     struct atlas *at;
-    const struct place *aside;
+    const struct place *storage;
     bool *data; /* by node: it does not depend on variables alone */
     struct insertion *list;
     int32_t n, capacity;
@@ -145,7 +145,7 @@ is_backward(const struct program *p, int32_t i)
 /* ---- offloaded activations ---- */
 
 static bool
-goes_aside(const struct bringer *b, struct ref r)
+is_offloaded(const struct bringer *b, struct ref r)
 {
     const struct program *p = b->p;
     if (r.kind != REF_NODE) return false;
@@ -157,21 +157,21 @@ goes_aside(const struct bringer *b, struct ref r)
 /* Sets *out to the same layout on offload devices: consecutive devices from the value's first rank on, so that
  * different stages use different devices. */
 static int
-layout_aside(struct bringer *b, const struct layout *l, const struct layout **out)
+storage_layout(struct bringer *b, const struct layout *l, const struct layout **out)
 {
-    const struct place *own = l->place, *aside = b->aside, *place;
+    const struct place *own = l->place, *storage = b->storage, *place;
     int32_t *rank = ARENA_ARRAY(&b->p->arena, int32_t, own->nrank);
     struct str text = {0};
     int status = 0;
-    for (int32_t i = 0; i < own->nrank; i++) rank[i] = aside->rank[(own->rank[0] + i) % aside->nrank];
-    bool few = own->nrank > aside->nrank, empty = aside->kind == DEV_META && own->kind != DEV_META;
-    if (!few) status = place_new(b->at, aside->kind, own->naxis, own->axis, rank, &place);
+    for (int32_t i = 0; i < own->nrank; i++) rank[i] = storage->rank[(own->rank[0] + i) % storage->nrank];
+    bool few = own->nrank > storage->nrank, empty = storage->kind == DEV_META && own->kind != DEV_META;
+    if (!few) status = place_new(b->at, storage->kind, own->naxis, own->axis, rank, &place);
     if (!status && (few || empty || stages_meet(place, own))) {
         place_print(own, &text);
         str_add(&text, few     ? " want as many devices aside; there are only those of "
                        : empty ? " want devices aside that keep values, not "
                                : " want other devices aside than their own, not ");
-        place_print(aside, &text);
+        place_print(storage, &text);
         status = fail(E_ARG, "graph: offload: values on %s", str_text(&text));
         str_free(&text);
     }
@@ -180,12 +180,12 @@ layout_aside(struct bringer *b, const struct layout *l, const struct layout **ou
 
 /* Offloads the forward value r that backward node i reads: a store after r is made, and a fetch for node i. */
 static int
-activation_aside(struct bringer *b, struct ref r, int32_t i)
+offload_activation(struct bringer *b, struct ref r, int32_t i)
 {
     const struct prog_node *n = &b->p->node[r.index];
-    const struct layout *aside, *own = n->layout[r.out];
-    TRY(layout_aside(b, own, &aside));
-    struct prog_node store = make_move_node(b, r.index, r, &n->type[r.out], aside);
+    const struct layout *storage, *own = n->layout[r.out];
+    TRY(storage_layout(b, own, &storage));
+    struct prog_node store = make_move_node(b, r.index, r, &n->type[r.out], storage);
     struct ref there = add_insertion(b, &store, r.index + 1);
     struct prog_node fetch = make_move_node(b, r.index, there, &n->type[r.out], own);
     fetch.phase = PHASE_BACKWARD;
@@ -220,14 +220,14 @@ let_stores_overlap(struct bringer *b)
 }
 
 static int
-activations_aside(struct bringer *b)
+offload_activations(struct bringer *b)
 {
     struct program *p = b->p;
     for (int32_t i = 0; i < p->nnode; i++)
         for (int32_t k = 0; k < p->node[i].nin && is_backward(p, i); k++) {
             struct ref whole = offload_source(b, p->node[i].in[k]);
-            if (!goes_aside(b, whole)) continue;
-            if (b->again[whole.index * OP_OUT + whole.out] < 0) TRY(activation_aside(b, whole, i));
+            if (!is_offloaded(b, whole)) continue;
+            if (b->again[whole.index * OP_OUT + whole.out] < 0) TRY(offload_activation(b, whole, i));
             rewrite_operand(p, i, k, offload_standing_for(b, p->node[i].in[k], i));
         }
     let_stores_overlap(b);
@@ -239,11 +239,11 @@ activations_aside(struct bringer *b)
 /* Offloads the state k of update i. The update is computed in the parameter's layout: its state is fetched there,
  * and the new version is stored back. */
 static int
-state_aside(struct bringer *b, int32_t i, int32_t k, int32_t leaf)
+offload_state(struct bringer *b, int32_t i, int32_t k, int32_t leaf)
 {
     struct program *p = b->p;
     const struct layout *own = p->node[i].want[k];
-    TRY(layout_aside(b, own, &p->leaf[leaf].layout));
+    TRY(storage_layout(b, own, &p->leaf[leaf].layout));
     struct prog_node fetch =
         make_move_node(b, i, (struct ref){.kind = REF_LEAF, .index = leaf}, &p->leaf[leaf].type, own);
     fetch.again = p->nnode + b->n + 1; /* belongs to its own stage only */
@@ -252,7 +252,7 @@ state_aside(struct bringer *b, int32_t i, int32_t k, int32_t leaf)
 }
 
 static void
-version_aside(struct bringer *b, struct prog_root *root, int32_t leaf)
+offload_version(struct bringer *b, struct prog_root *root, int32_t leaf)
 {
     struct program *p = b->p;
     struct ref r = program_source(p, root->ref);
@@ -262,33 +262,33 @@ version_aside(struct bringer *b, struct prog_root *root, int32_t leaf)
 }
 
 static int
-states_aside(struct bringer *b, const int32_t *root_leaf)
+offload_states(struct bringer *b, const int32_t *root_leaf)
 {
     struct program *p = b->p;
-    bool *aside = ARENA_ARRAY(&p->arena, bool, p->nleaf + 1);
+    bool *storage = ARENA_ARRAY(&p->arena, bool, p->nleaf + 1);
     b->nahead = 0;
     for (int32_t i = 0; i < p->nnode; i++)
         for (int32_t k = 1; k < p->node[i].nin && p->node[i].op->flags & OP_UPDATE; k++) {
             int32_t leaf = rewrite_updated(p, p->node[i].in[k], root_leaf);
-            if (leaf < 0 || p->leaf[leaf].type.ndim == 0 || aside[leaf]) continue;
-            TRY(state_aside(b, i, k, leaf));
-            aside[leaf] = true;
+            if (leaf < 0 || p->leaf[leaf].type.ndim == 0 || storage[leaf]) continue;
+            TRY(offload_state(b, i, k, leaf));
+            storage[leaf] = true;
         }
     for (int32_t k = 0; k < p->nroot; k++)
-        if (root_leaf[k] >= 0 && aside[root_leaf[k]]) version_aside(b, &p->root[k], root_leaf[k]);
+        if (root_leaf[k] >= 0 && storage[root_leaf[k]]) offload_version(b, &p->root[k], root_leaf[k]);
     return 0;
 }
 
 int
-offload_values(struct program *p, struct atlas *at, const struct place *aside, const bool *variable,
+offload_values(struct program *p, struct atlas *at, const struct place *storage, const bool *variable,
                const int32_t *root_leaf, int32_t depth)
 {
     struct bringer b;
     bringer_init(&b, p, variable, depth);
     b.at = at;
-    b.aside = aside;
-    int status = activations_aside(&b);
-    if (!status) status = states_aside(&b, root_leaf);
+    b.storage = storage;
+    int status = offload_activations(&b);
+    if (!status) status = offload_states(&b, root_leaf);
     bringer_end(&b);
     return status;
 }

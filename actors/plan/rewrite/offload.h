@@ -13,7 +13,7 @@
 /* Offloads what backward reads of forward, and the optimisers' state, to the placement `aside`: each rank of a value
  * has a device of its own. Sets leaf[].layout of the state. variable: by leaf; root_leaf: by root, the leaf whose
  * new version it is; -1: none. E_ARG: the placement has fewer devices than a value, or is the value's own. */
-int offload_values(struct program *p, struct atlas *at, const struct place *aside, const bool *variable,
+int offload_values(struct program *p, struct atlas *at, const struct place *storage, const bool *variable,
                    const int32_t *root_leaf, int32_t depth);
 /* Gathers variables again for backward, once per micro-batch, if the user needs them replicated. depth: values
  * resident or in flight ahead of the one being read (1). */

@@ -255,8 +255,8 @@ check_end(const struct proof *v, int32_t i)
 {
     const struct plan *p = v->plan;
     const struct task *t = &p->task[i];
-    const struct move_comm_rank *own = t->move.seat;
-    if (!own || !own->in || own->in->n != 2 || !own->in->edge || own->seat != !(t->kind->flags & KIND_SENDS))
+    const struct move_comm_rank *own = t->move.member;
+    if (!own || !own->in || own->in->n != 2 || !own->in->edge || own->comm_rank != !(t->kind->flags & KIND_SENDS))
         return proof_fail(v, i, "is at no end of an edge");
     if (t->channel < 0 || !p->channel[t->channel].direct) return proof_fail(v, i, "has no channel of a library");
     if (!proof_fits(own->npack, sizeof *own->pack, &p->arena) || own->nunpack)
@@ -275,14 +275,14 @@ check_partners(const struct proof *v, int32_t i)
     if (!is_move(p, i)) return proof_fail(v, i, "is part of no move of the plan");
     const struct place *place = of->to->place;
     int32_t n = place->nrank, first;
-    if (!of->by || !t->move.seat || !t->move.seat->in || t->pos < 0 || t->pos >= n || of->by->size < 2 ||
+    if (!of->by || !t->move.member || !t->move.member->in || t->pos < 0 || t->pos >= n || of->by->size < 2 ||
         of->by->size > n)
-        return proof_fail(v, i, "has no seat in a collective");
+        return proof_fail(v, i, "has no comm_rank in a collective");
     collective_comm_rank(of->by, place, t->pos, &first);
     for (int32_t k = 0, before = -1; k < of->by->size; k++) {
         int32_t at = comm_ranks_partner(p, i, k), pos = collective_pos(of->by, place, first, k);
         bool here = pos >= 0 && pos < n && local_set_memory(&v->mines, place->kind, place->rank[pos]) == p->memory;
-        if (here ? at <= before : at >= 0) return proof_fail(v, i, "has no partner in seat %d", (int)k);
+        if (here ? at <= before : at >= 0) return proof_fail(v, i, "has no partner in comm_rank %d", (int)k);
         if (here) before = at;
     }
     return 0;
@@ -321,8 +321,8 @@ check_counts(const struct proof *v, int32_t i)
     bool node = t->kind->flags & KIND_NODE;
     int32_t nresult = t->kind->flags & (KIND_ORDER | KIND_SENDS) ? 0 : 1;
     if (node) nresult = t->chain ? t->chain->nout : p->program->node[t->node].nout;
-    if (t->kind->flags & KIND_COLLECTS) nresult = comm_rank_nresult(t->move.seat);
-    if (t->kind->flags & KIND_P2P && t->kind->flags & KIND_SENDS) nresult = t->move.seat->npack > 0;
+    if (t->kind->flags & KIND_COLLECTS) nresult = comm_rank_nresult(t->move.member);
+    if (t->kind->flags & KIND_P2P && t->kind->flags & KIND_SENDS) nresult = t->move.member->npack > 0;
     TRY(proof_same(v, i, "nresult", t->nresult, nresult));
     if (t->nout < nresult || t->nout > nresult + MOST_BEYOND) return proof_fail(v, i, "nout is %d", (int)t->nout);
     if (t->nact != 1 && t->nact != p->pieces) return proof_fail(v, i, "nact is %d", (int)t->nact);

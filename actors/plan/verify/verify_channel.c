@@ -66,11 +66,11 @@ check_channel_order(const struct proof *v)
     bool any = false;
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
-        bool seat = t->kind->flags & KIND_COLLECTS;
-        if (t->channel < 0 && !seat) continue;
-        struct channel c = seat ? channel_key(t->move.of) : p->channel[t->channel];
+        bool collects = t->kind->flags & KIND_COLLECTS;
+        if (t->channel < 0 && !collects) continue;
+        struct channel c = collects ? channel_key(t->move.of) : p->channel[t->channel];
         bool before = any && compare_keys(&last, &c) > 0;
-        if (before && !seat) return channel_fail(&c, "its task stands too late in the list");
+        if (before && !collects) return channel_fail(&c, "its task stands too late in the list");
         if (before) return proof_fail(v, i, "stands too late in the list for a collective of several parts");
         last = c;
         any = true;
@@ -171,7 +171,7 @@ check_ready(const struct proof *v, const struct channel *c)
 /* Proves, for a rank of a collective with partners in other partitions, that the task acts in the round stated by
  * the collective, and at its place in the list. */
 static int
-check_channel_seat(const struct proof *v, int32_t i)
+check_channel_member(const struct proof *v, int32_t i)
 {
     const struct task *t = &v->plan->task[i];
     if (!(t->kind->flags & KIND_COLLECTS) || !comm_ranks_abroad(v->plan, i)) return 0;
@@ -194,6 +194,6 @@ prove_channels(struct proof *v)
     for (int32_t c = 0; c < p->nchannel; c++) TRY(check_round(v, &p->channel[c]));
     for (int32_t c = 0; c < p->nchannel; c++)
         if (p->channel[c].direct && !p->channel[c].sends) TRY(check_ready(v, &p->channel[c]));
-    for (int32_t i = 0; i < p->ntask; i++) TRY(check_channel_seat(v, i));
+    for (int32_t i = 0; i < p->ntask; i++) TRY(check_channel_member(v, i));
     return v->no_round < 0 ? 0 : proof_fail(v, v->no_round, "acts for each piece, and waits for the last");
 }

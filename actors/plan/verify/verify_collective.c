@@ -33,23 +33,23 @@ begin_move(struct values *s, int32_t task)
 }
 
 static int
-check_collective_seat(struct values *s, int32_t task)
+check_collective_member(struct values *s, int32_t task)
 {
     const struct task *t = &s->v->plan->task[task];
     const struct plan_move *of = t->move.of;
-    const struct move_comm_rank *own = t->move.seat;
+    const struct move_comm_rank *own = t->move.member;
     const struct place *p = of->to->place;
-    int32_t first, seat = collective_comm_rank(of->by, p, t->pos, &first);
-    TRY(proof_same(s->v, task, "seat", own->seat, seat));
+    int32_t first, comm_rank = collective_comm_rank(of->by, p, t->pos, &first);
+    TRY(proof_same(s->v, task, "comm_rank", own->comm_rank, comm_rank));
     TRY(proof_same(s->v, task, "elements of a block", own->numel,
                    collective_numel(of->by, &of->type, of->from, of->to, t->pos)));
-    TRY(proof_same(s->v, task, "seats", own->in->n, of->by->size));
+    TRY(proof_same(s->v, task, "ranks", own->in->n, of->by->size));
     for (int32_t i = 0; i < own->in->n; i++)
-        TRY(proof_same(s->v, task, "the device of a seat", own->in->device[i],
+        TRY(proof_same(s->v, task, "the device of a comm_rank", own->in->device[i],
                        p->rank[collective_pos(of->by, p, first, i)]));
     int32_t at = -1;
     for (int32_t i = 0; i < own->in->n && at < 0; i++) at = comm_ranks_partner(s->v->plan, task, i);
-    if (s->v->plan->task[at].move.seat->in != own->in)
+    if (s->v->plan->task[at].move.member->in != own->in)
         return proof_fail(s->v, task, "its partners have another communicator");
     return 0;
 }
@@ -57,8 +57,8 @@ check_collective_seat(struct values *s, int32_t task)
 /* Proves the copy between block i, dense behind the blocks before it, and its window in the shard `part`. came: a
  * received block. */
 static int
-check_seat_copy(struct values *s, int32_t task, bool came, const struct view *part, int32_t i,
-                const struct comm_rank_copy *copy)
+check_packed_copy(struct values *s, int32_t task, bool came, const struct view *part, int32_t i,
+                  const struct comm_rank_copy *copy)
 {
     const struct task *t = &s->v->plan->task[task];
     const struct plan_move *of = t->move.of;
@@ -75,7 +75,7 @@ check_seat_copy(struct values *s, int32_t task, bool came, const struct view *pa
     TRY(proof_same(s->v, task, "skip of a window", came ? copy->to_skip : copy->from_skip,
                    skip * (int64_t)dtype_bytes(window.dtype)));
     TRY(proof_same(s->v, task, "skip of a block", came ? copy->from_skip : copy->to_skip,
-                   t->move.seat->numel * i * (int64_t)dtype_bytes(own.dtype)));
+                   t->move.member->numel * i * (int64_t)dtype_bytes(own.dtype)));
     if (!copy->launch && kind->settle) return proof_fail(s->v, task, "host code rearranges what a library launches");
     return 0;
 }
@@ -88,7 +88,7 @@ check_collective_room(struct values *s, int32_t task, int32_t k, int32_t nblock)
     const struct out_port *o = &t->out[k];
     int64_t width = (int64_t)dtype_bytes((enum dtype)t->move.of->by->dtype);
     TRY(proof_same(s->v, task, "where of packed blocks", o->where.kind, IN_ARENA));
-    TRY(proof_same(s->v, task, "bytes of packed blocks", o->bytes, t->move.seat->numel * nblock * width));
+    TRY(proof_same(s->v, task, "bytes of packed blocks", o->bytes, t->move.member->numel * nblock * width));
     return proof_same(s->v, task, "readers of packed blocks", o->nfan, 0);
 }
 
@@ -97,20 +97,20 @@ check_copies(struct values *s, int32_t task, const struct view *part)
 {
     const struct task *t = &s->v->plan->task[task];
     const struct plan_move *of = t->move.of;
-    const struct move_comm_rank *own = t->move.seat;
+    const struct move_comm_rank *own = t->move.member;
     struct view whole = value_part(of->to, &of->type, t->pos);
     bool packs = of->by->packs || !view_is_dense(part);
     TRY(proof_same(s->v, task, "blocks packed", own->npack, packs ? of->by->nsent : 0));
     TRY(proof_same(s->v, task, "blocks unpacked", own->nunpack, of->by->unpacks ? of->by->ncame : 0));
-    for (int32_t i = 0; i < own->npack; i++) TRY(check_seat_copy(s, task, false, part, i, &own->pack[i]));
-    for (int32_t i = 0; i < own->nunpack; i++) TRY(check_seat_copy(s, task, true, &whole, i, &own->unpack[i]));
+    for (int32_t i = 0; i < own->npack; i++) TRY(check_packed_copy(s, task, false, part, i, &own->pack[i]));
+    for (int32_t i = 0; i < own->nunpack; i++) TRY(check_packed_copy(s, task, true, &whole, i, &own->unpack[i]));
     if (own->npack) TRY(check_collective_room(s, task, 1, own->npack));
     return own->nunpack ? check_collective_room(s, task, comm_rank_nresult(own) - 1, own->nunpack) : 0;
 }
 
 /* Proves an edge from the device's previous collective, if there was one. */
 static int
-check_seat_order(struct values *s, int32_t task)
+check_rank_order(struct values *s, int32_t task)
 {
     const struct plan *p = s->v->plan;
     const struct task *t = &p->task[task];
@@ -139,8 +139,8 @@ value_collect(struct values *s, int32_t task)
     TRY(value_at(s, task, of->to));
     TRY(value_moves(s, task));
     TRY(proof_same(s->v, task, "acts of a collective", t->nact, 1));
-    TRY(check_collective_seat(s, task));
-    TRY(check_seat_order(s, task));
+    TRY(check_collective_member(s, task));
+    TRY(check_rank_order(s, task));
     TRY(proof_same(s->v, task, "narg", t->narg, 1));
     TRY(proof_same(s->v, task, "nstep", t->move.nstep, 0));
     TRY(value_read_at(s, task, 0, s->box_ref, of->from, t->pos, &s->box_version, &view));

@@ -23,7 +23,7 @@ enum { ALIGN = 64 };
 
 struct memory {
     struct proof *v;
-    int32_t *row, *seat; /* by task: its row (a chain of tasks, each reading the one before), and its index there */
+    int32_t *row, *position; /* by task: its row (a chain of tasks, each reading the one before), and its index there */
     int32_t *seen, stamp, *queue; /* by task: scratch arrays of searches and lists */
     int32_t *asked, *last, *met;  /* by row: last search that asks for the row; last index asked for; last index met */
     int32_t *next_writer;         /* by task: next task that writes the same register, -1: none */
@@ -43,7 +43,7 @@ find_rows(struct memory *m)
     struct arena *a = &m->v->tmp;
     int32_t *togo = ARENA_ARRAY(a, int32_t, p->ntask + 1), *next = ARENA_ARRAY(a, int32_t, p->ntask + 1);
     m->row = ARENA_ARRAY(a, int32_t, p->ntask + 1);
-    m->seat = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    m->position = ARENA_ARRAY(a, int32_t, p->ntask + 1);
     m->seen = ARENA_ARRAY(a, int32_t, p->ntask + 1);
     m->queue = ARENA_ARRAY(a, int32_t, p->ntask + 1);
     m->asked = ARENA_ARRAY(a, int32_t, p->ntask + 1);
@@ -61,9 +61,9 @@ find_rows(struct memory *m)
         m->row[b] = b;
         for (int64_t k = v->first_in[b]; k < v->first_in[b + 1]; k++) {
             int32_t x = v->from[k];
-            if (next[x] != b || m->seat[x] < m->seat[b]) continue;
+            if (next[x] != b || m->position[x] < m->position[b]) continue;
             m->row[b] = m->row[x];
-            m->seat[b] = m->seat[x] + 1;
+            m->position[b] = m->position[x] + 1;
         }
     }
 }
@@ -83,7 +83,7 @@ not_before(struct memory *m, const int32_t *a, int32_t n, int32_t b)
             m->last[row] = m->met[row] = -1;
             left++;
         }
-        m->last[row] = MAX(m->last[row], m->seat[a[i]]);
+        m->last[row] = MAX(m->last[row], m->position[a[i]]);
         first = MIN(first, a[i]);
     }
     m->queue[nqueue++] = b;
@@ -95,13 +95,13 @@ not_before(struct memory *m, const int32_t *a, int32_t n, int32_t b)
             int32_t row = m->row[x];
             m->seen[x] = stamp;
             m->queue[nqueue++] = x;
-            if (m->asked[row] != stamp || m->met[row] >= m->seat[x]) continue;
-            left -= m->met[row] < m->last[row] && m->seat[x] >= m->last[row];
-            m->met[row] = m->seat[x];
+            if (m->asked[row] != stamp || m->met[row] >= m->position[x]) continue;
+            left -= m->met[row] < m->last[row] && m->position[x] >= m->last[row];
+            m->met[row] = m->position[x];
         }
     }
     for (int32_t i = 0; i < n && left > 0; i++)
-        if (m->met[m->row[a[i]]] < m->seat[a[i]]) return a[i];
+        if (m->met[m->row[a[i]]] < m->position[a[i]]) return a[i];
     return -1;
 }
 

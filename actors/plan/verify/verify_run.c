@@ -51,12 +51,12 @@ find_rounds(struct proof *v)
     }
 }
 
-/* Returns the first local partner in seats `seat`, seat + step, ... (step: 1 or -1). */
+/* Returns the first local partner in ranks `rank`, rank + step, ... (step: 1 or -1). */
 static int32_t
-first_partner(const struct plan *p, int32_t task, int32_t seat, int32_t step)
+first_partner(const struct plan *p, int32_t task, int32_t comm_rank, int32_t step)
 {
     int32_t at;
-    while ((at = comm_ranks_partner(p, task, seat)) < 0) seat += step;
+    while ((at = comm_ranks_partner(p, task, comm_rank)) < 0) comm_rank += step;
     return at;
 }
 

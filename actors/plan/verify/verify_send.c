@@ -280,13 +280,13 @@ value_recv(struct values *s, int32_t task)
 
 /* Proves that the task is at its end of the link between these devices. */
 static int
-check_send_seat(const struct values *s, int32_t task, const struct redistribute_channel *x)
+check_send_member(const struct values *s, int32_t task, const struct redistribute_channel *x)
 {
-    const struct move_comm_rank *own = s->v->plan->task[task].move.seat;
+    const struct move_comm_rank *own = s->v->plan->task[task].move.member;
     struct end from = source_end(s, x), to = reader_end(s, x);
     if (from.kind != own->in->kind || own->in->device[0] != from.rank || own->in->device[1] != to.rank)
         return proof_fail(s->v, task, "sends on the edge of other devices");
-    TRY(value_on(s, task, own->in->kind, own->in->device[own->seat]));
+    TRY(value_on(s, task, own->in->kind, own->in->device[own->comm_rank]));
     TRY(proof_same(s->v, task, "dtype of what is carried", own->dtype, redistribute_dtype(s->cross, x)));
     return proof_same(s->v, task, "elements that are carried", own->numel, x->numel);
 }
@@ -295,7 +295,7 @@ check_send_seat(const struct values *s, int32_t task, const struct redistribute_
 static int
 check_packed(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i)
 {
-    const struct comm_rank_copy *copy = &s->v->plan->task[task].move.seat->pack[i];
+    const struct comm_rank_copy *copy = &s->v->plan->task[task].move.member->pack[i];
     struct type type = s->cross->own->type;
     type.dtype = (uint8_t)redistribute_dtype(s->cross, x);
     for (int d = 0; d < type.ndim; d++) type.dim[d] = x->slice[i].slice->hi[d] - x->slice[i].slice->lo[d];
@@ -325,7 +325,7 @@ int
 value_p2p_send(struct values *s, int32_t task)
 {
     const struct task *t = &s->v->plan->task[task];
-    const struct move_comm_rank *own = t->move.seat;
+    const struct move_comm_rank *own = t->move.member;
     int32_t which;
     TRY(begin_turn(s, task, SEND_ALL, &which));
     const struct redistribute_channel *x = &s->cross->out[which];
@@ -333,7 +333,7 @@ value_p2p_send(struct values *s, int32_t task)
     TRY(proof_same(s->v, task, "nstep", t->move.nstep, 0));
     TRY(take_turn(s, task, false));
     TRY(check_send_channel(s, task, x, true));
-    TRY(check_send_seat(s, task, x));
+    TRY(check_send_member(s, task, x));
     if (!own->npack) {
         TRY(check_unpacked(s, task, x));
         return value_end_move(s, task);
@@ -356,11 +356,11 @@ value_p2p_recv(struct values *s, int32_t task)
     const struct redistribute_channel *x = &s->cross->in[which];
     TRY(proof_same(s->v, task, "narg", t->narg, 0));
     TRY(proof_same(s->v, task, "nstep", t->move.nstep, 0));
-    TRY(proof_same(s->v, task, "slices that are packed", t->move.seat->npack, 0));
+    TRY(proof_same(s->v, task, "slices that are packed", t->move.member->npack, 0));
     TRY(take_turn(s, task, false));
     TRY(check_channel_room(s, task, x));
     TRY(check_send_channel(s, task, x, false));
-    TRY(check_send_seat(s, task, x));
+    TRY(check_send_member(s, task, x));
     return has_come(s, task, which);
 }
 

@@ -87,7 +87,7 @@ struct search {
 };
 
 static int
-turn_dial(struct fitter *f, struct program *p, struct search how)
+search_schedule(struct fitter *f, struct program *p, struct search how)
 {
     if (!f->searched) return 0;
     return schedule_search_run(p, &(struct schedule_search_request){.name = schedule_of(f),
@@ -105,7 +105,7 @@ plan_once(struct fitter *f, const int32_t *parts, struct search how, struct plan
 {
     int status;
     struct program *p = laid_out(f, parts, &status);
-    if (!status) status = turn_dial(f, p, how);
+    if (!status) status = search_schedule(f, p, how);
     for (int32_t q = 0; !status && how.narrow && q < p->npool; q++) p->pool[q].hop = 1;
     if (status) {
         program_free(&p);

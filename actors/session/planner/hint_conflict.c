@@ -12,10 +12,10 @@ no_indices(struct arena *a, int32_t n)
 }
 
 void
-hint_conflict_begin(struct meet *m, const struct program *p, const struct assigned *a, const struct origin *origin,
-                    struct arena *arena)
+hint_conflict_begin(struct hint_conflicts *m, const struct program *p, const struct assigned *a,
+                    const struct origin *origin, struct arena *arena)
 {
-    *m = (struct meet){.p = p, .origin = origin, .arena = arena};
+    *m = (struct hint_conflicts){.p = p, .origin = origin, .arena = arena};
     if (!a || a->mode != SOLVE_PROPAGATE) return;
     m->a = a;
     m->follows = ARENA_ARRAY(arena, int32_t, a->net.nnode + 1);
@@ -39,7 +39,7 @@ hint_conflict_begin(struct meet *m, const struct program *p, const struct assign
 
 /* Returns the net node of the hint from which v has its layouts. */
 static int32_t
-hint_of(const struct meet *m, int32_t v)
+hint_of(const struct hint_conflicts *m, int32_t v)
 {
     for (;; v = m->follows[v]) {
         int32_t i = m->of_node[v];
@@ -48,7 +48,7 @@ hint_of(const struct meet *m, int32_t v)
 }
 
 static char *
-keep_conflict_text(const struct meet *m, struct str *s)
+keep_conflict_text(const struct hint_conflicts *m, struct str *s)
 {
     char *text = arena_strdup(m->arena, str_text(s));
     str_free(s);
@@ -56,7 +56,7 @@ keep_conflict_text(const struct meet *m, struct str *s)
 }
 
 static const char *
-conflict_line(const struct meet *m, int32_t node)
+conflict_line(const struct hint_conflicts *m, int32_t node)
 {
     struct str s = {0};
     const struct line *l = node >= 0 ? &m->p->node[node].line : NULL;
@@ -68,7 +68,7 @@ conflict_line(const struct meet *m, int32_t node)
 /* Describes a hint: a call with its line, an argument or a variable with the line of its first reader, a result with
  * the line that computes it. */
 static void
-tell_hint(const struct meet *m, int32_t v, struct rille_explain_meeting_hint *out)
+tell_hint(const struct hint_conflicts *m, int32_t v, struct rille_explain_meeting_hint *out)
 {
     int32_t node = m->of_node[v], leaf = m->of_leaf[v];
     struct str s = {0};
@@ -97,7 +97,7 @@ tell_hint(const struct meet *m, int32_t v, struct rille_explain_meeting_hint *ou
 
 /* Returns the net node that reads in program node i; for a move that the planner added, the node of the root. */
 static int32_t
-reader_of(const struct meet *m, int32_t i)
+reader_of(const struct hint_conflicts *m, int32_t i)
 {
     if (i < m->a->nprog) return m->a->node[i];
     for (int32_t k = 0; k < m->p->nroot; k++)
@@ -106,7 +106,7 @@ reader_of(const struct meet *m, int32_t i)
 }
 
 bool
-hint_conflict_at(const struct meet *m, struct ref r, int32_t i, struct rille_explain_meeting *out)
+hint_conflict_at(const struct hint_conflicts *m, struct ref r, int32_t i, struct rille_explain_meeting *out)
 {
     if (!m->a || (r.kind == REF_NODE && r.index >= m->a->nprog)) return false;
     r = program_source(m->p, r);

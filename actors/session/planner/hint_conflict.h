@@ -11,7 +11,7 @@
 #include "actors/plan/assign/assign.h"
 #include "actors/session/step/compiled.h"
 
-struct meet {
+struct hint_conflicts {
     const struct program *p;
     const struct assigned *a; /* NULL: planned in another mode; no meetings are reported */
     int32_t *follows;         /* by net node: the node whose layouts the node follows; itself: a hint */
@@ -21,10 +21,10 @@ struct meet {
     int32_t *reader;                      /* by leaf: the first node that reads the leaf; -1: none */
 };
 /* origin: by leaf. All arguments must outlive m. */
-void hint_conflict_begin(struct meet *m, const struct program *p, const struct assigned *a, const struct origin *origin,
-                         struct arena *arena);
+void hint_conflict_begin(struct hint_conflicts *m, const struct program *p, const struct assigned *a,
+                         const struct origin *origin, struct arena *arena);
 /* Returns true if a move of r for node i joins layouts of two hints. Fills *out with the hints, the move and its
  * line; the caller adds the layouts. */
-bool hint_conflict_at(const struct meet *m, struct ref r, int32_t i, struct rille_explain_meeting *out);
+bool hint_conflict_at(const struct hint_conflicts *m, struct ref r, int32_t i, struct rille_explain_meeting *out);
 
 #endif

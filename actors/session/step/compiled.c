@@ -53,7 +53,7 @@ rille_graph_free(struct rille_graph **gp)
     free(g->times.act);
     free(g->times.act_thread);
     free(g->trace_path);
-    free(g->planning.met.choice);
+    free(g->planning.least.choice);
     free(g);
 }
 

@@ -40,7 +40,7 @@ struct gradient_state {
 
 /* The plan of least memory that whatif found on one mesh; kept so that a later search finds the reported minimum
  * again. */
-struct least_met {
+struct least_found {
     int naxis;
     int32_t mesh[MAX_AXIS];
     int64_t bytes;   /* per device, with scratch memory */
@@ -77,7 +77,7 @@ struct step_planning {
     int64_t search_ns;         /* time limit of the search */
     bool searched;             /* the schedule is searched, after the layouts */
     bool sliced;               /* updates are sliced (ZeRO) or offloaded */
-    struct least_met met;
+    struct least_found least;
 };
 struct rille_graph {
     struct rille_session *s;

@@ -19,7 +19,7 @@ task_received(const struct plan *p, int32_t i)
 
 /* Returns the text of the largest tenants; made once, because a plan does not change. */
 static const char *
-tenants_text(struct rille_graph *g, const struct plan *p, int32_t device, const char *known)
+live_ranges_text(struct rille_graph *g, const struct plan *p, int32_t device, const char *known)
 {
     struct str s = {0};
     if (known) return known;
@@ -34,7 +34,7 @@ device_stats(struct rille_graph *g, const struct cluster_view *x, struct rille_d
 {
     const struct plan *p = x->plan;
     for (int d = 0; d < p->ndevice; d++)
-        device[d] = (struct rille_device_stats){.tenants = tenants_text(g, p, d, device[d].tenants),
+        device[d] = (struct rille_device_stats){.tenants = live_ranges_text(g, p, d, device[d].tenants),
                                                 .kind = device_kind_text(p->device[d].kind),
                                                 .device = p->device[d].rank,
                                                 .busy = (double)x->actors->busy_ns[d] * 1e-9,

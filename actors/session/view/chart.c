@@ -291,7 +291,7 @@ tell_devices(struct charting *x)
 
 /* Fills in the memory of the schedule. */
 static void
-tell_dial(struct charting *x)
+report_search(struct charting *x)
 {
     struct rille_chart *c = x->c;
     struct schedule_search_costs costs = {1e9 * c->forward, 1e9 * c->backward, 1e9 * c->weight, 1e9 * c->moving, false};
@@ -322,7 +322,7 @@ tell_planned(struct charting *x, const struct rille_chart_costs *costs)
     else
         x->c->reckoned = !account_costs(x->p, x->act, x->nact, x->cost);
     mean_costs(x);
-    tell_dial(x);
+    report_search(x);
     struct lane_rows rows;
     struct plan_sim_options how = {.share = PLAN_SIM_DEVICES};
     how.jitter.share = costs ? costs->jitter : account_jitter(x->act, x->nact, x->cost);

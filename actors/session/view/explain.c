@@ -38,7 +38,7 @@ struct teller {
     struct hash_table ways;
     struct explain_candidates alternatives;
     struct assigned *planned; /* of a planned step; else NULL */
-    struct meet meet;
+    struct hint_conflicts conflicts;
     struct local_set mines; /* with several hosts */
 };
 
@@ -479,7 +479,7 @@ tell_meeting(struct teller *t, struct ref r, const struct prog_node *n, const st
     const struct rille_explain_boxing *b = &t->e->boxing[t->e->nboxing - 1];
     struct rille_explain_meeting *x = &t->e->meetings[t->e->nmeeting];
     int64_t bytes;
-    if (!hint_conflict_at(&t->meet, r, (int32_t)(n - t->p->node), x)) return;
+    if (!hint_conflict_at(&t->conflicts, r, (int32_t)(n - t->p->node), x)) return;
     x->from = b->from;
     x->to = b->to;
     x->bytes = b->bytes * b->times;
@@ -527,7 +527,7 @@ print_meetings(struct teller *t)
     if (t->e->nmeeting)
         str_addf(&t->text, "hints meet %d time%s: %lld bytes, %lld ns of a step\n", t->e->nmeeting,
                  t->e->nmeeting == 1 ? "" : "s", (long long)bytes, (long long)ns);
-    else if (t->meet.a)
+    else if (t->conflicts.a)
         str_add(&t->text, "no hints meet\n");
 }
 
@@ -614,9 +614,9 @@ explain_program(struct rille_session *s, const struct program *p, struct assigne
     int32_t operands = 1;
     t.e = explain_new(&t.a);
     begin_explanation(&t);
-    hint_conflict_begin(&t.meet, p, planned, origin, t.a);
+    hint_conflict_begin(&t.conflicts, p, planned, origin, t.a);
     for (int32_t i = 0; i < p->nnode; i++) operands += p->node[i].nin;
-    if (t.meet.a) t.e->meetings = ARENA_ARRAY(t.a, struct rille_explain_meeting, operands);
+    if (t.conflicts.a) t.e->meetings = ARENA_ARRAY(t.a, struct rille_explain_meeting, operands);
     t.e->ops = ARENA_ARRAY(t.a, struct rille_explain_op, p->nnode + 1);
     t.e->boxing = ARENA_ARRAY(t.a, struct rille_explain_boxing, operands);
     t.moved = ARENA_ARRAY(t.a, struct ref, operands);

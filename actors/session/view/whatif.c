@@ -50,7 +50,7 @@ check_cluster(const struct rille_cluster *c)
 
 /* Makes a mesh of meta devices that no other mesh of k has. */
 static int
-place_aside(const struct cluster *k, const struct place **out)
+storage_place(const struct cluster *k, const struct place **out)
 {
     int32_t n = 1;
     for (int a = 0; a < k->c->naxis; a++) n *= k->c->mesh[a];
@@ -72,7 +72,7 @@ place_for(struct cluster *k, const struct place *p, const struct place **out)
             return 0;
         }
     *out = p;
-    if (!k->own) TRY(place_aside(k, out));
+    if (!k->own) TRY(storage_place(k, out));
     const struct place **more = ARENA_ARRAY(&k->arena, const struct place *, 2 * (k->nplace + 1));
     for (int32_t i = 0; i < k->nplace; i++) {
         more[i] = k->from[i];
@@ -185,7 +185,7 @@ too_little(const struct cluster *k, const struct assign_least *least, const char
 }
 
 static bool
-is_met(const struct least_met *m, const struct rille_cluster *c)
+is_least_known(const struct least_found *m, const struct rille_cluster *c)
 {
     return m->choice && m->naxis == c->naxis && !memcmp(m->mesh, c->mesh, sizeof *m->mesh * (size_t)m->naxis);
 }
@@ -199,12 +199,12 @@ beside(const struct assigned *a)
 }
 
 static void
-meet(struct least_met *m, const struct rille_cluster *c, const struct assigned *a)
+keep_least(struct least_found *m, const struct rille_cluster *c, const struct assigned *a)
 {
     int64_t bytes = a->peak + beside(a);
-    if (is_met(m, c) && m->bytes <= bytes) return;
+    if (is_least_known(m, c) && m->bytes <= bytes) return;
     free(m->choice);
-    *m = (struct least_met){.naxis = c->naxis, .bytes = bytes, .counted = a->solved.peak, .nchoice = a->net.nnode};
+    *m = (struct least_found){.naxis = c->naxis, .bytes = bytes, .counted = a->solved.peak, .nchoice = a->net.nnode};
     memcpy(m->mesh, c->mesh, sizeof *m->mesh * (size_t)m->naxis);
     m->choice = must_alloc(sizeof *m->choice * (size_t)m->nchoice);
     memcpy(m->choice, a->solved.choice, sizeof *m->choice * (size_t)m->nchoice);
@@ -233,10 +233,10 @@ is_own(const struct rille_graph *g, const struct rille_cluster *c)
 static void
 begin_with(const struct cluster *k, const struct rille_graph *g, int64_t within, struct assign_options *o)
 {
-    bool met = within && is_met(&g->planning.met, k->c);
+    bool met = within && is_least_known(&g->planning.least, k->c);
     if (met || (k->own && g->planning.assigned)) {
-        o->known = met ? g->planning.met.choice : g->planning.assigned->solved.choice;
-        o->nknown = met ? g->planning.met.nchoice : g->planning.assigned->net.nnode;
+        o->known = met ? g->planning.least.choice : g->planning.assigned->solved.choice;
+        o->nknown = met ? g->planning.least.nchoice : g->planning.assigned->net.nnode;
     }
 }
 
@@ -273,7 +273,7 @@ lay_out(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, e
     TRY(planned_end(clock, assign_layouts(q, k->s->atlas, &o, out)));
     TRY(k->own ? measure(k, g, q, *out) : plan_scratch(q, &(*out)->scratch));
     TRY(predict(q, *out));
-    meet(&g->planning.met, k->c, *out);
+    keep_least(&g->planning.least, k->c, *out);
     return 0;
 }
 
@@ -286,7 +286,7 @@ keeps(const struct cluster *k, int64_t bytes)
 static bool
 is_kept(const struct cluster *k, const struct rille_graph *g)
 {
-    return is_met(&g->planning.met, k->c) && keeps(k, g->planning.met.bytes);
+    return is_least_known(&g->planning.least, k->c) && keeps(k, g->planning.least.bytes);
 }
 
 /* Fails because no plan keeps within the limit. Reports the least plan ever met, with scratch memory, else the least
@@ -295,8 +295,8 @@ static int
 refuse(const struct cluster *k, const struct rille_graph *g, const struct assign_least *least)
 {
     struct assign_least all = *least;
-    if (!is_met(&g->planning.met, k->c)) return too_little(k, least, "without scratch of kernels");
-    all.bytes = g->planning.met.bytes;
+    if (!is_least_known(&g->planning.least, k->c)) return too_little(k, least, "without scratch of kernels");
+    all.bytes = g->planning.least.bytes;
     return too_little(k, &all, "scratch of kernels with it");
 }
 
@@ -337,12 +337,12 @@ lay_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock
 {
     struct assign_least known, again;
     int status = search_within(k, g, clock, q, out, &known);
-    if (status != E_PLAN || !(known.bytes || is_met(&g->planning.met, k->c))) return status;
+    if (status != E_PLAN || !(known.bytes || is_least_known(&g->planning.least, k->c))) return status;
     for (int turn = 0; turn < 2; turn++) {
         err_clear();
         assigned_free(out);
         arena_fini(&q->arena);
-        if (is_kept(k, g)) return lay_out(k, g, clock, SOLVE_GREEDY, g->planning.met.counted, q, out, &again);
+        if (is_kept(k, g)) return lay_out(k, g, clock, SOLVE_GREEDY, g->planning.least.counted, q, out, &again);
         if (turn || !known.bytes) break;
         *clock = planned_clock(k->s, SEARCH_NS);
         status = lay_out(k, g, clock, SOLVE_OPTIMAL, known.bytes, q, out, &again);
