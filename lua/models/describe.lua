@@ -101,6 +101,7 @@ local function experts(d, c, o)
   check.count("the experts", "their number", o.count)
   check.count("the experts", "the number of a row", o.top_k)
   check.count("the experts", "hidden size", o.hidden)
+  check.that(o.count <= d.most, "%d experts are more than the %d tensors of the file", o.count, d.most)
   check.that(o.top_k <= o.count, "num_experts_per_tok must be at most %d, the number of experts, not %d", o.count, o.top_k)
   d.experts = o
 end
@@ -374,8 +375,8 @@ function families.opt(d, c)
   local bias = c.enable_bias ~= false
   d.norm, d.gated, d.qkv_bias, d.out_bias, d.mlp_bias, d.eps = "layer", false, bias, bias, bias, 1e-5
   d.learned, d.activation = 2, c.activation_function or "relu"
-  if c.do_layer_norm_before == false then d.norms, d.last_norm, d.after = "34", false, true end
-  check.that(not d.after and c.layer_norm_elementwise_affine ~= false, "do_layer_norm_before = false and norms without weights are not supported")
+  check.that(c.do_layer_norm_before ~= false and c.layer_norm_elementwise_affine ~= false,
+    "do_layer_norm_before = false and norms without weights are not supported")
   if c.word_embed_proj_dim and c.word_embed_proj_dim ~= d.width then d.embed_width = c.word_embed_proj_dim end
 end
 function families.bloom(d, c)
@@ -406,9 +407,10 @@ local size_words = {
   kv_heads = {"num_key_value_heads"}, head_dim = {"head_dim"}, hidden = {"intermediate_size", "ffn_dim", "ffn_hidden_size", "n_inner"},
 }
 
--- Returns the description of config.json's words c. Fails if a size is missing or not a positive integer.
-function describe.of(model_type, c)
-  local d = {norm = "rms", norms = "12", gated = true, last_norm = true, norm_bias = true}
+-- Returns the description of config.json's words c. most: number of tensors in the file, which bounds the layers. Fails if
+-- a size is missing or not a positive integer.
+function describe.of(model_type, c, most)
+  local d = {norm = "rms", norms = "12", gated = true, last_norm = true, norm_bias = true, most = most}
   for _, size in ipairs(check.sorted_keys(size_words)) do
     for _, word in ipairs(size_words[size]) do
       if d[size] == nil and c[word] ~= nil then d[size] = check.count("config.json", word, c[word]) end
@@ -417,6 +419,7 @@ function describe.of(model_type, c)
   for _, size in ipairs{"vocab", "width", "layers", "heads"} do
     check.that(d[size], "config.json: %s is missing", table.concat(size_words[size], " or "))
   end
+  check.that(d.layers <= most, "%d layers are more than the %d tensors of the file", d.layers, most)
   d.length, d.hidden, d.kv_heads = d.length or 2048, d.hidden or 4 * d.width, d.kv_heads or d.heads
   check.that(d.head_dim or d.width % d.heads == 0, "a width of %d does not divide into %d heads; %s would do", d.width, d.heads,
     check.divisors(d.width))
@@ -425,7 +428,7 @@ function describe.of(model_type, c)
   d.eps = first(c.rms_norm_eps, c.layer_norm_eps, c.layer_norm_epsilon, c.norm_epsilon, c.norm_eps, d.norm == "rms" and 1e-6 or 1e-5)
   d.activation = first(c.hidden_act, c.hidden_activation, c.activation_function, "silu")
   families[model_type](d, c)
-  d.types, d.after = nil, nil
+  d.types, d.most = nil, nil
   d.tied = first(c.tie_word_embeddings, tied[model_type] or false)
   d.qk_kind = d.qk_norm and (d.qk_kind or d.norm) or nil
   for _, flag in ipairs{"qkv_bias", "out_bias", "mlp_bias", "head_bias"} do d[flag] = d[flag] or false end

@@ -167,9 +167,9 @@ local function read_folder(kind, path, complete)
   check.that(theirs.model_type == kind.name, "%s: %s: model_type is \"%s\", not %s", who, config_path, kind.name,
     check.quoted(theirs.model_type))
   check_words(kind, theirs, config_path)
-  local config = of_file(kind, config_path, function() return complete(kind.from_config(theirs)) end)
-  config.eos_token_id = theirs.eos_token_id -- the id, or list of ids, that ends a text, as in the file
   local contents = rille._contents(tensors, nil, who)
+  local config = of_file(kind, config_path, function() return complete(kind.from_config(theirs, #contents)) end)
+  config.eos_token_id = theirs.eos_token_id -- the id, or list of ids, that ends a text, as in the file
   return config, pieces_of(kind, config, contents, tensors), {path = tensors, theirs = theirs}
 end
 

@@ -83,7 +83,7 @@ local function kind_of(model_type)
     name = model_type, class = Decoder:extend("models." .. model_type), prefix = names.prefix[model_type] or "model.",
     names = function(config) return names.rows(model_type, config) end,
     ignored = {"rotary_emb%.inv_freq$", "attention%.bias$", "attention%.masked_bias$", "attn%.bias$", "attn%.masked_bias$"},
-    from_config = function(c) return describe.of(model_type, c) end, to_config = function() return {model_type = model_type} end,
+    from_config = function(c, most) return describe.of(model_type, c, most) end, to_config = function() return {model_type = model_type} end,
     counts = {}, words = checks, options = options, complete = check_rotary,
   }
   return kinds[model_type]

@@ -60,7 +60,7 @@ local function words_of(entry) return json.decode(entry.config) end
 local function write(entry)
   local words = words_of(entry)
   local model_type = words.model_type
-  local config = describe.of(model_type, words)
+  local config = describe.of(model_type, words, math.huge)
   local state, tensors, digest, count = Decoder(config):state_dict(), {}, 0, 0
   for _, row in ipairs(names.rows(model_type, config)) do
     if not (row.head and config.tied) then
