@@ -5,6 +5,7 @@
 local rille = require "rille"
 local layout = require "rille.layout"
 local nn = rille.nn
+local describe = require "rille.models.describe"
 local language = require "rille.models.language"
 local Attention = require "rille.models.attention"
 local LatentAttention = require "rille.models.latent"
@@ -43,22 +44,21 @@ end
 
 local Decoder = language.Model:extend("models.decoder")
 
--- Returns the nn.Rotary of each layer. Layers with equal base and scaling share one.
+-- Returns the nn.Rotary of each layer; layers share two at most. No entry: the layer has no rotary positions.
 local function rotaries(c)
-  local list, of = {}, {}
+  local function new(theta, scaling)
+    return theta and nn.Rotary(c.length, c.rotary_size, {base = theta, scaling = scaling, interleaved = c.interleaved})
+  end
+  local list, far, near = {}, new(c.theta, c.rope_scaling), new(c.local_theta)
   for i = 1, c.layers do
-    local r = c.rotary and c.rotary[i]
-    if r then
-      of[r] = of[r] or nn.Rotary(c.length, c.rotary_size, {base = r.theta, scaling = r.scaling, interleaved = c.interleaved})
-      list[i] = of[r]
-    end
+    if not (c.unrotated and c.unrotated[i]) then list[i] = near and c.windows and c.windows[i] and near or far end
   end
   return list
 end
 
 function Decoder:init(config)
-  local c = config
-  language.Model.init(self, c)
+  language.Model.init(self, config)
+  local c = describe.complete(config)
   self.embed_tokens = nn.Embedding(c.vocab, c.embed_width or c.width)
   if c.embed_width then self.embed_in = nn.Linear(c.embed_width, c.width, {bias = false}) end
   if c.embed_norm then self.embed_norm = new_norm(c, c.width) end
@@ -66,7 +66,7 @@ function Decoder:init(config)
   local rotary = rotaries(c)
   self.layers = {}
   for i = 1, c.layers do self.layers[i] = Block(c, i, rotary[i]) end
-  if c.last_norm then self.norm = new_norm(c, c.width) end
+  self.norm = new_norm(c, c.width)
   if c.embed_width then self.embed_out = nn.Linear(c.width, c.embed_width, {bias = false}) end
   self.lm_head = nn.Linear(c.embed_width or c.width, c.vocab, {bias = c.head_bias})
   if c.tied then nn.tie(self.embed_tokens, "weight", self.lm_head, "weight") end
@@ -127,7 +127,7 @@ function Decoder:features(ids, cache)
   x = through(self.embed_norm, x)
   local mask = masks(c, x, cache)
   for i, block in ipairs(self.layers) do x = block(x, mask(c.windows and c.windows[i] or nil), cache) end
-  x = through(self.norm, x)
+  x = self.norm(x)
   return self.embed_out and self.embed_out(x) or x
 end
 

@@ -1,10 +1,12 @@
 -- describe.lua - descriptions of decoders: converts a Hugging Face config.json to settings of decoder.lua.
 --
--- A description is a flat table. Sizes: vocab, length, layers, heads, width, kv_heads, head_dim, hidden. Choices:
---   norm          "rms", "rms1" (weight + 1), "layer", "layer1", "plain" (no weight); eps, norm_bias, last_norm
+-- A description is a table that says what differs from Llama. Sizes: vocab, length, layers, heads, width, kv_heads,
+-- head_dim, hidden. Choices:
+--   norm          "rms", "rms1" (weight + 1), "layer", "layer1", "plain" (no weight); eps, norm_bias
 --   norms         which norms a block has: 1 and 2 before attention and the feed-forward layer, 3 and 4 after them
 --   parallel      attention and the feed-forward layer read the same input, and both are added to it
---   rotary        by layer: {theta =, scaling =}, or false; rotary_size: rotated elements of a head; interleaved
+--   theta         base of rotary positions, or nil; rope_scaling; local_theta: base in layers with windows;
+--                 rotary_size: rotated elements of a head; interleaved; unrotated: by layer, true if it has no positions
 --   learned       learned positions, and the number of unused ones before the first; alibi: a slope for each head
 --   qkv_bias, out_bias, mlp_bias, head_bias, clip (of queries, keys, values), scale, softcap, sinks
 --   qk_norm       norms of queries and keys: "head", "late" (after rotation), "all" (heads together), "each" (a weight
@@ -20,10 +22,23 @@ local activations = require "rille.models.activations"
 
 local describe = {}
 
-describe.fields = {"kv_heads", "head_dim", "hidden", "norm", "eps", "norm_bias", "last_norm", "norms", "parallel", "rotary", "rotary_size",
-  "interleaved", "learned", "alibi", "qkv_bias", "out_bias", "mlp_bias", "head_bias", "clip", "scale", "softcap", "sinks", "qk_norm",
-  "qk_kind", "qk_bias", "windows", "gated", "activation", "experts", "latent", "embed_scale", "embed_norm", "embed_width", "residual",
-  "logit_scale", "final_softcap", "tied"}
+describe.fields = {"kv_heads", "head_dim", "hidden", "norm", "eps", "norm_bias", "norms", "parallel", "theta", "rope_scaling",
+  "local_theta", "rotary_size", "interleaved", "unrotated", "learned", "alibi", "qkv_bias", "out_bias", "mlp_bias", "head_bias", "clip",
+  "scale", "softcap", "sinks", "qk_norm", "qk_kind", "qk_bias", "windows", "gated", "activation", "experts", "latent", "embed_scale",
+  "embed_norm", "embed_width", "residual", "logit_scale", "final_softcap", "tied"}
+
+local defaults = {norm = "rms", norms = "12", gated = true, norm_bias = true, activation = "silu", qkv_bias = false, out_bias = false,
+  mlp_bias = false, head_bias = false, parallel = false, interleaved = false}
+
+-- Returns a description with the choices of Llama for what it does not say.
+function describe.complete(d)
+  local c = {}
+  for name, value in pairs(defaults) do c[name] = value end
+  for name, value in pairs(d) do c[name] = value end
+  c.head_dim = c.head_dim or c.width // c.heads
+  c.rotary_size, c.qk_kind = c.rotary_size or c.head_dim, c.qk_kind or c.norm
+  return c
+end
 
 -- Returns the first value that is not nil.
 local function first(...)
@@ -44,38 +59,42 @@ end
 
 local old_names = {su = "longrope"}
 
--- Returns {theta =, scaling =} from the words of a table of rotary settings.
-local function rotary_of(c, rope, theta)
+-- Returns the scaling in a table of rotary settings; nil if there is none.
+local function scaling_of(c, rope)
   local kind = rope.rope_type or rope.type or "default"
-  local r = {theta = first(rope.rope_theta, c.rope_theta, theta, 10000.0)}
-  if kind == "default" then return r end
-  r.scaling = {}
-  for name, value in pairs(rope) do r.scaling[name] = value end
-  r.scaling.rope_type, r.scaling.type, r.scaling.rope_theta, r.scaling.partial_rotary_factor = old_names[kind] or kind, nil, nil, nil
-  local original = first(c.original_max_position_embeddings, rope.original_max_position_embeddings, c.max_position_embeddings)
-  r.scaling.original_max_position_embeddings = original
-  if c.original_max_position_embeddings or not rope.factor then r.scaling.factor = c.max_position_embeddings / original end
-  return r
+  if kind == "default" then return nil end
+  local scaling = {}
+  for name, value in pairs(rope) do scaling[name] = value end
+  scaling.partial_rotary_factor = nil
+  if old_names[kind] then scaling.rope_type, scaling.type = old_names[kind], nil end
+  if kind ~= "yarn" and kind ~= "longrope" and kind ~= "su" then return scaling end
+  local original = first(c.original_max_position_embeddings, rope.original_max_position_embeddings)
+  if original and (c.original_max_position_embeddings or not rope.factor) and c.max_position_embeddings then
+    scaling.factor = c.max_position_embeddings / original
+  end
+  scaling.original_max_position_embeddings = original or rope.factor and c.max_position_embeddings
+  return scaling
 end
 
--- Sets the rotation of all layers. o: theta, part (defaults of the architecture), interleaved, skips(i): true for layers
--- without rotation.
+-- Sets the rotation of all layers. o: theta, local_theta, part (defaults of the architecture), interleaved, skips(i): true
+-- for layers without rotation.
 local function rotate(d, c, o)
   o = o or {}
-  local rope, of = c.rope_parameters or c.rope_scaling or {}, {}
-  local part = first(rope.partial_rotary_factor, c.partial_rotary_factor, c.rotary_pct, o.part, 1)
-  d.rotary_size, d.interleaved = math.floor(d.head_dim * part), o.interleaved
-  local function of_kind(kind)
-    if rope[kind] then return rotary_of(c, rope[kind], o.theta) end
-    if kind == "sliding_attention" and o.local_theta then return {theta = c.rope_local_base_freq or o.local_theta} end
-    return rotary_of(c, rope, o.theta)
+  local rope = c.rope_scaling or c.rope_parameters or {}
+  local full, near = rope.full_attention or rope, rope.sliding_attention
+  local size = math.floor(d.head_dim * first(full.partial_rotary_factor, c.partial_rotary_factor, c.rotary_pct, o.part, 1))
+  local theta = first(c.rope_theta, c.rope_parameters and c.rope_parameters.rope_theta)
+  for _, other in ipairs{full, c.rope_parameters or full} do
+    check.that(not theta or not other.rope_theta or other.rope_theta == theta, "a rope_theta of %s, and another of %s",
+      check.shown(theta), check.shown(other.rope_theta))
+    theta = theta or other.rope_theta
   end
-  d.rotary = by_layer(d, function(i)
-    if o.skips and o.skips(i) then return false end
-    local kind = d.types and d.types[i + 1] or "full_attention"
-    of[kind] = of[kind] or of_kind(kind)
-    return of[kind]
-  end)
+  d.theta, d.rope_scaling, d.interleaved = theta or o.theta or 10000.0, scaling_of(c, full), o.interleaved
+  d.rotary_size = size ~= d.head_dim and size or nil
+  d.local_theta = near and near.rope_theta or o.local_theta and (c.rope_local_base_freq or o.local_theta)
+  check.that(not near or not scaling_of(c, near), "rope_parameters: sliding_attention must have no scaling")
+  if d.local_theta == d.theta and not d.rope_scaling then d.local_theta = nil end
+  d.unrotated = o.skips and by_layer(d, o.skips) or nil
 end
 
 -- Sets the windows of sliding layers. slides(i): whether layer i slides, for files without layer_types.
@@ -132,7 +151,7 @@ local function latent(d, c, interleaved)
   d.latent, d.kv_heads, d.head_dim = l, d.heads, l.rotated
   d.scale = (l.plain + l.rotated) ^ -0.5
   rotate(d, c, {interleaved = interleaved})
-  local s = d.rotary[1].scaling
+  local s = d.rope_scaling
   if s and s.mscale_all_dim and s.mscale_all_dim ~= 0 and s.factor > 1 then
     d.scale = d.scale * (0.1 * s.mscale_all_dim * math.log(s.factor) + 1) ^ 2
   end
@@ -257,6 +276,7 @@ end
 function families.olmo3(d, c)
   slide(d, c, every(4))
   families.olmo2(d, c)
+  rotate(d, c, {local_theta = c.rope_theta})
 end
 function families.olmoe(d, c)
   families.llama(d, c)
@@ -369,7 +389,7 @@ end
 function families.gptj(d, c)
   d.norm, d.norms, d.parallel, d.gated, d.mlp_bias, d.head_bias = "layer", "1", true, false, true, true
   rotate(d, c, {interleaved = true})
-  d.rotary_size = c.rotary_dim or d.head_dim
+  d.rotary_size = c.rotary_dim
 end
 function families.opt(d, c)
   local bias = c.enable_bias ~= false
@@ -410,14 +430,14 @@ local size_words = {
 -- Returns the description of config.json's words c. most: number of tensors in the file, which bounds the layers. Fails if
 -- a size is missing or not a positive integer.
 function describe.of(model_type, c, most)
-  local d = {norm = "rms", norms = "12", gated = true, last_norm = true, norm_bias = true, most = most}
+  local d = {most = most}
   for _, size in ipairs(check.sorted_keys(size_words)) do
     for _, word in ipairs(size_words[size]) do
-      if d[size] == nil and c[word] ~= nil then d[size] = check.count("config.json", word, c[word]) end
+      if d[size] == nil and c[word] ~= nil then d[size] = check.count(model_type, word, c[word]) end
     end
   end
   for _, size in ipairs{"vocab", "width", "layers", "heads"} do
-    check.that(d[size], "config.json: %s is missing", table.concat(size_words[size], " or "))
+    check.that(d[size], "%s must be a positive integer; it is missing", table.concat(size_words[size], " or "))
   end
   check.that(d.layers <= most, "%d layers are more than the %d tensors of the file", d.layers, most)
   d.length, d.hidden, d.kv_heads = d.length or 2048, d.hidden or 4 * d.width, d.kv_heads or d.heads
@@ -425,15 +445,17 @@ function describe.of(model_type, c, most)
     check.divisors(d.width))
   check.that(d.heads % d.kv_heads == 0, "%d heads do not divide into groups for %d key/value heads", d.heads, d.kv_heads)
   d.head_dim = d.head_dim or d.width // d.heads
-  d.eps = first(c.rms_norm_eps, c.layer_norm_eps, c.layer_norm_epsilon, c.norm_epsilon, c.norm_eps, d.norm == "rms" and 1e-6 or 1e-5)
-  d.activation = first(c.hidden_act, c.hidden_activation, c.activation_function, "silu")
+  d.activation = first(c.hidden_act, c.hidden_activation, c.activation_function)
   families[model_type](d, c)
-  d.types, d.most = nil, nil
+  d.eps = d.eps or first(c.rms_norm_eps, c.layer_norm_eps, c.layer_norm_epsilon, c.norm_epsilon, c.norm_eps, d.norm and 1e-5 or 1e-6)
   d.tied = first(c.tie_word_embeddings, tied[model_type] or false)
-  d.qk_kind = d.qk_norm and (d.qk_kind or d.norm) or nil
-  for _, flag in ipairs{"qkv_bias", "out_bias", "mlp_bias", "head_bias"} do d[flag] = d[flag] or false end
-  check.that(activations[d.activation], "no activation is called %s; there are: %s", check.shown(d.activation),
-    table.concat(check.sorted_keys(activations), ", "))
+  check.that(d.activation == nil or type(d.activation) == "string" and activations[d.activation], "no activation is called %s; there are: %s",
+    check.shown(d.activation), table.concat(check.sorted_keys(activations), ", "))
+  if d.head_dim * d.heads == d.width then d.head_dim = nil end
+  d.types, d.most = nil, nil
+  for name, value in pairs(defaults) do
+    if d[name] == value then d[name] = nil end
+  end
   return d
 end
 

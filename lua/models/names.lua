@@ -2,6 +2,8 @@
 --
 -- A family's table says only what differs from Llama's names. A layer's names follow `layer`.
 
+local describe = require "rille.models.describe"
+
 local names = {}
 
 local llama = {
@@ -143,7 +145,8 @@ end
 
 -- Returns the rows of a model of the family with this config: {theirs, ours, ours..., axis =, groups =, shares =, turn =,
 -- stack =}; see files.lua.
-function names.rows(family, c)
+function names.rows(family, config)
+  local c = describe.complete(config)
   local n, rows = with(llama, families[family] or {}), {}
   if n.two_norms and c.norms == "12" and c.parallel then n.norm1, n.norm2 = n.two_norms[1], n.two_norms[2] end
   local function add(row) rows[#rows + 1] = row end
@@ -173,7 +176,7 @@ function names.rows(family, c)
     if c.experts and c.experts.layers[i + 1] then expert_rows(c, n, at, our .. "mlp.", add, pair)
     else feed_forward_rows(c, n, at, our .. "mlp.", pair) end
   end
-  if c.last_norm then norm(n.norm, "norm") end
+  norm(n.norm, "norm")
   add{n.head .. ".weight", "lm_head.weight", head = true}
   if c.head_bias then add{n.head .. ".bias", "lm_head.bias"} end
   return rows
