@@ -97,9 +97,9 @@ local function rotate(d, c, o)
   d.unrotated = o.skips and by_layer(d, o.skips) or nil
 end
 
--- Sets the windows of sliding layers. slides(i): whether layer i slides, for files without layer_types.
+-- Sets the windows of sliding layers, unless they are set. slides(i): whether layer i slides, for files without layer_types.
 local function slide(d, c, slides)
-  if not c.sliding_window or c.sliding_window == 0 then return end
+  if d.windows or not c.sliding_window or c.sliding_window == 0 then return end
   d.types = c.layer_types or by_layer(d, function(i) return slides(i) and "sliding_attention" or "full_attention" end)
   d.windows = by_layer(d, function(i) return d.types[i + 1] == "sliding_attention" and c.sliding_window end)
 end

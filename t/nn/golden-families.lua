@@ -4,43 +4,14 @@
 -- Each entry runs on one device, and under some recipes. RILLE_LONG=1 tries all entries under all recipes.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
-local json = require "rille.json"
-local describe = require "rille.models.describe"
-local names = require "rille.models.names"
 local pieces = require "rille.models.pieces"
-local Decoder = require "rille.models.decoder"
 local golden = dofile("t/golden/families.lua")
+local families = dofile("t/lib/families.lua")
+local spread = families.spread
 
 local dir = os.tmpname()
 os.remove(dir)
 os.execute("mkdir '" .. dir .. "'")
-
--- ---- the formula of families.py ----
-
-local function hash_of(name)
-  local h = 0x811C9DC5
-  for i = 1, #name do h = ((h ~ name:byte(i)) * 0x01000193) & 0xFFFFFFFF end
-  return h
-end
-
--- Returns n numbers in [-1, 1), by name and index.
-local function spread(name, n)
-  local list, seed = {}, hash_of(name)
-  for i = 0, n - 1 do
-    local h = (seed + i * 0x9E3779B1) & 0xFFFFFFFF
-    h = ((h ~ h >> 16) * 0x85EBCA6B) & 0xFFFFFFFF
-    h = ((h ~ h >> 13) * 0xC2B2AE35) & 0xFFFFFFFF
-    list[i + 1] = (h ~ h >> 16) / 2147483648 - 1
-  end
-  return list
-end
-
-local function weight(name, shape, n)
-  local list = spread(name, n)
-  local norm = #shape == 1 and name:find("weight$")
-  for i, v in ipairs(list) do list[i] = #shape > 1 and 0.35 * v or norm and 1 + 0.5 * v or 0.5 * v end
-  return rille.tensor(list, {dtype = "f64"}):to("f32"):reshape(shape)
-end
 
 -- Returns the sum of the elements, weighted by the formula.
 local function weighted(t, name)
@@ -51,30 +22,7 @@ local ids = {}
 for i, v in ipairs(spread("ids", golden.rows * golden.length)) do ids[i] = math.floor((v + 1) / 2 * (golden.vocab - 3) + 3) end
 ids = rille.tensor(ids, {dtype = "i64"}):reshape{golden.rows, golden.length}
 
--- ---- files ----
-
--- Returns the words of an entry's config.json, without nulls.
-local function words_of(entry) return json.decode(entry.config) end
-
--- Writes an entry's folder. Returns its path, the number of tensors and the digest of their names and shapes.
-local function write(entry)
-  local words = words_of(entry)
-  local model_type = words.model_type
-  local config = describe.of(model_type, words, math.huge)
-  local state, tensors, digest, count = Decoder(config):state_dict(), {}, 0, 0
-  for _, row in ipairs(names.rows(model_type, config)) do
-    if not (row.head and config.tied) then
-      local t = pieces.join(row, state)
-      tensors[row[1]] = weight(row[1], t.shape, t:numel())
-      digest, count = digest + hash_of(row[1] .. " " .. table.concat(t.shape, "x")), count + 1
-    end
-  end
-  local path = dir .. "/" .. entry.name:gsub(" ", "-")
-  rille.save(path, tensors, {max_shard_size = "1GB"})
-  local file <close> = assert(io.open(path .. "/config.json", "w"))
-  file:write(entry.config)
-  return path, count, digest & 0xFFFFFFFF
-end
+-- ---- one device ----
 
 local function loss_of(model, x, y) return model(x):reshape{-1, golden.vocab}:cross_entropy(y:reshape{-1}) end
 local x, y = ids:slice(1, 0, golden.length - 1), ids:slice(1, 1, golden.length)
@@ -144,7 +92,8 @@ end
 
 for number, entry in ipairs(golden) do
   tap.group(entry.name, function()
-    local at, count, digest = write(entry)
+    local at = dir .. "/" .. entry.name:gsub(" ", "-")
+    local count, digest = families.write(entry, at)
     tap.is({count, digest}, {entry.tensors, entry.digest}, entry.name .. ": names and shapes of tensors")
     local model = rille.models.load(at)
     local logits, want = model(ids), {table.move(entry.logits, 1, 6, 1, {}), table.move(entry.logits, 7, 12, 1, {})}
@@ -158,6 +107,10 @@ for number, entry in ipairs(golden) do
     tap.is(greedy(model), entry.greedy, entry.name .. ": greedy text")
     model:save(dir .. "/saved")
     tap.is(same_tensors(at, dir .. "/saved"), true, entry.name .. ": the saved folder has the same tensors")
+    if number % 4 == 0 then
+      local small = rille.models.load(at, {quantize = "int8"})
+      tap.ok((small(ids) - logits):abs():max():item() < 0.08 * logits:abs():max():item(), entry.name .. ": logits with int8 weights")
+    end
     logits = logits:totable()
     for k, r in ipairs(recipes) do
       local one = k == number % #recipes + 1 or os.getenv "RILLE_LONG"
