@@ -1,4 +1,4 @@
--- finetune.lua - a GPT-2 or Llama of a folder goes on learning, on a text of yours, and is saved as such a folder again.
+-- finetune.lua - trains a language model of a Hugging Face folder on a text of yours, and saves it as such a folder.
 --
 --   rille examples/finetune.lua gpt2 tuned --text book.txt
 --   rille examples/finetune.lua gpt2 tuned --ids ids.txt --recipe dp-tp     numbers instead of text: no tokenizer is needed
@@ -28,13 +28,8 @@ local placement, how = dofile((arg[0]:match("^(.*/)") or "./") .. "recipes.lua")
 
 -- ---- the model, laid out; each rank reads what it will hold ----
 
-local config = require("rille.json").load(from .. "/config.json")
-local kind = type(config) == "table" and config.model_type
-if not ({gpt2 = true, llama = true, moe = true})[kind] then
-  error(("%s/config.json: its model_type is gpt2, llama or moe, not %s"):format(from, tostring(kind)), 0)
-end
-local model = rille.models[kind].load(from, {placement = placement, parallel = how, dtype = "f32",
-  dropout = o.dropout > 0 and o.dropout or nil}) -- Llama has none
+local model = rille.models.load(from, {placement = placement, parallel = how, dtype = "f32",
+  dropout = o.dropout > 0 and o.dropout or nil}) -- of GPT-2 alone
 
 -- ---- ids, in windows that come in an order given by the seed ----
 

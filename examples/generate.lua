@@ -1,4 +1,4 @@
--- generate.lua - a GPT-2 or Llama of a folder (config.json, model.safetensors, tokenizer.json) goes on with a text.
+-- generate.lua - continues a text with the language model of a folder (config.json, model.safetensors, tokenizer.json).
 --
 --   rille examples/generate.lua gpt2 --prompt "A rille is"            a folder as Hugging Face's hub has it
 --   rille examples/generate.lua gpt2 --ids 464,3290 --greedy          ids instead of text: no tokenizer is needed
@@ -19,16 +19,12 @@ wanted(o["top-k"] >= 0, "--top-k is how many ids may be drawn, or 0 for all of t
 wanted(o["top-p"] > 0 and o["top-p"] <= 1, "--top-p is above 0 and at most 1, not %g", o["top-p"])
 wanted(o.prompt == "" or o.ids == "", "--prompt and --ids are two ways to begin: one of them is wanted")
 
--- ---- the model: its kind stands in config.json; each device reads what it will hold ----
+-- ---- the model, of the kind that config.json names; each device reads its own shards ----
 
-local json = require "rille.json"
-local config = json.load(dir .. "/config.json")
-local kind = type(config) == "table" and config.model_type
-wanted(({gpt2 = true, llama = true, moe = true})[kind], "%s/config.json: its model_type is gpt2, llama or moe, not %s", dir, tostring(kind))
 local ranks = {}
 for i = 1, o.devices do ranks[i] = i - 1 end
 local function given(text) return text ~= "" and text or nil end
-local model = rille.models[kind].load(dir, {placement = rille.placement("cpu", ranks), quantize = given(o.quantize),
+local model = rille.models.load(dir, {placement = rille.placement("cpu", ranks), quantize = given(o.quantize),
   parallel = o.devices > 1 and {tensor = 0} or nil, dtype = given(o.dtype)})
 
 -- ---- from text to ids and back ----
@@ -58,7 +54,7 @@ local function stops()
   local there = io.open(path)
   if there then
     there:close()
-    writing = json.load(path)
+    writing = require("rille.json").load(path)
     wanted(type(writing) == "table", "%s: it holds no settings", path)
   end
   local theirs, list = writing and writing.eos_token_id or model.config.eos_token_id, {}

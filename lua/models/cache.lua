@@ -48,9 +48,10 @@ local function room_for(t, room)
   return outside(rille.zeros, shape, {dtype = t.dtype, placement = t.placement, sbp = t.sbp})
 end
 
--- Stores k and v of this pass. Returns the keys and values to attend to, the mask, and whether attention applies a
--- causal mask itself. If a pass calls a layer several times, each call has its own buffers.
-function Cache:keep(layer, k, v)
+-- Stores k and v of this pass. mask: the layer's own mask, for the keys of mask_keys(); nil: causal. Returns the keys and
+-- values to attend to, the mask, and whether attention applies a causal mask itself. If a pass calls a layer several
+-- times, each call has its own buffers.
+function Cache:keep(layer, k, v, mask)
   k, v = settled(k), settled(v)
   local turn = (self.used[layer] or 0) + 1
   self.used[layer] = turn
@@ -63,8 +64,8 @@ function Cache:keep(layer, k, v)
   local places = layout.beside(self.places, k)
   rille._update("put", {kept.k, places, k}, {axis = 2})
   rille._update("put", {kept.v, places, v}, {axis = 2})
-  if not self.at then return k, v, nil, layer.is_causal end
-  return kept.k, kept.v, layout.beside(self.seen, k), false
+  if not self.at then return k, v, mask, not mask and layer.is_causal end
+  return kept.k, kept.v, layout.beside(mask or self.seen, k), false
 end
 
 return {new = new}

@@ -1,7 +1,7 @@
 -- files.lua - reads and writes language models: Hugging Face folders (config.json and safetensors), llm.c checkpoints.
 --
--- A kind's rows map tensors of the file to Rille's parameters (language.lua). Loading transposes and splits tensors as
--- the rows require; saving does the reverse. The head is lm_head.weight on both sides and is optional if it is tied. A
+-- A kind's rows map tensors of the file to Rille's parameters (language.lua, pieces.lua). Loading transposes and splits
+-- tensors as the rows require; saving does the reverse. The head is lm_head.weight on both sides and is optional if it is tied. A
 -- model gets its layout before values are read, so each rank reads only the shards that it will hold (pieces.lua).
 
 local rille = require "rille"
@@ -14,17 +14,20 @@ local files = {}
 
 local HEAD = "lm_head.weight"
 
--- Calls visit(theirs, ours, turn) for each row of the kind. theirs: tensor in the file; ours: list of parameter names;
--- turn: true if the tensor is transposed in the file.
+-- Calls visit(row) for each row of the kind, with the layers' numbers in place: {theirs, ours, ours..., turn =, ...}.
 local function each_row(kind, config, visit)
+  if type(kind.names) == "function" then
+    for _, row in ipairs(kind.names(config)) do visit(row) end
+    return
+  end
   for _, row in ipairs(kind.names) do
     for i = 0, row[1]:find("%d", 1, true) and config.layers - 1 or 0 do
-      local ours = {}
-      for k = 2, #row do ours[k - 1] = row[k]:gsub("%%d", i) end
-      visit(row[1]:gsub("%%d", i), ours, row.turn)
+      local here = {turn = row.turn}
+      for k, name in ipairs(row) do here[k] = name:gsub("%%d", i) end
+      visit(here)
     end
   end
-  visit(HEAD, {HEAD})
+  visit{HEAD, HEAD, head = true}
 end
 
 -- ---- file to model ----
@@ -35,6 +38,18 @@ local function is_ignored(kind, name)
   end
 end
 
+-- Returns what is wrong with an entry of the file for a row: nil if nothing is.
+local function misfit(row, entry)
+  local axis, sum = pieces.axis(row, entry), 0
+  for _, share in ipairs(row.shares or {}) do sum = sum + share end
+  if not row.shares then sum = #row - 1 end
+  if sum * (row.groups or 1) == 1 and #entry.shape > 0 then return nil end
+  if #entry.shape < axis or entry.shape[axis] % (sum * (row.groups or 1)) ~= 0 then
+    return ("'%s' does not divide into %d along its %s axis"):format(entry.name, sum * (row.groups or 1),
+      axis == #entry.shape and axis > 1 and "last" or "first")
+  end
+end
+
 -- Returns the windows (pieces.lua) of the file's tensors for Rille's parameters. Fails with a list of missing and
 -- unknown tensors.
 local function pieces_of(kind, config, contents, path)
@@ -42,20 +57,21 @@ local function pieces_of(kind, config, contents, path)
   for _, entry in ipairs(contents) do has[entry.name] = entry end
   check.that(config.layers <= #contents, "models.%s: %s has %d tensors, which are not those of %d layers", kind.name, path,
     #contents, config.layers)
-  each_row(kind, config, function(theirs, ours, turn)
-    local entry = has[theirs] or has[kind.prefix .. theirs]
+  each_row(kind, config, function(row)
+    local theirs = row[1]
+    local bare = kind.prefix ~= "" and theirs:sub(1, #kind.prefix) == kind.prefix and theirs:sub(#kind.prefix + 1)
+    local entry = has[theirs] or has[kind.prefix .. theirs] or bare and has[bare]
     if not entry then
-      if theirs ~= HEAD or not config.tied then wrong[#wrong + 1] = ("'%s' is missing"):format(theirs) end
+      if not row.head or not config.tied then wrong[#wrong + 1] = ("'%s' is missing"):format(theirs) end
       return
     end
     known[entry.name] = true
-    turn = turn and #entry.shape == 2
-    local axis = turn and 2 or 1
-    if #entry.shape == 0 or entry.shape[axis] % #ours ~= 0 then
-      wrong[#wrong + 1] = ("'%s' does not divide into %d along its %s axis"):format(entry.name, #ours, turn and "last" or "first")
+    local why = misfit(row, entry)
+    if why then
+      wrong[#wrong + 1] = why
       return
     end
-    for k, our in ipairs(ours) do list[#list + 1] = pieces.part(our, entry, axis, k, #ours, turn) end
+    for k = 1, #row - 1 do list[#list + 1] = pieces.of_row(row, entry, k) end
   end)
   for _, entry in ipairs(contents) do
     if not known[entry.name] and not is_ignored(kind, entry.name) then
@@ -125,24 +141,36 @@ local function check_there(kind, path)
     who, path, kind.read_bin and ", a .safetensors of such a folder or a .bin of llm.c" or ", or a .safetensors of such a folder,")
 end
 
+-- Returns the words of a folder's config.json, its path, and the path of the tensors. path: a folder, or its .safetensors.
+local function read_config(who, path)
+  local dir = path:match("^(.*)/[^/]*%.safetensors$") or path:find("%.safetensors$") and "." or path
+  local one = dir .. "/model.safetensors"
+  if dir == path and is_file(one) and not is_file(one .. ".index.json") then path = one end
+  local theirs = json.load(dir .. "/config.json", who)
+  check.that(type(theirs) == "table" and getmetatable(theirs) == nil, "%s: %s/config.json: an object is wanted", who, dir)
+  without_nulls(theirs)
+  return theirs, dir .. "/config.json", path
+end
+
+-- Returns the model_type of a folder, and the path of its config.json.
+function files.model_type(who, path)
+  local theirs, config = read_config(who, path)
+  return theirs.model_type, config
+end
+
 -- Reads a folder's config. Returns the config, the pieces, and their source {path =, format =, theirs = config.json's
 -- words}. llm.c's reader returns the same.
 local function read_folder(kind, path, complete)
   check_there(kind, path)
-  local dir = path:match("^(.*)/[^/]*%.safetensors$") or path:find("%.safetensors$") and "." or path
-  local one = dir .. "/model.safetensors"
-  if dir == path and is_file(one) and not is_file(one .. ".index.json") then path = one end
-  local theirs = json.load(dir .. "/config.json", ("models.%s.load"):format(kind.name))
-  check.that(type(theirs) == "table" and getmetatable(theirs) == nil, "models.%s.load: %s/config.json: an object is wanted",
-    kind.name, dir)
-  without_nulls(theirs)
-  check.that(theirs.model_type == kind.name, "models.%s.load: %s/config.json: model_type is \"%s\", not %s", kind.name, dir,
-    kind.name, check.quoted(theirs.model_type))
-  check_words(kind, theirs, dir .. "/config.json")
-  local config = of_file(kind, dir .. "/config.json", function() return complete(kind.from_config(theirs)) end)
+  local who = ("models.%s.load"):format(kind.name)
+  local theirs, config_path, tensors = read_config(who, path)
+  check.that(theirs.model_type == kind.name, "%s: %s: model_type is \"%s\", not %s", who, config_path, kind.name,
+    check.quoted(theirs.model_type))
+  check_words(kind, theirs, config_path)
+  local contents = rille._contents(tensors, nil, who)
+  local config = of_file(kind, config_path, function() return complete(kind.from_config(theirs, #contents)) end)
   config.eos_token_id = theirs.eos_token_id -- the id, or list of ids, that ends a text, as in the file
-  local contents = rille._contents(path, nil, ("models.%s.load"):format(kind.name))
-  return config, pieces_of(kind, config, contents, path), {path = path, theirs = theirs}
+  return config, pieces_of(kind, config, contents, tensors), {path = tensors, theirs = theirs}
 end
 
 function files.load(kind, path, options, complete)
@@ -178,12 +206,8 @@ function files.save(kind, model, dir, given)
   check.that(not model.quantized, "models.%s: a model of int8 weights is not saved; save the one it was made of", kind.name)
   described(("models.%s: save"):format(kind.name), kind, model)
   local state, tensors, config = model:state_dict(), {}, model.config
-  each_row(kind, config, function(theirs, ours, turn)
-    if theirs == HEAD and config.tied then return end
-    local parts = {}
-    for i, name in ipairs(ours) do parts[i] = state[name] end
-    local value = #parts == 1 and parts[1] or rille.concat(parts, 0)
-    tensors[theirs] = turn and value.ndim == 2 and value:transpose(0, 1) or value
+  each_row(kind, config, function(row)
+    if not (row.head and config.tied) then tensors[row[1]] = pieces.join(row, state) end
   end)
   local words = {}
   for name, value in pairs(model.theirs or kind.unsaid or {}) do words[name] = value end

@@ -3,20 +3,93 @@
 -- A piece is {ours =, theirs =, dtype =, from =, to =, skip =, turn =}. The parameter `ours` is positions from[axis] to
 -- to[axis] of each axis of the tensor `theirs`, without the first `skip` axes, and transposed if turn is true. Windows
 -- are read in the parameters' layouts, so a rank reads only the bytes of its shards, also from joined tensors.
+--
+-- A row {theirs, ours, ours..., turn =, axis =, shares =, groups =, stack =} names a tensor of the file and its
+-- parameters. They are joined along an axis (from 1) in these shares (default: equal); turn: their last two axes are
+-- exchanged in the file. groups: the axis consists of so many blocks, and each has a part of every parameter. stack:
+-- `theirs` is this position, from 0, of the parameter's first axis. Parameters with groups or stack have `make`, a
+-- function of the tensor, which each rank reads whole.
 
 local rille = require "rille"
 local check = require "rille.check"
+local layout = require "rille.layout"
 
 local pieces = {}
 
--- Returns the k-th of n pieces along an axis (from 1) of an entry of rille._contents.
-function pieces.part(ours, entry, axis, k, n, turn)
+-- Returns the axis, from 1, along which a row's parameters are joined in an entry of rille._contents. By default it is
+-- the parameters' first.
+function pieces.axis(row, entry)
+  return row.axis or row.turn and not row.stack and #entry.shape == 2 and 2 or 1
+end
+
+-- Returns the k-th of n pieces along an axis (from 1) of an entry, or of pieces in the shares of a list.
+function pieces.part(ours, entry, axis, k, shares, turn)
   local piece = {ours = ours, theirs = entry.name, dtype = entry.dtype, from = {}, to = {}, skip = 0, turn = turn}
+  local before, own, sum = k - 1, 1, shares
+  if type(shares) == "table" then
+    before, own, sum = 0, shares[k], 0
+    for i, share in ipairs(shares) do before, sum = before + (i < k and share or 0), sum + share end
+  end
   for a, size in ipairs(entry.shape) do
-    piece.from[a] = a == axis and (k - 1) * size // n or 0
-    piece.to[a] = a == axis and k * size // n or size
+    piece.from[a] = a == axis and before * size // sum or 0
+    piece.to[a] = a == axis and (before + own) * size // sum or size
   end
   return piece
+end
+
+-- Returns x with the last two axes exchanged, if the row requires it.
+local function turned_by(row, x)
+  return row.turn and x.ndim > 1 and x:transpose(x.ndim - 2, x.ndim - 1) or x
+end
+
+-- Returns a view of x whose axis (from 1) is two axes, the first of n.
+local function in_blocks(x, axis, n)
+  local shape = x.shape
+  shape[axis] = shape[axis] // n
+  table.insert(shape, axis, n)
+  return x:reshape(shape)
+end
+
+-- Returns a view of x in which an axis (from 1) and the next are one.
+local function out_of_blocks(x, axis)
+  local shape = x.shape
+  shape[axis] = shape[axis] * table.remove(shape, axis + 1)
+  return x:reshape(shape)
+end
+
+-- Returns the piece of a row's k-th parameter.
+function pieces.of_row(row, entry, k)
+  local ours, axis, shares = row[k + 1], pieces.axis(row, entry), row.shares or #row - 1
+  if not (row.groups or row.stack or row.view or row.turn and #entry.shape > 2) then
+    return pieces.part(ours, entry, axis, k, shares, row.turn and #entry.shape == 2)
+  end
+  local whole = pieces.part(ours, entry, 1, 1, 1)
+  whole.stack = row.stack
+  function whole.make(value)
+    if row.view then return value:reshape{-1} end
+    if row.groups then
+      local window = pieces.part(ours, {shape = {entry.shape[axis] // row.groups}}, 1, k, shares)
+      value = out_of_blocks(in_blocks(value, axis, row.groups):slice(axis, window.from[1], window.to[1]), axis)
+    end
+    return turned_by(row, value)
+  end
+  return whole
+end
+
+-- Returns the tensor of the file for a row, from the model's state by name: the reverse of reading.
+function pieces.join(row, state)
+  local parts, n = {}, #row - 1
+  for k = 1, n do
+    local value = state[row[k + 1]]
+    if row.stack then value = value:slice(0, row.stack, row.stack + 1):squeeze(0) end
+    parts[k] = row.axis and turned_by(row, value) or value
+  end
+  local axis = row.axis or 1
+  if row.view then return parts[1]:reshape{1, -1} end
+  for k = 1, row.groups and n or 0 do parts[k] = in_blocks(parts[k], axis, row.groups) end
+  local value = n == 1 and parts[1] or rille.concat(parts, row.groups and axis or axis - 1)
+  if row.groups then value = out_of_blocks(value, axis) end
+  return row.axis and value or turned_by(row, value)
 end
 
 -- Returns the k-th of n pieces of position i of the first axis. The parameter lacks this axis.
@@ -57,14 +130,25 @@ function pieces.read(model, who, path, format, list)
   for i, piece in ipairs(list) do
     local t = tensors[piece.ours]
     local here, there = "{" .. table.concat(t.shape, ", ") .. "}", shape_of(piece)
-    if here ~= there then wrong[#wrong + 1] = ("'%s' is %s here, %s in what is loaded"):format(piece.ours, here, there) end
+    if here ~= there and not piece.make then
+      wrong[#wrong + 1] = ("'%s' is %s here, %s in what is loaded"):format(piece.ours, here, there)
+    end
     rows[i] = {name = piece.theirs, from = piece.from, to = piece.to, skip = piece.skip, placement = t.placement,
-      sbp = piece.turn and turned(t.sbp) or t.sbp}
+      sbp = piece.make and layout.whole(t.placement) or piece.turn and turned(t.sbp) or t.sbp}
   end
   check.that(#wrong == 0, "%s: %s: %s", who, path, check.told(wrong))
+  local stacks = {}
   for i, value in ipairs(rille._windows(who, path, format, rows)) do
-    state[list[i].ours] = list[i].turn and value:transpose(0, 1) or value
+    local piece = list[i]
+    if piece.make then value = piece.make(value) elseif piece.turn then value = value:transpose(0, 1) end
+    if piece.stack then
+      stacks[piece.ours] = stacks[piece.ours] or {}
+      stacks[piece.ours][piece.stack + 1] = value
+    else
+      state[piece.ours] = value
+    end
   end
+  for ours, values in pairs(stacks) do state[ours] = rille.stack(values, 0) end
   model:load_state_dict(state)
 end
 

@@ -9,6 +9,7 @@ local rille = require "rille"
 local check = require "rille.check"
 local Module = require "rille.nn.module"
 local Linear = require "rille.nn.linear"
+local heads_of = require "rille.nn.heads"
 local rotary = require "rille.nn.rotary"
 local stacked = require "rille.nn.stacked"
 
@@ -38,40 +39,6 @@ function MultiheadAttention:init(d, heads, options)
   self.out_proj = Linear(d, d, {bias = options.bias})
 end
 
--- (batch, length, heads * size) -> (batch, heads, length, size)
-local function split_heads(x, heads)
-  local batch, length, d = x.shape[1], x.shape[2], x.shape[3]
-  return x:reshape{batch, length, heads, d // heads}:permute{0, 2, 1, 3}
-end
-
--- (batch, heads, length, size), or (batch, groups, heads of a group, length, size) -> (batch, length, heads * size)
-local function join_heads(x)
-  local n, shape = x.ndim, x.shape
-  local heads = n == 4 and shape[2] or shape[2] * shape[3]
-  return x:permute(n == 4 and {0, 2, 1, 3} or {0, 3, 1, 2, 4}):reshape{shape[1], shape[n - 1], heads * shape[n]}
-end
-
--- Splits dimension 1 (heads) into groups of heads that share keys and values: (batch, groups, heads of a group, ...).
-local function in_groups(x, groups)
-  local shape = x.shape
-  local heads = shape[2]
-  shape[2] = math.min(groups, heads)
-  table.insert(shape, 3, heads // shape[2])
-  return x:reshape(shape)
-end
-
--- Computes attention. With fewer key/value heads, keys and values are broadcast within a group and not copied.
-local function attend(q, k, v, mask, options)
-  local heads, groups = q.shape[2], k.shape[2]
-  if heads == groups then return rille.scaled_dot_product_attention(q, k, v, mask, options) end
-  if mask and mask.ndim > 2 then
-    local n = mask.shape[mask.ndim - 2]
-    check.that(n == 1 or n == heads, "%s: a mask is of 1 or %d heads, not of %d", who, heads, n)
-    mask = in_groups(mask.ndim == 3 and mask:reshape{1, n, mask.shape[2], mask.shape[3]} or mask, groups)
-  end
-  return rille.scaled_dot_product_attention(in_groups(q, groups), in_groups(k, groups), in_groups(v, groups), mask, options)
-end
-
 local function project(self, q, k, v)
   local of_one = rawequal(q, k) and rawequal(k, v) and stacked.products(q, {self.q_proj, self.k_proj, self.v_proj})
   if of_one then return table.unpack(of_one) end
@@ -86,11 +53,11 @@ function MultiheadAttention:forward(q, k, v, mask, cache)
   check.that(q.ndim == 3, "%s: the input is (batch, length, d), not of %d dimensions", who, q.ndim)
   local at = cache and cache:positions()
   q, k, v = project(self, q, k, v)
-  q, k, v = split_heads(q, self.heads), split_heads(k, self.kv_heads), split_heads(v, self.kv_heads)
+  q, k, v = heads_of.split(q, self.heads), heads_of.split(k, self.kv_heads), heads_of.split(v, self.kv_heads)
   if self.rotary then q, k = self.rotary:turn(q, k, at) end
   local is_causal = self.is_causal
-  if cache then k, v, mask, is_causal = cache:keep(self, k, v) end
-  return self.out_proj(join_heads(attend(q, k, v, mask, {is_causal = is_causal})))
+  if cache then k, v, mask, is_causal = cache:keep(self, k, v, mask) end
+  return self.out_proj(heads_of.join(heads_of.attend(who, q, k, v, mask, {is_causal = is_causal})))
 end
 
 function MultiheadAttention:describe()

@@ -1,4 +1,5 @@
--- layer_norm.lua - (x - mean) / sqrt(variance + eps) * weight + bias over the last axes. Ba, Kiros & Hinton 2016.
+-- layer_norm.lua - (x - mean) / sqrt(variance + eps) * (weight + offset) + bias over the last axes. Ba, Kiros & Hinton
+-- 2016.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -9,16 +10,20 @@ local LayerNorm = Module:extend("nn.LayerNorm")
 
 -- shape: the size of the last axis, or a list of the last axes' sizes.
 function LayerNorm:init(shape, options)
-  options = check.options("nn.LayerNorm", options, {eps = 1e-5, bias = true})
+  options = check.options("nn.LayerNorm", options, {eps = 1e-5, bias = true, offset = 0})
   shape = type(shape) == "table" and shape or {shape}
   check.that(#shape > 0, "nn.LayerNorm: the sizes of the last axes are wanted, one at least")
   for i = 1, #shape do check.count("nn.LayerNorm", "a size", shape[i]) end
-  self.weight = start.full(shape, 1)
+  check.number("nn.LayerNorm", "offset", options.offset, -math.huge)
+  self.weight = start.full(shape, 1 - options.offset)
+  self.offset = options.offset ~= 0 and options.offset or nil
   if options.bias then self.bias = start.full(shape, 0) end
   self.eps = check.eps("nn.LayerNorm", "eps", options.eps)
 end
 
-function LayerNorm:forward(x) return rille.layer_norm(x, self.weight, self.bias, {eps = self.eps}) end
+function LayerNorm:forward(x)
+  return rille.layer_norm(x, self.offset and self.weight + self.offset or self.weight, self.bias, {eps = self.eps})
+end
 
 function LayerNorm:describe() return table.concat(self.weight.shape, ", ") end
 

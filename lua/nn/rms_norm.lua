@@ -1,4 +1,4 @@
--- rms_norm.lua - x / sqrt(mean(x^2) + eps) * weight over the last axes. Zhang & Sennrich 2019.
+-- rms_norm.lua - x / sqrt(mean(x^2) + eps) * (weight + offset) over the last axes. Zhang & Sennrich 2019.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -9,16 +9,20 @@ local RMSNorm = Module:extend("nn.RMSNorm")
 
 -- shape: the size of the last axis, or a list of the last axes' sizes.
 function RMSNorm:init(shape, options)
-  options = check.options("nn.RMSNorm", options, {eps = check.none})
+  options = check.options("nn.RMSNorm", options, {eps = check.none, offset = 0})
   shape = type(shape) == "table" and shape or {shape}
   check.that(#shape > 0, "nn.RMSNorm: the sizes of the last axes are wanted, one at least")
   for i = 1, #shape do check.count("nn.RMSNorm", "a size", shape[i]) end
-  self.weight = start.full(shape, 1)
+  check.number("nn.RMSNorm", "offset", options.offset, -math.huge)
+  self.weight = start.full(shape, 1 - options.offset)
+  self.offset = options.offset ~= 0 and options.offset or nil
   if options.eps ~= nil then check.eps("nn.RMSNorm", "eps", options.eps) end
   self.how = {eps = options.eps}
 end
 
-function RMSNorm:forward(x) return rille.rms_norm(x, self.weight, self.how) end
+function RMSNorm:forward(x)
+  return rille.rms_norm(x, self.offset and self.weight + self.offset or self.weight, self.how)
+end
 
 function RMSNorm:describe() return table.concat(self.weight.shape, ", ") end
 

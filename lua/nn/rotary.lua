@@ -13,11 +13,16 @@ local check = require "rille.check"
 local layout = require "rille.layout"
 local trace = require "rille.trace"
 
--- Scalings of the frequencies for long contexts: factor f(i-th frequency), by `type` (`rope_type` in config.json).
+-- Scalings of the frequencies for long contexts, by `rope_type` (or `type`) of config.json: functions f(o, frequency, i,
+-- size, base, long) return the factor of the i-th frequency, from 0. o: the options of the scaling. long: true if the
+-- text is longer than o.original_max_position_embeddings.
 local scalings = {}
 
 function scalings.default() return 1 end
 function scalings.linear(o) return 1 / o.factor end
+
+-- Dynamic scaling changes nothing within the model's length, and longer texts are refused.
+function scalings.dynamic() return 1 end
 
 -- Llama 3: keeps wavelengths much shorter than the trained length, stretches longer ones, and blends between.
 function scalings.llama3(o, frequency)
@@ -27,44 +32,102 @@ function scalings.llama3(o, frequency)
   return kept + (1 - kept) / o.factor
 end
 
+-- YaRN (Peng et al. 2023): keeps the frequencies that turn at least beta_fast times within the trained length, divides
+-- those that turn at most beta_slow times by the factor, and blends linearly by index between.
+function scalings.yarn(o, _, i, size, base)
+  local function index_of(turns)
+    return size * math.log(o.original_max_position_embeddings / (turns * 2 * math.pi)) / (2 * math.log(base))
+  end
+  local first, last = index_of(o.beta_fast or 32), index_of(o.beta_slow or 1)
+  if o.truncate ~= false then first, last = math.floor(first), math.ceil(last) end
+  first, last = math.max(first, 0), math.min(last, size - 1)
+  local scaled = math.min(1, math.max(0, (i - first) / math.max(last - first, 0.001)))
+  return 1 - scaled + scaled / o.factor
+end
+
+-- LongRoPE (Ding et al. 2024): a factor for each frequency, from one of two lists.
+function scalings.longrope(o, _, i, _, _, long) return 1 / (long and o.long_factor or o.short_factor)[i + 1] end
+
+-- Factors of cos and sin, where a scaling has one.
+local magnitudes = {}
+
+function magnitudes.yarn(o)
+  local function grows(scale) return o.factor > 1 and 0.1 * scale * math.log(o.factor) + 1 or 1 end
+  if o.attention_factor then return o.attention_factor end
+  local both = (o.mscale or 0) ~= 0 and (o.mscale_all_dim or 0) ~= 0
+  return both and grows(o.mscale) / grows(o.mscale_all_dim) or grows(1)
+end
+
+function magnitudes.longrope(o)
+  if o.attention_factor then return o.attention_factor end
+  return o.factor > 1 and math.sqrt(1 + math.log(o.factor) / math.log(o.original_max_position_embeddings)) or 1
+end
+
 local wants = {
   default = {},
   linear = {"factor"},
+  dynamic = {"factor"},
   llama3 = {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"},
+  yarn = {"factor", "original_max_position_embeddings"},
+  longrope = {"factor", "original_max_position_embeddings"},
 }
+local allows = {yarn = {"beta_fast", "beta_slow", "attention_factor", "mscale", "mscale_all_dim"}, longrope = {"attention_factor"}}
 
-local function check_scaling(who, what, scaling)
+local function check_positive(who, what, kind, name, value)
+  check.that(type(value) == "number" and value > 0 and value < math.huge,
+    "%s: %s: %s wants a positive, finite number '%s', not %s", who, what, kind, name, check.shown(value))
+end
+
+-- Returns the name of a scaling. size: the rotated size of a head, if known.
+local function check_scaling(who, what, scaling, size)
   check.that(type(scaling) == "table", "%s: %s is a table, {rope_type =, factor =}, not %s", who, what, check.shown(scaling))
   local kind = scaling.rope_type or scaling.type
   check.that(type(kind) == "string" and wants[kind], "%s: %s: no scaling is called %s; there are: %s", who, what,
     check.shown(kind), table.concat(check.sorted_keys(wants), ", "))
-  for _, name in ipairs(wants[kind]) do
-    local value = scaling[name]
-    check.that(type(value) == "number" and value > 0 and value < math.huge,
-      "%s: %s: %s wants a positive, finite number '%s', not %s", who, what, kind, name, check.shown(value))
+  for _, name in ipairs(wants[kind]) do check_positive(who, what, kind, name, scaling[name]) end
+  for _, name in ipairs(allows[kind] or {}) do
+    if scaling[name] ~= nil then check_positive(who, what, kind, name, scaling[name]) end
   end
   check.that(kind ~= "llama3" or scaling.low_freq_factor < scaling.high_freq_factor,
     "%s: %s: llama3 wants a low_freq_factor below its high_freq_factor, not %s and %s", who, what,
     check.shown(scaling.low_freq_factor), check.shown(scaling.high_freq_factor))
+  for _, name in ipairs(kind == "longrope" and {"short_factor", "long_factor"} or {}) do
+    local list = scaling[name]
+    check.that(type(list) == "table" and (not size or #list == size // 2), "%s: %s: %s must be a list of %s numbers, not %s", who,
+      what, name, size and size // 2 or "size / 2", type(list) == "table" and ("of %d"):format(#list) or check.shown(list))
+    for _, value in ipairs(list) do check_positive(who, what, kind, name, value) end
+  end
   return kind
 end
 
--- Returns the frequencies, f64 {1, size / 2}.
-local function frequencies(size, options)
+local unscaled = {rope_type = "default"}
+
+-- Returns the frequencies, f64 {1, size / 2}, and the factor of cos and sin. long: see scalings.
+local function frequencies(size, options, long)
   local list = {}
-  local scaling = options.scaling or {rope_type = "default"}
-  local factor = scalings[check_scaling("nn.rotary_tables", "scaling", scaling)]
+  local scaling = options.scaling or unscaled
+  local kind = check_scaling("nn.rotary_tables", "scaling", scaling, size)
   for i = 0, size // 2 - 1 do
     local f = options.base ^ (-2 * i / size)
-    list[i + 1] = f * factor(scaling, f)
+    list[i + 1] = f * scalings[kind](scaling, f, i, size, options.base, long)
   end
   local place = options.placement
-  return rille.tensor({list}, {dtype = "f64", placement = place, sbp = place and layout.whole(place)})
+  return rille.tensor({list}, {dtype = "f64", placement = place, sbp = place and layout.whole(place)}),
+    magnitudes[kind] and magnitudes[kind](scaling) or 1
 end
 
-local function turns(angle, dtype) return angle:cos():to(dtype), angle:sin():to(dtype) end
+-- Returns true if texts of so many positions use the second list of LongRoPE.
+local function is_long(length, scaling)
+  return scaling ~= nil and scaling.long_factor ~= nil and length > scaling.original_max_position_embeddings
+end
 
-local function tables(length, size, options)
+local function turns(angle, dtype, magnitude)
+  local cos, sin = angle:cos(), angle:sin()
+  if magnitude ~= 1 then cos, sin = cos * magnitude, sin * magnitude end
+  return cos:to(dtype), sin:to(dtype)
+end
+
+local function tables(length, size, options, long)
   check.count("nn.rotary_tables", "the length", length)
   check.count("nn.rotary_tables", "the size", size)
   check.that(size % 2 == 0, "nn.rotary_tables: the size is even, not %d", size)
@@ -72,9 +135,10 @@ local function tables(length, size, options)
     scaling = check.none})
   check.positive("nn.rotary_tables", "base", options.base)
   layout.check_placement("nn.rotary_tables", options.placement)
-  local frequency = frequencies(size, options)
+  if long == nil then long = is_long(length, options.scaling) end
+  local frequency, magnitude = frequencies(size, options, long)
   local where = {dtype = "f64", placement = frequency.placement, sbp = frequency.sbp}
-  local cos, sin = turns(rille.arange(length, where):reshape{length, 1} * frequency, options.dtype)
+  local cos, sin = turns(rille.arange(length, where):reshape{length, 1} * frequency, options.dtype, magnitude)
   return cos:detach(), sin:detach()
 end
 
@@ -88,7 +152,7 @@ local function check_fields(self)
   check.that(math.type(self.size) == "integer" and self.size > 0 and self.size % 2 == 0, "nn.Rotary: the size is even, not %s",
     check.shown(self.size))
   check.positive("nn.Rotary", "base", self.base)
-  if self.scaling ~= nil then check_scaling("nn.Rotary", "scaling", self.scaling) end
+  if self.scaling ~= nil then check_scaling("nn.Rotary", "scaling", self.scaling, self.size) end
 end
 
 local function copy_of(t)
@@ -118,15 +182,18 @@ local function new_tables(self, placement)
   check_fields(self)
   local of = {base = self.base, size = self.size, length = self.length, scaling = self.scaling and copy_of(self.scaling)}
   local where = {base = of.base, scaling = of.scaling, placement = placement}
-  return {placement = placement, length = 0, of = of, where = where, frequency = trace.outside(frequencies, of.size, where),
+  local new = {placement = placement, short = {length = 0}, long = {length = 0}, of = of, where = where,
     -- A table without columns, one row per position: looking up a position beyond the length is an error.
     there = trace.outside(rille.zeros, {of.length, 0}, {dtype = "f64", placement = placement, sbp = layout.whole(placement)})}
+  new.short.frequency, new.magnitude = trace.outside(frequencies, of.size, where)
+  if is_long(of.length, of.scaling) then new.long.frequency = trace.outside(frequencies, of.size, where, true) end
+  return new
 end
 
 -- Returns the cache of a placement. Constants are created outside a trace: a compiled step keeps its tables, even if
 -- another caller needs longer tables.
 function Rotary:on(placement)
-  if trace.meets(self) then trace.follow(self, {"base", "size", "length", "scaling"}) end
+  if trace.meets(self) then trace.follow(self, {"base", "size", "length", "scaling", "interleaved"}) end
   local place = #self.kept + 1
   for i, kept in ipairs(self.kept) do
     if kept.placement == placement then place = i end
@@ -143,38 +210,68 @@ end
 function Rotary:tables(placement, positions)
   local kept = self:on(placement)
   positions = math.min(positions, self.length)
-  if kept.length < positions then
-    local length = math.max(kept.length, LEAST)
+  local long = is_long(positions, self.scaling)
+  local own = long and kept.long or kept.short
+  if own.length < positions then
+    local length = math.max(own.length, LEAST)
     while length < positions do length = 2 * length end
-    kept.length = math.min(length, self.length)
-    kept.cos, kept.sin = trace.outside(tables, kept.length, self.size, kept.where)
+    own.length = math.min(length, self.length)
+    own.cos, own.sin = trace.outside(tables, own.length, self.size, kept.where, long)
   end
-  return kept.cos, kept.sin
+  return own.cos, own.sin
 end
 
--- Rotates q and k, each (batch, heads, n, size), by their positions. at: i64 (batch, n); nil: 0, 1, 2...
-function Rotary:turn(q, k, at)
-  if not at then
-    local cos, sin = self:tables(q.placement, q.shape[3])
-    return rille.rotary(q, cos, sin), rille.rotary(k, cos, sin)
+-- Returns the tables of explicit positions, (batch, 1, n, size / 2). at: i64 (batch, n).
+function Rotary:tables_at(at)
+  local kept, batch, n = self:on(at.placement), at.shape[1], at.shape[2]
+  local frequency = kept.short.frequency
+  if kept.long.frequency then
+    local long = at:ge(math.tointeger(self.scaling.original_max_position_embeddings)):reshape{batch, n, 1}
+    frequency = rille.where(long, kept.long.frequency, frequency)
   end
-  at = layout.beside(at, q)
-  local kept, batch, n, half = self:on(at.placement), at.shape[1], at.shape[2], self.size // 2
-  local angle = rille.concat({at:to("f64"):reshape{batch, n, 1} * kept.frequency, rille.embedding(at, kept.there)}, 2)
-  local cos, sin = turns(angle:reshape{batch, 1, n, half}, "f32")
+  local angle = rille.concat({at:to("f64"):reshape{batch, n, 1} * frequency, rille.embedding(at, kept.there)}, 2)
+  return turns(angle:reshape{batch, 1, n, self.size // 2}, "f32", kept.magnitude)
+end
+
+-- Rotates pairs of x by tables that may differ between rows of a batch.
+local function rotate(x, cos, sin, interleaved)
+  local size, half, last = x.shape[4], x.shape[4] // 2, x.ndim - 1
+  local function part(k)
+    if interleaved then return x:slice(last, k, size, 2) end
+    return x:slice(last, k * half, (k + 1) * half)
+  end
+  local a, b = part(0), part(1)
+  a, b = a * cos - b * sin, b * cos + a * sin
+  if interleaved then return rille.stack({a, b}, 4):reshape(x.shape):to(x.dtype) end
+  return rille.concat({a, b}, 3):to(x.dtype)
+end
+
+-- Rotates q and k, each (batch, heads, n, head size), by their positions. at: i64 (batch, n); nil: 0, 1, 2... Of a head
+-- that is larger than self.size, the first self.size elements are rotated.
+function Rotary:turn(q, k, at)
+  local interleaved, fn, cos, sin = self.interleaved or false, rille.rotary, nil, nil
+  if at then
+    fn, cos, sin = rotate, self:tables_at(layout.beside(at, q))
+  else
+    cos, sin = self:tables(q.placement, q.shape[3])
+  end
   local function turned(x)
-    local a, b = x:slice(3, 0, half), x:slice(3, half, 2 * half)
-    return rille.concat({a * cos - b * sin, b * cos + a * sin}, 3):to(x.dtype)
+    local size = x.shape[4]
+    if size == self.size then return fn(x, cos, sin, interleaved) end
+    return rille.concat({fn(x:slice(3, 0, self.size), cos, sin, interleaved), x:slice(3, self.size, size)}, 3)
   end
   return turned(q), turned(k)
 end
 
 -- Returns the settings that determine the rotation.
-function Rotary:settings() return {base = self.base, size = self.size, scaling = self.scaling} end
+function Rotary:settings()
+  return {base = self.base, size = self.size, scaling = self.scaling, interleaved = self.interleaved}
+end
 
 local function new(length, size, options)
-  options = check.options("nn.Rotary", options, {base = 10000, scaling = check.none})
-  local self = {length = length, size = size, base = options.base, scaling = options.scaling, kept = {}}
+  options = check.options("nn.Rotary", options, {base = 10000, scaling = check.none, interleaved = false})
+  local self = {length = length, size = size, base = options.base, scaling = options.scaling,
+    interleaved = options.interleaved or nil, kept = {}}
   check_fields(self)
   return setmetatable(self, Rotary)
 end

@@ -69,8 +69,8 @@ small = rille.nn.Int8Linear(net)]],
     gives = "u8",
   },
   ["nn.LayerNorm"] = {
-    sign = "rille.nn.LayerNorm(shape, {eps = 1e-5, bias = true})",
-    text = "(x - mean) / sqrt(variance + eps) * weight + bias over the last axes.",
+    sign = "rille.nn.LayerNorm(shape, {eps = 1e-5, bias = true, offset = 0})",
+    text = "(x - mean) / sqrt(variance + eps) * (weight + offset) + bias over the last axes.",
     code = "norm = rille.nn.LayerNorm(4)",
     shows = "norm(rille.ones(2, 4)):sum():item()",
     gives = "0.0",
@@ -132,8 +132,8 @@ net = Net(3)]],
     gives = "5",
   },
   ["nn.RMSNorm"] = {
-    sign = "rille.nn.RMSNorm(shape, {eps =})",
-    text = "x / sqrt(mean(x^2) + eps) * weight over the last axes.",
+    sign = "rille.nn.RMSNorm(shape, {eps =, offset = 0})",
+    text = "x / sqrt(mean(x^2) + eps) * (weight + offset) over the last axes.",
     code = "norm = rille.nn.RMSNorm(4)",
     shows = "norm(rille.zeros(2, 4)):sum():item()",
     gives = "0.0",
@@ -146,8 +146,11 @@ net = Net(3)]],
     gives = "2.0",
   },
   ["nn.Rotary"] = {
-    sign = "rille.nn.Rotary(length, size, {base = 10000, scaling =})",
-    text = "Those tables, kept on each placement where they are wanted; the option rotary of attention.",
+    sign = "rille.nn.Rotary(length, size, {base = 10000, scaling =, interleaved = false})",
+    text = [[
+Rotary position embedding: rotates queries and keys of attention by their positions; an option of nn.MultiheadAttention.
+size: rotated elements of a head, from its first. interleaved: pairs are neighbours; false: element i and i + size / 2.
+scaling: {rope_type = "linear", "dynamic", "llama3", "yarn" or "longrope", and its numbers, as in config.json}.]],
     code = [[
 turn = rille.nn.Rotary(6, 4)
 f = rille.nn.MultiheadAttention(8, 2, {rotary = turn})]],

@@ -183,7 +183,7 @@ os.remove(path)]],
     text = [[
 gpt2, llama, moe, resnet: rille.models.gpt2.new{vocab =, length =, layers =, heads =, width =}
 m(ids), m:generate(ids, {max_new_tokens =, temperature =}), m:save(dir), m.config
-rille.models.llama.load(dir[, {placement =, sbp =, parallel =, dtype =, quantize = "int8"}])   a Hugging Face folder]],
+rille.models.load(dir[, {placement =, sbp =, parallel =, dtype =, quantize = "int8"}])   a Hugging Face folder of any kind]],
     code = "m = rille.models.resnet.new{classes = 3, width = 4, blocks = {1}}",
     shows = "m(rille.ones(1, 3, 8, 8)).shape[2]",
     gives = "3",
@@ -205,12 +205,30 @@ m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width =
     is = "model",
     sign = "rille.models.llama.new{vocab =, length =, layers =, heads =, width =}, .load(dir[, {quantize =, ...}])",
     text = [[
-Llama, with methods as of gpt2. load takes placement =, sbp =, parallel =, dtype =, and quantize = "int8", for inference.]],
+Llama, with methods as of gpt2. load takes placement =, sbp =, parallel =, dtype =, and quantize = "int8", for inference.
+new also takes kv_heads, head_dim, hidden, activation, eps, tied, qkv_bias, out_bias, mlp_bias; theta, rope_scaling and
+rotary_size of the rotary positions.]],
     code = [[
 ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})
 m = rille.models.llama.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}]],
     shows = "m(ids).shape[3]",
     gives = "11",
+  },
+  ["models.load"] = {
+    is = "model",
+    sign = "rille.models.load(path[, {placement =, sbp =, parallel =, dtype =, quantize =, dropout =}])",
+    text = [[
+Loads a language model from a Hugging Face folder of any supported kind, which config.json's model_type names. path: the
+folder, its .safetensors, or a .bin of llm.c. The options are those of models.gpt2's load; dropout is GPT-2's alone.
+An unknown model_type is an error that lists the supported ones. The result has the methods of models.gpt2.]],
+    code = [[
+dir = os.tmpname()
+os.remove(dir)
+rille.models.llama.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}:save(dir)
+m = rille.models.load(dir)
+os.execute("rm -r " .. dir)]],
+    shows = "m.config.layers",
+    gives = "1",
   },
   ["models.moe"] = {
     is = "model",

@@ -19,12 +19,14 @@ local classes = {
 
 -- Classes of models, by name, so that unused models are not loaded.
 local by_name = {
-  ["models.llama.Block"] = {norms = {"norm1", "norm2"}, block = true},
   ["models.moe.Block"] = {norms = {"norm1", "norm2"}, block = true},
+  ["models.decoder.Block"] = {norms = {"norm1", "norm2"}, block = true},
+  ["models.Experts"] = {experts = {"gate", "up", "down", "gate_bias", "up_bias", "down_bias"}},
+  ["models.LatentAttention"] = {columns = {"q_proj", "kv_proj"}, rows = {"out_proj"}, counts = {{"heads", "heads"}}},
   ["models.resnet.Block"] = {images = true},
+  ["models.decoder"] = {tables = {"embed_tokens"}, norms = {"norm"}, heads = {"lm_head"}},
   ["models.gpt2"] = {tables = {"wte"}, positions = {"wpe"}, norms = {"ln_f"}, heads = {"lm_head"}},
   ["models.moe"] = {tables = {"wte"}, positions = {"wpe"}, norms = {"ln_f"}, heads = {"lm_head"}},
-  ["models.llama"] = {tables = {"embed_tokens"}, norms = {"norm"}, heads = {"lm_head"}},
 }
 
 -- Returns the roles of a module's class or of its nearest known base class; nil: replicated.

@@ -176,8 +176,9 @@ ok "resnet.lua: a diverged model is not tested" diverges resnet "--steps 20 --lr
 mkdir -p "$dir/other"
 for config in '{"model_type": "bert"}' '{"model_type": null}' '[1]' '"x"' '{}'; do
   echo "$config" >"$dir/other/config.json"
-  ok "generate.lua: an unknown model type is an error that names the file: $config" told generate "$dir/other --ids 3" "$dir/other/config.json: its model_type is gpt2, llama or moe, not"
-  ok "finetune.lua: an unknown model type is an error that names the file: $config" told finetune "$dir/other $dir/x --ids $dir/ids" "$dir/other/config.json: its model_type is gpt2, llama or moe, not"
+  [[ $config == {* ]] && wrong="model_type is .*; supported: " || wrong="an object is wanted"
+  ok "generate.lua: an unknown model type is an error that names the file: $config" told generate "$dir/other --ids 3" "models.load: $dir/other/config.json: $wrong"
+  ok "finetune.lua: an unknown model type is an error that names the file: $config" told finetune "$dir/other $dir/x --ids $dir/ids" "models.load: $dir/other/config.json: $wrong"
 done
 "$rille" -d cpu:4 examples/digits.lua --layout sideways >/dev/null 2>&1
 is "digits.lua: an unknown layout is an error" $? 1

@@ -1,0 +1,50 @@
+-- attention.lua - attention of a described decoder (describe.lua): nn.MultiheadAttention with heads of any size, norms of
+-- queries and keys, rotary positions, a scale, softcap and sinks. Windows and ALiBi are masks, which the model makes.
+
+local rille = require "rille"
+local nn = rille.nn
+local heads = require "rille.nn.heads"
+local stacked = require "rille.nn.stacked"
+local new_norm = require "rille.models.norms"
+
+local Attention = nn.MultiheadAttention:extend("models.Attention")
+
+-- c: config of the model. rotary: an nn.Rotary; nil: no rotation in this layer.
+function Attention:init(c, rotary)
+  local size = c.head_dim
+  self.heads, self.kv_heads, self.is_causal, self.rotary = c.heads, c.kv_heads, true, rotary
+  self.scale, self.softcap, self.clip = c.scale, c.softcap, c.clip
+  self.q_proj = nn.Linear(c.width, c.heads * size, {bias = c.qkv_bias})
+  self.k_proj = nn.Linear(c.width, c.kv_heads * size, {bias = c.qkv_bias})
+  self.v_proj = nn.Linear(c.width, c.kv_heads * size, {bias = c.qkv_bias})
+  self.out_proj = nn.Linear(c.heads * size, c.width, {bias = c.out_bias})
+  if c.qk_norm then
+    self.qk_norm = c.qk_norm
+    self.q_norm, self.k_norm = new_norm(c, c.qk_norm, "q"), new_norm(c, c.qk_norm, "k")
+  end
+  if c.sinks then self.sinks = nn.Parameter(rille.zeros{c.heads}) end
+end
+
+local function project(self, x)
+  local of_one = stacked.products(x, {self.q_proj, self.k_proj, self.v_proj})
+  if of_one then return table.unpack(of_one) end
+  return self.q_proj(x), self.k_proj(x), self.v_proj(x)
+end
+
+function Attention:forward(x, mask, cache)
+  local at, norm = cache and cache:positions(), self.qk_norm
+  local q, k, v = project(self, x)
+  if self.clip then q, k, v = q:clamp(-self.clip, self.clip), k:clamp(-self.clip, self.clip), v:clamp(-self.clip, self.clip) end
+  if norm == "all" then q, k = self.q_norm(q), self.k_norm(k) end
+  q, k, v = heads.split(q, self.heads), heads.split(k, self.kv_heads), heads.split(v, self.kv_heads)
+  if norm == "head" or norm == "each" then q, k = self.q_norm(q), self.k_norm(k) end
+  if self.rotary then q, k = self.rotary:turn(q, k, at) end
+  if norm == "late" then q, k = self.q_norm(q), self.k_norm(k) end
+  local is_causal = not mask
+  if cache then k, v, mask, is_causal = cache:keep(self, k, v, mask) end
+  local y = heads.attend("models.Attention", q, k, v, mask, {is_causal = is_causal, scale = self.scale, softcap = self.softcap,
+    sinks = self.sinks})
+  return self.out_proj(heads.join(y))
+end
+
+return Attention

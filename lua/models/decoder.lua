@@ -1,0 +1,141 @@
+-- decoder.lua - a decoder built from a description: config.json of many architectures is read into one set of settings
+-- (describe.lua), and each setting is a choice between the parts here. Attention, experts and norms have files of their
+-- own.
+
+local rille = require "rille"
+local layout = require "rille.layout"
+local nn = rille.nn
+local describe = require "rille.models.describe"
+local language = require "rille.models.language"
+local Attention = require "rille.models.attention"
+local LatentAttention = require "rille.models.latent"
+local feed_forward = require "rille.models.feed_forward"
+local new_norm = require "rille.models.norms"
+
+-- ---- a block ----
+
+-- norm1 and norm2 come before attention and the feed-forward layer, norm3 and norm4 after them. A block in parallel adds
+-- both layers to its input.
+local Block = nn.Module:extend("models.decoder.Block")
+
+function Block:init(c, i, rotary)
+  local has = c.norms
+  if has:find("1") then self.norm1 = new_norm(c, c.width) end
+  self.attention = (c.latent and LatentAttention or Attention)(c, rotary)
+  if has:find("3") then self.norm3 = new_norm(c, c.width) end
+  if has:find("2") then self.norm2 = new_norm(c, c.width) end
+  self.mlp = c.experts and c.experts.layers[i] and feed_forward.Experts(c) or feed_forward.FeedForward(c, c.hidden)
+  if has:find("4") then self.norm4 = new_norm(c, c.width) end
+  self.parallel, self.residual = c.parallel or nil, c.residual
+end
+
+local function through(norm, x) return norm and norm(x) or x end
+
+function Block:forward(x, mask, cache)
+  local h = through(self.norm1, x)
+  local a = through(self.norm3, self.attention(h, mask, cache))
+  if self.parallel then return x + a + self.mlp(through(self.norm2, self.norm2 and x or h)) end
+  x = x + (self.residual and a * self.residual or a)
+  local m = through(self.norm4, self.mlp(through(self.norm2, x)))
+  return x + (self.residual and m * self.residual or m)
+end
+
+-- ---- the model ----
+
+local Decoder = language.Model:extend("models.decoder")
+
+-- Returns the nn.Rotary of each layer; layers share two at most. No entry: the layer has no rotary positions.
+local function rotaries(c)
+  local function new(theta, scaling)
+    return theta and nn.Rotary(c.length, c.rotary_size, {base = theta, scaling = scaling, interleaved = c.interleaved})
+  end
+  local list, far, near = {}, new(c.theta, c.rope_scaling), new(c.local_theta)
+  for i = 1, c.layers do
+    if not (c.unrotated and c.unrotated[i]) then list[i] = near and c.windows and c.windows[i] and near or far end
+  end
+  return list
+end
+
+function Decoder:init(config)
+  language.Model.init(self, config)
+  local c = describe.complete(config)
+  self.embed_tokens = nn.Embedding(c.vocab, c.embed_width or c.width)
+  if c.embed_width then self.embed_in = nn.Linear(c.embed_width, c.width, {bias = false}) end
+  if c.embed_norm then self.embed_norm = new_norm(c, c.width) end
+  if c.learned then self.positions = nn.Embedding(c.length + c.learned, c.width) end
+  local rotary = rotaries(c)
+  self.layers = {}
+  for i = 1, c.layers do self.layers[i] = Block(c, i, rotary[i]) end
+  self.norm = new_norm(c, c.width)
+  if c.embed_width then self.embed_out = nn.Linear(c.width, c.embed_width, {bias = false}) end
+  self.lm_head = nn.Linear(c.embed_width or c.width, c.vocab, {bias = c.head_bias})
+  if c.tied then nn.tie(self.embed_tokens, "weight", self.lm_head, "weight") end
+end
+
+function Decoder:start()
+  for _, p in self:named_parameters() do
+    if p.ndim >= 2 then nn.init.normal_(p, 0, 0.02) end
+  end
+end
+
+-- ---- masks ----
+
+-- Slopes of ALiBi (Press et al. 2022) for n heads: a geometric series; for n that is no power of two, of the next lower
+-- power, and every second one of the next higher.
+local function slopes(n)
+  local low, list = 1, {}
+  while 2 * low <= n do low = 2 * low end
+  for h = 1, n do list[h] = 2.0 ^ (h <= low and -8 * h / low or -4 * (2 * (h - low) - 1) / low) end
+  return list
+end
+
+-- Returns a function that makes the mask for a window, or for none: (batch or 1, 1 or heads, queries, keys). A layer
+-- whose attention is plain and causal needs no mask: nil. x: embeddings of the ids.
+local function masks(c, x, cache)
+  local where = {placement = x.placement, sbp = layout.whole(x.placement)}
+  local at, made, n = cache and cache:positions(), {}, x.shape[2]
+  local keys = at and cache.room or n
+  local needed = c.softcap or c.sinks or c.alibi
+  local function make(window)
+    local k = rille.arange(keys, where):reshape{1, 1, 1, keys}
+    local q = at and layout.beside(at, x):reshape{x.shape[1], 1, 1, 1} or rille.arange(n, where):reshape{1, 1, n, 1}
+    local sees = k:le(q)
+    if window then sees = sees:logical_and(k:gt(q - window)) end
+    if not c.alibi then return sees end
+    local slope = rille.tensor(slopes(c.heads), {placement = where.placement, sbp = where.sbp}):reshape{1, c.heads, 1, 1}
+    return rille.where(sees, slope * (k - q):to("f32"), -math.huge)
+  end
+  return function(window)
+    if window and window >= keys then window = nil end
+    if not window and not needed then return nil end
+    local key = window or 0
+    made[key] = made[key] or make(window)
+    return made[key]
+  end
+end
+
+function Decoder:features(ids, cache)
+  self:check_ids(ids)
+  local c, x = self.config, self.embed_tokens(ids)
+  if self.embed_in then x = self.embed_in(x) end
+  if c.embed_scale then x = x * c.embed_scale end
+  if self.positions then
+    local at = cache and cache:positions() or rille.arange(ids.shape[2],
+      {placement = x.placement, sbp = layout.whole(x.placement)}):reshape{1, ids.shape[2]}
+    x = x + self.positions(at + c.learned)
+  end
+  x = through(self.embed_norm, x)
+  local mask = masks(c, x, cache)
+  for i, block in ipairs(self.layers) do x = block(x, mask(c.windows and c.windows[i] or nil), cache) end
+  x = self.norm(x)
+  return self.embed_out and self.embed_out(x) or x
+end
+
+function Decoder:logits(x)
+  local c, y = self.config, language.Model.logits(self, x)
+  if c.logit_scale then y = y * c.logit_scale end
+  if c.final_softcap then y = (y * (1 / c.final_softcap)):tanh() * c.final_softcap end
+  return y
+end
+
+return Decoder

@@ -1,0 +1,115 @@
+-- feed_forward.lua - feed-forward layers of a described decoder: down(act(gate(x)) * up(x)), or down(act(up(x))) without
+-- gates; and experts that share this form.
+
+local rille = require "rille"
+local check = require "rille.check"
+local layout = require "rille.layout"
+local nn = rille.nn
+local activations = require "rille.models.activations"
+
+local FeedForward = nn.SwiGLU:extend("models.FeedForward")
+
+function FeedForward:init(c, hidden)
+  if c.gated then self.gate_proj = nn.Linear(c.width, hidden, {bias = c.mlp_bias}) end
+  self.up_proj = nn.Linear(c.width, hidden, {bias = c.mlp_bias})
+  self.down_proj = nn.Linear(hidden, c.width, {bias = c.mlp_bias})
+  self.activation = c.activation
+end
+
+function FeedForward:forward(x)
+  local act = activations[self.activation]
+  if not self.gate_proj then return self.down_proj(act(self.up_proj(x))) end
+  return self.down_proj(act(self.gate_proj(x)) * self.up_proj(x))
+end
+
+-- ---- experts ----
+
+-- gate, up: (experts, width, hidden); down: (experts, hidden, width); the biases: (experts, hidden or width).
+local Experts = nn.MixtureOfExperts:extend("models.Experts")
+
+local function zeros(shape) return nn.Parameter(rille.zeros(shape)) end
+
+-- The settings of c.experts: count, top_k, hidden; score: "softmax" or "sigmoid" of the router's logits; renormalise: the
+-- weights of the chosen experts sum to 1; factor of the weights; correction: a buffer that is added to the scores for the
+-- choice alone; groups, top_groups: experts are chosen within the best groups, by the sum of each group's two best scores,
+-- or by the best score; bias of router and experts; shared: hidden size of an expert for every row, and shared_gate: a
+-- gate for it; limit: clamps of gpt-oss.
+function Experts:init(c)
+  local e, d = c.experts, c.width
+  self.experts, self.top_k, self.activation, self.how = e.count, e.top_k, c.activation, {}
+  for _, name in ipairs{"score", "renormalise", "factor", "groups", "top_groups", "limit", "group_score"} do self.how[name] = e[name] end
+  self.router = nn.Linear(d, e.count, {bias = e.bias or false})
+  self.gate, self.up, self.down = zeros{e.count, d, e.hidden}, zeros{e.count, d, e.hidden}, zeros{e.count, e.hidden, d}
+  if e.bias then self.gate_bias, self.up_bias, self.down_bias = zeros{e.count, e.hidden}, zeros{e.count, e.hidden}, zeros{e.count, d} end
+  if e.correction then self:buffer("correction", rille.zeros{e.count}) end
+  if e.shared then self.shared = FeedForward(c, e.shared) end
+  if e.shared_gate then self.shared_gate = nn.Linear(d, 1, {bias = false}) end
+end
+
+-- Sets the scores of experts outside the best groups to -inf.
+local function within_groups(self, scores)
+  local how, n, each = self.how, scores.shape[1], self.experts // self.how.groups
+  local best = scores:reshape{n, how.groups, each}:topk(how.group_score == "best" and 1 or 2):sum{axis = 2}
+  local _, chosen = best:topk(how.top_groups)
+  local keeps = chosen:one_hot(how.groups):sum{axis = 1}:gt(0):reshape{n, how.groups, 1}:expand{n, how.groups, each}
+  return rille.where(keeps:reshape{n, self.experts}, scores, -math.huge)
+end
+
+-- Returns the experts that each row chooses and their weights, both (n, top_k).
+local function choose(self, rows)
+  local how, logits = self.how, self.router(rows)
+  if logits.dtype ~= "f32" then logits = logits:to("f32") end
+  local p = how.score == "sigmoid" and logits:sigmoid() or logits:softmax(-1)
+  local scores = self.correction and p:detach() + self.correction or p:detach()
+  if how.groups and how.groups > 1 then scores = within_groups(self, scores) end
+  local _, best = scores:topk(self.top_k)
+  local given = p:gather(1, best)
+  if how.renormalise then given = given / given:sum{axis = 1, keepdim = true} end
+  if how.factor then given = given * how.factor end
+  return best, given:to(rows.dtype)
+end
+
+-- Returns the hidden values of experts from their products with gate and up.
+local function gated(self, gate, up)
+  local limit = self.how.limit
+  if not limit then return activations[self.activation](gate) * up end
+  gate, up = gate:clamp(nil, limit), up:clamp(-limit, limit)
+  return (up + 1) * (gate * (gate * 1.702):sigmoid())
+end
+
+-- Computes only the chosen experts; see nn.MixtureOfExperts.
+local function of_chosen(self, rows, groups)
+  local best, given = choose(self, rows)
+  local function times(x, w)
+    return rille._expert_matmul(x, w:reshape{groups, self.experts // groups, w.shape[2], w.shape[3]}, best)
+  end
+  local x = rows:unsqueeze(0):unsqueeze(2)
+  local y = times(gated(self, times(x, self.gate), times(x, self.up)), self.down)
+  return (y * given:unsqueeze(0):unsqueeze(3)):sum{axis = {0, 2}}
+end
+
+-- Computes every expert for every row; weights of 0 remove the experts that a row did not choose.
+local function of_all(self, rows)
+  local best, given = choose(self, rows)
+  local gates = (best:one_hot(self.experts):to(given.dtype) * given:unsqueeze(2)):sum{axis = 1}:transpose(0, 1):unsqueeze(2)
+  local function times(x, name)
+    local y, bias = rille.matmul(x, self[name]), self[name .. "_bias"]
+    return bias and y + bias:unsqueeze(1) or y
+  end
+  local x = rows:unsqueeze(0)
+  return (times(gated(self, times(x, "gate"), times(x, "up")), "down") * gates):sum{axis = 0}
+end
+
+function Experts:forward(x)
+  local shape, d, groups = x.shape, x.shape[x.ndim], layout.ways(self.up, 0)
+  local rows = x:reshape{x:numel() // d, d}
+  local apart = rows.placement.device ~= "cuda" and self.experts % groups == 0 and not self.gate_bias
+  local y = (apart and of_chosen or of_all)(self, rows, groups):reshape(shape)
+  if not self.shared then return y end
+  local always = self.shared(x)
+  return y + (self.shared_gate and always * self.shared_gate(x):sigmoid() or always)
+end
+
+function Experts:balance() check.fail("models.Experts has no balance") end
+
+return {FeedForward = FeedForward, Experts = Experts}

@@ -1,0 +1,50 @@
+-- kinds.lua - kinds of language models (language.lua) that are described decoders (describe.lua).
+
+local check = require "rille.check"
+local Decoder = require "rille.models.decoder"
+local describe = require "rille.models.describe"
+local language = require "rille.models.language"
+local names = require "rille.models.names"
+local words = require "rille.models.words"
+local check_scaling = require("rille.nn.rotary").check_scaling
+
+local kinds = {}
+
+local made = {}
+
+local options = {}
+for _, name in ipairs(describe.fields) do options[name] = check.none end
+
+-- Checks the rotary positions of a config.
+local function check_rotary(config)
+  local c = describe.complete(config)
+  if not c.theta then return end
+  check.that(c.rotary_size > 0 and c.rotary_size % 2 == 0 and c.rotary_size <= c.head_dim,
+    "the rotated size of a head must be even and at most head_dim, %d, not %d", c.head_dim, c.rotary_size)
+  if c.rope_scaling then check_scaling("config", "rope_scaling", c.rope_scaling, c.rotary_size) end
+end
+
+-- Returns {new =, load =} of a model_type. more: fields of the kind that differ.
+function kinds.of(model_type, more)
+  if made[model_type] then return made[model_type] end
+  local kind = {
+    name = model_type, class = Decoder:extend("models." .. model_type), prefix = names.prefix[model_type] or "model.",
+    names = function(config) return names.rows(model_type, config) end,
+    ignored = {"rotary_emb%.inv_freq$", "attention%.bias$", "attention%.masked_bias$", "attn%.bias$", "attn%.masked_bias$"},
+    from_config = function(c, most) return describe.of(model_type, c, most) end, to_config = function() return {model_type = model_type} end,
+    counts = {}, words = words, options = options, complete = check_rotary,
+  }
+  for name, value in pairs(more or {}) do kind[name] = value end
+  made[model_type] = language.kind(kind)
+  return made[model_type]
+end
+
+-- Returns true if the model_type has a description.
+function kinds.has(model_type) return describe.known[model_type] ~= nil end
+
+-- Returns the model types that have a description.
+function kinds.list() return check.sorted_keys(describe.known) end
+
+kinds.check_rotary = check_rotary
+
+return kinds

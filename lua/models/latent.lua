@@ -1,0 +1,51 @@
+-- latent.lua - multi-head latent attention (DeepSeek-V2 2024): keys and values of all heads are products of one small
+-- vector by position, and one rotated key is shared by all heads. A head of a query and a key has a part that is not
+-- rotated, and a rotated one.
+--
+-- The cache holds whole keys and values.
+
+local rille = require "rille"
+local check = require "rille.check"
+local nn = rille.nn
+local heads = require "rille.nn.heads"
+
+local LatentAttention = nn.Module:extend("models.LatentAttention")
+
+-- c.latent: rank of keys and values, q_rank (nil: queries are a product of the input), plain, rotated and value size of a
+-- head, and eps of the norms.
+function LatentAttention:init(c, rotary)
+  local l = c.latent
+  local how = {eps = l.eps}
+  self.heads, self.is_causal, self.rotary, self.scale = c.heads, true, rotary, c.scale
+  self.rank, self.plain, self.rotated, self.value = l.rank, l.plain, l.rotated, l.value
+  local size = l.plain + l.rotated
+  if l.q_rank then
+    self.q_a_proj = nn.Linear(c.width, l.q_rank, {bias = c.qkv_bias})
+    self.q_a_norm = nn.RMSNorm(l.q_rank, how)
+  end
+  self.q_proj = nn.Linear(l.q_rank or c.width, c.heads * size, {bias = false})
+  self.kv_a_proj = nn.Linear(c.width, l.rank + l.rotated, {bias = c.qkv_bias})
+  self.kv_a_norm = nn.RMSNorm(l.rank, how)
+  self.kv_proj = nn.Linear(l.rank, c.heads * (l.plain + l.value), {bias = false})
+  self.out_proj = nn.Linear(c.heads * l.value, c.width, {bias = c.out_bias})
+end
+
+function LatentAttention:forward(x, mask, cache)
+  check.that(x.ndim == 3, "models.LatentAttention: the input is (batch, length, d), not of %d dimensions", x.ndim)
+  local at, n, size, plain = cache and cache:positions(), self.heads, self.plain + self.rotated, self.plain
+  local q = heads.split(self.q_proj(self.q_a_norm and self.q_a_norm(self.q_a_proj(x)) or x), n)
+  local low = self.kv_a_proj(x)
+  local kv = heads.split(self.kv_proj(self.kv_a_norm(low:slice(2, 0, self.rank))), n)
+  local k_turned = heads.split(low:slice(2, self.rank, self.rank + self.rotated), 1)
+  local q_turned
+  q_turned, k_turned = self.rotary:turn(q:slice(3, plain, size), k_turned, at)
+  local shape = q_turned.shape
+  q = rille.concat({q:slice(3, 0, plain), q_turned}, 3)
+  local k = rille.concat({kv:slice(3, 0, plain), k_turned:expand(shape)}, 3)
+  local v, is_causal = kv:slice(3, plain, plain + self.value), not mask
+  if cache then k, v, mask, is_causal = cache:keep(self, k, v, mask) end
+  local y = heads.attend("models.LatentAttention", q, k, v, mask, {is_causal = is_causal, scale = self.scale})
+  return self.out_proj(heads.join(y))
+end
+
+return LatentAttention

@@ -1,0 +1,30 @@
+-- load.lua - rille.models.load: loads a language model from a folder of Hugging Face, of any supported model_type.
+--
+-- gpt2 and moe have classes of their own. All other kinds are decoder.lua with a description (describe.lua).
+
+local check = require "rille.check"
+local files = require "rille.models.files"
+local kinds = require "rille.models.kinds"
+
+local own = {gpt2 = require "rille.models.gpt2", llama = require "rille.models.llama", moe = require "rille.models.moe"}
+
+-- Returns the names of all supported kinds, as text.
+local function supported()
+  local list = kinds.list()
+  for name in pairs(own) do
+    if not kinds.has(name) then list[#list + 1] = name end
+  end
+  table.sort(list)
+  return table.concat(list, ", ")
+end
+
+-- path: a folder with config.json and safetensors, a .safetensors of such a folder, or a .bin of llm.c. given: options of
+-- rille.models.llama.load.
+return function(path, given)
+  check.path("models.load", "the name of a folder or a file", path)
+  if path:find("%.bin$") then return own.gpt2.load(path, given) end
+  local model_type, config = files.model_type("models.load", path)
+  check.that(type(model_type) == "string" and (own[model_type] or kinds.has(model_type)), "models.load: %s: model_type is %s; supported: %s",
+    config, check.quoted(model_type), supported())
+  return (own[model_type] or kinds.of(model_type)).load(path, given)
+end

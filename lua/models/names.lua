@@ -1,0 +1,185 @@
+-- names.lua - names of tensors in the files of described decoders (describe.lua): rows for files.lua.
+--
+-- A family's table says only what differs from Llama's names. A layer's names follow `layer`.
+
+local describe = require "rille.models.describe"
+
+local names = {}
+
+local llama = {
+  embed = "model.embed_tokens", layer = "model.layers.%d.", norm = "model.norm", head = "lm_head",
+  norm1 = "input_layernorm", norm2 = "post_attention_layernorm",
+  q = "self_attn.q_proj", k = "self_attn.k_proj", v = "self_attn.v_proj", out = "self_attn.o_proj",
+  q_norm = "self_attn.q_norm", k_norm = "self_attn.k_norm", sinks = "self_attn.sinks",
+  gate = "mlp.gate_proj", up = "mlp.up_proj", down = "mlp.down_proj",
+  q_a = "self_attn.q_a_proj", q_a_norm = "self_attn.q_a_layernorm", q_b = "self_attn.q_b_proj",
+  kv_a = "self_attn.kv_a_proj_with_mqa", kv_a_norm = "self_attn.kv_a_layernorm", kv = "self_attn.kv_b_proj",
+  router = "mlp.gate", correction = "mlp.gate.e_score_correction_bias",
+  expert_gate = "mlp.experts.%d.gate_proj.weight", expert_up = "mlp.experts.%d.up_proj.weight",
+  expert_down = "mlp.experts.%d.down_proj.weight",
+  shared_gate_proj = "mlp.shared_experts.gate_proj", shared_up = "mlp.shared_experts.up_proj",
+  shared_down = "mlp.shared_experts.down_proj", shared_gate = "mlp.shared_expert_gate",
+}
+
+local four_norms = {norm3 = "post_attention_layernorm", norm2 = "pre_feedforward_layernorm", norm4 = "post_feedforward_layernorm"}
+local fused_gates = {gate_up = "mlp.gate_up_proj"}
+
+-- Queries, keys and values of one tensor: `groups` blocks of rows; a block has rows of each in these shares.
+local function joined(c) return {shares = {c.heads, c.kv_heads, c.kv_heads}} end
+local function by_head(c) return {groups = c.heads, shares = {1, 1, 1}} end
+local function by_group(c) return {groups = c.kv_heads, shares = {c.heads // c.kv_heads, 1, 1}} end
+
+local old = {embed = "transformer.wte", layer = "transformer.h.%d.", norm = "transformer.ln_f", norm1 = "ln_1", norm2 = "ln_2"}
+
+local function with(base, more)
+  local t = {}
+  for k, v in pairs(base) do t[k] = v end
+  for k, v in pairs(more) do t[k] = v end
+  return t
+end
+
+local granite = {router = "block_sparse_moe.router.layer", expert_gate_up = "block_sparse_moe.input_linear.weight",
+  expert_down = "block_sparse_moe.output_linear.weight", stacked = true, turned = true,
+  shared_gate_up = "shared_mlp.input_linear", shared_down = "shared_mlp.output_linear"}
+
+local families = {
+  mixtral = {router = "block_sparse_moe.gate", expert_gate = "block_sparse_moe.experts.%d.w1.weight",
+    expert_up = "block_sparse_moe.experts.%d.w3.weight", expert_down = "block_sparse_moe.experts.%d.w2.weight"},
+  qwen2_moe = {shared_gate_proj = "mlp.shared_expert.gate_proj", shared_up = "mlp.shared_expert.up_proj",
+    shared_down = "mlp.shared_expert.down_proj"},
+  hunyuan_v1_dense = {q_norm = "self_attn.query_layernorm", k_norm = "self_attn.key_layernorm"},
+  gemma2 = four_norms, gemma3_text = four_norms,
+  olmo2 = {norm3 = "post_attention_layernorm", norm4 = "post_feedforward_layernorm"},
+  phi = {out = "self_attn.dense", norm = "model.final_layernorm", up = "mlp.fc1", down = "mlp.fc2",
+    q_norm = "self_attn.q_layernorm", k_norm = "self_attn.k_layernorm"},
+  phi3 = with(fused_gates, {qkv = "self_attn.qkv_proj", qkv_rows = joined}),
+  glm = fused_gates,
+  glm4 = with(fused_gates, {norm3 = "post_self_attn_layernorm", norm2 = "post_attention_layernorm", norm4 = "post_mlp_layernorm"}),
+  granitemoe = granite, granitemoeshared = granite,
+  starcoder2 = {up = "mlp.c_fc", down = "mlp.c_proj"},
+  ernie4_5_moe = {correction = "mlp.moe_statics.e_score_correction_bias", correction_view = true},
+  gpt_oss = {router = "mlp.router", expert_gate_up = "mlp.experts.gate_up_proj", expert_down = "mlp.experts.down_proj", stacked = true,
+    alternating = true, expert_gate_up_bias = "mlp.experts.gate_up_proj_bias", expert_down_bias = "mlp.experts.down_proj_bias"},
+  falcon = {embed = "transformer.word_embeddings", layer = "transformer.h.%d.", norm = "transformer.ln_f", qkv = "self_attention.query_key_value",
+    out = "self_attention.dense", up = "mlp.dense_h_to_4h", down = "mlp.dense_4h_to_h", two_norms = {"ln_attn", "ln_mlp"}, qkv_rows = by_group},
+  gpt_neox = {embed = "gpt_neox.embed_in", layer = "gpt_neox.layers.%d.", norm = "gpt_neox.final_layer_norm", head = "embed_out",
+    qkv = "attention.query_key_value", out = "attention.dense", up = "mlp.dense_h_to_4h", down = "mlp.dense_4h_to_h", qkv_rows = by_head},
+  gptj = with(old, {q = "attn.q_proj", k = "attn.k_proj", v = "attn.v_proj", out = "attn.out_proj", up = "mlp.fc_in", down = "mlp.fc_out"}),
+  opt = {embed = "model.decoder.embed_tokens", positions = "model.decoder.embed_positions", layer = "model.decoder.layers.%d.",
+    norm = "model.decoder.final_layer_norm", norm1 = "self_attn_layer_norm", norm2 = "final_layer_norm", out = "self_attn.out_proj",
+    up = "fc1", down = "fc2", embed_in = "model.decoder.project_in", embed_out = "model.decoder.project_out"},
+  bloom = {embed = "transformer.word_embeddings", embed_norm = "transformer.word_embeddings_layernorm", layer = "transformer.h.%d.",
+    norm = "transformer.ln_f", qkv = "self_attention.query_key_value", out = "self_attention.dense", up = "mlp.dense_h_to_4h",
+    down = "mlp.dense_4h_to_h", qkv_rows = by_head},
+  mpt = {embed = "transformer.wte", layer = "transformer.blocks.%d.", norm = "transformer.norm_f", norm1 = "norm_1", norm2 = "norm_2",
+    qkv = "attn.Wqkv", out = "attn.out_proj", up = "ffn.up_proj", down = "ffn.down_proj", qkv_rows = joined},
+  gpt_bigcode = with(old, {positions = "transformer.wpe", qkv = "attn.c_attn", out = "attn.c_proj", up = "mlp.c_fc", down = "mlp.c_proj",
+    qkv_rows = function(c) return c.kv_heads == 1 and joined(c) or by_head(c) end}),
+}
+families.olmo3, families.exaone4 = families.olmo2, families.olmo2
+
+-- Optional prefix of all names, by family: files of the base model lack it.
+names.prefix = {falcon = "transformer.", bloom = "transformer.", gptj = "transformer.", mpt = "transformer.", gpt_bigcode = "transformer."}
+
+-- Returns the rows of a layer's experts. at: name of the layer in the file; our: its name here.
+local function expert_rows(c, n, at, our, add, pair)
+  local e = c.experts
+  pair(at .. n.router, {our .. "router"}, e.bias)
+  if e.correction then add{at .. n.correction, our .. "correction", view = n.correction_view} end
+  if n.stacked then
+    add{at .. n.expert_gate_up, our .. "gate", our .. "up", axis = n.alternating and 3 or 2, groups = n.alternating and e.hidden or 1,
+      turn = n.turned}
+    add{at .. n.expert_down, our .. "down", turn = n.turned}
+  else
+    for i = 0, e.count - 1 do
+      for _, part in ipairs{"gate", "up", "down"} do add{at .. n["expert_" .. part]:format(i), our .. part, turn = true, stack = i} end
+    end
+  end
+  if e.bias then
+    add{at .. n.expert_gate_up_bias, our .. "gate_bias", our .. "up_bias", axis = 2, groups = e.hidden}
+    add{at .. n.expert_down_bias, our .. "down_bias"}
+  end
+  if e.shared and n.shared_gate_up then pair(at .. n.shared_gate_up, {our .. "shared.gate_proj", our .. "shared.up_proj"}, c.mlp_bias)
+  elseif e.shared then
+    pair(at .. n.shared_gate_proj, {our .. "shared.gate_proj"}, c.mlp_bias)
+    pair(at .. n.shared_up, {our .. "shared.up_proj"}, c.mlp_bias)
+  end
+  if e.shared then pair(at .. n.shared_down, {our .. "shared.down_proj"}, c.mlp_bias) end
+  if e.shared_gate then pair(at .. n.shared_gate, {our .. "shared_gate"}) end
+end
+
+local function feed_forward_rows(c, n, at, our, pair)
+  if c.gated and n.gate_up then
+    pair(at .. n.gate_up, {our .. "gate_proj", our .. "up_proj"}, c.mlp_bias)
+  else
+    if c.gated then pair(at .. n.gate, {our .. "gate_proj"}, c.mlp_bias) end
+    pair(at .. n.up, {our .. "up_proj"}, c.mlp_bias)
+  end
+  pair(at .. n.down, {our .. "down_proj"}, c.mlp_bias)
+end
+
+local function latent_rows(c, n, at, our, pair)
+  if c.latent.q_rank then
+    pair(at .. n.q_a, {our .. "q_a_proj"}, c.qkv_bias)
+    pair(at .. n.q_a_norm, {our .. "q_a_norm"})
+  end
+  pair(at .. (c.latent.q_rank and n.q_b or n.q), {our .. "q_proj"})
+  pair(at .. n.kv_a, {our .. "kv_a_proj"}, c.qkv_bias)
+  pair(at .. n.kv_a_norm, {our .. "kv_a_norm"})
+  pair(at .. n.kv, {our .. "kv_proj"})
+end
+
+local function attention_rows(c, n, at, our, add, pair)
+  local ours = {our .. "q_proj", our .. "k_proj", our .. "v_proj"}
+  if c.latent then
+    latent_rows(c, n, at, our, pair)
+  elseif n.qkv then
+    pair(at .. n.qkv, ours, c.qkv_bias, n.qkv_rows(c))
+  else
+    for i, part in ipairs{"q", "k", "v"} do pair(at .. n[part], {ours[i]}, c.qkv_bias) end
+  end
+  pair(at .. n.out, {our .. "out_proj"}, c.out_bias)
+  for _, part in ipairs(c.qk_norm and {"q_norm", "k_norm"} or {}) do pair(at .. n[part], {our .. part}, c.qk_bias) end
+  if c.sinks then add{at .. n.sinks, our .. "sinks"} end
+end
+
+-- Returns the rows of a model of the family with this config: {theirs, ours, ours..., axis =, groups =, shares =, turn =,
+-- stack =}; see files.lua.
+function names.rows(family, config)
+  local c = describe.complete(config)
+  local n, rows = with(llama, families[family] or {}), {}
+  if n.two_norms and c.norms == "12" and c.parallel then n.norm1, n.norm2 = n.two_norms[1], n.two_norms[2] end
+  local function add(row) rows[#rows + 1] = row end
+  local function pair(theirs, ours, bias, how)
+    for _, part in ipairs(bias and {"weight", "bias"} or {"weight"}) do
+      local row = with(how or {}, {theirs .. "." .. part})
+      for i, our in ipairs(ours) do row[i + 1] = our .. "." .. part end
+      add(row)
+    end
+  end
+  local function norm(theirs, ours)
+    if c.norm ~= "plain" then pair(theirs, {ours}, c.norm:find("^layer") and c.norm_bias) end
+  end
+  pair(n.embed, {"embed_tokens"})
+  if c.embed_width then
+    pair(n.embed_in, {"embed_in"})
+    pair(n.embed_out, {"embed_out"})
+  end
+  if c.learned then pair(n.positions, {"positions"}) end
+  if c.embed_norm then norm(n.embed_norm, "embed_norm") end
+  for i = 0, c.layers - 1 do
+    local at, our = n.layer:format(i), ("layers.%d."):format(i)
+    for k = 1, 4 do
+      if c.norms:find(k) then norm(at .. n["norm" .. k], our .. "norm" .. k) end
+    end
+    attention_rows(c, n, at, our .. "attention.", add, pair)
+    if c.experts and c.experts.layers[i + 1] then expert_rows(c, n, at, our .. "mlp.", add, pair)
+    else feed_forward_rows(c, n, at, our .. "mlp.", pair) end
+  end
+  norm(n.norm, "norm")
+  add{n.head .. ".weight", "lm_head.weight", head = true}
+  if c.head_bias then add{n.head .. ".bias", "lm_head.bias"} end
+  return rows
+end
+
+return names

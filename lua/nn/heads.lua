@@ -1,0 +1,68 @@
+-- heads.lua - attention on heads: splits and joins heads, and computes attention where several query heads share a
+-- key/value head.
+
+local rille = require "rille"
+local check = require "rille.check"
+
+local heads = {}
+
+-- (batch, length, heads * size) -> (batch, heads, length, size)
+function heads.split(x, n)
+  local batch, length, d = x.shape[1], x.shape[2], x.shape[3]
+  return x:reshape{batch, length, n, d // n}:permute{0, 2, 1, 3}
+end
+
+-- (batch, heads, length, size), or (batch, groups, heads of a group, length, size) -> (batch, length, heads * size)
+function heads.join(x)
+  local n, shape = x.ndim, x.shape
+  local count = n == 4 and shape[2] or shape[2] * shape[3]
+  return x:permute(n == 4 and {0, 2, 1, 3} or {0, 3, 1, 2, 4}):reshape{shape[1], shape[n - 1], count * shape[n]}
+end
+
+-- Splits dimension 1 (heads) into groups of heads that share keys and values: (batch, groups, heads of a group, ...).
+local function in_groups(x, groups)
+  local shape = x.shape
+  local count = shape[2]
+  shape[2] = math.min(groups, count)
+  table.insert(shape, 3, count // shape[2])
+  return x:reshape(shape)
+end
+
+-- Returns the sinks of each head as scores of one more key, in the shape of `scores` with one column.
+local function sink_scores(sinks, scores)
+  local shape, view = scores.shape, {1, scores.shape[2], 1, 1}
+  shape[#shape] = 1
+  if #shape == 5 then table.insert(view, 3, shape[3]) end
+  return sinks:reshape(view):expand(shape)
+end
+
+-- Computes attention with its scores as a tensor.
+local function attend_by_scores(q, k, v, mask, options)
+  local last = q.ndim - 1
+  local size, keys = q.shape[last + 1], k.shape[last]
+  local scores = rille.matmul(q, k:transpose(last - 1, last)) * (options.scale or size ^ -0.5)
+  if options.softcap then scores = (scores * (1 / options.softcap)):tanh() * options.softcap end
+  if mask then scores = mask.dtype == "bool" and rille.where(mask, scores, -math.huge) or scores + mask end
+  if not options.sinks then return rille.matmul(scores:softmax(-1), v) end
+  local p = rille.concat({scores, sink_scores(options.sinks, scores)}, last):softmax(-1)
+  return rille.matmul(p:slice(last, 0, keys), v)
+end
+
+-- Computes attention. With fewer key/value heads, keys and values are broadcast within a group and not copied.
+-- options: is_causal, scale; softcap: bounds scores to +-softcap by tanh; sinks: (heads), a score by head that takes part
+-- in the softmax and has no value. With softcap or sinks the mask must include the causal mask.
+function heads.attend(who, q, k, v, mask, options)
+  local count, groups = q.shape[2], k.shape[2]
+  if count ~= groups then
+    if mask and mask.ndim > 2 then
+      local n = mask.shape[mask.ndim - 2]
+      check.that(n == 1 or n == count, "%s: a mask is of 1 or %d heads, not of %d", who, count, n)
+      mask = in_groups(mask.ndim == 3 and mask:reshape{1, n, mask.shape[2], mask.shape[3]} or mask, groups)
+    end
+    q, k, v = in_groups(q, groups), in_groups(k, groups), in_groups(v, groups)
+  end
+  if options.softcap or options.sinks then return attend_by_scores(q, k, v, mask, options) end
+  return rille.scaled_dot_product_attention(q, k, v, mask, {is_causal = options.is_causal, scale = options.scale})
+end
+
+return heads

@@ -1,0 +1,62 @@
+-- families.lua - folders of the models of t/golden/families.lua, with weights by the formula of families.py.
+local rille = require "rille"
+local json = require "rille.json"
+local describe = require "rille.models.describe"
+local names = require "rille.models.names"
+local pieces = require "rille.models.pieces"
+local Decoder = require "rille.models.decoder"
+
+local families = {}
+
+local function hash_of(name)
+  local h = 0x811C9DC5
+  for i = 1, #name do h = ((h ~ name:byte(i)) * 0x01000193) & 0xFFFFFFFF end
+  return h
+end
+
+-- Returns n numbers in [-1, 1), by name and index.
+function families.spread(name, n)
+  local list, seed = {}, hash_of(name)
+  for i = 0, n - 1 do
+    local h = (seed + i * 0x9E3779B1) & 0xFFFFFFFF
+    h = ((h ~ h >> 16) * 0x85EBCA6B) & 0xFFFFFFFF
+    h = ((h ~ h >> 13) * 0xC2B2AE35) & 0xFFFFFFFF
+    list[i + 1] = (h ~ h >> 16) / 2147483648 - 1
+  end
+  return list
+end
+
+local function weight(name, shape, n)
+  local list = families.spread(name, n)
+  local norm = #shape == 1 and name:find("weight$")
+  for i, v in ipairs(list) do list[i] = #shape > 1 and 0.35 * v or norm and 1 + 0.5 * v or 0.5 * v end
+  return rille.tensor(list, {dtype = "f64"}):to("f32"):reshape(shape)
+end
+
+-- Returns the words of an entry's config.json.
+function families.words(entry) return json.decode(entry.config) end
+
+-- Writes the words to a folder's config.json.
+function families.write_words(words, path)
+  local file <close> = assert(io.open(path .. "/config.json", "w"))
+  file:write(json.encode(words))
+end
+
+-- Writes an entry's folder. Returns the number of tensors, and the digest of their names and shapes.
+function families.write(entry, path)
+  local words = families.words(entry)
+  local config = describe.of(words.model_type, words, math.huge)
+  local state, tensors, digest, count = Decoder(config):state_dict(), {}, 0, 0
+  for _, row in ipairs(names.rows(words.model_type, config)) do
+    if not (row.head and config.tied) then
+      local t = pieces.join(row, state)
+      tensors[row[1]] = weight(row[1], t.shape, t:numel())
+      digest, count = digest + hash_of(row[1] .. " " .. table.concat(t.shape, "x")), count + 1
+    end
+  end
+  rille.save(path, tensors, {max_shard_size = "1GB"})
+  families.write_words(words, path)
+  return count, digest & 0xFFFFFFFF
+end
+
+return families

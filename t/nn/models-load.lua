@@ -1,0 +1,131 @@
+-- models-load.lua - rille.models.load: detects the kind of a folder, reads older words of config.json, and refuses damaged
+-- ones with the name of the file at the user's line.
+local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
+local check = require "rille.check"
+local describe = require "rille.models.describe"
+local golden = dofile("t/golden/families.lua")
+local families = dofile("t/lib/families.lua")
+
+local dir = os.tmpname()
+os.remove(dir)
+local function remove(path) os.execute(("rm -rf '%s'"):format(path)) end
+local function copy(t)
+  local c = {}
+  for k, v in pairs(t) do c[k] = v end
+  return c
+end
+
+-- Returns a copy of t without metatables, also of nested tables.
+local function plain(t)
+  local c = {}
+  for k, v in pairs(t) do c[k] = type(v) == "table" and plain(v) or v end
+  return c
+end
+
+-- The first entry of each model_type.
+local first, seen = {}, {}
+for _, entry in ipairs(golden) do
+  local model_type = families.words(entry).model_type
+  if not seen[model_type] then first[#first + 1], seen[model_type] = entry, true end
+end
+
+tap.group("kinds", function()
+  for model_type in pairs(describe.known) do tap.ok(seen[model_type], model_type .. " has an entry in t/golden/families.lua") end
+  local sizes = {vocab = 31, length = 12, layers = 2, heads = 2, width = 16}
+  local ids = rille.tensor({{3, 1, 4}}, {dtype = "i64"})
+  for _, kind in ipairs{"gpt2", "llama", "moe"} do
+    local m = rille.models[kind].new(sizes)
+    m:save(dir)
+    local other = rille.models.load(dir, {dtype = "f32"})
+    tap.is({other.__name, other(ids):totable()}, {"models." .. kind, m(ids):totable()}, kind .. " is loaded as its class")
+    tap.is(rille.models.load(dir .. "/model.safetensors")(ids):totable(), m(ids):totable(), kind .. ": load accepts the file's name")
+    remove(dir)
+  end
+  os.execute(("mkdir '%s'"):format(dir))
+  families.write_words({model_type = "bert"}, dir)
+  tap.fails(function() rille.models.load(dir) end, {"models-load.lua", dir .. "/config.json", 'model_type is "bert"; supported: arcee, bloom',
+    "gpt2", "stablelm"}, "an unknown kind")
+  families.write_words({vocab_size = 3}, dir)
+  tap.fails(function() rille.models.load(dir) end, {dir .. "/config.json", "model_type is nil; supported"}, "no kind")
+  remove(dir)
+  tap.fails(function() rille.models.load(dir) end, {"models-load.lua", dir}, "a missing folder")
+  tap.fails(function() rille.models.load(3) end, {"models-load.lua", "models.load"}, "no name")
+end)
+
+tap.group("tensors", function()
+  families.write(first[1], dir)
+  local t = rille.load(dir .. "/model.safetensors")
+  local bare = {}
+  for name, x in pairs(t) do bare[(name:gsub("^model%.", ""))] = x end
+  rille.save(dir, bare, {max_shard_size = "1GB"})
+  tap.ok(rille.models.load(dir), "names without their prefix are accepted")
+  t["model.layers.0.self_attn.q_proj.bias"] = rille.ones{32}
+  rille.save(dir, t, {max_shard_size = "1GB"})
+  tap.fails(function() rille.models.load(dir) end, {"q_proj.bias' is not a tensor of llama"}, "a tensor that the config does not have")
+  remove(dir)
+end)
+
+-- Older files have the settings of rotary positions at the top, and no list of layer types.
+tap.group("older words", function()
+  local patterns = {gemma2 = true, gemma3_text = true, cohere2 = true, olmo3 = true, gpt_oss = true, exaone4 = true, smollm3 = true, cwm = true}
+  for _, entry in ipairs(golden) do
+    local words = families.words(entry)
+    local model_type, rope = words.model_type, words.rope_parameters
+    local want = describe.of(model_type, families.words(entry), math.huge)
+    if patterns[model_type] then words.layer_types, words.no_rope_layers = nil, nil end
+    if rope then
+      local full = rope.full_attention or rope
+      words.rope_parameters, words.rope_theta, words.partial_rotary_factor = nil, full.rope_theta, full.partial_rotary_factor
+      if model_type == "gemma3_text" then words.rope_local_base_freq = rope.sliding_attention.rope_theta end
+      if full.rope_type ~= "default" then
+        words.rope_scaling = copy(full)
+        words.rope_scaling.partial_rotary_factor = nil
+      end
+    end
+    tap.is(plain(describe.of(model_type, words, math.huge)), plain(want), entry.name .. ": older words have the same description")
+  end
+end)
+
+-- Changes each word of config.json, also in nested tables.
+tap.group("damaged words", function()
+  local values = {"none", 0, -1, 1.5, "x", {1}, true, false, 7, 33, 1e99, 2000000000, 1 << 40, {a = "b"}}
+  local turn, loaded, refused = 0, 0, 0
+  for _, entry in ipairs(first) do
+    families.write(entry, dir)
+    local whole, wrong = families.words(entry), {}
+    local function try(what, words)
+      families.write_words(words, dir)
+      local good, why = pcall(rille.models.load, dir)
+      if good then loaded = loaded + 1 else refused = refused + 1 end
+      if not good and not (tostring(why):find("^[^:]*models%-load.lua:%d+: ") and why:find(dir, 1, true)) then
+        wrong[#wrong + 1] = ("%s: %s"):format(what, why)
+      end
+    end
+    local function change(t, word, with)
+      for _, value in ipairs(values) do
+        turn = turn + 1
+        if turn % 11 == 0 or os.getenv "RILLE_LONG" then
+          local changed = copy(t)
+          changed[word] = value ~= "none" and value or nil
+          try(word, with(changed))
+        end
+      end
+    end
+    for _, word in ipairs(check.sorted_keys(whole)) do
+      change(whole, word, function(words) return words end)
+      for _, inner in ipairs(type(whole[word]) == "table" and check.sorted_keys(whole[word]) or {}) do
+        change(whole[word], inner, function(t)
+          local words = copy(whole)
+          words[word] = t
+          return words
+        end)
+      end
+    end
+    tap.is(wrong, {}, entry.name .. ": damaged words are refused at the user's line, with the file's name")
+    remove(dir)
+  end
+  tap.ok(loaded > 0 and refused > loaded, ("%d changes load, %d are refused"):format(loaded, refused))
+end)
+
+tap.done()
