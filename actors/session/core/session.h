@@ -144,6 +144,7 @@ struct rille_session {
     struct strategy *strategy; /* strategy of the next call, owned; NULL: none */
     int32_t ninside;
     enum dtype autocast;  /* dtype that calls cast operands to; DT_NONE: no cast */
+    bool find_nan;        /* tasks search their results for NaN and infinities */
     bool tf32;            /* products and convolutions get the attribute tf32 */
     struct arena scratch; /* scratch memory of a call; reset at the end of the outermost call */
     struct val **fresh;   /* held values that the call in progress created */
