@@ -43,7 +43,8 @@ struct rille_options {
     int threads;         /* maximum number of device threads; 0: RILLE_THREADS, else the number of cores */
     const char *bus;     /* "zmq" or "sim:SEED"; NULL: RILLE_BUS, else "zmq" */
     uint64_t seed;       /* seed of random values */
-    bool check_ref, check_nan;
+    bool check_ref;          /* compares kernels with their references, process-wide */
+    bool check_nan;          /* initial setting of rille_detect_nan() */
     size_t memory_limit;     /* bytes per device; 0: no limit */
     const char *collectives; /* "own" (NULL); "nccl": the library runs collectives among GPUs (docs/cuda.md) */
     const char *cost;        /* file of rille_cost_write() with this machine's costs; NULL: built-in costs */
@@ -99,7 +100,7 @@ struct rille_worker_options {
     unsigned char secret[RILLE_SECRET]; /* all zero: the process was not started by a session */
     int wait_seconds;                   /* time to wait for the coordinator, s */
     int keep_seconds; /* time to wait for a new coordinator when the old one is gone, s; 0: the worker ends at once */
-    bool check_ref, check_nan;
+    bool check_ref; /* as in struct rille_options */
     enum rille_mpi mpi;            /* transport between hosts */
     void (*say)(const char *text); /* receives news, from one worker of the job; any thread; NULL: no news */
     void (*joined)(void);          /* called when a coordinator has admitted the worker; NULL: no call */
@@ -424,6 +425,11 @@ const char *rille_autocast_dtype(const struct rille_session *s); /* NULL: none *
  * trace. No effect on a cpu. Returns the previous setting. */
 bool rille_allow_tf32(struct rille_session *s, bool on);
 
+/* While on, every computation searches its results, and fails (E_KERNEL) at the first NaN, or at an infinity that no
+ * operand and no attribute has. The error names the operator and its line. Operators are not fused meanwhile.
+ * Compiled steps are traced again after a change. Returns the previous setting. */
+bool rille_detect_nan(struct rille_session *s, bool on);
+
 /* Adds an update (optimisers): op writes its first results over its first operands, which must be leaves.
  * rille_step() runs all updates of a step together. */
 int rille_update(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args,
@@ -473,6 +479,7 @@ struct rille_graph_options {
     const char *auto_parallel;
     int64_t memory_limit; /* bytes per device: limit for a planner and a schedule search; a plan above it is refused; 0:
                              none */
+    bool check_nan;    /* searches this step's results as rille_detect_nan() does */
     double time_limit; /* limit of the planner's search, seconds of one core as it counts them (the same plan on every
                           machine; four times as much wall-clock time ends it too); 0: 1, or 0.1 for the bound alone of
                           a choice that needs no search ("propagate", "greedy", without a memory limit) */

@@ -29,19 +29,18 @@ static const struct method *const methods[] = {
     &method_ref,      /* the reference */
 };
 
-static bool check_ref, check_nan;
+static bool check_ref;
 
 void
-kernel_check(bool ref, bool nan)
+kernel_check(bool ref)
 {
     check_ref = ref;
-    check_nan = nan;
 }
 
-unsigned
+bool
 kernel_checks(void)
 {
-    return (check_ref ? BY_REFERENCE : 0) | (check_nan ? FOR_NAN : 0);
+    return check_ref;
 }
 
 /* ---- choosing ---- */
@@ -112,6 +111,7 @@ exec_of(const struct kcall *k)
     e->k.pieces = k->pieces;
     e->k.adds = e->made.adds = k->adds;
     e->k.unread = k->unread;
+    e->k.find_nan = k->find_nan;
     e->k.threads = MAX(k->threads, 1);
     struct fuse_step whole = {.call = e->call};
     for (int i = 0; i < MIN(e->nin, OP_OPERAND); i++) whole.arg[i].index = i;
@@ -306,17 +306,48 @@ run_checked(const struct exec *e, void *const *in, void *const *out, const struc
     return 0;
 }
 
-/* RILLE_CHECK=nan: fails if a result has NaN. Checks dense results only; those of plans are dense. */
-static int
-look_for_nan(const struct exec *e, void *const *out)
+/* Returns the position of the first element that is NaN, or infinite if so asked; -1: none. Dense floats only: the
+ * results of plans are dense. */
+static int64_t
+find_element(const struct view *v, const void *data, bool infinite)
 {
+    if (!data || !dtype_is_float(v->dtype) || !view_is_dense(v)) return -1;
+    int64_t n = view_numel(v);
+    for (int64_t p = 0; p < n; p++) {
+        double x = elem_get_f(v->dtype, data, p);
+        if (infinite ? isinf(x) : isnan(x)) return p;
+    }
+    return -1;
+}
+
+static bool
+has_infinite_attribute(const struct call *c)
+{
+    for (int i = 0; i < op_nattr(c->op); i++)
+        if (c->op->attr[i].kind == ATTR_FLOAT && isinf(c->attr[i].f)) return true;
+    return false;
+}
+
+/* Fails if a result has a NaN, or an infinity that neither an operand nor an attribute has (a mask of -inf). */
+static int
+find_nan(const struct exec *e, void *const *in, void *const *out)
+{
+    bool given = has_infinite_attribute(e->call);
+    int nan_in = -1;
+    for (int i = 0; i < e->nin; i++) {
+        given = given || find_element(&e->in[i], in[i], true) >= 0;
+        if (nan_in < 0 && find_element(&e->in[i], in[i], false) >= 0) nan_in = i;
+    }
     for (int i = 0; i < e->nout; i++) {
-        const struct view *v = &e->out[i];
-        if (!dtype_is_float(v->dtype) || !view_is_dense(v)) continue;
-        int64_t n = view_numel(v);
-        for (int64_t p = 0; p < n; p++)
-            if (isnan(elem_get_f(v->dtype, out[i], p)))
-                return fail(E_KERNEL, "%s: element %lld of result %d is NaN", e->call->op->name, (long long)p, i);
+        int64_t nan = find_element(&e->out[i], out[i], false);
+        int64_t at = nan < 0 && !given ? find_element(&e->out[i], out[i], true) : nan;
+        if (at < 0) continue;
+        double value = elem_get_f(e->out[i].dtype, out[i], at);
+        const char *text = nan >= 0 ? "NaN" : value < 0 ? "-inf" : "inf";
+        return nan >= 0 && nan_in >= 0 ? fail(E_KERNEL, "%s: element %lld of result %d is NaN, because operand %d has NaN",
+                                              e->call->op->name, (long long)at, i, nan_in)
+                                       : fail(E_KERNEL, "%s: element %lld of result %d is %s, though the operands are finite",
+                                              e->call->op->name, (long long)at, i, text);
     }
     return 0;
 }
@@ -329,9 +360,9 @@ run_now(const struct exec *e, void *const *in, void *const *out, const struct ru
     int status = added ? run_added(e, in, out, r) : e->check ? run_checked(e, in, out, r) : run_method(e, in, out, r);
     denormals_restore(mode);
     TRY(status);
-    if (!check_nan) return 0;
+    if (!e->k.find_nan) return 0;
     TRY(settle_device(e, r));
-    return look_for_nan(e, out);
+    return find_nan(e, in, out);
 }
 
 /* Runs the work of exec_enqueue() when the stream reaches it. Translates the addresses to those the stream's work
@@ -365,7 +396,7 @@ exec_parts_launch(const struct exec *e, bool finds)
 bool
 exec_launches(const struct exec *e, bool finds)
 {
-    bool looks = check_ref || check_nan || (e->k.adds && !e->add);
+    bool looks = check_ref || e->k.find_nan || (e->k.adds && !e->add);
     return !looks && e->method->launches && e->method->launches(e, finds);
 }
 

@@ -67,10 +67,8 @@ void kernel_copy(const struct view *dst, const struct view *src, int threads);
 /* Computes k with the reference alone, converting as needed: the tests' oracle. May allocate. */
 int ref_run(const struct kcall *k);
 
-/* Sets the checks of RILLE_CHECK: comparison with the reference, and a search for NaN in outputs. Process-wide; call
- * before the first session. */
-void kernel_check(bool ref, bool nan);
-enum kernel_checks { BY_REFERENCE = 1, FOR_NAN = 2 };
-unsigned kernel_checks(void);
+/* RILLE_CHECK=ref: compares each kernel with the reference. Process-wide; call before the first session. */
+void kernel_check(bool ref);
+bool kernel_checks(void);
 
 #endif

@@ -30,7 +30,7 @@ group_is(int nstep, const struct fuse_step *step)
 static int
 make_member(struct exec *e, struct group_member *m, const struct fuse_step *s, struct exec **part, int device)
 {
-    bool bundled = device_kind(device)->flags & COMPILES && !(kernel_checks() & BY_REFERENCE);
+    bool bundled = device_kind(device)->flags & COMPILES && !kernel_checks();
     struct view seen[OP_OPERAND] = {{0}};
     m->to = s->out;
     for (int k = 0; k < s->call->nin; k++) {

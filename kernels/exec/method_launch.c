@@ -13,7 +13,7 @@ make_compiled(struct exec *e, int device)
     if (!(device_kind(device)->flags & COMPILES)) return 0;
     if (!e->fused)
         TRY(cuda_launch_call(&e->arena, &e->k, &l));
-    else if (lead < 0 || !(kernel_checks() & BY_REFERENCE)) /* a check needs the producer's result */
+    else if (lead < 0 || !kernel_checks()) /* a check needs the producer's result */
         TRY(cuda_launch_chain(&e->arena, lead, nstep, e->made.step, e->nin, e->in, e->nout, e->out, &l));
     return l ? exec_accept(e, &method_launch, l->source.engine, l, stage_align(l->scratch_bytes)) : 0;
 }

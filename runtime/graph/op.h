@@ -135,6 +135,7 @@ struct kcall {
     struct pieces pieces; /* for messages, which report positions in the user's tensors */
     int threads;          /* maximum number of threads of the kernel (oneDNN) */
     bool adds;            /* result 0, f32, is summed over micro-batches: all but the first add to it */
+    bool find_nan;        /* results are searched for NaN, and for infinities that no operand has */
     bool unread;          /* no task of the run reads the results, so they need not stay in caches */
     struct finding *find; /* zero-initialised; written by operators with say(); NULL: do not check */
 };

@@ -143,14 +143,16 @@ recompute_option(lua_State *L, int i, struct graph *g)
     lua_pop(L, 1);
 }
 
-/* Reads check = "trace". */
+/* Reads check: "trace", "nan", or both with a comma between. */
 static void
 check_option(lua_State *L, int i, struct graph *g)
 {
     if (lua_getfield(L, i, "check") != LUA_TNIL) {
-        if (lua_type(L, -1) != LUA_TSTRING || strcmp(lua_tostring(L, -1), "trace"))
-            complain(L, "graph: check must be \"trace\", found %s", what_is(L, -1));
-        g->check = true;
+        const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "";
+        g->check = !strcmp(text, "trace") || !strcmp(text, "trace,nan") || !strcmp(text, "nan,trace");
+        g->options.check_nan = !strcmp(text, "nan") || (g->check && strlen(text) > strlen("trace"));
+        if (!g->check && !g->options.check_nan)
+            complain(L, "graph: check must be \"trace\", \"nan\" or \"trace,nan\", found %s", what_is(L, -1));
     }
     lua_pop(L, 1);
 }

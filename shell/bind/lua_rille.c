@@ -181,18 +181,32 @@ shell_autocast(lua_State *L)
     return 1;
 }
 
+/* A setting of the session, true or false: sets it if the argument is not nil, and returns the previous setting. */
+static int
+session_setting(lua_State *L, const char *name, bool (*set)(struct rille_session *s, bool on))
+{
+    struct rille_session *s = shell_of(L)->session;
+    if (!lua_isnoneornil(L, 1) && !lua_isboolean(L, 1))
+        complain(L, "%s: expected true or false, found %s", name, what_is(L, 1));
+    bool was = set(s, lua_toboolean(L, 1));
+    if (lua_isnoneornil(L, 1)) set(s, was);
+    lua_pushboolean(L, was);
+    return 1;
+}
+
+/* rille.detect_nan([on]): sets whether the first NaN or new infinity is an error; returns the previous setting. */
+static int
+detect_nan(lua_State *L)
+{
+    return session_setting(L, "detect_nan", rille_detect_nan);
+}
+
 /* rille.allow_tf32([on]): sets whether matrix products and convolutions on GPUs may round f32 factors to TF32;
  * returns the previous setting. */
 static int
 allow_tf32(lua_State *L)
 {
-    struct rille_session *s = shell_of(L)->session;
-    if (!lua_isnoneornil(L, 1) && !lua_isboolean(L, 1))
-        complain(L, "allow_tf32: true or false is wanted, found %s", what_is(L, 1));
-    bool was = rille_allow_tf32(s, lua_toboolean(L, 1));
-    if (lua_isnoneornil(L, 1)) rille_allow_tf32(s, was);
-    lua_pushboolean(L, was);
-    return 1;
+    return session_setting(L, "allow_tf32", rille_allow_tf32);
 }
 
 /* rille.no_grad(fn, ...): returns the results of fn. */
@@ -421,6 +435,7 @@ schedule_contexts(lua_State *L)
 static const luaL_Reg functions[] = {
     {"manual_seed", manual_seed},
     {"allow_tf32", allow_tf32},
+    {"detect_nan", detect_nan},
     {"no_grad", no_grad},
     {"_autocast", shell_autocast},
     {"_interrupts", interrupts},

@@ -405,7 +405,6 @@ worker_serve(struct rille_worker_options *o)
     if (o->keep_seconds) o->mpi = RILLE_TCP; /* MPI cannot be initialised twice */
     o->say = say_news;
     o->check_ref = e.options.check_ref;
-    o->check_nan = e.options.check_nan;
     if (!o->joined) ignore_interrupts();
     signal(SIGPIPE, SIG_IGN);
     o->die = _exit;

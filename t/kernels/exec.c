@@ -166,11 +166,11 @@ test_checks(void)
     struct op op = record(variants);
     struct run r;
     ok(!run(&r, &op, 1, DEV_CPU) && is_times(&r, 3), "without RILLE_CHECK a wrong kernel goes unnoticed");
-    kernel_check(true, false);
+    kernel_check(true);
     int status = run(&r, &op, 1, DEV_CPU);
     ok(status == E_KERNEL && strstr(err_text(), "wrong"), "with RILLE_CHECK a wrong kernel is an error");
     diag("%s", err_text());
-    kernel_check(false, false);
+    kernel_check(false);
 }
 
 /* Values at and near the limits of dtypes. */
@@ -221,7 +221,7 @@ test_edges(void)
     } ops[] = {{"neg", 1}, {"abs", 1},  {"square", 1},  {"cast", 1},    {"exp", 1}, {"relu", 1},
                {"sum", 1}, {"prod", 1}, {"max", 1},     {"cumsum", 1},  {"add", 2}, {"sub", 2},
                {"mul", 2}, {"pow", 2},  {"maximum", 2}, {"minimum", 2}, {"eq", 2},  {"lt", 2}};
-    kernel_check(true, false);
+    kernel_check(true);
     for (size_t o = 0; o < countof(ops); o++)
         for (int d = DT_NONE + 1; d < NDTYPE; d++)
             for (int to = DT_NONE + 1; to < NDTYPE; to++) {
@@ -231,28 +231,47 @@ test_edges(void)
                 ok(!wrong, "%s of %s at the limits passes RILLE_CHECK%s%s", op->name, dtype_text((enum dtype)d),
                    wrong ? ": " : "", wrong ? wrong : "");
             }
-    kernel_check(false, false);
+    kernel_check(false);
+}
+
+/* Runs a call of one operand with the search for NaN and infinities. Returns the error's text; "": none. */
+static const char *
+searched(const char *name, const float x[2], bool find)
+{
+    struct type t = type_of(DT_F32, 1, (int64_t[]){2}), out = t;
+    struct call call = {.op = op_find(name), .nin = 1, .nout = 1, .in = &t, .out = &out};
+    struct view view[2] = {view_dense(&t, NULL), view_dense(&t, NULL)};
+    struct kcall k = {.call = &call, .in = view, .out = view + 1, .threads = 1, .find_nan = find};
+    float y[2];
+    void *in = (void *)x, *result = y;
+    _Alignas(64) char scratch[1024];
+    struct exec *e;
+    if (exec_new(&k, DEV_CPU, &e) || exec_scratch(e) > sizeof scratch) return "not prepared";
+    const char *text = exec_run(e, &in, &result, scratch, 0) == E_KERNEL ? err_text() : "";
+    exec_free(&e);
+    return text;
 }
 
 static void
 test_nan(void)
 {
-    struct type t = type_of(DT_F32, 1, (int64_t[]){2}), out = t;
-    struct call call = {.op = op_find("log"), .nin = 1, .nout = 1, .in = &t, .out = &out};
-    struct view view[2] = {view_dense(&t, NULL), view_dense(&t, NULL)};
-    struct kcall k = {.call = &call, .in = view, .out = view + 1, .threads = 1};
-    float x[2] = {1, -1}, y[2];
-    void *in = x, *result = y;
-    _Alignas(64) char scratch[256];
-    struct exec *e;
-    if (!ok(!exec_new(&k, DEV_CPU, &e) && exec_scratch(e) <= sizeof scratch, "log is prepared")) return;
-    ok(!exec_run(e, &in, &result, scratch, 0) && isnan(y[1]), "the logarithm of -1 is NaN");
-    kernel_check(false, true);
-    ok(exec_run(e, &in, &result, scratch, 0) == E_KERNEL && strstr(err_text(), "element 1"),
-       "the check for non-finite values finds the NaN");
-    kernel_check(false, false);
-    exec_free(&e);
-    ok(!e, "freeing clears the pointer");
+    static const struct {
+        const char *op;
+        float x[2];
+        const char *text;
+    } cases[] = {
+        {"log", {1, -1}, "log: element 1 of result 0 is NaN, though the operands are finite"},
+        {"log", {0, 1}, "log: element 0 of result 0 is -inf, though the operands are finite"},
+        {"exp", {1, 200}, "exp: element 1 of result 0 is inf, though the operands are finite"},
+        {"neg", {1, NAN}, "neg: element 1 of result 0 is NaN, because operand 0 has NaN"},
+        {"neg", {1, INFINITY}, ""},
+        {"neg", {1, 2}, ""},
+    };
+    for (size_t i = 0; i < countof(cases); i++) {
+        ok(!*searched(cases[i].op, cases[i].x, false), "case %zu: %s runs without a search", i, cases[i].op);
+        ok(!strcmp(searched(cases[i].op, cases[i].x, true), cases[i].text), "case %zu: %s is searched: %s", i, cases[i].op,
+           *cases[i].text ? cases[i].text : "no error");
+    }
 }
 
 /* Results that are not read soon bypass the caches from 1 MiB on, at any start and end address. */

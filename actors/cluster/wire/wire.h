@@ -17,7 +17,7 @@
 
 enum {
     WIRE_MAGIC = 0x4c52,          /* "RL" */
-    WIRE_VERSION = 13,            /* protocol version; the coordinator rejects workers of another version */
+    WIRE_VERSION = 14,            /* protocol version; the coordinator rejects workers of another version */
     WIRE_HEAD = 24,               /* bytes of a header */
     WIRE_TEXT = 2048,             /* maximum bytes of a text */
     WIRE_PIECE = 1 << 20,         /* maximum bytes of a piece; programs and reports of acts are sent in pieces */

@@ -673,7 +673,7 @@ serve_once(const struct cluster_worker_options *o, int *last)
     w.shared.orders.last = &w.shared.orders.first;
     w.files.queue.last = &w.files.queue.first;
     w.main.atlas = atlas_new();
-    if (o->check_ref || o->check_nan) kernel_check(o->check_ref, o->check_nan);
+    if (o->check_ref) kernel_check(true);
     int status = open_worker(&w);
     if (!status) {
         serve_work(&w);

@@ -18,7 +18,7 @@ struct cluster_worker_options {
     const char *host;                 /* claimed host (tests); NULL: the real one */
     int wait_s;                       /* time to wait for the coordinator, s */
     int keep_s;                       /* time to wait for the next coordinator after a loss, s; 0: end at once */
-    bool check_ref, check_nan;        /* as in rille_open() */
+    bool check_ref;                   /* as in rille_open() */
     enum carrier_mpi mpi;             /* transport between hosts */
     void (*say)(const char *text);    /* receives news, from one worker of the job; NULL: no receiver */
     void (*joined)(void);             /* called when a coordinator has admitted the worker; NULL: not called */

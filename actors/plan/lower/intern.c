@@ -102,7 +102,7 @@ kernels_of(struct kernels *k, int nstep, const struct fuse_step *step)
     for (int i = 0; i < nstep; i++) print_step_key(&s, &step[i]);
     add_number(&s, k->device);
     add_number(&s, like->threads);
-    add_number(&s, like->adds << 1 | like->unread);
+    add_number(&s, like->find_nan << 2 | like->adds << 1 | like->unread);
     add_number(&s, like->pieces.n);
     add_number(&s, like->pieces.cut);
     add_number(&s, like->pieces.of);

@@ -92,6 +92,7 @@ begin_kernels(struct lower *l, struct computing *c)
     k->threads = team_of(l, c->call, n->layout[0]->place->nrank);
     k->adds = c->to != c->node;
     k->unread = !l->read[c->to];
+    k->find_nan = l->program->find_nan;
     k->pieces = (struct pieces){.n = l->program->pieces, .cut = l->program->cut};
     for (int i = 0; i < n->nin && i < 32; i++) k->pieces.of |= (uint32_t)(c->in[i] && varies(l, c->in[i])) << i;
     c->whole = (struct fuse_step){.call = c->call};

@@ -92,6 +92,7 @@ struct program {
     bool fold;                  /* a stage whose results return to its input's devices becomes two stages (stage.c) */
     int32_t threads;            /* most device threads */
     const struct plan_map *map; /* cluster map, outlives the program; NULL: one process */
+    bool find_nan;              /* tasks search their results for NaN and infinities; nothing is fused then */
     bool dry_run;               /* the plan is only inspected, never run: devices may be meta */
     int32_t shared_least; /* least bytes of a variable whose replicas share a buffer (shared_update.h); 0: never */
     struct box_cost cost; /* cost model that chooses between direct moves and several hops */

@@ -347,6 +347,7 @@ each_program(struct wire *w, struct program *p)
     TRY(each_bool(w, &p->split));
     TRY(each_u8(w, &p->rule, NRULE - 1));
     TRY(each_bool(w, &p->fold));
+    TRY(each_bool(w, &p->find_nan));
     TRY(each_count(w, &p->npool));
     p->pool = ROOM_FOR(w, p->pool, struct prog_pool, p->npool + 1);
     for (int32_t i = 0; i < p->npool; i++) TRY(each_pool(w, &p->pool[i]));

@@ -508,6 +508,20 @@ find_sums(struct fusion *l)
         if (l->sum[i] >= 0 && !adds(l, i, &p->node[l->sum[i]])) l->sum[i] = -1;
 }
 
+static void
+join_nodes(struct fusion *l)
+{
+    const struct program *p = l->program;
+    for (int32_t b = 0; b < p->nnode; b++) {
+        const struct prog_node *n = &p->node[b];
+        if (!fusible(n) && !can_follow(n)) continue;
+        if (fusible(n) && has_beside(l, b)) try_join(l, b - 1, b);
+        for (int k = 0; k < (fusible(n) ? n->nin : 1); k++)
+            if (n->in[k].kind == REF_NODE && may_join_chain(l, n->in[k].index, b, k)) try_join(l, n->in[k].index, b);
+    }
+    group_updates(l);
+}
+
 void
 fusion_nodes(struct fusion *l)
 {
@@ -520,13 +534,6 @@ fusion_nodes(struct fusion *l)
         l->group[b] = l->member[(size_t)b * FUSE_STEPS] = b;
         l->group_size[b] = 1;
     }
-    for (int32_t b = 0; b < p->nnode; b++) {
-        const struct prog_node *n = &p->node[b];
-        if (!fusible(n) && !can_follow(n)) continue;
-        if (fusible(n) && has_beside(l, b)) try_join(l, b - 1, b);
-        for (int k = 0; k < (fusible(n) ? n->nin : 1); k++)
-            if (n->in[k].kind == REF_NODE && may_join_chain(l, n->in[k].index, b, k)) try_join(l, n->in[k].index, b);
-    }
-    group_updates(l);
+    if (!p->find_nan) join_nodes(l); /* one operator a task, so that the error names it */
     find_sums(l);
 }

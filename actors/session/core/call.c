@@ -318,6 +318,16 @@ rille_allow_tf32(struct rille_session *s, bool on)
     return was;
 }
 
+bool
+rille_detect_nan(struct rille_session *s, bool on)
+{
+    if (face_session(s, __func__)) return false;
+    bool was = s->runs.find_nan;
+    s->runs.find_nan = on;
+    if (on != was) s->generation++;
+    return was;
+}
+
 struct call_context
 call_context_of(const struct rille_session *s)
 {

@@ -451,7 +451,7 @@ void
 collection_key(struct rille_session *s, struct collection *c)
 {
     str_clear(&c->key);
-    int32_t head[4] = {c->nnode, c->nleaf, c->nnumber, s->devices.threads};
+    int32_t head[5] = {c->nnode, c->nleaf, c->nnumber, s->devices.threads, s->runs.find_nan};
     put_key_bytes(&c->key, head, sizeof head);
     for (int32_t i = 0; i < c->nleaf; i++) put_program_type(&c->key, &c->leaf[i]->type, c->leaf[i]->layout);
     for (int32_t i = 0; i < c->nnumber; i++) put_key_bytes(&c->key, &c->number[i]->type.dtype, 1);
@@ -635,6 +635,7 @@ collection_program(struct rille_session *s, struct collection *c)
     struct arena *a = &p->arena;
     p->pieces = p->cut = 1;
     p->threads = s->devices.threads;
+    p->find_nan = s->runs.find_nan;
     p->map = s->cluster ? cluster_map(s->cluster, cluster_home(s->cluster)) : NULL;
     p->cost = s->devices.cost;
     p->shared_least = s->cluster ? 0 : SHARED_LEAST;

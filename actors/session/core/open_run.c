@@ -60,7 +60,7 @@ int
 open_run_before(struct rille_session *s, struct runner *r)
 {
     bool alone = !s->cluster && engine_done(s->engine) == engine_last(s->engine);
-    r->run.stays_open = !s->cluster && run_may_stay_open(&r->run) && !kernel_checks();
+    r->run.stays_open = !s->cluster && run_may_stay_open(&r->run) && !kernel_checks() && !r->plan->program->find_nan;
     return s->cluster || (!alone && engine_follows(s->engine, &r->run)) ? 0 : session_settle(s);
 }
 

@@ -28,6 +28,7 @@ struct session_runs {
     struct runner *last;     /* the runner that ran last; NULL: none, or freed */
     struct work_order order; /* the order of runs, by run number (engine.h); shared with all pools */
     struct str inspected;    /* texts of the last inspected actor */
+    bool find_nan;           /* tasks search their results for NaN and infinities */
     bool poison;             /* arenas are filled with 0xff before a run, for tests */
 };
 size_t runner_bytes(const struct runner *r); /* approximate bytes of host memory */

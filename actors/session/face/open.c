@@ -136,7 +136,8 @@ rille_open(const struct rille_options *o, struct rille_session **out)
     s->context = (struct call_context){.s = s, .grad = true};
     s->random.seed = o ? o->seed : 0;
     s->devices.memory_limit = o ? o->memory_limit : 0;
-    if (o && (o->check_ref || o->check_nan)) kernel_check(o->check_ref, o->check_nan);
+    if (o && o->check_ref) kernel_check(true);
+    s->runs.find_nan = o && o->check_nan;
     int status = set_devices(s, o);
     if (!status) status = cost_read(o ? o->cost : NULL, &s->devices.cost, &s->devices.rates);
     if (!status) status = open_engine(s, o);

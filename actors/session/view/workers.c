@@ -33,7 +33,6 @@ rille_worker(const struct rille_worker_options *o)
                                         .wait_s = o->wait_seconds,
                                         .keep_s = o->keep_seconds,
                                         .check_ref = o->check_ref,
-                                        .check_nan = o->check_nan,
                                         .mpi = (enum carrier_mpi)o->mpi,
                                         .say = o->say,
                                         .joined = o->joined,
