@@ -111,10 +111,10 @@ local function alike(text, lines)
   return text:find("^" .. pattern .. "$") ~= nil
 end
 
--- Returns the lines of text, without space at their ends.
+-- Returns the lines of text, without space at their ends and without empty lines at the end.
 local function split(text)
   local list = {}
-  for line in text:gmatch("([^\n]*)\n") do list[#list + 1] = (line:match("^(.-)%s*$")) end
+  for line in (text:match("^(.-)%s*$") .. "\n"):gmatch("([^\n]*)\n") do list[#list + 1] = (line:match("^(.-)%s*$")) end
   return list
 end
 
