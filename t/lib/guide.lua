@@ -9,7 +9,8 @@
 --   lua            part of the page's program; blocks run in order and share locals
 --   sh             runs in sh, in its place between the Lua blocks; it must succeed, unless its output is shown
 --   LANGUAGE FILE  is written to FILE
---   text           the output of the block before it; "..." stands for any text
+--   text           the output of the block before it; "..." stands for any text. After "text within 20 %" numbers may differ
+--                  by so much
 --   console        is not run: the test has no such machine
 --
 -- `--> TEXT` at the end of a line in a Lua block is the next line that the block prints. In a table with the second column
@@ -27,7 +28,8 @@ local function read(path)
     elseif block then
       table.insert(block.lines, line)
     elseif marks then
-      fence, block = marks, {language = info:match("^%S*"), file = info:match("^%S+%s+(%S+)"), info = info, fence = marks, lines = {}}
+      local language, file = info:match("^(%S*)%s*(%S*)")
+      fence, block = marks, {language = language, file = language ~= "text" and file ~= "" and file or nil, info = info, fence = marks, lines = {}}
     else
       pieces[#pieces + 1] = {line}
     end
@@ -104,6 +106,22 @@ local function outputs(file)
   return by, wrong
 end
 
+-- Returns the text with a mark in place of each number, and the list of numbers.
+local function numbers(text)
+  local list = {}
+  return text:gsub("%d+%.?%d*", function(n) list[#list + 1] = tonumber(n); return "\3" end), list
+end
+
+-- Returns true if the texts are equal but for numbers, which differ by at most the share `within`.
+local function near(got, want, within)
+  local a, x = numbers(got)
+  local b, y = numbers(want)
+  for i = 1, a == b and #x or 0 do
+    if math.abs(x[i] - y[i]) > within * y[i] then return false end
+  end
+  return a == b
+end
+
 -- Returns true if text equals the shown lines, in which "..." stands for anything.
 local function alike(text, lines)
   local want = table.concat(lines, "\n") .. (#lines > 0 and "\n" or "")
@@ -123,7 +141,8 @@ local function settle(block, shown, printed, wrong)
   local lines = split(printed)
   if shown then
     local clean = table.concat(lines, "\n") .. (#lines > 0 and "\n" or "")
-    if not alike(clean, shown.lines) then
+    local within = shown.info:match("within (%d+)")
+    if not alike(clean, shown.lines) and not (within and near(clean, table.concat(shown.lines, "\n") .. "\n", within / 100)) then
       wrong(clean, table.concat(shown.lines, "\n"))
       shown.lines = lines
     end
