@@ -1,4 +1,4 @@
--- pictures.lua - makes the pictures of docs/sight.md: RILLE_THREADS=4 rille -d cpu:4 docs/pictures.lua [folder]
+-- pictures.lua - makes the pictures of docs/guide: RILLE_THREADS=4 rille -d cpu:4 docs/pictures.lua [folder]
 
 local rille = require "rille"
 local folder = arg[1] or "docs"
