@@ -10,6 +10,7 @@ ln -s "$rille" "$dir/prefix/bin/rille"
 cp rille.h "$dir/prefix/include"
 ln -s "$build"/librille.so* "$dir/prefix/lib"
 cp "$build/rille.pc" "$dir/prefix/lib/pkgconfig"
+unset RILLE_BUS RILLE_CHECK RILLE_DEVICES RILLE_SEED RILLE_THREADS
 export PATH=$dir/prefix/bin:$PATH PKG_CONFIG_PATH=$dir/prefix/lib/pkgconfig LD_LIBRARY_PATH=$dir/prefix/lib
 export XDG_CONFIG_HOME=$dir OMP_NUM_THREADS=2
 
