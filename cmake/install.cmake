@@ -103,6 +103,7 @@ install(FILES ${CMAKE_BINARY_DIR}/luals/rille.lua DESTINATION ${CMAKE_INSTALL_DA
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/rille)
 # Pages for users link to each other and to nothing else of the tree.
 file(GLOB pages CONFIGURE_DEPENDS docs/*.md docs/sight-*.svg)
+install(DIRECTORY docs/guide DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES ${pages} ${CMAKE_BINARY_DIR}/docs/pages.md ${CMAKE_BINARY_DIR}/docs/operators.md LICENSE GLOSSARY.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
 

@@ -1,4 +1,4 @@
--- pictures.lua - makes the pictures of docs/sight.md: RILLE_THREADS=4 rille -d cpu:4 docs/pictures.lua [folder]
+-- pictures.lua - makes the pictures of docs/guide: RILLE_THREADS=4 rille -d cpu:4 docs/pictures.lua [folder]
 
 local rille = require "rille"
 local folder = arg[1] or "docs"
@@ -21,15 +21,19 @@ model:show(file("sight-model"))
 
 -- ---- a pipeline ----
 
-local STAGES <const>, PIECES <const>, WIDTH <const> = 4, 8, 64
+local STAGES <const>, LAYERS <const>, PIECES <const>, WIDTH <const> = 4, 2, 8, 64 -- LAYERS: per stage
 local on, weight = {}, {}
 for s = 1, STAGES do
   on[s] = rille.placement("cpu", {s - 1})
-  weight[s] = rille.randn({WIDTH, WIDTH}, {placement = on[s]}):requires_grad_(true)
+  weight[s] = {}
+  for k = 1, LAYERS do weight[s][k] = rille.randn({WIDTH, WIDTH}, {placement = on[s]}):requires_grad_(true) end
 end
 local function pipeline(schedule)
   local step = rille.graph(function(x, y)
-    for s = 1, STAGES do x = (s > 1 and x:to_global{placement = on[s], sbp = "B"} or x):matmul(weight[s]):tanh() end
+    for s = 1, STAGES do
+      if s > 1 then x = x:to_global{placement = on[s], sbp = "B"} end
+      for k = 1, LAYERS do x = x:matmul(weight[s][k]):tanh() end
+    end
     local loss = x:mse_loss(y)
     loss:backward()
     return loss

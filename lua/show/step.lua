@@ -62,10 +62,13 @@ local function rows_of(c)
   return rows
 end
 
-local function spans_of(run, device)
+-- Returns the spans of a device. Unless the schedule splits backward, weight gradients are drawn as part of the backward
+-- pass. (The first stage computes nothing else there, because its input needs no gradient.)
+local function spans_of(c, run, device)
   local list = {}
   for _, s in ipairs(run.spans) do
-    if s.device == device then list[#list + 1] = s end
+    local joint = s.what == "weight" and s.micro_batch and not c.split
+    if s.device == device then list[#list + 1] = joint and setmetatable({what = "backward"}, {__index = s}) or s end
   end
   return list
 end
@@ -159,10 +162,10 @@ local function plain_picture(c, theory, columns, color)
   end
   add(paint.colored(paint.wrap(headline(c), columns, "  "), "head", color))
   say(planned_text(c, theory))
-  panel(c.planned, function(d) return row_text(spans_of(c.planned, d), c.planned.time, width, color) end)
+  panel(c.planned, function(d) return row_text(spans_of(c, c.planned, d), c.planned.time, width, color) end)
   if c.measured then
     say(measured_text(c))
-    panel(c.measured, function(d) return row_text(spans_of(c.measured, d), c.measured.time, width, color) end)
+    panel(c.measured, function(d) return row_text(spans_of(c, c.measured, d), c.measured.time, width, color) end)
   end
   local run, most = c.measured or c.planned, 0
   for _, d in ipairs(run.devices) do most = math.max(most, d.peak) end
@@ -204,7 +207,7 @@ local function draw_run(doc, c, run, rows, y, time)
   for _, d in ipairs(rows) do
     doc:text(LEFT - 8, y + ROW / 2 + 4, "end small", d and c.devices[d].device or "...")
     if d then doc:box(LEFT, y, run.time * scale, ROW - GAP, "idle") end
-    local spans, free = d and drawn_spans(spans_of(run, d), time) or {}, 0
+    local spans, free = d and drawn_spans(spans_of(c, run, d), time) or {}, 0
     for _, s in ipairs(spans) do
       local x, w = LEFT + s.from * scale, (s.to - s.from) * scale
       if w >= 0.15 then doc:box(x, y, math.max(0.3, w - (w > 4 and 0.8 or 0)), ROW - GAP, s.what, w > 1 and tip_of(s) or nil) end

@@ -168,7 +168,7 @@ if slurm_daemons; then
     print(rille.ones({#ranks, 8}, {placement = rille.placement("cpu", ranks), sbp = "S(0)"}):sum():item())' >slurm/job/sum.lua
   (cd slurm/job && PATH=$dir/slurm/path:$PATH SLURM_CONF=$dir/slurm/slurm.conf timeout -k 5 $hang \
     sbatch -W -N 1 --ntasks-per-node="$(nproc)" --cpus-per-task=1 -o out train.sbatch sum.lua) >out 2>err
-  is "sbatch: the file of docs/slurm.md runs on a node" "$? $(cat slurm/job/out)" "0 $(($(nproc) * 8)).0"
+  is "sbatch: the file of docs/guide/clusters.md runs on a node" "$? $(cat slurm/job/out)" "0 $(($(nproc) * 8)).0"
   ok "the key of the batch job is deleted" [ -z "$(ls slurm/job/*.key 2>/dev/null)" ]
   kill $daemons
   wait $daemons 2>/dev/null

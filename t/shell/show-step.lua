@@ -103,6 +103,11 @@ tap.group("the drawing", function()
   tap.ok(plain:find("idle %(as given%)"), "the text says that costs were given")
   tap.ok(plain:gsub("%s+", " "):find("theory says 27.3 %: (p - 1) (F + B + W) beside m (F + B + W) cpu", 1, true), "theory says (p - 1) / (m + p - 1)")
   tap.ok(plain:find("cpu:0 0"), "device 0 begins with micro-batch 0")
+  for row in plain:match("planned.-measured"):gmatch("\n  (cpu:%d [^\n]+)") do
+    tap.ok(row:find("▓") and not row:find("▒"), "1F1B: each stage has a backward pass, also the first, whose input needs no gradient: " .. row)
+  end
+  tap.ok(drawn(pipeline(4, 8, "zb-h1"), 80, false, {forward = 1, backward = 1, weight = 1}):match("cpu:0 [^\n]+"):find("▒"),
+    "a schedule that splits backward shows weight gradients")
   local rows, less = 0, {}
   for _, pieces in ipairs{4, 16, 32} do
     local step = pipeline(4, pieces, "1f1b")
