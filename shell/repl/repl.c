@@ -268,7 +268,7 @@ repl_push_page(lua_State *L, int env, const char *name)
     if (*name == ':' && command_push_page(L, name + 1)) return true;
     if (help_push(L, name)) return true;
     push_variable(L, env, name);
-    return help_push_about(L, -1);
+    return help_push_about(L, -1) || help_push_found(L, name);
 }
 
 void

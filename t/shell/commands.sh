@@ -44,7 +44,7 @@ for ask in '?:plan' ':help :plan'; do
 done
 answer '?nosuchthing'
 shows "an unknown page is named" "'nosuchthing'"
-answer ':help placements'
+answer ':help placemint'
 shows "an unknown page suggests the nearest page" "the nearest page is ?placement;"
 answer 'rille.matmul?'
 ok "name? prints the page" grep -qx 'matmul(a, b)' seen
