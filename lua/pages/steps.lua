@@ -7,10 +7,13 @@ return {
     text = [[
 Compiles a function of tensors: the first call traces it, later calls run the compiled plan.
 The step is traced again if a value that fn reads has changed: shapes and layouts, upvalues, globals, fields of
-tables and modules. A changed number is no new trace: it becomes an input. Not followed: os.clock, math.random.
+tables and modules. A changed number is no new trace: it becomes an input. Tensors and functions are compared by
+identity, other values by value; of a list of more than 256 entries only the length is compared. Values of C
+functions (os.clock, math.random) are not followed.
 Pipelines: put the parameters of each stage on its own placement, and move activations with to_global.
 Micro-batches: loss and gradients equal those of the whole batch, for means, sums, and quotients whose divisor
-follows from the arguments. A mean over rows is written mean().]],
+follows from the arguments. Write a mean over rows as mean(). Several backward() calls before one opt:step() add
+up: divide each loss by the count of the whole batch.]],
     args = [[
 fn: function of tensors; it may call backward() and opt:step()
 micro_batches: integer, default 1; cuts each argument along axis 0, which pipelines need, and accumulates gradients
@@ -20,7 +23,7 @@ schedule: "1f1b" (default with stages), "gpipe", "zb-h1", "zb-h2"; "interleaved"
   {costs = step:chart()}: for measured times; {lag = 2, split_backward = true}: by hand
 auto_parallel: true or "optimal": the planner chooses the layouts; "propagate", "recursive", "greedy": faster searches
 recompute: true: recompute activations in backward (activation checkpointing); "auto": as much as memory needs
-zero: 0 to 3, default 0; ZeRO: 1 shards updates and state, 2 gradients, 3 parameters
+zero: 0 to 3, default 0; ZeRO within the step: 1 shards updates and state, 2 gradients, 3 parameters (?parallel)
 offload: a placement that keeps activations and optimiser state until they are needed
 prefetch: integer, default 1; values fetched ahead of their reader (offload, zero = 3)
 memory_limit: bytes per device; the plan keeps within it

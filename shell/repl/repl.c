@@ -268,13 +268,13 @@ repl_push_page(lua_State *L, int env, const char *name)
     if (*name == ':' && command_push_page(L, name + 1)) return true;
     if (help_push(L, name)) return true;
     push_variable(L, env, name);
-    return help_push_about(L, -1) || help_push_found(L, name);
+    return help_push_about(L, -1);
 }
 
 void
 repl_show_page(lua_State *L, int env, const char *name)
 {
-    if (!repl_push_page(L, env, name)) luaL_error(L, "%s", help_missing(L, name));
+    if (!repl_push_page(L, env, name) && !help_push_found(L, name)) luaL_error(L, "%s", help_missing(L, name));
     fold_print(lua_tostring(L, -1));
 }
 
