@@ -40,7 +40,7 @@ bench: all
 	for b in $(wildcard bench/*.lua); do build/release/rille $$b || exit 1; done
 
 docs:
-	@.ci/install
+	@.ci/install mkdocs
 	cmake --preset release
 	cmake --build --preset release --target docs
 
