@@ -2,7 +2,7 @@
 # SHARE=all: every case of exhaustive loops; k/n: that share. By default one share in eight, by the commit (.ci/prove).
 # RILLE_ALL=1 runs tests again that passed and whose content is unchanged. JOBS: computing tests at a time.
 
-.PHONY: all run test asan tsan bench install clean
+.PHONY: all run test asan tsan bench docs install clean
 
 all:
 	@.ci/install
@@ -38,6 +38,11 @@ tsan:
 bench: all
 	for b in $(patsubst bench/%.c,build/release/bench/%,$(wildcard bench/*.c)); do $$b || exit 1; done
 	for b in $(wildcard bench/*.lua); do build/release/rille $$b || exit 1; done
+
+docs:
+	@.ci/install mkdocs
+	cmake --preset release
+	cmake --build --preset release --target docs
 
 install: all
 	cmake --install build/release

@@ -116,7 +116,7 @@ endforeach()
 file(GLOB RILLE_TEST_SH CONFIGURE_DEPENDS t/*/*.sh)
 list(FILTER RILLE_TEST_SH EXCLUDE REGEX "/t/(lib|host|oracles|golden|gpu)/|/t/fuzz/run\\.sh$")
 if(RILLE_SANITIZE) # of sources, tables, what compilers and linkers do with them, and oneDNN's code: no sanitizer says more
-  list(FILTER RILLE_TEST_SH EXCLUDE REGEX "/(shell/editors|project/format|project/guide|project/install|project/operator|project/reconfigure|kernels/isa|project/layering|op/table)\\.sh$")
+  list(FILTER RILLE_TEST_SH EXCLUDE REGEX "/(shell/editors|project/format|project/guide|project/install|project/site|project/operator|project/reconfigure|kernels/isa|project/layering|op/table)\\.sh$")
 endif()
 foreach(source ${RILLE_TEST_SH})
   rille_test_name(${source})

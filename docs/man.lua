@@ -42,7 +42,7 @@ literal(run("RILLE launch --help"))
 section "THE SHELL"
 print("Tab completes names, options and file names. Enter runs a complete chunk. Up and Down move within a chunk.")
 for command, text in run("echo :help | RILLE --no-init --color never -i"):gmatch("\n  (:%a+ ?[%u/%[%] ]-)  +([^\n]+)") do item(command, text) end
-item("?NAME", "The help page of a name. ?/WORD lists the pages with the word, ?*norm* the pages with a matching name.")
+item("?NAME", "The help page of a name. ?learning rate lists the pages on these words, ?*norm* the pages with a matching name.")
 item("Ctrl-C", "The first press cancels the run at its next act, or after the updates that have begun. The second press prints the cause of the wait.")
 section "ENVIRONMENT"
 for name, text in help:match("Environment: (.-)\nIn the shell"):gsub("\n", " "):gmatch("(RILLE_[%w_=:,]+) %((.-)%)") do item(name, text) end

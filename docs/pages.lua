@@ -35,15 +35,12 @@ for _, name in ipairs(pages.names()) do
 end
 
 print("# Pages\n")
-print("The help pages of everything that is no operator, printed by `docs/pages.lua`; `?name` in the shell shows the same page.")
-print("`t/shell/help.lua` runs every example.")
-print("Operators are in [operators.md](operators.md).")
+print("The help pages of functions, classes and objects, printed by `docs/pages.lua`; `?name` in the shell shows the same page.")
+print("`t/shell/help.lua` runs every example. Operators are in [operators.md](operators.md).")
 for g, names in ipairs(lists) do
-  print(("\n## %s\n"):format(groups[g][1]))
-  print("```")
-  for i, name in ipairs(names) do
-    local page = rille.page(name):gsub("\n  %?[^\n]*", "") -- the pages below follow anyway
-    print((i > 1 and "\n" or "") .. page)
+  print(("\n## %s"):format(groups[g][1]))
+  for _, name in ipairs(names) do
+    local page = rille.page(name):gsub("\n  %?[^\n]*", "") -- the pages of members follow
+    print(("\n### %s\n\n```\n%s\n```"):format(name, page))
   end
-  print("```")
 end

@@ -2,26 +2,32 @@
 -- and the editor stubs are generated from it.
 --
 -- A row of the files in pages/ is a page. Fields:
---   sign    the signature
---   text    what the function does
---   code    an example: statements before the expression
+--   sign    signature
+--   text    purpose, one sentence on the first line; details follow
+--   args    arguments, a line each: "name: type, default; meaning"
+--   options true: the options of tensor creation are arguments, too
+--   returns result
+--   errors  cases that are errors
+--   code    example: statements before the expression
 --   shows   the example's expression
 --   gives   the expression's value as text
---   options true: the page also accepts the options of tensor creation
---   is      optional: kind of object that a call returns ("tensor": the pages tensor.* describe it)
---   first   optional: words accepted as the first argument
--- An operator has no sign: its record has the description and the possible shardings. t/shell/help.lua runs every
--- example and checks that every public name has a row.
+--   see     names of related pages
+--   words   search words that the text does not have (search.lua)
+--   is      kind of object that a call returns ("tensor": the pages tensor.* describe it)
+--   first   words accepted as the first argument
+-- Only text, shows and gives are in every row. An operator has no sign: its record has the formula, the arguments and
+-- the possible shardings. t/shell/help.lua checks the form, runs every example and checks that every public name has a row.
 
 local rille = require "rille"
 local paint = require "rille.show.paint"
+local search = require "rille.pages.search"
 
 local OPTIONS = [[
-dtype          of the tensor; "f32" where nothing else is said
-placement      a rille.placement; device 0 of the default kind
-sbp            any layout of it: the values are the global value; "B"
-requires_grad  boolean; false
-name           text, for messages]]
+dtype: "f32", "f64", "bf16", "f16", "i32", "i64", "u8" or "bool"
+placement: devices of the tensor; default: device 0 of the default kind
+sbp: layout over the placement, default "B"; the given values are always the global value
+requires_grad: boolean, default false; backward() accumulates x.grad
+name: string for messages]]
 
 -- Words that an option accepts, on all pages.
 local WORDS = {
@@ -35,7 +41,7 @@ local WORDS = {
 
 local pages, rows = {}, {}
 local methods = debug.getmetatable(rille.tensor(0)).__methods
-for _, file in ipairs{"functions", "tensors", "operators", "nn", "training", "objects"} do
+for _, file in ipairs{"functions", "layouts", "tensors", "operators", "nn", "modules", "steps", "training", "data", "models"} do
   for name, row in pairs(require("rille.pages." .. file)) do
     assert(not rows[name], name)
     rows[name] = row
@@ -83,20 +89,34 @@ function pages.signature(name)
   return signatures[name]
 end
 
--- Returns the first line of a page's text.
-function pages.summary(name)
-  local row = rows[name]
-  local text = row.text or row.sign and "" or rille._record(name):match("\n%s*([^\n]*)")
-  return text:match("[^\n]*")
+-- Returns the first sentence of a page.
+function pages.summary(name) return (rows[name].text:match("[^\n]*")) end
+
+-- Returns lines "name: text" as two columns; a line that begins with a space continues the one before.
+local function columns(text)
+  local lines = {}
+  for line in text:gmatch("[^\n]+") do
+    local name, rest = line:match("^([%w_., ]-): (.*)")
+    lines[#lines + 1] = name and not line:find("^ ") and ("  %-14s %s"):format(name, rest) or (" "):rep(17) .. line:match("^ *(.*)")
+  end
+  return table.concat(lines, "\n")
 end
 
--- Returns a page without its first line and its example.
+-- Returns "  title          text", with further lines of text below the first.
+local function part(title, text)
+  return text and ("  %-14s %s"):format(title, text:gsub("\n", "\n" .. (" "):rep(17)))
+end
+
+-- Returns a page without its signature and its example: purpose, arguments, result, errors.
 function pages.body(name)
-  local row, parts = rows[name], {}
-  if row.text then parts[1] = indented(row.text, "  ") end
-  if row.options then parts[#parts + 1] = indented(OPTIONS, "  ") end
-  local record = rille._record(name)
-  if record then parts[#parts + 1] = record:match("\n(.*)") end
+  local row, record, parts = rows[name], rille._record(name), {}
+  local function add(text) parts[#parts + 1] = text end
+  add(indented(row.text, "  "))
+  if row.args then add(columns(row.args)) end
+  if row.options then add(columns(OPTIONS)) end
+  if record then add(record:match(row.args and rille._operator(name).source and "\n([^\n]*)" or "\n(.*)")) end
+  add(part("returns", row.returns))
+  add(part("errors", row.errors))
   return table.concat(parts, "\n")
 end
 
@@ -161,39 +181,54 @@ local function below(name)
   return table.concat(lines)
 end
 
-local function listed(names)
-  local lines = {}
-  for _, name in ipairs(names) do lines[#lines + 1] = ("  ?%-28s %s"):format(name, pages.signature(name)) end
-  return #lines > 0 and table.concat(lines, "\n") or nil
+local function related(name)
+  return rows[name].see and "\n" .. part("see also", "?" .. rows[name].see:gsub(" ", ", ?")) or ""
 end
 
 local function whole(name)
-  local body = pages.body(name)
-  return pages.signature(name) .. (body ~= "" and "\n" .. body or "") .. "\n  example\n" ..
-    indented(pages.example(name), "    ") .. below(name)
+  return pages.signature(name) .. "\n" .. pages.body(name) .. "\n  example\n" .. indented(pages.example(name), "    ") ..
+    related(name) .. below(name)
 end
 
--- Lists the pages that contain the word; fitting() lists those whose names match a pattern with stars.
-local function search(word)
-  local names = {}
-  for _, name in ipairs(sorted(rows)) do
-    if (name .. "\n" .. whole(name)):lower():find(word:lower(), 1, true) then names[#names + 1] = name end
-  end
-  return listed(names)
+-- ---- search ----
+
+local MOST <const> = 12 -- pages listed
+local index
+
+local function fields_of(name)
+  local row, record = rows[name], rille._record(name) or ""
+  local arguments = record:match("^[^\n]*") .. "\n" .. (row.sign or "") .. "\n" .. (row.args or "")
+  return {words = row.words, first = row.text:match("[^\n]*"), arguments = arguments,
+    text = table.concat({row.text, row.returns or "", row.errors or "", record}, "\n")}
 end
 
+-- Returns the names of the pages that answer a question in words, best first.
+function pages.search(question)
+  index = index or search.index(sorted(rows), fields_of)
+  return search.find(index, question, MOST)
+end
+
+-- Returns a list of the pages that answer a question, as text; nil if there are none. A name with a dot is no question.
+function pages.found(question)
+  if question:find("[.:]") then return nil end
+  local lines = {}
+  for _, name in ipairs(pages.search(question)) do lines[#lines + 1] = ("  ?%-28s %s"):format(name, pages.summary(name)) end
+  return #lines > 0 and ("pages on '%s'\n%s"):format(question, table.concat(lines, "\n")) or nil
+end
+
+-- Lists the pages whose names match a pattern with stars.
 local function fitting(pattern)
-  local names = {}
+  local lines = {}
   pattern = "^" .. pattern:lower():gsub("[^%w*_]", "%%%0"):gsub("%*", ".*") .. "$"
   for _, name in ipairs(sorted(rows)) do
-    if name:lower():find(pattern) then names[#names + 1] = name end
+    if name:lower():find(pattern) then lines[#lines + 1] = ("  ?%-28s %s"):format(name, pages.signature(name)) end
   end
-  return listed(names)
+  return #lines > 0 and table.concat(lines, "\n") or nil
 end
 
 -- Returns the page of a name, nil if there is none; "/word" and "*norm*" return lists.
 function pages.page(name)
-  if name:match("^/.") and not signs[name] then return search(name:sub(2)) end
+  if name:match("^/.") and not signs[name] then return pages.found(name:sub(2)) end
   if name:match("[%w_]") and name:find("*", 1, true) then return fitting(name) end
   local known = pages.find(name)
   return known and whole(known)

@@ -238,7 +238,7 @@ static const char line[] = ATTENTION_BODY BODY({
 
 const struct op op_attention = {
     .name = "attention",
-    .doc = "softmax(scale q k^T + mask) v; is_causal: without keys after the query",
+    .doc = "softmax(scale q k^T + mask) v; is_causal: keys after the query are masked",
     .source = "Dao et al. 2022",
     .in = {[ATT_Q] = {"q", IN_FLOAT},
            [ATT_K] = {"k", IN_FLOAT},

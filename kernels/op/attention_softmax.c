@@ -260,7 +260,7 @@ static const char line[] = BODY({
 
 const struct op op_attention_softmax = {
     .name = "attention_softmax",
-    .doc = "y = softmax over keys of scale scores + mask; is_causal: without keys after the query",
+    .doc = "y = softmax over keys of scale scores + mask; is_causal: keys after the query are masked",
     .in = {{"scores", IN_FLOAT}, {"mask", IN_OPTIONAL}},
     .attr = {ATTENTION_ATTRS},
     .shape.make_rule = rule,

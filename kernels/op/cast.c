@@ -82,7 +82,7 @@ const struct op op_cast = {
     .name = "cast",
     .doc = "y = x in another dtype",
     .in = {{"x"}},
-    .attr = {[DTYPE] = {"dtype", ATTR_DTYPE, ATTR_REQUIRED, .doc = "of the result"}},
+    .attr = {[DTYPE] = {"dtype", ATTR_DTYPE, ATTR_REQUIRED, .doc = "dtype of the result"}},
     .shape.make_rule = rule_same,
     .shape.dtype = OUT_ATTR,
     .partial.linear_of = linear_of,

@@ -135,7 +135,7 @@ static const struct kernel_variant variants[] = {{"copy", .run = run}, {NULL}};
 
 const struct op op_concat = {
     .name = "concat",
-    .doc = "the operands joined along axis",
+    .doc = "y = the operands, joined along axis",
     .in = {{"x", IN_LIST}},
     .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_AXIS, .i = 0, .doc = "dimension to join along"},
              [DTYPE] = {"dtype", ATTR_DTYPE,

@@ -108,7 +108,7 @@ const struct op op_contract = {
     .name = "contract",
     .doc = "c[m, n] = sum over all leading positions of a[..., m] b[..., n]",
     .in = {{"a", IN_FLOAT}, {"b", IN_FLOAT}},
-    .attr = {[DTYPE] = {"dtype", ATTR_DTYPE, .doc = "of the result; default: theirs"}, TF32_ATTR},
+    .attr = {[DTYPE] = {"dtype", ATTR_DTYPE, .doc = "dtype of the result; default: the operands'"}, TF32_ATTR},
     .shape.make_rule = contract_rule,
     .shape.infer = contract_infer,
     .shape.dtype = OUT_ATTR,

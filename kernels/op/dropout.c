@@ -122,7 +122,7 @@ const struct op op_dropout = {
     .source = "Srivastava et al. 2014",
     .in = {{"x", IN_FLOAT}, {"seed", IN_HIDDEN}, {"ordinal", IN_HIDDEN}},
     .attr = {[P] = {"p", ATTR_FLOAT, .f = 0.5, .doc = "probability of dropping an element"},
-             [TRAINING] = {"training", ATTR_BOOL, .i = 1, .doc = "false: nothing is dropped"}},
+             [TRAINING] = {"training", ATTR_BOOL, .i = 1, .doc = "false: the result is x"}},
     .shape.make_rule = rule_same,
     .shape.infer = infer,
     .partial.linear = "0",

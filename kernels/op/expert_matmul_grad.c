@@ -77,7 +77,7 @@ const struct op op_expert_matmul_grad = {
     .doc = "dw[g, e, k, m] = sum of x[g, n, t, k] dy[g, n, t, m] over all n, t whose ids[n, t] is e of group g",
     .in = {[X] = {"x", IN_FLOAT}, [DY] = {"dy", IN_FLOAT}, [IDS] = {"ids", IN_INDEX}},
     .attr = {[EXPERTS] = {"experts", ATTR_INT, ATTR_REQUIRED, .doc = "number of experts in a group"},
-             [DTYPE] = {"dtype", ATTR_DTYPE, .doc = "of the result; default: theirs"}},
+             [DTYPE] = {"dtype", ATTR_DTYPE, .doc = "dtype of the result; default: the operands'"}},
     .shape.make_rule = rule,
     .shape.infer = infer,
     .shape.dtype = OUT_ATTR,

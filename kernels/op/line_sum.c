@@ -21,7 +21,7 @@ const struct op op_line_sum = {
     .doc = "y = sum of x over axis",
     .in = {{"x", IN_FLOAT}},
     .attr = {{"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to sum over; none: all"},
-             {"keepdim", ATTR_BOOL, .doc = "keep them with size 1"},
+             {"keepdim", ATTR_BOOL, .doc = "keep reduced dimensions, with size 1"},
              {"dtype", ATTR_DTYPE, .doc = "dtype of the result, a float; default: x's"}},
     .shape.make_rule = reduce_rule,
     .shape.dtype = OUT_SUM,

@@ -203,7 +203,7 @@ const struct op op_logsumexp = {
     .doc = "y = ln of the sum of e^x over axis",
     .in = {{"x"}},
     .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to reduce; none: all"},
-             [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep them with size 1"}},
+             [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep reduced dimensions, with size 1"}},
     .shape.make_rule = reduce_rule_unsplit,
     .shape.dtype = OUT_FLOAT,
     .grad.build = grad,

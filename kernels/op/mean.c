@@ -17,10 +17,10 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
 
 const struct op op_mean = {
     .name = "mean",
-    .doc = "y = sum of x over axis / how many",
+    .doc = "y = sum of x over axis / count",
     .in = {{"x"}},
     .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to reduce; none: all"},
-             [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep them with size 1"}},
+             [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep reduced dimensions, with size 1"}},
     .shape.dtype = OUT_FLOAT,
     .build = build,
     .flags = OP_WIDE,

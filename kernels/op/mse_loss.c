@@ -40,7 +40,7 @@ const struct op op_mse_loss = {
     .name = "mse_loss",
     .doc = "mean of (x - y)^2",
     .in = {{"x", IN_FLOAT}, {"y", IN_FLOAT}},
-    .attr = {[REDUCTION] = {"reduction", ATTR_TEXT, .text = "mean|sum|none", .doc = "what becomes of the squares"}},
+    .attr = {[REDUCTION] = {"reduction", ATTR_TEXT, .text = "mean|sum|none", .doc = "reduction of the squares"}},
     .build = build,
     .flags = OP_WIDE,
     .sample = {"f32{4,6} f32{4,6}", "f32{7} f32{7} reduction=sum", "f32{2,3} f32{2,3} reduction=none"},

@@ -180,7 +180,7 @@ const struct op op_norm_grad = {
            "dw = sum of dy xhat, db = sum of dy",
     .in = {{"x", IN_FLOAT}, {"dy", IN_FLOAT}, {"weight", IN_FLOAT | IN_OPTIONAL}},
     .nout = 3,
-    .attr = {[NORM_DIMS] = {"dims", ATTR_INT, .i = 1, .doc = "how many of the last dimensions"},
+    .attr = {[NORM_DIMS] = {"dims", ATTR_INT, .i = 1, .doc = "number of last dimensions"},
              [NORM_EPS] = {"eps", ATTR_FLOAT, .f = 1e-5, .doc = "added to the variance"},
              [NORM_CENTER] = {"center", ATTR_BOOL, .i = 1, .doc = "the mean was taken off"}},
     .shape.make_rule = rule,

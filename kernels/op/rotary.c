@@ -58,7 +58,8 @@ const struct op op_rotary = {
     .doc = "pairs of the last dimension rotated by the angle of their position",
     .source = "Su et al. 2021",
     .in = {{"x", IN_FLOAT}, {"cos", IN_FLOAT}, {"sin", IN_FLOAT}},
-    .attr = {[INTERLEAVED] = {"interleaved", ATTR_BOOL, .doc = "pairs are neighbours; false: from the two halves"}},
+    .attr = {[INTERLEAVED] = {"interleaved", ATTR_BOOL,
+                              .doc = "true: pairs are neighbours; false: pairs are from the two halves"}},
     .build = build,
     .sample = {"f32{2,3,4} f32{3,2} f32{3,2}", "f32{2,2,3,6} f32{5,3} f32{5,3} interleaved=true"},
 };

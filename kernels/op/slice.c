@@ -82,12 +82,12 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 const struct op op_slice = {
     .name = "slice",
-    .doc = "y[i] = x[start + i step] along axis, up to but without stop",
+    .doc = "y[i] = x[start + i step] along axis, stop excluded",
     .in = {{"x"}},
-    .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension to cut"},
+    .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension to slice"},
              [START] = {"start", ATTR_INT, .doc = "first position"},
              [STOP] = {"stop", ATTR_INT, ATTR_ABSENT, .i = INT64_MAX,
-                       .doc = "the position after the last; none: the end"},
+                       .doc = "end, excluded; none: the size of the dimension"},
              [STEP] = {"step", ATTR_INT, .i = 1, .doc = "distance between entries"}},
     .shape.make_rule = rule,
     .shape.infer = infer,

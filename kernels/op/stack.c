@@ -24,7 +24,7 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
 
 const struct op op_stack = {
     .name = "stack",
-    .doc = "the operands along a new dimension, at axis",
+    .doc = "y = the operands, joined along a new dimension",
     .in = {{"x", IN_LIST}},
     .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_AXIS_NEW, .i = 0, .doc = "position of the new dimension"}},
     .build = build,

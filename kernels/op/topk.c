@@ -361,13 +361,13 @@ static const char line[] = BODY({
 
 const struct op op_topk = {
     .name = "topk",
-    .doc = "the k largest values along axis, best first, and their positions",
+    .doc = "the k largest values along axis, largest first, and their positions",
     .in = {{"x"}},
     .nout = 2,
     .attr = {[K] = {"k", ATTR_INT, ATTR_REQUIRED, .doc = "number of values"},
              [AXIS] = {"axis", ATTR_INT, ATTR_AXIS, .i = -1, .doc = "dimension to search"},
-             [LARGEST] = {"largest", ATTR_BOOL, .i = 1, .doc = "false: the smallest"},
-             [SORTED] = {"sorted", ATTR_BOOL, .i = 1, .doc = "results are always sorted"}},
+             [LARGEST] = {"largest", ATTR_BOOL, .i = 1, .doc = "false: the k smallest values"},
+             [SORTED] = {"sorted", ATTR_BOOL, .i = 1, .doc = "no effect: results are always sorted"}},
     .shape.make_rule = rule,
     .shape.infer = infer,
     .shape.dtype = OUT_IN0,

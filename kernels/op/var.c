@@ -24,7 +24,7 @@ const struct op op_var = {
     .in = {{"x"}},
     .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to reduce; none: all"},
              [CORRECTION] = {"correction", ATTR_INT, .i = 1, .doc = "subtracted from the count"},
-             [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep them with size 1"}},
+             [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep reduced dimensions, with size 1"}},
     .shape.dtype = OUT_FLOAT,
     .build = build,
     .flags = OP_WIDE,

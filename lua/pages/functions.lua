@@ -1,205 +1,183 @@
--- functions.lua - pages of rille's functions that are no operators'; of one with the name of an operator the page goes on
--- with what its record tells.
+-- functions.lua - pages of functions that create tensors, differentiate, and ask about the program.
 
 local OPTIONS = ", {dtype =, placement =, sbp =, requires_grad =, name =}"
 
 return {
-  allow_tf32 = {
-    sign = "rille.allow_tf32(on)",
-    text = [[
-whether products and convolutions on GPUs may round f32 factors to TF32, 10 bits of fraction, which tensor cores multiply
-Off at first; what is called or traced from then on has it; no effect on a cpu. It returns what it was, and without an argument changes
-nothing.]],
-    code = "rille.allow_tf32(true)",
-    shows = "rille.allow_tf32(false)",
-    gives = "true",
+  detect_nan = {
+    sign = "rille.detect_nan(on)",
+    text = "Makes the first NaN an error that names the operator and its line; likewise an infinity that no operand has.",
+    args = "on: boolean; without it nothing changes",
+    returns = "the previous setting; false at first",
+    errors = "A computation that makes a NaN fails while the setting is on. Operators are then not fused, and compiled steps are traced again.",
+    code = [[
+rille.detect_nan(true)
+ok = pcall(function() return rille.zeros(2):log():totable() end)
+rille.detect_nan(false)]],
+    shows = "ok",
+    gives = "false",
+    see = "graph",
+    words = "nan inf infinity overflow debug",
   },
   arange = {
     sign = "rille.arange(n" .. OPTIONS .. "), rille.arange(a, b, step = 1" .. OPTIONS .. ")",
     options = true,
-    text = "a, a + step, ... before b, to which the steps lead; whole numbers give i64",
+    text = "Makes a tensor of numbers from a up to b (excluded) with a fixed step.",
+    args = [[
+n: number; the same as arange(0, n)
+a: number; first value
+b: number; end, excluded
+step: number, default 1; must lead from a to b]],
+    returns = "a tensor of one axis; i64 if the numbers are integers",
+    errors = "step must not be 0",
     shows = "rille.arange(5):sum():item()",
     gives = "10",
-  },
-  boxing = {
-    sign = "rille.boxing{shape =, dtype =, from = {placement =, sbp =}, to = {placement =, sbp =}}",
-    text = [[
-one move, priced
-Fields: name, bytes, bound, received (by rank), steps, candidates. b:show() draws it, also e.boxing[1]:show()
-On "meta" devices more than 8 ranks have no steps, more than 64 no received and no candidates;
-there each mesh axis above three counts as twice the ranks]],
-    code = [[
-P = rille.placement('cpu', {0, 1})
-from, to = {placement = P, sbp = 'S(0)'}, {placement = P, sbp = 'B'}
-move = rille.boxing{shape = {4}, dtype = 'f32', from = from, to = to}]],
-    shows = "move.bytes",
-    gives = "16",
+    see = "linspace",
+    words = "range sequence",
   },
   cat = {
     sign = "rille.cat({x, ...}, axis)",
-    text = "concat",
+    text = "Joins a list of tensors along an existing axis; another name of concat.",
+    args = "axis: integer, default 0",
+    returns = "a tensor",
     shows = "#rille.cat({rille.ones(2), rille.ones(3)}, 0)",
     gives = "5",
-  },
-  certificate = {
-    sign = "rille.certificate(path)",
-    text = "what the certificate of a plan proves; an error when it proves nothing",
-    shows = "pcall(rille.certificate, 'no such file')",
-    gives = "false",
+    see = "concat stack",
+    words = "concatenate",
   },
   chunk = {
     sign = "chunk(x, n, axis = 0, {strategy =})",
-    text = [[
-a list of at most n parts of one size along axis, the last one smaller
-n              integer: how many parts
-axis           integer: dimension to cut
-strategy       {{2, 1}}: how often each axis of x is cut, for each slice
-made of        slice, once for each part, whose layouts it has
-gradient       yes]],
+    text = "Cuts a tensor into at most n pieces of equal size along an axis; the last may be smaller.",
+    args = [[
+n: integer; number of pieces
+axis: integer, default 0
+strategy: {{2, 1}}; number of shards per axis of x, for each slice]],
+    returns = "a list of tensors",
     shows = "#rille.ones(5):chunk(2)",
     gives = "2",
+    see = "split slice concat",
   },
   clock = {
     sign = "rille.clock()",
-    text = "seconds, from some start; a step on one GPU may return before its work is done: read a value of it first",
+    text = [[
+Returns the time in seconds, for measuring.
+A step on a GPU may return before its work is done: read a value before taking the time.]],
+    returns = "a number; the starting point is arbitrary",
     shows = "rille.clock() > 0",
     gives = "true",
+    see = "graph.stats train.progress",
+    words = "time benchmark measure timer slow",
   },
   counters = {
     sign = "rille.counters()",
-    text = "nodes, compiles, cache_hits, runs, acts, messages, ... since the start",
+    text = "Counts what the program has done so far: compilations, cache hits, runs, messages.",
+    returns = "a table of integers: nodes, compiles, cache_hits, runs, acts, messages, ...",
     shows = "rille.counters().runs >= 0",
     gives = "true",
-  },
-  device_info = {
-    first = "cpu|cuda",
-    sign = 'rille.device_info("cuda", 0)',
-    text = "the GPU of a device: {name =, memory =, capability =, kernels =}",
-    shows = "type(rille.device_info)",
-    gives = "function",
-  },
-  devices = {
-    sign = "rille.devices()",
-    text = "the devices used so far and their memory",
-    shows = "type(rille.devices())",
-    gives = "table",
+    see = "graph.stats",
+    words = "statistics compile cache profile",
   },
   empty = {
     sign = "rille.empty(shape" .. OPTIONS .. ")",
     options = true,
+    text = "Makes a tensor with unset values.",
+    args = "shape: list of integers, or the integers themselves",
+    returns = "a tensor",
     shows = "rille.empty(2, 3):numel()",
     gives = "6",
-  },
-  explain = {
-    sign = "rille.explain(y)",
-    text = [[
-each operator's signature, results (shape; part: the most that a rank has of it), candidates and bytes; each boxing's steps, bytes
-and bound. Candidates are in the order in which they would be chosen: fewest bytes moved and owed, where a candidate that leaves
-ranks without work counts 5 % more; of equal bytes the smallest share of the busiest rank.]],
-    code = [[
-P = rille.placement('cpu', {0, 1})
-x = rille.ones({4, 2}, {placement = P, sbp = 'S(0)'})]],
-    shows = "rille.explain(x:sum()).ops[1].name",
-    gives = "sum",
+    see = "zeros",
+    words = "uninitialized allocate",
   },
   eye = {
     sign = "rille.eye(n, m = n" .. OPTIONS .. ")",
     options = true,
-    text = "ones on the diagonal",
+    text = "Makes a matrix with ones on the diagonal.",
+    args = [[
+n: integer; rows
+m: integer, default n; columns]],
+    returns = "a tensor",
     shows = "rille.eye(3):sum():item()",
     gives = "3.0",
+    see = "zeros",
+    words = "identity diagonal",
   },
   floor_divide = {
     sign = "a // b",
+    text = "Divides and rounds down to an integer, as Lua's // does.",
+    errors = "integers must not be divided by 0",
     shows = "(rille.tensor(7) // 2):item()",
     gives = "3.0",
+    see = "div remainder",
   },
   full = {
     sign = "rille.full(shape, value" .. OPTIONS .. ")",
     options = true,
+    text = "Makes a tensor filled with one value.",
+    args = [[
+shape: list of integers
+value: number]],
+    returns = "a tensor",
     shows = "rille.full({2, 2}, 0.5):sum():item()",
     gives = "2.0",
+    see = "zeros ones fill_",
+    words = "constant fill",
   },
   grad = {
     is = "tensor",
-    sign = "rille.grad(y, {x1, x2})",
-    text = "dy/dx1, dy/dx2, of tensors that require a gradient; can be differentiated again.  x.grad is what backward added",
+    sign = "rille.grad(y, xs)",
+    text = [[
+Computes the gradients of y with respect to a list of tensors, and returns them.
+The gradients can be differentiated again. Unlike backward(), it leaves x.grad as it is.]],
+    args = [[
+y: tensor of one element
+xs: list of tensors with requires_grad]],
+    returns = "a tensor per entry of xs, as several results",
     code = "x = rille.tensor(3.0, {requires_grad = true})",
     shows = "rille.grad((x * x):sum(), {x}):item()",
     gives = "6.0",
-  },
-  graph = {
-    is = "graph",
-    sign = "step = rille.graph(fn, {micro_batches =, schedule =, auto_parallel =, recompute =, zero =, offload =, prefetch =, memory_limit =, time_limit =, check =})",
-    text = [[
-Compiles a function of tensors: the first call records (traces) what fn computes, later calls run the recorded plan. The step is
-traced again, and both traces are kept, if something that fn reads has changed: shapes and layouts of arguments, other
-arguments, upvalues, globals, fields of tables, objects and modules, modes, requires_grad, also in the Lua functions that fn
-calls. Tensors and functions are compared by identity, other values by value; of a list of more than 256 entries only the length.
-A number with which fn only computes costs no new trace: it becomes an input. A warning names a value that causes a trace again and
-again, and a value that fn itself changes, because a run of the plan does not repeat that. Not followed: what C functions
-read (os.clock, math.random) and what is behind other objects' metamethods. check = "trace" (or RILLE_CHECK=trace) finds
-these: calls 1, 2, 4, 8... trace again, and raise an error with the line of the first operator that differs.
-micro_batches = m cuts each argument along axis 0 into m parts, which are computed one after the other. Loss, gradients and scalar
-results are those of the whole batch: of means, of sums, and of quotients whose divisor follows from the arguments (ignore_index,
-the sum of a mask), also where a part has no label. A divisor that depends on parameters must be detached, and a mean over rows is
-written mean(): a sum divided by x.shape[1] is an error. Statistics inside layers (batch norm) are those of one part. Results that
-have rows are joined. Lines that call backward() several times before opt:step() add up what they are given: divide each loss
-by the count of the whole batch there.
-step:explain(), step:plan(), step:stats(), step:trace(file)
-A stage begins where data goes on to other devices, also where it was before (a, b, a: three); so no stages wait for each
-other in a circle. A loss that no argument reaches, on devices to which none comes, is a stage that nothing feeds: an error.
-schedule: "1f1b" (of none is said), "gpipe", "zb-h1", "zb-h2"; "interleaved" for stages dealt round the
-devices (0 1 0 1); or found on a virtual clock: "zb-v", "v-half", "v-min" for stages dealt there and back (0 1 1 0), "auto" within memory_limit, {memory = 0.5} - up to 16: of what 1F1B holds, above: bytes of
-activations a device, of two micro-batches or more; costs = step:chart() finds it for measured times. {lag = 2, split_backward = true} by hand.
-zero = 1, 2: updates, and their gradients, on slices; 3: of parameters that lie so (rille.parallel). Within the
-step alone, where a recipe's zero holds in eager lines too; of parameters that a recipe laid out with another one: an error.
-offload = placement: what backward reads, and optimisers' state, lies there meanwhile; a device for each of a value's.
-prefetch = 2: so many values are back, or gathered again (zero = 3), before they are read, beside the one that is; 1 of none is said.
-memory_limit = bytes a device of all that it holds: a schedule that is searched for keeps to it; a plan that would hold
-more is refused, with what has most of it. What a script holds beside the step is not of it: where that still reads the
-value of a variable that the step updates, by a view or a move not computed yet, the new value lies beside the old one.
-recompute = true computes again what backward reads, each stage as one, a step of one stage in eight parts; "auto": parts of
-stages, where memory is too little, or better spent so.
-auto_parallel = true lays the step out ("propagate": outward from what lies somewhere, in linear time); e = step:explain() has e.cost
-and e.bound, in ns, and e.gap, and of "propagate" e.meetings, where hints meet; with memory_limit =, in bytes a device, and
-time_limit =, in seconds of a core (1, or 0.1 for the bound of "propagate" and "greedy"). If no plan within the limit is found, the
-error names the least memory of a plan that was found, which may be asked for. step:certify(file) writes what proves a plan.
-A call over a split axis (a softmax) is several operators where those take less time in the layouts of its operands when it is
-traced.
-zero, offload and recompute = "auto" choose what a plan chooses, too: beside auto_parallel each is an error.]],
-    code = "step = rille.graph(function(x) return x + 1 end)",
-    shows = "step(rille.ones(2)):sum():item()",
-    gives = "4.0",
+    see = "backward no_grad",
+    words = "gradient derivative autograd",
   },
   help = {
-    sign = "rille.help([name])",
-    text = "prints the page of a name; without one, the names",
+    sign = "rille.help(name)",
+    text = [[
+Prints the help page of a name; without a name, the list of names.
+In the shell ?name does the same, and ?learning rate or ?all-reduce searches by words.]],
+    args = 'name: string, optional; a name, words to search for, or a pattern such as "*norm*"',
+    returns = "nothing",
     shows = "type(rille.help)",
     gives = "function",
-  },
-  is_lost = {
-    sign = "rille.is_lost(err)",
-    text = "does the error tell that a worker was lost?",
-    shows = "rille.is_lost('another error')",
-    gives = "false",
+    see = "page operators",
+    words = "manual documentation",
   },
   is_terminal = {
     sign = "rille.is_terminal(fd)",
-    text = "whether a file descriptor is one",
+    text = "Tells whether a file descriptor is a terminal.",
+    args = "fd: integer; 0, 1 and 2 are stdin, stdout and stderr",
+    returns = "boolean",
     shows = "type(rille.is_terminal(1))",
     gives = "boolean",
   },
   linspace = {
     sign = "rille.linspace(a, b, n" .. OPTIONS .. ")",
     options = true,
-    text = "n numbers from a to b, both included",
+    text = "Makes n equally spaced numbers from a to b, both included.",
+    args = [[
+a: number; first value
+b: number; last value
+n: integer; number of values]],
+    returns = "a tensor of one axis",
     shows = "rille.linspace(0, 1, 3)[1]:item()",
     gives = "0.5",
+    see = "arange",
+    words = "range",
   },
   live = {
     sign = "rille.live(fn)",
-    text = "a number that fn gives anew before each call of a compiled step; + - * / // % ^ of live numbers are live numbers",
+    text = [[
+Makes a number that a compiled step reads again before each call, by calling fn.
++ - * / // % ^ of live numbers give live numbers.]],
+    args = "fn: function without arguments that returns a number",
+    returns = "a live number, for use in rille.graph",
     code = [[
 k = 3
 step = rille.graph(function(x) return x * rille.live(function() return k end) end)
@@ -207,162 +185,145 @@ step(rille.ones(2))
 k = 5]],
     shows = "step(rille.ones(2)):sum():item()",
     gives = "10.0",
+    see = "graph item",
+    words = "constant scalar value",
   },
   manual_seed = {
     sign = "rille.manual_seed(n)",
-    text = "restarts the random values",
+    text = [[
+Seeds the random numbers, so that a program draws the same values again.
+Random values depend on the seed and the position in the tensor, not on the layout or the number of devices.]],
+    args = "n: integer",
+    returns = "nothing",
     code = [[
 rille.manual_seed(1)
 a = rille.rand(1):item()
 rille.manual_seed(1)]],
     shows = "rille.rand(1):item() == a",
     gives = "true",
+    see = "rand randn nn.init",
+    words = "random reproducible deterministic",
   },
   no_grad = {
     sign = "rille.no_grad(fn, ...)",
-    text = "runs fn; nothing in it is remembered for gradients",
+    text = "Calls a function without recording operations for gradients.",
+    args = [[
+fn: function
+...: its arguments]],
+    returns = "the results of fn",
     code = "w = rille.ones({1}, {requires_grad = true})",
     shows = "rille.no_grad(function() return (w * 2).requires_grad end)",
     gives = "false",
+    see = "detach grad nn.Module.eval",
+    words = "inference evaluate gradient",
   },
   ones = {
     sign = "rille.ones(shape" .. OPTIONS .. ")",
     options = true,
+    text = "Makes a tensor filled with ones.",
+    args = "shape: list of integers, or the integers themselves",
+    returns = "a tensor",
     shows = "rille.ones(2, 3):sum():item()",
     gives = "6.0",
+    see = "zeros full",
   },
   operators = {
     sign = "rille.operators()",
-    text = "the names of all operators, sorted",
+    text = "Lists the names of all operators.",
+    returns = "a sorted list of strings",
     shows = "rille.operators()[1]",
     gives = "abs",
+    see = "help",
   },
   page = {
     sign = "rille.page(name)",
-    text = "the page of a name as text",
+    text = "Returns the help page of a name as a string.",
+    args = "name: string; as for rille.help",
+    returns = "a string",
+    errors = "an unknown name; the error has the nearest one",
     shows = "rille.page('exp'):match('^exp')",
     gives = "exp",
-  },
-  placement = {
-    is = "placement",
-    first = "cpu|cuda|meta",
-    sign = "rille.placement(kind, ranks)",
-    text = [[
-A mesh of devices of one kind: placement("cpu", {0, 1}), placement("cpu", {{0, 1}, {2, 3}}).
-Fields: device, ranks, shape, size. Equal meshes are ==. The kind "meta" has layouts and no values.]],
-    shows = "rille.placement('cpu', {0, 1}).size",
-    gives = "2",
-  },
-  plan = {
-    sign = "rille.plan(y[, {physical = true}])",
-    text = "tasks, registers, memory",
-    shows = "#tostring(rille.plan(rille.ones(2):exp())) > 0",
-    gives = "true",
+    see = "help",
   },
   rand = {
     sign = "rille.rand(shape" .. OPTIONS .. ")",
     options = true,
+    text = "Makes a tensor of uniform random numbers in [0, 1).",
+    args = "shape: list of integers, or the integers themselves",
+    returns = "a tensor",
     shows = "rille.rand(5):lt(1):all():item()",
     gives = "true",
+    see = "randn manual_seed",
+    words = "random uniform",
   },
   randint = {
     sign = "rille.randint(lo, hi, shape" .. OPTIONS .. ")",
     options = true,
-    text = "whole numbers, hi left out; i64",
+    text = "Makes a tensor of random integers in [lo, hi).",
+    args = [[
+lo: integer; least value
+hi: integer; end, excluded
+shape: list of integers]],
+    returns = "a tensor, i64 by default",
     shows = "rille.randint(0, 4, {5}):lt(4):all():item()",
     gives = "true",
+    see = "rand manual_seed",
+    words = "random",
   },
   randn = {
     sign = "rille.randn(shape" .. OPTIONS .. ")",
     options = true,
+    text = "Makes a tensor of normal random numbers with mean 0 and deviation 1.",
+    args = "shape: list of integers, or the integers themselves",
+    returns = "a tensor",
     shows = "rille.randn(5).dtype",
     gives = "f32",
-  },
-  recover = {
-    sign = "rille.recover([{workers = n}])",
-    text = [[
-replaces lost workers, or goes on with n; all is as at the last snapshot,
-whose note it gives; where nobody has a part of that any more, as at the one
-before it, if that was kept, and then why as well]],
-    code = "rille.snapshot('note')",
-    shows = "rille.recover()",
-    gives = "note",
+    see = "rand manual_seed nn.init.normal_",
+    words = "random gaussian normal",
   },
   remainder = {
     sign = "a % b",
+    text = "Computes the remainder of a division, with the sign of the divisor, as Lua's % does.",
+    errors = "integers must not be divided by 0",
     shows = "(rille.tensor(7) % 4):item()",
     gives = "3.0",
-  },
-  sbp = {
-    sign = "rille.sbp",
-    text = [[
-How a tensor lies over a mesh, one text for each mesh axis: "S(0)" split along axis 0,
-"B" whole everywhere, "P" the sum over ranks, "P(max)", "P(min)".
-{"B", "S(0)"} on a 2-D mesh; {"S(0)", "S(0)", order = {1, 0}} cuts along mesh axis 1 first.
-rille.sbp.split(axis), rille.sbp.broadcast, rille.sbp.partial_sum, rille.sbp.partial("max")]],
-    code = "P = rille.placement('cpu', {0, 1})",
-    shows = "rille.ones({4}, {placement = P, sbp = rille.sbp.split(0)}).sbp",
-    gives = "S(0)",
-  },
-  snapshot = {
-    sign = "rille.snapshot(note, [{keep = 1}])",
-    text = [[
-keeps all variables, random counters and the note as they are now
-keep           2: the snapshot before it stays too, for the case that this one is
-               damaged; as much memory again]],
-    shows = "rille.snapshot('note')",
-    gives = "nil",
+    see = "floor_divide",
+    words = "modulo",
   },
   split = {
-    sign = "split(x, size, axis = 0, {strategy =}), split(x, {sizes}, axis = 0)",
-    text = [[
-a list of parts: part k is x from start k up to start k + 1 along axis
-size           integer, of a part, the last one may be smaller; or their sizes, which add up to that of x
-axis           integer: dimension to cut
-strategy       {{2, 1}}: how often each axis of x is cut, for each slice
-made of        slice, once for each part, whose layouts it has
-gradient       yes]],
+    sign = "split(x, size, axis = 0, {strategy =})",
+    text = "Cuts a tensor into pieces of a given size along an axis.",
+    args = [[
+size: integer; size of a piece, the last may be smaller; or the list of all sizes
+axis: integer, default 0
+strategy: {{2, 1}}; number of shards per axis of x, for each slice]],
+    returns = "a list of tensors",
+    errors = "a list of sizes must add up to the size of the axis",
     shows = "#rille.ones(5):split(2)",
     gives = "3",
+    see = "chunk slice concat",
   },
   tensor = {
     is = "tensor",
     sign = "rille.tensor(values" .. OPTIONS .. ")",
     options = true,
-    text = "a tensor from a number or nested tables",
+    text = "Makes a tensor from a number or nested tables.",
+    args = "values: number, boolean or nested tables of them",
+    returns = "a tensor, f32 by default",
+    errors = "rows must have equal length",
     shows = "rille.tensor({{1, 2}, {3, 4}}).ndim",
     gives = "2",
-  },
-  whatif = {
-    sign = "rille.whatif(step, {mesh = {128, 8}, bandwidth =, latency =, flops =, memory =})",
-    text = [[
-The step, planned for a cluster that one does not have: a record as step:explain() gives, with step_time in seconds, and axis_bytes,
-what goes over the links of each mesh axis: a move counts where its slowest links are. With a list of limits for memory
-a list: a record for each, or false where none was found that keeps it - the curve of memory against time. On the step's own
-mesh the search begins with the step's plan and has its time_limit, else 0.3 s: a step with that memory_limit may find a
-plan where this says false. Operators are as the step was traced. Each placement of the step is such a mesh of other devices.
-cost is all that is done, one after the other; stages work on micro-batches at the same time, by the step's schedule, and then
-step_time is what that takes: hops between stages go over the slowest links. memory is what the fullest device holds, of its own
-stages alone: on the step's own mesh what the plan does; elsewhere, and of a schedule that is searched for, the planner's count
-and the scratch of one device's kernels, an eighth more than is held at most, in micro-batches 5 % less to a fifth more. What is not
-given is reckoned as on this machine: rille --calibrate measures it; a latency of 0 is none.]],
-    code = [[
-step = rille.graph(function(x) return x:exp() end)
-step(rille.ones(64))
-curve = rille.whatif(step, {mesh = {2}, memory = {1e6, 10}})]],
-    shows = "curve[1].step_time > 0 and curve[2]",
-    gives = "false",
-  },
-  workers = {
-    sign = "rille.workers()",
-    text = "the worker processes: {rank =, host =, pid =, devices =, state =, heartbeat =, acts =, busy =}; slow = 2.4: its acts take so many times as long as those of others who do the same",
-    shows = "rille.workers()[1] == nil",
-    gives = "false",
+    see = "zeros totable placement",
+    words = "create array values",
   },
   zeros = {
     sign = "rille.zeros(shape" .. OPTIONS .. ")",
     options = true,
+    text = "Makes a tensor filled with zeros.",
+    args = "shape: list of integers, or the integers themselves",
+    returns = "a tensor",
     shows = "rille.zeros(2, 3):sum():item()",
     gives = "0.0",
+    see = "ones full empty",
   },
 }

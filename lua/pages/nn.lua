@@ -1,106 +1,195 @@
--- nn.lua - pages of rille.nn.
+-- nn.lua - pages of rille.nn: layers, losses, initial values.
 
 return {
   nn = {
     sign = "rille.nn",
-    text = 'Module, Linear, Embedding, LayerNorm, ...: rille.nn.Module:extend("Net")',
+    text = [[
+Has the building blocks of neural networks: layers, losses and initial values.
+Your own layer is a class made by rille.nn.Module:extend("Net").]],
     code = "net = rille.nn.Linear(3, 2)",
     shows = "net(rille.ones(5, 3)).shape[1]",
     gives = "5",
+    see = "nn.Module optim train",
+    words = "layer network neural",
   },
   ["nn.BatchNorm2d"] = {
     sign = "rille.nn.BatchNorm2d(channels, {eps = 1e-5, momentum = 0.1})",
-    text = "Normalises each channel; while training by the batch, whatever its layout, in eval() by running values.",
+    text = [[
+Normalises each channel of an image batch by its mean and variance.
+Training uses the statistics of the batch, over all devices; eval() uses running ones, which are buffers.]],
+    args = [[
+channels: integer; channels of x
+eps: number, default 1e-5; added to the variance
+momentum: number, default 0.1; share of the new value in the running statistics]],
+    returns = "a module; x and the result: (batch, channels, height, width)",
     code = "norm = rille.nn.BatchNorm2d(3)",
     shows = "norm(rille.randn(4, 3, 5, 5)).shape[2]",
     gives = "3",
+    see = "nn.LayerNorm nn.Module.eval",
+    words = "batch norm normalization",
   },
   ["nn.Conv2d"] = {
     sign = "rille.nn.Conv2d(in, out, kernel_size, {stride = 1, padding = 0, dilation = 1, groups = 1, bias = true})",
-    text = "2-D convolution; x: (batch, in, h, w), weight: (out, in / groups, kh, kw).",
+    text = "Convolves an image batch with learned kernels, and adds a learned bias.",
+    args = [[
+in: integer; channels of x
+out: integer; channels of the result
+kernel_size: integer, or {height, width}
+stride: integer or pair, default 1; step between windows
+padding: integer or pair, default 0; zeros around the image
+dilation: integer or pair, default 1; distance between entries of a window
+groups: integer, default 1; must divide in and out
+bias: boolean, default true]],
+    returns = "a module; x: (batch, in, h, w); weight: (out, in / groups, kh, kw), bias: (out)",
     code = "conv = rille.nn.Conv2d(3, 8, 3, {padding = 1})",
     shows = "conv(rille.ones(2, 3, 6, 6)).shape[2]",
     gives = "8",
+    see = "conv2d nn.BatchNorm2d",
+    words = "convolution cnn",
   },
   ["nn.CrossEntropyLoss"] = {
     sign = 'rille.nn.CrossEntropyLoss({reduction = "mean", ignore_index =, label_smoothing = 0})',
-    text = "The loss of a classifier, as rille.cross_entropy.",
+    text = "Computes the cross-entropy loss of a classifier from logits and labels.",
+    args = [[
+reduction: "mean" (default), "sum" or "none"
+ignore_index: integer, default -100; rows with this label do not count
+label_smoothing: number, default 0; share of the target that is spread over all classes]],
+    returns = "a module; called with logits (batch, classes, ...) and integer labels (batch, ...)",
+    errors = "a label must be below the number of classes, or equal ignore_index",
     code = "f = rille.nn.CrossEntropyLoss()",
     shows = "f(rille.zeros(2, 1), rille.zeros({2}, {dtype = 'i64'})):item()",
     gives = "0.0",
+    see = "cross_entropy nn.MSELoss",
+    words = "loss classification",
   },
   ["nn.Dropout"] = {
     sign = "rille.nn.Dropout(p = 0.5)",
-    text = "While training, sets a share p of the values to 0 and scales the rest by 1 / (1 - p).",
+    text = "Zeroes random elements in training mode, and scales the others by 1 / (1 - p).",
+    args = "p: number, default 0.5; probability of dropping an element",
+    returns = "a module; in eval() mode it returns x",
     code = "drop = rille.nn.Dropout(0.5):eval()",
     shows = "drop(rille.ones(4)):sum():item()",
     gives = "4.0",
+    see = "dropout nn.Module.eval",
+    words = "regularisation",
   },
   ["nn.Embedding"] = {
     sign = "rille.nn.Embedding(n, d, {std = 1})",
-    text = "A table of n vectors of size d, looked up by number; ids: (...), y: (..., d).",
+    text = "Maps integer ids to learned vectors.",
+    args = [[
+n: integer; number of ids
+d: integer; size of a vector
+std: number, default 1; standard deviation of the initial values]],
+    returns = "a module; ids: (...), result: (..., d); weight: (n, d)",
+    errors = "an id must be at least 0 and below n",
     code = [[
 ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})
 table_of = rille.nn.Embedding(10, 4)]],
     shows = "table_of(ids).shape[3]",
     gives = "4",
+    see = "embedding nn.Positions",
+    words = "lookup vocabulary",
   },
   ["nn.GELU"] = {
     sign = 'rille.nn.GELU({approximate = "tanh"})',
-    text = "x Phi(x): exact without the option.",
+    text = "Applies the Gaussian error linear unit as a layer.",
+    args = 'approximate: "tanh" for the approximation; exact by default',
+    returns = "a module",
     code = "f = rille.nn.GELU()",
     shows = "f(rille.zeros(2)):sum():item()",
     gives = "0.0",
+    see = "gelu nn.ReLU",
+    words = "activation",
   },
   ["nn.Int8Experts"] = {
     sign = "rille.nn.Int8Experts(mixture)",
-    text = "What nn.MixtureOfExperts gives, with a byte a weight of its experts, for inference.",
+    text = "Converts a mixture of experts to 8-bit weights, for inference.",
+    args = "mixture: an nn.MixtureOfExperts",
+    returns = "a module with about a quarter of the bytes and nearly the same results",
     code = "small = rille.nn.Int8Experts(rille.nn.MixtureOfExperts(4, 8, 4))",
     shows = "small.up.dtype",
     gives = "u8",
+    see = "nn.MixtureOfExperts nn.Int8Linear",
+    words = "quantize quantization moe",
   },
   ["nn.Int8Linear"] = {
     sign = "rille.nn.Int8Linear(linear)",
-    text = "The same product with a byte a weight, for inference.",
+    text = "Converts a linear layer to 8-bit weights, for inference.",
+    args = "linear: an nn.Linear",
+    returns = "a module with about a quarter of the bytes and nearly the same results",
     code = [[
 net = rille.nn.Linear(3, 2)
 small = rille.nn.Int8Linear(net)]],
     shows = "small.weight.dtype",
     gives = "u8",
+    see = "linear_int8 nn.Linear",
+    words = "quantize quantization",
   },
   ["nn.LayerNorm"] = {
     sign = "rille.nn.LayerNorm(shape, {eps = 1e-5, bias = true, offset = 0})",
-    text = "(x - mean) / sqrt(variance + eps) * (weight + offset) + bias over the last axes.",
+    text = "Normalises the last axes to mean 0 and variance 1, then scales and shifts them.",
+    args = [[
+shape: integer, or a list of integers; sizes of the axes
+eps: number, default 1e-5; added to the variance
+bias: boolean, default true; false: no shift
+offset: number, default 0; added to the weights]],
+    returns = "a module; the result has the shape of x",
     code = "norm = rille.nn.LayerNorm(4)",
     shows = "norm(rille.ones(2, 4)):sum():item()",
     gives = "0.0",
+    see = "layer_norm nn.RMSNorm",
+    words = "normalize normalization",
   },
   ["nn.Linear"] = {
     sign = "rille.nn.Linear(in, out, {bias = true})",
-    text = "y = x w^T + b; x: (..., in), w: (out, in), b: (out).",
+    text = "Applies a linear map to the last axis: y = x w^T + b.",
+    args = [[
+in: integer; size of the last axis of x
+out: integer; size of the last axis of y
+bias: boolean, default true; adds a learned vector]],
+    returns = "a module; x: (..., in), y: (..., out); weight: (out, in), bias: (out)",
+    errors = "the last axis of x must have size in",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "net(rille.ones(5, 3)).shape[2]",
     gives = "2",
+    see = "matmul nn.Sequential nn.Int8Linear",
+    words = "dense fully connected",
   },
   ["nn.MSELoss"] = {
     sign = 'rille.nn.MSELoss({reduction = "mean"})',
-    text = "The mean of squared differences, as rille.mse_loss.",
+    text = "Computes the mean squared error as a layer.",
+    args = 'reduction: "mean" (default), "sum" or "none"',
+    returns = "a module; called with two tensors of equal shape",
     code = "f = rille.nn.MSELoss()",
     shows = "f(rille.ones(2), rille.zeros(2)):item()",
     gives = "1.0",
+    see = "mse_loss nn.CrossEntropyLoss",
+    words = "loss regression",
   },
   ["nn.MixtureOfExperts"] = {
     sign = "rille.nn.MixtureOfExperts(d, hidden, experts, {top_k = 2})",
-    text = "Each entry goes to the top_k experts that its router prefers; none is dropped.",
+    text = [[
+Sends each row to the top_k feed-forward experts that a learned router prefers.
+No row is dropped: there is no capacity limit. S(0) of the weights distributes the experts.]],
+    args = [[
+d: integer; size of the last axis
+hidden: integer; hidden size of an expert
+experts: integer; number of experts
+top_k: integer, default 2; experts per row]],
+    returns = "a module; x and the result: (..., d)",
     code = "f = rille.nn.MixtureOfExperts(4, 8, 4)",
     shows = "f(rille.ones(2, 3, 4)).shape[3]",
     gives = "4",
+    see = "nn.MixtureOfExperts.balance models.moe",
+    words = "moe expert router",
   },
   ["nn.Module"] = {
     sign = "rille.nn.Module:extend(name)",
     text = [[
-A class of modules, with methods init(...) and forward(...). Tensors, modules and lists of them that are
-fields are its parts.]],
+Is the base class of all layers and models.
+Parameters, modules and lists of modules in fields are its parts; init(...) sets them, forward(...) computes.]],
+    args = "name: string; name of the new class, for print and messages",
+    returns = "a class; calling it makes an object: Net(3)",
     code = [[
 Net = rille.nn.Module:extend('Net')
 function Net:init(d) self.fc = rille.nn.Linear(d, 1) end
@@ -108,187 +197,316 @@ function Net:forward(x) return self.fc(x):relu() end
 net = Net(3)]],
     shows = "#net(rille.ones(5, 3))",
     gives = "5",
+    see = "nn.Module.parameters nn.Parameter nn.Sequential",
+    words = "layer custom model class",
   },
   ["nn.MultiheadAttention"] = {
     sign = "rille.nn.MultiheadAttention(d, heads, {is_causal = false, bias = true, kv_heads = heads, rotary =})",
-    text = "Attention with several heads; q, k, v: (batch, length, d), k and v are q where they are not given.",
+    text = "Applies multi-head attention, with learned projections of queries, keys, values and results.",
+    args = [[
+d: integer; size of the last axis, divisible by heads
+heads: integer
+is_causal: boolean, default false; a position sees only itself and earlier ones
+bias: boolean, default true; biases of the projections
+kv_heads: integer, default heads; heads of keys and values (grouped-query attention)
+rotary: an nn.Rotary; position embeddings of queries and keys]],
+    returns = "a module; called with q, or q, k, v, and an optional mask; q: (batch, length, d)",
     code = "f = rille.nn.MultiheadAttention(8, 2, {is_causal = true})",
     shows = "f(rille.ones(2, 3, 8)).shape[3]",
     gives = "8",
+    see = "scaled_dot_product_attention nn.TransformerBlock",
+    words = "mask gqa transformer",
   },
   ["nn.Parameter"] = {
     is = "tensor",
     sign = "rille.nn.Parameter(t)",
-    text = "A leaf with the value of t that gradients are computed for: what a module trains.",
+    text = "Makes a tensor a trainable parameter: a leaf that requires a gradient.",
+    args = "t: tensor; initial value",
+    returns = "a tensor; as a field of a module, it is among net:parameters()",
     code = "w = rille.nn.Parameter(rille.ones(2))",
     shows = "w.requires_grad",
     gives = "true",
+    see = "nn.Module.parameters nn.Module.buffer",
+    words = "weight trainable",
   },
   ["nn.Positions"] = {
     sign = "rille.nn.Positions(length, d)",
-    text = "Adds a learned vector for each position; x: (batch, n, d), n <= length.",
+    text = "Adds a learned vector to each position of a sequence.",
+    args = [[
+length: integer; most positions
+d: integer; size of a vector]],
+    returns = "a module; x and the result: (batch, n, d) with n <= length",
     code = "at = rille.nn.Positions(8, 4)",
     shows = "at(rille.zeros(2, 5, 4)).shape[2]",
     gives = "5",
+    see = "nn.Embedding nn.Rotary",
+    words = "positional embedding",
   },
   ["nn.RMSNorm"] = {
     sign = "rille.nn.RMSNorm(shape, {eps =, offset = 0})",
-    text = "x / sqrt(mean(x^2) + eps) * (weight + offset) over the last axes.",
+    text = "Scales the last axes to root mean square 1, then multiplies by learned values.",
+    args = [[
+shape: integer, or a list of integers; sizes of the axes
+eps: number, default 2^-23; added to the mean of squares
+offset: number, default 0; added to the weights]],
+    returns = "a module; the result has the shape of x",
     code = "norm = rille.nn.RMSNorm(4)",
     shows = "norm(rille.zeros(2, 4)):sum():item()",
     gives = "0.0",
+    see = "rms_norm nn.LayerNorm",
+    words = "normalization",
   },
   ["nn.ReLU"] = {
     sign = "rille.nn.ReLU()",
-    text = "max(x, 0)",
+    text = "Applies the rectified linear unit as a layer.",
+    returns = "a module",
     code = "f = rille.nn.ReLU()",
     shows = "f(rille.tensor{-1.0, 2.0}):sum():item()",
     gives = "2.0",
+    see = "relu nn.GELU",
+    words = "activation",
   },
   ["nn.Rotary"] = {
     sign = "rille.nn.Rotary(length, size, {base = 10000, scaling =, interleaved = false})",
-    text = [[
-Rotary position embedding: rotates queries and keys of attention by their positions; an option of nn.MultiheadAttention.
-size: rotated elements of a head, from its first. interleaved: pairs are neighbours; false: element i and i + size / 2.
-scaling: {rope_type = "linear", "dynamic", "llama3", "yarn" or "longrope", and its numbers, as in config.json}.]],
+    text = "Holds rotary position embeddings (RoPE) for the option rotary of attention.",
+    args = [[
+length: integer; most positions
+size: integer, even; number of rotated elements of a head, from its first
+base: number, default 10000
+scaling: table; scaling of the frequencies, {rope_type = "linear", "dynamic", "llama3", "yarn" or
+  "longrope", and its numbers}, as rope_scaling of a Hugging Face config
+interleaved: boolean, default false; pairs are neighbours; false: element i and i + size / 2]],
+    returns = "an object for nn.MultiheadAttention",
     code = [[
 turn = rille.nn.Rotary(6, 4)
 f = rille.nn.MultiheadAttention(8, 2, {rotary = turn})]],
     shows = "f(rille.ones(1, 3, 8)).shape[3]",
     gives = "8",
+    see = "nn.MultiheadAttention nn.rotary_tables",
+    words = "rope positional",
   },
   ["nn.Sequential"] = {
     sign = "rille.nn.Sequential(module, ...)",
-    text = "Modules one after the other; members are net[1], net[2], ..., and count from 0 in names.",
+    text = "Applies modules one after the other.",
+    args = "module: a module",
+    returns = "a module; members are net[1], net[2], ..., and their parameters are named from 0",
     code = "net = rille.nn.Sequential(rille.nn.Linear(3, 4), rille.nn.ReLU(), rille.nn.Linear(4, 2))",
     shows = "net(rille.ones(5, 3)).shape[2]",
     gives = "2",
+    see = "nn.Module",
+    words = "chain layers",
   },
   ["nn.SiLU"] = {
     sign = "rille.nn.SiLU()",
-    text = "x sigmoid(x)",
+    text = "Applies the sigmoid linear unit (swish) as a layer.",
+    returns = "a module",
     code = "f = rille.nn.SiLU()",
     shows = "f(rille.zeros(2)):sum():item()",
     gives = "0.0",
+    see = "silu nn.SwiGLU",
+    words = "activation swish",
   },
   ["nn.SwiGLU"] = {
     sign = "rille.nn.SwiGLU(d, hidden, {bias = false})",
-    text = "A gated feed-forward layer: down(silu(gate(x)) * up(x)).",
+    text = "Applies a gated feed-forward layer: down(silu(gate(x)) * up(x)).",
+    args = [[
+d: integer; size of the last axis
+hidden: integer; hidden size
+bias: boolean, default false]],
+    returns = "a module; x and the result: (..., d)",
     code = "f = rille.nn.SwiGLU(4, 8)",
     shows = "f(rille.ones(2, 4)).shape[2]",
     gives = "4",
+    see = "nn.SiLU models.llama",
+    words = "mlp feedforward",
   },
   ["nn.TransformerBlock"] = {
-    sign = "rille.nn.TransformerBlock(d, heads, {hidden = 4 * d, is_causal = true, dropout = 0, ...})",
-    text = "x + attention(norm(x)), then x + feed-forward(norm(x)).",
+    sign = "rille.nn.TransformerBlock(d, heads, {hidden = 4 * d, is_causal = true, dropout = 0, approximate =, eps = 1e-5})",
+    text = "Applies a transformer block with pre-normalisation: attention, then a feed-forward layer with GELU.",
+    args = [[
+d: integer; size of the last axis, divisible by heads
+heads: integer
+hidden: integer, default 4 * d; hidden size of the feed-forward layer
+is_causal: boolean, default true; a position sees only itself and earlier ones
+dropout: number, default 0
+approximate: "tanh" for an approximate GELU
+eps: number, default 1e-5; of the norms]],
+    returns = "a module; called with x (batch, length, d) and an optional mask",
     code = "f = rille.nn.TransformerBlock(8, 2)",
     shows = "f(rille.ones(2, 3, 8)).shape[3]",
     gives = "8",
+    see = "nn.MultiheadAttention models.gpt2",
+    words = "transformer mask",
   },
   ["nn.init"] = {
     sign = "rille.nn.init",
-    text = "New values for parameters, in place; what is drawn depends on the seed and the position, not on the layout.",
+    text = [[
+Has functions that set initial values of parameters in place.
+Random values depend on the seed and the position in the tensor, not on the layout.]],
     code = [[
 net = rille.nn.Linear(3, 2)
 rille.nn.init.ones_(net.weight)]],
     shows = "net.weight:sum():item()",
     gives = "6.0",
+    see = "manual_seed nn.Parameter",
+    words = "initialize weights",
   },
   ["nn.init.constant_"] = {
     sign = "rille.nn.init.constant_(p, value)",
-    text = "New values of a parameter, in place: a value.",
+    text = "Fills a parameter with a constant, in place.",
+    args = [[
+p: tensor
+value: number]],
+    returns = "p",
     code = [[
 net = rille.nn.Linear(3, 2)
 rille.nn.init.constant_(net.weight, 1)]],
     shows = "net.weight:stats().nan",
     gives = "0",
+    see = "nn.init.zeros_ fill_",
   },
   ["nn.init.kaiming_normal_"] = {
     sign = "rille.nn.init.kaiming_normal_(p)",
-    text = "New values of a parameter, in place: He's normal one.",
+    text = "Fills a parameter with normal random values of deviation sqrt(2 / fan_in) (He), in place.",
+    args = "p: tensor of two dimensions or more",
+    returns = "p",
     code = [[
 net = rille.nn.Linear(3, 2)
 rille.nn.init.kaiming_normal_(net.weight)]],
     shows = "net.weight:stats().nan",
     gives = "0",
+    see = "nn.init.kaiming_uniform_",
+    words = "he",
   },
   ["nn.init.kaiming_uniform_"] = {
     sign = "rille.nn.init.kaiming_uniform_(p)",
-    text = "New values of a parameter, in place: He's uniform one.",
+    text = "Fills a parameter with uniform random values of deviation sqrt(2 / fan_in) (He), in place.",
+    args = "p: tensor of two dimensions or more",
+    returns = "p",
     code = [[
 net = rille.nn.Linear(3, 2)
 rille.nn.init.kaiming_uniform_(net.weight)]],
     shows = "net.weight:stats().nan",
     gives = "0",
+    see = "nn.init.kaiming_normal_",
+    words = "he",
   },
   ["nn.init.normal_"] = {
     sign = "rille.nn.init.normal_(p, mean = 0, std = 1)",
-    text = "New values of a parameter, in place: a normal distribution, by mean and deviation.",
+    text = "Fills a parameter with normal random values, in place.",
+    args = [[
+p: tensor
+mean: number, default 0
+std: number, default 1; standard deviation]],
+    returns = "p",
     code = [[
 net = rille.nn.Linear(3, 2)
 rille.nn.init.normal_(net.weight)]],
     shows = "net.weight:stats().nan",
     gives = "0",
+    see = "randn nn.init.uniform_",
   },
   ["nn.init.ones_"] = {
     sign = "rille.nn.init.ones_(p)",
-    text = "New values of a parameter, in place: 1.",
+    text = "Fills a parameter with ones, in place.",
+    args = "p: tensor",
+    returns = "p",
     code = [[
 net = rille.nn.Linear(3, 2)
 rille.nn.init.ones_(net.weight)]],
     shows = "net.weight:stats().nan",
     gives = "0",
+    see = "nn.init.constant_",
   },
   ["nn.init.uniform_"] = {
     sign = "rille.nn.init.uniform_(p, a = 0, b = 1)",
-    text = "New values of a parameter, in place: a uniform one, between two ends.",
+    text = "Fills a parameter with uniform random values of [a, b), in place.",
+    args = [[
+p: tensor
+a: number, default 0; lower end
+b: number, default 1; upper end]],
+    returns = "p",
     code = [[
 net = rille.nn.Linear(3, 2)
 rille.nn.init.uniform_(net.weight)]],
     shows = "net.weight:stats().nan",
     gives = "0",
+    see = "rand nn.init.normal_",
   },
   ["nn.init.xavier_normal_"] = {
     sign = "rille.nn.init.xavier_normal_(p, gain = 1)",
-    text = "New values of a parameter, in place: Glorot's normal one.",
+    text = "Fills a parameter with normal random values of deviation gain sqrt(2 / (fan_in + fan_out)) (Glorot), in place.",
+    args = [[
+p: tensor of two dimensions or more
+gain: number, default 1]],
+    returns = "p",
     code = [[
 net = rille.nn.Linear(3, 2)
 rille.nn.init.xavier_normal_(net.weight)]],
     shows = "net.weight:stats().nan",
     gives = "0",
+    see = "nn.init.xavier_uniform_",
+    words = "glorot",
   },
   ["nn.init.xavier_uniform_"] = {
     sign = "rille.nn.init.xavier_uniform_(p, gain = 1)",
-    text = "New values of a parameter, in place: Glorot's uniform one.",
+    text = "Fills a parameter with uniform random values of deviation gain sqrt(2 / (fan_in + fan_out)) (Glorot), in place.",
+    args = [[
+p: tensor of two dimensions or more
+gain: number, default 1]],
+    returns = "p",
     code = [[
 net = rille.nn.Linear(3, 2)
 rille.nn.init.xavier_uniform_(net.weight)]],
     shows = "net.weight:stats().nan",
     gives = "0",
+    see = "nn.init.xavier_normal_",
+    words = "glorot",
   },
   ["nn.init.zeros_"] = {
     sign = "rille.nn.init.zeros_(p)",
-    text = "New values of a parameter, in place: 0.",
+    text = "Fills a parameter with zeros, in place.",
+    args = "p: tensor",
+    returns = "p",
     code = [[
 net = rille.nn.Linear(3, 2)
 rille.nn.init.zeros_(net.weight)]],
     shows = "net.weight:stats().nan",
     gives = "0",
+    see = "nn.init.constant_ zero_",
   },
   ["nn.rotary_tables"] = {
-    sign = 'rille.nn.rotary_tables(length, size, {base = 10000, dtype = "f32", placement =, ...})',
-    text = "cos and sin of position * frequency, each (length, size / 2), for rille.rotary.",
+    sign = 'rille.nn.rotary_tables(length, size, {base = 10000, dtype = "f32", placement =, scaling =})',
+    text = "Computes the cosine and sine tables of rotary position embeddings.",
+    args = [[
+length: integer; number of positions
+size: integer, even; size of a head
+base: number, default 10000
+dtype: default "f32"
+placement: devices of the tables
+scaling: table; scaling of the frequencies, as rope_scaling of a Hugging Face config]],
+    returns = "cos and sin, each (length, size / 2), for rille.rotary",
     code = "cos, sin = rille.nn.rotary_tables(6, 4)",
     shows = "cos.shape[2]",
     gives = "2",
+    see = "rotary nn.Rotary",
+    words = "rope",
   },
   ["nn.tie"] = {
-    sign = "rille.nn.tie(module, name, other, name)",
-    text = "One tensor under two names: other has what module has; it is stored and updated once.",
+    sign = "rille.nn.tie(module, name, other, other_name)",
+    text = "Makes two parameters one tensor, which is stored and updated once (weight tying).",
+    args = [[
+module: module that has the parameter
+name: string; its field
+other: module that gets the same tensor
+other_name: string; field of other]],
+    returns = "nothing",
     code = [[
 net = rille.nn.Sequential(rille.nn.Linear(3, 3), rille.nn.Linear(3, 3))
 rille.nn.tie(net[1], 'weight', net[2], 'weight')]],
     shows = "rawequal(net[1].weight, net[2].weight)",
     gives = "true",
+    see = "nn.Module.named_tensors",
+    words = "share shared weights",
   },
 }

@@ -1,5 +1,5 @@
-/* help.c - help pages: ?name in the shell, rille.help(name). The pages are in lua/pages.lua; operators' records
- * supply the operators' part. */
+/* help.c - help pages: ?name and ?words in the shell, rille.help(name). The pages are in lua/pages.lua; operators'
+ * records supply the operators' part. */
 #include "shell/bind/shell.h"
 
 #include <stdlib.h>
@@ -27,6 +27,13 @@ help_push(lua_State *L, const char *name)
 {
     lua_pushstring(L, name);
     return ask_pages(L, "page");
+}
+
+bool
+help_push_found(lua_State *L, const char *question)
+{
+    lua_pushstring(L, question);
+    return ask_pages(L, "found");
 }
 
 bool
@@ -124,13 +131,22 @@ operator_of(lua_State *L)
     return 1;
 }
 
-/* rille.help() prints the list of pages, rille.help("matmul") a page. */
+/* Pushes the page of a name, or the list of the pages that answer a question in words; raises an error if there is
+ * none. */
+static void
+push_answer(lua_State *L, const char *name)
+{
+    if (!help_push(L, name) && !help_push_found(L, name)) complain(L, "%s", help_missing(L, name));
+}
+
+/* rille.help() prints the list of pages, rille.help("matmul") a page, rille.help("learning rate") the pages on that. */
 static int
 help(lua_State *L)
 {
     const char *name = luaL_optstring(L, 1, NULL);
-    if (name && !help_push(L, name)) return complain(L, "%s", help_missing(L, name));
-    if (!name) {
+    if (name) {
+        push_answer(L, name);
+    } else {
         lua_pushinteger(L, print_columns());
         ask_pages(L, "list");
     }
@@ -144,8 +160,7 @@ help(lua_State *L)
 static int
 page(lua_State *L)
 {
-    const char *name = luaL_checkstring(L, 1);
-    if (!help_push(L, name)) complain(L, "%s", help_missing(L, name));
+    push_answer(L, luaL_checkstring(L, 1));
     return 1;
 }
 

@@ -351,6 +351,8 @@ void fold_print(const char *text);              /* prints the text wrapped, and 
 /* ---- help.c ---- */
 
 bool help_push(lua_State *L, const char *name); /* pushes the page; false: no such page */
+/* Pushes a list of the pages that have the words of the question, best first; returns false if there are none. */
+bool help_push_found(lua_State *L, const char *question);
 /* Pushes the call syntax of the Rille function or class at i; returns false if it is not one. */
 bool help_push_call(lua_State *L, int i);
 bool help_push_about(lua_State *L, int i); /* pushes the page of a value, or of its kind; false: none */

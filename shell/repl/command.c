@@ -279,7 +279,7 @@ static const struct command {
     const char *name, *help;
     int (*run)(lua_State *L, int env, const char *text);
 } commands[] = {
-    {"help", "[NAME]       this list, or the page of a name; also ?NAME; /WORD: pages that have it", command_help},
+    {"help", "[NAME]       this list, or the page of a name, also ?NAME; ?learning rate searches pages", command_help},
     {"tutorial", "[N]      ten short steps, on this machine; each time the next, or step N", command_tutorial},
     {"time", "EXPR         how long it takes; tensors are computed", command_time},
     {"whos", "             your variables: what they are, where they lie, bytes", command_whos},

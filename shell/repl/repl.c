@@ -274,7 +274,7 @@ repl_push_page(lua_State *L, int env, const char *name)
 void
 repl_show_page(lua_State *L, int env, const char *name)
 {
-    if (!repl_push_page(L, env, name)) luaL_error(L, "%s", help_missing(L, name));
+    if (!repl_push_page(L, env, name) && !help_push_found(L, name)) luaL_error(L, "%s", help_missing(L, name));
     fold_print(lua_tostring(L, -1));
 }
 

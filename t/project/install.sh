@@ -24,6 +24,13 @@ ok "librille.a exports exactly the functions of rille.h" same_lines "$(defined -
 ok "Lua's rille.so exports only luaopen_rille" same_lines "$(defined -D "$build/lua/rille.so")" luaopen_rille
 ok "the program shows no name of ours" same_lines "$(nm -D --defined-only "$rille" | grep -cE ' [TDBR] .*(rille_|fail|pool_)')" 0
 ok "symbols have a version" grep -q 'rille_open@@RILLE_0' <(nm -D --with-symbol-versions "$build/librille.so")
+versions() { # prints the version of the header, the program, pkg-config and CMake
+  sed -n 's/^#define RILLE_VERSION "\(.*\)"/\1/p' "$root/rille.h"
+  "$rille" --version | sed 's/^rille \([^,]*\),.*/\1/'
+  sed -n 's/^Version: //p' "$build/rille.pc"
+  sed -n 's/^set(PACKAGE_VERSION "\(.*\)")/\1/p' "$build/rille-config-version.cmake"
+}
+ok "header, program, pkg-config and CMake have one version" test "$(versions | wc -l)" = 4 -a "$(versions | sort -u | wc -l)" = 1
 ok "the library's own name has one too" grep -q 'SONAME.*\[librille.so.0\]' <(readelf -d "$build/librille.so")
 
 # ---- an installed prefix, moved to another folder

@@ -44,8 +44,10 @@ for ask in '?:plan' ':help :plan'; do
 done
 answer '?nosuchthing'
 shows "an unknown page is named" "'nosuchthing'"
-answer ':help placements'
+answer ':help placemint'
 shows "an unknown page suggests the nearest page" "the nearest page is ?placement;"
+answer '?learning rate'
+ok "?words lists the pages on these words" grep -q '?optimizer.lr' seen
 answer 'rille.matmul?'
 ok "name? prints the page" grep -qx 'matmul(a, b)' seen
 answer 'local f, net = rille.matmul, rille.nn.ReLU()' '?f'

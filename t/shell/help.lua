@@ -1,4 +1,5 @@
--- Tests that every public name has a page, and that the example on each page runs and prints the stated result.
+-- Tests that every public name has a page, that the example on each page runs and prints the stated result, that each page has
+-- the same form, and that the words of users find the right pages.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local pages = require "rille.pages"
@@ -13,6 +14,92 @@ tap.group("examples", function()
     tap.is(good and tostring(got) or got, row.gives, "?" .. name .. ": the example prints the stated result")
     tap.ok(rille.page(name):find(row.shows .. "   --> " .. row.gives, 1, true), "?" .. name .. " shows the example")
   end
+end)
+
+-- ---- the form of a page ----
+
+-- Returns the names that are written before a ":" in the arguments of a page.
+local function documented(row)
+  local names = {}
+  for line in ("\n" .. (row.args or "")):gmatch("\n([%w_., ]-): ") do
+    for name in line:gmatch("[%w_]+") do names[name] = true end
+  end
+  return names
+end
+
+-- Returns the names of positional parameters of a call: "f(a, b = 1, {c =})" -> a, b. Methods are called on any variable.
+local function positional(sign)
+  local names, inside = {}, sign:match("[%w_]%((.-)%)")
+  for name in (inside or ""):gsub("%b{}", ""):gsub("%b\"\"", ""):gsub("%b[]", ""):gmatch("[%a_][%w_]*") do
+    if name ~= "nil" and name ~= "io" and name ~= "stderr" then names[#names + 1] = name end
+  end
+  return names
+end
+
+local KNOWN = {x = true, y = true, ["true"] = true, ["false"] = true, Net = true} -- the object itself, and values
+
+-- Returns the faults of a page's form, as one string.
+local function faults(name)
+  local row, wrong = pages.row(name), {}
+  local function check(good, why) if not good then wrong[#wrong + 1] = why end end
+  local first = row.text:match("[^\n]*")
+  check(first:find("^%u") and first:find("[.:]$"), "the first line is no sentence")
+  check(#first <= 120, "the first sentence is longer than 120 columns")
+  for line in (pages.body(name) .. "\n"):gmatch("([^\n]*)\n") do check(utf8.len(line) <= 125, "long line: " .. line) end
+  if rille._operator(name) and not row.args then return table.concat(wrong, "; ") end
+  local have = documented(row)
+  for braces in (row.options and "" or row.sign):gmatch("%b{}") do
+    for option in ("{" .. braces:sub(2, -2):gsub("%b{}", "")):gmatch("([%a_][%w_]*) =") do check(have[option], "no line for the option " .. option) end
+  end
+  if row.sign:find("^rille%.") or row.sign:find(":[%w_]+%(") then
+    for _, p in ipairs(positional(row.sign)) do check(have[p] or KNOWN[p], "no line for the argument " .. p) end
+  end
+  check(row.returns or not row.sign:find("[%w_][({]"), "no result")
+  return table.concat(wrong, "; ")
+end
+
+tap.group("form", function()
+  for _, name in ipairs(pages.names()) do
+    tap.is(faults(name), "", "?" .. name .. " has a purpose, and a line for each argument and the result")
+    for other in (pages.row(name).see or ""):gmatch("%S+") do
+      tap.ok(pages.row(other) and other ~= name, ("?%s: see also ?%s exists"):format(name, other))
+    end
+  end
+end)
+
+-- ---- search ----
+
+-- What users type, and a page that must be among the first three.
+local asked = {
+  ["pipeline"] = "parallel", ["pipelines"] = "graph", ["mesh"] = "placement", ["nan"] = "stats", ["loss"] = "cross_entropy",
+  ["losses"] = "mse_loss", ["mask"] = "where", ["attention mask"] = "scaled_dot_product_attention", ["all-reduce"] = "boxing",
+  ["allreduce"] = "to_global", ["device"] = "devices", ["gpu"] = "device_info", ["cuda"] = "device_info", ["dataloader"] = "data.loader",
+  ["checkpoint"] = "checkpoint", ["learning rate"] = "optimizer.lr", ["scheduler"] = "optim.cosine", ["warmup"] = "optim.cosine",
+  ["convolution"] = "conv2d", ["batch norm"] = "nn.BatchNorm2d", ["mixed precision"] = "autocast", ["fp16"] = "autocast",
+  ["gradient accumulation"] = "graph", ["micro-batches"] = "graph", ["gradient clipping"] = "optim.clip_grad_norm",
+  ["exploding gradients"] = "optim.clip_grad_norm", ["freeze"] = "requires_grad_", ["csv"] = "data.csv", ["dataset"] = "data",
+  ["shuffle"] = "data.loader", ["save weights"] = "save", ["resume"] = "checkpoint.load", ["numpy"] = "load_npy",
+  ["huggingface"] = "models", ["tokenize"] = "tokenizer.encode", ["random seed"] = "manual_seed", ["reproducible"] = "manual_seed",
+  ["profiler"] = "graph.trace", ["slow"] = "graph.stats", ["timeline"] = "graph.show", ["memory"] = "devices", ["fsdp"] = "parallel",
+  ["zero"] = "zero_", ["tensor parallel"] = "parallel", ["redistribute"] = "to_global", ["sharding"] = "sbp", ["replicate"] = "sbp",
+  ["communication"] = "boxing", ["quantization"] = "nn.Int8Linear", ["rope"] = "rotary", ["transformer"] = "nn.TransformerBlock",
+  ["mixture of experts"] = "nn.MixtureOfExperts", ["custom layer"] = "nn.Module", ["weight tying"] = "nn.tie", ["activation"] = "relu",
+  ["inference"] = "nn.Module.eval", ["broadcast"] = "expand", ["concatenate"] = "concat", ["indexing"] = "index", ["histogram"] = "hist",
+  ["workers"] = "workers", ["crash"] = "is_lost", ["predict cluster"] = "whatif", ["command line"] = "args", ["deadlock"] = "graph.actors",
+  ["normalize"] = "layer_norm", ["pooling"] = "max_pool2d", ["argparse"] = "args", ["greedy"] = "graph", ["dropout"] = "dropout",
+}
+
+tap.group("search", function()
+  for question, page in pairs(asked) do
+    local found = pages.search(question)
+    local place = pages.find(question) == page and 1 or nil -- a page of that name is shown at once
+    for i, name in ipairs(found) do place = place or name == page and i or nil end
+    tap.ok(place and place <= 3, ("?%s: ?%s is among the first three"):format(question, page), table.concat(found, " "))
+  end
+  tap.ok(not table.concat(pages.search("rat"), " "):find("lr", 1, true), "words are compared whole: 'rat' is not in 'rate'")
+  tap.is(table.concat(pages.search("shards"), " "), table.concat(pages.search("shard"), " "), "a plural finds what its singular finds")
+  tap.is(#pages.search("xyzzy"), 0, "a word that no page has finds nothing")
+  tap.ok(rille.page("learning rate"):find("\n  ?optimizer.lr ", 1, true), "a page of words lists pages")
 end)
 
 -- ---- names ----
@@ -84,7 +171,7 @@ tap.group("asking", function()
   tap.ok(rille.page("nn"):find("?nn.Linear", 1, true), "a module's page lists its members")
   tap.ok(rille.page("/softmax"):find("?softmax", 1, true), "/word finds pages")
   tap.ok(rille.page("*norm*"):find("?nn.LayerNorm", 1, true), "a pattern with * finds names")
-  tap.ok(not pcall(rille.page, "/no such word at all"), "a search without result is an error")
+  tap.ok(not pcall(rille.page, "/xyzzy"), "a search without result is an error")
   tap.ok(not pcall(rille.page, "nn.Nothing"), "an unknown name is an error")
   tap.ok(not pcall(rille.page, ""), "an empty name is an error")
   tap.ok(pages.signature("softmax"):find("^softmax%(x, axis"), "an operator's signature is that of its record")

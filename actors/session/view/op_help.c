@@ -80,6 +80,10 @@ print_attributes(const struct op *op, struct str *s)
             str_addf(s, "%s %.*s", w == d->text ? "" : ",", (int)n, w);
             w += n + (w[n] == '|');
         }
+        if (!(d->flags & (ATTR_REQUIRED | ATTR_ABSENT)) && d->kind >= ATTR_INT && d->kind <= ATTR_TEXT) {
+            str_add(s, ", default ");
+            print_default(d, s);
+        }
         if (d->doc) str_addf(s, ": %s", d->doc);
         str_add(s, "\n");
     }

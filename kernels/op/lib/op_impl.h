@@ -22,8 +22,7 @@
 /* Attribute of products and convolutions; rille_allow_tf32() sets it. */
 #define TF32_ATTR                                                                                                      \
     {                                                                                                                  \
-        "tf32", ATTR_BOOL, ATTR_HIDDEN,                                                                                \
-            .doc = "f32 factors may be rounded to the 11 digits of TF32 where GPUs have it"                            \
+        "tf32", ATTR_BOOL, ATTR_HIDDEN, .doc = "allow GPUs to round f32 factors to TF32"                               \
     }
 
 /* Data of a view in the element type that references use. */

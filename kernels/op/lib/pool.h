@@ -15,8 +15,8 @@ enum { POOL_KERNEL, POOL_STRIDE, POOL_PADDING, POOL_DILATION, POOL_CEIL, POOL_CO
     [POOL_STRIDE] = {"stride", ATTR_INTS, .doc = "step between windows; default kernel_size"},                         \
     [POOL_PADDING] = {"padding", ATTR_INTS, .doc = "entries around the image; default 0"},                             \
     [POOL_DILATION] = {"dilation", ATTR_INTS, dilation, .doc = "distance between entries of a window; default 1"},     \
-    [POOL_CEIL] = {"ceil_mode", ATTR_BOOL, .doc = "let the last window extend beyond the padding"},                    \
-    [POOL_COUNT_PAD] = {"count_include_pad", ATTR_BOOL, count_pad, .i = 1, .doc = "count the padding in means"}
+    [POOL_CEIL] = {"ceil_mode", ATTR_BOOL, .doc = "allow the last window to extend beyond the padding"},               \
+    [POOL_COUNT_PAD] = {"count_include_pad", ATTR_BOOL, count_pad, .i = 1, .doc = "include the padding in means"}
 
 /* Common prefix of all bodies. entries(): the image entries (of n) in window u of direction i, from *lo to *hi by
  * step[i]; returns the number that a mean divides by. windows(): the windows (of m) that may contain entry h. */

@@ -1,0 +1,14 @@
+#!/bin/sh
+# site.sh RILLE PAGES OUT - makes a web site with search from the folder PAGES, which has all pages as installed. Needs mkdocs.
+set -eu
+if ! command -v mkdocs >/dev/null; then
+  echo "docs: mkdocs is not installed; apt-get install mkdocs installs it" >&2
+  exit 1
+fi
+pages=$(realpath "$2")
+mkdir -p "$3"
+out=$(realpath "$3")
+config=$(mktemp --suffix .yml)
+trap 'rm -f "$config"' EXIT
+"$1" --no-init -d cpu:1 "$(dirname "$0")/site.lua" "$pages" "$out" >"$config"
+mkdocs build --quiet --strict --clean --config-file "$config"

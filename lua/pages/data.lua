@@ -1,0 +1,441 @@
+-- data.lua - pages of data sets, files and tokenizers.
+
+return {
+  data = {
+    sign = "rille.data",
+    text = "Reads data sets and cuts them into batches, in an order that depends on seed and epoch only.",
+    code = "order = rille.data.permutation(4, 1)",
+    shows = "#order",
+    gives = "4",
+    see = "data.loader data.csv data.tokens",
+    words = "dataset dataloader batch input",
+  },
+  ["data.csv"] = {
+    is = "tensor",
+    sign = 'rille.data.csv(path, {separator = ",", header = false, dtype = "f32", placement =, sbp =})',
+    text = "Reads a file of separated numbers (CSV) as a tensor of rows and columns.",
+    args = [[
+path: string
+separator: string of one character, default ","
+header: boolean, default false; the first line has column names
+dtype: default "f32"
+placement: devices of the tensor
+sbp: layout, default "B"]],
+    returns = "a tensor (rows, columns); with header also the list of names",
+    errors = "a field that is no number, or a row of another length; the error has file, line and column",
+    code = [[
+path = os.tmpname()
+file = io.open(path, 'w')
+file:write('1,2\n3,4\n')
+file:close()
+x = rille.data.csv(path)
+os.remove(path)]],
+    shows = "x:sum():item()",
+    gives = "10.0",
+    see = "data.loader load",
+    words = "dataset table import read",
+  },
+  ["data.loader"] = {
+    is = "loader",
+    sign = "rille.data.loader{x, y, ..., batch =, shuffle = false, seed = 0, drop_last = false, sbp =}",
+    text = "Iterates over tensors in batches, shuffled if wanted: for x, y in loader do.",
+    args = [[
+x, y, ...: tensors with equal numbers of rows
+batch: integer; rows per batch
+shuffle: boolean, default false; a new order per epoch
+seed: integer, default 0; of the order
+drop_last: boolean, default false; leaves out a last batch with fewer rows
+sbp: layout of the batches, default that of the tensors]],
+    returns = "a loader; each loop over it is one epoch, #loader is the number of batches",
+    code = [[
+n = 0
+for x in rille.data.loader{rille.ones(10, 2), batch = 4} do n = n + 1 end]],
+    shows = "n",
+    gives = "3",
+    see = "loader.batches loader.state data.tokens",
+    words = "dataloader dataset batch shuffle minibatch epoch",
+  },
+  ["data.permutation"] = {
+    sign = "rille.data.permutation(n, seed)",
+    text = "Returns the numbers 0 to n - 1 in a random order that depends on the seed only.",
+    args = [[
+n: integer
+seed: integer]],
+    returns = "a list of integers",
+    code = "order = rille.data.permutation(4, 1)",
+    shows = "#order",
+    gives = "4",
+    see = "data.loader",
+    words = "shuffle random",
+  },
+  ["data.text"] = {
+    is = "tensor",
+    sign = "rille.data.text(path, {tokenizer =, placement =, sbp =})",
+    text = "Reads a text file as token ids: those of a tokenizer, or the bytes.",
+    args = [[
+path: string
+tokenizer: a tokenizer; without one, ids are bytes
+placement: devices of the tensor
+sbp: layout, default "B"]],
+    returns = "an i64 tensor of one axis",
+    code = [[
+path = os.tmpname()
+file = io.open(path, 'w')
+file:write('abc')
+file:close()
+x = rille.data.text(path)
+os.remove(path)]],
+    shows = "#x",
+    gives = "3",
+    see = "data.tokens tokenizer",
+    words = "dataset corpus",
+  },
+  ["data.tokens"] = {
+    is = "loader",
+    sign = "rille.data.tokens(from, {batch =, length =, seed = 0, vocab =, placement =, sbp =, labels =})",
+    text = [[
+Iterates over windows of token ids, for training a language model: for x, y in tokens:batches() do.
+Windows do not overlap and are shuffled. y is x shifted by one. Files are memory-mapped.]],
+    args = [[
+from: token file, list of files, list of ids, or tensor of ids
+batch: integer; windows per batch
+length: integer; ids per window
+seed: integer, default 0; of the order
+vocab: integer; ids must be below it
+placement: devices of x and y
+sbp: layout of x and y
+labels: {placement =, sbp =} of y, if it differs]],
+    returns = "a loader; local tokens <close> releases its files",
+    errors = "an id that is not below vocab; the error has file and position",
+    code = [[
+ids = {}
+for i = 1, 40 do ids[i] = i end
+tokens = rille.data.tokens(ids, {batch = 2, length = 4})
+x, y = tokens:next()]],
+    shows = "y.shape[2]",
+    gives = "4",
+    see = "data.loader data.text models",
+    words = "dataset dataloader language model",
+  },
+  io = {
+    sign = "rille.io",
+    text = "Reads the formats of other programs, and lists the contents of files.",
+    code = [[
+path = os.tmpname()
+os.remove(path)
+path = path .. '.npy'
+rille.save(path, rille.ones(2))
+list = rille.io.contents(path)
+os.remove(path)]],
+    shows = "#list",
+    gives = "1",
+    see = "load save io.contents",
+    words = "import export file format",
+  },
+  ["io.contents"] = {
+    sign = "rille.io.contents(path[, format])",
+    text = "Lists the tensors of a file without reading their values.",
+    args = [[
+path: string; .safetensors, .npy, .npz or .gguf
+format: string, optional; if the name does not tell]],
+    returns = "a list of {name =, dtype =, shape =}, and the file's metadata",
+    code = [[
+path = os.tmpname()
+os.remove(path)
+path = path .. '.npy'
+rille.save(path, rille.ones(2))
+list = rille.io.contents(path)
+os.remove(path)]],
+    shows = "list[1].dtype",
+    gives = "f32",
+    see = "load",
+    words = "inspect metadata",
+  },
+  ["io.llmc"] = {
+    sign = "rille.io.llmc.load(path), rille.io.llmc.tokens(path)",
+    text = "Reads files of llm.c: a checkpoint of GPT-2, and a file of tokens.",
+    args = "path: string",
+    returns = "load: a table {name = tensor} and a table of sizes; tokens: an i64 tensor",
+    code = [[
+path = os.tmpname()
+file = io.open(path, 'wb')
+file:write(string.pack('<i4i4i4', 20240520, 1, 3), ('\0'):rep(1012), string.pack('<I2I2I2', 5, 6, 7))
+file:close()
+ids = rille.io.llmc.tokens(path)
+os.remove(path)]],
+    shows = "ids:sum():item()",
+    gives = "18",
+    see = "models.gpt2 data.tokens",
+    words = "import",
+  },
+  load = {
+    sign = "rille.load(path[, {placement =, sbp =, dtype =, names =}])",
+    text = [[
+Loads tensors by name from a file: safetensors, npz, gguf, or a folder of shards; npy: one tensor.
+Each rank reads the bytes of its own shard.]],
+    args = [[
+path: string
+placement: devices, or a function of the tensor's name
+sbp: layout, default "B", or a function of the tensor's name
+dtype: dtype of float tensors, default that of the file
+names: list of names to load, default all]],
+    returns = "a table {name = tensor}; for .npy a tensor",
+    errors = "a damaged file; the error names the fault",
+    code = [[
+path = os.tmpname() .. '.safetensors'
+rille.save(path, {w = rille.ones(2)})
+t = rille.load(path)
+os.remove(path)]],
+    shows = "t.w:sum():item()",
+    gives = "2.0",
+    see = "save nn.Module.load io.contents",
+    words = "read import safetensors file restore weights huggingface",
+  },
+  load_npy = {
+    is = "tensor",
+    sign = "rille.load_npy(path[, {placement =, sbp =}])",
+    text = "Loads the tensor of a NumPy .npy file.",
+    args = [[
+path: string
+placement: devices
+sbp: layout, default "B"]],
+    returns = "a tensor",
+    code = [[
+path = os.tmpname() .. '.npy'
+rille.save(path, rille.ones(2))
+x = rille.load_npy(path)
+os.remove(path)]],
+    shows = "x:sum():item()",
+    gives = "2.0",
+    see = "load save",
+    words = "numpy import read",
+  },
+  save = {
+    sign = 'rille.save(path, what[, {max_shard_size = "5GB"}])',
+    text = "Saves tensors or a module to a file, complete or not at all: safetensors, npy, or a folder of shards.",
+    args = [[
+path: string; ends in .safetensors or .npy (one tensor), or names a folder
+what: table {name = tensor}, a module, or a tensor
+max_shard_size: string such as "5GB"; for a folder]],
+    returns = "nothing",
+    errors = "a folder is not replaced as one: for training runs use rille.checkpoint",
+    code = [[
+path = os.tmpname() .. '.npy'
+rille.save(path, rille.ones(2))]],
+    shows = "os.remove(path)",
+    gives = "true",
+    see = "load checkpoint.save nn.Module.state_dict",
+    words = "write export file safetensors numpy weights",
+  },
+  ["loader.advance"] = {
+    sign = "loader:advance()",
+    text = "Returns the next batch of the epoch that loader:begin() began; nil at its end.",
+    returns = "tensors",
+    code = [[
+loader = rille.data.loader{rille.arange(4), batch = 4}
+loader:begin()
+loader:advance()]],
+    shows = "loader:advance()",
+    gives = "nil",
+    see = "loader.begin loader.next",
+  },
+  ["loader.batches"] = {
+    sign = "for x, y in loader:batches() do",
+    text = "Iterates over the batches of the next epoch; for x, y in loader do is the same.",
+    returns = "an iterator of tensors",
+    code = [[
+loader = rille.data.loader{rille.arange(4), batch = 3}
+n = 0
+for x in loader:batches() do n = n + #x end]],
+    shows = "n",
+    gives = "4",
+    see = "data.loader loader.epoch",
+    words = "epoch",
+  },
+  ["loader.begin"] = {
+    sign = "loader:begin()",
+    text = "Begins the next epoch, for loader:advance().",
+    returns = "nothing",
+    code = [[
+loader = rille.data.loader{rille.arange(4), batch = 3}
+loader:begin()]],
+    shows = "#loader:advance()",
+    gives = "3",
+    see = "loader.advance",
+  },
+  ["loader.epoch"] = {
+    sign = "for x, y in loader:epoch(n) do",
+    text = "Iterates over the batches of epoch n, which depend on the seed and n only.",
+    args = "n: integer, from 0",
+    returns = "an iterator of tensors",
+    code = "loader = rille.data.loader{rille.arange(4), batch = 4, shuffle = true}",
+    shows = "loader:epoch(3)():sum():item()",
+    gives = "6",
+    see = "loader.batches",
+  },
+  ["loader.load_state"] = {
+    sign = "loader:load_state(s)",
+    text = "Continues at a position that loader:state() returned; the first loop finishes that epoch.",
+    args = "s: table",
+    returns = "nothing",
+    errors = "the state must be of equal data and batches",
+    code = [[
+loader = rille.data.loader{rille.arange(4), batch = 3}
+loader:next()
+other = rille.data.loader{rille.arange(4), batch = 3}
+other:load_state(loader:state())]],
+    shows = "other:next():item()",
+    gives = "3",
+    see = "loader.state checkpoint.load",
+    words = "resume",
+  },
+  ["loader.next"] = {
+    sign = "loader:next()",
+    text = "Returns one batch, and begins the next epoch when the current one is over.",
+    returns = "tensors",
+    code = [[
+loader = rille.data.loader{rille.arange(4), batch = 3}
+loader:next()]],
+    shows = "loader:next():item()",
+    gives = "3",
+    see = "loader.batches",
+  },
+  ["loader.order"] = {
+    sign = "loader:order(n)",
+    text = "Returns the order of the rows in epoch n.",
+    args = "n: integer, from 0",
+    returns = "a list of positions, from 0",
+    code = "loader = rille.data.loader{rille.arange(4), batch = 4}",
+    shows = "loader:order(0)[4]",
+    gives = "3",
+    see = "data.permutation",
+    words = "shuffle",
+  },
+  ["loader.refuses"] = {
+    sign = "loader:refuses(s)",
+    text = "Tells why a state cannot be loaded; nil if it can.",
+    args = "s: table, as loader:state() returns",
+    returns = "a string or nil",
+    code = "loader = rille.data.loader{rille.arange(4), batch = 3}",
+    shows = "loader:refuses(loader:state())",
+    gives = "nil",
+    see = "loader.load_state",
+  },
+  ["loader.state"] = {
+    sign = "loader:state()",
+    text = "Returns the position in the data as a table, for a checkpoint.",
+    returns = "a table of numbers",
+    code = [[
+loader = rille.data.loader{rille.arange(4), batch = 3}
+loader:next()]],
+    shows = "loader:state().at",
+    gives = "3",
+    see = "loader.load_state checkpoint.save",
+    words = "resume",
+  },
+  ["loader.stats"] = {
+    sign = "data:stats()",
+    text = "Counts what the background reader of data.tokens did.",
+    returns = "a table: depth (batches ahead), read, taken (batches), full and waited (counts), wait (seconds)",
+    code = [[
+data = rille.data.tokens({1, 2, 3, 4, 5}, {batch = 1, length = 2})
+data:next()]],
+    shows = "data:stats().taken",
+    gives = "1",
+    see = "data.tokens",
+    words = "slow prefetch input",
+  },
+  ["loader.take"] = {
+    sign = "loader:take(epoch, first, n)",
+    text = "Returns n rows of an epoch, after the first `first` rows of its order.",
+    args = [[
+epoch: integer, from 0
+first: integer, from 0
+n: integer]],
+    returns = "tensors",
+    code = "loader = rille.data.loader{rille.arange(4), batch = 4}",
+    shows = "loader:take(0, 1, 2):sum():item()",
+    gives = "3",
+    see = "loader.epoch",
+  },
+  tokenizer = {
+    is = "tokenizer",
+    sign = "rille.tokenizer(path, {pattern =, special =})",
+    text = [[
+Loads a tokenizer, which turns text into token ids and back: byte-level BPE.
+A file's truncation and padding are not applied.]],
+    args = [[
+path: string; tokenizer.json or *.tiktoken
+pattern: string; regular expression that splits words (*.tiktoken)
+special: list of special tokens, or {[text] = id} (*.tiktoken)]],
+    returns = "a tokenizer; t:encode(text), t:decode(ids), t.size, t:save(path)",
+    code = "t = rille.tokenizer.train({'aaab aaab'}, {size = 258})",
+    shows = "t:decode(t:encode('ab'))",
+    gives = "ab",
+    see = "tokenizer.train tokenizer.encode data.text",
+    words = "bpe text vocabulary huggingface",
+  },
+  ["tokenizer.decode"] = {
+    sign = "t:decode(ids, {skip_special_tokens = false})",
+    text = "Turns token ids into text.",
+    args = [[
+ids: list of integers, or tensor
+skip_special_tokens: boolean, default false]],
+    returns = "a string",
+    code = "t = rille.tokenizer.train({'aaab aaab'}, {size = 258})",
+    shows = "t:decode(t:encode('ab'))",
+    gives = "ab",
+    see = "tokenizer.encode",
+  },
+  ["tokenizer.encode"] = {
+    sign = "t:encode(text, {add_special_tokens = false})",
+    text = "Turns text into token ids.",
+    args = [[
+text: string; any bytes
+add_special_tokens: boolean, default false; adds the special tokens of the file's template]],
+    returns = "a list of integers",
+    code = "t = rille.tokenizer.train({'aaab aaab'}, {size = 258})",
+    shows = "#t:encode('b')",
+    gives = "1",
+    see = "tokenizer.decode",
+    words = "tokenize",
+  },
+  ["tokenizer.save"] = {
+    sign = "t:save(path)",
+    text = "Writes the tokenizer as a tokenizer.json file.",
+    args = "path: string",
+    returns = "nothing",
+    code = [[
+t = rille.tokenizer.train({'aaab aaab'}, {size = 258})
+path = os.tmpname()
+t:save(path)]],
+    shows = "os.remove(path)",
+    gives = "true",
+    see = "tokenizer",
+  },
+  ["tokenizer.size"] = {
+    sign = "t.size",
+    text = "Is the number of ids, special tokens included.",
+    code = "t = rille.tokenizer.train({'aaab aaab'}, {size = 258})",
+    shows = "t.size",
+    gives = "258",
+    see = "tokenizer",
+    words = "vocabulary",
+  },
+  ["tokenizer.train"] = {
+    is = "tokenizer",
+    sign = "rille.tokenizer.train(texts, {size =, special = {}, pattern =})",
+    text = "Learns a byte-level BPE tokenizer from texts.",
+    args = [[
+texts: list of strings, or of {file = path}
+size: integer; number of ids
+special: list of special tokens, default {}
+pattern: string; regular expression that splits words, default GPT-2's]],
+    returns = "a tokenizer",
+    code = "t = rille.tokenizer.train({'aaab aaab'}, {size = 258})",
+    shows = "t.size",
+    gives = "258",
+    see = "tokenizer",
+    words = "bpe",
+  },
+}

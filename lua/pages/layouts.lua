@@ -1,0 +1,273 @@
+-- layouts.lua - pages of placements, layouts, moves and plans, and of the cluster.
+
+return {
+  placement = {
+    is = "placement",
+    first = "cpu|cuda|meta",
+    sign = "rille.placement(kind, ranks)",
+    text = [[
+Makes a placement: a mesh of devices of one kind, over which tensors are distributed.
+placement("cpu", {0, 1}) is a mesh of one axis, placement("cpu", {{0, 1}, {2, 3}}) one of two axes.]],
+    args = [[
+kind: "cpu", "cuda" or "meta" (any number of devices, with shapes and layouts and without values)
+ranks: list of device numbers, from 0, nested once per mesh axis]],
+    returns = "a placement with the fields device, ranks, shape and size; equal placements compare equal",
+    errors = "each rank must be a device of the session (?devices), listed once",
+    shows = "rille.placement('cpu', {0, 1}).size",
+    gives = "2",
+    see = "sbp to_global devices whatif",
+    words = "mesh devices distribute gpu cluster",
+  },
+  ["placement.device"] = {
+    sign = "P.device",
+    text = "Is the kind of the placement's devices: \"cpu\", \"cuda\" or \"meta\".",
+    code = "P = rille.placement('cpu', {0, 1})",
+    shows = "P.device",
+    gives = "cpu",
+    see = "placement tensor.device",
+  },
+  ["placement.ranks"] = {
+    sign = "P.ranks",
+    text = "Is the list of device numbers, in mesh order.",
+    code = "P = rille.placement('cpu', {1, 0})",
+    shows = "P.ranks[1]",
+    gives = "1",
+    see = "placement",
+  },
+  ["placement.shape"] = {
+    sign = "P.shape",
+    text = "Is the list of sizes of the mesh, one per axis.",
+    code = "P = rille.placement('meta', {{0, 1, 2}, {3, 4, 5}})",
+    shows = "P.shape[2]",
+    gives = "3",
+    see = "placement",
+    words = "mesh",
+  },
+  ["placement.size"] = {
+    sign = "P.size",
+    text = "Is the number of devices.",
+    code = "P = rille.placement('meta', {{0, 1, 2}, {3, 4, 5}})",
+    shows = "P.size",
+    gives = "6",
+    see = "placement",
+    words = "mesh",
+  },
+  ["placement.show"] = {
+    sign = 'P:show(["file.svg"])',
+    text = "Draws the mesh of devices, in the terminal or as an SVG file.",
+    args = "file: string, optional; path of an .svg file",
+    returns = "nothing",
+    code = "P = rille.placement('meta', {{0, 1, 2}, {3, 4, 5}})",
+    shows = "P:show()",
+    gives = "nil",
+    see = "show sbp",
+    words = "mesh picture",
+  },
+  sbp = {
+    sign = "rille.sbp",
+    text = [[
+Describes how a tensor is distributed over its mesh, one entry per mesh axis.
+"S(0)"   split: each rank has a shard along tensor axis 0
+"B"      broadcast: each rank has a copy (replicated)
+"P"      partial: the value is the sum over ranks; "P(max)", "P(min)" likewise
+On two mesh axes {"B", "S(0)"}; "B" alone means B on every axis.
+{"S(0)", "S(0)", order = {1, 0}} splits along mesh axis 1 first.
+sbp.split(axis), sbp.broadcast, sbp.partial_sum and sbp.partial(kind) make the same strings.]],
+    code = "P = rille.placement('cpu', {0, 1})",
+    shows = "rille.ones({4}, {placement = P, sbp = rille.sbp.split(0)}).sbp",
+    gives = "S(0)",
+    see = "placement to_global tensor.sbp explain",
+    words = "sharding layout split replicated replicate partial distribute",
+  },
+  ["sbp.broadcast"] = {
+    sign = "rille.sbp.broadcast",
+    text = 'Is the entry "B": each rank has a copy of the tensor.',
+    shows = "rille.sbp.broadcast",
+    gives = "B",
+    see = "sbp",
+    words = "replicate replicated",
+  },
+  ["sbp.partial"] = {
+    first = "sum|max|min",
+    sign = "rille.sbp.partial(kind)",
+    text = "Makes the entry of a partial value: P is a sum over ranks, P(max) a maximum, P(min) a minimum.",
+    args = 'kind: "sum", "max" or "min"',
+    returns = "a string",
+    shows = "rille.sbp.partial('max')",
+    gives = "P(max)",
+    see = "sbp",
+  },
+  ["sbp.partial_sum"] = {
+    sign = "rille.sbp.partial_sum",
+    text = 'Is the entry "P": the value is the sum over the ranks.',
+    shows = "rille.sbp.partial_sum",
+    gives = "P",
+    see = "sbp",
+  },
+  ["sbp.split"] = {
+    sign = "rille.sbp.split(axis)",
+    text = "Makes the entry of a split: each rank has a shard along this tensor axis.",
+    args = "axis: integer, from 0; negative axes count from the end",
+    returns = "a string",
+    shows = "rille.sbp.split(1)",
+    gives = "S(1)",
+    see = "sbp shards",
+    words = "shard",
+  },
+  boxing = {
+    sign = "rille.boxing{shape =, dtype =, from = {placement =, sbp =}, to = {placement =, sbp =}}",
+    text = [[
+Prices one move of a tensor between layouts: a redistribution (boxing), without running it.
+Above 8 "meta" devices the result has no steps, above 64 no received bytes and no candidates.]],
+    args = [[
+shape: list of integers
+dtype: string
+from: {placement =, sbp =}; layout before the move
+to: {placement =, sbp =}; layout after it]],
+    returns = [[
+a table: name (all-gather, all-reduce, ...), bytes, bound (least possible bytes), received (per rank),
+steps, candidates; b:show() draws the move]],
+    code = [[
+P = rille.placement('cpu', {0, 1})
+from, to = {placement = P, sbp = 'S(0)'}, {placement = P, sbp = 'B'}
+move = rille.boxing{shape = {4}, dtype = 'f32', from = from, to = to}]],
+    shows = "move.bytes",
+    gives = "16",
+    see = "to_global explain sbp",
+    words = "redistribute all-reduce allreduce all-gather reduce-scatter all-to-all collective communication cost nccl",
+  },
+  explain = {
+    sign = "rille.explain(y)",
+    text = "Shows how a value is computed: the layouts, the alternatives and the bytes of each operator and move.",
+    args = "y: tensor",
+    returns = [[
+a table that prints as text: ops (name, line, inputs, outputs, shape, part, candidates), boxing (from, to,
+bytes, bound, steps), bytes. Candidates are in the order of choice: fewest bytes moved or pending first; of
+equal bytes the smallest share of the busiest rank]],
+    code = [[
+P = rille.placement('cpu', {0, 1})
+x = rille.ones({4, 2}, {placement = P, sbp = 'S(0)'})]],
+    shows = "rille.explain(x:sum()).ops[1].name",
+    gives = "sum",
+    see = "plan boxing graph.explain tensor.sbp",
+    words = "why communication cost layout candidates debug",
+  },
+  plan = {
+    sign = "rille.plan(y, {physical = false})",
+    text = "Shows the compiled plan of a value: tasks, registers and memory.",
+    args = [[
+y: tensor
+physical: boolean, default false; also the bytes of each task's buffers]],
+    returns = "a table that prints as text",
+    shows = "#tostring(rille.plan(rille.ones(2):exp())) > 0",
+    gives = "true",
+    see = "explain graph.plan",
+  },
+  devices = {
+    sign = "rille.devices()",
+    text = "Lists the devices that the program has used so far, and their memory.",
+    returns = "a list of tables that prints as text",
+    shows = "type(rille.devices())",
+    gives = "table",
+    see = "device_info placement workers",
+    words = "device list memory gpu cuda",
+  },
+  device_info = {
+    first = "cpu|cuda",
+    sign = "rille.device_info(kind, rank)",
+    text = "Describes the GPU of a device: name, memory, compute capability.",
+    args = [[
+kind: "cuda"
+rank: integer; number of the device]],
+    returns = "a table {name =, memory = bytes, capability =, kernels =}",
+    errors = "the session must have the device: rille -d cuda:all",
+    shows = "type(rille.device_info)",
+    gives = "function",
+    see = "devices placement allow_tf32",
+    words = "gpu cuda device nvidia",
+  },
+  allow_tf32 = {
+    sign = "rille.allow_tf32(on)",
+    text = [[
+Lets matrix products and convolutions on GPUs round f32 operands to TF32, which is faster.
+TF32 keeps 10 bits of fraction and uses tensor cores. Products called or traced later follow. CPUs ignore it.]],
+    args = "on: boolean, optional; without it nothing changes",
+    returns = "the previous setting; false at the start",
+    code = "rille.allow_tf32(true)",
+    shows = "rille.allow_tf32(false)",
+    gives = "true",
+    see = "autocast device_info",
+    words = "tf32 precision tensor cores fast gpu cuda",
+  },
+  whatif = {
+    sign = "rille.whatif(step, {mesh = {128, 8}, bandwidth =, latency =, flops =, memory =})",
+    text = [[
+Predicts time, memory and traffic of a compiled step on a cluster that you do not have.
+Each placement of the step becomes such a mesh of other devices. A mesh with another number of axes frees all layouts.]],
+    args = [[
+step: a compiled step that was called once (?graph)
+mesh: list of integers; sizes of the mesh
+bandwidth: bytes per second of a link, a number or a list per mesh axis; default: as measured here
+latency: seconds per message, a number or a list per mesh axis
+flops: flop per second of a device
+memory: limit in bytes per device, or a list of limits]],
+    returns = [[
+a table as of step:explain(), with step_time (seconds), memory (bytes of the fullest device), cost and bound
+(ns), axis_bytes (bytes per mesh axis). For a list of limits: a list with a table per limit, or false if no
+plan within the limit was found: the curve of memory against time]],
+    errors = "the step must have been called",
+    code = [[
+step = rille.graph(function(x) return x:exp() end)
+step(rille.ones(64))
+curve = rille.whatif(step, {mesh = {2}, memory = {1e6, 10}})]],
+    shows = "curve[1].step_time > 0 and curve[2]",
+    gives = "false",
+    see = "graph graph.explain placement",
+    words = "predict estimate simulate cluster scaling cost mesh",
+  },
+  workers = {
+    sign = "rille.workers()",
+    text = "Lists the worker processes of the cluster and their state.",
+    returns = [[
+a list of {rank =, host =, pid =, devices =, state =, heartbeat =, acts =, busy =}; slow = 2.4: the worker's
+tasks take 2.4 times as long as equal tasks of other workers]],
+    shows = "rille.workers()[1] == nil",
+    gives = "false",
+    see = "recover snapshot is_lost",
+    words = "cluster process distributed node host launch",
+  },
+  snapshot = {
+    sign = "rille.snapshot(note, {keep = 1})",
+    text = "Keeps a copy of all variables, optimiser state and random counters in memory, for rille.recover().",
+    args = [[
+note: number, string or table of them; returned by recover
+keep: 1 or 2, default 1; 2 also keeps the previous snapshot, at twice the memory]],
+    returns = "nothing",
+    shows = "rille.snapshot('note')",
+    gives = "nil",
+    see = "recover checkpoint.save",
+    words = "backup fault tolerance",
+  },
+  recover = {
+    sign = "rille.recover({workers =})",
+    text = "Continues after the loss of workers: starts new ones, and restores the last snapshot.",
+    args = "workers: integer; continue with this many workers instead",
+    returns = "the note of the snapshot; if the last snapshot lost data, the note of the one before it, and the reason",
+    errors = "a snapshot must exist",
+    code = "rille.snapshot('note')",
+    shows = "rille.recover()",
+    gives = "note",
+    see = "snapshot is_lost workers",
+    words = "fault tolerance elastic restart crash",
+  },
+  is_lost = {
+    sign = "rille.is_lost(err)",
+    text = "Tells whether an error reports the loss of a worker.",
+    args = "err: any value, as pcall returns it",
+    returns = "boolean",
+    shows = "rille.is_lost('another error')",
+    gives = "false",
+    see = "recover workers",
+    words = "error crash",
+  },
+}

@@ -1,0 +1,206 @@
+-- models.lua - pages of rille.models.
+
+return {
+  models = {
+    sign = "rille.models",
+    text = [[
+Has known models built from rille.nn: GPT-2, Llama, a mixture of experts, a ResNet.
+rille.models.gpt2.new{...} makes one with random weights, rille.models.llama.load(dir) reads a Hugging Face folder.]],
+    code = "m = rille.models.resnet.new{classes = 3, width = 4, blocks = {1}}",
+    shows = "m(rille.ones(1, 3, 8, 8)).shape[2]",
+    gives = "3",
+    see = "models.gpt2 models.llama parallel model.generate",
+    words = "pretrained language huggingface zoo",
+  },
+  ["models.gpt2"] = {
+    is = "model",
+    sign = "rille.models.gpt2.new{vocab =, length =, layers =, heads =, width =, dropout = 0, placement =, sbp =, dtype =}, .load(dir[, {parallel =, quantize =, ...}])",
+    text = "Makes a GPT-2 language model, or loads one from a Hugging Face folder.",
+    args = [[
+vocab: integer; number of token ids
+length: integer; most positions
+layers: integer; number of blocks
+heads: integer; attention heads
+width: integer; size of a position's features
+dropout: number, default 0
+dir: string; folder, for load
+placement: devices, for new and load
+sbp: layout of parameters, or a function of the name
+dtype: dtype of parameters
+parallel: a recipe of rille.parallel, for load
+quantize: "int8": 8-bit weights for inference, for load]],
+    returns = "a model; m(ids) returns logits (batch, length, vocab) of integer ids (batch, length)",
+    errors = "a sequence must have at most length positions",
+    code = [[
+ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})
+m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}]],
+    shows = "m(ids).shape[3]",
+    gives = "11",
+    see = "model.generate parallel models.llama",
+    words = "language transformer gpt",
+  },
+  ["models.llama"] = {
+    is = "model",
+    sign = "rille.models.llama.new{vocab =, length =, layers =, heads =, width =, kv_heads =, hidden =, placement =, sbp =, dtype =}, .load(dir[, {parallel =, quantize =, ...}])",
+    text = "Makes a Llama language model, or loads one from a Hugging Face folder.",
+    args = [[
+vocab: integer; number of token ids
+length: integer; most positions
+layers: integer; number of blocks
+heads: integer; attention heads
+width: integer; size of a position's features
+kv_heads: integer, default heads; heads of keys and values
+hidden: integer; hidden size of the feed-forward layers
+dir: string; folder, for load
+placement: devices, for new and load
+sbp: layout of parameters, or a function of the name
+dtype: dtype of parameters
+parallel: a recipe of rille.parallel, for load
+quantize: "int8": 8-bit weights for inference, for load]],
+    returns = "a model; m(ids) returns logits (batch, length, vocab) of integer ids (batch, length)",
+    code = [[
+ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})
+m = rille.models.llama.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}]],
+    shows = "m(ids).shape[3]",
+    gives = "11",
+    see = "model.generate parallel models.gpt2",
+    words = "language transformer rope",
+  },
+  ["models.load"] = {
+    is = "model",
+    sign = "rille.models.load(path[, {placement =, sbp =, parallel =, dtype =, quantize =, dropout =}])",
+    text = "Loads a language model from a Hugging Face folder of any supported kind, which model_type in config.json names.",
+    args = [[
+path: string; the folder, its .safetensors, or a .bin of llm.c
+placement: devices
+sbp: layout of parameters, or a function of the name
+parallel: a recipe of rille.parallel
+dtype: dtype of parameters
+quantize: "int8": 8-bit weights for inference
+dropout: number, default 0; for training; GPT-2 alone]],
+    returns = "a model with the methods of models.gpt2",
+    errors = "An unknown model_type: the error lists the supported ones.",
+    code = [[
+dir = os.tmpname()
+os.remove(dir)
+rille.models.llama.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}:save(dir)
+m = rille.models.load(dir)
+os.execute("rm -r " .. dir)]],
+    shows = "m.config.layers",
+    gives = "1",
+    see = "model.generate models.gpt2 models.llama parallel",
+    words = "huggingface pretrained checkpoint transformers",
+  },
+  ["models.moe"] = {
+    is = "model",
+    sign = "rille.models.moe.new{vocab =, length =, layers =, heads =, width =, hidden =, experts = 8, top_k = 2}, .load(dir)",
+    text = "Makes a language model with a mixture of experts in every block, or loads one from a folder.",
+    args = [[
+vocab: integer; number of token ids
+length: integer; most positions
+layers: integer; number of blocks
+heads: integer; attention heads
+width: integer; size of a position's features
+dir: string; folder, for load
+hidden: integer; hidden size of an expert
+experts: integer, default 8; experts per block
+top_k: integer, default 2; experts per position]],
+    returns = "a model; m(ids) returns logits (batch, length, vocab)",
+    code = [[
+ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})
+m = rille.models.moe.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}]],
+    shows = "m(ids).shape[3]",
+    gives = "11",
+    see = "nn.MixtureOfExperts models.gpt2",
+    words = "mixture experts",
+  },
+  ["models.resnet"] = {
+    is = "model",
+    sign = "rille.models.resnet.new{classes =, channels = 3, width = 16, blocks = {2, 2, 2}}",
+    text = "Makes a residual network for classifying images.",
+    args = [[
+classes: integer
+channels: integer, default 3; of the images
+width: integer, default 16; channels of the first stage
+blocks: list of integers, default {2, 2, 2}; residual blocks per stage]],
+    returns = "a model; x: (batch, channels, h, w), result: (batch, classes)",
+    code = "m = rille.models.resnet.new{classes = 3, width = 4, blocks = {1}}",
+    shows = "m(rille.ones(1, 3, 8, 8)).shape[2]",
+    gives = "3",
+    see = "nn.Conv2d nn.BatchNorm2d",
+    words = "image classification cnn vision",
+  },
+  ["model.config"] = {
+    sign = "m.config",
+    text = "Is the table of sizes and options of a language model; a loaded one also has eos_token_id if its folder does.",
+    code = "m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}",
+    shows = "m.config.heads",
+    gives = "2",
+    see = "models.gpt2 nn.Module.settings",
+  },
+  ["model.features"] = {
+    sign = "m:features(ids)",
+    text = "Returns the input of the last layer, per position.",
+    args = "ids: integer tensor (batch, length)",
+    returns = "a tensor (batch, length, width)",
+    code = [[
+ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})
+m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}]],
+    shows = "m:features(ids).shape[3]",
+    gives = "8",
+    see = "model.logits",
+    words = "hidden embedding",
+  },
+  ["model.generate"] = {
+    sign = "m:generate(ids, {max_new_tokens = 20, temperature = 1, top_k =, top_p =, seed =, stop =, on_token =})",
+    text = "Continues a prompt with tokens that the model predicts.",
+    args = [[
+ids: integer tensor (batch, length), or a list of lists of ids of any lengths
+max_new_tokens: integer, default 20
+temperature: number, default 1; 0 always takes the likeliest token
+top_k: integer; samples from the k likeliest tokens
+top_p: number; samples from the likeliest tokens with this total probability
+seed: integer; equal seeds give equal tokens
+stop: id or list of ids that end a text
+on_token: function, called with a list of one id per row, false for ended rows]],
+    returns = "prompt and continuation, a tensor or lists like ids",
+    errors = "positions above the model's length; logits that are NaN",
+    code = [[
+ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})
+m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}]],
+    shows = "m:generate(ids, {max_new_tokens = 2, temperature = 0}).shape[2]",
+    gives = "5",
+    see = "models.gpt2 tokenizer",
+    words = "sample sampling inference text",
+  },
+  ["model.logits"] = {
+    sign = "m:logits(features)",
+    text = "Applies the last layer to features: m(ids) is m:logits(m:features(ids)).",
+    args = "features: tensor (batch, length, width)",
+    returns = "a tensor (batch, length, vocab), f32",
+    code = [[
+ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})
+m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}]],
+    shows = "m:logits(m:features(ids)).shape[3]",
+    gives = "11",
+    see = "model.features",
+  },
+  ["model.save"] = {
+    sign = 'm:save(dir[, {max_shard_size = "5GB"}])',
+    text = "Writes a model as config.json and model.safetensors, with Hugging Face's names.",
+    args = [[
+dir: string; folder
+max_shard_size: string, default "5GB"]],
+    returns = "nothing",
+    code = [[
+m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}
+dir = os.tmpname()
+os.remove(dir)
+m:save(dir)
+other = rille.models.gpt2.load(dir)]],
+    shows = "other.config.vocab",
+    gives = "11",
+    see = "models.gpt2 save",
+    words = "export huggingface",
+  },
+}

@@ -1,0 +1,537 @@
+-- modules.lua - pages of the methods of modules and optimisers.
+
+return {
+  ["nn.MixtureOfExperts.balance"] = {
+    sign = "experts:balance()",
+    text = "Returns how unevenly the last call used the experts, as a loss term: 1 is even, the number of experts the worst.",
+    returns = "a tensor without axes; gradients pass through it",
+    code = [[
+f = rille.nn.MixtureOfExperts(4, 8, 4)
+f(rille.ones(2, 3, 4))]],
+    shows = "f:balance().ndim",
+    gives = "0",
+    see = "nn.MixtureOfExperts",
+    words = "load balancing moe",
+  },
+  ["nn.MixtureOfExperts.gates"] = {
+    sign = "experts:gates(x)",
+    text = "Returns the weight that the router gives each expert, per row.",
+    args = "x: tensor (n, d)",
+    returns = "a tensor (n, experts); 0 except for the top_k experts",
+    code = "f = rille.nn.MixtureOfExperts(4, 8, 4)",
+    shows = "f:gates(rille.ones(3, 4)).shape[2]",
+    gives = "4",
+    see = "nn.MixtureOfExperts",
+    words = "router moe",
+  },
+  ["nn.Module.apply"] = {
+    sign = "net:apply(fn)",
+    text = "Calls a function for each module inside, and for the module itself.",
+    args = "fn: function(module)",
+    returns = "net",
+    code = [[
+net = rille.nn.Linear(3, 2)
+n = 0
+net:apply(function() n = n + 1 end)]],
+    shows = "n",
+    gives = "1",
+    see = "nn.Module.modules nn.init",
+  },
+  ["nn.Module.buffer"] = {
+    sign = "net:buffer(name, t)",
+    text = "Adds a tensor that is saved with the module and is not trained.",
+    args = [[
+name: string; the field
+t: tensor]],
+    returns = "the tensor",
+    code = [[
+net = rille.nn.Module:extend('Net')()
+net:buffer('seen', rille.zeros(1))]],
+    shows = "net.seen:item()",
+    gives = "0.0",
+    see = "nn.Parameter nn.Module.named_buffers",
+  },
+  ["nn.Module.describe"] = {
+    sign = "function Net:describe()",
+    text = "Returns the text that print(net) shows after the class name; override it in your own class.",
+    returns = "a string",
+    code = "net = rille.nn.Linear(3, 2)",
+    shows = "#net:describe() > 0",
+    gives = "true",
+    see = "nn.Module.show",
+  },
+  ["nn.Module.eval"] = {
+    sign = "net:eval()",
+    text = "Switches the module and all modules inside to evaluation mode: dropout is off, batch norm uses running statistics.",
+    returns = "net",
+    code = "net = rille.nn.Linear(3, 2)",
+    shows = "net:eval().training",
+    gives = "false",
+    see = "nn.Module.train no_grad",
+    words = "inference evaluate test",
+  },
+  ["nn.Module.extend"] = {
+    sign = "Class:extend(name)",
+    text = "Makes a class of modules.",
+    args = "name: string; the class's name",
+    returns = "a class; calling it calls init(...) and returns an object",
+    code = [[
+Net = rille.nn.Module:extend('Net')
+function Net:forward(x) return x * 2 end]],
+    shows = "Net()(rille.ones(2)):sum():item()",
+    gives = "4.0",
+    see = "nn.Module nn.Module.forward",
+    words = "subclass inherit custom layer",
+  },
+  ["nn.Module.forward"] = {
+    sign = "net:forward(x, ...)",
+    text = "Computes the output of a module; every class defines its own. Call net(x), which calls it.",
+    args = "x: the arguments of the call",
+    returns = "the output",
+    code = "net = rille.nn.Linear(3, 2)",
+    shows = "net:forward(rille.ones(5, 3)).shape[1]",
+    gives = "5",
+    see = "nn.Module",
+    words = "call",
+  },
+  ["nn.Module.load"] = {
+    sign = "net:load(path)",
+    text = "Loads parameters and buffers from a file that rille.save(path, net) wrote.",
+    args = "path: string; .safetensors file, or folder of shards",
+    returns = "nothing",
+    errors = "names and shapes must match; values are cast to the dtype and layout of net",
+    code = [[
+net = rille.nn.Linear(3, 2)
+path = os.tmpname() .. '.safetensors'
+rille.save(path, net)
+other = rille.nn.Linear(3, 2)
+other:load(path)
+os.remove(path)]],
+    shows = "other.weight:eq(net.weight):all():item()",
+    gives = "true",
+    see = "save nn.Module.load_state_dict checkpoint.load",
+    words = "restore weights",
+  },
+  ["nn.Module.load_state_dict"] = {
+    sign = "net:load_state_dict(t)",
+    text = "Copies values by name into the parameters and buffers.",
+    args = "t: table {name = tensor}, as net:state_dict() returns",
+    returns = "nothing",
+    errors = "a missing or extra name, or another shape; nothing is changed then",
+    code = [[
+net = rille.nn.Linear(3, 2)
+other = rille.nn.Linear(3, 2)
+other:load_state_dict(net:state_dict())]],
+    shows = "other.weight:eq(net.weight):all():item()",
+    gives = "true",
+    see = "nn.Module.state_dict nn.Module.load",
+    words = "restore weights",
+  },
+  ["nn.Module.modules"] = {
+    sign = "net:modules()",
+    text = "Lists the module itself and all modules inside.",
+    returns = "a list of modules",
+    code = "net = rille.nn.Sequential(rille.nn.Linear(3, 2), rille.nn.ReLU())",
+    shows = "#net:modules()",
+    gives = "3",
+    see = "nn.Module.named_modules",
+  },
+  ["nn.Module.named_buffers"] = {
+    sign = "for name, t in net:named_buffers() do",
+    text = "Iterates over the buffers and their names.",
+    returns = "an iterator of name, tensor",
+    code = "norm = rille.nn.BatchNorm2d(3)",
+    shows = "(norm:named_buffers()())",
+    gives = "running_mean",
+    see = "nn.Module.buffer nn.Module.named_parameters",
+  },
+  ["nn.Module.named_modules"] = {
+    sign = "for name, m in net:named_modules() do",
+    text = 'Iterates over the modules and their names; the module itself has the name "".',
+    returns = "an iterator of name, module",
+    code = "net = rille.nn.Linear(3, 2)",
+    shows = "(net:named_modules()()) == ''",
+    gives = "true",
+    see = "nn.Module.modules",
+  },
+  ["nn.Module.named_parameters"] = {
+    sign = "for name, p in net:named_parameters() do",
+    text = "Iterates over the parameters and their names, such as fc1.weight.",
+    returns = "an iterator of name, tensor",
+    code = [[
+net = rille.nn.Linear(3, 2)
+names = {}
+for name in net:named_parameters() do names[#names + 1] = name end]],
+    shows = "names[1]",
+    gives = "weight",
+    see = "nn.Module.parameters nn.Module.named_buffers",
+  },
+  ["nn.Module.named_tensors"] = {
+    sign = "net:named_tensors()",
+    text = "Lists parameters and buffers with their names; a tied tensor occurs under each of its names.",
+    returns = "a list of {name =, tensor =, kind =}",
+    code = "net = rille.nn.Linear(3, 2)",
+    shows = "net:named_tensors()[1].name",
+    gives = "weight",
+    see = "nn.Module.state_dict nn.tie",
+  },
+  ["nn.Module.parameters"] = {
+    sign = "net:parameters()",
+    text = "Lists the parameters, in order of definition, for an optimiser.",
+    returns = "a list of tensors",
+    code = "net = rille.nn.Linear(3, 2)",
+    shows = "#net:parameters()",
+    gives = "2",
+    see = "optim nn.Module.named_parameters",
+    words = "weights trainable",
+  },
+  ["nn.Module.recompute"] = {
+    sign = "net:recompute(on = true)",
+    text = "Recomputes the module's intermediate values in the backward pass instead of keeping them: less memory, more time.",
+    args = "on: boolean, default true",
+    returns = "net",
+    code = "net = rille.nn.Linear(3, 2)",
+    shows = "net:recompute() == net",
+    gives = "true",
+    see = "graph",
+    words = "activation checkpointing gradient checkpoint memory rematerialization",
+  },
+  ["nn.Module.settings"] = {
+    sign = "function Net:settings()",
+    text = [[
+Returns numbers, strings and flags that a checkpoint keeps, to refuse a model that computes differently.
+Override it in your own class. Leave out values that may change between runs.]],
+    returns = "a table {name = value}",
+    code = [[
+Window = rille.nn.Module:extend('Window')
+function Window:init(n) self.n = n end
+function Window:settings() return {n = self.n} end]],
+    shows = "Window(3):settings().n",
+    gives = "3",
+    see = "checkpoint.load",
+    words = "hyperparameters config",
+  },
+  ["nn.Module.show"] = {
+    sign = 'net:show(["file.svg"])',
+    text = "Draws modules and parameters with types, layouts and placements, and the bytes per device.",
+    args = "file: string, optional; path of an .svg file",
+    returns = "nothing",
+    code = "net = rille.nn.Linear(3, 2)",
+    shows = "net:show()",
+    gives = "nil",
+    see = "parallel nn.Module.named_parameters",
+    words = "picture summary print visualize",
+  },
+  ["nn.Module.state_dict"] = {
+    sign = "net:state_dict()",
+    text = "Returns parameters and buffers by name.",
+    returns = "a table {name = tensor}",
+    code = "net = rille.nn.Linear(3, 2)",
+    shows = "net:state_dict().bias.shape[1]",
+    gives = "2",
+    see = "nn.Module.load_state_dict save",
+    words = "weights save",
+  },
+  ["nn.Module.tie"] = {
+    sign = "nn.tie(a, name, b, other)",
+    text = "Makes two parameters one tensor, which is stored and updated once; the same as nn.tie.",
+    args = [[
+a: module that has the parameter
+name: string; its field
+b: module that gets the same tensor
+other: string; field of b]],
+    returns = "nothing",
+    code = [[
+net = rille.nn.Linear(3, 2)
+other = rille.nn.Linear(3, 2)
+rille.nn.tie(net, 'weight', other, 'weight')]],
+    shows = "rawequal(net.weight, other.weight)",
+    gives = "true",
+    see = "nn.tie",
+  },
+  ["nn.Module.to"] = {
+    sign = "net:to(dtype)",
+    text = "Converts all float parameters, buffers and gradients to another dtype, in place.",
+    args = 'dtype: "f32", "f64", "bf16" or "f16"',
+    returns = "net; optimisers keep working",
+    code = "net = rille.nn.Linear(3, 2)",
+    shows = "net:to('bf16').weight.dtype",
+    gives = "bf16",
+    see = "to autocast",
+    words = "half precision convert",
+  },
+  ["nn.Module.to_global"] = {
+    sign = "net:to_global{placement =, sbp =}",
+    text = "Moves all parameters, buffers and gradients to a placement and layout, in place.",
+    args = [[
+placement: devices
+sbp: layout, default "B"; "auto": the planner chooses]],
+    returns = "net",
+    code = [[
+net = rille.nn.Linear(3, 2)
+P = rille.placement('cpu', {0, 1})
+net:to_global{placement = P, sbp = 'B'}]],
+    shows = "net.weight.placement == P",
+    gives = "true",
+    see = "to_global parallel",
+    words = "distribute move device gpu",
+  },
+  ["nn.Module.train"] = {
+    sign = "net:train(on = true)",
+    text = "Switches the module and all modules inside to training mode: dropout is on, batch norm uses the batch.",
+    args = "on: boolean, default true",
+    returns = "net",
+    code = "net = rille.nn.Linear(3, 2)",
+    shows = "net:train().training",
+    gives = "true",
+    see = "nn.Module.eval",
+  },
+  ["nn.Module.training"] = {
+    sign = "net.training",
+    text = "Tells whether the module is in training mode.",
+    code = "net = rille.nn.Linear(3, 2)",
+    shows = "net.training",
+    gives = "true",
+    see = "nn.Module.train nn.Module.eval",
+  },
+  ["optimizer.groups"] = {
+    sign = "opt.groups",
+    text = "Is the list of parameter groups; opt.groups[1].lr = 0.01 sets an option of one group.",
+    code = [[
+net = rille.nn.Linear(3, 2)
+opt = rille.optim.SGD(net:parameters(), {lr = 0.5})
+net(rille.ones(5, 3)):sum():backward()]],
+    shows = "#opt.groups",
+    gives = "1",
+    see = "optim.SGD optimizer.lr",
+    words = "group per layer learning rate",
+  },
+  ["optimizer.load_state_dict"] = {
+    sign = "opt:load_state_dict(t)",
+    text = "Restores the state that state_dict() returned: moments, step counts, options.",
+    args = "t: table",
+    returns = "nothing",
+    errors = "kind of optimiser and groups must match",
+    code = [[
+net = rille.nn.Linear(3, 2)
+opt = rille.optim.SGD(net:parameters(), {lr = 0.5})
+net(rille.ones(5, 3)):sum():backward()
+opt:step()
+other = rille.optim.SGD(net:parameters())
+other:load_state_dict(opt:state_dict())]],
+    shows = "other.steps",
+    gives = "1",
+    see = "optimizer.state_dict checkpoint.load",
+  },
+  ["optimizer.lr"] = {
+    sign = "opt.lr",
+    text = "Is the learning rate; assign a number, and the next step uses it, also in a compiled step.",
+    code = [[
+net = rille.nn.Linear(3, 2)
+opt = rille.optim.SGD(net:parameters(), {lr = 0.5})
+net(rille.ones(5, 3)):sum():backward()]],
+    shows = "opt.lr",
+    gives = "0.5",
+    see = "optim.cosine optim.linear optimizer.groups",
+    words = "learning rate schedule scheduler",
+  },
+  ["optimizer.params"] = {
+    sign = "opt.params",
+    text = "Is the list of all parameters, fixed when the optimiser is made.",
+    code = [[
+net = rille.nn.Linear(3, 2)
+opt = rille.optim.SGD(net:parameters(), {lr = 0.5})
+net(rille.ones(5, 3)):sum():backward()]],
+    shows = "#opt.params",
+    gives = "2",
+    see = "optimizer.groups nn.Module.parameters",
+  },
+  ["optimizer.state_dict"] = {
+    sign = "opt:state_dict()",
+    text = "Returns the state for a later load: moments by parameter, step counts, options.",
+    returns = "a table",
+    code = [[
+net = rille.nn.Linear(3, 2)
+opt = rille.optim.SGD(net:parameters(), {lr = 0.5})
+net(rille.ones(5, 3)):sum():backward()]],
+    shows = "type(opt:state_dict())",
+    gives = "table",
+    see = "optimizer.load_state_dict checkpoint.save",
+  },
+  ["optimizer.step"] = {
+    sign = "opt:step()",
+    text = [[
+Updates each parameter by its gradient.
+A step that fails changes nothing.]],
+    returns = "nothing",
+    code = [[
+net = rille.nn.Linear(3, 2)
+opt = rille.optim.SGD(net:parameters(), {lr = 0.5})
+net(rille.ones(5, 3)):sum():backward()
+was = net.bias:sum():item()
+opt:step()]],
+    shows = "net.bias:sum():item() < was",
+    gives = "true",
+    see = "backward optimizer.zero_grad optim.clip_grad_norm",
+    words = "update train weights",
+  },
+  ["optimizer.steps"] = {
+    sign = "opt.steps",
+    text = "Is the number of calls of step() so far.",
+    code = [[
+net = rille.nn.Linear(3, 2)
+opt = rille.optim.SGD(net:parameters(), {lr = 0.5})
+net(rille.ones(5, 3)):sum():backward()
+opt:step()]],
+    shows = "opt.steps",
+    gives = "1",
+    see = "optimizer.step",
+  },
+  ["optimizer.zero_grad"] = {
+    sign = "opt:zero_grad()",
+    text = "Clears the gradients of all parameters.",
+    returns = "nothing",
+    code = [[
+net = rille.nn.Linear(3, 2)
+opt = rille.optim.SGD(net:parameters(), {lr = 0.5})
+net(rille.ones(5, 3)):sum():backward()
+opt:zero_grad()]],
+    shows = "net.bias.grad",
+    gives = "nil",
+    see = "backward optimizer.step",
+    words = "reset gradient accumulate accumulation",
+  },
+  optim = {
+    sign = "rille.optim",
+    text = [[
+Has optimisers, gradient clipping, and schedules of the learning rate.
+A group has its own options: SGD({{params = a, lr = 0.1}, {params = b}}, {lr = 0.01}).]],
+    code = "net = rille.nn.Linear(3, 2)",
+    shows = "#rille.optim.SGD(net:parameters(), {lr = 0.1}).params",
+    gives = "2",
+    see = "nn.Module.parameters optimizer.step",
+    words = "optimizer train scheduler weight decay",
+  },
+  ["optim.Adam"] = {
+    is = "optimizer",
+    sign = "rille.optim.Adam(params, {lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0})",
+    text = "Makes an Adam optimiser: steps scaled by running means of the gradient and of its square.",
+    args = [[
+params: list of tensors, or of groups {params =, lr =, ...}
+lr: number, default 1e-3; learning rate
+betas: {number, number}, default {0.9, 0.999}; decay of the two means
+eps: number, default 1e-8; added to the root
+weight_decay: number, default 0; added to the gradient]],
+    returns = "an optimiser; opt:step(), opt:zero_grad(), opt.lr",
+    code = [[
+w = rille.nn.Parameter(rille.ones(2))
+opt = rille.optim.Adam({w}, {lr = 0.1})
+w:sum():backward()
+opt:step()]],
+    shows = "opt.steps",
+    gives = "1",
+    see = "optim.AdamW optimizer.step",
+    words = "optimizer",
+  },
+  ["optim.AdamW"] = {
+    is = "optimizer",
+    sign = "rille.optim.AdamW(params, {lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0.01})",
+    text = "Makes an AdamW optimiser: Adam with weight decay applied to the parameters, not to the gradient.",
+    args = [[
+params: list of tensors, or of groups {params =, lr =, ...}
+lr: number, default 1e-3; learning rate
+betas: {number, number}, default {0.9, 0.999}; decay of the two means
+eps: number, default 1e-8; added to the root
+weight_decay: number, default 0.01]],
+    returns = "an optimiser; opt:step(), opt:zero_grad(), opt.lr",
+    code = [[
+w = rille.nn.Parameter(rille.ones(2))
+opt = rille.optim.AdamW({w}, {lr = 0.1})
+w:sum():backward()
+opt:step()]],
+    shows = "opt.steps",
+    gives = "1",
+    see = "optim.Adam optimizer.step",
+    words = "optimizer",
+  },
+  ["optim.SGD"] = {
+    is = "optimizer",
+    sign = "rille.optim.SGD(params, {lr = 1e-3, momentum = 0, weight_decay = 0, nesterov = false})",
+    text = "Makes an optimiser for stochastic gradient descent, with momentum.",
+    args = [[
+params: list of tensors, or of groups {params =, lr =, ...}
+lr: number, default 1e-3; learning rate
+momentum: number, default 0
+weight_decay: number, default 0; added to the gradient
+nesterov: boolean, default false]],
+    returns = "an optimiser; opt:step(), opt:zero_grad(), opt.lr",
+    code = [[
+w = rille.nn.Parameter(rille.ones(2))
+opt = rille.optim.SGD({w}, {lr = 0.5})
+w:sum():backward()
+opt:step()]],
+    shows = "w:sum():item()",
+    gives = "1.0",
+    see = "optim.AdamW optimizer.step",
+    words = "optimizer stochastic gradient descent",
+  },
+  ["optim.clip_grad_norm"] = {
+    sign = "rille.optim.clip_grad_norm(params, max)",
+    text = "Scales all gradients together so that their norm is at most max; call it before opt:step().",
+    args = [[
+params: list of tensors
+max: number]],
+    returns = "a tensor: the norm before",
+    code = [[
+w = rille.nn.Parameter(rille.ones(4))
+w:sum():backward()
+norm = rille.optim.clip_grad_norm({w}, 1)]],
+    shows = "w.grad:sum():item() < 2.001",
+    gives = "true",
+    see = "optimizer.step stats",
+    words = "exploding gradient clipping nan clip norm",
+  },
+  ["optim.constant"] = {
+    sign = "rille.optim.constant{lr =, warmup = 0}",
+    text = "Makes a learning-rate schedule that is constant after a warm-up.",
+    args = [[
+lr: number
+warmup: integer, default 0; steps of linear increase]],
+    returns = "a function of the step (from 0) that returns the rate: opt.lr = lr(step)",
+    code = "lr = rille.optim.constant{lr = 1, warmup = 2}",
+    shows = "lr(0)",
+    gives = "0.5",
+    see = "optim.cosine optimizer.lr",
+    words = "scheduler warmup",
+  },
+  ["optim.cosine"] = {
+    sign = "rille.optim.cosine{lr =, min_lr = 0, warmup = 0, steps =}",
+    text = "Makes a learning-rate schedule that falls along a cosine after a warm-up.",
+    args = [[
+lr: number; highest rate
+min_lr: number, default 0; rate from steps on
+warmup: integer, default 0; steps of linear increase
+steps: integer; end of the schedule]],
+    returns = "a function of the step (from 0) that returns the rate: opt.lr = lr(step)",
+    code = "lr = rille.optim.cosine{lr = 1, min_lr = 0.5, warmup = 2, steps = 10}",
+    shows = "lr(0)",
+    gives = "0.5",
+    see = "optim.linear optimizer.lr",
+    words = "scheduler warmup decay annealing",
+  },
+  ["optim.linear"] = {
+    sign = "rille.optim.linear{lr =, min_lr = 0, warmup = 0, steps =}",
+    text = "Makes a learning-rate schedule that falls along a line after a warm-up.",
+    args = [[
+lr: number; highest rate
+min_lr: number, default 0; rate from steps on
+warmup: integer, default 0; steps of linear increase
+steps: integer; end of the schedule]],
+    returns = "a function of the step (from 0) that returns the rate: opt.lr = lr(step)",
+    code = "lr = rille.optim.linear{lr = 1, min_lr = 0.5, warmup = 2, steps = 10}",
+    shows = "lr(10)",
+    gives = "0.5",
+    see = "optim.cosine optimizer.lr",
+    words = "scheduler warmup decay",
+  },
+}

@@ -1,0 +1,91 @@
+-- search.lua - finds help pages by the words that a user types: ?learning rate, ?all-reduce.
+--
+-- Pages and questions are cut into words. Words are compared by stem, so that "losses" finds "loss" and "normalize"
+-- finds "normalise"; parts of words are not compared. A page's score is the sum, over the words asked for, of the
+-- weight of the best field with that word. Only pages with all the words are listed; if there is none, those with some.
+
+local search = {}
+
+-- Weight of a word by the field that has it: the page's own name, a part of it, the module, the first sentence, an argument,
+-- the text. Search words weigh 10, 9, 8 ... in their order, at least 4.
+local NAME <const>, PART <const>, OUTER <const>, FIRST <const>, ARGUMENT <const>, TEXT <const> = 12, 8, 6, 5, 2, 1
+local WORD_FIRST <const>, WORD_LAST <const> = 10, 4
+
+local endings = {"ations", "ation", "ings", "ing", "ers", "er", "ors", "or", "ed", "es", "s", "e"}
+
+-- Returns the stem of a word in lower case: "Losses" -> "loss", "normalizing" -> "normalis". A stem has at least 4 letters, 3 if
+-- only the plural's s is cut off.
+local function stem(word)
+  word = word:lower():gsub("[-_]", ""):gsub("iz", "is"):gsub("ies$", "y")
+  for _, ending in ipairs(endings) do
+    local before = word:sub(1, -#ending - 1)
+    local double = ending == "s" and before:sub(-1) == "s"
+    if #before >= (ending == "s" and 3 or 4) and word:sub(-#ending) == ending and not double then return before end
+  end
+  return word
+end
+
+-- Calls visit(stem, is_part) for each word of a text, and for the parts of words with hyphens, underscores, digits or capitals.
+local function each_stem(text, visit)
+  for word in text:gmatch("[%w_-]+") do
+    visit(stem(word), false)
+    local parted = word:gsub("(%l)(%u)", "%1 %2"):gsub("(%a)(%d)", "%1 %2"):gsub("[_-]", " ")
+    if parted ~= word then
+      for part in parted:gmatch("%w+") do visit(stem(part), true) end
+    end
+  end
+end
+
+-- Returns an index of pages: {name = {stem = weight}}. fields(name) returns {words =, first =, arguments =, text =}.
+function search.index(names, fields)
+  local index = {}
+  for _, name in ipairs(names) do
+    local weights, f = {}, fields(name)
+    local function add(text, weight, of_part)
+      each_stem(text or "", function(s, part) weights[s] = math.max(weights[s] or 0, part and of_part or weight) end)
+    end
+    local outer, last = name:match("^(.-)([^.]*)$")
+    add(last, NAME, PART) add(outer, OUTER) add(f.first, FIRST) add(f.arguments, ARGUMENT) add(f.text, TEXT)
+    local weight = WORD_FIRST
+    for word in (f.words or ""):gmatch("%S+") do
+      add(word, weight)
+      weight = math.max(weight - 1, WORD_LAST)
+    end
+    index[name] = weights
+  end
+  return index
+end
+
+-- Returns the stems of a question, without the words that most pages have.
+local function asked(question)
+  local list, skip = {}, {a = true, an = true, the = true, of = true, to = true, ["in"] = true, how = true, ["do"] = true, i = true}
+  for word in question:gmatch("[%w_-]+") do
+    if not skip[word:lower()] then list[#list + 1] = stem(word) end
+  end
+  return list
+end
+
+-- Returns the names of the pages that answer the question, best first, at most `most`.
+function search.find(index, question, most)
+  local stems, hits, best = asked(question), {}, 1
+  for name, weights in pairs(index) do
+    local score, found = 0, 0
+    for _, s in ipairs(stems) do
+      if weights[s] then score, found = score + weights[s], found + 1 end
+    end
+    if found > 0 then hits[#hits + 1] = {name = name, score = score, found = found} end
+    best = math.max(best, found)
+  end
+  table.sort(hits, function(a, b)
+    if a.score ~= b.score then return a.score > b.score end
+    if #a.name ~= #b.name then return #a.name < #b.name end
+    return a.name < b.name
+  end)
+  local names = {}
+  for _, hit in ipairs(hits) do
+    if hit.found == best and #names < most then names[#names + 1] = hit.name end
+  end
+  return names
+end
+
+return search

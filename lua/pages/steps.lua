@@ -1,0 +1,254 @@
+-- steps.lua - pages of compiled steps, of recipes for parallel training, and of proofs of plans.
+
+return {
+  graph = {
+    is = "graph",
+    sign = "step = rille.graph(fn, {micro_batches =, schedule =, auto_parallel =, recompute =, zero =, offload =, prefetch =, memory_limit =, time_limit =, check =})",
+    text = [[
+Compiles a function of tensors: the first call traces it, later calls run the compiled plan.
+The step is traced again if a value that fn reads has changed: shapes and layouts, upvalues, globals, fields of
+tables and modules. A changed number is no new trace: it becomes an input. Tensors and functions are compared by
+identity, other values by value; of a list of more than 256 entries only the length is compared. Values of C
+functions (os.clock, math.random) are not followed.
+Pipelines: put the parameters of each stage on its own placement, and move activations with to_global.
+Micro-batches: loss and gradients equal those of the whole batch, for means, sums, and quotients whose divisor
+follows from the arguments. Write a mean over rows as mean(). Several backward() calls before one opt:step() add
+up: divide each loss by the count of the whole batch.]],
+    args = [[
+fn: function of tensors; it may call backward() and opt:step()
+micro_batches: integer, default 1; cuts each argument along axis 0, which pipelines need, and accumulates gradients
+schedule: "1f1b" (default with stages), "gpipe", "zb-h1", "zb-h2"; "interleaved" for stages dealt 0 1 0 1;
+  "zb-v", "v-half", "v-min" for stages dealt 0 1 1 0; "auto": the best within memory_limit;
+  {memory = 0.5}: up to 16 a share of 1F1B's activations, above 16 bytes per device;
+  {costs = step:chart()}: for measured times; {lag = 2, split_backward = true}: by hand
+auto_parallel: true or "optimal": the planner chooses the layouts; "propagate", "recursive", "greedy": faster searches
+recompute: true: recompute activations in backward (activation checkpointing); "auto": as much as memory needs
+zero: 0 to 3, default 0; ZeRO within the step: 1 shards updates and state, 2 gradients, 3 parameters (?parallel)
+offload: a placement that keeps activations and optimiser state until they are needed
+prefetch: integer, default 1; values fetched ahead of their reader (offload, zero = 3)
+memory_limit: bytes per device; the plan keeps within it
+time_limit: seconds, default 1; limit of the planner's search
+check: "trace": calls 1, 2, 4, 8, ... are traced again, and a difference is an error with its line]],
+    returns = "a step: step(x, y) runs it; step:explain(), step:plan(), step:stats(), step:show(), step:trace(file)",
+    errors = [[
+reading a value inside fn (item, totable); a plan above memory_limit, with the least that is possible;
+auto_parallel together with zero, offload or recompute = "auto"]],
+    code = "step = rille.graph(function(x) return x + 1 end)",
+    shows = "step(rille.ones(2)):sum():item()",
+    gives = "4.0",
+    see = "parallel graph.show graph.explain live",
+    words = "compile jit pipeline pipelining micro-batch accumulation memory offload schedule bubble zero fsdp checkpointing auto parallel gpipe stages",
+  },
+  ["graph.hints"] = {
+    sign = "step:hints()",
+    text = "Lists what each layout that you fixed costs a planned step, in nanoseconds.",
+    returns = [[
+a list of {what =, line =, price =, price_high =}, for moves and strategies that you wrote,
+and for parameters that you placed]],
+    code = [[
+w = rille.nn.Parameter(rille.ones(4))
+opt = rille.optim.SGD({w}, {lr = 0.1})
+step = rille.graph(function() (w * w):sum():backward(); opt:step() end, {auto_parallel = true})
+step()]],
+    shows = "step:hints()[1].price",
+    gives = "0",
+    see = "graph.explain graph",
+  },
+  ["graph.certify"] = {
+    sign = "step:certify(path)",
+    text = "Writes a proof that a planned step's cost is near the least possible; `rille verify FILE` checks it.",
+    args = "path: string; file to write",
+    returns = "nothing",
+    errors = "the step must be planned (auto_parallel) and called once",
+    code = [[
+step = rille.graph(function(x) return x:exp():sum() end, {auto_parallel = true})
+step(rille.ones(64)):item()
+path = os.tmpname()
+step:certify(path)]],
+    shows = "os.remove(path)",
+    gives = "true",
+    see = "certificate graph.explain",
+    words = "proof optimal verify",
+  },
+  ["graph.explain"] = {
+    sign = "step:explain()",
+    text = [[
+Shows layouts, alternatives and traffic of a compiled step, and the cost of its plan.
+A planned step also has cost and bound (ns), gap ((cost - bound) / cost), memory (bytes of the fullest device),
+scratch (bytes of it for kernels), step_time (s) and search_time (s).
+With "propagate" it has meetings: values where the layouts of two hints meet, each with op, line, hints, from, to,
+bytes and ns.]],
+    returns = "a table that prints as text, as of rille.explain",
+    code = [[
+step = rille.graph(function(x) return x:exp():sum() end)
+step(rille.ones(64)):item()]],
+    shows = "step:explain().ops[1].name",
+    gives = "exp",
+    see = "explain graph.plan graph.hints",
+    words = "communication cost layout auto parallel",
+  },
+  ["graph.plan"] = {
+    sign = "step:plan({physical = false})",
+    text = "Shows the plan of a compiled step: tasks, registers and memory.",
+    args = "physical: boolean, default false; also the bytes of each task's buffers",
+    returns = "a table that prints as text",
+    code = [[
+step = rille.graph(function(x) return x:exp():sum() end)
+step(rille.ones(64)):item()]],
+    shows = "#tostring(step:plan()) > 0",
+    gives = "true",
+    see = "plan graph.explain",
+    words = "memory",
+  },
+  ["graph.show"] = {
+    sign = 'step:show(["file.svg"][, {forward =, backward =}])',
+    text = [[
+Draws the timeline of a compiled step: planned and measured, idle shares, memory, and the longest waits.
+The first three calls are timed, and all calls after the first show(), chart() or trace().]],
+    args = [[
+file: string, optional; path of an .svg file
+forward: seconds per micro-batch and stage, to plan with instead of measured times
+backward: seconds, likewise]],
+    returns = "nothing",
+    code = [[
+step = rille.graph(function(x) return x:exp():sum() end)
+step(rille.ones(64)):item()
+path = os.tmpname() .. '.svg'
+step:show(path)]],
+    shows = "os.remove(path)",
+    gives = "true",
+    see = "graph.chart graph.trace graph.stats",
+    words = "timeline pipeline profile schedule bubble slow picture",
+  },
+  ["graph.actors"] = {
+    sign = "step:actors()",
+    text = "Lists the actors of a compiled step and what each did in the last call; :actors prints it.",
+    returns = [[
+a list of {name =, device =, stage =, phase =, begun =, acts =, bytes =, state =, line =}; state is "done",
+"ready", or what the actor waited for when the call failed]],
+    code = [[
+step = rille.graph(function(x) return x:exp():sum() end)
+step(rille.ones(64)):item()]],
+    shows = "step:actors()[1].state",
+    gives = "done",
+    see = "graph.stats graph.plan",
+    words = "hang deadlock wait debug stuck",
+  },
+  ["graph.chart"] = {
+    sign = "step:chart([{forward =, backward =, weight =, move =, update =, jitter =, seed =}])",
+    text = "Returns the timeline of a compiled step as a table: the data of step:show().",
+    args = [[
+forward: seconds per micro-batch and stage; default: measured
+backward: seconds
+weight: seconds of the weight gradient
+move: seconds of a move between stages
+update: seconds of the optimiser
+jitter: number; 0.1 makes each task up to 10 % longer or shorter
+seed: integer; of the jitter]],
+    returns = [[
+a table: planned and measured, each {time =, bubble =, spans =, stalls =, devices =};
+a span is {device =, stage =, micro_batch =, what =, from =, to =};
+activations and activations_1f1b (bytes per device), bound (least idle share),
+again (share of forward that is recomputed), call, calls, computing, at_once]],
+    code = [[
+step = rille.graph(function(x) return x:exp():sum() end)
+step(rille.ones(64)):item()]],
+    shows = "#step:chart().measured.devices",
+    gives = "1",
+    see = "graph.show graph.stats",
+    words = "timeline schedule profile pipeline",
+  },
+  ["graph.stats"] = {
+    sign = "step:stats()",
+    text = "Measures the last call of a compiled step: time, idle share, and traffic and memory per device.",
+    returns = [[
+a table: step_time (s), bubble (idle share beyond ideal), ideal, hosts,
+devices[i] = {device =, busy =, idle =, bytes_in =, bytes_out =, peak_memory =, tenants =}, in seconds
+and bytes; the first 64 devices]],
+    code = [[
+step = rille.graph(function(x) return x:exp():sum() end)
+step(rille.ones(64)):item()]],
+    shows = "step:stats().step_time > 0",
+    gives = "true",
+    see = "graph.show counters clock",
+    words = "slow time profile memory bubble benchmark",
+  },
+  ["graph.trace"] = {
+    sign = "step:trace(path)",
+    text = "Writes a timeline of the last timed call of a compiled step as Chrome trace JSON, for Perfetto.",
+    args = "path: string; file to write",
+    returns = "nothing",
+    code = [[
+step = rille.graph(function(x) return x:exp():sum() end)
+step(rille.ones(64)):item()
+path = os.tmpname()
+step:trace(path)]],
+    shows = "os.remove(path)",
+    gives = "true",
+    see = "graph.show graph.stats",
+    words = "profiler profile timeline perfetto chrome slow",
+  },
+  certificate = {
+    sign = "rille.certificate(path)",
+    text = "Reads the proof that step:certify wrote, and returns what it proves.",
+    args = "path: string",
+    returns = "a table that prints as text",
+    errors = "the file must be a valid proof",
+    shows = "pcall(rille.certificate, 'no such file')",
+    gives = "false",
+    see = "graph.certify",
+    words = "proof verify",
+  },
+  parallel = {
+    sign = "rille.parallel(model, {data =, tensor =, method =, sequence =, zero =, stages =, chunks =, panels =, blocks =})",
+    text = [[
+Sets the layouts of a model for data, tensor, sequence or pipeline parallel training, by a recipe.
+{data = 0, tensor = 1}: the batch over mesh axis 0, heads and hidden sizes over axis 1. {tensor = {0, 1}} is 2D;
+{0, 1, 2} with method "2.5d" or "3d". {stages = {P0, P1}} deals the blocks over placements: a pipeline.]],
+    args = [[
+model: a model of rille.models, or a module of nn's blocks
+data: mesh axis of the batch (data parallel)
+tensor: mesh axis, or axes, of heads and hidden sizes (tensor parallel)
+method: "1d", "2d", "2.5d" or "3d"; default by the number of axes
+sequence: boolean; also shards norms and residuals along the sequence
+zero: 1 shards optimiser state over the data axis, 2 gradients, 3 parameters (as FSDP)
+stages: list of placements, one per pipeline stage; {P0, P1, P1, P0} deals two parts to each
+chunks: integer, default 1; parts per placement: {P0, P1} with 2 is {P0, P1, P0, P1} (interleaved)
+panels: integer; 2D gathers in panels, the next one while one is multiplied
+blocks: {input = ids, micro_batches =, memory_limit =, schedule =} balances the stages by estimated cost;
+  {cost = {2, 2, 3}} by given costs, with memory, activations (bytes) and hop (ns)]],
+    returns = "a table of all layouts set, by name; it prints, can be edited, and passed instead of the recipe",
+    errors = "sizes must divide; the error names the sizes that do",
+    code = [[
+m = rille.models.gpt2.new{vocab = 8, length = 8, layers = 1, heads = 2, width = 8}
+set = rille.parallel(m, {data = 0})]],
+    shows = "set['wte.weight'].sbp",
+    gives = "B",
+    see = "graph parallel.input to_global whatif",
+    words = "pipeline fsdp ddp megatron distributed recipe data tensor sequence zero mesh all-reduce",
+  },
+  ["parallel.input"] = {
+    sign = "rille.parallel.input(model)",
+    text = "Returns the placement and layout that the input of a distributed model should have.",
+    args = "model: a model, after rille.parallel",
+    returns = "options for a tensor's creation: {placement =, sbp =}",
+    code = [[
+m = rille.models.gpt2.new{vocab = 8, length = 8, layers = 1, heads = 2, width = 8}
+rille.parallel(m, {data = 0})]],
+    shows = "type(rille.parallel.input(m))",
+    gives = "table",
+    see = "parallel parallel.labels",
+  },
+  ["parallel.labels"] = {
+    sign = "rille.parallel.labels(model)",
+    text = "Returns the placement and layout that the labels of a distributed model should have.",
+    args = "model: a model, after rille.parallel",
+    returns = "options for a tensor's creation: {placement =, sbp =}",
+    code = [[
+m = rille.models.gpt2.new{vocab = 8, length = 8, layers = 1, heads = 2, width = 8}
+rille.parallel(m, {data = 0})]],
+    shows = "type(rille.parallel.labels(m))",
+    gives = "table",
+    see = "parallel parallel.input",
+  },
+}
