@@ -9,7 +9,7 @@ local smaller = {[nn.Linear] = nn.Int8Linear, [nn.MixtureOfExperts] = nn.Int8Exp
 return function(model)
   for _, m in ipairs(model:modules()) do
     for name, part in pairs(m) do
-      local class = type(part) == "table" and getmetatable(m) ~= nn.MixtureOfExperts and smaller[getmetatable(part)]
+      local class = type(part) == "table" and not rawget(m, "router") and smaller[getmetatable(part)]
       if class then m[name] = rille.no_grad(class, part) end
     end
   end
