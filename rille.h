@@ -39,10 +39,10 @@ struct rille_live;
 /* ---- session ---- */
 
 struct rille_options {
-    const char *devices; /* "cpu:8,meta"; NULL: cpu:8 (or as many as cores, if more) */
-    int threads;         /* maximum number of device threads; 0: RILLE_THREADS, else the number of cores */
-    const char *bus;     /* "zmq" or "sim:SEED"; NULL: RILLE_BUS, else "zmq" */
-    uint64_t seed;       /* seed of random values */
+    const char *devices;     /* "cpu:8,meta"; NULL: cpu:8 (or as many as cores, if more) */
+    int threads;             /* maximum number of device threads; 0: RILLE_THREADS, else the number of cores */
+    const char *bus;         /* "zmq" or "sim:SEED"; NULL: RILLE_BUS, else "zmq" */
+    uint64_t seed;           /* seed of random values */
     bool check_ref;          /* compares kernels with their references, process-wide */
     bool check_nan;          /* initial setting of rille_detect_nan() */
     size_t memory_limit;     /* bytes per device; 0: no limit */
@@ -99,9 +99,9 @@ struct rille_worker_options {
     int rank;                /* requested rank; -1: any */
     unsigned char secret[RILLE_SECRET]; /* all zero: the process was not started by a session */
     int wait_seconds;                   /* time to wait for the coordinator, s */
-    int keep_seconds; /* time to wait for a new coordinator when the old one is gone, s; 0: the worker ends at once */
-    bool check_ref; /* as in struct rille_options */
-    enum rille_mpi mpi;            /* transport between hosts */
+    int keep_seconds;   /* time to wait for a new coordinator when the old one is gone, s; 0: the worker ends at once */
+    bool check_ref;     /* as in struct rille_options */
+    enum rille_mpi mpi; /* transport between hosts */
     void (*say)(const char *text); /* receives news, from one worker of the job; any thread; NULL: no news */
     void (*joined)(void);          /* called when a coordinator has admitted the worker; NULL: no call */
     void (*die)(int status);       /* ends the process (_exit) if a kernel does not return; NULL: waits for it */
@@ -479,7 +479,7 @@ struct rille_graph_options {
     const char *auto_parallel;
     int64_t memory_limit; /* bytes per device: limit for a planner and a schedule search; a plan above it is refused; 0:
                              none */
-    bool check_nan;    /* searches this step's results as rille_detect_nan() does */
+    bool check_nan;       /* searches this step's results as rille_detect_nan() does */
     double time_limit; /* limit of the planner's search, seconds of one core as it counts them (the same plan on every
                           machine; four times as much wall-clock time ends it too); 0: 1, or 0.1 for the bound alone of
                           a choice that needs no search ("propagate", "greedy", without a memory limit) */

@@ -269,8 +269,8 @@ test_nan(void)
     };
     for (size_t i = 0; i < countof(cases); i++) {
         ok(!*searched(cases[i].op, cases[i].x, false), "case %zu: %s runs without a search", i, cases[i].op);
-        ok(!strcmp(searched(cases[i].op, cases[i].x, true), cases[i].text), "case %zu: %s is searched: %s", i, cases[i].op,
-           *cases[i].text ? cases[i].text : "no error");
+        ok(!strcmp(searched(cases[i].op, cases[i].x, true), cases[i].text), "case %zu: %s is searched: %s", i,
+           cases[i].op, *cases[i].text ? cases[i].text : "no error");
     }
 }
 
