@@ -28,7 +28,8 @@ offload: a placement that keeps activations and optimiser state until they are n
 prefetch: integer, default 1; values fetched ahead of their reader (offload, zero = 3)
 memory_limit: bytes per device; the plan keeps within it
 time_limit: seconds, default 1; limit of the planner's search
-check: "trace": calls 1, 2, 4, 8, ... are traced again, and a difference is an error with its line]],
+check: "trace": calls 1, 2, 4, 8, ... are traced again, and a difference is an error with its line;
+  "nan": the first NaN, or infinity that no operand has, is an error with its line; "trace,nan": both]],
     returns = "a step: step(x, y) runs it; step:explain(), step:plan(), step:stats(), step:show(), step:trace(file)",
     errors = [[
 reading a value inside fn (item, totable); a plan above memory_limit, with the least that is possible;
@@ -36,7 +37,7 @@ auto_parallel together with zero, offload or recompute = "auto"]],
     code = "step = rille.graph(function(x) return x + 1 end)",
     shows = "step(rille.ones(2)):sum():item()",
     gives = "4.0",
-    see = "parallel graph.show graph.explain live",
+    see = "parallel graph.show graph.explain live detect_nan",
     words = "compile jit pipeline pipelining micro-batch accumulation memory offload schedule bubble zero fsdp checkpointing auto parallel gpipe stages",
   },
   ["graph.hints"] = {
