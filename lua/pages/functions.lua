@@ -8,7 +8,9 @@ return {
     text = "Makes the first NaN an error that names the operator and its line; likewise an infinity that no operand has.",
     args = "on: boolean; without it nothing changes",
     returns = "the previous setting; false at first",
-    errors = "A computation that makes a NaN fails while the setting is on. Operators are then not fused, and compiled steps are traced again.",
+    errors = [[
+a computation that makes a NaN, while the setting is on; operators are then not fused,
+and compiled steps are traced again]],
     code = [[
 rille.detect_nan(true)
 ok = pcall(function() return rille.zeros(2):log():totable() end)
