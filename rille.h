@@ -69,6 +69,7 @@ struct rille_workers {
     /* Before it calls start(), the session waits 1.5 s for workers that an earlier session left running. Such
      * workers keep their devices; it is an error if those differ. */
     bool takes_over;
+    double silence_seconds;                   /* time without a heartbeat until a worker is lost; 0: 0.8 */
     const char *(*host)(void *arg, int rank); /* host of a rank, for messages; NULL or NULL result: this host */
     void (*say)(void *arg, const char *text); /* receives news, such as refused workers; any thread; NULL: no news */
     void *arg;
@@ -99,9 +100,11 @@ struct rille_worker_options {
     int rank;                /* requested rank; -1: any */
     unsigned char secret[RILLE_SECRET]; /* all zero: the process was not started by a session */
     int wait_seconds;                   /* time to wait for the coordinator, s */
-    int keep_seconds;   /* time to wait for a new coordinator when the old one is gone, s; 0: the worker ends at once */
-    bool check_ref;     /* as in struct rille_options */
-    enum rille_mpi mpi; /* transport between hosts */
+    int keep_seconds; /* time to wait for a new coordinator when the old one is gone, s; 0: the worker ends at once */
+    double link_seconds;           /* time until a broken connection to another worker is a loss; 0: 3 */
+    double orphan_seconds;         /* time without a heartbeat until the coordinator counts as gone; 0: 4.5 */
+    bool check_ref;                /* as in struct rille_options */
+    enum rille_mpi mpi;            /* transport between hosts */
     void (*say)(const char *text); /* receives news, from one worker of the job; any thread; NULL: no news */
     void (*joined)(void);          /* called when a coordinator has admitted the worker; NULL: no call */
     void (*die)(int status);       /* ends the process (_exit) if a kernel does not return; NULL: waits for it */

@@ -45,6 +45,9 @@ static const char help[] =
     "      --host NAME    the host that this worker says it is on, for tests\n"
     "      --wait SECONDS for the coordinator to be there (300)\n"
     "      --keep SECONDS workers outlive their controller so long, for the next one at that address\n"
+    "      --silence SECONDS  without a heartbeat, until a worker is lost (0.8; RILLE_SILENCE)\n"
+    "      --link SECONDS     until a broken connection between two workers is a loss (3; RILLE_LINK)\n"
+    "      --orphan SECONDS   without a heartbeat, until the controller is gone for a worker (4.5; RILLE_ORPHAN)\n"
     "      --root DIRS    folders (A:B) that all hosts share, where workers write and read checkpoints\n"
     "      --key-file F   the key, which others cannot read, or a folder of keys\n\n"
     "launch and coordinator take the options of rille --help as well.\n";
@@ -53,7 +56,7 @@ static const char help[] =
 
 struct words { /* values of the cluster options; NULL: not given */
     const char *n, *bind, *world, *join, *rank, *wait, *key_file, *hosts, *hostfile, *keep, *devices, *host, *root;
-    const char *collectives;
+    const char *collectives, *silence, *link, *orphan;
     bool help, from_stdin;
 };
 
@@ -75,6 +78,9 @@ static const struct option {
     {"--hostfile", offsetof(struct words, hostfile), false},
     {"--keep", offsetof(struct words, keep), false},
     {"--root", offsetof(struct words, root), false},
+    {"--silence", offsetof(struct words, silence), false},
+    {"--link", offsetof(struct words, link), false},
+    {"--orphan", offsetof(struct words, orphan), false},
     {"-d", offsetof(struct words, devices), true},
     {"--devices", offsetof(struct words, devices), true},
     {"--collectives", offsetof(struct words, collectives), true},
@@ -161,6 +167,35 @@ read_keep(const struct words *w, int *seconds)
     return front_usage("--keep is a number of seconds, not '%s'", w->keep);
 }
 
+/* Reads a time in seconds: the option's value, else the variable's. Leaves *seconds 0 if there is neither. */
+static int
+read_seconds(const char *given, const char *option, const char *variable, double *seconds)
+{
+    const char *set = getenv(variable), *text = given ? given : set && *set ? set : NULL;
+    char what[FRONT_TEXT], *end;
+    *seconds = text ? strtod(text, &end) : 0;
+    if (!text || (*text && !*end && *seconds >= 0.2 && *seconds <= 1e6)) return 0;
+    snprintf(what, sizeof what, "%s must be a number of seconds from 0.2 to 1000000, found '%s'",
+             given ? option : variable, text);
+    return front_usage("%s", what);
+}
+
+/* Reads --silence, of the controller, and --link and --orphan, of the workers that it starts. */
+static int
+read_times(const struct words *w, struct front *f)
+{
+    int code = read_seconds(w->silence, "--silence", "RILLE_SILENCE", &f->cluster.silence_seconds);
+    if (!code) code = read_seconds(w->link, "--link", "RILLE_LINK", &f->link);
+    return code ? code : read_seconds(w->orphan, "--orphan", "RILLE_ORPHAN", &f->orphan);
+}
+
+static int
+read_worker_times(const struct words *w, struct rille_worker_options *o)
+{
+    int code = read_seconds(w->link, "--link", "RILLE_LINK", &o->link_seconds);
+    return code ? code : read_seconds(w->orphan, "--orphan", "RILLE_ORPHAN", &o->orphan_seconds);
+}
+
 static int
 only(const struct words *w, const char *word, const char *allowed)
 {
@@ -231,6 +266,8 @@ start_local_worker(void *arg, int rank, const char *address, const unsigned char
                         .collectives = f->collectives,
                         .key_file = key_of_worker(f, rank, key),
                         .keep = f->keep,
+                        .link = f->link,
+                        .orphan = f->orphan,
                         .root = f->cluster.root,
                         .host = pretended_host(f, rank, host),
                         .over_ssh = remote_host(f, rank),
@@ -327,7 +364,7 @@ launch_kept(const struct words *w, bool over)
 static int
 launch_workers(const struct words *w, struct front *f)
 {
-    int code = only(w, "launch", "-n --bind --key-file -H --hosts --hostfile --keep --root");
+    int code = only(w, "launch", "-n --bind --key-file -H --hosts --hostfile --keep --root --silence --link --orphan");
     if (code) return code;
     bool over = w->hosts || w->hostfile;
     if (!w->n && !over) return front_usage("launch: -n N or -H HOSTS is wanted: how many workers%s", "");
@@ -340,6 +377,7 @@ launch_workers(const struct words *w, struct front *f)
     f->collectives = w->collectives;
     if (read_keep(w, &f->keep) || (f->keep && (code = launch_kept(w, over)))) return USAGE;
     f->cluster.takes_over = f->keep;
+    if ((code = read_times(w, f))) return code;
     if (over && (code = launch_over(w, f))) return code;
     f->cluster.started = f->cluster.workers;
     f->on = true;
@@ -349,13 +387,14 @@ launch_workers(const struct words *w, struct front *f)
 static int
 coordinator(const struct words *w, struct front *f)
 {
-    int code = only(w, "coordinator", "--bind --world --key-file --root");
+    int code = only(w, "coordinator", "--bind --world --key-file --root --silence");
     if (code) return code;
     if (!w->bind) return front_usage("coordinator: --bind ADDRESS is wanted: where workers join%s", "");
     if (rille_address(w->bind)) return front_usage("coordinator: --bind: %s", rille_error());
     if (!w->world) return front_usage("coordinator: --world N is wanted: how many workers there are to be%s", "");
     if (parse_integer(w->world, 1, WORLD_MOST, &f->cluster.workers))
         return front_usage("coordinator: --world is a number of workers from 1 to 1024, not '%s'", w->world);
+    if ((code = read_times(w, f))) return code;
     f->cluster.bind = w->bind;
     f->cluster.key_file = w->key_file;
     f->cluster.root = w->root;
@@ -437,9 +476,9 @@ worker(const struct words *w)
                                      .rank = -1,
                                      .wait_seconds = w->from_stdin ? WAIT_STARTED : WAIT_JOINED,
                                      .joined = w->from_stdin ? NULL : ignore_interrupts};
-    int code = only(w, "worker", "--join --rank --key-file --wait --host --keep --root");
+    int code = only(w, "worker", "--join --rank --key-file --wait --host --keep --root --link --orphan");
     if (code) return code;
-    if (read_keep(w, &o.keep_seconds)) return USAGE;
+    if (read_keep(w, &o.keep_seconds) || read_worker_times(w, &o)) return USAGE;
     if (!w->join) return front_usage("worker: --join ADDRESS is wanted: the coordinator's%s", "");
     if (rille_address(w->join)) return front_usage("worker: --join: %s", rille_error());
     if (rille_devices(o.devices, true)) return front_usage("worker: %s", rille_error());
@@ -498,7 +537,7 @@ ranked(int *argc, char **argv, struct front *f)
     if (!r.launcher) return -1;
     int code = take_words(argc, argv, 1, &w);
     if (code) return code;
-    code = only(&w, r.launcher, "--key-file --host --keep --root");
+    code = only(&w, r.launcher, "--key-file --host --keep --root --silence --link --orphan");
     if (code) return code;
     f->found = r.launcher;
     snprintf(address, sizeof address, "%s", r.address);
@@ -511,7 +550,7 @@ ranked(int *argc, char **argv, struct front *f)
                                          .host = w.host,
                                          .rank = r.rank,
                                          .wait_seconds = WAIT_JOINED};
-        if (read_keep(&w, &o.keep_seconds)) return USAGE;
+        if (read_keep(&w, &o.keep_seconds) || read_worker_times(&w, &o)) return USAGE;
         if (rille_devices(o.devices, true)) return front_usage("%s", rille_error());
         return r.mpi ? serve_as_child(&o) : worker_serve(&o);
     }
@@ -520,6 +559,7 @@ ranked(int *argc, char **argv, struct front *f)
     if (environment_read(&e)) return front_refused(e.error);
     if ((code = choose_transport(&e, &mpi))) return code;
     f->on = true;
+    if ((code = read_times(&w, f))) return code;
     f->cluster.workers = r.size;
     snprintf(f->bind, sizeof f->bind, "%s", r.address);
     f->cluster.bind = f->bind;

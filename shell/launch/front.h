@@ -32,6 +32,7 @@ struct front {
     const char *collectives; /* library of the workers; NULL: default */
     const char *found;       /* launcher, for :doctor; NULL: none */
     int keep;                /* seconds that started workers outlive this process */
+    double link, orphan;     /* --link and --orphan of started workers, s; 0: their defaults */
     char bind[FRONT_TEXT];
     char (*key)[KEY_PATH]; /* created key files: coordinator's, then by rank; NULL: none */
     struct hosts hosts;    /* hosts on which to start workers; n 0: this host */
@@ -56,6 +57,7 @@ struct spawned {
     const char *host;            /* host name that the worker reports */
     const char *root;            /* folders that the worker may read and write; NULL: none */
     int keep;                    /* seconds that the worker outlives this process; 0: none */
+    double link, orphan;         /* as in struct rille_worker_options, s; 0: default */
     const struct host *over_ssh; /* host to start it on; NULL: this host */
     const unsigned char *secret; /* RILLE_SECRET bytes */
 };

@@ -331,7 +331,7 @@ int
 spawn_worker(const struct spawned *w, int *pid)
 {
     int in[2] = {-1, -1}, text[2] = {-1, -1}, errors[2] = {-1, -1};
-    char number[16], port[16], keep[16], *line = NULL;
+    char number[16], port[16], keep[16], link[32], orphan[32], *line = NULL;
     struct command run = {0}, ssh = {0};
     snprintf(number, sizeof number, "%d", w->rank);
     if (w->over_ssh) export_variables(&run);
@@ -346,6 +346,10 @@ spawn_worker(const struct spawned *w, int *pid)
     snprintf(keep, sizeof keep, "%d", w->keep);
     add_option(&run, "--root", w->root);
     add_option(&run, "--keep", w->keep ? keep : NULL);
+    snprintf(link, sizeof link, "%g", w->link);
+    add_option(&run, "--link", w->link ? link : NULL);
+    snprintf(orphan, sizeof orphan, "%g", w->orphan);
+    add_option(&run, "--orphan", w->orphan ? orphan : NULL);
     if (w->over_ssh && !(line = quote(&run))) return ENOMEM;
     if (line) over_ssh(w->over_ssh, line, port, &ssh);
     int code = start_spawn_thread();

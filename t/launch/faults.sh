@@ -107,6 +107,27 @@ wait
 is "a stopped worker of another host is killed by its neighbour before the others continue" "$code $(cat out)" \
   "0 1	48.0	2	true"
 
+# ---- times of loss ----
+
+cat >paused.lua <<'LUA'
+local P = rille.placement("cpu", {0, 1})
+local x = rille.ones({2, 8}, {placement = P, sbp = "S(0)"})
+local pid = rille.workers()[2].pid
+print(x:sum():item())
+os.execute(("kill -STOP %d; (sleep 2; kill -CONT %d) >/dev/null 2>&1 &"):format(pid, pid))
+print((x * 2):sum():item(), #rille.workers())
+LUA
+go launch --silence 60 -n 2 -d cpu:1 paused.lua
+is "a worker that pauses for less than --silence is not lost" "$code $(tr '\n' ' ' <out)" "0 16.0 32.0	2 "
+RILLE_SILENCE=60 go launch -n 2 -d cpu:1 paused.lua
+is "RILLE_SILENCE sets the same time" "$code $(tr '\n' ' ' <out)" "0 16.0 32.0	2 "
+for given in "--silence x" "--silence 0" "--link -1" "--orphan 1e9" "--orphan 2s"; do
+  go launch $given -n 2 -d cpu:1 -e 'print(1)'
+  ok "$given is refused" ends 2 "${given% *} must be a number of seconds from 0.2 to 1000000, found '${given#* }'"
+done
+RILLE_LINK=2 go launch --orphan 3.5 -n 2 -d cpu:1 -e 'io.write(io.open("/proc/" .. rille.workers()[1].pid .. "/cmdline"):read("a"))'
+ok "started workers get --link and --orphan" grep -qa -- "--link.2.--orphan.3.5" out
+
 # With many workers one worker per host relays the heartbeats of the others: ranks 0 and 9 here.
 cat >many.lua <<'LUA'
 local P = rille.placement("cpu", {0, 9, 17})

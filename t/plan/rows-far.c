@@ -68,7 +68,8 @@ start(void *arg, int rank, const char *address, const unsigned char secret[RILLE
 static struct rille_graph *
 begin(struct net *n, const struct dealt *how, int hosts)
 {
-    struct rille_workers w = {.workers = 2, .start = start, .started = 2, .devices = HALF, .arg = &hosts};
+    struct rille_workers w = {
+        .workers = 2, .start = start, .started = 2, .devices = HALF, .silence_seconds = 30, .arg = &hosts};
     struct rille_options o = {.devices = hosts ? NULL : "cpu:4", .threads = DEVICES, .cluster = hosts ? &w : NULL};
     *n = (struct net){0};
     must(rille_open(&o, &n->s), "open");

@@ -505,7 +505,8 @@ open_coordinator(struct cluster *c)
     segment_path(c->hosts.own, c->hosts.path);
     machine_text(NULL, &c->machine);
     struct coordinator_options o = {.world = c->options.world,
-                                    .silence = SILENCE_TICKS,
+                                    .silence = c->options.silence_s ? (int)(c->options.silence_s * 1000 / TICK_MS)
+                                                                    : SILENCE_TICKS,
                                     .direct = DIRECT,
                                     .version = c->options.version,
                                     .machine = str_text(&c->machine),

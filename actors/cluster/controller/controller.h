@@ -35,6 +35,7 @@ struct cluster_options {
     /* cluster_open first waits TAKE_OVER_MS for workers left by an earlier coordinator, then starts the missing
      * ones. E_PLACE: workers that were left have other devices. */
     bool takes_over;
+    double silence_s;                         /* time without a heartbeat until a worker is lost, s; 0: 0.8 */
     const char *(*host)(void *arg, int rank); /* host of start(), for messages; NULL, or a NULL result: here */
     void (*say)(void *arg,
                 const char *text); /* news for the user: workers not admitted, workers it waits for; may be NULL */

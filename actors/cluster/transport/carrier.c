@@ -69,14 +69,14 @@ carrier_lose(struct carrier *c, const char *fmt, int rank)
     c->hear.lost(c->hear.of, how);
 }
 
-/* Reports a failure if the link to a worker stays down for SILENT_MS. If the link is down because that worker ended,
+/* Reports a failure if the link to a worker stays down for link_ms. If the link is down because that worker ended,
  * the coordinator ends the epoch earlier. */
 static void
 look_after(struct carrier *c, int rank)
 {
     struct peer *p = &c->peer[rank];
     if (c->net->is_down(c, rank) && !p->down_ns) p->down_ns = now_ns();
-    if (p->down_ns && now_ns() - p->down_ns > SILENT_MS * 1000000ll)
+    if (p->down_ns && now_ns() - p->down_ns > c->link_ms * 1000000ll)
         carrier_lose(c, "lost its link to worker %d", rank);
 }
 
@@ -461,6 +461,7 @@ carrier_new(const struct carrier_options *o, struct carrier **out)
     c->hear = o->hear;
     c->net = &net_zmq;
     c->wants = o->mpi;
+    c->link_ms = o->link_ms ? o->link_ms : LINK_MS;
     c->has_key = o->key != NULL;
     if (o->key) key_copy(o->key, &c->key);
     c->wake_fd = -1;

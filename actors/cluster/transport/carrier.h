@@ -40,6 +40,7 @@ struct carrier_options {
     const struct key *key; /* NULL: no encryption */
     struct carrier_hear hear;
     enum carrier_mpi mpi;
+    int link_ms; /* time that a link may be down, or data unacknowledged, until the peer is lost, ms; 0: 3000 */
 };
 /* Starts a carrier. E_BUS, E_ARG; also if there is no MPI and `mpi` is CARRIER_MPI. */
 int carrier_new(const struct carrier_options *o, struct carrier **out);

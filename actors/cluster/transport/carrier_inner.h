@@ -14,7 +14,7 @@ enum {
     PIECE = CARRIER_PIECE,
     CREDITS = 8,
     LIST_MOST = 1 << 26,
-    SILENT_MS = 3000, /* timeout: a peer with data unacknowledged, or a link down, for this long is lost */
+    LINK_MS = 3000, /* default of link_ms */
 };
 enum road { MESSAGES, BYTES, NROAD };
 enum {
@@ -110,6 +110,7 @@ bool mpi_is_busy(const struct carrier *c); /* true if frequent polling is worthw
 struct carrier {
     struct carrier_hear hear;
     const struct net *net;  /* for sending in this epoch; all nets receive */
+    int link_ms;            /* as in the options */
     enum carrier_mpi wants; /* as requested */
     const struct mpi_plugin *plugin;
     struct mpi *mpi; /* NULL: not open */

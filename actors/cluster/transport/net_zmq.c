@@ -21,10 +21,10 @@ net_broken(const char *what)
 static int
 new_socket(struct carrier *c, int type, const char *address, int rank, void **out)
 {
-    static const struct {
+    const struct {
         int option, value;
     } set[] = {{ZMQ_LINGER, 0},        {ZMQ_SNDHWM, 0},           {ZMQ_RCVHWM, CREDITS * 4},
-               {ZMQ_TCP_KEEPALIVE, 1}, {ZMQ_HANDSHAKE_IVL, 2000}, {ZMQ_TCP_MAXRT, SILENT_MS},
+               {ZMQ_TCP_KEEPALIVE, 1}, {ZMQ_HANDSHAKE_IVL, 2000}, {ZMQ_TCP_MAXRT, c->link_ms},
                {ZMQ_RECONNECT_IVL, -1}};
     static const int64_t most = LIST_MOST;
     const int six = strchr(address, '[') != NULL;

@@ -42,7 +42,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { TICK_MS = 100, SILENCE_TICKS = 45, LEAVE_MS = 1500 };
+enum { TICK_MS = 100, ORPHAN_TICKS = 45, LEAVE_MS = 1500 };
 
 static void
 wake_main_thread(struct worker_process *w)
@@ -620,7 +620,8 @@ open_worker(struct worker_process *w)
                                          .memory = (uint64_t)pages * (uint64_t)size,
                                          .rank = w->options.rank,
                                          .secret = {w->options.secret, CLUSTER_ID}},
-                               .silence = SILENCE_TICKS,
+                               .silence =
+                                   w->options.orphan_s ? (int)(w->options.orphan_s * 1000 / TICK_MS) : ORPHAN_TICKS,
                                .wait = w->options.wait_s * (1000 / TICK_MS)};
     w->member = member_new(&o, &env);
     w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -18,6 +18,8 @@ struct cluster_worker_options {
     const char *host;                 /* claimed host (tests); NULL: the real one */
     int wait_s;                       /* time to wait for the coordinator, s */
     int keep_s;                       /* time to wait for the next coordinator after a loss, s; 0: end at once */
+    double link_s;                    /* time until a broken connection to a worker is a loss, s; 0: 3 */
+    double orphan_s;                  /* time without a heartbeat until the coordinator is gone, s; 0: 4.5 */
     bool check_ref;                   /* as in rille_open() */
     enum carrier_mpi mpi;             /* transport between hosts */
     void (*say)(const char *text);    /* receives news, from one worker of the job; NULL: no receiver */

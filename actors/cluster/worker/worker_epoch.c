@@ -93,7 +93,7 @@ make_memory(struct worker_process *w, const struct packet *p, uint32_t epoch, ch
 static int
 worker_open_carrier(struct worker_process *w)
 {
-    struct carrier_options o = {.hear = worker_hear, .mpi = w->options.mpi};
+    struct carrier_options o = {.hear = worker_hear, .mpi = w->options.mpi, .link_ms = (int)(w->options.link_s * 1000)};
     struct carrier *carrier;
     char host[MACHINE_ADDRESS];
     struct key key = {0};

@@ -104,6 +104,7 @@ open_cluster(struct rille_session *s, const struct rille_workers *o, bool nccl)
                                  .started = o->started,
                                  .devices = o->devices,
                                  .takes_over = o->takes_over,
+                                 .silence_s = o->silence_seconds,
                                  .host = o->host,
                                  .say = o->say,
                                  .arg = o->arg};

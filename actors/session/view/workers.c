@@ -32,6 +32,8 @@ rille_worker(const struct rille_worker_options *o)
                                         .host = o->host,
                                         .wait_s = o->wait_seconds,
                                         .keep_s = o->keep_seconds,
+                                        .link_s = o->link_seconds,
+                                        .orphan_s = o->orphan_seconds,
                                         .check_ref = o->check_ref,
                                         .mpi = (enum carrier_mpi)o->mpi,
                                         .say = o->say,
