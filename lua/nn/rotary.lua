@@ -162,11 +162,11 @@ function Rotary:turn(q, k, at)
   local kept, batch, n, half = self:on(at.placement), at.shape[1], at.shape[2], self.size // 2
   local angle = rille.concat({at:to("f64"):reshape{batch, n, 1} * kept.frequency, rille.embedding(at, kept.there)}, 2)
   local cos, sin = turns(angle:reshape{batch, 1, n, half}, "f32")
-  local function turned(x)
+  local function rotated(x)
     local a, b = x:slice(3, 0, half), x:slice(3, half, 2 * half)
     return rille.concat({a * cos - b * sin, b * cos + a * sin}, 3):to(x.dtype)
   end
-  return turned(q), turned(k)
+  return rotated(q), rotated(k)
 end
 
 -- Returns the settings that determine the rotation.
