@@ -305,7 +305,7 @@ worker_unites(struct cluster *s, struct sim_worker *w, const struct job *j)
         w->id = w->told_id;
     }
     if (w->life != s->life) return true; /* each coordinator numbers its runs from 1 */
-    if (s->united_run == j->run && s->run_id != w->id) wrong(s, "comm_ranks of one run have two communicators");
+    if (s->united_run == j->run && s->run_id != w->id) wrong(s, "ranks of one run have two communicators");
     s->united_run = j->run;
     s->run_id = w->id;
     return true;
