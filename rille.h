@@ -490,8 +490,8 @@ struct rille_graph_options {
 /* Checks the options, as rille_trace_begin() does too. E_ARG: an option has an invalid value. */
 int rille_graph_check(const struct rille_graph_options *o);
 /* Returns the micro-batches whose activations `device` (from 0) of `devices` holds at once, summed over its `stages`
- * stages, in the schedule "interleaved", "zb-v", "v-half" or "v-min"; 0: the name has no formula, or a number is out
- * of range. */
+ * stages, in a named schedule, if the batch has as many. "1f1b", "gpipe" (INT32_MAX: all), "zb-h1" and "zb-h2" have one
+ * stage per device. 0: the name has no formula, or a number is out of range. */
 int rille_schedule_contexts(const char *schedule, int devices, int stages, int device);
 /* Tracing: begin, build the program on the inputs that begin returns (one micro-batch each), end with its results.
  * Between begin and end a trace records every call and runs nothing; reading a value is an error. abort after a

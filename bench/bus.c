@@ -167,14 +167,14 @@ recv_blocking(struct wire *w, int self, struct msg *m)
     zmq_recv(w->socket[self], m, sizeof *m, 0);
 }
 
-static const struct way {
+static const struct method {
     const char *name;
     void (*open)(struct wire *w);
     void (*close)(struct wire *w);
     void (*send)(struct wire *w, int self, const struct msg *m);
     void (*recv)(struct wire *w, int self, struct msg *m);
     int rounds;
-} ways[] = {
+} methods[] = {
     {"ring in shared memory, spinning (limit)", open_ring, close_ring, send_ring, recv_ring, ROUNDS},
     {"bus, spinning", open_spinning, close_bus, send_bus, recv_bus, ROUNDS},
     {"bus, spinning 50 us, then asleep", open_short, close_bus, send_bus, recv_bus, ROUNDS},
@@ -186,7 +186,7 @@ static const struct way {
 /* ---- measuring ---- */
 
 struct game {
-    const struct way *way;
+    const struct method *method;
     struct wire wire;
     int core;
 };
@@ -198,8 +198,8 @@ echo(void *arg)
     pin(g->core);
     struct msg m = {0};
     do {
-        g->way->recv(&g->wire, 1, &m);
-        g->way->send(&g->wire, 1, &m);
+        g->method->recv(&g->wire, 1, &m);
+        g->method->send(&g->wire, 1, &m);
     } while (m.kind != MSG_QUIT);
     return NULL;
 }
@@ -221,23 +221,23 @@ report(const char *name, int64_t *round_ns, int n)
 }
 
 static void
-measure(const struct way *way, int core)
+measure(const struct method *method, int core)
 {
-    struct game g = {.way = way, .core = core};
+    struct game g = {.method = method, .core = core};
     int64_t *round_ns = malloc(ROUNDS * sizeof *round_ns);
-    way->open(&g.wire);
+    method->open(&g.wire);
     pthread_t thread;
     pthread_create(&thread, NULL, echo, &g);
-    for (int i = -WARM; i < way->rounds; i++) {
-        struct msg m = {.kind = i + 1 < way->rounds ? MSG_FULL : MSG_QUIT};
+    for (int i = -WARM; i < method->rounds; i++) {
+        struct msg m = {.kind = i + 1 < method->rounds ? MSG_FULL : MSG_QUIT};
         int64_t start = now_ns();
-        way->send(&g.wire, 0, &m);
-        way->recv(&g.wire, 0, &m);
+        method->send(&g.wire, 0, &m);
+        method->recv(&g.wire, 0, &m);
         if (i >= 0) round_ns[i] = now_ns() - start;
     }
     pthread_join(thread, NULL);
-    way->close(&g.wire);
-    report(way->name, round_ns, way->rounds);
+    method->close(&g.wire);
+    report(method->name, round_ns, method->rounds);
     free(round_ns);
 }
 
@@ -327,7 +327,7 @@ main(void)
     pin(core[0]);
     printf("cores %d and %d: a cache line takes %.0f ns one way\n\n", core[0], core[1], probe(core[1]));
     printf("%-42s %9s %9s %9s\n", "32 bytes, one way, microseconds", "p50", "p99", "p99.9");
-    for (size_t i = 0; i < countof(ways); i++) measure(&ways[i], core[1]);
+    for (size_t i = 0; i < countof(methods); i++) measure(&methods[i], core[1]);
     double send_ns, recv_ns;
     burst(&send_ns, &recv_ns);
     printf("\nwithin a thread: a ring's hop %.1f ns; the bus, in bursts: a send %.0f ns, a receive %.0f ns\n",

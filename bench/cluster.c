@@ -68,11 +68,11 @@ struct side {
 };
 
 /* send and hear: SMALL bytes; give and get: LARGE. ahead: gifts that the other has not yet said that it got. */
-struct way {
+struct method {
     const char *name;
     int ahead;
     bool secret;
-    void (*open)(struct side *s, const struct way *w), (*close)(struct side *s);
+    void (*open)(struct side *s, const struct method *w), (*close)(struct side *s);
     void (*send)(struct side *s), (*hear)(struct side *s), (*give)(struct side *s), (*get)(struct side *s);
 };
 static struct key key;
@@ -100,7 +100,7 @@ meet(struct side *s, int n)
 /* ---- a word of shared memory ---- */
 
 static void
-word_open(struct side *s, const struct way *w)
+word_open(struct side *s, const struct method *w)
 {
     UNUSED(s), UNUSED(w);
 }
@@ -148,7 +148,7 @@ bus_open(struct side *s, void *segment, int nslot, const uint32_t *owner)
 }
 
 static void
-host_open(struct side *s, const struct way *w)
+host_open(struct side *s, const struct method *w)
 {
     static const uint32_t owner[2] = {0, 1};
     UNUSED(w);
@@ -200,7 +200,7 @@ host_get(struct side *s)
 /* ---- a tcp socket ---- */
 
 static void
-socket_open(struct side *s, const struct way *w)
+socket_open(struct side *s, const struct method *w)
 {
     static const int one = 1;
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -276,7 +276,7 @@ socket_get(struct side *s)
 /* ---- ZeroMQ alone: a link each way, and no threads but its own ---- */
 
 static void
-zmq_open(struct side *s, const struct way *w)
+zmq_open(struct side *s, const struct method *w)
 {
     size_t n = CARRIER_PORT;
     UNUSED(w);
@@ -345,7 +345,7 @@ make_part(struct side *s)
 }
 
 static void
-carrier_open(struct side *s, const struct way *w)
+carrier_open(struct side *s, const struct method *w)
 {
     static const unsigned char job[CLUSTER_ID] = "a benchmark's.";
     struct channel_far far = {.addr = addr_of(!s->side, 0)};
@@ -404,7 +404,7 @@ carrier_get(struct side *s)
 
 /* ---- all of them ---- */
 
-static const struct way ways[] = {
+static const struct method methods[] = {
     {"shared memory, limit", 1, false, word_open, word_close, word_send, word_hear, word_send, word_get},
     {"shared memory, Rille", 1, false, host_open, host_close, host_send, host_hear, host_send, host_get},
     {"tcp, a socket", AHEAD, false, socket_open, socket_close, socket_send, socket_hear, socket_give, socket_get},
@@ -413,10 +413,10 @@ static const struct way ways[] = {
     {"tcp, Rille with a key", AHEAD, true, carrier_open, carrier_close, carrier_send, bus_hear, carrier_give,
      carrier_get},
 };
-enum { NWAY = countof(ways) };
+enum { NWAY = countof(methods) };
 
 static void
-play_round_trips(struct side *s, const struct way *w, int n)
+play_round_trips(struct side *s, const struct method *w, int n)
 {
     for (int i = 0; i < n; i++) {
         if (s->side == 0) w->send(s);
@@ -426,7 +426,7 @@ play_round_trips(struct side *s, const struct way *w, int n)
 }
 
 static void
-play_gifts(struct side *s, const struct way *w, int n)
+play_gifts(struct side *s, const struct method *w, int n)
 {
     for (int i = 0; i < n && s->side == 1; i++) {
         w->get(s);
@@ -438,10 +438,10 @@ play_gifts(struct side *s, const struct way *w, int n)
     }
 }
 
-typedef void player(struct side *s, const struct way *w, int n);
+typedef void player(struct side *s, const struct method *w, int n);
 
 static double
-play_side(struct side *s, const struct way *w, player *play, int n)
+play_side(struct side *s, const struct method *w, player *play, int n)
 {
     double best = 1e30;
     s->own = must_alloc(LARGE);
@@ -462,7 +462,7 @@ play_side(struct side *s, const struct way *w, player *play, int n)
 
 /* Microseconds of one, as side 0 sees it. */
 static double
-measure(const struct way *w, player *play, bool spins, int n)
+measure(const struct method *w, player *play, bool spins, int n)
 {
     size_t bus = (bus_host_bytes(2) + 63) / 64 * 64;
     struct side s = {.spins = spins};
@@ -494,14 +494,15 @@ main(int argc, char **argv)
     str_free(&text);
     for (int k = 0; k < ROUNDS; k++)
         for (int i = 0; i < NWAY; i++) {
-            if (strncmp(ways[i].name, rows, strlen(rows))) continue;
-            double us[3] = {measure(&ways[i], play_round_trips, true, n), measure(&ways[i], play_round_trips, false, n),
-                            measure(&ways[i], play_gifts, false, ACTS)};
+            if (strncmp(methods[i].name, rows, strlen(rows))) continue;
+            double us[3] = {measure(&methods[i], play_round_trips, true, n),
+                            measure(&methods[i], play_round_trips, false, n),
+                            measure(&methods[i], play_gifts, false, ACTS)};
             for (int j = 0; j < 3; j++) best[i][j] = k == 0 || us[j] < best[i][j] ? us[j] : best[i][j];
         }
     printf("%-28s %12s %12s %12s\n", "two processes", "spinning us", "sleeping us", "GB/s");
     for (int i = 0; i < NWAY; i++)
-        if (!strncmp(ways[i].name, rows, strlen(rows)))
-            printf("%-28s %12.2f %12.2f %12.2f\n", ways[i].name, best[i][0], best[i][1], LARGE / best[i][2] * 1e-3);
+        if (!strncmp(methods[i].name, rows, strlen(rows)))
+            printf("%-28s %12.2f %12.2f %12.2f\n", methods[i].name, best[i][0], best[i][1], LARGE / best[i][2] * 1e-3);
     return 0;
 }

@@ -18,13 +18,13 @@ for i = 1, 32 do prompt[i] = i end
 local function write(model, how)
   local start, last, least = clock(), nil, math.huge
   local first
-  local function told()
+  local function reported()
     local now = clock()
     if last then least = math.min(least, now - last) end
     first, last = first or now - start, now
   end
   model:generate({prompt}, {max_new_tokens = o.ids, temperature = how.temperature, top_k = how.top_k, top_p = how.top_p, seed = 1,
-    on_token = told})
+    on_token = reported})
   return first, least
 end
 

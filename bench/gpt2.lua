@@ -79,8 +79,8 @@ end
 -- Seconds of a product alone, its operands as they lie in a step: "nn", "nt" (b transposed, as weights are), "tn" (a, as
 -- rows are in a weight's gradient). Its result stays in the step, so that its memory is that of the last time.
 local function product(dtype, m, k, n, form, batch)
-  local function operand(turned, rows, cols)
-    local size = turned and {cols, rows} or {rows, cols}
+  local function operand(transposed, rows, cols)
+    local size = transposed and {cols, rows} or {rows, cols}
     if batch then table.insert(size, 1, batch) end
     return rille.rand(size, {placement = one, sbp = "B", dtype = dtype})
   end

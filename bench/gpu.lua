@@ -72,14 +72,14 @@ local function convolutions()
     local function slope(of) -- a pass over g, and the gradient
       return rille.grad((x:conv2d(w, {padding = 1}) * g):sum(), {of})
     end
-    local ways = {
+    local methods = {
       {"conv2d", function() return x:conv2d(w, {padding = 1}) end},
       {"conv2d_grad_x", function() return slope(x) end},
       {"conv2d_grad_w", function() return slope(w) end},
     }
-    for _, way in ipairs(ways) do
-      local case = ("%s %d x %d x %d x %d, 3 x 3 %s"):format(way[1], batch, c, size, size, dtype)
-      if wanted(case) then report(case, 2 * batch * size ^ 2 * c ^ 2 * 9 / 1e12, "TFLOP/s", rille.graph(way[2])) end
+    for _, method in ipairs(methods) do
+      local case = ("%s %d x %d x %d x %d, 3 x 3 %s"):format(method[1], batch, c, size, size, dtype)
+      if wanted(case) then report(case, 2 * batch * size ^ 2 * c ^ 2 * 9 / 1e12, "TFLOP/s", rille.graph(method[2])) end
     end
   end
 end

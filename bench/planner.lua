@@ -19,7 +19,7 @@ local function planned(step, mode, limit, memory, ...)
 end
 
 -- What a plan costs, and the bound, as its certificate has them: explain() looks for regrets first.
-local function told(graph)
+local function reported(graph)
   local path = os.tmpname()
   graph:certify(path)
   local f = assert(io.open(path))
@@ -39,7 +39,7 @@ for _, e in ipairs(programs) do
     for k, mode in ipairs(modes) do
       local step, x, y = make(e)
       local graph, took = planned(step, mode, 2, nil, x, y)
-      cost[k], bound = told(graph)
+      cost[k], bound = reported(graph)
       seconds = took
     end
     print(("%-42s %11d %11d %11d %11d %11d  %5.2f %6.0fms"):format(e[1], cost[1], cost[2], cost[3], cost[4], bound,

@@ -18,8 +18,8 @@ local function least_time(step, ...)
   return least
 end
 
-local function tell(name, told, took)
-  print(("%-24s %10.3f ms %10.3f ms %+7.0f %%"):format(name, told * 1e3, took * 1e3, 100 * (told / took - 1)))
+local function tell(name, reported, took)
+  print(("%-24s %10.3f ms %10.3f ms %+7.0f %%"):format(name, reported * 1e3, took * 1e3, 100 * (reported / took - 1)))
 end
 
 local Block = nn.Module:extend("Block")

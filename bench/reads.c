@@ -19,28 +19,28 @@
 #include <unistd.h>
 
 enum { PIECE = 4 << 20, WINDOW = 1024, WINDOWS = 50000, HEAD = 1024 };
-enum way { SOURCE, MAPPING, MEMORY, NWAY };
+enum method { SOURCE, MAPPING, MEMORY, NMETHOD };
 static const char *const way_text[] = {"a source, by pread", "a mapping", "memory, the limit"};
 
-static struct source *source[NWAY];
+static struct source *source[NMETHOD];
 static char *room; /* where bytes are read to */
 
 static double
-whole_ms(enum way way, int64_t bytes)
+whole_ms(enum method method, int64_t bytes)
 {
     double start = now_us();
     for (int64_t at = 0, n; at < bytes; at += n) {
         n = MIN(bytes - at, PIECE);
-        if (source_read(source[way], at, room + at, n)) return -1;
+        if (source_read(source[method], at, room + at, n)) return -1;
     }
     return (now_us() - start) / 1e3;
 }
 
 static double
-window_us(enum way way, int64_t bytes)
+window_us(enum method method, int64_t bytes)
 {
     static int64_t id[WINDOW];
-    const struct token_file f = {source[way], (bytes - HEAD) / 2, HEAD, 2};
+    const struct token_file f = {source[method], (bytes - HEAD) / 2, HEAD, 2};
     uint64_t state = 1;
     double start = now_us();
     for (int i = 0; i < WINDOWS; i++) {
@@ -84,23 +84,24 @@ main(int argc, char **argv)
 {
     int64_t bytes = (int64_t)(argc > 1 ? atoi(argv[1]) : 500) << 20;
     int turns = argc > 2 ? atoi(argv[2]) : 9;
-    double whole[NWAY], window[NWAY];
+    double whole[NMETHOD], window[NMETHOD];
     if (bytes <= PIECE || turns < 1) return fprintf(stderr, "reads [MiB > 4] [turns > 0]\n"), 1;
     room = pages_take((size_t)bytes);
     if (make(bytes)) return fprintf(stderr, "%s\n", err_text()), 1;
     for (int t = 0; t < turns; t++)
-        for (int w = 0; w < NWAY; w++) {
+        for (int w = 0; w < NMETHOD; w++) {
             int status = w == MAPPING ? map(bytes) : 0;
-            double ms = status ? -1 : whole_ms((enum way)w, bytes), us = status ? -1 : window_us((enum way)w, bytes);
+            double ms = status ? -1 : whole_ms((enum method)w, bytes),
+                   us = status ? -1 : window_us((enum method)w, bytes);
             if (ms < 0 || us < 0) return fprintf(stderr, "%s\n", err_text()), 1;
             whole[w] = t ? fmin(whole[w], ms) : ms;
             window[w] = t ? fmin(window[w], us) : us;
         }
     printf("%-20s %18s %24s\n", "from", "all, ms", "1024 ids of u16, us");
-    for (int w = 0; w < NWAY; w++) printf("%-20s %18.1f %24.2f\n", way_text[w], whole[w], window[w]);
+    for (int w = 0; w < NMETHOD; w++) printf("%-20s %18.1f %24.2f\n", way_text[w], whole[w], window[w]);
     munmap(source[MAPPING]->bytes, (size_t)bytes);
     source[MAPPING]->bytes = NULL;
-    for (int w = 0; w < NWAY; w++) source_close(&source[w]);
+    for (int w = 0; w < NMETHOD; w++) source_close(&source[w]);
     pages_give(room, (size_t)bytes);
     return 0;
 }

@@ -68,7 +68,7 @@ local function train(model, batch, weights, mode)
   return {explain = step:explain(), loss = loss, seconds = least, step = step, net = net}
 end
 
-local ways = {
+local methods = {
   {"data parallel, by hand", "S(0)", function() return {} end, "greedy"},
   {"tensor parallel, by hand", "B", function(model) return model.tensor_parallel end, "greedy"},
   {"by hand, moves outward from there", "S(0)", function() return {} end, "propagate"},
@@ -78,14 +78,14 @@ local ways = {
 local planned
 for _, model in ipairs{digits, gpt} do
   local runs, most = {}, 0
-  for i, way in ipairs(ways) do
-    runs[i] = train(model, way[2], way[3](model), way[4])
+  for i, method in ipairs(methods) do
+    runs[i] = train(model, method[2], method[3](model), method[4])
     most = math.max(most, runs[i].explain.cost)
   end
   print(("%s on 4 devices%26s %11s %11s %9s %7s"):format(model.name, "ns of a step", "at least", "bytes", "here", "loss"))
   for i, run in ipairs(runs) do
     local e = run.explain
-    print(("  %-34s %9d %11d %11d %6.2f ms %7.4f  %s"):format(ways[i][1], e.cost, e.bound, e.bytes, run.seconds * 1e3, run.loss,
+    print(("  %-34s %9d %11d %11d %6.2f ms %7.4f  %s"):format(methods[i][1], e.cost, e.bound, e.bytes, run.seconds * 1e3, run.loss,
       ("#"):rep(math.max(1, math.floor(BAR * e.cost / most + 0.5)))))
   end
   planned = runs[#runs]

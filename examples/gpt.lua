@@ -165,8 +165,8 @@ if o.resume then
   local _, note = rille.checkpoint.load(o.checkpoint, {})
   local before = note and note.text or learned -- older checkpoints do not say
   if before.digest ~= learned.digest then
-    local function told(x) return ("%s (%d bytes, digest %s)"):format(x.name, x.bytes, x.digest) end
-    error(("--resume: %s learned %s, and --text is another: %s"):format(o.checkpoint, told(before), told(learned)), 0)
+    local function reported(x) return ("%s (%d bytes, digest %s)"):format(x.name, x.bytes, x.digest) end
+    error(("--resume: %s learned %s, and --text is another: %s"):format(o.checkpoint, reported(before), reported(learned)), 0)
   end
   t, note = rille.checkpoint.load(o.checkpoint, parts)
   losses, checks = note.losses, note.checks

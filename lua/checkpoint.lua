@@ -180,17 +180,17 @@ end
 -- from its config. root: compares only the model's own settings; differences of tensors show the rest.
 local function check_settings(model, saved, wrong, root)
   if type(saved) ~= "table" then return end -- an older checkpoint, without settings
-  local here, told = settings_of(model), {}
+  local here, reported = settings_of(model), {}
   for _, path in ipairs(root and {""} or either(here, saved)) do
     local ours, theirs = here[path], type(saved[path]) == "table" and saved[path] or nil
     local name = path == "" and "model" or "model." .. path
     local within = false
-    for above in pairs(told) do within = within or above == "" or path:sub(1, #above + 1) == above .. "." end
+    for above in pairs(reported) do within = within or above == "" or path:sub(1, #above + 1) == above .. "." end
     if not within and ours and theirs then
       local alike = ours.with and type(theirs.with) == "table" and not ours.class == not theirs.class
-      told[path] = alike and differs(name, ours, theirs, wrong) or nil
+      reported[path] = alike and differs(name, ours, theirs, wrong) or nil
     elseif not within then
-      told[path] = is_missing(name, ours, theirs, wrong) or nil
+      reported[path] = is_missing(name, ours, theirs, wrong) or nil
     end
   end
 end
@@ -304,7 +304,7 @@ end
 
 local function shape_text(shape) return "{" .. table.concat(shape, ", ") .. "}" end
 
--- Collects mismatches: report(part, kind, text) adds one, with kind "missing", "unexpected" or "other"; told(part)
+-- Collects mismatches: report(part, kind, text) adds one, with kind "missing", "unexpected" or "other"; reported(part)
 -- returns the first few of each kind.
 local FEW <const> = 3
 local function reports()
@@ -315,14 +315,14 @@ local function reports()
     table.insert(lists[part][kind], text)
   end
   return report, function(part)
-    local told = {}
+    local reported = {}
     for _, kind in ipairs{"missing", "unexpected", "other"} do
       local list = lists[part] and lists[part][kind] or {}
-      table.move(list, 1, math.min(#list, FEW), #told + 1, told)
+      table.move(list, 1, math.min(#list, FEW), #reported + 1, reported)
       local more = #list - FEW
-      if more > 0 then told[#told + 1] = ("and %d more %s"):format(more, kind ~= "other" and kind or "that do not fit") end
+      if more > 0 then reported[#reported + 1] = ("and %d more %s"):format(more, kind ~= "other" and kind or "that do not fit") end
     end
-    return told
+    return reported
   end
 end
 
@@ -495,8 +495,8 @@ end
 
 -- Returns all mismatches as short messages. The model comes first, by its settings if these differ, then the optimiser.
 -- Optimiser tensors, and then gradients, are reported only if nothing else is wrong.
-local function all_wrong(parts, contents, saved, told)
-  local wrong, of_model = {}, told("model")
+local function all_wrong(parts, contents, saved, reported)
+  local wrong, of_model = {}, reported("model")
   local function add(list) table.move(list, 1, #list, #wrong + 1, wrong) end
   local has_model = false
   for _, entry in ipairs(contents) do has_model = has_model or entry.name:find("^model%.") ~= nil end
@@ -508,9 +508,9 @@ local function all_wrong(parts, contents, saved, told)
     if #settings_wrong > 0 then wrong[1] = check.told(settings_wrong) end
     add(of_model)
   end
-  add(told("numbers"))
-  if #wrong == 0 then add(told("optimizer")) end
-  if #wrong == 0 then add(told("gradient")) end
+  add(reported("numbers"))
+  if #wrong == 0 then add(reported("optimizer")) end
+  if #wrong == 0 then add(reported("gradient")) end
   local why = parts.data and parts.data:refuses(saved.data)
   if why then wrong[#wrong + 1] = "data: " .. why end
   return wrong
@@ -523,7 +523,7 @@ local function load_file(who, path, parts)
   local saved = state_text.decode(says[METADATA] or "")
   check.that(is_ours(saved), "%s: %s: it is not a checkpoint of a training", who, path)
   local name_of, params = names_of(parts)
-  local report, told = reports()
+  local report, reported = reports()
   local opts, undone = optimizers(parts), {}
   local undo <close> = setmetatable({}, {__close = function()
     for _, put_back in ipairs(undone) do put_back() end
@@ -533,7 +533,7 @@ local function load_file(who, path, parts)
     if check_optimizer(one, name_of, report) then undone[#undone + 1] = reslot(one, contents, name_of) end
   end
   local targets = targets_of(contents, parts, name_of, params, saved.partial, report)
-  local wrong = all_wrong(parts, contents, saved, told)
+  local wrong = all_wrong(parts, contents, saved, reported)
   check.that(#wrong == 0, "%s: %s: %s", who, path, table.concat(wrong, "; "))
   local whole, values = check.try(rille._load, path, nil, {names = check.sorted_keys(targets),
     placement = function(name) return targets[name].placement end,

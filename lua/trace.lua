@@ -53,12 +53,12 @@ local read = rille._place
 -- ---- modes of modules ----
 
 -- Modules whose mode has ever changed -> their mode before the first change; number of changes.
-local turned, clock = setmetatable({}, {__mode = "k"}), {turns = 0}
+local first_mode, clock = setmetatable({}, {__mode = "k"}), {turns = 0}
 
 -- Are all modules in the modes in which the function found them? Called only after a mode has changed.
 local function is_in_mode(list)
   if list.sets_modes then return true end
-  for m, first in next, turned do
+  for m, first in next, first_mode do
     local mode = list.modes[m]
     if mode == nil then mode = first end
     if m.training ~= mode then return false end
@@ -70,7 +70,7 @@ end
 -- Sets a module to training mode, or ends it.
 function trace.turn(m, on)
   if m.training == on then return end
-  if turned[m] == nil then turned[m] = m.training end
+  if first_mode[m] == nil then first_mode[m] = m.training end
   rawset(m, "training", on)
   clock.turns = clock.turns + 1
 end
@@ -95,13 +95,13 @@ local function put(list, holder, key, value, name)
   list[n + 1], list[n + 2], list[n + 3], list.names[n + 1], list.n = holder, key, value, name, n + 3
 end
 
-local told = {} -- warnings that were printed
+local warned = {} -- warnings that were printed
 
 -- Prints a warning about the user's line, the first time.
 local function warn_once(format, ...)
   local text = ("%s: graph: %s"):format(check.line(), format:format(...))
-  if not told[text] then io.stderr:write("rille: warning: ", text, "\n") end
-  told[text] = true
+  if not warned[text] then io.stderr:write("rille: warning: ", text, "\n") end
+  warned[text] = true
 end
 
 local OFTEN <const> = 8 -- traces for one place before a warning
@@ -123,7 +123,7 @@ end
 local function new_list(fn, args, memory)
   local list = {n = 0, names = {}, seen = {}, start = {}, counts = {}, memory = memory, modes = setmetatable({}, weak)}
   put(list, clock, "turns", clock.turns)
-  for m in next, turned do list.modes[m] = m.training end
+  for m in next, first_mode do list.modes[m] = m.training end
   local function place(holder, key, value, name)
     local ignored = memory.ignored[holder]
     if not ignored or not ignored[key] then put(list, holder, key, value, name) end

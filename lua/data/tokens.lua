@@ -29,7 +29,7 @@ check.strict("rille.data.tokens", methods, true)
 local meta = {__index = methods, __len = epochs.count, __call = epochs.call, __close = function(self) self.tokens:close() end}
 
 -- Returns the layout options that were given for x or y.
-local function lies(t) return {placement = t.placement, sbp = t.sbp} end
+local function layout_of(t) return {placement = t.placement, sbp = t.sbp} end
 
 -- Checks that a batch can have the requested layouts of x and y, before the first batch is read.
 local function check_layout(self)
@@ -71,8 +71,8 @@ return function(from, given)
   if self.vocab ~= nil then check.count(who, "vocab", self.vocab) end
   check.that(math.type(self.seed) == "integer", "%s: the seed is an integer, not %s", who, check.shown(self.seed))
   local labels = check.options(who .. ": labels", self.labels, {placement = check.none, sbp = check.none})
-  self.who, self.drop_last, self.x = who, true, lies(self)
-  self.y = self.labels and lies(labels) or self.x
+  self.who, self.drop_last, self.x = who, true, layout_of(self)
+  self.y = self.labels and layout_of(labels) or self.x
   self.tokens = rille._tokens(who, from)
   check_room(self)
   check_layout(self)

@@ -255,12 +255,12 @@ function Rotary:turn(q, k, at)
   else
     cos, sin = self:tables(q.placement, q.shape[3])
   end
-  local function turned(x)
+  local function rotated(x)
     local size = x.shape[4]
     if size == self.size then return fn(x, cos, sin, interleaved) end
     return rille.concat({fn(x:slice(3, 0, self.size), cos, sin, interleaved), x:slice(3, self.size, size)}, 3)
   end
-  return turned(q), turned(k)
+  return rotated(q), rotated(k)
 end
 
 -- Returns the settings that determine the rotation.

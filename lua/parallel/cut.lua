@@ -24,13 +24,8 @@ local check = require "rille.check"
 
 local who = "rille.parallel: blocks"
 
--- Number of micro-batches, of m, whose activations stage s of p keeps; left: number of stages from s to the last.
-local flight_of = {
-  gpipe = function(_, _, m) return m end,
-  ["1f1b"] = function(left) return left end,
-  ["zb-h1"] = function(_, p) return p end,
-  ["zb-h2"] = function(_, p) return 2 * p - 1 end,
-}
+-- Schedules that count micro-batches in flight per stage, whatever the devices.
+local by_stage = {gpipe = true, ["1f1b"] = true, ["zb-h1"] = true, ["zb-h2"] = true}
 local there_and_back = "stages there and back, {P0, P1, P1, P0}"
 -- Searched schedules, and the order of stages that each requires.
 local wants = {interleaved = "stages round and round, {P0, P1, P0, P1}", ["zb-v"] = there_and_back, ["v-half"] = there_and_back,
@@ -63,8 +58,11 @@ local function pipeline(o, n, device)
     table.insert(l.owned[d], s)
   end
   local schedule = o.schedule or "1f1b"
-  local flight, contexts = flight_of[schedule], {}
-  for d, own in ipairs(l.owned) do contexts[d] = rille._schedule_contexts(schedule, #l.owned, #own, d - 1) end
+  local flight, contexts = {}, {}
+  for s = 1, by_stage[schedule] and l.stages or 0 do flight[s] = rille._schedule_contexts(schedule, l.stages, 1, s - 1) end
+  for d, own in ipairs(l.owned) do
+    contexts[d] = by_stage[schedule] and 0 or rille._schedule_contexts(schedule, #l.owned, #own, d - 1)
+  end
   function l.time(s, first, last)
     local moved = first > 1 and device[s] ~= device[s - 1] and o.hop or 0
     return cost[last] - cost[first - 1] + (type(moved) == "table" and moved[first] or moved)
@@ -75,7 +73,7 @@ local function pipeline(o, n, device)
     for i, s in ipairs(l.owned[d]) do
       local own = kept[last[i]] - kept[first[i] - 1]
       bytes, largest = bytes + memory[last[i]] - memory[first[i] - 1], math.max(largest, own)
-      if flight then bytes = bytes + math.min(l.pieces, flight(l.stages - s + 1, l.stages, l.pieces)) * own end
+      bytes = bytes + math.min(l.pieces, flight[s] or 0) * own
     end
     return bytes + math.min(l.pieces * #l.owned[d], contexts[d]) * largest
   end
@@ -310,11 +308,11 @@ local function cut(o, n, device)
   if type(o.hop) == "table" then numbers("hop", o.hop, n) elseif o.hop then numbers("hop", {o.hop}, 1) end
   check.count(who, "micro_batches", o.micro_batches or 1)
   local schedule, names = o.schedule or "1f1b", {}
-  for _, list in ipairs{flight_of, wants} do
+  for _, list in ipairs{by_stage, wants} do
     for name in pairs(list) do names[#names + 1] = name end
   end
   table.sort(names)
-  check.that(flight_of[schedule] or wants[schedule], "%s: schedule is one of %s, not %s", who, table.concat(names, ", "),
+  check.that(by_stage[schedule] or wants[schedule], "%s: schedule is one of %s, not %s", who, table.concat(names, ", "),
     check.shown(o.schedule))
   local good = not wants[schedule] or (schedule == "interleaved" and is_round or is_folded)(device)
   check.that(good, "%s: %s wants %s", who, schedule, wants[schedule] or "")

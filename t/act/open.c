@@ -523,16 +523,16 @@ static struct {
     pthread_t waits; /* the session's thread */
     const char *want;
     char text[200];
-    _Atomic bool told;
+    _Atomic bool reported;
 } asked;
 
 static void
 ask_doing(int number)
 {
     UNUSED(number);
-    if (atomic_load(&asked.told)) return;
+    if (atomic_load(&asked.reported)) return;
     rille_doing(asked.s, asked.text, sizeof asked.text);
-    if (!strcmp(asked.text, asked.want)) atomic_store(&asked.told, true);
+    if (!strcmp(asked.text, asked.want)) atomic_store(&asked.reported, true);
 }
 
 /* Signals the waiting thread until its handler sees the expected activity, because other work may not have ended at
@@ -541,7 +541,7 @@ static void *
 ask(void *of)
 {
     UNUSED(of);
-    for (int i = 0; i < 20000 && !atomic_load(&asked.told); i++) {
+    for (int i = 0; i < 20000 && !atomic_load(&asked.reported); i++) {
         pthread_kill(asked.waits, SIGUSR1);
         usleep(1000);
     }
@@ -557,7 +557,7 @@ begin_asking(struct rille_session *s, const char *name)
     asked.want = name;
     asked.waits = pthread_self();
     *asked.text = '\0';
-    atomic_store(&asked.told, false);
+    atomic_store(&asked.reported, false);
     must(pthread_create(&thread, NULL, ask, NULL), "a thread");
     return thread;
 }
@@ -627,7 +627,7 @@ test_doing(void)
         pthread_t thread = begin_asking(x.t.s, "sgd x 2 (train.lua:6) on async:0");
         row[i].wait(&x, loss);
         pthread_join(thread, NULL);
-        ok(atomic_load(&asked.told), "%s waits for %s", row[i].who, asked.text);
+        ok(atomic_load(&asked.reported), "%s waits for %s", row[i].who, asked.text);
         rille_doing(x.t.s, text, sizeof text);
         is_str(text, "", "rille_doing reports nothing after the wait");
         rille_tensor_free(&loss);
@@ -660,7 +660,7 @@ test_doing_in_run(void)
     must(rille_tensor_read(y, value), "a value");
     pthread_join(thread, NULL);
     device_late.enqueue = enqueue;
-    ok(atomic_load(&asked.told), "rille_doing reports the work that a run waits for: %s", asked.text);
+    ok(atomic_load(&asked.reported), "rille_doing reports the work that a run waits for: %s", asked.text);
     rille_tensor_free(&x);
     rille_tensor_free(&y);
     train_close(&t);

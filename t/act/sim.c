@@ -268,15 +268,15 @@ static void
 is_deadlock(enum fault mistake, int threads, const char *name, const char *words)
 {
     enum { SEEDS = 24 };
-    int told = 0;
+    int reported = 0;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct trial t = trial_of(mistake, options_of(&variant[seed % 4], NULL),
                                   seed); /* few registers, so that each must be released */
         t.o.threads = threads;
         t.words = words;
-        told += in_child(tells_who_waits, &t) == 0;
+        reported += in_child(tells_who_waits, &t) == 0;
     }
-    ok(told == SEEDS, "%s: the run ends and the error names the waiting actor", name);
+    ok(reported == SEEDS, "%s: the run ends and the error names the waiting actor", name);
 }
 
 int

@@ -137,10 +137,10 @@ print(math.abs(y - 2) < 1e-4 and e.bound >= 0 and e.bound <= e.cost and far.boun
   for _ = 1, os.getenv("RILLE_LONG") and 1000 or 60 do
     local text = whole
     for _ = 1, math.random(1, 3) do
-      local at, way = math.random(#text), math.random(4)
-      if way == 1 then text = text:sub(1, at - 1) .. string.char(math.random(0, 255)) .. text:sub(at + 1)
-      elseif way == 2 then text = text:sub(1, at)
-      elseif way == 3 then text = text:sub(1, at - 1) .. text:sub(at + math.random(6))
+      local at, method = math.random(#text), math.random(4)
+      if method == 1 then text = text:sub(1, at - 1) .. string.char(math.random(0, 255)) .. text:sub(at + 1)
+      elseif method == 2 then text = text:sub(1, at)
+      elseif method == 3 then text = text:sub(1, at - 1) .. text:sub(at + math.random(6))
       else text = text:sub(1, at) .. ("0123456789e+-.# \nnaif"):sub(math.random(20)) .. text:sub(at + 1) end
       if #text == 0 then text = "\n" end
     end
@@ -156,8 +156,8 @@ end
 -- Measured costs are saved and read at the next start.
 local home = os.tmpname()
 os.remove(home)
-local told = run("XDG_CONFIG_HOME=" .. home, "--calibrate")
-tap.ok(has(told, "was", "ns a message", "kept in " .. home .. "/rille/cost"), "--calibrate measures and reports", told)
+local reported = run("XDG_CONFIG_HOME=" .. home, "--calibrate")
+tap.ok(has(reported, "was", "ns a message", "kept in " .. home .. "/rille/cost"), "--calibrate measures and reports", reported)
 local f = io.open(home .. "/rille/cost")
 local kept = f and f:read("a") or ""
 if f then f:close() end

@@ -59,7 +59,7 @@ local function leaf_gradient_is_right(from, to)
 end
 
 local function mesh(ranks) return rille.placement("cpu", ranks) end
-local function laid(placement, list)
+local function placed(placement, list)
   local out = {}
   for _, sbp in ipairs(list) do out[#out + 1] = {placement = placement, sbp = sbp} end
   return out
@@ -93,14 +93,14 @@ local state = {at = tap.seed(1)}
 for _, ranks in ipairs{{0, 1}, {0, 1, 2}} do
   local size, other = #ranks, {}
   for i, r in ipairs(ranks) do other[i] = r + 4 end
-  local home = laid(mesh(ranks), one)
+  local home = placed(mesh(ranks), one)
   all_pairs(size .. " ranks, on the same ranks", home, home, 1, state)
-  all_pairs(size .. " ranks, to overlapping ranks", home, laid(mesh(size == 2 and {1, 2} or {1, 2, 3}), one), 1, state)
-  all_pairs(size .. " ranks, to other ranks", home, laid(mesh(other), one), 1, state)
-  all_pairs(size .. " ranks, to one", home, laid(mesh{0}, {"B"}), 1, state)
-  all_pairs("one rank to " .. size, laid(mesh{0}, {"B"}), home, 1, state)
+  all_pairs(size .. " ranks, to overlapping ranks", home, placed(mesh(size == 2 and {1, 2} or {1, 2, 3}), one), 1, state)
+  all_pairs(size .. " ranks, to other ranks", home, placed(mesh(other), one), 1, state)
+  all_pairs(size .. " ranks, to one", home, placed(mesh{0}, {"B"}), 1, state)
+  all_pairs("one rank to " .. size, placed(mesh{0}, {"B"}), home, 1, state)
 end
-all_pairs("2 ranks to 3", laid(mesh{0, 1}, one), laid(mesh{1, 2, 3}, one), 1, state)
+all_pairs("2 ranks to 3", placed(mesh{0, 1}, one), placed(mesh{1, 2, 3}, one), 1, state)
 
 local two = {}
 for _, partial in ipairs{"P", "P(max)"} do
@@ -110,11 +110,11 @@ for _, partial in ipairs{"P", "P(max)"} do
     end
   end
 end
-local square = laid(mesh{{0, 1}, {2, 3}}, two)
+local square = placed(mesh{{0, 1}, {2, 3}}, two)
 all_pairs("2 x 2 ranks, samples", square, square, 6, state)
-all_pairs("2 x 2 to other ranks, samples", square, laid(mesh{{6, 4}, {7, 5}}, two), 6, state)
-all_pairs("2 x 2 to 2 x 3, samples", square, laid(mesh{{0, 1, 2}, {3, 4, 5}}, two), 6, state)
-all_pairs("2 x 2 to 3 ranks, samples", square, laid(mesh{1, 2, 3}, one), 4, state)
+all_pairs("2 x 2 to other ranks, samples", square, placed(mesh{{6, 4}, {7, 5}}, two), 6, state)
+all_pairs("2 x 2 to 2 x 3, samples", square, placed(mesh{{0, 1, 2}, {3, 4, 5}}, two), 6, state)
+all_pairs("2 x 2 to 3 ranks, samples", square, placed(mesh{1, 2, 3}, one), 4, state)
 
 -- A second gradient passes the moves twice.
 local P, Q = mesh{0, 1}, mesh{2, 3}

@@ -318,8 +318,8 @@ no_sequence_is_kinder(const struct place *p, const char *what)
         }
     for (int i = 0; i < n; i++)
         for (int j = 0; j < n; j++)
-            for (int way = 0; way < n * n; way++) {
-                int64_t most = busiest(i, way / n, way % n, j);
+            for (int route = 0; route < n * n; route++) {
+                int64_t most = busiest(i, route / n, route % n, j);
                 nway += most >= 0;
                 worse += most >= 0 && most < busiest(i, j, j, j);
             }
@@ -436,7 +436,7 @@ enum { AXES = 4, ENTRIES = 3, ALL = 81, HOPS = 8 };
 static const struct layout *all[ALL];
 static double direct[ALL][ALL]; /* price of the direct exchange; 0: not computed yet */
 
-struct way {
+struct route {
     double ns;
     int before; /* layout before the hop */
 };
@@ -464,23 +464,23 @@ direct_ns(const struct type *t, const struct box_cost *c, int i, int j)
 
 /* Adds a hop from i to j, if j lies on a path with the minimum of bytes. */
 static void
-relax(const struct type *t, const struct box_cost *c, int from, int to, int i, int j, const struct way *at,
-      struct way *next)
+relax(const struct type *t, const struct box_cost *c, int from, int to, int i, int j, const struct route *at,
+      struct route *next)
 {
     int64_t bytes = box_bytes(t, all[from], all[i]) + box_bytes(t, all[i], all[j]) + box_bytes(t, all[j], all[to]);
     if (i == j || bytes > box_bytes(t, all[from], all[to])) return;
     double ns = at[i].ns + direct_ns(t, c, i, j);
-    if (ns < next[j].ns) next[j] = (struct way){ns, i};
+    if (ns < next[j].ns) next[j] = (struct route){ns, i};
 }
 
 /* Returns the cheapest path of at most HOPS hops. Each hop but the last changes one entry of the layout. */
 static struct box_candidate
 cheapest(const struct type *t, const struct box_cost *c, int from, int to)
 {
-    static struct way at[HOPS + 1][ALL];
+    static struct route at[HOPS + 1][ALL];
     int last = 1;
     for (int k = 0; k <= HOPS; k++)
-        for (int i = 0; i < ALL; i++) at[k][i] = (struct way){INFINITY, -1};
+        for (int i = 0; i < ALL; i++) at[k][i] = (struct route){INFINITY, -1};
     at[0][from].ns = 0;
     for (int k = 0; k < HOPS; k++)
         for (int i = 0; i < ALL; i++) {
@@ -492,11 +492,11 @@ cheapest(const struct type *t, const struct box_cost *c, int from, int to)
         }
     for (int k = 1; k <= HOPS; k++)
         if (at[k][to].ns < at[last][to].ns) last = k;
-    struct box_candidate way = {.nhop = last, .ns = at[last][to].ns, .bytes = box_bytes(t, all[from], all[to])};
-    way.hop = ARENA_ARRAY(&arena, struct box_hop, last);
+    struct box_candidate route = {.nhop = last, .ns = at[last][to].ns, .bytes = box_bytes(t, all[from], all[to])};
+    route.hop = ARENA_ARRAY(&arena, struct box_hop, last);
     for (int k = last, i = to; k > 0; i = at[k--][i].before)
-        way.hop[k - 1] = (struct box_hop){.from = all[at[k][i].before], .to = all[i]};
-    return way;
+        route.hop[k - 1] = (struct box_hop){.from = all[at[k][i].before], .to = all[i]};
+    return route;
 }
 
 static void
@@ -523,12 +523,13 @@ nothing_is_cheaper(int n)
             struct box_path *found;
             arena_reset(&arena);
             if (from == to) continue;
-            struct box_candidate way = cheapest(&t, &costs[k], from, to);
-            if (!sends_nobody_more(&t, all[from], all[to], &way)) continue;
+            struct box_candidate route = cheapest(&t, &costs[k], from, to);
+            if (!sends_nobody_more(&t, all[from], all[to], &route)) continue;
             if (box_path(&arena, atlas, &t, all[from], all[to], &costs[k], &found)) diag("%s", err_text());
             compared++;
-            longest = MAX(longest, way.nhop);
-            if (found->candidate[0].ns > way.ns * (1 + 1e-9)) complain("a cheaper path", &t, all[from], all[to], found);
+            longest = MAX(longest, route.nhop);
+            if (found->candidate[0].ns > route.ns * (1 + 1e-9))
+                complain("a cheaper path", &t, all[from], all[to], found);
         }
         ok(nwrong == before && compared > n / 4,
            "2 x 2 x 2 x 2: no path is cheaper (costs %d: %d pairs, up to %d hops)", (int)k, compared, longest);

@@ -6,7 +6,7 @@
 #include "t/lib/tap.h"
 
 #define UUID(c) "000000000000000000000000000000" c
-static const char told[] = "NVRTC 12.8, not kept|9.0 85899345920 " UUID("0a") " NVIDIA H100 80GB|8.6 0 " UUID(
+static const char report[] = "NVRTC 12.8, not kept|9.0 85899345920 " UUID("0a") " NVIDIA H100 80GB|8.6 0 " UUID(
     "ff") " |12.0 1 " UUID("01") " x|";
 
 static void
@@ -14,12 +14,12 @@ test_read(void)
 {
     struct cuda_gpu g;
     struct str kernels = {0};
-    ok(!gpus_check(told, 3), "a worker's report of its GPUs is accepted");
-    gpus_read(told, 0, &g, &kernels);
+    ok(!gpus_check(report, 3), "a worker's report of its GPUs is accepted");
+    gpus_read(report, 0, &g, &kernels);
     ok(g.major == 9 && g.minor == 0 && g.bytes == 85899345920 && !strcmp(g.name, "NVIDIA H100 80GB") &&
            !strcmp(str_text(&kernels), "NVRTC 12.8, not kept"),
        "a GPU of the report is read");
-    gpus_read(told, 1, &g, &kernels);
+    gpus_read(report, 1, &g, &kernels);
     ok(g.major == 8 && g.minor == 6 && g.bytes == 0 && !*g.name, "a GPU without a name is read");
     str_free(&kernels);
     ok(!gpus_check("", 0), "a worker without GPUs reports an empty text");
@@ -29,23 +29,23 @@ test_read(void)
 static void
 test_damaged(void)
 {
-    char text[sizeof told];
+    char text[sizeof report];
     int taken = 0;
-    for (size_t n = 0; n < sizeof told - 1; n++) {
-        memcpy(text, told, n);
+    for (size_t n = 0; n < sizeof report - 1; n++) {
+        memcpy(text, report, n);
         text[n] = '\0';
         taken += !gpus_check(text, 3);
         err_clear();
     }
     ok(taken == 0, "every truncated report is refused");
-    for (int n = -1; n < 6; n++) taken += n != 3 && !gpus_check(told, n);
+    for (int n = -1; n < 6; n++) taken += n != 3 && !gpus_check(report, n);
     err_clear();
     ok(taken == 0, "a report for another number of devices is refused");
-    for (size_t i = 0; i < sizeof told - 1; i++)
+    for (size_t i = 0; i < sizeof report - 1; i++)
         for (int c = 1; c < 256; c++) {
             struct cuda_gpu g;
             struct str kernels = {0};
-            memcpy(text, told, sizeof told);
+            memcpy(text, report, sizeof report);
             text[i] = (char)c;
             for (int d = 0; !gpus_check(text, 3) && d < 3; d++) gpus_read(text, d, &g, &kernels);
             str_free(&kernels);
@@ -92,7 +92,7 @@ test_share(void)
         str_free(&text);
         str_free(&other);
     }
-    ok(!gpus_share("", told) && !gpus_share(told, "") && gpus_share(told, told),
+    ok(!gpus_share("", report) && !gpus_share(report, "") && gpus_share(report, report),
        "an empty report has no GPU in common with any");
 }
 

@@ -59,7 +59,7 @@ test_known(void)
 
 /* ---- single cases ---- */
 
-struct told {
+struct notices {
     struct notice last;
     char text[256];
     int n[NOTICE_ENDED + 1], sent[NPACKET], cuts;
@@ -73,7 +73,7 @@ struct told {
 static void
 keep_send(void *arg, int peer, const struct packet *p)
 {
-    struct told *t = arg;
+    struct notices *t = arg;
     t->sent[p->kind]++;
     if (p->kind == PACKET_FORGET) t->forgotten = p->program;
     if (p->kind == PACKET_MAKE) t->flags[peer] = p->flags;
@@ -87,12 +87,12 @@ static void
 keep_cut(void *arg, int peer)
 {
     UNUSED(peer);
-    ((struct told *)arg)->cuts++;
+    ((struct notices *)arg)->cuts++;
 }
 static void
 keep_tell(void *arg, const struct notice *n)
 {
-    struct told *t = arg;
+    struct notices *t = arg;
     t->last = *n;
     t->n[n->kind]++;
     if (n->kind == NOTICE_SLOW) t->slow = n->rank;
@@ -137,7 +137,7 @@ test_devices(void)
         {"cpu:1,meta:1", "of kind cpu and cuda, not meta"},
         {"\x1b[2J", "no device kind"},
     };
-    struct told t = {0};
+    struct notices t = {0};
     struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
     struct coordinator_options o = {.world = 1, .silence = 3, .version = "1", .machine = "m"};
     struct coordinator *c = coordinator_new(&o, &env);
@@ -167,7 +167,7 @@ test_refusals(void)
         {1, "1", "m", "rank 1 is another worker's"}, /* this rank requires a secret */
     };
     static const unsigned char secret[2][CLUSTER_ID] = {{0}, "only the started"};
-    struct told t = {0};
+    struct notices t = {0};
     struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
     struct coordinator_options o = {.world = 2, .silence = 3, .version = "1", .machine = "m", .secret = secret};
     struct coordinator *c = coordinator_new(&o, &env);
@@ -208,7 +208,7 @@ test_refusals(void)
 static void
 test_vouched(void)
 {
-    struct told t = {0};
+    struct notices t = {0};
     struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
     struct coordinator_options o = {.world = 2, .silence = 3, .version = "1", .machine = "m"};
     struct coordinator *c = coordinator_new(&o, &env);
@@ -246,7 +246,7 @@ test_memory(void)
     const struct form form = {.threads = 1, .segment = "", .bus = "", .nslot = 2, .slot = slot, .bytes = bytes};
     const struct packet made = {.kind = PACKET_MADE, .segment = span_text("s"), .bus = span_text("b")};
     const struct packet ready = {.kind = PACKET_READY};
-    struct told t = {0};
+    struct notices t = {0};
     struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
     struct coordinator_options o = {.world = 2, .silence = 3, .version = "1", .machine = "m"};
     struct coordinator *c = coordinator_new(&o, &env);
@@ -277,7 +277,7 @@ test_memory(void)
 static void
 test_never_full(void)
 {
-    struct told t = {0};
+    struct notices t = {0};
     struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
     struct coordinator_options o = {.world = 3, .silence = 3, .version = "1", .machine = "m"};
     struct coordinator *c = coordinator_new(&o, &env);
@@ -295,7 +295,7 @@ test_lost_meanwhile(void)
     static const struct slot slot[] = {{0, 0}, {0, 1}, {0, 2}};
     static const uint64_t bytes[] = {4096};
     const struct form form = {.threads = 1, .segment = "", .bus = "", .nslot = 3, .slot = slot, .bytes = bytes};
-    struct told t = {0};
+    struct notices t = {0};
     struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
     struct coordinator_options o = {.world = 3, .silence = 3, .version = "1", .machine = "m"};
     struct coordinator *c = coordinator_new(&o, &env);
@@ -319,7 +319,7 @@ test_lost_meanwhile(void)
 static void
 test_stall(void)
 {
-    struct told t = {0};
+    struct notices t = {0};
     struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
     struct coordinator_options o = {.world = 1, .silence = 3, .version = "1", .machine = "m", .job = "job of the seed"};
     struct coordinator *c = coordinator_new(&o, &env);
@@ -419,7 +419,7 @@ test_meeting(void)
     static const char *const machine[] = {"a", "b", "c", "d", "e"}, *const port[] = {"A", "B", "C", "D", "E"};
     const struct form form = {.threads = 1, .segment = "", .bus = "", .nslot = HOSTS, .slot = slot, .bytes = bytes};
     const uint32_t two = 2;
-    struct told t = {0};
+    struct notices t = {0};
     struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
     struct coordinator_options o = {.world = HOSTS, .silence = 3, .version = "1", .machine = "m"};
     struct coordinator *c = coordinator_new(&o, &env);
@@ -448,7 +448,7 @@ test_meeting(void)
 
 /* Starts a run of the program. Returns how many packets shipped the program. */
 static int
-ship_one(struct coordinator *c, struct told *t, uint64_t program, uint32_t *seq)
+ship_one(struct coordinator *c, struct notices *t, uint64_t program, uint32_t *seq)
 {
     static const unsigned char digest[CLUSTER_ID] = "plan";
     const uint64_t arenas[] = {program, 64};
@@ -475,7 +475,7 @@ test_found_again(void)
     static const struct slot slot[] = {{0, 0}};
     static const uint64_t bytes[] = {4096};
     const struct form form = {.threads = 1, .segment = "", .bus = "", .nslot = 1, .slot = slot, .bytes = bytes};
-    struct told t = {0};
+    struct notices t = {0};
     struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
     struct coordinator_options o = {.world = 1, .silence = 3, .version = "1", .machine = "m"};
     struct coordinator *c = coordinator_new(&o, &env);
@@ -527,7 +527,7 @@ static const struct coordinator_options spoken = {
     .world = FOUR, .silence = 3, .direct = FOUR - 1, .version = "1", .machine = "m", .job = "job of the seed"};
 
 static struct coordinator *
-gather_four(struct told *t)
+gather_four(struct notices *t)
 {
     struct coordinator_env env = {t, keep_send, keep_cut, keep_tell};
     struct coordinator *c = coordinator_new(&spoken, &env);
@@ -547,7 +547,7 @@ form_four(struct coordinator *c)
 
 /* `from` relays heartbeats for 20 ticks, or until a worker is lost unless `on`. */
 static void
-speak_on(struct coordinator *c, const struct told *t, int from, uint32_t first, bool on)
+speak_on(struct coordinator *c, const struct notices *t, int from, uint32_t first, bool on)
 {
     for (uint32_t i = first; i < first + 20 && (on || !t->n[NOTICE_LOST]); i++) {
         speak(c, spoken.job, from, i);
@@ -558,7 +558,7 @@ speak_on(struct coordinator *c, const struct told *t, int from, uint32_t first, 
 static void
 test_speaker(void)
 {
-    struct told t = {0};
+    struct notices t = {0};
     struct coordinator *c = gather_four(&t);
     struct packet p;
     ok(coordinator_pulse(c, 1, &p) && p.others.n == 0,
@@ -576,7 +576,7 @@ test_speaker(void)
 static void
 test_silent_speaker(void)
 {
-    struct told t = {0};
+    struct notices t = {0};
     struct coordinator *c = gather_four(&t);
     form_four(c);
     speak_on(c, &t, 1, 1, false); /* rank 1 is not the relay */
@@ -640,7 +640,7 @@ test_slow(void)
         {{9, 9, 9, 9}, {140, 140, 140, 50}, -1, "one faster worker does not make the others slow"},
     };
     for (size_t i = 0; i < countof(row); i++) {
-        struct told t = {0};
+        struct notices t = {0};
         struct coordinator *c = gather_four(&t);
         uint32_t seq = 2;
         form_four(c);
@@ -670,7 +670,7 @@ test_rows(void)
         {&many, 2, 2, "other rows are sent, in two packets"},
         {&none, 3, 1, "empty rows are sent once"},
     };
-    struct told t = {0};
+    struct notices t = {0};
     struct coordinator *c = gather_four(&t);
     uint32_t seq = 2;
     form_four(c);
@@ -687,7 +687,7 @@ static void
 test_scale(void)
 {
     enum { MANY = 8192 };
-    struct told t = {0};
+    struct notices t = {0};
     struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
     struct coordinator_options o = {.world = MANY, .silence = 3, .version = "1", .machine = "m"};
     struct coordinator *c = coordinator_new(&o, &env);
@@ -715,7 +715,7 @@ test_comm_ranks(void)
         {{(const void *)two, sizeof two}, {(const void *)other, sizeof other}, "memory 1 takes part in another"},
         {{(const void *)two, sizeof two},
          {NULL, 0},
-         "memory 0 takes part in one in which not all positions have comm_ranks"},
+         "memory 0 takes part in one in which not all positions have ranks"},
         {{(const void *)two, sizeof two}, {(const void *)odd, sizeof odd}, "the list of memory 1 has 24 bytes"},
     };
     static const unsigned char digest[2][CLUSTER_ID] = {"part 0", "part 1"}, outline[CLUSTER_ID] = "outline";
@@ -724,7 +724,7 @@ test_comm_ranks(void)
     static const struct places places[2];
     const struct form form = {.threads = 1, .segment = "", .bus = "", .nslot = 2, .slot = slot, .bytes = bytes};
     for (size_t i = 0; i < countof(row); i++) {
-        struct told t = {0};
+        struct notices t = {0};
         struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
         struct coordinator_options o = {.world = 2, .silence = 3, .version = "1", .machine = "m"};
         struct coordinator *c = coordinator_new(&o, &env);

@@ -125,18 +125,18 @@ compute_on_gpu(const struct cuda_convolution *c, const struct cuda_factors *f, v
 
 /* ---- calls ---- */
 
-enum lie { AS_IT_IS, CHANNELS_LAST, CUT_OUT, NLIE };
-static const char *const lie_text[] = {"", ", channels last", ", cut out of a larger image"};
+enum form { AS_IT_IS, CHANNELS_LAST, CUT_OUT, NFORM };
+static const char *const form_text[] = {"", ", channels last", ", cut out of a larger image"};
 
 /* Moves the tensor to new memory with this layout. */
 static void
-lay(struct tensor *t, enum lie lie)
+lay(struct tensor *t, enum form form)
 {
     struct view old = t->view;
     int64_t *s = t->view.stride, *n = t->view.dim;
-    if (lie == AS_IT_IS || t->view.ndim != 4 || view_numel(&old) == 0) return;
-    if (lie == CHANNELS_LAST) s[1] = 1, s[3] = n[1], s[2] = n[3] * s[3], s[0] = n[2] * s[2];
-    if (lie == CUT_OUT) s[3] = 1, s[2] = n[3], s[1] = n[2] * s[2] + 8, s[0] = (n[1] + 2) * s[1];
+    if (form == AS_IT_IS || t->view.ndim != 4 || view_numel(&old) == 0) return;
+    if (form == CHANNELS_LAST) s[1] = 1, s[3] = n[1], s[2] = n[3] * s[3], s[0] = n[2] * s[2];
+    if (form == CUT_OUT) s[3] = 1, s[2] = n[3], s[1] = n[2] * s[2] + 8, s[0] = (n[1] + 2) * s[1];
     void *memory = trial_take((size_t)room_of(&t->view) * dtype_bytes(old.dtype));
     t->view.data = memory;
     view_copy(&t->view, &old);
@@ -146,10 +146,10 @@ lay(struct tensor *t, enum lie lie)
 
 /* Returns true if a library must be used: dense floats, row-major or channels last, of one dtype. */
 static bool
-must_be_found(const struct op *op, const struct type *in, enum memory m, enum lie lie, bool wide)
+must_be_found(const struct op *op, const struct type *in, enum memory m, enum form form, bool wide)
 {
-    bool lies = (m == DENSE || m == ASTRAY) && lie != CUT_OUT;
-    return op->gpu.convolution && dtype_is_float((enum dtype)in->dtype) && lies && !wide;
+    bool dense = (m == DENSE || m == ASTRAY) && form != CUT_OUT;
+    return op->gpu.convolution && dtype_is_float((enum dtype)in->dtype) && dense && !wide;
 }
 
 /* Checks that the found convolution equals the reference. */
@@ -188,7 +188,7 @@ widen(struct trial *t)
 }
 
 static void
-try_call(const struct op *op, const char *text, enum memory m, enum lie lie, bool wide, uint64_t seed)
+try_call(const struct op *op, const char *text, enum memory m, enum form form, bool wide, uint64_t seed)
 {
     struct trial t;
     struct view view[SAMPLE_IN + OP_OUT];
@@ -204,14 +204,15 @@ try_call(const struct op *op, const char *text, enum memory m, enum lie lie, boo
     const struct call *call = &t.sample.call;
     struct fuse_step step = {.call = call};
     for (int i = 0; i < MIN(call->nin, OP_OPERAND); i++) step.arg[i].index = i;
-    for (int i = 0; i < call->nin; i++) lay(&t.in[i], lie);
+    for (int i = 0; i < call->nin; i++) lay(&t.in[i], form);
     if (wide) widen(&t);
-    snprintf(name, sizeof name, "%s %s, %s%s%s", op->name, text, memory_text[m], lie_text[lie], wide ? ", to f32" : "");
+    snprintf(name, sizeof name, "%s %s, %s%s%s", op->name, text, memory_text[m], form_text[form],
+             wide ? ", to f32" : "");
     kcall_of(&t, call, t.got, view, data, &k);
     bool found = cuda_convolution_of(&step, call->nin, view, view + call->nin, &c, &at);
     if (found)
         check(&t, &c, &at, name);
-    else if (must_be_found(op, &call->in[0], m, lie, wide))
+    else if (must_be_found(op, &call->in[0], m, form, wide))
         ok(false, "%s is found as a library convolution", name);
     trial_close(&t);
 }
@@ -225,8 +226,8 @@ try_sample(const struct op *op, const char *text, uint64_t seed)
         if (!trial_retype(op, text, dtype[d], as, sizeof as)) continue;
         for (int m = 0; m < (op->gpu.convolution ? NMEMORY : 1); m++)
             if (m != FAR) try_call(op, as, (enum memory)m, AS_IT_IS, false, seed++);
-        for (int l = CHANNELS_LAST; l < NLIE && op->gpu.convolution; l++)
-            try_call(op, as, DENSE, (enum lie)l, false, seed++);
+        for (int l = CHANNELS_LAST; l < NFORM && op->gpu.convolution; l++)
+            try_call(op, as, DENSE, (enum form)l, false, seed++);
         if (op->gpu.convolution && dtype_is_half(dtype_parse(dtype[d])))
             try_call(op, as, DENSE, AS_IT_IS, true, seed++);
     }

@@ -202,28 +202,28 @@ leave(struct chain *c, struct fuse_arg a)
     c->want[c->nout++] = arena_alloc(&c->arena, M * N * 8);
 }
 
-/* Makes the chain. kept: the value before the last operator leaves the chain, too. turned: binary operators have
+/* Makes the chain. kept: the value before the last operator leaves the chain, too. swapped: binary operators have
  * swapped operands. */
 static void
-make(struct chain *c, enum bias bias, enum after after, bool kept, bool turned)
+make(struct chain *c, enum bias bias, enum after after, bool kept, bool swapped)
 {
     struct fuse_arg v, x, none = {false, -1}, a = operand(c, 2, M, K), b = operand(c, 2, K, N);
     bool slope = after == SLOPE || after == SLOPE_EXACT;
     if (slope) x = operand(c, 2, M, N);
-    if (slope && turned)
+    if (slope && swapped)
         x = step(c, "gelu_derivative", x, none, after == SLOPE); /* the slope comes before the product */
     v = step(c, "matmul", a, b, 0);
-    if (slope && !turned) x = step(c, "gelu_derivative", x, none, after == SLOPE);
+    if (slope && !swapped) x = step(c, "gelu_derivative", x, none, after == SLOPE);
     if (bias != NO_BIAS) {
         struct fuse_arg y = operand(c, bias == BIAS ? 1 : 2, bias >= COLUMN ? M : 1, bias == COLUMN ? 1 : N);
-        v = step(c, "add", turned ? y : v, turned ? v : y, 0);
+        v = step(c, "add", swapped ? y : v, swapped ? v : y, 0);
     }
     if (kept) leave(c, v);
     if (after == GELU || after == GELU_EXACT) v = step(c, "gelu", v, none, after == GELU);
     if (after == RELU) v = step(c, "relu", v, none, 0);
     if (after == TWICE) v = step(c, "mul", v, v, 0);
     if (after == WIDENED) v = step(c, "cast", v, none, DT_F32);
-    if (slope) v = step(c, "mul", turned ? x : v, turned ? v : x, 0);
+    if (slope) v = step(c, "mul", swapped ? x : v, swapped ? v : x, 0);
     if (c->step[v.index].out < 0) leave(c, v);
 }
 
@@ -284,12 +284,12 @@ farthest(struct chain *c)
 }
 
 static void
-try_chain(enum dtype d, enum bias bias, enum after after, bool kept, bool turned, uint64_t seed)
+try_chain(enum dtype d, enum bias bias, enum after after, bool kept, bool swapped, uint64_t seed)
 {
     struct chain c = {.random = seed, .dtype = d};
     struct cuda_product p;
     struct cuda_places at;
-    make(&c, bias, after, kept, turned);
+    make(&c, bias, after, kept, swapped);
     bool found = cuda_product_of(&c.arena, epilogue_by(c.nstep, c.step), c.nstep, c.step, c.nin, c.in, c.out, &p, &at);
     bool good = found == is_known(d, bias, after, kept);
     double far = 0;
@@ -302,7 +302,7 @@ try_chain(enum dtype d, enum bias bias, enum after after, bool kept, bool turned
         good = good && is_sound(&p) && p.bias == (bias != NO_BIAS) && far <= 1;
     }
     if (!ok(good, "%s: x w%s%s%s%s is %s", dtype_text(d), bias_text[bias], kept ? ", kept," : "", after_text[after],
-            turned ? ", swapped," : "", found ? "one library product" : "no library product"))
+            swapped ? ", swapped," : "", found ? "one library product" : "no library product"))
         diag("%g times the allowed error", far);
     arena_fini(&c.arena);
 }

@@ -368,9 +368,9 @@ tap.group("unsuitable checkpoints", function()
     end
     tap.fails(function() rille.checkpoint.load(depth, {optimizer = with(row[2]).optimizer}) end, {"optimizer.groups[1] has", "parameters here"}, "an optimiser with another number of parameters")
   end
-  local turned = nn.Linear(6, 4)
-  rille.checkpoint.save(dir .. "/line", {model = turned, optimizer = optim.SGD(turned:parameters(), {lr = 1})})
-  tap.fails(function() rille.checkpoint.load(dir .. "/line", {optimizer = optim.SGD({turned.bias, turned.weight}, {lr = 1})}) end,
+  local transposed = nn.Linear(6, 4)
+  rille.checkpoint.save(dir .. "/line", {model = transposed, optimizer = optim.SGD(transposed:parameters(), {lr = 1})})
+  tap.fails(function() rille.checkpoint.load(dir .. "/line", {optimizer = optim.SGD({transposed.bias, transposed.weight}, {lr = 1})}) end,
     {"optimizer.groups[1].params[1] is {4} here, 'weight' {4, 6} in the checkpoint; with model ="}, "parameters in another order")
   rille.checkpoint.save(dir .. "/alone", {optimizer = a.opt})
   at = dir .. "/alone"

@@ -321,7 +321,7 @@ static void
 test_foreign(void)
 {
     static const struct {
-        const char *descr, *told;
+        const char *descr, *expected_text;
     } of[] = {{"'<u2'", "'x' is <u2"},
               {"'|O'", "'x' is |O"},
               {"'<U3'", "'x' is <U3"},
@@ -334,7 +334,7 @@ test_foreign(void)
         int status = open_copy(&samples[3], b.at, b.n, &f);
         if (ok(!status && tensors_find(f, "x") == 0, "npz: a file with a member of dtype %s opens", of[i].descr)) {
             is_int(entry_read(f, 0, &all, DT_F64, out), E_DTYPE, "reading the member is refused");
-            ok(strstr(err_text(), of[i].told) != NULL, "the error names the member: %s", err_text());
+            ok(strstr(err_text(), of[i].expected_text) != NULL, "the error names the member: %s", err_text());
             tensors_close(&f);
         }
         free(b.at);
@@ -434,7 +434,7 @@ test_mutations(const struct sample *s, uint64_t seed, int64_t times)
 static const struct {
     const char *head;
     size_t data;
-} lies[] = {
+} false_headers[] = {
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 9},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 7},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8],\"more\":1}}", 8},
@@ -467,13 +467,13 @@ test_lies(void)
 {
     static const uint8_t data[32];
     int accepted = 0;
-    for (size_t i = 0; i < countof(lies); i++) {
+    for (size_t i = 0; i < countof(false_headers); i++) {
         struct bytes b = {0};
         bool refused;
-        add_text(&b, lies[i].head);
-        add(&b, data, lies[i].data);
+        add_text(&b, false_headers[i].head);
+        add(&b, data, false_headers[i].data);
         bool good = harmless(&samples[0], b.at, b.n, &refused);
-        if (!good || !refused) diag("accepted, or not named: %s (%s)", lies[i].head, err_text());
+        if (!good || !refused) diag("accepted, or not named: %s (%s)", false_headers[i].head, err_text());
         accepted += !good || !refused;
         free(b.at);
     }

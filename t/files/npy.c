@@ -257,7 +257,7 @@ test_lies(void)
     static const struct {
         const char *dict;
         int code;
-    } lies[] = {
+    } false_headers[] = {
         {"", E_IO},
         {"{}", E_IO},
         {"[1, 2]", E_IO},
@@ -284,14 +284,14 @@ test_lies(void)
     };
     static const float data[4];
     int wrong = 0;
-    for (size_t i = 0; i < countof(lies); i++) {
+    for (size_t i = 0; i < countof(false_headers); i++) {
         uint8_t file[300];
         struct type t;
         void *value = NULL;
-        size_t n = compose(file, 1, lies[i].dict, data, sizeof data);
+        size_t n = compose(file, 1, false_headers[i].dict, data, sizeof data);
         int status = npy_parse("evil.npy", file, n, &t, &value);
-        if (status == lies[i].code && strstr(err_text(), "evil.npy")) continue;
-        diag("%s gave %d: %s", lies[i].dict, status, err_text());
+        if (status == false_headers[i].code && strstr(err_text(), "evil.npy")) continue;
+        diag("%s gave %d: %s", false_headers[i].dict, status, err_text());
         free(status ? NULL : value);
         wrong++;
     }

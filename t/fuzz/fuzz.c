@@ -92,7 +92,7 @@ next_packet(struct input *in, uint32_t epoch, uint32_t *seq, struct str *room, s
 enum { WORLD = 3, PEERS = 5 };
 
 /* State derived from the packets and notices of the coordinator or member. */
-struct told {
+struct notices {
     struct worker_member *member;
     uint32_t epoch;
     bool full, left;
@@ -109,7 +109,7 @@ check_packet(const struct packet *p)
 static void
 coordinator_sends(void *arg, int peer, const struct packet *p)
 {
-    struct told *t = arg;
+    struct notices *t = arg;
     UNUSED(peer);
     t->epoch = p->epoch;
     check_packet(p);
@@ -124,7 +124,7 @@ no_cut(void *arg, int peer)
 static void
 no_notice(void *arg, const struct notice *n)
 {
-    if (n->kind == NOTICE_FULL) ((struct told *)arg)->full = true;
+    if (n->kind == NOTICE_FULL) ((struct notices *)arg)->full = true;
 }
 
 static void
@@ -164,7 +164,7 @@ save_file(struct coordinator *c, int rank, bool cancel)
 
 /* Makes one of the calls that the coordinator's owner can make. */
 static void
-coordinator_act(struct coordinator *c, struct input *in, struct told *told, uint32_t *run)
+coordinator_act(struct coordinator *c, struct input *in, struct notices *notices, uint32_t *run)
 {
     uint8_t what = next_byte(in);
     int peer = next_byte(in) % PEERS;
@@ -185,8 +185,8 @@ coordinator_act(struct coordinator *c, struct input *in, struct told *told, uint
         if (!(what & 8) && phase == CLUSTER_IDLE) begin_run(c, ++*run);
         break;
     }
-    if (told->full && coordinator_phase(c) == CLUSTER_GATHER) begin_epoch(c);
-    told->full = false;
+    if (notices->full && coordinator_phase(c) == CLUSTER_GATHER) begin_epoch(c);
+    notices->full = false;
 }
 
 /* Replaces an old protocol version of HELLO by the current one, so that old inputs stay valid. */
@@ -202,9 +202,9 @@ fuzz_coordinator(const uint8_t *bytes, size_t n)
 {
     struct input in = {bytes, n};
     struct str room = {0};
-    struct told told = {0};
+    struct notices notices = {0};
     uint32_t seq[PEERS] = {0}, run = 0;
-    struct coordinator_env env = {&told, coordinator_sends, no_cut, no_notice};
+    struct coordinator_env env = {&notices, coordinator_sends, no_cut, no_notice};
     struct coordinator_options o = {
         .world = WORLD, .silence = 3, .version = "v", .machine = "m", .beat = "", .bulk = "", .job = "job"};
     struct coordinator *c = coordinator_new(&o, &env);
@@ -212,14 +212,14 @@ fuzz_coordinator(const uint8_t *bytes, size_t n)
         struct packet p;
         uint8_t from = next_byte(&in);
         if (from % 8 >= PEERS)
-            coordinator_act(c, &in, &told, &run);
-        else if (!next_packet(&in, told.epoch, &seq[from % 8], &room, &p))
+            coordinator_act(c, &in, &notices, &run);
+        else if (!next_packet(&in, notices.epoch, &seq[from % 8], &room, &p))
             continue;
         else if (from & 128)
             coordinator_beat(c, &p);
         else
             coordinator_receive(c, from % 8, as_of_today(&p));
-        if (told.full) coordinator_act(c, &(struct input){0}, &told, &run);
+        if (notices.full) coordinator_act(c, &(struct input){0}, &notices, &run);
     }
     coordinator_bye(c);
     coordinator_free(&c);
@@ -238,7 +238,7 @@ member_sends(void *arg, const struct packet *p)
 static void
 member_works(void *arg, const struct work *w)
 {
-    struct told *h = arg;
+    struct notices *h = arg;
     assert(!h->left && w->kind < NWORK);
     h->epoch = w->epoch;
     h->left = w->kind == WORK_LEAVE;
@@ -255,7 +255,7 @@ fuzz_member(const uint8_t *bytes, size_t n)
 {
     struct input in = {bytes, n};
     struct str room = {0};
-    struct told h = {0};
+    struct notices h = {0};
     uint32_t seq = 0;
     struct member_env env = {&h, member_sends, member_works, NULL};
     struct member_options o = {.hello = {.kind = PACKET_HELLO, .protocol = WIRE_VERSION}, .silence = 3};
@@ -290,7 +290,7 @@ remove_files(void)
 static void
 open_files(struct worker_process *s, uint64_t *digest)
 {
-    static struct told h;
+    static struct notices h;
     static const struct member_env env = {&h, member_sends, member_works, NULL};
     static const struct member_options o = {.hello = {.kind = PACKET_HELLO, .protocol = WIRE_VERSION}, .silence = 3};
     static char bytes[FILE_BYTES];

@@ -75,25 +75,25 @@ for n, s in ipairs(scales) do
   tap.ok(worst <= 1, ("attention of %s, q and k about %d, equals f64 within the bound"):format(s[1], s[2]), where)
 end
 
-local ways = {
+local methods = {
   {"on one device", {}, {}, {groups = 3}, {mask = true}, {twice = true}},
   {"with sharded heads", {"S(1)", "S(1)", "S(1)", "S(1)", "S(1)"}, {groups = 3, causal = true}},
   {"with sharded queries", {"S(3)", "B", "B", "S(3)", "S(3)"}, {causal = true}, {mask = true}},
   {"with sharded keys", {"B", "S(3)", "S(3)", "S(4)", "B"}, {causal = true}, {mask = true}, {groups = 2}},
 }
 for _, d in ipairs{"bf16", "f16"} do
-  for w, way in ipairs(ways) do
+  for w, method in ipairs(methods) do
     local cases = {}
-    for i = 3, #way do
+    for i = 3, #method do
       for _, n in ipairs{24, 135} do
         local case = {dtype = d, sd = d == "f16" and 30 or 8, queries = n, keys = n, size = 40}
-        if way[i].twice then case.sd = 1 end
-        for k, v in pairs(way[i]) do case[k] = v end
+        if method[i].twice then case.sd = 1 end
+        for k, v in pairs(method[i]) do case[k] = v end
         cases[#cases + 1] = case
       end
     end
-    local worst, where = worst_of(cases, w > 1 and FOUR or ONE, way[2])
-    tap.ok(worst <= 1, ("attention of %s %s equals f64 within the bound"):format(d, way[1]), where)
+    local worst, where = worst_of(cases, w > 1 and FOUR or ONE, method[2])
+    tap.ok(worst <= 1, ("attention of %s %s equals f64 within the bound"):format(d, method[1]), where)
   end
 end
 tap.done()

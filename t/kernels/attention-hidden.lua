@@ -42,7 +42,7 @@ local layouts = { -- name, placement, layouts of q, k, v and the mask
 }
 local lengths = {{1, 5}, {4, 4}, {20, 20}, {40, 70}, {70, 70}} -- few queries; a short square, computed by parts; blocks
 
-local function laid(t, layout, i) return t:to_global{placement = layout[2], sbp = layout[2 + i] or "B"}:detach() end
+local function placed(t, layout, i) return t:to_global{placement = layout[2], sbp = layout[2 + i] or "B"}:detach() end
 
 local function flat(t) return t:detach():to_global{placement = ONE, sbp = "B"}:to"f64" end
 
@@ -61,9 +61,9 @@ local function reference(x, seen)
 end
 
 local function attempt(x, seen, case, dtype, layout, added, causal)
-  local own = {slope = laid(x.slope:to(dtype), layout, 1)}
-  for i = 1, 3 do own[i] = laid(x[i]:to(dtype), layout, i):clone():requires_grad_() end
-  local m = laid(added and seen:where(0, -1 / 0):to(added) or seen, layout, 4):clone()
+  local own = {slope = placed(x.slope:to(dtype), layout, 1)}
+  for i = 1, 3 do own[i] = placed(x[i]:to(dtype), layout, i):clone():requires_grad_() end
+  local m = placed(added and seen:where(0, -1 / 0):to(added) or seen, layout, 4):clone()
   m.requires_grad = added ~= false
   local y = rille.scaled_dot_product_attention(own[1], own[2], own[3], m, {is_causal = causal})
   return values(own, y, {own[1], own[2], own[3], added and m or nil})

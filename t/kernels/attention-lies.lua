@@ -69,8 +69,8 @@ local function is_one(d, queries, causal, wanted)
 end
 for _, d in ipairs{"f32", "bf16", "f16"} do
   for _, n in ipairs{31, 32, 127, 128} do
-    for way = 0, 3 do
-      local causal, wanted = way % 2 == 1, way > 1
+    for method = 0, 3 do
+      local causal, wanted = method % 2 == 1, method > 1
       local want = n >= 32
       tap.is(is_one(d, n, causal, wanted), want, ("%d queries of %s%s%s are %s"):format(n, d, causal and ", causal" or "",
         wanted and ", with a gradient" or "", want and "one operator" or "products and a softmax"))

@@ -17,8 +17,8 @@ enum { BATCH = 2, HEADS = 3, OPERANDS = ATT_OUT + 1, RESULTS = 3 };
 
 /* Memory layout: dense; heads interleaved within rows, as a projection leaves them; one head of keys and values
  * shared by all query heads. */
-enum lie { DENSE, ACROSS, REPEATED, NLIE };
-static const char *const lie_text[] = {"dense", "heads across rows", "keys repeated"};
+enum form { DENSE, ACROSS, REPEATED, NFORM };
+static const char *const form_text[] = {"dense", "heads across rows", "keys repeated"};
 
 static const struct {
     int64_t nquery, nkey, size, width;
@@ -52,7 +52,7 @@ struct trial {
     const struct mask *mask;
     bool causal;
     enum dtype dtype;
-    enum lie lie;
+    enum form form;
     struct type type[OPERANDS + RESULTS];
     struct view view[OPERANDS + RESULTS];
     void *memory[OPERANDS + RESULTS];
@@ -73,7 +73,7 @@ lay_out(struct trial *t, int k)
     *v = view_dense(&t->type[k], NULL);
     int64_t n = view_numel(v);
     t->memory[k] = v->data = must_alloc((size_t)n * dtype_bytes(v->dtype) + 1);
-    if (t->lie != ACROSS || v->ndim != 4) return;
+    if (t->form != ACROSS || v->ndim != 4) return;
     v->stride[1] = v->dim[3];
     v->stride[2] = v->dim[3] * v->dim[1];
 }
@@ -113,7 +113,7 @@ add_mask(struct trial *t)
 static void
 trial_open(struct trial *t)
 {
-    int64_t heads = t->lie == REPEATED ? 1 : HEADS;
+    int64_t heads = t->form == REPEATED ? 1 : HEADS;
     add_operand(t, ATT_Q, HEADS, t->nquery, t->size);
     add_operand(t, ATT_K, heads, t->nkey, t->size);
     add_operand(t, ATT_V, heads, t->nkey, t->width);
@@ -184,31 +184,31 @@ try_op(const struct trial *t, const char *name)
     if (t->nkey % 5 == 3) attr[ATT_SCALE].f *= -1;
     attr[ATT_CAUSAL].i = t->causal;
     int status = call_infer(&arena, &c, &rule);
-    for (int way = 0; way < 3; way++) {
+    for (int pass = 0; pass < 3; pass++) {
         for (int k = 0; k < c.nout; k++) {
-            out[way][k] = view_dense(&type[k], must_alloc((size_t)type_bytes(&type[k]) + 1));
-            memcpy(out[way][k].offset, t->view[ATT_Q].offset, sizeof out[way][k].offset);
+            out[pass][k] = view_dense(&type[k], must_alloc((size_t)type_bytes(&type[k]) + 1));
+            memcpy(out[pass][k].offset, t->view[ATT_Q].offset, sizeof out[pass][k].offset);
         }
-        if (!status) status = run(t, &c, way == 2 ? 3 : way, out[way]);
+        if (!status) status = run(t, &c, pass == 2 ? 3 : pass, out[pass]);
     }
     for (int k = 0; k < c.nout && !status; k++) {
         worst = fmax(worst, distance(&out[1][k], &out[0][k]));
         same &= !memcmp(out[1][k].data, out[2][k].data, (size_t)type_bytes(&type[k]));
     }
-    for (int way = 0; way < 3; way++)
-        for (int k = 0; k < c.nout; k++) free(out[way][k].data);
+    for (int pass = 0; pass < 3; pass++)
+        for (int k = 0; k < c.nout; k++) free(out[pass][k].data);
     arena_fini(&arena);
     bool pass = !status && same && worst <= allowed[t->dtype];
     if (!pass)
         diag("%s, %lld queries from %lld, %lld keys, size %lld, width %lld, %s, %s: %s, off by %g%s", name,
              (long long)t->nquery, (long long)t->first, (long long)t->nkey, (long long)t->size, (long long)t->width,
-             dtype_text(t->dtype), lie_text[t->lie], status ? err_text() : "runs", worst,
+             dtype_text(t->dtype), form_text[t->form], status ? err_text() : "runs", worst,
              same ? "" : ", other bits on three threads");
     return pass;
 }
 
 static void
-try_mask(const struct mask *mask, bool causal, enum dtype dtype, enum lie lie)
+try_mask(const struct mask *mask, bool causal, enum dtype dtype, enum form form)
 {
     bool pass[2] = {true, true};
     for (size_t i = 0; i < countof(lengths); i++)
@@ -221,7 +221,7 @@ try_mask(const struct mask *mask, bool causal, enum dtype dtype, enum lie lie)
                               mask,
                               causal,
                               dtype,
-                              lie,
+                              form,
                               {{0}},
                               {{0}},
                               {0}};
@@ -232,7 +232,8 @@ try_mask(const struct mask *mask, bool causal, enum dtype dtype, enum lie lie)
         }
     for (int k = 0; k < 2; k++)
         ok(pass[k], "%s equals the reference: %s%s, %s%s, %s", k ? "the gradient" : "attention", mask->name,
-           causal ? ", causal" : "", dtype_text(dtype), attention_pairs ? "" : " without pair products", lie_text[lie]);
+           causal ? ", causal" : "", dtype_text(dtype), attention_pairs ? "" : " without pair products",
+           form_text[form]);
 }
 
 int
@@ -241,17 +242,17 @@ main(void)
     static const struct {
         enum dtype dtype;
         bool pairs;
-    } ways[] = {{DT_F32, true},
-                {DT_BF16, true},
-                {DT_F16, true},
-                {DT_BF16, false}}; /* the last one is tried with every third mask only */
+    } types[] = {{DT_F32, true},
+                 {DT_BF16, true},
+                 {DT_F16, true},
+                 {DT_BF16, false}}; /* the last one is tried with every third mask only */
     noise = seed_of(1);
     for (size_t m = 0; m < countof(masks); m++)
         for (int causal = 0; causal < 2; causal++)
-            for (size_t d = 0; d < countof(ways) - (m % 3 > 0); d++) {
+            for (size_t d = 0; d < countof(types) - (m % 3 > 0); d++) {
                 if (!share_next()) continue;
-                attention_pairs = ways[d].pairs;
-                try_mask(&masks[m], causal, ways[d].dtype, (enum lie)((m + (size_t)causal + d) % NLIE));
+                attention_pairs = types[d].pairs;
+                try_mask(&masks[m], causal, types[d].dtype, (enum form)((m + (size_t)causal + d) % NFORM));
             }
     return done();
 }

@@ -17,10 +17,10 @@ static const struct image {
               {DT_F32, 16, 32, 1, 2}, {DT_F32, 1, 20, 1, 2},   {DT_F32, 2, 3, 1, 1},
               {DT_F32, 4, 6, 1, 1},   {DT_BF16, 17, 20, 1, 1}, {DT_BF16, 17, 20, 1, 2}};
 
-static const struct way {
+static const struct split {
     struct conv_part part;
     int threads;
-} ways[] = {{{1e18, 1, 16}, 1}, {{1, 1, 16}, 1}, {{1, 2, 16}, 2}, {{1, 4, 16}, 1}};
+} splits[] = {{{1e18, 1, 16}, 1}, {{1, 1, 16}, 1}, {{1, 2, 16}, 2}, {{1, 4, 16}, 1}};
 
 /* Parameters along the rows. Along the columns only a padding of one is used, for windows of two columns. */
 struct window {
@@ -71,15 +71,15 @@ look(void *arg)
 }
 
 static int
-compute(struct trial *t, const struct way *way)
+compute(struct trial *t, const struct split *split)
 {
     struct view view[SAMPLE_IN + OP_OUT];
     void *data[SAMPLE_IN + OP_OUT];
     struct kcall k;
     struct exec *e;
     kcall_of(t, &t->sample.call, t->got, view, data, &k);
-    k.threads = way->threads;
-    conv_part = way->part;
+    k.threads = split->threads;
+    conv_part = split->part;
     memset(t->got[0].memory, 0xff, (size_t)view_bytes(&t->got[0].view));
     TRY(exec_new(&k, DEV_CPU, &e));
     char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
@@ -93,24 +93,24 @@ compute(struct trial *t, const struct way *way)
 /* Returns the number of parts of a call: groups or batches of images, times bands of rows. Bands have a minimum
  * height, so that the bands at the edges contain image rows. */
 static int64_t
-parts_of(const struct image *image, const struct window *w, const struct way *way)
+parts_of(const struct image *image, const struct window *w, const struct split *split)
 {
-    if (way->part.flops > 1) return 1;
+    if (split->part.flops > 1) return 1;
     bool product = w->size * image->columns == 1 && w->stride == 1 && w->padding == 0;
     int64_t turns = image->groups > 1 ? IMAGES * image->groups
                     : product         ? IMAGES
-                                      : (IMAGES + way->threads - 1) / way->threads;
-    int64_t least = (w->padding + w->stride - 1) / w->stride + 1, rows = MAX(way->part.rows, least);
+                                      : (IMAGES + split->threads - 1) / split->threads;
+    int64_t least = (w->padding + w->stride - 1) / w->stride + 1, rows = MAX(split->part.rows, least);
     return turns * MAX((rows_of(w) + rows - least) / rows, 1);
 }
 
 static bool
-good(struct trial *t, const char *text, const struct way *way, int64_t parts)
+good(struct trial *t, const char *text, const struct split *split, int64_t parts)
 {
-    int status = compute(t, way);
+    int status = compute(t, split);
     bool same = !memcmp(t->got[0].memory, t->want[0].memory, (size_t)view_bytes(&t->got[0].view));
     if (!status && same && looks >= parts - 1) return true;
-    diag("%s, %ld rows, %d threads: %s, %ld looks of %ld; %s", text, (long)way->part.rows, way->threads,
+    diag("%s, %ld rows, %d threads: %s, %ld looks of %ld; %s", text, (long)split->part.rows, split->threads,
          same ? "the same" : "others", looks, (long)parts - 1, status ? err_text() : "");
     return false;
 }
@@ -129,7 +129,7 @@ all_ways_good(const struct op *op, const struct image *image, const struct windo
     for (int i = 0; i < 2; i++) make_whole(&t.in[i].view);
     kcall_of(&t, &t.sample.call, t.want, view, data, &k);
     all &= !ref_run(&k);
-    for (size_t i = 0; i < countof(ways); i++) all &= good(&t, text, &ways[i], parts_of(image, w, &ways[i]));
+    for (size_t i = 0; i < countof(splits); i++) all &= good(&t, text, &splits[i], parts_of(image, w, &splits[i]));
     trial_close(&t);
     return all;
 }

@@ -290,9 +290,9 @@ try_long(int threads)
     arena_fini(&c.arena);
 }
 
-/* Checks x + y on {outer, rows, row}. turned: x is transposed; mask: the shape of y; over: the sum overwrites x. */
+/* Checks x + y on {outer, rows, row}. transposed: x is transposed; mask: the shape of y; over: the sum overwrites x. */
 static void
-try_rows(enum dtype d, const int64_t *full, const int64_t *mask, bool turned, bool over)
+try_rows(enum dtype d, const int64_t *full, const int64_t *mask, bool transposed, bool over)
 {
     struct arena a = {0};
     int64_t dim[3], n = full[0] * full[1] * full[2];
@@ -302,7 +302,7 @@ try_rows(enum dtype d, const int64_t *full, const int64_t *mask, bool turned, bo
     *c = (struct call){.op = op_find("add"), .nin = 2, .nout = 1, .in = type, .out = &result};
     struct rule rule;
     struct view in[3] = {view_dense(&type[0], NULL), view_dense(&type[1], NULL), view_dense(&type[0], NULL)};
-    if (turned) {
+    if (transposed) {
         in[0].stride[1] = 1;
         in[0].stride[2] = full[1];
     }
@@ -325,7 +325,7 @@ try_rows(enum dtype d, const int64_t *full, const int64_t *mask, bool turned, bo
         good = elem_get_f(d, data[2], i) == (double)(x * 7 % 11 + y * 5 % 13);
     }
     ok(good, "%s{%lld,%lld,%lld}%s %s {%lld,%lld,%lld}", dtype_text(d), (long long)full[0], (long long)full[1],
-       (long long)full[2], turned ? " turned" : "", over ? "+=" : "+", (long long)dim[0], (long long)dim[1],
+       (long long)full[2], transposed ? " turned" : "", over ? "+=" : "+", (long long)dim[0], (long long)dim[1],
        (long long)dim[2]);
     free(scratch);
     exec_free(&e);

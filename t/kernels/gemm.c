@@ -22,8 +22,8 @@ struct matrix {
 };
 
 /* Memory layout of the last two dimensions. */
-enum lie { ROWS, TURNED, WIDE, WIDE_TURNED, ROW_REPEATED, ONE_REPEATED, NLIE };
-static const char *const lie_text[] = {
+enum form { ROWS, TRANSPOSED, WIDE, WIDE_TRANSPOSED, ROW_REPEATED, ONE_REPEATED, NFORM };
+static const char *const form_text[] = {
     "rows", "transposed", "wide rows", "wide and transposed", "one row repeated", "one number repeated"};
 
 /* Operands that have batch dimensions. */
@@ -31,25 +31,25 @@ enum group { NONE, ONE_A, ONE_B, BOTH, HEADS, NGROUP };
 static const char *const group_text[] = {"no batch", "a batch of a", "a batch of b", "a batch of both", "heads"};
 
 static void
-matrix_make(struct matrix *o, enum dtype d, const int64_t *batch, int nbatch, int64_t rows, int64_t cols, enum lie lie,
-            bool heads)
+matrix_make(struct matrix *o, enum dtype d, const int64_t *batch, int nbatch, int64_t rows, int64_t cols,
+            enum form form, bool heads)
 {
     o->type = (struct type){.dtype = (uint8_t)d, .ndim = (uint8_t)(nbatch + 2)};
     for (int i = 0; i < nbatch; i++) o->type.dim[i] = batch[i];
     o->type.dim[nbatch] = rows, o->type.dim[nbatch + 1] = cols;
     o->view = view_dense(&o->type, NULL);
-    int64_t gap = lie == WIDE || lie == WIDE_TURNED ? 3 : 0, *stride = o->view.stride;
-    bool turned = lie == TURNED || lie == WIDE_TURNED;
-    int64_t line = (turned ? rows : cols) + gap, lines = turned ? cols : rows;
-    stride[nbatch + turned] = line;
-    stride[nbatch + !turned] = 1;
+    int64_t gap = form == WIDE || form == WIDE_TRANSPOSED ? 3 : 0, *stride = o->view.stride;
+    bool transposed = form == TRANSPOSED || form == WIDE_TRANSPOSED;
+    int64_t line = (transposed ? rows : cols) + gap, lines = transposed ? cols : rows;
+    stride[nbatch + transposed] = line;
+    stride[nbatch + !transposed] = 1;
     for (int i = nbatch - 1, step = (int)(line * lines); i >= 0; step *= (int)batch[i], i--) stride[i] = step;
     if (heads) { /* {batch, head, row, col} from memory {batch, row, head, col} */
         stride[1] = line;
-        stride[2 + turned] = line * batch[1];
+        stride[2 + transposed] = line * batch[1];
     }
-    if (lie >= ROW_REPEATED) stride[nbatch] = 0;
-    if (lie == ONE_REPEATED) stride[nbatch + 1] = 0;
+    if (form >= ROW_REPEATED) stride[nbatch] = 0;
+    if (form == ONE_REPEATED) stride[nbatch + 1] = 0;
     int64_t n = 64 + line * lines;
     for (int i = 0; i < nbatch; i++) n *= batch[i];
     o->memory = must_alloc((size_t)n * dtype_bytes(d));
@@ -63,7 +63,7 @@ matrix_make(struct matrix *o, enum dtype d, const int64_t *batch, int nbatch, in
 
 struct product {
     int64_t m, n, k;
-    enum lie a, b;
+    enum form a, b;
     enum group group;
     enum dtype dtype;
     int threads;
@@ -115,9 +115,9 @@ product_of(const char *name, const struct type *in, struct type *out)
     return (struct call){.op = op, .nin = 2, .nout = 1, .in = in, .out = out, .attr = attr};
 }
 
-/* way: receives the variant that was chosen; may be NULL. */
+/* method: receives the variant that was chosen; may be NULL. */
 static bool
-product_by(const struct product *p, const char **way)
+product_by(const struct product *p, const char **method)
 {
     static const int64_t batch[] = {2, 3};
     struct arena arena = {0};
@@ -138,10 +138,10 @@ product_by(const struct product *p, const char **way)
     pass = pass && product_run(p, &c, in, &want, &got, &variant) && same(&want, &got);
     bool empty = p->m == 0 || p->n == 0 || p->k == 0;
     pass = pass && (empty || is_fast(variant, p->dtype));
-    if (way) *way = variant;
+    if (method) *method = variant;
     if (!pass)
         diag("%lldx%lldx%lld, a %s, b %s, %s, %s, %d threads: %s", (long long)p->m, (long long)p->n, (long long)p->k,
-             lie_text[p->a], lie_text[p->b], group_text[p->group], dtype_text(p->dtype), p->threads, variant);
+             form_text[p->a], form_text[p->b], group_text[p->group], dtype_text(p->dtype), p->threads, variant);
     free(a.memory), free(b.memory), free(want.data), free(got.data);
     arena_fini(&arena);
     return pass;
@@ -161,8 +161,8 @@ try_group(enum group group, enum dtype d)
                                        {3, 85, 20}, {7, 3, 33}, {0, 3, 2}, {3, 0, 2}, {3, 2, 0}};
     int tried = 0, right = 0;
     for (size_t s = 0; s < countof(sizes); s++)
-        for (enum lie a = ROWS; a < NLIE; a++)
-            for (enum lie b = ROWS; b < NLIE; b++, tried++)
+        for (enum form a = ROWS; a < NFORM; a++)
+            for (enum form b = ROWS; b < NFORM; b++, tried++)
                 right += product_try(
                     &(struct product){sizes[s][0], sizes[s][1], sizes[s][2], a, b, group, d, 1 + tried % 2});
     ok(right == tried, "%d products with %s in %s are right", tried, group_text[group], dtype_text(d));
@@ -174,37 +174,37 @@ try_large(enum dtype d)
 {
     int tried = 0, right = 0;
     for (int64_t m = 1; m <= 5; m += 2)
-        for (enum lie b = ROWS; b < NLIE; b++, tried++)
-            right += product_try(&(struct product){m, 1100, 700, tried % NLIE, b, NONE, d, 1 + tried % 2});
+        for (enum form b = ROWS; b < NFORM; b++, tried++)
+            right += product_try(&(struct product){m, 1100, 700, tried % NFORM, b, NONE, d, 1 + tried % 2});
     ok(right == tried, "%d products with a large b in %s are right", tried, dtype_text(d));
 }
 
 /* Tries few rows by a large, column-major b. The kernel multiplies the transposes if 16 lanes are busy and
  * transposing costs less than reading b. */
 static bool
-turned_try(int64_t m, int64_t n, int64_t k, enum lie a, int i, bool lanes, int *turned)
+turned_try(int64_t m, int64_t n, int64_t k, enum form a, int i, bool lanes, int *transposed)
 {
-    const char *way = NULL;
-    struct product p = {m, n, k, a, i % 4 < 2 ? TURNED : WIDE_TURNED, NONE, DT_F32, 1 + i % 2};
+    const char *method = NULL;
+    struct product p = {m, n, k, a, i % 4 < 2 ? TRANSPOSED : WIDE_TRANSPOSED, NONE, DT_F32, 1 + i % 2};
     bool wanted = lanes && 2 * n * k >= 3 * m * (n + k);
-    *turned += wanted;
-    return product_by(&p, &way) && !strcmp(way, "turned") == wanted;
+    *transposed += wanted;
+    return product_by(&p, &method) && !strcmp(method, "turned") == wanted;
 }
 
 static void
 try_turned(void)
 {
     static const int64_t rows[] = {7, 8, 13, 16, 17, 48}, sizes[] = {20, 75, 150};
-    int tried = 0, right = 0, turned = 0;
+    int tried = 0, right = 0, transposed = 0;
     for (size_t i = 0; i < countof(rows); i++)
         for (size_t j = 0; j < countof(sizes); j++)
             for (size_t l = 0; l < countof(sizes); l++)
-                for (enum lie a = ROWS; a <= WIDE; a++, tried++) {
+                for (enum form a = ROWS; a <= WIDE; a++, tried++) {
                     bool lanes = (rows[i] >= 8 && rows[i] <= 16) || rows[i] % 16 == 0;
-                    right += turned_try(rows[i], sizes[j], sizes[l], a, tried, lanes, &turned);
+                    right += turned_try(rows[i], sizes[j], sizes[l], a, tried, lanes, &transposed);
                 }
-    ok(right == tried && turned > 20, "%d products by a column-major matrix are right, %d by transposes", tried,
-       turned);
+    ok(right == tried && transposed > 20, "%d products by a column-major matrix are right, %d by transposes", tried,
+       transposed);
 }
 
 /* Tries large products of halves, which are converted to f32 block by block: one and several blocks with shorter
@@ -216,13 +216,13 @@ try_halves(enum dtype d)
                                        {31, 45, 769}, {260, 40, 385}, {70, 600, 800}, {16, 16, 2000}};
     int tried = 0, right = 0, wanted = 0;
     for (size_t i = 0; i < countof(sizes); i++)
-        for (enum lie a = ROWS; a <= WIDE_TURNED; a++)
-            for (enum lie b = ROWS; b <= WIDE_TURNED; b++, tried++) {
-                const char *way = NULL;
+        for (enum form a = ROWS; a <= WIDE_TRANSPOSED; a++)
+            for (enum form b = ROWS; b <= WIDE_TRANSPOSED; b++, tried++) {
+                const char *method = NULL;
                 enum group group = tried % 5 ? NONE : BOTH;
                 struct product p = {sizes[i][0], sizes[i][1], sizes[i][2], a, b, group, d, 1 + tried % 2};
-                right += product_by(&p, &way);
-                wanted += !strcmp(way, "halves");
+                right += product_by(&p, &method);
+                wanted += !strcmp(method, "halves");
             }
     ok(right == tried && wanted == (prim_multiplies(d) ? 0 : tried),
        "%d products of %s are right, %d of them as blocks of f32", tried, dtype_text(d), wanted);
@@ -237,8 +237,8 @@ try_ints(enum dtype d)
                                        {1200, 2, 33}, {3, 600, 270}, {2, 1, 3000},    {130, 33, 257}, {4, 4, 4}};
     int tried = 0, right = 0;
     for (size_t i = 0; i < countof(sizes); i++)
-        for (enum lie a = ROWS; a < NLIE; a++)
-            for (enum lie b = ROWS; b < NLIE; b++, tried++)
+        for (enum form a = ROWS; a < NFORM; a++)
+            for (enum form b = ROWS; b < NFORM; b++, tried++)
                 right += product_try(&(struct product){sizes[i][0], sizes[i][1], sizes[i][2], a, b,
                                                        tried % 5 ? NONE : BOTH, d, 1 + tried % 2});
     ok(right == tried, "%d products of %s equal the reference bit for bit", tried, dtype_text(d));
@@ -299,15 +299,15 @@ try_sums(void)
 }
 
 static size_t
-scratch_of(enum lie lie_a, enum lie lie_b)
+scratch_of(enum form form_a, enum form form_b)
 {
     struct arena arena = {0};
     struct rule rule;
     struct matrix a, b;
     struct type out;
     struct exec *e;
-    matrix_make(&a, DT_F32, NULL, 0, 32, 48, lie_a, false);
-    matrix_make(&b, DT_F32, NULL, 0, 48, 64, lie_b, false);
+    matrix_make(&a, DT_F32, NULL, 0, 32, 48, form_a, false);
+    matrix_make(&b, DT_F32, NULL, 0, 48, 64, form_b, false);
     struct type in_type[] = {a.type, b.type};
     struct call c = product_of("matmul", in_type, &out);
     size_t bytes = 0;
@@ -329,9 +329,9 @@ static void
 test_copies(void)
 {
     const size_t a = 32 * 48 * sizeof(float), b = 48 * 64 * sizeof(float);
-    is_int((long)scratch_of(ONE_REPEATED, TURNED), (long)(scratch_of(ROWS, TURNED) + a),
+    is_int((long)scratch_of(ONE_REPEATED, TRANSPOSED), (long)(scratch_of(ROWS, TRANSPOSED) + a),
            "a repeated number is copied, a transposed matrix beside it is not");
-    is_int((long)scratch_of(TURNED, ROW_REPEATED), (long)(scratch_of(TURNED, ROWS) + b),
+    is_int((long)scratch_of(TRANSPOSED, ROW_REPEATED), (long)(scratch_of(TRANSPOSED, ROWS) + b),
            "a transposed matrix beside a repeated row is not copied");
 }
 

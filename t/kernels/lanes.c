@@ -118,14 +118,14 @@ enum { COLUMNS, HALVES, ROWS, NWAY };
 static const char *const way_name[] = {"columns", "columns of bf16", "rows"};
 
 static bool
-try_product(int level, int way, bool whole, int64_t m, int64_t n, int64_t k)
+try_product(int level, int form, bool whole, int64_t m, int64_t n, int64_t k)
 {
-    struct few p = {m, k, a, way == HALVES ? (void *)short_b : b, c, way == HALVES, false, k, 1, 1, k, n, 1};
-    if (way == HALVES) {
+    struct few p = {m, k, a, form == HALVES ? (void *)short_b : b, c, form == HALVES, false, k, 1, 1, k, n, 1};
+    if (form == HALVES) {
         p.a = memcpy(paired, a, sizeof a);
         for (int64_t i = 0; i < m; i++) gemm_few_pair(k, paired + i * k);
     }
-    if (way == ROWS) p.b_row = n, p.b_col = 1;
+    if (form == ROWS) p.b_row = n, p.b_col = 1;
     memset(c, 0, sizeof c);
     struct few_columns all = {0, n};
     int64_t turns = few_turns(all), half = turns / 2;
@@ -134,7 +134,7 @@ try_product(int level, int way, bool whole, int64_t m, int64_t n, int64_t k)
     memset(c, 0, sizeof c);
     products[level](&p, all, 0, turns);
     bool pass = !memcmp(c, want, sizeof c);
-    if (way != ROWS && k >= GEMM_SHORT) { /* in two or more calls, last columns first */
+    if (form != ROWS && k >= GEMM_SHORT) { /* in two or more calls, last columns first */
         memset(c, 0, sizeof c);
         products[level](&p, all, half, turns);
         for (int64_t t = 0; t < half; t++) products[level](&p, all, t, t + 1);
@@ -145,7 +145,7 @@ try_product(int level, int way, bool whole, int64_t m, int64_t n, int64_t k)
             double sum = 0;
             for (int64_t l = 0; l < k; l++) {
                 int64_t at = l * p.b_row + j * p.b_col;
-                float z = way == HALVES ? float_of((uint32_t)short_b[at] << 16) : b[at];
+                float z = form == HALVES ? float_of((uint32_t)short_b[at] << 16) : b[at];
                 sum += (double)a[i * k + l] * (double)z;
             }
             pass &= (double)c[i * n + j] == sum;
@@ -154,7 +154,7 @@ try_product(int level, int way, bool whole, int64_t m, int64_t n, int64_t k)
 }
 
 static void
-try_products(int way, bool whole)
+try_products(int form, bool whole)
 {
     static const int64_t cols[] = {1, 3, 4, 15, 16, 17, 63, 64, 65, 131},
                          lengths[] = {0, 1, 15, 16, 17, 31, 32, 33, 64, 65, 133, 260, 263};
@@ -165,8 +165,8 @@ try_products(int way, bool whole)
         for (int64_t m = 1; m <= GEMM_FEW; m++)
             for (size_t i = 0; i < countof(cols); i++)
                 for (size_t j = 0; j < countof(lengths); j++)
-                    pass &= try_product(level, way, whole, m, cols[i], lengths[j]);
-        ok(pass, "products of %s numbers, b by %s, level %d", whole ? "whole" : "any", way_name[way], level);
+                    pass &= try_product(level, form, whole, m, cols[i], lengths[j]);
+        ok(pass, "products of %s numbers, b by %s, level %d", whole ? "whole" : "any", way_name[form], level);
     }
 }
 
@@ -199,7 +199,7 @@ main(void)
     try_words();
     for (int whole = 0; whole < 2; whole++) {
         try_rows(whole);
-        for (int way = 0; way < NWAY; way++) try_products(way, whole);
+        for (int form = 0; form < NWAY; form++) try_products(form, whole);
     }
     return done();
 }

@@ -84,8 +84,8 @@ try_sum(const char *op, const char *text, double want, int result)
 
 static const struct {
     const char *op, *text;
-    bool turned[2]; /* operands that are column-major */
-    double within;  /* relative tolerance */
+    bool transposed[2]; /* operands that are column-major */
+    double within;      /* relative tolerance */
 } products[] = {
     {"matmul", "f32{4000000} f32{4000000}", {0}, 1e-4},
     {"matmul", "f32{1,1000000} f32{1000000,64}", {0}, 1e-4},
@@ -155,7 +155,7 @@ multiply(struct sample *s, struct view *view, void **data, int threads)
 }
 
 static void
-try_product(const char *op, const char *text, const bool *turned, double within)
+try_product(const char *op, const char *text, const bool *transposed, double within)
 {
     struct arena a = {0};
     struct sample s;
@@ -170,7 +170,7 @@ try_product(const char *op, const char *text, const bool *turned, double within)
         const struct type *t = i < 2 ? &s.in[i] : out;
         view[i] = view_dense(t, NULL);
         data[i] = must_alloc((size_t)type_bytes(t));
-        if (i < 2 && turned[i]) turn(&view[i]);
+        if (i < 2 && transposed[i]) turn(&view[i]);
         if (i < 2) x = fill(t, data[i]);
     }
     bool last = !strcmp(op, "matmul"); /* matmul sums over the last dimension of operand 0, contract over all others */
@@ -181,7 +181,7 @@ try_product(const char *op, const char *text, const bool *turned, double within)
     for (int64_t i = 0; i < type_numel(out); i++)
         worst = fmax(worst, fabs(elem_get_f(out->dtype, one, i) / (x * x * (double)terms) - 1));
     if (!ok(good && worst <= within, "%s %s%s%s has a relative error of at most %.1g", op, text,
-            turned[0] ? ", a transposed" : "", turned[1] ? ", b transposed" : "", within))
+            transposed[0] ? ", a transposed" : "", transposed[1] ? ", b transposed" : "", within))
         diag("off by %.2g", worst);
     for (int i = 0; i < 2; i++) fill_at_random(&s.in[i], data[i], (uint64_t)i);
     bool same = multiply(&s, view, data, 1);
@@ -198,7 +198,7 @@ int
 main(void)
 {
     for (size_t i = 0; i < countof(products); i++)
-        if (share_next()) try_product(products[i].op, products[i].text, products[i].turned, products[i].within);
+        if (share_next()) try_product(products[i].op, products[i].text, products[i].transposed, products[i].within);
     for (size_t i = 0; i < countof(sums); i++)
         if (share_next()) try_sum(sums[i].op, sums[i].text, sums[i].want, sums[i].result);
     return done();

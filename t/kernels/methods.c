@@ -26,7 +26,7 @@ static const enum dtype dtypes[] = {DT_F32, DT_BF16, DT_F16, DT_F64, DT_I64, DT_
 
 /* Returns the variant of a call; NULL if it has none, as for composites. */
 static const char *
-way_of(struct sample *s)
+method_of(struct sample *s)
 {
     static const struct type source = {.ndim = 2, .dim = {5, 7}};
     struct arena a = {0};
@@ -34,7 +34,7 @@ way_of(struct sample *s)
     struct view view[SAMPLE_IN + OP_OUT];
     struct call *c = &s->call;
     const struct op *op = c->op;
-    const char *way = NULL;
+    const char *method = NULL;
     if (op->flags & OP_SOURCE) c->out[0] = source;
     if ((op->shape.rule || op->shape.make_rule || op->flags & OP_SOURCE) && !call_infer(&a, c, &rule)) {
         struct exec *e;
@@ -42,12 +42,12 @@ way_of(struct sample *s)
             view[i] = view_dense(i < c->nin ? &s->in[i] : &s->out[i - c->nin], NULL);
         struct kcall k = {.call = c, .in = view, .out = view + c->nin, .threads = 1};
         if (!exec_new(&k, DEV_CPU, &e)) {
-            way = exec_variant(e);
+            method = exec_variant(e);
             exec_free(&e);
         }
     }
     arena_fini(&a);
-    return way;
+    return method;
 }
 
 /* Changes all float operands to dtype d. Returns false if there is none. */
@@ -76,10 +76,10 @@ reason(const char *op, enum dtype d)
 static void
 try_way(struct sample *s, const char *text, enum dtype d, int axis)
 {
-    const char *name = s->call.op->name, *way = way_of(s);
-    if (!way) return;
-    if (getenv("RILLE_LONG")) diag("%-20s %-6s axis %2d  %-10s %s", name, dtype_text(d), axis, way, text);
-    if (!strcmp(way, "ref") && !reason(name, d))
+    const char *name = s->call.op->name, *method = method_of(s);
+    if (!method) return;
+    if (getenv("RILLE_LONG")) diag("%-20s %-6s axis %2d  %-10s %s", name, dtype_text(d), axis, method, text);
+    if (!strcmp(method, "ref") && !reason(name, d))
         ok(false, "%s of %s, axis %d: \"%s\" has a kernel", name, dtype_text(d), axis, text);
 }
 

@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DENSE, TURNED, REPEATED, BACKWARDS, FAR, NLIE };
+enum { DENSE, TURNED, REPEATED, BACKWARDS, FAR, NFORM };
 enum { ORDINARY, ONE_NAN, ONE_INFINITE, BOTH_INFINITE, ZEROS, SUBNORMAL, NVALUES };
-static const char *const lie_text[] = {"dense", "transposed", "repeated", "reversed", "strided"};
+static const char *const form_text[] = {"dense", "transposed", "repeated", "reversed", "strided"};
 static const char *const op_text[] = {"sum", "prod", "max", "min", "square_sum"};
 enum { SUM, PROD, GREATEST, LEAST, SQUARES, NOP };
 
@@ -36,13 +36,13 @@ value_of(int values, int op, int64_t i, int64_t n)
 
 /* Returns a view of m rows of n elements in this layout. */
 static struct view
-view_of(enum dtype d, int lie, int64_t m, int64_t n, char *data)
+view_of(enum dtype d, int form, int64_t m, int64_t n, char *data)
 {
     struct view v = {.dtype = (uint8_t)d, .ndim = 2, .dim = {m, n}, .global = {m, n}};
-    int64_t stride[NLIE][2] = {{n, 1}, {1, m}, {0, 1}, {-n, -1}, {n * 3 + 1, 2}},
-            first = lie == BACKWARDS ? m * n - 1 : 0;
-    v.stride[0] = stride[lie][0];
-    v.stride[1] = stride[lie][1];
+    int64_t stride[NFORM][2] = {{n, 1}, {1, m}, {0, 1}, {-n, -1}, {n * 3 + 1, 2}},
+            first = form == BACKWARDS ? m * n - 1 : 0;
+    v.stride[0] = stride[form][0];
+    v.stride[1] = stride[form][1];
     v.data = data + (1 + first) * (int64_t)dtype_bytes(d); /* not aligned to vectors */
     return v;
 }
@@ -99,7 +99,7 @@ look(struct tried *t, const struct view *x, const struct view *y, int op, int64_
 }
 
 static int
-try_one(struct tried *t, int op, enum dtype d, int lie, int64_t m, int64_t n, int axis, int values)
+try_one(struct tried *t, int op, enum dtype d, int form, int64_t m, int64_t n, int axis, int values)
 {
     char text[100], what[20];
     snprintf(what, sizeof what, axis < 0 || op == SQUARES ? "" : "axis=%d", axis);
@@ -108,11 +108,11 @@ try_one(struct tried *t, int op, enum dtype d, int lie, int64_t m, int64_t n, in
     struct sample s;
     struct rule rule;
     struct exec *e;
-    int64_t room = 2 + (lie == FAR ? m * (n * 3 + 1) + 2 * n : m * n);
+    int64_t room = 2 + (form == FAR ? m * (n * 3 + 1) + 2 * n : m * n);
     char *from = calloc((size_t)room, 8);
     TRY(sample_read(op_find(op_text[op]), text, &s) ? 0 : fail(E_ARG, "%s", text));
     TRY(call_infer(&arena, &s.call, &rule));
-    struct view x = view_of(d, lie, m, n, from), y = view_dense(&s.out[0], NULL);
+    struct view x = view_of(d, form, m, n, from), y = view_dense(&s.out[0], NULL);
     char *to = aligned_alloc(64, ((size_t)view_numel(&y) * 8 + 127) / 64 * 64);
     for (int64_t r = 0; r < m; r++)
         for (int64_t c = 0; c < n; c++) {
@@ -142,7 +142,7 @@ try_one(struct tried *t, int op, enum dtype d, int lie, int64_t m, int64_t n, in
 }
 
 static void
-try_row(int op, enum dtype d, int lie)
+try_row(int op, enum dtype d, int form)
 {
     static const int64_t rows[] = {1, 2, 5, 70}, sizes[] = {255, 257, 777, 4097, 20001};
     struct tried t = {0};
@@ -154,11 +154,11 @@ try_row(int op, enum dtype d, int lie)
             int values = dtype_is_float(d) ? (int)((n + (int64_t)i) % NVALUES) : ORDINARY;
             if (op == PROD && values != ONE_NAN && values != ZEROS) values = ORDINARY;
             for (int axis = -1; axis < 2 && !status; axis++) {
-                status = try_one(&t, op, d, lie, m, size, axis, values);
-                if (!status) status = try_one(&t, op, d, lie, size, m, axis, values);
+                status = try_one(&t, op, d, form, m, size, axis, values);
+                if (!status) status = try_one(&t, op, d, form, size, m, axis, values);
             }
         }
-    if (!ok(!status && t.bad == 0, "%s of %s, %s: %d results are right", op_text[op], dtype_text(d), lie_text[lie],
+    if (!ok(!status && t.bad == 0, "%s of %s, %s: %d results are right", op_text[op], dtype_text(d), form_text[form],
             t.n))
         diag("%d differ; %s", t.bad, status ? err_text() : "");
 }
@@ -187,8 +187,8 @@ main(void)
     denormals_flush(); /* as on the threads of devices */
     for (int op = 0; op < NOP; op++)
         for (size_t i = 0; i < countof(dtypes); i++)
-            for (int lie = 0; lie < NLIE; lie++)
-                if ((op != SQUARES || dtype_is_float(dtypes[i])) && share_next()) try_row(op, dtypes[i], lie);
+            for (int form = 0; form < NFORM; form++)
+                if ((op != SQUARES || dtype_is_float(dtypes[i])) && share_next()) try_row(op, dtypes[i], form);
     zero_columns(DT_BF16);
     zero_columns(DT_F16);
     return done();

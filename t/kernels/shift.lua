@@ -182,11 +182,11 @@ local counts = labels:ne(IGNORED)
 
 -- Returns the losses, their gradient, and the gradient of the weighted gradient.
 local function loss(place, sbp, options)
-  local function laid(v, to) return v:to_global{placement = place, sbp = to} end
-  local leaf = laid(logits, sbp):detach():requires_grad_()
-  local value = leaf:cross_entropy(laid(labels, "B"), options)
+  local function placed(v, to) return v:to_global{placement = place, sbp = to} end
+  local leaf = placed(logits, sbp):detach():requires_grad_()
+  local value = leaf:cross_entropy(placed(labels, "B"), options)
   local slope = rille.grad(value:sum(), {leaf})
-  local bend = rille.grad((slope * laid(slant, sbp)):sum(), {leaf})
+  local bend = rille.grad((slope * placed(slant, sbp)):sum(), {leaf})
   return {value = home(value), gradient = home(slope), ["gradient's gradient"] = home(bend)}
 end
 local function same(name, got, want)

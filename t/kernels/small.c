@@ -26,10 +26,10 @@ fill(float *x, int n)
 }
 
 static bool
-try_product(int64_t m, int64_t n, int64_t k, bool turned, bool far, bool add, int level)
+try_product(int64_t m, int64_t n, int64_t k, bool transposed, bool far, bool add, int level)
 {
     int64_t b_row = n + (far ? FAR : BEYOND), c_row = n + BEYOND;
-    struct small_operand x = {a, turned ? 1 : k + BEYOND, turned ? m + BEYOND : 1};
+    struct small_operand x = {a, transposed ? 1 : k + BEYOND, transposed ? m + BEYOND : 1};
     fill(c, countof(c));
     memcpy(want, c, sizeof c);
     for (int64_t i = 0; i < m; i++)
@@ -42,16 +42,16 @@ try_product(int64_t m, int64_t n, int64_t k, bool turned, bool far, bool add, in
     bool pass = !memcmp(c, want, sizeof c);
     if (!pass)
         diag("{%lld, %lld} times {%lld, %lld}%s%s%s", (long long)m, (long long)k, (long long)k, (long long)n,
-             turned ? ", the first column-major" : "", far ? ", distant rows" : "", add ? ", accumulated" : "");
+             transposed ? ", the first column-major" : "", far ? ", distant rows" : "", add ? ", accumulated" : "");
     return pass;
 }
 
 /* Tries products of bf16 pairs: each word holds two numbers along k, in both operands. */
 static bool
-try_pairs(int64_t m, int64_t n, int64_t k, bool turned, bool add)
+try_pairs(int64_t m, int64_t n, int64_t k, bool transposed, bool add)
 {
     int64_t b_row = n + BEYOND, c_row = n + BEYOND;
-    struct small_operand x = {words[0], turned ? 1 : k + BEYOND, turned ? m + BEYOND : 1};
+    struct small_operand x = {words[0], transposed ? 1 : k + BEYOND, transposed ? m + BEYOND : 1};
     fill(c, countof(c));
     memcpy(want, c, sizeof c);
     for (int64_t i = 0; i < m; i++)
@@ -76,28 +76,28 @@ main(void)
     noise = seed_of(1);
     fill(a, countof(a));
     fill(b, countof(b));
-    for (int way = 0; way < 8; way++)
+    for (int form = 0; form < 8; form++)
         for (int level = LEVEL_ANY; level <= machine_level(); level++)
             for (size_t j = 0; j < countof(cols); j++) {
-                bool pass = true, turned = way & 1, add = way & 2, far = way & 4;
+                bool pass = true, transposed = form & 1, add = form & 2, far = form & 4;
                 for (size_t i = 0; i < countof(rows); i++)
                     for (size_t p = 0; p < countof(lengths); p++)
-                        pass &= try_product(rows[i], cols[j], lengths[p], turned, far, add, level);
+                        pass &= try_product(rows[i], cols[j], lengths[p], transposed, far, add, level);
                 ok(pass, "products with %lld columns%s%s%s, level %d", (long long)cols[j],
-                   turned ? ", the first operand column-major" : "", far ? ", distant rows" : "",
+                   transposed ? ", the first operand column-major" : "", far ? ", distant rows" : "",
                    add ? ", accumulated" : "", level);
             }
     for (int k = 0; k < 2; k++)
         for (size_t i = 0; i < countof(words[k]); i++)
             for (int h = 0; h < 2; h++) words[k][i][h] = to_bf16((float)(next_random(&noise) % 17) - 8);
-    for (int way = 0; way < 4 && gemm_pairs(); way++)
+    for (int form = 0; form < 4 && gemm_pairs(); form++)
         for (size_t j = 0; j < countof(cols); j++) {
-            bool pass = true, turned = way & 1, add = way & 2;
+            bool pass = true, transposed = form & 1, add = form & 2;
             for (size_t i = 0; i < countof(rows); i++)
                 for (size_t p = 0; p < countof(lengths); p++)
-                    if (lengths[p] < MOST - BEYOND) pass &= try_pairs(rows[i], cols[j], lengths[p], turned, add);
+                    if (lengths[p] < MOST - BEYOND) pass &= try_pairs(rows[i], cols[j], lengths[p], transposed, add);
             ok(pass, "products of bf16 pairs with %lld columns%s%s", (long long)cols[j],
-               turned ? ", the first operand column-major" : "", add ? ", accumulated" : "");
+               transposed ? ", the first operand column-major" : "", add ? ", accumulated" : "");
         }
     return done();
 }

@@ -56,7 +56,7 @@ struct trial {
     const struct op *op;
     enum compute type;
     int narg, value;
-    int way[3]; /* way to read each operand */
+    int form[3]; /* way to read each operand */
     int64_t n;
     enum dtype dtype; /* dtype in memory of operands with elements, and of the result: the compute type's, or halves */
 };
@@ -77,7 +77,7 @@ meant(const struct trial *t, int64_t row, int64_t i, void *y)
     for (int k = 0; k < t->narg; k++) {
         const int64_t by_way[] = {
             [TILE_STAYS] = 0, [TILE_WALKS] = row * t->n + i, [TILE_BY_ROW] = row, [TILE_REPEATS] = i};
-        int64_t at = by_way[t->way[k]];
+        int64_t at = by_way[t->form[k]];
         x[k] = elem_get_f(d, memory[k], at);
         w[k] = elem_get_i(d, memory[k], at);
     }
@@ -101,17 +101,17 @@ same(const struct trial *t, int64_t row, int64_t i)
     if (is_halves(t)) elem_set_f(d, want, 0, elem_get_f(DT_F32, want, 0));
     double a = elem_get_f(d, got, 0), b = elem_get_f(d, want, 0);
     if ((a != a && b != b) || !memcmp(got, want, dtype_bytes(d))) return true;
-    diag("n %lld, ways %d %d %d: element %lld of row %lld is %g, not %g", (long long)t->n, t->way[0], t->way[1],
-         t->way[2], (long long)i, (long long)row, a, b);
+    diag("n %lld, ways %d %d %d: element %lld of row %lld is %g, not %g", (long long)t->n, t->form[0], t->form[1],
+         t->form[2], (long long)i, (long long)row, a, b);
     return false;
 }
 
 static int
 way_of(const struct trial *t, int k)
 {
-    if (!is_halves(t) || t->way[k] == TILE_STAYS) return t->way[k];
-    int way = t->way[k] == TILE_WALKS ? TILE_WALKS_BF16 : TILE_REPEATS_BF16;
-    return t->dtype == DT_BF16 ? way : way + TILE_WALKS_F16 - TILE_WALKS_BF16;
+    if (!is_halves(t) || t->form[k] == TILE_STAYS) return t->form[k];
+    int form = t->form[k] == TILE_WALKS ? TILE_WALKS_BF16 : TILE_REPEATS_BF16;
+    return t->dtype == DT_BF16 ? form : form + TILE_WALKS_F16 - TILE_WALKS_BF16;
 }
 
 /* Returns how many operands other than the value the step receives as scalars. */
@@ -120,7 +120,7 @@ numbers(const struct trial *t)
 {
     bool all = t->narg == 2 || (t->op->eltwise.tile == TILE_CLAMP && t->value == 0);
     for (int k = 0; k < t->narg; k++)
-        all = all && (k == t->value || t->way[k] == TILE_STAYS || t->way[k] == TILE_BY_ROW);
+        all = all && (k == t->value || t->form[k] == TILE_STAYS || t->form[k] == TILE_BY_ROW);
     return all ? t->narg - 1 : 0;
 }
 
@@ -133,7 +133,7 @@ program(const struct trial *t, double number[][TILE_LONGEST], bool busy, int las
     for (int k = 0; k < t->narg; k++) {
         size_t bytes = compute_bytes(t->type);
         for (size_t i = 0; i < TILE_LONGEST; i++) memcpy((char *)number[k] + i * bytes, memory[k], bytes);
-        operand[k] = t->way[k] == TILE_STAYS ? (char *)number[k] : is_halves(t) ? (char *)of_halves[k] : memory[k];
+        operand[k] = t->form[k] == TILE_STAYS ? (char *)number[k] : is_halves(t) ? (char *)of_halves[k] : memory[k];
     }
     struct tile_step load = {TILE_LOAD, {way_of(t, t->value)}, {operand[t->value]}};
     if (busy) s[n++] = load;
@@ -192,9 +192,9 @@ try_operation(const struct op *op, enum compute type, int value, int level, enum
         bool by_row = false,
              some = false; /* a per-row operand that the step cannot take as scalars; any per-row operand */
         for (int k = 0; k < t.narg; k++) {
-            t.way[k] = w >> 2 * k & 3;
-            by_row |= t.way[k] == TILE_BY_ROW && (k == value || is_halves(&t));
-            some |= t.way[k] == TILE_BY_ROW;
+            t.form[k] = w >> 2 * k & 3;
+            by_row |= t.form[k] == TILE_BY_ROW && (k == value || is_halves(&t));
+            some |= t.form[k] == TILE_BY_ROW;
         }
         if (by_row || (some && !numbers(&t))) continue;
         for (t.n = 1; t.n <= LENGTH; t.n += t.n < 40 ? 1 : 8 - t.n % 8 + (t.n / 8 % 3 == 0)) {

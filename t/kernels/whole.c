@@ -87,20 +87,20 @@ static void
 try_op(const struct op *op)
 {
     int tried = 0, wrong = 0, nin = op_noperand(op);
-    for (int way = 0; way < (nin == 1 ? 1 : NDT + NNUMBER); way++)
+    for (int form = 0; form < (nin == 1 ? 1 : NDT + NNUMBER); form++)
         for (int d = 0; d < NDT; d++)
-            for (int turned = 0; turned < (nin == 1 ? 1 : 2); turned++) {
+            for (int swapped = 0; swapped < (nin == 1 ? 1 : 2); swapped++) {
                 struct type in[MOST];
-                const int64_t *number = way < NDT ? NULL : &numbers[way - NDT];
+                const int64_t *number = form < NDT ? NULL : &numbers[form - NDT];
                 for (int k = 0; k < nin; k++) {
-                    bool other = nin > 1 && k == nin - 1 - turned;
+                    bool other = nin > 1 && k == nin - 1 - swapped;
                     enum dtype own = k == 0 && nin == 3 ? DT_BOOL : dtypes[d];
-                    in[k] = operand(k, other && !number ? dtypes[way] : own, other ? number : NULL);
+                    in[k] = operand(k, other && !number ? dtypes[form] : own, other ? number : NULL);
                 }
                 int good = try_call(op, in);
                 tried += good >= 0;
                 wrong += good == 0;
-                if (good == 0) diag("%s, way %d, turned %d", dtype_text(dtypes[d]), way, turned);
+                if (good == 0) diag("%s, way %d, turned %d", dtype_text(dtypes[d]), form, swapped);
             }
     ok(wrong == 0 && tried > 0, "%s of integers is right in %d calls", op->name, tried);
 }

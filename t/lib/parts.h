@@ -47,9 +47,10 @@ struct parts {
     struct bus *bus;
     struct sim_wire *wire;
     _Atomic uint64_t gate;
-    int stop;  /* number of the step before which partition 0 is interrupted; 0: never */
-    bool told; /* a coordinator aborts the other partitions after a failure; otherwise they learn of it through channels
-                */
+    int stop;    /* number of the step before which partition 0 is interrupted; 0: never */
+    bool aborts; /* a coordinator aborts the other partitions after a failure; otherwise they learn of it through
+                  * channels
+                  */
 };
 
 static void
@@ -256,7 +257,7 @@ static void
 part_end(struct parts *x, int m, int *status)
 {
     *status = engine_end(x->engine[m]);
-    for (int other = 0; other < x->n && *status && x->told; other++)
+    for (int other = 0; other < x->n && *status && x->aborts; other++)
         if (other != m) engine_abort(x->engine[other]);
 }
 

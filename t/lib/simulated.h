@@ -76,11 +76,11 @@ struct sim_worker {
     int njob;
     struct file_job file[QUEUE];
     int nfile;
-    uint32_t over;        /* last epoch that lost a worker */
-    uint32_t stop;        /* number of the run that must stop */
-    uint32_t anew;        /* `anew` of the last START */
-    uint32_t told;        /* last run for which a communicator id arrived, */
-    uint64_t told_id, id; /* and that id; id of its own communicator, 0: none */
+    uint32_t over;         /* last epoch that lost a worker */
+    uint32_t stop;         /* number of the run that must stop */
+    uint32_t anew;         /* `anew` of the last START */
+    uint32_t reported_run; /* last run for which a communicator id arrived, */
+    uint64_t told_id, id;  /* and that id; id of its own communicator, 0: none */
     struct slot slot[WORLD];
     bool left, kept;
     int memory; /* index of the mapped segment; -1: none */
@@ -195,7 +195,7 @@ worker_work(void *arg, const struct work *work)
         w->stop = p->run;
         if (p->flags == STOP_LOST) w->over = p->epoch;
     } else if (work->kind == WORK_UNITE) {
-        w->told = p->run;
+        w->reported_run = p->run;
         memcpy(&w->told_id, p->bytes.bytes, sizeof w->told_id);
     } else if (work->kind == WORK_FILE && w->nfile < QUEUE) {
         struct file_job *j = &w->file[w->nfile++];
@@ -301,11 +301,11 @@ worker_unites(struct cluster *s, struct sim_worker *w, const struct job *j)
         member_unite(w->member, j->epoch, &u);
         s->united++;
     } else if (!w->id) {
-        if (w->told != j->run) return false;
+        if (w->reported_run != j->run) return false;
         w->id = w->told_id;
     }
     if (w->life != s->life) return true; /* each coordinator numbers its runs from 1 */
-    if (s->united_run == j->run && s->run_id != w->id) wrong(s, "comm_ranks of one run have two communicators");
+    if (s->united_run == j->run && s->run_id != w->id) wrong(s, "ranks of one run have two communicators");
     s->united_run = j->run;
     s->run_id = w->id;
     return true;

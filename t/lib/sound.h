@@ -550,7 +550,7 @@ sound_try(struct sound *s, const struct place *p, const int *choice, const uint8
 static inline struct sound_tally
 sound_each_derived(struct sound *s, int naxis, const int32_t *axis)
 {
-    static const uint8_t turned[MAX_AXIS] = {1, 0};
+    static const uint8_t reversed[MAX_AXIS] = {1, 0};
     const struct place *p = sound_place(s, naxis, axis);
     struct sound_tally tally = {0};
     int choice[MAX_AXIS] = {0};
@@ -558,7 +558,7 @@ sound_each_derived(struct sound *s, int naxis, const int32_t *axis)
         if (naxis == 1) sound_try(s, p, choice, NULL, &tally);
         for (choice[1] = 0; choice[1] < s->list.nsig && naxis == 2; choice[1]++) {
             sound_try(s, p, choice, NULL, &tally);
-            sound_try(s, p, choice, turned, &tally);
+            sound_try(s, p, choice, reversed, &tally);
         }
     }
     return tally;

@@ -151,11 +151,11 @@ tap.group("views", function()
   end
   both(function(how)
     local w = weight(true)
-    local turned = w:transpose(0, 1)
-    local again = turned:reshape{2, 6}
-    local y = how(function() return a:matmul(turned) + a:matmul(again:reshape{4, 3}) end):to("f32"):square():sum()
-    local g, h, k = rille.grad(y, {turned, again, w})
-    local second = rille.grad((g * g):sum(), {turned})
+    local transposed = w:transpose(0, 1)
+    local again = transposed:reshape{2, 6}
+    local y = how(function() return a:matmul(transposed) + a:matmul(again:reshape{4, 3}) end):to("f32"):square():sum()
+    local g, h, k = rille.grad(y, {transposed, again, w})
+    local second = rille.grad((g * g):sum(), {transposed})
     return {g:totable(), h:totable(), k:totable(), second:totable()}
   end, "gradients of views are equal")
   for _, sbp in ipairs{"B", "S(0)", "S(1)"} do
@@ -163,10 +163,10 @@ tap.group("views", function()
       local w = weight(true):to_global{placement = P, sbp = sbp}:detach()
       w.requires_grad = true
       local function fn()
-        local turned = w:transpose(0, 1)
-        local flat = turned:reshape{6, 2}
+        local transposed = w:transpose(0, 1)
+        local flat = transposed:reshape{6, 2}
         local y = how(function() return flat:matmul(flat:transpose(0, 1)) end):to("f32")
-        return rille.grad(y:sum() + turned:transpose(0, 1):sum(), {turned, flat, w})
+        return rille.grad(y:sum() + transposed:transpose(0, 1):sum(), {transposed, flat, w})
       end
       local g, h, k = (compiled and rille.graph(fn) or fn)()
       return {g:totable(), h:totable(), k:totable()}
@@ -177,8 +177,8 @@ tap.group("views", function()
   end
   both(function(how)
     local w = weight(true)
-    local turned = rille.no_grad(function() return w:transpose(0, 1) end)
-    local y = how(function() return a:matmul(turned) end)
+    local transposed = rille.no_grad(function() return w:transpose(0, 1) end)
+    local y = how(function() return a:matmul(transposed) end)
     local loss = y:to("f32"):sum() + w:sum()
     loss:backward()
     return {y.requires_grad, w.grad:totable()}
@@ -186,15 +186,15 @@ tap.group("views", function()
   for _, on in ipairs{true, false} do
     both(function(how)
       local w = weight(on)
-      local turned = w:transpose(0, 1)
+      local transposed = w:transpose(0, 1)
       w.requires_grad = not on
-      return how(function() return a:matmul(turned) end).requires_grad
+      return how(function() return a:matmul(transposed) end).requires_grad
     end, "a view keeps the requires_grad of its creation: " .. tostring(on))
   end
   both(function(how)
     local w = weight(false)
-    local turned = w:transpose(0, 1)
-    local step = rille.graph(function(x) return how(function() return x:matmul(turned) end) end)
+    local transposed = w:transpose(0, 1)
+    local step = rille.graph(function(x) return how(function() return x:matmul(transposed) end) end)
     local before = step(a):totable()
     w[{}] = 7
     return {before, step(a):totable()}
@@ -214,13 +214,13 @@ tap.group("layers", function()
   }
   for name, layer in pairs(layers) do
     for _, bias in ipairs{true, false} do
-      for way = 1, #(layer[3].weight or {1}) do
+      for method = 1, #(layer[3].weight or {1}) do
         for _, rows in ipairs{"B", "S(0)"} do
           for _, compiled in ipairs{false, true} do
             local m = layer[1](bias)
             m:to_global{placement = Q, sbp = {"B", "B"}}
-            for part, ways in pairs(layer[3]) do
-              if m[part] then m[part]:to_global_{placement = Q, sbp = {"B", ways[way]}} end
+            for part, methods in pairs(layer[3]) do
+              if m[part] then m[part]:to_global_{placement = Q, sbp = {"B", methods[method]}} end
             end
             local input = layer[2]:to_global{placement = Q, sbp = {rows, "B"}}
             local function run(how)
@@ -236,7 +236,7 @@ tap.group("layers", function()
             end
             local want = run(function(f, a) return f(a) end)
             local got, dtypes = run(under)
-            local called = ("%s, bias %s, way %d, rows %s, compiled %s"):format(name, bias, way, rows, compiled)
+            local called = ("%s, bias %s, way %d, rows %s, compiled %s"):format(name, bias, method, rows, compiled)
             local expected = {"bf16"}
             for i = 2, #dtypes do expected[i] = "f32" end
             tap.is(dtypes, expected, called .. ": the result is bf16, gradients are f32")

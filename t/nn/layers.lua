@@ -190,9 +190,9 @@ tap.group("rotary positions", function()
         local turn = nn.Rotary(6, 8, options)
         local a, b = turn:turn(at(q), at(k))
         local ids = rille.tensor({places, places}, {dtype = "i64", placement = P, sbp = {"B", "B"}})
-        for name, way in pairs{eager = turn.turn, compiled = rille.graph(function(...) return turn:turn(...) end)} do
+        for name, method in pairs{eager = turn.turn, compiled = rille.graph(function(...) return turn:turn(...) end)} do
           local c, d
-          if name == "eager" then c, d = way(turn, at(q), at(k), ids) else c, d = way(at(q), at(k), ids) end
+          if name == "eager" then c, d = method(turn, at(q), at(k), ids) else c, d = method(at(q), at(k), ids) end
           tap.near({c:totable(), d:totable()}, {a:totable(), b:totable()}, ("%s, %s, %s: given positions equal the default positions"):format(
             name, table.concat(sbp, " "), dtype), dtype == "f32" and 1e-6 or 2e-2, dtype == "f32" and 1e-6 or 2e-2)
         end
@@ -202,13 +202,13 @@ tap.group("rotary positions", function()
   local huge = nn.Rotary(10 ^ 13 // 1 | 0, 8)
   local far = 9999999999999
   local one = rille.ones{1, 1, 1, 8}
-  local turned = huge:turn(one, one, rille.tensor({{far}}, {dtype = "i64"}))
+  local rotated = huge:turn(one, one, rille.tensor({{far}}, {dtype = "i64"}))
   local want = {}
   for i = 0, 3 do
     local angle = far * 10000.0 ^ (-2 * i / 8)
     want[i + 1], want[i + 5] = math.cos(angle) - math.sin(angle), math.cos(angle) + math.sin(angle)
   end
-  tap.near(turned:totable()[1][1][1], want, "the last of 10^13 positions needs no table", 1e-3, 1e-3)
+  tap.near(rotated:totable()[1][1][1], want, "the last of 10^13 positions needs no table", 1e-3, 1e-3)
   for _, bad in ipairs{-1, 6} do
     tap.fails(function() nn.Rotary(6, 8):turn(one, one, rille.tensor({{bad}}, {dtype = "i64"})):totable() end,
       {tostring(bad), "6"}, "position " .. bad .. " of 6 is refused")

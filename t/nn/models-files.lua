@@ -67,10 +67,10 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
     if kind == "gpt2" then
       rewrite(at, function(c) c.embd_pdrop, c.attn_pdrop, c.resid_pdrop = 0.1, 0.2, 0.3 end)
       local function rates(how)
-        local told = load(at, how)
-        told:save(at .. ".rates")
+        local reported = load(at, how)
+        reported:save(at .. ".rates")
         local c = json.load(at .. ".rates/config.json")
-        return {told.dropout.p, c.embd_pdrop, c.attn_pdrop, c.resid_pdrop}
+        return {reported.dropout.p, c.embd_pdrop, c.attn_pdrop, c.resid_pdrop}
       end
       tap.is(rates(), {0, 0.1, 0.2, 0.3}, "gpt2: dropout rates of a config are kept, and dropout is off")
       tap.is(rates{dropout = 0.5}, {0.5, 0.5, 0.5, 0.5}, "gpt2: a requested dropout rate replaces them")
@@ -145,8 +145,8 @@ tap.group("a rank reads only what it holds", function()
   for name, path in pairs{["a folder"] = at, ["llm.c"] = dir .. "big.bin"} do
     for _, o in ipairs{{parallel = {tensor = 0}}, {parallel = {data = 0, zero = 3}}, {sbp = "S(0)"},
       {sbp = function(param) return param:find("%.weight$") and "S(0)" end}} do
-      local small, told = grows(path, o)
-      tap.ok(small, name .. ": " .. told, told)
+      local small, reported = grows(path, o)
+      tap.ok(small, name .. ": " .. reported, reported)
     end
   end
   os.execute(("rm -rf '%s' '%s.bin'"):format(at, at))

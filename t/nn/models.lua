@@ -205,7 +205,7 @@ tap.group("stop and on_token", function()
     for k, v in pairs(more or {}) do how[k] = v end
     return m:generate(ids, how)
   end
-  local want, told, other = go(text), {}, {}
+  local want, reported, other = go(text), {}, {}
   for i = 7, 14 do other[want[2][i]] = true end
   local first = 7
   while other[want[1][first]] do first = first + 1 end
@@ -213,9 +213,9 @@ tap.group("stop and on_token", function()
   tap.ok(first < 14, "the rows differ", first)
   local unused = 0
   while other[unused] or table.concat(want[1], " "):find("%f[%d]" .. unused .. "%f[%D]") do unused = unused + 1 end
-  local got = go(text, {stop = {stop, unused}, on_token = function(t) told[#told + 1] = t end})
+  local got = go(text, {stop = {stop, unused}, on_token = function(t) reported[#reported + 1] = t end})
   tap.is(got, {{table.unpack(want[1], 1, first)}, want[2]}, "a stop id ends its row and is kept; the other row continues")
-  tap.is({told[1][1], told[first - 6][1], told[first - 5][1], #told}, {want[1][7], stop, false, 8},
+  tap.is({reported[1][1], reported[first - 6][1], reported[first - 5][1], #reported}, {want[1][7], stop, false, 8},
     "on_token gets one id per row, false for rows that ended")
   local t = go(ids(text), {stop = stop}):totable()
   tap.ok(#t[1] == 14 and t[1][14] == stop, "in a tensor an ended row is filled with its stop id")

@@ -42,12 +42,12 @@ end)
 local function parts(x, slant, again, place, sbp)
   local bn = nn.BatchNorm2d(3):to(x.dtype)
   bn:to_global{placement = place, sbp = "B"}
-  local function laid(t) return t:to(x.dtype):to_global{placement = place, sbp = sbp} end
-  local leaf = laid(x):detach():requires_grad_()
+  local function placed(t) return t:to(x.dtype):to_global{placement = place, sbp = sbp} end
+  local leaf = placed(x):detach():requires_grad_()
   local y = bn(leaf)
-  local dx, dw, db = rille.grad((y * laid(slant)):sum(), {leaf, bn.weight, bn.bias})
+  local dx, dw, db = rille.grad((y * placed(slant)):sum(), {leaf, bn.weight, bn.bias})
   local of = {["the result"] = y, ["the gradient of x"] = dx, ["the gradient of the weight"] = dw, ["the gradient of the bias"] = db,
-    ["the second gradient"] = rille.grad((dx * laid(again)):sum(), {leaf}),
+    ["the second gradient"] = rille.grad((dx * placed(again)):sum(), {leaf}),
     ["the running mean"] = bn.running_mean, ["the running variance"] = bn.running_var}
   bn:eval()
   of["the result with running statistics"] = bn(leaf)

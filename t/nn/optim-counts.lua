@@ -37,7 +37,7 @@ local uses = {
 local STEPS <const> = 12
 local function gradient_at(i) return 0.5 + i % 3 end
 
-local ways = {
+local methods = {
   {"on one device", ONE, "B"},
   {"replicated", TWO, "B"},
   {"split", TWO, "S(0)"},
@@ -49,40 +49,40 @@ local ways = {
 }
 
 -- Makes two parameters, their optimiser, and step(i, both). both: the second parameter has a gradient, too.
-local function training(way, kind)
+local function training(method, kind)
   local function leaf(place)
-    return rille.tensor(START, {placement = place, sbp = way[3]}):detach():requires_grad_()
+    return rille.tensor(START, {placement = place, sbp = method[3]}):detach():requires_grad_()
   end
-  local a, b = leaf(way[2]), leaf(way.second or way[2])
+  local a, b = leaf(method[2]), leaf(method.second or method[2])
   local opt = optim[kind]({a, b}, {lr = LR, weight_decay = kind == "AdamW" and 0.1 or 0})
   local function with(both)
     local function step(x)
       local y = (a * x):sum(1)
       if both then
-        if way.second then y = y:to_global{placement = way.second, sbp = "B"} end
-        y = y + (b * x:to_global{placement = way.second or way[2], sbp = "B"}):sum(1)
+        if method.second then y = y:to_global{placement = method.second, sbp = "B"} end
+        y = y + (b * x:to_global{placement = method.second or method[2], sbp = "B"}):sum(1)
       end
       y:mean():backward()
       opt:step()
       opt:zero_grad()
     end
-    return way.compiled and rille.graph(step, way.compiled) or step
+    return method.compiled and rille.graph(step, method.compiled) or step
   end
   local one, two = with(false), with(true)
   return {a = a, b = b, opt = opt, step = function(i, both)
-    (both and two or one)(rille.full({4, 4}, gradient_at(i), {placement = way[2], dtype = "f32"}))
+    (both and two or one)(rille.full({4, 4}, gradient_at(i), {placement = method[2], dtype = "f32"}))
   end}
 end
 
 for _, kind in ipairs{"Adam", "AdamW"} do
-  for _, way in ipairs(ways) do
+  for _, method in ipairs(methods) do
     for _, use in ipairs(uses) do
-      local t, all, some = training(way, kind), {n = STEPS}, {n = STEPS}
+      local t, all, some = training(method, kind), {n = STEPS}, {n = STEPS}
       for i = 1, STEPS do
         t.step(i, use[2](i))
         all[i], some[i] = gradient_at(i), use[2](i) and gradient_at(i) or nil
       end
-      local decay, name = kind == "AdamW" and 0.1 or 0, ("%s, %s, %s"):format(kind, way[1], use[1])
+      local decay, name = kind == "AdamW" and 0.1 or 0, ("%s, %s, %s"):format(kind, method[1], use[1])
       tap.near({t.a:totable(), t.b:totable()}, {expected(all, decay), expected(some, decay)}, name, 1e-5)
     end
   end
@@ -118,7 +118,7 @@ end)
 local function run(t, from, to) for i = from, to do t.step(i, i % 2 == 0) end end
 local function values(t) return {t.a:totable(), t.b:totable()} end
 
-local whole = training(ways[1], "AdamW")
+local whole = training(methods[1], "AdamW")
 run(whole, 1, 8)
 
 local function copy(to, from)
@@ -129,7 +129,7 @@ local function copy(to, from)
 end
 
 tap.group("state_dict", function()
-  local a, b = training(ways[1], "AdamW"), training(ways[4], "AdamW")
+  local a, b = training(methods[1], "AdamW"), training(methods[4], "AdamW")
   run(a, 1, 5)
   copy(b, a)
   b.opt:load_state_dict(a.opt:state_dict())
@@ -152,20 +152,20 @@ end)
 tap.group("checkpoints", function()
   local dir = os.tmpname()
   os.remove(dir)
-  for _, way in ipairs(ways) do
-    local a, b = training(ways[1], "AdamW"), training(way, "AdamW")
+  for _, method in ipairs(methods) do
+    local a, b = training(methods[1], "AdamW"), training(method, "AdamW")
     run(a, 1, 5)
     copy(b, a)
     rille.checkpoint.save(dir, {optimizer = a.opt, step = 5}, {keep = 1})
     rille.checkpoint.load(dir, {optimizer = b.opt})
     run(b, 6, 8)
-    tap.near(values(b), values(whole), way[1] .. ": the count of each parameter continues", 1e-5)
+    tap.near(values(b), values(whole), method[1] .. ": the count of each parameter continues", 1e-5)
   end
   os.execute("rm -rf " .. dir)
 end)
 
 tap.group("a step that fails", function()
-  local t = training(ways[1], "Adam")
+  local t = training(methods[1], "Adam")
   run(t, 1, 3)
   rille.snapshot()
   local before = {t.opt.steps, t.opt:state_dict()["1.steps"]:item()}

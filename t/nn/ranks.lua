@@ -9,7 +9,7 @@ local P3 = rille.placement("cpu", {0, 1, 2})
 local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
 
 -- Layouts of a two-layer network: the batch, the first layer (by rows), the second (by columns), the rest.
-local ways = {
+local methods = {
   {"data parallel on 2", P2, "S(0)", "B", "B", "B"},
   {"data parallel on 3, unevenly", P3, "S(0)", "B", "B", "B"},
   {"tensor parallel on 2", P2, "B", "S(0)", "S(1)", "B"},
@@ -76,10 +76,10 @@ for _, case in ipairs{{"Mlp", Mlp, rille.randn{6, 6}}, {"Former", Former, rille.
     local want = train(Net, x, false, P1, "B", "B", "B", "B")
     tap.ok(want[4] < want[1], name .. ": the loss falls on one device")
     tap.near(train(Net, x, true, P1, "B", "B", "B", "B"), want, name .. ": compiled as eager", 1e-4, 1e-5)
-    for _, way in ipairs(ways) do
+    for _, method in ipairs(methods) do
       for _, compiled in ipairs{false, true} do
-        tap.near(train(Net, x, compiled, table.unpack(way, 2)), want,
-          name .. ": " .. way[1] .. (compiled and ", compiled" or ""), 1e-3, 1e-5)
+        tap.near(train(Net, x, compiled, table.unpack(method, 2)), want,
+          name .. ": " .. method[1] .. (compiled and ", compiled" or ""), 1e-3, 1e-5)
       end
     end
   end)

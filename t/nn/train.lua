@@ -35,13 +35,13 @@ tap.group("saves_to agrees with the save", function()
     for _, path in ipairs(paths) do
       fresh()
       local name, before = dir .. "/" .. path, state()
-      local told, why = pcall(rille.train.saves_to, name, kind)
+      local reported, why = pcall(rille.train.saves_to, name, kind)
       if kind ~= "checkpoints" then tap.is(state(), before, ("%s, %s: nothing is changed"):format(kind, path)) end
       local saved, because = pcall(save, name)
-      tap.is(told, saved, ("%s, %s: saves_to accepts if the save succeeds"):format(kind, path))
-      if told ~= saved then tap.diag(tostring(told and because or why)) end
-      if told then good = good + 1 else bad = bad + 1 end
-      if not told then tap.ok(tap.has(tostring(why), name), ("%s, %s: the error names the path"):format(kind, path)) end
+      tap.is(reported, saved, ("%s, %s: saves_to accepts if the save succeeds"):format(kind, path))
+      if reported ~= saved then tap.diag(tostring(reported and because or why)) end
+      if reported then good = good + 1 else bad = bad + 1 end
+      if not reported then tap.ok(tap.has(tostring(why), name), ("%s, %s: the error names the path"):format(kind, path)) end
     end
   end
   tap.ok(good >= 15 and bad >= 9, ("%d paths could be saved to, %d could not"):format(good, bad))

@@ -119,7 +119,7 @@ fits(enum dtype d, int64_t x)
 
 /* Sets one element of operand i to the invalid value x. The kernel must find the element and its position. */
 static void
-try_way(struct trial *t, const struct op *op, const char *way, int i, int64_t x, char *said)
+try_form(struct trial *t, const struct op *op, const char *form, int i, int64_t x, char *said)
 {
     const struct view *ids = &t->view[i];
     int64_t at = (int64_t)(next_random(&seed) % (uint64_t)view_numel(ids));
@@ -132,11 +132,11 @@ try_way(struct trial *t, const struct op *op, const char *way, int i, int64_t x,
     ntried++;
     bool good = op->host.say ? status == E_VALUE && find.at == 1 + at && find.value[0] == x : !status && !find.at;
     if (!good || !edges_are_whole(t))
-        ok(false, "%s by %s: %lld is found at %lld (%d, at %lld)", op->name, way, (long long)x, (long long)at, status,
+        ok(false, "%s by %s: %lld is found at %lld (%d, at %lld)", op->name, form, (long long)x, (long long)at, status,
            (long long)find.at);
     if (status) snprintf(said, 400, "%s", err_text());
     status = compute(t, op, &find);
-    if (status || find.at) ok(false, "%s by %s: valid data passes: %s", op->name, way, status ? err_text() : "");
+    if (status || find.at) ok(false, "%s by %s: valid data passes: %s", op->name, form, status ? err_text() : "");
 }
 
 static void
@@ -147,13 +147,13 @@ try_value(struct trial *t, const struct op *op, int i, int64_t x)
     uint64_t same = seed;
     alone.host.kernel = NULL;
     if (!fits((enum dtype)t->view[i].dtype, x)) return;
-    if (op->host.ref) try_way(t, &alone, "the reference", i, x, by_ref);
+    if (op->host.ref) try_form(t, &alone, "the reference", i, x, by_ref);
     for (const struct kernel_variant *v = op->host.kernel; v && v->name; v++) {
         const struct kernel_variant one[2] = {*v, {NULL}};
         if (v->device != DEV_CPU) continue;
         alone.host.kernel = one;
         seed = same;
-        try_way(t, &alone, v->name, i, x, by_way);
+        try_form(t, &alone, v->name, i, x, by_way);
         if (strcmp(by_ref, by_way)) ok(false, "%s: variants report \"%s\" and \"%s\"", op->name, by_ref, by_way);
     }
 }

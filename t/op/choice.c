@@ -168,20 +168,20 @@ update_stays(struct sound *s, struct sbp state, struct sbp gradient)
 {
     static const int32_t two[] = {2};
     const struct place *p = sound_place(s, 1, two);
-    const struct layout *given[SAMPLE_IN] = {NULL}, *lies = on_one_axis(s, p, state);
+    const struct layout *given[SAMPLE_IN] = {NULL}, *split = on_one_axis(s, p, state);
     struct sig_candidate got;
     int last = 0;
     for (int k = 0; k < s->rule.nin; k++) {
         if (s->rule.operand[k].ignored) continue;
         bool number = s->sample.in[k].ndim == 0;
-        given[k] = number ? on_one_axis(s, p, (struct sbp){.kind = SBP_B}) : lies;
+        given[k] = number ? on_one_axis(s, p, (struct sbp){.kind = SBP_B}) : split;
         if (!number) last = k;
     }
     given[last] = on_one_axis(s, p, gradient);
     if (choose(s, p, given, &got)) return false;
-    bool right = got.owed == 0 && got.bytes == box_bytes(&s->sample.in[last], given[last], lies);
+    bool right = got.owed == 0 && got.bytes == box_bytes(&s->sample.in[last], given[last], split);
     for (int k = 0; k < s->rule.nout; k++)
-        right &= got.layout[s->rule.nin + k] == lies || type_numel(&s->sample.call.out[k]) == 0;
+        right &= got.layout[s->rule.nin + k] == split || type_numel(&s->sample.call.out[k]) == 0;
     if (!right)
         diag("%s: %s, %lld bytes", s->sample.call.op->name, sound_layout_text(s, got.layout), (long long)got.bytes);
     return right;

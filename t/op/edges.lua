@@ -132,8 +132,8 @@ tap.ok(logs[1] == -math.huge and logs[2] == -math.huge and logs[3] == -math.huge
 rille.manual_seed(tap.seed(7))
 local FOUR = rille.placement("cpu", {0, 1, 2, 3})
 local function ulps(moved, sbp, what, exact)
-  local laid = sbp and moved:to_global{placement = FOUR, sbp = sbp} or moved
-  local got, want = laid:logsumexp{axis = 1}:to("f64"):totable(), (exact or moved:to("f64"):logsumexp{axis = 1}):totable()
+  local placed = sbp and moved:to_global{placement = FOUR, sbp = sbp} or moved
+  local got, want = placed:logsumexp{axis = 1}:to("f64"):totable(), (exact or moved:to("f64"):logsumexp{axis = 1}):totable()
   local worst = 0
   for i = 1, #got do
     local unit = 2 ^ (math.max(-25, math.floor(math.log(math.abs(want[i]), 2))) - 23) -- at least 2^-48

@@ -86,10 +86,10 @@ for d, unit in pairs(eps) do
   local slant, weight, again = rille.randn{3, LONG}:to(d), rille.randn{LONG}:to(d), rille.randn{LONG}:to(d)
   -- scale: size of x. The weights of x's gradient grow with scale because that gradient shrinks.
   local function slopes(norm, x, scale, as, place, sbp)
-    local function laid(v, to) return v:to_global{placement = place, sbp = to or sbp}:to(as):detach():requires_grad_() end
-    local leaf, dy, w = laid(x), laid(slant), laid(weight, "B")
+    local function placed(v, to) return v:to_global{placement = place, sbp = to or sbp}:to(as):detach():requires_grad_() end
+    local leaf, dy, w = placed(x), placed(slant), placed(weight, "B")
     local dx, dw = rille.grad((norm(leaf, w) * dy):sum(), {leaf, w})
-    local function through(v, times, to) return rille.grad((v * laid(again * times, "B")):sum(), to) end
+    local function through(v, times, to) return rille.grad((v * placed(again * times, "B")):sum(), to) end
     local x_x, x_dy, x_w = through(dx, scale, {leaf, dy, w})
     local w_x, w_dy = through(dw, 1, {leaf, dy})
     return {dx, dw, x_x, x_dy, x_w, w_x, w_dy}

@@ -49,7 +49,7 @@ place_elsewhere(struct trial *t, const struct call *c)
 }
 
 static void
-try_way(struct trial *t, const struct op *op, const char *way, const char *text, enum memory m)
+try_form(struct trial *t, const struct op *op, const char *form, const char *text, enum memory m)
 {
     struct call c = t->sample.call;
     c.op = op;
@@ -57,7 +57,7 @@ try_way(struct trial *t, const struct op *op, const char *way, const char *text,
     if (!op_is_placed(op)) place_elsewhere(t, &c);
     if (!status) status = run(t, &c, t->again);
     if (status) {
-        ok(false, "%s %s, %s: %s runs", op->name, text, memory_text[m], way);
+        ok(false, "%s %s, %s: %s runs", op->name, text, memory_text[m], form);
         diag("%s", err_text());
         return;
     }
@@ -68,9 +68,9 @@ try_way(struct trial *t, const struct op *op, const char *way, const char *text,
         size_t bytes = (size_t)type_bytes(&c.out[k]);
         same &= !memcmp(t->got[k].memory, t->again[k].memory, bytes);
     }
-    if (!ok(worst <= 1, "%s %s, %s: %s is the reference", op->name, text, memory_text[m], way))
+    if (!ok(worst <= 1, "%s %s, %s: %s is the reference", op->name, text, memory_text[m], form))
         diag("%g times the allowed error", worst);
-    ok(same, "%s %s, %s: %s gives the same bits twice%s", op->name, text, memory_text[m], way,
+    ok(same, "%s %s, %s: %s gives the same bits twice%s", op->name, text, memory_text[m], form,
        op_is_placed(op) ? "" : ", for any position of the shard in the tensor");
 }
 
@@ -132,7 +132,7 @@ try_sample(const struct op *op, const char *text, enum memory m, uint64_t seed)
             ok(false, "%s %s: the reference runs", op->name, text);
             diag("%s", err_text());
         }
-        try_way(&t, op, "the way chosen", text, m);
+        try_form(&t, op, "the way chosen", text, m);
         for (const struct kernel_variant *v = op->host.kernel; v && v->name; v++)
             note_reached(v); /* "f32" belongs to other dtypes */
         for (const struct kernel_variant *variant = op->host.kernel; variant && variant->name; variant++) {
@@ -140,7 +140,7 @@ try_sample(const struct op *op, const char *text, enum memory m, uint64_t seed)
             struct op copy = *op;
             copy.host.kernel = alone;
             if (variant->device != DEV_CPU) continue;
-            try_way(&t, &copy, variant->name, text, m);
+            try_form(&t, &copy, variant->name, text, m);
             note_reached(variant);
         }
     }

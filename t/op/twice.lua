@@ -70,13 +70,13 @@ for _, mesh in ipairs(MESHES) do
           local what = ("v = %s, %s"):format(made[1], read[1])
           local want = values{f(x1, w1)}
           local step = rille.graph(f)
-          for way, fn in pairs{eager = f, ["in a step"] = step} do
+          for method, fn in pairs{eager = f, ["in a step"] = step} do
             local good, got = pcall(function() return values{fn(x, w)} end)
             if good and got ~= want then got = "values other than " .. want end
-            if got ~= want then wrong = wrong or ("%s, %s: %s"):format(what, way, got) end
+            if got ~= want then wrong = wrong or ("%s, %s: %s"):format(what, method, got) end
           end
-          local told, received = step:explain().bytes, tap.received(step)
-          if told ~= received then moved = moved or ("%s: %d bytes reported, %d received"):format(what, told, received) end
+          local reported, received = step:explain().bytes, tap.received(step)
+          if reported ~= received then moved = moved or ("%s: %d bytes reported, %d received"):format(what, reported, received) end
         end
       end
       tap.ok(not wrong, text(sbp) .. ": values are those of one device", wrong)

@@ -193,9 +193,9 @@ tap.group("other readers and writers", function()
   end)
   both(function(w, run)
     w:to_global_{placement = w.placement, sbp = "S(0)"}
-    local lies = w.sbp
+    local own_sbp = w.sbp
     w:to_global_{placement = w.placement, sbp = "B"}
-    return lies
+    return own_sbp
   end)
 end)
 

@@ -70,9 +70,9 @@ for _, name in ipairs(names) do
     if name == "round" then list[#list + 1] = "interleaved" end
     if name == "there and back" then list[#list + 1], list[#list + 2], list[#list + 3] = "zb-v", "v-half", "v-min" end
     for i, schedule in ipairs(list) do
-      local ways = {{}, {recompute = true}, {offload = storage}, schedule.memory and {recompute = "auto"} or nil}
-      if not os.getenv("RILLE_LONG") then ways = {ways[1], ways[2 + (i + #name) % (#ways - 1)]} end
-      for _, how in ipairs(ways) do
+      local methods = {{}, {recompute = true}, {offload = storage}, schedule.memory and {recompute = "auto"} or nil}
+      if not os.getenv("RILLE_LONG") then methods = {methods[1], methods[2 + (i + #name) % (#methods - 1)]} end
+      for _, how in ipairs(methods) do
         if not tap.share() then goto next end
         local text = schedule_name(schedule)
         local good, got = pcall(trained, net, cpu, {micro_batches = PIECES, schedule = schedule, recompute = how.recompute, offload = how.offload})

@@ -341,6 +341,26 @@ tap.group("the reported least is at most the memory of any schedule", function()
   end
 end)
 
+-- Stage s of p, from 0, holds the micro-batches between its forward and its weight gradient (actors/plan/outline/stage.h).
+tap.group("micro-batches in flight by stage", function()
+  local all = 2 ^ 31 - 1 | 0
+  local formulas = {
+    gpipe = function() return all end,
+    ["1f1b"] = function(p, s) return p - s end,
+    ["zb-h1"] = function(p) return p end,
+    ["zb-h2"] = function(p) return 2 * p - 1 end,
+  }
+  for name, formula in pairs(formulas) do
+    for p = 1, 9 do
+      local got, want = {}, {}
+      for s = 0, p - 1 do got[s + 1], want[s + 1] = rille._schedule_contexts(name, p, 1, s), formula(p, s) end
+      tap.is(got, want, ("%s, %d stages"):format(name, p))
+    end
+  end
+  tap.is({rille._schedule_contexts("1f1b", 4, 2, 0), rille._schedule_contexts("1f1b", 4, 1, 4), rille._schedule_contexts("no", 4, 1, 0)},
+    {0, 0, 0}, "several stages per device, a device beyond the last and an unknown name have no formula")
+end)
+
 tap.group("jitter", function()
   local step = pipeline(chain(4), 8, "1f1b")
   local function time(seed) return step:chart{forward = 1, backward = 1, weight = 1, jitter = 0.1, seed = seed}.planned.time end
@@ -451,10 +471,10 @@ tap.group("schedules that do not fit the stages", function()
         local good, why = pcall(pipeline, deal(p), 4, name)
         if fits then tap.ok(good, what .. "fits the schedule", why)
         else
-          local told = not good and why:find("graph: " .. name .. " wants each placement twice", 1, true) and why:find(wants, 1, true) and
+          local reported = not good and why:find("graph: " .. name .. " wants each placement twice", 1, true) and why:find(wants, 1, true) and
             why:find("the stages are dealt " .. as_dealt(deal(p)) .. ";", 1, true)
           local at = why:match("begin at t/lib/stages.lua:(%d+)")
-          tap.ok(told and why:find("t/lib/stages.lua:" .. (at or "?"), 1, true) == 1, what .. "the error has the required order and the lines of the stages", why)
+          tap.ok(reported and why:find("t/lib/stages.lua:" .. (at or "?"), 1, true) == 1, what .. "the error has the required order and the lines of the stages", why)
         end
       end
     end

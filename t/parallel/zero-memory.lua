@@ -65,8 +65,8 @@ tap.group("memory and bytes", function()
         tap.is(losses, whole, name .. "losses have the bits of zero 0")
         tap.ok(most <= bytes * n + at_work(step, n, WIDTH, pieces), name .. "memory is at most that of the formula",
           ("%.2f bytes per parameter, the formula %.2f"):format(most / n, bytes))
-        local ways = zero == 3 and 2 * pieces + 1 or 2
-        tap.ok(moved <= 4 * ways * (d - 1) * n and moved >= 0.97 * 4 * ways * (d - 1) * n, name .. "each parameter moves " .. ways .. " times",
+        local methods = zero == 3 and 2 * pieces + 1 or 2
+        tap.ok(moved <= 4 * methods * (d - 1) * n and moved >= 0.97 * 4 * methods * (d - 1) * n, name .. "each parameter moves " .. methods .. " times",
           ("%.2f"):format(moved / 4 / (d - 1) / n))
       end
     end

@@ -331,7 +331,7 @@ failures(struct rille_session *s, uint64_t first, int (*counted)(const struct pa
         if (!draw(s, seed, counted, &x)) continue;
         if (!parts_open(&x, seed)) {
             bool stop = seed % 4 == 0;
-            x.told = true;
+            x.aborts = true;
             int failed = 0, late = 0;
             if (stop) x.stop = (int)(1 + seed % 40);
             if (!stop) engine_fail_act(x.engine[seed / 7 % (uint64_t)x.n], 1 + (int64_t)(seed % 9));
@@ -663,7 +663,7 @@ static void
 other_orders(struct rille_session *s, uint64_t first)
 {
     static struct bus_kind swapping;
-    int n = 0, told = 0, said = 0, got[MOST_PARTS];
+    int n = 0, aborts = 0, said = 0, got[MOST_PARTS];
     swapping = bus_sim;
     swapping.send = send_swapped;
     swapping.choose = choose_swapped;
@@ -673,19 +673,19 @@ other_orders(struct rille_session *s, uint64_t first)
         if (!parts_open(&x, seed)) {
             held = (struct device_heap){.parts = &x};
             x.playing = &swapping;
-            x.told = true;
+            x.aborts = true;
             parts_run(&x, got);
             if (held.swapped) {
                 int turn = 0, whole = 1;
                 for (int m = 0; m < x.n; m++) turn |= got[m] == E_BUS, whole &= !got[m];
                 n++;
                 said += turn;
-                told += turn || whole;
+                aborts += turn || whole;
             }
         }
         parts_close(&x);
     }
-    ok(told == n && said > 0,
+    ok(aborts == n && said > 0,
        "%d runs with swapped messages on links: none gives a wrong result without an error (%d report an error)", n,
        said);
 }

@@ -89,11 +89,11 @@ try_cut(struct rille_session *s, const struct plan *p, const struct str *bytes, 
     struct type t = ref_type(p->program, move->value);
     struct parts x = {0};
     struct arena a = {0};
-    struct local_set mines;
+    struct local_set local_set;
     struct hierarchical legs;
     parts_map(&x, c);
-    local_set_init(&mines, &x.map[0], &a);
-    bool priced = hierarchical_of(&a, &mines, &cost, &t, move->from, move->to, &legs);
+    local_set_init(&local_set, &x.map[0], &a);
+    bool priced = hierarchical_of(&a, &local_set, &cost, &t, move->from, move->to, &legs);
     arena_fini(&a);
     if (!priced) return;
     int64_t owners = sent(s, bytes, c, 0), best = sent(s, bytes, c, cost.wire_ns_per_byte);

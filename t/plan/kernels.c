@@ -125,9 +125,9 @@ plant_turned(struct engine *sim, struct plan *p, struct task *t, uint64_t want, 
                           .pieces = made->pieces,
                           .threads = 1};
         struct exec *e;
-        bool turned = was.stride[0] == 1;
-        out[0].stride[0] = gaps ? was.stride[0] + 1 : turned ? was.dim[1] : 1;
-        out[0].stride[1] = gaps ? was.stride[1] : turned ? 1 : was.dim[0];
+        bool transposed = was.stride[0] == 1;
+        out[0].stride[0] = gaps ? was.stride[0] + 1 : transposed ? was.dim[1] : 1;
+        out[0].stride[1] = gaps ? was.stride[1] : transposed ? 1 : was.dim[0];
         if (exec_new(&k, p->device[t->device].kind, &e)) continue;
         struct exec *made_for = t->exec;
         t->exec = e;
@@ -373,7 +373,7 @@ plant_order(struct engine *e, struct plan *p, uint64_t want, struct count *c)
 }
 
 static void
-told(const struct count *c, const char *what)
+report_count(const struct count *c, const char *what)
 {
     diag("%s: %d planted, %d refused, %d harmless", what, c->planted, c->refused, c->harmless);
     ok(c->planted > 0 && c->refused + c->harmless == c->planted && c->refused > 0, "%s is found", what);
@@ -385,8 +385,8 @@ main(void)
     uint64_t seed = seed_of(7);
     struct rille_options o = {.devices = "cpu:4", .threads = 1, .bus = "zmq"};
     struct rille_session *s;
-    struct count operator= {0}, attribute = {0}, pieces = {0}, turned = {0}, wiring = {0}, step = {0}, skipped = {0},
-                 runner = {0}, scratch = {0}, credits = {0}, order = {0};
+    struct count operator= {0}, attribute = {0}, pieces = {0}, transposed = {0}, wiring = {0}, step = {0},
+                 skipped = {0}, runner = {0}, scratch = {0}, credits = {0}, order = {0};
     struct sharing sharing = {0};
     alarm(HANG);
     if (rille_open(&o, &s)) return 1;
@@ -401,7 +401,7 @@ main(void)
             plant_operator(p, &p->task[t], &operator);
             plant_attribute(p, &p->task[t], &attribute);
             plant_pieces(p, &p->task[t], &pieces);
-            plant_turned(e, p, &p->task[t], want, &turned);
+            plant_turned(e, p, &p->task[t], want, &transposed);
             plant_wiring(p, &p->task[t], &wiring);
             plant_step_operator(p, &p->task[t], &step);
             plant_skipped_step(p, &p->task[t], &skipped);
@@ -416,17 +416,17 @@ main(void)
          (long long)sharing.shared, (long long)sharing.of_nodes, (long long)sharing.apart);
     ok(sharing.of_nodes > 0 && sharing.apart > 0 && !sharing.wrong,
        "tasks share a kernel if and only if they compute the same on one thread");
-    told(&operator, "a kernel of another operator");
-    told(&attribute, "a kernel with another attribute");
-    told(&pieces, "a kernel with another count of micro-batches");
-    told(&turned, "a kernel with another layout of its result");
-    told(&wiring, "a chain with swapped operands");
-    told(&step, "a chain with another operator in a step");
-    told(&skipped, "a chain that skips a step");
-    told(&runner, "a kernel on two threads");
-    told(&scratch, "too little scratch");
-    told(&credits, "a missing register");
-    told(&order, "a missing control edge");
+    report_count(&operator, "a kernel of another operator");
+    report_count(&attribute, "a kernel with another attribute");
+    report_count(&pieces, "a kernel with another count of micro-batches");
+    report_count(&transposed, "a kernel with another layout of its result");
+    report_count(&wiring, "a chain with swapped operands");
+    report_count(&step, "a chain with another operator in a step");
+    report_count(&skipped, "a chain that skips a step");
+    report_count(&runner, "a kernel on two threads");
+    report_count(&scratch, "too little scratch");
+    report_count(&credits, "a missing register");
+    report_count(&order, "a missing control edge");
     engine_free(&e);
     rille_close(&s);
     return done();

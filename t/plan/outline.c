@@ -14,7 +14,7 @@
 
 struct count {
     int programs, read, same, equal_plans, apart;
-    int numbered, hops, moves, ordered, changes, told, credits; /* decisions of the outline */
+    int numbered, hops, moves, ordered, changes, count_differing, credits; /* decisions of the outline */
 };
 
 /* ---- decisions ---- */
@@ -56,12 +56,12 @@ as_numbered(const struct outline *o, const struct plan *p)
 }
 
 static void
-told(const struct outline *o, struct count *c)
+count_differing(const struct outline *o, struct count *c)
 {
     unsigned char other[16];
     outline_digest(o, other);
     c->changes++;
-    c->told += memcmp(o->digest, other, sizeof other) != 0;
+    c->count_differing += memcmp(o->digest, other, sizeof other) != 0;
 }
 
 /* Changes one decision and checks that the digest differs. */
@@ -69,7 +69,7 @@ told(const struct outline *o, struct count *c)
     do {                                                                                                               \
         __typeof__(field) kept_ = (field);                                                                             \
         (field) = (otherwise);                                                                                         \
-        told(o, c);                                                                                                    \
+        count_differing(o, c);                                                                                         \
         (field) = kept_;                                                                                               \
     } while (0)
 
@@ -315,7 +315,7 @@ main(void)
     is_int(c.numbered, c.programs, "the hops that move bytes are the moves of the plan, in order");
     is_int(c.ordered, c.programs,
            "hops are sorted by step and operand, numbered without gaps, and named by their method");
-    is_int(c.told, c.changes, "the digest changes with any decision");
+    is_int(c.count_differing, c.changes, "the digest changes with any decision");
     ok(c.credits > 0, "changes of credits alone were tried");
     ok(c.moves > c.programs / 2 && c.hops > c.moves, "there are hops that move bytes, and hops that move none");
     diag("%d hops, %d moves, %d changes, %d of them of credits", c.hops, c.moves, c.changes, c.credits);

@@ -382,27 +382,27 @@ count_failed(const struct parts *x, const int *status)
     return n;
 }
 
-enum way { BAD_DATA, BAD_ACT, STOP, NWAY };
+enum failure { BAD_DATA, BAD_ACT, STOP, NFAILURE };
 struct tally {
-    int tried[NWAY], refused, kept, again;
+    int tried[NFAILURE], refused, kept, again;
 };
 
 static void
-try_failure(struct parts *x, enum way way, uint64_t seed, struct tally *n)
+try_failure(struct parts *x, enum failure failure, uint64_t seed, struct tally *n)
 {
     int got[MOST_PARTS];
     bool kept = true;
-    if (way == BAD_DATA && spoil_ids(x) == 0) way = STOP;
-    if (way == BAD_ACT) engine_fail_act(x->engine[seed / 7 % (uint64_t)x->n], 1 + (int64_t)(seed % 5));
-    x->stop = way == STOP ? (int)(1 + seed % 40) : 0;
+    if (failure == BAD_DATA && spoil_ids(x) == 0) failure = STOP;
+    if (failure == BAD_ACT) engine_fail_act(x->engine[seed / 7 % (uint64_t)x->n], 1 + (int64_t)(seed % 5));
+    x->stop = failure == STOP ? (int)(1 + seed % 40) : 0;
     parts_run(x, got);
     int failed = count_failed(x, got);
     for (int m = 0; m < x->n; m++) kept = kept && nothing_updated(x->plan[m], &x->bench[m]);
-    n->tried[way]++;
-    n->refused += way == BAD_DATA && failed > 0;
-    n->kept += way == BAD_DATA && kept;
+    n->tried[failure]++;
+    n->refused += failure == BAD_DATA && failed > 0;
+    n->kept += failure == BAD_DATA && kept;
     for (int m = 0; m < x->n; m++) engine_fail_act(x->engine[m], 0);
-    if (way == BAD_DATA) return;
+    if (failure == BAD_DATA) return;
     parts_again(x, got);
     n->again += count_failed(x, got) == 0;
 }
@@ -418,7 +418,7 @@ failures(struct rille_session *s, uint64_t first, int kind)
     for (uint64_t seed = first; seed < first + cases; seed++) {
         struct parts x;
         if (!guarded_parts(s, seed, &x)) continue;
-        try_failure(&x, (enum way)(seed / 3 % NWAY), seed, &n);
+        try_failure(&x, (enum failure)(seed / 3 % NFAILURE), seed, &n);
         parts_close(&x);
     }
     is_int(n.refused, n.tried[BAD_DATA], "bad data on one host ends the run");

@@ -56,14 +56,14 @@ compare(struct net *n, int p, int v, bool back, const struct rille_graph_options
     net_train(n, loss);
     must(rille_trace_end(n->s, 1, &loss, &graph), g->schedule ? g->schedule : "memory");
     must(rille_graph_chart(graph, &costs, &chart), "chart");
-    bool told = schedule_search_read(graph->runner->plan->program, &in_ns, &d);
-    bool same = told && fabs(chart->planned.time - 1e-9 * d.time) < 0.01;
+    bool known = schedule_search_read(graph->runner->plan->program, &in_ns, &d);
+    bool same = known && fabs(chart->planned.time - 1e-9 * d.time) < 0.01;
     c->tried++;
     c->same += same;
     if (!same)
         diag("%s %g, %d devices, %d stages on each, %d micro-batches: %.3f in the pipeline simulator, %.3f in the plan "
              "simulator",
-             g->schedule ? g->schedule : "memory", g->memory, p, v, g->micro_batches, told ? 1e-9 * d.time : 0.0,
+             g->schedule ? g->schedule : "memory", g->memory, p, v, g->micro_batches, known ? 1e-9 * d.time : 0.0,
              chart->planned.time);
     rille_chart_free(&chart);
     rille_graph_free(&graph);

@@ -37,14 +37,14 @@ for where, ranks in pairs(places) do
         return table.unpack(x)
       end
       name = ("%s, %s, %s"):format(where, mode, name)
-      local good, why, laid = true, nil, nil
+      local good, why, placed = true, nil, nil
       for call = 1, 3 do
         local a, b = arguments(10 * call, "auto")
         local want = fn(arguments(10 * call, "B"))
         local got = step(a, b)
         good = good and close(got, want)
-        laid = laid or {tostring(a.sbp), tostring(b.sbp)}
-        if tostring(a.sbp) ~= laid[1] or tostring(b.sbp) ~= laid[2] then good, why = false, "later arguments have other layouts" end
+        placed = placed or {tostring(a.sbp), tostring(b.sbp)}
+        if tostring(a.sbp) ~= placed[1] or tostring(b.sbp) ~= placed[2] then good, why = false, "later arguments have other layouts" end
         if not close(step(a, b), want) then good, why = false, "placed arguments give other values" end
       end
       local traced = calls

@@ -8,11 +8,11 @@ local P4 = rille.placement("cpu", {0, 1, 2, 3})
 local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
 
 -- Returns a leaf with the values of x in a layout.
-local function laid(x, placement, sbp) return rille.tensor(x:totable(), {placement = placement, sbp = sbp}) end
+local function placed(x, placement, sbp) return rille.tensor(x:totable(), {placement = placement, sbp = sbp}) end
 
 tap.group("two plain tensors", function()
   local x, y = rille.randn({4, 6}), rille.randn({4, 6})
-  local z = laid(x, P2, "S(0)") + laid(y, P2, "S(1)")
+  local z = placed(x, P2, "S(0)") + placed(y, P2, "S(1)")
   tap.is(z.sbp, "S(0)", "S(0) + S(1) is S(0)")
   tap.is(rille.explain(z).bytes, 48, "one operand is exchanged")
   tap.is(z:totable(), (x + y):totable(), "the sum is that of one device")
@@ -29,7 +29,7 @@ tap.group("sums and products", function()
     {"matmul", small, "S(1)", small, "S(0)", "P"}, {"matmul", small, "S(0)", small, "S(0)", "S(0)"},
   } do
     local name, a, from, b, with, want = table.unpack(t)
-    local y = rille[name](laid(a, P4, from), laid(b, P4, with))
+    local y = rille[name](placed(a, P4, from), placed(b, P4, with))
     tap.is(y.sbp, want, ("%s of %s and %s is %s"):format(name, from, with, want))
   end
 end)
@@ -40,8 +40,8 @@ tap.group("infinities on a mesh", function()
   local x = rille.tensor{{inf, 1, 2, 3}, {4, -inf, 6, 7}, {8, 9, 10, 11}, {12, 13, 14, inf}}
   local y = rille.tensor{{1, 2, 3, 4}, {5, 6, 7, 8}, {-inf, 1, 1, inf}, {13, 14, 15, 16}}
   for _, name in ipairs{"add", "sub", "mul", "maximum", "minimum"} do
-    local a = laid(x, P22, {"S(0)", "B"})
-    local b = laid(y, P22, {"B", "S(0)"})
+    local a = placed(x, P22, {"S(0)", "B"})
+    local b = placed(y, P22, {"B", "S(0)"})
     local got = rille[name](a, b)
     tap.is(got.sbp, "(S(0), S(0))", name .. " of (S(0), B) and (B, S(0)) is (S(0), S(0))")
     tap.is(got:totable(), rille[name](x, y):totable(), name .. ": infinities are kept")
@@ -50,7 +50,7 @@ end)
 
 tap.group("moments over a split axis", function()
   local x = rille.randn({64, 1024})
-  local v = laid(x, P2, "S(0)"):var{axis = 0}
+  local v = placed(x, P2, "S(0)"):var{axis = 0}
   tap.is(rille.explain(v).bytes, 16384, "var moves one f64 number per column, twice")
   tap.near(v:totable(), x:var{axis = 0}:totable(), "var on a split axis is the variance", 1e-4, 1e-5)
 end)
@@ -62,7 +62,7 @@ tap.group("rows split across devices", function()
   local x, w, b = rille.randn({64, 1024}), rille.randn({1024}), rille.randn({1024})
   local function run(f, placement)
     local function leaf(t, sbp)
-      local l = placement and laid(t, placement, sbp) or laid(t, rille.placement("cpu", {0}), "B")
+      local l = placement and placed(t, placement, sbp) or placed(t, rille.placement("cpu", {0}), "B")
       l.requires_grad = true
       return l
     end
@@ -87,14 +87,14 @@ tap.group("rows split across devices", function()
     tap.near(y:totable(), one:totable(), name .. ": values are those of one device", rough, 1e-5)
     tap.near(g, dx, name .. ": gradients are those of one device", 10 * rough, rough)
   end
-  local narrow = laid(rille.randn({64, 8}), P4, "S(1)"):softmax(-1)
+  local narrow = placed(rille.randn({64, 8}), P4, "S(1)"):softmax(-1)
   tap.is({narrow.sbp, #rille.explain(narrow).ops}, {"S(0)", 1}, "short rows are moved, not computed in parts")
   local inf = math.huge
   local odd = rille.ones({4, 64}):totable()
   odd[1][3], odd[2][3], odd[3][5] = inf, -inf, 3.3e38
   for k = 1, 64 do odd[4][k] = -inf end
   for _, name in ipairs{"softmax", "log_softmax"} do
-    local got = laid(rille.tensor(odd), P2, "S(1)")
+    local got = placed(rille.tensor(odd), P2, "S(1)")
     tap.near(rille[name](got, -1):totable(), rille[name](rille.tensor(odd), -1):totable(),
              name .. " of infinities is that of one device", 1e-5, 1e-6)
   end
@@ -110,10 +110,10 @@ tap.group("attention over split keys", function()
     local function run(placement, cut, mask, causal)
       local leaf = {}
       for i = 1, 3 do
-        leaf[i] = laid(data[i], placement, i > 1 and cut or "B")
+        leaf[i] = placed(data[i], placement, i > 1 and cut or "B")
         leaf[i].requires_grad = true
       end
-      local m = masks[mask] and laid(masks[mask], placement, "B")
+      local m = masks[mask] and placed(masks[mask], placement, "B")
       local y = rille.scaled_dot_product_attention(leaf[1], leaf[2], leaf[3], m, {is_causal = causal})
       local bytes = rille.explain(y).bytes;
       (y * y:sigmoid()):sum():backward()
@@ -152,7 +152,7 @@ tap.group("partial values on an axis of one rank", function()
   local one, x = rille.placement("cpu", {0}), rille.tensor{1, 2, 3}
   for _, from in ipairs{"P", "P(max)", "P(min)"} do
     for _, to in ipairs{"P", "P(max)", "P(min)"} do
-      local y = laid(x, one, from):to_global{placement = P2, sbp = to}
+      local y = placed(x, one, from):to_global{placement = P2, sbp = to}
       tap.is({y.sbp, y:totable()}, {to, {1, 2, 3}}, ("%s of one rank becomes %s of two"):format(from, to))
     end
   end

@@ -42,15 +42,15 @@ do
     for _, d in ipairs(step:stats().devices) do held = math.max(held, d.peak_memory) end
     return held
   end
-  local function told(limit, mode)
+  local function reported(limit, mode)
     local good, why = pcall(most, limit, "auto", mode, "blocks")
     return not good and tostring(why):match("found is (%d+)$")
   end
-  local least = told(1, "optimal")
+  local least = reported(1, "optimal")
   for _, mode in ipairs{"propagate", "recursive", "greedy"} do
-    tap.is(told(1, mode), least, mode .. ": the least limit does not depend on the mode")
+    tap.is(reported(1, mode), least, mode .. ": the least limit does not depend on the mode")
   end
-  tap.is(told(least - 1, "propagate"), least, "the least limit does not depend on the requested limit")
+  tap.is(reported(least - 1, "propagate"), least, "the least limit does not depend on the requested limit")
   for name, sbp in pairs{B = {"B", "B"}, auto = "auto"} do
     for _, mode in ipairs{"optimal", "greedy"} do
       local much, least = most(nil, sbp, mode), nil
@@ -101,8 +101,8 @@ do
       if good then
         tap.ok(held <= limit and k > 1, name .. "no device of the pipeline holds more than the limit", held)
         tap.is(bits, want, name .. "the same bits")
-        local told = k % 4 > 0 or step:explain().bound > 0 -- looks for regrets first
-        tap.ok(told and #step:hints() > 0, name .. "explain() has a bound and hints")
+        local reported = k % 4 > 0 or step:explain().bound > 0 -- looks for regrets first
+        tap.ok(reported and #step:hints() > 0, name .. "explain() has a bound and hints")
       else
         least = math.tointeger(tostring(held):match("the least[%a ]* is (%d+)") or tostring(held):match("found is (%d+)"))
         tap.ok(least and least > limit, name .. "the error names the least limit", held)

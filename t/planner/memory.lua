@@ -64,9 +64,9 @@ local function train(program, hint, limit, seconds)
   local first, scratch = held_by(step), 0
   step(x, ids, y)
   for bytes in tostring(step:plan{physical = true}):gmatch("scratch at %d+ %+ (%d+) B") do scratch = math.max(scratch, tonumber(bytes)) end
-  local told, mesh = step:explain(), type(hint[2]) == "table" and {2, 2} or {4}
+  local reported, mesh = step:explain(), type(hint[2]) == "table" and {2, 2} or {4}
   local far = rille.whatif(step, {mesh = mesh})
-  return held_by(step), told.memory, told.scratch, scratch, first, far, far.cost == told.cost, told.cost
+  return held_by(step), reported.memory, reported.scratch, scratch, first, far, far.cost == reported.cost, reported.cost
 end
 
 -- Reported scratch memory equals that of the plan. whatif on the step's own mesh starts from the step's plan and
@@ -75,9 +75,9 @@ local KEPT <const> = {moe = 16 * 4 * 4} -- bytes: load balance of a mixture of e
 local alike, tried = 0, drawn(some and 2 or 5, {"dp", "tp", "dp x tp", "fsdp", "free"}, names)
 for _, draw in ipairs(tried) do
   local name, how = table.unpack(draw)
-  local held, memory, told, scratch, first, far, same, cost = train(programs[name], hints[how])
+  local held, memory, reported, scratch, first, far, same, cost = train(programs[name], hints[how])
   tap.is(memory, held, ("%s, %s: the reported memory is the memory held"):format(name, how))
-  tap.is(told, scratch, ("%s, %s: the reported scratch memory is that of the plan"):format(name, how))
+  tap.is(reported, scratch, ("%s, %s: the reported scratch memory is that of the plan"):format(name, how))
   tap.ok(far.cost <= cost, ("%s, %s: whatif's plan costs no more, %d ns"):format(name, how, cost), far.cost)
   if same then tap.is({far.memory, far.scratch}, {held, scratch}, ("%s, %s: whatif's plan holds as much as the step"):format(name, how)) end
   alike = alike + (same and 1 or 0)
@@ -94,15 +94,15 @@ for _, draw in ipairs(drawn(some and 2 or 8, {"gpipe", "1f1b"}, {2, 4, 8}, {"dp"
   local name, how, pieces, schedule = table.unpack(draw)
   local step, x, ids, y = step_of(programs[name], hints[how], {time_limit = 0.1, micro_batches = pieces, schedule = schedule})
   local good, why = pcall(step, x, ids, y)
-  local held, told = good and held_by(step), good and step:explain().memory
-  tap.ok(good and held - told >= 0 and held - told <= (KEPT[name] or 0),
-    ("%s, %s, %d micro-batches by %s: reported are %s bytes, the first call holds %s"):format(name, how, pieces, schedule, told, held), why)
+  local held, reported = good and held_by(step), good and step:explain().memory
+  tap.ok(good and held - reported >= 0 and held - reported <= (KEPT[name] or 0),
+    ("%s, %s, %d micro-batches by %s: reported are %s bytes, the first call holds %s"):format(name, how, pieces, schedule, reported, held), why)
   local mesh = type(hints[how][2]) == "table" and {2, 2} or {4}
   local far = good and rille.whatif(step, {mesh = mesh})
-  tap.ok(good and (far.cost < step:explain().cost or far.memory == told),
+  tap.ok(good and (far.cost < step:explain().cost or far.memory == reported),
     ("%s, %s, %d micro-batches by %s: whatif reports the same"):format(name, how, pieces, schedule), far and far.memory)
-  local within = good and rille.whatif(step, {mesh = mesh, memory = {told}})[1]
-  tap.ok(within and within.memory <= told and within.cost <= step:explain().cost,
+  local within = good and rille.whatif(step, {mesh = mesh, memory = {reported}})[1]
+  tap.ok(within and within.memory <= reported and within.cost <= step:explain().cost,
     ("%s, %s, %d micro-batches by %s: whatif meets the reported memory as a limit"):format(name, how, pieces, schedule), within and within.memory)
 end
 

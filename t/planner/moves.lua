@@ -53,8 +53,8 @@ tap.group("moves written by the user", function()
   for number = first, last do
     if seed or tap.share() then
       local d = drawn(number)
-      local told, moved = told_and_moved(d)
-      if told ~= moved then wrong = wrong or ("SEED=%d: %s: %d bytes reported, %d moved"):format(number, text(d), told, moved) end
+      local reported, moved = told_and_moved(d)
+      if reported ~= moved then wrong = wrong or ("SEED=%d: %s: %d bytes reported, %d moved"):format(number, text(d), reported, moved) end
       if moved > 0 then some = some + 1 end
       tried = tried + 1
     end

@@ -35,9 +35,9 @@ local function is_cut(e)
   end
   return false
 end
-local ways = {}
-for how in pairs(hints) do ways[#ways + 1] = how end
-table.sort(ways)
+local methods = {}
+for how in pairs(hints) do methods[#methods + 1] = how end
+table.sort(methods)
 local function has(name, how) return how ~= "sp" or name == "gpt" end
 local shorter = {resnet = {dp = true}, moe = {dp = true, tp = true}} -- other combinations need RILLE_LONG=1
 local names = {}
@@ -46,7 +46,7 @@ table.sort(names) -- shares need a fixed order of cases
 for _, name in ipairs(names) do
   local program = programs[name]
   local want = train(program, {one, "B", "B"})
-  for _, how in ipairs(ways) do
+  for _, how in ipairs(methods) do
     local hint = hints[how]
     if has(name, how) and (long or not shorter[name] or shorter[name][how]) and tap.share() then
       local _, greedy = train(program, hint, "greedy")

@@ -369,15 +369,15 @@ do
         return x:exp():sum{axis = 0} + a:matmul(w, {strategy = pair[2]}):tanh():sum{axis = 0}
       end, mode[2])
       step()
-      local lies, products = {}, 0
+      local layouts, products = {}, 0
       for _, op in ipairs(step:explain().ops) do
         if op.name == "matmul" then
           products = products + 1
-          lies[table.concat(op.inputs, " ")] = true
+          layouts[table.concat(op.inputs, " ")] = true
         end
       end
       local what = ("two equal calls, %s: "):format(mode[1])
-      tap.ok(lies["B B"] and (pair ~= cut or lies["S(0) B"]), what .. "each has its requested layouts")
+      tap.ok(layouts["B B"] and (pair ~= cut or layouts["S(0) B"]), what .. "each has its requested layouts")
       tap.ok(products <= (pair == same and 1 or 2), what .. "equal strategies make one call", products)
     end
   end

@@ -243,28 +243,28 @@ test_merge(void)
 static void
 test_same_boxes(void)
 {
-    const struct place *p, *turned, *other, *flat;
+    const struct place *p, *rotated, *other, *flat;
     const struct layout *a, *b;
     struct type t = type_of(DT_F32, 2, (int64_t[]){4, 6}), none = type_of(DT_F32, 2, (int64_t[]){0, 6});
     place_new(atlas, DEV_CPU, 2, (int32_t[]){2, 2}, (int32_t[]){0, 1, 2, 3}, &p);
-    place_new(atlas, DEV_CPU, 2, (int32_t[]){2, 2}, (int32_t[]){0, 2, 1, 3}, &turned);
+    place_new(atlas, DEV_CPU, 2, (int32_t[]){2, 2}, (int32_t[]){0, 2, 1, 3}, &rotated);
     place_new(atlas, DEV_CPU, 2, (int32_t[]){2, 2}, (int32_t[]){0, 1, 2, 4}, &other);
     place_new(atlas, DEV_META, 2, (int32_t[]){2, 2}, (int32_t[]){0, 1, 2, 3}, &flat);
 
     layout_parse(atlas, p, "(S(0), S(1))", 2, &a);
-    layout_parse(atlas, turned, "(S(1), S(0))", 2, &b);
+    layout_parse(atlas, rotated, "(S(1), S(0))", 2, &b);
     ok(layout_same_boxes(a, b, &t), "a transposed mesh with a transposed layout has the same boxes");
-    layout_parse(atlas, turned, "(S(0), S(1))", 2, &b);
+    layout_parse(atlas, rotated, "(S(0), S(1))", 2, &b);
     ok(!layout_same_boxes(a, b, &t), "a transposed mesh with the same layout has other boxes");
     ok(layout_same_boxes(a, b, &none), "empty boxes are equal");
-    ok(layout_same_boxes(layout_broadcast(atlas, p), layout_broadcast(atlas, turned), &t),
+    ok(layout_same_boxes(layout_broadcast(atlas, p), layout_broadcast(atlas, rotated), &t),
        "the order of the mesh does not matter for B");
     ok(!layout_same_boxes(layout_broadcast(atlas, p), layout_broadcast(atlas, other), &t),
        "B on other devices has other boxes");
     ok(!layout_same_boxes(layout_broadcast(atlas, p), layout_broadcast(atlas, flat), &t),
        "B on devices of another kind has other boxes");
     layout_parse(atlas, p, "(P, B)", 2, &a);
-    layout_parse(atlas, turned, "(B, P)", 2, &b);
+    layout_parse(atlas, rotated, "(B, P)", 2, &b);
     ok(layout_same_boxes(a, a, &t) && !layout_same_boxes(a, b, &t),
        "partial layouts have equal boxes only if the layouts are equal");
 }

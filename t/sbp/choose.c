@@ -350,8 +350,8 @@ static void
 test_orders(void)
 {
     const int32_t two_two[] = {2, 2};
-    const char *const turned[] = {"(S(0), S(0)) order (1, 0)", "(B, B)"};
-    is_str(chosen(&matmul, "f32{4,6} f32{6,8}", 2, two_two, turned, NULL),
+    const char *const swapped[] = {"(S(0), S(0)) order (1, 0)", "(B, B)"};
+    is_str(chosen(&matmul, "f32{4,6} f32{6,8}", 2, two_two, swapped, NULL),
            "(S(0), S(0)) order (1, 0), (B, B) -> (S(0), S(0)) order (1, 0), 0 bytes",
            "the choice follows an operand's split order");
 }

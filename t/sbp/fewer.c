@@ -172,10 +172,10 @@ late_updates_are_told(void)
                 (struct net_node){.ncand = k ? BACK : FORTH, .cost = k ? s.back_cost : s.forth_cost};
             connect(&a, &s, forth(l), update[k][l], k ? s.across : s.up);
         }
-    bool told = fewer_begin(&f, &s.net);
-    for (int32_t l = LAG + 2; told && l + LAG + 3 < LAYERS; l++)
-        for (int32_t k = 0; k < 2; k++) told = told && f.like.layer[update[k][l]] == f.like.layer[forth(l)];
-    ok(told, "a late update belongs to the layer that it updates");
+    bool continued = fewer_begin(&f, &s.net);
+    for (int32_t l = LAG + 2; continued && l + LAG + 3 < LAYERS; l++)
+        for (int32_t k = 0; k < 2; k++) continued = continued && f.like.layer[update[k][l]] == f.like.layer[forth(l)];
+    ok(continued, "a late update belongs to the layer that it updates");
     fewer_end(&f);
     arena_fini(&a);
 }
@@ -187,13 +187,13 @@ layers_are_told(void)
     struct stack s = draw_stack(&a, 1, 40, false);
     struct fewer f;
     ok(fewer_begin(&f, &s.net), "forty repeated layers are recognised");
-    bool told = true;
+    bool continued = true;
     for (int32_t l = 2; l + 3 < s.nlayer; l++) /* layers at the ends may be missed */
-        told = told && f.like.layer[forth(l)] - f.like.layer[forth(2)] == l - 2 &&
-               f.like.layer[back(&s, l)] == f.like.layer[forth(l)] &&
-               repeat_moved(&f.like, forth(l), 1) == forth(l + 1) &&
-               repeat_moved(&f.like, back(&s, l + 1), -1) == back(&s, l);
-    ok(told, "the backward pass has the same layer numbers as the forward pass");
+        continued = continued && f.like.layer[forth(l)] - f.like.layer[forth(2)] == l - 2 &&
+                    f.like.layer[back(&s, l)] == f.like.layer[forth(l)] &&
+                    repeat_moved(&f.like, forth(l), 1) == forth(l + 1) &&
+                    repeat_moved(&f.like, back(&s, l + 1), -1) == back(&s, l);
+    ok(continued, "the backward pass has the same layer numbers as the forward pass");
     ok(f.like.layer[0] < 0 && repeat_moved(&f.like, 0, 3) == 0, "a node that all layers read has no layer");
     fewer_end(&f);
     struct net few = draw_stack(&a, 1, 4, false).net;

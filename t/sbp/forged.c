@@ -65,7 +65,7 @@ bytes(long long each, long long limit, long long price, long long bound)
 }
 
 static void
-lies(void)
+test_forgeries(void)
 {
     static const char CUTS[] = "cut 0 1\ncut 0 2\ncut 0 3\n";
     struct str s = three(10, 0, CUTS);
@@ -185,7 +185,7 @@ main(void)
     struct rlimit most = {(rlim_t)3 << 30, (rlim_t)3 << 30};
     setrlimit(RLIMIT_AS, &most);
 #endif
-    lies();
+    test_forgeries();
     steps();
     many_forms();
     bombs();

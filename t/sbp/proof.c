@@ -155,7 +155,7 @@ is_true(const struct str *text)
 }
 
 struct damage {
-    int64_t made, refused, lies;
+    int64_t made, refused, forgeries;
 };
 
 static void
@@ -165,7 +165,7 @@ try_damaged(struct str *other, struct damage *d)
     d->made++;
     if (!accepted(other->text, other->len))
         d->refused++;
-    else if (!is_true(other) && d->lies++ < 3)
+    else if (!is_true(other) && d->forgeries++ < 3)
         diag("accepted, and not true:\n%s", other->text);
     str_free(other);
 }
@@ -175,22 +175,23 @@ try_damaged(struct str *other, struct damage *d)
 static void
 damage_fields(const struct str *text, struct damage *d)
 {
-    enum { AS_IT_IS, MORE, LESS, NOUGHT, MUCH, DASH, NONE, TWICE, WAYS };
+    enum { AS_IT_IS, MORE, LESS, NOUGHT, MUCH, DASH, NONE, TWICE, CHANGES };
     const char *all = str_text(text), *end = all + text->len - strlen("digest \n") - 32, *next;
     for (const char *at = all; at < end; at = next + (next < end)) {
         next = at + strcspn(at, " \n");
-        for (int way = MORE; way < WAYS; way++) {
+        for (int change = MORE; change < CHANGES; change++) {
             struct str other = {0};
             bool number = *at == '-' ? at[1] >= '0' && at[1] <= '9' : *at >= '0' && *at <= '9';
             long long x = number ? strtoll(at, NULL, 10) : 0;
-            if (way <= MUCH && !number && *at != '-') continue;
-            if ((way == NOUGHT && number && x == 0) || (way == DASH && !number && *at == '-')) continue;
+            if (change <= MUCH && !number && *at != '-') continue;
+            if ((change == NOUGHT && number && x == 0) || (change == DASH && !number && *at == '-')) continue;
             str_addn(&other, all, (size_t)(at - all));
-            if (way == MORE || way == LESS) str_addf(&other, "%lld", way == MORE ? x + 1 : x - 1);
-            if (way == NOUGHT) str_add(&other, "0");
-            if (way == MUCH) str_add(&other, "4000000000000000000");
-            if (way == DASH) str_add(&other, "-");
-            for (int k = 0; k < 2 && way == TWICE; k++) str_addf(&other, "%.*s%s", (int)(next - at), at, k ? "" : " ");
+            if (change == MORE || change == LESS) str_addf(&other, "%lld", change == MORE ? x + 1 : x - 1);
+            if (change == NOUGHT) str_add(&other, "0");
+            if (change == MUCH) str_add(&other, "4000000000000000000");
+            if (change == DASH) str_add(&other, "-");
+            for (int k = 0; k < 2 && change == TWICE; k++)
+                str_addf(&other, "%.*s%s", (int)(next - at), at, k ? "" : " ");
             str_addn(&other, next, (size_t)(end - next));
             try_damaged(&other, d);
         }
@@ -198,13 +199,13 @@ damage_fields(const struct str *text, struct damage *d)
     for (const char *at = all; at < end; at = next) {
         next = strchr(at, '\n') + 1;
         const char *after = next < end ? strchr(next, '\n') + 1 : next;
-        for (int way = 0; way < 3; way++) {
+        for (int change = 0; change < 3; change++) {
             struct str other = {0};
             str_addn(&other, all, (size_t)(at - all));
-            if (way == 2) str_addn(&other, next, (size_t)(after - next));
-            if (way) str_addn(&other, at, (size_t)(next - at));
-            if (way == 1) str_addn(&other, at, (size_t)(next - at));
-            str_addn(&other, way == 2 ? after : next, (size_t)(end - (way == 2 ? after : next)));
+            if (change == 2) str_addn(&other, next, (size_t)(after - next));
+            if (change) str_addn(&other, at, (size_t)(next - at));
+            if (change == 1) str_addn(&other, at, (size_t)(next - at));
+            str_addn(&other, change == 2 ? after : next, (size_t)(end - (change == 2 ? after : next)));
             try_damaged(&other, d);
         }
     }
@@ -234,12 +235,12 @@ lying(const struct net *n, const struct solved *s, const struct str *text, struc
 /* Replaces the steps of a certificate by random steps, sometimes within one case of a split. Returns true if all are
  * refused. */
 static bool
-made_up_is_refused(const struct str *lie)
+made_up_is_refused(const struct str *forgery)
 {
     struct str other = {0};
     int64_t variables = 1 + draw(12);
     bool within = draw(3) == 0;
-    str_addn(&other, str_text(lie), (size_t)(strstr(str_text(lie), "\nproof\n") + 7 - str_text(lie)));
+    str_addn(&other, str_text(forgery), (size_t)(strstr(str_text(forgery), "\nproof\n") + 7 - str_text(forgery)));
     if (within) str_addf(&other, "split %d\ncase %d\n", (int)draw(variables), (int)draw(CANDS));
     for (int64_t k = draw(20); k >= 0; k--) {
         int what = (int)draw(12), u = (int)draw(variables), v = (int)draw(variables);
@@ -271,18 +272,18 @@ every_field(uint64_t seed, int n)
         struct str text = {0};
         struct solved s;
         struct net net = draw_net(&a, seed + (uint64_t)k);
-        int64_t lies = d.lies;
-        struct str lie = {0};
+        int64_t forgeries = d.forgeries;
+        struct str forgery = {0};
         bool made = written(&a, &net, false, &s, &text);
         if (made) damage_fields(&text, &d);
-        if (made && lying(&net, &s, &text, &lie)) {
-            damage_fields(&lie, &d);
-            lied += !accepted_sealed(&lie);
+        if (made && lying(&net, &s, &text, &forgery)) {
+            damage_fields(&forgery, &d);
+            lied += !accepted_sealed(&forgery);
             lies_made++;
-            for (int i = 0; i < 300; i++) made_up += !made_up_is_refused(&lie);
+            for (int i = 0; i < 300; i++) made_up += !made_up_is_refused(&forgery);
         }
-        str_free(&lie);
-        if (d.lies > lies) diag("SEED=%llu", (unsigned long long)seed + (unsigned long long)k);
+        str_free(&forgery);
+        if (d.forgeries > forgeries) diag("SEED=%llu", (unsigned long long)seed + (unsigned long long)k);
         str_free(&text);
         arena_fini(&a);
     }
@@ -290,7 +291,7 @@ every_field(uint64_t seed, int n)
     is_int(lied, lies_made, "a bound above the optimum, with a choice that costs more, is refused");
     is_int(made_up, 0, "such a bound with random steps is refused");
     ok(d.refused > d.made * 3 / 4, "%lld damaged certificates are refused", (long long)d.refused);
-    is_int(d.lies, 0, "the other damaged certificates make true claims about their own nets");
+    is_int(d.forgeries, 0, "the other damaged certificates make true claims about their own nets");
 }
 
 /* Draws a net with too many nodes for an exhaustive search and with random connections, so that searches branch. */

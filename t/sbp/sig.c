@@ -154,7 +154,7 @@ test_merged(void)
 static int
 all_layouts(struct sound *s, const struct place *p, const struct layout **out)
 {
-    static const uint8_t turned[MAX_AXIS] = {1, 0};
+    static const uint8_t reversed[MAX_AXIS] = {1, 0};
     struct type t = type_of(DT_F32, 2, (int64_t[]){4, 4});
     struct sbp v[MAX_DIM + 4], pick[2];
     int n = sound_options(&t, v), count = 0;
@@ -163,7 +163,7 @@ all_layouts(struct sound *s, const struct place *p, const struct layout **out)
             if (v[i].kind == SBP_P && v[j].kind == SBP_P && i != j) continue;
             pick[0] = v[i], pick[1] = v[j];
             layout_new(s->atlas, p, pick, NULL, &out[count++]);
-            if (v[i].kind == SBP_S && i == j) layout_new(s->atlas, p, pick, turned, &out[count++]);
+            if (v[i].kind == SBP_S && i == j) layout_new(s->atlas, p, pick, reversed, &out[count++]);
         }
     return count;
 }
@@ -171,7 +171,7 @@ all_layouts(struct sound *s, const struct place *p, const struct layout **out)
 static void
 test_check(void)
 {
-    static const uint8_t turned[MAX_AXIS] = {1, 0};
+    static const uint8_t reversed[MAX_AXIS] = {1, 0};
     const int32_t two_three[] = {2, 3};
     struct sound s;
     sound_start(&s, &matmul, "f32{4,6} f32{6,5}", 1);
@@ -183,7 +183,8 @@ test_check(void)
     for (choice[0] = 0; choice[0] < s.list.nsig; choice[0]++)
         for (choice[1] = 0; choice[1] < s.list.nsig; choice[1]++)
             for (int o = 0; o < 2; o++) {
-                sig_layouts(s.atlas, p, &s.sample.call, &s.rule, &s.list, choice, o ? turned : NULL, derived[nderived]);
+                sig_layouts(s.atlas, p, &s.sample.call, &s.rule, &s.list, choice, o ? reversed : NULL,
+                            derived[nderived]);
                 bool known = false;
                 for (int i = 0; i < nderived; i++) known |= !memcmp(derived[i], derived[nderived], sizeof derived[i]);
                 nderived += !known;

@@ -210,13 +210,13 @@ tap.group("bad ids of values that are not read", function()
         call(w, ids):sum():backward()
         opt:step()
       end
-      for way, step in pairs{eager = train, compiled = rille.graph(train)} do
+      for method, step in pairs{eager = train, compiled = rille.graph(train)} do
         for _, id in ipairs{8, -7, 1 << 62, math.mininteger} do
           local ids = rille.tensor({0, id}, {dtype = "i64", placement = at.placement})
           local good, err = pcall(function() step(ids) return w:sum():item() end)
           w.grad, tried = nil, tried + 1
           local said = not good and tostring(err):find(("id %d at position "):format(id), 1, true)
-          if not said or w:sum():item() ~= 64 then wrong[#wrong + 1] = ("%s, %s, %s: %s"):format(name, sbp, way, err) end
+          if not said or w:sum():item() ~= 64 then wrong[#wrong + 1] = ("%s, %s, %s: %s"):format(name, sbp, method, err) end
         end
       end
     end

@@ -25,7 +25,7 @@ end
 -- ---- each way of reading ----
 
 -- By kind of read: a chunk that returns the function and a list of changes, applied in order.
-local ways = {
+local methods = {
   ["a number in an upvalue"] = "local k = 2.0; return function(x) return x * k end, {function() k = 3.0 end}",
   ["a number in a global"] = "K = 2.0; return function(x) return x * K end, {function() K = 3.0 end}",
   ["a global that was nil"] = "N = nil; return function(x) return N and x * N or x end, {function() N = 3 end}",
@@ -67,7 +67,7 @@ local ways = {
 
 tap.group("each way of reading", function()
   for _, what in ipairs{false, true} do
-    for name, chunk in pairs(ways) do
+    for name, chunk in pairs(methods) do
       local fn, changes = load(chunk, "=chunk", "t", what and setmetatable({}, {__index = _G}) or _G)()
       local step, x = rille.graph(fn), rille.tensor{1.5, 2}
       step(x)

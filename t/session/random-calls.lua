@@ -5,7 +5,7 @@ local rille = require "rille"
 local P1 = rille.placement("cpu", {0})
 local P3 = rille.placement("cpu", {2, 0, 1})
 local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
-local ways = {
+local methods = {
   {P1, "B"}, {P3, "S(0)"}, {P3, "S(1)"}, {P3, "B"}, {P3, "P"},
   {P22, {"S(0)", "S(1)"}}, {P22, {"S(0)", "S(0)"}}, {P22, {"S(0)", "S(0)", order = {1, 0}}}, {P22, {"B", "S(1)"}},
 }
@@ -20,7 +20,7 @@ end
 
 tap.group("layouts", function()
   local want = draw(P1, "B")
-  for i, way in ipairs(ways) do tap.is(draw(table.unpack(way)), want, ("layout %d draws the same values as one device"):format(i)) end
+  for i, method in ipairs(methods) do tap.is(draw(table.unpack(method)), want, ("layout %d draws the same values as one device"):format(i)) end
 end)
 
 tap.group("graphs", function()

@@ -95,8 +95,8 @@ layout(struct program *p, const struct rille_place *place, int ndim, bool partia
         else
             strcpy(text[a], "B");
     }
-    bool turned = naxis == 2 && chance(&p->layouts, 3);
-    if (rille_layout(p->many.s, place, naxis, sbp, turned ? order : NULL, ndim, &l)) abort();
+    bool reversed = naxis == 2 && chance(&p->layouts, 3);
+    if (rille_layout(p->many.s, place, naxis, sbp, reversed ? order : NULL, ndim, &l)) abort();
     return l;
 }
 

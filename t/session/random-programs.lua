@@ -195,8 +195,8 @@ local function check(number)
     local step = rille.graph(function() return computed(p, leaves, place) end, mode)
     got = values(step())
     if got ~= want then return how .. ": wrong values", p end
-    local told, received = step:explain().bytes, tap.received(step)
-    if told ~= received then return ("%s: %d bytes reported, %d received"):format(how, told, received), p end
+    local reported, received = step:explain().bytes, tap.received(step)
+    if reported ~= received then return ("%s: %d bytes reported, %d received"):format(how, reported, received), p end
   end
 end
 

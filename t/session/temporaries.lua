@@ -98,8 +98,8 @@ tap.group("values computed next to a training", function()
   for name, reader in pairs(readers) do
     for _, compiled in ipairs{false, true} do
       local got = trained(reader, compiled, false)
-      local told = ("%s next to %s step: the value equals that of reading it regularly"):format(name, compiled and "a compiled" or "an eager")
-      tap.is(got, trained(reader, compiled, true), told)
+      local reported = ("%s next to %s step: the value equals that of reading it regularly"):format(name, compiled and "a compiled" or "an eager")
+      tap.is(got, trained(reader, compiled, true), reported)
     end
   end
 end)

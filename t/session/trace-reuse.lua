@@ -14,7 +14,7 @@ local function count(step, name)
   for _, op in ipairs(step:explain().ops) do n = n + (op.name == name and 1 or 0) end
   return n
 end
-local function laid(x, placement, sbp) return rille.tensor(x:totable(), {placement = placement, sbp = sbp}) end
+local function placed(x, placement, sbp) return rille.tensor(x:totable(), {placement = placement, sbp = sbp}) end
 local x = rille.tensor{{1, -2, 3}, {0.5, 2, -1}}
 
 tap.group("equal calls", function()
@@ -53,13 +53,13 @@ tap.group("random calls are never equal", function()
 end)
 
 tap.group("variables", function()
-  local v = laid(x, P2, "S(0)")
+  local v = placed(x, P2, "S(0)")
   local sum
   local step = rille.graph(function(a) sum = v + a; v:add_(a); return sum, v * 1 end)
-  local before, after = step(laid(x, P2, "S(0)"))
+  local before, after = step(placed(x, P2, "S(0)"))
   tap.is(before:totable(), (x * 2):totable(), "a result that equals the new version of a variable is right")
   tap.is({v:totable(), after:totable()}, {(x * 2):totable(), (x * 2):totable()}, "the variable has the new version")
-  step(laid(x, P2, "S(0)"))
+  step(placed(x, P2, "S(0)"))
   tap.is(v:totable(), (x * 3):totable(), "a second run continues from the new version")
 end)
 
@@ -129,7 +129,7 @@ tap.group("a weight is gathered once", function()
       return loss
     end)
     return function(a, y)
-      if placement then a, y = laid(a, placement, "S(0)"), rille.tensor(y:totable(), {dtype = "i64", placement = placement, sbp = "S(0)"}) end
+      if placement then a, y = placed(a, placement, "S(0)"), rille.tensor(y:totable(), {dtype = "i64", placement = placement, sbp = "S(0)"}) end
       return step(a, y)
     end, step
   end
@@ -165,7 +165,7 @@ tap.group("cross_entropy over split classes", function()
   rows[1][5], rows[2][6], rows[3][7] = inf, -inf, 3.3e38
   for k = 1, 64 do rows[4][k] = -inf end
   local logits, labels = rille.tensor(rows), rille.zeros({32}, {dtype = "i64"})
-  local w = laid(logits, P4, "S(1)")
+  local w = placed(logits, P4, "S(1)")
   w.requires_grad = true
   local step = rille.graph(function(y) local loss = w:cross_entropy(y) loss:backward() return loss end)
   step(rille.zeros({32}, {dtype = "i64", placement = P4, sbp = "B"}))

@@ -136,7 +136,7 @@ end)
 tap.group("layouts", function()
   local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
   local x, file = rille.ones({4, 5}), "examples/data/digits_y.npy"
-  local ways = {
+  local methods = {
     ["zeros: "] = function(how) rille.zeros({4, 5}, how) end,
     ["tensor: "] = function(how) T({{4, 5}}, how) end,
     ["arange: "] = function(how) rille.arange(5, how) end,
@@ -149,16 +149,16 @@ tap.group("layouts", function()
   }
   local wrong = {"Q(0)", "S(9)", "S", "", "B,B", "(B", "P(mean)", "S(0)\0junk", {}, {1}, {"B", "B", "B"}, {"B\0", "B"}, {"B", ordr = {0}},
     {"P", "P(max)"}, {"S(0)", "S(0)", order = {0}}, {"S(0)", "S(0)", order = {0, 0}}, {"B", "B", order = {0, 2}}, 5, true}
-  for way, f in pairs(ways) do
+  for method, f in pairs(methods) do
     local bad
     for _, sbp in ipairs(wrong) do
       for _, placement in ipairs{P0, P22} do
         local good, err = pcall(f, {placement = placement, sbp = sbp})
-        if good or not err:find("errors%.lua:%d+: " .. way .. "sbp: ") then bad = tostring(sbp) .. ": " .. tostring(err) end
+        if good or not err:find("errors%.lua:%d+: " .. method .. "sbp: ") then bad = tostring(sbp) .. ": " .. tostring(err) end
       end
     end
-    tap.ok(not bad, way .. "begins the error of every mistake", bad)
-    tap.fails(function() f{placement = "cpu", sbp = "B"} end, way .. "placement is a rille.placement, found", way .. "placement")
+    tap.ok(not bad, method .. "begins the error of every mistake", bad)
+    tap.fails(function() f{placement = "cpu", sbp = "B"} end, method .. "placement is a rille.placement, found", method .. "placement")
   end
   fails({": placement: \"gpu\" is no device kind"}, function() rille.placement("gpu", {0}) end)
   local last = 0

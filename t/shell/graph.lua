@@ -33,8 +33,8 @@ tap.group("the choice of a trace", function()
   step(T({7}), 2)
   tap.is(traced(), 4, "earlier traces are kept")
   local P2 = rille.placement("cpu", {0, 1})
-  local laid, laid_traced = counting(function(a) return a:sum() end)
-  for _, sbp in ipairs{"S(0)", "B", "S(0)"} do laid(rille.ones({4}, {placement = P2, sbp = sbp})) end
+  local placed, laid_traced = counting(function(a) return a:sum() end)
+  for _, sbp in ipairs{"S(0)", "B", "S(0)"} do placed(rille.ones({4}, {placement = P2, sbp = sbp})) end
   tap.is(laid_traced(), 2, "another layout is traced once")
   local mode, mode_traced = counting(function(a) return a:dropout(0.5) end)
   local net = rille.nn.Linear(1, 1)

@@ -65,8 +65,8 @@ tap.group("modules", function()
   end
   tap.ok(plain:find((("%d"):format(count):gsub("(%d)(%d%d%d)$", "%1,%2"))), "the number of parameters is shown")
   for rank = 0, 3 do
-    local told = plain:match(("cpu:%d [^%%d]+([%%d.]+ KiB)"):format(rank))
-    tap.is(told, require("rille.show.paint").bytes(bytes[rank]), ("the bytes of device %d are shown"):format(rank))
+    local reported = plain:match(("cpu:%d [^%%d]+([%%d.]+ KiB)"):format(rank))
+    tap.is(reported, require("rille.show.paint").bytes(bytes[rank]), ("the bytes of device %d are shown"):format(rank))
   end
   for _, columns in ipairs{40, 80, 120} do tap.ok(widest(drawn(net, columns)) <= columns, ("fits into %d columns"):format(columns)) end
   -- A user-defined network with a list, a buffer and tied weights.

@@ -148,7 +148,7 @@ tap.group("theory", function()
   local theory_of = require "rille.show.theory"
   local schedules = {"1f1b", "gpipe", "zb-h1", "zb-h2", "interleaved", "zb-v", "v-half", "auto", {lag = 1}, {lag = 2},
     {lag = 1, split_backward = true}, {lag = 2, split_backward = true}, {lag = 3, split_backward = true}}
-  local told, wrong, none = {[""] = 0, [" at most"] = 0, [" at least"] = 0}, {}, {}
+  local reported, wrong, none = {[""] = 0, [" at most"] = 0, [" at least"] = 0}, {}, {}
   for _, p in ipairs{2, 3, 4, 8} do
     for _, m in ipairs{1, 2, 3, 4, 8, 12, 16} do
       for _, schedule in ipairs(schedules) do
@@ -160,7 +160,7 @@ tap.group("theory", function()
           local theory = theory_of(c)
           if theory then
             local off = c.planned.bubble - theory.bubble
-            told[theory.holds] = told[theory.holds] + 1
+            reported[theory.holds] = reported[theory.holds] + 1
             if theory.holds ~= " at most" and off < -1e-6 or theory.holds ~= " at least" and off > 1e-6 then
               wrong[#wrong + 1] = ("%s, %d devices, %d pieces, %d %d %d: %.4f, theory says %.4f%s"):format(c.schedule, p, m, costs.forward,
                 costs.backward, costs.weight or 0, c.planned.bubble, theory.bubble, theory.holds)
@@ -173,7 +173,7 @@ tap.group("theory", function()
     end
   end
   tap.is(wrong, {}, "the stated idle share and bound of each formula hold")
-  for holds, n in pairs(told) do tap.ok(n > 100, ("%d plans have a stated share%s"):format(n, holds)) end
+  for holds, n in pairs(reported) do tap.ok(n > 100, ("%d plans have a stated share%s"):format(n, holds)) end
   tap.is({none["1f1b"], none["gpipe"], none["zb-h1"], none["zb-h2"], none["zb-v"]}, {0, 0, 0, 0, 0}, "schedules with a formula state it for two or more micro-batches")
   tap.ok(none.auto > 0 and none["v-half"] > 0 and none.interleaved > 0, "searched schedules, and uneven numbers of micro-batches, state no formula")
   tap.is(theory_of(stages({0, 1, 0}, 4, "1f1b"):chart()), nil, "a device with more stages than others states no formula")

@@ -280,18 +280,21 @@ find_chunks(struct stages *s, const struct program *p, struct arena *a)
 
 /* ---- pools ---- */
 
-/* Computes pools from the lag. With lag L per hop, backward is L (p - 1 - s) micro-batches behind forward on stage
- * s. Weight gradients follow at once, or with a split backward by L (p - 1) on every stage. */
+int32_t
+stage_in_flight(int32_t lag, bool split, int32_t n, int32_t s)
+{
+    return lag ? (int32_t)MIN((int64_t)lag * (n - 1 - (split ? 0 : s)) + 1, INT32_MAX) : INT32_MAX;
+}
+
+/* Computes pools from the lag: backward is as far behind forward as without a split. */
 static const struct prog_pool *
 pools_of_lag(const struct program *p, int32_t n, struct arena *a)
 {
     struct prog_pool *pool = ARENA_ARRAY(a, struct prog_pool, n);
     int32_t lag = MAX(1, p->lag);
     for (int32_t s = 0; s < n; s++) {
-        int64_t backward = p->lag ? (int64_t)lag * (n - 1 - s) + 1 : p->pieces;
-        int64_t weight = p->split && p->lag ? (int64_t)lag * (n - 1) + 1 : backward;
-        pool[s].backward = (int32_t)MIN(backward, p->pieces);
-        pool[s].weight = (int32_t)MIN(weight, p->pieces);
+        pool[s].backward = MIN(stage_in_flight(p->lag, false, n, s), p->pieces);
+        pool[s].weight = MIN(stage_in_flight(p->lag, p->split, n, s), p->pieces);
         pool[s].behind = p->split ? (int32_t)MIN((int64_t)lag * s + 1, p->pieces) : 1;
         pool[s].hop = MIN(lag, p->pieces) + 1;
     }

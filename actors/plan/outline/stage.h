@@ -25,6 +25,10 @@ struct stages {
     int32_t *chunk, nchunk; /* by stage: number of earlier stages on its devices; nchunk: maximum, plus one */
 };
 /* Finds stages, phases and pools. E_PLAN: the program gives pools for another number of stages. */
+/* Returns the micro-batches whose activations stage s of n holds at once, if the batch has as many. With lag L per hop,
+ * backward is L (n - 1 - s) micro-batches behind forward. Weight gradients follow at once, or with a split backward by
+ * L (n - 1) on every stage. Lag 0 (GPipe): all of the batch, INT32_MAX. */
+int32_t stage_in_flight(int32_t lag, bool split, int32_t n, int32_t s);
 int stages_find(struct stages *s, const struct program *p, struct arena *a);
 /* Returns true if the placements share a device. */
 bool stages_meet(const struct place *a, const struct place *b);

@@ -277,12 +277,12 @@ check_partners(const struct proof *v, int32_t i)
     int32_t n = place->nrank, first;
     if (!of->by || !t->move.member || !t->move.member->in || t->pos < 0 || t->pos >= n || of->by->size < 2 ||
         of->by->size > n)
-        return proof_fail(v, i, "has no comm_rank in a collective");
+        return proof_fail(v, i, "has no rank in a collective");
     collective_comm_rank(of->by, place, t->pos, &first);
     for (int32_t k = 0, before = -1; k < of->by->size; k++) {
         int32_t at = comm_ranks_partner(p, i, k), pos = collective_pos(of->by, place, first, k);
         bool here = pos >= 0 && pos < n && local_set_memory(&v->mines, place->kind, place->rank[pos]) == p->memory;
-        if (here ? at <= before : at >= 0) return proof_fail(v, i, "has no partner in comm_rank %d", (int)k);
+        if (here ? at <= before : at >= 0) return proof_fail(v, i, "has no partner at rank %d", (int)k);
         if (here) before = at;
     }
     return 0;

@@ -40,12 +40,12 @@ check_collective_member(struct values *s, int32_t task)
     const struct move_comm_rank *own = t->move.member;
     const struct place *p = of->to->place;
     int32_t first, comm_rank = collective_comm_rank(of->by, p, t->pos, &first);
-    TRY(proof_same(s->v, task, "comm_rank", own->comm_rank, comm_rank));
+    TRY(proof_same(s->v, task, "rank", own->comm_rank, comm_rank));
     TRY(proof_same(s->v, task, "elements of a block", own->numel,
                    collective_numel(of->by, &of->type, of->from, of->to, t->pos)));
     TRY(proof_same(s->v, task, "ranks", own->in->n, of->by->size));
     for (int32_t i = 0; i < own->in->n; i++)
-        TRY(proof_same(s->v, task, "the device of a comm_rank", own->in->device[i],
+        TRY(proof_same(s->v, task, "the device of a rank", own->in->device[i],
                        p->rank[collective_pos(of->by, p, first, i)]));
     int32_t at = -1;
     for (int32_t i = 0; i < own->in->n && at < 0; i++) at = comm_ranks_partner(s->v->plan, task, i);

@@ -252,16 +252,22 @@ no_schedule(const char *name)
     return status;
 }
 
+/* Returns the schedule of that name that is given as numbers of credits; NULL: none. */
+static const struct schedule *
+schedule_of_lag(const char *name)
+{
+    for (size_t i = 0; i < countof(schedules); i++)
+        if (!strcmp(schedules[i].name, name)) return &schedules[i];
+    return NULL;
+}
+
 static int
 find_schedule(const struct rille_graph_options *o, struct schedule *out)
 {
     *out = (struct schedule){"lag", MAX(1, o->lag), o->split_backward};
     if (!o->schedule) return 0;
-    for (size_t i = 0; i < countof(schedules); i++)
-        if (!strcmp(schedules[i].name, o->schedule)) {
-            *out = schedules[i];
-            return 0;
-        }
+    const struct schedule *named = schedule_of_lag(o->schedule);
+    if (named) return *out = *named, 0;
     return schedule_search_knows(o->schedule) ? 0 : no_schedule(o->schedule);
 }
 
@@ -278,6 +284,8 @@ rille_schedule_contexts(const char *schedule, int devices, int stages, int devic
     enum { MOST = 1 << 15 }; /* products fit in 31 bits */
     if (face_given(schedule, "the schedule", __func__)) return 0;
     if (device < 0 || device >= devices || stages < 1 || devices > MOST || stages > MOST) return 0;
+    const struct schedule *named = schedule_of_lag(schedule);
+    if (named) return stages == 1 ? stage_in_flight(named->lag, named->split, devices, device) : 0;
     return schedule_contexts(schedule, devices, stages, device);
 }
 
