@@ -85,7 +85,7 @@ names.prefix = {falcon = "transformer.", bloom = "transformer.", gptj = "transfo
 local function expert_rows(c, n, at, our, add, pair)
   local e = c.experts
   pair(at .. n.router, {our .. "router"}, e.bias)
-  if e.correction then add{at .. n.correction, our .. "correction", view = n.correction_view} end
+  if e.correction then add{at .. n.correction, our .. "correction", view = n.correction_view, f32 = true} end
   if n.stacked then
     add{at .. n.expert_gate_up, our .. "gate", our .. "up", axis = n.alternating and 3 or 2, groups = n.alternating and e.hidden or 1,
       turn = n.turned}

@@ -66,6 +66,25 @@ tap.group("tensors", function()
   remove(dir)
 end)
 
+-- A folder of bf16 tensors, with corrections of routers in f32, is saved with the same bits.
+tap.group("bf16", function()
+  for _, entry in ipairs(first) do
+    families.write(entry, dir)
+    local given, wrong = rille.load(dir .. "/model.safetensors"), {}
+    for name, t in pairs(given) do given[name] = name:find("correction") and t or t:to("bf16") end
+    rille.save(dir, given, {max_shard_size = "1GB"})
+    local m = rille.models.load(dir)
+    m:save(dir .. ".saved")
+    local saved = rille.load(dir .. ".saved/model.safetensors")
+    for name, t in pairs(given) do
+      if not (saved[name] and saved[name].dtype == t.dtype and t:eq(saved[name]):all():item()) then wrong[#wrong + 1] = name end
+    end
+    tap.is({wrong, m.lm_head.weight.dtype}, {{}, "bf16"}, entry.name .. ": bf16 tensors are loaded and saved with the same bits")
+    remove(dir)
+    remove(dir .. ".saved")
+  end
+end)
+
 -- Older files have the settings of rotary positions at the top, and no list of layer types.
 tap.group("older words", function()
   local patterns = {gemma2 = true, gemma3_text = true, cohere2 = true, olmo3 = true, gpt_oss = true, exaone4 = true, smollm3 = true, cwm = true}
