@@ -72,6 +72,16 @@ function Decoder:init(config)
   if c.tied then nn.tie(self.embed_tokens, "weight", self.lm_head, "weight") end
 end
 
+-- Corrections of routers stay f32, because rounded ones could change the choice of experts.
+function Decoder:to(dtype)
+  language.Model.to(self, dtype)
+  for _, block in ipairs(self.layers) do
+    local router = block.mlp.correction and block.mlp
+    if router then router.correction = router.correction:to("f32"):detach() end
+  end
+  return self
+end
+
 function Decoder:start()
   for _, p in self:named_parameters() do
     if p.ndim >= 2 then nn.init.normal_(p, 0, 0.02) end

@@ -248,6 +248,10 @@ function families.gemma2(d, c)
   d.norms, d.scale = "1234", (c.query_pre_attn_scalar or 256) ^ -0.5
   d.softcap, d.final_softcap = c.attn_logit_softcapping, c.final_logit_softcapping
 end
+function families.vaultgemma(d, c)
+  families.gemma2(d, c)
+  d.norms = "12"
+end
 function families.gemma3_text(d, c)
   slide(d, c, every(c.sliding_window_pattern or c._sliding_window_pattern or 6))
   families.gemma2(d, c)
@@ -258,6 +262,11 @@ function families.phi(d, c)
   d.norm, d.norms, d.parallel, d.gated = "layer", "1", true, false
   d.qkv_bias, d.out_bias, d.mlp_bias, d.head_bias = true, true, true, true
   if c.qk_layernorm then d.qk_norm, d.qk_bias = "head", true end
+  rotate(d, c, {part = 0.5})
+end
+function families.persimmon(d, c)
+  d.norm, d.gated, d.qkv_bias, d.out_bias, d.mlp_bias = "layer", false, true, true, true
+  if c.qk_layernorm ~= false then d.qk_norm, d.qk_bias = "head", true end
   rotate(d, c, {part = 0.5})
 end
 function families.phi3(d, c)
@@ -281,6 +290,11 @@ end
 function families.olmoe(d, c)
   families.llama(d, c)
   d.qk_norm, d.clip = "all", c.clip_qkv
+  experts(d, c, {renormalise = c.norm_topk_prob or false})
+end
+function families.flex_olmo(d, c)
+  families.olmo2(d, c)
+  rotate(d, c, {theta = 500000.0})
   experts(d, c, {renormalise = c.norm_topk_prob or false})
 end
 function families.exaone4(d, c)
@@ -343,6 +357,17 @@ function families.glm4_moe(d, c)
   rotate(d, c, {part = 0.5})
   sigmoid_experts(d, c)
 end
+function families.solar_open(d, c)
+  d.qkv_bias = c.attention_bias
+  rotate(d, c, {theta = 1000000.0})
+  sigmoid_experts(d, c)
+end
+function families.minimax_m2(d, c)
+  d.qk_norm = "all"
+  rotate(d, c, {theta = 5000000.0})
+  if c.rotary_dim then d.rotary_size = c.rotary_dim end
+  experts(d, c, {score = "sigmoid", renormalise = true, correction = true})
+end
 function families.dots1(d, c)
   if c.layer_types then slide(d, c, always) end
   d.qkv_bias, d.out_bias, d.qk_norm = c.attention_bias, c.attention_bias, "head"
@@ -362,6 +387,11 @@ function families.deepseek_v3(d, c)
   d.qkv_bias, d.out_bias = c.attention_bias, c.attention_bias
   latent(d, c, c.rope_interleave ~= false)
   sigmoid_experts(d, c)
+end
+families.glm4_moe_lite = families.deepseek_v3
+function families.youtu(d, c)
+  d.qkv_bias, d.out_bias = c.attention_bias, c.attention_bias
+  latent(d, c, c.rope_interleave ~= false)
 end
 function families.gpt_oss(d, c)
   slide(d, c, every(2))
@@ -385,6 +415,16 @@ function families.gpt_neox(d, c)
   d.norm, d.gated, d.qkv_bias, d.out_bias, d.mlp_bias = "layer", false, bias, bias, true
   d.parallel = c.use_parallel_residual ~= false
   rotate(d, c, {theta = c.rotary_emb_base, part = 0.25})
+end
+function families.gpt_neo(d, c)
+  d.norm, d.gated, d.learned, d.scale, d.out_bias, d.mlp_bias = "layer", false, 0, 1, true, true
+  local kinds = {} -- of layers, in repeated groups: {{{"global", "local"}, 12}}
+  for _, group in ipairs(c.attention_types or {{{"global", "local"}, (d.layers + 1) // 2}}) do
+    check.that(type(group) == "table" and type(group[1]) == "table" and math.type(group[2]) == "integer" and group[2] <= d.layers,
+      "attention_types must be a list of groups, {list of kinds, number}")
+    for _ = 1, group[2] do table.move(group[1], 1, #group[1], #kinds + 1, kinds) end
+  end
+  d.windows = by_layer(d, function(i) return kinds[i + 1] == "local" and (c.window_size or 256) end)
 end
 function families.gptj(d, c)
   d.norm, d.norms, d.parallel, d.gated, d.mlp_bias, d.head_bias = "layer", "1", true, false, true, true
@@ -416,13 +456,13 @@ function families.gpt_bigcode(d, c)
 end
 
 -- Model types whose head is the table of embeddings unless config.json says otherwise.
-local tied = {gemma = true, gemma2 = true, gemma3_text = true, cohere = true, cohere2 = true, opt = true, bloom = true, falcon = true,
+local tied = {gemma = true, gemma2 = true, vaultgemma = true, youtu = true, gpt_neo = true, gemma3_text = true, cohere = true, cohere2 = true, opt = true, bloom = true, falcon = true,
   mpt = true, gpt_bigcode = true, smollm3 = true, ernie4_5 = true, ernie4_5_moe = true, starcoder2 = true}
 
 -- Words of config.json for one size, in older and newer files.
 local size_words = {
-  vocab = {"vocab_size"}, width = {"hidden_size", "n_embd", "d_model"}, layers = {"num_hidden_layers", "n_layer", "n_layers"},
-  heads = {"num_attention_heads", "n_head", "n_heads"},
+  vocab = {"vocab_size"}, width = {"hidden_size", "n_embd", "d_model"}, layers = {"num_hidden_layers", "n_layer", "n_layers", "num_layers"},
+  heads = {"num_attention_heads", "n_head", "n_heads", "num_heads"},
   length = {"max_position_embeddings", "n_positions", "max_seq_len", "seq_length"},
   kv_heads = {"num_key_value_heads"}, head_dim = {"head_dim"}, hidden = {"intermediate_size", "ffn_dim", "ffn_hidden_size", "n_inner"},
 }

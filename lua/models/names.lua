@@ -48,7 +48,14 @@ local families = {
   qwen2_moe = {shared_gate_proj = "mlp.shared_expert.gate_proj", shared_up = "mlp.shared_expert.up_proj",
     shared_down = "mlp.shared_expert.down_proj"},
   hunyuan_v1_dense = {q_norm = "self_attn.query_layernorm", k_norm = "self_attn.key_layernorm"},
-  gemma2 = four_norms, gemma3_text = four_norms,
+  gemma2 = four_norms, gemma3_text = four_norms, vaultgemma = {norm2 = "pre_feedforward_layernorm"},
+  persimmon = {norm = "model.final_layernorm", qkv = "self_attn.query_key_value", qkv_rows = by_head, out = "self_attn.dense",
+    up = "mlp.dense_h_to_4h", down = "mlp.dense_4h_to_h", q_norm = "self_attn.q_layernorm", k_norm = "self_attn.k_layernorm"},
+  minimax_m2 = {router = "block_sparse_moe.gate", correction = "block_sparse_moe.e_score_correction_bias",
+    expert_gate = "block_sparse_moe.experts.%d.w1.weight", expert_up = "block_sparse_moe.experts.%d.w3.weight",
+    expert_down = "block_sparse_moe.experts.%d.w2.weight"},
+  gpt_neo = with(old, {positions = "transformer.wpe", q = "attn.attention.q_proj", k = "attn.attention.k_proj", v = "attn.attention.v_proj",
+    out = "attn.attention.out_proj", up = "mlp.c_fc", down = "mlp.c_proj"}),
   olmo2 = {norm3 = "post_attention_layernorm", norm4 = "post_feedforward_layernorm"},
   phi = {out = "self_attn.dense", norm = "model.final_layernorm", up = "mlp.fc1", down = "mlp.fc2",
     q_norm = "self_attn.q_layernorm", k_norm = "self_attn.k_layernorm"},
@@ -76,16 +83,16 @@ local families = {
   gpt_bigcode = with(old, {positions = "transformer.wpe", qkv = "attn.c_attn", out = "attn.c_proj", up = "mlp.c_fc", down = "mlp.c_proj",
     qkv_rows = function(c) return c.kv_heads == 1 and joined(c) or by_head(c) end}),
 }
-families.olmo3, families.exaone4 = families.olmo2, families.olmo2
+families.olmo3, families.exaone4, families.flex_olmo = families.olmo2, families.olmo2, families.olmo2
 
 -- Optional prefix of all names, by family: files of the base model lack it.
-names.prefix = {falcon = "transformer.", bloom = "transformer.", gptj = "transformer.", mpt = "transformer.", gpt_bigcode = "transformer."}
+names.prefix = {falcon = "transformer.", bloom = "transformer.", gptj = "transformer.", mpt = "transformer.", gpt_neo = "transformer.", gpt_bigcode = "transformer."}
 
 -- Returns the rows of a layer's experts. at: name of the layer in the file; our: its name here.
 local function expert_rows(c, n, at, our, add, pair)
   local e = c.experts
   pair(at .. n.router, {our .. "router"}, e.bias)
-  if e.correction then add{at .. n.correction, our .. "correction", view = n.correction_view} end
+  if e.correction then add{at .. n.correction, our .. "correction", view = n.correction_view, f32 = true} end
   if n.stacked then
     add{at .. n.expert_gate_up, our .. "gate", our .. "up", axis = n.alternating and 3 or 2, groups = n.alternating and e.hidden or 1,
       turn = n.turned}

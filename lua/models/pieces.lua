@@ -4,15 +4,15 @@
 -- to[axis] of each axis of the tensor `theirs`, without the first `skip` axes, and transposed if turn is true. Windows
 -- are read in the parameters' layouts, so a rank reads only the bytes of its shards, also from joined tensors.
 --
--- A row {theirs, ours, ours..., turn =, axis =, shares =, groups =, stack =} names a tensor of the file and its
--- parameters. They are joined along an axis (from 1) in these shares (default: equal); turn: their last two axes are
+-- A row {theirs, ours, ours..., turn =, axis =, shares =, groups =, stack =, view =, f32 =} names a tensor of the file and
+-- its parameters. They are joined along an axis (from 1) in these shares (default: equal); turn: their last two axes are
 -- exchanged in the file. groups: the axis consists of so many blocks, and each has a part of every parameter. stack:
--- `theirs` is this position, from 0, of the parameter's first axis. Parameters with groups or stack have `make`, a
--- function of the tensor, which each rank reads whole.
+-- `theirs` is this position, from 0, of the parameter's first axis. view: the file has a first axis of 1. f32: the tensor
+-- is f32 in a model of any dtype. Parameters with groups, stack or view have `make`, a function of the tensor, of which
+-- each rank reads some rows.
 
 local rille = require "rille"
 local check = require "rille.check"
-local layout = require "rille.layout"
 
 local pieces = {}
 
@@ -61,10 +61,12 @@ end
 function pieces.of_row(row, entry, k)
   local ours, axis, shares = row[k + 1], pieces.axis(row, entry), row.shares or #row - 1
   if not (row.groups or row.stack or row.view or row.turn and #entry.shape > 2) then
-    return pieces.part(ours, entry, axis, k, shares, row.turn and #entry.shape == 2)
+    local piece = pieces.part(ours, entry, axis, k, shares, row.turn and #entry.shape == 2)
+    piece.f32 = row.f32
+    return piece
   end
   local whole = pieces.part(ours, entry, 1, 1, 1)
-  whole.stack = row.stack
+  whole.stack, whole.f32 = row.stack, row.f32
   function whole.make(value)
     if row.view then return value:reshape{-1} end
     if row.groups then
@@ -103,8 +105,9 @@ end
 function pieces.dtype(list)
   local dtype
   for _, piece in ipairs(list) do
-    if dtype and dtype ~= piece.dtype then dtype = (dtype == "f64" or piece.dtype == "f64") and "f64" or "f32" end
-    dtype = dtype or piece.dtype
+    local own = not piece.f32 and piece.dtype or dtype
+    if dtype and dtype ~= own then dtype = (dtype == "f64" or own == "f64") and "f64" or "f32" end
+    dtype = dtype or own
   end
   return dtype
 end
@@ -123,6 +126,9 @@ local function turned(sbp)
   return (sbp:gsub("S%((%d)%)", function(d) return ("S(%s)"):format(other[d]) end))
 end
 
+-- Returns an SBP, as text, that shards the first axis wherever this one shards any.
+local function by_rows(sbp) return (sbp:gsub("S%(%d%)", "S(0)")) end
+
 -- Reads the parameters of a model. Changes no parameter if a shape does not match.
 function pieces.read(model, who, path, format, list)
   local tensors, rows, wrong, state = {}, {}, {}, {}
@@ -134,7 +140,7 @@ function pieces.read(model, who, path, format, list)
       wrong[#wrong + 1] = ("'%s' is %s here, %s in what is loaded"):format(piece.ours, here, there)
     end
     rows[i] = {name = piece.theirs, from = piece.from, to = piece.to, skip = piece.skip, placement = t.placement,
-      sbp = piece.make and layout.whole(t.placement) or piece.turn and turned(t.sbp) or t.sbp}
+      sbp = piece.make and by_rows(t.sbp) or piece.turn and turned(t.sbp) or t.sbp}
   end
   check.that(#wrong == 0, "%s: %s: %s", who, path, check.told(wrong))
   local stacks = {}

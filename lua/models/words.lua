@@ -52,14 +52,14 @@ local words = {
     "logits_scaling", "logit_scale", "clip_qkv", "swiglu_limit", "routed_scaling_factor"},
   [check.count] = {"original_max_position_embeddings", "num_kv_heads", "num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts",
     "num_experts_per_tok", "moe_k", "moe_intermediate_size", "decoder_sparse_step", "kv_lora_rank", "q_lora_rank", "qk_nope_head_dim",
-    "qk_rope_head_dim", "v_head_dim", "n_group", "topk_group", "no_rope_layer_interval", "rotary_dim", "word_embed_proj_dim",
+    "qk_rope_head_dim", "v_head_dim", "n_group", "topk_group", "no_rope_layer_interval", "rotary_dim", "window_size", "word_embed_proj_dim",
     "moe_layer_interval", "num_ln_in_parallel_attn", "_sliding_window_pattern"},
   [check_whole] = {"sliding_window", "max_window_layers", "first_k_dense_replace", "n_shared_experts", "moe_num_shared_experts",
     "moe_layer_start_index", "moe_layer_end_index", "shared_intermediate_size"},
   [check_rope] = {"rope_parameters", "rope_scaling"},
   [check_list("string")] = {"layer_types"},
   [check_list("number")] = {"no_rope_layers", "mlp_only_layers"},
-  [check_table] = {"attn_config"},
+  [check_table] = {"attn_config", "attention_types"},
 }
 
 local checks = {}

@@ -153,6 +153,15 @@ ENTRIES = {
     "falcon": only("Falcon", multi_query=True, parallel_attn=True, bias=False, alibi=False, **FALCON),
     "falcon new": only("Falcon", new_decoder_architecture=True, num_kv_heads=2, bias=True, alibi=False, **FALCON),
     "falcon sequential": only("Falcon", multi_query=False, parallel_attn=False, bias=True, alibi=False, **FALCON),
+    "flex_olmo": base("FlexOlmo", num_experts=4, num_experts_per_tok=2),
+    "vaultgemma": base("VaultGemma", head_dim=16, sliding_window=8, query_pre_attn_scalar=24),
+    "persimmon": base("Persimmon", num_key_value_heads=None),
+    "solar_open": base("SolarOpen", head_dim=8, n_routed_experts=8, n_group=2, topk_group=1, **MOE),
+    "glm4_moe_lite": base("Glm4MoeLite", q_lora_rank=16, n_group=1, topk_group=1, **LATENT),
+    "minimax_m2": base("MiniMaxM2", head_dim=8, num_local_experts=4, num_experts_per_tok=2),
+    "youtu": base("Youtu", q_lora_rank=16, pad_token_id=None, **{k: v for k, v in LATENT.items() if k.startswith(("num_key", "kv", "qk", "v_"))}),
+    "gpt_neo": only("GPTNeo", vocab_size=VOCAB, hidden_size=32, num_layers=2, num_heads=4, max_position_embeddings=64, window_size=8,
+                    attention_types=[[["global", "local"], 1]], bos_token_id=1, eos_token_id=2),
     "gpt_neox": base("GPTNeoX", num_key_value_heads=None),
     "gpt_neox sequential": base("GPTNeoX", num_key_value_heads=None, use_parallel_residual=False),
     "gptj": only("GPTJ", rotary_dim=4, **OLD),
@@ -211,7 +220,7 @@ def run(name, config):
     def numbers(list_of, form):
         return ", ".join(form % x for x in list_of)
 
-    print(f'  {{name = "{name}", config = [[{json.dumps(kept)}]],')
+    print(f'  {{name = "{name}", config = [=[{json.dumps(kept)}]=],')
     print(f"    logits = {{{numbers(some.tolist(), '%.6f')}}}, all_logits = {total:.6f},")
     print(f"    loss = {loss.item():.7f}, gradient = {weighted:.7f}, absolute = {absolute:.6f},")
     print(f"    greedy = {{{', '.join('{' + numbers(row, '%d') + '}' for row in greedy.tolist())}}}, tensors = {len(shapes)}, digest = {digest}}},")
