@@ -157,7 +157,7 @@ x = rille.ones({4, 2}, {placement = P, sbp = 'S(0)'})]],
     text = "Shows the compiled plan of a value: tasks, registers and memory.",
     args = [[
 y: tensor
-physical: boolean, default false; also the bytes of each task's buffers]],
+physical: boolean, default false; threads, offsets and scratch of each task]],
     returns = "a table that prints as text",
     shows = "#tostring(rille.plan(rille.ones(2):exp())) > 0",
     gives = "true",
@@ -173,7 +173,7 @@ physical: boolean, default false; also the bytes of each task's buffers]],
     words = "device list memory gpu cuda",
   },
   device_info = {
-    first = "cpu|cuda",
+    first = "cuda",
     sign = "rille.device_info(kind, rank)",
     text = "Describes the GPU of a device: name, memory, compute capability.",
     args = [[

@@ -98,7 +98,7 @@ function Net:forward(x) return x * 2 end]],
     sign = "net:load(path)",
     text = "Loads parameters and buffers from a file that rille.save(path, net) wrote.",
     args = "path: string; .safetensors file, or folder of shards",
-    returns = "nothing",
+    returns = "net",
     errors = "names and shapes must match; values are cast to the dtype and layout of net",
     code = [[
 net = rille.nn.Linear(3, 2)
@@ -116,7 +116,7 @@ os.remove(path)]],
     sign = "net:load_state_dict(t)",
     text = "Copies values by name into the parameters and buffers.",
     args = "t: table {name = tensor}, as net:state_dict() returns",
-    returns = "nothing",
+    returns = "net",
     errors = "a missing or extra name, or another shape; nothing is changed then",
     code = [[
 net = rille.nn.Linear(3, 2)

@@ -91,7 +91,7 @@ step(rille.ones(64)):item()]],
   ["graph.plan"] = {
     sign = "step:plan({physical = false})",
     text = "Shows the plan of a compiled step: tasks, registers and memory.",
-    args = "physical: boolean, default false; also the bytes of each task's buffers",
+    args = "physical: boolean, default false; threads, offsets and scratch of each task",
     returns = "a table that prints as text",
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)

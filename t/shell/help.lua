@@ -1,5 +1,5 @@
--- Tests that every public name has a page, that the example on each page runs and prints the stated result, that each page has
--- the same form, and that the words of users find the right pages.
+-- Tests the help pages: every public name has a page, every example runs and prints the stated result, all pages have one form,
+-- and users' words find the right pages.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local pages = require "rille.pages"
@@ -69,7 +69,7 @@ end)
 
 -- ---- search ----
 
--- What users type, and a page that must be among the first three.
+-- By question: a page that must be among the first three.
 local asked = {
   ["pipeline"] = "parallel", ["pipelines"] = "graph", ["mesh"] = "placement", ["nan"] = "stats", ["loss"] = "cross_entropy",
   ["losses"] = "mse_loss", ["mask"] = "where", ["attention mask"] = "scaled_dot_product_attention", ["all-reduce"] = "boxing",
