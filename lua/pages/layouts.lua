@@ -77,7 +77,7 @@ sbp.split(axis), sbp.broadcast, sbp.partial_sum and sbp.partial(kind) make the s
     shows = "rille.ones({4}, {placement = P, sbp = rille.sbp.split(0)}).sbp",
     gives = "S(0)",
     see = "placement to_global tensor.sbp explain",
-    words = "sharding layout split replicated replicate partial distribute",
+    words = "sharding layout split replicated replicate partial distribute dtensor shard_map pmap partition",
   },
   ["sbp.broadcast"] = {
     sign = "rille.sbp.broadcast",
@@ -234,7 +234,7 @@ tasks take 2.4 times as long as equal tasks of other workers]],
     shows = "rille.workers()[1] == nil",
     gives = "false",
     see = "recover snapshot is_lost",
-    words = "cluster process distributed node host launch",
+    words = "cluster process distributed node host launch slurm ssh mpi",
   },
   snapshot = {
     sign = "rille.snapshot(note, {keep = 1})",

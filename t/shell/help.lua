@@ -86,6 +86,8 @@ local asked = {
   ["mixture of experts"] = "nn.MixtureOfExperts", ["custom layer"] = "nn.Module", ["weight tying"] = "nn.tie", ["activation"] = "relu",
   ["inference"] = "nn.Module.eval", ["broadcast"] = "expand", ["concatenate"] = "concat", ["indexing"] = "index", ["histogram"] = "hist",
   ["workers"] = "workers", ["crash"] = "is_lost", ["predict cluster"] = "whatif", ["command line"] = "args", ["deadlock"] = "graph.actors",
+  ["oom"] = "nn.Module.recompute", ["number of parameters"] = "nn.Module.parameters", ["float16"] = "to", ["fine-tune"] = "requires_grad_",
+  ["dtensor"] = "sbp", ["slurm"] = "workers", ["text generation"] = "model.generate", ["anomaly"] = "detect_nan", ["einsum"] = "matmul",
   ["normalize"] = "layer_norm", ["pooling"] = "max_pool2d", ["argparse"] = "args", ["greedy"] = "graph", ["dropout"] = "dropout",
 }
 
