@@ -141,7 +141,7 @@ move = rille.boxing{shape = {4}, dtype = 'f32', from = from, to = to}]],
     text = "Shows how a value is computed: the layouts, the alternatives and the bytes of each operator and move.",
     args = "y: tensor",
     returns = [[
-a table that prints as text: ops (name, line, inputs, outputs, shape, part, candidates), boxing (from, to,
+a table that prints as text: ops (name, line, inputs, outputs, results, candidates), boxing (from, to,
 bytes, bound, steps), bytes. Candidates are in the order of choice: fewest bytes moved or pending first; of
 equal bytes the smallest share of the busiest rank]],
     code = [[
@@ -166,7 +166,9 @@ physical: boolean, default false; threads, offsets and scratch of each task]],
   devices = {
     sign = "rille.devices()",
     text = "Lists the devices that the program has used so far, and their memory.",
-    returns = "a list of tables that prints as text",
+    returns = [[
+a list of {kind =, device =, thread =, live_bytes =, peak_bytes =, arena_bytes =, limit_bytes =};
+:devices prints the list]],
     shows = "type(rille.devices())",
     gives = "table",
     see = "device_info placement workers",

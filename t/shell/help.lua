@@ -10,7 +10,7 @@ tap.group("examples", function()
     local env = setmetatable({}, {__index = _G})
     local run, why = load((row.code or "") .. "\nreturn " .. row.shows, "=" .. name, "t", env)
     local good, got = pcall(run or error, run and nil or why)
-    if env.dir then os.execute("rm -r '" .. env.dir .. "'") end -- remove a folder of checkpoints
+    if env.dir then os.execute("rm -rf '" .. env.dir .. "'") end -- remove a folder of checkpoints
     tap.is(good and tostring(got) or got, row.gives, "?" .. name .. ": the example prints the stated result")
     tap.ok(rille.page(name):find(row.shows .. "   --> " .. row.gives, 1, true), "?" .. name .. " shows the example")
   end
