@@ -105,19 +105,13 @@ install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/rille)
 file(GLOB RILLE_DOCS CONFIGURE_DEPENDS docs/*.md docs/sight-*.svg)
 list(APPEND RILLE_DOCS ${CMAKE_BINARY_DIR}/docs/pages.md ${CMAKE_BINARY_DIR}/docs/operators.md
   ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/GLOSSARY.md ${CMAKE_SOURCE_DIR}/CHANGELOG.md)
-file(GLOB RILLE_GUIDE CONFIGURE_DEPENDS docs/guide/*)
+install(DIRECTORY docs/guide DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES ${RILLE_DOCS} DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(FILES ${RILLE_GUIDE} DESTINATION ${CMAKE_INSTALL_DOCDIR}/guide)
 set(site_pages ${CMAKE_BINARY_DIR}/site-pages)
-set(copy_guide)
-if(RILLE_GUIDE)
-  set(copy_guide COMMAND ${CMAKE_COMMAND} -E copy ${RILLE_GUIDE} ${site_pages}/guide)
-endif()
 add_custom_target(docs
   COMMAND ${CMAKE_COMMAND} -E rm -rf ${site_pages}
-  COMMAND ${CMAKE_COMMAND} -E make_directory ${site_pages}/guide
+  COMMAND ${CMAKE_COMMAND} -E copy_directory ${CMAKE_SOURCE_DIR}/docs/guide ${site_pages}/guide
   COMMAND ${CMAKE_COMMAND} -E copy ${RILLE_DOCS} ${site_pages}
-  ${copy_guide}
   COMMAND ${CMAKE_SOURCE_DIR}/docs/site.sh $<TARGET_FILE:rille> ${site_pages} ${CMAKE_BINARY_DIR}/site
   COMMAND ${CMAKE_COMMAND} -E echo "the site is ${CMAKE_BINARY_DIR}/site/index.html"
   DEPENDS rille ${CMAKE_BINARY_DIR}/docs/pages.md ${CMAKE_BINARY_DIR}/docs/operators.md VERBATIM)

@@ -1,7 +1,7 @@
 -- site.lua - prints mkdocs.yml for the site: rille docs/site.lua PAGES OUT, where PAGES is a folder with all pages, as installed.
 --
--- README.md and guide/index.md list the pages; the site's menu has their order and their headings. A page that neither lists is
--- an error, and so is a link to a missing page (mkdocs build --strict).
+-- README.md and guide/index.md list the pages, and the menu keeps this order and the headings. An unlisted page is an error. A link
+-- to a missing page stops mkdocs (build --strict).
 
 local root, out = arg[1], arg[2]
 local REFERENCE <const> = {"pages.md", "operators.md", "GLOSSARY.md", "CHANGELOG.md"} -- pages at the end of the menu

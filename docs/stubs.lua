@@ -90,9 +90,16 @@ local function results(name, record)
   return list
 end
 
+-- Returns a page as Markdown: purpose, a list of the arguments, result, errors, example.
 local function text_of(name)
-  local text = pages.row(name).text
-  return (text or pages.summary(name)) .. "\n\n```lua\n" .. pages.example(name) .. "\n```"
+  local row = pages.row(name)
+  local parts = {row.text}
+  local function add(format, text) if text then parts[#parts + 1] = format:format(text) end end
+  add("%s", row.args and ("\n" .. row.args):gsub("\n([%w_., ]-): ", "\n- `%1`: "))
+  add("\nReturns %s", row.returns)
+  add("\nErrors: %s", row.errors)
+  add("\n```lua\n%s\n```", pages.example(name))
+  return table.concat(parts, "\n")
 end
 
 print([[

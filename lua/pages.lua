@@ -107,7 +107,7 @@ local function part(title, text)
   return text and ("  %-14s %s"):format(title, text:gsub("\n", "\n" .. (" "):rep(17)))
 end
 
--- Returns a page without its signature and its example: purpose, arguments, result, errors.
+-- Returns purpose, arguments, result and errors of a page.
 function pages.body(name)
   local row, record, parts = rows[name], rille._record(name), {}
   local function add(text) parts[#parts + 1] = text end
@@ -208,7 +208,7 @@ function pages.search(question)
   return search.find(index, question, MOST)
 end
 
--- Returns a list of the pages that answer a question, as text; nil if there are none. A name with a dot is no question.
+-- Returns a list of the pages that answer a question, as text, or nil. A name with a dot is no question.
 function pages.found(question)
   if question:find("[.:]") then return nil end
   local lines = {}
@@ -226,7 +226,7 @@ local function fitting(pattern)
   return #lines > 0 and table.concat(lines, "\n") or nil
 end
 
--- Returns the page of a name, nil if there is none; "/word" and "*norm*" return lists.
+-- Returns the page of a name, or nil. "/word" and "*norm*" return lists.
 function pages.page(name)
   if name:match("^/.") and not signs[name] then return pages.found(name:sub(2)) end
   if name:match("[%w_]") and name:find("*", 1, true) then return fitting(name) end

@@ -3,23 +3,6 @@
 local OPTIONS = ", {dtype =, placement =, sbp =, requires_grad =, name =}"
 
 return {
-  detect_nan = {
-    sign = "rille.detect_nan(on)",
-    text = "Makes the first NaN an error that names the operator and its line; likewise an infinity that no operand has.",
-    args = "on: boolean; without it nothing changes",
-    returns = "the previous setting; false at first",
-    errors = [[
-a computation that makes a NaN, while the setting is on; operators are then not fused,
-and compiled steps are traced again]],
-    code = [[
-rille.detect_nan(true)
-ok = pcall(function() return rille.zeros(2):log():totable() end)
-rille.detect_nan(false)]],
-    shows = "ok",
-    gives = "false",
-    see = "graph",
-    words = "nan inf infinity overflow debug",
-  },
   arange = {
     sign = "rille.arange(n" .. OPTIONS .. "), rille.arange(a, b, step = 1" .. OPTIONS .. ")",
     options = true,
@@ -77,6 +60,22 @@ A step on a GPU may return before its work is done: read a value before taking t
     gives = "true",
     see = "graph.stats",
     words = "statistics compile cache profile",
+  },
+  detect_nan = {
+    sign = "rille.detect_nan(on)",
+    text = [[
+Makes the first NaN, or the first infinity that no operand has, an error with the operator and its line.
+One compiled step does the same with rille.graph(fn, {check = "nan"}). Operators are not fused while the setting is on.]],
+    args = "on: boolean, optional; without it nothing changes",
+    returns = "the previous setting; false at the start",
+    code = [[
+was = rille.detect_nan(true)
+good, why = pcall(function() return rille.tensor{-1.0}:log():item() end)
+rille.detect_nan(false)]],
+    shows = "why:match('log: .* is NaN')",
+    gives = "log: element 0 of result 0 is NaN",
+    see = "stats graph optim.clip_grad_norm",
+    words = "nan inf infinite anomaly overflow debug explode exploding",
   },
   empty = {
     sign = "rille.empty(shape" .. OPTIONS .. ")",

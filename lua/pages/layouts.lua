@@ -77,7 +77,7 @@ sbp.split(axis), sbp.broadcast, sbp.partial_sum and sbp.partial(kind) make the s
     shows = "rille.ones({4}, {placement = P, sbp = rille.sbp.split(0)}).sbp",
     gives = "S(0)",
     see = "placement to_global tensor.sbp explain",
-    words = "sharding layout split replicated replicate partial distribute",
+    words = "sharding layout split replicated replicate partial distribute dtensor shard_map pmap partition",
   },
   ["sbp.broadcast"] = {
     sign = "rille.sbp.broadcast",
@@ -141,7 +141,7 @@ move = rille.boxing{shape = {4}, dtype = 'f32', from = from, to = to}]],
     text = "Shows how a value is computed: the layouts, the alternatives and the bytes of each operator and move.",
     args = "y: tensor",
     returns = [[
-a table that prints as text: ops (name, line, inputs, outputs, shape, part, candidates), boxing (from, to,
+a table that prints as text: ops (name, line, inputs, outputs, results, candidates), boxing (from, to,
 bytes, bound, steps), bytes. Candidates are in the order of choice: fewest bytes moved or pending first; of
 equal bytes the smallest share of the busiest rank]],
     code = [[
@@ -157,7 +157,7 @@ x = rille.ones({4, 2}, {placement = P, sbp = 'S(0)'})]],
     text = "Shows the compiled plan of a value: tasks, registers and memory.",
     args = [[
 y: tensor
-physical: boolean, default false; also the bytes of each task's buffers]],
+physical: boolean, default false; threads, offsets and scratch of each task]],
     returns = "a table that prints as text",
     shows = "#tostring(rille.plan(rille.ones(2):exp())) > 0",
     gives = "true",
@@ -166,14 +166,16 @@ physical: boolean, default false; also the bytes of each task's buffers]],
   devices = {
     sign = "rille.devices()",
     text = "Lists the devices that the program has used so far, and their memory.",
-    returns = "a list of tables that prints as text",
+    returns = [[
+a list of {kind =, device =, thread =, live_bytes =, peak_bytes =, arena_bytes =, limit_bytes =};
+:devices prints the list]],
     shows = "type(rille.devices())",
     gives = "table",
     see = "device_info placement workers",
     words = "device list memory gpu cuda",
   },
   device_info = {
-    first = "cpu|cuda",
+    first = "cuda",
     sign = "rille.device_info(kind, rank)",
     text = "Describes the GPU of a device: name, memory, compute capability.",
     args = [[
@@ -234,7 +236,7 @@ tasks take 2.4 times as long as equal tasks of other workers]],
     shows = "rille.workers()[1] == nil",
     gives = "false",
     see = "recover snapshot is_lost",
-    words = "cluster process distributed node host launch",
+    words = "cluster process distributed node host launch slurm ssh mpi",
   },
   snapshot = {
     sign = "rille.snapshot(note, {keep = 1})",

@@ -5,11 +5,11 @@ return {
     sign = "rille.models",
     text = [[
 Has known models built from rille.nn: GPT-2, Llama, a mixture of experts, a ResNet.
-rille.models.gpt2.new{...} makes one with random weights, rille.models.llama.load(dir) reads a Hugging Face folder.]],
+rille.models.gpt2.new{...} makes one with random weights, rille.models.load(folder) reads any Hugging Face folder.]],
     code = "m = rille.models.resnet.new{classes = 3, width = 4, blocks = {1}}",
     shows = "m(rille.ones(1, 3, 8, 8)).shape[2]",
     gives = "3",
-    see = "models.gpt2 models.llama parallel model.generate",
+    see = "models.load models.gpt2 parallel model.generate",
     words = "pretrained language huggingface zoo",
   },
   ["models.gpt2"] = {
@@ -51,6 +51,12 @@ heads: integer; attention heads
 width: integer; size of a position's features
 kv_heads: integer, default heads; heads of keys and values
 hidden: integer; hidden size of the feed-forward layers
+head_dim: integer, default width / heads; size of a head
+activation: string; of the feed-forward layers
+eps: number; of the norms
+tied: boolean; the head is the embedding
+qkv_bias, out_bias, mlp_bias: boolean; biases of projections
+theta, rope_scaling, rotary_size: rotary positions (?nn.Rotary)
 dir: string; folder, for load
 placement: devices, for new and load
 sbp: layout of parameters, or a function of the name
@@ -69,17 +75,19 @@ m = rille.models.llama.new{vocab = 11, length = 8, layers = 1, heads = 2, width 
   ["models.load"] = {
     is = "model",
     sign = "rille.models.load(path[, {placement =, sbp =, parallel =, dtype =, quantize =, dropout =}])",
-    text = "Loads a language model from a Hugging Face folder of any supported kind, which model_type in config.json names.",
+    text = [[
+Loads a language model from a Hugging Face folder of any supported kind.
+The kind is model_type in config.json; docs/files.md lists the kinds.]],
     args = [[
-path: string; the folder, its .safetensors, or a .bin of llm.c
+path: string; folder, .safetensors file, or checkpoint of llm.c
 placement: devices
 sbp: layout of parameters, or a function of the name
 parallel: a recipe of rille.parallel
-dtype: dtype of parameters
-quantize: "int8": 8-bit weights for inference
-dropout: number, default 0; for training; GPT-2 alone]],
-    returns = "a model with the methods of models.gpt2",
-    errors = "An unknown model_type: the error lists the supported ones.",
+dtype: dtype of parameters, default that of the file
+quantize: "int8": 8-bit weights, for inference
+dropout: number, for GPT-2]],
+    returns = "a model; m(ids), m:generate(ids), m:save(dir), m.config",
+    errors = "an unknown model_type; the error lists the supported ones",
     code = [[
 dir = os.tmpname()
 os.remove(dir)
@@ -88,8 +96,8 @@ m = rille.models.load(dir)
 os.execute("rm -r " .. dir)]],
     shows = "m.config.layers",
     gives = "1",
-    see = "model.generate models.gpt2 models.llama parallel",
-    words = "huggingface pretrained checkpoint transformers",
+    see = "models.gpt2 models.llama model.generate tokenizer",
+    words = "huggingface pretrained mistral qwen gemma phi deepseek",
   },
   ["models.moe"] = {
     is = "model",

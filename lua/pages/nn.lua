@@ -132,7 +132,7 @@ small = rille.nn.Int8Linear(net)]],
 shape: integer, or a list of integers; sizes of the axes
 eps: number, default 1e-5; added to the variance
 bias: boolean, default true; false: no shift
-offset: number, default 0; added to the weights]],
+offset: number, default 0; added to the weight]],
     returns = "a module; the result has the shape of x",
     code = "norm = rille.nn.LayerNorm(4)",
     shows = "norm(rille.ones(2, 4)):sum():item()",
@@ -248,7 +248,7 @@ d: integer; size of a vector]],
     args = [[
 shape: integer, or a list of integers; sizes of the axes
 eps: number, default 2^-23; added to the mean of squares
-offset: number, default 0; added to the weights]],
+offset: number, default 0; added to the weight]],
     returns = "a module; the result has the shape of x",
     code = "norm = rille.nn.RMSNorm(4)",
     shows = "norm(rille.zeros(2, 4)):sum():item()",
@@ -271,11 +271,10 @@ offset: number, default 0; added to the weights]],
     text = "Holds rotary position embeddings (RoPE) for the option rotary of attention.",
     args = [[
 length: integer; most positions
-size: integer, even; number of rotated elements of a head, from its first
+size: integer, even; elements of a head that are rotated, from the first
 base: number, default 10000
-scaling: table; scaling of the frequencies, {rope_type = "linear", "dynamic", "llama3", "yarn" or
-  "longrope", and its numbers}, as rope_scaling of a Hugging Face config
-interleaved: boolean, default false; pairs are neighbours; false: element i and i + size / 2]],
+scaling: {rope_type = "linear", "dynamic", "llama3", "yarn" or "longrope", and its numbers}, as in config.json
+interleaved: boolean, default false; pairs are neighbours, or else elements i and i + size / 2]],
     returns = "an object for nn.MultiheadAttention",
     code = [[
 turn = rille.nn.Rotary(6, 4)

@@ -272,7 +272,7 @@ return {
     shows = "rille.ones(2, 3):matmul(rille.ones(3, 2)):sum():item()",
     gives = "12.0",
     see = "nn.Linear explain allow_tf32",
-    words = "product dot gemm mm bmm",
+    words = "product dot gemm mm bmm einsum",
   },
   max = {
     text = "Returns the largest element, of the whole tensor or along axes. A NaN is the result if there is one.",
@@ -546,7 +546,7 @@ sbp: layout of the result, default x's; "auto" for a parameter that the planner 
     shows = "rille.ones(4):to_global{placement = P, sbp = 'S(0)'}.sbp",
     gives = "S(0)",
     see = "boxing explain placement sbp",
-    words = "redistribute reshard distribute all-reduce all-gather reduce-scatter all-to-all communication shard transfer move gpu device",
+    words = "redistribute reshard distribute all-reduce all-gather reduce-scatter all-to-all communication shard transfer move gpu device dtensor",
   },
   topk = {
     text = "Returns the k largest elements along an axis, largest first, and their positions.",

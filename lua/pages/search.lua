@@ -2,12 +2,12 @@
 --
 -- Pages and questions are cut into words. Words are compared by stem, so that "losses" finds "loss" and "normalize"
 -- finds "normalise"; parts of words are not compared. A page's score is the sum, over the words asked for, of the
--- weight of the best field with that word. Only pages with all the words are listed; if there is none, those with some.
+-- weight of the best field with that word. Only the pages with the most of the words are listed.
 
 local search = {}
 
 -- Weight of a word by the field that has it: the page's own name, a part of it, the module, the first sentence, an argument,
--- the text. Search words weigh 10, 9, 8 ... in their order, at least 4.
+-- the text. The first search word weighs 10, the second 9, down to 4.
 local NAME <const>, PART <const>, OUTER <const>, FIRST <const>, ARGUMENT <const>, TEXT <const> = 12, 8, 6, 5, 2, 1
 local WORD_FIRST <const>, WORD_LAST <const> = 10, 4
 

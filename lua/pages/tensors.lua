@@ -110,7 +110,7 @@ x[{...}] = v assigns in place. Positions count from 0, negative ones from the en
     shows = "rille.ones(2):requires_grad_().requires_grad",
     gives = "true",
     see = "tensor.requires_grad nn.Parameter backward",
-    words = "freeze trainable gradient",
+    words = "freeze trainable gradient fine-tune finetune",
   },
   shards = {
     sign = "x:shards()",
@@ -156,7 +156,7 @@ min, max, mean and std leave out NaN and infinite values.]],
     shows = "rille.ones(2):to('f64').dtype",
     gives = "f64",
     see = "cast to_global autocast",
-    words = "convert float half type device",
+    words = "convert float half type device float16 float32 bfloat16",
   },
   to_local = {
     is = "tensor",

@@ -29,7 +29,7 @@ fn: function
     shows = "rille.autocast('bf16', function() return x:matmul(x).dtype end)",
     gives = "bf16",
     see = "nn.Module.to cast allow_tf32",
-    words = "mixed precision half bf16 f16 fp16 amp",
+    words = "mixed precision half bf16 f16 fp16 amp float16 bfloat16",
   },
   checkpoint = {
     sign = "rille.checkpoint",
@@ -114,7 +114,7 @@ rille.plot(path, {loss = {3, 2, 1}})]],
     shows = "type(line.update)",
     gives = "function",
     see = "graph optim checkpoint data.loader",
-    words = "training loop",
+    words = "training loop model",
   },
   ["train.busy_share"] = {
     sign = "rille.train.busy_share(step)",

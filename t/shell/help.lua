@@ -1,5 +1,5 @@
--- Tests that every public name has a page, that the example on each page runs and prints the stated result, that each page has
--- the same form, and that the words of users find the right pages.
+-- Tests the help pages: every public name has a page, every example runs and prints the stated result, all pages have one form,
+-- and users' words find the right pages.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local pages = require "rille.pages"
@@ -10,7 +10,7 @@ tap.group("examples", function()
     local env = setmetatable({}, {__index = _G})
     local run, why = load((row.code or "") .. "\nreturn " .. row.shows, "=" .. name, "t", env)
     local good, got = pcall(run or error, run and nil or why)
-    if env.dir then os.execute("rm -r '" .. env.dir .. "'") end -- remove a folder of checkpoints
+    if env.dir then os.execute("rm -rf '" .. env.dir .. "'") end -- remove a folder of checkpoints
     tap.is(good and tostring(got) or got, row.gives, "?" .. name .. ": the example prints the stated result")
     tap.ok(rille.page(name):find(row.shows .. "   --> " .. row.gives, 1, true), "?" .. name .. " shows the example")
   end
@@ -69,7 +69,7 @@ end)
 
 -- ---- search ----
 
--- What users type, and a page that must be among the first three.
+-- By question: a page that must be among the first three.
 local asked = {
   ["pipeline"] = "parallel", ["pipelines"] = "graph", ["mesh"] = "placement", ["nan"] = "stats", ["loss"] = "cross_entropy",
   ["losses"] = "mse_loss", ["mask"] = "where", ["attention mask"] = "scaled_dot_product_attention", ["all-reduce"] = "boxing",
@@ -86,6 +86,8 @@ local asked = {
   ["mixture of experts"] = "nn.MixtureOfExperts", ["custom layer"] = "nn.Module", ["weight tying"] = "nn.tie", ["activation"] = "relu",
   ["inference"] = "nn.Module.eval", ["broadcast"] = "expand", ["concatenate"] = "concat", ["indexing"] = "index", ["histogram"] = "hist",
   ["workers"] = "workers", ["crash"] = "is_lost", ["predict cluster"] = "whatif", ["command line"] = "args", ["deadlock"] = "graph.actors",
+  ["oom"] = "nn.Module.recompute", ["number of parameters"] = "nn.Module.parameters", ["float16"] = "to", ["fine-tune"] = "requires_grad_",
+  ["dtensor"] = "sbp", ["slurm"] = "workers", ["text generation"] = "model.generate", ["anomaly"] = "detect_nan", ["einsum"] = "matmul",
   ["normalize"] = "layer_norm", ["pooling"] = "max_pool2d", ["argparse"] = "args", ["greedy"] = "graph", ["dropout"] = "dropout",
 }
 

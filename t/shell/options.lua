@@ -47,6 +47,10 @@ local calls = {
   load = function(o) return rille.load(dir, o) end, load_npy = function(o) return rille.load_npy(dir, o) end,
   save = function(o) return rille.save(dir, x, o) end,
   ["models.gpt2"] = rille.models.gpt2.new, ["models.llama"] = rille.models.llama.new, ["models.moe"] = rille.models.moe.new,
+  ["models.load"] = function(o)
+    rille.models.llama.new(sizes):save(dir .. ".m")
+    return rille.models.load(dir .. ".m", o)
+  end,
   ["models.resnet"] = rille.models.resnet.new,
   ["optim.Adam"] = function(o) return optim.Adam(net:parameters(), o) end, ["optim.AdamW"] = function(o) return optim.AdamW(net:parameters(), o) end,
   ["optim.SGD"] = function(o) return optim.SGD(net:parameters(), o) end, ["optim.constant"] = optim.constant, ["optim.cosine"] = optim.cosine,
@@ -88,4 +92,5 @@ tap.group("options", function()
 end)
 
 os.remove(dir)
+os.execute(("rm -rf '%s.m'"):format(dir))
 tap.done()
