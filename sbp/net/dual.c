@@ -299,7 +299,7 @@ normalize_messages(struct dual *d)
         }
 }
 
-/* Returns the work of a sweep forth and back, which reads each edge at both ends. */
+/* Returns the work of one sweep back and forth, which reads each edge at both ends. */
 static int64_t
 sweep_work(const struct dual *d)
 {
