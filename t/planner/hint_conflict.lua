@@ -52,7 +52,7 @@ local cases = {
   {"no split operands", product, {ones(line, {32, 16}, "B"), ones(line, {16, 16}, "B")}, {}},
   {"rows, then columns", product, {ones(line, {256, 16}, "S(0)"), ones(line, {16, 16}, "S(1)")},
     {{"matmul", 1, "argument f32{16, 16} S(1)", 1, "argument f32{256, 16} S(0)", 1, "S(1)", "B", 1024}}},
-  {"a clash in the middle of a chain", chain, {ones(line, {64, 64}, "S(0)")},
+  {"a conflict in the middle of a chain", chain, {ones(line, {64, 64}, "S(0)")},
     {{"to_global", 2, "argument f32{64, 64} S(0)", 1, "to_global S(1)", 2, "S(0)", "S(1)", 8192}}},
   {"a strategy", cut, {ones(line, {64, 64}, "S(0)"), ones(line, {64, 64}, "B")},
     {{"matmul", 1, "argument f32{64, 64} S(0)", 1, "matmul strategy", 1, "S(0)", "B", 16384},
