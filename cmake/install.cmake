@@ -35,7 +35,7 @@ target_link_options(rille_lua PRIVATE -Wl,--version-script=${CMAKE_BINARY_DIR}/m
 
 # ---- files for other build systems
 
-# Linker names of the libraries that the archive uses. These are shared libraries, so their own dependencies are not listed.
+# Linker names of the libraries that the archive uses: shared libraries, whose own dependencies need no listing.
 set(RILLE_NEEDS "")
 get_target_property(linked librille LINK_LIBRARIES)
 foreach(item ${linked}) # PkgConfig::ZMQ was found as ZMQ

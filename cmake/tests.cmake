@@ -1,4 +1,4 @@
-# tests.cmake - tests, programs that embed the library, and benchmarks; none of these is installed.
+# tests.cmake - tests, programs that embed the library, and benchmarks, which are not installed.
 
 # Tests: t/FOLDER/NAME.c is part of a program, NAME.lua a script for rille, NAME.sh a script whose argument is the path of
 # rille. build/.../t/FOLDER/NAME.t runs a test; .ci/prove and prove call it. Tests share the files of t/lib, t/host,
