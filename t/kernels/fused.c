@@ -290,7 +290,8 @@ try_long(int threads)
     arena_fini(&c.arena);
 }
 
-/* Checks x + y on {outer, rows, row}. turned: x is transposed; mask: the shape of y; over: the sum overwrites x. */
+/* Checks x + y for x of shape `full`. mask: 1 where y has size 1; turned: x is transposed in memory; over: the sum
+ * overwrites x. */
 static void
 try_rows(enum dtype d, const int64_t *full, const int64_t *mask, bool turned, bool over)
 {

@@ -1,8 +1,8 @@
 -- hint_conflict.lua - conflicts of hints in steps planned by "propagate" (actors/session/planner/hint_conflict.c,
 -- net_follows of sbp/search/local.c).
 --
--- explain().meetings lists the places where layouts from two hints meet and a move is needed. Each program of a table
--- has a list of expected meetings with the bytes of their moves.
+-- explain().meetings lists the places where layouts from two hints meet and a move is needed. The table of programs
+-- lists the expected meetings, with the bytes of their moves.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
