@@ -37,8 +37,8 @@ macro(rille_test_name source)
 endmacro()
 
 # The tests in C of a folder are one program, t/bin/FOLDER, whose argument is the name of a test (t/lib/programs.c): that
-# saves links. Targets t-FOLDER and t-FOLDER-NAME build it. A test that includes a source file of the product, or that
-# replaces functions of libc, would change other tests, and is a program of its own, t/bin/FOLDER-NAME.
+# saves links. Targets t-FOLDER and t-FOLDER-NAME build it. Some tests include a source file of the product or
+# replace functions of libc. They would change other tests, so each of them is a program, t/bin/FOLDER-NAME.
 set(RILLE_TESTS_ALONE act/alloc act/calls runtime/pool)
 file(GLOB RILLE_TEST_C CONFIGURE_DEPENDS t/*/*.c)
 list(FILTER RILLE_TEST_C EXCLUDE REGEX ${RILLE_NO_TESTS})

@@ -83,7 +83,7 @@ end
 
 -- ---- the meaning of an expression ----
 
--- A thing is {value =}, or {is = "tensor"} if its value would have to be computed; its pages are then tensor.*. page:
+-- Describes a value: {value =}, or {is = "tensor"} if the value would have to be computed; help pages are then tensor.*. page:
 -- the page of a function.
 local methods = metatable_of(rille.tensor(0)).__methods
 
