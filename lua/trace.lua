@@ -80,7 +80,7 @@ end
 local weak = {__mode = "k"}
 
 -- Returns what all traces of a step share. By holder and key: changed, the number of traces that changed the place; ignored:
--- the place is not followed any more; banned: its number cannot become live. By name: counts, the number of traces that a
+-- the place is not followed any more; banned: the number cannot become live. By name: counts, the number of traces that a
 -- change of the place has caused.
 local function new_memory()
   return {changed = setmetatable({}, weak), ignored = setmetatable({}, weak), banned = setmetatable({}, weak), counts = {}}
@@ -263,7 +263,7 @@ local function drop_ignored(list)
   list.n, list.own = n, math.min(own, n)
 end
 
--- Warns that a compiled step does not repeat a change that its function makes.
+-- Warns that a compiled step does not repeat a change made by its function.
 local function tell_change(name)
   warn_once("the step's function changes '%s' itself, which happens when it is traced and not at each call", name)
 end

@@ -32,7 +32,7 @@ function MixtureOfExperts:init(d, hidden, experts, options)
   self.down = start.fan_in({experts, hidden, d}, hidden)
 end
 
--- Returns the experts that each row chooses and their weights, both (n, top_k). The weights of a row sum to 1.
+-- Returns the chosen experts of each row, and the weights of these experts, both (n, top_k). The weights of a row sum to 1.
 local function choose(self, x)
   local p = self.router(x):softmax(-1)
   local most, best = p:topk(self.top_k) -- of equal experts at the limit, some

@@ -5,7 +5,7 @@ local check = require "rille.check"
 
 local files = {}
 
--- Returns the tensors to save for a module: each tensor once, under its first name.
+-- Returns the tensors to save for a module: a tensor with several names is saved once, under the first name.
 function files.saved(module)
   local state = {}
   for name, t in module:named_parameters() do state[name] = t end
