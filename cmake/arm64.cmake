@@ -1,5 +1,6 @@
-# arm64.cmake - builds for aarch64 on another machine: -DCMAKE_TOOLCHAIN_FILE=cmake/arm64.cmake. Libraries and headers of
-# that machine lie under ARM64_ROOT (the environment); programs are run by qemu. .ci/arm64 gets all of it.
+# arm64.cmake - builds for aarch64 on another machine: -DCMAKE_TOOLCHAIN_FILE=cmake/arm64.cmake. The
+# environment variable ARM64_ROOT names the folder with that machine's libraries and headers. qemu runs the programs.
+# .ci/arm64 installs compiler, libraries and qemu.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

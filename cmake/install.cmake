@@ -1,5 +1,5 @@
-# install.cmake - Rille for others: librille.so, librille.a, rille.h, pkg-config and CMake files, the module of plain Lua,
-# the program, examples; and the package that CPack makes of them.
+# install.cmake - installed files: librille.so, librille.a, rille.h, pkg-config and CMake files, the module of plain Lua,
+# the program, examples. CPack packs the same files.
 
 # ---- the shared library: only rille_*, with the version of the symbols
 
@@ -33,9 +33,9 @@ set_target_properties(rille_lua PROPERTIES OUTPUT_NAME rille PREFIX "" LINKER_LA
 target_link_libraries(rille_lua PRIVATE librille)
 target_link_options(rille_lua PRIVATE -Wl,--version-script=${CMAKE_BINARY_DIR}/module.map)
 
-# ---- files that tell others
+# ---- files for other build systems
 
-# What the archive needs, by its linker name: all of it is shared libraries, so nothing that these need in turn.
+# Linker names of the libraries that the archive uses: shared libraries, whose own dependencies need no listing.
 set(RILLE_NEEDS "")
 get_target_property(linked librille LINK_LIBRARIES)
 foreach(item ${linked}) # PkgConfig::ZMQ was found as ZMQ
@@ -58,7 +58,7 @@ configure_package_config_file(cmake/rille-config.cmake.in rille-config.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rille PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR)
 write_basic_package_version_file(rille-config-version.cmake COMPATIBILITY SameMinorVersion)
 target_include_directories(rille_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-# A program that computes needs libm: nobody has to say so, here and with pkg-config.
+# Programs that compute need libm, so the CMake and pkg-config files link it.
 target_link_libraries(rille_shared INTERFACE m)
 
 # ---- pages that the program makes: the man page, help as two pages, and stubs for the Lua language server
@@ -77,14 +77,14 @@ foreach(page man:rille.1 stubs:luals/rille.lua pages:docs/pages.md operators:doc
 endforeach()
 add_custom_target(rille_pages ALL DEPENDS ${RILLE_PAGES})
 
-# ---- where they go
+# ---- destinations
 
 set(RILLE_LUA_MODULES ${CMAKE_INSTALL_PREFIX}/lib/lua/5.4 CACHE PATH "where plain Lua 5.4 looks for modules in C")
 file(RELATIVE_PATH lua_modules ${CMAKE_INSTALL_PREFIX} ${RILLE_LUA_MODULES})
 if(lua_modules MATCHES "^\\.\\.")
   set(lua_modules ${RILLE_LUA_MODULES})
 endif()
-if(RILLE_ROCK) # what LuaRocks takes
+if(RILLE_ROCK) # files for LuaRocks
   install(TARGETS rille_lua LIBRARY DESTINATION ${lua_modules})
   set_target_properties(rille rille_shared rille_archive rille_pages PROPERTIES EXCLUDE_FROM_ALL ON)
   return()

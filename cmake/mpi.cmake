@@ -1,5 +1,5 @@
-# mpi.cmake - the MPI plug-in: built where Debian's Open MPI or MPICH is found (libopenmpi-dev, libmpich-dev), a file of its own, the
-# only one that knows MPI. A program that another MPI starts does not take it.
+# mpi.cmake - builds the MPI plug-in, the only file linked with MPI, if Debian's Open MPI or MPICH is installed
+# (libopenmpi-dev, libmpich-dev). A program that another MPI starts does not open the plug-in.
 set(RILLE_MPI "ompi-c mpich" CACHE STRING "pkg-config's names of the MPI to build librille-mpi.so for: the first that is found; none: empty")
 separate_arguments(names UNIX_COMMAND "${RILLE_MPI}")
 foreach(name ${names})

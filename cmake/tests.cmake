@@ -1,8 +1,8 @@
-# tests.cmake - tests, programs that embed the library, and benchmarks: what is not installed.
+# tests.cmake - tests, programs that embed the library, and benchmarks, which are not installed.
 
-# Tests: t/FOLDER/NAME.c is a program's part, NAME.lua a script for rille, NAME.sh a script that gets the path of rille.
-# Each gets build/.../t/FOLDER/NAME.t, which .ci/prove and prove run. t/lib, t/host, t/oracles and t/golden hold what
-# tests share. A test may ask for more memory than there is: sanitizers then return NULL, as the host does.
+# Tests: t/FOLDER/NAME.c is part of a program, NAME.lua a script for rille, NAME.sh a script whose argument is the path of
+# rille. build/.../t/FOLDER/NAME.t runs a test; .ci/prove and prove call it. Tests share the files of t/lib, t/host,
+# t/oracles and t/golden. If a test asks for more memory than exists, sanitizers return NULL, as the host does.
 if(RILLE_SANITIZE)
   set(RILLE_TEST_ENV "ASAN_OPTIONS=allocator_may_return_null=1:$ASAN_OPTIONS TSAN_OPTIONS=allocator_may_return_null=1:$TSAN_OPTIONS ")
 endif()
@@ -10,7 +10,7 @@ set(RILLE_NO_TESTS "/t/(lib|host|oracles|golden)/")
 file(GLOB RILLE_ORACLES CONFIGURE_DEPENDS t/oracles/*.c)
 add_library(oracles STATIC ${RILLE_ORACLES})
 target_link_libraries(oracles PUBLIC librille)
-# Writes a file unless it holds that text already: a file that stays keeps its time, so nothing is built again.
+# Writes a file unless it has that text already. An unchanged file keeps its time, so nothing is rebuilt.
 function(rille_write path text)
   if(EXISTS ${path})
     file(READ ${path} old)
@@ -36,10 +36,9 @@ macro(rille_test_name source)
   list(APPEND RILLE_TEST_NAMES ${folder}/${name})
 endmacro()
 
-# The tests in C of a folder are one program, t/bin/FOLDER, whose argument is the test's name (t/lib/programs.c): one link
-# instead of twenty. Target t-FOLDER builds it, and so does t-FOLDER-NAME. A test that includes a source file of the
-# product replaces functions of the library, and three define functions of libc, which all tests of a program would call:
-# these are programs of their own, t/bin/FOLDER-NAME.
+# The tests in C of a folder are one program, t/bin/FOLDER, whose argument is the name of a test (t/lib/programs.c): that
+# saves links. Targets t-FOLDER and t-FOLDER-NAME build it. Some tests include a source file of the product or
+# replace functions of libc. They would change other tests, so each of them is a program, t/bin/FOLDER-NAME.
 set(RILLE_TESTS_ALONE act/alloc act/calls runtime/pool)
 file(GLOB RILLE_TEST_C CONFIGURE_DEPENDS t/*/*.c)
 list(FILTER RILLE_TEST_C EXCLUDE REGEX ${RILLE_NO_TESTS})
@@ -52,7 +51,7 @@ foreach(header ${headers})
     string(APPEND includes_source "|t/lib/${header}")
   endif()
 endforeach()
-# Sets program to the target that a test in C is part of.
+# Sets program to the target that contains a test in C.
 macro(rille_test_program source)
   rille_test_name(${source})
   file(STRINGS ${source} alone REGEX "^#include \"(${includes_source})\"")
@@ -74,7 +73,7 @@ foreach(source ${RILLE_TEST_C})
     continue()
   endif()
   string(MAKE_C_IDENTIFIER test_${folder}_${name} function)
-  # Its main function has another name, of which no header needs a prototype.
+  # The test's main function is renamed, and no header has a prototype of the new name.
   set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-Dmain=${function};-Wno-missing-prototypes")
   if(NOT program IN_LIST RILLE_TEST_PROGRAMS)
     list(APPEND RILLE_TEST_PROGRAMS ${program})

@@ -1,17 +1,17 @@
--- auto.lua - a classifier of digits and a block of GPT, laid out by nobody: what a planner chooses, beside layouts made by
--- hand.
+-- auto.lua - compares layouts that a planner chooses with layouts written by hand, for a classifier of digits and a GPT
+-- block.
 --
 --   rille -d cpu:4 examples/auto.lua [picture.svg]
 --
--- Each line is one compiled training step: what it costs as the planner reckons it, the bytes that its moves send, what a
--- step took here, and the loss after ten of them; the bars are the costs. The planned step says how far from the best plan
--- it can be at most; what proves it is written into a file that `rille verify` checks.
+-- Each line is one compiled training step: the cost that the planner estimates, the bytes that redistributions send, the
+-- measured time of a step, and the loss after ten steps. The bars show the costs. The line of the planned step also bounds
+-- the distance to the best plan; the proof of the bound is written to a file, and `rille verify` checks it.
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local P = rille.placement("cpu", {0, 1, 2, 3})
 local STEPS, BAR = 10, 40
 
--- ---- two models, and what a hand cuts in them: by name of a parameter, its layout ----
+-- ---- two models, and the layouts by hand: parameter name -> layout ----
 
 local digits = {
   name = "digits",
@@ -41,9 +41,9 @@ for _, name in ipairs{"q_proj", "k_proj", "v_proj"} do
   gpt.tensor_parallel["block.attention." .. name .. ".bias"] = "S(0)"
 end
 
--- ---- one way to train one of them ----
+-- ---- training in one layout ----
 
--- batch: the layout of what goes in; weights: of parameters by name, or "auto".
+-- batch: layout of the arguments; weights: layouts by parameter name, or "auto".
 local function train(model, batch, weights, mode)
   rille.manual_seed(7)
   local net = model.net()
@@ -57,7 +57,7 @@ local function train(model, batch, weights, mode)
     local loss = net(x):cross_entropy(y)
     loss:backward(); opt:step(); opt:zero_grad()
     return loss
-  end, {auto_parallel = mode, time_limit = 60}) -- seconds of a core at most; it takes a fraction of one
+  end, {auto_parallel = mode, time_limit = 60}) -- time limit of the search, s; the search takes a fraction of a second
   local at = {placement = P, sbp = batch}
   local x, y = model.input(at), rille.randint(0, model.classes, {model.rows}, at)
   local loss, least = nil, math.huge
@@ -96,7 +96,7 @@ for _, model in ipairs{digits, gpt} do
   print("  cut by nobody: " .. (#cut > 0 and table.concat(cut, ", ") or "no parameter") .. "\n")
 end
 
--- ---- the proof, the picture, a cluster that is not here ----
+-- ---- the proof, the picture, and a cluster that does not exist ----
 
 local path = os.tmpname()
 planned.step:certify(path)

@@ -1,24 +1,24 @@
--- autograd.lua - gradients: of a formula, of a gradient, and of a network that lies over two devices.
+-- autograd.lua - gradients of a formula, of a gradient, and of a network on two devices.
 --
 --   rille examples/autograd.lua
 
 local rille = require "rille"
 
--- d/dx of x^3 is 3 x^2, and of that 6 x.
+-- The derivative of x^3 is 3 x^2; the derivative of that is 6 x.
 local x = rille.tensor({2, -1}, {requires_grad = true})
 local first = rille.grad((x ^ 3):sum(), {x})
 local second = rille.grad(first:sum(), {x})
 print("3 x^2", table.concat(first:totable(), " "))
 print("6 x", table.concat(second:totable(), " "))
 
--- A gradient's layout suits its parameter: a whole weight on a split batch gets a partial one.
+-- A gradient has a layout that fits its parameter. A replicated weight and a split batch give a partial gradient.
 local P = rille.placement("cpu", {0, 1})
 local batch = rille.randn({8, 4}, {placement = P, sbp = "S(0)"})
 local weight = rille.randn({4, 3}, {placement = P, sbp = "B", requires_grad = true})
 batch:matmul(weight):square():mean():backward()
 print("batch " .. batch.sbp .. ", weight " .. weight.sbp .. ": the gradient comes as " .. weight.grad.sbp)
 
--- Gradients against differences: the slope of a network in one direction.
+-- Compares gradients with finite differences: the slope of a network in one direction.
 local function network(w) return batch:matmul(w):gelu():square():mean() end
 local direction = rille.randn({4, 3}, {placement = P, sbp = "B"})
 local slope = (rille.grad(network(weight), {weight}) * direction):sum():item()

@@ -1,11 +1,11 @@
--- digits.lua - a classifier of handwritten digits, trained on four devices, laid over them in six ways.
+-- digits.lua - trains a classifier of handwritten digits on four devices, in six layouts.
 --
---   rille examples/digits.lua                       pipeline of two stages, each two devices wide (pp-tp)
+--   rille examples/digits.lua                       a pipeline of two stages, each on two devices (pp-tp)
 --   rille examples/digits.lua --layout dp           the batch split over four devices
 --   rille examples/digits.lua --layout single       one device
 --
--- A perceptron 64-256-256-10 learns 1,437 images and is tested on the other 360.
--- The layouts differ in the table below and nowhere else, and give the same losses.
+-- A perceptron 64-256-256-10 is trained on 1,437 images and tested on the other 360. Only the table below differs between
+-- the layouts, and all layouts give the same losses.
 
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -14,7 +14,7 @@ local options = rille.args(arg, {layout = "pp-tp", epochs = 40, batch = 64, seed
   steps = math.maxinteger, ["micro-batches"] = 0})
 rille.manual_seed(options.seed)
 
--- ---- layouts: where the first layer lives, where the rest; how a batch and the weights lie there ----
+-- ---- layouts: placements of the first and the other layers; SBP of a batch and of the weights ----
 
 local function on(...) return rille.placement("cpu", ...) end
 local all, mesh = on{0, 1, 2, 3}, on{{0, 1}, {2, 3}}
@@ -42,7 +42,7 @@ end
 
 function Net:forward(x)
   local h = self.fc1(x):gelu()
-  h = h:to_global{placement = second, sbp = h.sbp} -- to the next stage, laid out there as it is here
+  h = h:to_global{placement = second, sbp = h.sbp} -- moved to the next stage, with the same SBP
   return self.fc3(self.fc2(h):gelu())
 end
 
@@ -50,11 +50,11 @@ local net = Net()
 net.fc1:to_global{placement = first, sbp = whole}
 net.fc2:to_global{placement = second, sbp = whole}
 net.fc3:to_global{placement = second, sbp = whole}
-net.fc1.weight:to_global_{placement = first, sbp = weight1_sbp} -- by rows: each rank computes some of the features
+net.fc1.weight:to_global_{placement = first, sbp = weight1_sbp} -- split by rows: each rank computes some of the features
 net.fc1.bias:to_global_{placement = first, sbp = weight1_sbp}
-net.fc2.weight:to_global_{placement = second, sbp = weight2_sbp} -- by columns: each rank reads the features it has
+net.fc2.weight:to_global_{placement = second, sbp = weight2_sbp} -- split by columns: each rank reads its own features
 
--- ---- data: 80 % to learn, 20 % to test, after a shuffle given by the seed ----
+-- ---- data: 80 % for training, 20 % for the test, after a shuffle with a fixed seed ----
 
 local here = arg[0]:match("^(.*/)") or "./"
 local order = rille.tensor(rille.data.permutation(1797, options.seed), {dtype = "i64"})
@@ -82,13 +82,13 @@ local function step(x, y)
 end
 
 local pieces = options["micro-batches"]
-if pieces == 0 then pieces = first == second and 1 or 4 end -- a pipeline needs some to fill
+if pieces == 0 then pieces = first == second and 1 or 4 end -- a pipeline needs several micro-batches
 local run = options.plain and step or rille.graph(step, {micro_batches = pieces})
 
 local progress = rille.train.progress{total = total, step = not options.plain and run or nil}
 local log = options.log ~= "" and assert(io.open(options.log, "w"))
 for i = 1, total do
-  opt.lr = rate(i - 1) -- a compiled step asks for it anew
+  opt.lr = rate(i - 1) -- compiled steps read lr before each call
   local loss = run(batches:next()):item()
   progress:update(i, loss, options.batch)
   if log then log:write(("%.9g\n"):format(loss)) end

@@ -1,11 +1,11 @@
-/* embed.c - Rille without Lua: a classifier of handwritten digits, trained on two devices from C.
+/* embed.c - Rille without Lua: trains a classifier of handwritten digits on two devices from C.
  *
- *   build/release/examples/embed            the step is traced once, then run as a compiled graph
- *   build/release/examples/embed --plain    every step is built again, operator by operator
+ *   build/release/examples/embed            traces the step once, and then runs it as a compiled graph
+ *   build/release/examples/embed --plain    calls every operator again in each step
  *
- * A perceptron 64-256-256-10 takes 20 steps. The batch is split over devices 0 and 1, the weights are whole on both;
- * nothing else says that this is data parallel: the sum of the gradients is found by Rille. Prints the loss of every
- * step; examples/embed.lua is the same program and prints the same numbers. */
+ * A perceptron 64-256-256-10 is trained for 20 steps. The batch is split over devices 0 and 1, and weights are
+ * replicated on both. That alone makes the training data parallel: Rille derives the sum of the gradients. Prints
+ * the loss of every step; examples/embed.lua is the same program and prints the same numbers. */
 #include "rille.h"
 
 #include <math.h>
@@ -26,12 +26,12 @@ struct training {
     const struct rille_layout *whole, *split;
     struct rille_tensor *images, *labels;
     struct param param[PARAMS];               /* weight and bias of each layer */
-    struct rille_live *live_rate, *live_step; /* what a compiled step asks before each run */
+    struct rille_live *live_rate, *live_step; /* numbers that a compiled step reads before each run */
     double rate;
     int step; /* from 1 */
 };
 
-/* In a program of this size a failure is told, and the program ends. */
+/* Ends the program with a message after any failure. */
 static void
 must(int status)
 {
@@ -60,7 +60,7 @@ integer(const char *name, int64_t i)
     return (struct rille_attr){.name = name, .kind = RILLE_INT, .i = i};
 }
 
-/* name(x, y), with attributes. Takes over x, so that calls can be nested. */
+/* Returns name(x, y) with attributes. Takes ownership of x, so that calls can be nested. */
 static struct rille_tensor *
 apply(struct training *t, const char *name, struct rille_tensor *x, const struct rille_arg *y, int nattr,
       const struct rille_attr *attr)
@@ -87,7 +87,7 @@ with_number(struct training *t, const char *name, struct rille_tensor *x, double
     return apply(t, name, x, &arg, 0, NULL);
 }
 
-/* x, laid out as l. Takes over x. */
+/* Returns x in layout l. Takes ownership of x. */
 static struct rille_tensor *
 moved(struct rille_tensor *x, const struct rille_layout *l)
 {
@@ -97,7 +97,7 @@ moved(struct rille_tensor *x, const struct rille_layout *l)
     return result;
 }
 
-/* ---- what there is at the start ---- */
+/* ---- initial values ---- */
 
 static void
 open_devices(struct training *t)
@@ -124,7 +124,7 @@ load_images(struct training *t)
     t->labels = apply(t, "cast", t->labels, NULL, 1, &i64);
 }
 
-/* A leaf with t's value, whole on both devices. */
+/* Returns a leaf with t's value, replicated on both devices. */
 static struct rille_tensor *
 leaf(struct training *t, struct rille_tensor *x)
 {
@@ -135,7 +135,7 @@ leaf(struct training *t, struct rille_tensor *x)
     return result;
 }
 
-/* Uniform in [-bound, bound), bound = 1 / sqrt(inputs), as nn.Linear starts. */
+/* Returns uniform values in [-bound, bound), bound = 1 / sqrt(inputs), as in nn.Linear. */
 static void
 start_param(struct training *t, struct param *p, int ndim, const int64_t *shape, int64_t inputs)
 {
@@ -193,7 +193,7 @@ finish(struct training *t)
 
 /* ---- one step ---- */
 
-/* y = x w^T + b. Takes over x. */
+/* Returns x w^T + b. Takes ownership of x. */
 static struct rille_tensor *
 linear(struct training *t, struct rille_tensor *x, const struct param *weight, const struct param *bias)
 {
@@ -215,7 +215,8 @@ loss_of(struct training *t, struct rille_tensor *x, struct rille_tensor *y)
     return with_tensor(t, "cross_entropy", h, y);
 }
 
-/* In a trace the rate and the count of steps are numbers that each run asks for; else they are what they are now. */
+/* Updates a parameter. In a trace, the learning rate and the step count are live numbers, which each run reads; else
+ * they are constants. */
 static void
 update(struct training *t, struct param *p)
 {
@@ -231,7 +232,8 @@ update(struct training *t, struct param *p)
     rille_tensor_free(&gradient);
 }
 
-/* Forward, backward, update. Outside of a trace rille_step() computes all of it; within one it is recorded. */
+/* Runs forward, backward and updates. Outside a trace rille_step() computes everything; within a trace it is
+ * recorded. */
 static struct rille_tensor *
 train(struct training *t, struct rille_tensor *x, struct rille_tensor *y)
 {
@@ -256,7 +258,7 @@ trace(struct training *t, struct rille_tensor *const batch[2])
     return g;
 }
 
-/* Rows of the i-th batch, split over the devices. */
+/* Returns the rows of the i-th batch, split over the devices. */
 static struct rille_tensor *
 batch_of(struct training *t, struct rille_tensor *all, int i)
 {

@@ -1,4 +1,4 @@
--- embed.lua - what examples/embed.c does, in Lua: the same operators on the same numbers, so the same losses.
+-- embed.lua - examples/embed.c in Lua: the same operators and numbers, and so the same losses.
 --
 --   rille -d cpu:2 examples/embed.lua [--plain]
 

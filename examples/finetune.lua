@@ -1,10 +1,10 @@
--- finetune.lua - trains a language model of a Hugging Face folder on a text of yours, and saves it as such a folder.
+-- finetune.lua - trains a language model from a Hugging Face folder on your text, and saves the model as such a folder.
 --
 --   rille examples/finetune.lua gpt2 tuned --text book.txt
---   rille examples/finetune.lua gpt2 tuned --ids ids.txt --recipe dp-tp     numbers instead of text: no tokenizer is needed
---   rille examples/finetune.lua gpt2 tuned --tokens train.bin               or llm.c's token files
+--   rille examples/finetune.lua gpt2 tuned --ids ids.txt --recipe dp-tp     ids instead of text: needs no tokenizer
+--   rille examples/finetune.lua gpt2 tuned --tokens train.bin               token files of llm.c
 --
--- recipes.lua has what --recipe may name.
+-- recipes.lua lists the names for --recipe.
 
 local rille = require "rille"
 local optim = rille.optim
@@ -26,12 +26,12 @@ rille.train.saves_to(to, "folder")
 
 local placement, how = dofile((arg[0]:match("^(.*/)") or "./") .. "recipes.lua")(o.recipe)
 
--- ---- the model, laid out; each rank reads what it will hold ----
+-- ---- the model in its layout; a rank reads only its own shards ----
 
 local model = rille.models.load(from, {placement = placement, parallel = how, dtype = "f32",
-  dropout = o.dropout > 0 and o.dropout or nil}) -- of GPT-2 alone
+  dropout = o.dropout > 0 and o.dropout or nil}) -- GPT-2 only
 
--- ---- ids, in windows that come in an order given by the seed ----
+-- ---- ids, in windows whose order depends on the seed ----
 
 local function read(path)
   local file = assert(io.open(path, "rb"))
@@ -47,7 +47,7 @@ if o.ids ~= "" then
   end
 elseif o.tokens == "" then
   tokens = rille.tokenizer(from .. "/tokenizer.json")
-  ids = tokens:encode(read(o.text), {add_special_tokens = true}) -- a text begins as those that the model has learned
+  ids = tokens:encode(read(o.text), {add_special_tokens = true}) -- texts begin like those of the model's training
 end
 local x, length = rille.parallel.input(model), math.min(o.length, model.config.length)
 local data = rille.data.tokens(ids, {batch = o.batch, length = length, seed = o.seed, vocab = model.config.vocab,

@@ -1,9 +1,9 @@
--- generate.lua - continues a text with the language model of a folder (config.json, model.safetensors, tokenizer.json).
+-- generate.lua - continues a text with a language model from a folder (config.json, model.safetensors, tokenizer.json).
 --
---   rille examples/generate.lua gpt2 --prompt "A rille is"            a folder as Hugging Face's hub has it
---   rille examples/generate.lua gpt2 --ids 464,3290 --greedy          ids instead of text: no tokenizer is needed
---   rille examples/generate.lua gpt2 --prompt "A rille" --stop 13     ends at an id of 13; none: it goes on for --count ids
---   rille examples/generate.lua llama --devices 2 --quantize int8     heads and hidden split over two devices, a byte a weight
+--   rille examples/generate.lua gpt2 --prompt "A rille is"            a folder in the form of Hugging Face's hub
+--   rille examples/generate.lua gpt2 --ids 464,3290 --greedy          ids instead of text: needs no tokenizer
+--   rille examples/generate.lua gpt2 --prompt "A rille" --stop 13     stops at id 13; --stop none: writes --count ids
+--   rille examples/generate.lua llama --devices 2 --quantize int8     heads and hidden units split over two devices, int8 weights
 
 local rille = require "rille"
 
@@ -19,7 +19,7 @@ wanted(o["top-k"] >= 0, "--top-k is how many ids may be drawn, or 0 for all of t
 wanted(o["top-p"] > 0 and o["top-p"] <= 1, "--top-p is above 0 and at most 1, not %g", o["top-p"])
 wanted(o.prompt == "" or o.ids == "", "--prompt and --ids are two ways to begin: one of them is wanted")
 
--- ---- the model, of the kind that config.json names; each device reads its own shards ----
+-- ---- the model, of the kind that config.json names; a device reads only its own shards ----
 
 local ranks = {}
 for i = 1, o.devices do ranks[i] = i - 1 end
@@ -37,7 +37,7 @@ local function ids_of(option, text)
   return list
 end
 
--- Beside the text there is what the tokenizer's template puts around it: models have learned texts that begin so.
+-- The tokenizer's template may add ids around the text. Models are trained on texts with these ids.
 local tokens = o.ids == "" and rille.tokenizer(dir .. "/tokenizer.json")
 local prompt = tokens and tokens:encode(o.prompt, {add_special_tokens = true}) or ids_of("--ids", o.ids)
 wanted(#prompt > 0, "something to begin with is wanted: --prompt or --ids")
@@ -46,8 +46,8 @@ local function say(ids)
   io.flush()
 end
 
--- What ends a text: the folder's own ids, of which some name more than the model writes. What is said of writing
--- (generation_config.json, of folders that have one) goes before what is said of the model.
+-- Returns the ids that end a text: those of --stop, or else those of the folder, without ids that the model cannot write.
+-- generation_config.json takes precedence over config.json.
 local function stops()
   if o.stop ~= "" then return o.stop ~= "none" and ids_of("--stop", o.stop) or nil end
   local path, writing = dir .. "/generation_config.json", nil
@@ -69,7 +69,7 @@ model:generate({prompt}, {max_new_tokens = o.count, temperature = o.greedy and 0
   top_k = o["top-k"] > 0 and o["top-k"] or nil, top_p = o["top-p"] < 1 and o["top-p"] or nil, stop = stops(),
   on_token = function(ids)
     if n == 0 then
-      start = rille.clock() -- the prompt's pass and the making of the step are apart
+      start = rille.clock() -- excludes the prompt's pass and the compilation
       say(prompt)
     end
     n = n + 1

@@ -1,14 +1,14 @@
--- gpt.lua - a small GPT learns a text, laid over devices by any recipe, and then writes on.
+-- gpt.lua - trains a small GPT on a text, with any recipe of parallelism, and then generates text.
 --
 --   rille examples/gpt.lua                                  this repository's documents, character by character, one device
---   rille examples/gpt.lua --bpe 1024 --text a.txt          pieces of words: for longer texts
+--   rille examples/gpt.lua --bpe 1024 --text a.txt          subwords: for longer texts
 --   rille examples/gpt.lua --recipe dp-tp --text a.txt      any text, the batch and the layers split over four devices
 --   rille -d cpu:8 examples/gpt.lua --recipe 3d
 --
--- All recipes give the same losses (but for rounding); see recipes.lua. It stops when --steps are done, or as many as
--- fit in --minutes. --plot writes the curve of losses, --log each loss as a line; --checkpoint names a folder where the
--- training is saved every --every steps, beside the training, and --resume goes on from there, after its end for as many
--- minutes again.
+-- All recipes give the same losses, apart from rounding; see recipes.lua. Training ends after --steps, or after as many
+-- steps as fit in --minutes. --plot writes the curve of losses, --log a line per loss. --checkpoint names a folder in which
+-- the training is saved every --every steps, in the background. --resume continues from the last checkpoint; a finished
+-- training continues for --minutes more.
 
 local rille = require "rille"
 local optim = rille.optim
@@ -16,7 +16,7 @@ local optim = rille.optim
 local o = rille.args(arg, {text = "", bpe = 0, recipe = "single", layers = 4, heads = 4, width = 128, length = 64, batch = 16,
   ["micro-batches"] = 1, steps = 1400, minutes = 4.0, lr = 2e-3, warmup = 40, seed = 1, every = 100, prompt = "The ", write = 400,
   temperature = 0.5, plot = "", log = "", checkpoint = "", resume = false, bf16 = false, dropout = 0.0})
-for name, least in pairs{steps = 1, every = 1, length = 2, temperature = 0, minutes = 0, bpe = 0, write = 0} do -- told before anything is learned
+for name, least in pairs{steps = 1, every = 1, length = 2, temperature = 0, minutes = 0, bpe = 0, write = 0} do -- checked before the training
   if not (o[name] >= least) then error(("--%s is at least %g, not %g"):format(name, least, o[name]), 0) end
 end
 rille.manual_seed(o.seed)
@@ -24,7 +24,7 @@ rille.manual_seed(o.seed)
 local here = arg[0]:match("^(.*/)") or "./"
 local placement, how = dofile(here .. "recipes.lua")(o.recipe)
 
--- ---- text: every character that occurs has a number; or, with --bpe, pieces of words have ----
+-- ---- text: ids are characters or, with --bpe, subwords ----
 
 local function read(path)
   local file = assert(io.open(path, "rb"))
@@ -51,7 +51,7 @@ for i, path in ipairs(files) do parts[i] = read(path) end
 local text = table.concat(parts, "\n")
 if #text == 0 then error("the text is empty", 0) end
 
--- By what a checkpoint knows the text that it learned.
+-- Returns a digest of a text, by which a checkpoint recognises its text.
 local function digest(s)
   local h = #s
   for i = 1, #s, 8 do
@@ -62,7 +62,7 @@ local function digest(s)
 end
 local learned = {name = o.text ~= "" and o.text or "this repository's documents", bytes = #text, digest = digest(text)}
 
--- How many ids there are, text to ids, ids to text.
+-- Returns the number of ids, and the functions from text to ids and from ids to text.
 local function characters()
   local id_of, text_of, n = {}, {}, 0
   if not utf8.len(text, 1, -1, true) then error("the text is no UTF-8; with --bpe 512 any bytes will do", 0) end
@@ -89,12 +89,12 @@ end
 local function pieces()
   local tokens = rille.tokenizer.train({text}, {size = o.bpe})
   local size = tokens.size
-  while tokens:decode{size - 1}:find("^<|reserved_%d+|>$") do size = size - 1 end -- a short text has fewer pieces
+  while tokens:decode{size - 1}:find("^<|reserved_%d+|>$") do size = size - 1 end -- a short text has fewer subwords
   return size, function(s) return tokens:encode(s) end, function(ids) return tokens:decode(ids) end
 end
 
 local vocab, encode, decode = (o.bpe > 0 and pieces or characters)()
-local prompt = encode(o.prompt) -- what cannot be written is told before anything is learned
+local prompt = encode(o.prompt) -- fails before the training if the prompt cannot be encoded
 if #prompt == 0 then error("--prompt is empty", 0) end
 
 -- ---- the model ----
@@ -103,7 +103,7 @@ local model = rille.models.gpt2.new{vocab = vocab, length = o.length, layers = o
   dropout = o.dropout, placement = placement}
 rille.parallel(model, how)
 
--- ---- 9 of 10 ids to learn, in windows that come in an order given by the seed; the rest to test ----
+-- ---- 9 of 10 ids are for training, in windows whose order depends on the seed; the rest is for validation ----
 
 local ids = encode(text)
 local cut = #ids * 9 // 10
@@ -148,7 +148,7 @@ end
 
 print(("%d ids, %d different; %d parameters; %s on %s"):format(#ids, vocab, count, o.recipe, tostring(placement)))
 local tokens = o.batch * o.length
-local flops = 6 * (count - model.wpe.weight:numel()) + 12 * o.layers * o.width * o.length -- of a token, forward and backward
+local flops = 6 * (count - model.wpe.weight:numel()) + 12 * o.layers * o.width * o.length -- flops per token, forward and backward
 local line = rille.train.progress{total = o.steps, step = step, unit = "tokens", flops = flops}
 local losses, checks = {}, {}
 local function draw()
@@ -158,39 +158,39 @@ local function draw()
 end
 local function schedule(n) return optim.cosine{lr = o.lr, min_lr = o.lr / 10, warmup = math.min(o.warmup, n), steps = n} end
 local t, total, start = 0, o.steps, nil
-local timed = true -- no more than fits in --minutes
+local timed = true -- ends after --minutes
 
 local parts = {model = model, optimizer = opt, data = data}
 if o.resume then
   local _, note = rille.checkpoint.load(o.checkpoint, {})
-  local before = note and note.text or learned -- older checkpoints do not say
+  local before = note and note.text or learned -- older checkpoints lack the text's digest
   if before.digest ~= learned.digest then
     local function reported(x) return ("%s (%d bytes, digest %s)"):format(x.name, x.bytes, x.digest) end
     error(("--resume: %s learned %s, and --text is another: %s"):format(o.checkpoint, reported(before), reported(learned)), 0)
   end
   t, note = rille.checkpoint.load(o.checkpoint, parts)
   losses, checks = note.losses, note.checks
-  held:load_state(note.held) -- tests go on with the windows that would have come
-  if o.steps == note.steps and t < note.total then total, timed = note.total, t < 12 end -- it was not at its end
+  held:load_state(note.held) -- validation continues with the next windows
+  if o.steps == note.steps and t < note.total then total, timed = note.total, t < 12 end -- the training had not ended
   print(("goes on after step %d"):format(t))
 end
 local lr, begun = schedule(total), t
 line.total = total
-local log = o.log ~= "" and assert(io.open(o.log, "w")) -- the one of before stays as it was where nothing goes on
+local log = o.log ~= "" and assert(io.open(o.log, "w")) -- resuming fails before this line, so an old log is kept then
 for i = 1, log and t or 0 do log:write(("%.6f\n"):format(losses[i])) end
 
 while t < total do
   opt.lr = lr(t)
   local loss = step(data:next()):item()
   t = t + 1
-  if not (math.abs(loss) < math.huge) then -- the last checkpoint is one that was learning
+  if not (math.abs(loss) < math.huge) then -- the last checkpoint is from before the divergence
     error(("step %d: the loss is %g; a lower --lr may do"):format(t, loss), 0)
   end
   losses[t] = loss
   if log then log:write(("%.6f\n"):format(loss)) end
   if t == begun + 2 then start = rille.clock() end
   local counted = t - begun - 2
-  if timed and t < total and (counted == 10 or counted > 10 and t % o.every == 0) then -- at the speed so far
+  if timed and t < total and (counted == 10 or counted > 10 and t % o.every == 0) then -- estimated from the speed so far
     local gone = rille.clock() - start
     local more = (o.minutes * 60 * 0.9 - gone) * counted / gone
     total = math.min(total, t + math.max(0, math.floor(more)))
@@ -208,7 +208,7 @@ if log then assert(log:close()) end
 print(("loss %.4f, on text that was held back %.4f"):format(losses[t], checks[#checks][2]))
 draw()
 
--- ---- and it writes: when its context is full, it goes on from the second half of it ----
+-- ---- generation: if the context is full, it continues with the second half of the context ----
 
 model:eval()
 local written = table.move(prompt, 1, #prompt, 1, {})

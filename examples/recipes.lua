@@ -1,4 +1,4 @@
--- recipes.lua - what --recipe names in gpt.lua and finetune.lua: a mesh of devices, and what its axes are for.
+-- recipes.lua - the recipes for --recipe of gpt.lua and finetune.lua: meshes of devices, and the use of each mesh axis.
 --
 --   local placement, how = dofile("recipes.lua")("dp-tp")
 --   rille.parallel(model, how)
@@ -20,7 +20,7 @@ local recipes = {
   ["pp-tp"] = {{0, 1}, {stages = {{0, 1}, {2, 3}}, tensor = 0}},
 }
 
--- The placement of a recipe's devices, and what rille.parallel takes.
+-- Returns the placement of a recipe, and the options for rille.parallel.
 return function(name)
   local recipe = recipes[name]
   if not recipe then

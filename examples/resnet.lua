@@ -1,8 +1,8 @@
--- resnet.lua - a residual network reads handwritten digits, on one device or with the batch split over several.
+-- resnet.lua - trains a residual network on handwritten digits, on one device or with the batch split over several.
 --
 --   rille examples/resnet.lua                 one device
---   rille examples/resnet.lua --recipe dp     four; statistics of the norms are those of the whole batch
---   rille examples/resnet.lua --recipe zero   and parameters, gradients and the optimiser's state are cut, too
+--   rille examples/resnet.lua --recipe dp     four devices; norms use the statistics of the whole batch
+--   rille examples/resnet.lua --recipe zero   parameters, gradients and optimiser state are sharded, too
 
 local rille = require "rille"
 local optim = rille.optim
@@ -44,7 +44,7 @@ for t = 1, o.steps do
 end
 line:finish()
 
-model:eval() -- the norms take what they have seen so far
+model:eval() -- norms use their running statistics
 local guess = rille.no_grad(model, images:slice(0, n, 1797)):argmax(-1)
 local right = guess:eq(labels:slice(0, n, 1797)):to("f32"):mean():item()
 print(("%s: %.2f %% of %d held-out images are read correctly"):format(o.recipe, 100 * right, 1797 - n))

@@ -1,5 +1,7 @@
--- bytecode.lua - finds which upvalues, globals and fields the code of a Lua function reads, with the functions that are
--- written inside it. Lua has no call that tells, so this reads the output of string.dump (Lua 5.4, lundump.c).
+-- bytecode.lua - finds the upvalues, globals and fields that the code of a Lua function reads, including its inner
+-- functions.
+--
+-- Lua has no call for that, so this module parses the output of string.dump (Lua 5.4, lundump.c).
 
 local bytecode = {}
 
@@ -11,7 +13,8 @@ local SETUPVAL <const>, SETTABUP <const>, SETFIELD <const> = 10, 15, 18
 
 -- ---- reading ----
 
--- Reads unsigned numbers (7 bits per byte, the last one marked), strings, and so on from `text`, from `at` on.
+-- Returns a reader of `text` from position `at`: unsigned numbers (7 bits per byte, the last one marked), strings, and so
+-- on.
 local function reader(text, at)
   local r = {}
   function r.byte()
@@ -46,7 +49,7 @@ local function list_of(r, read)
   return list
 end
 
--- A constant, of which only strings matter; true: a number.
+-- Reads a constant. Returns a string, true for a number, or false for others.
 local function constant(r)
   local kind = r.byte()
   local number = kind == 0x03 or kind == 0x13
@@ -79,7 +82,7 @@ end
 
 -- ---- what the code reads ----
 
--- Pairs of {first, last instruction, register} in which a register is the variable of a numeric loop.
+-- Returns {first instruction, last instruction, register} for the variable of each numeric loop.
 local function numeric_loops(code)
   local loops = {}
   for pc, word in ipairs(code) do
@@ -95,9 +98,10 @@ local function counts(loops, pc, register)
   return false
 end
 
--- Does the read at pc begin n = n + 1 or n = (n or 0) + 1, of an upvalue, a global or a field? The same for other constants.
+-- Returns true if the read at pc begins n = n + 1 or n = (n or 0) + 1, for an upvalue, a global or a field, or the same with
+-- another constant.
 local function is_count(code, pc)
-  local at = (code[pc + 1] or 0) & 0x7f == TEST and pc + 4 or pc + 1 -- test, jump, load
+  local at = (code[pc + 1] or 0) & 0x7f == TEST and pc + 4 or pc + 1 -- skips test, jump and load
   local add, set = (code[at] or 0) & 0x7f, code[at + 2] or 0
   if add < ADDI or add > SUBK then return false end
   local op, to = code[pc] & 0x7f, set & 0x7f
@@ -106,8 +110,8 @@ local function is_count(code, pc)
   return same and (op == GETTABUP and to == SETTABUP or op == GETFIELD and to == SETFIELD)
 end
 
--- Adds what p and its inner functions read to `found`, and what they count up to `counted`. outer[i]: index of p's upvalue i in
--- the whole function, nil if an inner function's local.
+-- Adds the reads of p and its inner functions to `found`, and reads that only increment to `counted`. outer[i]: index of p's
+-- upvalue i in the outermost function; nil if it is a local variable of an inner function.
 local function scan(p, outer, found, counted)
   local loops, loaded, computed = numeric_loops(p.code), {}, false
   for pc, word in ipairs(p.code) do
@@ -131,7 +135,7 @@ local function scan(p, outer, found, counted)
   end
   if computed then
     found.computed = true
-    for _, name in ipairs(loaded) do found.fields[name] = true end -- a name beyond the 256th constant is loaded first
+    for _, name in ipairs(loaded) do found.fields[name] = true end -- names beyond the 256th constant are loaded first
   end
   for _, inner in ipairs(p.inner) do
     local map = {}
@@ -144,9 +148,9 @@ local function nothing_read() return {upvalues = {}, within = {}, fields = {}, c
 
 local known = setmetatable({}, {__mode = "k"})
 
--- Returns what fn reads: {upvalues = {[index] = true}, within = {{index of an upvalue, field}, ...}, fields = {[name] = true},
--- computed = does it read fields whose names it computes?, compares = does it test whether numbers are equal?, counted = the
--- same of what fn only counts up}. Indices are those of debug.getupvalue.
+-- Returns the reads of fn: {upvalues = {[index] = true}, within = {{index of an upvalue, field}, ...}, fields = {[name] =
+-- true}, computed = true if it reads fields with computed names, compares = true if it tests numbers for equality, counted =
+-- the same table for places that fn only increments}. Indices are those of debug.getupvalue.
 function bytecode.reads(fn)
   if not known[fn] then
     local main, outer = prototype(reader(string.dump(fn), HEADER + 1)), {}

@@ -135,7 +135,7 @@ local function check_count(who, most, n)
   check.fail("%s: expected %s, found %d", who, most == 0 and "no argument" or ("at most %d argument%s"):format(most, most == 1 and "" or "s"), n)
 end
 
-local parameters = setmetatable({}, {__mode = "k"}) -- function -> number of its parameters; false: unlimited
+local parameters = setmetatable({}, {__mode = "k"}) -- function -> number of parameters; false: unlimited
 
 -- Fails if `fn` has fewer parameters than the arguments that follow. User functions and variadic functions accept any
 -- number.

@@ -374,7 +374,7 @@ local function are_numbers(saved)
   return true
 end
 
--- Returns the first difference between the groups of two optimisers' numbers; nil if there is none.
+-- Returns the first difference between the groups of two optimisers' numbers; nil: none.
 local function groups_differ(path, here, saved)
   if #here ~= #saved then return ("the %s has %d groups here, %d in the checkpoint"):format(path, #here, #saved) end
   for i, group in ipairs(here) do
@@ -580,7 +580,7 @@ local function load_found(who, found, parts, fallback)
     not fallback and found[2] and "; {fallback = true} loads the one before it" or "")
 end
 
--- Loads the newest checkpoint. Another run may remove old checkpoints while this one reads: if the file has
+-- Loads the newest checkpoint. Another run may remove old checkpoints during the read: if the file has
 -- disappeared, the folder is listed again.
 function checkpoint.load(dir, parts, options)
   local who = "rille.checkpoint.load"

@@ -63,7 +63,7 @@ local function word_of(chunk, i)
   return t and chunk.text:sub(t[2], t[3])
 end
 
--- Returns the page of the function that the tokens first .. last name; nil if there is none.
+-- Returns the page of the function that the tokens first .. last name; nil: none.
 local function page_of(chunk, first, last)
   local from, to = chunk.tokens[first], chunk.tokens[last]
   if not from or not to then return nil end
@@ -83,7 +83,7 @@ end
 
 -- ---- the meaning of an expression ----
 
--- A thing is {value =}, or {is = "tensor"} if its value would have to be computed; its pages are then tensor.*. page:
+-- Describes a value: {value =}, or {is = "tensor"} if the value would have to be computed; help pages are then tensor.*. page:
 -- the page of a function.
 local methods = metatable_of(rille.tensor(0)).__methods
 

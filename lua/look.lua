@@ -1,4 +1,4 @@
--- look.lua - statistics of a tensor's values: x:stats(), x:hist(). The statistics cover all elements on all devices;
+-- look.lua - statistics of a tensor's values: x:stats(), x:hist(). The statistics cover the whole tensor on all devices;
 -- only sums, minima and maxima are transferred.
 
 local check = require "rille.check"

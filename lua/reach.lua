@@ -1,12 +1,11 @@
--- reach.lua - lists the places whose values a function may read: upvalues, globals, and fields of tables, objects and modules
--- that it reaches through them, also through the Lua functions that it may call.
+-- reach.lua - lists the places whose values a function may read: upvalues, globals, and fields of tables, objects and
+-- modules that are reachable through them, also through Lua functions that it may call.
 --
--- A place is a holder and a key: a function and the index of an upvalue, or a table and a field. Only fields with names that the
--- code reads count, the names of Rille's options, entries of lists, and all fields where the code computes names. The key
--- reach.SIZE stands for the number of a table's fields: it tells that a field was added.
---
--- Lua's own and Rille's own functions and tables are taken to stay as they are. Layers and optimisers of Rille are objects: they
--- list the fields that matter themselves.
+-- A place is a holder and a key: a function and the index of an upvalue, or a table and a field. Fields count if the code
+-- reads their names, if they are names of Rille's options, or if they are entries of lists; if the code computes names, all
+-- fields count. The key reach.SIZE stands for a table's number of fields, which shows added fields. Functions and tables of
+-- Lua and Rille are assumed not to change. Rille's layers and optimisers are objects, which list their relevant fields
+-- themselves.
 
 local rille = require "rille"
 local bytecode = require "rille.bytecode"
@@ -14,12 +13,13 @@ local check = require "rille.check"
 
 local reach = {SIZE = rille._size_key}
 
-local LARGE <const> = 256 -- entries of a list beyond which only their number is followed
-local MOST <const> = 4096 -- places of one walk
+local LARGE <const> = 256 -- maximum list length; of longer lists only the number of entries is followed
+local MOST <const> = 4096 -- maximum number of places per walk
 
-local objects = setmetatable({}, {__mode = "k"}) -- object -> its function, below
+local objects = setmetatable({}, {__mode = "k"}) -- object -> the function that lists its fields, see below
 
--- Makes t an object: list(t, note, visit) calls note(holder, key) for the fields that matter, visit(member, key) for modules in it.
+-- Makes t an object. list(t, note, visit) calls note(holder, key) for relevant fields, and visit(member, key) for modules in
+-- t.
 function reach.object(t, list) objects[t] = list end
 
 -- ---- the libraries ----
@@ -43,10 +43,10 @@ local function rilles_modules()
   return own
 end
 
--- Is it a class of Rille's?
+-- Returns true for a class of Rille.
 local function is_own_class(t) return check.is_own(rawget(t, "forward")) or check.is_own(rawget(t, "init")) end
 
--- Is it the metatable of a kind of tables of Rille's: data readers, optimisers?
+-- Returns true for the metatable of one of Rille's kinds of tables: data readers, optimisers.
 local function is_own_metatable(meta)
   for _, v in next, meta do
     if type(v) == "function" then return check.is_own(v) end
@@ -55,7 +55,7 @@ local function is_own_metatable(meta)
   return type(class) == "table" and class ~= meta and is_own_metatable(class)
 end
 
--- The names under which Rille's functions read a table of options.
+-- Names that Rille's functions read in tables of options.
 local option_names
 local function is_option(name)
   if not option_names then
@@ -71,7 +71,7 @@ end
 
 local visit
 
--- Reports a place, and goes on to its value.
+-- Reports a place and continues with its value.
 local function add(w, holder, key, value, text)
   if libraries[value] or w.own[value] or w.n >= MOST then return end
   w.n = w.n + 1
@@ -94,7 +94,7 @@ local function add_field(w, t, key, text)
   add(w, t, key, rille._place(t, key), text)
 end
 
--- Visits the upvalues, and fields of upvalues, that fn reads.
+-- Visits upvalues of fn, and the fields that fn reads in them.
 local function visit_upvalues(w, fn, found)
   for index in next, found.upvalues do add_upvalue(w, fn, index) end
   for _, read in ipairs(found.within) do
@@ -109,7 +109,7 @@ local function visit_upvalues(w, fn, found)
   end
 end
 
--- Reports the upvalues and globals that fn only counts up.
+-- Reports the upvalues and globals that fn only increments.
 local function report_counts(w, fn, counted)
   for index in next, counted.upvalues do
     local name, value = debug.getupvalue(fn, index)
@@ -132,7 +132,7 @@ local function visit_function(w, fn)
   report_counts(w, fn, found.counted)
 end
 
--- The functions and the class through which Lua reads a table. Those of a class of Rille's are known.
+-- Visits the functions and the class through which Lua reads a table; skips classes of Rille, which are known.
 local function visit_metatable(w, meta, text)
   if type(meta) ~= "table" or is_own_class(meta) then return end
   for name, v in next, meta do
@@ -165,7 +165,7 @@ function visit(w, v, text)
   if kind == "table" then visit_table(w, v, text) else visit_function(w, v) end
 end
 
--- May the code read this field of t? Modes of modules are followed apart.
+-- Returns true if the code may read this field of t. Training modes are followed separately.
 local function is_read(w, t, key)
   if t == _G then return w.names[key] end
   if math.type(key) == "integer" then return rawlen(t) <= LARGE end
@@ -173,7 +173,7 @@ local function is_read(w, t, key)
   return w.computed or w.names[key] or is_option(key)
 end
 
--- Visits fields until there are no more names and tables.
+-- Visits fields until no new names or tables appear.
 local function visit_fields(w)
   repeat
     local n = w.n
@@ -192,15 +192,15 @@ local function visit_fields(w)
   end
 end
 
--- Starts a walk. tell.place(holder, key, value, text) is called for each place, tell.count() likewise for what the code only counts
--- up; tell.note(holder, key) for each field that an object lists; tell.follows_all(object): is it of a user's class, of which all
--- fields matter?
+-- Starts a walk. Calls tell.place(holder, key, value, text) for each place, tell.count() with the same arguments for places
+-- that the code only increments, and tell.note(holder, key) for each field that an object lists. tell.follows_all(object)
+-- returns true for objects of user classes, whose fields are all relevant.
 function reach.new(tell)
   return setmetatable({own = rilles_modules(), n = 0, seen = {}, taken = {}, tables = {}, names = {forward = true}, counted = {},
     computed = false, compares = false}, {__index = tell})
 end
 
--- Continues the walk from v. Of a function of Rille's own only the objects and functions that it was given count.
+-- Continues the walk from v. In a function of Rille, only objects and functions that were passed to it count.
 function reach.from(w, v, text)
   if check.is_own(v) then
     for index = 1, debug.getinfo(v, "u").nups do
@@ -213,7 +213,7 @@ function reach.from(w, v, text)
   visit_fields(w)
 end
 
--- Was the walk ended by its limit?
+-- Returns true if the walk reached its limit.
 function reach.is_cut(w) return w.n >= MOST end
 
 return reach

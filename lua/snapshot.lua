@@ -8,7 +8,7 @@
 local rille = require "rille"
 local check = require "rille.check"
 
-local M = {watched = setmetatable({}, {__mode = "k"}), kept = {}} -- kept: snapshot number -> its Lua state
+local M = {watched = setmetatable({}, {__mode = "k"}), kept = {}} -- kept: number of a snapshot -> Lua state saved with it
 
 -- Copies a note: numbers, strings, booleans and tables of them.
 local function copy(value, seen, path)

@@ -1,11 +1,11 @@
--- trace.lua - follows what compiled steps read besides their arguments' tensors, so that they are traced again once it changes.
+-- trace.lua - follows the values that a compiled step reads besides the tensors of its arguments. If a value changes, the
+-- step is traced again.
 --
--- Each trace of a step has a list of places (lua/reach.lua) with the values that they had when the step was called: list[i] is
--- the holder, list[i + 1] the key, list[i + 2] the value, for i = 1, 4, ... below list.n; names[i] is the place in messages. The
--- shell compares the list before each call, and asks here about values that are not the same object.
---
--- What the step's function may read of the user's own is listed before the function runs. Layers and optimisers of Rille list
--- their fields when the function uses them (trace.follow).
+-- Each trace of a step has a list of places (lua/reach.lua) with their values at the time of the call: list[i] is the
+-- holder, list[i + 1] the key, list[i + 2] the value, for i = 1, 4, ... below list.n; names[i] names the place in messages.
+-- Before each call the shell compares the list by identity. It asks here about values that are other objects than before.
+-- Places of the user's program that the function may read are listed before the function runs. Rille's layers and optimisers
+-- list their own fields when the function uses them (trace.follow).
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -13,7 +13,7 @@ local reach = require "rille.reach"
 
 local trace = {}
 
--- Returns what fn returns, called as outside a trace: what it makes is there before the compiled step runs.
+-- Calls fn outside of the current trace, so that the results exist before the compiled step runs.
 function trace.outside(fn, ...)
   local before = rille._trace_pause(true)
   local results = table.pack(pcall(fn, ...))
@@ -35,7 +35,7 @@ local function copied(v, depth)
   return copy
 end
 
--- Plain tables are the same if their contents are; NaN is the same as NaN.
+-- Returns true for equal values. Plain tables are equal if their contents are; NaN equals NaN.
 local function is_same(a, b, depth)
   if rawequal(a, b) or a ~= a and b ~= b then return true end
   if not is_plain(a, depth) or not is_plain(b, depth) then return false end
@@ -52,10 +52,10 @@ local read = rille._place
 
 -- ---- modes of modules ----
 
--- Modules whose mode has ever changed -> their mode before the first change; number of changes.
+-- module whose mode has changed at least once -> its mode before the first change; number of changes.
 local first_mode, clock = setmetatable({}, {__mode = "k"}), {turns = 0}
 
--- Are all modules in the modes in which the function found them? Called only after a mode has changed.
+-- Returns true if all modules have the modes that the function found. Called only after some mode has changed.
 local function is_in_mode(list)
   if list.sets_modes then return true end
   for m, first in next, first_mode do
@@ -67,7 +67,7 @@ local function is_in_mode(list)
   return true
 end
 
--- Sets a module to training mode, or ends it.
+-- Turns a module's training mode on or off.
 function trace.turn(m, on)
   if m.training == on then return end
   if first_mode[m] == nil then first_mode[m] = m.training end
@@ -79,8 +79,9 @@ end
 
 local weak = {__mode = "k"}
 
--- What is known of a step, for all of its traces. By holder and key: changed, how many traces changed the place; ignored: the
--- place is no longer followed; banned: its number cannot be live. By name: counts, how many traces a change of the place has caused.
+-- Returns what all traces of a step share. By holder and key: changed, the number of traces that changed the place; ignored:
+-- the place is not followed any more; banned: the number cannot become live. By name: counts, the number of traces that a
+-- change of the place has caused.
 local function new_memory()
   return {changed = setmetatable({}, weak), ignored = setmetatable({}, weak), banned = setmetatable({}, weak), counts = {}}
 end
@@ -95,9 +96,9 @@ local function put(list, holder, key, value, name)
   list[n + 1], list[n + 2], list[n + 3], list.names[n + 1], list.n = holder, key, value, name, n + 3
 end
 
-local warned = {} -- warnings that were printed
+local warned = {} -- warnings printed so far
 
--- Prints a warning about the user's line, the first time.
+-- Prints a warning with the user's line, once.
 local function warn_once(format, ...)
   local text = ("%s: graph: %s"):format(check.line(), format:format(...))
   if not warned[text] then io.stderr:write("rille: warning: ", text, "\n") end
@@ -106,7 +107,7 @@ end
 
 local OFTEN <const> = 8 -- traces for one place before a warning
 
--- The step is going to be traced again: counts which place has changed since the last trace.
+-- Before a further trace: counts the first place that has changed since the last trace.
 local function count_change(memory, last)
   local i = last and rille._first_changed(last, 4)
   while i and is_same(last[i + 2], read(last[i], last[i + 1]), 0) do i = rille._first_changed(last, i + 3) end
@@ -119,7 +120,7 @@ local function count_change(memory, last)
     number and "make it an argument that is a tensor, or a rille.live number" or "make it an argument")
 end
 
--- The list of a trace of fn that is going to be made; args: what it is called with.
+-- Returns the list for a new trace of fn with arguments args.
 local function new_list(fn, args, memory)
   local list = {n = 0, names = {}, seen = {}, start = {}, counts = {}, memory = memory, modes = setmetatable({}, weak)}
   put(list, clock, "turns", clock.turns)
@@ -133,18 +134,19 @@ local function new_list(fn, args, memory)
   list.walk = reach.new{place = place, count = count, note = note, follows_all = trace.is_users}
   reach.from(list.walk, fn, "the step")
   for i = 1, args.n do reach.from(list.walk, args[i], "argument " .. i) end
-  list.own = list.n -- places beyond are fields of Rille's own objects
+  list.own = list.n -- later places are fields of Rille's own objects
   list.settled = list.walk.computed or list.walk.compares
   return list
 end
 
 -- ---- numbers ----
 
--- A number that changed becomes a live number, which costs no new trace, if the step's function only computes with it: a trace
--- in which live numbers stand for the changed numbers must give the former trace's program, with the former numbers. Comparing a
--- live number with < is an error, and functions that need a number refuse it; both end such a trace. Equality with a number and
--- names of fields that are computed would go unnoticed, so functions with them have no live numbers.
-local LIVE <const>, WHOLE <const> = rille._live_key, rille._whole_key -- values of places that may be any float, any integer
+-- A number that changed may become a live number, which needs no further traces, if the function only computes with it. To
+-- find out, the function is traced with live numbers in place of the changed numbers. That trace, with the former numbers,
+-- must give the former program. Comparing a live number with < is an error, and functions that need a number refuse it; both
+-- end the attempt. Two uses would go unnoticed: comparing numbers for equality, and computing names of fields. So functions
+-- with these get no live numbers.
+local LIVE <const>, WHOLE <const> = rille._live_key, rille._whole_key -- values of places that may hold any float, any integer
 
 local function write(row, value)
   if type(row.holder) == "function" then
@@ -154,14 +156,15 @@ local function write(row, value)
   end
 end
 
--- May the place hold a live number, in its holder itself?
+-- Returns true if the place can hold a live number, in its holder itself.
 local function can_be_live(memory, holder, key, was)
   local now, banned = read(holder, key), memory.banned[holder]
   return key ~= reach.SIZE and math.type(now) and math.type(was) == math.type(now) and not (banned and banned[key])
     and (type(holder) == "function" or rawget(holder, key) ~= nil)
 end
 
--- The places whose numbers changed since the trace of `near`, {[holder] = {[key] = former number}}; nil: there is another change.
+-- Returns the places whose numbers changed since the trace of `near`: {[holder] = {[key] = former number}}; nil if anything
+-- else changed.
 local function changed_numbers(memory, near)
   local found, i = {}, rille._first_changed(near, 1)
   if near.settled then return nil end
@@ -180,7 +183,7 @@ local function changed_numbers(memory, near)
   return next(found) and found
 end
 
--- Makes rows of the list's places that get live numbers.
+-- Adds a row to list.numbers for each place that gets a live number.
 local function add_numbers(list, found)
   list.numbers, list.live = {}, setmetatable({}, {__mode = "v"})
   for i = 1, list.own, 3 do
@@ -190,20 +193,20 @@ local function add_numbers(list, found)
   end
 end
 
--- Puts live numbers into their places, before the step's function runs.
+-- Writes live numbers into their places, before the function runs.
 local function enter(list)
   for k, row in ipairs(list.numbers or {}) do
     local holder, key, now = row.holder, row.key, row.now
     local live = rille.live(function()
       local v = read(holder, key)
-      return type(v) == "userdata" and now or v -- during the trace the live number itself is there
+      return type(v) == "userdata" and now or v -- during the trace the place holds the live number itself
     end)
     list.live[k] = live
     write(row, math.type(row.now) == "integer" and rille._live_whole(live) or live)
   end
 end
 
--- Puts the numbers back; notes places that the function itself changed.
+-- Restores the numbers, and notes whether the function changed one of these places.
 local function leave(list)
   for k, row in ipairs(list.numbers or {}) do
     list.touched = list.touched or not rawequal(read(row.holder, row.key), list.live[k])
@@ -211,13 +214,13 @@ local function leave(list)
   end
 end
 
--- Sets the former numbers, or the present ones.
+-- Writes the former numbers into their places, or the present ones.
 local function set_numbers(list, former)
   for _, row in ipairs(list.numbers) do write(row, former and row.former or row.now) end
 end
 
--- Rille's garbage has been collected. good: the trace is the former one with live numbers. Are they live from now on? Not if the
--- function has kept one of them.
+-- Decides whether the numbers stay live. good: the trace gave the former program. Call after Rille's garbage is collected,
+-- because a live number that still exists was kept by the function, and cannot be live.
 local function proven(list, good, traces)
   good = good and not list.touched and next(list.live) == nil
   for _, row in ipairs(list.numbers) do
@@ -227,8 +230,8 @@ local function proven(list, good, traces)
   return good
 end
 
--- A trace of fn is going to be made, with other values than the step's other traces. near: the list of a trace that serves but
--- for its values, to make one with live numbers from it; nil: none is wanted.
+-- Begins a trace of fn. near: the list of a trace that fits except for its values; tries a trace with live numbers in their
+-- place, and returns nil if that is impossible. near nil: an ordinary trace.
 local function begin(fn, args, traces, near)
   traces.memory = traces.memory or new_memory()
   local memory, found = traces.memory, nil
@@ -260,13 +263,14 @@ local function drop_ignored(list)
   list.n, list.own = n, math.min(own, n)
 end
 
--- A compiled step does not repeat that its function changes a place.
+-- Warns that a compiled step does not repeat a change made by its function.
 local function tell_change(name)
   warn_once("the step's function changes '%s' itself, which happens when it is traced and not at each call", name)
 end
 
--- The traced function itself changed place i. The trace serves calls that find the value that this one found. If a second trace
--- changed it, too, it is a running value: it is followed no more.
+-- Notes that the traced function changed place i. The trace serves calls that find the value before the change. If a second
+-- trace changes the place, too, it is a running value, such as a counter, and is not followed any more. Returns true in that
+-- case.
 local function note_change(list, i)
   local holder, key, memory = list[i], list[i + 1], list.memory
   local changed = field_of(memory.changed, holder)
@@ -277,7 +281,7 @@ local function note_change(list, i)
   return true
 end
 
--- The traced function has returned, or failed.
+-- Ends a trace, after the function has returned or failed.
 local function done(list, failed, traces)
   leave(list)
   if failed then return end
@@ -303,7 +307,7 @@ local function done(list, failed, traces)
   for _, other in ipairs(traces) do drop_ignored(other.conditions) end
 end
 
--- Place i, or the mode of a module, is not the same object as at the trace: is its value the same?
+-- Returns true if place i has an equal value, although it is another object than in the trace; i = 1: the modes of modules.
 local function holds(list, i)
   if i == 1 then return is_in_mode(list) end
   return is_same(list[i + 2], read(list[i], list[i + 1]), 0)
@@ -313,18 +317,18 @@ rille._conditions{begin = begin, enter = enter, done = done, set_numbers = set_n
 
 -- ---- what Rille's own objects follow ----
 
-local followed = rille._conditions -- returns the list of the trace in progress; nil: none
+local followed = rille._conditions -- returns the list of the current trace; nil: none
 
--- Of a user's class? Replaced by lua/nn/settings.lua.
+-- Returns true for a module of a user's class. Replaced by lua/nn/settings.lua.
 function trace.is_users() return false end
 
--- Ignores the modes in which the step in progress finds modules, because it sets all of them itself.
+-- Ignores the modes of modules before the current step, because the step sets all of them itself.
 function trace.sets_modes()
   local list = followed()
   if list then list.sets_modes = true end
 end
 
--- Makes the step in progress follow these fields of t. Their values are those before the step's function ran, if the walk found t.
+-- Makes the current step follow these fields of t, with their values before the function ran if the walk has found t.
 function trace.follow(t, keys)
   local list = followed()
   for _, key in ipairs(list and keys or {}) do
@@ -335,15 +339,15 @@ function trace.follow(t, keys)
   end
 end
 
--- Makes the step in progress follow all that is read through t, an object of a user's class.
+-- Makes the current step follow everything that is read through t, an object of a user's class.
 function trace.follow_all(t, name)
   local list = followed()
   if list then reach.from(list.walk, t, name) end
 end
 
-local met = setmetatable({}, weak) -- by all traces
+local met = setmetatable({}, weak) -- objects used by any traced step
 
--- Is it the first time that the step in progress uses t? False if no step is traced.
+-- Returns true if the current step uses t for the first time; false if no step is being traced.
 function trace.meets(t)
   local list = followed()
   if not list or list.seen[t] then return false end
@@ -351,7 +355,7 @@ function trace.meets(t)
   return true
 end
 
--- Has any traced step used t?
+-- Returns true if any traced step has used t.
 function trace.has_met(t) return met[t] ~= nil end
 
 return trace

@@ -1,12 +1,13 @@
-/* attention.cuh - attention of halves by matrix products of warps, forward and backward, no square of scores in memory.
+/* attention.cuh - attention in 16 bits on tensor cores, forward and backward, without a matrix of all scores in
+ * memory.
  *
- * Stands in the texts of attention.c, behind fragments.cuh. A block has WARPS warps, each of which holds 16 rows of a
- * matrix: of queries, or of keys in the gradients of keys and values. What they meet lies in shared memory, NEAR rows
- * at a time. Weights are computed in f32 and rounded to halves for the product that they enter; sums are f32. The order
- * of all sums is fixed. `call` in templates is the struct that attention.c writes: the operands of a head as
- * rows<half>, sizes, the scale times log2(e), the mask.
+ * Part of the sources that attention.c writes, behind fragments.cuh. A block has WARPS warps. Each warp holds 16
+ * rows: of queries, or of keys for the gradients of keys and values. The other side is read through shared memory,
+ * NEAR rows at a time. Weights are computed in f32 and rounded to 16 bits for the product that reads them; sums are
+ * f32. The order of all sums is fixed. The template argument `call` is the struct that attention.c writes: the
+ * operands of a head as rows<half>, sizes, the scale times log2(e), the mask.
  *
- * Source: Dao 2023 (FlashAttention-2) for the online softmax. */
+ * Online softmax: Dao 2023 (FlashAttention-2). */
 enum { OWN = 16 * WARPS };
 
 /* ---- halves in memory ---- */
@@ -42,7 +43,8 @@ rounded(float low, float high, T)
 }
 #endif
 
-/* A matrix of `count` rows of `size` halves. whole: its rows begin at multiples of 16 bytes and are as long. */
+/* A matrix of `count` rows of `size` elements of 16 bits. whole: rows begin at multiples of 16 bytes, and their
+ * length is one. */
 template <class T> struct rows {
     T *data;
     int64_t stride;
@@ -59,7 +61,8 @@ template <class T> struct rows {
         if (whole) return r < count && c < size ? *(const uint32_t *)(data + r * stride + c) : 0;
         return pair_of(at(r, c), at(r, c + 1));
     }
-    /* Are there N rows from r on, whole and WIDE long? Then each thread finds its places by steps from the first. */
+    /* Returns true if rows r to r + N - 1 exist, and the rows are `whole` and WIDE long. Threads then step through
+     * memory without checks. */
     template <int N, int WIDE> METHOD bool has(int r) const { return whole && r + N <= count && size == WIDE; }
     METHOD void set(int r, int c, float low, float high) const
     {
@@ -73,16 +76,16 @@ template <class T> struct rows {
     }
 };
 
-/* ---- left factors of a product of warps ---- */
+/* ---- left operands of products of a warp ---- */
 
-/* Rows r..r + 15, columns c..c + 15, of a matrix in memory as a left factor. */
+/* Loads rows r to r + 15, columns c to c + 15, of a matrix in memory as a left operand. */
 template <class T>
 DEVICE void
 left_of(const rows<T> &x, int r, int c, uint32_t (&to)[4])
 {
     for (int i = 0; i < 4; i++) to[i] = x.pair(r + row_of(i % 2 * 2), c + column_of(0) + i / 2 * 8);
 }
-/* Two neighbouring fragments of sums, rounded, as a left factor. */
+/* Rounds two neighbouring fragments of sums to a left operand. */
 template <class T>
 DEVICE void
 left_of(const float (&low)[4], const float (&high)[4], uint32_t (&to)[4])
@@ -93,7 +96,7 @@ left_of(const float (&low)[4], const float (&high)[4], uint32_t (&to)[4])
     to[3] = rounded(high[2], high[3], T());
 }
 
-/* The greatest, or the sum, of the four threads that share a row. */
+/* Computes the maximum, or the sum, over the four threads that share a row. */
 #ifdef __CUDACC_RTC__
 DEVICE float
 from_thread(float x, int distance)
@@ -125,7 +128,8 @@ sum_of_row(float x)
     return x + from_thread(x, 2);
 }
 
-/* Stands in what is seldom done: a branch goes there, where compilers would rather do it for nothing each time. */
+/* Marks a rare branch. The empty asm keeps compilers from replacing the branch by predicated instructions, which
+ * always cost time. */
 DEVICE void
 seldom()
 {
@@ -133,7 +137,8 @@ seldom()
     asm volatile("");
 #endif
 }
-/* Is it so for all threads of the warp? Where nobody can ask them, it is not known. */
+/* Returns true if `is` holds on all threads of the warp; on the host always false, because threads cannot vote
+ * there. */
 DEVICE bool
 all_agree(bool is)
 {
@@ -144,7 +149,7 @@ all_agree(bool is)
 #endif
 }
 
-/* 2^x; of what is too small 0, as everywhere. */
+/* Returns 2^x; results below the normal range are 0, as in all kernels. */
 DEVICE float
 power_of_2(float x)
 {
@@ -159,7 +164,7 @@ power_of_2(float x)
 
 /* ---- tiles in shared memory ---- */
 
-/* Eight halves come to shared memory, or zeros; they are there behind tiles_wait. */
+/* Starts to copy eight elements to shared memory, or zeros. They have arrived after tiles_wait(). */
 enum { UNIT = 8 };
 template <class T>
 DEVICE void
@@ -174,7 +179,7 @@ bring_unit(T *to, const T *from, bool there)
     for (int k = 0; k < UNIT; k++) to[k] = there ? from[k] : T();
 #endif
 }
-/* So does a number. */
+/* Starts to copy a float in the same way. */
 DEVICE void
 bring_number(float *to, const float *from)
 {
@@ -188,7 +193,7 @@ bring_number(float *to, const float *from)
 #endif
 }
 
-/* Rows first.. of a matrix, N of them, by all threads, zeros where there are none. */
+/* Starts to copy rows first to first + N - 1 of a matrix, by all threads; zeros beyond the matrix. */
 template <int N, int WIDE, class T, int PITCH>
 DEVICE void
 tile_bring(T (*tile)[PITCH], const rows<T> &x, int first)
@@ -199,7 +204,7 @@ tile_bring(T (*tile)[PITCH], const rows<T> &x, int first)
         TURNS = (N * UNITS + THREADS - 1) / THREADS,
         STEP = THREADS / UNITS
     };
-    enum { EVEN = THREADS % UNITS == 0 && STEP % 8 == 0 && N % STEP == 0 }; /* a thread has one column of all */
+    enum { EVEN = THREADS % UNITS == 0 && STEP % 8 == 0 && N % STEP == 0 }; /* each thread copies one column of units */
     if (!x.whole) {
 #pragma unroll 1
         for (int u = threadIdx.x; u < N * WIDE; u += 32 * WARPS) {
@@ -225,7 +230,7 @@ tile_bring(T (*tile)[PITCH], const rows<T> &x, int first)
         bring_unit(&tile[r][column_in<PITCH>(r, c)], there ? x.data + (first + r) * x.stride + c : x.data, there);
     }
 }
-/* Rows first.. of two matrices, where they are before `end`. */
+/* Starts to copy rows of two matrices, from `first` on, if `first` is before `end`. */
 template <int N, int D, int W, class T, int PITCH, int PITCH_Y>
 DEVICE void
 tiles_bring(T (*xs)[PITCH], const rows<T> &x, T (*ys)[PITCH_Y], const rows<T> &y, int first, int end)
@@ -235,8 +240,9 @@ tiles_bring(T (*xs)[PITCH], const rows<T> &x, T (*ys)[PITCH_Y], const rows<T> &y
         tile_bring<N, W>(ys, y, first);
     }
 }
-/* What was brought is there, for all threads; nobody reads the tiles before any more. Nothing is brought meanwhile:
- * what tells products of warpgroups would wait for that too. */
+/* Waits until the started copies have arrived, for all threads, and until no thread reads the tiles of the previous
+ * turn. Start no copies before this call that it should not wait for: the fence for products of warpgroups waits for
+ * all copies. */
 DEVICE void
 tiles_wait()
 {
@@ -247,8 +253,8 @@ tiles_wait()
     __syncthreads();
 }
 
-/* What is not seen counts for nothing, also where it is infinite or NaN, which 0 times it is not: zeros instead. Was
- * there any? */
+/* Replaces infinities and NaN in a tile by 0. A key that a query must not see has weight 0, but 0 times infinity
+ * would be NaN. Returns true if any element was replaced. */
 template <int N, int WIDE, class T, int PITCH>
 DEVICE bool
 tile_clean(T (*tile)[PITCH])
@@ -256,7 +262,7 @@ tile_clean(T (*tile)[PITCH])
     struct __align__(16) unit { T of[UNIT]; };
     bool any = false;
     for (int u = threadIdx.x; u < N * WIDE / UNIT; u += 32 * WARPS) {
-        /* In whatever order a row has them. */
+        /* The order of elements within a row does not matter here. */
         unit *const at = (unit *)&tile[u / (WIDE / UNIT)][u % (WIDE / UNIT) * UNIT];
         unit x = *at;
         bool odd = false;
@@ -271,7 +277,8 @@ tile_clean(T (*tile)[PITCH])
     tell_groups();
     return __syncthreads_or(any);
 }
-/* Then the sums of those rows that do see it, sees(row, n) of `sum`'s and of the tile, get it again. */
+/* Adds the replaced elements to the sums of the rows that do see them. sees(row, n): row of `sum` sees row n of the
+ * tile. */
 template <int N, int WIDE, class T, class Sees>
 DEVICE void
 add_odd(float (&sum)[WIDE / 8][4], const rows<T> &x, int first, Sees sees)
@@ -296,7 +303,7 @@ clear(float (&sum)[N][4])
         for (int i = 0; i < 4; i++) sum[j][i] = 0;
 }
 
-/* All left factors of 16 rows. */
+/* Loads 16 rows as left operands. */
 template <int WIDE, class T>
 DEVICE void
 left_all(const rows<T> &x, int r, uint32_t (&to)[WIDE / 16][4])
@@ -313,7 +320,7 @@ left_all(const rows<T> &x, int r, uint32_t (&to)[WIDE / 16][4])
 #pragma unroll
     for (int i = 0; i < WIDE / 16; i++) left_of(x, r, 16 * i, to[i]);
 }
-/* 16 rows of sums become rows r.. of a result, both rows of a thread times their factors. */
+/* Stores 16 rows of sums as rows r to r + 15 of a result, multiplied by a factor per row. */
 template <int WIDE, class T>
 DEVICE void
 store_all(const rows<T> &to, int r, const float (&sum)[WIDE / 8][4], const float (&factor)[2])
@@ -336,7 +343,7 @@ store_all(const rows<T> &to, int r, const float (&sum)[WIDE / 8][4], const float
             to.set(r + row_of(2 * h), 8 * j + column_of(0), sum[j][2 * h] * factor[h], sum[j][2 * h + 1] * factor[h]);
 }
 
-/* sum += x y^T of columns k..k + 15: x a left factor, y a tile of N rows. */
+/* Computes sum += x y^T for columns k to k + 15. x: a left operand; y: a tile of N rows. */
 template <int N, class T, int PITCH>
 DEVICE void
 add_scores(float (&sum)[N / 8][4], const uint32_t (&x)[4], T (*tile)[PITCH], int k)
@@ -349,7 +356,8 @@ add_scores(float (&sum)[N / 8][4], const uint32_t (&x)[4], T (*tile)[PITCH], int
         multiply_add(sum[2 * n + 1], x, y[1], T());
     }
 }
-/* sum = x y^T: x 16 x WIDE as left factors. It, and what is weighed, is there behind scores_wait. */
+/* Computes sum = x y^T for 16 x WIDE left operands x. The result is valid after scores_wait(), and so is that of
+ * add_weighed(). */
 template <int N, int WIDE, class T, int PITCH>
 DEVICE void
 scores_of(float (&sum)[N / 8][4], const uint32_t (&x)[WIDE / 16][4], T (*tile)[PITCH])
@@ -362,7 +370,8 @@ scores_of(float (&sum)[N / 8][4], const uint32_t (&x)[WIDE / 16][4], T (*tile)[P
         for (int k = 0; k < WIDE / 16; k++) add_scores<N>(sum, x[k], tile, 16 * k);
     }
 }
-/* The same, of rows r.. in memory, where there are not registers for all of x. */
+/* Computes the same for rows of x that are loaded from memory one column block at a time, if registers cannot hold
+ * all of x. */
 template <int N, int WIDE, class T, int PITCH>
 DEVICE void
 scores_of(float (&sum)[N / 8][4], const rows<T> &x, int r, T (*tile)[PITCH])
@@ -375,7 +384,7 @@ scores_of(float (&sum)[N / 8][4], const rows<T> &x, int r, T (*tile)[PITCH])
         add_scores<N>(sum, left, tile, 16 * k);
     }
 }
-/* sum += w y: w 16 x N, rounded; y a tile of N rows. */
+/* Computes sum += w y. w: 16 x N, rounded to 16 bits; y: a tile of N rows. */
 template <int N, int WIDE, class T, int PITCH>
 DEVICE void
 add_weighed(float (&sum)[WIDE / 8][4], const float (&w)[N / 8][4], T (*tile)[PITCH])
@@ -400,7 +409,7 @@ add_weighed(float (&sum)[WIDE / 8][4], const float (&w)[N / 8][4], T (*tile)[PIT
         }
     }
 }
-/* All but the last LATER of these are there: of `sum` it is known to readers. */
+/* Waits for all but the last LATER products, after which `sum` may be read. */
 template <int LATER, int N>
 DEVICE void
 scores_wait(float (&sum)[N][4])
@@ -408,13 +417,13 @@ scores_wait(float (&sum)[N][4])
     groups_wait<LATER>();
     are_there(sum);
 }
-/* ---- a block of queries: what it is of, and its scores ---- */
+/* ---- a block of queries and its scores ---- */
 
-/* Blocks that see the most keys come first. */
+/* The queries of a job. Blocks that see the most keys have the first jobs. */
 template <class Call> struct queries_at {
     const Call &call;
     int64_t head;
-    int first, own, nseen; /* of the block; of the warp; keys that the block sees */
+    int first, own, nseen; /* first query of the block; first query of the warp; number of keys that the block sees */
 
     METHOD queries_at(const Call &call_, int64_t job) : call(call_)
     {
@@ -425,19 +434,19 @@ template <class Call> struct queries_at {
         const int64_t seen = call.place() + first + OWN;
         nseen = (int)(Call::CAUSAL && seen < call.keys() ? seen : call.keys());
     }
-    /* Some of this block's queries do not see all keys before `end`. */
+    /* Returns true if some query of the block does not see all keys before `end`. */
     METHOD bool is_edge(int end) const { return Call::CAUSAL && call.place() + first < end - 1; }
     METHOD bool sees(int row, int key) const
     {
         return key < nseen && (!Call::CAUSAL || key <= call.place() + own + row);
     }
-    /* Behind the last key that a row sees. */
+    /* Returns the number of keys that a row sees. */
     METHOD int behind(int row) const
     {
         const int64_t seen = Call::CAUSAL ? call.place() + own + row + 1 : nseen;
         return (int)(seen < nseen ? seen : nseen);
     }
-    /* Scores of keys from `from` on that are not seen become `hidden`. */
+    /* Replaces the scores of unseen keys, from key `from` on, by `hidden`. */
     template <int N> METHOD void hide(float (&s)[N / 8][4], int from, float hidden) const
     {
         const int end[2] = {behind(row_of(0)) - from - column_of(0), behind(row_of(2)) - from - column_of(0)};
@@ -448,9 +457,10 @@ template <class Call> struct queries_at {
             for (int i = 0; i < 4; i++)
                 if (8 * n + i % 2 >= end[i / 2]) s[n][i] = hidden;
     }
-    /* Do all queries of the block see all keys of a tile? */
+    /* Returns true if all queries of the block see all n keys from `from` on. */
     METHOD bool is_whole(int from, int n) const { return from + n <= nseen && !is_edge(from + n); }
-    /* Scores times call.factor() become logarithms to base 2 of weights, of keys from `from` on. */
+    /* Completes scores of keys from `from` on: scales and masks them, so that multiplied by call.factor() they are
+     * base-2 logarithms of weights. */
     template <int N> METHOD void finish(float (&s)[N / 8][4], int from, bool whole) const
     {
         if (!Call::LATE)
@@ -467,7 +477,7 @@ template <class Call> struct queries_at {
     }
 };
 
-/* Rows that see nothing yet have no greatest score. */
+/* Returns the value to subtract from scores: the maximum; 0 for a row that has seen no key. */
 DEVICE float
 base_of(float most)
 {
@@ -481,12 +491,12 @@ inverse_of(float sum)
     return sum == 0 ? 0 : 1 / sum;
 }
 
-/* Both rows of a thread: the greatest score and the sum of weights so far. */
+/* For the two rows of a thread: maximum score and sum of weights so far. */
 struct softmax_of {
     float most[2], sum[2];
 };
 
-/* Scores times `factor` become weights; what was summed before is worth `less` of it. */
+/* Replaces scores by weights. less[]: factor for everything that was summed with the previous maximum. */
 template <int N>
 DEVICE void
 weigh(softmax_of &f, float (&s)[N / 8][4], float factor, float (&less)[2])
@@ -508,7 +518,7 @@ weigh(softmax_of &f, float (&s)[N / 8][4], float factor, float (&less)[2])
     }
 }
 
-/* What was summed before is worth `less` of it. */
+/* Multiplies sums by the factors of weigh(). */
 template <int N>
 DEVICE void
 lessen(float (&sum)[N][4], const float (&less)[2])
@@ -524,7 +534,7 @@ lessen(float (&sum)[N][4], const float (&less)[2])
 /* ---- forward ---- */
 
 enum { NEAR = 64, ROOM = 48 << 10 };
-/* How far beyond their halves rows of tiles go: where warpgroups multiply them, not at all. */
+/* Padding of tile rows, elements, against bank conflicts; tiles for products of warpgroups have none. */
 template <int D, int W> struct padding {
     enum { PAD = WARPGROUPS && D == GROUP && W == GROUP ? 0 : 8 };
 };
@@ -545,7 +555,7 @@ attention_forward(const Call &call, int64_t job)
     const auto bring_keys = [&](int stage, int from) {
         tiles_bring<NEAR, D, W>(keys[stage], k, values[stage], v, from, at.nseen);
     };
-    __syncthreads(); /* the job before has read its tiles */
+    __syncthreads(); /* the previous job has read its tiles */
     bring_keys(0, 0);
     clear(sum);
     left_all<D>(q, at.own, query);
@@ -572,7 +582,8 @@ attention_forward(const Call &call, int64_t job)
 
 /* ---- backward ---- */
 
-/* The mean of t = dout v^T over its weights, which is dout out, of both queries of a thread; dout as left factors. */
+/* Computes, for the two queries of a thread, the weighted mean of t = dout v^T, which equals dout out. dout: as left
+ * operands. */
 template <int W, class T>
 DEVICE void
 means_of(const uint32_t (&slope)[W / 16][4], const rows<T> &out, int own, float (&mean)[2])
@@ -590,8 +601,8 @@ means_of(const uint32_t (&slope)[W / 16][4], const rows<T> &out, int own, float 
     for (int h = 0; h < 2; h++) mean[h] = sum_of_row(mean[h]);
 }
 
-/* dq, and what the keys want to know of queries: the logarithm to base 2 of their sum of weights, and the mean of t.
- * Weights are relative to the greatest score so far, as forward. */
+/* Computes dq, and two numbers per query for attention_keys(): the base-2 logarithm of the sum of weights, and the
+ * mean of t. Weights are relative to the maximum score so far, as in forward. */
 template <class Call>
 DEVICE void
 attention_queries(const Call &call, int64_t job)
@@ -608,7 +619,7 @@ attention_queries(const Call &call, int64_t job)
     const auto bring_keys = [&](int stage, int from) {
         tiles_bring<NEAR, D, W>(keys[stage], k, values[stage], v, from, at.nseen);
     };
-    __syncthreads(); /* the job before has read its tiles */
+    __syncthreads(); /* the previous job has read its tiles */
     bring_keys(0, 0);
     clear(sum);
     left_all<D>(q, at.own, query);
@@ -634,7 +645,7 @@ attention_queries(const Call &call, int64_t job)
         bool odd = false;
         if (at.is_edge(from + NEAR)) {
             at.template hide<NEAR>(s, from, 0);
-            __syncthreads(); /* all have read the scores' keys */
+            __syncthreads(); /* all warps have read the keys for their scores */
             odd = tile_clean<NEAR, D>(keys[stage]);
         }
         add_weighed<NEAR, D>(sum, s, keys[stage]);
@@ -658,10 +669,10 @@ attention_queries(const Call &call, int64_t job)
     if (call.wants_dq()) store_all<D>(call.dq(at.head), at.own, sum, part);
 }
 
-/* Of two neighbouring queries. */
+/* The numbers of two neighbouring queries. */
 struct __align__(8) pair_of_floats { float of[2]; };
 
-/* dk and dv of a block of keys. Factors of short rows stay in registers. */
+/* Computes dk and dv of a block of keys. Left operands of short rows stay in registers. */
 template <class Call>
 DEVICE void
 attention_keys(const Call &call, int64_t job)
@@ -675,7 +686,7 @@ attention_keys(const Call &call, int64_t job)
     const int block = (int)(job / call.heads()) * OWN, own = block + threadIdx.x / 32 * 16;
     const int nquery = (int)call.queries(), nkey = (int)call.keys();
     const rows<half> q = call.q(head), k = call.k(head), v = call.v(head), g = call.g(head);
-    const int64_t earlier = block - call.place(); /* queries that see none of these keys */
+    const int64_t earlier = block - call.place(); /* number of queries that see none of these keys */
     const int begin = Call::CAUSAL && earlier > 0 ? (int)(earlier < nquery ? earlier : nquery) / N * N : 0;
     uint32_t key[KEPT ? D / 16 : 1][4], value[KEPT ? W / 16 : 1][4];
     float dk[D / 8][4], dv[W / 8][4];
@@ -733,7 +744,7 @@ attention_keys(const Call &call, int64_t job)
         }
         if (!whole) {
             seldom();
-            int begin[2], count[2]; /* of the queries that a row is seen by */
+            int begin[2], count[2]; /* queries that see each of the thread's two keys */
 #pragma unroll
             for (int h = 0; h < 2; h++) {
                 const int row = own + row_of(2 * h);
@@ -750,7 +761,7 @@ attention_keys(const Call &call, int64_t job)
                     if ((unsigned)(8 * n + i % 2 - begin[i / 2]) >= (unsigned)count[i / 2]) s[n][i] = t[n][i] = 0;
         }
         const bool edge = Call::CAUSAL && !whole;
-        if (edge) __syncthreads(); /* all have read what is cleaned */
+        if (edge) __syncthreads(); /* all warps have read the tiles before they are cleaned */
         const bool odd_q = edge && tile_clean<N, D>(queries[stage]), odd_g = edge && tile_clean<N, W>(slopes[stage]);
         add_weighed<N, W>(dv, s, slopes[stage]);
         add_weighed<N, D>(dk, t, queries[stage]);

@@ -1,8 +1,9 @@
-/* device.cuh - what every kernel's text begins with: elements of memory, random words, lines shared by a block.
+/* device.cuh - the beginning of every kernel's source: elements in memory, random words, offsets, folds, lanes.
  *
- * Compiled by NVRTC for GPUs and, with t/host/shim.h before it, by C++ compilers for the host. Numbers behave as on the
- * cpu: bf16 and f16 are computed as f32 and rounded to the nearest, of two the even one (runtime/tensor/half.h); reals become
- * integers cut towards zero and held in range, NaN 0 (runtime/tensor/type.h); Philox gives the words of runtime/base/rng.h. */
+ * NVRTC compiles it for GPUs; C++ compilers compile it for the host, behind t/host/shim.h. Numbers behave as on the
+ * CPU. bf16 and f16 are computed as f32 and rounded to nearest even (runtime/tensor/half.h). Conversion of a float
+ * to an integer truncates, saturates, and maps NaN to 0 (runtime/tensor/type.h). Philox returns the words of
+ * runtime/base/rng.h. */
 #ifdef __CUDACC_RTC__
 typedef signed char int8_t;
 typedef unsigned char uint8_t;
@@ -21,7 +22,8 @@ typedef unsigned long long uint64_t;
 #define METHOD     __device__
 #define FLUSHED(x) flushed(x)
 #define MUST(x)    ((void)0)
-/* What is too small is zero for all who read it: a comparison may be compiled to one that would see it. */
+/* Replaces a subnormal by 0 before any use, because a comparison may be compiled to an instruction that does not
+ * flush. */
 DEVICE float
 flushed(float x)
 {
@@ -31,7 +33,7 @@ flushed(float x)
 }
 #endif
 
-/* The high word of a product. */
+/* Returns the high 64 bits of a product. */
 DEVICE uint64_t
 high_product(uint64_t a, uint64_t b)
 {
@@ -43,8 +45,9 @@ high_product(uint64_t a, uint64_t b)
 #endif
 }
 
-/* What was launched before on this stream is done, and all of it seen. What is launched behind may come to this point
- * meanwhile, where processors have room: it takes a microsecond to get there. */
+/* Waits until earlier launches of the stream have ended and their writes are visible. Allows the next launch to
+ * start early, up to its own in_turn(), if multiprocessors are free. That hides about a microsecond of launch
+ * latency. */
 DEVICE void
 in_turn()
 {
@@ -122,7 +125,7 @@ widen(uint8_t x)
     return x;
 }
 
-/* An element of memory in the type that a call computes in. */
+/* Reads an element in the type that the call computes in. */
 template <class C, class M>
 DEVICE C
 get(M x)
@@ -130,7 +133,8 @@ get(M x)
     return (C)widen(x);
 }
 
-/* A double as the float from which halves are rounded: cut towards zero, its last bit set where it is inexact. */
+/* Returns a double as a float for rounding to 16 bits: truncated, with the last bit set if that is inexact (round to
+ * odd). */
 DEVICE float
 odd_of(double d)
 {
@@ -139,7 +143,7 @@ odd_of(double d)
     u -= fabs((double)f) > fabs(d);
     return bits_as<float>(u | ((double)f != d));
 }
-/* The same of an integer: its first 24 digits, the last set where others follow. */
+/* Returns an integer in the same way: its leading 24 bits, with the last bit set if bits are lost. */
 DEVICE float
 odd_of(int64_t i)
 {
@@ -187,7 +191,7 @@ round_to(float x, f16)
     return y;
 }
 
-/* Towards zero, held within lo..hi, whose successor is top; NaN is 0. */
+/* Truncates x and saturates it to lo..hi; top: hi + 1; NaN gives 0. */
 template <class R>
 DEVICE int64_t
 cut(R x, int64_t lo, int64_t hi, R top)
@@ -195,7 +199,7 @@ cut(R x, int64_t lo, int64_t hi, R top)
     return x != x ? 0 : x < (R)lo ? lo : x >= top ? hi : (int64_t)x;
 }
 
-/* A result as an element of memory: put<M>(value). */
+/* put<M>(value) converts a result to an element of memory. */
 template <class M> struct putting;
 #define PUT_HALF(M)                                                                                                    \
     template <> struct putting<M> {                                                                                    \
@@ -234,7 +238,7 @@ put(C x)
     return putting<M>::of(x);
 }
 
-/* ---- calls, as bodies of records see them ---- */
+/* ---- a call, as operator bodies see it ---- */
 
 enum { DT_NONE };
 struct attribute {
@@ -319,7 +323,7 @@ rng_normal(uint64_t key, uint64_t piece, uint64_t i, bool f64)
     return (float)box_muller(u, (double)rng_word(key, piece, i | 1) / 4294967296.0, i % 2);
 }
 
-/* The upper half of a product. */
+/* Returns the high 64 bits of a product. */
 DEVICE uint64_t
 product_high(uint64_t a, uint64_t b)
 {
@@ -328,9 +332,10 @@ product_high(uint64_t a, uint64_t b)
     return a1 * b1 + (middle >> 32) + (other >> 32);
 }
 
-/* ---- places ---- */
+/* ---- offsets ---- */
 
-/* The offset of position p of a walk over N loops, the last one fastest. P: of few positions divisions are short. */
+/* Returns the offset of position p in N nested loops, the last one innermost. P: a 32-bit type makes divisions
+ * short. */
 template <int N, class P>
 DEVICE int64_t
 walk(P p, const int64_t *size, const int64_t *stride)
@@ -345,12 +350,12 @@ walk(P p, const int64_t *size, const int64_t *stride)
     return offset + (int64_t)p * stride[0];
 }
 
-/* V elements of a walk's innermost loop, which lie in one place, together, or `step` apart. */
+/* Memory layout of V elements of the innermost loop: all at one address, contiguous, or `step` apart. */
 enum lying { IN_PLACE, TOGETHER, APART };
 template <class M, int V> struct __align__(sizeof(M) * V) pack {
     M of[V];
 };
-/* whole: packs that lie together begin where a pack may. */
+/* Reads V elements. whole: contiguous packs are aligned, so that one instruction reads a pack. */
 template <int V, lying HOW, class M>
 DEVICE pack<M, V>
 bring(const M *from, int64_t step, bool whole)
@@ -374,7 +379,7 @@ leave(const pack<M, V> &p, M *to, int64_t step, bool whole)
 }
 
 #ifdef __CUDACC_RTC__
-/* Words that are read and written at once. */
+/* Read and write up to four words with one instruction. */
 DEVICE void
 read_words(uint32_t (&w)[4], const void *at)
 {
@@ -401,7 +406,7 @@ write_words(void *at, const uint32_t (&w)[2])
 {
     asm volatile("st.global.v2.u32 [%0], {%1, %2};" : : "l"(at), "r"(w[0]), "r"(w[1]) : "memory");
 }
-template <int BYTES> struct bits_of; /* an element's */
+template <int BYTES> struct bits_of; /* unsigned type of an element's size */
 template <> struct bits_of<1> {
     typedef uint8_t type;
 };
@@ -412,7 +417,7 @@ template <> struct bits_of<4> {
     typedef uint32_t type;
 };
 
-/* Elements that lie together where a pack may, in registers. */
+/* An aligned pack of contiguous elements, in registers. */
 template <class M, int V> struct row {
     enum { BYTES = V * sizeof(M), WORDS = BYTES / 4, UNIT = WORDS < 4 ? WORDS : 4, EACH = sizeof(M) < 4 ? 4 / sizeof(M) : 1 };
     uint32_t w[WORDS / UNIT][UNIT];
@@ -435,7 +440,7 @@ template <class M, int V> struct row {
         else
             return bits_as<M>((typename bits_of<sizeof(M)>::type)(w[i / UNIT][i % UNIT] >> u % EACH * 8 * sizeof(M)));
     }
-    METHOD void set(int u, M x) /* in order */
+    METHOD void set(int u, M x) /* call for u = 0, 1, ... */
     {
         const int i = u * (int)sizeof(M) / 4;
         if constexpr (sizeof(M) == 8) {
@@ -463,7 +468,7 @@ template <class M, int V> struct row {
     void set(int u, M x) { of[u] = x; }
 };
 #endif
-/* An element by itself. */
+/* A pack of one element. */
 template <class M> struct row<M, 1> {
     M of;
 
@@ -472,7 +477,8 @@ template <class M> struct row<M, 1> {
     METHOD M get(int) const { return of; }
     METHOD void set(int, M x) { of = x; }
 };
-/* The row of which an operand's elements are asked for one after the other: the first of them reads it. */
+/* The current pack of an operand whose elements are requested in order. The request for the first element reads the
+ * pack. */
 template <class M, int V> struct current {
     row<M, V> now;
     const M *from;
@@ -498,7 +504,7 @@ is_nan(int64_t)
 
 /* ---- folds: many values become one ---- */
 
-/* What a fold of reals chooses among them it may choose in any type that holds them: CHOOSES. */
+/* CHOOSES: the fold returns one of its operands, so it may run in any type that represents all of them. */
 struct sums {
     enum { CHOOSES = 0 };
     static METHOD float join(float a, float x) { return a + x; }
@@ -511,12 +517,12 @@ struct products {
     static METHOD double join(double a, double x) { return a * x; }
     static METHOD int64_t join(int64_t a, int64_t x) { return (int64_t)((uint64_t)a * (uint64_t)x); }
 };
-/* NaN wins. */
+/* Maximum; NaN wins. */
 struct greatest {
     enum { CHOOSES = 1 };
     template <class C> static METHOD C join(C a, C x) { return x > a || x != x ? x : a; }
 };
-/* NaN does not count. */
+/* Maximum; NaN is ignored. */
 struct greatest_number {
     enum { CHOOSES = 1 };
     template <class C> static METHOD C join(C a, C x) { return x > a || a != a ? x : a; }
@@ -526,7 +532,7 @@ struct least {
     template <class C> static METHOD C join(C a, C x) { return x < a || x != x ? x : a; }
 };
 
-/* A number as a float and what that lacks of it: x minus it is (x - high) - low, to the last digit of the difference. */
+/* A number as the sum of two floats. minus() returns x minus the number without rounding the number to one float. */
 struct two_floats {
     float high, low;
 };
@@ -555,7 +561,7 @@ template <> struct splitting<double> {
     static METHOD double of(double x) { return x; }
 };
 
-/* Is it one type? */
+/* IS: A and B are the same type. */
 template <class A, class B> struct same {
     enum { IS = 0 };
 };
@@ -563,7 +569,7 @@ template <class A> struct same<A, A> {
     enum { IS = 1 };
 };
 
-/* A number as an integer of the same order: zeros are equal, NaN is the greatest. */
+/* Maps a number to an integer of the same order. Both zeros are equal; NaN is the maximum. */
 DEVICE int64_t
 order_of(double x)
 {
@@ -576,7 +582,8 @@ order_of(int64_t x)
     return x;
 }
 
-/* What an entry of a mask adds to a score: itself, or, of truths, nothing to what is seen. */
+/* Returns the addend of a mask's entry for a score: the entry itself, or for a bool 0 if true and -infinity if
+ * false. */
 template <class C>
 DEVICE C
 mask_adds(C x)
@@ -591,7 +598,7 @@ mask_adds(int64_t x)
 
 /* ---- lanes ---- */
 
-/* Numbers of as many lines, which lie side by side: what a body computes of one it computes of all. */
+/* Values of N adjacent lines. An operator body computes all of them like one value. */
 template <class C, int N> struct lanes {
     enum { COUNT = N };
     C of[N];
@@ -635,7 +642,7 @@ as(const lanes<C, N> &x)
 {
     return each_lane(x, [](C v, int) { return (To)v; });
 }
-/* N elements that lie together where a pack may. */
+/* Reads N contiguous, aligned elements. */
 template <class C, int N, class M>
 DEVICE lanes<C, N>
 lanes_at(const M *at)

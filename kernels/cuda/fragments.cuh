@@ -1,16 +1,16 @@
-/* fragments.cuh - products of matrices of halves by a warp: what attention and products of halves are made of.
+/* fragments.cuh - matrix products in 16 bits by a warp, for attention and products.
  *
- * Stands in their texts, behind device.cuh and WARPS, a block's warps. Sums are f32. Where there are no matrix products
- * - a GPU before sm_80, the host - the same fragments go through shared memory.
+ * Part of their sources, behind device.cuh and WARPS, the warps per block. Sums are f32. Without tensor cores (a GPU
+ * before sm_80, the host) the same fragments are exchanged through shared memory.
  *
- * Source: PTX ISA, mma.m16n8k16, ldmatrix, wgmma.mma_async and the layouts of its matrices in shared memory. */
+ * Source: PTX ISA, mma.m16n8k16, ldmatrix, wgmma.mma_async and its matrix layouts in shared memory. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 #define MATRICES 1
 #else
 #define MATRICES 0
 #endif
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-#define WARPGROUPS 1 /* four warps multiply what lies in shared memory */
+#define WARPGROUPS 1 /* four warps multiply matrices in shared memory together */
 #else
 #define WARPGROUPS 0
 #endif
@@ -29,7 +29,7 @@ half_of(uint32_t two, int which)
     return widen(x);
 }
 
-/* ---- fragments: thread 4 g + t of a warp has elements of rows g and g + 8, columns 2 t and 2 t + 1 ---- */
+/* ---- fragments: thread 4 g + t of a warp holds rows g and g + 8, columns 2 t and 2 t + 1 ---- */
 
 DEVICE int
 lane()
@@ -37,7 +37,7 @@ lane()
     return threadIdx.x % 32;
 }
 DEVICE int
-row_of(int i) /* of value i of a fragment of sums */
+row_of(int i) /* row of value i in a fragment of sums */
 {
     return lane() / 4 + i / 2 * 8;
 }
@@ -47,7 +47,7 @@ column_of(int i)
     return lane() % 4 * 2 + i % 2;
 }
 
-/* sum += x w: x 16 x 16, w 16 x 8. */
+/* Computes sum += x w. x: 16 x 16; w: 16 x 8. */
 #if MATRICES
 DEVICE void
 multiply_add(float (&sum)[4], const uint32_t (&x)[4], const uint32_t (&w)[2], bf16)
@@ -85,7 +85,7 @@ multiply_add(float (&sum)[4], const uint32_t (&x)[4], const uint32_t (&w)[2], T)
 }
 #endif
 
-/* A left factor of a tile in shared memory, rows m..m + 15, columns k..k + 15. */
+/* Loads a left operand from a tile in shared memory: rows m to m + 15, columns k to k + 15. */
 template <class T, int PITCH>
 DEVICE void
 left_along(T (*tile)[PITCH], int m, int k, uint32_t (&to)[4])
@@ -104,8 +104,8 @@ left_along(T (*tile)[PITCH], int m, int k, uint32_t (&to)[4])
 #endif
 }
 
-/* Two right factors, 8 columns each, of a tile in shared memory: of its transpose, whose columns are rows n..n + 15, at
- * columns k..k + 15 (right_across); of itself, rows k..k + 15, columns n..n + 15 (right_along). */
+/* Load two right operands of 8 columns each from a tile in shared memory. right_across: from the transposed tile,
+ * rows n to n + 15, columns k to k + 15. right_along: from the tile itself, rows k to k + 15, columns n to n + 15. */
 template <class T, int PITCH>
 DEVICE void
 right_across(T (*tile)[PITCH], int n, int k, uint32_t (&to)[2][2])
@@ -143,8 +143,9 @@ right_along(T (*tile)[PITCH], int k, int n, uint32_t (&to)[2][2])
 
 /* ---- products of warpgroups ---- */
 
-/* Where column c of row r of a tile lies in its row: rows of GROUP halves are 128 bytes, whose units of 16 change places
- * by the row, as matrices of warpgroups have it. Such a tile begins at a multiple of 1024 bytes. */
+/* Returns the position of column c in row r of a tile. If rows have GROUP elements (128 bytes), the eight units of
+ * 16 bytes are permuted by the row number: the 128-byte swizzle of warpgroup products. Such a tile is aligned to
+ * 1024 bytes. */
 enum { GROUP = 64 };
 template <int PITCH>
 DEVICE int
@@ -153,7 +154,7 @@ column_in(int r, int c)
     return PITCH == GROUP ? c ^ r % 8 * 8 : c;
 }
 #if WARPGROUPS
-/* What it says is done behind groups_wait. */
+/* Text of a warpgroup product. Its result is valid after groups_wait(). */
 #define SUMS4(a, b, c, d)  "%" #a ", %" #b ", %" #c ", %" #d
 #define ALL_SUMS                                                                                                       \
     "{" SUMS4(0, 1, 2, 3) ", " SUMS4(4, 5, 6, 7) ", " SUMS4(8, 9, 10, 11) ", " SUMS4(12, 13, 14, 15) ", " SUMS4(       \
@@ -182,14 +183,14 @@ column_in(int r, int c)
                  : "memory")
 
 #endif
-/* Begins sum = x w, or sum + x w: x of GROUP rows, 16 of each warp as left factors, and as many columns; w a tile of
- * GROUP rows (along), or its transpose. */
+/* Starts sum = x w, or sum + x w if `more`. x: GROUP x GROUP as left operands, 16 rows per warp; w: a tile of GROUP
+ * rows, or its transpose if not ALONG. */
 template <bool ALONG, class T>
 DEVICE void
 group_multiply(float (&sum)[8][4], const uint32_t (&x)[4][4], const T (*tile)[GROUP], bool more)
 {
 #if WARPGROUPS
-    enum { ROWS8 = 1024 >> 4, BF16 = same<T, bf16>::IS }; /* from eight rows to the next */
+    enum { ROWS8 = 1024 >> 4, BF16 = same<T, bf16>::IS }; /* ROWS8: distance of groups of eight rows, in 16 bytes */
     const uint64_t at = (uint32_t)__cvta_generic_to_shared(tile) >> 4;
     const uint64_t w = at | (uint64_t)1 << 16 | (uint64_t)ROWS8 << 32 | (uint64_t)1 << 62;
     if constexpr (BF16 && ALONG)
@@ -201,10 +202,10 @@ group_multiply(float (&sum)[8][4], const uint32_t (&x)[4][4], const T (*tile)[GR
     else
         GROUP_PRODUCT("f16", "0", "2");
 #else
-    (void)sum, (void)x, (void)tile, (void)more; /* no tile has such rows */
+    (void)sum, (void)x, (void)tile, (void)more; /* never called: no tile has such rows */
 #endif
 }
-/* All but the last LATER products that were begun are done. */
+/* Waits until all but the last LATER started products are done. */
 template <int LATER>
 DEVICE void
 groups_wait()
@@ -213,7 +214,7 @@ groups_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(LATER) : "memory");
 #endif
 }
-/* Nobody looks at these sums earlier than here. */
+/* Keeps the compiler from moving reads of these sums before this point. */
 template <int N>
 DEVICE void
 are_there(float (&sum)[N][4])
@@ -225,7 +226,7 @@ are_there(float (&sum)[N][4])
 #endif
     (void)sum;
 }
-/* What this thread wrote to shared memory is seen by products of warpgroups behind the next barrier. */
+/* Makes this thread's writes to shared memory visible to warpgroup products after the next barrier. */
 DEVICE void
 tell_groups()
 {

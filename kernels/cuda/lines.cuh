@@ -1,16 +1,16 @@
-/* lines.cuh - threads that go along lines: what every kernel's text begins with behind device.cuh. */
+/* lines.cuh - teams of threads that process lines (rows or columns). In every kernel's source, behind device.cuh. */
 
-/* The place of an element in a line, as bodies have it: of a pack, which a thread takes at once, the u-th. slot: how
- * many elements of the line the thread has before that pack. */
+/* Position of an element in a line: element u of a pack, which a thread reads with one instruction. slot: number of
+ * the line's elements that the thread holds before that pack. */
 template <int PACK> struct packed {
-    int64_t first; /* of the pack */
+    int64_t first; /* position of the pack */
     int u, slot;
 
     METHOD operator int64_t() const { return first + u; }
 };
 template <int PACK>
 DEVICE packed<PACK>
-operator+(int64_t from, packed<PACK> i) /* where a pack begins at `from` */
+operator+(int64_t from, packed<PACK> i) /* position of the pack moved by `from` */
 {
     i.first += from;
     return i;
@@ -26,42 +26,43 @@ bits_in(uint32_t x)
 #endif
 }
 
-/* The lines of a block where keys name lines, one a turn: first, first + (1 << shift), ... Those that many keys name
- * are often neighbours, and so lie in several blocks. */
+/* The lines of a block, if keys select lines: first, first + (1 << shift), ..., `count` of them. Frequent keys are
+ * often neighbours, so neighbouring lines belong to different blocks. */
 struct every {
     int64_t first, count;
     int shift;
 };
-/* What names some of them: the turn of a line, and the place of its key, as one number. Each warp finds, in order, what
- * is in its part of the keys; then all of it is put in order. */
+/* The keys that select lines of this block. An entry is the line's turn (its index in struct every) and the position
+ * of the key, in one integer. Each warp collects the entries of its part of the keys in order; then all entries are
+ * sorted. */
 struct listing {
-    enum { WARP = 32, WARPS = 8, EACH = 64, ALL = WARPS * EACH, PLACE = 48 /* bits of a place */ };
+    enum { WARP = 32, WARPS = 8, EACH = 64, ALL = WARPS * EACH, PLACE = 48 /* PLACE: bits of a key's position */ };
     uint64_t found[WARPS][EACH];
-    int nfound[WARPS]; /* more than EACH: the others are left out */
-    int n;             /* of all; -1: some were left out */
-    int turn[ALL], alike[ALL]; /* alike: how many have its turn */
-    int64_t value[ALL];        /* what the place is worth */
+    int nfound[WARPS]; /* above EACH: further entries were left out */
+    int n;             /* number of all entries; -1: some were left out */
+    int turn[ALL], alike[ALL]; /* turn of each entry; number of entries with the same turn */
+    int64_t value[ALL];        /* by entry: the value of the key's position */
     bool flag[WARPS * WARP];
 };
 
-/* WIDTH threads that share a line of n elements, GAP apart: neighbours, or, where lines lie side by side in memory,
- * those of a column, so that neighbours read what lies together. HALVES: it is of halves, of which floats hold four and
- * their sum. PACK: a thread takes so many elements at once, of which n is a multiple. HELD: a line has so many for a
- * thread at most, which keeps them in registers; 0: it may have more. All threads of a block do the same steps, also
- * those that have no line: theirs has none, so that barriers are met by all. */
+/* WIDTH threads that share a line of n elements. GAP: distance of the team's threads in the block. It is 1, or, if
+ * lines are adjacent in memory, the number of columns, so that neighbouring threads read neighbouring elements.
+ * HALVES: elements have 16 bits, so four of them are summed as floats. PACK: elements that a thread reads
+ * at once; n is a multiple. HELD: most elements of a thread, which keeps them in registers; 0: no limit. All threads
+ * of a block make the same calls and meet all barriers; threads without a line have n = 0. */
 template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> struct team {
     typedef packed<PACK> element;
     int64_t n;
-    bool here; /* there is a line */
-    double *room; /* 256, of the block; where keys name lines, its listing, */
-    every mine;   /* and all its lines */
+    bool here; /* the team has a line */
+    double *room; /* the block's 256 numbers in shared memory; if keys select lines: a struct listing */
+    every mine;   /* if keys select lines: the block's lines */
 
     enum { THREADS = WIDTH, NEAR = GAP > 1 ? 1 : WIDTH < 32 ? WIDTH : 32, FAR = WIDTH / NEAR };
     static METHOD int64_t rank() { return threadIdx.x / GAP % WIDTH; }
-    /* The place among the block's threads of the one that has rank r. */
+    /* Returns the index in the block of this team's thread with rank r. */
     static METHOD int place_of(int64_t r) { return (int)(threadIdx.x + (r - rank()) * GAP); }
-    enum { TURN = WIDTH * PACK, READS = PACK > 4 ? 2 : 4 }; /* packs that are read before one is written */
-    /* f(e) of COUNT turns, e[u] an element each, from the pack at `first` on, all of which there are. */
+    enum { TURN = WIDTH * PACK, READS = PACK > 4 ? 2 : 4 }; /* READS: packs read before any is written */
+    /* Calls f(e) with the elements of COUNT turns, from the pack at `first` on. All of them must exist. */
     template <int COUNT, class F> METHOD void turns(int64_t first, int slot, F f) const
     {
         element e[COUNT * PACK];
@@ -69,7 +70,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         for (int u = 0; u < COUNT * PACK; u++) e[u] = {first + u / PACK * TURN, u % PACK, slot};
         f(e);
     }
-    /* many(e) and one(e) of the elements of this thread: COUNT turns at once, and those that are left. */
+    /* Visits this thread's elements: many(e) with COUNT turns at once, one(e) for the remaining turns. */
     template <int COUNT, class Many, class One> METHOD void through(Many many, One one) const
     {
         if constexpr (HELD > 0) {
@@ -90,7 +91,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         };
         through<1>(all, all);
     }
-    /* to(i, from(i)) of all elements, READS packs before they are written. */
+    /* Calls to(i, from(i)) for all elements; reads READS packs before it writes. */
     template <class From, class To> METHOD void each_of(From from, To to) const
     {
         through<READS>([&](const element *e) { read_write<READS * PACK>(e, from, to); },
@@ -104,7 +105,8 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
 #pragma unroll
         for (int u = 0; u < N; u++) to(e[u], v[u]);
     }
-    /* f, which each element is asked for once, where a thread can keep what it said; else f itself. */
+    /* Returns the values of f at this thread's elements. With HELD, f was called once per element and the values are
+     * in registers; else each request calls f. */
     template <class F> struct holding {
         F f;
         decltype(f(element())) of[HELD > 0 ? HELD : 1];
@@ -129,18 +131,18 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         }
         return h;
     }
-    /* By one thread. */
+    /* Calls f on one thread. */
     template <class F> METHOD void once(F f) const
     {
         if (here && rank() == 0) f();
     }
-    /* For each line of the block that keys name, by one team: begin(line), add(value(j)) for each j of 0..count-1 whose
-     * key(j) is that line, in order, and end(). The block lists what names as many of its lines as the listing has room
-     * for; what names one line alone and is more than that, by and by. */
+    /* Calls begin(line), add(value(j)) for each j in 0..count-1 with key(j) == line, in order, and end(), for each
+     * selected line of the block, on one team. Lists the keys of as many lines as the listing can hold. A line with
+     * more keys than that is processed alone, in several listings. */
     template <class Key, class Value, class Begin, class Add, class End>
     METHOD void each_named(int64_t count, Key key, Value value, Begin begin, Add add, End end)
     {
-        const int64_t MOST = (int64_t)1 << (64 - listing::PLACE); /* lines that are listed at once */
+        const int64_t MOST = (int64_t)1 << (64 - listing::PLACE); /* most lines per listing */
         int64_t most = MOST;
         for (int64_t turn = 0, turns; turn < mine.count; turn += turns) {
             turns = least::join(most, mine.count - turn);
@@ -153,7 +155,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
             if (listed < listing::ALL / 4) most = least::join(2 * most, MOST);
         }
     }
-    /* Each of count values f(j), which is the same for all lines, told to all threads in order: to(j, value). */
+    /* Calls to(j, value) on all threads, for j = 0, 1, ..., with the values f(j), which are the same for all lines. */
     template <class F, class To> METHOD void sharing(int64_t count, F f, To to) const
     {
         for (int64_t base = 0; base < count; base += WIDTH) {
@@ -163,8 +165,8 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
             __syncthreads();
         }
     }
-    /* start joined with f(0..n-1); every thread gets it, but of lanes rank 0 alone. start changes nothing, however
-     * often it counts. */
+    /* Returns the fold of start and f(0..n-1), to all threads; of lanes only to rank 0. start must be neutral,
+     * because it may be counted more than once. */
     template <class Fold, int FOURS = HALVES, class C, class F> METHOD auto fold(C start, F f) const
     {
         if constexpr (is_lanes<decltype(f(element()))>::IS)
@@ -174,9 +176,10 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         else
             return fold_packs<Fold, FOURS>(start, f);
     }
-    /* The same where f gives floats, of which four are joined before they count. */
+    /* Does the same for floats: folds four of them as floats before they are added to the double. */
     template <class Fold, class F> METHOD auto fold_near(double start, F f) const { return fold<Fold, 1>(start, f); }
-    /* The sum of f(i) g(i): four products of floats count as one, unless some leave the range of floats. */
+    /* Returns the sum of f(i) g(i). Sums of four products are floats; if the result suggests overflow or underflow
+     * of floats, all products are computed again as doubles. */
     template <class F, class G> METHOD double fold_products(F f, G g) const
     {
         const double sum = fold_near<sums>(0.0, [&](element i) { return f(i) * g(i); });
@@ -185,7 +188,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         return fold<sums>(0.0, [&](element i) { return (double)f(i) * g(i); });
     }
     template <class F> METHOD double fold_squares(F f) const { return fold_products(f, f); }
-    /* Is it so in all teams of the block, or, where a team is a warp, in this one? */
+    /* Returns true if `is` holds in all teams of the block; if a team is a warp, in this team. */
     METHOD bool all_of(bool is) const
     {
 #ifdef __CUDACC_RTC__
@@ -193,7 +196,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
 #endif
         return !__syncthreads_or(!is);
     }
-    /* The greatest number of f(0..n-1), and the sum of exp(f(i) - greatest), in one pass. */
+    /* Computes the maximum of f(0..n-1) and the sum of exp(f(i) - maximum), in one pass. */
     template <class C, class F> METHOD void fold_exponentials(F f, double *most, double *sum) const
     {
         C m = -INFINITY;
@@ -204,20 +207,20 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         *most = fold_of<greatest_number>(here ? WIDTH : 0, (double)-INFINITY, [&](int64_t) { return m; });
         const C all = *most;
         *sum = fold_of<sums>(here ? WIDTH : 0, 0.0, [&](int64_t) { return m < all ? s * exp((double)m - all) : s; });
-        if (n > 0 && all == -INFINITY) *sum = NAN; /* as exp(-inf + inf) is */
+        if (n > 0 && all == -INFINITY) *sum = NAN; /* as exp(-inf + inf) */
     }
-    /* The same of f(0..count-1), in a tree that count, WIDTH and GAP alone decide. */
+    /* Folds f(0..count-1), in a tree that depends only on count, WIDTH and GAP. */
     template <class Fold, int FOURS = HALVES, class C, class F> METHOD C fold_of(int64_t count, C start, F f) const
     {
         static_assert(sizeof(C) == sizeof(double), "what is folded is a double or an int64_t");
         C value = start;
         int64_t i = rank();
-        if (i < count) { /* the start counts once, in the first thread */
+        if (i < count) { /* the start is counted once, by rank 0 */
             const C x = (C)f(i);
             value = i == 0 ? Fold::join(value, x) : x;
             i += WIDTH;
         }
-        for (; i + 3 * WIDTH < count; i += 4 * WIDTH) { /* reads that wait together */
+        for (; i + 3 * WIDTH < count; i += 4 * WIDTH) { /* four reads in flight */
             const auto x0 = f(i), x1 = f(i + WIDTH), x2 = f(i + 2 * WIDTH), x3 = f(i + 3 * WIDTH);
             if constexpr (same<decltype(f(i)), float>::IS && (FOURS || Fold::CHOOSES))
                 value = Fold::join(value, (C)Fold::join(Fold::join(x0, x1), Fold::join(x2, x3)));
@@ -230,7 +233,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
 
   private:
     METHOD int64_t line_of(int64_t turn) const { return mine.first + (turn << mine.shift); }
-    /* Which threads of the warp say so, a bit each. */
+    /* Returns a bit mask of the warp's threads on which `is` holds. */
     METHOD uint32_t ballot(bool is) const
     {
 #ifdef __CUDACC_RTC__
@@ -245,7 +248,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         return all;
 #endif
     }
-    /* Each warp: its part of from..to-1 that names some of `turns` lines, in order. */
+    /* Collects the entries of each warp's part of keys from..to-1 that select one of `turns` lines, in order. */
     template <class Key> METHOD void look_through(int64_t from, int64_t to, int64_t turn, int64_t turns, Key key) const
     {
         enum { WARP = listing::WARP, DEEP = 8 };
@@ -274,7 +277,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         }
         if (rank == 0) ((listing *)room)->nfound[warp] = nfound;
     }
-    /* Puts in order what the warps found: where each belongs is how many are before it. */
+    /* Sorts the collected entries: the place of an entry is the number of smaller entries. */
     template <class Value> METHOD void sort(Value value) const
     {
         listing &l = *(listing *)room;
@@ -292,7 +295,8 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
             l.value[before] = value((int64_t)(me - (turn << listing::PLACE)));
         }
     }
-    /* Lists what in from..to-1 names some of `turns` lines, n of it; false, and n is -1: there is no room for it. */
+    /* Lists the keys from..to-1 that select one of `turns` lines; n: their number. Returns false, with n = -1, if
+     * there is no room. */
     template <class Key, class Value>
     METHOD bool list(int64_t from, int64_t to, int64_t turn, int64_t turns, Key key, Value value) const
     {
@@ -307,10 +311,10 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         __syncthreads();
         return n >= 0;
     }
-    /* add(value[0..n-1]) in order. */
+    /* Calls add(value[0..n-1]) in order. */
     template <class Add> static METHOD void each_value(const int64_t *value, int n, Add add)
     {
-        enum { DEEP = 8 }; /* whose reads wait together */
+        enum { DEEP = 8 }; /* reads in flight */
         for (; n >= DEEP; n -= DEEP, value += DEEP) {
 #pragma unroll
             for (int d = 0; d < DEEP; d++) add(value[d]);
@@ -328,12 +332,12 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
             at += l.alike[from];
             if (nline % teams != me) continue;
             begin(line_of(turn + l.turn[from]));
-            add(l.value[from]); /* most lines have one */
+            add(l.value[from]); /* most lines have a single key */
             each_value(l.value + from + 1, at - from - 1, add);
             end();
         }
     }
-    /* What names one line, of which the first team has the elements: as many keys at once as the listing has room. */
+    /* Processes a single line, whose elements the first team has, with as many keys per listing as fit. */
     template <class Key, class Value, class Begin, class Add, class End>
     METHOD void one_named(int64_t count, int64_t turn, Key key, Value value, Begin begin, Add add, End end)
     {
@@ -348,7 +352,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         end();
         n = length;
     }
-    /* Some numbers more: the greatest so far, and the sum of exponentials. */
+    /* Adds N numbers to the maximum so far and the sum of exponentials. */
     template <int N, class C, class F> METHOD void add_exponentials(const element *e, F f, C *most, double *sum) const
     {
         enum { NEAR_SUM = N < 4 ? N : 4 };
@@ -359,7 +363,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         for (int u = 0; u < N; u++) top = x[u] > top ? x[u] : top;
         if (top > *most) *sum *= exp(*most - top);
         *most = top;
-        const C base = top > -INFINITY ? top : 0; /* of infinities below, and NaN, nothing is taken off */
+        const C base = top > -INFINITY ? top : 0; /* if all are -infinity or NaN, nothing is subtracted */
 #pragma unroll
         for (int u = 0; u < N; u += NEAR_SUM) {
             C near = 0;
@@ -428,7 +432,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         }
         return joined_lanes<Fold>(value);
     }
-    /* The value of the thread `up` places on, of so many neighbours. */
+    /* Returns the value of the thread `up` positions further, among OF neighbours. */
     template <int OF, class C> METHOD C from_near(C value, int up) const
     {
 #ifdef __CUDACC_RTC__
@@ -442,7 +446,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         return value;
 #endif
     }
-    /* The values of ranks 0..count-1 as one: of NEAR neighbours in a tree, then those of these in order. */
+    /* Folds the values of ranks 0..count-1: NEAR neighbours in a tree, then their results in order. */
     template <class Fold, class C> METHOD C joined(int64_t count, C value) const
     {
         C *const all = (C *)room;
@@ -457,10 +461,10 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         __syncthreads();
         value = all[place_of(0)];
         for (int r = NEAR; r < FAR * NEAR && r < count; r += NEAR) value = Fold::join(value, all[place_of(r)]);
-        __syncthreads(); /* nobody writes over what another has still to read */
+        __syncthreads(); /* all threads have read before the next write */
         return value;
     }
-    /* The same of lanes, which rank 0 gets: of a warp's ranks in a tree, then of the warps in order. */
+    /* Folds lanes, to rank 0: the ranks of a warp in a tree, then the warps in order. */
     template <class Fold, class C, int N> METHOD lanes<C, N> joined_lanes(lanes<C, N> value) const
     {
         enum { WARP = 32, WARPS = WIDTH * GAP / WARP };

@@ -1,7 +1,9 @@
-/* members.cuh - members of a kernel's struct, one macro per declaration that C code writes (making.c, line.c, after.c).
+/* members.cuh - members of a kernel's struct: a macro per declaration, which the C code writes (making.c, line.c,
+ * after.c).
  *
- * Only numbers, names and types differ from kernel to kernel: x, y, v, r: operand or result k of the call, of the chain;
- * MEMORY: the type in memory; TYPE: the type that the body computes in. at: the generated function <name><k>_at. */
+ * Only numbers, names and types differ between kernels. x, y: operand or result k of the call; v, r: operand or
+ * result k of the chain; MEMORY: the type in memory; TYPE: the type of computation. The generated function
+ * <name><k>_at returns an offset. */
 
 /* ---- by position ---- */
 
@@ -29,8 +31,8 @@
 
 /* ---- along a line ---- */
 
-/* The element of a view of NAME at element i of the line. ACROSS, ALONG: loops over lines and along a line; LINES,
- * ELEMENTS: types that count them. */
+/* Return the offset of element i of the line in a view of NAME. ACROSS, ALONG: number of loops over lines and along
+ * a line; LINES, ELEMENTS: integer types for their positions. */
 #define PLACE_TOGETHER(NAME, ACROSS, LINES) \
     METHOD int64_t NAME##_at(int64_t i) const { return walk<ACROSS>((LINES)line, a.across, a.NAME.across) + i; }
 #define PLACE_APART(NAME, ACROSS, LINES, ALONG, ELEMENTS)                         \
@@ -64,7 +66,7 @@
         _Pragma("unroll") for (int u = 0; u < N; u++)                                                      \
             ((MEMORY *)a.y##k.data)[y##k##_at(i) + u] = put<MEMORY>(v.of[u]);                              \
     }
-/* Writes a pack once its last value is known. */
+/* Writes a pack when its last value is known. */
 #define WRITE_PACK(k, MEMORY)                                                                   \
     mutable row<MEMORY, PACK> z##k;                                                             \
     template <class C> METHOD void y##k(const packed<PACK> &i, C v) const                       \
@@ -102,7 +104,7 @@
             leave<PACK, TOGETHER>(now_r##k, (MEMORY *)a.r##k.data + r##k##_at(i.first), 1, whole);    \
     }
 
-/* ---- numbers that passes keep ---- */
+/* ---- numbers that passes hand on ---- */
 
 /* EACH: numbers per line or part. */
 #define WRITE_KEPT(EACH)                                                                            \

@@ -1,14 +1,14 @@
-/* product.cuh - products of matrices whose elements lie where a body says: count of m x k and k x n, all sums in the
- * order of k, and in parts of it where results are few.
+/* product.cuh - matrix products whose elements are found by an operator's body: `count` products of m x k by k x n.
+ * Sums have the order of k; if there are few results, k is divided into parts.
  *
- * Stands in the texts of products, behind device.cuh and fragments.cuh. A block computes TILE x TILE results at a time.
- * SLICE columns of the left factor and rows of the right one lie in shared memory, with zeros where there is nothing;
- * what comes next is read while they are multiplied: by each thread, a square of results of its own, or, of halves, by
- * each warp. Where an element lies is the sum of what its row, its column and its place in the sum say: each of them is
- * asked once a tile, or once a slice, since they divide. */
+ * Part of the sources of products, behind device.cuh and fragments.cuh. A block computes TILE x TILE results at a
+ * time. SLICE columns of the left and SLICE rows of the right operand are in shared memory, padded with zeros. The
+ * next slice is read while the current one is multiplied. A thread computes a square of results; in 16 bits a warp
+ * does. The address of an element is the sum of the offsets of its row, its column and its place in k. These are
+ * computed once per tile or slice, because they need divisions. */
 enum { TILE = 64 };
 
-/* Is it one of 0..n - 1? */
+/* Returns true if 0 <= x < n. */
 DEVICE bool
 is_place(int32_t x, int32_t n)
 {
@@ -20,7 +20,7 @@ is_place(int64_t x, int64_t n)
     return (uint64_t)x < (uint64_t)n;
 }
 
-/* ---- factors ---- */
+/* ---- elements of operands ---- */
 
 template <class C>
 DEVICE bool
@@ -44,7 +44,7 @@ is_finite(f16 x)
     return (x.bits & 0x7c00) != 0x7c00;
 }
 
-/* x, or zero where there is none: without a branch, also of halves. */
+/* Returns x, or 0 unless `there`, without a branch. */
 template <class C>
 DEVICE C
 where_there(bool there, C x)
@@ -64,8 +64,8 @@ where_there(bool there, f16 x)
     return y;
 }
 
-/* What a factor is multiplied as. Of halves those too small for f32 are zero, which matrix products would not take them
- * for. */
+/* Converts an element to the type of the product. Subnormal bf16 values become 0, because tensor cores would not
+ * flush them. */
 template <class T> struct factor {
     template <class M> METHOD static T of(M x) { return get<T>(x); }
 };
@@ -84,7 +84,7 @@ template <> struct factor<f16> {
 
 /* ---- a tile by threads ---- */
 
-/* A thread has EACH x EACH results that lie together, so that it reads 16 bytes of a slice at once. */
+/* The EACH x EACH adjacent results of a thread, which reads 16 bytes of a slice at once. */
 template <class C> struct tile_of {
     enum { SLICE = 16, EACH = 4, ACROSS = TILE / EACH, PAD = 4 };
     struct __align__(16) slices {
@@ -101,7 +101,7 @@ template <class C> struct tile_of {
     }
     METHOD static void set_left(slices &to, int i, int l, C v) { to.left[l][i] = v; }
     METHOD static void set_right(slices &to, int l, int j, C v) { to.right[l][j] = v; }
-    /* Those that meets(l, column) knows. */
+    /* Adds only products with meets(l, column). */
     template <class Meets> METHOD void add_where(slices &of, Meets meets)
     {
 #pragma unroll 4
@@ -124,7 +124,7 @@ template <class C> struct tile_of {
     }
 };
 
-/* ---- a tile by warps: of halves ---- */
+/* ---- a tile by warps, in 16 bits ---- */
 
 /* A warp has 16 rows and half of the columns, as fragments of 16 x 8. */
 template <class T> struct tile_of_halves {
@@ -179,15 +179,15 @@ template <> struct tile_of<bf16> : tile_of_halves<bf16> {
 template <> struct tile_of<f16> : tile_of_halves<f16> {
 };
 
-/* ---- the walk ---- */
+/* ---- the loop over tiles and slices ---- */
 
-/* Which elements neighbouring threads read: of the left factor those of a row, or of a place in the sum, of the right one
- * those of a place, or of a column. */
+/* The order in which neighbouring threads read: the left operand along a row or along k; the right operand along k
+ * or along a column. */
 struct walk {
     bool left_by_place, right_by_column;
 };
 
-/* The elements of a slice that a thread reads: of line(u), a row or a column, at place(u). */
+/* The elements of a slice that a thread reads: element u is in line(u), a row or a column, at place(u) of k. */
 template <int SLICE, int THREADS> struct lot {
     int first_line, first_place, lines, places;
 
@@ -203,7 +203,7 @@ template <int SLICE, int THREADS> struct lot {
     METHOD int place(int u) const { return first_place + u * places; }
 };
 
-/* What the struct of a body is: real is what results are, T what factors are in shared memory. Results are of part
+/* Base of a body's struct. real: type of results; T: type of elements in shared memory. Results belong to part
  * `part` of `parts` of the sum. */
 template <class real, class T> struct products {
     typedef tile_of<T> tile;
@@ -211,9 +211,10 @@ template <class real, class T> struct products {
     int64_t parts;
     mutable int64_t part;
 
-    /* left(left_at(row(b, i), place(l))) and right(right_at(place(l), column(b, j))) are elements: places in memory, where
-     * 0 is one, and what lies there. put(b, i, j, the sum of products where meets(place, column)). Zeros of the right
-     * factor that do not meet count for nothing: beside a left factor that is infinite or NaN they are passed over. */
+    /* Multiplies. left(left_at(row(b, i), place(l))) and right(right_at(place(l), column(b, j))) return elements:
+     * left_at and right_at return addresses, of which 0 must be valid. Calls put(b, i, j, sum), where the sum has
+     * the products with meets(place, column). For the other products the right element is 0; if a left element is
+     * infinite or NaN, these products are skipped. */
     template <class Row, class Column, class Place, class LeftAt, class Left, class RightAt, class Right, class Put,
               class Meets>
     METHOD void multiply(int64_t count, int64_t m, int64_t n, int64_t k, walk w, Row row, Column column, Place place,
@@ -235,7 +236,7 @@ template <class real, class T> struct products {
             bool odd = false;
             tile sums;
             sums.begin();
-            /* What lies at `l0` of the sum, into registers, by places[which]. */
+            /* Reads the elements at `l0` of the sum into registers, with the offsets places[which]. */
             const auto read = [&](int64_t l0, int which) {
                 const int depth = end - l0 < SLICE ? (int)(end - l0) : SLICE;
                 odd = false;

@@ -61,7 +61,7 @@ end
 -- Least and greatest value of each integer dtype.
 local integers = {i32 = {-1 << 31, (1 << 31) - 1}, i64 = {math.mininteger, math.maxinteger}, u8 = {0, 255}}
 
--- Words for NaN and infinity, as other programs write them.
+-- Words that other programs write for NaN and infinity.
 local words = {nan = 0 / 0, inf = math.huge, infinity = math.huge}
 
 -- Converts a decimal number to a value of the dtype. Returns nil and the reason if the field is not one.

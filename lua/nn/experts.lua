@@ -32,10 +32,10 @@ function MixtureOfExperts:init(d, hidden, experts, options)
   self.down = start.fan_in({experts, hidden, d}, hidden)
 end
 
--- Returns the experts that each row chooses and their weights, both (n, top_k). The weights of a row sum to 1.
+-- Returns the chosen experts of each row, and the weights of these experts, both (n, top_k). The weights of a row sum to 1.
 local function choose(self, x)
   local p = self.router(x):softmax(-1)
-  local most, best = p:topk(self.top_k) -- if more experts are equal than fit, some of them
+  local most, best = p:topk(self.top_k) -- of equal experts at the limit, some
   local share = best:one_hot(self.experts):sum{axis = 1}:to("f32"):detach():mean{axis = 0} / self.top_k
   balance_of[self] = (share * p:mean{axis = 0}):sum() * self.experts
   return best, most / most:sum{axis = 1, keepdim = true}

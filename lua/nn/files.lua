@@ -5,7 +5,7 @@ local check = require "rille.check"
 
 local files = {}
 
--- Returns the tensors to save for a module: each tensor once, under its first name.
+-- Returns the tensors to save for a module: a tensor with several names is saved once, under the first name.
 function files.saved(module)
   local state = {}
   for name, t in module:named_parameters() do state[name] = t end
@@ -20,7 +20,7 @@ function files.load(module, path)
   local state, shapes = module:state_dict(), {}
   check.that(not path:find("%.npy$"), "%s:load: %s: a .npy file holds one tensor without a name, not a module", module.__name, path)
   for _, entry in ipairs((rille._contents(path, nil, module.__name .. ":load"))) do shapes[entry.name] = entry.shape end
-  -- A tensor that does not fit is reported once all are read, so until then its layout does not matter.
+  -- Tensors of a wrong shape are reported after all tensors are read. Until then any layout will do.
   local function fits(name) return state[name] and #shapes[name] == state[name].ndim end
   return module:__take("load: " .. path, rille.load(path, {
     placement = function(name) return fits(name) and state[name].placement or nil end,

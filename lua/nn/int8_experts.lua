@@ -1,5 +1,5 @@
 -- int8_experts.lua - nn.MixtureOfExperts for inference with int8 expert weights (bytes.lua). The router is not
--- quantized: it is small, and small errors could change its choices.
+-- quantized: the router is small, and rounding errors could change its choices.
 --
 -- up: u8 (experts, hidden, d), up_scale: (experts, hidden); down: u8 (experts, d, hidden), down_scale: (experts,
 -- hidden). Both scales belong to the hidden axis, so all experts together are computed as one layer with experts *

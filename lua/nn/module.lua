@@ -175,7 +175,7 @@ local function entries(module, wanted)
   return list
 end
 
--- Returns the module and all modules in it, itself first.
+-- Returns the module, followed by all modules inside.
 function Module:modules()
   local list = {}
   walk(self, "", {}, function(m) list[#list + 1] = m end, nothing)

@@ -1,4 +1,4 @@
--- sequential.lua - applies modules one after another. The members are seq[1], seq[2]...; in names they count from 0.
+-- sequential.lua - applies modules in order. The members are seq[1], seq[2]...; in names they count from 0.
 
 local check = require "rille.check"
 local Module = require "rille.nn.module"

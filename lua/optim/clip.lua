@@ -1,4 +1,4 @@
--- clip.lua - scales all gradients so that their joint norm is at most a limit. Pascanu, Mikolov & Bengio 2013.
+-- clip.lua - scales gradients to limit their joint norm. Pascanu, Mikolov & Bengio 2013.
 --
 -- Gradients may have any placements and layouts. First each gradient takes the layout of its optimiser's state, which
 -- completes a pending reduction once. Each placement sums its squares, the sums are added on the first placement, and
@@ -10,7 +10,7 @@ local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
 
--- Returns the gradient of p in the layout of its optimiser's state; nil if there is none.
+-- Returns the gradient of p in the layout of its optimiser's state; nil: none.
 local function gradient_of(p)
   local g, state = p.grad, layout.of_state(p)
   if not g or layout.equal(g, state) then return g end

@@ -12,7 +12,7 @@
 -- from the optimiser; opt.groups[1].lr = 0.01 is set like opt.lr. `o` above is a group. The parameters are fixed when
 -- an optimiser is created, because state and checkpoints number them.
 --
--- Each parameter counts its own updates, as in PyTorch: a step in which the parameter has no gradient does not count.
+-- Updates are counted per parameter, as in PyTorch: a step in which the parameter has no gradient does not count.
 -- opt.steps counts calls of step(); setting opt.steps sets the counts of all parameters, too.
 --
 -- State has the layout of its parameter, or the layout that rille.parallel set (layout.of_state). In a trace, lr and
@@ -316,7 +316,7 @@ local function keep(opt)
   end
 end
 
--- Returns the names of options whose change causes a retrace: all but the learning rate.
+-- Returns the names of options whose change causes a retrace: every option except the learning rate.
 local function constant_of(options)
   local names = {}
   for name in pairs(options) do

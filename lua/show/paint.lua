@@ -36,7 +36,7 @@ end
 local escapes = {["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;", ["'"] = "&#39;"}
 function paint.escape(s) return (s:gsub("[&<>\"']", escapes)) end
 
--- Fill colours of each class, on light and on dark pages; they also differ in brightness (after Okabe & Ito 2008).
+-- Fill colours of each class, on light and on dark pages; the colours also differ in brightness (after Okabe & Ito 2008).
 paint.fills = {
   forward = {"#8ec7ee", "#2f6f9f"}, backward = {"#8fd6b4", "#2b7a5b"}, weight = {"#ffd27a", "#8f6a1c"},
   move = {"#d9a6cf", "#85507b"}, update = {"#b9c0cc", "#5d6675"}, idle = {"#f0f2f6", "#20242c"},

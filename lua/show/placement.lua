@@ -40,7 +40,7 @@ local function page_text(P, page)
   return table.concat(parts, ", ")
 end
 
--- Returns which axis runs down, and which across.
+-- Returns a text that names the axis of rows and the axis of columns.
 local function axes_text(m)
   local across = ("axis %d across"):format(m.axes - 1)
   return m.axes > 1 and ("axis %d down, %s"):format(m.axes - 2, across) or across

@@ -9,7 +9,7 @@ local theory_of = require "rille.show.theory"
 local ROWS <const> = 16 -- maximum devices drawn; of more, the first ones and the last
 local STALLS <const> = 4
 local SMALL <const> = 0.01 -- share of forward time below which hops are not mentioned
-local MOST <const> = 400 -- maximum spans per device that are drawn one by one
+local MOST <const> = 400 -- maximum spans per device that are drawn separately
 
 -- ---- texts ----
 

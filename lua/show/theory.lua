@@ -4,7 +4,7 @@
 -- work m v (F + B + W) plus an idle time per schedule; see Qi et al. 2024 (zero bubble) and Narayanan et al. 2021
 -- (interleaved). All stages are assumed equal, and transfers between stages free.
 
--- Formula for schedules that compute both gradients in one act. If a plan computes weight gradients in separate acts,
+-- Formula for schedules with a single act for both gradients. If a plan computes weight gradients in separate acts,
 -- they can be deferred, and the formula is an upper bound.
 local function joint(c) return c.weight > 0 and " at most" or "" end
 local function joint_added(p, F, B, W) return (p - 1) * (F + B + W) end

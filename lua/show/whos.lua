@@ -32,7 +32,7 @@ local function inside(v)
   return is_optimizer(v) and type(v.slots) == "table" and {v.slots, {table.unpack(v.params)}} or v
 end
 
--- Returns all tensors in a value, each once. seen: tensors and tables met before.
+-- Returns the tensors in a value, without duplicates. seen: tensors and tables met before.
 local function tensors_in(v, seen, list, depth)
   if is_tensor(v) then
     if not seen[v] then seen[v], list[#list + 1] = true, v end
@@ -43,7 +43,7 @@ local function tensors_in(v, seen, list, depth)
   return list
 end
 
--- Returns the bytes of the tensors that have values in memory, and of those that do not.
+-- Returns the bytes of tensors with values in memory, and of tensors without.
 local function sums_of(list)
   local there, later = 0, 0
   for _, x in ipairs(list) do

@@ -299,7 +299,7 @@ normalize_messages(struct dual *d)
         }
 }
 
-/* Returns the work of a sweep forth and back, which reads each edge at both ends. */
+/* Returns the work of one sweep back and forth, which reads each edge at both ends. */
 static int64_t
 sweep_work(const struct dual *d)
 {
@@ -458,7 +458,7 @@ dual_prune(struct dual *d, int64_t below, int64_t *gone)
     hand_back(d);
     d->pruned = true;
     say_messages(d, below);
-    for (int32_t k = 0; k < d->n && possible; k++) { /* decides on all values by the same messages, then drops */
+    for (int32_t k = 0; k < d->n && possible; k++) { /* tests all values with the same messages, then drops some */
         int32_t v = d->order[k], left = 0;
         rises(d, k);
         for (int32_t i = 0; i < c->var[v].n; i++) left += keep[i] = d->bound + d->given[i] < below;

@@ -30,7 +30,7 @@ int32_t dual_order(const struct cfn *c, int32_t *order);
  * stores them back and frees the arrays. */
 void dual_begin(struct dual *d, struct cfn *c);
 void dual_end(struct dual *d);
-/* Does n sweeps, at least one, forth and back. Afterwards pick holds a solution. */
+/* Does n sweeps back and forth, at least one. Afterwards pick holds a solution. */
 void dual_sweep(struct dual *d, int n);
 /* Sets `bound` to the exact bound of the current messages. */
 void dual_bound(struct dual *d);

@@ -1,8 +1,8 @@
 /* around.h - large neighbourhood search around a choice (inside sbp/).
  *
  * Chooses a neighbourhood (some connected nodes) again while all other nodes stay fixed: a small network, solved
- * like the whole. Chains of operators so change their layout together, which neither single changes nor messages
- * achieve. The memory limit is ignored. Deterministic. One owner, one thread. */
+ * like the whole. This changes the layout of a chain of operators at once, which neither changes of single nodes nor
+ * messages achieve. The memory limit is ignored. Deterministic. One owner, one thread. */
 #ifndef RILLE_SBP_AROUND_H
 #define RILLE_SBP_AROUND_H
 

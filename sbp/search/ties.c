@@ -9,7 +9,7 @@
 
 enum {
     WHOLE = 300,   /* maximum number of nodes of a net that is searched completely */
-    LARGE = 20000, /* nodes; ties of a larger net are kept, as searches leave large nets alone elsewhere */
+    LARGE = 20000, /* nodes; a larger net is left as it is, because other searches skip large nets, too */
     LOOKS = 200,   /* bounding rounds for a small net */
     TURNS = 40,    /* work per node of a larger net */
 };

@@ -594,7 +594,7 @@ free_plan(struct steps *x, struct rille_tensor *loss)
     UNUSED(loss);
 }
 
-/* Makes the work of the updates, the last of a step, take long. Whatever waits after the step returned must report
+/* Makes the work of the updates, the last of a step, take long. Every wait after the step's return must report
  * this work. */
 static void
 test_doing(void)

@@ -271,7 +271,7 @@ is_deadlock(enum fault mistake, int threads, const char *name, const char *words
     int reported = 0;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct trial t = trial_of(mistake, options_of(&variant[seed % 4], NULL),
-                                  seed); /* few registers, so that each must be released */
+                                  seed); /* few registers, so that acts wait for their release */
         t.o.threads = threads;
         t.words = words;
         reported += in_child(tells_who_waits, &t) == 0;

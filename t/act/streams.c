@@ -288,7 +288,7 @@ try_edges(struct plan *p, struct count *c)
         }
 }
 
-/* Moves each task to each other stream; the plan must be refused or give the same result. */
+/* Moves tasks to every wrong stream in turn; the plan must be refused or give the same result. */
 static void
 try_streams(struct engine *e, struct plan *p, uint64_t want, struct count *c)
 {

@@ -605,7 +605,7 @@ test_layouts(struct rille_session *s, uint64_t seed)
     engine_free(&e);
 }
 
-/* h = 2 x; s = sum of h over the micro-batches; y = h + s: each micro-batch of h waits for all of them. */
+/* h = 2 x; s = sum of h over the micro-batches; y = h + s: a micro-batch of h is held until the last micro-batch. */
 static struct plan *
 reconvergent(struct rille_session *s, int32_t lag, int *status)
 {

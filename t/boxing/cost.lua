@@ -87,7 +87,7 @@ local product, pass = 2 * 64 ^ 3, 2 * 4 * 64 * 64
 tap.is(with_cost("flops_per_ns 0.5\nbytes_per_ns 0.25\n", planned),
   ("%d\t%d\n"):format(product / 0.5 + pass / 0.25 + 200, product / 0.5 + pass / 0.25 + 200), "costs of products, of element-wise passes and of acts are used")
 
--- A planner counts the bytes that a move adds by what the move sends, whatever moves cost.
+-- A planner counts the sent bytes of a move as added memory, even if moves cost nothing.
 write(planned, [[
 local rille = require "rille"
 local P = rille.placement("cpu", {0, 1, 2, 3})

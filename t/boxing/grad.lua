@@ -1,7 +1,7 @@
 -- grad.lua - gradients pass back through every move: for any layouts on a value's path, d sum(w * f(x)) / dx is that of
 -- one device.
 --
--- All moves on one mesh axis: on the same ranks, to overlapping ranks and to other ranks; samples on two axes.
+-- Moves on one mesh axis: on the same ranks, to overlapping ranks and to other ranks; samples on two axes.
 
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"

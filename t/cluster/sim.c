@@ -501,7 +501,7 @@ test_found_again(void)
     coordinator_free(&c);
 }
 
-/* Sends a heartbeat of `from` that relays those of all others. */
+/* Sends a heartbeat of `from`, which relays the heartbeats of the other workers. */
 static void
 speak(struct coordinator *c, const unsigned char *job, int from, uint32_t count)
 {

@@ -319,7 +319,7 @@ add_bundles(void)
         if (!is_bundled(w)) continue;
         leader = hash_next(&first, hash_of(&w->source), &at);
         if (!leader) hash_add(&first, hash_of(&w->source), leader = w);
-        leader->mate[MIN(leader->nmate, MATES - 1)] = w; /* the last member has another size if there is one */
+        leader->mate[MIN(leader->nmate, MATES - 1)] = w; /* later members share the last place */
         leader->nmate++;
         if (leader->nmate == 2) cuda_source_many(&leader->trial.arena, &leader->source, &leader->many);
     }

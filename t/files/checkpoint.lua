@@ -404,7 +404,7 @@ Named.init = Own.init
 local Counting, count = nn.Linear:extend("nn.Counting"), 0
 function Counting:init(...) nn.Linear.init(self, ...); count = count + 1; self.count = count end
 
-local Heads = nn.MultiheadAttention:extend("Heads") -- which computes as the base class
+local Heads = nn.MultiheadAttention:extend("Heads") -- computes like the base class
 local function noted(m, epoch) -- a field that the user sets
   m.epoch = epoch
   return m
@@ -417,7 +417,7 @@ function Naming:settings() return self.says end
 local Scale = nn.Module:extend("Scale")
 function Scale:init(by) self.by = by end
 function Scale:settings() return {by = self.by} end
-local Scaled = nn.LayerNorm:extend("Scaled") -- which computes as the base class, with one more setting
+local Scaled = nn.LayerNorm:extend("Scaled") -- computes like the base class, with one more setting
 function Scaled:settings() return {by = self.by} end
 local function scaled(by)
   local m = Scaled(4)

@@ -48,7 +48,7 @@ struct memory {
     const char *data;
 };
 
-/* Copies a box that is cut in the first axis only. This suffices for tensors that fit into one chunk. */
+/* Copies a box that is cut in the first axis only. That is enough for tensors of a single chunk. */
 static int
 give(void *arg, const struct box *b, void *out)
 {

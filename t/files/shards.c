@@ -40,7 +40,7 @@ static const int64_t shape[3] = {4, 5, 6};
 struct written {
     struct shard_part part[SIZE];
     int32_t n;
-    int32_t bytes[FILES][SIZE]; /* element values: each is its own linear index */
+    int32_t bytes[FILES][SIZE]; /* element values: an element's value is its linear index */
     int64_t size[FILES];
 };
 

@@ -359,7 +359,7 @@ place(const struct image *i, int64_t e)
     return at;
 }
 
-/* Adds every product of the convolution to the output image. Forward and both gradients share this loop. */
+/* Adds every product of the convolution to the output image. Forward and gradients use this loop. */
 static void
 walk(const struct work *w, double *const *all)
 {

@@ -3,7 +3,7 @@
  *
  * If SHIM names the source folder, the plug-in also runs kernels. c++ compiles a kernel's text with t/host/shim.h
  * into a shared library, and each launch runs the threads in a different order. With GUARD, only launches, copies
- * and fills may access the memory; any other host access ends the program. */
+ * and fills may access the memory; host code that accesses the memory ends the program. */
 #define _GNU_SOURCE
 #include "runtime/device/device_cuda.h"
 

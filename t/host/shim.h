@@ -102,8 +102,8 @@ draw(uint64_t *seed)
     return *seed;
 }
 
-/* Runs every thread to its next barrier or to its end; all threads must agree. Their number is a power of two, so
- * any odd step visits all. Returns false when all have ended. */
+/* Runs every thread to its next barrier or to its end; all threads must agree. The number of threads is a power of
+ * two, so any odd step visits every thread. Returns false when all have ended. */
 static bool
 round(unsigned threads, uint64_t *seed)
 {

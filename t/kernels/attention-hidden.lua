@@ -9,7 +9,7 @@ local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
 local dtypes = {{"f64", 1e-10}, {"f32", 1e-5}, {"f16", 2e-2}, {"bf16", 6e-2}} -- with the allowed error
 local B, H, SIZE <const> = 2, 2, 8
 
--- seen(case): returns bools {B, 1, queries, keys}. Each mask leaves some query without a key.
+-- seen(case): returns bools {B, 1, queries, keys}. A mask leaves at least one query without a key.
 local masks = {}
 local function mask(name, causal, fn)
   masks[#masks + 1] = {name = name, causal = causal, seen = function(case)

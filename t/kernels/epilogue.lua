@@ -48,7 +48,7 @@ tap.group("one task", function()
   end
 end)
 
--- Runs the calls one by one: each value is read before the next call.
+-- Runs the calls separately: each value is read before the next call.
 local function one_by_one(f, a, c)
   local meta = {}
   local function held(t)

@@ -75,7 +75,7 @@ make_operand(struct chain *c, struct input *o)
     fill_operand(c, o, draw(c, 4) == 0 ? 2 : 1);
 }
 
-/* Makes step `index` a product of {full 0, full 1, k} and {k, full 2}. No other step reads its factors. */
+/* Makes step `index` a product of {full 0, full 1, k} and {k, full 2}. The factors are not read by other steps. */
 static void
 make_product(struct chain *c, int index)
 {
@@ -290,7 +290,8 @@ try_long(int threads)
     arena_fini(&c.arena);
 }
 
-/* Checks x + y on {outer, rows, row}. transposed: x is transposed; mask: the shape of y; over: the sum overwrites x. */
+/* Checks x + y for x of shape `full`. mask: 1 where y has size 1; transposed: x is transposed in memory; over: the sum
+ * overwrites x. */
 static void
 try_rows(enum dtype d, const int64_t *full, const int64_t *mask, bool transposed, bool over)
 {

@@ -50,7 +50,7 @@ method_of(struct sample *s)
     return method;
 }
 
-/* Changes all float operands to dtype d. Returns false if there is none. */
+/* Changes all float operands to dtype d. Returns false without float operands. */
 static bool
 retype(struct sample *s, enum dtype d)
 {

@@ -133,7 +133,7 @@ local ofs = {
   {"log_softmax", function(v) return v:log_softmax{axis = 1} end},
   {"logsumexp", function(v) return v:logsumexp{axis = 1} end},
 }
--- Returns true where the values differ, that is, are neither both NaN nor equal nor close.
+-- Returns true for values that differ: they are not both NaN, not equal and not close.
 local function differ(a, b)
   local same = a:eq(b):logical_or((a - b):abs():le(b:abs() * 1e-5 + 1e-6)):logical_or(a:ne(a):logical_and(b:ne(b)))
   return same:logical_not()

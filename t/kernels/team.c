@@ -67,7 +67,7 @@ part_level(void *arg, int64_t share, int64_t lo, int64_t hi)
     part(arg, share * *(const int64_t *)arg + lo, share * *(const int64_t *)arg + hi);
 }
 
-/* Share 0 is slow: it waits until other threads have taken over its remaining turns. */
+/* Share 0 is slow: its thread waits until other threads have taken over the remaining turns. */
 static void
 part_waits(void *arg, int64_t share, int64_t lo, int64_t hi)
 {

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Tests checkpoints where each worker writes and reads its own shards (--root). They are read on any mesh, by workers or one
-# process. Errors name damaged files, folders that are not shared (with worker and path), and folders that another training
+# Tests checkpoints where each worker writes and reads its own shards (--root). Workers or a single process read the checkpoints on any
+# mesh. Errors name damaged files, folders that are not shared (with worker and path), and folders that another training
 # saves into. After kills and interrupts the last complete checkpoint remains.
 # checkpoint.sh path/to/rille; SEED= repeats the moments.
 rille=$(realpath "$1") seed=$((${SEED:-$$} % 32768))
@@ -200,7 +200,7 @@ ok "a missing root is an error at the start" ends 2 "--root $dir/none: No such f
 
 # ---- two trainings, one folder ----
 
-# A training whose values all equal its number. It reports its first save, then waits for the file "go" to exist.
+# A training in which every value equals the training's number. It reports its first save, then waits for the file "go" to exist.
 cat >job.lua <<'LUA'
 local folder, own, saves, go = arg[1], tonumber(arg[2]), tonumber(arg[3]), arg[4]
 local P = rille.placement("cpu", {0, 1})

@@ -238,7 +238,7 @@ true
 1	true"
 wait
 
-# One of six hosts is lost. Its shards are restored from its neighbour, replicated values from any other host.
+# One of six hosts is lost. The host's shards are restored from a neighbour, replicated values from any host.
 cat >mend.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2, 3, 4, 5})
 local b = rille.randn({300, 100}, {placement = P, sbp = "B"})

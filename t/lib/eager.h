@@ -2,7 +2,7 @@
  *
  * Elements are stored as f64 or i64, whatever the value's dtype, so that finite differences are accurate. Nodes form
  * a tape in call order. eager_grad() walks the tape backwards and appends the nodes of the gradient, so a gradient
- * can be differentiated again. All memory is in one arena. */
+ * can be differentiated again. Memory is in an arena. */
 #ifndef RILLE_T_EAGER_H
 #define RILLE_T_EAGER_H
 

@@ -175,7 +175,7 @@ gpu_kernel(const char *name)
 static inline void
 gpu_launch(void *kernel, int64_t blocks, int threads, const uint64_t *word, int64_t nword, const char *what)
 {
-    uint64_t argument[512] = {0}; /* the largest argument of a GPU; the simulated GPU reads all of it */
+    uint64_t argument[512] = {0}; /* the largest argument of a GPU; the simulated GPU reads the whole buffer */
     assert(nword <= (int64_t)countof(argument));
     memcpy(argument, word, (size_t)nword * sizeof *word);
     gpu_try(gpu_plugin->launch(0, kernel, blocks, threads, argument, (size_t)nword * sizeof *word), what);

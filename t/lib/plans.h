@@ -189,7 +189,7 @@ static inline struct plan *
 random_plan(struct rille_session *s, uint64_t *seed, bool pieces)
 {
     struct maker m = {.s = s, .rng = next_random(seed)};
-    m.n = pick(&m, 40) ? 1 + pick(&m, 5) : 33 + pick(&m, 8); /* some so large that ranks share a move's work */
+    m.n = pick(&m, 40) ? 1 + pick(&m, 5) : 33 + pick(&m, 8); /* large ones: ranks share a move's work */
     const struct place *home = random_place(&m);
     for (int i = 0; i < 3; i++) m.val[m.nval++] = leaf(&m, random_layout(&m, i ? random_place(&m) : home, i > 0));
     for (int i = 2 + pick(&m, 8); i > 0; i--) {

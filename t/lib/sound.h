@@ -1,4 +1,4 @@
-/* sound.h - checks that a signature is sound: runs all ranks one after the other and joins their results.
+/* sound.h - checks that a signature is sound: runs the ranks in sequence and joins the results.
  *
  * sound_start() reads an operator record and a sample, and computes the complete result once. sound_holds() shards
  * the operands by the given layouts, computes each rank's shards with the reference, joins the shards and compares.

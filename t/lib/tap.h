@@ -75,8 +75,8 @@ next_random(uint64_t *state) /* splitmix64 */
 }
 
 /* Returns true if this run takes case i of an exhaustive loop: SHARE=k/n takes about one case in n, mixed, so that
- * nested loops are covered evenly; n runs with k from 0 take every case. SHARE=all or none takes all. Case 0 is always
- * taken. */
+ * nested loops are covered evenly; n runs with k from 0 take every case. SHARE=all or no SHARE takes every case. Case 0
+ * is always taken. */
 static inline bool
 share(int64_t i)
 {

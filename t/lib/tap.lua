@@ -122,7 +122,7 @@ function tap.seed(default)
 end
 
 -- Returns true if this run takes case i (from 0) of an exhaustive loop: SHARE=k/n takes about one case in n, mixed; n runs
--- with k from 0 take every case. SHARE=all or none takes all. Case 0 is always taken. Without i, this function counts cases.
+-- with k from 0 take every case. SHARE=all or no SHARE takes every case. Case 0 is always taken. Without i, this function counts cases.
 local which, of = (os.getenv("SHARE") or ""):match("^(%d+)/(%d+)$")
 local asked = 0
 function tap.share(i)

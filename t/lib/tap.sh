@@ -48,7 +48,7 @@ free_port() { # prints an unused port below the kernel's ephemeral ports
   echo "$p"
 }
 
-# share I: this run takes case I (from 0) of an exhaustive loop. SHARE=k/n takes one case in n; all or none takes all. Case 0
+# share I: this run takes case I (from 0) of an exhaustive loop. SHARE=k/n takes one case in n; SHARE=all or no SHARE takes every case. Case 0
 # is always taken.
 share() {
   [[ ${SHARE:-all} = */* ]] || return 0

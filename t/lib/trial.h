@@ -19,8 +19,8 @@ enum memory {
     COLUMNS,    /* the last two dimensions in reverse order: column-major matrices */
     FAR,        /* elements on separate pages; many elements: on separate cache lines */
     ASTRAY,     /* dense, and not aligned to vectors */
-    REPEATED,   /* all rows share one row of memory */
-    OVERLAPPED, /* each row begins one element after the one before it */
+    REPEATED,   /* every row is the same row of memory */
+    OVERLAPPED, /* a row begins one element after the row before */
     NMEMORY
 };
 static const char *const memory_text[] = {"dense",     "with gaps", "column-major", "matrices column by column",

@@ -1,4 +1,4 @@
--- optim-clip.lua - clip_grad_norm: one norm over all parameters, on any placements and in any layouts.
+-- optim-clip.lua - clip_grad_norm: a single norm over parameters of several placements and layouts.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local optim, T = rille.optim, rille.tensor

@@ -45,8 +45,8 @@ function Former:lay(place, rows, columns, rest)
   end
 end
 
--- Returns the losses of four steps, then each parameter's sum of squares. The keys' bias is left out: it shifts all
--- scores of a query equally, so its gradient is rounding noise, which Adam amplifies.
+-- Returns the losses of four steps, then each parameter's sum of squares. The keys' bias is left out: the bias shifts
+-- the scores of a query equally, so the gradient is rounding noise, and Adam amplifies the noise.
 local function train(Net, x, compiled, place, batch, rows, columns, rest)
   rille.manual_seed(11)
   local net = Net()

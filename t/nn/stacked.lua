@@ -153,7 +153,7 @@ local changes = { -- changes after which the layers stay separate
   ["a pinned layer"] = function(m) rille.parallel(m, {q_proj = {input = "B"}}) end,
   ["16-bit weights"] = function(m) m.k_proj:to("bf16") end,
   ["a layer without bias"] = function(m) m.k_proj.bias = nil end,
-  ["int8 weights"] = function(m) m.v_proj = require "rille.nn.int8_linear"(m.v_proj) end, -- many rows, so this is a product, too
+  ["int8 weights"] = function(m) m.v_proj = require "rille.nn.int8_linear"(m.v_proj) end, -- many rows, so the int8 layer computes a product
 }
 
 tap.group("attention", function()

@@ -107,7 +107,7 @@ for _, row in ipairs(failing) do
   tap.is(state_of(net), before, name .. ": the module is unchanged")
 end
 
--- Values that are not computed yet; one of them cannot be computed.
+-- Values that are not computed yet; a value in the middle cannot be computed.
 tap.group("values that fail when they are read", function()
   local net = nn.Linear(2, 3)
   local opt = rille.optim.Adam(net:parameters())

@@ -2,8 +2,8 @@
  *
  * For every operator with index or divisor operands, every sample and every kernel variant, one element is set to an
  * invalid value. Operators with say() must find exactly that element, and report it in the same words by every
- * variant. Other operators must ignore it. No operator may write outside its results, because on a stream they may
- * all be running by then. */
+ * variant. Operators without say() must ignore the element. No operator may write outside its results, because on a
+ * stream they may all be running by then. */
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
 #include "kernels/exec/sample.h"

@@ -3,7 +3,7 @@
  *
  * Operands are dense, strided, repeated, overlapping and unaligned, in the dtypes of the samples and others, with
  * dimensions of size 0 and 1, NaN, infinities, signed zeros and subnormal numbers. Each variant is tried alone, in a
- * copy of the record without the others. Each variant must accept some sample; otherwise the reference would be
+ * copy of the record without the others. Every variant must accept a sample; otherwise the reference would be
  * compared with itself. */
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
@@ -74,7 +74,7 @@ try_form(struct trial *t, const struct op *op, const char *form, const char *tex
        op_is_placed(op) ? "" : ", for any position of the shard in the tensor");
 }
 
-/* variants that accepted some sample */
+/* variants that accepted a sample */
 static struct {
     const struct kernel_variant *of[1024];
     int n;

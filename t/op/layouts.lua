@@ -29,7 +29,7 @@ local function whole(shape, low, high) return {shape = shape, dtype = "i64", low
 local function truth(shape) return {shape = shape, dtype = "bool"} end
 local function ids(shape, below) return {shape = shape, dtype = pick{"i64", "i32"}, below = below} end
 
--- Returns two shapes that broadcast to each other.
+-- Returns two shapes that can be broadcast together.
 local function two_shapes()
   local a, b = {}, {}
   for i = 1, R(1, 3) do

@@ -1,6 +1,6 @@
 /* shape.c - every record is well formed, and every sample has the right types.
  *
- * Inference finds the types that the reference needs. A wrong size or dtype is refused with a message that names the
+ * infer() returns the types that the reference needs. A wrong size or dtype is refused with a message that names the
  * operator. */
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"

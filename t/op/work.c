@@ -18,7 +18,7 @@ static const struct {
     {"matmul", "f32{2,1,3,4} f32{3,4,2}", 2 * 2 * 3 * 3 * 4 * 2},
     {"contract", "f64{2,40,9} f64{2,40,20}", 2 * 2 * 40 * 9 * 20},
     {"linear_int8", "f32{3,70} u8{5,70} f32{5}", 2 * 3 * 70 * 5},
-    {"expert_matmul", "f32{1,5,1,4} f32{1,3,4,6} i64{5,2}<3", 2 * 5 * 2 * 4 * 6}, /* each row only by its own experts */
+    {"expert_matmul", "f32{1,5,1,4} f32{1,3,4,6} i64{5,2}<3", 2 * 5 * 2 * 4 * 6}, /* rows meet only their experts */
     {"expert_matmul_grad", "f32{1,5,1,4} f32{1,5,2,6} i64{5,2}<3 experts=3", 2 * 5 * 2 * 4 * 6},
     /* each entry of y is a sum over 3 channels of windows of 3 x 2; then over 2 channels of 3 x 3 */
     {"conv2d", "f32{2,3,5,6} f32{4,3,3,2}", 2 * (2 * 4 * 3 * 5) * (3 * 3 * 2)},

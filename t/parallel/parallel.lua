@@ -157,7 +157,7 @@ tap.group("sizes that do not divide", function()
   end
 end)
 
--- Schedule searches consider what stages hold, also if it is a shard of a view.
+-- A schedule search counts the bytes that stages hold, also of shards of views.
 tap.group("schedules of stages that are split", function()
   local dealings = {
     {{1, 2}, {"auto", "gpipe", "zb-h1", "zb-h2", {memory = 1}, {lag = 3, split_backward = true}}},

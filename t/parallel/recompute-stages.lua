@@ -71,7 +71,7 @@ local function pieces_of(schedule, p, m, q)
   return math.min(m, lag * (p - 1) + 1), q > 0 and math.min(m, lag * q + 1) or 1 -- the first stage has no backward for its input
 end
 
--- Units beside kept values: a layer's working values in forward and backward, and values sent and received.
+-- Units that a stage needs in addition to kept values: for working values of a layer, and for values sent and received.
 local AT_WORK <const> = 8
 
 -- Returns the most units of a stage: its input (the first stage reads the argument), inputs of its blocks, input of the

@@ -114,7 +114,7 @@ tap.group("initial values", function()
 end)
 
 -- The addends of a gradient live until their sum, which follows at once, not until the updates at the end. With ZeRO,
--- replicas do not share a buffer: each device has its own copy.
+-- replicas do not share a buffer: a device has a copy of its own.
 tap.group("gradients", function()
   local LAYERS <const>, SIDE <const> = 8, 160
   local bytes = 4 * SIDE * SIDE

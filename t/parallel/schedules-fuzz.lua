@@ -17,7 +17,7 @@ local function one_of(list) return list[math.random(#list)] end
 local schedules = {"1f1b", "gpipe", "zb-h1", "zb-h2", "auto", "interleaved", "zb-v", "v-half", "v-min", {memory = 0.75}, {memory = 1.5},
   {lag = 1, split_backward = true}, {lag = 3, split_backward = true}, {lag = 2}}
 
--- Map layer i to a stage: in order, round robin, there and back, or at random. Some schedules require one of these.
+-- Map layer i to a stage: in order, round robin, there and back, or at random. Some schedules require a certain map.
 local dealings = {
   order = function(i, layers, stages) return (i - 1) * stages // layers end,
   round = function(i, _, stages) return (i - 1) % stages end,

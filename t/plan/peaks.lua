@@ -6,7 +6,7 @@ local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 
-local PLAYS <const> = 6 -- simulated runs, each with other act times
+local PLAYS <const> = 6 -- simulated runs with different act times
 
 local function meta(...) return rille.placement("meta", {...}) end
 

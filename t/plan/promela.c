@@ -253,7 +253,7 @@ doorbells(void)
     is_int(check(str_text(&s)), 0,
            "doorbells lose no message and wake every sleeper, in every order of loads and stores");
     char *hasty = replaced(str_text(&s), "bell[s] > taken[s] -> rang = true", "false -> rang = true");
-    is_int(check(hasty), 1, "without the second check of the doorbells a thread sleeps for ever");
+    is_int(check(hasty), 1, "without the second check of the doorbells a thread never wakes up");
     free(hasty);
     str_free(&s);
 }

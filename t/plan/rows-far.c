@@ -100,7 +100,7 @@ cost_of(const struct task *t)
     return 100000 * (1 + (int64_t)(h % 5));
 }
 
-/* Gives rows to all lanes, even where rows are of no use, and lets lanes wait for ever. */
+/* Gives rows to all lanes, even where rows are of no use, and lets lanes wait without limit. */
 static void
 give_rows(struct rille_graph *g, struct arena *a, struct whole *w)
 {

@@ -1,4 +1,4 @@
-/* rows.c - a lane that may wait for ever runs the acts of its row in order, even if other acts become ready first.
+/* rows.c - a lane that may wait without limit runs the acts of its row in order, even if other acts become ready first.
  *
  * Pipelines with random task costs; devices with and without streams; as many threads as devices, and fewer;
  * simulated and run. Rows that no lane can follow only delay acts. */
@@ -67,7 +67,7 @@ in_order(const struct lane_rows *r, const struct act_time *act, int64_t n)
     return good && done == r->first[r->nlane];
 }
 
-/* Gives rows for random costs to all lanes, even where rows are of no use, and lets lanes wait for ever. */
+/* Gives rows for random costs to all lanes, even where rows are of no use, and lets lanes wait without limit. */
 static void
 make_rows(struct rille_graph *g, uint64_t *rng)
 {

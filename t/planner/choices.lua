@@ -100,7 +100,7 @@ tap.group("rows split across devices", function()
   end
 end)
 
--- Keys and values are split along the keys. Each rank attends to its own keys; a few numbers per query move, and no
+-- Keys and values are split along the keys. A rank attends to the keys that it holds; a few numbers per query move, and no
 -- keys.
 tap.group("attention over split keys", function()
   for _, rows in ipairs{1, 128} do

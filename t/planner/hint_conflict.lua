@@ -1,8 +1,8 @@
 -- hint_conflict.lua - conflicts of hints in steps planned by "propagate" (actors/session/planner/hint_conflict.c,
 -- net_follows of sbp/search/local.c).
 --
--- explain().meetings lists the places where layouts from two hints meet and a move is needed. Each program of a table
--- has a list of expected meetings with the bytes of their moves.
+-- explain().meetings lists the places where layouts from two hints meet and a move is needed. The table of programs
+-- lists the expected meetings, with the bytes of their moves.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -52,7 +52,7 @@ local cases = {
   {"no split operands", product, {ones(line, {32, 16}, "B"), ones(line, {16, 16}, "B")}, {}},
   {"rows, then columns", product, {ones(line, {256, 16}, "S(0)"), ones(line, {16, 16}, "S(1)")},
     {{"matmul", 1, "argument f32{16, 16} S(1)", 1, "argument f32{256, 16} S(0)", 1, "S(1)", "B", 1024}}},
-  {"a clash in the middle of a chain", chain, {ones(line, {64, 64}, "S(0)")},
+  {"a conflict in the middle of a chain", chain, {ones(line, {64, 64}, "S(0)")},
     {{"to_global", 2, "argument f32{64, 64} S(0)", 1, "to_global S(1)", 2, "S(0)", "S(1)", 8192}}},
   {"a strategy", cut, {ones(line, {64, 64}, "S(0)"), ones(line, {64, 64}, "B")},
     {{"matmul", 1, "argument f32{64, 64} S(0)", 1, "matmul strategy", 1, "S(0)", "B", 16384},

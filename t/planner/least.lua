@@ -1,8 +1,8 @@
 -- least.lua - the least memory limit that a planner reports, on random programs (actors/plan/outline/fusion_groups.c,
 -- sbp/limit/lowest.c).
 --
--- If no plan meets a limit, the error names the least limit with a plan. With that limit there is a plan; with less
--- there is none. An accepted plan keeps its limit.
+-- If no plan meets a limit, the error names the least limit with a plan. With that limit there is a plan; with a
+-- smaller limit there is no plan. An accepted plan keeps its limit.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local SEED <const> = tonumber(os.getenv("SEED") or 1)
@@ -11,7 +11,7 @@ local UNARY <const> = {"neg", "exp", "tanh", "relu", "square", "sigmoid"}
 local BINARY <const> = {"add", "sub", "mul", "maximum"}
 local LAYOUT <const> = {"S(0)", "S(1)", "B"}
 
--- Each function makes one operator of the values so far. v[0] is the argument.
+-- A function makes an operator of the values so far. v[0] is the argument.
 local make = {
   function(v, i) local f = UNARY[math.random(#UNARY)]; return function() return rille[f](v[i - 1]) end end,
   function(v, i) local f, k = BINARY[math.random(#BINARY)], math.random(0, i - 1); return function() return rille[f](v[i - 1], v[k]) end end,

@@ -303,7 +303,7 @@ do
   end
 end
 
--- Errors say what is wrong and what is right.
+-- Errors name the mistake and the correct value.
 do
   local P = place("line")
   local x = rille.randn({8, 8}, {placement = P, sbp = "S(0)"})

@@ -70,7 +70,7 @@ for _, mode in ipairs(modes) do
 end
 
 -- A strategy that splits the normalised axis makes the call in parts, each split as requested, even if that costs more.
--- With any other strategy the call stays in one piece.
+-- Otherwise the call stays in one piece.
 local GRID <const> = rille.placement("cpu", {{0, 1}, {2, 3}})
 local W, C = whole({256}, "B") / 4, whole({256}, "B")
 local norms = {

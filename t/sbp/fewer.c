@@ -13,7 +13,7 @@ enum { FORTH = 3, BACK = 4, SHARED = 3 };
 struct stack {
     struct net net;
     int32_t nlayer;
-    const int64_t *forth_cost, *back_cost;     /* of all layers except the odd one */
+    const int64_t *forth_cost, *back_cost;     /* of the layers except the odd layer */
     const int64_t *up, *down, *across, *by[2]; /* conversion prices of all layers */
     const int64_t *apart;
     int64_t *odd; /* forth costs of the odd layer */

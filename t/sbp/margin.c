@@ -1,5 +1,5 @@
 /* Tests of sbp/net/margin.c: the lower bounds of values equal the cost of the best choice with each value; with
- * partitioned tables they never exceed it. */
+ * partitioned tables the bounds never exceed that cost. */
 #include "sbp/net/margin.h"
 
 #include "sbp/net/dual.h"

@@ -68,7 +68,7 @@ tap.group("modules", function()
   end
 end)
 
--- A user's module with layers and parameters in its own fields and tables, without settings(). Each row changes one field.
+-- A user's module with layers and parameters in its own fields and tables, without settings(). A row changes one field.
 local Holder = nn.Module:extend("Holder")
 function Holder:init()
   self.named, self.pairs, self.later, self.seen = {left = nn.Linear(8, 8)}, {{nn.Linear(8, 8)}}, {}, {}

@@ -246,7 +246,7 @@ call(struct program *p, struct world *w, const char *op, int nin, const int *ind
     return status;
 }
 
-/* Clamps values to +-MOST, so that all values stay exact. */
+/* Clamps values to +-MOST, which keeps them exact. */
 static int
 cut(struct world *w, struct rille_tensor **t)
 {
@@ -259,7 +259,7 @@ cut(struct world *w, struct rille_tensor **t)
     return status;
 }
 
-/* Calls an instruction in both worlds. Checks that the worlds either both succeed or both refuse. */
+/* Calls an instruction in both worlds. Checks that either both worlds succeed or both refuse. */
 static bool
 both(struct program *p, const struct instruction *in, const int *index, int nattr, const struct rille_attr *attr,
      int64_t number, struct rille_tensor **a, struct rille_tensor **b)
@@ -369,7 +369,7 @@ leaf(struct program *p, int i)
     int64_t shape[3], n = 1;
     const char *dtype = i % 2 ? (p->gradients ? "f64" : "f32") : chance(r, 2) ? "i64" : "i32";
     for (int k = 0; k < ndim; k++)
-        n *= shape[k] = i < 3 ? 4 : sizes[below(r, 6)]; /* equal sizes, so that some operands match */
+        n *= shape[k] = i < 3 ? 4 : sizes[below(r, 6)]; /* equal sizes, so that operands match sometimes */
     union {
         double f64[400];
         float f32[400];

@@ -188,7 +188,7 @@ tap.group("old versions keep their values", function()
   tap.is(squares:item(), 22 * 22 + 42 * 42 + 62 * 62, "a loss computed before the step is unchanged")
 end)
 
--- Returns all elements as one text.
+-- Returns the elements as text.
 local function flat(t)
   if type(t) ~= "table" then return ("%.9g"):format(t) end
   local parts = {}

@@ -3,7 +3,7 @@ local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 
--- Functions that accept any number of arguments, because they pass them on or make a list of them; and x:backward, whose own
+-- Functions that accept any number of arguments, because they pass on the arguments or make a list; and x:backward, whose own
 -- message says more (t/shell/errors.lua).
 local open = {}
 for name in ("tensor:backward grad no_grad autocast reshape permute expand zeros ones rand randn empty slice concat stack transpose nn.Sequential explain plan"):gmatch("%S+") do

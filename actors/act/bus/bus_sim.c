@@ -107,7 +107,8 @@ ready(const struct sim_bus *s, const struct sim_end *e, int number, struct queue
     return n;
 }
 
-/* Delivers random queue heads. To end is one more choice, but a receive that waits delivers a message first. */
+/* Delivers the heads of random queues until the random choice is to end. A receive that waits delivers at least one
+ * message. */
 static int
 recv_sim(struct bus *b, uint32_t self, struct msg *m, int max, enum bus_wait wait)
 {

@@ -23,7 +23,8 @@ struct poison {
 void poison_begin(const struct run *r);
 /* Fills the registers that the act will write; s NULL: at once. */
 void poison_outputs(const struct run *r, int task, int piece, struct stream *s);
-/* Counts the act's reads when the work now on the stream is complete, and fills registers without further readers. */
+/* Once the work now on the stream is complete, counts the act's reads, and fills the registers that no later act
+ * reads. */
 void poison_inputs(const struct run *r, int task, int piece, struct stream *s);
 
 #endif

@@ -388,7 +388,7 @@ cluster_thread(void *arg)
     while (!c->wait.quit) {
         cluster_pump(c);
         if (atomic_load(&c->wait.interrupted))
-            pthread_cond_broadcast(&c->files.changed); /* a signal handler must not */
+            pthread_cond_broadcast(&c->files.changed); /* a signal handler must not call this */
         cluster_sleep(c, SLEEPS_CLUSTER);
     }
     pthread_mutex_unlock(&c->lock);

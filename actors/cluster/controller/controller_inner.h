@@ -93,7 +93,7 @@ struct cluster {
     struct { /* devices, since the world was first full */
         struct device_counts devices;
         struct range *range;
-        struct plan_range *plan_range; /* the same ranges, as the maps of all memories hold them */
+        struct plan_range *plan_range; /* the same ranges, in the form of plan maps */
         struct slot *slot;
         uint64_t *bytes; /* memory size, by memory */
         int nrange, nslot;

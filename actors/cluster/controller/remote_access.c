@@ -200,8 +200,8 @@ find_wish_keepers(struct reach *r, struct wish *w)
     return 0;
 }
 
-/* Restarts the unanswered pieces after a failed send. The link will return, or the memory will have another keeper,
- * or none. */
+/* Restarts the unanswered pieces after a failed send. Later the link works again, or another
+ * worker serves the memory, or none does. */
 static bool
 give_up_wish(struct reach *r, struct wish *w)
 {

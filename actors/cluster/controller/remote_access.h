@@ -27,7 +27,7 @@ void remote_access_free(struct reach **r);
 /* Forgets the process of a rank; a new process may take the rank. */
 void remote_access_forget(struct reach *r, int rank);
 
-/* Hold (or give back) pages, store, and fetch bytes at a position. E_LOST, E_MEMORY, E_BUS. */
+/* Allocate (or free) pages at a position, store bytes there, or fetch them. E_LOST, E_MEMORY, E_BUS. */
 int remote_access_hold(struct reach *r, int memory, uint64_t at, size_t bytes, bool give);
 int remote_access_store(struct reach *r, int memory, uint64_t at, const void *from, size_t bytes);
 int remote_access_fetch(struct reach *r, int memory, uint64_t at, void *to, size_t bytes);

@@ -148,7 +148,7 @@ lose_member(struct coordinator *c, int rank, const char *how)
     for (int i = 0; i < c->nshipped; i++) c->shipped[i].has[rank] = 0, c->shipped[i].rows[rank] = 0;
     bool spoke = coordinate_speaks(c);
     c->phase = CLUSTER_BROKEN;
-    for (int r = 0; spoke && r < c->options.world; r++) c->member[r].info.missed = 0; /* speak for themselves now */
+    for (int r = 0; spoke && r < c->options.world; r++) c->member[r].info.missed = 0; /* relaying has ended */
     coordinate_stop(c, STOP_LOST);
     coordinate_tell(c, (struct notice){.kind = NOTICE_LOST, .rank = rank, .text = how});
 }

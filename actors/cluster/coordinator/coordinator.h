@@ -57,7 +57,7 @@ enum {
 struct range {
     uint32_t kind, first, n, slot, nslot, memory;
 };
-/* A device thread; slots of a memory count in the order of the table. owner: rank that runs the slot while present. */
+/* A device thread. Slots of a memory are numbered in the order of the table. owner: rank that runs it while present. */
 struct slot {
     uint32_t memory, owner;
 };

@@ -80,7 +80,7 @@ connect_zmq(struct carrier *c, int rank)
 }
 
 /* Closes the links to a worker; ZeroMQ drops unsent messages. Stops the monitors first: otherwise ZeroMQ's thread
- * waits for ever to report the end to nobody. */
+ * waits without end until its report is read. */
 static void
 carrier_close_zmq(struct carrier *c, int rank)
 {

@@ -5,8 +5,8 @@
  * "worker-1"... A file holds the secret of its process and the public keys of all processes. A worker's key then
  * proves its rank to the coordinator and to the workers, and a stolen key gives access to no second rank.
  *
- * A readable key file gives access, so key_read() rejects a file that other users can read. A key belongs to whoever
- * read or copied it, until key_forget(); any thread. Key bytes are written to the key files only. */
+ * A readable key file gives access, so key_read() rejects a file that other users can read. A caller that
+ * reads or copies a key owns it until key_forget(); any thread. Key bytes are written to the key files only. */
 #ifndef RILLE_CLUSTER_KEY_H
 #define RILLE_CLUSTER_KEY_H
 

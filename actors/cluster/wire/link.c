@@ -398,7 +398,7 @@ link_free(struct link **lp)
     struct link *l = *lp;
     *lp = NULL;
     if (!l) return;
-    /* Stop the monitor first: otherwise ZeroMQ's thread waits for ever to report the end to nobody. */
+    /* Stop the monitor first: otherwise ZeroMQ's thread waits without end until its report is read. */
     if (l->monitor) zmq_socket_monitor(l->end[LINK_CONTROL].socket, NULL, 0);
     for (int i = 0; i < NLINK_SOCKET; i++) {
         zmq_msg_close(&l->end[i].msg);

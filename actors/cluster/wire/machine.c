@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { END_MS = 20000 }; /* ms; the kernel takes long to free much memory, and the caller needs the process gone */
+enum { END_MS = 20000 }; /* limit for the end of a killed process, ms; freeing much memory takes long */
 
 static void
 add_boot(struct str *out)

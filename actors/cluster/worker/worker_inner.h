@@ -73,7 +73,7 @@ struct worker_shared {
         bool yields;       /* decides, or updates nothing: an interrupt also ends the making of communicators */
     } run;
     struct {
-        struct united *id; /* for runs that are not over */
+        struct united *id; /* received ids, for runs that are not over */
         int n, capacity;
         pthread_cond_t changed; /* signals a new id, or the end of waiting */
     } ids;

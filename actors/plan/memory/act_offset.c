@@ -19,7 +19,7 @@
 #include <string.h>
 
 enum {
-    MOST_LIVE_RANGES = 2048, /* live ranges per device; the ordering table has their pairs */
+    MOST_LIVE_RANGES = 2048, /* live ranges per device; a table has an entry per pair */
     FEW_USES = 1 << 12,      /* uses per device: up to this many, one berth per micro-batch; */
     ENOUGH = 64,             /* above, at most this many micro-batches have berths, */
     MOST_USES = 1 << 14,     /* and at most this many uses: micro-batches take turns */

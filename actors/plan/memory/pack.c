@@ -518,8 +518,9 @@ by_group_and_time(const void *a, const void *b)
     return x->group != y->group ? (x->group > y->group) - (x->group < y->group) : compare_pack_times(a, b);
 }
 
-/* Converts the n changes of a group within a period to changes over all periods. In the first period the group grows
- * to its peak so far; in the last period it shrinks to its peak still to come. */
+/* Converts the n changes of a group within a period to changes over all periods. The number of
+ * periods is unknown, so the first period counts the largest bytes so far, and the last period the largest bytes still
+ * to come. */
 static void
 spread_change(struct change *x, int n, int32_t period)
 {

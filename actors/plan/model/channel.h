@@ -2,7 +2,8 @@
  *
  * A plan partition holds the tasks of the devices of one host. If a task reads data of another host, the partition
  * there has a SEND, which reads the needed window, and the partition here has a RECV, whose registers hold exactly
- * this window. Order between hosts has a gate at each end and no bytes. The two ends form a channel.
+ * this window. If only order is needed, both ends are gates and
+ * carry no bytes. The two ends form a channel.
  *
  * Each host compiles its own partition, so the name of a channel must follow from knowledge that both compilers
  * share: the step of the program, the operand that moves, the hop, and the positions at both ends. Bytes, credits

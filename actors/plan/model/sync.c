@@ -11,8 +11,8 @@
  * The same holds for updates and gates behind tasks that may refuse data, because only the host learns whether they
  * did, and only when the work is done. It also holds for all readers of a collective except the next collective,
  * because a reader waiting on its stream could block what other ranks wait for. A library's transfers between
- * devices have one stream per link. They begin when all their inputs are done, except the other end, and their
- * readers wait until they are done.
+ * devices have one stream per link. A transfer begins when its inputs are done, even if the other end is not
+ * ready, and its readers wait until it is done.
  *
  * Edges between stages of a step with micro-batches are done edges, too. A stage takes its inputs from both sides in
  * the order of their arrival, and a move that waited on a stream for its stage's turn would block the moves behind

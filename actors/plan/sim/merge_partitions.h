@@ -1,24 +1,25 @@
-/* merge_partitions.h - the parts of a plan as one plan again, for who looks at what all memories do: where a channel
- * was, an edge stands from the task that sends to the one that receives, with as many registers.
+/* merge_partitions.h - joins the partitions of a plan into one plan, for analyses and simulations of all hosts
+ * together. An edge from the sending task to the receiving task replaces each channel, with the channel's number of
+ * registers.
  *
- * Nobody runs a joined plan: it has no kernels' memory and no leaves of its own. It borrows the parts; any thread. */
+ * A joined plan cannot run: it has no kernels and no leaves. It borrows the partitions; any thread. */
 #ifndef RILLE_PLAN_MERGE_PARTITIONS_H
 #define RILLE_PLAN_MERGE_PARTITIONS_H
 
 #include "actors/plan/model/plan.h"
 
-/* Parts of one program, some of its memories at least, each once: their devices, threads and tasks follow one another
- * in this order. first: the number of each part's first task. In arena a. as_one: moves between parts are as those of
- * one memory, which the receiver's device makes when a register there is free; else they are as parts run, where as
- * many pieces may be on their way as well. */
+/* Joins n partitions of one program, each on another host. Devices, threads and tasks keep the order of the
+ * partitions. first: index of each partition's first task. as_one: the receiver's device makes each transfer once it
+ * has a free register, as on a single host. Otherwise transfers are as in a cluster, with further micro-batches in
+ * transit. Allocated in a. */
 const struct plan *plan_merge_partitions(const struct plan *const *part, int n, bool as_one, struct arena *a,
                                          int32_t *first);
 
 struct act_time;
-/* The acts of one run of each part, of a part on a clock of its own, and of a task in the order in which they were. How
- * many nanoseconds later than part 0's each clock has to be taken, at least, that nothing was received before it was
- * sent: for each message RECV does not begin before SEND began, nor end before that ended. Clocks that go at different
- * speeds may leave some that do. act NULL where nact is 0; later[0] is 0. */
+/* Aligns the clocks of n partitions. act: the acts of one run of each partition, on its own clock, in order for each
+ * task; NULL if nact is 0. later[i]: least number of nanoseconds to add to the times of partition i so that no
+ * message is received before it is sent: no RECV begins before its SEND begins, or ends before its SEND ends.
+ * later[0] is 0. If clocks differ in speed, some messages may still appear to arrive early. */
 void plan_clocks(const struct plan *const *part, int n, const struct act_time *const *act, const int64_t *nact,
                  int64_t *later);
 

@@ -168,7 +168,7 @@ is_hopeless(struct simulator *t, const struct lane *l, int64_t rest)
            r->contexts > aim->most_contexts;
 }
 
-/* Inserts an end; most are the latest so far. */
+/* Inserts the end of an act in time order, from the back, because most ends are later than all others. */
 static void
 will_end(struct simulator *t, struct event e)
 {
@@ -230,7 +230,7 @@ arrive_slot(struct simulator *t, struct slot *s)
     for (struct slot **w = s->wakes_far; w < s->wakes_end; w++) wake_slot(t, *w);
 }
 
-/* Schedules the arrival on other lanes; most are the latest so far. */
+/* Inserts the arrival on other lanes in time order, from the back. */
 static void
 will_arrive(struct simulator *t, struct slot *s)
 {

@@ -290,7 +290,7 @@ plan_sim_run(const struct plan *p, const int64_t *cost, const struct plan_sim_op
 
 /* ---- rows ---- */
 
-enum { LITTLE = 20, DRAWS = 8, ACTS = 1 << 18 }; /* short: below 1/LITTLE of the longest; most acts simulated */
+enum { LITTLE = 20, DRAWS = 8, ACTS = 1 << 18 }; /* short: under 1/LITTLE of the longest; limit of acts */
 
 static int64_t
 longest_ns(const int64_t *ns, int64_t n)

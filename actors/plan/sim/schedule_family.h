@@ -1,5 +1,5 @@
-/* schedule_family.h - the table of the named schedules that are searched for: what each requires of the placement of
- * stages, how many micro-batches a device holds, and which costs are assumed.
+/* schedule_family.h - the table of named schedules that a search can find: their requirements on the placement of
+ * stages, the micro-batches that a device holds, and the assumed costs.
  *
  * Static data; any thread. */
 #ifndef RILLE_PLAN_SCHEDULE_FAMILY_H
