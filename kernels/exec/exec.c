@@ -62,7 +62,7 @@ exec_accept(struct exec *e, const struct method *m, const char *name, const void
     return 0;
 }
 
-/* Chooses a method. reference: among those that others are compared with. */
+/* Chooses a method: the first that accepts the exec. reference: considers only reference methods. */
 static int
 choose_method(struct exec *e, int device, bool reference)
 {
@@ -164,7 +164,7 @@ exec_prepare(struct exec *e, int device)
     return fail(E_MEMORY, "%s: the operands converted for the kernel need more than 2^62 bytes", e->call->op->name);
 }
 
-/* Prepares e and passes it on; frees it after a failure. */
+/* Prepares e and stores it in *out; frees e after a failure. */
 static int
 exec_finish(struct exec *e, int device, struct exec **out)
 {
@@ -306,7 +306,7 @@ run_checked(const struct exec *e, void *const *in, void *const *out, const struc
     return 0;
 }
 
-/* RILLE_CHECK=nan: fails if a result has NaN. Checks dense results only; those of plans are dense. */
+/* RILLE_CHECK=nan: fails if a result has NaN. Checks dense results only, and results of plans are dense. */
 static int
 look_for_nan(const struct exec *e, void *const *out)
 {
