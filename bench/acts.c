@@ -1,8 +1,8 @@
-/* acts.c - cost of an act beside its kernel, and of a hop between two threads, in microseconds.
+/* acts.c - cost of an act besides its kernel, and of a hop between two threads, in microseconds.
  *
  * A compiled chain of small kernels runs on one device. The time of the same kernels, called in sequence, is
  * subtracted; the rest is dispatch. A chain of moves between two devices on two threads has a message and an act per
- * hop. Beside it: three messages between two threads, on a bus of their own. Prints "what, least, median" of ROUNDS
+ * hop. The limit: three messages between two threads, on a separate bus. Prints "what, least, median" of ROUNDS
  * runs. */
 #include "actors/act/bus/bus.h"
 #include "actors/plan/model/plan.h"
@@ -71,7 +71,7 @@ moved(struct rille_tensor *x, int i)
     return y;
 }
 
-/* A compiled chain of ACTS steps that begins with x. */
+/* Compiles a chain of ACTS steps that begins with x. */
 static struct rille_graph *
 chain(struct rille_tensor *x, struct rille_tensor *(*step)(struct rille_tensor *x, int i))
 {
@@ -178,7 +178,7 @@ answer(void *arg)
     return NULL;
 }
 
-/* ACTS messages one after the other, half of them back. */
+/* Sends ACTS messages in sequence, half of them back. */
 static void
 time_messages(void)
 {

@@ -1,8 +1,8 @@
 /* boxing.c - time of planning moves on large meshes: 8 x 16 x 8 ranks.
  *
- * Prints for each move: the price (box_bytes); the plan of one rank alone, and with its border (the slowest of 64
- * ranks, each the best of 5); and the memory of both. Then mean and maximum of the prices of all pairs of layouts of a
- * matrix, on meshes of up to 100,000 ranks. Nothing runs. */
+ * Prints for each move: time of the price (box_bytes), time of one rank's plan without and with its border (the
+ * slowest of 64 ranks, for each the best of 5), and the memory of both plans. Then mean and maximum of the prices of
+ * all pairs of layouts of a matrix, on meshes of up to 100,000 ranks. Nothing runs. */
 #include "bench/clock.h"
 #include "boxing/box.h"
 #include "runtime/base/error.h"
@@ -28,7 +28,8 @@ mesh(struct atlas *a, int naxis, const int32_t *axis, int stride)
     return place_new(a, 0, naxis, axis, rank, &p) ? NULL : p;
 }
 
-/* One rank's part, and with the border what crosses it too. The best of 5: others use the machine too. */
+/* Plans one rank's part, and optionally its border. Returns the best time of 5, to exclude other work on the
+ * machine. */
 static double
 plan_us(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to, int rank,
         bool border)
@@ -77,7 +78,7 @@ measure(struct atlas *atlas, const char *what, const struct place *p, const stru
 
 enum { ENTRY = 4, MAX_PAIR = ENTRY * ENTRY * ENTRY };
 
-/* Every layout in the order of the mesh: each axis S(0), S(1), B or P. */
+/* Lists every layout in mesh order: each axis is S(0), S(1), B or P. */
 static int
 all_layouts(struct atlas *atlas, const struct place *p, const struct layout **out)
 {

@@ -27,7 +27,7 @@ pin(int core)
     pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
-/* ---- the limit: one writer, one reader, nothing but loads and stores ---- */
+/* ---- the limit: a ring with one writer and one reader, by loads and stores alone ---- */
 
 struct ring {
     _Alignas(64) _Atomic uint64_t head;
@@ -258,7 +258,7 @@ line_echo(void *arg)
     return NULL;
 }
 
-/* Nanoseconds that one cache line takes from core to core. */
+/* Returns the nanoseconds that a cache line takes from core to core. */
 static double
 probe(int core)
 {
@@ -274,7 +274,7 @@ probe(int core)
     return (double)(now_ns() - start) / ROUNDS / 2;
 }
 
-/* A message to oneself through a ring: what a hop within a thread costs at least. */
+/* Times messages of a thread to itself through a ring: the least cost of a hop within a thread. */
 static double
 same_thread(void)
 {
@@ -292,7 +292,7 @@ same_thread(void)
     return ns;
 }
 
-/* Nanoseconds of a send, and of a receive, when neither has to wait: a burst goes over at once. */
+/* Times a send and a receive without waiting, ns: a burst is sent, then received. */
 static void
 burst(double *send_ns, double *recv_ns)
 {

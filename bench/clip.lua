@@ -29,7 +29,7 @@ local function line(what, first, least)
   io.stdout:flush()
 end
 
--- Seconds of the first call and the least of those after it, without those of `beside`, which then runs alone.
+-- Returns the seconds of the first call, and the least of later calls. The time of `beside`, run alone, is subtracted.
 local function times(fn, beside)
   local first, least
   for i = 0, o.rounds do
@@ -47,7 +47,7 @@ local function times(fn, beside)
   return first, least
 end
 
--- The text of a tensor shows little of it, and computes all.
+-- Printing a tensor computes all of it, and shows a little.
 local function compute_grads()
   for _, p in ipairs(params) do
     local g <close> = p.grad
@@ -66,7 +66,7 @@ local function eager(max)
   end
 end
 
--- Two steps of the model that differ in this alone.
+-- Makes two steps that differ only in clipping.
 local function step_with(cut)
   local opt = rille.optim.AdamW(params, {lr = 1e-6})
   return rille.graph(function(x, y)
@@ -79,7 +79,7 @@ local function step_with(cut)
   end)
 end
 
--- Seconds of the acts of a step: those that sum up squares and make a factor of them, and updates.
+-- Returns the seconds of a step's acts: of the acts that compute the factor from the squares, and of the updates.
 local function acts_of(step, file)
   local norm, update = 0, 0
   step:trace(file)
@@ -99,7 +99,7 @@ if o.memory > 0 then
   line("reading all once", nil, 4e-9 * count / o.memory)
   line("three times", nil, 12e-9 * count / o.memory)
 end
--- A norm of nothing is cut again by each call.
+-- The bound is 0, so every call clips again.
 local LITTLE, MUCH = 0, 1e9
 line("compiled, within the bound", times(compiled(MUCH)))
 line("compiled, cut", times(compiled(LITTLE)))

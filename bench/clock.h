@@ -10,14 +10,14 @@ now_us(void)
     return (double)now_ns() / 1e3;
 }
 
-/* How long this thread has computed: other work on the machine does not count. */
+/* Returns the processor time of this thread, us; other work on the machine is not included. */
 static inline double
 own_us(void)
 {
     return (double)computed_ns() / 1e3;
 }
 
-/* For qsort: doubles, the least first. */
+/* Compares doubles for qsort, the least first. */
 static inline int
 by_size(const void *a, const void *b)
 {

@@ -3,10 +3,10 @@
  *   bench/cluster [round trips [ROWS]]   bench/cluster.sh adds Open MPI and gloo; ROWS: prefix of the rows' names
  *
  * A round trip is 64 bytes there and 64 back: by shared memory, bytes and a message about them; by tcp, a message of
- * the carrier. The waiting side spins, or sleeps at once. Bandwidth: 64 MiB after 64 MiB, which the receiver copies to
- * its own memory (a plan reads shared memory in place). Beside them: a word of shared memory to spin on, a futex,
- * memcpy; a tcp socket, one thread per side; ZeroMQ, one thread per side besides its own. All rows take turns, ROUNDS
- * times, and the best part of each counts, because other programs use the machine. */
+ * the carrier. The waiting side spins, or sleeps at once. Bandwidth: 64 MiB after 64 MiB, which the receiver copies
+ * to its own memory (a plan reads shared memory in place). The building blocks: a word of shared memory to spin on,
+ * a futex, memcpy; a tcp socket with one thread per side; ZeroMQ with an I/O thread per side. Rows run in turns,
+ * ROUNDS times, and the best part counts, because other programs use the machine. */
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/transport/carrier.h"
 #include "actors/cluster/memory/segment.h"
@@ -39,15 +39,15 @@ enum {
     PORTS = 2 * CARRIER_PORT + 8
 };
 
-/* What both processes map. */
+/* Memory that both processes map. */
 struct board {
-    _Alignas(64) _Atomic uint32_t ball; /* messages there and back */
+    _Alignas(64) _Atomic uint32_t ball; /* messages in both directions */
     _Alignas(64) _Atomic int met;
     char port[2][CARRIER_PORT];
     _Alignas(64) char small[SMALL], large[LARGE];
 };
 
-/* One of the two processes; side 0 begins. */
+/* A process's end; side 0 begins. */
 struct side {
     int side;
     bool spins;
@@ -67,7 +67,7 @@ struct side {
     struct view view;
 };
 
-/* send and hear: SMALL bytes; give and get: LARGE. ahead: gifts that the other has not yet said that it got. */
+/* send and hear: SMALL bytes; give and get: LARGE bytes. ahead: unacknowledged gifts allowed. */
 struct method {
     const char *name;
     int ahead;
@@ -89,7 +89,7 @@ must_be(bool good)
     if (!good) exit((perror("cluster"), 1));
 }
 
-/* Both are here, for the n-th time. */
+/* Waits until both sides have called this for the n-th time. */
 static void
 meet(struct side *s, int n)
 {
@@ -273,7 +273,7 @@ socket_get(struct side *s)
     socket_read(s, LARGE);
 }
 
-/* ---- ZeroMQ alone: a link each way, and no threads but its own ---- */
+/* ---- ZeroMQ alone: a link in each direction, and only its own threads ---- */
 
 static void
 zmq_open(struct side *s, const struct method *w)
@@ -309,7 +309,7 @@ zmq_hear(struct side *s)
     while (zmq_recv(s->in, s->own, SMALL, s->spins ? ZMQ_DONTWAIT : 0) < 0) must_be(s->spins);
 }
 
-/* In pieces, which it does not copy. */
+/* Sends in pieces, which ZeroMQ does not copy. */
 static void
 zmq_give(struct side *s)
 {
@@ -332,7 +332,7 @@ zmq_get(struct side *s)
     }
 }
 
-/* ---- the carrier, with the one channel of a part ---- */
+/* ---- the carrier, with the one channel of a plan partition ---- */
 
 static void
 make_part(struct side *s)
@@ -402,7 +402,7 @@ carrier_get(struct side *s)
     must(t->take(t->of, 0, &s->channel, s->own));
 }
 
-/* ---- all of them ---- */
+/* ---- all methods ---- */
 
 static const struct method methods[] = {
     {"shared memory, limit", 1, false, word_open, word_close, word_send, word_hear, word_send, word_get},
@@ -453,14 +453,14 @@ play_side(struct side *s, const struct method *w, player *play, int n)
         play(s, w, n);
         best = MIN(best, (now_us() - begin) / n);
     }
-    while (atomic_load(&s->board->met) % 2 != s->side) usleep(1000); /* side 1 stays until side 0 has heard it */
+    while (atomic_load(&s->board->met) % 2 != s->side) usleep(1000); /* side 1 waits until side 0 has the message */
     atomic_fetch_add(&s->board->met, 1);
     w->close(s);
     free(s->own);
     return best;
 }
 
-/* Microseconds of one, as side 0 sees it. */
+/* Returns the microseconds of a message or gift, measured by side 0. */
 static double
 measure(const struct method *w, player *play, bool spins, int n)
 {

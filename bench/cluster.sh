@@ -35,7 +35,7 @@ step "one process, two devices" -d cpu:2
 step "two processes" launch -n 2 -d cpu:1
 RILLE_HOSTS=2 step "two processes, by tcp" launch -n 2 -d cpu:1
 echo
-# By owners that read all addends: where nothing is said to cost anything on the wire, nothing is handed on.
+# Reductions by owners that read all addends: without a cost per byte, no hierarchical reduction is chosen.
 printf 'wire_ns 1e9\nwire_ns_per_byte 0\n' >"$made/owners"
 sums() { # HOSTS DEVICES: of each host
   for _ in 1 2 3; do
@@ -61,7 +61,7 @@ cached "one process, two devices" 2 -d cpu:2
 for n in 2 4; do cached "$n workers" $n launch -n $n -d cpu:1; done
 RILLE_HOSTS=2 cached "2 workers, 2 hosts" 2 launch -n 2 -d cpu:1
 echo
-# From the start of the command until it has ended, with nothing to do between; the least of ten.
+# Prints the time from start to end of a command without work; the least of ten.
 start() { # NAME COMMAND...
   for _ in 1 2 3 4 5 6 7 8 9 10; do
     begin=$(date +%s%N)

@@ -2,10 +2,10 @@
  *
  *   compile [NAME]      all rows, or those whose name begins with NAME
  *
- * Each row runs in a process of its own, for its own peak memory. Seconds: rille_trace_end on one core, which collects
- * the program, makes the plan, proves it and makes its actors; for a part, making and proving the plan. "proof": time
- * of a second proof. "MB": peak memory of the process until then. "B/task": bytes of the plan. "arena": registers of
- * the fullest device. "/live": that over the registers in use at the worst moment (live.h). */
+ * A row runs in a separate process, to measure its peak memory. Seconds: rille_trace_end on one core, which collects
+ * the program, makes and proves the plan, and makes its actors; for a plan partition, making and proving the plan.
+ * "proof": time of a second proof. "MB": peak memory of the process until then. "B/task": bytes of the plan.
+ * "arena": registers of the fullest device. "/live": that over the registers in use at the worst moment (live.h). */
 #include "actors/plan/model/plan.h"
 #include "actors/session/step/compiled.h"
 #include "t/lib/live.h"
@@ -23,11 +23,11 @@ enum { WIDE = 8 };
 struct bench {
     struct net net;
     int n, ranks, pieces; /* operators or layers, devices, micro-batches */
-    int cut;              /* devices that it is traced on: 2 where a part of it is planned alone */
+    int cut;              /* devices of the trace: 2 if a plan partition is compiled alone */
     struct rille_tensor *w;
 };
 
-/* ---- programs: what is there before, and what is traced ---- */
+/* ---- programs: initial values, and the traced function ---- */
 
 static void
 data_inputs(struct bench *b)
@@ -53,7 +53,7 @@ chain(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
     return x;
 }
 
-/* Products of multiples of one value, summed up in pairs. */
+/* Traces products of multiples of one value, added in pairs. */
 static struct rille_tensor *
 wide(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
 {
@@ -101,7 +101,7 @@ dp(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
     return x;
 }
 
-/* Pairs of layers, the first split by columns and the second by rows. */
+/* Traces pairs of layers, the first split by columns and the second by rows. */
 static void
 tp_before(struct bench *b)
 {
@@ -128,7 +128,7 @@ tp(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
     return x;
 }
 
-/* The same on a mesh of two axes: the batch is split by the first, layers by the second. Traced on 2 x 2. */
+/* Traces the same on a mesh of two axes, 2 x 2: the first splits the batch, the second the layers. */
 static const struct rille_layout *
 layout_of(struct bench *b, const char *data, const char *layer)
 {
@@ -168,7 +168,7 @@ grid(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
     return x;
 }
 
-/* So many layers a stage, a device a stage. */
+/* Traces a pipeline with that many layers per stage, a device per stage. */
 static void
 pp_before(struct bench *b)
 {
@@ -228,8 +228,8 @@ static const struct row {
     void (*before)(struct bench *b);
     program_fn *program;
     int n, ranks, pieces;
-    int host;  /* a part alone: of so many of the ranks, which are one memory; 0: all of it */
-    int group; /* a mesh of two axes, of which the second is so long; 0: of one */
+    int host;  /* ranks per host, to compile one partition alone; 0: the complete plan */
+    int group; /* length of the second mesh axis; 0: a mesh of one axis */
 } row[] = {
     {"chain", chain_before, chain, 10000, 1, 1, 0, 0},
     {"chain", chain_before, chain, 10000, 8, 1, 0, 0},
@@ -287,7 +287,7 @@ control_edges(const struct plan *p)
     return n;
 }
 
-/* The most memory that this program ever had; getrusage tells of the program before it in the process, too. */
+/* Returns the peak memory of this program; getrusage would include the program that the process ran before. */
 static long
 most_mb(void)
 {
@@ -299,7 +299,7 @@ most_mb(void)
     return kib / 1024;
 }
 
-/* The device whose registers take the most. */
+/* Returns the device with the most register bytes. */
 static int32_t
 fullest(const struct plan *p)
 {
@@ -325,9 +325,9 @@ tell(const struct row *r, const struct plan *p, double seconds)
     fflush(stdout);
 }
 
-/* ---- a part alone ---- */
+/* ---- one partition ---- */
 
-/* The same on a larger mesh. */
+/* Returns the same layout on a larger mesh. */
 static const struct layout *
 widen(struct atlas *at, const struct layout *l, const struct place *p)
 {
@@ -344,7 +344,7 @@ widen_all(struct arena *a, struct atlas *at, const struct layout *const *l, int 
     return wide;
 }
 
-/* A program that was traced on two ranks, as it is on many. */
+/* Rewrites a program traced on two ranks for many ranks. */
 static void
 widen_program(struct program *g, struct atlas *at, int32_t ranks, int32_t group)
 {
@@ -370,8 +370,8 @@ must_plan(int status)
     exit(1);
 }
 
-/* The part of the memory that has rank `ranks / 2`, where every `host` ranks have one: of the program with these bytes,
- * in a process that has traced nothing. */
+/* Compiles the partition of the host with rank `ranks / 2`, with `host` ranks per host. Reads the program from
+ * bytes, in a process that has traced nothing. */
 static void
 run_part(const struct row *r, const char *bytes, size_t n)
 {
@@ -393,7 +393,7 @@ run_part(const struct row *r, const char *bytes, size_t n)
     _exit(0);
 }
 
-/* This program once more, with the bytes as its input. */
+/* Executes this program again, with the bytes as input. */
 static void
 start_part(const struct row *r, const struct program *g)
 {

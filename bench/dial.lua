@@ -4,15 +4,15 @@
 --
 -- On the virtual clock. Part 1, F = B = W: memory in bytes of 1F1B and in its micro-batches (in flight from forward to the
 -- end of weight gradients), slots of a step, bubble as a share of 1F1B's, the lower bound of all schedules, slots of the
--- published table, seconds of search. Part 2, a pipeline of layers with estimated costs: microseconds of a step that keeps
--- all values, of one that recomputes all values, and of the best mixture.
+-- published table, seconds of search. Part 2, a pipeline of layers with estimated costs: microseconds of three
+-- steps, with all values kept, with all recomputed, and with the best mixture.
 
 local rille = require "rille"
 local nn = rille.nn
 local dealt, pipeline = dofile("t/lib/dealt.lua"), dofile("t/lib/stages.lua")
 local APART <const> = {forward = 1, backward = 1, weight = 1}
 
--- Pieces that a device holds at once, at most.
+-- Returns the most micro-batches that a device holds at once.
 local function pieces_of(chart)
   local events, now, most = {}, {}, 0
   for _, s in ipairs(chart.planned.spans) do

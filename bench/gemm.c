@@ -1,9 +1,9 @@
 /* gemm.c - matrix products: Rille's matmul beside oneDNN called directly, and the limit of the core.
  *
- * Each row computes one product both ways, in turns, on the same memory, and keeps the least time of each: oneDNN's
- * primitive, executed as its manual shows, and the operator through exec_enqueue(), as an actor calls it. The limit is
- * oneDNN's best rate on a packed 1024^3, measured again between the rows, because other work slows the machine at
- * times.
+ * A row computes one product by both methods, in turns, on the same memory, and keeps the least time of either:
+ * oneDNN's primitive, executed as its manual shows, and the operator through exec_enqueue(), as an actor calls it.
+ * The limit is oneDNN's best rate on a packed 1024^3, measured again between the rows, because other work slows the
+ * machine at times.
  *
  *   bench/gemm [threads] */
 #include "kernels/exec/kernel.h"
@@ -23,7 +23,7 @@ enum { ROUNDS = 24 };
 struct product {
     const char *what;
     int64_t m, n, k;
-    bool ta, tb; /* the operand lies transposed in memory */
+    bool ta, tb; /* the operand is stored transposed */
     enum dtype dtype;
 };
 
@@ -55,7 +55,7 @@ static const struct product products[] = {
 };
 enum { DIGITS = 8 };
 
-/* One thread is timed by the processor time it uses, so that other work on the machine does not count. */
+/* With one thread the clock is processor time, so that other work on the machine does not count. */
 static int64_t (*clock_ns)(void) = computed_ns;
 
 static void
@@ -95,7 +95,7 @@ raw_memory(const dnnl_memory_desc_t *desc, void *data)
     return memory;
 }
 
-/* packed: weights in the order that oneDNN likes best; for the limit. */
+/* Makes a product. packed: weights in oneDNN's preferred layout, for the limit. */
 static void
 raw_open(struct raw *r, const struct product *p, void *const *data, bool packed)
 {
@@ -187,7 +187,7 @@ ours_close(struct ours *o)
 
 /* ---- timing ---- */
 
-/* Seconds of a call, the mean of enough calls to fill a millisecond or two. */
+/* Returns the mean seconds per call over one or two milliseconds. */
 static double
 time_of(void (*run)(void *arg), void *arg, double guess)
 {
@@ -212,7 +212,7 @@ flop(const struct product *p)
     return 2.0 * (double)p->m * (double)p->n * (double)p->k;
 }
 
-/* The best that the machine did so far, in flop/s. */
+/* Measures the limit again and keeps the best rate so far, flop/s. */
 static void
 try_limit(enum dtype d, double *most)
 {

@@ -14,7 +14,7 @@ rille.manual_seed(1)
 local prompt = {}
 for i = 1, 32 do prompt[i] = i end
 
--- Seconds until the first id, and the least from one to the next.
+-- Returns the seconds until the first id, and the least between two ids.
 local function write(model, how)
   local start, last, least = clock(), nil, math.huge
   local first
@@ -28,7 +28,7 @@ local function write(model, how)
   return first, least
 end
 
--- What one id reads: all weights but the tables, of which it takes a row; the head once more when it is the table.
+-- Returns the bytes that one id reads: all weights, except that of a table only one row is read. A head that shares a table is read in full.
 local function bytes_of(model)
   local bytes, sizes = 0, {f32 = 4, bf16 = 2, u8 = 1}
   for _, found in ipairs(model:named_tensors()) do

@@ -13,7 +13,7 @@ local optim = rille.optim
 local o = rille.args(arg, {steps = 8, layers = 12, row = "", case = "", list = false})
 local VOCAB, WIDTH, HEADS = 50257, 768, 12
 
--- Gigabytes that this process had in memory at most.
+-- Returns the peak memory of this process, GB.
 local function peak()
   for line in io.lines("/proc/self/status") do
     local kilobytes = line:match("^VmHWM:%s+(%d+)")
@@ -61,11 +61,11 @@ local function training(name, case, batch, length, how)
   collectgarbage()
 end
 
--- ---- the limit: of one device, which has all the threads ----
+-- ---- the limit, on one device with all threads ----
 
 local one = rille.placement("cpu", {0})
 
--- The least of a time of 0.1 s, of ten runs at least: the first find their memory cold.
+-- Returns the least time of a run, in at least ten runs and 0.1 s. The first runs find their memory cold.
 local function least(run)
   local best, total, n = math.huge, 0, 0
   run()
@@ -76,8 +76,8 @@ local function least(run)
   return best
 end
 
--- Seconds of a product alone, its operands as they lie in a step: "nn", "nt" (b transposed, as weights are), "tn" (a, as
--- rows are in a weight's gradient). Its result stays in the step, so that its memory is that of the last time.
+-- Returns the seconds of a product alone, with operands laid out as in a step: "nn", "nt" (b transposed, as weights are),
+-- "tn" (a transposed, as in a weight's gradient). The result stays in the step, so every run writes the same memory.
 local function product(dtype, m, k, n, form, batch)
   local function operand(transposed, rows, cols)
     local size = transposed and {cols, rows} or {rows, cols}
@@ -91,7 +91,7 @@ local function product(dtype, m, k, n, form, batch)
   return least(function() run(a, b) end)
 end
 
--- Of one layer, for all heads: two products forward and four backward, without what is masked.
+-- Returns the seconds of one layer's attention, all heads: two products forward and four backward, unmasked half only.
 local function attention(dtype, batch, length)
   local d = WIDTH // HEADS
   local n = batch * HEADS
@@ -99,8 +99,8 @@ local function attention(dtype, batch, length)
     2 * product(dtype, length, length, d, "tn", n)) / 2
 end
 
--- Seconds that memory takes for a float that is read or written, where AdamW does it: the best of a copy and of AdamW alone,
--- which writes where it has read and so need not bring what it writes over.
+-- Returns the seconds per float read or written by AdamW at the speed of memory: the better of a copy and of AdamW alone.
+-- AdamW writes in place, so it need not load a cache line before overwriting it.
 local function memory()
   local n = 32 << 20
   local x = rille.ones({n}, {placement = one, sbp = "B"})
@@ -124,7 +124,7 @@ local function limit(name, case, batch, length, dtype)
   report(name, case, {sum + 7 * parameters * memory()})
 end
 
--- ---- writing ----
+-- ---- text generation ----
 
 local function writing(name, case, how)
   local model = new(one)
@@ -139,7 +139,7 @@ local function writing(name, case, how)
   report(name, case, times)
 end
 
--- All weights are read.
+-- Prints the limit of text generation, which reads all weights per id.
 local function reading(name, case)
   local bytes, x = 0, rille.ones({64 << 20}, {placement = one, sbp = "B"})
   for _, p in ipairs(new(one):parameters()) do bytes = bytes + 4 * p:numel() end
@@ -147,7 +147,7 @@ local function reading(name, case)
   report(name, case, {least(function() sum(x) end) / (256 << 20) * bytes})
 end
 
--- ---- what there is ----
+-- ---- rows and cases ----
 
 local two, stages = {0, 1}, {rille.placement("cpu", {0}), rille.placement("cpu", {1})}
 local rows = {

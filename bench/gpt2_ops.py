@@ -25,7 +25,7 @@ STEPS = int(sys.argv[2]) if len(sys.argv) > 2 else 4
 BATCH, LENGTH = (int(sys.argv[3]), int(sys.argv[4])) if len(sys.argv) > 4 else (4, 64)
 LAYERS = int(sys.argv[5]) if len(sys.argv) > 5 else 12
 
-# Rows: Rille's operators, PyTorch's, as expressions of whole names; the first that fits has it.
+# Rows: regular expressions for names of Rille's operators and of PyTorch's; the first match counts.
 KINDS = (
     ("products, and what follows them", r"(matmul|contract)(\+.*)?|attention.*|softmax.*|.*gelu.*",
      r"(add|b?ba|b)?mm|matmul|linear|gelu.*|_?scaled_dot.*"),

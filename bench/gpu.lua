@@ -15,7 +15,7 @@ local small = o.small
 
 local function wanted(case) return o.only == "" or case:find(o.only, 1, true) end
 
--- One element of what a run gives is read.
+-- Waits for a run by reading one element of its result.
 local function wait(value) value:reshape{-1}:slice(0, 0, 1):item() end
 
 local function tell(case, least, median, work, unit)
@@ -23,7 +23,7 @@ local function tell(case, least, median, work, unit)
   io.stdout:flush()
 end
 
--- Each run is waited for.
+-- Times runs one by one, with a wait after each.
 local function report(case, work, unit, run)
   local times = {}
   for i = 0, o.rounds do
@@ -35,7 +35,7 @@ local function report(case, work, unit, run)
   tell(case, times[1], times[(#times + 1) // 2], work, unit)
 end
 
--- Of as many runs the last is waited for: the mean of each, once and again.
+-- Times runs without waits between them: the mean per run of two rounds, each with a wait at its end.
 local function report_all(case, work, unit, run)
   local means = {}
   for i = 1, 2 do
@@ -62,7 +62,7 @@ local function products()
   end
 end
 
--- Of an image, of its kernel; sizes of a layer in the middle of a ResNet.
+-- Gradients with respect to the image and to the kernel; sizes of a middle layer of a ResNet.
 local function convolutions()
   local batch, c, size = small and 2 or 64, small and 8 or 128, small and 8 or 28
   for _, dtype in ipairs {"f32", "bf16"} do
@@ -137,7 +137,7 @@ local function training(name, layers, heads, width, batch)
   end
 end
 
--- AdamW of parameters whose gradient is that of their sum; the rate counts its own 4 reads and 3 writes of each, in f32.
+-- AdamW on parameters with the gradient of their sum. The rate counts AdamW's 4 reads and 3 writes per parameter, in f32.
 local function updates()
   local n, count = small and 4096 or 8 << 20, small and 2 or 16
   local case = ("AdamW of %d x %d f32"):format(count, n)

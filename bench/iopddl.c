@@ -78,7 +78,8 @@ identity(struct arena *a)
     return f;
 }
 
-/* A node's usage is a tensor that nobody reads; an edge is one with one reader. */
+/* Converts an instance to a net: a node's usage becomes a tensor without readers, and an edge a tensor with one
+ * reader. */
 static struct net *
 read_net(struct arena *a, const json_t *p)
 {
@@ -139,7 +140,7 @@ find_published(const char *path)
     return NULL;
 }
 
-/* The choice costs what is said and keeps within the limit, by the definition. */
+/* Checks the cost and the memory limit of the choice by the contest's definition. */
 static bool
 holds(const struct net *n, const struct solved *s)
 {
@@ -147,7 +148,7 @@ holds(const struct net *n, const struct solved *s)
            (!n->memory_limit || net_peak(n, s->choice) <= n->memory_limit);
 }
 
-/* The choice as the contest has it: a list of strategies, so that any evaluator can judge it. */
+/* Writes the choice in the contest's form, a list of strategies, so that any evaluator can judge it. */
 static void
 write_choice(const char *dir, char name, const struct net *n, const struct solved *s)
 {

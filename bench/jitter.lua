@@ -16,8 +16,8 @@ local function key(s) return s.stage .. s.what .. s.piece end
 
 local acts <const> = {forward = true, backward = true, weight = true}
 
--- By device the acts of its stages in the order in which they begin, and by act how long it takes: in a table each is one,
--- also where the plan does something else amid it.
+-- Returns per device the acts of its stages in order of their begin, and the duration of each act. In a table an act is not
+-- interrupted, even if the plan interleaves other work.
 local function table_of(chart)
   local spans, order, took = {}, {}, {}
   for _, s in ipairs(chart.planned.spans) do
@@ -34,12 +34,12 @@ local function table_of(chart)
   return order, took
 end
 
--- When the table's order ends if acts take so long: an act begins when the one before it in its row has ended, and what it
--- reads is there.
+-- Returns the makespan of the table's order with these durations. An act begins when the previous act of its row has ended
+-- and its inputs have arrived.
 local function tabled(order, took, devices, hop)
   local done, next_of, free, left, n = {}, {}, {}, 0, #devices
   for d, l in pairs(order) do next_of[d], free[d], left = 1, 0, left + #l end
-  -- When stage `from` has done it (nil: not yet), and what receiving it costs stage `to`.
+  -- Returns when stage `from` finishes the act (nil: not yet), and the cost of receiving its result for stage `to`.
   local function there(from, what, piece, to)
     return done[from .. what .. piece], devices[from + 1] ~= devices[to + 1] and hop or 0
   end

@@ -114,11 +114,11 @@ static const char *const lines[][2] = {
     {"arange", "1048576"},
 };
 
-/* Operands and results begin on pages, as PyTorch's large ones do, all 64 bytes behind one: where one lies a little
- * behind another a core takes longer (kernels/cpu/eltwise/tile.c), which would be chance. */
+/* Operands and results begin at pages, like PyTorch's large tensors, each 64 bytes further into its page. Otherwise
+ * speed depends on chance: a core is slower if one buffer begins shortly after another (kernels/cpu/eltwise/tile.c). */
 enum { PAGE = 4096 };
 
-/* Reals from -1 to 2, above what the sample says; integers below what it says. */
+/* Returns values of the sample: reals from -1 to 2 above the sample's bound, integers below it. */
 static void *
 fill(const struct type *t, int64_t below, double above)
 {
@@ -166,7 +166,7 @@ run_times(int (*run)(const struct measured *m), const struct measured *m, int64_
     return 0;
 }
 
-/* Least microseconds of a call, of ten rounds of a millisecond at least. */
+/* Sets the least microseconds of a call, over ten rounds of at least a millisecond. */
 static int
 measure(int (*run)(const struct measured *m), const struct measured *m, double *us)
 {
@@ -186,7 +186,7 @@ measure(int (*run)(const struct measured *m), const struct measured *m, double *
     return 0;
 }
 
-/* A source has a number of elements for its sample. */
+/* Sets the element count of a source, for its sample. */
 static bool
 read_line(const char *name, const char *text, struct sample *s)
 {
@@ -199,7 +199,7 @@ read_line(const char *name, const char *text, struct sample *s)
     return good;
 }
 
-/* Of one line; bytes: of operands and results. */
+/* Result of a line. bytes: of operands and results. */
 struct result {
     double us, bytes, elements;
     const char *variant;

@@ -1,8 +1,8 @@
 /* latency.c - the smallest operations from C, and one large product through the whole system.
  *
- * An operator call adds a node. Reading its result finds the plan and runs it: everything in a step except work. A
- * product of two 1024 x 1024 matrices takes the same way, in turns with oneDNN called directly on the same thread.
- * Prints "what, least, median", microseconds; Gflop/s for the product. */
+ * An operator call adds a node. Reading the node's result finds the plan and runs the plan: everything in a step
+ * except work. A product of two 1024 x 1024 matrices takes the same path, in turns with oneDNN called directly on
+ * the same thread. Prints "what, least, median", microseconds; Gflop/s for the product. */
 #include "bench/clock.h"
 #include "rille.h"
 #include "runtime/base/base.h"
@@ -66,7 +66,7 @@ time_calls(const char *what, void (*f)(struct rille_tensor *x, struct rille_tens
 {
     double time_us[ROUNDS + 1];
     struct rille_tensor *x = ones(1, (int64_t[]){1}), *y = ones(1, (int64_t[]){1});
-    for (int round = 0; round <= ROUNDS; round++) { /* the first one warms up */
+    for (int round = 0; round <= ROUNDS; round++) { /* the first round warms up */
         double begin = now_us();
         for (int i = 0; i < CALLS; i++) f(x, y);
         time_us[round] = (now_us() - begin) / CALLS;
@@ -103,7 +103,8 @@ add_memory(struct raw *r, int i, const dnnl_memory_desc_t *d)
     check(dnnl_memory_create(&r->arg[i].memory, d, r->engine, data));
 }
 
-/* packed: the second operand lies as oneDNN likes it best, which is the most that the core does. */
+/* Makes the product in oneDNN. packed: the second operand is in oneDNN's preferred layout, the best rate of the
+ * core. */
 static void
 raw_open(struct raw *r, bool packed)
 {

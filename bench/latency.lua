@@ -18,7 +18,7 @@ local function time(what, f)
   print(("%s\t%.2f\t%.2f"):format(what, times[1], times[(ROUNDS + 1) // 2]))
 end
 
--- Leaves that have their values.
+-- Leaves with computed values.
 local function leaves(shape, how)
   local x, y = rille.ones(shape, how), rille.ones(shape, how)
   x:sum():item()

@@ -41,10 +41,10 @@ report("Rille", "training", timed(function() step(x, y):item() end))
 local pass = rille.graph(function(x) return rille.no_grad(cast, model, x):sum() end)
 report("Rille", "inference", timed(function() pass(x):item() end))
 
--- ---- its products ----
+-- ---- the products of the step ----
 
 local all = 0
--- times of them: rows by k, k by n.
+-- Adds the time of `times` products of rows x k by k x n.
 local function add(times, rows, k, n)
   local dtype = o.bf16 and "bf16" or "f32"
   local a, b = rille.randn({rows, k}, {dtype = dtype}), rille.randn({k, n}, {dtype = dtype})

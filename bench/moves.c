@@ -52,7 +52,7 @@ add_to(float *restrict out, const float *restrict a, int64_t n)
     for (int64_t i = 0; i < n; i++) out[i] += a[i];
 }
 
-/* result[from..to] = the sum of all addends, or the first of them. */
+/* Adds the addends to result[from..to], or copies the first addend. */
 static void
 work(int64_t from, int64_t to)
 {

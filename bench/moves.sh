@@ -1,5 +1,5 @@
 #!/bin/bash
-# moves.sh - one table of moves between layouts: Rille, its peers and the limit, in one run.
+# moves.sh - one table of moves between layouts by Rille and peers, and the limit, in one run.
 #
 #   bench/moves.sh [build/release]      JAX is left out when bench/venv.sh has not been run
 #
@@ -13,7 +13,8 @@ lines=$(mktemp)
 made=$(mktemp -d)
 trap 'rm -rf "$lines" "$made"' EXIT
 
-# Whatever else the machine does only adds; where threads run is decided anew for each process.
+# Runs each program several times, because the cores of its threads differ per process. Other work only adds time, so the
+# least counts.
 for _ in 1 2 3 4 5 6 7 8 9 10; do RILLE_THREADS=2 "$build/rille" -d cpu:4 bench/moves.lua >>"$lines"; done
 for _ in 1 2 3; do "$build/bench/moves" >>"$lines"; done
 for n in 2 4; do

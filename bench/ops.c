@@ -25,7 +25,7 @@
 #endif
 
 enum { ROUNDS = 7, OPERANDS = 4, CHAIN = 10 };
-enum { AT_LEAST_US = 20000 }; /* of a round: what the other left in the caches is not told */
+enum { AT_LEAST_US = 20000 }; /* least time of a round, so that the caches left by the other side do not matter */
 
 static struct rille_session *session;
 static dnnl_engine_t engine;
@@ -50,7 +50,7 @@ check(dnnl_status_t status)
 
 /* ---- memory ---- */
 
-/* On huge pages, where the host has them, as Rille's own blocks are. */
+/* Allocates huge pages, if the host has them, as Rille does for its blocks. */
 static void *
 memory(size_t bytes)
 {
@@ -65,8 +65,7 @@ memory(size_t bytes)
     exit(1);
 }
 
-/* The i-th value of operands, from 0 to 1: a core multiplies zeros, or one number by itself, at less power and faster.
- */
+/* Returns operand value i, from 0 to 1. Zeros, or equal numbers, would need less power and run faster. */
 static float
 value(size_t i)
 {
@@ -77,7 +76,7 @@ value(size_t i)
 
 struct copy {
     char *from, *to;
-    size_t bytes; /* of each */
+    size_t bytes; /* bytes per buffer */
 };
 
 static struct copy
@@ -96,7 +95,7 @@ copy_close(struct copy *c)
     free(c->to);
 }
 
-/* The i-th of n shares. */
+/* Copies share i of n. */
 static size_t
 share(size_t bytes, int i, int n)
 {
@@ -114,7 +113,7 @@ copy_run(void *arg)
     }
 }
 
-/* Past the cache: nothing writes memory faster. */
+/* Copies with stores that bypass the cache: the fastest way to write memory. */
 __attribute__((target("avx512f"))) static void
 stream_part(const struct copy *c, size_t lo, size_t hi)
 {
@@ -134,7 +133,7 @@ stream_run(void *arg)
     for (int i = 0; i < threads; i++) stream_part(c, share(c->bytes, i, threads), share(c->bytes, i + 1, threads));
 }
 
-/* In place: every byte is read and written where it lies. */
+/* Reads and writes every byte in place. */
 VECTOR static void
 touch_part(float *x, size_t n)
 {
@@ -268,7 +267,7 @@ enum { IMAGES = 32, CHANNELS = 64, SIDE = 112 };
 static const struct pooling {
     const char *name, *op;
     bool max, back;
-    int64_t kernel, padding; /* of both directions; windows move by 2 */
+    int64_t kernel, padding; /* equal in both directions; stride 2 */
 } poolings[] = {
     {"pool max 3x3", "max_pool2d", true, false, 3, 1},
     {"pool max 2x2", "max_pool2d", true, false, 2, 0},
@@ -286,7 +285,7 @@ pooled(const struct pooling *p)
     return (SIDE + 2 * p->padding - p->kernel) / 2 + 1;
 }
 
-/* A gradient is given the places of the greatest entries, which its forward pass has noted. */
+/* The gradient's input includes the positions of the maxima, which the forward pass has stored. */
 static struct raw
 raw_pooling(const struct pooling *p)
 {
@@ -377,7 +376,7 @@ ours_close(struct ours *o)
     for (int i = 0; i < o->nin; i++) rille_tensor_free(&o->in[i]);
 }
 
-/* x * a + b, five times. */
+/* Computes x * a + b, five times. */
 static void
 chain_run(void *arg)
 {
@@ -394,7 +393,7 @@ chain_run(void *arg)
     rille_tensor_free(&t);
 }
 
-/* Forward, and the gradients of all three operands, as a step of training asks for them. */
+/* Computes attention and the gradients of all three operands, as in a training step. */
 static void
 attention_run(void *arg)
 {
@@ -410,7 +409,7 @@ attention_run(void *arg)
     ours_close(&sum);
 }
 
-/* A product's sum and the gradients of both its operands: the gradient that comes in is one number, repeated. */
+/* Computes a product's sum and the gradients of both operands; the incoming gradient is one number, repeated. */
 static void
 summed_run(void *arg)
 {
@@ -436,9 +435,9 @@ adamw_run(void *arg)
 
 /* ---- rows ---- */
 
-static const char *only;             /* rows whose name begins so */
+static const char *only;             /* prefix of the names of rows to run */
 static double f32_flops, bf16_flops; /* per microsecond */
-static double bytes_rate;            /* of memory, read and written, per microsecond */
+static double bytes_rate;            /* bytes of memory read and written per microsecond */
 
 static double
 time_us(void (*run)(void *arg), void *arg, double at_least_us)
@@ -522,7 +521,7 @@ product_row(const struct product *p)
     struct ours o = {.op = "matmul", .nin = 2};
     o.in[0] = numbers(p->dtype, ndim, (int64_t[]){p->batch, p->m, p->k} + skip);
     o.in[1] = numbers(p->dtype, ndim, (int64_t[]){p->batch, p->k, p->n} + skip);
-    double memory_us = bytes > 64e6 ? bytes / bytes_rate : 0; /* smaller ones stay in cache */
+    double memory_us = bytes > 64e6 ? bytes / bytes_rate : 0; /* smaller operands stay in cache */
     row(p->name, ours_run, &o, raw_run, &r, MAX(flop / (wide ? bf16_flops : f32_flops), memory_us));
     ours_close(&o);
     raw_close(&r);
@@ -595,14 +594,14 @@ summed_row(void)
 static void
 raw_attention(void *arg)
 {
-    struct raw *r = arg; /* scores, values, and their four gradients: of each shape three */
+    struct raw *r = arg; /* scores, values and their four gradients: three of each shape */
     for (int i = 0; i < 3; i++) {
         raw_run(&r[0]);
         raw_run(&r[1]);
     }
 }
 
-/* The peer is the six products alone, of the whole square; half of it is needed. */
+/* Makes the peer: the six products alone, of the whole square, although causality needs only half. */
 static void
 attention_row(void)
 {
@@ -610,7 +609,7 @@ attention_row(void)
     if (!wanted("attention")) return;
     struct ours o = {.op = "scaled_dot_product_attention", .nin = 3, .nattr = 1};
     o.attr[0] = (struct rille_attr){.name = "is_causal", .kind = RILLE_BOOL, .i = 1};
-    for (int i = 0; i < 4; i++) o.in[i] = numbers("f32", 4, shape); /* the fourth is what the result is weighed with */
+    for (int i = 0; i < 4; i++) o.in[i] = numbers("f32", 4, shape); /* the fourth operand weights the result */
     for (int i = 0; i < 3; i++) must(rille_tensor_set_requires_grad(o.in[i], true));
     struct raw r[2] = {raw_matmul(dnnl_f32, 12, 1024, 1024, 64, false),
                        raw_matmul(dnnl_f32, 12, 1024, 64, 1024, false)};
@@ -638,7 +637,7 @@ rows_of_memory(void)
     snprintf(name, sizeof name, "adamw on %lld M; memcpy", (long long)values / 1000000);
     struct ours o = {.nin = 4};
     for (int i = 0; i < 4; i++) o.in[i] = numbers("f32", 1, &values);
-    c = copy_open((size_t)values * 14); /* four are read and three written: half of 28 bytes each way */
+    c = copy_open((size_t)values * 14); /* 4 arrays read, 3 written: 28 bytes per value, half each way */
     row(name, adamw_run, &o, copy_run, &c, 28.0 * (double)values / bytes_rate);
     copy_close(&c);
     ours_close(&o);

@@ -13,7 +13,7 @@ local SLEEP <const>, ROUNDS <const> = tonumber(os.getenv("SLEEP")) or 0.01, tonu
 local KIND <const> = os.getenv("KIND") or "cpu"
 local WHERE <const> = KIND == "cpu" and "" or ("%s/%s "):format(KIND, os.getenv("RILLE_THREADS"))
 
--- devices: by stage. skip: the last stage reads what the first made, too.
+-- devices: by stage. skip: the last stage also reads the result of the first.
 local function pipeline(devices, pieces, schedule, skip)
   local on, weight = {}, {}
   for q, d in ipairs(devices) do

@@ -3,7 +3,7 @@
 --   rille -d cpu:8 bench/planner.lua [program | "regrets" | "large" | "within" | "deep"]
 --
 -- Costs are nanoseconds of the cost model: moves, and compute of the busiest rank. The bound is proven. Handwritten layouts
--- stay; the planner chooses all others. "plan": time of one core from the call of the step to its plan in mode "optimal",
+-- stay; the planner chooses the rest. "plan": time of one core from the call of the step to its plan in mode "optimal",
 -- traces included. "large": GPT-2 and Llama on simulated devices, and whatif on up to 100,000 devices in meshes of up to six
 -- axes. "within": memory limits. "deep": stacks of 109 and 543 layers. "regrets": time of explain() per program, and the
 -- number of candidates whose regret is known only as an interval. bench/predict.lua measures such steps.
@@ -18,7 +18,7 @@ local function planned(step, mode, limit, memory, ...)
   return graph, os.clock() - begin
 end
 
--- What a plan costs, and the bound, as its certificate has them: explain() looks for regrets first.
+-- Returns the cost and the bound of a plan from its certificate, because explain() would compute regrets first.
 local function reported(graph)
   local path = os.tmpname()
   graph:certify(path)
@@ -49,7 +49,7 @@ for _, e in ipairs(programs) do
 end
 if n > 1 then print(("geometric mean of optimal / greedy: %.3f; %d of %d proven optimal"):format(math.exp(logs / n), proven, n)) end
 
--- ---- what explain() finds ----
+-- ---- regrets by explain() ----
 
 if arg[1] == "regrets" then
   print(("%-42s %8s %8s %10s"):format("explain() of a step", "seconds", "open", "candidates"))
@@ -100,8 +100,8 @@ local clusters = {
   {mesh = {100000}, bandwidth = 25e9, latency = 5e-6, flops = 4e14},
 }
 
--- The record of a training step planned in so many seconds at most, in so much memory; its graph; seconds of a core from the call to
--- the plan.
+-- Plans a training step within a time and a memory limit. Returns the record, the graph, and the seconds of a core from the
+-- call to the plan.
 local function step_of(o, mesh, sbp, limit, memory)
   local P = rille.placement("meta", mesh)
   local net = Model(o)
@@ -135,7 +135,7 @@ local llama = {layers = 32, d = 4096, heads = 32, kv = 8, inner = 14336, vocabul
 local experts = {layers = 12, d = 768, heads = 12, inner = 3072, experts = 8, vocabulary = 50257, batch = 8, length = 256}
 local many = {{64, 48, 32}, {16, 16, 16, 24}, {10, 10, 10, 10, 10}, {3, 5, 7, 9, 11}, {2, 2, 2, 2, 2, 2}, {4, 4, 4, 4, 4, 4}, {12, 8, 8, 8, 8, 2}}
 
--- What steps are on meshes of many axes: a column a step.
+-- Plans steps on meshes of many axes, one column per step.
 local function on_many(steps)
   local head, cell = {}, {}
   for k, step in ipairs(steps) do head[k] = ("%16s"):format(step[1]) end
@@ -186,7 +186,7 @@ if part("within") then
   end
 end
 
--- ---- deep stacks: what the search alone takes ----
+-- ---- deep stacks: time of the search alone ----
 
 if part("deep") then
   print(("\n%-24s %8s %8s %12s %8s"):format("deep, on 8", "ops", "search", "ms of a step", "gap"))

@@ -7,7 +7,7 @@
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 
--- The least time of a step that was called some times, in seconds: what else the machine does only adds.
+-- Returns the least time of several calls of a step, seconds; other work on the machine only adds time.
 local function least_time(step, ...)
   local least = math.huge
   for i = 1, 40 do
@@ -42,7 +42,7 @@ local function measured(name, net, x, classes, rows, P)
   tell(name, rille.whatif(step, {mesh = {#P.ranks}}).step_time, took)
 end
 
--- Two halves of a deep MLP in pieces: one device has both, or each one.
+-- A deep MLP of two stages with micro-batches: both stages on one device, or on a device each.
 local function staged(name, schedule, stages)
   local on, net = {}, {}
   for i = 1, 2 do

@@ -8,7 +8,7 @@ local nn, optim = rille.nn, rille.optim
 
 -- ---- layouts ----
 
--- A mesh of ranks 0, 1, ... of these sizes.
+-- Returns a mesh of ranks 0, 1, ... with these sizes.
 local function mesh(...)
   local sizes, rank = {...}, -1
   local function build(axis)
@@ -20,7 +20,7 @@ local function mesh(...)
   return rille.placement("cpu", build(1))
 end
 
--- B on all axes of a placement but those given (from 1).
+-- Returns the given entries by mesh axis (from 1), with B on the remaining axes.
 local function on(placement, entries)
   local sbp = {}
   for axis = 1, #placement.shape do sbp[axis] = entries and entries[axis] or "B" end
@@ -41,9 +41,9 @@ local function columns(linear, placement, axis)
   lay(linear.bias, placement, axis, "S(0)")
 end
 
--- ---- programs: each gives a function and its arguments; o.dp and o.tp are mesh axes ----
+-- ---- programs, which return a function and its arguments; o.dp and o.tp are mesh axes ----
 
--- A step that trains net on a loss.
+-- Returns a step that trains net on a loss.
 local function trained(parameters, loss)
   local opt = optim.AdamW(parameters, {lr = 1e-3})
   return function(...)
@@ -107,7 +107,7 @@ local function gpt(placement, o)
   return step, ids(), ids()
 end
 
--- Parameters of these shapes and layouts, one argument, and the sum of squares of what f makes of them.
+-- Returns a step that trains parameters of these shapes and layouts. The loss is the sum of squares of f's result.
 local function small(placement, parameters, argument, f)
   local function leaf(t)
     if t.ids then return rille.randint(0, t.ids, t.shape, {placement = placement, sbp = t.sbp}) end
@@ -189,7 +189,7 @@ local programs = {
     end},
 }
 
--- Of an entry: the function of a step, and its arguments.
+-- Returns the step function of an entry, and its arguments.
 local function make(e)
   local _, build, placement, what, _, _, _, argument, f = table.unpack(e, 1, 9)
   rille.manual_seed(1)

@@ -23,7 +23,7 @@ enum method { SOURCE, MAPPING, MEMORY, NMETHOD };
 static const char *const way_text[] = {"a source, by pread", "a mapping", "memory, the limit"};
 
 static struct source *source[NMETHOD];
-static char *room; /* where bytes are read to */
+static char *room; /* destination of reads */
 
 static double
 whole_ms(enum method method, int64_t bytes)
@@ -44,7 +44,7 @@ window_us(enum method method, int64_t bytes)
     uint64_t state = 1;
     double start = now_us();
     for (int i = 0; i < WINDOWS; i++) {
-        state = state * 6364136223846793005u + 1442695040888963407u; /* Knuth's, of TAOCP 2 */
+        state = state * 6364136223846793005u + 1442695040888963407u; /* Knuth's generator, TAOCP 2 */
         if (token_file_read(&f, (int64_t)((state >> 20) % (uint64_t)(f.n - WINDOW)), WINDOW, id)) return -1;
     }
     return (now_us() - start) / WINDOWS;
@@ -59,7 +59,7 @@ map(int64_t bytes)
     return s->bytes == MAP_FAILED ? fail(E_IO, "%s cannot be mapped", s->name) : 0;
 }
 
-/* The same bytes in a file without a name, in a mapping of it and in memory. */
+/* Makes the same bytes in an unnamed file, in a mapping of the file, and in memory. */
 static int
 make(int64_t bytes)
 {

@@ -28,9 +28,9 @@ model:eval()
 local pass = rille.graph(function(x) return rille.no_grad(model, x):sum() end)
 report("Rille", "inference", timed(function() pass(x):item() end))
 
--- ---- its convolutions ----
+-- ---- the convolutions of the step ----
 
--- Of n channels to m, images of `size`, a window of `window` places by steps of `stride`: forward, and with its gradients.
+-- Times a convolution of n to m channels, forward and with gradients; images of `size`, windows of `window` with `stride`.
 local function convolution(n, m, size, window, stride, first)
   local image = rille.randn({o.batch, n, size, size}, {requires_grad = not first})
   local kernel = rille.randn({m, n, window, window}, {requires_grad = true})

@@ -1,10 +1,10 @@
-/* scale.c - cost of a large cluster for its coordinator: all workers as state machines in one process.
+/* scale.c - cost of a large cluster for its coordinator; all workers are state machines in one process.
  *
- * Packets are encoded and decoded as bytes; sockets are not included. A host has eight workers. Columns: gather: every
- * HELLO, until the epoch stands. run: START to all and END from all, of the coordinator alone, and of all state
- * machines. each: a heartbeat from and to each worker, and a tick (every 100 ms). beat: the same with one worker per
- * host that relays the heartbeats of the others. The limit is a memcpy of the bytes of a run. FORM: bytes of the
- * longest FORM packet, for workers with a device and a thread each, up to the number of slots. */
+ * Packets are encoded and decoded as bytes; sockets are not included. A host has eight workers. Columns: gather:
+ * every HELLO, until the epoch stands. run: START to all and END from all, of the coordinator alone, and of all
+ * state machines. each: a heartbeat from and to each worker, and a tick (every 100 ms). beat: the same with one
+ * worker per host that relays the heartbeats of the others. The limit is a memcpy of the bytes of a run. FORM: bytes
+ * of the longest FORM packet, for workers with a device and a thread each, up to the number of slots. */
 #include "actors/cluster/coordinator/coordinator.h"
 #include "actors/cluster/coordinator/member.h"
 #include "bench/clock.h"
@@ -23,12 +23,12 @@ struct cluster {
         struct worker_member *member;
         int rank;
         uint32_t sent;
-        _Atomic uint64_t word[2]; /* of its host's memory */
+        _Atomic uint64_t word[2]; /* shared words of the host */
     } * worker;
     int world;
-    struct str packet, up; /* up: packets that were sent to the coordinator, each behind its rank and length */
+    struct str packet, up; /* up: packets for the coordinator, each preceded by rank and length */
     size_t form;           /* bytes of the longest FORM */
-    bool alone;            /* what the coordinator sends goes nowhere */
+    bool alone;            /* discard the coordinator's packets */
     bool full, formed, ended;
 };
 
@@ -109,7 +109,7 @@ on_tell(void *arg, const struct notice *n)
     s->ended |= n->kind == NOTICE_ENDED;
 }
 
-/* The coordinator takes what was sent to it until nothing is on its way. */
+/* Delivers packets to the coordinator until none is in flight. */
 static void
 drain(struct cluster *s)
 {
@@ -156,7 +156,7 @@ open_cluster(struct cluster *s, int world)
                                    .rank = r};
         s->worker[r] = (struct member_of){.of = s, .rank = r, .member = member_new(&mo, &me)};
         member_linked(s->worker[r].member);
-        if (r % PER_HOST == PER_HOST - 1 || r == world - 1) drain(s); /* its texts are here */
+        if (r % PER_HOST == PER_HOST - 1 || r == world - 1) drain(s); /* all packets of a host have arrived */
     }
 }
 
@@ -212,7 +212,7 @@ run_all(struct cluster *s, struct places *places)
     return now_us() - begin;
 }
 
-/* The coordinator's part: it writes all STARTs, and reads all ENDs, which were written before. */
+/* Times the coordinator alone: it writes all STARTs, and reads all ENDs, which were encoded before. */
 static double
 run_alone(struct cluster *s, struct places *places, size_t *bytes)
 {
@@ -233,11 +233,11 @@ run_alone(struct cluster *s, struct places *places, size_t *bytes)
     return took;
 }
 
-/* The next packet of some, one behind the other; false: there are no more. */
+/* Reads the next of several packets in a buffer; returns false after the last. */
 static bool
 next_packet(const struct str *all, size_t *at, struct packet *out)
 {
-    uint64_t body; /* its length, packet_write() */
+    uint64_t body; /* length of the body, by packet_write() */
     if (*at == all->len) return false;
     memcpy(&body, all->text + *at + 16, sizeof body);
     fail_if(packet_read(all->text + *at, WIRE_HEAD + (size_t)body, out), "a heartbeat cannot be read");
@@ -245,8 +245,7 @@ next_packet(const struct str *all, size_t *at, struct packet *out)
     return true;
 }
 
-/* A tick: heartbeats of all that are due, and the coordinator's. *alone grows by what of it is the coordinator's own.
- */
+/* Simulates a tick with all heartbeats that are due. Adds the coordinator's own time to *alone. */
 static double
 tick(struct cluster *s, double *alone)
 {
@@ -269,7 +268,7 @@ tick(struct cluster *s, double *alone)
     return now_us() - begin;
 }
 
-/* The mean of so many ticks as the longest pause between two heartbeats has, the least of some tries. */
+/* Measures the mean over the ticks of the longest heartbeat interval; the least of several tries. */
 static void
 beat(struct cluster *s, double *alone, double *all)
 {

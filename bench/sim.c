@@ -13,7 +13,7 @@
 
 enum { SEEDS = 2000, TRAIN_STEPS = 2 };
 
-/* One seed; how many acts and messages it took, added. */
+/* Runs one seed; adds its numbers of acts and messages. */
 static bool
 agrees(struct train_options o, uint64_t seed, const struct train_state *want, struct rille_counters *sum)
 {

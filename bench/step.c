@@ -20,7 +20,7 @@
 
 enum { ROUNDS = 15, STEPS = 60, VALUES = 85002 };
 
-/* c[m,n] = a[m,k] b[k,n]; a transposed operand lies in memory the other way round. */
+/* c[m,n] = a[m,k] b[k,n]; a transposed operand is stored transposed. */
 static const struct product {
     int m, n, k;
     bool ta, tb;
@@ -90,7 +90,7 @@ gemm_close(struct gemm *g)
     must(dnnl_primitive_destroy(g->primitive));
 }
 
-/* Loshchilov & Hutter 2019, with the factors of one step. */
+/* Updates the parameters (AdamW, Loshchilov & Hutter 2019) with the factors of one step. */
 VECTOR static void
 adamw(int64_t n, float *restrict p, float *restrict m, float *restrict v, const float *restrict g)
 {
@@ -104,7 +104,7 @@ adamw(int64_t n, float *restrict p, float *restrict m, float *restrict v, const 
 static void
 measure(int threads, const char *name)
 {
-    double (*clock)(void) = threads > 1 ? now_us : own_us; /* of one thread others' work does not count */
+    double (*clock)(void) = threads > 1 ? now_us : own_us; /* one thread: processor time excludes other work */
     struct gemm gemm[countof(products)];
     float *state[4];
     double time_us[ROUNDS];
@@ -142,7 +142,8 @@ answer(void *arg)
     return NULL;
 }
 
-/* Nanoseconds, one way; the least of some tries, since others may have the core. */
+/* Returns the one-way time of a cache line, ns; the least of several tries, because other programs may use the
+ * cores. */
 static double
 cache_line(void)
 {

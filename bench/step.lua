@@ -23,7 +23,7 @@ local layouts = {
   {"tp", all, "B", "S(0)", "S(1)"},
 }
 
--- What a step's tasks are for, by the first operator in their names in its trace; what is not here works element by element.
+-- Purpose of a task, by the first operator in its name; an operator without an entry is element-wise.
 local class = {matmul = "products", contract = "products", adamw = "AdamW", copy = "moves", exchange = "moves",
   ["all-reduce"] = "moves", ["reduce-scatter"] = "moves", ["all-gather"] = "moves", ["all-to-all"] = "moves",
   slice = "moves", broadcast = "moves", fill = "moves", permute = "moves"}
@@ -53,7 +53,7 @@ local function training(place, batch_sbp, sbp1, sbp2)
   return step, x, y
 end
 
--- Least and median microseconds of a step.
+-- Returns the least and median microseconds of a step.
 local function measure(step, x, y)
   local times = {}
   for round = 0, ROUNDS do -- the first one warms up
@@ -65,7 +65,7 @@ local function measure(step, x, y)
   return times[1], times[(ROUNDS + 1) // 2]
 end
 
--- Adds where the time of the last of some steps went to sum, in microseconds of one thread.
+-- Runs some steps, and adds the time of the last by purpose to `sum`, in microseconds of one thread.
 local function add_trace(step, x, y, sum)
   local path = os.tmpname()
   step:trace(path)

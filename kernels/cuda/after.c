@@ -1,15 +1,15 @@
-/* after.c - the steps after a call along lines in the same kernel: the rest of a chain that the call leads.
+/* after.c - epilogues of calls along lines: the steps of a chain after its leading call, in the same kernel.
  *
  * The threads of a line read the other operands at the elements that they write, as many elements at once. The steps
- * do not change how lines are distributed over threads, so sums are bit-identical to those of the call alone. */
+ * do not change how lines are distributed over threads, so sums have the same bits as without the steps. */
 #include "kernels/cuda/line.h"
 
 #include "runtime/base/error.h"
 
-/* ---- what follows a result, where it is written ---- */
+/* ---- epilogues, element by element ---- */
 
-/* Maximum elements of a chain's operands that a thread keeps, in addition to the line's own: as many as of a line of
- * 768. Beyond that, each pack is read when needed. */
+/* Limit of elements of a chain's operands that a thread keeps, besides the elements of the line: those of a line of
+ * 768. Above the limit, each pack is read when needed. */
 enum { HELD_BESIDE = 24 };
 
 /* Declares v<k>(i), which reads an operand of the chain in its memory type. */
@@ -49,8 +49,8 @@ add_epilogue_end(struct making *m, const struct lines_on *l, const struct passin
         add_leaving(m, k, (enum dtype)e->view[i]->dtype, together);
 }
 
-/* Declares each_of, which reads the chain's operands before it writes: for the whole line if a thread keeps that
- * much, else pack by pack. */
+/* Declares each_of, which reads the chain's operands before it writes. A thread reads its whole line first if it can
+ * keep that many elements; else pack by pack. */
 static void
 add_each_of(struct making *m, const struct passing *p, const struct making_ends *e)
 {
@@ -106,7 +106,7 @@ line_add_after(struct making *m, const struct lines_on *l, const struct passing 
     str_free(&writing);
 }
 
-/* ---- a chain that a line leads ---- */
+/* ---- a chain led by a call along lines ---- */
 
 /* Returns a view broadcast to the size of another. */
 static struct view

@@ -1,8 +1,9 @@
-/* attention.c - texts of attention and its gradient of halves: the operands of a head for the templates of
+/* attention.c - kernel texts of attention and its gradient for halves: the operands of a head for the templates of
  * attention.cuh.
  *
- * Rows may lie anywhere, their elements together. Batch dimensions in which an operand is repeated have steps of 0.
- * What is longer than SIZE, of another dtype or not together goes along lines (line.c). */
+ * Rows may start anywhere; the elements of a row are contiguous. A batch dimension in which an operand is repeated
+ * has stride 0. Attention of other dtypes, with rows longer than SIZE, or with strided rows is a kernel along lines
+ * instead (line.c). */
 #include "kernels/cuda/making.h"
 
 #include "kernels/op/lib/attention.h"
@@ -66,7 +67,7 @@ add_strides(struct making *m, const struct view *v, int from, int ndim)
     if (ndim == 0) making_word(m, 0);
 }
 
-/* Member and method `name`: the matrix of a head, of operand or result `index`. */
+/* Declares a member `name` and a method that returns the matrix of a head, of operand or result `index`. */
 static void
 add_attention_matrix(struct making *m, const char *name, int index, const struct view *v, int batch)
 {
@@ -96,7 +97,7 @@ is_masked(const struct kcall *k)
     return k->call->nin > ATT_MASK && k->in[ATT_MASK].dtype != DT_NONE;
 }
 
-/* Adds the mask, which has the last dimensions of the scores. */
+/* Declares the mask, whose last two dimensions are those of the scores. */
 static void
 add_attention_mask(struct making *m, const struct kcall *k)
 {
@@ -128,7 +129,8 @@ head_count(const struct kcall *k, const struct view *scores)
     return n;
 }
 
-/* A block is one group of warps, which waits for nobody else's exponentials; so there are several of them at a time. */
+/* Sets the threads of a block and the resident blocks per multiprocessor. One block is one group of four warps.
+ * Several resident blocks hide the latency of each other's exponentials. */
 static void
 set_block(const struct kcall *k, const char *pass, struct cuda_parts *parts)
 {
@@ -139,7 +141,7 @@ set_block(const struct kcall *k, const char *pass, struct cuda_parts *parts)
     parts->crowd = keys || !few ? 2 : is_gradient(k) ? 3 : 4;
 }
 
-/* One pass: a block of threads for each lot of `count` rows of a head, by the template `pass`. */
+/* Writes one pass: one block per group of rows of a head. count: rows of a head; pass: the template's name. */
 static int
 make_attention_pass(struct arena *a, const struct kcall *k, const char *pass, int64_t count, struct cuda_source *s)
 {

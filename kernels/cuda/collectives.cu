@@ -1,9 +1,9 @@
-/* collectives.cu - collectives, sends and receives by NCCL, a library that is opened when there is one.
+/* collectives.cu - collectives, sends and receives by NCCL, which is opened at run time.
  *
- * A communicator has seats of this process, each on a GPU of its own, and of others. Its calls do not block: a thread
- * that meets the others, or has launched its part, looks until NCCL has done with that, and leaves when the
- * communicator is cut; so whoever cuts never waits for it. What NCCL adds it adds in an order of its own, the same each
- * time for the same communicator. */
+ * A communicator has ranks (seats), each on a GPU of its own; some belong to other processes. NCCL's communicators
+ * are nonblocking: a thread that connects, or launches its part, polls until NCCL has accepted the request, and
+ * stops when the communicator is cut. So the thread that cuts never waits for NCCL. NCCL adds in an order of its
+ * own, the same for every call on one communicator. */
 #include "kernels/cuda/plugin.h"
 
 #if __has_include(<nccl.h>)
@@ -14,7 +14,7 @@
 
 static_assert(CUDA_ID == NCCL_UNIQUE_ID_BYTES, "the record's id is NCCL's");
 
-enum { OLDEST = 21400 }; /* the first whose calls need not block */
+enum { OLDEST = 21400 }; /* first version with nonblocking communicators */
 
 struct nccl {
     decltype(&ncclGetUniqueId) id;
@@ -69,8 +69,8 @@ collectives_library(const char **why)
 
 struct seat {
     std::mutex lock;
-    ncclComm_t comm; /* null: it was cut, or never made */
-    int gpu;         /* -1: it is another process's */
+    ncclComm_t comm; /* null: cut, or not yet connected */
+    int gpu;         /* -1: in another process */
 };
 struct communicator {
     explicit communicator(int seats) : n(seats), cut(false), of(static_cast<size_t>(seats)) {}
@@ -79,14 +79,14 @@ struct communicator {
     std::vector<seat> of;
 };
 
-/* Whether somebody wants to wait no longer. */
+/* Lets a waiting thread stop early. */
 struct leaver {
-    bool (*left)(void *of); /* null: nobody */
+    bool (*left)(void *of); /* null: never stops */
     void *of;
     bool leaves() const { return left && left(of); }
 };
 
-/* Until NCCL has taken what was asked for. */
+/* Polls until NCCL has accepted the last request, the communicator is cut, or `who` leaves. */
 static ncclResult_t
 await(const communicator *c, ncclComm_t comm, ncclResult_t r, const leaver &who)
 {
@@ -98,7 +98,8 @@ await(const communicator *c, ncclComm_t comm, ncclResult_t r, const leaver &who)
     return r;
 }
 
-/* Those that are here begin as one, then each looks until all of all processes have come. */
+/* Connects the ranks of this process as one NCCL group, then polls each until the ranks of all processes are
+ * connected. */
 static ncclResult_t
 begin_seats(communicator *c, const ncclUniqueId &id, const leaver &who)
 {
@@ -136,7 +137,8 @@ collectives_identify(void *id)
     return nullptr;
 }
 
-/* Who cuts it has to wait for the locks, and so until this has left. */
+/* Connects a communicator. Holds the locks of all its ranks, so collectives_cut() waits until this call has
+ * returned. */
 const char *
 collectives_meet(void *made, const void *bytes, bool (*left)(void *of), void *of)
 {
@@ -164,7 +166,8 @@ width_of(int element)
     return of[element];
 }
 
-/* As one: each seat sends a block to every other, itself among them, and gets one of it. */
+/* All-to-all as one NCCL group: each rank sends a block to every rank, itself included, and receives a block from
+ * each. */
 static ncclResult_t
 exchange(int seats, size_t numel, ncclDataType_t type, size_t width, ncclComm_t comm, const void *in, void *out)
 {

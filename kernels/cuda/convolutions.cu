@@ -1,13 +1,15 @@
-/* convolutions.cu - convolutions by cuDNN 9, a library that is opened when there is one.
+/* convolutions.cu - convolutions by cuDNN 9, which is opened at run time.
  *
- * By its graph API: a graph of one operation, for which it names engines, the best first; those that may not be are
- * passed over, and the first of the others that takes the images as they lie, and no more scratch than may be, is the
- * way of the convolution, chosen once. What may not be: sums in an order that nobody knows; of halves, sums that are
- * not f32; of f32, factors that are rounded, unless TF32 is allowed; and results that are not sums of products alone
- * (Winograd's, Fourier's), in which what is infinite spoils what never meets it.
+ * Each convolution is a graph of one operation in cuDNN's graph API. cuDNN lists engines for the graph, the best
+ * first. The plug-in chooses once: the first engine that passes may_be(), accepts the layout of the images, and
+ * needs no more scratch than plan_by() allows.
  *
- * cuDNN wants one thread at a time for a handle, and for a plan: a lock for each GPU. Its handle has the stream that
- * CUDA gives each thread, so that a thread's launches stay in its order. */
+ * may_be() rejects engines that add in a nondeterministic order; that do not accumulate halves in f32; that round
+ * f32 factors, unless TF32 is allowed; and that transform their inputs (Winograd, FFT), because one infinity or NaN
+ * then spoils results that do not depend on it.
+ *
+ * cuDNN requires that only one thread at a time uses a handle or a plan, so each GPU has a lock. A handle uses
+ * CUDA's per-thread stream, so a thread's launches stay in order. */
 #include "kernels/cuda/plugin.h"
 
 #include "kernels/cuda/cudnn_abi.h"
@@ -18,7 +20,7 @@
 #include <vector>
 
 enum { GPUS = 64, MAJOR = 9, NOTES = 64 };
-/* Scratch: room to lay everything out in another order, also in f32, and a little. */
+/* limit of scratch beyond two copies of all images in f32 (f64 for f64), bytes */
 static const int64_t LITTLE = 64 << 20;
 
 struct cudnn {
@@ -65,7 +67,7 @@ convolutions_library(const char **why)
 
 static std::mutex lock_of[GPUS];
 
-/* The GPU's, of which the caller has the lock; NULL: the library cannot be used with it, which is tried once. */
+/* Returns the handle of a GPU, whose lock the caller holds. NULL: cuDNN cannot use the GPU; this is tried once. */
 static void *
 handle_of(int gpu)
 {
@@ -80,7 +82,7 @@ handle_of(int gpu)
     return handle[gpu];
 }
 
-/* ---- descriptors: attribute by attribute, until one fails; they go with whoever made them ---- */
+/* ---- descriptors: owned by this struct; after the first error all calls do nothing ---- */
 
 struct descriptors {
     int status = DNN_STATUS_SUCCESS;
@@ -106,7 +108,7 @@ struct descriptors {
         if (good()) status = the_cudnn().cudnnBackendSetAttribute(d, attribute, type, n, values);
     }
     template <class T> void set(void *d, int attribute, int type, T value) { set(d, attribute, type, &value, 1); }
-    /* Up to n of them; how many there are. */
+    /* Gets up to n values of an attribute; returns how many there are. */
     template <class T> int64_t get(void *d, int attribute, int type, T *values, int64_t n)
     {
         int64_t count = 0;
@@ -121,7 +123,7 @@ struct descriptors {
 
 /* ---- the graph ---- */
 
-/* What an operation is called, by what it makes; the names of images in a graph. */
+/* cuDNN's names for the operation, by result (enum cuda_makes), and for its attributes. */
 static const struct {
     int type, alpha, beta, windows, x, w, y;
 } operation_of[] = {
@@ -216,7 +218,7 @@ add_graph(descriptors *d, void *handle, const cuda_convolution *c)
 
 /* ---- engines ---- */
 
-/* Configurations of engines, the best first. */
+/* Returns the configurations of engines that cuDNN proposes, the best first. */
 static std::vector<void *>
 list_engines(descriptors *d, void *graph, int mode)
 {
@@ -256,10 +258,10 @@ bytes_of(const cuda_convolution *c)
     return n * (c->from == CUDA_F64 ? 8 : 4);
 }
 
-/* What is needed to run one; what its plan was made of stays with it. */
+/* An execution plan and the descriptors that the plan uses. */
 struct way {
     void *handle, *plan;
-    int64_t name[3]; /* of its factors and its result */
+    int64_t name[3]; /* names of the two factors and the result in the graph */
     size_t scratch_bytes;
     descriptors graph, planned;
 };
@@ -288,7 +290,7 @@ plan(way *w, const cuda_convolution *c)
         if (!w->graph.good()) return false;
         for (void *config : list_engines(&w->graph, graph, mode))
             if (may_be(c, config) && plan_by(w, c, config)) return true;
-        w->graph.status = DNN_STATUS_SUCCESS; /* it may have no engine of the first kind */
+        w->graph.status = DNN_STATUS_SUCCESS; /* clears the error: heuristic mode A may have no engine */
     }
     return false;
 }
@@ -309,7 +311,7 @@ convolutions_find(int gpu, const cuda_convolution *c, size_t *scratch_bytes)
 
 /* ---- running ---- */
 
-/* The first that fails, for good: nothing is launched afterwards. */
+/* Returns the text of the first error. Later calls return the same text, because nothing is launched after an error. */
 static const char *
 reason(int status)
 {

@@ -1,8 +1,7 @@
 /* cudnn_abi.h - declarations of the cuDNN 9 graph API that Rille calls. libcudnn.so.9 is opened at run time, because
  * few machines have its headers. The numbers are DNN_STATUS_SUCCESS...; cuDNN's enums are declared as int, handles
  * and descriptors as pointers. t/cuda/cudnn.sh compares these declarations with the real headers and the library
- * where available. C and C++; objects belong to the library, and convolutions.cu says which thread may call which
- * function. */
+ * where available. C and C++. Objects belong to the library; the head of convolutions.cu states the threads. */
 #ifndef RILLE_KERNELS_CUDA_CUDNN_ABI_H
 #define RILLE_KERNELS_CUDA_CUDNN_ABI_H
 

@@ -44,7 +44,7 @@ cuda_launch_call(struct arena *a, const struct kcall *k, struct cuda_launch **ou
     return add_finder(a, k, *out);
 }
 
-/* Returns true if the kernel can be bundled: one pass, and each run fills in addresses only. */
+/* Returns true if the kernel can be bundled: it has one pass, and a run fills in addresses only. */
 static bool
 bundles(const struct cuda_source *s)
 {

@@ -1,5 +1,5 @@
-/* launch.h - compiles a call or a chain to a kernel, and launches the kernel. Made by the session's thread, run by a
- * stream's thread; read-only in between. */
+/* launch.h - compiles a call or a chain to a kernel, and launches the kernel. The session's thread makes a launch,
+ * and a stream's thread runs it. Read-only in between. */
 #ifndef RILLE_KERNELS_CUDA_LAUNCH_H
 #define RILLE_KERNELS_CUDA_LAUNCH_H
 
@@ -25,7 +25,7 @@ int cuda_launch_bundled(struct arena *a, const struct kcall *k, struct cuda_laun
  * bit. bundled: for use in bundles only. */
 int cuda_launch_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to,
                         bool bundled, struct cuda_launch **made);
-/* Launches all passes; if the call checks data, waits for the finding. scratch: scratch_bytes, accessible to the
+/* Launches all passes. If the call checks data, waits for the finding. scratch: scratch_bytes, accessible to the
  * device. find: receives the first invalid element; NULL: no check. E_KERNEL. */
 int cuda_launch_run(const struct cuda_launch *l, int device, void *const *in, void *const *out, void *scratch,
                     uint64_t piece, struct finding *find);

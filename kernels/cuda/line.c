@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Sets along which dimensions of operand 0, or of a result, the lines run. */
+/* Marks the dimensions of operand 0, or of a result, that lines run along. */
 static void
 line_dims(const struct call *c, const struct line_pass *pass, bool *gone)
 {
@@ -25,7 +25,7 @@ line_dims(const struct call *c, const struct line_pass *pass, bool *gone)
     else if (c->op->gpu.line_dims)
         c->op->gpu.line_dims(c, gone);
     else if (axis >= 0 && c->op->attr[axis].flags & ATTR_ABSENT && !c->attr[axis].set)
-        memset(gone, true, c->in[0].ndim); /* all */
+        memset(gone, true, c->in[0].ndim); /* all dimensions */
     else if (axis >= 0)
         gone[c->attr[axis].i] = true;
     else if (c->in[0].ndim > 0)
@@ -45,8 +45,9 @@ is_flat(const struct kcall *k, const struct lines_on *l)
     return k->call->op->gpu.line_dims == no_dims;
 }
 
-/* Long enough that what a body computes once a line costs little beside 16 elements a thread. Of any number of
- * elements, so that variables of all shapes have one text. */
+/* Treats a tensor of independent elements as lines of STRETCH elements. They are so long that the work that a body
+ * does once per line costs little: each thread has 16 elements. The length does not depend on the tensor, so
+ * variables of all shapes share one text. */
 static void
 flatten_lines(struct lines_on *l)
 {
@@ -60,8 +61,8 @@ flatten_lines(struct lines_on *l)
     l->size[1][0] = STRETCH;
 }
 
-/* Returns the lot of a view that has the dimensions of one lot only: by its letters, or else by its sizes, which are
- * ambiguous if there are as many lines as elements per line. */
+/* Returns the lot that the dimensions of a view belong to. Decides by the rule's letters, or else by the element
+ * count, which is ambiguous if there are as many lines as elements per line. */
 static int
 lot_of(const struct lines_on *l, int index, const struct view *v, int nother)
 {
@@ -330,16 +331,16 @@ has_half_operands(const struct kcall *k)
 }
 
 enum { WARP = 32 };
-/* Returns the maximum elements of a line that a thread keeps: the compiler spills arrays of 128 bytes or more to the
- * stack ("stack frame" in its report). */
+/* Returns the maximum number of elements of a line that a thread keeps. Above that the compiler spills to the stack:
+ * arrays of 128 bytes or more ("stack frame" in its report). */
 static int
 most_held(const struct kcall *k)
 {
     return line_type(k) == COMP_F64 ? 14 : 28;
 }
 
-/* Returns the threads for a line of this many elements: a short line has one thread; if there are few lines, each
- * has a block. holds: maximum elements that a thread keeps; 0: none. */
+/* Returns the number of threads for a line: one for short lines, a block if there are few lines, else one warp or
+ * more. holds: maximum number of elements that a thread keeps; 0: none. */
 static int
 width_of(int64_t length, int64_t count, int holds)
 {
@@ -350,7 +351,8 @@ width_of(int64_t length, int64_t count, int holds)
     return width;
 }
 
-/* Where a body looks for what is of the line: once for so many of its elements. */
+/* Returns the number of threads for a line of a body that reads operands by position. Such a body computes positions
+ * once per line, so a thread has several elements. */
 static int
 positions_width(int64_t length)
 {
@@ -358,8 +360,8 @@ positions_width(int64_t length)
     return length <= FEW ? 1 : length <= EACH * WARP ? WARP : CUDA_BLOCK;
 }
 
-/* Returns true if neighbouring lines are contiguous in memory and their elements are not: neighbouring threads then
- * work on neighbouring lines. */
+/* Returns true if neighbouring lines are contiguous in memory and their elements are not. Neighbouring threads then
+ * process neighbouring lines. */
 static bool
 is_across(const struct kcall *k, const struct line_pass *pass, const struct lines_on *l)
 {
@@ -371,7 +373,7 @@ is_across(const struct kcall *k, const struct line_pass *pass, const struct line
     return line->size >= SIDE && stride[0][line->last] == 1 && stride[1][along->last] != 1;
 }
 
-/* Returns the number of parts per line, one team each; depends only on the length and number of lines. */
+/* Returns the number of parts per line, each with its own team. Depends only on the length and number of lines. */
 static int
 line_parts(const struct lines_on *l, bool across, int lanes)
 {
@@ -476,10 +478,10 @@ make_added_lines(struct making *m, const struct kcall *k, const struct lines_on 
     return can;
 }
 
-/* Lines side by side per block: with one lane, with several lanes. */
+/* Lines side by side per block: with one line per thread, with several (lanes). */
 enum { ACROSS = 32, ACROSS_LANES = 8 };
 
-/* Returns the blocks of a pass with lines named by keys, a power of two; every block searches all keys. */
+/* Returns the blocks of a pass whose lines are named by keys, a power of two. Every block searches all keys. */
 static int64_t
 naming_blocks(int64_t count)
 {
@@ -538,8 +540,8 @@ begin_lines(struct making *m, const struct kcall *k, const struct lines_on *l, c
     add_kept(m, p);
 }
 
-/* A term for each of the addresses of which packs, or lanes, are read and written; and how many elements there are,
- * where these have one text. */
+/* Writes the run-time condition for packs or lanes: each address is aligned, and for flat lines the element count is
+ * a multiple of the pack. */
 static void
 add_whole_line(struct str *s, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {
@@ -555,7 +557,8 @@ add_whole_line(struct str *s, const struct kcall *k, const struct lines_on *l, c
     }
 }
 
-/* A block has all its lines at once: there are a power of two of blocks. */
+/* Writes the call of a body whose lines are named by keys. A block processes all its lines in one call; the number
+ * of blocks is a power of two. */
 static void
 add_named(struct making *m)
 {
@@ -597,7 +600,7 @@ add_jobs(struct making *m, const struct kcall *k, const struct lines_on *l, cons
     str_add(&m->head, "        l.of(&c);\n    }\n}\n");
 }
 
-/* What goes along lines, in a namespace that says how much a thread takes at once. */
+/* Writes the loops along lines in a namespace: `single` accesses one element at a time, `several` a pack or lanes. */
 static void
 add_line_gap(struct making *m, bool several, const struct passing *p, const char *text)
 {
@@ -607,7 +610,7 @@ add_line_gap(struct making *m, bool several, const struct passing *p, const char
              several ? p->lanes : 1, text);
 }
 
-/* Chooses at run time: if memory is not aligned to packs, elements are accessed one by one. */
+/* Writes the run-time choice: if memory is not aligned to packs, a thread accesses one element at a time. */
 static void
 add_choice(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p, const char *text)
 {
@@ -639,15 +642,15 @@ reads_more(const struct after *f)
 }
 
 /* Returns the resident blocks per multiprocessor. For threads that keep lines of f32, more blocks hide memory
- * latency better than more registers would. At 768 elements, 24 per thread, a norm then uses 64 registers instead of
- * 74; its gradient, which keeps two lines, 80 instead of 108; with a residual after it 120 instead of 164. */
+ * latency better than more registers would. Registers per thread at 768 elements, 24 per thread: norm 64 instead of
+ * 74, its gradient (keeps two lines) 80 instead of 108, the gradient with a residual 120 instead of 164. */
 static int
 crowd_of(const struct kcall *k, const struct passing *p)
 {
     int kept = 0;
     for (const char *at = p->pass->body; (at = strstr(at, "held(")); at++) kept += p->held;
-    if (p->lanes > 1) return 3; /* these threads only read memory */
-    if (p->named) return 4;     /* these wait for one line after the other; otherwise 105 registers */
+    if (p->lanes > 1) return 3; /* bound by memory bandwidth */
+    if (p->named) return 4;     /* bound by latency; unlimited, 105 registers */
     if (kept == 0 || line_type(k) != COMP_F32) return 1;
     if (reads_more(p->after)) return 2;
     return kept <= 24 ? 4 : kept <= 48 ? 3 : 1;
@@ -699,8 +702,8 @@ make_line_pass(struct arena *a, const struct kcall *k, struct passing *p, struct
     return can ? status : fail(E_KERNEL, "%s: its operands are not laid out along lines", k->call->op->name);
 }
 
-/* Writes all passes. Each stores its numbers after those of the previous pass, and reads the numbers of the previous
- * pass; after a parted pass these are the numbers of the parts (kept_part). */
+/* Writes all passes. Each pass stores its numbers in scratch after those of the previous pass, and reads the numbers
+ * of the previous pass. After a parted pass there is one set of numbers per part (kept_part). */
 static int
 make_passes(struct arena *a, const struct kcall *k, const struct line_pass *pass, const struct after *after,
             struct cuda_source *s)

@@ -1,9 +1,9 @@
 /* making.h - a kernel under construction: shared by the engines that write kernel texts (source.c, line.c, after.c,
  * attention.c).
  *
- * The kernel's argument is a struct `args` with the members `member`, in the order of the words; `head` is the text
- * before the kernel, `body` the kernel's body. Between making_begin and making_finish it belongs to one call and its
- * thread; the result is allocated in the caller's arena. */
+ * The kernel's argument is a struct `args` with the members `member`, in the order of the words. `head` is the text
+ * before the kernel, `body` the kernel's body. A struct making belongs to one thread from making_begin() to
+ * making_finish(). The result is allocated in the caller's arena. */
 #ifndef RILLE_KERNELS_CUDA_MAKING_H
 #define RILLE_KERNELS_CUDA_MAKING_H
 
@@ -20,9 +20,9 @@ struct making {
 };
 
 struct making making_begin(struct arena *a, struct cuda_source *to);
-/* Appends a word to the part of the kernel's name that says what the kernel computes; drops words that do not fit. */
+/* Appends a word to the kernel's name, which tells what the kernel computes. Drops words that do not fit. */
 void making_what(struct making *m, const char *word);
-/* Begins the head with fragments.cuh, for blocks of as many threads as the source has at this time. */
+/* Begins the head with fragments.cuh, for the source's present number of threads per block. */
 void making_fragments(struct making *m);
 /* Assembles the parts under a name made of the computation and a digest. E_KERNEL: the argument is too long. */
 int making_finish(struct making *m, const char *engine, int64_t threads);
@@ -38,9 +38,9 @@ const char *making_memory(enum dtype d);
 const char *making_compute(enum compute c);
 const char *making_places(int64_t n);
 
-/* In the struct of a body: the names of attributes and of their words; a number as x<k>(); a view whose elements it
- * reads, or whose positions it asks for, as member <name><k>; dim<k>, place<k>, whole<k> and NDIM<k> of it; an operand
- * by positions, and x<k>_nth(j) of one. In the kernel: the call `name` as bodies see it. */
+/* Declare, in the struct of a body: attributes and their words; a number as x<k>(); a view as member <name><k>; its
+ * dim<k>, place<k>, whole<k> and NDIM<k>; an operand read by position; its x<k>_nth(j). making_add_call declares, in
+ * the kernel, the call `name` as bodies see it. */
 void making_add_names(struct str *s, const struct op *op);
 void making_add_number(struct making *m, int k, enum dtype d);
 void making_add_whole(struct making *m, char name, int k, int index, const struct view *v);
@@ -49,8 +49,7 @@ void making_add_operand(struct making *m, const struct kcall *k, int i);
 void making_add_nth(struct making *m, int k, const struct view *v);
 void making_add_call(struct str *s, const char *name, const struct call *c);
 
-/* Operands and results of a chain: first operands, then results; their lanes along the chain's loops, if any; and
- * which of them are number operands of the call. */
+/* Operands, then results, of a chain: views, lanes along the chain's loops if any, and flags for number operands. */
 enum { MAKING_STEPS = 64, MAKING_LANES = 64 };
 struct making_ends {
     int nin, nout;
@@ -71,8 +70,8 @@ int making_line(struct arena *a, const struct kcall *k, struct cuda_source *s);
 int making_epilogue(struct arena *a, int lead, int nstep, const struct fuse_step *step, const struct making_ends *e,
                     struct cuda_source *s);
 
-/* Return whether, and write how, attention of halves and its gradient are computed by matrix products of warps
- * (attention.c). */
+/* Attention of halves and its gradient by matrix products of warps (attention.c): returns true if the call is
+ * eligible; writes its kernels. */
 bool making_attends(const struct kcall *k);
 int making_attention(struct arena *a, const struct kcall *k, struct cuda_source *s);
 

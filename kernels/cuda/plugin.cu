@@ -1,15 +1,16 @@
-/* plugin.cu - GPUs for Rille: the record of runtime/device/device_cuda.h, by the CUDA runtime.
+/* plugin.cu - implements struct cuda_plugin (runtime/device/device_cuda.h) with the CUDA runtime.
  *
- * The runtime is linked in, the driver is opened by it: this file loads where there
- * is none, and count() says so. Memory is managed memory: one address for host and
- * GPU, so that host code can compute what has no kernel here. Such an access may come
- * while the GPU works, which a GPU must allow (concurrentManagedAccess). An error
- * that leaves a GPU unusable comes back from every later call by CUDA itself. Kernels are compiled by NVRTC, a library
- * that is opened when there is one.
+ * The CUDA runtime is linked statically and opens the driver itself, so the plug-in also loads on a machine without
+ * a driver, and count() reports that. NVRTC compiles the kernels; the plug-in opens it when a kernel is first
+ * compiled.
  *
- * A thread that has chosen no GPU is on GPU 0, which may be another process's: every
- * call chooses one first. Nothing is put on the stream that CUDA has by default: it
- * waits for all others, also for a collective that waits for another GPU. */
+ * Device memory is managed memory, with the same address on host and GPU, so host code can compute an operator that
+ * has no kernel. The host may access such memory while the GPU works, so a GPU must support concurrentManagedAccess.
+ * After an error that leaves a GPU unusable, CUDA itself returns an error from every later call.
+ *
+ * Every function selects its GPU first: a new thread starts on GPU 0, which may belong to another process. No work
+ * uses CUDA's default stream, because the default stream waits for all other streams, and one of those may wait for
+ * another GPU. */
 #include "kernels/cuda/plugin.h"
 
 #include <atomic>
@@ -27,7 +28,7 @@ count(int *ngpu)
     return text_of(cudaGetDeviceCount(ngpu));
 }
 
-static std::atomic<int> home; /* a GPU that this process has opened: for calls that name none */
+static std::atomic<int> home; /* an opened GPU, for functions without a GPU argument */
 
 static cudaError_t
 go_home()
@@ -42,7 +43,7 @@ open(int gpu, struct cuda_gpu *out)
     cudaDeviceProp of;
     cudaError_t e = cudaGetDeviceProperties(&of, gpu);
     if (e == cudaSuccess) e = cudaSetDevice(gpu);
-    if (e == cudaSuccess) e = cudaFree(nullptr); /* begins work with it */
+    if (e == cudaSuccess) e = cudaFree(nullptr); /* creates the context */
     if (e == cudaSuccess) e = cudaMemGetInfo(&out->free, &all);
     if (e != cudaSuccess) return text_of(e);
     home = gpu;
@@ -55,8 +56,8 @@ open(int gpu, struct cuda_gpu *out)
     return of.concurrentManagedAccess ? nullptr : "host and GPU cannot use its memory at the same time";
 }
 
-/* Its pages are made on the GPU now, and stay there when nobody else touches them: a page that a kernel is the first to
- * touch is made by the host, while the kernel waits. Memory that this fails for is slow, no more. */
+/* Places the pages of p on the GPU now. Otherwise the first kernel that touches a page waits until the host has made
+ * the page. A failure costs speed only. */
 static void
 make_pages(int gpu, void *p, size_t bytes)
 {
@@ -73,8 +74,9 @@ make_pages(int gpu, void *p, size_t bytes)
     if (!made) cudaGetLastError();
 }
 
-/* Where there is no memory the pool asks again with less idle. CUDA gives managed memory that the GPU has not, and
- * brings it in and out as it is touched, while others take what was free: so what it has is asked first. */
+/* Returns *out NULL without an error if the GPU has too little free memory; the pool then releases idle buffers and
+ * retries. Free memory is checked first because CUDA also grants managed memory beyond the size of the GPU, and
+ * pages it in and out at each access. */
 static const char *
 take(int gpu, size_t bytes, void **out)
 {
@@ -88,7 +90,7 @@ take(int gpu, size_t bytes, void **out)
     *out = e == cudaSuccess ? p : nullptr;
     if (*out) make_pages(gpu, p, bytes);
     if (e != cudaErrorMemoryAllocation) return text_of(e);
-    cudaGetLastError(); /* it is told, and forgotten */
+    cudaGetLastError(); /* clears the error: *out NULL reports it */
     return nullptr;
 }
 
@@ -114,7 +116,7 @@ fill(void *p, int byte, size_t bytes)
     return text_of(e == cudaSuccess ? cudaStreamSynchronize(cudaStreamPerThread) : e);
 }
 
-/* An error of these is told by `false`, and forgotten. */
+/* Returns false if the memory cannot be pinned, and clears CUDA's error. */
 static bool
 pin(void *p, size_t bytes)
 {
@@ -126,11 +128,11 @@ pin(void *p, size_t bytes)
 static void
 unpin(void *p)
 {
-    go_home(); /* which may be lost; the memory is let go all the same */
+    go_home(); /* an error (a lost GPU) is ignored: unpin in any case */
     if (cudaHostUnregister(p) != cudaSuccess) cudaGetLastError();
 }
 
-/* May a GPU touch these bytes while host code goes on? */
+/* Returns true if CUDA knows the memory at both ends, so a GPU can copy it asynchronously. */
 static bool
 is_reached(const void *p, size_t bytes)
 {
@@ -144,7 +146,7 @@ is_reached(const void *p, size_t bytes)
 static const char *
 carry(int gpu, void *dst, size_t to, const void *src, size_t from, size_t row, size_t nrow, bool *begun)
 {
-    const size_t most = INT32_MAX; /* of a pitch */
+    const size_t most = INT32_MAX; /* of a row stride, bytes */
     cudaError_t e = cudaSetDevice(gpu);
     if (e != cudaSuccess) return text_of(e);
     *begun = to <= most && from <= most && is_reached(dst, to * (nrow - 1) + row) &&
@@ -157,7 +159,7 @@ carry(int gpu, void *dst, size_t to, const void *src, size_t from, size_t row, s
 
 /* ---- kernels ---- */
 
-/* NVRTC, opened when it is first asked for: a GPU is of use without it. */
+/* Functions of NVRTC, opened at the first use: a GPU without NVRTC still runs library calls and copies. */
 struct nvrtc {
     decltype(&nvrtcCreateProgram) create;
     decltype(&nvrtcCompileProgram) compile;
@@ -203,7 +205,7 @@ compiler(const char **why)
     return *why ? nullptr : the_nvrtc().version;
 }
 
-/* What was wrong, in memory of the thread's. */
+/* Returns the text of an error with the compiler's log. The text is valid until the thread's next call. */
 static const char *
 reason(const nvrtc &n, nvrtcProgram program, nvrtcResult status)
 {
@@ -215,7 +217,8 @@ reason(const nvrtc &n, nvrtcProgram program, nvrtcResult status)
     return text;
 }
 
-/* Sums are not contracted, and what is too small is zero, as on the cpu: a chain gives the bits of its steps. */
+/* Compiles without fused multiply-add and flushes subnormals to zero, as on the CPU, so that a chain has the same
+ * bits as its separate steps. */
 static const char *
 compile(const char *text, const char *name, int major, int minor, void **binary, size_t *bytes)
 {
@@ -235,7 +238,7 @@ compile(const char *text, const char *name, int major, int minor, void **binary,
     return why;
 }
 
-/* A library is of no GPU: its kernel is loaded where it is first launched. */
+/* Loads a cubin. A library belongs to no GPU; CUDA loads the kernel onto a GPU at its first launch there. */
 static const char *
 load(int gpu, const void *binary, size_t, const char *name, void **kernel)
 {
@@ -248,7 +251,8 @@ load(int gpu, const void *binary, size_t, const char *name, void **kernel)
     return text_of(e);
 }
 
-/* From sm_90 on a kernel is there before the one before it is done, and waits where its text says (in_turn()). */
+/* Launches a kernel. From sm_90 on, a kernel may start before its predecessor ends, and waits in its text
+ * (in_turn()). */
 static const char *
 launch(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t)
 {
@@ -291,7 +295,7 @@ event(int gpu, void **out)
 static void
 forget(int gpu, void *event)
 {
-    cudaSetDevice(gpu); /* which may be lost; the event goes all the same */
+    cudaSetDevice(gpu); /* an error (a lost GPU) is ignored: destroy the event in any case */
     cudaEventDestroy(static_cast<cudaEvent_t>(event));
 }
 
@@ -309,7 +313,7 @@ await(void *event)
     return text_of(e == cudaSuccess ? cudaEventSynchronize(static_cast<cudaEvent_t>(event)) : e);
 }
 
-/* The event may be another GPU's. */
+/* Makes this thread's stream wait for an event, which may be another GPU's. */
 static const char *
 follow(int gpu, void *event)
 {
@@ -319,13 +323,13 @@ follow(int gpu, void *event)
 
 /* ---- graphs ---- */
 
-/* What other threads do meanwhile does not end it. */
+/* Starts a capture in this thread's stream. Calls of other threads do not invalidate the capture. */
 static const char *
 capture(int gpu)
 {
     cudaError_t e = cudaSetDevice(gpu);
     if (e == cudaSuccess) e = cudaStreamBeginCapture(cudaStreamPerThread, cudaStreamCaptureModeThreadLocal);
-    if (e != cudaSuccess) cudaGetLastError(); /* it is told, and forgotten */
+    if (e != cudaSuccess) cudaGetLastError(); /* clears the error: the caller reports it */
     return text_of(e);
 }
 
@@ -352,7 +356,7 @@ replay(int gpu, void *graph)
 static void
 discard(int gpu, void *graph)
 {
-    cudaSetDevice(gpu); /* which may be lost; the graph goes all the same */
+    cudaSetDevice(gpu); /* an error (a lost GPU) is ignored: destroy the graph in any case */
     cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph));
 }
 

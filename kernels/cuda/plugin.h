@@ -18,8 +18,8 @@ text_of(cudaError_t e)
     return e == cudaSuccess ? nullptr : cudaGetErrorString(e);
 }
 
-/* Opens a library of this toolkit, such as "libnvrtc.so": by the loader's search, or from the toolkit's folder at
- * build time. */
+/* Opens a library of the toolkit, such as "libnvrtc.so". Tries the loader's search path, then the toolkit folder
+ * that was known at build time. */
 static inline void *
 open_library(const char *name, int version = CUDART_MAJOR)
 {
@@ -38,8 +38,8 @@ find(void *file, const char *name, F *f)
     return *f != nullptr;
 }
 
-/* Keeps a library's method until the process ends, as the record promises; never freed, because the libraries are
- * closed earlier. */
+/* Keeps a library's algorithm until the process ends, as struct cuda_plugin promises. It is never freed, because the
+ * libraries are closed earlier. */
 static inline void *
 keep_way(void *way)
 {
@@ -50,17 +50,17 @@ keep_way(void *way)
     return way;
 }
 
-/* products.cu: of the record, library, product and multiply. */
+/* products.cu: the functions library, product and multiply of struct cuda_plugin. */
 const char *products_library(const char **why);
 void *products_find(int gpu, const struct cuda_product *p, size_t *scratch_bytes);
 const char *products_multiply(int gpu, const void *way, const struct cuda_factors *at);
 
-/* convolutions.cu: of the record, convolver, convolution and convolve. */
+/* convolutions.cu: the functions convolver, convolution and convolve of struct cuda_plugin. */
 const char *convolutions_library(const char **why);
 void *convolutions_find(int gpu, const struct cuda_convolution *c, size_t *scratch_bytes);
 const char *convolutions_convolve(int gpu, const void *way, const struct cuda_factors *at);
 
-/* collectives.cu: of the record, all about collectives. */
+/* collectives.cu: the functions of struct cuda_plugin for collectives. */
 const char *collectives_library(const char **why);
 void *collectives_communicator(int n, const int *gpu);
 const char *collectives_identify(void *id);

@@ -1,8 +1,8 @@
 /* product.c - finds matrix products in calls, and the epilogue that a library computes with them.
  *
  * The letters of a call's rule fall into four kinds: batch (in x, w and y), rows (in x and y), columns (in w and y),
- * sum (in x and w). Neighbours of a kind that are adjacent in memory form one loop; a product has one loop of each
- * kind. Further loops of rows or columns become matrices of a batch, which share the other factor. */
+ * sum (in x and w). Neighbouring letters of one kind that are adjacent in memory form one loop. A library's product
+ * has one loop per kind. Further loops of rows or columns become matrices of a batch, which share the other factor. */
 #include "kernels/cuda/product.h"
 
 #include "kernels/cuda/convolution.h"
@@ -166,7 +166,7 @@ read_product(struct arena *a, const struct fuse_step *s, const struct view *in, 
 
 /* ---- what follows ---- */
 
-/* A chain being read: the step that made the present value, and the number of steps read. */
+/* A chain being read: the step that made the current value, and the number of steps read. */
 struct reading {
     int nstep, nread;
     const struct fuse_step *step, *now;
@@ -189,8 +189,8 @@ reads_operand(const struct fuse_step *s, int i, const struct reading *r)
     return s->arg[i].step && &r->step[s->arg[i].index] == r->now;
 }
 
-/* Returns the only step that reads the present value, if the step does `what`; *other: its other argument. NULL:
- * none, or the value is read twice. */
+/* Returns the only step that reads the current value, if its operation is `what`. *other: the step's other argument.
+ * NULL: no such step, or several readers. */
 static const struct fuse_step *
 next_follow_step(const struct reading *r, enum follow what, struct fuse_arg *other)
 {
@@ -237,8 +237,8 @@ views_alike(const struct view *a, const struct view *b)
            view_is_dense(a) && view_is_dense(b);
 }
 
-/* Reads a cast to the result's dtype, so that the library returns the sums without rounding to the operands' halves
- * first. */
+/* Reads a cast to the result's dtype. The library then returns the sums in that dtype, without first rounding to the
+ * operands' halves. */
 static bool
 read_cast(struct reading *r)
 {
@@ -273,7 +273,7 @@ read_gelu(struct reading *r, int nin)
     step_on(r, s);
 }
 
-/* Reads a multiplication of the value by gelu'(x), computed by a step that no other step reads. */
+/* Reads a multiplication of the value by gelu'(x), where gelu'(x) is a step with no other reader. */
 static void
 read_slope(struct reading *r)
 {

@@ -1,10 +1,11 @@
-/* product.h - matrix products by a library, alone or with an epilogue; and running such calls, convolutions included
+/* product.h - matrix products by a library, alone or with an epilogue, and running such calls, convolutions included
  * (convolution.h).
  *
- * A call is a product by its rule: each letter is in two of the operands and the result, or in all three, and the
- * letters of a kind are adjacent in memory. The records of element-wise operators (struct eltwise, follow) say what
- * can follow a product: a bias, gelu, or multiplication by gelu's derivative. An owner of a cuda_multiply needs a
- * second method, for addresses that do not suit the library. Made by the session's thread, run by a stream's thread. */
+ * The rule of a call tells whether it is a product: each letter occurs in two of x, w and y, or in all three, and
+ * letters of one kind are adjacent in memory. The records of element-wise operators (struct eltwise, follow) tell
+ * which operators can be an epilogue: a bias, gelu, or a multiplication by gelu's derivative. The owner of a
+ * cuda_multiply needs a second method for addresses that do not suit the library. The session's thread makes a
+ * cuda_multiply; a stream's thread runs it. */
 #ifndef RILLE_KERNELS_CUDA_PRODUCT_H
 #define RILLE_KERNELS_CUDA_PRODUCT_H
 
@@ -12,7 +13,7 @@
 #include "runtime/base/arena.h"
 #include "runtime/device/device_cuda.h"
 
-/* Index of the operand of the chain, or nin + output, that has each role; -1: none. */
+/* Indices by role: an operand of the chain, or nin + output; -1: none. */
 struct cuda_places {
     int x, w, bias, aux, y;
 };

@@ -1,9 +1,9 @@
-/* products.cu - products of matrices by cuBLASLt, a library that is opened when there is one.
+/* products.cu - matrix products by cuBLASLt, which is opened at run time.
  *
- * Its matrices lie column by column: y = x w, row by row, is to it the product of w and x, both transposed, and a bias
- * for each of our columns is one for each of its rows. The way of a product is the best that it says it has within
- * SCRATCH bytes, chosen once. Parts of a sum are added up in a fixed order or not at all (no atomics), and f32 is
- * f32: nothing is rounded to TF32. */
+ * cuBLASLt's matrices are column-major. So the row-major y = x w is passed as the product of w and x, both
+ * transposed, and a bias per column becomes a bias per row. Each product uses the first algorithm of cuBLASLt's
+ * heuristic within SCRATCH bytes, chosen once. Split sums are added in a fixed order, without atomics. f32 operands
+ * are rounded to TF32 only if the product allows it (tf32). */
 #include "kernels/cuda/plugin.h"
 
 #if __has_include(<cublasLt.h>)
@@ -66,7 +66,7 @@ products_library(const char **why)
     return *why ? nullptr : the_cublaslt().version;
 }
 
-/* What is needed to run one; its pointers are set in a copy of desc. */
+/* An algorithm and its descriptors. A run sets the pointers in a copy of desc. */
 struct way {
     cublasLtHandle_t handle;
     cublasLtMatmulDescOpaque_t desc;
@@ -76,7 +76,7 @@ struct way {
     bool doubles, bias, aux;
 };
 
-/* One for each GPU; NULL: the library cannot be used with it. */
+/* Returns the handle of a GPU, created at the first call. NULL: cuBLASLt cannot use the GPU. */
 static cublasLtHandle_t
 handle_of(int gpu)
 {
@@ -88,7 +88,7 @@ handle_of(int gpu)
     return handle[gpu];
 }
 
-/* Descriptors are filled attribute by attribute; the first status that is none of success stays. */
+/* Fills descriptors, attribute by attribute, and keeps the first error. */
 struct filling {
     const cublaslt &c;
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
@@ -134,7 +134,7 @@ set_pointers(filling *f, way *to, const void *bias, const void *aux)
     if (to->aux) f->set(&to->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux);
 }
 
-/* A matrix as the library has it: our rows are its columns. Does it need to be transposed? */
+/* Describes a matrix to cuBLASLt, where rows become columns. Returns true if cuBLASLt must transpose the matrix. */
 static bool
 set_layout(filling *f, cublasLtMatrixLayoutOpaque_t *l, int64_t real, int64_t rows, int64_t cols, const cuda_matrix *m,
            int64_t batch)
@@ -158,7 +158,7 @@ static void
 describe(filling *f, const cuda_product *p, way *to)
 {
     cublasLtMatmulDescOpaque_t *d = &to->desc;
-    void *const some = reinterpret_cast<void *>(CUDA_PRODUCT_ALIGN); /* as little aligned as any */
+    void *const some = reinterpret_cast<void *>(CUDA_PRODUCT_ALIGN); /* aligned as any operand */
     to->doubles = p->from == CUDA_F64;
     to->bias = p->bias;
     to->aux = p->aux;
@@ -182,7 +182,7 @@ prefer(filling *f, cublasLtMatmulPreferenceOpaque_t *p)
     f->note(f->c.preference(p, sizeof *p));
     f->set(p, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(SCRATCH));
     f->set(p, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-           static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)); /* of parts, in scratch, in their order */
+           static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)); /* split sums: in scratch, added in order */
     for (auto a : align) f->set(p, a, static_cast<uint32_t>(CUDA_PRODUCT_ALIGN));
 }
 

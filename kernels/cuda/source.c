@@ -96,7 +96,7 @@ source_add_step(struct making *m, int i, const struct call *c)
              making_compute(type), making_compute(type), body);
 }
 
-/* Marks the operands of a chain that are numbers of the call: one word of memory each. */
+/* Marks the operands of a chain that are numbers of the call, one word of memory each. */
 static void
 find_step_numbers(int nstep, const struct fuse_step *step, bool *number)
 {
@@ -563,8 +563,8 @@ cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source *s)
 
 /* ---- product ---- */
 
-/* Returns the type of factors in shared memory: halves, multiplied by warps, if the first operand is of halves and
- * halves represent the second exactly. */
+/* Returns the type of factors in shared memory. Halves, which warps multiply, if the first operand is of halves and
+ * the second is exact in halves; else real. */
 static const char *
 source_factor(const struct kcall *k)
 {
@@ -598,8 +598,8 @@ sum_length(struct arena *a, const struct kcall *k)
     return rule_points(&rule) / n;
 }
 
-/* Returns into how many parts the sums are split if results are few. Depends on sizes only, so that bits do not
- * depend on the GPU. */
+/* Returns the number of parts of a sum; more than one if there are few results. Depends on sizes only, so results
+ * have the same bits on every GPU. */
 static int64_t
 product_parts(struct arena *a, const struct kcall *k)
 {

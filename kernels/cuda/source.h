@@ -11,45 +11,46 @@
  *
  * Names in every body (k: number of an operand or result)
  *
- *   c                        attributes, as in bodies of element-wise operators (kernels/op/lib/eltwise.h)
+ *   c                        the call; attributes as in element-wise bodies (kernels/op/lib/eltwise.h)
  *   dim<k>(d), NDIM<k>       sizes and number of dimensions of operand k
  *
- * Body of an element; it returns the value
+ * Body of an element, which returns the value
  *
  *   at[d]                    position in the result; NDIM: number of its dimensions
- *   place(d), whole(d)       offset and size in the global tensor; index(): row-major index there
- *   x<k>(at), x<k>()         element of operand k; a number
+ *   place(d), whole(d)       offset and size in the global tensor; index(): row-major index in the global tensor
+ *   x<k>(at), x<k>()         element of operand k; number operand k
  *   place<k>(d)              offset of operand k
  *   DIGITS, key(), a.piece   digits of a float; key of random numbers; micro-batch
  *
  * Body of a line. Its lambdas visit elements as `element i`: packs of 16 bytes where all operands are contiguous, else
  * single elements. An int64_t i is any single element.
  *
- *   n, a.length, line        elements of the line, or of the part; of the whole line; number of the line
- *   x<k>(i), y<k>(i, value)  element of operand k; writes result k. Also if there is one value per line, or one for all
+ *   n, a.length, line        elements of the line or part; elements of the whole line; number of the line
+ *   x<k>(i), y<k>(i, value)  element of operand k; writes result k. Also views with one value per line, or one for all
  *   each, once, fold, fold_near, fold_products, fold_exponentials, each_of, held, each_named
- *                            loops of lines.cuh. An operator that leads chains (OP_LEADS) writes result 0 in each_of,
- *                            which first reads the operands of the chain's steps; the steps are computed in y0
+ *                            loops of lines.cuh. An operator with OP_LEADS writes result 0 in each_of, which first
+ *                            reads the operands of the other steps of a chain; y0 computes these steps
  *   real, wide, fine         types: of the computation; of sums; of a number that minus(x, fine) subtracts
- *   keep(k, value)           stores a number of the line; kept<type>(line, k) reads one of the pass before
- *   from, PARTS              parted lines: elements from + 0..n-1, parts per line. The pass after it has
+ *   keep(k, value)           stores number k of the line; kept<type>(line, k) reads number k of the previous pass
+ *   from, PARTS              parted lines: elements from + 0..n-1, parts per line. The next pass has
  *                            kept_part<type>(part, k) and fold_parts<sums>(start, f)
  *   x<k>(at)                 operands read by position (by_position): x<k>_from(x<k>_at(at)); x<k>_nth(j): element j in
  *                            row-major order; where(i, at): position of element i of the line
- *   place0(d), whole0(d)     offset and global size of what is cut into lines; of a result size(d), place(d), NDIM
+ *   place0(d), whole0(d)     offset and global size of the operand that is cut into lines; if a result is cut:
+ *                            size(d), place(d), NDIM
  *
- * With lanes, x<k>(i) are numbers of as many adjacent lines (lanes of device.cuh).
+ * With lanes, x<k>(i) returns one element from each of several adjacent lines (lanes of device.cuh).
  *
- * Body of a product; it calls multiply(...) of product.cuh
+ * Body of a product, which calls multiply(...) of product.cuh
  *
- *   x<k>(at)                 x<k>_from(x<k>_at(at)); x<k>_stored: what is stored, unconverted
- *   coordinate               the type for sums of positions along dimensions
- *   size(d), NDIM            of the result; write(at, value)
+ *   x<k>(at)                 x<k>_from(x<k>_at(at)); x<k>_stored: the stored element, unconverted
+ *   coordinate               type for sums of positions along dimensions
+ *   size(d), NDIM            size and number of dimensions of the result; write(at, value) writes an element
  *
- * A text depends on dtypes, attributes and the number of loops, not on sizes and strides: those are words of its
- * argument, like addresses and the numbers of a call. It is compiled after the text of device.cuh, and its name says
- * what it computes and has its digest, so that profilers show it. Everything is in the caller's arena and only read
- * afterwards, by any thread. */
+ * A text depends on dtypes, attributes and the number of loops. Sizes, strides, addresses and the numbers of a call are
+ * words of the kernel's argument. A text is compiled after the text of device.cuh. The kernel's name is the computation
+ * and a digest of the text, so that profilers show the computation. Sources are allocated in the caller's arena; any
+ * thread may read them afterwards. */
 #ifndef RILLE_KERNELS_CUDA_SOURCE_H
 #define RILLE_KERNELS_CUDA_SOURCE_H
 
@@ -69,7 +70,7 @@ struct cuda_source {
         const char *member, *head, *body;
         int threads; /* threads per block */
         int crowd;   /* minimum resident blocks per multiprocessor; limits the registers */
-    } parts;         /* of the text */
+    } parts;         /* parts of the text */
     int room;        /* maximum calls per launch; 0: one call */
     int64_t blocks;  /* blocks to launch; 0: nothing to compute */
     int nword;       /* words of the argument, 8 bytes each */

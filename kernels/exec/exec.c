@@ -61,7 +61,7 @@ exec_accept(struct exec *e, const struct method *m, const char *name, const void
     return 0;
 }
 
-/* Chooses a method. reference: among those that others are compared with. */
+/* Chooses a method: the first that accepts the exec. reference: considers only reference methods. */
 static int
 choose_method(struct exec *e, int device, bool reference)
 {
@@ -164,7 +164,7 @@ exec_prepare(struct exec *e, int device)
     return fail(E_MEMORY, "%s: the operands converted for the kernel need more than 2^62 bytes", e->call->op->name);
 }
 
-/* Prepares e and passes it on; frees it after a failure. */
+/* Prepares e and stores it in *out; frees e after a failure. */
 static int
 exec_finish(struct exec *e, int device, struct exec **out)
 {

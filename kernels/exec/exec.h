@@ -1,9 +1,9 @@
 /* exec.h - one call or chain prepared for one rank, and the methods that can compute it. Private to kernels/exec;
  * others use kernel.h.
  *
- * exec.c has the table of methods. The first one that accepts an exec computes it. A method sees the caller's operands
- * and results, or, through stage.c, dense copies of them in scratch. The session's thread makes an exec and owns it;
- * runs, on any thread, only read it. */
+ * exec.c has the table of methods; the first method that accepts an exec computes it. A method sees the caller's
+ * operands and results, or, through stage.c, dense copies of them in scratch. The session's thread makes an exec and
+ * owns it. Runs, on any thread, only read the exec. */
 #ifndef RILLE_KERNELS_EXEC_H
 #define RILLE_KERNELS_EXEC_H
 
@@ -20,14 +20,14 @@ struct run_args {
 };
 
 struct method {
-    /* Prepares the exec and calls exec_accept(), if the method can compute it on this kind of device. Otherwise leaves
-     * it as it was and returns 0. */
+    /* Prepares the exec and calls exec_accept() if the method can compute the exec on this kind of device. Otherwise
+     * changes nothing and returns 0. */
     int (*make)(struct exec *e, int device);
     int (*run)(const struct exec *e, void *const *in, void *const *out, const struct run_args *r);
     bool (*launches)(const struct exec *e, bool finds); /* true: no host code computes a part of it; NULL: host code */
     void (*drop)(struct exec *e);                       /* frees memory outside the exec's arena; NULL: none */
     bool waits;                                         /* run() is host code, which waits for launched work first */
-    bool reference;                                     /* other methods are compared with it */
+    bool reference; /* true: RILLE_CHECK=ref compares other methods with this method */
 };
 extern const struct method method_group, method_launch, method_variant, method_epilogue, method_elt, method_window,
     method_ref;
@@ -42,27 +42,27 @@ struct stage {
 struct exec {
     struct arena arena;
     const char *name;
-    const struct call *call; /* of a chain: the last step's */
+    const struct call *call; /* the call; the last step's if a chain */
     bool fused;              /* a chain or a group; false: one call */
-    struct kcall k;          /* the call that the method sees, with staged views; of a chain only threads */
+    struct kcall k;          /* the call as the method sees it, with staged views; only `threads` is set for a chain */
     struct view *in, *out;   /* the caller's views */
     int nin, nout;
     struct view *seen_in, *seen_out;
     struct stage *stage_in, *stage_out;
-    size_t scratch_bytes; /* the method's own scratch is first, the stages follow */
+    size_t scratch_bytes; /* bytes of scratch: the method's own, then the stages */
 
     const struct method *method;
     const void *own;    /* what the method prepared */
     size_t more_bytes;  /* memory outside the arena, estimated */
-    struct exec **part; /* execs that the method runs, freed with this one; NULL entries: none */
+    struct exec **part; /* execs that the method runs; owned; NULL: no such part */
     int npart;
 
     int (*settle)(int device);          /* waits for launched work; NULL: the device launches none */
     struct cuda_multiply *multiply;     /* library product, used instead of the method if the addresses suit it */
     size_t sum_at;                      /* (k.adds) offset of the addend in scratch, bytes */
-    struct cuda_launch *add;            /* (k.adds) kernel that adds the addend, on devices that compile */
+    struct cuda_launch *add;            /* (k.adds) kernel for the addition, on devices that compile kernels */
     struct exec *check;                 /* reference to compare with */
-    size_t check_at, check_out[OP_OUT]; /* offsets in scratch of its scratch and its results, bytes */
+    size_t check_at, check_out[OP_OUT]; /* offsets in scratch of the reference's scratch and results, bytes */
     struct exec_made made;
 };
 
@@ -70,7 +70,7 @@ struct exec {
 int exec_accept(struct exec *e, const struct method *m, const char *name, const void *own, size_t scratch_bytes);
 /* Returns true if no part of the exec is computed by host code, whatever its addresses. finds: data is checked. */
 bool exec_launches(const struct exec *e, bool finds);
-/* The launches() of methods that only run parts. */
+/* The launches() callback of methods that only run parts. */
 bool exec_parts_launch(const struct exec *e, bool finds);
 /* Returns true if the host computes what this kind of device has no kernel for. */
 bool exec_by_host(int device);
@@ -93,7 +93,7 @@ void stage_result(struct exec *e, int i, enum dtype d);
 /* Removes all stages. */
 void stage_clear(struct exec *e);
 
-/* The views of one run with their data, as the method sees them. Runs do not write the exec, so they may overlap. */
+/* The views of one run with their data, as the method sees them. A run does not write the exec, so runs may overlap. */
 struct stage_views {
     struct view in[EXEC_IN], out[OP_OUT];
 };

@@ -1,11 +1,13 @@
-/* kernel.h - runs one operator on one rank: chooses a variant, prepares it, calls it.
+/* kernel.h - runs one operator on one rank: chooses a variant, prepares it and calls it.
  *
- * exec_new() runs on the session thread at compile time. For the call's local shapes and strides it chooses the
+ * exec_new() runs on the session's thread at compile time. For the call's local shapes and strides it chooses the
  * first variant that accepts them (else the reference with conversions), the operands to copy into dense form, and
- * the scratch size. exec_enqueue() runs on a device thread without allocating, and computes the call or puts the
+ * the scratch size. exec_enqueue() runs on a device thread without allocating. It computes the call, or puts the
  * work on a stream. The work records invalid data in a finding, from which exec_say() later makes the error on the
- * host. The addresses are arguments of each call: an exec is read-only after exec_new(), and its owner frees it.
- * (The state of a variant may be for one thread at a time.) */
+ * host.
+ *
+ * Addresses are arguments of each run: an exec is read-only after exec_new(), and its owner frees it. The state of a
+ * variant may be limited to one thread at a time. */
 #ifndef RILLE_KERNELS_KERNEL_H
 #define RILLE_KERNELS_KERNEL_H
 
@@ -28,7 +30,8 @@ const char *exec_variant(const struct exec *e); /* "dnnl", "ref", ... */
  * work is done; NULL: data is not checked, because an earlier task did. Only the thread that owns the stream may
  * call; does not block. If kernel_check() asked for it, also runs the reference and compares. */
 struct stream;
-enum { EXEC_IN = 64, EXEC_ADDRESSES = 256 }; /* limits: operands of a call or chain; operands + results of any exec */
+/* Maximum operands of a call or chain; maximum operands and results of an exec. */
+enum { EXEC_IN = 64, EXEC_ADDRESSES = 256 };
 int exec_enqueue(const struct exec *e, void *const *in, void *const *out, void *scratch, struct stream *s,
                  uint64_t piece, struct finding *find);
 /* Computes the call at once, for a device of the exec's kind; on a device thread, or within the work of a stream. */
@@ -56,8 +59,8 @@ int exec_fused(int nstep, const struct fuse_step *step, int nin, const struct vi
 /* Returns true if these steps form a group instead of a chain: independent calls of one operator, each of which writes
  * an output. */
 bool group_is(int nstep, const struct fuse_step *step);
-/* Returns the index of the producer that a chain's element-wise steps follow, the last step whose operator has
- * OP_LEADS; -1: none. */
+/* Returns the index of a chain's producer, which the element-wise steps follow: the last step with OP_LEADS; -1:
+ * none. */
 int epilogue_by(int nstep, const struct fuse_step *step);
 
 /* Copies src to dst as view_copy() does, with at most `threads` threads and no more than the size justifies; any

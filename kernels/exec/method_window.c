@@ -1,11 +1,11 @@
-/* method_window.c - a copy of what an operator's view() shows, for views that must be materialised. */
+/* method_window.c - copies the view of an operator (slice, transpose...) whose result must be stored. */
 #include "kernels/exec/exec.h"
 
 #include "kernels/cpu/base/copies.h"
 #include "runtime/base/error.h"
 
 struct window {
-    struct view view; /* of the operand; its data is set in each run */
+    struct view view; /* the view of the operand; a run sets the data */
     int64_t skip;     /* elements from the start of the operand */
 };
 

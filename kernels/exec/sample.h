@@ -21,7 +21,7 @@ struct sample {
                                  exclusive); 0: none */
 };
 
-/* Parses a type like "f32{4,6}". Returns the text behind it; NULL: not a type. */
+/* Parses a type like "f32{4,6}". Returns the text after the type; NULL: not a type. */
 static inline const char *
 sample_type(const char *text, struct type *t)
 {

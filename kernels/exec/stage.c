@@ -1,7 +1,7 @@
 /* stage.c - dense copies of operands and results in scratch, for methods that need them dense or in another dtype.
  *
- * An operand is copied before each run, a result after it. The layout of scratch is fixed when the exec is made, so
- * that a run allocates nothing. */
+ * An operand is copied before each run, and a result after each run. The layout of scratch is fixed when the exec is
+ * made, so that a run allocates nothing. */
 #include "kernels/exec/exec.h"
 
 #include "kernels/cpu/base/copies.h"

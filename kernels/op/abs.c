@@ -1,9 +1,9 @@
-/* abs.c - the absolute value. */
+/* abs.c - absolute value, element by element. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"
 
-/* What is too small for full precision compares as zero, and has bits (runtime/base/denormal.h). */
+/* A subnormal number equals zero but has bits; the result is plain zero (runtime/base/denormal.h). */
 REALS({ return x[0] == 0 ? 0 : fabs(x[0]); });
 
 INTEGERS({ return x[0] < 0 ? (int64_t)(0 - (uint64_t)x[0]) : x[0]; });

@@ -1,4 +1,4 @@
-/* add.c - sum of two tensors, element by element. */
+/* add.c - the sum of two tensors, element by element. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"

@@ -1,4 +1,4 @@
-/* any.c - true if any value over dimensions is nonzero. A split reduced dimension leaves P(max). */
+/* any.c - true if a value over dimensions is nonzero. A split reduced dimension leaves P(max). */
 #include "kernels/op/lib/op_impl.h"
 
 #include "kernels/cpu/rows/reduce.h"

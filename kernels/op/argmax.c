@@ -1,7 +1,6 @@
-/* argmax.c - the first position of the greatest value along a dimension; NaN wins.
+/* argmax.c - the first position of the maximum along a dimension; NaN counts as the maximum.
  *
- * On a split dimension it is a composition: the greatest value (P(max)), then the
- * least position at which it stands (P(min)). */
+ * A split dimension makes it a composite: the maximum (P(max)), then the least position with that value (P(min)). */
 #include "kernels/op/lib/arg.h"
 
 extern const struct op op_max;

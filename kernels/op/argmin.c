@@ -1,7 +1,6 @@
-/* argmin.c - the first position of the least value along a dimension; NaN wins.
+/* argmin.c - the first position of the minimum along a dimension; NaN counts as the minimum.
  *
- * On a split dimension it is a composition: the least value (P(min)), then the
- * least position at which it stands (P(min)). */
+ * A split dimension makes it a composite: the minimum (P(min)), then the least position with that value (P(min)). */
 #include "kernels/op/lib/arg.h"
 
 extern const struct op op_min;

@@ -178,7 +178,8 @@ b_attention_parts(struct build *b, struct val *const *in, const struct attr *att
     return weights ? b_call2(b, &op_matmul, b_narrow(b, weights, &in[ATT_V]->type), in[ATT_V]) : NULL;
 }
 
-/* The gradient of a mask is that of the scores, which is needed as a whole only for a mask. */
+/* The mask's gradient is the gradient of the scores, so the whole matrix of scores is stored only if the mask needs
+ * a gradient. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -195,8 +196,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
         b_sum_to(b, b_softmax_grad(b, weights, gradient, n->in[ATT_Q]->type.ndim - 1), &n->in[ATT_MASK]->type);
 }
 
-/* For split keys: each rank weighs its own keys and sums its own values; beside the sums, three numbers per query
- * are moved. */
+/* Writes the call for split keys: each rank computes the weighted sum over its own keys. Besides these sums, three
+ * numbers per query are moved. */
 static int
 split_form(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
@@ -215,7 +216,7 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
-/* A line is a query. */
+/* One line is one query. */
 static const char line[] = ATTENTION_BODY BODY({
     const int64_t me = at[ROW], seen = here ? keys : 0;
     const auto mine = [&](int64_t j) { return sees(me, j) ? score(me, j) : -INFINITY; };

@@ -86,8 +86,8 @@ both(struct build *b, struct val *x, struct val *y)
     return x && y ? b_add(b, x, y) : x ? x : y;
 }
 
-/* h, i, j: the gradients of dq, dk, dv. With a that of e: a = h k^T + q i^T, and then through each line above. Of
- * halves all of them are f32 until the end. */
+/* With h, i, j the gradients of dq, dk, dv, the gradient of e is a = h k^T + q i^T. a is then propagated back
+ * through the lines above. For halves all intermediate values are f32. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -129,8 +129,8 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
-/* First the queries: dq, and of each its greatest score, the sum of its weights before they are one, and the mean of t.
- * Then the keys, whose line knows those of the queries of its head. */
+/* Pass `queries` computes dq, and keeps per query the maximum score, the sum of the exponentials, and the mean of t.
+ * Pass `keys` computes dk and dv from these numbers of the queries of its head. */
 static const char queries[] = ATTENTION_BODY BODY({
     const int64_t me = at[ROW], seen = here ? keys : 0;
     const auto mine = [&](int64_t j) { return sees(me, j) ? score(me, j) : -INFINITY; };

@@ -1,4 +1,4 @@
-/* avg_pool2d_grad.c - dy spread evenly over each window. */
+/* avg_pool2d_grad.c - the gradient of avg_pool2d: dy spread evenly over each window. */
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/op/lib/pool.h"
 

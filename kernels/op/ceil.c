@@ -1,4 +1,4 @@
-/* ceil.c - the least whole number that is not below. */
+/* ceil.c - the least integer that is not below x. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/eltwise.h"
 

@@ -48,8 +48,8 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* Linear in all operands together, if each has a digit (at most 16). Not if the result is rounded, because sums are
- * rounded as a whole (cast.c). */
+/* Returns the linear group: all operands together, if each has a digit (at most 16); none if the result is rounded,
+ * because a sum is rounded once when it is complete (cast.c). */
 static const char *
 linear_of(const struct call *c)
 {
@@ -92,7 +92,7 @@ window(const struct kcall *k, int i, struct view *window, int64_t *skip)
     window->dim[axis] = k->in[i].dim[axis];
 }
 
-/* Copies strided memory of any dtype: the row is the reference. */
+/* Copies strided memory of any dtype; this is also the reference. */
 static int
 run(const struct kcall *k, const void *state)
 {
@@ -107,8 +107,8 @@ ref(const struct kcall *k)
     return run(k, NULL);
 }
 
-/* An f32 operand that was rounded to halves gets an f32 gradient. dout is widened before it is sliced, so that a sum
- * that computes dout need not round (b_cast). */
+/* Slices dout for each operand. An f32 operand that was rounded to halves gets an f32 gradient. dout is widened
+ * before the slicing, so a sum that computes dout need not round (b_cast). */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

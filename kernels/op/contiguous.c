@@ -1,4 +1,4 @@
-/* contiguous.c - a dense copy of a tensor, wherever its elements lie. */
+/* contiguous.c - a dense copy of a tensor with any strides. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"

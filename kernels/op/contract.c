@@ -1,7 +1,7 @@
 /* contract.c - the product of two batches of rows, summed over all rows.
  *
- * The gradient of y = x w with respect to w, where x has any number of leading
- * dimensions: a split of any of them leaves partial sums. */
+ * It is the gradient of y = x w with respect to w, where x has any number of leading dimensions. A split of a
+ * leading dimension leaves partial sums. */
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/gemm/gemm_halves.h"
 #include "kernels/cpu/gemm/gemm_long.h"
@@ -22,7 +22,7 @@ contract_rule(const struct call *c, struct str *rule)
     return 0;
 }
 
-/* With dc: da = b dc^T, db = a dc. */
+/* With dc the gradient of c: da = b dc^T, db = a dc. */
 static void
 contract_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

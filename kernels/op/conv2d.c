@@ -14,14 +14,15 @@ enum { X, W, BIAS };
 
 /* ---- shared ---- */
 
-/* Entry i (0 height, 1 width) of a list of one or two; otherwise what it is by default. */
+/* Returns entry i (0: height, 1: width) of an attribute with one or two numbers; by_default if the attribute is
+ * empty. */
 static int64_t
 conv_pair(const struct attr *a, int i, int64_t by_default)
 {
     return a->n == 0 ? by_default : a->list[a->n == 1 ? 0 : i];
 }
 
-/* E_ATTR unless lists have one or two entries, and strides, dilations and groups are positive. */
+/* Checks that lists have at most two entries, and that strides, dilations and groups are positive. E_ATTR. */
 static int
 conv_check(const struct call *c)
 {
@@ -36,7 +37,7 @@ conv_check(const struct call *c)
     return 0;
 }
 
-/* Size of the result for an image of n and a kernel of k entries, in direction i. */
+/* Returns the size of the result in direction i for an image of n and a kernel of k entries; -1: no window fits. */
 static int64_t
 conv_size(const struct attr *attr, int i, int64_t n, int64_t k)
 {
@@ -55,7 +56,7 @@ conv_windows(const struct attr *attr, struct convolution *w)
     }
 }
 
-/* The windows of one image channel c of group g and one kernel o; u, v are positions of the result. */
+/* An image channel, a kernel and their share of a result plane. */
 struct plane {
     double *x, *w, *y;
     int64_t size[2], kernel[2], result[2];
@@ -77,7 +78,7 @@ plane_walk(const struct plane *p, const struct attr *attr, void (*meet)(double *
                 }
 }
 
-/* A rank may hold some of the groups: how many follows from the channels that a kernel has. */
+/* Computes the number of groups from the shards, because a rank may hold only some of the groups. */
 int
 conv_walk(const struct conv *c, const struct attr *attr)
 {
@@ -208,7 +209,7 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
-/* For each group, the kernels as rows times the windows as columns. */
+/* For each group: the kernels as rows times the windows as columns. */
 static const char product[] = CONV_BODY BODY({
     const coordinate channels = dim1(1), height = dim1(2), width = dim1(3), across = size(3),
                      per_image = size(2) * across;

@@ -17,7 +17,7 @@ rule(const struct call *c, struct str *rule)
     return 0;
 }
 
-/* The letters that no operand fixes: p and q, and of merged dimensions g, o and c. */
+/* Sets the sizes of letters that no operand fixes: p and q; with groups also g, o and c. */
 static int
 infer(const struct call *c, int64_t *size)
 {
@@ -75,7 +75,7 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
-/* For each group, dy as rows times the windows of x, one a place of the kernel. */
+/* For each group: dy as rows times the windows of x, one column per kernel entry. */
 static const char product[] = CONV_BODY BODY({
     const coordinate channels = size(1), height = size(2), width = size(3), across = dim1(3),
                      per_image = dim1(2) * across;

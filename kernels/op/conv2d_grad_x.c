@@ -16,7 +16,8 @@ rule(const struct call *c, struct str *rule)
     return 0;
 }
 
-/* The letters that no operand fixes: h and w, and g, which occurs only in merged dimensions. */
+/* Sets the sizes of letters that no operand fixes: h and w; with groups also g, which occurs only in merged
+ * dimensions. */
 static int
 infer(const struct call *c, int64_t *size)
 {
@@ -70,7 +71,8 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
-/* For each group, the kernels, turned, times dy where a window that meets an entry of the image lies. */
+/* For each group: the transposed kernels times dy. A term is 0 if no window places this kernel entry on this image
+ * entry. */
 static const char product[] = CONV_BODY BODY({
     const coordinate channels = dim1(1), height = dim1(2), width = dim1(3), across = size(3),
                      per_image = size(2) * across;

@@ -1,4 +1,4 @@
-/* cos.c - the cosine, of radians. */
+/* cos.c - the cosine, element by element, in radians. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/base/vmath.h"

@@ -1,10 +1,10 @@
-/* cross_entropy.c - the loss of a classifier: minus the logarithm of the probability of the label.
+/* cross_entropy.c - the loss of a classifier: minus the logarithm of the label's probability.
  *
- * A composite, so that a count of labels or a sum over a batch is never that of one rank only. Unsplit classes: one
- * operator computes the loss of each position. Split classes: a maximum (P(max)), and a sum of exponentials and the
- * logit at the label (both P(sum), by one operator), so a few numbers per position are moved, never the logits. A
- * mean divides by the number of labels that count. All of this is f32 for half-precision logits, without an f32 copy
- * of the logits. */
+ * It is a composite, so that a count of labels or a sum over a batch is global. Unsplit classes: one operator
+ * computes the loss per position. Split classes: a maximum (P(max)); then, by one operator, a sum of exponentials
+ * and the logit at the label (both P(sum)). So a few numbers per position are moved, never the logits. A mean
+ * divides by the number of labels that count. For half-precision logits all these numbers are f32, without an f32
+ * copy of the logits. */
 #include "kernels/op/lib/cross_entropy.h"
 
 extern const struct op op_cross_entropy_parts, op_cross_entropy_rows, op_label_count, op_max, op_stop_gradient;

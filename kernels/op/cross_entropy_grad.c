@@ -1,6 +1,6 @@
 /* cross_entropy_grad.c - the gradient of cross_entropy_rows.
  *
- *   dx[c] = (exp((x[c] - m) - rest) - t[c]) dloss;   t: 1 - s at the label, and s / C everywhere; 0 where ignored */
+ *   dx[c] = (exp((x[c] - m) - rest) - t[c]) dloss;   t: 1 - s at the label, and s / C everywhere; dx is 0 if ignored */
 #include "kernels/op/lib/cross_entropy.h"
 
 #include <math.h>
@@ -52,7 +52,7 @@ one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, voi
     f->exps(n, at[0], max, rest, isfinite(g) ? g : 1, at[1]);
     if (isfinite(g)) {
         if (spread) f->affine(n, 1, at[1], -spread * g, at[1]);
-    } else { /* a difference of two infinities would be none */
+    } else { /* avoids inf - inf */
         f->affine(n, 1, at[1], -spread, at[1]);
         f->affine(n, g, at[1], 0, at[1]);
     }
@@ -67,7 +67,7 @@ lines(const struct kcall *k, struct line_call *c)
 }
 
 /* With h the gradient of dx and p = exp((x - m) - rest), the gradients are: of x h p dloss, of m and of rest the
- * negated sum of h p dloss, and of dloss the sum of h (p - t); 0 where the label is ignored. */
+ * negated sum of h p dloss, and of dloss the sum of h (p - t). Positions with an ignored label get 0. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

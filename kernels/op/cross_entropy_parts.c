@@ -1,11 +1,11 @@
 /* cross_entropy_parts.c - the terms of a position's loss that ranks with some of the classes add up.
  *
  *   sum = sum over c of exp(x[c] - m),  at = sum over c of t[c] (x[c] - m);   loss = log sum - at
- *   t: 1 - s at the label, and s / C everywhere; both 0 where the label is ignored
+ *   t: 1 - s at the label, and s / C everywhere; both 0 if the label is ignored
  *
- * m >= every logit of the position prevents overflow of the exponentials. It is subtracted from each logit.
- * Subtracting it from the ranks' sum would need a P whose addends are as large as m and lose the digits of the
- * difference. */
+ * m >= every logit of the position prevents overflow of the exponentials. Each logit is reduced by m before the sum.
+ * If m were subtracted from the ranks' sum instead, the partial sums would be as large as m and lose the digits of
+ * the difference. */
 #include "kernels/op/lib/cross_entropy.h"
 
 #include <math.h>

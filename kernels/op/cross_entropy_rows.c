@@ -1,11 +1,10 @@
-/* cross_entropy_rows.c - the loss of each position, and the logarithm of its sum of exponentials as two numbers.
+/* cross_entropy_rows.c - the loss per position, and the logarithm of the sum of exponentials as two numbers.
  *
  *   m = max over c of x[c], rest = log sum over c of exp(x[c] - m);   with smoothing s and C classes:
- *   loss = rest - (1 - s) (x[label] - m) - s / C sum over c of (x[c] - m);   all 0 where the label is ignored
+ *   loss = rest - (1 - s) (x[label] - m) - s / C sum over c of (x[c] - m);   all 0 if the label is ignored
  *
- * A row is read once for both; m and rest are kept for the gradient, which then
- * needs one more reading.
- * Their sum, rounded, would lose the digits of a row that lies far from 0. */
+ * A row is read once for the loss and for both numbers. m and rest are kept for the gradient, which then reads the
+ * row once more. m + rest, rounded, would lose the digits of a row far from 0. */
 #include "kernels/op/lib/cross_entropy.h"
 
 #include <math.h>

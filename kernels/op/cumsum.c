@@ -86,7 +86,7 @@ add_integer(int64_t n, const int64_t *x, int64_t *sum)
     for (int64_t i = 0; i < n; i++) sum[i] = (int64_t)((uint64_t)sum[i] + (uint64_t)x[i]);
 }
 
-/* For adjacent lines: keeps a row of sums and adds one position after the other to it. */
+/* Sums adjacent lines together: keeps a row of sums, and adds the positions to it in order. */
 static void
 sum_beside(void *arg, int64_t lo, int64_t hi)
 {

@@ -1,5 +1,7 @@
-/* div.c - quotient of two tensors, element by element; of integers too it is a real number. Partial sums pass as in
- * real numbers: divided by 0, a part may be NaN where the sum is infinite. */
+/* div.c - the quotient of two tensors, element by element; integers give a real number.
+ *
+ * Partial sums of a pass by the laws of real numbers. With b = 0 a shard's quotient may be NaN where the quotient of
+ * the sum is infinite. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"

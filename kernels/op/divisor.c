@@ -1,8 +1,8 @@
 /* divisor.c - the divisor of an integer division: y = x, and an error where x is zero.
  *
  * A processor traps on integer division by zero, and any integer returned instead would pass for a result. The
- * division itself is element-wise and part of chains, which do not check data; so a tensor divisor is read through
- * this operator. A number is checked when the call is made. */
+ * division itself is element-wise and part of chains, which do not check data. So a tensor divisor is read through
+ * op_divisor. A divisor that is a number is checked when the call is made. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/divisor.h"
 

@@ -26,7 +26,7 @@ infer(const struct call *c, int64_t *size)
     return p >= 0 && p <= 1 ? 0 : call_fail(E_ATTR, c, "p must be from 0 to 1, found %g", p);
 }
 
-/* Nothing is dropped: the operand itself. */
+/* Returns the operand itself if nothing is dropped. */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

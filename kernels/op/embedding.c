@@ -1,7 +1,7 @@
 /* embedding.c - rows of a table by index.
  *
- * A table split by rows leaves partial sums: each rank looks up the ids that it holds and returns zeros for the
- * others. */
+ * A table split by rows leaves partial sums: a rank looks up the ids that it holds and returns zeros for all other
+ * ids. */
 #include "kernels/op/lib/lookup.h"
 
 static int
@@ -27,7 +27,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* The reference copies bytes, and is as fast on the operands' own dtypes. */
+/* Runs the reference, which copies bytes and is as fast on the operands' own dtypes. */
 static int
 run(const struct kcall *k, const void *state)
 {

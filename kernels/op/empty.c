@@ -1,4 +1,4 @@
-/* empty.c - a tensor with unspecified values. They are zeros, so that a program is deterministic. */
+/* empty.c - a tensor with unspecified values; zeros in fact, so that a program is deterministic. */
 #include "kernels/op/lib/op_impl.h"
 
 static int

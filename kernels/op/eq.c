@@ -1,4 +1,4 @@
-/* eq.c - are two tensors equal, element by element? */
+/* eq.c - equality of two tensors, element by element. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"

@@ -1,8 +1,8 @@
 /* exp_sum.c - the sum of e^(x - m) over dimensions, with one number m per sum against overflow: the sum that ranks
  * add up in a logsumexp with a split axis.
  *
- * It is one operator instead of three because its gradient dy e^(x - m) has x's layout. The gradient of a sum,
- * repeated along the axis, would have dy's layout and be moved as a whole. */
+ * One operator instead of three, because its gradient dy e^(x - m) has x's layout. The gradient of a sum, repeated
+ * along the axis, would have dy's layout, and the repeated tensor would be moved. */
 #include "kernels/op/lib/exp_sum.h"
 
 #include "kernels/cpu/rows/reduce.h"

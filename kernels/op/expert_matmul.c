@@ -1,8 +1,9 @@
 /* expert_matmul.c - rows times the matrices that their ids name: the layers of a mixture of experts.
  *
- * Experts are in groups, and the result has one row per group: zeros if the row's expert is in another group. Ranks
- * with one group each have separate results, to which any function can be applied. A split within a group, like that
- * of a lookup table, leaves partial sums. Ids count through all groups; an id that names no expert gives zeros. */
+ * Experts are in groups, and the result has one row per group: zeros if the row's expert is in another group. If
+ * each rank has one group, ranks have separate results, which can pass through any function. A split within a group
+ * leaves partial sums, as for a lookup table. Ids are numbered through all groups; an id without an expert gives
+ * zeros. */
 #include "kernels/op/lib/experts.h"
 
 extern const struct op op_expert_matmul, op_expert_matmul_grad;

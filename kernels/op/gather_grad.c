@@ -1,5 +1,5 @@
-/* gather_grad.c - sums of src's elements at their positions: the gradient of gather, and half of scatter_add. Of
- * operand like only the type is used. Split positions leave partial sums. */
+/* gather_grad.c - sums of src's elements at their positions: the gradient of gather, and half of scatter_add.
+ * Operand `like` provides the type of the result only. Split positions leave partial sums. */
 #include "kernels/op/lib/gather.h"
 
 #include "kernels/cpu/base/convert.h"
@@ -21,7 +21,7 @@ rule(const struct call *c, struct str *rule)
     return 0;
 }
 
-/* Reports in the name of scatter_add, which is what users call. */
+/* Reports invalid positions under the name scatter_add, because users call scatter_add. */
 static int
 say(const struct kcall *k, const struct finding *f)
 {
@@ -98,7 +98,7 @@ run(const struct kcall *k, const void *state)
 
 /* ---- variant: one line of positions per line of the result ----
  *
- * The sums of one line are in scratch, which is zero between lines, so that only elements that receive a sum are
+ * Scratch holds the sums of one line, and is all zeros between lines. So only the elements that receive a sum are
  * rounded, stored and cleared. f32{256, 100} to {256, 5000} on one core of an EPYC: 116 us; with all sums in scratch
  * 416 us. */
 
@@ -223,7 +223,7 @@ static const struct kernel_variant variants[] = {
     {"simple", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run},
     {NULL}};
 
-/* Each element of the result reads all positions of its line. */
+/* An element of the result reads all positions of its line. */
 static const char element[] = BODY({
     const int64_t axis = c->attr[AXIS].i;
     int64_t from[8];

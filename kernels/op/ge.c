@@ -1,4 +1,4 @@
-/* ge.c - is a greater than or equal to b, element by element? */
+/* ge.c - true where a >= b, element by element. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"

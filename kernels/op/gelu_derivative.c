@@ -1,4 +1,4 @@
-/* gelu_derivative.c - the derivative of gelu, an operator so that its gradient has one pass. */
+/* gelu_derivative.c - the derivative of gelu, as an operator, so that gelu's gradient has one pass. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/base/vmath.h"
@@ -12,12 +12,12 @@ enum { APPROXIMATE_NONE, APPROXIMATE_TANH };
 /* The approximation is x s(v), s the logistic function, v = A (x + C x^3). */
 static const double A = 1.59576912160573071176; /* 2 sqrt(2 / pi) */
 static const double C = 0.044715;
-static const double DENSITY = 0.39894228040143267794; /* of the normal distribution at 0 */
+static const double DENSITY = 0.39894228040143267794; /* density of the normal distribution at 0 */
 
 REALS({
     const real a = 1.59576912160573071176, b = 0.044715, density = 0.39894228040143267794; /* A, C, DENSITY */
     const real half = 0.5, root = M_SQRT1_2;
-    real v = x[0] > 40 ? 40 : x[0] < -40 ? -40 : x[0]; /* beyond it is 1 or 0; inf times 0 is neither */
+    real v = x[0] > 40 ? 40 : x[0] < -40 ? -40 : x[0]; /* the derivative is 1 or 0 beyond; inf * 0 would be NaN */
     if (c->attr[APPROXIMATE].i == APPROXIMATE_NONE) return half * erfc(-v * root) + v * density * exp(-half * v * v);
     real s = 1 / (1 + exp(-a * (v + b * v * v * v)));
     return s + v * s * (1 - s) * a * (1 + 3 * b * v * v);
@@ -38,7 +38,7 @@ follow(const struct call *c)
     return c->attr[APPROXIMATE].i == APPROXIMATE_TANH ? FOLLOW_GELU_SLOPE : FOLLOW_NONE;
 }
 
-/* Halves are computed in f32. Beyond `most` there is nothing left, but powers that leave the range, times 0. */
+/* Clamps x, in f32 for halves. Beyond `most` the result is 0, but a power of x may overflow, and inf * 0 is NaN. */
 static struct val *
 within(struct build *b, struct val *x, double most)
 {

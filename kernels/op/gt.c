@@ -1,4 +1,4 @@
-/* gt.c - is a greater than b, element by element? */
+/* gt.c - true where a > b, element by element. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"

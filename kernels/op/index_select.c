@@ -1,6 +1,6 @@
 /* index_select.c - entries of x along an axis, by position.
  *
- * A split of that axis leaves partial sums: each rank reads the positions that it holds and returns zeros for the
+ * A split of that axis leaves partial sums: a rank reads the positions that it holds and returns zeros for all
  * others. */
 #include "kernels/op/lib/lookup.h"
 

@@ -1,4 +1,4 @@
-/* label_count.c - how many labels count: the divisor of a mean loss, over all ranks. */
+/* label_count.c - the number of labels that count, over all ranks: the divisor of a mean loss. */
 #include "kernels/op/lib/op_impl.h"
 
 enum { IGNORE };

@@ -1,4 +1,4 @@
-/* layer_norm.c - the last dimensions brought to mean 0 and variance 1, then scaled and shifted. */
+/* layer_norm.c - normalises the last dimensions to mean 0 and variance 1, then scales and shifts. */
 #include "kernels/op/lib/norm.h"
 
 static int
@@ -20,7 +20,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     norm_grad(b, n, dout, din, true);
 }
 
-/* Linear in weight and bias together; without a bias in the weight alone. A bias alone is added to a whole. */
+/* Returns the linear group: weight and bias together, or the weight if there is no bias. A bias alone is in no
+ * group, because it is added to a complete value. */
 static const char *
 linear_of(const struct call *c)
 {

@@ -1,4 +1,4 @@
-/* le.c - is a less than or equal to b, element by element? */
+/* le.c - true where a <= b, element by element. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"

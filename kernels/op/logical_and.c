@@ -1,4 +1,4 @@
-/* logical_and.c - are both not zero? */
+/* logical_and.c - true where x and y are nonzero. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"

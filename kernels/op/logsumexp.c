@@ -1,8 +1,8 @@
 /* logsumexp.c - the logarithm of the sum of exponentials over dimensions, without overflow.
  *
- * On an unsplit axis it is one operator. On a split axis it is a composite, where that moves fewer bytes: the
- * maximum m (P(max)), then the sum of e^(x - m) (P(sum)), both in f64. log_sums.h states the error, which holds for
- * both forms; a split axis may round a result differently. */
+ * An unsplit axis needs one operator. A split axis makes it a composite if that moves fewer bytes: the maximum m
+ * (P(max)), then the sum of e^(x - m) (P(sum)), both in f64. log_sums.h states the error of both forms; a split axis
+ * may round a result differently. */
 #include "kernels/op/lib/op_impl.h"
 
 #include "kernels/cpu/rows/fold.h"
@@ -30,9 +30,9 @@ exp_sum(struct build *b, struct val *x, struct val *m, const struct attr *axis)
 /* Returns m + log(sum of e^(x - m)). m is near the maximum but finite, so that a sum with an infinity is infinite,
  * not NaN. The result does not depend on m, so m is an integer, whose derivative is 0.
  *
- * m has several readers. Increasing operators pass P(max) on, so each reader would reduce m for itself; a product,
- * even with 1, does not pass P(max) on and forces one reduction. The sum over ranks is in f64, too, because where m
- * and the logarithm cancel, the result consists of digits that f32 exponentials do not have. */
+ * m has several readers. Increasing operators pass P(max) on, so each reader would reduce m for itself. A product,
+ * even with 1, does not pass P(max) on and forces one reduction. The sum over ranks is in f64, too: where m and the
+ * logarithm cancel, f32 exponentials lack the digits of the result. */
 static struct val *
 by_parts(struct build *b, struct val *x, const struct call *c)
 {
@@ -96,7 +96,8 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     return b->failed ? (int)err_last() : 0;
 }
 
-/* For a split reduced dimension. An empty one has no maximum, and is as cheap to move. */
+/* Writes the call for a split reduced dimension. An empty dimension stays one operator: no maximum exists, and
+ * moving it costs as little. */
 static int
 split_form(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

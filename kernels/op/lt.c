@@ -1,4 +1,4 @@
-/* lt.c - is a less than b, element by element? */
+/* lt.c - true where a < b, element by element. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"

@@ -1,9 +1,8 @@
-/* matmul.c - the product of matrices, over a batch as NumPy broadcasts it.
+/* matmul.c - the product of matrices, over a batch that is broadcast as in NumPy.
  *
- * A vector is one row as a, one column as b, and its dimension is not in the
- * result. A split of k leaves partial sums; every other factor is split with the
- * result. Operands of two dtypes are cast to their promotion first. Sums of halves may stay f32, as they are before
- * they are rounded. */
+ * A vector is one row as a, and one column as b; its dimension is not in the result. A split of k leaves partial
+ * sums; any other factor is split with the result. Operands of two dtypes are cast to their promotion first. Sums of
+ * halves may stay f32, as they are before they are rounded. */
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/gemm/gemm_halves.h"
 #include "kernels/cpu/gemm/gemm_long.h"

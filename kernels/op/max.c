@@ -1,4 +1,4 @@
-/* max.c - the greatest value over dimensions; NaN wins. Splitting such a dimension leaves P(max). */
+/* max.c - the maximum over dimensions; NaN wins. Splitting a reduced dimension leaves P(max). */
 #include "kernels/op/lib/op_impl.h"
 
 #include "kernels/cpu/rows/reduce.h"

@@ -1,4 +1,4 @@
-/* max_pool2d.c - the greatest entry of each window of an image, NCHW. NaN wins. */
+/* max_pool2d.c - the maximum of each window of an image, NCHW. NaN wins. */
 #include "kernels/op/lib/pool.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* max_pool2d_grad.c - dy added at the position of the greatest entry of each window; the first of equals. */
+/* max_pool2d_grad.c - dy added at the position of each window's maximum; the first of equals. */
 #include "kernels/op/lib/pool.h"
 
 #include <math.h>
@@ -52,7 +52,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* Finds the position in the plane of the greatest entry of window (u, v); -1: the window has no entry. */
+/* Finds the position in the plane of the maximum of window (u, v); -1: the window has no entry. */
 #define BEST_BODY                                                                                                      \
     POOL_BODY BODY(const auto best = [&](int64_t u, int64_t v) {                                                       \
         int64_t h0, h1, w0, w1, from[] = {at[0], at[1], 0, 0}, found = -1;                                             \
@@ -128,7 +128,7 @@ const struct op op_max_pool2d_grad = {
                "f32{2,1,6,5} f32{2,1,3,2} kernel_size=2 dilation=2 ceil_mode=true"},
 };
 
-/* ---- its own gradient: the entries at these positions ---- */
+/* ---- its own gradient reads dy's gradient at the same positions ---- */
 
 static int
 pick_rule(const struct call *c, struct str *rule)

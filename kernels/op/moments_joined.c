@@ -1,9 +1,9 @@
-/* moments_joined.c - what each part of a row receives when all parts have sent their moments: the distance from the
- * part's mean to the row's mean, and the deviation of the row, in 7 bytes.
+/* moments_joined.c - joins the moments of all parts of a row. Each part receives, in 7 bytes, the distance from its
+ * own mean to the row's mean, and the row's deviation.
  *
  *   mean = mean of the parts' means,   variance = mean of (deviation^2 + (the part's mean - mean)^2)
  *
- * The parts are of one size. Parts and bytes are the last two dimensions, and both stay unsplit. */
+ * All parts have the same size. Parts and bytes are the last two dimensions, and both stay unsplit. */
 #include "kernels/op/lib/moments.h"
 
 static int

@@ -1,11 +1,11 @@
-/* moments_of.c - the mean of a row and 1 / sqrt(variance + eps), for each part of the row, from the code that the
- * part sent (told) and the code that it received (joined).
+/* moments_of.c - the mean of a row and 1 / sqrt(variance + eps), for each part of the row, from two codes: the
+ * part's own (told) and the answer to it (joined).
  *
- * The moments describe x. x is not read, but receives the gradient: with n elements in a row
+ * x is not read, but x receives the gradient of its moments. With n elements in a row and sums over the parts:
  *
  *   dx = (sum of d mean) / n - (x - mean) rstd^3 (sum of d rstd) / n
  *
- * where sums are over the parts, so ranks exchange two numbers per row. */
+ * So ranks exchange two numbers per row. */
 #include "kernels/op/lib/moments.h"
 
 enum { X, TOLD, BACK };

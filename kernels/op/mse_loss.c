@@ -6,7 +6,7 @@ extern const struct op op_mean;
 enum { REDUCTION };
 enum { MEAN, SUM, NONE };
 
-/* x and y have one shape: a loss of {n, 1} and {n} would compare each with each. */
+/* Checks that x and y have one shape. A loss of {n, 1} and {n} would broadcast, and compare every pair. */
 static int
 check_shapes(const struct call *c)
 {

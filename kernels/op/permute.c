@@ -1,4 +1,4 @@
-/* permute.c - dimensions in another order: a view. */
+/* permute.c - reorders dimensions: a view. */
 #include "kernels/op/lib/op_impl.h"
 
 enum { AXES };

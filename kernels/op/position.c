@@ -1,4 +1,4 @@
-/* position.c - the global position of each element of a tensor: along one dimension, or among all elements. */
+/* position.c - the global position of each element of a tensor, along one dimension or in row-major order. */
 #include "kernels/op/lib/op_impl.h"
 
 enum { AXIS };

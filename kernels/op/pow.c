@@ -73,7 +73,7 @@ number_beside(struct build *b, struct val *number, struct val *x)
     return b_where(b, b_true(b, x), number, b_wide(b, x));
 }
 
-/* d a^b / db = a^b ln a; 0 where a is 0 and b not negative, as in PyTorch. */
+/* d a^b / db = a^b ln a; but 0 if a is 0 and b not negative, as in PyTorch. */
 static struct val *
 derivative_in_exponent(struct build *b, struct val *base, struct val *exponent, struct val *power)
 {

@@ -12,7 +12,7 @@ REALS({
     real factor = 1;
     int64_t order = c->attr[ORDER].i;
     for (int64_t k = 0; k < order; k++) factor *= x[1] - (real)k;
-    return factor == 0 ? 0 : factor * pow(x[0] == 0 ? 0 * x[0] : x[0], x[1] - (real)order); /* pow.c says why */
+    return factor == 0 ? 0 : factor * pow(x[0] == 0 ? 0 * x[0] : x[0], x[1] - (real)order); /* zeros as in pow.c */
 });
 
 static void

@@ -7,7 +7,7 @@ extern const struct op op_eq, op_prod, op_prod_others;
 
 enum { AXIS, KEEPDIM };
 
-/* dx = dy times the product of the others (prod_others.c). */
+/* dx = dy times the product of all other factors (prod_others.c). */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

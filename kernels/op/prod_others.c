@@ -1,10 +1,11 @@
-/* prod_others.c - the product of all other factors of a line, for each factor: the gradient of prod. It is computed
- * from the product of the factors that are not 0 (rest) and the number of zeros (count). If one factor is 0, only
- * the product of its others is not 0; if two are, all products are 0.
+/* prod_others.c - for each factor of a line, the product of the others: the gradient of prod.
  *
- * The derivative with respect to a zero is the product of the remaining factors if no other of them is zero, so
- * second-order gradients are right too; otherwise it is 0. The product and the count must be those of x: the effect
- * of a zero on the other products belongs to the gradient of x alone. */
+ * Computed from two numbers per line: the product of the factors that are not 0 (rest), and the number of zeros
+ * (count). With one zero, only the zero's own result is not 0; with two zeros, all results are 0.
+ *
+ * The derivative with respect to a zero is the product of the remaining factors, if they have no zero; else 0. So
+ * second-order gradients are right, too. rest and count must be those of x: the effect of a zero on the other
+ * products belongs to the gradient of x alone. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/eltwise.h"
 

@@ -1,4 +1,4 @@
-/* randint.c - independent whole numbers, uniform in lo <= y < hi. */
+/* randint.c - independent integers, uniform in lo <= y < hi. */
 #include "kernels/op/lib/lookup.h"
 
 #include "kernels/cpu/base/convert.h"

@@ -1,4 +1,4 @@
-/* reciprocal.c - one divided by a tensor. */
+/* reciprocal.c - one divided by each element. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"

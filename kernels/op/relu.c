@@ -1,4 +1,4 @@
-/* relu.c - the greater of x and 0. */
+/* relu.c - the maximum of x and 0. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"

@@ -1,4 +1,4 @@
-/* rescale.c - gradients times one factor, which is 1 if their norm is within its bound: then nothing is written.
+/* rescale.c - gradients times a factor f, which is 1 if their norm is within the bound; then nothing is written.
  *
  *   y = f x, of x's dtype; f has no dimensions
  *
@@ -126,7 +126,7 @@ const struct op op_rescale = {
     .partial.linear = "0|1",
     .grad.build = grad,
     .grad.saves = "01",
-    .eltwise = {.tile = TILE_MUL}, /* updates absorb it as a product (update.h) */
+    .eltwise = {.tile = TILE_MUL}, /* an update absorbs the product (update.h) */
     .host.ref = ref,
     .gpu.line = line,
     .gpu.line_dims = no_dims,

@@ -1,7 +1,7 @@
 /* reshape.c - the same elements in row-major order under another shape.
  *
- * A view where strides allow it: within every group of dimensions that
- * correspond, the operand must be one run. Elsewhere it is copied. */
+ * The result is a view if strides allow: within every group of corresponding dimensions, the operand's elements must
+ * be equally spaced. Otherwise the operand is copied. */
 #include "kernels/op/lib/op_impl.h"
 
 #include <string.h>

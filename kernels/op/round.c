@@ -1,4 +1,4 @@
-/* round.c - the nearest whole number; halves go to the even one. */
+/* round.c - the nearest integer; halfway cases round to even. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/eltwise.h"
 

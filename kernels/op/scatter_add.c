@@ -1,5 +1,5 @@
-/* scatter_add.c - x with elements of src added at their positions along an axis. Of a src larger than ids the first
- * elements count, as in PyTorch. Sums of halves are f32 until x is in them. */
+/* scatter_add.c - x with elements of src added at their positions along an axis. If src is larger than ids, only the
+ * first elements are used, as in PyTorch. For halves the sums, x included, are computed in f32. */
 #include "kernels/op/lib/gather.h"
 
 extern const struct op op_gather_grad;

@@ -7,7 +7,7 @@
 extern const struct op op_silu_derivative;
 
 REALS({
-    if (x[0] == -INFINITY) return -0.0; /* not -inf times 0 */
+    if (x[0] == -INFINITY) return -0.0; /* avoids -inf * 0 */
     return x[0] / (1 + exp(-x[0]));
 });
 
@@ -25,7 +25,7 @@ beside(const struct call *c, int64_t n, const float *x, float *y, float *derivat
     vec_silu_both(n, x, y, derivative);
 }
 
-/* dx = dy silu'(x). The derivative is an operator of its own, so one pass computes dx. */
+/* dx = dy silu'(x). silu' is an operator, so the gradient has one pass. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

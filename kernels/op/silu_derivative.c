@@ -1,4 +1,4 @@
-/* silu_derivative.c - the derivative of silu: an operator, so one pass computes its gradient. */
+/* silu_derivative.c - the derivative of silu, as an operator, so that silu's gradient has one pass. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/base/vmath.h"

@@ -1,4 +1,4 @@
-/* sin.c - the sine, of radians. */
+/* sin.c - the sine, element by element, in radians. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/base/vmath.h"

@@ -1,4 +1,4 @@
-/* slice_grad.c - what slice takes out, put back among zeros: the gradient of slice. */
+/* slice_grad.c - the gradient of slice: writes the sliced range back among zeros. */
 #include "kernels/op/lib/op_impl.h"
 
 #include "kernels/cpu/base/copies.h"
@@ -63,7 +63,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[0] = b_call(b, &op_slice, 1, dout, attr);
 }
 
-/* Adds slice_grads of adjacent ranges: concatenates their operands and puts the result among zeros once. If the
+/* Adds slice_grads of adjacent ranges: concatenates their operands and pads the result with zeros once. If the
  * ranges cover the whole axis, no zeros remain and the concatenation is the sum. */
 static struct val *
 plus(struct build *b, const struct node *x, const struct node *y)

@@ -1,7 +1,7 @@
 /* softmax.c - exponentials normalised to sum 1 along one axis.
  *
- * The axis stays unsplit, or the call is written in parts. Each row takes three passes while it is in the cache: its
- * maximum; exponentials and their sum; the division. Subtracting the maximum first prevents overflow. */
+ * The axis stays unsplit, or the call is written as a composite. A row takes three passes while it is in the cache:
+ * its maximum; exponentials and their sum; the division. Subtracting the maximum first prevents overflow. */
 #include "kernels/op/lib/op_impl.h"
 
 #include <math.h>
@@ -53,8 +53,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0)) din[0] = b_softmax_grad(b, n->out[0], dout[0], (int)n->attr[AXIS].i);
 }
 
-/* Writes the call for a split axis: e^(x - m) is computed on each shard; only the maximum m and the sum of each line
- * are exchanged. Halves are computed in f32. */
+/* Writes the call for a split axis: shards compute e^(x - m), and exchange only the maximum m and the sum of each
+ * line. Halves are computed in f32. */
 static int
 split_form(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

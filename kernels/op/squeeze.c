@@ -1,4 +1,4 @@
-/* squeeze.c - dimensions of size one left out: a view. */
+/* squeeze.c - drops dimensions of size one: a view. */
 #include "kernels/op/lib/op_impl.h"
 
 enum { AXIS };

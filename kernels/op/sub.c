@@ -1,4 +1,4 @@
-/* sub.c - difference of two tensors, element by element. */
+/* sub.c - the difference of two tensors, element by element. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"
@@ -7,7 +7,7 @@ REALS({ return x[0] - x[1]; });
 
 INTEGERS({ return (int64_t)((uint64_t)x[0] - (uint64_t)x[1]); });
 
-/* true - false and false - true would both be true: a difference that no signature of sub respects. */
+/* Rejects truth values: true - false and false - true would both be true, which no signature of sub respects. */
 static int
 infer(const struct call *c, int64_t *size)
 {

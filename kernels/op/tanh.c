@@ -1,4 +1,4 @@
-/* tanh.c - the hyperbolic tangent. */
+/* tanh.c - the hyperbolic tangent, element by element. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/base/vmath.h"

@@ -1,5 +1,5 @@
-/* topk.c - the k greatest (or least) values along an axis, best first, and where they stand. NaN counts as the
- * greatest; of equals the first stands first. */
+/* topk.c - the k greatest (or least) values along an axis, best first, and their positions. NaN counts as the
+ * greatest; equal values keep their order. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/op_impl.h"
 
@@ -51,7 +51,7 @@ before(const struct view *x, int64_t i, int64_t j, bool largest)
     return largest ? greater : less;
 }
 
-/* Keeps the best k elements so far in order: inserts each element at its rank. */
+/* Keeps the best k elements so far in order, and inserts every element at its rank. */
 static int
 ref(const struct kcall *k)
 {
@@ -233,9 +233,9 @@ one_line(const struct work *w, int64_t r, struct entry *heap)
     give(w, r, first, heap, have);
 }
 
-/* A float converted to double leaves the last 29 bits unused. They store the position, such that earlier positions
- * compare greater, and a key is one number. Each key passes through the best so far without branches, which the data
- * would mispredict. */
+/* A float converted to double leaves the last 29 bits unused. These bits store the position, so that a key is one
+ * number and earlier positions compare greater. Keys pass through the best so far without branches, because a branch
+ * would be mispredicted. */
 enum { FEW = 8, FLOAT_REST = (1 << 29) - 1 };
 INLINE void
 few_best(const uint64_t *key, int64_t size, int64_t n, uint64_t *best)

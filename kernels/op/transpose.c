@@ -1,4 +1,4 @@
-/* transpose.c - two dimensions exchanged: a view. */
+/* transpose.c - exchanges two dimensions: a view. */
 #include "kernels/op/lib/op_impl.h"
 
 enum { A, B };

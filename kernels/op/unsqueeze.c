@@ -1,4 +1,4 @@
-/* unsqueeze.c - a dimension of size one put in: a view. */
+/* unsqueeze.c - inserts a dimension of size one: a view. */
 #include "kernels/op/lib/op_impl.h"
 
 enum { AXIS };

@@ -1,4 +1,4 @@
-/* where.c - selection between two tensors, element by element. */
+/* where.c - elements of one of two tensors, selected by a condition. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"

@@ -1,8 +1,8 @@
-/* arena.c - memory by lifetime: a chain of chunks, newest first, each filled from its front.
+/* arena.c - memory by lifetime: a chain of chunks, newest first, filled from the front.
  *
  * A chunk is twice as large as the chunk before (up to CHUNK_MAX), so an arena of n bytes makes O(log n) calls to
- * the host. A chunk of CHUNK_MAX is one huge page, because plans of 100,000 tasks are read many times in an order
- * that is not that of memory. */
+ * the host. A chunk of CHUNK_MAX is one huge page: plans of 100,000 tasks are read many times, and not in the order
+ * of memory. */
 #include "runtime/base/arena.h"
 
 #include "runtime/base/pages.h"
@@ -19,7 +19,7 @@ struct arena_chunk {
     _Alignas(ALIGN) unsigned char data[];
 };
 
-/* Bookkeeping without memory cannot even report: say so and end. */
+/* Prints a message and ends the process: without memory for bookkeeping, an error cannot be reported either. */
 static void
 out_of_memory(size_t bytes)
 {

@@ -19,7 +19,7 @@ char *arena_strdup(struct arena *a, const char *s);
 void *arena_dup(struct arena *a, const void *p, size_t bytes);
 /* Returns a larger copy of a piece of `was` bytes; the rest is zero. */
 void *arena_extend(struct arena *a, const void *p, size_t was, size_t bytes);
-/* Frees all pieces and keeps one chunk for reuse. */
+/* Frees all pieces but keeps a chunk for reuse. */
 void arena_reset(struct arena *a);
 void arena_fini(struct arena *a);
 
@@ -30,9 +30,9 @@ void arena_fini(struct arena *a);
 void *must_alloc(size_t bytes); /* zeroed */
 void *must_realloc(void *p, size_t bytes);
 void *must_copy(const void *p, size_t bytes);
-/* Makes `list`, an array of the heap with `capacity` elements, long enough for n: it at least doubles. It leaves the
- * new elements unset. capacity is of any integer type. ARENA_GROW: an arena's array; the old one stays until all
- * goes. */
+/* Makes `list`, an array of the heap with `capacity` elements, long enough for n. The capacity at least doubles; new
+ * elements are unset. capacity may have any integer type. ARENA_GROW: for an array in an arena; the old array is
+ * freed with the arena. */
 #define GROW(list, n, capacity)                                                                                        \
     do {                                                                                                               \
         if ((size_t)(n) > (size_t)(capacity)) {                                                                        \

@@ -1,8 +1,7 @@
 /* error.c - the error record of each thread: a code and a text.
  *
- * The text lives in the thread, so that failing allocates nothing and works
- * when memory is what ran out. Arguments of fail() may point into the present
- * text: the new one is made beside it. */
+ * The text is thread-local, so fail() allocates nothing and works without free memory. Arguments of fail() may point
+ * into the present text, because the new text is formatted in a second buffer. */
 #include "runtime/base/error.h"
 
 #include <stdarg.h>

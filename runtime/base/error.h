@@ -1,9 +1,9 @@
 /* error.h - errors are values: a code, and a text that the thread keeps.
  *
- * A function that can fail for reasons outside the program returns int: 0, or a code of errors.def after saying with
- * fail() what it expected and what it found. Functions that return a pointer return NULL after fail(). Callers pass the
- * code on (TRY), perhaps with err_note(); only shell/ turns it into a Lua error. The record belongs to the calling
- * thread. */
+ * A function that can fail for reasons outside the program returns int: 0, or a code of errors.def. Before it
+ * returns the code, it calls fail() with the expected and the found value. Functions that return a pointer return
+ * NULL after fail(). Callers pass the code on (TRY), perhaps with err_note(); only shell/ turns it into a Lua error.
+ * The record belongs to the calling thread. */
 #ifndef RILLE_RUNTIME_ERROR_H
 #define RILLE_RUNTIME_ERROR_H
 
@@ -33,7 +33,7 @@ void err_at(const char *file, int line);
 /* Returns the line of the last failure, "file:line", or "". Valid until the next err_line(). */
 const char *err_line(void);
 
-/* Returns the text of the last failure of this thread, "" if there was none. Valid until the next fail(). */
+/* Returns the text of this thread's last failure; "": none. Valid until the next fail(). */
 const char *err_text(void);
 enum err_code err_last(void);
 void err_clear(void);

@@ -1,8 +1,8 @@
 /* pages.c - regions of huge pages, and their free ranges.
  *
  * A block is allocated from the first free range that is large enough; a freed range is merged with its neighbours.
- * A region that is entirely free returns to the host; of other regions, huge pages without any block do. A block
- * larger than a region gets its own region. */
+ * A region that is entirely free returns to the host. In other regions, each huge page without any block returns. A
+ * block larger than a region gets its own region. */
 #include "runtime/base/pages.h"
 
 #include "runtime/base/arena.h"

@@ -77,7 +77,8 @@ normal(double u, double v, bool odd)
     return sqrt(-2.0 * log(u)) * (odd ? sin(turn) : cos(turn));
 }
 
-/* In double, rounded once: the same bits wherever libm is right to within a float's half unit. */
+/* Computes in double and rounds once, so that every libm that is accurate to half a unit of a float gives the same
+ * bits. */
 float
 rng_normal(uint64_t key, uint64_t piece, uint64_t i)
 {

@@ -18,8 +18,8 @@ uint32_t rng_word(uint64_t key, uint64_t piece, uint64_t i);
 uint64_t rng_bits(uint64_t key, uint64_t piece, uint64_t i);
 /* Uniform in [0, 1), the first `digits` binary digits: up to 32 of the word, more (up to 53) of the 64 bits. */
 double rng_uniform(uint64_t key, uint64_t piece, uint64_t i, int digits);
-/* Standard normal. Of two neighbouring elements the even one takes the cosine and the odd one the sine of their pair
- * of words (f64: of their two pairs). */
+/* Standard normal. A pair of neighbouring elements shares a pair of words (f64: two pairs): the even element takes
+ * the cosine, the odd one the sine. */
 float rng_normal(uint64_t key, uint64_t piece, uint64_t i);
 double rng_normal_f64(uint64_t key, uint64_t piece, uint64_t i);
 /* Returns element i of a permutation of 0 .. n - 1 given by the key. Needs no table, so an epoch may have any

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-/* Signals of a thread's own faulty instructions; they are delivered even if they are blocked. */
+/* signals of a thread's own faulty instructions, which are delivered even if blocked */
 static const int own_faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 
 static _Thread_local struct {

@@ -3,14 +3,14 @@
  * oneDNN 2.6 keeps values below the end of the stack in its AVX-512 products, beyond the red zone of the ABI: the
  * frame of a signal handler would overwrite them. Threads that a kernel's team starts must not handle signals
  * either. Blocking and unblocking takes two system calls, half a microsecond, as long as a small product. A
- * computing thread therefore blocks signals from its first product or team on. It unblocks them before it waits,
- * when a run or a kernel called alone ends, and, if they have been blocked for a millisecond, after a product, after
- * a team's work, and when it asks whether its work is still wanted. All functions act on the calling thread. */
+ * computing thread therefore blocks signals from its first product or team on. It unblocks them before it waits, and
+ * when a run or a kernel called alone ends. If they have been blocked for a millisecond, it also unblocks them after
+ * a product, after a team's work, and when it polls for cancellation. All functions act on the calling thread. */
 #ifndef RILLE_RUNTIME_SIGNALS_H
 #define RILLE_RUNTIME_SIGNALS_H
 
-/* Blocks signals for this thread, and for threads that it starts meanwhile, except those raised by their own
- * instructions. */
+/* Blocks signals for this thread and for threads that it then starts. Signals of a thread's own faulty instructions
+ * stay unblocked. */
 void signals_hold(void);
 /* Unblocks signals, if this thread has blocked them. */
 void signals_pass(void);

@@ -4,12 +4,12 @@
 
 #include "runtime/base/base.h"
 
-/* Sorts n numbers and keeps one of those that are equal; returns how many are left, at the start of the list. */
+/* Sorts n numbers and removes duplicates. Returns the number of entries left, at the start of the list. */
 int32_t sorted_once(int32_t *list, int32_t n);
 int32_t sorted_once64(int64_t *list, int32_t n);
-/* Index of a number in such a list; -1: it is not there. */
+/* Returns the index of a number in such a list; -1: not found. */
 int32_t sorted_find(const int32_t *list, int32_t n, int32_t number);
-/* Index of the last of such a list that is at most number; 0 where none is. */
+/* Returns the index of the last entry that is at most number; 0: no such entry. */
 int32_t sorted_last64(const int64_t *list, int32_t n, int64_t number);
 
 #endif

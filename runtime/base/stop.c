@@ -1,4 +1,4 @@
-/* stop.c - the question of this thread. */
+/* stop.c - cancellation of this thread's kernels. */
 #include "runtime/base/stop.h"
 
 #include "runtime/base/error.h"

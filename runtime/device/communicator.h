@@ -1,16 +1,16 @@
-/* communicator.h - devices of one kind among which a library runs collectives, or a point-to-point edge.
+/* communicator.h - devices of one kind among which a library runs collectives, or a point-to-point link.
  *
- * Each device has a rank (its rank in the communicator). Its part in a collective is work of its stream, and is done
- * when all ranks have begun their parts and its data has arrived. The n-th collective of one rank matches the n-th
- * of every other rank. All ranks must begin their parts in the same order, or they deadlock; a plan proves that they
- * do (actors/plan/verify/verify_collective.c).
+ * Each device has a rank in the communicator. A device's part in a collective is work of its stream. The
+ * part is done when all ranks have begun their parts and the device's data has arrived. The n-th collective of one
+ * rank matches the n-th of every other rank. All ranks must begin their parts in the same order, else they deadlock;
+ * the verifier proves the order of a plan (actors/plan/verify/verify_collective.c).
  *
  * The devices may belong to several processes, each with the ranks of its own devices. A kind has one communicator
- * for the same devices and keeps it for the life of the process; any thread may read this struct. The library's
- * communicator is created when a run first needs it (device.h, connect), by all processes that have ranks, in the same
- * order, so that no process waits for ever.
+ * for the same devices and keeps it for the life of the process. Any thread may read struct communicator. The
+ * library's communicator is created when a run first needs it (device.h, connect). All processes with ranks create
+ * their communicators in the same order, so no process waits for ever.
  *
- * A group is for collectives of all its ranks. An edge has two ranks and one direction: rank 0 sends, rank 1
+ * A group is for collectives of all its ranks. A link (`edge`) has two ranks and one direction: rank 0 sends, rank 1
  * receives. */
 #ifndef RILLE_RUNTIME_COMMUNICATOR_H
 #define RILLE_RUNTIME_COMMUNICATOR_H
@@ -21,8 +21,8 @@ struct communicator {
     int kind;
     int32_t n;
     const int32_t *device; /* device number within the kind, by rank */
-    bool edge;             /* true: an edge; false: a group */
-    uint64_t name;         /* derived from the fields above: the same in all processes */
+    bool edge;             /* true: a link; false: a group */
+    uint64_t name;         /* digest of the fields above, equal in all processes */
 };
 uint64_t communicator_name(int kind, bool edge, int32_t n, const int32_t *device);
 
@@ -38,13 +38,13 @@ struct communicator_post {
 
 enum collective_verb {
     COLLECT_REDUCE,   /* every rank gets the reduction of all parts */
-    COLLECT_SCATTER,  /* rank i gets block i of it */
+    COLLECT_SCATTER,  /* rank i gets block i of the reduction */
     COLLECT_GATHER,   /* every rank gets the blocks of all ranks, in order of the ranks */
     COLLECT_EXCHANGE, /* rank i gets block i of every rank, in order of the ranks */
-    COLLECT_PASS,     /* edge only: rank 1 gets the block of rank 0 */
+    COLLECT_PASS,     /* link only: rank 1 gets the block of rank 0 */
 };
 struct collective_call {
-    uint8_t verb, reduce, dtype; /* enum reduce: RED_NONE if the call reduces nothing */
+    uint8_t verb, reduce, dtype; /* reduce: enum reduce; RED_NONE: no reduction */
     int64_t numel;               /* elements of a dense block (COLLECT_REDUCE: of a part); > 0 */
 };
 

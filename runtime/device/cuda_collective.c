@@ -1,4 +1,4 @@
-/* cuda_collective.c - communicators of GPUs: one for the same devices and use, made anew after a run that was cut. */
+/* cuda_collective.c - communicators of GPUs: one per list of devices and use, connected again after a run was cut. */
 #include "runtime/base/arena.h"
 #include "runtime/device/communicator.h"
 #include "runtime/device/device.h"
@@ -14,14 +14,14 @@
 static_assert((int)CUDA_ID == (int)COMMUNICATOR_ID, "the library's id is the post's");
 
 struct cuda_communicator {
-    struct communicator face; /* first */
-    void *in;                 /* the plug-in's; NULL: it is to be made */
+    struct communicator face; /* first member, so pointers convert */
+    void *in;                 /* the plug-in's communicator; NULL: not connected */
     struct cuda_communicator *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list, which grows between runs, and what is in it */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the list, which grows between runs, and `in` */
 static struct cuda_communicator *all;
-static atomic_bool cut; /* what is made is of no use any more */
+static atomic_bool cut; /* communicators in `all` have been cut */
 
 struct communicator *
 cuda_communicator_get(bool edge, int32_t n, const int32_t *device)
@@ -42,7 +42,7 @@ cuda_communicator_get(bool edge, int32_t n, const int32_t *device)
     return &c->face;
 }
 
-/* ---- making ---- */
+/* ---- connecting ---- */
 
 static int
 gpu_of_rank(const struct communicator *c, int32_t comm_rank)
@@ -52,7 +52,7 @@ gpu_of_rank(const struct communicator *c, int32_t comm_rank)
     return d ? d->gpu : -1;
 }
 
-/* What was cut is let go of, which is no use of any thread's now. */
+/* After a cut, drops the plug-in's communicators. No thread uses them now, because meet is called between runs. */
 static int
 mend_communicators(void)
 {
@@ -68,7 +68,7 @@ mend_communicators(void)
     return 0;
 }
 
-/* From here on it is cut with the others. *abroad: it has ranks in other processes. */
+/* Creates the plug-in's communicator, from then on visible to a cut. *abroad: other processes have ranks. */
 static void
 begin_connecting(struct cuda_communicator *c, bool *abroad)
 {
@@ -108,7 +108,7 @@ make_communicator(struct cuda_communicator *c, const struct communicator_post *p
     return why ? fail(E_KERNEL, "cuda: a communicator of %d GPUs: %s", (int)c->face.n, why) : 0;
 }
 
-/* One that could not be made is begun anew the next time, with all others. */
+/* If one communicator cannot be connected, cuts all, so that the next call connects all again. */
 int
 cuda_communicators_connect(int n, struct communicator *const *c, const struct communicator_post *post)
 {

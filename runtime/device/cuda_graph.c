@@ -2,10 +2,10 @@
  *
  * A thread that gathers records its launches on a tape (kernels with the bytes of their arguments, library calls
  * with their addresses) until it waits, or records or follows an event. Tapes are compared byte by byte, so a graph
- * represents exactly the launches that it was captured from: other buffers, another micro-batch or another random
- * number give a different tape. A tape is captured as a graph when it occurs the second time, and is a single launch
- * from then on. A tape that never repeats, or that CUDA cannot capture, is launched item by item. A thread keeps
- * KEPT tapes and evicts the least recently used. All state is thread-local except the counts. */
+ * has exactly the launches from which it was captured. Different buffers, micro-batches or random numbers make a
+ * different tape. A tape is captured as a graph when it occurs the second time, and is a single launch from then on.
+ * A tape that never repeats, or that CUDA cannot capture, is launched item by item. A thread keeps KEPT tapes and
+ * evicts the least recently used. All state is thread-local except the counts. */
 #include "runtime/base/arena.h"
 #include "runtime/device/device_cuda.h"
 #include "runtime/base/error.h"
@@ -18,8 +18,8 @@
 enum { KEPT = 64, LEAST = 3 /* minimum launches of a graph */, MOST = 1 << 16 /* maximum bytes of a tape */ };
 
 struct launch {
-    size_t bytes; /* size of this struct and its data, a multiple of 16 */
-    void *kernel; /* NULL: a library call, with this algorithm: */
+    size_t bytes; /* size of the struct with its data, a multiple of 16 */
+    void *kernel; /* NULL: a library call with the algorithm: */
     cuda_way_fn *by;
     const void *way;
     int64_t blocks, threads;
@@ -82,7 +82,7 @@ capture_tape(const struct tape *t)
     return whole ? graph : NULL;
 }
 
-/* ---- what was seen before ---- */
+/* ---- tapes seen before ---- */
 
 static void
 forget_graph(struct kept *k)

@@ -81,7 +81,7 @@ open_cached_file(const char *path, struct stat *st)
     return f;
 }
 
-/* Reads the content after the digest, allocated by malloc; false: there is no file, or it is damaged. */
+/* Reads the content after the digest, allocated by malloc. Returns false if the file is missing or damaged. */
 static bool
 read_cached_binary(const char *path, void **binary, size_t *bytes)
 {
@@ -147,7 +147,7 @@ may_write(const char *folder)
     return good;
 }
 
-/* "; products by cuBLASLt 13.0", or why not. */
+/* Appends "; products by cuBLASLt 13.0", or the reason why the library is missing. */
 static void
 add_library(struct str *text, const char *what, const char *(*library)(const char **why))
 {

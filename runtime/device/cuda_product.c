@@ -1,5 +1,5 @@
-/* cuda_product.c - products and convolutions by libraries: how they compute each is asked once for every GPU of the
- * process, and kept. A plan that is made again asks nobody, and equal calls of one process have one way and one kind of
+/* cuda_product.c - algorithms of library products and convolutions, requested once per GPU of the process and
+ * cached. So compiling a plan again is fast, and equal calls of one process have the same algorithm and the same
  * bits. */
 #include "runtime/device/device_cuda.h"
 
@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <string.h>
 
-struct question { /* words without gaps: equal ones have equal bytes */
+struct question { /* 64-bit words without padding, compared byte by byte */
     int64_t convolves;
     union {
         struct cuda_product product;
@@ -18,12 +18,12 @@ struct question { /* words without gaps: equal ones have equal bytes */
 };
 struct cuda_way {
     struct question question;
-    void *of[CUDA_DEVICES]; /* by device of the process */
-    bool known;             /* all devices have one */
-    size_t scratch_bytes;   /* of the device that wants most */
+    void *of[CUDA_DEVICES]; /* algorithm, by device of the process */
+    bool known;             /* every device has an algorithm */
+    size_t scratch_bytes;   /* largest need of any device */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the table */
 static struct hash_table ways;
 
 static void *

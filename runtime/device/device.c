@@ -1,4 +1,4 @@
-/* device.c - pools: the memory of one device.
+/* device.c - pools: the memory of a device.
  *
  * A request is rounded up to a size class, eight classes per power of two, so a block wastes at most an eighth. A
  * freed block stays in the list of its class until it is requested again, until idle blocks exceed recent needs, or
@@ -538,7 +538,7 @@ pool_limit(struct pool *p, size_t limit_bytes)
     p->limit_bytes = limit_bytes;
 }
 
-/* Frees the old block before it allocates: its content is lost anyway, and both might not fit. */
+/* Frees the old block before it allocates, because the old content is not needed and both blocks might not fit. */
 int
 pool_arena(struct pool *p, size_t bytes, void **out)
 {

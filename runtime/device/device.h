@@ -1,8 +1,8 @@
 /* device.h - device kinds, devices and their memory.
  *
- * A device is a number within its kind; a kind is a record. A device's pool provides buffers, whose bytes outlive a
- * run (values of variables, results), and one arena block, which all plans share and in which a plan's registers
- * have fixed offsets. Only the session's thread allocates and frees buffers, so a pool needs no lock. Host code
+ * A device is a number within its kind; a kind is a record. A device's pool provides two sorts of memory. Buffers
+ * outlive a run (values of variables, results). One arena block is shared by all plans; a plan's registers have
+ * fixed offsets in it. Only the session's thread allocates and frees buffers, so a pool needs no lock. Host code
  * accesses the bytes of a device only through its kind, unless the kind has HOST_READS.
  *
  * Kinds: cpu (completes work before it returns); meta (as many ranks as the program names, no values); late (tests:
@@ -18,9 +18,9 @@ enum device_flags {
     HOST_READS = 1,  /* host code may access its bytes directly */
     NO_BYTES = 2,    /* values have a layout and no bytes: a session prints plans and runs none */
     FUSES = 4,       /* computes chains of element-wise operators in one pass */
-    ONE_SPACE = 8,   /* all devices of the kind are in one memory space: they read each other's bytes in place */
+    ONE_SPACE = 8,   /* devices of the kind share one memory space and read each other's bytes in place */
     COMPILES = 16,   /* has compiled kernels (kernels/cuda) */
-    ROLES = 32,      /* a device has one stream per role (stream.h); otherwise, if there are streams, one stream */
+    ROLES = 32,      /* one stream per role (stream.h); unset: one stream per device, if the kind has streams */
     MULTIPLIES = 64, /* a library may compute matrix products (kernels/cuda) */
     COLLECTS = 128,  /* a library runs collectives among its devices (communicator.h); implies ROLES */
     CONVOLVES = 256, /* a library may compute convolutions (kernels/cuda) */
@@ -33,14 +33,14 @@ struct communicator_post;
 struct collective_call;
 struct view_rows;
 
-/* Events of a device that launches work: an event stands for all work that the thread which recorded it last had
- * launched on the device by then. E_KERNEL: the device is broken. */
+/* Events of a device that launches work. A thread records an event (note); the event then stands for all work that
+ * the thread has launched on the device so far. E_KERNEL: the device is broken. */
 struct device_events {
     int (*make)(int device, void **event);
     void (*drop)(int device, void *event);
     int (*note)(int device, void *event);
-    int (*await)(int device, void *event);  /* blocks until that work is done; any thread, as the next */
-    int (*follow)(int device, void *event); /* later launches of this thread wait for it */
+    int (*await)(int device, void *event);  /* blocks until that work is done; any thread may call */
+    int (*follow)(int device, void *event); /* makes later launches of this thread wait for that work */
     /* Lets launches of this thread be deferred from now on, until it notes, follows or settles; NULL: launches are
      * never deferred. */
     void (*gather)(bool on);
@@ -69,7 +69,8 @@ struct device_kind {
     void (*show)(struct stream *s); /* NULL: the completion of each work item is visible at once */
     int (*trouble)(struct stream *s, int64_t mark);
     bool (*step)(struct stream *s);
-    /* Host streams that launch work on a device: waits until all work that this thread launched there is done. */
+    /* Host streams that launch work on a device: waits until all work is done that this thread has launched on the
+     * device. */
     int (*settle)(int device);          /* NULL: nothing is launched. E_KERNEL */
     const struct device_events *events; /* set if settle is set */
     /* Called by stream work: begins a copy between spaces, for which settle waits. *begun false: host code must
@@ -95,23 +96,23 @@ struct device_kind {
     void (*cut)(void);
 };
 const struct device_kind *device_kind(int kind);
-/* Returns the memory space of a device: devices of one space read each other's bytes in place. 0: the host's. */
+/* Returns the memory space of a device; devices in one space read each other's bytes in place. 0: the host's space. */
 int32_t device_space(int kind, int32_t device);
 /* Returns the kind whose streams copy bytes from a device of one kind to a device of another in a different space:
  * they reach both. Within one kind the reader's streams copy. -1: neither kind's. */
 int device_carrier(int from, int to);
-/* Tests clear ONE_SPACE, for GPUs that cannot reach each other, and ROLES, for work that never overlaps. */
+/* Tests clear ONE_SPACE to imitate GPUs without access to each other, and ROLES to imitate work without overlap. */
 extern struct device_kind device_late;
 /* Minimum size of pinned cpu blocks, bytes: they are copied to and from GPUs during computation, if there are GPUs. */
 enum { PINNED = 128 << 10 };
 
 /* Unfinished work on streams may still access bytes of pools. The owner of a work order numbers the work in order of
- * completion, and stores in each buffer the numbers of the last work that accesses it and of the last that writes
+ * completion. Each buffer stores the number of the last work that accesses the buffer, and of the last that writes
  * it. Work for which a buffer is created is ordered after all of these; host code waits, in the functions below.
  * Session's thread; any thread reads `done`. */
 struct work_order {
     uint64_t begun;        /* number of the last work */
-    _Atomic uint64_t done; /* all work up to this number is done */
+    _Atomic uint64_t done; /* work with numbers up to this one is done */
     /* Waits until the work with this number is done. must: waits in any case, and a failure is reported later.
      * Otherwise a failure is reported now, and E_CANCEL means that the work is not done. */
     int (*await)(void *of, uint64_t number, bool must);
@@ -127,7 +128,8 @@ struct buffer {
     size_t bytes;
     int32_t nref;
     uint32_t generation;       /* generation of the pool's memory at buffer_new */
-    uint64_t touched, written; /* numbers of the last work that accesses, and that writes it (work_order); 0: none */
+    uint64_t touched, written; /* numbers of the last work that accesses, and of the last that writes, the buffer
+                                  (work_order); 0: none */
 };
 
 /* Creates the pool of a device, owned by the session. limit_bytes 0: no limit except the host's. */
@@ -146,21 +148,20 @@ struct pool_source {
     const uint32_t *generation; /* changes when all content is lost; NULL: never lost */
 };
 void pool_from(struct pool *p, const struct pool_source *source);
-/* Declares that work of this order, which outlives the pool, may access the pool's bytes from now on. */
+/* Declares that work of this order, which outlives the pool, may access the pool's bytes. */
 void pool_order(struct pool *p, const struct work_order *order);
 void pool_free(struct pool **p); /* call after the last buffer_drop */
 void pool_limit(struct pool *p, size_t limit_bytes);
 /* Allocates a buffer. E_MEMORY: "cpu:1 wanted 2.1 GB, 0.4 GB of its limit free". bytes 0: a buffer without data. The
  * pool keeps freed blocks for requests of the same size class, and returns them to the host if many are idle. */
 int buffer_new(struct pool *p, size_t bytes, struct buffer **out);
-/* Allocates a buffer that host code may write at once, from bytes that no unfinished work accesses, if there is
- * memory for that. */
+/* Allocates a buffer that host code may write at once: prefers blocks that no unfinished work accesses. */
 int buffer_new_for_host(struct pool *p, size_t bytes, struct buffer **out);
 void buffer_hold(struct buffer *b);
 void buffer_drop(struct buffer **b);
-void buffer_retire(struct buffer **b); /* drops it and returns its memory to the host */
-/* Waits until host code may read (writes: write) the bytes by the functions of the kind. All functions below wait
- * implicitly. E_KERNEL, E_CANCEL: see work_order.await. */
+void buffer_retire(struct buffer **b); /* drops the buffer and returns the memory to the host */
+/* Waits until host code may read (writes: write) the bytes by the functions of the kind. The functions below call
+ * buffer_await. E_KERNEL, E_CANCEL: see work_order.await. */
 int buffer_await(const struct buffer *b, bool writes);
 /* Returns true if the work that wrote the buffer failed after it was begun. */
 bool buffer_failed(const struct buffer *b);

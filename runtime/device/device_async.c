@@ -2,7 +2,7 @@
  * them.
  *
  * The kind stands for a GPU on machines without GPUs. Its memory is a range of inaccessible addresses; the bytes of
- * address p are at p + LATE_BYTES, where the kind's work accesses them (reach). Its streams are those of the host
+ * address p are at p + LATE_BYTES, where the kind's work accesses them (reach). Streams are host streams
  * (stream_host.h). */
 #include "runtime/base/arena.h"
 #include "runtime/base/pages.h"
@@ -97,8 +97,8 @@ async_take(int device, size_t bytes)
     return NULL;
 }
 
-/* Discards the bytes, so that the next owner reads zeros as in fresh memory, and protects the addresses, so that
- * late accesses fault. */
+/* Discards the bytes and protects the addresses. The next owner then reads zeros, as in fresh memory, and accesses
+ * after the release fault. */
 static void
 async_give(int device, void *p, size_t bytes)
 {

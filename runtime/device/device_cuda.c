@@ -1,9 +1,8 @@
-/* device_cuda.c - the kind cuda: memory of GPUs by the plug-in, work by host threads.
+/* device_cuda.c - the kind cuda: memory of GPUs by the plug-in, and work on streams of host threads.
  *
- * A device is a part of a GPU; it takes at most that part of the memory that others left. The
- * plug-in's memory is reached by host and GPU at one address, so the kernels of the
- * cpu compute for the kind, on streams of the host. The first error of a GPU is
- * kept: from then on nothing is taken, and all work says it. */
+ * A device is a part of a GPU. It allocates at most that part of the memory that was free when the GPU was opened.
+ * Host and GPU access the plug-in's memory at one address, so CPU kernels can compute for the kind on host streams.
+ * The first error of a GPU is kept; after it, every allocation and all work report that error. */
 #include "runtime/device/device_cuda.h"
 
 #include "runtime/base/error.h"
@@ -20,15 +19,15 @@
 #include <string.h>
 #include <unistd.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows, while it is made */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below while they are set */
 static const struct cuda_plugin *plugin;
 static struct cuda_choice choice;
-static struct cuda_gpu gpu_of[CUDA_DEVICES];     /* by device of the choice */
-static _Atomic size_t taken_bytes[CUDA_DEVICES]; /* likewise */
-static const char *_Atomic broken;               /* the first error of a GPU */
-static int first;                                /* the number of the choice's first device, within a cluster */
-static unsigned abilities;                       /* of the choice */
-static bool elsewhere;                           /* all devices of the kind are other processes' */
+static struct cuda_gpu gpu_of[CUDA_DEVICES];     /* by device of `choice` */
+static _Atomic size_t taken_bytes[CUDA_DEVICES]; /* bytes allocated, by device of `choice` */
+static const char *_Atomic broken;               /* first error of a GPU; NULL: none */
+static int first;                                /* cluster: number of the first device of `choice` */
+static unsigned abilities;                       /* abilities of the devices in `choice` */
+static bool elsewhere;                           /* other processes have all devices of the kind */
 
 /* ---- the plug-in ---- */
 
@@ -63,7 +62,7 @@ add_gpu(struct cuda_choice *c, int gpu, int parts)
     return 0;
 }
 
-/* "0" or "0x4" */
+/* Reads "0" or "0x4". */
 static bool
 read_gpu_number(const char *text, long *gpu, long *parts)
 {
@@ -77,7 +76,7 @@ read_gpu_number(const char *text, long *gpu, long *parts)
     return *end == '\0';
 }
 
-/* "all", or which GPU. */
+/* Reads "all", or one GPU. */
 static int
 read_device_text(const char *text, bool *all, long *gpu, long *parts)
 {
@@ -129,7 +128,7 @@ choices_equal(const struct cuda_choice *a, const struct cuda_choice *b)
     return a->n == b->n && a->nccl == b->nccl && !memcmp(a->device, b->device, sizeof *a->device * (size_t)a->n);
 }
 
-/* A library has one rank for a GPU. */
+/* Refuses collectives if devices share a GPU, because the library allows one rank per GPU. */
 static int
 check_collectives(const struct cuda_choice *c)
 {
@@ -235,7 +234,7 @@ cuda_opened(void)
     return plugin;
 }
 
-/* Which devices there are does not change once work for them is made. */
+/* Needs no lock: the devices do not change once the kind has work. */
 const struct cuda_device *
 cuda_device_at(int i, int *major, int *minor)
 {
@@ -253,7 +252,7 @@ cuda_index(int device)
 
 /* ---- memory ---- */
 
-/* What every use says after the first error. */
+/* Fails with the first error of a GPU, if there was one. */
 static int
 say_broken(void)
 {

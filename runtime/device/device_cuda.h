@@ -1,8 +1,8 @@
 /* device_cuda.h - GPUs: the plug-in librille-cuda.so, and a process's devices on GPUs.
  *
- * Only the plug-in links CUDA. cuda_parse opens it when a program first names devices of kind cuda; it exports one
- * function, rille_cuda_plugin, which returns the record below. A process decides once which device is on which GPU
- * (cuda_choose); until then the kind says why it is missing. The plug-in, in C++, also includes this header, so it
+ * Only the plug-in links CUDA. cuda_parse opens it when a program first names devices of kind cuda. It exports one
+ * function, rille_cuda_plugin, which returns the record below. A process assigns devices to GPUs once (cuda_choose);
+ * until then the kind reports why it is missing. The plug-in, in C++, also includes this header, so the header
  * includes nothing of the core. The session's thread chooses and opens; each function of the record states which
  * thread may call it. */
 #ifndef RILLE_RUNTIME_DEVICE_CUDA_H
@@ -19,7 +19,7 @@ struct cuda_gpu {
     char name[256];
     unsigned char uuid[CUDA_UUID]; /* unique id of the GPU */
     size_t bytes;                  /* bytes of memory */
-    size_t free;                   /* bytes that others left free when it was opened */
+    size_t free;                   /* bytes of memory that were free when the GPU was opened */
     int major, minor;              /* compute capability */
 };
 
@@ -32,8 +32,8 @@ enum cuda_after {
     CUDA_GELU_SLOPE, /* f(v) = v gelu'(aux) */
 };
 struct cuda_matrix {
-    int64_t row, col; /* strides of rows and columns, elements; one of them is 1, for y it is col */
-    int64_t batch;    /* stride of the batch; 0: one matrix for all */
+    int64_t row, col; /* strides of rows and columns, elements; one is 1 (col, for y) */
+    int64_t batch;    /* stride of the batch; 0: the batch shares one matrix */
 };
 struct cuda_product {
     int64_t from, to;  /* enum cuda_real: of x and w; of the others */
@@ -62,14 +62,14 @@ struct cuda_convolution {
 /* Alignment of the addresses of a run, and of scratch. */
 enum { CUDA_PRODUCT_ALIGN = 16, CUDA_SCRATCH_ALIGN = 256 };
 struct cuda_factors {
-    const void *x, *w, *bias; /* of a convolution: x and w are its factors, y is its result; the others are unused */
+    const void *x, *w, *bias; /* convolution: x and w are the factors, y is the result, bias and aux are unused */
     void *aux, *y, *scratch;
 };
 /* Launches the work that the library computes with this algorithm. */
 typedef const char *cuda_way_fn(int gpu, const void *way, const struct cuda_factors *at);
 
 /* A rank's part in a collective (communicator.h). `in` and `out` are dense and do not overlap. numel: elements of a
- * block; for a reduction to all, of a part. */
+ * block; for CUDA_ALL_REDUCE, of the whole part. */
 enum cuda_verb {
     CUDA_ALL_REDUCE,
     CUDA_REDUCE_SCATTER,
@@ -88,23 +88,22 @@ struct cuda_collective {
 /* Functions return the text of an error, valid for the life of the process; NULL: success. Any thread. */
 struct cuda_plugin {
     int version;
-    const char *(*count)(int *ngpu); /* error: why there are no GPUs */
-    /* Opens and initialises a GPU; fails if others use it exclusively. */
+    const char *(*count)(int *ngpu); /* error: the reason why no GPU is available */
+    /* Opens and initialises a GPU; fails if another process uses the GPU exclusively. */
     const char *(*open)(int gpu, struct cuda_gpu *out);
     /* Allocates 256-byte aligned memory that host and GPU can access; *out NULL without an error: no memory. */
     const char *(*take)(int gpu, size_t bytes, void **out);
     void (*give)(int gpu, void *p);
     const char *(*copy)(void *dst, const void *src, size_t bytes); /* blocks */
     const char *(*fill)(void *p, int byte, size_t bytes);          /* blocks */
-    /* Returns the name and version of the compiler; NULL: there is none (*why), and the host computes everything. */
+    /* Returns the name and version of the compiler. NULL: no compiler (*why), so the host computes everything. */
     const char *(*compiler)(const char **why);
     /* Compiles CUDA C++ text with the kernel `name` for GPUs of this compute capability. *binary is allocated by
      * malloc. The error, with the compiler's output, is valid until the thread's next call. */
     const char *(*compile)(const char *text, const char *name, int major, int minor, void **binary, size_t *bytes);
     const char *(*load)(int gpu, const void *binary, size_t bytes, const char *name, void **kernel);
-    /* Launches a kernel. argument: the kernel's argument struct, of that many bytes, which is copied. The GPU
-     * executes the launches of a thread, kernels and products, asynchronously in order; settle blocks until all are
-     * done. */
+    /* Launches a kernel. argument: the kernel's argument struct, `bytes` long, which is copied. The GPU executes the
+     * launches of a thread, kernels and products, asynchronously in order; settle blocks until all are done. */
     const char *(*launch)(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t bytes);
     /* Returns the name and version of the library of matrix products; NULL: there is none (*why). */
     const char *(*library)(const char **why);
@@ -128,13 +127,13 @@ struct cuda_plugin {
                          bool *begun);
     /* Returns the name and version of the library of collectives; NULL: there is none (*why). */
     const char *(*collectives)(const char **why);
-    /* Allocates a communicator of n ranks on different GPUs, not yet connected; gpu: by rank, -1: in another
-     * process. Any thread may cut it, also during meet; the session's thread makes all other calls. */
+    /* Allocates a communicator of n ranks on different GPUs, not yet connected. gpu: by rank; -1: in another
+     * process. Any thread may cut the communicator, also during meet; the session's thread makes all other calls. */
     void *(*communicator)(int n, const int *gpu);
     /* Creates an id, CUDA_ID bytes, for one communicator. */
     const char *(*identify)(void *id);
-    /* Connects it with the ranks of other processes that call meet with this id; blocks until all have called, it is
-     * cut, or `left` (NULL: never) returns true. */
+    /* Connects the communicator with the ranks of other processes that call meet with this id. Blocks until all have
+     * called, the communicator is cut, or `left` (NULL: never) returns true. */
     const char *(*meet)(void *communicator, const void *id, bool (*left)(void *of), void *of);
     /* Launches the part of a rank on its GPU. The part is done when all ranks have launched theirs; all ranks must
      * launch in the same order. Launches nothing on a cut communicator. */
@@ -143,13 +142,13 @@ struct cuda_plugin {
     void (*cut)(void *communicator);  /* ends waiting parts, whose results are invalid, and a waiting meet */
     void (*drop)(void *communicator); /* frees a cut communicator that no thread uses */
     /* Graphs: from capture to captured, launches of this thread on the GPU are recorded, not executed. The thread
-     * may then only launch kernels and products that it has launched before. captured: NULL: no graph is possible. A
-     * graph can be launched any number of times. */
+     * may then only launch kernels and products that it has launched before. captured returns NULL if no graph is
+     * possible. A graph can be launched any number of times. */
     const char *(*capture)(int gpu);
     void *(*captured)(int gpu);
     const char *(*replay)(int gpu, void *graph);
     void (*discard)(int gpu, void *graph);
-    /* convolver, and so on: for convolutions, as library, product and multiply are for products. */
+    /* For convolutions: convolver, convolution and convolve correspond to library, product and multiply. */
     const char *(*convolver)(const char **why);
     void *(*convolution)(int gpu, const struct cuda_convolution *c, size_t *scratch_bytes);
     cuda_way_fn *convolve;
@@ -160,7 +159,7 @@ enum { CUDA_DEVICES = 64 };
 struct cuda_choice {
     int n;
     bool all;  /* every GPU, from a text read in a process without those GPUs: n is 0 */
-    bool nccl; /* a library runs collectives among them */
+    bool nccl; /* a library runs collectives among the devices */
     struct cuda_device {
         int gpu, parts;
     } device[CUDA_DEVICES];
@@ -177,10 +176,10 @@ int cuda_gpu_of(int device, struct cuda_gpu *out);
 /* Returns the flags COMPILES, MULTIPLIES, CONVOLVES and COLLECTS that the devices of this process support, once they
  * are chosen. */
 unsigned cuda_abilities(void);
-/* Numbers the devices of the kind through the processes of a cluster: this process has n from `first` on, all that
- * it has chosen, or none. Plans use only the abilities that all processes share. A process without devices launches
- * and compiles nothing. E_PLACE: it has fewer devices, or they support less. Only while no work of the kind is in
- * progress; session's thread. */
+/* Numbers the devices of the kind through the processes of a cluster. This process has the n devices from `first`
+ * on: all that it has chosen, or none. Plans use only the abilities that all processes share. A process without
+ * devices launches and compiles nothing. E_PLACE: the process has fewer devices or abilities. Only while no work of
+ * the kind is in progress; session's thread. */
 int cuda_join(unsigned abilities, int first, int n);
 
 /* Pins host memory, if possible, once devices are chosen. Session's thread. */
@@ -201,10 +200,10 @@ int cuda_kernel_get(const char *name, const char *prologue, const char *text, st
 int cuda_kernel_run(const struct cuda_kernel *k, int device, int64_t blocks, int threads, const void *argument,
                     size_t bytes);
 
-/* ---- products and convolutions by libraries: cuda_product.c asks once for each algorithm and caches it ---- */
+/* ---- products and convolutions by libraries: cuda_product.c caches the algorithms ---- */
 
 struct cuda_way;
-/* Returns the algorithm of a product. *out NULL: there is none on some GPU of the process, or no library. Session's
+/* Returns the algorithm of a product. *out NULL: a GPU of the process, or its library, has no algorithm. Session's
  * thread. */
 void cuda_product_get(const struct cuda_product *p, struct cuda_way **out);
 void cuda_convolution_get(const struct cuda_convolution *c, struct cuda_way **out);
@@ -214,7 +213,7 @@ int cuda_way_run(const struct cuda_way *w, int device, const struct cuda_factors
 
 /* ---- repeated sequences of launches: cuda_graph.c ---- */
 
-/* Sets whether this thread gathers its launches, to replay repeated sequences as one graph. */
+/* Sets whether this thread gathers its launches in order to replay repeated sequences as one graph. */
 void cuda_graph_gather(bool on);
 /* Launches what this thread has gathered. Call it before the thread waits, records or follows an event, or puts
  * anything else on its stream. E_KERNEL. */
@@ -223,7 +222,7 @@ int cuda_graph_launch(void);
 int cuda_graph_kernel(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t bytes);
 int cuda_graph_way(int gpu, cuda_way_fn *by, const void *way, const struct cuda_factors *at);
 struct cuda_graph_count {
-    int64_t graphs, replays; /* graphs created by this process; graph launches */
+    int64_t graphs, replays; /* graphs that this process has created; graph launches */
 };
 struct cuda_graph_count cuda_graphs(void); /* any thread */
 
@@ -241,8 +240,8 @@ void cuda_collect_cut(void);
 /* Returns E_CANCEL between a cut and the next run, because launched work may have been cut. */
 int cuda_cut_work(void);
 
-/* For cuda_kernel.c, cuda_product.c and cuda_collective.c: the open plug-in; the i-th device of the process; the
- * index of a device among them; and the report of a GPU's first error, which becomes the process's. */
+/* For cuda_kernel.c, cuda_product.c and cuda_collective.c: the open plug-in; device i of the process; the process's
+ * index of a device; a report of a GPU's error, of which the process keeps the first. */
 const struct cuda_plugin *cuda_opened(void);
 const struct cuda_device *cuda_device_at(int i, int *major, int *minor); /* NULL: no such device */
 int cuda_index(int device);

@@ -1,4 +1,4 @@
-/* plugin.c - where a plug-in lies. */
+/* plugin.c - finds and opens a plug-in. */
 #include "runtime/device/plugin.h"
 
 #include <dlfcn.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The file this code lies in: the program, whatever name it was started by, or a library. "" when nobody knows. */
+/* Sets the path of the file with this code: the program, whatever its name, or a library. "": unknown. */
 static void
 library_path(char *path, size_t capacity)
 {

@@ -5,8 +5,8 @@
 
 #include "runtime/base/base.h"
 
-/* Opens "librille-NAME.so" in the folder of the program or library with this code, or in the install folder relative
- * to it, otherwise by the loader's search path. everywhere: its dependencies' symbols are global (RTLD_GLOBAL).
+/* Opens "librille-NAME.so": in the folder of the program or library with this code, in the install folder relative
+ * to that, or by the loader's search path. everywhere: the symbols of its dependencies become global (RTLD_GLOBAL).
  * NULL: dlerror() says why. */
 void *plugin_open(const char *file, bool everywhere);
 

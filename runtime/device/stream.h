@@ -1,9 +1,9 @@
 /* stream.h - ordered asynchronous work of a device.
  *
- * A stream executes work in the order in which its owner enqueued it. A mark stands for all work enqueued so far;
- * the stream passes the mark when that work is done. Work of one stream may wait for a mark of another stream. Only
- * the thread that owns the device uses a stream; any thread may call `passed`. No function blocks or allocates,
- * except those that create and free a stream. */
+ * A stream executes work in the order in which its owner enqueued it. A mark stands for the work enqueued up to a
+ * moment; the stream passes the mark when that work is done. Work of one stream may wait for a mark of another
+ * stream. Only the thread that owns the device uses a stream, except that any thread may call `passed`. No function
+ * blocks or allocates, except those that create and free a stream. */
 #ifndef RILLE_RUNTIME_STREAM_H
 #define RILLE_RUNTIME_STREAM_H
 
@@ -13,7 +13,7 @@ struct finding;
 
 /* The kind of work a stream is for. Streams of one device run concurrently; only marks order them. */
 enum stream_role {
-    STREAM_COMPUTE, /* kernels; all work, if the device has one stream */
+    STREAM_COMPUTE, /* kernels; or all work, if the device has only one stream */
     STREAM_IN,      /* copies to this device */
     STREAM_OUT,     /* copies from this device */
     STREAM_MOVE,    /* boxing among devices that can read each other's memory */
@@ -51,7 +51,7 @@ stream_enqueue(struct stream *s, const struct stream_work *w)
 {
     return s ? s->kind->enqueue(s, w) : w->run(w, NULL);
 }
-/* Returns the mark of all work enqueued so far. */
+/* Returns the mark of the work enqueued so far. */
 static inline int64_t
 stream_mark(const struct stream *s)
 {
@@ -75,8 +75,8 @@ stream_show(struct stream *s)
 {
     if (s->kind->show) s->kind->show(s);
 }
-/* Makes the stream call fn(of) whenever more work is done, on a thread of the stream; fn must be brief. Call it
- * before there is work. Returns false if the kind cannot call back; then waiters must poll. */
+/* Makes the stream call fn(of) whenever more work is done, on a thread of the stream; fn must be brief. Call this
+ * before work is enqueued. Returns false if the kind cannot call back; then waiters must poll. */
 static inline bool
 stream_tell(struct stream *s, void (*fn)(void *of), void *of)
 {
@@ -90,7 +90,7 @@ stream_trouble(struct stream *s, int64_t mark)
 {
     return s->kind->trouble(s, mark);
 }
-/* Runs the oldest work of a driven stream. Returns false if there is none, or if it waits. */
+/* Runs the oldest work of a driven stream. Returns false if no work is enqueued or the oldest work waits. */
 static inline bool
 stream_step(struct stream *s)
 {

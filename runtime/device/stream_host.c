@@ -30,7 +30,7 @@
 enum { CAPACITY = 4096, SPIN_NS = 2000, LAUNCHED = 8, GROUP = 32 };
 
 struct item {
-    struct stream_work work; /* run NULL: waits for `mark` of `other`; other NULL too: end of a group */
+    struct stream_work work; /* run NULL: waits for `mark` of `other`; or, if `other` is NULL, ends a group */
     const struct stream *other;
     int64_t mark;
 };
@@ -47,7 +47,7 @@ struct host_stream {
     int64_t ngroup, ngone; /* groups launched; groups done */
     void *event[LAUNCHED]; /* event g % LAUNCHED follows group g; NULL: the kind has no events */
     _Atomic int64_t upto[LAUNCHED]; /* mark at the end of that group */
-    struct bell progress;           /* wakes streams that wait for this one */
+    struct bell progress;           /* wakes other streams that wait for marks of this stream */
     void (*tell)(void *of);         /* NULL: no callback */
     void *tell_of;
     struct item item[CAPACITY];
@@ -145,7 +145,7 @@ hear_status(struct host_stream *s, int status, int64_t n)
         keep_stream_failure(s, status, n);
 }
 
-/* Waits for all launched work, and marks n items as done. */
+/* Waits for launched work, and marks n items as done. */
 static void
 finish_item(struct host_stream *s, int64_t n)
 {
@@ -156,7 +156,7 @@ finish_item(struct host_stream *s, int64_t n)
     is_done(s, n);
 }
 
-/* Waits for the work in flight and marks it as done. Returns false if there is none. */
+/* Waits for the work in flight and marks it as done. Returns false if nothing is in flight. */
 static bool
 settle_begun(struct host_stream *s)
 {
@@ -228,7 +228,7 @@ held_by(struct host_stream *s)
     return !stream_has_work(s) || !i->other || may_follow(i) ? NULL : host(i->other);
 }
 
-/* Executes the oldest item. Returns false if there is none, or if it waits. */
+/* Executes the oldest item. Returns false if the ring is empty or the item waits. */
 static bool
 begin_next_item(struct host_stream *s)
 {
@@ -243,7 +243,7 @@ begin_next_item(struct host_stream *s)
     if (launches) {
         if (!i->work.run || s->taken - s->begun == GROUP) launch_taken(s);
     } else {
-        finish_item(s, n + 1); /* host code may have launched too: nobody follows that */
+        finish_item(s, n + 1); /* host code may have launched work, too, without an event */
         s->begun = n + 1;
     }
     return true;
@@ -297,7 +297,7 @@ stream_spin(struct host_stream *s)
     return false;
 }
 
-/* Until there may be something to do. A group waits a little for more of it. */
+/* Sleeps until there may be work. With a group open, first waits briefly for more items of the group. */
 static void
 await_items(struct host_stream *s)
 {
@@ -350,7 +350,7 @@ make_events(struct host_stream *s)
     return 0;
 }
 
-/* Its events, then the thread that uses them. */
+/* Creates the stream's events, then its thread. */
 static int
 begin_item(struct host_stream *s)
 {

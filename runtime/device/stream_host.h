@@ -1,7 +1,5 @@
-/* stream_host.h - streams whose work a thread of the host does, for kinds without streams of their own.
- *
- * The functions of struct device_kind (device.h); host_stream_new learns whose stream it is. Owner and threads: as in
- * stream.h. */
+/* stream_host.h - streams whose work a host thread executes, for kinds without streams of their own. The functions
+ * of struct device_kind (device.h); host_stream_new also receives the kind. Owner and threads: as in stream.h. */
 #ifndef RILLE_RUNTIME_STREAM_HOST_H
 #define RILLE_RUNTIME_STREAM_HOST_H
 
@@ -9,7 +7,7 @@
 
 /* E_MEMORY, E_KERNEL. */
 int host_stream_new(const struct device_kind *kind, int device, int role, bool driven, struct stream **out);
-void host_stream_free(struct stream **s); /* drained */
+void host_stream_free(struct stream **s); /* the stream must be drained */
 int host_stream_enqueue(struct stream *s, const struct stream_work *w);
 int64_t host_stream_mark(const struct stream *s);
 bool host_stream_passed(const struct stream *s, int64_t mark);

@@ -1,8 +1,7 @@
-/* graph.c - the stored program and who still needs which part of it.
+/* graph.c - the stored program and its reference counts.
  *
- * Letting go of one value may let go of a long chain.  So nothing here
- * recurses: a node whose last output died goes on a work list, and drain()
- * takes the list down until it is empty. */
+ * Dropping one value may free a long chain. So nothing here recurses: a node whose last output died is added to a
+ * work list, and drain() releases nodes until the list is empty. */
 #include "runtime/graph/graph.h"
 
 #include "runtime/base/arena.h"
@@ -181,7 +180,7 @@ unkeep(struct val *v)
     if (--v->keep == 0) store_drop(&v->store);
 }
 
-/* To be looked at by drain(): perhaps it can be released. */
+/* Puts a node on the work list: drain() releases the node if possible. */
 static void
 enqueue(struct graph *g, struct node *n)
 {
@@ -191,7 +190,7 @@ enqueue(struct graph *g, struct node *n)
     g->work[g->nwork++] = n;
 }
 
-/* A leaf goes when nobody holds or remembers it; a result goes with its node. */
+/* Decrements `hold`. A leaf is freed when it is neither held nor remembered; a result is freed with its node. */
 static void
 unhold(struct graph *g, struct val *v)
 {
@@ -265,7 +264,7 @@ graph_number(struct graph *g, struct number n)
 
 /* ---- nodes ---- */
 
-/* One block: the node, its attributes, its operands, the layouts it wants. */
+/* Returns the size of the block that holds a node, its attributes, operands and requested layouts. */
 static size_t
 node_bytes(int nin, int nattr)
 {
@@ -330,7 +329,7 @@ graph_add(struct graph *g, const struct op *op, int nin, struct val *const *in, 
 bool
 node_saves_in(const struct node *n, int i)
 {
-    if (n->region) return true; /* computing it again reads all of them */
+    if (n->region) return true; /* recomputation reads every operand */
     const char *s = n->op->grad.saves;
     return s && strchr(s, '0' + i) != NULL;
 }
@@ -380,7 +379,7 @@ unremember(struct graph *g, struct val *v)
         val_free(g, v);
 }
 
-/* What n holds of its operands becomes `next` (a weaker holding). */
+/* Weakens n's holding of its operands to `next`. */
 static void
 hold_less(struct graph *g, struct node *n, enum node_holding next)
 {
@@ -414,7 +413,7 @@ hold_less(struct graph *g, struct node *n, enum node_holding next)
     if (next == HOLD_NONE) n->state = NODE_FORGOTTEN;
 }
 
-/* A node goes when none of its results is held or remembered. */
+/* Releases a node if none of its results is held or remembered. */
 static void
 maybe_free(struct graph *g, struct node *n)
 {

@@ -58,7 +58,7 @@ struct val {
     uint8_t is_number;
     uint8_t needs_grad;   /* backward may pass through the value */
     uint8_t keep_next;    /* the last run computed but did not keep it, though it has a handle; the next run keeps it */
-    uint8_t half_written; /* a run failed while writing it: reading is an error until it is set again */
+    uint8_t half_written; /* the run that wrote the value failed; reading is an error until it is set again */
     uint8_t leaving;      /* a step is about to replace it (session_release) */
     uint8_t share, rows;  /* traces with micro-batches: relation to the batch's value, and the rows' dimension
                              (actors/session/step/batch_share.h) */
@@ -107,10 +107,10 @@ struct node {
     struct strategy *strategy;  /* strategy set by the user (sbp/strategy.h), owned; or NULL */
     uint8_t asked;              /* a move written by the user, which a planner must keep */
     uint8_t pins;               /* a move whose gradient returns to the operand's layout */
-    uint64_t shows;      /* the serial of the view that it shows, cast or moved below it: their gradient is one; 0 */
-    uint64_t recomputes; /* serial of the node that this one recomputes for backward; 0: none */
-    int32_t region;      /* recompute region, recomputed as a whole by backward; 0: results are saved */
-    uint8_t queued;      /* on graph.c's work list */
+    uint64_t shows;             /* serial of the view below this cast or move, whose gradient is shared; 0: none */
+    uint64_t recomputes;        /* serial of the node whose results this node recomputes for backward; 0: none */
+    int32_t region;             /* recompute region, recomputed as a whole by backward; 0: results are saved */
+    uint8_t queued;             /* on graph.c's work list */
 };
 
 /* Returns the serial of the view that n is or shows. */

@@ -1,4 +1,4 @@
-/* op.c - what is read off one operator's record: how many operands and attributes it has, and their defaults. */
+/* op.c - queries on an operator's record: the number of operands and attributes, and defaults. */
 #include "runtime/graph/op.h"
 
 #include <string.h>

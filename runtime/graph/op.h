@@ -108,7 +108,7 @@ struct pieces {
     uint32_t of; /* bit i: operand i is a micro-batch */
 };
 
-/* The first error that a kernel found in its data, in memory that both device and host can access. */
+/* The first error that a kernel found in its data, in memory shared by device and host. */
 struct finding {
     int64_t at;       /* 1 + row-major index in the shard; 0: no error */
     int64_t value[2]; /* the value found; the least allowed value */
@@ -134,19 +134,20 @@ struct kcall {
     uint64_t piece;       /* micro-batch number, which random operators count in */
     struct pieces pieces; /* for messages, which report positions in the user's tensors */
     int threads;          /* maximum number of threads of the kernel (oneDNN) */
-    bool adds;            /* result 0, f32, is summed over micro-batches: all but the first add to it */
+    bool adds;            /* result 0, f32, is a sum over micro-batches, to which each later micro-batch adds */
     bool find_nan;        /* results are searched for NaN, and for infinities that no operand has */
     bool unread;          /* no task of the run reads the results, so they need not stay in caches */
     struct finding *find; /* zero-initialised; written by operators with say(); NULL: do not check */
 };
 
-/* A fast implementation of an operator. exec.c uses the first, in order, whose accepts() returns true. It receives
- * strided views; one that needs dense memory rejects others (or sets dense_in: exec.c copies). */
+/* A fast implementation of an operator. exec.c uses the first, in order, whose accepts() returns true. Variants
+ * receive strided views. A variant that needs dense memory rejects strided views, or sets dense_in to have them
+ * copied. */
 struct kernel_variant {
     const char *name;                            /* "dnnl", "avx512"; for explain and bench */
     int device;                                  /* device kind: DEV_CPU, ... */
     bool dense_in;                               /* exec.c makes operands dense before run(), */
-    bool (*takes)(const struct kcall *k, int i); /* except those for which this returns true; may be NULL */
+    bool (*takes)(const struct kcall *k, int i); /* except operands for which takes() returns true; NULL: none */
     bool (*accepts)(const struct kcall *k);
     /* Creates what run() needs for these shapes and strides (oneDNN primitives); may be NULL. Called by the
      * session's thread at compile time; drop frees *state. *scratch_bytes is 0 initially. */
@@ -162,36 +163,35 @@ struct kernel_variant {
 enum follow { FOLLOW_NONE, FOLLOW_ADD, FOLLOW_MUL, FOLLOW_GELU, FOLLOW_GELU_SLOPE, FOLLOW_CAST };
 
 /* Element-wise operators: y = f(x0, x1, x2). kernels/cpu/eltwise/eltwise.c computes them block by block and fuses
- * chains. The compute type of a call is f64, f32 (also for bf16, f16), or i64 (integers and bool), by promotion of its
- * operands; f is the meaning for reals, i for integers (NULL: f computes integers too). c gives attributes. The texts
- * are their bodies, for compilers of other machines (kernels/op/lib/eltwise.h). */
+ * chains. The compute type of a call is f64, f32 (also for bf16, f16), or i64 (integers and bool), by promotion of
+ * its operands. f is the definition for reals, i for integers (NULL: f computes integers too). c gives attributes.
+ * The texts are the bodies of f and i, for compilers of other machines (kernels/op/lib/eltwise.h). */
 struct eltwise {
     double (*f)(const struct call *c, const double *x);
     int64_t (*i)(const struct call *c, const int64_t *x);
     const char *f_text, *i_text;
-    /* Optional, fast: tile_op of plain arithmetic (kernels/cpu/eltwise/tile.h), or f32 and f64 functions of blocks: n
-     * contiguous elements; operand k at x[k]; y may be one of them. */
+    /* Optional, fast: tile_op of plain arithmetic (kernels/cpu/eltwise/tile.h), or f32 and f64 functions of blocks:
+     * n contiguous elements; operand k at x[k]; y may alias an operand. */
     int tile;
     void (*block_f32)(const struct call *c, int64_t n, const float *const *x, float *y);
     void (*block_f64)(const struct call *c, int64_t n, const double *const *x, double *y);
-    /* An operator of the same single operand and attributes (for example the derivative) that costs little extra: it
-     * is computed together with this one by f32_beside, which writes both; this one's result to y, which may be x.
-     * NULL: none. */
+    /* An operator of the same single operand and attributes that costs little extra, for example the derivative.
+     * f32_beside computes both operators, with this operator's result in y, which may alias x. NULL: none. */
     const struct op *beside;
     void (*f32_beside)(const struct call *c, int64_t n, const float *x, float *y, float *beside);
     enum follow (*follow)(const struct call *c); /* NULL: no library supports it */
 };
 
-/* A pass over lines, for machines that compile texts: of operand 0 (of == 0) or of result of - 1, along the dimensions
- * that dims says (NULL: those of the record's line, of a result the last). It keeps so many numbers of each of its
- * lines for the pass after it. parted: a line may be cut, and what the body computes of each part is joined by the pass
- * after it. lanes: the body holds as well of numbers of several lines that lie side by side. copies: it gives result 0
- * what operand 0 has, and is left out where they are one memory. The last pass of a list has no body. */
+/* A pass over lines, for machines that compile kernel texts. Lines are cut from operand 0 (of == 0) or from result
+ * of - 1, along the dimensions that `dims` sets (NULL: those of line_dims; for a result, the last). keeps: numbers
+ * per line stored for the next pass. parted: a line may be cut into parts, and the next pass joins the numbers of
+ * the parts. lanes: the body also works on several adjacent lines at once. copies: the pass copies operand 0 to
+ * result 0, and is omitted if both share memory. A list of passes ends with body NULL. */
 struct line_pass {
     const char *body;
     int of;
     void (*dims)(const struct call *c, bool *gone);
-    uint32_t writes; /* bit i: result i */
+    uint32_t writes; /* set of the results that the pass writes */
     int keeps;
     bool parted, lanes, copies;
 };
@@ -218,17 +218,17 @@ enum {
     OP_WIDE = 2048,          /* autocast: casts 16-bit operands to f32 (sums and powers) */
     OP_UNPLACED = 4096,      /* values do not depend on the position of a shard: ranks may share a kernel */
     OP_NONZERO = 8192,       /* no element of the result is 0: safe as an integer divisor */
-    OP_LEADS = 16384,        /* a chain of element-wise operators may go on with its first result: a product, or, where
-                              * kernels are compiled, what goes along lines and writes that, of operand 0's shape, in
-                              * each_of; it checks no data */
-    OP_FOLLOWS = 32768,   /* a task of a product may end with it: it has one result, which it may write over operand 0,
-                           * and that may be the product's */
-    OP_ANY_ORDER = 65536, /* dimensions of its operands and results may lie in any order, at no cost; where kernels are
-                           * compiled, the last one stays the last */
+    OP_LEADS = 16384,        /* element-wise operators may follow its first result in one chain: a product, or, where
+                              * kernels are compiled, an operator along lines that writes this result, in operand 0's
+                              * shape, by each_of; checks no data */
+    OP_FOLLOWS = 32768,      /* can end a product's task: has one result, which may overwrite operand 0, the product's
+                              * result */
+    OP_ANY_ORDER = 65536, /* operands and results may have their dimensions in any order at no cost; where kernels are
+                           * compiled, the last dimension must stay last */
 };
 
-/* How the windows of a convolution move over an image, and what is computed: operands that are its image, its kernel
- * and its result, of which one is -1, since the call gives it. By height and width. */
+/* A convolution: indices of the operands that are its image, kernel and result (-1: the result of this call), and
+ * how windows move, by height and width. */
 struct convolution {
     int image, kernel, result;
     int64_t stride[2], padding[2], dilation[2];
@@ -246,10 +246,10 @@ struct op_shape {
     const char *accepts;
 };
 
-/* How partial values pass through the operator. '|' separates groups, hexadecimal digits name operands: "0|1" linear in
- * operand 0 alone and in 1 alone; "01" in both together, "*" in all tensors together. linear carries P(sum); increasing
- * carries P(max) and P(min) (where the operator reduces a factor, only the kind of that reduction); decreasing carries
- * them crosswise. */
+/* How partial values pass through the operator. '|' separates groups, hexadecimal digits name operands: "0|1" linear
+ * in operand 0 alone and in 1 alone; "01" linear in both together; "*" in all tensors together. linear carries
+ * P(sum); increasing carries P(max) and P(min) (where the operator reduces a factor, only the kind of that
+ * reduction); decreasing carries them crosswise. */
 struct op_partial {
     const char *linear, *increasing, *decreasing;
     const char *(*linear_of)(const struct call *c); /* linear, if it depends on the call; overrides linear */
@@ -267,11 +267,12 @@ struct op_grad {
 
 /* Other calls that compute the same with less work; each may be NULL. */
 struct op_rewrite {
-    /* Returns the result of node n with its two dimensions exchanged, by another call; NULL: not possible. Avoids a
-     * gradient of a transposed weight that is a view, which all readers would access with strides. */
+    /* Returns the result of node n with its two dimensions exchanged, by another call; NULL: not possible. Otherwise
+     * the gradient of a transposed weight would be a transposed view, and all its readers would access strided
+     * memory. */
     struct val *(*transposed)(struct build *b, const struct node *n);
-    /* Returns the result of node n, which rounds its sums to 16 bits, as f32 without that rounding, by another call;
-     * so weights that products read in 16 bits get f32 gradients. NULL: not possible. */
+    /* Returns the result of node n in f32, by another call; n rounds its sums to 16 bits. So weights that products
+     * read in 16 bits get f32 gradients. NULL: not possible. */
     struct val *(*unrounded)(struct build *b, const struct node *n);
     /* Returns an existing value that equals the result of a call on x: x (a cast to its own dtype), or the operand
      * of the call that produced x (a transpose of a transpose). NULL: none. before: the call that produced x; NULL:
@@ -296,39 +297,39 @@ struct op_host {
     /* Describes the work of variant "lines" on each line of a call (kernels/cpu/rows/lines.h); false: the lines are not
      * contiguous. */
     bool (*lines)(const struct kcall *k, struct line_call *c);
-    /* OP_VIEW: fills out[0]'s strides and *skip (elements from the start of in[0]) for local shards. E_STATE when
-     * in[0]'s strides cannot show it (a reshape of a transpose): then it is a task like any other, and exec_new copies.
-     */
+    /* OP_VIEW: fills out[0]'s strides and *skip (elements from the start of in[0]) for local shards. E_STATE if
+     * strides cannot express the view (a reshape of a transpose); the call is then an ordinary task, and exec_new
+     * copies. */
     int (*view)(const struct call *c, const struct view *in, struct view *out, int64_t *skip);
     /* Operators whose result is the concatenation of their operands: returns the window of out[0] that operand i
      * fills, and in *skip its first element. */
     void (*window)(const struct kcall *k, int i, struct view *window, int64_t *skip);
     /* Operators that check data: ref and run() report errors in k->find, and continue with harmless results. say
-     * turns the report into E_VALUE, on the host and later, when k's views have no data. Updates wait for it. */
+     * turns the report into E_VALUE, on the host and later, when k's views have no data. Updates wait for the check. */
     int (*say)(const struct kcall *k, const struct finding *f);
     void (*allows)(const struct kcall *k, struct allowed *a); /* sets the allowed values; k's views need no data */
 };
 
-/* How machines that compile texts compute a call (kernels/cuda/source.h), besides eltwise and folds: bodies in C++. All
- * NULL: the host computes the call for them. */
+/* How machines that compile texts compute a call (kernels/cuda/source.h), besides eltwise and folds: bodies in C++.
+ * All NULL: the host computes the call instead. */
 struct op_gpu {
-    const char *element;          /* the value at a position of the result */
-    const char *line;             /* all of one line of operand 0 */
-    const struct line_pass *pass; /* or lines in several passes */
+    const char *element;          /* body: the value at a position of the result */
+    const char *line;             /* body: a complete line of operand 0 */
+    const struct line_pass *pass; /* bodies: lines in several passes */
     void (*line_dims)(const struct call *c,
                       bool *gone); /* dimensions of a line; NULL: the attribute axis, or the last */
-    uint32_t by_position;   /* bit i: operand i does not lie along lines, and a line's body reads it by its positions */
-    const char *product;    /* operands and result of a product of matrices */
-    const char *attends[2]; /* 16-bit floats: the templates of kernels/cuda/attention.cuh, one per pass */
+    uint32_t by_position;          /* set of operands that are not cut into lines; a body reads them by position */
+    const char *product;           /* body: operands and result of a matrix product */
+    const char *attends[2];        /* 16-bit floats: the templates of kernels/cuda/attention.cuh, one per pass */
     void (*convolution)(const struct call *c, struct convolution *w); /* convolutions and their gradients; pure */
-    uint32_t halves; /* bit i: of operand i, halves that were cast to f32, it may as well read the halves: it computes
-                      * in f32, and its results are the same */
+    uint32_t halves; /* set of operands, halves cast to f32, that the operator can read as halves with the same results,
+                        because it computes in f32 */
 };
 
 struct op {
     const char *name;
-    const char *doc;    /* one line: what it computes, as a formula */
-    const char *source; /* where it is from, or NULL */
+    const char *doc;    /* formula, one line */
+    const char *source; /* paper or other source; NULL: none */
     struct operand in[OP_OPERAND];
     int nout; /* number of results; 0 means 1 */
     struct attr_def attr[OP_ATTR];
@@ -340,20 +341,20 @@ struct op {
     struct op_grad grad;
     struct op_rewrite rewrite;
 
-    /* Builds a composite from other operators; writes nout values. out[0] NULL without failure: this call is no
-     * composite (and rule, ref... are set). */
+    /* Builds a composite from other operators; writes nout values. out[0] left NULL without a failure: the call is a
+     * primitive (and rule, ref... are set). */
     int (*build)(struct build *b, const struct call *c, struct val *const *in, struct val **out);
     /* Builds the same call from others that work on shards, for layouts that split an axis which must stay unsplit
-     * (out[0] stays NULL if there is no such axis). The session uses it if it moves fewer bytes. */
+     * (out[0] stays NULL if no such axis is split). The session uses the form that moves fewer bytes. */
     int (*split_form)(struct build *b, const struct call *c, struct val *const *in, struct val **out);
 
-    struct eltwise eltwise; /* OP_ELTWISE: both host and GPUs compute this */
+    struct eltwise eltwise; /* OP_ELTWISE: definition for host and GPUs */
     struct op_host host;
     struct op_gpu gpu;
-    double (*flops)(const struct call *c); /* default: 2 at each of rule_points() */
+    double (*flops)(const struct call *c); /* default: 2 per point of the rule (rule_points()) */
 
-    /* The tests try: "f32{4,6} f32{6,8}", "f32{4,6} axis=0", "i64{5}<7 f32{7,3}" (values below 7), "f32{4}>0.5" (above
-     * 0.5), "-" absent, "#2.5" a number. At least two, one awkward. */
+    /* Samples that the tests try: "f32{4,6} f32{6,8}", "f32{4,6} axis=0", "i64{5}<7 f32{7,3}" (values below 7),
+     * "f32{4}>0.5" (above 0.5), "-" absent, "#2.5" a number. At least two samples, including an unusual one. */
     const char *sample[OP_SAMPLE];
 };
 

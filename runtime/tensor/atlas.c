@@ -1,8 +1,7 @@
-/* atlas.c - interning: one record for each placement and each layout of a session.
+/* atlas.c - interning of the placements and layouts of a session.
  *
- * Records live in an arena and are found by a hash of their content in a table
- * that holds their ids; ids count from 0 in the order of appearance. A layout
- * is brought to canonical form first, so that equal layouts are one pointer. */
+ * Records live in an arena and are found by a hash of their content in a table that holds their ids; ids count from
+ * 0 in the order of appearance. A layout is brought to canonical form first, so that equal layouts are one pointer. */
 #include "runtime/tensor/layout.h"
 
 #include "runtime/base/arena.h"
@@ -111,7 +110,7 @@ count_ranks(int naxis, const int32_t *axis, int32_t *nrank)
     return 0;
 }
 
-struct ranked { /* a rank and where in the mesh it is */
+struct ranked { /* a rank and its mesh position */
     int32_t rank, pos;
 };
 
@@ -122,7 +121,7 @@ compare_ranks(const void *a, const void *b)
     return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-/* Mesh positions by ascending rank, for place_find; refuses a rank that is there twice. */
+/* Sorts mesh positions by ascending rank, for place_find; rejects a repeated rank. */
 static int
 sort_ranks(struct place *p)
 {
@@ -236,15 +235,15 @@ check_partials(const struct place *p, const struct sbp *sbp)
     return 0;
 }
 
-/* Only what counts for the kind is kept. */
+/* Clears the fields that the kind does not use. */
 static struct sbp
 sbp_canonical(struct sbp s)
 {
     return (struct sbp){.kind = s.kind, .axis = s.kind == SBP_S ? s.axis : 0, .reduce = s.kind == SBP_P ? s.reduce : 0};
 }
 
-/* Two mesh axes must cut in the order given only if they cut one dimension. The least such permutation: again and
- * again the first mesh axis before which nothing else must come. */
+/* Chooses the least order of splitting. The order of two mesh axes matters only if they split one dimension.
+ * Repeatedly takes the lowest mesh axis that no remaining axis must precede. */
 static void
 order_canonical(const struct place *p, const struct sbp *sbp, const uint8_t *order, uint8_t *out)
 {

@@ -1,7 +1,7 @@
-/* layout.c - the geometry of layouts: which box of a tensor each mesh position holds.
+/* layout.c - the geometry of layouts: the box of a tensor at each mesh position.
  *
- * Each mesh axis with S cuts one dimension. Axes that cut the same dimension do so in the layout's order, each
- * within the range left by the axis before. shard_range() is the only place that knows how a range is cut. */
+ * A mesh axis with S cuts one dimension. Axes that cut the same dimension do so in the layout's order, within the
+ * range left by the axis before. Only shard_range() knows how a range is cut. */
 #include "runtime/tensor/layout.h"
 
 #include "runtime/base/error.h"
@@ -143,8 +143,8 @@ layout_same_boxes(const struct layout *a, const struct layout *b, const struct t
     const struct place *p = a->place, *q = b->place;
     if (a == b) return true;
     if (p->kind != q->kind || p->nrank != q->nrank || layout_partial(a) || layout_partial(b)) return false;
-    /* A difference usually shows one step along some axis, so these positions are compared first: a mesh of many
-     * devices is not walked. */
+    /* Compares the positions one step away along each axis first, because a difference usually shows there. So the
+     * walk over a mesh of many devices usually ends early. */
     for (int step = p->nrank, i = 0; i < p->naxis; i++)
         if ((step /= p->axis[i]) < p->nrank && other_box(a, b, t, step)) return false;
     for (int pos = 0; pos < p->nrank; pos++)

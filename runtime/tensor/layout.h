@@ -53,8 +53,8 @@ struct atlas; /* the interned placements and layouts of a session */
 struct atlas *atlas_new(void);
 void atlas_free(struct atlas **a);
 
-/* naxis sizes and their product of ranks. E_PLACE: no ranks, a rank negative or repeated, too many axes.
- * Whether the ranks exist is the session's business (device.h). */
+/* Interns a placement of naxis sizes and their product of ranks. E_PLACE: no ranks, a rank negative or repeated, too
+ * many axes. The session checks whether the devices exist (device.h). */
 int place_new(struct atlas *a, int kind, int naxis, const int32_t *axis, const int32_t *rank, const struct place **out);
 /* Returns the mesh position of a device number; -1 if it is not in the placement. */
 int place_find(const struct place *p, int rank);
@@ -62,8 +62,8 @@ int place_find(const struct place *p, int rank);
 void place_coord(const struct place *p, int pos, int32_t *coord);
 void place_print(const struct place *p, struct str *s); /* cpu[[0, 1], [2, 3]] */
 
-/* order NULL: mesh order. E_SBP when order is no permutation or two kinds of P meet. Does not know the tensor:
- * see layout_fits. */
+/* Interns a layout. order NULL: mesh order. E_SBP: order is no permutation, or the layout mixes two kinds of P. Does
+ * not check the layout against a tensor: see layout_fits. */
 int layout_new(struct atlas *a, const struct place *p, const struct sbp *sbp, const uint8_t *order,
                const struct layout **out);
 const struct layout *layout_broadcast(struct atlas *a, const struct place *p); /* all B */
@@ -72,7 +72,7 @@ const struct layout *layout_broadcast(struct atlas *a, const struct place *p); /
 bool atlas_has_place(const struct atlas *a, const struct place *p);
 bool atlas_has_layout(const struct atlas *a, const struct layout *l);
 
-/* E_SBP when an S names a dimension that a tensor of this type lacks. */
+/* Checks that every S names a dimension of this type. E_SBP. */
 int layout_fits(const struct layout *l, const struct type *t);
 
 /* Text: "S(0)", "(B, S(0))", "(S(0), S(0)) order (1, 0)". Parsing accepts all of these and, with ndim >= 0, S(-1);
@@ -93,8 +93,8 @@ void layout_box(const struct layout *l, const struct type *t, int pos, struct bo
 enum dtype layout_dtype(const struct layout *l, enum dtype d);
 /* Returns the local type at pos, with layout_dtype. */
 struct type layout_shard(const struct layout *l, const struct type *t, int pos);
-/* Returns the first mesh position with the same bytes as pos: 0 on every B axis. Readers and writers of a value
- * access each shard once, there. */
+/* Returns the first mesh position with the same bytes as pos: 0 on every B axis. Readers and writers of a value use
+ * this position, to access each shard once. */
 int layout_origin(const struct layout *l, int pos);
 /* Returns true if pos holds an addend of a partial value other than the first. The first addend of a leaf is its
  * value, the others are the identity. */

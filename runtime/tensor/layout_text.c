@@ -3,8 +3,8 @@
  *   sbp    = "S(" integer ")" | "B" | "P" | "P(" ("sum" | "max" | "min") ")"
  *   layout = (sbp | "(" sbp {"," sbp} ")") ["order" "(" integer {"," integer} ")"]
  *
- * Spaces may stand between words. A parser moves a cursor and answers whether
- * it found what it looks for; the one who knows the whole text complains. */
+ * Spaces may separate words. A parser advances a cursor and returns whether it found its words; the caller with the
+ * whole text reports the error. */
 #include "runtime/tensor/layout.h"
 
 #include "runtime/base/device_kinds.h"
@@ -81,7 +81,7 @@ skip_layout_spaces(struct cursor *c)
     while (*c->at == ' ' || *c->at == '\t') c->at++;
 }
 
-/* Takes word if it stands here. */
+/* Accepts a word at the cursor. */
 static bool
 accept_word(struct cursor *c, const char *word)
 {
@@ -122,7 +122,7 @@ take_reduce(struct cursor *c, uint8_t *out)
     return false;
 }
 
-/* One entry; *axis is the number inside S( ), perhaps negative. */
+/* Parses one entry; *axis is the number inside S( ), perhaps negative. */
 static bool
 take_sbp(struct cursor *c, struct sbp *out, int *axis)
 {
@@ -142,7 +142,7 @@ take_sbp(struct cursor *c, struct sbp *out, int *axis)
     return !accept_word(c, "(") || (take_reduce(c, &out->reduce) && accept_word(c, ")"));
 }
 
-/* Negative axes count from the end, which only a tensor has. */
+/* Converts an axis; negative axes count from the end, and need a tensor's number of dimensions. */
 static int
 resolve_axis(const char *text, int axis, int ndim, struct sbp *s)
 {
@@ -176,7 +176,7 @@ bad_layout(const char *text, const struct place *p)
                 p->naxis);
 }
 
-/* "(" integer {"," integer} ")": p->naxis of them. */
+/* Parses "(" integer {"," integer} ")" with p->naxis integers. */
 static bool
 take_order(struct cursor *c, const struct place *p, uint8_t *order)
 {
@@ -189,7 +189,7 @@ take_order(struct cursor *c, const struct place *p, uint8_t *order)
     return n == p->naxis && accept_word(c, ")");
 }
 
-/* Says what to write for a wrong number of entries. */
+/* Reports a wrong number of entries, with the expected form. */
 static int
 wrong_count(const char *text, int n, const struct place *p)
 {

@@ -71,12 +71,13 @@ enum { BLOCK = 512, SOME = 64 };
 
 #define GREATER(v, best) ((v) > (best))
 #define LESS(v, best)    ((v) < (best))
-/* Order of reals: the first NaN wins. */
+/* Order of reals: the first NaN is the best. */
 #define REAL_GREATER(v, best) ((v) > (best) || ((v) != (v) && (best) == (best)))
 #define REAL_LESS(v, best)    ((v) < (best) || ((v) != (v) && (best) == (best)))
 
-/* any: is there a better one among n? scan: then which is best, and where; x begins at position `from` of its line.
- * look: of n lines side by side, what is at position s. */
+/* any: returns true if one of n elements is better than `best`. scan: updates the best element of a line and its
+ * position with n elements from position `from` on. look: updates the best elements of n adjacent lines with their
+ * elements at position s. */
 #define SEARCH(name, type, better)                                                                                     \
     VECTOR static bool any_##name(int64_t n, const type *x, type best)                                                 \
     {                                                                                                                  \
@@ -132,7 +133,7 @@ struct work {
     int64_t blocks; /* blocks of adjacent lines per outer position */
 };
 
-/* Returns n elements from element `at` on, as a block. */
+/* Loads n elements from element `at` on into a block. */
 static const void *
 block_at(const struct view *x, int64_t at, int64_t n, void *workspace)
 {

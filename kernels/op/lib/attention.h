@@ -57,7 +57,7 @@ double attention_flops(const struct call *c);
 /* Row r of the scores in the reference. */
 struct query {
     struct keys keys;
-    const double *q, *k; /* the query; the keys of its head */
+    const double *q, *k; /* the query; the keys of the query's head */
     int64_t n, size;     /* number of keys that causality leaves visible; elements of a key */
     double scale, max, sum;
 };

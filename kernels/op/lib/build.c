@@ -411,7 +411,7 @@ b_sum_to(struct build *b, struct val *g, const struct type *t)
     int n = 0, more = g->type.ndim - t->ndim;
     for (int d = 0; d < g->type.ndim; d++)
         if (d < more || (t->dim[d - more] == 1 && g->type.dim[d] != 1)) axes[n++] = d;
-    if (n > 0) g = b_sum(b, g, axes, n, n > more); /* dimensions in front alone are left out at once */
+    if (n > 0) g = b_sum(b, g, axes, n, n > more); /* a sum over leading dimensions alone drops them */
     return b_cast(b, b_reshape(b, g, t->ndim, t->dim), t->dtype);
 }
 

@@ -45,7 +45,7 @@ struct val *b_shift(struct build *b, struct val *x, double f);
 struct val *b_reduce(struct build *b, const struct op *op, struct val *x, const int64_t *axes, int naxes, bool keepdim);
 struct val *b_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepdim);
 struct val *b_cast(struct build *b, struct val *x, enum dtype d);
-/* `unrounded` callback of operators whose attribute dtype is the dtype that their sums are rounded to: the call of n
+/* The `unrounded` callback of operators with a dtype attribute, to which they round their sums: builds the call of n
  * with dtype f32. */
 struct val *b_unrounded(struct build *b, const struct node *n);
 /* Composites accumulate in f32 for f16 and bf16 operands and round once, as a fused kernel would. b_wide widens x at
@@ -66,7 +66,7 @@ struct val *b_transpose(struct build *b, struct val *x, int i, int j);
 struct val *b_transpose_last(struct build *b, struct val *x);
 struct val *b_slice(struct build *b, struct val *x, int axis, int64_t start, int64_t stop, int64_t step);
 struct val *b_permute(struct build *b, struct val *x, int naxes, const int64_t *axes);
-/* Drops these dimensions, each of size 1; naxes 0: drops every dimension. */
+/* Drops the listed dimensions, which have size 1; naxes 0: drops all dimensions. */
 struct val *b_squeeze(struct build *b, struct val *x, const int64_t *axes, int naxes);
 
 /* Sums g over the dimensions that an operand of type t was broadcast along; the result has t's shape and dtype. */
@@ -74,12 +74,12 @@ struct val *b_sum_to(struct build *b, struct val *g, const struct type *t);
 /* Repeats y, shaped as the result of the reduction n (attributes 0 and 1 are axis and keepdim), into the shape of
  * n's operand. */
 struct val *b_unreduce(struct build *b, const struct node *n, struct val *y);
-/* Reshapes y likewise, but with size 1 in the dimensions that n reduces. */
+/* Reshapes y as b_unreduce does, but with size 1 in the dimensions that n reduces. */
 struct val *b_keepdim(struct build *b, const struct node *n, struct val *y);
 
-/* For a split axis. b_line_max: maximum per line, kept with size 1, with derivative 0 (stop_gradient); callers
- * subtract it from x so that no exponential overflows. b_line_exp_sum: sum of e^(x - m). b_line_sum: sum in dtype d.
- * The gradients that the two sums return are laid out like x, so only one number per line is moved. */
+/* For a split axis. b_line_max: the maximum per line, kept with size 1, with derivative 0 (stop_gradient). Callers
+ * subtract the maximum from x against overflow. b_line_exp_sum: sum of e^(x - m). b_line_sum: sum in dtype d. The
+ * gradients of the two sums are laid out like x, so only one number per line is moved. */
 struct val *b_line_max(struct build *b, struct val *x, int64_t axis);
 struct val *b_line_exp_sum(struct build *b, struct val *x, struct val *m, int64_t axis);
 struct val *b_line_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, enum dtype d);

@@ -7,7 +7,7 @@
 #include "kernels/cpu/base/nonfinite.h"
 #include "kernels/op/lib/op_impl.h"
 
-/* Attributes of all three operators, in this order; only the gradients have CONV_SIZE. */
+/* Attributes of conv2d and its gradients, in this order. Only the gradients have CONV_SIZE. */
 enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_TF32, CONV_SIZE };
 
 #define CONV_ATTRS                                                                                                     \
@@ -17,9 +17,9 @@ enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_TF32, CONV_SI
     [CONV_GROUPS] = {"groups", ATTR_INT, .i = 1, .doc = "groups of channels that are convolved separately"},           \
     [CONV_TF32] = TF32_ATTR
 
-/* Common prefix of the bodies of all three: how a window moves, and structs for an entry of the kernel and for a
- * window. Their memory offsets (image) and coordinates (h, w) add up to the place in the image where entry and
- * window meet. */
+/* Common prefix of the bodies of conv2d and its gradients: how windows move, and structs for a kernel entry and a
+ * window. The sums of their memory offsets (image) and of their coordinates (h, w) are the image entry where the two
+ * meet. */
 #define CONV_BODY                                                                                                      \
     BODY(                                                                                                              \
         const auto pair =                                                                                              \
@@ -38,8 +38,7 @@ enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_TF32, CONV_SI
         };)
 
 /* Walks all positions at which x[n, gc, h, w], w[go, c, p, q] and y[n, go, u, v] meet. conv2d and both gradients
- * share this walk and differ in which of the three `meet` writes. Dense f64. E_KERNEL: the shards do not fit each
- * other. */
+ * share this walk, and differ in which of the three `meet` writes. Dense f64. E_KERNEL: the shards do not match. */
 struct conv {
     const struct view *x, *w, *y;
     void (*meet)(double *x, double *w, double *y);
@@ -49,7 +48,7 @@ int conv_walk(const struct conv *c, const struct attr *attr);
 /* Sets how windows move by these attributes; the caller sets the operands. */
 void conv_windows(const struct attr *attr, struct convolution *w);
 
-/* Flops: each entry of y is a sum over a window in all channels of its group. */
+/* Returns flops: per entry of y, a sum over a window in all channels of the group. */
 double conv_flops(const struct type *w, const struct type *y);
 
 /* Calls conv2d, conv2d_grad_x or conv2d_grad_w. */

@@ -19,7 +19,7 @@ ce_axis(int ndim)
 }
 void ce_line_dims(const struct call *c, bool *gone);
 /* Expands a pattern to a rule: x stands for the dimensions of the logits (operand 0), l for those of the labels.
- * unsplit: every rank has all classes. */
+ * unsplit: the classes may not be split. */
 int ce_rule(const struct call *c, bool unsplit, const char *pattern, struct str *rule);
 /* True for labels other than ignore_index. */
 struct val *ce_which_count(struct build *b, struct val *labels, int64_t ignored);
@@ -28,7 +28,7 @@ int ce_infer(const struct call *c, int64_t *size);
 /* exp((x - max) - rest), and 0 where counts is false. max, rest and counts lack the class axis. For halves max, rest
  * and the result are f32. */
 struct val *ce_softmax(struct build *b, struct val *x, struct val *max, struct val *rest, struct val *counts);
-/* Labels that are no class: ce_allows tells which they are, ce_say reports one, and ce_counts skips them. */
+/* Labels outside the classes: ce_allows states the allowed labels, ce_say reports a label, and ce_counts skips them. */
 void ce_allows(const struct kcall *k, struct allowed *a);
 int ce_say(const struct kcall *k, const struct finding *f);
 static inline bool
@@ -37,8 +37,8 @@ ce_counts(const struct kcall *k, int64_t label, int64_t nclass)
     return label != k->call->attr[CE_IGNORE].i && label >= 0 && label < nclass;
 }
 
-/* The body of a line of some of the classes; its label (operand 1) is read by position. label is one of `classes` if
- * it counts; `here` is the label's element of the line if 0 <= here < n. */
+/* The body of a line of some of the classes. Its label (operand 1) is read by position. `label` is a class if it
+ * counts; `here` is the label's element of the line if 0 <= here < n. */
 #define CE_LINE(...)                                                                                                   \
     BODY({                                                                                                             \
         const int axis = NDIM0 > 1;                                                                                    \

@@ -1,4 +1,4 @@
-/* eltwise.h - the meaning of an element-wise operator: one body for every machine.
+/* eltwise.h - the definition of an element-wise operator: one body for CPU and GPU.
  *
  *     REALS({ return x[0] / (1 + exp(-x[0])); });
  *
@@ -14,7 +14,7 @@
 
 #include <math.h>
 
-typedef double real; /* in the C function */
+typedef double real; /* type in the C function */
 
 #define REALS(...)                                                                                                     \
     static double reals(const struct call *c, const double *x)                                                         \

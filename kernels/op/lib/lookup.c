@@ -133,7 +133,7 @@ entry_here(const struct view *x, int axis, int64_t id)
     return lookup_here(id, x->offset[axis], x->dim[axis]);
 }
 
-/* n elements of x from `from` on; a part of a sum of halves is f32. */
+/* Copies n elements of x from element `from` on; a partial sum of halves is stored as f32. */
 static void
 copy_entry(enum dtype d, void *to, const struct view *x, int64_t from, int64_t n)
 {
@@ -178,13 +178,13 @@ lookup_put(const struct view *out, int axis, const struct view *ids, const struc
         }
 }
 
-/* ---- writing fast: every entry gathers its own list of sources, so that entries can be shared out ---- */
+/* ---- fast writes: every entry of the result has a list of its sources, so threads share out the entries ---- */
 
 struct put {
     const struct view *out, *src, *base; /* base NULL: zeros */
     struct lines l;
     int64_t nid;
-    int32_t *first, *next; /* source j of an entry: first[entry], then next[j]; -1 ends */
+    int32_t *first, *next; /* first source of an entry; next source after source j; -1: end */
 };
 
 static size_t
@@ -220,7 +220,7 @@ add_f64(int64_t n, const double *x, double *sum)
     for (int64_t i = 0; i < n; i++) sum[i] += x[i];
 }
 
-/* Adds n elements of src from `from` on. */
+/* Adds n elements of src, from element `from` on, to `sum`. */
 static void
 add_source(const struct put *p, int64_t from, int64_t n, double *sum)
 {
@@ -234,7 +234,7 @@ add_source(const struct put *p, int64_t from, int64_t n, double *sum)
     add_f64(n, workspace, sum);
 }
 
-/* A single source is copied where there is no base. */
+/* Writes one entry. Without base, a single source is copied. */
 static void
 put_entry(const struct put *p, int64_t outer, int64_t e)
 {

@@ -65,7 +65,7 @@ int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
             (void)i;                                                                                                   \
             return (double)start;                                                                                      \
         };                                                                                                             \
-        /* Where the entry begins that id j brings, and, from there, element i of an entry. */                         \
+        /* Return the offset in operand 2 of the source entry of id j; of element i in such an entry. */               \
         const auto source_of = [&](int64_t j) {                                                                        \
             int64_t from[16];                                                                                          \
             for (int d = 0; d < NDIM2; d++) from[d] = 0;                                                               \
@@ -80,9 +80,9 @@ int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
                 if (d != axis) from[d < axis ? d : d + NDIM1 - 1] = at[d];                                             \
             return x2_at(from);                                                                                        \
         };                                                                                                             \
-        enum { EACH = 4 }; /* elements of a thread, at once */                                                         \
+        enum { EACH = 4 }; /* elements per thread and round */                                                         \
         for (int64_t begin = 0; begin < a.length; begin += EACH * THREADS) {                                           \
-            places at[EACH]; /* those that there are not are the first again, and not written */                       \
+            places at[EACH]; /* beyond the end: element 0, which is then not written */                                \
             int64_t in[EACH];                                                                                          \
             double sum[EACH];                                                                                          \
             for (int e = 0; e < EACH; e++) {                                                                           \

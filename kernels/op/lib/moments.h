@@ -1,10 +1,10 @@
 /* moments.h - compact codes for the mean and deviation of a row that is split over ranks.
  *
- * A part sends its own mean and deviation in 9 bytes (moments_told). The rank that has the codes of all parts of a
- * row returns 7 bytes to each part: the distance of the row's mean from the part's mean, and the row's deviation
- * (moments_joined). From these the part computes its normalisation (moments_of). No digit is lost for rows up to
- * 10^5 deviations from 0; beyond, one binary digit is lost per doubling. Three floats carry no more information and
- * would take 12 bytes each way.
+ * A part sends its own mean and deviation in 9 bytes (moments_told). The rank with the codes of all parts of a row
+ * answers each part with 7 bytes: the distance from the part's mean to the row's mean, and the row's deviation
+ * (moments_joined). From both codes the part computes the row's moments (moments_of). No digit is lost for rows up
+ * to 10^5 deviations from 0; beyond, one binary digit is lost per doubling. Three floats carry no more information
+ * and would take 12 bytes each way.
  *
  * A code holds a number and a scale >= 0 in units of 2^e, with scale < 2^e and |number| / 2^range < 2^e. The first
  * byte is e + 126, or 255 if the number or scale is not finite or too large. The lowest bits of the following word

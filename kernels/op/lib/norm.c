@@ -239,8 +239,8 @@ parted_shape(const struct type *x, int naxes, int64_t parts, int64_t *size)
     return n;
 }
 
-/* Returns (x - mean) rstd of floats, x in that shape: the shards of a row exchange its mean and deviation
- * (moments.h). Each rank uses them for its own shard of the row only. */
+/* Returns (x - mean) rstd of floats, x in that shape. The shards of a row exchange its mean and deviation
+ * (moments.h). */
 static struct val *
 norm_by_moments(struct build *b, struct val *x, int naxes, double eps)
 {

@@ -105,7 +105,7 @@ stretch_next(struct stretch *s)
     stretch_set(s);
 }
 
-/* Fills the view with one element of its dtype. Clearing is faster if all bits of the element are 0. */
+/* Fills the view with copies of one element. If all bits of the element are 0, clears the memory, which is faster. */
 static void
 repeat(const struct view *v, void *one)
 {

@@ -19,7 +19,7 @@
 /* The C++ body of a record's element or line; kernels/cuda/source.h lists the names that it may use. */
 #define BODY(...) #__VA_ARGS__
 
-/* Attribute of products and convolutions; rille_allow_tf32() sets it. */
+/* The attribute tf32 of products and convolutions, set by rille_allow_tf32(). */
 #define TF32_ATTR                                                                                                      \
     {                                                                                                                  \
         "tf32", ATTR_BOOL, ATTR_HIDDEN, .doc = "allow GPUs to round f32 factors to TF32"                               \
@@ -88,7 +88,7 @@ struct stretch {
 void stretch_start(struct stretch *s, const struct view *v);
 void stretch_next(struct stretch *s);
 
-/* line_dims callbacks. all_dims: a line is all of operand 0; no_dims: a line is one element. */
+/* line_dims callbacks. all_dims: operand 0 is one line; no_dims: an element is a line. */
 void all_dims(const struct call *c, bool *gone);
 void no_dims(const struct call *c, bool *gone);
 

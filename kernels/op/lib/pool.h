@@ -7,7 +7,7 @@
 #include "kernels/op/lib/op_impl.h"
 
 /* Attributes of all pooling operators, in this order. DILATION belongs to max_pool2d and COUNT_PAD to avg_pool2d;
- * the other operator has it with the flag ATTR_HIDDEN. */
+ * the flag ATTR_HIDDEN hides the attribute from the other operator. */
 enum { POOL_KERNEL, POOL_STRIDE, POOL_PADDING, POOL_DILATION, POOL_CEIL, POOL_COUNT_PAD, POOL_SIZE };
 
 #define POOL_ATTRS(dilation, count_pad)                                                                                \
@@ -18,8 +18,8 @@ enum { POOL_KERNEL, POOL_STRIDE, POOL_PADDING, POOL_DILATION, POOL_CEIL, POOL_CO
     [POOL_CEIL] = {"ceil_mode", ATTR_BOOL, .doc = "allow the last window to extend beyond the padding"},               \
     [POOL_COUNT_PAD] = {"count_include_pad", ATTR_BOOL, count_pad, .i = 1, .doc = "include the padding in means"}
 
-/* Common prefix of all bodies. entries(): the image entries (of n) in window u of direction i, from *lo to *hi by
- * step[i]; returns the number that a mean divides by. windows(): the windows (of m) that may contain entry h. */
+/* Common prefix of pooling bodies. entries(): the image entries (of n) in window u of direction i, from *lo to *hi
+ * by step[i]; returns the number that a mean divides by. windows(): the windows (of m) that may contain entry h. */
 #define POOL_BODY                                                                                                      \
     BODY(                                                                                                              \
         const auto pair =                                                                                              \
@@ -50,14 +50,15 @@ int64_t pool_size(const struct attr *attr, int i, int64_t n); /* number of windo
 /* infer() of operators whose result is the pooled image. */
 int pool_infer(const struct call *c, int64_t *size);
 
-/* Flops: one operation per entry of each window. The windows are those of the result, or (back) of the last operand. */
+/* Returns flops: one operation per entry and window. The windows are those of the result, or (back) of the last
+ * operand. */
 double pool_flops(const struct call *c);
 double pool_back_flops(const struct call *c);
 
 /* Returns a plane of the image x (n, c, h, w) with its windows y. */
 struct plane pool_plane(const struct attr *attr, const struct view *x, const struct view *y);
 
-/* Walks the planes of an image and its pooling, both dense, window by window. The references are this walk. */
+/* Walks the planes of an image and its pooling, both dense, window by window. The references use this walk. */
 struct pane {
     int64_t at, plane;      /* index in y; index of the plane's start in x */
     int64_t h0, h1, w0, w1; /* the window's entries inside the image; every dilation-th counts */

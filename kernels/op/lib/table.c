@@ -1,7 +1,8 @@
-/* table.c - the list of operators, and how to find one.
+/* table.c - the list of operators, and the lookup by name.
  *
- * ops.def has one line for each operator, sorted by name, so that op_find can bisect. Only this file includes it: a
- * file that calls another operator declares that one record, so a new operator recompiles no other file. */
+ * ops.def has one line for each operator, sorted by name, so that op_find can bisect. No other file includes
+ * ops.def. A file that calls another operator declares that operator's record, so a new operator recompiles no other
+ * file. */
 #include "kernels/op/lib/table.h"
 
 #include <string.h>

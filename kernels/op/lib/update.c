@@ -1,4 +1,4 @@
-/* update.c - a factor of the gradient, as operand of an update. */
+/* update.c - the scale operand of optimiser updates. */
 #include "kernels/op/lib/update.h"
 
 #include "kernels/cpu/eltwise/tile.h"
